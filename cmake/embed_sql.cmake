@@ -1,0 +1,22 @@
+# Write the text of .sql files into a C file: the array wh_sql_files of src/db/sql.h.
+# FILES: their paths, src/<model>/<scheme>.sql.  OUT: the C file.
+
+set(arrays "")
+set(rows "")
+foreach(file IN LISTS FILES)
+  get_filename_component(scheme ${file} NAME_WE)
+  get_filename_component(folder ${file} DIRECTORY)
+  get_filename_component(model ${folder} NAME)
+  file(READ ${file} hex HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${hex}")
+  string(REGEX REPLACE "('.....,'.....,'.....,'.....,'.....,'.....,'.....,'.....,'.....,'.....,)"
+    "\t\\1\n" bytes "${bytes}")
+  string(APPEND arrays
+    "static const char ${model}_${scheme}[] = {\n${bytes}\t0,\n};\n\n")
+  string(APPEND rows "\t{\"${model}\", \"${scheme}\", ${model}_${scheme}},\n")
+endforeach()
+
+file(WRITE ${OUT}.new
+  "#include \"db/sql.h\"\n\n${arrays}"
+  "const wh_sql_file wh_sql_files[] = {\n${rows}\t{NULL, NULL, NULL},\n};\n")
+file(RENAME ${OUT}.new ${OUT})

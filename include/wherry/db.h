@@ -1,0 +1,65 @@
+/*
+ * One SQL connection, opened here from a URL or borrowed from the application (see
+ * wherry/sqlite.h).
+ */
+#ifndef WHERRY_DB_H
+#define WHERRY_DB_H
+
+#include <stdbool.h>
+
+#include <wherry/config.h>
+#include <wherry/error.h>
+
+/* One connection.  One thread at a time. */
+typedef struct wherry_db wherry_db;
+
+WHERRY_BEGIN
+
+/**
+ * Open a connection of our own.
+ *
+ * @param url     "sqlite:PATH" or "sqlite::memory:".  An SQLite file is put into WAL
+ *                mode with synchronous=FULL (setting db.synchronous).
+ * @param config  Settings; borrowed for the call, NULL for the defaults.
+ * @param out     Receives the connection; given, close with wherry_db_close().
+ * @param err     Details on failure; may be NULL.
+ * @return WHERRY_OK; WHERRY_INVALID (unknown scheme, malformed URL); WHERRY_NOTFOUND (no
+ *         such file, unless db.create is on); WHERRY_DENIED; WHERRY_CORRUPT (not a
+ *         database); WHERRY_BUSY; WHERRY_IO; WHERRY_NOMEM.
+ *
+ * Blocks: until the database answers, at most db.busy_timeout.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_db_open(const char *url,
+						      const wherry_config *config,
+						      wherry_db **out, wherry_error *err);
+
+/** Close a connection, rolling back what is open on it; a borrowed handle is left as it
+ *  is.  NULL is fine. */
+WHERRY_API void wherry_db_close(wherry_db *db);
+
+/**
+ * Begin a write transaction.
+ *
+ * On a borrowed connection with a transaction open, a savepoint in it.
+ *
+ * @return WHERRY_OK; WHERRY_BUSY (another writer held the database for longer than
+ *         db.busy_timeout); WHERRY_READONLY; WHERRY_INVALID (one of ours is open already).
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_db_begin(wherry_db *db, wherry_error *err);
+
+/** Commit what wherry_db_begin() began; on failure it is rolled back. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_db_commit(wherry_db *db, wherry_error *err);
+
+/** Roll back what wherry_db_begin() began; without one it does nothing. */
+WHERRY_API void wherry_db_rollback(wherry_db *db);
+
+/** Tell whether a transaction is open on the connection, ours or the application's. */
+WHERRY_API bool wherry_db_in_transaction(wherry_db *db);
+
+/** Make the call that runs on the connection return WHERRY_INTERRUPTED soon.
+ *  Threads: any, while the connection is open. */
+WHERRY_API void wherry_db_interrupt(wherry_db *db);
+
+WHERRY_END
+
+#endif

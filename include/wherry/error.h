@@ -1,0 +1,76 @@
+/*
+ * Errors: what happened, and what to do next.
+ *
+ * Every function that can fail returns a wherry_code and takes a wherry_error as its
+ * last parameter, which may be NULL.  The code says what happened, its remedy what to do
+ * about it.  On failure outputs are untouched.
+ */
+#ifndef WHERRY_ERROR_H
+#define WHERRY_ERROR_H
+
+#include <wherry/export.h>
+
+/* What the caller can do about a failure. */
+typedef enum wherry_remedy {
+	WHERRY_REMEDY_NONE,     /* nothing failed */
+	WHERRY_REMEDY_FIX,      /* caller bug, bad input, set-up: retrying cannot help */
+	WHERRY_REMEDY_RETRY,    /* transient: roll back, wait, try the same again */
+	WHERRY_REMEDY_ROLLBACK, /* the transaction is lost, the handle is fine */
+	WHERRY_REMEDY_REOPEN    /* the handle is unusable: close it, open anew */
+} wherry_remedy;
+
+/* clang-format off */
+/*	  name          remedy    text */
+#define WHERRY_CODES(X)                                                            \
+	X(OK,           NONE,     "success")                                       \
+	X(INVALID,      FIX,      "invalid argument")                              \
+	X(NOTFOUND,     FIX,      "no such thing")                                 \
+	X(DUPLICATE,    FIX,      "a message with this id exists already")         \
+	X(TOOBIG,       FIX,      "over a size limit")                             \
+	X(DENIED,       FIX,      "not permitted, or wrong credentials")           \
+	X(READONLY,     FIX,      "the database cannot be written")                \
+	X(UNSUPPORTED,  FIX,      "not supported here")                            \
+	X(TOONEW,       FIX,      "the schema needs a newer program")              \
+	X(CORRUPT,      FIX,      "the database is damaged or is not one")         \
+	X(NOMEM,        RETRY,    "out of memory")                                 \
+	X(BUSY,         RETRY,    "held by another transaction or process")        \
+	X(FULL,         RETRY,    "the disk is full")                              \
+	X(TIMEOUT,      RETRY,    "no answer in time")                             \
+	X(INTERRUPTED,  RETRY,    "interrupted on request")                        \
+	X(CONFLICT,     ROLLBACK, "lost a serialization or deadlock race")         \
+	X(STALE,        ROLLBACK, "the lease or claim expired or was taken over")  \
+	X(IO,           REOPEN,   "input or output failed")                        \
+	X(CLOSED,       REOPEN,   "connection closed by the peer")                 \
+	X(INDOUBT,      REOPEN,   "commit was sent, the answer was lost")
+
+typedef enum wherry_code {
+#define WHERRY_CODE_ENUM(name, remedy, text) WHERRY_##name,
+	WHERRY_CODES(WHERRY_CODE_ENUM)
+#undef WHERRY_CODE_ENUM
+	WHERRY_CODE_COUNT
+} wherry_code;
+
+#define WHERRY_ERROR_INIT {WHERRY_OK, 0, "", ""}
+/* clang-format on */
+
+typedef struct wherry_error {
+	wherry_code code;  /* the code the call returned */
+	int native;        /* the driver's own number: SQLITE_*, errno; 0 if none */
+	char sqlstate[8];  /* five characters from the database, or "" */
+	char message[240]; /* one line, no newline, no secrets, never empty on failure */
+} wherry_error;            /* 256 bytes: part of the ABI */
+
+WHERRY_BEGIN
+
+/** Return a code's name, such as "BUSY"; "UNKNOWN" for a number that is none.  Static. */
+WHERRY_API const char *wherry_code_name(wherry_code code);
+
+/** Return a code's one-line text, such as "the disk is full".  Static. */
+WHERRY_API const char *wherry_code_text(wherry_code code);
+
+/** Return what can be done about a code. */
+WHERRY_API wherry_remedy wherry_code_remedy(wherry_code code);
+
+WHERRY_END
+
+#endif

@@ -1,0 +1,21 @@
+/* Marks what libwherry exports, and results that must be looked at. */
+#ifndef WHERRY_EXPORT_H
+#define WHERRY_EXPORT_H
+
+#if defined(__GNUC__)
+#define WHERRY_API __attribute__((visibility("default")))
+#define WHERRY_MUST_USE __attribute__((warn_unused_result))
+#else
+#define WHERRY_API
+#define WHERRY_MUST_USE
+#endif
+
+#ifdef __cplusplus
+#define WHERRY_BEGIN extern "C" {
+#define WHERRY_END }
+#else
+#define WHERRY_BEGIN
+#define WHERRY_END
+#endif
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * A message: what an outbox holds and a publisher delivers.
+ */
+#ifndef WHERRY_MESSAGE_H
+#define WHERRY_MESSAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <wherry/export.h>
+
+/* Where a message stands.  The numbers are the values of the status column. */
+typedef enum wherry_state {
+	WHERRY_PENDING = 0,    /* waits to be delivered */
+	WHERRY_PROCESSING = 1, /* claimed, or tried alone after a crash */
+	WHERRY_DONE = 2,       /* delivered */
+	WHERRY_FAILED = 3,     /* will be retried at next_retry_at */
+	WHERRY_DEAD = 4        /* needs a person; see wherry_outbox_redrive */
+} wherry_state;
+
+#define WHERRY_STATE_COUNT 5
+
+/*
+ * All strings are UTF-8 and end in NUL; NULL counts as absent.  Start from
+ * WHERRY_MESSAGE(...) or wherry_message_init(), so that `size` is set.
+ *
+ * Ordering key: `key`, else the pair (aggregate_type, aggregate_id); with all three
+ * empty the message is not ordered.  The key sent to a broker is `key`, else
+ * aggregate_id.
+ */
+typedef struct wherry_message {
+	size_t size;                /* sizeof(wherry_message), so that it can grow */
+	const char *message_id;     /* at most 255 bytes; NULL: a UUIDv7 is made */
+	const char *topic;          /* required, at most 255 bytes */
+	const char *aggregate_type; /* "" by default, at most 255 bytes */
+	const char *aggregate_id;   /* "" by default, at most 255 bytes */
+	const char *key;            /* explicit ordering key, at most 1024 bytes */
+	const char *headers;        /* JSON object of strings, "{}" by default */
+	const char *trace_id;       /* at most 255 bytes */
+	const void *body;           /* any bytes; required, may be empty */
+	size_t body_len;            /* bytes */
+
+	/* Filled in for messages that were read; ignored by enqueue. */
+	int64_t id;            /* its place in the outbox */
+	int64_t created_at_us; /* Unix time, microseconds */
+	int32_t attempts;      /* attempts that failed so far */
+	int32_t generation;    /* 0; one more with each replay */
+} wherry_message;
+
+/* WHERRY_MESSAGE(.topic = "orders", .body = "{}", .body_len = 2), C99 and later */
+#define WHERRY_MESSAGE(...)                                                              \
+	((wherry_message){.size = sizeof(wherry_message), __VA_ARGS__})
+
+WHERRY_BEGIN
+
+/** Set every field of *msg to absent and its size; for C++ and for plain structs. */
+WHERRY_API void wherry_message_init(wherry_message *msg);
+
+/** Return a state's name: pending, processing, done, failed or dead.  Static. */
+WHERRY_API const char *wherry_state_name(wherry_state state);
+
+WHERRY_END
+
+#endif

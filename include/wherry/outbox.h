@@ -1,0 +1,334 @@
+/*
+ * The outbox: a table that business transactions write messages to.
+ *
+ * Enqueue joins the caller's transaction.  A relay (wherry/relay.h) does the rest; the
+ * operations under "for relays" are for programs that bring their own.
+ */
+#ifndef WHERRY_OUTBOX_H
+#define WHERRY_OUTBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <wherry/db.h>
+#include <wherry/error.h>
+#include <wherry/message.h>
+
+/* One outbox table on one connection.  One thread at a time, as its connection. */
+typedef struct wherry_outbox wherry_outbox;
+
+/* Flags of enqueue. */
+enum {
+	WHERRY_OWN_TRANSACTION = 1 /* open and commit one if none is open */
+};
+
+/* What a relay does with a delivered message. */
+typedef enum wherry_on_done {
+	WHERRY_MARK,   /* state done, purged after the retention */
+	WHERRY_DELETE, /* gone at once */
+	WHERRY_ARCHIVE /* moved to the table NAME_archive */
+} wherry_on_done;
+
+/* The right to relay an outbox: who, and under which number.  Plain data. */
+typedef struct wherry_lease {
+	int64_t epoch;      /* grows with each take-over; 0 is no lease */
+	int64_t lasts_us;   /* how long it was given for, by the database's clock */
+	int64_t suspects;   /* >0: the last holder ended uncleanly, with up to this many
+	                       messages in flight */
+	int32_t slot;       /* 0 on SQLite */
+	bool paused;        /* the outbox is paused */
+	int64_t nudge;      /* changes when an operator changed rows behind the relay */
+	int64_t first_open; /* lowest pending id, 0 if none */
+	int64_t last_open;  /* highest pending id, 0 if none */
+	char owner[96];     /* who */
+} wherry_lease;
+
+/* One message that could not be delivered. */
+typedef struct wherry_failure {
+	int64_t id;
+	int64_t delay_us; /* until it may be tried again; ignored when dead */
+	bool dead;        /* give it up */
+	bool counted;     /* its attempt was recorded already: do not count again */
+	bool innocent;    /* not its fault: count nothing, take a recorded attempt back */
+	const char *error; /* why; cut at 500 bytes */
+} wherry_failure;
+
+/* Which rows; start from {0}.  Conditions are joined by "and". */
+typedef struct wherry_filter {
+	unsigned states;   /* bits 1 << wherry_state; 0: as the call says */
+	const char *ident; /* a message_id, else a number in `id`; NULL: any */
+	const char *topic; /* NULL: any */
+	const char *key;   /* explicit key, else aggregate id; NULL: any */
+	int64_t since_us;  /* created (replay: delivered) at most this long ago; 0: any */
+	int64_t after_id;  /* only ids above; for paging */
+	int64_t limit;     /* at most this many rows; 0: 100 for list, else all */
+} wherry_filter;
+
+/* A row as list and show see it. */
+typedef struct wherry_row {
+	wherry_message message;
+	wherry_state state;
+	int64_t claimed_at_us;    /* Unix time, microseconds; 0 if never */
+	int64_t next_retry_at_us; /* likewise */
+	int64_t processed_at_us;  /* likewise */
+	const char *last_error;   /* NULL if none */
+	int64_t held_by; /* show only: the lowest id it waits behind, 0 if none */
+} wherry_row;
+
+/* An outbox at a glance. */
+typedef struct wherry_status {
+	int64_t count[WHERRY_STATE_COUNT]; /* rows by state */
+	int64_t oldest_ready_us; /* age of the oldest that may leave now, 0 if none */
+	int64_t ready;           /* messages that may leave now */
+	bool paused;
+	int64_t epoch;         /* of the last lease, 0 if there never was one */
+	int64_t lease_left_us; /* >0: a relay holds it for so long yet */
+	char owner[96];        /* of the last lease */
+	char engine[16];       /* "exclusive", … or "" */
+	int schema_version;
+} wherry_status;
+
+/**
+ * Called for each row, in id order; everything it is given is borrowed for the call.
+ * Returning another code than WHERRY_OK ends the listing, which then returns that code.
+ */
+typedef wherry_code (*wherry_row_fn)(void *ctx, const wherry_row *row);
+
+WHERRY_BEGIN
+
+/* ---- schema ---- */
+
+/**
+ * Create the outbox, or bring it up to date; doing it twice is fine, also at once.
+ *
+ * @param db     A connection with no transaction open.
+ * @param table  Its name: a letter or _, then letters, digits and _, at most 48.
+ * @param err    Details on failure; may be NULL.
+ * @return WHERRY_OK; WHERRY_INVALID (bad name; a table of this name that is no outbox);
+ *         WHERRY_TOONEW (made by a newer program that says we may not); WHERRY_READONLY;
+ *         WHERRY_BUSY; WHERRY_FULL.
+ *
+ * Transaction: its own, one per version.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_init(wherry_db *db,
+							  const char *table,
+							  wherry_error *err);
+
+/**
+ * Write out the SQL of wherry_outbox_init(), for the user's own migration tool.
+ *
+ * @param scheme  The database, as in its URL: "sqlite".
+ * @param table   The name of the outbox.
+ * @param out     Receives the text; given, free() it.
+ * @param err     Details on failure; may be NULL.
+ * @return WHERRY_OK, WHERRY_INVALID or WHERRY_NOMEM.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_init_sql(const char *scheme,
+							      const char *table,
+							      char **out,
+							      wherry_error *err);
+
+/**
+ * Open an outbox that exists.
+ *
+ * @param db     Its connection; borrowed until wherry_outbox_close().
+ * @param table  Its name; copied.
+ * @param out    Receives the outbox; given, close with wherry_outbox_close().
+ * @param err    Details on failure; may be NULL.
+ * @return WHERRY_OK; WHERRY_INVALID (bad name); WHERRY_NOTFOUND (no such table: run
+ *         `wherry init`); WHERRY_TOONEW; what a read can fail with.
+ *
+ * Blocks: for two small reads.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_open(wherry_db *db,
+							  const char *table,
+							  wherry_outbox **out,
+							  wherry_error *err);
+
+/** Close an outbox; its connection stays open.  NULL is fine. */
+WHERRY_API void wherry_outbox_close(wherry_outbox *box);
+
+/* ---- for producers ---- */
+
+/**
+ * Add a message, inside the caller's open transaction.
+ *
+ * It is delivered after that transaction commits, and never if it rolls back.
+ *
+ * @param box     The outbox.
+ * @param msg     What to send; borrowed.
+ * @param flags   0 or WHERRY_OWN_TRANSACTION.
+ * @param out_id  Receives the message's id; may be NULL.
+ * @param err     Details on failure; may be NULL.
+ *
+ * @return WHERRY_OK;
+ *         WHERRY_DUPLICATE a message with this message_id exists: nothing was added, and
+ *                          the transaction is intact;
+ *         WHERRY_INVALID   no transaction is open, no topic, headers that are no JSON
+ *                          object, text that is not UTF-8;
+ *         WHERRY_TOOBIG    a field is over its limit, the body over 16 MiB;
+ *         WHERRY_BUSY, WHERRY_READONLY, WHERRY_FULL, WHERRY_IO as the database says.
+ *
+ * Transaction: required unless WHERRY_OWN_TRANSACTION; after a failure it is as before.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_enqueue(wherry_outbox *box,
+							     const wherry_message *msg,
+							     unsigned flags,
+							     int64_t *out_id,
+							     wherry_error *err);
+
+/**
+ * Add many messages, all or none, in the order given.
+ *
+ * @param box      The outbox.
+ * @param msgs     What to send; borrowed.
+ * @param n        How many.
+ * @param flags    0 or WHERRY_OWN_TRANSACTION.
+ * @param out_ids  Receives n ids, 0 for a duplicate, which is passed over; may be NULL.
+ * @param err      Details on failure, naming the message; may be NULL.
+ * @return as wherry_outbox_enqueue(), but for WHERRY_DUPLICATE.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_outbox_enqueue_many(wherry_outbox *box, const wherry_message *msgs, size_t n,
+			   unsigned flags, int64_t *out_ids, wherry_error *err);
+
+/* ---- for operators ---- */
+
+/** Read counts, ages and the lease.  Counting costs an index scan. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_status(wherry_outbox *box,
+							    wherry_status *out,
+							    wherry_error *err);
+
+/** Count the rows by state. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_count(
+	wherry_outbox *box, int64_t out_count[WHERRY_STATE_COUNT], wherry_error *err);
+
+/** Read the age in microseconds of the oldest message that may leave now, 0 if none.
+ *  Messages that wait for a retry do not count. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_oldest_ready(wherry_outbox *box,
+								  int64_t *out_age_us,
+								  wherry_error *err);
+
+/** Visit the rows that match, in id order; every state unless the filter names some. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_list(wherry_outbox *box,
+							  const wherry_filter *filter,
+							  wherry_row_fn visit, void *ctx,
+							  wherry_error *err);
+
+/**
+ * Visit one row, with what holds it back.
+ *
+ * @param ident  Its message_id, or its id in digits.
+ * @return WHERRY_OK, WHERRY_NOTFOUND, or what a read can fail with.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_show(wherry_outbox *box,
+							  const char *ident,
+							  wherry_row_fn visit, void *ctx,
+							  wherry_error *err);
+
+/** Make dead messages that match pending again, with no attempts counted; with states
+ *  naming them, failed ones too, which then need not wait for their retry. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_redrive(wherry_outbox *box,
+							     const wherry_filter *filter,
+							     int64_t *out_n,
+							     wherry_error *err);
+
+/** Deliver done messages that match once more, under their next generation. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_replay(wherry_outbox *box,
+							    const wherry_filter *filter,
+							    int64_t *out_n,
+							    wherry_error *err);
+
+/** Tell relays to deliver nothing until wherry_outbox_resume(). */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_pause(wherry_outbox *box,
+							   wherry_error *err);
+
+/** Take back wherry_outbox_pause(). */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_resume(wherry_outbox *box,
+							    wherry_error *err);
+
+/**
+ * Delete done messages.
+ *
+ * @param older_than_us  Delivered longer ago than this, by the database's clock.
+ * @param batch          Rows in one transaction, 1 to 100000.
+ * @param max_rows       At most this many; 0: all.
+ * @param out_n          Receives how many went, also on failure; may be NULL.
+ *
+ * Transaction: its own, one per batch; none may be open.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_outbox_purge(wherry_outbox *box, int64_t older_than_us, int64_t batch,
+		    int64_t max_rows, int64_t *out_n, wherry_error *err);
+
+/** Move done messages to the table NAME_archive; parameters as wherry_outbox_purge(). */
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_outbox_archive(wherry_outbox *box, int64_t older_than_us, int64_t batch,
+		      int64_t max_rows, int64_t *out_n, wherry_error *err);
+
+/* ---- for relays: every call names the lease it acts under ---- */
+
+/**
+ * Take the lease of the outbox.
+ *
+ * @param owner      Who asks; told to others.
+ * @param lasts_us   How long it holds unless renewed, by the database's clock.
+ * @param window     How many messages the holder may have in flight at once.
+ * @param out        Receives the lease.
+ * @return WHERRY_OK; WHERRY_BUSY (another holds it: err names it); what a write can fail
+ *         with.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t lasts_us,
+		    int64_t window, wherry_lease *out, wherry_error *err);
+
+/** Renew a lease that has not lapsed, and refresh what it tells; WHERRY_STALE if lost. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_renew(wherry_outbox *box,
+							   wherry_lease *lease,
+							   wherry_error *err);
+
+/** Give a lease back after everything in flight was settled; WHERRY_STALE if lost. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_release(wherry_outbox *box,
+							     const wherry_lease *lease,
+							     wherry_error *err);
+
+/**
+ * Acknowledge deliveries.
+ *
+ * @param ids         Which; those no longer open are passed over.
+ * @param n           How many.
+ * @param on_done     What becomes of the rows.
+ * @param out_n       Receives how many rows changed; may be NULL.
+ * @return WHERRY_OK; WHERRY_STALE (nothing changed); what a write can fail with.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_outbox_done(wherry_outbox *box, const wherry_lease *lease, const int64_t *ids,
+		   size_t n, wherry_on_done on_done, int64_t *out_n, wherry_error *err);
+
+/** Record failures: attempts + 1, last_error, and a time to retry or dead. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_fail(wherry_outbox *box,
+							  const wherry_lease *lease,
+							  const wherry_failure *failures,
+							  size_t n, wherry_error *err);
+
+/** Put messages back to pending without counting an attempt. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_requeue(wherry_outbox *box,
+							     const wherry_lease *lease,
+							     const int64_t *ids, size_t n,
+							     wherry_error *err);
+
+/** Record that a suspect is about to be tried alone: processing, attempts + 1. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_try(wherry_outbox *box,
+							 const wherry_lease *lease,
+							 int64_t id, wherry_error *err);
+
+/** Make messages pending whose claim is older than claim_timeout_us. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_reap(wherry_outbox *box,
+							  int64_t claim_timeout_us,
+							  int64_t *out_n,
+							  wherry_error *err);
+
+WHERRY_END
+
+#endif

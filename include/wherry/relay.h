@@ -1,0 +1,136 @@
+/*
+ * The relay moves messages from an outbox to a publisher: in order per key, none lost,
+ * none unborn, duplicates only as docs/guide/guarantees.md allows them.
+ */
+#ifndef WHERRY_RELAY_H
+#define WHERRY_RELAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <wherry/config.h>
+#include <wherry/db.h>
+#include <wherry/error.h>
+#include <wherry/publisher.h>
+
+/* One relay.  One thread at a time, but for wherry_relay_stop(). */
+typedef struct wherry_relay wherry_relay;
+
+/* Flags of wherry_relay_run() and wherry_relay_target(). */
+enum {
+	WHERRY_UNTIL_EMPTY = 1 /* end when nothing that was there at the start is open */
+};
+
+/* How a run ended. */
+typedef enum wherry_outcome {
+	WHERRY_STOPPED, /* asked to */
+	WHERRY_EMPTY,   /* until-empty: all was delivered */
+	WHERRY_DEATHS,  /* until-empty: empty, but messages died in this run */
+	WHERRY_PARKED,  /* until-empty: only messages behind a parked key are left */
+	WHERRY_TIMEDOUT /* until-empty: relay.timeout passed */
+} wherry_outcome;
+
+/* What a relay did and does. */
+typedef struct wherry_relay_stats {
+	int64_t published;   /* messages delivered since it was opened */
+	int64_t retried;     /* failures that will be tried again */
+	int64_t dead;        /* messages given up */
+	int64_t stale;       /* acknowledgements refused: the lease was lost */
+	int64_t in_flight;   /* handed over, no receipt yet */
+	int64_t window;      /* messages in memory */
+	int64_t held_keys;   /* keys behind a failed message */
+	int64_t parked_keys; /* keys behind a dead message */
+	int64_t epoch;       /* of its lease; 0 while it holds none */
+	int64_t suspects;    /* messages still to be tried one at a time */
+	bool paused;
+	bool down; /* the destination is down: probing */
+} wherry_relay_stats;
+
+/* One line for people: what happened.  Level 0 error, 1 warning, 2 information, 3 debug. */
+typedef void (*wherry_log_fn)(void *ctx, int level, const char *part, const char *line);
+
+WHERRY_BEGIN
+
+/**
+ * Open a relay with a connection and a publisher of its own.
+ *
+ * @param from    The database, "sqlite:shop.db"; the table is the setting outbox.table.
+ * @param to      The destination, "stdout:".
+ * @param config  Settings; borrowed for the call, NULL for the defaults.
+ * @param out     Receives the relay; given, close with wherry_relay_close().
+ * @param err     Details on failure; may be NULL.
+ * @return WHERRY_OK, or what wherry_db_open(), wherry_outbox_open() and
+ *         wherry_publisher_open() return.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_relay_open(const char *from, const char *to,
+							 const wherry_config *config,
+							 wherry_relay **out,
+							 wherry_error *err);
+
+/**
+ * Open a relay on a connection and a publisher of the caller's.
+ *
+ * On a borrowed connection it refuses to step while a transaction is open.
+ *
+ * @param db         Borrowed until wherry_relay_close().
+ * @param publisher  Likewise.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_relay_open_on(wherry_db *db,
+							    wherry_publisher *publisher,
+							    const wherry_config *config,
+							    wherry_relay **out,
+							    wherry_error *err);
+
+/** Send the relay's log lines somewhere; NULL (the default) nowhere. */
+WHERRY_API void wherry_relay_log(wherry_relay *relay, wherry_log_fn log, void *ctx);
+
+/**
+ * Run until wherry_relay_stop(), or as the flags say; in the end what is in flight is
+ * finished, for at most relay.stop_timeout, and the lease is given back.
+ *
+ * @param flags        0 or WHERRY_UNTIL_EMPTY.
+ * @param out_outcome  Receives how it ended; may be NULL.
+ * @return WHERRY_OK; the first error whose remedy is FIX, such as a table that is gone:
+ *         other errors are waited out.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_relay_run(wherry_relay *relay,
+							unsigned flags,
+							wherry_outcome *out_outcome,
+							wherry_error *err);
+
+/** Ask the relay to finish.  Threads: any; safe in a signal handler. */
+WHERRY_API void wherry_relay_stop(wherry_relay *relay);
+
+/**
+ * Do what can be done without waiting; for programs with a loop of their own.
+ *
+ * @param out_wake_us   Receives when to step again at the latest, on
+ *                      wherry_relay_clock()'s clock, unless a descriptor is ready first.
+ * @param out_finished  Receives true once it has stopped, or is empty as asked by
+ *                      wherry_relay_target().
+ * @return as wherry_relay_run(); WHERRY_INVALID with a transaction open on the connection.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_relay_step(wherry_relay *relay,
+							 int64_t *out_wake_us,
+							 bool *out_finished,
+							 wherry_error *err);
+
+/** Set the flags that wherry_relay_run() would for steps of one's own. */
+WHERRY_API void wherry_relay_target(wherry_relay *relay, unsigned flags);
+
+/** Return how the relay ended, once it has finished. */
+WHERRY_API wherry_outcome wherry_relay_outcome(const wherry_relay *relay);
+
+/** Return the clock of out_wake_us: microseconds, monotonic. */
+WHERRY_API int64_t wherry_relay_clock(const wherry_relay *relay);
+
+/** Read the relay's numbers. */
+WHERRY_API void wherry_relay_get_stats(const wherry_relay *relay,
+				       wherry_relay_stats *out);
+
+/** Close a relay, giving its lease back if nothing is in flight.  NULL is fine. */
+WHERRY_API void wherry_relay_close(wherry_relay *relay);
+
+WHERRY_END
+
+#endif

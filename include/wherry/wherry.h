@@ -1,0 +1,19 @@
+/*
+ * Wherry: transactional messaging on the database you already run.
+ *
+ * All of libwherry but the headers that name a database's own types: include
+ * wherry/sqlite.h as well to join an SQLite transaction of your own.
+ */
+#ifndef WHERRY_WHERRY_H
+#define WHERRY_WHERRY_H
+
+#include <wherry/config.h>
+#include <wherry/db.h>
+#include <wherry/error.h>
+#include <wherry/message.h>
+#include <wherry/outbox.h>
+#include <wherry/publisher.h>
+#include <wherry/relay.h>
+#include <wherry/version.h>
+
+#endif

@@ -1,0 +1,124 @@
+#include "base/duration.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct unit {
+	const char *name;
+	int64_t factor;
+} unit;
+
+static const unit times[] = {
+	{"us", 1},         {"ms", 1000},       {"s", 1000000},      {"m", 60000000},
+	{"h", 3600000000}, {"d", 86400000000}, {"w", 604800000000}, {NULL, 0},
+};
+
+static const unit sizes[] = {
+	{"B", 1}, {"KB", 1024}, {"MB", 1048576}, {"GB", 1073741824}, {NULL, 0},
+};
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* One number with its unit; moves *text behind it.  False: malformed or too large. */
+static bool parse_part(const char **text, const unit *units, int64_t *out)
+{
+	const char *s = *text;
+	int64_t value = 0, scale = 1;
+	size_t len = 0;
+
+	if (!is_digit(*s))
+		return false;
+	for (; is_digit(*s); s++) {
+		if (value > (INT64_MAX - 9) / 10)
+			return false;
+		value = value * 10 + (*s - '0');
+	}
+	if (*s == '.') {
+		for (s++; is_digit(*s); s++) {
+			if (scale >= 1000000 || value > (INT64_MAX - 9) / 10)
+				return false;
+			value = value * 10 + (*s - '0');
+			scale *= 10;
+		}
+		if (scale == 1)
+			return false;
+	}
+	while (is_letter(s[len]))
+		len++;
+	for (; units->name; units++) {
+		if (strlen(units->name) != len || memcmp(units->name, s, len) != 0)
+			continue;
+		if (value > INT64_MAX / units->factor)
+			return false;
+		*out = value * units->factor / scale;
+		*text = s + len;
+		return true;
+	}
+	return false;
+}
+
+wherry_code wh_duration_parse(const char *text, int64_t *out_us, wherry_error *err)
+{
+	const char *s = text;
+	int64_t sum = 0, part;
+
+	if (strcmp(text, "0") == 0) {
+		*out_us = 0;
+		return WHERRY_OK;
+	}
+	do {
+		if (!parse_part(&s, times, &part) || part > INT64_MAX - sum)
+			return wh_fail(
+				err, WHERRY_INVALID,
+				"'%.40s' is no duration: write a number and a unit, such as "
+				"250ms, 30s, 15m, 12h or 7d",
+				text);
+		sum += part;
+	} while (*s);
+	*out_us = sum;
+	return WHERRY_OK;
+}
+
+wherry_code wh_size_parse(const char *text, int64_t *out_bytes, wherry_error *err)
+{
+	const char *s = text;
+	int64_t value = 0;
+
+	if (strcmp(text, "0") != 0 && (!parse_part(&s, sizes, &value) || *s))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"'%.40s' is no size: write a number and a unit, such as 512B, 64KB "
+			"or 8MB",
+			text);
+	*out_bytes = value;
+	return WHERRY_OK;
+}
+
+void wh_duration_print(int64_t us, char *out, int cap)
+{
+	size_t n = (size_t)cap;
+	int64_t s = us / 1000000;
+
+	if (us < 1000)
+		(void)snprintf(out, n, "%dus", (int)us);
+	else if (us < 999500) /* beyond it, %.3g would print 1e+03 */
+		(void)snprintf(out, n, "%.3gms", (double)us / 1e3);
+	else if (us < 60000000)
+		(void)snprintf(out, n, "%.3gs", (double)us / 1e6);
+	else if (s < 3600)
+		(void)snprintf(out, n, "%dm %ds", (int)(s / 60), (int)(s % 60));
+	else if (s < 86400)
+		(void)snprintf(out, n, "%dh %dm", (int)(s / 3600), (int)(s / 60 % 60));
+	else
+		(void)snprintf(out, n, "%lldd %dh", (long long)(s / 86400),
+			       (int)(s / 3600 % 24));
+}

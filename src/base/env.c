@@ -1,0 +1,92 @@
+#include "base/env.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <time.h>
+
+static int64_t read_clock(clockid_t id)
+{
+	struct timespec t = {0};
+
+	(void)clock_gettime(id, &t);
+	return (int64_t)t.tv_sec * WH_SECOND + t.tv_nsec / 1000;
+}
+
+static int64_t system_now(void *ctx)
+{
+	(void)ctx;
+	return read_clock(CLOCK_REALTIME);
+}
+
+/* CLOCK_BOOTTIME: a lease also runs out while the machine is suspended. */
+static int64_t system_monotonic(void *ctx)
+{
+	(void)ctx;
+	return read_clock(CLOCK_BOOTTIME);
+}
+
+/* Jitter and ids, not secrets; the clock stands in should the kernel refuse. */
+static uint64_t system_random(void *ctx)
+{
+	uint64_t value;
+
+	(void)ctx;
+	if (getrandom(&value, sizeof(value), 0) != (ssize_t)sizeof(value))
+		value = (uint64_t)read_clock(CLOCK_MONOTONIC) * 0x9e3779b97f4a7c15u;
+	return value;
+}
+
+static void system_sleep(void *ctx, int64_t us)
+{
+	struct timespec t = {us / WH_SECOND, us % WH_SECOND * 1000};
+
+	(void)ctx;
+	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+}
+
+const wh_env wh_env_system = {
+	.now_us = system_now,
+	.monotonic_us = system_monotonic,
+	.random = system_random,
+	.sleep_us = system_sleep,
+};
+
+int64_t wh_now(const wh_env *env)
+{
+	return env->now_us(env->ctx);
+}
+
+int64_t wh_monotonic(const wh_env *env)
+{
+	return env->monotonic_us(env->ctx);
+}
+
+uint64_t wh_random(const wh_env *env)
+{
+	return env->random(env->ctx);
+}
+
+void wh_sleep(const wh_env *env, int64_t us)
+{
+	env->sleep_us(env->ctx, us);
+}
+
+void wh_log(const wh_env *env, int level, const char *part, const char *fmt, ...)
+{
+	char line[512];
+	va_list args;
+
+	if (!env->log)
+		return;
+	va_start(args, fmt);
+	if (vsnprintf(line, sizeof(line), fmt, args) < 0)
+		line[0] = 0;
+	va_end(args);
+	env->log(env->log_ctx, level, part, line);
+}
+
+int64_t wh_later(int64_t a_us, int64_t b_us)
+{
+	return a_us > WH_NEVER - b_us ? WH_NEVER : a_us + b_us;
+}

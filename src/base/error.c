@@ -1,0 +1,139 @@
+#define WH_BASE_ERROR_C
+#include "base/error.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static_assert(sizeof(wherry_error) == 256, "wherry_error is part of the ABI");
+
+static const struct {
+	const char *name;
+	const char *text;
+	wherry_remedy remedy;
+} codes[] = {
+#define CODE(name, remedy, text) {#name, text, WHERRY_REMEDY_##remedy},
+	WHERRY_CODES(CODE)
+#undef CODE
+};
+
+const char *wherry_code_name(wherry_code code)
+{
+	return (unsigned)code < WHERRY_CODE_COUNT ? codes[code].name : "UNKNOWN";
+}
+
+const char *wherry_code_text(wherry_code code)
+{
+	return (unsigned)code < WHERRY_CODE_COUNT ? codes[code].text : "unknown code";
+}
+
+wherry_remedy wherry_code_remedy(wherry_code code)
+{
+	return (unsigned)code < WHERRY_CODE_COUNT ? codes[code].remedy
+						  : WHERRY_REMEDY_FIX;
+}
+
+/* One line, whatever the parts of it were. */
+static void flatten(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = ' ';
+}
+
+WH_PRINTF(4, 0)
+static wherry_code fill(wherry_error *err, wherry_code code, int native, const char *fmt,
+			va_list args)
+{
+	if (!err)
+		return code;
+	err->code = code;
+	err->native = native;
+	err->sqlstate[0] = 0;
+	if (vsnprintf(err->message, sizeof(err->message), fmt, args) < 0 ||
+	    !*err->message)
+		(void)snprintf(err->message, sizeof(err->message), "%s",
+			       wherry_code_text(code));
+	flatten(err->message);
+	return code;
+}
+
+wherry_code wh_fail(wherry_error *err, wherry_code code, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	code = fill(err, code, 0, fmt, args);
+	va_end(args);
+	return code;
+}
+
+wherry_code wh_fail_native(wherry_error *err, wherry_code code, int native,
+			   const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	code = fill(err, code, native, fmt, args);
+	va_end(args);
+	return code;
+}
+
+wherry_code wh_prefix(wherry_error *err, wherry_code code, const char *fmt, ...)
+{
+	char was[sizeof(err->message)];
+	va_list args;
+	size_t len;
+
+	if (!err || code == WHERRY_OK)
+		return code;
+	memcpy(was, err->message, sizeof(was));
+	va_start(args, fmt);
+	if (vsnprintf(err->message, sizeof(err->message), fmt, args) < 0)
+		err->message[0] = 0;
+	va_end(args);
+	len = strlen(err->message);
+	(void)snprintf(err->message + len, sizeof(err->message) - len, ": %.*s",
+		       (int)(sizeof(err->message) - 1), was);
+	flatten(err->message);
+	return code;
+}
+
+wherry_code wh_fail_errno(wherry_error *err, int number, const char *fmt, ...)
+{
+	wherry_code code = WHERRY_IO;
+	const char *text = strerrordesc_np(number);
+	va_list args;
+	size_t len;
+
+	if (number == ENOENT || number == ENOTDIR)
+		code = WHERRY_NOTFOUND;
+	else if (number == EACCES || number == EPERM)
+		code = WHERRY_DENIED;
+	else if (number == EROFS)
+		code = WHERRY_READONLY;
+	else if (number == ENOSPC || number == EDQUOT)
+		code = WHERRY_FULL;
+	else if (number == ENOMEM)
+		code = WHERRY_NOMEM;
+	else if (number == EPIPE || number == ECONNRESET)
+		code = WHERRY_CLOSED;
+	else if (number == EMFILE || number == ENFILE || number == EAGAIN)
+		code = WHERRY_BUSY;
+	if (!err)
+		return code;
+	va_start(args, fmt);
+	code = fill(err, code, number, fmt, args);
+	va_end(args);
+	len = strlen(err->message);
+	(void)snprintf(err->message + len, sizeof(err->message) - len, ": %s",
+		       text ? text : "unknown error");
+	return code;
+}
+
+wherry_code wh_oom(wherry_error *err)
+{
+	return wh_fail(err, WHERRY_NOMEM, "out of memory");
+}

@@ -1,0 +1,15 @@
+/*
+ * UUIDv7 (RFC 9562): ids that sort by time.
+ */
+#ifndef WH_BASE_UUID_H
+#define WH_BASE_UUID_H
+
+#include <stdint.h>
+
+#define WH_UUID_LEN 36
+
+/* Write the UUID of this millisecond and these random bits, with a NUL. */
+void wh_uuid7(int64_t unix_ms, uint64_t random_a, uint64_t random_b,
+	      char out[WH_UUID_LEN + 1]);
+
+#endif

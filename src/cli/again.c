@@ -1,0 +1,80 @@
+#include "cli/again.h"
+
+#include <string.h>
+
+/* An option that only one of the two commands has. */
+static const char *arg_if_known(const wh_args *args, const char *name)
+{
+	for (const wh_option *o = args->command->options; o->name; o++)
+		if (strcmp(o->name, name) == 0)
+			return wh_arg(args, name);
+	return NULL;
+}
+
+bool wh_again_filter(const wh_args *args, wherry_filter *out)
+{
+	wherry_filter f = {
+		.ident = wh_operand(args, 1),
+		.topic = wh_arg(args, "topic"),
+		.key = wh_arg(args, "key"),
+	};
+	bool conditions = f.topic || f.key;
+	int ways;
+
+	if (arg_if_known(args, "since")) {
+		conditions = true;
+		if (!wh_arg_duration(args, "since", &f.since_us))
+			return false;
+	}
+	ways = (f.ident != NULL) + wh_arg_on(args, "all") + conditions;
+	if (ways != 1) {
+		(void)wh_usage(args->command, "%s: wherry %s %s",
+			       ways ? "an ID, --all or conditions: only one of them"
+				    : "which messages? none is named",
+			       args->command->name, args->command->synopsis);
+		return false;
+	}
+	*out = f;
+	return true;
+}
+
+static wherry_code take_state(void *ctx, const wherry_row *row)
+{
+	*(wherry_state *)ctx = row->state;
+	return WHERRY_OK;
+}
+
+/* Nothing changed although one message was named: say why. */
+static wh_exit explain(wh_session *s, const wh_again *again, const char *ident)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_state state = WHERRY_PENDING;
+
+	if (wherry_outbox_show(s->box, ident, take_state, &state, &err) != WHERRY_OK)
+		return wh_report(&err);
+	return wh_complain(NULL, "message %s is %s, not %s", ident,
+			   wherry_state_name(state), again->wanted);
+}
+
+wh_exit wh_again_run(const wh_args *args, const wh_again *again,
+		     const wherry_filter *filter)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_session s;
+	wh_exit status = wh_session_open(&s, args);
+	int64_t n = 0;
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	if (again->change(s.box, filter, &n, &err) != WHERRY_OK)
+		status = wh_report(&err);
+	else if (!n && filter->ident)
+		status = explain(&s, again, filter->ident);
+	else if (wh_arg_on(args, "json"))
+		(void)printf("{\"%s\":%lld}\n", again->did, (long long)n);
+	else
+		(void)printf("%lld message%s %s %s\n", (long long)n, wh_plural(n),
+			     n == 1 ? "is" : "are", again->says);
+	wh_session_close(&s);
+	return status;
+}

@@ -1,0 +1,352 @@
+#include "cli/cli.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "base/text.h"
+
+const wh_option wh_common_options[] = {
+	{"table", "NAME", "The outbox table.", "outbox.table", 0},
+	{"set", "KEY=VALUE", "Any setting; `wherry help settings` lists them.", NULL,
+	 WH_REPEAT},
+	{0},
+};
+
+static const wh_option help_option = {"help", NULL, "", NULL, 0};
+
+/* ---- finding ---- */
+
+static const wh_option *find_option(const wh_command *command, const char *name,
+				    size_t len)
+{
+	const wh_option *tables[] = {command->options,
+				     command->plain ? NULL : wh_common_options};
+
+	if (len == 4 && memcmp(name, "help", 4) == 0)
+		return &help_option;
+	for (size_t i = 0; i < 2; i++)
+		for (const wh_option *o = tables[i]; o && o->name; o++)
+			if (strlen(o->name) == len && memcmp(o->name, name, len) == 0)
+				return o;
+	return NULL;
+}
+
+static const char *option_at(const void *ctx, size_t i)
+{
+	const wh_command *command = ctx;
+
+	for (const wh_option *o = command->options; o && o->name; o++)
+		if (i-- == 0)
+			return o->name;
+	for (const wh_option *o = wh_common_options; !command->plain && o->name; o++)
+		if (i-- == 0)
+			return o->name;
+	return i == 0 ? help_option.name : NULL;
+}
+
+static const char *command_at(const void *ctx, size_t i)
+{
+	(void)ctx;
+	return wh_commands[i] ? wh_commands[i]->name : NULL;
+}
+
+const wh_command *wh_command_find(const char *name)
+{
+	for (const wh_command *const *c = wh_commands; *c; c++)
+		if (strcmp((*c)->name, name) == 0)
+			return *c;
+	return NULL;
+}
+
+const char *wh_command_nearest(const char *name)
+{
+	return wh_nearest(name, command_at, NULL);
+}
+
+const wherry_setting *wh_setting_find(const char *key)
+{
+	for (const wherry_setting *s = wherry_config_table(); key && s->key; s++)
+		if (strcmp(s->key, key) == 0)
+			return s;
+	return NULL;
+}
+
+/* ---- taking one option ---- */
+
+/* "KEY=VALUE" into the settings. */
+static bool take_set(wh_args *args, const char *text)
+{
+	const char *equals = strchr(text, '=');
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code;
+	char *key;
+
+	if (!equals) {
+		(void)wh_usage(args->command,
+			       "--set %s: write KEY=VALUE, as in relay.lease=10s", text);
+		return false;
+	}
+	key = strndup(text, (size_t)(equals - text));
+	code = key ? wherry_config_set(args->config, key, equals + 1, &err)
+		   : wh_oom(&err);
+	free(key);
+	if (code != WHERRY_OK)
+		(void)wh_usage(args->command, "%s", err.message);
+	return code == WHERRY_OK;
+}
+
+static bool take(wh_args *args, const wh_option *option, const char *value)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	for (size_t i = 0; i < args->n_given; i++)
+		if (args->given[i].option == option && !(option->flags & WH_REPEAT)) {
+			(void)wh_usage(args->command, "--%s is given twice",
+				       option->name);
+			return false;
+		}
+	args->given[args->n_given++] = (wh_given){option, value};
+	if (value && strcmp(option->name, "set") == 0)
+		return take_set(args, value);
+	if (!option->setting)
+		return true;
+	if (wherry_config_set(args->config, option->setting, value, &err) == WHERRY_OK)
+		return true;
+	(void)wh_usage(args->command, "--%s: %s", option->name, err.message);
+	return false;
+}
+
+/* One "--name", "--name=value" or "--name value" at argv[*at]. */
+static bool parse_option(wh_args *args, int argc, char **argv, int *at)
+{
+	const char *name = argv[*at] + 2, *equals = strchr(name, '=');
+	size_t len = equals ? (size_t)(equals - name) : strlen(name);
+	const wh_option *option = find_option(args->command, name, len);
+	const char *value = equals ? equals + 1 : NULL;
+
+	if (!option) {
+		char *word = strndup(name, len);
+		const char *near =
+			word ? wh_nearest(word, option_at, args->command) : NULL;
+
+		(void)wh_usage(args->command, "unknown option --%.*s%s%s%s", (int)len,
+			       name, near ? "; did you mean --" : "", near ? near : "",
+			       near ? "?" : "");
+		free(word);
+		return false;
+	}
+	if (option == &help_option) {
+		args->help = true;
+		return true;
+	}
+	if (!option->value && value) {
+		(void)wh_usage(args->command, "--%s takes no value", option->name);
+		return false;
+	}
+	if (option->value && !value) {
+		if (*at + 1 >= argc) {
+			(void)wh_usage(args->command, "--%s needs a value: --%s %s",
+				       option->name, option->name, option->value);
+			return false;
+		}
+		value = argv[++*at];
+	}
+	return take(args, option, value);
+}
+
+/* ---- the whole line ---- */
+
+/* How many operands "FROM TO [ID]" asks for at least and allows at most. */
+static void operand_bounds(const char *operands, size_t *least, size_t *most)
+{
+	*least = *most = 0;
+	for (const char *p = operands; *p;) {
+		(*most)++;
+		if (*p != '[')
+			(*least)++;
+		p += strcspn(p, " ");
+		p += strspn(p, " ");
+	}
+}
+
+static bool check_operands(const wh_args *args)
+{
+	const wh_command *command = args->command;
+	size_t least, most;
+
+	operand_bounds(command->operands, &least, &most);
+	if (args->n_operands < least) {
+		(void)wh_usage(command, "%s needs %s", command->name, command->operands);
+		return false;
+	}
+	if (args->n_operands > most) {
+		(void)wh_usage(command, "'%s' is one too many: wherry %s %s",
+			       args->operands[most], command->name, command->synopsis);
+		return false;
+	}
+	for (const wh_option *o = command->options; o && o->name; o++)
+		if ((o->flags & WH_REQUIRED) && !wh_arg(args, o->name)) {
+			(void)wh_usage(command, "%s needs --%s %s", command->name,
+				       o->name, o->value);
+			return false;
+		}
+	return true;
+}
+
+static bool parse_words(wh_args *args, int argc, char **argv)
+{
+	bool options = true;
+
+	for (int i = 0; i < argc && !args->help; i++) {
+		if (options && strcmp(argv[i], "--") == 0) {
+			options = false;
+		} else if (options && strcmp(argv[i], "-h") == 0) {
+			args->help = true;
+		} else if (options && strncmp(argv[i], "--", 2) == 0) {
+			if (!parse_option(args, argc, argv, &i))
+				return false;
+		} else if (options && argv[i][0] == '-' && argv[i][1]) {
+			(void)wh_usage(args->command, "unknown option %s", argv[i]);
+			return false;
+		} else {
+			args->operands[args->n_operands++] = argv[i];
+		}
+	}
+	return args->help || check_operands(args);
+}
+
+bool wh_args_parse(const wh_command *command, int argc, char **argv, wh_args *args)
+{
+	size_t room = (size_t)argc + 1;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	*args = (wh_args){.command = command};
+	args->given = calloc(room, sizeof(*args->given));
+	args->operands = calloc(room, sizeof(*args->operands));
+	if (!args->given || !args->operands) {
+		(void)wh_complain(NULL, "out of memory");
+		return false;
+	}
+	if (wherry_config_new(&args->config, &err) != WHERRY_OK ||
+	    (command->preset &&
+	     wherry_config_set(args->config, command->preset, "on", &err) != WHERRY_OK)) {
+		(void)wh_report(&err);
+		return false;
+	}
+	return parse_words(args, argc, argv);
+}
+
+void wh_args_clear(wh_args *args)
+{
+	wherry_config_free(args->config);
+	free(args->given);
+	free(args->operands);
+	*args = (wh_args){0};
+}
+
+/* ---- asking ---- */
+
+const char *wh_operand(const wh_args *args, size_t i)
+{
+	return i < args->n_operands ? args->operands[i] : NULL;
+}
+
+/* A name that no table has is a slip in the command's own code. */
+static const wh_given *find_given(const wh_args *args, const char *name, size_t from)
+{
+	assert(find_option(args->command, name, strlen(name)));
+	for (size_t i = from; i < args->n_given; i++)
+		if (strcmp(args->given[i].option->name, name) == 0)
+			return &args->given[i];
+	return NULL;
+}
+
+const char *wh_arg(const wh_args *args, const char *name)
+{
+	const wh_given *given = find_given(args, name, 0);
+
+	return given ? given->value : NULL;
+}
+
+bool wh_arg_on(const wh_args *args, const char *name)
+{
+	return find_given(args, name, 0) != NULL;
+}
+
+const char *wh_arg_next(const wh_args *args, const char *name, size_t *at)
+{
+	const wh_given *given = find_given(args, name, *at);
+
+	if (!given)
+		return NULL;
+	*at = (size_t)(given - args->given) + 1;
+	return given->value;
+}
+
+bool wh_arg_count(const wh_args *args, const char *name, int64_t least, int64_t most,
+		  int64_t *out)
+{
+	const char *text = wh_arg(args, name);
+	int64_t n;
+
+	if (!text)
+		return true;
+	if (!wh_parse_int(text, &n) || n < least || n > most) {
+		(void)wh_usage(args->command, "--%s %s: write a number from %lld to %lld",
+			       name, text, (long long)least, (long long)most);
+		return false;
+	}
+	*out = n;
+	return true;
+}
+
+bool wh_arg_duration(const wh_args *args, const char *name, int64_t *out_us)
+{
+	const char *text = wh_arg(args, name);
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	if (!text || wh_duration_parse(text, out_us, &err) == WHERRY_OK)
+		return true;
+	(void)wh_usage(args->command, "--%s: %s", name, err.message);
+	return false;
+}
+
+static const char *state_at(const void *ctx, size_t i)
+{
+	(void)ctx;
+	return i < WHERRY_STATE_COUNT ? wherry_state_name((wherry_state)i) : NULL;
+}
+
+static bool add_state(const wh_args *args, const char *word, unsigned *out)
+{
+	const char *near;
+
+	for (size_t i = 0; i < WHERRY_STATE_COUNT; i++)
+		if (strcmp(state_at(NULL, i), word) == 0) {
+			*out |= 1u << i;
+			return true;
+		}
+	near = wh_nearest(word, state_at, NULL);
+	(void)wh_usage(args->command, "unknown state '%s'%s%s%s", word,
+		       near ? "; did you mean '" : "", near ? near : "",
+		       near ? "'?" : "");
+	return false;
+}
+
+bool wh_arg_states(const wh_args *args, const char *name, unsigned *out)
+{
+	const char *text = wh_arg(args, name);
+	char word[32];
+
+	while (text && *text) {
+		size_t n = strcspn(text, ",");
+
+		(void)snprintf(word, sizeof(word), "%.*s", (int)n, text);
+		if (!add_state(args, word, out))
+			return false;
+		text += n + (text[n] == ',');
+	}
+	return true;
+}

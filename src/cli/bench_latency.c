@@ -1,0 +1,168 @@
+/*
+ * From COMMIT returning in one process to the publisher taking the message in another.
+ *
+ * The time of the commit cannot be in the body, which is written before it; so the
+ * producer notes it in shared memory, under the number that is in the body.
+ */
+#include "cli/bench.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/env.h"
+
+enum { WARM_UP = 20 }; /* the first ones wait for the relay to start */
+
+typedef struct latency {
+	wh_bench *bench;
+	wherry_relay *relay;
+	int64_t arrived;
+} latency;
+
+/* For the handler of SIGCHLD, which gets no argument. */
+static latency *running;
+
+static wherry_code produce(wh_bench *b, wherry_error *err)
+{
+	wherry_outbox *box = NULL;
+	wherry_db *db = NULL;
+	wherry_code code = wh_bench_open(b, &db, &box, err);
+	int64_t due;
+
+	while (!atomic_load(&b->shared->ready))
+		wh_sleep(&wh_env_system, 1000);
+	due = wh_monotonic(&wh_env_system);
+	for (int64_t i = 0; code == WHERRY_OK && i < WH_BENCH_PROBES; i++) {
+		int64_t now = wh_monotonic(&wh_env_system);
+		wh_bench_message m = {0};
+
+		due += WH_SECOND / WH_BENCH_RATE;
+		if (now < due)
+			wh_sleep(&wh_env_system, due - now);
+		wh_bench_fill(&m, i);
+		code = wherry_outbox_enqueue(box, &m.message, WHERRY_OWN_TRANSACTION,
+					     NULL, err);
+		atomic_store(&b->shared->committed_us[i], wh_monotonic(&wh_env_system));
+		atomic_store(&b->shared->sent, i + 1);
+	}
+	wherry_outbox_close(box);
+	wherry_db_close(db);
+	return code;
+}
+
+/* {"number":17,"text":... */
+static int64_t number_of(const wherry_message *msg)
+{
+	const char *digits = (const char *)msg->body + strlen("{\"number\":");
+
+	return wh_bench_digits(digits);
+}
+
+static wherry_verdict take(void *ctx, const wherry_message *msg, char *reason,
+			   size_t reason_cap)
+{
+	latency *l = ctx;
+	int64_t number = number_of(msg);
+
+	(void)reason;
+	(void)reason_cap;
+	if (number < 0 || number >= WH_BENCH_PROBES)
+		return WHERRY_DELIVERED;
+	atomic_store(&l->bench->shared->arrived_us[number], wh_monotonic(&wh_env_system));
+	if (++l->arrived == WH_BENCH_PROBES)
+		wherry_relay_stop(l->relay);
+	return WHERRY_DELIVERED;
+}
+
+/* A producer that failed sends nothing more to wait for. */
+static void on_child(int number)
+{
+	(void)number;
+	if (running->relay &&
+	    atomic_load(&running->bench->shared->sent) < WH_BENCH_PROBES)
+		wherry_relay_stop(running->relay);
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void evaluate(wh_bench_shared *shared)
+{
+	double ms[WH_BENCH_PROBES];
+	size_t n = 0;
+
+	for (size_t i = WARM_UP; i < WH_BENCH_PROBES; i++) {
+		int64_t us = atomic_load(&shared->arrived_us[i]) -
+			     atomic_load(&shared->committed_us[i]);
+
+		/* The relay may be faster than the producer comes back from its COMMIT. */
+		ms[n++] = us > 0 ? (double)us / 1e3 : 0;
+	}
+	qsort(ms, n, sizeof(*ms), compare);
+	shared->p50_ms = ms[n / 2];
+	shared->p99_ms = ms[n * 99 / 100];
+}
+
+static wherry_code check(const latency *l, wherry_error *err)
+{
+	if (*l->bench->shared->failure)
+		return wh_fail(err, WHERRY_IO, "the producer: %s",
+			       l->bench->shared->failure);
+	if (l->arrived < WH_BENCH_PROBES)
+		return wh_fail(err, WHERRY_IO, "the producer ended too soon");
+	evaluate(l->bench->shared);
+	return WHERRY_OK;
+}
+
+static wherry_code relay(latency *l, wherry_error *err)
+{
+	wherry_publisher *publisher = NULL;
+	wherry_db *db = NULL;
+	wherry_code code =
+		wherry_publisher_open("memory:", l->bench->config, &publisher, err);
+
+	if (code == WHERRY_OK)
+		code = wherry_db_open(l->bench->url, l->bench->config, &db, err);
+	if (code == WHERRY_OK)
+		code = wherry_relay_open_on(db, publisher, l->bench->config, &l->relay,
+					    err);
+	if (code == WHERRY_OK) {
+		wherry_memory_answer(publisher, take, l);
+		atomic_store(&l->bench->shared->ready, true);
+		code = wherry_relay_run(l->relay, 0, NULL, err);
+	}
+	wherry_relay_close(l->relay);
+	l->relay = NULL;
+	wherry_db_close(db);
+	wherry_publisher_close(publisher);
+	return code;
+}
+
+wherry_code wh_bench_latency(wh_bench *b, wherry_error *err)
+{
+	struct sigaction action = {.sa_handler = on_child,
+				   .sa_flags = SA_NOCLDSTOP | SA_RESTART};
+	latency l = {.bench = b};
+	wherry_code code;
+	int pid;
+
+	running = &l;
+	(void)sigaction(SIGCHLD, &action, NULL);
+	/* Before anything is opened here: SQLite's notes on locks must not cross a fork. */
+	pid = wh_bench_start(b, produce);
+	if (pid < 0)
+		return wh_fail(err, WHERRY_BUSY,
+			       "cannot start a process for the producer");
+	code = relay(&l, err);
+	if (code != WHERRY_OK)
+		(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	(void)signal(SIGCHLD, SIG_DFL);
+	return code == WHERRY_OK ? check(&l, err) : code;
+}

@@ -1,0 +1,230 @@
+/*
+ * The program: commands as tables, and what they share.
+ *
+ * Results go to stdout, chatter to stderr; nothing below cli/ prints.  Each command is
+ * one file that ends in its table; options, help and the nearest-word hints are read
+ * from these tables.
+ */
+#ifndef WH_CLI_CLI_H
+#define WH_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <wherry/wherry.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+/* clang-format off */
+/*        name      number  meaning */
+#define WH_EXITS(X)                                                                  \
+	X(DONE,     0,   "done; a relay was stopped, or found everything delivered") \
+	X(FAILED,   1,   "failed; the message on standard error says why")            \
+	X(USAGE,    2,   "the command line is wrong")                                \
+	X(DEATHS,   3,   "relay --until-empty: empty, but messages died in this run") \
+	X(PARKED,   4,   "relay --until-empty: only messages behind a parked key "   \
+			 "are left")                                                 \
+	X(TIMEDOUT, 5,   "relay --until-empty: --timeout passed")                    \
+	X(SIGNALLED, 130, "a second signal ended it at once")
+/* clang-format on */
+
+typedef enum wh_exit {
+#define WH_EXIT_ENUM(name, number, text) WH_EXIT_##name = number,
+	WH_EXITS(WH_EXIT_ENUM)
+#undef WH_EXIT_ENUM
+} wh_exit;
+
+/* Flags of an option. */
+enum {
+	WH_REQUIRED = 1, /* the command refuses to run without it */
+	WH_REPEAT = 2    /* may be given several times */
+};
+
+typedef struct wh_option {
+	const char *name;  /* without its dashes */
+	const char *value; /* what its value is called; NULL: it is a switch */
+	const char *help;
+	const char *setting; /* the setting it stands for; NULL: the command reads it */
+	unsigned flags;
+} wh_option;
+
+/* clang-format off */
+#define WH_JSON_OPTION {"json", NULL, "Write the result as JSON.", NULL, 0}
+/* clang-format on */
+
+typedef struct wh_args wh_args;
+
+typedef struct wh_command {
+	const char *name;
+	const char *operands;     /* "URL [ID]": how many there must and may be */
+	const char *synopsis;     /* operands and options, as the help shows them */
+	const char *brief;        /* one line */
+	const char *help;         /* paragraphs and examples, as printed */
+	const wh_option *options; /* ended by a row without a name */
+	const char *preset; /* a switch to turn on unless the user sets it; or NULL */
+	bool plain;         /* takes no --table and no --set */
+	wh_exit (*run)(wh_args *args);
+} wh_command;
+
+/* Every command, ended by NULL: commands.c. */
+extern const wh_command *const wh_commands[];
+
+/* ---- args.c: the command line of one command, parsed by its table ---- */
+
+typedef struct wh_given {
+	const wh_option *option;
+	const char *value; /* NULL for a switch */
+} wh_given;
+
+struct wh_args {
+	const wh_command *command;
+	wherry_config *config;
+	wh_given *given; /* in the order of the command line */
+	size_t n_given;
+	char **operands;
+	size_t n_operands;
+	bool help; /* --help was met: nothing after it counts */
+};
+
+/* False: it said what is wrong.  args is to be cleared either way. */
+bool wh_args_parse(const wh_command *command, int argc, char **argv, wh_args *args);
+void wh_args_clear(wh_args *args);
+
+/* An operand by its place, NULL beyond the last. */
+const char *wh_operand(const wh_args *args, size_t i);
+
+/* An option's value, NULL if it was not given. */
+const char *wh_arg(const wh_args *args, const char *name);
+bool wh_arg_on(const wh_args *args, const char *name);
+
+/* The values of an option that repeats: start with *at = 0, ends with NULL. */
+const char *wh_arg_next(const wh_args *args, const char *name, size_t *at);
+
+/* Typed values; *out is left alone when the option was not given.  False: it said what
+ * is wrong. */
+bool wh_arg_count(const wh_args *args, const char *name, int64_t least, int64_t most,
+		  int64_t *out);
+bool wh_arg_duration(const wh_args *args, const char *name, int64_t *out_us);
+bool wh_arg_states(const wh_args *args, const char *name, unsigned *out);
+
+/* The option rows that every command has unless it is plain, ended by one without name. */
+extern const wh_option wh_common_options[];
+
+/* The setting an option or --set names, with its type; NULL if there is none. */
+const wherry_setting *wh_setting_find(const char *key);
+
+/* The command of a name, NULL if there is none; nearest: the one that may be meant. */
+const wh_command *wh_command_find(const char *name);
+const char *wh_command_nearest(const char *name);
+
+/* ---- help.c: the tables as text on stdout ---- */
+
+void wh_print_help(const wh_command *command);
+
+/* Text in lines behind `indent` columns, the first of which hold `head`.  What stands in
+ * brackets is not broken. */
+void wh_print_wrapped(const char *head, int indent, const char *text);
+
+/* Paragraphs, each one line of text; lines that begin with a blank stand as they are. */
+void wh_print_paragraphs(const char *text);
+
+/* ---- report.c: what goes wrong ---- */
+
+/* "wherry: ..." and, unless hint is NULL, "  try: ..."; returns WH_EXIT_FAILED. */
+wh_exit wh_complain(const char *hint, const char *fmt, ...) WH_PRINTF(2, 3);
+
+/* What to do about a failure of the library, where its message does not say it; or NULL. */
+const char *wh_way_out(wherry_code code);
+
+/* Complain about a failure of the library. */
+wh_exit wh_report(const wherry_error *err);
+
+/* The command line is wrong; returns WH_EXIT_USAGE. */
+wh_exit wh_usage(const wh_command *command, const char *fmt, ...) WH_PRINTF(2, 3);
+
+/* Flush stdout; what was not written turns WH_EXIT_DONE into WH_EXIT_FAILED. */
+wh_exit wh_finish(wh_exit status);
+
+/* ---- session.c: the outbox that a command works on ---- */
+
+typedef struct wh_session {
+	char url[200]; /* without its password, for messages */
+	const char *table;
+	wherry_db *db;
+	wherry_outbox *box;
+} wh_session;
+
+/* Open args' first operand; on another status than WH_EXIT_DONE it said why, and the
+ * session is closed. */
+wh_exit wh_session_open(wh_session *s, const wh_args *args);
+void wh_session_close(wh_session *s);
+
+/* ---- text.c: for people's eyes ---- */
+
+enum { WH_SPAN_LEN = 24 };
+
+/* A length of time in words: "3m 2s". */
+const char *wh_span_text(int64_t us, char out[WH_SPAN_LEN]);
+
+/* Append text with control characters and broken UTF-8 as '?', at most `columns` wide
+ * (0: as wide as it is); a cut ends in an ellipsis. */
+void wh_put_cell(wh_buf *buf, const char *text, size_t columns);
+size_t wh_columns(const char *text);
+
+/* Columns of the terminal on a descriptor; 0: it is none. */
+size_t wh_terminal_width(int fd);
+
+const char *wh_plural(int64_t n); /* "" for 1, else "s" */
+
+/* Append valid JSON with line breaks and indentation, its numbers as they are. */
+void wh_put_pretty(wh_buf *buf, const char *json, size_t len);
+
+/* ---- table.c: aligned columns, whose width the first rows decide ---- */
+
+enum { WH_TABLE_COLUMNS = 8, WH_TABLE_ROWS = 128 };
+
+typedef struct wh_table_column {
+	const char *title;
+	size_t most; /* columns it may take on a terminal; 0: what is left */
+	bool right;  /* numbers */
+} wh_table_column;
+
+typedef struct wh_table {
+	const wh_table_column *columns;
+	size_t n_columns;
+	size_t width[WH_TABLE_COLUMNS];
+	size_t terminal; /* its width; 0: nothing is cut */
+	char *cells[WH_TABLE_ROWS][WH_TABLE_COLUMNS];
+	size_t n_rows; /* waiting to be written */
+	bool begun;
+} wh_table;
+
+void wh_table_begin(wh_table *table, const wh_table_column *columns, size_t n_columns);
+void wh_table_add(wh_table *table, const char *const *cells); /* copied */
+void wh_table_end(wh_table *table);
+
+/* ---- row.c: a row of the outbox ---- */
+
+typedef enum wh_row_detail { WH_ROW_BRIEF, WH_ROW_FULL } wh_row_detail;
+
+/* Append a row as a JSON object; brief: without headers and body. */
+void wh_put_row(wh_buf *buf, const wherry_row *row, wh_row_detail detail);
+
+/* ---- progress.c: a line on stderr that is overwritten, on a terminal only ---- */
+
+typedef struct wh_progress {
+	const char *what;
+	int64_t total; /* 0: unknown */
+	int64_t began_us, drawn_us;
+	bool on, shown;
+} wh_progress;
+
+void wh_progress_begin(wh_progress *p, const char *what, int64_t total);
+void wh_progress_show(wh_progress *p, int64_t done, const char *fmt, ...) WH_PRINTF(3, 4);
+void wh_progress_wipe(const wh_progress *p); /* before another line is written */
+void wh_progress_end(wh_progress *p);
+
+#endif

@@ -1,0 +1,321 @@
+#include "cli/commands.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/duration.h"
+#include "base/json.h"
+#include "cli/ndjson.h"
+
+/* What a pointer in the line fills. */
+enum { KEY, ID, AGGREGATE_ID, PICKS };
+
+static const char *const pick_names[PICKS] = {"key", "id", "aggregate-id"};
+
+typedef struct enqueue {
+	wh_session session;
+	wh_lines lines;
+	const char *file; /* for messages */
+	const char *topic;
+	const char *aggregate_type;
+	const char *pointer[PICKS];
+	wh_buf picked[PICKS];
+	char *headers;
+	int64_t batch;     /* 0: all in one transaction */
+	int64_t open;      /* messages in the open transaction */
+	int64_t kept_line; /* the last line that is committed */
+	int64_t added, duplicates;
+	int64_t open_added, open_duplicates; /* in the open transaction */
+} enqueue;
+
+/* ---- failing ---- */
+
+/* Roll back and say what stays. */
+static wh_exit give_up(enqueue *e, const char *hint, const char *what)
+{
+	long long kept = (long long)e->kept_line;
+	char rest[96];
+
+	wherry_db_rollback(e->session.db);
+	if (!kept)
+		return wh_complain(hint, "%s (nothing was enqueued)", what);
+	(void)snprintf(rest, sizeof(rest),
+		       "enqueue the rest, from line %lld on: tail -n +%lld", kept + 1,
+		       kept + 1);
+	return wh_complain(e->lines.file == stdin ? hint : rest,
+			   "%s (the first %lld line%s stay%s enqueued)", what, kept,
+			   wh_plural(kept), kept == 1 ? "s" : "");
+}
+
+/* What is wrong with a line names its place; what is wrong with the database does not. */
+static wh_exit give_up_line(enqueue *e, int column, const wherry_error *err)
+{
+	wh_buf what = WH_BUF_INIT(8192);
+	wh_exit status;
+
+	wh_buf_printf(&what, "%s: line %lld", e->file, (long long)e->lines.number);
+	if (column)
+		wh_buf_printf(&what, ", column %d", column);
+	wh_buf_printf(&what, ": %s", err->message);
+	if (err->code == WHERRY_INVALID || err->code == WHERRY_TOOBIG)
+		status = give_up(e, NULL, wh_buf_str(&what));
+	else
+		status = give_up(e, wh_way_out(err->code), err->message);
+	wh_buf_clear(&what);
+	return status;
+}
+
+/* ---- one line ---- */
+
+static wherry_code pick(enqueue *e, wh_view line, wherry_error *err)
+{
+	for (int i = 0; i < PICKS; i++) {
+		wherry_code code;
+
+		if (!e->pointer[i])
+			continue;
+		wh_buf_reset(&e->picked[i]);
+		code = wh_line_pick(line, e->pointer[i], &e->picked[i], err);
+		if (code != WHERRY_OK)
+			return wh_prefix(err, code, "--%s", pick_names[i]);
+	}
+	return WHERRY_OK;
+}
+
+static const char *picked(const enqueue *e, int which)
+{
+	return e->pointer[which] ? wh_buf_str(&e->picked[which]) : NULL;
+}
+
+static wherry_code add(enqueue *e, wh_view line, wherry_error *err)
+{
+	const wherry_message msg =
+		WHERRY_MESSAGE(.message_id = picked(e, ID), .topic = e->topic,
+			       .aggregate_type = e->aggregate_type,
+			       .aggregate_id = picked(e, AGGREGATE_ID),
+			       .key = picked(e, KEY), .headers = e->headers,
+			       .body = line.ptr, .body_len = line.len);
+	wherry_code code = wherry_outbox_enqueue(e->session.box, &msg, 0, NULL, err);
+
+	e->open++;
+	if (code == WHERRY_DUPLICATE)
+		e->open_duplicates++;
+	else if (code == WHERRY_OK)
+		e->open_added++;
+	return code == WHERRY_DUPLICATE ? WHERRY_OK : code;
+}
+
+static wherry_code commit(enqueue *e, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	if (wherry_db_in_transaction(e->session.db))
+		code = wherry_db_commit(e->session.db, err);
+	if (code != WHERRY_OK)
+		return code;
+	e->added += e->open_added;
+	e->duplicates += e->open_duplicates;
+	e->open = e->open_added = e->open_duplicates = 0;
+	e->kept_line = e->lines.number;
+	return WHERRY_OK;
+}
+
+/* The transaction begins with its first line, so that waiting for input locks nobody. */
+static wh_exit take_line(enqueue *e, wh_view line)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int column = 0;
+	wherry_code code = wh_line_check(line, &column, &err);
+
+	if (code == WHERRY_OK)
+		code = pick(e, line, &err);
+	if (code == WHERRY_OK && !wherry_db_in_transaction(e->session.db))
+		code = wherry_db_begin(e->session.db, &err);
+	if (code == WHERRY_OK)
+		code = add(e, line, &err);
+	if (code == WHERRY_OK && e->batch && e->open >= e->batch)
+		code = commit(e, &err);
+	return code == WHERRY_OK ? WH_EXIT_DONE : give_up_line(e, column, &err);
+}
+
+static wh_exit take_all(enqueue *e, wh_progress *progress)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status = WH_EXIT_DONE;
+	wherry_code code;
+	wh_view line;
+
+	while ((code = wh_lines_next(&e->lines, &line, &err)) == WHERRY_OK && line.ptr) {
+		status = take_line(e, line);
+		if (status != WH_EXIT_DONE)
+			return status;
+		wh_progress_show(progress, e->lines.bytes, "%lld messages",
+				 (long long)(e->added + e->open_added));
+	}
+	if (code != WHERRY_OK && code != WHERRY_TOOBIG)
+		code = wh_prefix(&err, code, "%s", e->file);
+	if (code == WHERRY_OK)
+		code = commit(e, &err);
+	return code == WHERRY_OK ? WH_EXIT_DONE : give_up_line(e, 0, &err);
+}
+
+/* ---- the command line ---- */
+
+static wh_exit read_headers(enqueue *e, const wh_args *args)
+{
+	json_t *object = json_object();
+	wh_exit status = WH_EXIT_DONE;
+	const char *text;
+
+	for (size_t at = 0; (text = wh_arg_next(args, "header", &at)) != NULL;) {
+		const char *equals = strchr(text, '=');
+		char *name = equals ? strndup(text, (size_t)(equals - text)) : NULL;
+
+		if (!name || !*name)
+			status = wh_usage(args->command, "--header %s: write NAME=VALUE",
+					  text);
+		else if (json_object_get(object, name))
+			status = wh_usage(args->command, "header '%s' is given twice",
+					  name);
+		else if (json_object_set_new(object, name, json_string(equals + 1)) != 0)
+			status = wh_usage(args->command, "--header %s: not UTF-8", text);
+		free(name);
+		if (status != WH_EXIT_DONE)
+			break;
+	}
+	e->headers = json_dumps(object, JSON_COMPACT);
+	json_decref(object);
+	return status;
+}
+
+static wh_exit read_options(enqueue *e, const wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t most = 0;
+
+	e->topic = wh_arg(args, "topic");
+	e->aggregate_type = wh_arg(args, "aggregate-type");
+	for (int i = 0; i < PICKS; i++) {
+		e->picked[i] = (wh_buf)WH_BUF_INIT(64 * 1024);
+		e->pointer[i] = wh_arg(args, pick_names[i]);
+		if (e->pointer[i] && !wh_json_pointer_valid(e->pointer[i]))
+			return wh_usage(
+				args->command,
+				"--%s %s: write a JSON pointer, such as /customer/id",
+				pick_names[i], e->pointer[i]);
+	}
+	if (!wh_arg_count(args, "batch", 1, 1000000, &e->batch))
+		return WH_EXIT_USAGE;
+	if (wh_size_parse(wherry_config_get(args->config, "outbox.body_max"), &most,
+			  &err) != WHERRY_OK)
+		return wh_report(&err);
+	e->lines.most = (size_t)most;
+	return read_headers(e, args);
+}
+
+static wh_exit open_file(enqueue *e, const wh_args *args)
+{
+	const char *from = wh_arg(args, "from");
+
+	e->file = from && strcmp(from, "-") != 0 ? from : "standard input";
+	e->lines.file = e->file == from ? fopen(from, "re") : stdin;
+	if (!e->lines.file)
+		return wh_complain(NULL, "%s: %s", from, strerrordesc_np(errno));
+	if (e->lines.file == stdin && isatty(STDIN_FILENO))
+		(void)fputs("reading one JSON value a line; end with Ctrl-D\n", stderr);
+	return WH_EXIT_DONE;
+}
+
+static int64_t file_size(FILE *file)
+{
+	struct stat st;
+
+	return fstat(fileno(file), &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : 0;
+}
+
+static wh_exit work(enqueue *e, const wh_args *args)
+{
+	wh_exit status = read_options(e, args);
+	wh_progress progress;
+
+	if (status == WH_EXIT_DONE)
+		status = open_file(e, args);
+	if (status == WH_EXIT_DONE)
+		status = wh_session_open(&e->session, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	wh_progress_begin(&progress, "enqueue", file_size(e->lines.file));
+	/* Without a size there is no bar to draw: standard input may be a person. */
+	progress.on = progress.on && progress.total > 0;
+	status = take_all(e, &progress);
+	wh_progress_end(&progress);
+	return status;
+}
+
+static wh_exit run(wh_args *args)
+{
+	enqueue e = {0};
+	wh_exit status = work(&e, args);
+
+	if (status == WH_EXIT_DONE && wh_arg_on(args, "json"))
+		printf("{\"enqueued\":%lld,\"duplicates\":%lld}\n", (long long)e.added,
+		       (long long)e.duplicates);
+	else if (status == WH_EXIT_DONE)
+		printf("%lld enqueued, %lld duplicate%s\n", (long long)e.added,
+		       (long long)e.duplicates, wh_plural(e.duplicates));
+	wh_session_close(&e.session);
+	if (e.lines.file && e.lines.file != stdin)
+		(void)fclose(e.lines.file);
+	wh_buf_clear(&e.lines.line);
+	for (int i = 0; i < PICKS; i++)
+		wh_buf_clear(&e.picked[i]);
+	free(e.headers);
+	return status;
+}
+
+static const wh_option options[] = {
+	{"topic", "TOPIC", "What the messages are about.", NULL, WH_REQUIRED},
+	{"from", "FILE", "Where the lines are; - or nothing is standard input.", NULL, 0},
+	{"key", "POINTER", "Where in each line its ordering key is, such as /net.", NULL,
+	 0},
+	{"id", "POINTER",
+	 "Where its message id is; a line whose id exists is passed over.", NULL, 0},
+	{"aggregate-type", "TEXT", "The kind of thing the messages are about.", NULL, 0},
+	{"aggregate-id", "POINTER", "Where in each line the thing's id is.", NULL, 0},
+	{"header", "NAME=VALUE", "A header for every message.", NULL, WH_REPEAT},
+	{"batch", "N", "Commit after every N lines; without it, all lines or none.", NULL,
+	 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_cmd_enqueue = {
+	.name = "enqueue",
+	.operands = "URL",
+	.synopsis =
+		"URL --topic TOPIC [--from FILE] [--key POINTER] [--id POINTER] "
+		"[--aggregate-type TEXT] [--aggregate-id POINTER] [--header NAME=VALUE]... "
+		"[--batch N] [--json]",
+	.brief = "Add messages, one for each line of JSON",
+	.help = "Each line is one JSON value and becomes the body of one message; empty lines "
+		"are skipped. All lines are one transaction: a malformed one is an error that "
+		"names its line and column, and nothing is enqueued. With --batch, the batches "
+		"before it stay.\n"
+		"\n"
+		"A key, an id or an aggregate id is taken out of each line by a JSON pointer "
+		"(RFC 6901): a string as it is, a number or boolean as it is written. Messages "
+		"of one key are delivered in the order of the lines. With --id, running the "
+		"same command again enqueues nothing twice.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry enqueue sqlite:shop.db --topic quakes --key /net --id /id \\\n"
+		"    --from examples/data/earthquakes.ndjson\n"
+		"  echo '{\"order\":7}' | wherry enqueue sqlite:shop.db --topic orders\n",
+	.options = options,
+	.run = run,
+};

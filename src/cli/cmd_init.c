@@ -1,0 +1,93 @@
+#include "cli/commands.h"
+
+#include <stdlib.h>
+
+#include "base/url.h"
+
+/* What is wrong with the URL or the name is the command line's fault. */
+static wh_exit fail(const wh_args *args, const wherry_error *err)
+{
+	if (err->code == WHERRY_INVALID)
+		return wh_usage(args->command, "%s", err->message);
+	return wh_report(err);
+}
+
+static wh_exit print_sql(const wh_args *args, const char *table)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char scheme[32], *sql = NULL;
+	wherry_code code;
+	wh_url url;
+
+	code = wh_url_parse(wh_operand(args, 0), &url, &err);
+	if (code == WHERRY_OK) {
+		(void)snprintf(scheme, sizeof(scheme), "%.*s", (int)url.scheme.len,
+			       url.scheme.ptr);
+		code = wherry_outbox_init_sql(scheme, table, &sql, &err);
+	}
+	if (code != WHERRY_OK)
+		return fail(args, &err);
+	(void)fputs(sql, stdout);
+	free(sql);
+	return WH_EXIT_DONE;
+}
+
+static void print_done(const wh_args *args, const char *table)
+{
+	wh_buf text = WH_BUF_INIT(4096);
+	char url[200];
+
+	wh_url_mask(wh_operand(args, 0), url, sizeof(url));
+	if (wh_arg_on(args, "json")) {
+		wh_buf_puts(&text, "{\"url\":");
+		wh_buf_json(&text, url, wh_view_of(url).len);
+		wh_buf_printf(&text, ",\"table\":\"%s\"}", table);
+	} else {
+		wh_buf_printf(&text, "outbox '%s' is ready in %s", table, url);
+	}
+	(void)puts(wh_buf_str(&text));
+	wh_buf_clear(&text);
+}
+
+static wh_exit run(wh_args *args)
+{
+	const char *table = wherry_config_get(args->config, "outbox.table");
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = NULL;
+	wherry_code code;
+
+	if (wh_arg_on(args, "print"))
+		return print_sql(args, table);
+	code = wherry_db_open(wh_operand(args, 0), args->config, &db, &err);
+	if (code == WHERRY_OK)
+		code = wherry_outbox_init(db, table, &err);
+	wherry_db_close(db);
+	if (code != WHERRY_OK)
+		return fail(args, &err);
+	print_done(args, table);
+	return WH_EXIT_DONE;
+}
+
+static const wh_option options[] = {
+	{"print", NULL, "Write the SQL to standard output and touch nothing.", NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_cmd_init = {
+	.name = "init",
+	.operands = "URL",
+	.synopsis = "URL [--table NAME] [--print] [--json]",
+	.brief = "Create an outbox, or bring it up to date",
+	.help = "Makes the table and what belongs to it, and the database file if it is not "
+		"there. Doing it twice is fine, also at once. With --print, the SQL goes to "
+		"your own migration tool instead.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry init sqlite:shop.db\n"
+		"  wherry init sqlite:shop.db --table billing_outbox\n"
+		"  wherry init sqlite: --print > migrations/0007_outbox.sql\n",
+	.options = options,
+	.preset = "db.create",
+	.run = run,
+};

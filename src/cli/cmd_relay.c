@@ -1,0 +1,290 @@
+#include "cli/commands.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "base/url.h"
+#include "publish/parts.h"
+
+typedef struct relaying {
+	wherry_relay *relay;
+	wh_progress progress;
+	int level; /* the log shows lines up to it */
+	bool quiet;
+	int64_t began_us;
+} relaying;
+
+/* ---- signals ---- */
+
+/* For the handlers, which get no argument. */
+static wherry_relay *running;
+static volatile sig_atomic_t n_signals;
+
+static void on_signal(int number)
+{
+	(void)number;
+	if (++n_signals > 1)
+		_exit(WH_EXIT_SIGNALLED);
+	wherry_relay_stop(running);
+}
+
+static void catch_signals(wherry_relay *relay)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+
+	running = relay;
+	(void)sigemptyset(&action.sa_mask);
+	(void)sigaction(SIGINT, &action, NULL);
+	(void)sigaction(SIGTERM, &action, NULL);
+}
+
+/* ---- the log: one event a line, key=value ---- */
+
+static void log_line(void *ctx, int level, const char *part, const char *text)
+{
+	static const char *const levels[] = {"error", "warning", "info", "debug"};
+	relaying *r = ctx;
+	char time[WH_TIME_LEN];
+
+	if (level > r->level)
+		return;
+	wh_progress_wipe(&r->progress);
+	wh_time_print(wh_now(&wh_env_system), time);
+	(void)fprintf(stderr, "time=%s level=%s part=%s %s\n", time,
+		      levels[level < 0   ? 0
+			     : level > 3 ? 3
+					 : level],
+		      part, text);
+}
+
+/* ---- how it went ---- */
+
+static void print_summary(const relaying *r)
+{
+	double seconds = (double)(wh_monotonic(&wh_env_system) - r->began_us) / 1e6;
+	wherry_relay_stats stats;
+
+	wherry_relay_get_stats(r->relay, &stats);
+	if (r->quiet)
+		return;
+	(void)fprintf(stderr,
+		      "%" PRId64 " delivered, %" PRId64 " retried, %" PRId64
+		      " dead in %.2fs (%.0f/s)\n",
+		      stats.published, stats.retried, stats.dead, seconds,
+		      (double)stats.published / (seconds > 0.001 ? seconds : 0.001));
+}
+
+/* What is left to do, in words, for the outcomes that are no success. */
+static wh_exit conclude(const relaying *r, const char *from, wherry_outcome outcome)
+{
+	print_summary(r);
+	switch (outcome) {
+	case WHERRY_STOPPED:
+	case WHERRY_EMPTY:
+		break;
+	case WHERRY_DEATHS:
+		if (!r->quiet)
+			(void)fprintf(stderr,
+				      "messages died: wherry list %s --state dead\n",
+				      from);
+		return WH_EXIT_DEATHS;
+	case WHERRY_PARKED:
+		if (!r->quiet)
+			(void)fprintf(
+				stderr,
+				"what is left waits behind dead messages of its key: wherry "
+				"list %s --state dead, then wherry retry\n",
+				from);
+		return WH_EXIT_PARKED;
+	case WHERRY_TIMEDOUT:
+		if (!r->quiet)
+			(void)fprintf(stderr,
+				      "--timeout passed and messages are left: wherry "
+				      "status %s\n",
+				      from);
+		return WH_EXIT_TIMEDOUT;
+	}
+	return WH_EXIT_DONE;
+}
+
+/* ---- running ---- */
+
+/* How many are open, for the length of the bar; 0: not known, and none is drawn. */
+static int64_t count_open(const wh_args *args)
+{
+	const char *table = wherry_config_get(args->config, "outbox.table");
+	int64_t count[WHERRY_STATE_COUNT] = {0};
+	wherry_outbox *box = NULL;
+	wherry_db *db = NULL;
+	wherry_code code = wherry_db_open(wh_operand(args, 0), args->config, &db, NULL);
+
+	if (code == WHERRY_OK)
+		code = wherry_outbox_open(db, table, &box, NULL);
+	if (code == WHERRY_OK)
+		code = wherry_outbox_count(box, count, NULL);
+	wherry_outbox_close(box);
+	wherry_db_close(db);
+	if (code != WHERRY_OK)
+		return 0;
+	return count[WHERRY_PENDING] + count[WHERRY_PROCESSING] + count[WHERRY_FAILED];
+}
+
+/* A bar only where somebody looks, and where the messages do not run over it. */
+static void begin_progress(relaying *r, const wh_args *args)
+{
+	bool to_screen =
+		strncmp(wh_operand(args, 1), "stdout:", 7) == 0 && isatty(STDOUT_FILENO);
+	bool wanted = wh_arg_on(args, "until-empty") && !r->quiet && !to_screen &&
+		      isatty(STDERR_FILENO);
+
+	if (wanted)
+		wh_progress_begin(&r->progress, "relay", count_open(args));
+	r->progress.on = r->progress.on && r->progress.total > 0;
+}
+
+static void show_progress(relaying *r)
+{
+	wherry_relay_stats stats;
+
+	wherry_relay_get_stats(r->relay, &stats);
+	wh_progress_show(&r->progress, stats.published + stats.dead,
+			 "%" PRId64 " delivered%s", stats.published,
+			 stats.down ? ", the destination is down" : "");
+}
+
+/* The loop of wherry_relay_run() with a bar.  The descriptors it would wait on are the
+ * relay's own, so this one looks again soon instead, for as long as somebody watches. */
+static wherry_code run_watched(relaying *r, wherry_outcome *out_outcome,
+			       wherry_error *err)
+{
+	enum { BUSY_US = 1000, IDLE_US = 20000 };
+	bool finished = false;
+
+	wherry_relay_target(r->relay, WHERRY_UNTIL_EMPTY);
+	while (!finished) {
+		wherry_relay_stats stats;
+		int64_t wake_us = 0, left_us, most_us;
+		wherry_code code = wherry_relay_step(r->relay, &wake_us, &finished, err);
+
+		if (code != WHERRY_OK)
+			return code;
+		show_progress(r);
+		wherry_relay_get_stats(r->relay, &stats);
+		left_us = wake_us - wherry_relay_clock(r->relay);
+		most_us = stats.in_flight ? BUSY_US : IDLE_US;
+		if (!finished && left_us > 0)
+			wh_sleep(&wh_env_system, left_us < most_us ? left_us : most_us);
+	}
+	*out_outcome = wherry_relay_outcome(r->relay);
+	return WHERRY_OK;
+}
+
+static void announce(relaying *r, const wh_args *args, const char *from)
+{
+	char to[200], line[600];
+
+	wh_url_mask(wh_operand(args, 1), to, sizeof(to));
+	(void)snprintf(line, sizeof(line), "event=start from=%s table=%s to=\"%s\"", from,
+		       wherry_config_get(args->config, "outbox.table"), to);
+	log_line(r, 2, "relay", line);
+}
+
+static wh_exit relay(relaying *r, const wh_args *args)
+{
+	unsigned flags = wh_arg_on(args, "until-empty") ? WHERRY_UNTIL_EMPTY : 0;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outcome outcome = WHERRY_STOPPED;
+	wherry_code code;
+	char from[200];
+
+	wh_url_mask(wh_operand(args, 0), from, sizeof(from));
+	begin_progress(r, args);
+	code = wherry_relay_open(wh_operand(args, 0), wh_operand(args, 1), args->config,
+				 &r->relay, &err);
+	/* A scheme or a setting that cannot be is the command line's fault. */
+	if (code == WHERRY_INVALID)
+		return wh_usage(args->command, "%s", err.message);
+	if (code != WHERRY_OK)
+		return wh_report(&err);
+	wherry_relay_log(r->relay, log_line, r);
+	catch_signals(r->relay);
+	announce(r, args, from);
+	if (r->progress.on)
+		code = run_watched(r, &outcome, &err);
+	else
+		code = wherry_relay_run(r->relay, flags, &outcome, &err);
+	wh_progress_end(&r->progress);
+	if (code != WHERRY_OK) {
+		print_summary(r);
+		return wh_report(&err);
+	}
+	return conclude(r, from, outcome);
+}
+
+/* ---- the command ---- */
+
+static wh_exit run(wh_args *args)
+{
+	bool quiet = wh_arg_on(args, "quiet"), verbose = wh_arg_on(args, "verbose");
+	relaying r = {.quiet = quiet, .level = quiet ? 0 : verbose ? 3 : 2};
+	wh_exit status;
+
+	if (quiet && verbose)
+		return wh_usage(args->command,
+				"--quiet and --verbose contradict each other");
+	if (wh_arg(args, "timeout") && !wh_arg_on(args, "until-empty"))
+		return wh_usage(args->command,
+				"--timeout bounds --until-empty: give both");
+	r.began_us = wh_monotonic(&wh_env_system);
+	status = relay(&r, args);
+	/* The handlers may come until the end; there is nothing left for them to stop. */
+	(void)signal(SIGINT, SIG_DFL);
+	(void)signal(SIGTERM, SIG_DFL);
+	wherry_relay_close(r.relay);
+	return status;
+}
+
+static const wh_option options[] = {
+	{"until-empty", NULL,
+	 "End when what was there at the start is delivered or dead.", NULL, 0},
+	{"timeout", "D", NULL, "relay.timeout", 0},
+	{"engine", "E", NULL, "relay.engine", 0},
+	{"ordering", "O", NULL, "relay.ordering", 0},
+	{"on-done", "M", NULL, "relay.on_done", 0},
+	{"on-dead", "M", NULL, "relay.on_dead", 0},
+	{"batch", "N", NULL, "relay.batch", 0},
+	{"lease", "D", NULL, "relay.lease", 0},
+	{"name", "NAME", NULL, "relay.name", 0},
+	{"quiet", NULL, "Say nothing but errors.", NULL, 0},
+	{"verbose", NULL, "Say all there is to say.", NULL, 0},
+	{0},
+};
+
+const wh_command wh_cmd_relay = {
+	.name = "relay",
+	.operands = "FROM TO",
+	.synopsis = "FROM TO [--until-empty] [--timeout D] [--engine E] [--ordering O] "
+		    "[--on-done M] [--on-dead M] [--batch N] [--lease D] [--name NAME] "
+		    "[--quiet|--verbose]",
+	.brief = "Deliver messages from an outbox to a destination",
+	.help = "FROM is a database, such as sqlite:shop.db; TO is stdout:, file:PATH, "
+		"exec:COMMAND, memory: or null:. It runs until SIGTERM or SIGINT, finishes what "
+		"is in flight, and ends; a second signal ends it at once. One relay works, "
+		"others on the same outbox stand by. The log goes to standard error, one event a "
+		"line.\n"
+		"\n"
+		"With --until-empty the exit status tells how it ended: 0 empty, 3 messages "
+		"died, 4 only parked ones are left, 5 timed out.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry relay sqlite:shop.db stdout: --until-empty\n"
+		"  wherry relay sqlite:shop.db file:/var/log/orders.ndjson\n"
+		"  wherry relay sqlite:shop.db 'exec:curl -fsS --data-binary @- localhost:8080' \\\n"
+		"    --set exec.jobs=16 --on-dead park\n",
+	.options = options,
+	.run = run,
+};

@@ -1,0 +1,67 @@
+#include "cli/again.h"
+#include "cli/commands.h"
+
+#include <string.h>
+
+static bool read_states(const wh_args *args, const wherry_filter *filter, unsigned *out)
+{
+	const unsigned dead = 1u << WHERRY_DEAD, failed = 1u << WHERRY_FAILED;
+	const char *state = wh_arg(args, "state");
+
+	/* Who names one message means it, whether its next attempt is due or it has none. */
+	*out = filter->ident ? dead | failed : dead;
+	if (!state || strcmp(state, "dead") == 0)
+		*out = state ? dead : *out;
+	else if (strcmp(state, "failed") == 0)
+		*out = failed;
+	else if (strcmp(state, "all") == 0)
+		*out = dead | failed;
+	else
+		return false;
+	return true;
+}
+
+static wh_exit run(wh_args *args)
+{
+	static const wh_again retry = {
+		.change = wherry_outbox_redrive,
+		.wanted = "dead or failed",
+		.did = "retried",
+		.says = "pending again",
+	};
+	wherry_filter filter;
+
+	if (!wh_again_filter(args, &filter))
+		return WH_EXIT_USAGE;
+	if (!read_states(args, &filter, &filter.states))
+		return wh_usage(args->command, "--state %s: write dead, failed or all",
+				wh_arg(args, "state"));
+	return wh_again_run(args, &retry, &filter);
+}
+
+static const wh_option options[] = {
+	{"all", NULL, "Every one that is in the state.", NULL, 0},
+	{"topic", "TOPIC", "Those of this topic.", NULL, 0},
+	{"key", "KEY", "Those of this key, or this aggregate id where there is no key.",
+	 NULL, 0},
+	{"state", "STATE", "dead, failed or all. (default dead; with an ID, all)", NULL,
+	 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_cmd_retry = {
+	.name = "retry",
+	.operands = "URL [ID]",
+	.synopsis = "URL ID|--all|--topic TOPIC|--key KEY [--state STATE] [--json]",
+	.brief = "Make dead messages pending again",
+	.help = "Their attempts are counted from none again; of one key they leave in order. "
+		"With --state failed, those that wait for their next attempt need not wait.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry retry sqlite:shop.db 42\n"
+		"  wherry retry sqlite:shop.db --topic orders\n"
+		"  wherry retry sqlite:shop.db --all --state failed\n",
+	.options = options,
+	.run = run,
+};

@@ -1,0 +1,161 @@
+#include "cli/commands.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/env.h"
+
+enum { WARNINGS_MAX = 4, LATE_US = 60 * WH_SECOND };
+
+typedef struct warnings {
+	char text[WARNINGS_MAX][300];
+	size_t n;
+} warnings;
+
+WH_PRINTF(2, 3)
+static void warn(warnings *w, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(w->text[w->n++], sizeof(w->text[0]), fmt, args);
+	va_end(args);
+}
+
+/* What a person would want to know before they ask. */
+static void look(const wh_session *s, const wherry_status *st, warnings *out)
+{
+	char span[WH_SPAN_LEN];
+
+	if (st->paused)
+		warn(out,
+		     "the outbox is paused: nothing is delivered until `wherry resume %s`",
+		     s->url);
+	else if (st->ready && !st->lease_left_us)
+		warn(out, "no relay is running: start one with `wherry relay %s TO`",
+		     s->url);
+	else if (st->ready && st->oldest_ready_us > LATE_US)
+		warn(out,
+		     "the oldest message has been ready for %s: the relay is too slow, or its "
+		     "destination is down",
+		     wh_span_text(st->oldest_ready_us, span));
+	if (st->count[WHERRY_DEAD])
+		warn(out,
+		     "%" PRId64
+		     " message%s dead: look with `wherry list %s --state dead`, "
+		     "then `wherry retry %s ID`",
+		     st->count[WHERRY_DEAD],
+		     st->count[WHERRY_DEAD] == 1 ? " is" : "s are", s->url, s->url);
+}
+
+static void print_text(const wh_session *s, const wherry_status *st, const warnings *w)
+{
+	char span[WH_SPAN_LEN];
+
+	(void)printf("outbox      %s in %s%s\n", s->table, s->url,
+		     st->paused ? " (paused)" : "");
+	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
+		(void)printf("%-10s  %" PRId64 "\n", wherry_state_name((wherry_state)i),
+			     st->count[i]);
+	(void)printf("ready       %" PRId64, st->ready);
+	if (st->ready)
+		(void)printf(", the oldest for %s",
+			     wh_span_text(st->oldest_ready_us, span));
+	if (st->lease_left_us > 0)
+		(void)printf("\nrelay       %s, epoch %" PRId64 ", lease for %s more\n",
+			     st->owner, st->epoch, wh_span_text(st->lease_left_us, span));
+	else if (st->epoch)
+		(void)printf("\nrelay       none; the last was %s, epoch %" PRId64 "\n",
+			     st->owner, st->epoch);
+	else
+		(void)printf("\nrelay       none so far\n");
+	for (size_t i = 0; i < w->n; i++)
+		(void)printf("warning     %s\n", w->text[i]);
+}
+
+static void put_text(wh_buf *buf, const char *text)
+{
+	wh_buf_json(buf, text, strlen(text));
+}
+
+static void put_relay(wh_buf *buf, const wherry_status *st)
+{
+	if (st->lease_left_us <= 0) {
+		wh_buf_printf(buf, ",\"epoch\":%" PRId64 ",\"relay\":null", st->epoch);
+		return;
+	}
+	wh_buf_printf(buf, ",\"epoch\":%" PRId64 ",\"relay\":{\"owner\":", st->epoch);
+	put_text(buf, st->owner);
+	wh_buf_puts(buf, ",\"engine\":");
+	put_text(buf, st->engine);
+	wh_buf_printf(buf, ",\"lease_left_us\":%" PRId64 "}", st->lease_left_us);
+}
+
+static void print_json(const wh_session *s, const wherry_status *st, const warnings *w)
+{
+	wh_buf buf = WH_BUF_INIT(64 * 1024);
+
+	wh_buf_puts(&buf, "{\"table\":");
+	put_text(&buf, s->table);
+	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
+		wh_buf_printf(&buf, ",\"%s\":%" PRId64,
+			      wherry_state_name((wherry_state)i), st->count[i]);
+	wh_buf_printf(&buf,
+		      ",\"ready\":%" PRId64 ",\"oldest_ready_us\":%" PRId64
+		      ",\"paused\":%s",
+		      st->ready, st->oldest_ready_us, st->paused ? "true" : "false");
+	put_relay(&buf, st);
+	wh_buf_printf(&buf, ",\"schema_version\":%d,\"warnings\":[", st->schema_version);
+	for (size_t i = 0; i < w->n; i++) {
+		wh_buf_puts(&buf, i ? "," : "");
+		put_text(&buf, w->text[i]);
+	}
+	wh_buf_puts(&buf, "]}");
+	(void)puts(wh_buf_str(&buf));
+	wh_buf_clear(&buf);
+}
+
+static wh_exit run(wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_session s;
+	wherry_status st;
+	warnings w = {.n = 0};
+	wh_exit status = wh_session_open(&s, args);
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	if (wherry_outbox_status(s.box, &st, &err) != WHERRY_OK) {
+		status = wh_report(&err);
+	} else {
+		look(&s, &st, &w);
+		if (wh_arg_on(args, "json"))
+			print_json(&s, &st, &w);
+		else
+			print_text(&s, &st, &w);
+	}
+	wh_session_close(&s);
+	return status;
+}
+
+static const wh_option options[] = {
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_cmd_status = {
+	.name = "status",
+	.operands = "URL",
+	.synopsis = "URL [--json]",
+	.brief = "Count the messages by state, and say who relays them",
+	.help = "A message is pending until it is delivered, processing while a relay tries it "
+		"alone, then done; failed until its next attempt is due; dead when it needs a "
+		"person. Ready are those that could leave now.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry status sqlite:shop.db\n"
+		"  wherry status sqlite:shop.db --json | jq .ready\n",
+	.options = options,
+	.run = run,
+};

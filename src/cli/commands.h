@@ -1,0 +1,24 @@
+/*
+ * The table entry of each command; commands.c lists them.
+ */
+#ifndef WH_CLI_COMMANDS_H
+#define WH_CLI_COMMANDS_H
+
+#include "cli/cli.h"
+
+extern const wh_command wh_cmd_init;
+extern const wh_command wh_cmd_enqueue;
+extern const wh_command wh_cmd_relay;
+extern const wh_command wh_cmd_status;
+extern const wh_command wh_cmd_list;
+extern const wh_command wh_cmd_show;
+extern const wh_command wh_cmd_retry;
+extern const wh_command wh_cmd_replay;
+extern const wh_command wh_cmd_purge;
+extern const wh_command wh_cmd_pause;
+extern const wh_command wh_cmd_resume;
+extern const wh_command wh_cmd_bench;
+extern const wh_command wh_cmd_help;
+extern const wh_command wh_cmd_version;
+
+#endif

@@ -1,0 +1,58 @@
+#include "cli/commands.h"
+
+#include <signal.h>
+#include <string.h>
+
+/* "-h" and the like in the place of a command. */
+static const char *alias(const char *word)
+{
+	static const char *const aliases[][2] = {
+		{"-h", "help"},
+		{"--help", "help"},
+		{"-V", "version"},
+		{"--version", "version"},
+	};
+
+	for (size_t i = 0; i < sizeof(aliases) / sizeof(*aliases); i++)
+		if (strcmp(word, aliases[i][0]) == 0)
+			return aliases[i][1];
+	return word;
+}
+
+static wh_exit run_command(const wh_command *command, int argc, char **argv)
+{
+	wh_args args;
+	wh_exit status = WH_EXIT_USAGE;
+
+	if (wh_args_parse(command, argc, argv, &args)) {
+		if (args.help) {
+			wh_print_help(command);
+			status = WH_EXIT_DONE;
+		} else {
+			status = command->run(&args);
+		}
+	}
+	wh_args_clear(&args);
+	return status;
+}
+
+static wh_exit dispatch(int argc, char **argv)
+{
+	const char *name = argc > 1 ? alias(argv[1]) : "help";
+	const wh_command *command = wh_command_find(name);
+	const char *near;
+
+	if (command)
+		return run_command(command, argc > 1 ? argc - 2 : 0, argv + 2);
+	near = wh_command_nearest(name);
+	return wh_usage(NULL, "unknown command '%s'%s%s%s", name,
+			near ? "; did you mean '" : "", near ? near : "",
+			near ? "'?" : "");
+}
+
+int main(int argc, char **argv)
+{
+	/* A reader that went away is an error to report, not a death in mid-work. */
+	(void)signal(SIGPIPE, SIG_IGN);
+	return (int)wh_finish(dispatch(argc, argv));
+}

@@ -1,0 +1,31 @@
+#include "cli/cli.h"
+
+#include "base/url.h"
+
+wh_exit wh_session_open(wh_session *s, const wh_args *args)
+{
+	const char *url = wh_operand(args, 0);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code;
+
+	*s = (wh_session){.table = wherry_config_get(args->config, "outbox.table")};
+	wh_url_mask(url, s->url, sizeof(s->url));
+	code = wherry_db_open(url, args->config, &s->db, &err);
+	if (code == WHERRY_OK)
+		code = wherry_outbox_open(s->db, s->table, &s->box, &err);
+	if (code == WHERRY_OK)
+		return WH_EXIT_DONE;
+	wh_session_close(s);
+	/* A scheme or a name that cannot be is the command line's fault. */
+	if (code == WHERRY_INVALID)
+		return wh_usage(args->command, "%s", err.message);
+	return wh_report(&err);
+}
+
+void wh_session_close(wh_session *s)
+{
+	wherry_outbox_close(s->box);
+	wherry_db_close(s->db);
+	s->box = NULL;
+	s->db = NULL;
+}

@@ -1,0 +1,335 @@
+#include "config/settings.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "base/error.h"
+#include "base/text.h"
+
+typedef enum kind { DURATION, SIZE, NUMBER, CHOICE, TEXT, SWITCH } kind;
+
+static const char *const kind_names[] = {
+	[DURATION] = "duration", [SIZE] = "size", [NUMBER] = "number",
+	[CHOICE] = "choice",     [TEXT] = "text", [SWITCH] = "switch",
+};
+
+typedef struct entry {
+	const char *key;
+	kind kind;
+	const char *standard;
+	const char *least; /* as written; NULL: no bound.  CHOICE: the words */
+	const char *most;  /* as written; NULL: no bound */
+	const char *help;
+} entry;
+
+/* clang-format off */
+static const entry table[] = {
+	[WH_OUTBOX_TABLE] = {"outbox.table", TEXT, "outbox", NULL, NULL,
+		"Name of the outbox table."},
+	[WH_OUTBOX_RETENTION] = {"outbox.retention", DURATION, "7d", "0", "3650d",
+		"How long delivered messages are kept before the relay purges them; 0 keeps "
+		"them for ever."},
+	[WH_OUTBOX_BODY_MAX] = {"outbox.body_max", SIZE, "16MB", "1KB", "512MB",
+		"Larger bodies are refused by enqueue."},
+	[WH_DB_CREATE] = {"db.create", SWITCH, "off", NULL, NULL,
+		"Make the database file if it is not there."},
+	[WH_DB_BUSY_TIMEOUT] = {"db.busy_timeout", DURATION, "5s", "0", "1h",
+		"How long to wait while another connection writes."},
+	[WH_DB_SYNCHRONOUS] = {"db.synchronous", CHOICE, "full", "full, normal", NULL,
+		"full: a commit survives power loss. normal: the last commits may not."},
+	[WH_RELAY_NAME] = {"relay.name", TEXT, "", NULL, NULL,
+		"What the relay calls itself in the lease; host and process id if empty."},
+	[WH_RELAY_ENGINE] = {"relay.engine", CHOICE, "exclusive", "exclusive", NULL,
+		"How messages are read; recorded in the database, so that relays of different "
+		"engines do not meet."},
+	[WH_RELAY_ORDERING] = {"relay.ordering", CHOICE, "key", "key, key-strict, none", NULL,
+		"key: messages of one key leave in order. none: no order, fastest. SQLite "
+		"commits in id order, so key-strict is key there."},
+	[WH_RELAY_ON_DONE] = {"relay.on_done", CHOICE, "mark", "mark, delete, archive", NULL,
+		"What becomes of a delivered message."},
+	[WH_RELAY_ON_DEAD] = {"relay.on_dead", CHOICE, "skip", "skip, park", NULL,
+		"When a message dies: skip goes on with its key, park holds the key until the "
+		"message is retried."},
+	[WH_RELAY_BATCH] = {"relay.batch", NUMBER, "500", "1", "10000",
+		"Messages read, and acknowledged, at once."},
+	[WH_RELAY_WINDOW] = {"relay.window", NUMBER, "1000", "1", "100000",
+		"Messages in memory at once: read, in flight or not yet acknowledged."},
+	[WH_RELAY_WINDOW_BYTES] = {"relay.window_bytes", SIZE, "4MB", "64KB", "4GB",
+		"Reading ahead stops when the messages in memory weigh this much."},
+	[WH_RELAY_HELD_KEYS] = {"relay.held_keys", NUMBER, "10000", "1", "10000000",
+		"Keys that may wait behind a failed or parked message; beyond that the relay "
+		"stops reading and says so."},
+	[WH_RELAY_LEASE] = {"relay.lease", DURATION, "30s", "500ms", "1h",
+		"How long a relay that is gone keeps others waiting."},
+	[WH_RELAY_ACK_DELAY] = {"relay.ack_delay", DURATION, "3ms", "0", "1s",
+		"How long acknowledgements may wait to be written together."},
+	[WH_RELAY_POLL] = {"relay.poll", DURATION, "10s", "10ms", "1h",
+		"How often to look without being woken, at the latest; also the renewal of the "
+		"lease, which is at least every third of it."},
+	[WH_RELAY_SWEEP] = {"relay.sweep", DURATION, "30s", "100ms", "1h",
+		"How often open messages are read from the beginning."},
+	[WH_RELAY_CLAIM_TIMEOUT] = {"relay.claim_timeout", DURATION, "60s", "1s", "24h",
+		"A claim older than this is taken back."},
+	[WH_RELAY_DELIVERY_TIMEOUT] = {"relay.delivery_timeout", DURATION, "0", "0", "24h",
+		"How long a delivery may take; 0: half of relay.claim_timeout."},
+	[WH_RELAY_STOP_TIMEOUT] = {"relay.stop_timeout", DURATION, "10s", "0", "1h",
+		"How long a stopping relay waits for what is in flight."},
+	[WH_RELAY_TIMEOUT] = {"relay.timeout", DURATION, "0", "0", "365d",
+		"With --until-empty: give up after this long; 0: never."},
+	[WH_RELAY_PURGE_EVERY] = {"relay.purge_every", DURATION, "1m", "100ms", "24h",
+		"How often the relay purges what is past its retention."},
+	[WH_RELAY_DOWN_AFTER] = {"relay.down_after", NUMBER, "5", "2", "1000",
+		"So many different messages in a row fail, and the destination counts as down: "
+		"one message probes, the rest wait, no attempts are counted."},
+	[WH_RETRY_ATTEMPTS] = {"retry.attempts", NUMBER, "5", "1", "1000",
+		"Failed attempts until a message is dead."},
+	[WH_RETRY_STRATEGY] = {"retry.strategy", CHOICE, "exponential",
+		"fixed, linear, exponential", NULL,
+		"How the delay grows with each attempt."},
+	[WH_RETRY_BASE] = {"retry.base", DURATION, "200ms", "0", "24h",
+		"The first delay."},
+	[WH_RETRY_CAP] = {"retry.cap", DURATION, "30s", "0", "7d",
+		"The longest delay."},
+	[WH_RETRY_JITTER] = {"retry.jitter", SWITCH, "on", NULL, NULL,
+		"Wait a random part of the delay, so that retries spread."},
+	[WH_EXEC_JOBS] = {"exec.jobs", NUMBER, "4", "1", "1000",
+		"Commands that exec: runs at once, for different keys."},
+	[WH_FILE_SYNC] = {"file.sync", SWITCH, "on", NULL, NULL,
+		"file: a message counts as delivered once it is on disk."},
+};
+/* clang-format on */
+
+static_assert(sizeof(table) / sizeof(*table) == WH_SETTING_COUNT, "a setting has no row");
+
+typedef struct value {
+	char *text;     /* NULL: the default */
+	int64_t number; /* as parsed */
+} value;
+
+struct wherry_config {
+	value values[WH_SETTING_COUNT];
+};
+
+/* The place of a word in "a, b, c"; -1 if it is none of them. */
+static int choice_place(const char *words, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (int place = 0;; place++) {
+		size_t n = strcspn(words, ",");
+
+		if (n == len && memcmp(words, word, n) == 0)
+			return place;
+		if (!words[n])
+			return -1;
+		words += n + 2;
+	}
+}
+
+static wherry_code parse_number(const char *text, int64_t *out, wherry_error *err)
+{
+	if (wh_parse_int(text, out))
+		return WHERRY_OK;
+	return wh_fail(err, WHERRY_INVALID, "'%.40s' is no whole number", text);
+}
+
+static wherry_code parse_bounded(kind type, const char *text, int64_t *out,
+				 wherry_error *err)
+{
+	if (type == DURATION)
+		return wh_duration_parse(text, out, err);
+	if (type == SIZE)
+		return wh_size_parse(text, out, err);
+	return parse_number(text, out, err);
+}
+
+static wherry_code parse_value(const entry *e, const char *text, int64_t *out,
+			       wherry_error *err)
+{
+	int64_t number = 0, bound;
+	wherry_code code;
+
+	switch (e->kind) {
+	case TEXT:
+		break;
+	case SWITCH:
+		if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
+			return wh_fail(err, WHERRY_INVALID,
+				       "'%.40s' is neither on nor off", text);
+		number = text[1] == 'n';
+		break;
+	case CHOICE:
+		number = choice_place(e->least, text);
+		if (number < 0)
+			return wh_fail(err, WHERRY_INVALID, "'%.40s' is none of: %s",
+				       text, e->least);
+		break;
+	case DURATION:
+	case SIZE:
+	case NUMBER:
+		code = parse_bounded(e->kind, text, &number, err);
+		if (code != WHERRY_OK)
+			return code;
+		if (e->least &&
+		    parse_bounded(e->kind, e->least, &bound, err) == WHERRY_OK &&
+		    number < bound)
+			return wh_fail(err, WHERRY_INVALID,
+				       "%.40s is below the least, %s", text, e->least);
+		if (e->most &&
+		    parse_bounded(e->kind, e->most, &bound, err) == WHERRY_OK &&
+		    number > bound)
+			return wh_fail(err, WHERRY_INVALID, "%.40s is above the most, %s",
+				       text, e->most);
+		break;
+	}
+	*out = number;
+	return WHERRY_OK;
+}
+
+static const char *key_at(const void *ctx, size_t i)
+{
+	(void)ctx;
+	return i < WH_SETTING_COUNT ? table[i].key : NULL;
+}
+
+static int find(const char *key)
+{
+	for (int i = 0; key && i < WH_SETTING_COUNT; i++)
+		if (strcmp(table[i].key, key) == 0)
+			return i;
+	return -1;
+}
+
+wherry_code wherry_config_new(wherry_config **out, wherry_error *err)
+{
+	wherry_config *config = calloc(1, sizeof(*config));
+
+	if (!config)
+		return wh_oom(err);
+	*out = config;
+	return WHERRY_OK;
+}
+
+void wherry_config_free(wherry_config *config)
+{
+	for (int i = 0; config && i < WH_SETTING_COUNT; i++)
+		free(config->values[i].text);
+	free(config);
+}
+
+wherry_code wherry_config_set(wherry_config *config, const char *key, const char *text,
+			      wherry_error *err)
+{
+	int which = key ? find(key) : -1;
+	int64_t number;
+	wherry_code code;
+	char *copy;
+
+	if (!config || !key || !text)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a setting needs a set, a key and a value");
+	if (which < 0) {
+		const char *near = wh_nearest(key, key_at, NULL);
+
+		return wh_fail(err, WHERRY_INVALID, "unknown setting '%.60s'%s%s%s", key,
+			       near ? "; did you mean '" : "", near ? near : "",
+			       near ? "'?" : "");
+	}
+	code = parse_value(&table[which], text, &number, err);
+	if (code != WHERRY_OK)
+		return wh_prefix(err, code, "%s", key);
+	copy = strdup(text);
+	if (!copy)
+		return wh_oom(err);
+	free(config->values[which].text);
+	config->values[which].text = copy;
+	config->values[which].number = number;
+	return WHERRY_OK;
+}
+
+const char *wherry_config_get(const wherry_config *config, const char *key)
+{
+	int which = find(key);
+
+	return which < 0 ? NULL : wh_config_text(config, (wh_setting)which);
+}
+
+static wherry_setting rows[WH_SETTING_COUNT + 1];
+static pthread_once_t rows_once = PTHREAD_ONCE_INIT;
+
+/* "1s to 1h" from the bounds. */
+static void fill_rows(void)
+{
+	static char ranges[WH_SETTING_COUNT][40];
+
+	for (int i = 0; i < WH_SETTING_COUNT; i++) {
+		const entry *e = &table[i];
+		const char *range = e->kind == CHOICE ? e->least : "";
+
+		if (e->kind != CHOICE && e->least) {
+			(void)snprintf(ranges[i], sizeof(ranges[i]), "%s to %s", e->least,
+				       e->most);
+			range = ranges[i];
+		}
+		rows[i] = (wherry_setting){
+			.key = e->key,
+			.type = kind_names[e->kind],
+			.standard = e->standard,
+			.range = range,
+			.help = e->help,
+		};
+	}
+}
+
+const wherry_setting *wherry_config_table(void)
+{
+	(void)pthread_once(&rows_once, fill_rows);
+	return rows;
+}
+
+int64_t wh_config_int(const wherry_config *config, wh_setting which)
+{
+	int64_t number = 0;
+
+	if (config && config->values[which].text)
+		return config->values[which].number;
+	if (parse_value(&table[which], table[which].standard, &number, NULL) != WHERRY_OK)
+		abort(); /* a test parses every default */
+	return number;
+}
+
+bool wh_config_switch(const wherry_config *config, wh_setting which)
+{
+	return wh_config_int(config, which) != 0;
+}
+
+int wh_config_choice(const wherry_config *config, wh_setting which)
+{
+	return (int)wh_config_int(config, which);
+}
+
+const char *wh_config_text(const wherry_config *config, wh_setting which)
+{
+	if (config && config->values[which].text)
+		return config->values[which].text;
+	return table[which].standard;
+}
+
+wherry_code wh_config_check(const wherry_config *config, wherry_error *err)
+{
+	int64_t claim = wh_config_int(config, WH_RELAY_CLAIM_TIMEOUT);
+	int64_t delivery = wh_config_int(config, WH_RELAY_DELIVERY_TIMEOUT);
+
+	if (delivery >= claim)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"relay.delivery_timeout (%s) must be shorter than "
+			"relay.claim_timeout (%s): a claim must outlive its delivery",
+			wh_config_text(config, WH_RELAY_DELIVERY_TIMEOUT),
+			wh_config_text(config, WH_RELAY_CLAIM_TIMEOUT));
+	return WHERRY_OK;
+}

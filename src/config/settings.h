@@ -1,0 +1,62 @@
+/*
+ * The table of settings, and typed reading from a set of them.  Parser, --help, manual
+ * and documents read the table; each setting is listed once, in settings.c.
+ */
+#ifndef WH_CONFIG_SETTINGS_H
+#define WH_CONFIG_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <wherry/config.h>
+
+/* In the order of the table in settings.c, which is checked at compile time. */
+typedef enum wh_setting {
+	WH_OUTBOX_TABLE,
+	WH_OUTBOX_RETENTION,
+	WH_OUTBOX_BODY_MAX,
+	WH_DB_CREATE,
+	WH_DB_BUSY_TIMEOUT,
+	WH_DB_SYNCHRONOUS,
+	WH_RELAY_NAME,
+	WH_RELAY_ENGINE,
+	WH_RELAY_ORDERING,
+	WH_RELAY_ON_DONE,
+	WH_RELAY_ON_DEAD,
+	WH_RELAY_BATCH,
+	WH_RELAY_WINDOW,
+	WH_RELAY_WINDOW_BYTES,
+	WH_RELAY_HELD_KEYS,
+	WH_RELAY_LEASE,
+	WH_RELAY_ACK_DELAY,
+	WH_RELAY_POLL,
+	WH_RELAY_SWEEP,
+	WH_RELAY_CLAIM_TIMEOUT,
+	WH_RELAY_DELIVERY_TIMEOUT,
+	WH_RELAY_STOP_TIMEOUT,
+	WH_RELAY_TIMEOUT,
+	WH_RELAY_PURGE_EVERY,
+	WH_RELAY_DOWN_AFTER,
+	WH_RETRY_ATTEMPTS,
+	WH_RETRY_STRATEGY,
+	WH_RETRY_BASE,
+	WH_RETRY_CAP,
+	WH_RETRY_JITTER,
+	WH_EXEC_JOBS,
+	WH_FILE_SYNC,
+	WH_SETTING_COUNT
+} wh_setting;
+
+/* A NULL config means the defaults. */
+int64_t wh_config_int(const wherry_config *config,
+		      wh_setting which); /* us, bytes, count */
+bool wh_config_switch(const wherry_config *config, wh_setting which);
+int wh_config_choice(const wherry_config *config,
+		     wh_setting which); /* its place in range */
+const char *wh_config_text(const wherry_config *config,
+			   wh_setting which); /* "" if unset */
+
+/* Refuse settings that contradict each other. */
+wherry_code wh_config_check(const wherry_config *config, wherry_error *err);
+
+#endif

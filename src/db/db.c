@@ -1,0 +1,197 @@
+#include "db/driver.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/url.h"
+#include "config/settings.h"
+
+static const wh_db_driver *const drivers[] = {&wh_db_sqlite, NULL};
+
+static const char *scheme_at(const void *ctx, size_t i)
+{
+	(void)ctx;
+	return drivers[i] ? drivers[i]->scheme : NULL;
+}
+
+static const wh_db_driver *find_driver(wh_view scheme)
+{
+	for (size_t i = 0; drivers[i]; i++)
+		if (wh_view_eq(scheme, wh_view_of(drivers[i]->scheme)))
+			return drivers[i];
+	return NULL;
+}
+
+wh_param wh_bytes_param(const char *name, wh_type type, wh_view bytes)
+{
+	return (wh_param){name, bytes.ptr ? type : WH_NULL, 0, bytes};
+}
+
+wh_db_options wh_db_options_of(const wherry_config *config, const wh_env *env)
+{
+	return (wh_db_options){
+		.env = env,
+		.busy_timeout_us = wh_config_int(config, WH_DB_BUSY_TIMEOUT),
+		.create = wh_config_switch(config, WH_DB_CREATE),
+		.full_sync = wh_config_choice(config, WH_DB_SYNCHRONOUS) == 0,
+	};
+}
+
+wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db **out,
+		       wherry_error *err)
+{
+	const wh_db_driver *driver;
+	wh_url parts;
+	wherry_code code;
+
+	if (!url)
+		return wh_fail(err, WHERRY_INVALID, "no database URL: write sqlite:PATH");
+	code = wh_url_parse(url, &parts, err);
+	if (code != WHERRY_OK)
+		return code;
+	driver = find_driver(parts.scheme);
+	if (!driver) {
+		char scheme[32];
+		const char *near;
+
+		(void)snprintf(scheme, sizeof(scheme), "%.*s", (int)parts.scheme.len,
+			       parts.scheme.ptr);
+		near = wh_nearest(scheme, scheme_at, NULL);
+		return wh_fail(err, WHERRY_INVALID,
+			       "no database is called '%s:'%s%s%s; known here: sqlite:",
+			       scheme, near ? "; did you mean '" : "", near ? near : "",
+			       near ? ":'?" : "");
+	}
+	return driver->open(parts.rest.ptr, options, out, err);
+}
+
+wherry_code wherry_db_open(const char *url, const wherry_config *config, wherry_db **out,
+			   wherry_error *err)
+{
+	wh_db_options options = wh_db_options_of(config, &wh_env_system);
+
+	if (!out)
+		return wh_fail(err, WHERRY_INVALID, "nowhere to put the connection");
+	return wh_db_open(url, &options, out, err);
+}
+
+void wherry_db_close(wherry_db *db)
+{
+	if (!db)
+		return;
+	wherry_db_rollback(db);
+	db->driver->close(db);
+}
+
+wherry_code wherry_db_begin(wherry_db *db, wherry_error *err)
+{
+	wherry_code code;
+
+	if (!db)
+		return wh_fail(err, WHERRY_INVALID, "no connection");
+	if (db->depth)
+		return wh_fail(err, WHERRY_INVALID, "a transaction is open already");
+	code = db->driver->begin(db, err);
+	if (code == WHERRY_OK)
+		db->depth = 1;
+	return code;
+}
+
+wherry_code wherry_db_commit(wherry_db *db, wherry_error *err)
+{
+	wherry_code code;
+
+	if (!db || !db->depth)
+		return wh_fail(err, WHERRY_INVALID, "no transaction of ours is open");
+	code = db->driver->commit(db, err);
+	if (code != WHERRY_OK)
+		db->driver->rollback(db);
+	db->depth = 0;
+	return code;
+}
+
+void wherry_db_rollback(wherry_db *db)
+{
+	if (!db || !db->depth)
+		return;
+	db->driver->rollback(db);
+	db->depth = 0;
+}
+
+bool wherry_db_in_transaction(wherry_db *db)
+{
+	return db && db->driver->in_transaction(db);
+}
+
+void wherry_db_interrupt(wherry_db *db)
+{
+	if (db)
+		db->driver->interrupt(db);
+}
+
+wherry_code wh_db_transact(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error *err)
+{
+	wherry_code code;
+
+	if (db->depth)
+		return fn(ctx, err);
+	code = wherry_db_begin(db, err);
+	if (code != WHERRY_OK)
+		return code;
+	code = fn(ctx, err);
+	if (code != WHERRY_OK) {
+		wherry_db_rollback(db);
+		return code;
+	}
+	return wherry_db_commit(db, err);
+}
+
+wherry_code wh_db_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
+		      size_t n_params, wh_row_fn visit, void *ctx, int64_t *out_changed,
+		      wherry_error *err)
+{
+	assert(stmt && n_params <= WH_STMT_PARAMS);
+	return db->driver->run(db, stmt, params, n_params, visit, ctx, out_changed, err);
+}
+
+wherry_code wh_db_script(wherry_db *db, const char *sql, wherry_error *err)
+{
+	return db->driver->script(db, sql, err);
+}
+
+void wh_db_forget(wherry_db *db, const wh_sql *sql)
+{
+	db->driver->forget(db, sql);
+}
+
+int64_t wh_row_int(const wh_row *row, int column)
+{
+	return row->driver->row_int(row, column);
+}
+
+wh_view wh_row_bytes(const wh_row *row, int column)
+{
+	return row->driver->row_bytes(row, column);
+}
+
+const char *wh_row_text(const wh_row *row, int column)
+{
+	return row->driver->row_bytes(row, column).ptr;
+}
+
+wherry_code wh_db_watch(wherry_db *db, wherry_error *err)
+{
+	return db->driver->watch(db, err);
+}
+
+int wh_db_fd(wherry_db *db)
+{
+	return db->driver->fd(db);
+}
+
+bool wh_db_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
+{
+	return db->driver->changed(db, now_us, out_next_us);
+}

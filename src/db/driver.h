@@ -1,0 +1,132 @@
+/*
+ * One SQL connection behind a table of functions; one file per database, which exports
+ * one symbol.  Drivers trust their input; db.c checks it.
+ *
+ * Each driver has exactly one function that turns the database's error numbers into a
+ * wherry_code; nothing above db/ knows such numbers.
+ */
+#ifndef WH_DB_DRIVER_H
+#define WH_DB_DRIVER_H
+
+#include <wherry/db.h>
+
+#include "base/buf.h"
+#include "base/env.h"
+#include "db/sql.h"
+
+typedef enum wh_type { WH_NULL, WH_INT, WH_TEXT, WH_BLOB } wh_type;
+
+/* A parameter by name; text and blobs are borrowed for the call. */
+typedef struct wh_param {
+	const char *name; /* as in the SQL, without the colon */
+	wh_type type;
+	int64_t number;
+	wh_view bytes;
+} wh_param;
+
+#define WH_INT_PARAM(name_, value_) ((wh_param){(name_), WH_INT, (value_), {NULL, 0}})
+#define WH_TEXT_PARAM(name_, view_) wh_bytes_param((name_), WH_TEXT, (view_))
+#define WH_BLOB_PARAM(name_, view_) wh_bytes_param((name_), WH_BLOB, (view_))
+
+/* NULL in SQL when the view is absent. */
+wh_param wh_bytes_param(const char *name, wh_type type, wh_view bytes);
+
+/* A row while it is being visited. */
+typedef struct wh_row {
+	const struct wh_db_driver *driver;
+	void *handle;
+} wh_row;
+
+/* Returning another code than WHERRY_OK (with err filled) ends the statement with it. */
+typedef wherry_code (*wh_row_fn)(void *ctx, const wh_row *row, wherry_error *err);
+
+/* Options of a connection, resolved from the settings. */
+typedef struct wh_db_options {
+	const wh_env *env; /* borrowed; outlives the connection */
+	int64_t busy_timeout_us;
+	bool create;     /* make the database if it is not there */
+	bool full_sync;  /* a commit is on disk when it returns */
+	bool must_write; /* refuse a database that cannot be written */
+} wh_db_options;
+
+typedef struct wh_db_driver {
+	const char *scheme; /* selects it in a URL: "sqlite" */
+
+	/* Can a transaction still commit a lower id than one already seen committed? */
+	bool late_commits;
+
+	/* Open what rest (the URL behind the colon) names.  On failure leave *out alone. */
+	wherry_code (*open)(const char *rest, const wh_db_options *options,
+			    wherry_db **out, wherry_error *err);
+	void (*close)(wherry_db *db);
+
+	/* Begin to write; a savepoint on a borrowed handle with a transaction open. */
+	wherry_code (*begin)(wherry_db *db, wherry_error *err);
+	wherry_code (*commit)(wherry_db *db, wherry_error *err);
+	void (*rollback)(wherry_db *db);
+	bool (*in_transaction)(wherry_db *db);
+
+	/* Run one statement, visit its rows, count the rows it changed. */
+	wherry_code (*run)(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
+			   size_t n_params, wh_row_fn visit, void *ctx,
+			   int64_t *out_changed, wherry_error *err);
+
+	/* Run several statements without parameters, as migrations are. */
+	wherry_code (*script)(wherry_db *db, const char *sql, wherry_error *err);
+
+	/* Drop what is prepared of these statements, which are about to be freed. */
+	void (*forget)(wherry_db *db, const wh_sql *sql);
+
+	/* Columns of a row, from 0. */
+	int64_t (*row_int)(const wh_row *row, int column);
+	wh_view (*row_bytes)(const wh_row *row,
+			     int column); /* absent for NULL; ends in NUL */
+
+	/* Start to notice commits of others; fd() may be polled for reading afterwards. */
+	wherry_code (*watch)(wherry_db *db, wherry_error *err);
+	int (*fd)(wherry_db *db); /* -1: none */
+
+	/* Has anything been committed, by anyone but the relay's own calls, since the last
+	 * call that said so?  *out_next_us: when to ask again, WH_NEVER: when fd() says. */
+	bool (*changed)(wherry_db *db, int64_t now_us, int64_t *out_next_us);
+
+	/* Make the running call return WHERRY_INTERRUPTED; from any thread. */
+	void (*interrupt)(wherry_db *db);
+} wh_db_driver;
+
+struct wherry_db {
+	const wh_db_driver *driver;
+	const wh_env *env;
+	bool shared; /* borrowed, or in memory: producers use this very handle */
+	int depth;   /* of begin; 0 or 1 */
+};
+
+extern const wh_db_driver wh_db_sqlite;
+
+/* ---- what the layers above call: db.c ---- */
+
+wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db **out,
+		       wherry_error *err);
+wh_db_options wh_db_options_of(const wherry_config *config, const wh_env *env);
+
+/* Run a statement; visit and out_changed may be NULL. */
+wherry_code wh_db_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
+		      size_t n_params, wh_row_fn visit, void *ctx, int64_t *out_changed,
+		      wherry_error *err);
+wherry_code wh_db_script(wherry_db *db, const char *sql, wherry_error *err);
+
+void wh_db_forget(wherry_db *db, const wh_sql *sql);
+
+int64_t wh_row_int(const wh_row *row, int column);
+wh_view wh_row_bytes(const wh_row *row, int column);
+const char *wh_row_text(const wh_row *row, int column); /* NULL for NULL */
+
+wherry_code wh_db_watch(wherry_db *db, wherry_error *err);
+int wh_db_fd(wherry_db *db);
+bool wh_db_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us);
+
+/* Run fn inside a transaction, or inside the one that is open on the connection. */
+typedef wherry_code (*wh_work_fn)(void *ctx, wherry_error *err);
+wherry_code wh_db_transact(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error *err);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * SQL kept in .sql files: named statements with named parameters.
+ *
+ * A file begins with a head line that states what its layout can do, then has statements,
+ * each under a line "-- name: NAME" and a comment that says what it guarantees.  {table}
+ * stands for the quoted name of the table, {table_open} for the quoted name with that
+ * suffix, {name} for the name as a string; {} is left alone.
+ */
+#ifndef WH_DB_SQL_H
+#define WH_DB_SQL_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+
+#define WH_STMT_PARAMS 24
+
+/* A statement, ready to be prepared. */
+typedef struct wh_stmt {
+	char *name;
+	char *text; /* braces filled in */
+} wh_stmt;
+
+typedef struct wh_sql {
+	char *layout; /* the head line's words: "name=native ids=integer …" */
+	wh_stmt *stmts;
+	size_t n;
+} wh_sql;
+
+/*
+ * Read a file's text for one table.
+ *
+ * @param table  A valid identifier.
+ * @return WHERRY_OK; WHERRY_INVALID (no head line, text before the first name, a name
+ *         twice, an unclosed brace; err names the line); WHERRY_NOMEM.
+ */
+wherry_code wh_sql_parse(const char *text, const char *table, wh_sql *out,
+			 wherry_error *err);
+void wh_sql_clear(wh_sql *sql);
+
+/* The statement of that name; NULL if there is none. */
+const wh_stmt *wh_sql_find(const wh_sql *sql, const char *name);
+
+/* Copy a word of the head line: value of "ids" in "ids=integer"; false if absent. */
+bool wh_sql_word(const wh_sql *sql, const char *key, char *out, size_t cap);
+
+/* A .sql file that the build embedded. */
+typedef struct wh_sql_file {
+	const char *model;  /* "outbox" */
+	const char *scheme; /* "sqlite" */
+	const char *text;
+} wh_sql_file;
+
+extern const wh_sql_file wh_sql_files[]; /* ended by a NULL model; made by the build */
+
+const char *wh_sql_embedded(const char *model, const char *scheme); /* NULL: none */
+
+#endif

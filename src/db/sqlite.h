@@ -1,0 +1,45 @@
+/*
+ * What the two files of the SQLite driver share.
+ */
+#ifndef WH_DB_SQLITE_H
+#define WH_DB_SQLITE_H
+
+#include <sqlite3.h>
+
+#include "db/driver.h"
+
+/* Notices commits of other connections; see sqlite_watch.c. */
+typedef struct sqlite_watch {
+	int fd;                /* inotify, -1: none */
+	bool on;               /* watch() was called */
+	char name[256];        /* the file's name without its folder */
+	sqlite3_stmt *version; /* PRAGMA data_version */
+	int64_t seen_version;
+	int64_t seen_changes; /* sqlite3_total_changes64, for shared handles */
+	int64_t event_us;     /* when something last stirred; monotonic */
+	int64_t check_us;     /* when to look again; WH_NEVER: on an event */
+	int64_t step_us;      /* the distance to the look after that */
+} sqlite_watch;
+
+typedef struct sqlite_db {
+	wherry_db base; /* first */
+	sqlite3 *handle;
+	struct sqlite_stmt *stmts; /* cached, prepared */
+	size_t n_stmts;
+	bool borrowed;
+	bool savepoint; /* what begin began is a savepoint */
+	int64_t busy_timeout_us;
+	int64_t busy_since_us; /* when the wait that goes on began */
+	sqlite_watch watch;
+	char path[]; /* as opened */
+} sqlite_db;
+
+/* Turn SQLite's error into ours; the driver's only place that knows its numbers. */
+wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error *err);
+
+wherry_code wh_sqlite_watch(wherry_db *db, wherry_error *err);
+int wh_sqlite_fd(wherry_db *db);
+bool wh_sqlite_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us);
+void wh_sqlite_unwatch(sqlite_db *s);
+
+#endif

@@ -1,0 +1,163 @@
+#include "db/trace.h"
+
+#include <stdlib.h>
+
+/* `base` shows the inner connection's properties; its driver is ours. */
+typedef struct traced {
+	wherry_db base;
+	wherry_db *inner;
+	wh_trace trace;
+	int64_t began_us;
+} traced;
+
+static wherry_code before(traced *t, const char *op, const char *what, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	if (t->trace.before)
+		code = t->trace.before(t->trace.ctx, op, what, err);
+	t->began_us = wh_monotonic(t->base.env);
+	return code;
+}
+
+static wherry_code after(traced *t, const char *op, const char *what, wherry_code code,
+			 wherry_error *err)
+{
+	int64_t took_us = wh_monotonic(t->base.env) - t->began_us;
+
+	if (t->trace.after)
+		code = t->trace.after(t->trace.ctx, op, what, code, took_us, err);
+	return code;
+}
+
+static void trace_close(wherry_db *db)
+{
+	traced *t = (traced *)db;
+
+	wherry_db_close(t->inner);
+	free(t);
+}
+
+static wherry_code trace_begin(wherry_db *db, wherry_error *err)
+{
+	traced *t = (traced *)db;
+	wherry_code code = before(t, "begin", "", err);
+
+	if (code != WHERRY_OK)
+		return code;
+	code = after(t, "begin", "", wherry_db_begin(t->inner, err), err);
+	if (code != WHERRY_OK)
+		wherry_db_rollback(t->inner);
+	return code;
+}
+
+static wherry_code trace_commit(wherry_db *db, wherry_error *err)
+{
+	traced *t = (traced *)db;
+	wherry_code code = before(t, "commit", "", err);
+
+	if (code != WHERRY_OK)
+		return code;
+	return after(t, "commit", "", wherry_db_commit(t->inner, err), err);
+}
+
+static void trace_rollback(wherry_db *db)
+{
+	traced *t = (traced *)db;
+
+	wherry_db_rollback(t->inner);
+	(void)after(t, "rollback", "", WHERRY_OK, NULL);
+}
+
+static bool trace_in_transaction(wherry_db *db)
+{
+	return wherry_db_in_transaction(((traced *)db)->inner);
+}
+
+static wherry_code trace_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
+			     size_t n_params, wh_row_fn visit, void *ctx,
+			     int64_t *out_changed, wherry_error *err)
+{
+	traced *t = (traced *)db;
+	wherry_code code = before(t, "run", stmt->name, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	code = wh_db_run(t->inner, stmt, params, n_params, visit, ctx, out_changed, err);
+	return after(t, "run", stmt->name, code, err);
+}
+
+static wherry_code trace_script(wherry_db *db, const char *sql, wherry_error *err)
+{
+	traced *t = (traced *)db;
+	wherry_code code = before(t, "script", "", err);
+
+	if (code != WHERRY_OK)
+		return code;
+	return after(t, "script", "", wh_db_script(t->inner, sql, err), err);
+}
+
+static void trace_forget(wherry_db *db, const wh_sql *sql)
+{
+	wh_db_forget(((traced *)db)->inner, sql);
+}
+
+static wherry_code trace_watch(wherry_db *db, wherry_error *err)
+{
+	return wh_db_watch(((traced *)db)->inner, err);
+}
+
+static int trace_fd(wherry_db *db)
+{
+	return wh_db_fd(((traced *)db)->inner);
+}
+
+static bool trace_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
+{
+	return wh_db_changed(((traced *)db)->inner, now_us, out_next_us);
+}
+
+static void trace_interrupt(wherry_db *db)
+{
+	wherry_db_interrupt(((traced *)db)->inner);
+}
+
+/* Rows carry the inner driver, so the wrapper has no row functions of its own. */
+static const wh_db_driver trace_template = {
+	.close = trace_close,
+	.begin = trace_begin,
+	.commit = trace_commit,
+	.rollback = trace_rollback,
+	.in_transaction = trace_in_transaction,
+	.run = trace_run,
+	.script = trace_script,
+	.forget = trace_forget,
+	.watch = trace_watch,
+	.fd = trace_fd,
+	.changed = trace_changed,
+	.interrupt = trace_interrupt,
+};
+
+typedef struct traced_with_driver {
+	traced t;
+	wh_db_driver driver; /* the template with the inner one's data */
+} traced_with_driver;
+
+wherry_code wh_db_trace(wherry_db *inner, const wh_trace *trace, wherry_db **out,
+			wherry_error *err)
+{
+	traced_with_driver *both = calloc(1, sizeof(*both));
+
+	if (!both)
+		return wh_oom(err);
+	both->driver = trace_template;
+	both->driver.scheme = inner->driver->scheme;
+	both->driver.late_commits = inner->driver->late_commits;
+	both->t.base = *inner;
+	both->t.base.driver = &both->driver;
+	both->t.base.depth = 0;
+	both->t.inner = inner;
+	both->t.trace = *trace;
+	*out = &both->t.base;
+	return WHERRY_OK;
+}

@@ -1,0 +1,398 @@
+/*
+ * What operators ask and do.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "outbox/outbox.h"
+
+enum { ALL_STATES = (1 << WHERRY_STATE_COUNT) - 1, LIST_DEFAULT = 100 };
+
+static wherry_code take_counts(void *ctx, const wh_row *row, wherry_error *err)
+{
+	int64_t *count = ctx;
+
+	(void)err;
+	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
+		count[i] = wh_row_int(row, i);
+	return WHERRY_OK;
+}
+
+wherry_code wherry_outbox_count(wherry_outbox *box, int64_t out_count[WHERRY_STATE_COUNT],
+				wherry_error *err)
+{
+	int64_t count[WHERRY_STATE_COUNT] = {0};
+	wherry_code code;
+
+	code = wh_db_run(box->db, box->stmt.count, NULL, 0, take_counts, count, NULL,
+			 err);
+	if (code == WHERRY_OK)
+		memcpy(out_count, count, sizeof(count));
+	return wh_outbox_missing(box->name.ptr, code, err);
+}
+
+typedef struct ready {
+	int64_t n, age_ms;
+} ready;
+
+static wherry_code take_ready(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)err;
+	*(ready *)ctx = (ready){wh_row_int(row, 0), wh_row_int(row, 1)};
+	return WHERRY_OK;
+}
+
+static wherry_code take_age(void *ctx, const wh_row *row, wherry_error *err)
+{
+	int64_t *age_ms = ctx, age = wh_row_int(row, 0);
+
+	(void)err;
+	if (age > *age_ms)
+		*age_ms = age;
+	return WHERRY_OK;
+}
+
+/* Failed rows that are due, and the oldest of them and of the pending ones. */
+static wherry_code read_ready(wherry_outbox *box, ready *out, wherry_error *err)
+{
+	wherry_code code;
+
+	code = wh_db_run(box->db, box->stmt.ready, NULL, 0, take_ready, out, NULL, err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(box->db, box->stmt.oldest_pending, NULL, 0, take_age,
+				 &out->age_ms, NULL, err);
+	return wh_outbox_missing(box->name.ptr, code, err);
+}
+
+wherry_code wherry_outbox_oldest_ready(wherry_outbox *box, int64_t *out_age_us,
+				       wherry_error *err)
+{
+	ready r = {0};
+	wherry_code code = read_ready(box, &r, err);
+
+	if (code == WHERRY_OK)
+		*out_age_us = r.age_ms * 1000;
+	return code;
+}
+
+static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wherry_status *out = ctx;
+
+	(void)err;
+	(void)snprintf(out->owner, sizeof(out->owner), "%s", wh_row_text(row, 0));
+	out->lease_left_us = wh_row_int(row, 1) * 1000;
+	if (out->lease_left_us < 0)
+		out->lease_left_us = 0;
+	out->epoch = wh_row_int(row, 2);
+	(void)snprintf(out->engine, sizeof(out->engine), "%s", wh_row_text(row, 3));
+	return WHERRY_OK;
+}
+
+wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
+				 wherry_error *err)
+{
+	const wh_param params[] = {WH_TEXT_PARAM("name", box->name),
+				   WH_INT_PARAM("slot", 0)};
+	wherry_status status = {.schema_version = box->version};
+	ready r = {0};
+	int64_t nudge;
+	wherry_code code;
+
+	code = wherry_outbox_count(box, status.count, err);
+	if (code == WHERRY_OK)
+		code = read_ready(box, &r, err);
+	if (code == WHERRY_OK)
+		code = wh_outbox_control(box, &status.paused, &nudge, err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(box->db, box->stmt.lease_holder, params, 2, take_holder,
+				 &status, NULL, err);
+	if (code != WHERRY_OK)
+		return code;
+	status.ready = status.count[WHERRY_PENDING] + r.n;
+	status.oldest_ready_us = r.age_ms * 1000;
+	*out = status;
+	return WHERRY_OK;
+}
+
+/* ---- list and show ---- */
+
+/* Columns of list, list-any and show. */
+enum {
+	ID,
+	STATUS,
+	ATTEMPTS,
+	GENERATION,
+	CREATED_AT,
+	CLAIMED_AT,
+	NEXT_RETRY_AT,
+	PROCESSED_AT,
+	MESSAGE_ID,
+	TOPIC,
+	AGGREGATE_TYPE,
+	AGGREGATE_ID,
+	KEY,
+	HEADERS,
+	TRACE_ID,
+	PAYLOAD,
+	LAST_ERROR,
+	HELD_BY
+};
+
+typedef struct visitor {
+	wherry_row_fn visit;
+	void *ctx;
+	int64_t n;
+} visitor;
+
+static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
+{
+	visitor *v = ctx;
+	wh_view body = wh_row_bytes(row, PAYLOAD);
+	const wherry_row out = {
+		.message =
+			{
+				.size = sizeof(wherry_message),
+				.message_id = wh_row_text(row, MESSAGE_ID),
+				.topic = wh_row_text(row, TOPIC),
+				.aggregate_type = wh_row_text(row, AGGREGATE_TYPE),
+				.aggregate_id = wh_row_text(row, AGGREGATE_ID),
+				.key = wh_row_text(row, KEY),
+				.headers = wh_row_text(row, HEADERS),
+				.trace_id = wh_row_text(row, TRACE_ID),
+				.body = body.ptr,
+				.body_len = body.len,
+				.id = wh_row_int(row, ID),
+				.created_at_us = wh_row_int(row, CREATED_AT) * 1000,
+				.attempts = (int32_t)wh_row_int(row, ATTEMPTS),
+				.generation = (int32_t)wh_row_int(row, GENERATION),
+			},
+		.state = (wherry_state)wh_row_int(row, STATUS),
+		.claimed_at_us = wh_row_int(row, CLAIMED_AT) * 1000,
+		.next_retry_at_us = wh_row_int(row, NEXT_RETRY_AT) * 1000,
+		.processed_at_us = wh_row_int(row, PROCESSED_AT) * 1000,
+		.last_error = wh_row_text(row, LAST_ERROR),
+		.held_by = wh_row_int(row, HELD_BY),
+	};
+	wherry_code code = v->visit(v->ctx, &out);
+
+	v->n++;
+	return code == WHERRY_OK ? code
+				 : wh_fail(err, code, "the visitor of rows gave up");
+}
+
+/* The number that ident may be besides a message_id; ids are positive. */
+static int64_t number_of(const char *ident)
+{
+	int64_t number;
+
+	return ident && wh_parse_int(ident, &number) ? number : -1;
+}
+
+enum { FILTER_PARAMS = 8 };
+
+static void filter_params(const wherry_filter *f, unsigned states, int64_t limit,
+			  wh_param out[FILTER_PARAMS])
+{
+	int64_t most = f->limit > 0 ? f->limit : limit;
+
+	out[0] = WH_INT_PARAM("states", (int64_t)states);
+	out[1] = WH_TEXT_PARAM("ident", wh_view_of(f->ident));
+	out[2] = WH_INT_PARAM("number", number_of(f->ident));
+	out[3] = WH_TEXT_PARAM("topic", wh_view_of(f->topic));
+	out[4] = WH_TEXT_PARAM("key", wh_view_of(f->key));
+	out[5] = WH_INT_PARAM("since", wh_ms(f->since_us));
+	out[6] = WH_INT_PARAM("after", f->after_id);
+	out[7] = WH_INT_PARAM("limit", most);
+}
+
+wherry_code wherry_outbox_list(wherry_outbox *box, const wherry_filter *filter,
+			       wherry_row_fn visit, void *ctx, wherry_error *err)
+{
+	unsigned states = filter->states ? filter->states : ALL_STATES;
+	bool any = states >> WHERRY_DONE & 1;
+	visitor v = {visit, ctx, 0};
+	wh_param params[FILTER_PARAMS];
+	wherry_code code;
+
+	filter_params(filter, states, LIST_DEFAULT, params);
+	code = wh_db_run(box->db, any ? box->stmt.list_any : box->stmt.list, params,
+			 FILTER_PARAMS, take_row, &v, NULL, err);
+	return wh_outbox_missing(box->name.ptr, code, err);
+}
+
+wherry_code wherry_outbox_show(wherry_outbox *box, const char *ident, wherry_row_fn visit,
+			       void *ctx, wherry_error *err)
+{
+	const wh_param params[] = {
+		WH_TEXT_PARAM("ident", wh_view_of(ident)),
+		WH_INT_PARAM("number", number_of(ident)),
+	};
+	visitor v = {visit, ctx, 0};
+	wherry_code code;
+
+	if (!ident)
+		return wh_fail(err, WHERRY_INVALID, "no message named");
+	code = wh_db_run(box->db, box->stmt.show, params, 2, take_row, &v, NULL, err);
+	if (code == WHERRY_OK && !v.n)
+		return wh_fail(err, WHERRY_NOTFOUND,
+			       "there is no message '%.100s' in outbox '%s'", ident,
+			       box->name.ptr);
+	return wh_outbox_missing(box->name.ptr, code, err);
+}
+
+/* ---- changing rows behind the relay ---- */
+
+typedef struct change {
+	wherry_outbox *box;
+	const wh_stmt *stmt;
+	wh_param params[FILTER_PARAMS];
+	int64_t n;
+} change;
+
+/* The nudge tells a relay that rows it has passed are open again. */
+static wherry_code change_and_nudge(void *ctx, wherry_error *err)
+{
+	change *c = ctx;
+	const wh_param name = WH_TEXT_PARAM("name", c->box->name);
+	wherry_code code;
+
+	code = wh_db_run(c->box->db, c->stmt, c->params, FILTER_PARAMS, NULL, NULL, &c->n,
+			 err);
+	if (code == WHERRY_OK && c->n)
+		code = wh_db_run(c->box->db, c->box->stmt.nudge, &name, 1, NULL, NULL,
+				 NULL, err);
+	return wh_outbox_missing(c->box->name.ptr, code, err);
+}
+
+static wherry_code change_rows(wherry_outbox *box, const wh_stmt *stmt,
+			       const wherry_filter *filter, unsigned states,
+			       int64_t *out_n, wherry_error *err)
+{
+	change c = {.box = box, .stmt = stmt};
+	wherry_code code;
+
+	filter_params(filter, states, -1, c.params);
+	code = wh_db_transact(box->db, change_and_nudge, &c, err);
+	if (code == WHERRY_OK && out_n)
+		*out_n = c.n;
+	return code;
+}
+
+wherry_code wherry_outbox_redrive(wherry_outbox *box, const wherry_filter *filter,
+				  int64_t *out_n, wherry_error *err)
+{
+	unsigned states = filter->states ? filter->states : 1u << WHERRY_DEAD;
+
+	return change_rows(box, box->stmt.redrive, filter, states, out_n, err);
+}
+
+wherry_code wherry_outbox_replay(wherry_outbox *box, const wherry_filter *filter,
+				 int64_t *out_n, wherry_error *err)
+{
+	return change_rows(box, box->stmt.replay, filter, 0, out_n, err);
+}
+
+static wherry_code set_paused(wherry_outbox *box, bool on, wherry_error *err)
+{
+	const wh_param params[] = {WH_TEXT_PARAM("name", box->name),
+				   WH_INT_PARAM("on", on)};
+	wherry_code code =
+		wh_db_run(box->db, box->stmt.pause, params, 2, NULL, NULL, NULL, err);
+
+	return wh_outbox_missing(box->name.ptr, code, err);
+}
+
+wherry_code wherry_outbox_pause(wherry_outbox *box, wherry_error *err)
+{
+	return set_paused(box, true, err);
+}
+
+wherry_code wherry_outbox_resume(wherry_outbox *box, wherry_error *err)
+{
+	return set_paused(box, false, err);
+}
+
+wherry_code wherry_outbox_reap(wherry_outbox *box, int64_t claim_timeout_us,
+			       int64_t *out_n, wherry_error *err)
+{
+	change c = {.box = box, .stmt = box->stmt.reap};
+	wherry_code code;
+
+	c.params[0] = WH_INT_PARAM("timeout", wh_ms(claim_timeout_us));
+	for (int i = 1; i < FILTER_PARAMS; i++)
+		c.params[i] = WH_INT_PARAM("none", 0);
+	code = wh_db_transact(box->db, change_and_nudge, &c, err);
+	if (code == WHERRY_OK && out_n)
+		*out_n = c.n;
+	return code;
+}
+
+/* ---- purge and archive ---- */
+
+typedef struct purging {
+	wherry_outbox *box;
+	bool archive;
+	wh_param params[2];
+	int64_t n;
+} purging;
+
+static wherry_code purge_batch(void *ctx, wherry_error *err)
+{
+	purging *p = ctx;
+	wherry_code code = WHERRY_OK;
+
+	if (p->archive)
+		code = wh_db_run(p->box->db, p->box->stmt.archive, p->params, 2, NULL,
+				 NULL, NULL, err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(p->box->db,
+				 p->archive ? p->box->stmt.purge_archived
+					    : p->box->stmt.purge,
+				 p->params, 2, NULL, NULL, &p->n, err);
+	return wh_outbox_missing(p->box->name.ptr, code, err);
+}
+
+static wherry_code purge(wherry_outbox *box, bool archive, int64_t older_than_us,
+			 int64_t batch, int64_t max_rows, int64_t *out_n,
+			 wherry_error *err)
+{
+	purging p = {.box = box, .archive = archive};
+	wherry_code code = WHERRY_OK;
+	int64_t sum = 0, size;
+
+	if (older_than_us < 0 || batch < 1 || batch > 100000 || max_rows < 0)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"a purge needs an age, a batch of 1 to 100000 and a limit of 0 or "
+			"more");
+	if (wherry_db_in_transaction(box->db))
+		return wh_fail(err, WHERRY_INVALID,
+			       "a transaction is open: a purge needs its own");
+	do {
+		size = max_rows && max_rows - sum < batch ? max_rows - sum : batch;
+		p.params[0] = WH_INT_PARAM("age", wh_ms(older_than_us));
+		p.params[1] = WH_INT_PARAM("limit", size);
+		p.n = 0;
+		code = wh_db_transact(box->db, purge_batch, &p, err);
+		if (code == WHERRY_OK)
+			sum += p.n;
+	} while (code == WHERRY_OK && p.n == size && sum != max_rows);
+	if (out_n)
+		*out_n = sum;
+	return code;
+}
+
+wherry_code wherry_outbox_purge(wherry_outbox *box, int64_t older_than_us, int64_t batch,
+				int64_t max_rows, int64_t *out_n, wherry_error *err)
+{
+	return purge(box, false, older_than_us, batch, max_rows, out_n, err);
+}
+
+wherry_code wherry_outbox_archive(wherry_outbox *box, int64_t older_than_us,
+				  int64_t batch, int64_t max_rows, int64_t *out_n,
+				  wherry_error *err)
+{
+	return purge(box, true, older_than_us, batch, max_rows, out_n, err);
+}

@@ -1,0 +1,192 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "base/uuid.h"
+#include "outbox/outbox.h"
+
+enum { FIELD_MAX = 255, KEY_MAX = 1024, HEADERS_MAX = 256 * 1024 };
+
+static wherry_code check_text(const char *field, const char *text, size_t most,
+			      wherry_error *err)
+{
+	size_t len = text ? strlen(text) : 0;
+
+	if (len > most)
+		return wh_fail(err, WHERRY_TOOBIG, "%s is %zu bytes, the limit is %zu",
+			       field, len, most);
+	if (len && !wh_utf8_valid(text, len))
+		return wh_fail(err, WHERRY_INVALID, "%s is not UTF-8", field);
+	return WHERRY_OK;
+}
+
+static wherry_code check_message(const wherry_outbox *box, const wherry_message *msg,
+				 wherry_error *err)
+{
+	struct {
+		const char *name, *text;
+		size_t most;
+	} fields[] = {
+		{"message_id", msg->message_id, FIELD_MAX},
+		{"topic", msg->topic, FIELD_MAX},
+		{"aggregate_type", msg->aggregate_type, FIELD_MAX},
+		{"aggregate_id", msg->aggregate_id, FIELD_MAX},
+		{"key", msg->key, KEY_MAX},
+		{"trace_id", msg->trace_id, FIELD_MAX},
+		{"headers", msg->headers, HEADERS_MAX},
+	};
+	wherry_code code;
+
+	if (msg->size < sizeof(*msg))
+		return wh_fail(err, WHERRY_INVALID,
+			       "the message's size is not set: use WHERRY_MESSAGE or "
+			       "wherry_message_init");
+	if (!msg->topic || !*msg->topic)
+		return wh_fail(err, WHERRY_INVALID, "a message needs a topic");
+	if (!msg->body && msg->body_len)
+		return wh_fail(err, WHERRY_INVALID, "a message needs a body");
+	if ((int64_t)msg->body_len > box->body_max)
+		return wh_fail(err, WHERRY_TOOBIG,
+			       "the body is %zu bytes, the limit is %" PRId64
+			       " (setting outbox.body_max)",
+			       msg->body_len, box->body_max);
+	for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
+		code = check_text(fields[i].name, fields[i].text, fields[i].most, err);
+		if (code != WHERRY_OK)
+			return code;
+	}
+	if (msg->headers)
+		return wh_json_headers(msg->headers, strlen(msg->headers), err);
+	return WHERRY_OK;
+}
+
+/* Text stays text, so that SQL reads it; anything else is a blob. */
+static wh_param body_param(const wherry_message *msg)
+{
+	wh_view body = {msg->body ? msg->body : "", msg->body_len};
+
+	if (wh_utf8_valid(body.ptr, body.len) && !memchr(body.ptr, 0, body.len))
+		return WH_TEXT_PARAM("payload", body);
+	return WH_BLOB_PARAM("payload", body);
+}
+
+static wherry_code take_id(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)err;
+	*(int64_t *)ctx = wh_row_int(row, 0);
+	return WHERRY_OK;
+}
+
+/* *out_id is 0 for a duplicate. */
+static wherry_code insert(wherry_outbox *box, const wherry_message *msg, int64_t *out_id,
+			  wherry_error *err)
+{
+	const wh_env *env = box->db->env;
+	char made[WH_UUID_LEN + 1];
+	const char *message_id = msg->message_id;
+	const char *key = msg->key && *msg->key ? msg->key : NULL;
+	int64_t id = 0;
+	wherry_code code = check_message(box, msg, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	if (!message_id || !*message_id) {
+		wh_uuid7(wh_now(env) / 1000, wh_random(env), wh_random(env), made);
+		message_id = made;
+	}
+	const wh_param params[] = {
+		WH_TEXT_PARAM("message_id", wh_view_of(message_id)),
+		WH_TEXT_PARAM("topic", wh_view_of(msg->topic)),
+		WH_TEXT_PARAM("aggregate_type",
+			      wh_view_of(msg->aggregate_type ? msg->aggregate_type : "")),
+		WH_TEXT_PARAM("aggregate_id",
+			      wh_view_of(msg->aggregate_id ? msg->aggregate_id : "")),
+		WH_TEXT_PARAM("key", wh_view_of(key)),
+		WH_TEXT_PARAM("headers", wh_view_of(msg->headers ? msg->headers : "{}")),
+		WH_TEXT_PARAM("trace_id", wh_view_of(msg->trace_id)),
+		body_param(msg),
+	};
+	code = wh_db_run(box->db, box->stmt.enqueue, params,
+			 sizeof(params) / sizeof(*params), take_id, &id, NULL, err);
+	if (code == WHERRY_OK)
+		*out_id = id;
+	return wh_outbox_missing(box->name.ptr, code, err);
+}
+
+typedef struct work {
+	wherry_outbox *box;
+	const wherry_message *msgs;
+	size_t n;
+	int64_t *ids; /* may be NULL */
+} work;
+
+static wherry_code insert_all(void *ctx, wherry_error *err)
+{
+	work *w = ctx;
+
+	for (size_t i = 0; i < w->n; i++) {
+		int64_t id;
+		wherry_code code = insert(w->box, &w->msgs[i], &id, err);
+
+		if (code != WHERRY_OK)
+			return w->n > 1 ? wh_prefix(err, code, "message %zu", i) : code;
+		if (w->ids)
+			w->ids[i] = id;
+	}
+	return WHERRY_OK;
+}
+
+/*
+ * One INSERT needs no savepoint: SQLite undoes a failed statement by itself.  Several do,
+ * so that it is all or none.  wherry_db_begin() opens one inside the application's
+ * transaction; inside our own the caller rolls back.
+ */
+static wherry_code run(work *w, unsigned flags, wherry_error *err)
+{
+	wherry_db *db = w->box->db;
+
+	if (wherry_db_in_transaction(db))
+		return w->n == 1 ? insert_all(w, err)
+				 : wh_db_transact(db, insert_all, w, err);
+	if (flags & WHERRY_OWN_TRANSACTION)
+		return wh_db_transact(db, insert_all, w, err);
+	return wh_fail(
+		err, WHERRY_INVALID,
+		"no transaction is open: enqueue belongs into the transaction of the "
+		"business change (or pass WHERRY_OWN_TRANSACTION)");
+}
+
+wherry_code wherry_outbox_enqueue(wherry_outbox *box, const wherry_message *msg,
+				  unsigned flags, int64_t *out_id, wherry_error *err)
+{
+	int64_t id = 0;
+	work w = {box, msg, 1, &id};
+	wherry_code code;
+
+	if (!box || !msg)
+		return wh_fail(err, WHERRY_INVALID,
+			       "no outbox, or no message to enqueue");
+	code = run(&w, flags, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (!id)
+		return wh_fail(err, WHERRY_DUPLICATE,
+			       "a message with id '%.100s' is in the outbox already",
+			       msg->message_id);
+	if (out_id)
+		*out_id = id;
+	return WHERRY_OK;
+}
+
+wherry_code wherry_outbox_enqueue_many(wherry_outbox *box, const wherry_message *msgs,
+				       size_t n, unsigned flags, int64_t *out_ids,
+				       wherry_error *err)
+{
+	work w = {box, msgs, n, out_ids};
+
+	if (!box || (!msgs && n))
+		return wh_fail(err, WHERRY_INVALID,
+			       "no outbox, or no messages to enqueue");
+	return n ? run(&w, flags, err) : WHERRY_OK;
+}

@@ -1,0 +1,120 @@
+/*
+ * The outbox inside: what its files share, and what the relay reads.
+ */
+#ifndef WH_OUTBOX_OUTBOX_H
+#define WH_OUTBOX_OUTBOX_H
+
+#include <wherry/outbox.h>
+
+#include "base/buf.h"
+#include "db/driver.h"
+
+/* Every statement of a layout, by name; src/outbox/DATABASE.sql has them all. */
+/* clang-format off */
+#define WH_OUTBOX_STMTS(X) \
+	X(schema_exists, "schema-exists") X(schema_version, "schema-version") \
+	X(columns, "columns") X(enqueue, "enqueue") \
+	X(lease, "lease") X(lease_holder, "lease-holder") X(renew, "renew") \
+	X(control, "control") X(release, "release") X(fence, "fence") \
+	X(read, "read") X(sweep, "sweep") X(read_ids, "read-ids") \
+	X(horizon, "horizon") X(dead_keys, "dead-keys") X(open_upto, "open-upto") X(last_open, "last-open") \
+	X(done_mark, "done-mark") X(done_delete, "done-delete") X(done_archive, "done-archive") \
+	X(fail, "fail") X(requeue, "requeue") X(try, "try") X(reap, "reap") \
+	X(purge, "purge") X(purge_archive, "purge-archive") X(archive, "archive") \
+	X(purge_archived, "purge-archived") \
+	X(redrive, "redrive") X(replay, "replay") X(nudge, "nudge") X(pause, "pause") \
+	X(list, "list") X(list_any, "list-any") X(show, "show") \
+	X(count, "count") X(ready, "ready") X(oldest_pending, "oldest-pending")
+/* clang-format on */
+
+struct wherry_outbox {
+	wherry_db *db; /* borrowed */
+	wh_sql sql;
+	wh_view name;
+	int version;      /* of its schema */
+	int64_t body_max; /* bytes */
+	wh_buf ids;       /* the list of ids being bound */
+	struct {
+#define X(field, name) const wh_stmt *field;
+		WH_OUTBOX_STMTS(X)
+#undef X
+	} stmt;
+};
+
+enum { WH_BODY_MAX = 16 * 1024 * 1024 };
+
+/* Milliseconds, as tables keep time, from microseconds: never shorter than asked. */
+int64_t wh_ms(int64_t us);
+
+/* The list of ids as one parameter named "ids"; borrowed until the next call. */
+wherry_code wh_outbox_ids(wherry_outbox *box, const int64_t *ids, size_t n, wh_param *out,
+			  wherry_error *err);
+
+/* The database's "no such table" with the way out. */
+wherry_code wh_outbox_missing(const char *table, wherry_code code, wherry_error *err);
+
+/* Read a file of SQL for this table, and find every statement in it. */
+wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *table,
+			   wherry_error *err);
+
+/* Is the schema there, and may this program use it?  Sets box->version. */
+wherry_code wh_outbox_check(wherry_outbox *box, wherry_error *err);
+
+/* Bytes an enqueued body may have. */
+void wh_outbox_set_body_max(wherry_outbox *box, int64_t bytes);
+
+/* ---- for the relay ---- */
+
+/* An open row while it is visited; strings are borrowed for the visit. */
+typedef struct wh_open_row {
+	int64_t id;
+	wherry_state state;
+	int32_t attempts;
+	int32_t generation;
+	int64_t created_at_us;
+	int64_t due_in_us; /* until it may be tried again, 0: now */
+	wh_view message_id, topic, aggregate_type, aggregate_id, key, headers, trace_id;
+	const wh_row *row; /* for wh_outbox_body */
+} wh_open_row;
+
+typedef wherry_code (*wh_open_fn)(void *ctx, const wh_open_row *row, wherry_error *err);
+
+/* The body of the row being visited: read only when asked for. */
+wh_view wh_outbox_body(const wh_open_row *row);
+
+/* Pending rows after an id, or with all_open every open one, in id order. */
+wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
+			   int64_t limit, wh_open_fn visit, void *ctx, wherry_error *err);
+
+/* The open ones among these ids, in id order. */
+wherry_code wh_outbox_read_ids(wherry_outbox *box, const int64_t *ids, size_t n,
+			       wh_open_fn visit, void *ctx, wherry_error *err);
+
+/* The keys of dead rows: only id, key and aggregate are set in the row. */
+wherry_code wh_outbox_dead_keys(wherry_outbox *box, int64_t after, int64_t limit,
+				wh_open_fn visit, void *ctx, wherry_error *err);
+
+wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
+				wherry_error *err);
+wherry_code wh_outbox_last_open(wherry_outbox *box, int64_t *out_id, wherry_error *err);
+wherry_code wh_outbox_control(wherry_outbox *box, bool *out_paused, int64_t *out_nudge,
+			      wherry_error *err);
+
+/* Which transactions run: see "horizon" in the .sql files. */
+wherry_code wh_outbox_horizon(wherry_outbox *box, int64_t *out_oldest, int64_t *out_next,
+			      wherry_error *err);
+
+/* What a step of a relay wants written; all or nothing, under one fence. */
+typedef struct wh_settlement {
+	const int64_t *done;
+	size_t n_done;
+	wherry_on_done on_done;
+	const wherry_failure *failed;
+	size_t n_failed;
+	int64_t try_id; /* a suspect to be tried next, 0: none */
+} wh_settlement;
+
+wherry_code wh_outbox_settle(wherry_outbox *box, const wherry_lease *lease,
+			     const wh_settlement *s, wherry_error *err);
+
+#endif

@@ -1,0 +1,186 @@
+/*
+ * What a relay reads.
+ */
+#include "outbox/outbox.h"
+
+/* Columns of read, sweep and read-ids. */
+enum {
+	ID,
+	STATUS,
+	ATTEMPTS,
+	GENERATION,
+	CREATED_AT,
+	DUE_IN,
+	MESSAGE_ID,
+	TOPIC,
+	AGGREGATE_TYPE,
+	AGGREGATE_ID,
+	KEY,
+	HEADERS,
+	TRACE_ID,
+	PAYLOAD
+};
+
+typedef struct visitor {
+	wh_open_fn visit;
+	void *ctx;
+} visitor;
+
+static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
+{
+	const visitor *v = ctx;
+	const wh_open_row open = {
+		.id = wh_row_int(row, ID),
+		.state = (wherry_state)wh_row_int(row, STATUS),
+		.attempts = (int32_t)wh_row_int(row, ATTEMPTS),
+		.generation = (int32_t)wh_row_int(row, GENERATION),
+		.created_at_us = wh_row_int(row, CREATED_AT) * 1000,
+		.due_in_us = wh_row_int(row, DUE_IN) * 1000,
+		.message_id = wh_row_bytes(row, MESSAGE_ID),
+		.topic = wh_row_bytes(row, TOPIC),
+		.aggregate_type = wh_row_bytes(row, AGGREGATE_TYPE),
+		.aggregate_id = wh_row_bytes(row, AGGREGATE_ID),
+		.key = wh_row_bytes(row, KEY),
+		.headers = wh_row_bytes(row, HEADERS),
+		.trace_id = wh_row_bytes(row, TRACE_ID),
+		.row = row,
+	};
+
+	return v->visit(v->ctx, &open, err);
+}
+
+wh_view wh_outbox_body(const wh_open_row *row)
+{
+	return wh_row_bytes(row->row, PAYLOAD);
+}
+
+wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
+			   int64_t limit, wh_open_fn visit, void *ctx, wherry_error *err)
+{
+	const wh_param params[] = {WH_INT_PARAM("after", after),
+				   WH_INT_PARAM("limit", limit)};
+	visitor v = {visit, ctx};
+	wherry_code code;
+
+	code = wh_db_run(box->db, all_open ? box->stmt.sweep : box->stmt.read, params, 2,
+			 take_row, &v, NULL, err);
+	return wh_outbox_missing(box->name.ptr, code, err);
+}
+
+wherry_code wh_outbox_read_ids(wherry_outbox *box, const int64_t *ids, size_t n,
+			       wh_open_fn visit, void *ctx, wherry_error *err)
+{
+	visitor v = {visit, ctx};
+	wherry_code code;
+	wh_param list;
+
+	code = wh_outbox_ids(box, ids, n, &list, err);
+	if (code != WHERRY_OK)
+		return code;
+	return wh_db_run(box->db, box->stmt.read_ids, &list, 1, take_row, &v, NULL, err);
+}
+
+static wherry_code take_dead_key(void *ctx, const wh_row *row, wherry_error *err)
+{
+	const visitor *v = ctx;
+	const wh_open_row open = {
+		.id = wh_row_int(row, 0),
+		.state = WHERRY_DEAD,
+		.aggregate_type = wh_row_bytes(row, 1),
+		.aggregate_id = wh_row_bytes(row, 2),
+		.key = wh_row_bytes(row, 3),
+		.row = row,
+	};
+
+	return v->visit(v->ctx, &open, err);
+}
+
+wherry_code wh_outbox_dead_keys(wherry_outbox *box, int64_t after, int64_t limit,
+				wh_open_fn visit, void *ctx, wherry_error *err)
+{
+	const wh_param params[] = {WH_INT_PARAM("after", after),
+				   WH_INT_PARAM("limit", limit)};
+	visitor v = {visit, ctx};
+
+	return wh_db_run(box->db, box->stmt.dead_keys, params, 2, take_dead_key, &v, NULL,
+			 err);
+}
+
+static wherry_code take_int(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)err;
+	*(int64_t *)ctx = wh_row_int(row, 0);
+	return WHERRY_OK;
+}
+
+wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
+				wherry_error *err)
+{
+	const wh_param param = WH_INT_PARAM("upto", upto);
+	int64_t n = 0;
+	wherry_code code;
+
+	code = wh_db_run(box->db, box->stmt.open_upto, &param, 1, take_int, &n, NULL,
+			 err);
+	if (code == WHERRY_OK)
+		*out_any = n > 0;
+	return code;
+}
+
+wherry_code wh_outbox_last_open(wherry_outbox *box, int64_t *out_id, wherry_error *err)
+{
+	return wh_db_run(box->db, box->stmt.last_open, NULL, 0, take_int, out_id, NULL,
+			 err);
+}
+
+typedef struct control {
+	bool paused;
+	int64_t nudge;
+} control;
+
+static wherry_code take_control(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)err;
+	*(control *)ctx = (control){wh_row_int(row, 0) != 0, wh_row_int(row, 1)};
+	return WHERRY_OK;
+}
+
+wherry_code wh_outbox_control(wherry_outbox *box, bool *out_paused, int64_t *out_nudge,
+			      wherry_error *err)
+{
+	const wh_param name = WH_TEXT_PARAM("name", box->name);
+	control c = {0};
+	wherry_code code;
+
+	code = wh_db_run(box->db, box->stmt.control, &name, 1, take_control, &c, NULL,
+			 err);
+	if (code == WHERRY_OK) {
+		*out_paused = c.paused;
+		*out_nudge = c.nudge;
+	}
+	return code;
+}
+
+static wherry_code take_pair(void *ctx, const wh_row *row, wherry_error *err)
+{
+	int64_t *pair = ctx;
+
+	(void)err;
+	pair[0] = wh_row_int(row, 0);
+	pair[1] = wh_row_int(row, 1);
+	return WHERRY_OK;
+}
+
+wherry_code wh_outbox_horizon(wherry_outbox *box, int64_t *out_oldest, int64_t *out_next,
+			      wherry_error *err)
+{
+	int64_t pair[2] = {0};
+	wherry_code code;
+
+	code = wh_db_run(box->db, box->stmt.horizon, NULL, 0, take_pair, pair, NULL, err);
+	if (code == WHERRY_OK) {
+		*out_oldest = pair[0];
+		*out_next = pair[1];
+	}
+	return code;
+}

@@ -1,0 +1,408 @@
+-- layout: name=native ids=integer ordered=yes fence=lease engines=exclusive
+--
+-- The native outbox on SQLite.  Times are Unix milliseconds.  SQLite has one writer at a
+-- time and takes ids while writing, so ids appear in commit order.
+--
+-- The payload is the last column: what comes before it is read without walking its
+-- overflow pages.  The open index is (status, id), the id being SQLite's rowid, so rows
+-- leave it at one end and enter it at the other; an index over keys, whose entries are
+-- scattered, would halve the rate of inserts and a tenth of the rate of deliveries would
+-- remain (measured: see docs/internals/layout.md).  SQLite uses a partial index only where
+-- the query repeats its condition word for word; so "status = 0 AND status IN (0, 1, 3)".
+
+-- name: migrate-1
+-- The shared tables: wherry_schema says what exists in which version, wherry_outbox what
+-- operators asked for, wherry_slot who relays.
+CREATE TABLE IF NOT EXISTS wherry_schema(
+  model       TEXT NOT NULL,
+  name        TEXT NOT NULL COLLATE NOCASE,
+  version     INTEGER NOT NULL,
+  min_program INTEGER NOT NULL,   -- the oldest program that may still run
+  PRIMARY KEY (model, name)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS wherry_outbox(
+  name      TEXT NOT NULL COLLATE NOCASE PRIMARY KEY,
+  paused_at INTEGER,              -- relays deliver nothing while set
+  nudge     INTEGER NOT NULL DEFAULT 0  -- grows when rows changed behind the relay
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS wherry_slot(
+  outbox     TEXT NOT NULL COLLATE NOCASE,
+  slot       INTEGER NOT NULL,
+  engine     TEXT NOT NULL,
+  owner      TEXT NOT NULL,
+  epoch      INTEGER NOT NULL,    -- fences every acknowledgement
+  expires_at INTEGER NOT NULL,
+  clean      INTEGER NOT NULL,    -- given back with nothing in flight
+  unclean    INTEGER NOT NULL,    -- unclean ends in a row
+  win        INTEGER NOT NULL,    -- messages the holder may have in flight
+  suspects   INTEGER NOT NULL,    -- messages to try one at a time
+  PRIMARY KEY (outbox, slot)
+) WITHOUT ROWID;
+CREATE VIEW IF NOT EXISTS wherry_clock(ms) AS
+  SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER);
+CREATE TABLE IF NOT EXISTS {table}(
+  id             INTEGER PRIMARY KEY AUTOINCREMENT,
+  message_id     TEXT NOT NULL DEFAULT (printf('%08x-%04x-7%03x-%04x-%012x',
+                   CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) >> 16,
+                   CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) & 65535,
+                   random() & 4095, 32768 | (random() & 16383), random() & 281474976710655)),
+  topic          TEXT NOT NULL,
+  aggregate_type TEXT NOT NULL DEFAULT '',
+  aggregate_id   TEXT NOT NULL DEFAULT '',
+  partition_key  TEXT,
+  headers        TEXT NOT NULL DEFAULT '{}',
+  trace_id       TEXT,
+  status         INTEGER NOT NULL DEFAULT 0 CHECK (status IN (0, 1, 2, 3, 4)),
+  attempts       INTEGER NOT NULL DEFAULT 0,
+  claimed_at     INTEGER,
+  claim_token    TEXT,
+  next_retry_at  INTEGER,
+  created_at     INTEGER NOT NULL DEFAULT
+                   (CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)),
+  processed_at   INTEGER,
+  generation     INTEGER NOT NULL DEFAULT 0,
+  last_error     TEXT,
+  payload        TEXT NOT NULL
+);
+CREATE UNIQUE INDEX IF NOT EXISTS {table_message_id} ON {table}(message_id);
+CREATE INDEX IF NOT EXISTS {table_open} ON {table}(status) WHERE status IN (0, 1, 3);
+CREATE INDEX IF NOT EXISTS {table_done} ON {table}(processed_at, status) WHERE status = 2;
+CREATE INDEX IF NOT EXISTS {table_dead} ON {table}(id) WHERE status = 4;
+CREATE TABLE IF NOT EXISTS {table_archive}(
+  id INTEGER PRIMARY KEY, message_id TEXT NOT NULL, topic TEXT NOT NULL,
+  aggregate_type TEXT NOT NULL, aggregate_id TEXT NOT NULL, partition_key TEXT,
+  headers TEXT NOT NULL, trace_id TEXT, attempts INTEGER NOT NULL,
+  created_at INTEGER NOT NULL, processed_at INTEGER NOT NULL,
+  generation INTEGER NOT NULL, last_error TEXT, payload TEXT NOT NULL
+);
+INSERT INTO wherry_outbox(name) VALUES ({name}) ON CONFLICT DO NOTHING;
+INSERT INTO wherry_schema(model, name, version, min_program)
+  VALUES ('outbox', {name}, 1, 100) ON CONFLICT DO NOTHING;
+
+-- name: schema-exists
+SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'wherry_schema';
+
+-- name: schema-version
+SELECT version, min_program FROM wherry_schema WHERE model = 'outbox' AND name = :name;
+
+-- name: columns
+-- The columns of a table that is there already; none if it is not.
+SELECT name FROM pragma_table_info(:name);
+
+-- name: enqueue
+-- A message id that exists answers with no row and leaves the transaction intact
+-- (a_duplicate_message_id_leaves_the_transaction_intact).
+INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_key,
+                    headers, trace_id, payload)
+VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id,
+        :payload)
+ON CONFLICT (message_id) DO NOTHING
+RETURNING id;
+
+-- name: lease
+-- Taken when it is free or has lapsed, by the database's clock; the epoch grows, so that
+-- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
+-- After an unclean end as many messages are suspects as it may have had in flight, and
+-- twice as many after each further one in a row.
+INSERT INTO wherry_slot(outbox, slot, engine, owner, epoch, expires_at, clean, unclean, win,
+                        suspects)
+VALUES (:name, :slot, :engine, :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 0, 0, :window,
+        0)
+ON CONFLICT (outbox, slot) DO UPDATE SET
+  engine = excluded.engine, owner = excluded.owner, epoch = epoch + 1,
+  expires_at = excluded.expires_at, clean = 0, win = excluded.win,
+  unclean = CASE WHEN clean THEN 0 ELSE unclean + 1 END,
+  suspects = CASE WHEN clean THEN 0 ELSE min(win << min(unclean, 16), 1000000) END
+  WHERE expires_at <= (SELECT ms FROM wherry_clock)
+RETURNING epoch, suspects,
+  (SELECT paused_at IS NOT NULL FROM wherry_outbox WHERE name = :name),
+  (SELECT nudge FROM wherry_outbox WHERE name = :name),
+  (SELECT id FROM {table} INDEXED BY {table_open}
+   WHERE status = 0 AND status IN (0, 1, 3) ORDER BY id LIMIT 1),
+  (SELECT id FROM {table} INDEXED BY {table_open}
+   WHERE status = 0 AND status IN (0, 1, 3) ORDER BY id DESC LIMIT 1);
+
+-- name: lease-holder
+SELECT owner, expires_at - (SELECT ms FROM wherry_clock), epoch, engine FROM wherry_slot
+WHERE outbox = :name AND slot = :slot;
+
+-- name: renew
+-- Renewal and fallback poll in one.  A lapsed lease is not revived.
+UPDATE wherry_slot SET
+  expires_at = (SELECT ms FROM wherry_clock) + :lasts,
+  unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END
+WHERE outbox = :name AND slot = :slot AND epoch = :epoch
+  AND expires_at > (SELECT ms FROM wherry_clock)
+RETURNING epoch, suspects,
+  (SELECT paused_at IS NOT NULL FROM wherry_outbox WHERE name = :name),
+  (SELECT nudge FROM wherry_outbox WHERE name = :name),
+  (SELECT id FROM {table} INDEXED BY {table_open}
+   WHERE status = 0 AND status IN (0, 1, 3) ORDER BY id LIMIT 1),
+  (SELECT id FROM {table} INDEXED BY {table_open}
+   WHERE status = 0 AND status IN (0, 1, 3) ORDER BY id DESC LIMIT 1);
+
+-- name: control
+SELECT paused_at IS NOT NULL, nudge FROM wherry_outbox WHERE name = :name;
+
+-- name: release
+UPDATE wherry_slot SET expires_at = 0, clean = 1, unclean = 0
+WHERE outbox = :name AND slot = :slot AND epoch = :epoch
+  AND expires_at > (SELECT ms FROM wherry_clock);
+
+-- name: fence
+-- First in every transaction of a relay: no row, and it changes nothing (STALE).
+SELECT 1 FROM wherry_slot WHERE outbox = :name AND slot = :slot AND epoch = :epoch
+  AND expires_at > (SELECT ms FROM wherry_clock);
+
+-- name: read
+-- Read ahead: pending rows behind the cursor, in id order, by the open index, which holds
+-- no delivered row however many are kept.
+SELECT id, status, attempts, generation, created_at,
+       max(0, coalesce(next_retry_at, 0) - (SELECT ms FROM wherry_clock)),
+       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
+       payload
+FROM {table} INDEXED BY {table_open}
+WHERE status = 0 AND status IN (0, 1, 3) AND id > :after ORDER BY id LIMIT :limit;
+
+-- name: sweep
+-- All open rows behind the cursor, in id order: three ranges of the index, merged.
+SELECT id, status, attempts, generation, created_at,
+       max(0, coalesce(next_retry_at, 0) - (SELECT ms FROM wherry_clock)),
+       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
+       payload
+FROM {table} NOT INDEXED
+WHERE id IN (
+  SELECT id FROM {table} INDEXED BY {table_open}
+  WHERE status = 0 AND status IN (0, 1, 3) AND id > :after
+  UNION ALL
+  SELECT id FROM {table} INDEXED BY {table_open}
+  WHERE status = 1 AND status IN (0, 1, 3) AND id > :after
+  UNION ALL
+  SELECT id FROM {table} INDEXED BY {table_open}
+  WHERE status = 3 AND status IN (0, 1, 3) AND id > :after
+  ORDER BY id LIMIT :limit)
+ORDER BY id;
+
+-- name: read-ids
+-- Rows that were left alone behind a failed message of their key, or holes.
+SELECT id, status, attempts, generation, created_at,
+       max(0, coalesce(next_retry_at, 0) - (SELECT ms FROM wherry_clock)),
+       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
+       payload
+FROM {table} NOT INDEXED
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3)
+ORDER BY id;
+
+-- name: horizon
+-- The oldest transaction that still runs, and the next to begin: a hole seen before `next`
+-- is over once `oldest` has reached it.  Not asked on SQLite, where no id can appear late;
+-- a second of the clock stands in for tests.
+SELECT ms - 1000, ms FROM wherry_clock;
+
+-- name: dead-keys
+-- Dead rows, for relays that park their keys.
+SELECT id, aggregate_type, aggregate_id, partition_key
+FROM {table} INDEXED BY {table_dead} WHERE status = 4 AND id > :after ORDER BY id LIMIT :limit;
+
+-- name: open-upto
+-- Is anything open up to this id?
+SELECT count(*) FROM (
+  SELECT id FROM {table} INDEXED BY {table_open}
+  WHERE status = 0 AND status IN (0, 1, 3) AND id <= :upto
+  UNION ALL
+  SELECT id FROM {table} INDEXED BY {table_open}
+  WHERE status = 1 AND status IN (0, 1, 3) AND id <= :upto
+  UNION ALL
+  SELECT id FROM {table} INDEXED BY {table_open}
+  WHERE status = 3 AND status IN (0, 1, 3) AND id <= :upto
+  LIMIT 1);
+
+-- name: last-open
+SELECT max(coalesce((SELECT id FROM {table} INDEXED BY {table_open}
+                     WHERE status = 0 AND status IN (0, 1, 3)
+                     ORDER BY id DESC LIMIT 1), 0),
+           coalesce((SELECT id FROM {table} INDEXED BY {table_open}
+                     WHERE status = 1 AND status IN (0, 1, 3)
+                     ORDER BY id DESC LIMIT 1), 0),
+           coalesce((SELECT id FROM {table} INDEXED BY {table_open}
+                     WHERE status = 3 AND status IN (0, 1, 3)
+                     ORDER BY id DESC LIMIT 1), 0));
+
+-- name: done-mark
+UPDATE {table} NOT INDEXED SET status = 2, processed_at = (SELECT ms FROM wherry_clock)
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3);
+
+-- name: done-delete
+DELETE FROM {table} NOT INDEXED
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3);
+
+-- name: done-archive
+-- Before done-delete, in the same transaction.
+INSERT OR REPLACE INTO {table_archive}(id, message_id, topic, aggregate_type, aggregate_id,
+  partition_key, headers, trace_id, attempts, created_at, processed_at, generation, last_error,
+  payload)
+SELECT id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
+       attempts, created_at, (SELECT ms FROM wherry_clock), generation, last_error, payload
+FROM {table} NOT INDEXED
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3);
+
+-- name: fail
+UPDATE {table} NOT INDEXED SET
+  status = CASE WHEN :dead THEN 4 ELSE 3 END,
+  attempts = attempts + :count,
+  next_retry_at = CASE WHEN :dead THEN NULL ELSE (SELECT ms FROM wherry_clock) + :delay END,
+  last_error = :error
+WHERE id = :id AND status IN (0, 1, 3);
+
+-- name: requeue
+UPDATE {table} NOT INDEXED SET status = 0, claimed_at = NULL, claim_token = NULL
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3);
+
+-- name: try
+-- A suspect's attempt is on record before it is published, so that a message that kills
+-- its relay runs out of attempts (a_message_that_kills_its_relay_ends_dead).
+UPDATE {table} NOT INDEXED SET status = 1, attempts = attempts + 1,
+  claimed_at = (SELECT ms FROM wherry_clock), claim_token = :token
+WHERE id = :id AND status IN (0, 1, 3);
+
+-- name: reap
+UPDATE {table} NOT INDEXED SET status = 0, claimed_at = NULL, claim_token = NULL
+WHERE id IN (SELECT id FROM {table} INDEXED BY {table_open}
+WHERE status = 1 AND status IN (0, 1, 3))
+  AND status = 1
+  AND coalesce(claimed_at, 0) <= (SELECT ms FROM wherry_clock) - :timeout;
+
+-- name: purge
+DELETE FROM {table} WHERE id IN (
+  SELECT id FROM {table} INDEXED BY {table_done}
+  WHERE status = 2 AND processed_at <= (SELECT ms FROM wherry_clock) - :age LIMIT :limit);
+
+-- name: purge-archive
+DELETE FROM {table_archive} WHERE id IN (
+  SELECT id FROM {table_archive}
+  WHERE processed_at <= (SELECT ms FROM wherry_clock) - :age LIMIT :limit);
+
+-- name: purge-archived
+-- After archive: only what is in the archive, since the clock went on in between.
+DELETE FROM {table} WHERE id IN (
+  SELECT id FROM {table} INDEXED BY {table_done}
+  WHERE status = 2 AND processed_at <= (SELECT ms FROM wherry_clock) - :age LIMIT :limit)
+  AND id IN (SELECT id FROM {table_archive});
+
+-- name: archive
+-- Before purge-archived, in the same transaction.
+INSERT OR REPLACE INTO {table_archive}(id, message_id, topic, aggregate_type, aggregate_id,
+  partition_key, headers, trace_id, attempts, created_at, processed_at, generation, last_error,
+  payload)
+SELECT id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
+       attempts, created_at, processed_at, generation, last_error, payload
+FROM {table} INDEXED BY {table_done}
+WHERE status = 2 AND processed_at <= (SELECT ms FROM wherry_clock) - :age LIMIT :limit;
+
+-- name: redrive
+UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL,
+  claim_token = NULL
+WHERE id IN (
+  SELECT id FROM {table} INDEXED BY {table_dead} WHERE status = 4 AND (:states & 16)
+  UNION ALL
+  SELECT id FROM {table} INDEXED BY {table_open}
+  WHERE status = 3 AND status IN (0, 1, 3) AND (:states & 8))
+  AND (:ident IS NULL OR message_id = :ident OR id = :number)
+  AND (:topic IS NULL OR topic = :topic)
+  AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
+  AND (:since = 0 OR created_at >= (SELECT ms FROM wherry_clock) - :since)
+  AND id > :after;
+
+-- name: replay
+UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, processed_at = NULL,
+  generation = generation + 1
+WHERE id IN (
+  SELECT id FROM {table} INDEXED BY {table_done}
+  WHERE status = 2 AND processed_at >= CASE WHEN :since = 0 THEN -9e18
+        ELSE (SELECT ms FROM wherry_clock) - :since END)
+  AND (:ident IS NULL OR message_id = :ident OR id = :number)
+  AND (:topic IS NULL OR topic = :topic)
+  AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
+  AND id > :after;
+
+-- name: nudge
+UPDATE wherry_outbox SET nudge = nudge + 1 WHERE name = :name;
+
+-- name: pause
+UPDATE wherry_outbox SET nudge = nudge + 1,
+  paused_at = CASE WHEN :on THEN coalesce(paused_at, (SELECT ms FROM wherry_clock)) END
+WHERE name = :name;
+
+-- name: list
+-- States that are not done, each by its own index, so that dead letters are found at once
+-- in a large table.
+SELECT id, status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
+       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
+       payload, last_error, 0
+FROM {table} NOT INDEXED
+WHERE id IN (
+  SELECT id FROM {table} INDEXED BY {table_open}
+  WHERE status = 0 AND status IN (0, 1, 3) AND (:states & 1) AND id > :after
+  UNION ALL
+  SELECT id FROM {table} INDEXED BY {table_open}
+  WHERE status = 1 AND status IN (0, 1, 3) AND (:states & 2) AND id > :after
+  UNION ALL
+  SELECT id FROM {table} INDEXED BY {table_open}
+  WHERE status = 3 AND status IN (0, 1, 3) AND (:states & 8) AND id > :after
+  UNION ALL
+  SELECT id FROM {table} INDEXED BY {table_dead}
+  WHERE status = 4 AND (:states & 16) AND id > :after)
+  AND (:ident IS NULL OR message_id = :ident OR id = :number)
+  AND (:topic IS NULL OR topic = :topic)
+  AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
+  AND (:since = 0 OR created_at >= (SELECT ms FROM wherry_clock) - :since)
+ORDER BY id LIMIT :limit;
+
+-- name: list-any
+SELECT id, status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
+       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
+       payload, last_error, 0
+FROM {table} NOT INDEXED
+WHERE id > :after AND (:states >> status & 1)
+  AND (:ident IS NULL OR message_id = :ident OR id = :number)
+  AND (:topic IS NULL OR topic = :topic)
+  AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
+  AND (:since = 0 OR created_at >= (SELECT ms FROM wherry_clock) - :since)
+ORDER BY id LIMIT :limit;
+
+-- name: show
+-- With the lowest open row of the same ordering key before it.
+SELECT m.id, m.status, m.attempts, m.generation, m.created_at, m.claimed_at, m.next_retry_at,
+       m.processed_at, m.message_id, m.topic, m.aggregate_type, m.aggregate_id,
+       m.partition_key, m.headers, m.trace_id, m.payload, m.last_error,
+       (SELECT min(e.id) FROM {table} e INDEXED BY {table_open}
+        WHERE e.status IN (0, 1, 3) AND e.id < m.id
+          AND coalesce(e.partition_key, '') = coalesce(m.partition_key, '')
+          AND (coalesce(m.partition_key, '') <> ''
+               OR (e.aggregate_type = m.aggregate_type AND e.aggregate_id = m.aggregate_id
+                   AND m.aggregate_type || m.aggregate_id <> '')))
+FROM {table} m
+WHERE m.message_id = :ident OR m.id = :number
+ORDER BY m.message_id = :ident DESC LIMIT 1;
+
+-- name: count
+SELECT
+  (SELECT count(*) FROM {table} INDEXED BY {table_open}
+   WHERE status = 0 AND status IN (0, 1, 3)),
+  (SELECT count(*) FROM {table} INDEXED BY {table_open}
+   WHERE status = 1 AND status IN (0, 1, 3)),
+  (SELECT count(*) FROM {table} INDEXED BY {table_done} WHERE status = 2),
+  (SELECT count(*) FROM {table} INDEXED BY {table_open}
+   WHERE status = 3 AND status IN (0, 1, 3)),
+  (SELECT count(*) FROM {table} INDEXED BY {table_dead} WHERE status = 4);
+
+-- name: ready
+-- Failed rows that are due, and the age of the oldest message that may leave now.
+SELECT count(*), coalesce(max((SELECT ms FROM wherry_clock) - created_at), 0)
+FROM {table} INDEXED BY {table_open}
+WHERE status = 3 AND status IN (0, 1, 3) AND next_retry_at <= (SELECT ms FROM wherry_clock);
+
+-- name: oldest-pending
+SELECT (SELECT ms FROM wherry_clock) - created_at
+FROM {table} INDEXED BY {table_open}
+WHERE status = 0 AND status IN (0, 1, 3) ORDER BY id LIMIT 1;

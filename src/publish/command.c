@@ -1,0 +1,299 @@
+#include "publish/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "publish/parts.h"
+
+enum {
+	IN_CHUNK = 64 * 1024,
+	ERR_MOST = 64 * 1024 /* bytes read at one go: all that a pipe holds */
+};
+
+/* ---- start ---- */
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		(void)close(*fd);
+	*fd = -1;
+}
+
+/* In an application that has closed its standard descriptors a new one may be 0 to 2,
+ * which would get in the way of the dup2() to 0 and 2. */
+static bool above_standard(int *fd)
+{
+	int higher;
+
+	if (*fd > STDERR_FILENO)
+		return true;
+	higher = fcntl(*fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	close_fd(fd);
+	*fd = higher;
+	return higher >= 0;
+}
+
+/* Ours does not block; theirs does, as any program expects. */
+static bool open_pipe(int *out_read, int *out_write, bool we_write)
+{
+	int fds[2];
+	int *ours = we_write ? out_write : out_read;
+	int flags;
+
+	if (pipe2(fds, O_CLOEXEC) != 0)
+		return false;
+	*out_read = fds[0];
+	*out_write = fds[1];
+	if (!above_standard(out_read) || !above_standard(out_write))
+		return false;
+	flags = fcntl(*ours, F_GETFL);
+	return flags >= 0 && fcntl(*ours, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+/* A group of its own, so that all of it can be killed; no signals blocked, whatever our
+ * thread blocks; SIGPIPE as programs expect it, though we may ignore it. */
+static int set_attributes(posix_spawnattr_t *attributes)
+{
+	sigset_t none, pipe_only;
+	int number;
+
+	(void)sigemptyset(&none);
+	(void)sigemptyset(&pipe_only);
+	(void)sigaddset(&pipe_only, SIGPIPE);
+	number = posix_spawnattr_setpgroup(attributes, 0);
+	if (!number)
+		number = posix_spawnattr_setsigmask(attributes, &none);
+	if (!number)
+		number = posix_spawnattr_setsigdefault(attributes, &pipe_only);
+	if (!number)
+		number = posix_spawnattr_setflags(
+			attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+					    POSIX_SPAWN_SETSIGDEF);
+	return number;
+}
+
+/* Returns an errno. */
+static int spawn(pid_t *out, char *text, char *const *environment, int in, int err)
+{
+	char sh[] = "sh", option[] = "-c";
+	char *const argv[] = {sh, option, text, NULL};
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	int number;
+
+	number = posix_spawn_file_actions_init(&actions);
+	if (number)
+		return number;
+	number = posix_spawnattr_init(&attributes);
+	if (number)
+		goto out_actions;
+	number = set_attributes(&attributes);
+	if (!number)
+		number = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+	if (!number)
+		number = posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
+	if (!number)
+		number = posix_spawn(out, "/bin/sh", &actions, &attributes, argv,
+				     environment);
+	(void)posix_spawnattr_destroy(&attributes);
+out_actions:
+	(void)posix_spawn_file_actions_destroy(&actions);
+	return number;
+}
+
+static bool watch(wh_command *command, int fd, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data = {.ptr = command}};
+
+	return epoll_ctl(command->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* Taken out by hand: a close alone does not, while a fork of the application still holds
+ * the other end of the descriptor. */
+static void unwatch(wh_command *command, int *fd)
+{
+	if (*fd >= 0)
+		(void)epoll_ctl(command->epoll, EPOLL_CTL_DEL, *fd, NULL);
+	close_fd(fd);
+}
+
+static bool watch_all(wh_command *command)
+{
+	command->pidfd = pidfd_open(command->pid, 0);
+	return command->pidfd >= 0 && watch(command, command->pidfd, EPOLLIN) &&
+	       watch(command, command->err, EPOLLIN) &&
+	       watch(command, command->in, EPOLLOUT);
+}
+
+static wherry_code start_failed(int number, wherry_error *err)
+{
+	if (number == E2BIG)
+		return wh_fail_native(err, WHERRY_TOOBIG, number,
+				      "headers too large for the environment");
+	return wh_fail_errno(err, number, "cannot start a command");
+}
+
+wherry_code wh_command_start(wh_command *command, char *text, char *const *environment,
+			     const void *input, size_t input_len, int epoll,
+			     wherry_error *err)
+{
+	int their_in = -1, their_err = -1;
+	int number = 0;
+
+	*command = (wh_command){.epoll = epoll, .pidfd = -1, .in = -1, .err = -1};
+	command->input = input;
+	command->input_len = input_len;
+	if (!open_pipe(&their_in, &command->in, true) ||
+	    !open_pipe(&command->err, &their_err, false))
+		number = errno;
+	if (!number)
+		number = spawn(&command->pid, text, environment, their_in, their_err);
+	close_fd(&their_in);
+	close_fd(&their_err);
+	if (!number && !watch_all(command)) {
+		number = errno;
+		(void)kill(-command->pid, SIGKILL);
+		while (waitpid(command->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+		unwatch(command, &command->pidfd);
+	}
+	if (number) {
+		unwatch(command, &command->in);
+		unwatch(command, &command->err);
+		return start_failed(number, err);
+	}
+	return WHERRY_OK;
+}
+
+/* ---- pump ---- */
+
+static void feed(wh_command *command)
+{
+	while (command->in >= 0) {
+		size_t left = command->input_len - command->sent;
+		ssize_t n = 0;
+
+		if (left)
+			n = wh_quiet_write(command->in, command->input + command->sent,
+					   left < IN_CHUNK ? left : IN_CHUNK);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n > 0)
+			command->sent += (size_t)n;
+		/* Done; or it closed its stdin, and need not read what it does not want. */
+		if (n < 0 || command->sent == command->input_len)
+			unwatch(command, &command->in);
+	}
+}
+
+static void remember(wh_command *command, const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] == '\n') {
+			command->last_ended = true;
+			continue;
+		}
+		if (command->last_ended)
+			command->last_len = 0;
+		command->last_ended = false;
+		if (command->last_len + 1 < sizeof(command->last))
+			command->last[command->last_len++] = text[i] ? text[i] : ' ';
+	}
+	command->last[command->last_len] = 0;
+}
+
+/* On to our stderr; lost rather than waited for. */
+static void pass_on(const char *text, size_t len)
+{
+	struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+	if (poll(&ready, 1, 0) > 0)
+		(void)wh_quiet_write(STDERR_FILENO, text, len);
+}
+
+static void listen_to(wh_command *command)
+{
+	char text[PIPE_BUF];
+
+	for (size_t done = 0; command->err >= 0 && done < ERR_MOST;) {
+		ssize_t n = read(command->err, text, sizeof(text));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n <= 0) {
+			unwatch(command, &command->err);
+			return;
+		}
+		done += (size_t)n;
+		remember(command, text, (size_t)n);
+		pass_on(text, (size_t)n);
+	}
+}
+
+/* True: it is over, and how and status are set. */
+static bool reap(wh_command *command, int options)
+{
+	siginfo_t info = {0};
+
+	while (waitid(P_PIDFD, (id_t)command->pidfd, &info, WEXITED | options) != 0) {
+		if (errno == EINTR)
+			continue;
+		command->how = 0; /* ECHILD: the application reaps what is not its own */
+		return true;
+	}
+	if (!info.si_pid)
+		return false;
+	command->how = info.si_code;
+	command->status = info.si_status;
+	return true;
+}
+
+bool wh_command_pump(wh_command *command)
+{
+	bool over;
+
+	if (command->pidfd < 0)
+		return true;
+	feed(command);
+	over = reap(command, WNOHANG);
+	/* After the look at its end, so that nothing it said is missed.  What it left in
+	 * the background may keep its stderr open: that is not waited for. */
+	listen_to(command);
+	if (!over)
+		return false;
+	unwatch(command, &command->pidfd);
+	unwatch(command, &command->in);
+	unwatch(command, &command->err);
+	return true;
+}
+
+/* ---- end ---- */
+
+void wh_command_kill(wh_command *command)
+{
+	/* Not reaped yet, so that the number is still this group's. */
+	if (command->pidfd >= 0)
+		(void)kill(-command->pid, SIGKILL);
+}
+
+void wh_command_close(wh_command *command)
+{
+	if (command->pidfd >= 0)
+		(void)reap(command, 0);
+	unwatch(command, &command->pidfd);
+	unwatch(command, &command->in);
+	unwatch(command, &command->err);
+}

@@ -1,0 +1,53 @@
+/*
+ * One run of a shell command: fed through its stdin, listened to on its stderr, and
+ * waited for by a descriptor of its own, so that no signal is handled and no other child
+ * of the application is ever reaped.
+ */
+#ifndef WH_PUBLISH_COMMAND_H
+#define WH_PUBLISH_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+typedef struct wh_command {
+	pid_t pid; /* of its process group too */
+	int epoll; /* where its descriptors are watched; borrowed */
+	int pidfd; /* -1: it is over, and reaped */
+	int in;    /* its stdin; -1: closed */
+	int err;   /* its stderr; -1: closed */
+
+	const char *input; /* borrowed while in is open */
+	size_t input_len, sent;
+
+	char last[200]; /* the beginning of the last line on its stderr, ending in NUL */
+	size_t last_len;
+	bool last_ended; /* its newline was seen */
+
+	int how;    /* CLD_EXITED, CLD_KILLED, CLD_DUMPED; 0: nobody knows */
+	int status; /* exit status or signal */
+} wh_command;
+
+/*
+ * Start text under /bin/sh in a process group of its own.
+ *
+ * @param environment  Ends in NULL.
+ * @param epoll        Its descriptors are added there, each with *command as its data.
+ * @return WHERRY_OK; WHERRY_TOOBIG (the environment is); what wh_fail_errno() makes of it.
+ */
+wherry_code wh_command_start(wh_command *command, char *text, char *const *environment,
+			     const void *input, size_t input_len, int epoll,
+			     wherry_error *err);
+
+/* Write, read and look whether it is over, without waiting.  True: it is. */
+bool wh_command_pump(wh_command *command);
+
+/* Kill it and what it started, unless it is over. */
+void wh_command_kill(wh_command *command);
+
+/* Reap it, which waits unless it was killed, and close its descriptors. */
+void wh_command_close(wh_command *command);
+
+#endif

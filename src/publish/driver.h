@@ -1,0 +1,101 @@
+/*
+ * A destination behind a table of functions: one file, one exported symbol each.
+ *
+ * The relay calls these from one thread.  No call waits: what cannot be done now is
+ * reported by fd() and deadline().  Drivers trust their input.
+ */
+#ifndef WH_PUBLISH_DRIVER_H
+#define WH_PUBLISH_DRIVER_H
+
+#include <stdbool.h>
+
+#include <wherry/publisher.h>
+
+#include "base/buf.h"
+#include "base/env.h"
+#include "base/error.h"
+
+/* What a destination can do, as data. */
+enum {
+	WH_PUB_ORDERED = 1, /* once a message fails, none of its key already taken is
+			       delivered; so several of one key may be in flight */
+	WH_PUB_DEDUPS = 2   /* drops a message whose id it has seen */
+};
+
+typedef struct wh_receipt {
+	const wherry_message *message; /* the very pointer that was submitted */
+	wherry_verdict verdict;
+	int64_t retry_after_us; /* the destination's wish, 0 if none */
+	char reason[200];       /* one line; "" when delivered */
+} wh_receipt;
+
+typedef struct wh_publisher_driver {
+	const char *scheme; /* selects it in a URL: "stdout" */
+	unsigned caps;
+
+	/*
+	 * Open what rest (the URL behind the colon) names and set *out to a struct whose
+	 * first member is a wherry_publisher.  On failure leave *out alone and nothing
+	 * behind.
+	 */
+	wherry_code (*open)(const char *rest, const wherry_config *config,
+			    const wh_env *env, wherry_publisher **out, wherry_error *err);
+	void (*close)(wherry_publisher *pub);
+
+	/*
+	 * Hand over up to n messages without waiting; *out_taken (always set) says how
+	 * many, from the first on.  Taken messages are borrowed until their receipt is
+	 * collected, the others are not touched.  An error is the destination's, not a
+	 * message's: CLOSED and the like (what is in flight will not get receipts: the
+	 * caller closes and opens anew), DENIED or INVALID (credentials, configuration).
+	 */
+	wherry_code (*submit)(wherry_publisher *pub, const wherry_message *const *msgs,
+			      size_t n, size_t *out_taken, wherry_error *err);
+
+	/*
+	 * Fetch up to cap receipts without waiting.  Each taken message yields exactly one.
+	 * Errors as in submit.
+	 */
+	wherry_code (*collect)(wherry_publisher *pub, wh_receipt *out, size_t cap,
+			       size_t *out_n, wherry_error *err);
+
+	/* A descriptor to poll with *out_events while something is in flight; -1: none.
+	 * May be NULL: then there is never one. */
+	int (*fd)(wherry_publisher *pub, short *out_events);
+
+	/* When to call collect again at the latest, on env's monotonic clock; WH_NEVER.
+	 * May be NULL: then never. */
+	int64_t (*deadline)(wherry_publisher *pub);
+
+	/* Is the destination well?  May be NULL: then nobody knows better than a probe. */
+	wherry_code (*health)(wherry_publisher *pub, wherry_error *err);
+} wh_publisher_driver;
+
+struct wherry_publisher {
+	const wh_publisher_driver *driver;
+};
+
+extern const wh_publisher_driver wh_publisher_stdout; /* stdout.c, which has file: too */
+extern const wh_publisher_driver wh_publisher_file;
+extern const wh_publisher_driver wh_publisher_exec;
+extern const wh_publisher_driver wh_publisher_memory;
+extern const wh_publisher_driver wh_publisher_null;
+
+/* ---- what the relay calls: publish.c checks and dispatches ---- */
+
+wherry_code wh_publisher_open(const char *url, const wherry_config *config,
+			      const wh_env *env, wherry_publisher **out,
+			      wherry_error *err);
+wherry_code wh_publisher_submit(wherry_publisher *pub, const wherry_message *const *msgs,
+				size_t n, size_t *out_taken, wherry_error *err);
+wherry_code wh_publisher_collect(wherry_publisher *pub, wh_receipt *out, size_t cap,
+				 size_t *out_n, wherry_error *err);
+int wh_publisher_fd(wherry_publisher *pub, short *out_events);
+int64_t wh_publisher_deadline(wherry_publisher *pub);
+
+/* ---- shared by the drivers ---- */
+
+/* Append a message as one line of JSON, newline included (see wherry(1), FORMAT). */
+wherry_code wh_message_line(wh_buf *buf, const wherry_message *msg, wherry_error *err);
+
+#endif

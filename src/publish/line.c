@@ -1,0 +1,99 @@
+#include "publish/driver.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "publish/parts.h"
+
+static void put_text(wh_buf *buf, const char *name, const char *text)
+{
+	wh_buf_printf(buf, ",\"%s\":", name);
+	if (text)
+		wh_buf_json(buf, text, strlen(text));
+	else
+		wh_buf_puts(buf, "null");
+}
+
+static void put_if_any(wh_buf *buf, const char *name, const char *text)
+{
+	if (text && *text)
+		put_text(buf, name, text);
+}
+
+/* Valid JSON as it stands, on one line: there raw line breaks stand only between tokens,
+ * since inside of strings they are escaped. */
+static void put_json(wh_buf *buf, const char *name, const void *text, size_t len)
+{
+	size_t from;
+
+	wh_buf_printf(buf, ",\"%s\":", name);
+	from = buf->len;
+	wh_buf_put(buf, text, len);
+	if (buf->failed)
+		return;
+	for (size_t i = from; i < buf->len; i++)
+		if (buf->ptr[i] == '\n' || buf->ptr[i] == '\r')
+			buf->ptr[i] = ' ';
+}
+
+static void put_body(wh_buf *buf, const wherry_message *msg)
+{
+	const char *body = msg->body ? msg->body : "";
+	size_t len = msg->body ? msg->body_len : 0;
+
+	if (len && wh_json_valid(body, len)) {
+		put_json(buf, "body", body, len);
+	} else if (wh_utf8_valid(body, len)) {
+		wh_buf_puts(buf, ",\"body\":");
+		wh_buf_json(buf, body, len);
+	} else {
+		wh_buf_puts(buf, ",\"body_base64\":\"");
+		wh_buf_base64(buf, body, len);
+		wh_buf_putc(buf, '"');
+	}
+}
+
+static void put_fields(wh_buf *buf, const wherry_message *msg)
+{
+	const char *headers = wh_message_headers(msg);
+	char created[WH_TIME_LEN];
+
+	wh_time_print(msg->created_at_us, created);
+	wh_buf_printf(buf, "{\"id\":%" PRId64, msg->id);
+	put_text(buf, "message_id", msg->message_id);
+	put_text(buf, "topic", msg->topic);
+	put_text(buf, "key", wh_message_key(msg));
+	put_if_any(buf, "aggregate_type", msg->aggregate_type);
+	put_if_any(buf, "aggregate_id", msg->aggregate_id);
+	put_if_any(buf, "trace_id", msg->trace_id);
+	put_json(buf, "headers", headers, strlen(headers));
+	put_body(buf, msg);
+	put_text(buf, "created_at", created);
+	wh_buf_printf(buf, ",\"attempts\":%" PRId32, msg->attempts);
+	if (msg->generation > 0)
+		wh_buf_printf(buf, ",\"generation\":%" PRId32, msg->generation);
+	wh_buf_puts(buf, "}\n");
+}
+
+wherry_code wh_message_line(wh_buf *buf, const wherry_message *msg, wherry_error *err)
+{
+	const char *headers = wh_message_headers(msg);
+	size_t before = buf->len;
+	wherry_code code;
+
+	code = wh_json_headers(headers, strlen(headers), err);
+	if (code != WHERRY_OK)
+		return code;
+	put_fields(buf, msg);
+	code = wh_buf_check(buf, err);
+	if (code != WHERRY_OK) {
+		/* The lines before it are whole and stay. */
+		buf->len = before;
+		buf->failed = WHERRY_OK;
+		if (buf->ptr)
+			buf->ptr[before] = 0;
+	}
+	return code;
+}

@@ -1,0 +1,133 @@
+#include "publish/parts.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+bool wh_pending_reserve(wh_pending *pending)
+{
+	size_t cap = pending->cap ? pending->cap * 2 : 64;
+	wh_pending_item *items;
+
+	if (pending->n < pending->cap)
+		return true;
+	items = malloc(cap * sizeof(*items));
+	if (!items)
+		return false;
+	for (size_t i = 0; i < pending->n; i++)
+		items[i] = pending->items[(pending->head + i) & (pending->cap - 1)];
+	free(pending->items);
+	pending->items = items;
+	pending->cap = cap;
+	pending->head = 0;
+	return true;
+}
+
+void wh_pending_push(wh_pending *pending, wh_pending_item item)
+{
+	assert(pending->n < pending->cap);
+	pending->items[(pending->head + pending->n) & (pending->cap - 1)] = item;
+	pending->n++;
+}
+
+const wh_pending_item *wh_pending_first(const wh_pending *pending)
+{
+	return pending->n ? &pending->items[pending->head] : NULL;
+}
+
+void wh_pending_pop(wh_pending *pending)
+{
+	assert(pending->n);
+	pending->head = (pending->head + 1) & (pending->cap - 1);
+	pending->n--;
+}
+
+void wh_pending_clear(wh_pending *pending)
+{
+	free(pending->items);
+	*pending = (wh_pending)WH_PENDING_INIT;
+}
+
+const char *wh_message_key(const wherry_message *msg)
+{
+	if (msg->key && *msg->key)
+		return msg->key;
+	return msg->aggregate_id && *msg->aggregate_id ? msg->aggregate_id : NULL;
+}
+
+const char *wh_message_headers(const wherry_message *msg)
+{
+	return msg->headers && *msg->headers ? msg->headers : "{}";
+}
+
+void wh_time_print(int64_t unix_us, char out[WH_TIME_LEN])
+{
+	int64_t us = unix_us % WH_SECOND;
+	time_t second;
+	struct tm tm = {0};
+	char day[24];
+
+	if (us < 0)
+		us += WH_SECOND; /* before 1970 */
+	second = (time_t)((unix_us - us) / WH_SECOND);
+	if (!gmtime_r(&second, &tm) ||
+	    !strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm))
+		day[0] = 0;
+	(void)snprintf(out, WH_TIME_LEN, "%s.%03uZ", day, (unsigned)(us / 1000) % 1000);
+}
+
+void wh_receipt_fill(wh_receipt *out, const wherry_message *msg, wherry_verdict verdict,
+		     const char *reason)
+{
+	size_t len = reason ? strlen(reason) : 0;
+
+	out->message = msg;
+	out->verdict = verdict;
+	out->retry_after_us = 0;
+	len = reason ? wh_utf8_cut(reason, len, sizeof(out->reason) - 1) : 0;
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)reason[i];
+
+		out->reason[i] = c < ' ' || c == 0x7f ? ' ' : reason[i];
+	}
+	for (size_t i = 0, n; i < len; i += n) {
+		n = wh_utf8_len(out->reason + i, len - i);
+		if (!n) {
+			out->reason[i] = '?';
+			n = 1;
+		}
+	}
+	out->reason[len] = 0;
+}
+
+ssize_t wh_quiet_write(int fd, const void *data, size_t len)
+{
+	const struct timespec now = {0, 0};
+	sigset_t pipe_only, before, waiting;
+	ssize_t n;
+	int number;
+
+	(void)sigemptyset(&pipe_only);
+	(void)sigaddset(&pipe_only, SIGPIPE);
+	(void)sigemptyset(&waiting);
+	(void)sigpending(&waiting);
+	if (pthread_sigmask(SIG_BLOCK, &pipe_only, &before) != 0)
+		return -1;
+	n = write(fd, data, len);
+	number = errno;
+	/* One that waited before the call is the application's own. */
+	if (n < 0 && number == EPIPE && !sigismember(&waiting, SIGPIPE))
+		while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR)
+			;
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	errno = number;
+	return n;
+}

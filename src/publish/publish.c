@@ -1,0 +1,109 @@
+#include "publish/driver.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/url.h"
+
+static const wh_publisher_driver *const drivers[] = {
+	&wh_publisher_stdout, &wh_publisher_file, &wh_publisher_exec,
+	&wh_publisher_memory, &wh_publisher_null,
+};
+
+enum { DRIVER_COUNT = sizeof(drivers) / sizeof(drivers[0]) };
+
+static const char *scheme_at(const void *ctx, size_t i)
+{
+	(void)ctx;
+	return i < DRIVER_COUNT ? drivers[i]->scheme : NULL;
+}
+
+static wherry_code unknown_scheme(wh_view scheme, wherry_error *err)
+{
+	wh_buf known = WH_BUF_INIT(256);
+	char name[64];
+	const char *near;
+	wherry_code code;
+
+	(void)snprintf(name, sizeof(name), "%.*s",
+		       (int)(scheme.len < 60 ? scheme.len : 60), scheme.ptr);
+	near = wh_nearest(name, scheme_at, NULL);
+	for (size_t i = 0; i < DRIVER_COUNT; i++)
+		wh_buf_printf(&known, "%s%s:", i ? ", " : "", drivers[i]->scheme);
+	code = wh_fail(err, WHERRY_INVALID,
+		       "unknown destination '%s:'%s%s%s; known are %s", name,
+		       near ? "; did you mean '" : "", near ? near : "",
+		       near ? ":'?" : "", wh_buf_str(&known));
+	wh_buf_clear(&known);
+	return code;
+}
+
+wherry_code wh_publisher_open(const char *url, const wherry_config *config,
+			      const wh_env *env, wherry_publisher **out,
+			      wherry_error *err)
+{
+	wherry_code code;
+	wh_url parts;
+
+	code = wh_url_parse(url, &parts, err);
+	if (code != WHERRY_OK)
+		return code;
+	for (size_t i = 0; i < DRIVER_COUNT; i++)
+		if (wh_view_eq(parts.scheme, wh_view_of(drivers[i]->scheme)))
+			return drivers[i]->open(parts.rest.ptr, config, env, out, err);
+	return unknown_scheme(parts.scheme, err);
+}
+
+wherry_code wherry_publisher_open(const char *url, const wherry_config *config,
+				  wherry_publisher **out, wherry_error *err)
+{
+	if (!url || !out)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a publisher needs a URL and a place to put it");
+	return wh_publisher_open(url, config, &wh_env_system, out, err);
+}
+
+void wherry_publisher_close(wherry_publisher *publisher)
+{
+	if (publisher)
+		publisher->driver->close(publisher);
+}
+
+wherry_code wh_publisher_submit(wherry_publisher *pub, const wherry_message *const *msgs,
+				size_t n, size_t *out_taken, wherry_error *err)
+{
+	wherry_code code;
+
+	*out_taken = 0;
+	if (!n)
+		return WHERRY_OK;
+	code = pub->driver->submit(pub, msgs, n, out_taken, err);
+	assert(*out_taken <= n);
+	return code;
+}
+
+wherry_code wh_publisher_collect(wherry_publisher *pub, wh_receipt *out, size_t cap,
+				 size_t *out_n, wherry_error *err)
+{
+	wherry_code code;
+
+	*out_n = 0;
+	if (!cap)
+		return WHERRY_OK;
+	code = pub->driver->collect(pub, out, cap, out_n, err);
+	assert(*out_n <= cap);
+	return code;
+}
+
+int wh_publisher_fd(wherry_publisher *pub, short *out_events)
+{
+	*out_events = 0;
+	return pub->driver->fd ? pub->driver->fd(pub, out_events) : -1;
+}
+
+int64_t wh_publisher_deadline(wherry_publisher *pub)
+{
+	return pub->driver->deadline ? pub->driver->deadline(pub) : WH_NEVER;
+}

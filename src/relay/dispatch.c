@@ -1,0 +1,276 @@
+/*
+ * Handing messages to the publisher, and taking its receipts.
+ *
+ * Only a publisher that is `ordered` may have several messages of one key in flight; for
+ * any other, one message per key flies and the rest wait behind it.  Different keys
+ * always fly together.
+ */
+#include <inttypes.h>
+
+#include "relay/relay.h"
+
+static bool one_per_key(const wherry_relay *r)
+{
+	return !(r->caps & WH_PUB_ORDERED);
+}
+
+/* Into the ready list by id; nearly always at its end. */
+static void make_ready(wherry_relay *r, wh_entry *e)
+{
+	wh_list *list = &r->window.ready;
+	wh_entry *after = list->tail;
+
+	e->stage = WH_READY;
+	if (e->key)
+		e->key->active++;
+	while (after && after->msg.id > e->msg.id)
+		after = after->prev;
+	if (after == list->tail) {
+		wh_list_append(list, e);
+	} else if (!after) {
+		wh_list_prepend(list, e);
+	} else {
+		e->prev = after;
+		e->next = after->next;
+		after->next->prev = e;
+		after->next = e;
+		list->n++;
+	}
+}
+
+/* Into the queue of its key by id; nearly always at its end. */
+static void wait_behind(wh_key *key, wh_entry *e)
+{
+	wh_entry *after = key->tail;
+
+	e->stage = WH_WAITING;
+	while (after && after->msg.id > e->msg.id)
+		after = after->prev;
+	e->prev = after;
+	e->next = after ? after->next : key->head;
+	if (e->next)
+		e->next->prev = e;
+	else
+		key->tail = e;
+	if (after)
+		after->next = e;
+	else
+		key->head = e;
+}
+
+void wh_key_advance(wherry_relay *r, wh_key *key)
+{
+	wh_entry *e = key->head;
+
+	if (!e || key->active)
+		return;
+	key->head = e->next;
+	if (key->head)
+		key->head->prev = NULL;
+	else
+		key->tail = NULL;
+	e->next = e->prev = NULL;
+	make_ready(r, e);
+}
+
+void wh_entry_admit(wherry_relay *r, wh_entry *e)
+{
+	if (!e->key || !one_per_key(r)) {
+		make_ready(r, e);
+		return;
+	}
+	wait_behind(e->key, e);
+	wh_key_advance(r, e->key);
+}
+
+/* ---- the destination's health ---- */
+
+void wh_down(wherry_relay *r, int64_t now, const char *why)
+{
+	wh_backoff backoff = r->set.retry;
+	int64_t delay;
+
+	backoff.strategy = WH_EXPONENTIAL;
+	backoff.jitter = false;
+	if (!r->down)
+		wh_relay_say(
+			r, WH_LOG_ERROR,
+			"event=destination-down why=\"%s\" (one message probes, the rest "
+			"wait, no attempts are counted)",
+			why);
+	r->down = true;
+	r->probes++;
+	delay = wh_backoff_delay(&backoff, r->probes, &r->env);
+	if (delay < 1000)
+		delay = 1000;
+	r->probe_at_us = wh_later(now, delay);
+}
+
+void wh_up(wherry_relay *r)
+{
+	if (r->down)
+		wh_relay_say(r, WH_LOG_INFO, "event=destination-up probes=%d", r->probes);
+	r->down = false;
+	r->probes = 0;
+	r->n_failing = 0;
+	r->losses = 0;
+}
+
+/*
+ * The connection is gone, and with it the receipts of what was in flight: all that goes
+ * back, in order.  Twice with the same messages in flight, and one of them may be what
+ * ends it: they are tried one at a time.
+ */
+void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
+{
+	int64_t flew = (int64_t)r->window.flying.n, low = INT64_MAX;
+
+	while (r->window.flying.tail) {
+		wh_entry *e = r->window.flying.tail;
+
+		wh_list_remove(&r->window.flying, e);
+		if (e->msg.id < low)
+			low = e->msg.id;
+		if (e->key) {
+			e->key->flying--;
+			e->key->active--;
+		}
+		make_ready(r, e);
+	}
+	if (flew && low == r->lost_low_id) {
+		r->losses++;
+	} else if (flew) {
+		r->lost_low_id = low;
+		r->losses = 1;
+	}
+	if (flew > 1 && r->losses >= 2 && r->lease.suspects < flew) {
+		r->lease.suspects = flew;
+		wh_relay_say(r, WH_LOG_WARN,
+			     "event=suspects n=%" PRId64
+			     " (the connection was lost twice with the "
+			     "same messages in flight)",
+			     flew);
+	}
+	if (r->to) {
+		wherry_publisher_close(r->pub);
+		r->pub = NULL;
+	}
+	wh_down(r, now, why->message);
+}
+
+static bool reopen(wherry_relay *r, int64_t now)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+
+	if (r->pub)
+		return true;
+	if (wh_publisher_open(r->to, r->config, &r->env, &r->pub, &why) == WHERRY_OK) {
+		r->caps = r->pub->driver->caps;
+		return true;
+	}
+	wh_down(r, now, why.message);
+	return false;
+}
+
+/* ---- submitting ---- */
+
+enum { CHUNK = 256 };
+
+static wherry_code submit(wherry_relay *r, const wherry_message *const *msgs, size_t n,
+			  int64_t now, size_t *out_taken)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code;
+
+	*out_taken = 0;
+	code = wh_publisher_submit(r->pub, msgs, n, out_taken, &why);
+	for (size_t i = 0; i < *out_taken; i++) {
+		wh_entry *e = wh_window_find(&r->window, msgs[i]->id);
+
+		wh_list_remove(&r->window.ready, e);
+		wh_list_append(&r->window.flying, e);
+		e->stage = WH_FLYING;
+		if (e->key)
+			e->key->flying++;
+	}
+	if (code != WHERRY_OK)
+		wh_publisher_lost(r, now, &why);
+	return code;
+}
+
+static void submit_ready(wherry_relay *r, int64_t now)
+{
+	while (r->window.ready.n) {
+		const wherry_message *msgs[CHUNK];
+		size_t n = 0, taken;
+
+		for (wh_entry *e = r->window.ready.head; e && n < CHUNK; e = e->next)
+			msgs[n++] = &e->msg;
+		if (submit(r, msgs, n, now, &taken) != WHERRY_OK || taken < n)
+			return;
+	}
+}
+
+/* The next one after the last that probed, so that bad messages at the front do not keep
+ * a destination down that takes others. */
+static wh_entry *choose_probe(const wherry_relay *r)
+{
+	for (wh_entry *e = r->window.ready.head; e; e = e->next)
+		if (e->msg.id > r->probed_id)
+			return e;
+	return r->window.ready.head;
+}
+
+/* One message alone: a probe, or a suspect whose attempt is written first. */
+static wherry_code submit_one(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_entry *e = r->down ? choose_probe(r) : r->window.ready.head;
+	const wherry_message *msg = &e->msg;
+	wherry_code code;
+	size_t taken;
+
+	if (r->lease.suspects && !e->tried) {
+		code = wh_settle_flush(r, now, e, err);
+		if (code != WHERRY_OK || r->fsm.state != WH_LEADING || !e->tried)
+			return code;
+	}
+	e->probe = r->down;
+	if (r->down)
+		r->probed_id = msg->id;
+	(void)submit(r, &msg, 1, now, &taken);
+	return WHERRY_OK;
+}
+
+wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	if (r->stats.paused || now >= r->held_until_us || now < r->throttled_until_us ||
+	    !r->window.ready.n)
+		return WHERRY_OK;
+	if (r->down && now < r->probe_at_us)
+		return WHERRY_OK;
+	if (!reopen(r, now))
+		return WHERRY_OK;
+	if (r->down || r->lease.suspects)
+		return r->window.flying.n ? WHERRY_OK : submit_one(r, now, err);
+	submit_ready(r, now);
+	return WHERRY_OK;
+}
+
+void wh_collect_step(wherry_relay *r, int64_t now)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	size_t n;
+
+	while (r->pub && r->window.flying.n) {
+		n = 0;
+		if (wh_publisher_collect(r->pub, r->receipts, WH_RECEIPTS, &n, &why) !=
+		    WHERRY_OK) {
+			wh_publisher_lost(r, now, &why);
+			return;
+		}
+		for (size_t i = 0; i < n; i++)
+			wh_settle_receipt(r, &r->receipts[i], now);
+		if (!n)
+			return;
+	}
+}

@@ -1,0 +1,175 @@
+/*
+ * The lease: who may relay, fenced by an epoch.
+ *
+ * Submitting stops at (the clock before the renewal was sent + lease - margin), so that a
+ * relay that was paused past its lease submits nothing new.
+ */
+#include <inttypes.h>
+
+#include "relay/relay.h"
+
+/* Enough for a submit that is under way; the least lease is half a second. */
+static int64_t margin_us(const wherry_relay *r)
+{
+	return r->set.lease_us / 10;
+}
+
+static void note_lease(wherry_relay *r, int64_t asked_us)
+{
+	r->held_until_us = wh_later(asked_us, r->set.lease_us - margin_us(r));
+	r->renew_at_us = wh_later(asked_us, r->set.renew_us);
+	if (r->lease.paused != r->stats.paused)
+		wh_relay_say(r, WH_LOG_INFO, "event=%s",
+			     r->lease.paused ? "paused" : "resumed");
+	r->stats.paused = r->lease.paused;
+	r->stats.epoch = r->lease.epoch;
+}
+
+/* Everything is read from the beginning: rows, not memories, are the truth. */
+static void begin_leading(wherry_relay *r, int64_t now)
+{
+	note_lease(r, now);
+	r->control_nudge = r->lease.nudge;
+	r->unproven_id = r->lease.last_open;
+	r->purge_at_us = now;
+	r->owner_told = false;
+	wh_fsm_move(&r->fsm, WH_LEADING, &r->env, "lease taken");
+	wh_read_sweep(r, now);
+	wh_relay_say(r, WH_LOG_INFO, "event=leading epoch=%" PRId64 " suspects=%" PRId64,
+		     r->lease.epoch, r->lease.suspects);
+	if (r->lease.suspects)
+		wh_relay_say(
+			r, WH_LOG_WARN,
+			"event=unclean-takeover suspects=%" PRId64
+			" (the last relay ended in mid-flight; as many messages are tried one "
+			"at a time)",
+			r->lease.suspects);
+}
+
+static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code;
+
+	if (now < r->renew_at_us)
+		return WHERRY_OK;
+	r->renew_at_us = wh_later(now, r->set.renew_us);
+	code = wherry_outbox_lease(r->box, r->set.name, r->set.lease_us, r->set.window,
+				   &r->lease, &why);
+	if (code == WHERRY_OK) {
+		begin_leading(r, now);
+		return WHERRY_OK;
+	}
+	if (code == WHERRY_BUSY && !why.native) { /* held, not locked */
+		if (!r->owner_told)
+			wh_relay_say(r, WH_LOG_INFO, "event=standby why=\"%s\"",
+				     why.message);
+		r->owner_told = true;
+		return WHERRY_OK;
+	}
+	if (err)
+		*err = why;
+	return wh_relay_db_trouble(r, now, code, err);
+}
+
+/* The suspects are through, and so is all that was open when they became suspects. */
+static bool proven(const wherry_relay *r)
+{
+	return !r->sweeping && !r->more && wh_window_lowest(&r->window) > r->unproven_id;
+}
+
+static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_lease fresh = r->lease;
+	wherry_code code;
+
+	if (now < r->renew_at_us)
+		return WHERRY_OK;
+	fresh.suspects = r->lease.suspects || !proven(r) ? 1 : 0;
+	code = wherry_outbox_renew(r->box, &fresh, err);
+	if (code == WHERRY_STALE) {
+		wh_lease_lost(r, now, "it lapsed or was taken over");
+		return WHERRY_OK;
+	}
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	fresh.suspects = r->lease.suspects;
+	r->lease = fresh;
+	note_lease(r, now);
+	if (fresh.last_open > r->cursor)
+		r->more = true;
+	if (fresh.nudge != r->control_nudge ||
+	    (fresh.first_open && fresh.first_open <= r->cursor && wh_read_idle(r)))
+		wh_read_sweep(r, now); /* rows behind the cursor that we do not know */
+	r->control_nudge = fresh.nudge;
+	return WHERRY_OK;
+}
+
+void wh_lease_lost(wherry_relay *r, int64_t now, const char *why)
+{
+	wh_relay_say(r, WH_LOG_WARN,
+		     "event=lease-lost epoch=%" PRId64 " in_flight=%zu why=\"%s\"",
+		     r->lease.epoch, r->window.flying.n, why);
+	r->stats.stale++;
+	r->stats.epoch = 0;
+	r->lease.epoch = 0;
+	r->lease.suspects = 0;
+	r->renew_at_us = now;
+	wh_fsm_move(&r->fsm, WH_LOST, &r->env, why);
+}
+
+/*
+ * What flies belongs to the next holder now.  A publisher of our own is closed, which
+ * drops it; the caller's is left until its receipts are in, which are then ignored.
+ */
+static wherry_code forget(wherry_relay *r, wherry_error *err)
+{
+	size_t most = (size_t)r->set.window;
+
+	if (r->window.flying.n && r->to) {
+		wherry_publisher_close(r->pub);
+		r->pub = NULL;
+		r->window.flying = (wh_list){0};
+	}
+	if (r->window.flying.n)
+		return WHERRY_OK;
+	wh_window_clear(&r->window);
+	wh_keys_clear(&r->keys);
+	wh_holes_clear(&r->holes);
+	r->flush_at_us = WH_NEVER;
+	r->more = false;
+	wh_fsm_move(&r->fsm, atomic_load(&r->stop) ? WH_STOPPED : WH_STANDBY, &r->env,
+		    "nothing flies");
+	return wh_window_init(&r->window, most, err);
+}
+
+wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_code code = wherry_outbox_release(r->box, &r->lease, err);
+
+	if (code == WHERRY_STALE) {
+		wh_lease_lost(r, now, "it lapsed before it was given back");
+		return WHERRY_OK;
+	}
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	r->stats.epoch = 0;
+	r->lease.epoch = 0;
+	wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "lease given back");
+	return WHERRY_OK;
+}
+
+wherry_code wh_lease_step(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	switch (r->fsm.state) {
+	case WH_STANDBY:
+		return acquire(r, now, err);
+	case WH_LEADING:
+	case WH_DRAINING:
+		return renew(r, now, err);
+	case WH_LOST:
+		return forget(r, err);
+	default:
+		return WHERRY_OK;
+	}
+}

@@ -1,0 +1,474 @@
+/*
+ * Reading: ahead of the cursor, from the beginning (a sweep), and again what was held.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "relay/relay.h"
+
+/* One read in progress. */
+typedef struct reading {
+	wherry_relay *r;
+	int64_t now;
+	int64_t rows;       /* met */
+	bool full;          /* ended for want of room */
+	bool ahead;         /* rows come from behind the cursor and move it */
+	int64_t next_trans; /* for holes; 0: none are kept */
+} reading;
+
+void wh_read_sweep(wherry_relay *r, int64_t now)
+{
+	r->cursor = 0;
+	r->sweeping = true;
+	r->swept_clean = true;
+	r->more = true;
+	r->sweep_at_us = wh_later(now, r->set.sweep_us);
+	wh_holes_clear(&r->holes);
+}
+
+bool wh_read_idle(const wherry_relay *r)
+{
+	return !r->more && r->window.n == 0 && r->keys.n_held == 0 &&
+	       r->keys.n_parked == 0;
+}
+
+/* Text that cannot be handed on as a C string is the message's own fault. */
+static const char *poison_of(const wh_open_row *row)
+{
+	const struct {
+		wh_view view;
+		const char *why;
+	} texts[] = {
+		{row->message_id, "message_id has a NUL character"},
+		{row->topic, "topic has a NUL character"},
+		{row->aggregate_type, "aggregate_type has a NUL character"},
+		{row->aggregate_id, "aggregate_id has a NUL character"},
+		{row->key, "partition_key has a NUL character"},
+		{row->headers, "headers have a NUL character"},
+		{row->trace_id, "trace_id has a NUL character"},
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		if (texts[i].view.len && memchr(texts[i].view.ptr, 0, texts[i].view.len))
+			return texts[i].why;
+	return NULL;
+}
+
+/* A row that an earlier message of its key holds back is only noted. */
+static bool held_back(reading *w, const wh_open_row *row)
+{
+	wherry_relay *r = w->r;
+	wh_key *key = r->set.ordered && r->key_text.len
+			      ? wh_keys_find(&r->keys,
+					     (wh_view){r->key_text.ptr, r->key_text.len})
+			      : NULL;
+
+	if (!key || key->fsm.state == WH_KEY_FREE)
+		return false;
+	if (key->fsm.state != WH_KEY_PARKED)
+		wh_key_note(&r->keys, key, row->id, WH_NOTED_MOST);
+	return true;
+}
+
+/* Text under which an unordered message waits for its retry: no ordering key begins so. */
+static void lone_key_text(wherry_relay *r, int64_t id)
+{
+	wh_buf_reset(&r->key_text);
+	wh_buf_printf(&r->key_text, "#%" PRId64, id);
+}
+
+/* A row that may only be tried later holds its key until then. */
+static wherry_code hold_back(reading *w, const wh_open_row *row, wherry_error *err)
+{
+	wherry_relay *r = w->r;
+	wh_key *key;
+
+	if (!r->set.ordered || !r->key_text.len)
+		lone_key_text(r, row->id);
+	key = wh_keys_get(&r->keys, (wh_view){r->key_text.ptr, r->key_text.len});
+	if (!key)
+		return wh_oom(err);
+	if (key->fsm.state == WH_KEY_FREE || key->fsm.state == WH_KEY_DRAINING)
+		wh_key_hold(&r->keys, key, wh_later(w->now, row->due_in_us));
+	wh_key_note(&r->keys, key, row->id, WH_NOTED_MOST);
+	return WHERRY_OK;
+}
+
+static wherry_code take_in(reading *w, const wh_open_row *row, wherry_error *err)
+{
+	wherry_relay *r = w->r;
+	const char *poison = poison_of(row);
+	wh_key *key = NULL;
+	wh_entry *e;
+
+	if (r->set.ordered && r->key_text.len) {
+		key = wh_keys_get(&r->keys, (wh_view){r->key_text.ptr, r->key_text.len});
+		if (!key)
+			return wh_oom(err);
+	}
+	e = wh_window_add(&r->window, row);
+	if (!e) {
+		if (key)
+			wh_keys_drop(&r->keys, key);
+		return wh_oom(err);
+	}
+	e->key = key;
+	if (key)
+		key->owned++;
+	if (poison)
+		wh_settle_poison(r, e, poison, w->now);
+	else if (row->state == WHERRY_PROCESSING && row->attempts >= r->set.attempts)
+		wh_settle_poison(r, e,
+				 "its relay ended each time it was tried, also alone",
+				 w->now);
+	else
+		wh_entry_admit(r, e);
+	return WHERRY_OK;
+}
+
+static bool has_room(const wherry_relay *r)
+{
+	return r->window.n < (size_t)r->set.window &&
+	       r->window.bytes < (size_t)r->set.window_bytes &&
+	       r->keys.n_held < (size_t)r->set.held_keys;
+}
+
+static bool note_holes(reading *w, const wh_open_row *row)
+{
+	wherry_relay *r = w->r;
+
+	if (!w->next_trans || r->sweeping || !r->cursor)
+		return true;
+	return wh_holes_add(&r->holes, r->cursor + 1, row->id - 1, w->next_trans);
+}
+
+static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	reading *w = ctx;
+	wherry_relay *r = w->r;
+	wherry_code code = WHERRY_OK;
+
+	if (!has_room(r)) {
+		w->full = true;
+		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
+	}
+	w->rows++;
+	if (w->ahead && !note_holes(w, row))
+		r->sweep_at_us = w->now;
+	if (!w->ahead)
+		wh_holes_fill(&r->holes, row->id);
+	if (!wh_window_find(&r->window, row->id)) {
+		wh_key_write(&r->key_text, row);
+		code = wh_buf_check(&r->key_text, err);
+		if (code == WHERRY_OK && !held_back(w, row)) {
+			r->swept_clean = false;
+			code = row->due_in_us > 0 && row->state == WHERRY_FAILED
+				       ? hold_back(w, row, err)
+				       : take_in(w, row, err);
+		}
+	}
+	if (code == WHERRY_OK && w->ahead)
+		r->cursor = row->id;
+	return code;
+}
+
+/* Ending a read early for want of room is no failure. */
+static wherry_code finish(reading *w, wherry_code code)
+{
+	wh_window_end(&w->r->window);
+	return w->full && code == WHERRY_INTERRUPTED ? WHERRY_OK : code;
+}
+
+static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
+			      wherry_error *err)
+{
+	reading w = {.r = r, .now = now, .ahead = true};
+	int64_t oldest;
+	wherry_code code;
+
+	if (r->db->driver->late_commits) {
+		code = wh_outbox_horizon(r->box, &oldest, &w.next_trans, err);
+		if (code != WHERRY_OK)
+			return code;
+		wh_holes_expire(&r->holes, oldest);
+	}
+	code = wh_window_begin(&r->window, err);
+	if (code != WHERRY_OK)
+		return code;
+	code = wh_outbox_read(r->box, r->sweeping, r->cursor, limit, meet, &w, err);
+	code = finish(&w, code);
+	if (code != WHERRY_OK)
+		return code;
+	r->more = w.full || w.rows == limit;
+	if (!r->more && r->sweeping) {
+		r->sweeping = false;
+		r->more =
+			true; /* rows may have come in behind the three ranges it merged */
+	}
+	return WHERRY_OK;
+}
+
+static wherry_code read_ids(wherry_relay *r, int64_t now, const int64_t *ids, size_t n,
+			    wherry_error *err)
+{
+	reading w = {.r = r, .now = now};
+	wherry_code code = wh_window_begin(&r->window, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	code = wh_outbox_read_ids(r->box, ids, n, meet, &w, err);
+	return finish(&w, code);
+}
+
+/* Holes may have been filled by commits that came late. */
+static wherry_code read_holes(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	size_t n = wh_holes_ids(&r->holes, r->scratch, (size_t)r->set.batch);
+
+	return n ? read_ids(r, now, r->scratch, n, err) : WHERRY_OK;
+}
+
+/* ---- keys whose wait is over ---- */
+
+/* A key whose noted ids are all in memory goes on as others do.  Where not all of its
+ * ids could be noted, the rest is read from there on. */
+static void end_draining(wherry_relay *r, wh_key *key)
+{
+	int64_t from = key->overflow_from;
+
+	wh_key_free(&r->keys, key);
+	wh_keys_drop(&r->keys, key);
+	if (from && from <= r->cursor) {
+		r->cursor = from - 1;
+		r->more = true;
+	}
+}
+
+typedef struct redo {
+	reading w;
+	wh_key *key;
+	int64_t last; /* the highest id met */
+} redo;
+
+static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	redo *d = ctx;
+	wherry_relay *r = d->w.r;
+	wherry_code code;
+
+	if (!has_room(r) || d->key->fsm.state != WH_KEY_DRAINING) {
+		d->w.full = true;
+		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
+	}
+	if (!wh_window_find(&r->window, row->id)) {
+		wh_buf_reset(&r->key_text);
+		if (d->key->bytes[0] != '#')
+			wh_key_write(&r->key_text, row);
+		r->swept_clean = false;
+		if (row->due_in_us > 0 && row->state == WHERRY_FAILED)
+			wh_key_hold(&r->keys, d->key, wh_later(d->w.now, row->due_in_us));
+		else if ((code = take_in(&d->w, row, err)) != WHERRY_OK)
+			return code;
+	}
+	d->last = row->id;
+	return WHERRY_OK;
+}
+
+/* Take the ids up to `last` off the list: they are in memory, or no longer open. */
+static void forget_noted(wherry_relay *r, wh_key *key, int64_t last)
+{
+	while (wh_ids_count(&key->noted) && key->noted.ids[key->noted.first] <= last) {
+		key->noted.first++;
+		r->keys.n_noted--;
+	}
+}
+
+/* Read some of what was left alone behind a message that failed. */
+static wherry_code drain_key(wherry_relay *r, int64_t now, wh_key *key, wherry_error *err)
+{
+	redo d = {.w = {.r = r, .now = now}, .key = key};
+	size_t n = wh_ids_count(&key->noted), most = (size_t)r->set.batch;
+	wherry_code code;
+
+	if (n > most)
+		n = most;
+	memcpy(r->scratch, key->noted.ids + key->noted.first, n * sizeof(*r->scratch));
+	code = wh_window_begin(&r->window, err);
+	if (code != WHERRY_OK)
+		return code;
+	code = wh_outbox_read_ids(r->box, r->scratch, n, meet_again, &d, err);
+	code = finish(&d.w, code);
+	if (code != WHERRY_OK)
+		return code;
+	if (!d.w.full && key->fsm.state == WH_KEY_DRAINING)
+		forget_noted(r, key, r->scratch[n - 1]);
+	else if (key->fsm.state == WH_KEY_HELD)
+		forget_noted(r, key, d.last - 1); /* held again by the row of that id */
+	else
+		forget_noted(r, key, d.last);
+	return WHERRY_OK;
+}
+
+/* Let go of the keys that are due, and read what waits behind them. */
+static wherry_code read_due(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	int64_t first_due = WH_NEVER;
+	wherry_code code = WHERRY_OK;
+
+	for (wh_key *key = r->keys.held, *next; key && code == WHERRY_OK; key = next) {
+		next = key->held_next;
+		if (key->fsm.state == WH_KEY_HELD && key->due_us <= now && !key->active) {
+			key->broken = false;
+			wh_key_drain(&r->keys, key);
+		}
+		if (key->fsm.state == WH_KEY_DRAINING && wh_ids_count(&key->noted)) {
+			if (!has_room(r)) {
+				first_due = now;
+				continue;
+			}
+			code = drain_key(r, now, key, err);
+		}
+		if (key->fsm.state == WH_KEY_HELD && key->due_us < first_due)
+			first_due = key->due_us;
+		else if (key->fsm.state == WH_KEY_DRAINING && wh_ids_count(&key->noted))
+			first_due = now;
+		else if (key->fsm.state == WH_KEY_DRAINING)
+			end_draining(r, key);
+	}
+	r->keys.first_due = first_due;
+	return code;
+}
+
+/* ---- parked keys ---- */
+
+static wherry_code meet_dead(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	reading *w = ctx;
+	wherry_relay *r = w->r;
+	wh_key *key;
+
+	w->rows++;
+	w->next_trans = row->id; /* where the next page begins */
+	wh_key_write(&r->key_text, row);
+	if (!r->key_text.len)
+		return wh_buf_check(&r->key_text, err);
+	key = wh_keys_get(&r->keys, (wh_view){r->key_text.ptr, r->key_text.len});
+	if (!key)
+		return wh_oom(err);
+	if (key->fsm.state == WH_KEY_FREE && !key->owned)
+		wh_key_park(&r->keys, key);
+	return WHERRY_OK;
+}
+
+/* With on_dead=park a key is parked as long as a dead message of it exists: read afresh
+ * before each sweep, since a redrive may have changed it. */
+static wherry_code read_parked(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	reading w = {.r = r, .now = now};
+	wherry_code code;
+
+	for (wh_key *key = r->keys.held, *next; key; key = next) {
+		next = key->held_next;
+		if (key->fsm.state != WH_KEY_PARKED)
+			continue;
+		wh_key_free(&r->keys, key);
+		wh_keys_drop(&r->keys, key);
+	}
+	do {
+		w.rows = 0;
+		code = wh_outbox_dead_keys(r->box, w.next_trans, r->set.batch, meet_dead,
+					   &w, err);
+	} while (code == WHERRY_OK && w.rows == r->set.batch);
+	return code;
+}
+
+/* ---- the step ---- */
+
+static int64_t room_for(const wherry_relay *r)
+{
+	int64_t room = r->set.window - (int64_t)r->window.n;
+
+	return room < r->set.batch ? room : r->set.batch;
+}
+
+/* Rather few large reads than many small ones. */
+static bool worth_reading(const wherry_relay *r)
+{
+	int64_t least = r->set.window / 4;
+
+	if (least > r->set.batch)
+		least = r->set.batch;
+	return has_room(r) && r->set.window - (int64_t)r->window.n >= least;
+}
+
+static void tell_full(wherry_relay *r)
+{
+	bool full = r->keys.n_held >= (size_t)r->set.held_keys;
+
+	if (full && !r->full_told)
+		wh_relay_say(
+			r, WH_LOG_WARN,
+			"event=slot-full held_keys=%zu (reading stops until fewer keys wait; "
+			"see relay.held_keys)",
+			r->keys.n_held);
+	r->full_told = full;
+}
+
+/* A commit that brought nothing to read may have been an operator's. */
+static wherry_code look_at_control(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	bool paused = r->stats.paused;
+	int64_t nudge = r->control_nudge;
+	wherry_code code = wh_outbox_control(r->box, &paused, &nudge, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	if (paused != r->stats.paused)
+		wh_relay_say(r, WH_LOG_INFO, "event=%s", paused ? "paused" : "resumed");
+	r->stats.paused = r->lease.paused = paused;
+	if (nudge != r->control_nudge)
+		wh_read_sweep(r, now);
+	r->control_nudge = nudge;
+	return WHERRY_OK;
+}
+
+static wherry_code read_more(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	bool from_start = r->sweeping && r->cursor == 0;
+	wherry_code code = WHERRY_OK;
+
+	if (r->holes.n)
+		code = read_holes(r, now, err);
+	if (code == WHERRY_OK && from_start && r->set.park)
+		code = read_parked(r, now, err);
+	if (code == WHERRY_OK)
+		code = read_ahead(r, now, room_for(r), err);
+	return code;
+}
+
+wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+	bool woken = wh_db_changed(r->db, now, &r->check_us);
+	size_t before = r->window.n;
+
+	if (woken)
+		r->more = true;
+	tell_full(r);
+	if (r->stats.paused)
+		return woken ? look_at_control(r, now, err) : WHERRY_OK;
+	if (now >= r->sweep_at_us && !r->sweeping) {
+		if (r->keys.n_held || r->keys.n_parked || r->window.n || r->more)
+			wh_read_sweep(r, now);
+		else
+			r->sweep_at_us = wh_later(now, r->set.sweep_us);
+	}
+	if (now >= r->keys.first_due)
+		code = read_due(r, now, err);
+	if (code == WHERRY_OK && r->more && worth_reading(r))
+		code = read_more(r, now, err);
+	if (code == WHERRY_OK && woken && r->window.n == before)
+		code = look_at_control(r, now, err);
+	return code;
+}

@@ -1,0 +1,595 @@
+#include "relay/relay.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "config/settings.h"
+
+static const wh_fsm_state states[] = {
+	[WH_STANDBY] = {"standby", WH_BIT(WH_LEADING) | WH_BIT(WH_STOPPED)},
+	[WH_LEADING] = {"leading", WH_BIT(WH_DRAINING) | WH_BIT(WH_LOST)},
+	[WH_DRAINING] = {"draining", WH_BIT(WH_LOST) | WH_BIT(WH_STOPPED)},
+	[WH_LOST] = {"lost", WH_BIT(WH_STANDBY) | WH_BIT(WH_STOPPED)},
+	[WH_STOPPED] = {"stopped", 0},
+};
+
+enum { KEY_TEXT_MAX = 1024 * 1024, EMPTY_CHECK_US = 200000, PURGE_ROWS = 1000 };
+
+static const int64_t idle_purge_us = 3600 * WH_SECOND;
+
+void wh_relay_say(wherry_relay *r, int level, const char *fmt, ...)
+{
+	char line[512];
+	va_list args;
+
+	if (!r->env.log)
+		return;
+	va_start(args, fmt);
+	if (vsnprintf(line, sizeof(line), fmt, args) < 0)
+		line[0] = 0;
+	va_end(args);
+	r->env.log(r->env.log_ctx, level, "relay", line);
+}
+
+/* ---- opening ---- */
+
+static void default_name(wherry_relay *r)
+{
+	char host[64] = "";
+
+	(void)gethostname(host, sizeof(host) - 1);
+	(void)snprintf(r->set.name, sizeof(r->set.name), "%s:%d:%04x", host,
+		       (int)getpid(), (unsigned)(wh_random(&r->env) & 0xffff));
+}
+
+static void read_settings(wherry_relay *r)
+{
+	const wherry_config *c = r->config;
+	wh_relay_settings *s = &r->set;
+	int64_t third;
+
+	(void)snprintf(s->name, sizeof(s->name), "%s", wh_config_text(c, WH_RELAY_NAME));
+	if (!*s->name)
+		default_name(r);
+	s->ordered = wh_config_choice(c, WH_RELAY_ORDERING) != 2;
+	s->park = wh_config_choice(c, WH_RELAY_ON_DEAD) == 1;
+	s->on_done = (wherry_on_done)wh_config_choice(c, WH_RELAY_ON_DONE);
+	s->window = wh_config_int(c, WH_RELAY_WINDOW);
+	s->batch = wh_config_int(c, WH_RELAY_BATCH);
+	if (s->batch > s->window)
+		s->batch = s->window;
+	s->window_bytes = wh_config_int(c, WH_RELAY_WINDOW_BYTES);
+	s->held_keys = wh_config_int(c, WH_RELAY_HELD_KEYS);
+	s->lease_us = wh_config_int(c, WH_RELAY_LEASE);
+	third = s->lease_us / 3;
+	s->renew_us = wh_config_int(c, WH_RELAY_POLL);
+	if (s->renew_us > third)
+		s->renew_us = third;
+	s->ack_delay_us = wh_config_int(c, WH_RELAY_ACK_DELAY);
+	s->sweep_us = wh_config_int(c, WH_RELAY_SWEEP);
+	s->stop_timeout_us = wh_config_int(c, WH_RELAY_STOP_TIMEOUT);
+	s->timeout_us = wh_config_int(c, WH_RELAY_TIMEOUT);
+	s->retention_us = wh_config_int(c, WH_OUTBOX_RETENTION);
+	s->purge_every_us = wh_config_int(c, WH_RELAY_PURGE_EVERY);
+	s->down_after = wh_config_int(c, WH_RELAY_DOWN_AFTER);
+	s->attempts = (int32_t)wh_config_int(c, WH_RETRY_ATTEMPTS);
+	s->retry = (wh_backoff){
+		.strategy = (wh_strategy)wh_config_choice(c, WH_RETRY_STRATEGY),
+		.base_us = wh_config_int(c, WH_RETRY_BASE),
+		.cap_us = wh_config_int(c, WH_RETRY_CAP),
+		.jitter = wh_config_switch(c, WH_RETRY_JITTER),
+	};
+}
+
+static wherry_code copy_config(const wherry_config *from, wherry_config **out,
+			       wherry_error *err)
+{
+	wherry_config *copy;
+	wherry_code code = wherry_config_new(&copy, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	for (const wherry_setting *s = wherry_config_table(); from && s->key; s++) {
+		code = wherry_config_set(copy, s->key, wherry_config_get(from, s->key),
+					 err);
+		if (code != WHERRY_OK) {
+			wherry_config_free(copy);
+			return code;
+		}
+	}
+	*out = copy;
+	return WHERRY_OK;
+}
+
+static wherry_code open_db(wherry_relay *r, wherry_error *err)
+{
+	wh_db_options options = wh_db_options_of(r->config, &r->env);
+	wherry_code code;
+
+	options.must_write = true;
+	if (options.busy_timeout_us > r->set.lease_us / 3)
+		options.busy_timeout_us =
+			r->set.lease_us / 3; /* a lease outlives a wait */
+	code = wh_db_open(r->from, &options, &r->db, err);
+	if (code != WHERRY_OK)
+		r->db = NULL;
+	return code;
+}
+
+static wherry_code open_box(wherry_relay *r, wherry_error *err)
+{
+	wherry_code code;
+
+	code = wherry_outbox_open(r->db, wh_config_text(r->config, WH_OUTBOX_TABLE),
+				  &r->box, err);
+	if (code == WHERRY_OK)
+		code = wh_db_watch(r->db, err);
+	return code;
+}
+
+static wherry_code allocate(wherry_relay *r, wherry_error *err)
+{
+	size_t n = (size_t)r->set.window;
+
+	r->scratch = calloc((size_t)r->set.batch, sizeof(*r->scratch));
+	r->done_ids = calloc(n, sizeof(*r->done_ids));
+	r->failures = calloc(n, sizeof(*r->failures));
+	if (!r->scratch || !r->done_ids || !r->failures)
+		return wh_oom(err);
+	r->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (r->stop_fd < 0)
+		return wh_fail(err, WHERRY_BUSY, "no descriptor left for the relay");
+	return wh_window_init(&r->window, n, err);
+}
+
+static wherry_code make(const wherry_config *config, const wh_env *env,
+			wherry_relay **out, wherry_error *err)
+{
+	wherry_relay *r = calloc(1, sizeof(*r));
+	wherry_code code;
+
+	if (!r)
+		return wh_oom(err);
+	r->stop_fd = -1;
+	r->env = *env;
+	r->fsm = (wh_fsm){states, "relay", WH_STANDBY};
+	r->key_text = (wh_buf)WH_BUF_INIT(KEY_TEXT_MAX);
+	r->flush_at_us = WH_NEVER;
+	r->target_id = -1;
+	r->stop_by_us = WH_NEVER;
+	r->give_up_us = WH_NEVER;
+	wh_keys_init(&r->keys, &r->env);
+	code = wh_config_check(config, err);
+	if (code == WHERRY_OK)
+		code = copy_config(config, &r->config, err);
+	if (code == WHERRY_OK) {
+		read_settings(r);
+		code = allocate(r, err);
+	}
+	if (code != WHERRY_OK) {
+		wherry_relay_close(r);
+		return code;
+	}
+	*out = r;
+	return WHERRY_OK;
+}
+
+wherry_code wherry_relay_open(const char *from, const char *to,
+			      const wherry_config *config, wherry_relay **out,
+			      wherry_error *err)
+{
+	wherry_relay *r;
+	wherry_code code;
+
+	if (!from || !to || !out)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a relay needs where from and where to");
+	code = make(config, &wh_env_system, &r, err);
+	if (code != WHERRY_OK)
+		return code;
+	r->from = strdup(from);
+	r->to = strdup(to);
+	code = r->from && r->to ? WHERRY_OK : wh_oom(err);
+	if (code == WHERRY_OK)
+		code = wh_publisher_open(to, r->config, &r->env, &r->pub, err);
+	if (code == WHERRY_OK)
+		code = open_db(r, err);
+	if (code == WHERRY_OK)
+		code = open_box(r, err);
+	if (code != WHERRY_OK) {
+		wherry_relay_close(r);
+		return code;
+	}
+	r->caps = r->pub->driver->caps;
+	*out = r;
+	return WHERRY_OK;
+}
+
+wherry_code wherry_relay_open_on(wherry_db *db, wherry_publisher *publisher,
+				 const wherry_config *config, wherry_relay **out,
+				 wherry_error *err)
+{
+	wherry_relay *r;
+	wherry_code code;
+
+	if (!db || !publisher || !out)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a relay needs a connection and a publisher");
+	code = make(config, db->env, &r, err);
+	if (code != WHERRY_OK)
+		return code;
+	r->db = db;
+	r->pub = publisher;
+	r->caps = publisher->driver->caps;
+	code = open_box(r, err);
+	if (code != WHERRY_OK) {
+		wherry_relay_close(r);
+		return code;
+	}
+	*out = r;
+	return WHERRY_OK;
+}
+
+void wherry_relay_close(wherry_relay *r)
+{
+	if (!r)
+		return;
+	if (r->box && r->lease.epoch && !r->window.flying.n && !r->window.settled.n &&
+	    wherry_outbox_release(r->box, &r->lease, NULL) != WHERRY_OK)
+		wh_relay_say(r, WH_LOG_DEBUG, "event=lease-left-to-lapse");
+	if (r->to)
+		wherry_publisher_close(r->pub);
+	wherry_outbox_close(r->box);
+	if (r->from)
+		wherry_db_close(r->db);
+	wh_window_clear(&r->window);
+	wh_keys_clear(&r->keys);
+	wh_holes_clear(&r->holes);
+	wh_buf_clear(&r->key_text);
+	wherry_config_free(r->config);
+	if (r->stop_fd >= 0)
+		(void)close(r->stop_fd);
+	free(r->scratch);
+	free(r->done_ids);
+	free(r->failures);
+	free(r->from);
+	free(r->to);
+	free(r);
+}
+
+/* ---- the database in trouble ---- */
+
+wherry_code wh_relay_db_trouble(wherry_relay *r, int64_t now, wherry_code code,
+				wherry_error *err)
+{
+	static const wh_backoff backoff = {WH_EXPONENTIAL, 10000, 5 * WH_SECOND, false};
+	wherry_remedy remedy = wherry_code_remedy(code);
+
+	if (remedy == WHERRY_REMEDY_FIX)
+		return code;
+	r->db_failures++;
+	r->db_retry_at_us =
+		wh_later(now, wh_backoff_delay(&backoff, r->db_failures, &r->env));
+	if (r->db_failures == 1 || r->db_failures % 10 == 0)
+		wh_relay_say(r, WH_LOG_WARN,
+			     "event=database-trouble code=%s failures=%d why=\"%s\"",
+			     wherry_code_name(code), r->db_failures,
+			     err ? err->message : "");
+	if (remedy == WHERRY_REMEDY_REOPEN && r->from)
+		r->reopen_db = true;
+	return WHERRY_OK;
+}
+
+static wherry_code reopen_db(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_code code;
+
+	wherry_outbox_close(r->box);
+	wherry_db_close(r->db);
+	r->box = NULL;
+	r->db = NULL;
+	code = open_db(r, err);
+	if (code == WHERRY_OK)
+		code = open_box(r, err);
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	r->reopen_db = false;
+	r->more = true;
+	return WHERRY_OK;
+}
+
+/* ---- the step ---- */
+
+static wherry_code purge_step(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	int64_t n = 0;
+	wherry_code code;
+
+	if (now < r->purge_at_us || !r->set.retention_us)
+		return WHERRY_OK;
+	code = wherry_outbox_purge(r->box, r->set.retention_us, PURGE_ROWS, PURGE_ROWS,
+				   &n, err);
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	if (n == PURGE_ROWS)
+		r->purge_at_us = wh_later(now, 5000);
+	else if (n || !r->purge_idle)
+		r->purge_at_us = wh_later(now, r->set.purge_every_us);
+	else
+		r->purge_at_us = wh_later(now, idle_purge_us);
+	r->purge_idle = n == 0;
+	return WHERRY_OK;
+}
+
+static void finish(wherry_relay *r, wherry_outcome outcome)
+{
+	r->outcome = outcome;
+	atomic_store(&r->stop, true);
+}
+
+/* Asked to stop, or done: begin to finish what is in hand. */
+static void stop_step(wherry_relay *r, int64_t now)
+{
+	if (now >= r->give_up_us && !atomic_load(&r->stop))
+		finish(r, WHERRY_TIMEDOUT);
+	if (!atomic_load(&r->stop))
+		return;
+	if (r->fsm.state == WH_STANDBY) {
+		wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "asked to stop");
+	} else if (r->fsm.state == WH_LEADING) {
+		r->stop_by_us = wh_later(now, r->set.stop_timeout_us);
+		wh_fsm_move(&r->fsm, WH_DRAINING, &r->env, "asked to stop");
+	}
+}
+
+static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	bool late = now >= r->stop_by_us;
+	wherry_code code;
+
+	if (r->window.flying.n && !late)
+		return WHERRY_OK;
+	code = wh_settle_flush(r, now, NULL, err);
+	if (code != WHERRY_OK || r->fsm.state != WH_DRAINING)
+		return code;
+	if (r->window.settled.n && !late)
+		return WHERRY_OK; /* the database is in trouble */
+	if (r->window.flying.n || r->window.settled.n) {
+		wh_relay_say(
+			r, WH_LOG_WARN,
+			"event=stop-timeout in_flight=%zu unwritten=%zu (they will be "
+			"delivered again)",
+			r->window.flying.n, r->window.settled.n);
+		wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "stop time-out");
+		return WHERRY_OK;
+	}
+	return wh_lease_give_back(r, now, err);
+}
+
+/* Is everything that was open at the start closed?  *out_open: something is not. */
+static wherry_code target_left(wherry_relay *r, int64_t now, bool *out_open,
+			       wherry_error *err)
+{
+	wherry_code code = wh_outbox_open_upto(r->box, r->target_id, out_open, err);
+
+	return code == WHERRY_OK ? code : wh_relay_db_trouble(r, now, code, err);
+}
+
+/* until-empty: before it says so, everything is read from the beginning once more. */
+static wherry_code empty_step(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	bool quiet = !r->more && !r->sweeping && r->window.n == 0 && r->keys.n_held == 0;
+	bool open = true;
+	wherry_code code;
+
+	if (!(r->target & WHERRY_UNTIL_EMPTY) || r->target_id < 0 ||
+	    atomic_load(&r->stop))
+		return WHERRY_OK;
+	if (r->fsm.state == WH_STANDBY && now < r->empty_check_us)
+		return WHERRY_OK;
+	if (r->fsm.state == WH_LEADING && !quiet)
+		return WHERRY_OK;
+	r->empty_check_us = wh_later(now, EMPTY_CHECK_US);
+	code = target_left(r, now, &open, err);
+	if (code != WHERRY_OK || r->db_retry_at_us > now)
+		return code;
+	if (!open)
+		finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
+	else if (r->fsm.state == WH_LEADING && r->keys.n_parked && r->swept_clean)
+		finish(r, WHERRY_PARKED);
+	else if (r->fsm.state == WH_LEADING && !r->stats.paused)
+		wh_read_sweep(r, now);
+	return WHERRY_OK;
+}
+
+static wherry_code begin_target(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_code code;
+
+	if (!(r->target & WHERRY_UNTIL_EMPTY) || r->target_id >= 0)
+		return WHERRY_OK;
+	if (r->give_up_us == WH_NEVER && r->set.timeout_us)
+		r->give_up_us = wh_later(now, r->set.timeout_us);
+	code = wh_outbox_last_open(r->box, &r->target_id, err);
+	return code == WHERRY_OK ? code : wh_relay_db_trouble(r, now, code, err);
+}
+
+static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_code code = wh_read_step(r, now, err);
+
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	code = wh_dispatch_step(r, now, err);
+	if (code != WHERRY_OK || r->fsm.state != WH_LEADING)
+		return code;
+	wh_collect_step(r, now);
+	if (now >= r->flush_at_us)
+		code = wh_settle_flush(r, now, NULL, err);
+	if (code == WHERRY_OK && r->fsm.state == WH_LEADING)
+		code = purge_step(r, now, err);
+	return code;
+}
+
+/* Everything that may touch the database. */
+static wherry_code db_steps(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	if (r->reopen_db)
+		code = reopen_db(r, now, err);
+	if (code == WHERRY_OK && r->box)
+		code = begin_target(r, now, err);
+	if (code == WHERRY_OK && r->box && r->db_retry_at_us <= now)
+		code = wh_lease_step(r, now, err);
+	if (code == WHERRY_OK && r->fsm.state == WH_LEADING && r->db_retry_at_us <= now)
+		code = lead_step(r, now, err);
+	if (code == WHERRY_OK && r->fsm.state == WH_DRAINING && r->db_retry_at_us <= now)
+		code = drain_step(r, now, err);
+	if (code == WHERRY_OK && r->box && r->db_retry_at_us <= now)
+		code = empty_step(r, now, err);
+	return code;
+}
+
+/* ---- when to step again ---- */
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static bool can_submit(const wherry_relay *r)
+{
+	return r->window.ready.n && !r->stats.paused;
+}
+
+static int64_t lead_deadline(const wherry_relay *r, int64_t now)
+{
+	int64_t at = sooner(r->renew_at_us, r->flush_at_us);
+	int64_t room = r->set.window - (int64_t)r->window.n;
+	int64_t least = sooner(r->set.window / 4, r->set.batch);
+
+	at = sooner(at, r->check_us);
+	if (r->set.retention_us)
+		at = sooner(at, r->purge_at_us);
+	if (!r->stats.paused) {
+		at = sooner(at, r->keys.first_due);
+		if (r->keys.n_held || r->keys.n_parked || r->window.n)
+			at = sooner(at, r->sweep_at_us);
+		if (r->more && room >= least &&
+		    r->keys.n_held < (size_t)r->set.held_keys &&
+		    r->window.bytes < (size_t)r->set.window_bytes)
+			at = now;
+	}
+	if (can_submit(r) && r->down)
+		at = sooner(at, r->window.flying.n ? WH_NEVER : r->probe_at_us);
+	else if (can_submit(r) && r->lease.suspects)
+		at = sooner(at, r->window.flying.n ? WH_NEVER : now);
+	else if (can_submit(r) && r->throttled_until_us > now)
+		at = sooner(at, r->throttled_until_us);
+	return at;
+}
+
+static int64_t deadline(const wherry_relay *r, int64_t now)
+{
+	int64_t at = r->give_up_us;
+
+	if (r->fsm.state == WH_LEADING)
+		at = sooner(at, lead_deadline(r, now));
+	else if (r->fsm.state == WH_DRAINING)
+		at = sooner(at, sooner(r->stop_by_us, r->renew_at_us));
+	else if (r->fsm.state == WH_STANDBY)
+		at = sooner(at, r->renew_at_us);
+	if (r->fsm.state == WH_LOST)
+		at = sooner(at, r->window.flying.n ? WH_NEVER : now);
+	if (r->fsm.state == WH_STANDBY && r->target & WHERRY_UNTIL_EMPTY)
+		at = sooner(at, r->empty_check_us);
+	if (r->db_retry_at_us > now && at < r->db_retry_at_us)
+		at = r->db_retry_at_us;
+	if (r->pub && r->window.flying.n)
+		at = sooner(at, wh_publisher_deadline(r->pub));
+	return at;
+}
+
+/* A standby looks when someone commits: the holder may have given the lease back. */
+static void standby_wake(wherry_relay *r, int64_t now)
+{
+	if (r->fsm.state != WH_STANDBY || !r->db || r->reopen_db)
+		return;
+	if (wh_db_changed(r->db, now, &r->check_us) && r->renew_at_us > now + 50000)
+		r->renew_at_us = now + 50000; /* not at each commit of a busy outbox */
+}
+
+wherry_code wherry_relay_step(wherry_relay *r, int64_t *out_wake_us, bool *out_finished,
+			      wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+	int64_t now;
+
+	if (!r || !out_wake_us || !out_finished)
+		return wh_fail(err, WHERRY_INVALID, "no relay to step");
+	if (r->db && r->db->shared && wherry_db_in_transaction(r->db))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"a transaction is open on the relay's connection: step after its "
+			"commit");
+	now = wh_monotonic(&r->env);
+	stop_step(r, now);
+	if (r->fsm.state != WH_LEADING)
+		wh_collect_step(r, now);
+	standby_wake(r, now);
+	if (now >= r->db_retry_at_us && r->fsm.state != WH_STOPPED)
+		code = db_steps(r, now, err);
+	else if (r->fsm.state == WH_LEADING)
+		wh_collect_step(r, now);
+	if (code != WHERRY_OK)
+		return code;
+	if (now >= r->stop_by_us && r->fsm.state == WH_DRAINING &&
+	    r->db_retry_at_us > now)
+		wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "stop time-out");
+	stop_step(r, now);
+	r->finished = r->fsm.state == WH_STOPPED;
+	*out_finished = r->finished;
+	*out_wake_us = r->fsm.state == WH_DRAINING && !r->window.flying.n &&
+				       r->db_retry_at_us <= now
+			       ? now
+			       : deadline(r, now);
+	return WHERRY_OK;
+}
+
+void wherry_relay_target(wherry_relay *relay, unsigned flags)
+{
+	relay->target = flags;
+}
+
+wherry_outcome wherry_relay_outcome(const wherry_relay *relay)
+{
+	return relay->outcome;
+}
+
+int64_t wherry_relay_clock(const wherry_relay *relay)
+{
+	return wh_monotonic(&relay->env);
+}
+
+void wherry_relay_log(wherry_relay *relay, wherry_log_fn log, void *ctx)
+{
+	relay->env.log = log;
+	relay->env.log_ctx = ctx;
+}
+
+void wherry_relay_get_stats(const wherry_relay *relay, wherry_relay_stats *out)
+{
+	*out = relay->stats;
+	out->in_flight = (int64_t)relay->window.flying.n;
+	out->window = (int64_t)relay->window.n;
+	out->held_keys = (int64_t)relay->keys.n_held;
+	out->parked_keys = (int64_t)relay->keys.n_parked;
+	out->suspects = relay->lease.suspects;
+	out->down = relay->down;
+}

@@ -1,0 +1,162 @@
+/*
+ * The relay inside: one steppable machine, over several files.
+ *
+ *     lease.c     takes, renews, loses and gives back the lease
+ *     read.c      reads ahead, sweeps, and reads held keys again
+ *     dispatch.c  submits what is ready, takes receipts
+ *     settle.c    decides what becomes of a message, and writes it
+ *     relay.c     opens, steps, closes
+ *     loop.c      waits between steps
+ *
+ *                      lease taken              asked to stop, or empty
+ *     STANDBY ─────────────────────────► LEADING ──────────────────────► DRAINING
+ *        ▲ │                                │                               │ │
+ *        │ └── asked to stop ──► STOPPED    └──────── lease lost ───────────┘ │
+ *        │                          ▲                      │                  │
+ *        │        nothing flies     │                      ▼                  │
+ *        └──────────────────────────┼─────────────────── LOST                 │
+ *                                   └──────────── nothing in memory ──────────┘
+ *
+ *     STANDBY   holds no lease; nothing is in memory.
+ *     LEADING   holds a lease that has not lapsed; reads, submits, writes.
+ *     DRAINING  the same, but reads and submits nothing new.
+ *     LOST      held a lease; what still flies is none of its business any more.
+ *     STOPPED   done.
+ */
+#ifndef WH_RELAY_RELAY_H
+#define WH_RELAY_RELAY_H
+
+#include <stdatomic.h>
+
+#include <wherry/relay.h>
+
+#include "base/backoff.h"
+#include "outbox/outbox.h"
+#include "publish/driver.h"
+#include "relay/holes.h"
+#include "relay/window.h"
+
+enum { WH_STANDBY, WH_LEADING, WH_DRAINING, WH_LOST, WH_STOPPED };
+
+enum { WH_DOWN_MOST = 1000, WH_NOTED_MOST = 500000, WH_RECEIPTS = 256 };
+
+/* The settings a relay works by, read once. */
+typedef struct wh_relay_settings {
+	char name[96];
+	bool ordered; /* per key */
+	bool park;
+	wherry_on_done on_done;
+	int64_t batch, window, window_bytes, held_keys;
+	int64_t lease_us, renew_us, ack_delay_us, sweep_us, stop_timeout_us, timeout_us;
+	int64_t retention_us, purge_every_us;
+	int64_t down_after;
+	int32_t attempts;
+	wh_backoff retry;
+} wh_relay_settings;
+
+struct wherry_relay {
+	wh_env env;
+	wh_relay_settings set;
+	wh_fsm fsm;
+
+	wherry_config *config; /* of its own, to open things anew */
+	wherry_db *db;
+	wherry_outbox *box;
+	wherry_publisher *pub; /* NULL while it could not be opened again */
+	char *from, *to;       /* URLs; NULL: the caller's own db and publisher */
+	unsigned caps;         /* of the publisher */
+
+	/* lease */
+	wherry_lease lease;
+	int64_t held_until_us; /* submit nothing after this */
+	int64_t renew_at_us;   /* LEADING: renew; STANDBY: try to take it */
+	int64_t unproven_id;   /* until all up to here is settled, a crash is its fault */
+	bool owner_told;       /* that another relay holds the lease */
+
+	/* reading */
+	wh_window window;
+	wh_keys keys;
+	wh_holes holes;
+	wh_buf key_text;  /* scratch */
+	int64_t cursor;   /* all up to here is delivered, in memory, or known */
+	bool sweeping;    /* reading open rows from the beginning */
+	bool more;        /* there may be more behind the cursor */
+	bool swept_clean; /* the last sweep met no row but known ones */
+	int64_t sweep_at_us;
+	int64_t check_us; /* when to look for commits again */
+	int64_t control_nudge;
+	bool full_told;   /* that reading stopped at relay.held_keys */
+	int64_t *scratch; /* ids of one batch */
+
+	/* delivering */
+	wh_receipt receipts[WH_RECEIPTS];
+	bool down;           /* the destination is */
+	int64_t probe_at_us; /* when to try it again */
+	int probes;          /* tries in vain */
+	int64_t probed_id;   /* the last message that probed */
+	int64_t failing
+		[WH_DOWN_MOST]; /* distinct messages that failed since one succeeded */
+	int n_failing;
+	int64_t throttled_until_us;
+	int64_t lost_low_id; /* lowest id in flight when the connection was lost last */
+	int losses;          /* with that id lowest */
+
+	/* writing */
+	int64_t flush_at_us;      /* WH_NEVER: nothing to write */
+	int64_t *done_ids;        /* scratch, one window */
+	wherry_failure *failures; /* likewise */
+	int64_t db_retry_at_us;
+	int db_failures;
+	bool reopen_db;
+	int64_t purge_at_us;
+	bool purge_idle; /* nothing was delivered since the last purge */
+
+	/* ending */
+	atomic_bool stop;
+	int stop_fd; /* eventfd, for wherry_relay_stop */
+	int64_t stop_by_us;
+	unsigned target;
+	int64_t target_id; /* until-empty: the highest id at the start; -1: not read yet */
+	int64_t give_up_us;
+	int64_t empty_check_us; /* until-empty without the lease: when to look again */
+	wherry_outcome outcome;
+	bool finished;
+
+	wherry_relay_stats stats;
+};
+
+void wh_relay_say(wherry_relay *r, int level, const char *fmt, ...) WH_PRINTF(3, 4);
+
+/* The step goes on after a database call failed, unless the failure is one to fix; the
+ * next calls wait. */
+wherry_code wh_relay_db_trouble(wherry_relay *r, int64_t now, wherry_code code,
+				wherry_error *err);
+
+/* lease.c */
+wherry_code wh_lease_step(wherry_relay *r, int64_t now, wherry_error *err);
+void wh_lease_lost(wherry_relay *r, int64_t now, const char *why);
+wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err);
+
+/* read.c */
+wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err);
+void wh_read_sweep(wherry_relay *r, int64_t now);
+bool wh_read_idle(const wherry_relay *r);
+
+/* dispatch.c */
+wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err);
+void wh_collect_step(wherry_relay *r, int64_t now);
+void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why);
+void wh_entry_admit(wherry_relay *r, wh_entry *e); /* READY, or behind its key */
+void wh_key_advance(wherry_relay *r, wh_key *key); /* the next of it may be ready */
+
+/* settle.c */
+void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now);
+void wh_settle_poison(wherry_relay *r, wh_entry *e, const char *why, int64_t now);
+wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
+			    wherry_error *err);
+void wh_entry_gone(wherry_relay *r,
+		   wh_entry *e); /* forget it, and its key if that was all */
+void wh_down(wherry_relay *r, int64_t now, const char *why);
+void wh_up(wherry_relay *r);
+
+#endif

@@ -1,0 +1,298 @@
+/*
+ * What becomes of a message, and writing it down.
+ *
+ *     delivered            done
+ *     retry, unknown       failed, attempts + 1; dead when they are used up
+ *     rejected             dead
+ *     throttled            ready again, in its place, later; nothing is counted
+ *
+ * A failed message holds back those of its key behind it.  What an ordered publisher had
+ * already been given of them comes back undelivered and is left alone, uncounted.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "relay/relay.h"
+
+enum { THROTTLE_US = 1000000 };
+
+void wh_entry_gone(wherry_relay *r, wh_entry *e)
+{
+	wh_key *key = e->key;
+
+	wh_window_drop(&r->window, e);
+	if (!key)
+		return;
+	key->owned--;
+	wh_keys_drop(&r->keys, key);
+}
+
+/* Not now: its row is read again when its key is let go. */
+static void leave_alone(wherry_relay *r, wh_entry *e)
+{
+	wh_key_note(&r->keys, e->key, e->msg.id, WH_NOTED_MOST);
+	wh_entry_gone(r, e);
+}
+
+/* Everything of a key that is ready or waiting is left alone. */
+static void hold_followers(wherry_relay *r, wh_key *key)
+{
+	for (wh_entry *e = r->window.ready.head, *next; e; e = next) {
+		next = e->next;
+		if (e->key != key)
+			continue;
+		wh_list_remove(&r->window.ready, e);
+		key->active--;
+		leave_alone(r, e);
+	}
+	while (key->head) {
+		wh_entry *e = key->head;
+
+		key->head = e->next;
+		if (key->head)
+			key->head->prev = NULL;
+		else
+			key->tail = NULL;
+		leave_alone(r, e);
+	}
+}
+
+static void settle(wherry_relay *r, wh_entry *e, int64_t now)
+{
+	int64_t at = e->fate == WH_FATE_DONE ? wh_later(now, r->set.ack_delay_us) : now;
+
+	e->stage = WH_SETTLED;
+	wh_list_append(&r->window.settled, e);
+	if (r->window.settled.n >= (size_t)r->set.batch)
+		at = now;
+	if (at < r->flush_at_us)
+		r->flush_at_us = at;
+}
+
+/* It failed or died: its key waits until that is written. */
+static void settle_failure(wherry_relay *r, wh_entry *e, const char *why, int64_t now)
+{
+	wh_key *key = e->key;
+
+	e->error = wh_window_copy(&r->window, e, why);
+	if (key) {
+		wh_key_hold(&r->keys, key, WH_NEVER);
+		key->broken = key->flying > 0;
+		hold_followers(r, key);
+	}
+	settle(r, e, now);
+}
+
+void wh_settle_poison(wherry_relay *r, wh_entry *e, const char *why, int64_t now)
+{
+	e->fate = WH_FATE_DEAD;
+	e->tried = true; /* attempts stay as they are */
+	settle_failure(r, e, why, now);
+}
+
+/* Distinct messages that fail with none succeeding: then it is not the messages. */
+static void note_failing(wherry_relay *r, int64_t id, int64_t now, const char *why)
+{
+	for (int i = 0; i < r->n_failing; i++)
+		if (r->failing[i] == id)
+			return;
+	if (r->n_failing < WH_DOWN_MOST)
+		r->failing[r->n_failing++] = id;
+	if (r->n_failing >= r->set.down_after)
+		wh_down(r, now, why);
+}
+
+static void settle_retry(wherry_relay *r, wh_entry *e, const char *why, int64_t now)
+{
+	int32_t attempts = e->msg.attempts + 1;
+
+	e->fate = attempts >= r->set.attempts ? WH_FATE_DEAD : WH_FATE_FAILED;
+	e->delay_us = wh_backoff_delay(&r->set.retry, attempts, &r->env);
+	settle_failure(r, e, why, now);
+}
+
+static void throttle(wherry_relay *r, const wh_receipt *receipt, int64_t now)
+{
+	int64_t wait =
+		receipt->retry_after_us > 0 ? receipt->retry_after_us : THROTTLE_US;
+
+	if (wh_later(now, wait) > r->throttled_until_us)
+		r->throttled_until_us = wh_later(now, wait);
+}
+
+/* Not delivered. */
+static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *receipt,
+			   int64_t now)
+{
+	bool rejected = receipt->verdict == WHERRY_REJECTED;
+	const char *why =
+		*receipt->reason ? receipt->reason : "the destination gave no reason";
+
+	if (e->key && e->key->broken) { /* behind one that failed before it */
+		if (e->key->fsm.state == WH_KEY_HELD)
+			leave_alone(r, e);
+		else
+			wh_entry_admit(r, e);
+		return;
+	}
+	if (rejected) {
+		wh_up(r); /* it answered about this one message */
+		e->fate = WH_FATE_DEAD;
+		settle_failure(r, e, why, now);
+		return;
+	}
+	if (receipt->verdict == WHERRY_THROTTLED) {
+		throttle(r, receipt, now);
+		if (e->key)
+			e->key->broken = e->key->flying > 0;
+		wh_entry_admit(r, e);
+		return;
+	}
+	if (!r->down)
+		note_failing(r, e->msg.id, now, why);
+	else if (e->probe)
+		wh_down(r, now, why);
+	if (r->down)
+		wh_entry_admit(r, e);
+	else
+		settle_retry(r, e, why, now);
+}
+
+void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
+{
+	wh_entry *e = wh_window_find(&r->window, receipt->message->id);
+	wh_key *key = e->key;
+	bool lost = r->fsm.state == WH_LOST;
+
+	wh_list_remove(&r->window.flying, e);
+	if (key) {
+		key->flying--;
+		key->active--;
+		key->owned++; /* the key must outlive what follows */
+	}
+	if (e->tried && r->lease.suspects)
+		r->lease.suspects--;
+	if (lost) {
+		wh_entry_gone(r, e);
+	} else if (receipt->verdict == WHERRY_DELIVERED) {
+		wh_up(r);
+		e->fate = WH_FATE_DONE;
+		settle(r, e, now);
+	} else {
+		settle_refusal(r, e, receipt, now);
+	}
+	if (!key)
+		return;
+	key->owned--;
+	if (!key->flying)
+		key->broken = false;
+	if (!lost)
+		wh_key_advance(r, key);
+	wh_keys_drop(&r->keys, key);
+}
+
+/* ---- writing ---- */
+
+/* Its row is failed: its key, or it alone if it has none, is tried again when due. */
+static void after_failure(wherry_relay *r, wh_entry *e, int64_t now)
+{
+	int64_t due = wh_later(now, e->delay_us + 1000); /* tables keep milliseconds */
+	wh_key *key = e->key;
+	char text[32];
+	wh_buf lone = WH_BUF_INIT(sizeof(text));
+
+	r->stats.retried++;
+	if (!key) {
+		wh_buf_printf(&lone, "#%" PRId64, e->msg.id);
+		key = lone.failed ? NULL
+				  : wh_keys_get(&r->keys, (wh_view){lone.ptr, lone.len});
+		wh_buf_clear(&lone);
+		if (!key) {
+			r->sweep_at_us = now; /* out of memory: a sweep finds it */
+			return;
+		}
+		if (key->fsm.state != WH_KEY_FREE)
+			return;
+		wh_key_hold(&r->keys, key, due);
+	}
+	wh_key_note(&r->keys, key, e->msg.id, WH_NOTED_MOST);
+	wh_key_set_due(&r->keys, key, due);
+}
+
+static void after_death(wherry_relay *r, wh_entry *e, int64_t now)
+{
+	r->stats.dead++;
+	wh_relay_say(r, WH_LOG_WARN,
+		     "event=dead id=%" PRId64 " message_id=%s topic=%s why=\"%s\"",
+		     e->msg.id, e->msg.message_id ? e->msg.message_id : "",
+		     e->msg.topic ? e->msg.topic : "", e->error ? e->error : "");
+	if (!e->key)
+		return;
+	if (r->set.park)
+		wh_key_park(&r->keys, e->key);
+	else
+		wh_key_set_due(&r->keys, e->key, now);
+}
+
+static void after_flush(wherry_relay *r, int64_t now)
+{
+	while (r->window.settled.head) {
+		wh_entry *e = r->window.settled.head;
+
+		wh_list_remove(&r->window.settled, e);
+		if (e->fate == WH_FATE_DONE)
+			r->stats.published++;
+		else if (e->fate == WH_FATE_FAILED)
+			after_failure(r, e, now);
+		else
+			after_death(r, e, now);
+		wh_entry_gone(r, e);
+	}
+	r->purge_idle = false;
+	r->flush_at_us = WH_NEVER;
+	r->db_failures = 0;
+}
+
+static void gather(wherry_relay *r, wh_settlement *s)
+{
+	for (const wh_entry *e = r->window.settled.head; e; e = e->next) {
+		if (e->fate == WH_FATE_DONE) {
+			r->done_ids[s->n_done++] = e->msg.id;
+			continue;
+		}
+		r->failures[s->n_failed++] = (wherry_failure){
+			.id = e->msg.id,
+			.delay_us = e->delay_us,
+			.dead = e->fate == WH_FATE_DEAD,
+			.counted = e->tried,
+			.error = e->error ? e->error : "",
+		};
+	}
+}
+
+wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
+			    wherry_error *err)
+{
+	wh_settlement s = {
+		.done = r->done_ids,
+		.failed = r->failures,
+		.on_done = r->set.on_done,
+		.try_id = try_next ? try_next->msg.id : 0,
+	};
+	wherry_code code;
+
+	if (!r->window.settled.n && !try_next)
+		return WHERRY_OK;
+	gather(r, &s);
+	code = wh_outbox_settle(r->box, &r->lease, &s, err);
+	if (code == WHERRY_STALE) {
+		wh_lease_lost(r, now, "an acknowledgement was refused");
+		return WHERRY_OK;
+	}
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	if (try_next)
+		try_next->tried = true;
+	after_flush(r, now);
+	return WHERRY_OK;
+}

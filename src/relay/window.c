@@ -1,0 +1,204 @@
+#include "relay/window.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void wh_list_append(wh_list *list, wh_entry *e)
+{
+	e->next = NULL;
+	e->prev = list->tail;
+	if (list->tail)
+		list->tail->next = e;
+	else
+		list->head = e;
+	list->tail = e;
+	list->n++;
+}
+
+void wh_list_prepend(wh_list *list, wh_entry *e)
+{
+	e->prev = NULL;
+	e->next = list->head;
+	if (list->head)
+		list->head->prev = e;
+	else
+		list->tail = e;
+	list->head = e;
+	list->n++;
+}
+
+void wh_list_remove(wh_list *list, wh_entry *e)
+{
+	if (e->prev)
+		e->prev->next = e->next;
+	else
+		list->head = e->next;
+	if (e->next)
+		e->next->prev = e->prev;
+	else
+		list->tail = e->prev;
+	e->next = e->prev = NULL;
+	list->n--;
+}
+
+wherry_code wh_window_init(wh_window *w, size_t most, wherry_error *err)
+{
+	size_t n = 64;
+
+	*w = (wh_window){0};
+	while (n < most)
+		n *= 2;
+	w->buckets = calloc(n, sizeof(wh_entry *));
+	if (!w->buckets)
+		return wh_oom(err);
+	w->n_buckets = n;
+	return WHERRY_OK;
+}
+
+static void free_batch(wh_window *w, wh_batch *batch)
+{
+	if (w->spare == batch)
+		return;
+	if (w->spare) {
+		wh_arena_clear(&batch->arena);
+		free(batch);
+		return;
+	}
+	wh_arena_reset(&batch->arena);
+	w->spare = batch;
+}
+
+void wh_window_clear(wh_window *w)
+{
+	for (size_t i = 0; i < w->n_buckets; i++)
+		while (w->buckets[i])
+			wh_window_drop(w, w->buckets[i]);
+	if (w->spare) {
+		wh_arena_clear(&w->spare->arena);
+		free(w->spare);
+	}
+	free(w->buckets);
+	*w = (wh_window){0};
+}
+
+wherry_code wh_window_begin(wh_window *w, wherry_error *err)
+{
+	wh_batch *batch = w->spare;
+
+	if (!batch)
+		batch = calloc(1, sizeof(*batch));
+	if (!batch)
+		return wh_oom(err);
+	w->spare = NULL;
+	batch->n = 1; /* held open */
+	w->batch = batch;
+	return WHERRY_OK;
+}
+
+static void release(wh_window *w, wh_batch *batch)
+{
+	if (--batch->n)
+		return;
+	w->bytes -= batch->arena.used;
+	free_batch(w, batch);
+}
+
+void wh_window_end(wh_window *w)
+{
+	wh_batch *batch = w->batch;
+
+	w->batch = NULL;
+	release(w, batch);
+}
+
+static size_t bucket_of(const wh_window *w, int64_t id)
+{
+	return (uint64_t)id & (w->n_buckets - 1);
+}
+
+wh_entry *wh_window_find(const wh_window *w, int64_t id)
+{
+	wh_entry *e = w->buckets[bucket_of(w, id)];
+
+	while (e && e->msg.id != id)
+		e = e->bucket_next;
+	return e;
+}
+
+/* A copy in the batch's memory; absent stays absent.  Sets *failed when out of memory. */
+static const char *copy(wh_arena *arena, wh_view view, bool *failed)
+{
+	char *text = view.ptr ? wh_arena_copy(arena, view.ptr, view.len) : NULL;
+
+	*failed |= view.ptr && !text;
+	return text;
+}
+
+wh_entry *wh_window_add(wh_window *w, const wh_open_row *row)
+{
+	wh_batch *batch = w->batch;
+	wh_arena *arena = &batch->arena;
+	size_t before = arena->used;
+	wh_entry *e = wh_arena_alloc(arena, sizeof(*e));
+	wh_view body = wh_outbox_body(row);
+	bool failed = !e;
+
+	if (e) {
+		memset(e, 0, sizeof(*e));
+		e->msg.size = sizeof(e->msg);
+		e->msg.message_id = copy(arena, row->message_id, &failed);
+		e->msg.topic = copy(arena, row->topic, &failed);
+		e->msg.aggregate_type = copy(arena, row->aggregate_type, &failed);
+		e->msg.aggregate_id = copy(arena, row->aggregate_id, &failed);
+		e->msg.key = row->key.len ? copy(arena, row->key, &failed) : NULL;
+		e->msg.headers = copy(arena, row->headers, &failed);
+		e->msg.trace_id = copy(arena, row->trace_id, &failed);
+		e->msg.body = copy(arena, body.ptr ? body : (wh_view){"", 0}, &failed);
+		e->msg.body_len = body.len;
+		e->msg.id = row->id;
+		e->msg.created_at_us = row->created_at_us;
+		e->msg.attempts = row->attempts;
+		e->msg.generation = row->generation;
+	}
+	w->bytes += arena->used - before;
+	if (failed)
+		return NULL;
+	e->batch = batch;
+	batch->n++;
+	w->n++;
+	e->bucket_next = w->buckets[bucket_of(w, row->id)];
+	w->buckets[bucket_of(w, row->id)] = e;
+	return e;
+}
+
+const char *wh_window_copy(wh_window *w, wh_entry *e, const char *text)
+{
+	wh_arena *arena = &e->batch->arena;
+	size_t before = arena->used;
+	const char *out = wh_arena_copy(arena, text, strlen(text));
+
+	w->bytes += arena->used - before;
+	return out;
+}
+
+int64_t wh_window_lowest(const wh_window *w)
+{
+	int64_t lowest = INT64_MAX;
+
+	for (size_t i = 0; w->n && i < w->n_buckets; i++)
+		for (const wh_entry *e = w->buckets[i]; e; e = e->bucket_next)
+			if (e->msg.id < lowest)
+				lowest = e->msg.id;
+	return lowest;
+}
+
+void wh_window_drop(wh_window *w, wh_entry *e)
+{
+	wh_entry **at = &w->buckets[bucket_of(w, e->msg.id)];
+
+	while (*at != e)
+		at = &(*at)->bucket_next;
+	*at = e->bucket_next;
+	w->n--;
+	release(w, e->batch);
+}

@@ -1,0 +1,88 @@
+/*
+ * Messages in memory, from the moment they are read until what became of them is written.
+ *
+ * The rows of one read share a batch, which owns all their memory and goes when the last
+ * of them is gone.
+ */
+#ifndef WH_RELAY_WINDOW_H
+#define WH_RELAY_WINDOW_H
+
+#include "base/arena.h"
+#include "relay/keys.h"
+
+typedef struct wh_batch wh_batch;
+
+typedef enum wh_stage {
+	WH_WAITING, /* behind another of its key, or for room */
+	WH_READY,   /* may be submitted */
+	WH_FLYING,  /* submitted, no receipt yet */
+	WH_SETTLED  /* known what became of it, not yet written */
+} wh_stage;
+
+typedef enum wh_fate {
+	WH_FATE_DONE,
+	WH_FATE_FAILED, /* to be tried again after delay_us */
+	WH_FATE_DEAD
+} wh_fate;
+
+typedef struct wh_entry {
+	wherry_message msg; /* first: a receipt names the entry by it */
+	wh_batch *batch;
+	wh_key *key;                  /* NULL: not ordered */
+	struct wh_entry *next, *prev; /* in the list of its stage, or of its key */
+	struct wh_entry *bucket_next; /* by id */
+	wh_stage stage;
+	wh_fate fate;
+	int64_t delay_us;
+	const char *error; /* in the batch's memory */
+	bool tried;        /* its attempt was recorded before it was submitted */
+	bool innocent;     /* the failure was not its fault */
+	bool probe;        /* submitted to see whether the destination is back */
+} wh_entry;
+
+typedef struct wh_list {
+	wh_entry *head, *tail;
+	size_t n;
+} wh_list;
+
+void wh_list_append(wh_list *list, wh_entry *e);
+void wh_list_prepend(wh_list *list, wh_entry *e);
+void wh_list_remove(wh_list *list, wh_entry *e);
+
+struct wh_batch {
+	wh_batch *next;
+	wh_arena arena;
+	size_t n; /* entries alive */
+};
+
+typedef struct wh_window {
+	wh_list ready, flying, settled;
+	wh_entry **buckets; /* by id; as many as the window holds, rounded up */
+	size_t n_buckets;
+	size_t n;        /* entries alive */
+	size_t bytes;    /* of the batches alive */
+	wh_batch *spare; /* one kept for the next read */
+	wh_batch *batch; /* the one being filled */
+} wh_window;
+
+wherry_code wh_window_init(wh_window *w, size_t most, wherry_error *err);
+void wh_window_clear(wh_window *w);
+
+/* Open a batch for the rows of one read; close it when they are in. */
+wherry_code wh_window_begin(wh_window *w, wherry_error *err);
+void wh_window_end(wh_window *w);
+
+/* Copy a row into the open batch; NULL: out of memory. */
+wh_entry *wh_window_add(wh_window *w, const wh_open_row *row);
+wh_entry *wh_window_find(const wh_window *w, int64_t id);
+
+/* A copy of text that lives as long as the entry's batch; NULL: out of memory. */
+const char *wh_window_copy(wh_window *w, wh_entry *e, const char *text);
+
+/* The lowest id in memory, INT64_MAX if there is none.  Walks all of them. */
+int64_t wh_window_lowest(const wh_window *w);
+
+/* Forget an entry, which is in no list. */
+void wh_window_drop(wh_window *w, wh_entry *e);
+
+#endif

@@ -1,0 +1,105 @@
+#!/bin/bash
+#
+# Functions that Wherry does not call, with what it calls instead.
+
+. "$(dirname "$0")/tap.bash"
+
+# function, what instead, where it is allowed (a pattern; - for nowhere)
+banned='
+strcpy     wh_buf_puts                     -
+strncpy    wh_buf_put,snprintf             -
+strcat     wh_buf_puts                     -
+strncat    wh_buf_put                      -
+stpcpy     wh_buf_puts                     -
+sprintf    wh_buf_printf,snprintf          -
+vsprintf   vsnprintf                       -
+strtok     strcspn                         -
+gets       fgets                           -
+atoi       wh_parse_int                    -
+atol       wh_parse_int                    -
+atoll      wh_parse_int                    -
+strtol     wh_parse_int                    -
+strtoul    wh_parse_int                    -
+strtoll    wh_parse_int                    src/base/text.c
+strtoull   wh_parse_int                    -
+scanf      wh_parse_int                    -
+fscanf     wh_parse_int                    -
+sscanf     wh_parse_int                    -
+localtime  localtime_r                     -
+gmtime     gmtime_r                        -
+ctime      strftime                        -
+asctime    strftime                        -
+strerror   wh_fail_errno,strerrordesc_np   -
+alloca     wh_arena_alloc                  -
+rand       wh_random                       -
+srand      wh_random                       -
+random     wh_random                       -
+getrandom  wh_random                       src/base/env.c
+time       wh_now                          -
+gettimeofday     wh_now                    -
+clock_gettime    wh_now,wh_monotonic       src/base/env.c
+sleep            wh_sleep                  -
+usleep           wh_sleep                  -
+nanosleep        wh_sleep                  -
+clock_nanosleep  wh_sleep                  src/base/env.c
+printf     wh_log                          src/cli/*
+vprintf    wh_log                          src/cli/*
+puts       wh_log                          src/cli/*
+putchar    wh_log                          src/cli/*
+perror     wh_fail_errno                   -
+'
+
+check() { # ROOT
+	(
+		cd "$1" || exit
+		for file in src/*/*.[ch]; do
+			[ -e "$file" ] || continue
+			without_comments strings "$file" | BANNED=$banned FILE=$file perl -ne '
+				BEGIN {
+					for (grep { /\S/ } split /\n/, $ENV{BANNED}) {
+						my ($name, $instead, $where) = split;
+						$where =~ s/\*/.*/;
+						next if $ENV{FILE} =~ /^$where$/;
+						$instead{$name} = join " or ", split /,/, $instead;
+					}
+					$names = join "|", sort keys %instead;
+				}
+				while (/(?<![\w.])(?<!->)($names)\s*\(/g) {
+					print "$ENV{FILE}:$.: $1(): use $instead{$1}\n";
+				}
+				print "$ENV{FILE}:$.: only cli/ writes to stderr: return an error, or wh_log\n"
+					if /\bstderr\b/ && $ENV{FILE} !~ m{^src/cli/};
+			'
+		done
+	)
+}
+
+plant() { # FILE LINE
+	rm -rf "$scratch/src"
+	mkdir -p "$scratch/$(dirname "$1")"
+	printf '%s\n' "$2" >"$scratch/$1"
+}
+
+silent 'no banned function is called' check "$source"
+
+n=0
+while read -r name _; do
+	[ -n "$name" ] || continue
+	plant src/db/a.c "	x = $name (1);"
+	[ -n "$(check "$scratch")" ] || result 'not ok' "$name is found"
+	n=$((n + 1))
+done <<<"$banned"
+says "each of the $n is found" 'strcpy(): use wh_buf_puts' \
+	eval 'plant src/db/a.c "strcpy(a, b);"; check "$scratch"'
+plant src/base/env.c 'clock_gettime(0, &t); time(NULL);'
+says 'the clock is read in one place' 'time(): use wh_now' check "$scratch"
+plant src/base/env.c 'clock_gettime(0, &t); getrandom(a, 1, 0);'
+silent 'that place may read it' check "$scratch"
+plant src/cli/a.c 'printf("x"); fputs("x", stderr);'
+silent 'the program prints' check "$scratch"
+plant src/relay/a.c 'fputs("x", stderr);'
+says 'the library does not' 'only cli/' check "$scratch"
+plant src/db/a.c 'wh_random(env); env->random(ctx); e.sleep(1); snprintf(a); my_time(1);
+/* time(0) */ x = "sleep(1)";'
+silent 'members, longer names, comments and strings are no calls' check "$scratch"
+finish

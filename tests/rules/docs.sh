@@ -1,0 +1,129 @@
+#!/bin/bash
+#
+# Every setting, command and exit code has its item in wherry(1), every public function
+# in libwherry(3).
+
+. "$(dirname "$0")/tap.bash"
+
+program=$build/wherry
+manual=$source/docs/man/wherry.1
+library=$source/docs/man/libwherry.3
+
+settings() {
+	sed -nE 's/^[[:space:]]*\[WH_[A-Z_]+\] = \{"([a-z_.]+)".*/\1/p' \
+		"$source/src/config/settings.c"
+}
+
+commands() {
+	grep -oE 'wh_cmd_[a-z_]+' "$source/src/cli/commands.c" | sed 's/^wh_cmd_//' |
+		LC_ALL=C sort -u
+}
+
+exits() {
+	sed -nE 's/^[[:space:]]*X\([A-Z]+, *([0-9]+),.*/\1/p' "$source/src/cli/cli.h"
+}
+
+functions() {
+	grep -v '^#' "$source/tests/rules/symbols.txt"
+}
+
+# lacking FILE MACROS WORD...: the words that no line of those macros names.
+lacking() {
+	local file=$1 macros=$2 word quoted
+
+	shift 2
+	if [ ! -r "$file" ]; then
+		echo "$file is missing"
+		return
+	fi
+	for word; do
+		quoted=${word//./\\.}
+		grep -Eq "^\.($macros)( .*)?[ \"]$quoted([ \",()]|\$)" "$file" ||
+			echo "$(basename "$file") has no .${macros%%|*} for $word"
+	done
+}
+
+mapfile -t keys < <(settings)
+mapfile -t words < <(commands)
+mapfile -t codes < <(exits)
+mapfile -t names < <(functions)
+
+count() { # NAME LEAST LIST...
+	local name=$1 least=$2
+
+	shift 2
+	if [ $# -ge "$least" ]; then
+		result ok "$name: $#"
+	else
+		result 'not ok' "$name: $#, at least $least are expected"
+	fi
+}
+count 'settings were found' 20 "${keys[@]}"
+count 'commands were found' 10 "${words[@]}"
+count 'exit codes were found' 5 "${codes[@]}"
+count 'functions were found' 40 "${names[@]}"
+
+silent 'every setting has its item in wherry(1)' lacking "$manual" 'It' "${keys[@]}"
+silent 'every command has its item in wherry(1)' lacking "$manual" 'It|Ss|Sh' "${words[@]}"
+silent 'every exit code has its item in wherry(1)' lacking "$manual" 'It' "${codes[@]}"
+silent 'every public function has its place in libwherry(3)' \
+	lacking "$library" 'Fn|Fo|It|Nm' "${names[@]}"
+
+# The other way round: what the manual describes must be there.
+invented() {
+	local key
+
+	sed -nE 's/^\.It (Cm|Va|Li|Ic|Sy) ([a-z]+\.[a-z_]+).*/\2/p' "$manual" | while read -r key; do
+		[[ " ${keys[*]} " == *" $key "* ]] || echo "wherry(1) describes $key, which is no setting"
+	done
+	grep -oE 'wherry_[a-z0-9_]+' "$library" | sort -u | while read -r key; do
+		[[ " ${names[*]} " == *" $key "* ]] ||
+			grep -rqw "$key" "$source/include" ||
+			echo "libwherry(3) names $key, which is not in the headers"
+	done
+}
+silent 'the manual invents nothing' invented
+
+settings_shown() {
+	local text key
+
+	text=$("$program" help settings) || echo "wherry help settings failed"
+	for key in "${keys[@]}"; do
+		grep -qF -- "$key" <<<"$text" || echo "wherry help settings lacks $key"
+	done
+}
+silent 'wherry help settings shows every setting' settings_shown
+
+commands_shown() {
+	local text word
+
+	text=$("$program" help) || echo "wherry help failed"
+	for word in "${words[@]}"; do
+		grep -qw -- "$word" <<<"$text" || echo "wherry help lacks $word"
+		"$program" help "$word" >/dev/null || echo "wherry help $word failed"
+		"$program" "$word" --help >/dev/null || echo "wherry $word --help failed"
+	done
+}
+silent 'every command is in the overview and has help of its own' commands_shown
+
+standards() {
+	local key standard
+
+	while read -r key standard; do
+		grep -A 12 -E "^\.It .*[ \"]${key//./\\.}([ \",]|\$)" "$manual" |
+			grep -qF -- "$standard" ||
+			echo "wherry(1) does not give the default of $key, $standard"
+	done < <(sed -nE 's/^[[:space:]]*\[WH_[A-Z_]+\] = \{"([a-z_.]+)", [A-Z]+, "([^"]+)".*/\1 \2/p' \
+		"$source/src/config/settings.c")
+}
+silent 'the manual gives the default of each setting' standards
+
+printf '.Sh SETTINGS\n.It Cm relay.lease Ar duration\n.It 3\n.Fn wherry_db_open "x"\n' >"$scratch/a.1"
+silent 'an item that is there is found' lacking "$scratch/a.1" It relay.lease 3
+silent 'a function that is there is found' lacking "$scratch/a.1" Fn wherry_db_open
+says 'a setting without its item is noticed' 'relay.leas' lacking "$scratch/a.1" It relay.leas
+says 'a command without its item is noticed' 'no .It for SETTINGS' \
+	lacking "$scratch/a.1" It SETTINGS
+says 'a function without its place is noticed' 'wherry_db' lacking "$scratch/a.1" Fn wherry_db
+says 'a page that is missing is noticed' 'is missing' lacking "$scratch/b.1" It x
+finish

@@ -1,0 +1,109 @@
+#!/bin/bash
+#
+# A folder includes only itself and what is below it, as ARCHITECTURE.md draws it.
+
+. "$(dirname "$0")/tap.bash"
+
+declare -A below=(
+	[base]=''
+	[config]='base'
+	[db]='base config'
+	[outbox]='base config db'
+	[inbox]='base config db'
+	[queue]='base config db'
+	[delayed]='base config db'
+	[publish]='base config'
+	[relay]='base config db outbox inbox queue delayed publish'
+	[daemon]='base config db outbox inbox queue delayed publish relay'
+	[cli]='base config db outbox inbox queue delayed publish relay daemon'
+)
+
+# The layer that each public header belongs to.
+declare -A owner=(
+	[error]=base [export]=base [message]=base [version]=base
+	[config]=config [db]=db [sqlite]=db [postgres]=db [odbc]=db
+	[outbox]=outbox [inbox]=inbox [queue]=queue [delayed]=delayed [publisher]=publish
+	[relay]=relay [wherry]=cli
+)
+
+includes() { # FILE
+	without_comments "$1" | grep -nE '^[[:space:]]*#[[:space:]]*include' |
+		sed -E 's/^([0-9]+):.*([<"])([^>"]*)[>"].*/\1 \2 \3/'
+}
+
+check_source() { # ROOT FILE
+	local root=$1 file=$2 layer line quote name target
+
+	layer=${file#"$root"/src/}
+	layer=${layer%%/*}
+	if [ -z "${below[$layer]+x}" ]; then
+		echo "$file: '$layer' is no layer of ARCHITECTURE.md"
+		return
+	fi
+	while read -r line quote name; do
+		if [ "$quote" = '"' ]; then
+			target=${name%%/*}
+			[[ $name == */* ]] || target=
+		elif [[ $name == wherry/* ]]; then
+			target=${name#wherry/}
+			target=${owner[${target%.h}]-}
+		elif [[ $name == sqlite3.h && $layer != db && $layer != cli ]]; then
+			echo "$file:$line: only db/ knows <sqlite3.h>; go through db/driver.h"
+			continue
+		else
+			continue
+		fi
+		[[ " $layer ${below[$layer]} " == *" ${target:-?} "* ]] ||
+			echo "$file:$line: $layer/ may not include $name; it may: $layer ${below[$layer]}"
+	done < <(includes "$file")
+}
+
+check_header() { # FILE
+	local line quote name
+
+	while read -r line quote name; do
+		case "$quote$name" in
+		'<wherry/'* | '<stddef.h' | '<stdint.h' | '<stdbool.h') ;;
+		*) echo "$1:$line: a public header may not include $name" ;;
+		esac
+	done < <(includes "$1")
+}
+
+check() { # ROOT
+	local file
+
+	for file in "$1"/src/*/*.[ch]; do
+		[ ! -e "$file" ] || check_source "$1" "$file"
+	done
+	for file in "$1"/include/wherry/*.h; do
+		[ ! -e "$file" ] || check_header "$file"
+	done
+}
+
+plant() { # FILE LINE
+	rm -rf "$scratch/src" "$scratch/include"
+	mkdir -p "$scratch/$(dirname "$1")"
+	printf '%s\n' "$2" >"$scratch/$1"
+}
+
+silent 'each folder includes only itself and what is below' check "$source"
+
+plant src/base/a.c '#include "db/driver.h"'
+says 'base may not include db' 'base/ may not include db/driver.h' check "$scratch"
+plant src/publish/a.c '#include "outbox/outbox.h"'
+says 'publish may not see the models' 'may not include outbox' check "$scratch"
+plant src/outbox/a.c '#include <wherry/publisher.h>'
+says 'the models may not see publish' 'may not include wherry/publisher.h' check "$scratch"
+plant src/relay/a.c '#include "cli/cli.h"'
+says 'relay may not include cli' 'may not include cli' check "$scratch"
+plant src/relay/a.c '#include "relay.h"'
+says 'an include names its folder' 'may not include relay.h' check "$scratch"
+plant src/outbox/a.c '#include <sqlite3.h>'
+says 'only db knows SQLite' 'only db/' check "$scratch"
+plant src/misc/a.c ''
+says 'a folder must be in the drawing' 'is no layer' check "$scratch"
+plant include/wherry/a.h '#include "base/buf.h"'
+says 'public headers include only public ones' 'public header' check "$scratch"
+plant src/relay/a.c '/* #include "cli/cli.h" */'
+silent 'a comment is no include' check "$scratch"
+finish

@@ -1,0 +1,61 @@
+# What the rules share: TAP, and a scratch folder.
+
+set -uo pipefail
+source=${WHERRY_SOURCE:-$(readlink -f "$(dirname "$0")/../..")}
+build=${WHERRY_BUILD:-$source/build/dev}
+tests=0 failures=0
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+result() { # ok|"not ok" NAME
+	tests=$((tests + 1))
+	echo "$1 $tests - $2"
+	[ "$1" = ok ] || failures=$((failures + 1))
+}
+
+# silent NAME COMMAND...: the command succeeds and prints nothing.
+silent() {
+	local name=$1 out
+
+	shift
+	if out=$("$@" 2>&1) && [ -z "$out" ]; then
+		result ok "$name"
+	else
+		result 'not ok' "$name"
+		printf '%s\n' "$out" | sed 's/^/# /'
+	fi
+}
+
+# says NAME TEXT COMMAND...: what the command prints has the text in it.
+says() {
+	local name=$1 text=$2 out
+
+	shift 2
+	out=$("$@" 2>&1)
+	if [[ $out == *"$text"* ]]; then
+		result ok "$name"
+	else
+		result 'not ok' "$name"
+		printf 'wanted: %s\ngot: %s\n' "$text" "$out" | sed 's/^/# /'
+	fi
+}
+
+finish() {
+	echo "1..$tests"
+	[ "$failures" -eq 0 ]
+	exit
+}
+
+# The same lines without C comments; strings too when asked.
+without_comments() { # [strings] FILE
+	local strings=0
+
+	[ "$1" != strings ] || { strings=1 && shift; }
+	perl -0777 -pe '
+		BEGIN { $strings = shift @ARGV }
+		s{("(?:\\.|[^"\\\n])*"|\x27(?:\\.|[^\x27\\\n])*\x27)|/\*.*?\*/|//[^\n]*}{
+			my $all = $&;
+			my $text = $1;
+			defined $text && !$strings ? $text : "\n" x ($all =~ tr/\n//) . " "
+		}gse' "$strings" "$1"
+}

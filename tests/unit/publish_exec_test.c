@@ -1,0 +1,566 @@
+/*
+ * exec:, and what it does with commands of every kind of manners.
+ */
+#include "publish_fixture.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "base/text.h"
+
+/* ---- exec: ---- */
+
+/* Run one message through a command; its stderr goes to the file "err". */
+static wh_receipt run_with(const char *command, const wherry_message *msg,
+			   const char *limit)
+{
+	char url[4096];
+	wh_receipt receipt;
+	wherry_publisher *pub;
+	int err = open(in_dir("err"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+	assert_true(dup2(err, STDERR_FILENO) >= 0);
+	(void)close(err);
+	(void)snprintf(url, sizeof(url), "exec:cd %s; %s", dir, command);
+	pub = open_with(url, limit ? "relay.delivery_timeout" : NULL, limit);
+	is_idle(pub);
+	submit_one(pub, msg);
+	collect(pub, &receipt, 1);
+	assert_ptr_equal(receipt.message, msg);
+	is_idle(pub);
+	wherry_publisher_close(pub);
+	return receipt;
+}
+
+static wh_receipt run(const char *command)
+{
+	wherry_message m = message("hello");
+
+	return run_with(command, &m, NULL);
+}
+
+static void assert_run(const char *command, wherry_verdict verdict, const char *reason)
+{
+	wh_receipt receipt = run(command);
+
+	assert_string_equal(receipt.reason, reason);
+	assert_int_equal(receipt.verdict, verdict);
+}
+
+static void exit_statuses_become_verdicts(void **state)
+{
+	(void)state;
+	assert_run("exit 0", WHERRY_DELIVERED, "");
+	assert_run("exit 1", WHERRY_RETRY, "exit status 1");
+	assert_run("exit 75", WHERRY_RETRY, "exit status 75");
+	assert_run("exit 65", WHERRY_REJECTED, "exit status 65");
+	assert_run("kill -SEGV $$", WHERRY_RETRY, "killed by SIGSEGV");
+	assert_run("kill -KILL $$", WHERRY_RETRY, "killed by SIGKILL");
+}
+
+static void the_last_line_of_stderr_is_the_reason(void **state)
+{
+	wh_receipt receipt;
+
+	(void)state;
+	assert_run("echo one >&2; echo two >&2; exit 1", WHERRY_RETRY, "two");
+	assert_file(in_dir("err"), "one\ntwo\n");
+	assert_run("printf 'a\\nb\\tc\\n\\n' >&2; exit 65", WHERRY_REJECTED, "b c");
+	assert_run("printf 'no newline' >&2; exit 1", WHERRY_RETRY, "no newline");
+	assert_run("echo fine >&2; exit 0", WHERRY_DELIVERED, "");
+	assert_file(in_dir("err"), "fine\n");
+	assert_run("printf '\\377x' >&2; exit 1", WHERRY_RETRY, "?x");
+	receipt = run("printf '%0300d' 7 >&2; exit 1");
+	assert_int_equal(strlen(receipt.reason), sizeof(receipt.reason) - 1);
+}
+
+static void a_command_gets_body_and_environment(void **state)
+{
+	wherry_message m = message("line\nbody");
+	wh_receipt receipt;
+
+	(void)state;
+	m.id = 7;
+	m.message_id = "m-7";
+	m.aggregate_type = "order";
+	m.aggregate_id = "42";
+	m.trace_id = "tr=1";
+	m.headers = "{\"h\":\"v w\"}";
+	m.attempts = 2;
+	m.generation = 1;
+	m.created_at_us = 1700000000123456;
+	(void)setenv("WHERRY_TOPIC", "not this", 1);
+	(void)setenv("WHERRY_TEST_OTHER", "kept", 1);
+	/* the tests themselves may run with others, such as WHERRY_BUILD */
+	receipt = run_with(
+		"cat >body; env | grep -E '^WHERRY_(ID|MESSAGE_ID|TOPIC|KEY|AGGREGATE|"
+		"TRACE_ID|HEADERS|ATTEMPTS|GENERATION|CREATED_AT|TEST_OTHER)' | "
+		"LC_ALL=C sort >env",
+		&m, NULL);
+	(void)unsetenv("WHERRY_TOPIC");
+	(void)unsetenv("WHERRY_TEST_OTHER");
+	assert_int_equal(receipt.verdict, WHERRY_DELIVERED);
+	assert_file(in_dir("body"), "line\nbody");
+	assert_file(in_dir("env"), "WHERRY_AGGREGATE_ID=42\nWHERRY_AGGREGATE_TYPE=order\n"
+				   "WHERRY_ATTEMPTS=2\n"
+				   "WHERRY_CREATED_AT=2023-11-14T22:13:20.123Z\n"
+				   "WHERRY_GENERATION=1\nWHERRY_HEADERS={\"h\":\"v w\"}\n"
+				   "WHERRY_ID=7\nWHERRY_KEY=42\nWHERRY_MESSAGE_ID=m-7\n"
+				   "WHERRY_TEST_OTHER=kept\nWHERRY_TOPIC=t\n"
+				   "WHERRY_TRACE_ID=tr=1\n");
+}
+
+static void absent_parts_are_set_and_empty(void **state)
+{
+	(void)state;
+	assert_run(
+		"set -u; test \"$WHERRY_KEY$WHERRY_TRACE_ID$WHERRY_AGGREGATE_ID\" = '' "
+		"&& test \"$WHERRY_HEADERS\" = '{}'",
+		WHERRY_DELIVERED, "");
+}
+
+static void the_output_of_a_command_is_ours(void **state)
+{
+	wh_buf got = WH_BUF_INIT(4096);
+	int reader = pipe_stdout();
+
+	(void)state;
+	assert_run("cat; echo !", WHERRY_DELIVERED, "");
+	(void)drain(reader, &got);
+	assert_string_equal(wh_buf_str(&got), "hello!\n");
+	wh_buf_clear(&got);
+	(void)close(reader);
+}
+
+static void a_big_body_is_read_or_not(void **state)
+{
+	char *body = malloc(BIG);
+	wherry_message m = message("");
+	wh_receipt receipt;
+
+	(void)state;
+	assert_non_null(body);
+	(void)signal(SIGPIPE, SIG_DFL);
+	memset(body, 'x', BIG);
+	m.body = body;
+	m.body_len = BIG;
+	receipt = run_with("test $(wc -c) = 1048576", &m, NULL);
+	assert_int_equal(receipt.verdict, WHERRY_DELIVERED);
+	receipt = run_with("exit 0", &m, NULL);
+	assert_int_equal(receipt.verdict, WHERRY_DELIVERED);
+	receipt = run_with("exec <&-; exit 3", &m, NULL);
+	assert_string_equal(receipt.reason, "exit status 3");
+	receipt = run_with("head -c 100000 >/dev/null; exec <&-; echo done >&2; exit 1",
+			   &m, NULL);
+	assert_string_equal(receipt.reason, "done");
+	free(body);
+}
+
+static void an_empty_body_is_an_empty_stdin(void **state)
+{
+	wherry_message m = message("");
+
+	(void)state;
+	assert_int_equal(run_with("test -z \"$(cat)\"", &m, NULL).verdict,
+			 WHERRY_DELIVERED);
+	m.body = NULL;
+	assert_int_equal(run_with("test -z \"$(cat)\"", &m, NULL).verdict,
+			 WHERRY_DELIVERED);
+}
+
+static void a_lot_of_stderr_does_not_block_a_command(void **state)
+{
+	char *text;
+	size_t len;
+
+	(void)state;
+	assert_run(
+		"head -c 1000000 /dev/zero | tr '\\0' 'x' >&2; echo >&2; echo end >&2; exit 1",
+		WHERRY_RETRY, "end");
+	text = read_file(in_dir("err"), &len);
+	assert_int_equal(len, 1000005);
+	free(text);
+}
+
+static void a_command_over_its_time_is_killed_with_its_children(void **state)
+{
+	wherry_message m = message("");
+	wh_receipt receipt;
+	int writer, reader;
+	char c;
+
+	(void)state;
+	/* the sleep holds the FIFO open; its end is the end of the group */
+	assert_int_equal(mkfifo(in_dir("fifo"), 0600), 0);
+	reader = open(in_dir("fifo"), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	writer = open(in_dir("fifo"), O_WRONLY | O_CLOEXEC);
+	receipt = run_with("exec 5>fifo; sleep 1000 & sleep 1000; exit 0", &m, "1s500ms");
+	assert_int_equal(receipt.verdict, WHERRY_UNKNOWN);
+	assert_string_equal(receipt.reason, "timed out after 1.5s");
+	(void)close(writer);
+	assert_int_equal(fcntl(reader, F_SETFL, 0), 0);
+	assert_int_equal(read(reader, &c, 1), 0);
+	(void)close(reader);
+}
+
+static void the_time_limit_is_half_of_the_claim_by_default(void **state)
+{
+	wherry_publisher *pub =
+		open_with("exec:cat; sleep 1000", "relay.claim_timeout", "80s");
+	wherry_message m = message("");
+	int64_t before_us = wh_monotonic(&wh_env_system), deadline_us;
+
+	(void)state;
+	submit_one(pub, &m);
+	deadline_us = wh_publisher_deadline(pub);
+	assert_in_range(deadline_us - before_us, 40 * WH_SECOND, 60 * WH_SECOND);
+	wherry_publisher_close(pub);
+}
+
+static void a_grandchild_in_the_background_is_not_waited_for(void **state)
+{
+	int64_t pid;
+	char *text;
+
+	(void)state;
+	assert_run("sleep 1000 & echo $! >pid; echo gone >&2; exit 1", WHERRY_RETRY,
+		   "gone");
+	text = read_file(in_dir("pid"), NULL);
+	text[strcspn(text, "\n")] = 0;
+	assert_true(wh_parse_int(text, &pid));
+	free(text);
+	assert_int_equal(kill((pid_t)pid, SIGKILL), 0); /* it lives on */
+}
+
+static void commands_run_side_by_side(void **state)
+{
+	wherry_message m[5];
+	const wherry_message *all[5];
+	wh_receipt receipts[5];
+	wherry_publisher *pub;
+	char url[600];
+
+	(void)state;
+	/* two commands that each wait for the other */
+	assert_int_equal(mkfifo(in_dir("ping"), 0600), 0);
+	assert_int_equal(mkfifo(in_dir("pong"), 0600), 0);
+	(void)snprintf(
+		url, sizeof(url),
+		"exec:cd %s; if test $WHERRY_ID = 0; then echo >ping; read x <pong; "
+		"else read x <ping; echo >pong; fi",
+		dir);
+	pub = open_with(url, "exec.jobs", "2");
+	for (int i = 0; i < 5; i++) {
+		m[i] = numbered(i);
+		m[i].id = i % 2;
+		all[i] = &m[i];
+	}
+	assert_int_equal(submit(pub, all, 5), 2);
+	assert_int_equal(submit(pub, all, 5), 0);
+	collect(pub, receipts, 2);
+	assert_int_equal(receipts[0].verdict, WHERRY_DELIVERED);
+	assert_int_equal(receipts[1].verdict, WHERRY_DELIVERED);
+	assert_int_equal(submit(pub, all + 2, 3), 2);
+	collect(pub, receipts, 2);
+	assert_int_equal(receipts[0].verdict, WHERRY_DELIVERED);
+	wherry_publisher_close(pub);
+}
+
+static void a_hundred_messages_each_get_one_receipt(void **state)
+{
+	wherry_publisher *pub = open_with("exec:exit $WHERRY_ID", "exec.jobs", "7");
+	static wherry_message m[100];
+	bool seen[100] = {false};
+	size_t sent = 0, done = 0;
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		m[i] = message("x");
+		m[i].id = i % 3;
+	}
+	while (done < 100) {
+		const wherry_message *next = sent < 100 ? &m[sent] : NULL;
+		wh_receipt receipt;
+
+		if (next && submit(pub, &next, 1)) {
+			sent++;
+			continue;
+		}
+		collect(pub, &receipt, 1);
+		assert_false(seen[receipt.message - m]);
+		seen[receipt.message - m] = true;
+		assert_int_equal(receipt.verdict,
+				 receipt.message->id ? WHERRY_RETRY : WHERRY_DELIVERED);
+		done++;
+	}
+	is_idle(pub);
+	wherry_publisher_close(pub);
+}
+
+static void close_kills_what_still_runs(void **state)
+{
+	wherry_publisher *pub;
+	wherry_message m = message("");
+	char url[600], c;
+	int reader;
+
+	(void)state;
+	assert_int_equal(mkfifo(in_dir("fifo"), 0600), 0);
+	reader = open(in_dir("fifo"), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	(void)snprintf(url, sizeof(url), "exec:cd %s; exec 5>fifo; echo >&5; sleep 1000",
+		       dir);
+	pub = open_url(url);
+	submit_one(pub, &m);
+	assert_int_equal(poll(&(struct pollfd){.fd = reader, .events = POLLIN}, 1, 30000),
+			 1);
+	assert_int_equal(read(reader, &c, 1), 1); /* it runs */
+	wherry_publisher_close(pub);
+	assert_int_equal(fcntl(reader, F_SETFL, 0), 0);
+	assert_int_equal(read(reader, &c, 1), 0); /* nobody holds the FIFO */
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	assert_int_equal(errno, ECHILD); /* no zombie either */
+	(void)close(reader);
+}
+
+static int count_descriptors(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static void nothing_is_left_open(void **state)
+{
+	int before = count_descriptors();
+	wherry_publisher *pub;
+	wherry_message m = message("");
+
+	(void)state;
+	pub = open_url("exec:sleep 1000");
+	submit_one(pub, &m);
+	wherry_publisher_close(pub);
+	pub = open_in_dir("file", "out");
+	delivers(pub, &m);
+	wherry_publisher_close(pub);
+	pub = open_url("exec:exit 0");
+	delivers(pub, &m);
+	assert_int_equal(count_descriptors(), before + 1); /* the epoll */
+	wherry_publisher_close(pub);
+	assert_int_equal(count_descriptors(), before);
+}
+
+static void other_children_are_never_reaped(void **state)
+{
+	pid_t other = fork();
+	int status;
+
+	(void)state;
+	if (!other)
+		_exit(42);
+	assert_run("exit 0", WHERRY_DELIVERED, "");
+	assert_int_equal(waitpid(other, &status, 0), other);
+	assert_int_equal(WEXITSTATUS(status), 42);
+}
+
+static void an_exit_status_taken_by_the_application_is_unknown(void **state)
+{
+	wherry_publisher *pub = open_url("exec:exit 0");
+	wherry_message m = message("");
+	wh_receipt receipt;
+
+	(void)state;
+	submit_one(pub, &m);
+	assert_true(waitpid(-1, NULL, 0) > 0);
+	collect(pub, &receipt, 1);
+	assert_int_equal(receipt.verdict, WHERRY_UNKNOWN);
+	assert_non_null(strstr(receipt.reason, "another part of this program"));
+	wherry_publisher_close(pub);
+}
+
+static void a_command_that_cannot_be_run_is_the_destinations_fault(void **state)
+{
+	wherry_message m = message("x");
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_publisher *pub;
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	const wherry_message *one = &m;
+	char url[600];
+
+	(void)state;
+	assert_true(dup2(null, STDERR_FILENO) >= 0);
+	(void)close(null);
+	pub = open_url("exec:wherry-no-such-command");
+	submit_one(pub, &m);
+	assert_int_equal(collect_error(pub, &err), WHERRY_INVALID);
+	assert_non_null(strstr(err.message, "'wherry-no-such-command' cannot be run: "));
+	assert_non_null(strstr(err.message, "not found"));
+	assert_int_equal(submit(pub, &one, 1), 0);
+	assert_int_equal(collect_error(pub, &err), WHERRY_INVALID);
+	wherry_publisher_close(pub);
+	write_file(in_dir("script"), "no program\n");
+	(void)snprintf(url, sizeof(url), "exec:%s", in_dir("script"));
+	pub = open_url(url);
+	submit_one(pub, &m);
+	assert_int_equal(collect_error(pub, &err), WHERRY_INVALID);
+	wherry_publisher_close(pub);
+}
+
+static void others_are_accounted_for_before_a_broken_command_fails(void **state)
+{
+	wherry_message m[2] = {numbered(0), numbered(1)};
+	const wherry_message *all[] = {&m[0], &m[1]};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_publisher *pub;
+	wh_receipt receipt;
+	char url[600];
+
+	(void)state;
+	/* message 0 ends only once 1 has failed */
+	assert_int_equal(mkfifo(in_dir("fifo"), 0600), 0);
+	(void)snprintf(
+		url, sizeof(url),
+		"exec:cd %s; if test $WHERRY_ID = 0; then read x <fifo; exit 0; fi; "
+		"echo >fifo; exit 127",
+		dir);
+	pub = open_url(url);
+	assert_int_equal(submit(pub, all, 2), 2);
+	collect(pub, &receipt, 1);
+	assert_ptr_equal(receipt.message, &m[0]);
+	assert_int_equal(receipt.verdict, WHERRY_DELIVERED);
+	assert_int_equal(collect_error(pub, &err), WHERRY_INVALID);
+	wherry_publisher_close(pub);
+}
+
+static void headers_too_large_or_malformed_are_rejected(void **state)
+{
+	wherry_message m = message("x");
+	char *headers = malloc(BIG);
+	wh_receipt receipt;
+
+	(void)state;
+	assert_non_null(headers);
+	memset(headers, 'x', BIG);
+	memcpy(headers, "{\"a\":\"", 6);
+	memcpy(headers + BIG - 3, "\"}", 3);
+	m.headers = headers;
+	receipt = run_with("exit 0", &m, NULL);
+	assert_int_equal(receipt.verdict, WHERRY_REJECTED);
+	assert_string_equal(receipt.reason, "headers too large for the environment");
+	m.headers = "{";
+	receipt = run_with("exit 0", &m, NULL);
+	assert_int_equal(receipt.verdict, WHERRY_REJECTED);
+	assert_string_equal(receipt.reason, "headers are no JSON object");
+	free(headers);
+}
+
+static void a_command_has_default_signals(void **state)
+{
+	sigset_t set, before;
+
+	(void)state;
+	(void)sigfillset(&set);
+	(void)sigprocmask(SIG_SETMASK, &set, &before);
+	(void)signal(SIGPIPE, SIG_IGN);
+	/* bit 12 of both masks is SIGPIPE */
+	assert_run(
+		"exec awk '/^SigBlk/ { exit $2 != \"0000000000000000\" }' /proc/self/status",
+		WHERRY_DELIVERED, "");
+	assert_run("kill -PIPE $$; exit 0", WHERRY_RETRY, "killed by SIGPIPE");
+	(void)signal(SIGPIPE, SIG_DFL);
+	(void)sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static void an_ignored_sigchld_is_refused(void **state)
+{
+	(void)state;
+	(void)signal(SIGCHLD, SIG_IGN);
+	refuses("exec:true", WHERRY_INVALID, "SIGCHLD");
+	(void)signal(SIGCHLD, SIG_DFL);
+}
+
+static void closed_standard_descriptors_do_not_matter(void **state)
+{
+	int in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 10);
+	wherry_message m = message("hello");
+	wherry_publisher *pub;
+	wh_receipt receipt;
+
+	(void)state;
+	(void)close(STDIN_FILENO);
+	(void)close(STDOUT_FILENO);
+	(void)close(STDERR_FILENO);
+	pub = open_url("exec:test $(cat) = hello || exit 3; echo why >&2; exit 1");
+	submit_one(pub, &m);
+	collect(pub, &receipt, 1);
+	wherry_publisher_close(pub);
+	if (in >= 0)
+		(void)dup2(in, STDIN_FILENO);
+	(void)close(in);
+	assert_string_equal(receipt.reason, "why");
+}
+
+static void running_out_of_descriptors_waits_for_others(void **state)
+{
+	wherry_publisher *pub = open_with("exec:cat >/dev/null", "exec.jobs", "50");
+	const wherry_message *all[50];
+	wherry_message m = message("x");
+	wherry_error err = WHERRY_ERROR_INIT;
+	struct rlimit before, less;
+	wh_receipt receipts[50];
+	size_t taken, none = 9;
+	wherry_code code;
+
+	(void)state;
+	for (int i = 0; i < 50; i++)
+		all[i] = &m;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	less = before;
+	less.rlim_cur = 40;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
+	taken = submit(pub, all, 50);
+	collect(pub, receipts, taken);
+	less.rlim_cur = 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
+	code = wh_publisher_submit(pub, all, 1, &none, &err);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_in_range(taken, 1, 15);
+	assert_int_equal(code, WHERRY_BUSY);
+	assert_int_equal(none, 0);
+	wherry_publisher_close(pub);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(exit_statuses_become_verdicts),
+		TEST(the_last_line_of_stderr_is_the_reason),
+		TEST(a_command_gets_body_and_environment),
+		TEST(absent_parts_are_set_and_empty),
+		TEST(the_output_of_a_command_is_ours),
+		TEST(a_big_body_is_read_or_not),
+		TEST(an_empty_body_is_an_empty_stdin),
+		TEST(a_lot_of_stderr_does_not_block_a_command),
+		TEST(a_command_over_its_time_is_killed_with_its_children),
+		TEST(the_time_limit_is_half_of_the_claim_by_default),
+		TEST(a_grandchild_in_the_background_is_not_waited_for),
+		TEST(commands_run_side_by_side),
+		TEST(a_hundred_messages_each_get_one_receipt),
+		TEST(close_kills_what_still_runs),
+		TEST(nothing_is_left_open),
+		TEST(other_children_are_never_reaped),
+		TEST(an_exit_status_taken_by_the_application_is_unknown),
+		TEST(a_command_that_cannot_be_run_is_the_destinations_fault),
+		TEST(others_are_accounted_for_before_a_broken_command_fails),
+		TEST(headers_too_large_or_malformed_are_rejected),
+		TEST(a_command_has_default_signals),
+		TEST(an_ignored_sigchld_is_refused),
+		TEST(closed_standard_descriptors_do_not_matter),
+		TEST(running_out_of_descriptors_waits_for_others),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,459 @@
+/*
+ * stdout: and file:, and what they do when no more can be written.
+ */
+#include "publish_fixture.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+
+/* ---- file: ---- */
+
+#define LINE(n)                                                                          \
+	"{\"id\":" #n                                                                    \
+	",\"message_id\":\"m\",\"topic\":\"t\",\"key\":null,\"headers\":{},"             \
+	"\"body\":" #n ",\"created_at\":\"1970-01-01T00:00:00.000Z\",\"attempts\":0}\n"
+
+static void a_file_gets_lines_in_order(void **state)
+{
+	static const char *const syncs[] = {"on", "off"};
+	wherry_message m[3] = {numbered(1), numbered(2), numbered(3)};
+	const wherry_message *all[] = {&m[0], &m[1], &m[2]};
+	wh_receipt receipts[3];
+	char url[600];
+
+	(void)state;
+	(void)snprintf(url, sizeof(url), "file:%s", in_dir("out"));
+	for (int i = 0; i < 2; i++) {
+		wherry_publisher *pub = open_with(url, "file.sync", syncs[i]);
+
+		is_idle(pub);
+		assert_int_equal(submit(pub, all, 3), 3);
+		assert_int_equal(wh_publisher_deadline(pub), 0);
+		collect(pub, receipts, 3);
+		for (int j = 0; j < 3; j++) {
+			assert_ptr_equal(receipts[j].message, all[j]);
+			assert_int_equal(receipts[j].verdict, WHERRY_DELIVERED);
+		}
+		is_idle(pub);
+		wherry_publisher_close(pub);
+	}
+	assert_file(in_dir("out"), LINE(1) LINE(2) LINE(3) LINE(1) LINE(2) LINE(3));
+}
+
+static void receipts_come_as_many_as_fit(void **state)
+{
+	wherry_message m[3] = {numbered(1), numbered(2), numbered(3)};
+	const wherry_message *all[] = {&m[0], &m[1], &m[2]};
+	wherry_publisher *pub = open_in_dir("file", "out");
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_receipt receipts[3];
+	size_t n;
+
+	(void)state;
+	assert_int_equal(submit(pub, all, 3), 3);
+	WHERRY_PASS(wh_publisher_collect(pub, receipts, 2, &n, &err));
+	assert_int_equal(n, 2);
+	assert_int_equal(wh_publisher_deadline(pub), 0);
+	WHERRY_PASS(wh_publisher_collect(pub, receipts, 2, &n, &err));
+	assert_int_equal(n, 1);
+	assert_ptr_equal(receipts[0].message, all[2]);
+	wherry_publisher_close(pub);
+}
+
+static void mends(const char *before, const char *after)
+{
+	write_file(in_dir("torn"), before);
+	wherry_publisher_close(open_in_dir("file", "torn"));
+	assert_file(in_dir("torn"), after);
+}
+
+static void a_torn_last_line_is_mended(void **state)
+{
+	char *text = calloc(1, 100000), *want = calloc(1, 100000);
+
+	(void)state;
+	assert_non_null(text);
+	assert_non_null(want);
+	mends(LINE(1), LINE(1));
+	mends(LINE(1) "{", LINE(1));
+	mends(LINE(1) "{\"id\":2,\"mess", LINE(1));
+	mends(LINE(1) "{\"id\":2}", LINE(1) "{\"id\":2}\n");
+	mends("{\"id\":2", "");
+	mends("", "");
+	/* longer than a block */
+	memset(text, 'x', 99000);
+	memcpy(text, LINE(1) "{\"id\":", strlen(LINE(1)) + 6);
+	mends(text, LINE(1));
+	memcpy(text, "{\"id\":\"", 7);
+	memcpy(text + 7, text + 1000, 200);
+	memcpy(text + 98998, "\"}", 2);
+	memcpy(want, text, 99000);
+	want[99000] = '\n';
+	mends(text, want);
+	free(text);
+	free(want);
+}
+
+static void a_file_of_something_else_is_left_alone(void **state)
+{
+	char url[600];
+
+	(void)state;
+	(void)snprintf(url, sizeof(url), "file:%s", in_dir("notes"));
+	write_file(in_dir("notes"), "Dear diary,\nnothing");
+	refuses(url, WHERRY_INVALID, "ends in something that is no message");
+	assert_file(in_dir("notes"), "Dear diary,\nnothing");
+}
+
+static void a_line_torn_by_another_is_mended_before_the_next(void **state)
+{
+	wherry_publisher *pub = open_in_dir("file", "out");
+	wherry_message m = numbered(2);
+
+	(void)state;
+	write_file(in_dir("out"), LINE(1) "{\"id\":9,\"me");
+	delivers(pub, &m);
+	assert_file(in_dir("out"), LINE(1) LINE(2));
+	wherry_publisher_close(pub);
+}
+
+static void a_file_that_another_writes_is_waited_for(void **state)
+{
+	wherry_publisher *pub = open_in_dir("file", "out");
+	int other = open(in_dir("out"), O_RDWR | O_CLOEXEC);
+	wherry_message m = numbered(1);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_receipt receipt;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(flock(other, LOCK_EX), 0);
+	submit_one(pub, &m);
+	WHERRY_PASS(wh_publisher_collect(pub, &receipt, 1, &n, &err));
+	assert_int_equal(n, 0);
+	assert_file(in_dir("out"), "");
+	assert_true(wh_publisher_deadline(pub) > 0);
+	assert_true(wh_publisher_deadline(pub) < WH_NEVER);
+	(void)close(other);
+	collect(pub, &receipt, 1);
+	assert_file(in_dir("out"), LINE(1));
+	wherry_publisher_close(pub);
+}
+
+static void only_a_regular_file_is_opened(void **state)
+{
+	char url[600];
+
+	(void)state;
+	(void)snprintf(url, sizeof(url), "file:%s", dir);
+	refuses(url, WHERRY_INVALID, "is a directory");
+	(void)snprintf(url, sizeof(url), "file:%s", in_dir("none/out"));
+	refuses(url, WHERRY_NOTFOUND, "its directory does not exist");
+	assert_int_equal(mkfifo(in_dir("fifo"), 0600), 0);
+	(void)snprintf(url, sizeof(url), "file:%s", in_dir("fifo"));
+	refuses(url, WHERRY_INVALID, "regular files only");
+	refuses("file:/dev/zero", WHERRY_INVALID, "regular files only");
+}
+
+static void a_removed_file_fails_rather_than_swallows(void **state)
+{
+	wherry_publisher *pub = open_in_dir("file", "out");
+	wherry_message m = numbered(1);
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)state;
+	delivers(pub, &m);
+	assert_int_equal(unlink(in_dir("out")), 0);
+	submit_one(pub, &m);
+	assert_int_equal(collect_error(pub, &err), WHERRY_CLOSED);
+	wherry_publisher_close(pub);
+	pub = open_in_dir("file", "out");
+	delivers(pub, &m);
+	wherry_publisher_close(pub);
+	assert_file(in_dir("out"), LINE(1));
+}
+
+/* A limit on the size of files stands in for a full disk. */
+static void limit_files(size_t bytes)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = bytes ? bytes : limit.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	(void)signal(SIGXFSZ, bytes ? SIG_IGN : SIG_DFL);
+}
+
+static void a_full_disk_leaves_whole_lines(void **state)
+{
+	wherry_message m[3] = {numbered(1), numbered(2), numbered(3)};
+	const wherry_message *all[] = {&m[0], &m[1], &m[2]};
+	wherry_publisher *pub = open_in_dir("file", "out");
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code;
+	wh_receipt receipts[3];
+	size_t n, n2 = 9;
+
+	(void)state;
+	assert_int_equal(submit(pub, all, 3), 3);
+	limit_files(strlen(LINE(1)) * 2 + 10);
+	WHERRY_PASS(wh_publisher_collect(pub, receipts, 3, &n, &err));
+	code = wh_publisher_collect(pub, receipts + 2, 1, &n2, &err);
+	limit_files(0);
+	assert_int_equal(n, 2);
+	assert_int_equal(code, WHERRY_FULL);
+	assert_int_equal(n2, 0);
+	assert_file(in_dir("out"), LINE(1) LINE(2));
+	/* with room again it goes on where it was */
+	collect(pub, receipts, 1);
+	assert_ptr_equal(receipts[0].message, all[2]);
+	wherry_publisher_close(pub);
+	assert_file(in_dir("out"), LINE(1) LINE(2) LINE(3));
+}
+
+static void malformed_headers_are_one_messages_fault(void **state)
+{
+	wherry_message m[3] = {numbered(1), numbered(2), numbered(3)};
+	const wherry_message *all[] = {&m[0], &m[1], &m[2]};
+	wherry_publisher *pub = open_in_dir("file", "out");
+	wh_receipt receipts[2];
+
+	(void)state;
+	m[1].headers = "{\"a\":[]}";
+	/* what is behind it may be of its key, and must not overtake the verdict */
+	assert_int_equal(submit(pub, all, 3), 2);
+	assert_int_equal(submit(pub, all + 2, 1), 0);
+	collect(pub, receipts, 2);
+	assert_int_equal(receipts[0].verdict, WHERRY_DELIVERED);
+	assert_ptr_equal(receipts[1].message, all[1]);
+	assert_int_equal(receipts[1].verdict, WHERRY_REJECTED);
+	assert_string_equal(receipts[1].reason, "header 'a' is no string");
+	delivers(pub, all[2]);
+	assert_file(in_dir("out"), LINE(1) LINE(3));
+	wherry_publisher_close(pub);
+}
+
+static void what_is_buffered_is_bounded(void **state)
+{
+	wherry_publisher *pub = open_in_dir("file", "out");
+	const wherry_message *all[3];
+	wherry_message m = message("");
+	char *body = malloc(BIG);
+	wh_receipt receipts[2];
+	size_t len;
+
+	(void)state;
+	assert_non_null(body);
+	memset(body, 'x', BIG);
+	m.body = body;
+	m.body_len = BIG * 3 / 4;
+	all[0] = all[1] = all[2] = &m;
+	assert_int_equal(submit(pub, all, 3), 2);
+	assert_int_equal(submit(pub, all, 1), 0);
+	collect(pub, receipts, 2);
+	assert_int_equal(submit(pub, all, 1), 1);
+	collect(pub, receipts, 1);
+	wherry_publisher_close(pub);
+	free(read_file(in_dir("out"), &len));
+	assert_true(len > 3 * m.body_len);
+	free(body);
+}
+
+/* ---- stdout: ---- */
+
+static void stdout_to_a_pipe_never_blocks(void **state)
+{
+	wh_buf got = WH_BUF_INIT(64 << 20);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_message m = message("");
+	const wherry_message *one = &m;
+	char *body = malloc(BIG);
+	wherry_publisher *pub;
+	wh_receipt receipt;
+	int reader = pipe_stdout();
+	size_t n = 0;
+
+	(void)state;
+	assert_non_null(body);
+	memset(body, 'x', BIG);
+	m.body = body;
+	m.body_len = BIG;
+	pub = open_url("stdout:");
+	is_idle(pub);
+	assert_int_equal(submit(pub, &one, 1), 1);
+	WHERRY_PASS(wh_publisher_collect(pub, &receipt, 1, &n, &err));
+	assert_int_equal(n, 0); /* the pipe is full, and we are here */
+	while (!n) {
+		(void)drain(reader, &got);
+		await(pub);
+		WHERRY_PASS(wh_publisher_collect(pub, &receipt, 1, &n, &err));
+	}
+	(void)drain(reader, &got);
+	assert_int_equal(receipt.verdict, WHERRY_DELIVERED);
+	assert_true(got.len > BIG);
+	assert_int_equal(got.ptr[got.len - 1], '\n');
+	is_idle(pub);
+	wherry_publisher_close(pub);
+	(void)close(reader);
+	wh_buf_clear(&got);
+	free(body);
+}
+
+static void close_finishes_a_line_that_a_stream_has_half_of(void **state)
+{
+	wh_buf got = WH_BUF_INIT(64 << 20);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_message m[2] = {message(""), numbered(2)};
+	const wherry_message *all[] = {&m[0], &m[1]};
+	char *body = malloc(BIG);
+	wherry_publisher *pub;
+	wh_receipt receipt;
+	int reader = pipe_stdout();
+	size_t n;
+
+	(void)state;
+	assert_non_null(body);
+	memset(body, 'x', BIG);
+	m[0].body = body;
+	m[0].body_len =
+		100000; /* does not fit the pipe, but the rest does once it is read */
+	pub = open_url("stdout:");
+	assert_int_equal(submit(pub, all, 2), 2);
+	WHERRY_PASS(wh_publisher_collect(pub, &receipt, 1, &n, &err));
+	assert_int_equal(n, 0);
+	assert_int_equal(submit(pub, all, 0), 0);
+	(void)drain(reader, &got);
+	wherry_publisher_close(pub);
+	(void)drain(reader, &got);
+	assert_true(got.len > m[0].body_len);
+	assert_int_equal(got.ptr[got.len - 1], '\n');
+	assert_null(strstr(got.ptr, LINE(2)));
+	(void)close(reader);
+	wh_buf_clear(&got);
+	free(body);
+}
+
+static void a_reader_that_is_gone_is_an_error_and_no_signal(void **state)
+{
+	wherry_message m = numbered(1);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_publisher *pub;
+	int reader = pipe_stdout();
+	sigset_t waiting;
+
+	(void)state;
+	(void)signal(SIGPIPE, SIG_DFL);
+	pub = open_url("stdout:");
+	(void)close(reader);
+	submit_one(pub, &m);
+	assert_int_equal(collect_error(pub, &err), WHERRY_CLOSED);
+	assert_string_equal(err.message, "the reader of standard output is gone");
+	assert_int_equal(err.native, EPIPE);
+	assert_int_equal(sigpending(&waiting), 0);
+	assert_false(sigismember(&waiting, SIGPIPE));
+	wherry_publisher_close(pub);
+}
+
+static void a_pending_sigpipe_of_the_application_stays(void **state)
+{
+	wherry_message m = numbered(1);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_publisher *pub;
+	int reader = pipe_stdout(), got;
+	sigset_t set, before, waiting;
+
+	(void)state;
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGPIPE);
+	(void)sigprocmask(SIG_BLOCK, &set, &before);
+	(void)raise(SIGPIPE);
+	pub = open_url("stdout:");
+	(void)close(reader);
+	submit_one(pub, &m);
+	assert_int_equal(collect_error(pub, &err), WHERRY_CLOSED);
+	wherry_publisher_close(pub);
+	assert_int_equal(sigpending(&waiting), 0);
+	assert_true(sigismember(&waiting, SIGPIPE));
+	assert_int_equal(sigwait(&set, &got), 0);
+	(void)sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static void a_full_device_is_full(void **state)
+{
+	wherry_message m = numbered(1);
+	wherry_error err = WHERRY_ERROR_INIT;
+	int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	wherry_publisher *pub;
+
+	(void)state;
+	assert_true(full >= 0);
+	assert_true(dup2(full, STDOUT_FILENO) >= 0);
+	(void)close(full);
+	pub = open_url("stdout:");
+	submit_one(pub, &m);
+	assert_int_equal(collect_error(pub, &err), WHERRY_FULL);
+	wherry_publisher_close(pub);
+}
+
+static void stdout_to_a_file_keeps_whole_lines(void **state)
+{
+	wherry_message m[3] = {numbered(1), numbered(2), numbered(3)};
+	const wherry_message *all[] = {&m[0], &m[1], &m[2]};
+	int out = open(in_dir("out"), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_receipt receipts[3];
+	wherry_publisher *pub;
+	wherry_code code;
+	size_t n, n2;
+
+	(void)state;
+	assert_true(dup2(out, STDOUT_FILENO) >= 0);
+	(void)close(out);
+	pub = open_url("stdout:");
+	assert_int_equal(submit(pub, all, 3), 3);
+	limit_files(strlen(LINE(1)) + 10);
+	code = wh_publisher_collect(pub, receipts, 3, &n, &err);
+	limit_files(0);
+	assert_int_equal(code, WHERRY_OK);
+	assert_int_equal(n, 1);
+	assert_file(in_dir("out"), LINE(1));
+	WHERRY_PASS(wh_publisher_collect(pub, receipts, 3, &n2, &err));
+	assert_int_equal(n2, 2);
+	wherry_publisher_close(pub);
+	assert_file(in_dir("out"), LINE(1) LINE(2) LINE(3));
+}
+
+static void a_closed_standard_output_is_refused(void **state)
+{
+	(void)state;
+	(void)close(STDOUT_FILENO);
+	refuses("stdout:", WHERRY_IO, "standard output cannot be used");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_file_gets_lines_in_order),
+		TEST(receipts_come_as_many_as_fit),
+		TEST(a_torn_last_line_is_mended),
+		TEST(a_file_of_something_else_is_left_alone),
+		TEST(a_line_torn_by_another_is_mended_before_the_next),
+		TEST(a_file_that_another_writes_is_waited_for),
+		TEST(only_a_regular_file_is_opened),
+		TEST(a_removed_file_fails_rather_than_swallows),
+		TEST(a_full_disk_leaves_whole_lines),
+		TEST(malformed_headers_are_one_messages_fault),
+		TEST(what_is_buffered_is_bounded),
+		TEST(stdout_to_a_pipe_never_blocks),
+		TEST(close_finishes_a_line_that_a_stream_has_half_of),
+		TEST(a_reader_that_is_gone_is_an_error_and_no_signal),
+		TEST(a_pending_sigpipe_of_the_application_stays),
+		TEST(a_full_device_is_full),
+		TEST(stdout_to_a_file_keeps_whole_lines),
+		TEST(a_closed_standard_output_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

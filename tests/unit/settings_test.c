@@ -1,0 +1,262 @@
+#include "wherry_test.h"
+
+#include <pthread.h>
+
+#include "base/duration.h"
+#include "base/text.h"
+#include "config/settings.h"
+
+static int make(void **state)
+{
+	wherry_config *config = NULL;
+
+	if (wherry_config_new(&config, NULL) != WHERRY_OK)
+		return -1;
+	*state = config;
+	return 0;
+}
+
+static int drop(void **state)
+{
+	wherry_config_free(*state);
+	return 0;
+}
+
+static void every_default_is_accepted_by_its_own_bounds(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int n = 0;
+
+	for (const wherry_setting *s = wherry_config_table(); s->key; s++, n++) {
+		int64_t before = wh_config_int(NULL, (wh_setting)n);
+
+		WHERRY_PASS(wherry_config_set(*state, s->key, s->standard, &err));
+		assert_true(wh_config_int(*state, (wh_setting)n) == before);
+	}
+	assert_int_equal(n, WH_SETTING_COUNT);
+	WHERRY_PASS(wh_config_check(*state, &err));
+	WHERRY_PASS(wh_config_check(NULL, &err));
+}
+
+static void every_row_of_the_table_is_complete(void **state)
+{
+	(void)state;
+	for (const wherry_setting *s = wherry_config_table(); s->key; s++) {
+		assert_non_null(strchr(s->key, '.'));
+		assert_true(strlen(s->help) > 8);
+		assert_int_equal(s->help[strlen(s->help) - 1], '.');
+		assert_non_null(s->standard);
+		assert_non_null(s->range);
+		if (strcmp(s->type, "text") == 0 || strcmp(s->type, "switch") == 0)
+			assert_string_equal(s->range, "");
+		else
+			assert_string_not_equal(s->range, "");
+		for (const wherry_setting *t = wherry_config_table(); t != s; t++)
+			assert_string_not_equal(s->key, t->key);
+	}
+}
+
+/* "1s to 1h" in the units that the row is written in. */
+static bool parse(const wherry_setting *s, const char *text, int64_t *out)
+{
+	if (strcmp(s->type, "duration") == 0)
+		return wh_duration_parse(text, out, NULL) == WHERRY_OK;
+	if (strcmp(s->type, "size") == 0)
+		return wh_size_parse(text, out, NULL) == WHERRY_OK;
+	return strcmp(s->type, "number") == 0 && wh_parse_int(text, out);
+}
+
+static void bounds_hold_and_one_beyond_them_is_refused(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int tried = 0;
+
+	for (const wherry_setting *s = wherry_config_table(); s->key; s++) {
+		char least[20], most[20], text[40];
+		const char *unit = strcmp(s->type, "duration") == 0 ? "us"
+				   : strcmp(s->type, "size") == 0   ? "B"
+								    : "";
+		int64_t low = 0, high = 0;
+		const char *to = strstr(s->range, " to ");
+
+		if (!to || strcmp(s->type, "choice") == 0)
+			continue;
+		(void)snprintf(least, sizeof(least), "%.*s", (int)(to - s->range),
+			       s->range);
+		(void)snprintf(most, sizeof(most), "%s", to + 4);
+		assert_true(parse(s, least, &low) && parse(s, most, &high));
+		assert_true(low < high);
+		WHERRY_PASS(wherry_config_set(*state, s->key, least, &err));
+		WHERRY_PASS(wherry_config_set(*state, s->key, most, &err));
+		(void)snprintf(text, sizeof(text), "%lld%s", (long long)high + 1, unit);
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_config_set(*state, s->key, text, &err));
+		assert_non_null(strstr(err.message, s->key));
+		assert_non_null(strstr(err.message, most));
+		if (low > 0) {
+			(void)snprintf(text, sizeof(text), "%lld%s", (long long)low - 1,
+				       unit);
+			WHERRY_FAILS(WHERRY_INVALID,
+				     wherry_config_set(*state, s->key, text, &err));
+		}
+		assert_string_equal(wherry_config_get(*state, s->key), most);
+		tried++;
+	}
+	assert_true(tried > 15);
+}
+
+static void every_word_of_a_choice_is_accepted(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int which = 0, tried = 0;
+
+	for (const wherry_setting *s = wherry_config_table(); s->key; s++, which++) {
+		char words[100], *word, *rest;
+		int place = 0;
+
+		if (strcmp(s->type, "choice") != 0)
+			continue;
+		(void)snprintf(words, sizeof(words), "%s", s->range);
+		for (word = strtok_r(words, ", ", &rest); word;
+		     word = strtok_r(NULL, ", ", &rest)) {
+			WHERRY_PASS(wherry_config_set(*state, s->key, word, &err));
+			assert_int_equal(wh_config_choice(*state, (wh_setting)which),
+					 place++);
+		}
+		WHERRY_FAILS(WHERRY_INVALID, wherry_config_set(*state, s->key, "", &err));
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_config_set(*state, s->key, "nope", &err));
+		assert_non_null(strstr(err.message, s->range));
+		tried += place;
+	}
+	assert_true(tried > 5);
+}
+
+static void settings_are_read_back_as_written(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	assert_string_equal(wherry_config_get(*state, "relay.lease"), "30s");
+	WHERRY_PASS(wherry_config_set(*state, "relay.lease", "1m30s", &err));
+	assert_string_equal(wherry_config_get(*state, "relay.lease"), "1m30s");
+	assert_int_equal(wh_config_int(*state, WH_RELAY_LEASE), 90000000);
+	assert_int_equal(wh_config_int(NULL, WH_RELAY_LEASE), 30000000);
+
+	WHERRY_PASS(wherry_config_set(*state, "retry.jitter", "off", &err));
+	assert_false(wh_config_switch(*state, WH_RETRY_JITTER));
+	WHERRY_PASS(wherry_config_set(*state, "retry.jitter", "on", &err));
+	assert_true(wh_config_switch(*state, WH_RETRY_JITTER));
+
+	WHERRY_PASS(wherry_config_set(*state, "outbox.table", "shop", &err));
+	assert_string_equal(wh_config_text(*state, WH_OUTBOX_TABLE), "shop");
+	assert_string_equal(wh_config_text(NULL, WH_RELAY_NAME), "");
+}
+
+static void the_value_is_copied(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char text[] = "shop";
+
+	WHERRY_PASS(wherry_config_set(*state, "outbox.table", text, &err));
+	text[0] = 'x';
+	assert_string_equal(wherry_config_get(*state, "outbox.table"), "shop");
+}
+
+static void a_refused_value_changes_nothing(void **state)
+{
+	static const char *const rows[] = {"5", "", "x", "-1s", "0s", "2h", "30 s"};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_config_set(*state, "relay.lease", "20s", &err));
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_config_set(*state, "relay.lease", rows[i], &err));
+		assert_ptr_equal(strstr(err.message, "relay.lease: "), err.message);
+		assert_string_equal(wherry_config_get(*state, "relay.lease"), "20s");
+	}
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_config_set(*state, "retry.jitter", "yes", &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_config_set(*state, "relay.batch", "1.5", &err));
+}
+
+static void an_unknown_key_is_answered_with_the_nearest(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_config_set(*state, "relay.leese", "30s", &err));
+	assert_non_null(strstr(err.message, "did you mean 'relay.lease'?"));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_config_set(*state, "zzzzzzzzzzzz", "1", &err));
+	assert_null(strstr(err.message, "did you mean"));
+	assert_null(wherry_config_get(*state, "relay.leese"));
+}
+
+static void missing_arguments_are_refused(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_FAILS(WHERRY_INVALID, wherry_config_set(NULL, "relay.lease", "30s", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_config_set(*state, NULL, "30s", &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_config_set(*state, "relay.lease", NULL, &err));
+	assert_null(wherry_config_get(*state, NULL));
+	wherry_config_free(NULL);
+}
+
+static void a_claim_must_outlive_its_delivery(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_config_set(*state, "relay.delivery_timeout", "59s", &err));
+	WHERRY_PASS(wh_config_check(*state, &err));
+	WHERRY_PASS(wherry_config_set(*state, "relay.delivery_timeout", "60s", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wh_config_check(*state, &err));
+	assert_non_null(strstr(err.message, "relay.claim_timeout"));
+}
+
+static void *read_table(void *ctx)
+{
+	int *n = ctx;
+
+	for (const wherry_setting *s = wherry_config_table(); s->key; s++)
+		*n += s->help != NULL && s->range != NULL;
+	return NULL;
+}
+
+static void threads_may_read_the_table_at_once(void **state)
+{
+	pthread_t threads[4];
+	int counts[4] = {0};
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, read_table, &counts[i]), 0);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+		assert_int_equal(counts[i], WH_SETTING_COUNT);
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		TEST(threads_may_read_the_table_at_once),
+		TEST(every_default_is_accepted_by_its_own_bounds),
+		TEST(every_row_of_the_table_is_complete),
+		TEST(bounds_hold_and_one_beyond_them_is_refused),
+		TEST(every_word_of_a_choice_is_accepted),
+		TEST(settings_are_read_back_as_written),
+		TEST(the_value_is_copied),
+		TEST(a_refused_value_changes_nothing),
+		TEST(an_unknown_key_is_answered_with_the_nearest),
+		TEST(missing_arguments_are_refused),
+		TEST(a_claim_must_outlive_its_delivery),
+	};
+
+	return cmocka_run_group_tests_name("settings", tests, NULL, NULL);
+}

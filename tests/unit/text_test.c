@@ -1,0 +1,180 @@
+#include "wherry_test.h"
+
+#include "base/text.h"
+
+static void utf8_is_recognized_up_to_its_limits(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t len;
+	} good[] =
+		{
+			{"a", 1},
+			{"\0", 1},
+			{"\x7f", 1},
+			{"\xc2\x80", 2},
+			{"\xdf\xbf", 2},
+			{"\xe0\xa0\x80", 3},
+			{"\xed\x9f\xbf", 3},
+			{"\xee\x80\x80", 3},
+			{"\xef\xbf\xbf", 3},
+			{"\xf0\x90\x80\x80", 4},
+			{"\xf4\x8f\xbf\xbf", 4},
+		},
+	  bad[] = {
+		  {"\x80", 1},
+		  {"\xc1\xbf", 2},
+		  {"\xc2", 1},
+		  {"\xc2\x20", 2},
+		  {"\xe0\x9f\xbf", 3},
+		  {"\xed\xa0\x80", 3},
+		  {"\xe2\x82", 2},
+		  {"\xe2\x82\x20", 3},
+		  {"\xf0\x8f\xbf\xbf", 4},
+		  {"\xf4\x90\x80\x80", 4},
+		  {"\xf5\x80\x80\x80", 4},
+		  {"\xff", 1},
+		  {"", 0},
+	  };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+		assert_int_equal(wh_utf8_len(good[i].text, good[i].len), good[i].len);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		assert_int_equal(wh_utf8_len(bad[i].text, bad[i].len), 0);
+}
+
+static void text_is_valid_if_each_character_is(void **state)
+{
+	(void)state;
+	assert_true(wh_utf8_valid("", 0));
+	assert_true(wh_utf8_valid("gr\xc3\xbc\xc3\x9f", 6));
+	assert_false(wh_utf8_valid("gr\xc3\xbc\xc3", 5));
+	assert_false(wh_utf8_valid("a\xff z", 4));
+}
+
+static void a_cut_never_splits_a_character(void **state)
+{
+	static const char text[] =
+		"a\xe2\x82\xac\xf0\x9f\x9a\xa3z"; /* 1 + 3 + 4 + 1 bytes */
+	static const size_t wanted[] = {0, 1, 1, 1, 4, 4, 4, 4, 8, 9, 9};
+
+	(void)state;
+	for (size_t most = 0; most < sizeof(wanted) / sizeof(*wanted); most++)
+		assert_int_equal(wh_utf8_cut(text, 9, most), wanted[most]);
+	assert_int_equal(wh_utf8_cut("", 0, 5), 0);
+}
+
+static void identifiers_are_letters_digits_and_underscores(void **state)
+{
+	static const char longest[] = "a23456789012345678901234567890123456789012345678";
+	static const char longer[] = "a234567890123456789012345678901234567890123456789";
+
+	(void)state;
+	assert_true(wh_ident_valid("outbox"));
+	assert_true(wh_ident_valid("_"));
+	assert_true(wh_ident_valid("Orders_2"));
+	assert_int_equal(sizeof(longest) - 1, WH_IDENT_MAX);
+	assert_true(wh_ident_valid(longest));
+	assert_false(wh_ident_valid(longer));
+	assert_false(wh_ident_valid(""));
+	assert_false(wh_ident_valid("2orders"));
+	assert_false(wh_ident_valid("my table"));
+	assert_false(wh_ident_valid("a-b"));
+	assert_false(wh_ident_valid("a\"; drop table b; --"));
+	assert_false(wh_ident_valid("gr\xc3\xbc\xc3\x9f"));
+}
+
+static void integers_are_parsed_whole_and_in_range(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		"-",
+		"+1",
+		" 1",
+		"1 ",
+		"1.5",
+		"0x10",
+		"12a",
+		"--1",
+		"- 1",
+		"9223372036854775808",
+		"-9223372036854775809",
+		"99999999999999999999",
+	};
+	int64_t value = 77;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		assert_false(wh_parse_int(bad[i], &value));
+		assert_int_equal(value, 77);
+	}
+	assert_true(wh_parse_int("9223372036854775807", &value));
+	assert_true(value == INT64_MAX);
+	assert_true(wh_parse_int("-9223372036854775808", &value));
+	assert_true(value == INT64_MIN);
+	assert_true(wh_parse_int("0", &value));
+	assert_true(value == 0);
+	assert_true(wh_parse_int("007", &value));
+	assert_true(value == 7);
+}
+
+static const char *const words[] = {"enqueue", "relay", "status", "purge", NULL};
+
+static const char *word_at(const void *ctx, size_t i)
+{
+	const char *const *list = ctx;
+
+	return list[i];
+}
+
+static void the_nearest_word_is_suggested(void **state)
+{
+	(void)state;
+	assert_string_equal(wh_nearest("relya", word_at, words), "relay"); /* swapped */
+	assert_string_equal(wh_nearest("stat", word_at, words), "status");
+	assert_string_equal(wh_nearest("enqeue", word_at, words), "enqueue");
+	assert_string_equal(wh_nearest("purgee", word_at, words), "purge");
+	assert_string_equal(wh_nearest("relay", word_at, words), "relay");
+}
+
+static void a_word_near_none_gets_no_suggestion(void **state)
+{
+	char endless[300];
+
+	(void)state;
+	assert_null(wh_nearest("xylophone", word_at, words));
+	assert_null(wh_nearest("", word_at, words));
+	memset(endless, 'r', sizeof(endless) - 1);
+	endless[sizeof(endless) - 1] = 0;
+	assert_null(wh_nearest(endless, word_at, words));
+}
+
+static void known_words_of_any_length_are_passed_over(void **state)
+{
+	char known[65];
+	const char *list[] = {known, "relay", NULL};
+
+	(void)state;
+	memset(known, 'r', sizeof(known) - 1);
+	known[sizeof(known) - 1] = 0;
+	assert_string_equal(wh_nearest("rely", word_at, list), "relay");
+	known[63] = 0; /* the longest that is compared */
+	assert_string_equal(wh_nearest(known, word_at, list), known);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(utf8_is_recognized_up_to_its_limits),
+		cmocka_unit_test(text_is_valid_if_each_character_is),
+		cmocka_unit_test(a_cut_never_splits_a_character),
+		cmocka_unit_test(identifiers_are_letters_digits_and_underscores),
+		cmocka_unit_test(integers_are_parsed_whole_and_in_range),
+		cmocka_unit_test(the_nearest_word_is_suggested),
+		cmocka_unit_test(a_word_near_none_gets_no_suggestion),
+		cmocka_unit_test(known_words_of_any_length_are_passed_over),
+	};
+
+	return cmocka_run_group_tests_name("text", tests, NULL, NULL);
+}

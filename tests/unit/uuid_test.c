@@ -1,0 +1,48 @@
+#include "wherry_test.h"
+
+#include "base/uuid.h"
+
+static void the_example_of_the_rfc_comes_out(void **state)
+{
+	char text[WH_UUID_LEN + 1];
+
+	(void)state;
+	/* RFC 9562, A.6: 2022-02-22 14:22:22 -05:00 */
+	wh_uuid7(0x017f22e279b0, 0xcc3, 0x18c4dc0c0c07398f, text);
+	assert_string_equal(text, "017f22e2-79b0-7cc3-98c4-dc0c0c07398f");
+}
+
+static void version_and_variant_hold_whatever_the_random_bits(void **state)
+{
+	char text[WH_UUID_LEN + 1];
+
+	(void)state;
+	wh_uuid7(0, 0, 0, text);
+	assert_string_equal(text, "00000000-0000-7000-8000-000000000000");
+	wh_uuid7(0xffffffffffff, UINT64_MAX, UINT64_MAX, text);
+	assert_string_equal(text, "ffffffff-ffff-7fff-bfff-ffffffffffff");
+}
+
+static void later_ones_sort_later(void **state)
+{
+	char early[WH_UUID_LEN + 1], late[WH_UUID_LEN + 1];
+
+	(void)state;
+	for (int64_t ms = 1; ms < 0x0fffffffffff; ms *= 7) {
+		wh_uuid7(ms, UINT64_MAX, UINT64_MAX, early);
+		wh_uuid7(ms + 1, 0, 0, late);
+		assert_true(strcmp(early, late) < 0);
+		assert_int_equal(strlen(late), WH_UUID_LEN);
+	}
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_example_of_the_rfc_comes_out),
+		cmocka_unit_test(version_and_variant_hold_whatever_the_random_bits),
+		cmocka_unit_test(later_ones_sort_later),
+	};
+
+	return cmocka_run_group_tests_name("uuid", tests, NULL, NULL);
+}

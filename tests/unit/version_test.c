@@ -1,0 +1,25 @@
+#include "wherry_test.h"
+
+#include <wherry/version.h>
+
+static void the_library_says_the_version_of_its_headers(void **state)
+{
+	char text[32];
+
+	(void)state;
+	(void)snprintf(text, sizeof(text), "%d.%d.%d", WHERRY_VERSION_MAJOR,
+		       WHERRY_VERSION_MINOR, WHERRY_VERSION_PATCH);
+	assert_string_equal(wherry_version(), text);
+	assert_int_equal(wherry_version_num(), WHERRY_VERSION_MAJOR * 10000 +
+						       WHERRY_VERSION_MINOR * 100 +
+						       WHERRY_VERSION_PATCH);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_library_says_the_version_of_its_headers),
+	};
+
+	return cmocka_run_group_tests_name("version", tests, NULL, NULL);
+}

@@ -1,0 +1,58 @@
+/*
+ * What every test includes first: cmocka with what it needs before it, and asserts that
+ * print the call, the code got and wanted, and the error's text.  They use a local
+ * `wherry_error err`.
+ */
+#ifndef WHERRY_TEST_H
+#define WHERRY_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <wherry/error.h>
+
+#define WHERRY_PASS(call) WHERRY_FAILS(WHERRY_OK, call)
+
+#define WHERRY_FAILS(wanted, call)                                                       \
+	do {                                                                             \
+		wherry_code wherry_got_ = (call);                                        \
+		if (wherry_got_ != (wanted)) {                                           \
+			print_error("%s\n  got %s, wanted %s: %s\n", #call,              \
+				    wherry_code_name(wherry_got_),                       \
+				    wherry_code_name(wanted), err.message);              \
+			fail();                                                          \
+		}                                                                        \
+	} while (0)
+
+/* A path in a new directory, which is gone with wherry_temp_clear(). */
+typedef struct wherry_temp {
+	char dir[64];
+	char path[128];
+} wherry_temp;
+
+static inline const char *wherry_temp_make(wherry_temp *temp, const char *file)
+{
+	(void)snprintf(temp->dir, sizeof(temp->dir), "/tmp/wherry-test-XXXXXX");
+	assert_non_null(mkdtemp(temp->dir));
+	(void)snprintf(temp->path, sizeof(temp->path), "%s/%.60s", temp->dir, file);
+	return temp->path;
+}
+
+static inline void wherry_temp_clear(wherry_temp *temp)
+{
+	char command[96];
+
+	(void)snprintf(command, sizeof(command), "rm -r -- %s", temp->dir);
+	if (system(command) != 0)
+		print_error("%s is left behind\n", temp->dir);
+}
+
+#endif
