@@ -101,7 +101,7 @@ static void evaluate(wh_bench_shared *shared)
 		int64_t us = atomic_load(&shared->arrived_us[i]) -
 			     atomic_load(&shared->committed_us[i]);
 
-		/* The relay may be faster than the producer comes back from its COMMIT. */
+		/* The relay may be faster than the producer is back from COMMIT. */
 		ms[n++] = us > 0 ? (double)us / 1e3 : 0;
 	}
 	qsort(ms, n, sizeof(*ms), compare);
@@ -154,7 +154,7 @@ wherry_code wh_bench_latency(wh_bench *b, wherry_error *err)
 
 	running = &l;
 	(void)sigaction(SIGCHLD, &action, NULL);
-	/* Before anything is opened here: SQLite's notes on locks must not cross a fork. */
+	/* Before anything is opened: SQLite's notes on locks must not cross a fork. */
 	pid = wh_bench_start(b, produce);
 	if (pid < 0)
 		return wh_fail(err, WHERRY_BUSY,

@@ -110,7 +110,7 @@ bool wh_arg_count(const wh_args *args, const char *name, int64_t least, int64_t 
 bool wh_arg_duration(const wh_args *args, const char *name, int64_t *out_us);
 bool wh_arg_states(const wh_args *args, const char *name, unsigned *out);
 
-/* The option rows that every command has unless it is plain, ended by one without name. */
+/* The options that every command has unless it is plain, ended by one without name. */
 extern const wh_option wh_common_options[];
 
 /* The setting an option or --set names, with its type; NULL if there is none. */
@@ -136,7 +136,7 @@ void wh_print_paragraphs(const char *text);
 /* "wherry: ..." and, unless hint is NULL, "  try: ..."; returns WH_EXIT_FAILED. */
 wh_exit wh_complain(const char *hint, const char *fmt, ...) WH_PRINTF(2, 3);
 
-/* What to do about a failure of the library, where its message does not say it; or NULL. */
+/* What to do about a failure, where the library's message does not say it; or NULL. */
 const char *wh_way_out(wherry_code code);
 
 /* Complain about a failure of the library. */

@@ -145,7 +145,8 @@ static void print_json(const wh_bench *b)
 	const wh_bench_shared *s = b->shared;
 
 	(void)printf(
-		"{\"messages\":%lld,\"enqueue_per_second\":%.0f,\"drain_per_second\":%.0f,"
+		"{\"messages\":%lld,\"enqueue_per_second\":%.0f,"
+		"\"drain_per_second\":%.0f,"
 		"\"memory_kb\":%lld,\"latency_p50_ms\":%.3f,\"latency_p99_ms\":%.3f}\n",
 		(long long)b->messages, s->enqueue_rate, s->drain_rate,
 		(long long)s->memory_kb, s->p50_ms, s->p99_ms);
@@ -191,13 +192,13 @@ const wh_command wh_cmd_bench = {
 	.operands = "[URL]",
 	.synopsis = "[URL] [--messages N] [--json]",
 	.brief = "Measure this machine: rates, latency, memory",
-	.help = "Without a URL it works on a file of its own in TMPDIR, which should be on the "
-		"disk that the real one is on; a URL must name an empty outbox, which is empty "
-		"again afterwards.\n"
+	.help = "Without a URL it works on a file of its own in TMPDIR, which should "
+		"be on the disk that the real one is on; a URL must name an empty "
+		"outbox, which is empty again afterwards.\n"
 		"\n"
-		"enqueue and drain are rates over all messages; memory is the relay's while it "
-		"drains them; the latency is from a COMMIT in one process to the hand-over in "
-		"another, at a calm 200 messages a second.\n"
+		"enqueue and drain are rates over all messages; memory is the relay's "
+		"while it drains them; the latency is from a COMMIT in one process to "
+		"the hand-over in another, at a calm 200 messages a second.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry bench\n"

@@ -297,20 +297,20 @@ static const wh_option options[] = {
 const wh_command wh_cmd_enqueue = {
 	.name = "enqueue",
 	.operands = "URL",
-	.synopsis =
-		"URL --topic TOPIC [--from FILE] [--key POINTER] [--id POINTER] "
-		"[--aggregate-type TEXT] [--aggregate-id POINTER] [--header NAME=VALUE]... "
-		"[--batch N] [--json]",
+	.synopsis = "URL --topic TOPIC [--from FILE] [--key POINTER] [--id POINTER] "
+		    "[--aggregate-type TEXT] [--aggregate-id POINTER] "
+		    "[--header NAME=VALUE]... "
+		    "[--batch N] [--json]",
 	.brief = "Add messages, one for each line of JSON",
-	.help = "Each line is one JSON value and becomes the body of one message; empty lines "
-		"are skipped. All lines are one transaction: a malformed one is an error that "
-		"names its line and column, and nothing is enqueued. With --batch, the batches "
-		"before it stay.\n"
+	.help = "Each line is one JSON value and becomes the body of one message; "
+		"empty lines are skipped. All lines are one transaction: a malformed "
+		"one is an error that names its line and column, and nothing is "
+		"enqueued. With --batch, the batches before it stay.\n"
 		"\n"
-		"A key, an id or an aggregate id is taken out of each line by a JSON pointer "
-		"(RFC 6901): a string as it is, a number or boolean as it is written. Messages "
-		"of one key are delivered in the order of the lines. With --id, running the "
-		"same command again enqueues nothing twice.\n"
+		"A key, an id or an aggregate id is taken out of each line by a JSON "
+		"pointer (RFC 6901): a string as it is, a number or boolean as it is "
+		"written. Messages of one key are delivered in the order of the lines. "
+		"With --id, running the same command again enqueues nothing twice.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry enqueue sqlite:shop.db --topic quakes --key /net --id /id \\\n"

@@ -40,8 +40,8 @@ static void print_exits(void)
 }
 
 static const char format_text[] =
-	"The destinations stdout: and file:PATH write one JSON object a line, and exec:COMMAND "
-	"gives its command the body on standard input and the rest in the environment.\n"
+	"The destinations stdout: and file:PATH write one JSON object a line, and "
+	"exec:COMMAND gives its command the body on standard input and the rest in the environment.\n"
 	"\n"
 	"  id              the message's place in the outbox\n"
 	"  message_id      the same each time it is delivered: drop duplicates by it\n"
@@ -66,8 +66,8 @@ static const char format_text[] =
 	"  0         delivered\n"
 	"  75        try again later, as any status that is not named here\n"
 	"  65        never again: it is dead\n"
-	"  126, 127  the command cannot be run: the destination is down, and no attempt is\n"
-	"            counted\n";
+	"  126, 127  the command cannot be run: the destination is down, and no\n"
+	"            attempt is counted\n";
 
 static void print_format(void)
 {
@@ -91,8 +91,9 @@ enum { N_TOPICS = sizeof(topics) / sizeof(*topics) };
 static void print_overview(void)
 {
 	wh_print_paragraphs(
-		"Wherry delivers the messages that your database transactions write. What a "
-		"transaction commits is delivered, in order per key, whatever is killed when; "
+		"Wherry delivers the messages that your database transactions write. What "
+		"a transaction commits is delivered, in order per key, whatever is killed "
+		"when; "
 		"what it rolls back never existed.\n"
 		"\n"
 		"Begin with three commands:\n"
@@ -104,8 +105,8 @@ static void print_overview(void)
 		"Commands:\n");
 	for (const wh_command *const *c = wh_commands; *c; c++)
 		(void)printf("  %-9s %s\n", (*c)->name, (*c)->brief);
-	(void)printf(
-		"\n`wherry help COMMAND` explains one, with examples; `wherry help TOPIC`:\n");
+	(void)printf("\n`wherry help COMMAND` explains one, with examples; "
+		     "`wherry help TOPIC`:\n");
 	for (size_t i = 0; i < N_TOPICS; i++)
 		(void)printf("  %-11s %s\n", topics[i].name, topics[i].brief);
 }

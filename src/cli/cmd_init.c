@@ -79,9 +79,9 @@ const wh_command wh_cmd_init = {
 	.operands = "URL",
 	.synopsis = "URL [--table NAME] [--print] [--json]",
 	.brief = "Create an outbox, or bring it up to date",
-	.help = "Makes the table and what belongs to it, and the database file if it is not "
-		"there. Doing it twice is fine, also at once. With --print, the SQL goes to "
-		"your own migration tool instead.\n"
+	.help = "Makes the table and what belongs to it, and the database file if it "
+		"is not there. Doing it twice is fine, also at once. With --print, the "
+		"SQL goes to your own migration tool instead.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry init sqlite:shop.db\n"

@@ -130,12 +130,12 @@ static const wh_option options[] = {
 const wh_command wh_cmd_list = {
 	.name = "list",
 	.operands = "URL",
-	.synopsis =
-		"URL [--state STATES] [--topic TOPIC] [--key KEY] [--since AGE] [--after ID] "
-		"[--limit N] [--json]",
+	.synopsis = "URL [--state STATES] [--topic TOPIC] [--key KEY] [--since AGE] "
+		    "[--after ID] "
+		    "[--limit N] [--json]",
 	.brief = "List messages, the oldest first",
-	.help = "On a terminal a row is cut to its width; in a pipe it is whole. With --json, one "
-		"object a line.\n"
+	.help = "On a terminal a row is cut to its width; in a pipe it is whole. With "
+		"--json, one object a line.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry list sqlite:shop.db --state dead\n"

@@ -44,8 +44,8 @@ const wh_command wh_cmd_pause = {
 	.operands = "URL",
 	.synopsis = "URL [--json]",
 	.brief = "Let relays deliver nothing until resume",
-	.help = "It is written in the database: every relay heeds it, also one that starts "
-		"later. Producers go on.\n"
+	.help = "It is written in the database: every relay heeds it, also one that "
+		"starts later. Producers go on.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry pause sqlite:shop.db\n",

@@ -44,8 +44,9 @@ const wh_command wh_cmd_purge = {
 	.operands = "URL",
 	.synopsis = "URL --older-than AGE [--batch N] [--limit N] [--json]",
 	.brief = "Delete messages that were delivered long ago",
-	.help = "A relay does this by itself, as outbox.retention says. Only done messages are "
-		"ever purged. Small batches let producers write in between.\n"
+	.help = "A relay does this by itself, as outbox.retention says. Only done "
+		"messages are ever purged. Small batches let producers write in "
+		"between.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry purge sqlite:shop.db --older-than 30d\n",

@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -15,6 +16,8 @@ typedef struct relaying {
 	wh_progress progress;
 	int level; /* the log shows lines up to it */
 	bool quiet;
+	bool to_stdout;
+	bool reader_gone; /* from standard output */
 	int64_t began_us;
 } relaying;
 
@@ -42,6 +45,18 @@ static void catch_signals(wherry_relay *relay)
 	(void)sigaction(SIGTERM, &action, NULL);
 }
 
+/* A destination that is down may come back, which the relay waits for; the reader of a
+ * pipe does not. */
+static void check_reader(relaying *r)
+{
+	struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+	if (!r->to_stdout || poll(&out, 1, 0) < 1 || !(out.revents & POLLERR))
+		return;
+	r->reader_gone = true;
+	wherry_relay_stop(r->relay);
+}
+
 /* ---- the log: one event a line, key=value ---- */
 
 static void log_line(void *ctx, int level, const char *part, const char *text)
@@ -50,6 +65,8 @@ static void log_line(void *ctx, int level, const char *part, const char *text)
 	relaying *r = ctx;
 	char time[WH_TIME_LEN];
 
+	if (level <= WH_LOG_WARN)
+		check_reader(r);
 	if (level > r->level)
 		return;
 	wh_progress_wipe(&r->progress);
@@ -82,6 +99,8 @@ static void print_summary(const relaying *r)
 static wh_exit conclude(const relaying *r, const char *from, wherry_outcome outcome)
 {
 	print_summary(r);
+	if (r->reader_gone)
+		return WH_EXIT_FAILED;
 	switch (outcome) {
 	case WHERRY_STOPPED:
 	case WHERRY_EMPTY:
@@ -96,7 +115,8 @@ static wh_exit conclude(const relaying *r, const char *from, wherry_outcome outc
 		if (!r->quiet)
 			(void)fprintf(
 				stderr,
-				"what is left waits behind dead messages of its key: wherry "
+				"what is left waits behind dead messages of its key: "
+				"wherry "
 				"list %s --state dead, then wherry retry\n",
 				from);
 		return WH_EXIT_PARKED;
@@ -136,8 +156,7 @@ static int64_t count_open(const wh_args *args)
 /* A bar only where somebody looks, and where the messages do not run over it. */
 static void begin_progress(relaying *r, const wh_args *args)
 {
-	bool to_screen =
-		strncmp(wh_operand(args, 1), "stdout:", 7) == 0 && isatty(STDOUT_FILENO);
+	bool to_screen = r->to_stdout && isatty(STDOUT_FILENO);
 	bool wanted = wh_arg_on(args, "until-empty") && !r->quiet && !to_screen &&
 		      isatty(STDERR_FILENO);
 
@@ -190,7 +209,7 @@ static void announce(relaying *r, const wh_args *args, const char *from)
 	wh_url_mask(wh_operand(args, 1), to, sizeof(to));
 	(void)snprintf(line, sizeof(line), "event=start from=%s table=%s to=\"%s\"", from,
 		       wherry_config_get(args->config, "outbox.table"), to);
-	log_line(r, 2, "relay", line);
+	log_line(r, WH_LOG_INFO, "relay", line);
 }
 
 static wh_exit relay(relaying *r, const wh_args *args)
@@ -230,7 +249,7 @@ static wh_exit relay(relaying *r, const wh_args *args)
 static wh_exit run(wh_args *args)
 {
 	bool quiet = wh_arg_on(args, "quiet"), verbose = wh_arg_on(args, "verbose");
-	relaying r = {.quiet = quiet, .level = quiet ? 0 : verbose ? 3 : 2};
+	relaying r = {.quiet = quiet, .level = WH_LOG_INFO};
 	wh_exit status;
 
 	if (quiet && verbose)
@@ -239,6 +258,9 @@ static wh_exit run(wh_args *args)
 	if (wh_arg(args, "timeout") && !wh_arg_on(args, "until-empty"))
 		return wh_usage(args->command,
 				"--timeout bounds --until-empty: give both");
+	if (quiet || verbose)
+		r.level = quiet ? WH_LOG_ERROR : WH_LOG_DEBUG;
+	r.to_stdout = strncmp(wh_operand(args, 1), "stdout:", 7) == 0;
 	r.began_us = wh_monotonic(&wh_env_system);
 	status = relay(&r, args);
 	/* The handlers may come until the end; there is nothing left for them to stop. */
@@ -272,18 +294,18 @@ const wh_command wh_cmd_relay = {
 		    "[--quiet|--verbose]",
 	.brief = "Deliver messages from an outbox to a destination",
 	.help = "FROM is a database, such as sqlite:shop.db; TO is stdout:, file:PATH, "
-		"exec:COMMAND, memory: or null:. It runs until SIGTERM or SIGINT, finishes what "
-		"is in flight, and ends; a second signal ends it at once. One relay works, "
-		"others on the same outbox stand by. The log goes to standard error, one event a "
-		"line.\n"
+		"exec:COMMAND, memory: or null:. It runs until SIGTERM or SIGINT, "
+		"finishes what is in flight, and ends; a second signal ends it at "
+		"once. One relay works, others on the same outbox stand by. The log "
+		"goes to standard error, one event a line.\n"
 		"\n"
-		"With --until-empty the exit status tells how it ended: 0 empty, 3 messages "
-		"died, 4 only parked ones are left, 5 timed out.\n"
+		"With --until-empty the exit status tells how it ended: 0 empty, 3 "
+		"messages died, 4 only parked ones are left, 5 timed out.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry relay sqlite:shop.db stdout: --until-empty\n"
 		"  wherry relay sqlite:shop.db file:/var/log/orders.ndjson\n"
-		"  wherry relay sqlite:shop.db 'exec:curl -fsS --data-binary @- localhost:8080' \\\n"
+		"  wherry relay sqlite:shop.db 'exec:curl -fsS --data-binary @- localhost' \\\n"
 		"    --set exec.jobs=16 --on-dead park\n",
 	.options = options,
 	.run = run,

@@ -31,9 +31,9 @@ const wh_command wh_cmd_replay = {
 	.operands = "URL [ID]",
 	.synopsis = "URL ID|--all|[--key KEY] [--topic TOPIC] [--since AGE] [--json]",
 	.brief = "Deliver done messages once more",
-	.help = "For consumers that lost what they were sent. A message keeps its id and gets the "
-		"next generation, by which consumers can tell it from a duplicate. Only messages "
-		"within outbox.retention are still there.\n"
+	.help = "For consumers that lost what they were sent. A message keeps its id "
+		"and gets the next generation, by which consumers can tell it from a "
+		"duplicate. Only messages within outbox.retention are still there.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry replay sqlite:shop.db --since 1h --topic orders\n"

@@ -8,7 +8,7 @@ static bool read_states(const wh_args *args, const wherry_filter *filter, unsign
 	const unsigned dead = 1u << WHERRY_DEAD, failed = 1u << WHERRY_FAILED;
 	const char *state = wh_arg(args, "state");
 
-	/* Who names one message means it, whether its next attempt is due or it has none. */
+	/* Who names one message means it, be it dead or waiting for an attempt. */
 	*out = filter->ident ? dead | failed : dead;
 	if (!state || strcmp(state, "dead") == 0)
 		*out = state ? dead : *out;
@@ -55,8 +55,9 @@ const wh_command wh_cmd_retry = {
 	.operands = "URL [ID]",
 	.synopsis = "URL ID|--all|--topic TOPIC|--key KEY [--state STATE] [--json]",
 	.brief = "Make dead messages pending again",
-	.help = "Their attempts are counted from none again; of one key they leave in order. "
-		"With --state failed, those that wait for their next attempt need not wait.\n"
+	.help = "Their attempts are counted from none again; of one key they leave in "
+		"order. With --state failed, those that wait for their next attempt "
+		"need not wait.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry retry sqlite:shop.db 42\n"

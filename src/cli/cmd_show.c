@@ -270,9 +270,9 @@ const wh_command wh_cmd_show = {
 	.operands = "URL ID",
 	.synopsis = "URL ID [--json]",
 	.brief = "Show one message, and why it is where it is",
-	.help = "ID is a message id, or the number in the first column of `wherry list`. JSON is "
-		"indented if it is short; of a long body and of one that is no text the beginning "
-		"is shown.\n"
+	.help = "ID is a message id, or the number in the first column of `wherry "
+		"list`. JSON is indented if it is short; of a long body and of one "
+		"that is no text the beginning is shown.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry show sqlite:shop.db 42\n"

@@ -29,15 +29,15 @@ static void look(const wh_session *s, const wherry_status *st, warnings *out)
 	char span[WH_SPAN_LEN];
 
 	if (st->paused)
-		warn(out,
-		     "the outbox is paused: nothing is delivered until `wherry resume %s`",
+		warn(out, "the outbox is paused: nothing leaves until `wherry resume %s`",
 		     s->url);
 	else if (st->ready && !st->lease_left_us)
 		warn(out, "no relay is running: start one with `wherry relay %s TO`",
 		     s->url);
 	else if (st->ready && st->oldest_ready_us > LATE_US)
 		warn(out,
-		     "the oldest message has been ready for %s: the relay is too slow, or its "
+		     "the oldest message has been ready for %s: the relay is too slow, "
+		     "or its "
 		     "destination is down",
 		     wh_span_text(st->oldest_ready_us, span));
 	if (st->count[WHERRY_DEAD])
@@ -149,9 +149,9 @@ const wh_command wh_cmd_status = {
 	.operands = "URL",
 	.synopsis = "URL [--json]",
 	.brief = "Count the messages by state, and say who relays them",
-	.help = "A message is pending until it is delivered, processing while a relay tries it "
-		"alone, then done; failed until its next attempt is due; dead when it needs a "
-		"person. Ready are those that could leave now.\n"
+	.help = "A message is pending until it is delivered, processing while a relay "
+		"tries it alone, then done; failed until its next attempt is due; dead "
+		"when it needs a person. Ready are those that could leave now.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry status sqlite:shop.db\n"

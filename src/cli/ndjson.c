@@ -7,7 +7,7 @@
 
 /* ---- lines ---- */
 
-/* One line into lines->line; false at the end of the file, or when it is over the bound. */
+/* One line into lines->line; false at the end of the file. */
 static bool read_line(wh_lines *lines)
 {
 	bool any = false;

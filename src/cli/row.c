@@ -29,7 +29,7 @@ static void put_line(wh_buf *buf, const wherry_message *message)
 	wherry_message fit = *message;
 
 	if (wh_message_line(buf, &fit, NULL) != WHERRY_OK) {
-		/* Headers that are none, written by plain SQL: what makes it undeliverable. */
+		/* Headers that are none, by plain SQL: it cannot be delivered. */
 		fit.headers = "{}";
 		if (wh_message_line(buf, &fit, NULL) != WHERRY_OK)
 			return;

@@ -323,7 +323,7 @@ static wherry_code sqlite_run(wherry_db *db, const wh_stmt *stmt, const wh_param
 	sqlite_db *s = (sqlite_db *)db;
 	int64_t before = sqlite3_total_changes64(s->handle), changed;
 	wherry_code code;
-	sqlite_stmt *c;
+	sqlite_stmt *c = NULL;
 	wh_row row = {.driver = &wh_db_sqlite};
 	int rc;
 

@@ -15,7 +15,6 @@
  * one look in vain.
  */
 #include <errno.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,17 +40,17 @@ static int64_t read_version(sqlite_db *s)
 static void watch_folder(sqlite_db *s)
 {
 	const char *full = sqlite3_db_filename(s->handle, "main");
-	char folder[PATH_MAX], name[PATH_MAX];
+	const char *slash = full ? strrchr(full, '/') : NULL; /* SQLite makes it absolute */
+	char folder[PATH_MAX];
 
-	if (!full || !*full)
+	if (!slash || strlen(slash + 1) >= sizeof(s->watch.name))
 		return;
-	(void)snprintf(folder, sizeof(folder), "%s", full);
-	(void)snprintf(name, sizeof(name), "%s", full);
-	(void)snprintf(s->watch.name, sizeof(s->watch.name), "%.255s", basename(name));
+	(void)snprintf(folder, sizeof(folder), "%.*s", (int)(slash - full + 1), full);
+	(void)snprintf(s->watch.name, sizeof(s->watch.name), "%s", slash + 1);
 	s->watch.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	if (s->watch.fd < 0)
 		return;
-	if (inotify_add_watch(s->watch.fd, dirname(folder),
+	if (inotify_add_watch(s->watch.fd, folder,
 			      IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_DELETE) < 0) {
 		(void)close(s->watch.fd);
 		s->watch.fd = -1;

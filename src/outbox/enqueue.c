@@ -126,7 +126,7 @@ static wherry_code insert_all(void *ctx, wherry_error *err)
 	work *w = ctx;
 
 	for (size_t i = 0; i < w->n; i++) {
-		int64_t id;
+		int64_t id = 0;
 		wherry_code code = insert(w->box, &w->msgs[i], &id, err);
 
 		if (code != WHERRY_OK)

@@ -97,6 +97,9 @@ wherry_code wh_outbox_dead_keys(wherry_outbox *box, int64_t after, int64_t limit
 wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
 				wherry_error *err);
 wherry_code wh_outbox_last_open(wherry_outbox *box, int64_t *out_id, wherry_error *err);
+/* How long the lease is held yet, 0: it is free; never taken: 0. */
+wherry_code wh_outbox_held_for(wherry_outbox *box, int64_t *out_left_us, char *owner,
+			       size_t cap, wherry_error *err);
 wherry_code wh_outbox_control(wherry_outbox *box, bool *out_paused, int64_t *out_nudge,
 			      wherry_error *err);
 

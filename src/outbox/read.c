@@ -1,6 +1,8 @@
 /*
  * What a relay reads.
  */
+#include <stdio.h>
+
 #include "outbox/outbox.h"
 
 /* Columns of read, sweep and read-ids. */
@@ -183,4 +185,36 @@ wherry_code wh_outbox_horizon(wherry_outbox *box, int64_t *out_oldest, int64_t *
 		*out_next = pair[1];
 	}
 	return code;
+}
+
+typedef struct holder {
+	int64_t left_us;
+	char *owner;
+	size_t cap;
+} holder;
+
+static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
+{
+	holder *h = ctx;
+	int64_t left_us = wh_row_int(row, 1) * 1000;
+
+	(void)err;
+	(void)snprintf(h->owner, h->cap, "%s", wh_row_text(row, 0));
+	h->left_us = left_us > 0 ? left_us : 0;
+	return WHERRY_OK;
+}
+
+wherry_code wh_outbox_held_for(wherry_outbox *box, int64_t *out_left_us, char *owner,
+			       size_t cap, wherry_error *err)
+{
+	const wh_param params[] = {WH_TEXT_PARAM("name", box->name),
+				   WH_INT_PARAM("slot", 0)};
+	holder h = {0, owner, cap};
+	wherry_code code;
+
+	code = wh_db_run(box->db, box->stmt.lease_holder, params, 2, take_holder, &h,
+			 NULL, err);
+	if (code == WHERRY_OK)
+		*out_left_us = h.left_us;
+	return wh_outbox_missing(box->name.ptr, code, err);
 }

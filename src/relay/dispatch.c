@@ -123,7 +123,7 @@ void wh_up(wherry_relay *r)
  */
 void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 {
-	int64_t flew = (int64_t)r->window.flying.n, low = INT64_MAX;
+	int64_t flew = (int64_t)r->window.flying.n, low = INT64_MAX, high = 0;
 
 	while (r->window.flying.tail) {
 		wh_entry *e = r->window.flying.tail;
@@ -131,6 +131,8 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 		wh_list_remove(&r->window.flying, e);
 		if (e->msg.id < low)
 			low = e->msg.id;
+		if (e->msg.id > high)
+			high = e->msg.id;
 		if (e->key) {
 			e->key->flying--;
 			e->key->active--;
@@ -145,6 +147,8 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 	}
 	if (flew > 1 && r->losses >= 2 && r->lease.suspects < flew) {
 		r->lease.suspects = flew;
+		if (high > r->unproven_id)
+			r->unproven_id = high;
 		wh_relay_say(r, WH_LOG_WARN,
 			     "event=suspects n=%" PRId64
 			     " (the connection was lost twice with the "
@@ -241,6 +245,14 @@ static wherry_code submit_one(wherry_relay *r, int64_t now, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/* What came after the unclean end is beyond suspicion. */
+static void end_suspicion(wherry_relay *r)
+{
+	if (r->lease.suspects && !r->sweeping &&
+	    r->window.ready.head->msg.id > r->unproven_id)
+		r->lease.suspects = 0;
+}
+
 wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	if (r->stats.paused || now >= r->held_until_us || now < r->throttled_until_us ||
@@ -250,6 +262,7 @@ wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err)
 		return WHERRY_OK;
 	if (!reopen(r, now))
 		return WHERRY_OK;
+	end_suspicion(r);
 	if (r->down || r->lease.suspects)
 		return r->window.flying.n ? WHERRY_OK : submit_one(r, now, err);
 	submit_ready(r, now);

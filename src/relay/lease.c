@@ -23,14 +23,23 @@ static void note_lease(wherry_relay *r, int64_t asked_us)
 			     r->lease.paused ? "paused" : "resumed");
 	r->stats.paused = r->lease.paused;
 	r->stats.epoch = r->lease.epoch;
+	r->db_failures = 0;
 }
 
 /* Everything is read from the beginning: rows, not memories, are the truth. */
-static void begin_leading(wherry_relay *r, int64_t now)
+static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err)
 {
+	wherry_code code = WHERRY_OK;
+
 	note_lease(r, now);
 	r->control_nudge = r->lease.nudge;
 	r->unproven_id = r->lease.last_open;
+	if (r->lease.suspects)
+		code = wh_outbox_last_open(r->box, &r->unproven_id, err);
+	if (code != WHERRY_OK) {
+		r->unproven_id = INT64_MAX; /* so all are suspects that are read */
+		code = wh_relay_db_trouble(r, now, code, err);
+	}
 	r->purge_at_us = now;
 	r->owner_told = false;
 	wh_fsm_move(&r->fsm, WH_LEADING, &r->env, "lease taken");
@@ -44,29 +53,42 @@ static void begin_leading(wherry_relay *r, int64_t now)
 			" (the last relay ended in mid-flight; as many messages are tried one "
 			"at a time)",
 			r->lease.suspects);
+	return code;
 }
 
+static void tell_standby(wherry_relay *r, const char *owner)
+{
+	if (!r->owner_told)
+		wh_relay_say(r, WH_LOG_INFO, "event=standby leader=\"%s\"", owner);
+	r->owner_told = true;
+}
+
+/* Looking first costs no write lock, which the holder may want. */
 static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
+	char owner[sizeof(r->lease.owner)] = "";
+	int64_t left_us = 0;
 	wherry_code code;
 
 	if (now < r->renew_at_us)
 		return WHERRY_OK;
+	code = wh_outbox_held_for(r->box, &left_us, owner, sizeof(owner), &why);
+	if (code == WHERRY_OK && left_us > 0) {
+		tell_standby(r, owner);
+		left_us += 1000; /* the table keeps milliseconds */
+		r->renew_at_us = wh_later(
+			now, left_us < r->set.renew_us ? left_us : r->set.renew_us);
+		return WHERRY_OK;
+	}
 	r->renew_at_us = wh_later(now, r->set.renew_us);
-	code = wherry_outbox_lease(r->box, r->set.name, r->set.lease_us, r->set.window,
-				   &r->lease, &why);
-	if (code == WHERRY_OK) {
-		begin_leading(r, now);
+	if (code == WHERRY_OK)
+		code = wherry_outbox_lease(r->box, r->set.name, r->set.lease_us,
+					   r->set.window, &r->lease, &why);
+	if (code == WHERRY_OK)
+		return begin_leading(r, now, err);
+	if (code == WHERRY_BUSY && !why.native) /* another was faster */
 		return WHERRY_OK;
-	}
-	if (code == WHERRY_BUSY && !why.native) { /* held, not locked */
-		if (!r->owner_told)
-			wh_relay_say(r, WH_LOG_INFO, "event=standby why=\"%s\"",
-				     why.message);
-		r->owner_told = true;
-		return WHERRY_OK;
-	}
 	if (err)
 		*err = why;
 	return wh_relay_db_trouble(r, now, code, err);

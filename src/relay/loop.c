@@ -34,7 +34,7 @@ static void wait_until(wherry_relay *r, int64_t wake_us)
 
 	if (left_us <= 0)
 		return;
-	if (r->pub && r->window.flying.n)
+	if (r->pub && (r->window.flying.n || r->window.ready.n))
 		fds[2].fd = wh_publisher_fd(r->pub, &fds[2].events);
 	if (ppoll(fds, 3, wake_us == WH_NEVER ? NULL : &wait, NULL) > 0 &&
 	    fds[0].revents && read(r->stop_fd, &drained, sizeof(drained)) < 0)

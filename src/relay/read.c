@@ -127,7 +127,7 @@ static wherry_code take_in(reading *w, const wh_open_row *row, wherry_error *err
 	return WHERRY_OK;
 }
 
-static bool has_room(const wherry_relay *r)
+bool wh_read_has_room(const wherry_relay *r)
 {
 	return r->window.n < (size_t)r->set.window &&
 	       r->window.bytes < (size_t)r->set.window_bytes &&
@@ -149,7 +149,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	wherry_relay *r = w->r;
 	wherry_code code = WHERRY_OK;
 
-	if (!has_room(r)) {
+	if (!wh_read_has_room(r)) {
 		w->full = true;
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	}
@@ -257,7 +257,7 @@ static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *e
 	wherry_relay *r = d->w.r;
 	wherry_code code;
 
-	if (!has_room(r) || d->key->fsm.state != WH_KEY_DRAINING) {
+	if (!wh_read_has_room(r) || d->key->fsm.state != WH_KEY_DRAINING) {
 		d->w.full = true;
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	}
@@ -323,7 +323,7 @@ static wherry_code read_due(wherry_relay *r, int64_t now, wherry_error *err)
 			wh_key_drain(&r->keys, key);
 		}
 		if (key->fsm.state == WH_KEY_DRAINING && wh_ids_count(&key->noted)) {
-			if (!has_room(r)) {
+			if (!wh_read_has_room(r)) {
 				first_due = now;
 				continue;
 			}
@@ -393,13 +393,13 @@ static int64_t room_for(const wherry_relay *r)
 }
 
 /* Rather few large reads than many small ones. */
-static bool worth_reading(const wherry_relay *r)
+bool wh_read_worth_it(const wherry_relay *r)
 {
 	int64_t least = r->set.window / 4;
 
 	if (least > r->set.batch)
 		least = r->set.batch;
-	return has_room(r) && r->set.window - (int64_t)r->window.n >= least;
+	return wh_read_has_room(r) && r->set.window - (int64_t)r->window.n >= least;
 }
 
 static void tell_full(wherry_relay *r)
@@ -466,7 +466,7 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 	}
 	if (now >= r->keys.first_due)
 		code = read_due(r, now, err);
-	if (code == WHERRY_OK && r->more && worth_reading(r))
+	if (code == WHERRY_OK && r->more && wh_read_worth_it(r))
 		code = read_more(r, now, err);
 	if (code == WHERRY_OK && woken && r->window.n == before)
 		code = look_at_control(r, now, err);

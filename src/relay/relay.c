@@ -463,36 +463,34 @@ static int64_t sooner(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-static bool can_submit(const wherry_relay *r)
+/* While reading and submitting are allowed. */
+static int64_t work_deadline(const wherry_relay *r, int64_t now)
 {
-	return r->window.ready.n && !r->stats.paused;
+	int64_t at = WH_NEVER;
+
+	if (r->keys.first_due > now || wh_read_has_room(r))
+		at = r->keys.first_due;
+	if (!r->sweeping && (r->keys.n_held || r->keys.n_parked || r->window.n))
+		at = sooner(at, r->sweep_at_us);
+	if (r->more && wh_read_worth_it(r))
+		at = now;
+	if (!r->window.ready.n)
+		return at;
+	if (r->down || r->lease.suspects)
+		return sooner(at, r->window.flying.n ? WH_NEVER
+				  : r->down          ? r->probe_at_us
+						     : now);
+	return r->throttled_until_us > now ? sooner(at, r->throttled_until_us) : at;
 }
 
 static int64_t lead_deadline(const wherry_relay *r, int64_t now)
 {
 	int64_t at = sooner(r->renew_at_us, r->flush_at_us);
-	int64_t room = r->set.window - (int64_t)r->window.n;
-	int64_t least = sooner(r->set.window / 4, r->set.batch);
 
 	at = sooner(at, r->check_us);
 	if (r->set.retention_us)
 		at = sooner(at, r->purge_at_us);
-	if (!r->stats.paused) {
-		at = sooner(at, r->keys.first_due);
-		if (r->keys.n_held || r->keys.n_parked || r->window.n)
-			at = sooner(at, r->sweep_at_us);
-		if (r->more && room >= least &&
-		    r->keys.n_held < (size_t)r->set.held_keys &&
-		    r->window.bytes < (size_t)r->set.window_bytes)
-			at = now;
-	}
-	if (can_submit(r) && r->down)
-		at = sooner(at, r->window.flying.n ? WH_NEVER : r->probe_at_us);
-	else if (can_submit(r) && r->lease.suspects)
-		at = sooner(at, r->window.flying.n ? WH_NEVER : now);
-	else if (can_submit(r) && r->throttled_until_us > now)
-		at = sooner(at, r->throttled_until_us);
-	return at;
+	return r->stats.paused ? at : sooner(at, work_deadline(r, now));
 }
 
 static int64_t deadline(const wherry_relay *r, int64_t now)
@@ -511,7 +509,7 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 		at = sooner(at, r->empty_check_us);
 	if (r->db_retry_at_us > now && at < r->db_retry_at_us)
 		at = r->db_retry_at_us;
-	if (r->pub && r->window.flying.n)
+	if (r->pub && (r->window.flying.n || r->window.ready.n))
 		at = sooner(at, wh_publisher_deadline(r->pub));
 	return at;
 }

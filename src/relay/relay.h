@@ -141,6 +141,8 @@ wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err);
 wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err);
 void wh_read_sweep(wherry_relay *r, int64_t now);
 bool wh_read_idle(const wherry_relay *r);
+bool wh_read_has_room(const wherry_relay *r);
+bool wh_read_worth_it(const wherry_relay *r);
 
 /* dispatch.c */
 wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err);

@@ -161,8 +161,12 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 {
 	wh_entry *e = wh_window_find(&r->window, receipt->message->id);
-	wh_key *key = e->key;
 	bool lost = r->fsm.state == WH_LOST;
+	wh_key *key;
+
+	if (!e || e->stage != WH_FLYING)
+		return; /* a second receipt, or one from before the connection was lost */
+	key = e->key;
 
 	wh_list_remove(&r->window.flying, e);
 	if (key) {

@@ -418,6 +418,11 @@ sys.exit(subprocess.run(sys.argv[1:], stdout=w).returncode)' \
 status=$? out= err=$(cat .err)
 expect "a reader that went away is exit 1, without a word" 1 "no:wherry:"
 
+seq 5000 | "$wherry" enqueue sqlite:bad.db --topic many >/dev/null
+timeout 20 "$wherry" relay sqlite:bad.db stdout: --until-empty 2>.err | head -n 1 >.out
+status=${PIPESTATUS[0]} out=$(cat .out) err=$(cat .err)
+expect "a relay to a pipe whose reader went away ends, with 1" 1 "out:{" "err:standard output is gone"
+
 # ---- list, show, pause ----
 
 w init sqlite:ops.db
@@ -524,7 +529,7 @@ expect "retry by topic" 0 "is:2 messages are pending again"
 w relay sqlite:exec.db null: --until-empty --quiet
 
 w_in '{}' enqueue sqlite:exec.db --topic late
-w relay sqlite:exec.db 'exec:exit 75' --until-empty --timeout 500ms --set retry.base=1h --set retry.cap=1h --set retry.jitter=off
+w relay sqlite:exec.db 'exec:exit 75' --until-empty --timeout 1s --set retry.base=1h --set retry.cap=1h --set retry.jitter=off
 expect "a retry that is not due in time: exit 5" 5 "err:--timeout passed"
 w show sqlite:exec.db "$(sql exec.db 'SELECT max(id) FROM outbox')"
 expect "show says when the next attempt is due" 0 "out:the next is due in "
@@ -533,7 +538,7 @@ expect "a failed one need not wait" 0 "is:1 message is pending again"
 w relay sqlite:exec.db null: --until-empty --quiet
 
 w_in '{}' enqueue sqlite:exec.db --topic norun
-w relay sqlite:exec.db 'exec:/no/such/command' --until-empty --timeout 700ms
+w relay sqlite:exec.db 'exec:/no/such/command' --until-empty --timeout 1500ms
 expect "a command that cannot be run: the destination is down, and it times out" 5 \
 	"err:destination-down" "err:0 delivered, 0 retried, 0 dead"
 check "and no attempt was counted" is \
@@ -589,7 +594,7 @@ w_in $'1\n2\n3' enqueue sqlite:run.db --topic t
 check "a running relay delivers what comes" until_true 10 lines run.ndjson 3
 w status sqlite:run.db
 expect "status names it" 0 "out:relay " "out:lease for " "no:warning"
-w relay sqlite:run.db null: --until-empty --timeout 500ms
+w relay sqlite:run.db null: --until-empty --timeout 10s
 expect "a second one stands by, and finds the outbox empty" 0 "err:event=standby"
 kill -TERM "$relay"
 wait "$relay"
@@ -662,11 +667,12 @@ status = pty.spawn(sys.argv[1:])
 sys.exit(os.waitstatus_to_exitcode(status))
 END
 for i in $(seq 40); do echo "$i"; done >slow.ndjson
-w enqueue sqlite:run.db --topic slow --key '' --from slow.ndjson
-out=$(python3 on_terminal.py "$wherry" relay sqlite:run.db 'exec:command sleep 0.05' --until-empty \
-	--lease 1s </dev/null | tr '\r' '\n')
+w init sqlite:slow.db
+w enqueue sqlite:slow.db --topic slow --key '' --from slow.ndjson
+out=$(python3 on_terminal.py "$wherry" relay sqlite:slow.db 'exec:command sleep 0.05' --until-empty \
+	</dev/null | tr '\r' '\n')
 status=${PIPESTATUS[0]} err=
-expect "on a terminal a relay until empty draws a bar" 0 "out:relay [" "out:% " "out:41 delivered"
+expect "on a terminal a relay until empty draws a bar" 0 "out:relay [" "out:% " "out:40 delivered"
 out=$(python3 on_terminal.py "$wherry" list sqlite:shop.db --limit 5 </dev/null | tr -d '\r')
 longest=$(printf '%s\n' "$out" | awk '/^ *(ID|[0-9]+) / { if (length > n) n = length } END { print n }')
 check "and a list keeps to its width" test "$longest" -le 80
