@@ -41,7 +41,8 @@ static void print_exits(void)
 
 static const char format_text[] =
 	"The destinations stdout: and file:PATH write one JSON object a line, and "
-	"exec:COMMAND gives its command the body on standard input and the rest in the environment.\n"
+	"exec:COMMAND gives its command the body on standard input and the rest in "
+	"the environment.\n"
 	"\n"
 	"  id              the message's place in the outbox\n"
 	"  message_id      the same each time it is delivered: drop duplicates by it\n"
@@ -91,9 +92,9 @@ enum { N_TOPICS = sizeof(topics) / sizeof(*topics) };
 static void print_overview(void)
 {
 	wh_print_paragraphs(
-		"Wherry delivers the messages that your database transactions write. What "
-		"a transaction commits is delivered, in order per key, whatever is killed "
-		"when; "
+		"Wherry delivers the messages that your database transactions write. "
+		"What a transaction commits is delivered, in order per key, whatever is "
+		"killed when; "
 		"what it rolls back never existed.\n"
 		"\n"
 		"Begin with three commands:\n"

@@ -305,7 +305,7 @@ const wh_command wh_cmd_relay = {
 		"Examples:\n"
 		"  wherry relay sqlite:shop.db stdout: --until-empty\n"
 		"  wherry relay sqlite:shop.db file:/var/log/orders.ndjson\n"
-		"  wherry relay sqlite:shop.db 'exec:curl -fsS --data-binary @- localhost' \\\n"
+		"  wherry relay sqlite:shop.db 'exec:curl -f --data-binary @- $HOOK' \\\n"
 		"    --set exec.jobs=16 --on-dead park\n",
 	.options = options,
 	.run = run,

@@ -20,7 +20,7 @@
 	X(horizon, "horizon") X(dead_keys, "dead-keys") X(open_upto, "open-upto") X(last_open, "last-open") \
 	X(done_mark, "done-mark") X(done_delete, "done-delete") X(done_archive, "done-archive") \
 	X(fail, "fail") X(requeue, "requeue") X(try, "try") X(reap, "reap") \
-	X(purge, "purge") X(purge_archive, "purge-archive") X(archive, "archive") \
+	X(purge, "purge") X(archive, "archive") \
 	X(purge_archived, "purge-archived") \
 	X(redrive, "redrive") X(replay, "replay") X(nudge, "nudge") X(pause, "pause") \
 	X(list, "list") X(list_any, "list-any") X(show, "show") \

@@ -277,11 +277,6 @@ DELETE FROM {table} WHERE id IN (
   SELECT id FROM {table} INDEXED BY {table_done}
   WHERE status = 2 AND processed_at <= (SELECT ms FROM wherry_clock) - :age LIMIT :limit);
 
--- name: purge-archive
-DELETE FROM {table_archive} WHERE id IN (
-  SELECT id FROM {table_archive}
-  WHERE processed_at <= (SELECT ms FROM wherry_clock) - :age LIMIT :limit);
-
 -- name: purge-archived
 -- After archive: only what is in the archive, since the clock went on in between.
 DELETE FROM {table} WHERE id IN (

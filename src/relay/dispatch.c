@@ -202,15 +202,28 @@ static wherry_code submit(wherry_relay *r, const wherry_message *const *msgs, si
 	return code;
 }
 
+/* A message that cannot be submitted dies when it is its turn: nothing of its key that
+ * comes before it is in flight. */
+static bool bury(wherry_relay *r, wh_entry *e, int64_t now)
+{
+	if (!e->poison || (e->key && e->key->flying))
+		return false;
+	wh_settle_poison(r, e, now);
+	return true;
+}
+
 static void submit_ready(wherry_relay *r, int64_t now)
 {
 	while (r->window.ready.n) {
 		const wherry_message *msgs[CHUNK];
 		size_t n = 0, taken;
 
-		for (wh_entry *e = r->window.ready.head; e && n < CHUNK; e = e->next)
+		if (bury(r, r->window.ready.head, now))
+			continue;
+		for (wh_entry *e = r->window.ready.head; e && !e->poison && n < CHUNK;
+		     e = e->next)
 			msgs[n++] = &e->msg;
-		if (submit(r, msgs, n, now, &taken) != WHERRY_OK || taken < n)
+		if (!n || submit(r, msgs, n, now, &taken) != WHERRY_OK || taken < n)
 			return;
 	}
 }
@@ -233,6 +246,8 @@ static wherry_code submit_one(wherry_relay *r, int64_t now, wherry_error *err)
 	wherry_code code;
 	size_t taken;
 
+	if (bury(r, e, now) || e->poison)
+		return WHERRY_OK;
 	if (r->lease.suspects && !e->tried) {
 		code = wh_settle_flush(r, now, e, err);
 		if (code != WHERRY_OK || r->fsm.state != WH_LEADING || !e->tried)

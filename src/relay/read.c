@@ -116,14 +116,11 @@ static wherry_code take_in(reading *w, const wh_open_row *row, wherry_error *err
 	e->key = key;
 	if (key)
 		key->owned++;
-	if (poison)
-		wh_settle_poison(r, e, poison, w->now);
-	else if (row->state == WHERRY_PROCESSING && row->attempts >= r->set.attempts)
-		wh_settle_poison(r, e,
-				 "its relay ended each time it was tried, also alone",
-				 w->now);
-	else
-		wh_entry_admit(r, e);
+	if (!poison && row->state == WHERRY_PROCESSING &&
+	    row->attempts >= r->set.attempts)
+		poison = "its relay ended each time it was tried, also alone";
+	e->poison = poison;
+	wh_entry_admit(r, e);
 	return WHERRY_OK;
 }
 

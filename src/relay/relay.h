@@ -153,7 +153,7 @@ void wh_key_advance(wherry_relay *r, wh_key *key); /* the next of it may be read
 
 /* settle.c */
 void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now);
-void wh_settle_poison(wherry_relay *r, wh_entry *e, const char *why, int64_t now);
+void wh_settle_poison(wherry_relay *r, wh_entry *e, int64_t now);
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err);
 void wh_entry_gone(wherry_relay *r,

@@ -30,7 +30,8 @@ void wh_entry_gone(wherry_relay *r, wh_entry *e)
 /* Not now: its row is read again when its key is let go. */
 static void leave_alone(wherry_relay *r, wh_entry *e)
 {
-	wh_key_note(&r->keys, e->key, e->msg.id, WH_NOTED_MOST);
+	if (e->key->fsm.state != WH_KEY_PARKED) /* a redrive reads all of a parked key */
+		wh_key_note(&r->keys, e->key, e->msg.id, WH_NOTED_MOST);
 	wh_entry_gone(r, e);
 }
 
@@ -83,11 +84,14 @@ static void settle_failure(wherry_relay *r, wh_entry *e, const char *why, int64_
 	settle(r, e, now);
 }
 
-void wh_settle_poison(wherry_relay *r, wh_entry *e, const char *why, int64_t now)
+void wh_settle_poison(wherry_relay *r, wh_entry *e, int64_t now)
 {
+	wh_list_remove(&r->window.ready, e);
+	if (e->key)
+		e->key->active--;
 	e->fate = WH_FATE_DEAD;
 	e->tried = true; /* attempts stay as they are */
-	settle_failure(r, e, why, now);
+	settle_failure(r, e, e->poison, now);
 }
 
 /* Distinct messages that fail with none succeeding: then it is not the messages. */
@@ -129,10 +133,10 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 		*receipt->reason ? receipt->reason : "the destination gave no reason";
 
 	if (e->key && e->key->broken) { /* behind one that failed before it */
-		if (e->key->fsm.state == WH_KEY_HELD)
-			leave_alone(r, e);
-		else
+		if (e->key->fsm.state == WH_KEY_FREE)
 			wh_entry_admit(r, e);
+		else
+			leave_alone(r, e);
 		return;
 	}
 	if (rejected) {

@@ -34,10 +34,11 @@ typedef struct wh_entry {
 	wh_stage stage;
 	wh_fate fate;
 	int64_t delay_us;
-	const char *error; /* in the batch's memory */
-	bool tried;        /* its attempt was recorded before it was submitted */
-	bool innocent;     /* the failure was not its fault */
-	bool probe;        /* submitted to see whether the destination is back */
+	const char *error;  /* in the batch's memory */
+	const char *poison; /* static: why it cannot be submitted and must die; or NULL */
+	bool tried;         /* its attempt was recorded before it was submitted */
+	bool innocent;      /* the failure was not its fault */
+	bool probe;         /* submitted to see whether the destination is back */
 } wh_entry;
 
 typedef struct wh_list {
