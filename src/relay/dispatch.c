@@ -116,6 +116,27 @@ void wh_up(wherry_relay *r)
 	r->losses = 0;
 }
 
+/* It flew, and there will be no receipt. */
+static void take_down(wherry_relay *r, wh_entry *e)
+{
+	wh_key *key = e->key;
+
+	wh_list_remove(&r->window.flying, e);
+	if (!key) {
+		make_ready(r, e);
+		return;
+	}
+	key->flying--;
+	key->active--;
+	key->owned++; /* the key must outlive what follows */
+	if (!wh_settle_behind(r, e))
+		make_ready(r, e);
+	key->owned--;
+	if (!key->flying)
+		key->broken = false;
+	wh_keys_drop(&r->keys, key);
+}
+
 /*
  * The connection is gone, and with it the receipts of what was in flight: all that goes
  * back, in order.  Twice with the same messages in flight, and one of them may be what
@@ -128,16 +149,11 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 	while (r->window.flying.tail) {
 		wh_entry *e = r->window.flying.tail;
 
-		wh_list_remove(&r->window.flying, e);
 		if (e->msg.id < low)
 			low = e->msg.id;
 		if (e->msg.id > high)
 			high = e->msg.id;
-		if (e->key) {
-			e->key->flying--;
-			e->key->active--;
-		}
-		make_ready(r, e);
+		take_down(r, e);
 	}
 	if (flew && low == r->lost_low_id) {
 		r->losses++;
@@ -228,12 +244,22 @@ static void submit_ready(wherry_relay *r, int64_t now)
 	}
 }
 
+/* Nothing of its key that is ready comes before it. */
+static bool first_of_key(const wherry_relay *r, const wh_entry *e)
+{
+	const wh_entry *before = r->window.ready.head;
+
+	while (e->key && before != e && before->key != e->key)
+		before = before->next;
+	return !e->key || before == e;
+}
+
 /* The next one after the last that probed, so that bad messages at the front do not keep
- * a destination down that takes others. */
+ * a destination down that takes others; only the first of a key, for its order. */
 static wh_entry *choose_probe(const wherry_relay *r)
 {
 	for (wh_entry *e = r->window.ready.head; e; e = e->next)
-		if (e->msg.id > r->probed_id)
+		if (e->msg.id > r->probed_id && first_of_key(r, e))
 			return e;
 	return r->window.ready.head;
 }

@@ -156,6 +156,8 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now);
 void wh_settle_poison(wherry_relay *r, wh_entry *e, int64_t now);
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err);
+/* Undelivered behind one of its key that failed before it: take it back, uncounted. */
+bool wh_settle_behind(wherry_relay *r, wh_entry *e);
 void wh_entry_gone(wherry_relay *r,
 		   wh_entry *e); /* forget it, and its key if that was all */
 void wh_down(wherry_relay *r, int64_t now, const char *why);

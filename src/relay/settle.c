@@ -124,6 +124,17 @@ static void throttle(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 		r->throttled_until_us = wh_later(now, wait);
 }
 
+bool wh_settle_behind(wherry_relay *r, wh_entry *e)
+{
+	if (!e->key || !e->key->broken)
+		return false;
+	if (e->key->fsm.state == WH_KEY_FREE)
+		wh_entry_admit(r, e);
+	else
+		leave_alone(r, e);
+	return true;
+}
+
 /* Not delivered. */
 static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *receipt,
 			   int64_t now)
@@ -132,13 +143,8 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 	const char *why =
 		*receipt->reason ? receipt->reason : "the destination gave no reason";
 
-	if (e->key && e->key->broken) { /* behind one that failed before it */
-		if (e->key->fsm.state == WH_KEY_FREE)
-			wh_entry_admit(r, e);
-		else
-			leave_alone(r, e);
+	if (wh_settle_behind(r, e))
 		return;
-	}
 	if (rejected) {
 		wh_up(r); /* it answered about this one message */
 		e->fate = WH_FATE_DEAD;
