@@ -73,7 +73,7 @@ typedef struct wherry_row {
 	int64_t next_retry_at_us; /* likewise */
 	int64_t processed_at_us;  /* likewise */
 	const char *last_error;   /* NULL if none */
-	int64_t held_by; /* show only: the lowest id it waits behind, 0 if none */
+	int64_t held_by; /* show only: the lowest open id of its key before it, 0 if none */
 } wherry_row;
 
 /* An outbox at a glance. */

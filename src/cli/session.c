@@ -1,6 +1,8 @@
 #include "cli/cli.h"
 
 #include "base/url.h"
+#include "config/settings.h"
+#include "outbox/outbox.h"
 
 wh_exit wh_session_open(wh_session *s, const wh_args *args)
 {
@@ -13,8 +15,10 @@ wh_exit wh_session_open(wh_session *s, const wh_args *args)
 	code = wherry_db_open(url, args->config, &s->db, &err);
 	if (code == WHERRY_OK)
 		code = wherry_outbox_open(s->db, s->table, &s->box, &err);
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK) {
+		wh_outbox_set_body_max(s->box, wh_config_int(args->config, WH_OUTBOX_BODY_MAX));
 		return WH_EXIT_DONE;
+	}
 	wh_session_close(s);
 	/* A scheme or a name that cannot be is the command line's fault. */
 	if (code == WHERRY_INVALID)

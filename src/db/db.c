@@ -85,18 +85,22 @@ void wherry_db_close(wherry_db *db)
 	db->driver->close(db);
 }
 
+wherry_code wh_db_begin(wherry_db *db, wherry_error *err)
+{
+	wherry_code code = db->driver->begin(db, err);
+
+	if (code == WHERRY_OK)
+		db->depth++;
+	return code;
+}
+
 wherry_code wherry_db_begin(wherry_db *db, wherry_error *err)
 {
-	wherry_code code;
-
 	if (!db)
 		return wh_fail(err, WHERRY_INVALID, "no connection");
 	if (db->depth)
 		return wh_fail(err, WHERRY_INVALID, "a transaction is open already");
-	code = db->driver->begin(db, err);
-	if (code == WHERRY_OK)
-		db->depth = 1;
-	return code;
+	return wh_db_begin(db, err);
 }
 
 wherry_code wherry_db_commit(wherry_db *db, wherry_error *err)
@@ -108,7 +112,7 @@ wherry_code wherry_db_commit(wherry_db *db, wherry_error *err)
 	code = db->driver->commit(db, err);
 	if (code != WHERRY_OK)
 		db->driver->rollback(db);
-	db->depth = 0;
+	db->depth--;
 	return code;
 }
 
@@ -117,7 +121,7 @@ void wherry_db_rollback(wherry_db *db)
 	if (!db || !db->depth)
 		return;
 	db->driver->rollback(db);
-	db->depth = 0;
+	db->depth--;
 }
 
 bool wherry_db_in_transaction(wherry_db *db)
@@ -133,11 +137,8 @@ void wherry_db_interrupt(wherry_db *db)
 
 wherry_code wh_db_transact(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error *err)
 {
-	wherry_code code;
+	wherry_code code = wh_db_begin(db, err);
 
-	if (db->depth)
-		return fn(ctx, err);
-	code = wherry_db_begin(db, err);
 	if (code != WHERRY_OK)
 		return code;
 	code = fn(ctx, err);

@@ -60,7 +60,7 @@ typedef struct wh_db_driver {
 			    wherry_db **out, wherry_error *err);
 	void (*close)(wherry_db *db);
 
-	/* Begin to write; a savepoint on a borrowed handle with a transaction open. */
+	/* Begin to write; a savepoint where a transaction is open, anyone's. */
 	wherry_code (*begin)(wherry_db *db, wherry_error *err);
 	wherry_code (*commit)(wherry_db *db, wherry_error *err);
 	void (*rollback)(wherry_db *db);
@@ -98,7 +98,7 @@ struct wherry_db {
 	const wh_db_driver *driver;
 	const wh_env *env;
 	bool shared; /* borrowed, or in memory: producers use this very handle */
-	int depth;   /* of begin; 0 or 1 */
+	int depth;   /* of begin: how many of ours are open, one inside the other */
 };
 
 extern const wh_db_driver wh_db_sqlite;
@@ -125,7 +125,10 @@ wherry_code wh_db_watch(wherry_db *db, wherry_error *err);
 int wh_db_fd(wherry_db *db);
 bool wh_db_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us);
 
-/* Run fn inside a transaction, or inside the one that is open on the connection. */
+/* wherry_db_begin(), but a savepoint inside what is open already. */
+wherry_code wh_db_begin(wherry_db *db, wherry_error *err);
+
+/* Run fn, all or nothing: in a transaction, or in a savepoint of the one that is open. */
 typedef wherry_code (*wh_work_fn)(void *ctx, wherry_error *err);
 wherry_code wh_db_transact(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error *err);
 

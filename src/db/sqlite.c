@@ -12,12 +12,21 @@
 
 #include <wherry/sqlite.h>
 
+#include "base/arena.h"
+
 typedef struct sqlite_stmt {
 	const wh_stmt *stmt; /* whose; compared by address */
 	sqlite3_stmt *handle;
 	int slot[WH_STMT_PARAMS]; /* number of the i-th parameter given; 0: not used */
 	const char *name[WH_STMT_PARAMS];
 } sqlite_stmt;
+
+/* A row while it is visited. */
+typedef struct sqlite_row {
+	sqlite3_stmt *stmt;
+	wh_arena blobs; /* copies, valid for the visit */
+	bool failed;    /* out of memory for one of them */
+} sqlite_row;
 
 /* clang-format off */
 static const struct {
@@ -37,7 +46,11 @@ static const struct {
 wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error *err)
 {
 	const char *text = s->handle ? sqlite3_errmsg(s->handle) : sqlite3_errstr(rc);
+	int extended = s->handle ? sqlite3_extended_errcode(s->handle) : rc;
 	wherry_code code = WHERRY_INVALID;
+
+	if ((extended & 0xff) == rc)
+		rc = extended; /* a borrowed handle may tell the primary code only */
 
 	for (size_t i = 0; i < sizeof(code_of) / sizeof(*code_of); i++)
 		if (code_of[i].native == (rc & 0xff))
@@ -52,7 +65,10 @@ wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error
 		 strncmp(text, "no such index", 13) == 0 ||
 		 strncmp(text, "no such column", 14) == 0)
 		code = WHERRY_NOTFOUND;
-	if (code == WHERRY_BUSY)
+	if (code == WHERRY_CONFLICT)
+		text = "the transaction began by reading, and another has written since: roll "
+		       "it back and begin again, with BEGIN IMMEDIATE";
+	else if (code == WHERRY_BUSY)
 		text = "another connection is writing, or holds the file locked";
 	else if (code == WHERRY_READONLY)
 		text = "the file cannot be written: check its owner and mode, and its folder's";
@@ -223,15 +239,27 @@ static wherry_code sqlite_begin(wherry_db *db, wherry_error *err)
 {
 	sqlite_db *s = (sqlite_db *)db;
 
-	s->savepoint = !sqlite3_get_autocommit(s->handle);
-	return exec(s, s->savepoint ? "SAVEPOINT wherry" : "BEGIN IMMEDIATE", "", err);
+	bool inside = !sqlite3_get_autocommit(s->handle);
+	wherry_code code;
+
+	if (sqlite3_db_readonly(s->handle, "main") == 1) /* BEGIN would not say so */
+		return wh_sqlite_fail(s, SQLITE_READONLY, "", err);
+	code = exec(s, inside ? "SAVEPOINT wherry" : "BEGIN IMMEDIATE", "", err);
+	if (code == WHERRY_OK)
+		s->savepoints = inside ? s->savepoints + 1 : 0;
+	return code;
 }
 
 static wherry_code sqlite_commit(wherry_db *db, wherry_error *err)
 {
 	sqlite_db *s = (sqlite_db *)db;
 
-	return exec(s, s->savepoint ? "RELEASE wherry" : "COMMIT", "", err);
+	wherry_code code;
+
+	code = exec(s, s->savepoints ? "RELEASE wherry" : "COMMIT", "", err);
+	if (code == WHERRY_OK && s->savepoints)
+		s->savepoints--;
+	return code;
 }
 
 /* Some errors (disk full, out of memory) have rolled back already: then there is nothing
@@ -240,12 +268,13 @@ static void sqlite_rollback(wherry_db *db)
 {
 	sqlite_db *s = (sqlite_db *)db;
 
-	if (sqlite3_get_autocommit(s->handle))
-		return;
-	(void)sqlite3_exec(s->handle,
-			   s->savepoint ? "ROLLBACK TO wherry; RELEASE wherry"
-					: "ROLLBACK",
-			   NULL, NULL, NULL);
+	if (!sqlite3_get_autocommit(s->handle))
+		(void)sqlite3_exec(s->handle,
+				   s->savepoints ? "ROLLBACK TO wherry; RELEASE wherry"
+						 : "ROLLBACK",
+				   NULL, NULL, NULL);
+	if (s->savepoints)
+		s->savepoints--;
 }
 
 static bool sqlite_in_transaction(wherry_db *db)
@@ -324,26 +353,34 @@ static wherry_code sqlite_run(wherry_db *db, const wh_stmt *stmt, const wh_param
 	int64_t before = sqlite3_total_changes64(s->handle), changed;
 	wherry_code code;
 	sqlite_stmt *c = NULL;
-	wh_row row = {.driver = &wh_db_sqlite};
+	sqlite_row seen = {.blobs = WH_ARENA_INIT};
+	wh_row row = {.driver = &wh_db_sqlite, .handle = &seen};
 	int rc;
 
 	code = prepare(s, stmt, &c, err);
 	if (code != WHERRY_OK)
 		return code;
-	row.handle = c->handle;
+	seen.stmt = c->handle;
 	rc = bind(c, params, n_params);
 	while (rc == SQLITE_OK && code == WHERRY_OK) {
-		rc = sqlite3_step(row.handle);
+		rc = sqlite3_step(seen.stmt);
 		if (rc != SQLITE_ROW)
 			break;
 		rc = SQLITE_OK;
+		wh_arena_reset(&seen.blobs);
 		if (visit)
 			code = visit(ctx, &row, err);
+		if (seen.failed)
+			code = wh_oom(err);
 	}
 	if (code == WHERRY_OK && rc != SQLITE_DONE)
 		code = wh_sqlite_fail(s, rc, "", err);
-	(void)sqlite3_reset(row.handle);
+	(void)sqlite3_reset(seen.stmt);
+	wh_arena_clear(&seen.blobs);
+	/* The total tells that it changed rows; it counts those of triggers as well. */
 	changed = sqlite3_total_changes64(s->handle) - before;
+	if (changed)
+		changed = sqlite3_changes64(s->handle);
 	if (out_changed && code == WHERRY_OK)
 		*out_changed = changed;
 	return code;
@@ -356,21 +393,29 @@ static wherry_code sqlite_script(wherry_db *db, const char *sql, wherry_error *e
 
 static int64_t sqlite_row_int(const wh_row *row, int column)
 {
-	return sqlite3_column_int64(row->handle, column);
+	return sqlite3_column_int64(((sqlite_row *)row->handle)->stmt, column);
 }
 
-/* column_text, also for blobs: it leaves their bytes alone and puts a NUL behind. */
+/* Blobs are copied, to put a NUL behind them: column_text would do so as well, but takes
+ * them for UTF-16 where the database's text is. */
 static wh_view sqlite_row_bytes(const wh_row *row, int column)
 {
+	sqlite_row *seen = row->handle;
+	int type = sqlite3_column_type(seen->stmt, column);
 	wh_view view = {NULL, 0};
 
-	if (sqlite3_column_type(row->handle, column) == SQLITE_NULL)
+	if (type == SQLITE_NULL)
 		return view;
-	view.ptr = (const char *)sqlite3_column_text(row->handle, column);
-	view.len = (size_t)sqlite3_column_bytes(row->handle, column);
-	if (!view.ptr)
-		view.ptr = "";
-	return view;
+	if (type == SQLITE_BLOB) {
+		view.ptr = sqlite3_column_blob(seen->stmt, column);
+		view.len = (size_t)sqlite3_column_bytes(seen->stmt, column);
+		view.ptr = wh_arena_copy(&seen->blobs, view.ptr, view.len);
+		seen->failed |= !view.ptr;
+	} else {
+		view.ptr = (const char *)sqlite3_column_text(seen->stmt, column);
+		view.len = (size_t)sqlite3_column_bytes(seen->stmt, column);
+	}
+	return view.ptr ? view : (wh_view){"", 0};
 }
 
 static void sqlite_forget(wherry_db *db, const wh_sql *sql)

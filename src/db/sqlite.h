@@ -27,7 +27,7 @@ typedef struct sqlite_db {
 	struct sqlite_stmt *stmts; /* cached, prepared */
 	size_t n_stmts;
 	bool borrowed;
-	bool savepoint; /* what begin began is a savepoint */
+	int savepoints; /* of those that begin began; the outermost may be a transaction */
 	int64_t busy_timeout_us;
 	int64_t busy_since_us; /* when the wait that goes on began */
 	sqlite_watch watch;

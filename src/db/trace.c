@@ -45,7 +45,7 @@ static wherry_code trace_begin(wherry_db *db, wherry_error *err)
 
 	if (code != WHERRY_OK)
 		return code;
-	code = after(t, "begin", "", wherry_db_begin(t->inner, err), err);
+	code = after(t, "begin", "", wh_db_begin(t->inner, err), err);
 	if (code != WHERRY_OK)
 		wherry_db_rollback(t->inner);
 	return code;

@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -46,7 +47,7 @@ static wherry_code check_message(const wherry_outbox *box, const wherry_message 
 		return wh_fail(err, WHERRY_INVALID, "a message needs a topic");
 	if (!msg->body && msg->body_len)
 		return wh_fail(err, WHERRY_INVALID, "a message needs a body");
-	if ((int64_t)msg->body_len > box->body_max)
+	if (msg->body_len > (uint64_t)box->body_max)
 		return wh_fail(err, WHERRY_TOOBIG,
 			       "the body is %zu bytes, the limit is %" PRId64
 			       " (setting outbox.body_max)",
@@ -118,7 +119,7 @@ typedef struct work {
 	wherry_outbox *box;
 	const wherry_message *msgs;
 	size_t n;
-	int64_t *ids; /* may be NULL */
+	int64_t *ids; /* n, written as it goes */
 } work;
 
 static wherry_code insert_all(void *ctx, wherry_error *err)
@@ -131,16 +132,14 @@ static wherry_code insert_all(void *ctx, wherry_error *err)
 
 		if (code != WHERRY_OK)
 			return w->n > 1 ? wh_prefix(err, code, "message %zu", i) : code;
-		if (w->ids)
-			w->ids[i] = id;
+		w->ids[i] = id;
 	}
 	return WHERRY_OK;
 }
 
 /*
  * One INSERT needs no savepoint: SQLite undoes a failed statement by itself.  Several do,
- * so that it is all or none.  wherry_db_begin() opens one inside the application's
- * transaction; inside our own the caller rolls back.
+ * so that it is all or none inside the caller's transaction, whoever began it.
  */
 static wherry_code run(work *w, unsigned flags, wherry_error *err)
 {
@@ -183,10 +182,20 @@ wherry_code wherry_outbox_enqueue_many(wherry_outbox *box, const wherry_message 
 				       size_t n, unsigned flags, int64_t *out_ids,
 				       wherry_error *err)
 {
-	work w = {box, msgs, n, out_ids};
+	work w = {box, msgs, n, NULL};
+	wherry_code code;
 
 	if (!box || (!msgs && n))
 		return wh_fail(err, WHERRY_INVALID,
 			       "no outbox, or no messages to enqueue");
-	return n ? run(&w, flags, err) : WHERRY_OK;
+	if (!n)
+		return WHERRY_OK;
+	w.ids = calloc(n, sizeof(*w.ids));
+	if (!w.ids)
+		return wh_oom(err);
+	code = run(&w, flags, err);
+	if (code == WHERRY_OK && out_ids)
+		memcpy(out_ids, w.ids, n * sizeof(*out_ids));
+	free(w.ids);
+	return code;
 }

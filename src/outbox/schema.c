@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <wherry/version.h>
 
+#include "base/text.h"
 #include "outbox/outbox.h"
 
 typedef struct version {
@@ -75,6 +77,8 @@ typedef struct columns {
 	bool any;
 } columns;
 
+enum { STATUS = 4 }; /* the last one, which an archive does not have */
+
 static const char *const required[] = {"id",      "message_id", "topic",
 				       "payload", "status",     NULL};
 
@@ -90,25 +94,46 @@ static wherry_code take_column(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* A table of that name that is something else must not be touched. */
-static wherry_code check_foreign(wherry_outbox *box, const char *table, wherry_error *err)
+static wherry_code read_columns(wherry_outbox *box, const char *table, columns *out,
+				wherry_error *err)
 {
 	wh_param name = WH_TEXT_PARAM("name", wh_view_of(table));
-	columns found = {0};
+
+	*out = (columns){0};
+	return wh_db_run(box->db, box->stmt.columns, &name, 1, take_column, out, NULL,
+			 err);
+}
+
+/* A table of that name that is something else must not be touched; nor one that has the
+ * name of the archive, such as an outbox "a_archive" when "a" is to be made. */
+static wherry_code check_foreign(wherry_outbox *box, const char *table, wherry_error *err)
+{
+	char archive[WH_IDENT_MAX + sizeof("_archive")];
+	columns found;
 	wherry_code code;
 
-	code = wh_db_run(box->db, box->stmt.columns, &name, 1, take_column, &found, NULL,
-			 err);
-	if (code != WHERRY_OK || !found.any)
+	if (strncasecmp(table, "wherry_", 7) == 0)
+		return wh_fail(err, WHERRY_INVALID,
+			       "'%s': names that begin with wherry_ are Wherry's own",
+			       table);
+	code = read_columns(box, table, &found, err);
+	if (code != WHERRY_OK)
 		return code;
-	for (int i = 0; required[i]; i++)
+	for (int i = 0; found.any && required[i]; i++)
 		if (!(found.has >> i & 1))
 			return wh_fail(
 				err, WHERRY_INVALID,
 				"there is a table '%s' that is no outbox: it has no column "
 				"'%s'; choose another name with --table",
 				table, required[i]);
-	return WHERRY_OK;
+	(void)snprintf(archive, sizeof(archive), "%s_archive", table);
+	code = read_columns(box, archive, &found, err);
+	if (code == WHERRY_OK && found.any && found.has != (1u << STATUS) - 1)
+		return wh_fail(err, WHERRY_INVALID,
+			       "there is a table '%s' that is no archive of outbox '%s'; "
+			       "choose another name with --table",
+			       archive, table);
+	return code;
 }
 
 typedef struct migration {
@@ -122,12 +147,16 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 {
 	migration *m = ctx;
 	wherry_code code;
+	columns found;
 	version v;
 
 	code = read_version(m->box, m->table, &v, err);
+	if (code == WHERRY_OK)
+		code = read_columns(m->box, m->table, &found, err);
 	if (code != WHERRY_OK)
 		return code;
-	if (!v.found) {
+	if (!v.found || !found.any) {
+		v.version = 0; /* also when only the table is gone */
 		code = check_foreign(m->box, m->table, err);
 		if (code != WHERRY_OK)
 			return code;

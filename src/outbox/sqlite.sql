@@ -297,28 +297,32 @@ WHERE status = 2 AND processed_at <= (SELECT ms FROM wherry_clock) - :age LIMIT 
 -- name: redrive
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL,
   claim_token = NULL
-WHERE id IN (
+WHERE id IN (SELECT id FROM {table} NOT INDEXED WHERE id IN (
   SELECT id FROM {table} INDEXED BY {table_dead} WHERE status = 4 AND (:states & 16)
   UNION ALL
   SELECT id FROM {table} INDEXED BY {table_open}
   WHERE status = 3 AND status IN (0, 1, 3) AND (:states & 8))
-  AND (:ident IS NULL OR message_id = :ident OR id = :number)
+  AND (:ident IS NULL OR message_id = :ident
+       OR (id = :number AND NOT EXISTS (SELECT 1 FROM {table} WHERE message_id = :ident)))
   AND (:topic IS NULL OR topic = :topic)
   AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
   AND (:since = 0 OR created_at >= (SELECT ms FROM wherry_clock) - :since)
-  AND id > :after;
+  AND id > :after
+  ORDER BY id LIMIT :limit);
 
 -- name: replay
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, processed_at = NULL,
   generation = generation + 1
-WHERE id IN (
+WHERE id IN (SELECT id FROM {table} NOT INDEXED WHERE id IN (
   SELECT id FROM {table} INDEXED BY {table_done}
   WHERE status = 2 AND processed_at >= CASE WHEN :since = 0 THEN -9e18
         ELSE (SELECT ms FROM wherry_clock) - :since END)
-  AND (:ident IS NULL OR message_id = :ident OR id = :number)
+  AND (:ident IS NULL OR message_id = :ident
+       OR (id = :number AND NOT EXISTS (SELECT 1 FROM {table} WHERE message_id = :ident)))
   AND (:topic IS NULL OR topic = :topic)
   AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
-  AND id > :after;
+  AND id > :after
+  ORDER BY id LIMIT :limit);
 
 -- name: nudge
 UPDATE wherry_outbox SET nudge = nudge + 1 WHERE name = :name;
@@ -347,7 +351,8 @@ WHERE id IN (
   UNION ALL
   SELECT id FROM {table} INDEXED BY {table_dead}
   WHERE status = 4 AND (:states & 16) AND id > :after)
-  AND (:ident IS NULL OR message_id = :ident OR id = :number)
+  AND (:ident IS NULL OR message_id = :ident
+       OR (id = :number AND NOT EXISTS (SELECT 1 FROM {table} WHERE message_id = :ident)))
   AND (:topic IS NULL OR topic = :topic)
   AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
   AND (:since = 0 OR created_at >= (SELECT ms FROM wherry_clock) - :since)
@@ -359,7 +364,8 @@ SELECT id, status, attempts, generation, created_at, claimed_at, next_retry_at, 
        payload, last_error, 0
 FROM {table} NOT INDEXED
 WHERE id > :after AND (:states >> status & 1)
-  AND (:ident IS NULL OR message_id = :ident OR id = :number)
+  AND (:ident IS NULL OR message_id = :ident
+       OR (id = :number AND NOT EXISTS (SELECT 1 FROM {table} WHERE message_id = :ident)))
   AND (:topic IS NULL OR topic = :topic)
   AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
   AND (:since = 0 OR created_at >= (SELECT ms FROM wherry_clock) - :since)

@@ -124,14 +124,24 @@ static void throttle(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 		r->throttled_until_us = wh_later(now, wait);
 }
 
+/* Not its fault: ready again in its place, and so is what flew behind it. */
+static void take_back(wherry_relay *r, wh_entry *e)
+{
+	if (e->key)
+		e->key->broken = e->key->flying > 0;
+	wh_entry_admit(r, e);
+}
+
 bool wh_settle_behind(wherry_relay *r, wh_entry *e)
 {
+	int state = e->key ? e->key->fsm.state : WH_KEY_FREE;
+
 	if (!e->key || !e->key->broken)
 		return false;
-	if (e->key->fsm.state == WH_KEY_FREE)
-		wh_entry_admit(r, e);
-	else
+	if (state == WH_KEY_HELD || state == WH_KEY_PARKED)
 		leave_alone(r, e);
+	else
+		wh_entry_admit(r, e);
 	return true;
 }
 
@@ -153,9 +163,7 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 	}
 	if (receipt->verdict == WHERRY_THROTTLED) {
 		throttle(r, receipt, now);
-		if (e->key)
-			e->key->broken = e->key->flying > 0;
-		wh_entry_admit(r, e);
+		take_back(r, e);
 		return;
 	}
 	if (!r->down)
@@ -163,7 +171,7 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 	else if (e->probe)
 		wh_down(r, now, why);
 	if (r->down)
-		wh_entry_admit(r, e);
+		take_back(r, e);
 	else
 		settle_retry(r, e, why, now);
 }
