@@ -67,8 +67,8 @@ static void put_why(wh_buf *why, const show *s, const wherry_row *row)
 	case WHERRY_PROCESSING:
 		wh_buf_printf(
 			why,
-			"a relay claimed it %s ago; if that one is gone, it is taken "
-			"back after relay.claim_timeout",
+			"a relay tries it alone since %s ago; if that one is gone, the "
+			"next relay takes it up",
 			wh_span_text(s->now_us - row->claimed_at_us, span));
 		break;
 	case WHERRY_DONE:

@@ -68,12 +68,13 @@ static const entry table[] = {
 	[WH_RELAY_ACK_DELAY] = {"relay.ack_delay", DURATION, "3ms", "0", "1s",
 		"How long acknowledgements may wait to be written together."},
 	[WH_RELAY_POLL] = {"relay.poll", DURATION, "10s", "10ms", "1h",
-		"How often to look without being woken, at the latest; also the renewal of the "
-		"lease, which is at least every third of it."},
+		"How often to look without being woken, and to renew the lease; a third of "
+		"relay.lease if that is shorter."},
 	[WH_RELAY_SWEEP] = {"relay.sweep", DURATION, "30s", "100ms", "1h",
 		"How often open messages are read from the beginning."},
 	[WH_RELAY_CLAIM_TIMEOUT] = {"relay.claim_timeout", DURATION, "60s", "1s", "24h",
-		"A claim older than this is taken back."},
+		"How old a claim may get until wherry_outbox_reap takes it back in programs that "
+		"claim by themselves; a relay takes up what its predecessor left at once."},
 	[WH_RELAY_DELIVERY_TIMEOUT] = {"relay.delivery_timeout", DURATION, "0", "0", "24h",
 		"How long a delivery may take; 0: half of relay.claim_timeout."},
 	[WH_RELAY_STOP_TIMEOUT] = {"relay.stop_timeout", DURATION, "10s", "0", "1h",

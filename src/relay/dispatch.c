@@ -58,24 +58,47 @@ static void wait_behind(wh_key *key, wh_entry *e)
 		key->head = e;
 }
 
+/* One, or for an ordered publisher all, once what will come back is back. */
 void wh_key_advance(wherry_relay *r, wh_key *key)
 {
-	wh_entry *e = key->head;
+	while (key->head && (!key->active || (!one_per_key(r) && !key->broken))) {
+		wh_entry *e = key->head;
 
-	if (!e || key->active)
+		key->head = e->next;
+		if (key->head)
+			key->head->prev = NULL;
+		else
+			key->tail = NULL;
+		e->next = e->prev = NULL;
+		make_ready(r, e);
+	}
+}
+
+void wh_key_break(wherry_relay *r, wh_key *key)
+{
+	key->broken = key->flying > 0;
+	for (wh_entry *e = r->window.ready.head, *next; key->broken && e; e = next) {
+		next = e->next;
+		if (e->key != key)
+			continue;
+		wh_list_remove(&r->window.ready, e);
+		key->active--;
+		wait_behind(key, e);
+	}
+}
+
+void wh_key_landed(wherry_relay *r, wh_key *key)
+{
+	if (key->flying)
 		return;
-	key->head = e->next;
-	if (key->head)
-		key->head->prev = NULL;
-	else
-		key->tail = NULL;
-	e->next = e->prev = NULL;
-	make_ready(r, e);
+	key->broken = false;
+	if (key->fsm.state == WH_KEY_HELD)
+		wh_key_set_due(&r->keys, key, key->due_us);
 }
 
 void wh_entry_admit(wherry_relay *r, wh_entry *e)
 {
-	if (!e->key || !one_per_key(r)) {
+	if (!e->key || (!one_per_key(r) && !e->key->broken)) {
 		make_ready(r, e);
 		return;
 	}
@@ -113,14 +136,23 @@ void wh_up(wherry_relay *r)
 	r->down = false;
 	r->probes = 0;
 	r->n_failing = 0;
-	r->losses = 0;
+	r->answered++;
 }
 
-/* It flew, and there will be no receipt. */
+static bool is_suspect(const wh_entry *e)
+{
+	return e->losses >= 2;
+}
+
+/* It flew, and there will be no receipt.  A loss is held against it only if something was
+ * answered since the last: else the destination is down, and it is nobody's fault. */
 static void take_down(wherry_relay *r, wh_entry *e)
 {
 	wh_key *key = e->key;
 
+	if (!e->losses || r->answered > e->lost_at)
+		e->losses++;
+	e->lost_at = r->answered;
 	wh_list_remove(&r->window.flying, e);
 	if (!key) {
 		make_ready(r, e);
@@ -132,45 +164,32 @@ static void take_down(wherry_relay *r, wh_entry *e)
 	if (!wh_settle_behind(r, e))
 		make_ready(r, e);
 	key->owned--;
-	if (!key->flying)
-		key->broken = false;
+	wh_key_landed(r, key);
+	wh_key_advance(r, key);
 	wh_keys_drop(&r->keys, key);
 }
 
 /*
  * The connection is gone, and with it the receipts of what was in flight: all that goes
- * back, in order.  Twice with the same messages in flight, and one of them may be what
- * ends it: they are tried one at a time.
+ * back, in order.  What flew each of two times may be what ends it, and is a suspect:
+ * tried alone, its attempt on record.
  */
 void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 {
-	int64_t flew = (int64_t)r->window.flying.n, low = INT64_MAX, high = 0;
+	size_t flew = r->window.flying.n, suspects = 0;
 
 	while (r->window.flying.tail) {
 		wh_entry *e = r->window.flying.tail;
 
-		if (e->msg.id < low)
-			low = e->msg.id;
-		if (e->msg.id > high)
-			high = e->msg.id;
+		suspects += e->losses == 1 && r->answered > e->lost_at;
 		take_down(r, e);
 	}
-	if (flew && low == r->lost_low_id) {
-		r->losses++;
-	} else if (flew) {
-		r->lost_low_id = low;
-		r->losses = 1;
-	}
-	if (flew > 1 && r->losses >= 2 && r->lease.suspects < flew) {
-		r->lease.suspects = flew;
-		if (high > r->unproven_id)
-			r->unproven_id = high;
-		wh_relay_say(r, WH_LOG_WARN,
-			     "event=suspects n=%" PRId64
-			     " (the connection was lost twice with the "
-			     "same messages in flight)",
-			     flew);
-	}
+	if (suspects)
+		wh_relay_say(
+			r, WH_LOG_WARN,
+			"event=suspects n=%zu in_flight=%zu (the connection was lost "
+			"twice with them in flight: they are tried one at a time)",
+			suspects, flew);
 	if (r->to) {
 		wherry_publisher_close(r->pub);
 		r->pub = NULL;
@@ -236,8 +255,8 @@ static void submit_ready(wherry_relay *r, int64_t now)
 
 		if (bury(r, r->window.ready.head, now))
 			continue;
-		for (wh_entry *e = r->window.ready.head; e && !e->poison && n < CHUNK;
-		     e = e->next)
+		for (wh_entry *e = r->window.ready.head;
+		     e && !e->poison && !is_suspect(e) && n < CHUNK; e = e->next)
 			msgs[n++] = &e->msg;
 		if (!n || submit(r, msgs, n, now, &taken) != WHERRY_OK || taken < n)
 			return;
@@ -264,6 +283,17 @@ static wh_entry *choose_probe(const wherry_relay *r)
 	return r->window.ready.head;
 }
 
+/* The connection was lost while it was tried alone, and works for others: that attempt
+ * was its own, and it has another, or has had them all. */
+static void charge(wherry_relay *r, wh_entry *e)
+{
+	if (!is_suspect(e) || !e->tried || r->answered == e->lost_at)
+		return;
+	e->tried = false;
+	if (++e->msg.attempts >= r->set.attempts)
+		e->poison = "the connection ended each time it was tried, also alone";
+}
+
 /* One message alone: a probe, or a suspect whose attempt is written first. */
 static wherry_code submit_one(wherry_relay *r, int64_t now, wherry_error *err)
 {
@@ -272,9 +302,10 @@ static wherry_code submit_one(wherry_relay *r, int64_t now, wherry_error *err)
 	wherry_code code;
 	size_t taken;
 
+	charge(r, e);
 	if (bury(r, e, now) || e->poison)
 		return WHERRY_OK;
-	if (r->lease.suspects && !e->tried) {
+	if ((r->lease.suspects || is_suspect(e)) && !e->tried) {
 		code = wh_settle_flush(r, now, e, err);
 		if (code != WHERRY_OK || r->fsm.state != WH_LEADING || !e->tried)
 			return code;
@@ -294,6 +325,14 @@ static void end_suspicion(wherry_relay *r)
 		r->lease.suspects = 0;
 }
 
+bool wh_dispatch_alone(const wherry_relay *r)
+{
+	const wh_entry *ready = r->window.ready.head, *flying = r->window.flying.head;
+
+	return r->down || r->lease.suspects || (ready && is_suspect(ready)) ||
+	       (flying && is_suspect(flying));
+}
+
 wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	if (r->stats.paused || now >= r->held_until_us || now < r->throttled_until_us ||
@@ -304,7 +343,7 @@ wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (!reopen(r, now))
 		return WHERRY_OK;
 	end_suspicion(r);
-	if (r->down || r->lease.suspects)
+	if (wh_dispatch_alone(r))
 		return r->window.flying.n ? WHERRY_OK : submit_one(r, now, err);
 	submit_ready(r, now);
 	return WHERRY_OK;

@@ -7,6 +7,8 @@
 
 #include "relay/relay.h"
 
+enum { LOOK_US = 100000 };
+
 /* One read in progress. */
 typedef struct reading {
 	wherry_relay *r;
@@ -55,27 +57,42 @@ static const char *poison_of(const wh_open_row *row)
 	return NULL;
 }
 
-/* A row that an earlier message of its key holds back is only noted. */
-static bool held_back(reading *w, const wh_open_row *row)
-{
-	wherry_relay *r = w->r;
-	wh_key *key = r->set.ordered && r->key_text.len
-			      ? wh_keys_find(&r->keys,
-					     (wh_view){r->key_text.ptr, r->key_text.len})
-			      : NULL;
-
-	if (!key || key->fsm.state == WH_KEY_FREE)
-		return false;
-	if (key->fsm.state != WH_KEY_PARKED)
-		wh_key_note(&r->keys, key, row->id, WH_NOTED_MOST);
-	return true;
-}
-
 /* Text under which an unordered message waits for its retry: no ordering key begins so. */
 static void lone_key_text(wherry_relay *r, int64_t id)
 {
 	wh_buf_reset(&r->key_text);
 	wh_buf_printf(&r->key_text, "#%" PRId64, id);
+}
+
+/* The first of a held key need not wait any more: an operator retried it. */
+static void let_go(reading *w, wh_key *key, const wh_open_row *row)
+{
+	if (key->fsm.state == WH_KEY_HELD && key->due_us != WH_NEVER &&
+	    row->state == WHERRY_PENDING && wh_ids_count(&key->noted) &&
+	    key->noted.ids[key->noted.first] == row->id)
+		wh_key_set_due(&w->r->keys, key, w->now);
+}
+
+/* A row that an earlier message of its key holds back is only noted. */
+static bool held_back(reading *w, const wh_open_row *row)
+{
+	wherry_relay *r = w->r;
+	bool lone = !r->set.ordered || !r->key_text.len;
+	wh_key *key;
+
+	if (lone && (!r->sweeping || !r->keys.n_held))
+		return false;
+	if (lone)
+		lone_key_text(r, row->id);
+	key = wh_keys_find(&r->keys, (wh_view){r->key_text.ptr, r->key_text.len});
+	if (lone)
+		wh_buf_reset(&r->key_text);
+	if (!key || key->fsm.state == WH_KEY_FREE)
+		return false;
+	if (key->fsm.state != WH_KEY_PARKED)
+		wh_key_note(&r->keys, key, row->id, WH_NOTED_MOST);
+	let_go(w, key, row);
+	return true;
 }
 
 /* A row that may only be tried later holds its key until then. */
@@ -127,8 +144,13 @@ static wherry_code take_in(reading *w, const wh_open_row *row, wherry_error *err
 bool wh_read_has_room(const wherry_relay *r)
 {
 	return r->window.n < (size_t)r->set.window &&
-	       r->window.bytes < (size_t)r->set.window_bytes &&
-	       r->keys.n_held < (size_t)r->set.held_keys;
+	       r->window.bytes < (size_t)r->set.window_bytes;
+}
+
+/* Rows of keys that are held may be read again, but not others, which might be held too. */
+static bool may_read_on(const wherry_relay *r)
+{
+	return wh_read_has_room(r) && r->keys.n_held < (size_t)r->set.held_keys;
 }
 
 static bool note_holes(reading *w, const wh_open_row *row)
@@ -146,7 +168,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	wherry_relay *r = w->r;
 	wherry_code code = WHERRY_OK;
 
-	if (!wh_read_has_room(r)) {
+	if (!may_read_on(r)) {
 		w->full = true;
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	}
@@ -326,6 +348,8 @@ static wherry_code read_due(wherry_relay *r, int64_t now, wherry_error *err)
 			}
 			code = drain_key(r, now, key, err);
 		}
+		if (key->fsm.state == WH_KEY_HELD && key->active)
+			continue; /* once all of it that flies has landed */
 		if (key->fsm.state == WH_KEY_HELD && key->due_us < first_due)
 			first_due = key->due_us;
 		else if (key->fsm.state == WH_KEY_DRAINING && wh_ids_count(&key->noted))
@@ -396,7 +420,7 @@ bool wh_read_worth_it(const wherry_relay *r)
 
 	if (least > r->set.batch)
 		least = r->set.batch;
-	return wh_read_has_room(r) && r->set.window - (int64_t)r->window.n >= least;
+	return may_read_on(r) && r->set.window - (int64_t)r->window.n >= least;
 }
 
 static void tell_full(wherry_relay *r)
@@ -412,7 +436,7 @@ static void tell_full(wherry_relay *r)
 	r->full_told = full;
 }
 
-/* A commit that brought nothing to read may have been an operator's. */
+/* A commit may have been an operator's, above all one that brought nothing to read. */
 static wherry_code look_at_control(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	bool paused = r->stats.paused;
@@ -421,6 +445,7 @@ static wherry_code look_at_control(wherry_relay *r, int64_t now, wherry_error *e
 
 	if (code != WHERRY_OK)
 		return code;
+	r->look_by_us = WH_NEVER;
 	if (paused != r->stats.paused)
 		wh_relay_say(r, WH_LOG_INFO, "event=%s", paused ? "paused" : "resumed");
 	r->stats.paused = r->lease.paused = paused;
@@ -452,6 +477,8 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 
 	if (woken)
 		r->more = true;
+	if (woken && r->look_by_us == WH_NEVER)
+		r->look_by_us = wh_later(now, LOOK_US);
 	tell_full(r);
 	if (r->stats.paused)
 		return woken ? look_at_control(r, now, err) : WHERRY_OK;
@@ -465,7 +492,8 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 		code = read_due(r, now, err);
 	if (code == WHERRY_OK && r->more && wh_read_worth_it(r))
 		code = read_more(r, now, err);
-	if (code == WHERRY_OK && woken && r->window.n == before)
+	if (code == WHERRY_OK && r->look_by_us != WH_NEVER &&
+	    (r->window.n == before || now >= r->look_by_us))
 		code = look_at_control(r, now, err);
 	return code;
 }

@@ -160,6 +160,7 @@ static wherry_code make(const wherry_config *config, const wh_env *env,
 	r->fsm = (wh_fsm){states, "relay", WH_STANDBY};
 	r->key_text = (wh_buf)WH_BUF_INIT(KEY_TEXT_MAX);
 	r->flush_at_us = WH_NEVER;
+	r->look_by_us = WH_NEVER;
 	r->target_id = -1;
 	r->stop_by_us = WH_NEVER;
 	r->give_up_us = WH_NEVER;
@@ -390,19 +391,19 @@ static wherry_code empty_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (!(r->target & WHERRY_UNTIL_EMPTY) || r->target_id < 0 ||
 	    atomic_load(&r->stop))
 		return WHERRY_OK;
-	if (r->fsm.state == WH_STANDBY && now < r->empty_check_us)
-		return WHERRY_OK;
-	if (r->fsm.state == WH_LEADING && !quiet)
-		return WHERRY_OK;
+	if ((r->fsm.state == WH_STANDBY || !quiet) && now < r->empty_check_us)
+		return WHERRY_OK; /* newer messages may never let it be quiet */
 	r->empty_check_us = wh_later(now, EMPTY_CHECK_US);
 	code = target_left(r, now, &open, err);
 	if (code != WHERRY_OK || r->db_retry_at_us > now)
 		return code;
 	if (!open)
 		finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
-	else if (r->fsm.state == WH_LEADING && r->keys.n_parked && r->swept_clean)
+	else if (r->fsm.state != WH_LEADING || !quiet)
+		return WHERRY_OK;
+	else if (r->keys.n_parked && r->swept_clean)
 		finish(r, WHERRY_PARKED);
-	else if (r->fsm.state == WH_LEADING && !r->stats.paused)
+	else if (!r->stats.paused)
 		wh_read_sweep(r, now);
 	return WHERRY_OK;
 }
@@ -466,7 +467,7 @@ static int64_t sooner(int64_t a, int64_t b)
 /* While reading and submitting are allowed. */
 static int64_t work_deadline(const wherry_relay *r, int64_t now)
 {
-	int64_t at = WH_NEVER;
+	int64_t at = WH_NEVER, next;
 
 	if (r->keys.first_due > now || wh_read_has_room(r))
 		at = r->keys.first_due;
@@ -476,11 +477,13 @@ static int64_t work_deadline(const wherry_relay *r, int64_t now)
 		at = now;
 	if (!r->window.ready.n)
 		return at;
-	if (r->down || r->lease.suspects)
-		return sooner(at, r->window.flying.n ? WH_NEVER
-				  : r->down          ? r->probe_at_us
-						     : now);
-	return r->throttled_until_us > now ? sooner(at, r->throttled_until_us) : at;
+	if (!wh_dispatch_alone(r))
+		return r->throttled_until_us > now ? sooner(at, r->throttled_until_us)
+						   : at;
+	if (r->window.flying.n)
+		return at;
+	next = r->down ? r->probe_at_us : now;
+	return sooner(at, next > r->throttled_until_us ? next : r->throttled_until_us);
 }
 
 static int64_t lead_deadline(const wherry_relay *r, int64_t now)
@@ -502,7 +505,7 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 	else if (r->fsm.state == WH_DRAINING)
 		at = sooner(at, sooner(r->stop_by_us, r->renew_at_us));
 	else if (r->fsm.state == WH_STANDBY)
-		at = sooner(at, r->renew_at_us);
+		at = sooner(at, sooner(r->renew_at_us, r->check_us));
 	if (r->fsm.state == WH_LOST)
 		at = sooner(at, r->window.flying.n ? WH_NEVER : now);
 	if (r->fsm.state == WH_STANDBY && r->target & WHERRY_UNTIL_EMPTY)

@@ -85,8 +85,9 @@ struct wherry_relay {
 	int64_t sweep_at_us;
 	int64_t check_us; /* when to look for commits again */
 	int64_t control_nudge;
-	bool full_told;   /* that reading stopped at relay.held_keys */
-	int64_t *scratch; /* ids of one batch */
+	int64_t look_by_us; /* others committed: look for an operator's wish till then */
+	bool full_told;     /* that reading stopped at relay.held_keys */
+	int64_t *scratch;   /* ids of one batch */
 
 	/* delivering */
 	wh_receipt receipts[WH_RECEIPTS];
@@ -98,8 +99,7 @@ struct wherry_relay {
 		[WH_DOWN_MOST]; /* distinct messages that failed since one succeeded */
 	int n_failing;
 	int64_t throttled_until_us;
-	int64_t lost_low_id; /* lowest id in flight when the connection was lost last */
-	int losses;          /* with that id lowest */
+	int64_t answered; /* messages taken or rejected: the destination works */
 
 	/* writing */
 	int64_t flush_at_us;      /* WH_NEVER: nothing to write */
@@ -146,10 +146,16 @@ bool wh_read_worth_it(const wherry_relay *r);
 
 /* dispatch.c */
 wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err);
+bool wh_dispatch_alone(const wherry_relay *r); /* one message at a time */
 void wh_collect_step(wherry_relay *r, int64_t now);
 void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why);
 void wh_entry_admit(wherry_relay *r, wh_entry *e); /* READY, or behind its key */
 void wh_key_advance(wherry_relay *r, wh_key *key); /* the next of it may be ready */
+
+/* A message of it comes back, and so will those that fly behind it: none of it is
+ * submitted until they have landed. */
+void wh_key_break(wherry_relay *r, wh_key *key);
+void wh_key_landed(wherry_relay *r, wh_key *key);
 
 /* settle.c */
 void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now);

@@ -128,7 +128,7 @@ static void throttle(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 static void take_back(wherry_relay *r, wh_entry *e)
 {
 	if (e->key)
-		e->key->broken = e->key->flying > 0;
+		wh_key_break(r, e->key);
 	wh_entry_admit(r, e);
 }
 
@@ -192,6 +192,7 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 		key->active--;
 		key->owned++; /* the key must outlive what follows */
 	}
+	e->losses = 0; /* the connection outlived it */
 	if (e->tried && r->lease.suspects)
 		r->lease.suspects--;
 	if (lost) {
@@ -206,8 +207,7 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 	if (!key)
 		return;
 	key->owned--;
-	if (!key->flying)
-		key->broken = false;
+	wh_key_landed(r, key);
 	if (!lost)
 		wh_key_advance(r, key);
 	wh_keys_drop(&r->keys, key);
@@ -270,6 +270,8 @@ static void after_flush(wherry_relay *r, int64_t now)
 			after_death(r, e, now);
 		wh_entry_gone(r, e);
 	}
+	if (r->purge_idle && r->purge_at_us > wh_later(now, r->set.purge_every_us))
+		r->purge_at_us = wh_later(now, r->set.purge_every_us);
 	r->purge_idle = false;
 	r->flush_at_us = WH_NEVER;
 	r->db_failures = 0;

@@ -39,6 +39,8 @@ typedef struct wh_entry {
 	bool tried;         /* its attempt was recorded before it was submitted */
 	bool innocent;      /* the failure was not its fault */
 	bool probe;         /* submitted to see whether the destination is back */
+	int losses;         /* of the connection while it flew; from 2 on it is suspect */
+	int64_t lost_at;    /* what had been answered when it was lost last */
 } wh_entry;
 
 typedef struct wh_list {

@@ -1,0 +1,450 @@
+/*
+ * What operators do to rows: redrive, replay, purge, archive.
+ */
+#include "outbox_suite.h"
+
+#include "outbox/outbox.h"
+
+#define BIT(state) (1u << (state))
+
+static int64_t nudge(outbox_fixture *f)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t out = 0;
+	bool paused;
+
+	WHERRY_PASS(wh_outbox_control(f->box, &paused, &out, &err));
+	return out;
+}
+
+static void lists_state(outbox_fixture *f, wherry_state state, const char *ids)
+{
+	fixture_lists(f, &(wherry_filter){.states = BIT(state)}, ids);
+}
+
+static int64_t named(outbox_fixture *f, const char *message_id, const char *topic,
+		     const char *key)
+{
+	wherry_message msg = WHERRY_MESSAGE(.topic = topic, .message_id = message_id,
+					    .key = key, .body = "");
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t id = 0;
+
+	WHERRY_PASS(
+		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	return id;
+}
+
+/* ---- redrive ---- */
+
+static int64_t redrive(outbox_fixture *f, wherry_filter filter)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7;
+
+	WHERRY_PASS(wherry_outbox_redrive(f->box, &filter, &n, &err));
+	return n;
+}
+
+/* Dead: 1 (a, topic t, key k), 2 (b, t, l), 3 (c, u, k), 4 (d, u, l).  Open or done: 5 to
+ * 8, pending, failed, processing, done. */
+static void four_dead(outbox_fixture *f)
+{
+	assert_int_equal(named(f, "a", "t", "k"), 1);
+	named(f, "b", "t", "l");
+	named(f, "c", "u", "k");
+	named(f, "d", "u", "l");
+	fixture_send_many(f, 4);
+	for (int64_t id = 1; id <= 4; id++)
+		fixture_kill(f, id);
+	fixture_fail(f, 6, 60000000);
+	fixture_try(f, 7);
+	fixture_done(f, 8);
+}
+
+static void dead_messages_are_redriven_and_no_others(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t before;
+
+	four_dead(f);
+	before = nudge(f);
+	assert_int_equal(redrive(f, (wherry_filter){0}), 4);
+	assert_true(nudge(f) > before);
+	lists_state(f, WHERRY_PENDING, "1 2 3 4 5");
+	lists_state(f, WHERRY_FAILED, "6");
+	lists_state(f, WHERRY_PROCESSING, "7");
+	lists_state(f, WHERRY_DONE, "8");
+	assert_int_equal(
+		fixture_int(f, "SELECT sum(attempts) FROM outbox WHERE id <= 4"), 0);
+	assert_int_equal(
+		fixture_int(f, "SELECT count(*) FROM outbox WHERE id <= 4 AND generation = 0 "
+			       "AND next_retry_at IS NULL AND claimed_at IS NULL"),
+		4);
+	before = nudge(f);
+	assert_int_equal(redrive(f, (wherry_filter){0}), 0);
+	assert_int_equal(nudge(f), before); /* nothing changed: nobody is woken */
+}
+
+static void messages_are_redriven_by_what_the_filter_says(void **state)
+{
+	static const struct {
+		wherry_filter filter;
+		const char *dead_then;
+	} rows[] = {
+		{{.ident = "2"}, "1 3 4"},
+		{{.ident = "c"}, "1 2 4"},
+		{{.ident = "nobody"}, "1 2 3 4"},
+		{{.topic = "t"}, "3 4"},
+		{{.key = "k"}, "2 4"},
+		{{.topic = "t", .key = "k"}, "2 3 4"},
+		{{.after_id = 3}, "1 2 3"},
+		{{.since_us = 1000000000}, ""},
+		{{.limit = 3}, "4"},
+		{{.limit = 1, .key = "l"}, "1 3 4"},
+		{{.states = BIT(WHERRY_DEAD)}, ""},
+		{{.states = BIT(WHERRY_FAILED)}, "1 2 3 4"},
+		{{.ident = "5"}, "1 2 3 4"}, /* pending: there is nothing to redrive */
+	};
+	outbox_fixture *f = *state;
+
+	four_dead(f);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		(void)redrive(f, rows[i].filter);
+		lists_state(f, WHERRY_DEAD, rows[i].dead_then);
+		fixture_raw(f, "UPDATE outbox SET status = 4, attempts = 1 WHERE id <= 4");
+	}
+}
+
+static void old_ones_can_be_left_alone(void **state)
+{
+	outbox_fixture *f = *state;
+
+	four_dead(f);
+	fixture_raw(f,
+		    "UPDATE outbox SET created_at = created_at - 3600000 WHERE id < 3");
+	assert_int_equal(redrive(f, (wherry_filter){.since_us = 60000000}), 2);
+	lists_state(f, WHERRY_DEAD, "1 2");
+}
+
+static void failed_messages_are_redriven_when_asked_for(void **state)
+{
+	outbox_fixture *f = *state;
+	unsigned both = BIT(WHERRY_FAILED) | BIT(WHERRY_DEAD);
+
+	four_dead(f);
+	assert_int_equal(redrive(f, (wherry_filter){.states = both, .after_id = 3}), 2);
+	lists_state(f, WHERRY_PENDING, "4 5 6");
+	lists_state(f, WHERRY_DEAD, "1 2 3");
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox WHERE id = 6 AND "
+					"next_retry_at IS NULL AND attempts = 0"),
+			 1);
+	/* states that cannot be redriven change nothing */
+	assert_int_equal(
+		redrive(f, (wherry_filter){.states = BIT(WHERRY_DONE) |
+						     BIT(WHERRY_PROCESSING) |
+						     BIT(WHERRY_PENDING)}),
+		0);
+	lists_state(f, WHERRY_DONE, "8");
+	lists_state(f, WHERRY_PROCESSING, "7");
+}
+
+static void redriving_one_touches_no_other_whose_number_is_its_name(void **state)
+{
+	outbox_fixture *f = *state;
+
+	named(f, "2", "t", NULL);
+	named(f, "1", "t", NULL);
+	fixture_kill(f, 1);
+	fixture_kill(f, 2);
+	assert_int_equal(redrive(f, (wherry_filter){.ident = "2"}), 1);
+	lists_state(f, WHERRY_DEAD, "2");
+}
+
+static void a_redrive_is_part_of_an_open_transaction(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t before;
+
+	four_dead(f);
+	before = nudge(f);
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	assert_int_equal(redrive(f, (wherry_filter){0}), 4);
+	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	wherry_db_rollback(f->db);
+	lists_state(f, WHERRY_DEAD, "1 2 3 4");
+	assert_int_equal(nudge(f), before);
+}
+
+/* ---- replay ---- */
+
+static int64_t replay(outbox_fixture *f, wherry_filter filter)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7;
+
+	WHERRY_PASS(wherry_outbox_replay(f->box, &filter, &n, &err));
+	return n;
+}
+
+/* As four_dead(), but those four are done. */
+static void four_done(outbox_fixture *f)
+{
+	assert_int_equal(named(f, "a", "t", "k"), 1);
+	named(f, "b", "t", "l");
+	named(f, "c", "u", "k");
+	named(f, "d", "u", "l");
+	fixture_send_many(f, 4);
+	fixture_fail(f, 1, 0);
+	for (int64_t id = 1; id <= 4; id++)
+		fixture_done(f, id);
+	fixture_fail(f, 6, 60000000);
+	fixture_try(f, 7);
+	fixture_kill(f, 8);
+}
+
+static void done_messages_are_replayed_under_a_new_generation(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t before;
+
+	four_done(f);
+	before = nudge(f);
+	assert_int_equal(replay(f, (wherry_filter){0}), 4);
+	assert_true(nudge(f) > before);
+	lists_state(f, WHERRY_PENDING, "1 2 3 4 5");
+	lists_state(f, WHERRY_FAILED, "6");
+	lists_state(f, WHERRY_PROCESSING, "7");
+	lists_state(f, WHERRY_DEAD, "8");
+	assert_int_equal(
+		fixture_int(f, "SELECT count(*) FROM outbox WHERE id <= 4 AND generation = 1 "
+			       "AND attempts = 0 AND processed_at IS NULL AND next_retry_at "
+			       "IS NULL"),
+		4);
+	assert_int_equal(fixture_int(f, "SELECT max(generation) FROM outbox WHERE id > 4"),
+			 0);
+	fixture_done(f, 1);
+	assert_int_equal(replay(f, (wherry_filter){.ident = "a"}), 1);
+	assert_int_equal(fixture_int(f, "SELECT generation FROM outbox WHERE id = 1"), 2);
+	before = nudge(f);
+	assert_int_equal(replay(f, (wherry_filter){0}), 0);
+	assert_int_equal(nudge(f), before);
+}
+
+static void messages_are_replayed_by_what_the_filter_says(void **state)
+{
+	static const struct {
+		wherry_filter filter;
+		const char *done_then;
+	} rows[] = {
+		{{.ident = "2"}, "1 3 4"},   {{.ident = "c"}, "1 2 4"},
+		{{.topic = "t"}, "3 4"},     {{.key = "k"}, "2 4"},
+		{{.after_id = 3}, "1 2 3"},  {{.since_us = 60000000}, "1"},
+		{{.limit = 3}, "4"},         {{.limit = 1, .key = "l"}, "1 3 4"},
+		{{.ident = "5"}, "1 2 3 4"},
+	};
+	outbox_fixture *f = *state;
+
+	four_done(f);
+	fixture_raw(f, "UPDATE outbox SET created_at = 1"); /* delivery is what counts */
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		fixture_raw(f,
+			    "UPDATE outbox SET status = 2, processed_at = %lld - "
+			    "(CASE id WHEN 1 THEN 3600000 ELSE 0 END) WHERE id <= 4",
+			    (long long)(wh_now(&wh_env_system) / 1000));
+		(void)replay(f, rows[i].filter);
+		lists_state(f, WHERRY_DONE, rows[i].done_then);
+	}
+}
+
+static void replaying_one_touches_no_other_whose_number_is_its_name(void **state)
+{
+	outbox_fixture *f = *state;
+
+	named(f, "2", "t", NULL);
+	named(f, "1", "t", NULL);
+	fixture_done(f, 1);
+	fixture_done(f, 2);
+	assert_int_equal(replay(f, (wherry_filter){.ident = "2"}), 1);
+	lists_state(f, WHERRY_DONE, "2");
+}
+
+/* ---- purge and archive ---- */
+
+typedef wherry_code (*purge_fn)(wherry_outbox *, int64_t, int64_t, int64_t, int64_t *,
+				wherry_error *);
+
+/* Twenty rows: 1 to 10 done long ago, 11 to 15 done now, 16 pending, 17 processing, 18
+ * failed, 19 and 20 dead. */
+static void twenty(outbox_fixture *f)
+{
+	fixture_send_many(f, 20);
+	fixture_raw(f, "UPDATE outbox SET status = 2, processed_at = %lld WHERE id <= 15",
+		    (long long)(wh_now(&wh_env_system) / 1000 - 10));
+	fixture_raw(f,
+		    "UPDATE outbox SET processed_at = processed_at - 7200000 WHERE id <= 10");
+	fixture_try(f, 17);
+	fixture_fail(f, 18, 0);
+	fixture_kill(f, 19);
+	fixture_kill(f, 20);
+	/* an old dead letter, that was done once */
+	fixture_raw(f, "UPDATE outbox SET processed_at = 1, created_at = 1 WHERE id > 15");
+}
+
+static int64_t purged(outbox_fixture *f, purge_fn purge, int64_t older_us, int64_t batch,
+		      int64_t max_rows)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7;
+
+	WHERRY_PASS(purge(f->box, older_us, batch, max_rows, &n, &err));
+	return n;
+}
+
+static const purge_fn both_purges[] = {wherry_outbox_purge, wherry_outbox_archive};
+
+static void only_what_was_done_long_ago_is_purged(void **state)
+{
+	outbox_fixture *f = *state;
+
+	twenty(f);
+	assert_int_equal(purged(f, wherry_outbox_purge, 3600000000, 3, 0), 10);
+	fixture_lists(f, &(wherry_filter){0}, "11 12 13 14 15 16 17 18 19 20");
+	assert_int_equal(purged(f, wherry_outbox_purge, 3600000000, 3, 0), 0);
+	assert_int_equal(purged(f, wherry_outbox_purge, 0, 3, 0), 5);
+	fixture_lists(f, &(wherry_filter){0}, "16 17 18 19 20");
+	assert_int_equal(purged(f, wherry_outbox_purge, 0, 3, 0), 0);
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox_archive"), 0);
+}
+
+static void exactly_what_was_done_long_ago_is_archived(void **state)
+{
+	outbox_fixture *f = *state;
+
+	twenty(f);
+	fixture_raw(f, "CREATE TABLE before AS SELECT * FROM outbox");
+	assert_int_equal(purged(f, wherry_outbox_archive, 3600000000, 3, 0), 10);
+	fixture_lists(f, &(wherry_filter){0}, "11 12 13 14 15 16 17 18 19 20");
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox_archive"), 10);
+	assert_int_equal(
+		fixture_int(f,
+			    "SELECT count(*) FROM outbox_archive a JOIN before b ON a.id = "
+			    "b.id AND a.message_id = b.message_id AND a.topic = b.topic AND "
+			    "a.payload = b.payload AND a.headers = b.headers AND a.created_at "
+			    "= b.created_at AND a.processed_at = b.processed_at AND "
+			    "a.attempts = b.attempts WHERE b.id <= 10"),
+		10);
+	assert_int_equal(purged(f, wherry_outbox_archive, 0, 100, 0), 5);
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox_archive"), 15);
+	assert_int_equal(purged(f, wherry_outbox_archive, 0, 100, 0), 0);
+	assert_int_equal(fixture_count(f), 5);
+}
+
+static void a_purge_goes_by_batches_and_stops_at_its_limit(void **state)
+{
+	static const struct {
+		int64_t batch, max_rows, gone;
+	} rows[] = {{1, 1, 1}, {4, 0, 10}, {4, 10, 10}, {4, 11, 10}, {4, 4, 4}, {4, 5, 5},
+		    {5, 0, 10}, {10, 0, 10}, {100000, 3, 3}, {3, 9, 9}};
+	outbox_fixture *f = *state;
+
+	for (size_t k = 0; k < 2; k++) {
+		for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+			fixture_raw(f, "DELETE FROM outbox");
+			fixture_raw(f, "DELETE FROM outbox_archive");
+			fixture_send_many(f, 10);
+			fixture_raw(f, "UPDATE outbox SET status = 2, processed_at = 1");
+			assert_int_equal(purged(f, both_purges[k], 1000, rows[i].batch,
+						rows[i].max_rows),
+					 rows[i].gone);
+			assert_int_equal(fixture_count(f), 10 - rows[i].gone);
+			assert_int_equal(
+				fixture_int(f, "SELECT count(*) FROM outbox_archive"),
+				k ? rows[i].gone : 0);
+		}
+	}
+}
+
+static void the_oldest_are_purged_first(void **state)
+{
+	outbox_fixture *f = *state;
+
+	for (size_t k = 0; k < 2; k++) {
+		int64_t first = fixture_send_many(f, 4);
+
+		fixture_raw(f, "UPDATE outbox SET status = 2, processed_at = 100 - id");
+		assert_int_equal(purged(f, both_purges[k], 0, 100, 2), 2);
+		assert_int_equal(fixture_int(f, "SELECT max(id) FROM outbox"), first + 1);
+		fixture_raw(f, "DELETE FROM outbox");
+	}
+}
+
+static void a_purge_needs_sensible_numbers_and_no_open_transaction(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7;
+
+	twenty(f);
+	for (size_t k = 0; k < 2; k++) {
+		purge_fn purge = both_purges[k];
+
+		WHERRY_FAILS(WHERRY_INVALID, purge(f->box, -1, 10, 0, &n, &err));
+		WHERRY_FAILS(WHERRY_INVALID, purge(f->box, 0, 0, 0, &n, &err));
+		WHERRY_FAILS(WHERRY_INVALID, purge(f->box, 0, 100001, 0, &n, &err));
+		WHERRY_FAILS(WHERRY_INVALID, purge(f->box, 0, 10, -1, &n, &err));
+		WHERRY_PASS(wherry_db_begin(f->db, &err));
+		WHERRY_FAILS(WHERRY_INVALID, purge(f->box, 0, 10, 0, &n, &err));
+		assert_non_null(strstr(err.message, "transaction"));
+		assert_true(wherry_db_in_transaction(f->db));
+		wherry_db_rollback(f->db);
+	}
+	assert_int_equal(n, -7);
+	assert_int_equal(fixture_count(f), 20);
+	assert_int_equal(purged(f, wherry_outbox_purge, INT64_MAX, 10, 0), 0);
+}
+
+/* An application may watch the table. */
+static void triggers_of_the_application_do_not_confuse_a_purge(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t id = 1, n = 0;
+	wherry_lease lease;
+
+	fixture_raw(f, "CREATE TABLE audit(id INTEGER)");
+	fixture_raw(f, "CREATE TRIGGER watch_delete AFTER DELETE ON outbox BEGIN INSERT INTO "
+		       "audit VALUES (old.id); END");
+	fixture_raw(f, "CREATE TRIGGER watch_update AFTER UPDATE ON outbox BEGIN INSERT INTO "
+		       "audit VALUES (old.id); END");
+	fixture_raw(f, "CREATE TRIGGER watch_insert AFTER INSERT ON outbox BEGIN INSERT INTO "
+		       "audit VALUES (new.id); END");
+	fixture_send_many(f, 10);
+	lease = fixture_lease(f, "a");
+	WHERRY_PASS(wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_MARK, &n, &err));
+	assert_int_equal(n, 1);
+	fixture_raw(f, "UPDATE outbox SET status = 2, processed_at = 1");
+	assert_int_equal(purged(f, wherry_outbox_purge, 1000, 2, 4), 4);
+	assert_int_equal(purged(f, wherry_outbox_purge, 1000, 2, 0), 6);
+	assert_int_equal(fixture_count(f), 0);
+}
+
+const outbox_case outbox_admin_cases[] = {
+	CASE(dead_messages_are_redriven_and_no_others),
+	CASE(messages_are_redriven_by_what_the_filter_says),
+	CASE(old_ones_can_be_left_alone),
+	CASE(failed_messages_are_redriven_when_asked_for),
+	CASE(redriving_one_touches_no_other_whose_number_is_its_name),
+	CASE(a_redrive_is_part_of_an_open_transaction),
+	CASE(done_messages_are_replayed_under_a_new_generation),
+	CASE(messages_are_replayed_by_what_the_filter_says),
+	CASE(replaying_one_touches_no_other_whose_number_is_its_name),
+	CASE(only_what_was_done_long_ago_is_purged),
+	CASE(exactly_what_was_done_long_ago_is_archived),
+	CASE(a_purge_goes_by_batches_and_stops_at_its_limit),
+	CASE(the_oldest_are_purged_first),
+	CASE(a_purge_needs_sensible_numbers_and_no_open_transaction),
+	CASE(triggers_of_the_application_do_not_confuse_a_purge),
+	{NULL, NULL, 0},
+};

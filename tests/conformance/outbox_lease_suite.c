@@ -1,0 +1,387 @@
+/*
+ * The lease: one relay at a time, and what its end tells the next.
+ */
+#include "outbox_suite.h"
+
+#include "outbox/outbox.h"
+
+static int64_t left_us(outbox_fixture *f)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_status status;
+
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	return status.lease_left_us;
+}
+
+static void a_lease_is_taken_once_and_others_are_told_by_whom(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_lease lease = fixture_lease(f, "host-1/42"), other = {.epoch = -7};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	assert_int_equal(lease.epoch, 1);
+	assert_int_equal(lease.lasts_us, 60000000);
+	assert_string_equal(lease.owner, "host-1/42");
+	WHERRY_FAILS(WHERRY_BUSY,
+		     wherry_outbox_lease(f->box, "host-2", 60000000, 8, &other, &err));
+	assert_non_null(strstr(err.message, "host-1/42"));
+	assert_non_null(strstr(err.message, "'outbox'"));
+	assert_int_equal(other.epoch, -7);
+	/* by its holder neither: renewal is for that */
+	WHERRY_FAILS(WHERRY_BUSY,
+		     wherry_outbox_lease(f->box, "host-1/42", 60000000, 8, &other, &err));
+}
+
+static void a_lease_lapses_by_the_database_s_clock(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease, next = {0};
+	wherry_code code = WHERRY_BUSY;
+	int64_t began = wh_monotonic(&wh_env_system), took;
+
+	WHERRY_PASS(wherry_outbox_lease(f->box, "a", 100000, 8, &lease, &err));
+	while (code == WHERRY_BUSY) {
+		code = wherry_outbox_lease(f->box, "b", 60000000, 8, &next, &err);
+		wh_sleep(&wh_env_system, 2000);
+	}
+	WHERRY_PASS(code);
+	took = wh_monotonic(&wh_env_system) - began;
+	assert_in_range((uint64_t)took, 98000, 30000000);
+	assert_int_equal(next.epoch, lease.epoch + 1);
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->box, &lease, &err));
+}
+
+static void the_epoch_grows_with_every_lease(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	for (int i = 1; i <= 6; i++) {
+		wherry_lease lease = fixture_lease(f, "a");
+
+		assert_int_equal(lease.epoch, i);
+		if (i % 2)
+			WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+		else
+			fixture_lapse(f);
+	}
+}
+
+static void renewal_makes_a_lease_last_from_now_on(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	assert_in_range((uint64_t)left_us(f), 50000000, 60000000);
+	fixture_raw(f, "UPDATE wherry_slot SET expires_at = expires_at - 50000");
+	assert_in_range((uint64_t)left_us(f), 1, 10000000);
+	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+	assert_in_range((uint64_t)left_us(f), 50000000, 60000000);
+	assert_int_equal(lease.epoch, 1);
+	assert_string_equal(lease.owner, "a");
+}
+
+static void a_lapsed_lease_is_not_revived(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_lease lease = fixture_lease(f, "a"), before = lease;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fixture_lapse(f);
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->box, &lease, &err));
+	assert_memory_equal(&lease, &before, sizeof(lease));
+	assert_int_equal(left_us(f), 0);
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->box, &lease, &err));
+	fixture_lease(f, "b");
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->box, &lease, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->box, &lease, &err));
+	assert_in_range((uint64_t)left_us(f), 50000000, 60000000);
+	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_ROLLBACK);
+}
+
+static void a_released_lease_is_free_at_once(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+	assert_int_equal(left_us(f), 0);
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->box, &lease, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->box, &lease, &err));
+	assert_int_equal(fixture_lease(f, "b").epoch, 2);
+}
+
+static void a_lease_needs_an_owner_and_a_time(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease = {.epoch = -7};
+
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_lease(f->box, NULL, 1000000, 1, &lease, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_lease(f->box, "a", 0, 1, &lease, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_lease(f->box, "a", -1, 1, &lease, &err));
+	assert_int_equal(lease.epoch, -7);
+}
+
+static void a_long_owner_is_cut(void **state)
+{
+	outbox_fixture *f = *state;
+	char owner[300];
+	wherry_lease lease;
+	wherry_status status;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	memset(owner, 'o', sizeof(owner));
+	owner[299] = 0;
+	lease = fixture_lease(f, owner);
+	assert_int_equal(strlen(lease.owner), sizeof(lease.owner) - 1);
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	assert_string_equal(status.owner, lease.owner);
+}
+
+/* ---- what a lease tells ---- */
+
+static void a_lease_and_its_renewal_tell_what_is_pending(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease = fixture_lease(f, "a");
+	int64_t first;
+
+	assert_int_equal(lease.first_open, 0);
+	assert_int_equal(lease.last_open, 0);
+	first = fixture_send_many(f, 5);
+	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+	assert_int_equal(lease.first_open, first);
+	assert_int_equal(lease.last_open, first + 4);
+	WHERRY_PASS(wherry_outbox_done(f->box, &lease, &first, 1, WHERRY_MARK, NULL,
+				       &err));
+	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+	lease = fixture_lease(f, "b");
+	assert_int_equal(lease.first_open, first + 1);
+	assert_int_equal(lease.last_open, first + 4);
+}
+
+static void pause_and_resume_are_seen_wherever_a_relay_looks(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease = fixture_lease(f, "a");
+	int64_t nudge = lease.nudge, seen;
+	wherry_status status;
+	bool paused;
+
+	for (int on = 1; on >= 0; on--) {
+		for (int again = 0; again < 2; again++)
+			WHERRY_PASS(on ? wherry_outbox_pause(f->box, &err)
+				       : wherry_outbox_resume(f->box, &err));
+		WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+		assert_int_equal(lease.paused, on);
+		assert_true(lease.nudge > nudge);
+		nudge = lease.nudge;
+		WHERRY_PASS(wh_outbox_control(f->box, &paused, &seen, &err));
+		assert_int_equal(paused, on);
+		assert_int_equal(seen, nudge);
+		WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+		assert_int_equal(status.paused, on);
+		WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+		lease = fixture_lease(f, "b");
+		assert_int_equal(lease.paused, on);
+		assert_int_equal(lease.nudge, nudge);
+	}
+}
+
+static void status_tells_who_relays(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_status status;
+	int64_t left = -7;
+	char owner[16] = "nobody";
+
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	assert_int_equal(status.epoch, 0);
+	assert_int_equal(status.lease_left_us, 0);
+	assert_string_equal(status.owner, "");
+	assert_string_equal(status.engine, "");
+	assert_int_equal(status.schema_version, 1);
+	WHERRY_PASS(wh_outbox_held_for(f->box, &left, owner, sizeof(owner), &err));
+	assert_int_equal(left, 0);
+
+	fixture_lease(f, "host-1");
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	assert_int_equal(status.epoch, 1);
+	assert_in_range((uint64_t)status.lease_left_us, 50000000, 60000000);
+	assert_string_equal(status.owner, "host-1");
+	assert_string_equal(status.engine, "exclusive");
+	WHERRY_PASS(wh_outbox_held_for(f->box, &left, owner, sizeof(owner), &err));
+	assert_in_range((uint64_t)left, 50000000, 60000000);
+	assert_string_equal(owner, "host-1");
+
+	fixture_lapse(f);
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	assert_int_equal(status.lease_left_us, 0);
+	assert_int_equal(status.epoch, 1);
+	assert_string_equal(status.owner, "host-1");
+}
+
+/* ---- suspects ---- */
+
+static wherry_lease lease_with(outbox_fixture *f, int64_t window)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease = {0};
+
+	WHERRY_PASS(wherry_outbox_lease(f->box, "a", 60000000, window, &lease, &err));
+	return lease;
+}
+
+static void the_first_lease_suspects_nothing(void **state)
+{
+	assert_int_equal(fixture_lease(*state, "a").suspects, 0);
+}
+
+static void after_a_clean_end_nothing_is_suspect(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+	assert_int_equal(fixture_lease(f, "b").suspects, 0);
+}
+
+static void after_an_unclean_end_the_window_is_suspect_and_doubles(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease;
+
+	lease_with(f, 3);
+	for (int64_t wanted = 3; wanted < 100; wanted *= 2) {
+		fixture_lapse(f);
+		lease = lease_with(f, 3);
+		assert_int_equal(lease.suspects, wanted);
+	}
+	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+	assert_int_equal(lease_with(f, 3).suspects, 0);
+	fixture_lapse(f);
+	assert_int_equal(lease_with(f, 3).suspects, 3);
+}
+
+static void it_is_the_window_of_the_one_that_ended(void **state)
+{
+	outbox_fixture *f = *state;
+
+	lease_with(f, 3);
+	fixture_lapse(f);
+	assert_int_equal(lease_with(f, 100).suspects, 3);
+	fixture_lapse(f);
+	assert_int_equal(lease_with(f, 1).suspects, 200);
+}
+
+static void suspects_have_a_ceiling(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t last = 0;
+
+	lease_with(f, 100000);
+	for (int i = 0; i < 70; i++) {
+		fixture_lapse(f);
+		last = lease_with(f, 100000).suspects;
+		assert_in_range((uint64_t)last, 100000, 1000000);
+	}
+	assert_int_equal(last, 1000000);
+}
+
+static void a_renewal_without_suspects_ends_the_suspicion(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease;
+
+	lease_with(f, 3);
+	fixture_lapse(f);
+	lease = lease_with(f, 3);
+	assert_int_equal(lease.suspects, 3);
+	lease.suspects = 0; /* the holder has tried them all */
+	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+	assert_int_equal(lease.suspects, 0);
+	fixture_lapse(f);
+	assert_int_equal(lease_with(f, 3).suspects, 3);
+}
+
+static void a_renewal_with_suspects_left_does_not(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease;
+
+	lease_with(f, 3);
+	fixture_lapse(f);
+	lease = lease_with(f, 3);
+	lease.suspects = 1;
+	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+	assert_int_equal(lease.suspects, 1);
+	fixture_lapse(f);
+	assert_int_equal(lease_with(f, 3).suspects, 6);
+}
+
+/* ---- several ---- */
+
+static int try_lease(wherry_db *db, int which)
+{
+	wherry_outbox *box = NULL;
+	wherry_lease lease = {0};
+	wherry_code code = wherry_outbox_open(db, "outbox", &box, NULL);
+	char owner[16];
+
+	(void)snprintf(owner, sizeof(owner), "w%d", which);
+	if (code == WHERRY_OK)
+		code = wherry_outbox_lease(box, owner, 60000000, 1, &lease, NULL);
+	wherry_outbox_close(box);
+	return code == WHERRY_OK || code == WHERRY_BUSY ? 0 : 1;
+}
+
+static void of_many_that_ask_at_once_one_gets_the_lease(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_status status;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fixture_threads(f, 8, try_lease);
+	fixture_reopen(f);
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	assert_int_equal(status.epoch, 1); /* a second one would have raised it */
+	assert_true(status.lease_left_us > 0);
+}
+
+const outbox_case outbox_lease_cases[] = {
+	CASE(a_lease_is_taken_once_and_others_are_told_by_whom),
+	CASE(a_lease_lapses_by_the_database_s_clock),
+	CASE(the_epoch_grows_with_every_lease),
+	CASE(renewal_makes_a_lease_last_from_now_on),
+	CASE(a_lapsed_lease_is_not_revived),
+	CASE(a_released_lease_is_free_at_once),
+	CASE(a_lease_needs_an_owner_and_a_time),
+	CASE(a_long_owner_is_cut),
+	CASE(a_lease_and_its_renewal_tell_what_is_pending),
+	CASE(pause_and_resume_are_seen_wherever_a_relay_looks),
+	CASE(status_tells_who_relays),
+	CASE(the_first_lease_suspects_nothing),
+	CASE(after_a_clean_end_nothing_is_suspect),
+	CASE(after_an_unclean_end_the_window_is_suspect_and_doubles),
+	CASE(it_is_the_window_of_the_one_that_ended),
+	CASE(suspects_have_a_ceiling),
+	CASE(a_renewal_without_suspects_ends_the_suspicion),
+	CASE(a_renewal_with_suspects_left_does_not),
+	CASE_OF_SEVERAL(of_many_that_ask_at_once_one_gets_the_lease),
+	{NULL, NULL, 0},
+};

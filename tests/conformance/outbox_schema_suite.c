@@ -1,0 +1,409 @@
+/*
+ * Creating outboxes, several of them, and refusing what is none.
+ */
+#include "outbox_suite.h"
+
+#include "db/driver.h"
+
+/* ---- init ---- */
+
+static void init_twice_is_fine_and_keeps_the_messages(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fixture_send_many(f, 3);
+	fixture_kill(f, 2);
+	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	fixture_lists(f, &(wherry_filter){0}, "1 2 3");
+	assert_int_equal(fixture_state(f, 2), WHERRY_DEAD);
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
+	assert_int_equal(fixture_int(f, "SELECT paused_at IS NOT NULL FROM wherry_outbox"),
+			 1);
+	assert_int_equal(fixture_send(f, "t", NULL), 4);
+}
+
+static int init_and_send(wherry_db *db, int which)
+{
+	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "");
+	wherry_outbox *box = NULL;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code = wherry_outbox_init(db, "fresh", &err);
+
+	(void)which;
+	if (code == WHERRY_OK)
+		code = wherry_outbox_open(db, "fresh", &box, &err);
+	if (code == WHERRY_OK)
+		code = wherry_outbox_enqueue(box, &msg, WHERRY_OWN_TRANSACTION, NULL,
+					     &err);
+	wherry_outbox_close(box);
+	if (code != WHERRY_OK)
+		print_error("%s: %s\n", wherry_code_name(code), err.message);
+	return code != WHERRY_OK;
+}
+
+static void at_once(outbox_fixture *f, void (*how)(outbox_fixture *, int, fixture_work))
+{
+	void *kept = f->place;
+
+	for (int i = 0; i < 5; i++) {
+		fixture_close(f);
+		f->place = f->backend->make(); /* with nothing in it */
+		how(f, 6, init_and_send);
+		f->db = fixture_connect(f);
+		assert_int_equal(fixture_int(f, "SELECT count(*) FROM fresh"), 6);
+		assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
+		fixture_close(f);
+		f->backend->drop(f->place);
+		f->place = kept;
+	}
+}
+
+static void processes_may_init_at_once(void **state)
+{
+	at_once(*state, fixture_processes);
+}
+
+static void threads_may_init_at_once(void **state)
+{
+	at_once(*state, fixture_threads);
+}
+
+static void init_inside_a_transaction_is_refused(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "second", &err));
+	assert_non_null(strstr(err.message, "transaction"));
+	assert_true(wherry_db_in_transaction(f->db));
+	wherry_db_rollback(f->db);
+	WHERRY_PASS(wherry_outbox_init(f->db, "second", &err));
+}
+
+static void a_table_that_is_no_outbox_is_refused_and_left_alone(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+
+	fixture_raw(f, "CREATE TABLE events(id INTEGER PRIMARY KEY, topic TEXT, payload TEXT)");
+	fixture_raw(f, "INSERT INTO events VALUES (1, 'a', 'b')");
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "events", &err));
+	assert_non_null(strstr(err.message, "'events'"));
+	assert_non_null(strstr(err.message, "message_id"));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "EVENTS", &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "events", &box, &err));
+	assert_null(box);
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM events WHERE topic = 'a'"), 1);
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
+	fixture_raw(f, "CREATE VIEW seen AS SELECT * FROM outbox");
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "seen", &err));
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
+}
+
+static void a_table_that_has_the_archive_s_name_is_refused_and_left_alone(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fixture_raw(f, "CREATE TABLE shop_archive(id INTEGER PRIMARY KEY, goods TEXT)");
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "shop", &err));
+	assert_non_null(strstr(err.message, "'shop_archive'"));
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
+}
+
+static void an_outbox_is_no_other_s_archive(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	/* either way round */
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "outbox_archive", &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "b_archive", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "b", &err));
+	assert_non_null(strstr(err.message, "'b_archive'"));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "B", &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+}
+
+static void an_outbox_whose_table_is_gone_can_be_made_again(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fixture_raw(f, "DROP TABLE outbox");
+	WHERRY_FAILS(WHERRY_NOTFOUND,
+		     wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL,
+					   &err));
+	assert_non_null(strstr(err.message, "wherry init"));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	fixture_send(f, "t", NULL);
+}
+
+/* ---- names ---- */
+
+static void names_that_are_none_are_refused(void **state)
+{
+	static const char *const bad[] = {
+		"",         "1st",      "a b",          "a-b",
+		"a.b",      "a\"b",     "a'b",          "a;b",
+		"\xc3\xa4", "a\n",      "out box",      "outbox\"; DROP TABLE outbox; --",
+		" outbox",  "outbox ",  "a`b",          "[a]",
+		"{table}",  "$1",       "x); --",       "%s",
+		"a23456789b23456789c23456789d23456789e234567891234", /* 49 */ NULL};
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+	char *sql = NULL;
+
+	for (int i = 0; bad[i]; i++) {
+		const char *name = bad[i];
+
+		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, name, &err));
+		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, name, &box, &err));
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_outbox_init_sql(f->db->driver->scheme, name, &sql,
+						    &err));
+	}
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, NULL, &box, &err));
+	assert_null(box);
+	assert_null(sql);
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
+	assert_int_equal(fixture_count(f), 0);
+}
+
+static void names_that_sql_uses_itself_are_fine(void **state)
+{
+	static const char *const good[] = {
+		"order", "select", "table", "index", "_", "_1", "Group", "x",
+		"a23456789b23456789c23456789d23456789e23456789f2345", NULL};
+	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "");
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	for (int i = 0; good[i]; i++) {
+		char name[49];
+
+		(void)snprintf(name, sizeof(name), "%.48s", good[i]);
+		wherry_outbox_close(f->box);
+		f->box = NULL;
+		WHERRY_PASS(wherry_outbox_init(f->db, name, &err));
+		WHERRY_PASS(wherry_outbox_open(f->db, name, &f->box, &err));
+		for (int k = 0; k < 3; k++)
+			WHERRY_PASS(wherry_outbox_enqueue(f->box, &msg,
+							  WHERRY_OWN_TRANSACTION, NULL,
+							  &err));
+		fixture_kill(f, 1);
+		fixture_done(f, 2);
+		fixture_lists(f, &(wherry_filter){0}, "1 2 3");
+		WHERRY_PASS(wherry_outbox_redrive(f->box, &(wherry_filter){0}, NULL, &err));
+		WHERRY_PASS(wherry_outbox_replay(f->box, &(wherry_filter){0}, NULL, &err));
+		fixture_done(f, 3);
+		WHERRY_PASS(wherry_outbox_archive(f->box, 0, 10, 0, NULL, &err));
+		fixture_lists(f, &(wherry_filter){0}, "1 2");
+	}
+}
+
+static void the_shared_tables_are_no_outboxes(void **state)
+{
+	static const char *const names[] = {"wherry_schema", "wherry_outbox",
+					    "wherry_slot", "WHERRY_SLOT", NULL};
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	for (int i = 0; names[i]; i++)
+		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, names[i], &err));
+	fixture_send(f, "t", NULL);
+}
+
+/* ---- several outboxes in one database ---- */
+
+static void outboxes_of_one_database_are_independent(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_message msg =
+		WHERRY_MESSAGE(.topic = "t", .message_id = "same", .body = "");
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *second = NULL, *first = f->box;
+	wherry_lease mine, other;
+	wherry_status status;
+	int64_t id = 0, n = 0, gone[] = {1, 2};
+
+	WHERRY_PASS(wherry_outbox_init(f->db, "second", &err));
+	WHERRY_PASS(wherry_outbox_open(f->db, "second", &second, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(first, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(second, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	msg.message_id = NULL;
+	WHERRY_PASS(wherry_outbox_enqueue(second, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+
+	mine = fixture_lease(f, "a");
+	WHERRY_PASS(wherry_outbox_lease(second, "b", 60000000, 1, &other, &err));
+	assert_int_equal(mine.epoch, 1);
+	assert_int_equal(other.epoch, 1);
+	assert_int_equal(other.last_open, 2);
+	WHERRY_PASS(wherry_outbox_pause(second, &err));
+	WHERRY_PASS(wherry_outbox_renew(first, &mine, &err));
+	assert_false(mine.paused);
+	assert_int_equal(mine.nudge, 0);
+
+	WHERRY_PASS(wherry_outbox_done(second, &other, gone, 2, WHERRY_ARCHIVE, &n, &err));
+	assert_int_equal(n, 2);
+	WHERRY_PASS(wherry_outbox_release(second, &other, &err));
+	WHERRY_PASS(wherry_outbox_status(first, &status, &err));
+	assert_int_equal(status.count[WHERRY_PENDING], 1);
+	assert_false(status.paused);
+	assert_true(status.lease_left_us > 0);
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox_archive"), 0);
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM second_archive"), 2);
+	WHERRY_PASS(wherry_outbox_status(second, &status, &err));
+	assert_true(status.paused);
+	assert_int_equal(status.lease_left_us, 0);
+	wherry_outbox_close(second);
+}
+
+static void a_lease_on_one_is_none_on_another(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *second = NULL;
+	wherry_lease lease = fixture_lease(f, "a");
+
+	WHERRY_PASS(wherry_outbox_init(f->db, "second", &err));
+	WHERRY_PASS(wherry_outbox_open(f->db, "second", &second, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(second, &lease, &err));
+	assert_non_null(strstr(err.message, "'second'"));
+	wherry_outbox_close(second);
+}
+
+static void a_name_in_other_letters_is_the_same_outbox(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *again = NULL;
+	wherry_lease lease = fixture_lease(f, "a"), other;
+	int64_t id = fixture_send(f, "t", NULL), n = 0;
+
+	WHERRY_PASS(wherry_outbox_init(f->db, "OutBox", &err));
+	WHERRY_PASS(wherry_outbox_open(f->db, "OUTBOX", &again, &err));
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
+	WHERRY_FAILS(WHERRY_BUSY,
+		     wherry_outbox_lease(again, "b", 60000000, 1, &other, &err));
+	WHERRY_PASS(wherry_outbox_pause(again, &err));
+	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+	assert_true(lease.paused);
+	WHERRY_PASS(wherry_outbox_done(again, &lease, &id, 1, WHERRY_MARK, &n, &err));
+	assert_int_equal(n, 1);
+	wherry_outbox_close(again);
+}
+
+/* ---- what is there ---- */
+
+static void an_outbox_that_is_not_there_names_wherry_init(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+	void *kept = f->place;
+
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "nope", &box, &err));
+	assert_non_null(strstr(err.message, "wherry init"));
+	assert_non_null(strstr(err.message, "nope"));
+	assert_null(box);
+	fixture_close(f);
+	f->place = f->backend->make(); /* not even the shared tables */
+	f->db = fixture_connect(f);
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "outbox", &box, &err));
+	assert_non_null(strstr(err.message, "wherry init"));
+	fixture_close(f);
+	f->backend->drop(f->place);
+	f->place = kept;
+}
+
+static void a_schema_that_needs_a_newer_program_is_refused(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+
+	/* a newer schema that we may still use */
+	fixture_raw(f, "UPDATE wherry_schema SET version = 7");
+	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &box, &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	wherry_outbox_close(box);
+	box = NULL;
+	assert_int_equal(fixture_int(f, "SELECT version FROM wherry_schema"), 7);
+
+	fixture_raw(f, "UPDATE wherry_schema SET min_program = %d", WHERRY_VERSION_NUM + 1);
+	WHERRY_FAILS(WHERRY_TOONEW, wherry_outbox_open(f->db, "outbox", &box, &err));
+	assert_non_null(strstr(err.message, "version 7"));
+	assert_non_null(strstr(err.message, WHERRY_VERSION));
+	assert_non_null(strstr(err.message, "0.1.1"));
+	WHERRY_FAILS(WHERRY_TOONEW, wherry_outbox_init(f->db, "outbox", &err));
+	assert_null(box);
+	assert_false(wherry_db_in_transaction(f->db));
+	WHERRY_PASS(wherry_outbox_init(f->db, "second", &err)); /* that one is ours */
+}
+
+static void the_sql_of_init_makes_an_outbox_and_can_be_run_again(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *first = f->box;
+	char *sql = NULL;
+
+	WHERRY_PASS(
+		wherry_outbox_init_sql(f->db->driver->scheme, "second", &sql, &err));
+	assert_true(f->backend->raw(f->place, f->db, sql, NULL, 0));
+	WHERRY_PASS(wherry_outbox_open(f->db, "second", &f->box, &err));
+	wherry_outbox_close(first);
+	fixture_send_many(f, 2);
+	assert_true(f->backend->raw(f->place, f->db, sql, NULL, 0));
+	WHERRY_PASS(wherry_outbox_init(f->db, "second", &err));
+	fixture_lists(f, &(wherry_filter){0}, "1 2");
+	free(sql);
+}
+
+static void missing_arguments_are_refused(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+	char *sql = NULL;
+
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(NULL, "outbox", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(NULL, "outbox", &box, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, "outbox", NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init_sql(NULL, "outbox", &sql, &err));
+	WHERRY_FAILS(WHERRY_UNSUPPORTED,
+		     wherry_outbox_init_sql("oracle", "outbox", &sql, &err));
+	assert_null(sql);
+	wherry_outbox_close(NULL);
+}
+
+const outbox_case outbox_schema_cases[] = {
+	CASE(init_twice_is_fine_and_keeps_the_messages),
+	CASE_OF_SEVERAL(processes_may_init_at_once),
+	CASE_OF_SEVERAL(threads_may_init_at_once),
+	CASE(init_inside_a_transaction_is_refused),
+	CASE(a_table_that_is_no_outbox_is_refused_and_left_alone),
+	CASE(a_table_that_has_the_archive_s_name_is_refused_and_left_alone),
+	CASE(an_outbox_is_no_other_s_archive),
+	CASE(an_outbox_whose_table_is_gone_can_be_made_again),
+	CASE(names_that_are_none_are_refused),
+	CASE(names_that_sql_uses_itself_are_fine),
+	CASE(the_shared_tables_are_no_outboxes),
+	CASE(outboxes_of_one_database_are_independent),
+	CASE(a_lease_on_one_is_none_on_another),
+	CASE(a_name_in_other_letters_is_the_same_outbox),
+	CASE(an_outbox_that_is_not_there_names_wherry_init),
+	CASE(a_schema_that_needs_a_newer_program_is_refused),
+	CASE(the_sql_of_init_makes_an_outbox_and_can_be_run_again),
+	CASE(missing_arguments_are_refused),
+	{NULL, NULL, 0},
+};

@@ -1,0 +1,511 @@
+/*
+ * What a relay writes: all of it fenced by its lease.
+ */
+#include "outbox_suite.h"
+
+#include "outbox/outbox.h"
+
+/* A row by its id, with its texts copied. */
+typedef struct seen_row {
+	wherry_row row;
+	char last_error[600];
+} seen_row;
+
+static wherry_code take_row(void *ctx, const wherry_row *row)
+{
+	seen_row *out = ctx;
+
+	out->row = *row;
+	(void)snprintf(out->last_error, sizeof(out->last_error), "%s",
+		       row->last_error ? row->last_error : "(none)");
+	return WHERRY_OK;
+}
+
+static seen_row look(outbox_fixture *f, int64_t id)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	seen_row out = {0};
+	char ident[24];
+
+	(void)snprintf(ident, sizeof(ident), "%lld", (long long)id);
+	WHERRY_PASS(wherry_outbox_show(f->box, ident, take_row, &out, &err));
+	return out;
+}
+
+static int64_t archived(outbox_fixture *f)
+{
+	return fixture_int(f, "SELECT count(*) FROM outbox_archive");
+}
+
+/* A time in a row is now, but for what the clocks' units differ. */
+static void is_now(int64_t time_us, int64_t plus_us)
+{
+	int64_t now = wh_now(&wh_env_system) + plus_us;
+
+	assert_in_range((uint64_t)time_us, (uint64_t)(now - 20000000),
+			(uint64_t)(now + 2000));
+}
+
+/* ---- done ---- */
+
+static void done_marks_a_message(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t id = fixture_send_many(f, 3), n = 0;
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+	seen_row row;
+
+	WHERRY_PASS(wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_MARK, &n, &err));
+	assert_int_equal(n, 1);
+	row = look(f, id);
+	assert_int_equal(row.row.state, WHERRY_DONE);
+	is_now(row.row.processed_at_us, 0);
+	assert_int_equal(row.row.message.attempts, 0);
+	assert_int_equal(fixture_state(f, id + 1), WHERRY_PENDING);
+	assert_int_equal(fixture_count(f), 3);
+}
+
+static void done_deletes_a_message(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t id = fixture_send_many(f, 3), n = 0;
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_DELETE, &n, &err));
+	assert_int_equal(n, 1);
+	fixture_lists(f, &(wherry_filter){0}, "2 3");
+	assert_int_equal(archived(f), 0);
+}
+
+static void done_archives_a_message(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_message msg = WHERRY_MESSAGE(
+		.topic = "t", .message_id = "m", .aggregate_type = "order",
+		.aggregate_id = "42", .key = "k", .headers = "{\"a\":\"b\"}",
+		.trace_id = "x", .body = "body", .body_len = 4);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease;
+	int64_t id, n = 0;
+
+	WHERRY_PASS(
+		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	fixture_send(f, "t", NULL);
+	fixture_fail(f, id, 0);
+	lease = fixture_lease(f, "a");
+	WHERRY_PASS(wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_ARCHIVE, &n, &err));
+	assert_int_equal(n, 1);
+	assert_int_equal(fixture_count(f), 1);
+	assert_int_equal(
+		fixture_int(f, "SELECT count(*) FROM outbox_archive WHERE id = %lld AND "
+			       "message_id = 'm' AND topic = 't' AND aggregate_type = 'order' "
+			       "AND aggregate_id = '42' AND partition_key = 'k' AND headers = "
+			       "'{\"a\":\"b\"}' AND trace_id = 'x' AND payload = 'body' AND "
+			       "attempts = 1 AND generation = 0 AND last_error = 'no answer'",
+			    (long long)id),
+		1);
+	is_now(fixture_int(f, "SELECT processed_at FROM outbox_archive") * 1000, 0);
+	is_now(fixture_int(f, "SELECT created_at FROM outbox_archive") * 1000, 0);
+}
+
+static void done_twice_changes_nothing_more(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t id = fixture_send(f, "t", NULL), n = -7;
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	for (int how = WHERRY_MARK; how <= WHERRY_ARCHIVE; how++) {
+		WHERRY_PASS(wherry_outbox_done(f->box, &lease, &id, 1,
+					       (wherry_on_done)how, &n, &err));
+		assert_int_equal(n, how == WHERRY_MARK);
+		assert_int_equal(fixture_count(f), 1);
+		assert_int_equal(archived(f), 0);
+	}
+}
+
+static void done_passes_over_what_is_not_open(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t first = fixture_send_many(f, 4), n = 0;
+	int64_t ids[] = {first + 3, -1, first + 1, 987654, 0, first + 2, first + 2};
+	wherry_lease lease;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fixture_kill(f, first + 1);
+	fixture_fail(f, first + 2, 60000000);
+	fixture_try(f, first + 3);
+	lease = fixture_lease(f, "a");
+	WHERRY_PASS(wherry_outbox_done(f->box, &lease, ids, 7, WHERRY_MARK, &n, &err));
+	assert_int_equal(n, 2);
+	assert_int_equal(fixture_state(f, first), WHERRY_PENDING);
+	assert_int_equal(fixture_state(f, first + 1), WHERRY_DEAD);
+	assert_int_equal(fixture_state(f, first + 2), WHERRY_DONE);
+	assert_int_equal(fixture_state(f, first + 3), WHERRY_DONE);
+}
+
+static void an_empty_list_of_done_is_fine(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7;
+
+	WHERRY_PASS(wherry_outbox_done(f->box, &lease, NULL, 0, WHERRY_MARK, &n, &err));
+	assert_int_equal(n, 0);
+	WHERRY_PASS(
+		wherry_outbox_done(f->box, &lease, NULL, 0, WHERRY_ARCHIVE, NULL, &err));
+	WHERRY_PASS(wherry_outbox_fail(f->box, &lease, NULL, 0, &err));
+	WHERRY_PASS(wherry_outbox_requeue(f->box, &lease, NULL, 0, &err));
+}
+
+static void ten_thousand_are_done_at_once(void **state)
+{
+	enum { MANY = 10000 };
+	outbox_fixture *f = *state;
+	int64_t *ids = calloc(MANY, sizeof(*ids)), n = 0;
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fixture_raw(f, "INSERT INTO outbox(topic, payload) WITH RECURSIVE c(i) AS (SELECT 1 "
+		       "UNION ALL SELECT i + 1 FROM c WHERE i < 10000) SELECT 't', '' FROM c");
+	for (int i = 0; i < MANY; i++)
+		ids[i] = i + 1;
+	WHERRY_PASS(wherry_outbox_done(f->box, &lease, ids, MANY, WHERRY_MARK, &n, &err));
+	assert_int_equal(n, MANY);
+	free(ids);
+}
+
+/* ---- failures ---- */
+
+static void a_failure_counts_and_waits(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t id = fixture_send(f, "t", NULL);
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	for (int i = 1; i <= 3; i++) {
+		wherry_failure failure = {
+			.id = id, .delay_us = 30000000, .error = "no answer"};
+		seen_row row;
+
+		WHERRY_PASS(wherry_outbox_fail(f->box, &lease, &failure, 1, &err));
+		row = look(f, id);
+		assert_int_equal(row.row.state, WHERRY_FAILED);
+		assert_int_equal(row.row.message.attempts, i);
+		assert_string_equal(row.last_error, "no answer");
+		is_now(row.row.next_retry_at_us, 30000000);
+	}
+}
+
+static void a_failure_without_a_reason_is_recorded(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t id = fixture_send(f, "t", NULL);
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_failure failure = {.id = id};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_outbox_fail(f->box, &lease, &failure, 1, &err));
+	assert_int_equal(look(f, id).row.message.attempts, 1);
+}
+
+static void a_reason_is_cut_at_500_bytes_between_characters(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t id = fixture_send(f, "t", NULL);
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+	char why[700];
+
+	for (int shift = 0; shift < 4; shift++) {
+		wherry_failure failure = {.id = id, .error = why};
+		seen_row row;
+		size_t len;
+
+		memset(why, 'x', sizeof(why));
+		for (size_t i = (size_t)shift; i + 4 < sizeof(why); i += 4)
+			memcpy(why + i, "\xf0\x9f\x98\x80", 4);
+		why[sizeof(why) - 1] = 0;
+		WHERRY_PASS(wherry_outbox_fail(f->box, &lease, &failure, 1, &err));
+		row = look(f, id);
+		len = strlen(row.last_error);
+		assert_in_range(len, 497, 500);
+		assert_int_equal((len - (size_t)shift) % 4, 0);
+		assert_memory_equal(row.last_error, why, len);
+	}
+}
+
+static void a_dead_message_waits_for_nothing(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t id = fixture_send(f, "t", NULL);
+	wherry_failure failure = {.id = id, .delay_us = 5000000, .dead = true,
+				  .error = "refused"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease;
+	seen_row row;
+
+	fixture_fail(f, id, 60000000);
+	lease = fixture_lease(f, "a");
+	WHERRY_PASS(wherry_outbox_fail(f->box, &lease, &failure, 1, &err));
+	row = look(f, id);
+	assert_int_equal(row.row.state, WHERRY_DEAD);
+	assert_int_equal(row.row.message.attempts, 2);
+	assert_int_equal(row.row.next_retry_at_us, 0);
+	assert_string_equal(row.last_error, "refused");
+	/* and stays so */
+	failure.dead = false;
+	WHERRY_PASS(wherry_outbox_fail(f->box, &lease, &failure, 1, &err));
+	assert_int_equal(look(f, id).row.state, WHERRY_DEAD);
+	assert_int_equal(look(f, id).row.message.attempts, 2);
+}
+
+static void an_attempt_is_counted_once(void **state)
+{
+	static const struct {
+		bool tried, counted, innocent;
+		int attempts;
+	} rows[] = {
+		{false, false, false, 1}, {true, true, false, 1}, {false, false, true, 0},
+		{true, true, true, 0},
+	};
+	outbox_fixture *f = *state;
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		int64_t id = fixture_send(f, "t", NULL);
+		wherry_failure failure = {.id = id,
+					  .counted = rows[i].counted,
+					  .innocent = rows[i].innocent,
+					  .error = "down"};
+
+		if (rows[i].tried)
+			WHERRY_PASS(wherry_outbox_try(f->box, &lease, id, &err));
+		WHERRY_PASS(wherry_outbox_fail(f->box, &lease, &failure, 1, &err));
+		assert_int_equal(look(f, id).row.message.attempts, rows[i].attempts);
+		assert_int_equal(look(f, id).row.state, WHERRY_FAILED);
+	}
+}
+
+static void failures_pass_over_what_is_not_open(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t id = fixture_send_many(f, 2);
+	wherry_failure failures[] = {{.id = id, .error = "late"},
+				     {.id = 987654, .error = "unknown"},
+				     {.id = id + 1, .error = "down"}};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease;
+
+	fixture_done(f, id);
+	lease = fixture_lease(f, "a");
+	WHERRY_PASS(wherry_outbox_fail(f->box, &lease, failures, 3, &err));
+	assert_int_equal(look(f, id).row.state, WHERRY_DONE);
+	assert_int_equal(look(f, id).row.message.attempts, 0);
+	assert_int_equal(look(f, id + 1).row.state, WHERRY_FAILED);
+}
+
+/* ---- try, requeue, reap ---- */
+
+static void an_attempt_on_a_suspect_is_on_record_before_it_is_made(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t id = fixture_send(f, "t", NULL);
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+	seen_row row;
+
+	WHERRY_PASS(wherry_outbox_try(f->box, &lease, id, &err));
+	row = look(f, id);
+	assert_int_equal(row.row.state, WHERRY_PROCESSING);
+	assert_int_equal(row.row.message.attempts, 1);
+	is_now(row.row.claimed_at_us, 0);
+	assert_string_equal(fixture_text(f, "SELECT claim_token FROM outbox"), "epoch:1");
+	WHERRY_PASS(wherry_outbox_try(f->box, &lease, id, &err));
+	assert_int_equal(look(f, id).row.message.attempts, 2);
+}
+
+static void requeueing_keeps_the_attempts(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t first = fixture_send_many(f, 5), ids[5];
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease;
+
+	for (int i = 0; i < 5; i++)
+		ids[i] = first + i;
+	fixture_fail(f, ids[1], 0);
+	fixture_try(f, ids[2]);
+	fixture_done(f, ids[3]);
+	fixture_kill(f, ids[4]);
+	lease = fixture_lease(f, "a");
+	WHERRY_PASS(wherry_outbox_requeue(f->box, &lease, ids, 5, &err));
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(look(f, ids[i]).row.state, WHERRY_PENDING);
+		assert_int_equal(look(f, ids[i]).row.message.attempts, i > 0);
+		assert_int_equal(look(f, ids[i]).row.claimed_at_us, 0);
+	}
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox WHERE claim_token IS "
+					"NOT NULL"),
+			 0);
+	assert_int_equal(look(f, ids[3]).row.state, WHERRY_DONE);
+	assert_int_equal(look(f, ids[4]).row.state, WHERRY_DEAD);
+}
+
+static void only_old_claims_are_taken_back(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t old = fixture_send_many(f, 4), n = -7;
+	wherry_lease lease;
+	wherry_error err = WHERRY_ERROR_INIT;
+	seen_row row;
+
+	fixture_try(f, old);
+	fixture_raw(f, "UPDATE outbox SET claimed_at = claimed_at - 61000");
+	fixture_try(f, old + 1);
+	fixture_fail(f, old + 2, 0);
+	lease = fixture_lease(f, "a");
+	WHERRY_PASS(wherry_outbox_reap(f->box, 60000000, &n, &err));
+	assert_int_equal(n, 1);
+	row = look(f, old);
+	assert_int_equal(row.row.state, WHERRY_PENDING);
+	assert_int_equal(row.row.message.attempts, 1);
+	assert_int_equal(row.row.claimed_at_us, 0);
+	assert_int_equal(fixture_state(f, old + 1), WHERRY_PROCESSING);
+	assert_int_equal(fixture_state(f, old + 2), WHERRY_FAILED);
+	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+	assert_int_equal(lease.nudge, 1); /* so that the relay reads it */
+	WHERRY_PASS(wherry_outbox_reap(f->box, 60000000, &n, &err));
+	assert_int_equal(n, 0);
+	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
+	assert_int_equal(lease.nudge, 1);
+}
+
+static void a_claim_without_a_time_is_an_old_one(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t id = fixture_send(f, "t", NULL), n = 0;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fixture_raw(f, "UPDATE outbox SET status = 1");
+	WHERRY_PASS(wherry_outbox_reap(f->box, 60000000, &n, &err));
+	assert_int_equal(n, 1);
+	assert_int_equal(fixture_state(f, id), WHERRY_PENDING);
+}
+
+/* ---- the fence ---- */
+
+static void everything_is_refused(outbox_fixture *f, const wherry_lease *lease)
+{
+	char before[sizeof(f->text)];
+	int64_t ids[] = {1, 2, 3, 4}, n = -7;
+	wherry_failure failure = {.id = 1, .dead = true, .error = "late"};
+	wherry_lease copy = *lease;
+	wh_settlement all = {.done = ids, .n_done = 1, .failed = &failure, .n_failed = 1,
+			     .try_id = 2};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)snprintf(before, sizeof(before), "%s", fixture_digest(f));
+	for (int how = WHERRY_MARK; how <= WHERRY_ARCHIVE; how++)
+		WHERRY_FAILS(WHERRY_STALE,
+			     wherry_outbox_done(f->box, lease, ids, 4,
+						(wherry_on_done)how, &n, &err));
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_outbox_done(f->box, lease, NULL, 0, WHERRY_MARK, &n, &err));
+	assert_int_equal(n, -7);
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_fail(f->box, lease, &failure, 1, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_requeue(f->box, lease, ids, 4, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_try(f->box, lease, 1, &err));
+	WHERRY_FAILS(WHERRY_STALE, wh_outbox_settle(f->box, lease, &all, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->box, &copy, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->box, lease, &err));
+	assert_non_null(strstr(err.message, "nothing was changed"));
+	assert_false(wherry_db_in_transaction(f->db));
+	assert_string_equal(fixture_digest(f), before);
+	assert_int_equal(archived(f), 0);
+}
+
+static void a_stale_lease_changes_nothing_and_says_so(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t first = fixture_send_many(f, 4);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease, next, none = {0}, future;
+
+	fixture_fail(f, first + 1, 0);
+	fixture_try(f, first + 2);
+	everything_is_refused(f, &none);
+	lease = fixture_lease(f, "a");
+	fixture_lapse(f);
+	everything_is_refused(f, &lease); /* lapsed */
+	next = fixture_lease(f, "b");
+	everything_is_refused(f, &lease); /* taken over */
+	future = next;
+	future.epoch++;
+	everything_is_refused(f, &future); /* never given */
+	WHERRY_PASS(wherry_outbox_release(f->box, &next, &err));
+	everything_is_refused(f, &next); /* given back */
+}
+
+static void a_stale_write_leaves_the_caller_s_transaction_intact(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t id = fixture_send(f, "t", NULL);
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fixture_lapse(f);
+	fixture_raw(f, "CREATE TABLE business(id INTEGER)");
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	fixture_app(f, "INSERT INTO business VALUES (1)");
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_MARK, NULL, &err));
+	WHERRY_PASS(wherry_db_commit(f->db, &err));
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM business"), 1);
+	assert_int_equal(fixture_state(f, id), WHERRY_PENDING);
+}
+
+static void a_settlement_is_written_as_one(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t id = fixture_send_many(f, 4), done[] = {id, id + 3};
+	wherry_failure failure = {.id = id + 1, .error = "no answer"};
+	wh_settlement all = {.done = done, .n_done = 2, .on_done = WHERRY_DELETE,
+			     .failed = &failure, .n_failed = 1, .try_id = id + 2};
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wh_outbox_settle(f->box, &lease, &all, &err));
+	fixture_lists(f, &(wherry_filter){0}, "2 3");
+	assert_int_equal(fixture_state(f, id + 1), WHERRY_FAILED);
+	assert_int_equal(fixture_state(f, id + 2), WHERRY_PROCESSING);
+}
+
+const outbox_case outbox_settle_cases[] = {
+	CASE(done_marks_a_message),
+	CASE(done_deletes_a_message),
+	CASE(done_archives_a_message),
+	CASE(done_twice_changes_nothing_more),
+	CASE(done_passes_over_what_is_not_open),
+	CASE(an_empty_list_of_done_is_fine),
+	CASE(ten_thousand_are_done_at_once),
+	CASE(a_failure_counts_and_waits),
+	CASE(a_failure_without_a_reason_is_recorded),
+	CASE(a_reason_is_cut_at_500_bytes_between_characters),
+	CASE(a_dead_message_waits_for_nothing),
+	CASE(an_attempt_is_counted_once),
+	CASE(failures_pass_over_what_is_not_open),
+	CASE(an_attempt_on_a_suspect_is_on_record_before_it_is_made),
+	CASE(requeueing_keeps_the_attempts),
+	CASE(only_old_claims_are_taken_back),
+	CASE(a_claim_without_a_time_is_an_old_one),
+	CASE(a_stale_lease_changes_nothing_and_says_so),
+	CASE(a_stale_write_leaves_the_caller_s_transaction_intact),
+	CASE(a_settlement_is_written_as_one),
+	{NULL, NULL, 0},
+};

@@ -1,0 +1,365 @@
+#include "outbox_suite.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include "db/driver.h"
+
+/* ---- the state of a test ---- */
+
+void fixture_close(outbox_fixture *f)
+{
+	wherry_outbox_close(f->box);
+	f->box = NULL;
+	if (f->db)
+		assert_true(f->backend->disconnect(f->db));
+	f->db = NULL;
+}
+
+wherry_db *fixture_connect(outbox_fixture *f)
+{
+	wherry_db *db = f->backend->connect(f->place);
+
+	assert_non_null(db);
+	return db;
+}
+
+void fixture_reopen(outbox_fixture *f)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fixture_close(f);
+	f->db = fixture_connect(f);
+	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->box, &err));
+}
+
+static int make(void **state)
+{
+	outbox_fixture *f = calloc(1, sizeof(*f));
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	if (!f)
+		return -1;
+	f->backend = *state;
+	f->place = f->backend->make();
+	*state = f;
+	f->db = f->backend->connect(f->place);
+	if (f->db && wherry_outbox_init(f->db, "outbox", &err) == WHERRY_OK &&
+	    wherry_outbox_open(f->db, "outbox", &f->box, &err) == WHERRY_OK)
+		return 0;
+	print_error("no outbox on %s: %s\n", f->backend->name, err.message);
+	return -1;
+}
+
+static int drop(void **state)
+{
+	outbox_fixture *f = *state;
+	bool clean;
+
+	wherry_outbox_close(f->box);
+	clean = !f->db || f->backend->disconnect(f->db);
+	if (!clean)
+		print_error("something was left on the connection\n");
+	f->backend->drop(f->place);
+	free(f);
+	return clean ? 0 : -1;
+}
+
+/* ---- SQL ---- */
+
+static void run_raw(outbox_fixture *f, const char *sql, char *out, size_t cap)
+{
+	if (!f->backend->raw(f->place, f->db, sql, out, cap)) {
+		print_error("%s\n", sql);
+		fail();
+	}
+}
+
+void fixture_raw(outbox_fixture *f, const char *fmt, ...)
+{
+	char sql[4096];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(sql, sizeof(sql), fmt, args);
+	va_end(args);
+	run_raw(f, sql, NULL, 0);
+}
+
+int64_t fixture_int(outbox_fixture *f, const char *fmt, ...)
+{
+	char sql[4096], text[64] = "";
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(sql, sizeof(sql), fmt, args);
+	va_end(args);
+	run_raw(f, sql, text, sizeof(text));
+	return strtoll(text, NULL, 10);
+}
+
+const char *fixture_text(outbox_fixture *f, const char *fmt, ...)
+{
+	char sql[4096];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(sql, sizeof(sql), fmt, args);
+	va_end(args);
+	f->text[0] = 0;
+	run_raw(f, sql, f->text, sizeof(f->text));
+	return f->text;
+}
+
+void fixture_app(outbox_fixture *f, const char *sql)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wh_db_script(f->db, sql, &err));
+}
+
+/* ---- messages and leases ---- */
+
+int64_t fixture_send(outbox_fixture *f, const char *topic, const char *key)
+{
+	wherry_message msg = WHERRY_MESSAGE(.topic = topic, .key = key, .body = "{}",
+					    .body_len = 2);
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t id = 0;
+
+	WHERRY_PASS(
+		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	assert_true(id > 0);
+	return id;
+}
+
+int64_t fixture_send_many(outbox_fixture *f, int n)
+{
+	int64_t first = fixture_send(f, "orders", NULL);
+
+	for (int i = 1; i < n; i++)
+		assert_int_equal(fixture_send(f, "orders", NULL), first + i);
+	return first;
+}
+
+wherry_lease fixture_lease(outbox_fixture *f, const char *owner)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease = {0};
+
+	WHERRY_PASS(wherry_outbox_lease(f->box, owner, 60000000, 8, &lease, &err));
+	return lease;
+}
+
+void fixture_lapse(outbox_fixture *f)
+{
+	fixture_raw(f, "UPDATE wherry_slot SET expires_at = expires_at - 3600000");
+}
+
+static void settle(outbox_fixture *f, int64_t id, const wherry_failure *failure,
+		   bool try_it)
+{
+	wherry_lease lease = fixture_lease(f, "fixture");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	if (failure)
+		WHERRY_PASS(wherry_outbox_fail(f->box, &lease, failure, 1, &err));
+	else if (try_it)
+		WHERRY_PASS(wherry_outbox_try(f->box, &lease, id, &err));
+	else
+		WHERRY_PASS(wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_MARK, NULL,
+					       &err));
+	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+}
+
+void fixture_done(outbox_fixture *f, int64_t id)
+{
+	settle(f, id, NULL, false);
+}
+
+void fixture_fail(outbox_fixture *f, int64_t id, int64_t delay_us)
+{
+	wherry_failure failure = {.id = id, .delay_us = delay_us, .error = "no answer"};
+
+	settle(f, id, &failure, false);
+}
+
+void fixture_kill(outbox_fixture *f, int64_t id)
+{
+	wherry_failure failure = {.id = id, .dead = true, .error = "refused"};
+
+	settle(f, id, &failure, false);
+}
+
+void fixture_try(outbox_fixture *f, int64_t id)
+{
+	settle(f, id, NULL, true);
+}
+
+int64_t fixture_state(outbox_fixture *f, int64_t id)
+{
+	return fixture_int(f, "SELECT status FROM outbox WHERE id = %lld", (long long)id);
+}
+
+int64_t fixture_count(outbox_fixture *f)
+{
+	return fixture_int(f, "SELECT count(*) FROM outbox");
+}
+
+static wherry_code put_row(void *ctx, const wherry_row *row)
+{
+	wh_buf *out = ctx;
+
+	wh_buf_printf(out, "%lld %d %d %d %lld %lld %lld %s|", (long long)row->message.id,
+		      row->state, row->message.attempts, row->message.generation,
+		      (long long)row->claimed_at_us, (long long)row->next_retry_at_us,
+		      (long long)row->processed_at_us,
+		      row->last_error ? row->last_error : "-");
+	return WHERRY_OK;
+}
+
+const char *fixture_digest(outbox_fixture *f)
+{
+	wh_buf out = WH_BUF_INIT(sizeof(f->text) - 1);
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_outbox_list(f->box, &(wherry_filter){0}, put_row, &out, &err));
+	WHERRY_PASS(wh_buf_check(&out, &err));
+	(void)snprintf(f->text, sizeof(f->text), "%s", wh_buf_str(&out));
+	wh_buf_clear(&out);
+	return f->text;
+}
+
+static wherry_code put_id(void *ctx, const wherry_row *row)
+{
+	wh_buf *out = ctx;
+
+	wh_buf_printf(out, out->len ? " %lld" : "%lld", (long long)row->message.id);
+	return WHERRY_OK;
+}
+
+void fixture_lists(outbox_fixture *f, const wherry_filter *filter, const char *ids)
+{
+	wh_buf out = WH_BUF_INIT(4096);
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_outbox_list(f->box, filter, put_id, &out, &err));
+	assert_string_equal(wh_buf_str(&out), ids);
+	wh_buf_clear(&out);
+}
+
+/* ---- several at once ---- */
+
+typedef struct worker {
+	const outbox_backend *backend;
+	void *place;
+	fixture_work work;
+	int which;
+	int result;
+	pthread_barrier_t *start; /* NULL: none */
+} worker;
+
+static int work_on(worker *w)
+{
+	wherry_db *db = w->backend->connect(w->place);
+	int result;
+
+	if (!db)
+		return 99;
+	if (w->start)
+		(void)pthread_barrier_wait(w->start);
+	result = w->work(db, w->which);
+	return w->backend->disconnect(db) ? result : 98;
+}
+
+static void *run_worker(void *ctx)
+{
+	worker *w = ctx;
+
+	w->result = work_on(w);
+	return NULL;
+}
+
+void fixture_threads(outbox_fixture *f, int n, fixture_work work)
+{
+	pthread_barrier_t start;
+	pthread_t threads[16];
+	worker workers[16];
+
+	assert_true(n <= 16);
+	fixture_close(f);
+	assert_int_equal(pthread_barrier_init(&start, NULL, (unsigned)n), 0);
+	for (int i = 0; i < n; i++) {
+		workers[i] = (worker){f->backend, f->place, work, i, -1, &start};
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, run_worker, &workers[i]), 0);
+	}
+	for (int i = 0; i < n; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	(void)pthread_barrier_destroy(&start);
+	for (int i = 0; i < n; i++)
+		assert_int_equal(workers[i].result, 0);
+}
+
+/* No connection is open when they are made: a database's locks do not survive a fork. */
+void fixture_processes(outbox_fixture *f, int n, fixture_work work)
+{
+	pid_t children[16];
+
+	assert_true(n <= 16);
+	fixture_close(f);
+	for (int i = 0; i < n; i++) {
+		worker w = {f->backend, f->place, work, i, 0, NULL};
+
+		children[i] = fork();
+		assert_true(children[i] >= 0);
+		if (!children[i]) {
+			(void)alarm(60);
+			_exit(work_on(&w));
+		}
+	}
+	for (int i = 0; i < n; i++) {
+		int status = 0;
+
+		assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+		assert_true(WIFEXITED(status));
+		assert_int_equal(WEXITSTATUS(status), 0);
+	}
+}
+
+/* ---- running ---- */
+
+static const outbox_case *const all_cases[] = {
+	outbox_enqueue_cases, outbox_field_cases, outbox_lease_cases,  outbox_settle_cases,
+	outbox_list_cases,    outbox_admin_cases, outbox_schema_cases,
+};
+
+enum { TESTS_MOST = 2000 };
+
+/* One group, so that there is one plan; the name of a back end stands before its tests. */
+int outbox_suite_run(const outbox_backend *const *backends, size_t n_backends,
+		     const struct CMUnitTest *more, size_t n_more)
+{
+	static struct CMUnitTest tests[TESTS_MOST];
+	static char names[TESTS_MOST][128];
+	size_t n = 0;
+
+	for (size_t b = 0; b < n_backends; b++) {
+		for (size_t s = 0; s < sizeof(all_cases) / sizeof(*all_cases); s++) {
+			for (const outbox_case *c = all_cases[s]; c->run; c++) {
+				if ((c->needs & NEEDS_SEVERAL) && !backends[b]->several)
+					continue;
+				(void)snprintf(names[n], sizeof(names[n]), "%s: %s",
+					       backends[b]->name, c->name);
+				tests[n] = (struct CMUnitTest){names[n], c->run, make,
+							       drop, NULL};
+				memcpy(&tests[n].initial_state, &backends[b],
+				       sizeof(void *));
+				n++;
+			}
+		}
+	}
+	for (size_t i = 0; i < n_more; i++)
+		tests[n++] = more[i];
+	return _cmocka_run_group_tests("outbox", tests, n, NULL, NULL);
+}

@@ -1,0 +1,116 @@
+/*
+ * What every database promises of an outbox, written once: each promise is a test, run on
+ * every back end.
+ *
+ * A back end says how to make an empty database, how to connect to it, and how another
+ * program would write SQL to it.
+ */
+#ifndef WHERRY_OUTBOX_SUITE_H
+#define WHERRY_OUTBOX_SUITE_H
+
+#include "wherry_test.h"
+
+#include <wherry/wherry.h>
+
+typedef struct outbox_backend {
+	const char *name; /* stands before the names of its tests */
+	bool several;     /* other connections and processes see the same database */
+
+	/* An empty database, for one test; given, drop() it. */
+	void *(*make)(void);
+	void (*drop)(void *place);
+
+	/* A connection; NULL: it failed.  Threads: any. */
+	wherry_db *(*connect)(void *place);
+	bool (*disconnect)(wherry_db *db); /* false: something was left on it */
+
+	/* Run SQL as a program that knows nothing of Wherry would, on a connection of its own
+	 * where that can be.  out, if not NULL, receives the first column of the last row. */
+	bool (*raw)(void *place, wherry_db *db, const char *sql, char *out, size_t cap);
+
+	void (*forbid_writing)(wherry_db *db);
+	void (*fill_disk)(wherry_db *db, bool full);
+} outbox_backend;
+
+/* The state of every test: an outbox named "outbox". */
+typedef struct outbox_fixture {
+	const outbox_backend *backend;
+	void *place;
+	wherry_db *db;
+	wherry_outbox *box;
+	char text[4096]; /* of fixture_text() */
+} outbox_fixture;
+
+enum { NEEDS_SEVERAL = 1 }; /* of outbox_case */
+
+typedef struct outbox_case {
+	const char *name;
+	void (*run)(void **state);
+	unsigned needs;
+} outbox_case;
+
+#define CASE(run) {#run, run, 0}
+#define CASE_OF_SEVERAL(run) {#run, run, NEEDS_SEVERAL}
+
+/* Each ends with a row of NULL. */
+extern const outbox_case outbox_enqueue_cases[];
+extern const outbox_case outbox_field_cases[];
+extern const outbox_case outbox_lease_cases[];
+extern const outbox_case outbox_settle_cases[];
+extern const outbox_case outbox_list_cases[];
+extern const outbox_case outbox_admin_cases[];
+extern const outbox_case outbox_schema_cases[];
+
+/* Run all of them on all of these back ends, and then the tests in `more`. */
+int outbox_suite_run(const outbox_backend *const *backends, size_t n_backends,
+		     const struct CMUnitTest *more, size_t n_more);
+
+/* ---- for the tests; they fail the test when something goes wrong ---- */
+
+/* Connect once more, or again. */
+wherry_db *fixture_connect(outbox_fixture *f);
+void fixture_reopen(outbox_fixture *f);
+void fixture_close(outbox_fixture *f);
+
+/* SQL of another program. */
+void fixture_raw(outbox_fixture *f, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+int64_t fixture_int(outbox_fixture *f, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+const char *fixture_text(outbox_fixture *f, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* SQL of the application, on the connection of the outbox and in its transaction. */
+void fixture_app(outbox_fixture *f, const char *sql);
+
+/* Add a message in a transaction of its own; returns its id. */
+int64_t fixture_send(outbox_fixture *f, const char *topic, const char *key);
+/* Add n of them; returns the first id.  The others follow it. */
+int64_t fixture_send_many(outbox_fixture *f, int n);
+
+/* A lease for a minute, with a window of 8; and as if that minute had passed. */
+wherry_lease fixture_lease(outbox_fixture *f, const char *owner);
+void fixture_lapse(outbox_fixture *f);
+
+/* Bring a message into a state as a relay would. */
+void fixture_done(outbox_fixture *f, int64_t id);
+void fixture_fail(outbox_fixture *f, int64_t id, int64_t delay_us);
+void fixture_kill(outbox_fixture *f, int64_t id);
+void fixture_try(outbox_fixture *f, int64_t id);
+
+int64_t fixture_state(outbox_fixture *f, int64_t id); /* its status column */
+int64_t fixture_count(outbox_fixture *f);             /* all rows */
+
+/* Does the whole table look the same?  Returns a text to compare. */
+const char *fixture_digest(outbox_fixture *f);
+
+/* Let n others connect and work at once; `work` returns 0 when all went well.  Closes the
+ * fixture's own connection meanwhile. */
+typedef int (*fixture_work)(wherry_db *db, int which);
+void fixture_processes(outbox_fixture *f, int n, fixture_work work);
+void fixture_threads(outbox_fixture *f, int n, fixture_work work);
+
+/* The ids listed, in their order: "1 3 4". */
+void fixture_lists(outbox_fixture *f, const wherry_filter *filter, const char *ids);
+
+#endif

@@ -1,0 +1,233 @@
+/*
+ * Dead messages: when one dies, what becomes of its key, and how it comes back.
+ */
+#include "relay_suite.h"
+
+static void a_message_is_dead_after_its_attempts(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "retry.attempts", "3");
+	relay_answers(f, 1, WHERRY_RETRY, -1);
+	relay_put(f, "aab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_DEAD);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	assert_int_equal(relay_told(f, 1, WHERRY_RETRY), 3);
+	assert_int_equal(relay_attempts(f, 1), 3);
+	RELAY_DELIVERED(f, 3, 2);
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox WHERE id = 1 AND "
+					 "last_error = 'the test said so'"),
+			 1);
+	assert_int_equal(relay_stats(&f->a).dead, 1);
+	assert_int_equal(relay_stats(&f->a).retried, 2);
+	assert_true(relay_logged(f, "event=dead id=1 "));
+	assert_true(relay_logged(f, "why=\"the test said so\""));
+}
+
+static void a_rejected_message_dies_at_once_and_alone(void **state)
+{
+	relay_fixture *f = *state;
+	char keys[101];
+
+	for (int i = 0; i < 100; i++)
+		keys[i] = (char)('a' + i % 26);
+	keys[100] = 0;
+	relay_answers(f, 50, WHERRY_REJECTED, -1);
+	relay_put(f, keys);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 99);
+	assert_int_equal(relay_state(f, 50), WHERRY_DEAD);
+	assert_int_equal(relay_told(f, 50, WHERRY_REJECTED), 1);
+	assert_int_equal(relay_delivered(f), 99);
+	relay_check_order(f);
+	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox "
+					 "WHERE id <> 50"),
+			 0);
+}
+
+static void all_may_be_rejected_without_the_destination_being_down(void **state)
+{
+	relay_fixture *f = *state;
+
+	f->every = WHERRY_REJECTED;
+	relay_put(f, "abcdefghij--");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 12);
+	assert_false(relay_stats(&f->a).down);
+}
+
+static void a_key_goes_on_after_a_dead_message(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_answers(f, 1, WHERRY_REJECTED, -1);
+	relay_put(f, "aaa");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	RELAY_DELIVERED(f, 2, 3);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	assert_int_equal(relay_stats(&f->a).held_keys, 0);
+}
+
+static void park(relay_fixture *f)
+{
+	relay_set(f, "relay.on_dead", "park");
+	relay_set(f, "relay.sweep", "1h");
+	relay_answers(f, 2, WHERRY_REJECTED, 1);
+	relay_put(f, "aaab-");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_DEAD);
+	relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+}
+
+static void a_parked_key_waits_until_its_message_is_redriven(void **state)
+{
+	relay_fixture *f = *state;
+
+	park(f);
+	relay_quiet(f, &f->a);
+	RELAY_DELIVERED(f, 1, 4, 5, 7);
+	assert_int_equal(relay_stats(&f->a).parked_keys, 1);
+	assert_int_equal(relay_redrive(f, 0), 1);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 7);
+	RELAY_DELIVERED(f, 1, 4, 5, 7, 2, 3, 6);
+	assert_int_equal(relay_stats(&f->a).parked_keys, 0);
+	assert_int_equal(relay_attempts(f, 2), 0); /* a redrive begins anew */
+}
+
+static void a_parked_key_stays_parked_after_a_restart(void **state)
+{
+	relay_fixture *f = *state;
+
+	park(f);
+	relay_stop(f, &f->a);
+	relay_put(f, "ac");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 5);
+	relay_quiet(f, &f->a);
+	RELAY_DELIVERED(f, 1, 4, 5, 7, 9);
+	assert_int_equal(relay_stats(&f->a).parked_keys, 1);
+	relay_redrive(f, 0);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 9);
+	RELAY_DELIVERED(f, 1, 4, 5, 7, 9, 2, 3, 6, 8);
+}
+
+static void a_parked_key_is_parked_again_when_its_message_dies_again(void **state)
+{
+	relay_fixture *f = *state;
+
+	park(f);
+	relay_answers(f, 2, WHERRY_REJECTED, 1);
+	relay_redrive(f, 0);
+	RELAY_UNTIL(f, &f->a, relay_told(f, 2, WHERRY_REJECTED) == 2);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_DEAD);
+	relay_quiet(f, &f->a);
+	RELAY_DELIVERED(f, 1, 4, 5, 7);
+	relay_redrive(f, 0);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 7);
+	relay_check_order(f);
+}
+
+static void redriven_messages_keep_their_order(void **state)
+{
+	relay_fixture *f = *state;
+
+	for (int64_t id = 1; id <= 4; id++)
+		relay_answers(f, id, WHERRY_REJECTED, 1);
+	relay_put(f, "aabb-");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 4);
+	assert_int_equal(relay_redrive(f, 0), 4);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 5);
+	relay_check_once(f, 5);
+	relay_check_order(f);
+}
+
+static void a_replayed_message_has_the_next_generation(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_filter filter = {.key = "a"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = 0;
+
+	relay_set(f, "relay.sweep", "1h");
+	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.lease", "1h");
+	relay_put(f, "aab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	relay_quiet(f, &f->a);
+	WHERRY_PASS(wherry_outbox_replay(f->box, &filter, &n, &err));
+	assert_int_equal(n, 2);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	RELAY_DELIVERED(f, 1, 2, 3, 1, 2);
+	assert_int_equal(f->events[2].generation, 0);
+	assert_int_equal(f->events[3].generation, 1);
+	assert_int_equal(f->events[4].generation, 1);
+}
+
+static void put_a_nul(relay_fixture *f, const char *key)
+{
+	char sql[256];
+
+	(void)snprintf(sql, sizeof(sql),
+		       "INSERT INTO outbox(topic, partition_key, payload) "
+		       "VALUES (%s, '%s', '{}')",
+		       f->target->a_nul, key);
+	relay_sql(f, sql);
+}
+
+static void text_with_a_nul_dies_alone(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_put(f, "aab");
+	put_a_nul(f, "a");
+	relay_put(f, "ab-");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 6);
+	assert_int_equal(relay_state(f, 4), WHERRY_DEAD);
+	relay_check_order(f);
+	assert_int_equal(relay_told(f, 4, WHERRY_DELIVERED), 0);
+	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 0);
+}
+
+static void text_with_a_nul_parks_only_what_comes_after_it(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.on_dead", "park");
+	relay_put(f, "aa");
+	put_a_nul(f, "a");
+	relay_put(f, "ab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 3) == WHERRY_DEAD);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	relay_quiet(f, &f->a);
+	relay_check_order(f);
+	assert_int_equal(relay_state(f, 4), WHERRY_PENDING);
+	relay_sql(f, "UPDATE outbox SET topic = 't' WHERE id = 3");
+	relay_redrive(f, 0);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 5);
+	relay_check_once(f, 5);
+	relay_check_order(f);
+}
+
+const relay_test relay_dead_tests[] = {
+	RELAY_TEST(a_message_is_dead_after_its_attempts, 0),
+	RELAY_TEST(a_rejected_message_dies_at_once_and_alone, 0),
+	RELAY_TEST(all_may_be_rejected_without_the_destination_being_down, 0),
+	RELAY_TEST(a_key_goes_on_after_a_dead_message, 0),
+	RELAY_TEST(a_parked_key_waits_until_its_message_is_redriven, 0),
+	RELAY_TEST(a_parked_key_stays_parked_after_a_restart, 0),
+	RELAY_TEST(a_parked_key_is_parked_again_when_its_message_dies_again, 0),
+	RELAY_TEST(redriven_messages_keep_their_order, 0),
+	RELAY_TEST(a_replayed_message_has_the_next_generation, 0),
+	RELAY_TEST(text_with_a_nul_dies_alone, RELAY_NUL),
+	RELAY_TEST(text_with_a_nul_parks_only_what_comes_after_it, RELAY_NUL),
+	RELAY_TESTS_END,
+};

@@ -1,0 +1,210 @@
+/*
+ * Until empty, with wherry_relay_run(): its waits are the relay's own.
+ */
+#include "relay_suite.h"
+
+static void an_empty_outbox_is_empty_at_once(void **state)
+{
+	relay_fixture *f = *state;
+
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
+	assert_int_equal(relay_delivered(f), 0);
+}
+
+static void until_empty_delivers_all_and_ends(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_put(f, "abcab-");
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
+	RELAY_DELIVERED(f, 1, 2, 3, 4, 5, 6);
+	assert_int_equal(relay_count(f, WHERRY_DONE), 6);
+}
+
+static void until_empty_waits_for_retries(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "retry.base", "50ms");
+	relay_answers(f, 1, WHERRY_RETRY, 3);
+	relay_answers(f, 3, WHERRY_RETRY, 2);
+	relay_put(f, "aa-b");
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
+	relay_check_once(f, 4);
+	relay_check_order(f);
+}
+
+static void until_empty_waits_for_retries_of_an_earlier_run(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "retry.base", "200ms");
+	relay_set(f, "retry.cap", "200ms");
+	relay_answers(f, 1, WHERRY_RETRY, 1);
+	relay_put(f, "aa");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_FAILED) == 1);
+	relay_stop(f, &f->a);
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
+	RELAY_DELIVERED(f, 1, 2);
+}
+
+static void until_empty_tells_of_deaths(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_answers(f, 1, WHERRY_REJECTED, -1);
+	relay_put(f, "aab");
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_DEATHS);
+	assert_int_equal(relay_delivered(f), 2);
+	wherry_relay_close(f->a.relay);
+	f->a.relay = NULL; /* in a later run nothing dies */
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
+}
+
+static void until_empty_tells_of_parked_messages(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.on_dead", "park");
+	relay_answers(f, 1, WHERRY_REJECTED, -1);
+	relay_put(f, "aab");
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_PARKED);
+	RELAY_DELIVERED(f, 3);
+	wherry_relay_close(f->a.relay);
+	f->a.relay = NULL;
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_PARKED);
+	RELAY_DELIVERED(f, 3);
+}
+
+static void until_empty_with_nothing_behind_the_parked_one_is_deaths(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.on_dead", "park");
+	relay_answers(f, 1, WHERRY_REJECTED, -1);
+	relay_put(f, "ab");
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_DEATHS);
+}
+
+static void until_empty_gives_up_at_its_timeout(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outcome outcome = WHERRY_STOPPED;
+
+	f->every = WHERRY_RETRY;
+	relay_set(f, "relay.timeout", "100ms");
+	relay_set(f, "retry.attempts", "1000");
+	relay_put(f, "ab");
+	relay_start(f, &f->a);
+	WHERRY_PASS(wherry_relay_run(f->a.relay, WHERRY_UNTIL_EMPTY, &outcome, &err));
+	assert_int_equal(outcome, WHERRY_TIMEDOUT);
+}
+
+static void until_empty_can_be_stopped(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_put(f, "ab");
+	relay_start(f, &f->a);
+	wherry_relay_stop(f->a.relay);
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_STOPPED);
+	assert_int_equal(relay_delivered(f), 0);
+}
+
+static void until_empty_waits_while_the_outbox_is_paused(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outcome outcome = WHERRY_STOPPED;
+
+	relay_set(f, "relay.timeout", "100ms");
+	relay_put(f, "ab");
+	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	relay_start(f, &f->a);
+	WHERRY_PASS(wherry_relay_run(f->a.relay, WHERRY_UNTIL_EMPTY, &outcome, &err));
+	assert_int_equal(outcome, WHERRY_TIMEDOUT);
+	assert_int_equal(relay_delivered(f), 0);
+}
+
+/* A consumer that sends a new message for each it gets. */
+static void put_another(relay_fixture *f, const wherry_message *msg)
+{
+	(void)msg;
+	relay_put(f, "z");
+}
+
+static void until_empty_ignores_what_comes_after_its_start(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_use_fake(f, &f->a, 0)->slow = true; /* something is always in flight */
+	relay_put(f, "abc");
+	f->asked = put_another;
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
+	for (int64_t id = 1; id <= 3; id++)
+		assert_int_equal(relay_state(f, id), WHERRY_DONE);
+	assert_true(relay_count(f, WHERRY_PENDING) > 0);
+	assert_int_equal(relay_stats(&f->a).in_flight, 0);
+}
+
+static void until_empty_works_while_another_relay_delivers(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
+	relay_put(f, "abc");
+	relay_start(f, &f->b);
+	wherry_relay_target(f->b.relay, WHERRY_UNTIL_EMPTY);
+	relay_quiet(f, &f->b);
+	assert_false(f->b.finished);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	RELAY_ASLEEP_UNTIL(f, &f->b, f->b.finished);
+	assert_int_equal(wherry_relay_outcome(f->b.relay), WHERRY_EMPTY);
+	assert_int_equal(relay_stats(&f->b).published, 0);
+}
+
+static void until_empty_goes_on_where_another_relay_died(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	relay_set(f, "relay.lease", "500ms");
+	fake->by_hand = true;
+	relay_put(f, "abc");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 3);
+	assert_int_equal(relay_run_empty(f, &f->b), WHERRY_EMPTY);
+	relay_check_once(f, 3);
+}
+
+/* Rows that a crash left behind, claimed. */
+static void until_empty_takes_up_lapsed_claims(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_put(f, "ab");
+	relay_sql(f, "UPDATE outbox SET status = 1, attempts = 1, claimed_at = 1");
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
+	relay_check_once(f, 2);
+}
+
+const relay_test relay_empty_tests[] = {
+	RELAY_TEST(an_empty_outbox_is_empty_at_once, 0),
+	RELAY_TEST(until_empty_delivers_all_and_ends, 0),
+	RELAY_TEST(until_empty_waits_for_retries, 0),
+	RELAY_TEST(until_empty_waits_for_retries_of_an_earlier_run, 0),
+	RELAY_TEST(until_empty_tells_of_deaths, 0),
+	RELAY_TEST(until_empty_tells_of_parked_messages, 0),
+	RELAY_TEST(until_empty_with_nothing_behind_the_parked_one_is_deaths, 0),
+	RELAY_TEST(until_empty_gives_up_at_its_timeout, 0),
+	RELAY_TEST(until_empty_can_be_stopped, 0),
+	RELAY_TEST(until_empty_waits_while_the_outbox_is_paused, 0),
+	RELAY_TEST(until_empty_ignores_what_comes_after_its_start, 0),
+	RELAY_TEST(until_empty_works_while_another_relay_delivers, RELAY_OTHERS),
+	RELAY_TEST(until_empty_goes_on_where_another_relay_died, RELAY_OTHERS),
+	RELAY_TEST(until_empty_takes_up_lapsed_claims, 0),
+	RELAY_TESTS_END,
+};

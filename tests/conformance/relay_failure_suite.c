@@ -1,0 +1,239 @@
+/*
+ * Failures: who waits, how long, and what is counted.
+ */
+#include "relay_suite.h"
+
+static void a_failed_message_holds_back_its_key_only(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "retry.base", "1h");
+	relay_set(f, "retry.cap", "1h");
+	relay_answers(f, 1, WHERRY_RETRY, 1);
+	relay_put(f, "abab-");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	relay_put(f, "ab-");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 5);
+	relay_quiet(f, &f->a);
+	RELAY_DELIVERED(f, 2, 4, 5, 7, 8);
+	assert_int_equal(relay_state(f, 1), WHERRY_FAILED);
+	assert_int_equal(relay_attempts(f, 1), 1);
+	assert_int_equal(relay_stats(&f->a).held_keys, 1);
+	assert_int_equal(relay_stats(&f->a).retried, 1);
+}
+
+static void a_held_key_goes_on_in_order(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_answers(f, 1, WHERRY_RETRY, 2);
+	relay_answers(f, 3, WHERRY_RETRY, 1);
+	relay_put(f, "abaab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 5);
+	relay_check_once(f, 5);
+	relay_check_order(f);
+	assert_int_equal(relay_attempts(f, 1), 2);
+	assert_int_equal(relay_attempts(f, 3), 1);
+	assert_int_equal(relay_attempts(f, 4), 0);
+	assert_int_equal(relay_stats(&f->a).held_keys, 0);
+}
+
+static void a_held_key_waits_on_after_a_restart(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "retry.base", "1h");
+	relay_set(f, "retry.cap", "1h");
+	relay_answers(f, 1, WHERRY_RETRY, 1);
+	relay_put(f, "aab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_FAILED);
+	relay_stop(f, &f->a);
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
+	relay_quiet(f, &f->a);
+	RELAY_DELIVERED(f, 3);
+	relay_stop(f, &f->a);
+	relay_sql(f, "UPDATE outbox SET next_retry_at = 0 WHERE id = 1");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	RELAY_DELIVERED(f, 3, 1, 2, 4);
+}
+
+static void each_retry_waits_longer(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "retry.base", "20ms");
+	relay_set(f, "retry.cap", "60ms");
+	relay_answers(f, 1, WHERRY_RETRY, 4);
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	assert_int_equal(f->n_events, 5);
+	for (size_t i = 1; i < 5; i++) {
+		static const int64_t least_us[] = {0, 20000, 40000, 60000, 60000};
+
+		assert_true(f->events[i].at_us - f->events[i - 1].at_us >= least_us[i]);
+		assert_int_equal(f->events[i].attempts, i);
+	}
+}
+
+static void an_unordered_message_fails_and_retries_alone(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_answers(f, 2, WHERRY_RETRY, 3);
+	relay_put(f, "---");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	RELAY_DELIVERED(f, 1, 3, 2);
+	assert_int_equal(relay_attempts(f, 2), 3);
+	assert_int_equal(relay_stats(&f->a).held_keys, 0);
+}
+
+static void an_unknown_outcome_is_counted(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_answers(f, 1, WHERRY_UNKNOWN, 1);
+	relay_put(f, "aa");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	RELAY_DELIVERED(f, 1, 2);
+	assert_int_equal(relay_attempts(f, 1), 1);
+}
+
+static void a_throttled_message_comes_later_in_order_and_uncounted(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
+
+	fake->retry_after_us = 2000;
+	relay_answers(f, 2, WHERRY_THROTTLED, 10);
+	relay_answers(f, 4, WHERRY_THROTTLED, 3);
+	relay_put(f, "aabab-");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 6);
+	relay_check_once(f, 6);
+	relay_check_order(f);
+	for (int64_t id = 1; id <= 6; id++)
+		assert_int_equal(relay_attempts(f, id), 0);
+	assert_int_equal(relay_stats(&f->a).retried, 0);
+}
+
+static void throttling_pauses_for_as_long_as_asked(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	int64_t began_us;
+
+	fake->retry_after_us = 500000;
+	relay_answers(f, 1, WHERRY_THROTTLED, 1);
+	f->frozen_us = relay_now(f);
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	f->tick_us = 10;
+	RELAY_UNTIL(f, &f->a, f->n_events == 1);
+	began_us = f->events[0].at_us;
+	relay_put(f, "bc");
+	while (relay_now(f) < began_us + 499000) {
+		relay_turn(f, &f->a, relay_deadline(), "a turn", __LINE__, __FILE__);
+		f->frozen_us += 5000;
+		assert_true(f->n_events == 1 || relay_now(f) >= began_us + 500000);
+	}
+	f->tick_us = 1000;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	assert_true(f->events[1].at_us - began_us >= 500000);
+	relay_check_once(f, 3);
+}
+
+/* A relay that waits does not spin. */
+static void throttling_lets_the_relay_sleep(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	fake->retry_after_us = 60 * WH_SECOND;
+	f->every = WHERRY_THROTTLED;
+	relay_put(f, "ab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, f->n_events == 2);
+	relay_quiet(f, &f->a);
+	RELAY_UNTIL(f, &f->a, f->a.wake_us - relay_now(f) > 10000);
+}
+
+static void a_destination_that_is_down_lets_the_relay_sleep(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	relay_set(f, "retry.base", "1m");
+	relay_set(f, "retry.cap", "1m");
+	fake->submit_fails = WHERRY_CLOSED;
+	relay_put(f, "ab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).down);
+	relay_quiet(f, &f->a);
+	RELAY_UNTIL(f, &f->a, f->a.wake_us - relay_now(f) > 10000);
+}
+
+static void a_retry_by_an_operator_need_not_wait(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "retry.base", "1h");
+	relay_set(f, "retry.cap", "1h");
+	relay_set(f, "relay.sweep", "1h");
+	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.lease", "1h");
+	relay_answers(f, 1, WHERRY_RETRY, 1);
+	relay_answers(f, 3, WHERRY_RETRY, 1);
+	relay_put(f, "aa-");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_FAILED) == 2);
+	relay_quiet(f, &f->a);
+	assert_int_equal(relay_redrive(f, 1u << WHERRY_FAILED), 2);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	relay_check_once(f, 3);
+	relay_check_order(f);
+}
+
+/* The operator retries the first; the second of its key has to wait yet. */
+static void a_retry_keeps_the_order_of_its_key(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "retry.base", "1h");
+	relay_set(f, "retry.cap", "1h");
+	relay_set(f, "relay.on_dead", "skip");
+	relay_answers(f, 1, WHERRY_REJECTED, 1);
+	relay_answers(f, 2, WHERRY_RETRY, 1);
+	relay_put(f, "aaa");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_FAILED);
+	assert_int_equal(relay_redrive(f, 0), 1); /* the dead one */
+	relay_quiet(f, &f->a);
+	relay_redrive(f, 1u << WHERRY_FAILED);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	relay_check_order(f);
+}
+
+const relay_test relay_failure_tests[] = {
+	RELAY_TEST(a_failed_message_holds_back_its_key_only, 0),
+	RELAY_TEST(a_held_key_goes_on_in_order, 0),
+	RELAY_TEST(a_held_key_waits_on_after_a_restart, 0),
+	RELAY_TEST(each_retry_waits_longer, 0),
+	RELAY_TEST(an_unordered_message_fails_and_retries_alone, 0),
+	RELAY_TEST(an_unknown_outcome_is_counted, 0),
+	RELAY_TEST(a_throttled_message_comes_later_in_order_and_uncounted, 0),
+	RELAY_TEST(throttling_pauses_for_as_long_as_asked, 0),
+	RELAY_TEST(throttling_lets_the_relay_sleep, 0),
+	RELAY_TEST(a_destination_that_is_down_lets_the_relay_sleep, 0),
+	RELAY_TEST(a_retry_by_an_operator_need_not_wait, 0),
+	RELAY_TEST(a_retry_keeps_the_order_of_its_key, 0),
+	RELAY_TESTS_END,
+};

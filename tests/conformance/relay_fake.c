@@ -1,0 +1,214 @@
+#include "relay_fake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static relay_fake *of(wherry_publisher *pub)
+{
+	return (relay_fake *)pub;
+}
+
+static bool same(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+static bool empty(const char *text)
+{
+	return !text || !*text;
+}
+
+bool relay_same_key(const wherry_message *a, const wherry_message *b)
+{
+	if (!empty(a->key) || !empty(b->key))
+		return same(a->key, b->key);
+	if (empty(a->aggregate_type) && empty(a->aggregate_id))
+		return false;
+	return same(a->aggregate_type, b->aggregate_type) &&
+	       same(a->aggregate_id, b->aggregate_id);
+}
+
+static relay_flight *find(const relay_fake *fake, int64_t id)
+{
+	for (size_t i = 0; i < fake->n; i++)
+		if (fake->flights[i].msg->id == id && !fake->flights[i].answered)
+			return (relay_flight *)(uintptr_t)&fake->flights[i];
+	return NULL;
+}
+
+bool relay_fake_holds(const relay_fake *fake, int64_t id)
+{
+	return find(fake, id) != NULL;
+}
+
+/* Those of its key that were taken by now will not be delivered. */
+static void doom_followers(relay_fake *fake, const relay_flight *refused)
+{
+	if (!(fake->driver.caps & WH_PUB_ORDERED))
+		return;
+	for (size_t i = 0; i < fake->n; i++)
+		if (&fake->flights[i] != refused && !fake->flights[i].answered &&
+		    relay_same_key(fake->flights[i].msg, refused->msg))
+			fake->flights[i].doomed = true;
+}
+
+static void settle(relay_fake *fake, relay_flight *flight, wherry_verdict verdict)
+{
+	flight->answered = true;
+	flight->verdict = flight->doomed ? WHERRY_RETRY : verdict;
+	flight->retry_after_us = fake->retry_after_us;
+	if (flight->verdict != WHERRY_DELIVERED && !flight->doomed)
+		doom_followers(fake, flight);
+}
+
+bool relay_fake_answer(relay_fake *fake, int64_t id, wherry_verdict verdict)
+{
+	relay_flight *flight = find(fake, id);
+
+	if (!flight)
+		return false;
+	settle(fake, flight, verdict);
+	return true;
+}
+
+void relay_fake_break(relay_fake *fake, wherry_code code)
+{
+	fake->collect_fails = code;
+	fake->failures = 1;
+}
+
+void relay_fake_drop(relay_fake *fake)
+{
+	fake->n = 0;
+}
+
+/* Tell of an error: what is in flight gets no receipts. */
+static wherry_code lose(relay_fake *fake, wherry_code code, wherry_error *err)
+{
+	fake->losses++;
+	relay_fake_drop(fake);
+	if (fake->failures && --fake->failures == 0)
+		fake->submit_fails = fake->collect_fails = WHERRY_OK;
+	return wh_fail(err, code, "the fake destination says %s", wherry_code_name(code));
+}
+
+static void take(relay_fake *fake, const wherry_message *msg)
+{
+	for (size_t i = 0; i < fake->n; i++) {
+		if (relay_same_key(fake->flights[i].msg, msg)) {
+			fake->overlaps++;
+			break;
+		}
+	}
+	fake->flights[fake->n++] = (relay_flight){.msg = msg};
+	if (fake->n > fake->most)
+		fake->most = fake->n;
+}
+
+static wherry_code fake_submit(wherry_publisher *pub, const wherry_message *const *msgs,
+			       size_t n, size_t *out_taken, wherry_error *err)
+{
+	relay_fake *fake = of(pub);
+	size_t most = fake->room ? fake->room : RELAY_FAKE_MOST, taken = 0;
+
+	fake->submits++;
+	if (fake->takes && n > fake->takes)
+		n = fake->takes;
+	if (fake->submit_fails != WHERRY_OK && !fake->takes)
+		n = 0;
+	while (taken < n && fake->n < most)
+		take(fake, msgs[taken++]);
+	*out_taken = taken;
+	if (fake->submit_fails != WHERRY_OK)
+		return lose(fake, fake->submit_fails, err);
+	return WHERRY_OK;
+}
+
+static void give(relay_fake *fake, size_t i, wh_receipt *out)
+{
+	relay_flight flight = fake->flights[i];
+
+	*out = (wh_receipt){
+		.message = flight.msg,
+		.verdict = flight.verdict,
+		.retry_after_us = flight.retry_after_us,
+	};
+	if (flight.verdict != WHERRY_DELIVERED)
+		(void)snprintf(out->reason, sizeof(out->reason), "the test said so");
+	fake->n--;
+	memmove(fake->flights + i, fake->flights + i + 1,
+		(fake->n - i) * sizeof(*fake->flights));
+	if (fake->note && !flight.doomed)
+		fake->note(fake->ctx, flight.msg, flight.verdict);
+}
+
+static void decide_all(relay_fake *fake)
+{
+	for (size_t i = 0; i < fake->n; i++) {
+		relay_flight *flight = &fake->flights[i];
+
+		if (!flight->answered && (flight->seen || !fake->slow))
+			settle(fake, flight,
+			       flight->doomed ? WHERRY_RETRY
+					      : fake->decide(fake->ctx, flight->msg));
+		flight->seen = true;
+	}
+}
+
+static wherry_code fake_collect(wherry_publisher *pub, wh_receipt *out, size_t cap,
+				size_t *out_n, wherry_error *err)
+{
+	relay_fake *fake = of(pub);
+	size_t n = 0, i = 0;
+
+	if (fake->killer && relay_fake_holds(fake, fake->killer))
+		return lose(fake, WHERRY_CLOSED, err);
+	if (!fake->by_hand)
+		decide_all(fake);
+	while (n < cap && i < fake->n) {
+		if (fake->flights[i].answered)
+			give(fake, i, &out[n++]);
+		else
+			i++;
+	}
+	*out_n = n;
+	if (!n && fake->collect_fails != WHERRY_OK)
+		return lose(fake, fake->collect_fails, err);
+	return WHERRY_OK;
+}
+
+static int64_t fake_deadline(wherry_publisher *pub)
+{
+	const relay_fake *fake = of(pub);
+
+	if (fake->n && (!fake->by_hand || fake->collect_fails != WHERRY_OK))
+		return 0;
+	for (size_t i = 0; i < fake->n; i++)
+		if (fake->flights[i].answered || fake->flights[i].msg->id == fake->killer)
+			return 0;
+	return WH_NEVER;
+}
+
+static void fake_close(wherry_publisher *pub)
+{
+	free(of(pub));
+}
+
+relay_fake *relay_fake_open(unsigned caps)
+{
+	relay_fake *fake = calloc(1, sizeof(*fake));
+
+	if (!fake)
+		return NULL;
+	fake->driver = (wh_publisher_driver){
+		.scheme = "fake",
+		.caps = caps,
+		.close = fake_close,
+		.submit = fake_submit,
+		.collect = fake_collect,
+		.deadline = fake_deadline,
+	};
+	fake->base.driver = &fake->driver;
+	return fake;
+}

@@ -1,0 +1,22 @@
+#include "relay_suite.h"
+
+int main(void)
+{
+	static const relay_target targets[] = {
+		{
+			.name = "file",
+			.url = "sqlite:",
+			.in_file = true,
+			.is = RELAY_OTHERS | RELAY_NUL,
+			.a_nul = "'a' || char(0) || 'b'",
+		},
+		{
+			.name = "memory",
+			.url = "sqlite::memory:",
+			.is = RELAY_ALONE | RELAY_NUL,
+			.a_nul = "'a' || char(0) || 'b'",
+		},
+	};
+
+	return relay_suite(targets, sizeof(targets) / sizeof(*targets));
+}

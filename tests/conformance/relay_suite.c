@@ -1,0 +1,621 @@
+#include "relay_suite.h"
+
+#include <poll.h>
+
+#include "base/env.h"
+#include "config/settings.h"
+
+static relay_fixture the_fixture;
+
+/* ---- the clock ---- */
+
+static int64_t fixture_now(void *ctx)
+{
+	(void)ctx;
+	return wh_now(&wh_env_system);
+}
+
+int64_t relay_now(const relay_fixture *f)
+{
+	if (f->frozen_us)
+		return f->frozen_us;
+	return wh_monotonic(&wh_env_system) + f->offset_us;
+}
+
+static int64_t fixture_monotonic(void *ctx)
+{
+	return relay_now(ctx);
+}
+
+static uint64_t fixture_random(void *ctx)
+{
+	relay_fixture *f = ctx;
+
+	f->random = f->random * 6364136223846793005u + 1442695040888963407u;
+	return f->random >> 11;
+}
+
+static void fixture_sleep(void *ctx, int64_t us)
+{
+	relay_fixture *f = ctx;
+
+	f->offset_us += us;
+}
+
+int64_t relay_deadline(void)
+{
+	return wh_monotonic(&wh_env_system) + 10 * WH_SECOND;
+}
+
+/* ---- answers ---- */
+
+void relay_answers(relay_fixture *f, int64_t id, wherry_verdict verdict, int times)
+{
+	f->what[id] = verdict;
+	f->times[id] = times;
+}
+
+static wherry_verdict decide(void *ctx, const wherry_message *msg)
+{
+	relay_fixture *f = ctx;
+	int64_t id = msg->id;
+
+	if (f->asked)
+		f->asked(f, msg);
+	if (id <= 0 || id >= RELAY_IDS || !f->times[id])
+		return f->every;
+	if (f->times[id] > 0)
+		f->times[id]--;
+	return f->what[id];
+}
+
+static void note(void *ctx, const wherry_message *msg, wherry_verdict verdict)
+{
+	relay_fixture *f = ctx;
+	relay_event *e = &f->events[f->n_events];
+
+	if (f->n_events == RELAY_EVENTS)
+		return;
+	*e = (relay_event){
+		.id = msg->id,
+		.at_us = relay_now(f),
+		.attempts = msg->attempts,
+		.generation = msg->generation,
+		.verdict = verdict,
+		.body_len = msg->body_len,
+	};
+	(void)snprintf(e->key, sizeof(e->key), "%.15s", msg->key ? msg->key : "");
+	(void)snprintf(e->topic, sizeof(e->topic), "%.15s", msg->topic);
+	f->n_events++;
+}
+
+static wherry_verdict answer(void *ctx, const wherry_message *msg, char *reason,
+			     size_t cap)
+{
+	wherry_verdict verdict = decide(ctx, msg);
+
+	if (verdict != WHERRY_DELIVERED)
+		(void)snprintf(reason, cap, "the test said so");
+	note(ctx, msg, verdict);
+	return verdict;
+}
+
+static void keep_line(void *ctx, int level, const char *part, const char *line)
+{
+	relay_fixture *f = ctx;
+	int n = snprintf(f->log + f->log_len, sizeof(f->log) - f->log_len, "%d %s %s\n",
+			 level, part, line);
+
+	if (n > 0 && (size_t)n < sizeof(f->log) - f->log_len)
+		f->log_len += (size_t)n;
+}
+
+/* ---- opening and closing ---- */
+
+void relay_set(relay_fixture *f, const char *key, const char *value)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_config_set(f->config, key, value, &err));
+}
+
+static wherry_db *connect(relay_fixture *f)
+{
+	wh_db_options options = wh_db_options_of(f->config, &f->env);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = NULL;
+
+	WHERRY_PASS(wh_db_open(f->url, &options, &db, &err));
+	return db;
+}
+
+void relay_connect(relay_fixture *f, relay_side *side)
+{
+	if (!side->db)
+		side->db = connect(f);
+}
+
+relay_fake *relay_use_fake(relay_fixture *f, relay_side *side, unsigned caps)
+{
+	relay_fake *fake = relay_fake_open(caps);
+
+	assert_non_null(fake);
+	fake->decide = decide;
+	fake->note = note;
+	fake->ctx = f;
+	side->fake = fake;
+	side->pub = &fake->base;
+	return fake;
+}
+
+void relay_wrap(relay_fixture *f, const wh_trace *trace)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	relay_connect(f, &f->a);
+	WHERRY_PASS(wh_db_trace(f->a.db, trace, &f->a.db, &err));
+}
+
+void relay_start(relay_fixture *f, relay_side *side)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	relay_connect(f, side);
+	if (!side->pub) {
+		WHERRY_PASS(
+			wherry_publisher_open("memory:", f->config, &side->pub, &err));
+		wherry_memory_answer(side->pub, answer, f);
+	}
+	WHERRY_PASS(
+		wherry_relay_open_on(side->db, side->pub, f->config, &side->relay, &err));
+	wherry_relay_log(side->relay, keep_line, f);
+	side->finished = false;
+	side->wake_us = 0;
+}
+
+void relay_kill(relay_fixture *f, relay_side *side)
+{
+	wherry_relay_close(side->relay);
+	side->relay = NULL;
+	if (side->fake) {
+		relay_fake_drop(side->fake);
+	} else {
+		wherry_publisher_close(side->pub);
+		side->pub = NULL;
+	}
+	relay_sql(f, "UPDATE wherry_slot SET expires_at = 0, clean = 0");
+}
+
+void relay_stop(relay_fixture *f, relay_side *side)
+{
+	wherry_relay_stop(side->relay);
+	RELAY_UNTIL(f, side, side->finished);
+	wherry_relay_close(side->relay);
+	side->relay = NULL;
+}
+
+static void close_side(relay_side *side)
+{
+	wherry_relay_close(side->relay);
+	wherry_publisher_close(side->pub);
+	wherry_db_close(side->db);
+	*side = (relay_side){0};
+}
+
+static void open_all(relay_fixture *f)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)snprintf(f->url, sizeof(f->url), "%s", f->target->url);
+	if (f->target->in_file)
+		(void)snprintf(f->url, sizeof(f->url), "%s%s", f->target->url,
+			       wherry_temp_make(&f->temp, "shop.db"));
+	if (f->target->is & RELAY_OTHERS) {
+		f->other = connect(f);
+	} else {
+		relay_connect(f, &f->a);
+		f->other = f->a.db;
+	}
+	WHERRY_PASS(wherry_outbox_init(f->other, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_open(f->other, "outbox", &f->box, &err));
+}
+
+static void close_all(relay_fixture *f)
+{
+	bool apart = f->target->is & RELAY_OTHERS;
+
+	wherry_relay_close(f->a.relay); /* before its connection */
+	wherry_relay_close(f->b.relay);
+	f->a.relay = f->b.relay = NULL;
+	wherry_outbox_close(f->box);
+	if (apart)
+		wherry_db_close(f->other);
+	close_side(&f->a);
+	close_side(&f->b);
+	f->box = NULL;
+	f->other = NULL;
+	if (*f->temp.dir)
+		wherry_temp_clear(&f->temp);
+	*f->temp.dir = 0;
+}
+
+void relay_fresh(relay_fixture *f)
+{
+	close_all(f);
+	f->n_events = f->log_len = 0;
+	memset(f->times, 0, sizeof(f->times));
+	f->every = WHERRY_DELIVERED;
+	f->asked = NULL;
+	open_all(f);
+}
+
+/* Fast, so that a test takes milliseconds; and without chance. */
+static int set_up(void **state)
+{
+	static const char *const settings[][2] = {
+		{"db.create", "on"},          {"db.synchronous", "normal"},
+		{"db.busy_timeout", "100ms"}, {"retry.base", "1ms"},
+		{"retry.cap", "10ms"},        {"retry.jitter", "off"},
+	};
+	relay_fixture *f = &the_fixture;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	memset(f, 0, sizeof(*f));
+	f->target = *state;
+	f->env = (wh_env){
+		.now_us = fixture_now,
+		.monotonic_us = fixture_monotonic,
+		.random = fixture_random,
+		.sleep_us = fixture_sleep,
+		.ctx = f,
+	};
+	WHERRY_PASS(wherry_config_new(&f->config, &err));
+	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
+		relay_set(f, settings[i][0], settings[i][1]);
+	open_all(f);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	relay_fixture *f = *state;
+
+	close_all(f);
+	wherry_config_free(f->config);
+	return 0;
+}
+
+/* ---- producers and operators ---- */
+
+void relay_put(relay_fixture *f, const char *keys)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_message msgs[256];
+	char texts[256][2];
+	size_t n = strlen(keys);
+
+	assert_true(n <= 256);
+	for (size_t i = 0; i < n; i++) {
+		texts[i][0] = keys[i];
+		texts[i][1] = 0;
+		msgs[i] = WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2);
+		msgs[i].key = keys[i] == '-' ? NULL : texts[i];
+	}
+	WHERRY_PASS(wherry_outbox_enqueue_many(f->box, msgs, n, WHERRY_OWN_TRANSACTION,
+					       NULL, &err));
+}
+
+void relay_sql(relay_fixture *f, const char *sql)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wh_db_script(f->other, sql, &err));
+}
+
+static wherry_code take_number(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)err;
+	*(int64_t *)ctx = wh_row_int(row, 0);
+	return WHERRY_OK;
+}
+
+int64_t relay_number(relay_fixture *f, const char *sql)
+{
+	char name[] = "number", text[256];
+	wh_stmt stmt = {name, text};
+	wh_sql all = {NULL, &stmt, 1};
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t number = 0;
+
+	(void)snprintf(text, sizeof(text), "%s", sql);
+	WHERRY_PASS(
+		wh_db_run(f->other, &stmt, NULL, 0, take_number, &number, NULL, &err));
+	wh_db_forget(f->other, &all);
+	return number;
+}
+
+static wherry_code take_row(void *ctx, const wherry_row *row)
+{
+	wherry_row *out = ctx;
+
+	out->state = row->state;
+	out->message.attempts = row->message.attempts;
+	return WHERRY_OK;
+}
+
+static wherry_row show(relay_fixture *f, int64_t id)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_row row = {0};
+	char ident[24];
+
+	(void)snprintf(ident, sizeof(ident), "%lld", (long long)id);
+	WHERRY_PASS(wherry_outbox_show(f->box, ident, take_row, &row, &err));
+	return row;
+}
+
+wherry_state relay_state(relay_fixture *f, int64_t id)
+{
+	return show(f, id).state;
+}
+
+int relay_attempts(relay_fixture *f, int64_t id)
+{
+	return show(f, id).message.attempts;
+}
+
+int64_t relay_count(relay_fixture *f, wherry_state state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t count[WHERRY_STATE_COUNT];
+
+	WHERRY_PASS(wherry_outbox_count(f->box, count, &err));
+	return count[state];
+}
+
+int64_t relay_redrive(relay_fixture *f, unsigned states)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_filter filter = {.states = states};
+	int64_t n = 0;
+
+	WHERRY_PASS(wherry_outbox_redrive(f->box, &filter, &n, &err));
+	return n;
+}
+
+void relay_expire(relay_fixture *f)
+{
+	relay_sql(f, "UPDATE wherry_slot SET expires_at = 0");
+}
+
+void relay_steal(relay_fixture *f)
+{
+	relay_sql(f, "UPDATE wherry_slot SET owner = 'thief', epoch = epoch + 1, "
+		     "expires_at = (SELECT ms FROM wherry_clock) + 3600000");
+}
+
+/* ---- steps ---- */
+
+wherry_relay_stats relay_stats(const relay_side *side)
+{
+	wherry_relay_stats stats;
+
+	wherry_relay_get_stats(side->relay, &stats);
+	return stats;
+}
+
+static void step(relay_side *side)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(
+		wherry_relay_step(side->relay, &side->wake_us, &side->finished, &err));
+}
+
+static void check_time(const relay_fixture *f, int64_t by_us, const char *what, int line,
+		       const char *file)
+{
+	if (wh_monotonic(&wh_env_system) < by_us)
+		return;
+	print_error("waited in vain for: %s\nthe last of the log:\n%s\n", what,
+		    f->log_len > 2000 ? f->log + f->log_len - 2000 : f->log);
+	_fail(file, line);
+}
+
+static void nap(int64_t us)
+{
+	struct timespec wait = {us / WH_SECOND, us % WH_SECOND * 1000};
+
+	(void)ppoll(NULL, 0, &wait, NULL);
+}
+
+void relay_turn(relay_fixture *f, relay_side *side, int64_t by_us, const char *what,
+		int line, const char *file)
+{
+	check_time(f, by_us, what, line, file);
+	step(side);
+	f->frozen_us += f->frozen_us ? f->tick_us : 0;
+	if (side->wake_us > relay_now(f))
+		nap(500);
+}
+
+void relay_turn_asleep(relay_fixture *f, relay_side *side, int64_t by_us,
+		       const char *what, int line, const char *file)
+{
+	struct pollfd fd = {.fd = wh_db_fd(side->db), .events = POLLIN};
+	int64_t left_us;
+
+	check_time(f, by_us, what, line, file);
+	left_us = side->wake_us - relay_now(f);
+	if (left_us > by_us - wh_monotonic(&wh_env_system))
+		left_us = by_us - wh_monotonic(&wh_env_system);
+	if (left_us > 0) {
+		struct timespec wait = {left_us / WH_SECOND, left_us % WH_SECOND * 1000};
+
+		(void)ppoll(&fd, 1, &wait, NULL);
+	}
+	step(side);
+}
+
+void relay_quiet(relay_fixture *f, relay_side *side)
+{
+	int64_t by_us = relay_deadline();
+
+	for (int i = 0; i < 3; i++)
+		relay_turn(f, side, by_us, "a quiet relay", __LINE__, __FILE__);
+	while (side->wake_us <= relay_now(f))
+		relay_turn(f, side, by_us, "a quiet relay", __LINE__, __FILE__);
+}
+
+void relay_skip(relay_fixture *f, relay_side *side)
+{
+	assert_true(side->wake_us != WH_NEVER);
+	if (side->wake_us > f->frozen_us)
+		f->frozen_us = side->wake_us;
+	step(side);
+}
+
+wherry_outcome relay_run_empty(relay_fixture *f, relay_side *side)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outcome outcome = WHERRY_STOPPED;
+
+	relay_set(f, "relay.timeout", "10s");
+	if (!side->relay)
+		relay_start(f, side);
+	WHERRY_PASS(wherry_relay_run(side->relay, WHERRY_UNTIL_EMPTY, &outcome, &err));
+	side->finished = true;
+	return outcome;
+}
+
+/* ---- what was delivered ---- */
+
+size_t relay_delivered(const relay_fixture *f)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->n_events; i++)
+		n += f->events[i].verdict == WHERRY_DELIVERED;
+	return n;
+}
+
+size_t relay_told(const relay_fixture *f, int64_t id, wherry_verdict verdict)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->n_events; i++)
+		n += f->events[i].id == id && f->events[i].verdict == verdict;
+	return n;
+}
+
+static void print_delivered(const relay_fixture *f)
+{
+	print_error("delivered:");
+	for (size_t i = 0; i < f->n_events; i++)
+		if (f->events[i].verdict == WHERRY_DELIVERED)
+			print_error(" %lld", (long long)f->events[i].id);
+	print_error("\n");
+}
+
+void relay_check_delivered(const relay_fixture *f, const int64_t *ids, size_t n, int line,
+			   const char *file)
+{
+	size_t next = 0;
+	bool same = relay_delivered(f) == n;
+
+	for (size_t i = 0; same && i < f->n_events; i++)
+		if (f->events[i].verdict == WHERRY_DELIVERED)
+			same = f->events[i].id == ids[next++];
+	if (same)
+		return;
+	print_delivered(f);
+	_fail(file, line);
+}
+
+void relay_check_once(const relay_fixture *f, int64_t n)
+{
+	for (int64_t id = 1; id <= n; id++) {
+		if (relay_told(f, id, WHERRY_DELIVERED) != 1) {
+			print_delivered(f);
+			fail_msg("%lld was delivered %zu times", (long long)id,
+				 relay_told(f, id, WHERRY_DELIVERED));
+		}
+	}
+	assert_int_equal(relay_delivered(f), n);
+}
+
+/* Is the i-th event the first delivery of its message? */
+static bool is_first(const relay_fixture *f, size_t i)
+{
+	for (size_t j = 0; j < i; j++)
+		if (f->events[j].id == f->events[i].id &&
+		    f->events[j].verdict == WHERRY_DELIVERED)
+			return false;
+	return f->events[i].verdict == WHERRY_DELIVERED;
+}
+
+void relay_check_order(const relay_fixture *f)
+{
+	for (size_t i = 0; i < f->n_events; i++) {
+		const relay_event *e = &f->events[i];
+
+		if (!*e->key || !is_first(f, i))
+			continue;
+		for (size_t j = 0; j < i; j++) {
+			if (f->events[j].verdict != WHERRY_DELIVERED ||
+			    strcmp(f->events[j].key, e->key) != 0 ||
+			    f->events[j].id <= e->id)
+				continue;
+			print_delivered(f);
+			fail_msg("%lld of key %s was overtaken by %lld", (long long)e->id,
+				 e->key, (long long)f->events[j].id);
+		}
+	}
+}
+
+bool relay_logged(const relay_fixture *f, const char *text)
+{
+	return strstr(f->log, text) != NULL;
+}
+
+/* ---- running ---- */
+
+static size_t add_tests(struct CMUnitTest *out, char (*names)[128],
+			const relay_target *target, const relay_test *tests)
+{
+	const char *only = getenv("WHERRY_ONLY"); /* for one at a debugger's hands */
+	size_t n = 0;
+
+	for (; tests->name; tests++) {
+		relay_target *initial = (relay_target *)(uintptr_t)target;
+
+		if (tests->needs & ~target->is || (only && !strstr(tests->name, only)))
+			continue;
+		(void)snprintf(names[n], sizeof(names[n]), "%.20s: %.100s", target->name,
+			       tests->name);
+		out[n] = (struct CMUnitTest){names[n], tests->run, set_up, tear_down,
+					     initial};
+		n++;
+	}
+	return n;
+}
+
+int relay_suite(const relay_target *targets, size_t n_targets)
+{
+	static const relay_test *const parts[] = {
+		relay_order_tests, relay_window_tests,  relay_failure_tests,
+		relay_dead_tests,  relay_down_tests,    relay_lease_tests,
+		relay_stop_tests,  relay_suspect_tests, relay_wake_tests,
+		relay_empty_tests, relay_fault_tests,
+	};
+	enum { MOST = 1000 };
+	static struct CMUnitTest tests[MOST];
+	static char names[MOST][128];
+	size_t n = 0;
+
+	for (size_t t = 0; t < n_targets; t++)
+		for (size_t p = 0; p < sizeof(parts) / sizeof(*parts); p++)
+			n += add_tests(tests + n, names + n, &targets[t], parts[p]);
+	return _cmocka_run_group_tests("relay", tests, n, NULL, NULL);
+}

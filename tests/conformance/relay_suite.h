@@ -1,0 +1,212 @@
+/*
+ * What a relay promises, on any database: each promise is one test, named as a sentence.
+ *
+ * A test gets a fixture: an empty outbox, a producers' side and up to two relays, `a` and
+ * `b`.  It steps them on its own thread until something holds, for at most ten seconds.
+ * Messages are put by their keys: relay_put(f, "ab-") adds ids 1 and 2 with keys a and b,
+ * and 3 with none.
+ */
+#ifndef RELAY_SUITE_H
+#define RELAY_SUITE_H
+
+#include "wherry_test.h"
+
+#include <wherry/wherry.h>
+
+#include "db/driver.h"
+#include "db/trace.h"
+#include "relay_fake.h"
+
+/* What a database must be for a test to make sense on it. */
+enum {
+	RELAY_OTHERS = 1, /* others can connect to it as well */
+	RELAY_ALONE = 2,  /* producers use the relay's own connection */
+	RELAY_NUL = 4     /* its text can have a NUL inside */
+};
+
+/* A kind of database the suite runs on. */
+typedef struct relay_target {
+	const char *name;  /* "file" */
+	const char *url;   /* what comes before the path of a new file */
+	bool in_file;      /* it is in a file */
+	unsigned is;       /* RELAY_… */
+	const char *a_nul; /* RELAY_NUL: an expression for text with a NUL inside */
+} relay_target;
+
+/* One receipt, in the order they were given. */
+typedef struct relay_event {
+	int64_t id;
+	int64_t at_us; /* by the fixture's clock */
+	int32_t attempts, generation;
+	wherry_verdict verdict;
+	size_t body_len;
+	char key[16];
+	char topic[16];
+} relay_event;
+
+/* One relay with what it works on. */
+typedef struct relay_side {
+	wherry_db *db;
+	wherry_publisher *pub;
+	relay_fake *fake; /* == pub, if it is one */
+	wherry_relay *relay;
+	int64_t wake_us;
+	bool finished;
+} relay_side;
+
+enum { RELAY_IDS = 2048, RELAY_EVENTS = 8192, RELAY_LOG = 64 * 1024 };
+
+typedef struct relay_fixture {
+	const relay_target *target;
+	wherry_temp temp;
+	char url[160];
+	wherry_config *config;
+	wherry_db *other; /* the producers'; a.db where nobody else can connect */
+	wherry_outbox *box;
+	relay_side a, b;
+
+	wh_env env;        /* the databases' and so the relays' */
+	int64_t offset_us; /* by which the relays' clock is ahead of the real one */
+	int64_t frozen_us; /* if set, the relays' clock stands here, */
+	int64_t tick_us;   /* and goes on by this with each turn */
+	uint64_t random;
+
+	/* What destinations answer. */
+	wherry_verdict every;           /* to all, unless: */
+	wherry_verdict what[RELAY_IDS]; /* is answered to an id */
+	int times[RELAY_IDS];           /* so many times yet; -1: always */
+	void (*asked)(struct relay_fixture *f, const wherry_message *msg);
+	relay_event events[RELAY_EVENTS];
+	size_t n_events;
+
+	char log[RELAY_LOG]; /* the relays' lines */
+	size_t log_len;
+} relay_fixture;
+
+typedef struct relay_test {
+	const char *name;
+	void (*run)(void **state);
+	unsigned needs; /* RELAY_… */
+} relay_test;
+
+#define RELAY_TEST(test, needs_)                                                         \
+	{                                                                                \
+#test, (test), (needs_)                                                  \
+	}
+#define RELAY_TESTS_END                                                                  \
+	{                                                                                \
+		NULL, NULL, 0                                                            \
+	}
+
+/* Each ends with RELAY_TESTS_END. */
+extern const relay_test relay_order_tests[], relay_window_tests[], relay_failure_tests[],
+	relay_dead_tests[], relay_down_tests[], relay_lease_tests[],
+	relay_suspect_tests[], relay_stop_tests[], relay_wake_tests[],
+	relay_empty_tests[], relay_fault_tests[];
+
+/* Run everything that makes sense on each of the targets; returns the failures. */
+int relay_suite(const relay_target *targets, size_t n);
+
+/* ---- before the relay ---- */
+
+void relay_set(relay_fixture *f, const char *key, const char *value);
+
+/* Give a side a fake destination instead of memory:. */
+relay_fake *relay_use_fake(relay_fixture *f, relay_side *side, unsigned caps);
+
+/* The side's connection, opened by relay_start() if not before. */
+void relay_connect(relay_fixture *f, relay_side *side);
+
+/* Put a trace between relay a and its connection; copied. */
+void relay_wrap(relay_fixture *f, const wh_trace *trace);
+
+/* Open the side's relay. */
+void relay_start(relay_fixture *f, relay_side *side);
+
+/* Close it as a crash would: its lease stays, unclean, but lapses at once. */
+void relay_kill(relay_fixture *f, relay_side *side);
+
+/* Stop it and wait until it has; then close it. */
+void relay_stop(relay_fixture *f, relay_side *side);
+
+/* Begin anew with an empty database; settings stay. */
+void relay_fresh(relay_fixture *f);
+
+/* ---- producers and operators ---- */
+
+/* Add messages in one transaction, one for each character. */
+void relay_put(relay_fixture *f, const char *keys);
+
+void relay_sql(relay_fixture *f, const char *sql);
+int64_t relay_number(relay_fixture *f, const char *sql); /* the first column */
+
+wherry_state relay_state(relay_fixture *f, int64_t id);
+int relay_attempts(relay_fixture *f, int64_t id);
+int64_t relay_count(relay_fixture *f, wherry_state state);
+int64_t relay_redrive(relay_fixture *f, unsigned states);
+
+/* Let the lease lapse, or another one hold it for an hour. */
+void relay_expire(relay_fixture *f);
+void relay_steal(relay_fixture *f);
+
+/* ---- steps ---- */
+
+int64_t relay_deadline(void);
+int64_t relay_now(const relay_fixture *f);
+wherry_relay_stats relay_stats(const relay_side *side);
+
+/* One step and a short wait; fails the test past the deadline, naming what it waited for. */
+void relay_turn(relay_fixture *f, relay_side *side, int64_t by_us, const char *what,
+		int line, const char *file);
+
+/* As relay_turn(), but waits as a program does: for the database's descriptor or until
+ * the relay wants to be stepped, and never looks earlier. */
+void relay_turn_asleep(relay_fixture *f, relay_side *side, int64_t by_us,
+		       const char *what, int line, const char *file);
+
+#define RELAY_LOOP(turn, f, side, condition)                                             \
+	do {                                                                             \
+		int64_t relay_by_ = relay_deadline();                                    \
+		while (!(condition))                                                     \
+			turn((f), (side), relay_by_, #condition, __LINE__, __FILE__);    \
+	} while (0)
+
+/* Step until the condition holds. */
+#define RELAY_UNTIL(f, side, condition) RELAY_LOOP(relay_turn, f, side, condition)
+#define RELAY_ASLEEP_UNTIL(f, side, condition)                                           \
+	RELAY_LOOP(relay_turn_asleep, f, side, condition)
+
+/* Step until it has nothing to do at once: for what must not happen. */
+void relay_quiet(relay_fixture *f, relay_side *side);
+
+/* Move a clock that stands to where the relay wants to be stepped, and step. */
+void relay_skip(relay_fixture *f, relay_side *side);
+
+/* Run until empty, by wherry_relay_run(), for ten seconds at most. */
+wherry_outcome relay_run_empty(relay_fixture *f, relay_side *side);
+
+/* ---- what was delivered ---- */
+
+/* The id gets this answer so many times, -1: always. */
+void relay_answers(relay_fixture *f, int64_t id, wherry_verdict verdict, int times);
+
+size_t relay_delivered(const relay_fixture *f); /* how many, duplicates too */
+size_t relay_told(const relay_fixture *f, int64_t id, wherry_verdict verdict);
+
+/* These ids were delivered, in this order, and no others. */
+#define RELAY_DELIVERED(f, ...)                                                          \
+	relay_check_delivered((f), (const int64_t[]){__VA_ARGS__},                       \
+			      sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t),  \
+			      __LINE__, __FILE__)
+void relay_check_delivered(const relay_fixture *f, const int64_t *ids, size_t n, int line,
+			   const char *file);
+
+/* Each id from 1 to n was delivered once. */
+void relay_check_once(const relay_fixture *f, int64_t n);
+
+/* First deliveries of each key are in id order. */
+void relay_check_order(const relay_fixture *f);
+
+bool relay_logged(const relay_fixture *f, const char *text);
+
+#endif

@@ -1,0 +1,253 @@
+/*
+ * Suspects: messages that may have killed their relay, or their connection.
+ */
+#include "relay_suite.h"
+
+/* A relay that was killed with these in flight. */
+static relay_fake *killed_with(relay_fixture *f, const char *keys)
+{
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	fake->by_hand = true;
+	relay_put(f, keys);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == strlen(keys));
+	relay_kill(f, &f->a);
+	return fake;
+}
+
+/* Called before a suspect is answered: its attempt is on record. */
+static void check_recorded(relay_fixture *f, const wherry_message *msg)
+{
+	if (msg->id > 4)
+		return;
+	assert_int_equal(relay_state(f, msg->id), WHERRY_PROCESSING);
+	assert_int_equal(relay_attempts(f, msg->id), 1);
+}
+
+static void after_an_unclean_end_each_is_tried_alone_and_on_record(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = killed_with(f, "abcd");
+
+	fake->by_hand = false;
+	fake->most = 0;
+	f->asked = check_recorded;
+	relay_put(f, "efgh");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) >= 4);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 8);
+	assert_int_equal(fake->most, 1);
+	assert_true(relay_logged(f, "event=unclean-takeover"));
+	relay_check_once(f, 8);
+	relay_check_order(f);
+	relay_put(f, "efgh"); /* beyond suspicion */
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 12);
+	assert_int_equal(fake->most, 4);
+	assert_int_equal(relay_stats(&f->a).suspects, 0);
+	for (int64_t id = 9; id <= 12; id++)
+		assert_int_equal(relay_attempts(f, id), 0);
+}
+
+/* The relay dies whenever it is in flight, and someone starts it again. */
+static void a_message_that_kills_its_relay_ends_dead(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = killed_with(f, "abc");
+	int64_t by_us = relay_deadline();
+	int kills = 1;
+
+	while (relay_state(f, 2) != WHERRY_DEAD) {
+		relay_start(f, &f->a);
+		while (!relay_fake_holds(fake, 2) && relay_state(f, 2) != WHERRY_DEAD) {
+			(void)relay_fake_answer(fake, 1, WHERRY_DELIVERED);
+			(void)relay_fake_answer(fake, 3, WHERRY_DELIVERED);
+			relay_turn(f, &f->a, by_us, "2 to fly", __LINE__, __FILE__);
+		}
+		if (relay_state(f, 2) == WHERRY_DEAD)
+			break;
+		assert_int_equal(fake->n, 1);
+		assert_int_equal(relay_attempts(f, 2), kills);
+		relay_kill(f, &f->a);
+		kills++;
+	}
+	assert_int_equal(kills, 6); /* one in a batch, five alone */
+	assert_int_equal(relay_attempts(f, 2), 5);
+	fake->by_hand = false;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	assert_int_equal(relay_state(f, 1), WHERRY_DONE);
+	assert_int_equal(relay_state(f, 3), WHERRY_DONE);
+}
+
+static void being_killed_in_a_batch_is_no_attempt(void **state)
+{
+	relay_fixture *f = *state;
+
+	(void)killed_with(f, "abc");
+	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 0);
+	assert_int_equal(relay_count(f, WHERRY_PENDING), 3);
+}
+
+static void a_suspect_that_is_innocent_is_counted_once(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = killed_with(f, "ab");
+
+	fake->by_hand = false;
+	relay_answers(f, 1, WHERRY_RETRY, 1);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a,
+		    relay_state(f, 1) == WHERRY_FAILED ||
+			    relay_state(f, 1) == WHERRY_DONE);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	assert_int_equal(relay_told(f, 1, WHERRY_RETRY), 1);
+	assert_true(relay_attempts(f, 1) <= 2); /* tried twice */
+}
+
+static void a_throttled_suspect_is_not_counted_twice(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = killed_with(f, "ab");
+
+	fake->by_hand = false;
+	fake->retry_after_us = 1000;
+	relay_answers(f, 1, WHERRY_THROTTLED, 10);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	assert_true(relay_attempts(f, 1) <= 1);
+	assert_int_equal(relay_count(f, WHERRY_DEAD), 0);
+}
+
+static void a_throttled_suspect_lets_the_relay_sleep(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = killed_with(f, "ab");
+
+	fake->by_hand = false;
+	fake->retry_after_us = 60 * WH_SECOND;
+	relay_answers(f, 1, WHERRY_THROTTLED, 10);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, f->n_events > 0);
+	relay_quiet(f, &f->a);
+	RELAY_UNTIL(f, &f->a, f->a.wake_us - relay_now(f) > 10000);
+}
+
+static void suspects_die_not_of_a_destination_that_is_down(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = killed_with(f, "abcdefgh");
+
+	fake->by_hand = false;
+	fake->collect_fails = WHERRY_CLOSED;
+	fake->by_hand = true;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->losses > 60);
+	assert_int_equal(relay_count(f, WHERRY_DEAD), 0);
+	fake->collect_fails = WHERRY_OK;
+	fake->by_hand = false;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 8);
+	relay_check_once(f, 8);
+	relay_check_order(f);
+}
+
+static void suspects_of_an_ordered_publisher_keep_their_order(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
+
+	fake->by_hand = true;
+	relay_put(f, "aaabab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 6);
+	relay_kill(f, &f->a);
+	fake->by_hand = false;
+	fake->most = 0;
+	relay_answers(f, 2, WHERRY_RETRY, 1);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 6);
+	relay_check_once(f, 6);
+	relay_check_order(f);
+}
+
+/* Whenever 2 is in flight with others or alone, the connection goes. */
+static void a_message_that_ends_its_connection_is_found_and_dies(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	int64_t by_us = relay_deadline();
+
+	fake->killer = 2;
+	relay_put(f, "abcd");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	for (int64_t n = 4; relay_state(f, 2) != WHERRY_DEAD; n++) {
+		relay_put(f, "x"); /* others flow on meanwhile */
+		while (relay_count(f, WHERRY_DONE) < n)
+			relay_turn(f, &f->a, by_us, "others to flow", __LINE__, __FILE__);
+		for (int i = 0; i < 5; i++)
+			relay_turn(f, &f->a, by_us, "2 to die", __LINE__, __FILE__);
+	}
+	assert_int_equal(relay_attempts(f, 2), 5);
+	assert_int_equal(relay_count(f, WHERRY_DEAD), 1);
+	assert_int_equal(relay_told(f, 2, WHERRY_DELIVERED), 0);
+}
+
+static void a_connection_lost_twice_makes_its_window_suspects(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	fake->by_hand = true;
+	relay_put(f, "abcd");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 4);
+	relay_fake_break(fake, WHERRY_CLOSED);
+	RELAY_UNTIL(f, &f->a, fake->losses == 1);
+	RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 1)); /* alone, to probe */
+	assert_int_equal(fake->n, 1);
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, fake->n == 3); /* once is chance */
+	relay_fake_break(fake, WHERRY_CLOSED);
+	RELAY_UNTIL(f, &f->a, fake->losses == 2);
+	fake->by_hand = false;
+	fake->most = 0;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	assert_int_equal(fake->most, 1); /* twice is not */
+	relay_check_once(f, 4);
+	relay_put(f, "efgh");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 8);
+	assert_int_equal(fake->most, 4);
+}
+
+static void a_clean_stop_leaves_no_suspects(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	relay_put(f, "abcd");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) > 0);
+	relay_stop(f, &f->a);
+	relay_put(f, "efgh");
+	fake->most = 0;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 8);
+	assert_int_equal(fake->most, 4);
+	assert_false(relay_logged(f, "unclean-takeover"));
+	relay_check_once(f, 8);
+}
+
+const relay_test relay_suspect_tests[] = {
+	RELAY_TEST(after_an_unclean_end_each_is_tried_alone_and_on_record, 0),
+	RELAY_TEST(a_message_that_kills_its_relay_ends_dead, 0),
+	RELAY_TEST(being_killed_in_a_batch_is_no_attempt, 0),
+	RELAY_TEST(a_suspect_that_is_innocent_is_counted_once, 0),
+	RELAY_TEST(a_throttled_suspect_is_not_counted_twice, 0),
+	RELAY_TEST(a_throttled_suspect_lets_the_relay_sleep, 0),
+	RELAY_TEST(suspects_die_not_of_a_destination_that_is_down, 0),
+	RELAY_TEST(suspects_of_an_ordered_publisher_keep_their_order, 0),
+	RELAY_TEST(a_message_that_ends_its_connection_is_found_and_dies, 0),
+	RELAY_TEST(a_connection_lost_twice_makes_its_window_suspects, 0),
+	RELAY_TEST(a_clean_stop_leaves_no_suspects, 0),
+	RELAY_TESTS_END,
+};

@@ -1,0 +1,275 @@
+/*
+ * Noticing: new messages, late ones, and what operators do.
+ */
+#include "relay_suite.h"
+
+/* Nothing happens by the clock alone. */
+static void hourly(relay_fixture *f)
+{
+	relay_set(f, "relay.lease", "1h");
+	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.sweep", "1h");
+}
+
+static void lead(relay_fixture *f)
+{
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
+	relay_quiet(f, &f->a);
+}
+
+static void a_plain_insert_wakes_a_sleeping_relay(void **state)
+{
+	relay_fixture *f = *state;
+	int64_t began_us;
+
+	hourly(f);
+	relay_start(f, &f->a);
+	for (int64_t n = 1; n <= 20; n++) {
+		RELAY_ASLEEP_UNTIL(f, &f->a, f->a.wake_us - relay_now(f) > WH_SECOND);
+		began_us = relay_now(f);
+		relay_sql(f, "INSERT INTO outbox(topic, payload) VALUES ('t', '{}')");
+		RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).published == n);
+		assert_true(relay_now(f) - began_us < 5 * WH_SECOND);
+	}
+	relay_check_once(f, 20);
+}
+
+static void an_idle_relay_sleeps(void **state)
+{
+	relay_fixture *f = *state;
+
+	hourly(f);
+	relay_put(f, "ab");
+	relay_start(f, &f->a);
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).published == 2);
+	RELAY_ASLEEP_UNTIL(f, &f->a, f->a.wake_us - relay_now(f) > 30 * WH_SECOND);
+}
+
+static void a_row_with_a_lower_id_is_found_by_an_idle_relay(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.poll", "50ms");
+	lead(f);
+	relay_sql(f, "INSERT INTO outbox(id, topic, payload) VALUES (100, 't', '{}')");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	relay_quiet(f, &f->a);
+	relay_sql(f, "INSERT INTO outbox(id, topic, payload) VALUES (50, 't', '{}')");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	RELAY_DELIVERED(f, 100, 50);
+}
+
+static void a_row_with_a_lower_id_is_found_by_the_sweep_while_a_key_is_held(void **state)
+{
+	relay_fixture *f = *state;
+
+	hourly(f);
+	relay_set(f, "relay.sweep", "100ms");
+	relay_set(f, "retry.base", "1h");
+	relay_set(f, "retry.cap", "1h");
+	relay_sql(f, "INSERT INTO outbox(id, topic, partition_key, payload) "
+		     "VALUES (100, 't', 'a', '{}'), (101, 't', 'b', '{}')");
+	relay_answers(f, 100, WHERRY_RETRY, 1);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_FAILED) == 1);
+	relay_quiet(f, &f->a);
+	relay_sql(f, "INSERT INTO outbox(id, topic, payload) VALUES (50, 't', '{}')");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	RELAY_DELIVERED(f, 101, 50);
+}
+
+/* On a database where ids appear late, as PostgreSQL, without a sweep.  Holes last for a
+ * second here: should the machine stall, another round is played. */
+static void holes_are_filled_without_a_sweep(void **state)
+{
+	relay_fixture *f = *state;
+	int64_t by_us = relay_deadline();
+	static wh_db_driver late; /* outlives the connection */
+	bool found = false;
+
+	hourly(f);
+	relay_connect(f, &f->a);
+	late = *f->a.db->driver;
+	late.late_commits = true;
+	f->a.db->driver = &late;
+	relay_put(f, "-");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	for (int64_t id = 10; !found; id += 10) {
+		int64_t now_us = wh_monotonic(&wh_env_system),
+			until_us = now_us + WH_SECOND;
+		char sql[160];
+
+		assert_true(now_us < by_us);
+		relay_quiet(f, &f->a);
+		(void)snprintf(sql, sizeof(sql),
+			       "INSERT INTO outbox(id, topic, payload) "
+			       "VALUES (%lld, 't', '{}')",
+			       (long long)id);
+		relay_sql(f, sql);
+		RELAY_UNTIL(f, &f->a, relay_told(f, id, WHERRY_DELIVERED) == 1);
+		(void)snprintf(sql, sizeof(sql),
+			       "INSERT INTO outbox(id, topic, payload) "
+			       "VALUES (%lld, 't', '{}')",
+			       (long long)id - 5);
+		relay_sql(f, sql);
+		while (!found && wh_monotonic(&wh_env_system) < until_us) {
+			relay_turn(f, &f->a, by_us, "the hole", __LINE__, __FILE__);
+			found = relay_told(f, id - 5, WHERRY_DELIVERED) == 1;
+		}
+	}
+}
+
+static void a_redrive_is_noticed(void **state)
+{
+	relay_fixture *f = *state;
+
+	hourly(f);
+	relay_answers(f, 1, WHERRY_REJECTED, 1);
+	relay_put(f, "a");
+	lead(f);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
+	relay_quiet(f, &f->a);
+	relay_redrive(f, 0);
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+}
+
+/* The commit that woke it was another's. */
+static void a_redrive_is_noticed_beside_new_messages(void **state)
+{
+	relay_fixture *f = *state;
+
+	hourly(f);
+	relay_answers(f, 1, WHERRY_REJECTED, 1);
+	relay_put(f, "ab");
+	lead(f);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
+	relay_quiet(f, &f->a);
+	relay_redrive(f, 0);
+	relay_put(f, "c");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+}
+
+static void a_pause_stops_submitting_until_the_resume(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	hourly(f);
+	relay_put(f, "a");
+	lead(f);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	relay_quiet(f, &f->a);
+	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).paused);
+	relay_put(f, "ab");
+	relay_quiet(f, &f->a);
+	assert_int_equal(relay_delivered(f), 1);
+	assert_true(relay_logged(f, "event=paused"));
+	WHERRY_PASS(wherry_outbox_resume(f->box, &err));
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	relay_check_once(f, 3);
+	assert_true(relay_logged(f, "event=resumed"));
+}
+
+static void a_pause_lets_finish_what_is_in_flight(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	hourly(f);
+	fake->by_hand = true;
+	relay_put(f, "aab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 2);
+	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).paused);
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	relay_quiet(f, &f->a);
+	assert_false(relay_fake_holds(fake, 2));
+	WHERRY_PASS(wherry_outbox_resume(f->box, &err));
+	fake->by_hand = false;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	relay_check_once(f, 3);
+}
+
+static void a_relay_that_starts_paused_delivers_nothing(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	hourly(f);
+	relay_put(f, "ab");
+	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	lead(f);
+	assert_true(relay_stats(&f->a).paused);
+	assert_int_equal(relay_delivered(f), 0);
+	WHERRY_PASS(wherry_outbox_resume(f->box, &err));
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+}
+
+/* Messages keep coming; the relay is never idle. */
+static void a_pause_is_noticed_under_load(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t by_us = relay_deadline();
+
+	relay_set(f, "relay.poll", "100ms");
+	lead(f);
+	relay_put(f, "abc");
+	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	while (!relay_stats(&f->a).paused) {
+		relay_put(f, "a");
+		relay_turn(f, &f->a, by_us, "a pause", __LINE__, __FILE__);
+	}
+	WHERRY_PASS(wherry_outbox_resume(f->box, &err));
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_PENDING) == 0);
+	relay_check_order(f);
+}
+
+static void two_outboxes_in_one_database_have_a_relay_each(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_outbox_init(f->other, "second", &err));
+	relay_put(f, "ab");
+	relay_sql(f, "INSERT INTO second(id, topic, payload) VALUES (11, 's', '{}'), "
+		     "(12, 's', '{}')");
+	relay_start(f, &f->a);
+	relay_set(f, "outbox.table", "second");
+	relay_start(f, &f->b);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).published == 2);
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM second WHERE status = 0"),
+			 2);
+	RELAY_UNTIL(f, &f->b, relay_stats(&f->b).published == 2);
+	RELAY_DELIVERED(f, 1, 2, 11, 12);
+	relay_sql(f, "INSERT INTO second(id, topic, payload) VALUES (13, 's', '{}')");
+	relay_quiet(f, &f->a);
+	RELAY_UNTIL(f, &f->b, relay_stats(&f->b).published == 3);
+	relay_stop(f, &f->a);
+	relay_quiet(f, &f->b);
+	assert_true(relay_stats(&f->b).epoch > 0);
+}
+
+const relay_test relay_wake_tests[] = {
+	RELAY_TEST(a_plain_insert_wakes_a_sleeping_relay, RELAY_OTHERS),
+	RELAY_TEST(an_idle_relay_sleeps, RELAY_OTHERS),
+	RELAY_TEST(a_row_with_a_lower_id_is_found_by_an_idle_relay, 0),
+	RELAY_TEST(a_row_with_a_lower_id_is_found_by_the_sweep_while_a_key_is_held, 0),
+	RELAY_TEST(holes_are_filled_without_a_sweep, 0),
+	RELAY_TEST(a_redrive_is_noticed, 0),
+	RELAY_TEST(a_redrive_is_noticed_beside_new_messages, 0),
+	RELAY_TEST(a_pause_stops_submitting_until_the_resume, 0),
+	RELAY_TEST(a_pause_lets_finish_what_is_in_flight, 0),
+	RELAY_TEST(a_relay_that_starts_paused_delivers_nothing, 0),
+	RELAY_TEST(a_pause_is_noticed_under_load, 0),
+	RELAY_TEST(two_outboxes_in_one_database_have_a_relay_each, RELAY_OTHERS),
+	RELAY_TESTS_END,
+};

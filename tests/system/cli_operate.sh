@@ -1,0 +1,298 @@
+#!/usr/bin/env bash
+# Drives the real program: what operators see and do, signals, the manual.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/cli.bash
+. "$(dirname "$0")/cli.bash"
+
+"$wherry" init sqlite:shop.db >/dev/null
+"$wherry" enqueue sqlite:shop.db --topic quakes --id /id --from "$quakes" >/dev/null
+
+# ---- list, show, pause ----
+
+w init sqlite:ops.db
+w_in $'{"n":1}\n{"n":2}\n{"n":3}' enqueue sqlite:ops.db --topic a --id /n --key /n
+w_in $'"x"\n"y"' enqueue sqlite:ops.db --topic b --aggregate-type thing --aggregate-id ''
+w list sqlite:ops.db
+expect "list is a table" 0 "out:ID  STATE" "out:pending"
+w list sqlite:ops.db --json
+json "list answers with one object a line" \
+	'[m["id"] for m in l] == [1, 2, 3, 4, 5] and d["state"] == "pending"'
+w list sqlite:ops.db --limit 2 --json
+json "a limit holds" 'len(l) == 2'
+expect "and says where to go on" 0 "err:--after 2"
+w list sqlite:ops.db --after 2 --topic a --json
+json "pages and conditions go together" '[m["id"] for m in l] == [3]'
+w list sqlite:ops.db --key x --json
+json "a key is found where it is the aggregate's id" '[m["id"] for m in l] == [4]'
+w list sqlite:ops.db --state done,dead
+expect "nothing to list is no error" 0 "is:" "err:no messages"
+w list sqlite:ops.db --since 1h --json
+json "an age includes what is younger" 'len(l) == 5'
+
+w show sqlite:ops.db 4
+expect "show names what a pending message waits for" 0 \
+	"out:why:            no relay is running"
+w show sqlite:ops.db 99
+expect "a message that is not there is an error" 1 "err:99"
+w pause sqlite:ops.db
+expect "pause says so" 0 "out:is paused"
+w status sqlite:ops.db
+expect "status warns of it" 0 "out:paused"
+w show sqlite:ops.db 1 --json
+json "show answers in JSON, with why" \
+	'd["body"] == {"n": 1} and d["state"] == "pending" and "paused" in d["why"]'
+w relay sqlite:ops.db stdout: --until-empty --timeout 500ms
+expect "a paused outbox delivers nothing; the relay times out with 5" 5 "is:" \
+	"err:0 delivered"
+w resume sqlite:ops.db --json
+json "resume answers in JSON" 'd == {"paused": False}'
+w relay sqlite:ops.db stdout: --until-empty --quiet
+json "then it delivers" 'len(l) == 5'
+
+sql ops.db "INSERT INTO outbox(topic, payload) VALUES ('bin', x'00ff0102')"
+sql ops.db "INSERT INTO outbox(topic, partition_key, payload)
+	VALUES ('esc', char(27) || '[2J', 'plain' || char(10) || 'text')"
+w show sqlite:ops.db 6
+expect "a body that is no text is shown in hex" 0 "out:4 bytes that are no text" \
+	"out:00 ff 01 02"
+w show sqlite:ops.db 7
+expect "control characters do not reach the terminal" 0 "out:?[2J" "out:plain" \
+	"no:"$'\033'
+w list sqlite:ops.db
+expect "nor in a list" 0 "out:?[2J" "no:"$'\033'
+w relay sqlite:ops.db stdout: --until-empty --quiet
+json "rows written by plain SQL are delivered, bytes in base64" \
+	'[m.get("body_base64") for m in l] == ["AP8BAg==", None] and
+	 l[1]["body"] == "plain\ntext" and len(d["message_id"]) == 36'
+w show sqlite:ops.db 6
+expect "show says when it was delivered" 0 "out:why:            delivered "
+
+# ---- commands as destination: exit statuses, retry, replay, purge ----
+
+fast=(--set retry.base=1ms --set retry.cap=5ms --set retry.attempts=3)
+w init sqlite:exec.db
+w_in $'{"n":1}\n{"n":2}' enqueue sqlite:exec.db --topic t --id /n --key /n --header a=b
+w relay sqlite:exec.db 'exec:cat >body.$WHERRY_ID; env | grep ^WHERRY_ >env.$WHERRY_ID' \
+	--until-empty
+expect "a command that exits 0 has delivered" 0 "err:2 delivered, 0 retried, 0 dead"
+check "its standard input is the body" is "$(cat body.2)" '{"n":2}'
+grep -v CREATED_AT env.2 | sed 's/^WHERRY_//' | sort >env.got
+printf '%s\n' AGGREGATE_ID= AGGREGATE_TYPE= ATTEMPTS=0 GENERATION=0 'HEADERS={"a":"b"}' \
+	ID=2 KEY=2 MESSAGE_ID=2 TOPIC=t TRACE_ID= >env.wanted
+check "its environment has the rest" diff env.wanted env.got
+
+w_in '{}' enqueue sqlite:exec.db --topic again
+w relay sqlite:exec.db 'exec:test $WHERRY_ATTEMPTS = 2 || exit 75' --until-empty \
+	"${fast[@]}"
+expect "exit 75 is tried again until it works" 0 "err:1 delivered, 2 retried, 0 dead"
+
+w_in '{}' enqueue sqlite:exec.db --topic poison --id '' 2>/dev/null
+w_in '"p1"' enqueue sqlite:exec.db --topic poison --id ''
+w relay sqlite:exec.db 'exec:echo "no such customer" >&2; exit 65' --until-empty \
+	"${fast[@]}"
+expect "exit 65 is dead at once, and the relay exits 3" 3 \
+	"err:0 delivered, 0 retried, 1 dead" \
+	"err:--state dead"
+w show sqlite:exec.db p1
+expect "show says why it is dead, and what to do" 0 "out:no such customer" \
+	"out:wherry retry sqlite:exec.db"
+w status sqlite:exec.db
+expect "status warns of the dead" 0 "out:dead        1" "out:1 message is dead"
+w list sqlite:exec.db --state dead --json
+json "list finds it by state" 'len(l) == 1 and "no such customer" in d["last_error"]'
+
+w retry sqlite:exec.db 1
+expect "retry of a delivered message is an error that names its state" 1 \
+	"err:message 1 is done"
+w retry sqlite:exec.db nothere
+expect "retry of a message that is not there is an error" 1 "err:nothere"
+w retry sqlite:exec.db p1
+expect "retry makes the dead pending" 0 "is:1 message is pending again"
+w retry sqlite:exec.db p1
+expect "twice is an error that names the state" 1 "err:is pending, not dead or failed"
+w relay sqlite:exec.db null: --until-empty
+expect "and it is delivered" 0 "err:1 delivered"
+
+for i in 1 2 3; do echo "\"d$i\""; done >dead.ndjson
+w enqueue sqlite:exec.db --topic dying --from dead.ndjson --key ''
+w relay sqlite:exec.db 'exec:exit 1' --until-empty "${fast[@]}" --set \
+	relay.down_after=1000
+expect "attempts run out: dead, exit 3" 3 "err:0 delivered, 6 retried, 3 dead"
+w retry sqlite:exec.db --all --state failed
+expect "no failed one is left to retry" 0 "is:0 messages are pending again"
+w retry sqlite:exec.db --key d2 --json
+json "retry by key, in JSON" 'd == {"retried": 1}'
+w retry sqlite:exec.db --topic dying
+expect "retry by topic" 0 "is:2 messages are pending again"
+w relay sqlite:exec.db null: --until-empty --quiet
+
+w_in '{}' enqueue sqlite:exec.db --topic late
+w relay sqlite:exec.db 'exec:exit 75' --until-empty --timeout 1s --set retry.base=1h \
+	--set retry.cap=1h --set retry.jitter=off
+expect "a retry that is not due in time: exit 5" 5 "err:--timeout passed"
+w show sqlite:exec.db "$(sql exec.db 'SELECT max(id) FROM outbox')"
+expect "show says when the next attempt is due" 0 "out:the next is due in "
+w retry sqlite:exec.db --all --state all
+expect "a failed one need not wait" 0 "is:1 message is pending again"
+w relay sqlite:exec.db null: --until-empty --quiet
+
+w_in '{}' enqueue sqlite:exec.db --topic norun
+w relay sqlite:exec.db 'exec:/no/such/command' --until-empty --timeout 1500ms
+expect "a command that cannot be run: the destination is down, and it times out" 5 \
+	"err:destination-down" "err:0 delivered, 0 retried, 0 dead"
+check "and no attempt was counted" is \
+	"$(sql exec.db "SELECT status, attempts FROM outbox WHERE topic='norun'")" '0|0'
+w relay sqlite:exec.db null: --until-empty --quiet
+
+w init sqlite:park.db
+w_in $'{"k":"a","n":1}\n{"k":"a","n":2}\n{"k":"b","n":3}' enqueue sqlite:park.db --topic \
+	t --key /k --id /n
+w relay sqlite:park.db 'exec:test $WHERRY_ID != 1 || exit 65' --until-empty --on-dead park
+expect "a parked key holds back what is behind it: exit 4" 4 \
+	"err:1 delivered, 0 retried, 1 dead" \
+	"err:waits behind dead messages"
+w retry sqlite:park.db 1
+w relay sqlite:park.db stdout: --until-empty --quiet --on-dead park
+json "after retry they leave in order" '[m["id"] for m in l] == [1, 2]'
+
+w replay sqlite:park.db --key a
+expect "replay by key" 0 "is:2 messages are pending once more"
+w replay sqlite:park.db 1
+expect "what is not done cannot be replayed" 1 "err:message 1 is pending, not done"
+w relay sqlite:park.db stdout: --until-empty --quiet
+json "a replayed message keeps its id and has the next generation" \
+	'[(m["message_id"], m["generation"]) for m in l] == [("1", 1), ("2", 1)]'
+w replay sqlite:park.db --since 1h --topic t --json
+json "replay by time and topic, in JSON" 'd == {"replayed": 3}'
+w relay sqlite:park.db null: --until-empty --quiet
+
+w purge sqlite:park.db --older-than 1h
+expect "purge leaves what is younger" 0 "is:0 messages purged"
+w purge sqlite:park.db --older-than 0 --limit 2 --batch 1 --json
+json "a limit holds, in JSON" 'd == {"purged": 2}'
+w purge sqlite:park.db --older-than 0
+expect "and the rest goes" 0 "is:1 message purged"
+
+# ---- init --print, and names of one's own ----
+
+w init sqlite: --print --table billing
+expect "init --print writes the SQL" 0 "out:CREATE TABLE" "out:billing"
+printf '%s\n' "$out" | sqlite3 printed.db
+w_in '{}' enqueue sqlite:printed.db --table billing --topic t
+expect "which sqlite3 runs, and the outbox works" 0 "is:1 enqueued, 0 duplicates"
+w relay sqlite:printed.db null: --until-empty --set outbox.table=billing
+expect "--set outbox.table is --table" 0 "err:1 delivered"
+w init sqlite:absent.db --print
+check "init --print touches nothing" test ! -e absent.db
+
+# ---- signals ----
+
+w init sqlite:run.db
+"$wherry" relay sqlite:run.db file:run.ndjson 2>run.err &
+relay=$!
+pids+=("$relay")
+w_in $'1\n2\n3' enqueue sqlite:run.db --topic t
+check "a running relay delivers what comes" until_true 10 lines run.ndjson 3
+w status sqlite:run.db
+expect "status names it" 0 "out:relay " "out:lease for " "no:warning"
+w relay sqlite:run.db null: --until-empty --timeout 10s
+expect "a second one stands by, and finds the outbox empty" 0 "err:event=standby"
+kill -TERM "$relay"
+wait "$relay"
+status=$? out='' err=$(cat run.err)
+expect "SIGTERM ends it with 0 and a summary" 0 "err:3 delivered, 0 retried, 0 dead"
+w_in '4' enqueue sqlite:run.db --topic t
+w relay sqlite:run.db null: --until-empty --timeout 5s
+expect "its lease was given back: the next one takes over at once" 0 "err:1 delivered"
+
+w_in '5' enqueue sqlite:run.db --topic t
+"$wherry" relay sqlite:run.db 'exec:touch began; command sleep 30' 2>run.err &
+relay=$!
+pids+=("$relay")
+until_true 10 test -e began
+kill -INT "$relay"
+command sleep 0.3
+check "with a command in flight it waits for it" kill -0 "$relay"
+kill -TERM "$relay"
+wait "$relay"
+status=$? out='' err=$(cat run.err)
+expect "a further signal ends it at once with 130" 130
+
+# ---- help, version, manual ----
+
+w --version
+expect "--version" 0 "out:wherry $(sed -n 's/^#define WHERRY_VERSION "\(.*\)"/\1/p' \
+	"$source_dir/include/wherry/version.h")"
+w version --json
+json "version answers in JSON" '"version" in d'
+w help settings
+expect "help settings lists them" 0 "out:relay.lease  duration, 500ms to 1h, default 30s"
+w help exit-codes
+expect "help exit-codes" 0 "out:130"
+w help format
+expect "help format" 0 "out:WHERRY_MESSAGE_ID"
+w help settins
+expect "an unknown topic names the nearest" 2 "err:did you mean 'settings'?"
+w help relay
+help_relay=$out
+w relay --help
+expect "COMMAND --help is help COMMAND" 0 "is:$help_relay" "out:Examples:"
+
+manual=$source_dir/docs/man/wherry.1
+missing=
+for command in $("$wherry" | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+	grep -q "^\.It Ic $command\b" "$manual" || missing+=" $command"
+	for option in $("$wherry" help "$command" | sed -n 's/^  --\([a-z-]*\).*/\1/p'); \
+		do
+		grep -q "Fl Fl $option\b" "$manual" || missing+=" $command --$option"
+	done
+done
+for setting in $("$wherry" help settings | sed -n 's/^\([a-z]*\.[a-z_]*\)  .*/\1/p'); do
+	grep -q "^\.It Cm $setting$" "$manual" || missing+=" $setting"
+done
+for code in $("$wherry" help exit-codes | sed -n 's/^ *\([0-9]*\)  .*/\1/p'); do
+	grep -q "^\.It $code$" "$manual" || missing+=" exit status $code"
+done
+out=$missing err='' status=0
+expect "the manual has every command, option, setting and exit status" 0 "is:"
+if command -v mandoc >/dev/null; then
+	check "the manual is sound" mandoc -T lint -W warning "$manual"
+else
+	skip "the manual is sound" "no mandoc"
+fi
+
+# ---- on a terminal ----
+
+cat >on_terminal.py <<'END'
+import os, pty, sys
+status = pty.spawn(sys.argv[1:])
+sys.exit(os.waitstatus_to_exitcode(status))
+END
+for i in $(seq 40); do echo "$i"; done >slow.ndjson
+w init sqlite:slow.db
+w enqueue sqlite:slow.db --topic slow --key '' --from slow.ndjson
+out=$(python3 on_terminal.py "$wherry" relay sqlite:slow.db 'exec:command sleep 0.05' \
+	--until-empty \
+	</dev/null | tr '\r' '\n')
+status=${PIPESTATUS[0]} err=''
+expect "on a terminal a relay until empty draws a bar" 0 "out:relay [" "out:% " \
+	"out:40 delivered"
+out=$(python3 on_terminal.py "$wherry" list sqlite:shop.db --limit 5 </dev/null | tr -d \
+	'\r')
+longest=$(awk '/^ *(ID|[0-9]+) / { if (length > n) n = length } END { print n }' \
+	<<<"$out")
+check "and a list keeps to its width" test "$longest" -le 80
+
+# ---- bench ----
+
+w bench --messages 500 --json
+expect "bench runs and cleans up after itself" 0
+json "and answers in JSON" \
+	'd["messages"] == 500 and d["drain_per_second"] > 0 and d["latency_p50_ms"] >= 0'
+check "its database is gone" is "$(ls -d "$tmp"/wherry-bench* 2>/dev/null)" ""
+w bench sqlite:shop.db
+expect "a bench refuses an outbox that is not empty" 2 "err:needs an empty"
+
+finish

@@ -1,0 +1,224 @@
+#include "wherry_test.h"
+
+#include "db/sql.h"
+
+#define HEAD "-- layout: name=native ids=integer\n"
+
+static void parse(const char *text, wh_sql *out)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wh_sql_parse(text, "shop", out, &err));
+}
+
+/* Refused, with an error that says so, and nothing put out. */
+static void refuse(const char *text, const char *says)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_sql sql = {.n = 7};
+
+	WHERRY_FAILS(WHERRY_INVALID, wh_sql_parse(text, "shop", &sql, &err));
+	if (!strstr(err.message, says)) {
+		print_error("'%s' does not say '%s'\n", err.message, says);
+		fail();
+	}
+	assert_int_equal(sql.n, 7);
+}
+
+static void statements_are_found_by_name(void **state)
+{
+	wh_sql sql = {0};
+
+	(void)state;
+	parse(HEAD "-- name: one\n-- What it is for.\nSELECT 1;\n\n-- name: two\nSELECT\n  2;\n",
+	      &sql);
+	assert_int_equal(sql.n, 2);
+	assert_string_equal(wh_sql_find(&sql, "one")->text, "SELECT 1;\n");
+	assert_string_equal(wh_sql_find(&sql, "two")->text, "SELECT\n  2;\n");
+	assert_null(wh_sql_find(&sql, "three"));
+	assert_null(wh_sql_find(&sql, "on"));
+	assert_null(wh_sql_find(&sql, ""));
+	wh_sql_clear(&sql);
+	assert_null(wh_sql_find(&sql, "one"));
+	wh_sql_clear(&sql);
+}
+
+static void the_last_line_needs_no_newline(void **state)
+{
+	wh_sql sql = {0};
+
+	(void)state;
+	parse(HEAD "-- name: one\nSELECT 1", &sql);
+	assert_string_equal(wh_sql_find(&sql, "one")->text, "SELECT 1\n");
+	wh_sql_clear(&sql);
+}
+
+static void a_statement_may_be_empty_and_a_file_may_have_none(void **state)
+{
+	wh_sql sql = {0};
+
+	(void)state;
+	parse(HEAD "-- name: one\n-- name: two\n", &sql);
+	assert_string_equal(wh_sql_find(&sql, "one")->text, "");
+	assert_string_equal(wh_sql_find(&sql, "two")->text, "");
+	wh_sql_clear(&sql);
+	parse(HEAD, &sql);
+	assert_int_equal(sql.n, 0);
+	wh_sql_clear(&sql);
+}
+
+static void braces_are_filled_in(void **state)
+{
+	static const struct {
+		const char *line, *becomes;
+	} rows[] = {
+		{"FROM {table}", "FROM \"shop\"\n"},
+		{"{table_open}", "\"shop_open\"\n"},
+		{"{tables}", "\"shops\"\n"},
+		{"({name})", "('shop')\n"},
+		{"DEFAULT '{}'", "DEFAULT '{}'\n"},
+		{"{table}{table_a}{name}{}", "\"shop\"\"shop_a\"'shop'{}\n"},
+		{"a } b", "a } b\n"},
+		{"-{table}", "-\"shop\"\n"},
+		{"x -- {table}", "x -- \"shop\"\n"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		char text[200];
+		wh_sql sql = {0};
+
+		(void)snprintf(text, sizeof(text), HEAD "-- name: a\n%s\n", rows[i].line);
+		parse(text, &sql);
+		assert_string_equal(wh_sql_find(&sql, "a")->text, rows[i].becomes);
+		wh_sql_clear(&sql);
+	}
+}
+
+static void braces_in_comments_are_left_alone(void **state)
+{
+	wh_sql sql = {0};
+
+	(void)state;
+	parse(HEAD "-- a { and {what} it means\n-- name: a\n-- {also} {here\nSELECT 1\n", &sql);
+	assert_string_equal(wh_sql_find(&sql, "a")->text, "SELECT 1\n");
+	wh_sql_clear(&sql);
+}
+
+static void unknown_and_unclosed_braces_name_their_line(void **state)
+{
+	(void)state;
+	refuse(HEAD "-- name: a\nSELECT 1\n{\n", "line 4");
+	refuse(HEAD "-- name: a\n{table\n}\n", "line 3");
+	refuse(HEAD "-- name: a\n\n\n{tabl}\n", "line 5");
+	refuse(HEAD "-- name: a\n{names}\n", "line 3");
+	refuse(HEAD "-- name: a\n{ }\n", "line 3");
+	refuse(HEAD "-- name: a\n{TABLE}\n", "line 3");
+	refuse(HEAD "-- name: a\n{name}{\n", "line 3");
+}
+
+static void a_name_is_given_once(void **state)
+{
+	(void)state;
+	refuse(HEAD "-- name: a\nSELECT 1\n-- name: b\n-- name: a\n", "line 5: 'a'");
+	refuse(HEAD "-- name: \nSELECT 1\n", "line 2");
+}
+
+static void sql_needs_a_name_before_it(void **state)
+{
+	(void)state;
+	refuse(HEAD "\nSELECT 1\n-- name: a\n", "line 3");
+	refuse(HEAD "--name: a\nSELECT 1\n", "line 3");
+}
+
+static void a_file_needs_one_head_line(void **state)
+{
+	(void)state;
+	refuse("", "no head line");
+	refuse("-- name: a\nSELECT 1\n", "no head line");
+	refuse(HEAD "-- name: a\n" HEAD, "line 3: a second head line");
+}
+
+static void a_statement_has_a_ceiling(void **state)
+{
+	enum { LEN = 100 * 1024 };
+	char *text = malloc(LEN + 100);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_sql sql = {0};
+	int n = snprintf(text, 100, HEAD "-- name: a\n");
+
+	(void)state;
+	memset(text + n, 'x', LEN);
+	text[n + LEN] = 0;
+	WHERRY_FAILS(WHERRY_TOOBIG, wh_sql_parse(text, "shop", &sql, &err));
+	free(text);
+}
+
+static void words_of_the_head_line_are_read(void **state)
+{
+	wh_sql sql = {0};
+	char out[8];
+
+	(void)state;
+	parse("-- layout: name=native  ids=integer empty= ordered=yes\n", &sql);
+	assert_string_equal(sql.layout, "name=native  ids=integer empty= ordered=yes");
+	assert_true(wh_sql_word(&sql, "name", out, sizeof(out)));
+	assert_string_equal(out, "native");
+	assert_true(wh_sql_word(&sql, "ids", out, sizeof(out)));
+	assert_string_equal(out, "integer");
+	assert_true(wh_sql_word(&sql, "ordered", out, sizeof(out)));
+	assert_string_equal(out, "yes");
+	assert_true(wh_sql_word(&sql, "empty", out, sizeof(out)));
+	assert_string_equal(out, "");
+	assert_false(wh_sql_word(&sql, "order", out, sizeof(out)));
+	assert_false(wh_sql_word(&sql, "nam", out, sizeof(out)));
+	assert_false(wh_sql_word(&sql, "yes", out, sizeof(out)));
+	(void)snprintf(out, sizeof(out), "kept");
+	assert_false(wh_sql_word(&sql, "ids", out, 7)); /* no room for "integer" */
+	assert_string_equal(out, "kept");
+	wh_sql_clear(&sql);
+}
+
+static void every_embedded_file_parses(void **state)
+{
+	int n = 0;
+
+	(void)state;
+	for (const wh_sql_file *f = wh_sql_files; f->model; f++, n++) {
+		wh_sql sql = {0};
+		char word[32];
+
+		assert_ptr_equal(wh_sql_embedded(f->model, f->scheme), f->text);
+		parse(f->text, &sql);
+		assert_true(wh_sql_word(&sql, "name", word, sizeof(word)));
+		assert_non_null(wh_sql_find(&sql, "migrate-1"));
+		for (size_t i = 0; i < sql.n; i++) {
+			assert_true(strlen(sql.stmts[i].text) > 5);
+			assert_null(strstr(sql.stmts[i].text, "{t"));
+		}
+		wh_sql_clear(&sql);
+	}
+	assert_true(n > 0);
+	assert_null(wh_sql_embedded("outbox", "nope"));
+	assert_null(wh_sql_embedded("nope", "sqlite"));
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(statements_are_found_by_name),
+		cmocka_unit_test(the_last_line_needs_no_newline),
+		cmocka_unit_test(a_statement_may_be_empty_and_a_file_may_have_none),
+		cmocka_unit_test(braces_are_filled_in),
+		cmocka_unit_test(braces_in_comments_are_left_alone),
+		cmocka_unit_test(unknown_and_unclosed_braces_name_their_line),
+		cmocka_unit_test(a_name_is_given_once),
+		cmocka_unit_test(sql_needs_a_name_before_it),
+		cmocka_unit_test(a_file_needs_one_head_line),
+		cmocka_unit_test(a_statement_has_a_ceiling),
+		cmocka_unit_test(words_of_the_head_line_are_read),
+		cmocka_unit_test(every_embedded_file_parses),
+	};
+
+	return cmocka_run_group_tests_name("sql", tests, NULL, NULL);
+}
