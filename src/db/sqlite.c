@@ -6,6 +6,7 @@
  */
 #include "db/sqlite.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,6 +195,14 @@ static wherry_code sqlite_open(const char *rest, const wh_db_options *options,
 	if (options->create || s->base.shared)
 		flags |= SQLITE_OPEN_CREATE;
 	rc = sqlite3_open_v2(rest, &s->handle, flags, NULL);
+	if (rc == SQLITE_CANTOPEN && sqlite3_system_errno(s->handle) == EACCES) {
+		code = wh_fail_native(
+			err, WHERRY_DENIED, rc,
+			"%s: permission denied: check the owner and mode of "
+			"the file, and its folder's",
+			rest);
+		goto out;
+	}
 	if (rc == SQLITE_CANTOPEN && !options->create) {
 		code = wh_fail_native(
 			err, WHERRY_NOTFOUND, rc,
@@ -358,7 +367,7 @@ static wherry_code sqlite_run(wherry_db *db, const wh_stmt *stmt, const wh_param
 	int rc;
 
 	code = prepare(s, stmt, &c, err);
-	if (code != WHERRY_OK)
+	if (code != WHERRY_OK || !c)
 		return code;
 	seen.stmt = c->handle;
 	rc = bind(c, params, n_params);

@@ -40,7 +40,8 @@ static int64_t read_version(sqlite_db *s)
 static void watch_folder(sqlite_db *s)
 {
 	const char *full = sqlite3_db_filename(s->handle, "main");
-	const char *slash = full ? strrchr(full, '/') : NULL; /* SQLite makes it absolute */
+	const char *slash =
+		full ? strrchr(full, '/') : NULL; /* SQLite makes it absolute */
 	char folder[PATH_MAX];
 
 	if (!slash || strlen(slash + 1) >= sizeof(s->watch.name))

@@ -206,7 +206,8 @@ static bool keep(memory_publisher *p, const wherry_message *msg)
 
 	if (p->n_delivered == p->cap_delivered) {
 		size_t cap = p->cap_delivered ? p->cap_delivered * 2 : 64;
-		wherry_message **grown = realloc(p->delivered, cap * sizeof(wherry_message *));
+		wherry_message **grown =
+			realloc(p->delivered, cap * sizeof(wherry_message *));
 
 		if (!grown)
 			return false;
