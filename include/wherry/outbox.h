@@ -122,7 +122,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_init(wherry_db *db,
  * @param table   The name of the outbox.
  * @param out     Receives the text; given, free() it.
  * @param err     Details on failure; may be NULL.
- * @return WHERRY_OK, WHERRY_INVALID or WHERRY_NOMEM.
+ * @return WHERRY_OK, WHERRY_INVALID, WHERRY_UNSUPPORTED or WHERRY_NOMEM.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_init_sql(const char *scheme,
 							      const char *table,

@@ -255,7 +255,8 @@ UPDATE {table} NOT INDEXED SET
 WHERE id = :id AND status IN (0, 1, 3);
 
 -- name: requeue
-UPDATE {table} NOT INDEXED SET status = 0, claimed_at = NULL, claim_token = NULL
+UPDATE {table} NOT INDEXED SET status = 0, next_retry_at = NULL,
+  claimed_at = NULL, claim_token = NULL
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3);
 
 -- name: try

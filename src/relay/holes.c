@@ -5,12 +5,14 @@
 
 bool wh_holes_add(wh_holes *set, int64_t first, int64_t last, int64_t next_transaction)
 {
-	uint64_t many = (uint64_t)last - (uint64_t)first + 1;
+	uint64_t many;
 
 	if (last < first)
 		return true;
-	if (many > WH_HOLES_MOST || set->n + many > WH_HOLES_MOST)
+	many = (uint64_t)last - (uint64_t)first;
+	if (many >= WH_HOLES_MOST || set->n + many >= WH_HOLES_MOST)
 		return false;
+	many++;
 	if (set->n + many > set->cap) {
 		size_t cap = set->cap ? set->cap * 2 : 64;
 		wh_hole *grown;

@@ -75,11 +75,12 @@ static void dead_messages_are_redriven_and_no_others(void **state)
 	lists_state(f, WHERRY_FAILED, "6");
 	lists_state(f, WHERRY_PROCESSING, "7");
 	lists_state(f, WHERRY_DONE, "8");
+	assert_int_equal(fixture_int(f, "SELECT sum(attempts) FROM outbox WHERE id <= 4"),
+			 0);
 	assert_int_equal(
-		fixture_int(f, "SELECT sum(attempts) FROM outbox WHERE id <= 4"), 0);
-	assert_int_equal(
-		fixture_int(f, "SELECT count(*) FROM outbox WHERE id <= 4 AND generation = 0 "
-			       "AND next_retry_at IS NULL AND claimed_at IS NULL"),
+		fixture_int(
+			f, "SELECT count(*) FROM outbox WHERE id <= 4 AND generation = 0 "
+			   "AND next_retry_at IS NULL AND claimed_at IS NULL"),
 		4);
 	before = nudge(f);
 	assert_int_equal(redrive(f, (wherry_filter){0}), 0);
@@ -112,7 +113,8 @@ static void messages_are_redriven_by_what_the_filter_says(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		(void)redrive(f, rows[i].filter);
 		lists_state(f, WHERRY_DEAD, rows[i].dead_then);
-		fixture_raw(f, "UPDATE outbox SET status = 4, attempts = 1 WHERE id <= 4");
+		fixture_raw(f,
+			    "UPDATE outbox SET status = 4, attempts = 1 WHERE id <= 4");
 	}
 }
 
@@ -140,11 +142,10 @@ static void failed_messages_are_redriven_when_asked_for(void **state)
 					"next_retry_at IS NULL AND attempts = 0"),
 			 1);
 	/* states that cannot be redriven change nothing */
-	assert_int_equal(
-		redrive(f, (wherry_filter){.states = BIT(WHERRY_DONE) |
-						     BIT(WHERRY_PROCESSING) |
-						     BIT(WHERRY_PENDING)}),
-		0);
+	assert_int_equal(redrive(f, (wherry_filter){.states = BIT(WHERRY_DONE) |
+							      BIT(WHERRY_PROCESSING) |
+							      BIT(WHERRY_PENDING)}),
+			 0);
 	lists_state(f, WHERRY_DONE, "8");
 	lists_state(f, WHERRY_PROCESSING, "7");
 }
@@ -218,12 +219,13 @@ static void done_messages_are_replayed_under_a_new_generation(void **state)
 	lists_state(f, WHERRY_PROCESSING, "7");
 	lists_state(f, WHERRY_DEAD, "8");
 	assert_int_equal(
-		fixture_int(f, "SELECT count(*) FROM outbox WHERE id <= 4 AND generation = 1 "
-			       "AND attempts = 0 AND processed_at IS NULL AND next_retry_at "
-			       "IS NULL"),
+		fixture_int(
+			f, "SELECT count(*) FROM outbox WHERE id <= 4 AND generation = 1 "
+			   "AND attempts = 0 AND processed_at IS NULL AND next_retry_at "
+			   "IS NULL"),
 		4);
-	assert_int_equal(fixture_int(f, "SELECT max(generation) FROM outbox WHERE id > 4"),
-			 0);
+	assert_int_equal(
+		fixture_int(f, "SELECT max(generation) FROM outbox WHERE id > 4"), 0);
 	fixture_done(f, 1);
 	assert_int_equal(replay(f, (wherry_filter){.ident = "a"}), 1);
 	assert_int_equal(fixture_int(f, "SELECT generation FROM outbox WHERE id = 1"), 2);
@@ -282,14 +284,16 @@ static void twenty(outbox_fixture *f)
 	fixture_send_many(f, 20);
 	fixture_raw(f, "UPDATE outbox SET status = 2, processed_at = %lld WHERE id <= 15",
 		    (long long)(wh_now(&wh_env_system) / 1000 - 10));
-	fixture_raw(f,
-		    "UPDATE outbox SET processed_at = processed_at - 7200000 WHERE id <= 10");
+	fixture_raw(
+		f,
+		"UPDATE outbox SET processed_at = processed_at - 7200000 WHERE id <= 10");
 	fixture_try(f, 17);
 	fixture_fail(f, 18, 0);
 	fixture_kill(f, 19);
 	fixture_kill(f, 20);
 	/* an old dead letter, that was done once */
-	fixture_raw(f, "UPDATE outbox SET processed_at = 1, created_at = 1 WHERE id > 15");
+	fixture_raw(f,
+		    "UPDATE outbox SET processed_at = 1, created_at = 1 WHERE id > 15");
 }
 
 static int64_t purged(outbox_fixture *f, purge_fn purge, int64_t older_us, int64_t batch,
@@ -328,12 +332,13 @@ static void exactly_what_was_done_long_ago_is_archived(void **state)
 	fixture_lists(f, &(wherry_filter){0}, "11 12 13 14 15 16 17 18 19 20");
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox_archive"), 10);
 	assert_int_equal(
-		fixture_int(f,
-			    "SELECT count(*) FROM outbox_archive a JOIN before b ON a.id = "
-			    "b.id AND a.message_id = b.message_id AND a.topic = b.topic AND "
-			    "a.payload = b.payload AND a.headers = b.headers AND a.created_at "
-			    "= b.created_at AND a.processed_at = b.processed_at AND "
-			    "a.attempts = b.attempts WHERE b.id <= 10"),
+		fixture_int(
+			f,
+			"SELECT count(*) FROM outbox_archive a JOIN before b ON a.id = "
+			"b.id AND a.message_id = b.message_id AND a.topic = b.topic AND "
+			"a.payload = b.payload AND a.headers = b.headers AND a.created_at "
+			"= b.created_at AND a.processed_at = b.processed_at AND "
+			"a.attempts = b.attempts WHERE b.id <= 10"),
 		10);
 	assert_int_equal(purged(f, wherry_outbox_archive, 0, 100, 0), 5);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox_archive"), 15);
@@ -345,8 +350,8 @@ static void a_purge_goes_by_batches_and_stops_at_its_limit(void **state)
 {
 	static const struct {
 		int64_t batch, max_rows, gone;
-	} rows[] = {{1, 1, 1}, {4, 0, 10}, {4, 10, 10}, {4, 11, 10}, {4, 4, 4}, {4, 5, 5},
-		    {5, 0, 10}, {10, 0, 10}, {100000, 3, 3}, {3, 9, 9}};
+	} rows[] = {{1, 1, 1}, {4, 0, 10}, {4, 10, 10}, {4, 11, 10},    {4, 4, 4},
+		    {4, 5, 5}, {5, 0, 10}, {10, 0, 10}, {100000, 3, 3}, {3, 9, 9}};
 	outbox_fixture *f = *state;
 
 	for (size_t k = 0; k < 2; k++) {
@@ -414,12 +419,15 @@ static void triggers_of_the_application_do_not_confuse_a_purge(void **state)
 	wherry_lease lease;
 
 	fixture_raw(f, "CREATE TABLE audit(id INTEGER)");
-	fixture_raw(f, "CREATE TRIGGER watch_delete AFTER DELETE ON outbox BEGIN INSERT INTO "
-		       "audit VALUES (old.id); END");
-	fixture_raw(f, "CREATE TRIGGER watch_update AFTER UPDATE ON outbox BEGIN INSERT INTO "
-		       "audit VALUES (old.id); END");
-	fixture_raw(f, "CREATE TRIGGER watch_insert AFTER INSERT ON outbox BEGIN INSERT INTO "
-		       "audit VALUES (new.id); END");
+	fixture_raw(
+		f, "CREATE TRIGGER watch_delete AFTER DELETE ON outbox BEGIN INSERT INTO "
+		   "audit VALUES (old.id); END");
+	fixture_raw(
+		f, "CREATE TRIGGER watch_update AFTER UPDATE ON outbox BEGIN INSERT INTO "
+		   "audit VALUES (old.id); END");
+	fixture_raw(
+		f, "CREATE TRIGGER watch_insert AFTER INSERT ON outbox BEGIN INSERT INTO "
+		   "audit VALUES (new.id); END");
 	fixture_send_many(f, 10);
 	lease = fixture_lease(f, "a");
 	WHERRY_PASS(wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_MARK, &n, &err));

@@ -74,8 +74,7 @@ static void enqueue_outside_a_transaction_is_refused_and_says_why(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = -7;
 
-	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_enqueue(f->box, &msg, 0, &id, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_enqueue(f->box, &msg, 0, &id, &err));
 	assert_non_null(strstr(err.message, "transaction"));
 	assert_non_null(strstr(err.message, "WHERRY_OWN_TRANSACTION"));
 	assert_int_equal(id, -7);
@@ -193,7 +192,8 @@ static void message_ids_are_compared_byte_for_byte(void **state)
 static void many_are_added_in_the_order_given(void **state)
 {
 	outbox_fixture *f = *state;
-	wherry_message msgs[] = {M(.topic = "one"), M(.topic = "two"), M(.topic = "three")};
+	wherry_message msgs[] = {M(.topic = "one"), M(.topic = "two"),
+				 M(.topic = "three")};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t ids[3];
 
@@ -285,17 +285,20 @@ static void a_plain_insert_of_topic_and_payload_is_a_message(void **state)
 	int64_t before = wh_now(&wh_env_system) / 1000, after, created;
 	const char *uuid;
 
-	fixture_raw(f, "INSERT INTO outbox(topic, payload) VALUES ('orders', '{\"a\":1}')");
+	fixture_raw(f,
+		    "INSERT INTO outbox(topic, payload) VALUES ('orders', '{\"a\":1}')");
 	after = wh_now(&wh_env_system) / 1000;
 	created = fixture_int(f, "SELECT created_at FROM outbox");
 	assert_in_range((uint64_t)created, (uint64_t)before - 2, (uint64_t)after + 2);
 	assert_int_equal(
-		fixture_int(f, "SELECT count(*) FROM outbox WHERE status = 0 AND attempts = 0 "
-			       "AND aggregate_type = '' AND aggregate_id = '' AND "
-			       "partition_key IS NULL AND headers = '{}' AND trace_id IS NULL "
-			       "AND claimed_at IS NULL AND claim_token IS NULL AND "
-			       "next_retry_at IS NULL AND processed_at IS NULL AND generation "
-			       "= 0 AND last_error IS NULL"),
+		fixture_int(
+			f,
+			"SELECT count(*) FROM outbox WHERE status = 0 AND attempts = 0 "
+			"AND aggregate_type = '' AND aggregate_id = '' AND "
+			"partition_key IS NULL AND headers = '{}' AND trace_id IS NULL "
+			"AND claimed_at IS NULL AND claim_token IS NULL AND "
+			"next_retry_at IS NULL AND processed_at IS NULL AND generation "
+			"= 0 AND last_error IS NULL"),
 		1);
 
 	uuid = fixture_text(f, "SELECT message_id FROM outbox");
@@ -309,9 +312,9 @@ static void a_plain_insert_of_topic_and_payload_is_a_message(void **state)
 	assert_int_equal(uuid[14], '7');
 	assert_non_null(strchr("89ab", uuid[19]));
 	/* its first 48 bits are the time */
-	assert_in_range((uint64_t)(strtoll(uuid, NULL, 16) << 16 |
-				   strtoll(uuid + 9, NULL, 16)),
-			(uint64_t)created - 1, (uint64_t)created + 1);
+	assert_in_range(
+		(uint64_t)(strtoll(uuid, NULL, 16) << 16 | strtoll(uuid + 9, NULL, 16)),
+		(uint64_t)created - 1, (uint64_t)created + 1);
 }
 
 static void a_message_made_here_has_a_uuid_of_the_same_kind(void **state)
@@ -326,9 +329,9 @@ static void a_message_made_here_has_a_uuid_of_the_same_kind(void **state)
 	assert_int_equal(strlen(uuid), 36);
 	assert_int_equal(uuid[14], '7');
 	assert_non_null(strchr("89ab", uuid[19]));
-	assert_in_range((uint64_t)(strtoll(uuid, NULL, 16) << 16 |
-				   strtoll(uuid + 9, NULL, 16)),
-			(uint64_t)created - 1000, (uint64_t)created + 1);
+	assert_in_range(
+		(uint64_t)(strtoll(uuid, NULL, 16) << 16 | strtoll(uuid + 9, NULL, 16)),
+		(uint64_t)created - 1000, (uint64_t)created + 1);
 }
 
 static void every_plain_insert_gets_an_id_of_its_own(void **state)
@@ -336,8 +339,9 @@ static void every_plain_insert_gets_an_id_of_its_own(void **state)
 	outbox_fixture *f = *state;
 
 	for (int i = 0; i < 20; i++)
-		fixture_raw(f, "INSERT INTO outbox(topic, payload) VALUES ('a', ''), ('b', "
-			       "''), ('c', ''), ('d', ''), ('e', '')");
+		fixture_raw(f,
+			    "INSERT INTO outbox(topic, payload) VALUES ('a', ''), ('b', "
+			    "''), ('c', ''), ('d', ''), ('e', '')");
 	assert_int_equal(fixture_int(f, "SELECT count(DISTINCT message_id) FROM outbox"),
 			 100);
 }
@@ -409,15 +413,14 @@ static void one_that_cannot_be_written_says_so_and_can_be_read(void **state)
 	fixture_send(f, "orders", NULL);
 	f->backend->forbid_writing(f->db);
 	WHERRY_FAILS(WHERRY_READONLY, wherry_db_begin(f->db, &err));
-	WHERRY_FAILS(WHERRY_READONLY,
-		     wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id,
-					   &err));
+	WHERRY_FAILS(
+		WHERRY_READONLY,
+		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
 	assert_int_equal(id, -7);
 	WHERRY_FAILS(WHERRY_READONLY,
 		     wherry_outbox_lease(f->box, "a", 1000000, 1, &lease, &err));
 	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_pause(f->box, &err));
-	WHERRY_FAILS(WHERRY_READONLY,
-		     wherry_outbox_purge(f->box, 0, 100, 0, NULL, &err));
+	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_purge(f->box, 0, 100, 0, NULL, &err));
 	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_init(f->db, "second", &err));
 	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_FIX);
 	WHERRY_PASS(wherry_outbox_count(f->box, count, &err));
@@ -451,9 +454,9 @@ static void a_full_disk_loses_nothing_that_was_committed(void **state)
 	fixture_send_many(f, 3);
 	f->backend->fill_disk(f->db, true);
 
-	WHERRY_FAILS(WHERRY_FULL,
-		     wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id,
-					   &err));
+	WHERRY_FAILS(
+		WHERRY_FULL,
+		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
 	assert_int_equal(id, -7);
 	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_RETRY);
 	assert_false(wherry_db_in_transaction(f->db));

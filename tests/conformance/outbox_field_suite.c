@@ -83,8 +83,7 @@ static void comes_back(outbox_fixture *f, const wherry_message *msg)
 		wherry_outbox_enqueue(f->box, msg, WHERRY_OWN_TRANSACTION, &id, &err));
 	(void)snprintf(ident, sizeof(ident), "%lld", (long long)id);
 	WHERRY_PASS(wherry_outbox_show(f->box, ident, compare_row, &copy, &err));
-	WHERRY_PASS(
-		wh_outbox_read(f->box, false, id - 1, 1, compare_open, &copy, &err));
+	WHERRY_PASS(wh_outbox_read(f->box, false, id - 1, 1, compare_open, &copy, &err));
 	WHERRY_PASS(wh_outbox_read(f->box, true, id - 1, 1, compare_open, &copy, &err));
 	WHERRY_PASS(wh_outbox_read_ids(f->box, &id, 1, compare_open, &copy, &err));
 }
@@ -113,10 +112,11 @@ static void every_field_comes_back(void **state)
 	static const char text[] = "{\"a\": \"\xe2\x82\xac\"}";
 	const wherry_message rows[] = {
 		WHERRY_MESSAGE(.topic = "orders", .body = "{}", .body_len = 2),
-		WHERRY_MESSAGE(.topic = "t", .message_id = "m-1", .aggregate_type = "order",
-			       .aggregate_id = "42", .key = "k",
-			       .headers = "{\"a\":\"b\",\"c\":null}", .trace_id = "00-ab-01",
-			       .body = text, .body_len = sizeof(text) - 1),
+		WHERRY_MESSAGE(.topic = "t", .message_id = "m-1",
+			       .aggregate_type = "order", .aggregate_id = "42",
+			       .key = "k", .headers = "{\"a\":\"b\",\"c\":null}",
+			       .trace_id = "00-ab-01", .body = text,
+			       .body_len = sizeof(text) - 1),
 		WHERRY_MESSAGE(.topic = "t", .body = "", .body_len = 0),
 		WHERRY_MESSAGE(.topic = "t", .body = NULL, .body_len = 0),
 		WHERRY_MESSAGE(.topic = "t", .body = binary, .body_len = sizeof(binary)),
@@ -128,20 +128,22 @@ static void every_field_comes_back(void **state)
 		WHERRY_MESSAGE(.topic = "t", .body = "1e400", .body_len = 5),
 		WHERRY_MESSAGE(.topic = "\xf0\x9f\x9a\xa3 \xe6\xb8\xa1",
 			       .message_id = "\xc3\xa4\xc3\xb6",
-			       .aggregate_type = "\xd0\x96", .aggregate_id = "\xe0\xa4\x95",
-			       .key = "\xef\xbf\xbd", .headers = "{\"\xc3\xbc\":\"\xc3\xa9\"}",
+			       .aggregate_type = "\xd0\x96",
+			       .aggregate_id = "\xe0\xa4\x95", .key = "\xef\xbf\xbd",
+			       .headers = "{\"\xc3\xbc\":\"\xc3\xa9\"}",
 			       .trace_id = "\xce\xb1", .body = "\xf0\x9f\x98\x80",
 			       .body_len = 4),
 		WHERRY_MESSAGE(.topic = "it's \"quoted\" `so` [x]",
 			       .message_id = "'; DROP TABLE outbox; --",
-			       .aggregate_type = "''", .aggregate_id = "\\'\\", .key = "%s%n?1:a",
-			       .headers = "{\"'\":\"\\\"\"}", .trace_id = "\n\t\r\x01",
-			       .body = "'\"\\", .body_len = 3),
+			       .aggregate_type = "''", .aggregate_id = "\\'\\",
+			       .key = "%s%n?1:a", .headers = "{\"'\":\"\\\"\"}",
+			       .trace_id = "\n\t\r\x01", .body = "'\"\\", .body_len = 3),
 		WHERRY_MESSAGE(.topic = " ", .aggregate_type = " ", .aggregate_id = "  ",
 			       .key = " ", .trace_id = "", .body = " ", .body_len = 1),
-		WHERRY_MESSAGE(.topic = "007", .message_id = "0x10", .aggregate_type = "1.0",
-			       .aggregate_id = "1e3", .key = "0123", .trace_id = "-0",
-			       .body = "00", .body_len = 2),
+		WHERRY_MESSAGE(.topic = "007", .message_id = "0x10",
+			       .aggregate_type = "1.0", .aggregate_id = "1e3",
+			       .key = "0123", .trace_id = "-0", .body = "00",
+			       .body_len = 2),
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
@@ -155,14 +157,15 @@ static void an_empty_key_is_none(void **state)
 	comes_back(f, &WHERRY_MESSAGE(.topic = "t", .key = "", .aggregate_id = "a",
 				      .body = "", .body_len = 0));
 	assert_int_equal(
-		fixture_int(f, "SELECT count(*) FROM outbox WHERE partition_key IS NULL"), 1);
+		fixture_int(f, "SELECT count(*) FROM outbox WHERE partition_key IS NULL"),
+		1);
 }
 
 static void an_empty_message_id_is_made(void **state)
 {
 	outbox_fixture *f = *state;
-	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .message_id = "", .body = "",
-					    .body_len = 0);
+	wherry_message msg =
+		WHERRY_MESSAGE(.topic = "t", .message_id = "", .body = "", .body_len = 0);
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (int i = 0; i < 2; i++)
@@ -177,7 +180,8 @@ static void a_text_body_is_text_in_the_database(void **state)
 
 	comes_back(f, &WHERRY_MESSAGE(.topic = "t", .body = "{\"n\":7}", .body_len = 7));
 	assert_int_equal(
-		fixture_int(f, "SELECT count(*) FROM outbox WHERE payload = '{\"n\":7}'"), 1);
+		fixture_int(f, "SELECT count(*) FROM outbox WHERE payload = '{\"n\":7}'"),
+		1);
 }
 
 static void large_bodies_come_back(void **state)
@@ -206,7 +210,8 @@ static void each_field_has_a_limit_and_may_reach_it(void **state)
 	char text[1026];
 
 	for (int over = 1; over >= 0; over--) {
-		wherry_message base = WHERRY_MESSAGE(.topic = "t", .body = "", .body_len = 0);
+		wherry_message base =
+			WHERRY_MESSAGE(.topic = "t", .body = "", .body_len = 0);
 		struct {
 			const char **field;
 			const char *says;
@@ -278,8 +283,9 @@ static void the_limit_of_a_body_is_16_MiB(void **state)
 
 static void text_that_is_not_UTF8_is_refused(void **state)
 {
-	static const char *const bad[] = {"\xff", "a\x80", "\xc0\xaf", "\xed\xa0\x80",
-					  "\xf4\x90\x80\x80", "\xe2\x82", NULL};
+	static const char *const bad[] = {
+		"\xff",     "a\x80", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+		"\xe2\x82", NULL};
 	outbox_fixture *f = *state;
 
 	for (int i = 0; bad[i]; i++) {
@@ -349,8 +355,7 @@ static void a_refused_message_leaves_the_transaction_as_it_was(void **state)
 
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	WHERRY_PASS(wherry_outbox_enqueue(f->box, &good, 0, NULL, &err));
-	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_enqueue(f->box, &bad, 0, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_enqueue(f->box, &bad, 0, NULL, &err));
 	WHERRY_PASS(wherry_outbox_enqueue(f->box, &good, 0, NULL, &err));
 	WHERRY_PASS(wherry_db_commit(f->db, &err));
 	assert_int_equal(fixture_count(f), 2);

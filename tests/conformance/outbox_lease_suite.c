@@ -161,8 +161,8 @@ static void a_lease_and_its_renewal_tell_what_is_pending(void **state)
 	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
 	assert_int_equal(lease.first_open, first);
 	assert_int_equal(lease.last_open, first + 4);
-	WHERRY_PASS(wherry_outbox_done(f->box, &lease, &first, 1, WHERRY_MARK, NULL,
-				       &err));
+	WHERRY_PASS(
+		wherry_outbox_done(f->box, &lease, &first, 1, WHERRY_MARK, NULL, &err));
 	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
 	lease = fixture_lease(f, "b");
 	assert_int_equal(lease.first_open, first + 1);

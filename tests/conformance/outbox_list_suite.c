@@ -20,9 +20,9 @@ static void one_of_each(outbox_fixture *f)
 static int64_t add(outbox_fixture *f, const char *type, const char *aggregate_id,
 		   const char *key)
 {
-	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .aggregate_type = type,
-					    .aggregate_id = aggregate_id, .key = key,
-					    .body = "");
+	wherry_message msg =
+		WHERRY_MESSAGE(.topic = "t", .aggregate_type = type,
+			       .aggregate_id = aggregate_id, .key = key, .body = "");
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = 0;
 
@@ -190,8 +190,9 @@ static void without_a_limit_a_hundred_are_listed(void **state)
 	int n = 0;
 
 	for (int i = 0; i < 5; i++)
-		fixture_raw(f, "INSERT INTO outbox(topic, payload) VALUES ('t', ''), ('t', "
-			       "''), ('t', ''), ('t', ''), ('t', ''), ('t', ''), ('t', '')");
+		fixture_raw(f,
+			    "INSERT INTO outbox(topic, payload) VALUES ('t', ''), ('t', "
+			    "''), ('t', ''), ('t', ''), ('t', ''), ('t', ''), ('t', '')");
 	for (int i = 0; i < 2; i++)
 		fixture_raw(f, "INSERT INTO outbox(topic, payload) SELECT topic, payload "
 			       "FROM outbox");
@@ -377,8 +378,9 @@ static void the_age_is_of_the_oldest_that_may_leave_now(void **state)
 	fixture_done(f, 2);
 	fixture_kill(f, 3);
 	assert_int_equal(oldest(f), 96);
-	fixture_raw(f,
-		    "UPDATE outbox SET next_retry_at = next_retry_at - 60000 WHERE id = 1");
+	fixture_raw(
+		f,
+		"UPDATE outbox SET next_retry_at = next_retry_at - 60000 WHERE id = 1");
 	assert_int_equal(oldest(f), 99); /* due */
 	fixture_done(f, 1);
 	fixture_done(f, 4);

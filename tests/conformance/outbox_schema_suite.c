@@ -20,8 +20,8 @@ static void init_twice_is_fine_and_keeps_the_messages(void **state)
 	fixture_lists(f, &(wherry_filter){0}, "1 2 3");
 	assert_int_equal(fixture_state(f, 2), WHERRY_DEAD);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
-	assert_int_equal(fixture_int(f, "SELECT paused_at IS NOT NULL FROM wherry_outbox"),
-			 1);
+	assert_int_equal(
+		fixture_int(f, "SELECT paused_at IS NOT NULL FROM wherry_outbox"), 1);
 	assert_int_equal(fixture_send(f, "t", NULL), 4);
 }
 
@@ -90,7 +90,9 @@ static void a_table_that_is_no_outbox_is_refused_and_left_alone(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *box = NULL;
 
-	fixture_raw(f, "CREATE TABLE events(id INTEGER PRIMARY KEY, topic TEXT, payload TEXT)");
+	fixture_raw(
+		f,
+		"CREATE TABLE events(id INTEGER PRIMARY KEY, topic TEXT, payload TEXT)");
 	fixture_raw(f, "INSERT INTO events VALUES (1, 'a', 'b')");
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "events", &err));
 	assert_non_null(strstr(err.message, "'events'"));
@@ -98,7 +100,8 @@ static void a_table_that_is_no_outbox_is_refused_and_left_alone(void **state)
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "EVENTS", &err));
 	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "events", &box, &err));
 	assert_null(box);
-	assert_int_equal(fixture_int(f, "SELECT count(*) FROM events WHERE topic = 'a'"), 1);
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM events WHERE topic = 'a'"),
+			 1);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
 	fixture_raw(f, "CREATE VIEW seen AS SELECT * FROM outbox");
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "seen", &err));
@@ -137,9 +140,9 @@ static void an_outbox_whose_table_is_gone_can_be_made_again(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	fixture_raw(f, "DROP TABLE outbox");
-	WHERRY_FAILS(WHERRY_NOTFOUND,
-		     wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL,
-					   &err));
+	WHERRY_FAILS(
+		WHERRY_NOTFOUND,
+		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
 	assert_non_null(strstr(err.message, "wherry init"));
 	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
 	fixture_send(f, "t", NULL);
@@ -150,12 +153,28 @@ static void an_outbox_whose_table_is_gone_can_be_made_again(void **state)
 static void names_that_are_none_are_refused(void **state)
 {
 	static const char *const bad[] = {
-		"",         "1st",      "a b",          "a-b",
-		"a.b",      "a\"b",     "a'b",          "a;b",
-		"\xc3\xa4", "a\n",      "out box",      "outbox\"; DROP TABLE outbox; --",
-		" outbox",  "outbox ",  "a`b",          "[a]",
-		"{table}",  "$1",       "x); --",       "%s",
-		"a23456789b23456789c23456789d23456789e234567891234", /* 49 */ NULL};
+		"",
+		"1st",
+		"a b",
+		"a-b",
+		"a.b",
+		"a\"b",
+		"a'b",
+		"a;b",
+		"\xc3\xa4",
+		"a\n",
+		"out box",
+		"outbox\"; DROP TABLE outbox; --",
+		" outbox",
+		"outbox ",
+		"a`b",
+		"[a]",
+		"{table}",
+		"$1",
+		"x); --",
+		"%s",
+		"a23456789b23456789c23456789d23456789e234567891234",
+		/* 49 */ NULL};
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *box = NULL;
@@ -166,9 +185,8 @@ static void names_that_are_none_are_refused(void **state)
 
 		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, name, &err));
 		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, name, &box, &err));
-		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_outbox_init_sql(f->db->driver->scheme, name, &sql,
-						    &err));
+		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init_sql(f->db->driver->scheme,
+								    name, &sql, &err));
 	}
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, NULL, &box, &err));
@@ -181,8 +199,10 @@ static void names_that_are_none_are_refused(void **state)
 static void names_that_sql_uses_itself_are_fine(void **state)
 {
 	static const char *const good[] = {
-		"order", "select", "table", "index", "_", "_1", "Group", "x",
-		"a23456789b23456789c23456789d23456789e23456789f2345", NULL};
+		"order", "select", "table",
+		"index", "_",      "_1",
+		"Group", "x",      "a23456789b23456789c23456789d23456789e23456789f2345",
+		NULL};
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "");
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -196,14 +216,15 @@ static void names_that_sql_uses_itself_are_fine(void **state)
 		WHERRY_PASS(wherry_outbox_init(f->db, name, &err));
 		WHERRY_PASS(wherry_outbox_open(f->db, name, &f->box, &err));
 		for (int k = 0; k < 3; k++)
-			WHERRY_PASS(wherry_outbox_enqueue(f->box, &msg,
-							  WHERRY_OWN_TRANSACTION, NULL,
-							  &err));
+			WHERRY_PASS(wherry_outbox_enqueue(
+				f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
 		fixture_kill(f, 1);
 		fixture_done(f, 2);
 		fixture_lists(f, &(wherry_filter){0}, "1 2 3");
-		WHERRY_PASS(wherry_outbox_redrive(f->box, &(wherry_filter){0}, NULL, &err));
-		WHERRY_PASS(wherry_outbox_replay(f->box, &(wherry_filter){0}, NULL, &err));
+		WHERRY_PASS(
+			wherry_outbox_redrive(f->box, &(wherry_filter){0}, NULL, &err));
+		WHERRY_PASS(
+			wherry_outbox_replay(f->box, &(wherry_filter){0}, NULL, &err));
 		fixture_done(f, 3);
 		WHERRY_PASS(wherry_outbox_archive(f->box, 0, 10, 0, NULL, &err));
 		fixture_lists(f, &(wherry_filter){0}, "1 2");
@@ -237,10 +258,13 @@ static void outboxes_of_one_database_are_independent(void **state)
 
 	WHERRY_PASS(wherry_outbox_init(f->db, "second", &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "second", &second, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(first, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
-	WHERRY_PASS(wherry_outbox_enqueue(second, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(
+		wherry_outbox_enqueue(first, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(
+		wherry_outbox_enqueue(second, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
 	msg.message_id = NULL;
-	WHERRY_PASS(wherry_outbox_enqueue(second, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(
+		wherry_outbox_enqueue(second, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
 
 	mine = fixture_lease(f, "a");
 	WHERRY_PASS(wherry_outbox_lease(second, "b", 60000000, 1, &other, &err));
@@ -252,7 +276,8 @@ static void outboxes_of_one_database_are_independent(void **state)
 	assert_false(mine.paused);
 	assert_int_equal(mine.nudge, 0);
 
-	WHERRY_PASS(wherry_outbox_done(second, &other, gone, 2, WHERRY_ARCHIVE, &n, &err));
+	WHERRY_PASS(
+		wherry_outbox_done(second, &other, gone, 2, WHERRY_ARCHIVE, &n, &err));
 	assert_int_equal(n, 2);
 	WHERRY_PASS(wherry_outbox_release(second, &other, &err));
 	WHERRY_PASS(wherry_outbox_status(first, &status, &err));
@@ -339,7 +364,8 @@ static void a_schema_that_needs_a_newer_program_is_refused(void **state)
 	box = NULL;
 	assert_int_equal(fixture_int(f, "SELECT version FROM wherry_schema"), 7);
 
-	fixture_raw(f, "UPDATE wherry_schema SET min_program = %d", WHERRY_VERSION_NUM + 1);
+	fixture_raw(f, "UPDATE wherry_schema SET min_program = %d",
+		    WHERRY_VERSION_NUM + 1);
 	WHERRY_FAILS(WHERRY_TOONEW, wherry_outbox_open(f->db, "outbox", &box, &err));
 	assert_non_null(strstr(err.message, "version 7"));
 	assert_non_null(strstr(err.message, WHERRY_VERSION));
@@ -357,8 +383,7 @@ static void the_sql_of_init_makes_an_outbox_and_can_be_run_again(void **state)
 	wherry_outbox *first = f->box;
 	char *sql = NULL;
 
-	WHERRY_PASS(
-		wherry_outbox_init_sql(f->db->driver->scheme, "second", &sql, &err));
+	WHERRY_PASS(wherry_outbox_init_sql(f->db->driver->scheme, "second", &sql, &err));
 	assert_true(f->backend->raw(f->place, f->db, sql, NULL, 0));
 	WHERRY_PASS(wherry_outbox_open(f->db, "second", &f->box, &err));
 	wherry_outbox_close(first);

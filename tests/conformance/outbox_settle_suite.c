@@ -82,10 +82,11 @@ static void done_deletes_a_message(void **state)
 static void done_archives_a_message(void **state)
 {
 	outbox_fixture *f = *state;
-	wherry_message msg = WHERRY_MESSAGE(
-		.topic = "t", .message_id = "m", .aggregate_type = "order",
-		.aggregate_id = "42", .key = "k", .headers = "{\"a\":\"b\"}",
-		.trace_id = "x", .body = "body", .body_len = 4);
+	wherry_message msg =
+		WHERRY_MESSAGE(.topic = "t", .message_id = "m", .aggregate_type = "order",
+			       .aggregate_id = "42", .key = "k",
+			       .headers = "{\"a\":\"b\"}", .trace_id = "x",
+			       .body = "body", .body_len = 4);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease;
 	int64_t id, n = 0;
@@ -99,12 +100,14 @@ static void done_archives_a_message(void **state)
 	assert_int_equal(n, 1);
 	assert_int_equal(fixture_count(f), 1);
 	assert_int_equal(
-		fixture_int(f, "SELECT count(*) FROM outbox_archive WHERE id = %lld AND "
-			       "message_id = 'm' AND topic = 't' AND aggregate_type = 'order' "
-			       "AND aggregate_id = '42' AND partition_key = 'k' AND headers = "
-			       "'{\"a\":\"b\"}' AND trace_id = 'x' AND payload = 'body' AND "
-			       "attempts = 1 AND generation = 0 AND last_error = 'no answer'",
-			    (long long)id),
+		fixture_int(
+			f,
+			"SELECT count(*) FROM outbox_archive WHERE id = %lld AND "
+			"message_id = 'm' AND topic = 't' AND aggregate_type = 'order' "
+			"AND aggregate_id = '42' AND partition_key = 'k' AND headers = "
+			"'{\"a\":\"b\"}' AND trace_id = 'x' AND payload = 'body' AND "
+			"attempts = 1 AND generation = 0 AND last_error = 'no answer'",
+			(long long)id),
 		1);
 	is_now(fixture_int(f, "SELECT processed_at FROM outbox_archive") * 1000, 0);
 	is_now(fixture_int(f, "SELECT created_at FROM outbox_archive") * 1000, 0);
@@ -169,8 +172,10 @@ static void ten_thousand_are_done_at_once(void **state)
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	fixture_raw(f, "INSERT INTO outbox(topic, payload) WITH RECURSIVE c(i) AS (SELECT 1 "
-		       "UNION ALL SELECT i + 1 FROM c WHERE i < 10000) SELECT 't', '' FROM c");
+	fixture_raw(
+		f,
+		"INSERT INTO outbox(topic, payload) WITH RECURSIVE c(i) AS (SELECT 1 "
+		"UNION ALL SELECT i + 1 FROM c WHERE i < 10000) SELECT 't', '' FROM c");
 	for (int i = 0; i < MANY; i++)
 		ids[i] = i + 1;
 	WHERRY_PASS(wherry_outbox_done(f->box, &lease, ids, MANY, WHERRY_MARK, &n, &err));
@@ -243,8 +248,8 @@ static void a_dead_message_waits_for_nothing(void **state)
 {
 	outbox_fixture *f = *state;
 	int64_t id = fixture_send(f, "t", NULL);
-	wherry_failure failure = {.id = id, .delay_us = 5000000, .dead = true,
-				  .error = "refused"};
+	wherry_failure failure = {
+		.id = id, .delay_us = 5000000, .dead = true, .error = "refused"};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease;
 	seen_row row;
@@ -270,7 +275,9 @@ static void an_attempt_is_counted_once(void **state)
 		bool tried, counted, innocent;
 		int attempts;
 	} rows[] = {
-		{false, false, false, 1}, {true, true, false, 1}, {false, false, true, 0},
+		{false, false, false, 1},
+		{true, true, false, 1},
+		{false, false, true, 0},
 		{true, true, true, 0},
 	};
 	outbox_fixture *f = *state;
@@ -350,8 +357,9 @@ static void requeueing_keeps_the_attempts(void **state)
 		assert_int_equal(look(f, ids[i]).row.message.attempts, i > 0);
 		assert_int_equal(look(f, ids[i]).row.claimed_at_us, 0);
 	}
-	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox WHERE claim_token IS "
-					"NOT NULL"),
+	assert_int_equal(fixture_int(f,
+				     "SELECT count(*) FROM outbox WHERE claim_token IS "
+				     "NOT NULL"),
 			 0);
 	assert_int_equal(look(f, ids[3]).row.state, WHERRY_DONE);
 	assert_int_equal(look(f, ids[4]).row.state, WHERRY_DEAD);
@@ -406,8 +414,8 @@ static void everything_is_refused(outbox_fixture *f, const wherry_lease *lease)
 	int64_t ids[] = {1, 2, 3, 4}, n = -7;
 	wherry_failure failure = {.id = 1, .dead = true, .error = "late"};
 	wherry_lease copy = *lease;
-	wh_settlement all = {.done = ids, .n_done = 1, .failed = &failure, .n_failed = 1,
-			     .try_id = 2};
+	wh_settlement all = {
+		.done = ids, .n_done = 1, .failed = &failure, .n_failed = 1, .try_id = 2};
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	(void)snprintf(before, sizeof(before), "%s", fixture_digest(f));
@@ -475,8 +483,12 @@ static void a_settlement_is_written_as_one(void **state)
 	outbox_fixture *f = *state;
 	int64_t id = fixture_send_many(f, 4), done[] = {id, id + 3};
 	wherry_failure failure = {.id = id + 1, .error = "no answer"};
-	wh_settlement all = {.done = done, .n_done = 2, .on_done = WHERRY_DELETE,
-			     .failed = &failure, .n_failed = 1, .try_id = id + 2};
+	wh_settlement all = {.done = done,
+			     .n_done = 2,
+			     .on_done = WHERRY_DELETE,
+			     .failed = &failure,
+			     .n_failed = 1,
+			     .try_id = id + 2};
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 

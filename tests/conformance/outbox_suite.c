@@ -122,8 +122,8 @@ void fixture_app(outbox_fixture *f, const char *sql)
 
 int64_t fixture_send(outbox_fixture *f, const char *topic, const char *key)
 {
-	wherry_message msg = WHERRY_MESSAGE(.topic = topic, .key = key, .body = "{}",
-					    .body_len = 2);
+	wherry_message msg =
+		WHERRY_MESSAGE(.topic = topic, .key = key, .body = "{}", .body_len = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = 0;
 
@@ -330,8 +330,9 @@ void fixture_processes(outbox_fixture *f, int n, fixture_work work)
 /* ---- running ---- */
 
 static const outbox_case *const all_cases[] = {
-	outbox_enqueue_cases, outbox_field_cases, outbox_lease_cases,  outbox_settle_cases,
-	outbox_list_cases,    outbox_admin_cases, outbox_schema_cases,
+	outbox_enqueue_cases, outbox_field_cases, outbox_lease_cases,
+	outbox_settle_cases,  outbox_list_cases,  outbox_admin_cases,
+	outbox_schema_cases,
 };
 
 enum { TESTS_MOST = 2000 };

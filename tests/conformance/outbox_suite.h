@@ -49,8 +49,14 @@ typedef struct outbox_case {
 	unsigned needs;
 } outbox_case;
 
-#define CASE(run) {#run, run, 0}
-#define CASE_OF_SEVERAL(run) {#run, run, NEEDS_SEVERAL}
+#define CASE(run)                                                                        \
+	{                                                                                \
+#run, run, 0                                                             \
+	}
+#define CASE_OF_SEVERAL(run)                                                             \
+	{                                                                                \
+#run, run, NEEDS_SEVERAL                                                 \
+	}
 
 /* Each ends with a row of NULL. */
 extern const outbox_case outbox_enqueue_cases[];

@@ -1,8 +1,6 @@
 #include "wherry_test.h"
 
-#include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <sys/stat.h>
 
 #include "db/driver.h"
@@ -392,9 +390,9 @@ static wherry_code compare(void *ctx, const wh_row *row, wherry_error *err)
 static void parameters_of_every_type_come_back(void **state)
 {
 	static const pair rows[] = {
-		{WH_TEXT, {"text", 4}, 0},    {WH_TEXT, {"", 0}, 0},
-		{WH_TEXT, {NULL, 0}, 0},      {WH_BLOB, {"a\0b\xff", 4}, 0},
-		{WH_BLOB, {"", 0}, 0},        {WH_BLOB, {NULL, 0}, 0},
+		{WH_TEXT, {"text", 4}, 0},      {WH_TEXT, {"", 0}, 0},
+		{WH_TEXT, {NULL, 0}, 0},        {WH_BLOB, {"a\0b\xff", 4}, 0},
+		{WH_BLOB, {"", 0}, 0},          {WH_BLOB, {NULL, 0}, 0},
 		{WH_TEXT, {"cut short", 3}, 0},
 	};
 	fixture *f = *state;
@@ -403,13 +401,12 @@ static void parameters_of_every_type_come_back(void **state)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		pair seen = rows[i];
-		const wh_param params[] = {
-			WH_INT_PARAM("a", INT64_MIN + (int64_t)i),
-			wh_bytes_param("b", rows[i].type, rows[i].b),
-			WH_INT_PARAM("not_in_the_statement", 1)};
+		const wh_param params[] = {WH_INT_PARAM("a", INT64_MIN + (int64_t)i),
+					   wh_bytes_param("b", rows[i].type, rows[i].b),
+					   WH_INT_PARAM("not_in_the_statement", 1)};
 
-		WHERRY_PASS(wh_db_run(f->db, wh_sql_find(&f->sql, "put"), params, 3,
-				      NULL, NULL, &changed, &err));
+		WHERRY_PASS(wh_db_run(f->db, wh_sql_find(&f->sql, "put"), params, 3, NULL,
+				      NULL, &changed, &err));
 		assert_int_equal(changed, 1);
 		WHERRY_PASS(wh_db_run(f->db, wh_sql_find(&f->sql, "get"), NULL, 0,
 				      compare, &seen, &changed, &err));
@@ -452,9 +449,8 @@ static void a_visitor_s_code_ends_the_statement(void **state)
 
 	put(f, f->db, 1);
 	put(f, f->db, 2);
-	WHERRY_FAILS(WHERRY_TIMEOUT,
-		     wh_db_run(f->db, wh_sql_find(&f->sql, "get"), NULL, 0, stop, &n,
-			       &changed, &err));
+	WHERRY_FAILS(WHERRY_TIMEOUT, wh_db_run(f->db, wh_sql_find(&f->sql, "get"), NULL,
+					       0, stop, &n, &changed, &err));
 	assert_int_equal(n, 1);
 	assert_int_equal(changed, -7);
 	assert_string_equal(err.message, "enough");
@@ -488,134 +484,6 @@ static void statements_are_forgotten_before_they_are_freed(void **state)
 	}
 }
 
-/* ---- watching ---- */
-
-/* Look until it has changed or nothing more can come; as a relay would. */
-static bool sees_a_change(wherry_db *db)
-{
-	int64_t next = 0, end = wh_monotonic(&wh_env_system) + 20 * WH_SECOND;
-
-	for (;;) {
-		struct pollfd fd = {wh_db_fd(db), POLLIN, 0};
-		int64_t now = wh_monotonic(&wh_env_system), wait;
-
-		if (wh_db_changed(db, now, &next))
-			return true;
-		if (next == WH_NEVER || now > end)
-			return false;
-		wait = next - wh_monotonic(&wh_env_system);
-		(void)poll(&fd, 1, wait > 0 ? (int)(wait / 1000) + 1 : 0);
-	}
-}
-
-static bool readable(wherry_db *db)
-{
-	struct pollfd fd = {wh_db_fd(db), POLLIN, 0};
-
-	return poll(&fd, 1, 5000) == 1 && (fd.revents & POLLIN);
-}
-
-static void a_commit_of_another_connection_is_seen(void **state)
-{
-	fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
-
-	WHERRY_PASS(wh_db_watch(f->db, &err));
-	WHERRY_PASS(wh_db_watch(f->db, &err)); /* once is enough */
-	assert_true(wh_db_fd(f->db) >= 0);
-	assert_false(sees_a_change(f->db));
-	for (int i = 0; i < 5; i++) {
-		put(f, f->other, i);
-		assert_true(readable(f->db));
-		assert_true(sees_a_change(f->db));
-		assert_false(sees_a_change(f->db));
-		assert_int_equal(count(f, f->db), i + 1);
-	}
-}
-
-static void its_own_commits_are_not(void **state)
-{
-	fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
-
-	WHERRY_PASS(wh_db_watch(f->db, &err));
-	for (int i = 0; i < 5; i++)
-		put(f, f->db, i);
-	assert_false(sees_a_change(f->db));
-	WHERRY_PASS(wherry_db_begin(f->other, &err));
-	put(f, f->other, 9);
-	wherry_db_rollback(f->other); /* neither is what was taken back */
-	assert_false(sees_a_change(f->db));
-}
-
-static void without_watching_nothing_is_seen(void **state)
-{
-	fixture *f = *state;
-	int64_t next = 0;
-
-	put(f, f->other, 1);
-	assert_false(wh_db_changed(f->db, wh_monotonic(&wh_env_system), &next));
-	assert_int_equal(next, WH_NEVER);
-	assert_int_equal(wh_db_fd(f->db), -1);
-}
-
-static void on_a_handle_that_is_shared_its_own_commits_count(void **state)
-{
-	fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_db *db = NULL;
-	int64_t next;
-
-	WHERRY_PASS(wherry_db_open("sqlite::memory:", NULL, &db, &err));
-	WHERRY_PASS(wh_db_script(db, "CREATE TABLE t(a, b)", &err));
-	WHERRY_PASS(wh_db_watch(db, &err));
-	assert_false(wh_db_changed(db, 1, &next));
-	put(f, db, 1);
-	assert_true(wh_db_changed(db, 2, &next));
-	assert_false(wh_db_changed(db, 3, &next));
-	wh_db_forget(db, &f->sql);
-	wherry_db_close(db);
-}
-
-/* ---- interrupting ---- */
-
-typedef struct stopper {
-	wherry_db *db;
-	atomic_bool done;
-} stopper;
-
-static void *keep_interrupting(void *ctx)
-{
-	stopper *s = ctx;
-
-	while (!atomic_load(&s->done)) {
-		wherry_db_interrupt(s->db);
-		wh_sleep(&wh_env_system, 1000);
-	}
-	return NULL;
-}
-
-static void another_thread_may_interrupt(void **state)
-{
-	fixture *f = *state;
-	stopper s = {f->db, false};
-	wherry_error err = WHERRY_ERROR_INIT;
-	pthread_t thread;
-	wherry_code code;
-
-	assert_int_equal(pthread_create(&thread, NULL, keep_interrupting, &s), 0);
-	code = wh_db_script(f->db,
-			    "INSERT INTO t(a) WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL "
-			    "SELECT i + 1 FROM c WHERE i < 2000000000) SELECT max(i) FROM c",
-			    &err);
-	atomic_store(&s.done, true);
-	assert_int_equal(pthread_join(thread, NULL), 0);
-	WHERRY_FAILS(WHERRY_INTERRUPTED, code);
-	assert_int_equal(wherry_code_remedy(code), WHERRY_REMEDY_RETRY);
-	put(f, f->db, 1);
-	assert_int_equal(count(f, f->other), 1);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
 
 int main(void)
@@ -638,11 +506,6 @@ int main(void)
 		TEST(a_visitor_s_code_ends_the_statement),
 		TEST(a_statement_that_is_wrong_says_so),
 		TEST(statements_are_forgotten_before_they_are_freed),
-		TEST(a_commit_of_another_connection_is_seen),
-		TEST(its_own_commits_are_not),
-		TEST(without_watching_nothing_is_seen),
-		TEST(on_a_handle_that_is_shared_its_own_commits_count),
-		TEST(another_thread_may_interrupt),
 	};
 
 	return cmocka_run_group_tests_name("db", tests, NULL, NULL);

@@ -30,7 +30,8 @@ static void statements_are_found_by_name(void **state)
 	wh_sql sql = {0};
 
 	(void)state;
-	parse(HEAD "-- name: one\n-- What it is for.\nSELECT 1;\n\n-- name: two\nSELECT\n  2;\n",
+	parse(HEAD
+	      "-- name: one\n-- What it is for.\nSELECT 1;\n\n-- name: two\nSELECT\n  2;\n",
 	      &sql);
 	assert_int_equal(sql.n, 2);
 	assert_string_equal(wh_sql_find(&sql, "one")->text, "SELECT 1;\n");
@@ -100,7 +101,8 @@ static void braces_in_comments_are_left_alone(void **state)
 	wh_sql sql = {0};
 
 	(void)state;
-	parse(HEAD "-- a { and {what} it means\n-- name: a\n-- {also} {here\nSELECT 1\n", &sql);
+	parse(HEAD "-- a { and {what} it means\n-- name: a\n-- {also} {here\nSELECT 1\n",
+	      &sql);
 	assert_string_equal(wh_sql_find(&sql, "a")->text, "SELECT 1\n");
 	wh_sql_clear(&sql);
 }

@@ -141,8 +141,7 @@ static void rows_come_through(void **state)
 	char topic[16] = "";
 	int64_t id = 0;
 
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &M, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(f->box, &M, WHERRY_OWN_TRANSACTION, &id, &err));
 	assert_int_equal(id, 1);
 	WHERRY_PASS(wherry_outbox_show(f->box, "1", take_topic, topic, &err));
 	assert_string_equal(topic, "t");
@@ -206,8 +205,8 @@ static void a_fault_inside_the_caller_s_transaction_leaves_it_as_it_was(void **s
 		f->r.fail_at = at;
 		WHERRY_PASS(wherry_db_begin(f->db, &err));
 		WHERRY_PASS(wherry_outbox_enqueue(f->box, &M, 0, NULL, &err));
-		WHERRY_FAILS(WHERRY_BUSY, wherry_outbox_enqueue_many(f->box, many, 3, 0,
-								     NULL, &err));
+		WHERRY_FAILS(WHERRY_BUSY,
+			     wherry_outbox_enqueue_many(f->box, many, 3, 0, NULL, &err));
 		WHERRY_PASS(wherry_db_commit(f->db, &err));
 		assert_int_equal(count(f), at - 2);
 	}

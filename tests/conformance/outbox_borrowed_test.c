@@ -1,0 +1,410 @@
+/*
+ * Wherry as a guest on the application's own SQLite handle.
+ */
+#include "outbox_sqlite.h"
+
+#include <wherry/sqlite.h>
+
+#include "outbox/outbox.h"
+
+typedef struct guest {
+	wherry_temp temp;
+	sqlite3 *handle;
+	wherry_db *db;
+	wherry_outbox *box;
+} guest;
+
+#define M WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2)
+
+static int arrive_at(void **state, const char *before)
+{
+	guest *g = calloc(1, sizeof(*g));
+
+	*state = g;
+	if (!g)
+		return -1;
+	wherry_temp_make(&g->temp, "app.db");
+	return sqlite3_open(g->temp.path, &g->handle) == SQLITE_OK &&
+			       outbox_sqlite_run(g->handle, before, NULL, 0) &&
+			       outbox_sqlite_run(
+				       g->handle,
+				       "CREATE TABLE business(id INTEGER PRIMARY KEY)",
+				       NULL, 0) &&
+			       wherry_sqlite_borrow(g->handle, &g->db, NULL) ==
+				       WHERRY_OK &&
+			       wherry_outbox_init(g->db, "outbox", NULL) == WHERRY_OK &&
+			       wherry_outbox_open(g->db, "outbox", &g->box, NULL) ==
+				       WHERRY_OK
+		       ? 0
+		       : -1;
+}
+
+static int arrive(void **state)
+{
+	return arrive_at(state, "");
+}
+
+static int arrive_utf16(void **state)
+{
+	return arrive_at(state, "PRAGMA encoding = 'UTF-16le'");
+}
+
+static int leave(void **state)
+{
+	guest *g = *state;
+	int rc;
+
+	wherry_outbox_close(g->box);
+	wherry_db_close(g->db);
+	rc = sqlite3_close(g->handle);
+	wherry_temp_clear(&g->temp);
+	free(g);
+	return rc == SQLITE_OK ? 0 : -1;
+}
+
+static void app(guest *g, const char *sql)
+{
+	assert_true(outbox_sqlite_run(g->handle, sql, NULL, 0));
+}
+
+static int64_t app_int(guest *g, const char *sql)
+{
+	char text[32] = "";
+
+	assert_true(outbox_sqlite_run(g->handle, sql, text, sizeof(text)));
+	return strtoll(text, NULL, 10);
+}
+
+/* As another process sees it. */
+static int64_t committed(guest *g, const char *sql)
+{
+	char text[32] = "";
+
+	assert_true(outbox_sqlite_raw(&g->temp, NULL, sql, text, sizeof(text)));
+	return strtoll(text, NULL, 10);
+}
+
+static void the_application_s_transaction_stays_open_after_enqueue(void **state)
+{
+	guest *g = *state;
+	wherry_message many[3] = {M, M, M};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	app(g, "BEGIN; INSERT INTO business VALUES (1)");
+	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	assert_false(sqlite3_get_autocommit(g->handle));
+	WHERRY_PASS(
+		wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue_many(g->box, many, 3, 0, NULL, &err));
+	assert_false(sqlite3_get_autocommit(g->handle));
+	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 0);
+	app(g, "COMMIT");
+	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 5);
+	assert_int_equal(committed(g, "SELECT count(*) FROM business"), 1);
+}
+
+static void the_application_s_rollback_takes_the_message_back(void **state)
+{
+	guest *g = *state;
+	wherry_message many[2] = {M, M};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	app(g, "BEGIN");
+	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue_many(g->box, many, 2, 0, NULL, &err));
+	app(g, "ROLLBACK");
+	assert_int_equal(app_int(g, "SELECT count(*) FROM outbox"), 0);
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+}
+
+static void the_application_s_savepoint_takes_the_message_back(void **state)
+{
+	guest *g = *state;
+	wherry_message many[2] = {M, M};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	app(g, "BEGIN; INSERT INTO business VALUES (1)");
+	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	app(g, "SAVEPOINT step; INSERT INTO business VALUES (2)");
+	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_PASS(wherry_outbox_enqueue_many(g->box, many, 2, 0, NULL, &err));
+	app(g, "ROLLBACK TO step; RELEASE step; COMMIT");
+	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 1);
+	assert_int_equal(committed(g, "SELECT count(*) FROM business"), 1);
+	/* a savepoint is a transaction too */
+	app(g, "SAVEPOINT outer_one");
+	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	app(g, "RELEASE outer_one");
+	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 2);
+}
+
+static void our_begin_is_a_savepoint_in_the_application_s_transaction(void **state)
+{
+	guest *g = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	app(g, "BEGIN; INSERT INTO business VALUES (1)");
+	WHERRY_PASS(wherry_db_begin(g->db, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_db_begin(g->db, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	wherry_db_rollback(g->db);
+	assert_true(wherry_db_in_transaction(g->db));
+	WHERRY_PASS(wherry_db_begin(g->db, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_PASS(wherry_db_commit(g->db, &err));
+	assert_false(sqlite3_get_autocommit(g->handle));
+	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 0);
+	app(g, "COMMIT");
+	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 1);
+	assert_int_equal(committed(g, "SELECT count(*) FROM business"), 1);
+}
+
+static void a_failed_batch_leaves_the_application_s_own_rows(void **state)
+{
+	guest *g = *state;
+	wherry_message many[3] = {M, M, WHERRY_MESSAGE(.topic = "", .body = "")};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	app(g, "BEGIN; INSERT INTO business VALUES (1)");
+	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_enqueue_many(g->box, many, 3, 0, NULL, &err));
+	/* the same within a transaction of ours inside the application's */
+	WHERRY_PASS(wherry_db_begin(g->db, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_enqueue_many(g->box, many, 3, 0, NULL, &err));
+	WHERRY_PASS(wherry_db_commit(g->db, &err));
+	app(g, "COMMIT");
+	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 2);
+	assert_int_equal(committed(g, "SELECT count(*) FROM business"), 1);
+}
+
+static void closing_leaves_the_handle_and_its_transaction(void **state)
+{
+	guest *g = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	app(g, "BEGIN; INSERT INTO business VALUES (1)");
+	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	WHERRY_PASS(wherry_db_begin(g->db, &err));
+	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	wherry_outbox_close(g->box);
+	wherry_db_close(g->db); /* takes back only what we began */
+	g->box = NULL;
+	g->db = NULL;
+	assert_null(sqlite3_next_stmt(g->handle, NULL));
+	assert_false(sqlite3_get_autocommit(g->handle));
+	app(g, "INSERT INTO business VALUES (2); COMMIT");
+	assert_int_equal(committed(g, "SELECT count(*) FROM business"), 2);
+	assert_int_equal(committed(g, "SELECT count(*) FROM outbox"), 1);
+}
+
+static void the_application_s_settings_stay_as_they_are(void **state)
+{
+	static const char *const pragmas[] = {
+		"journal_mode",    "synchronous",        "busy_timeout",
+		"foreign_keys",    "cache_size",         "temp_store",
+		"locking_mode",    "wal_autocheckpoint", "recursive_triggers",
+		"query_only",      "max_page_count",     "secure_delete",
+		"automatic_index", "read_uncommitted",   NULL};
+	guest *g = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease;
+	char before[20][32], after[32], sql[64];
+	int64_t next;
+
+	app(g, "PRAGMA synchronous = OFF; PRAGMA busy_timeout = 1234; PRAGMA "
+	       "foreign_keys = ON; PRAGMA journal_mode = TRUNCATE");
+	for (int i = 0; pragmas[i]; i++) {
+		(void)snprintf(sql, sizeof(sql), "PRAGMA %s", pragmas[i]);
+		assert_true(
+			outbox_sqlite_run(g->handle, sql, before[i], sizeof(before[i])));
+	}
+	wherry_outbox_close(g->box);
+	wherry_db_close(g->db);
+	WHERRY_PASS(wherry_sqlite_borrow(g->handle, &g->db, &err));
+	WHERRY_PASS(wherry_outbox_init(g->db, "second", &err));
+	WHERRY_PASS(wherry_outbox_open(g->db, "second", &g->box, &err));
+	WHERRY_PASS(
+		wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_PASS(wherry_outbox_lease(g->box, "a", 1000000, 1, &lease, &err));
+	WHERRY_PASS(wh_db_watch(g->db, &err));
+	(void)wh_db_changed(g->db, 0, &next);
+	WHERRY_PASS(wherry_outbox_purge(g->box, 0, 10, 0, NULL, &err));
+	for (int i = 0; pragmas[i]; i++) {
+		(void)snprintf(sql, sizeof(sql), "PRAGMA %s", pragmas[i]);
+		assert_true(outbox_sqlite_run(g->handle, sql, after, sizeof(after)));
+		assert_string_equal(after, before[i]);
+	}
+	assert_int_equal(sqlite3_extended_result_codes(g->handle, 0), SQLITE_OK);
+}
+
+static void what_needs_a_transaction_of_its_own_refuses_the_application_s(void **state)
+{
+	guest *g = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	app(g, "BEGIN; INSERT INTO business VALUES (1)");
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_purge(g->box, 0, 10, 0, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_archive(g->box, 0, 10, 0, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(g->db, "outbox", &err));
+	assert_false(sqlite3_get_autocommit(g->handle));
+	app(g, "COMMIT");
+	assert_int_equal(app_int(g, "SELECT count(*) FROM business"), 1);
+}
+
+static void a_transaction_that_began_by_reading_is_a_conflict(void **state)
+{
+	guest *g = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	app(g, "PRAGMA journal_mode = WAL");
+	app(g, "BEGIN; SELECT count(*) FROM business");
+	(void)committed(g, "INSERT INTO business VALUES (1)");
+	WHERRY_FAILS(WHERRY_CONFLICT, wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_ROLLBACK);
+	assert_false(sqlite3_get_autocommit(g->handle));
+	app(g, "ROLLBACK; BEGIN IMMEDIATE");
+	WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, 0, NULL, &err));
+	app(g, "COMMIT");
+}
+
+static void a_locked_database_is_busy_and_can_be_tried_again(void **state)
+{
+	guest *g = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	sqlite3 *other = NULL;
+	wherry_lease lease;
+
+	assert_int_equal(sqlite3_open(g->temp.path, &other), SQLITE_OK);
+	assert_true(outbox_sqlite_run(other, "BEGIN IMMEDIATE", NULL, 0));
+	WHERRY_FAILS(
+		WHERRY_BUSY,
+		wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
+	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_RETRY);
+	assert_non_null(strstr(err.message, g->temp.path));
+	WHERRY_FAILS(WHERRY_BUSY,
+		     wherry_outbox_lease(g->box, "a", 1000000, 1, &lease, &err));
+	assert_true(sqlite3_get_autocommit(g->handle));
+	assert_true(outbox_sqlite_run(other, "ROLLBACK", NULL, 0));
+	assert_int_equal(sqlite3_close(other), SQLITE_OK);
+	WHERRY_PASS(
+		wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
+}
+
+static wherry_code same_body(void *ctx, const wherry_row *row)
+{
+	wh_view *sent = ctx;
+
+	assert_int_equal(row->message.body_len, sent->len);
+	assert_memory_equal(row->message.body, sent->ptr, sent->len);
+	assert_string_equal(row->message.topic, "\xe2\x82\xac");
+	return WHERRY_OK;
+}
+
+static wherry_code same_open(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	(void)err;
+	assert_true(wh_view_eq(wh_outbox_body(row), *(wh_view *)ctx));
+	return WHERRY_OK;
+}
+
+static void bodies_come_back_from_a_database_in_UTF16(void **state)
+{
+	static const wh_view bodies[] = {
+		{"\0\xff\x41", 3}, {"\xff\xfe\0\0ab", 6}, {"\xe2\x82\xac", 3}, {"", 0}};
+	guest *g = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	char ident[8];
+
+	for (size_t i = 0; i < 4; i++) {
+		wherry_message msg =
+			WHERRY_MESSAGE(.topic = "\xe2\x82\xac", .body = bodies[i].ptr,
+				       .body_len = bodies[i].len);
+		wh_view sent = bodies[i];
+		int64_t id = 0;
+
+		WHERRY_PASS(wherry_outbox_enqueue(g->box, &msg, WHERRY_OWN_TRANSACTION,
+						  &id, &err));
+		(void)snprintf(ident, sizeof(ident), "%d", (int)id);
+		WHERRY_PASS(wherry_outbox_show(g->box, ident, same_body, &sent, &err));
+		WHERRY_PASS(
+			wh_outbox_read(g->box, false, id - 1, 1, same_open, &sent, &err));
+	}
+}
+
+static void a_schema_that_is_not_trusted_works_too(void **state)
+{
+	guest *g = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease;
+
+	app(g, "PRAGMA trusted_schema = OFF; INSERT INTO outbox(topic, payload) VALUES "
+	       "('t', '')");
+	WHERRY_PASS(wherry_outbox_lease(g->box, "a", 1000000, 1, &lease, &err));
+	assert_int_equal(lease.last_open, 1);
+}
+
+static void there_must_be_a_handle_to_borrow(void **state)
+{
+	guest *g = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = NULL;
+
+	WHERRY_FAILS(WHERRY_INVALID, wherry_sqlite_borrow(NULL, &db, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_sqlite_borrow(g->handle, NULL, &err));
+	assert_null(db);
+}
+
+static void a_handle_for_reading_only_can_list(void **state)
+{
+	guest *g = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	sqlite3 *reader = NULL;
+	wherry_db *db = NULL;
+	wherry_outbox *box = NULL;
+	int64_t count[WHERRY_STATE_COUNT];
+
+	WHERRY_PASS(
+		wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
+	assert_int_equal(
+		sqlite3_open_v2(g->temp.path, &reader, SQLITE_OPEN_READONLY, NULL),
+		SQLITE_OK);
+	WHERRY_PASS(wherry_sqlite_borrow(reader, &db, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
+	WHERRY_PASS(wherry_outbox_count(box, count, &err));
+	assert_int_equal(count[WHERRY_PENDING], 1);
+	WHERRY_FAILS(WHERRY_READONLY, wherry_db_begin(db, &err));
+	WHERRY_FAILS(WHERRY_READONLY,
+		     wherry_outbox_enqueue(box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
+	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_init(db, "second", &err));
+	wherry_outbox_close(box);
+	wherry_db_close(db);
+	assert_int_equal(sqlite3_close(reader), SQLITE_OK);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, arrive, leave)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		TEST(the_application_s_transaction_stays_open_after_enqueue),
+		TEST(the_application_s_rollback_takes_the_message_back),
+		TEST(the_application_s_savepoint_takes_the_message_back),
+		TEST(our_begin_is_a_savepoint_in_the_application_s_transaction),
+		TEST(a_failed_batch_leaves_the_application_s_own_rows),
+		TEST(closing_leaves_the_handle_and_its_transaction),
+		TEST(the_application_s_settings_stay_as_they_are),
+		TEST(what_needs_a_transaction_of_its_own_refuses_the_application_s),
+		TEST(a_transaction_that_began_by_reading_is_a_conflict),
+		TEST(a_locked_database_is_busy_and_can_be_tried_again),
+		cmocka_unit_test_setup_teardown(bodies_come_back_from_a_database_in_UTF16,
+						arrive_utf16, leave),
+		TEST(a_schema_that_is_not_trusted_works_too),
+		TEST(there_must_be_a_handle_to_borrow),
+		TEST(a_handle_for_reading_only_can_list),
+	};
+
+	return cmocka_run_group_tests_name("borrowed", tests, NULL, NULL);
+}

@@ -1,0 +1,311 @@
+/*
+ * The messages that a relay has in memory, and the holes that it watches.
+ */
+#include "wherry_test.h"
+
+#include "relay/holes.h"
+#include "relay/window.h"
+
+/* ---- the window ---- */
+
+/* A row whose body is "body", or as long as asked. */
+static wh_view fake_body;
+
+static wh_view fake_bytes(const wh_row *row, int column)
+{
+	(void)row;
+	(void)column;
+	return fake_body;
+}
+
+static const wh_db_driver fake_driver = {.row_bytes = fake_bytes};
+static const wh_row fake_row = {.driver = &fake_driver};
+
+static wh_open_row row_of(int64_t id)
+{
+	return (wh_open_row){
+		.id = id,
+		.attempts = 2,
+		.generation = 1,
+		.created_at_us = 77,
+		.message_id = {"m", 1},
+		.topic = {"topic", 5},
+		.aggregate_type = {"", 0},
+		.aggregate_id = {"42", 2},
+		.headers = {"{}", 2},
+		.row = &fake_row,
+	};
+}
+
+/* Read rows from first to last as one batch. */
+static void read_batch(wh_window *w, int64_t first, int64_t last)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wh_window_begin(w, &err));
+	for (int64_t id = first; id <= last; id++) {
+		wh_open_row row = row_of(id);
+
+		assert_non_null(wh_window_add(w, &row));
+	}
+	wh_window_end(w);
+}
+
+static void a_row_is_copied_into_the_window(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_open_row row = row_of(5);
+	char topic[] = "topic", key[] = "key";
+	wh_window w;
+	wh_entry *e;
+
+	(void)state;
+	WHERRY_PASS(wh_window_init(&w, 10, &err));
+	fake_body = (wh_view){"a\0b", 3};
+	row.topic = (wh_view){topic, 5};
+	row.key = (wh_view){key, 3};
+	WHERRY_PASS(wh_window_begin(&w, &err));
+	e = wh_window_add(&w, &row);
+	wh_window_end(&w);
+	memset(topic, 'x', 5);
+	memset(key, 'x', 3);
+	fake_body = (wh_view){NULL, 0};
+	assert_int_equal(e->msg.size, sizeof(e->msg));
+	assert_string_equal(e->msg.topic, "topic");
+	assert_string_equal(e->msg.key, "key");
+	assert_string_equal(e->msg.message_id, "m");
+	assert_string_equal(e->msg.aggregate_type, "");
+	assert_string_equal(e->msg.aggregate_id, "42");
+	assert_string_equal(e->msg.headers, "{}");
+	assert_null(e->msg.trace_id);
+	assert_int_equal(e->msg.body_len, 3);
+	assert_memory_equal(e->msg.body, "a\0b", 3);
+	assert_int_equal(e->msg.id, 5);
+	assert_int_equal(e->msg.attempts, 2);
+	assert_int_equal(e->msg.generation, 1);
+	assert_int_equal(e->msg.created_at_us, 77);
+	assert_int_equal(e->stage, WH_WAITING);
+	assert_null(e->key);
+	assert_ptr_equal(wh_window_find(&w, 5), e);
+	assert_null(wh_window_find(&w, 69));
+	assert_string_equal(wh_window_copy(&w, e, "no answer"), "no answer");
+	wh_window_clear(&w);
+}
+
+static void an_empty_key_and_an_absent_body_are_told_apart(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_open_row row = row_of(1);
+	wh_window w;
+	wh_entry *e;
+
+	(void)state;
+	WHERRY_PASS(wh_window_init(&w, 1, &err));
+	fake_body = (wh_view){NULL, 0};
+	row.key = (wh_view){"", 0};
+	WHERRY_PASS(wh_window_begin(&w, &err));
+	e = wh_window_add(&w, &row);
+	wh_window_end(&w);
+	assert_null(e->msg.key);
+	assert_non_null(e->msg.body);
+	assert_int_equal(e->msg.body_len, 0);
+	wh_window_clear(&w);
+}
+
+static void memory_goes_with_the_last_of_a_batch(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_window w;
+	size_t one;
+
+	(void)state;
+	WHERRY_PASS(wh_window_init(&w, 100, &err));
+	fake_body = (wh_view){"body", 4};
+	read_batch(&w, 1, 10);
+	one = w.bytes;
+	assert_true(one > 0);
+	read_batch(&w, 11, 20);
+	assert_int_equal(w.bytes, 2 * one);
+	assert_int_equal(w.n, 20);
+	assert_int_equal(wh_window_lowest(&w), 1);
+	for (int64_t id = 1; id < 10; id++)
+		wh_window_drop(&w, wh_window_find(&w, id));
+	assert_int_equal(w.bytes, 2 * one);
+	assert_int_equal(wh_window_lowest(&w), 10);
+	(void)wh_window_copy(&w, wh_window_find(&w, 10), "why it failed");
+	assert_true(w.bytes > 2 * one);
+	wh_window_drop(&w, wh_window_find(&w, 10));
+	assert_int_equal(w.bytes, one);
+	assert_null(wh_window_find(&w, 10));
+	for (int64_t id = 20; id > 10; id--)
+		wh_window_drop(&w, wh_window_find(&w, id));
+	assert_int_equal(w.bytes, 0);
+	assert_int_equal(w.n, 0);
+	assert_int_equal(wh_window_lowest(&w), INT64_MAX);
+	read_batch(&w, 21, 20); /* nothing was read */
+	assert_int_equal(w.bytes, 0);
+	/* the memory that was kept is used again */
+	for (int i = 0; i < 100; i++) {
+		read_batch(&w, 1, 10);
+		assert_int_equal(w.bytes, one);
+		for (int64_t id = 1; id <= 10; id++)
+			wh_window_drop(&w, wh_window_find(&w, id));
+	}
+	wh_window_clear(&w);
+}
+
+static void entries_are_found_whatever_their_ids(void **state)
+{
+	static const int64_t ids[] = {1, 65, 129, -1, INT64_MAX, 1LL << 40, 193};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_window w;
+
+	(void)state;
+	WHERRY_PASS(wh_window_init(&w, 7, &err));
+	fake_body = (wh_view){"body", 4};
+	for (int i = 0; i < 7; i++)
+		read_batch(&w, ids[i], ids[i] == INT64_MAX ? ids[i] - 1 : ids[i]);
+	for (int i = 0; i < 7; i++)
+		if (ids[i] != INT64_MAX)
+			assert_int_equal(wh_window_find(&w, ids[i])->msg.id, ids[i]);
+	assert_int_equal(wh_window_lowest(&w), -1);
+	wh_window_drop(&w, wh_window_find(&w, 65));
+	assert_null(wh_window_find(&w, 65));
+	assert_non_null(wh_window_find(&w, 129));
+	assert_non_null(wh_window_find(&w, 1));
+	wh_window_clear(&w);
+	wh_window_clear(&w);
+}
+
+static void is_list(const wh_list *list, const wh_entry *entries, const char *places)
+{
+	const wh_entry *prev = NULL;
+	size_t n = 0;
+
+	for (const wh_entry *e = list->head; e; prev = e, e = e->next, n++) {
+		assert_ptr_equal(e->prev, prev);
+		assert_int_equal(e - entries, places[n] - '0');
+	}
+	assert_ptr_equal(list->tail, prev);
+	assert_int_equal(list->n, n);
+	assert_int_equal(n, strlen(places));
+}
+
+static void entries_are_in_lists(void **state)
+{
+	static wh_entry e[4];
+	wh_list list = {0};
+
+	(void)state;
+	wh_list_append(&list, &e[1]);
+	is_list(&list, e, "1");
+	wh_list_append(&list, &e[2]);
+	wh_list_prepend(&list, &e[0]);
+	wh_list_append(&list, &e[3]);
+	is_list(&list, e, "0123");
+	wh_list_remove(&list, &e[2]);
+	is_list(&list, e, "013");
+	wh_list_remove(&list, &e[0]);
+	is_list(&list, e, "13");
+	wh_list_remove(&list, &e[3]);
+	is_list(&list, e, "1");
+	wh_list_remove(&list, &e[1]);
+	is_list(&list, e, "");
+	wh_list_prepend(&list, &e[2]);
+	is_list(&list, e, "2");
+}
+
+/* ---- holes ---- */
+
+static void has_holes(const wh_holes *set, const int64_t *ids, size_t n)
+{
+	int64_t out[16];
+
+	assert_int_equal(wh_holes_ids(set, out, 16), n);
+	if (n)
+		assert_memory_equal(out, ids, n * sizeof(*ids));
+}
+
+static void holes_are_noted_and_filled(void **state)
+{
+	wh_holes set = {0};
+	int64_t two[2];
+
+	(void)state;
+	has_holes(&set, NULL, 0);
+	wh_holes_fill(&set, 1);
+	assert_true(wh_holes_add(&set, 3, 5, 100));
+	assert_true(wh_holes_add(&set, 8, 8, 101));
+	assert_true(wh_holes_add(&set, 10, 9, 102)); /* no gap */
+	has_holes(&set, (int64_t[]){3, 4, 5, 8}, 4);
+	wh_holes_fill(&set, 4);
+	wh_holes_fill(&set, 4);
+	wh_holes_fill(&set, 7);
+	wh_holes_fill(&set, 99);
+	has_holes(&set, (int64_t[]){3, 5, 8}, 3);
+	assert_int_equal(wh_holes_ids(&set, two, 2), 2);
+	assert_int_equal(two[1], 5);
+	wh_holes_fill(&set, 8);
+	wh_holes_fill(&set, 3);
+	wh_holes_fill(&set, 5);
+	has_holes(&set, NULL, 0);
+	wh_holes_clear(&set);
+}
+
+static void holes_are_forgotten_once_nobody_can_fill_them(void **state)
+{
+	wh_holes set = {0};
+
+	(void)state;
+	assert_true(
+		wh_holes_add(&set, 1, 2, 100)); /* transactions up to 99 were running */
+	assert_true(wh_holes_add(&set, 5, 5, 105));
+	assert_true(wh_holes_add(&set, 7, 7, 103));
+	wh_holes_expire(&set, 99);
+	has_holes(&set, (int64_t[]){1, 2, 5, 7}, 4);
+	wh_holes_expire(&set, 100);
+	has_holes(&set, (int64_t[]){5, 7}, 2);
+	wh_holes_expire(&set, 104);
+	has_holes(&set, (int64_t[]){5}, 1);
+	wh_holes_expire(&set, INT64_MAX);
+	has_holes(&set, NULL, 0);
+	assert_true(wh_holes_add(&set, 9, 9, 1));
+	has_holes(&set, (int64_t[]){9}, 1);
+	wh_holes_clear(&set);
+	has_holes(&set, NULL, 0);
+}
+
+static void too_many_holes_are_refused(void **state)
+{
+	wh_holes set = {0};
+
+	(void)state;
+	assert_false(wh_holes_add(&set, 1, WH_HOLES_MOST + 1, 1));
+	assert_false(wh_holes_add(&set, 1, INT64_MAX, 1));
+	assert_int_equal(set.n, 0);
+	assert_true(wh_holes_add(&set, 1, WH_HOLES_MOST - 1, 1));
+	assert_false(wh_holes_add(&set, WH_HOLES_MOST, WH_HOLES_MOST + 1, 1));
+	assert_true(wh_holes_add(&set, WH_HOLES_MOST, WH_HOLES_MOST, 1));
+	assert_false(wh_holes_add(&set, 99999, 99999, 1));
+	assert_int_equal(set.n, WH_HOLES_MOST);
+	for (int64_t id = WH_HOLES_MOST; id > 0; id--)
+		wh_holes_fill(&set, id);
+	assert_int_equal(set.n, 0);
+	wh_holes_clear(&set);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_row_is_copied_into_the_window),
+		cmocka_unit_test(an_empty_key_and_an_absent_body_are_told_apart),
+		cmocka_unit_test(memory_goes_with_the_last_of_a_batch),
+		cmocka_unit_test(entries_are_found_whatever_their_ids),
+		cmocka_unit_test(entries_are_in_lists),
+		cmocka_unit_test(holes_are_noted_and_filled),
+		cmocka_unit_test(holes_are_forgotten_once_nobody_can_fill_them),
+		cmocka_unit_test(too_many_holes_are_refused),
+	};
+
+	return cmocka_run_group_tests_name("window", tests, NULL, NULL);
+}
