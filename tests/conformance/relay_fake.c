@@ -42,24 +42,36 @@ bool relay_fake_holds(const relay_fake *fake, int64_t id)
 	return find(fake, id) != NULL;
 }
 
-/* Those of its key that were taken by now will not be delivered. */
-static void doom_followers(relay_fake *fake, const relay_flight *refused)
+/* What an answer means for others of the key that were taken. */
+static void bind_others(relay_fake *fake, const relay_flight *answered)
 {
-	if (!(fake->driver.caps & WH_PUB_ORDERED))
+	bool refused = answered->verdict != WHERRY_DELIVERED;
+
+	if (!(fake->driver.caps & WH_PUB_ORDERED) || answered->doomed)
 		return;
-	for (size_t i = 0; i < fake->n; i++)
-		if (&fake->flights[i] != refused && !fake->flights[i].answered &&
-		    relay_same_key(fake->flights[i].msg, refused->msg))
-			fake->flights[i].doomed = true;
+	for (size_t i = 0; i < fake->n; i++) {
+		relay_flight *flight = &fake->flights[i];
+
+		if (flight->answered || !relay_same_key(flight->msg, answered->msg))
+			continue;
+		flight->doomed |= refused && flight > answered;
+		if (refused || flight->sure || flight > answered)
+			continue;
+		flight->sure = true;
+		fake->note(fake->ctx, flight->msg, WHERRY_DELIVERED);
+	}
 }
 
 static void settle(relay_fake *fake, relay_flight *flight, wherry_verdict verdict)
 {
 	flight->answered = true;
-	flight->verdict = flight->doomed ? WHERRY_RETRY : verdict;
+	flight->verdict = flight->sure     ? WHERRY_DELIVERED
+			  : flight->doomed ? WHERRY_RETRY
+					   : verdict;
 	flight->retry_after_us = fake->retry_after_us;
-	if (flight->verdict != WHERRY_DELIVERED && !flight->doomed)
-		doom_followers(fake, flight);
+	bind_others(fake, flight);
+	if (!flight->sure && !flight->doomed)
+		fake->note(fake->ctx, flight->msg, flight->verdict);
 }
 
 bool relay_fake_answer(relay_fake *fake, int64_t id, wherry_verdict verdict)
@@ -93,15 +105,23 @@ static wherry_code lose(relay_fake *fake, wherry_code code, wherry_error *err)
 	return wh_fail(err, code, "the fake destination says %s", wherry_code_name(code));
 }
 
+/* Behind a refusal that was not told of yet, it is refused as well. */
 static void take(relay_fake *fake, const wherry_message *msg)
 {
+	relay_flight flight = {.msg = msg};
+	bool overlaps = false;
+
 	for (size_t i = 0; i < fake->n; i++) {
-		if (relay_same_key(fake->flights[i].msg, msg)) {
-			fake->overlaps++;
-			break;
-		}
+		const relay_flight *before = &fake->flights[i];
+
+		if (!relay_same_key(before->msg, msg))
+			continue;
+		overlaps = true;
+		flight.doomed |= (fake->driver.caps & WH_PUB_ORDERED) &&
+				 before->answered && before->verdict != WHERRY_DELIVERED;
 	}
-	fake->flights[fake->n++] = (relay_flight){.msg = msg};
+	fake->overlaps += overlaps;
+	fake->flights[fake->n++] = flight;
 	if (fake->n > fake->most)
 		fake->most = fake->n;
 }
@@ -139,8 +159,6 @@ static void give(relay_fake *fake, size_t i, wh_receipt *out)
 	fake->n--;
 	memmove(fake->flights + i, fake->flights + i + 1,
 		(fake->n - i) * sizeof(*fake->flights));
-	if (fake->note && !flight.doomed)
-		fake->note(fake->ctx, flight.msg, flight.verdict);
 }
 
 static void decide_all(relay_fake *fake)

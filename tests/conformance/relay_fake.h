@@ -2,8 +2,9 @@
  * A destination that a test holds in its hands: it says what can be done (ordered or not),
  * takes as much as the test lets it, and answers when and as the test says.
  *
- * It keeps an ordered destination's word: once it refused a message, those of its key that
- * it had taken by then are refused too, whatever the test says of them.
+ * It keeps an ordered destination's word, whatever the test says: once it refused a
+ * message, those of its key that it takes until it told so are refused too; and once it
+ * delivered one, those of its key before it are delivered.
  */
 #ifndef RELAY_FAKE_H
 #define RELAY_FAKE_H
@@ -18,6 +19,7 @@ enum { RELAY_FAKE_MOST = 4096 };
 typedef struct relay_flight {
 	const wherry_message *msg;
 	bool doomed;   /* behind one of its key that was refused */
+	bool sure;     /* before one of its key that was delivered */
 	bool seen;     /* by a collect */
 	bool answered; /* the test said: */
 	wherry_verdict verdict;
@@ -47,7 +49,8 @@ typedef struct relay_fake {
 	size_t submits;  /* calls */
 	size_t losses;   /* errors told */
 
-	/* The verdict on a message, when not by hand; and a receipt that was given. */
+	/* The verdict on a message, when not by hand; and what became of it, in the order
+	 * in which the destination sees it. */
 	wherry_verdict (*decide)(void *ctx, const wherry_message *msg);
 	void (*note)(void *ctx, const wherry_message *msg, wherry_verdict verdict);
 	void *ctx;

@@ -3,6 +3,8 @@
  */
 #include "relay_suite.h"
 
+#include <pthread.h>
+
 static relay_fake *two_in_flight(relay_fixture *f, relay_side *side)
 {
 	relay_fake *fake = relay_use_fake(f, side, 0);
@@ -74,6 +76,54 @@ static void a_second_relay_takes_over_at_once_after_a_release(void **state)
 	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 1);
 	assert_true(relay_now(f) - began_us < 5 * WH_SECOND);
 	assert_int_equal(relay_stats(&f->b).suspects, 0);
+}
+
+/* Asserts nothing: it is another thread. */
+static void *stop_elsewhere(void *relay)
+{
+	bool finished = false;
+	int64_t wake_us;
+
+	wherry_relay_stop(relay);
+	while (!finished &&
+	       wherry_relay_step(relay, &wake_us, &finished, NULL) == WHERRY_OK)
+		;
+	return NULL;
+}
+
+/* The standby may be woken before the release can be seen: it has to look again. */
+static void a_standby_that_is_woken_too_early_looks_again(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	relay_set(f, "relay.lease", "1h");
+	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "db.synchronous", "full"); /* so that it takes a while */
+	for (int i = 0; i < 5; i++) {
+		pthread_t thread;
+
+		WHERRY_PASS(wherry_db_open(f->url, f->config, &f->a.db, &err));
+		relay_start(f, &f->a);
+		wherry_relay_log(f->a.relay, NULL, NULL); /* nothing is shared */
+		RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
+		relay_start(f, &f->b);
+		RELAY_ASLEEP_UNTIL(f, &f->b,
+				   f->b.wake_us - relay_now(f) > 60 * WH_SECOND);
+		assert_int_equal(
+			pthread_create(&thread, NULL, stop_elsewhere, f->a.relay), 0);
+		for (int64_t by_us = relay_now(f) + 5 * WH_SECOND;
+		     !relay_stats(&f->b).epoch && relay_now(f) < by_us;)
+			relay_turn_asleep(f, &f->b, by_us + WH_SECOND, "the lease",
+					  __LINE__, __FILE__);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		assert_true(relay_stats(&f->b).epoch > 0);
+		relay_stop(f, &f->b);
+		wherry_relay_close(f->a.relay);
+		wherry_db_close(f->a.db);
+		f->a.relay = NULL;
+		f->a.db = NULL;
+	}
 }
 
 static void closing_gives_the_lease_back(void **state)
@@ -213,6 +263,7 @@ const relay_test relay_lease_tests[] = {
 	RELAY_TEST(only_the_holder_of_the_lease_delivers, RELAY_OTHERS),
 	RELAY_TEST(a_second_relay_takes_over_when_the_lease_lapses, RELAY_OTHERS),
 	RELAY_TEST(a_second_relay_takes_over_at_once_after_a_release, RELAY_OTHERS),
+	RELAY_TEST(a_standby_that_is_woken_too_early_looks_again, RELAY_OTHERS),
 	RELAY_TEST(closing_gives_the_lease_back, 0),
 	RELAY_TEST(a_busy_and_an_idle_relay_renew_their_lease, 0),
 	RELAY_TEST(a_lapsed_lease_acknowledges_nothing, 0),

@@ -180,6 +180,7 @@ static void a_table_that_goes_missing_is_an_error_to_fix(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = WHERRY_OK;
 
+	relay_set(f, "relay.poll", "50ms");
 	relay_put(f, "a");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);

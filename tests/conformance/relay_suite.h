@@ -33,7 +33,7 @@ typedef struct relay_target {
 	const char *a_nul; /* RELAY_NUL: an expression for text with a NUL inside */
 } relay_target;
 
-/* One receipt, in the order they were given. */
+/* One answer, in the order in which the destination gave them. */
 typedef struct relay_event {
 	int64_t id;
 	int64_t at_us; /* by the fixture's clock */
