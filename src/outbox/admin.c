@@ -1,7 +1,6 @@
 /*
  * What operators ask and do.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -76,26 +75,11 @@ wherry_code wherry_outbox_oldest_ready(wherry_outbox *box, int64_t *out_age_us,
 	return code;
 }
 
-static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
-{
-	wherry_status *out = ctx;
-
-	(void)err;
-	(void)snprintf(out->owner, sizeof(out->owner), "%s", wh_row_text(row, 0));
-	out->lease_left_us = wh_row_int(row, 1) * 1000;
-	if (out->lease_left_us < 0)
-		out->lease_left_us = 0;
-	out->epoch = wh_row_int(row, 2);
-	(void)snprintf(out->engine, sizeof(out->engine), "%s", wh_row_text(row, 3));
-	return WHERRY_OK;
-}
-
 wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 				 wherry_error *err)
 {
-	const wh_param params[] = {WH_TEXT_PARAM("name", box->name),
-				   WH_INT_PARAM("slot", 0)};
 	wherry_status status = {.schema_version = box->version};
+	wh_holder holder = {.epoch = 0};
 	ready r = {0};
 	int64_t nudge;
 	wherry_code code;
@@ -106,12 +90,15 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 	if (code == WHERRY_OK)
 		code = wh_outbox_control(box, &status.paused, &nudge, err);
 	if (code == WHERRY_OK)
-		code = wh_db_run(box->db, box->stmt.lease_holder, params, 2, take_holder,
-				 &status, NULL, err);
+		code = wh_outbox_holder(box, &holder, err);
 	if (code != WHERRY_OK)
 		return code;
 	status.ready = status.count[WHERRY_PENDING] + r.n;
 	status.oldest_ready_us = r.age_ms * 1000;
+	status.epoch = holder.epoch;
+	status.lease_left_us = holder.left_us;
+	memcpy(status.owner, holder.owner, sizeof(status.owner));
+	memcpy(status.engine, holder.engine, sizeof(status.engine));
 	*out = status;
 	return WHERRY_OK;
 }

@@ -72,13 +72,6 @@ static wh_param body_param(const wherry_message *msg)
 	return WH_BLOB_PARAM("payload", body);
 }
 
-static wherry_code take_id(void *ctx, const wh_row *row, wherry_error *err)
-{
-	(void)err;
-	*(int64_t *)ctx = wh_row_int(row, 0);
-	return WHERRY_OK;
-}
-
 /* *out_id is 0 for a duplicate. */
 static wherry_code insert(wherry_outbox *box, const wherry_message *msg, int64_t *out_id,
 			  wherry_error *err)
@@ -109,7 +102,7 @@ static wherry_code insert(wherry_outbox *box, const wherry_message *msg, int64_t
 		body_param(msg),
 	};
 	code = wh_db_run(box->db, box->stmt.enqueue, params,
-			 sizeof(params) / sizeof(*params), take_id, &id, NULL, err);
+			 sizeof(params) / sizeof(*params), wh_take_int, &id, NULL, err);
 	if (code == WHERRY_OK)
 		*out_id = id;
 	return wh_outbox_missing(box->name.ptr, code, err);

@@ -24,20 +24,11 @@ static wherry_code take_lease(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-static wherry_code tell_holder(void *ctx, const wh_row *row, wherry_error *err)
-{
-	const wherry_outbox *box = ctx;
-
-	return wh_fail(err, WHERRY_BUSY,
-		       "outbox '%s' is relayed by %.80s, whose lease lasts %" PRId64
-		       " ms more",
-		       box->name.ptr, wh_row_text(row, 0), wh_row_int(row, 1));
-}
-
 wherry_code wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t lasts_us,
 				int64_t window, wherry_lease *out, wherry_error *err)
 {
 	wherry_lease lease = {.lasts_us = lasts_us};
+	wh_holder holder;
 	wherry_code code;
 
 	if (!box || !owner || !out || lasts_us <= 0)
@@ -60,9 +51,13 @@ wherry_code wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t l
 		*out = lease;
 		return WHERRY_OK;
 	}
-	code = wh_db_run(box->db, box->stmt.lease_holder, params, 2, tell_holder, box,
-			 NULL, err);
-	return code != WHERRY_OK ? code : wh_fail(err, WHERRY_BUSY, "the lease is taken");
+	code = wh_outbox_holder(box, &holder, err);
+	if (code != WHERRY_OK)
+		return code;
+	return wh_fail(err, WHERRY_BUSY,
+		       "outbox '%s' is relayed by %.80s, whose lease lasts %" PRId64
+		       " ms more",
+		       box->name.ptr, holder.owner, holder.left_us / 1000);
 }
 
 static wherry_code stale(const wherry_outbox *box, wherry_error *err)

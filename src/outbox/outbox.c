@@ -8,6 +8,13 @@
 
 enum { IDS_MAX = 4 * 1024 * 1024 }; /* bytes of a list of ids */
 
+wherry_code wh_take_int(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)err;
+	*(int64_t *)ctx = wh_row_int(row, 0);
+	return WHERRY_OK;
+}
+
 int64_t wh_ms(int64_t us)
 {
 	return us / 1000 + (us % 1000 > 0);

@@ -43,6 +43,9 @@ struct wherry_outbox {
 
 enum { WH_BODY_MAX = 16 * 1024 * 1024 };
 
+/* A wh_row_fn: the first column into the int64_t that ctx is. */
+wherry_code wh_take_int(void *ctx, const wh_row *row, wherry_error *err);
+
 /* Milliseconds, as tables keep time, from microseconds: never shorter than asked. */
 int64_t wh_ms(int64_t us);
 
@@ -97,9 +100,15 @@ wherry_code wh_outbox_dead_keys(wherry_outbox *box, int64_t after, int64_t limit
 wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
 				wherry_error *err);
 wherry_code wh_outbox_last_open(wherry_outbox *box, int64_t *out_id, wherry_error *err);
-/* How long the lease is held yet, 0: it is free; never taken: 0. */
-wherry_code wh_outbox_held_for(wherry_outbox *box, int64_t *out_left_us, char *owner,
-			       size_t cap, wherry_error *err);
+/* Who has the lease; all zero if nobody ever had. */
+typedef struct wh_holder {
+	char owner[96];
+	char engine[16];
+	int64_t epoch;
+	int64_t left_us; /* 0: it has lapsed, or was given back */
+} wh_holder;
+
+wherry_code wh_outbox_holder(wherry_outbox *box, wh_holder *out, wherry_error *err);
 wherry_code wh_outbox_control(wherry_outbox *box, bool *out_paused, int64_t *out_nudge,
 			      wherry_error *err);
 

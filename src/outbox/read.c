@@ -108,13 +108,6 @@ wherry_code wh_outbox_dead_keys(wherry_outbox *box, int64_t after, int64_t limit
 			 err);
 }
 
-static wherry_code take_int(void *ctx, const wh_row *row, wherry_error *err)
-{
-	(void)err;
-	*(int64_t *)ctx = wh_row_int(row, 0);
-	return WHERRY_OK;
-}
-
 wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
 				wherry_error *err)
 {
@@ -122,7 +115,7 @@ wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
 	int64_t n = 0;
 	wherry_code code;
 
-	code = wh_db_run(box->db, box->stmt.open_upto, &param, 1, take_int, &n, NULL,
+	code = wh_db_run(box->db, box->stmt.open_upto, &param, 1, wh_take_int, &n, NULL,
 			 err);
 	if (code == WHERRY_OK)
 		*out_any = n > 0;
@@ -131,7 +124,7 @@ wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
 
 wherry_code wh_outbox_last_open(wherry_outbox *box, int64_t *out_id, wherry_error *err)
 {
-	return wh_db_run(box->db, box->stmt.last_open, NULL, 0, take_int, out_id, NULL,
+	return wh_db_run(box->db, box->stmt.last_open, NULL, 0, wh_take_int, out_id, NULL,
 			 err);
 }
 
@@ -187,34 +180,29 @@ wherry_code wh_outbox_horizon(wherry_outbox *box, int64_t *out_oldest, int64_t *
 	return code;
 }
 
-typedef struct holder {
-	int64_t left_us;
-	char *owner;
-	size_t cap;
-} holder;
-
 static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 {
-	holder *h = ctx;
+	wh_holder *out = ctx;
 	int64_t left_us = wh_row_int(row, 1) * 1000;
 
 	(void)err;
-	(void)snprintf(h->owner, h->cap, "%s", wh_row_text(row, 0));
-	h->left_us = left_us > 0 ? left_us : 0;
+	(void)snprintf(out->owner, sizeof(out->owner), "%s", wh_row_text(row, 0));
+	(void)snprintf(out->engine, sizeof(out->engine), "%s", wh_row_text(row, 3));
+	out->left_us = left_us > 0 ? left_us : 0;
+	out->epoch = wh_row_int(row, 2);
 	return WHERRY_OK;
 }
 
-wherry_code wh_outbox_held_for(wherry_outbox *box, int64_t *out_left_us, char *owner,
-			       size_t cap, wherry_error *err)
+wherry_code wh_outbox_holder(wherry_outbox *box, wh_holder *out, wherry_error *err)
 {
 	const wh_param params[] = {WH_TEXT_PARAM("name", box->name),
 				   WH_INT_PARAM("slot", 0)};
-	holder h = {0, owner, cap};
+	wh_holder holder = {.epoch = 0};
 	wherry_code code;
 
-	code = wh_db_run(box->db, box->stmt.lease_holder, params, 2, take_holder, &h,
+	code = wh_db_run(box->db, box->stmt.lease_holder, params, 2, take_holder, &holder,
 			 NULL, err);
 	if (code == WHERRY_OK)
-		*out_left_us = h.left_us;
+		*out = holder;
 	return wh_outbox_missing(box->name.ptr, code, err);
 }

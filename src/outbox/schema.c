@@ -17,13 +17,6 @@ typedef struct version {
 	int64_t min_program;
 } version;
 
-static wherry_code take_int(void *ctx, const wh_row *row, wherry_error *err)
-{
-	(void)err;
-	*(int64_t *)ctx = wh_row_int(row, 0);
-	return WHERRY_OK;
-}
-
 static wherry_code take_version(void *ctx, const wh_row *row, wherry_error *err)
 {
 	(void)err;
@@ -39,7 +32,7 @@ static wherry_code read_version(wherry_outbox *box, const char *table, version *
 	wherry_code code;
 
 	*out = (version){0};
-	code = wh_db_run(box->db, box->stmt.schema_exists, NULL, 0, take_int, &exists,
+	code = wh_db_run(box->db, box->stmt.schema_exists, NULL, 0, wh_take_int, &exists,
 			 NULL, err);
 	if (code != WHERRY_OK || !exists)
 		return code;

@@ -61,17 +61,8 @@ static void wait_behind(wh_key *key, wh_entry *e)
 /* One, or for an ordered publisher all, once what will come back is back. */
 void wh_key_advance(wherry_relay *r, wh_key *key)
 {
-	while (key->head && (!key->active || (!one_per_key(r) && !key->broken))) {
-		wh_entry *e = key->head;
-
-		key->head = e->next;
-		if (key->head)
-			key->head->prev = NULL;
-		else
-			key->tail = NULL;
-		e->next = e->prev = NULL;
-		make_ready(r, e);
-	}
+	while (key->head && (!key->active || (!one_per_key(r) && !key->broken)))
+		make_ready(r, wh_key_pop(key));
 }
 
 void wh_key_break(wherry_relay *r, wh_key *key)

@@ -67,16 +67,16 @@ static void tell_standby(wherry_relay *r, const char *owner)
 static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
-	char owner[sizeof(r->lease.owner)] = "";
-	int64_t left_us = 0;
+	wh_holder holder = {.epoch = 0};
+	int64_t left_us;
 	wherry_code code;
 
 	if (now < r->renew_at_us)
 		return WHERRY_OK;
-	code = wh_outbox_held_for(r->box, &left_us, owner, sizeof(owner), &why);
-	if (code == WHERRY_OK && left_us > 0) {
-		tell_standby(r, owner);
-		left_us += 1000; /* the table keeps milliseconds */
+	code = wh_outbox_holder(r->box, &holder, &why);
+	if (code == WHERRY_OK && holder.left_us > 0) {
+		tell_standby(r, holder.owner);
+		left_us = holder.left_us + 1000; /* the table keeps milliseconds */
 		r->renew_at_us = wh_later(
 			now, left_us < r->set.renew_us ? left_us : r->set.renew_us);
 		return WHERRY_OK;

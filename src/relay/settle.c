@@ -46,16 +46,8 @@ static void hold_followers(wherry_relay *r, wh_key *key)
 		key->active--;
 		leave_alone(r, e);
 	}
-	while (key->head) {
-		wh_entry *e = key->head;
-
-		key->head = e->next;
-		if (key->head)
-			key->head->prev = NULL;
-		else
-			key->tail = NULL;
-		leave_alone(r, e);
-	}
+	while (key->head)
+		leave_alone(r, wh_key_pop(key));
 }
 
 static void settle(wherry_relay *r, wh_entry *e, int64_t now)

@@ -41,6 +41,21 @@ void wh_list_remove(wh_list *list, wh_entry *e)
 	list->n--;
 }
 
+wh_entry *wh_key_pop(wh_key *key)
+{
+	wh_entry *e = key->head;
+
+	if (!e)
+		return NULL;
+	key->head = e->next;
+	if (key->head)
+		key->head->prev = NULL;
+	else
+		key->tail = NULL;
+	e->next = e->prev = NULL;
+	return e;
+}
+
 wherry_code wh_window_init(wh_window *w, size_t most, wherry_error *err)
 {
 	size_t n = 64;

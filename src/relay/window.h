@@ -52,6 +52,9 @@ void wh_list_append(wh_list *list, wh_entry *e);
 void wh_list_prepend(wh_list *list, wh_entry *e);
 void wh_list_remove(wh_list *list, wh_entry *e);
 
+/* Take the first that waits in its key's queue; NULL if none does. */
+wh_entry *wh_key_pop(wh_key *key);
+
 struct wh_batch {
 	wh_batch *next;
 	wh_arena arena;
