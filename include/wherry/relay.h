@@ -5,7 +5,9 @@
 #ifndef WHERRY_RELAY_H
 #define WHERRY_RELAY_H
 
+#include <poll.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <wherry/config.h>
@@ -20,6 +22,9 @@ typedef struct wherry_relay wherry_relay;
 enum {
 	WHERRY_UNTIL_EMPTY = 1 /* end when nothing that was there at the start is open */
 };
+
+/* How many descriptors a relay waits for, at most. */
+enum { WHERRY_RELAY_FDS = 3 };
 
 /* How a run ended. */
 typedef enum wherry_outcome {
@@ -114,6 +119,20 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_relay_step(wherry_relay *relay,
 							 int64_t *out_wake_us,
 							 bool *out_finished,
 							 wherry_error *err);
+
+/** Wait until wake_us, until a descriptor of the relay's is ready, or until
+ *  wherry_relay_stop(); then it is time to step again. */
+WHERRY_API void wherry_relay_wait(wherry_relay *relay, int64_t wake_us);
+
+/**
+ * Tell what wherry_relay_wait() would poll, for a loop that waits for other things too.
+ * Ask after each step: descriptors come and go.
+ *
+ * @param out  Receives up to WHERRY_RELAY_FDS entries, see poll(2).
+ * @return how many.
+ */
+WHERRY_API size_t wherry_relay_fds(wherry_relay *relay,
+				   struct pollfd out[WHERRY_RELAY_FDS]);
 
 /** Set the flags that wherry_relay_run() would for steps of one's own. */
 WHERRY_API void wherry_relay_target(wherry_relay *relay, unsigned flags);

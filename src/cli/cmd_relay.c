@@ -175,28 +175,25 @@ static void show_progress(relaying *r)
 			 stats.down ? ", the destination is down" : "");
 }
 
-/* The loop of wherry_relay_run() with a bar.  The descriptors it would wait on are the
- * relay's own, so this one looks again soon instead, for as long as somebody watches. */
+/* The loop of wherry_relay_run() with a bar, drawn a few times a second. */
 static wherry_code run_watched(relaying *r, wherry_outcome *out_outcome,
 			       wherry_error *err)
 {
-	enum { BUSY_US = 1000, IDLE_US = 20000 };
+	enum { DRAW_US = 200000 };
 	bool finished = false;
 
 	wherry_relay_target(r->relay, WHERRY_UNTIL_EMPTY);
 	while (!finished) {
-		wherry_relay_stats stats;
-		int64_t wake_us = 0, left_us, most_us;
+		int64_t wake_us = 0, draw_us;
 		wherry_code code = wherry_relay_step(r->relay, &wake_us, &finished, err);
 
 		if (code != WHERRY_OK)
 			return code;
 		show_progress(r);
-		wherry_relay_get_stats(r->relay, &stats);
-		left_us = wake_us - wherry_relay_clock(r->relay);
-		most_us = stats.in_flight ? BUSY_US : IDLE_US;
-		if (!finished && left_us > 0)
-			wh_sleep(&wh_env_system, left_us < most_us ? left_us : most_us);
+		draw_us = wherry_relay_clock(r->relay) + DRAW_US;
+		if (!finished)
+			wherry_relay_wait(r->relay,
+					  wake_us < draw_us ? wake_us : draw_us);
 	}
 	*out_outcome = wherry_relay_outcome(r->relay);
 	return WHERRY_OK;

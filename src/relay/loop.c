@@ -20,25 +20,30 @@ void wherry_relay_stop(wherry_relay *relay)
 	errno = saved;
 }
 
-/* Wait until wake_us, or until something stirs. */
-static void wait_until(wherry_relay *r, int64_t wake_us)
+size_t wherry_relay_fds(wherry_relay *r, struct pollfd out[WHERRY_RELAY_FDS])
 {
-	struct pollfd fds[3] = {
-		{.fd = r->stop_fd, .events = POLLIN},
-		{.fd = r->db && !r->reopen_db ? wh_db_fd(r->db) : -1, .events = POLLIN},
-		{.fd = -1},
-	};
-	int64_t now = wh_monotonic(&r->env), left_us = wake_us - now;
-	struct timespec wait = {left_us / WH_SECOND, left_us % WH_SECOND * 1000};
-	uint64_t drained;
+	size_t n = 0;
 
-	if (left_us <= 0)
-		return;
-	if (r->pub && (r->window.flying.n || r->window.ready.n))
-		fds[2].fd = wh_publisher_fd(r->pub, &fds[2].events);
-	if (ppoll(fds, 3, wake_us == WH_NEVER ? NULL : &wait, NULL) > 0 &&
-	    fds[0].revents && read(r->stop_fd, &drained, sizeof(drained)) < 0)
-		return; /* somebody else drained it */
+	out[n++] = (struct pollfd){.fd = r->stop_fd, .events = POLLIN};
+	if (r->db && !r->reopen_db && wh_db_fd(r->db) >= 0)
+		out[n++] = (struct pollfd){.fd = wh_db_fd(r->db), .events = POLLIN};
+	if (r->pub && (r->window.flying.n || r->window.ready.n)) {
+		out[n].fd = wh_publisher_fd(r->pub, &out[n].events);
+		out[n].revents = 0;
+		n += out[n].fd >= 0;
+	}
+	return n;
+}
+
+void wherry_relay_wait(wherry_relay *r, int64_t wake_us)
+{
+	struct pollfd fds[WHERRY_RELAY_FDS];
+	int64_t left_us = wake_us - wh_monotonic(&r->env);
+	struct timespec wait = {left_us / WH_SECOND, left_us % WH_SECOND * 1000};
+	size_t n = wherry_relay_fds(r, fds);
+
+	if (left_us > 0)
+		(void)ppoll(fds, n, wake_us == WH_NEVER ? NULL : &wait, NULL);
 }
 
 wherry_code wherry_relay_run(wherry_relay *r, unsigned flags, wherry_outcome *out_outcome,
@@ -57,7 +62,7 @@ wherry_code wherry_relay_run(wherry_relay *r, unsigned flags, wherry_outcome *ou
 		if (code != WHERRY_OK)
 			return code;
 		if (!finished)
-			wait_until(r, wake_us);
+			wherry_relay_wait(r, wake_us);
 	}
 	if (out_outcome)
 		*out_outcome = r->outcome;

@@ -340,6 +340,7 @@ static void stop_step(wherry_relay *r, int64_t now)
 		finish(r, WHERRY_TIMEDOUT);
 	if (!atomic_load(&r->stop))
 		return;
+	(void)eventfd_read(r->stop_fd, &(eventfd_t){0}); /* seen */
 	if (r->fsm.state == WH_STANDBY) {
 		wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "asked to stop");
 	} else if (r->fsm.state == WH_LEADING) {

@@ -203,8 +203,7 @@ static void status_tells_who_relays(void **state)
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_status status;
-	int64_t left = -7;
-	char owner[16] = "nobody";
+	wh_holder holder = {.left_us = -7, .owner = "nobody"};
 
 	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
 	assert_int_equal(status.epoch, 0);
@@ -212,8 +211,9 @@ static void status_tells_who_relays(void **state)
 	assert_string_equal(status.owner, "");
 	assert_string_equal(status.engine, "");
 	assert_int_equal(status.schema_version, 1);
-	WHERRY_PASS(wh_outbox_held_for(f->box, &left, owner, sizeof(owner), &err));
-	assert_int_equal(left, 0);
+	WHERRY_PASS(wh_outbox_holder(f->box, &holder, &err));
+	assert_int_equal(holder.left_us, 0);
+	assert_string_equal(holder.owner, "");
 
 	fixture_lease(f, "host-1");
 	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
@@ -221,9 +221,9 @@ static void status_tells_who_relays(void **state)
 	assert_in_range((uint64_t)status.lease_left_us, 50000000, 60000000);
 	assert_string_equal(status.owner, "host-1");
 	assert_string_equal(status.engine, "exclusive");
-	WHERRY_PASS(wh_outbox_held_for(f->box, &left, owner, sizeof(owner), &err));
-	assert_in_range((uint64_t)left, 50000000, 60000000);
-	assert_string_equal(owner, "host-1");
+	WHERRY_PASS(wh_outbox_holder(f->box, &holder, &err));
+	assert_in_range((uint64_t)holder.left_us, 50000000, 60000000);
+	assert_string_equal(holder.owner, "host-1");
 
 	fixture_lapse(f);
 	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));

@@ -208,12 +208,32 @@ static void a_relay_without_a_table_does_not_open(void **state)
 	assert_null(relay);
 }
 
+static void a_stop_wakes_whoever_waits_for_the_descriptors(void **state)
+{
+	relay_fixture *f = *state;
+	struct pollfd fds[WHERRY_RELAY_FDS];
+	size_t n;
+
+	(void)in_flight(f, "ab");
+	relay_quiet(f, &f->a);
+	n = wherry_relay_fds(f->a.relay, fds);
+	assert_in_range(n, 1, WHERRY_RELAY_FDS);
+	wherry_relay_stop(f->a.relay);
+	assert_true(poll(fds, (nfds_t)n, 10000) > 0);
+	wherry_relay_wait(f->a.relay, INT64_MAX); /* returns at once */
+	relay_quiet(f, &f->a);
+	assert_false(f->a.finished);
+	n = wherry_relay_fds(f->a.relay, fds);
+	assert_int_equal(poll(fds, 1, 0), 0); /* seen: it does not wake again */
+}
+
 const relay_test relay_stop_tests[] = {
 	RELAY_TEST(a_stopping_relay_awaits_what_is_in_flight_and_submits_no_more, 0),
 	RELAY_TEST(a_stop_waits_no_longer_than_its_timeout, 0),
 	RELAY_TEST(a_stop_writes_what_waits_to_be_written, 0),
 	RELAY_TEST(a_stop_leaves_what_waits_for_a_retry, 0),
 	RELAY_TEST(a_relay_stops_while_the_destination_is_down, 0),
+	RELAY_TEST(a_stop_wakes_whoever_waits_for_the_descriptors, 0),
 	RELAY_TEST(a_standby_stops_at_once, RELAY_OTHERS),
 	RELAY_TEST(a_relay_that_lost_its_lease_stops, 0),
 	RELAY_TEST(a_second_step_after_the_end_changes_nothing, 0),
