@@ -5,7 +5,6 @@
 #ifndef WHERRY_RELAY_H
 #define WHERRY_RELAY_H
 
-#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +24,8 @@ enum {
 
 /* How many descriptors a relay waits for, at most. */
 enum { WHERRY_RELAY_FDS = 3 };
+
+struct pollfd; /* of poll.h */
 
 /* How a run ended. */
 typedef enum wherry_outcome {
@@ -128,11 +129,10 @@ WHERRY_API void wherry_relay_wait(wherry_relay *relay, int64_t wake_us);
  * Tell what wherry_relay_wait() would poll, for a loop that waits for other things too.
  * Ask after each step: descriptors come and go.
  *
- * @param out  Receives up to WHERRY_RELAY_FDS entries, see poll(2).
+ * @param out  Receives up to WHERRY_RELAY_FDS entries; see poll(2).
  * @return how many.
  */
-WHERRY_API size_t wherry_relay_fds(wherry_relay *relay,
-				   struct pollfd out[WHERRY_RELAY_FDS]);
+WHERRY_API size_t wherry_relay_fds(wherry_relay *relay, struct pollfd *out);
 
 /** Set the flags that wherry_relay_run() would for steps of one's own. */
 WHERRY_API void wherry_relay_target(wherry_relay *relay, unsigned flags);

@@ -20,7 +20,7 @@ void wherry_relay_stop(wherry_relay *relay)
 	errno = saved;
 }
 
-size_t wherry_relay_fds(wherry_relay *r, struct pollfd out[WHERRY_RELAY_FDS])
+size_t wherry_relay_fds(wherry_relay *r, struct pollfd *out)
 {
 	size_t n = 0;
 

@@ -1,6 +1,8 @@
 /*
  * Stopping; and what a relay refuses.
  */
+#include <poll.h>
+
 #include "relay_suite.h"
 
 static relay_fake *in_flight(relay_fixture *f, const char *keys)
