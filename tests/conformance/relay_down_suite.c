@@ -115,6 +115,26 @@ static void probes_rotate(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 }
 
+static void only_the_first_of_a_key_probes(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
+
+	fake->by_hand = true;
+	relay_put(f, "aaa");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 3);
+	relay_fake_break(fake, WHERRY_CLOSED);
+	for (int round = 0; round < 4; round++) {
+		RELAY_UNTIL(f, &f->a, relay_stats(&f->a).down && fake->n == 1);
+		assert_true(relay_fake_answer(fake, 1, WHERRY_RETRY));
+		RELAY_UNTIL(f, &f->a, fake->n == 0);
+	}
+	fake->by_hand = false;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	relay_check_order(f);
+}
+
 static void wrong_credentials_are_nobodys_death(void **state)
 {
 	relay_fixture *f = *state;
@@ -197,6 +217,7 @@ const relay_test relay_down_tests[] = {
 	RELAY_TEST(all_keys_recover_in_order, 0),
 	RELAY_TEST(one_message_probes_at_growing_intervals, 0),
 	RELAY_TEST(probes_rotate, 0),
+	RELAY_TEST(only_the_first_of_a_key_probes, 0),
 	RELAY_TEST(wrong_credentials_are_nobodys_death, 0),
 	RELAY_TEST(credentials_that_turn_out_wrong_later_are_neither, 0),
 	RELAY_TEST(a_lost_connection_redelivers_all_in_order_uncounted, 0),
