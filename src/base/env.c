@@ -72,18 +72,25 @@ void wh_sleep(const wh_env *env, int64_t us)
 	env->sleep_us(env->ctx, us);
 }
 
-void wh_log(const wh_env *env, int level, const char *part, const char *fmt, ...)
+void wh_vlog(const wh_env *env, int level, const char *part, const char *fmt,
+	     va_list args)
 {
 	char line[512];
-	va_list args;
 
 	if (!env->log)
 		return;
-	va_start(args, fmt);
 	if (vsnprintf(line, sizeof(line), fmt, args) < 0)
 		line[0] = 0;
-	va_end(args);
 	env->log(env->log_ctx, level, part, line);
+}
+
+void wh_log(const wh_env *env, int level, const char *part, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	wh_vlog(env, level, part, fmt, args);
+	va_end(args);
 }
 
 int64_t wh_later(int64_t a_us, int64_t b_us)

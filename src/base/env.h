@@ -5,6 +5,7 @@
 #ifndef WH_BASE_ENV_H
 #define WH_BASE_ENV_H
 
+#include <stdarg.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -34,6 +35,8 @@ uint64_t wh_random(const wh_env *env);
 void wh_sleep(const wh_env *env, int64_t us);
 void wh_log(const wh_env *env, int level, const char *part, const char *fmt, ...)
 	WH_PRINTF(4, 5);
+void wh_vlog(const wh_env *env, int level, const char *part, const char *fmt,
+	     va_list args) WH_PRINTF(4, 0);
 
 /* a + b, WH_NEVER when either is never or it would overflow; a and b are not negative. */
 int64_t wh_later(int64_t a_us, int64_t b_us);

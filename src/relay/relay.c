@@ -24,16 +24,11 @@ static const int64_t idle_purge_us = 3600 * WH_SECOND;
 
 void wh_relay_say(wherry_relay *r, int level, const char *fmt, ...)
 {
-	char line[512];
 	va_list args;
 
-	if (!r->env.log)
-		return;
 	va_start(args, fmt);
-	if (vsnprintf(line, sizeof(line), fmt, args) < 0)
-		line[0] = 0;
+	wh_vlog(&r->env, level, "relay", fmt, args);
 	va_end(args);
-	r->env.log(r->env.log_ctx, level, "relay", line);
 }
 
 /* ---- opening ---- */

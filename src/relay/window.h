@@ -37,7 +37,6 @@ typedef struct wh_entry {
 	const char *error;  /* in the batch's memory */
 	const char *poison; /* static: why it cannot be submitted and must die; or NULL */
 	bool tried;         /* its attempt was recorded before it was submitted */
-	bool innocent;      /* the failure was not its fault */
 	bool probe;         /* submitted to see whether the destination is back */
 	int losses;         /* of the connection while it flew; from 2 on it is suspect */
 	int64_t lost_at;    /* what had been answered when it was lost last */
