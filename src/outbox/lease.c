@@ -162,6 +162,7 @@ static wherry_code settle_failure(wherry_outbox *box, const wherry_failure *f,
 		WH_INT_PARAM("id", f->id),
 		WH_INT_PARAM("dead", f->dead),
 		WH_INT_PARAM("count", f->innocent ? -(int)f->counted : !f->counted),
+		WH_INT_PARAM("nth", f->innocent ? 0 : f->nth),
 		WH_INT_PARAM("delay", wh_ms(f->delay_us)),
 		WH_TEXT_PARAM("error", error),
 	};
@@ -171,15 +172,16 @@ static wherry_code settle_failure(wherry_outbox *box, const wherry_failure *f,
 }
 
 static wherry_code settle_try(wherry_outbox *box, const wherry_lease *lease, int64_t id,
-			      wherry_error *err)
+			      int32_t nth, wherry_error *err)
 {
 	char token[32];
-	wh_param params[2];
+	wh_param params[3];
 
 	(void)snprintf(token, sizeof(token), "epoch:%" PRId64, lease->epoch);
 	params[0] = WH_INT_PARAM("id", id);
 	params[1] = WH_TEXT_PARAM("token", wh_view_of(token));
-	return wh_db_run(box->db, box->stmt.try, params, 2, NULL, NULL, NULL, err);
+	params[2] = WH_INT_PARAM("nth", nth);
+	return wh_db_run(box->db, box->stmt.try, params, 3, NULL, NULL, NULL, err);
 }
 
 typedef struct settling {
@@ -200,7 +202,7 @@ static wherry_code settle(void *ctx, wherry_error *err)
 	for (size_t i = 0; code == WHERRY_OK && i < w->s->n_failed; i++)
 		code = settle_failure(w->box, &w->s->failed[i], err);
 	if (code == WHERRY_OK && w->s->try_id)
-		code = settle_try(w->box, w->lease, w->s->try_id, err);
+		code = settle_try(w->box, w->lease, w->s->try_id, w->s->try_nth, err);
 	return code;
 }
 

@@ -89,6 +89,15 @@ wh_view wh_outbox_body(const wh_open_row *row);
 wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
 			   int64_t limit, wh_open_fn visit, void *ctx, wherry_error *err);
 
+typedef struct wh_range {
+	int64_t first, last;
+} wh_range;
+
+/* Every open row after an id, and pending ones in these ranges up to it, in id order. */
+wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_range *holes,
+				size_t n_holes, int64_t limit, wh_open_fn visit,
+				void *ctx, wherry_error *err);
+
 /* The open ones among these ids, in id order. */
 wherry_code wh_outbox_read_ids(wherry_outbox *box, const int64_t *ids, size_t n,
 			       wh_open_fn visit, void *ctx, wherry_error *err);
@@ -123,7 +132,8 @@ typedef struct wh_settlement {
 	wherry_on_done on_done;
 	const wherry_failure *failed;
 	size_t n_failed;
-	int64_t try_id; /* a suspect to be tried next, 0: none */
+	int64_t try_id;  /* a suspect to be tried next, 0: none */
+	int32_t try_nth; /* for which time; 0: not known */
 } wh_settlement;
 
 wherry_code wh_outbox_settle(wherry_outbox *box, const wherry_lease *lease,

@@ -1,6 +1,7 @@
 /*
  * What a relay reads.
  */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "outbox/outbox.h"
@@ -64,8 +65,44 @@ wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
 	visitor v = {visit, ctx};
 	wherry_code code;
 
-	code = wh_db_run(box->db, all_open ? box->stmt.sweep : box->stmt.read, params, 2,
-			 take_row, &v, NULL, err);
+	if (all_open)
+		return wh_outbox_read_late(box, after, NULL, 0, limit, visit, ctx, err);
+	code = wh_db_run(box->db, box->stmt.read, params, 2, take_row, &v, NULL, err);
+	return wh_outbox_missing(box->name.ptr, code, err);
+}
+
+static wherry_code ranges_param(wherry_outbox *box, const wh_range *ranges, size_t n,
+				wh_param *out, wherry_error *err)
+{
+	wherry_code code;
+
+	wh_buf_reset(&box->ids);
+	wh_buf_putc(&box->ids, '[');
+	for (size_t i = 0; i < n; i++)
+		wh_buf_printf(&box->ids,
+			      i ? ",[%" PRId64 ",%" PRId64 "]"
+				: "[%" PRId64 ",%" PRId64 "]",
+			      ranges[i].first, ranges[i].last);
+	wh_buf_putc(&box->ids, ']');
+	code = wh_buf_check(&box->ids, err);
+	if (code == WHERRY_OK)
+		*out = WH_TEXT_PARAM("holes", ((wh_view){box->ids.ptr, box->ids.len}));
+	return code;
+}
+
+wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_range *holes,
+				size_t n_holes, int64_t limit, wh_open_fn visit,
+				void *ctx, wherry_error *err)
+{
+	wh_param params[] = {WH_INT_PARAM("after", after),
+			     WH_INT_PARAM("limit", limit),
+			     {.name = "holes"}};
+	visitor v = {visit, ctx};
+	wherry_code code = ranges_param(box, holes, n_holes, &params[2], err);
+
+	if (code == WHERRY_OK)
+		code = wh_db_run(box->db, box->stmt.sweep, params, 3, take_row, &v, NULL,
+				 err);
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
 

@@ -165,7 +165,8 @@ FROM {table} INDEXED BY {table_open}
 WHERE status = 0 AND status IN (0, 1, 3) AND id > :after ORDER BY id LIMIT :limit;
 
 -- name: sweep
--- All open rows behind the cursor, in id order: three ranges of the index, merged.
+-- All open rows behind the cursor, in id order: three ranges of the index, merged, and
+-- what was committed since in ids that were passed over (rows_of_a_key_that_appear_late_…).
 SELECT id, status, attempts, generation, created_at,
        max(0, coalesce(next_retry_at, 0) - (SELECT ms FROM wherry_clock)),
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
@@ -180,6 +181,11 @@ WHERE id IN (
   UNION ALL
   SELECT id FROM {table} INDEXED BY {table_open}
   WHERE status = 3 AND status IN (0, 1, 3) AND id > :after
+  UNION ALL
+  SELECT {table}.id FROM json_each(:holes) AS hole CROSS JOIN {table} INDEXED BY {table_open}
+  WHERE status = 0 AND status IN (0, 1, 3) AND {table}.id <= :after
+    AND {table}.id BETWEEN json_extract(hole.value, '$[0]')
+                       AND json_extract(hole.value, '$[1]')
   ORDER BY id LIMIT :limit)
 ORDER BY id;
 
@@ -247,12 +253,15 @@ FROM {table} NOT INDEXED
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3);
 
 -- name: fail
+-- Where the number of the attempt is known it is set, not added to: a transaction whose
+-- answer was lost is written again (a_lost_answer_counts_no_attempt_twice).
 UPDATE {table} NOT INDEXED SET
   status = CASE WHEN :dead THEN 4 ELSE 3 END,
-  attempts = attempts + :count,
+  attempts = CASE WHEN :nth THEN :nth ELSE attempts + :count END,
   next_retry_at = CASE WHEN :dead THEN NULL ELSE (SELECT ms FROM wherry_clock) + :delay END,
   last_error = :error
-WHERE id = :id AND status IN (0, 1, 3);
+WHERE id = :id AND status IN (0, 1, 3)
+  AND (:nth = 0 OR attempts BETWEEN :nth - 1 AND :nth);
 
 -- name: requeue
 UPDATE {table} NOT INDEXED SET status = 0, next_retry_at = NULL,
@@ -262,9 +271,11 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3);
 -- name: try
 -- A suspect's attempt is on record before it is published, so that a message that kills
 -- its relay runs out of attempts (a_message_that_kills_its_relay_ends_dead).
-UPDATE {table} NOT INDEXED SET status = 1, attempts = attempts + 1,
+UPDATE {table} NOT INDEXED SET status = 1,
+  attempts = CASE WHEN :nth THEN :nth ELSE attempts + 1 END,
   claimed_at = (SELECT ms FROM wherry_clock), claim_token = :token
-WHERE id = :id AND status IN (0, 1, 3);
+WHERE id = :id AND status IN (0, 1, 3)
+  AND (:nth = 0 OR attempts BETWEEN :nth - 1 AND :nth);
 
 -- name: reap
 UPDATE {table} NOT INDEXED SET status = 0, claimed_at = NULL, claim_token = NULL

@@ -146,14 +146,19 @@ static void take_down(wherry_relay *r, wh_entry *e)
 	e->lost_at = r->answered;
 	wh_list_remove(&r->window.flying, e);
 	if (!key) {
+		if (e->probe)
+			wh_settle_aside(r, e);
 		make_ready(r, e);
 		return;
 	}
 	key->flying--;
 	key->active--;
 	key->owned++; /* the key must outlive what follows */
-	if (!wh_settle_behind(r, e))
+	if (!wh_settle_behind(r, e)) {
+		if (e->probe)
+			wh_settle_aside(r, e);
 		make_ready(r, e);
+	}
 	key->owned--;
 	wh_key_landed(r, key);
 	wh_key_advance(r, key);
@@ -213,6 +218,8 @@ static wherry_code submit(wherry_relay *r, const wherry_message *const *msgs, si
 	wherry_code code;
 
 	*out_taken = 0;
+	if (wh_monotonic(&r->env) >= r->held_until_us)
+		return WHERRY_OK; /* this step took longer than the lease had left */
 	code = wh_publisher_submit(r->pub, msgs, n, out_taken, &why);
 	for (size_t i = 0; i < *out_taken; i++) {
 		wh_entry *e = wh_window_find(&r->window, msgs[i]->id);
@@ -242,13 +249,16 @@ static void submit_ready(wherry_relay *r, int64_t now)
 {
 	while (r->window.ready.n) {
 		const wherry_message *msgs[CHUNK];
-		size_t n = 0, taken;
+		size_t n = 0, taken, most = (size_t)r->set.window - r->window.flying.n;
 
 		if (bury(r, r->window.ready.head, now))
 			continue;
 		for (wh_entry *e = r->window.ready.head;
-		     e && !e->poison && !is_suspect(e) && n < CHUNK; e = e->next)
+		     e && !e->poison && !is_suspect(e) && n < CHUNK && n < most;
+		     e = e->next) {
+			e->probe = false;
 			msgs[n++] = &e->msg;
+		}
 		if (!n || submit(r, msgs, n, now, &taken) != WHERRY_OK || taken < n)
 			return;
 	}
@@ -340,6 +350,16 @@ wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err)
 	return WHERRY_OK;
 }
 
+static void forget_gone(wherry_relay *r)
+{
+	while (r->window.gone.head) {
+		wh_entry *e = r->window.gone.head;
+
+		wh_list_remove(&r->window.gone, e);
+		wh_window_drop(&r->window, e);
+	}
+}
+
 void wh_collect_step(wherry_relay *r, int64_t now)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
@@ -352,8 +372,11 @@ void wh_collect_step(wherry_relay *r, int64_t now)
 			wh_publisher_lost(r, now, &why);
 			return;
 		}
+		r->collecting = true;
 		for (size_t i = 0; i < n; i++)
 			wh_settle_receipt(r, &r->receipts[i], now);
+		r->collecting = false;
+		forget_gone(r);
 		if (!n)
 			return;
 	}

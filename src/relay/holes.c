@@ -1,75 +1,91 @@
 #include "relay/holes.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-bool wh_holes_add(wh_holes *set, int64_t first, int64_t last, int64_t next_transaction)
+static void merge_neighbours(wh_holes *set)
 {
-	uint64_t many;
+	size_t kept = 0;
 
-	if (last < first)
-		return true;
-	many = (uint64_t)last - (uint64_t)first;
-	if (many >= WH_HOLES_MOST || set->n + many >= WH_HOLES_MOST)
-		return false;
-	many++;
-	if (set->n + many > set->cap) {
-		size_t cap = set->cap ? set->cap * 2 : 64;
-		wh_hole *grown;
+	for (size_t i = 0; i < set->n; i += 2, kept++) {
+		size_t last = i + 1 < set->n ? i + 1 : i;
 
-		while (cap < set->n + many)
-			cap *= 2;
-		grown = realloc(set->holes, cap * sizeof(*grown));
-		if (!grown)
-			return false;
-		set->holes = grown;
-		set->cap = cap;
+		set->ranges[kept] =
+			(wh_range){set->ranges[i].first, set->ranges[last].last};
+		set->seen[kept] = set->seen[last]; /* the later one */
 	}
-	for (int64_t id = first; id <= last; id++)
-		set->holes[set->n++] = (wh_hole){id, next_transaction};
-	return true;
+	set->n = kept;
+}
+
+void wh_holes_add(wh_holes *set, int64_t first, int64_t last)
+{
+	if (last < first)
+		return;
+	if (set->n == WH_HOLES_MOST)
+		merge_neighbours(set);
+	set->ranges[set->n] = (wh_range){first, last};
+	set->seen[set->n++] = INT64_MAX;
+}
+
+void wh_holes_date(wh_holes *set, int64_t next_transaction)
+{
+	for (size_t i = set->n; i > 0 && set->seen[i - 1] == INT64_MAX; i--)
+		set->seen[i - 1] = next_transaction;
+}
+
+static void make_room(wh_holes *set, size_t at)
+{
+	memmove(set->ranges + at + 1, set->ranges + at,
+		(set->n - at) * sizeof(*set->ranges));
+	memmove(set->seen + at + 1, set->seen + at, (set->n - at) * sizeof(*set->seen));
+	set->n++;
+}
+
+static void take_out(wh_holes *set, size_t at)
+{
+	set->n--;
+	memmove(set->ranges + at, set->ranges + at + 1,
+		(set->n - at) * sizeof(*set->ranges));
+	memmove(set->seen + at, set->seen + at + 1, (set->n - at) * sizeof(*set->seen));
 }
 
 void wh_holes_fill(wh_holes *set, int64_t id)
 {
 	size_t low = 0, high = set->n;
+	wh_range *hole;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (set->holes[middle].id < id)
+		if (set->ranges[middle].last < id)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	if (low == set->n || set->holes[low].id != id)
+	if (low == set->n || set->ranges[low].first > id)
 		return;
-	memmove(set->holes + low, set->holes + low + 1,
-		(set->n - low - 1) * sizeof(*set->holes));
-	set->n--;
+	hole = &set->ranges[low];
+	if (hole->first == hole->last) {
+		take_out(set, low);
+	} else if (hole->first == id) {
+		hole->first++;
+	} else if (hole->last == id) {
+		hole->last--;
+	} else if (set->n < WH_HOLES_MOST) { /* else it stays too large */
+		make_room(set, low);
+		set->ranges[low].last = id - 1;
+		set->ranges[low + 1].first = id + 1;
+	}
 }
 
 void wh_holes_expire(wh_holes *set, int64_t oldest_transaction)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < set->n; i++)
-		if (set->holes[i].seen > oldest_transaction)
-			set->holes[kept++] = set->holes[i];
+	for (size_t i = 0; i < set->n; i++) {
+		if (set->seen[i] <= oldest_transaction)
+			continue;
+		set->ranges[kept] = set->ranges[i];
+		set->seen[kept++] = set->seen[i];
+	}
 	set->n = kept;
-}
-
-size_t wh_holes_ids(const wh_holes *set, int64_t *out, size_t cap)
-{
-	size_t n = set->n < cap ? set->n : cap;
-
-	for (size_t i = 0; i < n; i++)
-		out[i] = set->holes[i].id;
-	return n;
-}
-
-void wh_holes_clear(wh_holes *set)
-{
-	free(set->holes);
-	*set = (wh_holes){0};
 }

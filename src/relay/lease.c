@@ -146,7 +146,7 @@ void wh_lease_lost(wherry_relay *r, int64_t now, const char *why)
  */
 static wherry_code forget(wherry_relay *r, wherry_error *err)
 {
-	size_t most = (size_t)r->set.window;
+	size_t most = (size_t)r->set.window + WH_ASIDE_MOST;
 
 	if (r->window.flying.n && r->to) {
 		wherry_publisher_close(r->pub);
@@ -157,7 +157,8 @@ static wherry_code forget(wherry_relay *r, wherry_error *err)
 		return WHERRY_OK;
 	wh_window_clear(&r->window);
 	wh_keys_clear(&r->keys);
-	wh_holes_clear(&r->holes);
+	r->holes.n = r->n_aside = 0;
+	r->passed = r->oldest = 0;
 	r->flush_at_us = WH_NEVER;
 	r->more = false;
 	wh_fsm_move(&r->fsm, atomic_load(&r->stop) ? WH_STOPPED : WH_STANDBY, &r->env,

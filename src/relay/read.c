@@ -13,10 +13,10 @@ enum { LOOK_US = 100000 };
 typedef struct reading {
 	wherry_relay *r;
 	int64_t now;
-	int64_t rows;       /* met */
-	bool full;          /* ended for want of room */
-	bool ahead;         /* rows come from behind the cursor and move it */
-	int64_t next_trans; /* for holes; 0: none are kept */
+	int64_t rows; /* met */
+	bool full;    /* ended for want of room */
+	bool ahead;   /* rows behind the cursor move it */
+	int64_t last; /* id met; where the next page of dead ones begins */
 } reading;
 
 void wh_read_sweep(wherry_relay *r, int64_t now)
@@ -26,7 +26,6 @@ void wh_read_sweep(wherry_relay *r, int64_t now)
 	r->swept_clean = true;
 	r->more = true;
 	r->sweep_at_us = wh_later(now, r->set.sweep_us);
-	wh_holes_clear(&r->holes);
 }
 
 bool wh_read_idle(const wherry_relay *r)
@@ -143,23 +142,25 @@ static wherry_code take_in(reading *w, const wh_open_row *row, wherry_error *err
 
 bool wh_read_has_room(const wherry_relay *r)
 {
-	return r->window.n < (size_t)r->set.window &&
+	return r->window.n < (size_t)r->set.window + r->n_aside &&
 	       r->window.bytes < (size_t)r->set.window_bytes;
 }
 
 /* Rows of keys that are held may be read again, but not others, which might be held too. */
 static bool may_read_on(const wherry_relay *r)
 {
-	return wh_read_has_room(r) && r->keys.n_held < (size_t)r->set.held_keys;
+	return wh_read_has_room(r) &&
+	       r->keys.n_held < (size_t)r->set.held_keys + r->n_aside;
 }
 
-static bool note_holes(reading *w, const wh_open_row *row)
+static void move_cursor(wherry_relay *r, int64_t id)
 {
-	wherry_relay *r = w->r;
-
-	if (!w->next_trans || r->sweeping || !r->cursor)
-		return true;
-	return wh_holes_add(&r->holes, r->cursor + 1, row->id - 1, w->next_trans);
+	r->cursor = id;
+	if (id <= r->passed)
+		return;
+	if (r->db->driver->late_commits)
+		wh_holes_add(&r->holes, r->passed + 1, id - 1);
+	r->passed = id;
 }
 
 static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
@@ -173,10 +174,6 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	}
 	w->rows++;
-	if (w->ahead && !note_holes(w, row))
-		r->sweep_at_us = w->now;
-	if (!w->ahead)
-		wh_holes_fill(&r->holes, row->id);
 	if (!wh_window_find(&r->window, row->id)) {
 		wh_key_write(&r->key_text, row);
 		code = wh_buf_check(&r->key_text, err);
@@ -187,9 +184,13 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 				       : take_in(w, row, err);
 		}
 	}
-	if (code == WHERRY_OK && w->ahead)
-		r->cursor = row->id;
-	return code;
+	if (code != WHERRY_OK)
+		return code;
+	if (w->ahead && row->id > r->cursor)
+		move_cursor(r, row->id);
+	else
+		wh_holes_fill(&r->holes, row->id);
+	return WHERRY_OK;
 }
 
 /* Ending a read early for want of room is no failure. */
@@ -199,53 +200,47 @@ static wherry_code finish(reading *w, wherry_code code)
 	return w->full && code == WHERRY_INTERRUPTED ? WHERRY_OK : code;
 }
 
+/*
+ * Where lower ids may yet be committed: what is passed over now belongs to a transaction
+ * that runs before `next`; and a read that began after all such were over has met their
+ * rows.  So the oldest that ran is asked for before a read, the next one after it.
+ */
+static wherry_code note_transactions(wherry_relay *r, wherry_error *err)
+{
+	int64_t next;
+	wherry_code code = wh_outbox_horizon(r->box, &r->oldest, &next, err);
+
+	if (code == WHERRY_OK)
+		wh_holes_date(&r->holes, next);
+	return code;
+}
+
 static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 			      wherry_error *err)
 {
 	reading w = {.r = r, .now = now, .ahead = true};
-	int64_t oldest;
-	wherry_code code;
+	int64_t oldest = r->oldest;
+	wherry_code code = wh_window_begin(&r->window, err);
 
-	if (r->db->driver->late_commits) {
-		code = wh_outbox_horizon(r->box, &oldest, &w.next_trans, err);
-		if (code != WHERRY_OK)
-			return code;
-		wh_holes_expire(&r->holes, oldest);
-	}
-	code = wh_window_begin(&r->window, err);
 	if (code != WHERRY_OK)
 		return code;
-	code = wh_outbox_read(r->box, r->sweeping, r->cursor, limit, meet, &w, err);
+	if (r->holes.n || r->sweeping)
+		code = wh_outbox_read_late(r->box, r->cursor, r->holes.ranges, r->holes.n,
+					   limit, meet, &w, err);
+	else
+		code = wh_outbox_read(r->box, false, r->cursor, limit, meet, &w, err);
 	code = finish(&w, code);
 	if (code != WHERRY_OK)
 		return code;
 	r->more = w.full || w.rows == limit;
+	if (!r->more)
+		wh_holes_expire(&r->holes, oldest);
 	if (!r->more && r->sweeping) {
 		r->sweeping = false;
 		r->more =
 			true; /* rows may have come in behind the three ranges it merged */
 	}
-	return WHERRY_OK;
-}
-
-static wherry_code read_ids(wherry_relay *r, int64_t now, const int64_t *ids, size_t n,
-			    wherry_error *err)
-{
-	reading w = {.r = r, .now = now};
-	wherry_code code = wh_window_begin(&r->window, err);
-
-	if (code != WHERRY_OK)
-		return code;
-	code = wh_outbox_read_ids(r->box, ids, n, meet, &w, err);
-	return finish(&w, code);
-}
-
-/* Holes may have been filled by commits that came late. */
-static wherry_code read_holes(wherry_relay *r, int64_t now, wherry_error *err)
-{
-	size_t n = wh_holes_ids(&r->holes, r->scratch, (size_t)r->set.batch);
-
-	return n ? read_ids(r, now, r->scratch, n, err) : WHERRY_OK;
+	return r->db->driver->late_commits ? note_transactions(r, err) : WHERRY_OK;
 }
 
 /* ---- keys whose wait is over ---- */
@@ -370,7 +365,7 @@ static wherry_code meet_dead(void *ctx, const wh_open_row *row, wherry_error *er
 	wh_key *key;
 
 	w->rows++;
-	w->next_trans = row->id; /* where the next page begins */
+	w->last = row->id;
 	wh_key_write(&r->key_text, row);
 	if (!r->key_text.len)
 		return wh_buf_check(&r->key_text, err);
@@ -386,6 +381,7 @@ static wherry_code meet_dead(void *ctx, const wh_open_row *row, wherry_error *er
  * before each sweep, since a redrive may have changed it. */
 static wherry_code read_parked(wherry_relay *r, int64_t now, wherry_error *err)
 {
+	enum { SOON_US = 100000 };
 	reading w = {.r = r, .now = now};
 	wherry_code code;
 
@@ -393,24 +389,26 @@ static wherry_code read_parked(wherry_relay *r, int64_t now, wherry_error *err)
 		next = key->held_next;
 		if (key->fsm.state != WH_KEY_PARKED)
 			continue;
+		if (key->owned) { /* until what flies has come back */
+			r->sweep_at_us = wh_later(now, SOON_US);
+			continue;
+		}
 		wh_key_free(&r->keys, key);
 		wh_keys_drop(&r->keys, key);
 	}
 	do {
 		w.rows = 0;
-		code = wh_outbox_dead_keys(r->box, w.next_trans, r->set.batch, meet_dead,
-					   &w, err);
+		code = wh_outbox_dead_keys(r->box, w.last, r->set.batch, meet_dead, &w,
+					   err);
 	} while (code == WHERRY_OK && w.rows == r->set.batch);
 	return code;
 }
 
 /* ---- the step ---- */
 
-static int64_t room_for(const wherry_relay *r)
+static int64_t room(const wherry_relay *r)
 {
-	int64_t room = r->set.window - (int64_t)r->window.n;
-
-	return room < r->set.batch ? room : r->set.batch;
+	return r->set.window + (int64_t)r->n_aside - (int64_t)r->window.n;
 }
 
 /* Rather few large reads than many small ones. */
@@ -420,12 +418,12 @@ bool wh_read_worth_it(const wherry_relay *r)
 
 	if (least > r->set.batch)
 		least = r->set.batch;
-	return may_read_on(r) && r->set.window - (int64_t)r->window.n >= least;
+	return may_read_on(r) && room(r) >= least;
 }
 
 static void tell_full(wherry_relay *r)
 {
-	bool full = r->keys.n_held >= (size_t)r->set.held_keys;
+	bool full = r->keys.n_held >= (size_t)r->set.held_keys + r->n_aside;
 
 	if (full && !r->full_told)
 		wh_relay_say(
@@ -458,14 +456,16 @@ static wherry_code look_at_control(wherry_relay *r, int64_t now, wherry_error *e
 static wherry_code read_more(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	bool from_start = r->sweeping && r->cursor == 0;
+	int64_t limit = r->set.batch;
 	wherry_code code = WHERRY_OK;
 
-	if (r->holes.n)
-		code = read_holes(r, now, err);
-	if (code == WHERRY_OK && from_start && r->set.park)
+	if (limit > room(r) && !r->sweeping) /* a sweep meets many that are known */
+		limit = room(r);
+
+	if (from_start && r->set.park)
 		code = read_parked(r, now, err);
 	if (code == WHERRY_OK)
-		code = read_ahead(r, now, room_for(r), err);
+		code = read_ahead(r, now, limit, err);
 	return code;
 }
 

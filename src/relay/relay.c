@@ -129,7 +129,7 @@ static wherry_code open_box(wherry_relay *r, wherry_error *err)
 
 static wherry_code allocate(wherry_relay *r, wherry_error *err)
 {
-	size_t n = (size_t)r->set.window;
+	size_t n = (size_t)r->set.window + WH_ASIDE_MOST;
 
 	r->scratch = calloc((size_t)r->set.batch, sizeof(*r->scratch));
 	r->done_ids = calloc(n, sizeof(*r->done_ids));
@@ -245,7 +245,6 @@ void wherry_relay_close(wherry_relay *r)
 		wherry_db_close(r->db);
 	wh_window_clear(&r->window);
 	wh_keys_clear(&r->keys);
-	wh_holes_clear(&r->holes);
 	wh_buf_clear(&r->key_text);
 	wherry_config_free(r->config);
 	if (r->stop_fd >= 0)

@@ -38,7 +38,12 @@
 
 enum { WH_STANDBY, WH_LEADING, WH_DRAINING, WH_LOST, WH_STOPPED };
 
-enum { WH_DOWN_MOST = 1000, WH_NOTED_MOST = 500000, WH_RECEIPTS = 256 };
+enum {
+	WH_DOWN_MOST = 1000,
+	WH_NOTED_MOST = 500000,
+	WH_RECEIPTS = 256,
+	WH_ASIDE_MOST = 64
+};
 
 /* The settings a relay works by, read once. */
 typedef struct wh_relay_settings {
@@ -77,10 +82,12 @@ struct wherry_relay {
 	wh_window window;
 	wh_keys keys;
 	wh_holes holes;
-	wh_buf key_text;  /* scratch */
-	int64_t cursor;   /* all up to here is delivered, in memory, or known */
-	bool sweeping;    /* reading open rows from the beginning */
-	bool more;        /* there may be more behind the cursor */
+	wh_buf key_text; /* scratch */
+	int64_t cursor;  /* all up to here is delivered, in memory, or known */
+	int64_t passed;  /* the highest it has been: ids up to here are known, or holes */
+	int64_t oldest;  /* transaction that may still run, as of the last read */
+	bool sweeping;   /* reading open rows from the beginning */
+	bool more;       /* there may be more behind the cursor */
 	bool swept_clean; /* the last sweep met no row but known ones */
 	int64_t sweep_at_us;
 	int64_t check_us; /* when to look for commits again */
@@ -91,10 +98,12 @@ struct wherry_relay {
 
 	/* delivering */
 	wh_receipt receipts[WH_RECEIPTS];
+	bool collecting;     /* receipts name messages: none is freed meanwhile */
 	bool down;           /* the destination is */
 	int64_t probe_at_us; /* when to try it again */
 	int probes;          /* tries in vain */
 	int64_t probed_id;   /* the last message that probed */
+	size_t n_aside;      /* entries that probed in vain */
 	int64_t failing
 		[WH_DOWN_MOST]; /* distinct messages that failed since one succeeded */
 	int n_failing;
@@ -103,7 +112,7 @@ struct wherry_relay {
 
 	/* writing */
 	int64_t flush_at_us;      /* WH_NEVER: nothing to write */
-	int64_t *done_ids;        /* scratch, one window */
+	int64_t *done_ids;        /* scratch, one window and what is aside */
 	wherry_failure *failures; /* likewise */
 	int64_t db_retry_at_us;
 	int db_failures;
@@ -164,6 +173,9 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err);
 /* Undelivered behind one of its key that failed before it: take it back, uncounted. */
 bool wh_settle_behind(wherry_relay *r, wh_entry *e);
+/* It probed in vain: it takes no room in the window any more, so that others are read
+ * that may probe, and what comes behind it in its key is left alone until it has landed. */
+void wh_settle_aside(wherry_relay *r, wh_entry *e);
 void wh_entry_gone(wherry_relay *r,
 		   wh_entry *e); /* forget it, and its key if that was all */
 void wh_down(wherry_relay *r, int64_t now, const char *why);

@@ -20,7 +20,13 @@ void wh_entry_gone(wherry_relay *r, wh_entry *e)
 {
 	wh_key *key = e->key;
 
-	wh_window_drop(&r->window, e);
+	r->n_aside -= e->aside;
+	if (r->collecting) {
+		e->stage = WH_GONE;
+		wh_list_append(&r->window.gone, e);
+	} else {
+		wh_window_drop(&r->window, e);
+	}
 	if (!key)
 		return;
 	key->owned--;
@@ -54,6 +60,8 @@ static void settle(wherry_relay *r, wh_entry *e, int64_t now)
 {
 	int64_t at = e->fate == WH_FATE_DONE ? wh_later(now, r->set.ack_delay_us) : now;
 
+	if (e->aside && e->key && e->fate == WH_FATE_DONE)
+		wh_key_set_due(&r->keys, e->key, now);
 	e->stage = WH_SETTLED;
 	wh_list_append(&r->window.settled, e);
 	if (r->window.settled.n >= (size_t)r->set.batch)
@@ -116,6 +124,19 @@ static void throttle(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 		r->throttled_until_us = wh_later(now, wait);
 }
 
+void wh_settle_aside(wherry_relay *r, wh_entry *e)
+{
+	if (e->aside || r->n_aside == WH_ASIDE_MOST)
+		return;
+	e->aside = true;
+	r->n_aside++;
+	if (!e->key)
+		return;
+	if (e->key->fsm.state != WH_KEY_HELD)
+		wh_key_hold(&r->keys, e->key, WH_NEVER);
+	hold_followers(r, e->key);
+}
+
 /* Not its fault: ready again in its place, and so is what flew behind it. */
 static void take_back(wherry_relay *r, wh_entry *e)
 {
@@ -162,6 +183,8 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 		note_failing(r, e->msg.id, now, why);
 	else if (e->probe)
 		wh_down(r, now, why);
+	if (r->down && e->probe)
+		wh_settle_aside(r, e);
 	if (r->down)
 		take_back(r, e);
 	else
@@ -281,6 +304,7 @@ static void gather(wherry_relay *r, wh_settlement *s)
 			.delay_us = e->delay_us,
 			.dead = e->fate == WH_FATE_DEAD,
 			.counted = e->tried,
+			.nth = e->poison ? 0 : e->msg.attempts + 1,
 			.error = e->error ? e->error : "",
 		};
 	}
@@ -294,6 +318,7 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 		.failed = r->failures,
 		.on_done = r->set.on_done,
 		.try_id = try_next ? try_next->msg.id : 0,
+		.try_nth = try_next ? try_next->msg.attempts + 1 : 0,
 	};
 	wherry_code code;
 

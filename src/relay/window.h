@@ -16,7 +16,8 @@ typedef enum wh_stage {
 	WH_WAITING, /* behind another of its key, or for room */
 	WH_READY,   /* may be submitted */
 	WH_FLYING,  /* submitted, no receipt yet */
-	WH_SETTLED  /* known what became of it, not yet written */
+	WH_SETTLED, /* known what became of it, not yet written */
+	WH_GONE     /* no more of our business */
 } wh_stage;
 
 typedef enum wh_fate {
@@ -38,6 +39,7 @@ typedef struct wh_entry {
 	const char *poison; /* static: why it cannot be submitted and must die; or NULL */
 	bool tried;         /* its attempt was recorded before it was submitted */
 	bool probe;         /* submitted to see whether the destination is back */
+	bool aside;         /* it did so in vain */
 	int losses;         /* of the connection while it flew; from 2 on it is suspect */
 	int64_t lost_at;    /* what had been answered when it was lost last */
 } wh_entry;
@@ -62,6 +64,7 @@ struct wh_batch {
 
 typedef struct wh_window {
 	wh_list ready, flying, settled;
+	wh_list gone;       /* forgotten once all receipts at hand are seen */
 	wh_entry **buckets; /* by id; as many as the window holds, rounded up */
 	size_t n_buckets;
 	size_t n;        /* entries alive */

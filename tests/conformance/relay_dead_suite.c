@@ -170,6 +170,33 @@ static void a_replayed_message_has_the_next_generation(void **state)
 	assert_int_equal(f->events[4].generation, 1);
 }
 
+/* What flew behind it comes back after the dead were read anew. */
+static void a_key_stays_parked_while_others_of_it_come_back(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
+
+	fake->by_hand = true;
+	relay_set(f, "relay.on_dead", "park");
+	relay_put(f, "aab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 3);
+	assert_true(relay_fake_answer(fake, 1, WHERRY_REJECTED));
+	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_DEAD);
+	relay_sql(f, "UPDATE wherry_outbox SET nudge = nudge + 1"); /* so it sweeps */
+	relay_quiet(f, &f->a);
+	assert_true(relay_fake_answer(fake, 2, WHERRY_RETRY));
+	assert_true(relay_fake_answer(fake, 3, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	relay_quiet(f, &f->a);
+	assert_false(relay_fake_holds(fake, 2));
+	assert_int_equal(relay_stats(&f->a).parked_keys, 1);
+	fake->by_hand = false;
+	relay_redrive(f, 0);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	RELAY_DELIVERED(f, 3, 1, 2);
+}
+
 static void put_a_nul(relay_fixture *f, const char *key)
 {
 	char sql[256];
@@ -225,6 +252,7 @@ const relay_test relay_dead_tests[] = {
 	RELAY_TEST(a_parked_key_waits_until_its_message_is_redriven, 0),
 	RELAY_TEST(a_parked_key_stays_parked_after_a_restart, 0),
 	RELAY_TEST(a_parked_key_is_parked_again_when_its_message_dies_again, 0),
+	RELAY_TEST(a_key_stays_parked_while_others_of_it_come_back, 0),
 	RELAY_TEST(redriven_messages_keep_their_order, 0),
 	RELAY_TEST(a_replayed_message_has_the_next_generation, 0),
 	RELAY_TEST(text_with_a_nul_dies_alone, RELAY_NUL),

@@ -135,6 +135,25 @@ static void only_the_first_of_a_key_probes(void **state)
 	relay_check_order(f);
 }
 
+/* The window is one message, which ends each connection; what waits behind it in its key
+ * must not take its place either. */
+static void a_window_full_of_what_breaks_the_connection_lets_others_probe(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	relay_set(f, "relay.window", "1");
+	relay_set(f, "retry.attempts", "2");
+	fake->killer = 1;
+	relay_put(f, "aaaab-cdefgh");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 11);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
+	assert_int_equal(relay_state(f, 1), WHERRY_DEAD);
+	relay_check_order(f);
+	assert_int_equal(fake->most, 1);
+}
+
 static void wrong_credentials_are_nobodys_death(void **state)
 {
 	relay_fixture *f = *state;
@@ -218,6 +237,7 @@ const relay_test relay_down_tests[] = {
 	RELAY_TEST(one_message_probes_at_growing_intervals, 0),
 	RELAY_TEST(probes_rotate, 0),
 	RELAY_TEST(only_the_first_of_a_key_probes, 0),
+	RELAY_TEST(a_window_full_of_what_breaks_the_connection_lets_others_probe, 0),
 	RELAY_TEST(wrong_credentials_are_nobodys_death, 0),
 	RELAY_TEST(credentials_that_turn_out_wrong_later_are_neither, 0),
 	RELAY_TEST(a_lost_connection_redelivers_all_in_order_uncounted, 0),

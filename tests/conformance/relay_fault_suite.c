@@ -120,6 +120,56 @@ static void a_busy_database_is_waited_out_while_there_are_suspects(void **state)
 	assert_true(p.at > 10);
 }
 
+/* What was written, but not the answer, is written again. */
+static wherry_code lose_answer(void *ctx, const char *op, const char *what,
+			       wherry_code code, int64_t took_us, wherry_error *err)
+{
+	plan *p = ctx;
+
+	(void)what;
+	(void)took_us;
+	if (code != WHERRY_OK || !p->armed || strcmp(op, "commit") != 0 ||
+	    ++p->seen % 2 == 0)
+		return code;
+	return wh_fail(err, WHERRY_IO, "the answer is lost");
+}
+
+static void a_lost_answer_counts_no_attempt_twice(void **state)
+{
+	relay_fixture *f = *state;
+	static plan p; /* outlives the connection */
+
+	p = (plan){.armed = true};
+	relay_wrap(f, &(wh_trace){.after = lose_answer, .ctx = &p});
+	relay_answers(f, 1, WHERRY_RETRY, 2);
+	relay_answers(f, 2, WHERRY_RETRY, 1);
+	relay_put(f, "ab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	p.armed = false;
+	assert_true(p.seen > 6);
+	assert_int_equal(relay_attempts(f, 1), 2);
+	assert_int_equal(relay_attempts(f, 2), 1);
+}
+
+/* Neither does one that is recorded before it is made. */
+static void a_lost_answer_records_no_attempt_twice(void **state)
+{
+	relay_fixture *f = *state;
+	static plan p; /* outlives the connection */
+
+	p = (plan){.armed = true};
+	relay_wrap(f, &(wh_trace){.after = lose_answer, .ctx = &p});
+	leave_an_unclean_end(f);
+	relay_put(f, "ab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	p.armed = false;
+	assert_true(p.seen > 4);
+	assert_int_equal(relay_attempts(f, 1), 1);
+	assert_int_equal(relay_attempts(f, 2), 1);
+}
+
 /* For a while nothing works at all. */
 static void a_long_outage_is_waited_out(void **state)
 {
@@ -155,6 +205,8 @@ const relay_test relay_fault_tests[] = {
 	RELAY_TEST(a_full_disk_is_waited_out_at_every_call, 0),
 	RELAY_TEST(failing_input_and_output_is_waited_out_at_every_call, 0),
 	RELAY_TEST(a_busy_database_is_waited_out_while_there_are_suspects, 0),
+	RELAY_TEST(a_lost_answer_counts_no_attempt_twice, 0),
+	RELAY_TEST(a_lost_answer_records_no_attempt_twice, 0),
 	RELAY_TEST(a_long_outage_is_waited_out, 0),
 	RELAY_TESTS_END,
 };

@@ -35,6 +35,33 @@ static void only_the_holder_of_the_lease_delivers(void **state)
 	assert_int_equal(relay_stats(&f->b).published, 0);
 }
 
+/* A relay that stands still in the middle of a step, in a read that finds something. */
+static wherry_code stand_still(void *ctx, const char *op, const char *what,
+			       wherry_error *err)
+{
+	relay_fixture *f = ctx;
+
+	(void)err;
+	if (strcmp(op, "run") == 0 && strcmp(what, "read") == 0 && f->n_events == 1)
+		f->offset_us += 3600 * WH_SECOND;
+	return WHERRY_OK;
+}
+
+static void a_step_that_outlasts_its_lease_submits_nothing(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	relay_wrap(f, &(wh_trace){.before = stand_still, .ctx = f});
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, f->n_events == 1);
+	relay_put(f, "ab");
+	relay_expire(f); /* an hour has passed for everybody */
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).stale > 0);
+	assert_int_equal(fake->submits, 1);
+}
+
 static void a_second_relay_takes_over_when_the_lease_lapses(void **state)
 {
 	relay_fixture *f = *state;
@@ -261,6 +288,7 @@ static void past_its_lease_nothing_new_is_submitted(void **state)
 
 const relay_test relay_lease_tests[] = {
 	RELAY_TEST(only_the_holder_of_the_lease_delivers, RELAY_OTHERS),
+	RELAY_TEST(a_step_that_outlasts_its_lease_submits_nothing, 0),
 	RELAY_TEST(a_second_relay_takes_over_when_the_lease_lapses, RELAY_OTHERS),
 	RELAY_TEST(a_second_relay_takes_over_at_once_after_a_release, RELAY_OTHERS),
 	RELAY_TEST(a_standby_that_is_woken_too_early_looks_again, RELAY_OTHERS),

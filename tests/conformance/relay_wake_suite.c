@@ -80,20 +80,63 @@ static void a_row_with_a_lower_id_is_found_by_the_sweep_while_a_key_is_held(void
 	RELAY_DELIVERED(f, 101, 50);
 }
 
-/* On a database where ids appear late, as PostgreSQL, without a sweep.  Holes last for a
- * second here: should the machine stall, another round is played. */
-static void holes_are_filled_without_a_sweep(void **state)
+/* As on PostgreSQL, ids appear late. */
+static void let_ids_appear_late(relay_fixture *f)
 {
-	relay_fixture *f = *state;
-	int64_t by_us = relay_deadline();
 	static wh_db_driver late; /* outlives the connection */
-	bool found = false;
 
-	hourly(f);
 	relay_connect(f, &f->a);
 	late = *f->a.db->driver;
 	late.late_commits = true;
 	f->a.db->driver = &late;
+}
+
+static void put_as(relay_fixture *f, int64_t id)
+{
+	char sql[160];
+
+	(void)snprintf(sql, sizeof(sql),
+		       "INSERT INTO outbox(id, topic, partition_key, payload) "
+		       "VALUES (%lld, 't', 'a', '{}')",
+		       (long long)id);
+	relay_sql(f, sql);
+}
+
+/* The first sweep passes over ids as well.  Holes last for a second here: should the
+ * machine stall, another round is played, with another relay. */
+static void rows_of_a_key_that_appear_late_leave_in_order(void **state)
+{
+	relay_fixture *f = *state;
+	int64_t began_us;
+
+	hourly(f);
+	do {
+		began_us = wh_monotonic(&wh_env_system);
+		relay_fresh(f);
+		let_ids_appear_late(f);
+		put_as(f, 10);
+		put_as(f, 20);
+		relay_start(f, &f->a);
+		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+		put_as(f, 5);
+		put_as(f, 15);
+		put_as(f, 30);
+		if (wh_monotonic(&wh_env_system) > began_us + WH_SECOND / 2)
+			continue;
+		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 5);
+		RELAY_DELIVERED(f, 10, 20, 5, 15, 30);
+	} while (wh_monotonic(&wh_env_system) > began_us + WH_SECOND);
+}
+
+/* Should the machine stall, another round is played. */
+static void holes_are_filled_without_a_sweep(void **state)
+{
+	relay_fixture *f = *state;
+	int64_t by_us = relay_deadline();
+	bool found = false;
+
+	hourly(f);
+	let_ids_appear_late(f);
 	relay_put(f, "-");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
@@ -264,6 +307,7 @@ const relay_test relay_wake_tests[] = {
 	RELAY_TEST(a_row_with_a_lower_id_is_found_by_an_idle_relay, 0),
 	RELAY_TEST(a_row_with_a_lower_id_is_found_by_the_sweep_while_a_key_is_held, 0),
 	RELAY_TEST(holes_are_filled_without_a_sweep, 0),
+	RELAY_TEST(rows_of_a_key_that_appear_late_leave_in_order, 0),
 	RELAY_TEST(a_redrive_is_noticed, 0),
 	RELAY_TEST(a_redrive_is_noticed_beside_new_messages, 0),
 	RELAY_TEST(a_pause_stops_submitting_until_the_resume, 0),

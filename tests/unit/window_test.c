@@ -217,81 +217,92 @@ static void entries_are_in_lists(void **state)
 
 /* ---- holes ---- */
 
-static void has_holes(const wh_holes *set, const int64_t *ids, size_t n)
+/* They are these ranges, first and last in turn. */
+static void has_holes(const wh_holes *set, const int64_t *ends, size_t n)
 {
-	int64_t out[16];
-
-	assert_int_equal(wh_holes_ids(set, out, 16), n);
-	if (n)
-		assert_memory_equal(out, ids, n * sizeof(*ids));
+	assert_int_equal(set->n, n / 2);
+	for (size_t i = 0; i < set->n; i++) {
+		assert_int_equal(set->ranges[i].first, ends[2 * i]);
+		assert_int_equal(set->ranges[i].last, ends[2 * i + 1]);
+	}
 }
+
+#define HAS_HOLES(set, ...)                                                              \
+	has_holes((set), (int64_t[]){__VA_ARGS__},                                       \
+		  sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 static void holes_are_noted_and_filled(void **state)
 {
-	wh_holes set = {0};
-	int64_t two[2];
+	wh_holes set = {.n = 0};
 
 	(void)state;
-	has_holes(&set, NULL, 0);
 	wh_holes_fill(&set, 1);
-	assert_true(wh_holes_add(&set, 3, 5, 100));
-	assert_true(wh_holes_add(&set, 8, 8, 101));
-	assert_true(wh_holes_add(&set, 10, 9, 102)); /* no gap */
-	has_holes(&set, (int64_t[]){3, 4, 5, 8}, 4);
-	wh_holes_fill(&set, 4);
+	assert_int_equal(set.n, 0);
+	wh_holes_add(&set, 3, 6);
+	wh_holes_add(&set, 8, 8);
+	wh_holes_add(&set, 10, 9); /* no gap */
+	HAS_HOLES(&set, 3, 6, 8, 8);
+	wh_holes_fill(&set, 4); /* in the middle */
 	wh_holes_fill(&set, 4);
 	wh_holes_fill(&set, 7);
 	wh_holes_fill(&set, 99);
-	has_holes(&set, (int64_t[]){3, 5, 8}, 3);
-	assert_int_equal(wh_holes_ids(&set, two, 2), 2);
-	assert_int_equal(two[1], 5);
-	wh_holes_fill(&set, 8);
+	HAS_HOLES(&set, 3, 3, 5, 6, 8, 8);
+	wh_holes_fill(&set, 5); /* its first */
+	HAS_HOLES(&set, 3, 3, 6, 6, 8, 8);
+	wh_holes_add(&set, 20, 22);
+	wh_holes_fill(&set, 22); /* its last */
+	HAS_HOLES(&set, 3, 3, 6, 6, 8, 8, 20, 21);
+	wh_holes_fill(&set, 6);
 	wh_holes_fill(&set, 3);
-	wh_holes_fill(&set, 5);
-	has_holes(&set, NULL, 0);
-	wh_holes_clear(&set);
+	HAS_HOLES(&set, 8, 8, 20, 21);
 }
 
 static void holes_are_forgotten_once_nobody_can_fill_them(void **state)
 {
-	wh_holes set = {0};
+	wh_holes set = {.n = 0};
 
 	(void)state;
-	assert_true(
-		wh_holes_add(&set, 1, 2, 100)); /* transactions up to 99 were running */
-	assert_true(wh_holes_add(&set, 5, 5, 105));
-	assert_true(wh_holes_add(&set, 7, 7, 103));
+	wh_holes_add(&set, 1, 2);
+	wh_holes_expire(&set, 1000000); /* not told yet who runs */
+	HAS_HOLES(&set, 1, 2);
+	wh_holes_date(&set, 100); /* transactions up to 99 */
+	wh_holes_add(&set, 5, 5);
+	wh_holes_add(&set, 7, 7);
+	wh_holes_date(&set, 105);
 	wh_holes_expire(&set, 99);
-	has_holes(&set, (int64_t[]){1, 2, 5, 7}, 4);
+	HAS_HOLES(&set, 1, 2, 5, 5, 7, 7);
 	wh_holes_expire(&set, 100);
-	has_holes(&set, (int64_t[]){5, 7}, 2);
+	HAS_HOLES(&set, 5, 5, 7, 7);
 	wh_holes_expire(&set, 104);
-	has_holes(&set, (int64_t[]){5}, 1);
-	wh_holes_expire(&set, INT64_MAX);
-	has_holes(&set, NULL, 0);
-	assert_true(wh_holes_add(&set, 9, 9, 1));
-	has_holes(&set, (int64_t[]){9}, 1);
-	wh_holes_clear(&set);
-	has_holes(&set, NULL, 0);
+	HAS_HOLES(&set, 5, 5, 7, 7);
+	wh_holes_expire(&set, 105);
+	assert_int_equal(set.n, 0);
 }
 
-static void too_many_holes_are_refused(void **state)
+/* What is asked for grows; what is forgotten, and when, is safe. */
+static void too_many_holes_are_merged(void **state)
 {
-	wh_holes set = {0};
+	wh_holes set = {.n = 0};
 
 	(void)state;
-	assert_false(wh_holes_add(&set, 1, WH_HOLES_MOST + 1, 1));
-	assert_false(wh_holes_add(&set, 1, INT64_MAX, 1));
-	assert_int_equal(set.n, 0);
-	assert_true(wh_holes_add(&set, 1, WH_HOLES_MOST - 1, 1));
-	assert_false(wh_holes_add(&set, WH_HOLES_MOST, WH_HOLES_MOST + 1, 1));
-	assert_true(wh_holes_add(&set, WH_HOLES_MOST, WH_HOLES_MOST, 1));
-	assert_false(wh_holes_add(&set, 99999, 99999, 1));
+	for (int64_t i = 0; i < WH_HOLES_MOST; i++) {
+		wh_holes_add(&set, 10 * i, 10 * i + 1);
+		wh_holes_date(&set, 100 + i);
+	}
 	assert_int_equal(set.n, WH_HOLES_MOST);
-	for (int64_t id = WH_HOLES_MOST; id > 0; id--)
-		wh_holes_fill(&set, id);
-	assert_int_equal(set.n, 0);
-	wh_holes_clear(&set);
+	wh_holes_add(&set, 10LL * WH_HOLES_MOST, 10LL * WH_HOLES_MOST);
+	assert_int_equal(set.n, WH_HOLES_MOST / 2 + 1);
+	assert_int_equal(set.ranges[0].first, 0);
+	assert_int_equal(set.ranges[0].last, 11);
+	assert_int_equal(set.seen[0], 101); /* the later of both */
+	assert_int_equal(set.ranges[1].first, 20);
+	assert_int_equal(set.ranges[set.n - 1].first, 10LL * WH_HOLES_MOST);
+	while (set.n < WH_HOLES_MOST) /* no room to split one */
+		wh_holes_add(&set, 1000000 + 10 * (int64_t)set.n,
+			     1000002 + 10 * (int64_t)set.n);
+	wh_holes_fill(&set, 5);
+	assert_int_equal(set.ranges[0].first, 0);
+	assert_int_equal(set.ranges[0].last, 11);
 }
 
 int main(void)
@@ -304,7 +315,7 @@ int main(void)
 		cmocka_unit_test(entries_are_in_lists),
 		cmocka_unit_test(holes_are_noted_and_filled),
 		cmocka_unit_test(holes_are_forgotten_once_nobody_can_fill_them),
-		cmocka_unit_test(too_many_holes_are_refused),
+		cmocka_unit_test(too_many_holes_are_merged),
 	};
 
 	return cmocka_run_group_tests_name("window", tests, NULL, NULL);

@@ -1,0 +1,202 @@
+/*
+ * What must hold: see docs/guarantees in the table at the end of ARCHITECTURE.md.
+ */
+#include <string.h>
+
+#include "relay/relay.h"
+#include "sim.h"
+
+static const char row_state[] = "SELECT status FROM outbox WHERE message_id = 'm' || ?";
+
+/* A relay that has lost its lease submits nothing new. */
+void sim_judge_fence(sim_world *w, sim_process *p)
+{
+	int64_t epoch = sim_number(w, "SELECT epoch FROM wherry_slot", 0);
+	int64_t left = sim_number(
+		w, "SELECT expires_at - (SELECT ms FROM wherry_clock) FROM wherry_slot",
+		0);
+
+	if (epoch == SIM_LOCKED || left == SIM_LOCKED)
+		return;
+	if (epoch != p->relay->lease.epoch || (left <= 0 && w->jumped_epoch != epoch))
+		if (w->jumped_epoch < p->relay->lease.epoch)
+			sim_wrong(w,
+				  "relay %d submits under epoch %lld, which ended: the "
+				  "lease is of epoch %lld and lasts %lld ms",
+				  p->number, (long long)p->relay->lease.epoch,
+				  (long long)epoch, (long long)left);
+}
+
+static void judge_content(sim_world *w, const wherry_message *msg, int index)
+{
+	const sim_message *m = &w->messages[index];
+	char body[40], key[16] = "";
+
+	(void)snprintf(body, sizeof(body), "{\"message\":%d}", index);
+	if (m->key < SIM_KEYS)
+		(void)snprintf(key, sizeof(key), "k%d", m->key);
+	if (msg->body_len != strlen(body) ||
+	    memcmp(msg->body, body, msg->body_len) != 0 ||
+	    strcmp(m->key % 2 && m->key < SIM_KEYS ? msg->key : msg->aggregate_id, key) !=
+		    0 ||
+	    strcmp(msg->topic, "sim") != 0)
+		sim_wrong(w, "%d arrives with other content", index);
+}
+
+void sim_judge_submit(sim_world *w, sim_process *p, const sim_connection *c,
+		      const wherry_message *msg, int index)
+{
+	sim_message *m = index >= 0 ? &w->messages[index] : NULL;
+	int64_t epoch = p->relay->lease.epoch;
+	bool known;
+
+	if (!m || !m->committed) {
+		sim_wrong(w, "%s was submitted, but never committed", msg->message_id);
+		return;
+	}
+	judge_content(w, msg, index);
+	known = m->last == SIM_NEW || m->last == SIM_REFUSED || m->last == SIM_LOST;
+	if (!known && !w->lapsed[epoch] && !w->lapsed[m->last_epoch])
+		sim_wrong(
+			w,
+			"%d is submitted under epoch %lld, though it was under %lld and "
+			"nothing ended badly since",
+			index, (long long)epoch, (long long)m->last_epoch);
+	w->redeliveries += m->last != SIM_NEW;
+	if (!w->plan.ordered_publisher && w->plan.ordered && m->key < SIM_KEYS)
+		for (int i = 0; i < c->n; i++)
+			if (w->messages[c->flights[i].index].key == m->key)
+				sim_wrong(w, "%d and %d of key %d are both in flight",
+					  c->flights[i].index, index, m->key);
+	if (c->n >= w->plan.window)
+		sim_wrong(w, "more is in flight than the window of %d", w->plan.window);
+	m->last = SIM_FLYING;
+	m->last_epoch = epoch;
+}
+
+/* Whatever comes before it in its key was delivered, or has died. */
+static void judge_order(sim_world *w, int index)
+{
+	const sim_message *m = &w->messages[index];
+	int64_t state;
+
+	for (int i = 0; i < w->n_messages; i++) {
+		sim_message *before = &w->messages[i];
+
+		if (before->key != m->key || before->place >= m->place ||
+		    !before->committed || before->deliveries || before->died ||
+		    before->replayed)
+			continue;
+		state = w->plan.park ? -1 : sim_number(w, row_state, i);
+		before->died = state == WHERRY_DEAD;
+		before->must_have_died |= state == SIM_LOCKED;
+		if (before->died || before->must_have_died)
+			continue;
+		sim_wrong(w,
+			  "%d (place %d of key %d) is delivered before %d (place %d, %s)",
+			  index, m->place, m->key, i, before->place,
+			  sim_kind_names[before->kind]);
+	}
+}
+
+void sim_judge_delivery(sim_world *w, const sim_flight *f)
+{
+	sim_message *m = &w->messages[f->index];
+
+	sim_say(w, "%d is delivered", f->index);
+	if (f->generation != m->generation)
+		return; /* from before it was replayed */
+	if (m->deliveries++) {
+		w->duplicates++;
+		return;
+	}
+	if (w->plan.ordered && m->key < SIM_KEYS && !m->died && !m->replayed)
+		judge_order(w, f->index);
+}
+
+/* ---- the end ---- */
+
+/* Does it wait behind a dead one of its key? */
+static bool is_parked(sim_world *w, int index)
+{
+	const sim_message *m = &w->messages[index];
+
+	if (!w->plan.park || !w->plan.ordered || m->key == SIM_KEYS)
+		return false;
+	for (int i = 0; i < w->n_messages; i++)
+		if (w->messages[i].key == m->key && i != index &&
+		    sim_number(w, row_state, i) == WHERRY_DEAD)
+			return true;
+	return false;
+}
+
+static bool is_open(int64_t state)
+{
+	return state == WHERRY_PENDING || state == WHERRY_PROCESSING ||
+	       state == WHERRY_FAILED;
+}
+
+bool sim_judge_empty(sim_world *w)
+{
+	if (sim_number(w, "SELECT count(*) FROM outbox WHERE status IN (0, 1, 3)", 0) ==
+	    0)
+		return true;
+	if (!w->plan.park)
+		return false;
+	for (int i = 0; i < w->n_messages; i++)
+		if (is_open(sim_number(w, row_state, i)) && !is_parked(w, i))
+			return false;
+	return true;
+}
+
+static void judge_dead(sim_world *w, int index)
+{
+	const sim_message *m = &w->messages[index];
+
+	if ((m->kind == SIM_PLAIN || m->kind == SIM_FLAKY) &&
+	    m->charges < w->plan.attempts)
+		sim_wrong(w, "%d (%s) is dead, though only %d of its attempts failed",
+			  index, sim_kind_names[m->kind], m->charges);
+}
+
+static void judge_attempts(sim_world *w, int index)
+{
+	const sim_message *m = &w->messages[index];
+	int64_t attempts = sim_number(
+		w, "SELECT attempts FROM outbox WHERE message_id = 'm' || ?", index);
+
+	if (attempts > m->charges && m->kind != SIM_REJECTED && !m->redriven)
+		sim_wrong(w, "%d counts %d attempts, though %d failed at most", index,
+			  (int)attempts, m->charges);
+}
+
+static void judge_message(sim_world *w, int index)
+{
+	const sim_message *m = &w->messages[index];
+	int64_t state = sim_number(w, row_state, index);
+
+	judge_attempts(w, index);
+	if (m->must_have_died && !m->died && state != WHERRY_DEAD)
+		sim_wrong(w, "%d was overtaken by others of key %d", index, m->key);
+	if (!m->committed) {
+		if (state >= 0 || m->deliveries)
+			sim_wrong(w, "%d was never committed, but is there", index);
+	} else if (state == WHERRY_DEAD) {
+		judge_dead(w, index);
+	} else if (is_open(state)) {
+		if (!is_parked(w, index))
+			sim_wrong(w, "%d is left behind", index);
+	} else if (!m->deliveries) {
+		sim_wrong(w, "%d (%s) is lost: it is %s, but was never delivered", index,
+			  sim_kind_names[m->kind], state < 0 ? "gone" : "done");
+	} else if (m->kind == SIM_KILLS_RELAY || m->kind == SIM_KILLS_CONNECTION ||
+		   m->kind == SIM_REJECTED || m->kind == SIM_HOPELESS) {
+		sim_wrong(w, "%d (%s) should be dead", index, sim_kind_names[m->kind]);
+	}
+}
+
+void sim_judge_end(sim_world *w)
+{
+	for (int i = 0; i < w->n_messages && !*w->wrong; i++)
+		judge_message(w, i);
+}

@@ -1,0 +1,266 @@
+/*
+ * Relays as processes.  Each has a connection of its own to the database, through a trace
+ * in which calls fail, or succeed and their answer is lost; and between any two calls the
+ * process may be killed, or stand still while others go on.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <wherry/sqlite.h>
+
+#include "base/error.h"
+#include "db/sqlite.h"
+#include "db/trace.h"
+#include "relay/relay.h"
+#include "sim.h"
+
+static sim_process *starting; /* whom wh_db_open and wh_publisher_open are called for */
+
+/* ---- what may happen between two calls ---- */
+
+bool sim_moment(sim_process *p)
+{
+	sim_world *w = p->world;
+
+	if (p->crashed)
+		return false;
+	w->now_us += 1 + sim_below(w, 30);
+	if (sim_chance(w, w->plan.crash, 10000)) {
+		sim_say(w, "relay %d is killed in a call", p->number);
+		p->crashed = true;
+	} else if (w->depth < 2 && sim_chance(w, w->plan.pause, 10000)) {
+		sim_say(w, "relay %d stands still in a call", p->number);
+		w->depth++;
+		sim_others(w, sim_time(w, sim_below(w, 3) ? 300000 : 6000000));
+		w->depth--;
+		sim_say(w, "relay %d goes on", p->number);
+	}
+	return !p->crashed;
+}
+
+/* ---- the database in trouble ---- */
+
+static wherry_code fault(sim_process *p, const char *op, const char *what,
+			 wherry_error *err)
+{
+	static const wherry_code codes[] = {WHERRY_BUSY, WHERRY_IO, WHERRY_FULL,
+					    WHERRY_INTERRUPTED, WHERRY_NOMEM};
+	wherry_code code = codes[sim_below(p->world, sizeof(codes) / sizeof(*codes))];
+
+	sim_say(p->world, "relay %d: %s %s fails: %s", p->number, op, what,
+		wherry_code_name(code));
+	return wh_fail(err, code, "%s %s failed", op, what);
+}
+
+static wherry_code before(void *ctx, const char *op, const char *what, wherry_error *err)
+{
+	sim_process *p = ctx;
+
+	if (!sim_moment(p))
+		return wh_fail(err, WHERRY_IO, "the process is gone");
+	if (sim_chance(p->world, p->world->plan.fault, 10000))
+		return fault(p, op, what, err);
+	return WHERRY_OK;
+}
+
+/* An attempt that was recorded before it is made. */
+static void charge_tried(sim_process *p)
+{
+	sim_world *w = p->world;
+	sqlite3_stmt *stmt = NULL;
+
+	if (sqlite3_prepare_v2(p->sqlite,
+			       "SELECT message_id FROM outbox WHERE status = 1 AND "
+			       "claimed_at = (SELECT ms FROM wherry_clock)",
+			       -1, &stmt, NULL) != SQLITE_OK)
+		return;
+	while (sqlite3_step(stmt) == SQLITE_ROW) {
+		const char *id = (const char *)sqlite3_column_text(stmt, 0);
+		int index = sim_index(id, strlen(id));
+
+		if (index >= 0)
+			w->messages[index].charges++;
+	}
+	sqlite3_finalize(stmt);
+}
+
+/* Whoever held the lease before, did it end in order?  The database knows. */
+static void note_lease(sim_process *p)
+{
+	sqlite3_stmt *stmt = NULL;
+	sim_world *w = p->world;
+	int64_t epoch;
+
+	if (sqlite3_prepare_v2(p->sqlite, "SELECT epoch, unclean FROM wherry_slot", -1,
+			       &stmt, NULL) == SQLITE_OK &&
+	    sqlite3_step(stmt) == SQLITE_ROW) {
+		epoch = sqlite3_column_int64(stmt, 0);
+		if (epoch > 0 && epoch < SIM_EPOCHS && sqlite3_column_int64(stmt, 1)) {
+			w->lapses += !w->lapsed[epoch - 1];
+			w->lapsed[epoch - 1] = true;
+		}
+		sim_say(w, "relay %d: the epoch is %lld", p->number, (long long)epoch);
+	}
+	sqlite3_finalize(stmt);
+}
+
+static wherry_code after(void *ctx, const char *op, const char *what, wherry_code code,
+			 int64_t took_us, wherry_error *err)
+{
+	sim_process *p = ctx;
+
+	(void)took_us;
+	if (strcmp(op, "rollback") == 0 || p->crashed)
+		return code;
+	if (strcmp(what, "try") == 0 && code == WHERRY_OK)
+		charge_tried(p);
+	if (strcmp(what, "lease") == 0 && code == WHERRY_OK)
+		note_lease(p);
+	if (!sim_moment(p))
+		return wh_fail(err, WHERRY_IO, "the process is gone");
+	if (code == WHERRY_OK && sim_chance(p->world, p->world->plan.fault, 20000))
+		return fault(p, op, what, err); /* it was made, but nobody is told */
+	return code;
+}
+
+/* Linked in place of wh_db_open(): a connection to the world's database. */
+wherry_code __wrap_wh_db_open(const char *url, const wh_db_options *options,
+			      wherry_db **out, wherry_error *err);
+wherry_code __wrap_wh_db_open(const char *url, const wh_db_options *options,
+			      wherry_db **out, wherry_error *err)
+{
+	sim_process *p = &starting->world->processes[atoi(url + strlen("sim:"))];
+	wh_trace trace = {before, after, p};
+	wherry_db *db = NULL;
+	wherry_code code;
+
+	(void)options;
+	if (!sim_moment(p))
+		return wh_fail(err, WHERRY_IO, "the process is gone");
+	if (sim_chance(p->world, p->world->plan.fault, 1000))
+		return fault(p, "open", "", err);
+	p->sqlite = sim_store_connect(p->world);
+	code = wherry_sqlite_borrow(p->sqlite, &db, err);
+	if (code != WHERRY_OK)
+		return code;
+	((sqlite_db *)db)->borrowed = false; /* closed with it */
+	db->shared = false;
+	db->env = &p->world->env;
+	code = wh_db_trace(db, &trace, out, err);
+	if (code == WHERRY_OK && p->world->plan.late) {
+		wh_db_driver *driver = (wh_db_driver *)(uintptr_t)(*out)->driver;
+
+		driver->late_commits = true;
+	}
+	return code;
+}
+
+/* Linked in place of wh_publisher_open(). */
+wherry_code __wrap_wh_publisher_open(const char *url, const wherry_config *config,
+				     const wh_env *env, wherry_publisher **out,
+				     wherry_error *err);
+wherry_code __wrap_wh_publisher_open(const char *url, const wherry_config *config,
+				     const wh_env *env, wherry_publisher **out,
+				     wherry_error *err)
+{
+	sim_process *p = &starting->world->processes[atoi(url + strlen("sim:"))];
+
+	(void)config;
+	(void)env;
+	return sim_broker_open(p, out, err);
+}
+
+/* ---- starting, stepping, ending ---- */
+
+static void log_line(void *ctx, int level, const char *part, const char *line)
+{
+	sim_process *p = ctx;
+
+	(void)level;
+	(void)part;
+	sim_say(p->world, "relay %d: %s", p->number, line);
+}
+
+/* Its lease stays, and so does what it has on its way. */
+static void bury(sim_process *p)
+{
+	wherry_relay_close(p->relay);
+	p->relay = NULL;
+	p->stopping = false;
+	p->start_us = p->world->now_us + sim_time(p->world, 2000000);
+}
+
+void sim_process_start(sim_process *p)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	sim_world *w = p->world;
+	char url[16];
+	wherry_code code;
+
+	(void)snprintf(url, sizeof(url), "sim:%d", p->number);
+	starting = p;
+	p->crashed = false;
+	p->inside = true;
+	code = wherry_relay_open(url, url, w->config, &p->relay, &err);
+	p->inside = false;
+	if (code != WHERRY_OK) {
+		sim_say(w, "relay %d does not start: %s", p->number, err.message);
+		p->relay = NULL;
+		p->start_us = w->now_us + sim_time(w, 1000000);
+		if (w->calm)
+			sim_wrong(w, "a relay does not start: %s", err.message);
+		return;
+	}
+	p->relay->env = w->env;
+	wherry_relay_log(p->relay, log_line, p);
+	p->wake_us = w->now_us;
+	if (p->crashed) {
+		bury(p);
+		return;
+	}
+	sim_say(w, "relay %d starts", p->number);
+}
+
+void sim_process_kill(sim_process *p)
+{
+	if (!p->relay)
+		return;
+	sim_say(p->world, "relay %d is killed", p->number);
+	p->world->crashes++;
+	p->crashed = true;
+	if (!p->inside)
+		bury(p);
+}
+
+bool sim_process_ready(const sim_process *p)
+{
+	const sim_world *w = p->world;
+
+	if (!p->relay || p->inside || w->now_us < p->paused_until_us)
+		return false;
+	return w->now_us >= p->wake_us || sim_broker_next(w, p) <= w->now_us;
+}
+
+void sim_process_step(sim_process *p)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	sim_world *w = p->world;
+	bool finished = false;
+	wherry_code code;
+
+	if (!p->relay || p->inside)
+		return;
+	p->inside = true;
+	starting = p;
+	code = wherry_relay_step(p->relay, &p->wake_us, &finished, &err);
+	p->inside = false;
+	if (p->crashed) {
+		w->crashes++;
+		bury(p);
+	} else if (code != WHERRY_OK) {
+		sim_wrong(w, "relay %d gives up: %s", p->number, err.message);
+	} else if (finished) {
+		sim_say(w, "relay %d has stopped", p->number);
+		bury(p);
+	}
+}

@@ -1,0 +1,245 @@
+/*
+ * A made-up world in which relays must keep their promises: the real relay over the real
+ * SQLite statements on a database in memory, whose clock is the world's; producers; a
+ * broker at the end of connections that fail; and what may happen to any of them at any
+ * moment.  One number, the seed, decides everything, so a schedule that breaks a promise
+ * can be played again.
+ *
+ *     world.c     draws a world from a seed, and what happens in it, turn by turn
+ *     store.c     the database, and its clock
+ *     process.c   relays as processes: started, paused between any two calls, killed
+ *     broker.c    connections and what the destination does with what comes through them
+ *     producer.c  messages and their transactions; operators
+ *     judge.c     what must hold, after each delivery and at the end
+ *
+ * All is on one thread.  A process is paused inside a call by letting the others take
+ * their turns from there, so relays meet each other half-way through a step.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <sqlite3.h>
+
+#include <wherry/wherry.h>
+
+#include "base/env.h"
+#include "publish/driver.h"
+
+enum {
+	SIM_MESSAGES = 512,
+	SIM_KEYS = 8, /* and the one above: none */
+	SIM_RELAYS = 3,
+	SIM_CONNECTIONS = 1024,
+	SIM_FLIGHTS = 128,
+	SIM_EPOCHS = 4096,
+	SIM_QUESTIONS = 16,
+	SIM_LOCKED = -2,
+	SIM_DRAFTS = 3,
+	SIM_DRAFT_ROWS = 12
+};
+
+/* What there is about a message. */
+typedef enum sim_kind {
+	SIM_PLAIN,
+	SIM_FLAKY,            /* the broker refuses it a few times */
+	SIM_REJECTED,         /* … for good */
+	SIM_HOPELESS,         /* … each time, as if it might take it later */
+	SIM_KILLS_RELAY,      /* whoever submits it dies */
+	SIM_KILLS_CONNECTION, /* the connection ends while it is in flight */
+	SIM_KINDS
+} sim_kind;
+
+/* What became of the last time it was submitted, as far as its relay knows. */
+typedef enum sim_outcome {
+	SIM_NEW,
+	SIM_FLYING,
+	SIM_TAKEN,
+	SIM_REFUSED,
+	SIM_LOST
+} sim_outcome;
+
+typedef struct sim_message {
+	int key;   /* SIM_KEYS: none */
+	int place; /* within its key, from 1 */
+	sim_kind kind;
+	int refusals; /* still to come, of a flaky one */
+	int64_t id;   /* set by the producer where ids are taken early */
+	bool committed;
+	int charges;    /* attempts that may count against it */
+	int deliveries; /* of this generation */
+	int generation; /* of its row */
+	bool died, redriven, replayed;
+	bool must_have_died; /* others of its key were delivered before it */
+	sim_outcome last;
+	int64_t last_epoch; /* under which it was submitted last */
+} sim_message;
+
+/* A message on its way through a connection. */
+typedef struct sim_flight {
+	const wherry_message *msg; /* the relay's; NULL once the relay is gone */
+	int index;                 /* of our own */
+	int generation;
+	int64_t epoch; /* of the relay that submitted it */
+	bool doomed;   /* behind one of its key that was refused */
+	bool settled;  /* the broker decided: */
+	bool silent;   /* but the answer is lost on its way */
+	int64_t at_us; /* the receipt is there */
+	wherry_verdict verdict;
+} sim_flight;
+
+typedef struct sim_connection {
+	wherry_publisher base;
+	struct sim_world *world;
+	int process;
+	bool open, broken;
+	sim_flight flights[SIM_FLIGHTS]; /* in the order they were taken */
+	int n;
+} sim_connection;
+
+/* A relay's process: there may be one after another in its place. */
+typedef struct sim_process {
+	struct sim_world *world;
+	int number;
+	wherry_relay *relay; /* NULL: not running */
+	sqlite3 *sqlite;     /* its connection's */
+	bool inside;         /* it is in a call, further up the stack */
+	bool crashed;        /* nothing it does has an effect any more */
+	bool stopping;
+	int64_t wake_us;
+	int64_t paused_until_us, start_us;
+} sim_process;
+
+/* A transaction of a producer. */
+typedef struct sim_draft {
+	bool open;
+	bool begun; /* in the database */
+	int64_t commit_by_us;
+	int rows[SIM_DRAFT_ROWS];
+	int n;
+} sim_draft;
+
+/* What a schedule is like; drawn from the seed. */
+typedef struct sim_plan {
+	int relays, keys, messages, turns;
+	bool ordered_publisher;
+	bool ordered; /* relay.ordering = key */
+	bool park, late;
+	int window, attempts;
+	wherry_on_done on_done;
+	int crash, pause, fault; /* per 10,000 calls */
+	int lose, refuse;        /* per 10,000 messages */
+	int bad;                 /* per 1,000 messages */
+} sim_plan;
+
+typedef struct sim_world {
+	uint64_t seed, random;
+	sim_plan plan;
+	bool calm; /* nothing more goes wrong but for the messages themselves */
+	bool loud;
+
+	wh_env env;
+	int64_t now_us;   /* everybody's clock, */
+	int64_t ahead_us; /* by which the database's is ahead of it */
+
+	sqlite3 *db; /* producers' and operators' */
+	struct {
+		const char *sql; /* by address */
+		sqlite3_stmt *stmt;
+	} asked[SIM_QUESTIONS];
+	wherry_db *lib;
+	wherry_outbox *box;
+	wherry_config *config;
+
+	sim_process processes[SIM_RELAYS];
+	int depth; /* of processes paused inside calls */
+
+	sim_connection *connections[SIM_CONNECTIONS];
+	int n_connections;
+	int64_t outage_until_us;
+
+	sim_message messages[SIM_MESSAGES];
+	int n_messages;
+	sim_draft drafts[SIM_DRAFTS];
+	int64_t next_id;             /* where ids are taken early */
+	int place[SIM_KEYS + 1];     /* the last one given in a key */
+	int delivered[SIM_KEYS + 1]; /* the place of its last first delivery */
+	int fillers;                 /* messages added so that others come to an end */
+
+	bool lapsed[SIM_EPOCHS]; /* the lease of that epoch ended uncleanly */
+	int64_t jumped_epoch;    /* of the lease that the clock cut short */
+	bool fixed;              /* what died was mended and redriven */
+
+	/* What happened. */
+	int crashes, lapses, duplicates, losses, redeliveries;
+	char wrong[400]; /* the first broken promise, or empty */
+} sim_world;
+
+/* Play one schedule; true if every promise was kept.  Tells of what happens on stdout if
+ * loud; out->wrong says what was broken. */
+bool sim_play(sim_world *out, uint64_t seed, bool loud);
+
+/* ---- world.c ---- */
+
+uint64_t sim_random(sim_world *w);
+int sim_below(sim_world *w, int n);
+bool sim_chance(sim_world *w, int in, int of); /* never once all is calm */
+int64_t sim_time(sim_world *w, int64_t most_us);
+
+/* Let the others go on for some time, as if this one stood still. */
+void sim_others(sim_world *w, int64_t for_us);
+
+void sim_say(sim_world *w, const char *fmt, ...) WH_PRINTF(2, 3);
+void sim_wrong(sim_world *w, const char *fmt, ...) WH_PRINTF(2, 3);
+
+/* ---- store.c ---- */
+
+void sim_store_open(sim_world *w);
+void sim_store_close(sim_world *w);
+sqlite3 *sim_store_connect(sim_world *w);
+void sim_sql(sim_world *w, const char *sql);
+
+/* The answer of a literal question; -1: no row; SIM_LOCKED: nobody can tell now. */
+int64_t sim_number(sim_world *w, const char *sql, int64_t param);
+
+/* ---- process.c ---- */
+
+void sim_process_start(sim_process *p);
+void sim_process_step(sim_process *p);
+void sim_process_kill(sim_process *p);
+bool sim_process_ready(const sim_process *p);
+
+/* A moment at which anything may happen to the process; false: it is dead. */
+bool sim_moment(sim_process *p);
+
+/* ---- broker.c ---- */
+
+extern const char *const sim_kind_names[SIM_KINDS];
+bool sim_broker_work(sim_world *w); /* false: there is none */
+int64_t sim_broker_next(const sim_world *w, const sim_process *p);
+void sim_broker_close(sim_world *w);
+wherry_code sim_broker_open(sim_process *p, wherry_publisher **out, wherry_error *err);
+
+/* ---- producer.c ---- */
+
+void sim_produce(sim_world *w);
+void sim_produce_due(sim_world *w); /* ends transactions that must not last longer */
+bool sim_produce_settle(sim_world *w);
+void sim_produce_filler(sim_world *w);
+void sim_operate(sim_world *w);
+bool sim_operate_fix(sim_world *w);
+int sim_index(const char *message_id, size_t len); /* -1: not one of ours */
+
+/* ---- judge.c ---- */
+
+void sim_judge_fence(sim_world *w, sim_process *p);
+void sim_judge_submit(sim_world *w, sim_process *p, const sim_connection *c,
+		      const wherry_message *msg, int index);
+void sim_judge_delivery(sim_world *w, const sim_flight *f);
+bool sim_judge_empty(sim_world *w); /* no message is to be expected any more */
+void sim_judge_end(sim_world *w);
+
+#endif
