@@ -15,7 +15,8 @@ typedef struct wh_url {
 /* Views into text. */
 wherry_code wh_url_parse(const char *text, wh_url *out, wherry_error *err);
 
-/* Write text with the password of user:password@host masked, for messages and logs. */
+/* Write text for messages and logs: the password of user:password@host masked, and the
+ * value of every parameter whose name ends in password, token, secret and the like. */
 void wh_url_mask(const char *text, char *out, size_t cap);
 
 #endif

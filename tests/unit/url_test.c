@@ -58,6 +58,65 @@ static void a_password_is_masked(void **state)
 	}
 }
 
+static void a_password_is_masked_whatever_is_in_it(void **state)
+{
+	static const char *const rows[][2] = {
+		{"postgres://me:a/b@host/db", "postgres://me:***@host/db"},
+		{"postgres://me:a?b#c@host", "postgres://me:***@host"},
+		{"postgres://me:a b@host", "postgres://me:***@host"},
+		{"postgres://me:a://b@host", "postgres://me:***@host"},
+		{"http://[::1]:80/a@b", "http://[::1]:80/a@b"},
+		{"exec:curl http://a:80/ http://me:pw@b/",
+		 "exec:curl http://a:80/ http://me:***@b/"},
+		{"exec:curl http://a:80 http://me:pw@b",
+		 "exec:curl http://a:80 http://me:***@b"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		char text[80];
+
+		wh_url_mask(rows[i][0], text, sizeof(text));
+		assert_string_equal(text, rows[i][1]);
+	}
+}
+
+static void a_secret_given_by_name_is_masked(void **state)
+{
+	static const char *const rows[][2] = {
+		{"postgres://h/db?password=x", "postgres://h/db?password=***"},
+		{"postgres://h/db?a=1&password=x&b=2",
+		 "postgres://h/db?a=1&password=***&b=2"},
+		{"postgres://h/db?sslpassword=x#y", "postgres://h/db?sslpassword=***"},
+		{"postgres://h/db?PassWord=x", "postgres://h/db?PassWord=***"},
+		{"postgres://h/db?p%61ss%57ord=x", "postgres://h/db?p%61ss%57ord=***"},
+		{"http://h/?access_token=x&secret=y",
+		 "http://h/?access_token=***&secret=***"},
+		{"http://h/#token=x", "http://h/#token=***"},
+		{"http://h/?token=a;b c", "http://h/?token=***"},
+		{"http://me:x@h/?token=y", "http://me:***@h/?token=***"},
+		{"mssql:Server=h;Pwd=x", "mssql:Server=h;Pwd=***"},
+		{"postgres:host=h password=x", "postgres:host=h password=***"},
+		{"exec:API_KEY=x deliver", "exec:API_KEY=***"},
+		{"exec:deliver --client-secret=x", "exec:deliver --client-secret=***"},
+		{"http://h/?token=", "http://h/?token=***"},
+		{"http://h/?password&a=b", "http://h/?password&a=b"},
+		{"http://h/?passwords=4", "http://h/?passwords=4"},
+		{"http://h/?sslkey=client.key", "http://h/?sslkey=client.key"},
+		{"http://h/?tok%=x&%6=y&%zz=z", "http://h/?tok%=x&%6=y&%zz=z"},
+		{"http://h/?a_name_longer_than_any_list_of_words_password=x",
+		 "http://h/?a_name_longer_than_any_list_of_words_password=***"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		char text[80];
+
+		wh_url_mask(rows[i][0], text, sizeof(text));
+		assert_string_equal(text, rows[i][1]);
+	}
+}
+
 static void a_masked_url_fits_its_room(void **state)
 {
 	char text[20];
@@ -65,6 +124,8 @@ static void a_masked_url_fits_its_room(void **state)
 	(void)state;
 	wh_url_mask("postgres://me:secret@host/db", text, sizeof(text));
 	assert_string_equal(text, "postgres://me:***@h");
+	wh_url_mask("x://a/?token=b", text, 2);
+	assert_string_equal(text, "x");
 }
 
 int main(void)
@@ -73,6 +134,8 @@ int main(void)
 		cmocka_unit_test(a_url_is_a_scheme_and_the_rest),
 		cmocka_unit_test(what_has_no_scheme_is_refused_and_nothing_changes),
 		cmocka_unit_test(a_password_is_masked),
+		cmocka_unit_test(a_password_is_masked_whatever_is_in_it),
+		cmocka_unit_test(a_secret_given_by_name_is_masked),
 		cmocka_unit_test(a_masked_url_fits_its_room),
 	};
 
