@@ -76,6 +76,8 @@ typedef struct wherry_row {
 	int64_t processed_at_us;  /* likewise */
 	const char *last_error;   /* NULL if none */
 	int64_t held_by; /* show only: the lowest open id of its key before it, 0 if none */
+	int64_t parked_by; /* show only: the lowest dead id of its key, 0 if none or if it
+	                      is not open; holds it back under relay.on_dead=park */
 } wherry_row;
 
 /* An outbox at a glance. */

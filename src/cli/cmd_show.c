@@ -9,7 +9,12 @@
 #include "base/text.h"
 #include "publish/parts.h"
 
-enum { BODY_SHOWN = 4096, HEX_SHOWN = 256, HEX_LINE = 16 };
+enum {
+	BODY_SHOWN = 4096,
+	TEXT_MAX = BODY_SHOWN * 32, /* of a body with its indentation */
+	HEX_SHOWN = 256,
+	HEX_LINE = 16
+};
 
 typedef struct show {
 	const wh_session *session;
@@ -35,6 +40,19 @@ static void put_relay(wh_buf *why, const show *s)
 			      st->owner);
 }
 
+/* Only its settings tell what a relay does with the rest of a dead message's key. */
+static void put_parked(wh_buf *why, const show *s, const wherry_row *row)
+{
+	if (!row->parked_by)
+		return;
+	wh_buf_printf(
+		why,
+		"%smessage %" PRId64
+		" of its key is dead: with --on-dead park nothing of the key leaves "
+		"until `wherry retry %s %" PRId64 "`",
+		why->len ? "; " : "", row->parked_by, s->session->url, row->parked_by);
+}
+
 static void put_retry(wh_buf *why, const show *s, const wherry_row *row)
 {
 	int64_t left = row->next_retry_at_us - s->now_us;
@@ -49,6 +67,20 @@ static void put_retry(wh_buf *why, const show *s, const wherry_row *row)
 		wh_buf_printf(why, "the next is due in %s", wh_span_text(left, span));
 	else
 		put_relay(why, s);
+	put_parked(why, s, row);
+}
+
+/* A pending message is waited for by a relay that leads, unless something holds it. */
+static void put_pending(wh_buf *why, const show *s, const wherry_row *row)
+{
+	bool relayed = s->status.lease_left_us > 0 && !s->status.paused;
+
+	if (relayed && row->held_by)
+		wh_buf_printf(why, "waits behind message %" PRId64 " of its key",
+			      row->held_by);
+	else if (!relayed || !row->parked_by)
+		put_relay(why, s);
+	put_parked(why, s, row);
 }
 
 static void put_why(wh_buf *why, const show *s, const wherry_row *row)
@@ -58,11 +90,7 @@ static void put_why(wh_buf *why, const show *s, const wherry_row *row)
 
 	switch (row->state) {
 	case WHERRY_PENDING:
-		if (row->held_by && s->status.lease_left_us > 0 && !s->status.paused)
-			wh_buf_printf(why, "waits behind message %" PRId64 " of its key",
-				      row->held_by);
-		else
-			put_relay(why, s);
+		put_pending(why, s, row);
 		break;
 	case WHERRY_PROCESSING:
 		wh_buf_printf(
@@ -163,7 +191,7 @@ static void print_hex(const unsigned char *body, size_t len)
 /* Line by line, since a line break may stand but other control characters may not. */
 static void print_lines(const char *text)
 {
-	wh_buf line = WH_BUF_INIT(BODY_SHOWN), safe = WH_BUF_INIT(BODY_SHOWN * 4);
+	wh_buf line = WH_BUF_INIT(TEXT_MAX), safe = WH_BUF_INIT(TEXT_MAX);
 
 	while (*text) {
 		size_t n = strcspn(text, "\n");
@@ -182,12 +210,14 @@ static void print_lines(const char *text)
 static void print_text(const char *body, size_t len)
 {
 	size_t n = wh_utf8_cut(body, len, BODY_SHOWN);
-	wh_buf text = WH_BUF_INIT(BODY_SHOWN * 32);
+	wh_buf text = WH_BUF_INIT(TEXT_MAX);
 
 	if (n == len && wh_json_valid(body, len))
 		wh_put_pretty(&text, body, len);
-	else
+	if (!text.len || text.failed) { /* no JSON, or nested too deeply to be indented */
+		wh_buf_reset(&text);
 		wh_buf_put(&text, body, n);
+	}
 	print_lines(wh_buf_str(&text));
 	if (n < len)
 		(void)printf("... %zu bytes more; --json has all\n", len - n);

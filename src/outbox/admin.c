@@ -124,7 +124,8 @@ enum {
 	TRACE_ID,
 	PAYLOAD,
 	LAST_ERROR,
-	HELD_BY
+	HELD_BY,
+	PARKED_BY
 };
 
 typedef struct visitor {
@@ -161,6 +162,7 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 		.processed_at_us = wh_row_int(row, PROCESSED_AT) * 1000,
 		.last_error = wh_row_text(row, LAST_ERROR),
 		.held_by = wh_row_int(row, HELD_BY),
+		.parked_by = wh_row_int(row, PARKED_BY),
 	};
 	wherry_code code = v->visit(v->ctx, &out);
 

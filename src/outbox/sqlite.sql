@@ -349,7 +349,7 @@ WHERE name = :name;
 -- in a large table.
 SELECT id, status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
-       payload, last_error, 0
+       payload, last_error, 0, 0
 FROM {table} NOT INDEXED
 WHERE id IN (
   SELECT id FROM {table} INDEXED BY {table_open}
@@ -373,7 +373,7 @@ ORDER BY id LIMIT :limit;
 -- name: list-any
 SELECT id, status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
-       payload, last_error, 0
+       payload, last_error, 0, 0
 FROM {table} NOT INDEXED
 WHERE id > :after AND (:states >> status & 1)
   AND (:ident IS NULL OR message_id = :ident
@@ -384,7 +384,7 @@ WHERE id > :after AND (:states >> status & 1)
 ORDER BY id LIMIT :limit;
 
 -- name: show
--- With the lowest open row of the same ordering key before it.
+-- With the lowest open row of the same ordering key before it, and the lowest dead one.
 SELECT m.id, m.status, m.attempts, m.generation, m.created_at, m.claimed_at, m.next_retry_at,
        m.processed_at, m.message_id, m.topic, m.aggregate_type, m.aggregate_id,
        m.partition_key, m.headers, m.trace_id, m.payload, m.last_error,
@@ -393,6 +393,12 @@ SELECT m.id, m.status, m.attempts, m.generation, m.created_at, m.claimed_at, m.n
           AND coalesce(e.partition_key, '') = coalesce(m.partition_key, '')
           AND (coalesce(m.partition_key, '') <> ''
                OR (e.aggregate_type = m.aggregate_type AND e.aggregate_id = m.aggregate_id
+                   AND m.aggregate_type || m.aggregate_id <> ''))),
+       (SELECT min(d.id) FROM {table} d INDEXED BY {table_dead}
+        WHERE d.status = 4 AND m.status IN (0, 1, 3)
+          AND coalesce(d.partition_key, '') = coalesce(m.partition_key, '')
+          AND (coalesce(m.partition_key, '') <> ''
+               OR (d.aggregate_type = m.aggregate_type AND d.aggregate_id = m.aggregate_id
                    AND m.aggregate_type || m.aggregate_id <> '')))
 FROM {table} m
 WHERE m.message_id = :ident OR m.id = :number

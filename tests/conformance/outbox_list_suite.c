@@ -234,13 +234,13 @@ static void a_visitor_s_code_ends_the_list_and_is_returned(void **state)
 /* ---- show ---- */
 
 typedef struct seen {
-	int64_t id, held_by;
+	int64_t id, held_by, parked_by;
 	wherry_state state;
 } seen;
 
 static wherry_code take_seen(void *ctx, const wherry_row *row)
 {
-	*(seen *)ctx = (seen){row->message.id, row->held_by, row->state};
+	*(seen *)ctx = (seen){row->message.id, row->held_by, row->parked_by, row->state};
 	return WHERRY_OK;
 }
 
@@ -329,6 +329,42 @@ static void without_a_key_the_aggregate_s_pair_holds(void **state)
 	assert_int_equal(held_by(f, 8), 7);
 	assert_int_equal(held_by(f, 9), 0);
 	assert_int_equal(held_by(f, 11), 10);
+}
+
+static int64_t parked_by(outbox_fixture *f, int64_t id)
+{
+	char ident[24];
+
+	(void)snprintf(ident, sizeof(ident), "%lld", (long long)id);
+	return show(f, ident).parked_by;
+}
+
+static void an_open_message_names_the_first_dead_one_of_its_key(void **state)
+{
+	outbox_fixture *f = *state;
+
+	add(f, NULL, NULL, "k");
+	add(f, NULL, NULL, "k");
+	add(f, NULL, NULL, "k");
+	add(f, NULL, NULL, "K");
+	add(f, "order", "1", NULL);
+	add(f, "orde", "r1", NULL);
+	add(f, "order", "1", NULL);
+	add(f, NULL, NULL, NULL);
+	add(f, NULL, NULL, NULL);
+	assert_int_equal(parked_by(f, 3), 0);
+	fixture_kill(f, 2);
+	fixture_kill(f, 5);
+	fixture_kill(f, 8);
+	assert_int_equal(parked_by(f, 1), 2); /* a park looks at no order */
+	assert_int_equal(parked_by(f, 2), 0); /* itself */
+	assert_int_equal(parked_by(f, 3), 2);
+	assert_int_equal(parked_by(f, 4), 0);
+	assert_int_equal(parked_by(f, 6), 0);
+	assert_int_equal(parked_by(f, 7), 5);
+	assert_int_equal(parked_by(f, 9), 0);
+	fixture_done(f, 3);
+	assert_int_equal(parked_by(f, 3), 0); /* has left */
 }
 
 /* ---- counts and ages ---- */
@@ -546,6 +582,7 @@ const outbox_case outbox_list_cases[] = {
 	CASE(a_visitor_s_code_ends_the_list_and_is_returned),
 	CASE(a_row_is_shown_by_message_id_or_number),
 	CASE(a_message_is_held_by_the_first_open_one_of_its_key),
+	CASE(an_open_message_names_the_first_dead_one_of_its_key),
 	CASE(without_a_key_the_aggregate_s_pair_holds),
 	CASE(rows_are_counted_by_state),
 	CASE(the_age_is_of_the_oldest_that_may_leave_now),

@@ -115,6 +115,29 @@ expect "twice is an error that names the state" 1 "err:is pending, not dead or f
 w relay sqlite:exec.db null: --until-empty
 expect "and it is delivered" 0 "err:1 delivered"
 
+w init sqlite:shelf.db
+w_in $'{"n":1,"k":"a"}\n{"n":2,"k":"a"}' enqueue sqlite:shelf.db --topic t --id /n --key /k
+w relay sqlite:shelf.db 'exec:exit 65' --until-empty "${fast[@]}" --on-dead park
+expect "a parked key is left behind: exit 4" 4 "err:1 dead"
+w show sqlite:shelf.db 2
+expect "show names the dead message that parks a key, and what to do" 0 \
+	"out:message 1 of its key is dead" "out:\`wherry retry sqlite:shelf.db 1\`"
+w show sqlite:shelf.db 2 --json
+json "and in JSON" 'd["parked_by"] == 1 and "wherry retry" in d["why"]'
+w retry sqlite:shelf.db 1
+w relay sqlite:shelf.db null: --until-empty --quiet --on-dead park
+expect "and that is the way out" 0 "is:"
+
+w init sqlite:body.db
+sql body.db "INSERT INTO outbox(topic, payload) VALUES
+	('long', '{\"a\":\"' || printf('%.4088c', 'x') || '\"}'),
+	('deep', printf('%.400c', '[') || printf('%.400c', ']'))"
+w show sqlite:body.db 1
+expect "a long line of a body is shown whole" 0 \
+	"out:\"a\": \"$(printf 'x%.0s' {1..4088})\""
+w show sqlite:body.db 2
+check "a deeply nested body is shown to its end" is 400 "$(tr -cd ']' <<<"$out" | wc -c)"
+
 for i in 1 2 3; do echo "\"d$i\""; done >dead.ndjson
 w enqueue sqlite:exec.db --topic dying --from dead.ndjson --key ''
 w relay sqlite:exec.db 'exec:exit 1' --until-empty "${fast[@]}" --set \
