@@ -28,38 +28,44 @@ static bool is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+/* Digits at *text, appended to *value; false: too large. */
+static bool take_digits(const char **text, int64_t *value)
+{
+	for (; is_digit(**text); (*text)++) {
+		int digit = **text - '0';
+
+		if (*value > (INT64_MAX - digit) / 10)
+			return false;
+		*value = *value * 10 + digit;
+	}
+	return true;
+}
+
 /* One number with its unit; moves *text behind it.  False: malformed or too large. */
 static bool parse_part(const char **text, const unit *units, int64_t *out)
 {
-	const char *s = *text;
-	int64_t value = 0, scale = 1;
+	const char *s = *text, *point;
+	int64_t whole = 0, part = 0, scale = 1;
 	size_t len = 0;
 
-	if (!is_digit(*s))
+	if (!is_digit(*s) || !take_digits(&s, &whole))
 		return false;
-	for (; is_digit(*s); s++) {
-		if (value > (INT64_MAX - 9) / 10)
-			return false;
-		value = value * 10 + (*s - '0');
-	}
 	if (*s == '.') {
-		for (s++; is_digit(*s); s++) {
-			if (scale >= 1000000 || value > (INT64_MAX - 9) / 10)
-				return false;
-			value = value * 10 + (*s - '0');
-			scale *= 10;
-		}
-		if (scale == 1)
+		point = s++;
+		if (!is_digit(*s) || !take_digits(&s, &part) || s - point > 7)
 			return false;
+		for (; s - point > 1; point++)
+			scale *= 10;
 	}
 	while (is_letter(s[len]))
 		len++;
 	for (; units->name; units++) {
 		if (strlen(units->name) != len || memcmp(units->name, s, len) != 0)
 			continue;
-		if (value > INT64_MAX / units->factor)
+		part = part * units->factor / scale; /* less than one unit */
+		if (whole > (INT64_MAX - part) / units->factor)
 			return false;
-		*out = value * units->factor / scale;
+		*out = whole * units->factor + part;
 		*text = s + len;
 		return true;
 	}
@@ -103,17 +109,38 @@ wherry_code wh_size_parse(const char *text, int64_t *out_bytes, wherry_error *er
 	return WHERRY_OK;
 }
 
+/* Three digits, by hand: a decimal point whatever the program's locale. */
+static void print_decimal(int64_t us, int64_t one, const char *name, char *out,
+			  size_t cap)
+{
+	int64_t step = us < 10 * one ? one / 100 : us < 100 * one ? one / 10 : one;
+	int hundredths;
+
+	us = (us + step / 2) / step * step;
+	hundredths = (int)(us % one * 100 / one);
+	if (!hundredths)
+		(void)snprintf(out, cap, "%d%s", (int)(us / one), name);
+	else if (hundredths % 10)
+		(void)snprintf(out, cap, "%d.%02d%s", (int)(us / one), hundredths, name);
+	else
+		(void)snprintf(out, cap, "%d.%d%s", (int)(us / one), hundredths / 10,
+			       name);
+}
+
 void wh_duration_print(int64_t us, char *out, int cap)
 {
 	size_t n = (size_t)cap;
 	int64_t s = us / 1000000;
 
+	/* The bounds are where the three digits of the smaller unit would be rounded up. */
 	if (us < 1000)
 		(void)snprintf(out, n, "%dus", (int)us);
-	else if (us < 999500) /* beyond it, %.3g would print 1e+03 */
-		(void)snprintf(out, n, "%.3gms", (double)us / 1e3);
-	else if (us < 60000000)
-		(void)snprintf(out, n, "%.3gs", (double)us / 1e6);
+	else if (us < 999500)
+		print_decimal(us, 1000, "ms", out, n);
+	else if (us < 59950000)
+		print_decimal(us, 1000000, "s", out, n);
+	else if (s < 60)
+		(void)snprintf(out, n, "1m 0s");
 	else if (s < 3600)
 		(void)snprintf(out, n, "%dm %ds", (int)(s / 60), (int)(s % 60));
 	else if (s < 86400)

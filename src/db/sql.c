@@ -5,6 +5,7 @@
 
 #define NAME_MARK "-- name: "
 #define HEAD_MARK "-- layout: "
+#define SUFFIX_CHARS "abcdefghijklmnopqrstuvwxyz_0123456789"
 
 enum { STMT_MAX = 64 * 1024 };
 
@@ -36,7 +37,8 @@ static bool put_braces(parser *p, wh_view braces)
 		wh_buf_printf(&p->text, "'%s'", p->table);
 		return true;
 	}
-	if (!starts(braces, "{table") || rest < 0)
+	if (!starts(braces, "{table") || rest < 0 ||
+	    strspn(braces.ptr + n, SUFFIX_CHARS) != (size_t)rest)
 		return false;
 	wh_buf_printf(&p->text, "\"%s%.*s\"", p->table, rest, braces.ptr + n);
 	return true;

@@ -117,6 +117,8 @@ static void unknown_and_unclosed_braces_name_their_line(void **state)
 	refuse(HEAD "-- name: a\n{ }\n", "line 3");
 	refuse(HEAD "-- name: a\n{TABLE}\n", "line 3");
 	refuse(HEAD "-- name: a\n{name}{\n", "line 3");
+	refuse(HEAD "-- name: a\n{table{table}\n", "line 3");
+	refuse(HEAD "-- name: a\n{table\"; x}\n", "line 3");
 }
 
 static void a_name_is_given_once(void **state)
