@@ -46,6 +46,49 @@ static void an_idle_relay_sleeps(void **state)
 	RELAY_ASLEEP_UNTIL(f, &f->a, f->a.wake_us - relay_now(f) > 30 * WH_SECOND);
 }
 
+typedef struct tally {
+	int64_t statements, begins, commits, purges;
+} tally;
+
+static wherry_code count(void *ctx, const char *op, const char *what, wherry_error *err)
+{
+	tally *t = ctx;
+
+	(void)err;
+	t->statements += strcmp(op, "run") == 0;
+	t->begins += strcmp(op, "begin") == 0;
+	t->commits += strcmp(op, "commit") == 0;
+	t->purges += strcmp(what, "purge") == 0;
+	return WHERRY_OK;
+}
+
+/* The renewal of its lease, and once an hour a purge in vain.  On a connection that it
+ * shares with producers it cannot tell its own writes from theirs: it looks after each. */
+static void an_idle_relay_runs_one_statement_in_ten_seconds(void **state)
+{
+	relay_fixture *f = *state;
+	static tally t; /* outlives the connection */
+	bool alone = f->target->is & RELAY_ALONE;
+	int64_t from_us;
+
+	relay_wrap(f, &(wh_trace){.before = count, .ctx = &t});
+	relay_put(f, "ab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	relay_quiet(f, &f->a);
+	f->frozen_us = relay_now(f);
+	for (from_us = f->frozen_us; f->frozen_us - from_us < 300 * WH_SECOND;)
+		relay_skip(f, &f->a);
+	t = (tally){0};
+	for (from_us = f->frozen_us; f->frozen_us - from_us < 3600 * WH_SECOND;)
+		relay_skip(f, &f->a);
+	assert_true(t.purges <= 1);
+	assert_true(t.statements - t.purges <= 360 * (alone ? 4 : 1));
+	assert_true(t.begins <= t.purges);
+	assert_int_equal(t.begins, t.commits);
+	assert_true(relay_stats(&f->a).epoch > 0);
+}
+
 static void a_row_with_a_lower_id_is_found_by_an_idle_relay(void **state)
 {
 	relay_fixture *f = *state;
@@ -304,6 +347,7 @@ static void two_outboxes_in_one_database_have_a_relay_each(void **state)
 const relay_test relay_wake_tests[] = {
 	RELAY_TEST(a_plain_insert_wakes_a_sleeping_relay, RELAY_OTHERS),
 	RELAY_TEST(an_idle_relay_sleeps, RELAY_OTHERS),
+	RELAY_TEST(an_idle_relay_runs_one_statement_in_ten_seconds, 0),
 	RELAY_TEST(a_row_with_a_lower_id_is_found_by_an_idle_relay, 0),
 	RELAY_TEST(a_row_with_a_lower_id_is_found_by_the_sweep_while_a_key_is_held, 0),
 	RELAY_TEST(holes_are_filled_without_a_sweep, 0),
