@@ -39,10 +39,15 @@ static wherry_code check_message(const wherry_outbox *box, const wherry_message 
 	};
 	wherry_code code;
 
-	if (msg->size < sizeof(*msg))
+	if (!msg->size)
 		return wh_fail(err, WHERRY_INVALID,
 			       "the message's size is not set: use WHERRY_MESSAGE or "
 			       "wherry_message_init");
+	if (msg->size != sizeof(*msg))
+		return wh_fail(err, WHERRY_INVALID,
+			       "the message has %zu bytes, this library's have %zu: "
+			       "recompile the program with its headers",
+			       msg->size, sizeof(*msg));
 	if (!msg->topic || !*msg->topic)
 		return wh_fail(err, WHERRY_INVALID, "a message needs a topic");
 	if (!msg->body && msg->body_len)

@@ -333,6 +333,32 @@ static void headers_that_are_no_object_of_strings_are_refused(void **state)
 			   WHERRY_INVALID, "");
 }
 
+/* Of a program compiled for another version: its fields may lie elsewhere. */
+static void a_message_of_another_size_is_refused(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "");
+
+	msg.size = sizeof(msg) - sizeof(void *);
+	is_refused(f, &msg, WHERRY_INVALID, "recompile");
+	msg.size = sizeof(msg) + sizeof(void *);
+	is_refused(f, &msg, WHERRY_INVALID, "recompile");
+}
+
+static void init_does_what_the_macro_does(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_message msg;
+
+	memset(&msg, 0x55, sizeof(msg));
+	wherry_message_init(&msg);
+	assert_int_equal(msg.size, sizeof(msg));
+	msg.topic = "t";
+	WHERRY_PASS(
+		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+}
+
 static void a_message_needs_a_size_a_topic_and_a_body(void **state)
 {
 	outbox_fixture *f = *state;
@@ -372,6 +398,8 @@ const outbox_case outbox_field_cases[] = {
 	CASE(the_limit_of_a_body_is_16_MiB),
 	CASE(text_that_is_not_UTF8_is_refused),
 	CASE(headers_that_are_no_object_of_strings_are_refused),
+	CASE(a_message_of_another_size_is_refused),
+	CASE(init_does_what_the_macro_does),
 	CASE(a_message_needs_a_size_a_topic_and_a_body),
 	CASE(a_refused_message_leaves_the_transaction_as_it_was),
 	{NULL, NULL, 0},
