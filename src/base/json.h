@@ -4,24 +4,22 @@
 #ifndef WH_BASE_JSON_H
 #define WH_BASE_JSON_H
 
-#include <jansson.h>
 #include <stdbool.h>
 
 #include "base/buf.h"
 
-/* Parse one value; out is given, json_decref() it.  The error names line and column. */
-wherry_code wh_json_parse(const char *text, size_t len, json_t **out, wherry_error *err);
-
-/* The bytes are one JSON value. */
+/* The bytes are one JSON value.  Integers of any size are fine: nothing computes with
+ * them. */
 bool wh_json_valid(const char *text, size_t len);
+
+/* The same; *out_column receives where they are not, in characters of the line from 1. */
+wherry_code wh_json_check(const char *text, size_t len, int *out_column,
+			  wherry_error *err);
 
 /* The text is a JSON object whose values are strings or null: what headers must be. */
 wherry_code wh_json_headers(const char *text, size_t len, wherry_error *err);
 
-/* The value a JSON pointer (RFC 6901) names; NULL if there is none.  Borrowed. */
-json_t *wh_json_pointer(json_t *root, const char *pointer);
-
-/* The text is a JSON pointer: empty, or parts that each begin with /, ~ only in ~0 ~1. */
+/* The text is a JSON pointer (RFC 6901): empty, or parts that each begin with /, ~ only in ~0 ~1. */
 bool wh_json_pointer_valid(const char *pointer);
 
 #endif

@@ -130,7 +130,7 @@ static wh_exit take_line(enqueue *e, wh_view line)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int column = 0;
-	wherry_code code = wh_line_check(line, &column, &err);
+	wherry_code code = wh_json_check(line.ptr, line.len, &column, &err);
 
 	if (code == WHERRY_OK)
 		code = pick(e, line, &err);

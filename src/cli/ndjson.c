@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/json.h"
+#include <jansson.h>
 
 /* ---- lines ---- */
 
@@ -52,7 +52,7 @@ static bool is_blank(wh_view line)
 
 wherry_code wh_lines_next(wh_lines *lines, wh_view *out, wherry_error *err)
 {
-	lines->line.most = lines->most + 1; /* and a CR */
+	lines->line.most = lines->most + 4; /* and a mark and a CR */
 	while (read_line(lines)) {
 		wh_view line = trim(lines);
 
@@ -73,20 +73,6 @@ wherry_code wh_lines_next(wh_lines *lines, wh_view *out, wherry_error *err)
 				     (long long)lines->number + 1);
 	*out = (wh_view){NULL, 0};
 	return WHERRY_OK;
-}
-
-wherry_code wh_line_check(wh_view line, int *out_column, wherry_error *err)
-{
-	const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL;
-	json_error_t why;
-	json_t *value = json_loadb(line.ptr, line.len, flags, &why);
-
-	if (value) {
-		json_decref(value);
-		return WHERRY_OK;
-	}
-	*out_column = why.column > 0 ? why.column : 1;
-	return wh_fail(err, WHERRY_INVALID, "%s", why.text);
 }
 
 /* ---- picking: a walk over text that is known to be valid JSON ---- */

@@ -24,12 +24,6 @@ typedef struct wh_lines {
 wherry_code wh_lines_next(wh_lines *lines, wh_view *out, wherry_error *err);
 
 /*
- * Check one line; *out_column receives where it is malformed, in characters from 1.
- * Integers of any size are fine: nothing here computes with them.
- */
-wherry_code wh_line_check(wh_view line, int *out_column, wherry_error *err);
-
-/*
  * Append the text of what a JSON pointer names in a valid line: a string as it is, a
  * number or boolean as it is written there, so that no digit is lost.
  *
