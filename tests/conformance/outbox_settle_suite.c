@@ -129,6 +129,28 @@ static void done_twice_changes_nothing_more(void **state)
 	}
 }
 
+static void more_ids_than_a_statement_takes_change_nothing(void **state)
+{
+	enum { MANY = 300000 };
+	outbox_fixture *f = *state;
+	int64_t id = fixture_send(f, "t", NULL), n = -7;
+	int64_t *ids = calloc(MANY, sizeof(*ids));
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	assert_non_null(ids);
+	ids[0] = id;
+	for (int i = 1; i < MANY; i++)
+		ids[i] = INT64_MAX - i;
+	WHERRY_FAILS(WHERRY_TOOBIG, wherry_outbox_done(f->box, &lease, ids, MANY,
+						       WHERRY_MARK, &n, &err));
+	assert_int_equal(n, -7);
+	assert_int_equal(fixture_state(f, id), WHERRY_PENDING);
+	WHERRY_PASS(wherry_outbox_done(f->box, &lease, ids, 2, WHERRY_MARK, &n, &err));
+	assert_int_equal(n, 1);
+	free(ids);
+}
+
 static void done_passes_over_what_is_not_open(void **state)
 {
 	outbox_fixture *f = *state;
@@ -503,6 +525,7 @@ const outbox_case outbox_settle_cases[] = {
 	CASE(done_deletes_a_message),
 	CASE(done_archives_a_message),
 	CASE(done_twice_changes_nothing_more),
+	CASE(more_ids_than_a_statement_takes_change_nothing),
 	CASE(done_passes_over_what_is_not_open),
 	CASE(an_empty_list_of_done_is_fine),
 	CASE(ten_thousand_are_done_at_once),
