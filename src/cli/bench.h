@@ -13,7 +13,7 @@ enum {
 	WH_BENCH_KEYS = 1000,  /* distinct keys */
 	WH_BENCH_BATCH = 100,  /* messages in one transaction of the load */
 	WH_BENCH_RATE = 200,   /* a second, for the latency */
-	WH_BENCH_PROBES = 1000 /* messages whose latency is taken */
+	WH_BENCH_PROBES = 1000 /* messages whose latency is taken, at most */
 };
 
 /* What the processes share. */
@@ -24,19 +24,23 @@ typedef struct wh_bench_shared {
 	char failure[240]; /* "": none */
 	_Atomic int64_t committed_us[WH_BENCH_PROBES];
 	_Atomic int64_t arrived_us[WH_BENCH_PROBES];
-	_Atomic int64_t sent;
-	atomic_bool ready; /* the relay is */
+	_Atomic int64_t sent, arrived; /* how many */
+	atomic_bool ready;             /* the relay is */
 } wh_bench_shared;
 
-typedef struct wh_bench {
-	const char *url;
-	wherry_config *config;
-	int64_t messages;
-	wh_bench_shared *shared;
-} wh_bench;
+typedef struct wh_bench wh_bench;
 
 /* One part; runs in its own process and fills b->shared. */
 typedef wherry_code (*wh_bench_fn)(wh_bench *b, wherry_error *err);
+
+struct wh_bench {
+	const char *url;
+	wherry_config *config;
+	int64_t messages;
+	int64_t probes;      /* for the latency: 1 to WH_BENCH_PROBES */
+	wh_bench_fn consume; /* what takes them; NULL: a relay */
+	wh_bench_shared *shared;
+};
 
 wherry_code wh_bench_prepare(wh_bench *b, wherry_error *err); /* an empty outbox */
 wherry_code wh_bench_enqueue(wh_bench *b, wherry_error *err);
@@ -52,6 +56,9 @@ typedef struct wh_bench_message {
 } wh_bench_message;
 
 void wh_bench_fill(wh_bench_message *m, int64_t number);
+
+/* A consumer took the message with this body: note when.  True once all have arrived. */
+bool wh_bench_arrived(wh_bench *b, const char *body);
 
 /* The number that text begins with, blanks before it. */
 int64_t wh_bench_digits(const char *text);

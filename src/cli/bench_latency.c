@@ -18,7 +18,6 @@ enum { WARM_UP = 20 }; /* the first ones wait for the relay to start */
 typedef struct latency {
 	wh_bench *bench;
 	wherry_relay *relay;
-	int64_t arrived;
 } latency;
 
 /* For the handler of SIGCHLD, which gets no argument. */
@@ -34,7 +33,7 @@ static wherry_code produce(wh_bench *b, wherry_error *err)
 	while (!atomic_load(&b->shared->ready))
 		wh_sleep(&wh_env_system, 1000);
 	due = wh_monotonic(&wh_env_system);
-	for (int64_t i = 0; code == WHERRY_OK && i < WH_BENCH_PROBES; i++) {
+	for (int64_t i = 0; code == WHERRY_OK && i < b->probes; i++) {
 		int64_t now = wh_monotonic(&wh_env_system);
 		wh_bench_message m = {0};
 
@@ -52,26 +51,26 @@ static wherry_code produce(wh_bench *b, wherry_error *err)
 	return code;
 }
 
-/* {"number":17,"text":... */
-static int64_t number_of(const wherry_message *msg)
+/* Numbers come in order, each once: the bodies are {"number":17,"text":... */
+bool wh_bench_arrived(wh_bench *b, const char *body)
 {
-	const char *digits = (const char *)msg->body + strlen("{\"number\":");
+	int64_t number = wh_bench_digits(body + strlen("{\"number\":"));
 
-	return wh_bench_digits(digits);
+	if (number >= b->probes)
+		return true;
+	atomic_store(&b->shared->arrived_us[number], wh_monotonic(&wh_env_system));
+	atomic_store(&b->shared->arrived, number + 1);
+	return number + 1 == b->probes;
 }
 
 static wherry_verdict take(void *ctx, const wherry_message *msg, char *reason,
 			   size_t reason_cap)
 {
 	latency *l = ctx;
-	int64_t number = number_of(msg);
 
 	(void)reason;
 	(void)reason_cap;
-	if (number < 0 || number >= WH_BENCH_PROBES)
-		return WHERRY_DELIVERED;
-	atomic_store(&l->bench->shared->arrived_us[number], wh_monotonic(&wh_env_system));
-	if (++l->arrived == WH_BENCH_PROBES)
+	if (wh_bench_arrived(l->bench, msg->body))
 		wherry_relay_stop(l->relay);
 	return WHERRY_DELIVERED;
 }
@@ -81,7 +80,7 @@ static void on_child(int number)
 {
 	(void)number;
 	if (running->relay &&
-	    atomic_load(&running->bench->shared->sent) < WH_BENCH_PROBES)
+	    atomic_load(&running->bench->shared->sent) < running->bench->probes)
 		wherry_relay_stop(running->relay);
 }
 
@@ -92,12 +91,13 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void evaluate(wh_bench_shared *shared)
+static void evaluate(const wh_bench *b)
 {
-	double ms[WH_BENCH_PROBES];
-	size_t n = 0;
+	wh_bench_shared *shared = b->shared;
+	size_t first = b->probes > 2 * (int64_t)WARM_UP ? WARM_UP : 0, n = 0;
+	double ms[WH_BENCH_PROBES] = {0};
 
-	for (size_t i = WARM_UP; i < WH_BENCH_PROBES; i++) {
+	for (size_t i = first; i < (size_t)b->probes; i++) {
 		int64_t us = atomic_load(&shared->arrived_us[i]) -
 			     atomic_load(&shared->committed_us[i]);
 
@@ -114,9 +114,9 @@ static wherry_code check(const latency *l, wherry_error *err)
 	if (*l->bench->shared->failure)
 		return wh_fail(err, WHERRY_IO, "the producer: %s",
 			       l->bench->shared->failure);
-	if (l->arrived < WH_BENCH_PROBES)
+	if (atomic_load(&l->bench->shared->arrived) < l->bench->probes)
 		return wh_fail(err, WHERRY_IO, "the producer ended too soon");
-	evaluate(l->bench->shared);
+	evaluate(l->bench);
 	return WHERRY_OK;
 }
 
@@ -159,7 +159,7 @@ wherry_code wh_bench_latency(wh_bench *b, wherry_error *err)
 	if (pid < 0)
 		return wh_fail(err, WHERRY_BUSY,
 			       "cannot start a process for the producer");
-	code = relay(&l, err);
+	code = b->consume ? b->consume(b, err) : relay(&l, err);
 	if (code != WHERRY_OK)
 		(void)kill(pid, SIGKILL);
 	(void)waitpid(pid, NULL, 0);

@@ -156,7 +156,11 @@ static wh_exit run(wh_args *args)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_bench b = {
-		.url = wh_operand(args, 0), .config = args->config, .messages = 100000};
+		.url = wh_operand(args, 0),
+		.config = args->config,
+		.messages = 100000,
+		.probes = WH_BENCH_PROBES,
+	};
 	wherry_code code = WHERRY_OK;
 	char url[PATH_CAP + 32];
 

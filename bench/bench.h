@@ -1,0 +1,175 @@
+/*
+ * The bench: what Wherry does, beside the least that a C program with sqlite3 must do.
+ *
+ *     plan.c     which sides there are, and which figures come of them
+ *     run.c      runs sides: each in a process of its own, in turn, on a fresh database
+ *     load.c     messages made of real data
+ *     wherry.c   Wherry's sides
+ *     raw.c      the other sides: sqlite3 alone
+ *     watch.c    what a process costs: memory, processor, SQL statements
+ *     text.c, svg.c, json.c  show, draw, save and compare
+ *
+ * A side is one way of doing a piece of work; it answers with numbers.  The sides of a
+ * group take turns, A B C A B C …, so that whatever else the machine does meets all of
+ * them.  A figure is one number of Wherry's side beside the same number of another.
+ */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include <wherry/message.h>
+
+#include "base/error.h"
+
+enum {
+	BENCH_RUNS_MOST = 99,
+	BENCH_VALUES = 2,     /* numbers that a side answers with, at most */
+	BENCH_SIDES_MOST = 5, /* in a group */
+	BENCH_GROUPS_MOST = 32,
+	BENCH_FIGURES_MOST = 96,
+	BENCH_BATCH = 500 /* messages read and acknowledged at once: relay.batch */
+};
+
+/* What a side is to do. */
+typedef struct bench_job {
+	const char *path; /* the database: an initialised outbox, its own copy */
+	const char *data; /* the file that bodies are made of */
+	int64_t messages;
+	int keys;    /* how many different ones; 0: none */
+	int body;    /* bytes, about */
+	bool full;   /* synchronous=FULL, else NORMAL */
+	bool remove; /* a delivered message is deleted, not marked */
+	bool set;    /* raw: one statement acknowledges a batch */
+	int64_t per_transaction;
+	int64_t seconds; /* to idle */
+} bench_job;
+
+/* Do the job in this process, which ends afterwards. */
+typedef wherry_code (*bench_fn)(const bench_job *job, double out[BENCH_VALUES],
+				wherry_error *err);
+
+typedef struct bench_side {
+	const char *name;
+	bench_fn run;
+	bench_job job;
+	char path[300];  /* what job.path is */
+	int64_t backlog; /* messages that wait at the start */
+	bool wanted;     /* by a figure that was asked for */
+	double runs[BENCH_VALUES][BENCH_RUNS_MOST];
+	int n_runs;
+} bench_side;
+
+typedef struct bench_group {
+	bench_side sides[BENCH_SIDES_MOST];
+	int n;
+	int runs; /* a warm-up not counted */
+	bool warm_up;
+	bool at_once; /* the sides need no turns: they mostly wait */
+} bench_group;
+
+/* One line of the result. */
+typedef struct bench_figure {
+	char name[64];  /* what --only selects */
+	char label[64]; /* for people; FULL and NORMAL share it */
+	const char *unit;
+	int digits;
+	bench_side *ours, *theirs; /* theirs NULL: the number is derived */
+	const char *against;       /* what theirs is */
+	double derived;            /* theirs, where it is not measured */
+	int value;                 /* which one of the sides' */
+	double at_least;           /* the target: of the ratio; 0: none */
+	double at_most;            /* the target: of our number; 0: none */
+	bool full;                 /* measured with synchronous=FULL */
+	bool headline;             /* stands in README.md */
+	bool wanted;
+
+	/* Once measured. */
+	bool measured;
+	double our_number, their_number; /* medians */
+	double ratio, least, most; /* median, least and most of ours / theirs, by turn */
+	bool compared;
+	double was; /* the saved run's ratio, or our number where the target is one */
+} bench_figure;
+
+typedef struct bench_options {
+	int64_t messages, runs, seconds;
+	const char *only; /* NULL: all */
+	const char *data;
+	const char *save, *compare, *svg; /* files; NULL: not */
+	bool list, json, markdown;
+} bench_options;
+
+typedef struct bench {
+	bench_options options;
+	bench_group groups[BENCH_GROUPS_MOST];
+	int n_groups;
+	bench_figure figures[BENCH_FIGURES_MOST];
+	int n_figures;
+} bench;
+
+/* plan.c */
+void bench_plan(bench *b); /* from the options */
+void bench_evaluate(bench *b,
+		    const bench_group *group); /* its figures, once it has run */
+bool bench_met(const bench_figure *f);         /* its target */
+
+/* run.c: run all groups that are wanted; done() is called after each. */
+wherry_code bench_run(bench *b, void (*done)(bench *b, const bench_group *group),
+		      wherry_error *err);
+
+/* load.c: messages with numbers from 0. */
+typedef struct bench_load bench_load;
+wherry_code bench_load_open(const bench_job *job, bench_load **out, wherry_error *err);
+wherry_message bench_load_get(const bench_load *load, int64_t number); /* borrowed */
+void bench_load_close(bench_load *load);
+
+/* wherry.c */
+wherry_code bench_make_backlog(const bench_job *job, double out[BENCH_VALUES],
+			       wherry_error *err);
+wherry_code bench_wherry_drain(const bench_job *job, double out[BENCH_VALUES],
+			       wherry_error *err);
+wherry_code bench_wherry_enqueue(const bench_job *job, double out[BENCH_VALUES],
+				 wherry_error *err);
+wherry_code bench_wherry_latency(const bench_job *job, double out[BENCH_VALUES],
+				 wherry_error *err);
+wherry_code bench_wherry_idle(const bench_job *job, double out[BENCH_VALUES],
+			      wherry_error *err);
+
+/* raw.c */
+wherry_code bench_raw_drain(const bench_job *job, double out[BENCH_VALUES],
+			    wherry_error *err);
+wherry_code bench_raw_enqueue(const bench_job *job, double out[BENCH_VALUES],
+			      wherry_error *err);
+wherry_code bench_raw_latency(const bench_job *job, double out[BENCH_VALUES],
+			      wherry_error *err);
+wherry_code bench_raw_idle(const bench_job *job, double out[BENCH_VALUES],
+			   wherry_error *err);
+
+/* wherry.c: both sides of the latency have the same producer; raw_take NULL: a relay. */
+struct wh_bench;
+wherry_code bench_latency(const bench_job *job,
+			  wherry_code (*raw_take)(struct wh_bench *b, wherry_error *err),
+			  double out[BENCH_VALUES], wherry_error *err);
+
+/* watch.c */
+double bench_memory_mb(void);      /* the most this process ever had in memory */
+void bench_watch_statements(void); /* count those of connections opened from now on */
+int64_t bench_statements(void);    /* so far; PRAGMA data_version is not a query */
+double bench_rate(int64_t n, int64_t began_us); /* a second, since then */
+
+/* text.c */
+void bench_print(const bench_figure *f, FILE *to);
+void bench_print_legend(const bench *b, FILE *to);
+void bench_print_markdown(const bench *b, FILE *to);
+void bench_format(double number, int digits, char *out, size_t cap); /* 12,345 */
+
+/* json.c */
+wherry_code bench_write_json(const bench *b, const char *path, wherry_error *err);
+wherry_code bench_compare(bench *b, const char *path, wherry_error *err);
+
+/* svg.c */
+wherry_code bench_write_svg(const bench *b, const char *path, wherry_error *err);
+
+#endif

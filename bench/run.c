@@ -1,0 +1,314 @@
+/*
+ * Running sides: a folder of its own, a process for each run.
+ *
+ * The parent opens no database, so that a child begins with as little memory as a program
+ * of its own would.
+ */
+#include "bench.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PATH_CAP = 512 };
+
+/* What a child leaves behind. */
+typedef struct answer {
+	double value[BENCH_VALUES];
+	char failure[240];
+} answer;
+
+typedef struct runner {
+	char dir[256];
+	answer *answers; /* shared, one for each side, and one for a backlog */
+	bool progress;
+	int group, n_groups; /* for the progress */
+} runner;
+
+static volatile sig_atomic_t stopped;
+
+static void on_signal(int number)
+{
+	stopped = number;
+}
+
+/* ---- the folder ---- */
+
+static wherry_code make_dir(runner *r, wherry_error *err)
+{
+	const char *parent = secure_getenv("TMPDIR");
+
+	(void)snprintf(r->dir, sizeof(r->dir), "%.200s/wherry-bench-XXXXXX",
+		       parent && *parent ? parent : "/tmp");
+	if (mkdtemp(r->dir))
+		return WHERRY_OK;
+	wh_fail_errno(err, errno, "%s", r->dir);
+	*r->dir = 0;
+	return err->code;
+}
+
+static void remove_dir(const char *dir)
+{
+	char path[PATH_CAP];
+	struct dirent **entries = NULL;
+	int n = scandir(dir, &entries, NULL, NULL);
+
+	for (int i = 0; i < n; i++) {
+		(void)snprintf(path, sizeof(path), "%.240s/%.250s", dir,
+			       entries[i]->d_name);
+		(void)unlink(path);
+		free(entries[i]);
+	}
+	free(entries);
+	(void)rmdir(dir);
+}
+
+static bool copy_bytes(int from, int to)
+{
+	struct stat st;
+	off_t at = 0;
+
+	if (fstat(from, &st) != 0)
+		return false;
+	while (at < st.st_size)
+		if (sendfile(to, from, &at, (size_t)(st.st_size - at)) <= 0)
+			return false;
+	return fsync(to) == 0; /* or the disk would do it while a side is timed */
+}
+
+static wherry_code copy(const char *from, const char *to, wherry_error *err)
+{
+	static const char *const ends[] = {"", "-wal", "-shm"};
+	char path[PATH_CAP + 8];
+	bool ok;
+	int in, out;
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		(void)snprintf(path, sizeof(path), "%s%s", to, ends[i]);
+		(void)unlink(path);
+	}
+	in = open(from, O_RDONLY | O_CLOEXEC);
+	out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	ok = in >= 0 && out >= 0 && copy_bytes(in, out);
+	if (!ok)
+		(void)wh_fail_errno(err, errno, "cannot copy %s", from);
+	if (in >= 0)
+		(void)close(in);
+	if (out >= 0)
+		(void)close(out);
+	return ok ? WHERRY_OK : WHERRY_IO;
+}
+
+/* ---- processes ---- */
+
+static void be_child(bench_fn run, const bench_job *job, answer *a)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)signal(SIGINT, SIG_DFL);
+	(void)signal(SIGTERM, SIG_DFL);
+	(void)signal(SIGHUP, SIG_DFL);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (run(job, a->value, &err) == WHERRY_OK)
+		_exit(0);
+	(void)snprintf(a->failure, sizeof(a->failure), "%s", err.message);
+	_exit(1);
+}
+
+static pid_t start(bench_fn run, const bench_job *job, answer *a)
+{
+	pid_t pid;
+
+	*a = (answer){.failure = ""};
+	(void)fflush(NULL); /* or the child writes it as well */
+	pid = fork();
+	if (pid == 0)
+		be_child(run, job, a);
+	return pid;
+}
+
+static wherry_code await(pid_t pid, const answer *a, const char *name, wherry_error *err)
+{
+	int status = 0;
+
+	if (pid < 0)
+		return wh_fail_errno(err, errno, "cannot start a process");
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		if (stopped)
+			(void)kill(pid, SIGKILL);
+	if (stopped)
+		return wh_fail(err, WHERRY_INTERRUPTED, "stopped by a signal");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return WHERRY_OK;
+	return wh_fail(err, WHERRY_IO, "%s: %s", name,
+		       *a->failure ? a->failure : "its process died");
+}
+
+/* ---- a side's database ---- */
+
+/* Made once, then copied for each run. */
+static wherry_code backlog(runner *r, const bench_side *side, char *path, size_t cap,
+			   wherry_error *err)
+{
+	answer *a = &r->answers[BENCH_SIDES_MOST];
+	bench_job job = side->job;
+
+	(void)snprintf(path, cap, "%s/backlog-%" PRId64 "-%d-%d.db", r->dir,
+		       side->backlog, side->backlog ? job.keys : 0,
+		       side->backlog ? job.body : 0);
+	if (access(path, F_OK) == 0)
+		return WHERRY_OK;
+	job.path = path;
+	job.messages = side->backlog;
+	job.per_transaction = 10000;
+	job.full = false;
+	return await(start(bench_make_backlog, &job, a), a, "making a backlog", err);
+}
+
+static wherry_code prepare(runner *r, bench_side *side, int i, wherry_error *err)
+{
+	char from[PATH_CAP];
+	wherry_code code = backlog(r, side, from, sizeof(from), err);
+
+	if (code != WHERRY_OK)
+		return code;
+	(void)snprintf(side->path, sizeof(side->path), "%s/side-%d.db", r->dir, i);
+	side->job.path = side->path;
+	return copy(from, side->job.path, err);
+}
+
+/* ---- turns ---- */
+
+static void show(const runner *r, const bench_side *side, int turn, int turns)
+{
+	if (r->progress)
+		(void)fprintf(stderr, "\r\033[K[%d of %d] turn %d of %d: %s", r->group,
+			      r->n_groups, turn + 1, turns, side->name);
+}
+
+static void hide(const runner *r)
+{
+	if (r->progress)
+		(void)fprintf(stderr, "\r\033[K");
+}
+
+static void keep(bench_side *side, const answer *a)
+{
+	for (int i = 0; i < BENCH_VALUES; i++)
+		side->runs[i][side->n_runs] = a->value[i];
+	side->n_runs++;
+}
+
+static wherry_code run_in_turn(runner *r, bench_group *g, wherry_error *err)
+{
+	int turns = g->runs + g->warm_up;
+	wherry_code code = WHERRY_OK;
+
+	for (int turn = 0; turn < turns; turn++) {
+		for (int i = 0; i < g->n && code == WHERRY_OK; i++) {
+			bench_side *side = &g->sides[i];
+			answer *a = &r->answers[i];
+
+			if (!side->wanted)
+				continue;
+			show(r, side, turn, turns);
+			code = prepare(r, side, i, err);
+			if (code == WHERRY_OK)
+				code = await(start(side->run, &side->job, a), a,
+					     side->name, err);
+			if (code == WHERRY_OK && turn >= g->warm_up)
+				keep(side, a);
+		}
+	}
+	return code;
+}
+
+static wherry_code run_at_once(runner *r, bench_group *g, wherry_error *err)
+{
+	pid_t pids[BENCH_SIDES_MOST] = {0};
+	wherry_code code = WHERRY_OK, one;
+
+	for (int i = 0; i < g->n && code == WHERRY_OK; i++)
+		if (g->sides[i].wanted)
+			code = prepare(r, &g->sides[i], i, err);
+	for (int i = 0; i < g->n && code == WHERRY_OK; i++) {
+		if (!g->sides[i].wanted)
+			continue;
+		show(r, &g->sides[i], 0, 1);
+		pids[i] = start(g->sides[i].run, &g->sides[i].job, &r->answers[i]);
+	}
+	for (int i = 0; i < g->n; i++) {
+		if (!pids[i])
+			continue;
+		one = await(pids[i], &r->answers[i], g->sides[i].name, err);
+		if (one == WHERRY_OK)
+			keep(&g->sides[i], &r->answers[i]);
+		else
+			code = one;
+	}
+	return code;
+}
+
+static bool wanted(const bench_group *g)
+{
+	for (int i = 0; i < g->n; i++)
+		if (g->sides[i].wanted)
+			return true;
+	return false;
+}
+
+static wherry_code run_all(runner *r, bench *b,
+			   void (*done)(bench *b, const bench_group *group),
+			   wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	for (int i = 0; i < b->n_groups; i++)
+		r->n_groups += wanted(&b->groups[i]);
+	for (int i = 0; i < b->n_groups && code == WHERRY_OK; i++) {
+		bench_group *g = &b->groups[i];
+
+		if (!wanted(g))
+			continue;
+		r->group++;
+		code = g->at_once ? run_at_once(r, g, err) : run_in_turn(r, g, err);
+		hide(r);
+		if (code == WHERRY_OK)
+			done(b, g);
+	}
+	return code;
+}
+
+wherry_code bench_run(bench *b, void (*done)(bench *b, const bench_group *group),
+		      wherry_error *err)
+{
+	struct sigaction action = {.sa_handler = on_signal}; /* waitpid is to notice */
+	size_t size = (BENCH_SIDES_MOST + 1) * sizeof(answer);
+	runner r = {.progress = isatty(STDERR_FILENO)};
+	wherry_code code;
+
+	r.answers = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			 -1, 0);
+	if (r.answers == MAP_FAILED)
+		return wh_oom(err);
+	(void)sigaction(SIGINT, &action, NULL);
+	(void)sigaction(SIGTERM, &action, NULL);
+	(void)sigaction(SIGHUP, &action, NULL);
+	code = make_dir(&r, err);
+	if (code == WHERRY_OK)
+		code = run_all(&r, b, done, err);
+	if (*r.dir)
+		remove_dir(r.dir);
+	(void)munmap(r.answers, size);
+	return code;
+}

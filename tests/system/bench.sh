@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# The bench measures what it names, keeps it, compares it and draws it.  No speed is
+# judged here: a few hundred messages tell none.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/cli.bash
+. "$(dirname "$0")/cli.bash"
+
+wherry=$build_dir/wherry-bench # what w() runs
+
+w --help
+expect "help teaches how to see what a change does" 0 "out:--save" "out:(change something)"
+
+w --list
+expect "the figures have names" 0 "out:drain, mark, 1000 keys, 200 B full" \
+	"out:drain, delete, one hot key, 600 B normal" "out:enqueue, one per commit, 200 B full" \
+	"out:latency at 200/s, 99 of 100 normal" "out:memory" "out:idle, SQL statements full" \
+	"out:peer"
+printf '%s\n' "$out" >names.txt
+w --only 'drain*hot key*full' --list
+expect "some can be chosen" 0 "out:drain, mark, one hot key, 200 B full" "no:normal" \
+	"no:enqueue"
+
+w --messages 300 --runs 1 --seconds 1 --save kept.json --svg chart.svg
+expect "all of them are measured" 0 "no:inf" "no:nan"
+lines=0
+while read -r name; do
+	[[ $out == *"$name "* ]] && lines=$((lines + 1))
+done <names.txt
+check "each has its line" test "$lines" -eq "$(wc -l <names.txt)"
+check "with its target, where it has one" is \
+	"$(grep -cE ' at (least|most) [0-9.]+: (met|NOT MET)' <<<"$out")" \
+	"$(grep -vc 'against batches\|peer' names.txt)"
+check "its databases are gone" is "$(ls -d "$tmp"/wherry-bench* 2>/dev/null)" ""
+
+out=$(cat kept.json)
+json "what was saved has both sides, each run of them, and the target" \
+	'd["messages"] == 300 and len(d["figures"]) == '"$(wc -l <names.txt)"' and
+	 all(f["wherry"] >= 0 and f["other"] >= 0 and len(f["wherry_runs"]) >= 1 and
+	     ("derived" in f or len(f["other_runs"]) == len(f["wherry_runs"]))
+	     for f in d["figures"])'
+json "the figure of a peer is derived from its defaults, 50 at a time once a second" \
+	'[f["other"] for f in d["figures"] if "derived" in f] == [50]'
+out=$(python3 - chart.svg <<'END'
+import sys, xml.etree.ElementTree as tree
+svg = tree.parse(sys.argv[1]).getroot()
+print(svg.tag, len(svg.findall('{*}rect')))
+END
+)
+status=$?
+expect "the chart is an image with a bar for each" 0 \
+	"is:{http://www.w3.org/2000/svg}svg $(($(wc -l <names.txt) + 1))"
+
+w --messages 300 --runs 2 --only 'enqueue, 100*200 B*full' --compare kept.json
+expect "a later run is compared with it" 0 "out: was "
+w --messages 300 --runs 2 --only 'enqueue, 100*200 B' --compare kept.json --json
+expect "it answers in JSON" 0
+json "with as many runs as were asked for" \
+	'[len(f["wherry_runs"]) for f in d["figures"]] == [2, 2]'
+w --messages 300 --runs 1 --only 'enqueue, 100*200 B' --markdown
+expect "it writes README.md's table" 0 "out:| enqueue, 100 per commit, 200 B, messages/s | raw |"
+check "FULL and NORMAL share a row" is "$(wc -l <<<"$out")" 3
+
+w --runs 0
+expect "no runs are too few" 2 "err:--runs"
+w --messages many
+expect "a word is no number" 2 "err:--messages"
+w --svg
+expect "a file must be named" 2 "err:--svg: needs a value"
+w --message 3
+expect "an unknown option is refused with the nearest" 2 "err:did you mean --messages"
+w --only teapot
+expect "a figure that does not exist is refused" 2 "err:--list"
+w --json --markdown
+expect "only one kind of output" 2 "err:not with --json"
+w --only idle --compare missing.json
+expect "there must be something to compare with" 2 "err:missing.json" "err:--save"
+echo '{}' >empty.json
+w --only idle --compare empty.json
+expect "and it must be a saved run" 2 "err:no saved run"
+w --only 'enqueue, 100' --messages 10 --data missing.ndjson
+expect "what cannot be measured is an error" 1 "err:missing.ndjson"
+
+finish
