@@ -23,7 +23,7 @@ struct bench_load {
 /* Cut an object of more than most bytes behind its last member that fits. */
 static size_t shorten(char *line, size_t len, size_t most)
 {
-	if (len <= most)
+	if (len <= most || most < 1)
 		return len;
 	for (size_t i = most - 1; i > 0; i--) {
 		if (line[i] == ',' && line[i + 1] == '"' &&

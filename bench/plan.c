@@ -139,6 +139,7 @@ static void plan_enqueue(bench *b, int body, int64_t per_transaction, bool full)
 static void plan_latency(bench *b, bool full)
 {
 	bench_job job = {.messages = at_least_one(b->options.messages / 100),
+			 .body = SHORT,
 			 .full = full};
 	int runs = b->options.runs < 3 ? (int)b->options.runs : 3;
 	bench_group *g = add_group(b, runs, false);

@@ -64,7 +64,7 @@ static wherry_code raw_open(const bench_job *job, raw *r, wherry_error *err)
 			     "next_retry_at, message_id, topic, aggregate_type, "
 			     "aggregate_id, partition_key, headers, trace_id, payload "
 			     "FROM outbox INDEXED BY outbox_open "
-			     "WHERE status = 0 AND status IN (0, 1, 3) AND id > ?1 "
+			     "WHERE status = 0 AND id > ?1 "
 			     "ORDER BY id LIMIT ?2");
 	return r->begin && r->commit && r->read ? WHERRY_OK : raw_fail(r, err);
 }
