@@ -157,6 +157,11 @@ wherry_code wh_db_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params
 	return db->driver->run(db, stmt, params, n_params, visit, ctx, out_changed, err);
 }
 
+int64_t wh_db_last_id(wherry_db *db)
+{
+	return db->driver->last_id(db);
+}
+
 wherry_code wh_db_script(wherry_db *db, const char *sql, wherry_error *err)
 {
 	return db->driver->script(db, sql, err);

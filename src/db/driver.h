@@ -71,6 +71,9 @@ typedef struct wh_db_driver {
 			   size_t n_params, wh_row_fn visit, void *ctx,
 			   int64_t *out_changed, wherry_error *err);
 
+	/* The id that the last INSERT which changed a row took. */
+	int64_t (*last_id)(wherry_db *db);
+
 	/* Run several statements without parameters, as migrations are. */
 	wherry_code (*script)(wherry_db *db, const char *sql, wherry_error *err);
 
@@ -113,6 +116,7 @@ wh_db_options wh_db_options_of(const wherry_config *config, const wh_env *env);
 wherry_code wh_db_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
 		      size_t n_params, wh_row_fn visit, void *ctx, int64_t *out_changed,
 		      wherry_error *err);
+int64_t wh_db_last_id(wherry_db *db); /* taken by the last INSERT */
 wherry_code wh_db_script(wherry_db *db, const char *sql, wherry_error *err);
 
 void wh_db_forget(wherry_db *db, const wh_sql *sql);

@@ -395,6 +395,11 @@ static wherry_code sqlite_run(wherry_db *db, const wh_stmt *stmt, const wh_param
 	return code;
 }
 
+static int64_t sqlite_last_id(wherry_db *db)
+{
+	return sqlite3_last_insert_rowid(((sqlite_db *)db)->handle);
+}
+
 static wherry_code sqlite_script(wherry_db *db, const char *sql, wherry_error *err)
 {
 	return exec((sqlite_db *)db, sql, "", err);
@@ -457,6 +462,7 @@ const wh_db_driver wh_db_sqlite = {
 	.rollback = sqlite_rollback,
 	.in_transaction = sqlite_in_transaction,
 	.run = sqlite_run,
+	.last_id = sqlite_last_id,
 	.script = sqlite_script,
 	.forget = sqlite_forget,
 	.row_int = sqlite_row_int,

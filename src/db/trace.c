@@ -87,6 +87,11 @@ static wherry_code trace_run(wherry_db *db, const wh_stmt *stmt, const wh_param 
 	return after(t, "run", stmt->name, code, err);
 }
 
+static int64_t trace_last_id(wherry_db *db)
+{
+	return wh_db_last_id(((traced *)db)->inner);
+}
+
 static wherry_code trace_script(wherry_db *db, const char *sql, wherry_error *err)
 {
 	traced *t = (traced *)db;
@@ -130,6 +135,7 @@ static const wh_db_driver trace_template = {
 	.rollback = trace_rollback,
 	.in_transaction = trace_in_transaction,
 	.run = trace_run,
+	.last_id = trace_last_id,
 	.script = trace_script,
 	.forget = trace_forget,
 	.watch = trace_watch,

@@ -85,7 +85,7 @@ static wherry_code insert(wherry_outbox *box, const wherry_message *msg, int64_t
 	char made[WH_UUID_LEN + 1];
 	const char *message_id = msg->message_id;
 	const char *key = msg->key && *msg->key ? msg->key : NULL;
-	int64_t id = 0;
+	int64_t changed = 0;
 	wherry_code code = check_message(box, msg, err);
 
 	if (code != WHERRY_OK)
@@ -107,9 +107,9 @@ static wherry_code insert(wherry_outbox *box, const wherry_message *msg, int64_t
 		body_param(msg),
 	};
 	code = wh_db_run(box->db, box->stmt.enqueue, params,
-			 sizeof(params) / sizeof(*params), wh_take_int, &id, NULL, err);
+			 sizeof(params) / sizeof(*params), NULL, NULL, &changed, err);
 	if (code == WHERRY_OK)
-		*out_id = id;
+		*out_id = changed ? wh_db_last_id(box->db) : 0;
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
 

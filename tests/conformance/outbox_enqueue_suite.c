@@ -173,6 +173,32 @@ static void a_duplicate_changes_nothing_of_the_message_that_is_there(void **stat
 	assert_string_equal(fixture_text(f, "SELECT topic FROM outbox"), "orders");
 }
 
+static void what_the_application_s_triggers_insert_is_not_mistaken_for_the_message(
+	void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_message msg = M(.topic = "orders", .message_id = "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t id = 0;
+
+	fixture_raw(f, "CREATE TABLE audit(id INTEGER PRIMARY KEY, name TEXT)");
+	fixture_raw(f, "INSERT INTO audit VALUES (1000, '')");
+	fixture_raw(f, "CREATE TRIGGER before BEFORE INSERT ON outbox BEGIN INSERT INTO "
+		       "audit(name) VALUES ('before'); END");
+	fixture_raw(f, "CREATE TRIGGER after AFTER INSERT ON outbox BEGIN INSERT INTO "
+		       "audit(name) VALUES (new.message_id); END");
+	WHERRY_PASS(
+		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	assert_string_equal(fixture_text(f,
+					 "SELECT message_id FROM outbox WHERE id = %lld",
+					 (long long)id),
+			    "a");
+	WHERRY_FAILS(
+		WHERRY_DUPLICATE,
+		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+	assert_int_equal(fixture_count(f), 1);
+}
+
 static void message_ids_are_compared_byte_for_byte(void **state)
 {
 	static const char *const ids[] = {"a", "A", "a ", " a", "\xc3\xa4", "a\xcc\x88"};
@@ -523,6 +549,7 @@ const outbox_case outbox_enqueue_cases[] = {
 	CASE(ids_grow),
 	CASE(a_duplicate_message_id_leaves_the_transaction_intact),
 	CASE(a_duplicate_changes_nothing_of_the_message_that_is_there),
+	CASE(what_the_application_s_triggers_insert_is_not_mistaken_for_the_message),
 	CASE(message_ids_are_compared_byte_for_byte),
 	CASE(many_are_added_in_the_order_given),
 	CASE(none_of_many_is_fine),
