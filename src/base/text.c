@@ -35,9 +35,22 @@ size_t wh_utf8_len(const char *text, size_t len)
 	return n;
 }
 
+/* Eight bytes below 0x80: most text is ASCII, and bodies are long. */
+static bool eight_ascii(const char *text)
+{
+	uint64_t word;
+
+	memcpy(&word, text, sizeof(word));
+	return !(word & 0x8080808080808080u);
+}
+
 bool wh_utf8_valid(const char *text, size_t len)
 {
 	for (size_t i = 0, n; i < len; i += n) {
+		if (len - i >= 8 && eight_ascii(text + i)) {
+			n = 8;
+			continue;
+		}
 		n = wh_utf8_len(text + i, len - i);
 		if (!n)
 			return false;

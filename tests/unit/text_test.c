@@ -53,6 +53,29 @@ static void text_is_valid_if_each_character_is(void **state)
 	assert_false(wh_utf8_valid("a\xff z", 4));
 }
 
+/* The check goes in larger strides where it can. */
+static void a_bad_byte_is_found_wherever_it_is(void **state)
+{
+	char text[40];
+
+	(void)state;
+	for (size_t len = 1; len <= sizeof(text); len++) {
+		for (size_t at = 0; at < len; at++) {
+			memset(text, 'a', sizeof(text));
+			text[at] = (char)0xff;
+			assert_false(wh_utf8_valid(text, len));
+			assert_true(wh_utf8_valid(text, at));
+			if (at + 1 == len)
+				continue;
+			text[at] = (char)0xc3; /* a character over any two bytes */
+			assert_false(wh_utf8_valid(text, len));
+			text[at + 1] = (char)0xbc;
+			assert_true(wh_utf8_valid(text, len));
+			assert_false(wh_utf8_valid(text, at + 1));
+		}
+	}
+}
+
 static void a_cut_never_splits_a_character(void **state)
 {
 	static const char text[] =
@@ -168,6 +191,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(utf8_is_recognized_up_to_its_limits),
 		cmocka_unit_test(text_is_valid_if_each_character_is),
+		cmocka_unit_test(a_bad_byte_is_found_wherever_it_is),
 		cmocka_unit_test(a_cut_never_splits_a_character),
 		cmocka_unit_test(identifiers_are_letters_digits_and_underscores),
 		cmocka_unit_test(integers_are_parsed_whole_and_in_range),
