@@ -41,8 +41,8 @@ static const char *write_of(const bench_job *job)
 		return job->set ? "DELETE FROM outbox WHERE id IN "
 				  "(SELECT value FROM json_each(?1))"
 				: "DELETE FROM outbox WHERE id = ?1";
-	return job->set ? "UPDATE outbox SET status = 2, processed_at = ?2 WHERE id IN "
-			  "(SELECT value FROM json_each(?1))"
+	return job->set ? "UPDATE OR FAIL outbox SET status = 2, processed_at = ?2 "
+			  "WHERE id IN (SELECT value FROM json_each(?1))"
 			: "UPDATE outbox SET status = 2, processed_at = ?2 WHERE id = ?1";
 }
 

@@ -238,7 +238,10 @@ SELECT max(coalesce((SELECT id FROM {table} INDEXED BY {table_open}
                      WHERE status = 3 ORDER BY id DESC LIMIT 1), 0));
 
 -- name: done-mark
-UPDATE {table} NOT INDEXED SET status = 2, processed_at = (SELECT ms FROM wherry_clock)
+-- OR FAIL, or SQLite would keep a copy of every page it changes, in a temporary file, so
+-- as to undo the statement alone.  It runs in a transaction, which is undone as a whole
+-- (when_one_of_many_cannot_be_marked_none_is).
+UPDATE OR FAIL {table} NOT INDEXED SET status = 2, processed_at = (SELECT ms FROM wherry_clock)
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3);
 
 -- name: done-delete

@@ -205,6 +205,25 @@ static void ten_thousand_are_done_at_once(void **state)
 	free(ids);
 }
 
+static void when_one_of_many_cannot_be_marked_none_is(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t ids[] = {1, 2, 3}, n = -7;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease;
+
+	fixture_send_many(f, 3);
+	lease = fixture_lease(f, "a");
+	fixture_raw(f, "CREATE TRIGGER refuse BEFORE UPDATE ON outbox WHEN old.id = 3 "
+		       "BEGIN SELECT RAISE(FAIL, 'not this one'); END");
+	assert_int_not_equal(
+		wherry_outbox_done(f->box, &lease, ids, 3, WHERRY_MARK, &n, &err),
+		WHERRY_OK);
+	assert_int_equal(n, -7);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fixture_state(f, ids[i]), WHERRY_PENDING);
+}
+
 /* ---- failures ---- */
 
 static void a_failure_counts_and_waits(void **state)
@@ -529,6 +548,7 @@ const outbox_case outbox_settle_cases[] = {
 	CASE(done_passes_over_what_is_not_open),
 	CASE(an_empty_list_of_done_is_fine),
 	CASE(ten_thousand_are_done_at_once),
+	CASE(when_one_of_many_cannot_be_marked_none_is),
 	CASE(a_failure_counts_and_waits),
 	CASE(a_failure_without_a_reason_is_recorded),
 	CASE(a_reason_is_cut_at_500_bytes_between_characters),
