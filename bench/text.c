@@ -128,4 +128,10 @@ void bench_print_markdown(const bench *b, FILE *to)
 		if (b->figures[i].measured && b->figures[i].headline &&
 		    b->figures[i].full)
 			print_row(b, &b->figures[i], to);
+	(void)fprintf(
+		to,
+		"\nMedians of %lld runs in turn, %lld messages (memory: ten times as "
+		"many); SQLite %s.\n",
+		(long long)b->options.runs, (long long)b->options.messages,
+		sqlite3_libversion());
 }
