@@ -51,7 +51,7 @@ typedef struct wherry_failure {
 	bool dead;        /* give it up */
 	bool counted;     /* its attempt was recorded already: do not count again */
 	bool innocent;    /* not its fault: count nothing, take a recorded attempt back */
-	int32_t nth;      /* which attempt it was, from 1 on: written twice, after an answer
+	int32_t nth; /* which attempt it was, from 1 on: written twice, after an answer
 	                     was lost, it counts once; 0: not known */
 	const char *error; /* why; cut at 500 bytes */
 } wherry_failure;

@@ -260,14 +260,15 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3);
 
 -- name: fail
 -- Where the number of the attempt is known it is set, not added to: a transaction whose
--- answer was lost is written again (a_lost_answer_counts_no_attempt_twice).
+-- answer was lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator
+-- may have begun to count anew meanwhile.
 UPDATE {table} NOT INDEXED SET
   status = CASE WHEN :dead THEN 4 ELSE 3 END,
-  attempts = CASE WHEN :nth THEN :nth ELSE attempts + :count END,
+  attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
+                  ELSE attempts + :count END,
   next_retry_at = CASE WHEN :dead THEN NULL ELSE (SELECT ms FROM wherry_clock) + :delay END,
   last_error = :error
-WHERE id = :id AND status IN (0, 1, 3)
-  AND (:nth = 0 OR attempts BETWEEN :nth - 1 AND :nth);
+WHERE id = :id AND status IN (0, 1, 3);
 
 -- name: requeue
 UPDATE {table} NOT INDEXED SET status = 0, next_retry_at = NULL,
@@ -278,10 +279,10 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3);
 -- A suspect's attempt is on record before it is published, so that a message that kills
 -- its relay runs out of attempts (a_message_that_kills_its_relay_ends_dead).
 UPDATE {table} NOT INDEXED SET status = 1,
-  attempts = CASE WHEN :nth THEN :nth ELSE attempts + 1 END,
+  attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
+                  ELSE attempts + 1 END,
   claimed_at = (SELECT ms FROM wherry_clock), claim_token = :token
-WHERE id = :id AND status IN (0, 1, 3)
-  AND (:nth = 0 OR attempts BETWEEN :nth - 1 AND :nth);
+WHERE id = :id AND status IN (0, 1, 3);
 
 -- name: reap
 UPDATE {table} NOT INDEXED SET status = 0, claimed_at = NULL, claim_token = NULL
