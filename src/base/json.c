@@ -3,6 +3,8 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL;
 
 /* jansson takes a NUL byte for the end, whatever follows it; JSON has none. */
@@ -34,33 +36,275 @@ wherry_code wh_json_check(const char *text, size_t len, int *out_column,
 	return wh_fail(err, WHERRY_INVALID, "%s", why.text);
 }
 
+/*
+ * Checking takes no memory, so that no good message is ever refused for want of it:
+ * jansson, asked where a line is malformed, cannot always tell that from a syntax error.
+ */
+enum { DEPTH_MOST = 2048 };
+
+typedef struct checker {
+	const char *at, *end;
+	bool flat;   /* values of the outer object must be strings or null, without NUL */
+	wh_view key; /* the last one read at depth 1 */
+	wh_view odd; /* the first whose value is something else */
+	size_t depth;
+	unsigned char is_object[DEPTH_MOST / 8];
+} checker;
+
+static bool take(checker *c, char wanted)
+{
+	if (c->at == c->end || *c->at != wanted)
+		return false;
+	c->at++;
+	return true;
+}
+
+static void skip_space(checker *c)
+{
+	while (c->at < c->end && *c->at && strchr(" \t\n\r", *c->at))
+		c->at++;
+}
+
+/* The four digits behind \u; -1 if they are none. */
+static int take_hex(checker *c)
+{
+	int number = 0;
+
+	for (int i = 0; i < 4; i++) {
+		static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+		const char *digit =
+			c->at < c->end && *c->at ? strchr(digits, *c->at) : NULL;
+
+		if (!digit)
+			return -1;
+		number = number * 16 + (int)((digit - digits) % 16);
+		c->at++;
+	}
+	return number;
+}
+
+/* What follows a backslash. */
+static bool take_escape(checker *c, bool nul)
+{
+	int number;
+
+	if (c->at == c->end || !*c->at)
+		return false;
+	if (!take(c, 'u'))
+		return strchr("\"\\/bfnrt", *c->at++) != NULL;
+	number = take_hex(c);
+	if (number < 0xd800 || number > 0xdfff)
+		return number > 0 || (number == 0 && nul);
+	if (number > 0xdbff || !take(c, '\\') || !take(c, 'u'))
+		return false; /* half a pair */
+	number = take_hex(c);
+	return number >= 0xdc00 && number <= 0xdfff;
+}
+
+static bool take_string(checker *c, bool nul)
+{
+	if (!take(c, '"'))
+		return false;
+	while (!take(c, '"')) {
+		size_t n = wh_utf8_len(c->at, (size_t)(c->end - c->at));
+
+		if (!n || (unsigned char)*c->at < ' ')
+			return false;
+		if (take(c, '\\')) {
+			if (!take_escape(c, nul))
+				return false;
+		} else {
+			c->at += n;
+		}
+	}
+	return true;
+}
+
+static bool take_digits(checker *c)
+{
+	const char *from = c->at;
+
+	while (c->at < c->end && *c->at >= '0' && *c->at <= '9')
+		c->at++;
+	return c->at > from;
+}
+
+/* Numbers from here on are beyond a double: these digits, 309 of them before the point. */
+static const char too_large[] = "179769313486231580793728971405303415";
+
+/* Would a reader that keeps numbers as doubles lose it? */
+static bool is_too_large(wh_view mantissa, int64_t exponent)
+{
+	char digits[sizeof(too_large)] = "";
+	size_t n = 0;
+	bool point = false;
+
+	for (size_t i = 0; i < mantissa.len; i++) {
+		char c = mantissa.ptr[i];
+
+		if (c < '0' || c > '9') {
+			point |= c == '.';
+			continue;
+		}
+		if (!point && (n || c != '0'))
+			exponent++;
+		else if (point && !n && c == '0')
+			exponent--;
+		if ((n || c != '0') && n + 1 < sizeof(digits))
+			digits[n++] = c;
+	}
+	return n &&
+	       (exponent > 309 || (exponent == 309 && strcmp(digits, too_large) >= 0));
+}
+
+static bool take_number(checker *c)
+{
+	wh_view mantissa = {c->at, 0};
+	int64_t exponent = 0;
+	bool minus;
+
+	(void)take(c, '-');
+	if (!take(c, '0') && !take_digits(c))
+		return false;
+	if (take(c, '.') && !take_digits(c))
+		return false;
+	mantissa.len = (size_t)(c->at - mantissa.ptr);
+	if (take(c, 'e') || take(c, 'E')) {
+		minus = take(c, '-');
+		if (!minus)
+			(void)take(c, '+');
+		for (const char *from = c->at; take_digits(c); from = c->at)
+			for (; from < c->at; from++)
+				if (exponent < INT32_MAX)
+					exponent = exponent * 10 + (*from - '0');
+		if (c->at[-1] < '0' || c->at[-1] > '9')
+			return false;
+		exponent = minus ? -exponent : exponent;
+	}
+	return !is_too_large(mantissa, exponent);
+}
+
+static bool take_word(checker *c, const char *word)
+{
+	size_t n = strlen(word);
+
+	if ((size_t)(c->end - c->at) < n || memcmp(c->at, word, n) != 0)
+		return false;
+	c->at += n;
+	return true;
+}
+
+static bool take_scalar(checker *c)
+{
+	if (c->at < c->end && *c->at == '"')
+		return take_string(c, !c->flat);
+	return take_word(c, "true") || take_word(c, "false") || take_word(c, "null") ||
+	       take_number(c);
+}
+
+static bool in_object(const checker *c)
+{
+	return c->depth && c->is_object[(c->depth - 1) / 8] >> (c->depth - 1) % 8 & 1;
+}
+
+static bool enter(checker *c, bool object)
+{
+	unsigned char bit = (unsigned char)(1u << c->depth % 8);
+
+	if (c->depth == DEPTH_MOST)
+		return false;
+	c->is_object[c->depth / 8] &= (unsigned char)~bit;
+	if (object)
+		c->is_object[c->depth / 8] |= bit;
+	c->depth++;
+	return true;
+}
+
+/* A member's name, its colon, and a look at what comes. */
+static bool take_key(checker *c)
+{
+	skip_space(c);
+	c->key.ptr = c->at + 1;
+	if (!take_string(c, false))
+		return false;
+	c->key.len = (size_t)(c->at - c->key.ptr) - 1;
+	skip_space(c);
+	if (!take(c, ':'))
+		return false;
+	skip_space(c);
+	if (c->flat && c->depth == 1 && !c->odd.ptr && c->at < c->end && *c->at != '"' &&
+	    *c->at != 'n')
+		c->odd = c->key;
+	return true;
+}
+
+/* Behind a value: what ends here, and then the next one's name; false: malformed. */
+static bool go_on(checker *c)
+{
+	for (;;) {
+		skip_space(c);
+		if (!c->depth)
+			return c->at == c->end;
+		if (take(c, ','))
+			return !in_object(c) || take_key(c);
+		if (!take(c, in_object(c) ? '}' : ']'))
+			return false;
+		c->depth--;
+	}
+}
+
+/* Open what begins here; *out_begun: it has a first member, which is to be read next. */
+static bool take_value(checker *c, bool *out_begun)
+{
+	bool object;
+
+	skip_space(c);
+	*out_begun = false;
+	object = take(c, '{');
+	if (!object && !take(c, '['))
+		return take_scalar(c);
+	if (!enter(c, object))
+		return false;
+	skip_space(c);
+	if (c->at < c->end && *c->at == (object ? '}' : ']'))
+		return true; /* go_on() leaves it */
+	*out_begun = true;
+	return !object || take_key(c);
+}
+
+static bool check(checker *c)
+{
+	bool begun;
+
+	do {
+		if (!take_value(c, &begun))
+			return false;
+		if (!begun && !go_on(c))
+			return false;
+	} while (begun || c->depth);
+	return true;
+}
+
 bool wh_json_valid(const char *text, size_t len)
 {
-	json_t *value = load(text, len, flags, NULL);
+	checker c = {.at = text, .end = text + len};
 
-	json_decref(value);
-	return value != NULL;
+	return check(&c);
 }
 
 wherry_code wh_json_headers(const char *text, size_t len, wherry_error *err)
 {
-	wherry_code code = WHERRY_OK;
-	json_t *object, *value;
-	const char *name;
+	checker c = {.at = text, .end = text + len, .flat = true};
+	bool valid;
 
-	if (len == 2 && memcmp(text, "{}", 2) == 0)
-		return WHERRY_OK;
-	object = load(text, len, JSON_DECODE_INT_AS_REAL, NULL);
-	if (!json_is_object(object))
-		code = wh_fail(err, WHERRY_INVALID, "headers are no JSON object");
-	json_object_foreach (object, name, value) {
-		if (json_is_string(value) || json_is_null(value))
-			continue;
-		code = wh_fail(err, WHERRY_INVALID, "header '%.60s' is no string", name);
-		break;
-	}
-	json_decref(object);
-	return code;
+	skip_space(&c);
+	valid = c.at < c.end && *c.at == '{' && check(&c);
+	if (!valid)
+		return wh_fail(err, WHERRY_INVALID, "headers are no JSON object");
+	if (c.odd.ptr)
+		return wh_fail(err, WHERRY_INVALID, "header '%.*s' is no string",
+			       (int)(c.odd.len < 60 ? c.odd.len : 60), c.odd.ptr);
+	return WHERRY_OK;
 }
 
 bool wh_json_pointer_valid(const char *pointer)

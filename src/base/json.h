@@ -1,5 +1,5 @@
 /*
- * JSON, through jansson.
+ * JSON: checked here, without memory; parsed by jansson.
  */
 #ifndef WH_BASE_JSON_H
 #define WH_BASE_JSON_H
