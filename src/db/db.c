@@ -187,6 +187,13 @@ const char *wh_row_text(const wh_row *row, int column)
 	return row->driver->row_bytes(row, column).ptr;
 }
 
+wherry_code wh_row_check(const wh_row *row, wherry_error *err)
+{
+	bool failed = row->driver->row_failed && row->driver->row_failed(row);
+
+	return failed ? wh_oom(err) : WHERRY_OK;
+}
+
 wherry_code wh_db_watch(wherry_db *db, wherry_error *err)
 {
 	return db->driver->watch(db, err);

@@ -85,6 +85,10 @@ typedef struct wh_db_driver {
 	wh_view (*row_bytes)(const wh_row *row,
 			     int column); /* absent for NULL; ends in NUL */
 
+	/* Was there no memory for one of its columns, which then looks empty?  The statement
+	 * fails after the visit.  May be NULL: then never. */
+	bool (*row_failed)(const wh_row *row);
+
 	/* Start to notice commits of others; fd() may be polled for reading afterwards. */
 	wherry_code (*watch)(wherry_db *db, wherry_error *err);
 	int (*fd)(wherry_db *db); /* -1: none */
@@ -124,6 +128,9 @@ void wh_db_forget(wherry_db *db, const wh_sql *sql);
 int64_t wh_row_int(const wh_row *row, int column);
 wh_view wh_row_bytes(const wh_row *row, int column);
 const char *wh_row_text(const wh_row *row, int column); /* NULL for NULL */
+
+/* NOMEM if a column that was asked for could not be had: ask before acting on a row. */
+wherry_code wh_row_check(const wh_row *row, wherry_error *err);
 
 wherry_code wh_db_watch(wherry_db *db, wherry_error *err);
 int wh_db_fd(wherry_db *db);

@@ -103,6 +103,8 @@ static void sqlite_close(wherry_db *db)
 	for (size_t i = 0; i < s->n_stmts; i++)
 		sqlite3_finalize(s->stmts[i].handle);
 	free(s->stmts);
+	for (int i = 0; i < WH_SQLITE_UNDOS; i++)
+		sqlite3_finalize(s->undo[i]);
 	if (!s->borrowed)
 		sqlite3_close_v2(s->handle);
 	free(s);
@@ -244,16 +246,59 @@ wherry_code wherry_sqlite_borrow(sqlite3 *handle, wherry_db **out, wherry_error 
 	return WHERRY_OK;
 }
 
+/* ---- transactions ---- */
+
+/*
+ * A transaction is often rolled back because there is no memory left; so what rolls it
+ * back is prepared before it begins, each time, as a change of schema would void it.
+ */
+static wherry_code prepare_undo(sqlite_db *s, int which, wherry_error *err)
+{
+	static const char *const texts[] = {
+		[WH_SQLITE_ROLLBACK] = "ROLLBACK",
+		[WH_SQLITE_ROLLBACK_TO] = "ROLLBACK TO wherry",
+		[WH_SQLITE_RELEASE] = "RELEASE wherry",
+	};
+	int rc;
+
+	(void)sqlite3_finalize(s->undo[which]);
+	rc = sqlite3_prepare_v2(s->handle, texts[which], -1, &s->undo[which], NULL);
+	return rc == SQLITE_OK ? WHERRY_OK : wh_sqlite_fail(s, rc, "", err);
+}
+
+static void undo(sqlite_db *s, int which)
+{
+	(void)sqlite3_step(s->undo[which]);
+	(void)sqlite3_reset(s->undo[which]);
+}
+
+/* After a change of schema even the prepared statement may need memory.  A transaction of
+ * our own that is still open then is rolled back before anything else is done. */
+static wherry_code settle_old(sqlite_db *s, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	if (s->stuck && !sqlite3_get_autocommit(s->handle))
+		code = exec(s, "ROLLBACK", "", err);
+	s->stuck = code != WHERRY_OK;
+	return code;
+}
+
 static wherry_code sqlite_begin(wherry_db *db, wherry_error *err)
 {
 	sqlite_db *s = (sqlite_db *)db;
-
+	wherry_code code = settle_old(s, err);
 	bool inside = !sqlite3_get_autocommit(s->handle);
-	wherry_code code;
 
+	if (code != WHERRY_OK)
+		return code;
 	if (sqlite3_db_readonly(s->handle, "main") == 1) /* BEGIN would not say so */
 		return wh_sqlite_fail(s, SQLITE_READONLY, "", err);
-	code = exec(s, inside ? "SAVEPOINT wherry" : "BEGIN IMMEDIATE", "", err);
+	code = prepare_undo(s, inside ? WH_SQLITE_ROLLBACK_TO : WH_SQLITE_ROLLBACK, err);
+	if (code == WHERRY_OK && inside)
+		code = prepare_undo(s, WH_SQLITE_RELEASE, err);
+	if (code == WHERRY_OK)
+		code = exec(s, inside ? "SAVEPOINT wherry" : "BEGIN IMMEDIATE", "", err);
 	if (code == WHERRY_OK)
 		s->savepoints = inside ? s->savepoints + 1 : 0;
 	return code;
@@ -272,24 +317,31 @@ static wherry_code sqlite_commit(wherry_db *db, wherry_error *err)
 }
 
 /* Some errors (disk full, out of memory) have rolled back already: then there is nothing
- * to do, which is what the ignored result says. */
+ * to do, which is what the ignored results say. */
 static void sqlite_rollback(wherry_db *db)
 {
 	sqlite_db *s = (sqlite_db *)db;
+	bool open = !sqlite3_get_autocommit(s->handle);
 
-	if (!sqlite3_get_autocommit(s->handle))
-		(void)sqlite3_exec(s->handle,
-				   s->savepoints ? "ROLLBACK TO wherry; RELEASE wherry"
-						 : "ROLLBACK",
-				   NULL, NULL, NULL);
+	if (open && s->savepoints) {
+		undo(s, WH_SQLITE_ROLLBACK_TO);
+		undo(s, WH_SQLITE_RELEASE);
+	} else if (open) {
+		undo(s, WH_SQLITE_ROLLBACK);
+		s->stuck = !s->borrowed && !sqlite3_get_autocommit(s->handle);
+	}
 	if (s->savepoints)
 		s->savepoints--;
 }
 
 static bool sqlite_in_transaction(wherry_db *db)
 {
-	return !sqlite3_get_autocommit(((sqlite_db *)db)->handle);
+	sqlite_db *s = (sqlite_db *)db;
+
+	return settle_old(s, NULL) != WHERRY_OK || !sqlite3_get_autocommit(s->handle);
 }
+
+/* ---- statements ---- */
 
 static wherry_code prepare(sqlite_db *s, const wh_stmt *stmt, sqlite_stmt **out,
 			   wherry_error *err)
@@ -360,13 +412,14 @@ static wherry_code sqlite_run(wherry_db *db, const wh_stmt *stmt, const wh_param
 {
 	sqlite_db *s = (sqlite_db *)db;
 	int64_t before = sqlite3_total_changes64(s->handle), changed;
-	wherry_code code;
+	wherry_code code = settle_old(s, err);
 	sqlite_stmt *c = NULL;
 	sqlite_row seen = {.blobs = WH_ARENA_INIT};
 	wh_row row = {.driver = &wh_db_sqlite, .handle = &seen};
 	int rc;
 
-	code = prepare(s, stmt, &c, err);
+	if (code == WHERRY_OK)
+		code = prepare(s, stmt, &c, err);
 	if (code != WHERRY_OK || !c)
 		return code;
 	seen.stmt = c->handle;
@@ -402,7 +455,10 @@ static int64_t sqlite_last_id(wherry_db *db)
 
 static wherry_code sqlite_script(wherry_db *db, const char *sql, wherry_error *err)
 {
-	return exec((sqlite_db *)db, sql, "", err);
+	sqlite_db *s = (sqlite_db *)db;
+	wherry_code code = settle_old(s, err);
+
+	return code == WHERRY_OK ? exec(s, sql, "", err) : code;
 }
 
 static int64_t sqlite_row_int(const wh_row *row, int column)
@@ -423,13 +479,20 @@ static wh_view sqlite_row_bytes(const wh_row *row, int column)
 	if (type == SQLITE_BLOB) {
 		view.ptr = sqlite3_column_blob(seen->stmt, column);
 		view.len = (size_t)sqlite3_column_bytes(seen->stmt, column);
-		view.ptr = wh_arena_copy(&seen->blobs, view.ptr, view.len);
+		if (view.ptr || !view.len)
+			view.ptr = wh_arena_copy(&seen->blobs, view.ptr, view.len);
 		seen->failed |= !view.ptr;
 	} else {
 		view.ptr = (const char *)sqlite3_column_text(seen->stmt, column);
 		view.len = (size_t)sqlite3_column_bytes(seen->stmt, column);
+		seen->failed |= !view.ptr;
 	}
 	return view.ptr ? view : (wh_view){"", 0};
+}
+
+static bool sqlite_row_failed(const wh_row *row)
+{
+	return ((sqlite_row *)row->handle)->failed;
 }
 
 static void sqlite_forget(wherry_db *db, const wh_sql *sql)
@@ -467,6 +530,7 @@ const wh_db_driver wh_db_sqlite = {
 	.forget = sqlite_forget,
 	.row_int = sqlite_row_int,
 	.row_bytes = sqlite_row_bytes,
+	.row_failed = sqlite_row_failed,
 	.watch = wh_sqlite_watch,
 	.fd = wh_sqlite_fd,
 	.changed = wh_sqlite_changed,

@@ -21,6 +21,9 @@ typedef struct sqlite_watch {
 	int64_t step_us;      /* the distance to the look after that */
 } sqlite_watch;
 
+/* What takes a transaction back, and a savepoint. */
+enum { WH_SQLITE_ROLLBACK, WH_SQLITE_ROLLBACK_TO, WH_SQLITE_RELEASE, WH_SQLITE_UNDOS };
+
 typedef struct sqlite_db {
 	wherry_db base; /* first */
 	sqlite3 *handle;
@@ -28,6 +31,8 @@ typedef struct sqlite_db {
 	size_t n_stmts;
 	bool borrowed;
 	int savepoints; /* of those that begin began; the outermost may be a transaction */
+	sqlite3_stmt *undo[WH_SQLITE_UNDOS]; /* prepared before they are needed */
+	bool stuck; /* a transaction of ours could not be rolled back yet */
 	int64_t busy_timeout_us;
 	int64_t busy_since_us; /* when the wait that goes on began */
 	sqlite_watch watch;

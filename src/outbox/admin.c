@@ -164,8 +164,11 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 		.held_by = wh_row_int(row, HELD_BY),
 		.parked_by = wh_row_int(row, PARKED_BY),
 	};
-	wherry_code code = v->visit(v->ctx, &out);
+	wherry_code code = wh_row_check(row, err);
 
+	if (code != WHERRY_OK)
+		return code;
+	code = v->visit(v->ctx, &out);
 	v->n++;
 	return code == WHERRY_OK ? code
 				 : wh_fail(err, code, "the visitor of rows gave up");

@@ -48,8 +48,9 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 		.trace_id = wh_row_bytes(row, TRACE_ID),
 		.row = row,
 	};
+	wherry_code code = wh_row_check(row, err);
 
-	return v->visit(v->ctx, &open, err);
+	return code == WHERRY_OK ? v->visit(v->ctx, &open, err) : code;
 }
 
 wh_view wh_outbox_body(const wh_open_row *row)
@@ -130,8 +131,9 @@ static wherry_code take_dead_key(void *ctx, const wh_row *row, wherry_error *err
 		.key = wh_row_bytes(row, 3),
 		.row = row,
 	};
+	wherry_code code = wh_row_check(row, err);
 
-	return v->visit(v->ctx, &open, err);
+	return code == WHERRY_OK ? v->visit(v->ctx, &open, err) : code;
 }
 
 wherry_code wh_outbox_dead_keys(wherry_outbox *box, int64_t after, int64_t limit,

@@ -170,6 +170,7 @@ wh_entry *wh_window_add(wh_window *w, const wh_open_row *row)
 		e->msg.trace_id = copy(arena, row->trace_id, &failed);
 		e->msg.body = copy(arena, body.ptr ? body : (wh_view){"", 0}, &failed);
 		e->msg.body_len = body.len;
+		failed |= wh_row_check(row->row, NULL) != WHERRY_OK;
 		e->msg.id = row->id;
 		e->msg.created_at_us = row->created_at_us;
 		e->msg.attempts = row->attempts;
