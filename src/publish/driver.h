@@ -59,6 +59,13 @@ typedef struct wh_publisher_driver {
 	wherry_code (*collect)(wherry_publisher *pub, wh_receipt *out, size_t cap,
 			       size_t *out_n, wherry_error *err);
 
+	/*
+	 * Forget what is in flight, as a close and an open would: its messages are not
+	 * touched again, and submit works anew.  After an error, when whoever called has
+	 * borrowed the publisher.  May be NULL: then nothing is kept after an error.
+	 */
+	void (*drop)(wherry_publisher *pub);
+
 	/* A descriptor to poll with *out_events while something is in flight; -1: none.
 	 * May be NULL: then there is never one. */
 	int (*fd)(wherry_publisher *pub, short *out_events);
@@ -90,6 +97,7 @@ wherry_code wh_publisher_submit(wherry_publisher *pub, const wherry_message *con
 				size_t n, size_t *out_taken, wherry_error *err);
 wherry_code wh_publisher_collect(wherry_publisher *pub, wh_receipt *out, size_t cap,
 				 size_t *out_n, wherry_error *err);
+void wh_publisher_drop(wherry_publisher *pub);
 int wh_publisher_fd(wherry_publisher *pub, short *out_events);
 int64_t wh_publisher_deadline(wherry_publisher *pub);
 

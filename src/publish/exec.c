@@ -67,16 +67,28 @@ static exec_publisher *of(wherry_publisher *pub)
 
 /* ---- open and close ---- */
 
-static void exec_close(wherry_publisher *pub)
+static void exec_drop(wherry_publisher *pub)
 {
 	exec_publisher *p = of(pub);
 
 	for (size_t i = 0; i < p->n; i++)
 		if (p->order[i]->phase == RUNNING)
 			wh_command_kill(&p->order[i]->command);
-	for (size_t i = 0; i < p->n; i++)
+	for (size_t i = 0; i < p->n; i++) {
 		if (p->order[i]->phase == RUNNING)
 			wh_command_close(&p->order[i]->command);
+		p->order[i]->phase = FREE;
+		p->order[i]->message = NULL;
+	}
+	p->n = 0;
+	p->broken = false;
+}
+
+static void exec_close(wherry_publisher *pub)
+{
+	exec_publisher *p = of(pub);
+
+	exec_drop(pub);
 	if (p->epoll >= 0)
 		(void)close(p->epoll);
 	wh_environment_clear(&p->environment);
@@ -366,6 +378,7 @@ const wh_publisher_driver wh_publisher_exec = {
 	.close = exec_close,
 	.submit = exec_submit,
 	.collect = exec_collect,
+	.drop = exec_drop,
 	.fd = exec_fd,
 	.deadline = exec_deadline,
 };

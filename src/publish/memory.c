@@ -266,6 +266,14 @@ static wherry_code memory_collect(wherry_publisher *pub, wh_receipt *out, size_t
 	return n || !p->pending.n ? WHERRY_OK : wh_oom(err);
 }
 
+static void memory_drop(wherry_publisher *pub)
+{
+	memory_publisher *p = of(pub);
+
+	wh_pending_drop(&p->pending);
+	forget_failures(p);
+}
+
 /* Receipts are ready at once. */
 static int64_t memory_deadline(wherry_publisher *pub)
 {
@@ -279,6 +287,7 @@ const wh_publisher_driver wh_publisher_memory = {
 	.close = memory_close,
 	.submit = memory_submit,
 	.collect = memory_collect,
+	.drop = memory_drop,
 	.deadline = memory_deadline,
 };
 

@@ -70,6 +70,11 @@ static wherry_code null_collect(wherry_publisher *pub, wh_receipt *out, size_t c
 	return WHERRY_OK;
 }
 
+static void null_drop(wherry_publisher *pub)
+{
+	wh_pending_drop(&of(pub)->pending);
+}
+
 /* Receipts are ready at once. */
 static int64_t null_deadline(wherry_publisher *pub)
 {
@@ -83,5 +88,6 @@ const wh_publisher_driver wh_publisher_null = {
 	.close = null_close,
 	.submit = null_submit,
 	.collect = null_collect,
+	.drop = null_drop,
 	.deadline = null_deadline,
 };

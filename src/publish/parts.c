@@ -50,6 +50,11 @@ void wh_pending_pop(wh_pending *pending)
 	pending->n--;
 }
 
+void wh_pending_drop(wh_pending *pending)
+{
+	pending->head = pending->n = 0;
+}
+
 void wh_pending_clear(wh_pending *pending)
 {
 	free(pending->items);

@@ -35,6 +35,7 @@ bool wh_pending_reserve(wh_pending *pending);
 void wh_pending_push(wh_pending *pending, wh_pending_item item);
 const wh_pending_item *wh_pending_first(const wh_pending *pending); /* NULL: empty */
 void wh_pending_pop(wh_pending *pending);
+void wh_pending_drop(wh_pending *pending); /* all items, not the memory */
 void wh_pending_clear(wh_pending *pending);
 
 /* ---- what every destination tells of a message in the same words ---- */

@@ -97,6 +97,12 @@ wherry_code wh_publisher_collect(wherry_publisher *pub, wh_receipt *out, size_t 
 	return code;
 }
 
+void wh_publisher_drop(wherry_publisher *pub)
+{
+	if (pub->driver->drop)
+		pub->driver->drop(pub);
+}
+
 int wh_publisher_fd(wherry_publisher *pub, short *out_events)
 {
 	*out_events = 0;

@@ -459,6 +459,22 @@ static wherry_code line_collect(wherry_publisher *pub, wh_receipt *out, size_t c
 	return n ? WHERRY_OK : code; /* receipts first: the error comes again */
 }
 
+/* A line of which half is out stays, so that the next begins on one of its own. */
+static void line_drop(wherry_publisher *pub)
+{
+	line_publisher *p = of(pub);
+	size_t end = torn_end(p);
+
+	wh_pending_drop(&p->pending);
+	p->buf.len = end;
+	if (p->buf.ptr)
+		p->buf.ptr[end] = 0;
+	p->queued = p->written + (end - p->sent);
+	p->safe = p->written;
+	p->sync_errno = 0;
+	p->refusing = false;
+}
+
 static int line_fd(wherry_publisher *pub, short *out_events)
 {
 	line_publisher *p = of(pub);
@@ -488,6 +504,7 @@ const wh_publisher_driver wh_publisher_stdout = {
 	.close = line_close,
 	.submit = line_submit,
 	.collect = line_collect,
+	.drop = line_drop,
 	.fd = line_fd,
 	.deadline = line_deadline,
 };
@@ -499,6 +516,7 @@ const wh_publisher_driver wh_publisher_file = {
 	.close = line_close,
 	.submit = line_submit,
 	.collect = line_collect,
+	.drop = line_drop,
 	.fd = line_fd,
 	.deadline = line_deadline,
 };

@@ -189,6 +189,8 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 	if (r->to) {
 		wherry_publisher_close(r->pub);
 		r->pub = NULL;
+	} else {
+		wh_publisher_drop(r->pub);
 	}
 	wh_down(r, now, why->message);
 }

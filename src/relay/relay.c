@@ -240,6 +240,8 @@ void wherry_relay_close(wherry_relay *r)
 		wh_relay_say(r, WH_LOG_DEBUG, "event=lease-left-to-lapse");
 	if (r->to)
 		wherry_publisher_close(r->pub);
+	else if (r->window.flying.n) /* what it was lent goes with the window */
+		wh_publisher_drop(r->pub);
 	wherry_outbox_close(r->box);
 	if (r->from)
 		wherry_db_close(r->db);

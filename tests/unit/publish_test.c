@@ -310,6 +310,42 @@ static void null_delivers_everything(void **state)
 	wherry_publisher_close(pub);
 }
 
+/* ---- any destination ---- */
+
+static int count_lines(const char *path)
+{
+	char *text = read_file(path, NULL);
+	int n = 0;
+
+	for (const char *at = text; (at = strchr(at, '\n')); at++)
+		n++;
+	free(text);
+	return n;
+}
+
+static void after_a_drop_messages_are_taken_anew(void **state)
+{
+	char in_file[600], by_command[600];
+	const char *const urls[] = {"memory:", "null:", in_file, by_command};
+
+	(void)state;
+	(void)snprintf(in_file, sizeof(in_file), "file:%s", in_dir("out"));
+	(void)snprintf(by_command, sizeof(by_command), "exec:cat >>%s", in_dir("said"));
+	for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
+		wherry_message gone = message("1"), next = message("2");
+		wherry_publisher *pub = open_url(urls[i]);
+
+		submit_one(pub, &gone);
+		wh_publisher_drop(pub);
+		memset(&gone, 0xee, sizeof(gone)); /* nobody looks at it again */
+		is_idle(pub);
+		delivers(pub, &next);
+		is_idle(pub);
+		wherry_publisher_close(pub);
+	}
+	assert_int_equal(count_lines(in_dir("out")), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -324,6 +360,7 @@ int main(void)
 		TEST(memory_blames_only_what_was_taken_before_the_failure),
 		TEST(memory_remembers_many_failed_keys),
 		TEST(null_delivers_everything),
+		TEST(after_a_drop_messages_are_taken_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
