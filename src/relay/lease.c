@@ -144,18 +144,16 @@ void wh_lease_lost(wherry_relay *r, int64_t now, const char *why)
  * What flies belongs to the next holder now.  A publisher of our own is closed, which
  * drops it; the caller's is left until its receipts are in, which are then ignored.
  */
-static wherry_code forget(wherry_relay *r, wherry_error *err)
+static void forget(wherry_relay *r)
 {
-	size_t most = (size_t)r->set.window + WH_ASIDE_MOST;
-
 	if (r->window.flying.n && r->to) {
 		wherry_publisher_close(r->pub);
 		r->pub = NULL;
 		r->window.flying = (wh_list){0};
 	}
 	if (r->window.flying.n)
-		return WHERRY_OK;
-	wh_window_clear(&r->window);
+		return;
+	wh_window_empty(&r->window);
 	wh_keys_clear(&r->keys);
 	r->holes.n = r->n_aside = 0;
 	r->passed = r->oldest = 0;
@@ -163,7 +161,6 @@ static wherry_code forget(wherry_relay *r, wherry_error *err)
 	r->more = false;
 	wh_fsm_move(&r->fsm, atomic_load(&r->stop) ? WH_STOPPED : WH_STANDBY, &r->env,
 		    "nothing flies");
-	return wh_window_init(&r->window, most, err);
 }
 
 wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err)
@@ -191,7 +188,8 @@ wherry_code wh_lease_step(wherry_relay *r, int64_t now, wherry_error *err)
 	case WH_DRAINING:
 		return renew(r, now, err);
 	case WH_LOST:
-		return forget(r, err);
+		forget(r);
+		return WHERRY_OK;
 	default:
 		return WHERRY_OK;
 	}

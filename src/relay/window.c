@@ -83,11 +83,17 @@ static void free_batch(wh_window *w, wh_batch *batch)
 	w->spare = batch;
 }
 
-void wh_window_clear(wh_window *w)
+void wh_window_empty(wh_window *w)
 {
 	for (size_t i = 0; i < w->n_buckets; i++)
 		while (w->buckets[i])
 			wh_window_drop(w, w->buckets[i]);
+	w->ready = w->flying = w->settled = (wh_list){0};
+}
+
+void wh_window_clear(wh_window *w)
+{
+	wh_window_empty(w);
 	if (w->spare) {
 		wh_arena_clear(&w->spare->arena);
 		free(w->spare);

@@ -74,6 +74,7 @@ typedef struct wh_window {
 } wh_window;
 
 wherry_code wh_window_init(wh_window *w, size_t most, wherry_error *err);
+void wh_window_empty(wh_window *w); /* forget all that is in it; takes no memory */
 void wh_window_clear(wh_window *w);
 
 /* Open a batch for the rows of one read; close it when they are in. */
