@@ -1,5 +1,5 @@
 /*
- * JSON: checked here, without memory; parsed by jansson.
+ * JSON: checked without memory; where it is malformed, jansson says.
  */
 #ifndef WH_BASE_JSON_H
 #define WH_BASE_JSON_H

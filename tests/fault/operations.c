@@ -1,0 +1,348 @@
+#include "operations.h"
+
+#include <wherry/sqlite.h>
+
+/* Deep enough that no text is empty: what Jansson and SQLite take is part of it. */
+#define MESSAGE(id_)                                                                     \
+	WHERRY_MESSAGE(.message_id = (id_), .topic = "orders", .key = "k",               \
+		       .headers = "{\"a long name\": \"a value that is long\"}",         \
+		       .trace_id = "tr", .body = "{\"a\": 1}", .body_len = 8)
+
+/* ---- settings and connections ---- */
+
+static wherry_code config_new(world *w, wherry_error *err)
+{
+	return wherry_config_new((wherry_config **)&w->out.made, err);
+}
+
+static void drop_config(world *w)
+{
+	wherry_config_free(w->out.made);
+}
+
+static wherry_code config_set(world *w, wherry_error *err)
+{
+	return wherry_config_set(w->config, "relay.name", "a name", err);
+}
+
+static wherry_code db_open(world *w, wherry_error *err)
+{
+	return wherry_db_open(w->url, w->config, (wherry_db **)&w->out.made, err);
+}
+
+static void drop_db(world *w)
+{
+	wherry_db_close(w->out.made);
+}
+
+static wherry_code sqlite_borrow(world *w, wherry_error *err)
+{
+	return wherry_sqlite_borrow(w->handle, (wherry_db **)&w->out.made, err);
+}
+
+static wherry_code db_begin(world *w, wherry_error *err)
+{
+	return wherry_db_begin(w->db, err);
+}
+
+static void roll_back(world *w)
+{
+	wherry_db_rollback(w->db);
+}
+
+static void begin(world *w)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	wherry_db_rollback(w->db);
+	WHERRY_PASS(wherry_db_begin(w->db, &err));
+}
+
+static void begin_and_enqueue(world *w)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	begin(w);
+	WHERRY_PASS(wherry_outbox_enqueue(w->box, &MESSAGE("first"), 0, NULL, &err));
+}
+
+static wherry_code db_commit(world *w, wherry_error *err)
+{
+	return wherry_db_commit(w->db, err);
+}
+
+/* ---- schema ---- */
+
+static wherry_code outbox_init(world *w, wherry_error *err)
+{
+	return wherry_outbox_init(w->db, "events", err);
+}
+
+static wherry_code outbox_init_again(world *w, wherry_error *err)
+{
+	return wherry_outbox_init(w->db, "outbox", err);
+}
+
+static wherry_code outbox_init_sql(world *w, wherry_error *err)
+{
+	return wherry_outbox_init_sql("sqlite", "events", (char **)&w->out.made, err);
+}
+
+static void drop_text(world *w)
+{
+	free(w->out.made);
+}
+
+static wherry_code outbox_open(world *w, wherry_error *err)
+{
+	return wherry_outbox_open(w->db, "outbox", (wherry_outbox **)&w->out.made, err);
+}
+
+static void drop_box(world *w)
+{
+	wherry_outbox_close(w->out.made);
+}
+
+/* ---- producers ---- */
+
+static wherry_code outbox_enqueue(world *w, wherry_error *err)
+{
+	return wherry_outbox_enqueue(w->box, &MESSAGE("one"), WHERRY_OWN_TRANSACTION,
+				     w->out.number, err);
+}
+
+static wherry_code outbox_enqueue_many(world *w, wherry_error *err)
+{
+	const wherry_message many[] = {MESSAGE("one"), MESSAGE("two"), MESSAGE("three")};
+
+	return wherry_outbox_enqueue_many(w->box, many, 3, WHERRY_OWN_TRANSACTION,
+					  w->out.number, err);
+}
+
+/* ---- operators ---- */
+
+static wherry_code see_row(void *ctx, const wherry_row *row)
+{
+	const wherry_message *m = &row->message;
+	world *w = ctx;
+	int n = snprintf(w->rows + w->rows_len, sizeof(w->rows) - w->rows_len,
+			 "%d %d %s %s %s %s %.*s|", (int)m->id, (int)row->state,
+			 m->message_id, m->topic, m->key ? m->key : "-", m->headers,
+			 (int)m->body_len, (const char *)m->body);
+
+	if (n > 0 && (size_t)n < sizeof(w->rows) - w->rows_len)
+		w->rows_len += (size_t)n;
+	return WHERRY_OK;
+}
+
+static wherry_code outbox_status(world *w, wherry_error *err)
+{
+	return wherry_outbox_status(w->box, &w->out.status, err);
+}
+
+static wherry_code outbox_count(world *w, wherry_error *err)
+{
+	return wherry_outbox_count(w->box, w->out.number, err);
+}
+
+static wherry_code outbox_oldest_ready(world *w, wherry_error *err)
+{
+	return wherry_outbox_oldest_ready(w->box, w->out.number, err);
+}
+
+static wherry_code outbox_list(world *w, wherry_error *err)
+{
+	w->rows_len = 0;
+	return wherry_outbox_list(w->box, &(wherry_filter){0}, see_row, w, err);
+}
+
+static wherry_code outbox_show(world *w, wherry_error *err)
+{
+	w->rows_len = 0;
+	return wherry_outbox_show(w->box, "m2", see_row, w, err);
+}
+
+static wherry_code outbox_redrive(world *w, wherry_error *err)
+{
+	return wherry_outbox_redrive(w->box, &(wherry_filter){0}, w->out.number, err);
+}
+
+static wherry_code outbox_replay(world *w, wherry_error *err)
+{
+	return wherry_outbox_replay(w->box, &(wherry_filter){.topic = "t"}, w->out.number,
+				    err);
+}
+
+static wherry_code outbox_pause(world *w, wherry_error *err)
+{
+	return wherry_outbox_pause(w->box, err);
+}
+
+static wherry_code outbox_resume(world *w, wherry_error *err)
+{
+	return wherry_outbox_resume(w->box, err);
+}
+
+static wherry_code outbox_purge(world *w, wherry_error *err)
+{
+	return wherry_outbox_purge(w->box, 0, 1, 0, NULL, err);
+}
+
+static wherry_code outbox_archive(world *w, wherry_error *err)
+{
+	return wherry_outbox_archive(w->box, 0, 1, 0, NULL, err);
+}
+
+static wherry_code outbox_archive_at_once(world *w, wherry_error *err)
+{
+	return wherry_outbox_archive(w->box, 0, 100, 1, w->out.number, err);
+}
+
+/* ---- relays ---- */
+
+static wherry_code outbox_lease(world *w, wherry_error *err)
+{
+	return wherry_outbox_lease(w->box, "me", 1000000, 8, &w->out.lease, err);
+}
+
+static void take_lease(world *w)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	if (!w->lease.epoch)
+		WHERRY_PASS(
+			wherry_outbox_lease(w->box, "me", 1000000, 8, &w->lease, &err));
+	w->out.lease = w->lease;
+}
+
+static wherry_code outbox_renew(world *w, wherry_error *err)
+{
+	return wherry_outbox_renew(w->box, &w->out.lease, err);
+}
+
+static wherry_code outbox_release(world *w, wherry_error *err)
+{
+	return wherry_outbox_release(w->box, &w->lease, err);
+}
+
+static const int64_t open_ids[] = {1, 2, 3};
+
+static wherry_code outbox_done(world *w, wherry_error *err)
+{
+	return wherry_outbox_done(w->box, &w->lease, open_ids, 3, WHERRY_MARK,
+				  w->out.number, err);
+}
+
+static wherry_code outbox_done_archive(world *w, wherry_error *err)
+{
+	return wherry_outbox_done(w->box, &w->lease, open_ids, 3, WHERRY_ARCHIVE,
+				  w->out.number, err);
+}
+
+static wherry_code outbox_fail(world *w, wherry_error *err)
+{
+	const wherry_failure failures[] = {
+		{.id = 1, .delay_us = 1000000, .error = "not now"},
+		{.id = 2, .dead = true, .error = "never"},
+	};
+
+	return wherry_outbox_fail(w->box, &w->lease, failures, 2, err);
+}
+
+static wherry_code outbox_requeue(world *w, wherry_error *err)
+{
+	return wherry_outbox_requeue(w->box, &w->lease, open_ids, 3, err);
+}
+
+static wherry_code outbox_try(world *w, wherry_error *err)
+{
+	return wherry_outbox_try(w->box, &w->lease, 1, err);
+}
+
+static wherry_code outbox_reap(world *w, wherry_error *err)
+{
+	return wherry_outbox_reap(w->box, 0, w->out.number, err);
+}
+
+/* ---- publishers and relays ---- */
+
+static wherry_code publisher_open(world *w, wherry_error *err)
+{
+	return wherry_publisher_open(w->url, w->config, (wherry_publisher **)&w->out.made,
+				     err);
+}
+
+static void drop_publisher(world *w)
+{
+	wherry_publisher_close(w->out.made);
+}
+
+static wherry_code relay_open(world *w, wherry_error *err)
+{
+	return wherry_relay_open(w->url, "null:", w->config,
+				 (wherry_relay **)&w->out.made, err);
+}
+
+static wherry_code relay_open_on(world *w, wherry_error *err)
+{
+	return wherry_relay_open_on(w->db, w->pub, w->config,
+				    (wherry_relay **)&w->out.made, err);
+}
+
+static void drop_relay(world *w)
+{
+	wherry_relay_close(w->out.made);
+}
+
+/* ---- all of them ---- */
+
+/* clang-format off */
+const operation operations[] = {
+	{"config_new", config_new, NULL, drop_config, NULL, 0},
+	{"config_set", config_set, NULL, NULL, NULL, 0},
+	{"db_open", db_open, NULL, drop_db, NULL, 0},
+	{"db_begin", db_begin, roll_back, roll_back, NULL, 0},
+	{"db_commit", db_commit, begin_and_enqueue, NULL, NULL, 0},
+	{"sqlite_borrow", sqlite_borrow, NULL, drop_db, NULL, OPERATION_BORROWS},
+	{"outbox_init", outbox_init, NULL, NULL, NULL, 0},
+	{"outbox_init of one that is there", outbox_init_again, NULL, NULL, NULL, 0},
+	{"outbox_init_sql", outbox_init_sql, NULL, drop_text, NULL, 0},
+	{"outbox_open", outbox_open, NULL, drop_box, NULL, 0},
+	{"outbox_enqueue", outbox_enqueue, NULL, NULL, NULL, 0},
+	{"outbox_enqueue in a transaction", outbox_enqueue, begin_and_enqueue, NULL, NULL, OPERATION_JOINS},
+	{"outbox_enqueue on a borrowed handle", outbox_enqueue, NULL, NULL, NULL, OPERATION_BORROWS},
+	{"outbox_enqueue_many", outbox_enqueue_many, NULL, NULL, NULL, 0},
+	{"outbox_enqueue_many in a transaction", outbox_enqueue_many, begin_and_enqueue, NULL, NULL, OPERATION_JOINS},
+	{"outbox_enqueue_many in a borrowed one", outbox_enqueue_many, begin_and_enqueue, NULL, NULL, OPERATION_JOINS | OPERATION_BORROWS},
+	{"outbox_status", outbox_status, NULL, NULL, NULL, 0},
+	{"outbox_count", outbox_count, NULL, NULL, NULL, 0},
+	{"outbox_oldest_ready", outbox_oldest_ready, NULL, NULL, NULL, 0},
+	{"outbox_list", outbox_list, NULL, NULL, NULL, 0},
+	{"outbox_show", outbox_show, NULL, NULL, NULL, 0},
+	{"outbox_redrive", outbox_redrive, NULL, NULL, NULL, 0},
+	{"outbox_redrive in a transaction", outbox_redrive, begin_and_enqueue, NULL, NULL, OPERATION_JOINS},
+	{"outbox_replay", outbox_replay, NULL, NULL, NULL, 0},
+	{"outbox_pause", outbox_pause, NULL, NULL, NULL, 0},
+	{"outbox_resume", outbox_resume, NULL, NULL, NULL, 0},
+	{"outbox_purge", outbox_purge, NULL, NULL, NULL, OPERATION_PARTLY},
+	{"outbox_archive", outbox_archive, NULL, NULL, NULL, OPERATION_PARTLY},
+	{"outbox_archive of one", outbox_archive_at_once, NULL, NULL, NULL, OPERATION_PARTLY},
+	{"outbox_lease", outbox_lease, NULL, NULL, NULL, 0},
+	{"outbox_renew", outbox_renew, take_lease, NULL, NULL, 0},
+	{"outbox_release", outbox_release, take_lease, NULL, NULL, 0},
+	{"outbox_done", outbox_done, take_lease, NULL, NULL, 0},
+	{"outbox_done into the archive", outbox_done_archive, take_lease, NULL, NULL, 0},
+	{"outbox_fail", outbox_fail, take_lease, NULL, NULL, 0},
+	{"outbox_requeue", outbox_requeue, take_lease, NULL, NULL, 0},
+	{"outbox_try", outbox_try, take_lease, NULL, NULL, 0},
+	{"outbox_reap", outbox_reap, NULL, NULL, NULL, 0},
+	{"publisher_open of stdout", publisher_open, NULL, drop_publisher, "stdout:", 0},
+	{"publisher_open of file", publisher_open, NULL, drop_publisher, "file:", 0},
+	{"publisher_open of exec", publisher_open, NULL, drop_publisher, "exec:true", 0},
+	{"publisher_open of memory", publisher_open, NULL, drop_publisher, "memory:", 0},
+	{"publisher_open of null", publisher_open, NULL, drop_publisher, "null:", 0},
+	{"relay_open", relay_open, NULL, drop_relay, NULL, 0},
+	{"relay_open_on", relay_open_on, NULL, drop_relay, NULL, 0},
+};
+/* clang-format on */
+const size_t n_operations = sizeof(operations) / sizeof(*operations);
