@@ -19,7 +19,7 @@ WHERRY_BEGIN
  * Open a connection of our own.
  *
  * @param url     "sqlite:PATH" or "sqlite::memory:".  An SQLite file is put into WAL
- *                mode with synchronous=FULL (setting db.synchronous).
+ *                mode; commits are on disk when they return (setting db.synchronous).
  * @param config  Settings; borrowed for the call, NULL for the defaults.
  * @param out     Receives the connection; given, close with wherry_db_close().
  * @param err     Details on failure; may be NULL.

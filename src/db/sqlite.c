@@ -1,5 +1,5 @@
 /*
- * SQLite.  On connections of our own: WAL, synchronous=FULL, BEGIN IMMEDIATE (so that a
+ * SQLite.  On connections of our own: WAL, synchronous=EXTRA, BEGIN IMMEDIATE (so that a
  * reader never has to become a writer half-way, which SQLite answers with BUSY_SNAPSHOT
  * instead of waiting), and a busy handler that waits in fractions of a millisecond
  * first.  On borrowed ones: savepoints, and nothing of the handle is changed.
@@ -151,6 +151,10 @@ static wherry_code check_writable(sqlite_db *s, const wh_db_options *options,
  * WAL lets producers commit while the relay reads.  A database that is opened for reading
  * only keeps its mode, as one that others use right now in another mode does: all of
  * Wherry works in every journal mode.
+ *
+ * EXTRA is FULL in WAL mode; with a rollback journal it also syncs the folder once the
+ * journal is deleted.  With FULL a power loss could bring the journal back, which undoes a
+ * commit whose messages have left (a_power_loss_takes_no_commit_of_a_rollback_journal).
  */
 static wherry_code set_up(sqlite_db *s, const wh_db_options *options, wherry_error *err)
 {
@@ -170,7 +174,7 @@ static wherry_code set_up(sqlite_db *s, const wh_db_options *options, wherry_err
 			return code;
 	}
 	return exec(s,
-		    options->full_sync ? "PRAGMA synchronous=FULL"
+		    options->full_sync ? "PRAGMA synchronous=EXTRA"
 				       : "PRAGMA synchronous=NORMAL",
 		    "", err);
 }
