@@ -8,16 +8,14 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "publish/parts.h"
 
-enum {
-	IN_CHUNK = 64 * 1024,
-	ERR_MOST = 64 * 1024 /* bytes read at one go: all that a pipe holds */
-};
+enum { ERR_MOST = 64 * 1024 /* bytes read at one go: all that a pipe holds */ };
 
 /* ---- start ---- */
 
@@ -42,11 +40,10 @@ static bool above_standard(int *fd)
 	return higher >= 0;
 }
 
-/* Ours does not block; theirs does, as any program expects. */
-static bool open_pipe(int *out_read, int *out_write, bool we_write)
+/* Our end does not block; theirs does, as any program expects. */
+static bool open_pipe(int *out_read, int *out_write)
 {
 	int fds[2];
-	int *ours = we_write ? out_write : out_read;
 	int flags;
 
 	if (pipe2(fds, O_CLOEXEC) != 0)
@@ -55,8 +52,30 @@ static bool open_pipe(int *out_read, int *out_write, bool we_write)
 	*out_write = fds[1];
 	if (!above_standard(out_read) || !above_standard(out_write))
 		return false;
-	flags = fcntl(*ours, F_GETFL);
-	return flags >= 0 && fcntl(*ours, F_SETFL, flags | O_NONBLOCK) == 0;
+	flags = fcntl(*out_read, F_GETFL);
+	return flags >= 0 && fcntl(*out_read, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+/*
+ * Its stdin is a file in memory with all of the input, not a pipe that is fed while it
+ * runs: it would take the end of a pipe whose writer was killed for the end of the
+ * message (a_command_gets_the_whole_body_though_its_relay_is_killed).
+ */
+static bool open_input(int *out, const char *input, size_t len)
+{
+	*out = memfd_create("wherry message", MFD_CLOEXEC);
+	if (*out < 0 || !above_standard(out))
+		return false;
+	for (size_t sent = 0; sent < len;) {
+		ssize_t n = wh_quiet_write(*out, input + sent, len - sent);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		sent += (size_t)n;
+	}
+	return lseek(*out, 0, SEEK_SET) == 0;
 }
 
 /* A group of its own, so that all of it can be killed; no signals blocked, whatever our
@@ -130,8 +149,7 @@ static bool watch_all(wh_command *command)
 {
 	command->pidfd = pidfd_open(command->pid, 0);
 	return command->pidfd >= 0 && watch(command, command->pidfd, EPOLLIN) &&
-	       watch(command, command->err, EPOLLIN) &&
-	       watch(command, command->in, EPOLLOUT);
+	       watch(command, command->err, EPOLLIN);
 }
 
 static wherry_code start_failed(int number, wherry_error *err)
@@ -149,11 +167,9 @@ wherry_code wh_command_start(wh_command *command, char *text, char *const *envir
 	int their_in = -1, their_err = -1;
 	int number = 0;
 
-	*command = (wh_command){.epoll = epoll, .pidfd = -1, .in = -1, .err = -1};
-	command->input = input;
-	command->input_len = input_len;
-	if (!open_pipe(&their_in, &command->in, true) ||
-	    !open_pipe(&command->err, &their_err, false))
+	*command = (wh_command){.epoll = epoll, .pidfd = -1, .err = -1};
+	if (!open_input(&their_in, input, input_len) ||
+	    !open_pipe(&command->err, &their_err))
 		number = errno;
 	if (!number)
 		number = spawn(&command->pid, text, environment, their_in, their_err);
@@ -167,7 +183,6 @@ wherry_code wh_command_start(wh_command *command, char *text, char *const *envir
 		unwatch(command, &command->pidfd);
 	}
 	if (number) {
-		unwatch(command, &command->in);
 		unwatch(command, &command->err);
 		return start_failed(number, err);
 	}
@@ -175,27 +190,6 @@ wherry_code wh_command_start(wh_command *command, char *text, char *const *envir
 }
 
 /* ---- pump ---- */
-
-static void feed(wh_command *command)
-{
-	while (command->in >= 0) {
-		size_t left = command->input_len - command->sent;
-		ssize_t n = 0;
-
-		if (left)
-			n = wh_quiet_write(command->in, command->input + command->sent,
-					   left < IN_CHUNK ? left : IN_CHUNK);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			return;
-		if (n > 0)
-			command->sent += (size_t)n;
-		/* Done; or it closed its stdin, and need not read what it does not want. */
-		if (n < 0 || command->sent == command->input_len)
-			unwatch(command, &command->in);
-	}
-}
 
 static void remember(wh_command *command, const char *text, size_t len)
 {
@@ -267,7 +261,6 @@ bool wh_command_pump(wh_command *command)
 
 	if (command->pidfd < 0)
 		return true;
-	feed(command);
 	over = reap(command, WNOHANG);
 	/* After the look at its end, so that nothing it said is missed.  What it left in
 	 * the background may keep its stderr open: that is not waited for. */
@@ -275,7 +268,6 @@ bool wh_command_pump(wh_command *command)
 	if (!over)
 		return false;
 	unwatch(command, &command->pidfd);
-	unwatch(command, &command->in);
 	unwatch(command, &command->err);
 	return true;
 }
@@ -294,6 +286,5 @@ void wh_command_close(wh_command *command)
 	if (command->pidfd >= 0)
 		(void)reap(command, 0);
 	unwatch(command, &command->pidfd);
-	unwatch(command, &command->in);
 	unwatch(command, &command->err);
 }

@@ -1,7 +1,7 @@
 /*
- * One run of a shell command: fed through its stdin, listened to on its stderr, and
- * waited for by a descriptor of its own, so that no signal is handled and no other child
- * of the application is ever reaped.
+ * One run of a shell command: given its stdin, listened to on its stderr, and waited for
+ * by a descriptor of its own, so that no signal is handled and no other child of the
+ * application is ever reaped.
  */
 #ifndef WH_PUBLISH_COMMAND_H
 #define WH_PUBLISH_COMMAND_H
@@ -16,11 +16,7 @@ typedef struct wh_command {
 	pid_t pid; /* of its process group too */
 	int epoll; /* where its descriptors are watched; borrowed */
 	int pidfd; /* -1: it is over, and reaped */
-	int in;    /* its stdin; -1: closed */
 	int err;   /* its stderr; -1: closed */
-
-	const char *input; /* borrowed while in is open */
-	size_t input_len, sent;
 
 	char last[200]; /* the beginning of the last line on its stderr, ending in NUL */
 	size_t last_len;
@@ -34,6 +30,7 @@ typedef struct wh_command {
  * Start text under /bin/sh in a process group of its own.
  *
  * @param environment  Ends in NULL.
+ * @param input        Its stdin, there as a whole before it starts; copied.
  * @param epoll        Its descriptors are added there, each with *command as its data.
  * @return WHERRY_OK; WHERRY_TOOBIG (the environment is); what wh_fail_errno() makes of it.
  */
@@ -41,7 +38,7 @@ wherry_code wh_command_start(wh_command *command, char *text, char *const *envir
 			     const void *input, size_t input_len, int epoll,
 			     wherry_error *err);
 
-/* Write, read and look whether it is over, without waiting.  True: it is. */
+/* Read and look whether it is over, without waiting.  True: it is. */
 bool wh_command_pump(wh_command *command);
 
 /* Kill it and what it started, unless it is over. */
