@@ -1,0 +1,142 @@
+"""Processes that are killed and started again, and the database they work on."""
+
+import ctypes
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import tap
+
+WRITER = os.path.join(tap.BUILD, "tests", "crash_writer_main")
+NO_ROOM = 3  # with this a writer ends that cannot open its database on a full disk
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def start(command, log):
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent
+    )
+
+
+class Victim:
+    """A process that is started again, with another name, whenever it is killed."""
+
+    def __init__(self, kind, command, log):
+        self.kind, self.command, self.log = kind, command, log
+        self.kills = self.stops = 0
+        self.ends = []  # exit statuses of those that ended by themselves
+        self.start()
+
+    def start(self):
+        self.process = start(self.command(), self.log)
+
+    def kill(self):
+        self.process.kill()
+        code = self.process.wait()
+        if code != -signal.SIGKILL:
+            self.ends.append(code)
+        self.kills += 1
+
+    def stop(self, seconds):
+        self.process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.process.send_signal(signal.SIGCONT)
+        self.stops += 1
+
+
+class Shop:
+    """A database with an outbox and a ledger, relays, writers, and what they are given."""
+
+    def __init__(self, folder, seed, to, pace_ms=20, fill=30000, settings=(), path=None,
+                 lease_s=1.0):
+        self.rng = random.Random(seed)
+        self.folder, self.to = folder, to
+        self.path = path or os.path.join(folder, "crash.db")
+        self.out = os.path.join(folder, "out")
+        self.url = "sqlite:" + self.path
+        self.log = open(os.path.join(folder, "log"), "ab")
+        self.pace_ms, self.fill = str(pace_ms), str(fill)
+        self.names = iter(range(1000000))
+        self.window = self.rng.choice([20, 100, 200, 500])
+        self.on_done = self.rng.choice(["mark", "mark", "delete", "archive"])
+        self.settings, self.lease_s = settings, lease_s
+        self.wherry("init", self.url, check=True)
+        self.db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        self.db.execute(
+            "CREATE TABLE ledger(id TEXT PRIMARY KEY, k TEXT NOT NULL, n INTEGER NOT NULL)"
+        )
+        self.db.execute("CREATE INDEX ledger_key ON ledger(k, n)")
+
+    def wherry(self, *arguments, **how):
+        return subprocess.run(
+            [tap.WHERRY, *arguments], stdin=subprocess.DEVNULL, stdout=self.log,
+            stderr=self.log, preexec_fn=die_with_parent, **how,
+        )  # fmt: skip
+
+    def set(self, settings):
+        return [part for setting in settings for part in ("--set", setting)]
+
+    # A process that is killed loses nothing that it wrote, synced or not; but it is killed
+    # at other places.
+    def relay_arguments(self, sync):
+        return [
+            "relay", self.url, self.to, "--lease", f"{self.lease_s * 1000:.0f}ms",
+            "--on-done", self.on_done,
+            *self.set([
+                f"relay.window={self.window}", "relay.purge_every=500ms", "relay.sweep=1s",
+                "db.synchronous=" + ("full" if sync else "normal"),
+                "file.sync=" + ("on" if sync else "off"), *self.settings,
+            ]),
+        ]  # fmt: skip
+
+    def relay(self):
+        return [tap.WHERRY, *self.relay_arguments(self.rng.random() < 0.5)]
+
+    def writer(self, letter, *program):
+        return [
+            *program, self.path, f"{letter}{next(self.names)}",
+            str(self.rng.randrange(1 << 30)), self.pace_ms, self.fill,
+        ]  # fmt: skip
+
+    def in_c(self):
+        return self.writer("c", WRITER)
+
+    def in_python(self):
+        program = os.path.join(os.path.dirname(__file__), "writer.py")
+        return self.writer("p", sys.executable, program)
+
+    def victims(self, kinds):
+        commands = {"relay": self.relay, "c": self.in_c, "python": self.in_python}
+        return [Victim(kind, commands[kind], self.log) for kind in kinds]
+
+    def leader(self, victims):
+        """The relay that holds the lease, and those that do not; None: nobody does."""
+        row = self.db.execute(
+            "SELECT owner FROM wherry_slot, wherry_clock WHERE expires_at > ms"
+        ).fetchone()
+        relays = [v for v in victims if v.kind == "relay"]
+        leading = [v for v in relays if row and f":{v.process.pid}:" in row[0]]
+        others = [v for v in relays if v not in leading]
+        return (leading[0] if leading else None), others
+
+    def is_busy(self):
+        """Enough was written to judge by."""
+        return self.db.execute("SELECT count(*) > 50 FROM ledger").fetchone()[0]
+
+    def drain(self):
+        """Deliver the rest, undisturbed; the exit status, and how long it took."""
+        self.wherry("resume", self.url, check=True)
+        began = time.monotonic()
+        last = self.wherry(*self.relay_arguments(False), "--until-empty", "--timeout", "60s")
+        return last.returncode, time.monotonic() - began
+
+    def close(self):
+        self.db.close()
+        self.log.close()
