@@ -62,6 +62,29 @@ static bool is_ours(const char *tail, size_t len)
 	return memcmp(tail, head, len < n ? len : n) == 0;
 }
 
+/* Is the line before this place one of ours? */
+static bool follows_ours(int fd, off_t start)
+{
+	off_t before = start > 0 ? find_start(fd, start - 1) : -1;
+	char head[8];
+
+	return before >= 0 && start - before > (off_t)sizeof(head) &&
+	       read_all(fd, head, sizeof(head), before) && is_ours(head, sizeof(head));
+}
+
+/* A file may have grown on disk before what it grew by was there: then a power loss leaves
+ * zeros, behind what is left of a line or behind the line before. */
+static bool is_lost(int fd, const char *tail, size_t len, off_t start)
+{
+	size_t left = len;
+
+	while (left && !tail[left - 1])
+		left--;
+	if (left == len)
+		return false;
+	return left ? is_ours(tail, left) : follows_ours(fd, start);
+}
+
 /* Complete the line, or cut it off. */
 static wherry_code settle(int fd, const char *tail, size_t len, off_t start,
 			  const char *path, wherry_error *err)
@@ -70,7 +93,7 @@ static wherry_code settle(int fd, const char *tail, size_t len, off_t start,
 
 	if (wh_json_valid(tail, len))
 		settled = wh_quiet_write(fd, "\n", 1) == 1;
-	else if (is_ours(tail, len))
+	else if (is_ours(tail, len) || is_lost(fd, tail, len, start))
 		settled = ftruncate(fd, start) == 0;
 	else
 		return wh_fail(

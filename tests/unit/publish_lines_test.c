@@ -96,6 +96,42 @@ static void a_torn_last_line_is_mended(void **state)
 	free(want);
 }
 
+/* What was not synced when the power failed may be zeros where the text was to be. */
+static void write_with_zeros(const char *path, const char *text, size_t zeros)
+{
+	write_file(path, text);
+	assert_int_equal(truncate(path, (off_t)(strlen(text) + zeros)), 0);
+}
+
+static void mends_zeros(const char *before, size_t zeros, const char *after)
+{
+	size_t len;
+
+	write_with_zeros(in_dir("zeros"), before, zeros);
+	wherry_publisher_close(open_in_dir("file", "zeros"));
+	assert_file(in_dir("zeros"), after);
+	free(read_file(in_dir("zeros"), &len));
+	assert_int_equal(len, strlen(after));
+}
+
+static void zeros_that_a_power_loss_left_are_cut_off(void **state)
+{
+	char url[600];
+
+	(void)state;
+	mends_zeros(LINE(1), 1, LINE(1));
+	mends_zeros(LINE(1), 100000, LINE(1));
+	mends_zeros(LINE(1) "{\"i", 300, LINE(1));
+	mends_zeros(LINE(1) "{\"id\":2,\"mess", 4096, LINE(1));
+	mends_zeros(LINE(1) "{\"id\":2}", 4096, LINE(1));
+	/* other files may end in zeros: a tape archive does */
+	(void)snprintf(url, sizeof(url), "file:%s", in_dir("archive"));
+	write_with_zeros(in_dir("archive"), "Dear diary,\nnothing\n", 1024);
+	refuses(url, WHERRY_INVALID, "ends in something that is no message");
+	write_with_zeros(in_dir("archive"), "", 1024);
+	refuses(url, WHERRY_INVALID, "ends in something that is no message");
+}
+
 static void a_file_of_something_else_is_left_alone(void **state)
 {
 	char url[600];
@@ -438,6 +474,7 @@ int main(void)
 		TEST(a_file_gets_lines_in_order),
 		TEST(receipts_come_as_many_as_fit),
 		TEST(a_torn_last_line_is_mended),
+		TEST(zeros_that_a_power_loss_left_are_cut_off),
 		TEST(a_file_of_something_else_is_left_alone),
 		TEST(a_line_torn_by_another_is_mended_before_the_next),
 		TEST(a_file_that_another_writes_is_waited_for),
