@@ -37,6 +37,7 @@ typedef struct bench_job {
 	const char *path; /* the database: an initialised outbox, its own copy */
 	const char *data; /* the file that bodies are made of */
 	int64_t messages;
+	int relays;  /* that compete; 0: one that leads */
 	int keys;    /* how many different ones; 0: none */
 	int body;    /* bytes, about */
 	bool full;   /* synchronous=FULL, else NORMAL */
@@ -130,6 +131,8 @@ wherry_code bench_make_backlog(const bench_job *job, double out[BENCH_VALUES],
 			       wherry_error *err);
 wherry_code bench_wherry_drain(const bench_job *job, double out[BENCH_VALUES],
 			       wherry_error *err);
+wherry_code bench_wherry_compete(const bench_job *job, double out[BENCH_VALUES],
+				 wherry_error *err);
 wherry_code bench_wherry_enqueue(const bench_job *job, double out[BENCH_VALUES],
 				 wherry_error *err);
 wherry_code bench_wherry_latency(const bench_job *job, double out[BENCH_VALUES],

@@ -115,6 +115,29 @@ static void plan_drain(bench *b, int body, bool remove, bool full)
 	name_figure(f, "drain, %s, hot against many, %d B", done, body);
 }
 
+/* Claims cost two writes more for each message: they are for deliveries that take long. */
+static void plan_compete(bench *b, bool full)
+{
+	bench_job job = {.messages = b->options.messages,
+			 .keys = KEYS,
+			 .body = SHORT,
+			 .full = full};
+	bench_group *g = add_group(b, (int)b->options.runs, true);
+	bench_side *leads = add_side(g, "one that leads", bench_wherry_drain, &job);
+
+	for (int n = 1; n <= 4; n *= 2) {
+		bench_figure *f;
+
+		job.relays = n;
+		f = add_figure(
+			b, add_side(g, "Wherry, competing", bench_wherry_compete, &job),
+			leads, "messages/s", 0);
+		name_figure(f, "drain, mark, %d competing, %d B", n, SHORT);
+	}
+	for (int i = 0; i < g->n; i++)
+		g->sides[i].backlog = job.messages;
+}
+
 static void plan_enqueue(bench *b, int body, int64_t per_transaction, bool full)
 {
 	bench_job job = {
@@ -231,6 +254,8 @@ void bench_plan(bench *b)
 		plan_drain(b, i & 4 ? LONG : SHORT, i & 2, !(i & 1));
 	for (int i = 0; i < 8; i++)
 		plan_enqueue(b, i & 4 ? LONG : SHORT, i & 2 ? 1 : 100, !(i & 1));
+	for (int i = 0; i < 2; i++)
+		plan_compete(b, !i);
 	for (int i = 0; i < 2; i++)
 		plan_latency(b, !i);
 	for (int i = 0; i < 2; i++)

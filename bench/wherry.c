@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <wherry/wherry.h>
 
@@ -151,6 +153,48 @@ wherry_code bench_wherry_drain(const bench_job *job, double out[BENCH_VALUES],
 		code = check_drained(relay, job, err);
 	wherry_relay_close(relay);
 	close_session(&s);
+	return code;
+}
+
+/* One of several, in a process of its own. */
+static void compete(const session *s)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_relay *relay = NULL;
+	wherry_code code = wherry_relay_open(s->url, "null:", s->config, &relay, &err);
+
+	if (code == WHERRY_OK)
+		code = wherry_relay_run(relay, WHERRY_UNTIL_EMPTY, NULL, &err);
+	wherry_relay_close(relay);
+	if (code != WHERRY_OK)
+		(void)fprintf(stderr, "%s\n", err.message);
+	_exit(code != WHERRY_OK);
+}
+
+wherry_code bench_wherry_compete(const bench_job *job, double out[BENCH_VALUES],
+				 wherry_error *err)
+{
+	int64_t began = wh_monotonic(&wh_env_system);
+	session s = {.config = NULL};
+	wherry_code code = set(job, &s, err);
+	int failed = 0, status;
+
+	if (code == WHERRY_OK)
+		code = wherry_config_set(s.config, "relay.engine", "competing", err);
+	for (int i = 0; code == WHERRY_OK && i < job->relays; i++) {
+		pid_t child = fork();
+
+		if (child == 0)
+			compete(&s);
+		failed += child < 0;
+	}
+	while (wait(&status) > 0)
+		failed += status != 0;
+	out[0] = bench_rate(job->messages, began);
+	close_session(&s);
+	if (code == WHERRY_OK && failed)
+		code = wh_fail(err, WHERRY_INVALID, "%d of %d relays failed", failed,
+			       job->relays);
 	return code;
 }
 

@@ -42,7 +42,18 @@ typedef struct wherry_lease {
 	int64_t first_open; /* lowest pending id, 0 if none */
 	int64_t last_open;  /* highest pending id, 0 if none */
 	char owner[96];     /* who */
+	char token
+		[40]; /* of competing relays: marks what this one has claimed; else "" */
 } wherry_lease;
+
+/* What to claim; start from {0}. */
+typedef struct wherry_claim_options {
+	int64_t limit;    /* at most this many messages, at least 1 */
+	int64_t lasts_us; /* until the claim lapses unless extended */
+	bool unordered;   /* keys do not matter */
+	bool park;        /* nothing behind a dead message of its key */
+	bool failed_only; /* only what failed before, and is due */
+} wherry_claim_options;
 
 /* One message that could not be delivered. */
 typedef struct wherry_failure {
@@ -287,6 +298,62 @@ WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t lasts_us,
 		    int64_t window, wherry_lease *out, wherry_error *err);
 
+/**
+ * Work beside others on the same outbox: what wherry_outbox_claim() gives is one's own.
+ *
+ * Renewed by calling it again with the same lease; its token stays.  Leases of
+ * wherry_outbox_lease() and this one keep each other out.
+ *
+ * @param owner     Who asks; told to others.
+ * @param lasts_us  How long it keeps relays of another kind out unless renewed.
+ * @param inout     All zero at first; receives the lease.
+ * @return WHERRY_OK; WHERRY_BUSY (a relay of another kind holds it: err names it); what a
+ *         write can fail with.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_join(wherry_outbox *box,
+							  const char *owner,
+							  int64_t lasts_us,
+							  wherry_lease *inout,
+							  wherry_error *err);
+
+/** Sees one claimed message, whose strings are borrowed for the visit; another code than
+ *  WHERRY_OK ends the claim with it, which then claims nothing. */
+typedef wherry_code (*wherry_claim_fn)(void *ctx, const wherry_message *msg);
+
+/**
+ * Claim messages: those that failed and are due, then pending ones, in id order.
+ *
+ * The first of a key and those behind it are claimed as one, and no other claim gets any
+ * of that key until they are settled or the claim lapses.  Settle each with
+ * wherry_outbox_done(), wherry_outbox_fail() or wherry_outbox_requeue() under the same
+ * lease; of a key, in order, and what is behind one that failed is to be requeued.
+ *
+ * @param lease    From wherry_outbox_join().
+ * @param out_n    Receives how many were claimed; may be NULL.
+ *
+ * Transaction: its own, or part of the one that is open.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
+		    const wherry_claim_options *options, wherry_claim_fn visit, void *ctx,
+		    int64_t *out_n, wherry_error *err);
+
+/**
+ * Claim one message whose claim has lapsed.  It may be what ended its relay: try it while
+ * nothing else is in flight.  The attempt is on record already: fail it as `counted`; with
+ * its attempts used up, do not try it but let it die.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease,
+			   const wherry_claim_options *options, wherry_claim_fn visit,
+			   void *ctx, int64_t *out_n, wherry_error *err);
+
+/** Make claims last from now on for lasts_us; WHERRY_STALE: not all of them were held any
+ *  more, *out_n (may be NULL) were. */
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_outbox_extend(wherry_outbox *box, const wherry_lease *lease, const int64_t *ids,
+		     size_t n, int64_t lasts_us, int64_t *out_n, wherry_error *err);
+
 /** Renew a lease that has not lapsed, and refresh what it tells; WHERRY_STALE if lost. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_renew(wherry_outbox *box,
 							   wherry_lease *lease,
@@ -300,7 +367,8 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_release(wherry_outbox *box,
 /**
  * Acknowledge deliveries.
  *
- * @param ids         Which; those no longer open are passed over.
+ * @param ids         Which; those no longer open are passed over, but under claims each
+ *                    must be one's own, or nothing changes.
  * @param n           How many.
  * @param on_done     What becomes of the rows.
  * @param out_n       Receives how many rows changed; may be NULL.
@@ -327,7 +395,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_try(wherry_outbox *box,
 							 const wherry_lease *lease,
 							 int64_t id, wherry_error *err);
 
-/** Make messages pending whose claim is older than claim_timeout_us. */
+/** Make messages pending whose claim is older than claim_timeout_us, and has lapsed. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_reap(wherry_outbox *box,
 							  int64_t claim_timeout_us,
 							  int64_t *out_n,

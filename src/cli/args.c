@@ -112,7 +112,8 @@ static bool take(wh_args *args, const wh_option *option, const char *value)
 		return take_set(args, value);
 	if (!option->setting)
 		return true;
-	if (wherry_config_set(args->config, option->setting, value, &err) == WHERRY_OK)
+	if (wherry_config_set(args->config, option->setting, value ? value : "on",
+			      &err) == WHERRY_OK)
 		return true;
 	(void)wh_usage(args->command, "--%s: %s", option->name, err.message);
 	return false;

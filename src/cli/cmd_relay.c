@@ -272,6 +272,7 @@ static const wh_option options[] = {
 	 "End when what was there at the start is delivered or dead.", NULL, 0},
 	{"timeout", "D", NULL, "relay.timeout", 0},
 	{"engine", "E", NULL, "relay.engine", 0},
+	{"failed-only", NULL, NULL, "relay.failed_only", 0},
 	{"ordering", "O", NULL, "relay.ordering", 0},
 	{"on-done", "M", NULL, "relay.on_done", 0},
 	{"on-dead", "M", NULL, "relay.on_dead", 0},
@@ -286,15 +287,17 @@ static const wh_option options[] = {
 const wh_command wh_cmd_relay = {
 	.name = "relay",
 	.operands = "FROM TO",
-	.synopsis = "FROM TO [--until-empty] [--timeout D] [--engine E] [--ordering O] "
-		    "[--on-done M] [--on-dead M] [--batch N] [--lease D] [--name NAME] "
-		    "[--quiet|--verbose]",
+	.synopsis =
+		"FROM TO [--until-empty] [--timeout D] [--engine E] [--failed-only] "
+		"[--ordering O] [--on-done M] [--on-dead M] [--batch N] [--lease D] [--name NAME] "
+		"[--quiet|--verbose]",
 	.brief = "Deliver messages from an outbox to a destination",
 	.help = "FROM is a database, such as sqlite:shop.db; TO is stdout:, file:PATH, "
 		"exec:COMMAND, memory: or null:. It runs until SIGTERM or SIGINT, "
 		"finishes what is in flight, and ends; a second signal ends it at "
-		"once. One relay works, others on the same outbox stand by. The log "
-		"goes to standard error, one event a line.\n"
+		"once. One relay works, others on the same outbox stand by; with "
+		"--engine competing all of them work. The log goes to standard error, one "
+		"event a line.\n"
 		"\n"
 		"With --until-empty the exit status tells how it ended: 0 empty, 3 "
 		"messages died, 4 only parked ones are left, 5 timed out.\n"
@@ -303,7 +306,8 @@ const wh_command wh_cmd_relay = {
 		"  wherry relay sqlite:shop.db stdout: --until-empty\n"
 		"  wherry relay sqlite:shop.db file:/var/log/orders.ndjson\n"
 		"  wherry relay sqlite:shop.db 'exec:curl -f --data-binary @- $HOOK' \\\n"
-		"    --set exec.jobs=16 --on-dead park\n",
+		"    --set exec.jobs=16 --on-dead park\n"
+		"  wherry relay sqlite:shop.db 'exec:./slow.sh' --engine competing\n",
 	.options = options,
 	.run = run,
 };

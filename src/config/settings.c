@@ -43,9 +43,12 @@ static const entry table[] = {
 		"full: a commit survives power loss. normal: the last commits may not."},
 	[WH_RELAY_NAME] = {"relay.name", TEXT, "", NULL, NULL,
 		"What the relay calls itself in the lease; host and process id if empty."},
-	[WH_RELAY_ENGINE] = {"relay.engine", CHOICE, "exclusive", "exclusive", NULL,
-		"How messages are read; recorded in the database, so that relays of different "
-		"engines do not meet."},
+	[WH_RELAY_ENGINE] = {"relay.engine", CHOICE, "exclusive", "exclusive, competing", NULL,
+		"exclusive: one relay works, others stand by. competing: all work, each on what it "
+		"has claimed. All relays of an outbox have the same."},
+	[WH_RELAY_FAILED_ONLY] = {"relay.failed_only", SWITCH, "off", NULL, NULL,
+		"With the competing engine: take only what failed before, or whose relay is "
+		"gone."},
 	[WH_RELAY_ORDERING] = {"relay.ordering", CHOICE, "key", "key, key-strict, none", NULL,
 		"key: messages of one key leave in order. none: no order, fastest. SQLite "
 		"commits in id order, so key-strict is key there."},
@@ -73,8 +76,8 @@ static const entry table[] = {
 	[WH_RELAY_SWEEP] = {"relay.sweep", DURATION, "30s", "100ms", "1h",
 		"How often open messages are read from the beginning."},
 	[WH_RELAY_CLAIM_TIMEOUT] = {"relay.claim_timeout", DURATION, "60s", "1s", "24h",
-		"How old a claim may get until wherry_outbox_reap takes it back in programs that "
-		"claim by themselves; a relay takes up what its predecessor left at once."},
+		"How long a competing relay that is gone keeps its messages from others; renewed "
+		"while they are in flight."},
 	[WH_RELAY_DELIVERY_TIMEOUT] = {"relay.delivery_timeout", DURATION, "0", "0", "24h",
 		"How long a delivery may take; 0: half of relay.claim_timeout."},
 	[WH_RELAY_STOP_TIMEOUT] = {"relay.stop_timeout", DURATION, "10s", "0", "1h",
@@ -325,6 +328,11 @@ wherry_code wh_config_check(const wherry_config *config, wherry_error *err)
 	int64_t claim = wh_config_int(config, WH_RELAY_CLAIM_TIMEOUT);
 	int64_t delivery = wh_config_int(config, WH_RELAY_DELIVERY_TIMEOUT);
 
+	if (wh_config_switch(config, WH_RELAY_FAILED_ONLY) &&
+	    wh_config_choice(config, WH_RELAY_ENGINE) != 1)
+		return wh_fail(err, WHERRY_INVALID,
+			       "relay.failed_only is for relays that compete: "
+			       "relay.engine=competing");
 	if (delivery >= claim)
 		return wh_fail(
 			err, WHERRY_INVALID,

@@ -10,7 +10,7 @@
 
 enum { ERROR_MAX = 500 };
 
-static wherry_code take_lease(void *ctx, const wh_row *row, wherry_error *err)
+wherry_code wh_take_lease(void *ctx, const wh_row *row, wherry_error *err)
 {
 	wherry_lease *lease = ctx;
 
@@ -24,11 +24,23 @@ static wherry_code take_lease(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
+wherry_code wh_outbox_held(wherry_outbox *box, const char *advice, wherry_error *err)
+{
+	wh_holder holder;
+	wherry_code code = wh_outbox_holder(box, &holder, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	return wh_fail(err, WHERRY_BUSY,
+		       "outbox '%s' is relayed by %.80s, whose lease lasts %" PRId64
+		       " ms more%s",
+		       box->name.ptr, holder.owner, holder.left_us / 1000, advice);
+}
+
 wherry_code wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t lasts_us,
 				int64_t window, wherry_lease *out, wherry_error *err)
 {
 	wherry_lease lease = {.lasts_us = lasts_us};
-	wh_holder holder;
 	wherry_code code;
 
 	if (!box || !owner || !out || lasts_us <= 0)
@@ -44,20 +56,15 @@ wherry_code wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t l
 		WH_INT_PARAM("window", window),
 	};
 	code = wh_db_run(box->db, box->stmt.lease, params,
-			 sizeof(params) / sizeof(*params), take_lease, &lease, NULL, err);
+			 sizeof(params) / sizeof(*params), wh_take_lease, &lease, NULL,
+			 err);
 	if (code != WHERRY_OK)
 		return wh_outbox_missing(box->name.ptr, code, err);
 	if (lease.epoch) {
 		*out = lease;
 		return WHERRY_OK;
 	}
-	code = wh_outbox_holder(box, &holder, err);
-	if (code != WHERRY_OK)
-		return code;
-	return wh_fail(err, WHERRY_BUSY,
-		       "outbox '%s' is relayed by %.80s, whose lease lasts %" PRId64
-		       " ms more",
-		       box->name.ptr, holder.owner, holder.left_us / 1000);
+	return wh_outbox_held(box, "", err);
 }
 
 static wherry_code stale(const wherry_outbox *box, wherry_error *err)
@@ -83,7 +90,8 @@ wherry_code wherry_outbox_renew(wherry_outbox *box, wherry_lease *lease,
 
 	fresh.epoch = 0;
 	code = wh_db_run(box->db, box->stmt.renew, params,
-			 sizeof(params) / sizeof(*params), take_lease, &fresh, NULL, err);
+			 sizeof(params) / sizeof(*params), wh_take_lease, &fresh, NULL,
+			 err);
 	if (code != WHERRY_OK)
 		return wh_outbox_missing(box->name.ptr, code, err);
 	if (!fresh.epoch)
@@ -101,9 +109,9 @@ wherry_code wherry_outbox_release(wherry_outbox *box, const wherry_lease *lease,
 		WH_INT_PARAM("slot", lease->slot),
 		WH_INT_PARAM("epoch", lease->epoch),
 	};
+	const wh_stmt *stmt = *lease->token ? box->stmt.leave : box->stmt.release;
 	int64_t changed = 0;
-	wherry_code code = wh_db_run(box->db, box->stmt.release, params, 3, NULL, NULL,
-				     &changed, err);
+	wherry_code code = wh_db_run(box->db, stmt, params, 3, NULL, NULL, &changed, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -118,15 +126,17 @@ static wherry_code take_yes(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-static wherry_code fence(wherry_outbox *box, const wherry_lease *lease, wherry_error *err)
+wherry_code wh_outbox_fence(wherry_outbox *box, const wherry_lease *lease,
+			    wherry_error *err)
 {
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", box->name),
 		WH_INT_PARAM("slot", lease->slot),
 		WH_INT_PARAM("epoch", lease->epoch),
+		WH_INT_PARAM("shared", *lease->token != 0),
 	};
 	bool holds = false;
-	wherry_code code = wh_db_run(box->db, box->stmt.fence, params, 3, take_yes,
+	wherry_code code = wh_db_run(box->db, box->stmt.fence, params, 4, take_yes,
 				     &holds, NULL, err);
 
 	if (code != WHERRY_OK)
@@ -134,27 +144,58 @@ static wherry_code fence(wherry_outbox *box, const wherry_lease *lease, wherry_e
 	return holds ? WHERRY_OK : stale(box, err);
 }
 
-static wherry_code settle_done(wherry_outbox *box, const int64_t *ids, size_t n,
-			       wherry_on_done on_done, int64_t *out_n, wherry_error *err)
+/* NULL where the lease is of one relay alone, who owns every row. */
+static wh_param token_param(const wherry_lease *lease)
 {
-	const wh_stmt *stmt =
-		on_done == WHERRY_MARK ? box->stmt.done_mark : box->stmt.done_delete;
+	wh_view token = {NULL, 0};
+
+	if (*lease->token)
+		token = wh_view_of(lease->token);
+	return WH_TEXT_PARAM("token", token);
+}
+
+typedef struct settling {
+	wherry_outbox *box;
+	const wherry_lease *lease;
+	const wh_settlement *s;
+	bool all;  /* or nothing */
+	int64_t n; /* rows changed */
+} settling;
+
+/* Run a statement on a list of ids. */
+static wherry_code on_ids(settling *w, const wh_stmt *stmt, const int64_t *ids, size_t n,
+			  bool count, wherry_error *err)
+{
+	wh_param params[2] = {{.name = "ids"}, token_param(w->lease)};
+	int64_t changed = 0;
 	wherry_code code = WHERRY_OK;
-	wh_param list;
 
 	if (!n)
 		return WHERRY_OK;
-	code = wh_outbox_ids(box, ids, n, &list, err);
-	if (code == WHERRY_OK && on_done == WHERRY_ARCHIVE)
-		code = wh_db_run(box->db, box->stmt.done_archive, &list, 1, NULL, NULL,
-				 NULL, err);
+	code = wh_outbox_ids(w->box, ids, n, &params[0], err);
 	if (code == WHERRY_OK)
-		code = wh_db_run(box->db, stmt, &list, 1, NULL, NULL, out_n, err);
+		code = wh_db_run(w->box->db, stmt, params, 2, NULL, NULL, &changed, err);
+	if (code == WHERRY_OK && count)
+		w->n += changed;
 	return code;
 }
 
-static wherry_code settle_failure(wherry_outbox *box, const wherry_failure *f,
-				  wherry_error *err)
+static wherry_code settle_done(settling *w, wherry_error *err)
+{
+	const wh_settlement *s = w->s;
+	const wherry_outbox *box = w->box;
+	const wh_stmt *stmt =
+		s->on_done == WHERRY_MARK ? box->stmt.done_mark : box->stmt.done_delete;
+	wherry_code code = WHERRY_OK;
+
+	if (s->on_done == WHERRY_ARCHIVE)
+		code = on_ids(w, box->stmt.done_archive, s->done, s->n_done, false, err);
+	if (code == WHERRY_OK)
+		code = on_ids(w, stmt, s->done, s->n_done, true, err);
+	return code;
+}
+
+static wherry_code settle_failure(settling *w, const wherry_failure *f, wherry_error *err)
 {
 	const char *why = f->error ? f->error : "";
 	wh_view error = {why, wh_utf8_cut(why, strlen(why), ERROR_MAX)};
@@ -165,53 +206,87 @@ static wherry_code settle_failure(wherry_outbox *box, const wherry_failure *f,
 		WH_INT_PARAM("nth", f->innocent ? 0 : f->nth),
 		WH_INT_PARAM("delay", wh_ms(f->delay_us)),
 		WH_TEXT_PARAM("error", error),
+		token_param(w->lease),
 	};
+	int64_t changed = 0;
+	wherry_code code =
+		wh_db_run(w->box->db, w->box->stmt.fail, params,
+			  sizeof(params) / sizeof(*params), NULL, NULL, &changed, err);
 
-	return wh_db_run(box->db, box->stmt.fail, params,
-			 sizeof(params) / sizeof(*params), NULL, NULL, NULL, err);
+	w->n += changed;
+	return code;
 }
 
-static wherry_code settle_try(wherry_outbox *box, const wherry_lease *lease, int64_t id,
-			      int32_t nth, wherry_error *err)
+static wherry_code settle_try(settling *w, wherry_error *err)
 {
+	bool claimed = *w->lease->token;
 	char token[32];
-	wh_param params[3];
+	wh_param params[4];
+	int64_t changed = 0;
+	wherry_code code;
 
-	(void)snprintf(token, sizeof(token), "epoch:%" PRId64, lease->epoch);
-	params[0] = WH_INT_PARAM("id", id);
-	params[1] = WH_TEXT_PARAM("token", wh_view_of(token));
-	params[2] = WH_INT_PARAM("nth", nth);
-	return wh_db_run(box->db, box->stmt.try, params, 3, NULL, NULL, NULL, err);
+	(void)snprintf(token, sizeof(token), "epoch:%" PRId64, w->lease->epoch);
+	params[0] = WH_INT_PARAM("id", w->s->try_id);
+	params[1] = claimed ? token_param(w->lease)
+			    : WH_TEXT_PARAM("token", wh_view_of(token));
+	params[2] = WH_INT_PARAM("nth", w->s->try_nth);
+	params[3] = WH_INT_PARAM("claimed", claimed);
+	code = wh_db_run(w->box->db, w->box->stmt.try, params, 4, NULL, NULL, &changed,
+			 err);
+	if (code == WHERRY_OK && w->all && claimed && !changed)
+		code = wh_fail(err, WHERRY_STALE,
+			       "message %" PRId64 " is claimed by others by now: do not "
+			       "try it",
+			       w->s->try_id);
+	return code;
 }
-
-typedef struct settling {
-	wherry_outbox *box;
-	const wherry_lease *lease;
-	const wh_settlement *s;
-	int64_t *out_n;
-} settling;
 
 static wherry_code settle(void *ctx, wherry_error *err)
 {
 	settling *w = ctx;
-	wherry_code code = fence(w->box, w->lease, err);
+	const wh_settlement *s = w->s;
+	wherry_code code = wh_outbox_fence(w->box, w->lease, err);
 
+	w->n = 0;
 	if (code == WHERRY_OK)
-		code = settle_done(w->box, w->s->done, w->s->n_done, w->s->on_done,
-				   w->out_n, err);
-	for (size_t i = 0; code == WHERRY_OK && i < w->s->n_failed; i++)
-		code = settle_failure(w->box, &w->s->failed[i], err);
-	if (code == WHERRY_OK && w->s->try_id)
-		code = settle_try(w->box, w->lease, w->s->try_id, w->s->try_nth, err);
+		code = settle_done(w, err);
+	for (size_t i = 0; code == WHERRY_OK && i < s->n_failed; i++)
+		code = settle_failure(w, &s->failed[i], err);
+	if (code == WHERRY_OK)
+		code = on_ids(w, w->box->stmt.requeue, s->back, s->n_back, true, err);
+	if (code == WHERRY_OK && s->try_id)
+		code = settle_try(w, err);
+	if (code == WHERRY_OK && w->all && *w->lease->token &&
+	    w->n < (int64_t)(s->n_done + s->n_failed + s->n_back))
+		code = wh_fail(err, WHERRY_STALE,
+			       "%" PRId64
+			       " of %zu messages are claimed by others by now: "
+			       "nothing was changed",
+			       (int64_t)(s->n_done + s->n_failed + s->n_back) - w->n,
+			       s->n_done + s->n_failed + s->n_back);
 	return code;
 }
 
 wherry_code wh_outbox_settle(wherry_outbox *box, const wherry_lease *lease,
-			     const wh_settlement *s, wherry_error *err)
+			     const wh_settlement *s, int64_t *out_n, wherry_error *err)
 {
-	settling w = {box, lease, s, NULL};
+	settling w = {.box = box, .lease = lease, .s = s};
+	wherry_code code = wh_db_transact(box->db, settle, &w, err);
 
-	return wh_db_transact(box->db, settle, &w, err);
+	if (code == WHERRY_OK && out_n)
+		*out_n = w.n;
+	return code;
+}
+
+static wherry_code settle_all(wherry_outbox *box, const wherry_lease *lease,
+			      const wh_settlement *s, int64_t *out_n, wherry_error *err)
+{
+	settling w = {.box = box, .lease = lease, .s = s, .all = true};
+	wherry_code code = wh_db_transact(box->db, settle, &w, err);
+
+	if (code == WHERRY_OK && out_n)
+		*out_n = w.n;
+	return code;
 }
 
 wherry_code wherry_outbox_done(wherry_outbox *box, const wherry_lease *lease,
@@ -219,13 +294,8 @@ wherry_code wherry_outbox_done(wherry_outbox *box, const wherry_lease *lease,
 			       int64_t *out_n, wherry_error *err)
 {
 	wh_settlement s = {.done = ids, .n_done = n, .on_done = on_done};
-	int64_t changed = 0;
-	settling w = {box, lease, &s, &changed};
-	wherry_code code = wh_db_transact(box->db, settle, &w, err);
 
-	if (code == WHERRY_OK && out_n)
-		*out_n = changed;
-	return code;
+	return settle_all(box, lease, &s, out_n, err);
 }
 
 wherry_code wherry_outbox_fail(wherry_outbox *box, const wherry_lease *lease,
@@ -234,7 +304,7 @@ wherry_code wherry_outbox_fail(wherry_outbox *box, const wherry_lease *lease,
 {
 	wh_settlement s = {.failed = failures, .n_failed = n};
 
-	return wh_outbox_settle(box, lease, &s, err);
+	return settle_all(box, lease, &s, NULL, err);
 }
 
 wherry_code wherry_outbox_try(wherry_outbox *box, const wherry_lease *lease, int64_t id,
@@ -242,34 +312,13 @@ wherry_code wherry_outbox_try(wherry_outbox *box, const wherry_lease *lease, int
 {
 	wh_settlement s = {.try_id = id};
 
-	return wh_outbox_settle(box, lease, &s, err);
-}
-
-typedef struct requeueing {
-	wherry_outbox *box;
-	const wherry_lease *lease;
-	const int64_t *ids;
-	size_t n;
-} requeueing;
-
-static wherry_code requeue(void *ctx, wherry_error *err)
-{
-	requeueing *w = ctx;
-	wherry_code code = fence(w->box, w->lease, err);
-	wh_param list;
-
-	if (code == WHERRY_OK)
-		code = wh_outbox_ids(w->box, w->ids, w->n, &list, err);
-	if (code == WHERRY_OK)
-		code = wh_db_run(w->box->db, w->box->stmt.requeue, &list, 1, NULL, NULL,
-				 NULL, err);
-	return code;
+	return settle_all(box, lease, &s, NULL, err);
 }
 
 wherry_code wherry_outbox_requeue(wherry_outbox *box, const wherry_lease *lease,
 				  const int64_t *ids, size_t n, wherry_error *err)
 {
-	requeueing w = {box, lease, ids, n};
+	wh_settlement s = {.back = ids, .n_back = n};
 
-	return wh_db_transact(box->db, requeue, &w, err);
+	return settle_all(box, lease, &s, NULL, err);
 }

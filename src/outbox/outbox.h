@@ -15,6 +15,8 @@
 	X(schema_exists, "schema-exists") X(schema_version, "schema-version") \
 	X(columns, "columns") X(enqueue, "enqueue") \
 	X(lease, "lease") X(lease_holder, "lease-holder") X(renew, "renew") \
+	X(join, "join") X(leave, "leave") X(claim_end, "claim-end") X(claim, "claim") X(claim_passed, "claim-passed") X(claim_due, "claim-due") \
+	X(claim_lapsed, "claim-lapsed") X(claim_next, "claim-next") X(extend, "extend") \
 	X(control, "control") X(release, "release") X(fence, "fence") \
 	X(read, "read") X(sweep, "sweep") X(read_ids, "read-ids") \
 	X(horizon, "horizon") X(dead_keys, "dead-keys") X(open_upto, "open-upto") X(last_open, "last-open") \
@@ -98,6 +100,45 @@ wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_rang
 				size_t n_holes, int64_t limit, wh_open_fn visit,
 				void *ctx, wherry_error *err);
 
+/* Where claims go on that passed over rows they could not have; all zero: the beginning. */
+typedef struct wh_claim_place {
+	int64_t after; /* rows up to here were looked at */
+	wh_buf passed; /* keys of those left there, in hexadecimal: JSON strings, comma
+			  between them */
+	size_t n_passed;
+} wh_claim_place;
+
+enum { WH_PASSED_MOST = 1000 };
+
+void wh_claim_rewind(wh_claim_place *place);
+
+/* As wherry_outbox_claim(); place: NULL looks from the beginning each time.  *out_more:
+ * there may be more to claim at once. */
+wherry_code wh_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
+			    const wherry_claim_options *options, wh_claim_place *place,
+			    wh_open_fn visit, void *ctx, bool *out_more,
+			    wherry_error *err);
+wherry_code wh_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease,
+				   const wherry_claim_options *options, wh_open_fn visit,
+				   void *ctx, wherry_error *err);
+
+/* How long until a claim lapses, and until a failed row is due; WH_NEVER: there is none,
+ * with park: but behind dead ones. */
+wherry_code wh_outbox_claim_next(wherry_outbox *box, bool park, int64_t *out_lapse_us,
+				 int64_t *out_due_us, wherry_error *err);
+
+/* A wh_row_fn for statements that return the columns of "read": visit is in the reader that ctx is. */
+typedef struct wh_open_reader {
+	wh_open_fn visit;
+	void *ctx;
+	int64_t n; /* rows */
+} wh_open_reader;
+
+wherry_code wh_take_open(void *ctx, const wh_row *row, wherry_error *err);
+
+/* A wh_row_fn: the wherry_lease that ctx is, out of a row of "lease", "renew" or "join". */
+wherry_code wh_take_lease(void *ctx, const wh_row *row, wherry_error *err);
+
 /* The open ones among these ids, in id order. */
 wherry_code wh_outbox_read_ids(wherry_outbox *box, const int64_t *ids, size_t n,
 			       wh_open_fn visit, void *ctx, wherry_error *err);
@@ -118,12 +159,19 @@ typedef struct wh_holder {
 } wh_holder;
 
 wherry_code wh_outbox_holder(wherry_outbox *box, wh_holder *out, wherry_error *err);
+
+/* Always fails: WHERRY_BUSY, naming the holder. */
+wherry_code wh_outbox_held(wherry_outbox *box, const char *advice, wherry_error *err);
 wherry_code wh_outbox_control(wherry_outbox *box, bool *out_paused, int64_t *out_nudge,
 			      wherry_error *err);
 
 /* Which transactions run: see "horizon" in the .sql files. */
 wherry_code wh_outbox_horizon(wherry_outbox *box, int64_t *out_oldest, int64_t *out_next,
 			      wherry_error *err);
+
+/* Does the lease still hold?  WHERRY_STALE: no. */
+wherry_code wh_outbox_fence(wherry_outbox *box, const wherry_lease *lease,
+			    wherry_error *err);
 
 /* What a step of a relay wants written; all or nothing, under one fence. */
 typedef struct wh_settlement {
@@ -132,11 +180,14 @@ typedef struct wh_settlement {
 	wherry_on_done on_done;
 	const wherry_failure *failed;
 	size_t n_failed;
+	const int64_t *back; /* claimed, and not tried after all: pending again */
+	size_t n_back;
 	int64_t try_id;  /* a suspect to be tried next, 0: none */
 	int32_t try_nth; /* for which time; 0: not known */
 } wh_settlement;
 
+/* *out_n: how many rows changed, may be NULL; under claims, others had been lost. */
 wherry_code wh_outbox_settle(wherry_outbox *box, const wherry_lease *lease,
-			     const wh_settlement *s, wherry_error *err);
+			     const wh_settlement *s, int64_t *out_n, wherry_error *err);
 
 #endif

@@ -24,14 +24,11 @@ enum {
 	PAYLOAD
 };
 
-typedef struct visitor {
-	wh_open_fn visit;
-	void *ctx;
-} visitor;
+typedef wh_open_reader visitor;
 
-static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
+wherry_code wh_take_open(void *ctx, const wh_row *row, wherry_error *err)
 {
-	const visitor *v = ctx;
+	visitor *v = ctx;
 	const wh_open_row open = {
 		.id = wh_row_int(row, ID),
 		.state = (wherry_state)wh_row_int(row, STATUS),
@@ -50,6 +47,7 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 	};
 	wherry_code code = wh_row_check(row, err);
 
+	v->n++;
 	return code == WHERRY_OK ? v->visit(v->ctx, &open, err) : code;
 }
 
@@ -63,12 +61,12 @@ wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
 {
 	const wh_param params[] = {WH_INT_PARAM("after", after),
 				   WH_INT_PARAM("limit", limit)};
-	visitor v = {visit, ctx};
+	visitor v = {visit, ctx, 0};
 	wherry_code code;
 
 	if (all_open)
 		return wh_outbox_read_late(box, after, NULL, 0, limit, visit, ctx, err);
-	code = wh_db_run(box->db, box->stmt.read, params, 2, take_row, &v, NULL, err);
+	code = wh_db_run(box->db, box->stmt.read, params, 2, wh_take_open, &v, NULL, err);
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
 
@@ -98,26 +96,27 @@ wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_rang
 	wh_param params[] = {WH_INT_PARAM("after", after),
 			     WH_INT_PARAM("limit", limit),
 			     {.name = "holes"}};
-	visitor v = {visit, ctx};
+	visitor v = {visit, ctx, 0};
 	wherry_code code = ranges_param(box, holes, n_holes, &params[2], err);
 
 	if (code == WHERRY_OK)
-		code = wh_db_run(box->db, box->stmt.sweep, params, 3, take_row, &v, NULL,
-				 err);
+		code = wh_db_run(box->db, box->stmt.sweep, params, 3, wh_take_open, &v,
+				 NULL, err);
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
 
 wherry_code wh_outbox_read_ids(wherry_outbox *box, const int64_t *ids, size_t n,
 			       wh_open_fn visit, void *ctx, wherry_error *err)
 {
-	visitor v = {visit, ctx};
+	visitor v = {visit, ctx, 0};
 	wherry_code code;
 	wh_param list;
 
 	code = wh_outbox_ids(box, ids, n, &list, err);
 	if (code != WHERRY_OK)
 		return code;
-	return wh_db_run(box->db, box->stmt.read_ids, &list, 1, take_row, &v, NULL, err);
+	return wh_db_run(box->db, box->stmt.read_ids, &list, 1, wh_take_open, &v, NULL,
+			 err);
 }
 
 static wherry_code take_dead_key(void *ctx, const wh_row *row, wherry_error *err)
@@ -141,7 +140,7 @@ wherry_code wh_outbox_dead_keys(wherry_outbox *box, int64_t after, int64_t limit
 {
 	const wh_param params[] = {WH_INT_PARAM("after", after),
 				   WH_INT_PARAM("limit", limit)};
-	visitor v = {visit, ctx};
+	visitor v = {visit, ctx, 0};
 
 	return wh_db_run(box->db, box->stmt.dead_keys, params, 2, take_dead_key, &v, NULL,
 			 err);

@@ -1,4 +1,4 @@
--- layout: name=native ids=integer ordered=yes fence=lease engines=exclusive
+-- layout: name=native ids=integer ordered=yes fence=lease engines=exclusive,competing
 --
 -- The native outbox on SQLite.  Times are Unix milliseconds.  SQLite has one writer at a
 -- time and takes ids while writing, so ids appear in commit order.
@@ -67,13 +67,21 @@ CREATE TABLE IF NOT EXISTS {table}(
   processed_at   INTEGER,
   generation     INTEGER NOT NULL DEFAULT 0,
   last_error     TEXT,
-  payload        TEXT NOT NULL
+  payload        TEXT NOT NULL,
+  ordering_key   TEXT AS (CASE
+    WHEN partition_key <> '' THEN '=' || partition_key
+    WHEN aggregate_type <> '' OR aggregate_id <> ''
+    THEN length(aggregate_type) || ':' || aggregate_type || aggregate_id END)
 );
 CREATE UNIQUE INDEX IF NOT EXISTS {table_message_id} ON {table}(message_id);
 CREATE INDEX IF NOT EXISTS {table_open} ON {table}(status)
   WHERE status = 0 OR status = 1 OR status = 3;
 CREATE INDEX IF NOT EXISTS {table_done} ON {table}(processed_at, status) WHERE status = 2;
 CREATE INDEX IF NOT EXISTS {table_dead} ON {table}(id) WHERE status = 4;
+CREATE INDEX IF NOT EXISTS {table_busy} ON {table}(ordering_key, id)
+  WHERE status = 1 OR status = 3 OR status = 4 OR claim_token IS NOT NULL AND status = 0;
+CREATE INDEX IF NOT EXISTS {table_due} ON {table}(status, coalesce(next_retry_at, 0))
+  WHERE status = 1 OR status = 3;
 CREATE TABLE IF NOT EXISTS {table_archive}(
   id INTEGER PRIMARY KEY, message_id TEXT NOT NULL, topic TEXT NOT NULL,
   aggregate_type TEXT NOT NULL, aggregate_id TEXT NOT NULL, partition_key TEXT,
@@ -128,6 +136,133 @@ RETURNING epoch, suspects,
   (SELECT id FROM {table} INDEXED BY {table_open}
    WHERE status = 0 ORDER BY id DESC LIMIT 1);
 
+-- name: join
+-- What competing relays hold together, so that none of another engine works beside them;
+-- win counts them, so that the last to leave can give it back.  Whoever joins first after a
+-- lapse begins a new epoch, so that those of before are known, and counted again.
+INSERT INTO wherry_slot(outbox, slot, engine, owner, epoch, expires_at, clean, unclean, win,
+                        suspects)
+VALUES (:name, :slot, 'competing', :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 1, 0, 1,
+        0)
+ON CONFLICT (outbox, slot) DO UPDATE SET
+  engine = 'competing', owner = excluded.owner,
+  epoch = epoch + (engine <> 'competing' OR
+                   (expires_at <= (SELECT ms FROM wherry_clock) AND epoch <> :epoch)),
+  win = CASE WHEN engine = 'competing' AND epoch = :epoch THEN win
+             WHEN expires_at <= (SELECT ms FROM wherry_clock) THEN 1 ELSE win + 1 END,
+  expires_at = max(expires_at, excluded.expires_at), clean = 1, unclean = 0, suspects = 0
+  WHERE engine = 'competing' OR expires_at <= (SELECT ms FROM wherry_clock)
+RETURNING epoch, suspects,
+  (SELECT paused_at IS NOT NULL FROM wherry_outbox WHERE name = :name),
+  (SELECT nudge FROM wherry_outbox WHERE name = :name), 0, 0;
+
+-- name: leave
+UPDATE wherry_slot SET win = win - 1, expires_at = CASE WHEN win <= 1 THEN 0 ELSE expires_at END
+WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing';
+
+-- name: claim-end
+-- How far one claim looks: the last of so many pending rows, and how many there are.
+SELECT coalesce(max(id), 0), count(*) FROM (
+  SELECT id FROM {table} INDEXED BY {table_open}
+  WHERE status = 0 AND id > :after ORDER BY id LIMIT :scan);
+
+-- name: claim
+-- Pending rows between two ids, those of one key together: none of a key of which one is
+-- being tried, of which an earlier one failed or was redriven, or which was passed over by
+-- the claims before this one (two_claims_never_hold_messages_of_one_key).
+UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
+  claimed_at = (SELECT ms FROM wherry_clock),
+  next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
+WHERE id IN (
+  SELECT c.id FROM {table} AS c INDEXED BY {table_open}
+  WHERE c.status = 0 AND c.id > :after AND c.id <= :upto
+    AND (:unordered OR c.ordering_key IS NULL
+         OR hex(c.ordering_key) NOT IN (SELECT value FROM json_each(:passed)) AND NOT EXISTS (
+      SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
+      WHERE (b.status = 1 OR b.status = 3 OR b.status = 4
+             OR b.claim_token IS NOT NULL AND b.status = 0)
+        AND b.ordering_key = c.ordering_key AND b.id <> c.id
+        AND (b.status = 1 AND b.next_retry_at > (SELECT ms FROM wherry_clock)
+             OR b.id < c.id AND (b.status = 3 OR b.status = 0 AND b.id <= :after
+                               OR b.status = 4 AND :park
+                               OR b.status = 1))))
+  ORDER BY c.id LIMIT :limit)
+RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
+  aggregate_id, partition_key, headers, trace_id, payload;
+
+-- name: claim-passed
+-- Keys of pending rows that a claim passed over: later ones of theirs wait for these.  In
+-- hexadecimal, since JSON has no text with a NUL inside, and every key becomes as long.
+SELECT DISTINCT json_quote(hex(ordering_key)) FROM {table} INDEXED BY {table_open}
+WHERE status = 0 AND id > :after AND id <= :upto AND ordering_key IS NOT NULL LIMIT :limit;
+
+-- name: claim-due
+-- Failed rows whose time has come, each the first of its key.
+UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
+  claimed_at = (SELECT ms FROM wherry_clock),
+  next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
+WHERE id IN (
+  SELECT c.id FROM {table} AS c INDEXED BY {table_due}
+  WHERE c.status = 3 AND coalesce(c.next_retry_at, 0) <= (SELECT ms FROM wherry_clock)
+    AND (:unordered OR c.ordering_key IS NULL OR NOT EXISTS (
+      SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
+      WHERE (b.status = 1 OR b.status = 3 OR b.status = 4
+             OR b.claim_token IS NOT NULL AND b.status = 0)
+        AND b.ordering_key = c.ordering_key AND b.id <> c.id
+        AND (b.status = 1 AND b.next_retry_at > (SELECT ms FROM wherry_clock)
+             OR b.id < c.id AND (b.status <> 4 OR :park))))
+  ORDER BY coalesce(c.next_retry_at, 0) LIMIT :limit)
+RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
+  aggregate_id, partition_key, headers, trace_id, payload;
+
+-- name: claim-lapsed
+-- One row whose claim has lapsed, to be tried alone: the attempt is on record before it is
+-- made, so that a message that kills its relay runs out of attempts.  The first of its
+-- key, none of which is under a claim that lives.
+UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token, attempts = attempts + 1,
+  claimed_at = (SELECT ms FROM wherry_clock),
+  next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
+WHERE id = (
+  SELECT c.id FROM {table} AS c INDEXED BY {table_due}
+  WHERE c.status = 1 AND coalesce(c.next_retry_at, 0) <= (SELECT ms FROM wherry_clock)
+    AND (:unordered OR c.ordering_key IS NULL OR NOT EXISTS (
+      SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
+      WHERE (b.status = 1 OR b.status = 3 OR b.status = 4
+             OR b.claim_token IS NOT NULL AND b.status = 0)
+        AND b.ordering_key = c.ordering_key AND b.id <> c.id
+        AND (b.status = 1 AND b.next_retry_at > (SELECT ms FROM wherry_clock)
+             OR b.id < c.id AND (b.status <> 4 OR :park))))
+  ORDER BY coalesce(c.next_retry_at, 0) LIMIT 1)
+RETURNING id, 1, attempts - 1, generation, created_at, 0, message_id, topic,
+  aggregate_type, aggregate_id, partition_key, headers, trace_id, payload;
+
+-- name: claim-next
+-- When the first claim lapses, and when the first failed row is due: milliseconds from now.
+-- What is parked behind a dead row is neither
+-- (until_empty_competing_ends_with_parked_claims_and_failures).
+SELECT (SELECT coalesce(c.next_retry_at, 0) - (SELECT ms FROM wherry_clock)
+        FROM {table} AS c INDEXED BY {table_due} WHERE c.status = 1
+          AND (NOT :park OR c.ordering_key IS NULL OR NOT EXISTS (
+            SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
+            WHERE (b.status = 1 OR b.status = 3 OR b.status = 4
+                   OR b.claim_token IS NOT NULL AND b.status = 0)
+              AND b.ordering_key = c.ordering_key AND b.id < c.id AND b.status = 4))
+        ORDER BY coalesce(c.next_retry_at, 0) LIMIT 1),
+       (SELECT coalesce(c.next_retry_at, 0) - (SELECT ms FROM wherry_clock)
+        FROM {table} AS c INDEXED BY {table_due} WHERE c.status = 3
+          AND (NOT :park OR c.ordering_key IS NULL OR NOT EXISTS (
+            SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
+            WHERE (b.status = 1 OR b.status = 3 OR b.status = 4
+                   OR b.claim_token IS NOT NULL AND b.status = 0)
+              AND b.ordering_key = c.ordering_key AND b.id < c.id AND b.status = 4))
+        ORDER BY coalesce(c.next_retry_at, 0) LIMIT 1);
+
+-- name: extend
+-- A lapsed claim is not revived.
+UPDATE {table} NOT INDEXED SET next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 1 AND claim_token = :token
+  AND next_retry_at > (SELECT ms FROM wherry_clock);
+
 -- name: lease-holder
 SELECT owner, expires_at - (SELECT ms FROM wherry_clock), epoch, engine FROM wherry_slot
 WHERE outbox = :name AND slot = :slot;
@@ -156,9 +291,10 @@ WHERE outbox = :name AND slot = :slot AND epoch = :epoch
   AND expires_at > (SELECT ms FROM wherry_clock);
 
 -- name: fence
--- First in every transaction of a relay: no row, and it changes nothing (STALE).
+-- First in every transaction of a relay: no row, and it changes nothing (STALE).  Claims
+-- have their own expiry: of a shared lease only the epoch counts.
 SELECT 1 FROM wherry_slot WHERE outbox = :name AND slot = :slot AND epoch = :epoch
-  AND expires_at > (SELECT ms FROM wherry_clock);
+  AND (:shared OR expires_at > (SELECT ms FROM wherry_clock));
 
 -- name: read
 -- Read ahead: pending rows behind the cursor, in id order, by the open index, which holds
@@ -242,11 +378,13 @@ SELECT max(coalesce((SELECT id FROM {table} INDEXED BY {table_open}
 -- as to undo the statement alone.  It runs in a transaction, which is undone as a whole
 -- (when_one_of_many_cannot_be_marked_none_is).
 UPDATE OR FAIL {table} NOT INDEXED SET status = 2, processed_at = (SELECT ms FROM wherry_clock)
-WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3);
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3)
+  AND (:token IS NULL OR claim_token = :token);
 
 -- name: done-delete
 DELETE FROM {table} NOT INDEXED
-WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3);
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3)
+  AND (:token IS NULL OR claim_token = :token);
 
 -- name: done-archive
 -- Before done-delete, in the same transaction.
@@ -256,7 +394,8 @@ INSERT OR REPLACE INTO {table_archive}(id, message_id, topic, aggregate_type, ag
 SELECT id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        attempts, created_at, (SELECT ms FROM wherry_clock), generation, last_error, payload
 FROM {table} NOT INDEXED
-WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3);
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3)
+  AND (:token IS NULL OR claim_token = :token);
 
 -- name: fail
 -- Where the number of the attempt is known it is set, not added to: a transaction whose
@@ -268,12 +407,14 @@ UPDATE {table} NOT INDEXED SET
                   ELSE attempts + :count END,
   next_retry_at = CASE WHEN :dead THEN NULL ELSE (SELECT ms FROM wherry_clock) + :delay END,
   last_error = :error
-WHERE id = :id AND status IN (0, 1, 3);
+WHERE id = :id AND status IN (0, 1, 3) AND (:token IS NULL OR claim_token = :token);
 
 -- name: requeue
-UPDATE {table} NOT INDEXED SET status = 0, next_retry_at = NULL,
-  claimed_at = NULL, claim_token = NULL
-WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3);
+-- The empty token, as in "redrive".
+UPDATE {table} NOT INDEXED SET status = 0, next_retry_at = NULL, claimed_at = NULL,
+  claim_token = ''
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
+  AND (:token IS NULL OR claim_token = :token);
 
 -- name: try
 -- A suspect's attempt is on record before it is published, so that a message that kills
@@ -281,14 +422,18 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3);
 UPDATE {table} NOT INDEXED SET status = 1,
   attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
                   ELSE attempts + 1 END,
-  claimed_at = (SELECT ms FROM wherry_clock), claim_token = :token
-WHERE id = :id AND status IN (0, 1, 3);
+  claimed_at = (SELECT ms FROM wherry_clock), claim_token = :token,
+  next_retry_at = CASE WHEN status = 1 THEN next_retry_at END
+WHERE id = :id AND status IN (0, 1, 3) AND (NOT :claimed OR claim_token = :token);
 
 -- name: reap
-UPDATE {table} NOT INDEXED SET status = 0, claimed_at = NULL, claim_token = NULL
+-- Not claims that were extended and live (reaping_leaves_claims_that_live).
+UPDATE {table} NOT INDEXED SET status = 0, claimed_at = NULL, claim_token = '',
+  next_retry_at = NULL
 WHERE id IN (SELECT id FROM {table} INDEXED BY {table_open} WHERE status = 1)
   AND status = 1
-  AND coalesce(claimed_at, 0) <= (SELECT ms FROM wherry_clock) - :timeout;
+  AND coalesce(claimed_at, 0) <= (SELECT ms FROM wherry_clock) - :timeout
+  AND coalesce(next_retry_at, 0) <= (SELECT ms FROM wherry_clock);
 
 -- name: purge
 DELETE FROM {table} WHERE id IN (
@@ -313,8 +458,9 @@ FROM {table} INDEXED BY {table_done}
 WHERE status = 2 AND processed_at <= (SELECT ms FROM wherry_clock) - :age LIMIT :limit;
 
 -- name: redrive
+-- A token that is nobody's tells claims of later ones of its key to wait for this one.
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL,
-  claim_token = NULL
+  claim_token = ''
 WHERE id IN (SELECT id FROM {table} NOT INDEXED WHERE id IN (
   SELECT id FROM {table} INDEXED BY {table_dead} WHERE status = 4 AND (:states & 16)
   UNION ALL
@@ -329,8 +475,9 @@ WHERE id IN (SELECT id FROM {table} NOT INDEXED WHERE id IN (
   ORDER BY id LIMIT :limit);
 
 -- name: replay
+-- The empty token, as in "redrive".
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, processed_at = NULL,
-  generation = generation + 1
+  claimed_at = NULL, claim_token = '', generation = generation + 1
 WHERE id IN (SELECT id FROM {table} NOT INDEXED WHERE id IN (
   SELECT id FROM {table} INDEXED BY {table_done}
   WHERE status = 2 AND processed_at >= CASE WHEN :since = 0 THEN -9e18

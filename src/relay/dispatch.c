@@ -336,15 +336,36 @@ bool wh_dispatch_alone(const wherry_relay *r)
 	       (flying && is_suspect(flying));
 }
 
+/* What was read after another took over may be behind what that one has in hand.  The
+ * relay's own clock would tell, were the database's not set forward. */
+static wherry_code check_fence(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_code code;
+
+	if (!r->unfenced)
+		return WHERRY_OK;
+	code = wh_outbox_fence(r->box, &r->lease, err);
+	if (code == WHERRY_OK)
+		r->unfenced = false;
+	else if (code == WHERRY_STALE)
+		wh_lease_lost(r, now, "the lease had ended before rows were read");
+	else
+		return wh_relay_db_trouble(r, now, code, err);
+	return WHERRY_OK;
+}
+
 wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
+	wherry_code code;
+
 	if (r->stats.paused || now >= r->held_until_us || now < r->throttled_until_us ||
 	    !r->window.ready.n)
 		return WHERRY_OK;
 	if (r->down && now < r->probe_at_us)
 		return WHERRY_OK;
-	if (!reopen(r, now))
-		return WHERRY_OK;
+	code = check_fence(r, now, err);
+	if (code != WHERRY_OK || r->unfenced || !reopen(r, now))
+		return code;
 	end_suspicion(r);
 	if (wh_dispatch_alone(r))
 		return r->window.flying.n ? WHERRY_OK : submit_one(r, now, err);

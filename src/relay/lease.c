@@ -5,6 +5,7 @@
  * relay that was paused past its lease submits nothing new.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "relay/relay.h"
 
@@ -16,7 +17,11 @@ static int64_t margin_us(const wherry_relay *r)
 
 static void note_lease(wherry_relay *r, int64_t asked_us)
 {
-	r->held_until_us = wh_later(asked_us, r->set.lease_us - margin_us(r));
+	int64_t lasts_us = r->set.lease_us;
+
+	if (r->set.competing && r->set.claim_us < lasts_us)
+		lasts_us = r->set.claim_us;
+	r->held_until_us = wh_later(asked_us, lasts_us - margin_us(r));
 	r->renew_at_us = wh_later(asked_us, r->set.renew_us);
 	if (r->lease.paused != r->stats.paused)
 		wh_relay_say(r, WH_LOG_INFO, "event=%s",
@@ -33,7 +38,8 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 
 	note_lease(r, now);
 	r->control_nudge = r->lease.nudge;
-	r->unproven_id = r->lease.last_open;
+	r->unproven_id = r->set.competing ? INT64_MAX : r->lease.last_open;
+	r->lapse_at_us = r->due_at_us = now; /* nobody knows yet */
 	if (r->lease.suspects)
 		code = wh_outbox_last_open(r->box, &r->unproven_id, err);
 	if (code != WHERRY_OK) {
@@ -43,7 +49,10 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	r->purge_at_us = now;
 	r->owner_told = false;
 	wh_fsm_move(&r->fsm, WH_LEADING, &r->env, "lease taken");
-	wh_read_sweep(r, now);
+	if (r->set.competing)
+		r->more = true;
+	else
+		wh_read_sweep(r, now);
 	wh_relay_say(r, WH_LOG_INFO, "event=leading epoch=%" PRId64 " suspects=%" PRId64,
 		     r->lease.epoch, r->lease.suspects);
 	if (r->lease.suspects)
@@ -63,6 +72,20 @@ static void tell_standby(wherry_relay *r, const char *owner)
 	r->owner_told = true;
 }
 
+static const char *engine_of(const wherry_relay *r)
+{
+	return r->set.competing ? "competing" : "exclusive";
+}
+
+static wherry_code other_engine(const wh_holder *holder, wherry_error *err)
+{
+	return wh_fail(
+		err, WHERRY_INVALID,
+		"the outbox is relayed by %.60s with the engine '%s' for %" PRId64
+		" ms at least: start this one with --engine %s, or stop that one first",
+		holder->owner, holder->engine, holder->left_us / 1000, holder->engine);
+}
+
 /* Looking first costs no write lock, which the holder may want. */
 static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 {
@@ -74,7 +97,10 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	if (now < r->renew_at_us)
 		return WHERRY_OK;
 	code = wh_outbox_holder(r->box, &holder, &why);
-	if (code == WHERRY_OK && holder.left_us > 0) {
+	if (code == WHERRY_OK && holder.left_us > 0 &&
+	    strcmp(holder.engine, engine_of(r)) != 0)
+		return other_engine(&holder, err);
+	if (code == WHERRY_OK && holder.left_us > 0 && !r->set.competing) {
 		tell_standby(r, holder.owner);
 		left_us = holder.left_us + 1000; /* the table keeps milliseconds */
 		r->renew_at_us = wh_later(
@@ -82,7 +108,10 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 		return WHERRY_OK;
 	}
 	r->renew_at_us = wh_later(now, r->set.renew_us);
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK && r->set.competing)
+		code = wherry_outbox_join(r->box, r->set.name, r->set.lease_us, &r->lease,
+					  &why);
+	else if (code == WHERRY_OK)
 		code = wherry_outbox_lease(r->box, r->set.name, r->set.lease_us,
 					   r->set.window, &r->lease, &why);
 	if (code == WHERRY_OK)
@@ -100,15 +129,47 @@ static bool proven(const wherry_relay *r)
 	return !r->sweeping && !r->more && wh_window_lowest(&r->window) > r->unproven_id;
 }
 
+/* What is shared is joined again, and all that is claimed extended. */
+static wherry_code renew_claims(wherry_relay *r, wherry_lease *fresh, wherry_error *err)
+{
+	wherry_code code =
+		wherry_outbox_join(r->box, r->set.name, r->set.lease_us, fresh, err);
+
+	if (code == WHERRY_OK && fresh->epoch == r->lease.epoch)
+		return wh_claim_extend(r, err);
+	if (code == WHERRY_OK || (code == WHERRY_BUSY && !err->native))
+		return WHERRY_STALE;
+	return code;
+}
+
+/* What else a renewal tells. */
+static void heed(wherry_relay *r, int64_t now)
+{
+	const wherry_lease *lease = &r->lease;
+
+	if (r->set.competing || lease->last_open > r->cursor)
+		r->more = true;
+	if (!r->set.competing &&
+	    (lease->nudge != r->control_nudge ||
+	     (lease->first_open && lease->first_open <= r->cursor && wh_read_idle(r))))
+		wh_read_sweep(r, now); /* rows behind the cursor that we do not know */
+	r->control_nudge = lease->nudge;
+}
+
 static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_lease fresh = r->lease;
-	wherry_code code;
+	wherry_code code = WHERRY_OK;
 
 	if (now < r->renew_at_us)
 		return WHERRY_OK;
+	if (r->set.competing) /* so that what is settled need not be extended */
+		code = wh_settle_flush(r, now, NULL, err);
+	if (code != WHERRY_OK || r->db_retry_at_us > now || r->fsm.state == WH_LOST)
+		return code;
 	fresh.suspects = r->lease.suspects || !proven(r) ? 1 : 0;
-	code = wherry_outbox_renew(r->box, &fresh, err);
+	code = r->set.competing ? renew_claims(r, &fresh, err)
+				: wherry_outbox_renew(r->box, &fresh, err);
 	if (code == WHERRY_STALE) {
 		wh_lease_lost(r, now, "it lapsed or was taken over");
 		return WHERRY_OK;
@@ -118,12 +179,7 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 	fresh.suspects = r->lease.suspects;
 	r->lease = fresh;
 	note_lease(r, now);
-	if (fresh.last_open > r->cursor)
-		r->more = true;
-	if (fresh.nudge != r->control_nudge ||
-	    (fresh.first_open && fresh.first_open <= r->cursor && wh_read_idle(r)))
-		wh_read_sweep(r, now); /* rows behind the cursor that we do not know */
-	r->control_nudge = fresh.nudge;
+	heed(r, now);
 	return WHERRY_OK;
 }
 
@@ -156,6 +212,7 @@ static void forget(wherry_relay *r)
 	wh_window_empty(&r->window);
 	wh_keys_clear(&r->keys);
 	r->holes.n = r->n_aside = 0;
+	r->unfenced = false;
 	r->passed = r->oldest = 0;
 	r->flush_at_us = WH_NEVER;
 	r->more = false;
@@ -175,6 +232,7 @@ wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err)
 		return wh_relay_db_trouble(r, now, code, err);
 	r->stats.epoch = 0;
 	r->lease.epoch = 0;
+	*r->lease.token = 0;
 	wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "lease given back");
 	return WHERRY_OK;
 }

@@ -111,9 +111,8 @@ static wherry_code hold_back(reading *w, const wh_open_row *row, wherry_error *e
 	return WHERRY_OK;
 }
 
-static wherry_code take_in(reading *w, const wh_open_row *row, wherry_error *err)
+wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_error *err)
 {
-	wherry_relay *r = w->r;
 	const char *poison = poison_of(row);
 	wh_key *key = NULL;
 	wh_entry *e;
@@ -129,6 +128,7 @@ static wherry_code take_in(reading *w, const wh_open_row *row, wherry_error *err
 			wh_keys_drop(&r->keys, key);
 		return wh_oom(err);
 	}
+	r->unfenced = !r->set.competing;
 	e->key = key;
 	if (key)
 		key->owned++;
@@ -181,7 +181,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 			r->swept_clean = false;
 			code = row->due_in_us > 0 && row->state == WHERRY_FAILED
 				       ? hold_back(w, row, err)
-				       : take_in(w, row, err);
+				       : wh_read_take_in(r, row, err);
 		}
 	}
 	if (code != WHERRY_OK)
@@ -282,7 +282,7 @@ static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *e
 		r->swept_clean = false;
 		if (row->due_in_us > 0 && row->state == WHERRY_FAILED)
 			wh_key_hold(&r->keys, d->key, wh_later(d->w.now, row->due_in_us));
-		else if ((code = take_in(&d->w, row, err)) != WHERRY_OK)
+		else if ((code = wh_read_take_in(r, row, err)) != WHERRY_OK)
 			return code;
 	}
 	d->last = row->id;
@@ -435,7 +435,7 @@ static void tell_full(wherry_relay *r)
 }
 
 /* A commit may have been an operator's, above all one that brought nothing to read. */
-static wherry_code look_at_control(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	bool paused = r->stats.paused;
 	int64_t nudge = r->control_nudge;
@@ -447,7 +447,7 @@ static wherry_code look_at_control(wherry_relay *r, int64_t now, wherry_error *e
 	if (paused != r->stats.paused)
 		wh_relay_say(r, WH_LOG_INFO, "event=%s", paused ? "paused" : "resumed");
 	r->stats.paused = r->lease.paused = paused;
-	if (nudge != r->control_nudge)
+	if (nudge != r->control_nudge && !r->set.competing)
 		wh_read_sweep(r, now);
 	r->control_nudge = nudge;
 	return WHERRY_OK;
@@ -481,7 +481,7 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 		r->look_by_us = wh_later(now, LOOK_US);
 	tell_full(r);
 	if (r->stats.paused)
-		return woken ? look_at_control(r, now, err) : WHERRY_OK;
+		return woken ? wh_read_control(r, now, err) : WHERRY_OK;
 	if (now >= r->sweep_at_us && !r->sweeping) {
 		if (r->keys.n_held || r->keys.n_parked || r->window.n || r->more)
 			wh_read_sweep(r, now);
@@ -494,6 +494,6 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 		code = read_more(r, now, err);
 	if (code == WHERRY_OK && r->look_by_us != WH_NEVER &&
 	    (r->window.n == before || now >= r->look_by_us))
-		code = look_at_control(r, now, err);
+		code = wh_read_control(r, now, err);
 	return code;
 }

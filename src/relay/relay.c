@@ -18,7 +18,7 @@ static const wh_fsm_state states[] = {
 	[WH_STOPPED] = {"stopped", 0},
 };
 
-enum { KEY_TEXT_MAX = 1024 * 1024, EMPTY_CHECK_US = 200000, PURGE_ROWS = 1000 };
+enum { KEY_TEXT_MAX = 1024 * 1024, PURGE_ROWS = 1000 };
 
 static const int64_t idle_purge_us = 3600 * WH_SECOND;
 
@@ -51,6 +51,9 @@ static void read_settings(wherry_relay *r)
 	(void)snprintf(s->name, sizeof(s->name), "%s", wh_config_text(c, WH_RELAY_NAME));
 	if (!*s->name)
 		default_name(r);
+	s->competing = wh_config_choice(c, WH_RELAY_ENGINE) == 1;
+	s->failed_only = wh_config_switch(c, WH_RELAY_FAILED_ONLY);
+	s->claim_us = wh_config_int(c, WH_RELAY_CLAIM_TIMEOUT);
 	s->ordered = wh_config_choice(c, WH_RELAY_ORDERING) != 2;
 	s->park = wh_config_choice(c, WH_RELAY_ON_DEAD) == 1;
 	s->on_done = (wherry_on_done)wh_config_choice(c, WH_RELAY_ON_DONE);
@@ -65,6 +68,8 @@ static void read_settings(wherry_relay *r)
 	s->renew_us = wh_config_int(c, WH_RELAY_POLL);
 	if (s->renew_us > third)
 		s->renew_us = third;
+	if (s->competing && s->renew_us > s->claim_us / 3)
+		s->renew_us = s->claim_us / 3;
 	s->ack_delay_us = wh_config_int(c, WH_RELAY_ACK_DELAY);
 	s->sweep_us = wh_config_int(c, WH_RELAY_SWEEP);
 	s->stop_timeout_us = wh_config_int(c, WH_RELAY_STOP_TIMEOUT);
@@ -133,8 +138,9 @@ static wherry_code allocate(wherry_relay *r, wherry_error *err)
 
 	r->scratch = calloc((size_t)r->set.batch, sizeof(*r->scratch));
 	r->done_ids = calloc(n, sizeof(*r->done_ids));
+	r->back_ids = calloc(n, sizeof(*r->back_ids));
 	r->failures = calloc(n, sizeof(*r->failures));
-	if (!r->scratch || !r->done_ids || !r->failures)
+	if (!r->scratch || !r->done_ids || !r->back_ids || !r->failures)
 		return wh_oom(err);
 	r->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (r->stop_fd < 0)
@@ -157,9 +163,11 @@ static wherry_code make(const wherry_config *config, const wh_env *env,
 	r->flush_at_us = WH_NEVER;
 	r->look_by_us = WH_NEVER;
 	r->target_id = -1;
+	r->lapse_at_us = r->due_at_us = WH_NEVER;
 	r->stop_by_us = WH_NEVER;
 	r->give_up_us = WH_NEVER;
 	wh_keys_init(&r->keys, &r->env);
+	wh_claim_rewind(&r->place);
 	code = wh_config_check(config, err);
 	if (code == WHERRY_OK)
 		code = copy_config(config, &r->config, err);
@@ -235,7 +243,8 @@ void wherry_relay_close(wherry_relay *r)
 {
 	if (!r)
 		return;
-	if (r->box && r->lease.epoch && !r->window.flying.n && !r->window.settled.n &&
+	if (r->box && r->lease.epoch && !r->set.competing && !r->window.flying.n &&
+	    !r->window.settled.n &&
 	    wherry_outbox_release(r->box, &r->lease, NULL) != WHERRY_OK)
 		wh_relay_say(r, WH_LOG_DEBUG, "event=lease-left-to-lapse");
 	if (r->to)
@@ -248,11 +257,13 @@ void wherry_relay_close(wherry_relay *r)
 	wh_window_clear(&r->window);
 	wh_keys_clear(&r->keys);
 	wh_buf_clear(&r->key_text);
+	wh_claim_rewind(&r->place);
 	wherry_config_free(r->config);
 	if (r->stop_fd >= 0)
 		(void)close(r->stop_fd);
 	free(r->scratch);
 	free(r->done_ids);
+	free(r->back_ids);
 	free(r->failures);
 	free(r->from);
 	free(r->to);
@@ -323,17 +334,11 @@ static wherry_code purge_step(wherry_relay *r, int64_t now, wherry_error *err)
 	return WHERRY_OK;
 }
 
-static void finish(wherry_relay *r, wherry_outcome outcome)
-{
-	r->outcome = outcome;
-	atomic_store(&r->stop, true);
-}
-
 /* Asked to stop, or done: begin to finish what is in hand. */
 static void stop_step(wherry_relay *r, int64_t now)
 {
 	if (now >= r->give_up_us && !atomic_load(&r->stop))
-		finish(r, WHERRY_TIMEDOUT);
+		wh_until_finish(r, WHERRY_TIMEDOUT);
 	if (!atomic_load(&r->stop))
 		return;
 	(void)eventfd_read(r->stop_fd, &(eventfd_t){0}); /* seen */
@@ -350,6 +355,8 @@ static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
 	bool late = now >= r->stop_by_us;
 	wherry_code code;
 
+	if (r->set.competing)
+		wh_claim_let_go(r);
 	if (r->window.flying.n && !late)
 		return WHERRY_OK;
 	code = wh_settle_flush(r, now, NULL, err);
@@ -369,57 +376,10 @@ static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
 	return wh_lease_give_back(r, now, err);
 }
 
-/* Is everything that was open at the start closed?  *out_open: something is not. */
-static wherry_code target_left(wherry_relay *r, int64_t now, bool *out_open,
-			       wherry_error *err)
-{
-	wherry_code code = wh_outbox_open_upto(r->box, r->target_id, out_open, err);
-
-	return code == WHERRY_OK ? code : wh_relay_db_trouble(r, now, code, err);
-}
-
-/* until-empty: before it says so, everything is read from the beginning once more. */
-static wherry_code empty_step(wherry_relay *r, int64_t now, wherry_error *err)
-{
-	bool quiet = !r->more && !r->sweeping && r->window.n == 0 && r->keys.n_held == 0;
-	bool open = true;
-	wherry_code code;
-
-	if (!(r->target & WHERRY_UNTIL_EMPTY) || r->target_id < 0 ||
-	    atomic_load(&r->stop))
-		return WHERRY_OK;
-	if ((r->fsm.state == WH_STANDBY || !quiet) && now < r->empty_check_us)
-		return WHERRY_OK; /* newer messages may never let it be quiet */
-	r->empty_check_us = wh_later(now, EMPTY_CHECK_US);
-	code = target_left(r, now, &open, err);
-	if (code != WHERRY_OK || r->db_retry_at_us > now)
-		return code;
-	if (!open)
-		finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
-	else if (r->fsm.state != WH_LEADING || !quiet)
-		return WHERRY_OK;
-	else if (r->keys.n_parked && r->swept_clean)
-		finish(r, WHERRY_PARKED);
-	else if (!r->stats.paused)
-		wh_read_sweep(r, now);
-	return WHERRY_OK;
-}
-
-static wherry_code begin_target(wherry_relay *r, int64_t now, wherry_error *err)
-{
-	wherry_code code;
-
-	if (!(r->target & WHERRY_UNTIL_EMPTY) || r->target_id >= 0)
-		return WHERRY_OK;
-	if (r->give_up_us == WH_NEVER && r->set.timeout_us)
-		r->give_up_us = wh_later(now, r->set.timeout_us);
-	code = wh_outbox_last_open(r->box, &r->target_id, err);
-	return code == WHERRY_OK ? code : wh_relay_db_trouble(r, now, code, err);
-}
-
 static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wherry_code code = wh_read_step(r, now, err);
+	wherry_code code =
+		r->set.competing ? wh_claim_step(r, now, err) : wh_read_step(r, now, err);
 
 	if (code != WHERRY_OK)
 		return wh_relay_db_trouble(r, now, code, err);
@@ -442,7 +402,7 @@ static wherry_code db_steps(wherry_relay *r, int64_t now, wherry_error *err)
 	if (r->reopen_db)
 		code = reopen_db(r, now, err);
 	if (code == WHERRY_OK && r->box)
-		code = begin_target(r, now, err);
+		code = wh_until_begin(r, now, err);
 	if (code == WHERRY_OK && r->box && r->db_retry_at_us <= now)
 		code = wh_lease_step(r, now, err);
 	if (code == WHERRY_OK && r->fsm.state == WH_LEADING && r->db_retry_at_us <= now)
@@ -450,7 +410,7 @@ static wherry_code db_steps(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code == WHERRY_OK && r->fsm.state == WH_DRAINING && r->db_retry_at_us <= now)
 		code = drain_step(r, now, err);
 	if (code == WHERRY_OK && r->box && r->db_retry_at_us <= now)
-		code = empty_step(r, now, err);
+		code = wh_until_step(r, now, err);
 	return code;
 }
 
@@ -466,11 +426,14 @@ static int64_t work_deadline(const wherry_relay *r, int64_t now)
 {
 	int64_t at = WH_NEVER, next;
 
-	if (r->keys.first_due > now || wh_read_has_room(r))
+	if (r->set.competing)
+		at = wh_claim_deadline(r, now);
+	else if (r->keys.first_due > now || wh_read_has_room(r))
 		at = r->keys.first_due;
-	if (!r->sweeping && (r->keys.n_held || r->keys.n_parked || r->window.n))
+	if (!r->set.competing && !r->sweeping &&
+	    (r->keys.n_held || r->keys.n_parked || r->window.n))
 		at = sooner(at, r->sweep_at_us);
-	if (r->more && wh_read_worth_it(r))
+	if (!r->set.competing && r->more && wh_read_worth_it(r))
 		at = now;
 	if (!r->window.ready.n)
 		return at;
@@ -505,7 +468,8 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 		at = sooner(at, sooner(r->renew_at_us, r->check_us));
 	if (r->fsm.state == WH_LOST)
 		at = sooner(at, r->window.flying.n ? WH_NEVER : now);
-	if (r->fsm.state == WH_STANDBY && r->target & WHERRY_UNTIL_EMPTY)
+	if (r->target & WHERRY_UNTIL_EMPTY &&
+	    (r->fsm.state == WH_STANDBY || r->set.competing))
 		at = sooner(at, r->empty_check_us);
 	if (r->db_retry_at_us > now && at < r->db_retry_at_us)
 		at = r->db_retry_at_us;

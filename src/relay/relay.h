@@ -3,9 +3,11 @@
  *
  *     lease.c     takes, renews, loses and gives back the lease
  *     read.c      reads ahead, sweeps, and reads held keys again
+ *     claim.c     claims rows instead, where relays compete
  *     dispatch.c  submits what is ready, takes receipts
  *     settle.c    decides what becomes of a message, and writes it
  *     relay.c     opens, steps, closes
+ *     until.c     until-empty: is anything left of what was there at the start?
  *     loop.c      waits between steps
  *
  *                      lease taken              asked to stop, or empty
@@ -48,10 +50,13 @@ enum {
 /* The settings a relay works by, read once. */
 typedef struct wh_relay_settings {
 	char name[96];
+	bool competing; /* with others: rows are claimed */
+	bool failed_only;
 	bool ordered; /* per key */
 	bool park;
 	wherry_on_done on_done;
 	int64_t batch, window, window_bytes, held_keys;
+	int64_t claim_us;
 	int64_t lease_us, renew_us, ack_delay_us, sweep_us, stop_timeout_us, timeout_us;
 	int64_t retention_us, purge_every_us;
 	int64_t down_after;
@@ -93,8 +98,15 @@ struct wherry_relay {
 	int64_t check_us; /* when to look for commits again */
 	int64_t control_nudge;
 	int64_t look_by_us; /* others committed: look for an operator's wish till then */
+	bool unfenced;      /* rows were read: is the lease still ours? */
 	bool full_told;     /* that reading stopped at relay.held_keys */
 	int64_t *scratch;   /* ids of one batch */
+
+	/* claiming */
+	int64_t lapse_at_us; /* when the first claim of anybody lapses, */
+	int64_t due_at_us;   /* and when the first failed row is due */
+	wh_claim_place place;
+	bool freed; /* keys were, perhaps of rows before that place */
 
 	/* delivering */
 	wh_receipt receipts[WH_RECEIPTS];
@@ -113,6 +125,7 @@ struct wherry_relay {
 	/* writing */
 	int64_t flush_at_us;      /* WH_NEVER: nothing to write */
 	int64_t *done_ids;        /* scratch, one window and what is aside */
+	int64_t *back_ids;        /* likewise */
 	wherry_failure *failures; /* likewise */
 	int64_t db_retry_at_us;
 	int db_failures;
@@ -153,6 +166,20 @@ bool wh_read_idle(const wherry_relay *r);
 bool wh_read_has_room(const wherry_relay *r);
 bool wh_read_worth_it(const wherry_relay *r);
 
+wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_error *err);
+wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err);
+
+/* until.c */
+wherry_code wh_until_begin(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_until_step(wherry_relay *r, int64_t now, wherry_error *err);
+void wh_until_finish(wherry_relay *r, wherry_outcome outcome);
+
+/* claim.c */
+wherry_code wh_claim_step(wherry_relay *r, int64_t now, wherry_error *err);
+int64_t wh_claim_deadline(const wherry_relay *r, int64_t now);
+wherry_code wh_claim_extend(wherry_relay *r, wherry_error *err);
+void wh_claim_let_go(wherry_relay *r); /* of all that does not fly */
+
 /* dispatch.c */
 wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err);
 bool wh_dispatch_alone(const wherry_relay *r); /* one message at a time */
@@ -169,6 +196,7 @@ void wh_key_landed(wherry_relay *r, wh_key *key);
 /* settle.c */
 void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now);
 void wh_settle_poison(wherry_relay *r, wh_entry *e, int64_t now);
+void wh_settle_back(wherry_relay *r, wh_entry *e); /* claimed, and not tried after all */
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err);
 /* Undelivered behind one of its key that failed before it: take it back, uncounted. */

@@ -33,9 +33,13 @@ void wh_entry_gone(wherry_relay *r, wh_entry *e)
 	wh_keys_drop(&r->keys, key);
 }
 
-/* Not now: its row is read again when its key is let go. */
+/* Not now: its row is read again when its key is let go, or by whoever claims it. */
 static void leave_alone(wherry_relay *r, wh_entry *e)
 {
+	if (r->set.competing) {
+		wh_settle_back(r, e);
+		return;
+	}
 	if (e->key->fsm.state != WH_KEY_PARKED) /* a redrive reads all of a parked key */
 		wh_key_note(&r->keys, e->key, e->msg.id, WH_NOTED_MOST);
 	wh_entry_gone(r, e);
@@ -68,6 +72,12 @@ static void settle(wherry_relay *r, wh_entry *e, int64_t now)
 		at = now;
 	if (at < r->flush_at_us)
 		r->flush_at_us = at;
+}
+
+void wh_settle_back(wherry_relay *r, wh_entry *e)
+{
+	e->fate = WH_FATE_BACK;
+	settle(r, e, wh_monotonic(&r->env));
 }
 
 /* It failed or died: its key waits until that is written. */
@@ -239,6 +249,13 @@ static void after_failure(wherry_relay *r, wh_entry *e, int64_t now)
 	wh_buf lone = WH_BUF_INIT(sizeof(text));
 
 	r->stats.retried++;
+	if (r->set.competing) { /* the database holds its key */
+		if (due < r->due_at_us)
+			r->due_at_us = due;
+		if (key)
+			wh_key_set_due(&r->keys, key, now);
+		return;
+	}
 	if (!key) {
 		wh_buf_printf(&lone, "#%" PRId64, e->msg.id);
 		key = lone.failed ? NULL
@@ -265,7 +282,7 @@ static void after_death(wherry_relay *r, wh_entry *e, int64_t now)
 		     e->msg.topic ? e->msg.topic : "", e->error ? e->error : "");
 	if (!e->key)
 		return;
-	if (r->set.park)
+	if (r->set.park && !r->set.competing)
 		wh_key_park(&r->keys, e->key);
 	else
 		wh_key_set_due(&r->keys, e->key, now);
@@ -281,10 +298,12 @@ static void after_flush(wherry_relay *r, int64_t now)
 			r->stats.published++;
 		else if (e->fate == WH_FATE_FAILED)
 			after_failure(r, e, now);
-		else
+		else if (e->fate == WH_FATE_DEAD)
 			after_death(r, e, now);
 		wh_entry_gone(r, e);
 	}
+	if (r->set.competing)
+		r->more = r->freed = true;
 	if (r->purge_idle && r->purge_at_us > wh_later(now, r->set.purge_every_us))
 		r->purge_at_us = wh_later(now, r->set.purge_every_us);
 	r->purge_idle = false;
@@ -299,6 +318,10 @@ static void gather(wherry_relay *r, wh_settlement *s)
 			r->done_ids[s->n_done++] = e->msg.id;
 			continue;
 		}
+		if (e->fate == WH_FATE_BACK) {
+			r->back_ids[s->n_back++] = e->msg.id;
+			continue;
+		}
 		r->failures[s->n_failed++] = (wherry_failure){
 			.id = e->msg.id,
 			.delay_us = e->delay_us,
@@ -310,22 +333,38 @@ static void gather(wherry_relay *r, wh_settlement *s)
 	}
 }
 
+/* What others have claimed meanwhile was not changed. */
+static void note_lost_claims(wherry_relay *r, const wh_settlement *s, int64_t changed)
+{
+	int64_t lost = (int64_t)(s->n_done + s->n_failed + s->n_back) - changed;
+
+	if (!r->set.competing || lost <= 0)
+		return;
+	r->stats.stale += lost;
+	wh_relay_say(r, WH_LOG_WARN,
+		     "event=claims-lost n=%" PRId64
+		     " (they lapsed and were taken over before they were settled)",
+		     lost);
+}
+
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err)
 {
 	wh_settlement s = {
 		.done = r->done_ids,
 		.failed = r->failures,
+		.back = r->back_ids,
 		.on_done = r->set.on_done,
 		.try_id = try_next ? try_next->msg.id : 0,
 		.try_nth = try_next ? try_next->msg.attempts + 1 : 0,
 	};
+	int64_t changed = 0;
 	wherry_code code;
 
 	if (!r->window.settled.n && !try_next)
 		return WHERRY_OK;
 	gather(r, &s);
-	code = wh_outbox_settle(r->box, &r->lease, &s, err);
+	code = wh_outbox_settle(r->box, &r->lease, &s, &changed, err);
 	if (code == WHERRY_STALE) {
 		wh_lease_lost(r, now, "an acknowledgement was refused");
 		return WHERRY_OK;
@@ -334,6 +373,7 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 		return wh_relay_db_trouble(r, now, code, err);
 	if (try_next)
 		try_next->tried = true;
+	note_lost_claims(r, &s, changed);
 	after_flush(r, now);
 	return WHERRY_OK;
 }

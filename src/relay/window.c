@@ -41,18 +41,25 @@ void wh_list_remove(wh_list *list, wh_entry *e)
 	list->n--;
 }
 
+void wh_key_remove(wh_key *key, wh_entry *e)
+{
+	if (e->prev)
+		e->prev->next = e->next;
+	else
+		key->head = e->next;
+	if (e->next)
+		e->next->prev = e->prev;
+	else
+		key->tail = e->prev;
+	e->next = e->prev = NULL;
+}
+
 wh_entry *wh_key_pop(wh_key *key)
 {
 	wh_entry *e = key->head;
 
-	if (!e)
-		return NULL;
-	key->head = e->next;
-	if (key->head)
-		key->head->prev = NULL;
-	else
-		key->tail = NULL;
-	e->next = e->prev = NULL;
+	if (e)
+		wh_key_remove(key, e);
 	return e;
 }
 

@@ -23,7 +23,8 @@ typedef enum wh_stage {
 typedef enum wh_fate {
 	WH_FATE_DONE,
 	WH_FATE_FAILED, /* to be tried again after delay_us */
-	WH_FATE_DEAD
+	WH_FATE_DEAD,
+	WH_FATE_BACK /* pending again, for whoever claims it next */
 } wh_fate;
 
 typedef struct wh_entry {
@@ -52,6 +53,9 @@ typedef struct wh_list {
 void wh_list_append(wh_list *list, wh_entry *e);
 void wh_list_prepend(wh_list *list, wh_entry *e);
 void wh_list_remove(wh_list *list, wh_entry *e);
+
+/* Take one out of its key's queue. */
+void wh_key_remove(wh_key *key, wh_entry *e);
 
 /* Take the first that waits in its key's queue; NULL if none does. */
 wh_entry *wh_key_pop(wh_key *key);

@@ -25,7 +25,7 @@ class Bout:
     def __init__(self, shop, kinds):
         self.shop, self.rng = shop, shop.rng
         self.victims = shop.victims(kinds)
-        self.relays = [v for v in self.victims if v.kind == "relay"]
+        self.relays = [v for v in self.victims if v.kind in ("relay", "failed")]
         self.operators = self.commands = 0
         self.failed_operators = []
         self.purged = shop.on_done == "delete"
@@ -91,12 +91,15 @@ class Bout:
             self.failed_operators.append((arguments[0], code))
         self.operators += 1
 
+    def children(self):
+        """The commands that the leader runs."""
+        leader, _ = self.shop.leader(self.victims)
+        return children_of(leader.process.pid) if leader else []
+
     def kill_command(self):
-        """Kill a command that the leader runs."""
         by = time.monotonic() + 1
         while time.monotonic() < by:
-            leader, _ = self.shop.leader(self.victims)
-            children = children_of(leader.process.pid) if leader else []
+            children = self.children()
             if children and try_kill(self.rng.choice(children)):
                 self.commands += 1
                 return 1
@@ -104,9 +107,12 @@ class Bout:
 
     # ---- all of it ----
 
-    def run(self, rounds, tell_round):
+    def kinds(self):
         kinds = [self.kill_one] * 10 + [self.stop_one] * 2 + [self.stop_leader, self.kill_heir]
-        kinds += [self.operate] * 3
+        return kinds + [self.operate] * 3
+
+    def run(self, rounds, tell_round):
+        kinds = self.kinds()
         if self.shop.to.startswith("exec:"):
             kinds += [self.kill_command] * 8
         done = 0
@@ -136,8 +142,11 @@ class Bout:
             },
             f"the last relay took {last_s:.1f} s",
         )
-        # A writer that is stopped may hold the lock for longer than the lease lasts.
-        return (relays + stops) * self.shop.window + self.commands
+        return relays * self.shop.window + stops * self.per_stop() + self.commands
+
+    def per_stop(self):
+        """A writer that is stopped may hold the lock for longer than the lease lasts."""
+        return self.shop.window
 
 
 def children_of(pid):
@@ -156,17 +165,17 @@ def try_kill(pid):
         return False
 
 
-def make_shop(kind, folder, seed):
+def make_shop(kind, folder, seed, settings=(), program=DELIVER):
     out = os.path.join(folder, "out")
     if kind == "file":
-        return victims.Shop(folder, seed, "file:" + out), judge.read_file
+        return victims.Shop(folder, seed, "file:" + out, settings=settings), judge.read_file
     deliver = os.path.join(folder, "deliver.sh")
     with open(deliver, "w") as script:
-        script.write(DELIVER)
+        script.write(program)
     os.chmod(deliver, os.stat(deliver).st_mode | stat.S_IXUSR)
     open(out, "w").close()
     # A killed command is an attempt that failed; it must not be the last.
-    settings = ["retry.attempts=1000", "retry.cap=50ms"]
+    settings = ["retry.attempts=1000", "retry.cap=50ms", *settings]
     shop = victims.Shop(folder, seed, f"exec:{deliver} {out}", 400, 0, settings)
     return shop, judge.read_commands
 
@@ -174,7 +183,11 @@ def make_shop(kind, folder, seed):
 def run(kind, folder, seed, rounds, tell_round):
     shop, read = make_shop(kind, folder, seed)
     writers = ["c", "c", "python"] if kind == "file" else ["c", "python"]
-    bout = Bout(shop, ["relay", "relay", *writers])
+    play(Bout(shop, ["relay", "relay", *writers]), read, rounds, tell_round)
+
+
+def play(bout, read, rounds, tell_round):
+    shop = bout.shop
     bout.run(rounds, tell_round)
     code, last_s = shop.drain()
     bound = bout.tell(last_s)

@@ -44,6 +44,13 @@ class Victim:
             self.ends.append(code)
         self.kills += 1
 
+    def end(self):
+        """Ask it to end; it may not have come as far as to hear it."""
+        self.process.terminate()
+        code = self.process.wait(timeout=30)
+        if code not in (0, -signal.SIGTERM):
+            self.ends.append(code)
+
     def stop(self, seconds):
         self.process.send_signal(signal.SIGSTOP)
         time.sleep(seconds)
@@ -99,6 +106,10 @@ class Shop:
     def relay(self):
         return [tap.WHERRY, *self.relay_arguments(self.rng.random() < 0.5)]
 
+    def failed(self):
+        """A relay for what failed."""
+        return [*self.relay(), "--set", "relay.failed_only=on"]
+
     def writer(self, letter, *program):
         return [
             *program, self.path, f"{letter}{next(self.names)}",
@@ -113,7 +124,9 @@ class Shop:
         return self.writer("p", sys.executable, program)
 
     def victims(self, kinds):
-        commands = {"relay": self.relay, "c": self.in_c, "python": self.in_python}
+        commands = {
+            "relay": self.relay, "failed": self.failed, "c": self.in_c, "python": self.in_python,
+        }  # fmt: skip
         return [Victim(kind, commands[kind], self.log) for kind in kinds]
 
     def leader(self, victims):

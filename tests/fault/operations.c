@@ -215,6 +215,67 @@ static void take_lease(world *w)
 	w->out.lease = w->lease;
 }
 
+static wherry_code outbox_join(world *w, wherry_error *err)
+{
+	return wherry_outbox_join(w->box, "me", 1000000, &w->out.lease, err);
+}
+
+static void no_lease(world *w)
+{
+	w->out.lease = (wherry_lease){0};
+}
+
+static void join_lease(world *w)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	if (!w->lease.epoch)
+		WHERRY_PASS(wherry_outbox_join(w->box, "me", 1000000, &w->lease, &err));
+	w->rows_len = 0;
+}
+
+static wherry_code see_claimed(void *ctx, const wherry_message *msg)
+{
+	return see_row(ctx, &(wherry_row){.message = *msg});
+}
+
+static const wherry_claim_options claim_options = {.limit = 10, .lasts_us = 1000000};
+
+static wherry_code outbox_claim(world *w, wherry_error *err)
+{
+	w->rows_len = 0;
+	return wherry_outbox_claim(w->box, &w->lease, &claim_options, see_claimed, w,
+				   w->out.number, err);
+}
+
+static wherry_code outbox_claim_lapsed(world *w, wherry_error *err)
+{
+	w->rows_len = 0;
+	return wherry_outbox_claim_lapsed(w->box, &w->lease, &claim_options, see_claimed,
+					  w, w->out.number, err);
+}
+
+static void claim_some(world *w)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t count[WHERRY_STATE_COUNT];
+
+	join_lease(w);
+	WHERRY_PASS(wherry_outbox_count(w->box, count, &err));
+	if (count[WHERRY_PENDING])
+		WHERRY_PASS(wherry_outbox_claim(w->box, &w->lease, &claim_options,
+						see_claimed, w, NULL, &err));
+	w->rows_len = 0;
+}
+
+static wherry_code outbox_extend(world *w, wherry_error *err)
+{
+	const int64_t id = 3;
+
+	return wherry_outbox_extend(w->box, &w->lease, &id, 1, 1000000, w->out.number,
+				    err);
+}
+
 static wherry_code outbox_renew(world *w, wherry_error *err)
 {
 	return wherry_outbox_renew(w->box, &w->out.lease, err);
@@ -328,6 +389,10 @@ const operation operations[] = {
 	{"outbox_archive", outbox_archive, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"outbox_archive of one", outbox_archive_at_once, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"outbox_lease", outbox_lease, NULL, NULL, NULL, 0},
+	{"outbox_join", outbox_join, no_lease, NULL, NULL, 0},
+	{"outbox_claim", outbox_claim, join_lease, NULL, NULL, 0},
+	{"outbox_claim_lapsed", outbox_claim_lapsed, join_lease, NULL, NULL, 0},
+	{"outbox_extend", outbox_extend, claim_some, NULL, NULL, 0},
 	{"outbox_renew", outbox_renew, take_lease, NULL, NULL, 0},
 	{"outbox_release", outbox_release, take_lease, NULL, NULL, 0},
 	{"outbox_done", outbox_done, take_lease, NULL, NULL, 0},

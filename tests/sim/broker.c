@@ -39,7 +39,9 @@ static bool same_key(const sim_world *w, int a, int b)
 /* Unless another has submitted it since. */
 static void note_outcome(sim_world *w, const sim_flight *f, sim_outcome outcome)
 {
-	if (w->messages[f->index].last_epoch == f->epoch)
+	if (w->messages[f->index].last == SIM_FLYING &&
+	    w->messages[f->index].last_by == f->by &&
+	    w->messages[f->index].last_epoch == f->epoch)
 		w->messages[f->index].last = outcome;
 }
 
@@ -76,6 +78,7 @@ static void take(sim_connection *c, const wherry_message *msg, int index)
 
 	*f = (sim_flight){.msg = msg, .index = index, .generation = msg->generation};
 	f->epoch = c->world->messages[index].last_epoch;
+	f->by = c->process;
 	f->doomed = doomed(c, index);
 	sim_say(c->world, "relay %d submits %d (key %d, place %d, %s)", c->process, index,
 		c->world->messages[index].key, c->world->messages[index].place,
@@ -92,7 +95,10 @@ static wherry_code submit(wherry_publisher *pub, const wherry_message *const *ms
 	*out_taken = 0;
 	if (p->crashed)
 		return wh_fail(err, WHERRY_CLOSED, "the process is gone");
-	sim_judge_fence(w, p);
+	for (size_t i = 0; i < n; i++)
+		sim_judge_fence(
+			w, p,
+			sim_index(msgs[i]->message_id, strlen(msgs[i]->message_id)));
 	if (!sim_moment(p))
 		return wh_fail(err, WHERRY_CLOSED, "the process is gone");
 	if (sim_chance(w, 1, 3))

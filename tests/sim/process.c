@@ -52,17 +52,6 @@ static wherry_code fault(sim_process *p, const char *op, const char *what,
 	return wh_fail(err, code, "%s %s failed", op, what);
 }
 
-static wherry_code before(void *ctx, const char *op, const char *what, wherry_error *err)
-{
-	sim_process *p = ctx;
-
-	if (!sim_moment(p))
-		return wh_fail(err, WHERRY_IO, "the process is gone");
-	if (sim_chance(p->world, p->world->plan.fault, 10000))
-		return fault(p, op, what, err);
-	return WHERRY_OK;
-}
-
 /* An attempt that was recorded before it is made. */
 static void charge_tried(sim_process *p)
 {
@@ -80,6 +69,30 @@ static void charge_tried(sim_process *p)
 
 		if (index >= 0)
 			w->messages[index].charges++;
+	}
+	sqlite3_finalize(stmt);
+}
+
+/* A claim of somebody else that lapsed is taken: what it was on may have been delivered. */
+static void note_lapsed(sim_process *p)
+{
+	sim_world *w = p->world;
+	sqlite3_stmt *stmt = NULL;
+
+	if (sqlite3_prepare_v2(p->sqlite,
+			       "SELECT message_id FROM outbox WHERE status = 1 AND "
+			       "next_retry_at <= (SELECT ms FROM wherry_clock)",
+			       -1, &stmt, NULL) != SQLITE_OK)
+		return;
+	while (sqlite3_step(stmt) == SQLITE_ROW) {
+		const char *id = (const char *)sqlite3_column_text(stmt, 0);
+		int index = sim_index(id, strlen(id));
+
+		if (index >= 0 && (w->messages[index].last == SIM_FLYING ||
+				   w->messages[index].last == SIM_TAKEN)) {
+			w->messages[index].last = SIM_LOST;
+			w->lapses++;
+		}
 	}
 	sqlite3_finalize(stmt);
 }
@@ -104,6 +117,19 @@ static void note_lease(sim_process *p)
 	sqlite3_finalize(stmt);
 }
 
+static wherry_code before(void *ctx, const char *op, const char *what, wherry_error *err)
+{
+	sim_process *p = ctx;
+
+	if (!sim_moment(p))
+		return wh_fail(err, WHERRY_IO, "the process is gone");
+	if (sim_chance(p->world, p->world->plan.fault, 10000))
+		return fault(p, op, what, err);
+	if (strcmp(what, "claim-lapsed") == 0)
+		note_lapsed(p);
+	return WHERRY_OK;
+}
+
 static wherry_code after(void *ctx, const char *op, const char *what, wherry_code code,
 			 int64_t took_us, wherry_error *err)
 {
@@ -112,14 +138,17 @@ static wherry_code after(void *ctx, const char *op, const char *what, wherry_cod
 	(void)took_us;
 	if (strcmp(op, "rollback") == 0 || p->crashed)
 		return code;
-	if (strcmp(what, "try") == 0 && code == WHERRY_OK)
+	if ((strcmp(what, "try") == 0 || strcmp(what, "claim-lapsed") == 0) &&
+	    code == WHERRY_OK)
 		charge_tried(p);
 	if (strcmp(what, "lease") == 0 && code == WHERRY_OK)
 		note_lease(p);
 	if (!sim_moment(p))
 		return wh_fail(err, WHERRY_IO, "the process is gone");
-	if (code == WHERRY_OK && sim_chance(p->world, p->world->plan.fault, 20000))
-		return fault(p, op, what, err); /* it was made, but nobody is told */
+	if (code == WHERRY_OK && sim_chance(p->world, p->world->plan.fault, 20000)) {
+		p->world->answers_lost++; /* it was made, but nobody is told */
+		return fault(p, op, what, err);
+	}
 	return code;
 }
 
@@ -184,7 +213,9 @@ static void log_line(void *ctx, int level, const char *part, const char *line)
 /* Its lease stays, and so does what it has on its way. */
 static void bury(sim_process *p)
 {
+	p->inside = true; /* closing may take time as well */
 	wherry_relay_close(p->relay);
+	p->inside = false;
 	p->relay = NULL;
 	p->stopping = false;
 	p->start_us = p->world->now_us + sim_time(p->world, 2000000);

@@ -191,16 +191,17 @@ bool sim_produce_settle(sim_world *w)
 	return !any;
 }
 
-/* Something for the destination to take while the last that is open breaks it. */
+/* Something for the destination to take, by each of the relays, while the last that are
+ * open break it. */
 void sim_produce_filler(sim_world *w)
 {
 	sim_draft d = {.open = true};
 
-	if (w->n_messages == SIM_MESSAGES || w->fillers > 100)
+	if (w->n_messages + SIM_DRAFT_ROWS > SIM_MESSAGES)
 		return;
-	w->messages[compose(w, &d)].kind = SIM_PLAIN;
-	if (commit(w, &d))
-		w->fillers++;
+	for (int i = 0; i < 4 * w->plan.relays; i++)
+		w->messages[compose(w, &d)].kind = SIM_PLAIN;
+	(void)commit(w, &d);
 }
 
 /* ---- operators ---- */

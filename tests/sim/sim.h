@@ -30,7 +30,7 @@
 #include "publish/driver.h"
 
 enum {
-	SIM_MESSAGES = 512,
+	SIM_MESSAGES = 2048,
 	SIM_KEYS = 8, /* and the one above: none */
 	SIM_RELAYS = 3,
 	SIM_CONNECTIONS = 1024,
@@ -75,7 +75,8 @@ typedef struct sim_message {
 	bool died, redriven, replayed;
 	bool must_have_died; /* others of its key were delivered before it */
 	sim_outcome last;
-	int64_t last_epoch; /* under which it was submitted last */
+	int64_t last_epoch; /* under which it was submitted last, */
+	int last_by;        /* and by which relay */
 } sim_message;
 
 /* A message on its way through a connection. */
@@ -83,7 +84,8 @@ typedef struct sim_flight {
 	const wherry_message *msg; /* the relay's; NULL once the relay is gone */
 	int index;                 /* of our own */
 	int generation;
-	int64_t epoch; /* of the relay that submitted it */
+	int64_t epoch; /* of the relay that submitted it, */
+	int by;        /* which is this one */
 	bool doomed;   /* behind one of its key that was refused */
 	bool settled;  /* the broker decided: */
 	bool silent;   /* but the answer is lost on its way */
@@ -127,7 +129,7 @@ typedef struct sim_plan {
 	int relays, keys, messages, turns;
 	bool ordered_publisher;
 	bool ordered; /* relay.ordering = key */
-	bool park, late;
+	bool park, late, competing;
 	int window, attempts;
 	wherry_on_done on_done;
 	int crash, pause, fault; /* per 10,000 calls */
@@ -167,13 +169,14 @@ typedef struct sim_world {
 	int64_t next_id;             /* where ids are taken early */
 	int place[SIM_KEYS + 1];     /* the last one given in a key */
 	int delivered[SIM_KEYS + 1]; /* the place of its last first delivery */
-	int fillers;                 /* messages added so that others come to an end */
 
 	bool lapsed[SIM_EPOCHS]; /* the lease of that epoch ended uncleanly */
+	int64_t jumped_us;       /* when the database's clock jumped last */
 	int64_t jumped_epoch;    /* of the lease that the clock cut short */
 	bool fixed;              /* what died was mended and redriven */
 
 	/* What happened. */
+	int answers_lost;
 	int crashes, lapses, duplicates, losses, redeliveries;
 	char wrong[400]; /* the first broken promise, or empty */
 } sim_world;
@@ -205,6 +208,9 @@ void sim_sql(sim_world *w, const char *sql);
 /* The answer of a literal question; -1: no row; SIM_LOCKED: nobody can tell now. */
 int64_t sim_number(sim_world *w, const char *sql, int64_t param);
 
+/* How long the claim under this token on a message lasts, milliseconds; -1: none. */
+int64_t sim_claim_left(sim_world *w, int index, const char *token);
+
 /* ---- process.c ---- */
 
 void sim_process_start(sim_process *p);
@@ -235,7 +241,7 @@ int sim_index(const char *message_id, size_t len); /* -1: not one of ours */
 
 /* ---- judge.c ---- */
 
-void sim_judge_fence(sim_world *w, sim_process *p);
+void sim_judge_fence(sim_world *w, sim_process *p, int index);
 void sim_judge_submit(sim_world *w, sim_process *p, const sim_connection *c,
 		      const wherry_message *msg, int index);
 void sim_judge_delivery(sim_world *w, const sim_flight *f);

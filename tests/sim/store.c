@@ -89,6 +89,29 @@ void sim_sql(sim_world *w, const char *sql)
 		sim_wrong(w, "%s: %s", sql, sqlite3_errmsg(w->db));
 }
 
+int64_t sim_claim_left(sim_world *w, int index, const char *token)
+{
+	static const char sql[] =
+		"SELECT next_retry_at - (SELECT ms FROM wherry_clock) "
+		"FROM outbox WHERE message_id = 'm' || ? AND status = 1 "
+		"AND claim_token = ?";
+	sqlite3_stmt *stmt = NULL;
+	int64_t left = -1;
+	int rc = sqlite3_prepare_v2(w->db, sql, -1, &stmt, NULL);
+
+	if (rc == SQLITE_OK) {
+		(void)sqlite3_bind_int(stmt, 1, index);
+		(void)sqlite3_bind_text(stmt, 2, token, -1, SQLITE_STATIC);
+		rc = sqlite3_step(stmt);
+	}
+	if (rc == SQLITE_ROW)
+		left = sqlite3_column_int64(stmt, 0);
+	else if (rc != SQLITE_DONE)
+		left = SIM_LOCKED;
+	sqlite3_finalize(stmt);
+	return left;
+}
+
 int64_t sim_number(sim_world *w, const char *sql, int64_t param)
 {
 	sqlite3_stmt *stmt;

@@ -96,7 +96,8 @@ static void draw_plan(sim_world *w)
 	plan->ordered_publisher = sim_below(w, 2);
 	plan->ordered = sim_below(w, 8) > 0;
 	plan->park = sim_below(w, 3) == 0;
-	plan->late = sim_below(w, 3) == 0;
+	plan->competing = sim_below(w, 3) == 0;
+	plan->late = !plan->competing && sim_below(w, 3) == 0;
 	plan->window = 1 + sim_below(w, one_of(w, 3, 20, 60));
 	plan->attempts = 2 + sim_below(w, 4);
 	plan->on_done = (wherry_on_done)sim_below(w, 3);
@@ -119,6 +120,8 @@ static void draw_settings(sim_world *w)
 	set(w, "relay.on_dead", "%s", plan->park ? "park" : "skip");
 	set(w, "relay.on_done", "%s", on_done[plan->on_done]);
 	set(w, "relay.lease", "%dms", one_of(w, 500, 1000, 5000));
+	set(w, "relay.engine", "%s", plan->competing ? "competing" : "exclusive");
+	set(w, "relay.claim_timeout", "%dms", one_of(w, 1000, 2000, 10000));
 	set(w, "relay.sweep", "%dms", one_of(w, 100, 5000, 60000));
 	set(w, "relay.ack_delay", "%dms", one_of(w, 0, 2, 100));
 	set(w, "relay.down_after", "%d", 5 + sim_below(w, 5));
@@ -161,6 +164,7 @@ static void stand_still(sim_process *p)
 static void jump(sim_world *w)
 {
 	w->ahead_us += sim_time(w, 2000000);
+	w->jumped_us = w->now_us;
 	w->jumped_epoch = sim_number(w, "SELECT epoch FROM wherry_slot", 0);
 	if (w->jumped_epoch < 0)
 		w->jumped_epoch = INT64_MAX; /* who knows whose */
@@ -299,12 +303,14 @@ static void calm_down(sim_world *w)
 		turn(w, WH_NEVER);
 		if (i % 16 == 0 && sim_judge_empty(w))
 			return;
-		if (w->now_us > filler_us + WH_SECOND) {
-			filler_us = w->now_us;
+		if (w->now_us > filler_us) {
+			filler_us = w->now_us + sim_time(w, 6 * WH_SECOND);
 			sim_produce_filler(w);
 		}
 	}
-	sim_wrong(w, "it does not come to an end");
+	sim_wrong(
+		w, "it does not come to an end: %d is open",
+		(int)sim_number(w, "SELECT id FROM outbox WHERE status IN (0, 1, 3)", 0));
 }
 
 /* ---- one schedule ---- */

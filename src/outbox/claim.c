@@ -1,0 +1,380 @@
+/*
+ * Claims: rows that one of several relays works on, marked with its token until a time by
+ * the database's clock.
+ *
+ * A claim takes the first of a key and those behind it as one, and none of a key of which
+ * anything is being tried: so two relays never hold two messages of one key.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/uuid.h"
+#include "outbox/outbox.h"
+
+enum { SCAN_LEAST = 2000 };
+
+wherry_code wherry_outbox_join(wherry_outbox *box, const char *owner, int64_t lasts_us,
+			       wherry_lease *inout, wherry_error *err)
+{
+	const wh_env *env;
+	wherry_lease lease;
+	wherry_code code;
+
+	if (!box || !owner || !inout || lasts_us <= 0)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a lease needs an outbox, an owner and a time");
+	env = box->db->env;
+	lease = *inout;
+	lease.lasts_us = lasts_us;
+	lease.epoch = 0;
+	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner);
+	if (!*lease.token)
+		wh_uuid7(wh_now(env) / 1000, wh_random(env), wh_random(env), lease.token);
+	const wh_param params[] = {
+		WH_TEXT_PARAM("name", box->name),
+		WH_INT_PARAM("slot", 0),
+		WH_TEXT_PARAM("owner", wh_view_of(lease.owner)),
+		WH_INT_PARAM("lasts", wh_ms(lasts_us)),
+		WH_INT_PARAM("epoch", *inout->token ? inout->epoch : 0),
+	};
+	code = wh_db_run(box->db, box->stmt.join, params,
+			 sizeof(params) / sizeof(*params), wh_take_lease, &lease, NULL,
+			 err);
+	if (code != WHERRY_OK)
+		return wh_outbox_missing(box->name.ptr, code, err);
+	if (lease.epoch) {
+		*inout = lease;
+		return WHERRY_OK;
+	}
+	return wh_outbox_held(
+		box, ": that relay works alone; run all of an outbox with one engine",
+		err);
+}
+
+/* ---- claiming ---- */
+
+typedef struct claiming {
+	wherry_outbox *box;
+	const wherry_lease *lease;
+	const wherry_claim_options *options;
+	wh_claim_place *place; /* NULL: none is kept */
+	wh_open_reader reader;
+	int64_t upto, scanned; /* pending rows looked at */
+	bool more;
+} claiming;
+
+enum { CLAIM_PARAMS = 8, PASSED_BYTES_MOST = 8 * 1024 * 1024 };
+
+void wh_claim_rewind(wh_claim_place *place)
+{
+	wh_buf_clear(&place->passed);
+	*place = (wh_claim_place){.passed = WH_BUF_INIT(PASSED_BYTES_MOST)};
+}
+
+static void fill_params(const claiming *w, wh_param *p, int64_t limit)
+{
+	p[0] = WH_TEXT_PARAM("token", wh_view_of(w->lease->token));
+	p[1] = WH_INT_PARAM("lasts", wh_ms(w->options->lasts_us));
+	p[2] = WH_INT_PARAM("unordered", w->options->unordered);
+	p[3] = WH_INT_PARAM("park", w->options->park);
+	p[4] = WH_INT_PARAM("limit", limit);
+	p[5] = WH_INT_PARAM("after", w->place ? w->place->after : 0);
+	p[6] = WH_INT_PARAM("upto", w->upto);
+	p[7] = WH_TEXT_PARAM("passed", wh_view_of("[]"));
+}
+
+static wherry_code take_end(void *ctx, const wh_row *row, wherry_error *err)
+{
+	claiming *w = ctx;
+
+	(void)err;
+	w->upto = wh_row_int(row, 0);
+	w->scanned = wh_row_int(row, 1);
+	return WHERRY_OK;
+}
+
+static int64_t scan_of(const claiming *w)
+{
+	return w->options->limit > SCAN_LEAST / 2 ? 2 * w->options->limit : SCAN_LEAST;
+}
+
+static wherry_code take_passed(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_claim_place *place = ctx;
+	wh_view key = wh_row_bytes(row, 0);
+
+	if (place->n_passed++)
+		wh_buf_putc(&place->passed, ',');
+	wh_buf_put(&place->passed, key.ptr, key.len);
+	(void)err;
+	return WHERRY_OK; /* if it has no room, move_on() begins anew */
+}
+
+/* Rows are left that could not be claimed: the next claim looks further on, but takes none
+ * of their keys.  With too many keys, or too long ones, it begins anew. */
+static wherry_code move_on(claiming *w, wh_param *params, wherry_error *err)
+{
+	wh_claim_place *place = w->place;
+	wherry_code code = WHERRY_OK;
+
+	if (w->scanned < scan_of(w) || place->n_passed >= WH_PASSED_MOST) {
+		wh_claim_rewind(place);
+		return WHERRY_OK;
+	}
+	if (!w->options->unordered) {
+		params[4] = WH_INT_PARAM("limit", w->scanned); /* all of them */
+		code = wh_db_run(w->box->db, w->box->stmt.claim_passed, params,
+				 CLAIM_PARAMS, take_passed, place, NULL, err);
+	}
+	if (code != WHERRY_OK || place->passed.failed) {
+		wh_claim_rewind(place);
+		return code;
+	}
+	place->after = w->upto;
+	w->more = true;
+	return code;
+}
+
+static wherry_code claim_pending(claiming *w, int64_t limit, wherry_error *err)
+{
+	wh_param params[CLAIM_PARAMS];
+	wh_buf passed = WH_BUF_INIT(PASSED_BYTES_MOST + 3);
+	int64_t before = w->reader.n;
+	wherry_code code = WHERRY_OK;
+
+	fill_params(w, params, limit);
+	if (w->place) {
+		params[6] = WH_INT_PARAM("scan", scan_of(w));
+		code = wh_db_run(w->box->db, w->box->stmt.claim_end, params, CLAIM_PARAMS,
+				 take_end, w, NULL, err);
+	} else { /* it looks at all that is pending */
+		w->upto = w->scanned = INT64_MAX;
+	}
+	if (code == WHERRY_OK && w->scanned) {
+		fill_params(w, params, limit);
+		if (w->place && w->place->n_passed) {
+			wh_buf_printf(&passed, "[%s]", w->place->passed.ptr);
+			params[7] = WH_TEXT_PARAM("passed",
+						  ((wh_view){passed.ptr, passed.len}));
+		}
+		code = wh_buf_check(&passed, err);
+	}
+	if (code == WHERRY_OK && w->scanned)
+		code = wh_db_run(w->box->db, w->box->stmt.claim, params, CLAIM_PARAMS,
+				 wh_take_open, &w->reader, NULL, err);
+	wh_buf_clear(&passed);
+	w->more = w->reader.n - before == limit;
+	if (code == WHERRY_OK && !w->more && w->place)
+		code = move_on(w, params, err);
+	return code;
+}
+
+static wherry_code claim(void *ctx, wherry_error *err)
+{
+	claiming *w = ctx;
+	wh_param params[CLAIM_PARAMS];
+	wherry_code code;
+
+	w->reader.n = 0;
+	fill_params(w, params, w->options->limit);
+	code = wh_db_run(w->box->db, w->box->stmt.claim_due, params, CLAIM_PARAMS,
+			 wh_take_open, &w->reader, NULL, err);
+	w->more = w->reader.n == w->options->limit;
+	if (code == WHERRY_OK && !w->more && !w->options->failed_only)
+		code = claim_pending(w, w->options->limit - w->reader.n, err);
+	return code;
+}
+
+static wherry_code check_options(const wherry_outbox *box, const wherry_lease *lease,
+				 const wherry_claim_options *options, wherry_error *err)
+{
+	if (!box || !lease || !options || !*lease->token || options->limit < 1 ||
+	    options->lasts_us <= 0)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"a claim needs a lease of wherry_outbox_join(), a limit and a "
+			"time");
+	return WHERRY_OK;
+}
+
+wherry_code wh_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
+			    const wherry_claim_options *options, wh_claim_place *place,
+			    wh_open_fn visit, void *ctx, bool *out_more,
+			    wherry_error *err)
+{
+	claiming w = {.box = box,
+		      .lease = lease,
+		      .options = options,
+		      .place = place,
+		      .reader = {visit, ctx, 0}};
+	wherry_code code = check_options(box, lease, options, err);
+
+	if (code == WHERRY_OK)
+		code = wh_db_transact(box->db, claim, &w, err);
+	if (code == WHERRY_OK)
+		*out_more = w.more;
+	else if (place)
+		wh_claim_rewind(place);
+	return wh_outbox_missing(box ? box->name.ptr : "", code, err);
+}
+
+/* In a transaction: a statement alone would stay, though its row was refused. */
+static wherry_code claim_lapsed(void *ctx, wherry_error *err)
+{
+	claiming *w = ctx;
+	wh_param params[CLAIM_PARAMS];
+
+	fill_params(w, params, 1);
+	return wh_db_run(w->box->db, w->box->stmt.claim_lapsed, params, CLAIM_PARAMS,
+			 wh_take_open, &w->reader, NULL, err);
+}
+
+wherry_code wh_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease,
+				   const wherry_claim_options *options, wh_open_fn visit,
+				   void *ctx, wherry_error *err)
+{
+	claiming w = {.box = box,
+		      .lease = lease,
+		      .options = options,
+		      .reader = {visit, ctx, 0}};
+	wherry_code code = check_options(box, lease, options, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	code = wh_db_transact(box->db, claim_lapsed, &w, err);
+	return wh_outbox_missing(box->name.ptr, code, err);
+}
+
+static wherry_code take_next(void *ctx, const wh_row *row, wherry_error *err)
+{
+	int64_t *out = ctx;
+
+	(void)err;
+	for (int i = 0; i < 2; i++) {
+		int64_t ms = wh_row_int(row, i);
+
+		if (!wh_row_text(row, i))
+			out[i] = WH_NEVER;
+		else
+			out[i] = ms > 0 ? ms * 1000 : 0;
+	}
+	return WHERRY_OK;
+}
+
+wherry_code wh_outbox_claim_next(wherry_outbox *box, bool park, int64_t *out_lapse_us,
+				 int64_t *out_due_us, wherry_error *err)
+{
+	const wh_param params[] = {WH_INT_PARAM("park", park)};
+	int64_t next[2] = {WH_NEVER, WH_NEVER};
+	wherry_code code = wh_db_run(box->db, box->stmt.claim_next, params, 1, take_next,
+				     next, NULL, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	*out_lapse_us = next[0];
+	*out_due_us = next[1];
+	return WHERRY_OK;
+}
+
+wherry_code wherry_outbox_extend(wherry_outbox *box, const wherry_lease *lease,
+				 const int64_t *ids, size_t n, int64_t lasts_us,
+				 int64_t *out_n, wherry_error *err)
+{
+	wh_param params[3] = {{.name = "ids"}};
+	int64_t changed = 0;
+	wherry_code code;
+
+	if (!box || !lease || !*lease->token || lasts_us <= 0)
+		return wh_fail(err, WHERRY_INVALID,
+			       "to extend claims takes their lease and a time");
+	code = wh_outbox_ids(box, ids, n, &params[0], err);
+	if (code != WHERRY_OK)
+		return code;
+	params[1] = WH_TEXT_PARAM("token", wh_view_of(lease->token));
+	params[2] = WH_INT_PARAM("lasts", wh_ms(lasts_us));
+	code = wh_db_run(box->db, box->stmt.extend, params, 3, NULL, NULL, &changed, err);
+	if (code != WHERRY_OK)
+		return wh_outbox_missing(box->name.ptr, code, err);
+	if (out_n)
+		*out_n = changed;
+	if (changed < (int64_t)n)
+		return wh_fail(err, WHERRY_STALE,
+			       "%" PRId64 " of %zu claims had lapsed or were taken over",
+			       (int64_t)n - changed, n);
+	return WHERRY_OK;
+}
+
+/* ---- for programs ---- */
+
+typedef struct showing {
+	wherry_claim_fn visit;
+	void *ctx;
+	int64_t n;
+} showing;
+
+static const char *text_of(wh_view view)
+{
+	return view.ptr; /* NULL where absent; ends in NUL */
+}
+
+static wherry_code show(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	showing *s = ctx;
+	wh_view body = wh_outbox_body(row);
+	wherry_message msg = {
+		.size = sizeof(msg),
+		.id = row->id,
+		.message_id = text_of(row->message_id),
+		.topic = text_of(row->topic),
+		.key = row->key.len ? row->key.ptr : NULL,
+		.aggregate_type = text_of(row->aggregate_type),
+		.aggregate_id = text_of(row->aggregate_id),
+		.headers = text_of(row->headers),
+		.trace_id = text_of(row->trace_id),
+		.body = body.ptr,
+		.body_len = body.len,
+		.attempts = row->attempts,
+		.generation = row->generation,
+		.created_at_us = row->created_at_us,
+	};
+	wherry_code code = s->visit(s->ctx, &msg);
+
+	s->n++;
+	return code == WHERRY_OK
+		       ? code
+		       : wh_fail(err, code, "the caller's function ended the claim");
+}
+
+wherry_code wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
+				const wherry_claim_options *options,
+				wherry_claim_fn visit, void *ctx, int64_t *out_n,
+				wherry_error *err)
+{
+	showing s = {visit, ctx, 0};
+	bool more;
+	wherry_code code;
+
+	if (!visit)
+		return wh_fail(err, WHERRY_INVALID, "nobody to give claimed messages to");
+	code = wh_outbox_claim(box, lease, options, NULL, show, &s, &more, err);
+	if (code == WHERRY_OK && out_n)
+		*out_n = s.n;
+	return code;
+}
+
+wherry_code wherry_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease,
+				       const wherry_claim_options *options,
+				       wherry_claim_fn visit, void *ctx, int64_t *out_n,
+				       wherry_error *err)
+{
+	showing s = {visit, ctx, 0};
+	wherry_code code;
+
+	if (!visit)
+		return wh_fail(err, WHERRY_INVALID, "nobody to give claimed messages to");
+	code = wh_outbox_claim_lapsed(box, lease, options, show, &s, err);
+	if (code == WHERRY_OK && out_n)
+		*out_n = s.n;
+	return code;
+}

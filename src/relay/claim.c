@@ -1,0 +1,215 @@
+/*
+ * Where relays compete: rows are claimed, not read; the database holds keys back.
+ *
+ * A claim takes a run of each key it gets.  What fails goes back with its retry time, and
+ * what is behind it goes back pending.  Claims are extended while anything is in memory.
+ * One that lapsed may be of a message that ended its relay: such are claimed one at a
+ * time, tried while nothing else flies, their attempt on record.
+ */
+#include "relay/relay.h"
+
+enum { BLOCKED_US = 50000 };
+
+static wherry_claim_options options_of(const wherry_relay *r)
+{
+	int64_t room = r->set.window + (int64_t)r->n_aside - (int64_t)r->window.n;
+
+	return (wherry_claim_options){
+		.limit = room < r->set.batch ? room : r->set.batch,
+		.lasts_us = r->set.claim_us,
+		.unordered = !r->set.ordered,
+		.park = r->set.park,
+		.failed_only = r->set.failed_only,
+	};
+}
+
+typedef struct claiming {
+	wherry_relay *r;
+	int64_t n;
+	bool alone; /* the attempt is on record */
+} claiming;
+
+static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	claiming *w = ctx;
+	wherry_relay *r = w->r;
+	wherry_code code;
+
+	w->n++;
+	if (wh_window_find(&r->window, row->id))
+		return WHERRY_OK; /* our own, which had lapsed */
+	wh_key_write(&r->key_text, row);
+	code = wh_buf_check(&r->key_text, err);
+	if (code == WHERRY_OK)
+		code = wh_read_take_in(r, row, err);
+	if (code == WHERRY_OK && w->alone) {
+		wh_window_find(&r->window, row->id)->tried = true;
+		r->lease.suspects = 1;
+	}
+	return code;
+}
+
+/* ---- giving back ---- */
+
+static void give_back(wherry_relay *r, wh_entry *e)
+{
+	wh_list_remove(&r->window.ready, e);
+	if (e->key)
+		e->key->active--;
+	wh_settle_back(r, e);
+}
+
+/* Of these ready ones, and what waits behind them; NULL: of every batch. */
+static void give_back_batch(wherry_relay *r, const wh_batch *batch)
+{
+	for (wh_entry *e = r->window.ready.head, *next; e; e = next) {
+		next = e->next;
+		if (!batch || e->batch == batch)
+			give_back(r, e);
+	}
+	for (size_t i = 0; i < r->window.n_buckets; i++) {
+		for (wh_entry *e = r->window.buckets[i]; e; e = e->bucket_next) {
+			if (e->stage != WH_WAITING || (batch && e->batch != batch))
+				continue;
+			wh_key_remove(e->key, e);
+			wh_settle_back(r, e);
+		}
+	}
+}
+
+void wh_claim_let_go(wherry_relay *r)
+{
+	give_back_batch(r, NULL);
+}
+
+/* ---- claiming ---- */
+
+static wherry_code claim(wherry_relay *r, int64_t now, bool alone, wherry_error *err)
+{
+	wherry_claim_options options = options_of(r);
+	claiming w = {.r = r, .alone = alone};
+	const wh_batch *batch;
+	bool more = false;
+	wherry_code code = wh_window_begin(&r->window, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	batch = r->window.batch;
+	if (!alone && !r->place.after)
+		r->freed = false;
+	if (alone)
+		code = wh_outbox_claim_lapsed(r->box, &r->lease, &options, meet, &w, err);
+	else
+		code = wh_outbox_claim(r->box, &r->lease, &options, &r->place, meet, &w,
+				       &more, err);
+	if (code != WHERRY_OK && w.n)
+		give_back_batch(r, batch); /* if they were claimed, nobody knows */
+	wh_window_end(&r->window);
+	if (code != WHERRY_OK)
+		return code;
+	if (alone && !w.n)
+		r->lapse_at_us = wh_later(now, BLOCKED_US);
+	if (!alone)
+		r->more = more || r->freed;
+	return WHERRY_OK;
+}
+
+/* When the next may be claimed.  What is due and was not claimed just now is blocked: look
+ * again soon. */
+static wherry_code look_ahead(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	int64_t lapse_us, due_us;
+	wherry_code code = wh_outbox_claim_next(r->box, r->set.park && r->set.ordered,
+						&lapse_us, &due_us, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	r->lapse_at_us = wh_later(now, lapse_us);
+	r->due_at_us = wh_later(now, due_us > 0 ? due_us : BLOCKED_US);
+	return WHERRY_OK;
+}
+
+/* Keys that were held until their failure was written. */
+static void free_keys(wherry_relay *r, int64_t now)
+{
+	r->keys.first_due = WH_NEVER;
+	for (wh_key *key = r->keys.held, *next; key; key = next) {
+		next = key->held_next;
+		if (key->due_us <= now && !key->active) {
+			key->broken = false;
+			wh_key_drain(&r->keys, key);
+			wh_key_free(&r->keys, key);
+			wh_keys_drop(&r->keys, key);
+		} else if (!key->active && key->due_us < r->keys.first_due) {
+			r->keys.first_due = key->due_us;
+		}
+	}
+}
+
+static bool may_claim(const wherry_relay *r)
+{
+	return r->more && wh_read_worth_it(r);
+}
+
+wherry_code wh_claim_step(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	bool woken = wh_db_changed(r->db, now, &r->check_us);
+	wherry_code code = WHERRY_OK;
+
+	if (woken)
+		r->more = r->freed = true;
+	if (woken)
+		code = wh_read_control(r, now, err);
+	if (code != WHERRY_OK || r->stats.paused)
+		return code;
+	if (now >= r->keys.first_due)
+		free_keys(r, now);
+	if (now >= r->due_at_us)
+		r->more = true;
+	if (now >= r->lapse_at_us && !r->down) {
+		if (r->window.n) /* first what is in memory: it is tried alone */
+			return WHERRY_OK;
+		code = look_ahead(r, now, err);
+		if (code == WHERRY_OK && now >= r->lapse_at_us)
+			code = claim(r, now, true, err);
+		if (code != WHERRY_OK || r->window.n)
+			return code;
+	}
+	if (!may_claim(r))
+		return WHERRY_OK;
+	code = claim(r, now, false, err);
+	if (code == WHERRY_OK)
+		code = look_ahead(r, now, err);
+	return code;
+}
+
+int64_t wh_claim_deadline(const wherry_relay *r, int64_t now)
+{
+	int64_t at = r->keys.first_due;
+
+	if (now >= r->lapse_at_us && !r->down)
+		return r->window.n ? at : now;
+	if (r->lapse_at_us < at && !r->down)
+		at = r->lapse_at_us;
+	if (!wh_read_worth_it(r))
+		return at;
+	if (r->more)
+		return now;
+	return r->due_at_us < at ? r->due_at_us : at;
+}
+
+/* ---- extending ---- */
+
+wherry_code wh_claim_extend(wherry_relay *r, wherry_error *err)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->window.n_buckets; i++)
+		for (const wh_entry *e = r->window.buckets[i]; e; e = e->bucket_next)
+			if (e->stage != WH_SETTLED)
+				r->back_ids[n++] = e->msg.id;
+	if (!n)
+		return WHERRY_OK;
+	return wherry_outbox_extend(r->box, &r->lease, r->back_ids, n, r->set.claim_us,
+				    NULL, err);
+}

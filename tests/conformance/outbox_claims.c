@@ -1,0 +1,122 @@
+#include "outbox_claims.h"
+
+#include "outbox/outbox.h"
+
+const wherry_claim_options claim_ten = {.limit = 10, .lasts_us = MINUTE_US};
+
+wherry_lease claim_join(outbox_fixture *f, const char *owner)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease = {0};
+
+	WHERRY_PASS(wherry_outbox_join(f->box, owner, MINUTE_US, &lease, &err));
+	return lease;
+}
+
+static wherry_code put_id(void *ctx, const wherry_message *msg)
+{
+	wh_buf *out = ctx;
+
+	wh_buf_printf(out, out->len ? " %lld" : "%lld", (long long)msg->id);
+	return WHERRY_OK;
+}
+
+/* A claim gives these ids, in this order: "1 3 4". */
+void claim_takes(outbox_fixture *f, const wherry_lease *lease,
+		 const wherry_claim_options *options, const char *ids)
+{
+	wh_buf out = WH_BUF_INIT(4096);
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7, spaces = 0;
+
+	WHERRY_PASS(wherry_outbox_claim(f->box, lease, options, put_id, &out, &n, &err));
+	assert_string_equal(wh_buf_str(&out), ids);
+	for (const char *c = ids; *c; c++)
+		spaces += *c == ' ';
+	assert_int_equal(n, *ids ? spaces + 1 : 0);
+	wh_buf_clear(&out);
+}
+
+void claim_takes_lapsed(outbox_fixture *f, const wherry_lease *lease, const char *ids)
+{
+	wh_buf out = WH_BUF_INIT(4096);
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7;
+
+	WHERRY_PASS(wherry_outbox_claim_lapsed(f->box, lease, &claim_ten, put_id, &out,
+					       &n, &err));
+	assert_string_equal(wh_buf_str(&out), ids);
+	assert_int_equal(n, *ids ? 1 : 0);
+	wh_buf_clear(&out);
+}
+
+void claim_done(outbox_fixture *f, const wherry_lease *lease, int64_t id)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_outbox_done(f->box, lease, &id, 1, WHERRY_MARK, NULL, &err));
+}
+
+void claim_requeue(outbox_fixture *f, const wherry_lease *lease, int64_t id)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_outbox_requeue(f->box, lease, &id, 1, &err));
+}
+
+void claim_fail(outbox_fixture *f, const wherry_lease *lease, int64_t id,
+		int64_t delay_us, bool dead)
+{
+	wherry_failure failure = {
+		.id = id, .delay_us = delay_us, .dead = dead, .error = "no answer"};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_outbox_fail(f->box, lease, &failure, 1, &err));
+}
+
+void claim_send(outbox_fixture *f, const char *keys)
+{
+	for (; *keys; keys++)
+		fixture_send(f, "t", *keys == '-' ? NULL : (const char[]){*keys, 0});
+}
+
+/* As if an hour had passed for claims and retries. */
+void claim_lapse(outbox_fixture *f)
+{
+	fixture_raw(f, "UPDATE outbox SET next_retry_at = next_retry_at - 3600000 "
+		       "WHERE status IN (1, 3)");
+}
+
+wherry_code claim_refuse(void *ctx, const wherry_message *msg)
+{
+	claim_refusal *r = ctx;
+
+	(void)msg;
+	return ++r->visits > r->after ? WHERRY_NOMEM : WHERRY_OK;
+}
+
+void claim_all_refused(outbox_fixture *f, const wherry_lease *lease, const int64_t *ids,
+		       size_t n_ids)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_failure failures[8];
+	char before[sizeof(f->text)];
+	int64_t n = -7;
+
+	(void)snprintf(before, sizeof(before), "%s", fixture_digest(f));
+	for (int how = WHERRY_MARK; how <= WHERRY_ARCHIVE; how++)
+		WHERRY_FAILS(WHERRY_STALE,
+			     wherry_outbox_done(f->box, lease, ids, n_ids,
+						(wherry_on_done)how, &n, &err));
+	assert_non_null(strstr(err.message, "nothing was changed"));
+	for (size_t i = 0; i < n_ids; i++)
+		failures[i] = (wherry_failure){.id = ids[i], .error = "late"};
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_outbox_fail(f->box, lease, failures, n_ids, &err));
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_outbox_requeue(f->box, lease, ids, n_ids, &err));
+	assert_int_equal(n, -7);
+	assert_false(wherry_db_in_transaction(f->db));
+	assert_string_equal(fixture_digest(f), before);
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox_archive"), 0);
+}

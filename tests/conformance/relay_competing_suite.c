@@ -1,0 +1,510 @@
+/*
+ * Relays that compete: several at once on one outbox, each on what it has claimed.
+ */
+#include "relay_suite.h"
+
+static void compete(relay_fixture *f)
+{
+	relay_set(f, "relay.engine", "competing");
+}
+
+/* As if the claims' time had passed. */
+static void lapse(relay_fixture *f)
+{
+	relay_sql(f, "UPDATE outbox SET next_retry_at = 1 WHERE status = 1");
+}
+
+static void make_due(relay_fixture *f)
+{
+	relay_sql(f, "UPDATE outbox SET next_retry_at = 1 WHERE status = 3");
+}
+
+/* As a crash would: what it had claimed lapses. */
+static void crash(relay_fixture *f, relay_side *side)
+{
+	wherry_relay_close(side->relay);
+	side->relay = NULL;
+	relay_fake_drop(side->fake);
+	lapse(f);
+}
+
+static relay_fake *by_hand(relay_fixture *f, relay_side *side)
+{
+	relay_fake *fake = relay_use_fake(f, side, 0);
+
+	fake->by_hand = true;
+	return fake;
+}
+
+#define BOTH_UNTIL(f, condition)                                                         \
+	do {                                                                             \
+		int64_t by_ = relay_deadline();                                          \
+		while (!(condition)) {                                                   \
+			relay_turn((f), &(f)->a, by_, #condition, __LINE__, __FILE__);   \
+			relay_turn((f), &(f)->b, by_, #condition, __LINE__, __FILE__);   \
+		}                                                                        \
+	} while (0)
+
+/* ---- several at once ---- */
+
+static void competing_relays_deliver_at_once(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *of_a = by_hand(f, &f->a), *of_b = by_hand(f, &f->b);
+
+	compete(f);
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, of_a->n == 1);
+	relay_put(f, "ab");
+	relay_start(f, &f->b);
+	RELAY_UNTIL(f, &f->b, of_b->n == 1);
+	assert_true(relay_fake_holds(of_a, 1) && relay_fake_holds(of_b, 3));
+	relay_quiet(f, &f->b); /* 2 is of a's key */
+	assert_int_equal(of_b->n, 1);
+	assert_true(relay_fake_answer(of_a, 1, WHERRY_DELIVERED));
+	assert_true(relay_fake_answer(of_b, 3, WHERRY_DELIVERED));
+	of_a->by_hand = of_b->by_hand = false;
+	BOTH_UNTIL(f, relay_count(f, WHERRY_DONE) == 3);
+	relay_check_once(f, 3);
+}
+
+static void of_competing_relays_each_message_has_one_and_keys_their_order(void **state)
+{
+	relay_fixture *f = *state;
+
+	compete(f);
+	relay_set(f, "relay.batch", "4");
+	relay_use_fake(f, &f->a, 0)->slow = true;
+	relay_use_fake(f, &f->b, 0)->slow = true;
+	for (int i = 0; i < 8; i++)
+		relay_put(f, "abcdefaabb-c");
+	relay_answers(f, 3, WHERRY_RETRY, 2);
+	relay_answers(f, 13, WHERRY_RETRY, 1);
+	relay_answers(f, 11, WHERRY_RETRY, 3);
+	relay_answers(f, 40, WHERRY_THROTTLED, 1);
+	relay_start(f, &f->a);
+	relay_start(f, &f->b);
+	f->a.fake->retry_after_us = f->b.fake->retry_after_us = 1000;
+	BOTH_UNTIL(f, relay_count(f, WHERRY_DONE) == 96);
+	relay_check_once(f, 96);
+	relay_check_order(f);
+	assert_true(relay_stats(&f->a).published > 0);
+	assert_true(relay_stats(&f->b).published > 0);
+	assert_int_equal(relay_stats(&f->a).published + relay_stats(&f->b).published, 96);
+	assert_int_equal(relay_stats(&f->a).stale + relay_stats(&f->b).stale, 0);
+}
+
+static void a_failed_message_is_retried_by_whoever_comes_first(void **state)
+{
+	relay_fixture *f = *state;
+
+	compete(f);
+	relay_set(f, "retry.base", "1h");
+	relay_set(f, "retry.cap", "1h");
+	relay_answers(f, 1, WHERRY_RETRY, 1);
+	relay_put(f, "aab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_FAILED) == 1);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_PENDING);
+	relay_start(f, &f->b);
+	relay_quiet(f, &f->b);
+	assert_int_equal(relay_delivered(f), 1); /* it holds its key */
+	make_due(f);
+	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 3);
+	RELAY_DELIVERED(f, 3, 1, 2);
+	assert_int_equal(relay_stats(&f->b).published, 2);
+	assert_int_equal(relay_attempts(f, 1), 1);
+	assert_int_equal(relay_attempts(f, 2), 0);
+}
+
+/* With an hour to go for every time-out there is. */
+static void what_waits_behind_a_retried_message_leaves_at_once(void **state)
+{
+	relay_fixture *f = *state;
+	int64_t began_us;
+
+	compete(f);
+	relay_set(f, "relay.lease", "1h");
+	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.claim_timeout", "2h");
+	relay_answers(f, 1, WHERRY_RETRY, 1);
+	relay_put(f, "aaa");
+	began_us = relay_now(f);
+	relay_start(f, &f->a);
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	assert_true(relay_now(f) - began_us < 5 * WH_SECOND);
+	RELAY_DELIVERED(f, 1, 2, 3);
+}
+
+static void what_another_relay_frees_is_taken_at_once(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = by_hand(f, &f->a);
+	int64_t began_us;
+
+	compete(f);
+	relay_set(f, "relay.lease", "1h");
+	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.claim_timeout", "2h");
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 1);
+	relay_put(f, "a");
+	relay_start(f, &f->b);
+	RELAY_ASLEEP_UNTIL(f, &f->b, f->b.wake_us - relay_now(f) > 10 * WH_SECOND);
+	began_us = relay_now(f);
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_DONE);
+	relay_stop(f, &f->a);
+	RELAY_ASLEEP_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 2);
+	assert_true(relay_now(f) - began_us < 5 * WH_SECOND);
+	RELAY_DELIVERED(f, 1, 2);
+}
+
+/* ---- relays that end ---- */
+
+static void check_recorded(relay_fixture *f, const wherry_message *msg)
+{
+	assert_int_equal(relay_state(f, msg->id), WHERRY_PROCESSING);
+	assert_int_equal(relay_attempts(f, msg->id), 1);
+}
+
+static void what_a_killed_relay_held_is_tried_alone_by_another(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *of_a = by_hand(f, &f->a), *of_b = relay_use_fake(f, &f->b, 0);
+
+	compete(f);
+	relay_put(f, "aabc");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, of_a->n == 3);
+	relay_start(f, &f->b);
+	relay_quiet(f, &f->b); /* they live */
+	assert_int_equal(relay_delivered(f), 0);
+	crash(f, &f->a);
+	f->asked = check_recorded;
+	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 4);
+	assert_int_equal(of_b->most, 1);
+	relay_check_once(f, 4);
+	relay_check_order(f);
+	f->asked = NULL;
+	relay_put(f, "abc"); /* beyond suspicion */
+	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 7);
+	assert_int_equal(of_b->most, 3);
+	assert_int_equal(relay_attempts(f, 7), 0);
+}
+
+static void a_message_that_kills_competing_relays_ends_dead(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = by_hand(f, &f->a);
+	int64_t by_us = relay_deadline();
+	int kills = 1;
+
+	compete(f);
+	relay_put(f, "abc");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 3);
+	crash(f, &f->a);
+	for (;;) {
+		relay_start(f, &f->a);
+		while (!relay_fake_holds(fake, 2) && relay_state(f, 2) != WHERRY_DEAD) {
+			(void)relay_fake_answer(fake, 1, WHERRY_DELIVERED);
+			(void)relay_fake_answer(fake, 3, WHERRY_DELIVERED);
+			relay_turn(f, &f->a, by_us, "2 to fly", __LINE__, __FILE__);
+		}
+		if (relay_state(f, 2) == WHERRY_DEAD)
+			break;
+		assert_int_equal(fake->n, 1);
+		assert_int_equal(relay_attempts(f, 2), kills);
+		crash(f, &f->a);
+		kills++;
+	}
+	assert_int_equal(kills, 6);                  /* one in a batch, five alone */
+	assert_in_range(relay_attempts(f, 2), 5, 6); /* it is claimed to die */
+	fake->by_hand = false;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	assert_int_equal(relay_count(f, WHERRY_DEAD), 1);
+}
+
+static void a_stop_gives_back_what_was_not_tried(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = by_hand(f, &f->a);
+
+	compete(f);
+	relay_put(f, "aaa");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 1);
+	assert_int_equal(relay_count(f, WHERRY_PROCESSING), 3);
+	wherry_relay_stop(f->a.relay);
+	RELAY_UNTIL(f, &f->a, relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, f->a.finished);
+	assert_int_equal(relay_count(f, WHERRY_DONE), 1);
+	assert_int_equal(relay_count(f, WHERRY_PENDING), 2);
+	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 0);
+	fake->by_hand = false;
+	relay_start(f, &f->b);
+	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 3);
+	RELAY_DELIVERED(f, 1, 2, 3);
+}
+
+static void an_acknowledgement_of_what_another_took_over_changes_nothing(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *of_a = by_hand(f, &f->a), *of_b = by_hand(f, &f->b);
+
+	compete(f);
+	relay_put(f, "ab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, of_a->n == 2);
+	relay_start(f, &f->b);
+	relay_sql(f, "UPDATE outbox SET next_retry_at = 1 WHERE id = 1");
+	RELAY_UNTIL(f, &f->b, relay_fake_holds(of_b, 1));
+	assert_true(relay_fake_answer(of_a, 1, WHERRY_REJECTED));
+	assert_true(relay_fake_answer(of_a, 2, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_DONE);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).stale == 1);
+	assert_int_equal(relay_state(f, 1), WHERRY_PROCESSING);
+	assert_true(relay_fake_answer(of_b, 1, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->b, relay_state(f, 1) == WHERRY_DONE);
+	assert_int_equal(relay_attempts(f, 1), 1);
+	assert_int_equal(relay_count(f, WHERRY_DEAD), 0);
+	assert_int_equal(relay_stats(&f->b).stale, 0);
+}
+
+static void claims_are_extended_while_a_destination_is_slow(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = by_hand(f, &f->a);
+
+	compete(f);
+	relay_set(f, "relay.lease", "60s");
+	relay_put(f, "aab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 2);
+	relay_sql(f, "UPDATE outbox SET next_retry_at = "
+		     "(SELECT ms FROM wherry_clock) + 20000");
+	f->offset_us += 25 * WH_SECOND;
+	RELAY_UNTIL(f, &f->a,
+		    relay_number(f, "SELECT min(next_retry_at) - (SELECT ms FROM "
+				    "wherry_clock) FROM outbox") > 40000);
+	assert_int_equal(relay_stats(&f->a).stale, 0);
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	assert_true(relay_fake_answer(fake, 3, WHERRY_DELIVERED));
+	fake->by_hand = false;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	relay_check_once(f, 3);
+}
+
+/* ---- engines, pausing, failed messages alone ---- */
+
+static void refused(relay_fixture *f, relay_side *side, const char *engine)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	relay_start(f, side);
+	WHERRY_FAILS(WHERRY_INVALID, wherry_relay_step(side->relay, &side->wake_us,
+						       &side->finished, &err));
+	assert_non_null(strstr(err.message, engine));
+	assert_non_null(strstr(err.message, "--engine"));
+	wherry_relay_close(side->relay);
+	side->relay = NULL;
+}
+
+static void a_relay_of_another_engine_is_refused_and_told_which(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
+	compete(f);
+	refused(f, &f->b, "'exclusive'");
+	relay_stop(f, &f->a);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
+	relay_set(f, "relay.engine", "exclusive");
+	refused(f, &f->b, "'competing'");
+	relay_stop(f, &f->a);
+	relay_put(f, "a");
+	relay_start(f, &f->b); /* the last one has left */
+	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 1);
+}
+
+static void competing_relays_pause_and_resume(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	compete(f);
+	relay_set(f, "relay.lease", "1h");
+	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.claim_timeout", "2h");
+	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	relay_put(f, "ab");
+	relay_start(f, &f->a);
+	relay_start(f, &f->b);
+	relay_quiet(f, &f->a);
+	relay_quiet(f, &f->b);
+	assert_true(relay_stats(&f->a).paused && relay_stats(&f->b).paused);
+	assert_int_equal(relay_count(f, WHERRY_PENDING), 2);
+	WHERRY_PASS(wherry_outbox_resume(f->box, &err));
+	RELAY_ASLEEP_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 2);
+	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).paused);
+	RELAY_UNTIL(f, &f->b, relay_stats(&f->b).paused);
+	relay_put(f, "ab");
+	relay_quiet(f, &f->a);
+	relay_quiet(f, &f->b);
+	assert_int_equal(relay_delivered(f), 2);
+}
+
+static void failed_only_takes_failed_and_lapsed_messages_alone(void **state)
+{
+	relay_fixture *f = *state;
+
+	compete(f);
+	relay_set(f, "relay.failed_only", "on");
+	relay_put(f, "abcd");
+	relay_sql(f, "UPDATE outbox SET status = 3, next_retry_at = 1, attempts = 1 "
+		     "WHERE id = 2");
+	relay_sql(f, "UPDATE outbox SET status = 1, next_retry_at = 1 WHERE id = 3");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	relay_quiet(f, &f->a);
+	assert_int_equal(relay_state(f, 2), WHERRY_DONE);
+	assert_int_equal(relay_state(f, 3), WHERRY_DONE);
+	assert_int_equal(relay_count(f, WHERRY_PENDING), 2);
+}
+
+static void competing_relays_take_up_what_an_operator_redrives(void **state)
+{
+	relay_fixture *f = *state;
+
+	compete(f);
+	relay_set(f, "relay.on_dead", "park");
+	relay_answers(f, 1, WHERRY_REJECTED, 1);
+	relay_put(f, "aab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
+	relay_quiet(f, &f->a);
+	assert_int_equal(relay_state(f, 2), WHERRY_PENDING);
+	assert_int_equal(relay_redrive(f, 0), 1);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	RELAY_DELIVERED(f, 3, 1, 2);
+}
+
+/* ---- until empty ---- */
+
+static void until_empty_competing_waits_for_retries_and_ends(void **state)
+{
+	relay_fixture *f = *state;
+
+	compete(f);
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
+	wherry_relay_close(f->a.relay);
+	f->a.relay = NULL;
+	relay_answers(f, 1, WHERRY_RETRY, 2);
+	relay_put(f, "aab-");
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
+	relay_check_once(f, 4);
+	relay_check_order(f);
+}
+
+static void until_empty_competing_takes_up_lapsed_claims(void **state)
+{
+	relay_fixture *f = *state;
+
+	compete(f);
+	relay_put(f, "aab");
+	relay_sql(f, "UPDATE outbox SET status = 1, claim_token = 'x', next_retry_at = "
+		     "(SELECT ms FROM wherry_clock) + 200");
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
+	RELAY_DELIVERED(f, 1, 2, 3);
+}
+
+static void until_empty_competing_tells_of_deaths_and_parked_keys(void **state)
+{
+	relay_fixture *f = *state;
+
+	compete(f);
+	relay_answers(f, 1, WHERRY_REJECTED, -1);
+	relay_put(f, "aab");
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_DEATHS);
+	assert_int_equal(relay_delivered(f), 2);
+	wherry_relay_close(f->a.relay);
+	f->a.relay = NULL;
+	relay_set(f, "relay.on_dead", "park");
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
+	wherry_relay_close(f->a.relay);
+	f->a.relay = NULL;
+	relay_put(f, "ac");
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_PARKED);
+	assert_int_equal(relay_delivered(f), 3);
+	assert_int_equal(relay_state(f, 4), WHERRY_PENDING);
+}
+
+static void until_empty_competing_ends_with_parked_claims_and_failures(void **state)
+{
+	relay_fixture *f = *state;
+
+	compete(f);
+	relay_set(f, "relay.on_dead", "park");
+	relay_put(f, "aabb");
+	relay_sql(f, "UPDATE outbox SET status = 4 WHERE id IN (1, 3)");
+	relay_sql(f, "UPDATE outbox SET status = 1, claim_token = 'x', next_retry_at = 1 "
+		     "WHERE id = 2");
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_PARKED);
+	wherry_relay_close(f->a.relay);
+	f->a.relay = NULL;
+	relay_sql(f, "UPDATE outbox SET status = 3, next_retry_at = 1 WHERE id = 4");
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_PARKED);
+	assert_int_equal(relay_delivered(f), 0);
+}
+
+static void until_empty_competing_waits_for_what_others_hold(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = by_hand(f, &f->a);
+
+	compete(f);
+	relay_put(f, "aa");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 1);
+	relay_start(f, &f->b);
+	wherry_relay_target(f->b.relay, WHERRY_UNTIL_EMPTY);
+	relay_quiet(f, &f->b);
+	assert_false(f->b.finished);
+	fake->by_hand = false;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	RELAY_ASLEEP_UNTIL(f, &f->b, f->b.finished);
+	assert_int_equal(wherry_relay_outcome(f->b.relay), WHERRY_EMPTY);
+}
+
+const relay_test relay_competing_tests[] = {
+	RELAY_TEST(competing_relays_deliver_at_once, RELAY_OTHERS),
+	RELAY_TEST(of_competing_relays_each_message_has_one_and_keys_their_order,
+		   RELAY_OTHERS),
+	RELAY_TEST(a_failed_message_is_retried_by_whoever_comes_first, RELAY_OTHERS),
+	RELAY_TEST(what_waits_behind_a_retried_message_leaves_at_once, 0),
+	RELAY_TEST(what_another_relay_frees_is_taken_at_once, RELAY_OTHERS),
+	RELAY_TEST(what_a_killed_relay_held_is_tried_alone_by_another, RELAY_OTHERS),
+	RELAY_TEST(a_message_that_kills_competing_relays_ends_dead, 0),
+	RELAY_TEST(a_stop_gives_back_what_was_not_tried, RELAY_OTHERS),
+	RELAY_TEST(an_acknowledgement_of_what_another_took_over_changes_nothing,
+		   RELAY_OTHERS),
+	RELAY_TEST(claims_are_extended_while_a_destination_is_slow, 0),
+	RELAY_TEST(a_relay_of_another_engine_is_refused_and_told_which, RELAY_OTHERS),
+	RELAY_TEST(competing_relays_pause_and_resume, RELAY_OTHERS),
+	RELAY_TEST(failed_only_takes_failed_and_lapsed_messages_alone, 0),
+	RELAY_TEST(competing_relays_take_up_what_an_operator_redrives, 0),
+	RELAY_TEST(until_empty_competing_waits_for_retries_and_ends, 0),
+	RELAY_TEST(until_empty_competing_takes_up_lapsed_claims, 0),
+	RELAY_TEST(until_empty_competing_tells_of_deaths_and_parked_keys, 0),
+	RELAY_TEST(until_empty_competing_ends_with_parked_claims_and_failures, 0),
+	RELAY_TEST(until_empty_competing_waits_for_what_others_hold, RELAY_OTHERS),
+	RELAY_TESTS_END,
+};
