@@ -67,6 +67,20 @@ void wh_buf_putc(wh_buf *buf, char c)
 	wh_buf_put(buf, &c, 1);
 }
 
+/* For lists of ids, where printf would be felt. */
+void wh_buf_int(wh_buf *buf, int64_t number)
+{
+	uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+	char text[20], *at = text + sizeof(text);
+
+	do
+		*--at = (char)('0' + left % 10);
+	while (left /= 10);
+	if (number < 0)
+		*--at = '-';
+	wh_buf_put(buf, at, (size_t)(text + sizeof(text) - at));
+}
+
 void wh_buf_printf(wh_buf *buf, const char *fmt, ...)
 {
 	va_list args;

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -34,6 +35,7 @@ typedef struct wh_buf {
 void wh_buf_put(wh_buf *buf, const void *data, size_t len);
 void wh_buf_puts(wh_buf *buf, const char *text);
 void wh_buf_putc(wh_buf *buf, char c);
+void wh_buf_int(wh_buf *buf, int64_t number); /* in decimal */
 void wh_buf_printf(wh_buf *buf, const char *fmt, ...) WH_PRINTF(2, 3);
 
 /* Append text as a JSON string, quotes included; bytes that are no UTF-8 become U+FFFD. */

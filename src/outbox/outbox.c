@@ -1,6 +1,5 @@
 #include "outbox/outbox.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,8 +26,11 @@ wherry_code wh_outbox_ids(wherry_outbox *box, const int64_t *ids, size_t n, wh_p
 
 	wh_buf_reset(&box->ids);
 	wh_buf_putc(&box->ids, '[');
-	for (size_t i = 0; i < n; i++)
-		wh_buf_printf(&box->ids, i ? ",%" PRId64 : "%" PRId64, ids[i]);
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			wh_buf_putc(&box->ids, ',');
+		wh_buf_int(&box->ids, ids[i]);
+	}
 	wh_buf_putc(&box->ids, ']');
 	code = wh_buf_check(&box->ids, err);
 	if (code != WHERRY_OK)

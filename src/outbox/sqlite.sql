@@ -300,7 +300,8 @@ SELECT 1 FROM wherry_slot WHERE outbox = :name AND slot = :slot AND epoch = :epo
 -- Read ahead: pending rows behind the cursor, in id order, by the open index, which holds
 -- no delivered row however many are kept.
 SELECT id, status, attempts, generation, created_at,
-       max(0, coalesce(next_retry_at, 0) - (SELECT ms FROM wherry_clock)),
+       CASE WHEN next_retry_at IS NULL THEN 0
+            ELSE max(0, next_retry_at - (SELECT ms FROM wherry_clock)) END,
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        payload
 FROM {table} INDEXED BY {table_open}
@@ -310,7 +311,8 @@ WHERE status = 0 AND id > :after ORDER BY id LIMIT :limit;
 -- All open rows behind the cursor, in id order: three ranges of the index, merged, and
 -- what was committed since in ids that were passed over (rows_of_a_key_that_appear_late_…).
 SELECT id, status, attempts, generation, created_at,
-       max(0, coalesce(next_retry_at, 0) - (SELECT ms FROM wherry_clock)),
+       CASE WHEN next_retry_at IS NULL THEN 0
+            ELSE max(0, next_retry_at - (SELECT ms FROM wherry_clock)) END,
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        payload
 FROM {table} NOT INDEXED
@@ -334,11 +336,12 @@ ORDER BY id;
 -- name: read-ids
 -- Rows that were left alone behind a failed message of their key, or holes.
 SELECT id, status, attempts, generation, created_at,
-       max(0, coalesce(next_retry_at, 0) - (SELECT ms FROM wherry_clock)),
+       CASE WHEN next_retry_at IS NULL THEN 0
+            ELSE max(0, next_retry_at - (SELECT ms FROM wherry_clock)) END,
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        payload
 FROM {table} NOT INDEXED
-WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3)
+WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR status = 3)
 ORDER BY id;
 
 -- name: horizon
@@ -378,12 +381,12 @@ SELECT max(coalesce((SELECT id FROM {table} INDEXED BY {table_open}
 -- as to undo the statement alone.  It runs in a transaction, which is undone as a whole
 -- (when_one_of_many_cannot_be_marked_none_is).
 UPDATE OR FAIL {table} NOT INDEXED SET status = 2, processed_at = (SELECT ms FROM wherry_clock)
-WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3)
+WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR status = 3)
   AND (:token IS NULL OR claim_token = :token);
 
 -- name: done-delete
 DELETE FROM {table} NOT INDEXED
-WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3)
+WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR status = 3)
   AND (:token IS NULL OR claim_token = :token);
 
 -- name: done-archive
@@ -394,7 +397,7 @@ INSERT OR REPLACE INTO {table_archive}(id, message_id, topic, aggregate_type, ag
 SELECT id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        attempts, created_at, (SELECT ms FROM wherry_clock), generation, last_error, payload
 FROM {table} NOT INDEXED
-WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (0, 1, 3)
+WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR status = 3)
   AND (:token IS NULL OR claim_token = :token);
 
 -- name: fail
@@ -407,7 +410,7 @@ UPDATE {table} NOT INDEXED SET
                   ELSE attempts + :count END,
   next_retry_at = CASE WHEN :dead THEN NULL ELSE (SELECT ms FROM wherry_clock) + :delay END,
   last_error = :error
-WHERE id = :id AND status IN (0, 1, 3) AND (:token IS NULL OR claim_token = :token);
+WHERE id = :id AND (status = 0 OR status = 1 OR status = 3) AND (:token IS NULL OR claim_token = :token);
 
 -- name: requeue
 -- The empty token, as in "redrive".
@@ -424,7 +427,7 @@ UPDATE {table} NOT INDEXED SET status = 1,
                   ELSE attempts + 1 END,
   claimed_at = (SELECT ms FROM wherry_clock), claim_token = :token,
   next_retry_at = CASE WHEN status = 1 THEN next_retry_at END
-WHERE id = :id AND status IN (0, 1, 3) AND (NOT :claimed OR claim_token = :token);
+WHERE id = :id AND (status = 0 OR status = 1 OR status = 3) AND (NOT :claimed OR claim_token = :token);
 
 -- name: reap
 -- Not claims that were extended and live (reaping_leaves_claims_that_live).

@@ -208,6 +208,23 @@ static void base64_takes_any_byte(void **state)
 	wh_buf_clear(&buf);
 }
 
+static void numbers_are_written_as_printf_does(void **state)
+{
+	const int64_t numbers[] = {0,         7,        -7, 10, 99, 100, -1234567890123,
+				   INT64_MAX, INT64_MIN};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		wh_buf buf = WH_BUF_INIT(100);
+		char wanted[32];
+
+		(void)snprintf(wanted, sizeof(wanted), "%lld", (long long)numbers[i]);
+		wh_buf_int(&buf, numbers[i]);
+		assert_string_equal(wh_buf_str(&buf), wanted);
+		wh_buf_clear(&buf);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -218,6 +235,7 @@ int main(void)
 		cmocka_unit_test(a_failure_sticks_until_reset),
 		cmocka_unit_test(a_length_that_would_overflow_is_too_big),
 		cmocka_unit_test(printf_appends_and_respects_the_ceiling),
+		cmocka_unit_test(numbers_are_written_as_printf_does),
 		cmocka_unit_test(cut_drops_from_the_front),
 		cmocka_unit_test(taking_gives_the_bytes_and_empties_the_buffer),
 		cmocka_unit_test(json_strings_are_escaped),
