@@ -12,7 +12,7 @@ enum { BLOCKED_US = 50000 };
 
 static wherry_claim_options options_of(const wherry_relay *r)
 {
-	int64_t room = r->set.window + (int64_t)r->n_aside - (int64_t)r->window.n;
+	int64_t room = wh_read_room(r);
 
 	return (wherry_claim_options){
 		.limit = room < r->set.batch ? room : r->set.batch,
@@ -156,10 +156,10 @@ wherry_code wh_claim_step(wherry_relay *r, int64_t now, wherry_error *err)
 	bool woken = wh_db_changed(r->db, now, &r->check_us);
 	wherry_code code = WHERRY_OK;
 
-	if (woken)
+	if (woken) {
 		r->more = r->freed = true;
-	if (woken)
 		code = wh_read_control(r, now, err);
+	}
 	if (code != WHERRY_OK || r->stats.paused)
 		return code;
 	if (now >= r->keys.first_due)

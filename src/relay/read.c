@@ -406,7 +406,7 @@ static wherry_code read_parked(wherry_relay *r, int64_t now, wherry_error *err)
 
 /* ---- the step ---- */
 
-static int64_t room(const wherry_relay *r)
+int64_t wh_read_room(const wherry_relay *r)
 {
 	return r->set.window + (int64_t)r->n_aside - (int64_t)r->window.n;
 }
@@ -418,7 +418,7 @@ bool wh_read_worth_it(const wherry_relay *r)
 
 	if (least > r->set.batch)
 		least = r->set.batch;
-	return may_read_on(r) && room(r) >= least;
+	return may_read_on(r) && wh_read_room(r) >= least;
 }
 
 static void tell_full(wherry_relay *r)
@@ -459,8 +459,9 @@ static wherry_code read_more(wherry_relay *r, int64_t now, wherry_error *err)
 	int64_t limit = r->set.batch;
 	wherry_code code = WHERRY_OK;
 
-	if (limit > room(r) && !r->sweeping) /* a sweep meets many that are known */
-		limit = room(r);
+	if (limit > wh_read_room(r) &&
+	    !r->sweeping) /* a sweep meets many that are known */
+		limit = wh_read_room(r);
 
 	if (from_start && r->set.park)
 		code = read_parked(r, now, err);

@@ -164,6 +164,7 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err);
 void wh_read_sweep(wherry_relay *r, int64_t now);
 bool wh_read_idle(const wherry_relay *r);
 bool wh_read_has_room(const wherry_relay *r);
+int64_t wh_read_room(const wherry_relay *r); /* messages that still fit */
 bool wh_read_worth_it(const wherry_relay *r);
 
 wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_error *err);
