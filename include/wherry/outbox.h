@@ -76,6 +76,7 @@ typedef struct wherry_filter {
 	int64_t since_us;  /* created (replay: delivered) at most this long ago; 0: any */
 	int64_t after_id;  /* only ids above; for paging */
 	int64_t limit;     /* at most this many rows; 0: 100 for list, else all */
+	bool archived; /* list only: those in the archive instead, which are all done */
 } wherry_filter;
 
 /* A row as list and show see it. */
@@ -89,11 +90,13 @@ typedef struct wherry_row {
 	int64_t held_by; /* show only: the lowest open id of its key before it, 0 if none */
 	int64_t parked_by; /* show only: the lowest dead id of its key, 0 if none or if it
 	                      is not open; holds it back under relay.on_dead=park */
+	bool archived;     /* it is in the table NAME_archive; done */
 } wherry_row;
 
 /* An outbox at a glance. */
 typedef struct wherry_status {
 	int64_t count[WHERRY_STATE_COUNT]; /* rows by state */
+	int64_t archived;        /* rows in the archive, which are not in count */
 	int64_t oldest_ready_us; /* age of the oldest that may leave now, 0 if none */
 	int64_t ready;           /* messages that may leave now */
 	bool paused;
@@ -225,14 +228,15 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_oldest_ready(wherry_outbox 
 								  int64_t *out_age_us,
 								  wherry_error *err);
 
-/** Visit the rows that match, in id order; every state unless the filter names some. */
+/** Visit the rows that match, in id order; every state unless the filter names some.
+ *  Those in the archive only with filter->archived. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_list(wherry_outbox *box,
 							  const wherry_filter *filter,
 							  wherry_row_fn visit, void *ctx,
 							  wherry_error *err);
 
 /**
- * Visit one row, with what holds it back.
+ * Visit one row, with what holds it back; from the archive if the outbox has none.
  *
  * @param ident  Its message_id, or its id in digits.
  * @return WHERRY_OK, WHERRY_NOTFOUND, or what a read can fail with.
@@ -249,7 +253,17 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_redrive(wherry_outbox *box,
 							     int64_t *out_n,
 							     wherry_error *err);
 
-/** Deliver done messages that match once more, under their next generation. */
+/**
+ * Deliver done messages that match once more, under their next generation.
+ *
+ * Also those in the archive, which move back into the outbox, with their message_id, and
+ * with their id unless another row has it by now; but none whose message_id a row of the
+ * outbox has.
+ *
+ * @param out_n  Receives how many; may be NULL.
+ *
+ * Transaction: its own, or part of the one that is open; all or none.
+ */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_replay(wherry_outbox *box,
 							    const wherry_filter *filter,
 							    int64_t *out_n,
@@ -281,6 +295,12 @@ wherry_outbox_purge(wherry_outbox *box, int64_t older_than_us, int64_t batch,
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_archive(wherry_outbox *box, int64_t older_than_us, int64_t batch,
 		      int64_t max_rows, int64_t *out_n, wherry_error *err);
+
+/** Delete messages from the archive, those delivered first at first; parameters as
+ *  wherry_outbox_purge(). */
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_outbox_purge_archive(wherry_outbox *box, int64_t older_than_us, int64_t batch,
+			    int64_t max_rows, int64_t *out_n, wherry_error *err);
 
 /* ---- for relays: every call names the lease it acts under ---- */
 

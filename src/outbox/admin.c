@@ -86,6 +86,9 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 
 	code = wherry_outbox_count(box, status.count, err);
 	if (code == WHERRY_OK)
+		code = wh_db_run(box->db, box->stmt.count_archived, NULL, 0, wh_take_int,
+				 &status.archived, NULL, err);
+	if (code == WHERRY_OK)
 		code = read_ready(box, &r, err);
 	if (code == WHERRY_OK)
 		code = wh_outbox_control(box, &status.paused, &nudge, err);
@@ -105,7 +108,7 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 
 /* ---- list and show ---- */
 
-/* Columns of list, list-any and show. */
+/* Columns of list, show and their like. */
 enum {
 	ID,
 	STATUS,
@@ -132,6 +135,7 @@ typedef struct visitor {
 	wherry_row_fn visit;
 	void *ctx;
 	int64_t n;
+	bool archived;
 } visitor;
 
 static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
@@ -163,6 +167,7 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 		.last_error = wh_row_text(row, LAST_ERROR),
 		.held_by = wh_row_int(row, HELD_BY),
 		.parked_by = wh_row_int(row, PARKED_BY),
+		.archived = v->archived,
 	};
 	wherry_code code = wh_row_check(row, err);
 
@@ -204,13 +209,14 @@ wherry_code wherry_outbox_list(wherry_outbox *box, const wherry_filter *filter,
 {
 	unsigned states = filter->states ? filter->states : ALL_STATES;
 	bool any = states >> WHERRY_DONE & 1;
-	visitor v = {visit, ctx, 0};
+	visitor v = {visit, ctx, 0, filter->archived};
+	const wh_stmt *stmt = any ? box->stmt.list_any : box->stmt.list;
 	wh_param params[FILTER_PARAMS];
 	wherry_code code;
 
 	filter_params(filter, states, LIST_DEFAULT, params);
-	code = wh_db_run(box->db, any ? box->stmt.list_any : box->stmt.list, params,
-			 FILTER_PARAMS, take_row, &v, NULL, err);
+	code = wh_db_run(box->db, filter->archived ? box->stmt.list_archived : stmt,
+			 params, FILTER_PARAMS, take_row, &v, NULL, err);
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
 
@@ -221,12 +227,16 @@ wherry_code wherry_outbox_show(wherry_outbox *box, const char *ident, wherry_row
 		WH_TEXT_PARAM("ident", wh_view_of(ident)),
 		WH_INT_PARAM("number", number_of(ident)),
 	};
-	visitor v = {visit, ctx, 0};
+	visitor v = {visit, ctx, 0, false};
 	wherry_code code;
 
 	if (!ident)
 		return wh_fail(err, WHERRY_INVALID, "no message named");
 	code = wh_db_run(box->db, box->stmt.show, params, 2, take_row, &v, NULL, err);
+	v.archived = !v.n;
+	if (code == WHERRY_OK && !v.n)
+		code = wh_db_run(box->db, box->stmt.show_archived, params, 2, take_row,
+				 &v, NULL, err);
 	if (code == WHERRY_OK && !v.n)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "there is no message '%.100s' in outbox '%s'", ident,
@@ -241,7 +251,28 @@ typedef struct change {
 	const wh_stmt *stmt;
 	wh_param params[FILTER_PARAMS];
 	int64_t n;
+	bool archived; /* also what is in the archive */
 } change;
+
+/* As many as are left of the limit, which is the last of the params; -1: all. */
+static wherry_code bring_back(change *c, wherry_error *err)
+{
+	wh_param params[FILTER_PARAMS];
+	int64_t *limit = &params[FILTER_PARAMS - 1].number, n = 0;
+	wherry_code code;
+
+	memcpy(params, c->params, sizeof(params));
+	*limit -= *limit >= 0 ? c->n : 0;
+	if (!*limit)
+		return WHERRY_OK;
+	code = wh_db_run(c->box->db, c->box->stmt.replay_archived, params, FILTER_PARAMS,
+			 NULL, NULL, &n, err);
+	if (code == WHERRY_OK && n)
+		code = wh_db_run(c->box->db, c->box->stmt.unarchive, NULL, 0, NULL, NULL,
+				 NULL, err);
+	c->n += n;
+	return code;
+}
 
 /* The nudge tells a relay that rows it has passed are open again. */
 static wherry_code change_and_nudge(void *ctx, wherry_error *err)
@@ -252,17 +283,19 @@ static wherry_code change_and_nudge(void *ctx, wherry_error *err)
 
 	code = wh_db_run(c->box->db, c->stmt, c->params, FILTER_PARAMS, NULL, NULL, &c->n,
 			 err);
+	if (code == WHERRY_OK && c->archived)
+		code = bring_back(c, err);
 	if (code == WHERRY_OK && c->n)
 		code = wh_db_run(c->box->db, c->box->stmt.nudge, &name, 1, NULL, NULL,
 				 NULL, err);
 	return wh_outbox_missing(c->box->name.ptr, code, err);
 }
 
-static wherry_code change_rows(wherry_outbox *box, const wh_stmt *stmt,
+static wherry_code change_rows(wherry_outbox *box, const wh_stmt *stmt, bool archived,
 			       const wherry_filter *filter, unsigned states,
 			       int64_t *out_n, wherry_error *err)
 {
-	change c = {.box = box, .stmt = stmt};
+	change c = {.box = box, .stmt = stmt, .archived = archived};
 	wherry_code code;
 
 	filter_params(filter, states, -1, c.params);
@@ -277,13 +310,13 @@ wherry_code wherry_outbox_redrive(wherry_outbox *box, const wherry_filter *filte
 {
 	unsigned states = filter->states ? filter->states : 1u << WHERRY_DEAD;
 
-	return change_rows(box, box->stmt.redrive, filter, states, out_n, err);
+	return change_rows(box, box->stmt.redrive, false, filter, states, out_n, err);
 }
 
 wherry_code wherry_outbox_replay(wherry_outbox *box, const wherry_filter *filter,
 				 int64_t *out_n, wherry_error *err)
 {
-	return change_rows(box, box->stmt.replay, filter, 0, out_n, err);
+	return change_rows(box, box->stmt.replay, true, filter, 0, out_n, err);
 }
 
 static wherry_code set_paused(wherry_outbox *box, bool on, wherry_error *err)
@@ -325,7 +358,8 @@ wherry_code wherry_outbox_reap(wherry_outbox *box, int64_t claim_timeout_us,
 
 typedef struct purging {
 	wherry_outbox *box;
-	bool archive;
+	const wh_stmt *before; /* copies what goes; NULL: nothing */
+	const wh_stmt *stmt;
 	wh_param params[2];
 	int64_t n;
 } purging;
@@ -335,22 +369,20 @@ static wherry_code purge_batch(void *ctx, wherry_error *err)
 	purging *p = ctx;
 	wherry_code code = WHERRY_OK;
 
-	if (p->archive)
-		code = wh_db_run(p->box->db, p->box->stmt.archive, p->params, 2, NULL,
-				 NULL, NULL, err);
+	if (p->before)
+		code = wh_db_run(p->box->db, p->before, p->params, 2, NULL, NULL, NULL,
+				 err);
 	if (code == WHERRY_OK)
-		code = wh_db_run(p->box->db,
-				 p->archive ? p->box->stmt.purge_archived
-					    : p->box->stmt.purge,
-				 p->params, 2, NULL, NULL, &p->n, err);
+		code = wh_db_run(p->box->db, p->stmt, p->params, 2, NULL, NULL, &p->n,
+				 err);
 	return wh_outbox_missing(p->box->name.ptr, code, err);
 }
 
-static wherry_code purge(wherry_outbox *box, bool archive, int64_t older_than_us,
-			 int64_t batch, int64_t max_rows, int64_t *out_n,
-			 wherry_error *err)
+static wherry_code purge(wherry_outbox *box, const wh_stmt *before, const wh_stmt *stmt,
+			 int64_t older_than_us, int64_t batch, int64_t max_rows,
+			 int64_t *out_n, wherry_error *err)
 {
-	purging p = {.box = box, .archive = archive};
+	purging p = {.box = box, .before = before, .stmt = stmt};
 	wherry_code code = WHERRY_OK;
 	int64_t sum = 0, size;
 
@@ -379,12 +411,22 @@ static wherry_code purge(wherry_outbox *box, bool archive, int64_t older_than_us
 wherry_code wherry_outbox_purge(wherry_outbox *box, int64_t older_than_us, int64_t batch,
 				int64_t max_rows, int64_t *out_n, wherry_error *err)
 {
-	return purge(box, false, older_than_us, batch, max_rows, out_n, err);
+	return purge(box, NULL, box->stmt.purge, older_than_us, batch, max_rows, out_n,
+		     err);
 }
 
 wherry_code wherry_outbox_archive(wherry_outbox *box, int64_t older_than_us,
 				  int64_t batch, int64_t max_rows, int64_t *out_n,
 				  wherry_error *err)
 {
-	return purge(box, true, older_than_us, batch, max_rows, out_n, err);
+	return purge(box, box->stmt.archive, box->stmt.purge_archived, older_than_us,
+		     batch, max_rows, out_n, err);
+}
+
+wherry_code wherry_outbox_purge_archive(wherry_outbox *box, int64_t older_than_us,
+					int64_t batch, int64_t max_rows, int64_t *out_n,
+					wherry_error *err)
+{
+	return purge(box, NULL, box->stmt.purge_archive, older_than_us, batch, max_rows,
+		     out_n, err);
 }

@@ -23,10 +23,12 @@
 	X(done_mark, "done-mark") X(done_delete, "done-delete") X(done_archive, "done-archive") \
 	X(fail, "fail") X(requeue, "requeue") X(try, "try") X(reap, "reap") \
 	X(purge, "purge") X(archive, "archive") \
-	X(purge_archived, "purge-archived") \
+	X(purge_archived, "purge-archived") X(purge_archive, "purge-archive") \
 	X(redrive, "redrive") X(replay, "replay") X(nudge, "nudge") X(pause, "pause") \
-	X(list, "list") X(list_any, "list-any") X(show, "show") \
-	X(count, "count") X(ready, "ready") X(oldest_pending, "oldest-pending")
+	X(replay_archived, "replay-archived") X(unarchive, "unarchive") \
+	X(list, "list") X(list_any, "list-any") X(list_archived, "list-archived") \
+	X(show, "show") X(show_archived, "show-archived") \
+	X(count, "count") X(count_archived, "count-archived") X(ready, "ready") X(oldest_pending, "oldest-pending")
 /* clang-format on */
 
 struct wherry_outbox {

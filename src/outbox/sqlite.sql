@@ -89,6 +89,8 @@ CREATE TABLE IF NOT EXISTS {table_archive}(
   created_at INTEGER NOT NULL, processed_at INTEGER NOT NULL,
   generation INTEGER NOT NULL, last_error TEXT, payload TEXT NOT NULL
 );
+CREATE INDEX IF NOT EXISTS {table_archive_message_id} ON {table_archive}(message_id);
+CREATE INDEX IF NOT EXISTS {table_archive_done} ON {table_archive}(processed_at);
 INSERT INTO wherry_outbox(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 INSERT INTO wherry_schema(model, name, version, min_program)
   VALUES ('outbox', {name}, 1, 100) ON CONFLICT DO NOTHING;
@@ -460,6 +462,11 @@ SELECT id, message_id, topic, aggregate_type, aggregate_id, partition_key, heade
 FROM {table} INDEXED BY {table_done}
 WHERE status = 2 AND processed_at <= (SELECT ms FROM wherry_clock) - :age LIMIT :limit;
 
+-- name: purge-archive
+DELETE FROM {table_archive} WHERE id IN (
+  SELECT id FROM {table_archive} INDEXED BY {table_archive_done}
+  WHERE processed_at <= (SELECT ms FROM wherry_clock) - :age ORDER BY processed_at LIMIT :limit);
+
 -- name: redrive
 -- A token that is nobody's tells claims of later ones of its key to wait for this one.
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL,
@@ -486,11 +493,47 @@ WHERE id IN (SELECT id FROM {table} NOT INDEXED WHERE id IN (
   WHERE status = 2 AND processed_at >= CASE WHEN :since = 0 THEN -9e18
         ELSE (SELECT ms FROM wherry_clock) - :since END)
   AND (:ident IS NULL OR message_id = :ident
-       OR (id = :number AND NOT EXISTS (SELECT 1 FROM {table} WHERE message_id = :ident)))
+       OR (id = :number AND NOT EXISTS (SELECT 1 FROM {table} WHERE message_id = :ident)
+           AND NOT EXISTS (SELECT 1 FROM {table_archive} WHERE message_id = :ident)))
   AND (:topic IS NULL OR topic = :topic)
   AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
   AND id > :after
   ORDER BY id LIMIT :limit);
+
+-- name: replay-archived
+-- After replay, with what is left of its limit.  A message comes back with its id, unless
+-- another has it by now; not at all while the outbox has one of its message id.
+INSERT INTO {table}(id, message_id, topic, aggregate_type, aggregate_id, partition_key,
+  headers, trace_id, claim_token, created_at, generation, last_error, payload)
+SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM {table} AS b WHERE b.id = a.id) THEN a.id END,
+       a.message_id, a.topic, a.aggregate_type, a.aggregate_id, a.partition_key, a.headers,
+       a.trace_id, '', a.created_at, a.generation + 1, a.last_error, a.payload
+FROM {table_archive} AS a NOT INDEXED
+WHERE a.id IN (
+  SELECT id FROM {table_archive} INDEXED BY {table_archive_message_id}
+  WHERE message_id = :ident
+  UNION ALL
+  SELECT :number WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE message_id = :ident)
+    AND NOT EXISTS (SELECT 1 FROM {table_archive} WHERE message_id = :ident)
+  UNION ALL
+  SELECT id FROM {table_archive} INDEXED BY {table_archive_done}
+  WHERE :ident IS NULL AND processed_at >= CASE WHEN :since = 0 THEN -9e18
+        ELSE (SELECT ms FROM wherry_clock) - :since END)
+  AND (:topic IS NULL OR a.topic = :topic)
+  AND (:key IS NULL OR coalesce(nullif(a.partition_key, ''), a.aggregate_id) = :key)
+  AND (:since = 0 OR a.processed_at >= (SELECT ms FROM wherry_clock) - :since)
+  AND a.id > :after
+ORDER BY a.id LIMIT :limit
+ON CONFLICT (message_id) DO NOTHING;
+
+-- name: unarchive
+-- After replay-archived, in the same transaction: what came back.
+DELETE FROM {table_archive} WHERE id IN (
+  SELECT a.id FROM {table} AS c INDEXED BY {table_busy}
+  CROSS JOIN {table_archive} AS a INDEXED BY {table_archive_message_id}
+  WHERE (c.status = 1 OR c.status = 3 OR c.status = 4 OR c.claim_token IS NOT NULL AND c.status = 0)
+    AND c.status = 0 AND a.message_id = c.message_id AND a.created_at = c.created_at
+    AND a.generation = c.generation - 1);
 
 -- name: nudge
 UPDATE wherry_outbox SET nudge = nudge + 1 WHERE name = :name;
@@ -539,6 +582,20 @@ WHERE id > :after AND (:states >> status & 1)
   AND (:since = 0 OR created_at >= (SELECT ms FROM wherry_clock) - :since)
 ORDER BY id LIMIT :limit;
 
+-- name: list-archived
+SELECT id, 2, attempts, generation, created_at, NULL, NULL, processed_at,
+       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
+       payload, last_error, 0, 0
+FROM {table_archive} NOT INDEXED
+WHERE id > :after AND (:states & 4)
+  AND (:ident IS NULL OR message_id = :ident
+       OR (id = :number
+           AND NOT EXISTS (SELECT 1 FROM {table_archive} WHERE message_id = :ident)))
+  AND (:topic IS NULL OR topic = :topic)
+  AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
+  AND (:since = 0 OR created_at >= (SELECT ms FROM wherry_clock) - :since)
+ORDER BY id LIMIT :limit;
+
 -- name: show
 -- With the lowest open row of the same ordering key before it, and the lowest dead one.
 SELECT m.id, m.status, m.attempts, m.generation, m.created_at, m.claimed_at, m.next_retry_at,
@@ -557,8 +614,19 @@ SELECT m.id, m.status, m.attempts, m.generation, m.created_at, m.claimed_at, m.n
                OR (d.aggregate_type = m.aggregate_type AND d.aggregate_id = m.aggregate_id
                    AND m.aggregate_type || m.aggregate_id <> '')))
 FROM {table} m
-WHERE m.message_id = :ident OR m.id = :number
+WHERE m.message_id = :ident
+   OR (m.id = :number
+       AND NOT EXISTS (SELECT 1 FROM {table_archive} WHERE message_id = :ident))
 ORDER BY m.message_id = :ident DESC LIMIT 1;
+
+-- name: show-archived
+-- What show does not find.
+SELECT id, 2, attempts, generation, created_at, NULL, NULL, processed_at,
+       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
+       payload, last_error, 0, 0
+FROM {table_archive}
+WHERE message_id = :ident OR id = :number
+ORDER BY message_id = :ident DESC, id DESC LIMIT 1;
 
 -- name: count
 SELECT
@@ -567,6 +635,9 @@ SELECT
   (SELECT count(*) FROM {table} INDEXED BY {table_done} WHERE status = 2),
   (SELECT count(*) FROM {table} INDEXED BY {table_open} WHERE status = 3),
   (SELECT count(*) FROM {table} INDEXED BY {table_dead} WHERE status = 4);
+
+-- name: count-archived
+SELECT count(*) FROM {table_archive};
 
 -- name: ready
 -- Failed rows that are due, and the age of the oldest message that may leave now.

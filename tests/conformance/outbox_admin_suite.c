@@ -306,7 +306,10 @@ static int64_t purged(outbox_fixture *f, purge_fn purge, int64_t older_us, int64
 	return n;
 }
 
-static const purge_fn both_purges[] = {wherry_outbox_purge, wherry_outbox_archive};
+static const purge_fn purges[] = {wherry_outbox_purge, wherry_outbox_archive,
+				  wherry_outbox_purge_archive};
+
+enum { N_PURGES = sizeof(purges) / sizeof(*purges), N_OF_OUTBOX = 2 };
 
 static void only_what_was_done_long_ago_is_purged(void **state)
 {
@@ -354,13 +357,13 @@ static void a_purge_goes_by_batches_and_stops_at_its_limit(void **state)
 		    {4, 5, 5}, {5, 0, 10}, {10, 0, 10}, {100000, 3, 3}, {3, 9, 9}};
 	outbox_fixture *f = *state;
 
-	for (size_t k = 0; k < 2; k++) {
+	for (size_t k = 0; k < N_OF_OUTBOX; k++) {
 		for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 			fixture_raw(f, "DELETE FROM outbox");
 			fixture_raw(f, "DELETE FROM outbox_archive");
 			fixture_send_many(f, 10);
 			fixture_raw(f, "UPDATE outbox SET status = 2, processed_at = 1");
-			assert_int_equal(purged(f, both_purges[k], 1000, rows[i].batch,
+			assert_int_equal(purged(f, purges[k], 1000, rows[i].batch,
 						rows[i].max_rows),
 					 rows[i].gone);
 			assert_int_equal(fixture_count(f), 10 - rows[i].gone);
@@ -375,11 +378,11 @@ static void the_oldest_are_purged_first(void **state)
 {
 	outbox_fixture *f = *state;
 
-	for (size_t k = 0; k < 2; k++) {
+	for (size_t k = 0; k < N_OF_OUTBOX; k++) {
 		int64_t first = fixture_send_many(f, 4);
 
 		fixture_raw(f, "UPDATE outbox SET status = 2, processed_at = 100 - id");
-		assert_int_equal(purged(f, both_purges[k], 0, 100, 2), 2);
+		assert_int_equal(purged(f, purges[k], 0, 100, 2), 2);
 		assert_int_equal(fixture_int(f, "SELECT max(id) FROM outbox"), first + 1);
 		fixture_raw(f, "DELETE FROM outbox");
 	}
@@ -392,8 +395,8 @@ static void a_purge_needs_sensible_numbers_and_no_open_transaction(void **state)
 	int64_t n = -7;
 
 	twenty(f);
-	for (size_t k = 0; k < 2; k++) {
-		purge_fn purge = both_purges[k];
+	for (size_t k = 0; k < N_PURGES; k++) {
+		purge_fn purge = purges[k];
 
 		WHERRY_FAILS(WHERRY_INVALID, purge(f->box, -1, 10, 0, &n, &err));
 		WHERRY_FAILS(WHERRY_INVALID, purge(f->box, 0, 0, 0, &n, &err));

@@ -330,10 +330,10 @@ void fixture_processes(outbox_fixture *f, int n, fixture_work work)
 /* ---- running ---- */
 
 static const outbox_case *const all_cases[] = {
-	outbox_enqueue_cases,   outbox_field_cases,  outbox_lease_cases,
-	outbox_settle_cases,    outbox_claim_cases,  outbox_claim_life_cases,
-	outbox_claim_far_cases, outbox_join_cases,   outbox_list_cases,
-	outbox_admin_cases,     outbox_schema_cases,
+	outbox_enqueue_cases,   outbox_field_cases,   outbox_lease_cases,
+	outbox_settle_cases,    outbox_claim_cases,   outbox_claim_life_cases,
+	outbox_claim_far_cases, outbox_join_cases,    outbox_list_cases,
+	outbox_admin_cases,     outbox_archive_cases, outbox_schema_cases,
 };
 
 enum { TESTS_MOST = 2000 };

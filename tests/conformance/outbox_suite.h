@@ -69,6 +69,7 @@ extern const outbox_case outbox_claim_far_cases[];
 extern const outbox_case outbox_join_cases[];
 extern const outbox_case outbox_list_cases[];
 extern const outbox_case outbox_admin_cases[];
+extern const outbox_case outbox_archive_cases[];
 extern const outbox_case outbox_schema_cases[];
 
 /* Run all of them on all of these back ends, and then the tests in `more`. */

@@ -198,6 +198,24 @@ static wherry_code outbox_archive_at_once(world *w, wherry_error *err)
 	return wherry_outbox_archive(w->box, 0, 100, 1, w->out.number, err);
 }
 
+static wherry_code outbox_purge_archive(world *w, wherry_error *err)
+{
+	return wherry_outbox_purge_archive(w->box, 0, 1, 0, NULL, err);
+}
+
+static wherry_code outbox_list_archived(world *w, wherry_error *err)
+{
+	w->rows_len = 0;
+	return wherry_outbox_list(w->box, &(wherry_filter){.archived = true}, see_row, w,
+				  err);
+}
+
+static wherry_code outbox_show_archived(world *w, wherry_error *err)
+{
+	w->rows_len = 0;
+	return wherry_outbox_show(w->box, "m8", see_row, w, err);
+}
+
 /* ---- relays ---- */
 
 static wherry_code outbox_lease(world *w, wherry_error *err)
@@ -380,14 +398,18 @@ const operation operations[] = {
 	{"outbox_oldest_ready", outbox_oldest_ready, NULL, NULL, NULL, 0},
 	{"outbox_list", outbox_list, NULL, NULL, NULL, 0},
 	{"outbox_show", outbox_show, NULL, NULL, NULL, 0},
+	{"outbox_list of the archive", outbox_list_archived, NULL, NULL, NULL, 0},
+	{"outbox_show of the archive", outbox_show_archived, NULL, NULL, NULL, 0},
 	{"outbox_redrive", outbox_redrive, NULL, NULL, NULL, 0},
 	{"outbox_redrive in a transaction", outbox_redrive, begin_and_enqueue, NULL, NULL, OPERATION_JOINS},
 	{"outbox_replay", outbox_replay, NULL, NULL, NULL, 0},
+	{"outbox_replay in a transaction", outbox_replay, begin_and_enqueue, NULL, NULL, OPERATION_JOINS},
 	{"outbox_pause", outbox_pause, NULL, NULL, NULL, 0},
 	{"outbox_resume", outbox_resume, NULL, NULL, NULL, 0},
 	{"outbox_purge", outbox_purge, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"outbox_archive", outbox_archive, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"outbox_archive of one", outbox_archive_at_once, NULL, NULL, NULL, OPERATION_PARTLY},
+	{"outbox_purge_archive", outbox_purge_archive, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"outbox_lease", outbox_lease, NULL, NULL, NULL, 0},
 	{"outbox_join", outbox_join, no_lease, NULL, NULL, 0},
 	{"outbox_claim", outbox_claim, join_lease, NULL, NULL, 0},

@@ -77,6 +77,10 @@ static const char fill[] =
 	" ('m4', 't', 'k', '{}', 2, 0, NULL, NULL, 1700000000000, 1700000000000, 'b'),"
 	" ('m5', 't', 'l', '{}', 2, 0, NULL, NULL, 1700000000000, 1700000000000, 'c'),"
 	" ('m6', 't', 'l', '{}', 4, 5, NULL, NULL, NULL, 1700000000000, 'd');"
+	"INSERT INTO outbox_archive(id, message_id, topic, aggregate_type, aggregate_id,"
+	"  headers, attempts, created_at, processed_at, generation, payload) VALUES"
+	" (7, 'm7', 't', '', '', '{}', 0, 1700000000000, 1700000000000, 0, 'e'),"
+	" (8, 'm8', 'u', '', '', '{}', 1, 1700000000000, 1700000000000, 2, x'ff');"
 	"UPDATE wherry_outbox SET paused_at = 1700000000000;";
 
 static int make_template(void **state)
