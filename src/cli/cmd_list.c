@@ -102,6 +102,7 @@ static wh_exit run(wh_args *args)
 	    !wh_arg_count(args, "limit", 1, INT64_MAX - 1, &l.limit))
 		return WH_EXIT_USAGE;
 	filter.limit = l.limit + 1;
+	filter.archived = wh_arg_on(args, "archived");
 	l.json = wh_arg_on(args, "json");
 	l.now_us = wh_now(&wh_env_system);
 	status = wh_session_open(&s, args);
@@ -121,6 +122,8 @@ static const wh_option options[] = {
 	 0},
 	{"since", "AGE", "Only messages written at most so long ago, such as 1h.", NULL,
 	 0},
+	{"archived", NULL, "Those in the archive instead, all of which are done.", NULL,
+	 0},
 	{"after", "ID", "Only ids above this one: the next page.", NULL, 0},
 	{"limit", "N", "At most so many. (default 100)", NULL, 0},
 	WH_JSON_OPTION,
@@ -131,15 +134,15 @@ const wh_command wh_cmd_list = {
 	.name = "list",
 	.operands = "URL",
 	.synopsis = "URL [--state STATES] [--topic TOPIC] [--key KEY] [--since AGE] "
-		    "[--after ID] "
-		    "[--limit N] [--json]",
+		    "[--archived] [--after ID] [--limit N] [--json]",
 	.brief = "List messages, the oldest first",
 	.help = "On a terminal a row is cut to its width; in a pipe it is whole. With "
 		"--json, one object a line.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry list sqlite:shop.db --state dead\n"
-		"  wherry list sqlite:shop.db --key customer-7 --since 1h\n",
+		"  wherry list sqlite:shop.db --key customer-7 --since 1h\n"
+		"  wherry list sqlite:shop.db --archived --topic orders\n",
 	.options = options,
 	.run = run,
 };

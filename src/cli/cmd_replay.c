@@ -21,7 +21,7 @@ static const wh_option options[] = {
 	 NULL, 0},
 	{"topic", "TOPIC", "Those of this topic.", NULL, 0},
 	{"since", "AGE", "Those delivered at most so long ago, such as 1h.", NULL, 0},
-	{"all", NULL, "Every one that is still there.", NULL, 0},
+	{"all", NULL, "Every one that is still there, also in the archive.", NULL, 0},
 	WH_JSON_OPTION,
 	{0},
 };
@@ -33,7 +33,8 @@ const wh_command wh_cmd_replay = {
 	.brief = "Deliver done messages once more",
 	.help = "For consumers that lost what they were sent. A message keeps its id "
 		"and gets the next generation, by which consumers can tell it from a "
-		"duplicate. Only messages within outbox.retention are still there.\n"
+		"duplicate. Those in the archive come back from there; others are still there "
+		"within outbox.retention.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry replay sqlite:shop.db --since 1h --topic orders\n"

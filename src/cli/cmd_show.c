@@ -102,6 +102,8 @@ static void put_why(wh_buf *why, const show *s, const wherry_row *row)
 	case WHERRY_DONE:
 		wh_buf_printf(why, "delivered %s ago",
 			      wh_span_text(s->now_us - row->processed_at_us, span));
+		if (row->archived)
+			wh_buf_puts(why, ", and moved to the archive");
 		break;
 	case WHERRY_FAILED:
 		put_retry(why, s, row);
@@ -301,7 +303,7 @@ const wh_command wh_cmd_show = {
 	.synopsis = "URL ID [--json]",
 	.brief = "Show one message, and why it is where it is",
 	.help = "ID is a message id, or the number in the first column of `wherry "
-		"list`. JSON is indented if it is short; of a long body and of one "
+		"list`; what is not in the outbox is looked for in its archive. JSON is indented if it is short; of a long body and of one "
 		"that is no text the beginning is shown.\n"
 		"\n"
 		"Examples:\n"

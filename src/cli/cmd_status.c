@@ -58,6 +58,8 @@ static void print_text(const wh_session *s, const wherry_status *st, const warni
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
 		(void)printf("%-10s  %" PRId64 "\n", wherry_state_name((wherry_state)i),
 			     st->count[i]);
+	if (st->archived)
+		(void)printf("archived    %" PRId64 "\n", st->archived);
 	(void)printf("ready       %" PRId64, st->ready);
 	if (st->ready)
 		(void)printf(", the oldest for %s",
@@ -102,9 +104,10 @@ static void print_json(const wh_session *s, const wherry_status *st, const warni
 		wh_buf_printf(&buf, ",\"%s\":%" PRId64,
 			      wherry_state_name((wherry_state)i), st->count[i]);
 	wh_buf_printf(&buf,
-		      ",\"ready\":%" PRId64 ",\"oldest_ready_us\":%" PRId64
-		      ",\"paused\":%s",
-		      st->ready, st->oldest_ready_us, st->paused ? "true" : "false");
+		      ",\"archived\":%" PRId64 ",\"ready\":%" PRId64
+		      ",\"oldest_ready_us\":%" PRId64 ",\"paused\":%s",
+		      st->archived, st->ready, st->oldest_ready_us,
+		      st->paused ? "true" : "false");
 	put_relay(&buf, st);
 	wh_buf_printf(&buf, ",\"schema_version\":%d,\"warnings\":[", st->schema_version);
 	for (size_t i = 0; i < w->n; i++) {
@@ -151,7 +154,8 @@ const wh_command wh_cmd_status = {
 	.brief = "Count the messages by state, and say who relays them",
 	.help = "A message is pending until it is delivered, processing while a relay "
 		"tries it alone, then done; failed until its next attempt is due; dead "
-		"when it needs a person. Ready are those that could leave now.\n"
+		"when it needs a person. Archived are those that were moved to the archive; "
+		"ready are those that could leave now.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry status sqlite:shop.db\n"

@@ -62,6 +62,7 @@ void wh_put_row(wh_buf *buf, const wherry_row *row, wh_row_detail detail)
 	put_time(buf, "next_retry_at", row->next_retry_at_us);
 	put_time(buf, "processed_at", row->processed_at_us);
 	put_text(buf, "last_error", row->last_error);
+	wh_buf_printf(buf, ",\"archived\":%s", row->archived ? "true" : "false");
 	if (detail == WH_ROW_FULL)
 		wh_buf_printf(buf, ",\"held_by\":%" PRId64 ",\"parked_by\":%" PRId64,
 			      row->held_by, row->parked_by);

@@ -33,6 +33,9 @@ static const entry table[] = {
 	[WH_OUTBOX_RETENTION] = {"outbox.retention", DURATION, "7d", "0", "3650d",
 		"How long delivered messages are kept before the relay purges them; 0 keeps "
 		"them for ever."},
+	[WH_OUTBOX_ARCHIVE_RETENTION] = {"outbox.archive_retention", DURATION, "0", "0", "3650d",
+		"How long after their delivery messages stay in the archive before the relay deletes "
+		"them there; 0 keeps them for ever."},
 	[WH_OUTBOX_BODY_MAX] = {"outbox.body_max", SIZE, "16MB", "1KB", "512MB",
 		"Larger bodies are refused by enqueue."},
 	[WH_DB_CREATE] = {"db.create", SWITCH, "off", NULL, NULL,
@@ -57,6 +60,9 @@ static const entry table[] = {
 	[WH_RELAY_ON_DEAD] = {"relay.on_dead", CHOICE, "skip", "skip, park", NULL,
 		"When a message dies: skip goes on with its key, park holds the key until the "
 		"message is retried."},
+	[WH_RELAY_ON_EXPIRY] = {"relay.on_expiry", CHOICE, "delete", "delete, archive", NULL,
+		"What becomes of delivered messages past outbox.retention: the relay deletes them, or "
+		"moves them to the archive."},
 	[WH_RELAY_BATCH] = {"relay.batch", NUMBER, "500", "1", "10000",
 		"Messages read, and acknowledged, at once."},
 	[WH_RELAY_WINDOW] = {"relay.window", NUMBER, "1000", "1", "100000",
@@ -327,12 +333,20 @@ wherry_code wh_config_check(const wherry_config *config, wherry_error *err)
 {
 	int64_t claim = wh_config_int(config, WH_RELAY_CLAIM_TIMEOUT);
 	int64_t delivery = wh_config_int(config, WH_RELAY_DELIVERY_TIMEOUT);
+	int64_t kept = wh_config_int(config, WH_OUTBOX_ARCHIVE_RETENTION);
 
 	if (wh_config_switch(config, WH_RELAY_FAILED_ONLY) &&
 	    wh_config_choice(config, WH_RELAY_ENGINE) != 1)
 		return wh_fail(err, WHERRY_INVALID,
 			       "relay.failed_only is for relays that compete: "
 			       "relay.engine=competing");
+	if (kept && wh_config_choice(config, WH_RELAY_ON_EXPIRY) == 1 &&
+	    kept <= wh_config_int(config, WH_OUTBOX_RETENTION))
+		return wh_fail(err, WHERRY_INVALID,
+			       "outbox.archive_retention (%s) must be longer than "
+			       "outbox.retention (%s): both count from delivery",
+			       wh_config_text(config, WH_OUTBOX_ARCHIVE_RETENTION),
+			       wh_config_text(config, WH_OUTBOX_RETENTION));
 	if (delivery >= claim)
 		return wh_fail(
 			err, WHERRY_INVALID,

@@ -75,6 +75,8 @@ static void read_settings(wherry_relay *r)
 	s->stop_timeout_us = wh_config_int(c, WH_RELAY_STOP_TIMEOUT);
 	s->timeout_us = wh_config_int(c, WH_RELAY_TIMEOUT);
 	s->retention_us = wh_config_int(c, WH_OUTBOX_RETENTION);
+	s->archive_retention_us = wh_config_int(c, WH_OUTBOX_ARCHIVE_RETENTION);
+	s->archive_expired = wh_config_choice(c, WH_RELAY_ON_EXPIRY) == 1;
 	s->purge_every_us = wh_config_int(c, WH_RELAY_PURGE_EVERY);
 	s->down_after = wh_config_int(c, WH_RELAY_DOWN_AFTER);
 	s->attempts = (int32_t)wh_config_int(c, WH_RETRY_ATTEMPTS);
@@ -313,15 +315,40 @@ static wherry_code reopen_db(wherry_relay *r, int64_t now, wherry_error *err)
 
 /* ---- the step ---- */
 
+static bool purges(const wherry_relay *r)
+{
+	return r->set.retention_us || r->set.archive_retention_us;
+}
+
+/* One batch of the outbox, and one of its archive; *out_n: the larger. */
+static wherry_code purge(wherry_relay *r, int64_t *out_n, wherry_error *err)
+{
+	const wh_relay_settings *s = &r->set;
+	int64_t done = 0, archived = 0;
+	wherry_code code = WHERRY_OK;
+
+	if (s->retention_us && s->archive_expired)
+		code = wherry_outbox_archive(r->box, s->retention_us, PURGE_ROWS,
+					     PURGE_ROWS, &done, err);
+	else if (s->retention_us)
+		code = wherry_outbox_purge(r->box, s->retention_us, PURGE_ROWS,
+					   PURGE_ROWS, &done, err);
+	if (code == WHERRY_OK && s->archive_retention_us)
+		code = wherry_outbox_purge_archive(r->box, s->archive_retention_us,
+						   PURGE_ROWS, PURGE_ROWS, &archived,
+						   err);
+	*out_n = done > archived ? done : archived;
+	return code;
+}
+
 static wherry_code purge_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	int64_t n = 0;
 	wherry_code code;
 
-	if (now < r->purge_at_us || !r->set.retention_us)
+	if (now < r->purge_at_us || !purges(r))
 		return WHERRY_OK;
-	code = wherry_outbox_purge(r->box, r->set.retention_us, PURGE_ROWS, PURGE_ROWS,
-				   &n, err);
+	code = purge(r, &n, err);
 	if (code != WHERRY_OK)
 		return wh_relay_db_trouble(r, now, code, err);
 	if (n == PURGE_ROWS)
@@ -451,7 +478,7 @@ static int64_t lead_deadline(const wherry_relay *r, int64_t now)
 	int64_t at = sooner(r->renew_at_us, r->flush_at_us);
 
 	at = sooner(at, r->check_us);
-	if (r->set.retention_us)
+	if (purges(r))
 		at = sooner(at, r->purge_at_us);
 	return r->stats.paused ? at : sooner(at, work_deadline(r, now));
 }

@@ -58,7 +58,8 @@ typedef struct wh_relay_settings {
 	int64_t batch, window, window_bytes, held_keys;
 	int64_t claim_us;
 	int64_t lease_us, renew_us, ack_delay_us, sweep_us, stop_timeout_us, timeout_us;
-	int64_t retention_us, purge_every_us;
+	int64_t retention_us, archive_retention_us, purge_every_us;
+	bool archive_expired; /* or they are deleted */
 	int64_t down_after;
 	int32_t attempts;
 	wh_backoff retry;

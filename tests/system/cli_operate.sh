@@ -198,6 +198,52 @@ json "a limit holds, in JSON" 'd == {"purged": 2}'
 w purge sqlite:park.db --older-than 0
 expect "and the rest goes" 0 "is:1 message purged"
 
+# ---- the archive ----
+
+w init sqlite:attic.db
+w_in $'{"k":"a","n":1}\n{"k":"b","n":2}\n{"k":"a","n":3}' enqueue sqlite:attic.db --topic \
+	t --key /k --id /n
+w status sqlite:attic.db
+expect "status says nothing of an empty archive" 0 "no:archived"
+w relay sqlite:attic.db null: --until-empty --quiet --on-done archive
+w status sqlite:attic.db
+expect "and counts what is there" 0 "out:archived    3" "out:done        0"
+w status sqlite:attic.db --json
+json "in JSON, too" 'd["archived"] == 3 and d["done"] == 0'
+w list sqlite:attic.db
+expect "archived messages are not in the list" 0 "is:" "err:no messages"
+w list sqlite:attic.db --archived --key a --json
+json "unless asked for, by conditions" \
+	'[m["id"] for m in l] == [1, 3] and d["archived"] and d["state"] == "done"'
+w list sqlite:attic.db --archived --after 1 --limit 1
+expect "and by pages" 0 "out:2" "err:--after 2"
+w show sqlite:attic.db 2
+expect "show finds one in the archive, and says so" 0 "out:moved to the archive"
+w show sqlite:attic.db 2 --json
+json "also in JSON" 'd["archived"] and d["body"] == {"k": "b", "n": 2}'
+w retry sqlite:attic.db 2
+expect "an archived message cannot be retried" 1 "err:message 2 is done"
+w replay sqlite:attic.db 1
+expect "but replayed" 0 "is:1 message is pending once more"
+w relay sqlite:attic.db stdout: --until-empty --quiet
+json "with its id, as the next generation" \
+	'(d["id"], d["message_id"], d["generation"]) == (1, "1", 1)'
+w replay sqlite:attic.db --since 1h --json
+json "by conditions it comes from both" 'd == {"replayed": 3}'
+w relay sqlite:attic.db null: --until-empty --quiet
+w purge sqlite:attic.db --older-than 0 --to-archive
+expect "what is done can be moved there" 0 "is:3 messages archived"
+w purge sqlite:attic.db --older-than 0 --archived --to-archive
+expect "either from there or to there" 2 "err:only one of them"
+w purge sqlite:attic.db --older-than 1h --archived
+expect "a purge of the archive leaves what is younger" 0 "is:0 messages purged"
+w purge sqlite:attic.db --older-than 0 --archived --limit 2 --json
+json "and takes the rest, to a limit" 'd == {"purged": 2}'
+w show sqlite:attic.db 1
+expect "what is purged is gone" 1 "err:there is no message '1'"
+w replay sqlite:attic.db --all
+expect "and replay --all brings back what is left" 0 "is:1 message is pending once more"
+
 # ---- init --print, and names of one's own ----
 
 w init sqlite: --print --table billing
