@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define NAME_MARK "-- name: "
+#define PART_MARK "-- part: "
 #define HEAD_MARK "-- layout: "
 #define SUFFIX_CHARS "abcdefghijklmnopqrstuvwxyz_0123456789"
 
@@ -23,11 +24,26 @@ static bool starts(wh_view line, const char *mark)
 	return line.len >= n && memcmp(line.ptr, mark, n) == 0;
 }
 
+/* The part that "{…}" names, which stands above; NULL: there is none. */
+static const wh_stmt *find_part(const parser *p, wh_view braces)
+{
+	wh_view name = {braces.ptr + 1, braces.len - 2};
+
+	for (size_t i = 0; i < p->sql.n; i++) {
+		const wh_stmt *stmt = &p->sql.stmts[i];
+
+		if (stmt->part && stmt->text && wh_view_eq(name, wh_view_of(stmt->name)))
+			return stmt;
+	}
+	return NULL;
+}
+
 /* Put what "{…}" stands for; false if it stands for nothing. */
 static bool put_braces(parser *p, wh_view braces)
 {
 	wh_view name = {"{name}", strlen("{name}")};
 	int n = (int)strlen("{table"), rest = (int)braces.len - n - 1;
+	const wh_stmt *part;
 
 	if (braces.len == 2) { /* an empty JSON object, not ours */
 		wh_buf_puts(&p->text, "{}");
@@ -35,6 +51,11 @@ static bool put_braces(parser *p, wh_view braces)
 	}
 	if (wh_view_eq(braces, name)) {
 		wh_buf_printf(&p->text, "'%s'", p->table);
+		return true;
+	}
+	part = find_part(p, braces);
+	if (part) {
+		wh_buf_puts(&p->text, part->text);
 		return true;
 	}
 	if (!starts(braces, "{table") || rest < 0 ||
@@ -60,7 +81,8 @@ static wherry_code put_line(parser *p, wh_view line, wherry_error *err)
 		if (!close || !put_braces(p, braces))
 			return wh_fail(
 				err, WHERRY_INVALID,
-				"line %d: a { that is neither {table} nor {name} nor {}",
+				"line %d: a { that is neither {table} nor {name} nor {} nor "
+				"a part above",
 				p->line);
 		i += braces.len - 1;
 	}
@@ -77,9 +99,17 @@ static wherry_code end_stmt(parser *p, wherry_error *err)
 	return p->sql.stmts[p->sql.n - 1].text ? WHERRY_OK : wh_oom(err);
 }
 
-static wherry_code begin_stmt(parser *p, wh_view line, wherry_error *err)
+static bool is_taken(const parser *p, const char *name)
 {
-	size_t skip = strlen(NAME_MARK);
+	for (size_t i = 0; i < p->sql.n; i++)
+		if (strcmp(p->sql.stmts[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static wherry_code begin_stmt(parser *p, wh_view line, bool part, wherry_error *err)
+{
+	size_t skip = strlen(part ? PART_MARK : NAME_MARK);
 	wherry_code code = end_stmt(p, err);
 	wh_stmt *grown;
 	char *name;
@@ -94,13 +124,13 @@ static wherry_code begin_stmt(parser *p, wh_view line, wherry_error *err)
 		free(name);
 		return wh_oom(err);
 	}
-	if (!*name || wh_sql_find(&p->sql, name)) {
+	if (!*name || is_taken(p, name)) {
 		code = wh_fail(err, WHERRY_INVALID, "line %d: '%.40s' is no new name",
 			       p->line, name);
 		free(name);
 		return code;
 	}
-	p->sql.stmts[p->sql.n++] = (wh_stmt){name, NULL};
+	p->sql.stmts[p->sql.n++] = (wh_stmt){name, NULL, part};
 	return WHERRY_OK;
 }
 
@@ -118,7 +148,9 @@ static wherry_code take_line(parser *p, wh_view line, wherry_error *err)
 		return p->sql.layout ? WHERRY_OK : wh_oom(err);
 	}
 	if (starts(line, NAME_MARK))
-		return begin_stmt(p, line, err);
+		return begin_stmt(p, line, false, err);
+	if (starts(line, PART_MARK))
+		return begin_stmt(p, line, true, err);
 	if (comment || line.len == 0)
 		return WHERRY_OK;
 	if (!p->sql.n)
@@ -167,7 +199,7 @@ void wh_sql_clear(wh_sql *sql)
 const wh_stmt *wh_sql_find(const wh_sql *sql, const char *name)
 {
 	for (size_t i = 0; i < sql->n; i++)
-		if (strcmp(sql->stmts[i].name, name) == 0)
+		if (strcmp(sql->stmts[i].name, name) == 0 && !sql->stmts[i].part)
 			return &sql->stmts[i];
 	return NULL;
 }

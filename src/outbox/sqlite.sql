@@ -162,6 +162,26 @@ RETURNING epoch, suspects,
 UPDATE wherry_slot SET win = win - 1, expires_at = CASE WHEN win <= 1 THEN 0 ELSE expires_at END
 WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing';
 
+-- part: busy
+-- What the index of rows that may hold others back says of itself.
+(b.status = 1 OR b.status = 3 OR b.status = 4 OR b.claim_token IS NOT NULL AND b.status = 0)
+
+-- part: free
+-- Nothing of its key holds c back: no row is under a claim that lives; and none before it is
+-- claimed, has failed, was redriven or requeued, or is dead where that parks a key.  Of
+-- pending rows those that the same claim looks at come along.
+(:unordered OR c.ordering_key IS NULL OR NOT EXISTS (
+  SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
+  WHERE {busy} AND b.ordering_key = c.ordering_key AND b.id <> c.id
+    AND (b.status = 1 AND b.next_retry_at > (SELECT ms FROM wherry_clock)
+         OR b.id < c.id AND (b.status = 1 OR b.status = 3 OR b.status = 4 AND :park
+                             OR b.status = 0 AND (c.status <> 0 OR b.id <= :after)))))
+
+-- part: unparked
+(NOT :park OR c.ordering_key IS NULL OR NOT EXISTS (
+  SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
+  WHERE {busy} AND b.ordering_key = c.ordering_key AND b.id < c.id AND b.status = 4))
+
 -- name: claim-end
 -- How far one claim looks: the last of so many pending rows, and how many there are.
 SELECT coalesce(max(id), 0), count(*) FROM (
@@ -179,15 +199,8 @@ WHERE id IN (
   SELECT c.id FROM {table} AS c INDEXED BY {table_open}
   WHERE c.status = 0 AND c.id > :after AND c.id <= :upto
     AND (:unordered OR c.ordering_key IS NULL
-         OR hex(c.ordering_key) NOT IN (SELECT value FROM json_each(:passed)) AND NOT EXISTS (
-      SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
-      WHERE (b.status = 1 OR b.status = 3 OR b.status = 4
-             OR b.claim_token IS NOT NULL AND b.status = 0)
-        AND b.ordering_key = c.ordering_key AND b.id <> c.id
-        AND (b.status = 1 AND b.next_retry_at > (SELECT ms FROM wherry_clock)
-             OR b.id < c.id AND (b.status = 3 OR b.status = 0 AND b.id <= :after
-                               OR b.status = 4 AND :park
-                               OR b.status = 1))))
+         OR hex(c.ordering_key) NOT IN (SELECT value FROM json_each(:passed)))
+    AND {free}
   ORDER BY c.id LIMIT :limit)
 RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
   aggregate_id, partition_key, headers, trace_id, payload;
@@ -206,13 +219,7 @@ UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
 WHERE id IN (
   SELECT c.id FROM {table} AS c INDEXED BY {table_due}
   WHERE c.status = 3 AND coalesce(c.next_retry_at, 0) <= (SELECT ms FROM wherry_clock)
-    AND (:unordered OR c.ordering_key IS NULL OR NOT EXISTS (
-      SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
-      WHERE (b.status = 1 OR b.status = 3 OR b.status = 4
-             OR b.claim_token IS NOT NULL AND b.status = 0)
-        AND b.ordering_key = c.ordering_key AND b.id <> c.id
-        AND (b.status = 1 AND b.next_retry_at > (SELECT ms FROM wherry_clock)
-             OR b.id < c.id AND (b.status <> 4 OR :park))))
+    AND {free}
   ORDER BY coalesce(c.next_retry_at, 0) LIMIT :limit)
 RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
   aggregate_id, partition_key, headers, trace_id, payload;
@@ -227,13 +234,7 @@ UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token, attempts = atte
 WHERE id = (
   SELECT c.id FROM {table} AS c INDEXED BY {table_due}
   WHERE c.status = 1 AND coalesce(c.next_retry_at, 0) <= (SELECT ms FROM wherry_clock)
-    AND (:unordered OR c.ordering_key IS NULL OR NOT EXISTS (
-      SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
-      WHERE (b.status = 1 OR b.status = 3 OR b.status = 4
-             OR b.claim_token IS NOT NULL AND b.status = 0)
-        AND b.ordering_key = c.ordering_key AND b.id <> c.id
-        AND (b.status = 1 AND b.next_retry_at > (SELECT ms FROM wherry_clock)
-             OR b.id < c.id AND (b.status <> 4 OR :park))))
+    AND {free}
   ORDER BY coalesce(c.next_retry_at, 0) LIMIT 1)
 RETURNING id, 1, attempts - 1, generation, created_at, 0, message_id, topic,
   aggregate_type, aggregate_id, partition_key, headers, trace_id, payload;
@@ -244,19 +245,11 @@ RETURNING id, 1, attempts - 1, generation, created_at, 0, message_id, topic,
 -- (until_empty_competing_ends_with_parked_claims_and_failures).
 SELECT (SELECT coalesce(c.next_retry_at, 0) - (SELECT ms FROM wherry_clock)
         FROM {table} AS c INDEXED BY {table_due} WHERE c.status = 1
-          AND (NOT :park OR c.ordering_key IS NULL OR NOT EXISTS (
-            SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
-            WHERE (b.status = 1 OR b.status = 3 OR b.status = 4
-                   OR b.claim_token IS NOT NULL AND b.status = 0)
-              AND b.ordering_key = c.ordering_key AND b.id < c.id AND b.status = 4))
+          AND {unparked}
         ORDER BY coalesce(c.next_retry_at, 0) LIMIT 1),
        (SELECT coalesce(c.next_retry_at, 0) - (SELECT ms FROM wherry_clock)
         FROM {table} AS c INDEXED BY {table_due} WHERE c.status = 3
-          AND (NOT :park OR c.ordering_key IS NULL OR NOT EXISTS (
-            SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
-            WHERE (b.status = 1 OR b.status = 3 OR b.status = 4
-                   OR b.claim_token IS NOT NULL AND b.status = 0)
-              AND b.ordering_key = c.ordering_key AND b.id < c.id AND b.status = 4))
+          AND {unparked}
         ORDER BY coalesce(c.next_retry_at, 0) LIMIT 1);
 
 -- name: extend
@@ -529,11 +522,10 @@ ON CONFLICT (message_id) DO NOTHING;
 -- name: unarchive
 -- After replay-archived, in the same transaction: what came back.
 DELETE FROM {table_archive} WHERE id IN (
-  SELECT a.id FROM {table} AS c INDEXED BY {table_busy}
+  SELECT a.id FROM {table} AS b INDEXED BY {table_busy}
   CROSS JOIN {table_archive} AS a INDEXED BY {table_archive_message_id}
-  WHERE (c.status = 1 OR c.status = 3 OR c.status = 4 OR c.claim_token IS NOT NULL AND c.status = 0)
-    AND c.status = 0 AND a.message_id = c.message_id AND a.created_at = c.created_at
-    AND a.generation = c.generation - 1);
+  WHERE {busy} AND b.status = 0 AND a.message_id = b.message_id
+    AND a.created_at = b.created_at AND a.generation = b.generation - 1);
 
 -- name: nudge
 UPDATE wherry_outbox SET nudge = nudge + 1 WHERE name = :name;

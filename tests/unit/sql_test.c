@@ -68,6 +68,29 @@ static void a_statement_may_be_empty_and_a_file_may_have_none(void **state)
 	wh_sql_clear(&sql);
 }
 
+static void a_part_stands_in_the_statements_below_it(void **state)
+{
+	wh_sql sql = {0};
+
+	(void)state;
+	parse(HEAD "-- part: open\n-- What it means.\nstatus = 0\n"
+		   "-- name: two\n{open}{open}",
+	      &sql);
+	assert_null(wh_sql_find(&sql, "open"));
+	assert_string_equal(wh_sql_find(&sql, "two")->text, "status = 0\nstatus = 0\n\n");
+	wh_sql_clear(&sql);
+	parse(HEAD "-- part: open\nstatus = 0\n-- part: mine\nx = {table}.x AND {open}\n"
+		   "-- name: one\nSELECT 1 WHERE {mine};\n",
+	      &sql);
+	assert_string_equal(wh_sql_find(&sql, "one")->text,
+			    "SELECT 1 WHERE x = \"shop\".x AND status = 0\n\n;\n");
+	wh_sql_clear(&sql);
+	refuse(HEAD "-- name: one\n{open}\n-- part: open\nx\n", "a part above");
+	refuse(HEAD "-- part: open\n{open}\n", "a part above");
+	refuse(HEAD "-- name: open\nx\n-- name: one\n{open}\n", "a part above");
+	refuse(HEAD "-- part: open\nx\n-- name: open\ny\n", "no new name");
+}
+
 static void braces_are_filled_in(void **state)
 {
 	static const struct {
@@ -213,6 +236,7 @@ int main(void)
 		cmocka_unit_test(statements_are_found_by_name),
 		cmocka_unit_test(the_last_line_needs_no_newline),
 		cmocka_unit_test(a_statement_may_be_empty_and_a_file_may_have_none),
+		cmocka_unit_test(a_part_stands_in_the_statements_below_it),
 		cmocka_unit_test(braces_are_filled_in),
 		cmocka_unit_test(braces_in_comments_are_left_alone),
 		cmocka_unit_test(unknown_and_unclosed_braces_name_their_line),
