@@ -12,7 +12,7 @@
 #include "base/uuid.h"
 #include "outbox/outbox.h"
 
-enum { SCAN_LEAST = 2000 };
+enum { SCAN_LEAST = 2000, SHARES = 8 };
 
 wherry_code wherry_outbox_join(wherry_outbox *box, const char *owner, int64_t lasts_us,
 			       wherry_lease *inout, wherry_error *err)
@@ -61,10 +61,12 @@ typedef struct claiming {
 	wh_claim_place *place; /* NULL: none is kept */
 	wh_open_reader reader;
 	int64_t upto, scanned; /* pending rows looked at */
+	char of[48];           /* whose claim lapsed; "": nobody's, or any */
+	int64_t lapsed;        /* rows that lapsed with it */
 	bool more;
 } claiming;
 
-enum { CLAIM_PARAMS = 8, PASSED_BYTES_MOST = 8 * 1024 * 1024 };
+enum { CLAIM_PARAMS = 10, PASSED_BYTES_MOST = 8 * 1024 * 1024 };
 
 void wh_claim_rewind(wh_claim_place *place)
 {
@@ -82,6 +84,8 @@ static void fill_params(const claiming *w, wh_param *p, int64_t limit)
 	p[5] = WH_INT_PARAM("after", w->place ? w->place->after : 0);
 	p[6] = WH_INT_PARAM("upto", w->upto);
 	p[7] = WH_TEXT_PARAM("passed", wh_view_of("[]"));
+	p[8] = WH_INT_PARAM("share", *w->of != 0);
+	p[9] = WH_TEXT_PARAM("of", wh_view_of(w->of));
 }
 
 static wherry_code take_end(void *ctx, const wh_row *row, wherry_error *err)
@@ -219,15 +223,52 @@ wherry_code wh_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 	return wh_outbox_missing(box ? box->name.ptr : "", code, err);
 }
 
+static wherry_code take_lapsed(void *ctx, const wh_row *row, wherry_error *err)
+{
+	claiming *w = ctx;
+	wh_view token = wh_row_bytes(row, 0);
+
+	(void)err;
+	if (token.len >= sizeof(w->of)) /* none of ours: one by one */
+		return WHERRY_OK;
+	(void)snprintf(w->of, sizeof(w->of), "%s", token.len ? token.ptr : "");
+	w->lapsed = wh_row_int(row, 1);
+	return WHERRY_OK;
+}
+
+/* Small shares find one that ends its relays in few steps, large ones let the others leave
+ * soon. */
+static int64_t share_of(const claiming *w)
+{
+	int64_t n = (w->lapsed + SHARES - 1) / SHARES;
+
+	return n < w->options->limit ? n : w->options->limit;
+}
+
 /* In a transaction: a statement alone would stay, though its row was refused. */
 static wherry_code claim_lapsed(void *ctx, wherry_error *err)
 {
 	claiming *w = ctx;
+	const wh_stmt *stmt = w->box->stmt.claim_lapsed;
 	wh_param params[CLAIM_PARAMS];
+	wherry_code code = WHERRY_OK;
+	int64_t n = 1;
 
-	fill_params(w, params, 1);
-	return wh_db_run(w->box->db, w->box->stmt.claim_lapsed, params, CLAIM_PARAMS,
-			 wh_take_open, &w->reader, NULL, err);
+	if (w->options->limit > 1) {
+		fill_params(w, params, 1);
+		code = wh_db_run(w->box->db, w->box->stmt.lapsed, params, CLAIM_PARAMS,
+				 take_lapsed, w, NULL, err);
+	}
+	if (*w->of && share_of(w) > 1) {
+		stmt = w->box->stmt.claim_share;
+		n = share_of(w);
+	} else {
+		*w->of = 0;
+	}
+	fill_params(w, params, n);
+	return code == WHERRY_OK ? wh_db_run(w->box->db, stmt, params, CLAIM_PARAMS,
+					     wh_take_open, &w->reader, NULL, err)
+				 : code;
 }
 
 wherry_code wh_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease,
@@ -369,11 +410,17 @@ wherry_code wherry_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *l
 				       wherry_error *err)
 {
 	showing s = {visit, ctx, 0};
+	wherry_claim_options one;
 	wherry_code code;
 
 	if (!visit)
 		return wh_fail(err, WHERRY_INVALID, "nobody to give claimed messages to");
-	code = wh_outbox_claim_lapsed(box, lease, options, show, &s, err);
+	code = check_options(box, lease, options, err);
+	if (code != WHERRY_OK)
+		return code;
+	one = *options;
+	one.limit = 1;
+	code = wh_outbox_claim_lapsed(box, lease, &one, show, &s, err);
 	if (code == WHERRY_OK && out_n)
 		*out_n = s.n;
 	return code;

@@ -16,7 +16,7 @@
 	X(columns, "columns") X(enqueue, "enqueue") \
 	X(lease, "lease") X(lease_holder, "lease-holder") X(renew, "renew") \
 	X(join, "join") X(leave, "leave") X(claim_end, "claim-end") X(claim, "claim") X(claim_passed, "claim-passed") X(claim_due, "claim-due") \
-	X(claim_lapsed, "claim-lapsed") X(claim_next, "claim-next") X(extend, "extend") \
+	X(lapsed, "lapsed") X(claim_share, "claim-share") X(claim_lapsed, "claim-lapsed") X(claim_next, "claim-next") X(extend, "extend") \
 	X(control, "control") X(release, "release") X(fence, "fence") \
 	X(read, "read") X(sweep, "sweep") X(read_ids, "read-ids") \
 	X(horizon, "horizon") X(dead_keys, "dead-keys") X(open_upto, "open-upto") X(last_open, "last-open") \
@@ -120,6 +120,10 @@ wherry_code wh_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 			    const wherry_claim_options *options, wh_claim_place *place,
 			    wh_open_fn visit, void *ctx, bool *out_more,
 			    wherry_error *err);
+
+/* Claims that lapsed: with a limit above 1 an eighth of those that lapsed with the first of
+ * them, and so in the end one alone, which is a row in the state processing: as of
+ * wherry_outbox_claim_lapsed(). */
 wherry_code wh_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease,
 				   const wherry_claim_options *options, wh_open_fn visit,
 				   void *ctx, wherry_error *err);

@@ -169,12 +169,15 @@ WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing
 -- part: free
 -- Nothing of its key holds c back: no row is under a claim that lives; and none before it is
 -- claimed, has failed, was redriven or requeued, or is dead where that parks a key.  Of
--- pending rows those that the same claim looks at come along.
+-- pending rows those that the same claim looks at come along, and with :share those that
+-- lapsed with c.
 (:unordered OR c.ordering_key IS NULL OR NOT EXISTS (
   SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
   WHERE {busy} AND b.ordering_key = c.ordering_key AND b.id <> c.id
     AND (b.status = 1 AND b.next_retry_at > (SELECT ms FROM wherry_clock)
-         OR b.id < c.id AND (b.status = 1 OR b.status = 3 OR b.status = 4 AND :park
+         OR b.id < c.id AND (b.status = 3 OR b.status = 4 AND :park
+                             OR b.status = 1
+                                AND (NOT :share OR b.claim_token IS NOT c.claim_token)
                              OR b.status = 0 AND (c.status <> 0 OR b.id <= :after)))))
 
 -- part: unparked
@@ -221,6 +224,32 @@ WHERE id IN (
   WHERE c.status = 3 AND coalesce(c.next_retry_at, 0) <= (SELECT ms FROM wherry_clock)
     AND {free}
   ORDER BY coalesce(c.next_retry_at, 0) LIMIT :limit)
+RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
+  aggregate_id, partition_key, headers, trace_id, payload;
+
+-- name: lapsed
+-- Whose claim lapsed first, of what nothing holds back, and how many rows lapsed with it.
+SELECT claim_token, (
+  SELECT count(*) FROM {table} AS d INDEXED BY {table_due}
+  WHERE d.status = 1 AND coalesce(d.next_retry_at, 0) <= (SELECT ms FROM wherry_clock)
+    AND d.claim_token = f.claim_token)
+FROM (
+  SELECT c.claim_token FROM {table} AS c INDEXED BY {table_due}
+  WHERE c.status = 1 AND coalesce(c.next_retry_at, 0) <= (SELECT ms FROM wherry_clock)
+    AND {free}
+  ORDER BY coalesce(c.next_retry_at, 0) LIMIT 1) AS f;
+
+-- name: claim-share
+-- Some of the rows that lapsed together, in id order; no attempt is on record, since it is
+-- one of many that ended the relay, if any did (what_lapses_again_is_shared_out_smaller).
+UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
+  claimed_at = (SELECT ms FROM wherry_clock),
+  next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
+WHERE id IN (
+  SELECT c.id FROM {table} AS c INDEXED BY {table_due}
+  WHERE c.status = 1 AND coalesce(c.next_retry_at, 0) <= (SELECT ms FROM wherry_clock)
+    AND c.claim_token = :of AND {free}
+  ORDER BY c.id LIMIT :limit)
 RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
   aggregate_id, partition_key, headers, trace_id, payload;
 

@@ -3,12 +3,13 @@
  *
  * A claim takes a run of each key it gets.  What fails goes back with its retry time, and
  * what is behind it goes back pending.  Claims are extended while anything is in memory.
- * One that lapsed may be of a message that ended its relay: such are claimed one at a
- * time, tried while nothing else flies, their attempt on record.
+ * Of those that lapse one may be what ended its relay.  They are claimed in shares, with
+ * nothing else in memory, and fresh ones in between; the fewer they are, the smaller the
+ * share, in the end one alone, its attempt on record.
  */
 #include "relay/relay.h"
 
-enum { BLOCKED_US = 50000 };
+enum { BLOCKED_US = 50000, FRESH_LEAST = 8 };
 
 static wherry_claim_options options_of(const wherry_relay *r)
 {
@@ -26,7 +27,6 @@ static wherry_claim_options options_of(const wherry_relay *r)
 typedef struct claiming {
 	wherry_relay *r;
 	int64_t n;
-	bool alone; /* the attempt is on record */
 } claiming;
 
 static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
@@ -42,7 +42,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	code = wh_buf_check(&r->key_text, err);
 	if (code == WHERRY_OK)
 		code = wh_read_take_in(r, row, err);
-	if (code == WHERRY_OK && w->alone) {
+	if (code == WHERRY_OK && row->state == WHERRY_PROCESSING) { /* alone */
 		wh_window_find(&r->window, row->id)->tried = true;
 		r->lease.suspects = 1;
 	}
@@ -84,10 +84,11 @@ void wh_claim_let_go(wherry_relay *r)
 
 /* ---- claiming ---- */
 
-static wherry_code claim(wherry_relay *r, int64_t now, bool alone, wherry_error *err)
+/* Of those that lapsed, or of the others.  *out_n: how many it got. */
+static wherry_code claim(wherry_relay *r, const wherry_claim_options *options,
+			 bool lapsed, int64_t *out_n, wherry_error *err)
 {
-	wherry_claim_options options = options_of(r);
-	claiming w = {.r = r, .alone = alone};
+	claiming w = {.r = r};
 	const wh_batch *batch;
 	bool more = false;
 	wherry_code code = wh_window_begin(&r->window, err);
@@ -95,23 +96,20 @@ static wherry_code claim(wherry_relay *r, int64_t now, bool alone, wherry_error 
 	if (code != WHERRY_OK)
 		return code;
 	batch = r->window.batch;
-	if (!alone && !r->place.after)
+	if (!lapsed && !r->place.after)
 		r->freed = false;
-	if (alone)
-		code = wh_outbox_claim_lapsed(r->box, &r->lease, &options, meet, &w, err);
+	if (lapsed)
+		code = wh_outbox_claim_lapsed(r->box, &r->lease, options, meet, &w, err);
 	else
-		code = wh_outbox_claim(r->box, &r->lease, &options, &r->place, meet, &w,
+		code = wh_outbox_claim(r->box, &r->lease, options, &r->place, meet, &w,
 				       &more, err);
 	if (code != WHERRY_OK && w.n)
 		give_back_batch(r, batch); /* if they were claimed, nobody knows */
 	wh_window_end(&r->window);
-	if (code != WHERRY_OK)
-		return code;
-	if (alone && !w.n)
-		r->lapse_at_us = wh_later(now, BLOCKED_US);
-	if (!alone)
+	if (code == WHERRY_OK && !lapsed)
 		r->more = more || r->freed;
-	return WHERRY_OK;
+	*out_n = w.n;
+	return code;
 }
 
 /* When the next may be claimed.  What is due and was not claimed just now is blocked: look
@@ -151,6 +149,48 @@ static bool may_claim(const wherry_relay *r)
 	return r->more && wh_read_worth_it(r);
 }
 
+/* What lapsed comes first, but for the fresh ones after each share of it. */
+static bool lapsed_first(const wherry_relay *r, int64_t now)
+{
+	return now >= r->lapse_at_us && !r->down && !(r->fresh_most && may_claim(r));
+}
+
+/* First what is in memory must be through; others may have taken up what lapsed by then. */
+static wherry_code lapsed_step(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_claim_options options = options_of(r);
+	wherry_code code;
+	int64_t n;
+
+	if (r->window.n && now < r->look_again_us)
+		return WHERRY_OK;
+	r->look_again_us = wh_later(now, BLOCKED_US);
+	code = look_ahead(r, now, err);
+	if (code != WHERRY_OK || now < r->lapse_at_us || r->window.n)
+		return code;
+	code = claim(r, &options, true, &n, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (!n)
+		r->lapse_at_us = wh_later(now, BLOCKED_US);
+	r->sharing = n > 0;
+	r->fresh_most = n > FRESH_LEAST ? n : FRESH_LEAST;
+	return WHERRY_OK;
+}
+
+static wherry_code fresh_step(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_claim_options options = options_of(r);
+	wherry_code code;
+	int64_t n;
+
+	if (r->fresh_most && r->fresh_most < options.limit)
+		options.limit = r->fresh_most;
+	r->fresh_most = 0;
+	code = claim(r, &options, false, &n, err);
+	return code == WHERRY_OK ? look_ahead(r, now, err) : code;
+}
+
 wherry_code wh_claim_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	bool woken = wh_db_changed(r->db, now, &r->check_us);
@@ -166,30 +206,28 @@ wherry_code wh_claim_step(wherry_relay *r, int64_t now, wherry_error *err)
 		free_keys(r, now);
 	if (now >= r->due_at_us)
 		r->more = true;
-	if (now >= r->lapse_at_us && !r->down) {
-		if (r->window.n) /* first what is in memory: it is tried alone */
-			return WHERRY_OK;
-		code = look_ahead(r, now, err);
-		if (code == WHERRY_OK && now >= r->lapse_at_us)
-			code = claim(r, now, true, err);
+	r->sharing &= r->window.n > 0;
+	if (r->sharing && !r->down)
+		return WHERRY_OK;
+	if (lapsed_first(r, now)) {
+		code = lapsed_step(r, now, err);
 		if (code != WHERRY_OK || r->window.n)
 			return code;
 	}
-	if (!may_claim(r))
-		return WHERRY_OK;
-	code = claim(r, now, false, err);
-	if (code == WHERRY_OK)
-		code = look_ahead(r, now, err);
-	return code;
+	return may_claim(r) ? fresh_step(r, now, err) : WHERRY_OK;
 }
 
 int64_t wh_claim_deadline(const wherry_relay *r, int64_t now)
 {
 	int64_t at = r->keys.first_due;
 
-	if (now >= r->lapse_at_us && !r->down)
-		return r->window.n ? at : now;
-	if (r->lapse_at_us < at && !r->down)
+	if (r->sharing && r->window.n && !r->down)
+		return at;
+	if (lapsed_first(r, now) && r->window.n)
+		return r->look_again_us < at ? r->look_again_us : at;
+	if (lapsed_first(r, now))
+		return now;
+	if (r->lapse_at_us < at && r->lapse_at_us > now && !r->down)
 		at = r->lapse_at_us;
 	if (!wh_read_worth_it(r))
 		return at;

@@ -104,8 +104,11 @@ struct wherry_relay {
 	int64_t *scratch;   /* ids of one batch */
 
 	/* claiming */
-	int64_t lapse_at_us; /* when the first claim of anybody lapses, */
-	int64_t due_at_us;   /* and when the first failed row is due */
+	int64_t lapse_at_us;   /* when the first claim of anybody lapses, */
+	int64_t due_at_us;     /* and when the first failed row is due */
+	bool sharing;          /* what is in memory had lapsed: nothing joins it */
+	int64_t fresh_most;    /* then so many that had not, at most; 0: any number */
+	int64_t look_again_us; /* whether there still is what lapsed */
 	wh_claim_place place;
 	bool freed; /* keys were, perhaps of rows before that place */
 

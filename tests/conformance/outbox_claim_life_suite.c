@@ -134,6 +134,74 @@ static void a_claim_that_lapsed_can_be_settled_until_it_is_taken(void **state)
 	assert_int_equal(fixture_state(f, 1), WHERRY_DONE);
 }
 
+/* ---- shares of what lapsed ---- */
+
+static void what_lapsed_together_is_shared_out(void **state)
+{
+	const wherry_claim_options all = {.limit = 30, .lasts_us = MINUTE_US};
+	outbox_fixture *f = *state;
+	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
+
+	claim_send(f, "--------------------");
+	claim_takes(f, &a, &all, "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20");
+	claim_takes_share(f, &b, "");
+	claim_lapse(f);
+	claim_takes_share(f, &b, "1 2 3");
+	claim_takes_share(f, &a, "4 5 6"); /* several at once */
+	claim_takes_share(f, &b, "7 8");
+	claim_takes_share(f, &b, "9 10");
+	claim_takes_share(f, &b, "11 12");
+	assert_int_equal(fixture_int(f, "SELECT sum(attempts) FROM outbox"), 0);
+	claim_takes_share(f, &b, "13"); /* eight are left: each alone */
+	claim_takes_share(f, &b, "14");
+	assert_int_equal(fixture_int(f, "SELECT sum(attempts) FROM outbox"), 2);
+}
+
+static void what_lapses_again_is_shared_out_smaller(void **state)
+{
+	const wherry_claim_options all = {.limit = 30, .lasts_us = MINUTE_US};
+	outbox_fixture *f = *state;
+	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
+
+	claim_send(f, "--------------------");
+	claim_takes(f, &a, &all, "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20");
+	claim_lapse(f);
+	claim_takes_share(f, &b, "1 2 3");
+	fixture_raw(f, "UPDATE outbox SET next_retry_at = 1 WHERE id <= 3");
+	fixture_raw(f, "UPDATE outbox SET next_retry_at = 2 WHERE id > 3");
+	claim_takes_share(f, &a, "1");
+	claim_takes_share(f, &a, "2");
+	assert_int_equal(fixture_int(f, "SELECT sum(attempts) FROM outbox"), 2);
+}
+
+static void a_share_has_the_messages_of_a_key_in_order(void **state)
+{
+	const wherry_claim_options all = {.limit = 30, .lasts_us = MINUTE_US};
+	outbox_fixture *f = *state;
+	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
+
+	claim_send(f, "xkkkkjjkkkkjjkkkkk");
+	claim_takes(f, &a, &all, "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18");
+	claim_lapse(f);
+	claim_takes_share(f, &b, "1 2 3");
+	claim_takes_share(f, &a, "6 7"); /* of k nothing, b has it */
+	claim_done(f, &b, 2);
+	claim_fail(f, &b, 3, MINUTE_US, false);
+	claim_takes_share(f, &b, ""); /* of neither */
+	claim_done(f, &a, 6);
+	claim_done(f, &a, 7);
+	claim_takes_share(f, &b, "12 13");
+	claim_done(f, &b, 12);
+	claim_done(f, &b, 13);
+	claim_takes_share(f, &b, ""); /* what is left waits for 3 */
+	claim_lapse(f);
+	claim_takes(f, &b, &claim_ten, "3");
+	claim_done(f, &b, 3);
+	claim_takes_share(f, &b, "4 5");
+	assert_int_equal(fixture_int(f, "SELECT max(attempts) FROM outbox WHERE id <> 3"),
+			 0);
+}
+
 /* ---- the fence ---- */
 
 static void an_acknowledgement_of_a_lost_claim_changes_nothing_and_says_so(void **state)
@@ -283,6 +351,9 @@ const outbox_case outbox_claim_life_cases[] = {
 	CASE(a_claim_that_lives_is_not_taken),
 	CASE(an_extended_claim_lasts),
 	CASE(a_lapsed_claim_is_not_revived),
+	CASE(what_lapsed_together_is_shared_out),
+	CASE(what_lapses_again_is_shared_out_smaller),
+	CASE(a_share_has_the_messages_of_a_key_in_order),
 	CASE(a_claim_that_lapsed_can_be_settled_until_it_is_taken),
 	CASE(an_acknowledgement_of_a_lost_claim_changes_nothing_and_says_so),
 	CASE(an_attempt_at_a_message_that_others_claimed_is_refused),

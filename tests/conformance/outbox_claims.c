@@ -50,6 +50,32 @@ void claim_takes_lapsed(outbox_fixture *f, const wherry_lease *lease, const char
 	wh_buf_clear(&out);
 }
 
+typedef struct sharing {
+	wh_buf ids;
+	bool alone;
+} sharing;
+
+static wherry_code put_row(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	sharing *s = ctx;
+
+	(void)err;
+	wh_buf_printf(&s->ids, s->ids.len ? " %lld" : "%lld", (long long)row->id);
+	s->alone = row->state == WHERRY_PROCESSING;
+	return WHERRY_OK;
+}
+
+void claim_takes_share(outbox_fixture *f, const wherry_lease *lease, const char *ids)
+{
+	sharing s = {.ids = WH_BUF_INIT(4096)};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wh_outbox_claim_lapsed(f->box, lease, &claim_ten, put_row, &s, &err));
+	assert_string_equal(wh_buf_str(&s.ids), ids);
+	assert_int_equal(s.alone, *ids && !strchr(ids, ' '));
+	wh_buf_clear(&s.ids);
+}
+
 void claim_done(outbox_fixture *f, const wherry_lease *lease, int64_t id)
 {
 	wherry_error err = WHERRY_ERROR_INIT;

@@ -20,6 +20,10 @@ void claim_takes(outbox_fixture *f, const wherry_lease *lease,
 		 const wherry_claim_options *options, const char *ids);
 void claim_takes_lapsed(outbox_fixture *f, const wherry_lease *lease, const char *ids);
 
+/* As a relay does: some of those that lapsed together, in their order; several have no
+ * attempt on record. */
+void claim_takes_share(outbox_fixture *f, const wherry_lease *lease, const char *ids);
+
 /* As if an hour had passed for claims and retries. */
 void claim_lapse(outbox_fixture *f);
 

@@ -417,6 +417,7 @@ int relay_suite(const relay_target *targets, size_t n_targets)
 		relay_dead_tests,  relay_down_tests,    relay_lease_tests,
 		relay_stop_tests,  relay_suspect_tests, relay_wake_tests,
 		relay_empty_tests, relay_fault_tests,   relay_competing_tests,
+		relay_lapse_tests,
 	};
 	enum { MOST = 1000 };
 	static struct CMUnitTest tests[MOST];

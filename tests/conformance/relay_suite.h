@@ -102,7 +102,8 @@ typedef struct relay_test {
 extern const relay_test relay_order_tests[], relay_window_tests[], relay_failure_tests[],
 	relay_dead_tests[], relay_down_tests[], relay_lease_tests[],
 	relay_suspect_tests[], relay_stop_tests[], relay_wake_tests[],
-	relay_empty_tests[], relay_fault_tests[], relay_competing_tests[];
+	relay_empty_tests[], relay_fault_tests[], relay_competing_tests[],
+	relay_lapse_tests[];
 
 /* Run everything that makes sense on each of the targets; returns the failures. */
 int relay_suite(const relay_target *targets, size_t n);

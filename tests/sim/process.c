@@ -125,7 +125,7 @@ static wherry_code before(void *ctx, const char *op, const char *what, wherry_er
 		return wh_fail(err, WHERRY_IO, "the process is gone");
 	if (sim_chance(p->world, p->world->plan.fault, 10000))
 		return fault(p, op, what, err);
-	if (strcmp(what, "claim-lapsed") == 0)
+	if (strcmp(what, "claim-lapsed") == 0 || strcmp(what, "claim-share") == 0)
 		note_lapsed(p);
 	return WHERRY_OK;
 }
