@@ -361,7 +361,8 @@ wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 /**
  * Claim one message whose claim has lapsed.  It may be what ended its relay: try it while
  * nothing else is in flight.  The attempt is on record already: fail it as `counted`; with
- * its attempts used up, do not try it but let it die.
+ * its attempts used up, do not try it but let it die, as `counted` and `innocent`, which
+ * takes back the attempt that was not made.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease,

@@ -158,8 +158,9 @@ typedef struct settling {
 	wherry_outbox *box;
 	const wherry_lease *lease;
 	const wh_settlement *s;
-	bool all;  /* or nothing */
-	int64_t n; /* rows changed */
+	bool all;       /* or nothing */
+	int64_t n;      /* rows changed */
+	int64_t n_done; /* of them */
 } settling;
 
 /* Run a statement on a list of ids. */
@@ -214,6 +215,8 @@ static wherry_code settle_failure(settling *w, const wherry_failure *f, wherry_e
 			  sizeof(params) / sizeof(*params), NULL, NULL, &changed, err);
 
 	w->n += changed;
+	if (w->s->lost)
+		w->s->lost[f - w->s->failed] = !changed;
 	return code;
 }
 
@@ -250,6 +253,7 @@ static wherry_code settle(void *ctx, wherry_error *err)
 	w->n = 0;
 	if (code == WHERRY_OK)
 		code = settle_done(w, err);
+	w->n_done = w->n;
 	for (size_t i = 0; code == WHERRY_OK && i < s->n_failed; i++)
 		code = settle_failure(w, &s->failed[i], err);
 	if (code == WHERRY_OK)
@@ -268,13 +272,13 @@ static wherry_code settle(void *ctx, wherry_error *err)
 }
 
 wherry_code wh_outbox_settle(wherry_outbox *box, const wherry_lease *lease,
-			     const wh_settlement *s, int64_t *out_n, wherry_error *err)
+			     const wh_settlement *s, wh_settled *out, wherry_error *err)
 {
 	settling w = {.box = box, .lease = lease, .s = s};
 	wherry_code code = wh_db_transact(box->db, settle, &w, err);
 
-	if (code == WHERRY_OK && out_n)
-		*out_n = w.n;
+	if (code == WHERRY_OK && out)
+		*out = (wh_settled){w.n, w.n_done};
 	return code;
 }
 

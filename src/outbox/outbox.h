@@ -186,14 +186,21 @@ typedef struct wh_settlement {
 	wherry_on_done on_done;
 	const wherry_failure *failed;
 	size_t n_failed;
+	bool *lost;          /* receives which of those are others' by now; or NULL */
 	const int64_t *back; /* claimed, and not tried after all: pending again */
 	size_t n_back;
 	int64_t try_id;  /* a suspect to be tried next, 0: none */
 	int32_t try_nth; /* for which time; 0: not known */
 } wh_settlement;
 
-/* *out_n: how many rows changed, may be NULL; under claims, others had been lost. */
+/* Rows that changed; under claims, others had been lost. */
+typedef struct wh_settled {
+	int64_t n;
+	int64_t n_done; /* of them */
+} wh_settled;
+
+/* out: may be NULL. */
 wherry_code wh_outbox_settle(wherry_outbox *box, const wherry_lease *lease,
-			     const wh_settlement *s, int64_t *out_n, wherry_error *err);
+			     const wh_settlement *s, wh_settled *out, wherry_error *err);
 
 #endif

@@ -142,7 +142,8 @@ static wherry_code allocate(wherry_relay *r, wherry_error *err)
 	r->done_ids = calloc(n, sizeof(*r->done_ids));
 	r->back_ids = calloc(n, sizeof(*r->back_ids));
 	r->failures = calloc(n, sizeof(*r->failures));
-	if (!r->scratch || !r->done_ids || !r->back_ids || !r->failures)
+	r->lost = calloc(n, sizeof(*r->lost));
+	if (!r->scratch || !r->done_ids || !r->back_ids || !r->failures || !r->lost)
 		return wh_oom(err);
 	r->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (r->stop_fd < 0)
@@ -267,6 +268,7 @@ void wherry_relay_close(wherry_relay *r)
 	free(r->done_ids);
 	free(r->back_ids);
 	free(r->failures);
+	free(r->lost);
 	free(r->from);
 	free(r->to);
 	free(r);

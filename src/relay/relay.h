@@ -131,6 +131,7 @@ struct wherry_relay {
 	int64_t *done_ids;        /* scratch, one window and what is aside */
 	int64_t *back_ids;        /* likewise */
 	wherry_failure *failures; /* likewise */
+	bool *lost;               /* likewise: which of the failures were others' */
 	int64_t db_retry_at_us;
 	int db_failures;
 	bool reopen_db;

@@ -100,7 +100,8 @@ void wh_settle_poison(wherry_relay *r, wh_entry *e, int64_t now)
 	if (e->key)
 		e->key->active--;
 	e->fate = WH_FATE_DEAD;
-	e->tried = true; /* attempts stay as they are */
+	e->untried = e->tried; /* its attempt is taken back */
+	e->tried = true;       /* attempts stay as they are */
 	settle_failure(r, e, e->poison, now);
 }
 
@@ -288,14 +289,26 @@ static void after_death(wherry_relay *r, wh_entry *e, int64_t now)
 		wh_key_set_due(&r->keys, e->key, now);
 }
 
-static void after_flush(wherry_relay *r, int64_t now)
+/* Its claim was taken over: what becomes of it is for others to write and to count. */
+static void after_loss(wherry_relay *r, const wh_entry *e, int64_t now)
 {
+	if (e->key)
+		wh_key_set_due(&r->keys, e->key, now);
+}
+
+static void after_flush(wherry_relay *r, const wh_settlement *s,
+			const wh_settled *settled, int64_t now)
+{
+	size_t nth = 0; /* of the failures */
+
+	r->stats.published += r->set.competing ? settled->n_done : (int64_t)s->n_done;
 	while (r->window.settled.head) {
 		wh_entry *e = r->window.settled.head;
+		bool failed = e->fate == WH_FATE_FAILED || e->fate == WH_FATE_DEAD;
 
 		wh_list_remove(&r->window.settled, e);
-		if (e->fate == WH_FATE_DONE)
-			r->stats.published++;
+		if (failed && r->set.competing && s->lost[nth++])
+			after_loss(r, e, now);
 		else if (e->fate == WH_FATE_FAILED)
 			after_failure(r, e, now);
 		else if (e->fate == WH_FATE_DEAD)
@@ -327,6 +340,7 @@ static void gather(wherry_relay *r, wh_settlement *s)
 			.delay_us = e->delay_us,
 			.dead = e->fate == WH_FATE_DEAD,
 			.counted = e->tried,
+			.innocent = e->untried,
 			.nth = e->poison ? 0 : e->msg.attempts + 1,
 			.error = e->error ? e->error : "",
 		};
@@ -353,18 +367,19 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 	wh_settlement s = {
 		.done = r->done_ids,
 		.failed = r->failures,
+		.lost = r->lost,
 		.back = r->back_ids,
 		.on_done = r->set.on_done,
 		.try_id = try_next ? try_next->msg.id : 0,
 		.try_nth = try_next ? try_next->msg.attempts + 1 : 0,
 	};
-	int64_t changed = 0;
+	wh_settled settled = {0};
 	wherry_code code;
 
 	if (!r->window.settled.n && !try_next)
 		return WHERRY_OK;
 	gather(r, &s);
-	code = wh_outbox_settle(r->box, &r->lease, &s, &changed, err);
+	code = wh_outbox_settle(r->box, &r->lease, &s, &settled, err);
 	if (code == WHERRY_STALE) {
 		wh_lease_lost(r, now, "an acknowledgement was refused");
 		return WHERRY_OK;
@@ -373,7 +388,7 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 		return wh_relay_db_trouble(r, now, code, err);
 	if (try_next)
 		try_next->tried = true;
-	note_lost_claims(r, &s, changed);
-	after_flush(r, now);
+	note_lost_claims(r, &s, settled.n);
+	after_flush(r, &s, &settled, now);
 	return WHERRY_OK;
 }

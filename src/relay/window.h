@@ -39,6 +39,7 @@ typedef struct wh_entry {
 	const char *error;  /* in the batch's memory */
 	const char *poison; /* static: why it cannot be submitted and must die; or NULL */
 	bool tried;         /* its attempt was recorded before it was submitted */
+	bool untried;       /* and then it was not submitted: it had to die */
 	bool probe;         /* submitted to see whether the destination is back */
 	bool aside;         /* it did so in vain */
 	int losses;         /* of the connection while it flew; from 2 on it is suspect */

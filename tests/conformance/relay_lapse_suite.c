@@ -157,8 +157,36 @@ static void one_of_many_that_kills_its_relays_is_found_and_only_it_dies(void **s
 	answer_all(f->a.fake);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == MANY - 1);
 	assert_int_equal(relay_count(f, WHERRY_DEAD), 1);
+	assert_int_equal(relay_attempts(f, 40), 5);
 	assert_in_range(
 		relay_number(f, "SELECT max(attempts) FROM outbox WHERE id <> 40"), 0, 1);
+}
+
+/* The figures of the one that lost it do not count what did not happen. */
+static void what_another_took_over_is_not_counted(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = by_hand(f, &f->a);
+
+	relay_set(f, "relay.engine", "competing");
+	relay_put(f, "abcde");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 5);
+	relay_sql(f, "UPDATE outbox SET claim_token = 'thief' WHERE id <> 4");
+	assert_true(relay_fake_answer(fake, 1, WHERRY_REJECTED));
+	assert_true(relay_fake_answer(fake, 2, WHERRY_DELIVERED));
+	assert_true(relay_fake_answer(fake, 3, WHERRY_RETRY));
+	assert_true(relay_fake_answer(fake, 4, WHERRY_DELIVERED));
+	assert_true(relay_fake_answer(fake, 5, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).stale == 4);
+	assert_int_equal(relay_stats(&f->a).published, 1);
+	assert_int_equal(relay_stats(&f->a).dead, 0);
+	assert_int_equal(relay_stats(&f->a).retried, 0);
+	assert_false(relay_logged(f, "event=dead"));
+	assert_int_equal(relay_count(f, WHERRY_DONE), 1);
+	relay_put(f, "ac"); /* their keys are held by nobody here */
+	relay_sql(f, "UPDATE outbox SET status = 2 WHERE claim_token = 'thief'");
+	RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 6) && relay_fake_holds(fake, 7));
 }
 
 const relay_test relay_lapse_tests[] = {
@@ -167,5 +195,6 @@ const relay_test relay_lapse_tests[] = {
 	RELAY_TEST(a_relay_that_waits_to_try_what_lapsed_goes_on_when_another_took_it,
 		   RELAY_OTHERS),
 	RELAY_TEST(one_of_many_that_kills_its_relays_is_found_and_only_it_dies, 0),
+	RELAY_TEST(what_another_took_over_is_not_counted, 0),
 	RELAY_TESTS_END,
 };
