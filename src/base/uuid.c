@@ -16,3 +16,11 @@ void wh_uuid7(int64_t unix_ms, uint64_t random_a, uint64_t random_b,
 	}
 	*to = 0;
 }
+
+void wh_uuid7_now(const wh_env *env, char out[WH_UUID_LEN + 1])
+{
+	int64_t now_us = wh_now(env);
+
+	wh_uuid7(now_us / 1000, (uint64_t)(now_us % 1000) * 4096 / 1000, wh_random(env),
+		 out);
+}

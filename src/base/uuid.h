@@ -6,10 +6,16 @@
 
 #include <stdint.h>
 
+#include "base/env.h"
+
 #define WH_UUID_LEN 36
 
 /* Write the UUID of this millisecond and these random bits, with a NUL. */
 void wh_uuid7(int64_t unix_ms, uint64_t random_a, uint64_t random_b,
 	      char out[WH_UUID_LEN + 1]);
+
+/* Write one of now.  Where it may be random or finer than the millisecond, it is finer: one
+ * system call for randomness less (RFC 9562, section 6.2, method 3). */
+void wh_uuid7_now(const wh_env *env, char out[WH_UUID_LEN + 1]);
 
 #endif

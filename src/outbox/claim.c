@@ -17,26 +17,25 @@ enum { SCAN_LEAST = 2000, SHARES = 8 };
 wherry_code wherry_outbox_join(wherry_outbox *box, const char *owner, int64_t lasts_us,
 			       wherry_lease *inout, wherry_error *err)
 {
-	const wh_env *env;
 	wherry_lease lease;
 	wherry_code code;
 
 	if (!box || !owner || !inout || lasts_us <= 0)
 		return wh_fail(err, WHERRY_INVALID,
 			       "a lease needs an outbox, an owner and a time");
-	env = box->db->env;
 	lease = *inout;
 	lease.lasts_us = lasts_us;
 	lease.epoch = 0;
 	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner);
 	if (!*lease.token)
-		wh_uuid7(wh_now(env) / 1000, wh_random(env), wh_random(env), lease.token);
+		wh_uuid7_now(box->db->env, lease.token);
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", box->name),
 		WH_INT_PARAM("slot", 0),
 		WH_TEXT_PARAM("owner", wh_view_of(lease.owner)),
 		WH_INT_PARAM("lasts", wh_ms(lasts_us)),
 		WH_INT_PARAM("epoch", *inout->token ? inout->epoch : 0),
+		WH_TEXT_PARAM("token", wh_view_of(lease.token)),
 	};
 	code = wh_db_run(box->db, box->stmt.join, params,
 			 sizeof(params) / sizeof(*params), wh_take_lease, &lease, NULL,

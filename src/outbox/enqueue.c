@@ -78,16 +78,6 @@ static wh_param body_param(const wherry_message *msg)
 }
 
 /* *out_id is 0 for a duplicate. */
-/* Where a UUIDv7 may be random or finer than the millisecond, it is finer: one system call
- * for randomness less (RFC 9562, section 6.2, method 3). */
-static void make_id(const wh_env *env, char out[WH_UUID_LEN + 1])
-{
-	int64_t now_us = wh_now(env);
-
-	wh_uuid7(now_us / 1000, (uint64_t)(now_us % 1000) * 4096 / 1000, wh_random(env),
-		 out);
-}
-
 static wherry_code insert(wherry_outbox *box, const wherry_message *msg, int64_t *out_id,
 			  wherry_error *err)
 {
@@ -101,7 +91,7 @@ static wherry_code insert(wherry_outbox *box, const wherry_message *msg, int64_t
 	if (code != WHERRY_OK)
 		return code;
 	if (!message_id || !*message_id) {
-		make_id(env, made);
+		wh_uuid7_now(env, made);
 		message_id = made;
 	}
 	const wh_param params[] = {

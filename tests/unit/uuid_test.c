@@ -36,12 +36,27 @@ static void later_ones_sort_later(void **state)
 	}
 }
 
+static void those_of_one_moment_differ(void **state)
+{
+	char one[WH_UUID_LEN + 1], other[WH_UUID_LEN + 1], at[WH_UUID_LEN + 1];
+	int64_t now_us = wh_now(&wh_env_system);
+
+	(void)state;
+	wh_uuid7(now_us / 1000, 0, 0, at);
+	wh_uuid7_now(&wh_env_system, one);
+	wh_uuid7_now(&wh_env_system, other);
+	assert_string_not_equal(one, other);
+	assert_int_equal(strlen(one), WH_UUID_LEN);
+	assert_true(strcmp(one, at) >= 0); /* not before it was asked for */
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_example_of_the_rfc_comes_out),
 		cmocka_unit_test(version_and_variant_hold_whatever_the_random_bits),
 		cmocka_unit_test(later_ones_sort_later),
+		cmocka_unit_test(those_of_one_moment_differ),
 	};
 
 	return cmocka_run_group_tests_name("uuid", tests, NULL, NULL);
