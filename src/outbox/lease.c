@@ -108,10 +108,11 @@ wherry_code wherry_outbox_release(wherry_outbox *box, const wherry_lease *lease,
 		WH_TEXT_PARAM("name", box->name),
 		WH_INT_PARAM("slot", lease->slot),
 		WH_INT_PARAM("epoch", lease->epoch),
+		WH_TEXT_PARAM("token", wh_view_of(lease->token)),
 	};
 	const wh_stmt *stmt = *lease->token ? box->stmt.leave : box->stmt.release;
 	int64_t changed = 0;
-	wherry_code code = wh_db_run(box->db, stmt, params, 3, NULL, NULL, &changed, err);
+	wherry_code code = wh_db_run(box->db, stmt, params, 4, NULL, NULL, &changed, err);
 
 	if (code != WHERRY_OK)
 		return code;

@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS wherry_slot(
   unclean    INTEGER NOT NULL,    -- unclean ends in a row
   win        INTEGER NOT NULL,    -- messages the holder may have in flight
   suspects   INTEGER NOT NULL,    -- messages to try one at a time
+  members    TEXT NOT NULL DEFAULT '',  -- tokens of those that hold it together, ",a,b,"
   PRIMARY KEY (outbox, slot)
 ) WITHOUT ROWID;
 CREATE VIEW IF NOT EXISTS wherry_clock(ms) AS
@@ -139,19 +140,26 @@ RETURNING epoch, suspects,
    WHERE status = 0 ORDER BY id DESC LIMIT 1);
 
 -- name: join
--- What competing relays hold together, so that none of another engine works beside them;
--- win counts them, so that the last to leave can give it back.  Whoever joins first after a
--- lapse begins a new epoch, so that those of before are known, and counted again.
+-- What competing relays hold together, so that none of another engine works beside them; it
+-- names its members, so that the last to leave gives it back.  Whoever joins first after a
+-- lapse begins a new epoch, so that those of before are known, and counted again.  Members
+-- that crashed stay: when there are a hundred, all but the caller are forgotten until they
+-- renew (members_that_crashed_are_forgotten).
 INSERT INTO wherry_slot(outbox, slot, engine, owner, epoch, expires_at, clean, unclean, win,
-                        suspects)
+                        suspects, members)
 VALUES (:name, :slot, 'competing', :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 1, 0, 1,
-        0)
+        0, ',' || :token || ',')
 ON CONFLICT (outbox, slot) DO UPDATE SET
   engine = 'competing', owner = excluded.owner,
   epoch = epoch + (engine <> 'competing' OR
                    (expires_at <= (SELECT ms FROM wherry_clock) AND epoch <> :epoch)),
-  win = CASE WHEN engine = 'competing' AND epoch = :epoch THEN win
-             WHEN expires_at <= (SELECT ms FROM wherry_clock) THEN 1 ELSE win + 1 END,
+  win = 1,
+  members = CASE
+    WHEN engine <> 'competing' OR length(members) > 3700
+         OR (expires_at <= (SELECT ms FROM wherry_clock) AND epoch <> :epoch)
+    THEN excluded.members
+    WHEN instr(members, excluded.members) THEN members
+    ELSE members || substr(excluded.members, 2) END,
   expires_at = max(expires_at, excluded.expires_at), clean = 1, unclean = 0, suspects = 0
   WHERE engine = 'competing' OR expires_at <= (SELECT ms FROM wherry_clock)
 RETURNING epoch, suspects,
@@ -159,8 +167,11 @@ RETURNING epoch, suspects,
   (SELECT nudge FROM wherry_outbox WHERE name = :name), 0, 0;
 
 -- name: leave
-UPDATE wherry_slot SET win = win - 1, expires_at = CASE WHEN win <= 1 THEN 0 ELSE expires_at END
-WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing';
+-- Once (who_leaves_twice_is_counted_once).
+UPDATE wherry_slot SET members = replace(members, ',' || :token || ',', ','),
+  expires_at = CASE WHEN members = ',' || :token || ',' THEN 0 ELSE expires_at END
+WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing'
+  AND instr(members, ',' || :token || ',');
 
 -- part: busy
 -- What the index of rows that may hold others back says of itself.

@@ -99,6 +99,45 @@ static void the_last_to_release_a_joined_lease_gives_it_back(void **state)
 	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->box, &a, &err));
 }
 
+static void who_leaves_twice_is_counted_once(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b"),
+		     c = claim_join(f, "c"), other;
+
+	WHERRY_PASS(wherry_outbox_release(f->box, &b, &err));
+	for (int i = 0; i < 3; i++)
+		WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->box, &b, &err));
+	WHERRY_PASS(wherry_outbox_release(f->box, &a, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->box, &a, &err));
+	WHERRY_FAILS(WHERRY_BUSY,
+		     wherry_outbox_lease(f->box, "d", MINUTE_US, 8, &other, &err));
+	WHERRY_PASS(wherry_outbox_join(f->box, "b", MINUTE_US, &b, &err)); /* again */
+	WHERRY_PASS(wherry_outbox_release(f->box, &c, &err));
+	WHERRY_FAILS(WHERRY_BUSY,
+		     wherry_outbox_lease(f->box, "d", MINUTE_US, 8, &other, &err));
+	WHERRY_PASS(wherry_outbox_release(f->box, &b, &err));
+	WHERRY_PASS(wherry_outbox_lease(f->box, "d", MINUTE_US, 8, &other, &err));
+}
+
+static void members_that_crashed_are_forgotten(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease a = claim_join(f, "a"), other;
+
+	for (int i = 0; i < 250; i++) {
+		(void)claim_join(f, "b");
+		WHERRY_PASS(wherry_outbox_join(f->box, "a", MINUTE_US, &a, &err));
+	}
+	assert_in_range(fixture_int(f, "SELECT length(members) FROM wherry_slot"), 37,
+			4000);
+	WHERRY_FAILS(WHERRY_BUSY,
+		     wherry_outbox_lease(f->box, "d", MINUTE_US, 8, &other, &err));
+	WHERRY_PASS(wherry_outbox_release(f->box, &a, &err)); /* it is known */
+}
+
 /* It slept past its lease, and another began anew meanwhile. */
 static void one_that_comes_back_after_a_lapse_is_counted_again(void **state)
 {
@@ -206,6 +245,8 @@ const outbox_case outbox_join_cases[] = {
 	CASE(a_joined_lease_keeps_its_token),
 	CASE(a_short_lease_does_not_cut_a_longer_one),
 	CASE(the_last_to_release_a_joined_lease_gives_it_back),
+	CASE(who_leaves_twice_is_counted_once),
+	CASE(members_that_crashed_are_forgotten),
 	CASE(one_that_comes_back_after_a_lapse_is_counted_again),
 	CASE(two_that_come_back_after_a_lapse_are_both_counted),
 	CASE(a_paused_outbox_says_so_when_joined),
