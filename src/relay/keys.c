@@ -270,7 +270,7 @@ void wh_key_note(wh_keys *keys, wh_key *key, int64_t id, size_t most)
 		return;
 	if (keys->n_noted >= most || !wh_ids_add(&key->noted, id)) {
 		key->overflow_from = id;
-		return;
+		key->noted.end = ids_place(&key->noted, id);
 	}
 	keys->n_noted += wh_ids_count(&key->noted) - before;
 }

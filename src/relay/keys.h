@@ -41,7 +41,7 @@ typedef struct wh_key {
 	struct wh_entry *head, *tail;         /* waiting for their turn, by id */
 	uint64_t hash;
 	int64_t due_us;        /* HELD: when, monotonic; WH_NEVER: once it is written */
-	int64_t overflow_from; /* >0: ids from here on were not noted */
+	int64_t overflow_from; /* >0: ids from here on are not noted */
 	wh_ids noted;
 	wh_fsm fsm;
 	uint32_t active; /* entries READY or FLYING */

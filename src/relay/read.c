@@ -89,7 +89,7 @@ static bool held_back(reading *w, const wh_open_row *row)
 	if (!key || key->fsm.state == WH_KEY_FREE)
 		return false;
 	if (key->fsm.state != WH_KEY_PARKED)
-		wh_key_note(&r->keys, key, row->id, WH_NOTED_MOST);
+		wh_key_note(&r->keys, key, row->id, r->set.noted_most);
 	let_go(w, key, row);
 	return true;
 }
@@ -107,7 +107,7 @@ static wherry_code hold_back(reading *w, const wh_open_row *row, wherry_error *e
 		return wh_oom(err);
 	if (key->fsm.state == WH_KEY_FREE || key->fsm.state == WH_KEY_DRAINING)
 		wh_key_hold(&r->keys, key, wh_later(w->now, row->due_in_us));
-	wh_key_note(&r->keys, key, row->id, WH_NOTED_MOST);
+	wh_key_note(&r->keys, key, row->id, r->set.noted_most);
 	return WHERRY_OK;
 }
 
@@ -246,7 +246,7 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 /* ---- keys whose wait is over ---- */
 
 /* A key whose noted ids are all in memory goes on as others do.  Where not all of its
- * ids could be noted, the rest is read from there on. */
+ * ids could be noted, the rest is read from there on, failed ones too. */
 static void end_draining(wherry_relay *r, wh_key *key)
 {
 	int64_t from = key->overflow_from;
@@ -255,7 +255,7 @@ static void end_draining(wherry_relay *r, wh_key *key)
 	wh_keys_drop(&r->keys, key);
 	if (from && from <= r->cursor) {
 		r->cursor = from - 1;
-		r->more = true;
+		r->sweeping = r->more = true;
 	}
 }
 

@@ -63,6 +63,7 @@ static void read_settings(wherry_relay *r)
 		s->batch = s->window;
 	s->window_bytes = wh_config_int(c, WH_RELAY_WINDOW_BYTES);
 	s->held_keys = wh_config_int(c, WH_RELAY_HELD_KEYS);
+	s->noted_most = WH_NOTED_MOST;
 	s->lease_us = wh_config_int(c, WH_RELAY_LEASE);
 	third = s->lease_us / 3;
 	s->renew_us = wh_config_int(c, WH_RELAY_POLL);

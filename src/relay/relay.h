@@ -56,6 +56,7 @@ typedef struct wh_relay_settings {
 	bool park;
 	wherry_on_done on_done;
 	int64_t batch, window, window_bytes, held_keys;
+	size_t noted_most; /* ids remembered of what is held */
 	int64_t claim_us;
 	int64_t lease_us, renew_us, ack_delay_us, sweep_us, stop_timeout_us, timeout_us;
 	int64_t retention_us, archive_retention_us, purge_every_us;

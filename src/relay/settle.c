@@ -41,7 +41,7 @@ static void leave_alone(wherry_relay *r, wh_entry *e)
 		return;
 	}
 	if (e->key->fsm.state != WH_KEY_PARKED) /* a redrive reads all of a parked key */
-		wh_key_note(&r->keys, e->key, e->msg.id, WH_NOTED_MOST);
+		wh_key_note(&r->keys, e->key, e->msg.id, r->set.noted_most);
 	wh_entry_gone(r, e);
 }
 
@@ -270,7 +270,7 @@ static void after_failure(wherry_relay *r, wh_entry *e, int64_t now)
 			return;
 		wh_key_hold(&r->keys, key, due);
 	}
-	wh_key_note(&r->keys, key, e->msg.id, WH_NOTED_MOST);
+	wh_key_note(&r->keys, key, e->msg.id, r->set.noted_most);
 	wh_key_set_due(&r->keys, key, due);
 }
 

@@ -3,6 +3,8 @@
  */
 #include "relay_suite.h"
 
+#include "relay/relay.h"
+
 static void a_failed_message_holds_back_its_key_only(void **state)
 {
 	relay_fixture *f = *state;
@@ -223,6 +225,24 @@ static void a_retry_keeps_the_order_of_its_key(void **state)
 	relay_check_order(f);
 }
 
+static void more_than_is_remembered_of_a_held_key_leaves_in_order(void **state)
+{
+	relay_fixture *f = *state;
+
+	for (size_t most = 0; most < 16; most++) {
+		relay_set(f, "relay.batch", most < 8 ? "1" : "500");
+		relay_fresh(f);
+		relay_answers(f, 1, WHERRY_RETRY, 1);
+		relay_answers(f, 3, WHERRY_RETRY, 1);
+		relay_put(f, "aabaabaa");
+		relay_start(f, &f->a);
+		f->a.relay->set.noted_most = most % 8;
+		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 8);
+		relay_check_once(f, 8);
+		relay_check_order(f);
+	}
+}
+
 const relay_test relay_failure_tests[] = {
 	RELAY_TEST(a_failed_message_holds_back_its_key_only, 0),
 	RELAY_TEST(a_held_key_goes_on_in_order, 0),
@@ -236,5 +256,6 @@ const relay_test relay_failure_tests[] = {
 	RELAY_TEST(a_destination_that_is_down_lets_the_relay_sleep, 0),
 	RELAY_TEST(a_retry_by_an_operator_need_not_wait, 0),
 	RELAY_TEST(a_retry_keeps_the_order_of_its_key, 0),
+	RELAY_TEST(more_than_is_remembered_of_a_held_key_leaves_in_order, 0),
 	RELAY_TESTS_END,
 };

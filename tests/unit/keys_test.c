@@ -299,6 +299,27 @@ static void notes_are_sorted_counted_and_bounded(void **state)
 	wh_keys_clear(&keys);
 }
 
+/* Or a lower id, of which only the beginning of the rest is remembered, would be read
+ * after those. */
+static void nothing_is_noted_beyond_what_could_not_be(void **state)
+{
+	wh_keys keys;
+	wh_key *a;
+
+	(void)state;
+	wh_keys_init(&keys, &wh_env_system);
+	a = wh_keys_get(&keys, wh_view_of("=a"));
+	wh_key_hold(&keys, a, 0);
+	wh_key_note(&keys, a, 2, 3);
+	wh_key_note(&keys, a, 7, 3);
+	wh_key_note(&keys, a, 9, 3);
+	wh_key_note(&keys, a, 4, 3);
+	assert_int_equal(a->overflow_from, 4);
+	holds(&a->noted, (int64_t[]){2}, 1);
+	assert_int_equal(keys.n_noted, 1);
+	wh_keys_clear(&keys);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -311,6 +332,7 @@ int main(void)
 		cmocka_unit_test(a_key_of_which_something_is_known_is_not_dropped),
 		cmocka_unit_test(states_move_as_drawn_and_are_counted),
 		cmocka_unit_test(notes_are_sorted_counted_and_bounded),
+		cmocka_unit_test(nothing_is_noted_beyond_what_could_not_be),
 	};
 
 	return cmocka_run_group_tests_name("keys", tests, NULL, NULL);
