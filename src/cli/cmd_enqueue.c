@@ -10,6 +10,7 @@
 
 #include "base/duration.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/ndjson.h"
 
 /* What a pointer in the line fills. */
@@ -52,6 +53,16 @@ static wh_exit give_up(enqueue *e, const char *hint, const char *what)
 			   wh_plural(kept), kept == 1 ? "s" : "");
 }
 
+/* The answer to a commit was lost. */
+static wh_exit give_up_in_doubt(const enqueue *e, const char *what)
+{
+	return wh_complain(e->pointer[ID]
+				   ? "the same again: with --id nothing is enqueued twice"
+				   : "wherry list, to see what is there",
+			   "%s (whether lines %lld to %lld are enqueued is not known)",
+			   what, (long long)e->kept_line + 1, (long long)e->lines.number);
+}
+
 /* What is wrong with a line names its place; what is wrong with the database does not. */
 static wh_exit give_up_line(enqueue *e, int column, const wherry_error *err)
 {
@@ -64,6 +75,8 @@ static wh_exit give_up_line(enqueue *e, int column, const wherry_error *err)
 	wh_buf_printf(&what, ": %s", err->message);
 	if (err->code == WHERRY_INVALID || err->code == WHERRY_TOOBIG)
 		status = give_up(e, NULL, wh_buf_str(&what));
+	else if (err->code == WHERRY_INDOUBT)
+		status = give_up_in_doubt(e, err->message);
 	else
 		status = give_up(e, wh_way_out(err->code), err->message);
 	wh_buf_clear(&what);
@@ -166,29 +179,47 @@ static wh_exit take_all(enqueue *e, wh_progress *progress)
 
 /* ---- the command line ---- */
 
+static wh_exit no_memory(void)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)wh_oom(&err);
+	return wh_report(&err);
+}
+
+/* UTF-8 is checked first, so that what else fails is memory. */
+static wh_exit add_header(const wh_args *args, json_t *object, const char *text)
+{
+	const char *equals = strchr(text, '=');
+	size_t len = equals ? (size_t)(equals - text) : 0;
+	char *name = strndup(text, len);
+	wh_exit status = WH_EXIT_DONE;
+
+	if (!len)
+		status = wh_usage(args->command, "--header %s: write NAME=VALUE", text);
+	else if (!wh_utf8_valid(text, strlen(text)))
+		status = wh_usage(args->command, "--header %s: not UTF-8", text);
+	else if (name && json_object_get(object, name))
+		status = wh_usage(args->command, "header '%s' is given twice", name);
+	else if (!name || json_object_set_new(object, name, json_string(equals + 1)) != 0)
+		status = no_memory();
+	free(name);
+	return status;
+}
+
 static wh_exit read_headers(enqueue *e, const wh_args *args)
 {
 	json_t *object = json_object();
-	wh_exit status = WH_EXIT_DONE;
+	wh_exit status = object ? WH_EXIT_DONE : no_memory();
 	const char *text;
 
-	for (size_t at = 0; (text = wh_arg_next(args, "header", &at)) != NULL;) {
-		const char *equals = strchr(text, '=');
-		char *name = equals ? strndup(text, (size_t)(equals - text)) : NULL;
-
-		if (!name || !*name)
-			status = wh_usage(args->command, "--header %s: write NAME=VALUE",
-					  text);
-		else if (json_object_get(object, name))
-			status = wh_usage(args->command, "header '%s' is given twice",
-					  name);
-		else if (json_object_set_new(object, name, json_string(equals + 1)) != 0)
-			status = wh_usage(args->command, "--header %s: not UTF-8", text);
-		free(name);
-		if (status != WH_EXIT_DONE)
-			break;
+	for (size_t at = 0;
+	     status == WH_EXIT_DONE && (text = wh_arg_next(args, "header", &at)) != NULL;)
+		status = add_header(args, object, text);
+	if (status == WH_EXIT_DONE) {
+		e->headers = json_dumps(object, JSON_COMPACT);
+		status = e->headers ? WH_EXIT_DONE : no_memory();
 	}
-	e->headers = json_dumps(object, JSON_COMPACT);
 	json_decref(object);
 	return status;
 }
