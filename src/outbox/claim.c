@@ -12,7 +12,7 @@
 #include "base/uuid.h"
 #include "outbox/outbox.h"
 
-enum { SCAN_LEAST = 2000, SHARES = 8 };
+enum { SCAN_LEAST = 2000, SCAN_MOST = 50000, SHARES = 8 };
 
 wherry_code wherry_outbox_join(wherry_outbox *box, const char *owner, int64_t lasts_us,
 			       wherry_lease *inout, wherry_error *err)
@@ -59,13 +59,14 @@ typedef struct claiming {
 	const wherry_claim_options *options;
 	wh_claim_place *place; /* NULL: none is kept */
 	wh_open_reader reader;
-	int64_t upto, scanned; /* pending rows looked at */
+	int64_t scan;          /* so many pending rows to look at */
+	int64_t upto, scanned; /* those looked at */
 	char of[48];           /* whose claim lapsed; "": nobody's, or any */
 	int64_t lapsed;        /* rows that lapsed with it */
 	bool more;
 } claiming;
 
-enum { CLAIM_PARAMS = 10, PASSED_BYTES_MOST = 8 * 1024 * 1024 };
+enum { CLAIM_PARAMS = 11, PASSED_BYTES_MOST = 8 * 1024 * 1024 };
 
 void wh_claim_rewind(wh_claim_place *place)
 {
@@ -85,6 +86,7 @@ static void fill_params(const claiming *w, wh_param *p, int64_t limit)
 	p[7] = WH_TEXT_PARAM("passed", wh_view_of("[]"));
 	p[8] = WH_INT_PARAM("share", *w->of != 0);
 	p[9] = WH_TEXT_PARAM("of", wh_view_of(w->of));
+	p[10] = WH_INT_PARAM("many", w->place && w->place->many);
 }
 
 static wherry_code take_end(void *ctx, const wh_row *row, wherry_error *err)
@@ -97,9 +99,17 @@ static wherry_code take_end(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/* Looking up the keys that were passed over takes as long as passing over them did: then
+ * it is to get further. */
 static int64_t scan_of(const claiming *w)
 {
-	return w->options->limit > SCAN_LEAST / 2 ? 2 * w->options->limit : SCAN_LEAST;
+	int64_t most = SCAN_LEAST;
+
+	if (w->options->limit > most / 2)
+		most = 2 * w->options->limit;
+	if (w->place->many && w->place->n_rows > most)
+		most = w->place->n_rows < SCAN_MOST ? w->place->n_rows : SCAN_MOST;
+	return most;
 }
 
 static wherry_code take_passed(void *ctx, const wh_row *row, wherry_error *err)
@@ -111,29 +121,36 @@ static wherry_code take_passed(void *ctx, const wh_row *row, wherry_error *err)
 		wh_buf_putc(&place->passed, ',');
 	wh_buf_put(&place->passed, key.ptr, key.len);
 	(void)err;
-	return WHERRY_OK; /* if it has no room, move_on() begins anew */
+	return WHERRY_OK; /* there is no room: move_on() sees to it */
 }
 
 /* Rows are left that could not be claimed: the next claim looks further on, but takes none
- * of their keys.  With too many keys, or too long ones, it begins anew. */
+ * of their keys.  Too many keys, or too long ones, are not kept. */
 static wherry_code move_on(claiming *w, wh_param *params, wherry_error *err)
 {
 	wh_claim_place *place = w->place;
 	wherry_code code = WHERRY_OK;
 
-	if (w->scanned < scan_of(w) || place->n_passed >= WH_PASSED_MOST) {
+	if (w->scanned < w->scan) {
 		wh_claim_rewind(place);
 		return WHERRY_OK;
 	}
-	if (!w->options->unordered) {
+	if (!w->options->unordered && !place->many) {
 		params[4] = WH_INT_PARAM("limit", w->scanned); /* all of them */
 		code = wh_db_run(w->box->db, w->box->stmt.claim_passed, params,
 				 CLAIM_PARAMS, take_passed, place, NULL, err);
 	}
-	if (code != WHERRY_OK || place->passed.failed) {
+	if (code != WHERRY_OK) {
 		wh_claim_rewind(place);
 		return code;
 	}
+	if (place->passed.failed || place->n_passed > WH_PASSED_MOST) {
+		wh_buf_clear(&place->passed);
+		place->passed = (wh_buf)WH_BUF_INIT(PASSED_BYTES_MOST);
+		place->n_passed = 0;
+		place->many = true;
+	}
+	place->n_rows += w->scanned;
 	place->after = w->upto;
 	w->more = true;
 	return code;
@@ -148,7 +165,8 @@ static wherry_code claim_pending(claiming *w, int64_t limit, wherry_error *err)
 
 	fill_params(w, params, limit);
 	if (w->place) {
-		params[6] = WH_INT_PARAM("scan", scan_of(w));
+		w->scan = scan_of(w);
+		params[6] = WH_INT_PARAM("scan", w->scan);
 		code = wh_db_run(w->box->db, w->box->stmt.claim_end, params, CLAIM_PARAMS,
 				 take_end, w, NULL, err);
 	} else { /* it looks at all that is pending */

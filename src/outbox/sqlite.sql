@@ -205,7 +205,8 @@ SELECT coalesce(max(id), 0), count(*) FROM (
 -- name: claim
 -- Pending rows between two ids, those of one key together: none of a key of which one is
 -- being tried, of which an earlier one failed or was redriven, or which was passed over by
--- the claims before this one (two_claims_never_hold_messages_of_one_key).
+-- the claims before this one (two_claims_never_hold_messages_of_one_key).  Those that were
+-- passed over are listed, or with :many looked up, which takes longer.
 UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
   claimed_at = (SELECT ms FROM wherry_clock),
   next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
@@ -214,6 +215,10 @@ WHERE id IN (
   WHERE c.status = 0 AND c.id > :after AND c.id <= :upto
     AND (:unordered OR c.ordering_key IS NULL
          OR hex(c.ordering_key) NOT IN (SELECT value FROM json_each(:passed)))
+    AND (:unordered OR NOT :many OR c.ordering_key IS NULL
+         OR c.ordering_key NOT IN (
+           SELECT p.ordering_key FROM {table} AS p INDEXED BY {table_open}
+           WHERE p.status = 0 AND p.id <= :after AND p.ordering_key IS NOT NULL))
     AND {free}
   ORDER BY c.id LIMIT :limit)
 RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,

@@ -86,6 +86,43 @@ static void claims_look_past_a_key_that_is_blocked_by_thousands_of_rows(void **s
 	claim_takes(f, &c.lease, &claim_ten, "5002"); /* a program's at once */
 }
 
+/* Each of thousands of keys is held back, and what is free comes behind all of them. */
+static void claims_look_past_thousands_of_keys_that_are_blocked(void **state)
+{
+	outbox_fixture *f = *state;
+	far_claim c = begin(f);
+	int calls = 0;
+
+	fill(f, 9000, WHERRY_FAILED, "printf('k%d', i)");
+	fill(f, 9000, WHERRY_PENDING, "printf('k%d', i)");
+	fill(f, 1, WHERRY_PENDING, "'cool'");
+	fill(f, 9000, WHERRY_PENDING, "printf('k%d', i)");
+	fill(f, 1, WHERRY_PENDING, "'free'");
+	do {
+		go_on(f, &c);
+		calls++;
+	} while (c.more && !c.n);
+	assert_int_equal(c.n, 1);
+	assert_int_equal(c.ids[0], 18001);
+	/* these are free since, their first ones among those passed over */
+	fixture_raw(f, "UPDATE outbox SET status = 2 WHERE status = 3 AND id > 8990");
+	do {
+		go_on(f, &c);
+		calls++;
+	} while (c.more && !c.n);
+	assert_int_equal(c.n, 1);
+	assert_int_equal(c.ids[0], 27002);
+	assert_in_range(calls, 1, 10);
+	end(&c);
+	do
+		go_on(f, &c);
+	while (c.more && !c.n);
+	assert_int_equal(c.n, 10);
+	assert_int_equal(c.ids[0], 17991);
+	nobody_was_overtaken(f);
+	end(&c);
+}
+
 static void a_key_that_was_passed_over_is_not_overtaken(void **state)
 {
 	outbox_fixture *f = *state;
@@ -197,6 +234,7 @@ static void what_is_next_to_lapse_and_to_be_due_is_known(void **state)
 
 const outbox_case outbox_claim_far_cases[] = {
 	CASE(claims_look_past_a_key_that_is_blocked_by_thousands_of_rows),
+	CASE(claims_look_past_thousands_of_keys_that_are_blocked),
 	CASE(a_key_that_was_passed_over_is_not_overtaken),
 	CASE(more_keys_than_are_remembered_are_not_overtaken),
 	CASE(long_keys_that_were_passed_over_are_not_overtaken),
