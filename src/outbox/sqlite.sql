@@ -173,6 +173,12 @@ UPDATE wherry_slot SET members = replace(members, ',' || :token || ',', ','),
 WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing'
   AND instr(members, ',' || :token || ',');
 
+-- part: now
+-- A sum has no affinity: that of a column would keep SQLite from using the index over an
+-- expression for more than its first term, and all that is not due would be looked at
+-- (what_is_not_due_is_not_looked_at).
+((SELECT ms FROM wherry_clock) + 0)
+
 -- part: busy
 -- What the index of rows that may hold others back says of itself.
 (b.status = 1 OR b.status = 3 OR b.status = 4 OR b.claim_token IS NOT NULL AND b.status = 0)
@@ -237,7 +243,7 @@ UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
   next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
 WHERE id IN (
   SELECT c.id FROM {table} AS c INDEXED BY {table_due}
-  WHERE c.status = 3 AND coalesce(c.next_retry_at, 0) <= (SELECT ms FROM wherry_clock)
+  WHERE c.status = 3 AND coalesce(c.next_retry_at, 0) <= {now}
     AND {free}
   ORDER BY coalesce(c.next_retry_at, 0) LIMIT :limit)
 RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
@@ -247,11 +253,11 @@ RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggrega
 -- Whose claim lapsed first, of what nothing holds back, and how many rows lapsed with it.
 SELECT claim_token, (
   SELECT count(*) FROM {table} AS d INDEXED BY {table_due}
-  WHERE d.status = 1 AND coalesce(d.next_retry_at, 0) <= (SELECT ms FROM wherry_clock)
+  WHERE d.status = 1 AND coalesce(d.next_retry_at, 0) <= {now}
     AND d.claim_token = f.claim_token)
 FROM (
   SELECT c.claim_token FROM {table} AS c INDEXED BY {table_due}
-  WHERE c.status = 1 AND coalesce(c.next_retry_at, 0) <= (SELECT ms FROM wherry_clock)
+  WHERE c.status = 1 AND coalesce(c.next_retry_at, 0) <= {now}
     AND {free}
   ORDER BY coalesce(c.next_retry_at, 0) LIMIT 1) AS f;
 
@@ -263,7 +269,7 @@ UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
   next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
 WHERE id IN (
   SELECT c.id FROM {table} AS c INDEXED BY {table_due}
-  WHERE c.status = 1 AND coalesce(c.next_retry_at, 0) <= (SELECT ms FROM wherry_clock)
+  WHERE c.status = 1 AND coalesce(c.next_retry_at, 0) <= {now}
     AND c.claim_token = :of AND {free}
   ORDER BY c.id LIMIT :limit)
 RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
@@ -278,7 +284,7 @@ UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token, attempts = atte
   next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
 WHERE id = (
   SELECT c.id FROM {table} AS c INDEXED BY {table_due}
-  WHERE c.status = 1 AND coalesce(c.next_retry_at, 0) <= (SELECT ms FROM wherry_clock)
+  WHERE c.status = 1 AND coalesce(c.next_retry_at, 0) <= {now}
     AND {free}
   ORDER BY coalesce(c.next_retry_at, 0) LIMIT 1)
 RETURNING id, 1, attempts - 1, generation, created_at, 0, message_id, topic,

@@ -62,6 +62,65 @@ static void a_refused_init_leaves_no_trace(void **state)
 	assert_int_equal(sqlite3_close(handle), SQLITE_OK);
 }
 
+static int count_work(void *ctx)
+{
+	++*(int64_t *)ctx;
+	return 0;
+}
+
+static wherry_code see(void *ctx, const wherry_message *msg)
+{
+	(void)ctx;
+	(void)msg;
+	return WHERRY_OK;
+}
+
+/* What SQLite does for a claim in vain, of either kind, in tens of its instructions. */
+static int64_t work_of_claims(sqlite3 *handle, wherry_outbox *box)
+{
+	const wherry_claim_options options = {.limit = 10, .lasts_us = 1000000};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease = {0};
+	int64_t work = 0, n = 0;
+
+	WHERRY_PASS(wherry_outbox_join(box, "a", 60000000, &lease, &err));
+	sqlite3_progress_handler(handle, 10, count_work, &work);
+	WHERRY_PASS(wherry_outbox_claim(box, &lease, &options, see, NULL, &n, &err));
+	assert_int_equal(n, 0);
+	WHERRY_PASS(
+		wherry_outbox_claim_lapsed(box, &lease, &options, see, NULL, &n, &err));
+	assert_int_equal(n, 0);
+	sqlite3_progress_handler(handle, 0, NULL, NULL);
+	return work;
+}
+
+static void what_is_not_due_is_not_looked_at(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+	sqlite3 *handle = NULL;
+	wherry_db *db = NULL;
+	int64_t few, many;
+
+	(void)state;
+	assert_int_equal(sqlite3_open(":memory:", &handle), SQLITE_OK);
+	WHERRY_PASS(wherry_sqlite_borrow(handle, &db, &err));
+	WHERRY_PASS(wherry_outbox_init(db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
+	few = work_of_claims(handle, box);
+	assert_true(outbox_sqlite_run(
+		handle,
+		"INSERT INTO outbox(topic, payload, status, claim_token, next_retry_at) "
+		"WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i "
+		"< 4000) SELECT 't', '', 1 + 2 * (i % 2), 'a', 9000000000000 FROM c",
+		NULL, 0));
+	many = work_of_claims(handle, box);
+	assert_in_range((uint64_t)many, 1, (uint64_t)(2 * few + 100));
+	wherry_outbox_close(box);
+	wherry_db_close(db);
+	assert_int_equal(sqlite3_close(handle), SQLITE_OK);
+}
+
 int main(void)
 {
 	static const outbox_backend *const backends[] = {
@@ -69,6 +128,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_sql_of_init_makes_what_init_makes),
 		cmocka_unit_test(a_refused_init_leaves_no_trace),
+		cmocka_unit_test(what_is_not_due_is_not_looked_at),
 	};
 
 	return outbox_suite_run(backends, sizeof(backends) / sizeof(*backends), tests,
