@@ -257,14 +257,15 @@ typedef struct change {
 /* As many as are left of the limit, which is the last of the params; -1: all. */
 static wherry_code bring_back(change *c, wherry_error *err)
 {
+	int64_t limit = c->params[FILTER_PARAMS - 1].number, n = 0;
 	wh_param params[FILTER_PARAMS];
-	int64_t *limit = &params[FILTER_PARAMS - 1].number, n = 0;
 	wherry_code code;
 
-	memcpy(params, c->params, sizeof(params));
-	*limit -= *limit >= 0 ? c->n : 0;
-	if (!*limit)
+	limit -= limit >= 0 ? c->n : 0;
+	if (!limit)
 		return WHERRY_OK;
+	memcpy(params, c->params, sizeof(params));
+	params[FILTER_PARAMS - 1].number = limit;
 	code = wh_db_run(c->box->db, c->box->stmt.replay_archived, params, FILTER_PARAMS,
 			 NULL, NULL, &n, err);
 	if (code == WHERRY_OK && n)
