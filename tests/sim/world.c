@@ -133,6 +133,7 @@ static void draw_settings(sim_world *w)
 	set(w, "retry.cap", "5s");
 	set(w, "outbox.retention", "%ds", one_of(w, 0, 1, 3600));
 	set(w, "relay.purge_every", "1s");
+	set(w, "relay.on_expiry", "%s", sim_below(w, 2) ? "archive" : "delete");
 }
 
 /* ---- mishaps ---- */
