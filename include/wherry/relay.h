@@ -52,6 +52,35 @@ typedef struct wherry_relay_stats {
 	bool down; /* the destination is down: probing */
 } wherry_relay_stats;
 
+/* What a relay tells of. */
+typedef enum wherry_event_kind {
+	WHERRY_ON_CLAIMED,   /* messages were read, or claimed */
+	WHERRY_ON_PUBLISHED, /* one was delivered, and that is written */
+	WHERRY_ON_FAILED,    /* one was not, which is written, and is tried again */
+	WHERRY_ON_DEAD,      /* one was given up, which is written */
+	WHERRY_ON_ERROR      /* the destination is down, or the database in trouble */
+} wherry_event_kind;
+
+/* One thing that happened; what does not belong to its kind is 0, "" or NULL. */
+typedef struct wherry_event {
+	size_t size; /* sizeof(wherry_event), so that it can grow */
+	wherry_event_kind kind;
+	wherry_code code; /* of an error; WHERRY_CLOSED: the destination is down */
+	int64_t at_us;    /* Unix time, microseconds */
+	int64_t lost;     /* events before this one that could not be told */
+	int64_t n;        /* messages claimed */
+	int64_t id;       /* the message's; and what follows */
+	const char *message_id;
+	const char *topic;
+	const char *key;     /* else its aggregate_id; NULL if neither */
+	int32_t attempts;    /* that failed, this one included */
+	int64_t retry_in_us; /* until it is tried again */
+	const char *text;    /* why it failed; what is wrong */
+} wherry_event;
+
+/* Everything it is given is borrowed for the call. */
+typedef void (*wherry_hook_fn)(void *ctx, const wherry_event *event);
+
 /* One line for people: what happened.  Level 0 error, 1 warning, 2 information, 3 debug. */
 typedef void (*wherry_log_fn)(void *ctx, int level, const char *part, const char *line);
 
@@ -89,6 +118,27 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_relay_open_on(wherry_db *db,
 
 /** Send the relay's log lines somewhere; NULL (the default) nowhere. */
 WHERRY_API void wherry_relay_log(wherry_relay *relay, wherry_log_fn log, void *ctx);
+
+/**
+ * Call a function for what happens.
+ *
+ * It is called on a thread of its own, one event after another.  However slow it is, the
+ * relay goes on; of the events that wait for it only some thousands are kept, and
+ * wherry_event.lost says how many were not.  It may call wherry_relay_stop(), but not
+ * step, run or close its relay: that is WHERRY_INVALID, or ignored.
+ *
+ * @param kinds  Which: bits 1 << wherry_event_kind; 0: all.
+ * @param hook   The function; one per relay.  It gets what waits until
+ *               wherry_relay_close() returns, which takes relay.stop_timeout at most.
+ * @param ctx    Handed to it.
+ * @param err    Details on failure; may be NULL.
+ * @return WHERRY_OK; WHERRY_INVALID (there is one already); WHERRY_BUSY (no thread can be
+ *         started); WHERRY_NOMEM.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_relay_hook(wherry_relay *relay,
+							 unsigned kinds,
+							 wherry_hook_fn hook, void *ctx,
+							 wherry_error *err);
 
 /**
  * Run until wherry_relay_stop(), or as the flags say; in the end what is in flight is

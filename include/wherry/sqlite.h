@@ -28,6 +28,16 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_sqlite_borrow(struct sqlite3 *hand
 							    wherry_db **out,
 							    wherry_error *err);
 
+/**
+ * Return the handle behind a connection, for SQL of the application's own: in a handler,
+ * on the connection of wherry_call_begin().
+ *
+ * @return the handle; borrowed, as long as the connection is open.  NULL: it is not one of
+ *         SQLite's.  Leave its transactions, settings and closing to Wherry, and finish
+ *         statements before the connection is closed.
+ */
+WHERRY_API struct sqlite3 *wherry_sqlite_handle(wherry_db *db);
+
 WHERRY_END
 
 #endif

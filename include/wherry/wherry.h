@@ -10,6 +10,7 @@
 #include <wherry/config.h>
 #include <wherry/db.h>
 #include <wherry/error.h>
+#include <wherry/handlers.h>
 #include <wherry/message.h>
 #include <wherry/outbox.h>
 #include <wherry/publisher.h>

@@ -108,6 +108,10 @@ static const entry table[] = {
 		"Wait a random part of the delay, so that retries spread."},
 	[WH_EXEC_JOBS] = {"exec.jobs", NUMBER, "4", "1", "1000",
 		"Commands that exec: runs at once, for different keys."},
+	[WH_HANDLERS_THREADS] = {"handlers.threads", NUMBER, "8", "1", "256",
+		"Functions that a program's handlers run at once, for different keys."},
+	[WH_HANDLERS_TIMEOUT] = {"handlers.timeout", DURATION, "0", "0", "24h",
+		"How long a handler may take; 0: as relay.delivery_timeout."},
 	[WH_FILE_SYNC] = {"file.sync", SWITCH, "on", NULL, NULL,
 		"file: a message counts as delivered once it is on disk."},
 };
@@ -198,6 +202,27 @@ static wherry_code parse_value(const entry *e, const char *text, int64_t *out,
 	}
 	*out = number;
 	return WHERRY_OK;
+}
+
+wherry_code wh_config_copy(const wherry_config *from, wherry_config **out,
+			   wherry_error *err)
+{
+	wherry_config *copy = NULL;
+	wherry_code code = wherry_config_new(&copy, err);
+
+	for (int i = 0; code == WHERRY_OK && from && i < WH_SETTING_COUNT; i++) {
+		copy->values[i].number = from->values[i].number;
+		if (!from->values[i].text)
+			continue;
+		copy->values[i].text = strdup(from->values[i].text);
+		if (!copy->values[i].text)
+			code = wh_oom(err);
+	}
+	if (code == WHERRY_OK)
+		*out = copy;
+	else
+		wherry_config_free(copy);
+	return code;
 }
 
 static const char *key_at(const void *ctx, size_t i)
@@ -334,6 +359,7 @@ wherry_code wh_config_check(const wherry_config *config, wherry_error *err)
 	int64_t claim = wh_config_int(config, WH_RELAY_CLAIM_TIMEOUT);
 	int64_t delivery = wh_config_int(config, WH_RELAY_DELIVERY_TIMEOUT);
 	int64_t kept = wh_config_int(config, WH_OUTBOX_ARCHIVE_RETENTION);
+	int64_t handling = wh_config_int(config, WH_HANDLERS_TIMEOUT);
 
 	if (wh_config_switch(config, WH_RELAY_FAILED_ONLY) &&
 	    wh_config_choice(config, WH_RELAY_ENGINE) != 1)
@@ -354,5 +380,11 @@ wherry_code wh_config_check(const wherry_config *config, wherry_error *err)
 			"relay.claim_timeout (%s): a claim must outlive its delivery",
 			wh_config_text(config, WH_RELAY_DELIVERY_TIMEOUT),
 			wh_config_text(config, WH_RELAY_CLAIM_TIMEOUT));
+	if (handling >= claim)
+		return wh_fail(err, WHERRY_INVALID,
+			       "handlers.timeout (%s) must be shorter than "
+			       "relay.claim_timeout (%s): a claim must outlive its call",
+			       wh_config_text(config, WH_HANDLERS_TIMEOUT),
+			       wh_config_text(config, WH_RELAY_CLAIM_TIMEOUT));
 	return WHERRY_OK;
 }

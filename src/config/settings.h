@@ -46,6 +46,8 @@ typedef enum wh_setting {
 	WH_RETRY_CAP,
 	WH_RETRY_JITTER,
 	WH_EXEC_JOBS,
+	WH_HANDLERS_THREADS,
+	WH_HANDLERS_TIMEOUT,
 	WH_FILE_SYNC,
 	WH_SETTING_COUNT
 } wh_setting;
@@ -58,6 +60,10 @@ int wh_config_choice(const wherry_config *config,
 		     wh_setting which); /* its place in range */
 const char *wh_config_text(const wherry_config *config,
 			   wh_setting which); /* "" if unset */
+
+/* A set with the same values; from may be NULL. */
+wherry_code wh_config_copy(const wherry_config *from, wherry_config **out,
+			   wherry_error *err);
 
 /* Refuse settings that contradict each other. */
 wherry_code wh_config_check(const wherry_config *config, wherry_error *err);

@@ -250,6 +250,11 @@ wherry_code wherry_sqlite_borrow(sqlite3 *handle, wherry_db **out, wherry_error 
 	return WHERRY_OK;
 }
 
+sqlite3 *wherry_sqlite_handle(wherry_db *db)
+{
+	return db && db->driver == &wh_db_sqlite ? ((sqlite_db *)db)->handle : NULL;
+}
+
 /* ---- transactions ---- */
 
 /*

@@ -25,9 +25,25 @@ enum {
 typedef struct wh_receipt {
 	const wherry_message *message; /* the very pointer that was submitted */
 	wherry_verdict verdict;
+	bool written; /* delivered, and its row says so already: see wh_grant */
+	bool own;     /* to be retried for a fault of its own: the destination is well */
 	int64_t retry_after_us; /* the destination's wish, 0 if none */
 	char reason[200];       /* one line; "" when delivered */
 } wh_receipt;
+
+/* Under which lease messages are relayed, for a destination that acknowledges them itself,
+ * together with what it writes to the same database.  Plain data: this layer knows no
+ * outbox. */
+typedef struct wh_grant {
+	char outbox[64]; /* its name; "": none was granted */
+	char owner[96];
+	char token[40]; /* of competing relays, else "" */
+	int64_t epoch;
+	int32_t slot;
+	int on_done;      /* a wherry_on_done */
+	int32_t attempts; /* until a message is dead */
+	bool ordered;
+} wh_grant;
 
 typedef struct wh_publisher_driver {
 	const char *scheme; /* selects it in a URL: "stdout" */
@@ -66,6 +82,13 @@ typedef struct wh_publisher_driver {
 	 */
 	void (*drop)(wherry_publisher *pub);
 
+	/* What is in flight had better end soon: the relay stops, or has lost its lease.  Its
+	 * receipts are collected as ever.  May be NULL. */
+	void (*cancel)(wherry_publisher *pub);
+
+	/* What is submitted from now on is relayed under this lease.  May be NULL. */
+	void (*grant)(wherry_publisher *pub, const wh_grant *grant);
+
 	/* A descriptor to poll with *out_events while something is in flight; -1: none.
 	 * May be NULL: then there is never one. */
 	int (*fd)(wherry_publisher *pub, short *out_events);
@@ -87,6 +110,8 @@ extern const wh_publisher_driver wh_publisher_file;
 extern const wh_publisher_driver wh_publisher_exec;
 extern const wh_publisher_driver wh_publisher_memory;
 extern const wh_publisher_driver wh_publisher_null;
+extern const wh_publisher_driver
+	wh_publisher_handlers; /* of functions: no URL names it */
 
 /* ---- what the relay calls: publish.c checks and dispatches ---- */
 
@@ -98,6 +123,8 @@ wherry_code wh_publisher_submit(wherry_publisher *pub, const wherry_message *con
 wherry_code wh_publisher_collect(wherry_publisher *pub, wh_receipt *out, size_t cap,
 				 size_t *out_n, wherry_error *err);
 void wh_publisher_drop(wherry_publisher *pub);
+void wh_publisher_cancel(wherry_publisher *pub);
+void wh_publisher_grant(wherry_publisher *pub, const wh_grant *grant);
 int wh_publisher_fd(wherry_publisher *pub, short *out_events);
 int64_t wh_publisher_deadline(wherry_publisher *pub);
 

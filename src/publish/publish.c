@@ -103,6 +103,18 @@ void wh_publisher_drop(wherry_publisher *pub)
 		pub->driver->drop(pub);
 }
 
+void wh_publisher_cancel(wherry_publisher *pub)
+{
+	if (pub->driver->cancel)
+		pub->driver->cancel(pub);
+}
+
+void wh_publisher_grant(wherry_publisher *pub, const wh_grant *grant)
+{
+	if (pub->driver->grant)
+		pub->driver->grant(pub, grant);
+}
+
 int wh_publisher_fd(wherry_publisher *pub, short *out_events)
 {
 	*out_events = 0;

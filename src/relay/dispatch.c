@@ -7,7 +7,7 @@
  */
 #include <inttypes.h>
 
-#include "relay/relay.h"
+#include "relay/hooks.h"
 
 static bool one_per_key(const wherry_relay *r)
 {
@@ -112,6 +112,8 @@ void wh_down(wherry_relay *r, int64_t now, const char *why)
 			"event=destination-down why=\"%s\" (one message probes, the rest "
 			"wait, no attempts are counted)",
 			why);
+	if (!r->down)
+		wh_hook_error(r, WHERRY_CLOSED, why);
 	r->down = true;
 	r->probes++;
 	delay = wh_backoff_delay(&backoff, r->probes, &r->env);

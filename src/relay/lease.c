@@ -49,6 +49,7 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	r->purge_at_us = now;
 	r->owner_told = false;
 	wh_fsm_move(&r->fsm, WH_LEADING, &r->env, "lease taken");
+	wh_handlers_grant(r);
 	if (r->set.competing)
 		r->more = true;
 	else
@@ -194,6 +195,8 @@ void wh_lease_lost(wherry_relay *r, int64_t now, const char *why)
 	r->lease.suspects = 0;
 	r->renew_at_us = now;
 	wh_fsm_move(&r->fsm, WH_LOST, &r->env, why);
+	if (r->pub)
+		wh_publisher_cancel(r->pub);
 }
 
 /*

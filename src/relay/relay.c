@@ -1,4 +1,4 @@
-#include "relay/relay.h"
+#include "relay/hooks.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -89,26 +89,6 @@ static void read_settings(wherry_relay *r)
 	};
 }
 
-static wherry_code copy_config(const wherry_config *from, wherry_config **out,
-			       wherry_error *err)
-{
-	wherry_config *copy;
-	wherry_code code = wherry_config_new(&copy, err);
-
-	if (code != WHERRY_OK)
-		return code;
-	for (const wherry_setting *s = wherry_config_table(); from && s->key; s++) {
-		code = wherry_config_set(copy, s->key, wherry_config_get(from, s->key),
-					 err);
-		if (code != WHERRY_OK) {
-			wherry_config_free(copy);
-			return code;
-		}
-	}
-	*out = copy;
-	return WHERRY_OK;
-}
-
 static wherry_code open_db(wherry_relay *r, wherry_error *err)
 {
 	wh_db_options options = wh_db_options_of(r->config, &r->env);
@@ -174,7 +154,7 @@ static wherry_code make(const wherry_config *config, const wh_env *env,
 	wh_claim_rewind(&r->place);
 	code = wh_config_check(config, err);
 	if (code == WHERRY_OK)
-		code = copy_config(config, &r->config, err);
+		code = wh_config_copy(config, &r->config, err);
 	if (code == WHERRY_OK) {
 		read_settings(r);
 		code = allocate(r, err);
@@ -245,7 +225,7 @@ wherry_code wherry_relay_open_on(wherry_db *db, wherry_publisher *publisher,
 
 void wherry_relay_close(wherry_relay *r)
 {
-	if (!r)
+	if (!r || wh_hooks_inside(r))
 		return;
 	if (r->box && r->lease.epoch && !r->set.competing && !r->window.flying.n &&
 	    !r->window.settled.n &&
@@ -255,6 +235,7 @@ void wherry_relay_close(wherry_relay *r)
 		wherry_publisher_close(r->pub);
 	else if (r->window.flying.n) /* what it was lent goes with the window */
 		wh_publisher_drop(r->pub);
+	wh_hooks_close(r->hooks, r->set.stop_timeout_us);
 	wherry_outbox_close(r->box);
 	if (r->from)
 		wherry_db_close(r->db);
@@ -285,6 +266,7 @@ wherry_code wh_relay_db_trouble(wherry_relay *r, int64_t now, wherry_code code,
 
 	if (remedy == WHERRY_REMEDY_FIX)
 		return code;
+	wh_hook_error(r, code, err ? err->message : NULL);
 	r->db_failures++;
 	r->db_retry_at_us =
 		wh_later(now, wh_backoff_delay(&backoff, r->db_failures, &r->env));
@@ -377,6 +359,8 @@ static void stop_step(wherry_relay *r, int64_t now)
 	} else if (r->fsm.state == WH_LEADING) {
 		r->stop_by_us = wh_later(now, r->set.stop_timeout_us);
 		wh_fsm_move(&r->fsm, WH_DRAINING, &r->env, "asked to stop");
+		if (r->pub)
+			wh_publisher_cancel(r->pub);
 	}
 }
 
@@ -408,9 +392,12 @@ static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
 
 static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
+	size_t before = r->window.n;
 	wherry_code code =
 		r->set.competing ? wh_claim_step(r, now, err) : wh_read_step(r, now, err);
 
+	if (r->window.n > before)
+		wh_hook_claimed(r, r->window.n - before);
 	if (code != WHERRY_OK)
 		return wh_relay_db_trouble(r, now, code, err);
 	code = wh_dispatch_step(r, now, err);
@@ -525,6 +512,8 @@ wherry_code wherry_relay_step(wherry_relay *r, int64_t *out_wake_us, bool *out_f
 
 	if (!r || !out_wake_us || !out_finished)
 		return wh_fail(err, WHERRY_INVALID, "no relay to step");
+	if (wh_hooks_inside(r))
+		return wh_fail(err, WHERRY_INVALID, "a hook may not step its relay");
 	if (r->db && r->db->shared && wherry_db_in_transaction(r->db))
 		return wh_fail(
 			err, WHERRY_INVALID,
@@ -539,8 +528,10 @@ wherry_code wherry_relay_step(wherry_relay *r, int64_t *out_wake_us, bool *out_f
 		code = db_steps(r, now, err);
 	else if (r->fsm.state == WH_LEADING)
 		wh_collect_step(r, now);
-	if (code != WHERRY_OK)
+	if (code != WHERRY_OK) {
+		wh_hook_error(r, code, err ? err->message : NULL);
 		return code;
+	}
 	if (now >= r->stop_by_us && r->fsm.state == WH_DRAINING &&
 	    r->db_retry_at_us > now)
 		wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "stop time-out");

@@ -7,6 +7,8 @@
  *     dispatch.c  submits what is ready, takes receipts
  *     settle.c    decides what becomes of a message, and writes it
  *     relay.c     opens, steps, closes
+ *     handlers.c  what a handler writes, and the acknowledgement, as one
+ *     hooks.c     tells the application what happens
  *     until.c     until-empty: is anything left of what was there at the start?
  *     loop.c      waits between steps
  *
@@ -46,6 +48,8 @@ enum {
 	WH_RECEIPTS = 256,
 	WH_ASIDE_MOST = 64
 };
+
+typedef struct wh_hooks wh_hooks;
 
 /* The settings a relay works by, read once. */
 typedef struct wh_relay_settings {
@@ -151,6 +155,7 @@ struct wherry_relay {
 	bool finished;
 
 	wherry_relay_stats stats;
+	wh_hooks *hooks; /* NULL: nobody wants to be told */
 };
 
 void wh_relay_say(wherry_relay *r, int level, const char *fmt, ...) WH_PRINTF(3, 4);
@@ -186,6 +191,9 @@ wherry_code wh_claim_step(wherry_relay *r, int64_t now, wherry_error *err);
 int64_t wh_claim_deadline(const wherry_relay *r, int64_t now);
 wherry_code wh_claim_extend(wherry_relay *r, wherry_error *err);
 void wh_claim_let_go(wherry_relay *r); /* of all that does not fly */
+
+/* handlers.c: functions are told under which lease they write */
+void wh_handlers_grant(wherry_relay *r);
 
 /* dispatch.c */
 wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err);

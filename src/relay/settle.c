@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "relay/relay.h"
+#include "relay/hooks.h"
 
 enum { THROTTLE_US = 1000000 };
 
@@ -117,12 +117,15 @@ static void note_failing(wherry_relay *r, int64_t id, int64_t now, const char *w
 		wh_down(r, now, why);
 }
 
-static void settle_retry(wherry_relay *r, wh_entry *e, const char *why, int64_t now)
+static void settle_retry(wherry_relay *r, wh_entry *e, const wh_receipt *receipt,
+			 const char *why, int64_t now)
 {
 	int32_t attempts = e->msg.attempts + 1;
 
 	e->fate = attempts >= r->set.attempts ? WH_FATE_DEAD : WH_FATE_FAILED;
 	e->delay_us = wh_backoff_delay(&r->set.retry, attempts, &r->env);
+	if (receipt->retry_after_us > e->delay_us)
+		e->delay_us = receipt->retry_after_us;
 	settle_failure(r, e, why, now);
 }
 
@@ -190,6 +193,10 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 		take_back(r, e);
 		return;
 	}
+	if (receipt->own) {
+		settle_retry(r, e, receipt, why, now);
+		return;
+	}
 	if (!r->down)
 		note_failing(r, e->msg.id, now, why);
 	else if (e->probe)
@@ -199,7 +206,7 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 	if (r->down)
 		take_back(r, e);
 	else
-		settle_retry(r, e, why, now);
+		settle_retry(r, e, receipt, why, now);
 }
 
 void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
@@ -225,6 +232,7 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 		wh_entry_gone(r, e);
 	} else if (receipt->verdict == WHERRY_DELIVERED) {
 		wh_up(r);
+		e->written = receipt->written;
 		e->fate = WH_FATE_DONE;
 		settle(r, e, now);
 	} else {
@@ -250,6 +258,7 @@ static void after_failure(wherry_relay *r, wh_entry *e, int64_t now)
 	wh_buf lone = WH_BUF_INIT(sizeof(text));
 
 	r->stats.retried++;
+	wh_hook_settled(r, WHERRY_ON_FAILED, e);
 	if (r->set.competing) { /* the database holds its key */
 		if (due < r->due_at_us)
 			r->due_at_us = due;
@@ -277,6 +286,7 @@ static void after_failure(wherry_relay *r, wh_entry *e, int64_t now)
 static void after_death(wherry_relay *r, wh_entry *e, int64_t now)
 {
 	r->stats.dead++;
+	wh_hook_settled(r, WHERRY_ON_DEAD, e);
 	wh_relay_say(r, WH_LOG_WARN,
 		     "event=dead id=%" PRId64 " message_id=%s topic=%s why=\"%s\"",
 		     e->msg.id, e->msg.message_id ? e->msg.message_id : "",
@@ -307,12 +317,16 @@ static void after_flush(wherry_relay *r, const wh_settlement *s,
 		bool failed = e->fate == WH_FATE_FAILED || e->fate == WH_FATE_DEAD;
 
 		wh_list_remove(&r->window.settled, e);
-		if (failed && r->set.competing && s->lost[nth++])
+		if (failed && r->set.competing && s->lost[nth++]) {
 			after_loss(r, e, now);
-		else if (e->fate == WH_FATE_FAILED)
+		} else if (e->fate == WH_FATE_DONE) {
+			r->stats.published += e->written;
+			wh_hook_settled(r, WHERRY_ON_PUBLISHED, e);
+		} else if (e->fate == WH_FATE_FAILED) {
 			after_failure(r, e, now);
-		else if (e->fate == WH_FATE_DEAD)
+		} else if (e->fate == WH_FATE_DEAD) {
 			after_death(r, e, now);
+		}
 		wh_entry_gone(r, e);
 	}
 	if (r->set.competing)
@@ -327,6 +341,8 @@ static void after_flush(wherry_relay *r, const wh_settlement *s,
 static void gather(wherry_relay *r, wh_settlement *s)
 {
 	for (const wh_entry *e = r->window.settled.head; e; e = e->next) {
+		if (e->written)
+			continue;
 		if (e->fate == WH_FATE_DONE) {
 			r->done_ids[s->n_done++] = e->msg.id;
 			continue;
@@ -374,12 +390,13 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 		.try_nth = try_next ? try_next->msg.attempts + 1 : 0,
 	};
 	wh_settled settled = {0};
-	wherry_code code;
+	wherry_code code = WHERRY_OK;
 
 	if (!r->window.settled.n && !try_next)
 		return WHERRY_OK;
 	gather(r, &s);
-	code = wh_outbox_settle(r->box, &r->lease, &s, &settled, err);
+	if (s.n_done || s.n_failed || s.n_back || s.try_id)
+		code = wh_outbox_settle(r->box, &r->lease, &s, &settled, err);
 	if (code == WHERRY_STALE) {
 		wh_lease_lost(r, now, "an acknowledgement was refused");
 		return WHERRY_OK;

@@ -23,6 +23,7 @@ declare -A owner=(
 	[error]=base [export]=base [message]=base [version]=base
 	[config]=config [db]=db [sqlite]=db [postgres]=db [odbc]=db
 	[outbox]=outbox [inbox]=inbox [queue]=queue [delayed]=delayed [publisher]=publish
+	[handlers]=publish
 	[relay]=relay [wherry]=cli
 )
 

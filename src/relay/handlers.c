@@ -1,0 +1,342 @@
+/*
+ * A handler's step inside the outbox's own database: what it writes, what it enqueues and
+ * the acknowledgement of its message are one transaction, under the relay's lease.
+ *
+ * It runs on the thread of the call, on a connection of that thread.  The relay is told by
+ * the receipt, and writes nothing.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "publish/handlers.h"
+#include "relay/relay.h"
+
+/* An outbox of the database, open on a thread's connection. */
+typedef struct opened {
+	struct opened *next;
+	wherry_outbox *box;
+	char name[64];
+} opened;
+
+/* A thread's. */
+typedef struct connection {
+	wherry_db *db;
+	opened *boxes;
+	int64_t epoch; /* of the lease that was found in this database last */
+	bool broken;
+} connection;
+
+void wh_handlers_grant(wherry_relay *r)
+{
+	wh_grant grant = {
+		.epoch = r->lease.epoch,
+		.slot = r->lease.slot,
+		.on_done = (int)r->set.on_done,
+		.attempts = r->set.attempts,
+		.ordered = r->set.ordered,
+	};
+
+	if (!r->pub)
+		return;
+	(void)snprintf(grant.outbox, sizeof(grant.outbox), "%s", r->box->name.ptr);
+	(void)snprintf(grant.owner, sizeof(grant.owner), "%s", r->lease.owner);
+	(void)snprintf(grant.token, sizeof(grant.token), "%s", r->lease.token);
+	wh_publisher_grant(r->pub, &grant);
+}
+
+static wherry_lease lease_of(const wh_grant *grant)
+{
+	wherry_lease lease = {.epoch = grant->epoch, .slot = grant->slot};
+
+	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", grant->owner);
+	(void)snprintf(lease.token, sizeof(lease.token), "%s", grant->token);
+	return lease;
+}
+
+/* ---- the connection ---- */
+
+static void close_connection(void *arg)
+{
+	connection *c = arg;
+
+	for (opened *o = c->boxes, *next; o; o = next) {
+		next = o->next;
+		wherry_outbox_close(o->box);
+		free(o);
+	}
+	wherry_db_close(c->db);
+	free(c);
+}
+
+static void interrupt(void *arg)
+{
+	wherry_db_interrupt(((connection *)arg)->db);
+}
+
+static wherry_code connect(const wh_handlers *pool, connection **out, wherry_error *err)
+{
+	wh_db_options options = wh_db_options_of(pool->config, pool->env);
+	connection *c = calloc(1, sizeof(*c));
+	wherry_code code;
+
+	if (!c)
+		return wh_oom(err);
+	options.must_write = true;
+	options.create = false;
+	code = wh_db_open(pool->url, &options, &c->db, err);
+	if (code != WHERRY_OK) {
+		free(c);
+		return code;
+	}
+	*out = c;
+	return WHERRY_OK;
+}
+
+static wherry_code box_of(connection *c, const char *name, wherry_outbox **out,
+			  wherry_error *err)
+{
+	opened *o = c->boxes;
+	wherry_code code;
+
+	while (o && strcmp(o->name, name) != 0)
+		o = o->next;
+	if (o) {
+		*out = o->box;
+		return WHERRY_OK;
+	}
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return wh_oom(err);
+	code = wherry_outbox_open(c->db, name, &o->box, err);
+	if (code != WHERRY_OK) {
+		free(o);
+		return code;
+	}
+	(void)snprintf(o->name, sizeof(o->name), "%s", name);
+	o->next = c->boxes;
+	c->boxes = o;
+	*out = o->box;
+	return WHERRY_OK;
+}
+
+/* ---- ending ---- */
+
+static void roll_back(wherry_call *call)
+{
+	connection *c = call->worker->connection;
+
+	wherry_db_rollback(c->db);
+	if (wherry_db_in_transaction(c->db))
+		c->broken = true; /* closing it rolls back */
+}
+
+static wherry_code see_open(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	(void)row;
+	(void)err;
+	*(bool *)ctx = true;
+	return WHERRY_OK;
+}
+
+/* The answer to a commit was a failure: the row tells whether it was made. */
+static wherry_code look(const wherry_call *call, wherry_code code, wherry_error *err)
+{
+	wherry_error ignored = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+	connection *fresh = NULL;
+	bool open = false;
+
+	if (connect(call->pool, &fresh, &ignored) != WHERRY_OK)
+		return code;
+	if (box_of(fresh, call->grant.outbox, &box, &ignored) != WHERRY_OK ||
+	    wh_outbox_read_ids(box, &call->message.id, 1, see_open, &open, &ignored) !=
+		    WHERRY_OK)
+		open = true; /* nobody knows: it is tried again */
+	close_connection(fresh);
+	if (open)
+		return code;
+	if (err)
+		*err = ignored;
+	return WHERRY_OK;
+}
+
+static wherry_code acknowledge(const wherry_call *call, connection *c, wherry_error *err)
+{
+	wherry_lease lease = lease_of(&call->grant);
+	wh_settlement s = {
+		.done = &call->message.id,
+		.n_done = 1,
+		.on_done = (wherry_on_done)call->grant.on_done,
+	};
+	wherry_outbox *box = NULL;
+	wh_settled settled = {0};
+	wherry_code code;
+
+	if (!c->db->depth || !wherry_db_in_transaction(c->db))
+		return wh_fail(err, WHERRY_INVALID,
+			       "the handler ended the transaction of wherry_call_begin() "
+			       "itself: leave that to its return");
+	code = box_of(c, call->grant.outbox, &box, err);
+	if (code == WHERRY_OK)
+		code = wh_outbox_settle(box, &lease, &s, &settled, err);
+	if (code == WHERRY_OK && !settled.n)
+		code = wh_fail(err, WHERRY_STALE,
+			       "message %" PRId64 " is no longer this relay's: what its "
+			       "handler wrote was rolled back",
+			       call->message.id);
+	return code;
+}
+
+static wherry_code commit(wherry_call *call, wherry_error *err)
+{
+	connection *c = call->worker->connection;
+	wherry_code code = acknowledge(call, c, err);
+
+	if (code != WHERRY_OK) {
+		roll_back(call);
+		return code;
+	}
+	code = wherry_db_commit(c->db, err);
+	if (code == WHERRY_OK)
+		return code;
+	c->broken = true;
+	return look(call, code, err);
+}
+
+static const wh_step the_step = {
+	.commit = commit,
+	.rollback = roll_back,
+	.interrupt = interrupt,
+	.close = close_connection,
+};
+
+/* ---- beginning ---- */
+
+static void set_connection(wherry_call *call, connection *c)
+{
+	(void)pthread_mutex_lock(&call->pool->lock);
+	call->worker->connection = c;
+	call->worker->connection_of = &the_step;
+	(void)pthread_mutex_unlock(&call->pool->lock);
+}
+
+static wherry_code connection_of(wherry_call *call, connection **out, wherry_error *err)
+{
+	connection *c = call->worker->connection;
+	wherry_code code;
+
+	if (c && c->broken) {
+		set_connection(call, NULL);
+		close_connection(c);
+		c = NULL;
+	}
+	if (!c) {
+		code = connect(call->pool, &c, err);
+		if (code != WHERRY_OK)
+			return code;
+		set_connection(call, c);
+	}
+	*out = c;
+	return WHERRY_OK;
+}
+
+/* Is this the relay's database?  Another may have an outbox and an epoch like it. */
+static wherry_code check_lease(const wherry_call *call, connection *c, wherry_outbox *box,
+			       wherry_error *err)
+{
+	wherry_lease lease = lease_of(&call->grant);
+	wh_holder holder = {.epoch = 0};
+	wherry_code code = wh_outbox_fence(box, &lease, err);
+
+	if (c->epoch == lease.epoch || *lease.token || code == WHERRY_STALE)
+		return code; /* of competing relays each row has the token */
+	if (code == WHERRY_OK)
+		code = wh_outbox_holder(box, &holder, err);
+	if (code == WHERRY_OK && strcmp(holder.owner, lease.owner) != 0)
+		code = wh_fail(
+			err, WHERRY_INVALID,
+			"the URL given to wherry_handlers_open() is not that of the "
+			"relay's database: its lease is another's");
+	if (code == WHERRY_OK)
+		c->epoch = lease.epoch;
+	return code;
+}
+
+static wherry_code begin(wherry_call *call, connection *c, wherry_error *err)
+{
+	wherry_outbox *box = NULL;
+	wherry_code code = box_of(c, call->grant.outbox, &box, err);
+
+	if (code == WHERRY_OK)
+		code = wherry_db_begin(c->db, err);
+	if (code != WHERRY_OK)
+		return code;
+	code = check_lease(call, c, box, err);
+	if (code != WHERRY_OK) {
+		roll_back(call);
+		return code;
+	}
+	(void)pthread_mutex_lock(&call->pool->lock);
+	call->step = &the_step;
+	(void)pthread_mutex_unlock(&call->pool->lock);
+	return WHERRY_OK;
+}
+
+static wherry_code check_call(const wherry_call *call, wherry_error *err)
+{
+	if (!call || !call->handling)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a transaction is opened by a handler, while it runs");
+	if (!call->pool->url)
+		return wh_fail(
+			err, WHERRY_UNSUPPORTED,
+			"no transactions: give wherry_handlers_open() the URL of the "
+			"relay's database");
+	if (!call->grant.epoch)
+		return wh_fail(err, WHERRY_INVALID, "the call is not made by a relay");
+	return WHERRY_OK;
+}
+
+wherry_code wherry_call_begin(wherry_call *call, struct wherry_db **out,
+			      wherry_error *err)
+{
+	connection *c = NULL;
+	wherry_code code = check_call(call, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	if (!out)
+		return wh_fail(err, WHERRY_INVALID, "nowhere to put the connection");
+	if (!call->step) {
+		if (wherry_call_cancelled(call))
+			return wh_fail(err, WHERRY_INTERRUPTED, "the call is cancelled");
+		code = connection_of(call, &c, err);
+		if (code == WHERRY_OK)
+			code = begin(call, c, err);
+		if (code != WHERRY_OK) {
+			if (c && wherry_code_remedy(code) == WHERRY_REMEDY_REOPEN)
+				c->broken = true;
+			return code;
+		}
+	}
+	*out = ((connection *)call->worker->connection)->db;
+	return WHERRY_OK;
+}
+
+wherry_code wherry_call_enqueue(wherry_call *call, const char *outbox,
+				const wherry_message *msg, int64_t *out_id,
+				wherry_error *err)
+{
+	wherry_outbox *box = NULL;
+	wherry_db *db = NULL;
+	wherry_code code = wherry_call_begin(call, &db, err);
+
+	if (code == WHERRY_OK)
+		code = box_of(call->worker->connection,
+			      outbox ? outbox : call->grant.outbox, &box, err);
+	if (code == WHERRY_OK)
+		code = wherry_outbox_enqueue(box, msg, 0, out_id, err);
+	return code;
+}

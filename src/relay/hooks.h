@@ -1,0 +1,19 @@
+/*
+ * Telling the application what happens: see wherry_relay_hook().
+ */
+#ifndef WH_RELAY_HOOKS_H
+#define WH_RELAY_HOOKS_H
+
+#include "relay/relay.h"
+
+void wh_hook_claimed(wherry_relay *r, size_t n);
+void wh_hook_settled(wherry_relay *r, wherry_event_kind kind, const wh_entry *e);
+void wh_hook_error(wherry_relay *r, wherry_code code, const char *text);
+
+/* Is this the thread that the hook runs on? */
+bool wh_hooks_inside(const wherry_relay *r);
+
+/* Tell what waits, then end; for at most so long.  NULL is fine. */
+void wh_hooks_close(wh_hooks *h, int64_t wait_us);
+
+#endif
