@@ -464,10 +464,10 @@ static size_t keep_limits(wh_handlers *pool, wh_receipt *out, size_t cap)
 		if (call->phase == WH_CALL_RUNNING && !call->ending &&
 		    now_us >= call->limit_us)
 			time_out(call, &out[n++]);
-	if (pool->n_stray)
-		time_out_queued(pool, now_us);
 	if (n)
 		(void)wh_pool_staff(pool); /* in place of the threads that are stuck */
+	if (pool->n_stray)
+		time_out_queued(pool, now_us);
 	return n;
 }
 
