@@ -5,6 +5,7 @@
  *     run.c      runs sides: each in a process of its own, in turn, on a fresh database
  *     load.c     messages made of real data
  *     wherry.c   Wherry's sides
+ *     handlers.c functions that handle messages, of both
  *     raw.c      the other sides: sqlite3 alone
  *     watch.c    what a process costs: memory, processor, SQL statements
  *     text.c, svg.c, json.c  show, draw, save and compare
@@ -29,7 +30,8 @@ enum {
 	BENCH_SIDES_MOST = 5, /* in a group */
 	BENCH_GROUPS_MOST = 32,
 	BENCH_FIGURES_MOST = 96,
-	BENCH_BATCH = 500 /* messages read and acknowledged at once: relay.batch */
+	BENCH_BATCH = 500, /* messages read and acknowledged at once: relay.batch */
+	BENCH_THREADS = 8  /* that handle: handlers.threads */
 };
 
 /* What a side is to do. */
@@ -45,6 +47,9 @@ typedef struct bench_job {
 	bool set;    /* raw: one statement acknowledges a batch */
 	int64_t per_transaction;
 	int64_t seconds; /* to idle */
+	bool handle;     /* by threads, */
+	int64_t work_us; /* each message taking so long, */
+	bool step;       /* or writing a row with its acknowledgement */
 } bench_job;
 
 /* Do the job in this process, which ends afterwards. */
@@ -143,6 +148,8 @@ wherry_code bench_wherry_idle(const bench_job *job, double out[BENCH_VALUES],
 /* raw.c */
 wherry_code bench_raw_drain(const bench_job *job, double out[BENCH_VALUES],
 			    wherry_error *err);
+wherry_code bench_raw_step(const bench_job *job, double out[BENCH_VALUES],
+			   wherry_error *err);
 wherry_code bench_raw_enqueue(const bench_job *job, double out[BENCH_VALUES],
 			      wherry_error *err);
 wherry_code bench_raw_latency(const bench_job *job, double out[BENCH_VALUES],
@@ -155,6 +162,17 @@ struct wh_bench;
 wherry_code bench_latency(const bench_job *job,
 			  wherry_code (*raw_take)(struct wh_bench *b, wherry_error *err),
 			  double out[BENCH_VALUES], wherry_error *err);
+
+/* What a handler writes to. */
+#define BENCH_HANDLED "CREATE TABLE IF NOT EXISTS handled(id INTEGER PRIMARY KEY)"
+
+/* handlers.c: Wherry's side, and the threads of the other */
+wherry_code bench_wherry_handle(const bench_job *job, double out[BENCH_VALUES],
+				wherry_error *err);
+typedef struct bench_pool bench_pool;
+bench_pool *bench_pool_open(int64_t work_us); /* NULL: no memory */
+void bench_pool_handle(bench_pool *pool, int n);
+void bench_pool_close(bench_pool *pool);
 
 /* watch.c */
 double bench_memory_mb(void);      /* the most this process ever had in memory */

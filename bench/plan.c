@@ -13,6 +13,7 @@ enum {
 	LONG = 600,
 	KEYS = 1000,
 	MEMORY_TIMES = 10, /* the backlog of the memory figure, in --messages */
+	WORK_PART = 10,    /* a millisecond each: so few of --messages */
 	SINGLE_PART = 20,  /* one message per commit: so few of --messages */
 	IDLE_BACKLOG = 1000
 };
@@ -138,6 +139,49 @@ static void plan_compete(bench *b, bool full)
 		g->sides[i].backlog = job.messages;
 }
 
+/* A program's own pool handles a batch, then marks it; Wherry's handles on meanwhile. */
+static void plan_handle(bench *b, int64_t work_us, bool full)
+{
+	bench_job job = {.messages =
+				 work_us ? at_least_one(b->options.messages / WORK_PART)
+					 : b->options.messages,
+			 .keys = KEYS,
+			 .body = SHORT,
+			 .full = full,
+			 .set = true,
+			 .handle = true,
+			 .work_us = work_us};
+	bench_group *g = add_group(b, (int)b->options.runs, true);
+	bench_side *theirs = add_side(g, "raw, a pool of threads", bench_raw_drain, &job);
+	bench_side *ours = add_side(g, "Wherry", bench_wherry_handle, &job);
+	bench_figure *f = add_figure(b, ours, theirs, "messages/s", 0);
+
+	ours->backlog = theirs->backlog = job.messages;
+	f->at_least = work_us ? 0.8 : 0.5;
+	f->headline = true;
+	name_figure(f, "handlers, 8 threads, %s",
+		    work_us ? "1 ms each" : "doing nothing");
+}
+
+/* SQLite has one writer at a time: threads cannot make this faster. */
+static void plan_step(bench *b, bool full)
+{
+	bench_job job = {.messages = at_least_one(b->options.messages / WORK_PART),
+			 .keys = KEYS,
+			 .body = SHORT,
+			 .full = full,
+			 .step = true};
+	bench_group *g = add_group(b, (int)b->options.runs, true);
+	bench_side *theirs = add_side(g, "raw, one thread", bench_raw_step, &job);
+	bench_side *ours = add_side(g, "Wherry", bench_wherry_handle, &job);
+	bench_figure *f = add_figure(b, ours, theirs, "messages/s", 0);
+
+	ours->backlog = theirs->backlog = job.messages;
+	f->at_least = 0.3;
+	f->headline = true;
+	name_figure(f, "handlers, a row with each acknowledgement");
+}
+
 static void plan_enqueue(bench *b, int body, int64_t per_transaction, bool full)
 {
 	bench_job job = {
@@ -256,6 +300,10 @@ void bench_plan(bench *b)
 		plan_enqueue(b, i & 4 ? LONG : SHORT, i & 2 ? 1 : 100, !(i & 1));
 	for (int i = 0; i < 2; i++)
 		plan_compete(b, !i);
+	for (int i = 0; i < 4; i++)
+		plan_handle(b, i & 2 ? 1000 : 0, !(i & 1));
+	for (int i = 0; i < 2; i++)
+		plan_step(b, !i);
 	for (int i = 0; i < 2; i++)
 		plan_latency(b, !i);
 	for (int i = 0; i < 2; i++)

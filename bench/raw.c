@@ -156,16 +156,21 @@ wherry_code bench_raw_drain(const bench_job *job, double out[BENCH_VALUES],
 {
 	int64_t began = wh_monotonic(&wh_env_system), done = 0;
 	static batch b;
+	bench_pool *pool = NULL;
 	raw r = {.db = NULL};
 	bool ok = true;
 	wherry_code code = raw_open(job, &r, err);
 
 	if (code == WHERRY_OK && !(r.write = prepare(&r, write_of(job))))
 		code = raw_fail(&r, err);
+	if (code == WHERRY_OK && job->handle && !(pool = bench_pool_open(job->work_us)))
+		code = wh_oom(err);
 	while (code == WHERRY_OK && ok) {
 		ok = read_batch(&r, &b);
 		if (!ok || !b.n)
 			break;
+		if (pool)
+			bench_pool_handle(pool, b.n);
 		ok = write_batch(&r, job, &b);
 		done += b.n;
 	}
@@ -176,6 +181,51 @@ wherry_code bench_raw_drain(const bench_job *job, double out[BENCH_VALUES],
 	if (code == WHERRY_OK && (done != job->messages || !b.bytes))
 		code = wh_fail(err, WHERRY_INVALID, "raw: %" PRId64 " of %" PRId64, done,
 			       job->messages);
+	bench_pool_close(pool);
+	raw_close(&r);
+	return code;
+}
+
+/* ---- a row for each message, and its acknowledgement, in one transaction ---- */
+
+static bool step_batch(raw *r, sqlite3_stmt *insert, const batch *b)
+{
+	(void)sqlite3_bind_int64(r->write, 2, wh_now(&wh_env_system) / 1000);
+	for (int i = 0; i < b->n; i++) {
+		(void)sqlite3_bind_int64(insert, 1, b->ids[i]);
+		(void)sqlite3_bind_int64(r->write, 1, b->ids[i]);
+		if (!run(r->begin) || !run(insert) || !run(r->write) || !run(r->commit))
+			return false;
+	}
+	return true;
+}
+
+wherry_code bench_raw_step(const bench_job *job, double out[BENCH_VALUES],
+			   wherry_error *err)
+{
+	int64_t began = wh_monotonic(&wh_env_system), done = 0;
+	sqlite3_stmt *insert = NULL;
+	static batch b;
+	raw r = {.db = NULL};
+	bool ok = true;
+	wherry_code code = raw_open(job, &r, err);
+
+	if (code == WHERRY_OK &&
+	    (sqlite3_exec(r.db, BENCH_HANDLED, NULL, NULL, NULL) != SQLITE_OK ||
+	     !(r.write = prepare(&r, write_of(job))) ||
+	     !(insert = prepare(&r, "INSERT INTO handled VALUES (?1)"))))
+		code = raw_fail(&r, err);
+	while (code == WHERRY_OK && ok) {
+		ok = read_batch(&r, &b);
+		if (!ok || !b.n)
+			break;
+		ok = step_batch(&r, insert, &b);
+		done += b.n;
+	}
+	out[0] = bench_rate(done, began);
+	if (!ok)
+		code = raw_fail(&r, err);
+	(void)sqlite3_finalize(insert);
 	raw_close(&r);
 	return code;
 }

@@ -43,6 +43,7 @@ static void make_locks(wh_handlers *pool)
 	(void)pthread_condattr_init(&attr);
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&pool->ended, &attr);
+	(void)pthread_cond_init(&pool->turn, &attr);
 	(void)pthread_condattr_destroy(&attr);
 }
 
@@ -101,6 +102,7 @@ void wh_handlers_free(wh_handlers *pool)
 	(void)pthread_mutex_destroy(&pool->lock);
 	(void)pthread_cond_destroy(&pool->work);
 	(void)pthread_cond_destroy(&pool->ended);
+	(void)pthread_cond_destroy(&pool->turn);
 	free(pool->url);
 	free(pool);
 }

@@ -123,7 +123,7 @@ struct wh_handlers {
 	char limit[32]; /* in words */
 
 	pthread_mutex_t lock; /* of all that follows, and of the calls' phases */
-	pthread_cond_t work, ended;
+	pthread_cond_t work, ended, turn;
 	int event;         /* readable while receipts are owed and known */
 	wh_handler **list; /* by topic */
 	size_t n_list, cap_list;
@@ -135,6 +135,7 @@ struct wh_handlers {
 	wh_calls queue, running, over;
 	size_t n_stray;        /* of those that run */
 	size_t n_live, n_idle; /* threads */
+	bool writing;          /* a call has its turn in the database */
 	bool closing, abandoned;
 };
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "publish/handlers.h"
 #include "relay/relay.h"
@@ -121,6 +122,38 @@ static wherry_code box_of(connection *c, const char *name, wherry_outbox **out,
 	return WHERRY_OK;
 }
 
+/* ---- turns: where there is one writer at a time, waiting here is cheaper than there ---- */
+
+static wherry_code take_turn(wh_handlers *pool, wherry_error *err)
+{
+	int64_t by_us =
+		wh_later(wh_monotonic(&wh_env_system),
+			 wh_db_options_of(pool->config, pool->env).busy_timeout_us);
+	struct timespec by = {by_us / WH_SECOND, by_us % WH_SECOND * 1000};
+	bool mine;
+	int rc = 0;
+
+	(void)pthread_mutex_lock(&pool->lock);
+	while (pool->writing && rc == 0)
+		rc = pthread_cond_timedwait(&pool->turn, &pool->lock, &by);
+	mine = !pool->writing;
+	pool->writing = true;
+	(void)pthread_mutex_unlock(&pool->lock);
+	if (mine)
+		return WHERRY_OK;
+	return wh_fail(err, WHERRY_BUSY,
+		       "another handler had its transaction open for longer than "
+		       "db.busy_timeout");
+}
+
+static void give_turn(wh_handlers *pool)
+{
+	(void)pthread_mutex_lock(&pool->lock);
+	pool->writing = false;
+	(void)pthread_cond_signal(&pool->turn);
+	(void)pthread_mutex_unlock(&pool->lock);
+}
+
 /* ---- ending ---- */
 
 static void roll_back(wherry_call *call)
@@ -130,6 +163,7 @@ static void roll_back(wherry_call *call)
 	wherry_db_rollback(c->db);
 	if (wherry_db_in_transaction(c->db))
 		c->broken = true; /* closing it rolls back */
+	give_turn(call->pool);
 }
 
 static wherry_code see_open(void *ctx, const wh_open_row *row, wherry_error *err)
@@ -199,6 +233,7 @@ static wherry_code commit(wherry_call *call, wherry_error *err)
 		return code;
 	}
 	code = wherry_db_commit(c->db, err);
+	give_turn(call->pool);
 	if (code == WHERRY_OK)
 		return code;
 	c->broken = true;
@@ -270,9 +305,14 @@ static wherry_code begin(wherry_call *call, connection *c, wherry_error *err)
 	wherry_code code = box_of(c, call->grant.outbox, &box, err);
 
 	if (code == WHERRY_OK)
-		code = wherry_db_begin(c->db, err);
+		code = take_turn(call->pool, err);
 	if (code != WHERRY_OK)
 		return code;
+	code = wherry_db_begin(c->db, err);
+	if (code != WHERRY_OK) {
+		give_turn(call->pool);
+		return code;
+	}
 	code = check_lease(call, c, box, err);
 	if (code != WHERRY_OK) {
 		roll_back(call);
