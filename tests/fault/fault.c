@@ -1,6 +1,7 @@
 #include "fault.h"
 
 #include <errno.h>
+#include <pthread.h>
 
 #include <jansson.h>
 
@@ -14,8 +15,8 @@ static struct {
 } now;
 
 static const int64_t begin_us = 1800000000000000;
-static uint64_t last_random;
-int64_t fault_clock_us;
+static _Atomic uint64_t last_random;
+_Atomic int64_t fault_clock_us;
 
 void fault_rewind(void)
 {
@@ -59,7 +60,7 @@ bool fault_every(void)
 }
 
 /* Is it this call's turn to fail? */
-static bool due(fault_kind kind, const char *op, const char *what)
+static bool is_due(fault_kind kind, const char *op, const char *what)
 {
 	if (!now.armed || now.plan.kind != kind || ++now.seen < now.plan.at ||
 	    now.seen - now.plan.at >= now.plan.n)
@@ -68,6 +69,18 @@ static bool due(fault_kind kind, const char *op, const char *what)
 		(void)snprintf(now.where, sizeof(now.where), "%d: %.24s %.24s", now.seen,
 			       op, what);
 	return true;
+}
+
+/* Handlers call from threads of their own. */
+static bool due(fault_kind kind, const char *op, const char *what)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	bool yes;
+
+	(void)pthread_mutex_lock(&lock);
+	yes = is_due(kind, op, what);
+	(void)pthread_mutex_unlock(&lock);
+	return yes;
 }
 
 static wherry_code fail_with(wherry_error *err)

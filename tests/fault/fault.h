@@ -51,7 +51,7 @@ const char *fault_where(void); /* which was the first */
 bool fault_every(void);
 
 /* The clock: microseconds since 1970, for monotonic times too. */
-extern int64_t fault_clock_us;
+extern _Atomic int64_t fault_clock_us;
 
 /* Set the clock, and the random numbers, to where they began. */
 void fault_rewind(void);

@@ -373,6 +373,73 @@ static void drop_relay(world *w)
 	wherry_relay_close(w->out.made);
 }
 
+static void see_event(void *ctx, const wherry_event *event)
+{
+	(void)ctx;
+	(void)event;
+}
+
+static wherry_code relay_hook(world *w, wherry_error *err)
+{
+	wherry_relay *relay = NULL;
+	wherry_code code = wherry_relay_open_on(w->db, w->pub, w->config, &relay, err);
+
+	if (code == WHERRY_OK)
+		code = wherry_relay_hook(relay, 0, see_event, w, err);
+	wherry_relay_close(relay);
+	return code;
+}
+
+/* ---- handlers ---- */
+
+static wherry_code handlers_open(world *w, wherry_error *err)
+{
+	return wherry_handlers_open(w->url, w->config, (wherry_publisher **)&w->out.made,
+				    err);
+}
+
+static wherry_verdict handle(void *ctx, wherry_call *call)
+{
+	(void)ctx;
+	(void)call;
+	return WHERRY_DELIVERED;
+}
+
+/* In place of the world's publisher, which is closed with it. */
+static void make_handlers(world *w)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	wherry_publisher_close(w->pub);
+	WHERRY_PASS(wherry_handlers_open(NULL, w->config, &w->pub, &err));
+	WHERRY_PASS(wherry_handlers_on(w->pub, "orders", handle, NULL, &err));
+}
+
+static wherry_code handlers_on(world *w, wherry_error *err)
+{
+	return wherry_handlers_on(w->pub, "t", handle, NULL, err);
+}
+
+static wherry_code handlers_once(world *w, wherry_error *err)
+{
+	return wherry_handlers_once(w->pub, "t", handle, NULL, err);
+}
+
+static wherry_code handlers_others(world *w, wherry_error *err)
+{
+	return wherry_handlers_others(w->pub, handle, NULL, err);
+}
+
+static wherry_code handlers_off(world *w, wherry_error *err)
+{
+	return wherry_handlers_off(w->pub, "orders", err);
+}
+
+static wherry_code handlers_use(world *w, wherry_error *err)
+{
+	return wherry_handlers_use(w->pub, handle, NULL, err);
+}
+
 /* ---- all of them ---- */
 
 /* clang-format off */
@@ -430,6 +497,13 @@ const operation operations[] = {
 	{"publisher_open of null", publisher_open, NULL, drop_publisher, "null:", 0},
 	{"relay_open", relay_open, NULL, drop_relay, NULL, 0},
 	{"relay_open_on", relay_open_on, NULL, drop_relay, NULL, 0},
+	{"relay_hook", relay_hook, NULL, NULL, NULL, 0},
+	{"handlers_open", handlers_open, NULL, drop_publisher, NULL, 0},
+	{"handlers_on", handlers_on, make_handlers, NULL, NULL, 0},
+	{"handlers_once", handlers_once, make_handlers, NULL, NULL, 0},
+	{"handlers_others", handlers_others, make_handlers, NULL, NULL, 0},
+	{"handlers_off", handlers_off, make_handlers, NULL, NULL, 0},
+	{"handlers_use", handlers_use, make_handlers, NULL, NULL, 0},
 };
 /* clang-format on */
 const size_t n_operations = sizeof(operations) / sizeof(*operations);

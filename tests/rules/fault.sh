@@ -5,8 +5,9 @@
 
 . "$(dirname "$0")/tap.bash"
 
-# Those that a relay's whole life is made of: tests/fault/life_test.c.
-elsewhere='wherry_relay_run wherry_relay_step'
+# Those that a relay's whole life is made of: tests/fault/life_test.c; and those that a
+# handler calls: tests/fault/handlers_test.c.
+elsewhere='wherry_relay_run wherry_relay_step wherry_call_begin wherry_call_enqueue'
 
 can_fail() { # ROOT
 	local file

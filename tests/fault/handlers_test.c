@@ -1,0 +1,226 @@
+/*
+ * Handlers that write in the transaction of the acknowledgement, with each database call
+ * failing in turn that the relay or the handler makes, before it is made or only its
+ * answer: in the end each message is handled, and what its handler wrote is there once.
+ */
+#include <poll.h>
+
+#include <wherry/handlers.h>
+#include <wherry/wherry.h>
+
+#include "fault.h"
+
+enum { MESSAGES = 3, STEPS = 20000, TRIES = 400 };
+
+typedef struct handling {
+	wherry_temp temp;
+	char url[160];
+	wherry_config *config;
+	wherry_db *db;
+	wherry_publisher *pub;
+	wherry_relay *relay;
+	fault_plan plan;
+} handling;
+
+static wherry_verdict follow(void *ctx, wherry_call *call)
+{
+	const wherry_message *msg = wherry_call_message(call);
+	const wherry_message next =
+		WHERRY_MESSAGE(.topic = "e", .key = msg->key, .body = msg->message_id,
+			       .body_len = strlen(msg->message_id));
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)ctx;
+	if (wherry_call_enqueue(call, "events", &next, NULL, &err) == WHERRY_OK)
+		return WHERRY_DELIVERED;
+	wherry_call_reason(call, err.message);
+	return WHERRY_RETRY;
+}
+
+static void set(handling *h, const char *key, const char *value)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_config_set(h->config, key, value, &err));
+}
+
+static void enqueue(handling *h)
+{
+	static const char *const ids[MESSAGES] = {"m1", "m2", "m3"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+
+	WHERRY_PASS(wherry_outbox_init(h->db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(h->db, "events", &err));
+	WHERRY_PASS(wherry_outbox_open(h->db, "outbox", &box, &err));
+	for (int i = 0; i < MESSAGES; i++) {
+		const wherry_message msg =
+			WHERRY_MESSAGE(.message_id = ids[i], .topic = "t",
+				       .key = i < 2 ? "a" : "b", .body = "",
+				       .body_len = 0);
+
+		WHERRY_PASS(wherry_outbox_enqueue(box, &msg, WHERRY_OWN_TRANSACTION, NULL,
+						  &err));
+	}
+	wherry_outbox_close(box);
+}
+
+static void begin(handling *h, const char *engine)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fault_rewind();
+	(void)snprintf(h->url, sizeof(h->url), "sqlite:%s",
+		       wherry_temp_make(&h->temp, "shop.db"));
+	WHERRY_PASS(wherry_config_new(&h->config, &err));
+	set(h, "db.create", "on");
+	set(h, "handlers.threads", "2");
+	set(h, "relay.engine", engine);
+	set(h, "retry.attempts", "100");
+	WHERRY_PASS(wherry_db_open(h->url, h->config, &h->db, &err));
+	enqueue(h);
+	WHERRY_PASS(wherry_handlers_open(h->url, h->config, &h->pub, &err));
+	WHERRY_PASS(wherry_handlers_on(h->pub, "t", follow, NULL, &err));
+	WHERRY_PASS(wherry_relay_open_on(h->db, h->pub, h->config, &h->relay, &err));
+}
+
+static void end(handling *h)
+{
+	wherry_relay_close(h->relay);
+	wherry_publisher_close(h->pub);
+	wherry_db_close(h->db);
+	wherry_config_free(h->config);
+	wherry_temp_clear(&h->temp);
+}
+
+/* The clock stands while a handler runs: its time is not what is tested here. */
+static void wait_a_little(handling *h, int64_t wake_us)
+{
+	struct pollfd fds[WHERRY_RELAY_FDS];
+	size_t n = wherry_relay_fds(h->relay, fds);
+
+	if (poll(fds, (nfds_t)n, wherry_handlers_running(h->pub) ? 1 : 0) == 0 &&
+	    !wherry_handlers_running(h->pub) && wake_us > fault_clock_us &&
+	    wake_us != WH_NEVER)
+		fault_clock_us = wake_us;
+}
+
+static void run(handling *h)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	bool finished = false;
+
+	wherry_relay_target(h->relay, WHERRY_UNTIL_EMPTY);
+	for (int i = 0; i < STEPS && !finished; i++) {
+		int64_t wake_us = 0;
+
+		WHERRY_PASS(wherry_relay_step(h->relay, &wake_us, &finished, &err));
+		if (!finished)
+			wait_a_little(h, wake_us);
+	}
+	if (!finished)
+		fail_msg("failed %s: it does not end", fault_where());
+}
+
+static int64_t number(handling *h, const char *sql)
+{
+	sqlite3_stmt *stmt = NULL;
+	sqlite3 *handle = NULL;
+	int64_t n = -1;
+
+	assert_int_equal(sqlite3_open(h->temp.path, &handle), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(handle, sql, -1, &stmt, NULL), SQLITE_OK);
+	if (sqlite3_step(stmt) == SQLITE_ROW)
+		n = sqlite3_column_int64(stmt, 0);
+	assert_int_equal(sqlite3_finalize(stmt), SQLITE_OK);
+	assert_int_equal(sqlite3_close(handle), SQLITE_OK);
+	return n;
+}
+
+static void check(handling *h)
+{
+	int64_t done = number(h, "SELECT count(*) FROM outbox WHERE status = 2");
+	int64_t all = number(h, "SELECT count(*) FROM events");
+	int64_t each = number(h, "SELECT count(DISTINCT payload) FROM events");
+
+	if (done != MESSAGES || all != MESSAGES || each != MESSAGES)
+		fail_msg("failed %s, %d in a row: %d done, %d rows, of %d messages",
+			 fault_where(), h->plan.n, (int)done, (int)all, (int)each);
+}
+
+/* From the first call on to where none is left that could fail. */
+static void sweep(const char *engine, fault_kind kind, wherry_code with, int n)
+{
+	handling h = {.plan = {.kind = kind, .with = with, .n = n}};
+	bool hit = true;
+
+	for (int at = 1; hit && at < TRIES; at++) {
+		h.plan.at = at;
+		begin(&h, engine);
+		fault_arm(h.plan);
+		run(&h);
+		hit = fault_hit();
+		fault_disarm();
+		check(&h);
+		end(&h);
+	}
+	assert_false(hit);
+}
+
+static void whatever_call_fails_each_is_handled_once(void **state)
+{
+	sweep(*state, FAULT_DATABASE, WHERRY_BUSY, 1);
+	sweep(*state, FAULT_DATABASE, WHERRY_IO, 3);
+}
+
+static void whatever_answer_is_lost_each_is_handled_once(void **state)
+{
+	sweep(*state, FAULT_ANSWER, WHERRY_INDOUBT, 1);
+	sweep(*state, FAULT_ANSWER, WHERRY_IO, 3);
+}
+
+/* A commit whose answer alone is lost is found out to have been made.  (Where it is that of
+ * the savepoint inside, all is rolled back, and the attempt counts.) */
+static void a_lost_answer_counts_no_attempt(void **state)
+{
+	handling h = {.plan = {.kind = FAULT_ANSWER, .with = WHERRY_INDOUBT, .n = 1}};
+	wherry_relay_stats stats;
+	int uncounted = 0;
+
+	for (int at = 1; at < TRIES; at++) {
+		bool hit;
+
+		h.plan.at = at;
+		begin(&h, *state);
+		fault_arm(h.plan);
+		run(&h);
+		hit = fault_hit();
+		wherry_relay_get_stats(h.relay, &stats);
+		uncounted += strstr(fault_where(), "commit") && !stats.retried;
+		fault_disarm();
+		end(&h);
+		if (!hit)
+			break;
+	}
+	assert_true(uncounted > 0);
+}
+
+int main(void)
+{
+	static char exclusive[] = "exclusive", competing[] = "competing";
+	const struct CMUnitTest tests[] = {
+		{"exclusive: whatever_call_fails_each_is_handled_once",
+		 whatever_call_fails_each_is_handled_once, NULL, NULL, exclusive},
+		{"competing: whatever_call_fails_each_is_handled_once",
+		 whatever_call_fails_each_is_handled_once, NULL, NULL, competing},
+		{"exclusive: whatever_answer_is_lost_each_is_handled_once",
+		 whatever_answer_is_lost_each_is_handled_once, NULL, NULL, exclusive},
+		{"competing: whatever_answer_is_lost_each_is_handled_once",
+		 whatever_answer_is_lost_each_is_handled_once, NULL, NULL, competing},
+		{"exclusive: a_lost_answer_counts_no_attempt",
+		 a_lost_answer_counts_no_attempt, NULL, NULL, exclusive},
+	};
+
+	fault_set_up();
+	return cmocka_run_group_tests_name("handlers", tests, NULL, NULL);
+}
