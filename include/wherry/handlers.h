@@ -118,7 +118,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_handlers_use(wherry_publisher *han
 							   void *ctx, wherry_error *err);
 
 /** Return how many functions run now, those that are over their time included. */
-WHERRY_API size_t wherry_handlers_running(const wherry_publisher *handlers);
+WHERRY_API size_t wherry_handlers_running(wherry_publisher *handlers);
 
 /* ---- inside a call ---- */
 

@@ -372,14 +372,13 @@ wherry_code wherry_handlers_use(wherry_publisher *handlers, wherry_middleware_fn
 	return WHERRY_OK;
 }
 
-size_t wherry_handlers_running(const wherry_publisher *handlers)
+size_t wherry_handlers_running(wherry_publisher *handlers)
 {
-	wh_handlers *pool;
+	wh_handlers *pool = of(handlers);
 	size_t n;
 
 	if (check_pool(handlers, true, NULL) != WHERRY_OK)
 		return 0;
-	pool = (wh_handlers *)(uintptr_t)handlers; /* its lock changes */
 	(void)pthread_mutex_lock(&pool->lock);
 	n = pool->running.n;
 	(void)pthread_mutex_unlock(&pool->lock);

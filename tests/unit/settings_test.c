@@ -216,6 +216,35 @@ static void a_claim_must_outlive_its_delivery(void **state)
 	assert_non_null(strstr(err.message, "relay.claim_timeout"));
 }
 
+static void a_claim_must_outlive_its_call(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_config_set(*state, "handlers.timeout", "59s", &err));
+	WHERRY_PASS(wh_config_check(*state, &err));
+	WHERRY_PASS(wherry_config_set(*state, "handlers.timeout", "60s", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wh_config_check(*state, &err));
+	assert_non_null(strstr(err.message, "handlers.timeout"));
+}
+
+static void a_copy_has_the_same_values(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_config *copy = NULL;
+
+	WHERRY_PASS(wherry_config_set(*state, "relay.lease", "7s", &err));
+	WHERRY_PASS(wherry_config_set(*state, "relay.name", "me", &err));
+	WHERRY_PASS(wh_config_copy(*state, &copy, &err));
+	WHERRY_PASS(wherry_config_set(*state, "relay.lease", "8s", &err));
+	assert_int_equal(wh_config_int(copy, WH_RELAY_LEASE), 7000000);
+	assert_string_equal(wh_config_text(copy, WH_RELAY_NAME), "me");
+	assert_int_equal(wh_config_int(copy, WH_RELAY_POLL), 10000000);
+	wherry_config_free(copy);
+	WHERRY_PASS(wh_config_copy(NULL, &copy, &err));
+	assert_int_equal(wh_config_int(copy, WH_RELAY_LEASE), 30000000);
+	wherry_config_free(copy);
+}
+
 static void an_archive_is_kept_longer_than_the_outbox_that_feeds_it(void **state)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -271,6 +300,8 @@ int main(void)
 		TEST(an_unknown_key_is_answered_with_the_nearest),
 		TEST(missing_arguments_are_refused),
 		TEST(a_claim_must_outlive_its_delivery),
+		TEST(a_claim_must_outlive_its_call),
+		TEST(a_copy_has_the_same_values),
 		TEST(an_archive_is_kept_longer_than_the_outbox_that_feeds_it),
 	};
 
