@@ -133,9 +133,10 @@ struct wh_handlers {
 	size_t n_middleware;
 	wh_grant grant;
 	wh_calls queue, running, over;
-	size_t n_stray;        /* of those that run */
-	size_t n_live, n_idle; /* threads */
-	bool writing;          /* a call has its turn in the database */
+	size_t n_stray;                       /* of those that run */
+	size_t n_live, n_idle;                /* threads */
+	bool writing;                         /* a call has its turn in the database */
+	int64_t turns_since_us, last_turn_us; /* with hardly a pause in between */
 	bool closing, abandoned;
 };
 

@@ -124,12 +124,27 @@ static wherry_code box_of(connection *c, const char *name, wherry_outbox **out,
 
 /* ---- turns: where there is one writer at a time, waiting here is cheaper than there ---- */
 
+enum { TURNS_US = 50000, PAUSE_US = 6000 };
+
+/* Others write to the database as well, and look every few milliseconds whether they can:
+ * one turn after another, now and then leaves them a moment. */
+static int64_t pause_due(wh_handlers *pool, int64_t now_us)
+{
+	if (now_us - pool->last_turn_us >= PAUSE_US)
+		pool->turns_since_us = now_us;
+	if (now_us - pool->turns_since_us < TURNS_US)
+		return 0;
+	pool->turns_since_us = now_us + PAUSE_US;
+	return PAUSE_US;
+}
+
 static wherry_code take_turn(wh_handlers *pool, wherry_error *err)
 {
 	int64_t by_us =
 		wh_later(wh_monotonic(&wh_env_system),
 			 wh_db_options_of(pool->config, pool->env).busy_timeout_us);
 	struct timespec by = {by_us / WH_SECOND, by_us % WH_SECOND * 1000};
+	int64_t pause_us = 0;
 	bool mine;
 	int rc = 0;
 
@@ -137,8 +152,12 @@ static wherry_code take_turn(wh_handlers *pool, wherry_error *err)
 	while (pool->writing && rc == 0)
 		rc = pthread_cond_timedwait(&pool->turn, &pool->lock, &by);
 	mine = !pool->writing;
+	if (mine)
+		pause_us = pause_due(pool, wh_monotonic(pool->env));
 	pool->writing = true;
 	(void)pthread_mutex_unlock(&pool->lock);
+	if (pause_us)
+		wh_sleep(pool->env, pause_us);
 	if (mine)
 		return WHERRY_OK;
 	return wh_fail(err, WHERRY_BUSY,
@@ -150,6 +169,7 @@ static void give_turn(wh_handlers *pool)
 {
 	(void)pthread_mutex_lock(&pool->lock);
 	pool->writing = false;
+	pool->last_turn_us = wh_monotonic(pool->env);
 	(void)pthread_cond_signal(&pool->turn);
 	(void)pthread_mutex_unlock(&pool->lock);
 }
