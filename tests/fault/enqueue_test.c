@@ -126,7 +126,7 @@ static int make_shop(void **state)
 	assert_true(s->into >= 0);
 	(void)snprintf(s->url, sizeof(s->url), "sqlite:%s",
 		       wherry_temp_make(&s->temp, "shop.db"));
-	(void)snprintf(s->file, sizeof(s->file), "%s/lines", s->temp.dir);
+	(void)snprintf(s->file, sizeof(s->file), "%.60s/lines", s->temp.dir);
 	file = fopen(s->file, "we");
 	assert_non_null(file);
 	assert_true(fputs(lines, file) >= 0 && fclose(file) == 0);
