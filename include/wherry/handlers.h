@@ -93,7 +93,8 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_handlers_on(wherry_publisher *hand
 							  void *ctx, wherry_error *err);
 
 /** As wherry_handlers_on(), until it has succeeded once: then it is removed.  Two calls of
- *  it never run at once. */
+ *  it never run at once.  A success after the time limit counts as one, though its message
+ *  failed by then, and will find no handler. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_handlers_once(wherry_publisher *handlers,
 							    const char *topic,
 							    wherry_handler_fn handle,
