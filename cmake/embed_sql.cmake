@@ -7,13 +7,14 @@ foreach(file IN LISTS FILES)
   get_filename_component(scheme ${file} NAME_WE)
   get_filename_component(folder ${file} DIRECTORY)
   get_filename_component(model ${folder} NAME)
+  string(MAKE_C_IDENTIFIER ${model}_${scheme} array)
   file(READ ${file} hex HEX)
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${hex}")
   string(REGEX REPLACE "('.....,'.....,'.....,'.....,'.....,'.....,'.....,'.....,'.....,'.....,)"
     "\t\\1\n" bytes "${bytes}")
   string(APPEND arrays
-    "static const char ${model}_${scheme}[] = {\n${bytes}\t0,\n};\n\n")
-  string(APPEND rows "\t{\"${model}\", \"${scheme}\", ${model}_${scheme}},\n")
+    "static const char ${array}[] = {\n${bytes}\t0,\n};\n\n")
+  string(APPEND rows "\t{\"${model}\", \"${scheme}\", ${array}},\n")
 endforeach()
 
 file(WRITE ${OUT}.new

@@ -105,6 +105,7 @@ typedef struct wherry_status {
 	char owner[96];        /* of the last lease */
 	char engine[16];       /* "exclusive", … or "" */
 	int schema_version;
+	char layout[24]; /* of its table: "native", "event-bus" */
 } wherry_status;
 
 /**

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/url.h"
+#include "outbox/outbox.h"
 
 /* What is wrong with the URL or the name is the command line's fault. */
 static wh_exit fail(const wh_args *args, const wherry_error *err)
@@ -23,7 +24,8 @@ static wh_exit print_sql(const wh_args *args, const char *table)
 	if (code == WHERRY_OK) {
 		(void)snprintf(scheme, sizeof(scheme), "%.*s", (int)url.scheme.len,
 			       url.scheme.ptr);
-		code = wherry_outbox_init_sql(scheme, table, &sql, &err);
+		code = wh_outbox_init_sql_as(scheme, wh_arg(args, "layout"), table, &sql,
+					     &err);
 	}
 	if (code != WHERRY_OK)
 		return fail(args, &err);
@@ -60,7 +62,7 @@ static wh_exit run(wh_args *args)
 		return print_sql(args, table);
 	code = wherry_db_open(wh_operand(args, 0), args->config, &db, &err);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_init(db, table, &err);
+		code = wh_outbox_init_as(db, wh_arg(args, "layout"), table, &err);
 	wherry_db_close(db);
 	if (code != WHERRY_OK)
 		return fail(args, &err);
@@ -70,6 +72,10 @@ static wh_exit run(wh_args *args)
 
 static const wh_option options[] = {
 	{"print", NULL, "Write the SQL to standard output and touch nothing.", NULL, 0},
+	{"layout", "LAYOUT",
+	 "native, or event-bus: the tables of the library outbox-event-bus. (default: of the "
+	 "table that is there, else native)",
+	 NULL, 0},
 	WH_JSON_OPTION,
 	{0},
 };
@@ -77,7 +83,7 @@ static const wh_option options[] = {
 const wh_command wh_cmd_init = {
 	.name = "init",
 	.operands = "URL",
-	.synopsis = "URL [--table NAME] [--print] [--json]",
+	.synopsis = "URL [--table NAME] [--layout LAYOUT] [--print] [--json]",
 	.brief = "Create an outbox, or bring it up to date",
 	.help = "Makes the table and what belongs to it, and the database file if it "
 		"is not there. Doing it twice is fine, also at once. With --print, the "
@@ -86,6 +92,7 @@ const wh_command wh_cmd_init = {
 		"Examples:\n"
 		"  wherry init sqlite:shop.db\n"
 		"  wherry init sqlite:shop.db --table billing_outbox\n"
+		"  wherry init sqlite:app.db --table outbox_events --layout event-bus\n"
 		"  wherry init sqlite: --print > migrations/0007_outbox.sql\n",
 	.options = options,
 	.preset = "db.create",

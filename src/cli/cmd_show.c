@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "outbox/outbox.h"
 #include "publish/parts.h"
 
 enum {
@@ -32,6 +33,9 @@ static void put_relay(wh_buf *why, const show *s)
 	if (st->paused)
 		wh_buf_printf(why, "the outbox is paused: `wherry resume %s`",
 			      s->session->url);
+	else if (*wh_outbox_limits(s->session->box))
+		wh_buf_puts(why, "the next that claims rows takes it, a relay or the "
+				 "program whose table it is");
 	else if (st->lease_left_us <= 0)
 		wh_buf_printf(why, "no relay is running: `wherry relay %s TO`",
 			      s->session->url);
@@ -95,8 +99,11 @@ static void put_why(wh_buf *why, const show *s, const wherry_row *row)
 	case WHERRY_PROCESSING:
 		wh_buf_printf(
 			why,
-			"a relay tries it alone since %s ago; if that one is gone, the "
-			"next relay takes it up",
+			*wh_outbox_limits(s->session->box)
+				? "it is claimed since %s ago; if its claim lapses, the "
+				  "next that claims rows takes it up"
+				: "a relay tries it alone since %s ago; if that one is "
+				  "gone, the next relay takes it up",
 			wh_span_text(s->now_us - row->claimed_at_us, span));
 		break;
 	case WHERRY_DONE:

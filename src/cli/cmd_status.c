@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "outbox/outbox.h"
 
 enum { WARNINGS_MAX = 4, LATE_US = 60 * WH_SECOND };
 
@@ -31,7 +32,7 @@ static void look(const wh_session *s, const wherry_status *st, warnings *out)
 	if (st->paused)
 		warn(out, "the outbox is paused: nothing leaves until `wherry resume %s`",
 		     s->url);
-	else if (st->ready && !st->lease_left_us)
+	else if (st->ready && !st->lease_left_us && !*wh_outbox_limits(s->box))
 		warn(out, "no relay is running: start one with `wherry relay %s TO`",
 		     s->url);
 	else if (st->ready && st->oldest_ready_us > LATE_US)
@@ -55,6 +56,9 @@ static void print_text(const wh_session *s, const wherry_status *st, const warni
 
 	(void)printf("outbox      %s in %s%s\n", s->table, s->url,
 		     st->paused ? " (paused)" : "");
+	if (*wh_outbox_limits(s->box))
+		(void)printf("layout      %s: %s\n", st->layout,
+			     wh_outbox_limits(s->box));
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
 		(void)printf("%-10s  %" PRId64 "\n", wherry_state_name((wherry_state)i),
 			     st->count[i]);
@@ -70,6 +74,8 @@ static void print_text(const wh_session *s, const wherry_status *st, const warni
 	else if (st->epoch)
 		(void)printf("\nrelay       none; the last was %s, epoch %" PRId64 "\n",
 			     st->owner, st->epoch);
+	else if (*wh_outbox_limits(s->box))
+		(void)printf("\nrelay       not known: these tables do not say\n");
 	else
 		(void)printf("\nrelay       none so far\n");
 	for (size_t i = 0; i < w->n; i++)
@@ -100,6 +106,8 @@ static void print_json(const wh_session *s, const wherry_status *st, const warni
 
 	wh_buf_puts(&buf, "{\"table\":");
 	put_text(&buf, s->table);
+	wh_buf_puts(&buf, ",\"layout\":");
+	put_text(&buf, st->layout);
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
 		wh_buf_printf(&buf, ",\"%s\":%" PRId64,
 			      wherry_state_name((wherry_state)i), st->count[i]);

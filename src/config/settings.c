@@ -32,7 +32,7 @@ static const entry table[] = {
 		"Name of the outbox table."},
 	[WH_OUTBOX_RETENTION] = {"outbox.retention", DURATION, "7d", "0", "3650d",
 		"How long delivered messages are kept before the relay purges them; 0 keeps "
-		"them for ever."},
+		"them for ever, as does the layout event-bus unless this is set."},
 	[WH_OUTBOX_ARCHIVE_RETENTION] = {"outbox.archive_retention", DURATION, "0", "0", "3650d",
 		"How long after their delivery messages stay in the archive before the relay deletes "
 		"them there; 0 keeps them for ever."},
@@ -48,7 +48,8 @@ static const entry table[] = {
 		"What the relay calls itself in the lease; host and process id if empty."},
 	[WH_RELAY_ENGINE] = {"relay.engine", CHOICE, "exclusive", "exclusive, competing", NULL,
 		"exclusive: one relay works, others stand by. competing: all work, each on what it "
-		"has claimed. All relays of an outbox have the same."},
+		"has claimed. All relays of an outbox have the same; where the layout can keep no "
+		"lease, competing is the default."},
 	[WH_RELAY_FAILED_ONLY] = {"relay.failed_only", SWITCH, "off", NULL, NULL,
 		"With the competing engine: take only what failed before, or whose relay is "
 		"gone."},
@@ -354,6 +355,11 @@ const char *wh_config_text(const wherry_config *config, wh_setting which)
 	return table[which].standard;
 }
 
+bool wh_config_is_set(const wherry_config *config, wh_setting which)
+{
+	return config && config->values[which].text;
+}
+
 wherry_code wh_config_check(const wherry_config *config, wherry_error *err)
 {
 	int64_t claim = wh_config_int(config, WH_RELAY_CLAIM_TIMEOUT);
@@ -362,6 +368,7 @@ wherry_code wh_config_check(const wherry_config *config, wherry_error *err)
 	int64_t handling = wh_config_int(config, WH_HANDLERS_TIMEOUT);
 
 	if (wh_config_switch(config, WH_RELAY_FAILED_ONLY) &&
+	    wh_config_is_set(config, WH_RELAY_ENGINE) &&
 	    wh_config_choice(config, WH_RELAY_ENGINE) != 1)
 		return wh_fail(err, WHERRY_INVALID,
 			       "relay.failed_only is for relays that compete: "

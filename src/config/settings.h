@@ -59,7 +59,8 @@ bool wh_config_switch(const wherry_config *config, wh_setting which);
 int wh_config_choice(const wherry_config *config,
 		     wh_setting which); /* its place in range */
 const char *wh_config_text(const wherry_config *config,
-			   wh_setting which); /* "" if unset */
+			   wh_setting which);                         /* "" if unset */
+bool wh_config_is_set(const wherry_config *config, wh_setting which); /* not a default */
 
 /* A set with the same values; from may be NULL. */
 wherry_code wh_config_copy(const wherry_config *from, wherry_config **out,

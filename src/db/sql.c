@@ -6,6 +6,7 @@
 #define NAME_MARK "-- name: "
 #define PART_MARK "-- part: "
 #define HEAD_MARK "-- layout: "
+#define INDEX_MARK "{idx_table"
 #define SUFFIX_CHARS "abcdefghijklmnopqrstuvwxyz_0123456789"
 
 enum { STMT_MAX = 64 * 1024 };
@@ -42,7 +43,9 @@ static const wh_stmt *find_part(const parser *p, wh_view braces)
 static bool put_braces(parser *p, wh_view braces)
 {
 	wh_view name = {"{name}", strlen("{name}")};
-	int n = (int)strlen("{table"), rest = (int)braces.len - n - 1;
+	const char *prefix = starts(braces, INDEX_MARK) ? "idx_" : "";
+	const char *mark = *prefix ? INDEX_MARK : "{table";
+	int n = (int)strlen(mark), rest = (int)braces.len - n - 1;
 	const wh_stmt *part;
 
 	if (braces.len == 2) { /* an empty JSON object, not ours */
@@ -58,10 +61,10 @@ static bool put_braces(parser *p, wh_view braces)
 		wh_buf_puts(&p->text, part->text);
 		return true;
 	}
-	if (!starts(braces, "{table") || rest < 0 ||
+	if (!starts(braces, mark) || rest < 0 ||
 	    strspn(braces.ptr + n, SUFFIX_CHARS) != (size_t)rest)
 		return false;
-	wh_buf_printf(&p->text, "\"%s%.*s\"", p->table, rest, braces.ptr + n);
+	wh_buf_printf(&p->text, "\"%s%s%.*s\"", prefix, p->table, rest, braces.ptr + n);
 	return true;
 }
 

@@ -4,8 +4,9 @@
  * A file begins with a head line that states what its layout can do, then has statements,
  * each under a line "-- name: NAME" and a comment that says what it guarantees.  {table}
  * stands for the quoted name of the table, {table_open} for the quoted name with that
- * suffix, {name} for the name as a string; {} is left alone.  What several statements have
- * in common is a part, under a line "-- part: NAME", which {NAME} stands for below it.
+ * suffix, {idx_table_retry} for one that begins with idx_, {name} for the name as a string;
+ * {} is left alone.  What several statements have in common is a part, under a line
+ * "-- part: NAME", which {NAME} stands for below it.
  */
 #ifndef WH_DB_SQL_H
 #define WH_DB_SQL_H

@@ -1,6 +1,7 @@
 /*
  * What operators ask and do.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -102,6 +103,7 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 	status.lease_left_us = holder.left_us;
 	memcpy(status.owner, holder.owner, sizeof(status.owner));
 	memcpy(status.engine, holder.engine, sizeof(status.engine));
+	(void)snprintf(status.layout, sizeof(status.layout), "%s", box->layout.name);
 	*out = status;
 	return WHERRY_OK;
 }
@@ -204,6 +206,14 @@ static void filter_params(const wherry_filter *f, unsigned states, int64_t limit
 	out[7] = WH_INT_PARAM("limit", most);
 }
 
+static wherry_code check_filter(const wherry_outbox *box, const wherry_filter *f,
+				wherry_error *err)
+{
+	if (f->key && !box->layout.ordered)
+		return wh_outbox_cannot(box, "whose messages have no keys", err);
+	return WHERRY_OK;
+}
+
 wherry_code wherry_outbox_list(wherry_outbox *box, const wherry_filter *filter,
 			       wherry_row_fn visit, void *ctx, wherry_error *err)
 {
@@ -212,8 +222,10 @@ wherry_code wherry_outbox_list(wherry_outbox *box, const wherry_filter *filter,
 	visitor v = {visit, ctx, 0, filter->archived};
 	const wh_stmt *stmt = any ? box->stmt.list_any : box->stmt.list;
 	wh_param params[FILTER_PARAMS];
-	wherry_code code;
+	wherry_code code = check_filter(box, filter, err);
 
+	if (code != WHERRY_OK)
+		return code;
 	filter_params(filter, states, LIST_DEFAULT, params);
 	code = wh_db_run(box->db, filter->archived ? box->stmt.list_archived : stmt,
 			 params, FILTER_PARAMS, take_row, &v, NULL, err);
@@ -297,8 +309,10 @@ static wherry_code change_rows(wherry_outbox *box, const wh_stmt *stmt, bool arc
 			       int64_t *out_n, wherry_error *err)
 {
 	change c = {.box = box, .stmt = stmt, .archived = archived};
-	wherry_code code;
+	wherry_code code = check_filter(box, filter, err);
 
+	if (code != WHERRY_OK)
+		return code;
 	filter_params(filter, states, -1, c.params);
 	code = wh_db_transact(box->db, change_and_nudge, &c, err);
 	if (code == WHERRY_OK && out_n)
@@ -324,9 +338,14 @@ static wherry_code set_paused(wherry_outbox *box, bool on, wherry_error *err)
 {
 	const wh_param params[] = {WH_TEXT_PARAM("name", box->name),
 				   WH_INT_PARAM("on", on)};
-	wherry_code code =
-		wh_db_run(box->db, box->stmt.pause, params, 2, NULL, NULL, NULL, err);
+	wherry_code code;
 
+	if (box->layout.by_claim)
+		return wh_outbox_cannot(box,
+					"which has nowhere to write that it is paused: "
+					"stop its relays instead",
+					err);
+	code = wh_db_run(box->db, box->stmt.pause, params, 2, NULL, NULL, NULL, err);
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
 

@@ -59,6 +59,8 @@ typedef struct claiming {
 	const wherry_claim_options *options;
 	wh_claim_place *place; /* NULL: none is kept */
 	wh_open_reader reader;
+	wh_open_fn visit; /* of the caller, where claims are noted first */
+	void *ctx;
 	int64_t scan;          /* so many pending rows to look at */
 	int64_t upto, scanned; /* those looked at */
 	char of[48];           /* whose claim lapsed; "": nobody's, or any */
@@ -207,6 +209,83 @@ static wherry_code claim(void *ctx, wherry_error *err)
 	return code;
 }
 
+/* ---- claims without a token in the table ---- */
+
+enum { MARK = 14 }; /* the column behind those of "read" */
+
+/* Note by what the row is known, before it is visited. */
+static wherry_code note_held(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	claiming *w = ctx;
+	wh_open_row known = *row;
+	wherry_code code = wh_held_add(&w->box->held, w->lease->token, row->message_id,
+				       wh_row_bytes(row->row, MARK), &known.id, err);
+
+	return code == WHERRY_OK ? w->visit(w->ctx, &known, err) : code;
+}
+
+static void note_claims(claiming *w)
+{
+	if (!w->box->layout.by_claim)
+		return;
+	w->visit = w->reader.visit;
+	w->ctx = w->reader.ctx;
+	w->reader.visit = note_held;
+	w->reader.ctx = w;
+}
+
+wherry_code wh_claim_ids(wherry_outbox *box, const wherry_lease *lease,
+			 const int64_t *ids, size_t n, wh_param *out, wherry_error *err)
+{
+	wh_view message_id, mark;
+	wherry_code code;
+
+	if (!box->layout.by_claim)
+		return wh_outbox_ids(box, ids, n, out, err);
+	wh_buf_reset(&box->ids);
+	wh_buf_putc(&box->ids, '[');
+	for (size_t i = 0; i < n; i++) {
+		if (!wh_held_find(&box->held, lease->token, ids[i], &message_id, &mark))
+			continue;
+		wh_buf_puts(&box->ids, box->ids.len > 1 ? ",[" : "[");
+		wh_buf_json(&box->ids, message_id.ptr, message_id.len);
+		wh_buf_putc(&box->ids, ',');
+		wh_buf_json(&box->ids, mark.ptr, mark.len);
+		wh_buf_putc(&box->ids, ']');
+	}
+	wh_buf_putc(&box->ids, ']');
+	code = wh_buf_check(&box->ids, err);
+	if (code == WHERRY_OK)
+		*out = WH_TEXT_PARAM("claims", ((wh_view){box->ids.ptr, box->ids.len}));
+	return code;
+}
+
+void wh_claim_params(const wherry_outbox *box, const wherry_lease *lease, int64_t id,
+		     wh_param out[2])
+{
+	wh_view message_id = {NULL, 0}, mark = {NULL, 0};
+
+	if (box->layout.by_claim)
+		(void)wh_held_find(&box->held, lease->token, id, &message_id, &mark);
+	out[0] = WH_TEXT_PARAM("message_id", message_id);
+	out[1] = WH_TEXT_PARAM("started", mark);
+}
+
+void wh_claim_forget(wherry_outbox *box, const wherry_lease *lease,
+		     const wh_settlement *s)
+{
+	if (!box->held.n)
+		return;
+	for (size_t i = 0; i < s->n_done; i++)
+		wh_held_drop(&box->held, lease->token, s->done[i]);
+	for (size_t i = 0; i < s->n_failed; i++)
+		wh_held_drop(&box->held, lease->token, s->failed[i].id);
+	for (size_t i = 0; i < s->n_back; i++)
+		wh_held_drop(&box->held, lease->token, s->back[i]);
+}
+
+/* ---- claiming them ---- */
+
 static wherry_code check_options(const wherry_outbox *box, const wherry_lease *lease,
 				 const wherry_claim_options *options, wherry_error *err)
 {
@@ -231,8 +310,10 @@ wherry_code wh_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 		      .reader = {visit, ctx, 0}};
 	wherry_code code = check_options(box, lease, options, err);
 
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK) {
+		note_claims(&w);
 		code = wh_db_transact(box->db, claim, &w, err);
+	}
 	if (code == WHERRY_OK)
 		*out_more = w.more;
 	else if (place)
@@ -300,6 +381,7 @@ wherry_code wh_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease
 
 	if (code != WHERRY_OK)
 		return code;
+	note_claims(&w);
 	code = wh_db_transact(box->db, claim_lapsed, &w, err);
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
@@ -346,7 +428,7 @@ wherry_code wherry_outbox_extend(wherry_outbox *box, const wherry_lease *lease,
 	if (!box || !lease || !*lease->token || lasts_us <= 0)
 		return wh_fail(err, WHERRY_INVALID,
 			       "to extend claims takes their lease and a time");
-	code = wh_outbox_ids(box, ids, n, &params[0], err);
+	code = wh_claim_ids(box, lease, ids, n, &params[0], err);
 	if (code != WHERRY_OK)
 		return code;
 	params[1] = WH_TEXT_PARAM("token", wh_view_of(lease->token));

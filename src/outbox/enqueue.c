@@ -22,6 +22,48 @@ static wherry_code check_text(const char *field, const char *text, size_t most,
 	return WHERRY_OK;
 }
 
+/* What the layout has no place for would be lost: it is refused. */
+static wherry_code check_layout(const wherry_outbox *box, const wherry_message *msg,
+				wherry_error *err)
+{
+	struct {
+		const char *name, *text;
+	} fields[] = {
+		{"key", msg->key},
+		{"aggregate_type", msg->aggregate_type},
+		{"aggregate_id", msg->aggregate_id},
+		{"trace_id", msg->trace_id},
+	};
+	bool headers =
+		msg->headers && strspn(msg->headers, " \t\r\n{}") != strlen(msg->headers);
+	wherry_error why = WHERRY_ERROR_INIT;
+	int column = 0;
+
+	if (!box->layout.ordered)
+		for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
+			if (fields[i].text && *fields[i].text)
+				return wh_fail(
+					err, WHERRY_INVALID,
+					"outbox '%s' has the layout %s, which has no "
+					"column for %s: put it into the body, or use a "
+					"native outbox",
+					box->name.ptr, box->layout.name, fields[i].name);
+	if (!box->layout.ordered && headers)
+		return wh_fail(err, WHERRY_INVALID,
+			       "outbox '%s' has the layout %s, which has no column for "
+			       "headers: put them into the body, or use a native outbox",
+			       box->name.ptr, box->layout.name);
+	if (box->layout.json && wh_json_check(msg->body ? msg->body : "", msg->body_len,
+					      &column, &why) != WHERRY_OK)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"outbox '%s' has the layout %s, whose payloads are JSON, and "
+			"this body is not (%.80s): send it as a JSON string, or use "
+			"a native outbox",
+			box->name.ptr, box->layout.name, why.message);
+	return WHERRY_OK;
+}
+
 static wherry_code check_message(const wherry_outbox *box, const wherry_message *msg,
 				 wherry_error *err)
 {
@@ -62,9 +104,12 @@ static wherry_code check_message(const wherry_outbox *box, const wherry_message 
 		if (code != WHERRY_OK)
 			return code;
 	}
-	if (msg->headers)
-		return wh_json_headers(msg->headers, strlen(msg->headers), err);
-	return WHERRY_OK;
+	if (msg->headers) {
+		code = wh_json_headers(msg->headers, strlen(msg->headers), err);
+		if (code != WHERRY_OK)
+			return code;
+	}
+	return check_layout(box, msg, err);
 }
 
 /* Text stays text, so that SQL reads it; anything else is a blob. */

@@ -46,6 +46,11 @@ wherry_code wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t l
 	if (!box || !owner || !out || lasts_us <= 0)
 		return wh_fail(err, WHERRY_INVALID,
 			       "a lease needs an outbox, an owner and a time");
+	if (!box->layout.exclusive)
+		return wh_outbox_cannot(
+			box,
+			"where no relay can work alone: there is nowhere to keep a lease",
+			err);
 	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner);
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", box->name),
@@ -112,8 +117,11 @@ wherry_code wherry_outbox_release(wherry_outbox *box, const wherry_lease *lease,
 	};
 	const wh_stmt *stmt = *lease->token ? box->stmt.leave : box->stmt.release;
 	int64_t changed = 0;
-	wherry_code code = wh_db_run(box->db, stmt, params, 4, NULL, NULL, &changed, err);
+	wherry_code code;
 
+	if (box->layout.by_claim)
+		return WHERRY_OK; /* nothing was taken */
+	code = wh_db_run(box->db, stmt, params, 4, NULL, NULL, &changed, err);
 	if (code != WHERRY_OK)
 		return code;
 	return changed ? WHERRY_OK : stale(box, err);
@@ -174,7 +182,7 @@ static wherry_code on_ids(settling *w, const wh_stmt *stmt, const int64_t *ids, 
 
 	if (!n)
 		return WHERRY_OK;
-	code = wh_outbox_ids(w->box, ids, n, &params[0], err);
+	code = wh_claim_ids(w->box, w->lease, ids, n, &params[0], err);
 	if (code == WHERRY_OK)
 		code = wh_db_run(w->box->db, stmt, params, 2, NULL, NULL, &changed, err);
 	if (code == WHERRY_OK && count)
@@ -186,11 +194,11 @@ static wherry_code settle_done(settling *w, wherry_error *err)
 {
 	const wh_settlement *s = w->s;
 	const wherry_outbox *box = w->box;
-	const wh_stmt *stmt =
-		s->on_done == WHERRY_MARK ? box->stmt.done_mark : box->stmt.done_delete;
+	bool mark = s->on_done == WHERRY_MARK && !box->layout.archives;
+	const wh_stmt *stmt = mark ? box->stmt.done_mark : box->stmt.done_delete;
 	wherry_code code = WHERRY_OK;
 
-	if (s->on_done == WHERRY_ARCHIVE)
+	if (!mark && s->on_done != WHERRY_DELETE)
 		code = on_ids(w, box->stmt.done_archive, s->done, s->n_done, false, err);
 	if (code == WHERRY_OK)
 		code = on_ids(w, stmt, s->done, s->n_done, true, err);
@@ -201,8 +209,12 @@ static wherry_code settle_failure(settling *w, const wherry_failure *f, wherry_e
 {
 	const char *why = f->error ? f->error : "";
 	wh_view error = {why, wh_utf8_cut(why, strlen(why), ERROR_MAX)};
+	wh_param claim[2];
+	wh_claim_params(w->box, w->lease, f->id, claim);
 	const wh_param params[] = {
 		WH_INT_PARAM("id", f->id),
+		claim[0],
+		claim[1],
 		WH_INT_PARAM("dead", f->dead),
 		WH_INT_PARAM("count", f->innocent ? -(int)f->counted : !f->counted),
 		WH_INT_PARAM("nth", f->innocent ? 0 : f->nth),
@@ -225,7 +237,7 @@ static wherry_code settle_try(settling *w, wherry_error *err)
 {
 	bool claimed = *w->lease->token;
 	char token[32];
-	wh_param params[4];
+	wh_param params[6];
 	int64_t changed = 0;
 	wherry_code code;
 
@@ -235,7 +247,8 @@ static wherry_code settle_try(settling *w, wherry_error *err)
 			    : WH_TEXT_PARAM("token", wh_view_of(token));
 	params[2] = WH_INT_PARAM("nth", w->s->try_nth);
 	params[3] = WH_INT_PARAM("claimed", claimed);
-	code = wh_db_run(w->box->db, w->box->stmt.try, params, 4, NULL, NULL, &changed,
+	wh_claim_params(w->box, w->lease, w->s->try_id, &params[4]);
+	code = wh_db_run(w->box->db, w->box->stmt.try, params, 6, NULL, NULL, &changed,
 			 err);
 	if (code == WHERRY_OK && w->all && claimed && !changed)
 		code = wh_fail(err, WHERRY_STALE,
@@ -278,6 +291,8 @@ wherry_code wh_outbox_settle(wherry_outbox *box, const wherry_lease *lease,
 	settling w = {.box = box, .lease = lease, .s = s};
 	wherry_code code = wh_db_transact(box->db, settle, &w, err);
 
+	if (code == WHERRY_OK)
+		wh_claim_forget(box, lease, s);
 	if (code == WHERRY_OK && out)
 		*out = (wh_settled){w.n, w.n_done};
 	return code;
@@ -289,6 +304,8 @@ static wherry_code settle_all(wherry_outbox *box, const wherry_lease *lease,
 	settling w = {.box = box, .lease = lease, .s = s, .all = true};
 	wherry_code code = wh_db_transact(box->db, settle, &w, err);
 
+	if (code == WHERRY_OK)
+		wh_claim_forget(box, lease, s);
 	if (code == WHERRY_OK && out_n)
 		*out_n = w.n;
 	return code;

@@ -50,10 +50,77 @@ wherry_code wh_outbox_missing(const char *table, wherry_code code, wherry_error 
 		table, table);
 }
 
-wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *table,
-			   wherry_error *err)
+const char *const wh_outbox_layouts[] = {"event-bus", NULL};
+
+static bool says(const wh_sql *sql, const char *key, const char *word)
 {
-	const char *text = wh_sql_embedded("outbox", scheme);
+	char text[64];
+
+	return wh_sql_word(sql, key, text, sizeof(text)) && strcmp(text, word) == 0;
+}
+
+/* Is a word in "a,b,c"? */
+static bool lists(const wh_sql *sql, const char *key, const char *word)
+{
+	size_t len = strlen(word);
+	char text[64];
+
+	if (!wh_sql_word(sql, key, text, sizeof(text)))
+		return false;
+	for (const char *s = text; *s;) {
+		size_t n = strcspn(s, ",");
+
+		if (n == len && memcmp(s, word, n) == 0)
+			return true;
+		s += n + (s[n] == ',');
+	}
+	return false;
+}
+
+static wherry_code read_layout(const wh_sql *sql, const char *scheme, wh_layout *out,
+			       wherry_error *err)
+{
+	wh_layout layout = {
+		.ordered = says(sql, "ordered", "yes"),
+		.exclusive = lists(sql, "engines", "exclusive"),
+		.by_claim = says(sql, "fence", "claim"),
+		.archives = says(sql, "done", "archive"),
+		.json = says(sql, "body", "json"),
+	};
+
+	if (!wh_sql_word(sql, "name", layout.name, sizeof(layout.name)) ||
+	    !wh_sql_word(sql, "columns", layout.columns, sizeof(layout.columns)) ||
+	    !wh_sql_word(sql, "archive", layout.archive, sizeof(layout.archive)))
+		return wh_fail(err, WHERRY_UNSUPPORTED,
+			       "the head line has no name, columns or archive");
+	if (strcmp(layout.name, "native") != 0 && !lists(sql, "databases", scheme))
+		return wh_fail(err, WHERRY_UNSUPPORTED,
+			       "there is no layout '%s' on '%.20s:'", layout.name,
+			       scheme);
+	*out = layout;
+	return WHERRY_OK;
+}
+
+static bool is_layout(const char *name)
+{
+	for (int i = 0; wh_outbox_layouts[i]; i++)
+		if (strcmp(wh_outbox_layouts[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* NULL: there is none. */
+static const char *file_of(const char *scheme, const char *layout)
+{
+	if (!layout || strcmp(layout, "native") == 0)
+		return scheme;
+	return is_layout(layout) ? layout : NULL;
+}
+
+wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *layout,
+			   const char *table, wherry_error *err)
+{
+	const char *file = file_of(scheme, layout), *text;
 	wherry_code code;
 
 	if (!table || !wh_ident_valid(table))
@@ -62,18 +129,66 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *t
 			"'%.60s' is no table name: begin with a letter or _, go on with "
 			"letters, digits and _, at most %d",
 			table ? table : "", WH_IDENT_MAX);
-	if (!text)
+	if (!file)
+		return wh_fail(err, WHERRY_INVALID,
+			       "there is no layout '%.40s': write native or event-bus",
+			       layout);
+	text = wh_sql_embedded("outbox", file);
+	if (!text || !wh_sql_embedded("outbox", scheme) || is_layout(scheme))
 		return wh_fail(err, WHERRY_UNSUPPORTED, "no outbox on '%.20s:'", scheme);
 	code = wh_sql_parse(text, table, &box->sql, err);
+	if (code == WHERRY_OK)
+		code = read_layout(&box->sql, scheme, &box->layout, err);
 	if (code != WHERRY_OK)
-		return wh_prefix(err, code, "outbox/%s.sql", scheme);
+		return wh_prefix(err, code, "outbox/%s.sql", file);
 #define X(field, name_)                                                                  \
 	if (!(box->stmt.field = wh_sql_find(&box->sql, name_)))                          \
 		return wh_fail(err, WHERRY_UNSUPPORTED, "outbox/%s.sql has no '%s'",     \
-			       scheme, name_);
+			       file, name_);
 	WH_OUTBOX_STMTS(X)
 #undef X
 	return WHERRY_OK;
+}
+
+void wh_outbox_unload(wherry_outbox *box)
+{
+	if (box->db)
+		wh_db_forget(box->db, &box->sql);
+	wh_sql_clear(&box->sql);
+}
+
+const char *wh_outbox_limits(const wherry_outbox *box)
+{
+	if (strcmp(box->layout.name, "event-bus") == 0)
+		return "no keys and so no order, no headers, no pause; relays compete; "
+		       "what is delivered goes to the archive";
+	return "";
+}
+
+wherry_code wh_outbox_cannot(const wherry_outbox *box, const char *what,
+			     wherry_error *err)
+{
+	return wh_fail(err, WHERRY_UNSUPPORTED, "outbox '%s' has the layout %s, %s",
+		       box->name.ptr, box->layout.name, what);
+}
+
+/* The tables say which layout it is: native ones are listed, others known by columns. */
+static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_error *err)
+{
+	const char *scheme = box->db->driver->scheme;
+	wherry_code code = wh_outbox_load(box, scheme, NULL, table, err);
+
+	if (code == WHERRY_OK)
+		code = wh_outbox_check(box, err);
+	for (int i = 0; code == WHERRY_NOTFOUND && wh_outbox_layouts[i]; i++) {
+		wh_outbox_unload(box);
+		code = wh_outbox_load(box, scheme, wh_outbox_layouts[i], table, err);
+		if (code == WHERRY_OK)
+			code = wh_outbox_check(box, err);
+		else if (code == WHERRY_UNSUPPORTED)
+			code = WHERRY_NOTFOUND;
+	}
+	return wh_outbox_missing(table, code, err);
 }
 
 wherry_code wherry_outbox_open(wherry_db *db, const char *table, wherry_outbox **out,
@@ -91,15 +206,12 @@ wherry_code wherry_outbox_open(wherry_db *db, const char *table, wherry_outbox *
 	box->db = db;
 	box->body_max = WH_BODY_MAX;
 	box->ids = (wh_buf)WH_BUF_INIT(IDS_MAX);
-	code = wh_outbox_load(box, db->driver->scheme, table, err);
-	if (code != WHERRY_OK)
-		goto out;
-	box->name = (wh_view){strdup(table), strlen(table)};
-	if (!box->name.ptr) {
+	box->name = wh_view_of(table ? strdup(table) : NULL);
+	if (table && !box->name.ptr) {
 		code = wh_oom(err);
 		goto out;
 	}
-	code = wh_outbox_check(box, err);
+	code = find_layout(box, table, err);
 	if (code != WHERRY_OK)
 		goto out;
 	*out = box;
@@ -117,9 +229,9 @@ void wherry_outbox_close(wherry_outbox *box)
 		return;
 	memcpy(&name, &box->name.ptr, sizeof(name));
 	free(name);
-	wh_db_forget(box->db, &box->sql);
-	wh_sql_clear(&box->sql);
+	wh_outbox_unload(box);
 	wh_buf_clear(&box->ids);
+	wh_held_clear(&box->held);
 	free(box);
 }
 

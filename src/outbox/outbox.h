@@ -8,8 +8,22 @@
 
 #include "base/buf.h"
 #include "db/driver.h"
+#include "outbox/held.h"
 
-/* Every statement of a layout, by name; src/outbox/DATABASE.sql has them all. */
+/* What a layout can do, as the head line of its .sql file says. */
+typedef struct wh_layout {
+	char name[24];
+	bool ordered;   /* there are keys, and order by them */
+	bool exclusive; /* a lease can be kept: one relay may work alone */
+	bool by_claim;  /* no token, no lease: a claim is known by its own mark */
+	bool archives;  /* what is delivered moves to the archive at once */
+	bool json;      /* bodies are JSON */
+	char columns[200],
+		archive[200]; /* it is known by: "id,topic"; !x: must not be there */
+} wh_layout;
+
+/* Every statement of a layout, by name; src/outbox/DATABASE.sql has them all, and so has
+ * the file of each other layout. */
 /* clang-format off */
 #define WH_OUTBOX_STMTS(X) \
 	X(schema_exists, "schema-exists") X(schema_version, "schema-version") \
@@ -35,6 +49,8 @@ struct wherry_outbox {
 	wherry_db *db; /* borrowed */
 	wh_sql sql;
 	wh_view name;
+	wh_layout layout;
+	wh_held_set held; /* where claims have marks of their own */
 	int version;      /* of its schema */
 	int64_t body_max; /* bytes */
 	wh_buf ids;       /* the list of ids being bound */
@@ -60,9 +76,28 @@ wherry_code wh_outbox_ids(wherry_outbox *box, const int64_t *ids, size_t n, wh_p
 /* The database's "no such table" with the way out. */
 wherry_code wh_outbox_missing(const char *table, wherry_code code, wherry_error *err);
 
-/* Read a file of SQL for this table, and find every statement in it. */
-wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *table,
-			   wherry_error *err);
+/* Read a layout's file of SQL for this table, and find every statement in it.  layout:
+ * NULL or "native" is the database's own. */
+wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *layout,
+			   const char *table, wherry_error *err);
+void wh_outbox_unload(wherry_outbox *box);
+
+/* The layouts there are besides the native one; NULL at the end. */
+extern const char *const wh_outbox_layouts[];
+
+/* What users should know of a layout that is not native: "no order, …"; "" otherwise. */
+const char *wh_outbox_limits(const wherry_outbox *box);
+
+/* Refuse what the layout of this outbox cannot do. */
+wherry_code wh_outbox_cannot(const wherry_outbox *box, const char *what,
+			     wherry_error *err);
+
+/* As wherry_outbox_init() and wherry_outbox_init_sql(), in a certain layout; NULL: that of
+ * the table that is there, or native. */
+wherry_code wh_outbox_init_as(wherry_db *db, const char *layout, const char *table,
+			      wherry_error *err);
+wherry_code wh_outbox_init_sql_as(const char *scheme, const char *layout,
+				  const char *table, char **out, wherry_error *err);
 
 /* Is the schema there, and may this program use it?  Sets box->version. */
 wherry_code wh_outbox_check(wherry_outbox *box, wherry_error *err);
@@ -102,6 +137,8 @@ wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_rang
 				size_t n_holes, int64_t limit, wh_open_fn visit,
 				void *ctx, wherry_error *err);
 
+typedef struct wh_settlement wh_settlement;
+
 /* Where claims go on that passed over rows they could not have; all zero: the beginning. */
 typedef struct wh_claim_place {
 	int64_t after; /* rows up to here were looked at */
@@ -129,6 +166,21 @@ wherry_code wh_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 wherry_code wh_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease,
 				   const wherry_claim_options *options, wh_open_fn visit,
 				   void *ctx, wherry_error *err);
+
+/*
+ * The list of ids as a parameter for what their claimer writes: named "ids", or "claims"
+ * where a claim has a mark of its own, and then without those that are not held.
+ */
+wherry_code wh_claim_ids(wherry_outbox *box, const wherry_lease *lease,
+			 const int64_t *ids, size_t n, wh_param *out, wherry_error *err);
+
+/* The parameters "message_id" and "started" of one claimed row; NULL where not needed. */
+void wh_claim_params(const wherry_outbox *box, const wherry_lease *lease, int64_t id,
+		     wh_param out[2]);
+
+/* These are settled: not held any more. */
+void wh_claim_forget(wherry_outbox *box, const wherry_lease *lease,
+		     const wh_settlement *s);
 
 /* How long until a claim lapses, and until a failed row is due; WH_NEVER: there is none,
  * with park: but behind dead ones. */
@@ -182,7 +234,7 @@ wherry_code wh_outbox_fence(wherry_outbox *box, const wherry_lease *lease,
 			    wherry_error *err);
 
 /* What a step of a relay wants written; all or nothing, under one fence. */
-typedef struct wh_settlement {
+struct wh_settlement {
 	const int64_t *done;
 	size_t n_done;
 	wherry_on_done on_done;
@@ -193,7 +245,7 @@ typedef struct wh_settlement {
 	size_t n_back;
 	int64_t try_id;  /* a suspect to be tried next, 0: none */
 	int32_t try_nth; /* for which time; 0: not known */
-} wh_settlement;
+};
 
 /* Rows that changed; under claims, others had been lost. */
 typedef struct wh_settled {

@@ -60,41 +60,75 @@ wherry_code wh_outbox_check(wherry_outbox *box, wherry_error *err)
 		return code;
 	if (!v.found)
 		return wh_outbox_missing(box->name.ptr, WHERRY_NOTFOUND, err);
+	if (!v.version)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"there is a table '%s', but no table '%s_archive' with the "
+			"columns that layout %s has: `wherry init` makes it",
+			box->name.ptr, box->name.ptr, box->layout.name);
 	box->version = (int)v.version;
 	return WHERRY_OK;
 }
 
-/* Which of the columns an outbox must have a table has, as bits. */
+/* How a table compares with a list of columns, "a,b,!c": !c must not be there. */
 typedef struct columns {
-	unsigned has;
+	const char *list;
+	unsigned has; /* bits, in the order of the list */
 	bool any;
 } columns;
 
-enum { STATUS = 4 }; /* the last one, which an archive does not have */
-
-static const char *const required[] = {"id",      "message_id", "topic",
-				       "payload", "status",     NULL};
+/* The i-th of them; NULL at the end. */
+static const char *column_at(const char *list, int i, size_t *out_len)
+{
+	while (i-- > 0) {
+		list += strcspn(list, ",");
+		if (!*list++)
+			return NULL;
+	}
+	*out_len = strcspn(list, ",");
+	return list;
+}
 
 static wherry_code take_column(void *ctx, const wh_row *row, wherry_error *err)
 {
+	wh_view name = wh_row_bytes(row, 0);
 	columns *found = ctx;
+	const char *column;
+	size_t len;
 
 	(void)err;
 	found->any = true;
-	for (int i = 0; required[i]; i++)
-		if (strcmp(wh_row_text(row, 0), required[i]) == 0)
+	for (int i = 0; (column = column_at(found->list, i, &len)) != NULL; i++) {
+		bool not = *column == '!';
+
+		if (wh_view_eq(name, (wh_view){column + not, len - not }))
 			found->has |= 1u << i;
+	}
 	return WHERRY_OK;
 }
 
-static wherry_code read_columns(wherry_outbox *box, const char *table, columns *out,
-				wherry_error *err)
+static wherry_code read_columns(wherry_outbox *box, const char *table, const char *list,
+				columns *out, wherry_error *err)
 {
 	wh_param name = WH_TEXT_PARAM("name", wh_view_of(table));
 
-	*out = (columns){0};
+	*out = (columns){.list = list};
 	return wh_db_run(box->db, box->stmt.columns, &name, 1, take_column, out, NULL,
 			 err);
+}
+
+/* The first column that is missing, or should be: its name, or NULL. */
+static const char *mismatch(const columns *found, int *out_len)
+{
+	const char *column;
+	size_t len;
+
+	for (int i = 0; (column = column_at(found->list, i, &len)) != NULL; i++) {
+		*out_len = (int)len;
+		if ((found->has >> i & 1) == (*column == '!'))
+			return column;
+	}
+	return NULL;
 }
 
 /* A table of that name that is something else must not be touched; nor one that has the
@@ -102,26 +136,28 @@ static wherry_code read_columns(wherry_outbox *box, const char *table, columns *
 static wherry_code check_foreign(wherry_outbox *box, const char *table, wherry_error *err)
 {
 	char archive[WH_IDENT_MAX + sizeof("_archive")];
+	const char *column;
 	columns found;
 	wherry_code code;
+	int len;
 
 	if (strncasecmp(table, "wherry_", 7) == 0)
 		return wh_fail(err, WHERRY_INVALID,
 			       "'%s': names that begin with wherry_ are Wherry's own",
 			       table);
-	code = read_columns(box, table, &found, err);
+	code = read_columns(box, table, box->layout.columns, &found, err);
 	if (code != WHERRY_OK)
 		return code;
-	for (int i = 0; found.any && required[i]; i++)
-		if (!(found.has >> i & 1))
-			return wh_fail(
-				err, WHERRY_INVALID,
-				"there is a table '%s' that is no outbox: it has no column "
-				"'%s'; choose another name with --table",
-				table, required[i]);
+	column = mismatch(&found, &len);
+	if (found.any && column)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"there is a table '%s' that is no outbox: it has no column "
+			"'%.*s'; choose another name with --table",
+			table, len, column);
 	(void)snprintf(archive, sizeof(archive), "%s_archive", table);
-	code = read_columns(box, archive, &found, err);
-	if (code == WHERRY_OK && found.any && found.has != (1u << STATUS) - 1)
+	code = read_columns(box, archive, box->layout.archive, &found, err);
+	if (code == WHERRY_OK && found.any && mismatch(&found, &len))
 		return wh_fail(err, WHERRY_INVALID,
 			       "there is a table '%s' that is no archive of outbox '%s'; "
 			       "choose another name with --table",
@@ -145,10 +181,11 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 
 	code = read_version(m->box, m->table, &v, err);
 	if (code == WHERRY_OK)
-		code = read_columns(m->box, m->table, &found, err);
+		code = read_columns(m->box, m->table, m->box->layout.columns, &found,
+				    err);
 	if (code != WHERRY_OK)
 		return code;
-	if (!v.found || !found.any) {
+	if (!v.found || !v.version || !found.any) {
 		v.version = 0; /* also when only the table is gone */
 		code = check_foreign(m->box, m->table, err);
 		if (code != WHERRY_OK)
@@ -168,7 +205,29 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 	}
 }
 
-wherry_code wherry_outbox_init(wherry_db *db, const char *table, wherry_error *err)
+/* The layout of the table that is there; native if there is none. */
+static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_error *err)
+{
+	const char *scheme = box->db->driver->scheme;
+	wherry_code code = WHERRY_OK;
+	version v = {0};
+
+	for (int i = 0; code == WHERRY_OK && wh_outbox_layouts[i]; i++) {
+		wh_outbox_unload(box);
+		code = wh_outbox_load(box, scheme, wh_outbox_layouts[i], table, err);
+		if (code == WHERRY_OK)
+			code = read_version(box, table, &v, err);
+		else if (code == WHERRY_UNSUPPORTED) /* on another database */
+			code = WHERRY_OK;
+		if (code != WHERRY_OK || v.found)
+			return code;
+	}
+	wh_outbox_unload(box);
+	return wh_outbox_load(box, scheme, NULL, table, err);
+}
+
+wherry_code wh_outbox_init_as(wherry_db *db, const char *layout, const char *table,
+			      wherry_error *err)
 {
 	wherry_outbox box = {.db = db};
 	migration m = {&box, table};
@@ -180,16 +239,23 @@ wherry_code wherry_outbox_init(wherry_db *db, const char *table, wherry_error *e
 	if (wherry_db_in_transaction(db))
 		return wh_fail(err, WHERRY_INVALID,
 			       "a transaction is open: creating an outbox needs its own");
-	code = wh_outbox_load(&box, db->driver->scheme, table, err);
+	if (layout)
+		code = wh_outbox_load(&box, db->driver->scheme, layout, table, err);
+	else
+		code = find_layout(&box, table, err);
 	if (code == WHERRY_OK)
 		code = wh_db_transact(db, migrate, &m, err);
-	wh_db_forget(db, &box.sql);
-	wh_sql_clear(&box.sql);
+	wh_outbox_unload(&box);
 	return code;
 }
 
-wherry_code wherry_outbox_init_sql(const char *scheme, const char *table, char **out,
-				   wherry_error *err)
+wherry_code wherry_outbox_init(wherry_db *db, const char *table, wherry_error *err)
+{
+	return wh_outbox_init_as(db, NULL, table, err);
+}
+
+wherry_code wh_outbox_init_sql_as(const char *scheme, const char *layout,
+				  const char *table, char **out, wherry_error *err)
 {
 	wh_buf text = WH_BUF_INIT(256 * 1024);
 	wherry_outbox box = {0};
@@ -199,7 +265,7 @@ wherry_code wherry_outbox_init_sql(const char *scheme, const char *table, char *
 
 	if (!scheme || !out)
 		return wh_fail(err, WHERRY_INVALID, "no database to write SQL for");
-	code = wh_outbox_load(&box, scheme, table, err);
+	code = wh_outbox_load(&box, scheme, layout, table, err);
 	for (int i = 1; code == WHERRY_OK; i++) {
 		(void)snprintf(name, sizeof(name), "migrate-%d", i);
 		stmt = wh_sql_find(&box.sql, name);
@@ -213,6 +279,12 @@ wherry_code wherry_outbox_init_sql(const char *scheme, const char *table, char *
 	if (code == WHERRY_OK)
 		*out = wh_buf_take(&text);
 	wh_buf_clear(&text);
-	wh_sql_clear(&box.sql);
+	wh_outbox_unload(&box);
 	return code;
+}
+
+wherry_code wherry_outbox_init_sql(const char *scheme, const char *table, char **out,
+				   wherry_error *err)
+{
+	return wh_outbox_init_sql_as(scheme, NULL, table, out, err);
 }

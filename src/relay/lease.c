@@ -54,6 +54,9 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 		r->more = true;
 	else
 		wh_read_sweep(r, now);
+	if (*wh_outbox_limits(r->box))
+		wh_relay_say(r, WH_LOG_INFO, "event=layout name=%s limits=\"%s\"",
+			     r->box->layout.name, wh_outbox_limits(r->box));
 	wh_relay_say(r, WH_LOG_INFO, "event=leading epoch=%" PRId64 " suspects=%" PRId64,
 		     r->lease.epoch, r->lease.suspects);
 	if (r->lease.suspects)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "relay/relay.h"
 
 enum { LOOK_US = 100000 };
@@ -114,8 +115,12 @@ static wherry_code hold_back(reading *w, const wh_open_row *row, wherry_error *e
 wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_error *err)
 {
 	const char *poison = poison_of(row);
+	wh_view body = wh_outbox_body(row);
 	wh_key *key = NULL;
 	wh_entry *e;
+
+	if (!poison && r->box->layout.json && !wh_json_valid(body.ptr, body.len))
+		poison = "its payload is no JSON";
 
 	if (r->set.ordered && r->key_text.len) {
 		key = wh_keys_get(&r->keys, (wh_view){r->key_text.ptr, r->key_text.len});

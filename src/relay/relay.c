@@ -69,8 +69,6 @@ static void read_settings(wherry_relay *r)
 	s->renew_us = wh_config_int(c, WH_RELAY_POLL);
 	if (s->renew_us > third)
 		s->renew_us = third;
-	if (s->competing && s->renew_us > s->claim_us / 3)
-		s->renew_us = s->claim_us / 3;
 	s->ack_delay_us = wh_config_int(c, WH_RELAY_ACK_DELAY);
 	s->sweep_us = wh_config_int(c, WH_RELAY_SWEEP);
 	s->stop_timeout_us = wh_config_int(c, WH_RELAY_STOP_TIMEOUT);
@@ -104,12 +102,46 @@ static wherry_code open_db(wherry_relay *r, wherry_error *err)
 	return code;
 }
 
+/* What the tables cannot do is not done by default, and refused if it was asked for. */
+static wherry_code heed_layout(wherry_relay *r, wherry_error *err)
+{
+	const wh_layout *layout = &r->box->layout;
+	wh_relay_settings *s = &r->set;
+
+	if (!layout->exclusive && !s->competing &&
+	    wh_config_is_set(r->config, WH_RELAY_ENGINE))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the outbox has the layout %s, which has nowhere to keep a "
+			"lease: relay it with --engine competing, the default there",
+			layout->name);
+	if (!layout->ordered && s->ordered &&
+	    wh_config_is_set(r->config, WH_RELAY_ORDERING))
+		return wh_fail(err, WHERRY_INVALID,
+			       "the outbox has the layout %s, which has no keys to order "
+			       "by: leave --ordering out, or use a native outbox",
+			       layout->name);
+	s->competing = s->competing || !layout->exclusive;
+	s->ordered = s->ordered && layout->ordered;
+	if (layout->archives && !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
+		s->retention_us = 0; /* others may count on what is archived */
+	if (s->competing && s->renew_us > s->claim_us / 3)
+		s->renew_us = s->claim_us / 3;
+	if (s->failed_only && !s->competing)
+		return wh_fail(err, WHERRY_INVALID,
+			       "relay.failed_only is for relays that compete: "
+			       "relay.engine=competing");
+	return WHERRY_OK;
+}
+
 static wherry_code open_box(wherry_relay *r, wherry_error *err)
 {
 	wherry_code code;
 
 	code = wherry_outbox_open(r->db, wh_config_text(r->config, WH_OUTBOX_TABLE),
 				  &r->box, err);
+	if (code == WHERRY_OK)
+		code = heed_layout(r, err);
 	if (code == WHERRY_OK)
 		code = wh_db_watch(r->db, err);
 	return code;
@@ -237,6 +269,7 @@ void wherry_relay_close(wherry_relay *r)
 		wh_publisher_drop(r->pub);
 	wh_hooks_close(r->hooks, r->set.stop_timeout_us);
 	wherry_outbox_close(r->box);
+	wh_held_clear(&r->held);
 	if (r->from)
 		wherry_db_close(r->db);
 	wh_window_clear(&r->window);
@@ -284,6 +317,10 @@ static wherry_code reopen_db(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_code code;
 
+	if (r->box) { /* what is claimed stays so */
+		r->held = r->box->held;
+		r->box->held = (wh_held_set){0};
+	}
 	wherry_outbox_close(r->box);
 	wherry_db_close(r->db);
 	r->box = NULL;
@@ -293,6 +330,8 @@ static wherry_code reopen_db(wherry_relay *r, int64_t now, wherry_error *err)
 		code = open_box(r, err);
 	if (code != WHERRY_OK)
 		return wh_relay_db_trouble(r, now, code, err);
+	r->box->held = r->held;
+	r->held = (wh_held_set){0};
 	r->reopen_db = false;
 	r->more = true;
 	return WHERRY_OK;

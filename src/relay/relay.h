@@ -115,7 +115,8 @@ struct wherry_relay {
 	int64_t fresh_most;    /* then so many that had not, at most; 0: any number */
 	int64_t look_again_us; /* whether there still is what lapsed */
 	wh_claim_place place;
-	bool freed; /* keys were, perhaps of rows before that place */
+	bool freed;       /* keys were, perhaps of rows before that place */
+	wh_held_set held; /* the outbox's, while it is opened anew */
 
 	/* delivering */
 	wh_receipt receipts[WH_RECEIPTS];

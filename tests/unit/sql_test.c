@@ -99,6 +99,7 @@ static void braces_are_filled_in(void **state)
 		{"FROM {table}", "FROM \"shop\"\n"},
 		{"{table_open}", "\"shop_open\"\n"},
 		{"{tables}", "\"shops\"\n"},
+		{"{idx_table_retry}", "\"idx_shop_retry\"\n"},
 		{"({name})", "('shop')\n"},
 		{"DEFAULT '{}'", "DEFAULT '{}'\n"},
 		{"{table}{table_a}{name}{}", "\"shop\"\"shop_a\"'shop'{}\n"},
@@ -142,6 +143,8 @@ static void unknown_and_unclosed_braces_name_their_line(void **state)
 	refuse(HEAD "-- name: a\n{name}{\n", "line 3");
 	refuse(HEAD "-- name: a\n{table{table}\n", "line 3");
 	refuse(HEAD "-- name: a\n{table\"; x}\n", "line 3");
+	refuse(HEAD "-- name: a\n{id_table}\n", "line 3");
+	refuse(HEAD "-- name: a\n{idx_}\n", "line 3");
 }
 
 static void a_name_is_given_once(void **state)

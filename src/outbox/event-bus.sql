@@ -1,0 +1,445 @@
+-- layout: name=event-bus databases=sqlite ids=rowid ordered=no fence=claim engines=competing done=archive body=json columns=id,type,payload,occurred_at,status,retry_count,last_error,next_retry_at,created_on,started_on,keep_alive,expire_in_seconds archive=id,type,payload,occurred_at,status,retry_count,last_error,created_on,started_on,completed_on,!next_retry_at
+--
+-- The tables of the TypeScript library outbox-event-bus on SQLite, as they are: nothing is
+-- added to them, and the library may work on them at the same time.
+--
+-- What they cannot promise: there is no key, so there is no order (ordered=no); no column
+-- for headers, a trace or an aggregate; nowhere to write a lease or a pause, so relays only
+-- compete (engines=competing), each fenced by its claims alone (fence=claim).  A delivered
+-- row moves to the archive at once (done=archive).
+--
+-- An id that the C code sees is the rowid, and only a handle: a table without an INTEGER
+-- PRIMARY KEY may be renumbered by VACUUM, and takes the number of its last row again once
+-- that is gone.  So a claim is settled by the message's own id and by started_on, which
+-- grows with each claim of a row (an_acknowledgement_survives_vacuum,
+-- two_claims_within_a_millisecond_are_two).  Rows of the archive are counted from
+-- 1000000000001.
+--
+-- dead is: failed, with nothing in next_retry_at, which no clause of the library finds.
+-- Rows without an id, which SQLite allows, are nobody's.
+--
+-- Times are text, ISO 8601 in UTC with milliseconds and Z.
+
+-- name: migrate-1
+CREATE TABLE IF NOT EXISTS {table}(
+  id                TEXT PRIMARY KEY,
+  type              TEXT NOT NULL,
+  payload           TEXT NOT NULL,
+  occurred_at       TEXT NOT NULL,
+  status            TEXT NOT NULL DEFAULT 'created',
+  retry_count       INTEGER NOT NULL DEFAULT 0,
+  last_error        TEXT,
+  next_retry_at     TEXT,
+  created_on        TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  started_on        TEXT,
+  completed_on      TEXT,
+  keep_alive        TEXT,
+  expire_in_seconds INTEGER NOT NULL DEFAULT 300
+);
+CREATE TABLE IF NOT EXISTS {table_archive}(
+  id           TEXT PRIMARY KEY,
+  type         TEXT NOT NULL,
+  payload      TEXT NOT NULL,
+  occurred_at  TEXT NOT NULL,
+  status       TEXT NOT NULL,
+  retry_count  INTEGER NOT NULL,
+  last_error   TEXT,
+  created_on   TEXT NOT NULL,
+  started_on   TEXT,
+  completed_on TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS {idx_table_status_retry} ON {table}(status, next_retry_at);
+
+-- name: schema-exists
+SELECT 1;
+
+-- name: schema-version
+-- The columns say it; 0: the archive is missing.
+SELECT 10 = (SELECT count(*) FROM pragma_table_info(:name || '_archive')
+             WHERE name IN ('id', 'type', 'payload', 'occurred_at', 'status', 'retry_count',
+                            'last_error', 'created_on', 'started_on', 'completed_on')), 100
+WHERE 12 = (SELECT count(*) FROM pragma_table_info(:name)
+            WHERE name IN ('id', 'type', 'payload', 'occurred_at', 'status', 'retry_count',
+                           'last_error', 'next_retry_at', 'created_on', 'started_on',
+                           'keep_alive', 'expire_in_seconds'));
+
+-- name: columns
+SELECT name FROM pragma_table_info(:name);
+
+-- part: now
+strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+
+-- part: mark
+-- What a claim writes.  started_on is its fence: now, or a millisecond after the one before,
+-- if that is later.  keep_alive and expire_in_seconds say until when, in the words of the
+-- library (a_claim_that_lives_is_not_taken_by_the_library).
+status = 'active',
+  started_on = CASE WHEN started_on >= {now}
+    THEN coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', started_on, '+0.001 seconds'), {now})
+    ELSE {now} END,
+  keep_alive = {now}, expire_in_seconds = (:lasts + 999) / 1000
+
+-- part: standard
+-- What the table says of how long a claim lasts, for whoever claims the row next.
+coalesce((SELECT nullif(CAST(dflt_value AS INTEGER), 0) FROM pragma_table_info({name})
+          WHERE name = 'expire_in_seconds'), 300)
+
+-- part: left
+-- Seconds until a claim lapses; of one without a time none.
+coalesce((julianday(coalesce(keep_alive, started_on)) - julianday('now')) * 86400.0
+         + expire_in_seconds, -1)
+
+-- part: happened
+-- When, in Unix milliseconds.
+CAST((coalesce(julianday(occurred_at), julianday(created_on), 2440587.5) - 2440587.5)
+     * 86400000.0 + 0.5 AS INTEGER)
+
+-- part: state
+CASE status WHEN 'created' THEN 0 WHEN 'active' THEN 1 WHEN 'completed' THEN 2
+  ELSE CASE WHEN status <> 'failed' OR next_retry_at IS NULL THEN 4 ELSE 3 END END
+
+-- part: open
+(status = 'created' OR status = 'active' OR status = 'failed' AND next_retry_at IS NOT NULL)
+  AND id IS NOT NULL
+
+-- part: held
+-- The rows of these claims.
+SELECT e.rowid FROM json_each(:claims) AS c CROSS JOIN {table} AS e
+WHERE e.id = json_extract(c.value, '$[0]') AND e.started_on = json_extract(c.value, '$[1]')
+  AND e.status = 'active'
+
+-- part: young
+(:since = 0 OR coalesce((julianday('now') - julianday(occurred_at)) * 86400000.0, 0) <= :since)
+
+-- part: row
+-- An open row to list or show.
+rowid, {state}, retry_count, 0, {happened},
+  CASE status WHEN 'active' THEN
+    CAST((julianday(started_on) - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) END,
+  CASE status
+    WHEN 'active' THEN
+      CAST((julianday(coalesce(keep_alive, started_on)) - 2440587.5) * 86400000.0 + 0.5
+           AS INTEGER) + expire_in_seconds * 1000
+    WHEN 'failed' THEN
+      CAST((julianday(next_retry_at) - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) END,
+  NULL, id, type, '', '', NULL, '{}', NULL, payload, last_error, 0, 0
+
+-- part: archived
+rowid + 1000000000000, 2, retry_count, 0, {happened}, NULL, NULL,
+  CAST((julianday(completed_on) - 2440587.5) * 86400000.0 + 0.5 AS INTEGER),
+  id, type, '', '', NULL, '{}', NULL, payload, last_error, 0, 0
+
+-- part: wanted
+id IS NOT NULL AND rowid > :after AND (:states >> {state} & 1)
+  AND (:ident IS NULL OR id = :ident
+       OR (rowid = :number AND NOT EXISTS (SELECT 1 FROM {table} WHERE id = :ident)))
+  AND (:topic IS NULL OR type = :topic) AND {young}
+
+-- part: wanted-archived
+id IS NOT NULL AND rowid + 1000000000000 > :after AND (:states & 4)
+  AND (:ident IS NULL OR id = :ident
+       OR (rowid + 1000000000000 = :number
+           AND NOT EXISTS (SELECT 1 FROM {table_archive} WHERE id = :ident)))
+  AND (:topic IS NULL OR type = :topic) AND {young}
+
+-- name: enqueue
+-- An id that was delivered already is a duplicate as well, while the archive has it.
+INSERT INTO {table}(id, type, payload, occurred_at, status, created_on)
+SELECT :message_id, :topic, :payload, {now}, 'created', {now}
+WHERE NOT EXISTS (SELECT 1 FROM {table_archive} WHERE id = :message_id)
+ON CONFLICT DO NOTHING;
+
+-- name: lease
+-- There is nowhere to keep one: the C code refuses before it comes here.
+SELECT NULL WHERE 0;
+
+-- name: lease-holder
+SELECT NULL WHERE 0;
+
+-- name: renew
+SELECT NULL WHERE 0;
+
+-- name: release
+SELECT NULL WHERE 0;
+
+-- name: join
+-- Nothing is written: whoever comes may claim.
+SELECT 1, 0, 0, 0, 0, 0;
+
+-- name: leave
+SELECT NULL WHERE 0;
+
+-- name: fence
+-- Each claim is its own: see done-delete.
+SELECT 1;
+
+-- name: control
+SELECT 0, 0;
+
+-- name: nudge
+SELECT NULL WHERE 0;
+
+-- name: pause
+SELECT NULL WHERE 0;
+
+-- name: claim-end
+-- Nothing is ever passed over: there are no keys.
+SELECT 0, count(*) FROM (
+  SELECT 1 FROM {table} WHERE status = 'created' AND id IS NOT NULL LIMIT 1);
+
+-- name: claim
+-- The oldest first: in the order of the library's index, whose rows without a retry time
+-- are in the order in which they were written.
+UPDATE {table} SET {mark}
+WHERE rowid IN (
+  SELECT rowid FROM {table} WHERE status = 'created' AND id IS NOT NULL
+  ORDER BY next_retry_at, rowid LIMIT :limit)
+RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
+  payload, started_on;
+
+-- name: claim-passed
+SELECT NULL WHERE 0;
+
+-- name: claim-due
+-- Before those that were never tried, so that they do not starve behind them.
+UPDATE {table} SET {mark}
+WHERE rowid IN (
+  SELECT rowid FROM {table}
+  WHERE status = 'failed' AND next_retry_at <= {now} AND id IS NOT NULL
+  ORDER BY next_retry_at, rowid LIMIT :limit)
+RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
+  payload, started_on;
+
+-- name: lapsed
+-- Rows that were claimed together, by Wherry or by the library, have one started_on.
+SELECT f.started_on, (
+  SELECT count(*) FROM {table}
+  WHERE status = 'active' AND id IS NOT NULL AND started_on = f.started_on
+    AND {left} <= 0.0001)
+FROM (
+  SELECT started_on FROM {table}
+  WHERE status = 'active' AND id IS NOT NULL AND {left} <= 0.0001
+  ORDER BY {left}, rowid LIMIT 1) AS f;
+
+-- name: claim-share
+-- No attempt is on record: it is one of many that ended their program, if any did.
+UPDATE {table} SET {mark}
+WHERE rowid IN (
+  SELECT rowid FROM {table}
+  WHERE status = 'active' AND id IS NOT NULL AND started_on = :of AND {left} <= 0.0001
+  ORDER BY rowid LIMIT :limit)
+RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
+  payload, started_on;
+
+-- name: claim-lapsed
+-- One row whose claim has lapsed; the attempt is on record before it is made, so that an
+-- event that kills its program runs out of attempts.
+UPDATE {table} SET {mark}, retry_count = retry_count + 1
+WHERE rowid = (
+  SELECT rowid FROM {table}
+  WHERE status = 'active' AND id IS NOT NULL AND {left} <= 0.0001
+  ORDER BY {left}, rowid LIMIT 1)
+RETURNING rowid, 1, retry_count - 1, 0, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
+  payload, started_on;
+
+-- name: claim-next
+SELECT (SELECT CAST(min({left}) * 1000.0 + 0.5 AS INTEGER)
+        FROM {table} WHERE status = 'active' AND id IS NOT NULL),
+       (SELECT CAST((julianday(next_retry_at) - julianday('now')) * 86400000.0 + 0.5
+                    AS INTEGER)
+        FROM {table} WHERE status = 'failed' AND next_retry_at IS NOT NULL
+          AND id IS NOT NULL
+        ORDER BY next_retry_at LIMIT 1);
+
+-- name: extend
+-- A lapsed claim is not revived.
+UPDATE {table} SET keep_alive = {now}, expire_in_seconds = (:lasts + 999) / 1000
+WHERE rowid IN ({held}) AND {left} > 0.0001;
+
+-- name: read
+-- What one relay alone would read.
+SELECT NULL WHERE 0;
+
+-- name: sweep
+SELECT NULL WHERE 0;
+
+-- name: read-ids
+SELECT NULL WHERE 0;
+
+-- name: horizon
+SELECT 0, 0;
+
+-- name: dead-keys
+SELECT NULL WHERE 0;
+
+-- name: open-upto
+-- Up to the time that last-open gave: rowids may be used again meanwhile
+-- (until_empty_ends_though_rowids_are_used_again).
+SELECT count(*) FROM (
+  SELECT 1 FROM {table}
+  WHERE {open}
+    AND coalesce(CAST((julianday(created_on) - 2440587.5) * 86400000.0 + 0.5 AS INTEGER), 0)
+        <= :upto
+  LIMIT 1);
+
+-- name: last-open
+SELECT coalesce(max(CAST((julianday(created_on) - 2440587.5) * 86400000.0 + 0.5
+                         AS INTEGER)), 0)
+FROM {table} WHERE {open};
+
+-- name: done-mark
+-- A delivered row goes to the archive: the C code runs done-archive and done-delete.
+SELECT NULL WHERE 0;
+
+-- name: done-delete
+-- Only what this very claim holds (an_acknowledgement_of_a_lost_claim_changes_nothing_…).
+DELETE FROM {table} WHERE rowid IN ({held});
+
+-- name: done-archive
+-- Before done-delete, in the same transaction.  An id that is there already is replaced:
+-- it was used again (defect_5_an_archived_id_is_settled_once).
+INSERT OR REPLACE INTO {table_archive}(id, type, payload, occurred_at, status, retry_count,
+  last_error, created_on, started_on, completed_on)
+SELECT id, type, payload, occurred_at, 'completed', retry_count, last_error, created_on,
+       started_on, {now}
+FROM {table} WHERE rowid IN ({held});
+
+-- name: fail
+-- The time of the next attempt counts from now, by the database's clock.
+UPDATE {table} SET status = 'failed',
+  retry_count = CASE WHEN retry_count BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
+                     ELSE retry_count + :count END,
+  next_retry_at = CASE WHEN NOT :dead THEN strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
+    printf('+%d.%03d seconds', :delay / 1000, :delay % 1000)) END,
+  last_error = :error, expire_in_seconds = {standard}
+WHERE id = :message_id AND started_on = :started AND status = 'active';
+
+-- name: requeue
+-- started_on stays, so that the next one grows.
+UPDATE {table} SET status = 'created', next_retry_at = NULL, keep_alive = NULL,
+  expire_in_seconds = {standard}
+WHERE rowid IN ({held});
+
+-- name: try
+UPDATE {table} SET
+  retry_count = CASE WHEN retry_count BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
+                     ELSE retry_count + 1 END
+WHERE id = :message_id AND started_on = :started AND status = 'active';
+
+-- name: reap
+UPDATE {table} SET status = 'created', next_retry_at = NULL, keep_alive = NULL,
+  expire_in_seconds = {standard}
+WHERE status = 'active' AND id IS NOT NULL AND {left} <= 0.0001
+  AND coalesce((julianday(started_on) - julianday('now')) * 86400000.0, -9e18)
+      <= 0.1 - :timeout;
+
+-- name: purge
+-- What is done is in the archive.
+DELETE FROM {table_archive} WHERE rowid IN (
+  SELECT rowid FROM {table_archive}
+  WHERE completed_on <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
+    printf('-%d.%03d seconds', :age / 1000, :age % 1000))
+  LIMIT :limit);
+
+-- name: archive
+-- Delivered rows are there already.
+SELECT NULL WHERE 0;
+
+-- name: purge-archived
+SELECT NULL WHERE 0;
+
+-- name: purge-archive
+DELETE FROM {table_archive} WHERE rowid IN (
+  SELECT rowid FROM {table_archive}
+  WHERE completed_on <= strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
+    printf('-%d.%03d seconds', :age / 1000, :age % 1000))
+  LIMIT :limit);
+
+-- name: redrive
+-- As the library's retryEvents, but no row that is being tried.
+UPDATE {table} SET status = 'created', retry_count = 0, last_error = NULL,
+  next_retry_at = NULL
+WHERE rowid IN (
+  SELECT rowid FROM {table} WHERE status = 'failed' AND {wanted}
+  ORDER BY rowid LIMIT :limit);
+
+-- name: replay
+-- What is done is in the archive: see replay-archived.
+SELECT NULL WHERE 0;
+
+-- name: replay-archived
+-- Not while the outbox has one of its id.  started_on comes along, by which unarchive knows
+-- it, and which grows on.
+INSERT INTO {table}(id, type, payload, occurred_at, status, created_on, started_on)
+SELECT id, type, payload, occurred_at, 'created', {now}, coalesce(started_on, {now})
+FROM {table_archive}
+WHERE id IS NOT NULL AND rowid + 1000000000000 > :after
+  AND (:since = 0 OR coalesce((julianday('now') - julianday(completed_on)) * 86400000.0, 0)
+                     <= :since)
+  AND (:ident IS NULL OR id = :ident
+       OR (rowid + 1000000000000 = :number
+           AND NOT EXISTS (SELECT 1 FROM {table_archive} WHERE id = :ident)))
+  AND (:topic IS NULL OR type = :topic)
+ORDER BY rowid LIMIT :limit
+ON CONFLICT DO NOTHING;
+
+-- name: unarchive
+-- After replay-archived, in the same transaction: what came back, and not what an
+-- application published under an id that is archived.
+DELETE FROM {table_archive} WHERE rowid IN (
+  SELECT a.rowid FROM {table} AS e CROSS JOIN {table_archive} AS a
+  WHERE e.status = 'created' AND e.started_on IS NOT NULL AND a.id = e.id
+    AND a.occurred_at = e.occurred_at AND coalesce(a.started_on, e.started_on) = e.started_on);
+
+-- name: list
+SELECT {row} FROM {table} WHERE {wanted} ORDER BY rowid LIMIT :limit;
+
+-- name: list-any
+-- What is delivered comes last: it is in another table.
+SELECT {row} FROM {table} WHERE {wanted}
+UNION ALL
+SELECT {archived} FROM {table_archive} WHERE {wanted-archived}
+ORDER BY 1 LIMIT :limit;
+
+-- name: list-archived
+SELECT {archived} FROM {table_archive} WHERE {wanted-archived} ORDER BY rowid LIMIT :limit;
+
+-- name: show
+SELECT {row} FROM {table}
+WHERE id = :ident
+   OR (rowid = :number AND id IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM {table_archive} WHERE id = :ident))
+ORDER BY id = :ident DESC LIMIT 1;
+
+-- name: show-archived
+SELECT {archived} FROM {table_archive}
+WHERE id = :ident OR rowid = :number - 1000000000000 AND id IS NOT NULL
+ORDER BY id = :ident DESC LIMIT 1;
+
+-- name: count
+-- The archive is what is done.
+SELECT
+  (SELECT count(*) FROM {table} WHERE status = 'created' AND id IS NOT NULL),
+  (SELECT count(*) FROM {table} WHERE status = 'active' AND id IS NOT NULL),
+  (SELECT count(*) FROM {table_archive})
+    + (SELECT count(*) FROM {table} WHERE status = 'completed'),
+  (SELECT count(*) FROM {table} WHERE status = 'failed' AND next_retry_at IS NOT NULL
+                                  AND id IS NOT NULL),
+  (SELECT count(*) FROM {table} WHERE status = 'failed' AND next_retry_at IS NULL
+                                  AND id IS NOT NULL);
+
+-- name: count-archived
+-- None besides those that count as done.
+SELECT 0;
+
+-- name: ready
+SELECT count(*),
+       coalesce(max(CAST((julianday('now') - julianday(created_on)) * 86400000.0 + 0.5
+                         AS INTEGER)), 0)
+FROM {table} WHERE status = 'failed' AND next_retry_at <= {now} AND id IS NOT NULL;
+
+-- name: oldest-pending
+SELECT coalesce(CAST((julianday('now') - julianday(created_on)) * 86400000.0 + 0.5
+                     AS INTEGER), 0)
+FROM {table} WHERE status = 'created' AND id IS NOT NULL
+ORDER BY next_retry_at, rowid LIMIT 1;
