@@ -233,13 +233,16 @@ static void what_is_next_to_lapse_and_to_be_due_is_known(void **state)
 }
 
 const outbox_case outbox_claim_far_cases[] = {
-	CASE(claims_look_past_a_key_that_is_blocked_by_thousands_of_rows),
-	CASE(claims_look_past_thousands_of_keys_that_are_blocked),
-	CASE(a_key_that_was_passed_over_is_not_overtaken),
-	CASE(more_keys_than_are_remembered_are_not_overtaken),
-	CASE(long_keys_that_were_passed_over_are_not_overtaken),
-	CASE(a_key_with_a_NUL_that_was_passed_over_is_not_overtaken),
-	CASE(a_replayed_message_comes_before_later_ones_of_its_key),
+	CASE_THAT_NEEDS(claims_look_past_a_key_that_is_blocked_by_thousands_of_rows,
+			NEEDS_KEYS),
+	CASE_THAT_NEEDS(claims_look_past_thousands_of_keys_that_are_blocked, NEEDS_KEYS),
+	CASE_THAT_NEEDS(a_key_that_was_passed_over_is_not_overtaken, NEEDS_KEYS),
+	CASE_THAT_NEEDS(more_keys_than_are_remembered_are_not_overtaken, NEEDS_KEYS),
+	CASE_THAT_NEEDS(long_keys_that_were_passed_over_are_not_overtaken, NEEDS_KEYS),
+	CASE_THAT_NEEDS(a_key_with_a_NUL_that_was_passed_over_is_not_overtaken,
+			NEEDS_KEYS),
+	CASE_THAT_NEEDS(a_replayed_message_comes_before_later_ones_of_its_key,
+			NEEDS_KEYS),
 	CASE(what_is_next_to_lapse_and_to_be_due_is_known),
 	{NULL, NULL, 0},
 };

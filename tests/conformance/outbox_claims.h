@@ -32,6 +32,9 @@ void claim_requeue(outbox_fixture *f, const wherry_lease *lease, int64_t id);
 void claim_fail(outbox_fixture *f, const wherry_lease *lease, int64_t id,
 		int64_t delay_us, bool dead);
 
+/* A claim that lives is this lease's. */
+void claim_is_of(outbox_fixture *f, const wherry_lease *lease, int64_t id);
+
 /* A visitor that fails after some visits. */
 typedef struct claim_refusal {
 	int after; /* so many visits */

@@ -15,6 +15,7 @@
 typedef struct outbox_backend {
 	const char *name; /* stands before the names of its tests */
 	bool several;     /* other connections and processes see the same database */
+	unsigned lacks;   /* NEEDS_…: what its tables have no place for */
 
 	/* An empty database, for one test; given, drop() it. */
 	void *(*make)(void);
@@ -38,10 +39,17 @@ typedef struct outbox_fixture {
 	void *place;
 	wherry_db *db;
 	wherry_outbox *box;
+	int64_t sent;    /* where the backend lacks keys: messages, whose ids they are */
 	char text[4096]; /* of fixture_text() */
 } outbox_fixture;
 
-enum { NEEDS_SEVERAL = 1 }; /* of outbox_case */
+/* Of outbox_case. */
+enum {
+	NEEDS_SEVERAL = 1,
+	NEEDS_KEYS = 2,  /* and headers */
+	NEEDS_LEASE = 4, /* or a pause: relays that work alone */
+	NEEDS_TOKEN = 8  /* of claims, in a column of its own */
+};
 
 typedef struct outbox_case {
 	const char *name;
@@ -52,6 +60,10 @@ typedef struct outbox_case {
 #define CASE(run)                                                                        \
 	{                                                                                \
 #run, run, 0                                                             \
+	}
+#define CASE_THAT_NEEDS(run, needs)                                                      \
+	{                                                                                \
+#run, run, needs                                                         \
 	}
 #define CASE_OF_SEVERAL(run)                                                             \
 	{                                                                                \

@@ -7,13 +7,13 @@ int main(void)
 			.name = "file",
 			.url = "sqlite:",
 			.in_file = true,
-			.is = RELAY_OTHERS | RELAY_NUL,
+			.is = RELAY_OTHERS | RELAY_NUL | RELAY_KEYS | RELAY_LEASE,
 			.a_nul = "'a' || char(0) || 'b'",
 		},
 		{
 			.name = "memory",
 			.url = "sqlite::memory:",
-			.is = RELAY_ALONE | RELAY_NUL,
+			.is = RELAY_ALONE | RELAY_NUL | RELAY_KEYS | RELAY_LEASE,
 			.a_nul = "'a' || char(0) || 'b'",
 		},
 	};

@@ -21,7 +21,9 @@
 enum {
 	RELAY_OTHERS = 1, /* others can connect to it as well */
 	RELAY_ALONE = 2,  /* producers use the relay's own connection */
-	RELAY_NUL = 4     /* its text can have a NUL inside */
+	RELAY_NUL = 4,    /* its text can have a NUL inside */
+	RELAY_KEYS = 8,   /* its messages can have keys, headers and an aggregate */
+	RELAY_LEASE = 16  /* a relay may have it alone, or pause it */
 };
 
 /* A kind of database the suite runs on. */
@@ -31,6 +33,11 @@ typedef struct relay_target {
 	bool in_file;      /* it is in a file */
 	unsigned is;       /* RELAY_… */
 	const char *a_nul; /* RELAY_NUL: an expression for text with a NUL inside */
+
+	/* Where the tables are another program's: what makes them, and views through which
+	 * SQL about the native table works when it is translated.  NULL: native. */
+	const char *tables, *views;
+	void (*translate)(const char *sql, char *out, size_t cap);
 } relay_target;
 
 /* One answer, in the order in which the destination gave them. */
@@ -63,6 +70,7 @@ typedef struct relay_fixture {
 	wherry_config *config;
 	wherry_db *other; /* the producers'; a.db where nobody else can connect */
 	wherry_outbox *box;
+	int64_t n_put; /* where the tables are another program's: the last message's id */
 	relay_side a, b;
 
 	wh_env env;        /* the databases' and so the relays' */
