@@ -9,19 +9,14 @@
 
 #include "relay/relay.h"
 
-/* Enough for a submit that is under way; the least lease is half a second. */
-static int64_t margin_us(const wherry_relay *r)
-{
-	return r->set.lease_us / 10;
-}
-
 static void note_lease(wherry_relay *r, int64_t asked_us)
 {
-	int64_t lasts_us = r->set.lease_us;
+	int64_t lasts_us = r->set.lease_us, margin_us;
 
-	if (r->set.competing && r->set.claim_us < lasts_us)
+	if (r->set.competing && (r->set.claim_us < lasts_us || r->box->layout.by_claim))
 		lasts_us = r->set.claim_us;
-	r->held_until_us = wh_later(asked_us, lasts_us - margin_us(r));
+	margin_us = lasts_us / 10; /* enough for a submit that is under way */
+	r->held_until_us = wh_later(asked_us, lasts_us - margin_us);
 	r->renew_at_us = wh_later(asked_us, r->set.renew_us);
 	if (r->lease.paused != r->stats.paused)
 		wh_relay_say(r, WH_LOG_INFO, "event=%s",

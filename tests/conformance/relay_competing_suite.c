@@ -299,6 +299,20 @@ static void claims_are_extended_while_a_destination_is_slow(void **state)
 	relay_check_once(f, 3);
 }
 
+/* Nothing is submitted in the last tenth of what it has, be that the lease or a claim. */
+static void a_lease_far_longer_than_its_claims_delivers_all_the_same(void **state)
+{
+	relay_fixture *f = *state;
+
+	compete(f);
+	relay_set(f, "relay.lease", "1h");
+	relay_set(f, "relay.claim_timeout", "60s");
+	relay_put(f, "ab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	relay_check_once(f, 2);
+}
+
 /* ---- engines, pausing, failed messages alone ---- */
 
 static void refused(relay_fixture *f, relay_side *side, const char *engine)
@@ -499,6 +513,7 @@ const relay_test relay_competing_tests[] = {
 	RELAY_TEST(an_acknowledgement_of_what_another_took_over_changes_nothing,
 		   RELAY_OTHERS),
 	RELAY_TEST(claims_are_extended_while_a_destination_is_slow, RELAY_KEYS),
+	RELAY_TEST(a_lease_far_longer_than_its_claims_delivers_all_the_same, 0),
 	RELAY_TEST(a_relay_of_another_engine_is_refused_and_told_which,
 		   RELAY_OTHERS | RELAY_LEASE),
 	RELAY_TEST(competing_relays_pause_and_resume, RELAY_OTHERS | RELAY_LEASE),

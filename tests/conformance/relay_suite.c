@@ -418,6 +418,16 @@ void relay_steal(relay_fixture *f)
 
 /* ---- running ---- */
 
+static bool runs(const relay_target *target, const relay_test *test, unsigned needs)
+{
+	if (test->needs & ~target->is)
+		return false;
+	for (size_t i = 0; (needs & ~target->is) && target->also && target->also[i]; i++)
+		if (strcmp(target->also[i], test->name) == 0)
+			return true;
+	return !(needs & ~target->is);
+}
+
 static size_t add_tests(struct CMUnitTest *out, char (*names)[128],
 			const relay_target *target, const relay_test *tests,
 			unsigned needs)
@@ -428,8 +438,7 @@ static size_t add_tests(struct CMUnitTest *out, char (*names)[128],
 	for (; tests->name; tests++) {
 		relay_target *initial = (relay_target *)(uintptr_t)target;
 
-		if ((tests->needs | needs) & ~target->is ||
-		    (only && !strstr(tests->name, only)))
+		if (!runs(target, tests, needs) || (only && !strstr(tests->name, only)))
 			continue;
 		(void)snprintf(names[n], sizeof(names[n]), "%.20s: %.100s", target->name,
 			       tests->name);

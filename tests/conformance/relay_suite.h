@@ -34,6 +34,9 @@ typedef struct relay_target {
 	unsigned is;       /* RELAY_… */
 	const char *a_nul; /* RELAY_NUL: an expression for text with a NUL inside */
 
+	/* Tests that run on it though their suite needs what it is not; ends with NULL. */
+	const char *const *also;
+
 	/* Where the tables are another program's: what makes them, and views through which
 	 * SQL about the native table works when it is translated.  NULL: native. */
 	const char *tables, *views;
