@@ -122,3 +122,67 @@ const outbox_backend event_bus_file = {
 	.disconnect = disconnect,
 	.raw = raw,
 };
+
+/* ---- the library's side ---- */
+
+static void run(outbox_fixture *f, const char *fmt, va_list args, char *out, size_t cap)
+{
+	char sql[4096];
+
+	(void)vsnprintf(sql, sizeof(sql), fmt, args);
+	if (!outbox_sqlite_raw(f->place, NULL, sql, out, cap)) {
+		print_error("%s\n", sql);
+		fail();
+	}
+}
+
+void bus_raw(outbox_fixture *f, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	run(f, fmt, args, NULL, 0);
+	va_end(args);
+}
+
+int64_t bus_int(outbox_fixture *f, const char *fmt, ...)
+{
+	char text[64] = "";
+	va_list args;
+
+	va_start(args, fmt);
+	run(f, fmt, args, text, sizeof(text));
+	va_end(args);
+	return strtoll(text, NULL, 10);
+}
+
+const char *bus_text(outbox_fixture *f, const char *fmt, ...)
+{
+	va_list args;
+
+	*f->text = 0;
+	va_start(args, fmt);
+	run(f, fmt, args, f->text, sizeof(f->text));
+	va_end(args);
+	return f->text;
+}
+
+void bus_publish(outbox_fixture *f, const char *id, const char *payload)
+{
+	bus_raw(f,
+		"INSERT INTO outbox (id, type, payload, occurred_at, status) VALUES "
+		"('%s', 't', '%s', strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now'), 'created')",
+		id, payload);
+}
+
+int64_t bus_claimable(outbox_fixture *f, int max_retries)
+{
+	return bus_int(
+		f,
+		"WITH now(t) AS (SELECT strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now')) "
+		"SELECT count(*) FROM outbox, now WHERE status = 'created' "
+		"OR (status = 'failed' AND retry_count < %d AND next_retry_at <= t) "
+		"OR (status = 'active' AND datetime(keep_alive, '+' || expire_in_seconds || "
+		"' seconds') < datetime(t))",
+		max_retries);
+}

@@ -23,4 +23,18 @@ bool event_bus_run(sqlite3 *handle, const char *sql, char *out, size_t cap);
 
 extern const outbox_backend event_bus_file;
 
+/* SQL as the library would run it, on its own tables; they fail the test when it fails. */
+void bus_raw(outbox_fixture *f, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+int64_t bus_int(outbox_fixture *f, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+const char *bus_text(outbox_fixture *f, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Publish as the library does. */
+void bus_publish(outbox_fixture *f, const char *id, const char *payload);
+
+/* How many rows the library would claim now: its condition, word for word. */
+int64_t bus_claimable(outbox_fixture *f, int max_retries);
+
 #endif

@@ -116,6 +116,7 @@ static void fill_disk(wherry_db *db, bool full)
 const outbox_backend outbox_sqlite_file = {
 	.name = "file",
 	.several = true,
+	.lacks = NEEDS_EVENT_BUS,
 	.make = make_file,
 	.drop = drop_file,
 	.connect = connect_file,
@@ -150,6 +151,7 @@ static bool raw_same(void *place, wherry_db *db, const char *sql, char *out, siz
 const outbox_backend outbox_sqlite_memory = {
 	.name = "memory",
 	.several = false,
+	.lacks = NEEDS_EVENT_BUS,
 	.make = make_nothing,
 	.drop = drop_nothing,
 	.connect = connect_memory,
@@ -187,6 +189,7 @@ static bool disconnect_borrowed(wherry_db *db)
 const outbox_backend outbox_sqlite_borrowed = {
 	.name = "borrowed",
 	.several = true,
+	.lacks = NEEDS_EVENT_BUS,
 	.make = make_file,
 	.drop = drop_file,
 	.connect = connect_borrowed,

@@ -354,6 +354,8 @@ static const struct {
 	{outbox_admin_cases, NEEDS_LEASE},
 	{outbox_archive_cases, NEEDS_LEASE},
 	{outbox_schema_cases, NEEDS_LEASE},
+	{outbox_event_bus_cases, NEEDS_EVENT_BUS},
+	{outbox_event_bus_claim_cases, NEEDS_EVENT_BUS},
 };
 
 enum { TESTS_MOST = 2000 };

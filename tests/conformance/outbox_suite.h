@@ -46,9 +46,10 @@ typedef struct outbox_fixture {
 /* Of outbox_case. */
 enum {
 	NEEDS_SEVERAL = 1,
-	NEEDS_KEYS = 2,  /* and headers */
-	NEEDS_LEASE = 4, /* or a pause: relays that work alone */
-	NEEDS_TOKEN = 8  /* of claims, in a column of its own */
+	NEEDS_KEYS = 2,      /* and headers */
+	NEEDS_LEASE = 4,     /* or a pause: relays that work alone */
+	NEEDS_TOKEN = 8,     /* of claims, in a column of its own */
+	NEEDS_EVENT_BUS = 16 /* the tables of outbox-event-bus */
 };
 
 typedef struct outbox_case {
@@ -83,6 +84,7 @@ extern const outbox_case outbox_list_cases[];
 extern const outbox_case outbox_admin_cases[];
 extern const outbox_case outbox_archive_cases[];
 extern const outbox_case outbox_schema_cases[];
+extern const outbox_case outbox_event_bus_cases[], outbox_event_bus_claim_cases[];
 
 /* Run all of them on all of these back ends, and then the tests in `more`. */
 int outbox_suite_run(const outbox_backend *const *backends, size_t n_backends,

@@ -1,0 +1,341 @@
+/*
+ * What operators and producers do in the tables of outbox-event-bus.
+ */
+#include "event_bus.h"
+#include "outbox_claims.h"
+
+#define ISO                                                                              \
+	"'[0-9][0-9][0-9][0-9]-[0-1][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9].[0-9][0-9][0-9]Z'"
+
+/* ---- the tables ---- */
+
+#define SCHEMA "SELECT group_concat(name || sql) FROM sqlite_schema"
+
+static void foreign_tables_are_known_and_left_as_they_are(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	char before[sizeof(f->text)];
+	wherry_status status;
+
+	(void)snprintf(before, sizeof(before), "%s", bus_text(f, SCHEMA));
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	assert_string_equal(status.layout, "event-bus");
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	assert_string_equal(bus_text(f, SCHEMA), before);
+}
+
+static void an_archive_that_is_missing_is_told_and_made(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+
+	bus_raw(f, "DROP TABLE outbox_archive");
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, "outbox", &box, &err));
+	assert_non_null(strstr(err.message, "outbox_archive"));
+	assert_non_null(strstr(err.message, "wherry init"));
+	bus_raw(f, "CREATE TABLE outbox_archive(id)");
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "outbox", &err));
+	assert_non_null(strstr(err.message, "no archive"));
+	bus_raw(f, "DROP TABLE outbox_archive");
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &box, &err));
+	wherry_outbox_close(box);
+}
+
+static void a_table_that_only_resembles_them_is_none(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+
+	bus_raw(f, "CREATE TABLE near AS SELECT id, type, payload, occurred_at, status, "
+		   "retry_count, last_error, next_retry_at, created_on, started_on, "
+		   "completed_on, expire_in_seconds FROM outbox");
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "near", &box, &err));
+	assert_non_null(strstr(err.message, "wherry init"));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "near", &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_open(f->db, "x\"; DROP TABLE outbox; --", &box, &err));
+	assert_null(box);
+}
+
+static void a_native_outbox_beside_them_stays_native(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+	wherry_status status;
+
+	WHERRY_PASS(wherry_outbox_init(f->db, "mine", &err));
+	WHERRY_PASS(wherry_outbox_open(f->db, "mine", &box, &err));
+	WHERRY_PASS(wherry_outbox_status(box, &status, &err));
+	assert_string_equal(status.layout, "native");
+	wherry_outbox_close(box);
+}
+
+/* ---- enqueue ---- */
+
+static void what_is_enqueued_is_as_the_library_publishes(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_message msg = WHERRY_MESSAGE(.topic = "user.created", .headers = "{}",
+					    .body = "{\"a\": [1]}", .body_len = 10);
+
+	WHERRY_PASS(
+		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+	assert_string_equal(
+		bus_text(f,
+			 "SELECT type || payload || status || retry_count || "
+			 "typeof(payload) || (occurred_at GLOB " ISO ") || "
+			 "(created_on GLOB " ISO ") || length(id) || expire_in_seconds "
+			 "FROM outbox WHERE coalesce(last_error, next_retry_at, "
+			 "started_on, completed_on, keep_alive) IS NULL"),
+		"user.created{\"a\": [1]}created0text1136300");
+	assert_int_equal(bus_claimable(f, 5), 1);
+}
+
+static void what_there_is_no_column_for_is_refused(void **state)
+{
+	const wherry_message bad[] = {
+		WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2, .key = "k"),
+		WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2,
+			       .headers = "{\"a\":\"b\"}"),
+		WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2,
+			       .aggregate_type = "o"),
+		WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2,
+			       .aggregate_id = "1"),
+		WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2,
+			       .trace_id = "x"),
+	};
+	static const char *const names[] = {"key", "headers", "aggregate_type",
+					    "aggregate_id", "trace_id"};
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_outbox_enqueue(f->box, &bad[i],
+						   WHERRY_OWN_TRANSACTION, NULL, &err));
+		assert_non_null(strstr(err.message, names[i]));
+		assert_non_null(strstr(err.message, "native outbox"));
+	}
+	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox"), 0);
+}
+
+static void a_body_that_is_no_json_is_refused_with_the_way_out(void **state)
+{
+	static const char *const bodies[] = {"hello", "", "{\"a\":1", "\xff", NULL};
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	for (int i = 0; bodies[i]; i++) {
+		wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = bodies[i],
+						    .body_len = strlen(bodies[i]));
+
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION,
+						   NULL, &err));
+		assert_non_null(strstr(err.message, "JSON string"));
+	}
+	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox"), 0);
+}
+
+static void an_id_that_is_open_or_archived_is_a_duplicate(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_lease a = claim_join(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .message_id = "m", .body = "1",
+					    .body_len = 1);
+	int64_t id = -7;
+
+	WHERRY_PASS(
+		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	assert_int_equal(id, 1);
+	for (int i = 0; i < 2; i++) {
+		WHERRY_FAILS(WHERRY_DUPLICATE,
+			     wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION,
+						   &id, &err));
+		if (!i) {
+			claim_takes(f, &a, &claim_ten, "1");
+			claim_done(f, &a, 1);
+		}
+	}
+	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox"), 0);
+}
+
+/* ---- operators ---- */
+
+/* One of each state: pending p, processing a, failed f, dead d, done o. */
+static void fill(outbox_fixture *f)
+{
+	static const char *const ids[] = {"p", "a", "f", "d", NULL};
+
+	for (int i = 0; ids[i]; i++)
+		bus_publish(f, ids[i], "{}");
+	bus_raw(f,
+		"UPDATE outbox SET status = 'active', started_on = occurred_at, "
+		"keep_alive = occurred_at WHERE id = 'a';"
+		"UPDATE outbox SET status = 'failed', retry_count = 2, last_error = 'no', "
+		"next_retry_at = '2999-01-01T00:00:00.000Z' WHERE id = 'f';"
+		"UPDATE outbox SET status = 'failed', retry_count = 5, last_error = 'no' "
+		"WHERE id = 'd';"
+		"INSERT INTO outbox_archive SELECT 'o', type, payload, occurred_at, "
+		"'completed', 1, 'once', created_on, started_on, created_on FROM outbox "
+		"WHERE id = 'a'");
+}
+
+typedef struct seen {
+	char text[400];
+} seen;
+
+static wherry_code see(void *ctx, const wherry_row *row)
+{
+	char *text = ((seen *)ctx)->text;
+	size_t n = strlen(text);
+
+	(void)snprintf(text + n, sizeof(((seen *)ctx)->text) - n, "%s:%s:%d:%s ",
+		       row->message.message_id, wherry_state_name(row->state),
+		       row->message.attempts, row->last_error ? row->last_error : "");
+	return WHERRY_OK;
+}
+
+static void every_state_is_listed_and_counted(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t count[WHERRY_STATE_COUNT];
+	wherry_filter filter = {0};
+	seen s = {""};
+
+	fill(f);
+	WHERRY_PASS(wherry_outbox_list(f->box, &filter, see, &s, &err));
+	assert_string_equal(s.text, "p:pending:0: a:processing:0: f:failed:2:no "
+				    "d:dead:5:no o:done:1:once ");
+	WHERRY_PASS(wherry_outbox_count(f->box, count, &err));
+	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
+		assert_int_equal(count[i], 1);
+	*s.text = 0;
+	filter.states = 1u << WHERRY_DEAD | 1u << WHERRY_FAILED;
+	WHERRY_PASS(wherry_outbox_list(f->box, &filter, see, &s, &err));
+	assert_string_equal(s.text, "f:failed:2:no d:dead:5:no ");
+	fixture_lists(f, &(wherry_filter){.after_id = 3}, "4 1000000000001");
+	fixture_lists(f, &(wherry_filter){.states = 1u << WHERRY_DONE}, "1000000000001");
+	WHERRY_FAILS(
+		WHERRY_UNSUPPORTED,
+		wherry_outbox_list(f->box, &(wherry_filter){.key = "k"}, see, &s, &err));
+}
+
+static void a_message_is_shown_by_its_id_or_its_number(void **state)
+{
+	static const char *const idents[][2] = {{"f", "f:failed:2:no "},
+						{"3", "f:failed:2:no "},
+						{"o", "o:done:1:once "},
+						{"1000000000001", "o:done:1:once "}};
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fill(f);
+	for (size_t i = 0; i < sizeof(idents) / sizeof(*idents); i++) {
+		seen s = {""};
+
+		WHERRY_PASS(wherry_outbox_show(f->box, idents[i][0], see, &s, &err));
+		assert_string_equal(s.text, idents[i][1]);
+	}
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_show(f->box, "nix", see, NULL, &err));
+}
+
+static int64_t retry(outbox_fixture *f, const char *ident)
+{
+	wherry_filter filter = {.ident = ident,
+				.states = 1u << WHERRY_DEAD | 1u << WHERRY_FAILED};
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7;
+
+	WHERRY_PASS(wherry_outbox_redrive(f->box, &filter, &n, &err));
+	return n;
+}
+
+static void a_retry_is_as_the_library_retries_but_of_no_active_row(void **state)
+{
+	outbox_fixture *f = *state;
+
+	fill(f);
+	assert_int_equal(retry(f, "a"), 0);
+	assert_int_equal(retry(f, "p"), 0);
+	assert_int_equal(retry(f, "f"), 1);
+	assert_int_equal(retry(f, "4"), 1);
+	assert_int_equal(bus_int(f,
+				 "SELECT count(*) FROM outbox WHERE status = 'created' "
+				 "AND retry_count = 0 AND last_error IS NULL AND "
+				 "next_retry_at IS NULL"),
+			 3);
+	assert_string_equal(bus_text(f, "SELECT status FROM outbox WHERE id = 'a'"),
+			    "active");
+	assert_int_equal(retry(f, NULL), 0);
+}
+
+static void a_replay_puts_back_what_is_archived(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_lease a;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7;
+
+	bus_publish(f, "one", "{\"n\":1}");
+	a = claim_join(f, "a");
+	claim_takes(f, &a, &claim_ten, "1");
+	claim_done(f, &a, 1);
+	WHERRY_PASS(
+		wherry_outbox_replay(f->box, &(wherry_filter){.ident = "one"}, &n, &err));
+	assert_int_equal(n, 1);
+	WHERRY_PASS(
+		wherry_outbox_replay(f->box, &(wherry_filter){.topic = "t"}, &n, &err));
+	assert_int_equal(n, 0); /* it is there */
+	assert_string_equal(bus_text(f, "SELECT payload || status FROM outbox"),
+			    "{\"n\":1}created");
+	claim_takes(f, &a, &claim_ten, "1");
+	claim_done(f, &a, 1);
+	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox_archive"), 1);
+	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox"), 0);
+}
+
+static void reaping_frees_what_lapsed_and_nothing_else(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_lease a = claim_join(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7;
+
+	bus_publish(f, "one", "{}");
+	bus_publish(f, "two", "{}");
+	claim_takes(f, &a, &claim_ten, "1 2");
+	bus_raw(f, "UPDATE outbox SET keep_alive = '2020-01-01T00:00:00.000Z', "
+		   "started_on = '2020-01-01T00:00:00.000Z' WHERE id = 'one'");
+	WHERRY_PASS(wherry_outbox_reap(f->box, MINUTE_US, &n, &err));
+	assert_int_equal(n, 1);
+	assert_string_equal(bus_text(f, "SELECT id FROM outbox WHERE status = 'created'"),
+			    "one");
+	claim_done(f, &a, 2);
+}
+
+const outbox_case outbox_event_bus_cases[] = {
+	CASE(foreign_tables_are_known_and_left_as_they_are),
+	CASE(an_archive_that_is_missing_is_told_and_made),
+	CASE(a_table_that_only_resembles_them_is_none),
+	CASE(a_native_outbox_beside_them_stays_native),
+	CASE(what_is_enqueued_is_as_the_library_publishes),
+	CASE(what_there_is_no_column_for_is_refused),
+	CASE(a_body_that_is_no_json_is_refused_with_the_way_out),
+	CASE(an_id_that_is_open_or_archived_is_a_duplicate),
+	CASE(every_state_is_listed_and_counted),
+	CASE(a_message_is_shown_by_its_id_or_its_number),
+	CASE(a_retry_is_as_the_library_retries_but_of_no_active_row),
+	CASE(a_replay_puts_back_what_is_archived),
+	CASE(reaping_frees_what_lapsed_and_nothing_else),
+	{NULL, NULL, 0},
+};
