@@ -208,6 +208,24 @@ def each_recovers_what_the_other_left(folder):
           and number(bus, "SELECT count(*) FROM outbox_events") == 0)
 
 
+def moving_to_native_is_as_the_guide_says(folder):
+    path = os.path.join(folder, "move.db")
+    bus = Bus(path)
+    for i in range(3):
+        bus.publish("t", {"i": i}, f"move{i}")
+    with open(os.path.join(SOURCE, "docs", "guide", "event-bus.md"), encoding="utf-8") as guide:
+        sql = guide.read().split("```sql\n")[1].split("```")[0]
+    subprocess.run([WHERRY, "init", f"sqlite:{path}"], check=True, stdout=subprocess.DEVNULL)
+    bus.db.executescript(sql)
+    ran = subprocess.run([WHERRY, "relay", f"sqlite:{path}", "stdout:", "--until-empty"],
+                         capture_output=True, text=True, timeout=60, check=False)
+    lines = [json.loads(line) for line in ran.stdout.splitlines()]
+    check("what is moved to a native outbox leaves from there, in order",
+          [(line["message_id"], line["body"]) for line in lines]
+          == [(f"move{i}", {"i": i}) for i in range(3)], ran.stdout, ran.stderr)
+    check("and nothing stays behind", number(bus, "SELECT count(*) FROM outbox_events") == 0)
+
+
 def both_at_once(folder):
     """Two pollers of the library, two relays, and a producer that rolls back now and then."""
     path = os.path.join(folder, "both.db")
@@ -259,6 +277,7 @@ def main():
             what_cannot_be_done_is_refused(folder)
             failures_are_shared(folder)
             each_recovers_what_the_other_left(folder)
+            moving_to_native_is_as_the_guide_says(folder)
             both_at_once(folder)
     finally:
         for child in children:
