@@ -195,6 +195,6 @@ const relay_test relay_lapse_tests[] = {
 	RELAY_TEST(a_relay_that_waits_to_try_what_lapsed_goes_on_when_another_took_it,
 		   RELAY_OTHERS),
 	RELAY_TEST(one_of_many_that_kills_its_relays_is_found_and_only_it_dies, 0),
-	RELAY_TEST(what_another_took_over_is_not_counted, 0),
+	RELAY_TEST(what_another_took_over_is_not_counted, RELAY_KEYS),
 	RELAY_TESTS_END,
 };
