@@ -46,7 +46,7 @@ static int make(void **state)
 	f->db = f->backend->connect(f->place);
 	/* Where the tables are another program's, they are there. */
 	if (f->db &&
-	    (f->backend->lacks ||
+	    (f->backend->lacks & NEEDS_LEASE ||
 	     wherry_outbox_init(f->db, "outbox", &err) == WHERRY_OK) &&
 	    wherry_outbox_open(f->db, "outbox", &f->box, &err) == WHERRY_OK)
 		return 0;
