@@ -206,7 +206,8 @@ wherry_code wherry_outbox_open(wherry_db *db, const char *table, wherry_outbox *
 	box->db = db;
 	box->body_max = WH_BODY_MAX;
 	box->ids = (wh_buf)WH_BUF_INIT(IDS_MAX);
-	box->name = wh_view_of(table ? strdup(table) : NULL);
+	if (table)
+		box->name = (wh_view){strdup(table), strlen(table)};
 	if (table && !box->name.ptr) {
 		code = wh_oom(err);
 		goto out;

@@ -125,7 +125,8 @@ const outbox_backend event_bus_file = {
 
 /* ---- the library's side ---- */
 
-static void run(outbox_fixture *f, const char *fmt, va_list args, char *out, size_t cap)
+__attribute__((format(printf, 2, 0))) static void run(outbox_fixture *f, const char *fmt,
+						      va_list args, char *out, size_t cap)
 {
 	char sql[4096];
 
