@@ -205,13 +205,19 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 	}
 }
 
-/* The layout of the table that is there; native if there is none. */
+/* The layout of the table that is there; native if there is none, or of no layout. */
 static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_error *err)
 {
 	const char *scheme = box->db->driver->scheme;
-	wherry_code code = WHERRY_OK;
+	wherry_code code = wh_outbox_load(box, scheme, NULL, table, err);
+	columns found = {0};
 	version v = {0};
+	int len;
 
+	if (code == WHERRY_OK)
+		code = read_columns(box, table, box->layout.columns, &found, err);
+	if (code != WHERRY_OK || !found.any || !mismatch(&found, &len))
+		return code;
 	for (int i = 0; code == WHERRY_OK && wh_outbox_layouts[i]; i++) {
 		wh_outbox_unload(box);
 		code = wh_outbox_load(box, scheme, wh_outbox_layouts[i], table, err);
