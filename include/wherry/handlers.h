@@ -168,7 +168,8 @@ WHERRY_API wherry_verdict wherry_call_drop(wherry_call *call, const char *why);
  *
  * @param out  Receives it; borrowed until the handler returns.
  * @param err  Details on failure; may be NULL.
- * @return WHERRY_OK; WHERRY_UNSUPPORTED (no URL was given to wherry_handlers_open());
+ * @return WHERRY_OK; WHERRY_UNSUPPORTED (no URL was given to wherry_handlers_open(); an
+ *         outbox of the layout event-bus);
  *         WHERRY_STALE (the relay has lost its lease); WHERRY_INTERRUPTED (cancelled);
  *         WHERRY_INVALID (the URL is not that of the relay's database; no handler runs);
  *         WHERRY_BUSY (others wrote for longer than db.busy_timeout); what

@@ -324,6 +324,12 @@ static wherry_code begin(wherry_call *call, connection *c, wherry_error *err)
 	wherry_outbox *box = NULL;
 	wherry_code code = box_of(c, call->grant.outbox, &box, err);
 
+	if (code == WHERRY_OK && box->layout.by_claim)
+		code = wh_outbox_cannot(
+			box,
+			"whose claims only the relay itself knows: a handler writes "
+			"there on a connection of its own",
+			err);
 	if (code == WHERRY_OK)
 		code = take_turn(call->pool, err);
 	if (code != WHERRY_OK)

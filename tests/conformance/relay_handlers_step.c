@@ -3,6 +3,8 @@
  */
 #include "relay_handlers.h"
 
+#include "outbox/outbox.h"
+
 static const char orders[] = "SELECT count(*) FROM orders";
 static const char done[] = "SELECT count(*) FROM outbox WHERE status = 2";
 
@@ -222,6 +224,24 @@ static void without_a_url_there_are_no_transactions(void **state)
 	assert_non_null(strstr(f->why, "wherry_handlers_open()"));
 }
 
+static void without_a_column_for_claims_there_are_no_transactions(void **state)
+{
+	handlers_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wh_outbox_init_as(f->db, "event-bus", "outbox_events", &err));
+	handlers_set(f, "outbox.table", "outbox_events");
+	handlers_set(f, "relay.engine", "competing");
+	handlers_pool(f);
+	handlers_on(f, "orders", write_and_follow);
+	handlers_sql(f, "INSERT INTO outbox_events(id, type, payload, occurred_at) "
+			"VALUES ('e1', 'orders', '{}', '2024-01-01T00:00:00.000Z')");
+	assert_int_equal(handlers_run(f), WHERRY_DEATHS);
+	assert_memory_equal(f->why, "UNSUPPORTED", 11);
+	assert_non_null(strstr(f->why, "event-bus"));
+	assert_int_equal(handlers_number(f, orders), 0);
+}
+
 /* Another one with an outbox, a lease and a row that look the same. */
 static void another_database_is_noticed(void **state)
 {
@@ -346,6 +366,7 @@ const handlers_test handlers_step_tests[] = {
 	HANDLERS_TEST(a_success_that_comes_too_late_is_rolled_back),
 	HANDLERS_TEST(delivered_messages_are_deleted_or_archived_as_set),
 	HANDLERS_TEST(without_a_url_there_are_no_transactions),
+	HANDLERS_TEST(without_a_column_for_claims_there_are_no_transactions),
 	HANDLERS_TEST(another_database_is_noticed),
 	HANDLERS_TEST(a_handler_that_ends_the_transaction_itself_fails),
 	HANDLERS_TEST(what_follows_may_go_to_another_outbox),
