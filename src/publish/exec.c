@@ -145,9 +145,7 @@ static wherry_code exec_open(const char *rest, const wherry_config *config,
 	p->epoll = -1;
 	p->environment = (wh_environment)WH_ENVIRONMENT_INIT;
 	p->most = (size_t)wh_config_int(config, WH_EXEC_JOBS);
-	p->limit_us = wh_config_int(config, WH_RELAY_DELIVERY_TIMEOUT);
-	if (!p->limit_us)
-		p->limit_us = wh_config_int(config, WH_RELAY_CLAIM_TIMEOUT) / 2;
+	p->limit_us = wh_delivery_limit(config);
 	code = allocate(p, rest, err);
 	if (code == WHERRY_OK)
 		*out = &p->base;

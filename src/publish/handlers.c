@@ -66,9 +66,7 @@ wherry_code wh_handlers_open(const char *url, const wherry_config *config,
 	pool->close_us = wh_config_int(config, WH_RELAY_STOP_TIMEOUT);
 	pool->limit_us = wh_config_int(config, WH_HANDLERS_TIMEOUT);
 	if (!pool->limit_us)
-		pool->limit_us = wh_config_int(config, WH_RELAY_DELIVERY_TIMEOUT);
-	if (!pool->limit_us)
-		pool->limit_us = wh_config_int(config, WH_RELAY_CLAIM_TIMEOUT) / 2;
+		pool->limit_us = wh_delivery_limit(config);
 	wh_duration_print(pool->limit_us, pool->limit, sizeof(pool->limit));
 	code = allocate(pool, url, config, err);
 	if (code == WHERRY_OK)

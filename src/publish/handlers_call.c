@@ -6,32 +6,9 @@
 #include <string.h>
 
 #include "publish/handlers.h"
+#include "publish/parts.h"
 
 /* ---- making one ---- */
-
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-	for (; text && *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 0x100000001b3u; /* FNV-1a */
-	return (hash ^ 0xff) * 0x100000001b3u; /* keeps pairs apart */
-}
-
-/* Of the ordering key; 0: not ordered.  Keys that collide wait for one another. */
-static uint64_t key_hash(const wherry_message *msg)
-{
-	bool pair = (msg->aggregate_type && *msg->aggregate_type) ||
-		    (msg->aggregate_id && *msg->aggregate_id);
-	uint64_t hash = 0xcbf29ce484222325u;
-
-	if (msg->key && *msg->key)
-		hash = hash_text(hash, msg->key);
-	else if (pair)
-		hash = hash_text(hash_text(~hash, msg->aggregate_type),
-				 msg->aggregate_id);
-	else
-		return 0;
-	return hash ? hash : 1;
-}
 
 /* The texts of a message, to be copied. */
 enum { TEXTS = 7 };
@@ -60,7 +37,8 @@ wherry_call *wh_call_make(wh_handlers *pool, const wherry_message *msg)
 	call = malloc(sizeof(*call) + room);
 	if (!call)
 		return NULL;
-	*call = (wherry_call){.pool = pool, .given = msg, .key_hash = key_hash(msg)};
+	*call = (wherry_call){
+		.pool = pool, .given = msg, .key_hash = wh_message_key_hash(msg)};
 	atomic_init(&call->cancelled, false);
 	to = call->text;
 	for (int i = 0; i < TEXTS; i++) {

@@ -83,34 +83,6 @@ static wherry_code memory_submit(wherry_publisher *pub, const wherry_message *co
 
 /* ---- keys that failed ---- */
 
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-	size_t len = text ? strlen(text) : 0;
-
-	hash = (hash ^ len) * 0x100000001b3u; /* FNV-1a; the length keeps pairs apart */
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
-	return hash;
-}
-
-/* Of the ordering key; 0: not ordered. */
-static uint64_t key_hash(const wherry_message *msg)
-{
-	bool pair = (msg->aggregate_type && *msg->aggregate_type) ||
-		    (msg->aggregate_id && *msg->aggregate_id);
-	uint64_t hash = 0xcbf29ce484222325u;
-
-	if (msg->key && *msg->key)
-		hash = hash_text(hash, msg->key);
-	else if (pair)
-		hash = hash_text(hash_text(~hash, msg->aggregate_type),
-				 msg->aggregate_id);
-	else
-		return 0;
-	hash ^= hash >> 32; /* the low bits choose the place */
-	return hash ? hash : 1;
-}
-
 /* Where a key is or would be; NULL while the table is empty. */
 static failed_key *failed_place(const memory_publisher *p, uint64_t hash)
 {
@@ -226,7 +198,7 @@ static bool keep(memory_publisher *p, const wherry_message *msg)
 static bool decide(memory_publisher *p, const wh_pending_item *item, wh_receipt *out)
 {
 	wherry_verdict verdict = WHERRY_DELIVERED;
-	uint64_t hash = key_hash(item->message);
+	uint64_t hash = wh_message_key_hash(item->message);
 	char reason[sizeof(out->reason)] = "";
 
 	if (is_behind(p, hash, item->mark)) {

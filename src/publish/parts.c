@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "config/settings.h"
 
 bool wh_pending_reserve(wh_pending *pending)
 {
@@ -71,6 +72,40 @@ const char *wh_message_key(const wherry_message *msg)
 const char *wh_message_headers(const wherry_message *msg)
 {
 	return msg->headers && *msg->headers ? msg->headers : "{}";
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	size_t len = text ? strlen(text) : 0;
+
+	hash = (hash ^ len) * 0x100000001b3u; /* FNV-1a; the length keeps pairs apart */
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+	return hash;
+}
+
+uint64_t wh_message_key_hash(const wherry_message *msg)
+{
+	bool pair = (msg->aggregate_type && *msg->aggregate_type) ||
+		    (msg->aggregate_id && *msg->aggregate_id);
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	if (msg->key && *msg->key)
+		hash = hash_text(hash, msg->key);
+	else if (pair)
+		hash = hash_text(hash_text(~hash, msg->aggregate_type),
+				 msg->aggregate_id);
+	else
+		return 0;
+	hash ^= hash >> 32; /* the low bits choose the place */
+	return hash ? hash : 1;
+}
+
+int64_t wh_delivery_limit(const wherry_config *config)
+{
+	int64_t limit = wh_config_int(config, WH_RELAY_DELIVERY_TIMEOUT);
+
+	return limit ? limit : wh_config_int(config, WH_RELAY_CLAIM_TIMEOUT) / 2;
 }
 
 void wh_time_print(int64_t unix_us, char out[WH_TIME_LEN])

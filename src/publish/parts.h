@@ -46,6 +46,12 @@ const char *wh_message_key(const wherry_message *msg);
 /* The headers, "{}" if there are none.  Borrowed. */
 const char *wh_message_headers(const wherry_message *msg);
 
+/* A number for its ordering key; 0: not ordered.  Keys may collide. */
+uint64_t wh_message_key_hash(const wherry_message *msg);
+
+/* How long one delivery may take, microseconds. */
+int64_t wh_delivery_limit(const wherry_config *config);
+
 #define WH_TIME_LEN 40
 
 /* "2026-03-01T12:00:00.123Z" */
