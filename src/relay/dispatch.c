@@ -68,6 +68,7 @@ void wh_key_advance(wherry_relay *r, wh_key *key)
 void wh_key_break(wherry_relay *r, wh_key *key)
 {
 	key->broken = key->flying > 0;
+	key->leaving = false;
 	for (wh_entry *e = r->window.ready.head, *next; key->broken && e; e = next) {
 		next = e->next;
 		if (e->key != key)

@@ -47,7 +47,8 @@ typedef struct wh_key {
 	uint32_t active; /* entries READY or FLYING */
 	uint32_t flying; /* submitted, no receipt yet */
 	uint32_t owned;  /* entries of it in memory */
-	bool broken;     /* a message failed while others of it were flying */
+	bool broken;     /* one of it came back while others of it were flying; */
+	bool leaving;    /* it failed: they are left alone, or else ready again */
 	size_t len;
 	char bytes[];
 } wh_key;

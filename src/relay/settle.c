@@ -88,7 +88,7 @@ static void settle_failure(wherry_relay *r, wh_entry *e, const char *why, int64_
 	e->error = wh_window_copy(&r->window, e, why);
 	if (key) {
 		wh_key_hold(&r->keys, key, WH_NEVER);
-		key->broken = key->flying > 0;
+		key->broken = key->leaving = key->flying > 0;
 		hold_followers(r, key);
 	}
 	settle(r, e, now);
@@ -161,11 +161,9 @@ static void take_back(wherry_relay *r, wh_entry *e)
 
 bool wh_settle_behind(wherry_relay *r, wh_entry *e)
 {
-	int state = e->key ? e->key->fsm.state : WH_KEY_FREE;
-
 	if (!e->key || !e->key->broken)
 		return false;
-	if (state == WH_KEY_HELD || state == WH_KEY_PARKED)
+	if (e->key->leaving)
 		leave_alone(r, e);
 	else
 		wh_entry_admit(r, e);

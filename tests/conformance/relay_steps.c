@@ -3,6 +3,7 @@
  */
 #include "relay_suite.h"
 
+#include <inttypes.h>
 #include <poll.h>
 
 /* ---- steps ---- */
@@ -51,7 +52,7 @@ void relay_turn(relay_fixture *f, relay_side *side, int64_t by_us, const char *w
 	check_time(f, by_us, what, line, file);
 	step(side);
 	f->frozen_us += f->frozen_us ? f->tick_us : 0;
-	if (side->wake_us > relay_now(f))
+	if (side->wake_us > relay_now(f) && !f->frozen_us)
 		nap(500);
 }
 
@@ -126,6 +127,8 @@ size_t relay_told(const relay_fixture *f, int64_t id, wherry_verdict verdict)
 
 static void print_delivered(const relay_fixture *f)
 {
+	if (f->seed)
+		print_error("seed %" PRIu64 " ", f->seed);
 	print_error("delivered:");
 	for (size_t i = 0; i < f->n_events; i++)
 		if (f->events[i].verdict == WHERRY_DELIVERED)

@@ -81,6 +81,7 @@ typedef struct relay_fixture {
 	int64_t frozen_us; /* if set, the relays' clock stands here, */
 	int64_t tick_us;   /* and goes on by this with each turn */
 	uint64_t random;
+	uint64_t seed; /* of a made-up schedule: told when it fails */
 
 	/* What destinations answer. */
 	wherry_verdict every;           /* to all, unless: */
