@@ -295,6 +295,13 @@ SELECT NULL WHERE 0;
 -- Only what this very claim holds (an_acknowledgement_of_a_lost_claim_changes_nothing_…).
 DELETE FROM {table} WHERE rowid IN ({held});
 
+-- name: done-mark-range
+-- Claims are no numbers.
+SELECT NULL WHERE 0;
+
+-- name: done-delete-range
+SELECT NULL WHERE 0;
+
 -- name: done-archive
 -- Before done-delete, in the same transaction.  An id that is there already is replaced:
 -- it was used again (defect_5_an_archived_id_is_settled_once).

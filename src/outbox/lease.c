@@ -190,18 +190,47 @@ static wherry_code on_ids(settling *w, const wh_stmt *stmt, const int64_t *ids, 
 	return code;
 }
 
+/* Does each id follow the one before it? */
+static bool in_a_row(const int64_t *ids, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (ids[i - 1] == INT64_MAX || ids[i] != ids[i - 1] + 1)
+			return false;
+	return n > 0;
+}
+
+static wherry_code on_range(settling *w, const wh_stmt *stmt, int64_t first, int64_t last,
+			    wherry_error *err)
+{
+	const wh_param params[] = {
+		WH_INT_PARAM("first", first),
+		WH_INT_PARAM("last", last),
+		token_param(w->lease),
+	};
+	int64_t changed = 0;
+	wherry_code code =
+		wh_db_run(w->box->db, stmt, params, 3, NULL, NULL, &changed, err);
+
+	w->n += changed;
+	return code;
+}
+
 static wherry_code settle_done(settling *w, wherry_error *err)
 {
 	const wh_settlement *s = w->s;
 	const wherry_outbox *box = w->box;
 	bool mark = s->on_done == WHERRY_MARK && !box->layout.archives;
-	const wh_stmt *stmt = mark ? box->stmt.done_mark : box->stmt.done_delete;
 	wherry_code code = WHERRY_OK;
 
 	if (!mark && s->on_done != WHERRY_DELETE)
 		code = on_ids(w, box->stmt.done_archive, s->done, s->n_done, false, err);
+	if (code == WHERRY_OK && !box->layout.by_claim && in_a_row(s->done, s->n_done))
+		return on_range(
+			w, mark ? box->stmt.done_mark_range : box->stmt.done_delete_range,
+			s->done[0], s->done[s->n_done - 1], err);
 	if (code == WHERRY_OK)
-		code = on_ids(w, stmt, s->done, s->n_done, true, err);
+		code = on_ids(w, mark ? box->stmt.done_mark : box->stmt.done_delete,
+			      s->done, s->n_done, true, err);
 	return code;
 }
 

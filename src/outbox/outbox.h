@@ -35,6 +35,7 @@ typedef struct wh_layout {
 	X(read, "read") X(sweep, "sweep") X(read_ids, "read-ids") \
 	X(horizon, "horizon") X(dead_keys, "dead-keys") X(open_upto, "open-upto") X(last_open, "last-open") \
 	X(done_mark, "done-mark") X(done_delete, "done-delete") X(done_archive, "done-archive") \
+	X(done_mark_range, "done-mark-range") X(done_delete_range, "done-delete-range")  \
 	X(fail, "fail") X(requeue, "requeue") X(try, "try") X(reap, "reap") \
 	X(purge, "purge") X(archive, "archive") \
 	X(purge_archived, "purge-archived") X(purge_archive, "purge-archive") \

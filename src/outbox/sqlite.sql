@@ -435,6 +435,17 @@ DELETE FROM {table} NOT INDEXED
 WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR status = 3)
   AND (:token IS NULL OR claim_token = :token);
 
+-- name: done-mark-range
+-- Ids that follow one another, as those of a batch nearly always do: without a list to read.
+UPDATE OR FAIL {table} NOT INDEXED SET status = 2, processed_at = (SELECT ms FROM wherry_clock)
+WHERE id BETWEEN :first AND :last AND (status = 0 OR status = 1 OR status = 3)
+  AND (:token IS NULL OR claim_token = :token);
+
+-- name: done-delete-range
+DELETE FROM {table} NOT INDEXED
+WHERE id BETWEEN :first AND :last AND (status = 0 OR status = 1 OR status = 3)
+  AND (:token IS NULL OR claim_token = :token);
+
 -- name: done-archive
 -- Before done-delete, in the same transaction.
 INSERT OR REPLACE INTO {table_archive}(id, message_id, topic, aggregate_type, aggregate_id,

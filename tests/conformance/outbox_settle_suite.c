@@ -151,6 +151,42 @@ static void more_ids_than_a_statement_takes_change_nothing(void **state)
 	free(ids);
 }
 
+/* Ids that follow one another are settled by another statement. */
+static void ids_in_any_order_and_with_gaps_are_done_alike(void **state)
+{
+	static const struct {
+		int64_t ids[4];
+		size_t n;
+		const char *left;
+	} table[] = {
+		{{2, 3, 4}, 3, "1 5 6 7 8 9 10 11 12"},
+		{{7, 6}, 2, "1 5 8 9 10 11 12"},
+		{{8, 10}, 2, "1 5 9 11 12"},
+		{{11, 11, 12, 12}, 2, "1 5 9"},
+		{{1, INT64_MAX, INT64_MIN}, 1, "5 9"},
+		{{INT64_MAX, INT64_MIN, 9}, 1, "5"},
+	};
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease;
+
+	(void)fixture_send_many(f, 12);
+	lease = fixture_lease(f, "a");
+	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {
+		size_t n_ids = 0;
+		int64_t n = 0;
+
+		while (n_ids < 4 && table[i].ids[n_ids])
+			n_ids++;
+		WHERRY_PASS(wherry_outbox_done(f->box, &lease, table[i].ids, n_ids,
+					       i % 2 ? WHERRY_DELETE : WHERRY_MARK, &n,
+					       &err));
+		assert_int_equal(n, table[i].n);
+		fixture_lists(f, &(wherry_filter){.states = 1u << WHERRY_PENDING},
+			      table[i].left);
+	}
+}
+
 static void done_passes_over_what_is_not_open(void **state)
 {
 	outbox_fixture *f = *state;
@@ -544,6 +580,7 @@ const outbox_case outbox_settle_cases[] = {
 	CASE(done_archives_a_message),
 	CASE(done_twice_changes_nothing_more),
 	CASE(more_ids_than_a_statement_takes_change_nothing),
+	CASE(ids_in_any_order_and_with_gaps_are_done_alike),
 	CASE(done_passes_over_what_is_not_open),
 	CASE(an_empty_list_of_done_is_fine),
 	CASE(ten_thousand_are_done_at_once),
