@@ -4,7 +4,8 @@
  * and what was on its way may still arrive.
  *
  * Where the plan says so it keeps an ordered destination's word: once it refused a
- * message, those of its key that it takes until it told so are refused too.
+ * message, those of its key behind it, and those that it takes until it told so, are
+ * refused too; and none is delivered while one before it is undecided.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -268,10 +269,11 @@ wherry_code sim_broker_open(sim_process *p, wherry_publisher **out, wherry_error
 
 /* ---- the broker's side ---- */
 
-/* The next to be decided on: the first, or any where there is no order. */
+/* The next to be decided on: where there is order mostly the first, else any. */
 static int next_unsettled(const sim_connection *c)
 {
-	bool first = c->world->plan.ordered_publisher || !c->n;
+	bool first = !c->n ||
+		     (c->world->plan.ordered_publisher && !sim_chance(c->world, 1, 8));
 	int from = first ? 0 : sim_below(c->world, c->n);
 
 	for (int i = 0; i < c->n; i++)
@@ -305,8 +307,21 @@ static void doom_followers(sim_connection *c, const sim_flight *refused)
 	if (!c->world->plan.ordered_publisher)
 		return;
 	for (sim_flight *f = c->flights; f < c->flights + c->n; f++)
-		if (!f->settled && same_key(c->world, f->index, refused->index))
+		if (f > refused && !f->settled &&
+		    same_key(c->world, f->index, refused->index))
 			f->doomed = true;
+}
+
+/* An ordered destination may refuse a message, but not deliver it, while it has not
+ * decided on one before it. */
+static bool out_of_turn(const sim_connection *c, const sim_flight *f)
+{
+	if (!c->world->plan.ordered_publisher)
+		return false;
+	for (const sim_flight *before = c->flights; before < f; before++)
+		if (!before->settled && same_key(c->world, before->index, f->index))
+			return true;
+	return false;
 }
 
 static void settle(sim_connection *c, sim_flight *f)
@@ -315,7 +330,12 @@ static void settle(sim_connection *c, sim_flight *f)
 	sim_message *m = &w->messages[f->index];
 	bool arrives;
 
-	f->verdict = f->doomed ? WHERRY_RETRY : decide(w, m);
+	if (f->doomed)
+		f->verdict = WHERRY_RETRY;
+	else if (out_of_turn(c, f))
+		f->verdict = sim_below(w, 2) ? WHERRY_RETRY : WHERRY_THROTTLED;
+	else
+		f->verdict = decide(w, m);
 	f->settled = true;
 	f->silent = sim_chance(w, w->plan.refuse, 20000);
 	f->at_us = w->now_us + sim_time(w, sim_chance(w, 1, 20) ? 2000000 : 5000);
