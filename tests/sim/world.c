@@ -161,7 +161,14 @@ static void stand_still(sim_process *p)
 	sim_say(w, "relay %d is paused", p->number);
 }
 
-/* Leases are by the database's clock, which is set forward. */
+/* Leases and retries are by the database's clock, which is set back, */
+static void jump_back(sim_world *w)
+{
+	w->ahead_us -= sim_time(w, 2000000);
+	sim_say(w, "the database's clock jumps back");
+}
+
+/* or forward. */
 static void jump(sim_world *w)
 {
 	w->ahead_us += sim_time(w, 2000000);
@@ -196,6 +203,8 @@ static void mishap(sim_world *w)
 	case 5:
 		if (w->plan.pause && !w->plan.late && sim_below(w, 4) == 0)
 			jump(w);
+		else if (w->plan.pause && sim_below(w, 4) == 0)
+			jump_back(w);
 		break;
 	default:
 		if (sim_below(w, 3) == 0)
