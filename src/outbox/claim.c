@@ -478,9 +478,12 @@ static wherry_code show(void *ctx, const wh_open_row *row, wherry_error *err)
 		.generation = row->generation,
 		.created_at_us = row->created_at_us,
 	};
-	wherry_code code = s->visit(s->ctx, &msg);
+	wherry_code code = wh_row_check(row->row, err);
 
+	if (code != WHERRY_OK)
+		return code;
 	s->n++;
+	code = s->visit(s->ctx, &msg);
 	return code == WHERRY_OK
 		       ? code
 		       : wh_fail(err, code, "the caller's function ended the claim");
