@@ -127,14 +127,23 @@ static wherry_code take_passed(void *ctx, const wh_row *row, wherry_error *err)
 }
 
 /* Rows are left that could not be claimed: the next claim looks further on, but takes none
- * of their keys.  Too many keys, or too long ones, are not kept. */
+ * of their keys.  Having passed many it begins anew, since others free keys meanwhile, but
+ * not if nothing was claimed on the way: then it looks further for once.  Too many keys, or
+ * too long ones, are not kept. */
 static wherry_code move_on(claiming *w, wh_param *params, wherry_error *err)
 {
 	wh_claim_place *place = w->place;
 	wherry_code code = WHERRY_OK;
+	bool deep;
 
 	if (w->scanned < w->scan) {
 		wh_claim_rewind(place);
+		return WHERRY_OK;
+	}
+	if (place->n_passed >= WH_PASSED_MOST && !place->deep) {
+		deep = !place->n_claimed;
+		wh_claim_rewind(place);
+		place->deep = w->more = deep;
 		return WHERRY_OK;
 	}
 	if (!w->options->unordered && !place->many) {
@@ -186,10 +195,12 @@ static wherry_code claim_pending(claiming *w, int64_t limit, wherry_error *err)
 	if (code == WHERRY_OK && w->scanned)
 		code = wh_db_run(w->box->db, w->box->stmt.claim, params, CLAIM_PARAMS,
 				 wh_take_open, &w->reader, NULL, err);
-	wh_buf_clear(&passed);
+	if (w->place)
+		w->place->n_claimed += w->reader.n - before;
 	w->more = w->reader.n - before == limit;
 	if (code == WHERRY_OK && !w->more && w->place)
 		code = move_on(w, params, err);
+	wh_buf_clear(&passed);
 	return code;
 }
 

@@ -146,8 +146,10 @@ typedef struct wh_claim_place {
 	wh_buf passed; /* keys of those left there, in hexadecimal: JSON strings, comma
 			  between them */
 	size_t n_passed;
-	int64_t n_rows; /* passed over */
-	bool many;      /* too many keys for that list: the database finds them */
+	int64_t n_rows;    /* passed over */
+	int64_t n_claimed; /* on the way */
+	bool deep;         /* the last way was in vain: go on behind many keys */
+	bool many;         /* too many keys for that list: the database finds them */
 } wh_claim_place;
 
 enum { WH_PASSED_MOST = 1000 };

@@ -234,7 +234,8 @@ RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggrega
 -- Keys of pending rows that a claim passed over: later ones of theirs wait for these.  In
 -- hexadecimal, since JSON has no text with a NUL inside, and every key becomes as long.
 SELECT DISTINCT json_quote(hex(ordering_key)) FROM {table} INDEXED BY {table_open}
-WHERE status = 0 AND id > :after AND id <= :upto AND ordering_key IS NOT NULL LIMIT :limit;
+WHERE status = 0 AND id > :after AND id <= :upto AND ordering_key IS NOT NULL
+  AND hex(ordering_key) NOT IN (SELECT value FROM json_each(:passed)) LIMIT :limit;
 
 -- name: claim-due
 -- Failed rows whose time has come, each the first of its key.
