@@ -135,6 +135,7 @@ struct wh_handlers {
 	wh_calls queue, running, over;
 	size_t n_stray;                       /* of those that run */
 	size_t n_live, n_idle;                /* threads */
+	size_t n_leaving;                     /* of the live ones, about to end */
 	bool writing;                         /* a call has its turn in the database */
 	int64_t turns_since_us, last_turn_us; /* with hardly a pause in between */
 	bool closing, abandoned;

@@ -64,7 +64,7 @@ bool wh_pool_blocked(const wh_handlers *pool, const wherry_call *call, bool by_s
 		if (h && h->once && h->busy && other->serial == h->serial)
 			return true;
 	}
-	return by_stray && pool->n_live == pool->n_stray;
+	return by_stray && pool->n_live - pool->n_leaving == pool->n_stray;
 }
 
 static wherry_call *pick(wh_handlers *pool)
@@ -168,10 +168,11 @@ static void begin(wh_worker *w, wherry_call *call)
 
 /* ---- threads ---- */
 
-/* One that stood in for a function which has returned since. */
+/* One that stood in for a function which has returned since.  Who leaves is not counted
+ * any more, or two would take themselves for the one that is too many. */
 static bool is_spare(const wh_handlers *pool)
 {
-	return pool->n_live - pool->n_stray > pool->threads;
+	return pool->n_live - pool->n_leaving - pool->n_stray > pool->threads;
 }
 
 static void work(wh_worker *w)
@@ -204,12 +205,14 @@ static void *run(void *arg)
 
 	(void)pthread_mutex_lock(&pool->lock);
 	work(w);
+	pool->n_leaving++;
 	(void)pthread_mutex_unlock(&pool->lock);
 	if (w->connection)
 		w->connection_of->close(w->connection);
 	free(w);
 	(void)pthread_mutex_lock(&pool->lock);
 	pool->n_live--;
+	pool->n_leaving--;
 	last = pool->abandoned && !pool->n_live;
 	(void)pthread_cond_broadcast(&pool->ended);
 	(void)pthread_mutex_unlock(&pool->lock);
@@ -249,10 +252,10 @@ bool wh_pool_staff(wh_handlers *pool)
 	size_t stray = pool->n_stray < pool->threads ? pool->n_stray : pool->threads;
 	size_t wanted = pool->queue.n > pool->n_idle ? pool->queue.n - pool->n_idle : 0;
 
-	while (wanted-- && pool->n_live < pool->threads + stray)
+	while (wanted-- && pool->n_live - pool->n_leaving < pool->threads + stray)
 		if (!start(pool))
 			break;
 	if (pool->n_idle && pool->queue.n)
 		(void)pthread_cond_broadcast(&pool->work);
-	return pool->n_live > 0;
+	return pool->n_live > pool->n_leaving;
 }
