@@ -22,19 +22,6 @@ static void lists_state(outbox_fixture *f, wherry_state state, const char *ids)
 	fixture_lists(f, &(wherry_filter){.states = BIT(state)}, ids);
 }
 
-static int64_t named(outbox_fixture *f, const char *message_id, const char *topic,
-		     const char *key)
-{
-	wherry_message msg = WHERRY_MESSAGE(.topic = topic, .message_id = message_id,
-					    .key = key, .body = "");
-	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t id = 0;
-
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
-	return id;
-}
-
 /* ---- redrive ---- */
 
 static int64_t redrive(outbox_fixture *f, wherry_filter filter)
@@ -50,10 +37,10 @@ static int64_t redrive(outbox_fixture *f, wherry_filter filter)
  * 8, pending, failed, processing, done. */
 static void four_dead(outbox_fixture *f)
 {
-	assert_int_equal(named(f, "a", "t", "k"), 1);
-	named(f, "b", "t", "l");
-	named(f, "c", "u", "k");
-	named(f, "d", "u", "l");
+	assert_int_equal(fixture_send_named(f, "a", "t", "k"), 1);
+	fixture_send_named(f, "b", "t", "l");
+	fixture_send_named(f, "c", "u", "k");
+	fixture_send_named(f, "d", "u", "l");
 	fixture_send_many(f, 4);
 	for (int64_t id = 1; id <= 4; id++)
 		fixture_kill(f, id);
@@ -154,8 +141,8 @@ static void redriving_one_touches_no_other_whose_number_is_its_name(void **state
 {
 	outbox_fixture *f = *state;
 
-	named(f, "2", "t", NULL);
-	named(f, "1", "t", NULL);
+	fixture_send_named(f, "2", "t", NULL);
+	fixture_send_named(f, "1", "t", NULL);
 	fixture_kill(f, 1);
 	fixture_kill(f, 2);
 	assert_int_equal(redrive(f, (wherry_filter){.ident = "2"}), 1);
@@ -192,10 +179,10 @@ static int64_t replay(outbox_fixture *f, wherry_filter filter)
 /* As four_dead(), but those four are done. */
 static void four_done(outbox_fixture *f)
 {
-	assert_int_equal(named(f, "a", "t", "k"), 1);
-	named(f, "b", "t", "l");
-	named(f, "c", "u", "k");
-	named(f, "d", "u", "l");
+	assert_int_equal(fixture_send_named(f, "a", "t", "k"), 1);
+	fixture_send_named(f, "b", "t", "l");
+	fixture_send_named(f, "c", "u", "k");
+	fixture_send_named(f, "d", "u", "l");
 	fixture_send_many(f, 4);
 	fixture_fail(f, 1, 0);
 	for (int64_t id = 1; id <= 4; id++)
@@ -264,8 +251,8 @@ static void replaying_one_touches_no_other_whose_number_is_its_name(void **state
 {
 	outbox_fixture *f = *state;
 
-	named(f, "2", "t", NULL);
-	named(f, "1", "t", NULL);
+	fixture_send_named(f, "2", "t", NULL);
+	fixture_send_named(f, "1", "t", NULL);
 	fixture_done(f, 1);
 	fixture_done(f, 2);
 	assert_int_equal(replay(f, (wherry_filter){.ident = "2"}), 1);

@@ -6,19 +6,6 @@
 
 #include "outbox/outbox.h"
 
-static int64_t named(outbox_fixture *f, const char *message_id, const char *topic,
-		     const char *key)
-{
-	wherry_message msg = WHERRY_MESSAGE(.topic = topic, .message_id = message_id,
-					    .key = key, .body = "");
-	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t id = 0;
-
-	WHERRY_PASS(
-		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
-	return id;
-}
-
 static void archive(outbox_fixture *f, int64_t id)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -33,12 +20,12 @@ static void archive(outbox_fixture *f, int64_t id)
  * two, one, one and no hours ago.  In the outbox: 5 (e, t, k), pending; 6 (g, t, k), done. */
 static void four_archived(outbox_fixture *f)
 {
-	assert_int_equal(named(f, "a", "t", "k"), 1);
-	named(f, "b", "t", "l");
-	named(f, "c", "u", "k");
-	named(f, "d", "u", "l");
-	named(f, "e", "t", "k");
-	named(f, "g", "t", "k");
+	assert_int_equal(fixture_send_named(f, "a", "t", "k"), 1);
+	fixture_send_named(f, "b", "t", "l");
+	fixture_send_named(f, "c", "u", "k");
+	fixture_send_named(f, "d", "u", "l");
+	fixture_send_named(f, "e", "t", "k");
+	fixture_send_named(f, "g", "t", "k");
 	for (int64_t id = 1; id <= 4; id++)
 		archive(f, id);
 	fixture_done(f, 6);
@@ -128,8 +115,8 @@ static void a_message_id_in_the_archive_wins_over_a_number_in_the_outbox(void **
 {
 	outbox_fixture *f = *state;
 
-	named(f, "2", "t", NULL);
-	named(f, "x", "t", NULL);
+	fixture_send_named(f, "2", "t", NULL);
+	fixture_send_named(f, "x", "t", NULL);
 	archive(f, 1);
 	assert_int_equal(show(f, "2").message.id, 1);
 	assert_int_equal(show(f, "x").message.id, 2);
@@ -140,9 +127,9 @@ static void of_a_message_id_the_outbox_comes_first(void **state)
 {
 	outbox_fixture *f = *state;
 
-	named(f, "a", "t", NULL);
+	fixture_send_named(f, "a", "t", NULL);
 	archive(f, 1);
-	assert_int_equal(named(f, "a", "t", NULL), 2);
+	assert_int_equal(fixture_send_named(f, "a", "t", NULL), 2);
 	assert_int_equal(show(f, "a").message.id, 2);
 	assert_int_equal(show(f, "1").message.id, 1);
 	archive(f, 2);
@@ -296,11 +283,11 @@ static void no_message_is_replayed_while_the_outbox_has_one_of_its_message_id(
 {
 	outbox_fixture *f = *state;
 
-	named(f, "a", "t", NULL);
-	named(f, "b", "t", NULL);
+	fixture_send_named(f, "a", "t", NULL);
+	fixture_send_named(f, "b", "t", NULL);
 	archive(f, 1);
 	archive(f, 2);
-	assert_int_equal(named(f, "a", "t", NULL), 3);
+	assert_int_equal(fixture_send_named(f, "a", "t", NULL), 3);
 	assert_int_equal(replay(f, (wherry_filter){0}), 1);
 	lists_archived(f, (wherry_filter){0}, "1"); /* it is not lost either */
 	fixture_lists(f, &(wherry_filter){0}, "2 3");
@@ -314,9 +301,9 @@ static void of_two_archived_messages_of_one_message_id_one_is_replayed(void **st
 {
 	outbox_fixture *f = *state;
 
-	named(f, "a", "t", NULL);
+	fixture_send_named(f, "a", "t", NULL);
 	archive(f, 1);
-	assert_int_equal(named(f, "a", "t", NULL), 2);
+	assert_int_equal(fixture_send_named(f, "a", "t", NULL), 2);
 	fixture_raw(f, "UPDATE outbox SET created_at = created_at + 1");
 	archive(f, 2);
 	assert_int_equal(replay(f, (wherry_filter){0}), 1);
@@ -328,7 +315,7 @@ static void a_message_whose_id_is_taken_is_replayed_under_another(void **state)
 {
 	outbox_fixture *f = *state;
 
-	named(f, "a", "t", NULL);
+	fixture_send_named(f, "a", "t", NULL);
 	archive(f, 1);
 	fixture_raw(f, "INSERT INTO outbox(id, message_id, topic, payload) VALUES (1, "
 		       "'b', 't', '')");
@@ -342,9 +329,9 @@ static void a_replay_touches_no_other_whose_number_is_an_archived_name(void **st
 {
 	outbox_fixture *f = *state;
 
-	named(f, "2", "t", NULL);
-	named(f, "x", "t", NULL);
-	named(f, "3", "t", NULL);
+	fixture_send_named(f, "2", "t", NULL);
+	fixture_send_named(f, "x", "t", NULL);
+	fixture_send_named(f, "3", "t", NULL);
 	archive(f, 1);
 	archive(f, 3);
 	fixture_done(f, 2);

@@ -142,6 +142,19 @@ int64_t fixture_send(outbox_fixture *f, const char *topic, const char *key)
 	return id;
 }
 
+int64_t fixture_send_named(outbox_fixture *f, const char *message_id, const char *topic,
+			   const char *key)
+{
+	wherry_message msg = WHERRY_MESSAGE(.topic = topic, .message_id = message_id,
+					    .key = key, .body = "");
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t id = 0;
+
+	WHERRY_PASS(
+		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	return id;
+}
+
 int64_t fixture_send_many(outbox_fixture *f, int n)
 {
 	int64_t first = fixture_send(f, "orders", NULL);

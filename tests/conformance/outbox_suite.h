@@ -108,6 +108,10 @@ const char *fixture_text(outbox_fixture *f, const char *fmt, ...)
 /* SQL of the application, on the connection of the outbox and in its transaction. */
 void fixture_app(outbox_fixture *f, const char *sql);
 
+/* Add a message under a message id of its own; key may be NULL. */
+int64_t fixture_send_named(outbox_fixture *f, const char *message_id, const char *topic,
+			   const char *key);
+
 /* Add a message in a transaction of its own; returns its id. */
 int64_t fixture_send(outbox_fixture *f, const char *topic, const char *key);
 /* Add n of them; returns the first id.  The others follow it. */
