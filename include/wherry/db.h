@@ -1,6 +1,6 @@
 /*
  * One SQL connection, opened here from a URL or borrowed from the application (see
- * wherry/sqlite.h).
+ * wherry/sqlite.h and wherry/postgres.h).
  */
 #ifndef WHERRY_DB_H
 #define WHERRY_DB_H
@@ -20,6 +20,7 @@ WHERRY_BEGIN
  *
  * @param url     "sqlite:PATH" or "sqlite::memory:".  An SQLite file is put into WAL
  *                mode; commits are on disk when they return (setting db.synchronous).
+ *                "postgres://USER@HOST/DATABASE", as libpq has it.
  * @param config  Settings; borrowed for the call, NULL for the defaults.
  * @param out     Receives the connection; given, close with wherry_db_close().
  * @param err     Details on failure; may be NULL.

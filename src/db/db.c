@@ -8,7 +8,13 @@
 #include "base/url.h"
 #include "config/settings.h"
 
-static const wh_db_driver *const drivers[] = {&wh_db_sqlite, NULL};
+static const wh_db_driver *const drivers[] = {
+	&wh_db_sqlite,
+#ifdef WHERRY_POSTGRES
+	&wh_db_postgres,
+#endif
+	NULL,
+};
 
 static const char *scheme_at(const void *ctx, size_t i)
 {
@@ -19,9 +25,17 @@ static const char *scheme_at(const void *ctx, size_t i)
 static const wh_db_driver *find_driver(wh_view scheme)
 {
 	for (size_t i = 0; drivers[i]; i++)
-		if (wh_view_eq(scheme, wh_view_of(drivers[i]->scheme)))
+		if (wh_view_eq(scheme, wh_view_of(drivers[i]->scheme)) ||
+		    wh_view_eq(scheme, wh_view_of(drivers[i]->alias)))
 			return drivers[i];
 	return NULL;
+}
+
+const char *wh_db_scheme(wh_view scheme)
+{
+	const wh_db_driver *driver = find_driver(scheme);
+
+	return driver ? driver->scheme : NULL;
 }
 
 wh_param wh_bytes_param(const char *name, wh_type type, wh_view bytes)
@@ -60,9 +74,10 @@ wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db 
 			       parts.scheme.ptr);
 		near = wh_nearest(scheme, scheme_at, NULL);
 		return wh_fail(err, WHERRY_INVALID,
-			       "no database is called '%s:'%s%s%s; known here: sqlite:",
+			       "no database is called '%s:'%s%s%s; known here: sqlite:%s",
 			       scheme, near ? "; did you mean '" : "", near ? near : "",
-			       near ? ":'?" : "");
+			       near ? ":'?" : "",
+			       find_driver(wh_view_of("postgres")) ? ", postgres:" : "");
 	}
 	return driver->open(parts.rest.ptr, options, out, err);
 }

@@ -51,9 +51,14 @@ typedef struct wh_db_options {
 
 typedef struct wh_db_driver {
 	const char *scheme; /* selects it in a URL: "sqlite" */
+	const char *alias;  /* so does this; NULL: none */
 
 	/* Can a transaction still commit a lower id than one already seen committed? */
 	bool late_commits;
+
+	/* Does a statement that fails take its transaction along?  Then what may fail gets a
+	 * savepoint of its own. */
+	bool failure_spreads;
 
 	/* Open what rest (the URL behind the colon) names.  On failure leave *out alone. */
 	wherry_code (*open)(const char *rest, const wh_db_options *options,
@@ -105,15 +110,24 @@ struct wherry_db {
 	const wh_db_driver *driver;
 	const wh_env *env;
 	bool shared; /* borrowed, or in memory: producers use this very handle */
-	int depth;   /* of begin: how many of ours are open, one inside the other */
+	bool calm; /* of changed(): what operators and other relays do matters, not new rows */
+	int64_t found; /* rows read so as to deliver them: changed() looks often meanwhile */
+	int depth;     /* of begin: how many of ours are open, one inside the other */
 };
 
 extern const wh_db_driver wh_db_sqlite;
+#ifdef WHERRY_POSTGRES
+extern const wh_db_driver wh_db_postgres;
+#endif
 
 /* ---- what the layers above call: db.c ---- */
 
 wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db **out,
 		       wherry_error *err);
+
+/* The name that the .sql files of a URL's scheme have: "postgres" for "postgresql"; NULL:
+ * there is no such database. */
+const char *wh_db_scheme(wh_view scheme);
 wh_db_options wh_db_options_of(const wherry_config *config, const wh_env *env);
 
 /* Run a statement; visit and out_changed may be NULL. */

@@ -119,7 +119,11 @@ static int trace_fd(wherry_db *db)
 
 static bool trace_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
 {
-	return wh_db_changed(((traced *)db)->inner, now_us, out_next_us);
+	wherry_db *inner = ((traced *)db)->inner;
+
+	inner->calm = db->calm;
+	inner->found = db->found;
+	return wh_db_changed(inner, now_us, out_next_us);
 }
 
 static void trace_interrupt(wherry_db *db)
@@ -159,6 +163,7 @@ wherry_code wh_db_trace(wherry_db *inner, const wh_trace *trace, wherry_db **out
 	both->driver = trace_template;
 	both->driver.scheme = inner->driver->scheme;
 	both->driver.late_commits = inner->driver->late_commits;
+	both->driver.failure_spreads = inner->driver->failure_spreads;
 	both->t.base = *inner;
 	both->t.base.driver = &both->driver;
 	both->t.base.depth = 0;

@@ -204,16 +204,25 @@ static wherry_code claim_pending(claiming *w, int64_t limit, wherry_error *err)
 	return code;
 }
 
+/* Where several write at once, claims wait for each other, and see each other's rows. */
+static wherry_code take_turns(const claiming *w, wherry_error *err)
+{
+	if (!w->box->claim_lock)
+		return WHERRY_OK;
+	return wh_db_run(w->box->db, w->box->claim_lock, NULL, 0, NULL, NULL, NULL, err);
+}
+
 static wherry_code claim(void *ctx, wherry_error *err)
 {
 	claiming *w = ctx;
 	wh_param params[CLAIM_PARAMS];
-	wherry_code code;
+	wherry_code code = take_turns(w, err);
 
 	w->reader.n = 0;
 	fill_params(w, params, w->options->limit);
-	code = wh_db_run(w->box->db, w->box->stmt.claim_due, params, CLAIM_PARAMS,
-			 wh_take_open, &w->reader, NULL, err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(w->box->db, w->box->stmt.claim_due, params, CLAIM_PARAMS,
+				 wh_take_open, &w->reader, NULL, err);
 	w->more = w->reader.n == w->options->limit;
 	if (code == WHERRY_OK && !w->more && !w->options->failed_only)
 		code = claim_pending(w, w->options->limit - w->reader.n, err);
@@ -326,6 +335,8 @@ wherry_code wh_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 		code = wh_db_transact(box->db, claim, &w, err);
 	}
 	if (code == WHERRY_OK)
+		box->db->found += w.reader.n;
+	if (code == WHERRY_OK)
 		*out_more = w.more;
 	else if (place)
 		wh_claim_rewind(place);
@@ -360,10 +371,10 @@ static wherry_code claim_lapsed(void *ctx, wherry_error *err)
 	claiming *w = ctx;
 	const wh_stmt *stmt = w->box->stmt.claim_lapsed;
 	wh_param params[CLAIM_PARAMS];
-	wherry_code code = WHERRY_OK;
+	wherry_code code = take_turns(w, err);
 	int64_t n = 1;
 
-	if (w->options->limit > 1) {
+	if (code == WHERRY_OK && w->options->limit > 1) {
 		fill_params(w, params, 1);
 		code = wh_db_run(w->box->db, w->box->stmt.lapsed, params, CLAIM_PARAMS,
 				 take_lapsed, w, NULL, err);

@@ -181,16 +181,17 @@ static wherry_code insert_all(void *ctx, wherry_error *err)
 }
 
 /*
- * One INSERT needs no savepoint: SQLite undoes a failed statement by itself.  Several do,
- * so that it is all or none inside the caller's transaction, whoever began it.
+ * One INSERT needs no savepoint where the database undoes a failed statement by itself.
+ * Several do, so that it is all or none inside the caller's transaction, whoever began it.
  */
 static wherry_code run(work *w, unsigned flags, wherry_error *err)
 {
 	wherry_db *db = w->box->db;
 
 	if (wherry_db_in_transaction(db))
-		return w->n == 1 ? insert_all(w, err)
-				 : wh_db_transact(db, insert_all, w, err);
+		return w->n == 1 && !db->driver->failure_spreads
+			       ? insert_all(w, err)
+			       : wh_db_transact(db, insert_all, w, err);
 	if (flags & WHERRY_OWN_TRANSACTION)
 		return wh_db_transact(db, insert_all, w, err);
 	return wh_fail(

@@ -147,6 +147,7 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 			       file, name_);
 	WH_OUTBOX_STMTS(X)
 #undef X
+	box->claim_lock = wh_sql_find(&box->sql, "claim-lock");
 	return WHERRY_OK;
 }
 

@@ -60,6 +60,7 @@ struct wherry_outbox {
 		WH_OUTBOX_STMTS(X)
 #undef X
 	} stmt;
+	const wh_stmt *claim_lock; /* NULL: claims are made one after the other anyway */
 };
 
 enum { WH_BODY_MAX = 16 * 1024 * 1024 };

@@ -67,6 +67,7 @@ wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
 	if (all_open)
 		return wh_outbox_read_late(box, after, NULL, 0, limit, visit, ctx, err);
 	code = wh_db_run(box->db, box->stmt.read, params, 2, wh_take_open, &v, NULL, err);
+	box->db->found += v.n;
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
 
@@ -102,6 +103,7 @@ wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_rang
 	if (code == WHERRY_OK)
 		code = wh_db_run(box->db, box->stmt.sweep, params, 3, wh_take_open, &v,
 				 NULL, err);
+	box->db->found += v.n;
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
 

@@ -170,16 +170,20 @@ typedef struct migration {
 	const char *table;
 } migration;
 
-/* All versions that are missing.  Runs under the write lock, so that of two at once the
- * second finds the work done. */
+/* All versions that are missing.  Runs under the write lock, or one of its own where many
+ * write at once: so of two the second finds the work done. */
 static wherry_code migrate(void *ctx, wherry_error *err)
 {
 	migration *m = ctx;
-	wherry_code code;
+	const wh_stmt *lock = wh_sql_find(&m->box->sql, "migrate-lock");
+	wherry_code code = WHERRY_OK;
 	columns found;
 	version v;
 
-	code = read_version(m->box, m->table, &v, err);
+	if (lock)
+		code = wh_db_run(m->box->db, lock, NULL, 0, NULL, NULL, NULL, err);
+	if (code == WHERRY_OK)
+		code = read_version(m->box, m->table, &v, err);
 	if (code == WHERRY_OK)
 		code = read_columns(m->box, m->table, m->box->layout.columns, &found,
 				    err);
@@ -266,12 +270,14 @@ wherry_code wh_outbox_init_sql_as(const char *scheme, const char *layout,
 	wh_buf text = WH_BUF_INIT(256 * 1024);
 	wherry_outbox box = {0};
 	const wh_stmt *stmt;
+	const char *known;
 	wherry_code code;
 	char name[24];
 
 	if (!scheme || !out)
 		return wh_fail(err, WHERRY_INVALID, "no database to write SQL for");
-	code = wh_outbox_load(&box, scheme, layout, table, err);
+	known = wh_db_scheme(wh_view_of(scheme));
+	code = wh_outbox_load(&box, known ? known : scheme, layout, table, err);
 	for (int i = 1; code == WHERRY_OK; i++) {
 		(void)snprintf(name, sizeof(name), "migrate-%d", i);
 		stmt = wh_sql_find(&box.sql, name);

@@ -537,7 +537,10 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 /* A standby looks when someone commits: the holder may have given the lease back. */
 static void standby_wake(wherry_relay *r, int64_t now)
 {
-	if (r->fsm.state != WH_STANDBY || !r->db || r->reopen_db)
+	if (!r->db || r->reopen_db)
+		return;
+	r->db->calm = r->fsm.state == WH_STANDBY;
+	if (!r->db->calm)
 		return;
 	if (wh_db_changed(r->db, now, &r->check_us) && r->renew_at_us > now + 50000)
 		r->renew_at_us = now + 50000; /* not at each commit of a busy outbox */

@@ -240,7 +240,7 @@ const outbox_case outbox_claim_far_cases[] = {
 	CASE_THAT_NEEDS(more_keys_than_are_remembered_are_not_overtaken, NEEDS_KEYS),
 	CASE_THAT_NEEDS(long_keys_that_were_passed_over_are_not_overtaken, NEEDS_KEYS),
 	CASE_THAT_NEEDS(a_key_with_a_NUL_that_was_passed_over_is_not_overtaken,
-			NEEDS_KEYS),
+			NEEDS_KEYS | NEEDS_NUL),
 	CASE_THAT_NEEDS(a_replayed_message_comes_before_later_ones_of_its_key,
 			NEEDS_KEYS),
 	CASE(what_is_next_to_lapse_and_to_be_due_is_known),

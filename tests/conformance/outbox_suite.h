@@ -46,10 +46,12 @@ typedef struct outbox_fixture {
 /* Of outbox_case. */
 enum {
 	NEEDS_SEVERAL = 1,
-	NEEDS_KEYS = 2,      /* and headers */
-	NEEDS_LEASE = 4,     /* or a pause: relays that work alone */
-	NEEDS_TOKEN = 8,     /* of claims, in a column of its own */
-	NEEDS_EVENT_BUS = 16 /* the tables of outbox-event-bus */
+	NEEDS_KEYS = 2,       /* and headers */
+	NEEDS_LEASE = 4,      /* or a pause: relays that work alone */
+	NEEDS_TOKEN = 8,      /* of claims, in a column of its own */
+	NEEDS_EVENT_BUS = 16, /* the tables of outbox-event-bus */
+	NEEDS_NUL = 32,       /* text with a NUL inside */
+	NEEDS_CASELESS = 64   /* names of tables in other letters are the same */
 };
 
 typedef struct outbox_case {

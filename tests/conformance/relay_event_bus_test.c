@@ -51,7 +51,7 @@ int main(void)
 		.name = "event-bus",
 		.url = "sqlite:",
 		.in_file = true,
-		.is = RELAY_OTHERS,
+		.is = RELAY_OTHERS | RELAY_IN_ORDER,
 		.also = also,
 		.tables = event_bus_tables,
 		.views = event_bus_views,

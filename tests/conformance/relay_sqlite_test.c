@@ -7,13 +7,15 @@ int main(void)
 			.name = "file",
 			.url = "sqlite:",
 			.in_file = true,
-			.is = RELAY_OTHERS | RELAY_NUL | RELAY_KEYS | RELAY_LEASE,
+			.is = RELAY_OTHERS | RELAY_NUL | RELAY_KEYS | RELAY_LEASE |
+			      RELAY_IN_ORDER,
 			.a_nul = "'a' || char(0) || 'b'",
 		},
 		{
 			.name = "memory",
 			.url = "sqlite::memory:",
-			.is = RELAY_ALONE | RELAY_NUL | RELAY_KEYS | RELAY_LEASE,
+			.is = RELAY_ALONE | RELAY_NUL | RELAY_KEYS | RELAY_LEASE |
+			      RELAY_IN_ORDER,
 			.a_nul = "'a' || char(0) || 'b'",
 		},
 	};

@@ -205,7 +205,10 @@ static void open_all(relay_fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	(void)snprintf(f->url, sizeof(f->url), "%s", f->target->url);
+	if (f->target->make)
+		f->target->make(f->url, sizeof(f->url));
+	else
+		(void)snprintf(f->url, sizeof(f->url), "%s", f->target->url);
 	if (f->target->in_file)
 		(void)snprintf(f->url, sizeof(f->url), "%s%s", f->target->url,
 			       wherry_temp_make(&f->temp, "shop.db"));
@@ -239,6 +242,8 @@ static void close_all(relay_fixture *f)
 	close_side(&f->b);
 	f->box = NULL;
 	f->other = NULL;
+	if (f->target->drop)
+		f->target->drop();
 	if (*f->temp.dir)
 		wherry_temp_clear(&f->temp);
 	*f->temp.dir = 0;
@@ -478,5 +483,9 @@ int relay_suite(const relay_target *targets, size_t n_targets)
 		for (size_t p = 0; p < sizeof(parts) / sizeof(*parts); p++)
 			n += add_tests(tests + n, names + n, &targets[t], parts[p].tests,
 				       parts[p].needs);
+	for (size_t t = 0; t < n_targets; t++)
+		if (targets[t].own)
+			n += add_tests(tests + n, names + n, &targets[t], targets[t].own,
+				       0);
 	return _cmocka_run_group_tests("relay", tests, n, NULL, NULL);
 }

@@ -23,15 +23,22 @@ enum {
 	RELAY_ALONE = 2,  /* producers use the relay's own connection */
 	RELAY_NUL = 4,    /* its text can have a NUL inside */
 	RELAY_KEYS = 8,   /* its messages can have keys, headers and an aggregate */
-	RELAY_LEASE = 16  /* a relay may have it alone, or pause it */
+	RELAY_LEASE = 16, /* a relay may have it alone, or pause it */
+	RELAY_IN_ORDER =
+		32 /* ids appear in their order; that they do not can be played */
 };
 
 /* A kind of database the suite runs on. */
+struct relay_test;
+
 typedef struct relay_target {
-	const char *name;  /* "file" */
-	const char *url;   /* what comes before the path of a new file */
-	bool in_file;      /* it is in a file */
-	unsigned is;       /* RELAY_… */
+	const char *name; /* "file" */
+	const char *url;  /* what comes before the path of a new file */
+	bool in_file;     /* it is in a file */
+	void (*make)(char *url, size_t cap); /* or: a new one, at this URL; */
+	void (*drop)(void);           /* and gone again.  NULL: in a file, or url */
+	unsigned is;                  /* RELAY_… */
+	const struct relay_test *own; /* of it alone; NULL: none */
 	const char *a_nul; /* RELAY_NUL: an expression for text with a NUL inside */
 
 	/* Tests that run on it though their suite needs what it is not; ends with NULL. */
@@ -69,7 +76,7 @@ enum { RELAY_IDS = 2048, RELAY_EVENTS = 8192, RELAY_LOG = 64 * 1024 };
 typedef struct relay_fixture {
 	const relay_target *target;
 	wherry_temp temp;
-	char url[160];
+	char url[200];
 	wherry_config *config;
 	wherry_db *other; /* the producers'; a.db where nobody else can connect */
 	wherry_outbox *box;

@@ -51,6 +51,9 @@ check_source() { # ROOT FILE
 		elif [[ $name == sqlite3.h && $layer != db && $layer != cli ]]; then
 			echo "$file:$line: only db/ knows <sqlite3.h>; go through db/driver.h"
 			continue
+		elif [[ $name == libpq-fe.h && $layer != db ]]; then
+			echo "$file:$line: only db/ knows <libpq-fe.h>; go through db/driver.h"
+			continue
 		else
 			continue
 		fi

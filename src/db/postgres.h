@@ -1,0 +1,109 @@
+/*
+ * What the files of the PostgreSQL driver share.
+ */
+#ifndef WH_DB_POSTGRES_H
+#define WH_DB_POSTGRES_H
+
+#include <libpq-fe.h>
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "db/driver.h"
+
+/* Types by their numbers in pg_type, which never change. */
+enum {
+	WH_PG_BOOL = 16,
+	WH_PG_BYTEA = 17,
+	WH_PG_INT8 = 20,
+	WH_PG_INT2 = 21,
+	WH_PG_INT4 = 23,
+	WH_PG_TEXT = 25,
+	WH_PG_JSON = 114,
+	WH_PG_VARCHAR = 1043,
+	WH_PG_TIMESTAMPTZ = 1184,
+	WH_PG_JSONB = 3802
+};
+
+/* A statement with its parameters numbered. */
+typedef struct postgres_stmt {
+	const wh_stmt *stmt;             /* whose; compared by address */
+	char *text;                      /* $1 for :name; owned */
+	char name[16];                   /* as prepared on the server; "": not prepared */
+	int n;                           /* parameters */
+	char params[WH_STMT_PARAMS][24]; /* their names */
+	Oid types[WH_STMT_PARAMS];       /* as the server infers them */
+	bool described;                  /* types are known */
+	const char *given[WH_STMT_PARAMS]; /* names as last given, by address, */
+	int slot[WH_STMT_PARAMS];          /* and which parameter each is, -1: none */
+} postgres_stmt;
+
+/* Notices commits of others; see postgres_watch.c. */
+typedef struct postgres_watch {
+	bool on;
+	int fd;             /* an epoll of the connection and the event below; -1: none */
+	int event;          /* a notification came with the answer of another statement */
+	bool rows, control; /* which ones have come */
+	bool drowsy;        /* looks for the last time */
+	bool asleep;        /* until it is notified */
+	bool locked;        /* has the sleeper's lock */
+	int64_t found;      /* rows, when it looked last */
+	int64_t look_us;    /* when to look again; monotonic */
+	int64_t step_us;    /* the distance to the look after that */
+} postgres_watch;
+
+typedef struct postgres_db {
+	wherry_db base; /* first */
+	PGconn *conn;
+	PGcancel *cancel;
+	postgres_stmt *stmts; /* cached */
+	size_t n_stmts;
+	unsigned n_named; /* names given so far */
+	bool borrowed;
+	bool visiting;  /* rows are being visited: nothing else can run */
+	int savepoints; /* of those that begin began */
+	int64_t last_id;
+	atomic_bool running;     /* a call that may be interrupted */
+	atomic_bool interrupted; /* since it began */
+	postgres_watch watch;
+	char name[128]; /* "shop on db.example.org" */
+} postgres_db;
+
+/* Turn an error into ours; the driver's only place that knows SQLSTATEs.  res: NULL where
+ * the connection itself failed. */
+wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *err);
+
+/* The same for a connection that could not be made: its message tells the SQLSTATE. */
+wherry_code wh_postgres_refused(postgres_db *s, wherry_error *err);
+
+/* Connect; see postgres_open.c. */
+wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
+			     wherry_db **out, wherry_error *err);
+
+/* Run SQL without parameters or rows. */
+wherry_code wh_postgres_exec(postgres_db *s, const char *sql, wherry_error *err);
+
+/* Number the parameters of a statement.  Not what looks like one in strings, quoted
+ * names, comments and casts. */
+wherry_code wh_postgres_number(const char *sql, postgres_stmt *out, wherry_error *err);
+
+wherry_code wh_postgres_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
+			    size_t n_params, wh_row_fn visit, void *ctx,
+			    int64_t *out_changed, wherry_error *err);
+void wh_postgres_forget(wherry_db *db, const wh_sql *sql);
+void wh_postgres_clear(postgres_db *s); /* frees all statements */
+
+int64_t wh_postgres_row_int(const wh_row *row, int column);
+wh_view wh_postgres_row_bytes(const wh_row *row, int column);
+bool wh_postgres_row_failed(const wh_row *row);
+
+/* After each answer: did it bring notifications along? */
+void wh_postgres_heard(postgres_db *s);
+/* After a commit: the sleeper's lock does not keep its own session from sharing it. */
+void wh_postgres_committed(postgres_db *s);
+void wh_postgres_unwatch(postgres_db *s);
+
+wherry_code wh_postgres_watch(wherry_db *db, wherry_error *err);
+int wh_postgres_fd(wherry_db *db);
+bool wh_postgres_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us);
+
+#endif

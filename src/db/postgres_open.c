@@ -1,0 +1,182 @@
+/*
+ * Connecting.  URLs are libpq's own, and so are ~/.pgpass, PGPASSWORD, service files and
+ * TLS.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "db/postgres.h"
+
+enum { CONNECT_S = 10 }; /* unless connect_timeout says otherwise */
+
+/* The value of an option as libpq resolved it; "" for none.  Freed by the caller. */
+static char *option_of(PGconn *conn, const char *keyword)
+{
+	PQconninfoOption *all = PQconninfo(conn);
+	char *value = NULL;
+
+	for (PQconninfoOption *o = all; o && o->keyword; o++)
+		if (strcmp(o->keyword, keyword) == 0)
+			value = strdup(o->val ? o->val : "");
+	PQconninfoFree(all);
+	return value;
+}
+
+static int64_t time_to_connect(PGconn *conn)
+{
+	char *text = option_of(conn, "connect_timeout");
+	int64_t seconds = 0;
+
+	if (!text || !wh_parse_int(text, &seconds) || seconds == 0)
+		seconds = CONNECT_S;
+	free(text);
+	if (seconds < 0 || seconds > 3600)
+		seconds = 3600;
+	return seconds * WH_SECOND;
+}
+
+/* libpq's blocking connect tells no SQLSTATE: verbose messages have it, and only here can
+ * they be asked for in time. */
+static wherry_code connect(postgres_db *s, wherry_error *err)
+{
+	int64_t by_us = wh_later(wh_monotonic(&wh_env_system), time_to_connect(s->conn));
+	PostgresPollingStatusType next = PGRES_POLLING_WRITING;
+
+	while (next != PGRES_POLLING_OK) {
+		struct pollfd fd = {.fd = PQsocket(s->conn), .events = POLLIN};
+		int64_t left_us = by_us - wh_monotonic(&wh_env_system);
+		int n;
+
+		if (next == PGRES_POLLING_FAILED || PQstatus(s->conn) == CONNECTION_BAD)
+			return wh_postgres_refused(s, err);
+		if (next == PGRES_POLLING_WRITING)
+			fd.events = POLLOUT;
+		n = left_us > 0 ? poll(&fd, 1, (int)(left_us / 1000) + 1) : 0;
+		if (left_us <= 0 || (n == 0 && wh_monotonic(&wh_env_system) >= by_us))
+			return wh_fail(
+				err, WHERRY_TIMEOUT,
+				"%s: no answer in time: is the host right? "
+				"(connect_timeout in the URL says how long to wait)",
+				s->name);
+		if (n != 0)
+			next = PQconnectPoll(s->conn);
+	}
+	return WHERRY_OK;
+}
+
+/* What errors call the database: never its password. */
+static void name_it(postgres_db *s)
+{
+	const char *db = PQdb(s->conn), *host = PQhost(s->conn);
+
+	(void)snprintf(s->name, sizeof(s->name), "%.60s%s%.60s",
+		       db && *db ? db : "postgres", host && *host ? " on " : "",
+		       host ? host : "");
+}
+
+/*
+ * Statements are planned once, often when a table is empty, and run for days: the plans
+ * must be those for large tables, which use the indexes.
+ */
+static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_error *err)
+{
+	char sql[512];
+
+	(void)snprintf(
+		sql, sizeof(sql),
+		"SET client_min_messages = warning; SET lock_timeout = %lld; "
+		"SET default_transaction_isolation = 'read committed'; "
+		"SET enable_seqscan = off; SET enable_bitmapscan = off; "
+		"SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off; "
+		"%s",
+		(long long)((options->busy_timeout_us + 999) / 1000 + 1),
+		options->full_sync
+			? "SELECT set_config('synchronous_commit', 'on', false) "
+			  "WHERE current_setting('synchronous_commit') = 'off'"
+			: "SET synchronous_commit = off");
+	return wh_postgres_exec(s, sql, err);
+}
+
+static wherry_code check_writable(postgres_db *s, wherry_error *err)
+{
+	PGresult *res =
+		PQexec(s->conn, "SELECT pg_is_in_recovery() OR "
+				"current_setting('transaction_read_only') = 'on'");
+	wherry_code code = WHERRY_OK;
+
+	if (PQresultStatus(res) != PGRES_TUPLES_OK)
+		code = wh_postgres_fail(s, res, err);
+	else if (strcmp(PQgetvalue(res, 0, 0), "t") == 0)
+		code = wh_fail(err, WHERRY_READONLY,
+			       "%s: it cannot be written, being a standby or set to read "
+			       "only: name the primary, as with "
+			       "?target_session_attrs=read-write",
+			       s->name);
+	PQclear(res);
+	return code;
+}
+
+static wherry_code check_url(const char *url, wherry_error *err)
+{
+	PQconninfoOption *parsed = PQconninfoParse(url, NULL);
+
+	if (!parsed) /* libpq's own text would repeat the password */
+		return wh_fail(err, WHERRY_INVALID,
+			       "no PostgreSQL URL: write "
+			       "postgres://USER@HOST:PORT/DATABASE?OPTION=VALUE, with "
+			       "%%XX for special characters");
+	PQconninfoFree(parsed);
+	return WHERRY_OK;
+}
+
+wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
+			     wherry_db **out, wherry_error *err)
+{
+	const char *const keywords[] = {"fallback_application_name", "keepalives_idle",
+					"dbname", "client_encoding", NULL};
+	const char *values[] = {"wherry", "30", NULL, "UTF8", NULL};
+	size_t len = strlen(rest) + sizeof("postgresql:");
+	postgres_db *s = calloc(1, sizeof(*s));
+	char *url = malloc(len);
+	wherry_code code;
+
+	if (!s || !url) {
+		code = wh_oom(err);
+		goto out;
+	}
+	(void)snprintf(url, len, "postgresql:%s", rest);
+	code = check_url(url, err);
+	if (code != WHERRY_OK)
+		goto out;
+	s->base.driver = &wh_db_postgres;
+	s->base.env = options->env;
+	values[2] = url;
+	s->conn = PQconnectStartParams(keywords, values, 1);
+	if (!s->conn) {
+		code = wh_oom(err);
+		goto out;
+	}
+	(void)PQsetErrorVerbosity(s->conn, PQERRORS_VERBOSE);
+	name_it(s);
+	code = connect(s, err);
+	if (code == WHERRY_OK)
+		name_it(s);
+	if (code == WHERRY_OK)
+		code = set_up(s, options, err);
+	if (code == WHERRY_OK && options->must_write)
+		code = check_writable(s, err);
+	if (code != WHERRY_OK)
+		goto out;
+	s->cancel = PQgetCancel(s->conn);
+	*out = &s->base;
+	s = NULL; /* given away */
+out:
+	if (s && s->conn)
+		PQfinish(s->conn);
+	free(s);
+	free(url);
+	return code;
+}

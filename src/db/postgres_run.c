@@ -1,0 +1,414 @@
+/*
+ * Running statements: prepared once, values and rows in binary, rows one by one as they
+ * come, so that a batch of large bodies is never in memory as a whole.
+ */
+#include <endian.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "db/postgres.h"
+
+enum { EPOCH_S = 946684800 }; /* 2000-01-01, where its times begin, in Unix time */
+
+/* A row while it is visited. */
+typedef struct postgres_row {
+	PGresult *res;
+	wh_arena copies; /* made for the visit */
+	bool failed;     /* out of memory for one of them */
+} postgres_row;
+
+/* The values of one call, as libpq wants them. */
+typedef struct bound {
+	const char *values[WH_STMT_PARAMS];
+	int lengths[WH_STMT_PARAMS];
+	int formats[WH_STMT_PARAMS];
+	char numbers[WH_STMT_PARAMS][24];
+	wh_arena copies;
+} bound;
+
+/* ---- statements ---- */
+
+void wh_postgres_clear(postgres_db *s)
+{
+	for (size_t i = 0; i < s->n_stmts; i++)
+		free(s->stmts[i].text);
+	free(s->stmts);
+	s->stmts = NULL;
+	s->n_stmts = 0;
+}
+
+/* Forgetting is not worth a failure: at worst the server keeps a plan for a while. */
+static void deallocate(postgres_db *s, postgres_stmt *c)
+{
+	char sql[48];
+
+	if (!*c->name || s->visiting || PQstatus(s->conn) != CONNECTION_OK ||
+	    PQtransactionStatus(s->conn) != PQTRANS_IDLE)
+		return;
+	(void)snprintf(sql, sizeof(sql), "DEALLOCATE %s", c->name);
+	PQclear(PQexec(s->conn, sql));
+}
+
+void wh_postgres_forget(wherry_db *db, const wh_sql *sql)
+{
+	postgres_db *s = (postgres_db *)db;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->n_stmts; i++) {
+		postgres_stmt *c = &s->stmts[i];
+
+		if (c->stmt < sql->stmts || c->stmt >= sql->stmts + sql->n) {
+			s->stmts[kept++] = *c;
+			continue;
+		}
+		deallocate(s, c);
+		free(c->text);
+	}
+	s->n_stmts = kept;
+}
+
+static wherry_code find(postgres_db *s, const wh_stmt *stmt, postgres_stmt **out,
+			wherry_error *err)
+{
+	postgres_stmt *grown, fresh = {.stmt = stmt};
+	wherry_code code;
+
+	for (size_t i = 0; i < s->n_stmts; i++) {
+		if (s->stmts[i].stmt == stmt) {
+			*out = &s->stmts[i];
+			return WHERRY_OK;
+		}
+	}
+	grown = realloc(s->stmts, (s->n_stmts + 1) * sizeof(*grown));
+	if (!grown)
+		return wh_oom(err);
+	s->stmts = grown;
+	code = wh_postgres_number(stmt->text, &fresh, err);
+	if (code != WHERRY_OK)
+		return code;
+	s->stmts[s->n_stmts] = fresh;
+	*out = &s->stmts[s->n_stmts++];
+	return WHERRY_OK;
+}
+
+static wherry_code check_done(postgres_db *s, PGresult *res, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	if (PQresultStatus(res) != PGRES_COMMAND_OK)
+		code = wh_postgres_fail(s, res, err);
+	PQclear(res);
+	return code;
+}
+
+/* Have the server plan it and tell the types of its parameters.  On a borrowed connection
+ * nothing stays prepared; the types are remembered all the same. */
+static wherry_code prepare(postgres_db *s, postgres_stmt *c, wherry_error *err)
+{
+	char name[sizeof(c->name)] = "";
+	wherry_code code;
+	PGresult *res;
+
+	if (*c->name || (s->borrowed && c->described))
+		return WHERRY_OK;
+	if (!s->borrowed)
+		(void)snprintf(name, sizeof(name), "wherry%u", s->n_named++);
+	code = check_done(s, PQprepare(s->conn, name, c->text, 0, NULL), err);
+	if (code != WHERRY_OK)
+		return code;
+	if (!c->described) {
+		res = PQdescribePrepared(s->conn, name);
+		for (int i = 0; i < c->n && i < PQnparams(res); i++)
+			c->types[i] = PQparamtype(res, i);
+		code = check_done(s, res, err);
+	}
+	if (code == WHERRY_OK) {
+		memcpy(c->name, name, sizeof(name));
+		c->described = true;
+	}
+	return code;
+}
+
+/* ---- parameters ---- */
+
+/* Which of the statement's parameters the i-th one given is; remembered by the address of
+ * its name, since a statement is always run from the same place. */
+static int slot_of(postgres_stmt *c, size_t i, const char *name)
+{
+	if (c->given[i] == name)
+		return c->slot[i];
+	c->given[i] = name;
+	c->slot[i] = -1;
+	for (int slot = 0; slot < c->n; slot++)
+		if (strcmp(c->params[slot], name) == 0)
+			c->slot[i] = slot;
+	return c->slot[i];
+}
+
+static void bind_number(bound *b, int slot, Oid type, int64_t number)
+{
+	char *to = b->numbers[slot];
+	uint64_t wide = htobe64((uint64_t)number);
+	uint32_t middle = htobe32((uint32_t)number);
+	uint16_t narrow = htobe16((uint16_t)number);
+	int len = 0;
+
+	if (type == WH_PG_INT8)
+		memcpy(to, &wide, (size_t)(len = 8));
+	else if (type == WH_PG_INT4 && number == (int32_t)number)
+		memcpy(to, &middle, (size_t)(len = 4));
+	else if (type == WH_PG_INT2 && number == (int16_t)number)
+		memcpy(to, &narrow, (size_t)(len = 2));
+	else if (type == WH_PG_BOOL)
+		to[0] = number != 0, len = 1;
+	else
+		(void)snprintf(to, sizeof(b->numbers[slot]), "%lld", (long long)number);
+	b->values[slot] = to;
+	b->lengths[slot] = len;
+	b->formats[slot] = len > 0;
+}
+
+/* Types whose binary form is the text itself go as they are; others as C strings. */
+static bool bind_bytes(bound *b, int slot, Oid type, const wh_param *param)
+{
+	bool as_is = type == WH_PG_BYTEA || type == WH_PG_TEXT || type == WH_PG_VARCHAR ||
+		     type == WH_PG_JSON;
+
+	b->values[slot] = param->bytes.ptr;
+	b->lengths[slot] = (int)param->bytes.len;
+	b->formats[slot] = as_is;
+	if (!as_is)
+		b->values[slot] =
+			wh_arena_copy(&b->copies, param->bytes.ptr, param->bytes.len);
+	return b->values[slot];
+}
+
+static wherry_code bind(postgres_stmt *c, const wh_param *params, size_t n, bound *b,
+			wherry_error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		int slot = slot_of(c, i, params[i].name);
+
+		if (slot < 0 || params[i].type == WH_NULL)
+			continue; /* not needed by this database's statement; or NULL */
+		if (params[i].type == WH_INT)
+			bind_number(b, slot, c->types[slot], params[i].number);
+		else if (params[i].bytes.len > INT32_MAX)
+			return wh_fail(err, WHERRY_TOOBIG, "a value is over 2 GB");
+		else if (!bind_bytes(b, slot, c->types[slot], &params[i]))
+			return wh_oom(err);
+	}
+	return WHERRY_OK;
+}
+
+/* ---- rows ---- */
+
+static int64_t read_number(const char *value, int len)
+{
+	uint64_t wide;
+	uint32_t middle;
+	uint16_t narrow;
+
+	switch (len) {
+	case 8:
+		memcpy(&wide, value, 8);
+		return (int64_t)be64toh(wide);
+	case 4:
+		memcpy(&middle, value, 4);
+		return (int32_t)be32toh(middle);
+	case 2:
+		memcpy(&narrow, value, 2);
+		return (int16_t)be16toh(narrow);
+	case 1:
+		return *value;
+	default:
+		return 0;
+	}
+}
+
+/* Times become Unix milliseconds; infinity is as far as there are. */
+int64_t wh_postgres_row_int(const wh_row *row, int column)
+{
+	const PGresult *res = ((postgres_row *)row->handle)->res;
+	int64_t number;
+
+	if (PQgetisnull(res, 0, column))
+		return 0;
+	number = read_number(PQgetvalue(res, 0, column), PQgetlength(res, 0, column));
+	if (PQftype(res, column) != WH_PG_TIMESTAMPTZ)
+		return number;
+	if (number > INT64_MAX - EPOCH_S * 1000000LL)
+		return INT64_MAX / 1000;
+	number += EPOCH_S * 1000000LL;
+	return number / 1000 - (number % 1000 < 0);
+}
+
+wh_view wh_postgres_row_bytes(const wh_row *row, int column)
+{
+	const PGresult *res = ((postgres_row *)row->handle)->res;
+	wh_view view = {NULL, 0};
+
+	if (PQgetisnull(res, 0, column))
+		return view;
+	view.ptr = PQgetvalue(res, 0, column); /* libpq puts a NUL behind it */
+	view.len = (size_t)PQgetlength(res, 0, column);
+	if (PQftype(res, column) == WH_PG_JSONB && view.len) { /* its version */
+		view.ptr++;
+		view.len--;
+	}
+	return view;
+}
+
+bool wh_postgres_row_failed(const wh_row *row)
+{
+	return ((postgres_row *)row->handle)->failed;
+}
+
+/* ---- running ---- */
+
+typedef struct running {
+	postgres_db *s;
+	wh_row_fn visit;
+	void *ctx;
+	int64_t changed;
+	bool alone; /* no transaction is open */
+	bool any;   /* a row was visited */
+	bool gone;  /* what was prepared is no more */
+} running;
+
+static wherry_code send(postgres_db *s, postgres_stmt *c, const bound *b,
+			wherry_error *err)
+{
+	int sent;
+
+	if (*c->name)
+		sent = PQsendQueryPrepared(s->conn, c->name, c->n, b->values, b->lengths,
+					   b->formats, 1);
+	else
+		sent = PQsendQueryParams(s->conn, c->text, c->n, c->types, b->values,
+					 b->lengths, b->formats, 1);
+	if (!sent)
+		return wh_postgres_fail(s, NULL, err);
+	(void)PQsetSingleRowMode(s->conn);
+	return WHERRY_OK;
+}
+
+static wherry_code take_row(running *w, PGresult *res, wherry_error *err)
+{
+	postgres_row seen = {.res = res};
+	wh_row row = {.driver = &wh_db_postgres, .handle = &seen};
+	wherry_code code = WHERRY_OK;
+
+	w->any = true;
+	if (PQftype(res, 0) == WH_PG_INT8) /* of an INSERT that returns it */
+		w->s->last_id = wh_postgres_row_int(&row, 0);
+	if (w->visit)
+		code = w->visit(w->ctx, &row, err);
+	return code;
+}
+
+/* Rows that a SELECT finds are no rows that changed. */
+static void count_changed(running *w, PGresult *res)
+{
+	int64_t n = 0;
+
+	if (strncmp(PQcmdStatus(res), "SELECT", 6) != 0)
+		(void)wh_parse_int(PQcmdTuples(res), &n);
+	w->changed = n;
+}
+
+static bool is_gone(const PGresult *res)
+{
+	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+	const char *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+
+	if (!state)
+		return false;
+	return strcmp(state, "26000") == 0 ||
+	       (strcmp(state, "0A000") == 0 && text && strstr(text, "cached plan"));
+}
+
+/* Who ends a statement early has the rest of its rows not sent, where that ends no
+ * transaction. */
+static void cut_short(running *w)
+{
+	char why[256];
+
+	if (w->s->cancel && w->alone && !w->s->borrowed)
+		(void)PQcancel(w->s->cancel, why, sizeof(why));
+}
+
+static wherry_code collect(running *w, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+	PGresult *res;
+
+	w->s->visiting = true;
+	while ((res = PQgetResult(w->s->conn))) {
+		ExecStatusType status = PQresultStatus(res);
+
+		if (code != WHERRY_OK) {
+			; /* the rest, unread */
+		} else if (status == PGRES_SINGLE_TUPLE) {
+			code = take_row(w, res, err);
+			if (code != WHERRY_OK)
+				cut_short(w);
+		} else if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
+			count_changed(w, res);
+		} else {
+			w->gone = is_gone(res);
+			code = wh_postgres_fail(w->s, res, err);
+		}
+		PQclear(res);
+	}
+	w->s->visiting = false;
+	return code;
+}
+
+static wherry_code run_once(running *w, postgres_stmt *c, const wh_param *params,
+			    size_t n_params, wherry_error *err)
+{
+	bound b = {.copies = WH_ARENA_INIT};
+	wherry_code code = prepare(w->s, c, err);
+
+	if (code == WHERRY_OK)
+		code = bind(c, params, n_params, &b, err);
+	if (code == WHERRY_OK)
+		code = send(w->s, c, &b, err);
+	if (code == WHERRY_OK)
+		code = collect(w, err);
+	wh_arena_clear(&b.copies);
+	return code;
+}
+
+wherry_code wh_postgres_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
+			    size_t n_params, wh_row_fn visit, void *ctx,
+			    int64_t *out_changed, wherry_error *err)
+{
+	running w = {.s = (postgres_db *)db, .visit = visit, .ctx = ctx};
+	postgres_stmt *c = NULL;
+	wherry_code code;
+
+	if (w.s->visiting)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a statement's rows are being visited on this connection: "
+			       "use another one");
+	code = find(w.s, stmt, &c, err);
+	if (code != WHERRY_OK)
+		return code;
+	w.alone = PQtransactionStatus(w.s->conn) == PQTRANS_IDLE;
+	atomic_store(&w.s->interrupted, false);
+	atomic_store(&w.s->running, true);
+	code = run_once(&w, c, params, n_params, err);
+	if (w.gone)
+		c->name[0] = 0; /* a pooler, DISCARD or a change of the schema */
+	if (w.gone && !w.any && PQtransactionStatus(w.s->conn) == PQTRANS_IDLE)
+		code = run_once(&w, c, params, n_params, err);
+	atomic_store(&w.s->running, false);
+	wh_postgres_heard(w.s);
+	if (code == WHERRY_OK && out_changed)
+		*out_changed = w.changed;
+	return code;
+}

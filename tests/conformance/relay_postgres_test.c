@@ -1,0 +1,116 @@
+/*
+ * The relay on PostgreSQL, and what only it has: transactions that take their ids in one
+ * order and commit in another.
+ */
+#include "relay_suite.h"
+
+#include "postgres/server.h"
+
+static postgres_place place;
+
+static void make(char *url, size_t cap)
+{
+	postgres_make(&place);
+	(void)snprintf(url, cap, "%s", place.url);
+}
+
+static void drop(void)
+{
+	postgres_drop(&place);
+}
+
+/* A transaction of an application that has taken an id and stays open. */
+static PGconn *begin_and_put(const char *isolation, const char *key)
+{
+	PGconn *conn = PQconnectdb(place.url);
+	char sql[200];
+
+	(void)snprintf(sql, sizeof(sql),
+		       "BEGIN ISOLATION LEVEL %s; INSERT INTO outbox(topic, "
+		       "partition_key, payload) VALUES ('t', '%s', '{}')",
+		       isolation, key);
+	assert_true(postgres_exec(conn, sql, NULL, 0));
+	return conn;
+}
+
+static void finish(PGconn *conn, const char *how)
+{
+	assert_true(postgres_exec(conn, how, NULL, 0));
+	PQfinish(conn);
+}
+
+/* Nothing happens by the clock alone. */
+static void hourly(relay_fixture *f)
+{
+	relay_set(f, "relay.lease", "1h");
+	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.sweep", "1h");
+}
+
+/* Transaction 1 takes the lower id and stays open, 2 commits a higher one of its key. */
+static void a_lower_id_that_is_committed_late_is_delivered_without_a_sweep(void **state)
+{
+	static const char *const isolations[] = {"READ COMMITTED", "REPEATABLE READ"};
+	relay_fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		PGconn *first;
+
+		relay_fresh(f);
+		hourly(f);
+		first = begin_and_put(isolations[i], "a");
+		relay_put(f, "a");
+		relay_start(f, &f->a);
+		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+		relay_quiet(f, &f->a);
+		finish(first, "COMMIT");
+		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 2);
+		RELAY_DELIVERED(f, 2, 1);
+		relay_stop(f, &f->a);
+	}
+}
+
+/* Those of one key that are committed late come before later ones that the same read
+ * meets. */
+static void late_ids_of_a_key_leave_before_higher_ones(void **state)
+{
+	relay_fixture *f = *state;
+	PGconn *late[3];
+
+	hourly(f);
+	for (int i = 0; i < 3; i++)
+		late[i] = begin_and_put("READ COMMITTED", "a");
+	relay_put(f, "b");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
+	relay_quiet(f, &f->a);
+	finish(late[1], "ROLLBACK");
+	finish(late[2], "COMMIT");
+	finish(late[0], "COMMIT");
+	relay_put(f, "a");
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 4);
+	RELAY_DELIVERED(f, 4, 1, 3, 5);
+}
+
+static const relay_test own[] = {
+	RELAY_TEST(a_lower_id_that_is_committed_late_is_delivered_without_a_sweep, 0),
+	RELAY_TEST(late_ids_of_a_key_leave_before_higher_ones, 0),
+	RELAY_TESTS_END,
+};
+
+int main(void)
+{
+	static const relay_target targets[] = {
+		{
+			.name = "postgres",
+			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
+			.make = make,
+			.drop = drop,
+			.own = own,
+		},
+	};
+
+	if (!postgres_start())
+		return 0;
+	return relay_suite(targets, sizeof(targets) / sizeof(*targets));
+}

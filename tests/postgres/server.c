@@ -1,0 +1,235 @@
+#include "postgres/server.h"
+
+#include "wherry_test.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+
+static char folder[64];
+static int n_places;
+
+const char *postgres_folder(void)
+{
+	return folder;
+}
+
+/* The server lives as long as the other end of its standard input is open. */
+static bool spawn(char *line, size_t cap)
+{
+	int in[2], out[2], status = 0;
+	ssize_t n = 0, got;
+	pid_t child;
+
+	if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
+		return false;
+	child = fork();
+	if (child == 0) {
+		if (dup2(in[0], 0) < 0 || dup2(out[1], 1) < 0)
+			_exit(1);
+		(void)execl("/bin/bash", "bash", WHERRY_TEST_SERVER, (char *)NULL);
+		_exit(1);
+	}
+	(void)close(in[0]);
+	(void)close(out[1]);
+	while ((got = read(out[0], line + n, cap - 1 - (size_t)n)) > 0)
+		n += got;
+	line[n] = 0;
+	(void)close(out[0]);
+	if (n)
+		return true;
+	(void)waitpid(child, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		line[0] = '?';
+	return false;
+}
+
+static bool prepare(void)
+{
+	static const char ops[] =
+		"CREATE FUNCTION ms_minus(timestamptz, bigint) RETURNS timestamptz "
+		"LANGUAGE sql IMMUTABLE AS $$SELECT $1 - $2 * interval '1 ms'$$;"
+		"CREATE FUNCTION ms_plus(timestamptz, bigint) RETURNS timestamptz "
+		"LANGUAGE sql IMMUTABLE AS $$SELECT $1 + $2 * interval '1 ms'$$;"
+		"CREATE OPERATOR - (leftarg = timestamptz, rightarg = bigint, "
+		"function = ms_minus);"
+		"CREATE OPERATOR + (leftarg = timestamptz, rightarg = bigint, "
+		"function = ms_plus);"
+		"CREATE FUNCTION ms_time(numeric) RETURNS timestamptz LANGUAGE sql IMMUTABLE "
+		"AS $$SELECT to_timestamp($1::float8 / 1000)$$;"
+		"CREATE FUNCTION ms_time(bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE "
+		"AS $$SELECT to_timestamp($1::float8 / 1000)$$;"
+		"CREATE FUNCTION ms_time(integer) RETURNS timestamptz LANGUAGE sql IMMUTABLE "
+		"AS $$SELECT to_timestamp($1::float8 / 1000)$$;"
+		"CREATE CAST (numeric AS timestamptz) WITH FUNCTION ms_time(numeric) "
+		"AS ASSIGNMENT;"
+		"CREATE CAST (bigint AS timestamptz) WITH FUNCTION ms_time(bigint) "
+		"AS ASSIGNMENT;"
+		"CREATE CAST (integer AS timestamptz) WITH FUNCTION ms_time(integer) "
+		"AS ASSIGNMENT;"
+		"CREATE FUNCTION json_same(json, json) RETURNS boolean LANGUAGE sql "
+		"IMMUTABLE AS $$SELECT $1::text = $2::text$$;"
+		"CREATE OPERATOR = (leftarg = json, rightarg = json, function = json_same);"
+		"CREATE FUNCTION not_this_one() RETURNS trigger LANGUAGE plpgsql AS "
+		"$$BEGIN RAISE 'not this one'; END$$;"
+		"CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN "
+		"EXECUTE format('INSERT INTO audit(%I) SELECT %s', TG_ARGV[0], TG_ARGV[1]) "
+		"USING new, old; RETURN new; END$$;";
+	char url[160];
+
+	(void)snprintf(url, sizeof(url), "postgresql://wherry@/postgres?host=%s", folder);
+	return postgres_raw(url, ops, NULL, 0);
+}
+
+bool postgres_start(void)
+{
+	char line[256] = "";
+
+	if (*folder)
+		return true;
+	if (spawn(line, sizeof(line))) {
+		(void)snprintf(folder, sizeof(folder), "%.*s", (int)strcspn(line, "\n"),
+			       line);
+		if (prepare())
+			return true;
+	}
+	if (*line == '?')
+		(void)printf("1..1\nok 1 - PostgreSQL # SKIP no server is installed\n");
+	else
+		(void)printf("1..1\nnot ok 1 - a PostgreSQL server can be started\n");
+	*folder = 0;
+	return false;
+}
+
+static bool administer(const char *before, const char *name, const char *behind)
+{
+	char url[160], sql[320];
+
+	(void)snprintf(url, sizeof(url), "postgresql://wherry@/postgres?host=%s", folder);
+	(void)snprintf(sql, sizeof(sql), "%s %s %s", before, name, behind);
+	return postgres_raw(url, sql, NULL, 0);
+}
+
+void postgres_make(postgres_place *out)
+{
+	(void)snprintf(out->name, sizeof(out->name), "test%d", ++n_places);
+	(void)snprintf(out->url, sizeof(out->url),
+		       "postgresql://wherry@/postgres?host=%s"
+		       "&options=-csearch_path%%3D%s,public",
+		       folder, out->name);
+	assert_true(administer("CREATE SCHEMA", out->name, ""));
+}
+
+/* Who is still connected, after a test that failed, must not hold it up. */
+void postgres_drop(const postgres_place *place)
+{
+	assert_true(
+		administer("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
+			   "backend_type = 'client backend' AND pid <> "
+			   "pg_backend_pid(); DROP SCHEMA",
+			   place->name, "CASCADE"));
+}
+
+/* Times as milliseconds, bytes as they are, booleans as numbers. */
+static bool convert(PGconn *conn, const PGresult *res, char *out, size_t cap)
+{
+	const char *value = PQgetvalue(res, PQntuples(res) - 1, 0);
+	Oid type = PQftype(res, 0);
+	unsigned char *bytes;
+	PGresult *ms;
+	size_t len;
+
+	if (PQgetisnull(res, PQntuples(res) - 1, 0)) {
+		*out = 0;
+	} else if (type == 17) {
+		bytes = PQunescapeBytea((const unsigned char *)value, &len);
+		(void)snprintf(out, cap, "%s", bytes ? (const char *)bytes : "");
+		PQfreemem(bytes);
+	} else if (type == 1184 || type == 1186) {
+		ms = PQexecParams(conn,
+				  type == 1184 ? "SELECT floor(extract(epoch FROM "
+						 "$1::timestamptz) * 1000)::bigint"
+					       : "SELECT floor(extract(epoch FROM "
+						 "$1::interval) * 1000)::bigint",
+				  1, NULL, &value, NULL, NULL, 0);
+		(void)snprintf(out, cap, "%s", PQgetvalue(ms, 0, 0));
+		PQclear(ms);
+	} else if (type == 16) {
+		(void)snprintf(out, cap, "%d", *value == 't');
+	} else {
+		(void)snprintf(out, cap, "%s", value);
+	}
+	return true;
+}
+
+bool postgres_exec(PGconn *conn, const char *sql, char *out, size_t cap)
+{
+	PGresult *res = PQexec(conn, sql);
+	ExecStatusType status = PQresultStatus(res);
+	bool ok = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+
+	if (!ok)
+		print_error("%s", PQerrorMessage(conn));
+	else if (out && PQntuples(res) > 0)
+		ok = convert(conn, res, out, cap);
+	PQclear(res);
+	return ok;
+}
+
+/* clang-format off */
+static const struct {
+	const char *said, *meant;
+} dialect[] = {
+	{" BEGIN INSERT INTO audit(name) VALUES ('before'); END",
+	 " FOR EACH ROW EXECUTE FUNCTION audit('name', '''before''')"},
+	{" BEGIN INSERT INTO audit(name) VALUES (new.message_id); END",
+	 " FOR EACH ROW EXECUTE FUNCTION audit('name', '($1).message_id')"},
+	{" BEGIN INSERT INTO audit VALUES (new.id); END",
+	 " FOR EACH ROW EXECUTE FUNCTION audit('id', '($1).id')"},
+	{" BEGIN INSERT INTO audit VALUES (old.id); END",
+	 " FOR EACH ROW EXECUTE FUNCTION audit('id', '($2).id')"},
+	{" WHEN old.id = 3 BEGIN SELECT RAISE(FAIL, 'not this one'); END",
+	 " FOR EACH ROW WHEN (old.id = 3) EXECUTE FUNCTION not_this_one()"},
+	{"INTEGER PRIMARY KEY AUTOINCREMENT, id)",
+	 "integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id bigint)"},
+	{"audit(id INTEGER PRIMARY KEY,",
+	 "audit(id integer GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,"},
+	{"printf('k%d', i)", "'k' || i"},
+	{"printf('%d', i) || replace(hex(zeroblob(500)), '0', char(1))",
+	 "i || repeat(chr(1), 1000)"},
+	{"x'ff00'", "'\\xff00'"},
+	{"outbox INDEXED BY outbox_busy", "outbox"},
+	{"ordering_key = '=k'", "partition_key = 'k'"},
+};
+/* clang-format on */
+
+/* Given; free it. */
+static char *translate(const char *sql)
+{
+	char *text = strdup(sql);
+
+	for (size_t i = 0; text && i < sizeof(dialect) / sizeof(*dialect); i++) {
+		char *at = strstr(text, dialect[i].said), *next = NULL;
+
+		if (!at || asprintf(&next, "%.*s%s%s", (int)(at - text), text,
+				    dialect[i].meant, at + strlen(dialect[i].said)) < 0)
+			continue;
+		free(text);
+		text = next;
+	}
+	return text;
+}
+
+bool postgres_raw(const char *url, const char *sql, char *out, size_t cap)
+{
+	PGconn *conn = PQconnectdb(url);
+	char *text = translate(sql);
+	bool ok = text && PQstatus(conn) == CONNECTION_OK;
+
+	if (!ok)
+		print_error("%s", PQerrorMessage(conn));
+	ok = ok && postgres_exec(conn, "SET client_min_messages = warning", NULL, 0) &&
+	     postgres_exec(conn, text, out, cap);
+	free(text);
+	PQfinish(conn);
+	return ok;
+}

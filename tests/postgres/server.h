@@ -1,0 +1,38 @@
+/*
+ * A PostgreSQL server for the tests of one program, gone when the program is; and schemas on
+ * it, one for each test.
+ */
+#ifndef WHERRY_TEST_POSTGRES_H
+#define WHERRY_TEST_POSTGRES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <libpq-fe.h>
+
+/* Start it; false: there is none here, which is said as a skipped test of TAP. */
+bool postgres_start(void);
+
+typedef struct postgres_place {
+	char name[32];
+	char url[200];
+} postgres_place;
+
+/*
+ * An empty schema, which the URL leads to.  As in SQLite's tables of an outbox, numbers of milliseconds can be
+ * written into its times and subtracted from them, so that suites need not know how a
+ * database keeps time.
+ */
+void postgres_make(postgres_place *out);
+void postgres_drop(const postgres_place *place);
+
+/* Run SQL, one statement or several, as another program would; out receives the first
+ * column of the last row, times as milliseconds.  Prints what goes wrong.  postgres_raw()
+ * says in PostgreSQL's words what suites say in SQLite's. */
+bool postgres_raw(const char *url, const char *sql, char *out, size_t cap);
+bool postgres_exec(PGconn *conn, const char *sql, char *out, size_t cap);
+
+/* Its folder, which is the host of a URL too; and its first process. */
+const char *postgres_folder(void);
+
+#endif

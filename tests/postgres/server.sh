@@ -1,0 +1,67 @@
+#!/bin/bash
+#
+# A private PostgreSQL server for tests: reachable through a socket in a temporary folder
+# only, with nothing made durable.  Prints the folder, then lives until its standard input
+# ends, whatever ended it.
+#
+# usage: server.sh [SETTING=VALUE...]
+
+set -euo pipefail
+
+bin=$(pg_config --bindir 2>/dev/null || true)
+[ -x "$bin/initdb" ] || bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
+if [ ! -x "$bin/initdb" ] || [ ! -x "$bin/postgres" ]; then
+	echo "no PostgreSQL server is installed" >&2
+	exit 77
+fi
+
+# It refuses to run as root.
+as=()
+if [ "$(id -u)" -eq 0 ]; then
+	id postgres >/dev/null 2>&1 || {
+		echo "no user 'postgres' to run a server as" >&2
+		exit 77
+	}
+	as=(setpriv --reuid=postgres --regid=postgres --clear-groups)
+fi
+
+dir=$(mktemp -d /tmp/wherry-pg-XXXXXX)
+server=
+stop() {
+	[ -z "$server" ] || {
+		kill -QUIT "$server" || true
+		wait "$server" || true
+	} 2>/dev/null
+	rm -rf "$dir"
+}
+trap stop EXIT
+trap 'exit 1' HUP INT TERM
+[ ${#as[@]} -eq 0 ] || chown postgres: "$dir"
+chmod 755 "$dir"
+cd "$dir"
+
+"${as[@]}" "$bin/initdb" -D "$dir/data" -U wherry -A trust --no-sync -E UTF8 --locale=C \
+	>"$dir/log" 2>&1 </dev/null || {
+	cat "$dir/log" >&2
+	exit 1
+}
+settings=(-c listen_addresses= -c "unix_socket_directories=$dir" -c fsync=off
+	-c full_page_writes=off -c autovacuum=off -c max_connections=60
+	-c shared_buffers=32MB -c max_prepared_transactions=5 -c log_min_messages=fatal)
+for setting; do
+	settings+=(-c "$setting")
+done
+"${as[@]}" "$bin/postgres" -D "$dir/data" "${settings[@]}" >>"$dir/log" 2>&1 </dev/null &
+server=$!
+for ((i = 0; i < 600; i++)); do
+	! "$bin/pg_isready" -q -h "$dir" || break
+	kill -0 "$server" 2>/dev/null || {
+		cat "$dir/log" >&2
+		exit 1
+	}
+	sleep 0.05
+done
+echo "$server" >"$dir/pid"
+echo "$dir"
+exec >/dev/null
+cat >/dev/null
