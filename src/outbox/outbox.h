@@ -230,7 +230,14 @@ wherry_code wh_outbox_control(wherry_outbox *box, bool *out_paused, int64_t *out
 			      wherry_error *err);
 
 /* Which transactions run: see "horizon" in the .sql files. */
-wherry_code wh_outbox_horizon(wherry_outbox *box, int64_t *out_oldest, int64_t *out_next,
+typedef struct wh_horizon {
+	int64_t oldest;  /* transaction that runs */
+	int64_t next;    /* to begin */
+	int64_t running; /* no statement runs that began when the next one was below this;
+			    0: not asked */
+} wh_horizon;
+
+wherry_code wh_outbox_horizon(wherry_outbox *box, bool statements, wh_horizon *out,
 			      wherry_error *err);
 
 /* Does the lease still hold?  WHERRY_STALE: no. */

@@ -450,8 +450,16 @@ FROM {table} WHERE id = ANY ({ids}) AND status IN (0, 1, 3) ORDER BY id;
 
 -- name: horizon
 -- The oldest transaction that still runs, and the next to begin: a hole seen before `next`
--- is over once `oldest` has reached it.
-SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint
+-- is over once `oldest` has reached it.  An INSERT takes its id before its transaction gets
+-- a number; but it has a snapshot meanwhile, whose age anybody may see: no statement runs
+-- that began when the next transaction was below the third column
+-- (an_id_taken_by_a_statement_that_still_runs_is_not_forgotten).
+SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint,
+  CASE WHEN :statements::bigint = 0 THEN 0 ELSE pg_snapshot_xmax(s)::text::bigint - coalesce((
+    SELECT max(age(backend_xmin)) FROM pg_stat_get_activity(NULL) AS a
+    WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()
+      AND datid = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_vacuum AS v WHERE v.pid = a.pid)), 0) END
 FROM pg_current_snapshot() AS s;
 
 -- name: dead-keys

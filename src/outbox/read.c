@@ -196,27 +196,24 @@ wherry_code wh_outbox_control(wherry_outbox *box, bool *out_paused, int64_t *out
 	return code;
 }
 
-static wherry_code take_pair(void *ctx, const wh_row *row, wherry_error *err)
+static wherry_code take_horizon(void *ctx, const wh_row *row, wherry_error *err)
 {
-	int64_t *pair = ctx;
-
 	(void)err;
-	pair[0] = wh_row_int(row, 0);
-	pair[1] = wh_row_int(row, 1);
+	*(wh_horizon *)ctx =
+		(wh_horizon){wh_row_int(row, 0), wh_row_int(row, 1), wh_row_int(row, 2)};
 	return WHERRY_OK;
 }
 
-wherry_code wh_outbox_horizon(wherry_outbox *box, int64_t *out_oldest, int64_t *out_next,
+wherry_code wh_outbox_horizon(wherry_outbox *box, bool statements, wh_horizon *out,
 			      wherry_error *err)
 {
-	int64_t pair[2] = {0};
-	wherry_code code;
+	const wh_param param = WH_INT_PARAM("statements", statements);
+	wh_horizon horizon = {0};
+	wherry_code code = wh_db_run(box->db, box->stmt.horizon, &param, 1, take_horizon,
+				     &horizon, NULL, err);
 
-	code = wh_db_run(box->db, box->stmt.horizon, NULL, 0, take_pair, pair, NULL, err);
-	if (code == WHERRY_OK) {
-		*out_oldest = pair[0];
-		*out_next = pair[1];
-	}
+	if (code == WHERRY_OK)
+		*out = horizon;
 	return code;
 }
 

@@ -26,10 +26,14 @@ void wh_holes_add(wh_holes *set, int64_t first, int64_t last)
 	set->seen[set->n++] = INT64_MAX;
 }
 
-void wh_holes_date(wh_holes *set, int64_t next_transaction)
+void wh_holes_date(wh_holes *set, int64_t running, int64_t next)
 {
-	for (size_t i = set->n; i > 0 && set->seen[i - 1] == INT64_MAX; i--)
-		set->seen[i - 1] = next_transaction;
+	for (size_t i = 0; i < set->n; i++) {
+		if (set->seen[i] == INT64_MAX)
+			set->seen[i] = -next;
+		else if (set->seen[i] < 0 && -set->seen[i] <= running)
+			set->seen[i] = next;
+	}
 }
 
 static void make_room(wh_holes *set, size_t at)
@@ -82,7 +86,7 @@ void wh_holes_expire(wh_holes *set, int64_t oldest_transaction)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < set->n; i++) {
-		if (set->seen[i] <= oldest_transaction)
+		if (set->seen[i] >= 0 && set->seen[i] <= oldest_transaction)
 			continue;
 		set->ranges[kept] = set->ranges[i];
 		set->seen[kept++] = set->seen[i];

@@ -16,14 +16,25 @@ enum { WH_HOLES_MOST = 1000 };
 
 typedef struct wh_holes {
 	wh_range ranges[WH_HOLES_MOST]; /* ascending, apart from each other */
-	int64_t seen[WH_HOLES_MOST];    /* the next transaction when it was seen */
+	int64_t seen[WH_HOLES_MOST]; /* the next transaction then; below 0: minus the next
+					   one when it was read, statements run still */
 	size_t n;
 } wh_holes;
 
 /* Note the ids from first to last, which are above all that are noted; seen when, is told
- * after the read by wh_holes_date(). */
+ * by wh_holes_date() after this read and later ones. */
 void wh_holes_add(wh_holes *set, int64_t first, int64_t last);
-void wh_holes_date(wh_holes *set, int64_t next_transaction);
+
+/*
+ * Whoever takes an id has no transaction number yet, maybe, until his statement writes.  So
+ * a hole is dated when all statements are over that ran when it was seen: by then their
+ * transactions have numbers.
+ *
+ * @param running  Of the call before this one: no statement runs that began before this
+ *                 transaction was the next.
+ * @param next     The next transaction, asked for after `running` was.
+ */
+void wh_holes_date(wh_holes *set, int64_t running, int64_t next);
 
 /* A row came out of a hole. */
 void wh_holes_fill(wh_holes *set, int64_t id);

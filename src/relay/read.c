@@ -212,12 +212,15 @@ static wherry_code finish(reading *w, wherry_code code)
  */
 static wherry_code note_transactions(wherry_relay *r, wherry_error *err)
 {
-	int64_t next;
-	wherry_code code = wh_outbox_horizon(r->box, &r->oldest, &next, err);
+	wh_horizon now;
+	wherry_code code = wh_outbox_horizon(r->box, r->holes.n > 0, &now, err);
 
-	if (code == WHERRY_OK)
-		wh_holes_date(&r->holes, next);
-	return code;
+	if (code != WHERRY_OK)
+		return code;
+	wh_holes_date(&r->holes, r->running, now.next);
+	r->oldest = now.oldest;
+	r->running = now.running;
+	return WHERRY_OK;
 }
 
 static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,

@@ -97,6 +97,7 @@ struct wherry_relay {
 	int64_t cursor;  /* all up to here is delivered, in memory, or known */
 	int64_t passed;  /* the highest it has been: ids up to here are known, or holes */
 	int64_t oldest;  /* transaction that may still run, as of the last read */
+	int64_t running; /* and its oldest statement; see wh_horizon */
 	bool sweeping;   /* reading open rows from the beginning */
 	bool more;       /* there may be more behind the cursor */
 	bool swept_clean; /* the last sweep met no row but known ones */

@@ -562,10 +562,14 @@ static void the_horizon_moves_on(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t oldest_id = 0, next_id = 0;
+	wh_horizon before = {0}, after = {0};
 
-	WHERRY_PASS(wh_outbox_horizon(f->box, &oldest_id, &next_id, &err));
-	assert_true(oldest_id <= next_id);
+	WHERRY_PASS(wh_outbox_horizon(f->box, false, &before, &err));
+	assert_true(before.oldest <= before.next);
+	fixture_send(f, "t", NULL);
+	WHERRY_PASS(wh_outbox_horizon(f->box, true, &after, &err));
+	assert_true(after.oldest >= before.oldest && after.next >= before.next);
+	assert_true(after.running > 0 && after.running <= after.next);
 }
 
 const outbox_case outbox_list_cases[] = {

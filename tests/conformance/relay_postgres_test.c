@@ -92,7 +92,47 @@ static void late_ids_of_a_key_leave_before_higher_ones(void **state)
 	RELAY_DELIVERED(f, 4, 1, 3, 5);
 }
 
+/* An INSERT takes its id before its transaction has a number: here it waits in between. */
+static void an_id_taken_by_a_statement_that_still_runs_is_not_forgotten(void **state)
+{
+	relay_fixture *f = *state;
+	PGconn *gate = PQconnectdb(place.url), *slow = PQconnectdb(place.url);
+
+	hourly(f);
+	relay_put(f, "b"); /* the first id of 32 is logged, and needs a number */
+	assert_true(postgres_exec(
+		gate,
+		"CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN "
+		"PERFORM pg_advisory_xact_lock(4711); RETURN new; END$$; "
+		"CREATE TRIGGER wait BEFORE INSERT ON outbox FOR EACH ROW "
+		"WHEN (new.topic = 'slow') EXECUTE FUNCTION wait()",
+		NULL, 0));
+	assert_true(postgres_exec(gate, "SELECT pg_advisory_lock(4711)", NULL, 0));
+	assert_true(postgres_exec(slow, "BEGIN", NULL, 0));
+	assert_int_equal(PQsendQuery(slow, "INSERT INTO outbox(topic, payload) "
+					   "VALUES ('slow', '{}')"),
+			 1);
+	while (relay_number(f, "SELECT last_value FROM outbox_id_seq") < 2)
+		;
+	relay_put(f, "b");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	relay_quiet(f, &f->a);
+	assert_true(postgres_exec(gate, "SELECT pg_advisory_unlock(4711)", NULL, 0));
+	for (PGresult *res; (res = PQgetResult(slow));)
+		PQclear(res);
+	for (int64_t n = 3; n <= 5; n++) { /* reads that may forget it */
+		relay_put(f, "b");
+		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == n);
+	}
+	finish(slow, "COMMIT");
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 6);
+	RELAY_DELIVERED(f, 1, 3, 4, 5, 6, 2);
+	PQfinish(gate);
+}
+
 static const relay_test own[] = {
+	RELAY_TEST(an_id_taken_by_a_statement_that_still_runs_is_not_forgotten, 0),
 	RELAY_TEST(a_lower_id_that_is_committed_late_is_delivered_without_a_sweep, 0),
 	RELAY_TEST(late_ids_of_a_key_leave_before_higher_ones, 0),
 	RELAY_TESTS_END,

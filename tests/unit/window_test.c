@@ -265,10 +265,16 @@ static void holes_are_forgotten_once_nobody_can_fill_them(void **state)
 	wh_holes_add(&set, 1, 2);
 	wh_holes_expire(&set, 1000000); /* not told yet who runs */
 	HAS_HOLES(&set, 1, 2);
-	wh_holes_date(&set, 100); /* transactions up to 99 */
+	wh_holes_date(&set, 0, 100); /* statements run, of transactions without numbers */
+	wh_holes_expire(&set, 1000000);
+	wh_holes_date(&set, 99, 100);
+	wh_holes_expire(&set, 1000000);
+	HAS_HOLES(&set, 1, 2);
+	wh_holes_date(&set, 100, 100); /* transactions up to 99 */
 	wh_holes_add(&set, 5, 5);
 	wh_holes_add(&set, 7, 7);
-	wh_holes_date(&set, 105);
+	wh_holes_date(&set, 100, 105);
+	wh_holes_date(&set, 105, 105);
 	wh_holes_expire(&set, 99);
 	HAS_HOLES(&set, 1, 2, 5, 5, 7, 7);
 	wh_holes_expire(&set, 100);
@@ -287,7 +293,8 @@ static void too_many_holes_are_merged(void **state)
 	(void)state;
 	for (int64_t i = 0; i < WH_HOLES_MOST; i++) {
 		wh_holes_add(&set, 10 * i, 10 * i + 1);
-		wh_holes_date(&set, 100 + i);
+		wh_holes_date(&set, 0, 100 + i);
+		wh_holes_date(&set, 100 + i, 100 + i);
 	}
 	assert_int_equal(set.n, WH_HOLES_MOST);
 	wh_holes_add(&set, 10LL * WH_HOLES_MOST, 10LL * WH_HOLES_MOST);
