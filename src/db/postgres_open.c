@@ -18,7 +18,7 @@ static char *option_of(PGconn *conn, const char *keyword)
 	PQconninfoOption *all = PQconninfo(conn);
 	char *value = NULL;
 
-	for (PQconninfoOption *o = all; o && o->keyword; o++)
+	for (PQconninfoOption *o = all; o && o->keyword && !value; o++)
 		if (strcmp(o->keyword, keyword) == 0)
 			value = strdup(o->val ? o->val : "");
 	PQconninfoFree(all);

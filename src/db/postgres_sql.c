@@ -20,9 +20,7 @@ static const char *skip_quoted(const char *p, bool escapes)
 	char quote = *p++;
 
 	for (; *p; p++) {
-		if (escapes && *p == '\\' && p[1])
-			p++;
-		else if (*p == quote && p[1] == quote)
+		if ((escapes && *p == '\\' && p[1]) || (*p == quote && p[1] == quote))
 			p++;
 		else if (*p == quote)
 			return p + 1;

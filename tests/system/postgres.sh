@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Drives the real program on a private PostgreSQL server, without anything that the suites
+# add to it; and what it says when that cannot be reached, written or found.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/cli.bash
+. "$(dirname "$0")/cli.bash"
+
+# The server lives as long as descriptor 9 is open.
+mkfifo "$tmp/hold"
+bash "$source_dir/tests/postgres/server.sh" <"$tmp/hold" >"$tmp/folder" 2>"$tmp/server.err" &
+server=$!
+exec 9>"$tmp/hold"
+for ((i = 0; i < 1200; i++)); do
+	[ ! -s "$tmp/folder" ] || break
+	kill -0 "$server" 2>/dev/null || break
+	sleep 0.05
+done
+folder=$(cat "$tmp/folder")
+if [ -z "$folder" ]; then
+	wait "$server"
+	if [ $? -eq 77 ]; then
+		printf '1..1\nok 1 - PostgreSQL # SKIP no server is installed\n'
+		exit 0
+	fi
+	cat "$tmp/server.err" >&2
+fi
+url="postgres://wherry@/postgres?host=$folder"
+
+sql() { # SQL; prints what it answers
+	psql -X -q -A -t -h "$folder" -U wherry postgres -c "$1"
+}
+
+# ---- a whole run ----
+
+w init "$url"
+expect "init makes the outbox and says so" 0 "out:outbox 'outbox' is ready"
+w init "$url"
+expect "init again is fine" 0
+w enqueue "$url" --topic quakes --key /net --id /id --from "$quakes"
+expect "a file of 1707 lines is enqueued" 0 "is:1707 enqueued, 0 duplicates"
+w enqueue "$url" --topic quakes --key /net --id /id --from "$quakes" --json
+json "the same file again is all duplicates" 'd == {"enqueued": 0, "duplicates": 1707}'
+w relay "$url" file:out.ndjson --until-empty --timeout 60s
+expect "a relay until empty delivers all" 0 "err:1707 delivered, 0 retried, 0 dead in "
+out=$(cat out.ndjson)
+json "each key kept the order of the file" \
+	"all([m['body']['id'] for m in l if m['key'] == k] ==
+	     [b['id'] for b in map(json.loads, open('$quakes')) if b['net'] == k]
+	     for k in {m['key'] for m in l})"
+w status "$url"
+expect "all are done" 0 "out:done        1707"
+
+# ---- plain SQL ----
+
+sql "BEGIN; INSERT INTO outbox(topic, payload) VALUES ('gone', '{}'); ROLLBACK" >/dev/null
+sql "INSERT INTO outbox(topic, partition_key, payload) VALUES ('orders', 'k', '{\"order\":7}')"
+w relay "$url" stdout: --until-empty --timeout 60s
+json "a plain insert is a message; one that was rolled back is not" \
+	'len(l) == 1 and d["topic"] == "orders" and d["body"] == {"order": 7}'
+
+# ---- what operators do ----
+
+sql "INSERT INTO outbox(topic, payload) VALUES ('orders', '{\"order\":8}')"
+w relay "$url" 'exec:exit 65' --until-empty --timeout 60s
+w list "$url" --state dead --json
+json "a refused message is dead" 'd["state"] == "dead" and d["topic"] == "orders"'
+id=$(sql "SELECT id FROM outbox WHERE status = 4")
+w show "$url" "$id"
+expect "it is shown" 0 "out:dead"
+w retry "$url" "$id"
+expect "and retried" 0
+w relay "$url" stdout: --until-empty --timeout 60s
+json "then it is delivered" 'd["body"] == {"order": 8}'
+w replay "$url" --since 1h --topic orders
+expect "what was delivered is replayed" 0
+w relay "$url" stdout: --until-empty --timeout 60s
+json "under a new generation" 'len(l) == 2'
+w pause "$url"
+expect "an outbox is paused" 0
+w status "$url"
+expect "and says so" 0 "out:paused"
+w resume "$url"
+expect "and resumed" 0
+w purge "$url" --older-than 0s
+expect "what was delivered is purged" 0 "out:1709"
+
+# ---- what cannot be ----
+
+w status "postgres://wherry@/nowhere?host=$folder"
+check "a database that is not there is named" test "$status" -ne 0
+expect "with the way out" "$status" "err:nowhere" "err:createdb"
+w status "postgres://wherry:Secret1@/postgres?host=$tmp"
+check "a server that is not there fails" test "$status" -ne 0
+expect "and no password is shown" "$status" "err:is the server running" "no:Secret1"
+w status "postgres://wherry:Secret1@/post%gres"
+check "a URL that cannot be read fails" test "$status" -ne 0
+expect "and shows no password" "$status" "no:Secret1"
+w status "$url" --table billing
+expect "an outbox that is not there names init" "$status" "err:wherry init"
+sql "ALTER ROLE wherry SET default_transaction_read_only = on"
+w_in '{}' enqueue "$url" --topic t
+check "one that cannot be written fails" test "$status" -ne 0
+expect "and says what to do" "$status" "err:target_session_attrs=read-write"
+
+exec 9>&-
+wait "$server"
+check "the server's folder is gone" test ! -e "$folder"
+
+finish

@@ -1,0 +1,206 @@
+/*
+ * What the PostgreSQL driver does that no suite sees: numbering parameters, telling what
+ * went wrong, and going on after it.
+ */
+#include "wherry_test.h"
+
+#include <pthread.h>
+#include <wherry/postgres.h>
+
+#include "db/postgres.h"
+#include "postgres/server.h"
+
+static postgres_place place;
+
+static int set_up(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = NULL;
+
+	postgres_make(&place);
+	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
+	*state = db;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	wherry_db_close(*state);
+	postgres_drop(&place);
+	return 0;
+}
+
+static void is_numbered(const char *sql, const char *wanted, int n)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	postgres_stmt stmt = {.n = 0};
+
+	WHERRY_PASS(wh_postgres_number(sql, &stmt, &err));
+	assert_string_equal(stmt.text, wanted);
+	assert_int_equal(stmt.n, n);
+	free(stmt.text);
+}
+
+static void parameters_are_numbered_and_nothing_else(void **state)
+{
+	(void)state;
+	is_numbered("SELECT :a, :b_2, :a::text", "SELECT $1, $2, $1::text", 2);
+	is_numbered("SELECT ':a', 'it''s :b', E'\\':c', \":d\"",
+		    "SELECT ':a', 'it''s :b', E'\\':c', \":d\"", 0);
+	is_numbered("-- :a\n/* :b /* :c */ :d */ :e", "-- :a\n/* :b /* :c */ :d */ $1",
+		    1);
+	is_numbered("$$:a$$ $x$:b$$ $x$ :c", "$$:a$$ $x$:b$$ $x$ $1", 1);
+	is_numbered("x[1:2] a := b 'open :a", "x[1:2] a := b 'open :a", 0);
+}
+
+static wherry_code run(wherry_db *db, const char *sql, wherry_error *err)
+{
+	char name[] = "test", text[512];
+	wh_stmt stmt = {name, text, false};
+	wh_sql all = {NULL, &stmt, 1};
+	wherry_code code;
+
+	(void)snprintf(text, sizeof(text), "%s", sql);
+	code = wh_db_run(db, &stmt, NULL, 0, NULL, NULL, NULL, err);
+	wh_db_forget(db, &all);
+	return code;
+}
+
+static void each_sqlstate_has_its_code(void **state)
+{
+	static const struct {
+		const char *sqlstate;
+		wherry_code code;
+	} cases[] = {
+		{"40001", WHERRY_CONFLICT},  {"40P01", WHERRY_CONFLICT},
+		{"55P03", WHERRY_BUSY},      {"53300", WHERRY_BUSY},
+		{"53100", WHERRY_FULL},      {"53200", WHERRY_NOMEM},
+		{"57P01", WHERRY_CLOSED},    {"08006", WHERRY_CLOSED},
+		{"23505", WHERRY_DUPLICATE}, {"42P01", WHERRY_NOTFOUND},
+		{"42501", WHERRY_DENIED},    {"28000", WHERRY_DENIED},
+		{"25006", WHERRY_READONLY},  {"22012", WHERRY_INVALID},
+		{"57014", WHERRY_TIMEOUT},   {"XX001", WHERRY_CORRUPT},
+	};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char sql[200];
+
+		(void)snprintf(sql, sizeof(sql),
+			       "DO $$BEGIN RAISE 'so it is' USING ERRCODE = '%s'; END$$",
+			       cases[i].sqlstate);
+		WHERRY_FAILS(cases[i].code, run(*state, sql, &err));
+		assert_string_equal(err.sqlstate, cases[i].sqlstate);
+		assert_non_null(strstr(err.message, "postgres on "));
+	}
+}
+
+static wherry_code count_row(void *ctx, const wh_row *row, wherry_error *err)
+{
+	int64_t *count = ctx;
+
+	(void)err;
+	assert_int_equal(wh_row_bytes(row, 0).len, 100000);
+	return ++*count == 5 ? wh_fail(err, WHERRY_BUSY, "enough") : WHERRY_OK;
+}
+
+static void who_ends_a_statement_early_can_run_the_next(void **state)
+{
+	char name[] = "large",
+	     text[] = "SELECT repeat('x', 100000) FROM generate_series(1, 100000)";
+	wh_stmt stmt = {name, text, false};
+	wh_sql all = {NULL, &stmt, 1};
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = 0;
+
+	WHERRY_FAILS(WHERRY_BUSY,
+		     wh_db_run(*state, &stmt, NULL, 0, count_row, &n, NULL, &err));
+	assert_int_equal(n, 5);
+	WHERRY_PASS(run(*state, "SELECT 1", &err));
+	wh_db_forget(*state, &all);
+}
+
+static void what_is_prepared_no_more_is_prepared_anew(void **state)
+{
+	char name[] = "again", text[] = "SELECT count(*) FROM t";
+	wh_stmt stmt = {name, text, false};
+	wh_sql all = {NULL, &stmt, 1};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wh_db_script(*state, "CREATE TABLE t(a integer)", &err));
+	for (int i = 0; i < 3; i++) {
+		WHERRY_PASS(wh_db_run(*state, &stmt, NULL, 0, NULL, NULL, NULL, &err));
+		WHERRY_PASS(wh_db_script(*state, "DEALLOCATE ALL", &err));
+	}
+	wh_db_forget(*state, &all);
+}
+
+static void a_connection_that_was_ended_says_so(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_db_begin(*state, &err));
+	assert_true(postgres_raw(place.url,
+				 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+				 "WHERE state = 'idle in transaction'",
+				 NULL, 0));
+	WHERRY_FAILS(WHERRY_CLOSED, run(*state, "SELECT 1", &err));
+	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_REOPEN);
+	assert_int_not_equal(wherry_db_commit(*state, &err), WHERRY_OK);
+}
+
+/* As often as needed: a request that comes too early has no effect. */
+static void *interrupt(void *db)
+{
+	char busy[8] = "0";
+
+	while (strcmp(busy, "1") != 0)
+		(void)postgres_raw(
+			place.url,
+			"SELECT count(*) FROM pg_stat_activity WHERE query LIKE "
+			"'%pg_sleep(60)%' AND state = 'active' AND pid <> "
+			"pg_backend_pid()",
+			busy, sizeof(busy));
+	wherry_db_interrupt(db);
+	return NULL;
+}
+
+static void a_call_is_interrupted_from_another_thread(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, interrupt, *state), 0);
+	WHERRY_FAILS(WHERRY_INTERRUPTED, run(*state, "SELECT pg_sleep(60)", &err));
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	WHERRY_PASS(run(*state, "SELECT 1", &err));
+}
+
+static void nothing_is_borrowed_that_is_none(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = NULL;
+
+	(void)state;
+	WHERRY_FAILS(WHERRY_INVALID, wherry_postgres_borrow(NULL, &db, &err));
+	assert_null(db);
+}
+
+int main(void)
+{
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parameters_are_numbered_and_nothing_else),
+		cmocka_unit_test(nothing_is_borrowed_that_is_none),
+		TEST(each_sqlstate_has_its_code),
+		TEST(who_ends_a_statement_early_can_run_the_next),
+		TEST(what_is_prepared_no_more_is_prepared_anew),
+		TEST(a_connection_that_was_ended_says_so),
+		TEST(a_call_is_interrupted_from_another_thread),
+	};
+#undef TEST
+
+	if (!postgres_start())
+		return 0;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
