@@ -305,7 +305,9 @@ FROM taken ORDER BY id;
 -- hexadecimal, since JSON has no text with a NUL inside, and every key becomes as long.
 SELECT DISTINCT '"' || encode(convert_to({key_c}, 'UTF8'), 'hex') || '"' FROM {table} AS c
 WHERE c.status = 0 AND c.id > :after::bigint AND c.id <= :upto::bigint
-  AND {key_c} IS NOT NULL LIMIT :limit::bigint;
+  AND {key_c} IS NOT NULL
+  AND encode(convert_to({key_c}, 'UTF8'), 'hex') NOT IN
+      (SELECT json_array_elements_text(:passed::json)) LIMIT :limit::bigint;
 
 -- name: claim-due
 -- Failed rows whose time has come, each the first of its key.
@@ -490,6 +492,16 @@ WHERE id = ANY ({ids}) AND status IN (0, 1, 3)
 
 -- name: done-delete
 DELETE FROM {table} WHERE id = ANY ({ids}) AND status IN (0, 1, 3)
+  AND (:token::text IS NULL OR claim_token = :token::text);
+
+-- name: done-mark-range
+-- Ids that follow one another, as those of a batch nearly always do.
+UPDATE {table} SET status = 2, processed_at = {now}
+WHERE id BETWEEN :first AND :last AND status IN (0, 1, 3)
+  AND (:token::text IS NULL OR claim_token = :token::text);
+
+-- name: done-delete-range
+DELETE FROM {table} WHERE id BETWEEN :first AND :last AND status IN (0, 1, 3)
   AND (:token::text IS NULL OR claim_token = :token::text);
 
 -- part: archive_columns
