@@ -1,12 +1,16 @@
 /*
- * The bench: what Wherry does, beside the least that a C program with sqlite3 must do.
+ * The bench: what Wherry does, beside the least that a C program with sqlite3, or libpq,
+ * must do.
  *
  *     plan.c     which sides there are, and which figures come of them
+ *     plan_postgres.c  the same, on PostgreSQL
  *     run.c      runs sides: each in a process of its own, in turn, on a fresh database
+ *     place.c    where the databases are: a folder, or a private server
  *     load.c     messages made of real data
  *     wherry.c   Wherry's sides
  *     handlers.c functions that handle messages, of both
  *     raw.c      the other sides: sqlite3 alone
+ *     postgres.c the other sides on PostgreSQL: libpq alone
  *     watch.c    what a process costs: memory, processor, SQL statements
  *     text.c, svg.c, json.c  show, draw, save and compare
  *
@@ -26,7 +30,7 @@
 
 enum {
 	BENCH_RUNS_MOST = 99,
-	BENCH_VALUES = 2,     /* numbers that a side answers with, at most */
+	BENCH_VALUES = 4,     /* numbers that a side answers with, at most */
 	BENCH_SIDES_MOST = 5, /* in a group */
 	BENCH_GROUPS_MOST = 32,
 	BENCH_FIGURES_MOST = 96,
@@ -36,10 +40,11 @@ enum {
 
 /* What a side is to do. */
 typedef struct bench_job {
-	const char *path; /* the database: an initialised outbox, its own copy */
+	const char *url;  /* the database: an initialised outbox, its own copy */
 	const char *data; /* the file that bodies are made of */
 	int64_t messages;
-	int relays;  /* that compete; 0: one that leads */
+	int relays;  /* that compete, 0: one that leads; PostgreSQL: that run beside */
+	int rate;    /* messages a second, for the latency */
 	int keys;    /* how many different ones; 0: none */
 	int body;    /* bytes, about */
 	bool full;   /* synchronous=FULL, else NORMAL */
@@ -50,6 +55,9 @@ typedef struct bench_job {
 	bool handle;     /* by threads, */
 	int64_t work_us; /* each message taking so long, */
 	bool step;       /* or writing a row with its acknowledgement */
+	bool bare;       /* PostgreSQL: into a table with a primary key alone, */
+	bool asleep;     /* without the trigger, */
+	bool crowded;    /* while other transactions stay open */
 } bench_job;
 
 /* Do the job in this process, which ends afterwards. */
@@ -60,7 +68,7 @@ typedef struct bench_side {
 	const char *name;
 	bench_fn run;
 	bench_job job;
-	char path[300];  /* what job.path is */
+	char url[300];   /* what job.url is */
 	int64_t backlog; /* messages that wait at the start */
 	bool wanted;     /* by a figure that was asked for */
 	double runs[BENCH_VALUES][BENCH_RUNS_MOST];
@@ -104,7 +112,7 @@ typedef struct bench_options {
 	const char *only; /* NULL: all */
 	const char *data;
 	const char *save, *compare, *svg; /* files; NULL: not */
-	bool list, json, markdown;
+	bool list, json, markdown, postgres;
 } bench_options;
 
 typedef struct bench {
@@ -117,6 +125,17 @@ typedef struct bench {
 
 /* plan.c */
 void bench_plan(bench *b); /* from the options */
+bench_group *bench_add_group(bench *b, int runs, bool warm_up);
+bench_side *bench_add_side(bench_group *g, const char *name, bench_fn run,
+			   const bench_job *job);
+bench_figure *bench_add_figure(bench *b, bench_side *ours, bench_side *theirs,
+			       const char *unit, int digits);
+void bench_name_figure(bench_figure *f, const char *fmt, ...) WH_PRINTF(2, 3);
+int64_t bench_at_least_one(int64_t n);
+
+/* plan_postgres.c */
+void bench_plan_postgres(bench *b);
+
 void bench_evaluate(bench *b,
 		    const bench_group *group); /* its figures, once it has run */
 bool bench_met(const bench_figure *f);         /* its target */
@@ -124,6 +143,22 @@ bool bench_met(const bench_figure *f);         /* its target */
 /* run.c: run all groups that are wanted; done() is called after each. */
 wherry_code bench_run(bench *b, void (*done)(bench *b, const bench_group *group),
 		      wherry_error *err);
+
+/* place.c: databases by name. */
+typedef struct bench_place {
+	bool postgres;
+	char dir[256]; /* "": none yet */
+	int server;    /* the end of a pipe that keeps it alive */
+} bench_place;
+
+wherry_code bench_place_open(bench_place *place, bool postgres, wherry_error *err);
+void bench_place_url(const bench_place *place, const char *name, char *out, size_t cap);
+bool bench_place_has(const bench_place *place, const char *name);
+wherry_code bench_place_new(const bench_place *place, const char *name,
+			    wherry_error *err);
+wherry_code bench_place_copy(const bench_place *place, const char *from, const char *to,
+			     wherry_error *err);
+void bench_place_close(bench_place *place);
 
 /* load.c: messages with numbers from 0. */
 typedef struct bench_load bench_load;
@@ -144,6 +179,21 @@ wherry_code bench_wherry_latency(const bench_job *job, double out[BENCH_VALUES],
 				 wherry_error *err);
 wherry_code bench_wherry_idle(const bench_job *job, double out[BENCH_VALUES],
 			      wherry_error *err);
+
+/* postgres.c */
+wherry_code bench_libpq_drain(const bench_job *job, double out[BENCH_VALUES],
+			      wherry_error *err);
+wherry_code bench_libpq_enqueue(const bench_job *job, double out[BENCH_VALUES],
+				wherry_error *err);
+wherry_code bench_libpq_fill(const bench_job *job, double out[BENCH_VALUES],
+			     wherry_error *err);
+wherry_code bench_libpq_latency(const bench_job *job, double out[BENCH_VALUES],
+				wherry_error *err);
+wherry_code bench_watch_drain(
+	const bench_job *job, double out[BENCH_VALUES],
+	wherry_error *err); /* Wherry's, and what it costs the server */
+wherry_code bench_watch_idle(const bench_job *job, double out[BENCH_VALUES],
+			     wherry_error *err);
 
 /* raw.c */
 wherry_code bench_raw_drain(const bench_job *job, double out[BENCH_VALUES],

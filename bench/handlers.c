@@ -137,17 +137,15 @@ static wherry_code run(const bench_job *job, const wherry_config *config, handli
 	wherry_publisher *handlers = NULL;
 	wherry_relay *relay = NULL;
 	wherry_db *db = NULL;
-	char url[512];
 	wherry_code code;
 
-	(void)snprintf(url, sizeof(url), "sqlite:%s", job->path);
-	code = wherry_db_open(url, config, &db, err);
+	code = wherry_db_open(job->url, config, &db, err);
 	if (code == WHERRY_OK && h->step &&
 	    sqlite3_exec(wherry_sqlite_handle(db), BENCH_HANDLED, NULL, NULL, NULL) !=
 		    SQLITE_OK)
 		code = wh_fail(err, WHERRY_IO, "no table to write to");
 	if (code == WHERRY_OK)
-		code = wherry_handlers_open(url, config, &handlers, err);
+		code = wherry_handlers_open(job->url, config, &handlers, err);
 	if (code == WHERRY_OK)
 		code = wherry_handlers_others(handlers, handle, h, err);
 	if (code == WHERRY_OK)

@@ -21,13 +21,14 @@ enum { FAILED = 1, USAGE = 2 };
 static const char help[] =
 	"usage: ./dev bench [--only PATTERN] [--runs N] [--messages N] [--seconds N]\n"
 	"                   [--save [FILE]] [--compare [FILE]] [--svg FILE]\n"
-	"                   [--json | --markdown] [--list] [--data FILE]\n"
+	"                   [--json | --markdown] [--list] [--data FILE] [--postgres]\n"
 	"\n"
 	"Measure Wherry beside the least that a C program with sqlite3 must do for the\n"
 	"same rows: same table, indexes, batches and durability.  The sides take turns,\n"
 	"A B A B ..., after a warm-up, each run in a process of its own on a fresh copy of\n"
 	"the database; so a ratio is worth something on a busy machine too, a rate is not.\n"
 	"\n"
+	"  --postgres       on a private PostgreSQL server, beside libpq\n"
 	"  --only PATTERN   figures whose name has this in it, * for anything:\n"
 	"                   --only 'drain*hot', --only enqueue, --only normal\n"
 	"  --list           the names of the figures, without measuring\n"
@@ -125,6 +126,7 @@ static int parse(bench_options *to, bool *teach, char **words)
 		{.name = "--json", .flag = &to->json},
 		{.name = "--markdown", .flag = &to->markdown},
 		{.name = "--list", .flag = &to->list},
+		{.name = "--postgres", .flag = &to->postgres},
 		{.name = "--help", .flag = teach},
 		{0},
 	};

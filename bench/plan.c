@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/bench.h"
+
 enum {
 	SHORT = 200, /* bytes of a body */
 	LONG = 600,
@@ -20,7 +22,7 @@ enum {
 
 /* ---- helpers ---- */
 
-static bench_group *add_group(bench *b, int runs, bool warm_up)
+bench_group *bench_add_group(bench *b, int runs, bool warm_up)
 {
 	bench_group *g = &b->groups[b->n_groups++];
 
@@ -29,8 +31,8 @@ static bench_group *add_group(bench *b, int runs, bool warm_up)
 	return g;
 }
 
-static bench_side *add_side(bench_group *g, const char *name, bench_fn run,
-			    const bench_job *job)
+bench_side *bench_add_side(bench_group *g, const char *name, bench_fn run,
+			   const bench_job *job)
 {
 	bench_side *side = &g->sides[g->n++];
 
@@ -40,8 +42,8 @@ static bench_side *add_side(bench_group *g, const char *name, bench_fn run,
 	return side;
 }
 
-static bench_figure *add_figure(bench *b, bench_side *ours, bench_side *theirs,
-				const char *unit, int digits)
+bench_figure *bench_add_figure(bench *b, bench_side *ours, bench_side *theirs,
+			       const char *unit, int digits)
 {
 	bench_figure *f = &b->figures[b->n_figures++];
 
@@ -54,9 +56,7 @@ static bench_figure *add_figure(bench *b, bench_side *ours, bench_side *theirs,
 	return f;
 }
 
-static void name_figure(bench_figure *f, const char *fmt, ...) WH_PRINTF(2, 3);
-
-static void name_figure(bench_figure *f, const char *fmt, ...)
+void bench_name_figure(bench_figure *f, const char *fmt, ...)
 {
 	size_t len;
 	va_list args;
@@ -69,7 +69,7 @@ static void name_figure(bench_figure *f, const char *fmt, ...)
 		       f->full ? "full" : "normal");
 }
 
-static int64_t at_least_one(int64_t n)
+int64_t bench_at_least_one(int64_t n)
 {
 	return n > 0 ? n : 1;
 }
@@ -91,29 +91,30 @@ static void plan_drain(bench *b, int body, bool remove, bool full)
 			 .body = body,
 			 .full = full,
 			 .remove = remove};
-	bench_group *g = add_group(b, (int)b->options.runs, true);
-	bench_side *each = add_side(g, "raw", bench_raw_drain, &job), *set, *ours[3];
+	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+	bench_side *each = bench_add_side(g, "raw", bench_raw_drain, &job), *set,
+		   *ours[3];
 	bench_figure *f;
 
 	job.set = true;
-	set = add_side(g, "raw, a batch at once", bench_raw_drain, &job);
+	set = bench_add_side(g, "raw, a batch at once", bench_raw_drain, &job);
 	for (int i = 0; i < 3; i++) {
 		job.keys = kinds[i].keys;
-		ours[i] = add_side(g, kinds[i].name, bench_wherry_drain, &job);
-		f = add_figure(b, ours[i], each, "messages/s", 0);
+		ours[i] = bench_add_side(g, kinds[i].name, bench_wherry_drain, &job);
+		f = bench_add_figure(b, ours[i], each, "messages/s", 0);
 		f->at_least = 0.8;
 		f->headline = body == SHORT || (!remove && i == 0);
-		name_figure(f, "drain, %s, %s, %d B", done, kinds[i].text, body);
+		bench_name_figure(f, "drain, %s, %s, %d B", done, kinds[i].text, body);
 	}
 	for (int i = 0; i < g->n; i++)
 		g->sides[i].backlog = job.messages;
-	f = add_figure(b, ours[0], set, "messages/s", 0);
+	f = bench_add_figure(b, ours[0], set, "messages/s", 0);
 	f->headline = body == SHORT;
-	name_figure(f, "drain, %s, against batches, %d B", done, body);
-	f = add_figure(b, ours[1], ours[0], "messages/s", 0);
+	bench_name_figure(f, "drain, %s, against batches, %d B", done, body);
+	f = bench_add_figure(b, ours[1], ours[0], "messages/s", 0);
 	f->at_least = 0.9;
 	f->against = "1000 keys";
-	name_figure(f, "drain, %s, hot against many, %d B", done, body);
+	bench_name_figure(f, "drain, %s, hot against many, %d B", done, body);
 }
 
 /* Claims cost two writes more for each message: they are for deliveries that take long. */
@@ -123,17 +124,18 @@ static void plan_compete(bench *b, bool full)
 			 .keys = KEYS,
 			 .body = SHORT,
 			 .full = full};
-	bench_group *g = add_group(b, (int)b->options.runs, true);
-	bench_side *leads = add_side(g, "one that leads", bench_wherry_drain, &job);
+	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+	bench_side *leads = bench_add_side(g, "one that leads", bench_wherry_drain, &job);
 
 	for (int n = 1; n <= 4; n *= 2) {
 		bench_figure *f;
 
 		job.relays = n;
-		f = add_figure(
-			b, add_side(g, "Wherry, competing", bench_wherry_compete, &job),
-			leads, "messages/s", 0);
-		name_figure(f, "drain, mark, %d competing, %d B", n, SHORT);
+		f = bench_add_figure(b,
+				     bench_add_side(g, "Wherry, competing",
+						    bench_wherry_compete, &job),
+				     leads, "messages/s", 0);
+		bench_name_figure(f, "drain, mark, %d competing, %d B", n, SHORT);
 	}
 	for (int i = 0; i < g->n; i++)
 		g->sides[i].backlog = job.messages;
@@ -142,86 +144,89 @@ static void plan_compete(bench *b, bool full)
 /* A program's own pool handles a batch, then marks it; Wherry's handles on meanwhile. */
 static void plan_handle(bench *b, int64_t work_us, bool full)
 {
-	bench_job job = {.messages =
-				 work_us ? at_least_one(b->options.messages / WORK_PART)
-					 : b->options.messages,
-			 .keys = KEYS,
-			 .body = SHORT,
-			 .full = full,
-			 .set = true,
-			 .handle = true,
-			 .work_us = work_us};
-	bench_group *g = add_group(b, (int)b->options.runs, true);
-	bench_side *theirs = add_side(g, "raw, a pool of threads", bench_raw_drain, &job);
-	bench_side *ours = add_side(g, "Wherry", bench_wherry_handle, &job);
-	bench_figure *f = add_figure(b, ours, theirs, "messages/s", 0);
+	bench_job job = {
+		.messages = work_us ? bench_at_least_one(b->options.messages / WORK_PART)
+				    : b->options.messages,
+		.keys = KEYS,
+		.body = SHORT,
+		.full = full,
+		.set = true,
+		.handle = true,
+		.work_us = work_us};
+	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+	bench_side *theirs =
+		bench_add_side(g, "raw, a pool of threads", bench_raw_drain, &job);
+	bench_side *ours = bench_add_side(g, "Wherry", bench_wherry_handle, &job);
+	bench_figure *f = bench_add_figure(b, ours, theirs, "messages/s", 0);
 
 	ours->backlog = theirs->backlog = job.messages;
 	f->at_least = work_us ? 0.8 : 0.5;
 	f->headline = true;
-	name_figure(f, "handlers, 8 threads, %s",
-		    work_us ? "1 ms each" : "doing nothing");
+	bench_name_figure(f, "handlers, 8 threads, %s",
+			  work_us ? "1 ms each" : "doing nothing");
 }
 
 /* SQLite has one writer at a time: threads cannot make this faster. */
 static void plan_step(bench *b, bool full)
 {
-	bench_job job = {.messages = at_least_one(b->options.messages / WORK_PART),
+	bench_job job = {.messages = bench_at_least_one(b->options.messages / WORK_PART),
 			 .keys = KEYS,
 			 .body = SHORT,
 			 .full = full,
 			 .step = true};
-	bench_group *g = add_group(b, (int)b->options.runs, true);
-	bench_side *theirs = add_side(g, "raw, one thread", bench_raw_step, &job);
-	bench_side *ours = add_side(g, "Wherry", bench_wherry_handle, &job);
-	bench_figure *f = add_figure(b, ours, theirs, "messages/s", 0);
+	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+	bench_side *theirs = bench_add_side(g, "raw, one thread", bench_raw_step, &job);
+	bench_side *ours = bench_add_side(g, "Wherry", bench_wherry_handle, &job);
+	bench_figure *f = bench_add_figure(b, ours, theirs, "messages/s", 0);
 
 	ours->backlog = theirs->backlog = job.messages;
 	f->at_least = 0.3;
 	f->headline = true;
-	name_figure(f, "handlers, a row with each acknowledgement");
+	bench_name_figure(f, "handlers, a row with each acknowledgement");
 }
 
 static void plan_enqueue(bench *b, int body, int64_t per_transaction, bool full)
 {
-	bench_job job = {
-		.messages = per_transaction > 1
-				    ? b->options.messages
-				    : at_least_one(b->options.messages / SINGLE_PART),
-		.keys = KEYS,
-		.body = body,
-		.full = full,
-		.per_transaction = per_transaction};
-	bench_group *g = add_group(b, (int)b->options.runs, true);
-	bench_side *theirs = add_side(g, "raw", bench_raw_enqueue, &job);
-	bench_side *ours = add_side(g, "Wherry", bench_wherry_enqueue, &job);
-	bench_figure *f = add_figure(b, ours, theirs, "messages/s", 0);
+	bench_job job = {.messages = per_transaction > 1
+					     ? b->options.messages
+					     : bench_at_least_one(b->options.messages /
+								  SINGLE_PART),
+			 .keys = KEYS,
+			 .body = body,
+			 .full = full,
+			 .per_transaction = per_transaction};
+	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+	bench_side *theirs = bench_add_side(g, "raw", bench_raw_enqueue, &job);
+	bench_side *ours = bench_add_side(g, "Wherry", bench_wherry_enqueue, &job);
+	bench_figure *f = bench_add_figure(b, ours, theirs, "messages/s", 0);
 
 	f->at_least = per_transaction > 1 ? 0.8 : 0.9;
 	f->headline = body == SHORT;
-	name_figure(f, "enqueue, %s per commit, %d B",
-		    per_transaction > 1 ? "100" : "one", body);
+	bench_name_figure(f, "enqueue, %s per commit, %d B",
+			  per_transaction > 1 ? "100" : "one", body);
 }
 
 static void plan_latency(bench *b, bool full)
 {
-	bench_job job = {.messages = at_least_one(b->options.messages / 100),
+	bench_job job = {.messages = bench_at_least_one(b->options.messages / 100),
 			 .body = SHORT,
+			 .rate = WH_BENCH_RATE,
 			 .full = full};
 	int runs = b->options.runs < 3 ? (int)b->options.runs : 3;
-	bench_group *g = add_group(b, runs, false);
-	bench_side *theirs = add_side(g, "raw, never resting", bench_raw_latency, &job);
-	bench_side *ours = add_side(g, "Wherry", bench_wherry_latency, &job);
-	bench_figure *f = add_figure(b, ours, theirs, "ms", 3);
+	bench_group *g = bench_add_group(b, runs, false);
+	bench_side *theirs =
+		bench_add_side(g, "raw, never resting", bench_raw_latency, &job);
+	bench_side *ours = bench_add_side(g, "Wherry", bench_wherry_latency, &job);
+	bench_figure *f = bench_add_figure(b, ours, theirs, "ms", 3);
 
 	f->at_most = 2;
 	f->headline = true;
-	name_figure(f, "latency at 200/s, half of the time");
-	f = add_figure(b, ours, theirs, "ms", 3);
+	bench_name_figure(f, "latency at 200/s, half of the time");
+	f = bench_add_figure(b, ours, theirs, "ms", 3);
 	f->value = 1;
 	f->at_most = 10;
 	f->headline = true;
-	name_figure(f, "latency at 200/s, 99 of 100");
+	bench_name_figure(f, "latency at 200/s, 99 of 100");
 }
 
 static void plan_memory(bench *b, bool full)
@@ -230,22 +235,22 @@ static void plan_memory(bench *b, bool full)
 			 .keys = KEYS,
 			 .body = SHORT,
 			 .full = full};
-	bench_group *g = add_group(b, 1, false);
-	bench_side *theirs = add_side(g, "raw", bench_raw_drain, &job);
-	bench_side *ours = add_side(g, "Wherry", bench_wherry_drain, &job);
-	bench_figure *f = add_figure(b, ours, theirs, "MB", 1);
+	bench_group *g = bench_add_group(b, 1, false);
+	bench_side *theirs = bench_add_side(g, "raw", bench_raw_drain, &job);
+	bench_side *ours = bench_add_side(g, "Wherry", bench_wherry_drain, &job);
+	bench_figure *f = bench_add_figure(b, ours, theirs, "MB", 1);
 
 	ours->backlog = theirs->backlog = job.messages;
 	f->value = 1;
 	f->at_most = 16;
 	f->headline = true;
-	name_figure(f, "memory, draining ten backlogs");
+	bench_name_figure(f, "memory, draining ten backlogs");
 }
 
 /* All at once: they take their time and no processor. */
 static void plan_idle(bench *b)
 {
-	bench_group *g = add_group(b, 1, false);
+	bench_group *g = bench_add_group(b, 1, false);
 
 	g->at_once = true;
 	for (int full = 1; full >= 0; full--) {
@@ -253,20 +258,20 @@ static void plan_idle(bench *b)
 				 .keys = KEYS,
 				 .body = SHORT,
 				 .full = full};
-		bench_side *theirs =
-			add_side(g, "raw, looks every second", bench_raw_idle, &job);
-		bench_side *ours = add_side(g, "Wherry", bench_wherry_idle, &job);
-		bench_figure *f = add_figure(b, ours, theirs, "statements/10 s", 1);
+		bench_side *theirs = bench_add_side(g, "raw, looks every second",
+						    bench_raw_idle, &job);
+		bench_side *ours = bench_add_side(g, "Wherry", bench_wherry_idle, &job);
+		bench_figure *f = bench_add_figure(b, ours, theirs, "statements/10 s", 1);
 
 		ours->backlog = theirs->backlog = IDLE_BACKLOG;
 		f->at_most = 1;
 		f->headline = true;
-		name_figure(f, "idle, SQL statements");
-		f = add_figure(b, ours, theirs, "% of a core", 3);
+		bench_name_figure(f, "idle, SQL statements");
+		f = bench_add_figure(b, ours, theirs, "% of a core", 3);
 		f->value = 1;
 		f->at_most = 0.2;
 		f->headline = true;
-		name_figure(f, "idle, processor");
+		bench_name_figure(f, "idle, processor");
 	}
 }
 
@@ -274,12 +279,12 @@ static void plan_idle(bench *b)
  * pollIntervalMs (1000): its defaults allow 50 events a second and no more. */
 static void plan_peer(bench *b)
 {
-	bench_figure *f = add_figure(b, b->figures[0].ours, NULL, "messages/s", 0);
+	bench_figure *f = bench_add_figure(b, b->figures[0].ours, NULL, "messages/s", 0);
 
 	f->derived = 50.0 / (1000 / 1000.0);
 	f->against = "outbox-event-bus, derived";
 	f->headline = true;
-	name_figure(f, "drain, mark, beside a peer's defaults");
+	bench_name_figure(f, "drain, mark, beside a peer's defaults");
 }
 
 static bool asked_for(const bench *b, const bench_figure *f)
@@ -292,7 +297,7 @@ static bool asked_for(const bench *b, const bench_figure *f)
 	return fnmatch(pattern, f->name, 0) == 0;
 }
 
-void bench_plan(bench *b)
+static void plan_sqlite(bench *b)
 {
 	for (int i = 0; i < 8; i++)
 		plan_drain(b, i & 4 ? LONG : SHORT, i & 2, !(i & 1));
@@ -310,6 +315,14 @@ void bench_plan(bench *b)
 		plan_memory(b, !i);
 	plan_idle(b);
 	plan_peer(b);
+}
+
+void bench_plan(bench *b)
+{
+	if (b->options.postgres)
+		bench_plan_postgres(b);
+	else
+		plan_sqlite(b);
 	for (int i = 0; i < b->n_figures; i++) {
 		bench_figure *f = &b->figures[i];
 

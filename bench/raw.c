@@ -52,7 +52,7 @@ static wherry_code raw_open(const bench_job *job, raw *r, wherry_error *err)
 				  ? "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL"
 				  : "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL";
 
-	if (sqlite3_open_v2(job->path, &r->db,
+	if (sqlite3_open_v2(job->url + strlen("sqlite:"), &r->db,
 			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
 			    NULL) != SQLITE_OK ||
 	    sqlite3_busy_timeout(r->db, 5000) != SQLITE_OK ||
@@ -317,7 +317,7 @@ static bool take_rows(raw *r, wh_bench *b, int64_t *after, bool *all)
 
 static wherry_code spin(wh_bench *b, wherry_error *err)
 {
-	const bench_job job = {.path = b->url + strlen("sqlite:"), .full = true};
+	const bench_job job = {.url = b->url, .full = true};
 	int64_t seen = -1, version = 0, after = 0,
 		give_up = wh_monotonic(&wh_env_system) + GIVE_UP_US;
 	bool all = false, ok = true;

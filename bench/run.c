@@ -1,26 +1,22 @@
 /*
- * Running sides: a folder of its own, a process for each run.
+ * Running sides: each in a process of its own.
  *
  * The parent opens no database, so that a child begins with as little memory as a program
  * of its own would.
  */
 #include "bench.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/sendfile.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATH_CAP = 512 };
+enum { URL_CAP = 300, NAME_CAP = 64 };
 
 /* What a child leaves behind. */
 typedef struct answer {
@@ -29,7 +25,7 @@ typedef struct answer {
 } answer;
 
 typedef struct runner {
-	char dir[256];
+	bench_place place;
 	answer *answers; /* shared, one for each side, and one for a backlog */
 	bool progress;
 	int group, n_groups; /* for the progress */
@@ -40,73 +36,6 @@ static volatile sig_atomic_t stopped;
 static void on_signal(int number)
 {
 	stopped = number;
-}
-
-/* ---- the folder ---- */
-
-static wherry_code make_dir(runner *r, wherry_error *err)
-{
-	const char *parent = secure_getenv("TMPDIR");
-
-	(void)snprintf(r->dir, sizeof(r->dir), "%.200s/wherry-bench-XXXXXX",
-		       parent && *parent ? parent : "/tmp");
-	if (mkdtemp(r->dir))
-		return WHERRY_OK;
-	wh_fail_errno(err, errno, "%s", r->dir);
-	*r->dir = 0;
-	return err->code;
-}
-
-static void remove_dir(const char *dir)
-{
-	char path[PATH_CAP];
-	struct dirent **entries = NULL;
-	int n = scandir(dir, &entries, NULL, NULL);
-
-	for (int i = 0; i < n; i++) {
-		(void)snprintf(path, sizeof(path), "%.240s/%.250s", dir,
-			       entries[i]->d_name);
-		(void)unlink(path);
-		free(entries[i]);
-	}
-	free(entries);
-	(void)rmdir(dir);
-}
-
-static bool copy_bytes(int from, int to)
-{
-	struct stat st;
-	off_t at = 0;
-
-	if (fstat(from, &st) != 0)
-		return false;
-	while (at < st.st_size)
-		if (sendfile(to, from, &at, (size_t)(st.st_size - at)) <= 0)
-			return false;
-	return fsync(to) == 0; /* or the disk would do it while a side is timed */
-}
-
-static wherry_code copy(const char *from, const char *to, wherry_error *err)
-{
-	static const char *const ends[] = {"", "-wal", "-shm"};
-	char path[PATH_CAP + 8];
-	bool ok;
-	int in, out;
-
-	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
-		(void)snprintf(path, sizeof(path), "%s%s", to, ends[i]);
-		(void)unlink(path);
-	}
-	in = open(from, O_RDONLY | O_CLOEXEC);
-	out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	ok = in >= 0 && out >= 0 && copy_bytes(in, out);
-	if (!ok)
-		(void)wh_fail_errno(err, errno, "cannot copy %s", from);
-	if (in >= 0)
-		(void)close(in);
-	if (out >= 0)
-		(void)close(out);
-	return ok ? WHERRY_OK : WHERRY_IO;
 }
 
 /* ---- processes ---- */
@@ -157,18 +86,23 @@ static wherry_code await(pid_t pid, const answer *a, const char *name, wherry_er
 /* ---- a side's database ---- */
 
 /* Made once, then copied for each run. */
-static wherry_code backlog(runner *r, const bench_side *side, char *path, size_t cap,
+static wherry_code backlog(runner *r, const bench_side *side, char *name, size_t cap,
 			   wherry_error *err)
 {
 	answer *a = &r->answers[BENCH_SIDES_MOST];
 	bench_job job = side->job;
+	char url[URL_CAP];
+	wherry_code code;
 
-	(void)snprintf(path, cap, "%s/backlog-%" PRId64 "-%d-%d.db", r->dir,
-		       side->backlog, side->backlog ? job.keys : 0,
-		       side->backlog ? job.body : 0);
-	if (access(path, F_OK) == 0)
+	(void)snprintf(name, cap, "backlog_%" PRId64 "_%d_%d", side->backlog,
+		       side->backlog ? job.keys : 0, side->backlog ? job.body : 0);
+	if (bench_place_has(&r->place, name))
 		return WHERRY_OK;
-	job.path = path;
+	code = bench_place_new(&r->place, name, err);
+	if (code != WHERRY_OK)
+		return code;
+	bench_place_url(&r->place, name, url, sizeof(url));
+	job.url = url;
 	job.messages = side->backlog;
 	job.per_transaction = 10000;
 	job.full = false;
@@ -177,14 +111,15 @@ static wherry_code backlog(runner *r, const bench_side *side, char *path, size_t
 
 static wherry_code prepare(runner *r, bench_side *side, int i, wherry_error *err)
 {
-	char from[PATH_CAP];
+	char from[NAME_CAP], to[NAME_CAP];
 	wherry_code code = backlog(r, side, from, sizeof(from), err);
 
 	if (code != WHERRY_OK)
 		return code;
-	(void)snprintf(side->path, sizeof(side->path), "%s/side-%d.db", r->dir, i);
-	side->job.path = side->path;
-	return copy(from, side->job.path, err);
+	(void)snprintf(to, sizeof(to), "side_%d", i);
+	bench_place_url(&r->place, to, side->url, sizeof(side->url));
+	side->job.url = side->url;
+	return bench_place_copy(&r->place, from, to, err);
 }
 
 /* ---- turns ---- */
@@ -304,11 +239,10 @@ wherry_code bench_run(bench *b, void (*done)(bench *b, const bench_group *group)
 	(void)sigaction(SIGINT, &action, NULL);
 	(void)sigaction(SIGTERM, &action, NULL);
 	(void)sigaction(SIGHUP, &action, NULL);
-	code = make_dir(&r, err);
+	code = bench_place_open(&r.place, b->options.postgres, err);
 	if (code == WHERRY_OK)
 		code = run_all(&r, b, done, err);
-	if (*r.dir)
-		remove_dir(r.dir);
+	bench_place_close(&r.place);
 	(void)munmap(r.answers, size);
 	return code;
 }

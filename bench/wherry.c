@@ -21,14 +21,14 @@ typedef struct session {
 	wherry_config *config;
 	wherry_db *db;
 	wherry_outbox *box;
-	char url[512];
+	const char *url;
 } session;
 
 static wherry_code set(const bench_job *job, session *s, wherry_error *err)
 {
 	wherry_code code = wherry_config_new(&s->config, err);
 
-	(void)snprintf(s->url, sizeof(s->url), "sqlite:%s", job->path);
+	s->url = job->url;
 	if (code == WHERRY_OK)
 		code = wherry_config_set(s->config, "db.synchronous",
 					 job->full ? "full" : "normal", err);
@@ -205,7 +205,7 @@ wherry_code bench_latency(const bench_job *job,
 			  double out[BENCH_VALUES], wherry_error *err)
 {
 	session s = {.config = NULL};
-	wh_bench b = {.consume = raw_take, .messages = job->messages};
+	wh_bench b = {.consume = raw_take, .messages = job->messages, .rate = job->rate};
 	wherry_code code = set(job, &s, err);
 
 	b.url = s.url;

@@ -37,7 +37,8 @@ struct wh_bench {
 	const char *url;
 	wherry_config *config;
 	int64_t messages;
-	int64_t probes;      /* for the latency: 1 to WH_BENCH_PROBES */
+	int64_t probes;      /* for the latency: 1 to WH_BENCH_PROBES, */
+	int rate;            /* so many a second; 0: WH_BENCH_RATE */
 	wh_bench_fn consume; /* what takes them; NULL: a relay */
 	wh_bench_shared *shared;
 };

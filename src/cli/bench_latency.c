@@ -37,7 +37,7 @@ static wherry_code produce(wh_bench *b, wherry_error *err)
 		int64_t now = wh_monotonic(&wh_env_system);
 		wh_bench_message m = {0};
 
-		due += WH_SECOND / WH_BENCH_RATE;
+		due += WH_SECOND / (b->rate ? b->rate : WH_BENCH_RATE);
 		if (now < due)
 			wh_sleep(&wh_env_system, due - now);
 		wh_bench_fill(&m, i);

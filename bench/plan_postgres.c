@@ -1,0 +1,158 @@
+/*
+ * What is measured on PostgreSQL.
+ */
+#include "bench.h"
+
+enum {
+	BODY = 200,
+	KEYS = 1000,
+	RATE = 500,        /* a second, for the latency */
+	MEMORY_TIMES = 10, /* the backlog of the memory figure, in --messages */
+	SINGLE_PART = 10   /* one message per commit: so few of --messages */
+};
+
+/* Two kinds of keys; what it costs the server. */
+static void plan_drain(bench *b, bool remove)
+{
+	const char *done = remove ? "delete" : "mark";
+	bench_job job = {.messages = b->options.messages,
+			 .keys = KEYS,
+			 .body = BODY,
+			 .full = true,
+			 .remove = remove};
+	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+	bench_side *raw, *many, *hot, *crowded;
+	bench_figure *f;
+
+	job.bare = true;
+	raw = bench_add_side(g, "libpq, a batch at once", bench_watch_drain, &job);
+	job.bare = false;
+	many = bench_add_side(g, "Wherry", bench_watch_drain, &job);
+	job.keys = 1;
+	hot = bench_add_side(g, "Wherry, one hot key", bench_watch_drain, &job);
+	job.keys = KEYS;
+	job.crowded = true;
+	crowded = bench_add_side(g, "Wherry, others open", bench_watch_drain, &job);
+	for (int i = 0; i < g->n; i++)
+		g->sides[i].backlog = job.messages;
+
+	f = bench_add_figure(b, many, raw, "messages/s", 0);
+	f->at_least = 0.9;
+	bench_name_figure(f, "drain, %s, 1000 keys, %d B", done, BODY);
+	f = bench_add_figure(b, hot, raw, "messages/s", 0);
+	f->at_least = 0.9;
+	bench_name_figure(f, "drain, %s, one hot key, %d B", done, BODY);
+	f = bench_add_figure(b, crowded, many, "messages/s", 0);
+	f->at_least = 0.8;
+	f->against = "none open";
+	bench_name_figure(f, "drain, %s, while transactions stay open", done);
+	f = bench_add_figure(b, many, raw, "bytes/message", 0);
+	f->value = 2;
+	bench_name_figure(f, "drain, %s, WAL", done);
+	f = bench_add_figure(b, many, raw, "rows/message", 2);
+	f->value = 3;
+	bench_name_figure(f, "drain, %s, dead rows", done);
+}
+
+/* What the trigger costs whoever inserts, while a relay reads. */
+static void plan_trigger(bench *b, int64_t per_transaction)
+{
+	bench_job job = {.messages = per_transaction > 1
+					     ? b->options.messages
+					     : bench_at_least_one(b->options.messages /
+								  SINGLE_PART),
+			 .keys = KEYS,
+			 .body = BODY,
+			 .full = true,
+			 .relays = 1,
+			 .per_transaction = per_transaction};
+	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+	bench_side *with = bench_add_side(g, "Wherry", bench_libpq_enqueue, &job),
+		   *without;
+	bench_figure *f;
+
+	job.asleep = true;
+	without = bench_add_side(g, "without the trigger", bench_libpq_enqueue, &job);
+	f = bench_add_figure(b, with, without, "messages/s", 0);
+	f->at_least = 0.95;
+	bench_name_figure(f, "insert beside a relay, %s",
+			  per_transaction > 1 ? "100 per commit" : "one per commit");
+}
+
+static void plan_fill(bench *b)
+{
+	bench_job job = {.messages = b->options.messages, .full = true};
+	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+	bench_side *ours = bench_add_side(g, "Wherry", bench_libpq_fill, &job), *bare;
+	bench_figure *f;
+
+	job.bare = true;
+	bare = bench_add_side(g, "a primary key alone", bench_libpq_fill, &job);
+	f = bench_add_figure(b, ours, bare, "messages/s", 0);
+	f->at_least = 0.667;
+	bench_name_figure(f, "insert, 1000 a statement");
+}
+
+static void plan_latency(bench *b)
+{
+	bench_job job = {.messages = bench_at_least_one(b->options.messages / 100),
+			 .rate = RATE,
+			 .full = true};
+	int runs = b->options.runs < 3 ? (int)b->options.runs : 3;
+	bench_group *g = bench_add_group(b, runs, false);
+	bench_side *theirs =
+		bench_add_side(g, "libpq, never resting", bench_libpq_latency, &job);
+	bench_side *ours = bench_add_side(g, "Wherry", bench_wherry_latency, &job);
+	bench_figure *f = bench_add_figure(b, ours, theirs, "ms", 3);
+
+	f->at_most = 2;
+	bench_name_figure(f, "latency at %d/s, half of the time", RATE);
+	f = bench_add_figure(b, ours, theirs, "ms", 3);
+	f->value = 1;
+	f->at_most = 10;
+	bench_name_figure(f, "latency at %d/s, 99 of 100", RATE);
+}
+
+static void plan_memory(bench *b)
+{
+	bench_job job = {.messages = b->options.messages * MEMORY_TIMES,
+			 .keys = KEYS,
+			 .body = BODY,
+			 .full = true};
+	bench_group *g = bench_add_group(b, 1, false);
+	bench_side *theirs = bench_add_side(g, "libpq", bench_libpq_drain, &job);
+	bench_side *ours = bench_add_side(g, "Wherry", bench_wherry_drain, &job);
+	bench_figure *f = bench_add_figure(b, ours, theirs, "MB", 1);
+
+	ours->backlog = theirs->backlog = job.messages;
+	f->value = 1;
+	f->at_most = 20;
+	bench_name_figure(f, "memory, draining ten backlogs");
+}
+
+static void plan_idle(bench *b)
+{
+	bench_job job = {.seconds = b->options.seconds, .full = true};
+	bench_group *g = bench_add_group(b, 1, false);
+	bench_side *ours = bench_add_side(g, "Wherry", bench_watch_idle, &job);
+	bench_figure *f = bench_add_figure(b, ours, NULL, "queries/minute", 1);
+
+	f->derived = 60;
+	f->against = "looking every second, derived";
+	f->at_most = 6;
+	bench_name_figure(f, "idle, queries");
+}
+
+void bench_plan_postgres(bench *b)
+{
+	plan_drain(b, false);
+	plan_drain(b, true);
+	plan_trigger(b, 1);
+	plan_trigger(b, 100);
+	plan_fill(b);
+	plan_latency(b);
+	plan_memory(b);
+	plan_idle(b);
+	for (int i = 0; i < b->n_figures; i++)
+		b->figures[i].headline = true;
+}

@@ -1,0 +1,388 @@
+/*
+ * The floor on PostgreSQL: the least that a C program with libpq must do for the same rows,
+ * in the same tables with the same indexes, as safe.  Everything is prepared once, rows come
+ * in binary, and nothing is checked, fenced, ordered, retried or copied.
+ */
+#include "bench.h"
+
+#include <endian.h>
+#include <inttypes.h>
+#include <libpq-fe.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <wherry/wherry.h>
+
+#include "base/env.h"
+#include "cli/bench.h"
+
+enum { AT_ONCE = 1000, GIVE_UP_US = 30000000, INT8 = 20 };
+
+static wherry_code libpq_fail(PGconn *conn, wherry_error *err)
+{
+	return wh_fail(err, WHERRY_IO, "libpq: %s", PQerrorMessage(conn));
+}
+
+static wherry_code check(PGconn *conn, PGresult *res, wherry_error *err)
+{
+	ExecStatusType status = PQresultStatus(res);
+	wherry_code code = WHERRY_OK;
+
+	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+		code = libpq_fail(conn, err);
+	PQclear(res);
+	return code;
+}
+
+static wherry_code run(PGconn *conn, const char *sql, wherry_error *err)
+{
+	return check(conn, PQexec(conn, sql), err);
+}
+
+static wherry_code prepare(PGconn *conn, const char *name, const char *sql,
+			   wherry_error *err)
+{
+	return check(conn, PQprepare(conn, name, sql, 0, NULL), err);
+}
+
+static double number(PGconn *conn, const char *sql)
+{
+	PGresult *res = PQexec(conn, sql);
+	double n = PQntuples(res) == 1 ? strtod(PQgetvalue(res, 0, 0), NULL) : -1;
+
+	PQclear(res);
+	return n;
+}
+
+static wherry_code libpq_open(const bench_job *job, PGconn **out, wherry_error *err)
+{
+	PGconn *conn = PQconnectdb(job->url);
+
+	*out = conn;
+	if (PQstatus(conn) != CONNECTION_OK)
+		return libpq_fail(conn, err);
+	return run(conn,
+		   job->full ? "SET synchronous_commit = on"
+			     : "SET synchronous_commit = off",
+		   err);
+}
+
+/* ---- drain ---- */
+
+typedef struct batch {
+	int64_t last;
+	int n;
+	char list[AT_ONCE * 21 + 3]; /* the ids as an array */
+	size_t bytes;                /* fetched */
+} batch;
+
+static wherry_code read_batch(PGconn *conn, batch *b, wherry_error *err)
+{
+	uint64_t after = htobe64((uint64_t)b->last);
+	const char *values[] = {(const char *)&after};
+	static const int lengths[] = {8}, formats[] = {1};
+	PGresult *res = PQexecPrepared(conn, "read", 1, values, lengths, formats, 1);
+	char *to = b->list;
+
+	b->n = PQntuples(res);
+	*to++ = '{';
+	for (int i = 0; i < b->n; i++) {
+		uint64_t id;
+
+		memcpy(&id, PQgetvalue(res, i, 0), sizeof(id));
+		b->last = (int64_t)be64toh(id);
+		for (int j = 1; j < PQnfields(res); j++)
+			b->bytes += (size_t)PQgetlength(res, i, j);
+		to += snprintf(to, (size_t)(b->list + sizeof(b->list) - to),
+			       i ? ",%" PRId64 : "%" PRId64, b->last);
+	}
+	(void)snprintf(to, (size_t)(b->list + sizeof(b->list) - to), "}");
+	return check(conn, res, err);
+}
+
+static wherry_code write_batch(PGconn *conn, const batch *b, wherry_error *err)
+{
+	const char *values[] = {b->list};
+
+	return check(conn, PQexecPrepared(conn, "write", 1, values, NULL, NULL, 1), err);
+}
+
+static wherry_code drain(PGconn *conn, const bench_job *job, wherry_error *err)
+{
+	static batch b;
+	int64_t done = 0;
+	wherry_code code = prepare(
+		conn, "read",
+		"SELECT id, status, attempts, generation, created_at, next_retry_at, "
+		"message_id, topic, aggregate_type, aggregate_id, partition_key, headers, "
+		"trace_id, payload FROM outbox WHERE status = 0 AND id > $1 "
+		"ORDER BY id LIMIT 1000",
+		err);
+
+	if (code == WHERRY_OK)
+		code = prepare(conn, "write",
+			       job->remove
+				       ? "DELETE FROM outbox WHERE id = ANY($1::bigint[])"
+				       : "UPDATE outbox SET status = 2, processed_at = "
+					 "now() WHERE id = ANY($1::bigint[])",
+			       err);
+	while (code == WHERRY_OK) {
+		code = read_batch(conn, &b, err);
+		if (code != WHERRY_OK || !b.n)
+			break;
+		code = write_batch(conn, &b, err);
+		done += b.n;
+	}
+	if (code == WHERRY_OK && (done != job->messages || !b.bytes))
+		code = wh_fail(err, WHERRY_INVALID, "libpq: %" PRId64 " of %" PRId64,
+			       done, job->messages);
+	return code;
+}
+
+wherry_code bench_libpq_drain(const bench_job *job, double out[BENCH_VALUES],
+			      wherry_error *err)
+{
+	int64_t began = wh_monotonic(&wh_env_system);
+	PGconn *conn;
+	wherry_code code = libpq_open(job, &conn, err);
+
+	if (code == WHERRY_OK)
+		code = drain(conn, job, err);
+	out[0] = bench_rate(job->messages, began);
+	out[1] = bench_memory_mb();
+	PQfinish(conn);
+	return code;
+}
+
+/* ---- what a drain costs the server ---- */
+
+#define WAL "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')"
+
+/* A reader's snapshot, and a writer that has taken an id: neither ends. */
+static wherry_code crowd(const bench_job *job, PGconn *others[2], wherry_error *err)
+{
+	wherry_code code = libpq_open(job, &others[0], err);
+
+	if (code == WHERRY_OK)
+		code = libpq_open(job, &others[1], err);
+	if (code == WHERRY_OK)
+		code = run(others[0],
+			   "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM "
+			   "outbox WHERE id < 10",
+			   err);
+	if (code == WHERRY_OK)
+		code = run(others[1],
+			   "BEGIN; INSERT INTO outbox(topic, payload) VALUES ('t', '{}')",
+			   err);
+	return code;
+}
+
+wherry_code bench_watch_drain(const bench_job *job, double out[BENCH_VALUES],
+			      wherry_error *err)
+{
+	PGconn *watch = NULL, *others[2] = {NULL, NULL};
+	wherry_code code = libpq_open(job, &watch, err);
+	double wal = 0;
+
+	if (code == WHERRY_OK && job->crowded)
+		code = crowd(job, others, err);
+	if (code == WHERRY_OK)
+		code = run(watch, "CREATE EXTENSION IF NOT EXISTS pgstattuple", err);
+	if (code == WHERRY_OK)
+		wal = number(watch, WAL);
+	if (code == WHERRY_OK)
+		code = job->bare ? bench_libpq_drain(job, out, err)
+				 : bench_wherry_drain(job, out, err);
+	out[2] = (number(watch, WAL) - wal) / (double)job->messages;
+	out[3] = number(watch, "SELECT dead_tuple_count FROM pgstattuple('outbox')") /
+		 (double)job->messages;
+	for (int i = 0; i < 2; i++)
+		PQfinish(others[i]);
+	PQfinish(watch);
+	return code;
+}
+
+/* ---- producers ---- */
+
+#define COLUMNS "(topic, partition_key, payload)"
+#define BARE                                                                             \
+	"CREATE TABLE bare (LIKE outbox INCLUDING DEFAULTS INCLUDING IDENTITY "          \
+	"INCLUDING CONSTRAINTS); ALTER TABLE bare ADD PRIMARY KEY (id)"
+
+static wherry_code insert_one(PGconn *conn, const wherry_message *msg, wherry_error *err)
+{
+	const char *values[] = {msg->topic, msg->key, msg->body};
+	const int lengths[] = {0, 0, (int)msg->body_len};
+	static const int formats[] = {0, 0, 1};
+
+	return check(conn, PQexecPrepared(conn, "insert", 3, values, lengths, formats, 1),
+		     err);
+}
+
+static wherry_code insert_all(PGconn *conn, const bench_job *job, const bench_load *load,
+			      wherry_error *err)
+{
+	bool several = job->per_transaction > 1;
+	wherry_code code = WHERRY_OK;
+
+	for (int64_t i = 0; code == WHERRY_OK && i < job->messages; i++) {
+		wherry_message msg = bench_load_get(load, i);
+
+		if (several && i % job->per_transaction == 0)
+			code = run(conn, i ? "COMMIT; BEGIN" : "BEGIN", err);
+		if (code == WHERRY_OK)
+			code = insert_one(conn, &msg, err);
+	}
+	return code == WHERRY_OK && several ? run(conn, "COMMIT", err) : code;
+}
+
+static pid_t start_relay(const bench_job *job)
+{
+	pid_t pid = fork();
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_relay *relay = NULL;
+
+	if (pid != 0)
+		return pid;
+	if (wherry_relay_open(job->url, "null:", NULL, &relay, &err) != WHERRY_OK ||
+	    wherry_relay_run(relay, 0, NULL, &err) != WHERRY_OK)
+		(void)fprintf(stderr, "%s\n", err.message);
+	_exit(1);
+}
+
+/* A relay of its own reads meanwhile; it is awake when the clock starts. */
+wherry_code bench_libpq_enqueue(const bench_job *job, double out[BENCH_VALUES],
+				wherry_error *err)
+{
+	pid_t relay = job->relays ? start_relay(job) : -1;
+	bench_load *load = NULL;
+	int64_t began;
+	PGconn *conn;
+	wherry_code code = libpq_open(job, &conn, err);
+
+	if (code == WHERRY_OK)
+		code = bench_load_open(job, &load, err);
+	if (code == WHERRY_OK && job->asleep)
+		code = run(conn, "ALTER TABLE outbox DISABLE TRIGGER USER", err);
+	if (code == WHERRY_OK)
+		code = prepare(conn, "insert",
+			       "INSERT INTO outbox" COLUMNS " VALUES ($1, $2, $3)", err);
+	for (int i = 0; code == WHERRY_OK && relay > 0 && i < 200; i++) {
+		wherry_message msg = bench_load_get(load, i);
+
+		code = insert_one(conn, &msg, err);
+	}
+	began = wh_monotonic(&wh_env_system);
+	if (code == WHERRY_OK)
+		code = insert_all(conn, job, load, err);
+	out[0] = bench_rate(job->messages, began);
+	if (relay > 0) {
+		(void)kill(relay, SIGKILL);
+		(void)waitpid(relay, NULL, 0);
+	}
+	PQfinish(conn);
+	bench_load_close(load);
+	return code;
+}
+
+/* Many rows by one statement: what indexes and triggers cost, and nothing else. */
+wherry_code bench_libpq_fill(const bench_job *job, double out[BENCH_VALUES],
+			     wherry_error *err)
+{
+	char sql[300];
+	int64_t began;
+	PGconn *conn;
+	wherry_code code = libpq_open(job, &conn, err);
+
+	(void)snprintf(sql, sizeof(sql),
+		       "INSERT INTO %s" COLUMNS " SELECT 'quakes', 'key-' || i %% 1000, "
+		       "convert_to(repeat('earth ', 33), 'UTF8') "
+		       "FROM generate_series(1, 1000) AS i",
+		       job->bare ? "bare" : "outbox");
+	if (code == WHERRY_OK && job->bare)
+		code = run(conn, BARE, err);
+	if (code == WHERRY_OK)
+		code = prepare(conn, "fill", sql, err);
+	began = wh_monotonic(&wh_env_system);
+	for (int64_t i = 0; code == WHERRY_OK && i < job->messages; i += 1000)
+		code = check(conn, PQexecPrepared(conn, "fill", 0, NULL, NULL, NULL, 1),
+			     err);
+	out[0] = bench_rate(job->messages, began);
+	PQfinish(conn);
+	return code;
+}
+
+/* ---- latency: look without a pause ---- */
+
+static wherry_code spin(wh_bench *b, wherry_error *err)
+{
+	const bench_job job = {.url = b->url, .full = true};
+	int64_t give_up = wh_monotonic(&wh_env_system) + GIVE_UP_US;
+	char after[24] = "0";
+	bool all = false;
+	PGconn *conn;
+	wherry_code code = libpq_open(&job, &conn, err);
+
+	if (code == WHERRY_OK)
+		code = prepare(conn, "look",
+			       "SELECT id, convert_from(payload, 'UTF8') FROM outbox "
+			       "WHERE status = 0 AND id > $1 ORDER BY id LIMIT 100",
+			       err);
+	atomic_store(&b->shared->ready, true);
+	while (code == WHERRY_OK && !all && !*b->shared->failure) {
+		const char *values[] = {after};
+		PGresult *res = PQexecPrepared(conn, "look", 1, values, NULL, NULL, 0);
+
+		for (int i = 0; i < PQntuples(res); i++) {
+			all = wh_bench_arrived(b, PQgetvalue(res, i, 1));
+			(void)snprintf(after, sizeof(after), "%s", PQgetvalue(res, i, 0));
+		}
+		code = check(conn, res, err);
+		if (wh_monotonic(&wh_env_system) > give_up)
+			code = wh_fail(err, WHERRY_IO, "libpq: nothing came in time");
+	}
+	PQfinish(conn);
+	return code;
+}
+
+wherry_code bench_libpq_latency(const bench_job *job, double out[BENCH_VALUES],
+				wherry_error *err)
+{
+	return bench_latency(job, spin, out, err);
+}
+
+/* ---- idle: the server counts ---- */
+
+#define TRANSACTIONS                                                                     \
+	"SELECT xact_commit + xact_rollback FROM pg_stat_database "                      \
+	"WHERE datname = current_database()"
+
+/* A relay in a process of its own, asleep; what it asks is a transaction each time.  The
+ * server tells of those ten seconds late at most; the question itself is one, too. */
+wherry_code bench_watch_idle(const bench_job *job, double out[BENCH_VALUES],
+			     wherry_error *err)
+{
+	enum { SETTLE_US = 12000000 };
+	pid_t relay = start_relay(job);
+	double before = 0, after = 0;
+	PGconn *watch;
+	wherry_code code = libpq_open(job, &watch, err);
+
+	wh_sleep(&wh_env_system, SETTLE_US);
+	if (code == WHERRY_OK)
+		before = number(watch, TRANSACTIONS);
+	PQfinish(watch);
+	wh_sleep(&wh_env_system, job->seconds * WH_SECOND);
+	code = code == WHERRY_OK ? libpq_open(job, &watch, err) : code;
+	if (code == WHERRY_OK)
+		after = number(watch, TRANSACTIONS);
+	/* Two of these are the watcher's own. */
+	out[0] = (after - before - 2) * 60 / (double)job->seconds;
+	(void)kill(relay, SIGKILL);
+	(void)waitpid(relay, NULL, 0);
+	PQfinish(watch);
+	return code;
+}
