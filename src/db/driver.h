@@ -49,6 +49,18 @@ typedef struct wh_db_options {
 	bool must_write; /* refuse a database that cannot be written */
 } wh_db_options;
 
+/* One of several statements that are run together. */
+typedef struct wh_call {
+	const wh_stmt *stmt;
+	const wh_param *params;
+	size_t n_params;
+	wh_row_fn visit; /* NULL: there are no rows, or nobody wants them */
+	void *ctx;
+	int64_t changed; /* rows, afterwards */
+} wh_call;
+
+enum { WH_DB_CALLS_MOST = 4 };
+
 typedef struct wh_db_driver {
 	const char *scheme; /* selects it in a URL: "sqlite" */
 	const char *alias;  /* so does this; NULL: none */
@@ -75,6 +87,11 @@ typedef struct wh_db_driver {
 	wherry_code (*run)(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
 			   size_t n_params, wh_row_fn visit, void *ctx,
 			   int64_t *out_changed, wherry_error *err);
+
+	/* The same for several, in one round trip; NULL: they are run one by one.  See
+	 * wh_db_run_all(). */
+	wherry_code (*run_all)(wherry_db *db, wh_call *calls, size_t n,
+			       wherry_error *err);
 
 	/* The id that the last INSERT which changed a row took. */
 	int64_t (*last_id)(wherry_db *db);
@@ -134,6 +151,13 @@ wh_db_options wh_db_options_of(const wherry_config *config, const wh_env *env);
 wherry_code wh_db_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
 		      size_t n_params, wh_row_fn visit, void *ctx, int64_t *out_changed,
 		      wherry_error *err);
+
+/*
+ * Run up to WH_DB_CALLS_MOST statements, one after the other; each is a transaction of its own
+ * where none is open.  Ends at the first that fails; where they go in one round trip, what
+ * is behind it may have been done all the same, unseen: so only what may be done twice.
+ */
+wherry_code wh_db_run_all(wherry_db *db, wh_call *calls, size_t n, wherry_error *err);
 int64_t wh_db_last_id(wherry_db *db); /* taken by the last INSERT */
 wherry_code wh_db_script(wherry_db *db, const char *sql, wherry_error *err);
 

@@ -201,7 +201,7 @@ static wherry_code check_result(postgres_db *s, PGresult *res, wherry_error *err
 	return code;
 }
 
-static wherry_code check_free(const postgres_db *s, wherry_error *err)
+wherry_code wh_postgres_check_free(const postgres_db *s, wherry_error *err)
 {
 	if (s->visiting)
 		return wh_fail(err, WHERRY_INVALID,
@@ -212,7 +212,7 @@ static wherry_code check_free(const postgres_db *s, wherry_error *err)
 
 wherry_code wh_postgres_exec(postgres_db *s, const char *sql, wherry_error *err)
 {
-	wherry_code code = check_free(s, err);
+	wherry_code code = wh_postgres_check_free(s, err);
 
 	if (code == WHERRY_OK)
 		code = check_result(s, PQexec(s->conn, sql), err);
@@ -256,7 +256,7 @@ static wherry_code postgres_begin(wherry_db *db, wherry_error *err)
 static wherry_code postgres_commit(wherry_db *db, wherry_error *err)
 {
 	postgres_db *s = (postgres_db *)db;
-	wherry_code code = check_free(s, err);
+	wherry_code code = wh_postgres_check_free(s, err);
 	PGresult *res;
 
 	if (code != WHERRY_OK)
@@ -346,6 +346,7 @@ const wh_db_driver wh_db_postgres = {
 	.rollback = postgres_rollback,
 	.in_transaction = postgres_in_transaction,
 	.run = wh_postgres_run,
+	.run_all = wh_postgres_run_all,
 	.last_id = postgres_last_id,
 	.script = postgres_script,
 	.forget = wh_postgres_forget,

@@ -273,9 +273,9 @@ typedef struct running {
 	wh_row_fn visit;
 	void *ctx;
 	int64_t changed;
-	bool alone; /* no transaction is open */
-	bool any;   /* a row was visited */
-	bool gone;  /* what was prepared is no more */
+	bool cuts; /* the rest of its rows may be cut off: nothing is behind it */
+	bool any;  /* a row was visited */
+	bool gone; /* what was prepared is no more */
 } running;
 
 static wherry_code send(postgres_db *s, postgres_stmt *c, const bound *b,
@@ -289,10 +289,19 @@ static wherry_code send(postgres_db *s, postgres_stmt *c, const bound *b,
 	else
 		sent = PQsendQueryParams(s->conn, c->text, c->n, c->types, b->values,
 					 b->lengths, b->formats, 1);
-	if (!sent)
-		return wh_postgres_fail(s, NULL, err);
-	(void)PQsetSingleRowMode(s->conn);
-	return WHERRY_OK;
+	return sent ? WHERRY_OK : wh_postgres_fail(s, NULL, err);
+}
+
+static wherry_code bind_and_send(postgres_db *s, postgres_stmt *c, const wh_param *params,
+				 size_t n_params, wherry_error *err)
+{
+	bound b = {.copies = WH_ARENA_INIT};
+	wherry_code code = bind(c, params, n_params, &b, err);
+
+	if (code == WHERRY_OK)
+		code = send(s, c, &b, err);
+	wh_arena_clear(&b.copies);
+	return code;
 }
 
 static wherry_code take_row(running *w, PGresult *res, wherry_error *err)
@@ -336,15 +345,17 @@ static void cut_short(running *w)
 {
 	char why[256];
 
-	if (w->s->cancel && w->alone && !w->s->borrowed)
+	if (w->s->cancel && w->cuts && !w->s->borrowed)
 		(void)PQcancel(w->s->cancel, why, sizeof(why));
 }
 
+/* The answer to one statement. */
 static wherry_code collect(running *w, wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
 	PGresult *res;
 
+	(void)PQsetSingleRowMode(w->s->conn);
 	w->s->visiting = true;
 	while ((res = PQgetResult(w->s->conn))) {
 		ExecStatusType status = PQresultStatus(res);
@@ -370,17 +381,25 @@ static wherry_code collect(running *w, wherry_error *err)
 static wherry_code run_once(running *w, postgres_stmt *c, const wh_param *params,
 			    size_t n_params, wherry_error *err)
 {
-	bound b = {.copies = WH_ARENA_INIT};
 	wherry_code code = prepare(w->s, c, err);
 
 	if (code == WHERRY_OK)
-		code = bind(c, params, n_params, &b, err);
-	if (code == WHERRY_OK)
-		code = send(w->s, c, &b, err);
+		code = bind_and_send(w->s, c, params, n_params, err);
 	if (code == WHERRY_OK)
 		code = collect(w, err);
-	wh_arena_clear(&b.copies);
 	return code;
+}
+
+static void begin_call(postgres_db *s)
+{
+	atomic_store(&s->interrupted, false);
+	atomic_store(&s->running, true);
+}
+
+static void end_call(postgres_db *s)
+{
+	atomic_store(&s->running, false);
+	wh_postgres_heard(s);
 }
 
 wherry_code wh_postgres_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
@@ -389,26 +408,125 @@ wherry_code wh_postgres_run(wherry_db *db, const wh_stmt *stmt, const wh_param *
 {
 	running w = {.s = (postgres_db *)db, .visit = visit, .ctx = ctx};
 	postgres_stmt *c = NULL;
-	wherry_code code;
+	wherry_code code = wh_postgres_check_free(w.s, err);
 
-	if (w.s->visiting)
-		return wh_fail(err, WHERRY_INVALID,
-			       "a statement's rows are being visited on this connection: "
-			       "use another one");
-	code = find(w.s, stmt, &c, err);
+	if (code == WHERRY_OK)
+		code = find(w.s, stmt, &c, err);
 	if (code != WHERRY_OK)
 		return code;
-	w.alone = PQtransactionStatus(w.s->conn) == PQTRANS_IDLE;
-	atomic_store(&w.s->interrupted, false);
-	atomic_store(&w.s->running, true);
+	w.cuts = PQtransactionStatus(w.s->conn) == PQTRANS_IDLE;
+	begin_call(w.s);
 	code = run_once(&w, c, params, n_params, err);
 	if (w.gone)
 		c->name[0] = 0; /* a pooler, DISCARD or a change of the schema */
 	if (w.gone && !w.any && PQtransactionStatus(w.s->conn) == PQTRANS_IDLE)
 		code = run_once(&w, c, params, n_params, err);
-	atomic_store(&w.s->running, false);
-	wh_postgres_heard(w.s);
+	end_call(w.s);
 	if (code == WHERRY_OK && out_changed)
 		*out_changed = w.changed;
+	return code;
+}
+
+/* ---- several in one round trip ---- */
+
+static wherry_code prepare_all(postgres_db *s, const wh_call *calls, size_t n,
+			       wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+	postgres_stmt *c = NULL;
+
+	for (size_t i = 0; code == WHERRY_OK && i < n; i++) {
+		code = find(s, calls[i].stmt, &c, err);
+		if (code == WHERRY_OK)
+			code = prepare(s, c, err);
+	}
+	return code;
+}
+
+/* Each is followed by a sync: so it is committed by itself, and one that fails takes none
+ * along. */
+static wherry_code send_all(postgres_db *s, const wh_call *calls, size_t n,
+			    size_t *n_sent, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+	postgres_stmt *c = NULL;
+
+	for (*n_sent = 0; code == WHERRY_OK && *n_sent < n;
+	     *n_sent += code == WHERRY_OK) {
+		const wh_call *call = &calls[*n_sent];
+
+		code = find(s, call->stmt, &c, err);
+		if (code == WHERRY_OK)
+			code = bind_and_send(s, c, call->params, call->n_params, err);
+		if (code == WHERRY_OK && !PQpipelineSync(s->conn))
+			code = wh_postgres_fail(s, NULL, err);
+	}
+	return code;
+}
+
+/* The answers, up to the first that is a failure; the rest is thrown away. */
+static wherry_code collect_all(postgres_db *s, wh_call *calls, size_t n, size_t *n_done,
+			       bool *gone, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	for (size_t i = 0; i < n; i++) {
+		running w = {.s = s, .visit = calls[i].visit, .ctx = calls[i].ctx};
+
+		if (code == WHERRY_OK) {
+			code = collect(&w, err);
+			calls[i].changed = w.changed;
+			*n_done += code == WHERRY_OK;
+			*gone = w.gone && !w.any;
+		} else {
+			for (PGresult *res; (res = PQgetResult(s->conn));)
+				PQclear(res);
+		}
+		PQclear(PQgetResult(s->conn)); /* the sync's */
+	}
+	return code;
+}
+
+/* It cannot be left when the connection broke. */
+static wherry_code leave(postgres_db *s, wherry_code code, wherry_error *err)
+{
+	if (PQexitPipelineMode(s->conn) || code != WHERRY_OK)
+		return code;
+	return wh_fail(err, WHERRY_CLOSED, "%s: the connection was lost", s->name);
+}
+
+wherry_code wh_postgres_run_all(wherry_db *db, wh_call *calls, size_t n,
+				wherry_error *err)
+{
+	postgres_db *s = (postgres_db *)db;
+	size_t n_sent = 0, n_done = 0;
+	bool gone = false;
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code = wh_postgres_check_free(s, err), sent;
+
+	if (code == WHERRY_OK)
+		code = prepare_all(s, calls, n, err);
+	if (code != WHERRY_OK)
+		return code;
+	begin_call(s);
+	if (!PQenterPipelineMode(s->conn)) {
+		end_call(s);
+		return wh_postgres_fail(s, NULL, err);
+	}
+	sent = send_all(s, calls, n, &n_sent, &why);
+	code = collect_all(s, calls, n_sent, &n_done, &gone, err);
+	if (code == WHERRY_OK && sent != WHERRY_OK) {
+		code = sent;
+		if (err)
+			*err = why;
+	}
+	code = leave(s, code, err);
+	end_call(s);
+	if (gone) /* one by one, which prepares anew */
+		for (code = WHERRY_OK; code == WHERRY_OK && n_done < n; n_done++)
+			code = wh_postgres_run(
+				db, calls[n_done].stmt, calls[n_done].params,
+				calls[n_done].n_params, calls[n_done].visit,
+				calls[n_done].ctx, &calls[n_done].changed, err);
 	return code;
 }
