@@ -190,8 +190,7 @@ static wherry_code on_ids(settling *w, const wh_stmt *stmt, const int64_t *ids, 
 	return code;
 }
 
-/* Does each id follow the one before it? */
-static bool in_a_row(const int64_t *ids, size_t n)
+bool wh_ids_in_a_row(const int64_t *ids, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
 		if (ids[i - 1] == INT64_MAX || ids[i] != ids[i - 1] + 1)
@@ -224,7 +223,8 @@ static wherry_code settle_done(settling *w, wherry_error *err)
 
 	if (!mark && s->on_done != WHERRY_DELETE)
 		code = on_ids(w, box->stmt.done_archive, s->done, s->n_done, false, err);
-	if (code == WHERRY_OK && !box->layout.by_claim && in_a_row(s->done, s->n_done))
+	if (code == WHERRY_OK && !box->layout.by_claim &&
+	    wh_ids_in_a_row(s->done, s->n_done))
 		return on_range(
 			w, mark ? box->stmt.done_mark_range : box->stmt.done_delete_range,
 			s->done[0], s->done[s->n_done - 1], err);
@@ -318,10 +318,21 @@ wherry_code wh_outbox_settle(wherry_outbox *box, const wherry_lease *lease,
 			     const wh_settlement *s, wh_settled *out, wherry_error *err)
 {
 	settling w = {.box = box, .lease = lease, .s = s};
-	wherry_code code = wh_db_transact(box->db, settle, &w, err);
+	wherry_code code = WHERRY_OK;
+	wh_ack ack;
 
+	if (wh_outbox_ack(box, lease, s, &ack)) {
+		code = wh_db_run(box->db, ack.call.stmt, ack.params, ack.call.n_params,
+				 NULL, NULL, &ack.call.changed, err);
+		if (code != WHERRY_OK || wh_outbox_acked(&ack)) {
+			w.n = w.n_done = (int64_t)s->n_done;
+			goto out;
+		}
+	}
+	code = wh_db_transact(box->db, settle, &w, err);
 	if (code == WHERRY_OK)
 		wh_claim_forget(box, lease, s);
+out:
 	if (code == WHERRY_OK && out)
 		*out = (wh_settled){w.n, w.n_done};
 	return code;

@@ -148,6 +148,8 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 	WH_OUTBOX_STMTS(X)
 #undef X
 	box->claim_lock = wh_sql_find(&box->sql, "claim-lock");
+	for (int i = 0; i < WH_ACKS; i++)
+		box->ack[i] = wh_sql_find(&box->sql, wh_outbox_acks[i]);
 	return WHERRY_OK;
 }
 
@@ -207,6 +209,7 @@ wherry_code wherry_outbox_open(wherry_db *db, const char *table, wherry_outbox *
 	box->db = db;
 	box->body_max = WH_BODY_MAX;
 	box->ids = (wh_buf)WH_BUF_INIT(IDS_MAX);
+	box->holes = (wh_buf)WH_BUF_INIT(IDS_MAX);
 	if (table)
 		box->name = (wh_view){strdup(table), strlen(table)};
 	if (table && !box->name.ptr) {
@@ -233,6 +236,7 @@ void wherry_outbox_close(wherry_outbox *box)
 	free(name);
 	wh_outbox_unload(box);
 	wh_buf_clear(&box->ids);
+	wh_buf_clear(&box->holes);
 	wh_held_clear(&box->held);
 	free(box);
 }

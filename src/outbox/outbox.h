@@ -46,6 +46,8 @@ typedef struct wh_layout {
 	X(count, "count") X(count_archived, "count-archived") X(ready, "ready") X(oldest_pending, "oldest-pending")
 /* clang-format on */
 
+enum { WH_ACKS = 4 };
+
 struct wherry_outbox {
 	wherry_db *db; /* borrowed */
 	wh_sql sql;
@@ -54,14 +56,19 @@ struct wherry_outbox {
 	wh_held_set held; /* where claims have marks of their own */
 	int version;      /* of its schema */
 	int64_t body_max; /* bytes */
-	wh_buf ids;       /* the list of ids being bound */
+	wh_buf ids;       /* the list of ids being bound, */
+	wh_buf holes;     /* and that of ranges */
 	struct {
 #define X(field, name) const wh_stmt *field;
 		WH_OUTBOX_STMTS(X)
 #undef X
 	} stmt;
 	const wh_stmt *claim_lock; /* NULL: claims are made one after the other anyway */
+	const wh_stmt *ack[WH_ACKS]; /* see ack.c; NULL: there are none */
 };
+
+/* The names of those. */
+extern const char *const wh_outbox_acks[];
 
 enum { WH_BODY_MAX = 16 * 1024 * 1024 };
 
@@ -70,6 +77,9 @@ wherry_code wh_take_int(void *ctx, const wh_row *row, wherry_error *err);
 
 /* Milliseconds, as tables keep time, from microseconds: never shorter than asked. */
 int64_t wh_ms(int64_t us);
+
+/* Does each id follow the one before it? */
+bool wh_ids_in_a_row(const int64_t *ids, size_t n);
 
 /* The list of ids as one parameter named "ids"; borrowed until the next call. */
 wherry_code wh_outbox_ids(wherry_outbox *box, const int64_t *ids, size_t n, wh_param *out,
@@ -133,6 +143,10 @@ wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
 typedef struct wh_range {
 	int64_t first, last;
 } wh_range;
+
+/* The list of ranges as one parameter named "holes"; borrowed until the next call. */
+wherry_code wh_outbox_ranges(wherry_outbox *box, const wh_range *ranges, size_t n,
+			     wh_param *out, wherry_error *err);
 
 /* Every open row after an id, and pending ones in these ranges up to it, in id order. */
 wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_range *holes,
@@ -235,10 +249,16 @@ typedef struct wh_horizon {
 	int64_t next;    /* to begin */
 	int64_t running; /* no statement runs that began when the next one was below this;
 			    0: not asked */
+	bool held;       /* the lease still is; false: not known */
 } wh_horizon;
 
-wherry_code wh_outbox_horizon(wherry_outbox *box, bool statements, wh_horizon *out,
-			      wherry_error *err);
+/* The parameters of "horizon", and a wh_row_fn: the wh_horizon that ctx is. */
+enum { WH_HORIZON_PARAMS = 4 };
+void wh_horizon_params(const wherry_outbox *box, const wherry_lease *lease,
+		       bool statements, wh_param out[WH_HORIZON_PARAMS]);
+wherry_code wh_take_horizon(void *ctx, const wh_row *row, wherry_error *err);
+wherry_code wh_outbox_horizon(wherry_outbox *box, const wherry_lease *lease,
+			      bool statements, wh_horizon *out, wherry_error *err);
 
 /* Does the lease still hold?  WHERRY_STALE: no. */
 wherry_code wh_outbox_fence(wherry_outbox *box, const wherry_lease *lease,
@@ -257,6 +277,36 @@ struct wh_settlement {
 	int64_t try_id;  /* a suspect to be tried next, 0: none */
 	int32_t try_nth; /* for which time; 0: not known */
 };
+
+/* A settlement that is one statement. */
+typedef struct wh_ack {
+	size_t n; /* rows it is to change */
+	wh_param params[5];
+	wh_call call;
+} wh_ack;
+
+/* Make it one, if it acknowledges and does nothing else, for a relay that leads, in a layout
+ * that has such statements.  It borrows box->ids. */
+bool wh_outbox_ack(wherry_outbox *box, const wherry_lease *lease, const wh_settlement *s,
+		   wh_ack *out);
+
+/* Did it change every row?  If not, the lease may be gone: ask with wh_outbox_settle(). */
+bool wh_outbox_acked(const wh_ack *ack);
+
+/* Where to read on, and how much. */
+typedef struct wh_read_from {
+	int64_t after, limit;
+	const wh_range *holes; /* also these; see wh_outbox_read_late() */
+	size_t n_holes;
+	bool all_open;
+} wh_read_from;
+
+/* Read as wh_outbox_read() or wh_outbox_read_late() do, in one round trip with an
+ * acknowledgement before it (NULL: none) and wh_outbox_horizon() after it.  Where visit ends
+ * it early the horizon is left alone. */
+wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack *ack,
+			   const wh_read_from *from, wh_open_fn visit, void *ctx,
+			   bool statements, wh_horizon *horizon, wherry_error *err);
 
 /* Rows that changed; under claims, others had been lost. */
 typedef struct wh_settled {

@@ -96,10 +96,8 @@ CREATE TABLE IF NOT EXISTS {table_archive}(
 CREATE INDEX IF NOT EXISTS {table_archive_message_id} ON {table_archive}(message_id);
 CREATE INDEX IF NOT EXISTS {table_archive_done} ON {table_archive}(processed_at);
 CREATE OR REPLACE FUNCTION wherry_wake() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN -- who cannot share this lock knows that a relay sleeps
-  IF NOT pg_try_advisory_xact_lock_shared(7810779306) THEN
-    PERFORM pg_notify('wherry', '');
-  END IF;
+BEGIN
+  PERFORM pg_notify('wherry', '');
   RETURN NULL;
 END $$;
 CREATE OR REPLACE FUNCTION wherry_wake_control() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -109,7 +107,9 @@ BEGIN
 END $$;
 DROP TRIGGER IF EXISTS {table_wake} ON {table};
 CREATE TRIGGER {table_wake} AFTER INSERT OR UPDATE OR DELETE ON {table}
-  FOR EACH STATEMENT EXECUTE FUNCTION wherry_wake();
+  FOR EACH STATEMENT
+  WHEN (NOT pg_try_advisory_xact_lock_shared(7810779306))  -- taken: a relay sleeps
+  EXECUTE FUNCTION wherry_wake();
 DROP TRIGGER IF EXISTS wherry_wake ON wherry_outbox;
 CREATE TRIGGER wherry_wake AFTER UPDATE ON wherry_outbox
   FOR EACH STATEMENT EXECUTE FUNCTION wherry_wake_control();
@@ -163,10 +163,23 @@ statement_timestamp() + least(:lasts::bigint, 3153600000000) * interval '1 milli
 -- A list "[1,2]" as an array.
 translate(:ids::text, '[]', '{}')::bigint[]
 
+-- part: pending
+-- Pending rows in id order, said so that only the open index fits: with status = 0 ORDER BY
+-- id the primary key does, too, and a plan made while most rows were pending would read all
+-- that are done (a_plan_made_for_a_backlog_reads_no_rows_that_are_done).
+status IN (0, 1, 3) AND status >= 0 AND status <= 0
+
+-- part: processing
+-- Likewise, and so are those that failed.
+status IN (0, 1, 3) AND status >= 1 AND status <= 1
+
+-- part: failed
+status IN (0, 1, 3) AND status >= 3 AND status <= 3
+
 -- part: ends
 -- The first and the last pending id.
-coalesce((SELECT id FROM {table} WHERE status = 0 ORDER BY id LIMIT 1), 0),
-coalesce((SELECT id FROM {table} WHERE status = 0 ORDER BY id DESC LIMIT 1), 0)
+coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status, id LIMIT 1), 0),
+coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status DESC, id DESC LIMIT 1), 0)
 
 -- name: lease
 -- Taken when it is free or has lapsed, by the database's clock; the epoch grows, so that
@@ -269,11 +282,17 @@ WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing
 -- acknowledgements do not wait.
 SELECT pg_advisory_xact_lock((1667::bigint << 32) + '{table}'::regclass::oid::bigint);
 
+-- part: between
+-- Pending, between two ids.
+c.status IN (0, 1, 3) AND c.status >= 0 AND c.status <= 0
+  AND (c.status, c.id) > (0, :after::bigint) AND (c.status, c.id) <= (0, :upto::bigint)
+
 -- name: claim-end
 -- How far one claim looks: the last of so many pending rows, and how many there are.
 SELECT coalesce(max(id), 0), count(*) FROM (
   SELECT id FROM {table}
-  WHERE status = 0 AND id > :after::bigint ORDER BY id LIMIT :scan::bigint) AS p;
+  WHERE {pending} AND (status, id) > (0, :after::bigint)
+  ORDER BY status, id LIMIT :scan::bigint) AS p;
 
 -- name: claim
 -- Pending rows between two ids, those of one key together: none of a key of which one is
@@ -285,7 +304,7 @@ WITH taken AS (
     next_retry_at = {until}
   WHERE t.status = 0 AND t.id = ANY (ARRAY(
     SELECT c.id FROM {table} AS c
-    WHERE c.status = 0 AND c.id > :after::bigint AND c.id <= :upto::bigint
+    WHERE {between}
       AND (:unordered::bigint <> 0 OR {key_c} IS NULL
            OR encode(convert_to({key_c}, 'UTF8'), 'hex') NOT IN
               (SELECT json_array_elements_text(:passed::json)))
@@ -294,7 +313,7 @@ WITH taken AS (
              SELECT {key_b} FROM {table} AS b
              WHERE b.status = 0 AND b.id <= :after::bigint AND {key_b} IS NOT NULL))
       AND {free}
-    ORDER BY c.id LIMIT :limit::bigint))
+    ORDER BY c.status, c.id LIMIT :limit::bigint))
   RETURNING t.*)
 SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint, message_id, topic,
   aggregate_type, aggregate_id, partition_key, headers, trace_id, payload
@@ -304,8 +323,7 @@ FROM taken ORDER BY id;
 -- Keys of pending rows that a claim passed over: later ones of theirs wait for these.  In
 -- hexadecimal, since JSON has no text with a NUL inside, and every key becomes as long.
 SELECT DISTINCT '"' || encode(convert_to({key_c}, 'UTF8'), 'hex') || '"' FROM {table} AS c
-WHERE c.status = 0 AND c.id > :after::bigint AND c.id <= :upto::bigint
-  AND {key_c} IS NOT NULL
+WHERE {between} AND {key_c} IS NOT NULL
   AND encode(convert_to({key_c}, 'UTF8'), 'hex') NOT IN
       (SELECT json_array_elements_text(:passed::json)) LIMIT :limit::bigint;
 
@@ -408,60 +426,59 @@ UNION ALL
 SELECT 1 FROM wherry_slot WHERE :shared::bigint <> 0 AND outbox = :name AND slot = :slot
   AND epoch = :epoch;
 
--- name: read
--- Read ahead: pending rows behind the cursor, in id order, by the open index.
-SELECT id, status, attempts, generation, created_at,
+-- part: open_columns
+id, status, attempts, generation, created_at,
        {due_in},
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        payload
-FROM {table} WHERE status = 0 AND id > :after ORDER BY id LIMIT :limit;
+
+-- part: ahead
+-- Pending rows behind the cursor, in id order.
+SELECT * FROM {table}
+WHERE {pending} AND (status, id) > (0, :after::bigint)
+ORDER BY status, id LIMIT :limit::bigint
+
+-- name: read
+SELECT {open_columns} FROM ({ahead}) AS ahead ORDER BY id;
 
 -- name: sweep
 -- All open rows behind the cursor, in id order: three ranges of the index, merged, and
 -- what was committed since in ids that were passed over (rows_of_a_key_that_appear_late_…).
-SELECT id, status, attempts, generation, created_at,
-       {due_in},
-       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
-       payload
+SELECT {open_columns}
 FROM (
-  SELECT id AS open_id FROM (
-    (SELECT id FROM {table} WHERE status = 0 AND id > :after::bigint
-     ORDER BY id LIMIT :limit::bigint)
-    UNION ALL
-    (SELECT id FROM {table} WHERE status = 1 AND id > :after::bigint
-     ORDER BY id LIMIT :limit::bigint)
-    UNION ALL
-    (SELECT id FROM {table} WHERE status = 3 AND id > :after::bigint
-     ORDER BY id LIMIT :limit::bigint)
-    UNION ALL
-    (SELECT late.id FROM json_array_elements(:holes::json) AS hole
-     CROSS JOIN LATERAL (
-       SELECT id FROM {table} WHERE status = 0 AND id <= :after::bigint
-         AND id BETWEEN (hole->>0)::bigint AND (hole->>1)::bigint) AS late)) AS merged
-  ORDER BY id LIMIT :limit::bigint) AS chosen
-JOIN {table} ON id = open_id
-ORDER BY id;
+  ({ahead})
+  UNION ALL
+  (SELECT * FROM {table} WHERE {processing} AND (status, id) > (1, :after::bigint)
+   ORDER BY status, id LIMIT :limit::bigint)
+  UNION ALL
+  (SELECT * FROM {table} WHERE {failed} AND (status, id) > (3, :after::bigint)
+   ORDER BY status, id LIMIT :limit::bigint)
+  UNION ALL
+  (SELECT late.* FROM json_array_elements(:holes::json) AS hole
+   CROSS JOIN LATERAL (
+     SELECT * FROM {table} WHERE status = 0 AND id <= :after::bigint
+       AND id BETWEEN (hole->>0)::bigint AND (hole->>1)::bigint) AS late)) AS merged
+ORDER BY id LIMIT :limit::bigint;
 
 -- name: read-ids
 -- Rows that were left alone behind a failed message of their key, or holes.
-SELECT id, status, attempts, generation, created_at,
-       {due_in},
-       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
-       payload
-FROM {table} WHERE id = ANY ({ids}) AND status IN (0, 1, 3) ORDER BY id;
+SELECT {open_columns} FROM {table} WHERE id = ANY ({ids}) AND status IN (0, 1, 3) ORDER BY id;
 
 -- name: horizon
 -- The oldest transaction that still runs, and the next to begin: a hole seen before `next`
 -- is over once `oldest` has reached it.  An INSERT takes its id before its transaction gets
 -- a number; but it has a snapshot meanwhile, whose age anybody may see: no statement runs
 -- that began when the next transaction was below the third column
--- (an_id_taken_by_a_statement_that_still_runs_is_not_forgotten).
+-- (an_id_taken_by_a_statement_that_still_runs_is_not_forgotten).  And: what was read before
+-- this was read under the lease.
 SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint,
   CASE WHEN :statements::bigint = 0 THEN 0 ELSE pg_snapshot_xmax(s)::text::bigint - coalesce((
     SELECT max(age(backend_xmin)) FROM pg_stat_get_activity(NULL) AS a
     WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()
       AND datid = (SELECT oid FROM pg_database WHERE datname = current_database())
-      AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_vacuum AS v WHERE v.pid = a.pid)), 0) END
+      AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_vacuum AS v WHERE v.pid = a.pid)), 0) END,
+  EXISTS (SELECT 1 FROM wherry_slot WHERE outbox = :name AND slot = :slot
+          AND epoch = :epoch AND expires_at > {now})
 FROM pg_current_snapshot() AS s;
 
 -- name: dead-keys
@@ -472,18 +489,18 @@ FROM {table} WHERE status = 4 AND id > :after ORDER BY id LIMIT :limit;
 -- name: open-upto
 -- Is anything open up to this id?
 SELECT count(*) FROM (
-  SELECT id FROM {table} WHERE status = 0 AND id <= :upto::bigint
+  (SELECT id FROM {table} WHERE {pending} AND (status, id) <= (0, :upto::bigint) LIMIT 1)
   UNION ALL
-  SELECT id FROM {table} WHERE status = 1 AND id <= :upto::bigint
+  (SELECT id FROM {table} WHERE {processing} AND (status, id) <= (1, :upto::bigint) LIMIT 1)
   UNION ALL
-  SELECT id FROM {table} WHERE status = 3 AND id <= :upto::bigint
+  (SELECT id FROM {table} WHERE {failed} AND (status, id) <= (3, :upto::bigint) LIMIT 1)
   LIMIT 1) AS upto;
 
 -- name: last-open
 SELECT greatest(
-  coalesce((SELECT id FROM {table} WHERE status = 0 ORDER BY id DESC LIMIT 1), 0),
-  coalesce((SELECT id FROM {table} WHERE status = 1 ORDER BY id DESC LIMIT 1), 0),
-  coalesce((SELECT id FROM {table} WHERE status = 3 ORDER BY id DESC LIMIT 1), 0));
+  coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status DESC, id DESC LIMIT 1), 0),
+  coalesce((SELECT id FROM {table} WHERE {processing} ORDER BY status DESC, id DESC LIMIT 1), 0),
+  coalesce((SELECT id FROM {table} WHERE {failed} ORDER BY status DESC, id DESC LIMIT 1), 0));
 
 -- name: done-mark
 UPDATE {table} SET status = 2, processed_at = {now}
@@ -503,6 +520,35 @@ WHERE id BETWEEN :first AND :last AND status IN (0, 1, 3)
 -- name: done-delete-range
 DELETE FROM {table} WHERE id BETWEEN :first AND :last AND status IN (0, 1, 3)
   AND (:token::text IS NULL OR claim_token = :token::text);
+
+-- part: acknowledger
+-- The fence, in the statement that writes.  Such an acknowledgement need not be on disk
+-- when it is answered: what is lost with it is delivered again, which may happen anyway.
+WITH held AS MATERIALIZED (
+  SELECT set_config('synchronous_commit', 'off', true) FROM wherry_slot
+  WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND expires_at > {now} FOR SHARE)
+
+-- name: ack-mark
+-- Delivered, and nothing else to write: one statement that is its own transaction
+-- (a_relay_that_lost_its_lease_acknowledges_nothing).
+{acknowledger}
+UPDATE {table} SET status = 2, processed_at = {now}
+WHERE id = ANY ({ids}) AND status IN (0, 1, 3) AND EXISTS (SELECT 1 FROM held);
+
+-- name: ack-mark-range
+{acknowledger}
+UPDATE {table} SET status = 2, processed_at = {now}
+WHERE id BETWEEN :first AND :last AND status IN (0, 1, 3) AND EXISTS (SELECT 1 FROM held);
+
+-- name: ack-delete
+{acknowledger}
+DELETE FROM {table}
+WHERE id = ANY ({ids}) AND status IN (0, 1, 3) AND EXISTS (SELECT 1 FROM held);
+
+-- name: ack-delete-range
+{acknowledger}
+DELETE FROM {table}
+WHERE id BETWEEN :first AND :last AND status IN (0, 1, 3) AND EXISTS (SELECT 1 FROM held);
 
 -- part: archive_columns
 id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
@@ -698,7 +744,7 @@ status, attempts, generation, created_at, claimed_at, next_retry_at, processed_a
 SELECT id, {shown}
 FROM {table}
 WHERE id IN (
-  SELECT id FROM {table} WHERE status = 0 AND :states::bigint & 1 <> 0 AND id > :after::bigint
+  SELECT id FROM {table} WHERE {pending} AND :states::bigint & 1 <> 0 AND id > :after::bigint
   UNION ALL
   SELECT id FROM {table} WHERE status = 1 AND :states::bigint & 2 <> 0 AND id > :after::bigint
   UNION ALL
@@ -765,4 +811,4 @@ FROM {table} WHERE status = 3 AND next_retry_at <= {now};
 
 -- name: oldest-pending
 SELECT (extract(epoch FROM {now} - created_at) * 1000)::bigint
-FROM {table} WHERE status = 0 ORDER BY id LIMIT 1;
+FROM {table} WHERE {pending} ORDER BY status, id LIMIT 1;

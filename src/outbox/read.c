@@ -71,22 +71,23 @@ wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
 
-static wherry_code ranges_param(wherry_outbox *box, const wh_range *ranges, size_t n,
-				wh_param *out, wherry_error *err)
+wherry_code wh_outbox_ranges(wherry_outbox *box, const wh_range *ranges, size_t n,
+			     wh_param *out, wherry_error *err)
 {
 	wherry_code code;
 
-	wh_buf_reset(&box->ids);
-	wh_buf_putc(&box->ids, '[');
+	wh_buf_reset(&box->holes);
+	wh_buf_putc(&box->holes, '[');
 	for (size_t i = 0; i < n; i++)
-		wh_buf_printf(&box->ids,
+		wh_buf_printf(&box->holes,
 			      i ? ",[%" PRId64 ",%" PRId64 "]"
 				: "[%" PRId64 ",%" PRId64 "]",
 			      ranges[i].first, ranges[i].last);
-	wh_buf_putc(&box->ids, ']');
-	code = wh_buf_check(&box->ids, err);
+	wh_buf_putc(&box->holes, ']');
+	code = wh_buf_check(&box->holes, err);
 	if (code == WHERRY_OK)
-		*out = WH_TEXT_PARAM("holes", ((wh_view){box->ids.ptr, box->ids.len}));
+		*out = WH_TEXT_PARAM("holes",
+				     ((wh_view){box->holes.ptr, box->holes.len}));
 	return code;
 }
 
@@ -98,7 +99,7 @@ wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_rang
 			     WH_INT_PARAM("limit", limit),
 			     {.name = "holes"}};
 	visitor v = {visit, ctx, 0};
-	wherry_code code = ranges_param(box, holes, n_holes, &params[2], err);
+	wherry_code code = wh_outbox_ranges(box, holes, n_holes, &params[2], err);
 
 	if (code == WHERRY_OK)
 		code = wh_db_run(box->db, box->stmt.sweep, params, 3, wh_take_open, &v,
@@ -196,22 +197,37 @@ wherry_code wh_outbox_control(wherry_outbox *box, bool *out_paused, int64_t *out
 	return code;
 }
 
-static wherry_code take_horizon(void *ctx, const wh_row *row, wherry_error *err)
+wherry_code wh_take_horizon(void *ctx, const wh_row *row, wherry_error *err)
 {
 	(void)err;
-	*(wh_horizon *)ctx =
-		(wh_horizon){wh_row_int(row, 0), wh_row_int(row, 1), wh_row_int(row, 2)};
+	*(wh_horizon *)ctx = (wh_horizon){
+		.oldest = wh_row_int(row, 0),
+		.next = wh_row_int(row, 1),
+		.running = wh_row_int(row, 2),
+		.held = wh_row_int(row, 3) != 0,
+	};
 	return WHERRY_OK;
 }
 
-wherry_code wh_outbox_horizon(wherry_outbox *box, bool statements, wh_horizon *out,
-			      wherry_error *err)
+void wh_horizon_params(const wherry_outbox *box, const wherry_lease *lease,
+		       bool statements, wh_param out[WH_HORIZON_PARAMS])
 {
-	const wh_param param = WH_INT_PARAM("statements", statements);
-	wh_horizon horizon = {0};
-	wherry_code code = wh_db_run(box->db, box->stmt.horizon, &param, 1, take_horizon,
-				     &horizon, NULL, err);
+	out[0] = WH_INT_PARAM("statements", statements);
+	out[1] = WH_TEXT_PARAM("name", box->name);
+	out[2] = WH_INT_PARAM("slot", lease->slot);
+	out[3] = WH_INT_PARAM("epoch", lease->epoch);
+}
 
+wherry_code wh_outbox_horizon(wherry_outbox *box, const wherry_lease *lease,
+			      bool statements, wh_horizon *out, wherry_error *err)
+{
+	wh_param params[WH_HORIZON_PARAMS];
+	wh_horizon horizon = {0};
+	wherry_code code;
+
+	wh_horizon_params(box, lease, statements, params);
+	code = wh_db_run(box->db, box->stmt.horizon, params, WH_HORIZON_PARAMS,
+			 wh_take_horizon, &horizon, NULL, err);
 	if (code == WHERRY_OK)
 		*out = horizon;
 	return code;

@@ -395,7 +395,7 @@ ORDER BY id;
 -- The oldest transaction that still runs, and the next to begin: a hole seen before `next`
 -- is over once `oldest` has reached it.  Not asked on SQLite, where no id can appear late;
 -- a second of the clock stands in for tests.
-SELECT ms - 1000, ms, ms FROM wherry_clock;
+SELECT ms - 1000, ms, ms, 0 FROM wherry_clock;
 
 -- name: dead-keys
 -- Dead rows, for relays that park their keys.

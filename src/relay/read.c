@@ -205,6 +205,15 @@ static wherry_code finish(reading *w, wherry_code code)
 	return w->full && code == WHERRY_INTERRUPTED ? WHERRY_OK : code;
 }
 
+static void note_horizon(wherry_relay *r, const wh_horizon *now)
+{
+	wh_holes_date(&r->holes, r->running, now->next);
+	r->oldest = now->oldest;
+	r->running = now->running;
+	if (now->held)
+		r->unfenced = false;
+}
+
 /*
  * Where lower ids may yet be committed: what is passed over now belongs to a transaction
  * that runs before `next`; and a read that began after all such were over has met their
@@ -213,42 +222,79 @@ static wherry_code finish(reading *w, wherry_code code)
 static wherry_code note_transactions(wherry_relay *r, wherry_error *err)
 {
 	wh_horizon now;
-	wherry_code code = wh_outbox_horizon(r->box, r->holes.n > 0, &now, err);
+	wherry_code code =
+		wh_outbox_horizon(r->box, &r->lease, r->holes.n > 0, &now, err);
 
 	if (code != WHERRY_OK)
 		return code;
-	wh_holes_date(&r->holes, r->running, now.next);
-	r->oldest = now.oldest;
-	r->running = now.running;
+	note_horizon(r, &now);
 	return WHERRY_OK;
+}
+
+/* Where lower ids may yet be committed a read and what surrounds it are one round trip. */
+static wherry_code read_turn(reading *w, int64_t limit, wherry_error *err)
+{
+	wherry_relay *r = w->r;
+	const wh_read_from from = {r->cursor, limit, r->holes.ranges, r->holes.n,
+				   r->sweeping};
+	int64_t oldest = r->oldest;
+	bool asked = r->holes.n > 0;
+	wh_horizon horizon = {.next = 0};
+	wh_ride ride;
+	bool rides = wh_settle_ride(r, w->now, &ride);
+	wherry_code code = wh_outbox_turn(r->box, &r->lease, rides ? &ride.ack : NULL,
+					  &from, meet, w, asked, &horizon, err);
+
+	if (rides)
+		wh_settle_rode(r, &ride, w->now);
+	code = finish(w, code);
+	if (code != WHERRY_OK)
+		return code;
+	if (!w->full && w->rows < limit)
+		wh_holes_expire(&r->holes, oldest);
+	if (w->full || (r->holes.n && !asked))
+		return note_transactions(r, err);
+	note_horizon(r, &horizon);
+	return WHERRY_OK;
+}
+
+static wherry_code read_plainly(reading *w, int64_t limit, wherry_error *err)
+{
+	wherry_relay *r = w->r;
+
+	return finish(
+		w, wh_outbox_read(r->box, r->sweeping, r->cursor, limit, meet, w, err));
+}
+
+/* What is read and finds no room has come for nothing: of large bodies fewer are asked for,
+ * then twice as many each time. */
+static void note_fit(wherry_relay *r, const reading *w)
+{
+	if (w->full && r->window.bytes >= (size_t)r->set.window_bytes)
+		r->fits = w->rows ? w->rows : 1;
+	else if (r->fits)
+		r->fits = r->fits < r->set.batch ? 2 * r->fits : 0;
 }
 
 static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 			      wherry_error *err)
 {
 	reading w = {.r = r, .now = now, .ahead = true};
-	int64_t oldest = r->oldest;
 	wherry_code code = wh_window_begin(&r->window, err);
 
+	if (code == WHERRY_OK)
+		code = r->db->driver->late_commits ? read_turn(&w, limit, err)
+						   : read_plainly(&w, limit, err);
 	if (code != WHERRY_OK)
 		return code;
-	if (r->holes.n || r->sweeping)
-		code = wh_outbox_read_late(r->box, r->cursor, r->holes.ranges, r->holes.n,
-					   limit, meet, &w, err);
-	else
-		code = wh_outbox_read(r->box, false, r->cursor, limit, meet, &w, err);
-	code = finish(&w, code);
-	if (code != WHERRY_OK)
-		return code;
+	note_fit(r, &w);
 	r->more = w.full || w.rows == limit;
-	if (!r->more)
-		wh_holes_expire(&r->holes, oldest);
 	if (!r->more && r->sweeping) {
 		r->sweeping = false;
 		r->more =
 			true; /* rows may have come in behind the three ranges it merged */
 	}
-	return r->db->driver->late_commits ? note_transactions(r, err) : WHERRY_OK;
+	return WHERRY_OK;
 }
 
 /* ---- keys whose wait is over ---- */
@@ -429,6 +475,12 @@ bool wh_read_worth_it(const wherry_relay *r)
 	return may_read_on(r) && wh_read_room(r) >= least;
 }
 
+bool wh_read_next(const wherry_relay *r, int64_t now)
+{
+	return r->more && wh_read_worth_it(r) && !r->stats.paused &&
+	       now < r->sweep_at_us && now < r->keys.first_due;
+}
+
 static void tell_full(wherry_relay *r)
 {
 	bool full = r->keys.n_held >= (size_t)r->set.held_keys + r->n_aside;
@@ -470,6 +522,8 @@ static wherry_code read_more(wherry_relay *r, int64_t now, wherry_error *err)
 	if (limit > wh_read_room(r) &&
 	    !r->sweeping) /* a sweep meets many that are known */
 		limit = wh_read_room(r);
+	if (r->fits && limit > 2 * r->fits)
+		limit = 2 * r->fits;
 
 	if (from_start && r->set.park)
 		code = read_parked(r, now, err);
@@ -482,6 +536,7 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
 	bool woken = wh_db_changed(r->db, now, &r->check_us);
+	int64_t found = r->db->found;
 	size_t before = r->window.n;
 
 	if (woken)
@@ -502,7 +557,7 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code == WHERRY_OK && r->more && wh_read_worth_it(r))
 		code = read_more(r, now, err);
 	if (code == WHERRY_OK && r->look_by_us != WH_NEVER &&
-	    (r->window.n == before || now >= r->look_by_us))
+	    ((r->window.n == before && r->db->found == found) || now >= r->look_by_us))
 		code = wh_read_control(r, now, err);
 	return code;
 }

@@ -334,6 +334,8 @@ static wherry_code reopen_db(wherry_relay *r, int64_t now, wherry_error *err)
 	r->held = (wh_held_set){0};
 	r->reopen_db = false;
 	r->more = true;
+	if (r->box->ack[0] && !r->set.competing)
+		wh_read_sweep(r, now); /* the server may have lost acknowledgements */
 	return WHERRY_OK;
 }
 
@@ -429,6 +431,15 @@ static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
 	return wh_lease_give_back(r, now, err);
 }
 
+/* Will what is to be acknowledged travel with the next read, at once? */
+static bool rides(wherry_relay *r, int64_t now)
+{
+	wh_ride ride;
+
+	return r->db->driver->late_commits && !r->set.competing && wh_read_next(r, now) &&
+	       wh_settle_ride(r, now, &ride);
+}
+
 static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	size_t before = r->window.n;
@@ -443,7 +454,7 @@ static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK || r->fsm.state != WH_LEADING)
 		return code;
 	wh_collect_step(r, now);
-	if (now >= r->flush_at_us)
+	if (now >= r->flush_at_us && !rides(r, now))
 		code = wh_settle_flush(r, now, NULL, err);
 	if (code == WHERRY_OK && r->fsm.state == WH_LEADING)
 		code = purge_step(r, now, err);

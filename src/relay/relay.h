@@ -107,7 +107,8 @@ struct wherry_relay {
 	int64_t look_by_us; /* others committed: look for an operator's wish till then */
 	bool unfenced;      /* rows were read: is the lease still ours? */
 	bool full_told;     /* that reading stopped at relay.held_keys */
-	int64_t *scratch;   /* ids of one batch */
+	int64_t fits; /* rows that fitted when bodies were too large for a batch; 0: all */
+	int64_t *scratch; /* ids of one batch */
 
 	/* claiming */
 	int64_t lapse_at_us;   /* when the first claim of anybody lapses, */
@@ -179,6 +180,8 @@ bool wh_read_idle(const wherry_relay *r);
 bool wh_read_has_room(const wherry_relay *r);
 int64_t wh_read_room(const wherry_relay *r); /* messages that still fit */
 bool wh_read_worth_it(const wherry_relay *r);
+bool wh_read_next(const wherry_relay *r,
+		  int64_t now); /* will the next step read ahead? */
 
 wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_error *err);
 wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err);
@@ -216,6 +219,17 @@ void wh_settle_poison(wherry_relay *r, wh_entry *e, int64_t now);
 void wh_settle_back(wherry_relay *r, wh_entry *e); /* claimed, and not tried after all */
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err);
+/* An acknowledgement that is due and can travel with a read: taken from what is settled, and
+ * afterwards forgotten there if it was written. */
+typedef struct wh_ride {
+	wh_settlement s;
+	size_t n; /* entries */
+	wh_ack ack;
+} wh_ride;
+
+bool wh_settle_ride(wherry_relay *r, int64_t now, wh_ride *out);
+void wh_settle_rode(wherry_relay *r, const wh_ride *ride, int64_t now);
+
 /* Undelivered behind one of its key that failed before it: take it back, uncounted. */
 bool wh_settle_behind(wherry_relay *r, wh_entry *e);
 /* It probed in vain: it takes no room in the window any more, so that others are read

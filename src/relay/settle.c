@@ -304,13 +304,14 @@ static void after_loss(wherry_relay *r, const wh_entry *e, int64_t now)
 		wh_key_set_due(&r->keys, e->key, now);
 }
 
+/* The first n of what was to be written is. */
 static void after_flush(wherry_relay *r, const wh_settlement *s,
-			const wh_settled *settled, int64_t now)
+			const wh_settled *settled, size_t n, int64_t now)
 {
 	size_t nth = 0; /* of the failures */
 
 	r->stats.published += r->set.competing ? settled->n_done : (int64_t)s->n_done;
-	while (r->window.settled.head) {
+	while (n--) {
 		wh_entry *e = r->window.settled.head;
 		bool failed = e->fate == WH_FATE_FAILED || e->fate == WH_FATE_DEAD;
 
@@ -332,7 +333,7 @@ static void after_flush(wherry_relay *r, const wh_settlement *s,
 	if (r->purge_idle && r->purge_at_us > wh_later(now, r->set.purge_every_us))
 		r->purge_at_us = wh_later(now, r->set.purge_every_us);
 	r->purge_idle = false;
-	r->flush_at_us = WH_NEVER;
+	r->flush_at_us = r->window.settled.n ? now : WH_NEVER;
 	r->db_failures = 0;
 }
 
@@ -375,23 +376,48 @@ static void note_lost_claims(wherry_relay *r, const wh_settlement *s, int64_t ch
 		     lost);
 }
 
-wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
-			    wherry_error *err)
+static wh_settlement empty_settlement(wherry_relay *r)
 {
-	wh_settlement s = {
+	return (wh_settlement){
 		.done = r->done_ids,
 		.failed = r->failures,
 		.lost = r->lost,
 		.back = r->back_ids,
 		.on_done = r->set.on_done,
-		.try_id = try_next ? try_next->msg.id : 0,
-		.try_nth = try_next ? try_next->msg.attempts + 1 : 0,
 	};
+}
+
+bool wh_settle_ride(wherry_relay *r, int64_t now, wh_ride *out)
+{
+	if (now < r->flush_at_us)
+		return false;
+	out->s = empty_settlement(r);
+	out->n = r->window.settled.n;
+	gather(r, &out->s);
+	return wh_outbox_ack(r->box, &r->lease, &out->s, &out->ack);
+}
+
+void wh_settle_rode(wherry_relay *r, const wh_ride *ride, int64_t now)
+{
+	const wh_settled settled = {(int64_t)ride->s.n_done, (int64_t)ride->s.n_done};
+
+	if (wh_outbox_acked(&ride->ack))
+		after_flush(r, &ride->s, &settled, ride->n, now);
+}
+
+wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
+			    wherry_error *err)
+{
+	wh_settlement s = empty_settlement(r);
 	wh_settled settled = {0};
 	wherry_code code = WHERRY_OK;
 
 	if (!r->window.settled.n && !try_next)
 		return WHERRY_OK;
+	if (try_next) {
+		s.try_id = try_next->msg.id;
+		s.try_nth = try_next->msg.attempts + 1;
+	}
 	gather(r, &s);
 	if (s.n_done || s.n_failed || s.n_back || s.try_id)
 		code = wh_outbox_settle(r->box, &r->lease, &s, &settled, err);
@@ -404,6 +430,6 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 	if (try_next)
 		try_next->tried = true;
 	note_lost_claims(r, &s, settled.n);
-	after_flush(r, &s, &settled, now);
+	after_flush(r, &s, &settled, r->window.settled.n, now);
 	return WHERRY_OK;
 }

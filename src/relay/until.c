@@ -32,6 +32,13 @@ static bool only_parked(const wherry_relay *r)
 	return r->keys.n_parked && r->swept_clean;
 }
 
+/* What leads knows without asking that something is not. */
+static bool knows_better(const wherry_relay *r)
+{
+	return r->fsm.state == WH_LEADING && !r->set.competing &&
+	       (r->cursor < r->target_id || wh_window_lowest(&r->window) <= r->target_id);
+}
+
 wherry_code wh_until_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	bool quiet = !r->more && !r->sweeping && r->window.n == 0 && r->keys.n_held == 0;
@@ -46,6 +53,8 @@ wherry_code wh_until_step(wherry_relay *r, int64_t now, wherry_error *err)
 		return WHERRY_OK; /* newer messages may never let it be quiet */
 	r->empty_check_us =
 		wh_later(now, r->set.competing ? COMPETING_CHECK_US : CHECK_US);
+	if (!quiet && knows_better(r))
+		return WHERRY_OK;
 	code = target_left(r, now, &open, err);
 	if (code != WHERRY_OK || r->db_retry_at_us > now)
 		return code;

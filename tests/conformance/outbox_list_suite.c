@@ -563,11 +563,12 @@ static void the_horizon_moves_on(void **state)
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_horizon before = {0}, after = {0};
+	const wherry_lease none = {.epoch = 0};
 
-	WHERRY_PASS(wh_outbox_horizon(f->box, false, &before, &err));
+	WHERRY_PASS(wh_outbox_horizon(f->box, &none, false, &before, &err));
 	assert_true(before.oldest <= before.next);
 	fixture_send(f, "t", NULL);
-	WHERRY_PASS(wh_outbox_horizon(f->box, true, &after, &err));
+	WHERRY_PASS(wh_outbox_horizon(f->box, &none, true, &after, &err));
 	assert_true(after.oldest >= before.oldest && after.next >= before.next);
 	assert_true(after.running > 0 && after.running <= after.next);
 }

@@ -7,6 +7,7 @@
 #include <wherry/postgres.h>
 
 #include "db/postgres.h"
+#include "outbox/outbox.h"
 #include "postgres/server.h"
 
 static void *make(void)
@@ -169,11 +170,73 @@ static void the_sql_of_init_makes_what_init_makes(void **state)
 	postgres_drop(&other);
 }
 
+/* As the server plans it for good: EXPLAIN of the statement with all its parameters NULL. */
+static void explain(PGconn *conn, const wh_stmt *stmt, char *out, size_t cap)
+{
+	wh_buf sql = WH_BUF_INIT(65536);
+	wherry_error err = WHERRY_ERROR_INIT;
+	postgres_stmt numbered = {.stmt = stmt};
+	PGresult *res;
+	size_t len = 0;
+
+	WHERRY_PASS(wh_postgres_number(stmt->text, &numbered, &err));
+	wh_buf_printf(&sql, "PREPARE it AS %s", numbered.text);
+	assert_true(postgres_exec(conn, sql.ptr, NULL, 0));
+	wh_buf_reset(&sql);
+	wh_buf_printf(&sql, "EXPLAIN (COSTS OFF) EXECUTE it");
+	for (int i = 0; i < numbered.n; i++)
+		wh_buf_printf(&sql, i ? ", NULL" : "(NULL");
+	wh_buf_printf(&sql, numbered.n ? ")" : "");
+	res = PQexec(conn, sql.ptr);
+	assert_int_equal(PQresultStatus(res), PGRES_TUPLES_OK);
+	for (int i = 0; i < PQntuples(res) && len < cap; i++)
+		len += (size_t)snprintf(out + len, cap - len, "%s\n",
+					PQgetvalue(res, i, 0));
+	PQclear(res);
+	assert_true(postgres_exec(conn, "DEALLOCATE it", NULL, 0));
+	free(numbered.text);
+	wh_buf_clear(&sql);
+}
+
+static void a_plan_made_for_a_backlog_reads_no_rows_that_are_done(void **state)
+{
+	static const char *const names[] = {"read",         "sweep",         "renew",
+					    "claim-end",    "open-upto",     "last-open",
+					    "claim-passed", "oldest-pending"};
+	static char plan[16384];
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+	postgres_place place;
+	wherry_db *db = NULL;
+
+	(void)state;
+	postgres_make(&place);
+	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
+	WHERRY_PASS(wherry_outbox_init(db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
+	assert_true(postgres_exec(conn_of(db),
+				  "INSERT INTO outbox(topic, payload) SELECT 't', '{}' "
+				  "FROM generate_series(1, 20000); ANALYZE outbox; "
+				  "SET plan_cache_mode = force_generic_plan",
+				  NULL, 0));
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		explain(conn_of(db), wh_sql_find(&box->sql, names[i]), plan,
+			sizeof(plan));
+		assert_non_null(strstr(plan, "outbox_open"));
+		assert_null(strstr(plan, "Index Cond: (id > "));
+		assert_null(strstr(plan, "Seq Scan"));
+	}
+	wherry_outbox_close(box);
+	wherry_db_close(db);
+	postgres_drop(&place);
+}
+
 int main(void)
 {
 	static const outbox_backend *const backends[] = {&own, &borrowed};
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_sql_of_init_makes_what_init_makes),
+		cmocka_unit_test(a_plan_made_for_a_backlog_reads_no_rows_that_are_done),
 	};
 
 	if (!postgres_start())

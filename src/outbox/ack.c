@@ -1,0 +1,76 @@
+/*
+ * Acknowledgements that are one statement, with the fence in it, and so can travel with the
+ * next read: a relay that leads needs one round trip for a batch.
+ */
+#include "outbox/outbox.h"
+
+/* As wherry_outbox's ack has them. */
+const char *const wh_outbox_acks[WH_ACKS] = {"ack-mark", "ack-mark-range", "ack-delete",
+					     "ack-delete-range"};
+
+bool wh_outbox_ack(wherry_outbox *box, const wherry_lease *lease, const wh_settlement *s,
+		   wh_ack *out)
+{
+	bool range = wh_ids_in_a_row(s->done, s->n_done);
+	const wh_stmt *stmt =
+		box->ack[(s->on_done == WHERRY_DELETE ? 2 : 0) + (range ? 1 : 0)];
+
+	if (!stmt || *lease->token || s->on_done == WHERRY_ARCHIVE || !s->n_done ||
+	    s->n_failed || s->n_back || s->try_id || wherry_db_in_transaction(box->db))
+		return false;
+	*out = (wh_ack){.n = s->n_done};
+	out->params[0] = WH_TEXT_PARAM("name", box->name);
+	out->params[1] = WH_INT_PARAM("slot", lease->slot);
+	out->params[2] = WH_INT_PARAM("epoch", lease->epoch);
+	out->params[3] = WH_INT_PARAM("first", s->done[0]);
+	out->params[4] = WH_INT_PARAM("last", s->done[s->n_done - 1]);
+	out->call = (wh_call){.stmt = stmt, .n_params = 5};
+	if (range)
+		return true;
+	out->call.n_params = 4;
+	return wh_outbox_ids(box, s->done, s->n_done, &out->params[3], NULL) == WHERRY_OK;
+}
+
+bool wh_outbox_acked(const wh_ack *ack)
+{
+	return ack->call.changed == (int64_t)ack->n;
+}
+
+wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack *ack,
+			   const wh_read_from *from, wh_open_fn visit, void *ctx,
+			   bool statements, wh_horizon *horizon, wherry_error *err)
+{
+	bool late = from->all_open || from->n_holes;
+	wh_param params[] = {WH_INT_PARAM("after", from->after),
+			     WH_INT_PARAM("limit", from->limit),
+			     {.name = "holes"}};
+	wh_param asked[WH_HORIZON_PARAMS];
+	wh_open_reader reader = {visit, ctx, 0};
+	wh_call calls[3];
+	size_t n = 0;
+	wherry_code code =
+		wh_outbox_ranges(box, from->holes, from->n_holes, &params[2], err);
+
+	if (code != WHERRY_OK)
+		return code;
+	wh_horizon_params(box, lease, statements, asked);
+	if (ack) {
+		ack->call.params = ack->params;
+		calls[n++] = ack->call;
+	}
+	calls[n++] = (wh_call){.stmt = late ? box->stmt.sweep : box->stmt.read,
+			       .params = params,
+			       .n_params = 3,
+			       .visit = wh_take_open,
+			       .ctx = &reader};
+	calls[n++] = (wh_call){.stmt = box->stmt.horizon,
+			       .params = asked,
+			       .n_params = WH_HORIZON_PARAMS,
+			       .visit = wh_take_horizon,
+			       .ctx = horizon};
+	code = wh_db_run_all(box->db, calls, n, err);
+	if (ack)
+		ack->call.changed = calls[0].changed;
+	box->db->found += reader.n;
+	return wh_outbox_missing(box->name.ptr, code, err);
+}
