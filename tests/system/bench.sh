@@ -62,6 +62,18 @@ w --messages 300 --runs 1 --only 'enqueue, 100*200 B' --markdown
 expect "it writes README.md's table" 0 "out:| enqueue, 100 per commit, 200 B, messages/s | raw |"
 check "FULL and NORMAL share a row" is "$(grep -c '^|' <<<"$out")" 3
 
+if [ -x "$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null | tail -n 1)" ]; then
+	w --postgres --list
+	printf '%s\n' "$out" >names.txt
+	w --postgres --messages 300 --runs 1 --seconds 1
+	expect "figures are measured on PostgreSQL" 0 "no:inf" "no:nan"
+	lines=0
+	while read -r name; do
+		[[ $out == *"$name "* ]] && lines=$((lines + 1))
+	done <names.txt
+	check "each of them" is "$lines" "$(wc -l <names.txt)"
+fi
+
 w --runs 0
 expect "no runs are too few" 2 "err:--runs"
 w --messages many
