@@ -19,6 +19,8 @@
 
 enum { PATH_CAP = 512 };
 
+#define QUIET "&options=-cclient_min_messages%3Dwarning"
+
 /* ---- files ---- */
 
 static wherry_code make_dir(bench_place *place, wherry_error *err)
@@ -143,7 +145,8 @@ static bool ask(const bench_place *place, const char *database, const char *sql,
 	PGconn *conn;
 	bool ok;
 
-	bench_place_url(place, database, url, sizeof(url));
+	bench_place_url(place, database, url, sizeof(url) - sizeof(QUIET));
+	(void)strcat(url, QUIET);
 	conn = PQconnectdb(url);
 	res = PQexec(conn, sql);
 	ok = PQresultStatus(res) == PGRES_COMMAND_OK || PQntuples(res) > 0;
@@ -164,7 +167,6 @@ static wherry_code copy_database(const bench_place *place, const char *from,
 		       "CREATE DATABASE %.60s TEMPLATE %.60s STRATEGY file_copy", to,
 		       from);
 	if (!ask(place, from, "VACUUM ANALYZE", err) ||
-	    !ask(place, "postgres", "SET client_min_messages = warning", err) ||
 	    !ask(place, "postgres", drop, err) || !ask(place, "postgres", create, err) ||
 	    !ask(place, "postgres", "CHECKPOINT", err))
 		return WHERRY_IO;
