@@ -21,6 +21,7 @@ static void make_ready(wherry_relay *r, wh_entry *e)
 	wh_entry *after = list->tail;
 
 	e->stage = WH_READY;
+	r->advanced = true;
 	if (e->key)
 		e->key->active++;
 	while (after && after->msg.id > e->msg.id)
@@ -361,6 +362,7 @@ wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_code code;
 
+	r->advanced = false;
 	if (r->stats.paused || now >= r->held_until_us || now < r->throttled_until_us ||
 	    !r->window.ready.n)
 		return WHERRY_OK;

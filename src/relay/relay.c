@@ -504,9 +504,10 @@ static int64_t work_deadline(const wherry_relay *r, int64_t now)
 		at = now;
 	if (!r->window.ready.n)
 		return at;
+	if (!wh_dispatch_alone(r) && r->throttled_until_us > now)
+		return sooner(at, r->throttled_until_us);
 	if (!wh_dispatch_alone(r))
-		return r->throttled_until_us > now ? sooner(at, r->throttled_until_us)
-						   : at;
+		return r->advanced ? now : at;
 	if (r->window.flying.n)
 		return at;
 	next = r->down ? r->probe_at_us : now;

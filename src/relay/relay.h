@@ -123,6 +123,7 @@ struct wherry_relay {
 	/* delivering */
 	wh_receipt receipts[WH_RECEIPTS];
 	bool collecting;     /* receipts name messages: none is freed meanwhile */
+	bool advanced;       /* something became ready since the last submit */
 	bool down;           /* the destination is */
 	int64_t probe_at_us; /* when to try it again */
 	int probes;          /* tries in vain */

@@ -411,6 +411,25 @@ static void no_schedule_reorders_an_ordered_publisher(void **state)
 	any_schedule(*state, WH_PUB_ORDERED);
 }
 
+/* Its receipt and its acknowledgement may be all that happens for long. */
+static void what_waits_behind_a_delivered_message_leaves_at_once(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	relay_set(f, "relay.ack_delay", "0");
+	fake->by_hand = true;
+	relay_put(f, "aa");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 1);
+	relay_quiet(f, &f->a);
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	WHERRY_PASS(wherry_relay_step(f->a.relay, &f->a.wake_us, &f->a.finished, &err));
+	assert_int_equal(relay_count(f, WHERRY_DONE), 1);
+	assert_true(fake->n == 2 || f->a.wake_us <= relay_now(f));
+}
+
 const relay_test relay_order_tests[] = {
 	RELAY_TEST(every_committed_message_is_delivered_once, 0),
 	RELAY_TEST(a_rolled_back_message_is_never_delivered, 0),
@@ -430,5 +449,6 @@ const relay_test relay_order_tests[] = {
 	RELAY_TEST(followers_are_not_counted_when_the_destination_recovers, 0),
 	RELAY_TEST(no_schedule_reorders_an_unordered_publisher, 0),
 	RELAY_TEST(no_schedule_reorders_an_ordered_publisher, 0),
+	RELAY_TEST(what_waits_behind_a_delivered_message_leaves_at_once, RELAY_KEYS),
 	RELAY_TESTS_END,
 };
