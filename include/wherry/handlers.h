@@ -162,9 +162,9 @@ WHERRY_API wherry_verdict wherry_call_drop(wherry_call *call, const char *why);
  * any other verdict, or when the lease was lost or the time limit passed, it is rolled
  * back.  Committing or rolling back is not the handler's.
  *
- * The connection is the thread's own and may be used with wherry_outbox_open() and, on
- * SQLite, wherry_sqlite_handle(); statements must be finished when the handler returns.  A
- * second time it returns the same.
+ * The connection is the thread's own and may be used with wherry_outbox_open() and
+ * wherry_sqlite_handle() or wherry_postgres_handle(); statements must be finished when the
+ * handler returns.  A second time it returns the same.
  *
  * @param out  Receives it; borrowed until the handler returns.
  * @param err  Details on failure; may be NULL.

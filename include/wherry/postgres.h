@@ -28,6 +28,15 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_postgres_borrow(struct pg_conn *co
 							      wherry_db **out,
 							      wherry_error *err);
 
+/**
+ * Return the connection behind a wrapper, for SQL of the application's own: in a handler, on
+ * the connection of wherry_call_begin().
+ *
+ * @return the connection; borrowed, as long as the wrapper is open.  NULL: it is not one of
+ *         PostgreSQL's.  Leave its transactions, settings and closing to Wherry.
+ */
+WHERRY_API struct pg_conn *wherry_postgres_handle(wherry_db *db);
+
 WHERRY_END
 
 #endif

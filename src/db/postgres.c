@@ -188,6 +188,11 @@ wherry_code wherry_postgres_borrow(PGconn *conn, wherry_db **out, wherry_error *
 	return WHERRY_OK;
 }
 
+PGconn *wherry_postgres_handle(wherry_db *db)
+{
+	return db && db->driver == &wh_db_postgres ? ((postgres_db *)db)->conn : NULL;
+}
+
 /* ---- transactions ---- */
 
 static wherry_code check_result(postgres_db *s, PGresult *res, wherry_error *err)

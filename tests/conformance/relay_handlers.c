@@ -3,6 +3,7 @@
 #include <time.h>
 
 static handlers_fixture the_fixture;
+static const handlers_base *base;
 
 /* ---- set up ---- */
 
@@ -25,6 +26,7 @@ int handlers_set_up(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	memset(f, 0, sizeof(*f));
+	f->base = base;
 	f->engine = *state;
 	(void)pthread_mutex_init(&f->lock, NULL);
 	(void)pthread_cond_init(&f->changed, NULL);
@@ -32,12 +34,11 @@ int handlers_set_up(void **state)
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 		handlers_set(f, settings[i][0], settings[i][1]);
 	handlers_set(f, "relay.engine", f->engine);
-	(void)snprintf(f->url, sizeof(f->url), "sqlite:%s",
-		       wherry_temp_make(&f->temp, "shop.db"));
+	base->make(f->url, sizeof(f->url));
 	WHERRY_PASS(wherry_db_open(f->url, f->config, &f->db, &err));
 	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->box, &err));
-	handlers_sql(f, "CREATE TABLE orders(id, topic)");
+	handlers_sql(f, "CREATE TABLE orders(id bigint, topic text)");
 	*state = f;
 	return 0;
 }
@@ -62,7 +63,7 @@ int handlers_tear_down(void **state)
 	wherry_outbox_close(f->box);
 	wherry_db_close(f->db);
 	wherry_config_free(f->config);
-	wherry_temp_clear(&f->temp);
+	base->drop();
 	(void)pthread_mutex_destroy(&f->lock);
 	(void)pthread_cond_destroy(&f->changed);
 	return 0;
@@ -108,30 +109,19 @@ void handlers_put(handlers_fixture *f, const char *topic, const char *keys)
 	}
 }
 
-void handlers_sql(handlers_fixture *f, const char *sql)
+void handlers_text(handlers_fixture *f, const char *sql, char *out, size_t cap)
 {
-	sqlite3 *handle = wherry_sqlite_handle(f->db);
-
-	if (sqlite3_exec(handle, sql, NULL, NULL, NULL) == SQLITE_OK)
+	if (f->base->sql(f->db, sql, out, cap))
 		return;
-	print_error("%s: %s\n", sql, sqlite3_errmsg(handle));
+	print_error("%s: %s\n", sql, out);
 	fail();
 }
 
-void handlers_text(handlers_fixture *f, const char *sql, char *out, size_t cap)
+void handlers_sql(handlers_fixture *f, const char *sql)
 {
-	sqlite3 *handle = wherry_sqlite_handle(f->db);
-	sqlite3_stmt *stmt = NULL;
-	const unsigned char *text;
+	char why[256];
 
-	if (sqlite3_prepare_v2(handle, sql, -1, &stmt, NULL) != SQLITE_OK ||
-	    sqlite3_step(stmt) != SQLITE_ROW) {
-		print_error("%s: %s\n", sql, sqlite3_errmsg(handle));
-		fail();
-	}
-	text = sqlite3_column_text(stmt, 0);
-	(void)snprintf(out, cap, "%s", text ? (const char *)text : "");
-	(void)sqlite3_finalize(stmt);
+	handlers_text(f, sql, why, sizeof(why));
 }
 
 int64_t handlers_number(handlers_fixture *f, const char *sql)
@@ -257,12 +247,19 @@ int handlers_waiting(handlers_fixture *f)
 	return n;
 }
 
+bool handlers_call_sql(handlers_fixture *f, wherry_db *db, const char *sql)
+{
+	char why[256];
+
+	return f->base->sql(db, sql, why, sizeof(why));
+}
+
 wherry_verdict handlers_write(handlers_fixture *f, wherry_call *call)
 {
 	const wherry_message *msg = wherry_call_message(call);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = NULL;
-	char sql[128];
+	char sql[128], why[256];
 
 	if (wherry_call_begin(call, &db, &err) != WHERRY_OK) {
 		(void)pthread_mutex_lock(&f->lock);
@@ -274,8 +271,8 @@ wherry_verdict handlers_write(handlers_fixture *f, wherry_call *call)
 	}
 	(void)snprintf(sql, sizeof(sql), "INSERT INTO orders VALUES (%lld, '%.30s')",
 		       (long long)msg->id, msg->topic);
-	if (sqlite3_exec(wherry_sqlite_handle(db), sql, NULL, NULL, NULL) != SQLITE_OK) {
-		wherry_call_reason(call, sqlite3_errmsg(wherry_sqlite_handle(db)));
+	if (!f->base->sql(db, sql, why, sizeof(why))) {
+		wherry_call_reason(call, why);
 		return WHERRY_RETRY;
 	}
 	return WHERRY_DELIVERED;
@@ -286,4 +283,36 @@ wherry_verdict handlers_deliver(void *ctx, wherry_call *call)
 	handlers_enter(ctx, call);
 	handlers_leave(ctx, call);
 	return WHERRY_DELIVERED;
+}
+
+/* ---- all of them ---- */
+
+int handlers_suite(const handlers_base *on, const handlers_test *own)
+{
+	const handlers_test *const parts[] = {handlers_call_tests, handlers_step_tests,
+					      handlers_hook_tests, own};
+	static const char *const engines[] = {"exclusive", "competing"};
+	static struct CMUnitTest all[200];
+	static char names[200][128];
+	const char *only = getenv("WHERRY_ONLY");
+	size_t n = 0;
+
+	base = on;
+	for (size_t e = 0; e < 2; e++) {
+		for (size_t p = 0; p < sizeof(parts) / sizeof(*parts); p++) {
+			for (const handlers_test *t = parts[p]; t && t->name; t++) {
+				if (only && !strstr(t->name, only))
+					continue;
+				(void)snprintf(names[n], sizeof(names[n]),
+					       "%s: %s: %.80s", base->name, engines[e],
+					       t->name);
+				all[n] = (struct CMUnitTest){
+					names[n], t->run, handlers_set_up,
+					handlers_tear_down,
+					(void *)(uintptr_t)engines[e]};
+				n++;
+			}
+		}
+	}
+	return _cmocka_run_group_tests("handlers", all, n, NULL, NULL);
 }

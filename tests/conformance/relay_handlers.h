@@ -1,5 +1,5 @@
 /*
- * Handlers with a real relay, on an SQLite file: what their tests share.
+ * Handlers with a real relay, on every database: what their tests share.
  *
  * The relay runs on the test's thread, handlers on theirs: these only note what they see,
  * and wait for what a test lets them do.
@@ -13,9 +13,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include <sqlite3.h>
-
-#include <wherry/sqlite.h>
 #include <wherry/wherry.h>
 
 enum { HANDLERS_CALLS = 2048 };
@@ -27,9 +24,20 @@ typedef struct handlers_call {
 	bool last;
 } handlers_call;
 
+/* A database; tests that are in its own terms are only run there. */
+typedef struct handlers_base {
+	const char *name;
+	void (*make)(char *url, size_t cap);
+	void (*drop)(void);
+
+	/* Run SQL on a connection; out (may be NULL) receives the first column of the first
+	 * row.  False, and why in out, when it fails. */
+	bool (*sql)(wherry_db *db, const char *sql, char *out, size_t cap);
+} handlers_base;
+
 typedef struct handlers_fixture {
+	const handlers_base *base;
 	const char *engine;
-	wherry_temp temp;
 	char url[160];
 	wherry_config *config;
 	wherry_db *db; /* the test's own */
@@ -66,7 +74,11 @@ typedef struct handlers_test {
 		NULL, NULL                                                               \
 	}
 
-extern const handlers_test handlers_step_tests[], handlers_hook_tests[];
+extern const handlers_test handlers_call_tests[], handlers_step_tests[],
+	handlers_hook_tests[];
+
+/* Run all of them, and the database's own (NULL: none), on it. */
+int handlers_suite(const handlers_base *base, const handlers_test *own);
 
 int handlers_set_up(void **state);
 int handlers_tear_down(void **state);
@@ -105,6 +117,9 @@ void handlers_wait(handlers_fixture *f); /* at the gate */
 void handlers_open_gate(handlers_fixture *f);
 size_t handlers_seen(handlers_fixture *f); /* calls that began */
 int handlers_waiting(handlers_fixture *f);
+
+/* Run SQL on the connection of a call. */
+bool handlers_call_sql(handlers_fixture *f, wherry_db *db, const char *sql);
 
 /* Insert a row for the message into "orders", in the call's transaction. */
 wherry_verdict handlers_write(handlers_fixture *f, wherry_call *call);

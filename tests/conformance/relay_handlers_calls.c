@@ -504,7 +504,7 @@ static void next_runs_the_handler_but_once(void **state)
 
 /* ---- running ---- */
 
-static const handlers_test tests[] = {
+const handlers_test handlers_call_tests[] = {
 	HANDLERS_TEST(a_handler_gets_the_message_as_it_was_sent),
 	HANDLERS_TEST(each_topic_goes_to_its_own_handler),
 	HANDLERS_TEST(defect_7_a_topic_without_a_handler_is_a_failure),
@@ -527,31 +527,3 @@ static const handlers_test tests[] = {
 	HANDLERS_TEST(next_runs_the_handler_but_once),
 	HANDLERS_TESTS_END,
 };
-
-int main(void)
-{
-	static const handlers_test *const parts[] = {tests, handlers_step_tests,
-						     handlers_hook_tests};
-	static const char *const engines[] = {"exclusive", "competing"};
-	static struct CMUnitTest all[200];
-	static char names[200][128];
-	const char *only = getenv("WHERRY_ONLY");
-	size_t n = 0;
-
-	for (size_t e = 0; e < 2; e++) {
-		for (size_t p = 0; p < sizeof(parts) / sizeof(*parts); p++) {
-			for (const handlers_test *t = parts[p]; t->name; t++) {
-				if (only && !strstr(t->name, only))
-					continue;
-				(void)snprintf(names[n], sizeof(names[n]), "%s: %.100s",
-					       engines[e], t->name);
-				all[n] = (struct CMUnitTest){
-					names[n], t->run, handlers_set_up,
-					handlers_tear_down,
-					(void *)(uintptr_t)engines[e]};
-				n++;
-			}
-		}
-	}
-	return _cmocka_run_group_tests("handlers", all, n, NULL, NULL);
-}

@@ -1,0 +1,34 @@
+/*
+ * Handlers on PostgreSQL.
+ */
+#include "relay_handlers.h"
+
+#include <wherry/postgres.h>
+
+#include "postgres/server.h"
+
+static postgres_place place;
+
+static void make(char *url, size_t cap)
+{
+	postgres_make(&place);
+	(void)snprintf(url, cap, "%s", place.url);
+}
+
+static void drop(void)
+{
+	postgres_drop(&place);
+}
+
+static bool sql(wherry_db *db, const char *text, char *out, size_t cap)
+{
+	*out = 0;
+	return postgres_exec(wherry_postgres_handle(db), text, out, cap);
+}
+
+int main(void)
+{
+	static const handlers_base base = {"postgres", make, drop, sql};
+
+	return postgres_start() ? handlers_suite(&base, NULL) : 0;
+}

@@ -1,0 +1,128 @@
+/*
+ * Handlers on an SQLite file.
+ */
+#include "relay_handlers.h"
+
+#include <sqlite3.h>
+
+#include <wherry/sqlite.h>
+
+#include "outbox/outbox.h"
+
+static wherry_temp temp;
+
+static void make(char *url, size_t cap)
+{
+	(void)snprintf(url, cap, "sqlite:%s", wherry_temp_make(&temp, "shop.db"));
+}
+
+static void drop(void)
+{
+	wherry_temp_clear(&temp);
+}
+
+static int take(void *ctx, int n, char **values, char **names)
+{
+	wh_view *out = ctx;
+
+	(void)names;
+	if (n && out->ptr)
+		(void)snprintf((char *)(uintptr_t)out->ptr, out->len, "%s",
+			       *values ? *values : "");
+	out->ptr = NULL; /* the first row's */
+	return 0;
+}
+
+static bool sql(wherry_db *db, const char *text, char *out, size_t cap)
+{
+	sqlite3 *handle = wherry_sqlite_handle(db);
+	wh_view first = {out, cap};
+
+	*out = 0;
+	if (sqlite3_exec(handle, text, take, &first, NULL) == SQLITE_OK)
+		return true;
+	(void)snprintf(out, cap, "%s", sqlite3_errmsg(handle));
+	return false;
+}
+
+static const char orders[] = "SELECT count(*) FROM orders";
+
+static wherry_verdict write_it(void *ctx, wherry_call *call)
+{
+	wherry_verdict verdict;
+
+	handlers_enter(ctx, call);
+	verdict = handlers_write(ctx, call);
+	handlers_leave(ctx, call);
+	return verdict;
+}
+
+/* ---- what only SQLite has ---- */
+
+static void without_a_column_for_claims_there_are_no_transactions(void **state)
+{
+	handlers_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wh_outbox_init_as(f->db, "event-bus", "outbox_events", &err));
+	handlers_set(f, "outbox.table", "outbox_events");
+	handlers_set(f, "relay.engine", "competing");
+	handlers_pool(f);
+	handlers_on(f, "orders", write_it);
+	handlers_sql(f, "INSERT INTO outbox_events(id, type, payload, occurred_at) "
+			"VALUES ('e1', 'orders', '{}', '2024-01-01T00:00:00.000Z')");
+	assert_int_equal(handlers_run(f), WHERRY_DEATHS);
+	assert_memory_equal(f->why, "UNSUPPORTED", 11);
+	assert_non_null(strstr(f->why, "event-bus"));
+	assert_int_equal(handlers_number(f, orders), 0);
+}
+
+/* Another one with an outbox, a lease and a row that look the same. */
+static void another_database_is_noticed(void **state)
+{
+	handlers_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	char other[200], sql[400];
+
+	handlers_pool(f);
+	handlers_on(f, "orders", handlers_deliver);
+	handlers_put(f, "orders", "a");
+	assert_int_equal(handlers_run(f), WHERRY_EMPTY);
+	handlers_put(f, "orders", "b");
+	(void)snprintf(other, sizeof(other), "%s/other.db", temp.dir);
+	(void)snprintf(sql, sizeof(sql), "VACUUM INTO '%s'", other);
+	handlers_sql(f, sql);
+	(void)snprintf(
+		sql, sizeof(sql),
+		"ATTACH '%s' AS other; "
+		"UPDATE other.wherry_slot SET epoch = epoch + 1, owner = 'another', "
+		"expires_at = 1e15; DETACH other",
+		other);
+	handlers_sql(f, sql);
+
+	wherry_publisher_close(f->pub);
+	(void)snprintf(sql, sizeof(sql), "sqlite:%s", other);
+	WHERRY_PASS(wherry_handlers_open(sql, f->config, &f->pub, &err));
+	handlers_on(f, "orders", write_it);
+	assert_int_equal(handlers_run(f), WHERRY_DEATHS);
+	assert_int_equal(handlers_number(f, orders), 0);
+	(void)snprintf(sql, sizeof(sql), "ATTACH '%s' AS other", other);
+	handlers_sql(f, sql);
+	assert_int_equal(handlers_number(f, "SELECT count(*) FROM other.orders"), 0);
+	assert_int_equal(handlers_number(f, "SELECT count(*) FROM other.outbox "
+					    "WHERE status = 2"),
+			 1);
+}
+
+static const handlers_test own[] = {
+	HANDLERS_TEST(without_a_column_for_claims_there_are_no_transactions),
+	HANDLERS_TEST(another_database_is_noticed),
+	HANDLERS_TESTS_END,
+};
+
+int main(void)
+{
+	static const handlers_base base = {"sqlite", make, drop, sql};
+
+	return handlers_suite(&base, own);
+}
