@@ -191,10 +191,27 @@ static wherry_code fresh_step(wherry_relay *r, int64_t now, wherry_error *err)
 	return code == WHERRY_OK ? look_ahead(r, now, err) : code;
 }
 
+/*
+ * What is to be given back is written before anything is claimed: where its claim was rolled
+ * back, a claim would get it again, with those behind it, of which it alone would be taken
+ * for what is in memory already (after_a_claim_that_failed_a_key_keeps_its_order).
+ */
+static wherry_code write_first(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	for (const wh_entry *e = r->window.settled.head; e; e = e->next)
+		if (e->fate == WH_FATE_BACK)
+			return wh_settle_flush(r, now, NULL, err);
+	return WHERRY_OK;
+}
+
 wherry_code wh_claim_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	bool woken = wh_db_changed(r->db, now, &r->check_us);
-	wherry_code code = WHERRY_OK;
+	wherry_code code = write_first(r, now, err);
+	bool woken;
+
+	if (code != WHERRY_OK || r->fsm.state != WH_LEADING || r->db_retry_at_us > now)
+		return code;
+	woken = wh_db_changed(r->db, now, &r->check_us);
 
 	if (woken) {
 		r->more = r->freed = true;

@@ -190,11 +190,42 @@ static void a_long_outage_is_waited_out(void **state)
 	relay_check_order(f);
 }
 
+/* Fails the first commit of a claim. */
+static wherry_code fail_claim(void *ctx, const char *op, const char *what,
+			      wherry_error *err)
+{
+	plan *p = ctx;
+
+	p->seen += strcmp(what, "claim") == 0;
+	if (!p->armed || !p->seen || strcmp(op, "commit") != 0)
+		return WHERRY_OK;
+	p->armed = false;
+	return wh_fail(err, p->with, "the test fails a claim");
+}
+
+/* What it read of a claim that was rolled back is not what it holds. */
+static void after_a_claim_that_failed_a_key_keeps_its_order(void **state)
+{
+	relay_fixture *f = *state;
+	static plan p; /* outlives the connection */
+
+	p = (plan){.armed = true, .with = WHERRY_BUSY};
+	relay_set(f, "relay.engine", "competing");
+	relay_wrap(f, &(wh_trace){.before = fail_claim, .ctx = &p});
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, !p.armed);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	RELAY_DELIVERED(f, 1, 2);
+}
+
 const relay_test relay_fault_tests[] = {
 	RELAY_TEST(a_busy_database_is_waited_out_at_every_call, 0),
 	RELAY_TEST(a_busy_database_is_waited_out_while_there_are_suspects, 0),
 	RELAY_TEST(a_lost_answer_counts_no_attempt_twice, 0),
 	RELAY_TEST(a_lost_answer_records_no_attempt_twice, 0),
 	RELAY_TEST(a_long_outage_is_waited_out, 0),
+	RELAY_TEST(after_a_claim_that_failed_a_key_keeps_its_order, RELAY_KEYS),
 	RELAY_TESTS_END,
 };
