@@ -94,10 +94,13 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 {
 	const char *state = res ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
 	const char *text = res ? PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY) : NULL;
-	bool gone = PQstatus(s->conn) == CONNECTION_BAD;
+	/* A write that fails leaves the status as it was; a result of libpq's own tells. */
+	bool gone = PQstatus(s->conn) == CONNECTION_BAD || (res && !state);
 	const char *hint = "";
 	wherry_code code;
 
+	if (!state && gone && *s->notice)
+		text = s->notice; /* why it was ended while nothing was asked */
 	if (!text || !*text)
 		text = PQerrorMessage(s->conn);
 	if (!*text)

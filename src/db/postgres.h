@@ -65,7 +65,8 @@ typedef struct postgres_db {
 	atomic_bool running;     /* a call that may be interrupted */
 	atomic_bool interrupted; /* since it began */
 	postgres_watch watch;
-	char name[128]; /* "shop on db.example.org" */
+	char name[128];   /* "shop on db.example.org" */
+	char notice[160]; /* what the server said last without being asked */
 } postgres_db;
 
 /* Turn an error into ours; the driver's only place that knows SQLSTATEs.  res: NULL where

@@ -67,6 +67,16 @@ static wherry_code connect(postgres_db *s, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/* libpq would write to standard error. */
+static void hear(void *arg, const PGresult *res)
+{
+	const char *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+	postgres_db *s = arg;
+
+	(void)snprintf(s->notice, sizeof(s->notice), "%s", text ? text : "");
+	wh_log(s->base.env, WH_LOG_DEBUG, "db", "event=notice text=\"%s\"", s->notice);
+}
+
 /* What errors call the database: never its password. */
 static void name_it(postgres_db *s)
 {
@@ -160,6 +170,7 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 		goto out;
 	}
 	(void)PQsetErrorVerbosity(s->conn, PQERRORS_VERBOSE);
+	(void)PQsetNoticeReceiver(s->conn, hear, s);
 	name_it(s);
 	code = connect(s, err);
 	if (code == WHERRY_OK)
