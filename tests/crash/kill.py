@@ -3,6 +3,7 @@
 kill.py file|exec
 """
 
+import collections
 import os
 import signal
 import stat
@@ -29,6 +30,7 @@ class Bout:
         self.operators = self.commands = 0
         self.failed_operators = []
         self.purged = shop.on_done == "delete"
+        self.extra = collections.Counter()  # what else was done
 
     # ---- one round each; they return how many it was ----
 
@@ -139,6 +141,7 @@ class Bout:
                 "operators killed": self.operators,
                 "commands killed": self.commands,
                 "stopped": stops,
+                **self.extra,
             },
             f"the last relay took {last_s:.1f} s",
         )

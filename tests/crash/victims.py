@@ -61,25 +61,35 @@ class Victim:
 class Shop:
     """A database with an outbox and a ledger, relays, writers, and what they are given."""
 
+    LEADER = "SELECT owner FROM wherry_slot, wherry_clock WHERE expires_at > ms"
+
     def __init__(self, folder, seed, to, pace_ms=20, fill=30000, settings=(), path=None,
                  lease_s=1.0):
         self.rng = random.Random(seed)
         self.folder, self.to = folder, to
-        self.path = path or os.path.join(folder, "crash.db")
         self.out = os.path.join(folder, "out")
-        self.url = "sqlite:" + self.path
         self.log = open(os.path.join(folder, "log"), "ab")
         self.pace_ms, self.fill = str(pace_ms), str(fill)
         self.names = iter(range(1000000))
         self.window = self.rng.choice([20, 100, 200, 500])
         self.on_done = self.rng.choice(["mark", "mark", "delete", "archive"])
         self.settings, self.lease_s = settings, lease_s
+        self.make(path)
+
+    def make(self, path):
+        """The database, its URL, and a connection for who counts."""
+        self.path = path or os.path.join(self.folder, "crash.db")
+        self.url = "sqlite:" + self.path
         self.wherry("init", self.url, check=True)
         self.db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
         self.db.execute(
             "CREATE TABLE ledger(id TEXT PRIMARY KEY, k TEXT NOT NULL, n INTEGER NOT NULL)"
         )
         self.db.execute("CREATE INDEX ledger_key ON ledger(k, n)")
+
+    def integrity(self):
+        """ok, or what is wrong with the database."""
+        return self.db.execute("PRAGMA integrity_check").fetchone()[0]
 
     def wherry(self, *arguments, **how):
         return subprocess.run(
@@ -131,9 +141,7 @@ class Shop:
 
     def leader(self, victims):
         """The relay that holds the lease, and those that do not; None: nobody does."""
-        row = self.db.execute(
-            "SELECT owner FROM wherry_slot, wherry_clock WHERE expires_at > ms"
-        ).fetchone()
+        row = self.db.execute(self.LEADER).fetchone()
         relays = [v for v in victims if v.kind == "relay"]
         leading = [v for v in relays if row and f":{v.process.pid}:" in row[0]]
         others = [v for v in relays if v not in leading]

@@ -1,8 +1,9 @@
 #!/bin/bash
 #
 # A private PostgreSQL server for tests: reachable through a socket in a temporary folder
-# only, with nothing made durable.  Prints the folder, then lives until its standard input
-# ends, whatever ended it.
+# only, with nothing made durable: what it committed outlives its processes, but not a power
+# loss.  Prints the folder, then lives until its standard input ends, whatever ended it.  A
+# line "start PID" there starts it again, if the process of that number was killed or ends.
 #
 # usage: server.sh [SETTING=VALUE...]
 
@@ -51,17 +52,34 @@ settings=(-c listen_addresses= -c "unix_socket_directories=$dir" -c fsync=off
 for setting; do
 	settings+=(-c "$setting")
 done
-"${as[@]}" "$bin/postgres" -D "$dir/data" "${settings[@]}" >>"$dir/log" 2>&1 </dev/null &
-server=$!
-for ((i = 0; i < 600; i++)); do
-	! "$bin/pg_isready" -q -h "$dir" || break
-	kill -0 "$server" 2>/dev/null || {
-		cat "$dir/log" >&2
-		exit 1
-	}
-	sleep 0.05
-done
-echo "$server" >"$dir/pid"
+
+# False: it ended before it could be reached.
+launch() {
+	"${as[@]}" "$bin/postgres" -D "$dir/data" "${settings[@]}" >>"$dir/log" 2>&1 </dev/null &
+	server=$!
+	echo "$server" >"$dir/pid"
+	for ((i = 0; i < 600; i++)); do
+		! "$bin/pg_isready" -q -h "$dir" || return 0
+		kill -0 "$server" 2>/dev/null || return 1
+		sleep 0.05
+	done
+}
+
+# Processes of the one before may hold its memory for a while yet.
+relaunch() {
+	wait "$server" || true
+	for ((tries = 0; tries < 300; tries++)); do
+		! launch || return 0
+		sleep 0.1
+	done
+}
+
+launch || {
+	cat "$dir/log" >&2
+	exit 1
+}
 echo "$dir"
 exec >/dev/null
-cat >/dev/null
+while read -r _ pid; do
+	[ "$pid" != "$server" ] || relaunch 2>/dev/null
+done
