@@ -44,6 +44,7 @@ typedef wherry_code (*wh_row_fn)(void *ctx, const wh_row *row, wherry_error *err
 typedef struct wh_db_options {
 	const wh_env *env; /* borrowed; outlives the connection */
 	int64_t busy_timeout_us;
+	int64_t idle_us; /* who stops for so long in a transaction loses it; 0: nobody */
 	bool create;     /* make the database if it is not there */
 	bool full_sync;  /* a commit is on disk when it returns */
 	bool must_write; /* refuse a database that cannot be written */

@@ -2,6 +2,7 @@
  * PostgreSQL through libpq.  On connections of our own: prepared statements, READ
  * COMMITTED, a lock_timeout, and plans that use the indexes however old the statistics
  * are.  On borrowed ones: unnamed statements and savepoints, and no setting is changed.
+ * Behind a pooler: unnamed statements, in transactions that set all that for themselves.
  *
  * In READ COMMITTED each statement sees what was committed when it began, and an UPDATE
  * that waited for a row looks at it again: what a fence and a lease rest on is said with
@@ -90,13 +91,37 @@ static wherry_code tell(const postgres_db *s, wherry_code code, const char *stat
 	return code;
 }
 
+/* "permission denied for table outbox": who has to be granted what. */
+static wherry_code denied(const postgres_db *s, const char *state, const char *text,
+			  wherry_error *err)
+{
+	static const char *const kinds[][2] = {
+		{"table ", "SELECT, INSERT, UPDATE, DELETE ON"},
+		{"sequence ", "USAGE ON SEQUENCE"},
+		{"schema ", "USAGE, CREATE ON SCHEMA"},
+		{"database ", "CONNECT ON DATABASE"},
+	};
+	static const char start[] = "permission denied for ";
+	const char *what =
+		strncmp(text, start, strlen(start)) == 0 ? text + strlen(start) : "";
+	char hint[160] = ": ask its owner for the right, with GRANT";
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (strncmp(what, kinds[i][0], strlen(kinds[i][0])) == 0)
+			(void)snprintf(hint, sizeof(hint),
+				       ": its owner grants what is missing of: GRANT %s "
+				       "%.40s TO %.30s",
+				       kinds[i][1], what + strlen(kinds[i][0]),
+				       PQuser(s->conn));
+	return tell(s, WHERRY_DENIED, state, text, hint, err);
+}
+
 wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *err)
 {
 	const char *state = res ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
 	const char *text = res ? PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY) : NULL;
 	/* A write that fails leaves the status as it was; a result of libpq's own tells. */
 	bool gone = PQstatus(s->conn) == CONNECTION_BAD || (res && !state);
-	const char *hint = "";
 	wherry_code code;
 
 	if (!state && gone && *s->notice)
@@ -113,8 +138,8 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 	if (gone)
 		code = WHERRY_CLOSED;
 	if (code == WHERRY_DENIED)
-		hint = ": ask its owner for the right, with GRANT";
-	return tell(s, code, state, text, hint, err);
+		return denied(s, state, text, err);
+	return tell(s, code, state, text, "", err);
 }
 
 /* "connection to server at …: FATAL:  28P01: password …": verbose messages have it. */
@@ -185,6 +210,7 @@ wherry_code wherry_postgres_borrow(PGconn *conn, wherry_db **out, wherry_error *
 	s->base.shared = true;
 	s->conn = conn;
 	s->borrowed = true;
+	(void)snprintf(s->begin, sizeof(s->begin), "BEGIN");
 	s->cancel = PQgetCancel(conn);
 	(void)snprintf(s->name, sizeof(s->name), "%.100s", PQdb(conn));
 	*out = &s->base;
@@ -244,6 +270,16 @@ static bool is_on(const postgres_db *s, const char *parameter)
 	return value && strcmp(value, "on") == 0;
 }
 
+/* One that cannot be set up is not left open. */
+wherry_code wh_postgres_begin(postgres_db *s, wherry_error *err)
+{
+	wherry_code code = wh_postgres_exec(s, s->begin, err);
+
+	if (code != WHERRY_OK && is_open(s))
+		PQclear(PQexec(s->conn, "ROLLBACK"));
+	return code;
+}
+
 static wherry_code postgres_begin(wherry_db *db, wherry_error *err)
 {
 	postgres_db *s = (postgres_db *)db;
@@ -251,9 +287,13 @@ static wherry_code postgres_begin(wherry_db *db, wherry_error *err)
 	const char *text = "";
 	wherry_code code;
 
-	if (is_on(s, "in_hot_standby") || is_on(s, "default_transaction_read_only"))
-		return tell(s, code_for("25006", &text), "25006", text, "", err);
-	code = wh_postgres_exec(s, inside ? "SAVEPOINT wherry" : "BEGIN", err);
+	if (!s->pooled && /* a pooler tells what once was */
+	    (is_on(s, "in_hot_standby") || is_on(s, "default_transaction_read_only"))) {
+		code = code_for("25006", &text);
+		return tell(s, code, "25006", text, "", err);
+	}
+	code = inside ? wh_postgres_exec(s, "SAVEPOINT wherry", err)
+		      : wh_postgres_begin(s, err);
 	if (code == WHERRY_OK)
 		s->savepoints = inside ? s->savepoints + 1 : 0;
 	return code;
@@ -261,19 +301,11 @@ static wherry_code postgres_begin(wherry_db *db, wherry_error *err)
 
 /* A transaction in which something failed answers a COMMIT with a ROLLBACK.  Where there
  * is no answer, nobody knows. */
-static wherry_code postgres_commit(wherry_db *db, wherry_error *err)
+wherry_code wh_postgres_end(postgres_db *s, wherry_error *err)
 {
-	postgres_db *s = (postgres_db *)db;
-	wherry_code code = wh_postgres_check_free(s, err);
+	wherry_code code = WHERRY_OK;
 	PGresult *res;
 
-	if (code != WHERRY_OK)
-		return code;
-	if (s->savepoints) {
-		code = wh_postgres_exec(s, "RELEASE SAVEPOINT wherry", err);
-		s->savepoints -= code == WHERRY_OK;
-		return code;
-	}
 	if (PQstatus(s->conn) == CONNECTION_BAD || !is_open(s))
 		return wh_fail(err, WHERRY_CLOSED,
 			       "%s: the connection was lost before the commit", s->name);
@@ -294,6 +326,22 @@ static wherry_code postgres_commit(wherry_db *db, wherry_error *err)
 				    "", err);
 	}
 	PQclear(res);
+	return code;
+}
+
+static wherry_code postgres_commit(wherry_db *db, wherry_error *err)
+{
+	postgres_db *s = (postgres_db *)db;
+	wherry_code code = wh_postgres_check_free(s, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	if (s->savepoints) {
+		code = wh_postgres_exec(s, "RELEASE SAVEPOINT wherry", err);
+		s->savepoints -= code == WHERRY_OK;
+		return code;
+	}
+	code = wh_postgres_end(s, err);
 	if (code == WHERRY_OK)
 		wh_postgres_committed(s);
 	wh_postgres_heard(s);

@@ -40,6 +40,7 @@ typedef struct postgres_stmt {
 /* Notices commits of others; see postgres_watch.c. */
 typedef struct postgres_watch {
 	bool on;
+	bool told;          /* that it only looks, behind a pooler */
 	int fd;             /* an epoll of the connection and the event below; -1: none */
 	int event;          /* a notification came with the answer of another statement */
 	bool rows, control; /* which ones have come */
@@ -59,12 +60,14 @@ typedef struct postgres_db {
 	size_t n_stmts;
 	unsigned n_named; /* names given so far */
 	bool borrowed;
+	bool pooled;    /* behind a pooler: each transaction may be in another session */
 	bool visiting;  /* rows are being visited: nothing else can run */
 	int savepoints; /* of those that begin began */
 	int64_t last_id;
 	atomic_bool running;     /* a call that may be interrupted */
 	atomic_bool interrupted; /* since it began */
 	postgres_watch watch;
+	char begin[1024]; /* begins a transaction */
 	char name[128];   /* "shop on db.example.org" */
 	char notice[160]; /* what the server said last without being asked */
 } postgres_db;
@@ -82,6 +85,10 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 
 /* Run SQL without parameters or rows. */
 wherry_code wh_postgres_exec(postgres_db *s, const char *sql, wherry_error *err);
+
+/* Begin a transaction, not a savepoint.  How it ends is known from wh_postgres_end(). */
+wherry_code wh_postgres_begin(postgres_db *s, wherry_error *err);
+wherry_code wh_postgres_end(postgres_db *s, wherry_error *err);
 
 /* Number the parameters of a statement.  Not what looks like one in strings, quoted
  * names, comments and casts. */

@@ -90,41 +90,77 @@ static void name_it(postgres_db *s)
 /*
  * Statements are planned once, often when a table is empty, and run for days: the plans
  * must be those for large tables, which use the indexes.
+ *
+ * Commits need not wait for the disk if the settings say so; those of lone statements do,
+ * since a lease must not be taken twice under one epoch when the server is killed and its
+ * relays are not ("a lease outlives a server that is killed", postgres_restart.sh).
  */
+static void write_settings(char *out, size_t cap, const char *set,
+			   const wh_db_options *options)
+{
+	long long wait_ms = (options->busy_timeout_us + 999) / 1000 + 1;
+	long long idle_ms = options->idle_us / 1000;
+	char idle[80] = "";
+
+	if (idle_ms)
+		(void)snprintf(idle, sizeof(idle),
+			       "%s idle_in_transaction_session_timeout = %lld; ", set,
+			       idle_ms);
+	(void)snprintf(
+		out, cap,
+		"%s client_min_messages = warning; %s lock_timeout = %lld; "
+		"%s enable_seqscan = off; %s enable_bitmapscan = off; "
+		"%s enable_hashjoin = off; %s enable_mergejoin = off; %s jit = off; "
+		"%s",
+		set, set, wait_ms, set, set, set, set, set, idle);
+}
+
+/* For the session; or, where a pooler would give it to others so, for each transaction. */
 static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_error *err)
 {
-	char sql[512];
+	static const char begin[] = "BEGIN ISOLATION LEVEL READ COMMITTED";
+	const char *set = s->pooled ? "SET LOCAL" : "SET";
+	const char *no_sync =
+		options->full_sync ? "" : "SET LOCAL synchronous_commit = off";
+	char settings[400], sync[120], sql[700];
 
-	(void)snprintf(
-		sql, sizeof(sql),
-		"SET client_min_messages = warning; SET lock_timeout = %lld; "
-		"SET default_transaction_isolation = 'read committed'; "
-		"SET enable_seqscan = off; SET enable_bitmapscan = off; "
-		"SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off; "
-		"%s",
-		(long long)((options->busy_timeout_us + 999) / 1000 + 1),
-		options->full_sync
-			? "SELECT set_config('synchronous_commit', 'on', false) "
-			  "WHERE current_setting('synchronous_commit') = 'off'"
-			: "SET synchronous_commit = off");
+	write_settings(settings, sizeof(settings), set, options);
+	(void)snprintf(sync, sizeof(sync),
+		       "SELECT set_config('synchronous_commit', 'on', %s) "
+		       "WHERE current_setting('synchronous_commit') = 'off'; ",
+		       s->pooled ? "true" : "false");
+	if (s->pooled) {
+		(void)snprintf(s->begin, sizeof(s->begin), "%s; %s%s%s", begin, sync,
+			       settings, no_sync);
+		return WHERRY_OK;
+	}
+	(void)snprintf(s->begin, sizeof(s->begin), "%s; %s", "BEGIN", no_sync);
+	(void)snprintf(sql, sizeof(sql),
+		       "%s%sSET default_transaction_isolation = 'read committed'", sync,
+		       settings);
 	return wh_postgres_exec(s, sql, err);
 }
 
-static wherry_code check_writable(postgres_db *s, wherry_error *err)
+/* A pooler makes up the process number that it tells. */
+static wherry_code look_around(postgres_db *s, bool must_write, wherry_error *err)
 {
 	PGresult *res =
-		PQexec(s->conn, "SELECT pg_is_in_recovery() OR "
+		PQexec(s->conn, "SELECT pg_backend_pid(), pg_is_in_recovery() OR "
 				"current_setting('transaction_read_only') = 'on'");
 	wherry_code code = WHERRY_OK;
+	int64_t pid = 0;
 
 	if (PQresultStatus(res) != PGRES_TUPLES_OK)
 		code = wh_postgres_fail(s, res, err);
-	else if (strcmp(PQgetvalue(res, 0, 0), "t") == 0)
+	else if (must_write && strcmp(PQgetvalue(res, 0, 1), "t") == 0)
 		code = wh_fail(err, WHERRY_READONLY,
 			       "%s: it cannot be written, being a standby or set to read "
 			       "only: name the primary, as with "
 			       "?target_session_attrs=read-write",
 			       s->name);
+	else
+		(void)wh_parse_int(PQgetvalue(res, 0, 0), &pid);
+	s->pooled = pid != PQbackendPID(s->conn);
 	PQclear(res);
 	return code;
 }
@@ -145,9 +181,12 @@ static wherry_code check_url(const char *url, wherry_error *err)
 wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 			     wherry_db **out, wherry_error *err)
 {
+	/* What the URL says comes later, and counts; but for the encoding. */
 	const char *const keywords[] = {"fallback_application_name", "keepalives_idle",
-					"dbname", "client_encoding", NULL};
-	const char *values[] = {"wherry", "30", NULL, "UTF8", NULL};
+					"keepalives_interval",       "keepalives_count",
+					"tcp_user_timeout",          "dbname",
+					"client_encoding",           NULL};
+	const char *values[] = {"wherry", "30", "10", "3", "60000", NULL, "UTF8", NULL};
 	size_t len = strlen(rest) + sizeof("postgresql:");
 	postgres_db *s = calloc(1, sizeof(*s));
 	char *url = malloc(len);
@@ -163,7 +202,7 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 		goto out;
 	s->base.driver = &wh_db_postgres;
 	s->base.env = options->env;
-	values[2] = url;
+	values[5] = url;
 	s->conn = PQconnectStartParams(keywords, values, 1);
 	if (!s->conn) {
 		code = wh_oom(err);
@@ -176,9 +215,9 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 	if (code == WHERRY_OK)
 		name_it(s);
 	if (code == WHERRY_OK)
+		code = look_around(s, options->must_write, err);
+	if (code == WHERRY_OK)
 		code = set_up(s, options, err);
-	if (code == WHERRY_OK && options->must_write)
-		code = check_writable(s, err);
 	if (code != WHERRY_OK)
 		goto out;
 	s->cancel = PQgetCancel(s->conn);

@@ -103,17 +103,15 @@ static wherry_code check_done(postgres_db *s, PGresult *res, wherry_error *err)
 	return code;
 }
 
-/* Have the server plan it and tell the types of its parameters.  On a borrowed connection
- * nothing stays prepared; the types are remembered all the same. */
-static wherry_code prepare(postgres_db *s, postgres_stmt *c, wherry_error *err)
+/* Have the server plan it and tell the types of its parameters.  On a borrowed connection,
+ * and behind a pooler, nothing stays prepared; the types are remembered all the same. */
+static wherry_code plan(postgres_db *s, postgres_stmt *c, wherry_error *err)
 {
 	char name[sizeof(c->name)] = "";
 	wherry_code code;
 	PGresult *res;
 
-	if (*c->name || (s->borrowed && c->described))
-		return WHERRY_OK;
-	if (!s->borrowed)
+	if (!s->borrowed && !s->pooled)
 		(void)snprintf(name, sizeof(name), "wherry%u", s->n_named++);
 	code = check_done(s, PQprepare(s->conn, name, c->text, 0, NULL), err);
 	if (code != WHERRY_OK)
@@ -128,6 +126,24 @@ static wherry_code prepare(postgres_db *s, postgres_stmt *c, wherry_error *err)
 		memcpy(c->name, name, sizeof(name));
 		c->described = true;
 	}
+	return code;
+}
+
+/* What is prepared and what is described may be in two sessions, but for a transaction. */
+static wherry_code prepare(postgres_db *s, postgres_stmt *c, wherry_error *err)
+{
+	bool unnamed = s->borrowed || s->pooled;
+	wherry_code code;
+
+	if (*c->name || (unnamed && c->described))
+		return WHERRY_OK;
+	if (!unnamed || PQtransactionStatus(s->conn) != PQTRANS_IDLE)
+		return plan(s, c, err);
+	code = wh_postgres_begin(s, err);
+	if (code != WHERRY_OK)
+		return code;
+	code = plan(s, c, err);
+	PQclear(PQexec(s->conn, "ROLLBACK"));
 	return code;
 }
 
@@ -273,9 +289,10 @@ typedef struct running {
 	wh_row_fn visit;
 	void *ctx;
 	int64_t changed;
-	bool cuts; /* the rest of its rows may be cut off: nothing is behind it */
-	bool any;  /* a row was visited */
-	bool gone; /* what was prepared is no more */
+	bool alone; /* no transaction is open */
+	bool cuts;  /* the rest of its rows may be cut off: nothing is behind it */
+	bool any;   /* a row was visited */
+	bool gone;  /* what was prepared is no more */
 } running;
 
 static wherry_code send(postgres_db *s, postgres_stmt *c, const bound *b,
@@ -402,6 +419,24 @@ static void end_call(postgres_db *s)
 	wh_postgres_heard(s);
 }
 
+/* Behind a pooler no statement is without a transaction, which has the settings. */
+static wherry_code run_lone(running *w, postgres_stmt *c, const wh_param *params,
+			    size_t n_params, wherry_error *err)
+{
+	wherry_code code;
+
+	if (!w->alone || !w->s->pooled)
+		return run_once(w, c, params, n_params, err);
+	code = wh_postgres_begin(w->s, err);
+	if (code != WHERRY_OK)
+		return code;
+	code = run_once(w, c, params, n_params, err);
+	if (code == WHERRY_OK)
+		return wh_postgres_end(w->s, err);
+	PQclear(PQexec(w->s->conn, "ROLLBACK"));
+	return code;
+}
+
 wherry_code wh_postgres_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
 			    size_t n_params, wh_row_fn visit, void *ctx,
 			    int64_t *out_changed, wherry_error *err)
@@ -414,13 +449,13 @@ wherry_code wh_postgres_run(wherry_db *db, const wh_stmt *stmt, const wh_param *
 		code = find(w.s, stmt, &c, err);
 	if (code != WHERRY_OK)
 		return code;
-	w.cuts = PQtransactionStatus(w.s->conn) == PQTRANS_IDLE;
+	w.cuts = w.alone = PQtransactionStatus(w.s->conn) == PQTRANS_IDLE;
 	begin_call(w.s);
-	code = run_once(&w, c, params, n_params, err);
+	code = run_lone(&w, c, params, n_params, err);
 	if (w.gone)
 		c->name[0] = 0; /* a pooler, DISCARD or a change of the schema */
 	if (w.gone && !w.any && PQtransactionStatus(w.s->conn) == PQTRANS_IDLE)
-		code = run_once(&w, c, params, n_params, err);
+		code = run_lone(&w, c, params, n_params, err);
 	end_call(w.s);
 	if (code == WHERRY_OK && out_changed)
 		*out_changed = w.changed;
@@ -495,6 +530,17 @@ static wherry_code leave(postgres_db *s, wherry_code code, wherry_error *err)
 	return wh_fail(err, WHERRY_CLOSED, "%s: the connection was lost", s->name);
 }
 
+/* One by one. */
+static wherry_code run_in_turn(wherry_db *db, wh_call *calls, size_t n, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	for (wh_call *c = calls; code == WHERRY_OK && c < calls + n; c++)
+		code = wh_postgres_run(db, c->stmt, c->params, c->n_params, c->visit,
+				       c->ctx, &c->changed, err);
+	return code;
+}
+
 wherry_code wh_postgres_run_all(wherry_db *db, wh_call *calls, size_t n,
 				wherry_error *err)
 {
@@ -504,6 +550,8 @@ wherry_code wh_postgres_run_all(wherry_db *db, wh_call *calls, size_t n,
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code = wh_postgres_check_free(s, err), sent;
 
+	if (code == WHERRY_OK && s->pooled) /* of a pipeline it may lose the rest */
+		return run_in_turn(db, calls, n, err);
 	if (code == WHERRY_OK)
 		code = prepare_all(s, calls, n, err);
 	if (code != WHERRY_OK)
@@ -522,11 +570,7 @@ wherry_code wh_postgres_run_all(wherry_db *db, wh_call *calls, size_t n,
 	}
 	code = leave(s, code, err);
 	end_call(s);
-	if (gone) /* one by one, which prepares anew */
-		for (code = WHERRY_OK; code == WHERRY_OK && n_done < n; n_done++)
-			code = wh_postgres_run(
-				db, calls[n_done].stmt, calls[n_done].params,
-				calls[n_done].n_params, calls[n_done].visit,
-				calls[n_done].ctx, &calls[n_done].changed, err);
+	if (gone) /* which prepares anew */
+		code = run_in_turn(db, calls + n_done, n - n_done, err);
 	return code;
 }

@@ -15,8 +15,8 @@
  * Notifications arrive with the answers of other statements, too: then an eventfd says so,
  * and the descriptor to wait for is that of an epoll of both.
  *
- * On a borrowed connection nothing is listened to and no lock is taken: there it looks, four
- * times a second in the end.
+ * On a borrowed connection, and behind a pooler, nothing is listened to and no lock is taken:
+ * there it looks, four times a second in the end.
  */
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static bool add(const postgres_watch *w, int fd)
 	return fd >= 0 && epoll_ctl(w->fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* Failing to listen, as behind a pooler, is no failure: then there is looking. */
+/* Failing to listen is no failure: then there is looking. */
 wherry_code wh_postgres_watch(wherry_db *db, wherry_error *err)
 {
 	postgres_db *s = (postgres_db *)db;
@@ -49,7 +49,7 @@ wherry_code wh_postgres_watch(wherry_db *db, wherry_error *err)
 		return WHERRY_OK;
 	*w = (postgres_watch){
 		.on = true, .fd = -1, .event = -1, .step_us = FIRST_LOOK_US};
-	if (s->borrowed ||
+	if (s->borrowed || s->pooled ||
 	    wh_postgres_exec(s, "LISTEN " ROWS "; LISTEN " CONTROL, err) != WHERRY_OK)
 		return WHERRY_OK;
 	w->fd = epoll_create1(EPOLL_CLOEXEC);
@@ -203,6 +203,15 @@ static bool is_time(postgres_db *s, int64_t now_us)
 	return true;
 }
 
+static void tell_pooled(postgres_db *s)
+{
+	if (s->pooled && !s->watch.told)
+		wh_log(s->base.env, WH_LOG_WARN, "db",
+		       "event=pooler (a pooler stands between: nobody can wake this relay, "
+		       "which looks four times a second; give it a direct connection)");
+	s->watch.told = true;
+}
+
 bool wh_postgres_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
 {
 	postgres_db *s = (postgres_db *)db;
@@ -212,6 +221,7 @@ bool wh_postgres_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
 	*out_next_us = WH_NEVER;
 	if (!w->on || s->visiting || PQtransactionStatus(s->conn) != PQTRANS_IDLE)
 		return false;
+	tell_pooled(s);
 	any = heard(s);
 	if ((any || db->calm) && (w->asleep || w->drowsy))
 		get_up(s);

@@ -93,6 +93,7 @@ static wherry_code open_db(wherry_relay *r, wherry_error *err)
 	wherry_code code;
 
 	options.must_write = true;
+	options.idle_us = r->set.lease_us; /* others may have its locks then */
 	if (options.busy_timeout_us > r->set.lease_us / 3)
 		options.busy_timeout_us =
 			r->set.lease_us / 3; /* a lease outlives a wait */

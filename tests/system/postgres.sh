@@ -4,33 +4,10 @@
 #
 # Writes TAP.
 
-# shellcheck source=tests/system/cli.bash
-. "$(dirname "$0")/cli.bash"
+# shellcheck source=tests/system/postgres.bash
+. "$(dirname "$0")/postgres.bash"
 
-# The server lives as long as descriptor 9 is open.
-mkfifo "$tmp/hold"
-bash "$source_dir/tests/postgres/server.sh" <"$tmp/hold" >"$tmp/folder" 2>"$tmp/server.err" &
-server=$!
-exec 9>"$tmp/hold"
-for ((i = 0; i < 1200; i++)); do
-	[ ! -s "$tmp/folder" ] || break
-	kill -0 "$server" 2>/dev/null || break
-	sleep 0.05
-done
-folder=$(cat "$tmp/folder")
-if [ -z "$folder" ]; then
-	wait "$server"
-	if [ $? -eq 77 ]; then
-		printf '1..1\nok 1 - PostgreSQL # SKIP no server is installed\n'
-		exit 0
-	fi
-	cat "$tmp/server.err" >&2
-fi
-url="postgres://wherry@/postgres?host=$folder"
-
-sql() { # SQL; prints what it answers
-	psql -X -q -A -t -h "$folder" -U wherry postgres -c "$1"
-}
+start_server
 
 # ---- a whole run ----
 
@@ -104,8 +81,7 @@ w_in '{}' enqueue "$url" --topic t
 check "one that cannot be written fails" test "$status" -ne 0
 expect "and says what to do" "$status" "err:target_session_attrs=read-write"
 
-exec 9>&-
-wait "$server"
+stop_server
 check "the server's folder is gone" test ! -e "$folder"
 
 finish

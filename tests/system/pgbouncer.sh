@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# The real program through the real pgbouncer, which gives each transaction another session.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/postgres.bash
+. "$(dirname "$0")/postgres.bash"
+
+pgbouncer=$(PATH=$PATH:/usr/sbin:/sbin command -v pgbouncer)
+if [ -z "$pgbouncer" ]; then
+	printf '1..1\nok 1 - pgbouncer # SKIP it is not installed\n'
+	exit 0
+fi
+start_server
+direct=$url
+
+# Two sessions that take turns, so that what one of them keeps is missed soon.
+cat >"$folder/pgbouncer.ini" <<END
+[databases]
+postgres = host=$folder port=5432 user=wherry
+[pgbouncer]
+listen_addr =
+listen_port = 6432
+unix_socket_dir = $folder
+auth_type = any
+pool_mode = transaction
+default_pool_size = 2
+min_pool_size = 2
+server_round_robin = 1
+logfile = $folder/pgbouncer.log
+pidfile =
+END
+as_server "$pgbouncer" -q "$folder/pgbouncer.ini" 9>&- &
+pids+=($!)
+url="postgres://wherry@/postgres?host=$folder&port=6432"
+
+through() { # SQL; prints what it answers
+	psql -X -q -A -t -h "$folder" -p 6432 -U wherry postgres -c "$1"
+}
+
+until_true 20 through "SELECT 1"
+check "pgbouncer answers" through "SELECT 1"
+
+# ---- each command ----
+
+w init "$url"
+expect "init works through it" 0 "out:outbox 'outbox' is ready"
+w enqueue "$url" --topic quakes --key /net --id /id --from "$quakes"
+expect "a file of 1707 lines is enqueued" 0 "is:1707 enqueued, 0 duplicates"
+w enqueue "$url" --topic quakes --key /net --id /id --from "$quakes" --json
+json "the same file again is all duplicates" 'd == {"enqueued": 0, "duplicates": 1707}'
+w relay "$url" file:out.ndjson --until-empty --timeout 60s
+expect "a relay until empty delivers all" 0 "err:1707 delivered, 0 retried, 0 dead in "
+expect "and says that it cannot be woken" 0 "err:event=pooler" "err:direct connection"
+out=$(cat out.ndjson)
+json "each key kept the order of the file" \
+	"all([m['body']['id'] for m in l if m['key'] == k] ==
+	     [b['id'] for b in map(json.loads, open('$quakes')) if b['net'] == k]
+	     for k in {m['key'] for m in l})"
+w status "$url"
+expect "status works" 0 "out:done        1707"
+through "INSERT INTO outbox(topic, payload) VALUES ('orders', '{\"order\":8}')"
+w relay "$url" 'exec:exit 65' --until-empty --timeout 60s
+w list "$url" --state dead --json
+json "list works" 'd["state"] == "dead" and d["topic"] == "orders"'
+id=$(sql "SELECT id FROM outbox WHERE status = 4")
+w show "$url" "$id"
+expect "show works" 0 "out:dead"
+w retry "$url" "$id"
+expect "retry works" 0
+w relay "$url" stdout: --until-empty --timeout 60s --engine competing
+json "a competing relay works" 'd["body"] == {"order": 8}'
+w replay "$url" --since 1h --topic orders
+expect "replay works" 0
+w pause "$url"
+expect "pause works" 0
+w resume "$url"
+expect "resume works" 0
+w relay "$url" stdout: --until-empty --timeout 60s
+json "what was replayed is delivered" 'len(l) == 1'
+w purge "$url" --older-than 0s
+expect "purge works" 0 "out:1708"
+
+# ---- a relay that goes on ----
+
+"$wherry" relay "$url" file:live.ndjson 2>log </dev/null &
+pids+=($!)
+relay=$!
+until_true 20 grep -q event=leading log
+for i in 1 2 3; do
+	through "INSERT INTO outbox(topic, payload) VALUES ('live', '{}')"
+	check "message $i is found by looking" until_true 20 lines live.ndjson "$i"
+	command sleep 0.3 # it would be asleep by then, where it can be woken
+done
+check "nothing is listened to in the pooler's sessions" \
+	test "$(through "SELECT count(*) FROM pg_listening_channels()")" = 0
+check "no lock is kept by one of them" \
+	answers "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'" 0
+sql "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+	WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()" >/dev/null
+until_true 20 through "INSERT INTO outbox(topic, payload) VALUES ('live', '{}')"
+check "it goes on when the pooler's sessions were terminated" \
+	until_true 30 lines live.ndjson 4
+kill "$relay"
+wait "$relay"
+check "it ends as it should" test $? -eq 0
+
+# ---- what it leaves to others ----
+
+left=
+for setting in enable_seqscan lock_timeout default_transaction_isolation synchronous_commit \
+	client_min_messages idle_in_transaction_session_timeout; do
+	for _ in 1 2 3 4; do
+		[ "$(through "SHOW $setting")" = "$(sql "SHOW $setting")" ] || left+=" $setting"
+	done
+done
+is "$left" ""
+result $? "no setting is left in the pooler's sessions" "changed:$left"
+is "$(through "SELECT count(*) FROM pg_prepared_statements")" 0
+result $? "nor a prepared statement" ""
+w relay "$direct" stdout: --until-empty --timeout 60s
+expect "a direct connection is no pooler's" 0 "no:event=pooler"
+
+stop_server
+finish

@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# A PostgreSQL server that is restarted, ends connections, is a standby or is promoted, under
+# the real program.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/postgres.bash
+. "$(dirname "$0")/postgres.bash"
+
+bin=$(pg_config --bindir 2>/dev/null || true)
+[ -x "$bin/pg_basebackup" ] ||
+	bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
+start_server wal_writer_delay=10s max_wal_senders=4 wal_level=replica
+
+put() { # [HOST [PORT]]: one message, by plain SQL
+	psql -X -q -h "${1-$folder}" -p "${2-5432}" -U wherry postgres -c \
+		"INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'k', '{}')"
+}
+
+relay() { # LOG ARGUMENT...: in the background
+	local log=$1
+	shift
+	"$wherry" relay "$@" 2>"$log" </dev/null &
+	pids+=($!)
+}
+
+end_relay() { # sends SIGTERM; its exit status
+	kill "${pids[-1]}"
+	wait "${pids[-1]}"
+}
+
+w init "$url"
+
+# ---- a lease is not lost with the server, though its commits need not wait for the disk ----
+
+relay log "$url" file:out --set db.synchronous=normal --lease 1h
+check "a relay leads" until_true 20 grep -q 'event=leading epoch=1' log
+kill -KILL "${pids[-1]}"
+kill_server
+until_true 30 answers "SELECT 1" 1
+check "a lease outlives a server that is killed" \
+	answers "SELECT epoch FROM wherry_slot" 1
+sql "UPDATE wherry_slot SET expires_at = now()"
+
+# ---- under a running relay ----
+
+relay log "$url" file:out --lease 2s
+put
+check "a relay delivers" until_true 20 lines out 1
+kill_server
+until_true 30 answers "SELECT 1" 1
+put
+check "it goes on when the server was killed and started again" until_true 30 lines out 2
+sql "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+	WHERE application_name = 'wherry'" >/dev/null
+put
+check "and when its connection was terminated" until_true 30 lines out 3
+check "it says why" grep -q 'event=database-trouble.*terminating connection due to admin' log
+put
+check "it is woken again then" until_true 30 lines out 4
+end_relay
+check "and ends as it should" test $? -eq 0
+check "nothing is open" answers "SELECT count(*) FROM outbox WHERE status <> 2" 0
+out=$(cat out)
+json "each message was delivered once" \
+	'[m["id"] for m in l] == sorted({m["id"] for m in l}) and len(l) == 4'
+
+# ---- a relay that is stopped in a transaction ----
+
+sql "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS \$\$BEGIN
+	PERFORM pg_advisory_xact_lock_shared(4711); RETURN new; END\$\$;
+	CREATE TRIGGER wait AFTER UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION wait()"
+psql -X -q -h "$folder" -U wherry postgres <<<"SELECT pg_advisory_lock(4711) \\watch 3600" \
+	>/dev/null 2>&1 &
+pids+=($!)
+holder=${pids[-1]}
+until_true 20 answers "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted
+	AND objid = 4711" 1
+relay log2 "$url" file:out --lease 2s --set db.busy_timeout=60s
+put
+check "a relay writes what it delivered" until_true 20 answers "SELECT count(*) FROM
+	pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = 4711" 1
+kill -STOP "${pids[-1]}"
+kill -KILL "$holder"
+stopped=${pids[-1]}
+relay log3 "$url" file:out --lease 2s
+check "one that is stopped in a transaction does not keep its lease for ever" \
+	until_true 30 grep -q event=leading log3
+kill -CONT "$stopped"
+check "when it goes on it knows that it has lost the lease, and stands by" \
+	until_true 30 grep -q event=standby log2
+kill "$stopped"
+wait "$stopped"
+end_relay
+sql "DROP TRIGGER wait ON outbox"
+
+# ---- a standby ----
+
+as_server "$bin/pg_basebackup" -h "$folder" -U wherry -D "$folder/standby" -R -c fast \
+	>/dev/null 2>"$tmp/.err"
+err=$(cat "$tmp/.err")
+check "a standby is made" test -f "$folder/standby/standby.signal"
+as_server "$bin/postgres" -D "$folder/standby" -c port=5433 -c listen_addresses= \
+	-c "unix_socket_directories=$folder" -c fsync=off -c shared_buffers=16MB \
+	-c max_prepared_transactions=5 \
+	>"$tmp/standby.log" 2>&1 9>&- &
+standby=$!
+pids+=("$standby")
+standby_url="$url&port=5433"
+until_true 60 psql -X -q -h "$folder" -p 5433 -U wherry postgres -c "SELECT 1"
+w status "$standby_url"
+expect "status reads a standby" 0 "out:pending"
+w_in '{}' enqueue "$standby_url" --topic t
+expect "enqueue on a standby names the way out" 1 "err:target_session_attrs=read-write"
+w relay "$standby_url" stdout: --until-empty
+expect "so does a relay" 1 "err:target_session_attrs=read-write"
+w init "$standby_url" --table other
+expect "so does init" 1 "err:target_session_attrs=read-write"
+both="postgres://wherry@/postgres?host=$folder,$folder&port=5433,5432"
+both+="&target_session_attrs=read-write"
+w_in '{}' enqueue "$both" --topic t
+expect "a URL of both finds the primary" 0
+
+# ---- which is promoted ----
+
+relay log4 "$both" file:out --lease 2s
+check "a relay on both delivers" until_true 20 grep -q event=leading log4
+until_true 20 answers "SELECT count(*) FROM outbox WHERE status <> 2" 0
+before=$(wc -l <out)
+check "the standby has caught up" until_true 20 answers \
+	"SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) FROM pg_stat_replication" 0
+kill -KILL "$(cat "$folder/pid")"
+as_server "$bin/pg_ctl" -D "$folder/standby" -w promote >/dev/null
+check "what is promoted takes messages" until_true 30 put "$folder" 5433
+check "the relay goes on with what was promoted" until_true 30 lines out $((before + 1))
+end_relay
+
+kill -INT "$standby"
+wait "$standby"
+stop_server
+finish
