@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# Who may connect to PostgreSQL, and do what; settings of roles and databases; a full disk.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/postgres.bash
+. "$(dirname "$0")/postgres.bash"
+
+start_server
+
+# ---- passwords ----
+
+sql "CREATE ROLE shop LOGIN PASSWORD 'Right1'"
+sql "CREATE DATABASE shop OWNER shop"
+sed -i '1i local shop shop scram-sha-256' "$folder/data/pg_hba.conf"
+sql "SELECT pg_reload_conf()" >/dev/null
+shop="postgres://shop@/shop?host=$folder"
+asks() { psql -X -w "$shop" -c 'SELECT 1' 2>&1 | grep -q 'no password'; }
+check "the server asks for a password" until_true 20 asks
+
+w status "$shop"
+expect "without a password the ways to give one are named" 1 \
+	"err:PGPASSWORD, ~/.pgpass" "err:no password supplied"
+PGPASSWORD=Wrong1 w status "$shop"
+expect "a wrong one is said to be wrong" 1 "err:password authentication failed" "no:Wrong1"
+PGPASSWORD=Right1 w init "$shop"
+expect "PGPASSWORD works" 0
+echo "*:*:shop:shop:Right1" >"$tmp/.pgpass"
+chmod 600 "$tmp/.pgpass"
+HOME=$tmp w status "$shop"
+expect "~/.pgpass works" 0
+printf '[shop]\nhost=%s\ndbname=shop\nuser=shop\npassword=Right1\n' "$folder" >"$tmp/services"
+PGSERVICEFILE=$tmp/services w status 'postgres://?service=shop'
+expect "a service file works" 0
+PGSERVICEFILE=$tmp/services w relay 'postgres://?service=shop' stdout: --until-empty
+expect "for a relay too" 0
+
+# ---- rights: exactly those that the guide names ----
+
+w init "$url"
+sql "CREATE ROLE producer LOGIN; CREATE ROLE enqueuer LOGIN; CREATE ROLE relay LOGIN;
+	CREATE ROLE operator LOGIN; CREATE ROLE nobody LOGIN"
+as() { echo "postgres://$1@/postgres?host=$folder"; }
+put() { # ROLE
+	psql -X -q "$(as "$1")" -c "INSERT INTO outbox(topic, payload) VALUES ('t', '{}')"
+}
+
+w status "$(as nobody)"
+expect "a missing right is said with the table and the GRANT" 1 \
+	"err:permission denied for table wherry_schema" "err:GRANT" "err:TO nobody"
+sql "GRANT SELECT ON wherry_schema TO nobody"
+w_in '{}' enqueue "$(as nobody)" --topic t
+expect "whatever the table is" 1 \
+	"err:GRANT SELECT, INSERT, UPDATE, DELETE ON outbox TO nobody"
+sql "GRANT SELECT ON outbox TO nobody"
+w relay "$(as nobody)" stdout: --until-empty
+expect "a relay that may not write ends with that sentence" 1 "err:GRANT" "err:TO nobody"
+w purge "$(as nobody)" --older-than 0s
+expect "so does a purge" 1 "err:GRANT"
+w init "$(as nobody)" --table new
+expect "and init, which needs the schema" 1 "err:permission denied for schema public" \
+	"err:CREATE ON SCHEMA public TO nobody"
+
+grants=$(sed -n '/^## Rights/,/^## Plain/p' "$source_dir/docs/guide/postgres.md" |
+	sed -n '/^GRANT/p')
+check "the guide lists the rights" test -n "$grants"
+sql "$grants"
+check "a producer in plain SQL needs no more" put producer
+w_in '{"id":1}' enqueue "$(as enqueuer)" --topic t --id /id
+expect "nor one that enqueues" 0
+w_in '{"id":1}' enqueue "$(as enqueuer)" --topic t --id /id
+expect "and is told of duplicates" 0 "out:1 duplicate"
+for how in mark delete archive; do
+	put producer
+	w relay "$(as relay)" stdout: --until-empty --timeout 60s --on-done "$how"
+	expect "nor a relay with --on-done $how" 0 "err: 0 retried, 0 dead"
+done
+put producer
+w relay "$(as relay)" stdout: --until-empty --timeout 60s --engine competing \
+	--set outbox.retention=1ms --set relay.purge_every=100ms
+expect "nor one that competes and purges" 0
+put producer
+w relay "$(as relay)" 'exec:exit 65' --until-empty --timeout 60s
+expect "nor one that buries" 3
+operator=$(as operator)
+w status "$operator"
+expect "an operator needs no more for status" 0
+w list "$operator" --state dead,done
+expect "list" 0
+w show "$operator" "$(sql "SELECT id FROM outbox WHERE status = 4")"
+expect "show" 0
+w retry "$operator" --all
+expect "retry" 0 "out:1 "
+w relay "$(as relay)" stdout: --until-empty --timeout 60s --on-done archive
+w replay "$operator" --since 1h
+expect "replay, of what is archived too" 0
+w pause "$operator"
+expect "pause" 0
+w resume "$operator"
+expect "resume" 0
+w relay "$(as relay)" stdout: --until-empty --timeout 60s
+w purge "$operator" --older-than 0s
+expect "purge" 0
+
+# ---- what a role or the server sets ----
+
+sql "CREATE ROLE odd LOGIN SUPERUSER;
+	ALTER ROLE odd SET default_transaction_isolation = serializable;
+	ALTER ROLE odd SET lock_timeout = '1ms';
+	ALTER ROLE odd SET idle_in_transaction_session_timeout = '1s';
+	ALTER ROLE odd SET synchronous_commit = off;
+	ALTER ROLE odd SET standard_conforming_strings = off;
+	ALTER ROLE odd SET DateStyle = 'German';
+	ALTER ROLE odd SET TimeZone = 'Asia/Kathmandu';
+	ALTER ROLE odd SET bytea_output = escape"
+w enqueue "$(as odd)" --topic quakes --key /net --id /id --from "$quakes"
+expect "a role's settings do not matter to enqueue" 0 "is:1707 enqueued, 0 duplicates"
+w relay "$(as odd)" file:odd --until-empty --timeout 60s
+expect "nor to a relay" 0 "err:1707 delivered, 0 retried, 0 dead"
+w relay "$(as odd)" file:odd --until-empty --timeout 60s --engine competing
+expect "nor to one that competes" 0
+
+sql "ALTER ROLE odd SET statement_timeout = '200ms'"
+psql -X -q -h "$folder" -U wherry postgres >/dev/null 2>&1 \
+	<<<"BEGIN; LOCK outbox; SELECT 1 \\watch 3600" &
+pids+=($!)
+holder=$!
+until_true 20 answers "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock'
+	AND relation = 'outbox'::regclass AND granted" 1
+w_in '{}' enqueue "$(as odd)" --topic t
+expect "a statement that is ended by statement_timeout says so" 1 "err:statement timeout"
+kill "$holder"
+wait "$holder" 2>/dev/null
+w_in '{}' enqueue "$(as odd)" --topic t
+expect "and works when the table is free" 0
+
+sql "CREATE ROLE few LOGIN CONNECTION LIMIT 0"
+w status "$(as few)"
+expect "too many connections say so" 1 "err:max_connections"
+
+# ---- encodings ----
+
+for encoding in LATIN1 SQL_ASCII; do
+	sql "CREATE DATABASE $encoding ENCODING $encoding TEMPLATE template0"
+	other="postgres://wherry@/$(echo $encoding | tr A-Z a-z)?host=$folder"
+	w init "$other"
+	w_in '{"n":"Café €"}' enqueue "$other" --topic Grüße
+	expect "a database in $encoding takes what it has letters for" 0
+	w relay "$other" stdout: --until-empty --timeout 60s
+	json "and gives it back, with any body" \
+		'd["topic"] == "Grüße" and d["body"] == {"n": "Café €"}'
+done
+w_in '{}' enqueue "postgres://wherry@/latin1?host=$folder" --topic '€'
+expect "a letter that it has not is refused" 1 "err:LATIN1"
+
+# ---- a full disk ----
+
+full() {
+	local small=$tmp/small disk="postgres://wherry@/postgres?host=$folder" body
+	mkdir "$small"
+	mount -t tmpfs -o size=3m wherry-system "$small" 2>/dev/null || {
+		skip "a full disk is said" "no tmpfs can be mounted here"
+		return
+	}
+	mounted=$small
+	chmod 777 "$tmp" "$small"
+	mkdir "$small/space"
+	[ "$(id -u)" -ne 0 ] || chown postgres: "$small/space"
+	sql "CREATE TABLESPACE small LOCATION '$small/space'"
+	sql "ALTER TABLE outbox SET TABLESPACE small"
+	sql "DELETE FROM outbox"
+	body=$(head -c 300000 /dev/urandom | base64 -w 0)
+	for ((i = 0; i < 50; i++)); do
+		w_in "\"$body\"" enqueue "$disk" --topic full
+		[ "$status" -eq 0 ] || break
+	done
+	expect "a full disk is said, and that nothing was written" 1 "err:disk is full" \
+		"err:nothing was"
+	mount -o remount,size=64m "$small"
+	w_in '"last"' enqueue "$disk" --topic full
+	expect "with room again it goes on" 0
+	w relay "$disk" stdout: --until-empty --timeout 60s
+	json "and all that was taken is delivered" "len(l) == $((i + 1))"
+	sql "DROP TABLE outbox"
+	sql "DROP TABLESPACE small"
+	umount "$small" && mounted=
+}
+full
+
+stop_server
+finish
