@@ -22,7 +22,8 @@
 /*        name      number  meaning */
 #define WH_EXITS(X)                                                                  \
 	X(DONE,     0,   "done; a relay was stopped, or found everything delivered") \
-	X(FAILED,   1,   "failed; the message on standard error says why")            \
+	X(FAILED,   1,   "failed, and the message on standard error says why; or "   \
+			 "doctor found something bad")                               \
 	X(USAGE,    2,   "the command line is wrong")                                \
 	X(DEATHS,   3,   "relay --until-empty: empty, but messages died in this run") \
 	X(PARKED,   4,   "relay --until-empty: only messages behind a parked key "   \
@@ -161,6 +162,17 @@ typedef struct wh_session {
  * session is closed. */
 wh_exit wh_session_open(wh_session *s, const wh_args *args);
 void wh_session_close(wh_session *s);
+
+/* ---- why.c: why a message is where it is ---- */
+
+typedef struct wh_why {
+	const wh_session *session;
+	wherry_status status;
+	int64_t now_us; /* Unix time */
+} wh_why;
+
+/* Append it, in words. */
+void wh_put_why(wh_buf *why, const wh_why *s, const wherry_row *row);
 
 /* ---- text.c: for people's eyes ---- */
 

@@ -7,7 +7,6 @@
 #include "base/env.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "outbox/outbox.h"
 #include "publish/parts.h"
 
 enum {
@@ -18,114 +17,9 @@ enum {
 };
 
 typedef struct show {
-	const wh_session *session;
-	wherry_status status;
+	wh_why why;
 	bool json;
-	int64_t now_us;
 } show;
-
-/* ---- why it is where it is ---- */
-
-static void put_relay(wh_buf *why, const show *s)
-{
-	const wherry_status *st = &s->status;
-
-	if (st->paused)
-		wh_buf_printf(why, "the outbox is paused: `wherry resume %s`",
-			      s->session->url);
-	else if (*wh_outbox_limits(s->session->box))
-		wh_buf_puts(why, "the next that claims rows takes it, a relay or the "
-				 "program whose table it is");
-	else if (st->lease_left_us <= 0)
-		wh_buf_printf(why, "no relay is running: `wherry relay %s TO`",
-			      s->session->url);
-	else
-		wh_buf_printf(why, "%s relays this outbox and will come to it",
-			      st->owner);
-}
-
-/* Only its settings tell what a relay does with the rest of a dead message's key. */
-static void put_parked(wh_buf *why, const show *s, const wherry_row *row)
-{
-	if (!row->parked_by)
-		return;
-	wh_buf_printf(
-		why,
-		"%smessage %" PRId64
-		" of its key is dead: with --on-dead park nothing of the key leaves "
-		"until `wherry retry %s %" PRId64 "`",
-		why->len ? "; " : "", row->parked_by, s->session->url, row->parked_by);
-}
-
-static void put_retry(wh_buf *why, const show *s, const wherry_row *row)
-{
-	int64_t left = row->next_retry_at_us - s->now_us;
-	char span[WH_SPAN_LEN];
-
-	wh_buf_printf(why, "attempt %" PRId32 " failed: %s; ", row->message.attempts,
-		      row->last_error ? row->last_error : "no reason given");
-	if (row->held_by)
-		wh_buf_printf(why, "it waits behind message %" PRId64 " of its key",
-			      row->held_by);
-	else if (left > 0)
-		wh_buf_printf(why, "the next is due in %s", wh_span_text(left, span));
-	else
-		put_relay(why, s);
-	put_parked(why, s, row);
-}
-
-/* A pending message is waited for by a relay that leads, unless something holds it. */
-static void put_pending(wh_buf *why, const show *s, const wherry_row *row)
-{
-	bool relayed = s->status.lease_left_us > 0 && !s->status.paused;
-
-	if (relayed && row->held_by)
-		wh_buf_printf(why, "waits behind message %" PRId64 " of its key",
-			      row->held_by);
-	else if (!relayed || !row->parked_by)
-		put_relay(why, s);
-	put_parked(why, s, row);
-}
-
-static void put_why(wh_buf *why, const show *s, const wherry_row *row)
-{
-	const wherry_message *m = &row->message;
-	char span[WH_SPAN_LEN];
-
-	switch (row->state) {
-	case WHERRY_PENDING:
-		put_pending(why, s, row);
-		break;
-	case WHERRY_PROCESSING:
-		wh_buf_printf(
-			why,
-			*wh_outbox_limits(s->session->box)
-				? "it is claimed since %s ago; if its claim lapses, the "
-				  "next that claims rows takes it up"
-				: "a relay tries it alone since %s ago; if that one is "
-				  "gone, the next relay takes it up",
-			wh_span_text(s->now_us - row->claimed_at_us, span));
-		break;
-	case WHERRY_DONE:
-		wh_buf_printf(why, "delivered %s ago",
-			      wh_span_text(s->now_us - row->processed_at_us, span));
-		if (row->archived)
-			wh_buf_puts(why, ", and moved to the archive");
-		break;
-	case WHERRY_FAILED:
-		put_retry(why, s, row);
-		break;
-	case WHERRY_DEAD:
-		wh_buf_printf(why,
-			      "given up after %" PRId32
-			      " attempt%s: %s; mend the cause, then "
-			      "`wherry retry %s %" PRId64 "`",
-			      m->attempts, wh_plural(m->attempts),
-			      row->last_error ? row->last_error : "no reason given",
-			      s->session->url, m->id);
-		break;
-	}
-}
 
 /* ---- the fields ---- */
 
@@ -143,7 +37,7 @@ static void field(const char *name, const char *text)
 static void field_time(const show *s, const char *name, int64_t us)
 {
 	char text[WH_TIME_LEN], span[WH_SPAN_LEN];
-	int64_t ago = s->now_us - us;
+	int64_t ago = s->why.now_us - us;
 
 	if (!us)
 		return;
@@ -259,7 +153,7 @@ static wherry_code visit(void *ctx, const wherry_row *row)
 	show *s = ctx;
 	wh_buf why = WH_BUF_INIT(4096);
 
-	put_why(&why, s, row);
+	wh_put_why(&why, &s->why, row);
 	if (s->json) {
 		wh_buf json = WH_BUF_INIT((size_t)1 << 31);
 
@@ -283,13 +177,13 @@ static wh_exit run(wh_args *args)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_session session;
 	wh_exit status = wh_session_open(&session, args);
-	show s = {.session = &session, .json = wh_arg_on(args, "json")};
+	show s = {.why.session = &session, .json = wh_arg_on(args, "json")};
 	wherry_code code;
 
 	if (status != WH_EXIT_DONE)
 		return status;
-	s.now_us = wh_now(&wh_env_system);
-	code = wherry_outbox_status(session.box, &s.status, &err);
+	s.why.now_us = wh_now(&wh_env_system);
+	code = wherry_outbox_status(session.box, &s.why.status, &err);
 	if (code == WHERRY_OK)
 		code = wherry_outbox_show(session.box, wh_operand(args, 1), visit, &s,
 					  &err);

@@ -12,6 +12,7 @@ extern const wh_command wh_cmd_relay;
 extern const wh_command wh_cmd_status;
 extern const wh_command wh_cmd_list;
 extern const wh_command wh_cmd_show;
+extern const wh_command wh_cmd_doctor;
 extern const wh_command wh_cmd_retry;
 extern const wh_command wh_cmd_replay;
 extern const wh_command wh_cmd_purge;

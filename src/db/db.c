@@ -236,3 +236,8 @@ bool wh_db_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
 {
 	return db->driver->changed(db, now_us, out_next_us);
 }
+
+int64_t wh_db_session(wherry_db *db)
+{
+	return db->driver->session ? db->driver->session(db) : 0;
+}

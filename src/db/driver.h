@@ -122,6 +122,10 @@ typedef struct wh_db_driver {
 
 	/* Make the running call return WHERRY_INTERRUPTED; from any thread. */
 	void (*interrupt)(wherry_db *db);
+
+	/* The number that the server gave this session when it began.  May be NULL: there
+	 * is no server. */
+	int64_t (*session)(wherry_db *db);
 } wh_db_driver;
 
 struct wherry_db {
@@ -174,6 +178,7 @@ wherry_code wh_row_check(const wh_row *row, wherry_error *err);
 wherry_code wh_db_watch(wherry_db *db, wherry_error *err);
 int wh_db_fd(wherry_db *db);
 bool wh_db_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us);
+int64_t wh_db_session(wherry_db *db); /* 0: it has no number */
 
 /* wherry_db_begin(), but a savepoint inside what is open already. */
 wherry_code wh_db_begin(wherry_db *db, wherry_error *err);

@@ -390,6 +390,11 @@ static void postgres_interrupt(wherry_db *db)
 	(void)PQcancel(s->cancel, why, sizeof(why));
 }
 
+static int64_t postgres_session(wherry_db *db)
+{
+	return PQbackendPID(((postgres_db *)db)->conn);
+}
+
 const wh_db_driver wh_db_postgres = {
 	.scheme = "postgres",
 	.alias = "postgresql",
@@ -413,4 +418,5 @@ const wh_db_driver wh_db_postgres = {
 	.fd = wh_postgres_fd,
 	.changed = wh_postgres_changed,
 	.interrupt = postgres_interrupt,
+	.session = postgres_session,
 };

@@ -1,0 +1,151 @@
+#include "cli/commands.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "cli/doctor.h"
+#include "config/settings.h"
+
+enum { HEAD = 26 };
+
+static size_t count(const wh_doctor *d, wh_level level)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->n; i++)
+		n += d->findings[i].level == level;
+	return n;
+}
+
+/* Keys and errors come from outside.  In a pipe a finding is a line. */
+static void print_safe(const char *head, const char *text)
+{
+	wh_buf safe = WH_BUF_INIT(64 * 1024);
+
+	wh_put_cell(&safe, text, 0);
+	if (wh_terminal_width(STDOUT_FILENO))
+		wh_print_wrapped(head, HEAD, wh_buf_str(&safe));
+	else
+		(void)printf("%-*s%s\n", HEAD, head, wh_buf_str(&safe));
+	wh_buf_clear(&safe);
+}
+
+static void print_finding(const wh_finding *f)
+{
+	char head[64];
+
+	(void)snprintf(head, sizeof(head), "%-5s %s", wh_level_name(f->level), f->check);
+	print_safe(head, f->what);
+	if (*f->advice)
+		print_safe("      to do", f->advice);
+}
+
+/* The message that was asked about first, then what is worst. */
+static void print_text(const wh_doctor *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (strcmp(d->findings[i].check, "message") == 0)
+			print_finding(&d->findings[i]);
+	for (int level = WH_BAD; level >= WH_WELL; level--)
+		for (size_t i = 0; i < d->n; i++)
+			if (d->findings[i].level == (wh_level)level &&
+			    strcmp(d->findings[i].check, "message") != 0)
+				print_finding(&d->findings[i]);
+}
+
+static void put_text(wh_buf *buf, const char *name, const char *text)
+{
+	wh_buf_printf(buf, "\"%s\":", name);
+	wh_buf_json(buf, text, strlen(text));
+}
+
+static void print_json(const wh_doctor *d)
+{
+	wh_buf buf = WH_BUF_INIT(1024 * 1024);
+
+	wh_buf_puts(&buf, "{");
+	put_text(&buf, "table", d->session->table);
+	wh_buf_printf(&buf, ",\"bad\":%zu,\"warn\":%zu,\"findings\":[", count(d, WH_BAD),
+		      count(d, WH_WARN));
+	for (size_t i = 0; i < d->n; i++) {
+		const wh_finding *f = &d->findings[i];
+
+		wh_buf_puts(&buf, i ? ",{" : "{");
+		put_text(&buf, "check", f->check);
+		wh_buf_putc(&buf, ',');
+		put_text(&buf, "level", wh_level_name(f->level));
+		wh_buf_putc(&buf, ',');
+		put_text(&buf, "what", f->what);
+		wh_buf_putc(&buf, ',');
+		put_text(&buf, "advice", f->advice);
+		wh_buf_putc(&buf, '}');
+	}
+	wh_buf_puts(&buf, "]}");
+	(void)puts(wh_buf_str(&buf));
+	wh_buf_clear(&buf);
+}
+
+static wh_exit run(wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	const char *ident = wh_operand(args, 1);
+	wh_session session;
+	wh_doctor d = {
+		.session = &session,
+		.older_us = 60 * WH_SECOND,
+		.poll_us = wh_config_int(args->config, WH_RELAY_POLL),
+	};
+	wherry_code code;
+	wh_exit status;
+
+	if (!wh_arg_duration(args, "older-than", &d.older_us))
+		return WH_EXIT_USAGE;
+	status = wh_session_open(&session, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = wh_doctor_begin(&d, &err);
+	if (code == WHERRY_OK) {
+		wh_doctor_check(&d);
+		if (ident)
+			code = wh_doctor_message(&d, ident, &err);
+		if (wh_arg_on(args, "json"))
+			print_json(&d);
+		else
+			print_text(&d);
+		status = count(&d, WH_BAD) ? WH_EXIT_FAILED : WH_EXIT_DONE;
+		wh_doctor_clear(&d);
+	}
+	if (code != WHERRY_OK)
+		status = wh_report(&err);
+	wh_session_close(&session);
+	return status;
+}
+
+static const wh_option options[] = {
+	{"older-than", "AGE",
+	 "Tell of transactions that are open, and of messages that are ready, for longer "
+	 "than this. (default: 60s)",
+	 NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_cmd_doctor = {
+	.name = "doctor",
+	.operands = "URL [MESSAGE]",
+	.synopsis = "URL [MESSAGE] [--older-than AGE] [--json]",
+	.brief = "Say what keeps messages from leaving, and what to do",
+	.help = "Looks at the outbox, its relay and the database, and changes nothing. Each "
+		"finding is ok, warn or bad: what is so, and what to do about it. MESSAGE, a "
+		"message id or a number, is explained first: why it has not left, or when it "
+		"did. Ends with 1 if something is bad.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry doctor sqlite:shop.db\n"
+		"  wherry doctor postgres://shop@db.example.org/shop 42\n"
+		"  wherry doctor sqlite:shop.db --json | jq '.findings[] | "
+		"select(.level != \"ok\")'\n",
+	.options = options,
+	.run = run,
+};

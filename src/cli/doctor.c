@@ -1,0 +1,576 @@
+#include "cli/doctor.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "base/text.h"
+#include "outbox/outbox.h"
+
+enum { SENTENCE_MAX = 4096 };
+
+/* Flags of a check. */
+enum {
+	NATIVE = 1, /* of the native layout only */
+	TABLE = 2   /* it waits for the table, if somebody keeps it locked */
+};
+
+/*
+ * In sentences $1 to $8 are a row's columns, ~1 to ~8 the same as lengths of time, $u is
+ * the URL, $t the table and $d the database's own shell.
+ */
+typedef struct check {
+	const char *
+		name; /* also of its statement; one that a database lacks is passed over */
+	unsigned flags;
+	const char *none;    /* there is no row: well */
+	const char *well;    /* a row of level 0 */
+	const char *trouble; /* of the others */
+	const char *worse;   /* of level 2; NULL: as trouble */
+	const char *advice;
+} check;
+
+static const check checks[] = {
+	{
+		.name = "paused",
+		.flags = NATIVE,
+		.none = "the outbox is not paused",
+		.trouble = "the outbox is paused since ~1, at $2: nothing leaves",
+		.advice = "`wherry resume $u`",
+	},
+	{
+		.name = "relay",
+		.flags = NATIVE | TABLE,
+		.well = "$1 relays the outbox ($2, epoch $3), its lease holds for ~4 more",
+		.trouble = "no relay is running, and nothing is ready to leave; $1",
+		.worse = "no relay is running while messages are ready to leave; $1",
+		.advice = "`wherry relay $u TO`; if one does run, is it on another "
+			  "database, schema or table?",
+	},
+	{
+		.name = "backlog",
+		.flags = NATIVE | TABLE,
+		.none = "a relay leaves nothing lying that could leave",
+		.trouble = "message $1 has been ready for ~2 though a relay runs$3",
+		.advice = "read the relay's log: its destination is down or slow, or the "
+			  "relay itself is stopped or starved",
+	},
+	{
+		.name = "held",
+		.flags = NATIVE | TABLE,
+		.none = "no message has failed",
+		.trouble =
+			"message $1 (key $2) failed $3 times: $5; it is due in ~4, and "
+			"$6 of the next messages wait behind it",
+		.advice = "mend the cause; `wherry retry $u $1` tries it at once",
+	},
+	{
+		.name = "parked",
+		.flags = NATIVE | TABLE,
+		.none = "no message is dead",
+		.trouble = "message $1 (key $2) is dead after $3 attempts: $4; with "
+			   "--on-dead park $5 of the next messages wait behind it",
+		.advice = "mend the cause, then `wherry retry $u $1`",
+	},
+	{
+		.name = "claims",
+		.flags = NATIVE | TABLE,
+		.none = "no claim has lapsed",
+		.trouble = "$1 messages, the first is $3, are claimed by a relay that is "
+			   "gone, since ~2",
+		.advice = "the next relay takes them up: `wherry relay $u TO`, with the "
+			  "engine that claimed them",
+	},
+	{
+		.name = "locks",
+		.flags = NATIVE,
+		.none = "nobody keeps the table locked",
+		.trouble = "pid $1 ($3) holds $2 on the table: producers and relays wait",
+		.advice = "let it finish, or `SELECT pg_terminate_backend($1)`",
+	},
+	{
+		.name = "long-transactions",
+		.none = "no transaction has been open for long",
+		.trouble =
+			"pid $1 ($2, user $3) is '$4' in a transaction that is open for "
+			"~5, since $6, and $7: it keeps vacuum from dead rows, and what "
+			"it wrote, or with --ordering key-strict all that came after, "
+			"cannot leave",
+		.advice = "let it commit, or `SELECT pg_terminate_backend($1)`; "
+			  "idle_in_transaction_session_timeout ends such by itself",
+	},
+	{
+		.name = "prepared",
+		.none = "no prepared transaction was left over",
+		.trouble =
+			"the prepared transaction $1 of $2 in database $3 is there for "
+			"~4, since $5: it keeps its locks, keeps vacuum from dead rows, "
+			"and what it wrote cannot leave",
+		.advice =
+			"in that database: `COMMIT PREPARED $1` or `ROLLBACK PREPARED $1`",
+	},
+	{
+		.name = "tables",
+		.flags = NATIVE,
+		.none = "the tables are there",
+		.trouble = "the table $1 is missing",
+		.advice =
+			"`wherry init $u --table $t --print | $d` makes what is missing",
+	},
+	{
+		.name = "indexes",
+		.flags = NATIVE,
+		.none = "the indexes are there",
+		.trouble = "the index $1 is missing: reading takes long without it, or a "
+			   "message id may be there twice",
+		.advice =
+			"`wherry init $u --table $t --print | $d` makes what is missing",
+	},
+	{
+		.name = "invalid",
+		.none = "the indexes are valid",
+		.trouble = "the index $1 is not valid: it is kept up and not used",
+		.advice = "`REINDEX INDEX CONCURRENTLY $1`",
+	},
+	{
+		.name = "trigger",
+		.flags = NATIVE,
+		.none = "the triggers that wake relays are there",
+		.trouble = "$1 $2: relays sleep until they look by themselves "
+			   "(relay.poll)",
+		.advice = "`wherry init $u --table $t --print | $d` makes it anew",
+	},
+	{
+		.name = "identity",
+		.flags = NATIVE | TABLE,
+		.none = "ids are given out one by one",
+		.trouble = "$1",
+		.advice = "`$2`",
+	},
+	{
+		.name = "rights",
+		.flags = NATIVE,
+		.none = "this role has the rights of a relay",
+		.trouble =
+			"role $1 lacks $2 on $3: a relay fails under it (a producer needs "
+			"INSERT alone)",
+		.advice = "as its owner: `GRANT $2 ON $3 TO $1`",
+	},
+	{
+		.name = "activity",
+		.none = "this role sees what others do",
+		.trouble =
+			"role $1 does not see what others do: long transactions are not "
+			"looked for",
+		.advice = "`GRANT pg_read_all_stats TO $1`, or run this as a superuser",
+	},
+	{
+		.name = "pooler",
+		.none = "the connection is a direct one",
+		.trouble =
+			"a pooler is between this program and the server, which call the "
+			"session $1 and $2",
+		.advice = "give relays a direct URL, or a pool of sessions: waking needs "
+			  "LISTEN and a lock; producers may go through it",
+	},
+	{
+		.name = "connections",
+		.well = "$1 of $2 connections are in use",
+		.trouble = "$1 of $2 connections are in use: soon nobody can connect",
+		.advice = "have fewer clients, a pooler for producers, or a higher "
+			  "max_connections",
+	},
+	{
+		.name = "sync-standby",
+		.none = "commits wait for no standby that is away",
+		.trouble = "synchronous_standby_names is '$1' and no such standby is "
+			   "connected: every commit waits",
+		.advice = "bring the standby back, or `ALTER SYSTEM SET "
+			  "synchronous_standby_names = ''; SELECT pg_reload_conf()`",
+	},
+	{
+		.name = "durability",
+		.none = "what is committed survives a power loss",
+		.trouble = "$1 is off: $2",
+		.advice = "`$3`",
+	},
+	{
+		.name = "journal",
+		.none = "the file is in WAL mode",
+		.trouble = "the file's journal mode is $1: readers and writers wait for "
+			   "each other",
+		.advice =
+			"`PRAGMA journal_mode=WAL`, when nobody else has the file open; not "
+			"on a network file system",
+	},
+	{
+		.name = "autovacuum",
+		.none = "autovacuum is on",
+		.trouble = "$1: dead rows stay, and reading takes longer and longer",
+		.advice = "`$2`",
+	},
+	{
+		.name = "vacuum",
+		.flags = NATIVE,
+		.none = "the dead rows are few",
+		.trouble = "$1 rows are dead and $2 alive; $3",
+		.advice =
+			"`VACUUM \"$t\"`; if they stay, something old holds it back: see "
+			"long-transactions and prepared",
+	},
+	{
+		.name = "bloat",
+		.none = "table and indexes are about as large as their rows",
+		.trouble = "the $1 takes $2, for $3: most of it is empty",
+		.advice = "`$4`",
+	},
+	{
+		.name = "clock",
+		.flags = NATIVE,
+		.well = "the database's clock and this machine's agree",
+		.trouble = "the database's clock is ~1 $2 this machine's: leases and "
+			   "retries go by the database's alone, but times in logs differ",
+		.advice = "set both by NTP",
+	},
+	{
+		.name = "server",
+		.well = "version $1, $2, $3",
+		.trouble = "version $1, $2: it is $3, which cannot be written",
+		.worse = "version $1 is older than Wherry is made for",
+		.advice = "name the primary of a server that is new enough",
+	},
+};
+
+const char *wh_level_name(wh_level level)
+{
+	static const char *const names[] = {"ok", "warn", "bad"};
+
+	return names[level];
+}
+
+/* ---- sentences ---- */
+
+static void put_column(wh_buf *text, const wh_row *row, int column, bool span)
+{
+	const char *value = wh_row_text(row, column);
+	char words[WH_SPAN_LEN];
+	int64_t ms = 0;
+
+	if (value && span && wh_parse_int(value, &ms))
+		value = wh_span_text(ms > INT64_MAX / 1000 ? INT64_MAX : ms * 1000,
+				     words);
+	wh_buf_puts(text, value ? value : "");
+}
+
+/* A URL as a shell takes it. */
+static void put_url(wh_buf *text, const char *url)
+{
+	bool quote = strpbrk(url, "?&*;$ ()<>|") != NULL;
+
+	wh_buf_puts(text, quote ? "'" : "");
+	wh_buf_puts(text, url);
+	wh_buf_puts(text, quote ? "'" : "");
+}
+
+static void put_name(wh_buf *text, const wh_doctor *d, char which)
+{
+	const char *url = d->session->url;
+	bool file = strcmp(d->session->db->driver->scheme, "sqlite") == 0;
+
+	if (which == 't') {
+		wh_buf_puts(text, d->session->table);
+		return;
+	}
+	if (which == 'd')
+		wh_buf_puts(text, file ? "sqlite3 " : "psql ");
+	if (which == 'd' && file)
+		url += strcspn(url, ":") + 1;
+	put_url(text, url);
+}
+
+/* row: NULL if the sentence names none of its columns. */
+static char *fill(const wh_doctor *d, const char *sentence, const wh_row *row)
+{
+	wh_buf text = WH_BUF_INIT(SENTENCE_MAX);
+	char *filled;
+
+	for (const char *p = sentence; *p; p++) {
+		bool mark = *p == '$' || *p == '~';
+		char c = mark ? p[1] : 0;
+
+		if (row && c >= '1' && c <= '8')
+			put_column(&text, row, c - '0', *p == '~');
+		else if (c == 'u' || c == 't' || c == 'd')
+			put_name(&text, d, c);
+		else
+			wh_buf_putc(&text, *p);
+		p += c == 'u' || c == 't' || c == 'd' || (row && c >= '1' && c <= '8');
+	}
+	filled = text.len ? wh_buf_take(&text) : strdup("");
+	wh_buf_clear(&text);
+	return filled;
+}
+
+static void add(wh_doctor *d, const char *name, wh_level level, char *what, char *advice)
+{
+	if (d->n == WH_FINDINGS || !what || !advice) {
+		free(what);
+		free(advice);
+		return;
+	}
+	d->findings[d->n++] = (wh_finding){name, level, what, advice};
+}
+
+/* ---- checks ---- */
+
+typedef struct visit {
+	wh_doctor *d;
+	const check *c;
+	bool any;
+} visit;
+
+static wherry_code take_finding(void *ctx, const wh_row *row, wherry_error *err)
+{
+	visit *v = ctx;
+	int64_t level = wh_row_int(row, 0);
+	const char *what = v->c->trouble;
+	wherry_code code = wh_row_check(row, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	v->any = true;
+	if (level == WH_WELL)
+		what = v->c->well;
+	else if (level == WH_BAD && v->c->worse)
+		what = v->c->worse;
+	add(v->d, v->c->name, level > WH_WARN ? WH_BAD : (wh_level)level,
+	    fill(v->d, what, row), fill(v->d, level == WH_WELL ? "" : v->c->advice, row));
+	return WHERRY_OK;
+}
+
+enum { PARAMS = 5 };
+
+static void fill_params(const wh_doctor *d, const char *ident, wh_param out[PARAMS])
+{
+	int64_t number = -1;
+
+	if (ident && !wh_parse_int(ident, &number))
+		number = -1;
+	out[0] = WH_TEXT_PARAM("name", wh_view_of(d->session->table));
+	out[1] = WH_INT_PARAM("older", d->older_us / 1000);
+	out[2] = WH_INT_PARAM("local", wh_now(&wh_env_system) / 1000);
+	out[3] = WH_INT_PARAM("session", wh_db_session(d->session->db));
+	out[4] = WH_INT_PARAM("number", number);
+}
+
+static wherry_code run(wh_doctor *d, const wh_stmt *stmt, const char *ident, wh_row_fn fn,
+		       void *ctx, wherry_error *err)
+{
+	wh_param params[PARAMS];
+
+	fill_params(d, ident, params);
+	return wh_db_run(d->session->db, stmt, params, PARAMS, fn, ctx, NULL, err);
+}
+
+/* False: it could not be made because somebody holds what it needs. */
+static bool check_one(wh_doctor *d, const check *c, bool wait)
+{
+	const wh_stmt *stmt = wh_sql_find(&d->sql, c->name);
+	wherry_error err = WHERRY_ERROR_INIT;
+	visit v = {d, c, false};
+	wherry_code code;
+
+	if (!stmt || (c->flags & NATIVE && *wh_outbox_limits(d->session->box)) ||
+	    (c->flags & TABLE && !wait))
+		return wait;
+	code = run(d, stmt, NULL, take_finding, &v, &err);
+	if (code != WHERRY_OK)
+		add(d, c->name, WH_WARN, strdup(err.message),
+		    strdup("this could not be looked at: mend that first"));
+	else if (!v.any)
+		add(d, c->name, WH_WELL, fill(d, c->none, NULL), strdup(""));
+	return wait && code != WHERRY_BUSY;
+}
+
+/* Whether a transaction can be begun that writes: on SQLite it waits for the writer that
+ * is there. */
+static void check_writing(wh_doctor *d)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code = wherry_db_begin(d->session->db, &err);
+	const char *advice = wh_way_out(code);
+
+	wherry_db_rollback(d->session->db);
+	if (code == WHERRY_OK)
+		add(d, "writing", WH_WELL, strdup("the database can be written"),
+		    strdup(""));
+	else
+		add(d, "writing", WH_BAD, strdup(err.message),
+		    strdup(advice ? advice : ""));
+}
+
+void wh_doctor_check(wh_doctor *d)
+{
+	bool wait = true;
+
+	check_writing(d);
+	for (size_t i = 0; i < sizeof(checks) / sizeof(*checks); i++)
+		wait = check_one(d, &checks[i], wait);
+}
+
+/* ---- one message ---- */
+
+static const wh_finding *found(const wh_doctor *d, const char *name)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (d->findings[i].level != WH_WELL &&
+		    strcmp(d->findings[i].check, name) == 0)
+			return &d->findings[i];
+	return NULL;
+}
+
+static wh_level level_of(const wh_why *why, const wherry_row *row)
+{
+	bool native = !*wh_outbox_limits(why->session->box);
+
+	if (row->state == WHERRY_DONE)
+		return WH_WELL;
+	if (row->state == WHERRY_DEAD || why->status.paused ||
+	    (native && why->status.lease_left_us <= 0))
+		return WH_BAD;
+	return row->state == WHERRY_FAILED || row->held_by || row->parked_by ? WH_WARN
+									     : WH_WELL;
+}
+
+/* What could keep a message that nothing holds back. */
+static void put_prospect(wh_buf *text, const wh_doctor *d)
+{
+	static const char *const causes[] = {"writing", "locks", "backlog",
+					     "long-transactions"};
+	char span[WH_SPAN_LEN];
+
+	for (size_t i = 0; i < sizeof(causes) / sizeof(*causes); i++) {
+		const wh_finding *f = found(d, causes[i]);
+
+		if (f) {
+			wh_buf_printf(text, "; what may keep it: %s", f->what);
+			return;
+		}
+	}
+	wh_buf_printf(text, ": at the latest within %s", wh_span_text(d->poll_us, span));
+}
+
+typedef struct asked {
+	wh_doctor *d;
+	wh_why why;
+} asked;
+
+static wherry_code take_message(void *ctx, const wherry_row *row)
+{
+	asked *a = ctx;
+	wh_level level = level_of(&a->why, row);
+	wh_buf text = WH_BUF_INIT(2 * SENTENCE_MAX);
+
+	wh_buf_printf(&text, "message %" PRId64 " (%s) is %s: ", row->message.id,
+		      row->message.message_id, wherry_state_name(row->state));
+	wh_put_why(&text, &a->why, row);
+	if (level == WH_WELL && row->state == WHERRY_PENDING &&
+	    a->why.status.lease_left_us > 0)
+		put_prospect(&text, a->d);
+	add(a->d, "message", level, wh_buf_take(&text), strdup(""));
+	wh_buf_clear(&text);
+	return WHERRY_OK;
+}
+
+static wherry_code take_absence(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_buf *text = ctx;
+
+	(void)err;
+	for (int column = 1; column <= 2; column++) {
+		const char *value = wh_row_text(row, column);
+
+		if (value && *value)
+			wh_buf_printf(text, "; %s", value);
+	}
+	return WHERRY_OK;
+}
+
+static wherry_code absent(wh_doctor *d, const char *ident, wherry_error *err)
+{
+	const wh_stmt *stmt = wh_sql_find(&d->sql, "absent");
+	wh_buf text = WH_BUF_INIT(SENTENCE_MAX);
+	wherry_code code = WHERRY_OK;
+
+	wh_buf_printf(&text,
+		      "there is no message '%.100s' in outbox '%s', nor in its archive",
+		      ident, d->session->table);
+	if (stmt && !*wh_outbox_limits(d->session->box))
+		code = run(d, stmt, ident, take_absence, &text, err);
+	if (code == WHERRY_OK)
+		add(d, "message", WH_BAD, wh_buf_take(&text),
+		    strdup("it was never written here, or its transaction was rolled back "
+			   "or is not over yet; or it left and was deleted (--on-done "
+			   "delete, outbox.retention): did the producer commit, and to "
+			   "this database?"));
+	wh_buf_clear(&text);
+	return code;
+}
+
+/* Of the status what can be had without counting. */
+static wherry_code ask_relay(wherry_outbox *box, wherry_status *out, wherry_error *err)
+{
+	wh_holder holder = {.epoch = 0};
+	int64_t nudge;
+	wherry_code code = wh_outbox_control(box, &out->paused, &nudge, err);
+
+	if (code == WHERRY_OK)
+		code = wh_outbox_holder(box, &holder, err);
+	out->lease_left_us = holder.left_us;
+	memcpy(out->owner, holder.owner, sizeof(out->owner));
+	return code;
+}
+
+wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err)
+{
+	asked a = {.d = d, .why = {.session = d->session}};
+	const wh_stmt *clock = wh_sql_find(&d->sql, "time");
+	int64_t ms = wh_now(&wh_env_system) / 1000;
+	wherry_code code = WHERRY_OK;
+
+	if (clock && !*wh_outbox_limits(d->session->box))
+		code = run(d, clock, NULL, wh_take_int, &ms, err);
+	a.why.now_us = ms * 1000;
+	if (code == WHERRY_OK)
+		code = ask_relay(d->session->box, &a.why.status, err);
+	if (code == WHERRY_OK)
+		code = wherry_outbox_show(d->session->box, ident, take_message, &a, err);
+	return code == WHERRY_NOTFOUND ? absent(d, ident, err) : code;
+}
+
+/* ---- beginning and end ---- */
+
+wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
+{
+	char name[32];
+	const char *text;
+
+	(void)snprintf(name, sizeof(name), "doctor-%s", d->session->db->driver->scheme);
+	text = wh_sql_embedded("outbox", name);
+	if (!text)
+		return wh_fail(err, WHERRY_UNSUPPORTED, "no doctor for '%s:'",
+			       d->session->db->driver->scheme);
+	return wh_sql_parse(text, d->session->table, &d->sql, err);
+}
+
+void wh_doctor_clear(wh_doctor *d)
+{
+	for (size_t i = 0; i < d->n; i++) {
+		free(d->findings[i].what);
+		free(d->findings[i].advice);
+	}
+	d->n = 0;
+	wh_db_forget(d->session->db, &d->sql);
+	wh_sql_clear(&d->sql);
+}

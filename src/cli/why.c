@@ -1,0 +1,134 @@
+#include "cli/cli.h"
+
+#include <inttypes.h>
+
+#include "outbox/outbox.h"
+#include "publish/parts.h"
+
+static void put_relay(wh_buf *why, const wh_why *s)
+{
+	const wherry_status *st = &s->status;
+
+	if (st->paused)
+		wh_buf_printf(why, "the outbox is paused: `wherry resume %s`",
+			      s->session->url);
+	else if (*wh_outbox_limits(s->session->box))
+		wh_buf_puts(why, "the next that claims rows takes it, a relay or the "
+				 "program whose table it is");
+	else if (st->lease_left_us <= 0)
+		wh_buf_printf(why, "no relay is running: `wherry relay %s TO`",
+			      s->session->url);
+	else
+		wh_buf_printf(why, "%s relays this outbox and will come to it",
+			      st->owner);
+}
+
+/* Only its settings tell what a relay does with the rest of a dead message's key. */
+static void put_parked(wh_buf *why, const wh_why *s, const wherry_row *row)
+{
+	if (!row->parked_by)
+		return;
+	wh_buf_printf(
+		why,
+		"%smessage %" PRId64
+		" of its key is dead: with --on-dead park nothing of the key leaves "
+		"until `wherry retry %s %" PRId64 "`",
+		why->len ? "; " : "", row->parked_by, s->session->url, row->parked_by);
+}
+
+static void put_retry(wh_buf *why, const wh_why *s, const wherry_row *row)
+{
+	int64_t left = row->next_retry_at_us - s->now_us;
+	char span[WH_SPAN_LEN];
+
+	wh_buf_printf(why, "attempt %" PRId32 " failed: %s; ", row->message.attempts,
+		      row->last_error ? row->last_error : "no reason given");
+	if (row->held_by)
+		wh_buf_printf(why, "it waits behind message %" PRId64 " of its key",
+			      row->held_by);
+	else if (left > 0)
+		wh_buf_printf(why, "the next is due in %s", wh_span_text(left, span));
+	else
+		put_relay(why, s);
+	put_parked(why, s, row);
+}
+
+/* A pending message is waited for by a relay that leads, unless something holds it. */
+static void put_pending(wh_buf *why, const wh_why *s, const wherry_row *row)
+{
+	bool relayed = s->status.lease_left_us > 0 && !s->status.paused;
+
+	if (relayed && row->held_by)
+		wh_buf_printf(why, "waits behind message %" PRId64 " of its key",
+			      row->held_by);
+	else if (!relayed || !row->parked_by)
+		put_relay(why, s);
+	put_parked(why, s, row);
+}
+
+/* Competing relays write when a claim lapses; one that tries a suspect alone does not. */
+static void put_claim(wh_buf *why, const wh_why *s, const wherry_row *row)
+{
+	int64_t left_us = row->next_retry_at_us - s->now_us;
+	char span[WH_SPAN_LEN], left[WH_SPAN_LEN];
+
+	(void)wh_span_text(s->now_us - row->claimed_at_us, span);
+	if (*wh_outbox_limits(s->session->box))
+		wh_buf_printf(why,
+			      "it is claimed since %s ago; if its claim lapses, the next "
+			      "that claims rows takes it up",
+			      span);
+	else if (row->next_retry_at_us && left_us <= 0)
+		wh_buf_printf(
+			why,
+			"it was claimed %s ago, by a relay that is gone: its claim lapsed "
+			"%s ago, and the next that competes takes it up: "
+			"`wherry relay %s TO --engine competing`",
+			span, wh_span_text(-left_us, left), s->session->url);
+	else if (row->next_retry_at_us)
+		wh_buf_printf(
+			why,
+			"a relay has claimed it since %s ago; if that one is gone, the "
+			"claim lapses in %s, and the next takes it up",
+			span, wh_span_text(left_us, left));
+	else
+		wh_buf_printf(
+			why,
+			"a relay tries it alone since %s ago; if that one is gone, the "
+			"next relay takes it up",
+			span);
+}
+
+void wh_put_why(wh_buf *why, const wh_why *s, const wherry_row *row)
+{
+	const wherry_message *m = &row->message;
+	char span[WH_SPAN_LEN], at[WH_TIME_LEN];
+
+	switch (row->state) {
+	case WHERRY_PENDING:
+		put_pending(why, s, row);
+		break;
+	case WHERRY_PROCESSING:
+		put_claim(why, s, row);
+		break;
+	case WHERRY_DONE:
+		wh_time_print(row->processed_at_us, at);
+		wh_buf_printf(why, "delivered %s ago, at %s",
+			      wh_span_text(s->now_us - row->processed_at_us, span), at);
+		if (row->archived)
+			wh_buf_puts(why, ", and moved to the archive");
+		break;
+	case WHERRY_FAILED:
+		put_retry(why, s, row);
+		break;
+	case WHERRY_DEAD:
+		wh_buf_printf(why,
+			      "given up after %" PRId32
+			      " attempt%s: %s; mend the cause, then "
+			      "`wherry retry %s %" PRId64 "`",
+			      m->attempts, wh_plural(m->attempts),
+			      row->last_error ? row->last_error : "no reason given",
+			      s->session->url, m->id);
+		break;
+	}
+}

@@ -1,0 +1,288 @@
+-- layout: name=doctor
+--
+-- What `wherry doctor` asks PostgreSQL; src/cli/doctor.c says what the answers mean.  Each
+-- statement is one check.  A row is a finding: how bad it is (0 well, 1 a warning, 2 bad),
+-- then texts, lengths of time in milliseconds.  No row: all is well.  None reads more of
+-- the outbox than a bounded number of rows.
+
+-- part: now
+statement_timestamp()
+
+-- part: key_b
+(CASE
+    WHEN b.partition_key <> '' THEN '=' || b.partition_key
+    WHEN b.aggregate_type <> '' OR b.aggregate_id <> ''
+    THEN length(b.aggregate_type)::text || ':' || b.aggregate_type || b.aggregate_id
+  END) COLLATE "C"
+
+-- part: key_c
+(CASE
+    WHEN c.partition_key <> '' THEN '=' || c.partition_key
+    WHEN c.aggregate_type <> '' OR c.aggregate_id <> ''
+    THEN length(c.aggregate_type)::text || ':' || c.aggregate_type || c.aggregate_id
+  END) COLLATE "C"
+
+-- part: key_shown
+coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggregate_id, ' '),
+         'none')
+
+-- part: behind
+-- How many wait behind c, of the next pending rows.
+(SELECT count(*) FROM (
+   SELECT {key_b} AS key FROM {table} AS b WHERE b.status = 0 AND b.id > c.id
+   ORDER BY b.id LIMIT 10000) AS next WHERE next.key = {key_c})::text
+
+-- part: led
+(SELECT count(*) > 0 FROM wherry_slot WHERE outbox = :name AND expires_at > {now})
+
+-- part: utc
+AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'
+
+-- name: time
+SELECT ms FROM wherry_clock;
+
+-- name: server
+SELECT CASE WHEN current_setting('server_version_num')::integer < 130000 THEN 2
+            WHEN pg_is_in_recovery() THEN 1 ELSE 0 END,
+  current_setting('server_version'), current_setting('wal_level'),
+  CASE WHEN pg_is_in_recovery() THEN 'a standby' ELSE 'a primary' END;
+
+-- name: pooler
+-- A pooler tells its clients another number than the server does.
+SELECT 1, (:session::bigint)::text, pg_backend_pid()::text
+WHERE :session::bigint <> 0 AND :session::bigint <> pg_backend_pid();
+
+-- name: clock
+SELECT CASE WHEN abs(ahead) > 2000 THEN 1 ELSE 0 END, abs(ahead)::text,
+  CASE WHEN ahead < 0 THEN 'behind' ELSE 'ahead of' END
+FROM (SELECT ms - :local::bigint AS ahead FROM wherry_clock) AS clock;
+
+-- name: activity
+SELECT 1, current_user::text WHERE NOT pg_has_role('pg_read_all_stats', 'USAGE');
+
+-- name: durability
+-- What a session of this role has, whatever ours has set; and roles that have another.
+SELECT CASE name WHEN 'fsync' THEN 2 ELSE 1 END, name,
+  CASE name
+    WHEN 'fsync' THEN 'a crash of the machine can destroy the database'
+    WHEN 'full_page_writes' THEN 'a crash of the machine can leave torn pages, unless the '
+                                 'file system prevents them'
+    ELSE 'a crash can take back a transaction whose message has left' END,
+  'ALTER SYSTEM SET ' || name || ' = on; SELECT pg_reload_conf()'
+FROM pg_settings
+WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND reset_val = 'off'
+UNION ALL
+SELECT 1, 'synchronous_commit of role ' || rolname,
+  'a crash can take back a transaction of it whose message has left',
+  'ALTER ROLE ' || quote_ident(rolname) || ' RESET synchronous_commit'
+FROM pg_db_role_setting AS s JOIN pg_roles AS r ON r.oid = s.setrole
+WHERE 'synchronous_commit=off' = ANY (s.setconfig) AND r.rolname <> current_user;
+
+-- name: sync-standby
+SELECT 2, current_setting('synchronous_standby_names')
+WHERE current_setting('synchronous_standby_names') <> '' AND NOT pg_is_in_recovery()
+  AND pg_has_role('pg_read_all_stats', 'USAGE')
+  AND NOT EXISTS (SELECT 1 FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum'));
+
+-- name: connections
+SELECT CASE WHEN used >= most * 0.9 THEN 1 ELSE 0 END, used::text, most::text
+FROM (SELECT (SELECT sum(numbackends) FROM pg_stat_database) AS used,
+        current_setting('max_connections')::integer
+        - current_setting('superuser_reserved_connections')::integer AS most) AS c;
+
+-- name: long-transactions
+-- What holds back vacuum in this database, and what has written in any.
+SELECT 1, pid::text, coalesce(nullif(application_name, ''), 'unnamed'),
+  coalesce(usename, 'nobody'), coalesce(state, 'running'),
+  floor(extract(epoch FROM {now} - xact_start) * 1000)::bigint::text,
+  to_char(xact_start {utc}),
+  CASE WHEN backend_xid IS NULL THEN 'has written nothing' ELSE 'has written' END
+FROM pg_stat_activity AS a
+WHERE pid <> pg_backend_pid() AND datid IS NOT NULL
+  AND xact_start <= {now} - :older::bigint * interval '1 millisecond'
+  AND (datname = current_database() OR backend_xid IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_vacuum AS v WHERE v.pid = a.pid)
+ORDER BY xact_start LIMIT 5;
+
+-- name: prepared
+SELECT 2, quote_literal(gid), owner::text, database::text,
+  floor(extract(epoch FROM {now} - prepared) * 1000)::bigint::text, to_char(prepared {utc})
+FROM pg_prepared_xacts
+WHERE prepared <= {now} - :older::bigint * interval '1 millisecond'
+ORDER BY prepared LIMIT 5;
+
+-- name: locks
+-- Modes that keep producers, or all, from the table.
+SELECT 2, l.pid::text, l.mode,
+  coalesce((SELECT nullif(application_name, '') FROM pg_stat_activity AS a
+            WHERE a.pid = l.pid), 'unnamed')
+FROM pg_locks AS l
+WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid()
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND l.relation = '{table}'::regclass
+  AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+LIMIT 5;
+
+-- name: tables
+SELECT 2, t.name
+FROM unnest(ARRAY['{table}', '{table_archive}', 'wherry_outbox', 'wherry_slot']) AS t(name)
+WHERE to_regclass(t.name) IS NULL;
+
+-- name: rights
+SELECT 2, current_user::text, string_agg(p.privilege, ', '), to_regclass(t.name)::text
+FROM (VALUES ('{table}', 'SELECT,INSERT,UPDATE,DELETE'),
+             ('{table_archive}', 'SELECT,INSERT,UPDATE,DELETE'),
+             ('wherry_outbox', 'SELECT,UPDATE'),
+             ('wherry_slot', 'SELECT,INSERT,UPDATE')) AS t(name, needed)
+CROSS JOIN LATERAL regexp_split_to_table(t.needed, ',') AS p(privilege)
+WHERE NOT has_table_privilege(to_regclass(t.name), p.privilege)
+GROUP BY t.name;
+
+-- name: indexes
+-- Those that init makes.
+SELECT 2, t.name
+FROM unnest(ARRAY['{table_message_id}', '{table_open}', '{table_done}', '{table_dead}',
+                  '{table_busy}', '{table_due}', '{table_archive_message_id}',
+                  '{table_archive_done}']) AS t(name)
+WHERE to_regclass(t.name) IS NULL;
+
+-- name: invalid
+SELECT 2, indexrelid::regclass::text FROM pg_index
+WHERE indrelid = '{table}'::regclass AND NOT (indisvalid AND indisready);
+
+-- name: trigger
+SELECT 1, to_regclass(t.name)::text,
+  CASE WHEN g.tgname IS NULL THEN 'has no trigger' ELSE 'has its trigger disabled' END
+FROM (VALUES ('{table}', 'wherry_wake'), ('wherry_outbox', 'wherry_wake_control'),
+             ('wherry_slot', 'wherry_wake_control')) AS t(name, function)
+LEFT JOIN (pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid)
+  ON g.tgrelid = to_regclass(t.name) AND p.proname = t.function
+WHERE to_regclass(t.name) IS NOT NULL
+  AND (g.tgname IS NULL OR g.tgenabled NOT IN ('O', 'A'));
+
+-- name: identity
+-- One session's numbers are to be in order with another's, and above all that are there.
+SELECT 2, 'each session takes ' || seqcache || ' ids at once, so that those of one key are '
+  'not in the order in which they were written',
+  'ALTER TABLE {table} ALTER COLUMN id SET CACHE 1'
+FROM pg_sequence
+WHERE seqrelid = pg_get_serial_sequence('{table}', 'id')::regclass AND seqcache <> 1
+UNION ALL
+SELECT 2, 'the next id is ' || next || ', which is not above the last, ' || last || ': '
+  'producers will fail',
+  'SELECT setval(''' || seq || ''', ' || last || ')'
+FROM (SELECT pg_get_serial_sequence('{table}', 'id') AS seq,
+        coalesce(pg_sequence_last_value(pg_get_serial_sequence('{table}', 'id')::regclass), 0)
+          + 1 AS next,
+        (SELECT max(id) FROM {table}) AS last) AS s
+WHERE next <= last;
+
+-- name: autovacuum
+SELECT 1, name || ' is off', 'ALTER SYSTEM SET ' || name || ' = on; SELECT pg_reload_conf()'
+FROM pg_settings WHERE name IN ('autovacuum', 'track_counts') AND setting = 'off'
+UNION ALL
+SELECT 1, 'autovacuum is off for the table {table}',
+  'ALTER TABLE {table} RESET (autovacuum_enabled)'
+FROM pg_class WHERE oid = '{table}'::regclass
+  AND EXISTS (SELECT 1 FROM pg_options_to_table(reloptions)
+              WHERE option_name = 'autovacuum_enabled' AND option_value::boolean = false);
+
+-- name: vacuum
+SELECT 1, n_dead_tup::text, n_live_tup::text,
+  coalesce('the last vacuum was at '
+           || to_char(greatest(last_vacuum, last_autovacuum) {utc}), 'it was never vacuumed')
+FROM pg_stat_all_tables
+WHERE relid = '{table}'::regclass AND n_dead_tup > 10000 AND n_dead_tup > n_live_tup;
+
+-- name: bloat
+-- A row takes at most a page of its table, what is long being kept elsewhere; and an entry
+-- of an index far less.
+SELECT 1, 'table ' || relname::text, pg_size_pretty(relpages * 8192::bigint),
+  floor(reltuples)::bigint || ' rows', 'VACUUM FULL {table}'
+FROM pg_class
+WHERE oid = '{table}'::regclass AND relpages > 1000 AND reltuples >= 0
+  AND relpages > reltuples
+UNION ALL
+SELECT 1, 'index ' || c.relname::text, pg_size_pretty(c.relpages * 8192::bigint),
+  floor(c.reltuples)::bigint || ' entries', 'REINDEX INDEX CONCURRENTLY ' || c.oid::regclass::text
+FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+WHERE i.indrelid = '{table}'::regclass AND c.relpages > 1000 AND c.reltuples >= 0
+  AND c.relpages > c.reltuples;
+
+-- name: paused
+SELECT 2, floor(extract(epoch FROM {now} - paused_at) * 1000)::bigint::text,
+  to_char(paused_at {utc})
+FROM wherry_outbox WHERE name = :name AND paused_at IS NOT NULL;
+
+-- name: relay
+SELECT 0, owner, engine, epoch::text,
+  ceil(extract(epoch FROM max(expires_at) - {now}) * 1000)::bigint::text
+FROM wherry_slot WHERE outbox = :name AND expires_at > {now}
+GROUP BY owner, engine, epoch
+UNION ALL
+SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
+              SELECT 1 FROM {table} WHERE status = 3
+              AND coalesce(next_retry_at, '1970-01-01 00:00:00+00') <= {now})
+            THEN 2 ELSE 1 END,
+  coalesce((SELECT 'the last was ' || owner || CASE
+              WHEN expires_at > '1970-01-02' THEN ', whose lease lapsed at '
+                || to_char(expires_at {utc}) ELSE ', which ended in good order' END
+            FROM wherry_slot WHERE outbox = :name ORDER BY expires_at DESC LIMIT 1),
+           'none has been here so far'), '', '', ''
+WHERE NOT {led};
+
+-- name: backlog
+-- Ready for long though a relay leads, and nothing holds it back.
+SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000)::bigint::text,
+  coalesce((SELECT '; the last error is: ' || left(last_error, 300) FROM {table}
+            WHERE status = 3 AND last_error IS NOT NULL
+            ORDER BY coalesce(next_retry_at, '1970-01-01 00:00:00+00') DESC LIMIT 1), '')
+FROM (SELECT * FROM {table} WHERE status = 0 ORDER BY id LIMIT 100) AS c
+WHERE {led} AND NOT EXISTS (SELECT 1 FROM wherry_outbox
+                            WHERE name = :name AND paused_at IS NOT NULL)
+  AND c.created_at <= {now} - :older::bigint * interval '1 millisecond'
+  AND NOT EXISTS (
+    SELECT 1 FROM {table} AS b
+    WHERE (b.status IN (1, 3, 4) OR b.claim_token IS NOT NULL AND b.status = 0)
+      AND {key_b} = {key_c} AND b.id < c.id)
+ORDER BY c.id LIMIT 1;
+
+-- name: claims
+SELECT 1, count(*)::text,
+  floor(extract(epoch FROM {now} - min(since)) * 1000)::bigint::text, min(id)::text
+FROM (SELECT id, coalesce(next_retry_at, claimed_at) AS since FROM {table}
+      WHERE status = 1 AND coalesce(next_retry_at, '1970-01-01 00:00:00+00') <= {now}
+        AND (next_retry_at IS NOT NULL OR NOT {led})
+      LIMIT 1000) AS lapsed
+HAVING count(*) > 0;
+
+-- name: held
+SELECT 1, c.id::text, {key_shown}, c.attempts::text,
+  CASE WHEN c.next_retry_at > {now}
+       THEN ceil(extract(epoch FROM c.next_retry_at - {now}) * 1000)::bigint
+       ELSE 0 END::text,
+  coalesce(left(c.last_error, 300), 'no reason given'), {behind}
+FROM {table} AS c WHERE c.status = 3
+ORDER BY coalesce(c.next_retry_at, '1970-01-01 00:00:00+00') LIMIT 5;
+
+-- name: parked
+SELECT 1, c.id::text, {key_shown}, c.attempts::text,
+  coalesce(left(c.last_error, 300), 'no reason given'), {behind}
+FROM {table} AS c WHERE c.status = 4 ORDER BY c.id LIMIT 5;
+
+-- name: absent
+-- What can be said of a message that is not there: whether its number was given out, and
+-- which transaction may still commit it.
+SELECT 2,
+  CASE WHEN :number::bigint > coalesce(last, 0)
+       THEN 'ids up to ' || coalesce(last, 0) || ' have been given out so far' ELSE '' END,
+  coalesce((SELECT 'the transaction of pid ' || pid || ' ('
+              || coalesce(nullif(application_name, ''), 'unnamed')
+              || ') has written since ' || to_char(xact_start {utc})
+              || ' and has not committed yet: it may be in there'
+            FROM pg_stat_activity
+            WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+              AND datname = current_database()
+            ORDER BY xact_start LIMIT 1), '')
+FROM (SELECT pg_sequence_last_value(pg_get_serial_sequence('{table}', 'id')::regclass) AS last)
+  AS s;
