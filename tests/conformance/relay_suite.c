@@ -480,7 +480,8 @@ int relay_suite(const relay_target *targets, size_t n_targets)
 	size_t n = 0;
 
 	for (size_t t = 0; t < n_targets; t++)
-		for (size_t p = 0; p < sizeof(parts) / sizeof(*parts); p++)
+		for (size_t p = 0;
+		     !targets[t].own_only && p < sizeof(parts) / sizeof(*parts); p++)
 			n += add_tests(tests + n, names + n, &targets[t], parts[p].tests,
 				       parts[p].needs);
 	for (size_t t = 0; t < n_targets; t++)

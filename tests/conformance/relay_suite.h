@@ -39,6 +39,7 @@ typedef struct relay_target {
 	void (*drop)(void);           /* and gone again.  NULL: in a file, or url */
 	unsigned is;                  /* RELAY_… */
 	const struct relay_test *own; /* of it alone; NULL: none */
+	bool own_only;                /* and no others */
 	const char *a_nul; /* RELAY_NUL: an expression for text with a NUL inside */
 
 	/* Tests that run on it though their suite needs what it is not; ends with NULL. */
