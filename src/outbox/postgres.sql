@@ -464,6 +464,12 @@ ORDER BY id LIMIT :limit::bigint;
 -- Rows that were left alone behind a failed message of their key, or holes.
 SELECT {open_columns} FROM {table} WHERE id = ANY ({ids}) AND status IN (0, 1, 3) ORDER BY id;
 
+-- part: next_number
+-- Of the next transaction to begin.  A snapshot's xmax is lower: the first above all that
+-- ended, and some that run have numbers from there on
+-- (the_lower_id_of_a_younger_transaction_is_not_forgotten).
+(pg_snapshot_xmax(s)::text::bigint + age(pg_snapshot_xmax(s)::xid))
+
 -- name: horizon
 -- The oldest transaction that still runs, and the next to begin: a hole seen before `next`
 -- is over once `oldest` has reached it.  An INSERT takes its id before its transaction gets
@@ -471,8 +477,8 @@ SELECT {open_columns} FROM {table} WHERE id = ANY ({ids}) AND status IN (0, 1, 3
 -- that began when the next transaction was below the third column
 -- (an_id_taken_by_a_statement_that_still_runs_is_not_forgotten).  And: what was read before
 -- this was read under the lease.
-SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint,
-  CASE WHEN :statements::bigint = 0 THEN 0 ELSE pg_snapshot_xmax(s)::text::bigint - coalesce((
+SELECT pg_snapshot_xmin(s)::text::bigint, {next_number},
+  CASE WHEN :statements::bigint = 0 THEN 0 ELSE {next_number} - coalesce((
     SELECT max(age(backend_xmin)) FROM pg_stat_get_activity(NULL) AS a
     WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()
       AND datid = (SELECT oid FROM pg_database WHERE datname = current_database())

@@ -131,7 +131,39 @@ static void an_id_taken_by_a_statement_that_still_runs_is_not_forgotten(void **s
 	PQfinish(gate);
 }
 
+/* Its number is the last that was given out, and no higher one has ended yet: the relay
+ * reads again and again, but has nothing to write, since what it meets waits for another. */
+static void the_lower_id_of_a_younger_transaction_is_not_forgotten(void **state)
+{
+	relay_fixture *f = *state;
+	PGconn *older = PQconnectdb(place.url), *younger;
+
+	hourly(f);
+	relay_set(f, "retry.base", "1h");
+	relay_set(f, "retry.cap", "1h");
+	relay_answers(f, 1, WHERRY_RETRY, -1);
+	relay_start(f, &f->a);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_FAILED);
+	f->frozen_us = relay_now(f);
+	f->tick_us = 1000;
+	assert_true(postgres_exec(older, "BEGIN; SELECT pg_current_xact_id()", NULL, 0));
+	younger = begin_and_put("READ COMMITTED", "b");
+	assert_true(postgres_exec(older,
+				  "INSERT INTO outbox(topic, partition_key, payload) "
+				  "VALUES ('t', 'a', '{}')",
+				  NULL, 0));
+	finish(older, "COMMIT");
+	for (int i = 0; i < 10; i++)
+		relay_turn(f, &f->a, relay_deadline(), "", 0, "");
+	finish(younger, "COMMIT");
+	f->frozen_us = f->tick_us = 0;
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 1);
+	RELAY_DELIVERED(f, 2);
+}
+
 static const relay_test own[] = {
+	RELAY_TEST(the_lower_id_of_a_younger_transaction_is_not_forgotten, 0),
 	RELAY_TEST(an_id_taken_by_a_statement_that_still_runs_is_not_forgotten, 0),
 	RELAY_TEST(a_lower_id_that_is_committed_late_is_delivered_without_a_sweep, 0),
 	RELAY_TEST(late_ids_of_a_key_leave_before_higher_ones, 0),
