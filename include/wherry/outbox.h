@@ -53,6 +53,7 @@ typedef struct wherry_claim_options {
 	bool unordered;   /* keys do not matter */
 	bool park;        /* nothing behind a dead message of its key */
 	bool failed_only; /* only what failed before, and is due */
+	int64_t below_id; /* of pending ones only ids below; 0: any */
 } wherry_claim_options;
 
 /* One message that could not be delivered. */

@@ -13,6 +13,11 @@ static wh_exit fail(const wh_args *args, const wherry_error *err)
 	return wh_report(err);
 }
 
+static unsigned extras(const wh_args *args)
+{
+	return wh_arg_on(args, "strict") ? WH_STRICT : 0;
+}
+
 static wh_exit print_sql(const wh_args *args, const char *table)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -24,8 +29,8 @@ static wh_exit print_sql(const wh_args *args, const char *table)
 	if (code == WHERRY_OK) {
 		(void)snprintf(scheme, sizeof(scheme), "%.*s", (int)url.scheme.len,
 			       url.scheme.ptr);
-		code = wh_outbox_init_sql_as(scheme, wh_arg(args, "layout"), table, &sql,
-					     &err);
+		code = wh_outbox_init_sql_as(scheme, wh_arg(args, "layout"), table,
+					     extras(args), &sql, &err);
 	}
 	if (code != WHERRY_OK)
 		return fail(args, &err);
@@ -62,7 +67,8 @@ static wh_exit run(wh_args *args)
 		return print_sql(args, table);
 	code = wherry_db_open(wh_operand(args, 0), args->config, &db, &err);
 	if (code == WHERRY_OK)
-		code = wh_outbox_init_as(db, wh_arg(args, "layout"), table, &err);
+		code = wh_outbox_init_as(db, wh_arg(args, "layout"), table, extras(args),
+					 &err);
 	wherry_db_close(db);
 	if (code != WHERRY_OK)
 		return fail(args, &err);
@@ -76,6 +82,11 @@ static const wh_option options[] = {
 	 "native, or event-bus: the tables of the library outbox-event-bus. (default: of the "
 	 "table that is there, else native)",
 	 NULL, 0},
+	{"strict", NULL,
+	 "Add what `wherry relay --ordering key-strict` needs, to a table that is there as "
+	 "well: on PostgreSQL a trigger that gives each transaction its number before it takes "
+	 "an id; elsewhere nothing.",
+	 NULL, 0},
 	WH_JSON_OPTION,
 	{0},
 };
@@ -83,7 +94,7 @@ static const wh_option options[] = {
 const wh_command wh_cmd_init = {
 	.name = "init",
 	.operands = "URL",
-	.synopsis = "URL [--table NAME] [--layout LAYOUT] [--print] [--json]",
+	.synopsis = "URL [--table NAME] [--layout LAYOUT] [--strict] [--print] [--json]",
 	.brief = "Create an outbox, or bring it up to date",
 	.help = "Makes the table and what belongs to it, and the database file if it "
 		"is not there. Doing it twice is fine, also at once. With --print, the "
@@ -92,6 +103,7 @@ const wh_command wh_cmd_init = {
 		"Examples:\n"
 		"  wherry init sqlite:shop.db\n"
 		"  wherry init sqlite:shop.db --table billing_outbox\n"
+		"  wherry init postgres://shop@db/shop --strict\n"
 		"  wherry init sqlite:app.db --table outbox_events --layout event-bus\n"
 		"  wherry init sqlite: --print > migrations/0007_outbox.sql\n",
 	.options = options,

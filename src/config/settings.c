@@ -54,8 +54,9 @@ static const entry table[] = {
 		"With the competing engine: take only what failed before, or whose relay is "
 		"gone."},
 	[WH_RELAY_ORDERING] = {"relay.ordering", CHOICE, "key", "key, key-strict, none", NULL,
-		"key: messages of one key leave in order. none: no order, fastest. SQLite "
-		"commits in id order, so key-strict is key there."},
+		"key: messages of one key leave in order. key-strict: also where the "
+		"transactions that write a key overlap; see `wherry init --strict`. none: no "
+		"order, fastest. SQLite commits in id order, so key-strict is key there."},
 	[WH_RELAY_ON_DONE] = {"relay.on_done", CHOICE, "mark", "mark, delete, archive", NULL,
 		"What becomes of a delivered message."},
 	[WH_RELAY_ON_DEAD] = {"relay.on_dead", CHOICE, "skip", "skip, park", NULL,

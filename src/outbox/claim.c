@@ -68,7 +68,7 @@ typedef struct claiming {
 	bool more;
 } claiming;
 
-enum { CLAIM_PARAMS = 11, PASSED_BYTES_MOST = 8 * 1024 * 1024 };
+enum { CLAIM_PARAMS = 12, PASSED_BYTES_MOST = 8 * 1024 * 1024 };
 
 void wh_claim_rewind(wh_claim_place *place)
 {
@@ -89,6 +89,8 @@ static void fill_params(const claiming *w, wh_param *p, int64_t limit)
 	p[8] = WH_INT_PARAM("share", *w->of != 0);
 	p[9] = WH_TEXT_PARAM("of", wh_view_of(w->of));
 	p[10] = WH_INT_PARAM("many", w->place && w->place->many);
+	p[11] = WH_INT_PARAM("most",
+			     w->options->below_id ? w->options->below_id - 1 : INT64_MAX);
 }
 
 static wherry_code take_end(void *ctx, const wh_row *row, wherry_error *err)
@@ -181,7 +183,8 @@ static wherry_code claim_pending(claiming *w, int64_t limit, wherry_error *err)
 		code = wh_db_run(w->box->db, w->box->stmt.claim_end, params, CLAIM_PARAMS,
 				 take_end, w, NULL, err);
 	} else { /* it looks at all that is pending */
-		w->upto = w->scanned = INT64_MAX;
+		w->upto = w->options->below_id ? w->options->below_id - 1 : INT64_MAX;
+		w->scanned = INT64_MAX;
 	}
 	if (code == WHERRY_OK && w->scanned) {
 		fill_params(w, params, limit);

@@ -150,6 +150,8 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 	box->claim_lock = wh_sql_find(&box->sql, "claim-lock");
 	for (int i = 0; i < WH_ACKS; i++)
 		box->ack[i] = wh_sql_find(&box->sql, wh_outbox_acks[i]);
+	box->stmt_frontier = wh_sql_find(&box->sql, "frontier");
+	box->stmt_ids = wh_sql_find(&box->sql, "id-taking");
 	return WHERRY_OK;
 }
 

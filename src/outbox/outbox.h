@@ -64,7 +64,8 @@ struct wherry_outbox {
 #undef X
 	} stmt;
 	const wh_stmt *claim_lock; /* NULL: claims are made one after the other anyway */
-	const wh_stmt *ack[WH_ACKS]; /* see ack.c; NULL: there are none */
+	const wh_stmt *ack[WH_ACKS];             /* see ack.c; NULL: there are none */
+	const wh_stmt *stmt_frontier, *stmt_ids; /* NULL: ids appear in their order */
 };
 
 /* The names of those. */
@@ -104,12 +105,16 @@ const char *wh_outbox_limits(const wherry_outbox *box);
 wherry_code wh_outbox_cannot(const wherry_outbox *box, const char *what,
 			     wherry_error *err);
 
+/* What an outbox may have besides; where a database needs nothing for it, nothing is made. */
+enum { WH_STRICT = 1 /* what relay.ordering=key-strict needs */ };
+
 /* As wherry_outbox_init() and wherry_outbox_init_sql(), in a certain layout; NULL: that of
- * the table that is there, or native. */
+ * the table that is there, or native.  extras: WH_STRICT or 0. */
 wherry_code wh_outbox_init_as(wherry_db *db, const char *layout, const char *table,
-			      wherry_error *err);
+			      unsigned extras, wherry_error *err);
 wherry_code wh_outbox_init_sql_as(const char *scheme, const char *layout,
-				  const char *table, char **out, wherry_error *err);
+				  const char *table, unsigned extras, char **out,
+				  wherry_error *err);
 
 /* Is the schema there, and may this program use it?  Sets box->version. */
 wherry_code wh_outbox_check(wherry_outbox *box, wherry_error *err);
@@ -259,6 +264,25 @@ void wh_horizon_params(const wherry_outbox *box, const wherry_lease *lease,
 wherry_code wh_take_horizon(void *ctx, const wh_row *row, wherry_error *err);
 wherry_code wh_outbox_horizon(wherry_outbox *box, const wherry_lease *lease,
 			      bool statements, wh_horizon *out, wherry_error *err);
+
+/* For key-strict: which lower ids may yet be committed. */
+typedef struct wh_frontier {
+	int64_t oldest; /* transaction that runs */
+	int64_t next;   /* to begin */
+	int64_t last;   /* pending id, 0 if none */
+	bool filled;    /* there are pending ids after `after` and below `before` */
+} wh_frontier;
+
+wherry_code wh_outbox_frontier(wherry_outbox *box, int64_t after, int64_t before,
+			       wh_frontier *out, wherry_error *err);
+
+/* How producers take ids. */
+typedef struct wh_id_taking {
+	bool numbered; /* each has a transaction number before */
+	int64_t cache; /* so many at once */
+} wh_id_taking;
+
+wherry_code wh_outbox_id_taking(wherry_outbox *box, wh_id_taking *out, wherry_error *err);
 
 /* Does the lease still hold?  WHERRY_STALE: no. */
 wherry_code wh_outbox_fence(wherry_outbox *box, const wherry_lease *lease,

@@ -121,6 +121,23 @@ INSERT INTO wherry_outbox(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 INSERT INTO wherry_schema(model, name, version, min_program)
   VALUES ('outbox', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
+-- name: add-strict
+-- For key-strict: a transaction has its number before it takes an id; and a session takes
+-- one id at a time.  Making the trigger waits for those that write to the table without it.
+CREATE OR REPLACE FUNCTION wherry_number() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_current_xact_id();
+  RETURN NULL;
+END $$;
+DROP TRIGGER IF EXISTS {table_number} ON {table};
+CREATE TRIGGER {table_number} BEFORE INSERT ON {table}
+  FOR EACH STATEMENT EXECUTE FUNCTION wherry_number();
+DO $$
+DECLARE ids text = pg_get_serial_sequence('{table}', 'id');
+BEGIN
+  IF ids IS NOT NULL THEN EXECUTE 'ALTER SEQUENCE ' || ids || ' CACHE 1'; END IF;
+END $$;
+
 -- name: schema-exists
 SELECT count(*) FROM pg_class WHERE oid = to_regclass('wherry_schema');
 
@@ -292,6 +309,7 @@ c.status IN (0, 1, 3) AND c.status >= 0 AND c.status <= 0
 SELECT coalesce(max(id), 0), count(*) FROM (
   SELECT id FROM {table}
   WHERE {pending} AND (status, id) > (0, :after::bigint)
+    AND id <= :most::bigint
   ORDER BY status, id LIMIT :scan::bigint) AS p;
 
 -- name: claim
@@ -486,6 +504,24 @@ SELECT pg_snapshot_xmin(s)::text::bigint, {next_number},
   EXISTS (SELECT 1 FROM wherry_slot WHERE outbox = :name AND slot = :slot
           AND epoch = :epoch AND expires_at > {now})
 FROM pg_current_snapshot() AS s;
+
+-- name: frontier
+-- For key-strict: all transactions that took an id below one of those pending now have
+-- numbers below `next`, and are over once `oldest` has reached it.  And whether there is
+-- anything between two ids.
+SELECT pg_snapshot_xmin(s)::text::bigint, {next_number},
+  coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status DESC, id DESC LIMIT 1), 0),
+  (SELECT count(*) FROM (
+     SELECT id FROM {table} WHERE {pending} AND (status, id) > (0, :after::bigint)
+       AND id < :before::bigint ORDER BY status, id LIMIT 1) AS between_them)
+FROM pg_current_snapshot() AS s;
+
+-- name: id-taking
+-- Has each transaction a number before it takes an id, and how many does a session take?
+SELECT (SELECT count(*) FROM pg_trigger WHERE tgrelid = '{table}'::regclass
+          AND tgname = {name} || '_number' AND tgenabled IN ('O', 'A')),
+  coalesce((SELECT seqcache FROM pg_sequence
+            WHERE seqrelid = pg_get_serial_sequence('{table}', 'id')::regclass), 1);
 
 -- name: dead-keys
 -- Dead rows, for relays that park their keys.

@@ -233,6 +233,45 @@ wherry_code wh_outbox_horizon(wherry_outbox *box, const wherry_lease *lease,
 	return code;
 }
 
+static wherry_code take_frontier(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)err;
+	*(wh_frontier *)ctx = (wh_frontier){wh_row_int(row, 0), wh_row_int(row, 1),
+					    wh_row_int(row, 2), wh_row_int(row, 3) != 0};
+	return WHERRY_OK;
+}
+
+wherry_code wh_outbox_frontier(wherry_outbox *box, int64_t after, int64_t before,
+			       wh_frontier *out, wherry_error *err)
+{
+	const wh_param params[] = {WH_INT_PARAM("after", after),
+				   WH_INT_PARAM("before", before)};
+	wh_frontier frontier = {0};
+	wherry_code code = wh_db_run(box->db, box->stmt_frontier, params, 2,
+				     take_frontier, &frontier, NULL, err);
+
+	*out = frontier;
+	return code;
+}
+
+static wherry_code take_id_taking(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)err;
+	*(wh_id_taking *)ctx =
+		(wh_id_taking){wh_row_int(row, 0) != 0, wh_row_int(row, 1)};
+	return WHERRY_OK;
+}
+
+wherry_code wh_outbox_id_taking(wherry_outbox *box, wh_id_taking *out, wherry_error *err)
+{
+	wh_id_taking ids = {0};
+	wherry_code code = wh_db_run(box->db, box->stmt_ids, NULL, 0, take_id_taking,
+				     &ids, NULL, err);
+
+	*out = ids;
+	return code;
+}
+
 static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 {
 	wh_holder *out = ctx;

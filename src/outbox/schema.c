@@ -168,7 +168,21 @@ static wherry_code check_foreign(wherry_outbox *box, const char *table, wherry_e
 typedef struct migration {
 	wherry_outbox *box;
 	const char *table;
+	unsigned extras;
 } migration;
+
+/* The SQL of an extra; NULL: nothing is needed for it here. */
+static const wh_stmt *extra_sql(const wherry_outbox *box, unsigned extra)
+{
+	return extra & WH_STRICT ? wh_sql_find(&box->sql, "add-strict") : NULL;
+}
+
+static wherry_code add_extras(migration *m, wherry_error *err)
+{
+	const wh_stmt *stmt = extra_sql(m->box, m->extras);
+
+	return stmt ? wh_db_script(m->box->db, stmt->text, err) : WHERRY_OK;
+}
 
 /* All versions that are missing.  Runs under the write lock, or one of its own where many
  * write at once: so of two the second finds the work done. */
@@ -202,7 +216,7 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 		(void)snprintf(name, sizeof(name), "migrate-%d", i);
 		stmt = wh_sql_find(&m->box->sql, name);
 		if (!stmt)
-			return WHERRY_OK;
+			return add_extras(m, err);
 		code = wh_db_script(m->box->db, stmt->text, err);
 		if (code != WHERRY_OK)
 			return wh_prefix(err, code, "%s", name);
@@ -237,10 +251,10 @@ static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_err
 }
 
 wherry_code wh_outbox_init_as(wherry_db *db, const char *layout, const char *table,
-			      wherry_error *err)
+			      unsigned extras, wherry_error *err)
 {
 	wherry_outbox box = {.db = db};
-	migration m = {&box, table};
+	migration m = {&box, table, extras};
 	wherry_code code;
 
 	if (!db)
@@ -261,11 +275,12 @@ wherry_code wh_outbox_init_as(wherry_db *db, const char *layout, const char *tab
 
 wherry_code wherry_outbox_init(wherry_db *db, const char *table, wherry_error *err)
 {
-	return wh_outbox_init_as(db, NULL, table, err);
+	return wh_outbox_init_as(db, NULL, table, 0, err);
 }
 
 wherry_code wh_outbox_init_sql_as(const char *scheme, const char *layout,
-				  const char *table, char **out, wherry_error *err)
+				  const char *table, unsigned extras, char **out,
+				  wherry_error *err)
 {
 	wh_buf text = WH_BUF_INIT(256 * 1024);
 	wherry_outbox box = {0};
@@ -286,6 +301,10 @@ wherry_code wh_outbox_init_sql_as(const char *scheme, const char *layout,
 		wh_buf_printf(&text, "-- %s of outbox %s\nBEGIN;\n%sCOMMIT;\n", name,
 			      table, stmt->text);
 	}
+	stmt = code == WHERRY_OK ? extra_sql(&box, extras) : NULL;
+	if (stmt)
+		wh_buf_printf(&text, "-- %s of outbox %s\nBEGIN;\n%sCOMMIT;\n",
+			      stmt->name, table, stmt->text);
 	if (code == WHERRY_OK)
 		code = wh_buf_check(&text, err);
 	if (code == WHERRY_OK)
@@ -298,5 +317,5 @@ wherry_code wh_outbox_init_sql_as(const char *scheme, const char *layout,
 wherry_code wherry_outbox_init_sql(const char *scheme, const char *table, char **out,
 				   wherry_error *err)
 {
-	return wh_outbox_init_sql_as(scheme, NULL, table, out, err);
+	return wh_outbox_init_sql_as(scheme, NULL, table, 0, out, err);
 }

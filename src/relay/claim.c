@@ -21,6 +21,7 @@ static wherry_claim_options options_of(const wherry_relay *r)
 		.unordered = !r->set.ordered,
 		.park = r->set.park,
 		.failed_only = r->set.failed_only,
+		.below_id = r->set.strict ? r->strict.solid + 1 : 0,
 	};
 }
 
@@ -180,10 +181,12 @@ static wherry_code lapsed_step(wherry_relay *r, int64_t now, wherry_error *err)
 
 static wherry_code fresh_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
+	wherry_code code = r->set.strict ? wh_strict_look(r, now, err) : WHERRY_OK;
 	wherry_claim_options options = options_of(r);
-	wherry_code code;
 	int64_t n;
 
+	if (code != WHERRY_OK)
+		return code;
 	if (r->fresh_most && r->fresh_most < options.limit)
 		options.limit = r->fresh_most;
 	r->fresh_most = 0;
@@ -221,7 +224,7 @@ wherry_code wh_claim_step(wherry_relay *r, int64_t now, wherry_error *err)
 		return code;
 	if (now >= r->keys.first_due)
 		free_keys(r, now);
-	if (now >= r->due_at_us)
+	if (now >= r->due_at_us || now >= r->strict.look_us)
 		r->more = true;
 	r->sharing &= r->window.n > 0;
 	if (r->sharing && !r->down)
@@ -250,6 +253,8 @@ int64_t wh_claim_deadline(const wherry_relay *r, int64_t now)
 		return at;
 	if (r->more)
 		return now;
+	if (r->strict.look_us < at)
+		at = r->strict.look_us;
 	return r->due_at_us < at ? r->due_at_us : at;
 }
 

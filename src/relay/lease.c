@@ -43,6 +43,7 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	}
 	r->purge_at_us = now;
 	r->owner_told = false;
+	wh_strict_reset(r);
 	wh_fsm_move(&r->fsm, WH_LEADING, &r->env, "lease taken");
 	r->db->calm = false;
 	wh_handlers_grant(r);

@@ -27,6 +27,7 @@ void wh_read_sweep(wherry_relay *r, int64_t now)
 	r->swept_clean = true;
 	r->more = true;
 	r->sweep_at_us = wh_later(now, r->set.sweep_us);
+	r->strict.gap_before = 0;
 }
 
 bool wh_read_idle(const wherry_relay *r)
@@ -163,7 +164,7 @@ static void move_cursor(wherry_relay *r, int64_t id)
 	r->cursor = id;
 	if (id <= r->passed)
 		return;
-	if (r->db->driver->late_commits)
+	if (r->db->driver->late_commits && !r->set.strict)
 		wh_holes_add(&r->holes, r->passed + 1, id - 1);
 	r->passed = id;
 }
@@ -177,6 +178,10 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	if (!may_read_on(r)) {
 		w->full = true;
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
+	}
+	if (wh_strict_stops(r, w->now, row->id)) {
+		w->full = true;
+		return wh_fail(err, WHERRY_INTERRUPTED, "lower ids may follow");
 	}
 	w->rows++;
 	if (!wh_window_find(&r->window, row->id)) {
@@ -310,6 +315,7 @@ static void end_draining(wherry_relay *r, wh_key *key)
 	if (from && from <= r->cursor) {
 		r->cursor = from - 1;
 		r->sweeping = r->more = true;
+		r->strict.gap_before = 0;
 	}
 }
 
@@ -472,7 +478,7 @@ bool wh_read_worth_it(const wherry_relay *r)
 
 	if (least > r->set.batch)
 		least = r->set.batch;
-	return may_read_on(r) && wh_read_room(r) >= least;
+	return may_read_on(r) && wh_read_room(r) >= least && !r->strict.gap_before;
 }
 
 bool wh_read_next(const wherry_relay *r, int64_t now)
@@ -554,6 +560,9 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 	}
 	if (now >= r->keys.first_due)
 		code = read_due(r, now, err);
+	if (code == WHERRY_OK && r->strict.gap_before &&
+	    (woken || now >= r->strict.look_us))
+		code = wh_strict_look(r, now, err);
 	if (code == WHERRY_OK && r->more && wh_read_worth_it(r))
 		code = read_more(r, now, err);
 	if (code == WHERRY_OK && r->look_by_us != WH_NEVER &&

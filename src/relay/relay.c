@@ -55,6 +55,7 @@ static void read_settings(wherry_relay *r)
 	s->failed_only = wh_config_switch(c, WH_RELAY_FAILED_ONLY);
 	s->claim_us = wh_config_int(c, WH_RELAY_CLAIM_TIMEOUT);
 	s->ordered = wh_config_choice(c, WH_RELAY_ORDERING) != 2;
+	s->strict = wh_config_choice(c, WH_RELAY_ORDERING) == 1;
 	s->park = wh_config_choice(c, WH_RELAY_ON_DEAD) == 1;
 	s->on_done = (wherry_on_done)wh_config_choice(c, WH_RELAY_ON_DONE);
 	s->window = wh_config_int(c, WH_RELAY_WINDOW);
@@ -124,6 +125,7 @@ static wherry_code heed_layout(wherry_relay *r, wherry_error *err)
 			       layout->name);
 	s->competing = s->competing || !layout->exclusive;
 	s->ordered = s->ordered && layout->ordered;
+	s->strict = s->strict && s->ordered && r->box->stmt_frontier;
 	if (layout->archives && !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
 		s->retention_us = 0; /* others may count on what is archived */
 	if (s->competing && s->renew_us > s->claim_us / 3)
@@ -143,6 +145,8 @@ static wherry_code open_box(wherry_relay *r, wherry_error *err)
 				  &r->box, err);
 	if (code == WHERRY_OK)
 		code = heed_layout(r, err);
+	if (code == WHERRY_OK && r->set.strict)
+		code = wh_strict_check(r, err);
 	if (code == WHERRY_OK)
 		code = wh_db_watch(r->db, err);
 	return code;
@@ -179,6 +183,7 @@ static wherry_code make(const wherry_config *config, const wh_env *env,
 	r->key_text = (wh_buf)WH_BUF_INIT(KEY_TEXT_MAX);
 	r->flush_at_us = WH_NEVER;
 	r->look_by_us = WH_NEVER;
+	wh_strict_reset(r);
 	r->target_id = -1;
 	r->lapse_at_us = r->due_at_us = WH_NEVER;
 	r->stop_by_us = WH_NEVER;
@@ -337,6 +342,7 @@ static wherry_code reopen_db(wherry_relay *r, int64_t now, wherry_error *err)
 	r->more = true;
 	if (r->box->ack[0] && !r->set.competing)
 		wh_read_sweep(r, now); /* the server may have lost acknowledgements */
+	wh_strict_reset(r);            /* it may be another server now */
 	return WHERRY_OK;
 }
 
@@ -503,6 +509,8 @@ static int64_t work_deadline(const wherry_relay *r, int64_t now)
 		at = sooner(at, r->sweep_at_us);
 	if (!r->set.competing && r->more && wh_read_worth_it(r))
 		at = now;
+	if (r->strict.gap_before)
+		at = sooner(at, r->strict.look_us);
 	if (!r->window.ready.n)
 		return at;
 	if (!wh_dispatch_alone(r) && r->throttled_until_us > now)

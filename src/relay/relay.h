@@ -4,6 +4,7 @@
  *     lease.c     takes, renews, loses and gives back the lease
  *     read.c      reads ahead, sweeps, and reads held keys again
  *     claim.c     claims rows instead, where relays compete
+ *     strict.c    key-strict: waits for lower ids that may yet be committed
  *     dispatch.c  submits what is ready, takes receipts
  *     settle.c    decides what becomes of a message, and writes it
  *     relay.c     opens, steps, closes
@@ -56,7 +57,8 @@ typedef struct wh_relay_settings {
 	char name[96];
 	bool competing; /* with others: rows are claimed */
 	bool failed_only;
-	bool ordered; /* per key */
+	bool ordered; /* per key, */
+	bool strict;  /* also where lower ids may be committed late */
 	bool park;
 	wherry_on_done on_done;
 	int64_t batch, window, window_bytes, held_keys;
@@ -69,6 +71,17 @@ typedef struct wh_relay_settings {
 	int32_t attempts;
 	wh_backoff retry;
 } wh_relay_settings;
+
+/* key-strict; see strict.c. */
+typedef struct wh_strict {
+	int64_t solid;      /* of ids up to here no more are committed */
+	int64_t upto;       /* those that will be solid, 0: nothing is dated, */
+	int64_t number;     /* when all transactions below this one have ended */
+	int64_t gap_before; /* the row at which reading stopped; 0: it goes on */
+	int64_t look_us;    /* when to see whether it may */
+	int64_t step_us, since_us;
+	bool told; /* that it takes long */
+} wh_strict;
 
 struct wherry_relay {
 	wh_env env;
@@ -109,6 +122,7 @@ struct wherry_relay {
 	bool full_told;     /* that reading stopped at relay.held_keys */
 	int64_t fits; /* rows that fitted when bodies were too large for a batch; 0: all */
 	int64_t *scratch; /* ids of one batch */
+	wh_strict strict;
 
 	/* claiming */
 	int64_t lapse_at_us;   /* when the first claim of anybody lapses, */
@@ -186,6 +200,13 @@ bool wh_read_next(const wherry_relay *r,
 
 wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_error *err);
 wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err);
+
+/* strict.c */
+wherry_code wh_strict_check(wherry_relay *r, wherry_error *err);
+void wh_strict_reset(wherry_relay *r);
+/* Must reading stop before this row? */
+bool wh_strict_stops(wherry_relay *r, int64_t now, int64_t id);
+wherry_code wh_strict_look(wherry_relay *r, int64_t now, wherry_error *err);
 
 /* until.c */
 wherry_code wh_until_begin(wherry_relay *r, int64_t now, wherry_error *err);

@@ -4,6 +4,8 @@
  */
 #include "relay_suite.h"
 
+#include "outbox/outbox.h"
+
 #include "postgres/server.h"
 
 static postgres_place place;
@@ -92,14 +94,9 @@ static void late_ids_of_a_key_leave_before_higher_ones(void **state)
 	RELAY_DELIVERED(f, 4, 1, 3, 5);
 }
 
-/* An INSERT takes its id before its transaction has a number: here it waits in between. */
-static void an_id_taken_by_a_statement_that_still_runs_is_not_forgotten(void **state)
+/* Messages of topic 'slow' wait in the middle of their statement, with an id. */
+static void shut(PGconn *gate)
 {
-	relay_fixture *f = *state;
-	PGconn *gate = PQconnectdb(place.url), *slow = PQconnectdb(place.url);
-
-	hourly(f);
-	relay_put(f, "b"); /* the first id of 32 is logged, and needs a number */
 	assert_true(postgres_exec(
 		gate,
 		"CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN "
@@ -108,6 +105,22 @@ static void an_id_taken_by_a_statement_that_still_runs_is_not_forgotten(void **s
 		"WHEN (new.topic = 'slow') EXECUTE FUNCTION wait()",
 		NULL, 0));
 	assert_true(postgres_exec(gate, "SELECT pg_advisory_lock(4711)", NULL, 0));
+}
+
+static void open_gate(PGconn *gate)
+{
+	finish(gate, "SELECT pg_advisory_unlock(4711)");
+}
+
+/* An INSERT takes its id before its transaction has a number: here it waits in between. */
+static void an_id_taken_by_a_statement_that_still_runs_is_not_forgotten(void **state)
+{
+	relay_fixture *f = *state;
+	PGconn *gate = PQconnectdb(place.url), *slow = PQconnectdb(place.url);
+
+	hourly(f);
+	relay_put(f, "b"); /* the first id of 32 is logged, and needs a number */
+	shut(gate);
 	assert_true(postgres_exec(slow, "BEGIN", NULL, 0));
 	assert_int_equal(PQsendQuery(slow, "INSERT INTO outbox(topic, payload) "
 					   "VALUES ('slow', '{}')"),
@@ -118,7 +131,7 @@ static void an_id_taken_by_a_statement_that_still_runs_is_not_forgotten(void **s
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
 	relay_quiet(f, &f->a);
-	assert_true(postgres_exec(gate, "SELECT pg_advisory_unlock(4711)", NULL, 0));
+	open_gate(gate);
 	for (PGresult *res; (res = PQgetResult(slow));)
 		PQclear(res);
 	for (int64_t n = 3; n <= 5; n++) { /* reads that may forget it */
@@ -128,7 +141,6 @@ static void an_id_taken_by_a_statement_that_still_runs_is_not_forgotten(void **s
 	finish(slow, "COMMIT");
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 6);
 	RELAY_DELIVERED(f, 1, 3, 4, 5, 6, 2);
-	PQfinish(gate);
 }
 
 /* Its number is the last that was given out, and no higher one has ended yet: the relay
@@ -162,7 +174,296 @@ static void the_lower_id_of_a_younger_transaction_is_not_forgotten(void **state)
 	RELAY_DELIVERED(f, 2);
 }
 
+/* ---- key-strict ---- */
+
+static void init_strict(void)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = NULL;
+
+	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
+	WHERRY_PASS(wh_outbox_init_as(db, NULL, "outbox", WH_STRICT, &err));
+	wherry_db_close(db);
+}
+
+/* An outbox made for it, and a relay that sleeps, as one alone or as one of several. */
+static void begin_strict(relay_fixture *f, const char *engine)
+{
+	relay_fresh(f);
+	init_strict();
+	hourly(f);
+	relay_set(f, "relay.ordering", "key-strict");
+	relay_set(f, "relay.engine", engine);
+	relay_start(f, &f->a);
+	relay_quiet(f, &f->a);
+}
+
+static void end_strict(relay_fixture *f)
+{
+	relay_stop(f, &f->a);
+	relay_set(f, "relay.engine", "exclusive");
+}
+
+static const char *const engines[] = {"exclusive", "competing"};
+
+#define STRICTLY(f)                                                                      \
+	for (int engine_ = 0; engine_ < 2 && (begin_strict(f, engines[engine_]), true);  \
+	     end_strict(f), engine_++)
+
+/* So many looks find nothing that may leave. */
+static void check_waits(relay_fixture *f, size_t delivered)
+{
+	for (int i = 0; i < 12; i++)
+		relay_turn_asleep(f, &f->a, relay_deadline(), "", 0, "");
+	assert_int_equal(relay_delivered(f), delivered);
+}
+
+static void key_strict_waits_for_a_lower_id_of_its_key(void **state)
+{
+	relay_fixture *f = *state;
+
+	STRICTLY(f)
+	{
+		PGconn *first = begin_and_put("READ COMMITTED", "a");
+
+		relay_put(f, "a");
+		check_waits(f, 0);
+		finish(first, "COMMIT");
+		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 2);
+		RELAY_DELIVERED(f, 1, 2);
+	}
+}
+
+static void a_rolled_back_id_frees_those_behind_it(void **state)
+{
+	relay_fixture *f = *state;
+
+	STRICTLY(f)
+	{
+		PGconn *first = begin_and_put("READ COMMITTED", "a");
+
+		relay_put(f, "ab");
+		check_waits(f, 0);
+		finish(first, "ROLLBACK");
+		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 2);
+		RELAY_DELIVERED(f, 2, 3);
+	}
+}
+
+/* Its number is the lower, so that numbers alone would let its message go. */
+static void an_older_transaction_with_the_higher_id_waits_for_the_younger(void **state)
+{
+	relay_fixture *f = *state;
+
+	STRICTLY(f)
+	{
+		PGconn *older = PQconnectdb(place.url), *younger;
+
+		assert_true(postgres_exec(older, "BEGIN; SELECT pg_current_xact_id()",
+					  NULL, 0));
+		younger = begin_and_put("READ COMMITTED", "a");
+		assert_true(postgres_exec(older,
+					  "INSERT INTO outbox(topic, partition_key, "
+					  "payload) VALUES ('t', 'a', '{}')",
+					  NULL, 0));
+		finish(older, "COMMIT");
+		check_waits(f, 0);
+		finish(younger, "COMMIT");
+		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 2);
+		RELAY_DELIVERED(f, 1, 2);
+	}
+}
+
+/* A long transaction of somebody else, which no commit of an outbox's ends. */
+static void key_strict_goes_on_when_a_transaction_elsewhere_ends(void **state)
+{
+	relay_fixture *f = *state;
+
+	STRICTLY(f)
+	{
+		PGconn *elsewhere = PQconnectdb(place.url);
+
+		assert_true(postgres_exec(elsewhere, "BEGIN; SELECT pg_current_xact_id()",
+					  NULL, 0));
+		finish(begin_and_put("READ COMMITTED", "a"), "ROLLBACK");
+		relay_put(f, "a");
+		check_waits(f, 0);
+		finish(elsewhere, "COMMIT");
+		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 1);
+		RELAY_DELIVERED(f, 2);
+	}
+}
+
+/* One alone reads every id: it need not wait where none is missing. */
+static void key_strict_does_not_wait_where_no_id_is_missing(void **state)
+{
+	relay_fixture *f = *state;
+	PGconn *elsewhere;
+
+	begin_strict(f, "exclusive");
+	elsewhere = PQconnectdb(place.url);
+	assert_true(
+		postgres_exec(elsewhere, "BEGIN; SELECT pg_current_xact_id()", NULL, 0));
+	relay_put(f, "aab");
+	relay_put(f, "a");
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 4);
+	RELAY_DELIVERED(f, 1, 2, 3, 4);
+	finish(elsewhere, "ROLLBACK");
+}
+
+static void key_strict_waits_for_a_savepoint_and_for_a_prepared_transaction(void **state)
+{
+	static const char put[] =
+		"INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'a', '{}')";
+	relay_fixture *f = *state;
+
+	STRICTLY(f)
+	{
+		PGconn *conn = PQconnectdb(place.url);
+
+		relay_stop(f, &f->a); /* one that sleeps would be notified */
+		assert_true(postgres_exec(conn, "BEGIN; SAVEPOINT s", NULL, 0));
+		assert_true(postgres_exec(conn, put, NULL, 0));
+		assert_true(postgres_exec(conn, "RELEASE s; SAVEPOINT t", NULL, 0));
+		assert_true(postgres_exec(conn, put, NULL, 0));
+		assert_true(postgres_exec(conn, "ROLLBACK TO t", NULL, 0));
+		assert_true(postgres_exec(conn, "PREPARE TRANSACTION 'late'", NULL, 0));
+		relay_put(f, "a");
+		relay_start(f, &f->a);
+		check_waits(f, 0);
+		finish(conn, "COMMIT PREPARED 'late'");
+		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 2);
+		RELAY_DELIVERED(f, 1, 3);
+	}
+}
+
+/* The first row of a statement has its id; the statement waits. */
+static void key_strict_waits_for_an_id_taken_by_a_statement_that_still_runs(void **state)
+{
+	relay_fixture *f = *state;
+
+	STRICTLY(f)
+	{
+		PGconn *gate = PQconnectdb(place.url), *slow = PQconnectdb(place.url);
+
+		relay_put(f, "b");
+		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 1);
+		shut(gate);
+		assert_true(postgres_exec(slow, "BEGIN", NULL, 0));
+		assert_int_equal(
+			PQsendQuery(slow,
+				    "INSERT INTO outbox(topic, partition_key, payload) "
+				    "VALUES ('slow', 'a', '{}')"),
+			1);
+		while (relay_number(f, "SELECT last_value FROM outbox_id_seq") < 2)
+			;
+		relay_put(f, "a");
+		check_waits(f, 1);
+		open_gate(gate);
+		for (PGresult *res; (res = PQgetResult(slow));)
+			PQclear(res);
+		check_waits(f, 1);
+		finish(slow, "COMMIT");
+		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 3);
+		RELAY_DELIVERED(f, 1, 2, 3);
+	}
+}
+
+/* What was delivered before, and what failed, are no gaps for a relay that takes over. */
+static void key_strict_goes_on_after_a_restart(void **state)
+{
+	relay_fixture *f = *state;
+
+	STRICTLY(f)
+	{
+		relay_set(f, "retry.base", "1ms");
+		relay_answers(f, 3, WHERRY_RETRY, 1);
+		relay_put(f, "aba");
+		RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+		relay_sql(f, "DELETE FROM outbox");
+		relay_stop(f, &f->a);
+		relay_put(f, "ab");
+		relay_start(f, &f->a);
+		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 5);
+		relay_check_order(f);
+		relay_check_once(f, 5);
+	}
+}
+
+/* Transactions that write, go back to a savepoint and end in any order. */
+static void no_schedule_of_transactions_reorders_a_key(void **state)
+{
+	static const char *const steps[] = {
+		"INSERT INTO outbox(topic, partition_key, payload) SELECT 't', "
+		"chr(97 + i), '{}' FROM generate_series(0, 2) AS i",
+		"INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'a', '{}')",
+		"SAVEPOINT s; INSERT INTO outbox(topic, partition_key, payload) "
+		"VALUES ('t', 'a', '{}'); ROLLBACK TO s",
+		"SELECT pg_current_xact_id()",
+		"COMMIT; BEGIN",
+		"ROLLBACK; BEGIN ISOLATION LEVEL SERIALIZABLE",
+	};
+	relay_fixture *f = *state;
+
+	STRICTLY(f)
+	{
+		PGconn *conns[6];
+
+		f->random = f->seed = 1;
+		for (int i = 0; i < 6; i++) {
+			conns[i] = PQconnectdb(place.url);
+			assert_true(postgres_exec(conns[i], "BEGIN", NULL, 0));
+		}
+		for (int i = 0; i < 300; i++) {
+			uint64_t dice = f->env.random(f);
+
+			assert_true(postgres_exec(conns[(dice >> 16) % 6],
+						  steps[(dice >> 32) % 6], NULL, 0));
+			relay_turn(f, &f->a, relay_deadline(), "", 0, "");
+		}
+		for (int i = 0; i < 6; i++)
+			finish(conns[i], "COMMIT");
+		RELAY_UNTIL(f, &f->a,
+			    relay_number(f, "SELECT count(*) FROM outbox "
+					    "WHERE status <> 2") == 0);
+		assert_int_equal(relay_delivered(f), relay_count(f, WHERRY_DONE));
+		assert_true(relay_delivered(f) > 50);
+		relay_check_order(f);
+	}
+}
+
+static void key_strict_on_an_outbox_without_it_says_how_to_add_it(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_relay *relay = NULL;
+
+	relay_set(f, "relay.ordering", "key-strict");
+	assert_int_equal(wherry_relay_open(place.url, "null:", f->config, &relay, &err),
+			 WHERRY_INVALID);
+	assert_non_null(strstr(err.message, "wherry init --strict"));
+	init_strict();
+	init_strict();
+	relay_sql(f, "ALTER SEQUENCE outbox_id_seq CACHE 10");
+	assert_int_equal(wherry_relay_open(place.url, "null:", f->config, &relay, &err),
+			 WHERRY_INVALID);
+	assert_non_null(strstr(err.message, "10 at a time"));
+	init_strict();
+	WHERRY_PASS(wherry_relay_open(place.url, "null:", f->config, &relay, &err));
+	wherry_relay_close(relay);
+}
+
 static const relay_test own[] = {
+	RELAY_TEST(key_strict_waits_for_a_lower_id_of_its_key, 0),
+	RELAY_TEST(a_rolled_back_id_frees_those_behind_it, 0),
+	RELAY_TEST(an_older_transaction_with_the_higher_id_waits_for_the_younger, 0),
+	RELAY_TEST(key_strict_goes_on_when_a_transaction_elsewhere_ends, 0),
+	RELAY_TEST(key_strict_does_not_wait_where_no_id_is_missing, 0),
+	RELAY_TEST(key_strict_waits_for_a_savepoint_and_for_a_prepared_transaction, 0),
+	RELAY_TEST(key_strict_waits_for_an_id_taken_by_a_statement_that_still_runs, 0),
+	RELAY_TEST(key_strict_goes_on_after_a_restart, 0),
+	RELAY_TEST(no_schedule_of_transactions_reorders_a_key, 0),
+	RELAY_TEST(key_strict_on_an_outbox_without_it_says_how_to_add_it, 0),
 	RELAY_TEST(the_lower_id_of_a_younger_transaction_is_not_forgotten, 0),
 	RELAY_TEST(an_id_taken_by_a_statement_that_still_runs_is_not_forgotten, 0),
 	RELAY_TEST(a_lower_id_that_is_committed_late_is_delivered_without_a_sweep, 0),

@@ -63,6 +63,18 @@ expect "and resumed" 0
 w purge "$url" --older-than 0s
 expect "what was delivered is purged" 0 "out:1709"
 
+# ---- key-strict ----
+
+sql "INSERT INTO outbox(topic, payload) VALUES ('late', '{}')"
+w relay "$url" stdout: --ordering key-strict --until-empty --timeout 60s
+expect "key-strict on an outbox that is not made for it" "$status" "err:wherry init --strict"
+w init "$url" --strict
+expect "which init adds to it" 0 "out:outbox 'outbox' is ready"
+w init "$url" --strict --print
+expect "or prints" 0 "out:BEFORE INSERT"
+w relay "$url" stdout: --ordering key-strict --until-empty --timeout 60s
+json "is relayed then" 'len(l) == 1 and d["topic"] == "late"'
+
 # ---- what cannot be ----
 
 w status "postgres://wherry@/nowhere?host=$folder"

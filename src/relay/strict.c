@@ -1,0 +1,130 @@
+/*
+ * key-strict: nothing leaves before a message of its key with a lower id that may yet be
+ * committed.
+ *
+ * Ids up to the solid one are settled: what was not committed of them never will be.  A row
+ * that follows directly makes its id the solid one.  At a gap reading stops, and nothing
+ * behind it is taken in, until the gap is filled, or all transactions have ended that had
+ * begun when the row behind it was seen; then all ids seen by then are solid.  Whoever takes
+ * an id has a number before (a trigger sees to that, and init to the trigger), so numbers
+ * tell.  Where relays compete none meets all rows: there only the second way is left, and
+ * claims end at the solid id.
+ *
+ * To compare the number of a row's own transaction with the oldest that runs is not enough:
+ * an older transaction may take the higher id
+ * (an_older_transaction_with_the_higher_id_waits_for_the_younger).
+ */
+#include <inttypes.h>
+
+#include "relay/relay.h"
+
+enum { FIRST_US = 1000, LAST_US = 250000, LONG_US = 5 * WH_SECOND };
+
+wherry_code wh_strict_check(wherry_relay *r, wherry_error *err)
+{
+	wh_id_taking ids;
+	wherry_code code = wh_outbox_id_taking(r->box, &ids, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	if (!ids.numbered)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"outbox '%s' is not made for key-strict, which needs to know "
+			"who may still commit a lower id: run `wherry init --strict` "
+			"(with --table %s if that is its name)",
+			r->box->name.ptr, r->box->name.ptr);
+	if (ids.cache > 1)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"sessions take ids of outbox '%s' %" PRId64
+			" at a time, so that they say nothing about order: run `wherry init "
+			"--strict`, which sets that to 1, and let producers connect anew",
+			r->box->name.ptr, ids.cache);
+	return WHERRY_OK;
+}
+
+void wh_strict_reset(wherry_relay *r)
+{
+	r->strict = (wh_strict){.look_us = WH_NEVER};
+}
+
+bool wh_strict_stops(wherry_relay *r, int64_t now, int64_t id)
+{
+	wh_strict *s = &r->strict;
+
+	if (!r->set.strict || id <= s->solid)
+		return false;
+	if (id == s->solid + 1) {
+		s->solid = id;
+		return false;
+	}
+	if (s->gap_before != id) {
+		s->look_us = s->since_us = now;
+		s->step_us = FIRST_US;
+	}
+	s->gap_before = id;
+	return true;
+}
+
+static void tell(wherry_relay *r, int64_t now)
+{
+	wh_strict *s = &r->strict;
+
+	if (s->told || now - s->since_us < LONG_US)
+		return;
+	s->told = true;
+	wh_relay_say(
+		r, WH_LOG_WARN,
+		"event=strict-wait after=%" PRId64 " before_transaction=%" PRId64
+		" (later messages wait for a transaction that writes; SELECT * FROM "
+		"pg_stat_activity WHERE backend_xid IS NOT NULL, and pg_prepared_xacts, "
+		"show which)",
+		s->solid, s->number);
+}
+
+/* Date what is seen now, and see whether what was dated is over. */
+static void advance(wh_strict *s, const wh_frontier *f)
+{
+	if (s->upto < s->gap_before) /* it was dated too early */
+		s->upto = 0;
+	for (int i = 0; i < 2; i++) {
+		if (!s->upto && f->last > s->solid) {
+			s->upto = f->last;
+			s->number = f->next;
+		}
+		if (!s->upto || f->oldest < s->number)
+			return;
+		s->solid = s->upto;
+		s->upto = 0;
+	}
+}
+
+wherry_code wh_strict_look(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_strict *s = &r->strict;
+	int64_t solid = s->solid;
+	wh_frontier f;
+	wherry_code code = wh_outbox_frontier(r->box, r->cursor, s->gap_before, &f, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	if (f.last < s->gap_before) /* somebody took it away */
+		f.last = s->gap_before;
+	advance(s, &f);
+	if (s->gap_before && (f.filled || s->gap_before <= s->solid))
+		s->gap_before = 0;
+	if (s->solid > solid) {
+		r->more = true;
+		s->since_us = now;
+		s->step_us = FIRST_US;
+		s->told = false;
+	}
+	tell(r, now);
+	s->look_us = WH_NEVER;
+	if (!s->gap_before && !s->upto)
+		return WHERRY_OK;
+	s->look_us = wh_later(now, s->step_us);
+	s->step_us = s->step_us < LAST_US / 2 ? s->step_us * 2 : LAST_US;
+	return WHERRY_OK;
+}
