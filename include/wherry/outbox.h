@@ -123,7 +123,8 @@ WHERRY_BEGIN
  * Create the outbox, or bring it up to date; doing it twice is fine, also at once.
  *
  * @param db     A connection with no transaction open.
- * @param table  Its name: a letter or _, then letters, digits and _, at most 48.
+ * @param table  Its name: a letter or _, then letters, digits and _, at most 48; on
+ *               PostgreSQL any text, also SCHEMA.TABLE, each part maybe in double quotes.
  * @param err    Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_INVALID (bad name; a table of this name that is no outbox);
  *         WHERRY_TOONEW (made by a newer program that says we may not); WHERRY_READONLY;

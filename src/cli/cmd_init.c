@@ -48,7 +48,9 @@ static void print_done(const wh_args *args, const char *table)
 	if (wh_arg_on(args, "json")) {
 		wh_buf_puts(&text, "{\"url\":");
 		wh_buf_json(&text, url, wh_view_of(url).len);
-		wh_buf_printf(&text, ",\"table\":\"%s\"}", table);
+		wh_buf_puts(&text, ",\"table\":");
+		wh_buf_json(&text, table, wh_view_of(table).len);
+		wh_buf_putc(&text, '}');
 	} else {
 		wh_buf_printf(&text, "outbox '%s' is ready in %s", table, url);
 	}

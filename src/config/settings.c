@@ -29,7 +29,7 @@ typedef struct entry {
 /* clang-format off */
 static const entry table[] = {
 	[WH_OUTBOX_TABLE] = {"outbox.table", TEXT, "outbox", NULL, NULL,
-		"Name of the outbox table."},
+		"Name of the outbox table; on PostgreSQL also SCHEMA.TABLE."},
 	[WH_OUTBOX_RETENTION] = {"outbox.retention", DURATION, "7d", "0", "3650d",
 		"How long delivered messages are kept before the relay purges them; 0 keeps "
 		"them for ever, as does the layout event-bus unless this is set."},

@@ -139,7 +139,9 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 		code = WHERRY_CLOSED;
 	if (code == WHERRY_DENIED)
 		return denied(s, state, text, err);
-	return tell(s, code, state, text, "", err);
+	return tell(s, code, state, text,
+		    strcmp(state, "3F000") == 0 ? ": make it with CREATE SCHEMA" : "",
+		    err);
 }
 
 /* "connection to server at …: FATAL:  28P01: password …": verbose messages have it. */

@@ -6,13 +6,12 @@
 #define NAME_MARK "-- name: "
 #define PART_MARK "-- part: "
 #define HEAD_MARK "-- layout: "
-#define INDEX_MARK "{idx_table"
 #define SUFFIX_CHARS "abcdefghijklmnopqrstuvwxyz_0123456789"
 
 enum { STMT_MAX = 64 * 1024 };
 
 typedef struct parser {
-	const char *table;
+	wh_sql_names names;
 	wh_sql sql;
 	wh_buf text; /* of the statement being read */
 	int line;
@@ -25,11 +24,9 @@ static bool starts(wh_view line, const char *mark)
 	return line.len >= n && memcmp(line.ptr, mark, n) == 0;
 }
 
-/* The part that "{…}" names, which stands above; NULL: there is none. */
-static const wh_stmt *find_part(const parser *p, wh_view braces)
+/* The part of that name, which stands above; NULL: there is none. */
+static const wh_stmt *find_part(const parser *p, wh_view name)
 {
-	wh_view name = {braces.ptr + 1, braces.len - 2};
-
 	for (size_t i = 0; i < p->sql.n; i++) {
 		const wh_stmt *stmt = &p->sql.stmts[i];
 
@@ -39,32 +36,88 @@ static const wh_stmt *find_part(const parser *p, wh_view braces)
 	return NULL;
 }
 
-/* Put what "{…}" stands for; false if it stands for nothing. */
-static bool put_braces(parser *p, wh_view braces)
+static void put_doubling(wh_buf *to, char quote, const char *text)
 {
-	wh_view name = {"{name}", strlen("{name}")};
-	const char *prefix = starts(braces, INDEX_MARK) ? "idx_" : "";
-	const char *mark = *prefix ? INDEX_MARK : "{table";
-	int n = (int)strlen(mark), rest = (int)braces.len - n - 1;
-	const wh_stmt *part;
+	for (; *text; text++) {
+		if (*text == quote)
+			wh_buf_putc(to, quote);
+		wh_buf_putc(to, *text);
+	}
+}
 
-	if (braces.len == 2) { /* an empty JSON object, not ours */
-		wh_buf_puts(&p->text, "{}");
-		return true;
-	}
-	if (wh_view_eq(braces, name)) {
-		wh_buf_printf(&p->text, "'%s'", p->table);
-		return true;
-	}
-	part = find_part(p, braces);
+static void put_schema(parser *p)
+{
+	if (!p->names.schema)
+		return;
+	wh_buf_putc(&p->text, '"');
+	put_doubling(&p->text, '"', p->names.schema);
+	wh_buf_puts(&p->text, "\".");
+}
+
+/* The table's name between a prefix and what is left of the name behind a mark; false: it
+ * does not begin with the mark, or what is left is no suffix. */
+static bool put_name(parser *p, wh_view name, const char *mark, const char *prefix,
+		     bool qualified)
+{
+	size_t n = strlen(mark);
+
+	if (!starts(name, mark) || strspn(name.ptr + n, SUFFIX_CHARS) < name.len - n)
+		return false;
+	if (qualified)
+		put_schema(p);
+	wh_buf_printf(&p->text, "\"%s", prefix);
+	put_doubling(&p->text, '"', p->names.table);
+	wh_buf_put(&p->text, name.ptr + n, name.len - n);
+	wh_buf_putc(&p->text, '"');
+	return true;
+}
+
+static bool put_braces(parser *p, wh_view name);
+
+/* As a string, what the name stands for. */
+static bool put_string(parser *p, wh_view name)
+{
+	wh_buf outer = p->text, inner;
+	bool known;
+
+	p->text = (wh_buf)WH_BUF_INIT(STMT_MAX);
+	known = put_braces(p, name);
+	inner = p->text;
+	p->text = outer;
+	wh_buf_putc(&p->text, '\'');
+	put_doubling(&p->text, '\'', wh_buf_str(&inner));
+	wh_buf_putc(&p->text, '\'');
+	wh_buf_clear(&inner);
+	return known;
+}
+
+/* Put what "{NAME}" stands for; false if it stands for nothing. */
+static bool put_braces(parser *p, wh_view name)
+{
+	const wh_stmt *part = find_part(p, name);
+
 	if (part) {
 		wh_buf_puts(&p->text, part->text);
-		return true;
+	} else if (!name.len) { /* an empty JSON object, not ours */
+		wh_buf_puts(&p->text, "{}");
+	} else if (*name.ptr == '\'' && name.len > 1) {
+		return put_string(p, (wh_view){name.ptr + 1, name.len - 1});
+	} else if (wh_view_eq(name, wh_view_of("name"))) {
+		wh_buf_putc(&p->text, '\'');
+		put_doubling(&p->text, '\'', p->names.table);
+		wh_buf_putc(&p->text, '\'');
+	} else if (wh_view_eq(name, wh_view_of("schema."))) {
+		put_schema(p);
+	} else if (wh_view_eq(name, wh_view_of("payload_type"))) {
+		wh_buf_puts(&p->text, p->names.payload);
+	} else if (starts(name, "wherry_")) {
+		put_schema(p);
+		wh_buf_put(&p->text, name.ptr, name.len);
+	} else {
+		return put_name(p, name, "table", "", true) ||
+		       put_name(p, name, "bare", "", false) ||
+		       put_name(p, name, "idx_table", "idx_", false);
 	}
-	if (!starts(braces, mark) || rest < 0 ||
-	    strspn(braces.ptr + n, SUFFIX_CHARS) != (size_t)rest)
-		return false;
-	wh_buf_printf(&p->text, "\"%s%s%.*s\"", prefix, p->table, rest, braces.ptr + n);
 	return true;
 }
 
@@ -81,7 +134,7 @@ static wherry_code put_line(parser *p, wh_view line, wherry_error *err)
 		}
 		close = memchr(braces.ptr, '}', line.len - i);
 		braces.len = close ? (size_t)(close - braces.ptr) + 1 : 0;
-		if (!close || !put_braces(p, braces))
+		if (!close || !put_braces(p, (wh_view){braces.ptr + 1, braces.len - 2}))
 			return wh_fail(
 				err, WHERRY_INVALID,
 				"line %d: a { that is neither {table} nor {name} nor {} nor "
@@ -162,10 +215,10 @@ static wherry_code take_line(parser *p, wh_view line, wherry_error *err)
 	return put_line(p, line, err);
 }
 
-wherry_code wh_sql_parse(const char *text, const char *table, wh_sql *out,
-			 wherry_error *err)
+wherry_code wh_sql_parse_as(const char *text, const wh_sql_names *names, wh_sql *out,
+			    wherry_error *err)
 {
-	parser p = {.table = table, .text = WH_BUF_INIT(STMT_MAX)};
+	parser p = {.names = *names, .text = WH_BUF_INIT(STMT_MAX)};
 	wherry_code code = WHERRY_OK;
 
 	while (code == WHERRY_OK && *text) {
@@ -186,6 +239,13 @@ wherry_code wh_sql_parse(const char *text, const char *table, wh_sql *out,
 	}
 	*out = p.sql;
 	return WHERRY_OK;
+}
+
+wherry_code wh_sql_parse(const char *text, const char *table, wh_sql *out,
+			 wherry_error *err)
+{
+	return wh_sql_parse_as(text, &(wh_sql_names){.table = table, .payload = "bytea"},
+			       out, err);
 }
 
 void wh_sql_clear(wh_sql *sql)
@@ -221,6 +281,19 @@ bool wh_sql_word(const wh_sql *sql, const char *key, char *out, size_t cap)
 			return true;
 		}
 		s += n + strspn(s + n, " ");
+	}
+	return false;
+}
+
+bool wh_sql_says(const char *text, const char *word)
+{
+	const char *end = text + strcspn(text, "\n"), *at = text;
+	size_t len = strlen(word);
+
+	while ((at = strstr(at, word)) && at < end) {
+		if (at > text && at[-1] == ' ' && strchr(" \n", at[len]))
+			return true; /* strchr: also at the end of the text */
+		at += len;
 	}
 	return false;
 }

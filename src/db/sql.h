@@ -4,9 +4,14 @@
  * A file begins with a head line that states what its layout can do, then has statements,
  * each under a line "-- name: NAME" and a comment that says what it guarantees.  {table}
  * stands for the quoted name of the table, {table_open} for the quoted name with that
- * suffix, {idx_table_retry} for one that begins with idx_, {name} for the name as a string;
- * {} is left alone.  What several statements have in common is a part, under a line
- * "-- part: NAME", which {NAME} stands for below it.
+ * suffix, {name} for the name as a string; {} is left alone.  What several statements have in
+ * common is a part, under a line "-- part: NAME", which {NAME} stands for below it.
+ *
+ * Where the table's name has a schema, that stands before {table…} and before {wherry_slot},
+ * which is a table or function that the outboxes of a schema share; {schema.} is it alone,
+ * with its dot.  {bare_open} is {table_open} without it, as the name of an index or a trigger
+ * is written where it is made; {idx_table_retry} is one that begins with idx_.  {'table} is
+ * what {table} is, as a string.  {payload_type} is the type that bodies are kept in.
  */
 #ifndef WH_DB_SQL_H
 #define WH_DB_SQL_H
@@ -30,16 +35,28 @@ typedef struct wh_sql {
 	size_t n;
 } wh_sql;
 
+/* What stands for names in a file; borrowed. */
+typedef struct wh_sql_names {
+	const char *schema; /* NULL: none */
+	const char *table;
+	const char *payload; /* the type of bodies */
+} wh_sql_names;
+
 /*
  * Read a file's text for one table.
  *
- * @param table  A valid identifier.
+ * @param table  Its name; quotes in it are doubled where it is written.
  * @return WHERRY_OK; WHERRY_INVALID (no head line, text before the first name, a name
  *         twice, an unclosed brace; err names the line); WHERRY_NOMEM.
  */
 wherry_code wh_sql_parse(const char *text, const char *table, wh_sql *out,
 			 wherry_error *err);
+wherry_code wh_sql_parse_as(const char *text, const wh_sql_names *names, wh_sql *out,
+			    wherry_error *err);
 void wh_sql_clear(wh_sql *sql);
+
+/* Does the head line of this text have the word, "names=qualified"? */
+bool wh_sql_says(const char *text, const char *word);
 
 /* The statement of that name; NULL if there is none. */
 const wh_stmt *wh_sql_find(const wh_sql *sql, const char *name);

@@ -120,23 +120,26 @@ static const char *file_of(const char *scheme, const char *layout)
 wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err)
 {
-	const char *file = file_of(scheme, layout), *text;
+	const char *file = file_of(scheme, layout), *text, *known;
+	wh_sql_names names = {.payload = "bytea"};
 	wherry_code code;
 
-	if (!table || !wh_ident_valid(table))
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"'%.60s' is no table name: begin with a letter or _, go on with "
-			"letters, digits and _, at most %d",
-			table ? table : "", WH_IDENT_MAX);
+	known = wh_sql_embedded("outbox", scheme);
+	code = wh_name_parse(table, known && wh_sql_says(known, "names=qualified"),
+			     &box->names, err);
+	if (code != WHERRY_OK)
+		return code;
+	box->name = wh_view_of(box->names.table);
 	if (!file)
 		return wh_fail(err, WHERRY_INVALID,
 			       "there is no layout '%.40s': write native or event-bus",
 			       layout);
 	text = wh_sql_embedded("outbox", file);
-	if (!text || !wh_sql_embedded("outbox", scheme) || is_layout(scheme))
+	if (!text || !known || is_layout(scheme))
 		return wh_fail(err, WHERRY_UNSUPPORTED, "no outbox on '%.20s:'", scheme);
-	code = wh_sql_parse(text, table, &box->sql, err);
+	names.schema = *box->names.schema ? box->names.schema : NULL;
+	names.table = box->names.table;
+	code = wh_sql_parse_as(text, &names, &box->sql, err);
 	if (code == WHERRY_OK)
 		code = read_layout(&box->sql, scheme, &box->layout, err);
 	if (code != WHERRY_OK)
@@ -212,13 +215,8 @@ wherry_code wherry_outbox_open(wherry_db *db, const char *table, wherry_outbox *
 	box->body_max = WH_BODY_MAX;
 	box->ids = (wh_buf)WH_BUF_INIT(IDS_MAX);
 	box->holes = (wh_buf)WH_BUF_INIT(IDS_MAX);
-	if (table)
-		box->name = (wh_view){strdup(table), strlen(table)};
-	if (table && !box->name.ptr) {
-		code = wh_oom(err);
-		goto out;
-	}
-	code = find_layout(box, table, err);
+	box->title = strdup(table ? table : "");
+	code = box->title ? find_layout(box, table, err) : wh_oom(err);
 	if (code != WHERRY_OK)
 		goto out;
 	*out = box;
@@ -230,12 +228,9 @@ out:
 
 void wherry_outbox_close(wherry_outbox *box)
 {
-	char *name;
-
 	if (!box)
 		return;
-	memcpy(&name, &box->name.ptr, sizeof(name));
-	free(name);
+	free(box->title);
 	wh_outbox_unload(box);
 	wh_buf_clear(&box->ids);
 	wh_buf_clear(&box->holes);

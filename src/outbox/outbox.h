@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "db/driver.h"
 #include "outbox/held.h"
+#include "outbox/name.h"
 
 /* What a layout can do, as the head line of its .sql file says. */
 typedef struct wh_layout {
@@ -51,7 +52,9 @@ enum { WH_ACKS = 4 };
 struct wherry_outbox {
 	wherry_db *db; /* borrowed */
 	wh_sql sql;
-	wh_view name;
+	wh_name names;
+	wh_view name; /* the table's, in names: what the shared tables call it */
+	char *title;  /* as it was opened, maybe with its schema; owned */
 	wh_layout layout;
 	wh_held_set held; /* where claims have marks of their own */
 	int version;      /* of its schema */

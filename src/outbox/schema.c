@@ -24,10 +24,9 @@ static wherry_code take_version(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-static wherry_code read_version(wherry_outbox *box, const char *table, version *out,
-				wherry_error *err)
+static wherry_code read_version(wherry_outbox *box, version *out, wherry_error *err)
 {
-	wh_param name = WH_TEXT_PARAM("name", wh_view_of(table));
+	wh_param name = WH_TEXT_PARAM("name", box->name);
 	int64_t exists = 0;
 	wherry_code code;
 
@@ -45,7 +44,7 @@ static wherry_code read_version(wherry_outbox *box, const char *table, version *
 			err, WHERRY_TOONEW,
 			"outbox '%s' has schema version %d, which needs wherry %d.%d.%d or "
 			"newer; this is %s: upgrade this program",
-			table, (int)out->version, (int)(out->min_program / 10000),
+			box->name.ptr, (int)out->version, (int)(out->min_program / 10000),
 			(int)(out->min_program / 100 % 100),
 			(int)(out->min_program % 100), WHERRY_VERSION);
 	return WHERRY_OK;
@@ -54,7 +53,7 @@ static wherry_code read_version(wherry_outbox *box, const char *table, version *
 wherry_code wh_outbox_check(wherry_outbox *box, wherry_error *err)
 {
 	version v;
-	wherry_code code = read_version(box, box->name.ptr, &v, err);
+	wherry_code code = read_version(box, &v, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -133,9 +132,10 @@ static const char *mismatch(const columns *found, int *out_len)
 
 /* A table of that name that is something else must not be touched; nor one that has the
  * name of the archive, such as an outbox "a_archive" when "a" is to be made. */
-static wherry_code check_foreign(wherry_outbox *box, const char *table, wherry_error *err)
+static wherry_code check_foreign(wherry_outbox *box, wherry_error *err)
 {
-	char archive[WH_IDENT_MAX + sizeof("_archive")];
+	const char *table = box->name.ptr;
+	char archive[WH_NAME_MOST + sizeof("_archive")];
 	const char *column;
 	columns found;
 	wherry_code code;
@@ -167,7 +167,6 @@ static wherry_code check_foreign(wherry_outbox *box, const char *table, wherry_e
 
 typedef struct migration {
 	wherry_outbox *box;
-	const char *table;
 	unsigned extras;
 } migration;
 
@@ -189,23 +188,23 @@ static wherry_code add_extras(migration *m, wherry_error *err)
 static wherry_code migrate(void *ctx, wherry_error *err)
 {
 	migration *m = ctx;
-	const wh_stmt *lock = wh_sql_find(&m->box->sql, "migrate-lock");
+	wherry_outbox *box = m->box;
+	const wh_stmt *lock = wh_sql_find(&box->sql, "migrate-lock");
 	wherry_code code = WHERRY_OK;
 	columns found;
 	version v;
 
 	if (lock)
-		code = wh_db_run(m->box->db, lock, NULL, 0, NULL, NULL, NULL, err);
+		code = wh_db_run(box->db, lock, NULL, 0, NULL, NULL, NULL, err);
 	if (code == WHERRY_OK)
-		code = read_version(m->box, m->table, &v, err);
+		code = read_version(box, &v, err);
 	if (code == WHERRY_OK)
-		code = read_columns(m->box, m->table, m->box->layout.columns, &found,
-				    err);
+		code = read_columns(box, box->name.ptr, box->layout.columns, &found, err);
 	if (code != WHERRY_OK)
 		return code;
 	if (!v.found || !v.version || !found.any) {
 		v.version = 0; /* also when only the table is gone */
-		code = check_foreign(m->box, m->table, err);
+		code = check_foreign(box, err);
 		if (code != WHERRY_OK)
 			return code;
 	}
@@ -214,10 +213,10 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 		char name[24];
 
 		(void)snprintf(name, sizeof(name), "migrate-%d", i);
-		stmt = wh_sql_find(&m->box->sql, name);
+		stmt = wh_sql_find(&box->sql, name);
 		if (!stmt)
 			return add_extras(m, err);
-		code = wh_db_script(m->box->db, stmt->text, err);
+		code = wh_db_script(box->db, stmt->text, err);
 		if (code != WHERRY_OK)
 			return wh_prefix(err, code, "%s", name);
 	}
@@ -233,14 +232,14 @@ static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_err
 	int len;
 
 	if (code == WHERRY_OK)
-		code = read_columns(box, table, box->layout.columns, &found, err);
+		code = read_columns(box, box->name.ptr, box->layout.columns, &found, err);
 	if (code != WHERRY_OK || !found.any || !mismatch(&found, &len))
 		return code;
 	for (int i = 0; code == WHERRY_OK && wh_outbox_layouts[i]; i++) {
 		wh_outbox_unload(box);
 		code = wh_outbox_load(box, scheme, wh_outbox_layouts[i], table, err);
 		if (code == WHERRY_OK)
-			code = read_version(box, table, &v, err);
+			code = read_version(box, &v, err);
 		else if (code == WHERRY_UNSUPPORTED) /* on another database */
 			code = WHERRY_OK;
 		if (code != WHERRY_OK || v.found)
@@ -254,7 +253,7 @@ wherry_code wh_outbox_init_as(wherry_db *db, const char *layout, const char *tab
 			      unsigned extras, wherry_error *err)
 {
 	wherry_outbox box = {.db = db};
-	migration m = {&box, table, extras};
+	migration m = {&box, extras};
 	wherry_code code;
 
 	if (!db)

@@ -31,11 +31,13 @@ typedef struct wh_receipt {
 	char reason[200];       /* one line; "" when delivered */
 } wh_receipt;
 
+enum { WH_BOX_NAME = 240 }; /* a schema and a table, quoted, with a NUL */
+
 /* Under which lease messages are relayed, for a destination that acknowledges them itself,
  * together with what it writes to the same database.  Plain data: this layer knows no
  * outbox. */
 typedef struct wh_grant {
-	char outbox[64]; /* its name; "": none was granted */
+	char outbox[WH_BOX_NAME]; /* its name; "": none was granted */
 	char owner[96];
 	char token[40]; /* of competing relays, else "" */
 	int64_t epoch;

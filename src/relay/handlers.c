@@ -18,7 +18,7 @@
 typedef struct opened {
 	struct opened *next;
 	wherry_outbox *box;
-	char name[64];
+	char name[WH_BOX_NAME];
 } opened;
 
 /* A thread's. */
@@ -41,7 +41,7 @@ void wh_handlers_grant(wherry_relay *r)
 
 	if (!r->pub)
 		return;
-	(void)snprintf(grant.outbox, sizeof(grant.outbox), "%s", r->box->name.ptr);
+	(void)snprintf(grant.outbox, sizeof(grant.outbox), "%s", r->box->title);
 	(void)snprintf(grant.owner, sizeof(grant.owner), "%s", r->lease.owner);
 	(void)snprintf(grant.token, sizeof(grant.token), "%s", r->lease.token);
 	wh_publisher_grant(r->pub, &grant);

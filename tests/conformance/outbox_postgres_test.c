@@ -81,7 +81,7 @@ static void fill_disk(wherry_db *db, bool full)
 static const outbox_backend own = {
 	.name = "own",
 	.several = true,
-	.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS,
+	.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS,
 	.make = make,
 	.drop = drop,
 	.connect = connect,
@@ -122,7 +122,7 @@ static bool disconnect_borrowed(wherry_db *db)
 static const outbox_backend borrowed = {
 	.name = "borrowed",
 	.several = true,
-	.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS,
+	.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS,
 	.make = make,
 	.drop = drop,
 	.connect = connect_borrowed,

@@ -422,7 +422,7 @@ const outbox_case outbox_schema_cases[] = {
 	CASE(a_table_that_has_the_archive_s_name_is_refused_and_left_alone),
 	CASE(an_outbox_is_no_other_s_archive),
 	CASE(an_outbox_whose_table_is_gone_can_be_made_again),
-	CASE(names_that_are_none_are_refused),
+	CASE_THAT_NEEDS(names_that_are_none_are_refused, NEEDS_IDENTS),
 	CASE(names_that_sql_uses_itself_are_fine),
 	CASE(the_shared_tables_are_no_outboxes),
 	CASE(outboxes_of_one_database_are_independent),

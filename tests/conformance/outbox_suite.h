@@ -51,7 +51,8 @@ enum {
 	NEEDS_TOKEN = 8,      /* of claims, in a column of its own */
 	NEEDS_EVENT_BUS = 16, /* the tables of outbox-event-bus */
 	NEEDS_NUL = 32,       /* text with a NUL inside */
-	NEEDS_CASELESS = 64   /* names of tables in other letters are the same */
+	NEEDS_CASELESS = 64,  /* names of tables in other letters are the same */
+	NEEDS_IDENTS = 128    /* names of tables are identifiers, without a schema */
 };
 
 typedef struct outbox_case {

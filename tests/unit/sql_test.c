@@ -120,6 +120,53 @@ static void braces_are_filled_in(void **state)
 	}
 }
 
+/* Where a name has a schema, that stands before tables, and not before what is in one. */
+static void a_schema_stands_before_tables(void **state)
+{
+	static const wh_sql_names names = {"my \"s\"", "it's \"x\"", "json"};
+	static const struct {
+		const char *line, *becomes;
+	} rows[] = {
+		{"{table}", "\"my \"\"s\"\"\".\"it's \"\"x\"\"\"\n"},
+		{"{table_a}", "\"my \"\"s\"\"\".\"it's \"\"x\"\"_a\"\n"},
+		{"{bare_a}", "\"it's \"\"x\"\"_a\"\n"},
+		{"{idx_table_a}", "\"idx_it's \"\"x\"\"_a\"\n"},
+		{"{wherry_slot}", "\"my \"\"s\"\"\".wherry_slot\n"},
+		{"{schema.}f()", "\"my \"\"s\"\"\".f()\n"},
+		{"{name}", "'it''s \"x\"'\n"},
+		{"{'bare}", "'\"it''s \"\"x\"\"\"'\n"},
+		{"{'schema.}", "'\"my \"\"s\"\"\".'\n"},
+		{"{payload_type}", "json\n"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		wherry_error err = WHERRY_ERROR_INIT;
+		char text[200];
+		wh_sql sql = {0};
+
+		(void)snprintf(text, sizeof(text), HEAD "-- name: a\n%s\n", rows[i].line);
+		WHERRY_PASS(wh_sql_parse_as(text, &names, &sql, &err));
+		assert_string_equal(wh_sql_find(&sql, "a")->text, rows[i].becomes);
+		wh_sql_clear(&sql);
+	}
+	refuse(HEAD "-- name: a\n{'nothing}\n", "line 3");
+	refuse(HEAD "-- name: a\n{'}\n", "line 3");
+}
+
+static void the_head_line_says_words(void **state)
+{
+	static const char text[] = "-- layout: name=x names=qualified last=1\n-- a=b\n";
+
+	(void)state;
+	assert_true(wh_sql_says(text, "names=qualified"));
+	assert_true(wh_sql_says(text, "last=1"));
+	assert_false(wh_sql_says(text, "names=qual"));
+	assert_false(wh_sql_says(text, "ame=x"));
+	assert_false(wh_sql_says(text, "a=b"));
+	assert_true(wh_sql_says("-- layout: a=b", "a=b"));
+}
+
 static void braces_in_comments_are_left_alone(void **state)
 {
 	wh_sql sql = {0};
@@ -242,6 +289,8 @@ int main(void)
 		cmocka_unit_test(a_statement_may_be_empty_and_a_file_may_have_none),
 		cmocka_unit_test(a_part_stands_in_the_statements_below_it),
 		cmocka_unit_test(braces_are_filled_in),
+		cmocka_unit_test(a_schema_stands_before_tables),
+		cmocka_unit_test(the_head_line_says_words),
 		cmocka_unit_test(braces_in_comments_are_left_alone),
 		cmocka_unit_test(unknown_and_unclosed_braces_name_their_line),
 		cmocka_unit_test(a_name_is_given_once),

@@ -1,0 +1,425 @@
+/*
+ * Names of outboxes on PostgreSQL: any schema, any table, many in one database.
+ *
+ * No connection here has a search path: whatever is found is found by its schema.
+ */
+#include "wherry_test.h"
+
+#include <wherry/wherry.h>
+
+#include "base/text.h"
+#include "db/postgres.h"
+#include "outbox/outbox.h"
+#include "postgres/server.h"
+
+static char url[200];
+static int n_schemas;
+
+static wherry_db *connect(void)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = NULL;
+
+	WHERRY_PASS(wherry_db_open(url, NULL, &db, &err));
+	return db;
+}
+
+static void sql(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void sql(const char *fmt, ...)
+{
+	char text[2048];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	assert_true(postgres_raw(url, text, NULL, 0));
+}
+
+static int64_t number(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static int64_t number(const char *fmt, ...)
+{
+	char text[2048], out[64] = "";
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	assert_true(postgres_raw(url, text, out, sizeof(out)));
+	return strtoll(out, NULL, 10);
+}
+
+/* A new schema of that name, but for a number. */
+static const char *new_schema(const char *name, char *out, size_t cap)
+{
+	(void)snprintf(out, cap, "%s%d", name, ++n_schemas);
+	sql("CREATE SCHEMA \"%s\"", out);
+	return out;
+}
+
+static wherry_outbox *make(wherry_db *db, const char *table)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+
+	WHERRY_PASS(wherry_outbox_init(db, table, &err));
+	WHERRY_PASS(wherry_outbox_init(db, table, &err)); /* twice is fine */
+	WHERRY_PASS(wherry_outbox_open(db, table, &box, &err));
+	return box;
+}
+
+static int64_t put(wherry_outbox *box, const char *key)
+{
+	wherry_message msg =
+		WHERRY_MESSAGE(.topic = "t", .key = key, .body = "{}", .body_len = 2);
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t id = 0;
+
+	WHERRY_PASS(wherry_outbox_enqueue(box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	return id;
+}
+
+static wherry_lease lease_of(wherry_outbox *box)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease = {0};
+
+	WHERRY_PASS(wherry_outbox_lease(box, "alone", 60000000, 8, &lease, &err));
+	return lease;
+}
+
+static wherry_code take_id(void *ctx, const wherry_message *msg)
+{
+	*(int64_t *)ctx = msg->id;
+	return WHERRY_OK;
+}
+
+static wherry_code count_row(void *ctx, const wherry_row *row)
+{
+	(void)row;
+	++*(int *)ctx;
+	return WHERRY_OK;
+}
+
+/* Delivered alone, archived, replayed, delivered by one of several, purged. */
+static void live(wherry_outbox *box)
+{
+	wherry_claim_options options = {.limit = 10, .lasts_us = 60000000};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_filter all = {0};
+	wherry_status status;
+	wherry_lease lease;
+	int64_t id = put(box, "k"), n = 0;
+	int rows = 0;
+
+	lease = lease_of(box);
+	WHERRY_PASS(wherry_outbox_renew(box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_done(box, &lease, &id, 1, WHERRY_ARCHIVE, &n, &err));
+	assert_int_equal(n, 1);
+	WHERRY_PASS(wherry_outbox_release(box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_replay(box, &all, &n, &err));
+	assert_int_equal(n, 1);
+	lease = (wherry_lease){0};
+	WHERRY_PASS(wherry_outbox_join(box, "one of several", 60000000, &lease, &err));
+	WHERRY_PASS(wherry_outbox_claim(box, &lease, &options, take_id, &id, &n, &err));
+	assert_int_equal(n, 1);
+	WHERRY_PASS(wherry_outbox_extend(box, &lease, &id, 1, 60000000, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(box, &lease, &id, 1, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_release(box, &lease, &err));
+	WHERRY_PASS(wherry_outbox_list(box, &all, count_row, &rows, &err));
+	assert_int_equal(rows, 1);
+	WHERRY_PASS(wherry_outbox_show(box, "1", count_row, &rows, &err));
+	WHERRY_PASS(wherry_outbox_status(box, &status, &err));
+	assert_int_equal(status.count[WHERRY_DONE], 1);
+	WHERRY_PASS(wherry_outbox_archive(box, 0, 10, 0, &n, &err));
+	assert_int_equal(n, 1);
+	WHERRY_PASS(wherry_outbox_purge_archive(box, 0, 10, 0, &n, &err));
+	assert_int_equal(n, 1);
+}
+
+static void an_outbox_may_have_any_name(void **state)
+{
+	static const char *const schemas[] = {
+		"plain",      "Upper Case",        "it's", "do\"uble", "a.b",
+		"a$wherry$b", "gr\xc3\xbc\xc3\x9f"};
+	static const char *const tables[] = {"outbox",     "Odd Name",  "o'clock",
+					     "say \"hi\"", "x.y",       "$1 :id",
+					     "select",     "-- {table}"};
+	wherry_db *db = connect();
+	int made = 0;
+
+	(void)state;
+	for (size_t i = 0; i < 8; i++) {
+		char schema[64], name[300], quoted[3][100];
+		const char *parts[2] = {schema, tables[i]};
+		wherry_outbox *box;
+
+		(void)snprintf(schema, sizeof(schema), "%s", schemas[i % 7]);
+		for (int p = 0; p < 2; p++) {
+			char *to = quoted[p];
+
+			for (const char *s = parts[p]; *s; s++) {
+				*to++ = *s;
+				if (*s == '"')
+					*to++ = '"';
+			}
+			*to = 0;
+		}
+		if (i < 7)
+			sql("CREATE SCHEMA \"%s\"", quoted[0]);
+		(void)snprintf(name, sizeof(name), "\"%s\".\"%s\"", quoted[0], quoted[1]);
+		box = make(db, name);
+		live(box);
+		wherry_outbox_close(box);
+		made++;
+	}
+	assert_int_equal(made, 8);
+	assert_int_equal(number("SELECT count(*) FROM pg_class WHERE relname IN "
+				"('Odd Name', 'o''clock', 'say \"hi\"', 'x.y', '$1 :id', "
+				"'select', '-- {table}')"),
+			 7);
+	wherry_db_close(db);
+}
+
+static void quotes_are_needed_only_around_dots_and_quotes(void **state)
+{
+	wherry_db *db = connect();
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box, *again = NULL;
+	char schema[32], name[100];
+
+	(void)state;
+	new_schema("Mixed Case ", schema, sizeof(schema));
+	(void)snprintf(name, sizeof(name), "%s.Odd Name", schema);
+	box = make(db, name);
+	put(box, "k");
+	(void)snprintf(name, sizeof(name), "\"%s\".\"Odd Name\"", schema);
+	WHERRY_PASS(wherry_outbox_open(db, name, &again, &err));
+	assert_int_equal(number("SELECT count(*) FROM %s", name), 1);
+	wherry_outbox_close(again);
+	wherry_outbox_close(box);
+	wherry_db_close(db);
+}
+
+static void refuse(wherry_db *db, const char *name, const char *says)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+	char *text = NULL;
+
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(db, name, &box, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(db, name, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_init_sql("postgres", name, &text, &err));
+	if (!strstr(err.message, says))
+		fail_msg("'%s' is refused with '%s'", name, err.message);
+}
+
+static void what_is_no_name_is_refused(void **state)
+{
+	static const char *const bad[] = {
+		"",     ".",         "a.",   ".b",       "a.b.c",
+		"\"a",  "a\"b",      "\"\"", "\"a\"b",   "a\nb",
+		"a\\b", "\"a\".b.c", "a..b", "\xff\xfe", "\"a\".\"b\"c"};
+	wherry_db *db = connect();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		refuse(db, bad[i], "SCHEMA.TABLE");
+	wherry_db_close(db);
+}
+
+/* PostgreSQL would cut them, and say so in a notice that nobody reads. */
+static void a_name_that_would_be_cut_is_refused(void **state)
+{
+	char longest[WH_IDENT_MAX + 1] = "", name[200];
+	wherry_db *db = connect();
+	wherry_outbox *box;
+
+	(void)state;
+	sql("CREATE SCHEMA \"%063d\"", 0);
+	memset(longest, 'n', WH_IDENT_MAX);
+	(void)snprintf(name, sizeof(name), "%063d.%s", 0, longest);
+	box = make(db, name);
+	live(box);
+	wherry_outbox_close(box);
+	assert_true(number("SELECT count(*) FROM pg_class WHERE relname LIKE '%s%%'",
+			   longest) > 8);
+	assert_int_equal(
+		number("SELECT count(*) FROM pg_class WHERE octet_length(relname)"
+		       " > 62 AND relname LIKE '%s%%'",
+		       longest),
+		0);
+	for (int len = WH_IDENT_MAX + 1; len < 70; len++) {
+		(void)snprintf(name, sizeof(name), "public.%0*d", len, 0);
+		refuse(db, name, "at most 48");
+	}
+	for (int len = 64; len < 70; len++) {
+		(void)snprintf(name, sizeof(name), "%0*d.outbox", len, 0);
+		refuse(db, name, "at most 63");
+	}
+	wherry_db_close(db);
+}
+
+static void a_schema_that_is_not_there_is_named(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = connect();
+
+	(void)state;
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_init(db, "no such.outbox", &err));
+	assert_non_null(strstr(err.message, "no such"));
+	assert_non_null(strstr(err.message, "CREATE SCHEMA"));
+	wherry_db_close(db);
+}
+
+static void outboxes_of_one_name_in_two_schemas_do_not_mix(void **state)
+{
+	wherry_db *db = connect();
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease[2], claims = {0};
+	wherry_claim_options options = {.limit = 10, .lasts_us = 60000000};
+	wherry_outbox *box[2];
+	wherry_status status;
+	char schema[32], name[64];
+	int64_t n = 0, id = 0;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		new_schema("twin", schema, sizeof(schema));
+		(void)snprintf(name, sizeof(name), "%s.outbox", schema);
+		box[i] = make(db, name);
+		lease[i] = lease_of(box[i]); /* nobody else's */
+		assert_int_equal(lease[i].epoch, 1);
+	}
+	assert_int_equal(put(box[0], "k"), 1);
+	assert_int_equal(put(box[1], "k"), 1);
+	WHERRY_PASS(wherry_outbox_pause(box[0], &err));
+	WHERRY_PASS(wherry_outbox_status(box[1], &status, &err));
+	assert_false(status.paused);
+	assert_int_equal(status.count[WHERRY_PENDING], 1);
+	WHERRY_PASS(wherry_outbox_done(box[0], &lease[0], (int64_t[]){1}, 1, WHERRY_MARK,
+				       &n, &err));
+	WHERRY_PASS(wherry_outbox_release(box[0], &lease[0], &err));
+	WHERRY_PASS(wherry_outbox_release(box[1], &lease[1], &err));
+	WHERRY_PASS(wherry_outbox_join(box[1], "b", 60000000, &claims, &err));
+	WHERRY_PASS(
+		wherry_outbox_claim(box[1], &claims, &options, take_id, &id, &n, &err));
+	assert_int_equal(n, 1);
+	wherry_outbox_close(box[0]);
+	wherry_outbox_close(box[1]);
+	wherry_db_close(db);
+}
+
+/* Whoever names it, by its schema or by a search path: it has one lease. */
+static void an_outbox_is_one_however_it_is_named(void **state)
+{
+	wherry_db *db = connect(), *other = NULL;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box, *same = NULL;
+	char schema[32], name[64], path[320];
+	wherry_lease lease, none;
+
+	(void)state;
+	new_schema("one", schema, sizeof(schema));
+	(void)snprintf(name, sizeof(name), "%s.outbox", schema);
+	(void)snprintf(path, sizeof(path),
+		       "postgres://wherry@/postgres?host=%s&options=-csearch_path%%3D%s",
+		       postgres_folder(), schema);
+	WHERRY_PASS(wherry_db_open(path, NULL, &other, &err));
+	WHERRY_PASS(wherry_outbox_init(other, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_open(other, "outbox", &same, &err));
+	box = make(db, name);
+	put(same, "k");
+	lease = lease_of(box);
+	assert_int_equal(lease.first_open, 1);
+	WHERRY_FAILS(WHERRY_BUSY,
+		     wherry_outbox_lease(same, "two", 60000000, 8, &none, &err));
+	wherry_outbox_close(same);
+	wherry_outbox_close(box);
+	wherry_db_close(other);
+	wherry_db_close(db);
+}
+
+static void many_outboxes_live_in_one_schema(void **state)
+{
+	wherry_db *db = connect();
+	wherry_outbox *box[10];
+	char schema[32], name[64];
+
+	(void)state;
+	new_schema("many", schema, sizeof(schema));
+	for (int i = 0; i < 10; i++) {
+		(void)snprintf(name, sizeof(name), "%s.outbox_%d", schema, i);
+		box[i] = make(db, name);
+	}
+	for (int i = 0; i < 10; i++)
+		for (int n = 0; n <= i; n++)
+			put(box[i], "k");
+	for (int i = 0; i < 10; i++) {
+		wherry_lease lease = lease_of(box[i]);
+
+		assert_int_equal(lease.last_open, i + 1);
+		wherry_outbox_close(box[i]);
+	}
+	assert_int_equal(number("SELECT count(*) FROM %s.wherry_schema", schema), 10);
+	wherry_db_close(db);
+}
+
+/* The server plans each: it says when a table is not found. */
+static void every_statement_finds_its_tables_without_a_search_path(void **state)
+{
+	wherry_db *db = connect();
+	PGconn *conn = ((postgres_db *)db)->conn;
+	char schema[32], name[64];
+	wherry_outbox *box;
+	size_t n = 0;
+
+	(void)state;
+	new_schema("alone", schema, sizeof(schema));
+	(void)snprintf(name, sizeof(name), "%s.Out.box", schema);
+	refuse(db, name, "SCHEMA.TABLE");
+	(void)snprintf(name, sizeof(name), "%s.\"Out.box\"", schema);
+	box = make(db, name);
+	for (size_t i = 0; i < box->sql.n; i++) {
+		const wh_stmt *stmt = &box->sql.stmts[i];
+		wherry_error err = WHERRY_ERROR_INIT;
+		postgres_stmt numbered = {.stmt = stmt};
+		PGresult *res;
+
+		if (stmt->part || strncmp(stmt->name, "migrate-", 8) == 0)
+			continue;
+		WHERRY_PASS(wh_postgres_number(stmt->text, &numbered, &err));
+		res = PQprepare(conn, "", numbered.text, 0, NULL);
+		if (PQresultStatus(res) != PGRES_COMMAND_OK)
+			fail_msg("%s: %s", stmt->name, PQerrorMessage(conn));
+		PQclear(res);
+		free(numbered.text);
+		n++;
+	}
+	assert_true(n > 50);
+	wherry_outbox_close(box);
+	wherry_db_close(db);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_outbox_may_have_any_name),
+		cmocka_unit_test(quotes_are_needed_only_around_dots_and_quotes),
+		cmocka_unit_test(what_is_no_name_is_refused),
+		cmocka_unit_test(a_name_that_would_be_cut_is_refused),
+		cmocka_unit_test(a_schema_that_is_not_there_is_named),
+		cmocka_unit_test(outboxes_of_one_name_in_two_schemas_do_not_mix),
+		cmocka_unit_test(an_outbox_is_one_however_it_is_named),
+		cmocka_unit_test(many_outboxes_live_in_one_schema),
+		cmocka_unit_test(every_statement_finds_its_tables_without_a_search_path),
+	};
+
+	if (!postgres_start())
+		return 0;
+	(void)snprintf(url, sizeof(url),
+		       "postgres://wherry@/postgres?host=%s&options=-csearch_path%%3D",
+		       postgres_folder());
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
