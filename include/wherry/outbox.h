@@ -18,9 +18,14 @@
 /* One outbox table on one connection.  One thread at a time, as its connection. */
 typedef struct wherry_outbox wherry_outbox;
 
-/* Flags of enqueue. */
+/*
+ * Flags of enqueue.  WHERRY_LOCK_KEY waits for other transactions that write the same key with
+ * it, so that the key's messages have their ids in the order of their commits; where there is
+ * one writer at a time, as on SQLite, that is so anyway.
+ */
 enum {
-	WHERRY_OWN_TRANSACTION = 1 /* open and commit one if none is open */
+	WHERRY_OWN_TRANSACTION = 1, /* open and commit one if none is open */
+	WHERRY_LOCK_KEY = 2
 };
 
 /* What a relay does with a delivered message. */
@@ -179,7 +184,7 @@ WHERRY_API void wherry_outbox_close(wherry_outbox *box);
  *
  * @param box     The outbox.
  * @param msg     What to send; borrowed.
- * @param flags   0 or WHERRY_OWN_TRANSACTION.
+ * @param flags   0, or some of WHERRY_OWN_TRANSACTION and WHERRY_LOCK_KEY.
  * @param out_id  Receives the message's id; may be NULL.
  * @param err     Details on failure; may be NULL.
  *
@@ -205,7 +210,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_enqueue(wherry_outbox *box,
  * @param box      The outbox.
  * @param msgs     What to send; borrowed.
  * @param n        How many.
- * @param flags    0 or WHERRY_OWN_TRANSACTION.
+ * @param flags    0, or some of WHERRY_OWN_TRANSACTION and WHERRY_LOCK_KEY.
  * @param out_ids  Receives n ids, 0 for a duplicate, which is passed over; may be NULL.
  * @param err      Details on failure, naming the message; may be NULL.
  * @return as wherry_outbox_enqueue(), but for WHERRY_DUPLICATE.

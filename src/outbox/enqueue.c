@@ -123,8 +123,8 @@ static wh_param body_param(const wherry_message *msg)
 }
 
 /* *out_id is 0 for a duplicate. */
-static wherry_code insert(wherry_outbox *box, const wherry_message *msg, int64_t *out_id,
-			  wherry_error *err)
+static wherry_code insert(wherry_outbox *box, const wherry_message *msg, unsigned flags,
+			  int64_t *out_id, wherry_error *err)
 {
 	const wh_env *env = box->db->env;
 	char made[WH_UUID_LEN + 1];
@@ -151,8 +151,13 @@ static wherry_code insert(wherry_outbox *box, const wherry_message *msg, int64_t
 		WH_TEXT_PARAM("trace_id", wh_view_of(msg->trace_id)),
 		body_param(msg),
 	};
-	code = wh_db_run(box->db, box->stmt.enqueue, params,
-			 sizeof(params) / sizeof(*params), NULL, NULL, &changed, err);
+	if ((flags & WHERRY_LOCK_KEY) && box->lock_key)
+		code = wh_db_run(box->db, box->lock_key, params,
+				 sizeof(params) / sizeof(*params), NULL, NULL, NULL, err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(box->db, box->stmt.enqueue, params,
+				 sizeof(params) / sizeof(*params), NULL, NULL, &changed,
+				 err);
 	if (code == WHERRY_OK)
 		*out_id = changed ? wh_db_last_id(box->db) : 0;
 	return wh_outbox_missing(box->name.ptr, code, err);
@@ -162,6 +167,7 @@ typedef struct work {
 	wherry_outbox *box;
 	const wherry_message *msgs;
 	size_t n;
+	unsigned flags;
 	int64_t *ids; /* n, written as it goes */
 } work;
 
@@ -171,7 +177,7 @@ static wherry_code insert_all(void *ctx, wherry_error *err)
 
 	for (size_t i = 0; i < w->n; i++) {
 		int64_t id = 0;
-		wherry_code code = insert(w->box, &w->msgs[i], &id, err);
+		wherry_code code = insert(w->box, &w->msgs[i], w->flags, &id, err);
 
 		if (code != WHERRY_OK)
 			return w->n > 1 ? wh_prefix(err, code, "message %zu", i) : code;
@@ -184,7 +190,7 @@ static wherry_code insert_all(void *ctx, wherry_error *err)
  * One INSERT needs no savepoint where the database undoes a failed statement by itself.
  * Several do, so that it is all or none inside the caller's transaction, whoever began it.
  */
-static wherry_code run(work *w, unsigned flags, wherry_error *err)
+static wherry_code run(work *w, wherry_error *err)
 {
 	wherry_db *db = w->box->db;
 
@@ -192,7 +198,7 @@ static wherry_code run(work *w, unsigned flags, wherry_error *err)
 		return w->n == 1 && !db->driver->failure_spreads
 			       ? insert_all(w, err)
 			       : wh_db_transact(db, insert_all, w, err);
-	if (flags & WHERRY_OWN_TRANSACTION)
+	if (w->flags & WHERRY_OWN_TRANSACTION)
 		return wh_db_transact(db, insert_all, w, err);
 	return wh_fail(
 		err, WHERRY_INVALID,
@@ -204,13 +210,13 @@ wherry_code wherry_outbox_enqueue(wherry_outbox *box, const wherry_message *msg,
 				  unsigned flags, int64_t *out_id, wherry_error *err)
 {
 	int64_t id = 0;
-	work w = {box, msg, 1, &id};
+	work w = {box, msg, 1, flags, &id};
 	wherry_code code;
 
 	if (!box || !msg)
 		return wh_fail(err, WHERRY_INVALID,
 			       "no outbox, or no message to enqueue");
-	code = run(&w, flags, err);
+	code = run(&w, err);
 	if (code != WHERRY_OK)
 		return code;
 	if (!id)
@@ -226,7 +232,7 @@ wherry_code wherry_outbox_enqueue_many(wherry_outbox *box, const wherry_message 
 				       size_t n, unsigned flags, int64_t *out_ids,
 				       wherry_error *err)
 {
-	work w = {box, msgs, n, NULL};
+	work w = {box, msgs, n, flags, NULL};
 	wherry_code code;
 
 	if (!box || (!msgs && n))
@@ -237,7 +243,7 @@ wherry_code wherry_outbox_enqueue_many(wherry_outbox *box, const wherry_message 
 	w.ids = calloc(n, sizeof(*w.ids));
 	if (!w.ids)
 		return wh_oom(err);
-	code = run(&w, flags, err);
+	code = run(&w, err);
 	if (code == WHERRY_OK && out_ids)
 		memcpy(out_ids, w.ids, n * sizeof(*out_ids));
 	free(w.ids);

@@ -117,6 +117,74 @@ DROP TRIGGER IF EXISTS wherry_wake ON {wherry_slot};
 CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_slot}
   FOR EACH ROW WHEN (new.expires_at < old.expires_at)
   EXECUTE FUNCTION {wherry_wake_control}();
+SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
+FROM pg_class WHERE oid = {'table}::regclass;
+DO $do$
+DECLARE
+  named CONSTANT text := 'key text DEFAULT NULL, message_id text DEFAULT NULL, '
+    'headers json DEFAULT ''{}'', aggregate_type text DEFAULT '''', '
+    'aggregate_id text DEFAULT '''', trace_id text DEFAULT NULL, '
+    'lock_key boolean DEFAULT false, outbox text DEFAULT ''outbox''';
+  schema CONSTANT text := current_setting('wherry.schema');  -- quoted where it must be
+  kind text;
+BEGIN
+  EXECUTE format($f$CREATE OR REPLACE FUNCTION %s.wherry_enqueue(
+    topic text, payload bytea, %s) RETURNS bigint LANGUAGE plpgsql AS $body$
+DECLARE -- a message of the caller's transaction; its id, or NULL for a message_id that is there
+  box CONSTANT text := %L || '.' || quote_ident(outbox);
+  kind text;
+  made bigint;
+BEGIN
+  IF topic IS NULL OR topic = '' THEN
+    RAISE 'a message needs a topic' USING ERRCODE = 'invalid_parameter_value';
+  ELSIF payload IS NULL THEN
+    RAISE 'a message needs a payload' USING ERRCODE = 'invalid_parameter_value',
+      HINT = 'An empty one is ''''.';
+  END IF;
+  headers := coalesce(headers, '{}');
+  IF json_typeof(headers) <> 'object' OR EXISTS (
+    SELECT 1 FROM json_each(headers) AS h(n, v) WHERE json_typeof(v) <> 'string') THEN
+    RAISE 'headers are no JSON object of strings' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  aggregate_type := coalesce(aggregate_type, '');
+  aggregate_id := coalesce(aggregate_id, '');
+  SELECT atttypid::regtype::text INTO kind FROM pg_attribute
+  WHERE attrelid = box::regclass AND attname = 'payload';
+  IF kind <> 'bytea' THEN
+    BEGIN
+      PERFORM convert_from(payload, 'UTF8')::json;
+    EXCEPTION WHEN data_exception THEN
+      RAISE 'outbox %% keeps payloads as %%, and this one is no JSON: %%', outbox, kind, sqlerrm
+        USING ERRCODE = 'invalid_text_representation',
+        HINT = 'Send it as a JSON string, with to_json(), or use an outbox made with '
+               'wherry init --payload bytea.';
+    END;
+  END IF;
+  IF lock_key THEN -- before the id is taken
+    PERFORM pg_advisory_xact_lock(hashtextextended(k COLLATE "C", box::regclass::oid::bigint))
+    FROM (SELECT CASE WHEN key <> '' THEN '=' || key
+      WHEN aggregate_type <> '' OR aggregate_id <> ''
+      THEN length(aggregate_type)::text || ':' || aggregate_type || aggregate_id END) AS o(k)
+    WHERE k IS NOT NULL;
+  END IF;
+  EXECUTE 'INSERT INTO ' || box || '(topic, aggregate_type, aggregate_id, partition_key, '
+    'headers, trace_id, payload' || CASE WHEN message_id <> '' THEN ', message_id' ELSE '' END
+    || ') VALUES ($1, $2, $3, nullif($4, ''''), $5, $6, '
+    || CASE WHEN kind = 'bytea' THEN '$7' ELSE 'convert_from($7, ''UTF8'')::' || kind END
+    || CASE WHEN message_id <> '' THEN ', $8' ELSE '' END
+    || ') ON CONFLICT (message_id) DO NOTHING RETURNING id'
+  INTO made USING topic, aggregate_type, aggregate_id, key, headers, trace_id, payload,
+    message_id;
+  RETURN made;
+END $body$ $f$, schema, named, schema);
+  FOREACH kind IN ARRAY ARRAY['text', 'json', 'jsonb'] LOOP
+    EXECUTE format($f$CREATE OR REPLACE FUNCTION %s.wherry_enqueue(
+      topic text, payload %s, %s) RETURNS bigint LANGUAGE sql AS $body$
+SELECT %s.wherry_enqueue(topic, convert_to(payload::text, 'UTF8'), key, message_id, headers,
+  aggregate_type, aggregate_id, trace_id, lock_key, outbox) $body$ $f$,
+      schema, kind, named, schema);
+  END LOOP;
+END $do$;
 INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('outbox', {name}, 1, 100) ON CONFLICT DO NOTHING;
@@ -158,6 +226,17 @@ INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_k
 VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id,
         :payload)
 ON CONFLICT (message_id) DO NOTHING RETURNING id;
+
+-- name: lock-key
+-- Before the id is taken: of two transactions that write one key with this, the second waits
+-- for the first, and its id is higher (transactions_that_lock_a_key_commit_in_id_order).
+-- The same lock as of the function wherry_enqueue().
+SELECT pg_advisory_xact_lock(hashtextextended(k COLLATE "C", {'table}::regclass::oid::bigint))
+FROM (SELECT CASE WHEN :key::text <> '' THEN '=' || :key::text
+  WHEN :aggregate_type::text <> '' OR :aggregate_id::text <> ''
+  THEN length(:aggregate_type::text)::text || ':' || :aggregate_type::text
+       || :aggregate_id::text END) AS o(k)
+WHERE k IS NOT NULL;
 
 -- part: now
 statement_timestamp()

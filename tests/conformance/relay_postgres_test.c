@@ -460,6 +460,37 @@ static void key_strict_on_an_outbox_without_it_says_how_to_add_it(void **state)
 	wherry_relay_close(relay);
 }
 
+/* In the order of their commits, which is that of their ids, whoever began first. */
+static void messages_of_a_locked_key_leave_in_the_order_of_commits(void **state)
+{
+	static const char sql[] =
+		"SELECT wherry_enqueue('t', '{}', key => 'a', lock_key => true)";
+	relay_fixture *f = *state;
+	PGconn *conn[3];
+
+	hourly(f);
+	relay_start(f, &f->a);
+	for (int i = 0; i < 3; i++) {
+		conn[i] = PQconnectdb(place.url);
+		assert_true(postgres_exec(conn[i], "BEGIN", NULL, 0));
+	}
+	assert_true(postgres_exec(conn[2], sql, NULL, 0));
+	assert_int_equal(PQsendQuery(conn[0], sql), 1);
+	assert_true(postgres_exec(conn[1],
+				  "SELECT wherry_enqueue('t', '{}', key => 'b', "
+				  "lock_key => true)",
+				  NULL, 0));
+	finish(conn[1], "COMMIT");
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 1);
+	assert_true(postgres_exec(conn[2], sql, NULL, 0));
+	finish(conn[2], "COMMIT");
+	for (PGresult *res; (res = PQgetResult(conn[0]));)
+		PQclear(res);
+	finish(conn[0], "COMMIT");
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 4);
+	RELAY_DELIVERED(f, 2, 1, 3, 4);
+}
+
 static const relay_test own[] = {
 	RELAY_TEST(key_strict_waits_for_a_lower_id_of_its_key, 0),
 	RELAY_TEST(a_rolled_back_id_frees_those_behind_it, 0),
@@ -472,6 +503,7 @@ static const relay_test own[] = {
 	RELAY_TEST(no_schedule_of_transactions_reorders_a_key, 0),
 	RELAY_TEST(key_strict_on_an_outbox_without_it_says_how_to_add_it, 0),
 	RELAY_TEST(the_lower_id_of_a_younger_transaction_is_not_forgotten, 0),
+	RELAY_TEST(messages_of_a_locked_key_leave_in_the_order_of_commits, 0),
 	RELAY_TEST(an_id_taken_by_a_statement_that_still_runs_is_not_forgotten, 0),
 	RELAY_TEST(a_lower_id_that_is_committed_late_is_delivered_without_a_sweep, 0),
 	RELAY_TEST(late_ids_of_a_key_leave_before_higher_ones, 0),

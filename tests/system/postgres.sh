@@ -37,6 +37,26 @@ w relay "$url" stdout: --until-empty --timeout 60s
 json "a plain insert is a message; one that was rolled back is not" \
 	'len(l) == 1 and d["topic"] == "orders" and d["body"] == {"order": 7}'
 
+sql "SELECT wherry_enqueue('orders', '{\"order\":9}', key => 'k', lock_key => true)" >/dev/null
+check "a duplicate message id gives NULL" test -z "$(sql "SELECT wherry_enqueue('t', '{}',
+	message_id => (SELECT max(message_id) FROM outbox))")"
+w relay "$url" stdout: --until-empty --timeout 60s
+json "a call of wherry_enqueue() is a message" \
+	'len(l) == 1 and d["key"] == "k" and d["body"] == {"order": 9}'
+
+# ---- names ----
+
+sql 'CREATE SCHEMA billing' >/dev/null
+w init "$url" --table 'billing.Odd Name' --json
+json "an outbox may be in any schema" 'd["table"] == "billing.Odd Name"'
+w_in '{"n":1}' enqueue "$url" --table 'billing."Odd Name"' --topic t
+expect "and have any name" 0 "is:1 enqueued, 0 duplicates"
+w relay "$url" stdout: --table 'billing.Odd Name' --until-empty --timeout 60s
+json "under which it is relayed" 'len(l) == 1 and d["body"] == {"n": 1}'
+w init "$url" --table billing.nothing.more
+expect "a name of three parts is refused" 2 "err:SCHEMA.TABLE"
+sql 'DROP SCHEMA billing CASCADE' 2>/dev/null
+
 # ---- what operators do ----
 
 sql "INSERT INTO outbox(topic, payload) VALUES ('orders', '{\"order\":8}')"
@@ -53,7 +73,7 @@ json "then it is delivered" 'd["body"] == {"order": 8}'
 w replay "$url" --since 1h --topic orders
 expect "what was delivered is replayed" 0
 w relay "$url" stdout: --until-empty --timeout 60s
-json "under a new generation" 'len(l) == 2'
+json "under a new generation" 'len(l) == 3'
 w pause "$url"
 expect "an outbox is paused" 0
 w status "$url"
@@ -61,7 +81,7 @@ expect "and says so" 0 "out:paused"
 w resume "$url"
 expect "and resumed" 0
 w purge "$url" --older-than 0s
-expect "what was delivered is purged" 0 "out:1709"
+expect "what was delivered is purged" 0 "out:1710"
 
 # ---- key-strict ----
 

@@ -1,0 +1,397 @@
+/*
+ * The function wherry_enqueue(), with which programs in any language add messages; and the
+ * lock on a key, which the library has as well.  Most connections have no search path.
+ */
+#include "wherry_test.h"
+
+#include <wherry/postgres.h>
+#include <wherry/wherry.h>
+
+#include "postgres/server.h"
+
+static postgres_place place;
+static char bare_url[200]; /* leads to no schema */
+
+static int make(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = NULL;
+
+	(void)state;
+	postgres_make(&place);
+	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
+	WHERRY_PASS(wherry_outbox_init(db, "outbox", &err));
+	wherry_db_close(db);
+	return 0;
+}
+
+static int drop(void **state)
+{
+	(void)state;
+	postgres_drop(&place);
+	return 0;
+}
+
+static PGconn *connect(void)
+{
+	PGconn *conn = PQconnectdb(bare_url);
+
+	assert_int_equal(PQstatus(conn), CONNECTION_OK);
+	return conn;
+}
+
+/* "SELECT SCHEMA.wherry_enqueue(ARGUMENTS)"; its answer: 0 for NULL. */
+static int64_t put(PGconn *conn, const char *arguments)
+{
+	char sql[1024], out[32] = "";
+
+	(void)snprintf(sql, sizeof(sql), "SELECT %s.wherry_enqueue(%s)", place.name,
+		       arguments);
+	assert_true(postgres_exec(conn, sql, out, sizeof(out)));
+	return strtoll(out, NULL, 10);
+}
+
+static void run(PGconn *conn, const char *sql)
+{
+	assert_true(postgres_exec(conn, sql, NULL, 0));
+}
+
+static const char *text(const char *expression, int64_t id)
+{
+	static char out[1024];
+	char sql[1024];
+
+	(void)snprintf(sql, sizeof(sql), "SELECT %s FROM outbox WHERE id = %lld",
+		       expression, (long long)id);
+	*out = 0;
+	assert_true(postgres_raw(place.url, sql, out, sizeof(out)));
+	return out;
+}
+
+static void a_message_has_the_fields_that_are_named(void **state)
+{
+	PGconn *conn = connect();
+	int64_t id;
+
+	(void)state;
+	id = put(conn, "topic => 'orders', payload => '{\"n\":1}', key => 'k', "
+		       "message_id => 'm-1', headers => '{\"a\":\"b\"}', "
+		       "aggregate_type => 'order', aggregate_id => '7', trace_id => 't', "
+		       "lock_key => true, outbox => 'outbox'");
+	assert_int_equal(id, 1);
+	assert_string_equal(
+		text("concat_ws('|', topic, payload, partition_key, message_id, headers, "
+		     "aggregate_type, aggregate_id, trace_id, status)",
+		     id),
+		"orders|\\x7b226e223a317d|k|m-1|{\"a\":\"b\"}|order|7|t|0");
+	id = put(conn, "'orders', ''");
+	assert_int_equal(id, 2);
+	assert_string_equal(
+		text("concat_ws('|', topic, payload, coalesce(partition_key, 'none'), "
+		     "headers, aggregate_type, aggregate_id, coalesce(trace_id, 'none'))",
+		     id),
+		"orders|\\x|none|{}|||none");
+	assert_string_equal(text("length(message_id)::text", id), "36");
+	id = put(conn, "'orders', '{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL");
+	assert_int_equal(id, 3);
+	PQfinish(conn);
+}
+
+static void texts_bytes_and_json_are_bodies(void **state)
+{
+	static const struct {
+		const char *given, *kept;
+	} rows[] = {
+		{"'\\x41 is no \\\\'", "5c783431206973206e6f205c5c"},
+		{"'\\x4100ff'::bytea", "4100ff"},
+		{"json_build_object('a', 1)", "7b226122203a20317d"},
+		{"'[1, 2]'::jsonb", "5b312c20325d"},
+		{"to_json('x'::text)", "227822"},
+	};
+	const char *const values[] = {"orders", "{\"n\": 1}"};
+	PGconn *conn = connect();
+	char sql[200];
+	PGresult *res;
+	int64_t id;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		(void)snprintf(sql, sizeof(sql), "'t', %s", rows[i].given);
+		id = put(conn, sql);
+		assert_string_equal(text("encode(payload, 'hex')", id), rows[i].kept);
+	}
+	/* As drivers send them: without a type. */
+	(void)snprintf(sql, sizeof(sql), "SELECT %s.wherry_enqueue($1, $2, key => 'k')",
+		       place.name);
+	res = PQexecParams(conn, sql, 2, NULL, values, NULL, NULL, 0);
+	assert_int_equal(PQresultStatus(res), PGRES_TUPLES_OK);
+	id = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
+	PQclear(res);
+	assert_string_equal(text("convert_from(payload, 'UTF8')", id), values[1]);
+	PQfinish(conn);
+}
+
+static void a_duplicate_message_id_gives_null_and_the_transaction_goes_on(void **state)
+{
+	PGconn *conn = connect();
+
+	(void)state;
+	assert_int_equal(put(conn, "'t', 'first', message_id => 'm'"), 1);
+	run(conn, "BEGIN");
+	assert_int_equal(put(conn, "'t', 'second', message_id => 'm'"), 0);
+	assert_true(put(conn, "'t', 'third', message_id => 'n'") > 1);
+	run(conn, "COMMIT");
+	assert_string_equal(text("convert_from(payload, 'UTF8')", 1), "first");
+	assert_string_equal(text("(SELECT count(*)::text FROM outbox)", 1), "2");
+	PQfinish(conn);
+}
+
+static void what_is_rolled_back_never_was(void **state)
+{
+	PGconn *conn = connect();
+
+	(void)state;
+	run(conn, "BEGIN");
+	assert_int_equal(put(conn, "'t', 'gone'"), 1);
+	run(conn, "ROLLBACK");
+	assert_int_equal(put(conn, "'t', 'there'"), 2);
+	assert_string_equal(text("(SELECT count(*)::text FROM outbox)", 2), "1");
+	PQfinish(conn);
+}
+
+static void refuse(PGconn *conn, const char *arguments, const char *state,
+		   const char *says)
+{
+	char sql[1024];
+	PGresult *res;
+
+	(void)snprintf(sql, sizeof(sql), "SELECT %s.wherry_enqueue(%s)", place.name,
+		       arguments);
+	res = PQexec(conn, sql);
+	assert_int_equal(PQresultStatus(res), PGRES_FATAL_ERROR);
+	assert_string_equal(PQresultErrorField(res, PG_DIAG_SQLSTATE), state);
+	if (!strstr(PQerrorMessage(conn), says))
+		fail_msg("%s: %s", arguments, PQerrorMessage(conn));
+	PQclear(res);
+}
+
+static void what_is_no_message_is_refused(void **state)
+{
+	PGconn *conn = connect();
+
+	(void)state;
+	refuse(conn, "'', '{}'", "22023", "a message needs a topic");
+	refuse(conn, "NULL, '{}'", "22023", "a message needs a topic");
+	refuse(conn, "'t', NULL", "22023", "a message needs a payload");
+	refuse(conn, "'t', '{}', headers => '[]'", "22023", "no JSON object");
+	refuse(conn, "'t', '{}', headers => '{\"a\":1}'", "22023", "no JSON object");
+	refuse(conn, "'t', '{}', headers => 'x'", "22P02", "json");
+	refuse(conn, "'t', '{}', outbox => 'nowhere'", "42P01", "nowhere");
+	assert_int_equal(put(conn, "'t', '{}'"), 1);
+	PQfinish(conn);
+}
+
+/* As whoever calls it. */
+static void it_needs_the_rights_of_an_insert_and_gives_none(void **state)
+{
+	PGconn *conn = connect();
+	char sql[512];
+
+	(void)state;
+	(void)snprintf(sql, sizeof(sql),
+		       "CREATE ROLE producer; GRANT USAGE ON SCHEMA %s TO "
+		       "producer; SET ROLE producer",
+		       place.name);
+	run(conn, sql);
+	refuse(conn, "'t', '{}'", "42501", "permission denied");
+	(void)snprintf(
+		sql, sizeof(sql),
+		"RESET ROLE; GRANT INSERT, SELECT (id, message_id) ON %s.outbox TO "
+		"producer; SET ROLE producer",
+		place.name);
+	run(conn, sql);
+	assert_int_equal(put(conn, "'t', '{}', key => 'k', lock_key => true"), 1);
+	run(conn, "RESET ROLE; DROP OWNED BY producer; DROP ROLE producer");
+	PQfinish(conn);
+}
+
+static void outboxes_of_its_schema_are_named(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	PGconn *conn = connect();
+	wherry_db *db = NULL;
+
+	(void)state;
+	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
+	WHERRY_PASS(wherry_outbox_init(db, "\"Other \"\"box\"\"\"", &err));
+	wherry_db_close(db);
+	assert_int_equal(put(conn, "'t', '{}', outbox => 'Other \"box\"'"), 1);
+	assert_int_equal(put(conn, "'t', '{}', outbox => 'Other \"box\"'"), 2);
+	assert_int_equal(put(conn, "'t', '{}'"), 1);
+	PQfinish(conn);
+}
+
+/* ---- the lock on a key ---- */
+
+/* Until that session waits for a lock. */
+static void await_waiting(PGconn *who)
+{
+	char sql[200], out[8] = "";
+	int pid = PQbackendPID(who);
+
+	(void)snprintf(sql, sizeof(sql),
+		       "SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND "
+		       "wait_event_type = 'Lock' AND wait_event = 'advisory'",
+		       pid);
+	while (strcmp(out, "1") != 0)
+		assert_true(postgres_raw(place.url, sql, out, sizeof(out)));
+}
+
+static void send(PGconn *conn, const char *arguments)
+{
+	char sql[1024];
+
+	(void)snprintf(sql, sizeof(sql), "SELECT %s.wherry_enqueue(%s)", place.name,
+		       arguments);
+	assert_int_equal(PQsendQuery(conn, sql), 1);
+}
+
+static int64_t answer(PGconn *conn)
+{
+	PGresult *res = PQgetResult(conn);
+	int64_t id;
+
+	assert_int_equal(PQresultStatus(res), PGRES_TUPLES_OK);
+	id = strtoll(PQgetvalue(res, 0, 0), NULL, 10);
+	PQclear(res);
+	assert_null(PQgetResult(conn));
+	return id;
+}
+
+static void transactions_that_lock_a_key_commit_in_id_order(void **state)
+{
+	PGconn *first = connect(), *second = connect(), *other = connect();
+
+	(void)state;
+	run(first, "BEGIN");
+	assert_int_equal(put(first, "'t', '1', key => 'a', lock_key => true"), 1);
+	run(second, "BEGIN ISOLATION LEVEL REPEATABLE READ");
+	send(second, "'t', '2', key => 'a', lock_key => true");
+	await_waiting(second);
+	/* Nobody else waits: another key, the same name as an aggregate, no key, no lock. */
+	assert_int_equal(put(other, "'t', '3', key => 'b', lock_key => true"), 2);
+	assert_int_equal(put(other, "'t', '4', aggregate_id => 'a', lock_key => true"),
+			 3);
+	assert_int_equal(put(other, "'t', '5', lock_key => true"), 4);
+	assert_int_equal(put(other, "'t', '6', key => 'a'"), 5);
+	assert_int_equal(put(first, "'t', '7', key => 'a', lock_key => true"), 6);
+	run(first, "COMMIT");
+	assert_int_equal(answer(second), 7);
+	run(second, "COMMIT");
+	PQfinish(first);
+	PQfinish(second);
+	PQfinish(other);
+}
+
+static void aggregates_are_keys_whose_parts_do_not_mix(void **state)
+{
+	PGconn *first = connect(), *second = connect();
+
+	(void)state;
+	run(first, "BEGIN");
+	put(first, "'t', '', aggregate_type => 'ab', aggregate_id => 'c', "
+		   "lock_key => true");
+	assert_int_equal(put(second, "'t', '', aggregate_type => 'a', "
+				     "aggregate_id => 'bc', lock_key => true"),
+			 2);
+	send(second, "'t', '', aggregate_type => 'ab', aggregate_id => 'c', "
+		     "lock_key => true");
+	await_waiting(second);
+	run(first, "ROLLBACK");
+	assert_int_equal(answer(second), 3);
+	PQfinish(first);
+	PQfinish(second);
+}
+
+static void a_savepoint_that_is_rolled_back_frees_the_keys_locked_in_it(void **state)
+{
+	PGconn *first = connect(), *second = connect(), *third = connect();
+
+	(void)state;
+	run(first, "BEGIN");
+	assert_int_equal(put(first, "'t', '', key => 'a', lock_key => true"), 1);
+	run(first, "SAVEPOINT s");
+	put(first, "'t', '', key => 'a', lock_key => true");
+	put(first, "'t', '', key => 'b', lock_key => true");
+	send(second, "'t', '', key => 'b', lock_key => true");
+	send(third, "'t', '', key => 'a', lock_key => true");
+	await_waiting(second);
+	await_waiting(third);
+	run(first, "ROLLBACK TO SAVEPOINT s");
+	assert_int_equal(answer(second), 4); /* of b nothing is left */
+	assert_int_equal(put(first, "'t', '', key => 'a', lock_key => true"), 5);
+	await_waiting(third);
+	run(first, "COMMIT");
+	assert_int_equal(answer(third), 6);
+	PQfinish(first);
+	PQfinish(second);
+	PQfinish(third);
+}
+
+/* A program with the library and one without. */
+static void the_library_takes_the_same_lock(void **state)
+{
+	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .key = "a", .body = "");
+	wherry_message named = WHERRY_MESSAGE(.topic = "t", .aggregate_type = "order",
+					      .aggregate_id = "7", .body = "");
+	PGconn *first = connect(), *second = PQconnectdb(place.url);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+	wherry_db *db = NULL;
+	int64_t id = 0;
+
+	(void)state;
+	WHERRY_PASS(wherry_postgres_borrow(second, &db, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
+	run(second, "BEGIN");
+	WHERRY_PASS(wherry_outbox_enqueue(box, &msg, WHERRY_LOCK_KEY, &id, &err));
+	assert_int_equal(id, 1);
+	WHERRY_PASS(wherry_outbox_enqueue(box, &named, WHERRY_LOCK_KEY, &id, &err));
+	send(first, "'t', '', key => 'a', lock_key => true");
+	await_waiting(first);
+	run(second, "COMMIT");
+	assert_int_equal(answer(first), 3);
+	WHERRY_PASS(wherry_outbox_enqueue_many(
+		box, (wherry_message[]){msg, named, msg}, 3,
+		WHERRY_OWN_TRANSACTION | WHERRY_LOCK_KEY, NULL, &err));
+	assert_string_equal(text("(SELECT count(*)::text FROM outbox)", 1), "6");
+	wherry_outbox_close(box);
+	wherry_db_close(db);
+	PQfinish(first);
+	PQfinish(second);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
+	static const struct CMUnitTest tests[] = {
+		TEST(a_message_has_the_fields_that_are_named),
+		TEST(texts_bytes_and_json_are_bodies),
+		TEST(a_duplicate_message_id_gives_null_and_the_transaction_goes_on),
+		TEST(what_is_rolled_back_never_was),
+		TEST(what_is_no_message_is_refused),
+		TEST(it_needs_the_rights_of_an_insert_and_gives_none),
+		TEST(outboxes_of_its_schema_are_named),
+		TEST(transactions_that_lock_a_key_commit_in_id_order),
+		TEST(aggregates_are_keys_whose_parts_do_not_mix),
+		TEST(a_savepoint_that_is_rolled_back_frees_the_keys_locked_in_it),
+		TEST(the_library_takes_the_same_lock),
+	};
+
+	if (!postgres_start())
+		return 0;
+	(void)snprintf(bare_url, sizeof(bare_url),
+		       "postgres://wherry@/postgres?host=%s&options=-csearch_path%%3D",
+		       postgres_folder());
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
