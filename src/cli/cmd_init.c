@@ -81,7 +81,7 @@ static wh_exit run(wh_args *args)
 static const wh_option options[] = {
 	{"print", NULL, "Write the SQL to standard output and touch nothing.", NULL, 0},
 	{"layout", "LAYOUT",
-	 "native, or event-bus: the tables of the library outbox-event-bus. (default: of the "
+	 "native, or event-bus or eventferry: the tables of these libraries. (default: of the "
 	 "table that is there, else native)",
 	 NULL, 0},
 	{"strict", NULL,

@@ -32,7 +32,7 @@ static const entry table[] = {
 		"Name of the outbox table; on PostgreSQL also SCHEMA.TABLE."},
 	[WH_OUTBOX_RETENTION] = {"outbox.retention", DURATION, "7d", "0", "3650d",
 		"How long delivered messages are kept before the relay purges them; 0 keeps "
-		"them for ever, as does the layout event-bus unless this is set."},
+		"them for ever, as do the layouts event-bus and eventferry unless this is set."},
 	[WH_OUTBOX_ARCHIVE_RETENTION] = {"outbox.archive_retention", DURATION, "0", "0", "3650d",
 		"How long after their delivery messages stay in the archive before the relay deletes "
 		"them there; 0 keeps them for ever."},

@@ -133,6 +133,7 @@ struct wherry_db {
 	const wh_env *env;
 	bool shared; /* borrowed, or in memory: producers use this very handle */
 	bool calm; /* of changed(): what operators and other relays do matters, not new rows */
+	bool unheard; /* of changed(): who writes new rows tells nobody */
 	int64_t found; /* rows read so as to deliver them: changed() looks often meanwhile */
 	int depth;     /* of begin: how many of ours are open, one inside the other */
 };

@@ -180,7 +180,7 @@ static void look(postgres_db *s, int64_t now_us)
 	if (w->step_us > LAST_LOOK_US)
 		w->step_us = LAST_LOOK_US;
 	w->look_us = now_us + w->step_us;
-	if (w->fd >= 0 && w->step_us >= SLEEPY_US && lie_down(s)) {
+	if (w->fd >= 0 && w->step_us >= SLEEPY_US && !s->base.unheard && lie_down(s)) {
 		w->drowsy = true;
 		w->look_us = now_us;
 	}

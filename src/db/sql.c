@@ -116,7 +116,8 @@ static bool put_braces(parser *p, wh_view name)
 	} else {
 		return put_name(p, name, "table", "", true) ||
 		       put_name(p, name, "bare", "", false) ||
-		       put_name(p, name, "idx_table", "idx_", false);
+		       put_name(p, name, "idx_table", "idx_", false) ||
+		       put_name(p, name, "uq_table", "uq_", false);
 	}
 	return true;
 }

@@ -10,7 +10,7 @@
  * Where the table's name has a schema, that stands before {table…} and before {wherry_slot},
  * which is a table or function that the outboxes of a schema share; {schema.} is it alone,
  * with its dot.  {bare_open} is {table_open} without it, as the name of an index or a trigger
- * is written where it is made; {idx_table_retry} is one that begins with idx_.  {'table} is
+ * is written where it is made; {idx_table_retry} and {uq_table_id} begin with idx_ and uq_.  {'table} is
  * what {table} is, as a string.  {payload_type} is the type that bodies are kept in.
  */
 #ifndef WH_DB_SQL_H

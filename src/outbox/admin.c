@@ -439,6 +439,8 @@ wherry_code wherry_outbox_archive(wherry_outbox *box, int64_t older_than_us,
 				  int64_t batch, int64_t max_rows, int64_t *out_n,
 				  wherry_error *err)
 {
+	if (!*box->layout.archive)
+		return wh_outbox_cannot(box, "which has no archive", err);
 	return purge(box, box->stmt.archive, box->stmt.purge_archived, older_than_us,
 		     batch, max_rows, out_n, err);
 }

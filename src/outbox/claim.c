@@ -234,7 +234,7 @@ static wherry_code claim(void *ctx, wherry_error *err)
 
 /* ---- claims without a token in the table ---- */
 
-enum { MARK = 14 }; /* the column behind those of "read" */
+enum { MARK = 14, MARK_MOST = 48 }; /* the column behind those of "read" */
 
 /* Note by what the row is known, before it is visited. */
 static wherry_code note_held(void *ctx, const wh_open_row *row, wherry_error *err)
@@ -274,7 +274,7 @@ wherry_code wh_claim_ids(wherry_outbox *box, const wherry_lease *lease,
 		wh_buf_json(&box->ids, message_id.ptr, message_id.len);
 		wh_buf_putc(&box->ids, ',');
 		wh_buf_json(&box->ids, mark.ptr, mark.len);
-		wh_buf_putc(&box->ids, ']');
+		wh_buf_printf(&box->ids, ",%" PRId64 "]", ids[i]);
 	}
 	wh_buf_putc(&box->ids, ']');
 	code = wh_buf_check(&box->ids, err);
@@ -427,12 +427,14 @@ static wherry_code take_next(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-wherry_code wh_outbox_claim_next(wherry_outbox *box, bool park, int64_t *out_lapse_us,
-				 int64_t *out_due_us, wherry_error *err)
+wherry_code wh_outbox_claim_next(wherry_outbox *box, bool park, int64_t lasts_us,
+				 int64_t *out_lapse_us, int64_t *out_due_us,
+				 wherry_error *err)
 {
-	const wh_param params[] = {WH_INT_PARAM("park", park)};
+	const wh_param params[] = {WH_INT_PARAM("park", park),
+				   WH_INT_PARAM("lasts", wh_ms(lasts_us))};
 	int64_t next[2] = {WH_NEVER, WH_NEVER};
-	wherry_code code = wh_db_run(box->db, box->stmt.claim_next, params, 1, take_next,
+	wherry_code code = wh_db_run(box->db, box->stmt.claim_next, params, 2, take_next,
 				     next, NULL, err);
 
 	if (code != WHERRY_OK)
@@ -442,11 +444,22 @@ wherry_code wh_outbox_claim_next(wherry_outbox *box, bool park, int64_t *out_lap
 	return WHERRY_OK;
 }
 
+/* All that were extended at once have one mark, where there are marks. */
+static wherry_code take_mark(void *ctx, const wh_row *row, wherry_error *err)
+{
+	char *mark = ctx;
+
+	(void)err;
+	(void)snprintf(mark, MARK_MOST, "%s", wh_row_text(row, 1));
+	return WHERRY_OK;
+}
+
 wherry_code wherry_outbox_extend(wherry_outbox *box, const wherry_lease *lease,
 				 const int64_t *ids, size_t n, int64_t lasts_us,
 				 int64_t *out_n, wherry_error *err)
 {
 	wh_param params[3] = {{.name = "ids"}};
+	char mark[MARK_MOST] = "";
 	int64_t changed = 0;
 	wherry_code code;
 
@@ -458,9 +471,12 @@ wherry_code wherry_outbox_extend(wherry_outbox *box, const wherry_lease *lease,
 		return code;
 	params[1] = WH_TEXT_PARAM("token", wh_view_of(lease->token));
 	params[2] = WH_INT_PARAM("lasts", wh_ms(lasts_us));
-	code = wh_db_run(box->db, box->stmt.extend, params, 3, NULL, NULL, &changed, err);
+	code = wh_db_run(box->db, box->stmt.extend, params, 3, take_mark, mark, &changed,
+			 err);
 	if (code != WHERRY_OK)
 		return wh_outbox_missing(box->name.ptr, code, err);
+	for (size_t i = 0; *mark && i < n; i++)
+		wh_held_mark(&box->held, lease->token, ids[i], wh_view_of(mark));
 	if (out_n)
 		*out_n = changed;
 	if (changed < (int64_t)n)

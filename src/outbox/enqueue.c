@@ -22,6 +22,17 @@ static wherry_code check_text(const char *field, const char *text, size_t most,
 	return WHERRY_OK;
 }
 
+static bool is_uuid(const char *text)
+{
+	for (size_t i = 0; i < WH_UUID_LEN; i++) {
+		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+
+		if (!text[i] || !strchr(dash ? "-" : "0123456789abcdefABCDEF", text[i]))
+			return false;
+	}
+	return !text[WH_UUID_LEN];
+}
+
 /* What the layout has no place for would be lost: it is refused. */
 static wherry_code check_layout(const wherry_outbox *box, const wherry_message *msg,
 				wherry_error *err)
@@ -53,8 +64,16 @@ static wherry_code check_layout(const wherry_outbox *box, const wherry_message *
 			       "outbox '%s' has the layout %s, which has no column for "
 			       "headers: put them into the body, or use a native outbox",
 			       box->name.ptr, box->layout.name);
-	if (box->layout.json && wh_json_check(msg->body ? msg->body : "", msg->body_len,
-					      &column, &why) != WHERRY_OK)
+	if (box->layout.uuid && msg->message_id && *msg->message_id &&
+	    !is_uuid(msg->message_id))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"outbox '%s' has the layout %s, whose message ids are UUIDs, "
+			"and '%.40s' is none: leave it out, or use a native outbox",
+			box->name.ptr, box->layout.name, msg->message_id);
+	if ((box->layout.json || box->layout.jsonb) &&
+	    wh_json_check(msg->body ? msg->body : "", msg->body_len, &column, &why) !=
+		    WHERRY_OK)
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"outbox '%s' has the layout %s, whose payloads are JSON, and "

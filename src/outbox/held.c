@@ -112,6 +112,14 @@ void wh_held_drop(wh_held_set *set, const char *token, int64_t id)
 	set->n--;
 }
 
+void wh_held_mark(wh_held_set *set, const char *token, int64_t id, wh_view mark)
+{
+	wh_held *held = find(set, token, id);
+
+	if (held && held->mark_len == mark.len)
+		memcpy(held->text + held->message_id_len + 1, mark.ptr, mark.len);
+}
+
 void wh_held_clear(wh_held_set *set)
 {
 	for (size_t i = 0; i < set->n_buckets; i++) {

@@ -30,6 +30,9 @@ bool wh_held_find(const wh_held_set *set, const char *token, int64_t id,
 		  wh_view *out_message_id, wh_view *out_mark);
 
 void wh_held_drop(wh_held_set *set, const char *token, int64_t id);
+/* A claim has another mark now, as long as the one before. */
+void wh_held_mark(wh_held_set *set, const char *token, int64_t id, wh_view mark);
+
 void wh_held_clear(wh_held_set *set);
 
 #endif

@@ -221,6 +221,8 @@ static wherry_code settle_done(settling *w, wherry_error *err)
 	bool mark = s->on_done == WHERRY_MARK && !box->layout.archives;
 	wherry_code code = WHERRY_OK;
 
+	if (s->n_done && s->on_done == WHERRY_ARCHIVE && !*box->layout.archive)
+		return wh_outbox_cannot(box, "which has no archive", err);
 	if (!mark && s->on_done != WHERRY_DELETE)
 		code = on_ids(w, box->stmt.done_archive, s->done, s->n_done, false, err);
 	if (code == WHERRY_OK && !box->layout.by_claim &&

@@ -50,7 +50,7 @@ wherry_code wh_outbox_missing(const char *table, wherry_code code, wherry_error 
 		table, table);
 }
 
-const char *const wh_outbox_layouts[] = {"event-bus", NULL};
+const char *const wh_outbox_layouts[] = {"event-bus", "eventferry", NULL};
 
 static bool says(const wh_sql *sql, const char *key, const char *word)
 {
@@ -86,6 +86,10 @@ static wherry_code read_layout(const wh_sql *sql, const char *scheme, wh_layout 
 		.by_claim = says(sql, "fence", "claim"),
 		.archives = says(sql, "done", "archive"),
 		.json = says(sql, "body", "json"),
+		.jsonb = says(sql, "body", "jsonb"),
+		.uuid = says(sql, "message_id", "uuid"),
+		.by_aggregate = says(sql, "order", "aggregate"),
+		.unheard = says(sql, "wakes", "no"),
 	};
 
 	if (!wh_sql_word(sql, "name", layout.name, sizeof(layout.name)) ||
@@ -132,7 +136,8 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 	box->name = wh_view_of(box->names.table);
 	if (!file)
 		return wh_fail(err, WHERRY_INVALID,
-			       "there is no layout '%.40s': write native or event-bus",
+			       "there is no layout '%.40s': write native, event-bus or "
+			       "eventferry",
 			       layout);
 	text = wh_sql_embedded("outbox", file);
 	if (!text || !known || is_layout(scheme))
@@ -171,6 +176,9 @@ const char *wh_outbox_limits(const wherry_outbox *box)
 	if (strcmp(box->layout.name, "event-bus") == 0)
 		return "no keys and so no order, no headers, no pause; relays compete; "
 		       "what is delivered goes to the archive";
+	if (strcmp(box->layout.name, "eventferry") == 0)
+		return "order by aggregate_id alone, no pause, no archive, no errors kept; "
+		       "relays compete, and look for messages four times a second";
 	return "";
 }
 

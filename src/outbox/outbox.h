@@ -14,13 +14,18 @@
 /* What a layout can do, as the head line of its .sql file says. */
 typedef struct wh_layout {
 	char name[24];
-	bool ordered;   /* there are keys, and order by them */
-	bool exclusive; /* a lease can be kept: one relay may work alone */
-	bool by_claim;  /* no token, no lease: a claim is known by its own mark */
-	bool archives;  /* what is delivered moves to the archive at once */
-	bool json;      /* bodies are JSON */
+	bool ordered;      /* there are keys, and order by them */
+	bool exclusive;    /* a lease can be kept: one relay may work alone */
+	bool by_claim;     /* no token, no lease: a claim is known by its own mark */
+	bool archives;     /* what is delivered moves to the archive at once */
+	bool json;         /* bodies are JSON, kept as any text */
+	bool jsonb;        /* bodies are JSON, as the database sees to */
+	bool uuid;         /* so are message ids UUIDs */
+	bool by_aggregate; /* order is that of the aggregate id, whatever the key */
+	bool unheard;      /* nothing wakes relays */
 	char columns[200],
-		archive[200]; /* it is known by: "id,topic"; !x: must not be there */
+		archive[200]; /* it is known by: "id,topic"; !x: must not be there;
+				 an archive "": there is none */
 } wh_layout;
 
 /* Every statement of a layout, by name; src/outbox/DATABASE.sql has them all, and so has
@@ -196,7 +201,8 @@ wherry_code wh_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease
 
 /*
  * The list of ids as a parameter for what their claimer writes: named "ids", or "claims"
- * where a claim has a mark of its own, and then without those that are not held.
+ * where a claim has a mark of its own, [[message id, mark, id], …], and then without those
+ * that are not held.
  */
 wherry_code wh_claim_ids(wherry_outbox *box, const wherry_lease *lease,
 			 const int64_t *ids, size_t n, wh_param *out, wherry_error *err);
@@ -210,9 +216,10 @@ void wh_claim_forget(wherry_outbox *box, const wherry_lease *lease,
 		     const wh_settlement *s);
 
 /* How long until a claim lapses, and until a failed row is due; WH_NEVER: there is none,
- * with park: but behind dead ones. */
-wherry_code wh_outbox_claim_next(wherry_outbox *box, bool park, int64_t *out_lapse_us,
-				 int64_t *out_due_us, wherry_error *err);
+ * with park: but behind dead ones.  lasts_us: of a claim, where rows do not say. */
+wherry_code wh_outbox_claim_next(wherry_outbox *box, bool park, int64_t lasts_us,
+				 int64_t *out_lapse_us, int64_t *out_due_us,
+				 wherry_error *err);
 
 /* A wh_row_fn for statements that return the columns of "read": visit is in the reader that ctx is. */
 typedef struct wh_open_reader {

@@ -1,4 +1,4 @@
--- layout: name=native ids=integer names=qualified ordered=yes fence=lease engines=exclusive,competing columns=id,message_id,topic,payload,status archive=id,message_id,topic,payload,!status
+-- layout: name=native ids=integer names=qualified ordered=yes fence=lease engines=exclusive,competing columns=id,message_id,topic,payload,status,claim_token archive=id,message_id,topic,payload,!status
 --
 -- The native outbox on PostgreSQL.  Times are timestamptz, which the driver reads as Unix
 -- milliseconds, and always the database's: statement_timestamp() stands still in a

@@ -155,6 +155,8 @@ static wherry_code check_foreign(wherry_outbox *box, wherry_error *err)
 			"there is a table '%s' that is no outbox: it has no column "
 			"'%.*s'; choose another name with --table",
 			table, len, column);
+	if (!*box->layout.archive)
+		return WHERRY_OK;
 	(void)snprintf(archive, sizeof(archive), "%s_archive", table);
 	code = read_columns(box, archive, box->layout.archive, &found, err);
 	if (code == WHERRY_OK && found.any && mismatch(&found, &len))

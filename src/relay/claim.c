@@ -40,6 +40,11 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	if (wh_window_find(&r->window, row->id))
 		return WHERRY_OK; /* our own, which had lapsed */
 	wh_key_write(&r->key_text, row);
+	if (r->box->layout.by_aggregate) {
+		wh_buf_reset(&r->key_text);
+		wh_buf_putc(&r->key_text, '=');
+		wh_buf_put(&r->key_text, row->aggregate_id.ptr, row->aggregate_id.len);
+	}
 	code = wh_buf_check(&r->key_text, err);
 	if (code == WHERRY_OK)
 		code = wh_read_take_in(r, row, err);
@@ -119,7 +124,7 @@ static wherry_code look_ahead(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	int64_t lapse_us, due_us;
 	wherry_code code = wh_outbox_claim_next(r->box, r->set.park && r->set.ordered,
-						&lapse_us, &due_us, err);
+						r->set.claim_us, &lapse_us, &due_us, err);
 
 	if (code != WHERRY_OK)
 		return code;

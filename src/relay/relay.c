@@ -123,11 +123,23 @@ static wherry_code heed_layout(wherry_relay *r, wherry_error *err)
 			       "the outbox has the layout %s, which has no keys to order "
 			       "by: leave --ordering out, or use a native outbox",
 			       layout->name);
+	if (!*layout->archive && (s->on_done == WHERRY_ARCHIVE || s->archive_expired))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the outbox has the layout %s, which has no archive: leave "
+			"relay.on_done=archive and relay.on_expiry=archive out",
+			layout->name);
+	if (layout->by_aggregate && s->park)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the outbox has the layout %s, where nothing finds the dead "
+			"of a key in time: leave relay.on_dead=park out",
+			layout->name);
 	s->competing = s->competing || !layout->exclusive;
 	s->ordered = s->ordered && layout->ordered;
 	s->strict = s->strict && s->ordered && r->box->stmt_frontier;
-	if (layout->archives && !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
-		s->retention_us = 0; /* others may count on what is archived */
+	if (layout->by_claim && !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
+		s->retention_us = 0; /* others may count on what was delivered */
 	if (s->competing && s->renew_us > s->claim_us / 3)
 		s->renew_us = s->claim_us / 3;
 	if (s->failed_only && !s->competing)
@@ -147,6 +159,8 @@ static wherry_code open_box(wherry_relay *r, wherry_error *err)
 		code = heed_layout(r, err);
 	if (code == WHERRY_OK && r->set.strict)
 		code = wh_strict_check(r, err);
+	if (code == WHERRY_OK)
+		r->db->unheard = r->box->layout.unheard;
 	if (code == WHERRY_OK)
 		code = wh_db_watch(r->db, err);
 	return code;

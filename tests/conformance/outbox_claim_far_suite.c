@@ -218,16 +218,19 @@ static void what_is_next_to_lapse_and_to_be_due_is_known(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t lapse_us = -7, due_us = -7;
 
-	WHERRY_PASS(wh_outbox_claim_next(f->box, false, &lapse_us, &due_us, &err));
+	WHERRY_PASS(
+		wh_outbox_claim_next(f->box, false, MINUTE_US, &lapse_us, &due_us, &err));
 	assert_true(lapse_us == WH_NEVER && due_us == WH_NEVER);
 	claim_send(f, "ab");
 	claim_takes(f, &a, &claim_ten, "1 2");
 	claim_fail(f, &a, 1, MINUTE_US / 2, false);
-	WHERRY_PASS(wh_outbox_claim_next(f->box, false, &lapse_us, &due_us, &err));
+	WHERRY_PASS(
+		wh_outbox_claim_next(f->box, false, MINUTE_US, &lapse_us, &due_us, &err));
 	assert_in_range((uint64_t)lapse_us, 40000000, 60000000);
 	assert_in_range((uint64_t)due_us, 10000000, 30000000);
 	claim_lapse(f);
-	WHERRY_PASS(wh_outbox_claim_next(f->box, false, &lapse_us, &due_us, &err));
+	WHERRY_PASS(
+		wh_outbox_claim_next(f->box, false, MINUTE_US, &lapse_us, &due_us, &err));
 	assert_int_equal(lapse_us, 0);
 	assert_int_equal(due_us, 0);
 }
@@ -235,14 +238,16 @@ static void what_is_next_to_lapse_and_to_be_due_is_known(void **state)
 const outbox_case outbox_claim_far_cases[] = {
 	CASE_THAT_NEEDS(claims_look_past_a_key_that_is_blocked_by_thousands_of_rows,
 			NEEDS_KEYS),
-	CASE_THAT_NEEDS(claims_look_past_thousands_of_keys_that_are_blocked, NEEDS_KEYS),
+	CASE_THAT_NEEDS(claims_look_past_thousands_of_keys_that_are_blocked,
+			NEEDS_KEYS | NEEDS_NATIVE),
 	CASE_THAT_NEEDS(a_key_that_was_passed_over_is_not_overtaken, NEEDS_KEYS),
 	CASE_THAT_NEEDS(more_keys_than_are_remembered_are_not_overtaken, NEEDS_KEYS),
-	CASE_THAT_NEEDS(long_keys_that_were_passed_over_are_not_overtaken, NEEDS_KEYS),
+	CASE_THAT_NEEDS(long_keys_that_were_passed_over_are_not_overtaken,
+			NEEDS_KEYS | NEEDS_NATIVE),
 	CASE_THAT_NEEDS(a_key_with_a_NUL_that_was_passed_over_is_not_overtaken,
 			NEEDS_KEYS | NEEDS_NUL),
 	CASE_THAT_NEEDS(a_replayed_message_comes_before_later_ones_of_its_key,
-			NEEDS_KEYS),
+			NEEDS_KEYS | NEEDS_LEASE),
 	CASE(what_is_next_to_lapse_and_to_be_due_is_known),
 	{NULL, NULL, 0},
 };

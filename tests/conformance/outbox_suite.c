@@ -355,8 +355,8 @@ static const struct {
 	const outbox_case *cases;
 	unsigned needs; /* of all of them */
 } suites[] = {
-	{outbox_enqueue_cases, NEEDS_KEYS},
-	{outbox_field_cases, NEEDS_KEYS},
+	{outbox_enqueue_cases, NEEDS_KEYS | NEEDS_NATIVE},
+	{outbox_field_cases, NEEDS_KEYS | NEEDS_NATIVE},
 	{outbox_lease_cases, NEEDS_LEASE},
 	{outbox_settle_cases, NEEDS_LEASE},
 	{outbox_claim_cases, 0},

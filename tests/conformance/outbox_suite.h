@@ -52,7 +52,10 @@ enum {
 	NEEDS_EVENT_BUS = 16, /* the tables of outbox-event-bus */
 	NEEDS_NUL = 32,       /* text with a NUL inside */
 	NEEDS_CASELESS = 64,  /* names of tables in other letters are the same */
-	NEEDS_IDENTS = 128    /* names of tables are identifiers, without a schema */
+	NEEDS_IDENTS = 128,   /* names of tables are identifiers, without a schema */
+	NEEDS_NATIVE = 256 /* what only a native table has: any text as a message id, any
+				 bytes as a body, a claim that says until when, parked keys,
+				 keys besides aggregates */
 };
 
 typedef struct outbox_case {

@@ -51,7 +51,9 @@ void relay_answers(relay_fixture *f, int64_t id, wherry_verdict verdict, int tim
 /* Rowids are used again where delivered rows leave the table. */
 static int64_t number_of(const relay_fixture *f, const wherry_message *msg)
 {
-	return f->target->tables ? strtoll(msg->message_id, NULL, 10) : msg->id;
+	return f->target->tables && !f->target->keeps_ids
+		       ? strtoll(msg->message_id, NULL, 10)
+		       : msg->id;
 }
 
 static wherry_verdict decide(void *ctx, const wherry_message *msg)
@@ -311,7 +313,7 @@ void relay_put(relay_fixture *f, const char *keys)
 		texts[i][1] = 0;
 		msgs[i] = WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2);
 		msgs[i].key = keys[i] == '-' ? NULL : texts[i];
-		if (f->target->tables) {
+		if (f->target->tables && !f->target->keeps_ids) {
 			(void)snprintf(numbers[i], sizeof(numbers[i]), "%lld",
 				       (long long)++f->n_put);
 			msgs[i].message_id = numbers[i];
@@ -427,6 +429,9 @@ static bool runs(const relay_target *target, const relay_test *test, unsigned ne
 {
 	if (test->needs & ~target->is)
 		return false;
+	for (size_t i = 0; target->except && target->except[i]; i++)
+		if (strcmp(target->except[i], test->name) == 0)
+			return false;
 	for (size_t i = 0; (needs & ~target->is) && target->also && target->also[i]; i++)
 		if (strcmp(target->also[i], test->name) == 0)
 			return true;

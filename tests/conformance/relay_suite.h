@@ -45,6 +45,12 @@ typedef struct relay_target {
 	/* Tests that run on it though their suite needs what it is not; ends with NULL. */
 	const char *const *also;
 
+	/* Tests that do not, for what only native tables have; ends with NULL. */
+	const char *const *except;
+
+	/* Its ids stay, and its messages have keys, though the tables are another program's. */
+	bool keeps_ids;
+
 	/* Where the tables are another program's: what makes them, and views through which
 	 * SQL about the native table works when it is translated.  NULL: native. */
 	const char *tables, *views;

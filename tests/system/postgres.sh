@@ -57,6 +57,26 @@ w init "$url" --table billing.nothing.more
 expect "a name of three parts is refused" 2 "err:SCHEMA.TABLE"
 sql 'DROP SCHEMA billing CASCADE' 2>/dev/null
 
+# ---- the table of eventferry ----
+
+sql 'CREATE SCHEMA ferry; CREATE TABLE ferry.outbox (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	message_id UUID NOT NULL DEFAULT gen_random_uuid() UNIQUE, topic VARCHAR(255) NOT NULL,
+	aggregate_type VARCHAR(255) NOT NULL, aggregate_id VARCHAR(255) NOT NULL, "key" TEXT,
+	payload JSONB NOT NULL, headers JSONB NOT NULL DEFAULT $${}$$, trace_id VARCHAR(64),
+	status SMALLINT NOT NULL DEFAULT 0, attempts INT NOT NULL DEFAULT 0, next_retry_at TIMESTAMPTZ,
+	claimed_at TIMESTAMPTZ, created_at TIMESTAMPTZ NOT NULL DEFAULT now(), processed_at TIMESTAMPTZ)'
+sql "INSERT INTO ferry.outbox (topic, aggregate_type, aggregate_id, payload) VALUES
+	('orders', 'order', '7', '{\"order\": 7}'), ('orders', 'order', '7', '{\"order\": 8}')"
+w status "$url" --table ferry.outbox --json
+json "its table is known by its columns" 'd["layout"] == "eventferry"'
+w relay "$url" stdout: --table ferry.outbox --until-empty --timeout 60s
+json "and relayed" '[m["body"]["order"] for m in l] == [7, 8] and d["aggregate_id"] == "7"'
+check "as that library marks what is done" test \
+	"$(sql 'SELECT count(*) FROM ferry.outbox WHERE status = 2 AND processed_at IS NOT NULL')" = 2
+w relay "$url" stdout: --table ferry.outbox --engine exclusive
+expect "no relay can work alone there" 2 "err:--engine competing"
+sql 'DROP SCHEMA ferry CASCADE' 2>/dev/null
+
 # ---- what operators do ----
 
 sql "INSERT INTO outbox(topic, payload) VALUES ('orders', '{\"order\":8}')"

@@ -1,0 +1,483 @@
+-- layout: name=eventferry databases=postgres ids=integer names=qualified ordered=yes order=aggregate fence=claim engines=competing wakes=no body=jsonb message_id=uuid columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token archive=
+--
+-- The table of the TypeScript library eventferry on PostgreSQL, as it publishes it: nothing
+-- is added, and its producers and relays may work on it at the same time.
+--
+-- Its rules, to the letter.  Order is by aggregate_id alone, and a row is claimed only while
+-- no earlier one of its aggregate is open: so neither side ever takes what the other has
+-- before it.  A claim is status 1 and claimed_at; it lapses when claimed_at is older than the
+-- claimer's timeout, which no row says.  Wherry renews claimed_at while it holds a row, well
+-- before that (a_claim_is_renewed_so_that_the_library_leaves_it_alone).
+--
+-- What is more than the library does: a claim takes the run behind the first of an aggregate
+-- along; nothing is claimed while a later one of its aggregate is under a claim that lives;
+-- and each acknowledgement names the claimed_at that it found, so that one of a claim that
+-- was lost changes nothing (an_acknowledgement_of_a_lost_claim_changes_nothing_…).
+--
+-- There is no place for a lease, a pause, an archive, a generation or the last error
+-- (engines=competing), and no trigger that wakes relays (wakes=no): they keep looking.
+--
+-- Its indexes: (id) and (aggregate_id, id) of open rows, those whose status is 0, 1 or 3.
+-- Nothing finds claimed or failed rows among them but looking at all, so the common
+-- statements look at the first 2000, where such rows are, and at all now and then.
+
+-- name: migrate-1
+-- As the library makes it.
+CREATE TABLE IF NOT EXISTS {table}(
+  id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  message_id     uuid NOT NULL DEFAULT gen_random_uuid(),
+  topic          varchar(255) NOT NULL,
+  aggregate_type varchar(255) NOT NULL,
+  aggregate_id   varchar(255) NOT NULL,
+  key            text,
+  payload        jsonb NOT NULL,
+  headers        jsonb NOT NULL DEFAULT '{}'::jsonb,
+  trace_id       varchar(64),
+  status         smallint NOT NULL DEFAULT 0,
+  attempts       integer NOT NULL DEFAULT 0,
+  next_retry_at  timestamptz,
+  claimed_at     timestamptz,
+  created_at     timestamptz NOT NULL DEFAULT now(),
+  processed_at   timestamptz,
+  CONSTRAINT {uq_table_message_id} UNIQUE (message_id)
+);
+CREATE INDEX IF NOT EXISTS {idx_table_ready} ON {table}(id) WHERE status IN (0, 1, 3);
+CREATE INDEX IF NOT EXISTS {idx_table_agg_order} ON {table}(aggregate_id, id)
+  WHERE status IN (0, 1, 3);
+
+-- name: schema-exists
+SELECT 1;
+
+-- name: schema-version
+-- The columns say it; and that no native outbox is called so, which has them too.
+SELECT 1, 100
+WHERE 15 = (SELECT count(*) FROM pg_attribute
+            WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))
+              AND attname IN ('id', 'message_id', 'topic', 'aggregate_type', 'aggregate_id',
+                'key', 'payload', 'headers', 'trace_id', 'status', 'attempts', 'claimed_at',
+                'next_retry_at', 'created_at', 'processed_at') AND NOT attisdropped)
+  AND NOT EXISTS (
+    SELECT 1 FROM pg_attribute
+    WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))
+      AND attname = 'claim_token' AND NOT attisdropped);
+
+-- name: columns
+SELECT attname::text FROM pg_attribute
+WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text)) AND attnum > 0
+  AND NOT attisdropped;
+
+-- name: enqueue
+-- What has no aggregate is one of its own: its key, or the message itself, which then waits
+-- for nobody.
+INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, key, headers, trace_id,
+                    payload)
+VALUES (:message_id::uuid, :topic, :aggregate_type,
+        coalesce(nullif(:aggregate_id::text, ''), :key::text, :message_id::uuid::text),
+        :key::text, :headers, :trace_id, :payload)
+ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: lock-key
+-- The lock of wherry_enqueue(), on what orders here: see postgres.sql.
+SELECT pg_advisory_xact_lock(hashtextextended(k COLLATE "C", {'table}::regclass::oid::bigint))
+FROM (SELECT '=' || coalesce(nullif(:aggregate_id::text, ''), :key::text)) AS o(k)
+WHERE k IS NOT NULL;
+
+-- part: now
+statement_timestamp()
+
+-- part: lapsed_before
+-- A claim of then lapses now.
+statement_timestamp() - least(:lasts::bigint, 3153600000000) * interval '1 millisecond'
+
+-- part: claimed
+-- Of c.  A claim without a time, which only a hand can make, lapsed long ago.
+coalesce(c.claimed_at, '1970-01-01 00:00:00+00'::timestamptz)
+
+-- part: open_c
+-- As the indexes say it.
+c.status IN (0, 1, 3)
+
+-- part: due
+-- c failed and may be tried again.
+(c.status = 3 AND (c.next_retry_at IS NULL OR c.next_retry_at <= {now}))
+
+-- part: unclaimed_behind
+-- No later one of the aggregate of c is under a claim that lives, as one may be when c was
+-- committed late.  Claims are near the front of it.
+NOT EXISTS (
+  SELECT 1 FROM (
+    SELECT b.status, b.claimed_at FROM {table} AS b
+    WHERE b.aggregate_id = c.aggregate_id AND b.id > c.id AND b.status IN (0, 1, 3)
+    ORDER BY b.id LIMIT 1000) AS behind
+  WHERE behind.status = 1 AND behind.claimed_at > {lapsed_before})
+
+-- part: first
+-- c is the first open one of its aggregate: the library's own condition, and the one above.
+(:unordered::bigint <> 0 OR (NOT EXISTS (
+  SELECT 1 FROM {table} AS b
+  WHERE b.aggregate_id = c.aggregate_id AND b.id < c.id AND b.status IN (0, 1, 3))
+  AND {unclaimed_behind}))
+
+-- part: first_lapsed
+-- With :share those that lapsed with c come along.
+(:unordered::bigint <> 0 OR (NOT EXISTS (
+  SELECT 1 FROM {table} AS b
+  WHERE b.aggregate_id = c.aggregate_id AND b.id < c.id AND b.status IN (0, 1, 3)
+    AND NOT (:share::bigint <> 0 AND b.status = 1
+             AND b.claimed_at IS NOT DISTINCT FROM c.claimed_at))
+  AND {unclaimed_behind}))
+
+-- part: front
+-- The open rows where claimed and failed ones are; all of them once in fifty times, for those
+-- that are far behind.
+(SELECT * FROM {table} WHERE status IN (0, 1, 3) ORDER BY id
+ LIMIT CASE WHEN random() < 0.98 THEN 2000 END)
+
+-- part: mark
+-- A claim's mark: claimed_at to the microsecond, as a number whatever the session's settings.
+(round((extract(epoch FROM claimed_at) * 1000000)::numeric))::bigint::text
+
+-- part: held
+-- The rows of these claims: their ids and marks.
+(SELECT (claim->>2)::bigint AS id, claim->>1 AS mark
+ FROM json_array_elements(:claims::json) AS claim)
+
+-- part: taken
+-- What a claim returns.
+id, 0::bigint, attempts, 0::bigint, created_at, 0::bigint, message_id::text, topic,
+  aggregate_type, aggregate_id, key, headers, trace_id, payload, {mark}
+
+-- name: lease
+-- There is nowhere to keep one: the C code refuses before it comes here.
+SELECT NULL WHERE false;
+
+-- name: lease-holder
+SELECT NULL WHERE false;
+
+-- name: renew
+SELECT NULL WHERE false;
+
+-- name: release
+SELECT NULL WHERE false;
+
+-- name: join
+-- Nothing is written: whoever comes may claim.
+SELECT 1, 0, 0, 0, 0, 0;
+
+-- name: leave
+SELECT NULL WHERE false;
+
+-- name: fence
+-- Each claim is its own: see done-mark.
+SELECT 1;
+
+-- name: control
+SELECT 0, 0;
+
+-- name: nudge
+SELECT NULL WHERE false;
+
+-- name: pause
+SELECT NULL WHERE false;
+
+-- name: claim-end
+-- How far one claim looks.
+SELECT coalesce(max(id), 0), count(*) FROM (
+  SELECT id FROM {table}
+  WHERE status IN (0, 1, 3) AND id > :after::bigint ORDER BY id LIMIT :scan::bigint) AS p;
+
+-- name: claim
+-- In id order the first open ones of their aggregates, each with the run of pending ones
+-- behind it.  They are locked; whoever else looks at them meanwhile, the library too, passes
+-- over them and so over their aggregate, and where one of a run was not to be had what is
+-- behind it is left (two_claims_never_hold_messages_of_one_key).
+WITH looked AS (
+  SELECT c.id, c.aggregate_id, c.status, {due} AS due,
+    CASE WHEN :unordered::bigint <> 0 THEN c.id::text ELSE c.aggregate_id END AS unit,
+    c.status = 1 AND c.claimed_at > {lapsed_before} AS lives
+  FROM {table} AS c WHERE {open_c} AND c.id > :after::bigint AND c.id <= :upto::bigint),
+counted AS (
+  SELECT *, row_number() OVER (PARTITION BY unit ORDER BY id) AS nth,
+    bool_or(lives) OVER (PARTITION BY unit) AS held
+  FROM looked),
+runs AS (
+  SELECT *, bool_and(status = 0 OR nth = 1 AND due)
+              OVER (PARTITION BY unit ORDER BY id) AS goes
+  FROM counted),
+chosen AS MATERIALIZED (
+  SELECT c.id, c.unit FROM runs AS c
+  WHERE c.goes AND NOT c.held
+    AND (:unordered::bigint <> 0 OR NOT EXISTS (
+      SELECT 1 FROM {table} AS b WHERE b.aggregate_id = c.aggregate_id
+        AND b.id <= :after::bigint AND b.status IN (0, 1, 3)))
+  ORDER BY c.id LIMIT :limit::bigint),
+locked AS MATERIALIZED (
+  SELECT c.id FROM {table} AS c
+  WHERE c.id = ANY (ARRAY(SELECT id FROM chosen)) AND (c.status = 0 OR {due})
+  FOR UPDATE SKIP LOCKED),
+got AS MATERIALIZED (SELECT id, unit, id IN (SELECT id FROM locked) AS mine FROM chosen),
+taken AS (
+  UPDATE {table} AS t SET status = 1, claimed_at = {now}
+  FROM (SELECT id, bool_and(mine) OVER (PARTITION BY unit ORDER BY id) AS whole FROM got)
+    AS run
+  WHERE t.id = run.id AND run.whole
+  RETURNING t.*)
+SELECT {taken} FROM taken ORDER BY id;
+
+-- name: claim-passed
+-- Nobody is overtaken: what is open before a row says so.
+SELECT NULL WHERE false;
+
+-- name: claim-due
+-- Failed rows whose time has come, before pending ones.
+WITH chosen AS MATERIALIZED (
+  SELECT c.id FROM {table} AS c
+  WHERE {due} AND c.id = ANY (ARRAY(
+    SELECT c.id FROM {front} AS c WHERE {due} AND {first}
+    ORDER BY c.next_retry_at NULLS FIRST, c.id LIMIT :limit::bigint))
+  FOR UPDATE SKIP LOCKED),
+taken AS (
+  UPDATE {table} AS t SET status = 1, claimed_at = {now}
+  FROM chosen WHERE t.id = chosen.id AND t.status = 3
+  RETURNING t.*)
+SELECT {taken} FROM taken ORDER BY id;
+
+-- name: lapsed
+-- Rows that were claimed together, by Wherry or by the library, have one claimed_at.
+SELECT f.mark, (
+  SELECT count(*) FROM {table} AS c
+  WHERE {open_c} AND c.status = 1 AND {claimed} <= {lapsed_before}
+    AND c.claimed_at IS NOT DISTINCT FROM f.claimed_at)
+FROM (
+  SELECT c.claimed_at, {mark} AS mark FROM {table} AS c
+  WHERE {open_c} AND c.status = 1 AND {claimed} <= {lapsed_before} AND {first_lapsed}
+  ORDER BY c.claimed_at NULLS FIRST, c.id LIMIT 1) AS f;
+
+-- name: claim-share
+-- No attempt is on record: it is one of many that ended their program, if any did.
+WITH chosen AS MATERIALIZED (
+  SELECT c.id FROM {table} AS c
+  WHERE c.status = 1 AND {claimed} <= {lapsed_before} AND c.id = ANY (ARRAY(
+    SELECT c.id FROM {table} AS c
+    WHERE {open_c} AND c.status = 1 AND {claimed} <= {lapsed_before}
+      AND {mark} = :of::text AND {first_lapsed}
+    ORDER BY c.id LIMIT :limit::bigint))
+  FOR UPDATE SKIP LOCKED),
+taken AS (
+  UPDATE {table} AS t SET claimed_at = {now}
+  FROM chosen WHERE t.id = chosen.id
+  RETURNING t.*)
+SELECT {taken} FROM taken ORDER BY id;
+
+-- name: claim-lapsed
+-- One row whose claim has lapsed; the attempt is on record before it is made, so that a
+-- message that kills its program runs out of attempts.
+WITH chosen AS MATERIALIZED (
+  SELECT c.id FROM {table} AS c
+  WHERE {open_c} AND c.status = 1 AND {claimed} <= {lapsed_before} AND {first_lapsed}
+  ORDER BY c.claimed_at NULLS FIRST, c.id LIMIT 1 FOR UPDATE SKIP LOCKED)
+UPDATE {table} AS t SET claimed_at = {now}, attempts = t.attempts + 1
+FROM chosen WHERE t.id = chosen.id
+RETURNING t.id, 1::bigint, attempts - 1, 0::bigint, created_at, 0::bigint, message_id::text,
+  topic, aggregate_type, aggregate_id, key, headers, trace_id, payload, {mark};
+
+-- name: claim-next
+-- Milliseconds until the first claim lapses, and until the first failed row is due.
+SELECT ceil(extract(epoch FROM min({claimed}) FILTER (WHERE c.status = 1)
+                          - ({lapsed_before})) * 1000)::bigint,
+  ceil(extract(epoch FROM min(coalesce(c.next_retry_at, '1970-01-01 00:00:00+00'))
+                          FILTER (WHERE c.status = 3) - {now}) * 1000)::bigint
+FROM {front} AS c;
+
+-- name: extend
+-- A lapsed claim is not revived.  All get one new mark.
+UPDATE {table} AS t SET claimed_at = {now}
+FROM {held} AS h
+WHERE t.id = h.id AND t.status = 1 AND {mark} = h.mark AND t.claimed_at > {lapsed_before}
+RETURNING t.id, {mark};
+
+-- name: read
+-- What one relay alone would read.
+SELECT NULL WHERE false;
+
+-- name: sweep
+SELECT NULL WHERE false;
+
+-- name: read-ids
+SELECT NULL WHERE false;
+
+-- name: horizon
+SELECT 0, 0, 0;
+
+-- name: dead-keys
+SELECT NULL WHERE false;
+
+-- name: open-upto
+SELECT count(*) FROM (
+  SELECT 1 FROM {table} WHERE status IN (0, 1, 3) AND id <= :upto::bigint LIMIT 1) AS upto;
+
+-- name: last-open
+SELECT coalesce((SELECT id FROM {table} WHERE status IN (0, 1, 3)
+                 ORDER BY id DESC LIMIT 1), 0);
+
+-- name: done-mark
+-- Only what this very claim holds.
+UPDATE {table} AS t SET status = 2, processed_at = {now}
+FROM {held} AS h WHERE t.id = h.id AND t.status = 1 AND {mark} = h.mark;
+
+-- name: done-delete
+DELETE FROM {table} AS t
+USING {held} AS h WHERE t.id = h.id AND t.status = 1 AND {mark} = h.mark;
+
+-- name: done-mark-range
+-- Claims are no numbers.
+SELECT NULL WHERE false;
+
+-- name: done-delete-range
+SELECT NULL WHERE false;
+
+-- name: done-archive
+-- There is no archive: the C code refuses before it comes here.
+SELECT NULL WHERE false;
+
+-- name: fail
+-- claimed_at stays, as the library leaves it.  There is no place for :error.
+UPDATE {table} SET status = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
+  attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
+                       AND :nth::integer > 0 THEN :nth::integer
+                  ELSE attempts + :count::integer END,
+  next_retry_at = CASE WHEN :dead::bigint = 0 THEN
+    {now} + least(:delay::bigint, 3153600000000) * interval '1 millisecond' END
+WHERE id = :id AND status = 1 AND {mark} = :started::text;
+
+-- name: requeue
+UPDATE {table} AS t SET status = 0, next_retry_at = NULL, claimed_at = NULL
+FROM {held} AS h WHERE t.id = h.id AND t.status = 1 AND {mark} = h.mark;
+
+-- name: try
+UPDATE {table} SET
+  attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
+                       AND :nth::integer > 0 THEN :nth::integer
+                  ELSE attempts + 1 END
+WHERE id = :id AND status = 1 AND {mark} = :started::text;
+
+-- name: reap
+UPDATE {table} AS c SET status = 0, next_retry_at = NULL, claimed_at = NULL
+WHERE {open_c} AND status = 1
+  AND {claimed} <= {now} - least(:timeout::bigint, 3153600000000) * interval '1 millisecond';
+
+-- part: old_enough
+processed_at <= statement_timestamp() - least(:age::bigint, 3153600000000) * interval '1 millisecond'
+
+-- name: purge
+DELETE FROM {table} WHERE status = 2 AND id = ANY (ARRAY(
+  SELECT id FROM {table} WHERE status = 2 AND {old_enough}
+  LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
+
+-- name: archive
+-- There is none.
+SELECT NULL WHERE false;
+
+-- name: purge-archived
+SELECT NULL WHERE false;
+
+-- name: purge-archive
+SELECT NULL WHERE false;
+
+-- part: limited
+-- -1: all.
+LIMIT CASE WHEN :limit::bigint >= 0 THEN :limit::bigint END
+
+-- part: ident
+-- A message id, where what was given can be one.
+CASE WHEN length(:ident::text) = 36 AND translate(lower(:ident::text), '0123456789abcdef', '')
+          = '----' AND substr(:ident::text, 9, 1) || substr(:ident::text, 14, 1)
+                       || substr(:ident::text, 19, 1) || substr(:ident::text, 24, 1) = '----'
+     THEN :ident::text::uuid END
+
+-- part: wanted
+(:topic::text IS NULL OR topic = :topic::text)
+  AND (:key::text IS NULL OR coalesce(nullif(key, ''), aggregate_id) = :key::text)
+  AND (:ident::text IS NULL OR message_id = {ident} OR id = :number::bigint)
+  AND id > :after::bigint
+
+-- part: since_created
+(:since::bigint = 0
+  OR created_at >= statement_timestamp() - least(:since::bigint, 3153600000000) * interval '1 millisecond')
+
+-- name: redrive
+UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL
+WHERE status IN (3, 4) AND id = ANY (ARRAY(
+  SELECT id FROM {table}
+  WHERE (status = 4 AND :states::bigint & 16 <> 0 OR status = 3 AND :states::bigint & 8 <> 0)
+    AND {wanted} AND {since_created}
+  ORDER BY id {limited}));
+
+-- name: replay
+-- There is no place for a generation.
+UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL,
+  processed_at = NULL
+WHERE status = 2 AND id = ANY (ARRAY(
+  SELECT id FROM {table}
+  WHERE status = 2 AND {wanted}
+    AND (:since::bigint = 0 OR processed_at >= {now}
+         - least(:since::bigint, 3153600000000) * interval '1 millisecond')
+  ORDER BY id {limited}));
+
+-- name: replay-archived
+SELECT NULL WHERE false;
+
+-- name: unarchive
+SELECT NULL WHERE false;
+
+-- part: shown
+-- next_retry_at is the library's when it failed.
+id, status, attempts, 0::bigint, created_at, claimed_at, next_retry_at, processed_at,
+  message_id::text, topic, aggregate_type, aggregate_id, key, headers, trace_id, payload,
+  NULL::text, 0::bigint, 0::bigint
+
+-- name: list
+SELECT {shown} FROM {table}
+WHERE (:states::integer >> status::integer) & 1 = 1 AND status <> 2 AND {wanted}
+  AND {since_created}
+ORDER BY id {limited};
+
+-- name: list-any
+SELECT {shown} FROM {table}
+WHERE (:states::integer >> status::integer) & 1 = 1 AND {wanted} AND {since_created}
+ORDER BY id {limited};
+
+-- name: list-archived
+SELECT NULL WHERE false;
+
+-- name: show
+-- With the lowest open row of the same aggregate before it.
+SELECT c.id, c.status, c.attempts, 0::bigint, c.created_at, c.claimed_at, c.next_retry_at,
+  c.processed_at, c.message_id::text, c.topic, c.aggregate_type, c.aggregate_id, c.key,
+  c.headers, c.trace_id, c.payload, NULL::text,
+  (SELECT min(b.id) FROM {table} AS b
+   WHERE b.status IN (0, 1, 3) AND b.id < c.id AND b.aggregate_id = c.aggregate_id),
+  0::bigint
+FROM {table} AS c
+WHERE c.message_id = {ident} OR c.id = :number::bigint
+ORDER BY c.id <> :number::bigint LIMIT 1;
+
+-- name: show-archived
+SELECT NULL WHERE false;
+
+-- name: count
+SELECT count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE status = 1),
+  count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
+  count(*) FILTER (WHERE status = 4)
+FROM {table};
+
+-- name: count-archived
+SELECT 0;
+
+-- name: ready
+SELECT count(*), coalesce(max((extract(epoch FROM {now} - created_at) * 1000)::bigint), 0)
+FROM {table} AS c WHERE {open_c} AND {due};
+
+-- name: oldest-pending
+SELECT (extract(epoch FROM {now} - created_at) * 1000)::bigint
+FROM {table} WHERE status IN (0, 1, 3) AND status = 0 ORDER BY id LIMIT 1;

@@ -1,0 +1,298 @@
+/*
+ * The outbox in the table of eventferry: what every outbox promises of claims, and what the
+ * library's producers and relays see of it.
+ */
+#include "event_bus.h"
+#include "outbox_claims.h"
+
+#include "outbox/outbox.h"
+#include "postgres/eventferry.h"
+#include "postgres/server.h"
+
+static void *make(void)
+{
+	postgres_place *place = calloc(1, sizeof(*place));
+
+	assert_non_null(place);
+	postgres_make(place);
+	assert_true(postgres_raw(place->url, eventferry_tables, NULL, 0));
+	return place;
+}
+
+static void *make_with_views(void)
+{
+	postgres_place *place = make();
+
+	assert_true(postgres_raw(place->url, eventferry_views, NULL, 0));
+	return place;
+}
+
+static void drop(void *place)
+{
+	postgres_drop(place);
+	free(place);
+}
+
+static wherry_db *connect(void *place)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = NULL;
+
+	if (wherry_db_open(((postgres_place *)place)->url, NULL, &db, &err) != WHERRY_OK)
+		print_error("%s\n", err.message);
+	return db;
+}
+
+static bool disconnect(wherry_db *db)
+{
+	wherry_db_close(db);
+	return true;
+}
+
+static bool raw(void *place, wherry_db *db, const char *sql, char *out, size_t cap)
+{
+	char native[8192];
+
+	(void)db;
+	event_bus_translate(sql, native, sizeof(native));
+	return postgres_raw(((postgres_place *)place)->url, native, out, cap);
+}
+
+static const outbox_backend eventferry = {
+	.name = "eventferry",
+	.several = true,
+	.lacks = NEEDS_LEASE | NEEDS_TOKEN | NEEDS_EVENT_BUS | NEEDS_NUL |
+		 NEEDS_CASELESS | NEEDS_IDENTS | NEEDS_NATIVE,
+	.make = make_with_views,
+	.drop = drop,
+	.connect = connect,
+	.disconnect = disconnect,
+	.raw = raw,
+};
+
+/* ---- of this table alone ---- */
+
+#define SCHEMA                                                                           \
+	"SELECT string_agg(line, E'\\n' ORDER BY line) FROM ("                           \
+	"SELECT relname::text AS line FROM pg_class WHERE relnamespace = "   \
+	"current_schema()::regnamespace "                                                \
+	"UNION ALL SELECT table_name || '.' || column_name || ' ' || data_type || ' ' "  \
+	"|| is_nullable || ' ' || coalesce(column_default, '') || ' ' || "               \
+	"coalesce(character_maximum_length, 0) || is_identity "                          \
+	"FROM information_schema.columns WHERE table_schema = current_schema() "         \
+	"UNION ALL SELECT replace(indexdef, current_schema(), '') FROM pg_indexes "      \
+	"WHERE schemaname = current_schema() "                                           \
+	"UNION ALL SELECT conname || ' ' || pg_get_constraintdef(oid) FROM "             \
+	"pg_constraint WHERE connamespace = current_schema()::regnamespace "             \
+	"UNION ALL SELECT tgname::text FROM pg_trigger WHERE NOT tgisinternal AND "      \
+	"tgrelid IN (SELECT oid FROM pg_class WHERE relnamespace = "                     \
+	"current_schema()::regnamespace) "                                               \
+	"UNION ALL SELECT proname::text FROM pg_proc WHERE pronamespace = "              \
+	"current_schema()::regnamespace) AS lines"
+
+typedef struct plain {
+	postgres_place *place;
+	wherry_db *db;
+	wherry_outbox *box;
+	char text[16384];
+} plain;
+
+static int open_it(void **state)
+{
+	plain *p = calloc(1, sizeof(*p));
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	assert_non_null(p);
+	p->place = make();
+	p->db = connect(p->place);
+	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->box, &err));
+	*state = p;
+	return 0;
+}
+
+static int close_it(void **state)
+{
+	plain *p = *state;
+
+	wherry_outbox_close(p->box);
+	wherry_db_close(p->db);
+	drop(p->place);
+	free(p);
+	return 0;
+}
+
+static const char *text(plain *p, const char *sql)
+{
+	*p->text = 0;
+	assert_true(postgres_raw(p->place->url, sql, p->text, sizeof(p->text)));
+	return p->text;
+}
+
+static wherry_code take_none(void *ctx, const wherry_message *msg)
+{
+	(void)ctx;
+	(void)msg;
+	return WHERRY_OK;
+}
+
+static void init_adds_nothing_to_it(void **state)
+{
+	plain *p = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_status status;
+	char before[sizeof(p->text)];
+
+	(void)snprintf(before, sizeof(before), "%s", text(p, SCHEMA));
+	WHERRY_PASS(wherry_outbox_init(p->db, "outbox", &err));
+	assert_string_equal(text(p, SCHEMA), before);
+	WHERRY_PASS(wherry_outbox_status(p->box, &status, &err));
+	assert_string_equal(status.layout, "eventferry");
+	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_init_as(p->db, "native", "outbox", &err));
+	assert_string_equal(text(p, SCHEMA), before);
+}
+
+static void init_makes_what_the_library_makes(void **state)
+{
+	plain *p = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	char before[sizeof(p->text)];
+
+	(void)snprintf(before, sizeof(before), "%s", text(p, SCHEMA));
+	assert_true(strlen(before) > 1000);
+	(void)text(p, "DROP TABLE outbox");
+	for (int i = 0; i < 2; i++) {
+		WHERRY_PASS(wh_outbox_init_as(p->db, "eventferry", "outbox", &err));
+		assert_string_equal(text(p, SCHEMA), before);
+	}
+}
+
+/* Beside it a native one, whose shared tables do not hide it. */
+static void a_native_outbox_may_be_beside_it(void **state)
+{
+	plain *p = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *native = NULL;
+	wherry_status status;
+
+	WHERRY_PASS(wherry_outbox_init(p->db, "mine", &err));
+	WHERRY_PASS(wherry_outbox_open(p->db, "mine", &native, &err));
+	WHERRY_PASS(wherry_outbox_status(native, &status, &err));
+	assert_string_equal(status.layout, "native");
+	wherry_outbox_close(native);
+	wherry_outbox_close(p->box);
+	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->box, &err));
+	WHERRY_PASS(wherry_outbox_status(p->box, &status, &err));
+	assert_string_equal(status.layout, "eventferry");
+}
+
+static wherry_code put(plain *p, wherry_message msg, wherry_error *err)
+{
+	return wherry_outbox_enqueue(p->box, &msg,
+				     WHERRY_OWN_TRANSACTION | WHERRY_LOCK_KEY, NULL, err);
+}
+
+#define BODY .topic = "t", .body = "{\"n\":1}", .body_len = 7
+#define UUID "01a1fe20-57df-7029-90ce-92e5ede8ecee"
+
+static void enqueue_writes_rows_of_the_library(void **state)
+{
+	plain *p = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(put(p,
+			WHERRY_MESSAGE(BODY, .key = "k", .aggregate_type = "order",
+				       .aggregate_id = "7", .message_id = UUID,
+				       .headers = "{\"a\":\"b\"}", .trace_id = "x"),
+			&err));
+	assert_string_equal(
+		text(p,
+		     "SELECT concat_ws('|', message_id, topic, aggregate_type, "
+		     "aggregate_id, key, payload, headers, trace_id, status, attempts) "
+		     "FROM outbox"),
+		UUID "|t|order|7|k|{\"n\": 1}|{\"a\": \"b\"}|x|0|0");
+	WHERRY_FAILS(WHERRY_DUPLICATE,
+		     put(p, WHERRY_MESSAGE(BODY, .message_id = UUID), &err));
+	WHERRY_PASS(put(p, WHERRY_MESSAGE(BODY, .key = "k"), &err));
+	assert_string_equal(text(p, "SELECT aggregate_id || '|' || key FROM outbox WHERE "
+				    "aggregate_id <> '7'"),
+			    "k|k");
+	WHERRY_PASS(put(p, WHERRY_MESSAGE(BODY), &err));
+	assert_string_equal(text(p, "SELECT count(*) FROM outbox WHERE aggregate_id = "
+				    "message_id::text AND key IS NULL"),
+			    "1");
+}
+
+static void what_it_has_no_place_for_is_refused(void **state)
+{
+	plain *p = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease = {0};
+
+	WHERRY_FAILS(WHERRY_INVALID,
+		     put(p, WHERRY_MESSAGE(BODY, .message_id = "m-1"), &err));
+	assert_non_null(strstr(err.message, "UUID"));
+	WHERRY_FAILS(
+		WHERRY_INVALID,
+		put(p, WHERRY_MESSAGE(.topic = "t", .body = "x", .body_len = 1), &err));
+	assert_non_null(strstr(err.message, "JSON"));
+	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_pause(p->box, &err));
+	WHERRY_FAILS(WHERRY_UNSUPPORTED,
+		     wherry_outbox_archive(p->box, 0, 10, 0, NULL, &err));
+	WHERRY_FAILS(WHERRY_UNSUPPORTED,
+		     wherry_outbox_lease(p->box, "x", MINUTE_US, 1, &lease, &err));
+	WHERRY_PASS(wherry_outbox_join(p->box, "x", MINUTE_US, &lease, &err));
+	WHERRY_FAILS(WHERRY_UNSUPPORTED,
+		     wherry_outbox_done(p->box, &lease, (int64_t[]){1}, 1, WHERRY_ARCHIVE,
+					NULL, &err));
+	assert_string_equal(text(p, "SELECT count(*) FROM outbox"), "0");
+}
+
+/* Of which no raw SQL could change the time without changing the mark. */
+static void a_claim_that_lapsed_can_be_settled_until_another_takes_it(void **state)
+{
+	plain *p = *state;
+	wherry_claim_options soon = {.limit = 10, .lasts_us = 1};
+	wherry_lease a = {0}, b = {0};
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = 0, taken = 0, ids[] = {1, 2};
+
+	for (int i = 0; i < 2; i++)
+		WHERRY_PASS(put(p, WHERRY_MESSAGE(BODY), &err));
+	WHERRY_PASS(wherry_outbox_join(p->box, "a", MINUTE_US, &a, &err));
+	WHERRY_PASS(wherry_outbox_join(p->box, "b", MINUTE_US, &b, &err));
+	WHERRY_PASS(wherry_outbox_claim(p->box, &a, &soon, take_none, NULL, &n, &err));
+	assert_int_equal(n, 2);
+	WHERRY_PASS(wherry_outbox_extend(p->box, &a, ids, 2, MINUTE_US, &n, &err));
+	assert_int_equal(n, 2);
+	do
+		WHERRY_PASS(wherry_outbox_claim_lapsed(p->box, &b, &soon, take_none, NULL,
+						       &taken, &err));
+	while (!taken); /* a millisecond must pass */
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_outbox_done(p->box, &a, ids, 1, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(p->box, &a, ids + 1, 1, WHERRY_MARK, &n, &err));
+	WHERRY_PASS(wherry_outbox_done(p->box, &b, ids, 1, WHERRY_MARK, &n, &err));
+	assert_string_equal(text(p,
+				 "SELECT string_agg(status || ':' || attempts, ' ' ORDER "
+				 "BY id) FROM outbox WHERE processed_at IS NOT NULL"),
+			    "2:1 2:0");
+}
+
+int main(void)
+{
+	static const outbox_backend *const backends[] = {&eventferry};
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_it, close_it)
+	static const struct CMUnitTest tests[] = {
+		TEST(init_adds_nothing_to_it),
+		TEST(init_makes_what_the_library_makes),
+		TEST(a_native_outbox_may_be_beside_it),
+		TEST(enqueue_writes_rows_of_the_library),
+		TEST(what_it_has_no_place_for_is_refused),
+		TEST(a_claim_that_lapsed_can_be_settled_until_another_takes_it),
+	};
+
+	if (!postgres_start())
+		return 0;
+	return outbox_suite_run(backends, 1, tests, sizeof(tests) / sizeof(*tests));
+}

@@ -1,0 +1,353 @@
+/*
+ * Relays on the table of eventferry, where they always compete; and beside relays of the
+ * library, which are its statements here.
+ */
+#include "event_bus.h"
+#include "relay_suite.h"
+
+#include "postgres/eventferry.h"
+#include "postgres/server.h"
+
+static postgres_place place;
+
+static void make(char *url, size_t cap)
+{
+	postgres_make(&place);
+	(void)snprintf(url, cap, "%s", place.url);
+}
+
+static void drop(void)
+{
+	postgres_drop(&place);
+}
+
+/* Of suites for a relay that is alone; they make sense for one that competes, too. */
+static const char *const also[] = {
+	"every_committed_message_is_delivered_once",
+	"without_ordering_all_fly_together",
+	"a_publisher_that_takes_only_some_gets_the_rest_later",
+	"the_window_bounds_what_is_in_memory",
+	"a_window_of_one_works",
+	"each_retry_waits_longer",
+	"an_unordered_message_fails_and_retries_alone",
+	"throttling_pauses_for_as_long_as_asked",
+	"throttling_lets_the_relay_sleep",
+	"a_destination_that_is_down_lets_the_relay_sleep",
+	"a_retry_by_an_operator_need_not_wait",
+	"a_rejected_message_dies_at_once_and_alone",
+	"all_may_be_rejected_without_the_destination_being_down",
+	"five_failures_mean_that_the_destination_is_down",
+	"four_failures_do_not_mean_so",
+	"one_success_between_them_and_it_is_not_down",
+	"one_message_probes_at_growing_intervals",
+	"probes_rotate",
+	"credentials_that_turn_out_wrong_later_are_neither",
+	"a_connection_lost_while_submitting_loses_nothing",
+	"a_stopping_relay_awaits_what_is_in_flight_and_submits_no_more",
+	"a_stop_writes_what_waits_to_be_written",
+	"a_relay_stops_while_the_destination_is_down",
+	"a_stop_wakes_whoever_waits_for_the_descriptors",
+	"a_second_step_after_the_end_changes_nothing",
+	"a_message_that_ends_its_connection_is_found_and_dies",
+	"a_redrive_is_noticed",
+	"a_redrive_is_noticed_beside_new_messages",
+	"an_empty_outbox_is_empty_at_once",
+	"until_empty_delivers_all_and_ends",
+	"until_empty_waits_for_retries",
+	"until_empty_tells_of_deaths",
+	"until_empty_gives_up_at_its_timeout",
+	"until_empty_can_be_stopped",
+	"until_empty_ignores_what_comes_after_its_start",
+	"a_busy_database_is_waited_out_at_every_call",
+	NULL,
+};
+
+/* What this table has no place for. */
+static const char *const except[] = {
+	"a_rolled_back_message_is_never_delivered", /* with a body that is no JSON */
+	"keys_are_the_explicit_one_or_the_aggregate",
+	"followers_in_flight_stay_behind_a_parked_message",
+	"followers_wait_for_their_failed_message_when_the_connection_is_lost", /* a lease */
+	"what_another_relay_frees_is_taken_at_once", /* sleeping until it is woken */
+	"claims_are_extended_while_a_destination_is_slow", /* until when is in no row: below */
+	"competing_relays_take_up_what_an_operator_redrives",         /* parked */
+	"until_empty_competing_tells_of_deaths_and_parked_keys",      /* parked */
+	"until_empty_competing_ends_with_parked_claims_and_failures", /* parked */
+	"a_relay_that_waits_to_try_what_lapsed_goes_on_when_another_took_it",
+	"what_another_took_over_is_not_counted", /* by its token: below */
+	/* they take long, and run on native tables */
+	"no_schedule_reorders_an_ordered_publisher",
+	"a_busy_database_is_waited_out_at_every_call",
+	NULL,
+};
+
+/* ---- the library's side ---- */
+
+/* As it is: not about the native table. */
+static void plain_sql(const char *sql)
+{
+	PGconn *conn = PQconnectdb(place.url);
+
+	assert_true(postgres_exec(conn, sql, NULL, 0));
+	PQfinish(conn);
+}
+
+/* An event of its producers: their columns, in their order. */
+static void emit(const char *aggregate)
+{
+	char sql[512];
+
+	(void)snprintf(
+		sql, sizeof(sql),
+		"INSERT INTO outbox (message_id, topic, aggregate_type, aggregate_id, "
+		"\"key\", payload, headers, trace_id) VALUES (gen_random_uuid(), 't', "
+		"'order', '%s', NULL, '{\"n\": 1}', '{}', NULL)",
+		aggregate);
+	plain_sql(sql);
+}
+
+/* A relay of its own; it claims, publishes, and acknowledges, each when it is told. */
+typedef struct library {
+	PGconn *conn;
+	int64_t ids[100];
+	int n;
+} library;
+
+static void library_claim(library *l, int most, int timeout_ms)
+{
+	char sql[1024];
+	PGresult *res;
+
+	(void)snprintf(sql, sizeof(sql), EVENTFERRY_CLAIM, timeout_ms, most);
+	res = PQexec(l->conn, sql);
+	assert_int_equal(PQresultStatus(res), PGRES_TUPLES_OK);
+	l->n = PQntuples(res);
+	for (int i = 0; i < l->n; i++)
+		l->ids[i] = strtoll(PQgetvalue(res, i, 0), NULL, 10);
+	PQclear(res);
+}
+
+/* What it delivers goes where the others do. */
+static void library_publish(relay_fixture *f, const library *l)
+{
+	for (int i = 0; i < l->n; i++)
+		f->events[f->n_events++] =
+			(relay_event){.id = l->ids[i], .verdict = WHERRY_DELIVERED};
+}
+
+static void library_settle(const library *l, const char *how)
+{
+	char list[1024] = "0", sql[2048];
+	size_t len = 1;
+
+	for (int i = 0; i < l->n; i++)
+		len += (size_t)snprintf(list + len, sizeof(list) - len, ",%lld",
+					(long long)l->ids[i]);
+	(void)snprintf(sql, sizeof(sql), "UPDATE outbox SET %s WHERE id IN (%s)", how,
+		       list);
+	assert_true(postgres_exec(l->conn, sql, NULL, 0));
+}
+
+/* Of each aggregate, first deliveries are in id order, and there is one of each. */
+static void check_aggregates(relay_fixture *f, int64_t n, int n_aggregates)
+{
+	int64_t last[32] = {0};
+
+	assert_true(n_aggregates <= 32);
+	relay_check_once(f, n);
+	for (size_t i = 0; i < f->n_events; i++) {
+		int64_t id = f->events[i].id, which = (id - 1) % n_aggregates;
+
+		if (f->events[i].verdict != WHERRY_DELIVERED)
+			continue;
+		assert_true(id > last[which]);
+		last[which] = id;
+	}
+}
+
+static void beside_relays_of_the_library_each_message_has_one_and_aggregates_their_order(
+	void **state)
+{
+	relay_fixture *f = *state;
+	library l[2] = {{.conn = PQconnectdb(place.url)},
+			{.conn = PQconnectdb(place.url)}};
+	int64_t by_us = relay_deadline();
+	char name[8];
+
+	for (int i = 0; i < 400; i++) {
+		(void)snprintf(name, sizeof(name), "a%d", i % 20);
+		emit(name);
+	}
+	relay_set(f, "relay.batch", "7");
+	relay_set(f, "relay.window", "7");
+	relay_answers(f, 30, WHERRY_RETRY, 2);
+	relay_start(f, &f->a);
+	for (int i = 0; relay_count(f, WHERRY_DONE) < 400; i++) {
+		library *one = &l[i % 2];
+
+		if (i % 3)
+			library_publish(f, one);
+		library_settle(one, i % 3 ? eventferry_done : eventferry_requeue);
+		library_claim(one, 5, 60000);
+		for (int turns = i % 4; turns > 0; turns--)
+			relay_turn(f, &f->a, by_us, "all done", __LINE__, __FILE__);
+	}
+	check_aggregates(f, 400, 20);
+	assert_true(relay_stats(&f->a).published > 0 &&
+		    relay_stats(&f->a).published < 400);
+	assert_int_equal(relay_stats(&f->a).stale, 0);
+	PQfinish(l[0].conn);
+	PQfinish(l[1].conn);
+}
+
+static void a_claim_is_renewed_so_that_the_library_leaves_it_alone(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	library l = {.conn = PQconnectdb(place.url)};
+	int64_t first;
+
+	fake->by_hand = true;
+	relay_set(f, "relay.claim_timeout", "1s");
+	emit("a");
+	emit("a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 1);
+	first = relay_number(f, "SELECT (extract(epoch FROM claimed_at) * 1000)::bigint "
+				"FROM outbox WHERE id = 1");
+	while (relay_number(f,
+			    "SELECT (extract(epoch FROM claimed_at) * 1000)::bigint FROM "
+			    "outbox WHERE id = 1") < first + 1500) {
+		relay_turn(f, &f->a, relay_deadline(), "renewed", __LINE__, __FILE__);
+		library_claim(&l, 10, 1000);
+		assert_int_equal(l.n, 0);
+	}
+	fake->by_hand = false;
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	RELAY_DELIVERED(f, 1, 2);
+	assert_int_equal(relay_stats(&f->a).stale, 0);
+	PQfinish(l.conn);
+}
+
+/* As when a relay was stopped for longer than the library's timeout, and goes on. */
+static void what_the_library_took_over_is_left_to_it(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	library l = {.conn = PQconnectdb(place.url)};
+
+	fake->by_hand = true;
+	for (int i = 0; i < 4; i++) {
+		char name[2] = {(char)('a' + i), 0};
+
+		emit(name);
+	}
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 4);
+	library_claim(&l, 3, 0);
+	assert_int_equal(l.n, 3);
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	assert_true(relay_fake_answer(fake, 2, WHERRY_REJECTED));
+	assert_true(relay_fake_answer(fake, 3, WHERRY_RETRY));
+	assert_true(relay_fake_answer(fake, 4, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).stale == 3);
+	assert_int_equal(relay_count(f, WHERRY_PROCESSING), 3);
+	assert_int_equal(relay_count(f, WHERRY_DONE), 1);
+	assert_int_equal(relay_number(f, "SELECT max(attempts) FROM outbox"), 0);
+	library_settle(&l, eventferry_done);
+	assert_int_equal(relay_count(f, WHERRY_DONE), 4);
+	PQfinish(l.conn);
+}
+
+/* The library published 2 and then 1, both at once. */
+static void weakness_1_a_row_committed_late_waits_for_what_is_in_flight(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	PGconn *late = PQconnectdb(place.url);
+	int64_t waits;
+
+	fake->by_hand = true;
+	assert_true(postgres_exec(late,
+				  "BEGIN; INSERT INTO outbox (topic, aggregate_type, "
+				  "aggregate_id, payload) VALUES ('t', 'o', 'a', '{}')",
+				  NULL, 0));
+	emit("a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 2));
+	assert_true(postgres_exec(late, "COMMIT", NULL, 0));
+	waits = f->a.wake_us;
+	RELAY_UNTIL(f, &f->a, f->a.wake_us > waits + WH_SECOND / 2); /* it has looked */
+	assert_int_equal(fake->n, 1);
+	assert_true(relay_fake_answer(fake, 2, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 1));
+	PQfinish(late);
+}
+
+static void weakness_9_and_10_one_bad_message_takes_no_other_along(void **state)
+{
+	relay_fixture *f = *state;
+
+	for (int i = 0; i < 20; i++) {
+		char name[2] = {(char)('a' + i), 0};
+
+		emit(name);
+	}
+	plain_sql("UPDATE outbox SET payload = '\"hello\"' WHERE id = 3");
+	relay_answers(f, 5, WHERRY_REJECTED, -1);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 19);
+	assert_int_equal(relay_state(f, 5), WHERRY_DEAD);
+	assert_int_equal(relay_state(f, 3), WHERRY_DONE);
+}
+
+/* It costs the library a look at each row of it for each row it delivers. */
+static void weakness_25_an_aggregate_with_a_backlog_is_claimed_in_runs(void **state)
+{
+	relay_fixture *f = *state;
+
+	plain_sql("INSERT INTO outbox (topic, aggregate_type, aggregate_id, "
+		  "payload) SELECT 't', 'o', 'hot', '{}' FROM "
+		  "generate_series(1, 1000)");
+	relay_set(f, "relay.ack_delay", "0");
+	(void)relay_use_fake(f, &f->a, WH_PUB_ORDERED);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1000);
+	check_aggregates(f, 1000, 1);
+	assert_in_range(relay_number(f, "SELECT count(DISTINCT claimed_at) FROM outbox"),
+			1, 50);
+}
+
+static const relay_test own[] = {
+	RELAY_TEST(
+		beside_relays_of_the_library_each_message_has_one_and_aggregates_their_order,
+		0),
+	RELAY_TEST(a_claim_is_renewed_so_that_the_library_leaves_it_alone, 0),
+	RELAY_TEST(what_the_library_took_over_is_left_to_it, 0),
+	RELAY_TEST(weakness_1_a_row_committed_late_waits_for_what_is_in_flight, 0),
+	RELAY_TEST(weakness_9_and_10_one_bad_message_takes_no_other_along, 0),
+	RELAY_TEST(weakness_25_an_aggregate_with_a_backlog_is_claimed_in_runs, 0),
+	RELAY_TESTS_END,
+};
+
+int main(void)
+{
+	static const relay_target target = {
+		.name = "eventferry",
+		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_IN_ORDER,
+		.make = make,
+		.drop = drop,
+		.also = also,
+		.except = except,
+		.own = own,
+		.keeps_ids = true,
+		.tables = eventferry_tables,
+		.views = eventferry_views,
+		.translate = event_bus_translate,
+	};
+
+	if (!postgres_start())
+		return 0;
+	return relay_suite(&target, 1);
+}
