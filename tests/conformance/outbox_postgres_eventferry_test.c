@@ -74,7 +74,7 @@ static const outbox_backend eventferry = {
 
 #define SCHEMA                                                                           \
 	"SELECT string_agg(line, E'\\n' ORDER BY line) FROM ("                           \
-	"SELECT relname::text AS line FROM pg_class WHERE relnamespace = "   \
+	"SELECT relname::text AS line FROM pg_class WHERE relnamespace = "               \
 	"current_schema()::regnamespace "                                                \
 	"UNION ALL SELECT table_name || '.' || column_name || ' ' || data_type || ' ' "  \
 	"|| is_nullable || ' ' || coalesce(column_default, '') || ' ' || "               \
@@ -147,7 +147,8 @@ static void init_adds_nothing_to_it(void **state)
 	assert_string_equal(text(p, SCHEMA), before);
 	WHERRY_PASS(wherry_outbox_status(p->box, &status, &err));
 	assert_string_equal(status.layout, "eventferry");
-	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_init_as(p->db, "native", "outbox", &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wh_outbox_init_as(p->db, "native", "outbox", 0, &err));
 	assert_string_equal(text(p, SCHEMA), before);
 }
 
@@ -161,7 +162,7 @@ static void init_makes_what_the_library_makes(void **state)
 	assert_true(strlen(before) > 1000);
 	(void)text(p, "DROP TABLE outbox");
 	for (int i = 0; i < 2; i++) {
-		WHERRY_PASS(wh_outbox_init_as(p->db, "eventferry", "outbox", &err));
+		WHERRY_PASS(wh_outbox_init_as(p->db, "eventferry", "outbox", 0, &err));
 		assert_string_equal(text(p, SCHEMA), before);
 	}
 }
