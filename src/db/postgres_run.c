@@ -527,7 +527,8 @@ static wherry_code leave(postgres_db *s, wherry_code code, wherry_error *err)
 {
 	if (PQexitPipelineMode(s->conn) || code != WHERRY_OK)
 		return code;
-	return wh_fail(err, WHERRY_CLOSED, "%s: the connection was lost", s->name);
+	return wh_fail(err, WHERRY_CLOSED, "%s: %s", s->name,
+		       *s->notice ? s->notice : "the connection was lost");
 }
 
 /* One by one. */

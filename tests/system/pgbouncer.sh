@@ -30,7 +30,7 @@ server_round_robin = 1
 logfile = $folder/pgbouncer.log
 pidfile =
 END
-as_server "$pgbouncer" -q "$folder/pgbouncer.ini" 9>&- &
+"${server_user[@]}" "$pgbouncer" -q "$folder/pgbouncer.ini" >/dev/null 2>&1 9>&- &
 pids+=($!)
 url="postgres://wherry@/postgres?host=$folder&port=6432"
 
@@ -83,7 +83,7 @@ expect "purge works" 0 "out:1708"
 
 # ---- a relay that goes on ----
 
-"$wherry" relay "$url" file:live.ndjson 2>log </dev/null &
+"$wherry" relay "$url" file:live.ndjson >/dev/null 2>log </dev/null 9>&- &
 pids+=($!)
 relay=$!
 until_true 20 grep -q event=leading log

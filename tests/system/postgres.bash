@@ -1,5 +1,6 @@
 # What the scripts on PostgreSQL share: a private server, which lives as long as descriptor 9
-# is open.  Sets folder, which is its host, and url.
+# is open.  Sets folder, which is its host, url, and server_user: put before a command it is run
+# as the user that the server runs as, in that folder.
 # shellcheck shell=bash disable=SC2034
 
 # shellcheck source=tests/system/cli.bash
@@ -27,6 +28,9 @@ start_server() {
 		cat "$tmp/server.err" >&2
 	fi
 	url="postgres://wherry@/postgres?host=$folder"
+	server_user=(env -C "$folder")
+	[ "$(id -u)" -ne 0 ] ||
+		server_user+=(setpriv --reuid=postgres --regid=postgres --clear-groups)
 }
 
 stop_server() {
@@ -40,14 +44,6 @@ kill_server() {
 	pid=$(cat "$folder/pid")
 	kill -KILL "$pid"
 	echo "start $pid" >&9
-}
-
-# A program of the server's, as the user that the server runs as.
-as_server() {
-	local program=$1 as=()
-	shift
-	[ "$(id -u)" -ne 0 ] || as=(setpriv --reuid=postgres --regid=postgres --clear-groups)
-	(cd "$folder" && exec "${as[@]}" "$program" "$@")
 }
 
 sql() { # SQL; prints what it answers
