@@ -81,6 +81,22 @@ json "what was replayed is delivered" 'len(l) == 1'
 w purge "$url" --older-than 0s
 expect "purge works" 0 "out:1708"
 
+# ---- an application that lends its connection ----
+
+sql "CREATE TABLE ledger(id text PRIMARY KEY, k text NOT NULL, n bigint NOT NULL);
+	CREATE TABLE counter(k text PRIMARY KEY, n bigint NOT NULL)"
+"$build_dir/tests/crash_postgres_main" "$url" lent 1 2 0 >/dev/null 2>writer.err 9>&- &
+writer=$!
+pids+=("$writer")
+until_true 30 answers "SELECT count(*) > 100 FROM ledger" t
+check "a writer with a borrowed connection writes" answers "SELECT count(*) > 100 FROM ledger" t
+kill "$writer"
+wait "$writer"
+check "and was not ended by an error" test ! -s writer.err
+w relay "$url" file:lent.ndjson --until-empty --timeout 60s
+check "what it committed is delivered" is "$(wc -l <lent.ndjson)" \
+	"$(sql "SELECT count(*) FROM ledger")"
+
 # ---- a relay that goes on ----
 
 "$wherry" relay "$url" file:live.ndjson >/dev/null 2>log </dev/null 9>&- &

@@ -28,7 +28,7 @@ expect "PGPASSWORD works" 0
 echo "*:*:shop:shop:Right1" >"$tmp/.pgpass"
 chmod 600 "$tmp/.pgpass"
 HOME=$tmp w status "$shop"
-expect "~/.pgpass works" 0
+expect "a password file works" 0
 printf '[shop]\nhost=%s\ndbname=shop\nuser=shop\npassword=Right1\n' "$folder" >"$tmp/services"
 PGSERVICEFILE=$tmp/services w status 'postgres://?service=shop'
 expect "a service file works" 0
@@ -142,7 +142,7 @@ expect "too many connections say so" 1 "err:max_connections"
 
 for encoding in LATIN1 SQL_ASCII; do
 	sql "CREATE DATABASE $encoding ENCODING $encoding TEMPLATE template0"
-	other="postgres://wherry@/$(echo $encoding | tr A-Z a-z)?host=$folder"
+	other="postgres://wherry@/$(echo $encoding | tr "[:upper:]" "[:lower:]")?host=$folder"
 	w init "$other"
 	w_in '{"n":"Café €"}' enqueue "$other" --topic Grüße
 	expect "a database in $encoding takes what it has letters for" 0
