@@ -146,7 +146,22 @@ static void a_connection_that_was_ended_says_so(void **state)
 				 NULL, 0));
 	WHERRY_FAILS(WHERRY_CLOSED, run(*state, "SELECT 1", &err));
 	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_REOPEN);
+	assert_non_null(strstr(err.message, "terminating connection"));
 	assert_int_not_equal(wherry_db_commit(*state, &err), WHERRY_OK);
+}
+
+static void a_commit_without_an_answer_is_in_doubt(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_db_begin(*state, &err));
+	WHERRY_PASS(run(*state, "SELECT 1", &err));
+	assert_true(postgres_raw(place.url,
+				 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+				 "WHERE state = 'idle in transaction'",
+				 NULL, 0));
+	WHERRY_FAILS(WHERRY_INDOUBT, wherry_db_commit(*state, &err));
+	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_REOPEN);
 }
 
 /* As often as needed: a request that comes too early has no effect. */
@@ -196,6 +211,7 @@ int main(void)
 		TEST(who_ends_a_statement_early_can_run_the_next),
 		TEST(what_is_prepared_no_more_is_prepared_anew),
 		TEST(a_connection_that_was_ended_says_so),
+		TEST(a_commit_without_an_answer_is_in_doubt),
 		TEST(a_call_is_interrupted_from_another_thread),
 	};
 #undef TEST
