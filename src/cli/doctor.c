@@ -238,7 +238,7 @@ static const check checks[] = {
 		.well = "version $1, $2, $3",
 		.trouble = "version $1, $2: it is $3, which cannot be written",
 		.worse = "version $1 is older than Wherry is made for",
-		.advice = "name the primary of a server that is new enough",
+		.advice = "connect to the primary, of PostgreSQL 13 or later",
 	},
 };
 

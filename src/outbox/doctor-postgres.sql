@@ -283,6 +283,10 @@ SELECT 2,
             FROM pg_stat_activity
             WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
               AND datname = current_database()
-            ORDER BY xact_start LIMIT 1), '')
+            ORDER BY xact_start LIMIT 1),
+           (SELECT 'the prepared transaction ' || quote_literal(gid)
+              || ' is not committed yet: it may be in there'
+            FROM pg_prepared_xacts WHERE database = current_database()
+            ORDER BY prepared LIMIT 1), '')
 FROM (SELECT pg_sequence_last_value(pg_get_serial_sequence('{table}', 'id')::regclass) AS last)
   AS s;

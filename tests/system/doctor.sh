@@ -298,6 +298,7 @@ mended locks
 exec 7>&-
 
 run "BEGIN; INSERT INTO wherry_outbox(name) VALUES ('gone'); PREPARE TRANSACTION 'left'"
+of_message "a message that is not there may be in it" nobody bad "prepared transaction 'left'"
 finds "a prepared transaction is found" prepared bad "'left' of wherry" --older-than 0s
 follow prepared
 mended prepared --older-than 0s
@@ -372,7 +373,30 @@ finds "an index that is mostly empty is told" bloat warn 'the index outbox_messa
 run 'REINDEX TABLE CONCURRENTLY outbox; VACUUM outbox'
 mended bloat
 
-# ---- a pooler ----
+# ---- a standby, and a pooler ----
+
+as=() # neither runs as root
+[ "$(id -u)" -ne 0 ] || {
+	as=(setpriv --reuid=postgres --regid=postgres --clear-groups)
+	mkdir standby
+	chmod 755 "$tmp"
+	chown postgres: standby
+}
+bin=$(run "SELECT setting FROM pg_config WHERE name = 'BINDIR'")
+"${as[@]}" "$bin/pg_basebackup" -h "$folder" -U wherry -D "$tmp/standby/data" -R -c fast \
+	--no-sync >standby.log 2>&1 &&
+	"${as[@]}" "$bin/postgres" -D "$tmp/standby/data" -c listen_addresses= \
+		-c unix_socket_directories="$tmp/standby" -c fsync=off -c max_connections=60 \
+		-c max_prepared_transactions=5 >>standby.log 2>&1 &
+pids+=($!)
+disown
+until_true 30 "$bin/pg_isready" -q -h "$tmp/standby"
+url="postgres://wherry@/postgres?host=$tmp/standby"
+finds "a standby is found not to be written" writing bad 'being a standby'
+finds "and named" server warn 'it is a standby'
+"${as[@]}" "$bin/pg_ctl" -D "$tmp/standby/data" promote -w >>standby.log 2>&1
+mended writing
+"${as[@]}" "$bin/pg_ctl" -D "$tmp/standby/data" -m immediate stop >>standby.log 2>&1
 
 if command -v pgbouncer >/dev/null; then
 	cat >pgbouncer.ini <<-END
@@ -387,9 +411,7 @@ if command -v pgbouncer >/dev/null; then
 		pool_mode = session
 		ignore_startup_parameters = extra_float_digits,options
 	END
-	chmod 755 "$tmp"
-	setpriv --reuid=postgres --regid=postgres --clear-groups pgbouncer -q "$tmp/pgbouncer.ini" \
-		>pgbouncer.log 2>&1 &
+	"${as[@]}" pgbouncer -q "$tmp/pgbouncer.ini" >pgbouncer.log 2>&1 &
 	pids+=($!)
 	disown
 	until_true 20 test -S "$folder/.s.PGSQL.6432"
