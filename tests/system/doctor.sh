@@ -171,6 +171,10 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 	mended clock
 }
 
+# Servers take a while to start: until they are needed.
+server_launch careless max_connections=12
+server_launch sound fsync=on full_page_writes=on autovacuum=on autovacuum_naptime=1d
+
 # ---- SQLite ----
 
 url=sqlite:$tmp/shop.db
@@ -232,7 +236,7 @@ json "tables without a lease are looked at as far as they go" \
 
 # ---- PostgreSQL ----
 
-server_start max_connections=12
+server_await careless
 case $? in
 0) ;;
 77)
@@ -259,7 +263,7 @@ finds "connections that are nearly used up are told" connections warn 'of 9 conn
 exec 7>&-
 mended connections
 
-server_start fsync=on full_page_writes=on autovacuum=on autovacuum_naptime=1d
+server_await sound
 url="postgres://wherry@/postgres?host=$folder"
 shell=(sql_on "$folder" wherry)
 w init "$url"
