@@ -13,14 +13,19 @@ static wh_exit fail(const wh_args *args, const wherry_error *err)
 	return wh_report(err);
 }
 
-static unsigned extras(const wh_args *args)
+static wh_make making(const wh_args *args)
 {
-	return wh_arg_on(args, "strict") ? WH_STRICT : 0;
+	return (wh_make){
+		.layout = wh_arg(args, "layout"),
+		.payload = wh_arg(args, "payload"),
+		.extras = wh_arg_on(args, "strict") ? WH_STRICT : 0,
+	};
 }
 
 static wh_exit print_sql(const wh_args *args, const char *table)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
+	const wh_make how = making(args);
 	char scheme[32], *sql = NULL;
 	wherry_code code;
 	wh_url url;
@@ -29,8 +34,7 @@ static wh_exit print_sql(const wh_args *args, const char *table)
 	if (code == WHERRY_OK) {
 		(void)snprintf(scheme, sizeof(scheme), "%.*s", (int)url.scheme.len,
 			       url.scheme.ptr);
-		code = wh_outbox_init_sql_as(scheme, wh_arg(args, "layout"), table,
-					     extras(args), &sql, &err);
+		code = wh_outbox_make_sql(scheme, &how, table, &sql, &err);
 	}
 	if (code != WHERRY_OK)
 		return fail(args, &err);
@@ -62,6 +66,7 @@ static wh_exit run(wh_args *args)
 {
 	const char *table = wherry_config_get(args->config, "outbox.table");
 	wherry_error err = WHERRY_ERROR_INIT;
+	const wh_make how = making(args);
 	wherry_db *db = NULL;
 	wherry_code code;
 
@@ -69,8 +74,7 @@ static wh_exit run(wh_args *args)
 		return print_sql(args, table);
 	code = wherry_db_open(wh_operand(args, 0), args->config, &db, &err);
 	if (code == WHERRY_OK)
-		code = wh_outbox_init_as(db, wh_arg(args, "layout"), table, extras(args),
-					 &err);
+		code = wh_outbox_make(db, &how, table, &err);
 	wherry_db_close(db);
 	if (code != WHERRY_OK)
 		return fail(args, &err);
@@ -89,6 +93,10 @@ static const wh_option options[] = {
 	 "well: on PostgreSQL a trigger that gives each transaction its number before it takes "
 	 "an id; elsewhere nothing.",
 	 NULL, 0},
+	{"payload", "TYPE",
+	 "How a native outbox on PostgreSQL keeps bodies: bytea, or json or jsonb, which "
+	 "refuse what is no JSON. (default: of the table that is there, else bytea)",
+	 NULL, 0},
 	WH_JSON_OPTION,
 	{0},
 };
@@ -96,7 +104,8 @@ static const wh_option options[] = {
 const wh_command wh_cmd_init = {
 	.name = "init",
 	.operands = "URL",
-	.synopsis = "URL [--table NAME] [--layout LAYOUT] [--strict] [--print] [--json]",
+	.synopsis = "URL [--table NAME] [--layout LAYOUT] [--payload TYPE] [--strict] "
+		    "[--print] [--json]",
 	.brief = "Create an outbox, or bring it up to date",
 	.help = "Makes the table and what belongs to it, and the database file if it "
 		"is not there. Doing it twice is fine, also at once. With --print, the "
@@ -107,6 +116,7 @@ const wh_command wh_cmd_init = {
 		"  wherry init sqlite:shop.db --table billing_outbox\n"
 		"  wherry init postgres://shop@db/shop --strict\n"
 		"  wherry init sqlite:app.db --table outbox_events --layout event-bus\n"
+		"  wherry init postgres://shop@db/shop --table shop.outbox --payload jsonb\n"
 		"  wherry init sqlite: --print > migrations/0007_outbox.sql\n",
 	.options = options,
 	.preset = "db.create",

@@ -33,6 +33,12 @@ static bool is_uuid(const char *text)
 	return !text[WH_UUID_LEN];
 }
 
+static bool has_json(const wherry_outbox *box)
+{
+	return box->layout.json || box->layout.jsonb ||
+	       (*box->payload_type && strcmp(box->payload_type, "bytea") != 0);
+}
+
 /* What the layout has no place for would be lost: it is refused. */
 static wherry_code check_layout(const wherry_outbox *box, const wherry_message *msg,
 				wherry_error *err)
@@ -71,16 +77,20 @@ static wherry_code check_layout(const wherry_outbox *box, const wherry_message *
 			"outbox '%s' has the layout %s, whose message ids are UUIDs, "
 			"and '%.40s' is none: leave it out, or use a native outbox",
 			box->name.ptr, box->layout.name, msg->message_id);
-	if ((box->layout.json || box->layout.jsonb) &&
-	    wh_json_check(msg->body ? msg->body : "", msg->body_len, &column, &why) !=
-		    WHERRY_OK)
+	if (!has_json(box) || wh_json_check(msg->body ? msg->body : "", msg->body_len,
+					    &column, &why) == WHERRY_OK)
+		return WHERRY_OK;
+	if (*box->payload_type)
 		return wh_fail(
 			err, WHERRY_INVALID,
-			"outbox '%s' has the layout %s, whose payloads are JSON, and "
-			"this body is not (%.80s): send it as a JSON string, or use "
-			"a native outbox",
-			box->name.ptr, box->layout.name, why.message);
-	return WHERRY_OK;
+			"outbox '%s' keeps payloads as %s, and this body is no JSON (%.80s): "
+			"send it as a JSON string, or use an outbox made with --payload bytea",
+			box->name.ptr, box->payload_type, why.message);
+	return wh_fail(err, WHERRY_INVALID,
+		       "outbox '%s' has the layout %s, whose payloads are JSON, and "
+		       "this body is not (%.80s): send it as a JSON string, or use "
+		       "a native outbox",
+		       box->name.ptr, box->layout.name, why.message);
 }
 
 static wherry_code check_message(const wherry_outbox *box, const wherry_message *msg,

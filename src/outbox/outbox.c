@@ -113,6 +113,18 @@ static bool is_layout(const char *name)
 	return false;
 }
 
+/* Is it a type that the head line of this text lists? */
+static bool chooses(const char *text, const char *payload)
+{
+	size_t len = strcspn(text, "\n");
+	char *line = strndup(text, len);
+	wh_sql head = {.layout = line};
+	bool found = line && lists(&head, "payloads", payload);
+
+	free(line);
+	return found;
+}
+
 /* NULL: there is none. */
 static const char *file_of(const char *scheme, const char *layout)
 {
@@ -125,7 +137,7 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 			   const char *table, wherry_error *err)
 {
 	const char *file = file_of(scheme, layout), *text, *known;
-	wh_sql_names names = {.payload = "bytea"};
+	wh_sql_names names = {.payload = box->payload ? box->payload : "bytea"};
 	wherry_code code;
 
 	known = wh_sql_embedded("outbox", scheme);
@@ -142,6 +154,12 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 	text = wh_sql_embedded("outbox", file);
 	if (!text || !known || is_layout(scheme))
 		return wh_fail(err, WHERRY_UNSUPPORTED, "no outbox on '%.20s:'", scheme);
+	if (box->payload && !chooses(text, box->payload))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"no payloads of type '%.40s' here: bytea, json and jsonb are "
+			"possible, and those of native outboxes on PostgreSQL only",
+			box->payload);
 	names.schema = *box->names.schema ? box->names.schema : NULL;
 	names.table = box->names.table;
 	code = wh_sql_parse_as(text, &names, &box->sql, err);
@@ -205,6 +223,8 @@ static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_err
 		else if (code == WHERRY_UNSUPPORTED)
 			code = WHERRY_NOTFOUND;
 	}
+	if (code == WHERRY_OK)
+		code = wh_outbox_payload(box, err);
 	return wh_outbox_missing(table, code, err);
 }
 

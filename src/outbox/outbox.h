@@ -61,11 +61,13 @@ struct wherry_outbox {
 	wh_view name; /* the table's, in names: what the shared tables call it */
 	char *title;  /* as it was opened, maybe with its schema; owned */
 	wh_layout layout;
-	wh_held_set held; /* where claims have marks of their own */
-	int version;      /* of its schema */
-	int64_t body_max; /* bytes */
-	wh_buf ids;       /* the list of ids being bound, */
-	wh_buf holes;     /* and that of ranges */
+	wh_held_set held;      /* where claims have marks of their own */
+	int version;           /* of its schema */
+	const char *payload;   /* to be made with this type of bodies; NULL: bytea */
+	char payload_type[16]; /* what it has; "": there is no choice */
+	int64_t body_max;      /* bytes */
+	wh_buf ids;            /* the list of ids being bound, */
+	wh_buf holes;          /* and that of ranges */
 	struct {
 #define X(field, name) const wh_stmt *field;
 		WH_OUTBOX_STMTS(X)
@@ -74,7 +76,7 @@ struct wherry_outbox {
 	const wh_stmt *claim_lock; /* NULL: claims are made one after the other anyway */
 	const wh_stmt *ack[WH_ACKS];             /* see ack.c; NULL: there are none */
 	const wh_stmt *stmt_frontier, *stmt_ids; /* NULL: ids appear in their order */
-	const wh_stmt *lock_key;   /* NULL: so are transactions that write */
+	const wh_stmt *lock_key; /* NULL: so are transactions that write */
 };
 
 /* The names of those. */
@@ -117,13 +119,23 @@ wherry_code wh_outbox_cannot(const wherry_outbox *box, const char *what,
 /* What an outbox may have besides; where a database needs nothing for it, nothing is made. */
 enum { WH_STRICT = 1 /* what relay.ordering=key-strict needs */ };
 
-/* As wherry_outbox_init() and wherry_outbox_init_sql(), in a certain layout; NULL: that of
- * the table that is there, or native.  extras: WH_STRICT or 0. */
-wherry_code wh_outbox_init_as(wherry_db *db, const char *layout, const char *table,
-			      unsigned extras, wherry_error *err);
-wherry_code wh_outbox_init_sql_as(const char *scheme, const char *layout,
-				  const char *table, unsigned extras, char **out,
-				  wherry_error *err);
+/* How an outbox is to be made. */
+typedef struct wh_make {
+	const char *layout; /* NULL: that of the table that is there, or native */
+	const char
+		*payload; /* the type of bodies where there is a choice; NULL: that of the
+				table that is there, or bytea */
+	unsigned extras;  /* WH_STRICT or 0 */
+} wh_make;
+
+/* As wherry_outbox_init() and wherry_outbox_init_sql(), but so. */
+wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
+			   wherry_error *err);
+wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const char *table,
+			       char **out, wherry_error *err);
+
+/* Sets box->payload_type. */
+wherry_code wh_outbox_payload(wherry_outbox *box, wherry_error *err);
 
 /* Is the schema there, and may this program use it?  Sets box->version. */
 wherry_code wh_outbox_check(wherry_outbox *box, wherry_error *err);

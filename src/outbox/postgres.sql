@@ -1,4 +1,4 @@
--- layout: name=native ids=integer names=qualified ordered=yes fence=lease engines=exclusive,competing columns=id,message_id,topic,payload,status,claim_token archive=id,message_id,topic,payload,!status
+-- layout: name=native ids=integer names=qualified payloads=bytea,json,jsonb ordered=yes fence=lease engines=exclusive,competing columns=id,message_id,topic,payload,status,claim_token archive=id,message_id,topic,payload,!status
 --
 -- The native outbox on PostgreSQL.  Times are timestamptz, which the driver reads as Unix
 -- milliseconds, and always the database's: statement_timestamp() stands still in a
@@ -72,6 +72,15 @@ CREATE TABLE IF NOT EXISTS {table}(
   generation     integer NOT NULL DEFAULT 0,
   last_error     text,
   payload        {payload_type} NOT NULL
+) WITH (
+  -- Each row is changed at least once and soon: there is room for it on its page.
+  fillfactor = 90,
+  -- A queue's dead rows are swept up by their number, not when a fifth of a table is dead
+  -- that keeps what it delivered for days; and what is only inserted is swept in time, too,
+  -- so that no read has to look up who may see it.
+  autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+  autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_vacuum_insert_threshold = 10000,
+  autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 2000
 );
 CREATE UNIQUE INDEX IF NOT EXISTS {bare_message_id} ON {table}(message_id);
 CREATE INDEX IF NOT EXISTS {bare_open} ON {table}(status, id) WHERE status IN (0, 1, 3);
@@ -212,6 +221,10 @@ SELECT count(*) FROM pg_class WHERE oid = to_regclass({'wherry_schema});
 -- name: schema-version
 SELECT version, min_program FROM {wherry_schema}
 WHERE model = 'outbox' AND name = :name::text;
+
+-- name: payload-type
+SELECT atttypid::regtype::text FROM pg_attribute
+WHERE attrelid = to_regclass({'table}) AND attname = 'payload' AND NOT attisdropped;
 
 -- name: columns
 -- The columns of a table that is there already; none if it is not.

@@ -69,6 +69,42 @@ wherry_code wh_outbox_check(wherry_outbox *box, wherry_error *err)
 	return WHERRY_OK;
 }
 
+static wherry_code take_type(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wherry_outbox *box = ctx;
+	const char *type = wh_row_text(row, 0);
+
+	(void)err;
+	(void)snprintf(box->payload_type, sizeof(box->payload_type), "%s",
+		       type ? type : "");
+	return WHERRY_OK;
+}
+
+wherry_code wh_outbox_payload(wherry_outbox *box, wherry_error *err)
+{
+	const wh_stmt *stmt = wh_sql_find(&box->sql, "payload-type");
+
+	*box->payload_type = 0;
+	if (!stmt)
+		return WHERRY_OK;
+	return wh_db_run(box->db, stmt, NULL, 0, take_type, box, NULL, err);
+}
+
+/* A table keeps the type it was made with. */
+static wherry_code check_payload(wherry_outbox *box, wherry_error *err)
+{
+	wherry_code code = wh_outbox_payload(box, err);
+
+	if (code != WHERRY_OK || !box->payload || !*box->payload_type ||
+	    strcmp(box->payload, box->payload_type) == 0)
+		return code;
+	return wh_fail(
+		err, WHERRY_INVALID,
+		"outbox '%s' is there and keeps payloads as %s: leave --payload out, or "
+		"make another one",
+		box->name.ptr, box->payload_type);
+}
+
 /* How a table compares with a list of columns, "a,b,!c": !c must not be there. */
 typedef struct columns {
 	const char *list;
@@ -199,6 +235,8 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 	if (lock)
 		code = wh_db_run(box->db, lock, NULL, 0, NULL, NULL, NULL, err);
 	if (code == WHERRY_OK)
+		code = check_payload(box, err);
+	if (code == WHERRY_OK)
 		code = read_version(box, &v, err);
 	if (code == WHERRY_OK)
 		code = read_columns(box, box->name.ptr, box->layout.columns, &found, err);
@@ -251,11 +289,11 @@ static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_err
 	return wh_outbox_load(box, scheme, NULL, table, err);
 }
 
-wherry_code wh_outbox_init_as(wherry_db *db, const char *layout, const char *table,
-			      unsigned extras, wherry_error *err)
+wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
+			   wherry_error *err)
 {
-	wherry_outbox box = {.db = db};
-	migration m = {&box, extras};
+	wherry_outbox box = {.db = db, .payload = how->payload};
+	migration m = {&box, how->extras};
 	wherry_code code;
 
 	if (!db)
@@ -264,8 +302,8 @@ wherry_code wh_outbox_init_as(wherry_db *db, const char *layout, const char *tab
 	if (wherry_db_in_transaction(db))
 		return wh_fail(err, WHERRY_INVALID,
 			       "a transaction is open: creating an outbox needs its own");
-	if (layout)
-		code = wh_outbox_load(&box, db->driver->scheme, layout, table, err);
+	if (how->layout)
+		code = wh_outbox_load(&box, db->driver->scheme, how->layout, table, err);
 	else
 		code = find_layout(&box, table, err);
 	if (code == WHERRY_OK)
@@ -276,15 +314,14 @@ wherry_code wh_outbox_init_as(wherry_db *db, const char *layout, const char *tab
 
 wherry_code wherry_outbox_init(wherry_db *db, const char *table, wherry_error *err)
 {
-	return wh_outbox_init_as(db, NULL, table, 0, err);
+	return wh_outbox_make(db, &(wh_make){.layout = NULL}, table, err);
 }
 
-wherry_code wh_outbox_init_sql_as(const char *scheme, const char *layout,
-				  const char *table, unsigned extras, char **out,
-				  wherry_error *err)
+wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const char *table,
+			       char **out, wherry_error *err)
 {
 	wh_buf text = WH_BUF_INIT(256 * 1024);
-	wherry_outbox box = {0};
+	wherry_outbox box = {.payload = how->payload};
 	const wh_stmt *stmt;
 	const char *known;
 	wherry_code code;
@@ -293,7 +330,7 @@ wherry_code wh_outbox_init_sql_as(const char *scheme, const char *layout,
 	if (!scheme || !out)
 		return wh_fail(err, WHERRY_INVALID, "no database to write SQL for");
 	known = wh_db_scheme(wh_view_of(scheme));
-	code = wh_outbox_load(&box, known ? known : scheme, layout, table, err);
+	code = wh_outbox_load(&box, known ? known : scheme, how->layout, table, err);
 	for (int i = 1; code == WHERRY_OK; i++) {
 		(void)snprintf(name, sizeof(name), "migrate-%d", i);
 		stmt = wh_sql_find(&box.sql, name);
@@ -302,7 +339,7 @@ wherry_code wh_outbox_init_sql_as(const char *scheme, const char *layout,
 		wh_buf_printf(&text, "-- %s of outbox %s\nBEGIN;\n%sCOMMIT;\n", name,
 			      table, stmt->text);
 	}
-	stmt = code == WHERRY_OK ? extra_sql(&box, extras) : NULL;
+	stmt = code == WHERRY_OK ? extra_sql(&box, how->extras) : NULL;
 	if (stmt)
 		wh_buf_printf(&text, "-- %s of outbox %s\nBEGIN;\n%sCOMMIT;\n",
 			      stmt->name, table, stmt->text);
@@ -318,5 +355,5 @@ wherry_code wh_outbox_init_sql_as(const char *scheme, const char *layout,
 wherry_code wherry_outbox_init_sql(const char *scheme, const char *table, char **out,
 				   wherry_error *err)
 {
-	return wh_outbox_init_sql_as(scheme, NULL, table, 0, out, err);
+	return wh_outbox_make_sql(scheme, &(wh_make){.layout = NULL}, table, out, err);
 }

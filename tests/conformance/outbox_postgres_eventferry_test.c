@@ -147,8 +147,8 @@ static void init_adds_nothing_to_it(void **state)
 	assert_string_equal(text(p, SCHEMA), before);
 	WHERRY_PASS(wherry_outbox_status(p->box, &status, &err));
 	assert_string_equal(status.layout, "eventferry");
-	WHERRY_FAILS(WHERRY_INVALID,
-		     wh_outbox_init_as(p->db, "native", "outbox", 0, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_make(p->db, &(wh_make){.layout = "native"},
+						    "outbox", &err));
 	assert_string_equal(text(p, SCHEMA), before);
 }
 
@@ -162,7 +162,8 @@ static void init_makes_what_the_library_makes(void **state)
 	assert_true(strlen(before) > 1000);
 	(void)text(p, "DROP TABLE outbox");
 	for (int i = 0; i < 2; i++) {
-		WHERRY_PASS(wh_outbox_init_as(p->db, "eventferry", "outbox", 0, &err));
+		WHERRY_PASS(wh_outbox_make(p->db, &(wh_make){.layout = "eventferry"},
+					   "outbox", &err));
 		assert_string_equal(text(p, SCHEMA), before);
 	}
 }

@@ -64,7 +64,8 @@ static void without_a_column_for_claims_there_are_no_transactions(void **state)
 	handlers_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wh_outbox_init_as(f->db, "event-bus", "outbox_events", 0, &err));
+	WHERRY_PASS(wh_outbox_make(f->db, &(wh_make){.layout = "event-bus"},
+				   "outbox_events", &err));
 	handlers_set(f, "outbox.table", "outbox_events");
 	handlers_set(f, "relay.engine", "competing");
 	handlers_pool(f);

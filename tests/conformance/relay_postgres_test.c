@@ -189,7 +189,7 @@ static void init_strict(void)
 	wherry_db *db = NULL;
 
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
-	WHERRY_PASS(wh_outbox_init_as(db, NULL, "outbox", WH_STRICT, &err));
+	WHERRY_PASS(wh_outbox_make(db, &(wh_make){.extras = WH_STRICT}, "outbox", &err));
 	wherry_db_close(db);
 }
 

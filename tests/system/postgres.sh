@@ -57,6 +57,12 @@ w init "$url" --table billing.nothing.more
 expect "a name of three parts is refused" 2 "err:SCHEMA.TABLE"
 sql 'DROP SCHEMA billing CASCADE' 2>/dev/null
 
+w init "$url" --table documents --payload jsonb
+expect "payloads may be jsonb" 0
+w_in '{"n":1}' enqueue "$url" --table documents --topic t
+w relay "$url" stdout: --table documents --until-empty --timeout 60s
+json "and are relayed" 'len(l) == 1 and d["body"] == {"n": 1}'
+
 # ---- the table of eventferry ----
 
 sql 'CREATE SCHEMA ferry; CREATE TABLE ferry.outbox (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

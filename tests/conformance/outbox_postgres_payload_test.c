@@ -1,0 +1,232 @@
+/*
+ * How bodies are kept on PostgreSQL, and the settings of the tables.
+ */
+#include "wherry_test.h"
+
+#include <wherry/wherry.h>
+
+#include "outbox/outbox.h"
+#include "postgres/server.h"
+
+typedef struct fixture {
+	postgres_place place;
+	wherry_db *db;
+	wherry_outbox *box;
+	char text[512];
+} fixture;
+
+static int make(void **state)
+{
+	fixture *f = calloc(1, sizeof(*f));
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	assert_non_null(f);
+	postgres_make(&f->place);
+	WHERRY_PASS(wherry_db_open(f->place.url, NULL, &f->db, &err));
+	*state = f;
+	return 0;
+}
+
+static int drop(void **state)
+{
+	fixture *f = *state;
+
+	wherry_outbox_close(f->box);
+	wherry_db_close(f->db);
+	postgres_drop(&f->place);
+	free(f);
+	return 0;
+}
+
+static const char *ask(fixture *f, const char *sql)
+{
+	*f->text = 0;
+	assert_true(postgres_raw(f->place.url, sql, f->text, sizeof(f->text)));
+	return f->text;
+}
+
+static void begin(fixture *f, const char *type)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wh_outbox_make(f->db, NULL, type, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->box, &err));
+}
+
+static wherry_code put(fixture *f, const char *body, size_t len, wherry_error *err)
+{
+	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = body, .body_len = len);
+
+	return wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, err);
+}
+
+static wherry_code take_body(void *ctx, const wherry_row *row)
+{
+	fixture *f = ctx;
+
+	(void)snprintf(f->text, sizeof(f->text), "%.*s", (int)row->message.body_len,
+		       (const char *)row->message.body);
+	return WHERRY_OK;
+}
+
+static wherry_code take_message(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	fixture *f = ctx;
+	wh_view body = wh_outbox_body(row);
+
+	(void)err;
+	(void)snprintf(f->text, sizeof(f->text), "%.*s", (int)body.len, body.ptr);
+	return WHERRY_OK;
+}
+
+/* Through everything that moves or shows a body. */
+static void lives(fixture *f, const char *body, const char *kept)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_filter all = {.archived = true};
+	wherry_lease lease;
+	int64_t n = 0, id = 1;
+
+	WHERRY_PASS(put(f, body, strlen(body), &err));
+	for (int time = 0; time < 2; time++) {
+		WHERRY_PASS(wh_outbox_read(f->box, time, 0, 10, take_message, f, &err));
+		assert_string_equal(f->text, kept);
+		WHERRY_PASS(wherry_outbox_show(f->box, "1", take_body, f, &err));
+		assert_string_equal(f->text, kept);
+		WHERRY_PASS(wherry_outbox_lease(f->box, "r", 60000000, 8, &lease, &err));
+		WHERRY_PASS(wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_ARCHIVE, &n,
+					       &err));
+		WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+		*f->text = 0;
+		WHERRY_PASS(wherry_outbox_list(f->box, &all, take_body, f, &err));
+		assert_string_equal(f->text, kept);
+		WHERRY_PASS(wherry_outbox_replay(f->box, &(wherry_filter){0}, &n, &err));
+		assert_int_equal(n, 1);
+	}
+}
+
+static void bodies_are_delivered_as_the_text_of_the_column(void **state)
+{
+	static const struct {
+		const char *type, *kept;
+	} rows[] = {
+		{"json", "{\"b\":1,  \"a\":\"\\u00e9\"}"},
+		{"jsonb", "{\"a\": \"\xc3\xa9\", \"b\": 1}"},
+		{"bytea", "{\"b\":1,  \"a\":\"\\u00e9\"}"},
+		{NULL, "{\"b\":1,  \"a\":\"\\u00e9\"}"},
+	};
+	fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		begin(f, rows[i].type);
+		assert_string_equal(ask(f,
+					"SELECT string_agg(DISTINCT data_type, ' ') FROM "
+					"information_schema.columns WHERE column_name = "
+					"'payload' AND table_schema = current_schema()"),
+				    rows[i].type ? rows[i].type : "bytea");
+		lives(f, "{\"b\":1,  \"a\":\"\\u00e9\"}", rows[i].kept);
+		wherry_outbox_close(f->box);
+		f->box = NULL;
+		(void)ask(f,
+			  "DROP TABLE outbox, outbox_archive; DELETE FROM wherry_schema; "
+			  "DELETE FROM wherry_slot");
+	}
+}
+
+static void what_is_no_JSON_is_refused_and_told_the_way_out(void **state)
+{
+	static const char *const types[] = {"json", "jsonb"};
+	static const char *const bad[] = {"", "x", "{", "{\"a\":1}x", "\xff"};
+	fixture *f = *state;
+
+	for (size_t t = 0; t < 2; t++) {
+		wherry_error err = WHERRY_ERROR_INIT;
+
+		begin(f, types[t]);
+		for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+			WHERRY_FAILS(WHERRY_INVALID,
+				     put(f, bad[i], strlen(bad[i]), &err));
+			assert_non_null(strstr(err.message, "--payload bytea"));
+			assert_non_null(strstr(err.message, types[t]));
+		}
+		WHERRY_FAILS(WHERRY_INVALID, put(f, "1\0", 2, &err));
+		WHERRY_PASS(put(f, "\"hello\"", 7, &err));
+		assert_string_equal(ask(f, "SELECT wherry_enqueue('t', '[1]')"), "2");
+		assert_string_equal(
+			ask(f, "SELECT string_agg(payload::text, ' ' ORDER BY id) "
+			       "FROM outbox"),
+			"\"hello\" [1]");
+		assert_string_equal(
+			ask(f,
+			    "DO $$BEGIN PERFORM wherry_enqueue('t', 'oops'); EXCEPTION WHEN "
+			    "invalid_text_representation THEN IF sqlerrm NOT LIKE "
+			    "'%outbox keeps payloads as json%' THEN RAISE; END IF; END$$; "
+			    "SELECT count(*) FROM outbox"),
+			"2");
+		wherry_outbox_close(f->box);
+		f->box = NULL;
+		(void)ask(f,
+			  "DROP TABLE outbox, outbox_archive; DELETE FROM wherry_schema");
+	}
+}
+
+static void a_table_keeps_the_type_it_was_made_with(void **state)
+{
+	fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	char *sql = NULL;
+
+	begin(f, "jsonb");
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	WHERRY_PASS(wh_outbox_make(f->db, NULL, "jsonb", "outbox", &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wh_outbox_make(f->db, NULL, "bytea", "outbox", &err));
+	assert_non_null(strstr(err.message, "jsonb"));
+	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_make(f->db, NULL, "xml", "other", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_make(f->db, NULL, "", "other", &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wh_outbox_make_sql("sqlite", NULL, "jsonb", "outbox", &sql, &err));
+	assert_null(sql);
+	WHERRY_PASS(wh_outbox_make_sql("postgres", NULL, "json", "outbox", &sql, &err));
+	assert_non_null(strstr(sql, "payload        json NOT NULL"));
+	free(sql);
+}
+
+/* What init sets once an operator may change. */
+static void settings_made_by_hand_stay(void **state)
+{
+	static const char options[] =
+		"SELECT array_to_string(reloptions, ' ') FROM pg_class "
+		"WHERE oid = 'outbox'::regclass";
+	fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	char before[sizeof(f->text)];
+
+	begin(f, NULL);
+	assert_non_null(strstr(ask(f, options), "fillfactor="));
+	assert_non_null(strstr(f->text, "autovacuum_vacuum_scale_factor="));
+	(void)ask(f, "ALTER TABLE outbox SET (fillfactor = 55), SET "
+		     "(autovacuum_vacuum_threshold = 77)");
+	(void)ask(f, "ALTER TABLE outbox RESET (autovacuum_vacuum_scale_factor)");
+	(void)snprintf(before, sizeof(before), "%s", ask(f, options));
+	assert_non_null(strstr(before, "fillfactor=55"));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	(void)ask(f, "DELETE FROM wherry_schema"); /* as if a version were missing */
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	assert_string_equal(ask(f, options), before);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
+	static const struct CMUnitTest tests[] = {
+		TEST(bodies_are_delivered_as_the_text_of_the_column),
+		TEST(what_is_no_JSON_is_refused_and_told_the_way_out),
+		TEST(a_table_keeps_the_type_it_was_made_with),
+		TEST(settings_made_by_hand_stay),
+	};
+
+	if (!postgres_start())
+		return 0;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
