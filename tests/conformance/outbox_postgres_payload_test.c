@@ -49,7 +49,7 @@ static void begin(fixture *f, const char *type)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wh_outbox_make(f->db, NULL, type, "outbox", &err));
+	WHERRY_PASS(wh_outbox_make(f->db, &(wh_make){.payload = type}, "outbox", &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->box, &err));
 }
 
@@ -178,16 +178,21 @@ static void a_table_keeps_the_type_it_was_made_with(void **state)
 
 	begin(f, "jsonb");
 	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
-	WHERRY_PASS(wh_outbox_make(f->db, NULL, "jsonb", "outbox", &err));
-	WHERRY_FAILS(WHERRY_INVALID,
-		     wh_outbox_make(f->db, NULL, "bytea", "outbox", &err));
+	WHERRY_PASS(
+		wh_outbox_make(f->db, &(wh_make){.payload = "jsonb"}, "outbox", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_make(f->db, &(wh_make){.payload = "bytea"},
+						    "outbox", &err));
 	assert_non_null(strstr(err.message, "jsonb"));
-	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_make(f->db, NULL, "xml", "other", &err));
-	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_make(f->db, NULL, "", "other", &err));
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wh_outbox_make_sql("sqlite", NULL, "jsonb", "outbox", &sql, &err));
+		     wh_outbox_make(f->db, &(wh_make){.payload = "xml"}, "other", &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wh_outbox_make(f->db, &(wh_make){.payload = ""}, "other", &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wh_outbox_make_sql("sqlite", &(wh_make){.payload = "jsonb"},
+					"outbox", &sql, &err));
 	assert_null(sql);
-	WHERRY_PASS(wh_outbox_make_sql("postgres", NULL, "json", "outbox", &sql, &err));
+	WHERRY_PASS(wh_outbox_make_sql("postgres", &(wh_make){.payload = "json"},
+				       "outbox", &sql, &err));
 	assert_non_null(strstr(sql, "payload        json NOT NULL"));
 	free(sql);
 }
