@@ -375,10 +375,12 @@ static void play(relay_fixture *f, relay_fake *fake)
 
 static void any_schedule(relay_fixture *f, unsigned caps)
 {
+	uint64_t most = f->target->schedules ? f->target->schedules : 80;
+
 	relay_set(f, "retry.attempts", "1000");
 	relay_set(f, "relay.down_after", "5");
 	relay_set(f, "retry.cap", "3ms");
-	for (uint64_t seed = 1; seed <= 80; seed++) {
+	for (uint64_t seed = 1; seed <= most; seed++) {
 		relay_fake *fake;
 
 		relay_fresh(f);

@@ -518,6 +518,7 @@ int main(void)
 			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
 			.make = make,
 			.drop = drop,
+			.schedules = 20,
 			.own = own,
 		},
 	};

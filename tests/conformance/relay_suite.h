@@ -40,7 +40,8 @@ typedef struct relay_target {
 	unsigned is;                  /* RELAY_… */
 	const struct relay_test *own; /* of it alone; NULL: none */
 	bool own_only;                /* and no others */
-	const char *a_nul; /* RELAY_NUL: an expression for text with a NUL inside */
+	uint64_t schedules; /* made-up ones, 0: 80: where emptying it takes long, fewer */
+	const char *a_nul;  /* RELAY_NUL: an expression for text with a NUL inside */
 
 	/* Tests that run on it though their suite needs what it is not; ends with NULL. */
 	const char *const *also;
