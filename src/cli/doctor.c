@@ -357,7 +357,7 @@ static void fill_params(const wh_doctor *d, const char *ident, wh_param out[PARA
 
 	if (ident && !wh_parse_int(ident, &number))
 		number = -1;
-	out[0] = WH_TEXT_PARAM("name", wh_view_of(d->session->table));
+	out[0] = WH_TEXT_PARAM("name", wh_view_of(d->names.table));
 	out[1] = WH_INT_PARAM("older", d->older_us / 1000);
 	out[2] = WH_INT_PARAM("local", wh_now(&wh_env_system) / 1000);
 	out[3] = WH_INT_PARAM("session", wh_db_session(d->session->db));
@@ -553,15 +553,21 @@ wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err
 
 wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
 {
+	const char *scheme = d->session->db->driver->scheme;
+	const char *text, *outbox = wh_sql_embedded("outbox", scheme);
+	wh_sql_names names = {.payload = ""};
+	wherry_code code;
 	char name[32];
-	const char *text;
 
-	(void)snprintf(name, sizeof(name), "doctor-%s", d->session->db->driver->scheme);
+	(void)snprintf(name, sizeof(name), "doctor-%s", scheme);
 	text = wh_sql_embedded("outbox", name);
-	if (!text)
-		return wh_fail(err, WHERRY_UNSUPPORTED, "no doctor for '%s:'",
-			       d->session->db->driver->scheme);
-	return wh_sql_parse(text, d->session->table, &d->sql, err);
+	if (!text || !outbox)
+		return wh_fail(err, WHERRY_UNSUPPORTED, "no doctor for '%s:'", scheme);
+	code = wh_name_parse(d->session->table, wh_sql_says(outbox, "names=qualified"),
+			     &d->names, err);
+	names.schema = *d->names.schema ? d->names.schema : NULL;
+	names.table = d->names.table;
+	return code == WHERRY_OK ? wh_sql_parse_as(text, &names, &d->sql, err) : code;
 }
 
 void wh_doctor_clear(wh_doctor *d)

@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "db/sql.h"
+#include "outbox/name.h"
 
 typedef enum wh_level { WH_WELL, WH_WARN, WH_BAD } wh_level;
 
@@ -23,6 +24,7 @@ typedef struct wh_doctor {
 	const wh_session *session; /* borrowed */
 	int64_t older_us;          /* what takes longer than this is worth telling */
 	int64_t poll_us;           /* how often a relay looks unless woken */
+	wh_name names;
 	wh_sql sql;
 	wh_finding findings[WH_FINDINGS];
 	size_t n;

@@ -33,13 +33,13 @@ coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggreg
    ORDER BY b.id LIMIT 10000) AS next WHERE next.key = {key_c})::text
 
 -- part: led
-(SELECT count(*) > 0 FROM wherry_slot WHERE outbox = :name AND expires_at > {now})
+(SELECT count(*) > 0 FROM {wherry_slot} WHERE outbox = :name AND expires_at > {now})
 
 -- part: utc
 AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'
 
 -- name: time
-SELECT ms FROM wherry_clock;
+SELECT ms FROM {wherry_clock};
 
 -- name: server
 SELECT CASE WHEN current_setting('server_version_num')::integer < 130000 THEN 2
@@ -55,7 +55,7 @@ WHERE :session::bigint <> 0 AND :session::bigint <> pg_backend_pid();
 -- name: clock
 SELECT CASE WHEN abs(ahead) > 2000 THEN 1 ELSE 0 END, abs(ahead)::text,
   CASE WHEN ahead < 0 THEN 'behind' ELSE 'ahead of' END
-FROM (SELECT ms - :local::bigint AS ahead FROM wherry_clock) AS clock;
+FROM (SELECT ms - :local::bigint AS ahead FROM {wherry_clock}) AS clock;
 
 -- name: activity
 SELECT 1, current_user::text WHERE NOT pg_has_role('pg_read_all_stats', 'USAGE');
@@ -119,21 +119,21 @@ SELECT 2, l.pid::text, l.mode,
 FROM pg_locks AS l
 WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid()
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND l.relation = '{table}'::regclass
+  AND l.relation = {'table}::regclass
   AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
 LIMIT 5;
 
 -- name: tables
 SELECT 2, t.name
-FROM unnest(ARRAY['{table}', '{table_archive}', 'wherry_outbox', 'wherry_slot']) AS t(name)
+FROM unnest(ARRAY[{'table}, {'table_archive}, {'wherry_outbox}, {'wherry_slot}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
 
 -- name: rights
 SELECT 2, current_user::text, string_agg(p.privilege, ', '), to_regclass(t.name)::text
-FROM (VALUES ('{table}', 'SELECT,INSERT,UPDATE,DELETE'),
-             ('{table_archive}', 'SELECT,INSERT,UPDATE,DELETE'),
-             ('wherry_outbox', 'SELECT,UPDATE'),
-             ('wherry_slot', 'SELECT,INSERT,UPDATE')) AS t(name, needed)
+FROM (VALUES ({'table}, 'SELECT,INSERT,UPDATE,DELETE'),
+             ({'table_archive}, 'SELECT,INSERT,UPDATE,DELETE'),
+             ({'wherry_outbox}, 'SELECT,UPDATE'),
+             ({'wherry_slot}, 'SELECT,INSERT,UPDATE')) AS t(name, needed)
 CROSS JOIN LATERAL regexp_split_to_table(t.needed, ',') AS p(privilege)
 WHERE NOT has_table_privilege(to_regclass(t.name), p.privilege)
 GROUP BY t.name;
@@ -141,20 +141,20 @@ GROUP BY t.name;
 -- name: indexes
 -- Those that init makes.
 SELECT 2, t.name
-FROM unnest(ARRAY['{table_message_id}', '{table_open}', '{table_done}', '{table_dead}',
-                  '{table_busy}', '{table_due}', '{table_archive_message_id}',
-                  '{table_archive_done}']) AS t(name)
+FROM unnest(ARRAY[{'table_message_id}, {'table_open}, {'table_done}, {'table_dead},
+                  {'table_busy}, {'table_due}, {'table_archive_mid},
+                  {'table_archive_done}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
 
 -- name: invalid
 SELECT 2, indexrelid::regclass::text FROM pg_index
-WHERE indrelid = '{table}'::regclass AND NOT (indisvalid AND indisready);
+WHERE indrelid = {'table}::regclass AND NOT (indisvalid AND indisready);
 
 -- name: trigger
 SELECT 1, to_regclass(t.name)::text,
   CASE WHEN g.tgname IS NULL THEN 'has no trigger' ELSE 'has its trigger disabled' END
-FROM (VALUES ('{table}', 'wherry_wake'), ('wherry_outbox', 'wherry_wake_control'),
-             ('wherry_slot', 'wherry_wake_control')) AS t(name, function)
+FROM (VALUES ({'table}, 'wherry_wake'), ({'wherry_outbox}, 'wherry_wake_control'),
+             ({'wherry_slot}, 'wherry_wake_control')) AS t(name, function)
 LEFT JOIN (pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid)
   ON g.tgrelid = to_regclass(t.name) AND p.proname = t.function
 WHERE to_regclass(t.name) IS NOT NULL
@@ -164,15 +164,15 @@ WHERE to_regclass(t.name) IS NOT NULL
 -- One session's numbers are to be in order with another's, and above all that are there.
 SELECT 2, 'each session takes ' || seqcache || ' ids at once, so that those of one key are '
   'not in the order in which they were written',
-  'ALTER TABLE {table} ALTER COLUMN id SET CACHE 1'
+  'ALTER TABLE ' || {'table} || ' ALTER COLUMN id SET CACHE 1'
 FROM pg_sequence
-WHERE seqrelid = pg_get_serial_sequence('{table}', 'id')::regclass AND seqcache <> 1
+WHERE seqrelid = pg_get_serial_sequence({'table}, 'id')::regclass AND seqcache <> 1
 UNION ALL
 SELECT 2, 'the next id is ' || next || ', which is not above the last, ' || last || ': '
   'producers will fail',
   'SELECT setval(''' || seq || ''', ' || last || ')'
-FROM (SELECT pg_get_serial_sequence('{table}', 'id') AS seq,
-        coalesce(pg_sequence_last_value(pg_get_serial_sequence('{table}', 'id')::regclass), 0)
+FROM (SELECT pg_get_serial_sequence({'table}, 'id') AS seq,
+        coalesce(pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regclass), 0)
           + 1 AS next,
         (SELECT max(id) FROM {table}) AS last) AS s
 WHERE next <= last;
@@ -181,9 +181,9 @@ WHERE next <= last;
 SELECT 1, name || ' is off', 'ALTER SYSTEM SET ' || name || ' = on; SELECT pg_reload_conf()'
 FROM pg_settings WHERE name IN ('autovacuum', 'track_counts') AND setting = 'off'
 UNION ALL
-SELECT 1, 'autovacuum is off for the table {table}',
-  'ALTER TABLE {table} RESET (autovacuum_enabled)'
-FROM pg_class WHERE oid = '{table}'::regclass
+SELECT 1, 'autovacuum is off for the table ' || {'table},
+  'ALTER TABLE ' || {'table} || ' RESET (autovacuum_enabled)'
+FROM pg_class WHERE oid = {'table}::regclass
   AND EXISTS (SELECT 1 FROM pg_options_to_table(reloptions)
               WHERE option_name = 'autovacuum_enabled' AND option_value::boolean = false);
 
@@ -192,32 +192,32 @@ SELECT 1, n_dead_tup::text, n_live_tup::text,
   coalesce('the last vacuum was at '
            || to_char(greatest(last_vacuum, last_autovacuum) {utc}), 'it was never vacuumed')
 FROM pg_stat_all_tables
-WHERE relid = '{table}'::regclass AND n_dead_tup > 10000 AND n_dead_tup > n_live_tup;
+WHERE relid = {'table}::regclass AND n_dead_tup > 10000 AND n_dead_tup > n_live_tup;
 
 -- name: bloat
 -- A row takes at most a page of its table, what is long being kept elsewhere; and an entry
 -- of an index far less.
 SELECT 1, 'table ' || relname::text, pg_size_pretty(relpages * 8192::bigint),
-  floor(reltuples)::bigint || ' rows', 'VACUUM FULL {table}'
+  floor(reltuples)::bigint || ' rows', 'VACUUM FULL ' || {'table}
 FROM pg_class
-WHERE oid = '{table}'::regclass AND relpages > 1000 AND reltuples >= 0
+WHERE oid = {'table}::regclass AND relpages > 1000 AND reltuples >= 0
   AND relpages > reltuples
 UNION ALL
 SELECT 1, 'index ' || c.relname::text, pg_size_pretty(c.relpages * 8192::bigint),
   floor(c.reltuples)::bigint || ' entries', 'REINDEX INDEX CONCURRENTLY ' || c.oid::regclass::text
 FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
-WHERE i.indrelid = '{table}'::regclass AND c.relpages > 1000 AND c.reltuples >= 0
+WHERE i.indrelid = {'table}::regclass AND c.relpages > 1000 AND c.reltuples >= 0
   AND c.relpages > c.reltuples;
 
 -- name: paused
 SELECT 2, floor(extract(epoch FROM {now} - paused_at) * 1000)::bigint::text,
   to_char(paused_at {utc})
-FROM wherry_outbox WHERE name = :name AND paused_at IS NOT NULL;
+FROM {wherry_outbox} WHERE name = :name AND paused_at IS NOT NULL;
 
 -- name: relay
 SELECT 0, owner, engine, epoch::text,
   ceil(extract(epoch FROM max(expires_at) - {now}) * 1000)::bigint::text
-FROM wherry_slot WHERE outbox = :name AND expires_at > {now}
+FROM {wherry_slot} WHERE outbox = :name AND expires_at > {now}
 GROUP BY owner, engine, epoch
 UNION ALL
 SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
@@ -227,7 +227,7 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
   coalesce((SELECT 'the last was ' || owner || CASE
               WHEN expires_at > '1970-01-02' THEN ', whose lease lapsed at '
                 || to_char(expires_at {utc}) ELSE ', which ended in good order' END
-            FROM wherry_slot WHERE outbox = :name ORDER BY expires_at DESC LIMIT 1),
+            FROM {wherry_slot} WHERE outbox = :name ORDER BY expires_at DESC LIMIT 1),
            'none has been here so far'), '', '', ''
 WHERE NOT {led};
 
@@ -238,7 +238,7 @@ SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000)::bi
             WHERE status = 3 AND last_error IS NOT NULL
             ORDER BY coalesce(next_retry_at, '1970-01-01 00:00:00+00') DESC LIMIT 1), '')
 FROM (SELECT * FROM {table} WHERE status = 0 ORDER BY id LIMIT 100) AS c
-WHERE {led} AND NOT EXISTS (SELECT 1 FROM wherry_outbox
+WHERE {led} AND NOT EXISTS (SELECT 1 FROM {wherry_outbox}
                             WHERE name = :name AND paused_at IS NOT NULL)
   AND c.created_at <= {now} - :older::bigint * interval '1 millisecond'
   AND NOT EXISTS (
@@ -288,5 +288,5 @@ SELECT 2,
               || ' is not committed yet: it may be in there'
             FROM pg_prepared_xacts WHERE database = current_database()
             ORDER BY prepared LIMIT 1), '')
-FROM (SELECT pg_sequence_last_value(pg_get_serial_sequence('{table}', 'id')::regclass) AS last)
+FROM (SELECT pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regclass) AS last)
   AS s;

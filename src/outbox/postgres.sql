@@ -201,16 +201,16 @@ INSERT INTO {wherry_schema}(model, name, version, min_program)
 -- name: add-strict
 -- For key-strict: a transaction has its number before it takes an id; and a session takes
 -- one id at a time.  Making the trigger waits for those that write to the table without it.
-CREATE OR REPLACE FUNCTION wherry_number() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {wherry_number}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pg_current_xact_id();
   RETURN NULL;
 END $$;
-DROP TRIGGER IF EXISTS {table_number} ON {table};
-CREATE TRIGGER {table_number} BEFORE INSERT ON {table}
-  FOR EACH STATEMENT EXECUTE FUNCTION wherry_number();
+DROP TRIGGER IF EXISTS {bare_number} ON {table};
+CREATE TRIGGER {bare_number} BEFORE INSERT ON {table}
+  FOR EACH STATEMENT EXECUTE FUNCTION {wherry_number}();
 DO $$
-DECLARE ids text = pg_get_serial_sequence('{table}', 'id');
+DECLARE ids text = pg_get_serial_sequence({'table}, 'id');
 BEGIN
   IF ids IS NOT NULL THEN EXECUTE 'ALTER SEQUENCE ' || ids || ' CACHE 1'; END IF;
 END $$;
@@ -610,10 +610,10 @@ FROM pg_current_snapshot() AS s;
 
 -- name: id-taking
 -- Has each transaction a number before it takes an id, and how many does a session take?
-SELECT (SELECT count(*) FROM pg_trigger WHERE tgrelid = '{table}'::regclass
+SELECT (SELECT count(*) FROM pg_trigger WHERE tgrelid = {'table}::regclass
           AND tgname = {name} || '_number' AND tgenabled IN ('O', 'A')),
   coalesce((SELECT seqcache FROM pg_sequence
-            WHERE seqrelid = pg_get_serial_sequence('{table}', 'id')::regclass), 1);
+            WHERE seqrelid = pg_get_serial_sequence({'table}, 'id')::regclass), 1);
 
 -- name: dead-keys
 -- Dead rows, for relays that park their keys.

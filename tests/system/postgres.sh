@@ -53,6 +53,16 @@ w_in '{"n":1}' enqueue "$url" --table 'billing."Odd Name"' --topic t
 expect "and have any name" 0 "is:1 enqueued, 0 duplicates"
 w relay "$url" stdout: --table 'billing.Odd Name' --until-empty --timeout 60s
 json "under which it is relayed" 'len(l) == 1 and d["body"] == {"n": 1}'
+w doctor "$url" --table 'billing.Odd Name' --json
+json "doctor finds its tables, indexes, triggers and ids" \
+	'{f["check"]: f["level"] for f in d["findings"] if f["check"] in
+	  ("tables", "indexes", "trigger", "identity", "rights")} ==
+	 dict.fromkeys(("tables", "indexes", "trigger", "identity", "rights"), "ok")'
+w init "$url" --table 'billing.Odd Name' --strict
+expect "it can be made strict" 0
+w_in '{"n":2}' enqueue "$url" --table 'billing.Odd Name' --topic t --key k
+w relay "$url" stdout: --table 'billing.Odd Name' --ordering key-strict --until-empty --timeout 60s
+json "and is relayed so" 'len(l) == 1 and d["body"] == {"n": 2}'
 w init "$url" --table billing.nothing.more
 expect "a name of three parts is refused" 2 "err:SCHEMA.TABLE"
 sql 'DROP SCHEMA billing CASCADE' 2>/dev/null
