@@ -60,7 +60,7 @@ json "doctor finds its tables, indexes, triggers and ids" \
 	 dict.fromkeys(("tables", "indexes", "trigger", "identity", "rights"), "ok")'
 w init "$url" --table 'billing.Odd Name' --strict
 expect "it can be made strict" 0
-w_in '{"n":2}' enqueue "$url" --table 'billing.Odd Name' --topic t --key k
+w_in '{"n":2}' enqueue "$url" --table 'billing.Odd Name' --topic t --key /n
 w relay "$url" stdout: --table 'billing.Odd Name' --ordering key-strict --until-empty --timeout 60s
 json "and is relayed so" 'len(l) == 1 and d["body"] == {"n": 2}'
 w init "$url" --table billing.nothing.more
