@@ -19,19 +19,6 @@
 
 enum { BACKLOG = 3000, BATCH = 500 };
 
-static postgres_place place;
-
-static void make(char *url, size_t cap)
-{
-	postgres_make(&place);
-	(void)snprintf(url, cap, "%s", place.url);
-}
-
-static void drop(void)
-{
-	postgres_drop(&place);
-}
-
 static const char *const engines[] = {"exclusive", "competing"};
 
 /* Nothing happens by the clock alone. */
@@ -308,7 +295,7 @@ static int notified(PGconn *conn)
 static void defect_29_only_a_relay_that_sleeps_is_notified(void **state)
 {
 	relay_fixture *f = *state;
-	PGconn *conn = PQconnectdb(place.url);
+	PGconn *conn = PQconnectdb(postgres_here.url);
 
 	hourly(f);
 	assert_true(postgres_exec(conn, "LISTEN wherry", NULL, 0));
@@ -355,7 +342,7 @@ static void defect_32_a_purge_touches_what_is_old(void **state)
 static void defect_33_what_was_delivered_is_not_walked_over(void **state)
 {
 	relay_fixture *f = *state;
-	PGconn *reader = PQconnectdb(place.url);
+	PGconn *reader = PQconnectdb(postgres_here.url);
 
 	fill(f, 20000, "'k' || i");
 	assert_true(
@@ -393,8 +380,8 @@ int main(void)
 	static const relay_target target = {
 		.name = "postgres",
 		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
-		.make = make,
-		.drop = drop,
+		.make = postgres_enter,
+		.drop = postgres_leave,
 		.own = own,
 		.own_only = true,
 	};

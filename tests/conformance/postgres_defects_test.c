@@ -29,22 +29,9 @@
 
 #include "postgres/server.h"
 
-static postgres_place place;
-
-static void make(char *url, size_t cap)
-{
-	postgres_make(&place);
-	(void)snprintf(url, cap, "%s", place.url);
-}
-
-static void drop(void)
-{
-	postgres_drop(&place);
-}
-
 static PGconn *begin_with(const char *sql)
 {
-	PGconn *conn = PQconnectdb(place.url);
+	PGconn *conn = PQconnectdb(postgres_here.url);
 
 	assert_true(postgres_exec(conn, "BEGIN", NULL, 0));
 	assert_true(postgres_exec(conn, sql, NULL, 0));
@@ -110,7 +97,7 @@ static void defect_1_of_one_key_one_message_is_in_flight(void **state)
 static void defect_1_writers_that_wait_for_each_other_are_delivered_in_order(void **state)
 {
 	relay_fixture *f = *state;
-	PGconn *first, *second = PQconnectdb(place.url);
+	PGconn *first, *second = PQconnectdb(postgres_here.url);
 
 	relay_sql(f, "CREATE TABLE orders(id integer, n integer)");
 	relay_sql(f, "INSERT INTO orders VALUES (7, 0)");
@@ -604,8 +591,8 @@ int main(void)
 	static const relay_target target = {
 		.name = "postgres",
 		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
-		.make = make,
-		.drop = drop,
+		.make = postgres_enter,
+		.drop = postgres_leave,
 		.own = own,
 		.own_only = true,
 	};

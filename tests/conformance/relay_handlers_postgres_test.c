@@ -7,19 +7,6 @@
 
 #include "postgres/server.h"
 
-static postgres_place place;
-
-static void make(char *url, size_t cap)
-{
-	postgres_make(&place);
-	(void)snprintf(url, cap, "%s", place.url);
-}
-
-static void drop(void)
-{
-	postgres_drop(&place);
-}
-
 static bool sql(wherry_db *db, const char *text, char *out, size_t cap)
 {
 	*out = 0;
@@ -28,7 +15,8 @@ static bool sql(wherry_db *db, const char *text, char *out, size_t cap)
 
 int main(void)
 {
-	static const handlers_base base = {"postgres", make, drop, sql};
+	static const handlers_base base = {"postgres", postgres_enter, postgres_leave,
+					   sql};
 
 	return postgres_start() ? handlers_suite(&base, NULL) : 0;
 }

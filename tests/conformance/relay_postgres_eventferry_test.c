@@ -8,60 +8,6 @@
 #include "postgres/eventferry.h"
 #include "postgres/server.h"
 
-static postgres_place place;
-
-static void make(char *url, size_t cap)
-{
-	postgres_make(&place);
-	(void)snprintf(url, cap, "%s", place.url);
-}
-
-static void drop(void)
-{
-	postgres_drop(&place);
-}
-
-/* Of suites for a relay that is alone; they make sense for one that competes, too. */
-static const char *const also[] = {
-	"every_committed_message_is_delivered_once",
-	"without_ordering_all_fly_together",
-	"a_publisher_that_takes_only_some_gets_the_rest_later",
-	"the_window_bounds_what_is_in_memory",
-	"a_window_of_one_works",
-	"each_retry_waits_longer",
-	"an_unordered_message_fails_and_retries_alone",
-	"throttling_pauses_for_as_long_as_asked",
-	"throttling_lets_the_relay_sleep",
-	"a_destination_that_is_down_lets_the_relay_sleep",
-	"a_retry_by_an_operator_need_not_wait",
-	"a_rejected_message_dies_at_once_and_alone",
-	"all_may_be_rejected_without_the_destination_being_down",
-	"five_failures_mean_that_the_destination_is_down",
-	"four_failures_do_not_mean_so",
-	"one_success_between_them_and_it_is_not_down",
-	"one_message_probes_at_growing_intervals",
-	"probes_rotate",
-	"credentials_that_turn_out_wrong_later_are_neither",
-	"a_connection_lost_while_submitting_loses_nothing",
-	"a_stopping_relay_awaits_what_is_in_flight_and_submits_no_more",
-	"a_stop_writes_what_waits_to_be_written",
-	"a_relay_stops_while_the_destination_is_down",
-	"a_stop_wakes_whoever_waits_for_the_descriptors",
-	"a_second_step_after_the_end_changes_nothing",
-	"a_message_that_ends_its_connection_is_found_and_dies",
-	"a_redrive_is_noticed",
-	"a_redrive_is_noticed_beside_new_messages",
-	"an_empty_outbox_is_empty_at_once",
-	"until_empty_delivers_all_and_ends",
-	"until_empty_waits_for_retries",
-	"until_empty_tells_of_deaths",
-	"until_empty_gives_up_at_its_timeout",
-	"until_empty_can_be_stopped",
-	"until_empty_ignores_what_comes_after_its_start",
-	"a_busy_database_is_waited_out_at_every_call",
-	NULL,
-};
-
 /* What this table has no place for. */
 static const char *const except[] = {
 	"a_rolled_back_message_is_never_delivered", /* with a body that is no JSON */
@@ -87,7 +33,7 @@ static const char *const except[] = {
 /* As it is: not about the native table. */
 static void plain_sql(const char *sql)
 {
-	PGconn *conn = PQconnectdb(place.url);
+	PGconn *conn = PQconnectdb(postgres_here.url);
 
 	assert_true(postgres_exec(conn, sql, NULL, 0));
 	PQfinish(conn);
@@ -170,8 +116,8 @@ static void beside_relays_of_the_library_each_message_has_one_and_aggregates_the
 	void **state)
 {
 	relay_fixture *f = *state;
-	library l[2] = {{.conn = PQconnectdb(place.url)},
-			{.conn = PQconnectdb(place.url)}};
+	library l[2] = {{.conn = PQconnectdb(postgres_here.url)},
+			{.conn = PQconnectdb(postgres_here.url)}};
 	int64_t by_us = relay_deadline();
 	char name[8];
 
@@ -205,7 +151,7 @@ static void a_claim_is_renewed_so_that_the_library_leaves_it_alone(void **state)
 {
 	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
-	library l = {.conn = PQconnectdb(place.url)};
+	library l = {.conn = PQconnectdb(postgres_here.url)};
 	int64_t first;
 
 	fake->by_hand = true;
@@ -236,7 +182,7 @@ static void what_the_library_took_over_is_left_to_it(void **state)
 {
 	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
-	library l = {.conn = PQconnectdb(place.url)};
+	library l = {.conn = PQconnectdb(postgres_here.url)};
 
 	fake->by_hand = true;
 	for (int i = 0; i < 4; i++) {
@@ -266,7 +212,7 @@ static void weakness_1_a_row_committed_late_waits_for_what_is_in_flight(void **s
 {
 	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
-	PGconn *late = PQconnectdb(place.url);
+	PGconn *late = PQconnectdb(postgres_here.url);
 	int64_t waits;
 
 	fake->by_hand = true;
@@ -337,9 +283,9 @@ int main(void)
 	static const relay_target target = {
 		.name = "eventferry",
 		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_IN_ORDER,
-		.make = make,
-		.drop = drop,
-		.also = also,
+		.make = postgres_enter,
+		.drop = postgres_leave,
+		.also = relay_claiming_also,
 		.except = except,
 		.own = own,
 		.keeps_ids = true,

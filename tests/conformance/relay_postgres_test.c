@@ -8,30 +8,23 @@
 
 #include "postgres/server.h"
 
-static postgres_place place;
-
-static void make(char *url, size_t cap)
-{
-	postgres_make(&place);
-	(void)snprintf(url, cap, "%s", place.url);
-}
-
 /* What a test that failed left prepared would hold it up. */
 static void drop(void)
 {
 	char left[8] = "";
 
-	if (postgres_raw(place.url, "SELECT count(*) FROM pg_prepared_xacts", left,
-			 sizeof(left)) &&
+	if (postgres_raw(postgres_here.url, "SELECT count(*) FROM pg_prepared_xacts",
+			 left, sizeof(left)) &&
 	    strcmp(left, "0") != 0)
-		(void)postgres_raw(place.url, "ROLLBACK PREPARED 'late'", NULL, 0);
-	postgres_drop(&place);
+		(void)postgres_raw(postgres_here.url, "ROLLBACK PREPARED 'late'", NULL,
+				   0);
+	postgres_leave();
 }
 
 /* A transaction of an application that has taken an id and stays open. */
 static PGconn *begin_and_put(const char *isolation, const char *key)
 {
-	PGconn *conn = PQconnectdb(place.url);
+	PGconn *conn = PQconnectdb(postgres_here.url);
 	char sql[200];
 
 	(void)snprintf(sql, sizeof(sql),
@@ -123,7 +116,8 @@ static void open_gate(PGconn *gate)
 static void an_id_taken_by_a_statement_that_still_runs_is_not_forgotten(void **state)
 {
 	relay_fixture *f = *state;
-	PGconn *gate = PQconnectdb(place.url), *slow = PQconnectdb(place.url);
+	PGconn *gate = PQconnectdb(postgres_here.url),
+	       *slow = PQconnectdb(postgres_here.url);
 
 	hourly(f);
 	relay_put(f, "b"); /* the first id of 32 is logged, and needs a number */
@@ -155,7 +149,7 @@ static void an_id_taken_by_a_statement_that_still_runs_is_not_forgotten(void **s
 static void the_lower_id_of_a_younger_transaction_is_not_forgotten(void **state)
 {
 	relay_fixture *f = *state;
-	PGconn *older = PQconnectdb(place.url), *younger;
+	PGconn *older = PQconnectdb(postgres_here.url), *younger;
 
 	hourly(f);
 	relay_set(f, "retry.base", "1h");
@@ -188,7 +182,7 @@ static void init_strict(void)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = NULL;
 
-	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
+	WHERRY_PASS(wherry_db_open(postgres_here.url, NULL, &db, &err));
 	WHERRY_PASS(wh_outbox_make(db, &(wh_make){.extras = WH_STRICT}, "outbox", &err));
 	wherry_db_close(db);
 }
@@ -264,7 +258,7 @@ static void an_older_transaction_with_the_higher_id_waits_for_the_younger(void *
 
 	STRICTLY(f)
 	{
-		PGconn *older = PQconnectdb(place.url), *younger;
+		PGconn *older = PQconnectdb(postgres_here.url), *younger;
 
 		assert_true(postgres_exec(older, "BEGIN; SELECT pg_current_xact_id()",
 					  NULL, 0));
@@ -288,7 +282,7 @@ static void key_strict_goes_on_when_a_transaction_elsewhere_ends(void **state)
 
 	STRICTLY(f)
 	{
-		PGconn *elsewhere = PQconnectdb(place.url);
+		PGconn *elsewhere = PQconnectdb(postgres_here.url);
 
 		assert_true(postgres_exec(elsewhere, "BEGIN; SELECT pg_current_xact_id()",
 					  NULL, 0));
@@ -308,7 +302,7 @@ static void key_strict_does_not_wait_where_no_id_is_missing(void **state)
 	PGconn *elsewhere;
 
 	begin_strict(f, "exclusive");
-	elsewhere = PQconnectdb(place.url);
+	elsewhere = PQconnectdb(postgres_here.url);
 	assert_true(
 		postgres_exec(elsewhere, "BEGIN; SELECT pg_current_xact_id()", NULL, 0));
 	relay_put(f, "aab");
@@ -326,7 +320,7 @@ static void key_strict_waits_for_a_savepoint_and_for_a_prepared_transaction(void
 
 	STRICTLY(f)
 	{
-		PGconn *conn = PQconnectdb(place.url);
+		PGconn *conn = PQconnectdb(postgres_here.url);
 
 		relay_stop(f, &f->a); /* one that sleeps would be notified */
 		assert_true(postgres_exec(conn, "BEGIN; SAVEPOINT s", NULL, 0));
@@ -351,7 +345,8 @@ static void key_strict_waits_for_an_id_taken_by_a_statement_that_still_runs(void
 
 	STRICTLY(f)
 	{
-		PGconn *gate = PQconnectdb(place.url), *slow = PQconnectdb(place.url);
+		PGconn *gate = PQconnectdb(postgres_here.url),
+		       *slow = PQconnectdb(postgres_here.url);
 
 		relay_put(f, "b");
 		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 1);
@@ -418,7 +413,7 @@ static void no_schedule_of_transactions_reorders_a_key(void **state)
 
 		f->random = f->seed = 1;
 		for (int i = 0; i < 6; i++) {
-			conns[i] = PQconnectdb(place.url);
+			conns[i] = PQconnectdb(postgres_here.url);
 			assert_true(postgres_exec(conns[i], "BEGIN", NULL, 0));
 		}
 		for (int i = 0; i < 300; i++) {
@@ -446,17 +441,20 @@ static void key_strict_on_an_outbox_without_it_says_how_to_add_it(void **state)
 	wherry_relay *relay = NULL;
 
 	relay_set(f, "relay.ordering", "key-strict");
-	assert_int_equal(wherry_relay_open(place.url, "null:", f->config, &relay, &err),
-			 WHERRY_INVALID);
+	assert_int_equal(
+		wherry_relay_open(postgres_here.url, "null:", f->config, &relay, &err),
+		WHERRY_INVALID);
 	assert_non_null(strstr(err.message, "wherry init --strict"));
 	init_strict();
 	init_strict();
 	relay_sql(f, "ALTER SEQUENCE outbox_id_seq CACHE 10");
-	assert_int_equal(wherry_relay_open(place.url, "null:", f->config, &relay, &err),
-			 WHERRY_INVALID);
+	assert_int_equal(
+		wherry_relay_open(postgres_here.url, "null:", f->config, &relay, &err),
+		WHERRY_INVALID);
 	assert_non_null(strstr(err.message, "10 at a time"));
 	init_strict();
-	WHERRY_PASS(wherry_relay_open(place.url, "null:", f->config, &relay, &err));
+	WHERRY_PASS(
+		wherry_relay_open(postgres_here.url, "null:", f->config, &relay, &err));
 	wherry_relay_close(relay);
 }
 
@@ -471,7 +469,7 @@ static void messages_of_a_locked_key_leave_in_the_order_of_commits(void **state)
 	hourly(f);
 	relay_start(f, &f->a);
 	for (int i = 0; i < 3; i++) {
-		conn[i] = PQconnectdb(place.url);
+		conn[i] = PQconnectdb(postgres_here.url);
 		assert_true(postgres_exec(conn[i], "BEGIN", NULL, 0));
 	}
 	assert_true(postgres_exec(conn[2], sql, NULL, 0));
@@ -516,7 +514,7 @@ int main(void)
 		{
 			.name = "postgres",
 			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
-			.make = make,
+			.make = postgres_enter,
 			.drop = drop,
 			.schedules = 20,
 			.own = own,

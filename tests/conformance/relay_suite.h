@@ -132,6 +132,9 @@ extern const relay_test relay_order_tests[], relay_window_tests[], relay_failure
 	relay_empty_tests[], relay_fault_tests[], relay_competing_tests[],
 	relay_lapse_tests[];
 
+/* For relay_target.also. */
+extern const char *const relay_claiming_also[];
+
 /* Run everything that makes sense on each of the targets; returns the failures. */
 int relay_suite(const relay_target *targets, size_t n);
 

@@ -129,6 +129,19 @@ void postgres_drop(const postgres_place *place)
 			   place->name, "CASCADE"));
 }
 
+postgres_place postgres_here;
+
+void postgres_enter(char *url, size_t cap)
+{
+	postgres_make(&postgres_here);
+	(void)snprintf(url, cap, "%s", postgres_here.url);
+}
+
+void postgres_leave(void)
+{
+	postgres_drop(&postgres_here);
+}
+
 /* Times as milliseconds, bytes as they are, booleans as numbers. */
 static bool convert(PGconn *conn, const PGresult *res, char *out, size_t cap)
 {

@@ -26,6 +26,11 @@ typedef struct postgres_place {
 void postgres_make(postgres_place *out);
 void postgres_drop(const postgres_place *place);
 
+/* The same where a test needs but one, with the URL copied to url. */
+extern postgres_place postgres_here;
+void postgres_enter(char *url, size_t cap);
+void postgres_leave(void);
+
 /* Run SQL, one statement or several, as another program would; out receives the first
  * column of the last row, times as milliseconds.  Prints what goes wrong.  postgres_raw()
  * says in PostgreSQL's words what suites say in SQLite's. */
