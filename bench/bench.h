@@ -45,6 +45,7 @@ typedef struct bench_job {
 	int64_t messages;
 	int relays;  /* that compete, 0: one that leads; PostgreSQL: that run beside */
 	int rate;    /* messages a second, for the latency */
+	int batch;   /* relay.batch, the window being twice that; 0: as they are */
 	int keys;    /* how many different ones; 0: none */
 	int body;    /* bytes, about */
 	bool full;   /* synchronous=FULL, else NORMAL */

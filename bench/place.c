@@ -140,14 +140,14 @@ static wherry_code start_server(bench_place *place, wherry_error *err)
 static bool ask(const bench_place *place, const char *database, const char *sql,
 		wherry_error *err)
 {
-	char url[PATH_CAP];
+	char quiet[PATH_CAP + sizeof(QUIET)], url[PATH_CAP];
 	PGresult *res;
 	PGconn *conn;
 	bool ok;
 
-	bench_place_url(place, database, url, sizeof(url) - sizeof(QUIET));
-	(void)strcat(url, QUIET);
-	conn = PQconnectdb(url);
+	bench_place_url(place, database, url, sizeof(url));
+	(void)snprintf(quiet, sizeof(quiet), "%s%s", url, QUIET);
+	conn = PQconnectdb(quiet);
 	res = PQexec(conn, sql);
 	ok = PQresultStatus(res) == PGRES_COMMAND_OK || PQntuples(res) > 0;
 	if (!ok)

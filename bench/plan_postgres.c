@@ -6,7 +6,8 @@
 enum {
 	BODY = 200,
 	KEYS = 1000,
-	RATE = 500,        /* a second, for the latency */
+	BATCH = 1000, /* of both sides of a drain: relay.batch is 500 if nobody sets it */
+	RATE = 500,   /* a second, for the latency */
 	MEMORY_TIMES = 10, /* the backlog of the memory figure, in --messages */
 	SINGLE_PART = 10   /* one message per commit: so few of --messages */
 };
@@ -18,6 +19,7 @@ static void plan_drain(bench *b, bool remove)
 	bench_job job = {.messages = b->options.messages,
 			 .keys = KEYS,
 			 .body = BODY,
+			 .batch = BATCH,
 			 .full = true,
 			 .remove = remove};
 	bench_group *g = bench_add_group(b, (int)b->options.runs, true);

@@ -24,6 +24,19 @@ typedef struct session {
 	const char *url;
 } session;
 
+static wherry_code set_batch(const bench_job *job, session *s, wherry_error *err)
+{
+	char batch[24], window[24];
+	wherry_code code;
+
+	(void)snprintf(batch, sizeof(batch), "%d", job->batch);
+	(void)snprintf(window, sizeof(window), "%d", 2 * job->batch);
+	code = wherry_config_set(s->config, "relay.batch", batch, err);
+	if (code == WHERRY_OK)
+		code = wherry_config_set(s->config, "relay.window", window, err);
+	return code;
+}
+
 static wherry_code set(const bench_job *job, session *s, wherry_error *err)
 {
 	wherry_code code = wherry_config_new(&s->config, err);
@@ -32,6 +45,8 @@ static wherry_code set(const bench_job *job, session *s, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wherry_config_set(s->config, "db.synchronous",
 					 job->full ? "full" : "normal", err);
+	if (code == WHERRY_OK && job->batch)
+		code = set_batch(job, s, err);
 	if (code == WHERRY_OK)
 		code = wherry_config_set(s->config, "relay.on_done",
 					 job->remove ? "delete" : "mark", err);

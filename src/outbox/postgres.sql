@@ -73,8 +73,8 @@ CREATE TABLE IF NOT EXISTS {table}(
   last_error     text,
   payload        {payload_type} NOT NULL
 ) WITH (
-  -- Each row is changed at least once and soon: there is room for it on its page.
-  fillfactor = 90,
+  -- Pages are full (fillfactor 100): marking writes an index of what is open, so that no
+  -- update stays on its page, and room for it made inserts dearer and drains no faster.
   -- A queue's dead rows are swept up by their number, not when a fifth of a table is dead
   -- that keeps what it delivered for days; and what is only inserted is swept in time, too,
   -- so that no read has to look up who may see it.

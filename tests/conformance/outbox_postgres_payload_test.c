@@ -208,7 +208,7 @@ static void settings_made_by_hand_stay(void **state)
 	char before[sizeof(f->text)];
 
 	begin(f, NULL);
-	assert_non_null(strstr(ask(f, options), "fillfactor="));
+	assert_non_null(strstr(ask(f, options), "autovacuum_vacuum_threshold="));
 	assert_non_null(strstr(f->text, "autovacuum_vacuum_scale_factor="));
 	(void)ask(f, "ALTER TABLE outbox SET (fillfactor = 55), SET "
 		     "(autovacuum_vacuum_threshold = 77)");
