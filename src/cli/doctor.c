@@ -215,9 +215,8 @@ static const check checks[] = {
 		.flags = NATIVE,
 		.none = "the dead rows are few",
 		.trouble = "$1 rows are dead and $2 alive; $3",
-		.advice =
-			"`VACUUM \"$t\"`; if they stay, something old holds it back: see "
-			"long-transactions and prepared",
+		.advice = "`$4`; if they stay, something old holds it back: see "
+			  "long-transactions and prepared",
 	},
 	{
 		.name = "bloat",
@@ -263,13 +262,13 @@ static void put_column(wh_buf *text, const wh_row *row, int column, bool span)
 	wh_buf_puts(text, value ? value : "");
 }
 
-/* A URL as a shell takes it. */
-static void put_url(wh_buf *text, const char *url)
+/* A URL or a name as a shell takes it. */
+static void put_word(wh_buf *text, const char *word)
 {
-	bool quote = strpbrk(url, "?&*;$ ()<>|") != NULL;
+	bool quote = strpbrk(word, "?&*;$ ()<>|\"") != NULL;
 
 	wh_buf_puts(text, quote ? "'" : "");
-	wh_buf_puts(text, url);
+	wh_buf_puts(text, word);
 	wh_buf_puts(text, quote ? "'" : "");
 }
 
@@ -279,14 +278,14 @@ static void put_name(wh_buf *text, const wh_doctor *d, char which)
 	bool file = strcmp(d->session->db->driver->scheme, "sqlite") == 0;
 
 	if (which == 't') {
-		wh_buf_puts(text, d->session->table);
+		put_word(text, d->session->table);
 		return;
 	}
 	if (which == 'd')
 		wh_buf_puts(text, file ? "sqlite3 " : "psql ");
 	if (which == 'd' && file)
 		url += strcspn(url, ":") + 1;
-	put_url(text, url);
+	put_word(text, url);
 }
 
 /* row: NULL if the sentence names none of its columns. */

@@ -190,7 +190,8 @@ FROM pg_class WHERE oid = {'table}::regclass
 -- name: vacuum
 SELECT 1, n_dead_tup::text, n_live_tup::text,
   coalesce('the last vacuum was at '
-           || to_char(greatest(last_vacuum, last_autovacuum) {utc}), 'it was never vacuumed')
+           || to_char(greatest(last_vacuum, last_autovacuum) {utc}), 'it was never vacuumed'),
+  'VACUUM ' || {'table}
 FROM pg_stat_all_tables
 WHERE relid = {'table}::regclass AND n_dead_tup > 10000 AND n_dead_tup > n_live_tup;
 

@@ -58,6 +58,10 @@ json "doctor finds its tables, indexes, triggers and ids" \
 	'{f["check"]: f["level"] for f in d["findings"] if f["check"] in
 	  ("tables", "indexes", "trigger", "identity", "rights")} ==
 	 dict.fromkeys(("tables", "indexes", "trigger", "identity", "rights"), "ok")'
+sql 'ALTER TABLE billing."Odd Name" DISABLE TRIGGER ALL'
+w doctor "$url" --table 'billing.Odd Name'
+expect "its advice can be given to a shell" "$status" "out:--table 'billing.Odd Name' --print"
+sql 'ALTER TABLE billing."Odd Name" ENABLE TRIGGER ALL'
 w init "$url" --table 'billing.Odd Name' --strict
 expect "it can be made strict" 0
 w_in '{"n":2}' enqueue "$url" --table 'billing.Odd Name' --topic t --key /n
