@@ -248,8 +248,8 @@ static pid_t start_relay(const bench_job *job)
 
 	if (pid != 0)
 		return pid;
-	if (wherry_config_new(&config, &err) !=
-		    WHERRY_OK || /* the first one comes soon */
+	/* The first purge comes soon, so that none is counted later. */
+	if (wherry_config_new(&config, &err) != WHERRY_OK ||
 	    wherry_config_set(config, "relay.purge_every", "500ms", &err) != WHERRY_OK ||
 	    wherry_relay_open(job->url, "null:", config, &relay, &err) != WHERRY_OK ||
 	    wherry_relay_run(relay, 0, NULL, &err) != WHERRY_OK)

@@ -250,7 +250,8 @@ wherry_code wh_outbox_frontier(wherry_outbox *box, int64_t after, int64_t before
 	wherry_code code = wh_db_run(box->db, box->stmt_frontier, params, 2,
 				     take_frontier, &frontier, NULL, err);
 
-	*out = frontier;
+	if (code == WHERRY_OK)
+		*out = frontier;
 	return code;
 }
 
@@ -268,7 +269,8 @@ wherry_code wh_outbox_id_taking(wherry_outbox *box, wh_id_taking *out, wherry_er
 	wherry_code code = wh_db_run(box->db, box->stmt_ids, NULL, 0, take_id_taking,
 				     &ids, NULL, err);
 
-	*out = ids;
+	if (code == WHERRY_OK)
+		*out = ids;
 	return code;
 }
 
