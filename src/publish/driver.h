@@ -115,6 +115,9 @@ extern const wh_publisher_driver wh_publisher_null;
 extern const wh_publisher_driver
 	wh_publisher_handlers; /* of functions: no URL names it */
 
+/* Those of what is linked into the program and not into the library; NULL at the end. */
+extern const wh_publisher_driver *const wh_publishers_linked[];
+
 /* ---- what the relay calls: publish.c checks and dispatches ---- */
 
 wherry_code wh_publisher_open(const char *url, const wherry_config *config,

@@ -14,10 +14,18 @@ static const wh_publisher_driver *const drivers[] = {
 
 enum { DRIVER_COUNT = sizeof(drivers) / sizeof(drivers[0]) };
 
+/* NULL behind the last. */
+static const wh_publisher_driver *driver_at(size_t i)
+{
+	return i < DRIVER_COUNT ? drivers[i] : wh_publishers_linked[i - DRIVER_COUNT];
+}
+
 static const char *scheme_at(const void *ctx, size_t i)
 {
+	const wh_publisher_driver *driver = driver_at(i);
+
 	(void)ctx;
-	return i < DRIVER_COUNT ? drivers[i]->scheme : NULL;
+	return driver ? driver->scheme : NULL;
 }
 
 static wherry_code unknown_scheme(wh_view scheme, wherry_error *err)
@@ -30,8 +38,8 @@ static wherry_code unknown_scheme(wh_view scheme, wherry_error *err)
 	(void)snprintf(name, sizeof(name), "%.*s",
 		       (int)(scheme.len < 60 ? scheme.len : 60), scheme.ptr);
 	near = wh_nearest(name, scheme_at, NULL);
-	for (size_t i = 0; i < DRIVER_COUNT; i++)
-		wh_buf_printf(&known, "%s%s:", i ? ", " : "", drivers[i]->scheme);
+	for (size_t i = 0; scheme_at(NULL, i); i++)
+		wh_buf_printf(&known, "%s%s:", i ? ", " : "", scheme_at(NULL, i));
 	code = wh_fail(err, WHERRY_INVALID,
 		       "unknown destination '%s:'%s%s%s; known are %s", name,
 		       near ? "; did you mean '" : "", near ? near : "",
@@ -50,9 +58,9 @@ wherry_code wh_publisher_open(const char *url, const wherry_config *config,
 	code = wh_url_parse(url, &parts, err);
 	if (code != WHERRY_OK)
 		return code;
-	for (size_t i = 0; i < DRIVER_COUNT; i++)
-		if (wh_view_eq(parts.scheme, wh_view_of(drivers[i]->scheme)))
-			return drivers[i]->open(parts.rest.ptr, config, env, out, err);
+	for (size_t i = 0; driver_at(i); i++)
+		if (wh_view_eq(parts.scheme, wh_view_of(driver_at(i)->scheme)))
+			return driver_at(i)->open(parts.rest.ptr, config, env, out, err);
 	return unknown_scheme(parts.scheme, err);
 }
 

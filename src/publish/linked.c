@@ -1,0 +1,8 @@
+/*
+ * The destinations that need a client library: of the program alone, not of libwherry.
+ */
+#include "publish/driver.h"
+
+const wh_publisher_driver *const wh_publishers_linked[] = {
+	NULL,
+};
