@@ -36,6 +36,9 @@ typedef enum wherry_outcome {
 	WHERRY_TIMEDOUT /* until-empty: relay.timeout passed */
 } wherry_outcome;
 
+/* Classes of the time from a message's creation to its delivery. */
+enum { WHERRY_LATENCY_CLASSES = 17 };
+
 /* What a relay did and does. */
 typedef struct wherry_relay_stats {
 	int64_t published;   /* messages delivered since it was opened */
@@ -48,6 +51,10 @@ typedef struct wherry_relay_stats {
 	int64_t parked_keys; /* keys behind a dead message */
 	int64_t epoch;       /* of its lease; 0 while it holds none */
 	int64_t suspects;    /* messages still to be tried one at a time */
+	int64_t latency_us;  /* sum over delivered messages, by both clocks */
+	int64_t latency[WHERRY_LATENCY_CLASSES]; /* how many took up to
+						    wherry_latency_bound(i) */
+	int64_t errors[WHERRY_CODE_COUNT];       /* what failed, by code */
 	bool paused;
 	bool down; /* the destination is down: probing */
 } wherry_relay_stats;
@@ -192,6 +199,12 @@ WHERRY_API wherry_outcome wherry_relay_outcome(const wherry_relay *relay);
 
 /** Return the clock of out_wake_us: microseconds, monotonic. */
 WHERRY_API int64_t wherry_relay_clock(const wherry_relay *relay);
+
+/**
+ * Return the upper bound of a class of wherry_relay_stats.latency, in microseconds;
+ * INT64_MAX for the last, and beyond.
+ */
+WHERRY_API int64_t wherry_latency_bound(int i);
 
 /** Read the relay's numbers. */
 WHERRY_API void wherry_relay_get_stats(const wherry_relay *relay,

@@ -53,10 +53,34 @@ wh_db_options wh_db_options_of(const wherry_config *config, const wh_env *env)
 	};
 }
 
+static wherry_code unknown_scheme(wh_view scheme, wherry_error *err)
+{
+	char name[32];
+	const char *near;
+
+	(void)snprintf(name, sizeof(name), "%.*s",
+		       (int)(scheme.len < 30 ? scheme.len : 30), scheme.ptr);
+	near = wh_nearest(name, scheme_at, NULL);
+	return wh_fail(err, WHERRY_INVALID,
+		       "no database is called '%s:'%s%s%s; known here: sqlite:%s", name,
+		       near ? "; did you mean '" : "", near ? near : "",
+		       near ? ":'?" : "",
+		       find_driver(wh_view_of("postgres")) ? ", postgres:" : "");
+}
+
+wherry_code wh_db_known(const char *url, wherry_error *err)
+{
+	wh_url parts;
+	wherry_code code = wh_url_parse(url, &parts, err);
+
+	if (code != WHERRY_OK || find_driver(parts.scheme))
+		return code;
+	return unknown_scheme(parts.scheme, err);
+}
+
 wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db **out,
 		       wherry_error *err)
 {
-	const wh_db_driver *driver;
 	wh_url parts;
 	wherry_code code;
 
@@ -65,21 +89,9 @@ wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db 
 	code = wh_url_parse(url, &parts, err);
 	if (code != WHERRY_OK)
 		return code;
-	driver = find_driver(parts.scheme);
-	if (!driver) {
-		char scheme[32];
-		const char *near;
-
-		(void)snprintf(scheme, sizeof(scheme), "%.*s", (int)parts.scheme.len,
-			       parts.scheme.ptr);
-		near = wh_nearest(scheme, scheme_at, NULL);
-		return wh_fail(err, WHERRY_INVALID,
-			       "no database is called '%s:'%s%s%s; known here: sqlite:%s",
-			       scheme, near ? "; did you mean '" : "", near ? near : "",
-			       near ? ":'?" : "",
-			       find_driver(wh_view_of("postgres")) ? ", postgres:" : "");
-	}
-	return driver->open(parts.rest.ptr, options, out, err);
+	if (!find_driver(parts.scheme))
+		return unknown_scheme(parts.scheme, err);
+	return find_driver(parts.scheme)->open(parts.rest.ptr, options, out, err);
 }
 
 wherry_code wherry_db_open(const char *url, const wherry_config *config, wherry_db **out,

@@ -145,6 +145,9 @@ extern const wh_db_driver wh_db_postgres;
 
 /* ---- what the layers above call: db.c ---- */
 
+/* Is there a database with the scheme of this URL? */
+wherry_code wh_db_known(const char *url, wherry_error *err);
+
 wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db **out,
 		       wherry_error *err);
 

@@ -178,6 +178,7 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 		box->ack[i] = wh_sql_find(&box->sql, wh_outbox_acks[i]);
 	box->stmt_frontier = wh_sql_find(&box->sql, "frontier");
 	box->stmt_ids = wh_sql_find(&box->sql, "id-taking");
+	box->backlog = wh_sql_find(&box->sql, "backlog");
 	box->lock_key = wh_sql_find(&box->sql, "lock-key");
 	return WHERRY_OK;
 }

@@ -76,11 +76,22 @@ struct wherry_outbox {
 	const wh_stmt *claim_lock; /* NULL: claims are made one after the other anyway */
 	const wh_stmt *ack[WH_ACKS];             /* see ack.c; NULL: there are none */
 	const wh_stmt *stmt_frontier, *stmt_ids; /* NULL: ids appear in their order */
+	const wh_stmt *backlog;  /* NULL: all is counted */
 	const wh_stmt *lock_key; /* NULL: so are transactions that write */
 };
 
 /* The names of those. */
 extern const char *const wh_outbox_acks[];
+
+/* Open and dead rows, each counted up to WH_BACKLOG_MOST where the layout can stop there. */
+typedef struct wh_backlog {
+	int64_t pending, processing, failed, dead;
+	int64_t oldest_ready_us; /* age of the oldest that may leave now, 0 if none */
+} wh_backlog;
+
+enum { WH_BACKLOG_MOST = 1000000 };
+
+wherry_code wh_outbox_backlog(wherry_outbox *box, wh_backlog *out, wherry_error *err);
 
 enum { WH_BODY_MAX = 16 * 1024 * 1024 };
 

@@ -946,3 +946,10 @@ FROM {table} WHERE status = 3 AND next_retry_at <= {now};
 -- name: oldest-pending
 SELECT (extract(epoch FROM {now} - created_at) * 1000)::bigint
 FROM {table} WHERE {pending} ORDER BY status, id LIMIT 1;
+
+-- name: backlog
+-- What waits, each counted up to a limit: it is asked again and again.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {pending} LIMIT :most::bigint) AS a),
+       (SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {processing} LIMIT :most::bigint) AS b),
+       (SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {failed} LIMIT :most::bigint) AS c),
+       (SELECT count(*) FROM (SELECT 1 FROM {table} WHERE status = 4 LIMIT :most::bigint) AS d);

@@ -704,3 +704,10 @@ WHERE status = 3 AND next_retry_at <= (SELECT ms FROM wherry_clock);
 SELECT (SELECT ms FROM wherry_clock) - created_at
 FROM {table} INDEXED BY {table_open}
 WHERE status = 0 ORDER BY id LIMIT 1;
+
+-- name: backlog
+-- What waits, each counted up to a limit: it is asked again and again.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM {table} INDEXED BY {table_open} WHERE status = 0 LIMIT :most) AS a),
+       (SELECT count(*) FROM (SELECT 1 FROM {table} INDEXED BY {table_open} WHERE status = 1 LIMIT :most) AS b),
+       (SELECT count(*) FROM (SELECT 1 FROM {table} INDEXED BY {table_open} WHERE status = 3 LIMIT :most) AS c),
+       (SELECT count(*) FROM (SELECT 1 FROM {table} WHERE status = 4 LIMIT :most) AS d);

@@ -120,6 +120,9 @@ extern const wh_publisher_driver *const wh_publishers_linked[];
 
 /* ---- what the relay calls: publish.c checks and dispatches ---- */
 
+/* Is there a destination with the scheme of this URL? */
+wherry_code wh_publisher_known(const char *url, wherry_error *err);
+
 wherry_code wh_publisher_open(const char *url, const wherry_config *config,
 			      const wh_env *env, wherry_publisher **out,
 			      wherry_error *err);

@@ -48,20 +48,37 @@ static wherry_code unknown_scheme(wh_view scheme, wherry_error *err)
 	return code;
 }
 
+static wherry_code find_driver(const char *url, wh_url *parts,
+			       const wh_publisher_driver **out, wherry_error *err)
+{
+	wherry_code code = wh_url_parse(url, parts, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	for (size_t i = 0; (*out = driver_at(i)); i++)
+		if (wh_view_eq(parts->scheme, wh_view_of((*out)->scheme)))
+			return WHERRY_OK;
+	return unknown_scheme(parts->scheme, err);
+}
+
+wherry_code wh_publisher_known(const char *url, wherry_error *err)
+{
+	const wh_publisher_driver *driver;
+	wh_url parts;
+
+	return find_driver(url, &parts, &driver, err);
+}
+
 wherry_code wh_publisher_open(const char *url, const wherry_config *config,
 			      const wh_env *env, wherry_publisher **out,
 			      wherry_error *err)
 {
-	wherry_code code;
+	const wh_publisher_driver *driver;
 	wh_url parts;
+	wherry_code code = find_driver(url, &parts, &driver, err);
 
-	code = wh_url_parse(url, &parts, err);
-	if (code != WHERRY_OK)
-		return code;
-	for (size_t i = 0; driver_at(i); i++)
-		if (wh_view_eq(parts.scheme, wh_view_of(driver_at(i)->scheme)))
-			return driver_at(i)->open(parts.rest.ptr, config, env, out, err);
-	return unknown_scheme(parts.scheme, err);
+	return code == WHERRY_OK ? driver->open(parts.rest.ptr, config, env, out, err)
+				 : code;
 }
 
 wherry_code wherry_publisher_open(const char *url, const wherry_config *config,

@@ -400,6 +400,7 @@ void wh_collect_step(wherry_relay *r, int64_t now)
 			wh_publisher_lost(r, now, &why);
 			return;
 		}
+		r->now_us = n ? wh_now(&r->env) : 0;
 		r->collecting = true;
 		for (size_t i = 0; i < n; i++)
 			wh_settle_receipt(r, &r->receipts[i], now);

@@ -254,6 +254,8 @@ void wh_hook_settled(wherry_relay *r, wherry_event_kind kind, const wh_entry *e)
 
 void wh_hook_error(wherry_relay *r, wherry_code code, const char *text)
 {
+	if ((unsigned)code < WHERRY_CODE_COUNT)
+		r->stats.errors[code]++;
 	if (r->hooks)
 		add(r->hooks,
 		    (wherry_event){

@@ -10,6 +10,7 @@
  *     relay.c     opens, steps, closes
  *     handlers.c  what a handler writes, and the acknowledgement, as one
  *     hooks.c     tells the application what happens
+ *     latency.c   how long messages take
  *     until.c     until-empty: is anything left of what was there at the start?
  *     loop.c      waits between steps
  *
@@ -148,6 +149,7 @@ struct wherry_relay {
 	int n_failing;
 	int64_t throttled_until_us;
 	int64_t answered; /* messages taken or rejected: the destination works */
+	int64_t now_us;   /* Unix time of what is being collected */
 
 	/* writing */
 	int64_t flush_at_us;      /* WH_NEVER: nothing to write */
@@ -207,6 +209,9 @@ void wh_strict_reset(wherry_relay *r);
 /* Must reading stop before this row? */
 bool wh_strict_stops(wherry_relay *r, int64_t now, int64_t id);
 wherry_code wh_strict_look(wherry_relay *r, int64_t now, wherry_error *err);
+
+/* latency.c: of a message that was delivered */
+void wh_latency_note(wherry_relay *r, const wh_entry *e);
 
 /* until.c */
 wherry_code wh_until_begin(wherry_relay *r, int64_t now, wherry_error *err);

@@ -230,6 +230,7 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 		wh_entry_gone(r, e);
 	} else if (receipt->verdict == WHERRY_DELIVERED) {
 		wh_up(r);
+		wh_latency_note(r, e);
 		e->written = receipt->written;
 		e->fate = WH_FATE_DONE;
 		settle(r, e, now);

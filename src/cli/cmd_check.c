@@ -1,0 +1,39 @@
+#include "cli/commands.h"
+
+#include "daemon/plan.h"
+
+enum { PROBLEMS_TEXT = 64 * 1024 };
+
+static wh_exit run(wh_args *args)
+{
+	const char *path = wh_operand(args, 0) ? wh_operand(args, 0) : WH_PLAN_FILE;
+	wh_buf problems = WH_BUF_INIT(PROBLEMS_TEXT);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_plan plan;
+	wherry_code code = wh_plan_read(path, &plan, &problems, &err);
+
+	if (problems.len)
+		(void)fputs(wh_buf_str(&problems), stderr);
+	wh_buf_clear(&problems);
+	if (code != WHERRY_OK)
+		return wh_report(&err);
+	(void)printf("%s: %zu relay%s, fine\n", path, plan.n_relays,
+		     wh_plural((int64_t)plan.n_relays));
+	wh_plan_clear(&plan);
+	return WH_EXIT_DONE;
+}
+
+const wh_command wh_cmd_check = {
+	.name = "check",
+	.operands = "[FILE]",
+	.synopsis = "[FILE]",
+	.brief = "Say whether a file for `wherry run` can be used",
+	.help = "FILE is " WH_PLAN_FILE
+		" unless named. Each thing that is wrong is a line, "
+		"FILE:LINE:COLUMN: what; nothing is connected to.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry check /etc/wherry/wherry.yaml\n",
+	.plain = true,
+	.run = run,
+};

@@ -1,0 +1,34 @@
+#include "cli/commands.h"
+
+#include "daemon/daemon.h"
+
+static wh_exit run(wh_args *args)
+{
+	const char *path = wh_operand(args, 0);
+
+	return (wh_exit)wh_daemon_run(path ? path : WH_PLAN_FILE);
+}
+
+const wh_command wh_cmd_run = {
+	.name = "run",
+	.operands = "[FILE]",
+	.synopsis = "[FILE]",
+	.brief = "Run all relays of a file, and watch them",
+	.help = "FILE is " WH_PLAN_FILE
+		" unless named. Each relay has a thread of its own; "
+		"one that fails is started again, after a while that grows to 30 "
+		"seconds, and the others go on. It runs until SIGTERM or SIGINT, "
+		"finishes what is in flight, and ends; a second signal ends it at once. "
+		"SIGHUP reads the file again. The log goes to standard error, one event a "
+		"line.\n"
+		"\n"
+		"With http: {listen: 127.0.0.1:9464} in the file it answers /healthz, "
+		"/readyz and /metrics.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry config --sample > wherry.yaml\n"
+		"  wherry check && wherry run\n"
+		"  wherry run /etc/wherry/wherry.yaml\n",
+	.plain = true,
+	.run = run,
+};

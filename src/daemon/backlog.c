@@ -1,0 +1,252 @@
+/*
+ * What waits in the outboxes.  A thread of its own asks, when somebody looks at the
+ * numbers: relays are not kept from their work, and what nobody looks at costs nothing.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "db/driver.h"
+#include "daemon/daemon.h"
+
+enum { FRESH_US = 2 * WH_SECOND, WAIT_US = WH_SECOND, IDLE_US = 300 * WH_SECOND };
+
+/* One outbox, looked at through a connection of its own. */
+typedef struct seen {
+	char name[WH_PLAN_NAME + 1];
+	char *from, *table;
+	wherry_config *config;
+	wherry_db *db;
+	wherry_outbox *box;
+	bool wanted;
+	wh_backlog_view view;
+} seen;
+
+struct wh_backlogs {
+	wh_daemon *daemon;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t asked, answered;
+	bool stop, ask;
+	int64_t round_us; /* when the last round ended */
+	seen *seen;       /* written by the thread alone */
+	size_t n;
+};
+
+static void let_go(seen *s)
+{
+	wherry_outbox_close(s->box);
+	wherry_db_close(s->db);
+	s->box = NULL;
+	s->db = NULL;
+}
+
+static void forget(seen *s)
+{
+	let_go(s);
+	wherry_config_free(s->config);
+	free(s->from);
+	free(s->table);
+}
+
+static wherry_code open_seen(seen *s, wherry_error *err)
+{
+	wherry_code code = wherry_db_open(s->from, s->config, &s->db, err);
+
+	if (code == WHERRY_OK)
+		code = wherry_outbox_open(s->db,
+					  wherry_config_get(s->config, "outbox.table"),
+					  &s->box, err);
+	return code;
+}
+
+/* What it cannot see stays as it was, and is old. */
+static void look(wh_backlogs *b, seen *s)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_backlog_view view = {.seen_us = 0};
+	wherry_code code = s->box ? WHERRY_OK : open_seen(s, &err);
+
+	if (code == WHERRY_OK)
+		code = wh_outbox_backlog(s->box, &view.backlog, &err);
+	if (code == WHERRY_OK)
+		code = wh_outbox_holder(s->box, &view.holder, &err);
+	if (code != WHERRY_OK) {
+		wh_line_printf(&b->daemon->log, WH_LOG_DEBUG, s->name,
+			       "event=backlog-unknown why=\"%s\"", err.message);
+		let_go(s);
+		return;
+	}
+	view.seen_us = wh_monotonic(&wh_env_system);
+	(void)pthread_mutex_lock(&b->lock);
+	s->view = view;
+	(void)pthread_mutex_unlock(&b->lock);
+}
+
+/* The outbox of a pipeline; NULL when memory is short. */
+static seen *find_or_add(wh_backlogs *b, const wh_plan_relay *plan)
+{
+	seen *grown, added = {.view.seen_us = 0};
+
+	for (size_t i = 0; i < b->n; i++)
+		if (strcmp(b->seen[i].name, plan->name) == 0 &&
+		    strcmp(b->seen[i].from, plan->from.value) == 0 &&
+		    strcmp(b->seen[i].table,
+			   wherry_config_get(plan->config, "outbox.table")) == 0)
+			return &b->seen[i];
+	(void)snprintf(added.name, sizeof(added.name), "%s", plan->name);
+	added.from = strdup(plan->from.value);
+	added.table = strdup(wherry_config_get(plan->config, "outbox.table"));
+	if (!added.from || !added.table ||
+	    wh_config_copy(plan->config, &added.config, NULL) != WHERRY_OK) {
+		forget(&added);
+		return NULL;
+	}
+	(void)pthread_mutex_lock(&b->lock);
+	grown = reallocarray(b->seen, b->n + 1, sizeof(*grown));
+	if (grown) {
+		b->seen = grown;
+		b->seen[b->n++] = added;
+	}
+	(void)pthread_mutex_unlock(&b->lock);
+	if (!grown)
+		forget(&added);
+	return grown ? &b->seen[b->n - 1] : NULL;
+}
+
+/* As the daemon has them now. */
+static void match(wh_backlogs *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		b->seen[i].wanted = false;
+	(void)pthread_mutex_lock(&b->daemon->lock);
+	for (size_t i = 0; i < b->daemon->n; i++) {
+		seen *s = find_or_add(b, wh_pipeline_plan(b->daemon->pipelines[i]));
+
+		if (s)
+			s->wanted = true;
+	}
+	(void)pthread_mutex_unlock(&b->daemon->lock);
+	for (size_t i = b->n; i-- > 0;) {
+		seen gone = b->seen[i];
+
+		if (gone.wanted)
+			continue;
+		(void)pthread_mutex_lock(&b->lock);
+		b->seen[i] = b->seen[--b->n];
+		(void)pthread_mutex_unlock(&b->lock);
+		forget(&gone);
+	}
+}
+
+/* True: somebody asks.  After a while nobody did, connections are let go. */
+static bool wait_for_question(wh_backlogs *b)
+{
+	int64_t until_us = wh_later(wh_monotonic(&wh_env_system), IDLE_US);
+	struct timespec until = {until_us / WH_SECOND, until_us % WH_SECOND * 1000};
+	bool late = false, stop;
+
+	(void)pthread_mutex_lock(&b->lock);
+	while (!b->stop && !b->ask) {
+		if (late)
+			(void)pthread_cond_wait(&b->asked, &b->lock);
+		else
+			late = pthread_cond_clockwait(&b->asked, &b->lock,
+						      CLOCK_MONOTONIC, &until) != 0;
+		if (late && !b->ask)
+			for (size_t i = 0; i < b->n; i++)
+				let_go(&b->seen[i]);
+	}
+	stop = b->stop;
+	(void)pthread_mutex_unlock(&b->lock);
+	return !stop;
+}
+
+static void *run(void *ctx)
+{
+	wh_backlogs *b = ctx;
+
+	while (wait_for_question(b)) {
+		match(b);
+		for (size_t i = 0; i < b->n; i++)
+			look(b, &b->seen[i]);
+		(void)pthread_mutex_lock(&b->lock);
+		b->ask = false;
+		b->round_us = wh_monotonic(&wh_env_system);
+		(void)pthread_cond_broadcast(&b->answered);
+		(void)pthread_mutex_unlock(&b->lock);
+	}
+	return NULL;
+}
+
+wherry_code wh_backlogs_start(wh_daemon *d, wh_backlogs **out, wherry_error *err)
+{
+	wh_backlogs *b = calloc(1, sizeof(*b));
+	int failed;
+
+	if (!b)
+		return wh_oom(err);
+	b->daemon = d;
+	(void)pthread_mutex_init(&b->lock, NULL);
+	(void)pthread_cond_init(&b->asked, NULL);
+	(void)pthread_cond_init(&b->answered, NULL);
+	failed = pthread_create(&b->thread, NULL, run, b);
+	if (failed) {
+		(void)pthread_cond_destroy(&b->answered);
+		(void)pthread_cond_destroy(&b->asked);
+		(void)pthread_mutex_destroy(&b->lock);
+		free(b);
+		return wh_fail_errno(err, failed, "cannot start a thread");
+	}
+	*out = b;
+	return WHERRY_OK;
+}
+
+void wh_backlogs_stop(wh_backlogs *b)
+{
+	if (!b)
+		return;
+	(void)pthread_mutex_lock(&b->lock);
+	b->stop = true;
+	(void)pthread_cond_broadcast(&b->asked);
+	(void)pthread_cond_broadcast(&b->answered);
+	(void)pthread_mutex_unlock(&b->lock);
+	(void)pthread_join(b->thread, NULL);
+	for (size_t i = 0; i < b->n; i++)
+		forget(&b->seen[i]);
+	(void)pthread_cond_destroy(&b->answered);
+	(void)pthread_cond_destroy(&b->asked);
+	(void)pthread_mutex_destroy(&b->lock);
+	free(b->seen);
+	free(b);
+}
+
+void wh_backlogs_refresh(wh_backlogs *b)
+{
+	int64_t now = wh_monotonic(&wh_env_system), until_us = wh_later(now, WAIT_US);
+	struct timespec until = {until_us / WH_SECOND, until_us % WH_SECOND * 1000};
+
+	(void)pthread_mutex_lock(&b->lock);
+	if (!b->round_us || now - b->round_us > FRESH_US) {
+		b->ask = true;
+		(void)pthread_cond_signal(&b->asked);
+		while (b->ask && !b->stop &&
+		       pthread_cond_clockwait(&b->answered, &b->lock, CLOCK_MONOTONIC,
+					      &until) == 0)
+			;
+	}
+	(void)pthread_mutex_unlock(&b->lock);
+}
+
+bool wh_backlogs_get(wh_backlogs *b, const char *name, wh_backlog_view *out)
+{
+	bool found = false;
+
+	(void)pthread_mutex_lock(&b->lock);
+	for (size_t i = 0; i < b->n && !found; i++)
+		if (strcmp(b->seen[i].name, name) == 0 && b->seen[i].view.seen_us) {
+			*out = b->seen[i].view;
+			found = true;
+		}
+	(void)pthread_mutex_unlock(&b->lock);
+	return found;
+}

@@ -1,0 +1,122 @@
+/*
+ * `wherry run`: several relays in one process, each on a thread of its own, watched and
+ * started again when they fail.
+ *
+ *     plan.c      reads wherry.yaml           print.c   shows it
+ *     pipeline.c  one relay on its thread, supervised
+ *     backlog.c   what waits in the outboxes, asked for by whoever looks at the numbers
+ *     metrics.c   the numbers in Prometheus' format
+ *     http.c      /healthz, /readyz, /metrics
+ *     line.c      one event a line, as text or JSON
+ *     run.c       signals, reload, systemd
+ */
+#ifndef WH_DAEMON_DAEMON_H
+#define WH_DAEMON_DAEMON_H
+
+#include <pthread.h>
+
+#include <wherry/relay.h>
+
+#include "base/env.h"
+#include "daemon/plan.h"
+#include "outbox/outbox.h"
+
+/* ---- line.c ---- */
+
+typedef struct wh_line_log {
+	pthread_mutex_t lock; /* of what follows */
+	int level;            /* lines up to it */
+	bool json;
+} wh_line_log;
+
+/* Write one line to standard error: time, level, relay (may be NULL) and text, which is
+ * key=value pairs.  Threads: any. */
+void wh_line_write(wh_line_log *log, int level, const char *relay, const char *text);
+void wh_line_printf(wh_line_log *log, int level, const char *relay, const char *fmt, ...)
+	WH_PRINTF(4, 5);
+
+/* "event=x why=\"y z\"" as ,"event":"x","why":"y z". */
+void wh_line_json(wh_buf *out, const char *text);
+
+/* ---- pipeline.c ---- */
+
+typedef enum wh_health {
+	WH_STARTING, /* not open yet */
+	WH_RUNNING,
+	WH_FAILING, /* ended with an error, and waits to begin again */
+	WH_ENDED
+} wh_health;
+
+/* What others see of a relay. */
+typedef struct wh_pipeline_view {
+	wh_health health;
+	wherry_relay_stats stats; /* counters go on over restarts */
+	int64_t restarts;
+	int64_t stepped_us; /* monotonic: when it was last alive */
+	char why[240];      /* it fails */
+} wh_pipeline_view;
+
+typedef struct wh_pipeline wh_pipeline;
+
+/* Start a relay on its own thread.  relay is taken from the plan, which forgets it. */
+wherry_code wh_pipeline_start(wh_plan_relay *relay, wh_line_log *log, wh_pipeline **out,
+			      wherry_error *err);
+const wh_plan_relay *wh_pipeline_plan(const wh_pipeline *p);
+void wh_pipeline_look(wh_pipeline *p, wh_pipeline_view *out);
+bool wh_pipeline_ready(const wh_pipeline_view *view);
+void wh_pipeline_stop(wh_pipeline *p);  /* asks; does not wait */
+bool wh_pipeline_ended(wh_pipeline *p); /* nothing of it runs any more */
+void wh_pipeline_free(wh_pipeline *p);  /* waits until it has ended */
+
+/* ---- the set of them, which HTTP reads while a reload changes it ---- */
+
+typedef struct wh_daemon {
+	pthread_mutex_t lock; /* of what follows */
+	wh_pipeline **pipelines;
+	size_t n;
+	wh_line_log log;
+	int64_t began_us;
+} wh_daemon;
+
+enum { WH_STUCK_US = 120 * WH_SECOND };
+
+/* A relay that has not stepped for so long hangs. */
+bool wh_daemon_alive(wh_daemon *d, char why[240]);
+bool wh_daemon_ready(wh_daemon *d, wh_buf *out); /* a line for each relay */
+
+/* ---- backlog.c ---- */
+
+typedef struct wh_backlog_view {
+	wh_backlog backlog;
+	wh_holder holder;
+	int64_t seen_us; /* monotonic; 0: never */
+} wh_backlog_view;
+
+typedef struct wh_backlogs wh_backlogs;
+
+wherry_code wh_backlogs_start(wh_daemon *d, wh_backlogs **out, wherry_error *err);
+void wh_backlogs_stop(wh_backlogs *b);
+
+/* What is known of an outbox by its pipeline's name; waits a moment for newer numbers. */
+void wh_backlogs_refresh(wh_backlogs *b);
+bool wh_backlogs_get(wh_backlogs *b, const char *name, wh_backlog_view *out);
+
+/* ---- metrics.c ---- */
+
+void wh_metrics_write(wh_daemon *d, wh_backlogs *b, wh_buf *out);
+
+/* ---- http.c ---- */
+
+typedef struct wh_http wh_http;
+
+wherry_code wh_http_start(const wh_plan *plan, wh_daemon *d, wh_backlogs *b,
+			  wh_http **out, wherry_error *err);
+uint16_t wh_http_port(const wh_http *http);
+void wh_http_stop(wh_http *http);
+
+/* ---- run.c ---- */
+
+/* Run the plan in a file until SIGTERM; returns the exit status. */
+int wh_daemon_run(const char *path);
+
+#endif

@@ -1,0 +1,327 @@
+/*
+ * The numbers in Prometheus' text format: each family once, a line for each relay.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <wherry/version.h>
+
+#include "daemon/daemon.h"
+
+/* All that is known of one relay at this moment. */
+typedef struct sample {
+	char name[WH_PLAN_NAME + 1];
+	wh_pipeline_view view;
+	wh_backlog_view outbox;
+	bool known; /* outbox is */
+} sample;
+
+static double seconds(int64_t us)
+{
+	return (double)us / 1e6;
+}
+
+/* One value of a sample; false: it has none. */
+typedef bool (*value_fn)(const sample *s, double *out);
+
+static bool published(const sample *s, double *out)
+{
+	*out = (double)s->view.stats.published;
+	return true;
+}
+
+static bool retried(const sample *s, double *out)
+{
+	*out = (double)s->view.stats.retried;
+	return true;
+}
+
+static bool died(const sample *s, double *out)
+{
+	*out = (double)s->view.stats.dead;
+	return true;
+}
+
+static bool stale(const sample *s, double *out)
+{
+	*out = (double)s->view.stats.stale;
+	return true;
+}
+
+static bool restarts(const sample *s, double *out)
+{
+	*out = (double)s->view.restarts;
+	return true;
+}
+
+static bool up(const sample *s, double *out)
+{
+	*out = s->view.health == WH_RUNNING;
+	return true;
+}
+
+static bool leading(const sample *s, double *out)
+{
+	*out = s->view.health == WH_RUNNING && s->view.stats.epoch > 0;
+	return true;
+}
+
+static bool destination_up(const sample *s, double *out)
+{
+	*out = !s->view.stats.down;
+	return s->view.health == WH_RUNNING;
+}
+
+static bool paused(const sample *s, double *out)
+{
+	*out = s->view.stats.paused;
+	return true;
+}
+
+static bool in_flight(const sample *s, double *out)
+{
+	*out = (double)s->view.stats.in_flight;
+	return true;
+}
+
+static bool window(const sample *s, double *out)
+{
+	*out = (double)s->view.stats.window;
+	return true;
+}
+
+static bool held_keys(const sample *s, double *out)
+{
+	*out = (double)s->view.stats.held_keys;
+	return true;
+}
+
+static bool parked_keys(const sample *s, double *out)
+{
+	*out = (double)s->view.stats.parked_keys;
+	return true;
+}
+
+static bool pending(const sample *s, double *out)
+{
+	*out = (double)s->outbox.backlog.pending;
+	return s->known;
+}
+
+static bool processing(const sample *s, double *out)
+{
+	*out = (double)s->outbox.backlog.processing;
+	return s->known;
+}
+
+static bool failed(const sample *s, double *out)
+{
+	*out = (double)s->outbox.backlog.failed;
+	return s->known;
+}
+
+static bool dead(const sample *s, double *out)
+{
+	*out = (double)s->outbox.backlog.dead;
+	return s->known;
+}
+
+static bool oldest(const sample *s, double *out)
+{
+	*out = seconds(s->outbox.backlog.oldest_ready_us);
+	return s->known;
+}
+
+static bool looked(const sample *s, double *out)
+{
+	*out = seconds(wh_monotonic(&wh_env_system) - s->outbox.seen_us);
+	return s->known;
+}
+
+static const struct {
+	const char *name, *type, *help;
+	value_fn value;
+} families[] = {
+	{"wherry_published_total", "counter", "Messages delivered.", published},
+	{"wherry_retried_total", "counter", "Failures that are tried again.", retried},
+	{"wherry_dead_total", "counter", "Messages given up.", died},
+	{"wherry_stale_total", "counter",
+	 "Acknowledgements refused, since the lease or claim was lost.", stale},
+	{"wherry_restarts_total", "counter",
+	 "How often the relay ended with an error and was started again.", restarts},
+	{"wherry_up", "gauge", "1 while the relay runs, 0 while it failed and waits.",
+	 up},
+	{"wherry_leading", "gauge", "1 while it holds the lease, or competes.", leading},
+	{"wherry_destination_up", "gauge", "0 while the destination is down.",
+	 destination_up},
+	{"wherry_paused", "gauge", "1 while an operator has paused the outbox.", paused},
+	{"wherry_in_flight", "gauge", "Messages handed over, without an answer yet.",
+	 in_flight},
+	{"wherry_window", "gauge", "Messages in memory.", window},
+	{"wherry_held_keys", "gauge", "Keys that wait behind a failed message.",
+	 held_keys},
+	{"wherry_parked_keys", "gauge", "Keys that wait behind a dead message.",
+	 parked_keys},
+	{"wherry_outbox_pending", "gauge",
+	 "Rows that were not tried yet, counted up to a million.", pending},
+	{"wherry_outbox_processing", "gauge", "Rows that are claimed.", processing},
+	{"wherry_outbox_failed", "gauge", "Rows that wait to be tried again.", failed},
+	{"wherry_outbox_dead", "gauge", "Rows that were given up.", dead},
+	{"wherry_outbox_oldest_ready_seconds", "gauge",
+	 "Age of the oldest message that may leave now; what waits for a retry is not one.",
+	 oldest},
+	{"wherry_outbox_looked_seconds", "gauge",
+	 "How old the numbers of the outbox are.", looked},
+};
+
+static void head(wh_buf *out, const char *name, const char *type, const char *help)
+{
+	wh_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void put_families(wh_buf *out, const sample *samples, size_t n)
+{
+	for (size_t f = 0; f < sizeof(families) / sizeof(*families); f++) {
+		double value;
+
+		head(out, families[f].name, families[f].type, families[f].help);
+		for (size_t i = 0; i < n; i++)
+			if (families[f].value(&samples[i], &value))
+				wh_buf_printf(out, "%s{relay=\"%s\"} %.15g\n",
+					      families[f].name, samples[i].name, value);
+	}
+}
+
+static void put_errors(wh_buf *out, const sample *samples, size_t n)
+{
+	head(out, "wherry_errors_total", "counter", "What failed, by class.");
+	for (size_t i = 0; i < n; i++)
+		for (int code = 1; code < WHERRY_CODE_COUNT; code++)
+			if (samples[i].view.stats.errors[code])
+				wh_buf_printf(out,
+					      "wherry_errors_total{relay=\"%s\",class="
+					      "\"%s\"} %" PRId64 "\n",
+					      samples[i].name,
+					      wherry_code_name((wherry_code)code),
+					      samples[i].view.stats.errors[code]);
+}
+
+static void put_latency(wh_buf *out, const sample *samples, size_t n)
+{
+	head(out, "wherry_latency_seconds", "histogram",
+	     "From a message's creation, by the database's clock, to its delivery.");
+	for (size_t i = 0; i < n; i++) {
+		const wherry_relay_stats *stats = &samples[i].view.stats;
+		int64_t sum = 0;
+
+		for (int k = 0; k < WHERRY_LATENCY_CLASSES; k++) {
+			char bound[32] = "+Inf";
+
+			sum += stats->latency[k];
+			if (k < WHERRY_LATENCY_CLASSES - 1)
+				(void)snprintf(bound, sizeof(bound), "%.15g",
+					       seconds(wherry_latency_bound(k)));
+			wh_buf_printf(out,
+				      "wherry_latency_seconds_bucket{relay=\"%s\",le="
+				      "\"%s\"} %" PRId64 "\n",
+				      samples[i].name, bound, sum);
+		}
+		wh_buf_printf(out,
+			      "wherry_latency_seconds_sum{relay=\"%s\"} %.15g\n"
+			      "wherry_latency_seconds_count{relay=\"%s\"} %" PRId64 "\n",
+			      samples[i].name, seconds(stats->latency_us),
+			      samples[i].name, sum);
+	}
+}
+
+/* A label's value: only \, " and line breaks are special. */
+static void put_label(wh_buf *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\\' || *text == '"')
+			wh_buf_putc(out, '\\');
+		wh_buf_putc(out, *text == '\n' ? ' ' : *text);
+	}
+}
+
+static void put_leases(wh_buf *out, const sample *samples, size_t n)
+{
+	head(out, "wherry_lease_epoch", "gauge",
+	     "Epoch of the outbox's lease, labelled with its owner; 0 seconds left: nobody "
+	     "has it.");
+	for (size_t i = 0; i < n; i++) {
+		if (!samples[i].known || !samples[i].outbox.holder.epoch)
+			continue;
+		wh_buf_printf(out,
+			      "wherry_lease_epoch{relay=\"%s\",engine=\"%s\",owner=\"",
+			      samples[i].name, samples[i].outbox.holder.engine);
+		put_label(out, samples[i].outbox.holder.owner);
+		wh_buf_printf(out, "\"} %" PRId64 "\n", samples[i].outbox.holder.epoch);
+	}
+	head(out, "wherry_lease_left_seconds", "gauge",
+	     "How long the outbox's lease lasts yet.");
+	for (size_t i = 0; i < n; i++)
+		if (samples[i].known && samples[i].outbox.holder.epoch)
+			wh_buf_printf(out,
+				      "wherry_lease_left_seconds{relay=\"%s\"} %.15g\n",
+				      samples[i].name,
+				      seconds(samples[i].outbox.holder.left_us));
+}
+
+/* Pages of memory this process has; 0: not known. */
+static int64_t resident_bytes(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	char line[200] = "";
+	char *end = line;
+
+	if (!file)
+		return 0;
+	if (!fgets(line, sizeof(line), file))
+		line[0] = 0;
+	(void)fclose(file);
+	(void)strtoll(line, &end, 10);
+	return strtoll(end, NULL, 10) * sysconf(_SC_PAGESIZE);
+}
+
+static void put_process(wh_buf *out, const wh_daemon *d)
+{
+	head(out, "process_resident_memory_bytes", "gauge", "Memory of this process.");
+	wh_buf_printf(out, "process_resident_memory_bytes %" PRId64 "\n",
+		      resident_bytes());
+	head(out, "wherry_uptime_seconds", "gauge", "Since this process began.");
+	wh_buf_printf(out, "wherry_uptime_seconds %.15g\n",
+		      seconds(wh_monotonic(&wh_env_system) - d->began_us));
+	head(out, "wherry_build_info", "gauge", "Its version.");
+	wh_buf_printf(out, "wherry_build_info{version=\"%s\"} 1\n", wherry_version());
+}
+
+void wh_metrics_write(wh_daemon *d, wh_backlogs *b, wh_buf *out)
+{
+	sample *samples;
+	size_t n;
+
+	wh_backlogs_refresh(b);
+	(void)pthread_mutex_lock(&d->lock);
+	n = d->n;
+	samples = calloc(n ? n : 1, sizeof(*samples));
+	for (size_t i = 0; samples && i < n; i++) {
+		sample *s = &samples[i];
+
+		(void)snprintf(s->name, sizeof(s->name), "%s",
+			       wh_pipeline_plan(d->pipelines[i])->name);
+		wh_pipeline_look(d->pipelines[i], &s->view);
+		s->known = wh_backlogs_get(b, s->name, &s->outbox);
+	}
+	(void)pthread_mutex_unlock(&d->lock);
+	if (!samples)
+		return;
+	put_families(out, samples, n);
+	put_leases(out, samples, n);
+	put_errors(out, samples, n);
+	put_latency(out, samples, n);
+	put_process(out, d);
+	free(samples);
+}

@@ -1,0 +1,269 @@
+/*
+ * One relay on its thread.  It is opened, stepped, and when it ends with an error opened
+ * again after a while, longer each time: what is wrong with one is nothing to the others.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/backoff.h"
+#include "base/url.h"
+#include "daemon/daemon.h"
+
+struct wh_pipeline {
+	wh_plan_relay plan;
+	wh_line_log *log;
+	pthread_t thread;
+	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t wake;
+	bool stop;
+	wherry_relay *relay; /* NULL while it is not open */
+	wh_pipeline_view view;
+	wherry_relay_stats before; /* what its forerunners counted */
+};
+
+/* A relay that went on for so long had nothing to do with the failure before. */
+static const int64_t well_us = 60 * WH_SECOND;
+
+static void log_line(void *ctx, int level, const char *part, const char *line)
+{
+	const wh_pipeline *p = ctx;
+
+	(void)part;
+	wh_line_write(p->log, level, p->plan.name, line);
+}
+
+/* Counters go on where the last relay's ended; what is a state is the new one's. */
+static void add_stats(wherry_relay_stats *sum, const wherry_relay_stats *before)
+{
+	sum->published += before->published;
+	sum->retried += before->retried;
+	sum->dead += before->dead;
+	sum->stale += before->stale;
+	sum->latency_us += before->latency_us;
+	for (int i = 0; i < WHERRY_LATENCY_CLASSES; i++)
+		sum->latency[i] += before->latency[i];
+	for (int i = 0; i < WHERRY_CODE_COUNT; i++)
+		sum->errors[i] += before->errors[i];
+}
+
+static void note_step(wh_pipeline *p, const wherry_relay *relay)
+{
+	wherry_relay_stats stats;
+
+	wherry_relay_get_stats(relay, &stats);
+	(void)pthread_mutex_lock(&p->lock);
+	add_stats(&stats, &p->before);
+	p->view.stats = stats;
+	p->view.stepped_us = wh_monotonic(&wh_env_system);
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+/* Step until it is stopped, or ends with an error. */
+static wherry_code step_on(wh_pipeline *p, wherry_relay *relay, wherry_error *err)
+{
+	bool finished = false;
+
+	while (!finished) {
+		int64_t wake_us = 0;
+		wherry_code code = wherry_relay_step(relay, &wake_us, &finished, err);
+
+		note_step(p, relay);
+		if (code != WHERRY_OK)
+			return code;
+		if (!finished)
+			wherry_relay_wait(relay, wake_us);
+	}
+	return WHERRY_OK;
+}
+
+/* False: it was asked to stop before the relay was open. */
+static bool show(wh_pipeline *p, wherry_relay *relay)
+{
+	bool stop;
+
+	(void)pthread_mutex_lock(&p->lock);
+	stop = p->stop;
+	p->relay = relay;
+	p->view.health = WH_RUNNING;
+	p->view.why[0] = 0;
+	(void)pthread_mutex_unlock(&p->lock);
+	return !stop;
+}
+
+static void hide(wh_pipeline *p)
+{
+	(void)pthread_mutex_lock(&p->lock);
+	p->relay = NULL;
+	p->before = p->view.stats;
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+static wherry_code run_once(wh_pipeline *p, bool *out_opened, wherry_error *err)
+{
+	wherry_relay *relay = NULL;
+	wherry_code code = wherry_relay_open(p->plan.from.value, p->plan.to.value,
+					     p->plan.config, &relay, err);
+
+	*out_opened = code == WHERRY_OK;
+	if (code != WHERRY_OK)
+		return code;
+	wherry_relay_log(relay, log_line, p);
+	if (show(p, relay))
+		code = step_on(p, relay, err);
+	hide(p);
+	wherry_relay_close(relay);
+	return code;
+}
+
+/* True: it was asked to stop meanwhile. */
+static bool pause_for(wh_pipeline *p, int64_t us)
+{
+	struct timespec until;
+	bool stop;
+	int64_t at_us = wh_later(wh_monotonic(&wh_env_system), us);
+
+	until.tv_sec = at_us / WH_SECOND;
+	until.tv_nsec = at_us % WH_SECOND * 1000;
+	(void)pthread_mutex_lock(&p->lock);
+	while (!p->stop &&
+	       pthread_cond_clockwait(&p->wake, &p->lock, CLOCK_MONOTONIC, &until) == 0)
+		;
+	stop = p->stop;
+	(void)pthread_mutex_unlock(&p->lock);
+	return stop;
+}
+
+static void note_failure(wh_pipeline *p, wherry_code code, bool opened,
+			 const wherry_error *err)
+{
+	(void)pthread_mutex_lock(&p->lock);
+	p->view.health = WH_FAILING;
+	p->view.restarts++;
+	if (code >= 0 && code < WHERRY_CODE_COUNT && !opened)
+		p->before.errors[code]++; /* a relay that is open counts its own */
+	(void)snprintf(p->view.why, sizeof(p->view.why), "%s", err->message);
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+static void *run(void *ctx)
+{
+	static const wh_backoff backoff = {WH_EXPONENTIAL, 200000, 30 * WH_SECOND, false};
+	wh_pipeline *p = ctx;
+	int failures = 0;
+	bool stop = false;
+
+	while (!stop) {
+		wherry_error err = WHERRY_ERROR_INIT;
+		int64_t began_us = wh_monotonic(&wh_env_system), wait_us;
+		bool opened;
+		wherry_code code = run_once(p, &opened, &err);
+
+		if (code == WHERRY_OK)
+			break;
+		if (wh_monotonic(&wh_env_system) - began_us > well_us)
+			failures = 0;
+		wait_us = wh_backoff_delay(&backoff, ++failures, &wh_env_system);
+		note_failure(p, code, opened, &err);
+		wh_line_printf(p->log, WH_LOG_ERROR, p->plan.name,
+			       "event=failed code=%s again_in_ms=%lld why=\"%s\"",
+			       wherry_code_name(code), (long long)(wait_us / 1000),
+			       err.message);
+		stop = pause_for(p, wait_us);
+	}
+	(void)pthread_mutex_lock(&p->lock);
+	p->view.health = WH_ENDED;
+	(void)pthread_mutex_unlock(&p->lock);
+	wh_line_write(p->log, WH_LOG_INFO, p->plan.name, "event=ended");
+	return NULL;
+}
+
+static wherry_code name_owner(wh_plan_relay *relay, wherry_error *err)
+{
+	char host[64] = "", owner[128];
+
+	(void)gethostname(host, sizeof(host) - 1);
+	(void)snprintf(owner, sizeof(owner), "%s@%.40s:%d", relay->name, host,
+		       (int)getpid());
+	return wherry_config_set(relay->config, "relay.name", owner, err);
+}
+
+wherry_code wh_pipeline_start(wh_plan_relay *relay, wh_line_log *log, wh_pipeline **out,
+			      wherry_error *err)
+{
+	wh_pipeline *p = calloc(1, sizeof(*p));
+	wherry_code code = p ? name_owner(relay, err) : wh_oom(err);
+	int failed;
+
+	if (code != WHERRY_OK) {
+		free(p);
+		return code;
+	}
+	p->plan = *relay;
+	p->log = log;
+	p->view.stepped_us = wh_monotonic(&wh_env_system);
+	(void)pthread_mutex_init(&p->lock, NULL);
+	(void)pthread_cond_init(&p->wake, NULL);
+	failed = pthread_create(&p->thread, NULL, run, p);
+	if (failed) {
+		(void)pthread_cond_destroy(&p->wake);
+		(void)pthread_mutex_destroy(&p->lock);
+		free(p);
+		return wh_fail_errno(err, failed, "cannot start a thread for relay '%s'",
+				     relay->name);
+	}
+	*relay = (wh_plan_relay){.name = NULL};
+	*out = p;
+	return WHERRY_OK;
+}
+
+const wh_plan_relay *wh_pipeline_plan(const wh_pipeline *p)
+{
+	return &p->plan;
+}
+
+void wh_pipeline_look(wh_pipeline *p, wh_pipeline_view *out)
+{
+	(void)pthread_mutex_lock(&p->lock);
+	*out = p->view;
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+bool wh_pipeline_ready(const wh_pipeline_view *view)
+{
+	return view->health == WH_RUNNING && !view->stats.down;
+}
+
+void wh_pipeline_stop(wh_pipeline *p)
+{
+	(void)pthread_mutex_lock(&p->lock);
+	p->stop = true;
+	if (p->relay)
+		wherry_relay_stop(p->relay);
+	(void)pthread_cond_broadcast(&p->wake);
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+bool wh_pipeline_ended(wh_pipeline *p)
+{
+	bool ended;
+
+	(void)pthread_mutex_lock(&p->lock);
+	ended = p->view.health == WH_ENDED;
+	(void)pthread_mutex_unlock(&p->lock);
+	return ended;
+}
+
+void wh_pipeline_free(wh_pipeline *p)
+{
+	if (!p)
+		return;
+	wh_pipeline_stop(p);
+	(void)pthread_join(p->thread, NULL);
+	(void)pthread_cond_destroy(&p->wake);
+	(void)pthread_mutex_destroy(&p->lock);
+	wh_plan_relay_clear(&p->plan);
+	free(p);
+}

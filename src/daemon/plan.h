@@ -1,0 +1,91 @@
+/*
+ * What `wherry run` is to do: wherry.yaml, read and checked.
+ *
+ *     relays:
+ *       - name: orders
+ *         from: postgres://shop@db/shop
+ *         to: kafka://broker:9092
+ *         on_done: delete
+ *         retry: {attempts: 10}
+ *         outbox: {table: billing.outbox}
+ *
+ * A relay's keys are the settings: those of relay.* by their own names, the others in a
+ * mapping named after their group.  `defaults` has the same for all relays.  In any value
+ * ${env:NAME} and ${file:PATH} stand for what is found there.
+ */
+#ifndef WH_DAEMON_PLAN_H
+#define WH_DAEMON_PLAN_H
+
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "config/settings.h"
+
+/* A value as it was written, and what it means. */
+typedef struct wh_plan_text {
+	char *raw;   /* with its ${…}; NULL: not there */
+	char *value; /* without */
+} wh_plan_text;
+
+typedef struct wh_plan_relay {
+	char *name;
+	wh_plan_text from, to;
+	wherry_config *config;
+	char *raw[WH_SETTING_COUNT]; /* settings as written; NULL: not there */
+} wh_plan_relay;
+
+typedef struct wh_plan {
+	char *path;
+	wh_plan_text listen; /* ADDRESS:PORT; NULL: no HTTP */
+	wh_plan_text token;  /* what HTTP asks for; NULL: nothing */
+	bool log_json;
+	int log_level;
+	wh_plan_relay *relays;
+	size_t n_relays;
+} wh_plan;
+
+#define WH_PLAN_FILE "wherry.yaml" /* unless another is named */
+
+enum { WH_PLAN_NAME = 40, WH_PLAN_RELAYS = 1000 };
+
+/*
+ * Read a file.
+ *
+ * @param problems  Receives a line for each thing that is wrong, "FILE:LINE:COLUMN: …".
+ * @return WHERRY_OK; WHERRY_INVALID, and problems say why; else err does.
+ */
+wherry_code wh_plan_read(const char *path, wh_plan *out, wh_buf *problems,
+			 wherry_error *err);
+void wh_plan_clear(wh_plan *plan);
+void wh_plan_relay_clear(wh_plan_relay *relay);
+
+/* May this setting stand there?  A few mean nothing to a daemon. */
+bool wh_plan_has(const char *key);
+
+/* Do two relays do the same? */
+bool wh_plan_same(const wh_plan_relay *a, const wh_plan_relay *b);
+
+/* The plan as YAML, secrets as they were written or masked; every setting, those that are
+ * defaults as comments. */
+void wh_plan_print(const wh_plan *plan, wh_buf *out);
+
+/* A file with every setting and what it means. */
+void wh_plan_sample(wh_buf *out);
+
+/* Is it on this machine alone that "ADDRESS:PORT" is heard? */
+bool wh_listen_loopback(const char *listen);
+
+/* Split "ADDRESS:PORT" or "[ADDRESS]:PORT". */
+wherry_code wh_listen_parse(const char *text, char address[64], uint16_t *out_port,
+			    wherry_error *err);
+
+/* ---- secret.c ---- */
+
+/* text with each ${env:NAME} and ${file:PATH} replaced; "$${" is "${".  *out is given. */
+wherry_code wh_expand(const char *text, char **out, wherry_error *err);
+
+/* The value of a setting fit to be shown: as written where it refers to a secret, "***"
+ * where it is one. */
+const char *wh_shown(const char *key, const char *raw);
+
+#endif

@@ -1,0 +1,435 @@
+/*
+ * The process: it reads the plan, starts what is in it, and heeds signals and systemd.
+ *
+ *     SIGHUP          reads the file again: what is new starts, what is gone or changed stops
+ *     SIGTERM, SIGINT stops all, each with what is in flight; a second one ends at once
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "base/url.h"
+#include "daemon/daemon.h"
+
+enum { TICK_MS = 200, EXIT_FAILED = 1, EXIT_SIGNALLED = 130 };
+
+typedef struct running {
+	wh_daemon daemon;
+	wh_plan plan; /* what is left of it: the relays are the pipelines' */
+	wh_backlogs *backlogs;
+	wh_http *http;
+	int signals;
+	int64_t watchdog_us; /* how often systemd wants to hear; 0: it does not */
+	int64_t told_us;
+} running;
+
+/* ---- what the others ask ---- */
+
+bool wh_daemon_alive(wh_daemon *d, char why[240])
+{
+	int64_t now = wh_monotonic(&wh_env_system);
+	bool alive = true;
+
+	(void)pthread_mutex_lock(&d->lock);
+	for (size_t i = 0; i < d->n && alive; i++) {
+		wh_pipeline_view view;
+
+		wh_pipeline_look(d->pipelines[i], &view);
+		alive = view.health != WH_RUNNING || now - view.stepped_us < WH_STUCK_US;
+		if (!alive)
+			(void)snprintf(why, 240, "relay %s has not moved for %lld s",
+				       wh_pipeline_plan(d->pipelines[i])->name,
+				       (long long)((now - view.stepped_us) / WH_SECOND));
+	}
+	(void)pthread_mutex_unlock(&d->lock);
+	return alive;
+}
+
+static const char *state_of(const wh_pipeline_view *view)
+{
+	switch (view->health) {
+	case WH_STARTING:
+		return "starting";
+	case WH_FAILING:
+		return view->why;
+	case WH_ENDED:
+		return "ended";
+	case WH_RUNNING:
+		break;
+	}
+	if (view->stats.down)
+		return "its destination is down";
+	if (view->stats.paused)
+		return "paused";
+	return view->stats.epoch ? "leading" : "standing by";
+}
+
+bool wh_daemon_ready(wh_daemon *d, wh_buf *out)
+{
+	bool ready = true;
+
+	(void)pthread_mutex_lock(&d->lock);
+	for (size_t i = 0; i < d->n; i++) {
+		wh_pipeline_view view;
+		bool fine;
+
+		wh_pipeline_look(d->pipelines[i], &view);
+		fine = wh_pipeline_ready(&view);
+		ready = ready && fine;
+		wh_buf_printf(out, "%s %s: %s\n", wh_pipeline_plan(d->pipelines[i])->name,
+			      fine ? "ready" : "not ready", state_of(&view));
+	}
+	(void)pthread_mutex_unlock(&d->lock);
+	return ready;
+}
+
+/* ---- starting and changing ---- */
+
+static void announce(running *r, const wh_plan_relay *relay)
+{
+	char from[200], to[200];
+
+	wh_url_mask(relay->from.raw, from, sizeof(from));
+	wh_url_mask(relay->to.raw, to, sizeof(to));
+	wh_line_printf(&r->daemon.log, WH_LOG_INFO, relay->name,
+		       "event=start from=\"%s\" table=%s to=\"%s\"", from,
+		       wherry_config_get(relay->config, "outbox.table"), to);
+}
+
+static wh_pipeline *find(const wh_daemon *d, const wh_plan_relay *relay)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (wh_plan_same(wh_pipeline_plan(d->pipelines[i]), relay))
+			return d->pipelines[i];
+	return NULL;
+}
+
+static wherry_code start(running *r, wh_plan_relay *relay, wh_pipeline **out,
+			 wherry_error *err)
+{
+	announce(r, relay);
+	return wh_pipeline_start(relay, &r->daemon.log, out, err);
+}
+
+/* Those of the plan: what runs already goes on.  *out has room for all of them. */
+static wherry_code gather(running *r, wh_plan *plan, wh_pipeline **out, size_t *out_n,
+			  wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	for (size_t i = 0; code == WHERRY_OK && i < plan->n_relays; i++) {
+		wh_pipeline *p = find(&r->daemon, &plan->relays[i]);
+
+		if (!p)
+			code = start(r, &plan->relays[i], &p, err);
+		if (code == WHERRY_OK)
+			out[(*out_n)++] = p;
+	}
+	return code;
+}
+
+static bool among(wh_pipeline *const *set, size_t n, const wh_pipeline *p)
+{
+	for (size_t i = 0; i < n; i++)
+		if (set[i] == p)
+			return true;
+	return false;
+}
+
+/* Stop those that are not in the plan any more, all at once, and wait for them: one that
+ * takes their place wants their lease. */
+static void stop_old(running *r, const wh_plan *plan)
+{
+	wh_daemon *d = &r->daemon;
+	size_t kept = 0, n_gone = 0;
+	wh_pipeline **gone = calloc(d->n + 1, sizeof(*gone));
+
+	(void)pthread_mutex_lock(&d->lock);
+	for (size_t i = 0; gone && i < d->n; i++) {
+		bool wanted = false;
+
+		for (size_t k = 0; k < plan->n_relays && !wanted; k++)
+			wanted = wh_plan_same(wh_pipeline_plan(d->pipelines[i]),
+					      &plan->relays[k]);
+		if (wanted)
+			d->pipelines[kept++] = d->pipelines[i];
+		else
+			gone[n_gone++] = d->pipelines[i];
+	}
+	if (gone)
+		d->n = kept;
+	(void)pthread_mutex_unlock(&d->lock);
+	for (size_t i = 0; i < n_gone; i++)
+		wh_pipeline_stop(gone[i]);
+	for (size_t i = 0; i < n_gone; i++)
+		wh_pipeline_free(gone[i]);
+	free(gone);
+}
+
+static wherry_code apply(running *r, wh_plan *plan, wherry_error *err)
+{
+	wh_daemon *d = &r->daemon;
+	wh_pipeline **set = calloc(plan->n_relays + 1, sizeof(*set)), **old;
+	size_t n = 0;
+	wherry_code code;
+
+	if (!set)
+		return wh_oom(err);
+	stop_old(r, plan);
+	code = gather(r, plan, set, &n, err);
+	for (size_t i = 0; i < d->n && code != WHERRY_OK; i++)
+		if (!among(set, n, d->pipelines[i]))
+			set[n++] = d->pipelines[i];
+	(void)pthread_mutex_lock(&d->lock);
+	old = d->pipelines;
+	d->pipelines = set;
+	d->n = n;
+	(void)pthread_mutex_unlock(&d->lock);
+	free(old);
+	return code;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* The port may be the same: the old one goes first. */
+static wherry_code apply_http(running *r, const wh_plan *plan, wherry_error *err)
+{
+	if (same_text(r->plan.listen.value, plan->listen.value) &&
+	    same_text(r->plan.token.value, plan->token.value) &&
+	    !r->http == !plan->listen.value)
+		return WHERRY_OK;
+	wh_http_stop(r->http);
+	r->http = NULL;
+	if (!plan->listen.value)
+		return WHERRY_OK;
+	return wh_http_start(plan, &r->daemon, r->backlogs, &r->http, err);
+}
+
+static wherry_code read_plan(running *r, const char *path, wh_plan *out)
+{
+	wh_buf problems = WH_BUF_INIT(64 * 1024);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code = wh_plan_read(path, out, &problems, &err);
+
+	if (code != WHERRY_OK && problems.len) /* each line an event */
+		for (char *line = problems.ptr, *end; *line; line = end + 1) {
+			end = line + strcspn(line, "\n");
+			*end = 0;
+			wh_line_printf(&r->daemon.log, WH_LOG_ERROR, NULL,
+				       "event=bad-file why=\"%s\"", line);
+		}
+	else if (code != WHERRY_OK)
+		wh_line_printf(&r->daemon.log, WH_LOG_ERROR, NULL,
+			       "event=bad-file why=\"%s\"", err.message);
+	wh_buf_clear(&problems);
+	return code;
+}
+
+static void take_log(running *r, const wh_plan *plan)
+{
+	(void)pthread_mutex_lock(&r->daemon.log.lock);
+	r->daemon.log.json = plan->log_json;
+	r->daemon.log.level = plan->log_level;
+	(void)pthread_mutex_unlock(&r->daemon.log.lock);
+}
+
+static void tell_incomplete(running *r, wherry_code code, const wherry_error *err)
+{
+	if (code != WHERRY_OK)
+		wh_line_printf(&r->daemon.log, WH_LOG_ERROR, NULL,
+			       "event=reload-incomplete why=\"%s\"", err->message);
+}
+
+/* A file that cannot be used changes nothing. */
+static void reload(running *r)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_plan plan;
+
+	(void)sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld",
+			 (long long)wh_monotonic(&wh_env_system));
+	if (read_plan(r, r->plan.path, &plan) == WHERRY_OK) {
+		take_log(r, &plan);
+		tell_incomplete(r, apply_http(r, &plan, &err), &err);
+		tell_incomplete(r, apply(r, &plan, &err), &err);
+		wh_plan_clear(&r->plan);
+		r->plan = plan;
+		wh_line_printf(&r->daemon.log, WH_LOG_INFO, NULL,
+			       "event=reloaded relays=%zu", r->daemon.n);
+	} else {
+		wh_line_write(&r->daemon.log, WH_LOG_ERROR, NULL,
+			      "event=reload-refused (what runs goes on as before)");
+	}
+	(void)sd_notify(0, "READY=1");
+}
+
+/* ---- the loop ---- */
+
+/* The number of a signal that came; 0: none within a moment. */
+static int next_signal(const running *r)
+{
+	struct pollfd fd = {.fd = r->signals, .events = POLLIN};
+	struct signalfd_siginfo info;
+
+	if (poll(&fd, 1, TICK_MS) < 1 ||
+	    read(r->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return 0;
+	return (int)info.ssi_signo;
+}
+
+/* systemd restarts what does not say in time that it lives. */
+static void tell_watchdog(running *r)
+{
+	int64_t now = wh_monotonic(&wh_env_system);
+	char why[240];
+
+	if (!r->watchdog_us || now - r->told_us < r->watchdog_us / 2)
+		return;
+	r->told_us = now;
+	if (wh_daemon_alive(&r->daemon, why))
+		(void)sd_notify(0, "WATCHDOG=1");
+	else
+		wh_line_printf(&r->daemon.log, WH_LOG_ERROR, NULL,
+			       "event=stuck why=\"%s\"", why);
+}
+
+static void serve(running *r)
+{
+	for (;;) {
+		int number = next_signal(r);
+
+		if (number == SIGTERM || number == SIGINT)
+			return;
+		if (number == SIGHUP)
+			reload(r);
+		tell_watchdog(r);
+	}
+}
+
+static bool all_ended(running *r)
+{
+	for (size_t i = 0; i < r->daemon.n; i++)
+		if (!wh_pipeline_ended(r->daemon.pipelines[i]))
+			return false;
+	return true;
+}
+
+/* How long the slowest may take for what is in flight, and some more for the database. */
+static int64_t patience(const running *r)
+{
+	int64_t most = 0;
+
+	for (size_t i = 0; i < r->daemon.n; i++) {
+		int64_t us =
+			wh_config_int(wh_pipeline_plan(r->daemon.pipelines[i])->config,
+				      WH_RELAY_STOP_TIMEOUT);
+
+		most = us > most ? us : most;
+	}
+	return wh_later(most, 10 * WH_SECOND);
+}
+
+static int stop_all(running *r)
+{
+	int64_t until = wh_later(wh_monotonic(&wh_env_system), patience(r));
+
+	(void)sd_notify(0, "STOPPING=1");
+	wh_line_write(&r->daemon.log, WH_LOG_INFO, NULL, "event=stopping");
+	for (size_t i = 0; i < r->daemon.n; i++)
+		wh_pipeline_stop(r->daemon.pipelines[i]);
+	while (!all_ended(r)) {
+		int number = next_signal(r);
+
+		if (number == SIGTERM || number == SIGINT)
+			_exit(EXIT_SIGNALLED);
+		if (wh_monotonic(&wh_env_system) >= until) {
+			wh_line_write(&r->daemon.log, WH_LOG_ERROR, NULL,
+				      "event=stop-timeout (a relay does not end; what it "
+				      "had in flight is delivered again)");
+			_exit(EXIT_FAILED);
+		}
+	}
+	return 0;
+}
+
+static void begin_signals(running *r)
+{
+	sigset_t set;
+	uint64_t usec = 0;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	(void)pthread_sigmask(SIG_BLOCK, &set, NULL); /* of every thread to come */
+	r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (sd_watchdog_enabled(0, &usec) > 0)
+		r->watchdog_us = (int64_t)usec;
+}
+
+static wherry_code begin(running *r, wherry_error *err)
+{
+	wherry_code code;
+
+	if (r->signals < 0)
+		return wh_fail_errno(err, errno, "cannot wait for signals");
+	code = wh_backlogs_start(&r->daemon, &r->backlogs, err);
+	if (code == WHERRY_OK && r->plan.listen.value)
+		code = wh_http_start(&r->plan, &r->daemon, r->backlogs, &r->http, err);
+	if (code == WHERRY_OK && r->http)
+		wh_line_printf(&r->daemon.log, WH_LOG_INFO, NULL,
+			       "event=http listen=\"%s\" port=%d", r->plan.listen.value,
+			       wh_http_port(r->http));
+	if (code == WHERRY_OK)
+		code = apply(r, &r->plan, err);
+	return code;
+}
+
+static void end(running *r)
+{
+	wh_http_stop(r->http);
+	wh_backlogs_stop(r->backlogs);
+	for (size_t i = 0; i < r->daemon.n; i++)
+		wh_pipeline_stop(r->daemon.pipelines[i]);
+	for (size_t i = 0; i < r->daemon.n; i++)
+		wh_pipeline_free(r->daemon.pipelines[i]);
+	free(r->daemon.pipelines);
+	wh_plan_clear(&r->plan);
+	if (r->signals >= 0)
+		(void)close(r->signals);
+	(void)pthread_mutex_destroy(&r->daemon.lock);
+	(void)pthread_mutex_destroy(&r->daemon.log.lock);
+}
+
+int wh_daemon_run(const char *path)
+{
+	running r = {.daemon.log.level = WH_LOG_INFO};
+	wherry_error err = WHERRY_ERROR_INIT;
+	int status = EXIT_FAILED;
+
+	(void)pthread_mutex_init(&r.daemon.lock, NULL);
+	(void)pthread_mutex_init(&r.daemon.log.lock, NULL);
+	r.daemon.began_us = wh_monotonic(&wh_env_system);
+	begin_signals(&r);
+	if (read_plan(&r, path, &r.plan) == WHERRY_OK) {
+		take_log(&r, &r.plan);
+		if (begin(&r, &err) == WHERRY_OK) {
+			(void)sd_notifyf(0, "READY=1\nSTATUS=%zu relays", r.daemon.n);
+			serve(&r);
+			status = stop_all(&r);
+		} else {
+			wh_line_printf(&r.daemon.log, WH_LOG_ERROR, NULL,
+				       "event=cannot-start why=\"%s\"", err.message);
+		}
+	}
+	end(&r);
+	return status;
+}

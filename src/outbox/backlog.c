@@ -1,0 +1,48 @@
+/*
+ * What waits, for those who ask again and again: counted up to a limit.
+ */
+#include "outbox/outbox.h"
+
+static wherry_code take_backlog(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_backlog *b = ctx;
+
+	(void)err;
+	b->pending = wh_row_int(row, 0);
+	b->processing = wh_row_int(row, 1);
+	b->failed = wh_row_int(row, 2);
+	b->dead = wh_row_int(row, 3);
+	return WHERRY_OK;
+}
+
+static wherry_code count_all(wherry_outbox *box, wh_backlog *out, wherry_error *err)
+{
+	int64_t count[WHERRY_STATE_COUNT] = {0};
+	wherry_code code = wherry_outbox_count(box, count, err);
+
+	*out = (wh_backlog){
+		.pending = count[WHERRY_PENDING],
+		.processing = count[WHERRY_PROCESSING],
+		.failed = count[WHERRY_FAILED],
+		.dead = count[WHERRY_DEAD],
+	};
+	return code;
+}
+
+wherry_code wh_outbox_backlog(wherry_outbox *box, wh_backlog *out, wherry_error *err)
+{
+	const wh_param most = WH_INT_PARAM("most", WH_BACKLOG_MOST);
+	wh_backlog b = {.pending = 0};
+	wherry_code code;
+
+	if (box->backlog)
+		code = wh_db_run(box->db, box->backlog, &most, 1, take_backlog, &b, NULL,
+				 err);
+	else
+		code = count_all(box, &b, err);
+	if (code == WHERRY_OK)
+		code = wherry_outbox_oldest_ready(box, &b.oldest_ready_us, err);
+	if (code == WHERRY_OK)
+		*out = b;
+	return code;
+}

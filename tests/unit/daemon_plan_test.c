@@ -1,0 +1,310 @@
+#include "wherry_test.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "daemon/daemon.h"
+
+/* Write text to a file of its own; the caller removes it. */
+static void write_file(char path[32], const char *text)
+{
+	int fd;
+
+	(void)snprintf(path, 32, "/tmp/wherry-plan.XXXXXX");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	assert_int_equal(close(fd), 0);
+}
+
+static wherry_code read_text(const char *text, wh_plan *plan, wh_buf *problems,
+			     wherry_error *err)
+{
+	char path[32];
+	wherry_code code;
+
+	write_file(path, text);
+	code = wh_plan_read(path, plan, problems, err);
+	assert_int_equal(unlink(path), 0);
+	return code;
+}
+
+static void the_smallest_file_is_a_relay_and_where_to_listen(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_buf problems = WH_BUF_INIT(4096);
+	wh_plan plan;
+
+	(void)state;
+	WHERRY_PASS(read_text("relays: [{name: a, from: 'sqlite:a.db', to: 'null:'}]\n"
+			      "http: {listen: 127.0.0.1:9464}\n",
+			      &plan, &problems, &err));
+	assert_int_equal(plan.n_relays, 1);
+	assert_string_equal(plan.relays[0].name, "a");
+	assert_string_equal(plan.relays[0].from.value, "sqlite:a.db");
+	assert_string_equal(plan.relays[0].to.value, "null:");
+	assert_string_equal(plan.listen.value, "127.0.0.1:9464");
+	assert_null(plan.token.value);
+	assert_int_equal(problems.len, 0);
+	wh_plan_clear(&plan);
+	wh_buf_clear(&problems);
+}
+
+static void a_relay_takes_the_defaults_that_it_does_not_override(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_buf problems = WH_BUF_INIT(4096);
+	wh_plan plan;
+
+	(void)state;
+	WHERRY_PASS(read_text("defaults:\n"
+			      "  batch: 7\n"
+			      "  retry: {attempts: 3, jitter: no}\n"
+			      "relays:\n"
+			      "  - {name: a, from: 'sqlite:a', to: 'null:'}\n"
+			      "  - name: b\n"
+			      "    from: sqlite:b\n"
+			      "    to: 'null:'\n"
+			      "    batch: 9\n"
+			      "    retry:\n"
+			      "      attempts: 4\n",
+			      &plan, &problems, &err));
+	assert_int_equal(wh_config_int(plan.relays[0].config, WH_RELAY_BATCH), 7);
+	assert_int_equal(wh_config_int(plan.relays[0].config, WH_RETRY_ATTEMPTS), 3);
+	assert_int_equal(wh_config_int(plan.relays[1].config, WH_RELAY_BATCH), 9);
+	assert_int_equal(wh_config_int(plan.relays[1].config, WH_RETRY_ATTEMPTS), 4);
+	assert_false(wh_config_switch(plan.relays[1].config, WH_RETRY_JITTER));
+	assert_false(wh_plan_same(&plan.relays[0], &plan.relays[1]));
+	assert_true(wh_plan_same(&plan.relays[0], &plan.relays[0]));
+	wh_plan_clear(&plan);
+	wh_buf_clear(&problems);
+}
+
+#define RELAY "relays: [{name: a, from: 'sqlite:a', to: 'null:'"
+
+static void what_is_wrong_is_told_with_its_place(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	static const struct {
+		const char *text, *place, *says;
+	} rows[] = {
+		{"", ":1:1:", "empty"},
+		{"relays: 3\n", ":1:9:", "is a list"},
+		{"- a\n", ":1:1:", "a mapping"},
+		{"http: {listen: 127.0.0.1:1}\n", ":1:1:", "no relays"},
+		{"relays: []\n", ":1:9:", "has none"},
+		{"relais: []\n", ":1:1:", "did you mean 'relays'?"},
+		{RELAY ", engin: x}]\n", ":1:51:", "did you mean 'engine'?"},
+		{RELAY ", retry: {attempt: 3}}]\n", ":1:59:", "did you mean 'attempts'?"},
+		{RELAY ", retri: {}}]\n", ":1:51:", "did you mean 'retry'?"},
+		{RELAY ", lease: 3}]\n", ":1:58:", "relay.lease"},
+		{RELAY ", lease: [3s]}]\n", ":1:58:", "this is a list"},
+		{RELAY ", retry: 3}]\n", ":1:58:", "is a mapping"},
+		{RELAY ", name: b}]\n", ":1:51:", "twice"},
+		{RELAY ", timeout: 5s}]\n", ":1:51:", "unknown key"},
+		{RELAY "}, {name: a, from: 'sqlite:b', to: 'null:'}]\n",
+		 ":1:59:", "another relay"},
+		{"relays: [{name: a b, from: 'sqlite:b', to: 'null:'}]\n",
+		 ":1:17:", "letters"},
+		{"relays: [{name: a, to: 'null:'}]\n", ":1:10:", "needs 'from'"},
+		{"relays: [{name: a, from: 'sqlite:a'}]\n", ":1:10:", "needs 'to'"},
+		{"relays: [{name: a, from: 'sqlit:a', to: 'null:'}]\n",
+		 ":1:26:", "did you mean 'sqlite:'?"},
+		{"relays: [{name: a, from: 'sqlite:a', to: 'nul:'}]\n",
+		 ":1:42:", "did you mean 'null:'?"},
+		{RELAY ", claim_timeout: 2s, delivery_timeout: 3s}]\n",
+		 ":1:10:", "must be shorter"},
+		{RELAY ", outbox: {table: '${env:WHERRY_NOT_THERE}'}}]\n",
+		 ":1:67:", "no variable 'WHERRY_NOT_THERE'"},
+		{RELAY "}]\nhttp: {listen: 127.0.0.1}\n", ":2:16:", "127.0.0.1:9464"},
+		{RELAY "}]\nhttp: {listen: 'localhost:80'}\n",
+		 ":2:16:", "names are not looked up"},
+		{RELAY "}]\nhttp: {listen: '0.0.0.0:80'}\n", ":2:7:", "give it a token"},
+		{RELAY "}]\nhttp: {listen: '127.0.0.1:80', token: ''}\n",
+		 ":2:39:", "token is empty"},
+		{RELAY "}]\nlog: {level: loud}\n", ":2:14:", "error, warning, info"},
+		{RELAY "}\n", ":2:1:", "did not find"},
+		{"relays:\n\t- a\n", ":2:1:", "cannot start any token"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		wh_buf problems = WH_BUF_INIT(4096);
+		wh_plan plan;
+
+		WHERRY_FAILS(WHERRY_INVALID,
+			     read_text(rows[i].text, &plan, &problems, &err));
+		if (!strstr(wh_buf_str(&problems), rows[i].place) ||
+		    !strstr(wh_buf_str(&problems), rows[i].says))
+			fail_msg("%s gave %s", rows[i].text, wh_buf_str(&problems));
+		wh_buf_clear(&problems);
+	}
+}
+
+static void all_that_is_wrong_is_told_at_once(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_buf problems = WH_BUF_INIT(64 * 1024), text = WH_BUF_INIT(64 * 1024);
+	wh_plan plan;
+	int lines = 0;
+
+	(void)state;
+	for (int i = 0; i < 30; i++)
+		wh_buf_printf(&text, "bad%d: 1\n", i);
+	WHERRY_FAILS(WHERRY_INVALID,
+		     read_text(wh_buf_str(&text), &plan, &problems, &err));
+	for (const char *p = problems.ptr; (p = strchr(p, '\n')); p++)
+		lines++;
+	assert_int_equal(lines, 21); /* twenty, and how many more */
+	assert_non_null(strstr(problems.ptr, "and 11 more"));
+	wh_buf_clear(&problems);
+	wh_buf_clear(&text);
+}
+
+static void a_secret_is_found_where_the_file_says(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char path[32], text[100], *out;
+
+	(void)state;
+	assert_int_equal(setenv("WHERRY_TEST_SECRET", "s3cret", 1), 0);
+	write_file(path, "line\n");
+	WHERRY_PASS(wh_expand("a${env:WHERRY_TEST_SECRET}b$${x}$", &out, &err));
+	assert_string_equal(out, "as3cretb${x}$");
+	free(out);
+	(void)snprintf(text, sizeof(text), "${file:%s}", path);
+	WHERRY_PASS(wh_expand(text, &out, &err));
+	assert_string_equal(out, "line");
+	free(out);
+	WHERRY_PASS(wh_expand("", &out, &err));
+	assert_string_equal(out, "");
+	free(out);
+	assert_int_equal(unlink(path), 0);
+	WHERRY_FAILS(WHERRY_NOTFOUND, wh_expand(text, &out, &err));
+	assert_non_null(strstr(err.message, path));
+	WHERRY_FAILS(WHERRY_INVALID, wh_expand("${PATH}", &out, &err));
+	assert_non_null(strstr(err.message, "${env:NAME}"));
+	WHERRY_FAILS(WHERRY_INVALID, wh_expand("${env:PATH", &out, &err));
+}
+
+static void no_secret_is_printed(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_buf problems = WH_BUF_INIT(4096), text = WH_BUF_INIT(64 * 1024);
+	wh_plan plan;
+
+	(void)state;
+	assert_int_equal(setenv("WHERRY_TEST_SECRET", "s3cret", 1), 0);
+	WHERRY_PASS(read_text("http:\n"
+			      "  listen: 127.0.0.1:9464\n"
+			      "  token: t0ken\n"
+			      "relays:\n"
+			      "  - name: a\n"
+			      "    from: sqlite:a?password=pl4in\n"
+			      "    to: 'file:x?token=${env:WHERRY_TEST_SECRET}'\n"
+			      "    outbox: {table: '${env:WHERRY_TEST_SECRET}'}\n",
+			      &plan, &problems, &err));
+	wh_plan_print(&plan, &text);
+	assert_null(strstr(text.ptr, "s3cret"));
+	assert_null(strstr(text.ptr, "pl4in"));
+	assert_null(strstr(text.ptr, "t0ken"));
+	assert_non_null(strstr(text.ptr, "table: \"${env:WHERRY_TEST_SECRET}\""));
+	wh_plan_clear(&plan);
+	wh_buf_clear(&problems);
+	wh_buf_clear(&text);
+}
+
+static void what_is_printed_can_be_read_again(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_buf problems = WH_BUF_INIT(4096), text = WH_BUF_INIT(256 * 1024);
+	wh_plan plan, again;
+
+	(void)state;
+	WHERRY_PASS(read_text(RELAY ", lease: 5s, outbox: {table: 'a.b c'}}]\n", &plan,
+			      &problems, &err));
+	wh_plan_print(&plan, &text);
+	WHERRY_PASS(read_text(wh_buf_str(&text), &again, &problems, &err));
+	assert_true(wh_plan_same(&plan.relays[0], &again.relays[0]));
+	wh_plan_clear(&plan);
+	wh_plan_clear(&again);
+	wh_buf_reset(&text);
+	wh_plan_sample(&text);
+	WHERRY_PASS(read_text(wh_buf_str(&text), &plan, &problems, &err));
+	wh_plan_clear(&plan);
+	wh_buf_clear(&problems);
+	wh_buf_clear(&text);
+}
+
+static void the_sample_has_every_setting(void **state)
+{
+	const wherry_setting *table = wherry_config_table();
+	wh_buf text = WH_BUF_INIT(256 * 1024);
+	char line[100];
+
+	(void)state;
+	wh_plan_sample(&text);
+	for (size_t i = 0; table[i].key; i++) {
+		(void)snprintf(line, sizeof(line),
+			       "# %s: ", table[i].key + strcspn(table[i].key, ".") + 1);
+		if (wh_plan_has(table[i].key) && !strstr(text.ptr, line))
+			fail_msg("%s is missing", table[i].key);
+	}
+	wh_buf_clear(&text);
+}
+
+static void only_loopback_is_heard_without_a_token(void **state)
+{
+	static const struct {
+		const char *text;
+		bool loopback;
+	} rows[] = {
+		{"127.0.0.1:1", true}, {"127.9.9.9:1", true}, {"[::1]:1", true},
+		{"0.0.0.0:1", false},  {"[::]:1", false},     {"192.0.2.1:1", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		assert_int_equal(wh_listen_loopback(rows[i].text), rows[i].loopback);
+}
+
+static void a_line_of_the_log_is_json_when_asked(void **state)
+{
+	static const char *const rows[][2] = {
+		{"event=leading epoch=3", ",\"event\":\"leading\",\"epoch\":\"3\""},
+		{"event=x why=\"two words\" n=1",
+		 ",\"event\":\"x\",\"why\":\"two words\",\"n\":\"1\""},
+		{"event=x why=\"he said \"no\" twice\"",
+		 ",\"event\":\"x\",\"why\":\"he said \\\"no\\\" twice\""},
+		{"event=x (a remark)", ",\"event\":\"x\",\"note\":\"(a remark)\""},
+		{"event=x why=\"open", ",\"event\":\"x\",\"why\":\"open\""},
+		{"", ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		wh_buf out = WH_BUF_INIT(1000);
+
+		wh_line_json(&out, rows[i][0]);
+		assert_string_equal(wh_buf_str(&out), rows[i][1]);
+		wh_buf_clear(&out);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_smallest_file_is_a_relay_and_where_to_listen),
+		cmocka_unit_test(a_relay_takes_the_defaults_that_it_does_not_override),
+		cmocka_unit_test(what_is_wrong_is_told_with_its_place),
+		cmocka_unit_test(all_that_is_wrong_is_told_at_once),
+		cmocka_unit_test(a_secret_is_found_where_the_file_says),
+		cmocka_unit_test(no_secret_is_printed),
+		cmocka_unit_test(what_is_printed_can_be_read_again),
+		cmocka_unit_test(the_sample_has_every_setting),
+		cmocka_unit_test(only_loopback_is_heard_without_a_token),
+		cmocka_unit_test(a_line_of_the_log_is_json_when_asked),
+	};
+
+	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+}
