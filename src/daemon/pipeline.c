@@ -98,6 +98,10 @@ static void hide(wh_pipeline *p)
 	(void)pthread_mutex_lock(&p->lock);
 	p->relay = NULL;
 	p->before = p->view.stats;
+	p->view.stats.in_flight = p->view.stats.window = 0;
+	p->view.stats.held_keys = p->view.stats.parked_keys = 0;
+	p->view.stats.epoch = p->view.stats.suspects = 0;
+	p->view.stats.paused = p->view.stats.down = false;
 	(void)pthread_mutex_unlock(&p->lock);
 }
 
@@ -143,7 +147,8 @@ static void note_failure(wh_pipeline *p, wherry_code code, bool opened,
 	p->view.health = WH_FAILING;
 	p->view.restarts++;
 	if (code >= 0 && code < WHERRY_CODE_COUNT && !opened)
-		p->before.errors[code]++; /* a relay that is open counts its own */
+		p->view.stats.errors[code] =
+			++p->before.errors[code]; /* one that is open counts its own */
 	(void)snprintf(p->view.why, sizeof(p->view.why), "%s", err->message);
 	(void)pthread_mutex_unlock(&p->lock);
 }

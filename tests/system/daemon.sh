@@ -1,0 +1,241 @@
+#!/usr/bin/env bash
+# Drives the real daemon: several relays of one file, what it answers over HTTP, reloads,
+# signals, and what it says of files that cannot be used.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/cli.bash
+. "$(dirname "$0")/cli.bash"
+
+# start_daemon FILE: its log is $tmp/log, its process $daemon, its port $port.
+start_daemon() {
+	: >"$tmp/log"
+	"$wherry" run "$1" 2>"$tmp/log" &
+	daemon=$!
+	pids+=("$daemon")
+	until_true 20 grep -q 'leading\|cannot-start\|bad-file' "$tmp/log"
+	port=$(sed -n 's/.*event=http.* port=\([0-9]*\).*/\1/p' "$tmp/log")
+}
+
+get() { # PATH [CURL OPTION...]; the body is the output, the HTTP status the status
+	local path=$1
+	shift
+	out=$(curl -s -m 20 -w '\n%{http_code}' "$@" "http://127.0.0.1:$port$path" 2>"$tmp/.err")
+	err=
+	status=${out##*$'\n'}
+	out=${out%$'\n'*}
+	out=${out%$'\n'}
+}
+
+metric() { # LINE: is it among the metrics?
+	curl -s -m 20 "http://127.0.0.1:$port/metrics" | grep -qxF "$1"
+}
+
+readyz() { # STATUS
+	[ "$(curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port/readyz")" = "$1" ]
+}
+
+stop_daemon() {
+	kill -TERM "$daemon"
+	wait "$daemon"
+	status=$?
+	out='' err=$(cat "$tmp/log")
+}
+
+for name in a b c; do
+	"$wherry" init "sqlite:$name.db" >/dev/null
+	printf '{"n":%d}\n' 1 2 3 | "$wherry" enqueue "sqlite:$name.db" --topic t --key /n >/dev/null
+done
+
+# ---- several relays, one of them broken ----
+
+cat >wherry.yaml <<'END'
+http: {listen: 127.0.0.1:0}
+defaults:
+  lease: 2s
+  down_after: 2
+  retry: {base: 10ms}
+relays:
+  - {name: a, from: 'sqlite:a.db', to: 'file:a.out'}
+  - {name: b, from: 'sqlite:b.db', to: 'exec:echo it is closed >&2; exit 1'}
+  - {name: none, from: 'sqlite:not-there.db', to: 'file:none.out'}
+END
+w check
+expect "check says that a file is fine" 0 "is:wherry.yaml: 3 relays, fine"
+start_daemon wherry.yaml
+until_true 20 lines a.out 3
+check "a relay delivers beside one that cannot start and one whose destination fails" \
+	lines a.out 3
+until_true 20 metric 'wherry_destination_up{relay="b"} 0'
+get /readyz
+expect "/readyz names each relay, and why it is not ready" 503 "out:a ready: leading" \
+	"out:b not ready: its destination is down" "out:none not ready: " "out:not-there.db"
+get /healthz
+expect "/healthz is fine while the daemon lives" 200 "is:ok"
+until_true 20 metric 'wherry_published_total{relay="a"} 3'
+check "/metrics count what was delivered" metric 'wherry_published_total{relay="a"} 3'
+check "and what waits in the outbox" metric 'wherry_outbox_pending{relay="a"} 0'
+check "and the time from commit to delivery" metric 'wherry_latency_seconds_count{relay="a"} 3'
+check "and that a relay failed" metric 'wherry_up{relay="none"} 0'
+check "and why, by class" \
+	grep -q 'wherry_errors_total{relay="none",class="NOTFOUND"}' \
+	<(curl -s "http://127.0.0.1:$port/metrics")
+get /metrics
+check "/metrics are in Prometheus' text format" python3 - "$out" <<'END'
+import re, sys
+families, seen = {}, set()
+for line in sys.argv[1].splitlines():
+    if line.startswith("# TYPE "):
+        name, kind = line.split()[2:]
+        assert name not in families, name
+        families[name] = kind
+        continue
+    if line.startswith("#"):
+        continue
+    m = re.fullmatch(r'([a-z_]+)(\{(?:[a-z]+="(?:[^"\\\n]|\\.)*",?)*\})? (\S+)', line)
+    assert m, line
+    float(m[3])
+    base = re.sub(r"_(bucket|sum|count)$", "", m[1])
+    assert m[1] in families or families.get(base) == "histogram", line
+    assert line.rsplit(" ", 1)[0] not in seen, line
+    seen.add(line.rsplit(" ", 1)[0])
+assert families["wherry_published_total"] == "counter"
+END
+get /nothing
+expect "another path is 404" 404 "out:/metrics"
+get /healthz -X POST
+expect "another method is refused" 405
+
+# ---- reloading ----
+
+cp wherry.yaml before.yaml
+cat >wherry.yaml <<'END'
+http: {listen: 127.0.0.1:0}
+defaults:
+  lease: 2s
+  down_after: 2
+  retry: {base: 10ms}
+relays:
+  - {name: a, from: 'sqlite:a.db', to: 'file:a.out'}
+  - {name: b, from: 'sqlite:b.db', to: 'file:b.out'}
+  - {name: c, from: 'sqlite:c.db', to: 'file:c.out'}
+END
+kill -HUP "$daemon"
+until_true 20 lines b.out 3
+check "SIGHUP gives a changed relay its new destination" lines b.out 3
+until_true 20 lines c.out 3
+check "and starts a new one" lines c.out 3
+until_true 20 readyz 200
+get /readyz
+expect "and one that is gone is gone" 200 "no:none" "out:c ready"
+check "one that did not change went on" \
+	is "$(grep -c 'relay=a event=start' "$tmp/log")" 1
+
+printf 'relays: [{name: a, from: x}]\n' >wherry.yaml
+kill -HUP "$daemon"
+until_true 20 grep -q event=reload-refused "$tmp/log"
+check "a file that cannot be used is named with its line" \
+	grep -q 'event=bad-file why="wherry.yaml:1:' "$tmp/log"
+printf '{"n":4}\n' | "$wherry" enqueue sqlite:a.db --topic t --key /n >/dev/null
+until_true 20 lines a.out 4
+check "and changes nothing" lines a.out 4
+stop_daemon
+expect "SIGTERM ends all relays, with 0" 0 "err:relay=a event=ended" \
+	"err:relay=c event=ended" "no:Sanitizer"
+w status sqlite:a.db
+expect "and gives their leases back" 0 "out:relay       none; the last was a@"
+
+# ---- signals ----
+
+cat >slow.yaml <<'END'
+http: {listen: 127.0.0.1:0}
+log: {format: json}
+relays:
+  - {name: slow, from: 'sqlite:a.db', to: 'exec:touch began; exec sleep 5', stop_timeout: 1m}
+END
+printf '{"n":5}\n' | "$wherry" enqueue sqlite:a.db --topic t --key /n >/dev/null
+start_daemon slow.yaml
+until_true 20 test -e began
+kill -TERM "$daemon"
+until_true 20 grep -q stopping "$tmp/log"
+kill -TERM "$daemon"
+wait "$daemon"
+status=$?
+out=$(cat "$tmp/log")
+expect "a second SIGTERM ends it at once" 130
+json "the log is JSON when asked" \
+	'[m["event"] for m in l][:2] == ["http", "start"] and l[1]["relay"] == "slow"'
+
+# ---- systemd ----
+
+cat >one.yaml <<'END'
+http: {listen: 127.0.0.1:0}
+relays: [{name: c, from: 'sqlite:c.db', to: 'file:c.out'}]
+END
+python3 - "$tmp/notify" >"$tmp/notified" <<'END' &
+import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+while True:
+    text = s.recv(4096).decode()
+    print(text, flush=True)
+    if "STOPPING=1" in text:
+        break
+END
+listener=$!
+until_true 20 test -S "$tmp/notify"
+NOTIFY_SOCKET=$tmp/notify WATCHDOG_USEC=200000 "$wherry" run one.yaml 2>"$tmp/log" &
+daemon=$!
+pids+=("$daemon")
+until_true 20 grep -q WATCHDOG=1 "$tmp/notified"
+check "systemd is told that it is ready" grep -q READY=1 "$tmp/notified"
+check "and that it lives" grep -q WATCHDOG=1 "$tmp/notified"
+kill -HUP "$daemon"
+until_true 20 grep -q RELOADING=1 "$tmp/notified"
+check "and that it reads its file again" grep -q RELOADING=1 "$tmp/notified"
+stop_daemon
+wait "$listener"
+check "and that it stops" grep -q STOPPING=1 "$tmp/notified"
+
+# ---- who may ask ----
+
+cat >token.yaml <<'END'
+http: {listen: '0.0.0.0:0', token: '${file:token}'}
+relays: [{name: c, from: 'sqlite:c.db', to: 'file:c.out'}]
+END
+echo s3cret >token
+start_daemon token.yaml
+get /healthz
+expect "beyond this machine a token is asked for" 401 "no:s3cret"
+get /healthz -H 'Authorization: Bearer s3cre'
+expect "a wrong one is refused" 401
+get /healthz -H 'Authorization: Bearer s3cret'
+expect "the right one is taken" 200 "is:ok"
+out=$(cat "$tmp/log")
+status=0
+expect "it is nowhere in the log" 0 "no:s3cret"
+w config token.yaml
+expect "nor in the configuration that is printed" 0 'out:token: "${file:token}"' "no:s3cret"
+
+# ---- what cannot be ----
+
+sed "s/'0.0.0.0:0', token.*/127.0.0.1:$port}/" token.yaml >taken.yaml
+w run taken.yaml
+expect "a port that is taken is named, with the way out" 1 "err:event=cannot-start" \
+	"err:127.0.0.1:$port" "err:http.listen"
+stop_daemon
+w run not-there.yaml
+expect "a file that is not there is named" 1 "err:not-there.yaml"
+w run
+expect "without a name it is wherry.yaml; each line that is wrong is an event" 1 \
+	"err:why=\"wherry.yaml:1:26: from: 'x' is no URL"
+printf 'relays:\n  - nane: a\n' >bad.yaml
+w check bad.yaml
+expect "check names line, column and the nearest key" 1 \
+	"err:bad.yaml:2:5: unknown key 'nane'; did you mean 'name'?"
+w config --sample
+printf '%s\n' "$out" >sample.yaml
+w check sample.yaml
+expect "the sample can be used" 0 "is:sample.yaml: 1 relay, fine"
+
+finish
