@@ -1,0 +1,77 @@
+# Debian packages, made by ./dev package: libwherry0, libwherry-dev and wherry, the last with
+# a unit for systemd and a configuration to begin with.
+
+set(sample ${PROJECT_BINARY_DIR}/wherry.yaml)
+add_custom_command(
+  OUTPUT ${sample}
+  COMMAND sh -c "\"$1\" config --sample >\"$2\"" sh
+    $<TARGET_FILE:wherry_program> ${sample}
+  DEPENDS wherry_program
+  COMMENT "Writing the sample configuration"
+  VERBATIM)
+add_custom_target(wherry_sample ALL DEPENDS ${sample})
+
+install(FILES ${sample} DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/wherry/examples
+  COMPONENT program)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/wherry
+  RENAME copyright COMPONENT program)
+configure_file(packaging/wherry.service.in wherry.service @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/wherry.service
+  DESTINATION lib/systemd/system COMPONENT program)
+
+# In packages alone: an install by hand overwrites nobody's configuration.
+install(FILES ${sample} DESTINATION ../etc/wherry COMPONENT configuration
+  EXCLUDE_FROM_ALL)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libwherry0
+  RENAME copyright COMPONENT library_doc EXCLUDE_FROM_ALL)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libwherry-dev
+  RENAME copyright COMPONENT development_doc EXCLUDE_FROM_ALL)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME wherry)
+set(CPACK_PACKAGE_CONTACT "The Wherry developers <wherry@localhost>")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_VERBATIM_VARIABLES ON)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
+set(CPACK_COMPONENTS_ALL library library_doc development development_doc program
+  configuration)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR})
+set(CPACK_DEBIAN_PACKAGE_SECTION database)
+
+set(CPACK_DEBIAN_LIBRARY_DESCRIPTION
+  "transactional messaging on the database you already run
+ Outbox, relays and handlers as a C library.")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libwherry0)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION
+  "transactional messaging on a database: development files
+ Headers, pkg-config and CMake files of libwherry.")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libwherry-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libwherry0 (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_PROGRAM_DESCRIPTION
+  "relays messages from an outbox to where they belong
+ Business transactions write messages to a table of their own database; this
+ program delivers them, in order, to brokers, web servers, files and commands.")
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME wherry)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA
+  ${PROJECT_SOURCE_DIR}/packaging/conffiles
+  ${PROJECT_SOURCE_DIR}/packaging/postinst
+  ${PROJECT_SOURCE_DIR}/packaging/prerm)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+
+include(CPack)
+foreach(group library development program)
+  cpack_add_component_group(${group})
+endforeach()
+cpack_add_component(library GROUP library)
+cpack_add_component(library_doc GROUP library)
+cpack_add_component(development GROUP development)
+cpack_add_component(development_doc GROUP development)
+cpack_add_component(program GROUP program)
+cpack_add_component(configuration GROUP program)
