@@ -43,21 +43,18 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR})
 set(CPACK_DEBIAN_PACKAGE_SECTION database)
 
 set(CPACK_DEBIAN_LIBRARY_DESCRIPTION
-  "transactional messaging on the database you already run
- Outbox, relays and handlers as a C library.")
+  "Outbox, relays and handlers as a C library.")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libwherry0)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION
-  "transactional messaging on a database: development files
- Headers, pkg-config and CMake files of libwherry.")
+  "Headers, pkg-config and CMake files of libwherry.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libwherry-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libwherry0 (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_PROGRAM_DESCRIPTION
-  "relays messages from an outbox to where they belong
- Business transactions write messages to a table of their own database; this
- program delivers them, in order, to brokers, web servers, files and commands.")
+  "Business transactions write messages to a table of their own database; this
+program delivers them, in order, to brokers, web servers, files and commands.")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME wherry)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA
   ${PROJECT_SOURCE_DIR}/packaging/conffiles

@@ -2,11 +2,17 @@
 
 #include "daemon/daemon.h"
 
+/* One call a line, so that threads do not mix theirs. */
+static void put(const char *line)
+{
+	(void)fputs(line, stderr);
+}
+
 static wh_exit run(wh_args *args)
 {
 	const char *path = wh_operand(args, 0);
 
-	return (wh_exit)wh_daemon_run(path ? path : WH_PLAN_FILE);
+	return (wh_exit)wh_daemon_run(path ? path : WH_PLAN_FILE, put);
 }
 
 const wh_command wh_cmd_run = {

@@ -27,9 +27,10 @@ typedef struct wh_line_log {
 	pthread_mutex_t lock; /* of what follows */
 	int level;            /* lines up to it */
 	bool json;
+	void (*put)(const char *line); /* with its line break; any thread calls it */
 } wh_line_log;
 
-/* Write one line to standard error: time, level, relay (may be NULL) and text, which is
+/* Write one line: time, level, relay (may be NULL) and text, which is
  * key=value pairs.  Threads: any. */
 void wh_line_write(wh_line_log *log, int level, const char *relay, const char *text);
 void wh_line_printf(wh_line_log *log, int level, const char *relay, const char *fmt, ...)
@@ -117,6 +118,6 @@ void wh_http_stop(wh_http *http);
 /* ---- run.c ---- */
 
 /* Run the plan in a file until SIGTERM; returns the exit status. */
-int wh_daemon_run(const char *path);
+int wh_daemon_run(const char *path, void (*put)(const char *line));
 
 #endif

@@ -77,7 +77,8 @@ void wh_line_write(wh_line_log *log, int level, const char *relay, const char *t
 		wh_buf_printf(&line, "time=%s level=%s%s%s %s", time, word,
 			      relay ? " relay=" : "", relay ? relay : "", text);
 	}
-	(void)fprintf(stderr, "%s\n", wh_buf_str(&line)); /* one call: one line */
+	wh_buf_putc(&line, '\n');
+	log->put(wh_buf_str(&line));
 	wh_buf_clear(&line);
 }
 

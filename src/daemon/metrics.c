@@ -8,6 +8,7 @@
 
 #include <wherry/version.h>
 
+#include "base/text.h"
 #include "daemon/daemon.h"
 
 /* All that is known of one relay at this moment. */
@@ -270,20 +271,25 @@ static void put_leases(wh_buf *out, const sample *samples, size_t n)
 				      seconds(samples[i].outbox.holder.left_us));
 }
 
-/* Pages of memory this process has; 0: not known. */
+/* 0: not known. */
 static int64_t resident_bytes(void)
 {
 	FILE *file = fopen("/proc/self/statm", "re");
 	char line[200] = "";
-	char *end = line;
+	int64_t pages = 0;
+	size_t n;
 
 	if (!file)
 		return 0;
 	if (!fgets(line, sizeof(line), file))
 		line[0] = 0;
 	(void)fclose(file);
-	(void)strtoll(line, &end, 10);
-	return strtoll(end, NULL, 10) * sysconf(_SC_PAGESIZE);
+	n = strcspn(line, " ");
+	if (line[n])
+		line[n + 1 + strcspn(line + n + 1, " ")] = 0; /* the second number */
+	if (!line[n] || !wh_parse_int(line + n + 1, &pages))
+		return 0;
+	return pages * sysconf(_SC_PAGESIZE);
 }
 
 static void put_process(wh_buf *out, const wh_daemon *d)

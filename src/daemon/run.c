@@ -409,9 +409,9 @@ static void end(running *r)
 	(void)pthread_mutex_destroy(&r->daemon.log.lock);
 }
 
-int wh_daemon_run(const char *path)
+int wh_daemon_run(const char *path, void (*put)(const char *line))
 {
-	running r = {.daemon.log.level = WH_LOG_INFO};
+	running r = {.daemon.log = {.level = WH_LOG_INFO, .put = put}};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int status = EXIT_FAILED;
 
