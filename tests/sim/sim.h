@@ -200,6 +200,7 @@ void sim_wrong(sim_world *w, const char *fmt, ...) WH_PRINTF(2, 3);
 
 /* ---- store.c ---- */
 
+void sim_heap(void); /* SQLite has one of its own: heap.c */
 void sim_store_open(sim_world *w);
 void sim_store_close(sim_world *w);
 sqlite3 *sim_store_connect(sim_world *w);
