@@ -34,7 +34,7 @@ enum {
 	BENCH_SIDES_MOST = 5, /* in a group */
 	BENCH_GROUPS_MOST = 32,
 	BENCH_FIGURES_MOST = 96,
-	BENCH_BATCH = 500, /* messages read and acknowledged at once: relay.batch */
+	BENCH_BATCH = 1000, /* messages read and acknowledged at once: relay.batch */
 	BENCH_THREADS = 8  /* that handle: handlers.threads */
 };
 

@@ -48,7 +48,7 @@ static const char help[] =
 	"A line has: the figure, Wherry's number, the other side's, what that is, the\n"
 	"median of the turns' ratios (least to most), the target.  \"raw\" reads the same\n"
 	"columns in the same batches and acknowledges with one statement a message; \"a batch\n"
-	"at once\" is the same with one statement for 500, as a relay does it.  A missed\n"
+	"at once\" is the same with one statement for 1000, as a relay does it.  A missed\n"
 	"target is no failure: the exit status is 0 unless something could not be measured.\n"
 	"\n"
 	"The files are in TMPDIR, which should be on the disk that matters; the default\n"

@@ -6,7 +6,7 @@
 enum {
 	BODY = 200,
 	KEYS = 1000,
-	BATCH = 1000, /* of both sides of a drain: relay.batch is 500 if nobody sets it */
+	BATCH = 1000, /* of both sides of a drain: relay.batch, as it is by default */
 	RATE = 500,   /* a second, for the latency */
 	MEMORY_TIMES = 10, /* the backlog of the memory figure, in --messages */
 	SINGLE_PART = 10   /* one message per commit: so few of --messages */
