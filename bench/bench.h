@@ -35,7 +35,7 @@ enum {
 	BENCH_GROUPS_MOST = 32,
 	BENCH_FIGURES_MOST = 96,
 	BENCH_BATCH = 1000, /* messages read and acknowledged at once: relay.batch */
-	BENCH_THREADS = 8  /* that handle: handlers.threads */
+	BENCH_THREADS = 8   /* that handle: handlers.threads */
 };
 
 /* What a side is to do. */

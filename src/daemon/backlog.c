@@ -87,7 +87,7 @@ static seen *find_or_add(wh_backlogs *b, const wh_plan_relay *plan)
 {
 	seen *grown, added = {.view.seen_us = 0};
 
-	for (size_t i = 0; i < b->n; i++)
+	for (size_t i = 0; b->seen && i < b->n; i++)
 		if (strcmp(b->seen[i].name, plan->name) == 0 &&
 		    strcmp(b->seen[i].from, plan->from.value) == 0 &&
 		    strcmp(b->seen[i].table,
@@ -116,7 +116,7 @@ static seen *find_or_add(wh_backlogs *b, const wh_plan_relay *plan)
 /* As the daemon has them now. */
 static void match(wh_backlogs *b)
 {
-	for (size_t i = 0; i < b->n; i++)
+	for (size_t i = 0; b->seen && i < b->n; i++)
 		b->seen[i].wanted = false;
 	(void)pthread_mutex_lock(&b->daemon->lock);
 	for (size_t i = 0; i < b->daemon->n; i++) {
@@ -126,7 +126,7 @@ static void match(wh_backlogs *b)
 			s->wanted = true;
 	}
 	(void)pthread_mutex_unlock(&b->daemon->lock);
-	for (size_t i = b->n; i-- > 0;) {
+	for (size_t i = b->n; b->seen && i-- > 0;) {
 		seen gone = b->seen[i];
 
 		if (gone.wanted)

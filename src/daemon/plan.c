@@ -549,7 +549,7 @@ static void take_document(reading *r)
 		problem(r, root->start_mark, "there are no relays");
 	if (t.http && !r->plan->listen.value && !r->n_problems)
 		problem(r, t.http->start_mark, "http needs listen: 127.0.0.1:9464");
-	if (r->plan->listen.value && !r->plan->token.value && !r->n_problems &&
+	if (t.http && r->plan->listen.value && !r->plan->token.value && !r->n_problems &&
 	    !wh_listen_loopback(r->plan->listen.value))
 		problem(r, t.http->start_mark,
 			"http.listen %s is heard beyond this machine: give it a token, "

@@ -55,7 +55,7 @@ static wherry_code put_reference(wh_buf *out, wh_view ref, wherry_error *err)
 			       "'${%.60s}': write ${env:NAME} or ${file:PATH}, or $${ "
 			       "where ${ is meant",
 			       name);
-	value = getenv(name + 4);
+	value = secure_getenv(name + 4);
 	if (!value)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "the environment has no variable '%.100s'", name + 4);

@@ -76,7 +76,7 @@ struct wherry_outbox {
 	const wh_stmt *claim_lock; /* NULL: claims are made one after the other anyway */
 	const wh_stmt *ack[WH_ACKS];             /* see ack.c; NULL: there are none */
 	const wh_stmt *stmt_frontier, *stmt_ids; /* NULL: ids appear in their order */
-	const wh_stmt *backlog;  /* NULL: all is counted */
+	const wh_stmt *backlog;                  /* NULL: all is counted */
 	const wh_stmt *lock_key; /* NULL: so are transactions that write */
 };
 
