@@ -115,6 +115,8 @@ extern const wh_publisher_driver wh_publisher_null;
 extern const wh_publisher_driver
 	wh_publisher_handlers; /* of functions: no URL names it */
 
+extern const wh_publisher_driver wh_publisher_kafka; /* linked into the program */
+
 /* Those of what is linked into the program and not into the library; NULL at the end. */
 extern const wh_publisher_driver *const wh_publishers_linked[];
 

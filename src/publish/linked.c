@@ -4,5 +4,8 @@
 #include "publish/driver.h"
 
 const wh_publisher_driver *const wh_publishers_linked[] = {
+#ifdef WHERRY_KAFKA
+	&wh_publisher_kafka,
+#endif
 	NULL,
 };

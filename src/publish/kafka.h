@@ -1,0 +1,193 @@
+/*
+ * kafka: over librdkafka.  kafka.c is the driver; the rest are its parts.
+ *
+ * A client (rd_kafka_t) lives until something fails for good: then nothing more is handed
+ * to it, what it still holds comes back, and the next one begins anew, so that nothing of
+ * a key overtakes what failed before it.
+ */
+#ifndef WH_PUBLISH_KAFKA_H
+#define WH_PUBLISH_KAFKA_H
+
+#include <librdkafka/rdkafka.h>
+
+#include "publish/driver.h"
+
+/* ---- what the URL says: kafka_url.c ---- */
+
+typedef struct wh_kafka_settings {
+	rd_kafka_conf_t *conf; /* for rd_kafka_conf_dup() */
+	char *brokers;
+	char *topic;         /* all messages go there; NULL: each to its own */
+	char *prefix;        /* before each topic, "" by default */
+	char *transactional; /* the beginning of transactional ids; NULL: none */
+	char *token;         /* where OAUTHBEARER tokens are: env:NAME, file:PATH */
+	int partitions;      /* topics that are not there are made so; 0: they are not */
+	int replication;
+	bool oidc;          /* librdkafka fetches tokens itself */
+	bool ordered;       /* idempotence is on */
+	int64_t limit_us;   /* how long a delivery may take */
+	size_t message_max; /* bytes */
+} wh_kafka_settings;
+
+wherry_code wh_kafka_settings_read(const char *rest, const wherry_config *config,
+				   wh_kafka_settings *out, wherry_error *err);
+void wh_kafka_settings_clear(wh_kafka_settings *set);
+
+/* Where a message goes: the name.  Borrowed, or from buf. */
+const char *wh_kafka_topic_of(const wh_kafka_settings *set, const wherry_message *msg,
+			      char *buf, size_t cap);
+
+/* The text behind env: or file:, or the text itself.  Given. */
+wherry_code wh_kafka_secret(const char *name, const char *text, char **out,
+			    wherry_error *err);
+
+/* ---- a message as a record: kafka_record.c ---- */
+
+typedef struct wh_kafka_record {
+	const char *key;             /* NULL: none */
+	rd_kafka_headers_t *headers; /* given */
+	int32_t partition;           /* RD_KAFKA_PARTITION_UA: by the key */
+} wh_kafka_record;
+
+/* INVALID: this message cannot be sent. */
+wherry_code wh_kafka_record_fill(const wherry_message *msg, wh_kafka_record *out,
+				 wherry_error *err);
+
+/* ---- one client: kafka_client.c ---- */
+
+/* Clients that are ending, each in a thread of its own: a name that is being resolved may
+ * keep librdkafka for long, and nobody shall wait for that. */
+typedef struct wh_kafka_exits wh_kafka_exits;
+
+typedef struct wh_kafka_client {
+	rd_kafka_t *rk;
+	rd_kafka_queue_t *queue; /* all its events come here */
+	rd_kafka_topic_t *topic; /* the last one used */
+	int fd;                  /* readable when there are events */
+	wh_kafka_exits *exits;
+} wh_kafka_client;
+
+wh_kafka_exits *wh_kafka_exits_new(void); /* NULL: out of memory */
+void wh_kafka_exits_free(
+	wh_kafka_exits *exits); /* waits for them, a few seconds at most */
+
+/* alone: each message is a request of its own. */
+wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone,
+				 const char *transactional_id, wh_kafka_exits *exits,
+				 wh_kafka_client **out, wherry_error *err);
+
+/* Forget what it holds and end it, without waiting.  NULL is fine. */
+void wh_kafka_client_leave(wh_kafka_client *client);
+
+/* Hand over a message, whose report will have this opaque. */
+rd_kafka_resp_err_t wh_kafka_client_produce(wh_kafka_client *client,
+					    const wh_kafka_settings *set,
+					    const wherry_message *msg,
+					    wh_kafka_record *record, void *opaque);
+
+/* ---- what an error means: kafka_errors.c ---- */
+
+typedef enum wh_kafka_meaning {
+	WH_KAFKA_REJECTED,  /* the message's own fault, for good */
+	WH_KAFKA_RETRY,     /* not taken; later it may be */
+	WH_KAFKA_UNKNOWN,   /* perhaps written */
+	WH_KAFKA_THROTTLED, /* slower */
+	WH_KAFKA_INNOCENT,  /* came back because of another */
+	WH_KAFKA_DENIED, /* credentials or rights: the destination's, unless it takes others */
+	WH_KAFKA_CLOSED, /* the connection's */
+	WH_KAFKA_INVALID /* set up wrongly */
+} wh_kafka_meaning;
+
+typedef struct wh_kafka_error {
+	rd_kafka_resp_err_t code;
+	wh_kafka_meaning meaning;
+	const char *advice; /* what to do about it; NULL: librdkafka's text says all */
+} wh_kafka_error;
+
+/* Never NULL; what is not in the table is RETRY. */
+const wh_kafka_error *wh_kafka_error_find(rd_kafka_resp_err_t code);
+
+/* A token is due. */
+void wh_kafka_client_authorize(wh_kafka_client *client, const wh_kafka_settings *set);
+
+/* ---- what was taken: kafka_jobs.c ---- */
+
+typedef enum wh_kafka_stage {
+	WH_KAFKA_WAITING, /* behind one of its key that goes elsewhere */
+	WH_KAFKA_HANDED,  /* librdkafka has it */
+	WH_KAFKA_FAILED   /* it came back */
+} wh_kafka_stage;
+
+typedef struct wh_kafka_job {
+	struct wh_kafka_job *prev, *next;
+	struct wh_kafka_job *behind; /* the next one that waits in its key */
+	const wherry_message *message;
+	uint64_t key_hash; /* 0: not ordered */
+	uint64_t place;    /* topic and partition as far as they are asked for */
+	int64_t deadline_us;
+	wh_kafka_stage stage;
+	rd_kafka_resp_err_t error; /* of a failed one */
+	bool maybe;                /* of a failed one: it may be written */
+	wherry_verdict verdict;    /* once it has one */
+	char *reason;              /* NULL: none */
+} wh_kafka_job;
+
+typedef struct wh_kafka_jobs {
+	wh_kafka_job *head, *tail;
+	size_t n;
+} wh_kafka_jobs;
+
+void wh_kafka_jobs_append(wh_kafka_jobs *jobs, wh_kafka_job *job);
+void wh_kafka_jobs_remove(wh_kafka_jobs *jobs, wh_kafka_job *job);
+void wh_kafka_jobs_clear(wh_kafka_jobs *jobs); /* and free them */
+wh_kafka_job *wh_kafka_job_new(const wherry_message *msg, const wh_kafka_settings *set);
+void wh_kafka_job_free(wh_kafka_job *job);
+
+/*
+ * The keys in flight.  Kafka keeps the order of what goes to one partition; messages of a
+ * key that go to different topics, or to partitions of their own, wait for each other.
+ */
+typedef struct wh_kafka_key {
+	struct wh_kafka_key *next; /* in its bucket */
+	uint64_t hash;
+	uint64_t place; /* where those that are handed go */
+	size_t handed;
+	wh_kafka_job *head, *tail; /* those that wait */
+} wh_kafka_key;
+
+enum { WH_KAFKA_BUCKETS = 4096 };
+
+typedef struct wh_kafka_keys {
+	wh_kafka_key *buckets[WH_KAFKA_BUCKETS];
+} wh_kafka_keys;
+
+/* Is something of its key in flight, or waiting? */
+bool wh_kafka_key_busy(const wh_kafka_keys *keys, uint64_t hash);
+
+/* Make room for it, in flight or waiting: *out_now says which.  False: out of memory. */
+bool wh_kafka_key_enter(wh_kafka_keys *keys, wh_kafka_job *job, bool *out_now);
+
+/* One that was handed is done with.  Returns what may be handed now, in order, linked by
+ * `behind`, and counts it as handed; NULL: nothing. */
+wh_kafka_job *wh_kafka_key_leave(wh_kafka_keys *keys, const wh_kafka_job *job);
+void wh_kafka_keys_clear(wh_kafka_keys *keys);
+
+/* ---- the drivers: kafka.c ---- */
+
+extern const wh_publisher_driver wh_publisher_kafka_loose; /* without idempotence */
+
+/* ---- numbers, for whoever shows them ---- */
+
+typedef struct wh_kafka_stats {
+	int64_t delivered, bytes; /* since the opening */
+	int64_t failed;           /* came back with an error of their own */
+	int64_t returned;         /* came back because of others */
+	int64_t clients;          /* opened */
+	int64_t in_flight;
+	int64_t last_delivery_us; /* on the monotonic clock; 0: none yet */
+	bool down;                /* no broker can be reached */
+} wh_kafka_stats;
+
+void wh_kafka_stats_get(const wherry_publisher *pub, wh_kafka_stats *out);
+
+#endif

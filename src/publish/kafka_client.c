@@ -1,0 +1,255 @@
+#include "publish/kafka.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ERROR_LEN = 200, AWAIT_SECONDS = 5 };
+
+/* ---- opening ---- */
+
+/* rd_kafka_new() takes the conf when it succeeds. */
+static wherry_code start(wh_kafka_client *client, const wh_kafka_settings *set,
+			 bool alone, const char *transactional_id, wherry_error *err)
+{
+	rd_kafka_conf_t *conf = rd_kafka_conf_dup(set->conf);
+	char why[ERROR_LEN] = "";
+	int events = RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_LOG |
+		     RD_KAFKA_EVENT_STATS;
+
+	if (!set->oidc)
+		events |= RD_KAFKA_EVENT_OAUTHBEARER_TOKEN_REFRESH;
+	else
+		rd_kafka_conf_enable_sasl_queue(conf, 1);
+	rd_kafka_conf_set_events(conf, events);
+	(void)rd_kafka_conf_set(conf, "log.queue", "true", NULL, 0);
+	if (alone)
+		(void)rd_kafka_conf_set(conf, "batch.num.messages", "1", NULL, 0);
+	if (transactional_id)
+		(void)rd_kafka_conf_set(conf, "transactional.id", transactional_id, NULL,
+					0);
+	client->rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof(why));
+	if (client->rk)
+		return WHERRY_OK;
+	rd_kafka_conf_destroy(conf);
+	return wh_fail(err, WHERRY_INVALID, "kafka: %s", why);
+}
+
+static wherry_code attend(wh_kafka_client *client, const wh_kafka_settings *set,
+			  wherry_error *err)
+{
+	static const uint64_t one = 1;
+	rd_kafka_error_t *error;
+
+	client->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (client->fd < 0)
+		return wh_fail(err, WHERRY_IO, "kafka: no descriptor is left");
+	client->queue = rd_kafka_queue_get_main(client->rk);
+	(void)rd_kafka_set_log_queue(client->rk, client->queue);
+	rd_kafka_queue_io_event_enable(client->queue, client->fd, &one, sizeof(one));
+	error = set->oidc ? rd_kafka_sasl_background_callbacks_enable(client->rk) : NULL;
+	if (error)
+		rd_kafka_error_destroy(error);
+	return WHERRY_OK;
+}
+
+wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone,
+				 const char *transactional_id, wh_kafka_exits *exits,
+				 wh_kafka_client **out, wherry_error *err)
+{
+	wh_kafka_client *client = calloc(1, sizeof(*client));
+	wherry_code code;
+
+	if (!client)
+		return wh_oom(err);
+	client->fd = -1;
+	client->exits = exits;
+	code = start(client, set, alone, transactional_id, err);
+	if (code == WHERRY_OK)
+		code = attend(client, set, err);
+	if (code == WHERRY_OK)
+		*out = client;
+	else
+		wh_kafka_client_leave(client);
+	return code;
+}
+
+/* ---- handing over ---- */
+
+enum { TOPIC_LEN = 1024 };
+
+/* Most messages go where the one before them went. */
+static rd_kafka_topic_t *find_topic(wh_kafka_client *client, const wh_kafka_settings *set,
+				    const wherry_message *msg)
+{
+	char buf[TOPIC_LEN];
+	const char *name = wh_kafka_topic_of(set, msg, buf, sizeof(buf));
+
+	if (client->topic && strcmp(rd_kafka_topic_name(client->topic), name) == 0)
+		return client->topic;
+	if (client->topic)
+		rd_kafka_topic_destroy(client->topic);
+	client->topic = rd_kafka_topic_new(client->rk, name, NULL);
+	return client->topic;
+}
+
+rd_kafka_resp_err_t wh_kafka_client_produce(wh_kafka_client *client,
+					    const wh_kafka_settings *set,
+					    const wherry_message *msg,
+					    wh_kafka_record *record, void *opaque)
+{
+	rd_kafka_topic_t *topic = find_topic(client, set, msg);
+	char nothing[1] = "";
+	rd_kafka_resp_err_t code;
+
+	if (!topic)
+		return rd_kafka_last_error();
+	code = rd_kafka_producev(
+		client->rk, RD_KAFKA_V_RKT(topic),
+		RD_KAFKA_V_PARTITION(record->partition),
+		RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+		RD_KAFKA_V_KEY(record->key, record->key ? strlen(record->key) : 0),
+		RD_KAFKA_V_VALUE(msg->body ? (void *)(uintptr_t)msg->body : nothing,
+				 msg->body ? msg->body_len : 0),
+		RD_KAFKA_V_HEADERS(record->headers),
+		RD_KAFKA_V_TIMESTAMP(msg->created_at_us / 1000),
+		RD_KAFKA_V_OPAQUE(opaque), RD_KAFKA_V_END);
+	if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+		record->headers = NULL; /* taken */
+	return code;
+}
+
+/* ---- tokens ---- */
+
+enum { TOKEN_MS = 3600000 };
+
+/* It is read again each time, so that whoever renews the file is heard. */
+void wh_kafka_client_authorize(wh_kafka_client *client, const wh_kafka_settings *set)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	char *token = NULL, text[ERROR_LEN] = "";
+
+	if (!set->token)
+		(void)rd_kafka_oauthbearer_set_token_failure(
+			client->rk, "no token: sasl.oauthbearer.token=file:PATH, or "
+				    "sasl.oauthbearer.method=oidc");
+	else if (wh_kafka_secret("sasl.oauthbearer.token", set->token, &token, &why) !=
+		 WHERRY_OK)
+		(void)rd_kafka_oauthbearer_set_token_failure(client->rk, why.message);
+	else if (rd_kafka_oauthbearer_set_token(client->rk, token,
+						wh_now(&wh_env_system) / 1000 + TOKEN_MS,
+						"wherry", NULL, 0, text, sizeof(text)) !=
+		 RD_KAFKA_RESP_ERR_NO_ERROR)
+		(void)rd_kafka_oauthbearer_set_token_failure(client->rk, text);
+	free(token);
+}
+
+/* ---- leaving ---- */
+
+struct wh_kafka_exits {
+	pthread_mutex_t lock;
+	pthread_cond_t ended;
+	int n;     /* clients that are ending */
+	bool left; /* nobody waits any more: the last one frees it */
+};
+
+wh_kafka_exits *wh_kafka_exits_new(void)
+{
+	wh_kafka_exits *exits = calloc(1, sizeof(*exits));
+
+	if (!exits)
+		return NULL;
+	(void)pthread_mutex_init(&exits->lock, NULL);
+	(void)pthread_cond_init(&exits->ended, NULL);
+	return exits;
+}
+
+static void destroy_exits(wh_kafka_exits *exits)
+{
+	(void)pthread_cond_destroy(&exits->ended);
+	(void)pthread_mutex_destroy(&exits->lock);
+	free(exits);
+}
+
+void wh_kafka_exits_free(wh_kafka_exits *exits)
+{
+	struct timespec until;
+	bool last;
+
+	if (!exits)
+		return;
+	(void)timespec_get(&until, TIME_UTC);
+	until.tv_sec += AWAIT_SECONDS;
+	(void)pthread_mutex_lock(&exits->lock);
+	while (exits->n &&
+	       pthread_cond_timedwait(&exits->ended, &exits->lock, &until) == 0)
+		;
+	last = exits->n == 0;
+	exits->left = true;
+	(void)pthread_mutex_unlock(&exits->lock);
+	if (last)
+		destroy_exits(exits);
+}
+
+static void *end(void *arg)
+{
+	wh_kafka_client *client = arg;
+	wh_kafka_exits *exits = client->exits;
+	bool last;
+
+	if (client->topic)
+		rd_kafka_topic_destroy(client->topic);
+	if (client->queue)
+		rd_kafka_queue_destroy(client->queue);
+	if (client->rk)
+		rd_kafka_destroy(client->rk);
+	if (client->fd >= 0)
+		(void)close(client->fd);
+	free(client);
+	(void)pthread_mutex_lock(&exits->lock);
+	last = --exits->n == 0 && exits->left;
+	(void)pthread_cond_broadcast(&exits->ended);
+	(void)pthread_mutex_unlock(&exits->lock);
+	if (last)
+		destroy_exits(exits);
+	return NULL;
+}
+
+/* A signal is for the program's own threads. */
+static bool start_end(wh_kafka_client *client)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	pthread_t thread;
+	bool started;
+
+	(void)sigfillset(&all);
+	(void)pthread_attr_init(&attr);
+	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	started = pthread_create(&thread, &attr, end, client) == 0;
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	(void)pthread_attr_destroy(&attr);
+	return started;
+}
+
+void wh_kafka_client_leave(wh_kafka_client *client)
+{
+	if (!client)
+		return;
+	if (client->queue)
+		rd_kafka_queue_io_event_enable(client->queue, -1, NULL, 0);
+	if (client->rk)
+		(void)rd_kafka_purge(client->rk, RD_KAFKA_PURGE_F_QUEUE |
+							 RD_KAFKA_PURGE_F_INFLIGHT |
+							 RD_KAFKA_PURGE_F_NON_BLOCKING);
+	(void)pthread_mutex_lock(&client->exits->lock);
+	client->exits->n++;
+	(void)pthread_mutex_unlock(&client->exits->lock);
+	if (!start_end(client))
+		(void)end(client);
+}
