@@ -72,6 +72,12 @@ static void break_off(kafka_publisher *p, wherry_code code, int native, const ch
 				     advice ? "; " : "", advice ? advice : "");
 }
 
+static wherry_code tell(const kafka_publisher *p, wherry_error *err)
+{
+	return wh_fail_native(err, p->error.code, p->error.native, "%s",
+			      p->error.message);
+}
+
 static wherry_code code_of(wh_kafka_meaning meaning)
 {
 	if (meaning == WH_KAFKA_DENIED)
@@ -256,49 +262,6 @@ static taking take(kafka_publisher *p, const wherry_message *msg)
 	return outcome;
 }
 
-/* Between sending each alone and together the client changes, once nothing is in flight.
- * False: not yet. */
-static bool choose_client(kafka_publisher *p, const wherry_message *next)
-{
-	if (p->alone_until && next->id > p->alone_until)
-		p->alone_until = 0;
-	if (!p->client || p->alone == (p->alone_until != 0))
-		return true;
-	if (p->open.n)
-		return false;
-	leave_client(p);
-	return true;
-}
-
-static wherry_code kafka_submit(wherry_publisher *pub, const wherry_message *const *msgs,
-				size_t n, size_t *out_taken, wherry_error *err)
-{
-	kafka_publisher *p = of(pub);
-	wherry_code code;
-	size_t i = 0;
-
-	if (p->failing || p->refusing || p->error.code != WHERRY_OK)
-		return WHERRY_OK; /* collect tells why */
-	if (!choose_client(p, msgs[0]))
-		return WHERRY_OK;
-	code = p->client ? WHERRY_OK : open_client(p, err);
-	while (code == WHERRY_OK && i < n && !p->refusing) {
-		taking outcome;
-
-		if (p->alone && msgs[i]->id > p->alone_until)
-			break;
-		outcome = take(p, msgs[i]);
-		if (outcome == LATER)
-			break;
-		p->refusing = outcome == REFUSED;
-		i++;
-	}
-	*out_taken = i;
-	if (code == WHERRY_OK && !i && !p->open.n && !p->failing)
-		return wh_oom(err);
-	return code;
-}
-
 /* ---- what librdkafka reports ---- */
 
 static void fail_job(kafka_publisher *p, wh_kafka_job *job, rd_kafka_resp_err_t error,
@@ -438,6 +401,63 @@ static void serve(kafka_publisher *p)
 		serve_event(p, event);
 		rd_kafka_event_destroy(event);
 	}
+}
+
+/* ---- handing over ---- */
+
+/* Between sending each alone and together the client changes, once nothing is in flight.
+ * False: not yet. */
+static bool choose_client(kafka_publisher *p, const wherry_message *next)
+{
+	if (p->alone_until && next->id > p->alone_until)
+		p->alone_until = 0;
+	if (!p->client || p->alone == (p->alone_until != 0))
+		return true;
+	if (p->open.n)
+		return false;
+	leave_client(p);
+	return true;
+}
+
+/* Nothing is in flight: what happened to the client meanwhile is of no message. */
+static void settle_idle(kafka_publisher *p)
+{
+	serve(p);
+	if (p->failing)
+		leave_client(p);
+}
+
+static wherry_code kafka_submit(wherry_publisher *pub, const wherry_message *const *msgs,
+				size_t n, size_t *out_taken, wherry_error *err)
+{
+	kafka_publisher *p = of(pub);
+	wherry_code code;
+	size_t i = 0;
+
+	if (!p->open.n)
+		settle_idle(p);
+	if (p->error.code != WHERRY_OK && !p->open.n)
+		return tell(p, err);
+	if (p->failing || p->refusing || p->error.code != WHERRY_OK)
+		return WHERRY_OK; /* collect tells why */
+	if (!choose_client(p, msgs[0]))
+		return WHERRY_OK;
+	code = p->client ? WHERRY_OK : open_client(p, err);
+	while (code == WHERRY_OK && i < n && !p->refusing) {
+		taking outcome;
+
+		if (p->alone && msgs[i]->id > p->alone_until)
+			break;
+		outcome = take(p, msgs[i]);
+		if (outcome == LATER)
+			break;
+		p->refusing = outcome == REFUSED;
+		i++;
+	}
+	*out_taken = i;
+	if (code == WHERRY_OK && !i && !p->open.n && !p->failing)
+		return wh_oom(err);
+	return code;
 }
 
 /* ---- verdicts ---- */
@@ -631,8 +651,7 @@ static wherry_code kafka_collect(wherry_publisher *pub, wh_receipt *out, size_t 
 	*out_n = n;
 	if (n || p->error.code == WHERRY_OK || !p->open.n)
 		return WHERRY_OK;
-	return wh_fail_native(err, p->error.code, p->error.native, "%s",
-			      p->error.message);
+	return tell(p, err);
 }
 
 /* What is queued comes back; what is in flight has a little time. */

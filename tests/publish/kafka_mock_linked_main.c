@@ -9,6 +9,7 @@
  *     topic NAME PARTITIONS
  *     down BROKER | up BROKER       0: all of them
  *     rtt MILLISECONDS
+ *     slow BROKER API MILLISECONDS [TIMES]
  *     errors API CODE [TIMES]       answers to the next requests: 0 Produce, 3 Metadata
  *     clear API
  *     topic-error NAME CODE         in metadata
@@ -21,7 +22,7 @@
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
 
-enum { MOST = 4, TIMES_MOST = 1000 };
+enum { MOST = 5, TIMES_MOST = 1000 };
 
 static rd_kafka_mock_cluster_t *cluster;
 
@@ -59,6 +60,16 @@ static rd_kafka_resp_err_t push_errors(int api, int code, int times)
 	return RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
+static rd_kafka_resp_err_t slow(int broker, int api, int ms, int times)
+{
+	rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
+
+	for (int i = 0; !code && i < (times > 0 ? times : 1); i++)
+		code = rd_kafka_mock_broker_push_request_error_rtts(
+			cluster, broker, (int16_t)api, 1, RD_KAFKA_RESP_ERR_NO_ERROR, ms);
+	return code;
+}
+
 static rd_kafka_resp_err_t obey(char *const *word)
 {
 	int broker = number(word[1]) ? number(word[1]) : -1;
@@ -71,6 +82,9 @@ static rd_kafka_resp_err_t obey(char *const *word)
 		return rd_kafka_mock_broker_set_up(cluster, broker);
 	if (strcmp(word[0], "rtt") == 0)
 		return rd_kafka_mock_broker_set_rtt(cluster, -1, number(word[1]));
+	if (strcmp(word[0], "slow") == 0)
+		return slow(number(word[1]), number(word[2]), number(word[3]),
+			    number(word[4]));
 	if (strcmp(word[0], "errors") == 0)
 		return push_errors(number(word[1]), number(word[2]), number(word[3]));
 	if (strcmp(word[0], "leader") == 0)
