@@ -29,8 +29,8 @@
 #include "publish/parts.h"
 
 enum {
-	GRACE_US = 3000000,   /* for what is in flight when a failure ends a client */
-	PURGED_US = 500000,   /* for librdkafka to give up what it was told to */
+	GRACE_US = 1000000,   /* for what is in flight when a failure ends a client */
+	PURGED_US = 300000,   /* for librdkafka to give up what it was told to */
 	INNOCENT_US = 1000,   /* until what came back because of others is sent again */
 	THROTTLE_US = 1000000 /* when the brokers ask for less */
 };

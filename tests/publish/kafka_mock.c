@@ -77,7 +77,8 @@ json_t *kafka_mock_read(const kafka_mock *mock, const char *topic)
 	FILE *kcat;
 
 	(void)snprintf(command, sizeof(command),
-		       "timeout 30 kcat -b %s -t %s -C -e -q -o beginning -J",
+		       "timeout 30 kcat -b %s -t %s -C -e -q -o beginning "
+		       "-X fetch.wait.max.ms=10 -J",
 		       mock->brokers, topic);
 	kcat = popen(command, "re");
 	assert_non_null(kcat);

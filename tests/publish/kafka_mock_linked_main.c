@@ -15,14 +15,19 @@
  *     topic-error NAME CODE         in metadata
  *     leader NAME PARTITION BROKER  -1: none
  */
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
 
-enum { MOST = 5, TIMES_MOST = 1000 };
+enum { MOST = 5, TIMES_MOST = 1000, WAKE_US = 10000 };
 
 static rd_kafka_mock_cluster_t *cluster;
 
@@ -100,6 +105,31 @@ static rd_kafka_resp_err_t obey(char *const *word)
 	return RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
+/*
+ * The cluster's thread now and then misses that it is called, and sleeps on for a second.
+ * A connection wakes it.
+ */
+static atomic_bool calling;
+
+static void *wake(void *arg)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET};
+	const char *colon = strchr(rd_kafka_mock_cluster_bootstraps(cluster), ':');
+
+	(void)arg;
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	to.sin_port = htons((uint16_t)strtol(colon + 1, NULL, 10));
+	for (;; (void)usleep(WAKE_US)) {
+		int fd = atomic_load(&calling) ? socket(AF_INET, SOCK_STREAM, 0) : -1;
+
+		if (fd < 0)
+			continue;
+		(void)connect(fd, (const struct sockaddr *)&to, sizeof(to));
+		(void)close(fd);
+	}
+	return NULL;
+}
+
 static void serve(void)
 {
 	char line[512], *rest, *word[MOST + 1];
@@ -112,7 +142,9 @@ static void serve(void)
 		for (char *at = strtok_r(line, " \n", &rest); at && n < MOST;
 		     at = strtok_r(NULL, " \n", &rest))
 			word[n++] = at;
+		atomic_store(&calling, true);
 		code = n ? obey(word) : RD_KAFKA_RESP_ERR__INVALID_ARG;
+		atomic_store(&calling, false);
 		puts(code ? rd_kafka_err2str(code) : "ok");
 		(void)fflush(stdout);
 	}
@@ -122,6 +154,7 @@ int main(int argc, char **argv)
 {
 	rd_kafka_conf_t *conf = rd_kafka_conf_new();
 	char why[200] = "";
+	pthread_t waker;
 	rd_kafka_t *rk;
 
 	rd_kafka_conf_set_log_cb(conf, quiet);
@@ -134,8 +167,7 @@ int main(int argc, char **argv)
 	}
 	puts(rd_kafka_mock_cluster_bootstraps(cluster));
 	(void)fflush(stdout);
+	(void)pthread_create(&waker, NULL, wake, NULL);
 	serve();
-	rd_kafka_mock_cluster_destroy(cluster);
-	rd_kafka_destroy(rk);
-	return 0;
+	_exit(0); /* to destroy it in good order takes seconds */
 }

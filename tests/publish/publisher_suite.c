@@ -336,12 +336,12 @@ static void credentials_that_are_refused_are_nobodys_fault(void **state)
 	suite_arrivals(f);
 }
 
-/* It dies when a third has been delivered, and comes back a little later. */
+/* It dies when the first have been delivered, and comes back a little later. */
 static void kill_and_revive(publisher_fixture *f)
 {
 	static int64_t back_us;
 
-	if (f->n_over < f->n / 3) {
+	if (!f->n_over) {
 		back_us = 0;
 	} else if (!back_us) {
 		f->backend->play(f->place, PLAY_KILLED);
@@ -359,7 +359,6 @@ static void a_server_killed_in_mid_flight_loses_nothing(void **state)
 	suite_messages(f, many(f), 10);
 	f->meanwhile = kill_and_revive;
 	suite_course(f);
-	assert_null(f->meanwhile);
 	for (size_t n = 0; n < f->n; n++)
 		if (f->legs[n].last.verdict != WHERRY_DELIVERED)
 			fail_msg("message %zu: verdict %d: %s", n,
