@@ -255,7 +255,7 @@ static taking take(kafka_publisher *p, const wherry_message *msg)
 		wh_kafka_jobs_append(&p->open, job);
 		return TAKEN;
 	}
-	(void)wh_kafka_key_leave(&p->keys, job);
+	(void)wh_kafka_key_leave(&p->keys, job, false);
 	outcome = refuse(p, job, code, busy, &why);
 	if (outcome == LATER)
 		wh_kafka_job_free(job);
@@ -308,7 +308,7 @@ static void report(kafka_publisher *p, const rd_kafka_message_t *of_message)
 	p->stats.bytes += (int64_t)of_message->len;
 	p->stats.last_delivery_us = wh_monotonic(p->env);
 	wh_kafka_jobs_remove(&p->open, job);
-	hand_on(p, wh_kafka_key_leave(&p->keys, job));
+	hand_on(p, wh_kafka_key_leave(&p->keys, job, true));
 	answer(p, job, WHERRY_DELIVERED, NULL);
 }
 
@@ -331,6 +331,17 @@ static void fatal(kafka_publisher *p)
 		break_off(p, code_of(error->meaning), code, text, error->advice);
 }
 
+/* Has a broker told anything? */
+static bool was_reached(const kafka_publisher *p)
+{
+	char *cluster = p->served ? NULL : rd_kafka_clusterid(p->client->rk, 0);
+	bool reached = p->served || cluster;
+
+	if (cluster)
+		rd_kafka_mem_free(p->client->rk, cluster);
+	return reached;
+}
+
 /* Brokers that were reached once may come back, and librdkafka finds them then. */
 static void trouble(kafka_publisher *p, rd_kafka_resp_err_t code, const char *text)
 {
@@ -342,7 +353,7 @@ static void trouble(kafka_publisher *p, rd_kafka_resp_err_t code, const char *te
 	}
 	if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
 		p->stats.down = true;
-		if (p->served)
+		if (was_reached(p))
 			wh_log(p->env, WH_LOG_WARN, "kafka",
 			       "event=brokers-down why=\"%s\" (what is in flight waits for "
 			       "them)",

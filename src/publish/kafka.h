@@ -157,8 +157,15 @@ typedef struct wh_kafka_key {
 
 enum { WH_KAFKA_BUCKETS = 4096 };
 
+/*
+ * A broker refuses what comes out of sequence, but takes anything for the first of a
+ * producer that it does not know in a partition.  So the first message of a key with a
+ * client flies alone: were it refused, what is right behind it could be accepted.  proven
+ * has keys of which one was delivered; which are forgotten there are proven again.
+ */
 typedef struct wh_kafka_keys {
 	wh_kafka_key *buckets[WH_KAFKA_BUCKETS];
+	uint64_t proven[WH_KAFKA_BUCKETS];
 } wh_kafka_keys;
 
 /* Is something of its key in flight, or waiting? */
@@ -167,9 +174,10 @@ bool wh_kafka_key_busy(const wh_kafka_keys *keys, uint64_t hash);
 /* Make room for it, in flight or waiting: *out_now says which.  False: out of memory. */
 bool wh_kafka_key_enter(wh_kafka_keys *keys, wh_kafka_job *job, bool *out_now);
 
-/* One that was handed is done with.  Returns what may be handed now, in order, linked by
+/* One that was handed was delivered, or is done with.  Returns what may be handed now, in order, linked by
  * `behind`, and counts it as handed; NULL: nothing. */
-wh_kafka_job *wh_kafka_key_leave(wh_kafka_keys *keys, const wh_kafka_job *job);
+wh_kafka_job *wh_kafka_key_leave(wh_kafka_keys *keys, const wh_kafka_job *job,
+				 bool delivered);
 void wh_kafka_keys_clear(wh_kafka_keys *keys);
 
 /* ---- the drivers: kafka.c ---- */

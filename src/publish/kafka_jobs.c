@@ -101,6 +101,11 @@ bool wh_kafka_key_busy(const wh_kafka_keys *keys, uint64_t hash)
 	return hash && find(keys, hash);
 }
 
+static bool is_proven(const wh_kafka_keys *keys, const wh_kafka_key *key)
+{
+	return keys->proven[key->hash % WH_KAFKA_BUCKETS] == key->hash;
+}
+
 static wh_kafka_key *make(wh_kafka_keys *keys, uint64_t hash)
 {
 	wh_kafka_key **bucket = bucket_of(keys, hash), *key = calloc(1, sizeof(*key));
@@ -125,7 +130,8 @@ bool wh_kafka_key_enter(wh_kafka_keys *keys, wh_kafka_job *job, bool *out_now)
 		key = make(keys, job->key_hash);
 	if (!key)
 		return false;
-	*out_now = !key->head && (!key->handed || key->place == job->place);
+	*out_now = !key->head &&
+		   (!key->handed || (key->place == job->place && is_proven(keys, key)));
 	if (*out_now) {
 		key->place = job->place;
 		key->handed++;
@@ -150,11 +156,14 @@ static void drop_key(wh_kafka_keys *keys, wh_kafka_key *key)
 	free(key);
 }
 
-wh_kafka_job *wh_kafka_key_leave(wh_kafka_keys *keys, const wh_kafka_job *job)
+wh_kafka_job *wh_kafka_key_leave(wh_kafka_keys *keys, const wh_kafka_job *job,
+				 bool delivered)
 {
 	wh_kafka_key *key = job->key_hash ? find(keys, job->key_hash) : NULL;
 	wh_kafka_job *first, *last;
 
+	if (key && delivered)
+		keys->proven[key->hash % WH_KAFKA_BUCKETS] = key->hash;
 	if (!key || --key->handed)
 		return NULL;
 	first = last = key->head;
@@ -164,7 +173,8 @@ wh_kafka_job *wh_kafka_key_leave(wh_kafka_keys *keys, const wh_kafka_job *job)
 	}
 	key->place = first->place;
 	key->handed = 1;
-	while (last->behind && last->behind->place == first->place) {
+	while (last->behind && last->behind->place == first->place &&
+	       is_proven(keys, key)) {
 		last = last->behind;
 		key->handed++;
 	}
@@ -180,4 +190,5 @@ void wh_kafka_keys_clear(wh_kafka_keys *keys)
 	for (size_t i = 0; i < WH_KAFKA_BUCKETS; i++)
 		while (keys->buckets[i])
 			drop_key(keys, keys->buckets[i]);
+	memset(keys->proven, 0, sizeof(keys->proven));
 }

@@ -257,7 +257,7 @@ static wherry_code set_property(wh_kafka_settings *set, const char *name,
 	/* Its text quotes the value, which may be a secret. */
 	if (strstr(name, "password") || strstr(name, "secret") || strstr(name, ".pem"))
 		return wh_fail(err, WHERRY_INVALID, "%s: librdkafka refuses it", name);
-	return wh_fail(err, WHERRY_INVALID, "%s", why);
+	return wh_fail(err, WHERRY_INVALID, "%.60s: %s", name, why);
 }
 
 static wherry_code set_parameter(wh_kafka_settings *set, const wherry_config *config,

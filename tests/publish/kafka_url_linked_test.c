@@ -1,0 +1,181 @@
+/*
+ * What a kafka: URL may say, and what is refused before anything is sent.
+ */
+#include "unit/publish_fixture.h"
+
+#include "publish/kafka.h"
+
+/* What librdkafka was told. */
+static void assert_property(const wh_kafka_settings *set, const char *name,
+			    const char *want)
+{
+	char value[200] = "";
+	size_t size = sizeof(value);
+
+	assert_int_equal(rd_kafka_conf_get(set->conf, name, value, &size),
+			 RD_KAFKA_CONF_OK);
+	if (strcmp(value, want) != 0)
+		fail_msg("%s: %s, not %s", name, value, want);
+}
+
+static wh_kafka_settings read_url(const char *rest)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_kafka_settings set;
+
+	WHERRY_PASS(wh_kafka_settings_read(rest, NULL, &set, &err));
+	return set;
+}
+
+static void the_defaults_are_safe_and_fast(void **state)
+{
+	wh_kafka_settings set = read_url("//one:9092,two:9093");
+
+	(void)state;
+	assert_property(&set, "bootstrap.servers", "one:9092,two:9093");
+	assert_property(&set, "enable.idempotence", "true");
+	assert_property(&set, "enable.gapless.guarantee", "true");
+	assert_property(&set, "acks", "-1");
+	assert_property(&set, "partitioner", "murmur2_random");
+	assert_property(&set, "enable.ssl.certificate.verification", "true");
+	assert_property(&set, "ssl.endpoint.identification.algorithm", "https");
+	assert_property(&set, "security.protocol", "plaintext");
+	assert_property(&set, "message.timeout.ms", "0"); /* deliveries end here */
+	assert_int_equal(set.limit_us, 30000000);
+	assert_true(set.ordered);
+	wh_kafka_settings_clear(&set);
+}
+
+static void any_property_passes(void **state)
+{
+	wh_kafka_settings set =
+		read_url("//h?linger.ms=17&client.id=a%26b%3Dc&compression.type=zstd"
+			 "&batch.num.messages=5&&message.max.bytes=5000");
+
+	(void)state;
+	assert_property(&set, "linger.ms", "17");
+	assert_property(&set, "client.id", "a&b=c");
+	assert_property(&set, "compression.type", "zstd");
+	assert_property(&set, "batch.num.messages", "5");
+	assert_property(&set, "message.max.bytes", "5000");
+	wh_kafka_settings_clear(&set);
+}
+
+static void credentials_go_over_tls_unless_told_otherwise(void **state)
+{
+	wh_kafka_settings set = read_url("//h?sasl.mechanism=SCRAM-SHA-512"
+					 "&sasl.username=u&sasl.password=p");
+
+	(void)state;
+	assert_property(&set, "security.protocol", "sasl_ssl");
+	wh_kafka_settings_clear(&set);
+	set = read_url("//h?ssl.ca.location=/tmp");
+	assert_property(&set, "security.protocol", "ssl");
+	wh_kafka_settings_clear(&set);
+	set = read_url("//h?sasl.mechanism=PLAIN&security.protocol=sasl_plaintext");
+	assert_property(&set, "security.protocol", "sasl_plaintext");
+	wh_kafka_settings_clear(&set);
+}
+
+static void secrets_come_from_files_and_the_environment(void **state)
+{
+	char rest[800];
+	wh_kafka_settings set;
+
+	(void)state;
+	write_file(in_dir("password"), "open sesame\n");
+	assert_int_equal(setenv("WHERRY_TEST_USER", "ali", 1), 0);
+	(void)snprintf(rest, sizeof(rest),
+		       "//h?sasl.mechanism=PLAIN&sasl.username=env:WHERRY_TEST_USER"
+		       "&sasl.password=file:%s",
+		       in_dir("password"));
+	set = read_url(rest);
+	assert_property(&set, "sasl.username", "ali");
+	assert_property(&set, "sasl.password", "open sesame");
+	wh_kafka_settings_clear(&set);
+	assert_int_equal(unsetenv("WHERRY_TEST_USER"), 0);
+	refuses("kafka://h?sasl.mechanism=PLAIN&sasl.password=env:WHERRY_TEST_USER",
+		WHERRY_NOTFOUND,
+		"sasl.password: the environment has no WHERRY_TEST_USER");
+	refuses("kafka://h?sasl.mechanism=PLAIN&sasl.password=file:/no/such",
+		WHERRY_NOTFOUND, "sasl.password: cannot read '/no/such'");
+}
+
+/* Nor by what librdkafka has to say of it. */
+static void no_error_tells_a_secret(void **state)
+{
+	static const char *const urls[] = {
+		"kafka://h?security.protocol=ssl&ssl.key.pem=hush",
+		"kafka://h?security.protocol=ssl&ssl.key.location=/no&ssl.key.password=hush",
+		"kafka://h?sasl.password=hush",
+		"kafka://h?sasl.mechanism=PLAIN&sasl.pasword=hush",
+		"kafka://user:hush@h",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
+		wherry_error err = WHERRY_ERROR_INIT;
+		wherry_publisher *pub = NULL;
+
+		assert_int_equal(wherry_publisher_open(urls[i], NULL, &pub, &err),
+				 WHERRY_INVALID);
+		if (strstr(err.message, "hush"))
+			fail_msg("%s", err.message);
+	}
+}
+
+static void what_is_wrong_in_a_url_is_named(void **state)
+{
+	(void)state;
+	refuses("kafka:", WHERRY_INVALID, "needs brokers");
+	refuses("kafka://", WHERRY_INVALID, "needs brokers");
+	refuses("kafka://h/topic", WHERRY_INVALID, "?topic=orders");
+	refuses("kafka://h?linger.sm=5", WHERRY_INVALID,
+		"no parameter 'linger.sm'; did you mean 'linger.ms'?");
+	refuses("kafka://h?topics=x", WHERRY_INVALID, "did you mean 'topic'?");
+	refuses("kafka://h?sasl.usrname=x", WHERRY_INVALID,
+		"did you mean 'sasl.username'?");
+	refuses("kafka://h?zzzzzzzz=1", WHERRY_INVALID, "no parameter 'zzzzzzzz';");
+	refuses("kafka://h?linger.ms", WHERRY_INVALID, "'linger.ms' has no value");
+	refuses("kafka://h?linger.ms=soon", WHERRY_INVALID, "linger.ms");
+	refuses("kafka://h?compression.type=rar", WHERRY_INVALID, "compression.type");
+	refuses("kafka://h?acks=1", WHERRY_INVALID, "acks");
+	refuses("kafka://h?bootstrap.servers=x", WHERRY_INVALID, "kafka://host1:9092");
+	refuses("kafka://h?delivery.report.only.error=true", WHERRY_INVALID,
+		"nothing would count as delivered");
+	refuses("kafka://h?sasl.username=u", WHERRY_INVALID, "sasl.mechanism is missing");
+	refuses("kafka://h?create=3", WHERRY_INVALID,
+		"create=partitions:3,replication:1");
+	refuses("kafka://h?create=partitions:0", WHERRY_INVALID, "create=partitions:3");
+	refuses("kafka://h?security.protocol=ssl&ssl.ca.location=/no/such",
+		WHERRY_INVALID, "ssl.ca.location failed");
+}
+
+static void a_delivery_must_end_before_its_claim(void **state)
+{
+	wh_kafka_settings set = read_url("//h?delivery.timeout.ms=5000");
+
+	(void)state;
+	assert_int_equal(set.limit_us, 5000000);
+	assert_property(&set, "message.timeout.ms", "0");
+	wh_kafka_settings_clear(&set);
+	refuses("kafka://h?delivery.timeout.ms=60000", WHERRY_INVALID,
+		"must be shorter than relay.claim_timeout (60000 ms)");
+	refuses("kafka://h?message.timeout.ms=0", WHERRY_INVALID,
+		"a number of milliseconds, from 1");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_defaults_are_safe_and_fast),
+		TEST(any_property_passes),
+		TEST(credentials_go_over_tls_unless_told_otherwise),
+		TEST(secrets_come_from_files_and_the_environment),
+		TEST(no_error_tells_a_secret),
+		TEST(what_is_wrong_in_a_url_is_named),
+		TEST(a_delivery_must_end_before_its_claim),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
