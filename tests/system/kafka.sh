@@ -29,4 +29,9 @@ json "headers say what it is" \
 	"all(m['headers'] == {'source': 'usgs', 'message-id': m['body']['id'],
 	                      'content-type': 'application/json'} for m in l)"
 
+# ---- kills ----
+
+w init sqlite:many.db
+deliver_with_kills sqlite:many.db
+
 finish
