@@ -17,11 +17,10 @@
 typedef struct wh_kafka_settings {
 	rd_kafka_conf_t *conf; /* for rd_kafka_conf_dup() */
 	char *brokers;
-	char *topic;         /* all messages go there; NULL: each to its own */
-	char *prefix;        /* before each topic, "" by default */
-	char *transactional; /* the beginning of transactional ids; NULL: none */
-	char *token;         /* where OAUTHBEARER tokens are: env:NAME, file:PATH */
-	int partitions;      /* topics that are not there are made so; 0: they are not */
+	char *topic;    /* all messages go there; NULL: each to its own */
+	char *prefix;   /* before each topic, "" by default */
+	char *token;    /* where OAUTHBEARER tokens are: env:NAME, file:PATH */
+	int partitions; /* topics that are not there are made so; 0: they are not */
 	int replication;
 	bool oidc;          /* librdkafka fetches tokens itself */
 	bool ordered;       /* idempotence is on */
@@ -73,8 +72,8 @@ void wh_kafka_exits_free(
 
 /* alone: each message is a request of its own. */
 wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone,
-				 const char *transactional_id, wh_kafka_exits *exits,
-				 wh_kafka_client **out, wherry_error *err);
+				 wh_kafka_exits *exits, wh_kafka_client **out,
+				 wherry_error *err);
 
 /* Forget what it holds and end it, without waiting.  NULL is fine. */
 void wh_kafka_client_leave(wh_kafka_client *client);
@@ -128,7 +127,9 @@ typedef struct wh_kafka_job {
 	wh_kafka_stage stage;
 	rd_kafka_resp_err_t error; /* of a failed one */
 	bool maybe;                /* of a failed one: it may be written */
+	bool unmade;               /* it waits for its topic to be made */
 	wherry_verdict verdict;    /* once it has one */
+	int64_t retry_after_us;    /* of a verdict */
 	char *reason;              /* NULL: none */
 } wh_kafka_job;
 
@@ -180,10 +181,6 @@ wh_kafka_job *wh_kafka_key_leave(wh_kafka_keys *keys, const wh_kafka_job *job,
 				 bool delivered);
 void wh_kafka_keys_clear(wh_kafka_keys *keys);
 
-/* ---- the drivers: kafka.c ---- */
-
-extern const wh_publisher_driver wh_publisher_kafka_loose; /* without idempotence */
-
 /* ---- numbers, for whoever shows them ---- */
 
 typedef struct wh_kafka_stats {
@@ -195,6 +192,66 @@ typedef struct wh_kafka_stats {
 	int64_t last_delivery_us; /* on the monotonic clock; 0: none yet */
 	bool down;                /* no broker can be reached */
 } wh_kafka_stats;
+
+/* ---- topics that are to be made: kafka_topics.c ---- */
+
+typedef struct wh_kafka_topic wh_kafka_topic;
+
+/* Is it there, as far as we know?  If not, ask for it; the answer is an event. */
+bool wh_kafka_topic_ready(wh_kafka_topic **topics, const char *name,
+			  const wh_kafka_settings *set, wh_kafka_client *client);
+
+/* The answer.  Whatever it is, what was to go there is sent now, and fails for what it is;
+ * *out_why is what went wrong, "" if nothing did. */
+void wh_kafka_topic_made(wh_kafka_topic *topics, rd_kafka_event_t *event, char *out_why,
+			 size_t cap);
+void wh_kafka_topics_forget(wh_kafka_topic **topics); /* what was asked for of a client */
+void wh_kafka_topics_clear(wh_kafka_topic **topics);
+
+/* ---- the publisher ---- */
+
+typedef struct wh_kafka {
+	wherry_publisher base;
+	const wh_env *env;
+	wh_kafka_settings set;
+	wh_kafka_exits *exits;
+	wh_kafka_client *client; /* NULL: the next submit opens one */
+	wh_kafka_jobs open;      /* taken and without a verdict, in order */
+	wh_kafka_jobs done;      /* with one, for receipts */
+	size_t handed;           /* of the open ones: librdkafka has them */
+	wh_kafka_keys keys;
+	wh_kafka_topic *topics; /* with create= */
+	bool refusing;          /* a receipt waits of which the relay has to know first */
+	int64_t alone_until;    /* ids up to here go in requests of their own; 0: none */
+	bool alone;             /* the client sends them so */
+	bool served;            /* this client has delivered something */
+	bool failing, purged;   /* an episode, and how far it is */
+	int64_t give_up_us;     /* when it ends */
+	int64_t late_us;        /* deadlines up to here were missed; 0: none */
+	wherry_error error;     /* the destination's, to be told when all receipts are */
+	char why[160];          /* what librdkafka said last */
+	wh_kafka_stats stats;
+} wh_kafka;
+
+/* kafka_report.c: the destination failed; of several troubles the first counts. */
+void wh_kafka_break_off(wh_kafka *p, wherry_code code, int native, const char *why,
+			const char *advice);
+rd_kafka_resp_err_t wh_kafka_hand_over(wh_kafka *p, wh_kafka_job *job, wherry_error *why);
+void wh_kafka_serve(wh_kafka *p); /* all events that are there */
+
+/* kafka_verdict.c */
+wherry_code wh_kafka_code_of(wh_kafka_meaning meaning);
+void wh_kafka_describe(rd_kafka_resp_err_t code, char *out, size_t cap);
+void wh_kafka_answer(wh_kafka *p, wh_kafka_job *job, wherry_verdict verdict,
+		     const char *reason);
+void wh_kafka_fail(wh_kafka *p); /* an episode begins */
+void wh_kafka_fail_step(wh_kafka *p, int64_t now);
+void wh_kafka_miss_deadline(wh_kafka *p, int64_t now);
+void wh_kafka_leave_client(wh_kafka *p);
+
+/* ---- the drivers: kafka.c ---- */
+
+extern const wh_publisher_driver wh_publisher_kafka_loose; /* without idempotence */
 
 void wh_kafka_stats_get(const wherry_publisher *pub, wh_kafka_stats *out);
 

@@ -14,7 +14,7 @@ enum { ERROR_LEN = 200, AWAIT_SECONDS = 5 };
 
 /* rd_kafka_new() takes the conf when it succeeds. */
 static wherry_code start(wh_kafka_client *client, const wh_kafka_settings *set,
-			 bool alone, const char *transactional_id, wherry_error *err)
+			 bool alone, wherry_error *err)
 {
 	rd_kafka_conf_t *conf = rd_kafka_conf_dup(set->conf);
 	char why[ERROR_LEN] = "";
@@ -29,9 +29,6 @@ static wherry_code start(wh_kafka_client *client, const wh_kafka_settings *set,
 	(void)rd_kafka_conf_set(conf, "log.queue", "true", NULL, 0);
 	if (alone)
 		(void)rd_kafka_conf_set(conf, "batch.num.messages", "1", NULL, 0);
-	if (transactional_id)
-		(void)rd_kafka_conf_set(conf, "transactional.id", transactional_id, NULL,
-					0);
 	client->rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof(why));
 	if (client->rk)
 		return WHERRY_OK;
@@ -58,8 +55,8 @@ static wherry_code attend(wh_kafka_client *client, const wh_kafka_settings *set,
 }
 
 wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone,
-				 const char *transactional_id, wh_kafka_exits *exits,
-				 wh_kafka_client **out, wherry_error *err)
+				 wh_kafka_exits *exits, wh_kafka_client **out,
+				 wherry_error *err)
 {
 	wh_kafka_client *client = calloc(1, sizeof(*client));
 	wherry_code code;
@@ -68,7 +65,7 @@ wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone,
 		return wh_oom(err);
 	client->fd = -1;
 	client->exits = exits;
-	code = start(client, set, alone, transactional_id, err);
+	code = start(client, set, alone, err);
 	if (code == WHERRY_OK)
 		code = attend(client, set, err);
 	if (code == WHERRY_OK)

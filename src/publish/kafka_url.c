@@ -270,7 +270,10 @@ static wherry_code set_parameter(wh_kafka_settings *set, const wherry_config *co
 	if (strcmp(name, "create") == 0)
 		return read_create(set, value, err);
 	if (strcmp(name, "transactional.id") == 0)
-		return keep(&set->transactional, value, err);
+		return wh_fail(err, WHERRY_UNSUPPORTED,
+			       "%s: there are no transactions here; idempotence and the "
+			       "message-id header are what readers can rely on",
+			       name);
 	if (strcmp(name, "delivery.timeout.ms") == 0 ||
 	    strcmp(name, "message.timeout.ms") == 0)
 		return read_limit(set, config, name, value, err);
@@ -383,9 +386,9 @@ static wherry_code conclude(wh_kafka_settings *set, const char *parameters,
 
 	get(set, "enable.idempotence", text, sizeof(text));
 	set->ordered = strcmp(text, "true") == 0;
-	if (code == WHERRY_OK && set->ordered && !set->transactional)
+	if (code == WHERRY_OK && set->ordered)
 		code = set_property(set, "enable.gapless.guarantee", "true", err);
-	if (code == WHERRY_OK && !set->transactional)
+	if (code == WHERRY_OK)
 		code = set_property(set, "message.timeout.ms", "0", err);
 	get(set, "message.max.bytes", text, sizeof(text));
 	set->message_max = wh_parse_int(text, &number) ? (size_t)number : MESSAGE_MAX;
@@ -444,7 +447,6 @@ void wh_kafka_settings_clear(wh_kafka_settings *set)
 	free(set->brokers);
 	free(set->topic);
 	free(set->prefix);
-	free(set->transactional);
 	free(set->token);
 	*set = (wh_kafka_settings){0};
 }

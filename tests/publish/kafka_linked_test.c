@@ -169,6 +169,25 @@ static void topics_can_be_prefixed_or_all_be_one(void **state)
 	json_decref(all);
 }
 
+/* The mock cluster makes topics by itself, and none when it is asked to: what is to go
+ * there goes there all the same. */
+static void where_no_topic_can_be_made_messages_say_what_they_meet(void **state)
+{
+	wherry_publisher *pub = open_kafka("create=partitions:3,replication:1&"
+					   "delivery.timeout.ms=2000");
+	wherry_message first = message("1"), second = message("2");
+	json_t *all;
+
+	(void)state;
+	first.key = second.key = "k";
+	delivers(pub, &first);
+	delivers(pub, &second);
+	wherry_publisher_close(pub);
+	all = kafka_mock_read(mock, "t");
+	assert_int_equal(json_array_size(all), 2);
+	json_decref(all);
+}
+
 /* ---- partitions ---- */
 
 /* The published test vectors of Kafka's Java client for murmur2. */
@@ -558,6 +577,7 @@ int main(void)
 		KAFKA(a_record_has_nothing_that_the_message_has_not),
 		KAFKA(the_applications_trace_and_type_win),
 		KAFKA(topics_can_be_prefixed_or_all_be_one),
+		KAFKA(where_no_topic_can_be_made_messages_say_what_they_meet),
 		KAFKA(keys_go_to_the_partitions_that_java_chooses),
 		KAFKA(a_header_may_name_the_partition),
 		KAFKA(a_partition_that_is_not_there_is_tried_again),
