@@ -36,7 +36,8 @@ WHERRY_BEGIN
 /**
  * Open a destination.
  *
- * @param url     "stdout:", "file:PATH", "exec:COMMAND", "memory:" or "null:".
+ * @param url     "stdout:", "file:PATH", "exec:COMMAND", "memory:" or "null:".  What
+ *                needs a client library, such as "kafka://HOST", only the program has.
  * @param config  Settings; borrowed for the call, NULL for the defaults.
  * @param out     Receives the publisher; given, close with wherry_publisher_close().
  * @param err     Details on failure; may be NULL.

@@ -293,7 +293,7 @@ const wh_command wh_cmd_relay = {
 		"[--quiet|--verbose]",
 	.brief = "Deliver messages from an outbox to a destination",
 	.help = "FROM is a database, such as sqlite:shop.db; TO is stdout:, file:PATH, "
-		"exec:COMMAND, memory: or null:. It runs until SIGTERM or SIGINT, "
+		"exec:COMMAND, kafka://HOST:PORT, memory: or null:. It runs until SIGTERM or SIGINT, "
 		"finishes what is in flight, and ends; a second signal ends it at "
 		"once. One relay works, others on the same outbox stand by; with "
 		"--engine competing all of them work. The log goes to standard error, one "
