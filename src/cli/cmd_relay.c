@@ -293,7 +293,7 @@ const wh_command wh_cmd_relay = {
 		"[--quiet|--verbose]",
 	.brief = "Deliver messages from an outbox to a destination",
 	.help = "FROM is a database, such as sqlite:shop.db; TO is stdout:, file:PATH, "
-		"exec:COMMAND, kafka://HOST:PORT, memory: or null:. It runs until SIGTERM or SIGINT, "
+		"https://HOST/PATH, kafka://HOST:PORT, exec:COMMAND, memory: or null:. It runs until SIGTERM or SIGINT, "
 		"finishes what is in flight, and ends; a second signal ends it at "
 		"once. One relay works, others on the same outbox stand by; with "
 		"--engine competing all of them work. The log goes to standard error, one "
@@ -305,6 +305,8 @@ const wh_command wh_cmd_relay = {
 		"Examples:\n"
 		"  wherry relay sqlite:shop.db stdout: --until-empty\n"
 		"  wherry relay sqlite:shop.db file:/var/log/orders.ndjson\n"
+		"  wherry relay sqlite:shop.db https://example.com/hook \\\n"
+		"    --set webhook.secret=env:HOOK_SECRET\n"
 		"  wherry relay sqlite:shop.db 'exec:curl -f --data-binary @- $HOOK' \\\n"
 		"    --set exec.jobs=16 --on-dead park\n"
 		"  wherry relay sqlite:shop.db 'exec:./slow.sh' --engine competing\n",

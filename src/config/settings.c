@@ -116,6 +116,37 @@ static const entry table[] = {
 		"How long a handler may take; 0: as relay.delivery_timeout."},
 	[WH_FILE_SYNC] = {"file.sync", SWITCH, "on", NULL, NULL,
 		"file: a message counts as delivered once it is on disk."},
+	[WH_WEBHOOK_FORMAT] = {"webhook.format", CHOICE, "plain",
+		"plain, cloudevents, cloudevents-structured", NULL,
+		"plain: the body as it is, the rest in headers. cloudevents: likewise, in the headers "
+		"of CloudEvents 1.0. cloudevents-structured: a JSON object that holds all of it."},
+	[WH_WEBHOOK_SOURCE] = {"webhook.source", TEXT, "/wherry", NULL, NULL,
+		"The source of CloudEvents, a URI that names the application."},
+	[WH_WEBHOOK_SECRET] = {"webhook.secret", TEXT, "", NULL, NULL,
+		"Sign requests as Standard Webhooks: whsec_ and base64, or env:NAME or file:PATH; "
+		"several, while they are replaced, with blanks or commas between them."},
+	[WH_WEBHOOK_HEADERS] = {"webhook.headers", TEXT, "", NULL, NULL,
+		"More headers for each request, 'Name: value' a line; or env:NAME or file:PATH, where "
+		"these lines are."},
+	[WH_WEBHOOK_TIMEOUT] = {"webhook.timeout", DURATION, "0", "0", "1h",
+		"How long a request may take; 0: as relay.delivery_timeout."},
+	[WH_WEBHOOK_CONNECT_TIMEOUT] = {"webhook.connect_timeout", DURATION, "5s", "100ms", "5m",
+		"How long the name, the connection and TLS may take of that."},
+	[WH_WEBHOOK_CONNECTIONS] = {"webhook.connections", NUMBER, "16", "1", "1000",
+		"Connections at once; without HTTP/2 also the requests in flight."},
+	[WH_WEBHOOK_STREAMS] = {"webhook.streams", NUMBER, "100", "1", "1000",
+		"Requests in flight over HTTP/2."},
+	[WH_WEBHOOK_RATE] = {"webhook.rate", NUMBER, "0", "0", "1000000",
+		"Requests a second, at most; 0: any number."},
+	[WH_WEBHOOK_PRIVATE] = {"webhook.private_addresses", CHOICE, "allow", "allow, refuse", NULL,
+		"refuse: connect to no private, local or reserved address, whatever the name resolves "
+		"to; proxies are not used then."},
+	[WH_WEBHOOK_CA_FILE] = {"webhook.ca_file", TEXT, "", NULL, NULL,
+		"PEM file of the certificates to trust instead of the system's."},
+	[WH_WEBHOOK_CLIENT_CERT] = {"webhook.client_cert", TEXT, "", NULL, NULL,
+		"PEM file of the certificate to show to the server."},
+	[WH_WEBHOOK_CLIENT_KEY] = {"webhook.client_key", TEXT, "", NULL, NULL,
+		"PEM file of its private key, unless it is in the same file."},
 };
 /* clang-format on */
 
@@ -367,6 +398,7 @@ wherry_code wh_config_check(const wherry_config *config, wherry_error *err)
 	int64_t delivery = wh_config_int(config, WH_RELAY_DELIVERY_TIMEOUT);
 	int64_t kept = wh_config_int(config, WH_OUTBOX_ARCHIVE_RETENTION);
 	int64_t handling = wh_config_int(config, WH_HANDLERS_TIMEOUT);
+	int64_t posting = wh_config_int(config, WH_WEBHOOK_TIMEOUT);
 
 	if (wh_config_switch(config, WH_RELAY_FAILED_ONLY) &&
 	    wh_config_is_set(config, WH_RELAY_ENGINE) &&
@@ -387,6 +419,13 @@ wherry_code wh_config_check(const wherry_config *config, wherry_error *err)
 			"relay.delivery_timeout (%s) must be shorter than "
 			"relay.claim_timeout (%s): a claim must outlive its delivery",
 			wh_config_text(config, WH_RELAY_DELIVERY_TIMEOUT),
+			wh_config_text(config, WH_RELAY_CLAIM_TIMEOUT));
+	if (posting >= claim)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"webhook.timeout (%s) must be shorter than "
+			"relay.claim_timeout (%s): a claim must outlive its request",
+			wh_config_text(config, WH_WEBHOOK_TIMEOUT),
 			wh_config_text(config, WH_RELAY_CLAIM_TIMEOUT));
 	if (handling >= claim)
 		return wh_fail(err, WHERRY_INVALID,

@@ -47,9 +47,16 @@ typedef struct wh_grant {
 	bool ordered;
 } wh_grant;
 
+/* How long a message is tried where the settings retry.* leave it open. */
+typedef struct wh_persistence {
+	int32_t attempts;
+	int64_t base_us, cap_us;
+} wh_persistence;
+
 typedef struct wh_publisher_driver {
 	const char *scheme; /* selects it in a URL: "stdout" */
 	unsigned caps;
+	const wh_persistence *persistence; /* NULL: the defaults of the settings */
 
 	/*
 	 * Open what rest (the URL behind the colon) names and set *out to a struct whose
@@ -116,6 +123,8 @@ extern const wh_publisher_driver
 	wh_publisher_handlers; /* of functions: no URL names it */
 
 extern const wh_publisher_driver wh_publisher_kafka; /* linked into the program */
+extern const wh_publisher_driver wh_publisher_https; /* webhook.c */
+extern const wh_publisher_driver wh_publisher_http;
 
 /* Those of what is linked into the program and not into the library; NULL at the end. */
 extern const wh_publisher_driver *const wh_publishers_linked[];

@@ -7,5 +7,9 @@ const wh_publisher_driver *const wh_publishers_linked[] = {
 #ifdef WHERRY_KAFKA
 	&wh_publisher_kafka,
 #endif
+#ifdef WHERRY_HTTP
+	&wh_publisher_https,
+	&wh_publisher_http,
+#endif
 	NULL,
 };

@@ -103,11 +103,8 @@ void wh_entry_admit(wherry_relay *r, wh_entry *e)
 
 void wh_down(wherry_relay *r, int64_t now, const char *why)
 {
-	wh_backoff backoff = r->set.retry;
 	int64_t delay;
 
-	backoff.strategy = WH_EXPONENTIAL;
-	backoff.jitter = false;
 	if (!r->down)
 		wh_relay_say(
 			r, WH_LOG_ERROR,
@@ -118,7 +115,7 @@ void wh_down(wherry_relay *r, int64_t now, const char *why)
 		wh_hook_error(r, WHERRY_CLOSED, why);
 	r->down = true;
 	r->probes++;
-	delay = wh_backoff_delay(&backoff, r->probes, &r->env);
+	delay = wh_backoff_delay(&r->set.probe, r->probes, &r->env);
 	if (delay < 1000)
 		delay = 1000;
 	r->probe_at_us = wh_later(now, delay);

@@ -86,6 +86,27 @@ static void read_settings(wherry_relay *r)
 		.cap_us = wh_config_int(c, WH_RETRY_CAP),
 		.jitter = wh_config_switch(c, WH_RETRY_JITTER),
 	};
+	s->probe = s->retry;
+	s->probe.strategy = WH_EXPONENTIAL;
+	s->probe.jitter = false;
+}
+
+/* What this kind of destination can do, and how long it asks to be tried. */
+static void heed_publisher(wherry_relay *r)
+{
+	const wh_persistence *asked = r->pub->driver->persistence;
+	const wherry_config *c = r->config;
+	wh_relay_settings *s = &r->set;
+
+	r->caps = r->pub->driver->caps;
+	if (!asked)
+		return;
+	if (!wh_config_is_set(c, WH_RETRY_ATTEMPTS))
+		s->attempts = asked->attempts;
+	if (!wh_config_is_set(c, WH_RETRY_BASE))
+		s->retry.base_us = asked->base_us;
+	if (!wh_config_is_set(c, WH_RETRY_CAP))
+		s->retry.cap_us = asked->cap_us;
 }
 
 static wherry_code open_db(wherry_relay *r, wherry_error *err)
@@ -245,7 +266,7 @@ wherry_code wherry_relay_open(const char *from, const char *to,
 		wherry_relay_close(r);
 		return code;
 	}
-	r->caps = r->pub->driver->caps;
+	heed_publisher(r);
 	*out = r;
 	return WHERRY_OK;
 }
@@ -265,7 +286,7 @@ wherry_code wherry_relay_open_on(wherry_db *db, wherry_publisher *publisher,
 		return code;
 	r->db = db;
 	r->pub = publisher;
-	r->caps = publisher->driver->caps;
+	heed_publisher(r);
 	code = open_box(r, err);
 	if (code != WHERRY_OK) {
 		wherry_relay_close(r);

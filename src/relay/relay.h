@@ -71,6 +71,7 @@ typedef struct wh_relay_settings {
 	int64_t down_after;
 	int32_t attempts;
 	wh_backoff retry;
+	wh_backoff probe; /* of a destination that is down */
 } wh_relay_settings;
 
 /* key-strict; see strict.c. */

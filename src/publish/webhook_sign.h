@@ -1,0 +1,24 @@
+/*
+ * Signatures of Standard Webhooks: HMAC-SHA256 of "id.timestamp.body".
+ */
+#ifndef WH_PUBLISH_WEBHOOK_SIGN_H
+#define WH_PUBLISH_WEBHOOK_SIGN_H
+
+#include "base/buf.h"
+
+typedef struct wh_signer wh_signer;
+
+/*
+ * Read secrets, "whsec_" and base64, with blanks, commas or line breaks between them; each
+ * may be env:NAME or file:PATH instead, where there may be several.
+ *
+ * @param out  Given; NULL where text names none.  wh_signer_free(NULL) is fine.
+ */
+wherry_code wh_signer_new(const char *text, wh_signer **out, wherry_error *err);
+void wh_signer_free(wh_signer *signer);
+
+/* Append "v1,BASE64" for each secret, with blanks between them.  False: no memory. */
+bool wh_signer_sign(const wh_signer *signer, const char *id, int64_t unix_s,
+		    const void *body, size_t len, wh_buf *out);
+
+#endif
