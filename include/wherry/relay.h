@@ -23,7 +23,7 @@ enum {
 };
 
 /* How many descriptors a relay waits for, at most. */
-enum { WHERRY_RELAY_FDS = 3 };
+enum { WHERRY_RELAY_FDS = 4 };
 
 struct pollfd; /* of poll.h */
 

@@ -276,6 +276,7 @@ static const wh_option options[] = {
 	{"ordering", "O", NULL, "relay.ordering", 0},
 	{"on-done", "M", NULL, "relay.on_done", 0},
 	{"on-dead", "M", NULL, "relay.on_dead", 0},
+	{"dead-letters", "URL", NULL, "relay.dead_letters", 0},
 	{"batch", "N", NULL, "relay.batch", 0},
 	{"lease", "D", NULL, "relay.lease", 0},
 	{"name", "NAME", NULL, "relay.name", 0},
@@ -289,7 +290,7 @@ const wh_command wh_cmd_relay = {
 	.operands = "FROM TO",
 	.synopsis =
 		"FROM TO [--until-empty] [--timeout D] [--engine E] [--failed-only] "
-		"[--ordering O] [--on-done M] [--on-dead M] [--batch N] [--lease D] [--name NAME] "
+		"[--ordering O] [--on-done M] [--on-dead M] [--dead-letters URL] [--batch N] [--lease D] [--name NAME] "
 		"[--quiet|--verbose]",
 	.brief = "Deliver messages from an outbox to a destination",
 	.help = "FROM is a database, such as sqlite:shop.db; TO is stdout:, file:PATH, "

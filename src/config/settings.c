@@ -62,6 +62,9 @@ static const entry table[] = {
 	[WH_RELAY_ON_DEAD] = {"relay.on_dead", CHOICE, "skip", "skip, park", NULL,
 		"When a message dies: skip goes on with its key, park holds the key until the "
 		"message is retried."},
+	[WH_RELAY_DEAD_LETTERS] = {"relay.dead_letters", TEXT, "", NULL, NULL,
+		"A destination for messages that die, with headers wherry-dead-…: one is dead once it "
+		"has been taken there, and stays failed until then. Empty: none."},
 	[WH_RELAY_ON_EXPIRY] = {"relay.on_expiry", CHOICE, "delete", "delete, archive", NULL,
 		"What becomes of delivered messages past outbox.retention: the relay deletes them, or "
 		"moves them to the archive."},

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "relay/relay.h"
+#include "relay/letters.h"
 
 static void note_lease(wherry_relay *r, int64_t asked_us)
 {
@@ -212,6 +212,7 @@ static void forget(wherry_relay *r)
 	}
 	if (r->window.flying.n)
 		return;
+	wh_letters_forget(r);
 	wh_window_empty(&r->window);
 	wh_keys_clear(&r->keys);
 	r->holes.n = r->n_aside = 0;

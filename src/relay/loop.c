@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "relay/relay.h"
+#include "relay/letters.h"
 
 /* eventfd and an atomic flag: both are safe in a signal handler. */
 void wherry_relay_stop(wherry_relay *relay)
@@ -32,6 +32,9 @@ size_t wherry_relay_fds(wherry_relay *r, struct pollfd *out)
 		out[n].revents = 0;
 		n += out[n].fd >= 0;
 	}
+	out[n].fd = wh_letters_fd(r, &out[n].events);
+	out[n].revents = 0;
+	n += out[n].fd >= 0;
 	return n;
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "config/settings.h"
+#include "relay/letters.h"
 
 static const wh_fsm_state states[] = {
 	[WH_STANDBY] = {"standby", WH_BIT(WH_LEADING) | WH_BIT(WH_STOPPED)},
@@ -259,6 +260,8 @@ wherry_code wherry_relay_open(const char *from, const char *to,
 	if (code == WHERRY_OK)
 		code = wh_publisher_open(to, r->config, &r->env, &r->pub, err);
 	if (code == WHERRY_OK)
+		code = wh_letters_open(r, err);
+	if (code == WHERRY_OK)
 		code = open_db(r, err);
 	if (code == WHERRY_OK)
 		code = open_box(r, err);
@@ -287,7 +290,9 @@ wherry_code wherry_relay_open_on(wherry_db *db, wherry_publisher *publisher,
 	r->db = db;
 	r->pub = publisher;
 	heed_publisher(r);
-	code = open_box(r, err);
+	code = wh_letters_open(r, err);
+	if (code == WHERRY_OK)
+		code = open_box(r, err);
 	if (code != WHERRY_OK) {
 		wherry_relay_close(r);
 		return code;
@@ -308,6 +313,7 @@ void wherry_relay_close(wherry_relay *r)
 		wherry_publisher_close(r->pub);
 	else if (r->window.flying.n) /* what it was lent goes with the window */
 		wh_publisher_drop(r->pub);
+	wh_letters_close(r);
 	wh_hooks_close(r->hooks, r->set.stop_timeout_us);
 	wherry_outbox_close(r->box);
 	wh_held_clear(&r->held);
@@ -454,14 +460,14 @@ static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
 
 	if (r->set.competing)
 		wh_claim_let_go(r);
-	if (r->window.flying.n && !late)
+	if ((r->window.flying.n || wh_letters_busy(r)) && !late)
 		return WHERRY_OK;
 	code = wh_settle_flush(r, now, NULL, err);
 	if (code != WHERRY_OK || r->fsm.state != WH_DRAINING)
 		return code;
 	if (r->window.settled.n && !late)
 		return WHERRY_OK; /* the database is in trouble */
-	if (r->window.flying.n || r->window.settled.n) {
+	if (r->window.flying.n || r->window.settled.n || wh_letters_busy(r)) {
 		wh_relay_say(
 			r, WH_LOG_WARN,
 			"event=stop-timeout in_flight=%zu unwritten=%zu (they will be "
@@ -587,7 +593,7 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 		at = r->db_retry_at_us;
 	if (r->pub && (r->window.flying.n || r->window.ready.n))
 		at = sooner(at, wh_publisher_deadline(r->pub));
-	return at;
+	return sooner(at, wh_letters_deadline(r));
 }
 
 /* A standby looks when someone commits: the holder may have given the lease back. */
@@ -626,6 +632,7 @@ wherry_code wherry_relay_step(wherry_relay *r, int64_t *out_wake_us, bool *out_f
 		code = db_steps(r, now, err);
 	else if (r->fsm.state == WH_LEADING)
 		wh_collect_step(r, now);
+	wh_letters_step(r, now);
 	if (code != WHERRY_OK) {
 		wh_hook_error(r, code, err ? err->message : NULL);
 		return code;
@@ -637,7 +644,7 @@ wherry_code wherry_relay_step(wherry_relay *r, int64_t *out_wake_us, bool *out_f
 	r->finished = r->fsm.state == WH_STOPPED;
 	*out_finished = r->finished;
 	*out_wake_us = r->fsm.state == WH_DRAINING && !r->window.flying.n &&
-				       r->db_retry_at_us <= now
+				       !wh_letters_busy(r) && r->db_retry_at_us <= now
 			       ? now
 			       : deadline(r, now);
 	return WHERRY_OK;

@@ -9,6 +9,7 @@
  *     settle.c    decides what becomes of a message, and writes it
  *     relay.c     opens, steps, closes
  *     handlers.c  what a handler writes, and the acknowledgement, as one
+ *     letters.c   hands what dies to another destination first
  *     hooks.c     tells the application what happens
  *     latency.c   how long messages take
  *     until.c     until-empty: is anything left of what was there at the start?
@@ -52,6 +53,7 @@ enum {
 };
 
 typedef struct wh_hooks wh_hooks;
+struct wh_letters;
 
 /* The settings a relay works by, read once. */
 typedef struct wh_relay_settings {
@@ -176,7 +178,8 @@ struct wherry_relay {
 	bool finished;
 
 	wherry_relay_stats stats;
-	wh_hooks *hooks; /* NULL: nobody wants to be told */
+	struct wh_letters *letters; /* NULL: none are wanted */
+	wh_hooks *hooks;            /* NULL: nobody wants to be told */
 };
 
 void wh_relay_say(wherry_relay *r, int level, const char *fmt, ...) WH_PRINTF(3, 4);
@@ -244,6 +247,7 @@ void wh_key_landed(wherry_relay *r, wh_key *key);
 /* settle.c */
 void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now);
 void wh_settle_poison(wherry_relay *r, wh_entry *e, int64_t now);
+void wh_settle_put(wherry_relay *r, wh_entry *e, int64_t now); /* its fate is known */
 void wh_settle_back(wherry_relay *r, wh_entry *e); /* claimed, and not tried after all */
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "relay/hooks.h"
+#include "relay/letters.h"
 
 enum { THROTTLE_US = 1000000 };
 
@@ -60,7 +61,7 @@ static void hold_followers(wherry_relay *r, wh_key *key)
 		leave_alone(r, wh_key_pop(key));
 }
 
-static void settle(wherry_relay *r, wh_entry *e, int64_t now)
+void wh_settle_put(wherry_relay *r, wh_entry *e, int64_t now)
 {
 	int64_t at = e->fate == WH_FATE_DONE ? wh_later(now, r->set.ack_delay_us) : now;
 
@@ -77,7 +78,7 @@ static void settle(wherry_relay *r, wh_entry *e, int64_t now)
 void wh_settle_back(wherry_relay *r, wh_entry *e)
 {
 	e->fate = WH_FATE_BACK;
-	settle(r, e, wh_monotonic(&r->env));
+	wh_settle_put(r, e, wh_monotonic(&r->env));
 }
 
 /* It failed or died: its key waits until that is written. */
@@ -91,7 +92,8 @@ static void settle_failure(wherry_relay *r, wh_entry *e, const char *why, int64_
 		key->broken = key->leaving = key->flying > 0;
 		hold_followers(r, key);
 	}
-	settle(r, e, now);
+	if (e->fate != WH_FATE_DEAD || !wh_letters_take(r, e, why, now))
+		wh_settle_put(r, e, now);
 }
 
 void wh_settle_poison(wherry_relay *r, wh_entry *e, int64_t now)
@@ -233,7 +235,7 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 		wh_latency_note(r, e);
 		e->written = receipt->written;
 		e->fate = WH_FATE_DONE;
-		settle(r, e, now);
+		wh_settle_put(r, e, now);
 	} else {
 		settle_refusal(r, e, receipt, now);
 	}

@@ -200,6 +200,16 @@ wh_entry *wh_window_add(wh_window *w, const wh_open_row *row)
 	return e;
 }
 
+void *wh_window_alloc(wh_window *w, wh_entry *e, size_t n)
+{
+	wh_arena *arena = &e->batch->arena;
+	size_t before = arena->used;
+	void *out = wh_arena_alloc(arena, n);
+
+	w->bytes += arena->used - before;
+	return out;
+}
+
 const char *wh_window_copy(wh_window *w, wh_entry *e, const char *text)
 {
 	wh_arena *arena = &e->batch->arena;

@@ -16,6 +16,7 @@ typedef enum wh_stage {
 	WH_WAITING, /* behind another of its key, or for room */
 	WH_READY,   /* may be submitted */
 	WH_FLYING,  /* submitted, no receipt yet */
+	WH_LETTER,  /* it dies, once its letter is written */
 	WH_SETTLED, /* known what became of it, not yet written */
 	WH_GONE     /* no more of our business */
 } wh_stage;
@@ -36,7 +37,8 @@ typedef struct wh_entry {
 	wh_stage stage;
 	wh_fate fate;
 	int64_t delay_us;
-	const char *error;  /* in the batch's memory */
+	const char *error;            /* in the batch's memory */
+	const wherry_message *letter; /* likewise */
 	const char *poison; /* static: why it cannot be submitted and must die; or NULL */
 	bool tried;         /* its attempt was recorded before it was submitted */
 	bool untried;       /* and then it was not submitted: it had to die */
@@ -90,6 +92,9 @@ void wh_window_end(wh_window *w);
 /* Copy a row into the open batch; NULL: out of memory. */
 wh_entry *wh_window_add(wh_window *w, const wh_open_row *row);
 wh_entry *wh_window_find(const wh_window *w, int64_t id);
+
+/* Memory that lives as long as the entry's batch; NULL: out of memory. */
+void *wh_window_alloc(wh_window *w, wh_entry *e, size_t n);
 
 /* A copy of text that lives as long as the entry's batch; NULL: out of memory. */
 const char *wh_window_copy(wh_window *w, wh_entry *e, const char *text);

@@ -469,6 +469,7 @@ int relay_suite(const relay_target *targets, size_t n_targets)
 		{relay_window_tests, RELAY_LEASE},
 		{relay_failure_tests, RELAY_LEASE},
 		{relay_dead_tests, RELAY_LEASE},
+		{relay_letters_tests, RELAY_LEASE},
 		{relay_down_tests, RELAY_LEASE},
 		{relay_lease_tests, RELAY_LEASE},
 		{relay_stop_tests, RELAY_LEASE},

@@ -1,0 +1,371 @@
+#include "relay/letters.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/url.h"
+#include "config/settings.h"
+#include "publish/parts.h"
+#include "relay/hooks.h"
+
+enum { LETTER_RECEIPTS = 16, TEXT_MAX = 64 * 1024 * 1024, REJECTED_US = 30000000 };
+
+/* In the memory of its entry's batch. */
+typedef struct letter {
+	wherry_message msg; /* first: a receipt names the letter by it */
+	wh_entry *entry;
+} letter;
+
+struct wh_letters {
+	const char *to;
+	wherry_publisher *pub; /* NULL: to be opened */
+	wh_list waiting, flying;
+	wh_buf text;         /* scratch */
+	bool down;           /* it could not be written */
+	int failures;        /* in a row */
+	int64_t retry_at_us; /* DOWN: nothing is tried before */
+};
+
+/* ---- open and close ---- */
+
+wherry_code wh_letters_open(wherry_relay *r, wherry_error *err)
+{
+	const char *to = wh_config_text(r->config, WH_RELAY_DEAD_LETTERS);
+	wh_letters *letters;
+	wherry_code code;
+
+	if (!*to)
+		return WHERRY_OK;
+	letters = calloc(1, sizeof(*letters));
+	if (!letters)
+		return wh_oom(err);
+	letters->to = to;
+	letters->text = (wh_buf)WH_BUF_INIT(TEXT_MAX);
+	r->letters = letters;
+	code = wh_publisher_open(to, r->config, &r->env, &letters->pub, err);
+	return code == WHERRY_OK ? code : wh_prefix(err, code, "relay.dead_letters");
+}
+
+static void drop_pub(wh_letters *letters)
+{
+	wherry_publisher_close(letters->pub);
+	letters->pub = NULL;
+}
+
+void wh_letters_close(wherry_relay *r)
+{
+	if (!r->letters)
+		return;
+	drop_pub(r->letters);
+	wh_buf_clear(&r->letters->text);
+	free(r->letters);
+	r->letters = NULL;
+}
+
+void wh_letters_forget(wherry_relay *r)
+{
+	wh_letters *letters = r->letters;
+
+	if (!letters)
+		return;
+	if (letters->flying.n) /* it has borrowed them */
+		drop_pub(letters);
+	letters->waiting = letters->flying = (wh_list){0};
+}
+
+/* ---- what a letter says ---- */
+
+static void put_header(wh_buf *out, const char *name, const char *value)
+{
+	if (!value)
+		return;
+	wh_buf_printf(out, "%s\"wherry-dead-%s\":",
+		      out->len && out->ptr[out->len - 1] != '{' ? "," : "", name);
+	wh_buf_json(out, value, strlen(value));
+}
+
+/* The message's own headers, without the brace that ends them; if they are no such object,
+ * as one header. */
+static void put_own(wh_buf *out, const wherry_message *msg)
+{
+	const char *text = wh_message_headers(msg);
+	size_t len = strlen(text);
+
+	if (wh_json_headers(text, len, NULL) != WHERRY_OK) {
+		wh_buf_putc(out, '{');
+		put_header(out, "headers", text);
+		return;
+	}
+	while (len && text[len - 1] != '}')
+		len--;
+	for (len--; len && strchr(" \t\r\n", text[len - 1]);)
+		len--;
+	wh_buf_put(out, text + strspn(text, " \t\r\n"), len - strspn(text, " \t\r\n"));
+}
+
+static wherry_code write_headers(wherry_relay *r, wh_buf *out, const wh_entry *e,
+				 const char *why, wherry_error *err)
+{
+	const wherry_message *msg = &e->msg;
+	bool counted = e->tried || e->poison; /* its last attempt, already */
+	char number[24], now[WH_TIME_LEN];
+
+	wh_buf_reset(out);
+	wh_time_print(wh_now(&r->env), now);
+	put_own(out, msg);
+	put_header(out, "topic", msg->topic ? msg->topic : "");
+	put_header(out, "key", wh_message_key(msg));
+	put_header(out, "id", msg->message_id ? msg->message_id : "");
+	(void)snprintf(number, sizeof(number), "%" PRId32, msg->attempts + !counted);
+	put_header(out, "attempts", number);
+	put_header(out, "error", why);
+	put_header(out, "time", now);
+	put_header(out, "outbox", r->box->title);
+	wh_buf_putc(out, '}');
+	return wh_buf_check(out, err);
+}
+
+/* NULL: err says why. */
+static letter *write_letter(wherry_relay *r, wh_entry *e, const char *why,
+			    wherry_error *err)
+{
+	wh_buf *text = &r->letters->text;
+	letter *l = NULL;
+
+	if (write_headers(r, text, e, why, err) != WHERRY_OK)
+		return NULL;
+	l = wh_window_alloc(&r->window, e, sizeof(*l));
+	if (l)
+		*l = (letter){e->msg, e};
+	if (l)
+		l->msg.headers = wh_window_copy(&r->window, e, wh_buf_str(text));
+	if (l && l->msg.headers)
+		return l;
+	(void)wh_oom(err);
+	return NULL;
+}
+
+/* ---- what becomes of it ---- */
+
+static void say_down(wherry_relay *r, const char *why)
+{
+	if (r->letters->down)
+		return;
+	r->letters->down = true;
+	wh_relay_say(r, WH_LOG_ERROR,
+		     "event=dead-letters-down why=\"%s\" (messages that die stay failed "
+		     "until it takes their letters; none is lost)",
+		     why);
+	wh_hook_error(r, WHERRY_CLOSED, why);
+}
+
+static void say_up(wherry_relay *r)
+{
+	if (r->letters->down)
+		wh_relay_say(r, WH_LOG_INFO, "event=dead-letters-up");
+	r->letters->down = false;
+	r->letters->failures = 0;
+	r->letters->retry_at_us = 0;
+}
+
+/* Its letter was not taken: it is failed, so that nothing is lost, and tried again. */
+static void stay_failed(wherry_relay *r, wh_entry *e, const char *why, int64_t delay_us,
+			int64_t now)
+{
+	int64_t own_us = wh_backoff_delay(&r->set.retry, e->msg.attempts + 1, &r->env);
+	wh_buf text = WH_BUF_INIT(1024);
+	const char *whole = NULL;
+
+	wh_buf_printf(&text, "%.300s; its dead letter was not written: %.200s",
+		      e->error ? e->error : "", why);
+	if (wh_buf_check(&text, NULL) == WHERRY_OK)
+		whole = wh_window_copy(&r->window, e, wh_buf_str(&text));
+	wh_buf_clear(&text);
+	if (whole)
+		e->error = whole;
+	e->fate = WH_FATE_FAILED;
+	e->delay_us = delay_us > own_us ? delay_us : own_us;
+	wh_settle_put(r, e, now);
+}
+
+static void fail_list(wherry_relay *r, wh_list *list, const char *why, int64_t now)
+{
+	while (list->head) {
+		wh_entry *e = list->head;
+
+		wh_list_remove(list, e);
+		stay_failed(r, e, why, r->letters->retry_at_us - now, now);
+	}
+}
+
+/* It cannot be written to now: nothing waits for it. */
+static void lose(wherry_relay *r, const char *why, int64_t at_least_us, int64_t now)
+{
+	wh_letters *letters = r->letters;
+	int64_t delay = wh_backoff_delay(&r->set.probe, ++letters->failures, &r->env);
+
+	if (delay < at_least_us)
+		delay = at_least_us;
+	if (delay < 1000)
+		delay = 1000;
+	letters->retry_at_us = wh_later(now, delay);
+	say_down(r, why);
+	fail_list(r, &letters->waiting, why, now);
+}
+
+/* The publisher failed: there will be no receipts. */
+static void lose_pub(wherry_relay *r, const char *why, int64_t now)
+{
+	drop_pub(r->letters);
+	lose(r, why, 0, now);
+	fail_list(r, &r->letters->flying, why, now);
+}
+
+static void settle_letter(wherry_relay *r, const wh_receipt *receipt, int64_t now)
+{
+	wh_letters *letters = r->letters;
+	const char *why = *receipt->reason ? receipt->reason : "it gave no reason";
+	wh_entry *e = NULL;
+
+	for (e = letters->flying.head; e; e = e->next)
+		if (e->letter == receipt->message)
+			break;
+	if (!e)
+		return; /* a second receipt */
+	wh_list_remove(&letters->flying, e);
+	if (receipt->verdict == WHERRY_DELIVERED) {
+		say_up(r);
+		wh_settle_put(r, e, now);
+		return;
+	}
+	if (receipt->verdict != WHERRY_REJECTED) {
+		lose(r, why, receipt->retry_after_us, now);
+		stay_failed(r, e, why, letters->retry_at_us - now, now);
+		return;
+	}
+	wh_relay_say(r, WH_LOG_ERROR,
+		     "event=dead-letter-rejected id=%" PRId64 " why=\"%s\" (the message "
+		     "stays failed)",
+		     e->msg.id, why);
+	stay_failed(r, e, why, REJECTED_US, now);
+}
+
+bool wh_letters_take(wherry_relay *r, wh_entry *e, const char *why, int64_t now)
+{
+	wh_letters *letters = r->letters;
+	wherry_error err = WHERRY_ERROR_INIT;
+	const letter *l;
+
+	if (!letters)
+		return false;
+	if (now < letters->retry_at_us) {
+		stay_failed(r, e, "it is down", letters->retry_at_us - now, now);
+		return true;
+	}
+	l = write_letter(r, e, why, &err);
+	if (!l) {
+		stay_failed(r, e, err.message, WH_SECOND, now);
+		return true;
+	}
+	e->letter = &l->msg;
+	e->stage = WH_LETTER;
+	wh_list_append(&letters->waiting, e);
+	return true;
+}
+
+/* ---- handing over ---- */
+
+/* True: it is open. */
+static bool reopen(wherry_relay *r, int64_t now)
+{
+	wh_letters *letters = r->letters;
+	wherry_error why = WHERRY_ERROR_INIT;
+
+	if (letters->pub)
+		return true;
+	if (wh_publisher_open(letters->to, r->config, &r->env, &letters->pub, &why) ==
+	    WHERRY_OK)
+		return true;
+	lose(r, why.message, 0, now);
+	return false;
+}
+
+static void submit(wherry_relay *r, int64_t now)
+{
+	wh_letters *letters = r->letters;
+	wherry_error why = WHERRY_ERROR_INIT;
+	size_t taken = 1;
+
+	while (letters->waiting.head && taken) {
+		wh_entry *e = letters->waiting.head;
+		wherry_code code;
+
+		if (!reopen(r, now))
+			return;
+		code = wh_publisher_submit(letters->pub, &e->letter, 1, &taken, &why);
+		if (taken) {
+			wh_list_remove(&letters->waiting, e);
+			wh_list_append(&letters->flying, e);
+		}
+		if (code != WHERRY_OK) {
+			lose_pub(r, why.message, now);
+			return;
+		}
+	}
+}
+
+static void collect(wherry_relay *r, int64_t now)
+{
+	wh_receipt receipts[LETTER_RECEIPTS];
+	wherry_error why = WHERRY_ERROR_INIT;
+	size_t n = 1;
+
+	while (r->letters->pub && r->letters->flying.n && n) {
+		n = 0;
+		if (wh_publisher_collect(r->letters->pub, receipts, LETTER_RECEIPTS, &n,
+					 &why) != WHERRY_OK) {
+			lose_pub(r, why.message, now);
+			return;
+		}
+		for (size_t i = 0; i < n; i++)
+			settle_letter(r, &receipts[i], now);
+	}
+}
+
+void wh_letters_step(wherry_relay *r, int64_t now)
+{
+	bool leads = r->fsm.state == WH_LEADING || r->fsm.state == WH_DRAINING;
+
+	if (!wh_letters_busy(r))
+		return;
+	if (!leads) {
+		wh_letters_forget(r);
+		return;
+	}
+	/* This step may have taken longer than the lease had left. */
+	if (wh_monotonic(&r->env) < r->held_until_us)
+		submit(r, now);
+	collect(r, now);
+}
+
+bool wh_letters_busy(const wherry_relay *r)
+{
+	return r->letters && (r->letters->waiting.n || r->letters->flying.n);
+}
+
+int wh_letters_fd(wherry_relay *r, short *out_events)
+{
+	if (!wh_letters_busy(r) || !r->letters->pub)
+		return -1;
+	return wh_publisher_fd(r->letters->pub, out_events);
+}
+
+int64_t wh_letters_deadline(const wherry_relay *r)
+{
+	if (!wh_letters_busy(r) || !r->letters->pub)
+		return WH_NEVER;
+	return wh_publisher_deadline(r->letters->pub);
+}

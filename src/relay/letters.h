@@ -1,0 +1,36 @@
+/*
+ * Dead letters: a message that dies is handed to another destination first, and is marked
+ * dead once that has taken it.
+ *
+ *     dies ──► WAITING ──► FLYING ──► taken: dead
+ *                 │           │
+ *                 └───────────┴─────► not taken: failed, and tried again later
+ *
+ * Until then its key waits as behind any failed message.
+ */
+#ifndef WH_RELAY_LETTERS_H
+#define WH_RELAY_LETTERS_H
+
+#include "relay/relay.h"
+
+typedef struct wh_letters wh_letters;
+
+/* Opens relay.dead_letters, if it is set. */
+wherry_code wh_letters_open(wherry_relay *r, wherry_error *err);
+void wh_letters_close(wherry_relay *r);
+
+/* A message dies for this reason: take it, to settle it later.  False: no letters are
+ * wanted. */
+bool wh_letters_take(wherry_relay *r, wh_entry *e, const char *why, int64_t now);
+
+/* Hand over what waits, take receipts. */
+void wh_letters_step(wherry_relay *r, int64_t now);
+
+/* The messages are none of our business any more. */
+void wh_letters_forget(wherry_relay *r);
+
+bool wh_letters_busy(const wherry_relay *r);
+int wh_letters_fd(wherry_relay *r, short *out_events); /* -1: none */
+int64_t wh_letters_deadline(const wherry_relay *r);
+
+#endif
