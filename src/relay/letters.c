@@ -13,12 +13,6 @@
 
 enum { LETTER_RECEIPTS = 16, TEXT_MAX = 64 * 1024 * 1024, REJECTED_US = 30000000 };
 
-/* In the memory of its entry's batch. */
-typedef struct letter {
-	wherry_message msg; /* first: a receipt names the letter by it */
-	wh_entry *entry;
-} letter;
-
 struct wh_letters {
 	const char *to;
 	wherry_publisher *pub; /* NULL: to be opened */
@@ -128,24 +122,27 @@ static wherry_code write_headers(wherry_relay *r, wh_buf *out, const wh_entry *e
 	return wh_buf_check(out, err);
 }
 
-/* NULL: err says why. */
-static letter *write_letter(wherry_relay *r, wh_entry *e, const char *why,
-			    wherry_error *err)
+/* Once: e->letter, in the memory of its batch. */
+static wherry_code write_letter(wherry_relay *r, wh_entry *e, wherry_error *err)
 {
 	wh_buf *text = &r->letters->text;
-	letter *l = NULL;
+	wherry_message *msg;
+	wherry_code code;
 
-	if (write_headers(r, text, e, why, err) != WHERRY_OK)
-		return NULL;
-	l = wh_window_alloc(&r->window, e, sizeof(*l));
-	if (l)
-		*l = (letter){e->msg, e};
-	if (l)
-		l->msg.headers = wh_window_copy(&r->window, e, wh_buf_str(text));
-	if (l && l->msg.headers)
-		return l;
-	(void)wh_oom(err);
-	return NULL;
+	if (e->letter)
+		return WHERRY_OK;
+	code = write_headers(r, text, e, e->error ? e->error : "out of memory", err);
+	if (code != WHERRY_OK)
+		return code;
+	msg = wh_window_alloc(&r->window, e, sizeof(*msg));
+	if (!msg)
+		return wh_oom(err);
+	*msg = e->msg;
+	msg->headers = wh_window_copy(&r->window, e, wh_buf_str(text));
+	if (!msg->headers)
+		return wh_oom(err);
+	e->letter = msg;
+	return WHERRY_OK;
 }
 
 /* ---- what becomes of it ---- */
@@ -191,17 +188,30 @@ static void stay_failed(wherry_relay *r, wh_entry *e, const char *why, int64_t d
 	wh_settle_put(r, e, now);
 }
 
+/* It ended its relay, or its connection, each time it was tried: not once more. */
+static bool is_deadly(const wherry_relay *r, const wh_entry *e)
+{
+	return e->poison && e->msg.attempts >= r->set.attempts;
+}
+
+/* Nothing waits for a destination that is down, but for what may not be tried again. */
 static void fail_list(wherry_relay *r, wh_list *list, const char *why, int64_t now)
 {
-	while (list->head) {
-		wh_entry *e = list->head;
+	wh_letters *letters = r->letters;
 
+	for (wh_entry *e = list->head, *next; e; e = next) {
+		next = e->next;
+		if (is_deadly(r, e) && list == &letters->waiting)
+			continue;
 		wh_list_remove(list, e);
-		stay_failed(r, e, why, r->letters->retry_at_us - now, now);
+		if (is_deadly(r, e))
+			wh_list_append(&letters->waiting, e);
+		else
+			stay_failed(r, e, why, letters->retry_at_us - now, now);
 	}
 }
 
-/* It cannot be written to now: nothing waits for it. */
+/* It cannot be written to now. */
 static void lose(wherry_relay *r, const char *why, int64_t at_least_us, int64_t now)
 {
 	wh_letters *letters = r->letters;
@@ -241,9 +251,9 @@ static void settle_letter(wherry_relay *r, const wh_receipt *receipt, int64_t no
 		wh_settle_put(r, e, now);
 		return;
 	}
-	if (receipt->verdict != WHERRY_REJECTED) {
+	if (receipt->verdict != WHERRY_REJECTED || is_deadly(r, e)) {
+		wh_list_append(&letters->waiting, e);
 		lose(r, why, receipt->retry_after_us, now);
-		stay_failed(r, e, why, letters->retry_at_us - now, now);
 		return;
 	}
 	wh_relay_say(r, WH_LOG_ERROR,
@@ -253,24 +263,16 @@ static void settle_letter(wherry_relay *r, const wh_receipt *receipt, int64_t no
 	stay_failed(r, e, why, REJECTED_US, now);
 }
 
-bool wh_letters_take(wherry_relay *r, wh_entry *e, const char *why, int64_t now)
+bool wh_letters_take(wherry_relay *r, wh_entry *e, int64_t now)
 {
 	wh_letters *letters = r->letters;
-	wherry_error err = WHERRY_ERROR_INIT;
-	const letter *l;
 
 	if (!letters)
 		return false;
-	if (now < letters->retry_at_us) {
+	if (now < letters->retry_at_us && !is_deadly(r, e)) {
 		stay_failed(r, e, "it is down", letters->retry_at_us - now, now);
 		return true;
 	}
-	l = write_letter(r, e, why, &err);
-	if (!l) {
-		stay_failed(r, e, err.message, WH_SECOND, now);
-		return true;
-	}
-	e->letter = &l->msg;
 	e->stage = WH_LETTER;
 	wh_list_append(&letters->waiting, e);
 	return true;
@@ -293,28 +295,40 @@ static bool reopen(wherry_relay *r, int64_t now)
 	return false;
 }
 
+/* False: it could not even be written. */
+static bool prepare(wherry_relay *r, wh_entry *e, int64_t now)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+
+	if (write_letter(r, e, &why) == WHERRY_OK)
+		return true;
+	lose(r, why.message, 0, now);
+	return false;
+}
+
 static void submit(wherry_relay *r, int64_t now)
 {
 	wh_letters *letters = r->letters;
 	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code = WHERRY_OK;
 	size_t taken = 1;
 
-	while (letters->waiting.head && taken) {
+	if (now < letters->retry_at_us)
+		return;
+	letters->retry_at_us = 0;
+	while (letters->waiting.head && taken && code == WHERRY_OK) {
 		wh_entry *e = letters->waiting.head;
-		wherry_code code;
 
-		if (!reopen(r, now))
+		if (!prepare(r, e, now) || !reopen(r, now))
 			return;
 		code = wh_publisher_submit(letters->pub, &e->letter, 1, &taken, &why);
 		if (taken) {
 			wh_list_remove(&letters->waiting, e);
 			wh_list_append(&letters->flying, e);
 		}
-		if (code != WHERRY_OK) {
-			lose_pub(r, why.message, now);
-			return;
-		}
 	}
+	if (code != WHERRY_OK)
+		lose_pub(r, why.message, now);
 }
 
 static void collect(wherry_relay *r, int64_t now)
@@ -339,7 +353,7 @@ void wh_letters_step(wherry_relay *r, int64_t now)
 {
 	bool leads = r->fsm.state == WH_LEADING || r->fsm.state == WH_DRAINING;
 
-	if (!wh_letters_busy(r))
+	if (!r->letters || !(r->letters->waiting.n || r->letters->flying.n))
 		return;
 	if (!leads) {
 		wh_letters_forget(r);
@@ -353,7 +367,9 @@ void wh_letters_step(wherry_relay *r, int64_t now)
 
 bool wh_letters_busy(const wherry_relay *r)
 {
-	return r->letters && (r->letters->waiting.n || r->letters->flying.n);
+	const wh_letters *letters = r->letters;
+
+	return letters && (letters->flying.n || (letters->waiting.n && !letters->down));
 }
 
 int wh_letters_fd(wherry_relay *r, short *out_events)
@@ -365,7 +381,13 @@ int wh_letters_fd(wherry_relay *r, short *out_events)
 
 int64_t wh_letters_deadline(const wherry_relay *r)
 {
-	if (!wh_letters_busy(r) || !r->letters->pub)
-		return WH_NEVER;
-	return wh_publisher_deadline(r->letters->pub);
+	const wh_letters *letters = r->letters;
+	int64_t at = WH_NEVER;
+
+	if (letters && letters->pub && wh_letters_busy(r))
+		at = wh_publisher_deadline(letters->pub);
+	if (letters && letters->waiting.n && letters->retry_at_us &&
+	    letters->retry_at_us < at)
+		at = letters->retry_at_us;
+	return at;
 }

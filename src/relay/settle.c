@@ -92,7 +92,7 @@ static void settle_failure(wherry_relay *r, wh_entry *e, const char *why, int64_
 		key->broken = key->leaving = key->flying > 0;
 		hold_followers(r, key);
 	}
-	if (e->fate != WH_FATE_DEAD || !wh_letters_take(r, e, why, now))
+	if (e->fate != WH_FATE_DEAD || !wh_letters_take(r, e, now))
 		wh_settle_put(r, e, now);
 }
 

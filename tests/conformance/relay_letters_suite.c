@@ -311,6 +311,36 @@ static void letters_that_cannot_be_sent_at_all_bury_nothing(void **state)
 	each_engine(*state, break_down);
 }
 
+/* Its row as its relay left it, which it has ended each time. */
+static void never_again(relay_fixture *f)
+{
+	box b;
+
+	use_letters(f, &b, "exit 65");
+	relay_put(f, "aab");
+	relay_sql(f, "UPDATE outbox SET status = 1, attempts = 5 WHERE id = 1");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_logged(f, "event=dead-letters-down"));
+	for (int i = 0; i < 5; i++) {
+		relay_quiet(f, &f->a);
+		f->offset_us += 5 * WH_SECOND;
+	}
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	letters_do(&b, taken);
+	f->offset_us += 60 * WH_SECOND;
+	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_DEAD);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	RELAY_DELIVERED(f, 3, 2);
+	assert_true(letters_are(&b, "1\n"));
+	assert_int_equal(relay_attempts(f, 1), 5);
+	wherry_temp_clear(&b.temp);
+}
+
+static void what_ends_its_relay_is_not_tried_again_for_its_letter(void **state)
+{
+	never_again(*state);
+}
+
 static void a_hundred_wait_for_one_letter_box(relay_fixture *f)
 {
 	char keys[101];
@@ -474,6 +504,7 @@ const relay_test relay_letters_tests[] = {
 	RELAY_TEST(without_its_letter_a_message_stays_failed, 0),
 	RELAY_TEST(a_letter_that_is_rejected_buries_nothing, 0),
 	RELAY_TEST(letters_that_cannot_be_sent_at_all_bury_nothing, 0),
+	RELAY_TEST(what_ends_its_relay_is_not_tried_again_for_its_letter, 0),
 	RELAY_TEST(all_that_died_meanwhile_leave_their_letters, 0),
 	RELAY_TEST(a_relay_that_stops_waits_for_its_letters, 0),
 	RELAY_TEST(a_letter_that_hangs_does_not_keep_a_relay_from_stopping, 0),
