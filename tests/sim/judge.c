@@ -102,6 +102,8 @@ static void judge_order(sim_world *w, int index)
 		state = w->plan.park ? -1 : sim_number(w, row_state, i);
 		before->died = state == WHERRY_DEAD;
 		before->must_have_died |= state == SIM_LOCKED;
+		if (before->died && w->plan.letters && !before->letters)
+			sim_wrong(w, "%d is dead, but left no letter", i);
 		if (before->died || before->must_have_died)
 			continue;
 		sim_wrong(w,
@@ -109,6 +111,27 @@ static void judge_order(sim_world *w, int index)
 			  index, m->place, m->key, i, before->place,
 			  sim_kind_names[before->kind]);
 	}
+}
+
+static void judge_dead(sim_world *w, int index)
+{
+	const sim_message *m = &w->messages[index];
+
+	if ((m->kind == SIM_PLAIN || m->kind == SIM_FLAKY) &&
+	    m->charges < w->plan.attempts)
+		sim_wrong(w, "%d (%s) is dead, though only %d of its attempts failed",
+			  index, sim_kind_names[m->kind], m->charges);
+}
+
+void sim_judge_letter(sim_world *w, const wherry_message *msg, int index)
+{
+	if (index < 0 || !w->messages[index].committed)
+		sim_wrong(w, "a letter of %s, which was never committed",
+			  msg->message_id);
+	else
+		judge_dead(w, index);
+	if (!msg->headers || !strstr(msg->headers, "\"wherry-dead-error\":\""))
+		sim_wrong(w, "the letter of %d does not say why", index);
 }
 
 void sim_judge_delivery(sim_world *w, const sim_flight *f)
@@ -161,16 +184,6 @@ bool sim_judge_empty(sim_world *w)
 	return true;
 }
 
-static void judge_dead(sim_world *w, int index)
-{
-	const sim_message *m = &w->messages[index];
-
-	if ((m->kind == SIM_PLAIN || m->kind == SIM_FLAKY) &&
-	    m->charges < w->plan.attempts)
-		sim_wrong(w, "%d (%s) is dead, though only %d of its attempts failed",
-			  index, sim_kind_names[m->kind], m->charges);
-}
-
 static void judge_attempts(sim_world *w, int index)
 {
 	const sim_message *m = &w->messages[index];
@@ -195,6 +208,8 @@ static void judge_message(sim_world *w, int index)
 			sim_wrong(w, "%d was never committed, but is there", index);
 	} else if (state == WHERRY_DEAD) {
 		judge_dead(w, index);
+		if (w->plan.letters && !m->letters)
+			sim_wrong(w, "%d is dead, but left no letter", index);
 	} else if (is_open(state)) {
 		if (!is_parked(w, index))
 			sim_wrong(w, "%d is left behind", index);

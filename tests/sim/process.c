@@ -192,11 +192,12 @@ wherry_code __wrap_wh_publisher_open(const char *url, const wherry_config *confi
 				     const wh_env *env, wherry_publisher **out,
 				     wherry_error *err)
 {
-	sim_process *p = &starting->world->processes[atoi(url + strlen("sim:"))];
+	bool letters = strncmp(url, "post:", 5) == 0;
+	sim_process *p = &starting->world->processes[atoi(url + strcspn(url, ":") + 1)];
 
 	(void)config;
 	(void)env;
-	return sim_broker_open(p, out, err);
+	return letters ? sim_post_open(p, out, err) : sim_broker_open(p, out, err);
 }
 
 /* ---- starting, stepping, ending ---- */
@@ -221,6 +222,17 @@ static void bury(sim_process *p)
 	p->start_us = p->world->now_us + sim_time(p->world, 2000000);
 }
 
+static void set_letters(sim_process *p)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char url[16];
+
+	(void)snprintf(url, sizeof(url), "post:%d", p->number);
+	if (wherry_config_set(p->world->config, "relay.dead_letters", url, &err) !=
+	    WHERRY_OK)
+		sim_wrong(p->world, "%s", err.message);
+}
+
 void sim_process_start(sim_process *p)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -232,6 +244,8 @@ void sim_process_start(sim_process *p)
 	starting = p;
 	p->crashed = false;
 	p->inside = true;
+	if (w->plan.letters)
+		set_letters(p);
 	code = wherry_relay_open(url, url, w->config, &p->relay, &err);
 	p->inside = false;
 	if (code != WHERRY_OK) {

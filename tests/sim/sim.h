@@ -9,6 +9,7 @@
  *     store.c     the database, and its clock
  *     process.c   relays as processes: started, paused between any two calls, killed
  *     broker.c    connections and what the destination does with what comes through them
+ *     post.c      where dead letters go
  *     producer.c  messages and their transactions; operators
  *     judge.c     what must hold, after each delivery and at the end
  *
@@ -71,6 +72,7 @@ typedef struct sim_message {
 	bool committed;
 	int charges;    /* attempts that may count against it */
 	int deliveries; /* of this generation */
+	int letters;    /* that said it is dead */
 	int generation; /* of its row */
 	bool died, redriven, replayed;
 	bool must_have_died; /* others of its key were delivered before it */
@@ -129,7 +131,7 @@ typedef struct sim_plan {
 	int relays, keys, messages, turns;
 	bool ordered_publisher;
 	bool ordered; /* relay.ordering = key */
-	bool park, late, competing;
+	bool park, late, competing, letters;
 	int window, attempts;
 	wherry_on_done on_done;
 	int crash, pause, fault; /* per 10,000 calls */
@@ -230,6 +232,10 @@ int64_t sim_broker_next(const sim_world *w, const sim_process *p);
 void sim_broker_close(sim_world *w);
 wherry_code sim_broker_open(sim_process *p, wherry_publisher **out, wherry_error *err);
 
+/* ---- post.c ---- */
+
+wherry_code sim_post_open(sim_process *p, wherry_publisher **out, wherry_error *err);
+
 /* ---- producer.c ---- */
 
 void sim_produce(sim_world *w);
@@ -245,6 +251,7 @@ int sim_index(const char *message_id, size_t len); /* -1: not one of ours */
 void sim_judge_fence(sim_world *w, sim_process *p, int index);
 void sim_judge_submit(sim_world *w, sim_process *p, const sim_connection *c,
 		      const wherry_message *msg, int index);
+void sim_judge_letter(sim_world *w, const wherry_message *msg, int index);
 void sim_judge_delivery(sim_world *w, const sim_flight *f);
 bool sim_judge_empty(sim_world *w); /* no message is to be expected any more */
 void sim_judge_end(sim_world *w);

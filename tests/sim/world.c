@@ -107,6 +107,7 @@ static void draw_plan(sim_world *w)
 	plan->lose = one_of(w, 0, 50, 500);
 	plan->refuse = one_of(w, 0, 100, 1500);
 	plan->bad = one_of(w, 0, 20, 150);
+	plan->letters = w->seed % 3 == 1;
 }
 
 static void draw_settings(sim_world *w)
