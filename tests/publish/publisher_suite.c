@@ -65,6 +65,8 @@ static int set_up(void **state)
 	if (!f->doomed || wherry_config_new(&f->config, NULL) != WHERRY_OK)
 		return -1;
 	f->place = f->backend->start(f->url, sizeof(f->url));
+	if (f->place && f->backend->prepare)
+		f->backend->prepare(f->place, f->config);
 	return 0;
 }
 

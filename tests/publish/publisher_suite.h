@@ -49,6 +49,9 @@ typedef struct publisher_backend {
 	void *(*start)(char *url, size_t cap);
 	void (*stop)(void *place);
 
+	/* Settings that its publisher needs.  NULL: none. */
+	void (*prepare)(void *place, wherry_config *config);
+
 	/* See publisher_play.  NULL: it can nothing. */
 	void (*play)(void *place, publisher_play how);
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A receiver of webhooks for tests: HTTP or HTTPS, in a process of its own.
 
-It prints its port, then serves until it is killed.  Each request is a line of JSON in the
+It prints its port, then serves until its standard input ends; a line there replaces --answer,
+and is answered with "ok".  Each request is a line of JSON in the
 log, written before it is answered.  How it answers is in the header x-answer of a message, or
 else in --answer:
 
@@ -24,6 +25,7 @@ import base64
 import hashlib
 import hmac
 import json
+import os
 import ssl
 import sys
 
@@ -47,7 +49,7 @@ class Server:
                 return True
         return False
 
-    def note(self, number, line, headers, body):
+    def note(self, number, line, headers, body, answer):
         try:
             text = body.decode("utf-8")
         except UnicodeDecodeError:
@@ -55,6 +57,7 @@ class Server:
         entry = {
             "connection": number,
             "most": self.most,
+            "answer": answer,
             "request": line,
             "headers": headers,
             "length": len(body),
@@ -125,8 +128,11 @@ class Server:
                 self.flying += 1
                 self.most = max(self.most, self.flying)
                 try:
-                    self.note(number, line, headers, body)
-                    if not await self.answer(self.answer_for(headers), writer):
+                    words = self.answer_for(headers)
+                    if self.args.largest and len(body) > self.args.largest:
+                        words = ["413"]
+                    self.note(number, line, headers, body, words[0])
+                    if not await self.answer(words, writer):
                         break
                 finally:
                     self.flying -= 1
@@ -156,6 +162,7 @@ async def main():
     parser.add_argument("--cert")
     parser.add_argument("--key")
     parser.add_argument("--client-ca")
+    parser.add_argument("--largest", type=int, help="bytes of a body; more are a 413")
     args = parser.parse_args()
     state = Server(args)
     server = await asyncio.start_server(
@@ -164,7 +171,11 @@ async def main():
     print(server.sockets[0].getsockname()[1], flush=True)
     # It ends with whoever started it: then its standard input does.
     loop = asyncio.get_running_loop()
-    await loop.run_in_executor(None, sys.stdin.buffer.read)
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        args.answer = line.strip()
+        print("ok", flush=True)
+    sys.stdout.flush()
+    os._exit(0)  # whatever hangs
 
 
 if __name__ == "__main__":
