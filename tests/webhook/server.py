@@ -148,6 +148,8 @@ def context(args):
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(args.cert, args.key)
     if args.client_ca:
+        # With 1.3 a client learns of it after its first request, or of nothing but an end.
+        tls.maximum_version = ssl.TLSVersion.TLSv1_2
         tls.verify_mode = ssl.CERT_REQUIRED
         tls.load_verify_locations(args.client_ca)
     return tls
