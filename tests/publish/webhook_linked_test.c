@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/wait.h>
 
 #include <wherry/wherry.h>
 
@@ -967,6 +968,90 @@ static void what_speaks_no_tls_is_not_spoken_to(void **state)
 	end(s);
 }
 
+/* ---- HTTP/2 ---- */
+
+static int free_port(void)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	socklen_t len = sizeof(in);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(fd, (const struct sockaddr *)&in, len), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&in, &len), 0);
+	(void)close(fd);
+	return ntohs(in.sin_port);
+}
+
+static bool answers_at(int port)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int rc;
+
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	in.sin_port = htons((uint16_t)port);
+	rc = connect(fd, (const struct sockaddr *)&in, sizeof(in));
+	(void)close(fd);
+	return rc == 0;
+}
+
+/* nghttpd, which sends back what it is sent; 0: it is not there. */
+static pid_t start_http2(int port)
+{
+	char cert[300], key[300], number_[16];
+	pid_t pid;
+
+	if (system("command -v nghttpd >/dev/null") != 0)
+		return 0;
+	(void)snprintf(cert, sizeof(cert), "%s", webhook_certificate("good.pem"));
+	(void)snprintf(key, sizeof(key), "%s", webhook_certificate("good.key"));
+	(void)snprintf(number_, sizeof(number_), "%d", port);
+	(void)fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		(void)execlp("nghttpd", "nghttpd", "-a", "127.0.0.1", "--echo-upload",
+			     "-n1", number_, key, cert, (char *)NULL);
+		_exit(127);
+	}
+	for (int i = 0; !answers_at(port); i++)
+		if (i == 1000 || poll(NULL, 0, 10) < 0)
+			fail_msg("nghttpd does not start");
+	return pid;
+}
+
+static void one_connection_of_http_2_carries_many_requests(void **state)
+{
+	int port = free_port();
+	pid_t server = start_http2(port);
+	site *s;
+	wherry_message m[60];
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_receipt receipts[60];
+
+	(void)state;
+	if (!server)
+		skip();
+	s = begin(NULL);
+	(void)snprintf(s->url, sizeof(s->url), "https://127.0.0.1:%d/hook", port);
+	set(s, "webhook.ca_file", webhook_certificate("good.pem"));
+	set(s, "webhook.connections", "1");
+	set(s, "webhook.streams", "50");
+	open_it(s);
+	for (int i = 0; i < 60; i++)
+		m[i] = message(NULL);
+	assert_int_equal(submit(s, m, 60), 1); /* which asks what is spoken */
+	WHERRY_PASS(collect(s, receipts, 1, &err));
+	assert_int_equal(receipts[0].verdict, WHERRY_DELIVERED);
+	assert_int_equal(submit(s, m, 60), 50);
+	WHERRY_PASS(collect(s, receipts, 50, &err));
+	for (int i = 0; i < 50; i++)
+		assert_int_equal(receipts[i].verdict, WHERRY_DELIVERED);
+	(void)kill(server, SIGKILL);
+	(void)waitpid(server, NULL, 0);
+	end(s);
+}
+
 /* ---- private addresses ---- */
 
 static bool private_text(const char *text)
@@ -1111,6 +1196,7 @@ int main(void)
 		cmocka_unit_test(a_server_may_ask_for_a_certificate),
 		cmocka_unit_test(a_certificate_refused_late_is_no_messages_fault),
 		cmocka_unit_test(what_speaks_no_tls_is_not_spoken_to),
+		cmocka_unit_test(one_connection_of_http_2_carries_many_requests),
 		cmocka_unit_test(private_addresses_are_known),
 		cmocka_unit_test(a_private_address_is_refused_whatever_its_name),
 		cmocka_unit_test(what_cannot_work_is_refused_when_it_is_opened),
