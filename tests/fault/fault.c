@@ -316,6 +316,22 @@ wherry_code __real_wh_publisher_collect(wherry_publisher *pub, wh_receipt *out,
 wherry_code __wrap_wh_publisher_collect(wherry_publisher *pub, wh_receipt *out,
 					size_t cap, size_t *out_n, wherry_error *err);
 
+int fault_letters;
+
+static wherry_verdict take_letter(void *ctx, const wherry_message *msg)
+{
+	(void)ctx;
+	return strstr(msg->headers, "wherry-dead-error") ? WHERRY_DELIVERED
+							 : WHERRY_REJECTED;
+}
+
+static void note_letter(void *ctx, const wherry_message *msg, wherry_verdict verdict)
+{
+	(void)ctx;
+	(void)msg;
+	fault_letters += verdict == WHERRY_DELIVERED;
+}
+
 wherry_code __wrap_wh_publisher_open(const char *url, const wherry_config *config,
 				     const wh_env *env, wherry_publisher **out,
 				     wherry_error *err)
@@ -324,13 +340,13 @@ wherry_code __wrap_wh_publisher_open(const char *url, const wherry_config *confi
 
 	if (due(FAULT_PUBLISHER, "open", url))
 		return fail_with(err);
-	if (strcmp(url, "fake:") != 0)
+	if (strcmp(url, "fake:") != 0 && strcmp(url, "letters:") != 0)
 		return __real_wh_publisher_open(url, config, env, out, err);
 	fake = relay_fake_open(fault_fake.caps);
 	if (!fake)
 		return wh_oom(err);
-	fake->decide = fault_fake.decide;
-	fake->note = fault_fake.note;
+	fake->decide = *url == 'f' ? fault_fake.decide : take_letter;
+	fake->note = *url == 'f' ? fault_fake.note : note_letter;
 	fake->ctx = fault_fake.ctx;
 	*out = &fake->base;
 	return WHERRY_OK;

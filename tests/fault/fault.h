@@ -74,4 +74,7 @@ typedef struct fault_destination {
 
 extern fault_destination fault_fake;
 
+/* What "letters:" has taken, which takes dead letters. */
+extern int fault_letters;
+
 #endif

@@ -21,6 +21,7 @@ typedef struct life {
 	bool lent; /* the relay works on a connection and a publisher of its caller's */
 	bool unclean; /* another relay ended in mid-flight before */
 	bool stolen;  /* the lease is lost in the middle */
+	bool letters; /* what dies leaves a letter */
 	char url[200];
 	wherry_config *config;
 	wherry_db *db, *relay_db;
@@ -297,11 +298,14 @@ static void live(life *l)
 	fault_rewind();
 	fault_fake = (fault_destination){
 		.decide = decide, .note = note, .ctx = l, .caps = WH_PUB_ORDERED};
+	fault_letters = 0;
 	fault_arm(l->plan);
 	insist(l, enqueue_first);
 	if (l->unclean)
 		insist(l, leave_unclean);
 	relay_all(l);
+	if (l->letters && !fault_letters)
+		BROKEN(l, "what died left no letter");
 	l->redriven = true;
 	insist(l, redrive);
 	insist(l, enqueue_more);
@@ -500,6 +504,9 @@ static int set_up(void **state)
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 		WHERRY_PASS(wherry_config_set(the_life.config, settings[i][0],
 					      settings[i][1], &err));
+	if (the_life.letters)
+		WHERRY_PASS(wherry_config_set(the_life.config, "relay.dead_letters",
+					      "letters:", &err));
 	*state = &the_life;
 	return 0;
 }
@@ -517,7 +524,7 @@ static int tear_down(void **state)
 }
 
 static life own = {0}, lent = {.lent = true}, unclean = {.unclean = true},
-	    stolen = {.stolen = true};
+	    stolen = {.stolen = true}, letters = {.letters = true};
 
 #define TEST(test, which)                                                                \
 	{                                                                                \
@@ -547,6 +554,12 @@ int life_tests(const life_target *target)
 		TEST(any_database_call_may_fail, stolen),
 		TEST(the_answer_to_any_database_call_may_be_lost, stolen),
 		TEST(any_allocation_may_fail, stolen),
+		TEST(any_database_call_may_fail, letters),
+		TEST(any_publisher_call_may_fail, letters),
+		TEST(the_publisher_may_fail_for_a_while, letters),
+		TEST(receipts_may_be_lost, letters),
+		TEST(any_allocation_may_fail, letters),
+		TEST(memory_may_be_gone_for_a_while, letters),
 	};
 
 	fault_set_up();
