@@ -9,6 +9,7 @@
  *     load.c     messages made of real data
  *     wherry.c   Wherry's sides
  *     handlers.c functions that handle messages, of both
+ *     http.c     posting to a web server, of both
  *     raw.c      the other sides: sqlite3 alone
  *     postgres.c the other sides on PostgreSQL: libpq alone
  *     watch.c    what a process costs: memory, processor, SQL statements
@@ -32,15 +33,17 @@ enum {
 	BENCH_RUNS_MOST = 99,
 	BENCH_VALUES = 4,     /* numbers that a side answers with, at most */
 	BENCH_SIDES_MOST = 5, /* in a group */
-	BENCH_GROUPS_MOST = 32,
+	BENCH_GROUPS_MOST = 40,
 	BENCH_FIGURES_MOST = 96,
-	BENCH_BATCH = 1000, /* messages read and acknowledged at once: relay.batch */
-	BENCH_THREADS = 8   /* that handle: handlers.threads */
+	BENCH_BATCH = 1000,     /* messages read and acknowledged at once: relay.batch */
+	BENCH_CONNECTIONS = 16, /* webhook.connections */
+	BENCH_THREADS = 8       /* that handle: handlers.threads */
 };
 
 /* What a side is to do. */
 typedef struct bench_job {
 	const char *url;  /* the database: an initialised outbox, its own copy */
+	const char *to;   /* where it is drained to; NULL: null: */
 	const char *data; /* the file that bodies are made of */
 	int64_t messages;
 	int relays;  /* that compete, 0: one that leads; PostgreSQL: that run beside */
@@ -133,6 +136,7 @@ bench_figure *bench_add_figure(bench *b, bench_side *ours, bench_side *theirs,
 			       const char *unit, int digits);
 void bench_name_figure(bench_figure *f, const char *fmt, ...) WH_PRINTF(2, 3);
 int64_t bench_at_least_one(int64_t n);
+void bench_plan_http(bench *b, bool full); /* on either database */
 
 /* plan_postgres.c */
 void bench_plan_postgres(bench *b);
@@ -224,6 +228,12 @@ typedef struct bench_pool bench_pool;
 bench_pool *bench_pool_open(int64_t work_us); /* NULL: no memory */
 void bench_pool_handle(bench_pool *pool, int n);
 void bench_pool_close(bench_pool *pool);
+
+/* http.c: posting, in a build with WHERRY_HTTP */
+wherry_code bench_wherry_post(const bench_job *job, double out[BENCH_VALUES],
+			      wherry_error *err);
+wherry_code bench_curl_post(const bench_job *job, double out[BENCH_VALUES],
+			    wherry_error *err);
 
 /* watch.c */
 double bench_memory_mb(void);      /* the most this process ever had in memory */

@@ -247,6 +247,38 @@ static void plan_memory(bench *b, bool full)
 	bench_name_figure(f, "memory, draining ten backlogs");
 }
 
+/* A relay is as fast as the slower of its two halves: posting, and draining to null:. */
+void bench_plan_http(bench *b, bool full)
+{
+#ifdef WHERRY_HTTP
+	bench_job job = {.messages = bench_at_least_one(b->options.messages / WORK_PART),
+			 .keys = KEYS,
+			 .body = SHORT,
+			 .full = full};
+	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+	bench_side *alone = bench_add_side(g, "libcurl alone", bench_curl_post, &job);
+	bench_side *null = bench_add_side(g, "to null:", bench_wherry_drain, &job);
+	bench_side *ours = bench_add_side(g, "Wherry", bench_wherry_post, &job);
+	bench_figure *f = bench_add_figure(b, ours, alone, "messages/s", 0);
+	bench_side *hot;
+
+	f->at_least = 0.9;
+	f->headline = true;
+	bench_name_figure(f, "to http:, 1000 keys, %d B", SHORT);
+	bench_name_figure(bench_add_figure(b, ours, null, "messages/s", 0),
+			  "to http:, against null:, %d B", SHORT);
+	job.keys = 1;
+	hot = bench_add_side(g, "Wherry, one hot key", bench_wherry_post, &job);
+	bench_name_figure(bench_add_figure(b, hot, alone, "messages/s", 0),
+			  "to http:, one hot key, %d B", SHORT);
+	for (int i = 0; i < g->n; i++)
+		g->sides[i].backlog = job.messages;
+#else
+	(void)b;
+	(void)full;
+#endif
+}
+
 /* All at once: they take their time and no processor. */
 static void plan_idle(bench *b)
 {
@@ -313,6 +345,7 @@ static void plan_sqlite(bench *b)
 		plan_latency(b, !i);
 	for (int i = 0; i < 2; i++)
 		plan_memory(b, !i);
+	bench_plan_http(b, true);
 	plan_idle(b);
 	plan_peer(b);
 }

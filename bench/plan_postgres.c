@@ -154,6 +154,7 @@ void bench_plan_postgres(bench *b)
 	plan_fill(b);
 	plan_latency(b);
 	plan_memory(b);
+	bench_plan_http(b, true);
 	plan_idle(b);
 	for (int i = 0; i < b->n_figures; i++)
 		b->figures[i].headline = true;

@@ -159,7 +159,8 @@ wherry_code bench_wherry_drain(const bench_job *job, double out[BENCH_VALUES],
 	wherry_code code = set(job, &s, err);
 
 	if (code == WHERRY_OK)
-		code = wherry_relay_open(s.url, "null:", s.config, &relay, err);
+		code = wherry_relay_open(s.url, job->to ? job->to : "null:", s.config,
+					 &relay, err);
 	if (code == WHERRY_OK)
 		code = wherry_relay_run(relay, WHERRY_UNTIL_EMPTY, NULL, err);
 	out[0] = bench_rate(job->messages, began);
