@@ -36,9 +36,11 @@ enum {
 	BENCH_GROUPS_MOST = 40,
 	BENCH_FIGURES_MOST = 96,
 	BENCH_BATCH = 1000,     /* messages read and acknowledged at once: relay.batch */
-	BENCH_CONNECTIONS = 16, /* webhook.connections */
+	BENCH_CONNECTIONS = 64, /* to a web server, on both sides */
 	BENCH_THREADS = 8       /* that handle: handlers.threads */
 };
+
+#define BENCH_CONNECTIONS_TEXT "64"
 
 /* What a side is to do. */
 typedef struct bench_job {

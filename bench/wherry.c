@@ -47,6 +47,9 @@ static wherry_code set(const bench_job *job, session *s, wherry_error *err)
 					 job->full ? "full" : "normal", err);
 	if (code == WHERRY_OK && job->batch)
 		code = set_batch(job, s, err);
+	if (code == WHERRY_OK && job->to)
+		code = wherry_config_set(s->config, "webhook.connections",
+					 BENCH_CONNECTIONS_TEXT, err);
 	if (code == WHERRY_OK)
 		code = wherry_config_set(s->config, "relay.on_done",
 					 job->remove ? "delete" : "mark", err);
