@@ -403,6 +403,7 @@ void wh_collect_step(wherry_relay *r, int64_t now)
 			wh_settle_receipt(r, &r->receipts[i], now);
 		r->collecting = false;
 		forget_gone(r);
+		r->advanced |= n > 0; /* it may have room for what is ready */
 		if (!n)
 			return;
 	}

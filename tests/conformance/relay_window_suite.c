@@ -278,6 +278,25 @@ static void nothing_is_purged_without_a_retention(void **state)
 	assert_int_equal(relay_count(f, WHERRY_DONE), 1);
 }
 
+/* Its time is up to the clock, which the relay's own wishes move. */
+static void a_destination_that_has_room_again_is_not_kept_waiting(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	int64_t from_us;
+
+	fake->room = 4;
+	relay_set(f, "relay.ack_delay", "1s");
+	f->frozen_us = from_us = relay_now(f);
+	for (int i = 0; i < 5; i++)
+		relay_put(f, "----------------------------------------");
+	relay_start(f, &f->a);
+	for (int i = 0; i < 2000 && relay_delivered(f) < 200; i++)
+		relay_skip(f, &f->a);
+	relay_check_once(f, 200);
+	assert_in_range(f->frozen_us - from_us, 0, WH_SECOND - 1);
+}
+
 const relay_test relay_window_tests[] = {
 	RELAY_TEST(the_window_bounds_what_is_in_memory, 0),
 	RELAY_TEST(a_window_of_one_works, 0),
@@ -285,6 +304,7 @@ const relay_test relay_window_tests[] = {
 	RELAY_TEST(a_body_over_window_bytes_passes, 0),
 	RELAY_TEST(reading_stops_at_held_keys_and_goes_on_as_they_are_let_go, 0),
 	RELAY_TEST(many_messages_behind_a_held_key_leave_in_order, 0),
+	RELAY_TEST(a_destination_that_has_room_again_is_not_kept_waiting, 0),
 	RELAY_TEST(a_delivered_message_is_marked, 0),
 	RELAY_TEST(a_delivered_message_is_deleted, 0),
 	RELAY_TEST(a_delivered_message_is_archived, 0),
