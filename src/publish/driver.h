@@ -57,6 +57,7 @@ typedef struct wh_publisher_driver {
 	const char *scheme; /* selects it in a URL: "stdout" */
 	unsigned caps;
 	const wh_persistence *persistence; /* NULL: the defaults of the settings */
+	int64_t ack_delay_us; /* where relay.ack_delay is not set; 0: its default */
 
 	/*
 	 * Open what rest (the URL behind the colon) names and set *out to a struct whose

@@ -28,7 +28,8 @@
 enum {
 	EXCERPT = 200,       /* bytes of an answer that are kept, */
 	ANSWER_MAX = 262144, /* and that are read at all */
-	BURST_US = 100000    /* of webhook.rate */
+	BURST_US = 100000,   /* of webhook.rate */
+	ACK_DELAY_US = 20000 /* while an acknowledgement is written, nothing is sent */
 };
 
 typedef enum phase { FREE, FLYING, OVER, BROKEN } phase;
@@ -545,6 +546,7 @@ const wh_publisher_driver wh_publisher_https = {
 	.scheme = "https",
 	.caps = 0,
 	.persistence = &persistence,
+	.ack_delay_us = ACK_DELAY_US,
 	.open = https_open,
 	.close = webhook_close,
 	.submit = webhook_submit,
@@ -558,6 +560,7 @@ const wh_publisher_driver wh_publisher_http = {
 	.scheme = "http",
 	.caps = 0,
 	.persistence = &persistence,
+	.ack_delay_us = ACK_DELAY_US,
 	.open = http_open,
 	.close = webhook_close,
 	.submit = webhook_submit,

@@ -19,7 +19,12 @@ static const wh_fsm_state states[] = {
 	[WH_STOPPED] = {"stopped", 0},
 };
 
-enum { KEY_TEXT_MAX = 1024 * 1024, PURGE_ROWS = 1000 };
+enum {
+	KEY_TEXT_MAX = 1024 * 1024,
+	PURGE_ROWS = 1000,
+	LARGE_WINDOW =
+		500 /* messages: what waits to be acknowledged fills no more of it */
+};
 
 static const int64_t idle_purge_us = 3600 * WH_SECOND;
 
@@ -100,6 +105,9 @@ static void heed_publisher(wherry_relay *r)
 	wh_relay_settings *s = &r->set;
 
 	r->caps = r->pub->driver->caps;
+	if (r->pub->driver->ack_delay_us && s->window >= LARGE_WINDOW &&
+	    !wh_config_is_set(c, WH_RELAY_ACK_DELAY))
+		s->ack_delay_us = r->pub->driver->ack_delay_us;
 	if (!asked)
 		return;
 	if (!wh_config_is_set(c, WH_RETRY_ATTEMPTS))
