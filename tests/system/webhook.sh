@@ -72,4 +72,64 @@ wait "$relay_pid"
 check "and delivers the rest once that is back" is $? 0
 check "all have arrived, in order per key" judge $messages $keys
 check "and nothing is open" is "$(sql a.db "SELECT count(*) FROM outbox WHERE status <> 2")" 0
+
+# ---- what cannot work is the destination's fault: nothing is lost, nobody buried ----
+
+states() { # STATUS: how many messages have it
+	sql b.db "SELECT count(*) FROM outbox WHERE status = $1"
+}
+
+secret=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
+kill_receiver
+receive --log log2 --answer 401 --secret "$secret"
+w init sqlite:b.db
+printf '{"n":%d}\n' 1 2 3 4 5 6 7 8 >few.ndjson
+w enqueue sqlite:b.db --topic t --from few.ndjson
+HOOK_SECRET=$secret "$wherry" relay sqlite:b.db "http://u:hunter2@127.0.0.1:$port/{topic}" \
+	--until-empty --set webhook.secret=env:HOOK_SECRET 2>relay2.log &
+relay_pid=$!
+pids+=("$relay_pid")
+check "wrong credentials are told" until_true 20 grep -q 'destination-down why="HTTP 401' relay2.log
+check "and cost no message an attempt" is \
+	"$(sql b.db "SELECT max(attempts), min(status), max(status) FROM outbox")" "0|0|0"
+kill_receiver
+receive --log log2 --port "$port" --secret "$secret"
+wait "$relay_pid"
+check "once they are right all is delivered" is "$? $(states 2)" "0 8"
+check "signed, to the path of its topic" is \
+	"$(grep -c '"request": "POST /t HTTP/1.1".*"signed": true' log2)" "$(grep -c . log2)"
+check "no secret is told" is "$(grep -c "hunter2\|$secret\|MfKQ9r8GKY" relay2.log)" 0
+
+make_certificate own IP:127.0.0.1 -days 2
+kill_receiver
+receive --log log3 --cert own.pem --key own.key
+w enqueue sqlite:b.db --topic t --from few.ndjson
+w relay sqlite:b.db "https://127.0.0.1:$port/" --until-empty --timeout 1s
+expect "a certificate that nobody vouches for is refused" 5 "err:destination-down" "err:certificate"
+check "before anything is sent" test ! -s log3
+w relay sqlite:b.db "https://127.0.0.1:$port/" --until-empty --set webhook.ca_file=own.pem
+expect "and taken where it is trusted" 0 "err:8 delivered"
+
+w relay sqlite:b.db "https://127.0.0.1:$port/{key}" --until-empty
+expect "a URL that means nothing is refused" 2 "err:{key}" "err:{topic} does"
+w relay sqlite:b.db "https://127.0.0.1:$port/" --until-empty --set webhook.secret=env:NO_SUCH
+expect "and a secret that is not there" 1 "err:NO_SUCH is not set"
+
+# ---- dead letters, to another receiver ----
+
+kill_receiver
+receive --log log4 --answer '422 body=bad_shape'
+dead=$port
+receive --log log5
+w enqueue sqlite:b.db --topic t --key /n --from few.ndjson
+w relay sqlite:b.db "http://127.0.0.1:$dead/" --dead-letters "http://127.0.0.1:$port/dead" \
+	--until-empty
+expect "what is rejected leaves letters" 3 "err:8 dead"
+out=$(cat log5)
+json "that say why" \
+	'len(l) == 8 and all(m["headers"]["wherry-dead-error"] == "HTTP 422: bad shape" and
+	 m["headers"]["wherry-dead-attempts"] == "1" and
+	 m["headers"]["wherry-dead-id"] == m["headers"]["idempotency-key"] for m in l)'
+w list sqlite:b.db --state dead
+expect "and can be retried" 0 "out:HTTP 422: bad shape"
 finish
