@@ -1,8 +1,8 @@
 # Write the text of .sql files into a C file: the array wh_sql_files of src/db/sql.h.
-# FILES: their paths, src/<model>/<scheme>.sql.  OUT: the C file.
+# FILES: their paths, src/<model>/<scheme>.sql; <scheme>.more.sql is the end of <scheme>.sql,
+# which stands before it.  OUT: the C file.
 
 set(arrays "")
-set(rows "")
 foreach(file IN LISTS FILES)
   get_filename_component(scheme ${file} NAME_WE)
   get_filename_component(folder ${file} DIRECTORY)
@@ -12,12 +12,22 @@ foreach(file IN LISTS FILES)
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${hex}")
   string(REGEX REPLACE "('.....,'.....,'.....,'.....,'.....,'.....,'.....,'.....,'.....,'.....,)"
     "\t\\1\n" bytes "${bytes}")
-  string(APPEND arrays
-    "static const char ${array}[] = {\n${bytes}\t0,\n};\n\n")
-  string(APPEND rows "\t{\"${model}\", \"${scheme}\", ${array}},\n")
+  list(FIND arrays ${array} at)
+  if(at EQUAL -1)
+    list(APPEND arrays ${array})
+    set(row_${array} "\t{\"${model}\", \"${scheme}\", ${array}},\n")
+  endif()
+  string(APPEND bytes_${array} "${bytes}")
+endforeach()
+
+set(texts "")
+set(rows "")
+foreach(array IN LISTS arrays)
+  string(APPEND texts "static const char ${array}[] = {\n${bytes_${array}}\t0,\n};\n\n")
+  string(APPEND rows "${row_${array}}")
 endforeach()
 
 file(WRITE ${OUT}.new
-  "#include \"db/sql.h\"\n\n${arrays}"
+  "#include \"db/sql.h\"\n\n${texts}"
   "const wh_sql_file wh_sql_files[] = {\n${rows}\t{NULL, NULL, NULL},\n};\n")
 file(RENAME ${OUT}.new ${OUT})

@@ -18,7 +18,8 @@ static wh_make making(const wh_args *args)
 	return (wh_make){
 		.layout = wh_arg(args, "layout"),
 		.payload = wh_arg(args, "payload"),
-		.extras = wh_arg_on(args, "strict") ? WH_STRICT : 0,
+		.extras = (wh_arg_on(args, "strict") ? WH_STRICT : 0) |
+			  (wh_arg_on(args, "slots") ? WH_SHARED : 0),
 	};
 }
 
@@ -93,6 +94,10 @@ static const wh_option options[] = {
 	 "well: on PostgreSQL a trigger that gives each transaction its number before it takes "
 	 "an id; elsewhere nothing.",
 	 NULL, 0},
+	{"slots", NULL,
+	 "Add what several relays need that share the outbox, to a table that is there as well: "
+	 "on PostgreSQL an index of what is open, by slot; elsewhere nothing.",
+	 NULL, 0},
 	{"payload", "TYPE",
 	 "How a native outbox on PostgreSQL keeps bodies: bytea, or json or jsonb, which "
 	 "refuse what is no JSON. (default: of the table that is there, else bytea)",
@@ -105,7 +110,7 @@ const wh_command wh_cmd_init = {
 	.name = "init",
 	.operands = "URL",
 	.synopsis = "URL [--table NAME] [--layout LAYOUT] [--payload TYPE] [--strict] "
-		    "[--print] [--json]",
+		    "[--slots] [--print] [--json]",
 	.brief = "Create an outbox, or bring it up to date",
 	.help = "Makes the table and what belongs to it, and the database file if it "
 		"is not there. Doing it twice is fine, also at once. With --print, the "

@@ -36,20 +36,38 @@ bool wh_outbox_acked(const wh_ack *ack)
 	return ack->call.changed == (int64_t)ack->n;
 }
 
+static wherry_code read_call(wherry_outbox *box, const wh_read_from *from,
+			     wh_param *params, wh_call *out, wherry_error *err)
+{
+	bool late = from->all_open || from->n_holes;
+
+	params[0] = WH_INT_PARAM("after", from->after);
+	params[1] = WH_INT_PARAM("limit", from->limit);
+	out->n_params = 3;
+	out->stmt = late ? box->stmt.sweep : box->stmt.read;
+	return wh_outbox_ranges(box, from->holes, from->n_holes, &params[2], err);
+}
+
+static wherry_code share_call(wherry_outbox *box, const wh_read_from *from,
+			      wh_param *params, wh_call *out, wherry_error *err)
+{
+	out->n_params = WH_SLOTS_READ_PARAMS;
+	out->stmt = box->slots.read;
+	return wh_slots_read_params(box, from, params, err);
+}
+
 wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack *ack,
 			   const wh_read_from *from, wh_open_fn visit, void *ctx,
 			   bool statements, wh_horizon *horizon, wherry_error *err)
 {
-	bool late = from->all_open || from->n_holes;
-	wh_param params[] = {WH_INT_PARAM("after", from->after),
-			     WH_INT_PARAM("limit", from->limit),
-			     {.name = "holes"}};
+	wh_param params[WH_SLOTS_READ_PARAMS];
 	wh_param asked[WH_HORIZON_PARAMS];
 	wh_open_reader reader = {visit, ctx, 0};
-	wh_call calls[3];
+	wh_call calls[3],
+		read = {.params = params, .visit = wh_take_open, .ctx = &reader};
 	size_t n = 0;
-	wherry_code code =
-		wh_outbox_ranges(box, from->holes, from->n_holes, &params[2], err);
+	wherry_code code = from->slots ? share_call(box, from, params, &read, err)
+				       : read_call(box, from, params, &read, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -58,11 +76,7 @@ wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack
 		ack->call.params = ack->params;
 		calls[n++] = ack->call;
 	}
-	calls[n++] = (wh_call){.stmt = late ? box->stmt.sweep : box->stmt.read,
-			       .params = params,
-			       .n_params = 3,
-			       .visit = wh_take_open,
-			       .ctx = &reader};
+	calls[n++] = read;
 	calls[n++] = (wh_call){.stmt = box->stmt.horizon,
 			       .params = asked,
 			       .n_params = WH_HORIZON_PARAMS,

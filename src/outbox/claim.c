@@ -37,9 +37,13 @@ wherry_code wherry_outbox_join(wherry_outbox *box, const char *owner, int64_t la
 		WH_INT_PARAM("epoch", *inout->token ? inout->epoch : 0),
 		WH_TEXT_PARAM("token", wh_view_of(lease.token)),
 	};
-	code = wh_db_run(box->db, box->stmt.join, params,
-			 sizeof(params) / sizeof(*params), wh_take_lease, &lease, NULL,
-			 err);
+	if (inout->epoch)
+		code = wh_db_run(box->db, box->stmt.join, params,
+				 sizeof(params) / sizeof(*params), wh_take_lease, &lease,
+				 NULL, err);
+	else
+		code = wh_slots_guard(box, box->stmt.join, params,
+				      sizeof(params) / sizeof(*params), &lease, err);
 	if (code != WHERRY_OK)
 		return wh_outbox_missing(box->name.ptr, code, err);
 	if (lease.epoch) {

@@ -60,9 +60,8 @@ wherry_code wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t l
 		WH_INT_PARAM("lasts", wh_ms(lasts_us)),
 		WH_INT_PARAM("window", window),
 	};
-	code = wh_db_run(box->db, box->stmt.lease, params,
-			 sizeof(params) / sizeof(*params), wh_take_lease, &lease, NULL,
-			 err);
+	code = wh_slots_guard(box, box->stmt.lease, params,
+			      sizeof(params) / sizeof(*params), &lease, err);
 	if (code != WHERRY_OK)
 		return wh_outbox_missing(box->name.ptr, code, err);
 	if (lease.epoch) {
@@ -72,7 +71,7 @@ wherry_code wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t l
 	return wh_outbox_held(box, "", err);
 }
 
-static wherry_code stale(const wherry_outbox *box, wherry_error *err)
+wherry_code wh_outbox_stale(const wherry_outbox *box, wherry_error *err)
 {
 	return wh_fail(
 		err, WHERRY_STALE,
@@ -100,7 +99,7 @@ wherry_code wherry_outbox_renew(wherry_outbox *box, wherry_lease *lease,
 	if (code != WHERRY_OK)
 		return wh_outbox_missing(box->name.ptr, code, err);
 	if (!fresh.epoch)
-		return stale(box, err);
+		return wh_outbox_stale(box, err);
 	fresh.suspects = lease->suspects; /* the holder knows better */
 	*lease = fresh;
 	return WHERRY_OK;
@@ -124,7 +123,7 @@ wherry_code wherry_outbox_release(wherry_outbox *box, const wherry_lease *lease,
 	code = wh_db_run(box->db, stmt, params, 4, NULL, NULL, &changed, err);
 	if (code != WHERRY_OK)
 		return code;
-	return changed ? WHERRY_OK : stale(box, err);
+	return changed ? WHERRY_OK : wh_outbox_stale(box, err);
 }
 
 static wherry_code take_yes(void *ctx, const wh_row *row, wherry_error *err)
@@ -150,7 +149,7 @@ wherry_code wh_outbox_fence(wherry_outbox *box, const wherry_lease *lease,
 
 	if (code != WHERRY_OK)
 		return wh_outbox_missing(box->name.ptr, code, err);
-	return holds ? WHERRY_OK : stale(box, err);
+	return holds ? WHERRY_OK : wh_outbox_stale(box, err);
 }
 
 /* NULL where the lease is of one relay alone, who owns every row. */

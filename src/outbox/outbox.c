@@ -19,24 +19,30 @@ int64_t wh_ms(int64_t us)
 	return us / 1000 + (us % 1000 > 0);
 }
 
-wherry_code wh_outbox_ids(wherry_outbox *box, const int64_t *ids, size_t n, wh_param *out,
-			  wherry_error *err)
+wherry_code wh_outbox_list(wh_buf *buf, const int64_t *ids, size_t n, wh_param *out,
+			   wherry_error *err)
 {
 	wherry_code code;
 
-	wh_buf_reset(&box->ids);
-	wh_buf_putc(&box->ids, '[');
+	wh_buf_reset(buf);
+	wh_buf_putc(buf, '[');
 	for (size_t i = 0; i < n; i++) {
 		if (i)
-			wh_buf_putc(&box->ids, ',');
-		wh_buf_int(&box->ids, ids[i]);
+			wh_buf_putc(buf, ',');
+		wh_buf_int(buf, ids[i]);
 	}
-	wh_buf_putc(&box->ids, ']');
-	code = wh_buf_check(&box->ids, err);
+	wh_buf_putc(buf, ']');
+	code = wh_buf_check(buf, err);
 	if (code != WHERRY_OK)
 		return code;
-	*out = WH_TEXT_PARAM("ids", ((wh_view){box->ids.ptr, box->ids.len}));
+	*out = WH_TEXT_PARAM("ids", ((wh_view){buf->ptr, buf->len}));
 	return WHERRY_OK;
+}
+
+wherry_code wh_outbox_ids(wherry_outbox *box, const int64_t *ids, size_t n, wh_param *out,
+			  wherry_error *err)
+{
+	return wh_outbox_list(&box->ids, ids, n, out, err);
 }
 
 wherry_code wh_outbox_missing(const char *table, wherry_code code, wherry_error *err)
@@ -180,6 +186,18 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 	box->stmt_ids = wh_sql_find(&box->sql, "id-taking");
 	box->backlog = wh_sql_find(&box->sql, "backlog");
 	box->lock_key = wh_sql_find(&box->sql, "lock-key");
+	box->slots = (wh_slots_sql){
+		.ready = wh_sql_find(&box->sql, "slots-ready"),
+		.lock = wh_sql_find(&box->sql, "slots-lock"),
+		.relays = wh_sql_find(&box->sql, "slots-relays"),
+		.strip = wh_sql_find(&box->sql, "slots-strip"),
+		.take = wh_sql_find(&box->sql, "slots-take"),
+		.renew = wh_sql_find(&box->sql, "slots-renew"),
+		.control = wh_sql_find(&box->sql, "slots-control"),
+		.tell = wh_sql_find(&box->sql, "slots-tell"),
+		.read = wh_sql_find(&box->sql, "slots-read"),
+		.dead_keys = wh_sql_find(&box->sql, "slots-dead-keys"),
+	};
 	return WHERRY_OK;
 }
 
@@ -242,6 +260,7 @@ wherry_code wherry_outbox_open(wherry_db *db, const char *table, wherry_outbox *
 	if (!box)
 		return wh_oom(err);
 	box->db = db;
+	box->slotted = -1;
 	box->body_max = WH_BODY_MAX;
 	box->ids = (wh_buf)WH_BUF_INIT(IDS_MAX);
 	box->holes = (wh_buf)WH_BUF_INIT(IDS_MAX);

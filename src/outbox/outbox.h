@@ -10,6 +10,7 @@
 #include "db/driver.h"
 #include "outbox/held.h"
 #include "outbox/name.h"
+#include "outbox/slots.h"
 
 /* What a layout can do, as the head line of its .sql file says. */
 typedef struct wh_layout {
@@ -78,6 +79,8 @@ struct wherry_outbox {
 	const wh_stmt *stmt_frontier, *stmt_ids; /* NULL: ids appear in their order */
 	const wh_stmt *backlog;                  /* NULL: all is counted */
 	const wh_stmt *lock_key; /* NULL: so are transactions that write */
+	wh_slots_sql slots;
+	int slotted; /* it was made for slots; -1: nobody has looked */
 };
 
 /* The names of those. */
@@ -108,6 +111,10 @@ bool wh_ids_in_a_row(const int64_t *ids, size_t n);
 wherry_code wh_outbox_ids(wherry_outbox *box, const int64_t *ids, size_t n, wh_param *out,
 			  wherry_error *err);
 
+/* The same, in this buffer, which is borrowed. */
+wherry_code wh_outbox_list(wh_buf *buf, const int64_t *ids, size_t n, wh_param *out,
+			   wherry_error *err);
+
 /* The database's "no such table" with the way out. */
 wherry_code wh_outbox_missing(const char *table, wherry_code code, wherry_error *err);
 
@@ -128,7 +135,10 @@ wherry_code wh_outbox_cannot(const wherry_outbox *box, const char *what,
 			     wherry_error *err);
 
 /* What an outbox may have besides; where a database needs nothing for it, nothing is made. */
-enum { WH_STRICT = 1 /* what relay.ordering=key-strict needs */ };
+enum {
+	WH_STRICT = 1, /* what relay.ordering=key-strict needs */
+	WH_SHARED = 2  /* and what several exclusive relays do */
+};
 
 /* How an outbox is to be made. */
 typedef struct wh_make {
@@ -136,7 +146,7 @@ typedef struct wh_make {
 	const char
 		*payload; /* the type of bodies where there is a choice; NULL: that of the
 				table that is there, or bytea */
-	unsigned extras;  /* WH_STRICT or 0 */
+	unsigned extras;  /* WH_STRICT, WH_SHARED */
 } wh_make;
 
 /* As wherry_outbox_init() and wherry_outbox_init_sql(), but so. */
@@ -260,9 +270,11 @@ wherry_code wh_take_lease(void *ctx, const wh_row *row, wherry_error *err);
 wherry_code wh_outbox_read_ids(wherry_outbox *box, const int64_t *ids, size_t n,
 			       wh_open_fn visit, void *ctx, wherry_error *err);
 
-/* The keys of dead rows: only id, key and aggregate are set in the row. */
-wherry_code wh_outbox_dead_keys(wherry_outbox *box, int64_t after, int64_t limit,
-				wh_open_fn visit, void *ctx, wherry_error *err);
+/* The keys of dead rows of these slots, ~0: of all: only id, key and aggregate are set in
+ * the row. */
+wherry_code wh_outbox_dead_keys(wherry_outbox *box, uint64_t slots, int64_t after,
+				int64_t limit, wh_open_fn visit, void *ctx,
+				wherry_error *err);
 
 wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
 				wherry_error *err);
@@ -275,7 +287,13 @@ typedef struct wh_holder {
 	int64_t left_us; /* 0: it has lapsed, or was given back */
 } wh_holder;
 
+/* Of the whole outbox, or one that has a share of it; or of that slot alone, if it is not 0. */
 wherry_code wh_outbox_holder(wherry_outbox *box, wh_holder *out, wherry_error *err);
+wherry_code wh_outbox_holder_of(wherry_outbox *box, int32_t slot, wh_holder *out,
+				wherry_error *err);
+
+/* Always fails: WHERRY_STALE. */
+wherry_code wh_outbox_stale(const wherry_outbox *box, wherry_error *err);
 
 /* Always fails: WHERRY_BUSY, naming the holder. */
 wherry_code wh_outbox_held(wherry_outbox *box, const char *advice, wherry_error *err);
@@ -357,6 +375,7 @@ typedef struct wh_read_from {
 	const wh_range *holes; /* also these; see wh_outbox_read_late() */
 	size_t n_holes;
 	bool all_open;
+	wh_slots_read *slots; /* these alone, and not the holes; NULL: all */
 } wh_read_from;
 
 /* Read as wh_outbox_read() or wh_outbox_read_late() do, in one round trip with an

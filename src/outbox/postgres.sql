@@ -44,6 +44,7 @@ CREATE TABLE IF NOT EXISTS {wherry_slot}(
   win        bigint NOT NULL,     -- messages the holder may have in flight
   suspects   bigint NOT NULL,     -- messages to try one at a time
   members    text NOT NULL DEFAULT '',  -- tokens of those that hold it together, ",a,b,"
+  mask       bigint NOT NULL DEFAULT -1,  -- which parts of the keys, of 64; see postgres.slots.sql
   PRIMARY KEY (outbox, slot)
 ) WITH (fillfactor = 50);         -- renewed in place
 CREATE OR REPLACE VIEW {wherry_clock}(ms) AS
@@ -290,6 +291,11 @@ status IN (0, 1, 3) AND status >= 3 AND status <= 3
 coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status, id LIMIT 1), 0),
 coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status DESC, id DESC LIMIT 1), 0)
 
+-- part: alone
+-- No relay lives that has a share of the slots (a_whole_lease_and_shares_keep_each_other_out).
+NOT EXISTS (SELECT 1 FROM {wherry_slot} AS o
+            WHERE o.outbox = :name AND o.slot > 0 AND o.expires_at > {now})
+
 -- name: lease
 -- Taken when it is free or has lapsed, by the database's clock; the epoch grows, so that
 -- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
@@ -297,10 +303,12 @@ coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status DESC, id DESC L
 -- twice as many after each further one in a row.
 INSERT INTO {wherry_slot} AS s (outbox, slot, engine, owner, epoch, expires_at, clean, unclean,
                               win, suspects)
-VALUES (:name, :slot, :engine, :owner, 1, {until}, 0, 0, :window::bigint, 0)
+SELECT :name::text, :slot::integer, :engine::text, :owner::text, 1, {until}, 0, 0,
+  :window::bigint, 0
+WHERE {alone}
 ON CONFLICT (outbox, slot) DO UPDATE SET
   engine = excluded.engine, owner = excluded.owner, epoch = s.epoch + 1,
-  expires_at = excluded.expires_at, clean = 0, win = excluded.win,
+  expires_at = excluded.expires_at, clean = 0, win = excluded.win, mask = -1,
   unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE s.unclean + 1 END,
   suspects = CASE WHEN s.clean <> 0 THEN 0
                   ELSE least(s.win << least(s.unclean, 16), 1000000) END
@@ -318,9 +326,11 @@ RETURNING epoch, suspects,
 -- renew (members_that_crashed_are_forgotten).
 INSERT INTO {wherry_slot} AS s (outbox, slot, engine, owner, epoch, expires_at, clean, unclean,
                               win, suspects, members)
-VALUES (:name, :slot, 'competing', :owner, 1, {until}, 1, 0, 1, 0, ',' || :token::text || ',')
+SELECT :name::text, :slot::integer, 'competing', :owner::text, 1, {until}, 1, 0, 1, 0,
+  ',' || :token::text || ','
+WHERE {alone}
 ON CONFLICT (outbox, slot) DO UPDATE SET
-  engine = 'competing', owner = excluded.owner,
+  engine = 'competing', owner = excluded.owner, mask = -1,
   epoch = s.epoch + CASE
     WHEN s.engine <> 'competing' OR (s.expires_at <= {now} AND s.epoch <> :epoch::bigint)
     THEN 1 ELSE 0 END,
@@ -504,8 +514,11 @@ UPDATE {table} SET next_retry_at = {until}
 WHERE id = ANY ({ids}) AND status = 1 AND claim_token = :token AND next_retry_at > {now};
 
 -- name: lease-holder
+-- Slot 0 has it whole; where several share, one that lives is told before it.
 SELECT owner, ceil(extract(epoch FROM expires_at - {now}) * 1000)::bigint, epoch, engine
-FROM {wherry_slot} WHERE outbox = :name AND slot = :slot;
+FROM {wherry_slot}
+WHERE outbox = :name AND (:slot::integer = 0 OR slot = :slot::integer)
+ORDER BY expires_at > {now} DESC, slot LIMIT 1;
 
 -- name: renew
 -- Renewal and fallback poll in one.  A lapsed lease is not revived.

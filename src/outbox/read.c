@@ -138,15 +138,19 @@ static wherry_code take_dead_key(void *ctx, const wh_row *row, wherry_error *err
 	return code == WHERRY_OK ? v->visit(v->ctx, &open, err) : code;
 }
 
-wherry_code wh_outbox_dead_keys(wherry_outbox *box, int64_t after, int64_t limit,
-				wh_open_fn visit, void *ctx, wherry_error *err)
+wherry_code wh_outbox_dead_keys(wherry_outbox *box, uint64_t slots, int64_t after,
+				int64_t limit, wh_open_fn visit, void *ctx,
+				wherry_error *err)
 {
+	char list[WH_SLOTS_LIST];
 	const wh_param params[] = {WH_INT_PARAM("after", after),
-				   WH_INT_PARAM("limit", limit)};
+				   WH_INT_PARAM("limit", limit),
+				   wh_slots_param(slots, list)};
+	const wh_stmt *stmt =
+		slots == UINT64_MAX ? box->stmt.dead_keys : box->slots.dead_keys;
 	visitor v = {visit, ctx, 0};
 
-	return wh_db_run(box->db, box->stmt.dead_keys, params, 2, take_dead_key, &v, NULL,
-			 err);
+	return wh_db_run(box->db, stmt, params, 3, take_dead_key, &v, NULL, err);
 }
 
 wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
@@ -289,8 +293,14 @@ static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 
 wherry_code wh_outbox_holder(wherry_outbox *box, wh_holder *out, wherry_error *err)
 {
+	return wh_outbox_holder_of(box, 0, out, err);
+}
+
+wherry_code wh_outbox_holder_of(wherry_outbox *box, int32_t slot, wh_holder *out,
+				wherry_error *err)
+{
 	const wh_param params[] = {WH_TEXT_PARAM("name", box->name),
-				   WH_INT_PARAM("slot", 0)};
+				   WH_INT_PARAM("slot", slot)};
 	wh_holder holder = {.epoch = 0};
 	wherry_code code;
 

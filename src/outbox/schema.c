@@ -208,17 +208,27 @@ typedef struct migration {
 	unsigned extras;
 } migration;
 
-/* The SQL of an extra; NULL: nothing is needed for it here. */
-static const wh_stmt *extra_sql(const wherry_outbox *box, unsigned extra)
+enum { EXTRAS = 2 };
+
+/* The SQL of the i-th extra; NULL: it is not asked for, or nothing is needed for it here. */
+static const wh_stmt *extra_sql(const wherry_outbox *box, unsigned extras, int i)
 {
-	return extra & WH_STRICT ? wh_sql_find(&box->sql, "add-strict") : NULL;
+	static const char *const names[EXTRAS] = {"add-strict", "add-slots"};
+
+	return extras >> i & 1 ? wh_sql_find(&box->sql, names[i]) : NULL;
 }
 
 static wherry_code add_extras(migration *m, wherry_error *err)
 {
-	const wh_stmt *stmt = extra_sql(m->box, m->extras);
+	wherry_code code = WHERRY_OK;
 
-	return stmt ? wh_db_script(m->box->db, stmt->text, err) : WHERRY_OK;
+	for (int i = 0; code == WHERRY_OK && i < EXTRAS; i++) {
+		const wh_stmt *stmt = extra_sql(m->box, m->extras, i);
+
+		if (stmt)
+			code = wh_db_script(m->box->db, stmt->text, err);
+	}
+	return code;
 }
 
 /* All versions that are missing.  Runs under the write lock, or one of its own where many
@@ -339,10 +349,12 @@ wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const cha
 		wh_buf_printf(&text, "-- %s of outbox %s\nBEGIN;\n%sCOMMIT;\n", name,
 			      table, stmt->text);
 	}
-	stmt = code == WHERRY_OK ? extra_sql(&box, how->extras) : NULL;
-	if (stmt)
-		wh_buf_printf(&text, "-- %s of outbox %s\nBEGIN;\n%sCOMMIT;\n",
-			      stmt->name, table, stmt->text);
+	for (int i = 0; code == WHERRY_OK && i < EXTRAS; i++) {
+		stmt = extra_sql(&box, how->extras, i);
+		if (stmt)
+			wh_buf_printf(&text, "-- %s of outbox %s\nBEGIN;\n%sCOMMIT;\n",
+				      stmt->name, table, stmt->text);
+	}
 	if (code == WHERRY_OK)
 		code = wh_buf_check(&text, err);
 	if (code == WHERRY_OK)

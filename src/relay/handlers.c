@@ -308,7 +308,7 @@ static wherry_code check_lease(const wherry_call *call, connection *c, wherry_ou
 	if (c->epoch == lease.epoch || *lease.token || code == WHERRY_STALE)
 		return code; /* of competing relays each row has the token */
 	if (code == WHERRY_OK)
-		code = wh_outbox_holder(box, &holder, err);
+		code = wh_outbox_holder_of(box, lease.slot, &holder, err);
 	if (code == WHERRY_OK && strcmp(holder.owner, lease.owner) != 0)
 		code = wh_fail(
 			err, WHERRY_INVALID,

@@ -26,6 +26,18 @@ void wh_holes_add(wh_holes *set, int64_t first, int64_t last)
 	set->seen[set->n++] = INT64_MAX;
 }
 
+void wh_holes_pass(wh_holes *set, int64_t first, int64_t last)
+{
+	bool dated = set->n && set->seen[set->n - 1] != INT64_MAX;
+
+	if (!set->n || (dated && set->n < WH_PASSES_MOST)) {
+		wh_holes_add(set, first, last);
+		return;
+	}
+	set->ranges[set->n - 1].last = last;
+	set->seen[set->n - 1] = INT64_MAX;
+}
+
 void wh_holes_date(wh_holes *set, int64_t running, int64_t next)
 {
 	for (size_t i = 0; i < set->n; i++) {

@@ -12,7 +12,7 @@
 
 #include "outbox/outbox.h"
 
-enum { WH_HOLES_MOST = 1000 };
+enum { WH_HOLES_MOST = 1000, WH_PASSES_MOST = 8 };
 
 typedef struct wh_holes {
 	wh_range ranges[WH_HOLES_MOST]; /* ascending, apart from each other */
@@ -24,6 +24,10 @@ typedef struct wh_holes {
 /* Note the ids from first to last, which are above all that are noted; seen when, is told
  * by wh_holes_date() after this read and later ones. */
 void wh_holes_add(wh_holes *set, int64_t first, int64_t last);
+
+/* Note the ids from first to last, of which some were read and others may be committed yet,
+ * or are other relays': in a few ranges without gaps, each of one time. */
+void wh_holes_pass(wh_holes *set, int64_t first, int64_t last);
 
 /*
  * Whoever takes an id has no transaction number yet, maybe, until his statement writes.  So

@@ -51,6 +51,7 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 		r->more = true;
 	else
 		wh_read_sweep(r, now);
+	wh_share_begin(r);
 	if (*wh_outbox_limits(r->box))
 		wh_relay_say(r, WH_LOG_INFO, "event=layout name=%s limits=\"%s\"",
 			     r->box->layout.name, wh_outbox_limits(r->box));
@@ -101,7 +102,8 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code == WHERRY_OK && holder.left_us > 0 &&
 	    strcmp(holder.engine, engine_of(r)) != 0)
 		return other_engine(&holder, err);
-	if (code == WHERRY_OK && holder.left_us > 0 && !r->set.competing) {
+	if (code == WHERRY_OK && holder.left_us > 0 && !r->set.competing &&
+	    !r->share.on) {
 		tell_standby(r, holder.owner);
 		left_us = holder.left_us + 1000; /* the table keeps milliseconds */
 		r->renew_at_us = wh_later(
@@ -112,6 +114,8 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code == WHERRY_OK && r->set.competing)
 		code = wherry_outbox_join(r->box, r->set.name, r->set.lease_us, &r->lease,
 					  &why);
+	else if (code == WHERRY_OK && r->share.on)
+		code = wh_share_join(r, &why);
 	else if (code == WHERRY_OK)
 		code = wherry_outbox_lease(r->box, r->set.name, r->set.lease_us,
 					   r->set.window, &r->lease, &why);
@@ -160,6 +164,7 @@ static void heed(wherry_relay *r, int64_t now)
 static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_lease fresh = r->lease;
+	wh_slots slots;
 	wherry_code code = WHERRY_OK;
 
 	if (now < r->renew_at_us)
@@ -169,8 +174,12 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK || r->db_retry_at_us > now || r->fsm.state == WH_LOST)
 		return code;
 	fresh.suspects = r->lease.suspects || !proven(r) ? 1 : 0;
-	code = r->set.competing ? renew_claims(r, &fresh, err)
-				: wherry_outbox_renew(r->box, &fresh, err);
+	if (r->set.competing)
+		code = renew_claims(r, &fresh, err);
+	else if (r->share.on)
+		code = wh_slots_renew(r->box, &fresh, &slots, err);
+	else
+		code = wherry_outbox_renew(r->box, &fresh, err);
 	if (code == WHERRY_STALE) {
 		wh_lease_lost(r, now, "it lapsed or was taken over");
 		return WHERRY_OK;
@@ -181,7 +190,7 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 	r->lease = fresh;
 	note_lease(r, now);
 	heed(r, now);
-	return WHERRY_OK;
+	return r->share.on ? wh_share_adopt(r, now, &slots, err) : WHERRY_OK;
 }
 
 void wh_lease_lost(wherry_relay *r, int64_t now, const char *why)
@@ -193,10 +202,24 @@ void wh_lease_lost(wherry_relay *r, int64_t now, const char *why)
 	r->stats.epoch = 0;
 	r->lease.epoch = 0;
 	r->lease.suspects = 0;
+	r->share.yielding = false;
+	r->share.slots.mine = 0;
 	r->renew_at_us = now;
 	wh_fsm_move(&r->fsm, WH_LOST, &r->env, why);
 	if (r->pub)
 		wh_publisher_cancel(r->pub);
+}
+
+void wh_lease_forget(wherry_relay *r)
+{
+	wh_letters_forget(r);
+	wh_window_empty(&r->window);
+	wh_keys_clear(&r->keys);
+	r->holes.n = r->n_aside = 0;
+	r->unfenced = false;
+	r->passed = r->oldest = 0;
+	r->flush_at_us = WH_NEVER;
+	r->more = false;
 }
 
 /*
@@ -212,14 +235,7 @@ static void forget(wherry_relay *r)
 	}
 	if (r->window.flying.n)
 		return;
-	wh_letters_forget(r);
-	wh_window_empty(&r->window);
-	wh_keys_clear(&r->keys);
-	r->holes.n = r->n_aside = 0;
-	r->unfenced = false;
-	r->passed = r->oldest = 0;
-	r->flush_at_us = WH_NEVER;
-	r->more = false;
+	wh_lease_forget(r);
 	wh_fsm_move(&r->fsm, atomic_load(&r->stop) ? WH_STOPPED : WH_STANDBY, &r->env,
 		    "nothing flies");
 }

@@ -14,10 +14,12 @@ enum { LOOK_US = 100000 };
 typedef struct reading {
 	wherry_relay *r;
 	int64_t now;
-	int64_t rows; /* met */
-	bool full;    /* ended for want of room */
-	bool ahead;   /* rows behind the cursor move it */
-	int64_t last; /* id met; where the next page of dead ones begins */
+	int64_t rows;  /* met */
+	int64_t fresh; /* of them, behind the cursor as it was */
+	int64_t after; /* that */
+	bool full;     /* ended for want of room */
+	bool ahead;    /* rows behind the cursor move it */
+	int64_t last;  /* id met; where the next page of dead ones begins */
 } reading;
 
 void wh_read_sweep(wherry_relay *r, int64_t now)
@@ -164,7 +166,11 @@ static void move_cursor(wherry_relay *r, int64_t id)
 	r->cursor = id;
 	if (id <= r->passed)
 		return;
-	if (r->db->driver->late_commits && !r->set.strict)
+	if (r->set.strict || !r->db->driver->late_commits)
+		r->passed = id;
+	else if (wh_share_partial(r))
+		wh_holes_pass(&r->holes, r->passed + 1, id);
+	else
 		wh_holes_add(&r->holes, r->passed + 1, id - 1);
 	r->passed = id;
 }
@@ -184,6 +190,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 		return wh_fail(err, WHERRY_INTERRUPTED, "lower ids may follow");
 	}
 	w->rows++;
+	w->fresh += row->id > w->after;
 	if (!wh_window_find(&r->window, row->id)) {
 		wh_key_write(&r->key_text, row);
 		code = wh_buf_check(&r->key_text, err);
@@ -198,7 +205,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 		return code;
 	if (w->ahead && row->id > r->cursor)
 		move_cursor(r, row->id);
-	else
+	else if (!wh_share_partial(r))
 		wh_holes_fill(&r->holes, row->id);
 	return WHERRY_OK;
 }
@@ -236,26 +243,67 @@ static wherry_code note_transactions(wherry_relay *r, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/*
+ * What is read of a share: so many rows of each slot that together they are about a batch,
+ * and what may have been committed late, but for what is in memory.
+ */
+static wh_slots_read share_of(wherry_relay *r, int64_t limit)
+{
+	enum { SPARE = 8 };
+	wh_share *s = &r->share;
+	int64_t least = 2 * limit / (wh_slots_count(s->slots.mine) + 1) + SPARE;
+	wh_slots_read share = {.mask = s->slots.mine, .late = r->cursor};
+
+	if (s->each < least)
+		s->each = least;
+	if (s->each > limit)
+		s->each = limit;
+	share.each = s->each;
+	if (!r->holes.n || r->holes.ranges[0].first > r->cursor)
+		return share;
+	share.late = r->holes.ranges[0].first - 1;
+	share.known = r->back_ids; /* nobody else's at the moment */
+	share.n_known = wh_window_ids(&r->window, share.late, r->cursor, r->back_ids);
+	return share;
+}
+
+/* Where few slots have much, more is read of each. */
+static void note_share(wherry_relay *r, const reading *w, int64_t limit)
+{
+	wh_share *s = &r->share;
+
+	if (w->fresh >= limit)
+		s->each -= s->each / 8;
+	else if (w->fresh >= s->each && w->fresh < limit / 2)
+		s->each *= 2;
+}
+
 /* Where lower ids may yet be committed a read and what surrounds it are one round trip. */
 static wherry_code read_turn(reading *w, int64_t limit, wherry_error *err)
 {
 	wherry_relay *r = w->r;
-	const wh_read_from from = {r->cursor, limit, r->holes.ranges, r->holes.n,
-				   r->sweeping};
+	wh_read_from from = {r->cursor,  limit,       r->holes.ranges,
+			     r->holes.n, r->sweeping, NULL};
+	wh_slots_read share;
 	int64_t oldest = r->oldest;
 	bool asked = r->holes.n > 0;
 	wh_horizon horizon = {.next = 0};
 	wh_ride ride;
 	bool rides = wh_settle_ride(r, w->now, &ride);
-	wherry_code code = wh_outbox_turn(r->box, &r->lease, rides ? &ride.ack : NULL,
-					  &from, meet, w, asked, &horizon, err);
+	wherry_code code;
 
+	if (wh_share_partial(r)) {
+		share = share_of(r, limit);
+		from.slots = &share;
+	}
+	code = wh_outbox_turn(r->box, &r->lease, rides ? &ride.ack : NULL, &from, meet, w,
+			      asked, &horizon, err);
 	if (rides)
 		wh_settle_rode(r, &ride, w->now);
 	code = finish(w, code);
 	if (code != WHERRY_OK)
 		return code;
-	if (!w->full && w->rows < limit)
+	if (!w->full && (from.slots || w->rows < limit))
 		wh_holes_expire(&r->holes, oldest);
 	if (w->full || (r->holes.n && !asked))
 		return note_transactions(r, err);
@@ -284,8 +332,15 @@ static void note_fit(wherry_relay *r, const reading *w)
 static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 			      wherry_error *err)
 {
-	reading w = {.r = r, .now = now, .ahead = true};
-	wherry_code code = wh_window_begin(&r->window, err);
+	reading w = {.r = r, .now = now, .ahead = true, .after = r->cursor};
+	bool partial = wh_share_partial(r);
+	wherry_code code = WHERRY_OK;
+
+	if (partial && !r->share.slots.mine) {
+		r->more = r->sweeping = false;
+		return code;
+	}
+	code = wh_window_begin(&r->window, err);
 
 	if (code == WHERRY_OK)
 		code = r->db->driver->late_commits ? read_turn(&w, limit, err)
@@ -293,7 +348,9 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 	if (code != WHERRY_OK)
 		return code;
 	note_fit(r, &w);
-	r->more = w.full || w.rows == limit;
+	r->more = w.full || (partial ? w.fresh >= r->share.each : w.rows == limit);
+	if (partial)
+		note_share(r, &w, limit);
 	if (!r->more && r->sweeping) {
 		r->sweeping = false;
 		r->more =
@@ -442,6 +499,7 @@ static wherry_code meet_dead(void *ctx, const wh_open_row *row, wherry_error *er
 static wherry_code read_parked(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	enum { SOON_US = 100000 };
+	uint64_t slots = wh_share_partial(r) ? r->share.slots.mine : UINT64_MAX;
 	reading w = {.r = r, .now = now};
 	wherry_code code;
 
@@ -458,8 +516,8 @@ static wherry_code read_parked(wherry_relay *r, int64_t now, wherry_error *err)
 	}
 	do {
 		w.rows = 0;
-		code = wh_outbox_dead_keys(r->box, w.last, r->set.batch, meet_dead, &w,
-					   err);
+		code = wh_outbox_dead_keys(r->box, slots, w.last, r->set.batch, meet_dead,
+					   &w, err);
 	} while (code == WHERRY_OK && w.rows == r->set.batch);
 	return code;
 }
@@ -505,10 +563,16 @@ wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	bool paused = r->stats.paused;
 	int64_t nudge = r->control_nudge;
-	wherry_code code = wh_outbox_control(r->box, &paused, &nudge, err);
+	wh_slots slots = r->share.slots;
+	wherry_code code = r->share.on ? wh_slots_control(r->box, &r->lease, &paused,
+							  &nudge, &slots, err)
+				       : wh_outbox_control(r->box, &paused, &nudge, err);
 
 	if (code != WHERRY_OK)
 		return code;
+	if (slots.n_others != r->share.slots.n_others ||
+	    slots.others != r->share.slots.others)
+		r->renew_at_us = now; /* which looks at it closely */
 	r->look_by_us = WH_NEVER;
 	if (paused != r->stats.paused)
 		wh_relay_say(r, WH_LOG_INFO, "event=%s", paused ? "paused" : "resumed");

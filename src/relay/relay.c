@@ -190,6 +190,8 @@ static wherry_code open_box(wherry_relay *r, wherry_error *err)
 	if (code == WHERRY_OK && r->set.strict)
 		code = wh_strict_check(r, err);
 	if (code == WHERRY_OK)
+		code = wh_share_open(r, err);
+	if (code == WHERRY_OK)
 		r->db->unheard = r->box->layout.unheard;
 	if (code == WHERRY_OK)
 		code = wh_db_watch(r->db, err);
@@ -499,8 +501,11 @@ static bool rides(wherry_relay *r, int64_t now)
 static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	size_t before = r->window.n;
-	wherry_code code =
-		r->set.competing ? wh_claim_step(r, now, err) : wh_read_step(r, now, err);
+	wherry_code code;
+
+	if (r->share.yielding)
+		return wh_share_yield(r, now, err);
+	code = r->set.competing ? wh_claim_step(r, now, err) : wh_read_step(r, now, err);
 
 	if (r->window.n > before)
 		wh_hook_claimed(r, r->window.n - before);
@@ -579,7 +584,8 @@ static int64_t lead_deadline(const wherry_relay *r, int64_t now)
 	at = sooner(at, r->check_us);
 	if (purges(r))
 		at = sooner(at, r->purge_at_us);
-	return r->stats.paused ? at : sooner(at, work_deadline(r, now));
+	return r->stats.paused || r->share.yielding ? at
+						    : sooner(at, work_deadline(r, now));
 }
 
 static int64_t deadline(const wherry_relay *r, int64_t now)
@@ -595,7 +601,7 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 	if (r->fsm.state == WH_LOST)
 		at = sooner(at, r->window.flying.n ? WH_NEVER : now);
 	if (r->target & WHERRY_UNTIL_EMPTY &&
-	    (r->fsm.state == WH_STANDBY || r->set.competing))
+	    (r->fsm.state == WH_STANDBY || r->set.competing || wh_share_partial(r)))
 		at = sooner(at, r->empty_check_us);
 	if (r->db_retry_at_us > now && at < r->db_retry_at_us)
 		at = r->db_retry_at_us;

@@ -4,6 +4,7 @@
  *     lease.c     takes, renews, loses and gives back the lease
  *     read.c      reads ahead, sweeps, and reads held keys again
  *     claim.c     claims rows instead, where relays compete
+ *     slots.c     shares the outbox with other relays, on PostgreSQL
  *     strict.c    key-strict: waits for lower ids that may yet be committed
  *     dispatch.c  submits what is ready, takes receipts
  *     settle.c    decides what becomes of a message, and writes it
@@ -87,6 +88,15 @@ typedef struct wh_strict {
 	bool told; /* that it takes long */
 } wh_strict;
 
+/* A share of the outbox; see slots.c. */
+typedef struct wh_share {
+	bool on;        /* the outbox is made for it */
+	wh_slots slots; /* as of the last renewal */
+	bool yielding;  /* it has too many, and goes on with fewer once nothing flies */
+	int64_t each;   /* rows of a slot read at once */
+	int told;       /* how many it said it has */
+} wh_share;
+
 struct wherry_relay {
 	wh_env env;
 	wh_relay_settings set;
@@ -127,6 +137,7 @@ struct wherry_relay {
 	int64_t fits; /* rows that fitted when bodies were too large for a batch; 0: all */
 	int64_t *scratch; /* ids of one batch */
 	wh_strict strict;
+	wh_share share;
 
 	/* claiming */
 	int64_t lapse_at_us;   /* when the first claim of anybody lapses, */
@@ -192,6 +203,7 @@ wherry_code wh_relay_db_trouble(wherry_relay *r, int64_t now, wherry_code code,
 /* lease.c */
 wherry_code wh_lease_step(wherry_relay *r, int64_t now, wherry_error *err);
 void wh_lease_lost(wherry_relay *r, int64_t now, const char *why);
+void wh_lease_forget(wherry_relay *r); /* all that is in memory: nothing flies */
 wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err);
 
 /* read.c */
@@ -206,6 +218,20 @@ bool wh_read_next(const wherry_relay *r,
 
 wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_error *err);
 wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err);
+
+/* slots.c */
+wherry_code wh_share_open(wherry_relay *r, wherry_error *err);
+wherry_code wh_share_join(wherry_relay *r, wherry_error *err);
+void wh_share_begin(wherry_relay *r);
+
+/* The share is as it was heard: say so, take what is missing, and give up what is too much
+ * once it can be. */
+wherry_code wh_share_adopt(wherry_relay *r, int64_t now, const wh_slots *heard,
+			   wherry_error *err);
+wherry_code wh_share_yield(wherry_relay *r, int64_t now, wherry_error *err);
+
+/* Are there slots that are none of its own? */
+bool wh_share_partial(const wherry_relay *r);
 
 /* strict.c */
 wherry_code wh_strict_check(wherry_relay *r, wherry_error *err);

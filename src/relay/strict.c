@@ -112,7 +112,8 @@ wherry_code wh_strict_look(wherry_relay *r, int64_t now, wherry_error *err)
 	if (f.last < s->gap_before) /* somebody took it away */
 		f.last = s->gap_before;
 	advance(s, &f);
-	if (s->gap_before && (f.filled || s->gap_before <= s->solid))
+	if (s->gap_before &&
+	    ((f.filled && !wh_share_partial(r)) || s->gap_before <= s->solid))
 		s->gap_before = 0;
 	if (s->solid > solid) {
 		r->more = true;

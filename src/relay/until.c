@@ -48,7 +48,8 @@ wherry_code wh_until_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (!(r->target & WHERRY_UNTIL_EMPTY) || r->target_id < 0 ||
 	    atomic_load(&r->stop))
 		return WHERRY_OK;
-	if ((r->fsm.state == WH_STANDBY || !quiet || r->set.competing) &&
+	if ((r->fsm.state == WH_STANDBY || !quiet || r->set.competing ||
+	     wh_share_partial(r)) &&
 	    now < r->empty_check_us)
 		return WHERRY_OK; /* newer messages may never let it be quiet */
 	r->empty_check_us =

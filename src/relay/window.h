@@ -102,6 +102,10 @@ const char *wh_window_copy(wh_window *w, wh_entry *e, const char *text);
 /* The lowest id in memory, INT64_MAX if there is none.  Walks all of them. */
 int64_t wh_window_lowest(const wh_window *w);
 
+/* The ids in memory above one and up to another; out has room for as many as the window
+ * holds.  Walks all of them. */
+size_t wh_window_ids(const wh_window *w, int64_t above, int64_t upto, int64_t *out);
+
 /* Forget an entry, which is in no list. */
 void wh_window_drop(wh_window *w, wh_entry *e);
 

@@ -455,8 +455,8 @@ static void reads(outbox_fixture *f, char what, int64_t after, int64_t limit,
 	wh_buf out = WH_BUF_INIT(4096);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(what == 'd' ? wh_outbox_dead_keys(f->box, after, limit, put_open,
-						      &out, &err)
+	WHERRY_PASS(what == 'd' ? wh_outbox_dead_keys(f->box, UINT64_MAX, after, limit,
+						      put_open, &out, &err)
 				: wh_outbox_read(f->box, what == 'o', after, limit,
 						 put_open, &out, &err));
 	assert_string_equal(wh_buf_str(&out), ids);

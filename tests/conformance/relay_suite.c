@@ -2,6 +2,7 @@
 
 #include "base/env.h"
 #include "config/settings.h"
+#include "outbox/outbox.h"
 
 static relay_fixture the_fixture;
 
@@ -224,7 +225,9 @@ static void open_all(relay_fixture *f)
 		WHERRY_PASS(wh_db_script(f->other, f->target->tables, &err));
 		WHERRY_PASS(wh_db_script(f->other, f->target->views, &err));
 	} else {
-		WHERRY_PASS(wherry_outbox_init(f->other, "outbox", &err));
+		WHERRY_PASS(wh_outbox_make(f->other,
+					   &(wh_make){.extras = f->target->extras},
+					   "outbox", &err));
 	}
 	f->n_put = 0;
 	WHERRY_PASS(wherry_outbox_open(f->other, "outbox", &f->box, &err));
@@ -236,12 +239,14 @@ static void close_all(relay_fixture *f)
 
 	wherry_relay_close(f->a.relay); /* before its connection */
 	wherry_relay_close(f->b.relay);
-	f->a.relay = f->b.relay = NULL;
+	wherry_relay_close(f->c.relay);
+	f->a.relay = f->b.relay = f->c.relay = NULL;
 	wherry_outbox_close(f->box);
 	if (apart)
 		wherry_db_close(f->other);
 	close_side(&f->a);
 	close_side(&f->b);
+	close_side(&f->c);
 	f->box = NULL;
 	f->other = NULL;
 	if (f->target->drop)

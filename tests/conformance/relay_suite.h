@@ -1,8 +1,8 @@
 /*
  * What a relay promises, on any database: each promise is one test, named as a sentence.
  *
- * A test gets a fixture: an empty outbox, a producers' side and up to two relays, `a` and
- * `b`.  It steps them on its own thread until something holds, for at most ten seconds.
+ * A test gets a fixture: an empty outbox, a producers' side and up to three relays, `a`, `b`
+ * and `c`.  It steps them on its own thread until something holds, for at most ten seconds.
  * Messages are put by their keys: relay_put(f, "ab-") adds ids 1 and 2 with keys a and b,
  * and 3 with none.
  */
@@ -40,6 +40,7 @@ typedef struct relay_target {
 	unsigned is;                  /* RELAY_… */
 	const struct relay_test *own; /* of it alone; NULL: none */
 	bool own_only;                /* and no others */
+	unsigned extras;              /* that native tables are made with */
 	uint64_t schedules; /* made-up ones, 0: 80: where emptying it takes long, fewer */
 	const char *a_nul;  /* RELAY_NUL: an expression for text with a NUL inside */
 
@@ -89,7 +90,7 @@ typedef struct relay_fixture {
 	wherry_db *other; /* the producers'; a.db where nobody else can connect */
 	wherry_outbox *box;
 	int64_t n_put; /* where the tables are another program's: the last message's id */
-	relay_side a, b;
+	relay_side a, b, c;
 
 	wh_env env;        /* the databases' and so the relays' */
 	int64_t offset_us; /* by which the relays' clock is ahead of the real one */

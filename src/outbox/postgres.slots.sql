@@ -1,0 +1,142 @@
+--
+-- What several relays need that share an outbox on PostgreSQL; read behind postgres.sql.
+--
+-- A message belongs to one of 64 slots, by its ordering key, or by its id where it has
+-- none.  Each relay has a lease of its own, a row of wherry_slot, whose mask has a bit for
+-- each slot that is its share; the fence of postgres.sql looks at that row.  A live lease's
+-- mask is changed by its holder alone, and slots are taken only out of leases that have
+-- ended, under "slots-lock": so no two that live have a slot in common
+-- (no_two_relays_have_a_slot_in_common).
+
+-- part: slot
+-- Of a message.  The hash is of bytes, whatever the database's collation.
+((coalesce(hashtextextended((CASE
+    WHEN partition_key <> '' THEN '=' || partition_key
+    WHEN aggregate_type <> '' OR aggregate_id <> ''
+    THEN length(aggregate_type)::text || ':' || aggregate_type || aggregate_id
+  END) COLLATE "C", 0), id) & 63)::smallint)
+
+-- name: add-slots
+-- What is open, by slot.  It is id + 0 here and where it is asked for, so that no other index
+-- fits: those of ids would read other relays' rows.
+CREATE INDEX IF NOT EXISTS {bare_slot} ON {table}({slot}, status, (id + 0))
+  WHERE status IN (0, 1, 3);
+
+-- name: slots-ready
+-- Is the index there, and whole?
+SELECT count(*) FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+WHERE i.indrelid = {'table}::regclass AND c.relname = {name} || '_slot' AND i.indisvalid;
+
+-- name: slots-lock
+-- First in every transaction that takes slots: they are taken by one after the other.
+SELECT pg_advisory_xact_lock((1668::bigint << 32) + {'table}::regclass::oid::bigint);
+
+-- name: slots-relays
+SELECT slot, epoch, expires_at > {now}, clean, unclean, win, mask, engine = 'competing',
+  greatest(ceil(extract(epoch FROM expires_at - {now}) * 1000), 0)::bigint, owner
+FROM {wherry_slot} WHERE outbox = :name ORDER BY slot;
+
+-- name: slots-strip
+-- Take slots out of a lease that has lapsed.  Its epoch grows: whoever had it may be in the
+-- middle of a transaction, and this waits for its end.
+UPDATE {wherry_slot} SET mask = mask & ~:mask::bigint, epoch = epoch + 1
+WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND expires_at <= {now};
+
+-- part: of
+-- Rows of slot n in one state.
+status IN (0, 1, 3) AND {slot} = n AND status = st
+
+-- part: shared
+-- What a lease tells, and who else is there: the share, those who live, what the others
+-- have, and when the first of them lapses.
+epoch, suspects,
+  (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
+  (SELECT nudge FROM {wherry_outbox} WHERE name = s.outbox),
+  coalesce((SELECT min(a.id) FROM generate_series(0, 63) AS n CROSS JOIN (VALUES (0)) AS p(st)
+    CROSS JOIN LATERAL (SELECT id FROM {table} WHERE {of} ORDER BY id + 0 LIMIT 1) AS a
+    WHERE s.mask >> n & 1 = 1), 0),
+  coalesce((SELECT max(a.id) FROM generate_series(0, 63) AS n CROSS JOIN (VALUES (0)) AS p(st)
+    CROSS JOIN LATERAL (SELECT id FROM {table} WHERE {of} ORDER BY id + 0 DESC LIMIT 1) AS a
+    WHERE s.mask >> n & 1 = 1), 0),
+  s.mask,
+  (SELECT count(*) FROM {wherry_slot} AS o
+   WHERE o.outbox = s.outbox AND o.slot <> s.slot AND o.expires_at > {now}),
+  (SELECT coalesce(bit_or(o.mask), 0) FROM {wherry_slot} AS o
+   WHERE o.outbox = s.outbox AND o.slot <> s.slot AND o.expires_at > {now}),
+  (SELECT coalesce(min(ceil(extract(epoch FROM o.expires_at - {now}) * 1000)), -1)::bigint
+   FROM {wherry_slot} AS o
+   WHERE o.outbox = s.outbox AND o.slot <> s.slot AND o.expires_at > {now})
+
+-- name: slots-take
+-- A new lease, in a row that is nobody's any more.
+INSERT INTO {wherry_slot} AS s (outbox, slot, engine, owner, epoch, expires_at, clean, unclean,
+                              win, suspects, mask)
+VALUES (:name, :slot, 'exclusive', :owner, 1, {until}, 0, :unclean::bigint, :window::bigint,
+        :suspects::bigint, :mask::bigint)
+ON CONFLICT (outbox, slot) DO UPDATE SET
+  engine = 'exclusive', owner = excluded.owner, epoch = s.epoch + 1,
+  expires_at = excluded.expires_at, clean = 0, unclean = excluded.unclean,
+  win = excluded.win, suspects = excluded.suspects, mask = excluded.mask
+  WHERE s.expires_at <= {now}
+RETURNING {shared};
+
+-- name: slots-renew
+-- Renewal, fallback poll and a look at the others in one; and the share, changed.
+UPDATE {wherry_slot} AS s SET expires_at = {until},
+  mask = CASE WHEN :change::bigint <> 0 THEN :mask::bigint ELSE s.mask END,
+  unclean = greatest(CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END,
+                     :unclean::bigint)
+WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND expires_at > {now}
+RETURNING {shared};
+
+-- name: slots-control
+-- As control, and who else is there.
+SELECT paused_at IS NOT NULL, nudge,
+  (SELECT count(*) FROM {wherry_slot}
+   WHERE outbox = :name AND slot <> :slot AND expires_at > {now}),
+  (SELECT coalesce(bit_or(mask), 0) FROM {wherry_slot}
+   WHERE outbox = :name AND slot <> :slot AND expires_at > {now})
+FROM {wherry_outbox} WHERE name = :name;
+
+-- name: slots-tell
+-- Shares are to change: whoever sleeps looks.
+SELECT pg_notify('wherry_control', '');
+
+-- part: states_asked
+-- With :open rows of all open states, else pending ones.
+SELECT st::smallint FROM (VALUES (0), (1), (3)) AS s(st) WHERE st = 0 OR :open::bigint <> 0
+
+-- name: slots-read
+-- Open rows of some slots behind the cursor, so many of each and then of all, up to the
+-- first of which there may be more.  And pending ones before it that may have been committed
+-- late, but for those that the relay has (late_ids_of_a_share_leave_before_higher_ones).
+WITH ahead AS MATERIALIZED (
+  SELECT n, st, a.id
+  FROM unnest(:slots::smallint[]) AS n CROSS JOIN ({states_asked}) AS s CROSS JOIN LATERAL (
+    SELECT id FROM {table} WHERE {of} AND id + 0 > :after::bigint
+    ORDER BY id + 0 LIMIT :each::bigint) AS a),
+late AS MATERIALIZED (
+  SELECT a.id
+  FROM unnest(:slots::smallint[]) AS n CROSS JOIN (VALUES (0)) AS p(st) CROSS JOIN LATERAL (
+    SELECT id FROM {table}
+    WHERE {of} AND id + 0 > :late::bigint AND id + 0 <= :after::bigint
+    ORDER BY id + 0) AS a
+  WHERE a.id NOT IN (
+    SELECT known FROM unnest(translate(:known::text, '[]', '{}')::bigint[]) AS known)),
+picked AS (
+  SELECT id AS place FROM late
+  UNION ALL
+  (SELECT id FROM ahead
+   WHERE id <= coalesce((SELECT min(last) FROM (
+     SELECT max(id) AS last FROM ahead GROUP BY n, st HAVING count(*) >= :each::bigint) AS f),
+     9223372036854775807)
+   ORDER BY id LIMIT :limit::bigint))
+SELECT {open_columns}
+FROM (SELECT place FROM picked ORDER BY place) AS p
+CROSS JOIN LATERAL (SELECT * FROM {table} WHERE id = place OFFSET 0) AS t
+ORDER BY place;
+
+-- name: slots-dead-keys
+SELECT id, aggregate_type, aggregate_id, partition_key
+FROM {table} WHERE status = 4 AND id > :after AND {slot} = ANY (:slots::smallint[])
+ORDER BY id LIMIT :limit;

@@ -1,0 +1,98 @@
+/*
+ * Slots: several relays share an outbox, each with a lease of its own and a share of 64
+ * slots, which are parts of the keys.  See postgres.slots.sql.
+ */
+#ifndef WH_OUTBOX_SLOTS_H
+#define WH_OUTBOX_SLOTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <wherry/outbox.h>
+
+#include "db/driver.h"
+
+enum { WH_SLOTS = 64, WH_SLOTS_LIST = WH_SLOTS * 3 + 3, WH_SLOTS_READ_PARAMS = 7 };
+
+/* The statements; NULL where a layout has none. */
+typedef struct wh_slots_sql {
+	const wh_stmt *ready, *lock, *relays, *strip, *take, *renew, *control, *tell,
+		*read, *dead_keys;
+} wh_slots_sql;
+
+/* Who has what, as of a moment. */
+typedef struct wh_slots {
+	uint64_t mine, others; /* a bit for each slot; the others who live */
+	int64_t n_others;      /* of relays */
+	int64_t lapse_us; /* until the first of their leases ends; -1: there is none */
+} wh_slots;
+
+/* How many slots of 64 a relay should have where there are others. */
+int wh_slots_fair(int64_t n_others);
+
+int wh_slots_count(uint64_t mask);
+
+/* The lowest of them, at most so many. */
+uint64_t wh_slots_first(uint64_t mask, int most);
+
+/* Was the outbox made for it? */
+wherry_code wh_slots_ready(wherry_outbox *box, bool *out, wherry_error *err);
+
+/* Run what takes the whole outbox, "lease" or "join", while nobody takes a share of it. */
+wherry_code wh_slots_guard(wherry_outbox *box, const wh_stmt *stmt,
+			   const wh_param *params, size_t n_params, wherry_lease *out,
+			   wherry_error *err);
+
+/*
+ * Take a lease with a fair share of what is free, which may be nothing.  Who has more than
+ * his share gives it up when he hears of it.
+ *
+ * @return WHERRY_OK; WHERRY_BUSY (competing relays work on it, or one was faster: then there
+ *         is no native error); what a write can fail with.
+ */
+wherry_code wh_slots_join(wherry_outbox *box, const char *owner, int64_t lasts_us,
+			  int64_t window, wherry_lease *out, wh_slots *out_slots,
+			  wherry_error *err);
+
+/* As wherry_outbox_renew(), which learns the share as it is. */
+wherry_code wh_slots_renew(wherry_outbox *box, wherry_lease *lease, wh_slots *out,
+			   wherry_error *err);
+
+/*
+ * Take what is free, as far as it is fair.
+ *
+ * @param out_suspects  Messages that others who ended uncleanly may have had in flight.
+ */
+wherry_code wh_slots_more(wherry_outbox *box, wherry_lease *lease, wh_slots *inout,
+			  int64_t *out_suspects, wherry_error *err);
+
+/* Keep these alone; nothing of the others may be in memory any more. */
+wherry_code wh_slots_keep(wherry_outbox *box, wherry_lease *lease, uint64_t keep,
+			  wh_slots *out, wherry_error *err);
+
+/* As wh_outbox_control(); and who else lives, and what they have: only that is set. */
+wherry_code wh_slots_control(wherry_outbox *box, const wherry_lease *lease,
+			     bool *out_paused, int64_t *out_nudge, wh_slots *out,
+			     wherry_error *err);
+
+/* ---- reading a share ---- */
+
+typedef struct wh_slots_read {
+	uint64_t mask;
+	int64_t each; /* rows of a slot at most, and of a state */
+	int64_t late; /* what was committed late is behind this id, and none of these: */
+	const int64_t *known;
+	size_t n_known;
+	char list[WH_SLOTS_LIST]; /* for the parameters */
+} wh_slots_read;
+
+struct wh_read_from;
+
+/* The parameters of "slots-read"; they borrow box->holes. */
+wherry_code wh_slots_read_params(wherry_outbox *box, const struct wh_read_from *from,
+				 wh_param out[WH_SLOTS_READ_PARAMS], wherry_error *err);
+
+/* The parameter "slots", kept in list. */
+wh_param wh_slots_param(uint64_t mask, char list[WH_SLOTS_LIST]);
+
+#endif

@@ -1,0 +1,149 @@
+/*
+ * A share of the outbox, beside other relays on PostgreSQL.
+ *
+ * The lease's row in the database says which slots are this relay's.  It never loses one
+ * while the lease lives; it takes what nobody has, as far as it is fair, and gives up what is
+ * too much: then nothing new is read or submitted until all that flies has landed and is
+ * written, all else in memory is forgotten, and reading begins anew with fewer.
+ */
+#include <inttypes.h>
+
+#include "relay/letters.h"
+
+wherry_code wh_share_open(wherry_relay *r, wherry_error *err)
+{
+	r->share.on = false;
+	return r->set.competing ? WHERRY_OK : wh_slots_ready(r->box, &r->share.on, err);
+}
+
+bool wh_share_partial(const wherry_relay *r)
+{
+	return r->share.on && r->share.slots.mine != UINT64_MAX;
+}
+
+wherry_code wh_share_join(wherry_relay *r, wherry_error *err)
+{
+	return wh_slots_join(r->box, r->set.name, r->set.lease_us, r->set.window,
+			     &r->lease, &r->share.slots, err);
+}
+
+static void tell(wherry_relay *r)
+{
+	int n = wh_slots_count(r->share.slots.mine);
+
+	if (n == r->share.told)
+		return;
+	wh_relay_say(r, WH_LOG_INFO, "event=slots n=%d of=%d relays=%" PRId64, n,
+		     WH_SLOTS, r->share.slots.n_others + 1);
+	r->share.told = n;
+}
+
+/* Whoever had these may have ended in the middle of what he was sent. */
+static wherry_code suspect(wherry_relay *r, int64_t now, int64_t suspects,
+			   wherry_error *err)
+{
+	wherry_code code;
+
+	if (!suspects)
+		return WHERRY_OK;
+	wh_relay_say(
+		r, WH_LOG_WARN,
+		"event=unclean-takeover suspects=%" PRId64
+		" (another relay ended in mid-flight; as many messages are tried one "
+		"at a time)",
+		suspects);
+	r->lease.suspects += suspects + (int64_t)(r->window.n - r->window.flying.n);
+	code = wh_outbox_last_open(r->box, &r->unproven_id, err);
+	if (code == WHERRY_OK)
+		return code;
+	r->unproven_id = INT64_MAX;
+	return wh_relay_db_trouble(r, now, code, err);
+}
+
+/* How many it should have more; below 0: fewer. */
+static int missing(const wh_slots *s)
+{
+	return wh_slots_fair(s->n_others) - wh_slots_count(s->mine);
+}
+
+static wherry_code take_more(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	int64_t suspects = 0;
+	wherry_code code =
+		wh_slots_more(r->box, &r->lease, &r->share.slots, &suspects, err);
+
+	if (code == WHERRY_STALE) {
+		wh_lease_lost(r, now, "it lapsed before it took more slots");
+		return WHERRY_OK;
+	}
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	return suspect(r, now, suspects, err);
+}
+
+/* What was passed over was so for other slots. */
+static void read_anew(wherry_relay *r, int64_t now)
+{
+	r->holes.n = 0;
+	r->passed = r->oldest = 0;
+	wh_read_sweep(r, now);
+}
+
+wherry_code wh_share_adopt(wherry_relay *r, int64_t now, const wh_slots *heard,
+			   wherry_error *err)
+{
+	wh_slots *s = &r->share.slots;
+	uint64_t before = s->mine;
+	wherry_code code = WHERRY_OK;
+
+	*s = *heard;
+	if (s->lapse_us >= 0 && wh_later(now, s->lapse_us + 1000) < r->renew_at_us)
+		r->renew_at_us = wh_later(now, s->lapse_us + 1000);
+	if (r->fsm.state != WH_LEADING)
+		return code;
+	if (missing(s) > 0 && ~(s->mine | s->others))
+		code = take_more(r, now, err);
+	if (r->fsm.state != WH_LEADING)
+		return code;
+	r->share.yielding = missing(s) < 0;
+	if (s->mine & ~before)
+		read_anew(r, now);
+	tell(r);
+	return code;
+}
+
+void wh_share_begin(wherry_relay *r)
+{
+	if (!r->share.on)
+		return;
+	r->share.yielding = false;
+	r->share.told = -1;
+	tell(r);
+}
+
+wherry_code wh_share_yield(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	const wh_slots *s = &r->share.slots;
+	wh_slots heard;
+	wherry_code code = WHERRY_OK;
+
+	(void)wh_db_changed(r->db, now, &r->check_us);
+	wh_collect_step(r, now);
+	if (!r->window.flying.n || now >= r->flush_at_us)
+		code = wh_settle_flush(r, now, NULL, err);
+	if (code != WHERRY_OK || r->fsm.state != WH_LEADING || r->window.flying.n ||
+	    r->window.settled.n || wh_letters_busy(r))
+		return code;
+	wh_lease_forget(r);
+	code = wh_slots_keep(r->box, &r->lease,
+			     wh_slots_first(s->mine, wh_slots_fair(s->n_others)), &heard,
+			     err);
+	if (code == WHERRY_STALE) {
+		wh_lease_lost(r, now, "it lapsed before slots were given up");
+		return WHERRY_OK;
+	}
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	wh_read_sweep(r, now);
+	return wh_share_adopt(r, now, &heard, err);
+}
