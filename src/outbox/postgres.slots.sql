@@ -28,8 +28,11 @@ SELECT count(*) FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
 WHERE i.indrelid = {'table}::regclass AND c.relname = {name} || '_slot' AND i.indisvalid;
 
 -- name: slots-lock
--- First in every transaction that takes slots: they are taken by one after the other.
-SELECT pg_advisory_xact_lock((1668::bigint << 32) + {'table}::regclass::oid::bigint);
+-- First in every transaction that takes slots: they are taken by one after the other, and
+-- such a transaction is on disk when it is answered.
+SELECT pg_advisory_xact_lock((1668::bigint << 32) + {'table}::regclass::oid::bigint),
+  set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'),
+             true);
 
 -- name: slots-relays
 SELECT slot, epoch, expires_at > {now}, clean, unclean, win, mask, engine = 'competing',

@@ -12,8 +12,9 @@
 
 wherry_code wh_share_open(wherry_relay *r, wherry_error *err)
 {
-	r->share.on = false;
-	return r->set.competing ? WHERRY_OK : wh_slots_ready(r->box, &r->share.on, err);
+	if (r->set.competing || r->lease.epoch) /* a lease stays what it is */
+		return WHERRY_OK;
+	return wh_slots_ready(r->box, &r->share.on, err);
 }
 
 bool wh_share_partial(const wherry_relay *r)
@@ -52,7 +53,8 @@ static wherry_code suspect(wherry_relay *r, int64_t now, int64_t suspects,
 		" (another relay ended in mid-flight; as many messages are tried one "
 		"at a time)",
 		suspects);
-	r->lease.suspects += suspects + (int64_t)(r->window.n - r->window.flying.n);
+	r->lease.suspects += suspects + (int64_t)(r->window.n - r->window.flying.n -
+						  r->window.settled.n);
 	code = wh_outbox_last_open(r->box, &r->unproven_id, err);
 	if (code == WHERRY_OK)
 		return code;
@@ -66,12 +68,21 @@ static int missing(const wh_slots *s)
 	return wh_slots_fair(s->n_others) - wh_slots_count(s->mine);
 }
 
+enum { SOON_US = 100000 };
+
 static wherry_code take_more(wherry_relay *r, int64_t now, wherry_error *err)
 {
+	wherry_error why = WHERRY_ERROR_INIT;
 	int64_t suspects = 0;
 	wherry_code code =
-		wh_slots_more(r->box, &r->lease, &r->share.slots, &suspects, err);
+		wh_slots_more(r->box, &r->lease, &r->share.slots, &suspects, &why);
 
+	if (code == WHERRY_BUSY && !why.native) { /* another was faster */
+		r->renew_at_us = wh_later(now, SOON_US);
+		return WHERRY_OK;
+	}
+	if (err)
+		*err = why;
 	if (code == WHERRY_STALE) {
 		wh_lease_lost(r, now, "it lapsed before it took more slots");
 		return WHERRY_OK;
