@@ -50,7 +50,37 @@ static void look(const wh_session *s, const wherry_status *st, warnings *out)
 		     st->count[WHERRY_DEAD] == 1 ? " is" : "s are", s->url, s->url);
 }
 
-static void print_text(const wh_session *s, const wherry_status *st, const warnings *w)
+/* Relays that share the outbox, as they are to be shown. */
+typedef struct sharers {
+	bool json;
+	int n;
+	wh_buf text;
+} sharers;
+
+static void put_sharer(void *ctx, const wh_sharer *who)
+{
+	sharers *s = ctx;
+	char span[WH_SPAN_LEN];
+
+	if (s->json) {
+		wh_buf_puts(&s->text, s->n ? ",{\"owner\":" : "{\"owner\":");
+		wh_buf_json(&s->text, who->owner, strlen(who->owner));
+		wh_buf_printf(&s->text,
+			      ",\"slots\":%d,\"epoch\":%" PRId64
+			      ",\"lease_left_us\":%" PRId64 "}",
+			      who->n, who->epoch, who->left_us);
+	} else {
+		wh_buf_printf(&s->text,
+			      "slots       %d of %d: %s, epoch %" PRId64
+			      ", lease for %s more\n",
+			      who->n, WH_SLOTS, who->owner, who->epoch,
+			      wh_span_text(who->left_us, span));
+	}
+	s->n++;
+}
+
+static void print_text(const wh_session *s, const wherry_status *st, const warnings *w,
+		       sharers *shares)
 {
 	char span[WH_SPAN_LEN];
 
@@ -68,7 +98,9 @@ static void print_text(const wh_session *s, const wherry_status *st, const warni
 	if (st->ready)
 		(void)printf(", the oldest for %s",
 			     wh_span_text(st->oldest_ready_us, span));
-	if (st->lease_left_us > 0)
+	if (shares->n)
+		(void)printf("\n%s", wh_buf_str(&shares->text));
+	else if (st->lease_left_us > 0)
 		(void)printf("\nrelay       %s, epoch %" PRId64 ", lease for %s more\n",
 			     st->owner, st->epoch, wh_span_text(st->lease_left_us, span));
 	else if (st->epoch)
@@ -100,7 +132,8 @@ static void put_relay(wh_buf *buf, const wherry_status *st)
 	wh_buf_printf(buf, ",\"lease_left_us\":%" PRId64 "}", st->lease_left_us);
 }
 
-static void print_json(const wh_session *s, const wherry_status *st, const warnings *w)
+static void print_json(const wh_session *s, const wherry_status *st, const warnings *w,
+		       sharers *shares)
 {
 	wh_buf buf = WH_BUF_INIT(64 * 1024);
 
@@ -117,6 +150,8 @@ static void print_json(const wh_session *s, const wherry_status *st, const warni
 		      st->archived, st->ready, st->oldest_ready_us,
 		      st->paused ? "true" : "false");
 	put_relay(&buf, st);
+	if (shares->n)
+		wh_buf_printf(&buf, ",\"slots\":[%s]", wh_buf_str(&shares->text));
 	wh_buf_printf(&buf, ",\"schema_version\":%d,\"warnings\":[", st->schema_version);
 	for (size_t i = 0; i < w->n; i++) {
 		wh_buf_puts(&buf, i ? "," : "");
@@ -133,19 +168,23 @@ static wh_exit run(wh_args *args)
 	wh_session s;
 	wherry_status st;
 	warnings w = {.n = 0};
+	sharers shares = {.json = wh_arg_on(args, "json"),
+			  .text = WH_BUF_INIT(64 * 1024)};
 	wh_exit status = wh_session_open(&s, args);
 
 	if (status != WH_EXIT_DONE)
 		return status;
-	if (wherry_outbox_status(s.box, &st, &err) != WHERRY_OK) {
+	if (wherry_outbox_status(s.box, &st, &err) != WHERRY_OK ||
+	    wh_slots_list(s.box, put_sharer, &shares, &err) != WHERRY_OK) {
 		status = wh_report(&err);
 	} else {
 		look(&s, &st, &w);
-		if (wh_arg_on(args, "json"))
-			print_json(&s, &st, &w);
+		if (shares.json)
+			print_json(&s, &st, &w, &shares);
 		else
-			print_text(&s, &st, &w);
+			print_text(&s, &st, &w, &shares);
 	}
+	wh_buf_clear(&shares.text);
 	wh_session_close(&s);
 	return status;
 }

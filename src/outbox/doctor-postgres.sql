@@ -232,6 +232,22 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
            'none has been here so far'), '', '', ''
 WHERE NOT {led};
 
+-- part: sharing
+FROM {wherry_slot} WHERE outbox = :name AND engine = 'exclusive' AND expires_at > {now}
+
+-- name: slots
+-- Where one has them all there is nothing to tell.
+SELECT 0, owner, length(replace(mask::bit(64)::text, '0', ''))::text,
+  ceil(extract(epoch FROM expires_at - {now}) * 1000)::bigint::text
+{sharing} AND EXISTS (SELECT 1 {sharing} AND mask <> -1)
+UNION ALL
+SELECT 1, length(replace((~coalesce(bit_or(mask), 0))::bit(64)::text, '0', ''))::text, '', ''
+{sharing}
+HAVING count(*) > 0 AND bit_or(mask) <> -1
+UNION ALL
+SELECT 2, {'table_slot}, '', ''
+WHERE EXISTS (SELECT 1 {sharing} AND mask <> -1) AND to_regclass({'table_slot}) IS NULL;
+
 -- name: backlog
 -- Ready for long though a relay leads, and nothing holds it back.
 SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000)::bigint::text,

@@ -464,6 +464,41 @@ wherry_code wh_slots_control(wherry_outbox *box, const wherry_lease *lease,
 	return WHERRY_OK;
 }
 
+typedef struct listing {
+	wh_sharer_fn visit;
+	void *ctx;
+} listing;
+
+static wherry_code take_sharer(void *ctx, const wh_row *row, wherry_error *err)
+{
+	const listing *w = ctx;
+	const wh_sharer who = {
+		.owner = wh_row_text(row, 9),
+		.epoch = wh_row_int(row, 1),
+		.left_us = wh_row_int(row, 8) * 1000,
+		.n = wh_slots_count((uint64_t)wh_row_int(row, 6)),
+	};
+	wherry_code code = wh_row_check(row, err);
+
+	if (code == WHERRY_OK && wh_row_int(row, 2) && !wh_row_int(row, 7))
+		w->visit(w->ctx, &who);
+	return code;
+}
+
+wherry_code wh_slots_list(wherry_outbox *box, wh_sharer_fn visit, void *ctx,
+			  wherry_error *err)
+{
+	const wh_param name = WH_TEXT_PARAM("name", box->name);
+	listing w = {visit, ctx};
+	bool ready = false;
+	wherry_code code = wh_slots_ready(box, &ready, err);
+
+	if (code != WHERRY_OK || !ready)
+		return code;
+	return wh_db_run(box->db, box->slots.relays, &name, 1, take_sharer, &w, NULL,
+			 err);
+}
+
 /* ---- reading a share ---- */
 
 wh_param wh_slots_param(uint64_t mask, char list[WH_SLOTS_LIST])

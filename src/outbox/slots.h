@@ -75,6 +75,19 @@ wherry_code wh_slots_control(wherry_outbox *box, const wherry_lease *lease,
 			     bool *out_paused, int64_t *out_nudge, wh_slots *out,
 			     wherry_error *err);
 
+/* A relay that lives, and its share; owner is borrowed for the visit. */
+typedef struct wh_sharer {
+	const char *owner;
+	int64_t epoch, left_us;
+	int n; /* slots */
+} wh_sharer;
+
+typedef void (*wh_sharer_fn)(void *ctx, const wh_sharer *who);
+
+/* Those who share an outbox that was made for it; of others nobody is visited. */
+wherry_code wh_slots_list(wherry_outbox *box, wh_sharer_fn visit, void *ctx,
+			  wherry_error *err);
+
 /* ---- reading a share ---- */
 
 typedef struct wh_slots_read {

@@ -331,6 +331,26 @@ finds "an identity behind its rows is found" identity bad 'producers will fail'
 follow identity
 mended identity
 
+# ---- slots ----
+
+w init "$url" --slots
+run "INSERT INTO wherry_slot(outbox, slot, engine, owner, epoch, expires_at, clean, unclean,
+		win, suspects, mask)
+	SELECT 'outbox', 7 + i, 'exclusive', 'boat' || i, 1, now() + interval '1 hour', 0, 0, 1, 0,
+		(ARRAY[4294967295, 65535::bigint << 32])[i] FROM generate_series(1, 2) AS i"
+finds "slots that nobody has are found" slots warn '16 of 64 slots have no relay'
+expect "and who has the others is told" 0 "out:boat2 has 16 of 64 slots"
+run "DROP INDEX outbox_slot"
+finds "relays that share without the index are found" slots bad 'outbox_slot'
+follow slots
+run "UPDATE wherry_slot SET mask = ~4294967295 WHERE owner = 'boat2'"
+mended slots
+w status "$url"
+expect "status tells who has how many" 0 "out:slots       32 of 64: boat2, epoch 1"
+w status "$url" --json
+expect "as JSON, too" 0 'out:"slots":[{"owner":"boat1","slots":32,'
+run "DELETE FROM wherry_slot"
+
 # ---- the server ----
 
 run "CREATE ROLE reader LOGIN; GRANT SELECT ON outbox, wherry_schema, wherry_outbox,
