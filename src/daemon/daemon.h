@@ -20,6 +20,7 @@
 #include "base/env.h"
 #include "daemon/plan.h"
 #include "outbox/outbox.h"
+#include "publish/driver.h"
 
 /* ---- line.c ---- */
 
@@ -53,6 +54,8 @@ typedef struct wh_pipeline_view {
 	wh_health health;
 	wherry_relay_stats stats; /* counters go on over restarts */
 	int64_t restarts;
+	wh_number numbers[WH_NUMBERS_MOST]; /* the destination's own */
+	size_t n_numbers;
 	int64_t stepped_us; /* monotonic: when it was last alive */
 	char why[240];      /* it fails */
 } wh_pipeline_view;

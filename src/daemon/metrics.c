@@ -209,6 +209,40 @@ static void put_errors(wh_buf *out, const sample *samples, size_t n)
 					      samples[i].view.stats.errors[code]);
 }
 
+static bool named_before(const sample *samples, size_t n, size_t i, const char *name)
+{
+	for (size_t k = 0; k < i && k < n; k++)
+		for (size_t j = 0; j < samples[k].view.n_numbers; j++)
+			if (strcmp(samples[k].view.numbers[j].name, name) == 0)
+				return true;
+	return false;
+}
+
+static void put_number(wh_buf *out, const sample *samples, size_t n, const wh_number *of)
+{
+	size_t len = strlen(of->name);
+	bool grows = len > 6 && strcmp(of->name + len - 6, "_total") == 0;
+	char name[80];
+
+	(void)snprintf(name, sizeof(name), "wherry_%s", of->name);
+	head(out, name, grows ? "counter" : "gauge", of->help);
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < samples[i].view.n_numbers; j++)
+			if (strcmp(samples[i].view.numbers[j].name, of->name) == 0)
+				wh_buf_printf(out, "%s{relay=\"%s\"} %" PRId64 "\n", name,
+					      samples[i].name,
+					      samples[i].view.numbers[j].value);
+}
+
+/* What destinations count themselves. */
+static void put_numbers(wh_buf *out, const sample *samples, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < samples[i].view.n_numbers; j++)
+			if (!named_before(samples, n, i, samples[i].view.numbers[j].name))
+				put_number(out, samples, n, &samples[i].view.numbers[j]);
+}
+
 static void put_latency(wh_buf *out, const sample *samples, size_t n)
 {
 	head(out, "wherry_latency_seconds", "histogram",
@@ -328,6 +362,7 @@ void wh_metrics_write(wh_daemon *d, wh_backlogs *b, wh_buf *out)
 	put_leases(out, samples, n);
 	put_errors(out, samples, n);
 	put_latency(out, samples, n);
+	put_numbers(out, samples, n);
 	put_process(out, d);
 	free(samples);
 }

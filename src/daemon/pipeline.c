@@ -11,6 +11,7 @@
 #include "base/backoff.h"
 #include "base/url.h"
 #include "daemon/daemon.h"
+#include "relay/relay.h"
 
 struct wh_pipeline {
 	wh_plan_relay plan;
@@ -57,6 +58,7 @@ static void note_step(wh_pipeline *p, const wherry_relay *relay)
 	(void)pthread_mutex_lock(&p->lock);
 	add_stats(&stats, &p->before);
 	p->view.stats = stats;
+	p->view.n_numbers = wh_relay_numbers(relay, p->view.numbers);
 	p->view.stepped_us = wh_monotonic(&wh_env_system);
 	(void)pthread_mutex_unlock(&p->lock);
 }

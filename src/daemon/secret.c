@@ -2,65 +2,32 @@
  * ${env:NAME} and ${file:PATH} in values, so that no secret need stand in a file that many
  * read.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/url.h"
+#include "config/secret.h"
 #include "daemon/plan.h"
 
 enum { VALUE_MAX = 64 * 1024, PATH_LONGEST = 4096 };
 
-static wherry_code put_file(wh_buf *out, const char *path, wherry_error *err)
-{
-	char chunk[4096];
-	size_t before = out->len;
-	ssize_t n;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return wh_fail_errno(err, errno, "cannot read %.100s", path);
-	while ((n = read(fd, chunk, sizeof(chunk))) > 0 && !out->failed)
-		wh_buf_put(out, chunk, (size_t)n);
-	if (n < 0) {
-		int number = errno;
-
-		(void)close(fd);
-		return wh_fail_errno(err, number, "cannot read %.100s", path);
-	}
-	(void)close(fd);
-	/* A line break at the end is the editor's. */
-	while (out->len > before && strchr("\r\n", out->ptr[out->len - 1]))
-		out->ptr[--out->len] = 0;
-	if (out->len > before && memchr(out->ptr + before, 0, out->len - before))
-		return wh_fail(err, WHERRY_INVALID, "%.100s has a NUL character", path);
-	return WHERRY_OK;
-}
-
 static wherry_code put_reference(wh_buf *out, wh_view ref, wherry_error *err)
 {
 	char name[PATH_LONGEST];
-	const char *value;
+	wherry_code code;
 
 	if (ref.len >= sizeof(name))
 		return wh_fail(err, WHERRY_INVALID, "what stands in ${} is too long");
 	memcpy(name, ref.ptr, ref.len);
 	name[ref.len] = 0;
-	if (strncmp(name, "file:", 5) == 0)
-		return put_file(out, name + 5, err);
-	if (strncmp(name, "env:", 4) != 0)
+	if (strncmp(name, "file:", 5) != 0 && strncmp(name, "env:", 4) != 0)
 		return wh_fail(err, WHERRY_INVALID,
 			       "'${%.60s}': write ${env:NAME} or ${file:PATH}, or $${ "
 			       "where ${ is meant",
 			       name);
-	value = secure_getenv(name + 4);
-	if (!value)
-		return wh_fail(err, WHERRY_NOTFOUND,
-			       "the environment has no variable '%.100s'", name + 4);
-	wh_buf_puts(out, value);
-	return WHERRY_OK;
+	code = wh_secret_read(name, out, err);
+	if (code == WHERRY_OK && memchr(wh_buf_str(out), 0, out->len))
+		code = wh_fail(err, WHERRY_INVALID, "%.100s has a NUL character", name);
+	return code;
 }
 
 wherry_code wh_expand(const char *text, char **out, wherry_error *err)

@@ -53,6 +53,16 @@ typedef struct wh_persistence {
 	int64_t base_us, cap_us;
 } wh_persistence;
 
+/* One of a destination's own numbers, for those who watch. */
+typedef struct wh_number {
+	const char
+		*name; /* "kafka_bytes_total"; what only grows ends in _total; static */
+	const char *help; /* static */
+	int64_t value;
+} wh_number;
+
+enum { WH_NUMBERS_MOST = 8 };
+
 typedef struct wh_publisher_driver {
 	const char *scheme; /* selects it in a URL: "stdout" */
 	unsigned caps;
@@ -107,6 +117,9 @@ typedef struct wh_publisher_driver {
 	 * May be NULL: then never. */
 	int64_t (*deadline)(wherry_publisher *pub);
 
+	/* Up to WH_NUMBERS_MOST numbers, since it was opened.  May be NULL: there are none. */
+	size_t (*numbers)(const wherry_publisher *pub, wh_number *out);
+
 	/* Is the destination well?  May be NULL: then nobody knows better than a probe. */
 	wherry_code (*health)(wherry_publisher *pub, wherry_error *err);
 } wh_publisher_driver;
@@ -147,6 +160,7 @@ void wh_publisher_cancel(wherry_publisher *pub);
 void wh_publisher_grant(wherry_publisher *pub, const wh_grant *grant);
 int wh_publisher_fd(wherry_publisher *pub, short *out_events);
 int64_t wh_publisher_deadline(wherry_publisher *pub);
+size_t wh_publisher_numbers(const wherry_publisher *pub, wh_number *out);
 
 /* ---- shared by the drivers ---- */
 

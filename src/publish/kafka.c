@@ -284,6 +284,27 @@ void wh_kafka_stats_get(const wherry_publisher *pub, wh_kafka_stats *out)
 	out->in_flight = (int64_t)p->open.n;
 }
 
+static size_t kafka_numbers(const wherry_publisher *pub, wh_number *out)
+{
+	wh_kafka_stats stats;
+
+	wh_kafka_stats_get(pub, &stats);
+	const wh_number numbers[] = {
+		{"kafka_bytes_total", "Bytes of messages that brokers took.",
+		 stats.bytes},
+		{"kafka_failed_total", "Messages that failed by themselves.",
+		 stats.failed},
+		{"kafka_returned_total",
+		 "Messages that came back because of others, to be sent again.",
+		 stats.returned},
+		{"kafka_clients_total", "Producers opened: one more after each failure.",
+		 stats.clients},
+		{"kafka_brokers_up", "0 while no broker can be reached.", !stats.down},
+	};
+	memcpy(out, numbers, sizeof(numbers));
+	return sizeof(numbers) / sizeof(*numbers);
+}
+
 const wh_publisher_driver wh_publisher_kafka = {
 	.scheme = "kafka",
 	.caps = WH_PUB_ORDERED,
@@ -295,6 +316,7 @@ const wh_publisher_driver wh_publisher_kafka = {
 	.cancel = kafka_cancel,
 	.fd = kafka_fd,
 	.deadline = kafka_deadline,
+	.numbers = kafka_numbers,
 };
 
 /* Without idempotence a retry may overtake; only one of a key is in flight then. */
@@ -309,4 +331,5 @@ const wh_publisher_driver wh_publisher_kafka_loose = {
 	.cancel = kafka_cancel,
 	.fd = kafka_fd,
 	.deadline = kafka_deadline,
+	.numbers = kafka_numbers,
 };

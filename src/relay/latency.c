@@ -1,5 +1,6 @@
 /*
- * How long messages take from their creation, by the database's clock, to their delivery.
+ * Numbers for those who watch: how long messages take from their creation, by the database's
+ * clock, to their delivery; and what the destination counts.
  */
 #include "relay/relay.h"
 
@@ -27,4 +28,9 @@ void wh_latency_note(wherry_relay *r, const wh_entry *e)
 		i++;
 	r->stats.latency[i]++;
 	r->stats.latency_us += took_us;
+}
+
+size_t wh_relay_numbers(const wherry_relay *r, wh_number *out)
+{
+	return r->pub ? wh_publisher_numbers(r->pub, out) : 0;
 }

@@ -233,6 +233,9 @@ wherry_code wh_share_yield(wherry_relay *r, int64_t now, wherry_error *err);
 /* Are there slots that are none of its own? */
 bool wh_share_partial(const wherry_relay *r);
 
+/* The destination's own numbers; how many, at most WH_NUMBERS_MOST. */
+size_t wh_relay_numbers(const wherry_relay *r, wh_number *out);
+
 /* strict.c */
 wherry_code wh_strict_check(wherry_relay *r, wherry_error *err);
 void wh_strict_reset(wherry_relay *r);

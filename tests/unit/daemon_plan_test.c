@@ -115,7 +115,7 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 		{RELAY ", claim_timeout: 2s, delivery_timeout: 3s}]\n",
 		 ":1:10:", "must be shorter"},
 		{RELAY ", outbox: {table: '${env:WHERRY_NOT_THERE}'}}]\n",
-		 ":1:67:", "no variable 'WHERRY_NOT_THERE'"},
+		 ":1:67:", "WHERRY_NOT_THERE is not set"},
 		{RELAY "}]\nhttp: {listen: 127.0.0.1}\n", ":2:16:", "127.0.0.1:9464"},
 		{RELAY "}]\nhttp: {listen: 'localhost:80'}\n",
 		 ":2:16:", "names are not looked up"},
