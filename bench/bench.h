@@ -12,6 +12,7 @@
  *     http.c     posting to a web server, of both
  *     raw.c      the other sides: sqlite3 alone
  *     postgres.c the other sides on PostgreSQL: libpq alone
+ *     kafka.c    both sides to Kafka, the other being librdkafka alone
  *     watch.c    what a process costs: memory, processor, SQL statements
  *     text.c, svg.c, json.c  show, draw, save and compare
  *
@@ -201,6 +202,12 @@ wherry_code bench_watch_drain(
 	wherry_error *err); /* Wherry's, and what it costs the server */
 wherry_code bench_watch_idle(const bench_job *job, double out[BENCH_VALUES],
 			     wherry_error *err);
+
+/* kafka.c: out[2] is how long it took, in ms */
+wherry_code bench_kafka_wherry(const bench_job *job, double out[BENCH_VALUES],
+			       wherry_error *err);
+wherry_code bench_kafka_alone(const bench_job *job, double out[BENCH_VALUES],
+			      wherry_error *err);
 
 /* raw.c */
 wherry_code bench_raw_drain(const bench_job *job, double out[BENCH_VALUES],

@@ -132,6 +132,55 @@ static void plan_memory(bench *b)
 	bench_name_figure(f, "memory, draining ten backlogs");
 }
 
+#ifdef WHERRY_KAFKA
+/* What is to be met is 0.9 of the slower: librdkafka alone, or a drain to nowhere. */
+static void plan_kafka(bench *b)
+{
+	bench_job job = {.messages = b->options.messages,
+			 .keys = KEYS,
+			 .body = BODY,
+			 .batch = BATCH,
+			 .full = true};
+	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+	bench_side *alone =
+		bench_add_side(g, "librdkafka alone", bench_kafka_alone, &job);
+	bench_side *nowhere = bench_add_side(g, "null:", bench_wherry_drain, &job);
+	bench_side *many = bench_add_side(g, "Wherry", bench_kafka_wherry, &job), *hot;
+	bench_figure *f;
+
+	job.keys = 1;
+	hot = bench_add_side(g, "Wherry, one hot key", bench_kafka_wherry, &job);
+	for (int i = 1; i < g->n; i++)
+		g->sides[i].backlog = job.messages;
+	f = bench_add_figure(b, many, alone, "messages/s", 0);
+	bench_name_figure(f, "to Kafka, 1000 keys, %d B", BODY);
+	f = bench_add_figure(b, many, nowhere, "messages/s", 0);
+	bench_name_figure(f, "to Kafka, against null:, %d B", BODY);
+	f = bench_add_figure(b, hot, alone, "messages/s", 0);
+	bench_name_figure(f, "to Kafka, one hot key, %d B", BODY);
+	f = bench_add_figure(b, many, alone, "MB", 1);
+	f->value = 1;
+	f->at_most = 32;
+	bench_name_figure(f, "to Kafka, memory");
+}
+
+/* One message, from nothing. */
+static void plan_kafka_start(bench *b)
+{
+	bench_job job = {.messages = 1, .keys = 1, .body = BODY, .full = true};
+	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+	bench_side *alone =
+		bench_add_side(g, "librdkafka alone", bench_kafka_alone, &job);
+	bench_side *ours = bench_add_side(g, "Wherry", bench_kafka_wherry, &job);
+	bench_figure *f = bench_add_figure(b, ours, alone, "ms", 1);
+
+	ours->backlog = 1;
+	f->value = 2;
+	f->at_most = 200;
+	bench_name_figure(f, "to Kafka, the first message");
+}
+#endif
+
 static void plan_idle(bench *b)
 {
 	bench_job job = {.seconds = b->options.seconds, .full = true};
@@ -155,6 +204,10 @@ void bench_plan_postgres(bench *b)
 	plan_latency(b);
 	plan_memory(b);
 	bench_plan_http(b, true);
+#ifdef WHERRY_KAFKA
+	plan_kafka(b);
+	plan_kafka_start(b);
+#endif
 	plan_idle(b);
 	for (int i = 0; i < b->n_figures; i++)
 		b->figures[i].headline = true;

@@ -87,8 +87,9 @@ static char take_byte(const char **text)
 /* Does the name of a parameter end in a word for what nobody else may see? */
 static bool names_secret(const char *name, const char *end)
 {
-	static const char *const words[] = {"password", "passwd", "pwd",     "passphrase",
-					    "secret",   "token",  "api_key", "apikey"};
+	static const char *const words[] = {"password",   "passwd", "pwd",
+					    "passphrase", "secret", "token",
+					    "api_key",    "apikey", "pem"};
 	char tail[16];
 	size_t n = 0;
 

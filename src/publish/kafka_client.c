@@ -94,29 +94,45 @@ static rd_kafka_topic_t *find_topic(wh_kafka_client *client, const wh_kafka_sett
 	return client->topic;
 }
 
+/* librdkafka copies it; its type is not const, for those who give it away. */
+static rd_kafka_vu_t bytes(rd_kafka_vtype_t type, const void *ptr, size_t len)
+{
+	rd_kafka_vu_t part = {.vtype = type, .u.mem = {.size = len}};
+
+	memcpy(&part.u.mem.ptr, &ptr, sizeof(ptr));
+	return part;
+}
+
 rd_kafka_resp_err_t wh_kafka_client_produce(wh_kafka_client *client,
 					    const wh_kafka_settings *set,
 					    const wherry_message *msg,
 					    wh_kafka_record *record, void *opaque)
 {
 	rd_kafka_topic_t *topic = find_topic(client, set, msg);
-	char nothing[1] = "";
+	const rd_kafka_vu_t parts[] = {
+		{.vtype = RD_KAFKA_VTYPE_RKT, .u.rkt = topic},
+		{.vtype = RD_KAFKA_VTYPE_PARTITION, .u.i32 = record->partition},
+		{.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY},
+		bytes(RD_KAFKA_VTYPE_KEY, record->key,
+		      record->key ? strlen(record->key) : 0),
+		bytes(RD_KAFKA_VTYPE_VALUE, msg->body ? msg->body : "",
+		      msg->body ? msg->body_len : 0),
+		{.vtype = RD_KAFKA_VTYPE_HEADERS, .u.headers = record->headers},
+		{.vtype = RD_KAFKA_VTYPE_TIMESTAMP, .u.i64 = msg->created_at_us / 1000},
+		{.vtype = RD_KAFKA_VTYPE_OPAQUE, .u.ptr = opaque},
+	};
+	rd_kafka_error_t *error;
 	rd_kafka_resp_err_t code;
 
 	if (!topic)
 		return rd_kafka_last_error();
-	code = rd_kafka_producev(
-		client->rk, RD_KAFKA_V_RKT(topic),
-		RD_KAFKA_V_PARTITION(record->partition),
-		RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-		RD_KAFKA_V_KEY(record->key, record->key ? strlen(record->key) : 0),
-		RD_KAFKA_V_VALUE(msg->body ? (void *)(uintptr_t)msg->body : nothing,
-				 msg->body ? msg->body_len : 0),
-		RD_KAFKA_V_HEADERS(record->headers),
-		RD_KAFKA_V_TIMESTAMP(msg->created_at_us / 1000),
-		RD_KAFKA_V_OPAQUE(opaque), RD_KAFKA_V_END);
-	if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+	error = rd_kafka_produceva(client->rk, parts, sizeof(parts) / sizeof(*parts));
+	if (!error) {
 		record->headers = NULL; /* taken */
+		return RD_KAFKA_RESP_ERR_NO_ERROR;
+	}
+	code = rd_kafka_error_code(error);
+	rd_kafka_error_destroy(error);
 	return code;
 }
 

@@ -34,12 +34,11 @@ void wh_kafka_jobs_remove(wh_kafka_jobs *jobs, wh_kafka_job *job)
 
 void wh_kafka_jobs_clear(wh_kafka_jobs *jobs)
 {
-	while (jobs->head) {
-		wh_kafka_job *job = jobs->head;
-
-		wh_kafka_jobs_remove(jobs, job);
+	for (wh_kafka_job *job = jobs->head, *next; job; job = next) {
+		next = job->next;
 		wh_kafka_job_free(job);
 	}
+	*jobs = (wh_kafka_jobs){0};
 }
 
 /* ---- one ---- */
@@ -187,8 +186,12 @@ wh_kafka_job *wh_kafka_key_leave(wh_kafka_keys *keys, const wh_kafka_job *job,
 
 void wh_kafka_keys_clear(wh_kafka_keys *keys)
 {
-	for (size_t i = 0; i < WH_KAFKA_BUCKETS; i++)
-		while (keys->buckets[i])
-			drop_key(keys, keys->buckets[i]);
+	for (size_t i = 0; i < WH_KAFKA_BUCKETS; i++) {
+		for (wh_kafka_key *key = keys->buckets[i], *next; key; key = next) {
+			next = key->next;
+			free(key);
+		}
+		keys->buckets[i] = NULL;
+	}
 	memset(keys->proven, 0, sizeof(keys->proven));
 }

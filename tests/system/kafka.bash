@@ -80,6 +80,7 @@ for n in range(10000):
 		kill -KILL "$pid"
 		wait "$pid" 2>/dev/null
 	done
+	kafka rtt 20
 	"${relay[@]}" --until-empty --timeout 90s 2>last.err &
 	pid=$!
 	pids+=("$pid")

@@ -29,6 +29,21 @@ json "headers say what it is" \
 	"all(m['headers'] == {'source': 'usgs', 'message-id': m['body']['id'],
 	                      'content-type': 'application/json'} for m in l)"
 
+# ---- what cannot be reached ----
+
+w init sqlite:stuck.db
+w_in '{"n":1}' enqueue sqlite:stuck.db --topic late
+w relay sqlite:stuck.db 'kafka://127.0.0.1:1?sasl.mechanism=PLAIN&security.protocol=sasl_plaintext&sasl.username=u&sasl.password=hush' \
+	--until-empty --timeout 2s
+expect "brokers that cannot be reached: the cause is told, no secret is" 5 \
+	"err:event=destination-down" "err:Connection refused" "no:hush"
+w list sqlite:stuck.db --json
+json "and nothing is counted" 'd["attempts"] == 0 and d["state"] == "pending"'
+w relay sqlite:stuck.db "kafka://$broker?lingerms=5" --until-empty
+expect "a parameter that does not exist names the nearest" 2 "err:did you mean 'linger.ms'?"
+w relay sqlite:stuck.db "kafka://$broker" --until-empty --timeout 60s
+expect "when they can, it is delivered" 0 "err:1 delivered, 0 retried, 0 dead"
+
 # ---- kills ----
 
 w init sqlite:many.db
