@@ -81,9 +81,12 @@ static void put_effective(wh_buf *out, const char *indent, const char *name, siz
 	const wherry_setting *s = &wherry_config_table()[which];
 	const wh_plan_relay *relay = ctx;
 
+	char masked[1000];
+
 	wh_buf_printf(out, "%s%s%s: ", indent, relay->raw[which] ? "" : "# ", name);
-	put_scalar(out,
-		   relay->raw[which] ? wh_shown(s->key, relay->raw[which]) : s->standard);
+	wh_url_mask(relay->raw[which] ? wh_shown(s->key, relay->raw[which]) : s->standard,
+		    masked, sizeof(masked)); /* relay.dead_letters is one */
+	put_scalar(out, masked);
 	wh_buf_putc(out, '\n');
 }
 

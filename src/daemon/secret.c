@@ -71,6 +71,9 @@ const char *wh_shown(const char *key, const char *raw)
 
 	if (strncmp(raw, "${", 2) == 0 && raw[strlen(raw) - 1] == '}')
 		return raw;
+	if (strcmp(key, "webhook.headers") == 0 && strncmp(raw, "env:", 4) != 0 &&
+	    strncmp(raw, "file:", 5) != 0)
+		return "***"; /* Authorization, as a rule */
 	/* wh_url_mask() knows which names are those of secrets. */
 	(void)snprintf(assignment, sizeof(assignment), "?%.100s=x", key);
 	wh_url_mask(assignment, masked, sizeof(masked));

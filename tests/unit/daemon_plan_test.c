@@ -202,9 +202,12 @@ static void no_secret_is_printed(void **state)
 			      "  - name: a\n"
 			      "    from: sqlite:a?password=pl4in\n"
 			      "    to: 'file:x?token=${env:WHERRY_TEST_SECRET}'\n"
-			      "    outbox: {table: '${env:WHERRY_TEST_SECRET}'}\n",
+			      "    outbox: {table: '${env:WHERRY_TEST_SECRET}'}\n"
+			      "    dead_letters: 'https://u:hunter1@example.com/'\n"
+			      "    webhook: {secret: whsec_hunter2, headers: 'A: hunter3'}\n",
 			      &plan, &problems, &err));
 	wh_plan_print(&plan, &text);
+	assert_null(strstr(text.ptr, "hunter"));
 	assert_null(strstr(text.ptr, "s3cret"));
 	assert_null(strstr(text.ptr, "pl4in"));
 	assert_null(strstr(text.ptr, "t0ken"));
