@@ -195,17 +195,18 @@ static void no_secret_is_printed(void **state)
 
 	(void)state;
 	assert_int_equal(setenv("WHERRY_TEST_SECRET", "s3cret", 1), 0);
-	WHERRY_PASS(read_text("http:\n"
-			      "  listen: 127.0.0.1:9464\n"
-			      "  token: t0ken\n"
-			      "relays:\n"
-			      "  - name: a\n"
-			      "    from: sqlite:a?password=pl4in\n"
-			      "    to: 'file:x?token=${env:WHERRY_TEST_SECRET}'\n"
-			      "    outbox: {table: '${env:WHERRY_TEST_SECRET}'}\n"
-			      "    dead_letters: 'https://u:hunter1@example.com/'\n"
-			      "    webhook: {secret: whsec_hunter2, headers: 'A: hunter3'}\n",
-			      &plan, &problems, &err));
+	WHERRY_PASS(
+		read_text("http:\n"
+			  "  listen: 127.0.0.1:9464\n"
+			  "  token: t0ken\n"
+			  "relays:\n"
+			  "  - name: a\n"
+			  "    from: sqlite:a?password=pl4in\n"
+			  "    to: 'file:x?token=${env:WHERRY_TEST_SECRET}'\n"
+			  "    outbox: {table: '${env:WHERRY_TEST_SECRET}'}\n"
+			  "    dead_letters: 'https://u:hunter1@example.com/'\n"
+			  "    webhook: {secret: whsec_hunter2, headers: 'A: hunter3'}\n",
+			  &plan, &problems, &err));
 	wh_plan_print(&plan, &text);
 	assert_null(strstr(text.ptr, "hunter"));
 	assert_null(strstr(text.ptr, "s3cret"));
