@@ -112,7 +112,6 @@ static pid_t start_server(char *url, size_t cap)
 	if (!pid)
 		serve(listener);
 	(void)close(listener);
-	(void)setenv("NO_PROXY", "*", 1);
 	(void)snprintf(url, cap, "http://127.0.0.1:%d/hook", ntohs(in.sin_port));
 	return pid > 0 ? pid : 0;
 }

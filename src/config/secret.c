@@ -8,7 +8,7 @@
 
 static wherry_code read_variable(const char *name, wh_buf *out, wherry_error *err)
 {
-	const char *value = getenv(name);
+	const char *value = secure_getenv(name);
 
 	if (!value || !*value)
 		return wh_fail(err, WHERRY_NOTFOUND,

@@ -161,7 +161,7 @@ static void webhook_close(wherry_publisher *pub)
 
 	if (p->slots)
 		webhook_drop(pub);
-	for (size_t i = 0; i < p->n_slots; i++) {
+	for (size_t i = 0; p->slots && i < p->n_slots; i++) {
 		curl_easy_cleanup(p->slots[i].easy);
 		wh_webhook_request_clear(&p->slots[i].request);
 	}
