@@ -138,11 +138,20 @@ class Victim(victims.Victim):
         code = self.process.poll()
         if code is None:
             return
+        self.note(code)
+        self.start()
+
+    def note(self, code):
         if code == 1 and self.kind != "writer" and time.monotonic() - self.began < 10:
             self.unlucky += 1
         else:
             self.ends.append(code)
-        self.start()
+
+    def end(self):
+        self.process.terminate()
+        code = self.process.wait(timeout=30)
+        if code not in (0, -signal.SIGTERM):
+            self.note(code)
 
     def kill(self):
         self.revive()
