@@ -560,6 +560,63 @@ static void an_insert_wakes_the_relay_that_has_its_slot(void **state)
 	relay_check_once(f, 10);
 }
 
+static wherry_code take_pages(void *ctx, const wh_row *row, wherry_error *err)
+{
+	int64_t *pages = ctx;
+	const char *text = wh_row_text(row, 0), *at;
+
+	(void)err;
+	*pages = 0;
+	for (int i = 0; i < 2; i++) { /* the first of each is the sum */
+		at = strstr(text,
+			    i ? "\"Shared Read Blocks\": " : "\"Shared Hit Blocks\": ");
+		assert_non_null(at);
+		*pages += strtoll(strchr(at, ':') + 1, NULL, 10);
+	}
+	return WHERRY_OK;
+}
+
+/* Pages that reading a batch of these slots touches. */
+static int64_t pages_of(relay_fixture *f, uint64_t slots, int64_t after)
+{
+	static char text[16384], name[] = "explain";
+	wh_slots_read share = {.mask = slots, .each = 100, .late = after};
+	const wh_read_from from = {.after = after, .limit = 100, .slots = &share};
+	wh_param params[WH_SLOTS_READ_PARAMS];
+	wh_stmt explain = {name, text, false};
+	wh_sql all = {NULL, &explain, 1};
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t pages = -1;
+
+	(void)snprintf(text, sizeof(text), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) %s",
+		       f->box->slots.read->text);
+	WHERRY_PASS(wh_slots_read_params(f->box, &from, params, &err));
+	WHERRY_PASS(wh_db_run(f->other, &explain, params, WH_SLOTS_READ_PARAMS,
+			      take_pages, &pages, NULL, &err));
+	wh_db_forget(f->other, &all);
+	return pages;
+}
+
+/* 20,000 of one key, and one of another; nobody has counted them for the planner. */
+static void a_share_is_read_without_the_rows_of_others(void **state)
+{
+	relay_fixture *f = *state;
+	int64_t hot = relay_number(f, "SELECT hashtextextended('=hot', 0) & 63"),
+		cold = relay_number(f, "SELECT hashtextextended('=cold', 0) & 63");
+
+	assert_int_not_equal(hot, cold);
+	assert_in_range(pages_of(f, UINT64_C(1) << cold, 0), 1, 50);
+	relay_sql(f,
+		  "INSERT INTO outbox(topic, partition_key, payload) SELECT 't', 'hot', "
+		  "'{}' FROM generate_series(1, 20000)");
+	relay_sql(f, "INSERT INTO outbox(topic, partition_key, payload) "
+		     "VALUES ('t', 'cold', '{}')");
+	assert_in_range(pages_of(f, UINT64_C(1) << cold, 0), 1, 50);
+	assert_in_range(pages_of(f, UINT64_C(1) << cold, 10000), 1, 50);
+	assert_in_range(pages_of(f, UINT64_C(1) << hot, 10000), 100, 1000);
+	assert_in_range(pages_of(f, ~(UINT64_C(1) << hot), 0), 1, 500);
+}
+
 static const relay_test own[] = {
 	RELAY_TEST(three_relays_share_an_outbox, 0),
 	RELAY_TEST(a_relay_that_leaves_hands_its_slots_over_at_once, 0),
@@ -577,6 +634,7 @@ static const relay_test own[] = {
 	RELAY_TEST(a_whole_lease_and_shares_keep_each_other_out, 0),
 	RELAY_TEST(until_empty_waits_for_what_others_have, 0),
 	RELAY_TEST(an_insert_wakes_the_relay_that_has_its_slot, 0),
+	RELAY_TEST(a_share_is_read_without_the_rows_of_others, 0),
 	RELAY_TESTS_END,
 };
 

@@ -79,4 +79,4 @@ def run(folder, seed, rounds, tell_round):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.bouts("kill-slots", 20, 60 if tap.rounds(20) > 20 else 20, run))
+    sys.exit(tap.bouts("kill-slots", 12, 60 if tap.rounds(12) > 12 else 12, run))
