@@ -67,7 +67,7 @@ wherry_code wh_slots_more(wherry_outbox *box, wherry_lease *lease, wh_slots *ino
 			  int64_t *out_suspects, wherry_error *err);
 
 /* Keep these alone; nothing of the others may be in memory any more. */
-wherry_code wh_slots_keep(wherry_outbox *box, wherry_lease *lease, uint64_t keep,
+wherry_code wh_slots_keep(wherry_outbox *box, wherry_lease *lease, uint64_t mask,
 			  wh_slots *out, wherry_error *err);
 
 /* As wh_outbox_control(); and who else lives, and what they have: only that is set. */
