@@ -5,7 +5,7 @@
 # loss.  Prints the folder, then lives until its standard input ends, whatever ended it.  A
 # line "start PID" there starts it again, if the process of that number was killed or ends.
 #
-# usage: server.sh [SETTING=VALUE...]
+# usage: server.sh [SETTING=VALUE...]; more settings, between blanks, in WHERRY_TEST_SETTINGS
 
 set -euo pipefail
 
@@ -49,7 +49,7 @@ cd "$dir"
 settings=(-c listen_addresses= -c "unix_socket_directories=$dir" -c fsync=off
 	-c full_page_writes=off -c autovacuum=off -c max_connections=60
 	-c shared_buffers=32MB -c max_prepared_transactions=5 -c log_min_messages=fatal)
-for setting; do
+for setting in "$@" ${WHERRY_TEST_SETTINGS-}; do
 	settings+=(-c "$setting")
 done
 
