@@ -10,250 +10,6 @@
 
 enum { SENTENCE_MAX = 4096 };
 
-/* Flags of a check. */
-enum {
-	NATIVE = 1, /* of the native layout only */
-	TABLE = 2   /* it waits for the table, if somebody keeps it locked */
-};
-
-/*
- * In sentences $1 to $8 are a row's columns, ~1 to ~8 the same as lengths of time, $u is
- * the URL, $t the table and $d the database's own shell.
- */
-typedef struct check {
-	const char *
-		name; /* also of its statement; one that a database lacks is passed over */
-	unsigned flags;
-	const char *none;    /* there is no row: well */
-	const char *well;    /* a row of level 0 */
-	const char *trouble; /* of the others */
-	const char *worse;   /* of level 2; NULL: as trouble */
-	const char *advice;
-} check;
-
-static const check checks[] = {
-	{
-		.name = "paused",
-		.flags = NATIVE,
-		.none = "the outbox is not paused",
-		.trouble = "the outbox is paused since ~1, at $2: nothing leaves",
-		.advice = "`wherry resume $u`",
-	},
-	{
-		.name = "relay",
-		.flags = NATIVE | TABLE,
-		.well = "$1 relays the outbox ($2, epoch $3), its lease holds for ~4 more",
-		.trouble = "no relay is running, and nothing is ready to leave; $1",
-		.worse = "no relay is running while messages are ready to leave; $1",
-		.advice = "`wherry relay $u TO`; if one does run, is it on another "
-			  "database, schema or table?",
-	},
-	{
-		.name = "backlog",
-		.flags = NATIVE | TABLE,
-		.none = "a relay leaves nothing lying that could leave",
-		.trouble = "message $1 has been ready for ~2 though a relay runs$3",
-		.advice = "read the relay's log: its destination is down or slow, or the "
-			  "relay itself is stopped or starved",
-	},
-	{
-		.name = "held",
-		.flags = NATIVE | TABLE,
-		.none = "no message has failed",
-		.trouble =
-			"message $1 (key $2) failed $3 times: $5; it is due in ~4, and "
-			"$6 of the next messages wait behind it",
-		.advice = "mend the cause; `wherry retry $u $1` tries it at once",
-	},
-	{
-		.name = "parked",
-		.flags = NATIVE | TABLE,
-		.none = "no message is dead",
-		.trouble = "message $1 (key $2) is dead after $3 attempts: $4; with "
-			   "--on-dead park $5 of the next messages wait behind it",
-		.advice = "mend the cause, then `wherry retry $u $1`",
-	},
-	{
-		.name = "claims",
-		.flags = NATIVE | TABLE,
-		.none = "no claim has lapsed",
-		.trouble = "$1 messages, the first is $3, are claimed by a relay that is "
-			   "gone, since ~2",
-		.advice = "the next relay takes them up: `wherry relay $u TO`, with the "
-			  "engine that claimed them",
-	},
-	{
-		.name = "locks",
-		.flags = NATIVE,
-		.none = "nobody keeps the table locked",
-		.trouble = "pid $1 ($3) holds $2 on the table: producers and relays wait",
-		.advice = "let it finish, or `SELECT pg_terminate_backend($1)`",
-	},
-	{
-		.name = "long-transactions",
-		.none = "no transaction has been open for long",
-		.trouble =
-			"pid $1 ($2, user $3) is '$4' in a transaction that is open for "
-			"~5, since $6, and $7: it keeps vacuum from dead rows, and what "
-			"it wrote, or with --ordering key-strict all that came after, "
-			"cannot leave",
-		.advice = "let it commit, or `SELECT pg_terminate_backend($1)`; "
-			  "idle_in_transaction_session_timeout ends such by itself",
-	},
-	{
-		.name = "prepared",
-		.none = "no prepared transaction was left over",
-		.trouble =
-			"the prepared transaction $1 of $2 in database $3 is there for "
-			"~4, since $5: it keeps its locks, keeps vacuum from dead rows, "
-			"and what it wrote cannot leave",
-		.advice =
-			"in that database: `COMMIT PREPARED $1` or `ROLLBACK PREPARED $1`",
-	},
-	{
-		.name = "slots",
-		.flags = NATIVE,
-		.none = "no relays share the outbox",
-		.well = "$1 has $2 of 64 slots, its lease holds for ~3 more",
-		.trouble = "$1 of 64 slots have no relay: one has died, and others take "
-			   "them when its lease has lapsed",
-		.worse =
-			"relays share the outbox, and the index $1 is missing: each reads "
-			"what the others are to deliver",
-		.advice = "`wherry init $u --table $t --slots` makes the index; "
-			  "`wherry relay $u TO` helps the relays that are there",
-	},
-	{
-		.name = "tables",
-		.flags = NATIVE,
-		.none = "the tables are there",
-		.trouble = "the table $1 is missing",
-		.advice =
-			"`wherry init $u --table $t --print | $d` makes what is missing",
-	},
-	{
-		.name = "indexes",
-		.flags = NATIVE,
-		.none = "the indexes are there",
-		.trouble = "the index $1 is missing: reading takes long without it, or a "
-			   "message id may be there twice",
-		.advice =
-			"`wherry init $u --table $t --print | $d` makes what is missing",
-	},
-	{
-		.name = "invalid",
-		.none = "the indexes are valid",
-		.trouble = "the index $1 is not valid: it is kept up and not used",
-		.advice = "`REINDEX INDEX CONCURRENTLY $1`",
-	},
-	{
-		.name = "trigger",
-		.flags = NATIVE,
-		.none = "the triggers that wake relays are there",
-		.trouble = "$1 $2: relays sleep until they look by themselves "
-			   "(relay.poll)",
-		.advice = "`wherry init $u --table $t --print | $d` makes it anew",
-	},
-	{
-		.name = "identity",
-		.flags = NATIVE | TABLE,
-		.none = "ids are given out one by one",
-		.trouble = "$1",
-		.advice = "`$2`",
-	},
-	{
-		.name = "rights",
-		.flags = NATIVE,
-		.none = "this role has the rights of a relay",
-		.trouble =
-			"role $1 lacks $2 on $3: a relay fails under it (a producer needs "
-			"INSERT alone)",
-		.advice = "as its owner: `GRANT $2 ON $3 TO $1`",
-	},
-	{
-		.name = "activity",
-		.none = "this role sees what others do",
-		.trouble =
-			"role $1 does not see what others do: long transactions are not "
-			"looked for",
-		.advice = "`GRANT pg_read_all_stats TO $1`, or run this as a superuser",
-	},
-	{
-		.name = "pooler",
-		.none = "the connection is a direct one",
-		.trouble =
-			"a pooler is between this program and the server, which call the "
-			"session $1 and $2",
-		.advice = "give relays a direct URL, or a pool of sessions: waking needs "
-			  "LISTEN and a lock; producers may go through it",
-	},
-	{
-		.name = "connections",
-		.well = "$1 of $2 connections are in use",
-		.trouble = "$1 of $2 connections are in use: soon nobody can connect",
-		.advice = "have fewer clients, a pooler for producers, or a higher "
-			  "max_connections",
-	},
-	{
-		.name = "sync-standby",
-		.none = "commits wait for no standby that is away",
-		.trouble = "synchronous_standby_names is '$1' and no such standby is "
-			   "connected: every commit waits",
-		.advice = "bring the standby back, or `ALTER SYSTEM SET "
-			  "synchronous_standby_names = ''; SELECT pg_reload_conf()`",
-	},
-	{
-		.name = "durability",
-		.none = "what is committed survives a power loss",
-		.trouble = "$1 is off: $2",
-		.advice = "`$3`",
-	},
-	{
-		.name = "journal",
-		.none = "the file is in WAL mode",
-		.trouble = "the file's journal mode is $1: readers and writers wait for "
-			   "each other",
-		.advice =
-			"`PRAGMA journal_mode=WAL`, when nobody else has the file open; not "
-			"on a network file system",
-	},
-	{
-		.name = "autovacuum",
-		.none = "autovacuum is on",
-		.trouble = "$1: dead rows stay, and reading takes longer and longer",
-		.advice = "`$2`",
-	},
-	{
-		.name = "vacuum",
-		.flags = NATIVE,
-		.none = "the dead rows are few",
-		.trouble = "$1 rows are dead and $2 alive; $3",
-		.advice = "`$4`; if they stay, something old holds it back: see "
-			  "long-transactions and prepared",
-	},
-	{
-		.name = "bloat",
-		.none = "table and indexes are about as large as their rows",
-		.trouble = "the $1 takes $2, for $3: most of it is empty",
-		.advice = "`$4`",
-	},
-	{
-		.name = "clock",
-		.flags = NATIVE,
-		.well = "the database's clock and this machine's agree",
-		.trouble = "the database's clock is ~1 $2 this machine's: leases and "
-			   "retries go by the database's alone, but times in logs differ",
-		.advice = "set both by NTP",
-	},
-	{
-		.name = "server",
-		.well = "version $1, $2, $3",
-		.trouble = "version $1, $2: it is $3, which cannot be written",
-		.worse = "version $1 is older than Wherry is made for",
-		.advice = "connect to the primary, of PostgreSQL 13 or later",
-	},
-};
-
 const char *wh_level_name(wh_level level)
 {
 	static const char *const names[] = {"ok", "warn", "bad"};
@@ -338,7 +94,7 @@ static void add(wh_doctor *d, const char *name, wh_level level, char *what, char
 
 typedef struct visit {
 	wh_doctor *d;
-	const check *c;
+	const wh_check *c;
 	bool any;
 } visit;
 
@@ -361,7 +117,7 @@ static wherry_code take_finding(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-enum { PARAMS = 5 };
+enum { PARAMS = 7 };
 
 static void fill_params(const wh_doctor *d, const char *ident, wh_param out[PARAMS])
 {
@@ -374,6 +130,8 @@ static void fill_params(const wh_doctor *d, const char *ident, wh_param out[PARA
 	out[2] = WH_INT_PARAM("local", wh_now(&wh_env_system) / 1000);
 	out[3] = WH_INT_PARAM("session", wh_db_session(d->session->db));
 	out[4] = WH_INT_PARAM("number", number);
+	out[5] = WH_TEXT_PARAM("slot", wh_view_of(d->slot));
+	out[6] = WH_TEXT_PARAM("publication", wh_view_of(d->publication));
 }
 
 static wherry_code run(wh_doctor *d, const wh_stmt *stmt, const char *ident, wh_row_fn fn,
@@ -385,16 +143,22 @@ static wherry_code run(wh_doctor *d, const wh_stmt *stmt, const char *ident, wh_
 	return wh_db_run(d->session->db, stmt, params, PARAMS, fn, ctx, NULL, err);
 }
 
+static bool is_native(const wh_doctor *d)
+{
+	return !*wh_outbox_limits(d->session->box);
+}
+
 /* False: it could not be made because somebody holds what it needs. */
-static bool check_one(wh_doctor *d, const check *c, bool wait)
+static bool check_one(wh_doctor *d, const wh_check *c, bool wait)
 {
 	const wh_stmt *stmt = wh_sql_find(&d->sql, c->name);
 	wherry_error err = WHERRY_ERROR_INIT;
 	visit v = {d, c, false};
 	wherry_code code;
 
-	if (!stmt || (c->flags & NATIVE && *wh_outbox_limits(d->session->box)) ||
-	    (c->flags & TABLE && !wait))
+	if (!stmt || (c->flags & WH_CHECK_NATIVE && !is_native(d)) ||
+	    (c->flags & WH_CHECK_STREAM && !d->streamed) ||
+	    (c->flags & WH_CHECK_TABLE && !wait))
 		return wait;
 	code = run(d, stmt, NULL, take_finding, &v, &err);
 	if (code != WHERRY_OK)
@@ -403,6 +167,25 @@ static bool check_one(wh_doctor *d, const check *c, bool wait)
 	else if (!v.any)
 		add(d, c->name, WH_WELL, fill(d, c->none, NULL), strdup(""));
 	return wait && code != WHERRY_BUSY;
+}
+
+static wherry_code take_any(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)row;
+	(void)err;
+	*(bool *)ctx = true;
+	return WHERRY_OK;
+}
+
+/* What cannot be looked at is told by the checks. */
+static void look_for_stream(wh_doctor *d)
+{
+	const wh_stmt *stmt =
+		wh_sql_find(&d->sql, is_native(d) ? "streamed" : "streamed-alone");
+
+	d->streamed = false;
+	if (stmt && run(d, stmt, NULL, take_any, &d->streamed, NULL) != WHERRY_OK)
+		d->streamed = false;
 }
 
 /* Whether a transaction can be begun that writes: on SQLite it waits for the writer that
@@ -427,8 +210,9 @@ void wh_doctor_check(wh_doctor *d)
 	bool wait = true;
 
 	check_writing(d);
-	for (size_t i = 0; i < sizeof(checks) / sizeof(*checks); i++)
-		wait = check_one(d, &checks[i], wait);
+	look_for_stream(d);
+	for (size_t i = 0; i < wh_n_checks; i++)
+		wait = check_one(d, &wh_checks[i], wait);
 }
 
 /* ---- one message ---- */
@@ -579,6 +363,9 @@ wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
 			     &d->names, err);
 	names.schema = *d->names.schema ? d->names.schema : NULL;
 	names.table = d->names.table;
+	(void)snprintf(d->slot, sizeof(d->slot), "wherry_%.56s", d->names.table);
+	(void)snprintf(d->publication, sizeof(d->publication), "wherry_%.56s",
+		       d->names.table);
 	return code == WHERRY_OK ? wh_sql_parse_as(text, &names, &d->sql, err) : code;
 }
 

@@ -1,6 +1,6 @@
 /*
- * What `wherry doctor` looks at: a table of checks, each a statement in the database's
- * doctor-*.sql, and what its rows mean.
+ * What `wherry doctor` looks at: a table of checks (doctor_checks.c), each a statement in the
+ * database's doctor-*.sql, and what its rows mean.
  */
 #ifndef WH_CLI_DOCTOR_H
 #define WH_CLI_DOCTOR_H
@@ -18,6 +18,31 @@ typedef struct wh_finding {
 	char *advice; /* what to do, "" if nothing; owned */
 } wh_finding;
 
+/* Flags of a check. */
+enum {
+	WH_CHECK_NATIVE = 1, /* of the native layout only */
+	WH_CHECK_TABLE = 2,  /* it waits for the table, if somebody keeps it locked */
+	WH_CHECK_STREAM = 4  /* only where the engine stream is, or was, in use */
+};
+
+/*
+ * A check, which is a statement of the same name.  In sentences $1 to $8 are a row's columns,
+ * ~1 to ~8 the same as lengths of time, $u is the URL, $t the table and $d the database's own
+ * shell.
+ */
+typedef struct wh_check {
+	const char *name; /* one that a database lacks is passed over */
+	unsigned flags;
+	const char *none;    /* there is no row: well */
+	const char *well;    /* a row of level 0 */
+	const char *trouble; /* of the others */
+	const char *worse;   /* of level 2; NULL: as trouble */
+	const char *advice;
+} wh_check;
+
+extern const wh_check wh_checks[];
+extern const size_t wh_n_checks;
+
 enum { WH_FINDINGS = 200 };
 
 typedef struct wh_doctor {
@@ -25,6 +50,8 @@ typedef struct wh_doctor {
 	int64_t older_us;          /* what takes longer than this is worth telling */
 	int64_t poll_us;           /* how often a relay looks unless woken */
 	wh_name names;
+	bool streamed;                  /* the engine stream is, or was, in use */
+	char slot[64], publication[64]; /* of that engine */
 	wh_sql sql;
 	wh_finding findings[WH_FINDINGS];
 	size_t n;

@@ -38,6 +38,25 @@ coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggreg
 -- part: utc
 AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'
 
+-- part: lsn
+-- How far the log goes.
+(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END)
+
+-- part: much
+-- More of the log than the server lets lie between checkpoints, in bytes.
+(SELECT setting::bigint * 1048576 FROM pg_settings WHERE name = 'max_wal_size')
+
+-- part: its_slot
+-- The slot of this outbox.  What only a newer server knows of it is asked for by name, so
+-- that an older one does not mind.
+(SELECT s.*, {lsn} - confirmed_flush_lsn AS behind,
+   pg_size_pretty(greatest({lsn} - restart_lsn, 0)) AS kept,
+   current_setting('max_slot_wal_keep_size') AS most,
+   coalesce(' since ' || to_char((to_jsonb(s) ->> 'inactive_since')::timestamptz {utc}), '')
+     AS since,
+   coalesce((to_jsonb(s) ->> 'failover')::boolean, false) AS follows
+ FROM pg_replication_slots AS s WHERE slot_name = :slot)
+
 -- name: time
 SELECT ms FROM {wherry_clock};
 
@@ -307,3 +326,108 @@ SELECT 2,
             ORDER BY prepared LIMIT 1), '')
 FROM (SELECT pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regclass) AS last)
   AS s;
+
+-- name: streamed
+-- Is there a slot of this outbox, or has a relay of the engine stream been here?
+SELECT 1 FROM {wherry_slot} WHERE outbox = :name AND engine = 'stream'
+UNION ALL
+SELECT 1 FROM pg_replication_slots WHERE slot_name = :slot;
+
+-- name: streamed-alone
+-- The same where the tables are another program's.
+SELECT 1 FROM pg_replication_slots WHERE slot_name = :slot;
+
+-- name: wal-level
+SELECT 2, current_setting('wal_level') WHERE current_setting('wal_level') <> 'logical';
+
+-- name: replication
+-- On a rented server a role of its own gives this right.
+SELECT 2, current_user::text, quote_ident(current_user)
+WHERE NOT EXISTS (
+  SELECT 1 FROM pg_roles AS r WHERE (rolname = current_user AND (rolreplication OR rolsuper))
+    OR rolname = 'rds_replication' AND pg_has_role(r.oid, 'MEMBER'));
+
+-- name: senders
+SELECT CASE WHEN (slots < most_slots OR here) AND (senders < most_senders OR active) THEN 0
+            ELSE 2 END,
+  slots::text, most_slots::text, senders::text, most_senders::text
+FROM (SELECT count(*) AS slots, coalesce(bool_or(slot_name = :slot), false) AS here,
+        coalesce(bool_or(slot_name = :slot AND active), false) AS active,
+        current_setting('max_replication_slots')::integer AS most_slots,
+        (SELECT count(*) FROM pg_stat_replication) AS senders,
+        current_setting('max_wal_senders')::integer AS most_senders
+      FROM pg_replication_slots) AS room;
+
+-- name: slot
+-- A relay of this engine makes it, and nobody else should drop it.
+SELECT 2, :slot::text WHERE NOT EXISTS (SELECT 1 FROM pg_replication_slots WHERE slot_name = :slot);
+
+-- name: slot-of-others
+SELECT 2, slot_name::text, coalesce(plugin, 'none')::text, coalesce(database, 'none')::text
+FROM {its_slot} AS s WHERE plugin IS DISTINCT FROM 'pgoutput' OR database <> current_database();
+
+-- name: slot-lost
+SELECT 2, slot_name::text, most, '' FROM {its_slot} AS s WHERE wal_status = 'lost'
+UNION ALL
+SELECT 1, slot_name::text, most, kept FROM {its_slot} AS s WHERE wal_status = 'unreserved';
+
+-- name: slot-unread
+SELECT 1, slot_name::text, since, kept,
+  CASE WHEN safe_wal_size IS NULL
+       THEN 'nothing bounds that (max_slot_wal_keep_size is -1), so it can fill the disk'
+       ELSE 'it is lost ' || pg_size_pretty(greatest(safe_wal_size, 0)) || ' later' END
+FROM {its_slot} AS s WHERE NOT active AND wal_status IN ('reserved', 'extended');
+
+-- name: slot-lag
+-- What its relay has not confirmed yet.  The log is kept from the beginning of the oldest
+-- transaction that is not confirmed.
+SELECT CASE WHEN behind > {much} THEN 1 ELSE 0 END, slot_name::text, active_pid::text,
+  pg_size_pretty(greatest(behind, 0)), kept,
+  coalesce((SELECT ' and ' || round(extract(epoch FROM replay_lag)::numeric, 1) || ' s'
+            FROM pg_stat_replication AS r WHERE r.pid = s.active_pid), '')
+FROM {its_slot} AS s WHERE active;
+
+-- name: log
+-- Who else makes the server keep its log.
+SELECT 1, quote_literal(slot_name), slot_type
+    || CASE WHEN active THEN ', read by pid ' || active_pid ELSE ', read by nobody' END,
+  pg_size_pretty({lsn} - restart_lsn)
+FROM pg_replication_slots WHERE slot_name <> :slot AND {lsn} - restart_lsn > {much}
+ORDER BY restart_lsn LIMIT 5;
+
+-- name: publication
+SELECT 2, :publication::text, 'is not there',
+  'CREATE PUBLICATION ' || quote_ident(:publication::text) || ' FOR TABLE ' || {'table}
+    || ' WITH (publish = ''insert'')'
+WHERE NOT EXISTS (SELECT 1 FROM pg_publication WHERE pubname = :publication)
+UNION ALL
+SELECT 2, pubname::text, 'does not publish what is inserted',
+  'ALTER PUBLICATION ' || quote_ident(pubname) || ' SET (publish = ''insert'')'
+FROM pg_publication WHERE pubname = :publication AND NOT pubinsert
+UNION ALL
+SELECT 2, pubname::text, 'leaves out the table ' || {'table},
+  'ALTER PUBLICATION ' || quote_ident(pubname) || ' ADD TABLE ' || {'table}
+FROM pg_publication AS p WHERE pubname = :publication AND NOT EXISTS (
+  SELECT 1 FROM pg_publication_tables AS t JOIN pg_class AS c ON c.relname = t.tablename
+    JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname = t.schemaname
+  WHERE t.pubname = p.pubname AND c.oid = {'table}::regclass)
+UNION ALL
+SELECT 2, t.pubname::text, 'leaves out rows: ' || (to_jsonb(t) ->> 'rowfilter'),
+  'ALTER PUBLICATION ' || quote_ident(t.pubname) || ' SET TABLE ' || {'table}
+FROM pg_publication_tables AS t JOIN pg_class AS c ON c.relname = t.tablename
+  JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname = t.schemaname
+WHERE t.pubname = :publication AND c.oid = {'table}::regclass
+  AND to_jsonb(t) ->> 'rowfilter' IS NOT NULL;
+
+-- name: failover
+-- A standby that takes over has the slot only if it was synchronised.
+SELECT 1, slot_name::text, n::text,
+  CASE WHEN current_setting('server_version_num')::integer >= 170000
+       THEN 'it can be synchronised: failover = true, and sync_replication_slots there'
+       ELSE 'from version 17 on it can be synchronised' END
+FROM {its_slot} AS s, (
+  SELECT count(*) AS n FROM pg_stat_replication AS r
+  WHERE application_name NOT IN ('pg_basebackup', 'pg_receivewal')
+    AND NOT EXISTS (SELECT 1 FROM pg_replication_slots AS l
+                    WHERE l.active_pid = r.pid AND l.slot_type = 'logical')) AS standbys
+WHERE NOT follows AND n > 0;

@@ -1,0 +1,337 @@
+/*
+ * What `wherry doctor` says: a table of checks.
+ */
+#include "cli/doctor.h"
+
+enum { NATIVE = WH_CHECK_NATIVE, TABLE = WH_CHECK_TABLE, STREAM = WH_CHECK_STREAM };
+
+#define RESTORE "see docs/internals/restore.md"
+
+const wh_check wh_checks[] = {
+	{
+		.name = "paused",
+		.flags = NATIVE,
+		.none = "the outbox is not paused",
+		.trouble = "the outbox is paused since ~1, at $2: nothing leaves",
+		.advice = "`wherry resume $u`",
+	},
+	{
+		.name = "relay",
+		.flags = NATIVE | TABLE,
+		.well = "$1 relays the outbox ($2, epoch $3), its lease holds for ~4 more",
+		.trouble = "no relay is running, and nothing is ready to leave; $1",
+		.worse = "no relay is running while messages are ready to leave; $1",
+		.advice = "`wherry relay $u TO`; if one does run, is it on another "
+			  "database, schema or table?",
+	},
+	{
+		.name = "backlog",
+		.flags = NATIVE | TABLE,
+		.none = "a relay leaves nothing lying that could leave",
+		.trouble = "message $1 has been ready for ~2 though a relay runs$3",
+		.advice = "read the relay's log: its destination is down or slow, or the "
+			  "relay itself is stopped or starved",
+	},
+	{
+		.name = "held",
+		.flags = NATIVE | TABLE,
+		.none = "no message has failed",
+		.trouble =
+			"message $1 (key $2) failed $3 times: $5; it is due in ~4, and "
+			"$6 of the next messages wait behind it",
+		.advice = "mend the cause; `wherry retry $u $1` tries it at once",
+	},
+	{
+		.name = "parked",
+		.flags = NATIVE | TABLE,
+		.none = "no message is dead",
+		.trouble = "message $1 (key $2) is dead after $3 attempts: $4; with "
+			   "--on-dead park $5 of the next messages wait behind it",
+		.advice = "mend the cause, then `wherry retry $u $1`",
+	},
+	{
+		.name = "claims",
+		.flags = NATIVE | TABLE,
+		.none = "no claim has lapsed",
+		.trouble = "$1 messages, the first is $3, are claimed by a relay that is "
+			   "gone, since ~2",
+		.advice = "the next relay takes them up: `wherry relay $u TO`, with the "
+			  "engine that claimed them",
+	},
+	{
+		.name = "locks",
+		.flags = NATIVE,
+		.none = "nobody keeps the table locked",
+		.trouble = "pid $1 ($3) holds $2 on the table: producers and relays wait",
+		.advice = "let it finish, or `SELECT pg_terminate_backend($1)`",
+	},
+	{
+		.name = "long-transactions",
+		.none = "no transaction has been open for long",
+		.trouble =
+			"pid $1 ($2, user $3) is '$4' in a transaction that is open for "
+			"~5, since $6, and $7: it keeps vacuum from dead rows, and what "
+			"it wrote, or with --ordering key-strict all that came after, "
+			"cannot leave",
+		.advice = "let it commit, or `SELECT pg_terminate_backend($1)`; "
+			  "idle_in_transaction_session_timeout ends such by itself",
+	},
+	{
+		.name = "prepared",
+		.none = "no prepared transaction was left over",
+		.trouble =
+			"the prepared transaction $1 of $2 in database $3 is there for "
+			"~4, since $5: it keeps its locks, keeps vacuum from dead rows, "
+			"and what it wrote cannot leave",
+		.advice =
+			"in that database: `COMMIT PREPARED $1` or `ROLLBACK PREPARED $1`",
+	},
+	{
+		.name = "slots",
+		.flags = NATIVE,
+		.none = "no relays share the outbox",
+		.well = "$1 has $2 of 64 slots, its lease holds for ~3 more",
+		.trouble = "$1 of 64 slots have no relay: one has died, and others take "
+			   "them when its lease has lapsed",
+		.worse =
+			"relays share the outbox, and the index $1 is missing: each reads "
+			"what the others are to deliver",
+		.advice = "`wherry init $u --table $t --slots` makes the index; "
+			  "`wherry relay $u TO` helps the relays that are there",
+	},
+	{
+		.name = "tables",
+		.flags = NATIVE,
+		.none = "the tables are there",
+		.trouble = "the table $1 is missing",
+		.advice =
+			"`wherry init $u --table $t --print | $d` makes what is missing",
+	},
+	{
+		.name = "indexes",
+		.flags = NATIVE,
+		.none = "the indexes are there",
+		.trouble = "the index $1 is missing: reading takes long without it, or a "
+			   "message id may be there twice",
+		.advice =
+			"`wherry init $u --table $t --print | $d` makes what is missing",
+	},
+	{
+		.name = "invalid",
+		.none = "the indexes are valid",
+		.trouble = "the index $1 is not valid: it is kept up and not used",
+		.advice = "`REINDEX INDEX CONCURRENTLY $1`",
+	},
+	{
+		.name = "trigger",
+		.flags = NATIVE,
+		.none = "the triggers that wake relays are there",
+		.trouble = "$1 $2: relays sleep until they look by themselves "
+			   "(relay.poll)",
+		.advice = "`wherry init $u --table $t --print | $d` makes it anew",
+	},
+	{
+		.name = "identity",
+		.flags = NATIVE | TABLE,
+		.none = "ids are given out one by one",
+		.trouble = "$1",
+		.advice = "`$2`",
+	},
+	{
+		.name = "rights",
+		.flags = NATIVE,
+		.none = "this role has the rights of a relay",
+		.trouble =
+			"role $1 lacks $2 on $3: a relay fails under it (a producer needs "
+			"INSERT alone)",
+		.advice = "as its owner: `GRANT $2 ON $3 TO $1`",
+	},
+	{
+		.name = "activity",
+		.none = "this role sees what others do",
+		.trouble =
+			"role $1 does not see what others do: long transactions are not "
+			"looked for",
+		.advice = "`GRANT pg_read_all_stats TO $1`, or run this as a superuser",
+	},
+	{
+		.name = "pooler",
+		.none = "the connection is a direct one",
+		.trouble =
+			"a pooler is between this program and the server, which call the "
+			"session $1 and $2",
+		.advice = "give relays a direct URL, or a pool of sessions: waking needs "
+			  "LISTEN and a lock; producers may go through it",
+	},
+	{
+		.name = "connections",
+		.well = "$1 of $2 connections are in use",
+		.trouble = "$1 of $2 connections are in use: soon nobody can connect",
+		.advice = "have fewer clients, a pooler for producers, or a higher "
+			  "max_connections",
+	},
+	{
+		.name = "sync-standby",
+		.none = "commits wait for no standby that is away",
+		.trouble = "synchronous_standby_names is '$1' and no such standby is "
+			   "connected: every commit waits",
+		.advice = "bring the standby back, or `ALTER SYSTEM SET "
+			  "synchronous_standby_names = ''; SELECT pg_reload_conf()`",
+	},
+	{
+		.name = "durability",
+		.none = "what is committed survives a power loss",
+		.trouble = "$1 is off: $2",
+		.advice = "`$3`",
+	},
+	{
+		.name = "journal",
+		.none = "the file is in WAL mode",
+		.trouble = "the file's journal mode is $1: readers and writers wait for "
+			   "each other",
+		.advice =
+			"`PRAGMA journal_mode=WAL`, when nobody else has the file open; not "
+			"on a network file system",
+	},
+	{
+		.name = "autovacuum",
+		.none = "autovacuum is on",
+		.trouble = "$1: dead rows stay, and reading takes longer and longer",
+		.advice = "`$2`",
+	},
+	{
+		.name = "vacuum",
+		.flags = NATIVE,
+		.none = "the dead rows are few",
+		.trouble = "$1 rows are dead and $2 alive; $3",
+		.advice = "`$4`; if they stay, something old holds it back: see "
+			  "long-transactions and prepared",
+	},
+	{
+		.name = "bloat",
+		.none = "table and indexes are about as large as their rows",
+		.trouble = "the $1 takes $2, for $3: most of it is empty",
+		.advice = "`$4`",
+	},
+	{
+		.name = "clock",
+		.flags = NATIVE,
+		.well = "the database's clock and this machine's agree",
+		.trouble = "the database's clock is ~1 $2 this machine's: leases and "
+			   "retries go by the database's alone, but times in logs differ",
+		.advice = "set both by NTP",
+	},
+	{
+		.name = "server",
+		.well = "version $1, $2, $3",
+		.trouble = "version $1, $2: it is $3, which cannot be written",
+		.worse = "version $1 is older than Wherry is made for",
+		.advice = "connect to the primary, of PostgreSQL 13 or later",
+	},
+	{
+		.name = "wal-level",
+		.flags = STREAM,
+		.none = "the log tells of rows (wal_level is logical)",
+		.trouble =
+			"wal_level is $1: the log does not tell of rows, and the engine "
+			"stream cannot read it",
+		.advice =
+			"`ALTER SYSTEM SET wal_level = logical`, then restart the server",
+	},
+	{
+		.name = "replication",
+		.flags = STREAM,
+		.none = "this role may read the log",
+		.trouble =
+			"role $1 may not read the log: the engine stream fails under it",
+		.advice =
+			"`ALTER ROLE $2 REPLICATION`; of RDS: `GRANT rds_replication TO "
+			"$2`",
+	},
+	{
+		.name = "senders",
+		.flags = STREAM,
+		.well = "$1 of $2 replication slots and $3 of $4 WAL senders are in use",
+		.trouble =
+			"$1 of $2 replication slots and $3 of $4 WAL senders are in use: "
+			"a relay of the engine stream finds no room",
+		.advice =
+			"drop slots that nobody reads, or raise max_replication_slots and "
+			"max_wal_senders and restart the server",
+	},
+	{
+		.name = "slot",
+		.flags = STREAM,
+		.none = "the slot of this outbox is there",
+		.trouble =
+			"a relay of the engine stream has been here, and its slot $1 is "
+			"gone",
+		.advice = RESTORE,
+	},
+	{
+		.name = "slot-of-others",
+		.flags = STREAM,
+		.none = "the slot is Wherry's",
+		.trouble =
+			"the slot $1 is of the plugin $2, in database $3: it is somebody "
+			"else's",
+		.advice = "give ours another name, or drop that one if nobody needs it: "
+			  "`SELECT pg_drop_replication_slot('$1')`",
+	},
+	{
+		.name = "slot-lost",
+		.flags = STREAM,
+		.none = "the log that the slot needs is there",
+		.trouble = "the slot $1 keeps $3 of the log, more than "
+			   "max_slot_wal_keep_size ($2): the next checkpoint gives it up",
+		.worse = "the slot $1 is lost: it kept more of the log than "
+			 "max_slot_wal_keep_size ($2)",
+		.advice = RESTORE,
+	},
+	{
+		.name = "slot-unread",
+		.flags = STREAM,
+		.none = "a relay reads the slot",
+		.trouble = "nobody reads the slot $1$2: it keeps $3 of the log, and $4",
+		.advice =
+			"`wherry relay $u TO --engine stream`; or, if no relay of this "
+			"engine is to come back, `SELECT pg_drop_replication_slot('$1')`",
+	},
+	{
+		.name = "slot-lag",
+		.flags = STREAM,
+		.none = "the slot is not behind",
+		.well = "pid $2 reads the slot $1 and is $3$5 behind; it keeps $4 of the "
+			"log",
+		.trouble = "pid $2 reads the slot $1 and is $3$5 behind, more than "
+			   "max_wal_size; it keeps $4 of the log",
+		.advice = "the destination is slow, or the relay is: see its log; a long "
+			  "transaction that has just committed passes by itself",
+	},
+	{
+		.name = "log",
+		.flags = STREAM,
+		.none = "no other slot keeps much of the log",
+		.trouble = "the slot $1 ($2) keeps $3 of the log, more than max_wal_size",
+		.advice = "have it read; if nobody needs it, `SELECT "
+			  "pg_drop_replication_slot($1)`",
+	},
+	{
+		.name = "publication",
+		.flags = STREAM,
+		.none = "the publication has the table, and what is inserted",
+		.trouble = "the publication $1 $2: the engine stream does not see it",
+		.advice = "`$3`",
+	},
+	{
+		.name = "failover",
+		.flags = STREAM,
+		.none = "no standby would take over without the slot",
+		.trouble =
+			"$2 standbys are connected, and the slot $1 is not on them: after "
+			"a failover it is gone; $3",
+		.advice = RESTORE,
+	},
+};
+
+const size_t wh_n_checks = sizeof(wh_checks) / sizeof(*wh_checks);

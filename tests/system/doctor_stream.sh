@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# `wherry doctor` where the engine stream is used: what keeps the log from being read, or
+# too much of it on the server's disk.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/doctor.bash
+. "$(dirname "$0")/doctor.bash"
+
+server_launch poor max_replication_slots=1 max_wal_senders=1
+server_launch rich wal_level=logical min_wal_size=32MB
+
+# serve NAME: $url, $shell and $folder are those of this server.
+serve() {
+	server_await "$1"
+	case $? in
+	0) ;;
+	77)
+		skip "PostgreSQL" "no server is installed"
+		finish
+		;;
+	*) result 1 "a server starts" "it does not" && finish ;;
+	esac
+	url="postgres://wherry@/postgres?host=$folder"
+	shell=(sql_on "$folder" wherry)
+	w init "$url"
+}
+
+# configure SETTING VALUE
+configure() {
+	run "ALTER SYSTEM SET $1 = '$2'"
+	run "SELECT pg_reload_conf()" >/dev/null
+	until_true 20 eval '[ "$(run "SHOW '"$1"'")" = '"$2"' ]'
+}
+
+# 100 MB of log, of nothing.
+write_log() {
+	run "SELECT pg_switch_wal() FROM generate_series(1, 6) AS i
+		WHERE pg_logical_emit_message(false, 'x', i::text) IS NOT NULL" >/dev/null
+}
+
+# read_slot NAME: as a relay would; ended by unread.
+read_slot() {
+	pg_recvlogical -h "$folder" -U wherry -d postgres --slot "$1" --start -f slot.out \
+		-o proto_version=1 -o "publication_names=$publication" --no-loop >slot.log 2>&1 &
+	reader=$!
+	pids+=("$reader")
+	until_true 20 eval '[ "$(run "SELECT active FROM pg_replication_slots
+		WHERE slot_name = '"'$1'"'")" = t ]'
+}
+
+unread() {
+	kill "$reader"
+	wait "$reader"
+} 2>/dev/null
+
+make_slot() { # PLUGIN
+	run "SELECT pg_create_logical_replication_slot('$slot', '$1')" >/dev/null
+}
+
+drop_slot() {
+	run "SELECT pg_drop_replication_slot('$slot')" >/dev/null
+}
+
+slot=wherry_outbox
+publication=wherry_outbox
+
+# ---- a server that is not made for it ----
+
+serve poor
+doctor
+expect "who does not stream hears nothing of it" 1 'no:slot' 'no:wal' 'no:replication'
+run "INSERT INTO wherry_slot(outbox, slot, engine, owner, epoch, expires_at, clean, unclean, win,
+	suspects) VALUES ('outbox', 0, 'stream', 'boat', 1, now() - interval '1 h', 1, 0, 0, 0);
+	SELECT pg_create_physical_replication_slot('backup')" >/dev/null
+finds "a log that does not tell of rows is found" wal-level bad 'wal_level is replica'
+finds "slots that are used up are found" senders bad '1 of 1 replication slots'
+finds "a slot that is gone is found" slot bad "its slot $slot is gone"
+run "SELECT pg_drop_replication_slot('backup')" >/dev/null
+mended senders
+run "CREATE ROLE reader LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO reader;
+	GRANT pg_read_all_stats TO reader"
+url="postgres://reader@/postgres?host=$folder"
+finds "a role that may not read the log is found" replication bad 'role reader'
+follow replication
+mended replication
+
+# ---- slots ----
+
+serve rich
+configure max_wal_size 32MB
+make_slot pgoutput
+doctor
+check "the level of the log is well" is_well wal-level
+finds "a slot that nobody reads is found" slot-unread warn "nobody reads the slot $slot"
+finds "and that nothing bounds what it keeps" slot-unread warn 'it can fill the disk'
+finds "a publication that is missing is found" publication bad 'is not there'
+follow publication
+mended publication
+read_slot "$slot"
+mended slot-unread
+check "how far behind its reader is is told" is_well slot-lag
+PGAPPNAME=second pg_receivewal -h "$folder" -U wherry -D "$tmp" >receive.log 2>&1 &
+pids+=($!)
+until_true 20 eval 'doctor; is_found failover warn'
+finds "a standby that does not have the slot is told" failover warn '1 standbys are connected'
+kill "${pids[-1]}"
+mended failover
+run "ALTER PUBLICATION $publication SET (publish = 'update')"
+finds "a publication without what is inserted is found" publication bad 'what is inserted'
+follow publication
+mended publication
+run "ALTER PUBLICATION $publication DROP TABLE outbox"
+finds "a publication without the table is found" publication bad 'leaves out the table'
+follow publication
+mended publication
+run "ALTER PUBLICATION $publication SET TABLE outbox WHERE (id > 5)"
+finds "a publication that leaves out rows is found" publication bad 'leaves out rows: (id > 5)'
+follow publication
+mended publication
+
+kill -STOP "$reader"
+run "INSERT INTO outbox(topic, payload) SELECT 't', decode(repeat('ab', 2000), 'hex')
+	FROM generate_series(1, 20000) AS i"
+write_log
+finds "a relay that is far behind is found" slot-lag warn 'behind, more than max_wal_size'
+kill -CONT "$reader"
+mended slot-lag
+unread
+
+run "SELECT pg_create_physical_replication_slot('backup', true)" >/dev/null
+write_log
+finds "who else keeps the log is found" log warn "the slot 'backup' (physical, read by nobody)"
+follow log
+mended log
+
+# ---- a slot that is somebody else's, and one that is lost ----
+
+drop_slot
+make_slot test_decoding
+finds "a slot of another plugin is found" slot-of-others bad 'of the plugin test_decoding'
+drop_slot
+make_slot pgoutput
+mended slot-of-others
+configure max_slot_wal_keep_size 64MB
+finds "when an unread slot will be lost is told" slot-unread warn 'MB later'
+configure max_wal_size 1GB
+write_log
+finds "a slot that will be lost is found" slot-lost warn 'the next checkpoint gives it up'
+run "CHECKPOINT"
+finds "a slot that is lost is found" slot-lost bad "the slot $slot is lost"
+finish
