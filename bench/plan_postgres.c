@@ -168,7 +168,7 @@ static void plan_kafka(bench *b)
 static void plan_kafka_start(bench *b)
 {
 	bench_job job = {.messages = 1, .keys = 1, .body = BODY, .full = true};
-	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+	bench_group *g = bench_add_group(b, (int)b->options.runs, false);
 	bench_side *alone =
 		bench_add_side(g, "librdkafka alone", bench_kafka_alone, &job);
 	bench_side *ours = bench_add_side(g, "Wherry", bench_kafka_wherry, &job);
