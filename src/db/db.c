@@ -1,4 +1,4 @@
-#include "db/driver.h"
+#include "db/stream.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -252,4 +252,21 @@ bool wh_db_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
 int64_t wh_db_session(wherry_db *db)
 {
 	return db->driver->session ? db->driver->session(db) : 0;
+}
+
+wherry_code wh_stream_open(wherry_db *db, const wh_stream_options *options,
+			   wh_stream **out, wherry_error *err)
+{
+	if (!db->driver->stream)
+		return wh_fail(
+			err, WHERRY_UNSUPPORTED,
+			"'%s:' has no log to stream from: leave --engine stream out",
+			db->driver->scheme);
+	return db->driver->stream(db, options, out, err);
+}
+
+void wh_stream_close(wh_stream *s)
+{
+	if (s)
+		s->driver->close(s);
 }

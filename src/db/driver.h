@@ -14,6 +14,9 @@
 #include "base/env.h"
 #include "db/sql.h"
 
+struct wh_stream; /* of stream.h */
+struct wh_stream_options;
+
 typedef enum wh_type { WH_NULL, WH_INT, WH_TEXT, WH_BLOB } wh_type;
 
 /* A parameter by name; text and blobs are borrowed for the call. */
@@ -126,6 +129,10 @@ typedef struct wh_db_driver {
 	/* The number that the server gave this session when it began.  May be NULL: there
 	 * is no server. */
 	int64_t (*session)(wherry_db *db);
+
+	/* Open the log of commits; see stream.h.  May be NULL: there is none. */
+	wherry_code (*stream)(wherry_db *db, const struct wh_stream_options *options,
+			      struct wh_stream **out, wherry_error *err);
 } wh_db_driver;
 
 struct wherry_db {

@@ -421,4 +421,5 @@ const wh_db_driver wh_db_postgres = {
 	.changed = wh_postgres_changed,
 	.interrupt = postgres_interrupt,
 	.session = postgres_session,
+	.stream = wh_postgres_stream,
 };

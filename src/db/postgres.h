@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
-#include "db/driver.h"
+#include "db/stream.h"
 
 /* Types by their numbers in pg_type, which never change. */
 enum {
@@ -21,6 +21,7 @@ enum {
 	WH_PG_JSON = 114,
 	WH_PG_VARCHAR = 1043,
 	WH_PG_TIMESTAMPTZ = 1184,
+	WH_PG_UUID = 2950,
 	WH_PG_JSONB = 3802
 };
 
@@ -79,7 +80,12 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 /* The same for a connection that could not be made: its message tells the SQLSTATE. */
 wherry_code wh_postgres_refused(postgres_db *s, wherry_error *err);
 
-/* Connect; see postgres_open.c. */
+/* Connect with these options, as PQconnectdbParams() takes them; s->conn is given, also on
+ * failure. */
+wherry_code wh_postgres_connect(postgres_db *s, const char *const *keywords,
+				const char *const *values, wherry_error *err);
+
+/* Open a connection; see postgres_open.c. */
 wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 			     wherry_db **out, wherry_error *err);
 
@@ -113,6 +119,10 @@ void wh_postgres_heard(postgres_db *s);
 /* After a commit: the sleeper's lock does not keep its own session from sharing it. */
 void wh_postgres_committed(postgres_db *s);
 void wh_postgres_unwatch(postgres_db *s);
+
+/* See stream.h. */
+wherry_code wh_postgres_stream(wherry_db *db, const wh_stream_options *options,
+			       wh_stream **out, wherry_error *err);
 
 wherry_code wh_postgres_watch(wherry_db *db, wherry_error *err);
 int wh_postgres_fd(wherry_db *db);

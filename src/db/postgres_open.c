@@ -40,7 +40,7 @@ static int64_t time_to_connect(PGconn *conn)
 
 /* libpq's blocking connect tells no SQLSTATE: verbose messages have it, and only here can
  * they be asked for in time. */
-static wherry_code connect(postgres_db *s, wherry_error *err)
+static wherry_code wait_for(postgres_db *s, wherry_error *err)
 {
 	int64_t by_us = wh_later(wh_monotonic(&wh_env_system), time_to_connect(s->conn));
 	PostgresPollingStatusType next = PGRES_POLLING_WRITING;
@@ -85,6 +85,23 @@ static void name_it(postgres_db *s)
 	(void)snprintf(s->name, sizeof(s->name), "%.60s%s%.60s",
 		       db && *db ? db : "postgres", host && *host ? " on " : "",
 		       host ? host : "");
+}
+
+wherry_code wh_postgres_connect(postgres_db *s, const char *const *keywords,
+				const char *const *values, wherry_error *err)
+{
+	wherry_code code;
+
+	s->conn = PQconnectStartParams(keywords, values, 1);
+	if (!s->conn)
+		return wh_oom(err);
+	(void)PQsetErrorVerbosity(s->conn, PQERRORS_VERBOSE);
+	(void)PQsetNoticeReceiver(s->conn, hear, s);
+	name_it(s);
+	code = wait_for(s, err);
+	if (code == WHERRY_OK)
+		name_it(s);
+	return code;
 }
 
 /*
@@ -203,17 +220,7 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 	s->base.driver = &wh_db_postgres;
 	s->base.env = options->env;
 	values[5] = url;
-	s->conn = PQconnectStartParams(keywords, values, 1);
-	if (!s->conn) {
-		code = wh_oom(err);
-		goto out;
-	}
-	(void)PQsetErrorVerbosity(s->conn, PQERRORS_VERBOSE);
-	(void)PQsetNoticeReceiver(s->conn, hear, s);
-	name_it(s);
-	code = connect(s, err);
-	if (code == WHERRY_OK)
-		name_it(s);
+	code = wh_postgres_connect(s, keywords, values, err);
 	if (code == WHERRY_OK)
 		code = look_around(s, options->must_write, err);
 	if (code == WHERRY_OK)

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "db/stream.h"
+
 /* `base` shows the inner connection's properties; its driver is ours. */
 typedef struct traced {
 	wherry_db base;
@@ -126,6 +128,18 @@ static bool trace_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
 	return wh_db_changed(inner, now_us, out_next_us);
 }
 
+static wherry_code trace_stream(wherry_db *db, const wh_stream_options *options,
+				wh_stream **out, wherry_error *err)
+{
+	traced *t = (traced *)db;
+	wherry_code code = before(t, "stream", options->slot, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	return after(t, "stream", options->slot,
+		     wh_stream_open(t->inner, options, out, err), err);
+}
+
 static void trace_interrupt(wherry_db *db)
 {
 	wherry_db_interrupt(((traced *)db)->inner);
@@ -146,6 +160,7 @@ static const wh_db_driver trace_template = {
 	.fd = trace_fd,
 	.changed = trace_changed,
 	.interrupt = trace_interrupt,
+	.stream = trace_stream,
 };
 
 typedef struct traced_with_driver {

@@ -241,8 +241,7 @@ int main(void)
 	};
 #undef TEST
 
-	(void)setenv("WHERRY_TEST_SETTINGS", "wal_level=logical", 1);
-	if (!postgres_start())
+	if (!postgres_start_with((const char *const[]){"wal_level=logical", NULL}))
 		return 0;
 	return cmocka_run_group_tests_name("pgoutput, real", tests, NULL, NULL);
 }
