@@ -30,9 +30,10 @@ enum {
 
 /* What a relay does with a delivered message. */
 typedef enum wherry_on_done {
-	WHERRY_MARK,   /* state done, purged after the retention */
-	WHERRY_DELETE, /* gone at once */
-	WHERRY_ARCHIVE /* moved to the table NAME_archive */
+	WHERRY_MARK,    /* state done, purged after the retention */
+	WHERRY_DELETE,  /* gone at once */
+	WHERRY_ARCHIVE, /* moved to the table NAME_archive */
+	WHERRY_KEEP     /* left as they are: a relay of the stream engine alone */
 } wherry_on_done;
 
 /* The right to relay an outbox: who, and under which number.  Plain data. */

@@ -46,9 +46,10 @@ static const entry table[] = {
 		"full: a commit survives power loss. normal: the last commits may not."},
 	[WH_RELAY_NAME] = {"relay.name", TEXT, "", NULL, NULL,
 		"What the relay calls itself in the lease; host and process id if empty."},
-	[WH_RELAY_ENGINE] = {"relay.engine", CHOICE, "exclusive", "exclusive, competing", NULL,
+	[WH_RELAY_ENGINE] = {"relay.engine", CHOICE, "exclusive", "exclusive, competing, stream", NULL,
 		"exclusive: one relay works, others stand by. competing: all work, each on what it "
-		"has claimed. All relays of an outbox have the same; where the layout can keep no "
+		"has claimed. stream: as exclusive, but from PostgreSQL's log, in the order of commits. "
+		"All relays of an outbox have the same; where the layout can keep no "
 		"lease, competing is the default."},
 	[WH_RELAY_FAILED_ONLY] = {"relay.failed_only", SWITCH, "off", NULL, NULL,
 		"With the competing engine: take only what failed before, or whose relay is "
@@ -57,8 +58,9 @@ static const entry table[] = {
 		"key: messages of one key leave in order. key-strict: also where the "
 		"transactions that write a key overlap; see `wherry init --strict`. none: no "
 		"order, fastest. SQLite commits in id order, so key-strict is key there."},
-	[WH_RELAY_ON_DONE] = {"relay.on_done", CHOICE, "mark", "mark, delete, archive", NULL,
-		"What becomes of a delivered message."},
+	[WH_RELAY_ON_DONE] = {"relay.on_done", CHOICE, "mark", "mark, delete, archive, keep", NULL,
+		"What becomes of a delivered message; keep, with the stream engine alone, writes "
+		"nothing to it."},
 	[WH_RELAY_ON_DEAD] = {"relay.on_dead", CHOICE, "skip", "skip, park", NULL,
 		"When a message dies: skip goes on with its key, park holds the key until the "
 		"message is retried."},
@@ -100,6 +102,21 @@ static const entry table[] = {
 	[WH_RELAY_DOWN_AFTER] = {"relay.down_after", NUMBER, "5", "2", "1000",
 		"So many different messages in a row fail, and the destination counts as down: "
 		"one message probes, the rest wait, no attempts are counted."},
+	[WH_STREAM_SLOT] = {"stream.slot", TEXT, "", NULL, NULL,
+		"The replication slot; made of the table's name if empty."},
+	[WH_STREAM_PUBLICATION] = {"stream.publication", TEXT, "", NULL, NULL,
+		"The publication; made of the table's name if empty."},
+	[WH_STREAM_FROM] = {"stream.from", CHOICE, "place", "place, table, now", NULL,
+		"With relay.on_done=keep, what a stream begins with that has no place to go on "
+		"from. table: what is in the table. now: what is committed from now on. place: "
+		"table if it never ran, and an error if its slot is lost."},
+	[WH_STREAM_TOPIC] = {"stream.topic", TEXT, "outbox.event.{}", NULL, NULL,
+		"The topic of a message in the layout debezium; {} stands for its aggregatetype."},
+	[WH_STREAM_LAG_WARN] = {"stream.lag_warn", SIZE, "1GB", "1MB", "1000GB",
+		"The relay warns when the server keeps this much of its log for the stream."},
+	[WH_STREAM_LAG_LIMIT] = {"stream.lag_limit", SIZE, "0", "0", "1000GB",
+		"At this much the stream gives its replication slot up and the relay reads the table, "
+		"so that the server's disk stays free; 0: never. Not with relay.on_done=keep."},
 	[WH_RETRY_ATTEMPTS] = {"retry.attempts", NUMBER, "5", "1", "1000",
 		"Failed attempts until a message is dead."},
 	[WH_RETRY_STRATEGY] = {"retry.strategy", CHOICE, "exponential",

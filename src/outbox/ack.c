@@ -45,6 +45,8 @@ static wherry_code read_call(wherry_outbox *box, const wh_read_from *from,
 	params[1] = WH_INT_PARAM("limit", from->limit);
 	out->n_params = 3;
 	out->stmt = late ? box->stmt.sweep : box->stmt.read;
+	if (from->touched && box->touched)
+		out->stmt = box->touched;
 	return wh_outbox_ranges(box, from->holes, from->n_holes, &params[2], err);
 }
 

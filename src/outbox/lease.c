@@ -40,13 +40,20 @@ wherry_code wh_outbox_held(wherry_outbox *box, const char *advice, wherry_error 
 wherry_code wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t lasts_us,
 				int64_t window, wherry_lease *out, wherry_error *err)
 {
+	return wh_outbox_lease_as(box, "exclusive", owner, lasts_us, window, out, err);
+}
+
+wherry_code wh_outbox_lease_as(wherry_outbox *box, const char *engine, const char *owner,
+			       int64_t lasts_us, int64_t window, wherry_lease *out,
+			       wherry_error *err)
+{
 	wherry_lease lease = {.lasts_us = lasts_us};
 	wherry_code code;
 
 	if (!box || !owner || !out || lasts_us <= 0)
 		return wh_fail(err, WHERRY_INVALID,
 			       "a lease needs an outbox, an owner and a time");
-	if (!box->layout.exclusive)
+	if (!box->layout.exclusive && !box->layout.streams)
 		return wh_outbox_cannot(
 			box,
 			"where no relay can work alone: there is nowhere to keep a lease",
@@ -55,7 +62,7 @@ wherry_code wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t l
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", box->name),
 		WH_INT_PARAM("slot", 0),
-		WH_TEXT_PARAM("engine", wh_view_of("exclusive")),
+		WH_TEXT_PARAM("engine", wh_view_of(engine)),
 		WH_TEXT_PARAM("owner", wh_view_of(lease.owner)),
 		WH_INT_PARAM("lasts", wh_ms(lasts_us)),
 		WH_INT_PARAM("window", window),
@@ -320,6 +327,7 @@ wherry_code wh_outbox_settle(wherry_outbox *box, const wherry_lease *lease,
 {
 	settling w = {.box = box, .lease = lease, .s = s};
 	wherry_code code = WHERRY_OK;
+	int64_t before = 0;
 	wh_ack ack;
 
 	if (wh_outbox_ack(box, lease, s, &ack)) {
@@ -329,8 +337,11 @@ wherry_code wh_outbox_settle(wherry_outbox *box, const wherry_lease *lease,
 			w.n = w.n_done = (int64_t)s->n_done;
 			goto out;
 		}
+		before = ack.call.changed;
 	}
 	code = wh_db_transact(box->db, settle, &w, err);
+	w.n += before;
+	w.n_done += before;
 	if (code == WHERRY_OK)
 		wh_claim_forget(box, lease, s);
 out:
@@ -358,6 +369,9 @@ wherry_code wherry_outbox_done(wherry_outbox *box, const wherry_lease *lease,
 {
 	wh_settlement s = {.done = ids, .n_done = n, .on_done = on_done};
 
+	if (on_done == WHERRY_KEEP)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a delivered message is marked, deleted or archived");
 	return settle_all(box, lease, &s, out_n, err);
 }
 

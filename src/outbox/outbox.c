@@ -56,7 +56,7 @@ wherry_code wh_outbox_missing(const char *table, wherry_code code, wherry_error 
 		table, table);
 }
 
-const char *const wh_outbox_layouts[] = {"event-bus", "eventferry", NULL};
+const char *const wh_outbox_layouts[] = {"event-bus", "eventferry", "debezium", NULL};
 
 static bool says(const wh_sql *sql, const char *key, const char *word)
 {
@@ -89,6 +89,7 @@ static wherry_code read_layout(const wh_sql *sql, const char *scheme, wh_layout 
 	wh_layout layout = {
 		.ordered = says(sql, "ordered", "yes"),
 		.exclusive = lists(sql, "engines", "exclusive"),
+		.streams = lists(sql, "engines", "stream"),
 		.by_claim = says(sql, "fence", "claim"),
 		.archives = says(sql, "done", "archive"),
 		.json = says(sql, "body", "json"),
@@ -154,8 +155,8 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 	box->name = wh_view_of(box->names.table);
 	if (!file)
 		return wh_fail(err, WHERRY_INVALID,
-			       "there is no layout '%.40s': write native, event-bus or "
-			       "eventferry",
+			       "there is no layout '%.40s': write native, event-bus, "
+			       "eventferry or debezium",
 			       layout);
 	text = wh_sql_embedded("outbox", file);
 	if (!text || !known || is_layout(scheme))
@@ -185,6 +186,8 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 	box->stmt_frontier = wh_sql_find(&box->sql, "frontier");
 	box->stmt_ids = wh_sql_find(&box->sql, "id-taking");
 	box->backlog = wh_sql_find(&box->sql, "backlog");
+	box->in_turn = wh_sql_find(&box->sql, "read-in-turn");
+	box->touched = wh_sql_find(&box->sql, "sweep-touched");
 	box->lock_key = wh_sql_find(&box->sql, "lock-key");
 	box->slots = (wh_slots_sql){
 		.ready = wh_sql_find(&box->sql, "slots-ready"),
@@ -216,6 +219,9 @@ const char *wh_outbox_limits(const wherry_outbox *box)
 	if (strcmp(box->layout.name, "eventferry") == 0)
 		return "order by aggregate_id alone, no pause, no archive, no errors kept; "
 		       "relays compete, and look for messages four times a second";
+	if (strcmp(box->layout.name, "debezium") == 0)
+		return "nothing is written to rows, which say nothing of what is delivered; "
+		       "it is streamed";
 	return "";
 }
 

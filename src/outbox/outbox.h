@@ -17,6 +17,7 @@ typedef struct wh_layout {
 	char name[24];
 	bool ordered;      /* there are keys, and order by them */
 	bool exclusive;    /* a lease can be kept: one relay may work alone */
+	bool streams;      /* it can only be streamed: there is nothing to mark */
 	bool by_claim;     /* no token, no lease: a claim is known by its own mark */
 	bool archives;     /* what is delivered moves to the archive at once */
 	bool json;         /* bodies are JSON, kept as any text */
@@ -78,6 +79,7 @@ struct wherry_outbox {
 	const wh_stmt *ack[WH_ACKS];             /* see ack.c; NULL: there are none */
 	const wh_stmt *stmt_frontier, *stmt_ids; /* NULL: ids appear in their order */
 	const wh_stmt *backlog;                  /* NULL: all is counted */
+	const wh_stmt *in_turn, *touched;        /* NULL: nothing is streamed */
 	const wh_stmt *lock_key; /* NULL: so are transactions that write */
 	wh_slots_sql slots;
 	int slotted; /* it was made for slots; -1: nobody has looked */
@@ -270,6 +272,10 @@ wherry_code wh_take_lease(void *ctx, const wh_row *row, wherry_error *err);
 wherry_code wh_outbox_read_ids(wherry_outbox *box, const int64_t *ids, size_t n,
 			       wh_open_fn visit, void *ctx, wherry_error *err);
 
+/* The same, in the order of the list. */
+wherry_code wh_outbox_read_in_turn(wherry_outbox *box, const int64_t *ids, size_t n,
+				   wh_open_fn visit, void *ctx, wherry_error *err);
+
 /* The keys of dead rows of these slots, ~0: of all: only id, key and aggregate are set in
  * the row. */
 wherry_code wh_outbox_dead_keys(wherry_outbox *box, uint64_t slots, int64_t after,
@@ -294,6 +300,11 @@ wherry_code wh_outbox_holder_of(wherry_outbox *box, int32_t slot, wh_holder *out
 
 /* Always fails: WHERRY_STALE. */
 wherry_code wh_outbox_stale(const wherry_outbox *box, wherry_error *err);
+
+/* As wherry_outbox_lease(), for a relay of this engine. */
+wherry_code wh_outbox_lease_as(wherry_outbox *box, const char *engine, const char *owner,
+			       int64_t lasts_us, int64_t window, wherry_lease *out,
+			       wherry_error *err);
 
 /* Always fails: WHERRY_BUSY, naming the holder. */
 wherry_code wh_outbox_held(wherry_outbox *box, const char *advice, wherry_error *err);
@@ -376,6 +387,7 @@ typedef struct wh_read_from {
 	size_t n_holes;
 	bool all_open;
 	wh_slots_read *slots; /* these alone, and not the holes; NULL: all */
+	bool touched;         /* of those only what was tried, or is wanted again */
 } wh_read_from;
 
 /* Read as wh_outbox_read() or wh_outbox_read_late() do, in one round trip with an

@@ -1,4 +1,4 @@
--- layout: name=native ids=integer names=qualified payloads=bytea,json,jsonb ordered=yes fence=lease engines=exclusive,competing columns=id,message_id,topic,payload,status,claim_token archive=id,message_id,topic,payload,!status
+-- layout: name=native ids=integer names=qualified payloads=bytea,json,jsonb ordered=yes fence=lease engines=exclusive,competing stream=id,status,attempts,generation,created_at,,message_id,topic,aggregate_type,aggregate_id,partition_key,headers,trace_id,payload columns=id,message_id,topic,payload,status,claim_token archive=id,message_id,topic,payload,!status
 --
 -- The native outbox on PostgreSQL.  Times are timestamptz, which the driver reads as Unix
 -- milliseconds, and always the database's: statement_timestamp() stands still in a
@@ -583,9 +583,29 @@ FROM (
        AND id BETWEEN (hole->>0)::bigint AND (hole->>1)::bigint) AS late)) AS merged
 ORDER BY id LIMIT :limit::bigint;
 
+-- name: sweep-touched
+-- Of the open rows those that are not as their producer left them: tried before, or wanted
+-- again by an operator, whose token is empty.  Sums, so that no index of ids fits, which
+-- would have all that are done in it.
+SELECT {open_columns} FROM {table} AS b
+WHERE {busy} AND status <> 4 AND id + 0 > :after::bigint
+ORDER BY id + 0 LIMIT :limit::bigint;
+
 -- name: read-ids
 -- Rows that were left alone behind a failed message of their key, or holes.
 SELECT {open_columns} FROM {table} WHERE id = ANY ({ids}) AND status IN (0, 1, 3) ORDER BY id;
+
+-- name: read-in-turn
+-- Likewise, in the order of the list.
+SELECT {open_columns}
+FROM unnest({ids}) WITH ORDINALITY AS turn(wanted, nth) JOIN {table} ON id = wanted
+WHERE status IN (0, 1, 3) ORDER BY nth;
+
+-- name: stream-first
+-- What was there before the log, for relays that mark nothing: as the log's rows are.
+SELECT id, status, attempts, generation, created_at, NULL::bigint, message_id, topic,
+  aggregate_type, aggregate_id, partition_key, headers, trace_id, payload
+FROM {table} WHERE status IN (0, 1, 3) ORDER BY id;
 
 -- part: next_number
 -- Of the next transaction to begin.  A snapshot's xmax is lower: the first above all that

@@ -108,8 +108,8 @@ wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_rang
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
 
-wherry_code wh_outbox_read_ids(wherry_outbox *box, const int64_t *ids, size_t n,
-			       wh_open_fn visit, void *ctx, wherry_error *err)
+static wherry_code read_ids(wherry_outbox *box, const wh_stmt *stmt, const int64_t *ids,
+			    size_t n, wh_open_fn visit, void *ctx, wherry_error *err)
 {
 	visitor v = {visit, ctx, 0};
 	wherry_code code;
@@ -118,8 +118,19 @@ wherry_code wh_outbox_read_ids(wherry_outbox *box, const int64_t *ids, size_t n,
 	code = wh_outbox_ids(box, ids, n, &list, err);
 	if (code != WHERRY_OK)
 		return code;
-	return wh_db_run(box->db, box->stmt.read_ids, &list, 1, wh_take_open, &v, NULL,
-			 err);
+	return wh_db_run(box->db, stmt, &list, 1, wh_take_open, &v, NULL, err);
+}
+
+wherry_code wh_outbox_read_ids(wherry_outbox *box, const int64_t *ids, size_t n,
+			       wh_open_fn visit, void *ctx, wherry_error *err)
+{
+	return read_ids(box, box->stmt.read_ids, ids, n, visit, ctx, err);
+}
+
+wherry_code wh_outbox_read_in_turn(wherry_outbox *box, const int64_t *ids, size_t n,
+				   wh_open_fn visit, void *ctx, wherry_error *err)
+{
+	return read_ids(box, box->in_turn, ids, n, visit, ctx, err);
 }
 
 static wherry_code take_dead_key(void *ctx, const wh_row *row, wherry_error *err)

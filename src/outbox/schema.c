@@ -59,6 +59,11 @@ wherry_code wh_outbox_check(wherry_outbox *box, wherry_error *err)
 		return code;
 	if (!v.found)
 		return wh_outbox_missing(box->name.ptr, WHERRY_NOTFOUND, err);
+	if (!v.version && box->layout.streams)
+		return wh_fail(err, WHERRY_INVALID,
+			       "there is a table '%s' of layout %s, but not the tables "
+			       "that a relay keeps beside it: `wherry init` makes them",
+			       box->name.ptr, box->layout.name);
 	if (!v.version)
 		return wh_fail(
 			err, WHERRY_INVALID,

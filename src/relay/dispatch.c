@@ -14,7 +14,7 @@ static bool one_per_key(const wherry_relay *r)
 	return !(r->caps & WH_PUB_ORDERED);
 }
 
-/* Into the ready list by id; nearly always at its end. */
+/* Into the ready list in its order; nearly always at its end. */
 static void make_ready(wherry_relay *r, wh_entry *e)
 {
 	wh_list *list = &r->window.ready;
@@ -24,7 +24,7 @@ static void make_ready(wherry_relay *r, wh_entry *e)
 	r->advanced = true;
 	if (e->key)
 		e->key->active++;
-	while (after && after->msg.id > e->msg.id)
+	while (after && after->order > e->order)
 		after = after->prev;
 	if (after == list->tail) {
 		wh_list_append(list, e);
@@ -39,13 +39,13 @@ static void make_ready(wherry_relay *r, wh_entry *e)
 	}
 }
 
-/* Into the queue of its key by id; nearly always at its end. */
+/* Into the queue of its key in its order; nearly always at its end. */
 static void wait_behind(wh_key *key, wh_entry *e)
 {
 	wh_entry *after = key->tail;
 
 	e->stage = WH_WAITING;
-	while (after && after->msg.id > e->msg.id)
+	while (after && after->order > e->order)
 		after = after->prev;
 	e->prev = after;
 	e->next = after ? after->next : key->head;
@@ -59,10 +59,17 @@ static void wait_behind(wh_key *key, wh_entry *e)
 		key->head = e;
 }
 
+/* Where nothing is written to rows, what is held waits in memory. */
+static bool rests(const wherry_relay *r, const wh_key *key)
+{
+	return r->set.keep && key->fsm.state == WH_KEY_HELD;
+}
+
 /* One, or for an ordered publisher all, once what will come back is back. */
 void wh_key_advance(wherry_relay *r, wh_key *key)
 {
-	while (key->head && (!key->active || (!one_per_key(r) && !key->broken)))
+	while (key->head && !rests(r, key) &&
+	       (!key->active || (!one_per_key(r) && !key->broken)))
 		make_ready(r, wh_key_pop(key));
 }
 
@@ -80,6 +87,22 @@ void wh_key_break(wherry_relay *r, wh_key *key)
 	}
 }
 
+void wh_key_rest(wherry_relay *r, wh_key *key, wh_entry *e)
+{
+	key->broken = key->flying > 0;
+	key->leaving = false;
+	for (wh_entry *ready = r->window.ready.head, *next; ready; ready = next) {
+		next = ready->next;
+		if (ready->key != key)
+			continue;
+		wh_list_remove(&r->window.ready, ready);
+		key->active--;
+		wait_behind(key, ready);
+	}
+	if (e)
+		wait_behind(key, e);
+}
+
 void wh_key_landed(wherry_relay *r, wh_key *key)
 {
 	if (key->flying)
@@ -91,7 +114,7 @@ void wh_key_landed(wherry_relay *r, wh_key *key)
 
 void wh_entry_admit(wherry_relay *r, wh_entry *e)
 {
-	if (!e->key || (!one_per_key(r) && !e->key->broken)) {
+	if (!e->key || (!one_per_key(r) && !e->key->broken && !rests(r, e->key))) {
 		make_ready(r, e);
 		return;
 	}
@@ -282,7 +305,7 @@ static bool first_of_key(const wherry_relay *r, const wh_entry *e)
 static wh_entry *choose_probe(const wherry_relay *r)
 {
 	for (wh_entry *e = r->window.ready.head; e; e = e->next)
-		if (e->msg.id > r->probed_id && first_of_key(r, e))
+		if (e->order > r->probed && first_of_key(r, e))
 			return e;
 	return r->window.ready.head;
 }
@@ -316,7 +339,7 @@ static wherry_code submit_one(wherry_relay *r, int64_t now, wherry_error *err)
 	}
 	e->probe = r->down;
 	if (r->down)
-		r->probed_id = msg->id;
+		r->probed = e->order;
 	(void)submit(r, &msg, 1, now, &taken);
 	return WHERRY_OK;
 }

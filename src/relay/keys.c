@@ -97,7 +97,10 @@ void wh_keys_clear(wh_keys *keys)
 		}
 	}
 	free(keys->buckets);
-	wh_keys_init(keys, keys->env);
+	if (keys->places)
+		wh_places_clear(keys->places);
+	*keys = (wh_keys){
+		.env = keys->env, .first_due = WH_NEVER, .places = keys->places};
 }
 
 void wh_key_write(wh_buf *out, const wh_open_row *row)
@@ -246,18 +249,26 @@ void wh_key_drain(wh_keys *keys, wh_key *key)
 	move(keys, key, WH_KEY_DRAINING, "due");
 }
 
-void wh_key_free(wh_keys *keys, wh_key *key)
+static void forget_noted(wh_keys *keys, wh_key *key)
 {
+	for (size_t i = key->noted.first; keys->places && i < key->noted.end; i++)
+		wh_places_drop(keys->places, key->noted.ids[i]);
 	keys->n_noted -= wh_ids_count(&key->noted);
 	wh_ids_clear(&key->noted);
+	if (keys->places && !keys->n_noted)
+		wh_places_clear(keys->places);
+}
+
+void wh_key_free(wh_keys *keys, wh_key *key)
+{
+	forget_noted(keys, key);
 	key->overflow_from = 0;
 	move(keys, key, WH_KEY_FREE, "nothing of it waits");
 }
 
 void wh_key_park(wh_keys *keys, wh_key *key)
 {
-	keys->n_noted -= wh_ids_count(&key->noted);
-	wh_ids_clear(&key->noted);
+	forget_noted(keys, key);
 	key->overflow_from = 0;
 	move(keys, key, WH_KEY_PARKED, "a message of it died");
 }

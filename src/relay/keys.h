@@ -19,6 +19,7 @@
 #include "base/buf.h"
 #include "base/fsm.h"
 #include "outbox/outbox.h"
+#include "relay/places.h"
 
 enum { WH_KEY_FREE, WH_KEY_HELD, WH_KEY_DRAINING, WH_KEY_PARKED };
 
@@ -61,6 +62,7 @@ typedef struct wh_keys {
 	size_t n_parked;
 	size_t n_noted;    /* ids noted, over all keys */
 	int64_t first_due; /* no HELD key is due earlier */
+	wh_places *places; /* what is noted are places in here; NULL: ids */
 	const wh_env *env;
 } wh_keys;
 

@@ -22,6 +22,7 @@ static void note_lease(wherry_relay *r, int64_t asked_us)
 		wh_relay_say(r, WH_LOG_INFO, "event=%s",
 			     r->lease.paused ? "paused" : "resumed");
 	r->stats.paused = r->lease.paused;
+	r->fenced_us = asked_us;
 	r->stats.epoch = r->lease.epoch;
 	r->db_failures = 0;
 }
@@ -35,7 +36,9 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	r->control_nudge = r->lease.nudge;
 	r->unproven_id = r->set.competing ? INT64_MAX : r->lease.last_open;
 	r->lapse_at_us = r->due_at_us = now; /* nobody knows yet */
-	if (r->lease.suspects)
+	if (r->lease.suspects && r->set.keep)
+		r->unproven_id = INT64_MAX; /* they end by their number */
+	else if (r->lease.suspects)
 		code = wh_outbox_last_open(r->box, &r->unproven_id, err);
 	if (code != WHERRY_OK) {
 		r->unproven_id = INT64_MAX; /* so all are suspects that are read */
@@ -49,8 +52,10 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	wh_handlers_grant(r);
 	if (r->set.competing)
 		r->more = true;
-	else
+	else if (!r->set.keep)
 		wh_read_sweep(r, now);
+	else
+		r->sweep_at_us = WH_NEVER;
 	wh_share_begin(r);
 	if (*wh_outbox_limits(r->box))
 		wh_relay_say(r, WH_LOG_INFO, "event=layout name=%s limits=\"%s\"",
@@ -76,6 +81,8 @@ static void tell_standby(wherry_relay *r, const char *owner)
 
 static const char *engine_of(const wherry_relay *r)
 {
+	if (r->set.stream)
+		return "stream";
 	return r->set.competing ? "competing" : "exclusive";
 }
 
@@ -117,8 +124,9 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	else if (code == WHERRY_OK && r->share.on)
 		code = wh_share_join(r, &why);
 	else if (code == WHERRY_OK)
-		code = wherry_outbox_lease(r->box, r->set.name, r->set.lease_us,
-					   r->set.window, &r->lease, &why);
+		code = wh_outbox_lease_as(r->box, engine_of(r), r->set.name,
+					  r->set.lease_us, r->set.window, &r->lease,
+					  &why);
 	if (code == WHERRY_OK)
 		return begin_leading(r, now, err);
 	if (code == WHERRY_BUSY && !why.native) /* another was faster */
@@ -131,6 +139,8 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 /* The suspects are through, and so is all that was open when they became suspects. */
 static bool proven(const wherry_relay *r)
 {
+	if (r->set.keep)
+		return !r->lease.suspects;
 	return !r->sweeping && !r->more && wh_window_lowest(&r->window) > r->unproven_id;
 }
 
@@ -152,12 +162,19 @@ static void heed(wherry_relay *r, int64_t now)
 {
 	const wherry_lease *lease = &r->lease;
 
-	if (r->set.competing || lease->last_open > r->cursor)
+	if (r->set.keep) {
+		r->control_nudge = lease->nudge;
+		return;
+	}
+	if (r->set.competing || (lease->last_open > r->cursor && !wh_follow_on(r)))
 		r->more = true;
 	if (!r->set.competing &&
 	    (lease->nudge != r->control_nudge ||
-	     (lease->first_open && lease->first_open <= r->cursor && wh_read_idle(r))))
+	     (lease->first_open && lease->first_open <= r->cursor && wh_read_idle(r)))) {
+		if (lease->nudge == r->control_nudge)
+			wh_follow_forget(r);
 		wh_read_sweep(r, now); /* rows behind the cursor that we do not know */
+	}
 	r->control_nudge = lease->nudge;
 }
 
@@ -235,6 +252,7 @@ static void forget(wherry_relay *r)
 	}
 	if (r->window.flying.n)
 		return;
+	wh_follow_end(r);
 	wh_lease_forget(r);
 	wh_fsm_move(&r->fsm, atomic_load(&r->stop) ? WH_STOPPED : WH_STANDBY, &r->env,
 		    "nothing flies");

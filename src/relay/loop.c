@@ -27,6 +27,9 @@ size_t wherry_relay_fds(wherry_relay *r, struct pollfd *out)
 	out[n++] = (struct pollfd){.fd = r->stop_fd, .events = POLLIN};
 	if (r->db && !r->reopen_db && wh_db_fd(r->db) >= 0)
 		out[n++] = (struct pollfd){.fd = wh_db_fd(r->db), .events = POLLIN};
+	out[n].fd = wh_follow_fd(r, &out[n].events);
+	out[n].revents = 0;
+	n += out[n].fd >= 0;
 	if (r->pub && (r->window.flying.n || r->window.ready.n)) {
 		out[n].fd = wh_publisher_fd(r->pub, &out[n].events);
 		out[n].revents = 0;

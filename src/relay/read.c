@@ -22,14 +22,26 @@ typedef struct reading {
 	int64_t last;  /* id met; where the next page of dead ones begins */
 } reading;
 
+/* Beside a stream holes are those of one sweep: what is committed in them while it goes on
+ * comes before what it meets behind them. */
+static void forget_holes(wherry_relay *r)
+{
+	if (!r->follow)
+		return;
+	r->passed = r->cursor;
+	r->holes.n = 0;
+}
+
 void wh_read_sweep(wherry_relay *r, int64_t now)
 {
 	r->cursor = 0;
 	r->sweeping = true;
+	r->touched = wh_follow_knows(r);
 	r->swept_clean = true;
 	r->more = true;
 	r->sweep_at_us = wh_later(now, r->set.sweep_us);
 	r->strict.gap_before = 0;
+	forget_holes(r);
 }
 
 bool wh_read_idle(const wherry_relay *r)
@@ -67,12 +79,42 @@ static void lone_key_text(wherry_relay *r, int64_t id)
 	wh_buf_printf(&r->key_text, "#%" PRId64, id);
 }
 
+/* Where a row is among all: by its id; of rows that came by the log, as they came. */
+static int64_t place_of(wherry_relay *r, int64_t id)
+{
+	int64_t order;
+
+	if (!r->set.stream)
+		return id;
+	if (!wh_places_of(&r->places, id, &order))
+		order = r->order += WH_PLACE_STEP;
+	return order;
+}
+
+/* Behind a message of its key: what an operator wants again comes before those with higher
+ * ids, as it did. */
+static int64_t place_behind(wherry_relay *r, const wh_key *key, int64_t id)
+{
+	int64_t before = 0, at = 0, other, order;
+
+	if (!r->set.stream || wh_places_of(&r->places, id, &order))
+		return place_of(r, id);
+	for (size_t i = key->noted.first; !r->taking && i < key->noted.end; i++) {
+		at = key->noted.ids[i];
+		if (!wh_places_at(&r->places, at, &other) || other > id)
+			break;
+		before = at;
+		at = 0;
+	}
+	return at - before > 1 ? before + (at - before) / 2 : place_of(r, id);
+}
+
 /* The first of a held key need not wait any more: an operator retried it. */
 static void let_go(reading *w, wh_key *key, const wh_open_row *row)
 {
 	if (key->fsm.state == WH_KEY_HELD && key->due_us != WH_NEVER &&
 	    row->state == WHERRY_PENDING && wh_ids_count(&key->noted) &&
-	    key->noted.ids[key->noted.first] == row->id)
+	    key->noted.ids[key->noted.first] == place_of(w->r, row->id))
 		wh_key_set_due(&w->r->keys, key, w->now);
 }
 
@@ -93,7 +135,7 @@ static bool held_back(reading *w, const wh_open_row *row)
 	if (!key || key->fsm.state == WH_KEY_FREE)
 		return false;
 	if (key->fsm.state != WH_KEY_PARKED)
-		wh_key_note(&r->keys, key, row->id, r->set.noted_most);
+		wh_held_note(r, key, row->id, place_behind(r, key, row->id));
 	let_go(w, key, row);
 	return true;
 }
@@ -111,7 +153,7 @@ static wherry_code hold_back(reading *w, const wh_open_row *row, wherry_error *e
 		return wh_oom(err);
 	if (key->fsm.state == WH_KEY_FREE || key->fsm.state == WH_KEY_DRAINING)
 		wh_key_hold(&r->keys, key, wh_later(w->now, row->due_in_us));
-	wh_key_note(&r->keys, key, row->id, r->set.noted_most);
+	wh_held_note(r, key, row->id, place_of(r, row->id));
 	return WHERRY_OK;
 }
 
@@ -136,7 +178,11 @@ wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_erro
 			wh_keys_drop(&r->keys, key);
 		return wh_oom(err);
 	}
-	r->unfenced = !r->set.competing;
+	if (!r->taking)
+		r->unfenced = !r->set.competing;
+	e->order = place_of(r, row->id);
+	e->tx = r->taking;
+	wh_follow_taken(r, e->tx);
 	e->key = key;
 	if (key)
 		key->owned++;
@@ -166,13 +212,38 @@ static void move_cursor(wherry_relay *r, int64_t id)
 	r->cursor = id;
 	if (id <= r->passed)
 		return;
-	if (r->set.strict || !r->db->driver->late_commits)
+	if (r->set.strict || !r->db->driver->late_commits ||
+	    (wh_follow_on(r) && (!r->sweeping || r->touched)))
 		r->passed = id;
 	else if (wh_share_partial(r))
 		wh_holes_pass(&r->holes, r->passed + 1, id);
 	else
 		wh_holes_add(&r->holes, r->passed + 1, id - 1);
 	r->passed = id;
+}
+
+/* It is not in memory. */
+static wherry_code meet_new(reading *w, const wh_open_row *row, wherry_error *err)
+{
+	wherry_relay *r = w->r;
+	wherry_code code;
+
+	wh_key_write(&r->key_text, row);
+	code = wh_buf_check(&r->key_text, err);
+	if (code != WHERRY_OK || held_back(w, row))
+		return code;
+	r->swept_clean = false;
+	return row->due_in_us > 0 && row->state == WHERRY_FAILED
+		       ? hold_back(w, row, err)
+		       : wh_read_take_in(r, row, err);
+}
+
+wherry_code wh_read_meet(wherry_relay *r, int64_t now, const wh_open_row *row,
+			 wherry_error *err)
+{
+	reading w = {.r = r, .now = now};
+
+	return wh_window_find(&r->window, row->id) ? WHERRY_OK : meet_new(&w, row, err);
 }
 
 static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
@@ -191,16 +262,8 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	}
 	w->rows++;
 	w->fresh += row->id > w->after;
-	if (!wh_window_find(&r->window, row->id)) {
-		wh_key_write(&r->key_text, row);
-		code = wh_buf_check(&r->key_text, err);
-		if (code == WHERRY_OK && !held_back(w, row)) {
-			r->swept_clean = false;
-			code = row->due_in_us > 0 && row->state == WHERRY_FAILED
-				       ? hold_back(w, row, err)
-				       : wh_read_take_in(r, row, err);
-		}
-	}
+	if (!wh_window_find(&r->window, row->id))
+		code = meet_new(w, row, err);
 	if (code != WHERRY_OK)
 		return code;
 	if (w->ahead && row->id > r->cursor)
@@ -282,8 +345,12 @@ static void note_share(wherry_relay *r, const reading *w, int64_t limit)
 static wherry_code read_turn(reading *w, int64_t limit, wherry_error *err)
 {
 	wherry_relay *r = w->r;
-	wh_read_from from = {r->cursor,  limit,       r->holes.ranges,
-			     r->holes.n, r->sweeping, NULL};
+	wh_read_from from = {.after = r->cursor,
+			     .limit = limit,
+			     .holes = r->holes.ranges,
+			     .n_holes = r->holes.n,
+			     .all_open = r->sweeping,
+			     .touched = r->sweeping && r->touched};
 	wh_slots_read share;
 	int64_t oldest = r->oldest;
 	bool asked = r->holes.n > 0;
@@ -356,170 +423,12 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 		r->more =
 			true; /* rows may have come in behind the three ranges it merged */
 	}
+	if (!r->sweeping && wh_follow_on(r)) {
+		r->more = false; /* they come by the log */
+		forget_holes(r);
+		return wh_follow_swept(r, now, err);
+	}
 	return WHERRY_OK;
-}
-
-/* ---- keys whose wait is over ---- */
-
-/* A key whose noted ids are all in memory goes on as others do.  Where not all of its
- * ids could be noted, the rest is read from there on, failed ones too. */
-static void end_draining(wherry_relay *r, wh_key *key)
-{
-	int64_t from = key->overflow_from;
-
-	wh_key_free(&r->keys, key);
-	wh_keys_drop(&r->keys, key);
-	if (from && from <= r->cursor) {
-		r->cursor = from - 1;
-		r->sweeping = r->more = true;
-		r->strict.gap_before = 0;
-	}
-}
-
-typedef struct redo {
-	reading w;
-	wh_key *key;
-	int64_t last; /* the highest id met */
-} redo;
-
-static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *err)
-{
-	redo *d = ctx;
-	wherry_relay *r = d->w.r;
-	wherry_code code;
-
-	if (!wh_read_has_room(r) || d->key->fsm.state != WH_KEY_DRAINING) {
-		d->w.full = true;
-		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
-	}
-	if (!wh_window_find(&r->window, row->id)) {
-		wh_buf_reset(&r->key_text);
-		if (d->key->bytes[0] != '#')
-			wh_key_write(&r->key_text, row);
-		r->swept_clean = false;
-		if (row->due_in_us > 0 && row->state == WHERRY_FAILED)
-			wh_key_hold(&r->keys, d->key, wh_later(d->w.now, row->due_in_us));
-		else if ((code = wh_read_take_in(r, row, err)) != WHERRY_OK)
-			return code;
-	}
-	d->last = row->id;
-	return WHERRY_OK;
-}
-
-/* Take the ids up to `last` off the list: they are in memory, or no longer open. */
-static void forget_noted(wherry_relay *r, wh_key *key, int64_t last)
-{
-	while (wh_ids_count(&key->noted) && key->noted.ids[key->noted.first] <= last) {
-		key->noted.first++;
-		r->keys.n_noted--;
-	}
-}
-
-/* Read some of what was left alone behind a message that failed. */
-static wherry_code drain_key(wherry_relay *r, int64_t now, wh_key *key, wherry_error *err)
-{
-	redo d = {.w = {.r = r, .now = now}, .key = key};
-	size_t n = wh_ids_count(&key->noted), most = (size_t)r->set.batch;
-	wherry_code code;
-
-	if (n > most)
-		n = most;
-	memcpy(r->scratch, key->noted.ids + key->noted.first, n * sizeof(*r->scratch));
-	code = wh_window_begin(&r->window, err);
-	if (code != WHERRY_OK)
-		return code;
-	code = wh_outbox_read_ids(r->box, r->scratch, n, meet_again, &d, err);
-	code = finish(&d.w, code);
-	if (code != WHERRY_OK)
-		return code;
-	if (!d.w.full && key->fsm.state == WH_KEY_DRAINING)
-		forget_noted(r, key, r->scratch[n - 1]);
-	else if (key->fsm.state == WH_KEY_HELD)
-		forget_noted(r, key, d.last - 1); /* held again by the row of that id */
-	else
-		forget_noted(r, key, d.last);
-	return WHERRY_OK;
-}
-
-/* Let go of the keys that are due, and read what waits behind them. */
-static wherry_code read_due(wherry_relay *r, int64_t now, wherry_error *err)
-{
-	int64_t first_due = WH_NEVER;
-	wherry_code code = WHERRY_OK;
-
-	for (wh_key *key = r->keys.held, *next; key && code == WHERRY_OK; key = next) {
-		next = key->held_next;
-		if (key->fsm.state == WH_KEY_HELD && key->due_us <= now && !key->active) {
-			key->broken = false;
-			wh_key_drain(&r->keys, key);
-		}
-		if (key->fsm.state == WH_KEY_DRAINING && wh_ids_count(&key->noted)) {
-			if (!wh_read_has_room(r)) {
-				first_due = now;
-				continue;
-			}
-			code = drain_key(r, now, key, err);
-		}
-		if (key->fsm.state == WH_KEY_HELD && key->active)
-			continue; /* once all of it that flies has landed */
-		if (key->fsm.state == WH_KEY_HELD && key->due_us < first_due)
-			first_due = key->due_us;
-		else if (key->fsm.state == WH_KEY_DRAINING && wh_ids_count(&key->noted))
-			first_due = now;
-		else if (key->fsm.state == WH_KEY_DRAINING)
-			end_draining(r, key);
-	}
-	r->keys.first_due = first_due;
-	return code;
-}
-
-/* ---- parked keys ---- */
-
-static wherry_code meet_dead(void *ctx, const wh_open_row *row, wherry_error *err)
-{
-	reading *w = ctx;
-	wherry_relay *r = w->r;
-	wh_key *key;
-
-	w->rows++;
-	w->last = row->id;
-	wh_key_write(&r->key_text, row);
-	if (!r->key_text.len)
-		return wh_buf_check(&r->key_text, err);
-	key = wh_keys_get(&r->keys, (wh_view){r->key_text.ptr, r->key_text.len});
-	if (!key)
-		return wh_oom(err);
-	if (key->fsm.state == WH_KEY_FREE && !key->owned)
-		wh_key_park(&r->keys, key);
-	return WHERRY_OK;
-}
-
-/* With on_dead=park a key is parked as long as a dead message of it exists: read afresh
- * before each sweep, since a redrive may have changed it. */
-static wherry_code read_parked(wherry_relay *r, int64_t now, wherry_error *err)
-{
-	enum { SOON_US = 100000 };
-	uint64_t slots = wh_share_partial(r) ? r->share.slots.mine : UINT64_MAX;
-	reading w = {.r = r, .now = now};
-	wherry_code code;
-
-	for (wh_key *key = r->keys.held, *next; key; key = next) {
-		next = key->held_next;
-		if (key->fsm.state != WH_KEY_PARKED)
-			continue;
-		if (key->owned) { /* until what flies has come back */
-			r->sweep_at_us = wh_later(now, SOON_US);
-			continue;
-		}
-		wh_key_free(&r->keys, key);
-		wh_keys_drop(&r->keys, key);
-	}
-	do {
-		w.rows = 0;
-		code = wh_outbox_dead_keys(r->box, slots, w.last, r->set.batch, meet_dead,
-					   &w, err);
-	} while (code == WHERRY_OK && w.rows == r->set.batch);
-	return code;
 }
 
 /* ---- the step ---- */
@@ -577,7 +486,7 @@ wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err)
 	if (paused != r->stats.paused)
 		wh_relay_say(r, WH_LOG_INFO, "event=%s", paused ? "paused" : "resumed");
 	r->stats.paused = r->lease.paused = paused;
-	if (nudge != r->control_nudge && !r->set.competing)
+	if (nudge != r->control_nudge && !r->set.competing && !r->set.keep)
 		wh_read_sweep(r, now);
 	r->control_nudge = nudge;
 	return WHERRY_OK;
@@ -596,7 +505,7 @@ static wherry_code read_more(wherry_relay *r, int64_t now, wherry_error *err)
 		limit = 2 * r->fits;
 
 	if (from_start && r->set.park)
-		code = read_parked(r, now, err);
+		code = wh_held_parked(r, now, err);
 	if (code == WHERRY_OK)
 		code = read_ahead(r, now, limit, err);
 	return code;
@@ -609,7 +518,7 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 	int64_t found = r->db->found;
 	size_t before = r->window.n;
 
-	if (woken)
+	if (woken && !wh_follow_on(r))
 		r->more = true;
 	if (woken && r->look_by_us == WH_NEVER)
 		r->look_by_us = wh_later(now, LOOK_US);
@@ -623,7 +532,7 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 			r->sweep_at_us = wh_later(now, r->set.sweep_us);
 	}
 	if (now >= r->keys.first_due)
-		code = read_due(r, now, err);
+		code = wh_held_due(r, now, err);
 	if (code == WHERRY_OK && r->strict.gap_before &&
 	    (woken || now >= r->strict.look_us))
 		code = wh_strict_look(r, now, err);

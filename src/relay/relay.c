@@ -58,12 +58,14 @@ static void read_settings(wherry_relay *r)
 	if (!*s->name)
 		default_name(r);
 	s->competing = wh_config_choice(c, WH_RELAY_ENGINE) == 1;
+	s->stream = wh_config_choice(c, WH_RELAY_ENGINE) == 2;
 	s->failed_only = wh_config_switch(c, WH_RELAY_FAILED_ONLY);
 	s->claim_us = wh_config_int(c, WH_RELAY_CLAIM_TIMEOUT);
 	s->ordered = wh_config_choice(c, WH_RELAY_ORDERING) != 2;
 	s->strict = wh_config_choice(c, WH_RELAY_ORDERING) == 1;
 	s->park = wh_config_choice(c, WH_RELAY_ON_DEAD) == 1;
 	s->on_done = (wherry_on_done)wh_config_choice(c, WH_RELAY_ON_DONE);
+	s->keep = s->on_done == WHERRY_KEEP;
 	s->window = wh_config_int(c, WH_RELAY_WINDOW);
 	s->batch = wh_config_int(c, WH_RELAY_BATCH);
 	if (s->batch > s->window)
@@ -134,13 +136,66 @@ static wherry_code open_db(wherry_relay *r, wherry_error *err)
 	return code;
 }
 
+/* What a log cannot be read with. */
+static wherry_code heed_stream(const wherry_relay *r, wherry_error *err)
+{
+	const wh_relay_settings *s = &r->set;
+
+	if (s->keep && !s->stream)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"relay.on_done=keep leaves no trace in the rows, which only "
+			"the stream engine can do without: --engine stream");
+	if (s->keep && s->park)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"with relay.on_done=keep nobody can say that a dead message "
+			"may be tried again: leave relay.on_dead=park out");
+	if (s->keep && r->pub && r->pub->driver->grant)
+		return wh_fail(err, WHERRY_INVALID,
+			       "handlers acknowledge in the row, and relay.on_done=keep "
+			       "writes nothing there: use mark, delete or archive");
+	if (s->stream && s->strict)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the stream engine delivers in the order of commits, which "
+			"is what key-strict is for: leave --ordering key-strict "
+			"out");
+	return WHERRY_OK;
+}
+
+/* A table that says nothing of what is delivered. */
+static wherry_code heed_streams(wherry_relay *r, wherry_error *err)
+{
+	wh_relay_settings *s = &r->set;
+
+	if ((wh_config_is_set(r->config, WH_RELAY_ENGINE) && !s->stream) ||
+	    (wh_config_is_set(r->config, WH_RELAY_ON_DONE) && !s->keep))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the outbox has the layout %s, where nothing is written to "
+			"rows: relay it with --engine stream --on-done keep, the "
+			"defaults there",
+			r->box->layout.name);
+	s->stream = s->keep = true;
+	s->on_done = WHERRY_KEEP;
+	r->keys.places = NULL;
+	return WHERRY_OK;
+}
+
 /* What the tables cannot do is not done by default, and refused if it was asked for. */
 static wherry_code heed_layout(wherry_relay *r, wherry_error *err)
 {
 	const wh_layout *layout = &r->box->layout;
 	wh_relay_settings *s = &r->set;
+	wherry_code code;
 
-	if (!layout->exclusive && !s->competing &&
+	if (layout->streams) {
+		code = heed_streams(r, err);
+		if (code != WHERRY_OK)
+			return code;
+	}
+	if (!layout->exclusive && !s->competing && !s->stream &&
 	    wh_config_is_set(r->config, WH_RELAY_ENGINE))
 		return wh_fail(
 			err, WHERRY_INVALID,
@@ -165,7 +220,10 @@ static wherry_code heed_layout(wherry_relay *r, wherry_error *err)
 			"the outbox has the layout %s, where nothing finds the dead "
 			"of a key in time: leave relay.on_dead=park out",
 			layout->name);
-	s->competing = s->competing || !layout->exclusive;
+	code = heed_stream(r, err);
+	if (code != WHERRY_OK)
+		return code;
+	s->competing = s->competing || (!layout->exclusive && !s->stream);
 	s->ordered = s->ordered && layout->ordered;
 	s->strict = s->strict && s->ordered && r->box->stmt_frontier;
 	if (layout->by_claim && !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
@@ -189,6 +247,8 @@ static wherry_code open_box(wherry_relay *r, wherry_error *err)
 		code = heed_layout(r, err);
 	if (code == WHERRY_OK && r->set.strict)
 		code = wh_strict_check(r, err);
+	if (code == WHERRY_OK && r->set.stream)
+		code = wh_follow_open(r, err);
 	if (code == WHERRY_OK)
 		code = wh_share_open(r, err);
 	if (code == WHERRY_OK)
@@ -235,12 +295,17 @@ static wherry_code make(const wherry_config *config, const wh_env *env,
 	r->stop_by_us = WH_NEVER;
 	r->give_up_us = WH_NEVER;
 	wh_keys_init(&r->keys, &r->env);
+	wh_places_clear(&r->places);
 	wh_claim_rewind(&r->place);
 	code = wh_config_check(config, err);
 	if (code == WHERRY_OK)
 		code = wh_config_copy(config, &r->config, err);
 	if (code == WHERRY_OK) {
 		read_settings(r);
+		if (r->set.stream && !r->set.keep) {
+			r->keys.places = &r->places;
+			r->set.noted_most = WH_PLACES_MOST;
+		}
 		code = allocate(r, err);
 	}
 	if (code != WHERRY_OK) {
@@ -325,6 +390,7 @@ void wherry_relay_close(wherry_relay *r)
 		wh_publisher_drop(r->pub);
 	wh_letters_close(r);
 	wh_hooks_close(r->hooks, r->set.stop_timeout_us);
+	wh_follow_close(r);
 	wherry_outbox_close(r->box);
 	wh_held_clear(&r->held);
 	if (r->from)
@@ -378,6 +444,7 @@ static wherry_code reopen_db(wherry_relay *r, int64_t now, wherry_error *err)
 		r->held = r->box->held;
 		r->box->held = (wh_held_set){0};
 	}
+	wh_follow_break(r, now);
 	wherry_outbox_close(r->box);
 	wherry_db_close(r->db);
 	r->box = NULL;
@@ -390,8 +457,8 @@ static wherry_code reopen_db(wherry_relay *r, int64_t now, wherry_error *err)
 	r->box->held = r->held;
 	r->held = (wh_held_set){0};
 	r->reopen_db = false;
-	r->more = true;
-	if (r->box->ack[0] && !r->set.competing)
+	r->more = !r->set.keep;
+	if (r->box->ack[0] && !r->set.competing && !r->set.keep)
 		wh_read_sweep(r, now); /* the server may have lost acknowledgements */
 	wh_strict_reset(r);            /* it may be another server now */
 	return WHERRY_OK;
@@ -401,6 +468,8 @@ static wherry_code reopen_db(wherry_relay *r, int64_t now, wherry_error *err)
 
 static bool purges(const wherry_relay *r)
 {
+	if (r->set.keep)
+		return false;
 	return r->set.retention_us || r->set.archive_retention_us;
 }
 
@@ -471,7 +540,7 @@ static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (r->set.competing)
 		wh_claim_let_go(r);
 	if ((r->window.flying.n || wh_letters_busy(r)) && !late)
-		return WHERRY_OK;
+		return wh_follow_alive(r, now, err);
 	code = wh_settle_flush(r, now, NULL, err);
 	if (code != WHERRY_OK || r->fsm.state != WH_DRAINING)
 		return code;
@@ -486,6 +555,9 @@ static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
 		wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "stop time-out");
 		return WHERRY_OK;
 	}
+	code = wh_follow_finish(r, now, err);
+	if (code != WHERRY_OK || r->fsm.state != WH_DRAINING || r->db_retry_at_us > now)
+		return code;
 	return wh_lease_give_back(r, now, err);
 }
 
@@ -498,6 +570,13 @@ static bool rides(wherry_relay *r, int64_t now)
 	       wh_settle_ride(r, now, &ride);
 }
 
+static wherry_code read_step(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	if (r->set.competing)
+		return wh_claim_step(r, now, err);
+	return r->set.keep ? wh_keep_step(r, now, err) : wh_read_step(r, now, err);
+}
+
 static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	size_t before = r->window.n;
@@ -505,8 +584,10 @@ static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
 
 	if (r->share.yielding)
 		return wh_share_yield(r, now, err);
-	code = r->set.competing ? wh_claim_step(r, now, err) : wh_read_step(r, now, err);
+	code = read_step(r, now, err);
 
+	if (code == WHERRY_OK && r->follow && r->fsm.state == WH_LEADING)
+		code = wh_follow_step(r, now, err);
 	if (r->window.n > before)
 		wh_hook_claimed(r, r->window.n - before);
 	if (code != WHERRY_OK)
@@ -582,6 +663,7 @@ static int64_t lead_deadline(const wherry_relay *r, int64_t now)
 	int64_t at = sooner(r->renew_at_us, r->flush_at_us);
 
 	at = sooner(at, r->check_us);
+	at = sooner(at, wh_follow_deadline(r, now));
 	if (purges(r))
 		at = sooner(at, r->purge_at_us);
 	return r->stats.paused || r->share.yielding ? at
@@ -615,8 +697,8 @@ static void standby_wake(wherry_relay *r, int64_t now)
 {
 	if (!r->db || r->reopen_db)
 		return;
-	r->db->calm = r->fsm.state == WH_STANDBY;
-	if (!r->db->calm)
+	r->db->calm = r->fsm.state == WH_STANDBY || wh_follow_on(r);
+	if (r->fsm.state != WH_STANDBY)
 		return;
 	if (wh_db_changed(r->db, now, &r->check_us) && r->renew_at_us > now + 50000)
 		r->renew_at_us = now + 50000; /* not at each commit of a busy outbox */

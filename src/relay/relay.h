@@ -2,9 +2,14 @@
  * The relay inside: one steppable machine, over several files.
  *
  *     lease.c     takes, renews, loses and gives back the lease
- *     read.c      reads ahead, sweeps, and reads held keys again
+ *     read.c      reads ahead, and sweeps
+ *     held.c      reads again what was held
  *     claim.c     claims rows instead, where relays compete
  *     slots.c     shares the outbox with other relays, on PostgreSQL
+ *     stream.c    beside the table, the log of commits: the connection, how far it is
+ *     stream_read.c   what comes by it
+ *     stream_open.c   the connection's life
+ *     keep.c      where nothing is written to rows
  *     strict.c    key-strict: waits for lower ids that may yet be committed
  *     dispatch.c  submits what is ready, takes receipts
  *     settle.c    decides what becomes of a message, and writes it
@@ -49,17 +54,22 @@ enum { WH_STANDBY, WH_LEADING, WH_DRAINING, WH_LOST, WH_STOPPED };
 enum {
 	WH_DOWN_MOST = 1000,
 	WH_NOTED_MOST = 500000,
+	WH_PLACES_MOST = 100000, /* likewise, where places take room, too */
+	WH_PLACE_STEP = 1 << 20, /* others may come in between */
 	WH_RECEIPTS = 256,
 	WH_ASIDE_MOST = 64
 };
 
 typedef struct wh_hooks wh_hooks;
 struct wh_letters;
+typedef struct wh_following wh_following;
 
 /* The settings a relay works by, read once. */
 typedef struct wh_relay_settings {
 	char name[96];
 	bool competing; /* with others: rows are claimed */
+	bool stream;    /* new rows come from the database's log */
+	bool keep;      /* and nothing is written to them */
 	bool failed_only;
 	bool ordered; /* per key, */
 	bool strict;  /* also where lower ids may be committed late */
@@ -125,19 +135,27 @@ struct wherry_relay {
 	int64_t passed;  /* the highest it has been: ids up to here are known, or holes */
 	int64_t oldest;  /* transaction that may still run, as of the last read */
 	int64_t running; /* and its oldest statement; see wh_horizon */
-	bool sweeping;   /* reading open rows from the beginning */
-	bool more;       /* there may be more behind the cursor */
+	bool sweeping;   /* reading open rows from the beginning, */
+	bool touched; /* but only those that somebody changed since they were written */
+	bool more;    /* there may be more behind the cursor */
 	bool swept_clean; /* the last sweep met no row but known ones */
 	int64_t sweep_at_us;
 	int64_t check_us; /* when to look for commits again */
 	int64_t control_nudge;
 	int64_t look_by_us; /* others committed: look for an operator's wish till then */
 	bool unfenced;      /* rows were read: is the lease still ours? */
+	int64_t fenced_us;  /* when it was known to be so */
 	bool full_told;     /* that reading stopped at relay.held_keys */
 	int64_t fits; /* rows that fitted when bodies were too large for a batch; 0: all */
 	int64_t *scratch; /* ids of one batch */
 	wh_strict strict;
 	wh_share share;
+
+	/* streaming */
+	wh_following *follow; /* NULL: another engine */
+	int64_t order;        /* of the last entry */
+	wh_places places;     /* of what is noted */
+	uint64_t taking; /* the transaction whose rows are taken in; 0: they are read */
 
 	/* claiming */
 	int64_t lapse_at_us;   /* when the first claim of anybody lapses, */
@@ -156,7 +174,7 @@ struct wherry_relay {
 	bool down;           /* the destination is */
 	int64_t probe_at_us; /* when to try it again */
 	int probes;          /* tries in vain */
-	int64_t probed_id;   /* the last message that probed */
+	int64_t probed;      /* the last message that did: its order */
 	size_t n_aside;      /* entries that probed in vain */
 	int64_t failing
 		[WH_DOWN_MOST]; /* distinct messages that failed since one succeeded */
@@ -182,6 +200,7 @@ struct wherry_relay {
 	int stop_fd; /* eventfd, for wherry_relay_stop */
 	int64_t stop_by_us;
 	unsigned target;
+	int64_t target_at; /* until-empty, nothing being marked: the log's end at the start */
 	int64_t target_id; /* until-empty: the highest id at the start; -1: not read yet */
 	int64_t give_up_us;
 	int64_t empty_check_us; /* until-empty without the lease: when to look again */
@@ -217,6 +236,9 @@ bool wh_read_next(const wherry_relay *r,
 		  int64_t now); /* will the next step read ahead? */
 
 wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_error *err);
+/* Take in a row, or note it behind its key. */
+wherry_code wh_read_meet(wherry_relay *r, int64_t now, const wh_open_row *row,
+			 wherry_error *err);
 wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err);
 
 /* slots.c */
@@ -235,6 +257,44 @@ bool wh_share_partial(const wherry_relay *r);
 
 /* The destination's own numbers; how many, at most WH_NUMBERS_MOST. */
 size_t wh_relay_numbers(const wherry_relay *r, wh_number *out);
+
+/* held.c */
+void wh_held_note(wherry_relay *r, wh_key *key, int64_t id, int64_t place);
+wherry_code wh_held_due(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_held_parked(wherry_relay *r, int64_t now, wherry_error *err);
+
+/* stream.c: the log of commits beside the table */
+wherry_code wh_follow_open(wherry_relay *r, wherry_error *err); /* once there is a box */
+void wh_follow_close(wherry_relay *r);
+void wh_follow_break(wherry_relay *r, int64_t now); /* its database is opened anew */
+void wh_follow_end(wherry_relay *r); /* the connection, and what came by it */
+wherry_code wh_follow_step(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_follow_alive(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_follow_finish(wherry_relay *r, int64_t now, wherry_error *err);
+int64_t wh_follow_deadline(const wherry_relay *r, int64_t now);
+int wh_follow_fd(const wherry_relay *r, short *out_events); /* -1: none */
+bool wh_follow_on(const wherry_relay *r);                   /* new rows come by it */
+void wh_follow_taken(wherry_relay *r, uint64_t number);
+void wh_follow_landed(wherry_relay *r,
+		      uint64_t number);      /* a message of it needs it no more */
+bool wh_follow_knows(const wherry_relay *r); /* all that is open and nobody touched */
+void wh_follow_forget(wherry_relay *r);      /* it does not */
+/* A sweep has met everything: where was the log then? */
+wherry_code wh_follow_swept(wherry_relay *r, int64_t now, wherry_error *err);
+/* As wh_until_step(), where nothing is marked: is all delivered that was in the log? */
+wherry_code wh_follow_until(wherry_relay *r, int64_t now, wherry_error *err);
+/* Can everybody see the rows of what is settled, and of this one? */
+wherry_code wh_follow_seen(wherry_relay *r, const wh_entry *also, bool *out_all,
+			   wherry_error *err);
+
+int64_t wh_follow_unseen(wherry_relay *r); /* some cannot: how long to wait, us */
+
+/* keep.c: nothing is written to rows; what failed waits in memory */
+wherry_code wh_keep_step(wherry_relay *r, int64_t now, wherry_error *err);
+void wh_keep_failure(wherry_relay *r, wh_entry *e, int64_t now);
+/* What died, that one is being tried, and now and then how far all is delivered. */
+wherry_code wh_keep_write(wherry_relay *r, int64_t now, const wh_entry *try_next,
+			  wherry_error *err);
 
 /* strict.c */
 wherry_code wh_strict_check(wherry_relay *r, wherry_error *err);
@@ -272,11 +332,13 @@ void wh_key_advance(wherry_relay *r, wh_key *key); /* the next of it may be read
  * submitted until they have landed. */
 void wh_key_break(wherry_relay *r, wh_key *key);
 void wh_key_landed(wherry_relay *r, wh_key *key);
+/* It is held, and its messages wait in memory; so does e, if not NULL. */
+void wh_key_rest(wherry_relay *r, wh_key *key, wh_entry *e);
 
 /* settle.c */
 void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now);
 void wh_settle_poison(wherry_relay *r, wh_entry *e, int64_t now);
-void wh_settle_put(wherry_relay *r, wh_entry *e, int64_t now); /* its fate is known */
+void wh_settle_put(wherry_relay *r, wh_entry *e, int64_t now); /* to be written */
 void wh_settle_back(wherry_relay *r, wh_entry *e); /* claimed, and not tried after all */
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err);

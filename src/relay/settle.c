@@ -22,6 +22,7 @@ void wh_entry_gone(wherry_relay *r, wh_entry *e)
 	wh_key *key = e->key;
 
 	r->n_aside -= e->aside;
+	wh_follow_landed(r, e->tx);
 	if (r->collecting) {
 		e->stage = WH_GONE;
 		wh_list_append(&r->window.gone, e);
@@ -42,7 +43,7 @@ static void leave_alone(wherry_relay *r, wh_entry *e)
 		return;
 	}
 	if (e->key->fsm.state != WH_KEY_PARKED) /* a redrive reads all of a parked key */
-		wh_key_note(&r->keys, e->key, e->msg.id, r->set.noted_most);
+		wh_held_note(r, e->key, e->msg.id, e->order);
 	wh_entry_gone(r, e);
 }
 
@@ -87,6 +88,10 @@ static void settle_failure(wherry_relay *r, wh_entry *e, const char *why, int64_
 	wh_key *key = e->key;
 
 	e->error = wh_window_copy(&r->window, e, why);
+	if (r->set.keep) {
+		wh_keep_failure(r, e, now);
+		return;
+	}
 	if (key) {
 		wh_key_hold(&r->keys, key, WH_NEVER);
 		key->broken = key->leaving = key->flying > 0;
@@ -142,7 +147,7 @@ static void throttle(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 
 void wh_settle_aside(wherry_relay *r, wh_entry *e)
 {
-	if (e->aside || r->n_aside == WH_ASIDE_MOST)
+	if (e->aside || r->n_aside == WH_ASIDE_MOST || r->set.keep)
 		return;
 	e->aside = true;
 	r->n_aside++;
@@ -280,7 +285,7 @@ static void after_failure(wherry_relay *r, wh_entry *e, int64_t now)
 			return;
 		wh_key_hold(&r->keys, key, due);
 	}
-	wh_key_note(&r->keys, key, e->msg.id, r->set.noted_most);
+	wh_held_note(r, key, e->msg.id, e->order);
 	wh_key_set_due(&r->keys, key, due);
 }
 
@@ -337,6 +342,7 @@ static void after_flush(wherry_relay *r, const wh_settlement *s,
 		r->purge_at_us = wh_later(now, r->set.purge_every_us);
 	r->purge_idle = false;
 	r->flush_at_us = r->window.settled.n ? now : WH_NEVER;
+	r->fenced_us = now;
 	r->db_failures = 0;
 }
 
@@ -392,7 +398,7 @@ static wh_settlement empty_settlement(wherry_relay *r)
 
 bool wh_settle_ride(wherry_relay *r, int64_t now, wh_ride *out)
 {
-	if (now < r->flush_at_us)
+	if (now < r->flush_at_us || r->set.keep)
 		return false;
 	out->s = empty_settlement(r);
 	out->n = r->window.settled.n;
@@ -408,21 +414,68 @@ void wh_settle_rode(wherry_relay *r, const wh_ride *ride, int64_t now)
 		after_flush(r, &ride->s, &settled, ride->n, now);
 }
 
+/*
+ * Where rows come by the log, one may be delivered before the statement that acknowledges it
+ * can see it: the log is written first.
+ */
+static wherry_code later(wherry_relay *r, int64_t now)
+{
+	r->flush_at_us = wh_later(now, wh_follow_unseen(r));
+	return WHERRY_OK;
+}
+
+static bool has_failures(const wherry_relay *r)
+{
+	for (const wh_entry *e = r->window.settled.head; e; e = e->next)
+		if (e->fate == WH_FATE_FAILED || e->fate == WH_FATE_DEAD)
+			return true;
+	return false;
+}
+
+/* Not every row was there: what could be seen by then is gone, the rest is tried again. */
+static wherry_code missed(wherry_relay *r, int64_t now, wh_settlement *s,
+			  wh_settled *settled, bool *out_seen, wherry_error *err)
+{
+	wherry_code code = wh_follow_seen(r, NULL, out_seen, err);
+
+	if (code == WHERRY_OK && *out_seen && !s->n_failed && !s->try_id)
+		code = wh_outbox_settle(r->box, &r->lease, s, settled, err);
+	if (code == WHERRY_STALE) {
+		wh_lease_lost(r, now, "an acknowledgement was refused");
+		*out_seen = false;
+		return WHERRY_OK;
+	}
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	return *out_seen ? WHERRY_OK : later(r, now);
+}
+
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err)
 {
 	wh_settlement s = empty_settlement(r);
 	wh_settled settled = {0};
 	wherry_code code = WHERRY_OK;
+	bool seen = true;
 
 	if (!r->window.settled.n && !try_next)
 		return WHERRY_OK;
+	if (r->set.stream && !r->set.keep && (try_next || has_failures(r))) {
+		code = wh_follow_seen(r, try_next, &seen, err);
+		if (code != WHERRY_OK)
+			return wh_relay_db_trouble(r, now, code, err);
+		if (!seen)
+			return later(r, now);
+	}
 	if (try_next) {
 		s.try_id = try_next->msg.id;
 		s.try_nth = try_next->msg.attempts + 1;
 	}
 	gather(r, &s);
-	if (s.n_done || s.n_failed || s.n_back || s.try_id)
+	settled.n_done = (int64_t)s.n_done;
+	if (r->set.keep)
+		code = wh_keep_write(r, now, try_next, err);
+	else if (s.n_done || s.n_failed || s.n_back || s.try_id)
 		code = wh_outbox_settle(r->box, &r->lease, &s, &settled, err);
 	if (code == WHERRY_STALE) {
 		wh_lease_lost(r, now, "an acknowledgement was refused");
@@ -430,6 +483,11 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 	}
 	if (code != WHERRY_OK)
 		return wh_relay_db_trouble(r, now, code, err);
+	if (r->set.stream && settled.n_done < (int64_t)s.n_done) {
+		code = missed(r, now, &s, &settled, &seen, err);
+		if (code != WHERRY_OK || !seen)
+			return code;
+	}
 	if (try_next)
 		try_next->tried = true;
 	note_lost_claims(r, &s, settled.n);

@@ -48,6 +48,8 @@ wherry_code wh_until_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (!(r->target & WHERRY_UNTIL_EMPTY) || r->target_id < 0 ||
 	    atomic_load(&r->stop))
 		return WHERRY_OK;
+	if (r->set.keep)
+		return wh_follow_until(r, now, err);
 	if ((r->fsm.state == WH_STANDBY || !quiet || r->set.competing ||
 	     wh_share_partial(r)) &&
 	    now < r->empty_check_us)
@@ -61,16 +63,18 @@ wherry_code wh_until_step(wherry_relay *r, int64_t now, wherry_error *err)
 		return code;
 	if (r->set.failed_only && quiet) /* what is merely pending is for others */
 		open = r->lapse_at_us != WH_NEVER || r->due_at_us != WH_NEVER;
-	if (!open)
+	if (!open) {
 		wh_until_finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
-	else if (r->fsm.state != WH_LEADING || !quiet)
+	} else if (r->fsm.state != WH_LEADING || !quiet) {
 		return WHERRY_OK;
-	else if (only_parked(r))
+	} else if (only_parked(r)) {
 		wh_until_finish(r, WHERRY_PARKED);
-	else if (r->set.competing)
+	} else if (r->set.competing) {
 		r->more = true;
-	else if (!r->stats.paused)
+	} else if (!r->stats.paused) {
+		wh_follow_forget(r);
 		wh_read_sweep(r, now);
+	}
 	return WHERRY_OK;
 }
 
@@ -82,6 +86,7 @@ wherry_code wh_until_begin(wherry_relay *r, int64_t now, wherry_error *err)
 		return WHERRY_OK;
 	if (r->give_up_us == WH_NEVER && r->set.timeout_us)
 		r->give_up_us = wh_later(now, r->set.timeout_us);
-	code = wh_outbox_last_open(r->box, &r->target_id, err);
+	code = r->set.keep ? wh_follow_until(r, now, err)
+			   : wh_outbox_last_open(r->box, &r->target_id, err);
 	return code == WHERRY_OK ? code : wh_relay_db_trouble(r, now, code, err);
 }

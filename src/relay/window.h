@@ -34,6 +34,8 @@ typedef struct wh_entry {
 	wh_key *key;                  /* NULL: not ordered */
 	struct wh_entry *next, *prev; /* in the list of its stage, or of its key */
 	struct wh_entry *bucket_next; /* by id */
+	int64_t order; /* among all: its id, or the place at which it came */
+	uint64_t tx;   /* the transaction that a stream told of; 0: it was read */
 	wh_stage stage;
 	wh_fate fate;
 	int64_t delay_us;

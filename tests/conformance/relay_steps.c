@@ -59,7 +59,8 @@ void relay_turn(relay_fixture *f, relay_side *side, int64_t by_us, const char *w
 void relay_turn_asleep(relay_fixture *f, relay_side *side, int64_t by_us,
 		       const char *what, int line, const char *file)
 {
-	struct pollfd fd = {.fd = wh_db_fd(side->db), .events = POLLIN};
+	struct pollfd fds[WHERRY_RELAY_FDS];
+	size_t n = wherry_relay_fds(side->relay, fds);
 	int64_t left_us;
 
 	check_time(f, by_us, what, line, file);
@@ -69,7 +70,7 @@ void relay_turn_asleep(relay_fixture *f, relay_side *side, int64_t by_us,
 	if (left_us > 0) {
 		struct timespec wait = {left_us / WH_SECOND, left_us % WH_SECOND * 1000};
 
-		(void)ppoll(&fd, 1, &wait, NULL);
+		(void)ppoll(fds, n, &wait, NULL);
 	}
 	step(side);
 }

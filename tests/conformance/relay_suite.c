@@ -289,6 +289,8 @@ static int set_up(void **state)
 	WHERRY_PASS(wherry_config_new(&f->config, &err));
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 		relay_set(f, settings[i][0], settings[i][1]);
+	if (f->target->engine)
+		relay_set(f, "relay.engine", f->target->engine);
 	open_all(f);
 	*state = f;
 	return 0;
@@ -486,8 +488,9 @@ int relay_suite(const relay_target *targets, size_t n_targets)
 	for (size_t t = 0; t < n_targets; t++)
 		for (size_t p = 0;
 		     !targets[t].own_only && p < sizeof(parts) / sizeof(*parts); p++)
-			n += add_tests(tests + n, names + n, &targets[t], parts[p].tests,
-				       parts[p].needs);
+			if (parts[p].needs || !targets[t].leads)
+				n += add_tests(tests + n, names + n, &targets[t],
+					       parts[p].tests, parts[p].needs);
 	for (size_t t = 0; t < n_targets; t++)
 		if (targets[t].own)
 			n += add_tests(tests + n, names + n, &targets[t], targets[t].own,

@@ -38,9 +38,11 @@ typedef struct relay_target {
 	void (*make)(char *url, size_t cap); /* or: a new one, at this URL; */
 	void (*drop)(void);           /* and gone again.  NULL: in a file, or url */
 	unsigned is;                  /* RELAY_… */
+	const char *engine;           /* of its relays; NULL: the default */
 	const struct relay_test *own; /* of it alone; NULL: none */
 	bool own_only;                /* and no others */
 	unsigned extras;              /* that native tables are made with */
+	bool leads;         /* its relays lead: no tests of those that compete */
 	uint64_t schedules; /* made-up ones, 0: 80: where emptying it takes long, fewer */
 	const char *a_nul;  /* RELAY_NUL: an expression for text with a NUL inside */
 
@@ -191,7 +193,7 @@ wherry_relay_stats relay_stats(const relay_side *side);
 void relay_turn(relay_fixture *f, relay_side *side, int64_t by_us, const char *what,
 		int line, const char *file);
 
-/* As relay_turn(), but waits as a program does: for the database's descriptor or until
+/* As relay_turn(), but waits as a program does: for the relay's descriptors or until
  * the relay wants to be stepped, and never looks earlier. */
 void relay_turn_asleep(relay_fixture *f, relay_side *side, int64_t by_us,
 		       const char *what, int line, const char *file);

@@ -1,0 +1,142 @@
+-- layout: name=stream columns= archive=
+--
+-- What the stream engine asks of PostgreSQL besides, whatever the layout of the outbox.
+-- Positions of the log are numbers of bytes.
+
+-- part: at
+- '0/0'::pg_lsn)::bigint
+
+-- name: which
+-- The table behind the name, in full.
+SELECT current_database()::text, n.nspname::text, c.relname::text
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.oid = to_regclass({'table});
+
+-- name: state
+-- What has to be in order before a log can be read, in one row.
+SELECT current_setting('wal_level') = 'logical',
+  (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user)
+    OR EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'rds_replication'
+               AND pg_has_role(current_user, oid, 'USAGE')),
+  coalesce(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN NULL ELSE pg_current_wal_lsn() END,
+                           s.restart_lsn)::bigint, 0),
+  s.slot_name IS NOT NULL,
+  coalesce(s.plugin = 'pgoutput' AND s.slot_type = 'logical'
+           AND s.database = current_database(), false),
+  coalesce(s.plugin::text, s.slot_type, ''), coalesce(s.active_pid, 0),
+  coalesce(s.wal_status = 'lost', false),
+  coalesce((s.confirmed_flush_lsn {at}, 0),
+  coalesce((s.restart_lsn {at}, 0),
+  CASE WHEN pg_is_in_recovery() THEN 0 ELSE (pg_current_wal_flush_lsn() {at} END,
+  p.oid IS NOT NULL, coalesce(p.pubinsert, false),
+  EXISTS (SELECT 1 FROM pg_publication_tables AS t
+          WHERE t.pubname = p.pubname AND t.schemaname = n.nspname
+            AND t.tablename = c.relname),
+  coalesce((SELECT (extract(epoch FROM a.replay_lag) * 1000000)::bigint
+            FROM pg_stat_replication AS a WHERE a.pid = s.active_pid), 0)
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+LEFT JOIN pg_replication_slots AS s ON s.slot_name = :slot::text
+LEFT JOIN pg_publication AS p ON p.pubname = :publication::text
+WHERE c.oid = to_regclass({'table});
+
+-- name: now
+-- All that was visible to statements before this one is before this position.
+SELECT (pg_current_wal_insert_lsn() {at}, (pg_current_wal_flush_lsn() {at};
+
+-- name: unseen
+-- How many of these transactions, all committed, are not visible to everybody yet: the log
+-- is written first.  Their numbers have 32 bits there.
+SELECT count(*) FROM json_array_elements_text(:xids::json) AS x(xid),
+  pg_current_snapshot() AS s
+WHERE NOT pg_visible_in_snapshot(
+  (pg_snapshot_xmax(s)::text::bigint
+   - ((pg_snapshot_xmax(s)::text::bigint - x.xid::bigint + 2147483648 + 4294967296)
+      % 4294967296 - 2147483648))::text::xid8, s);
+
+-- name: name-publication
+SELECT set_config('wherry.publication', :publication::text, false);
+
+-- name: publish
+-- Of inserts alone: what relays write to rows that are there is no news, and need not be
+-- sent.
+DO $$ BEGIN
+  EXECUTE format('CREATE PUBLICATION %I FOR TABLE %s WITH (publish = ''insert'', '
+                 'publish_via_partition_root = true)',
+                 current_setting('wherry.publication'), {'table}::regclass);
+EXCEPTION WHEN duplicate_object THEN NULL;
+END $$;
+
+-- name: has-tables
+SELECT count(*) FROM pg_class
+WHERE oid IN (to_regclass({'wherry_stream}), to_regclass({'wherry_dead}));
+
+-- name: tables
+-- For relays that mark nothing: how far they have delivered, and what died.
+CREATE TABLE IF NOT EXISTS {wherry_stream}(
+  outbox     text NOT NULL PRIMARY KEY,
+  slot       text NOT NULL,     -- the replication slot
+  position   bigint NOT NULL,   -- of the log: all before it is delivered, or dead
+  epoch      bigint NOT NULL,   -- of the lease under which that was written
+  suspect    text,              -- the message that is being tried alone,
+  tries      integer NOT NULL DEFAULT 0,   -- and how often it was
+  written_at timestamptz NOT NULL
+) WITH (fillfactor = 50);
+CREATE TABLE IF NOT EXISTS {wherry_dead}(
+  outbox         text NOT NULL,
+  message_id     text COLLATE "C" NOT NULL,
+  topic          text NOT NULL,
+  aggregate_type text NOT NULL,
+  aggregate_id   text NOT NULL,
+  partition_key  text,
+  headers        text,
+  trace_id       text,
+  payload        bytea NOT NULL,
+  attempts       integer NOT NULL,
+  last_error     text,
+  created_at     timestamptz NOT NULL,
+  died_at        timestamptz NOT NULL,
+  PRIMARY KEY (outbox, message_id)
+);
+
+-- name: place
+SELECT position, slot, tries, coalesce(suspect, '') FROM {wherry_stream}
+WHERE outbox = :name;
+
+-- name: put-place
+-- Behind the fence, in its transaction.
+INSERT INTO {wherry_stream} AS s (outbox, slot, position, epoch, suspect, tries, written_at)
+VALUES (:name, :slot::text, :position::bigint, :epoch, :suspect::text, :tries::integer,
+        clock_timestamp())
+ON CONFLICT (outbox) DO UPDATE SET slot = excluded.slot, position = excluded.position,
+  epoch = excluded.epoch, suspect = excluded.suspect, tries = excluded.tries,
+  written_at = excluded.written_at;
+
+-- name: bury
+-- A dead message that no row can say so of; delivered again after a crash, and dead again, it
+-- is the same one.
+INSERT INTO {wherry_dead} AS d (outbox, message_id, topic, aggregate_type, aggregate_id,
+  partition_key, headers, trace_id, payload, attempts, last_error, created_at, died_at)
+VALUES (:name, :message_id::text, :topic::text, :aggregate_type::text, :aggregate_id::text,
+        :key::text, :headers::text, :trace_id::text, :payload::bytea, :attempts::integer,
+        :error::text, to_timestamp(:created::bigint / 1000.0), clock_timestamp())
+ON CONFLICT (outbox, message_id) DO UPDATE SET attempts = excluded.attempts,
+  last_error = excluded.last_error, died_at = excluded.died_at;
+
+-- name: end-reader
+-- The relay that had the lease before may be gone without its connection being so, or be
+-- paused: who has the lease now ends that one, and no other program's.
+SELECT count(*) FROM pg_replication_slots AS s JOIN pg_stat_activity AS a
+  ON a.pid = s.active_pid
+WHERE s.slot_name = :slot::text AND a.usename = current_user
+  AND a.application_name LIKE 'wherry%' AND pg_terminate_backend(a.pid);
+
+-- name: dead
+SELECT count(*) FROM {wherry_dead} WHERE outbox = :name;
+
+-- name: drop-slot
+-- Only one that nobody reads.
+SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
+WHERE slot_name = :slot::text AND NOT active;
+
+-- name: make-slot
+SELECT slot_name::text FROM pg_create_logical_replication_slot(:slot::text, 'pgoutput');

@@ -1,0 +1,414 @@
+#include "outbox/stream.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- names ---- */
+
+static uint32_t hash_part(uint32_t hash, const char *text)
+{
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 16777619u;
+	return (hash ^ 0xffu) * 16777619u; /* no byte of UTF-8: where a part ends */
+}
+
+/* Replication slots are shared by all databases of a server, and have few letters: so the
+ * name has a number, of all that tells this table from others. */
+static void derive(const wh_wal *wal, const char *database, char out[WH_WAL_NAME])
+{
+	uint32_t hash = hash_part(
+		hash_part(hash_part(2166136261u, database), wal->schema), wal->table);
+	char plain[40];
+	size_t n = 0;
+
+	for (const char *c = wal->table; *c && n < sizeof(plain) - 1; c++) {
+		bool fits = (*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9');
+		char lower = *c >= 'A' && *c <= 'Z' ? (char)(*c + 'a' - 'A') : '_';
+
+		plain[n++] = fits ? *c : lower;
+	}
+	plain[n] = 0;
+	(void)snprintf(out, WH_WAL_NAME, "wherry_%s_%08x", plain, hash);
+}
+
+typedef struct naming {
+	wh_wal *wal;
+	char database[WH_WAL_NAME];
+	bool found;
+} naming;
+
+static wherry_code take_which(void *ctx, const wh_row *row, wherry_error *err)
+{
+	naming *w = ctx;
+
+	(void)err;
+	w->found = true;
+	(void)snprintf(w->database, sizeof(w->database), "%s", wh_row_text(row, 0));
+	(void)snprintf(w->wal->schema, WH_WAL_NAME, "%s", wh_row_text(row, 1));
+	(void)snprintf(w->wal->table, WH_WAL_NAME, "%s", wh_row_text(row, 2));
+	return WHERRY_OK;
+}
+
+static wherry_code run(wh_wal *wal, const char *name, const wh_param *params, size_t n,
+		       wh_row_fn visit, void *ctx, wherry_error *err)
+{
+	const wh_stmt *stmt = wh_sql_find(&wal->sql, name);
+
+	if (!stmt)
+		return wh_fail(err, WHERRY_UNSUPPORTED, "there is no statement '%s'",
+			       name);
+	return wh_db_run(wal->box->db, stmt, params, n, visit, ctx, NULL, err);
+}
+
+static wherry_code name_all(wh_wal *wal, const char *slot, const char *publication,
+			    wherry_error *err)
+{
+	naming w = {.wal = wal};
+	wherry_code code = run(wal, "which", NULL, 0, take_which, &w, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	if (!w.found)
+		return wh_outbox_missing(wal->box->name.ptr, WHERRY_NOTFOUND, err);
+	derive(wal, w.database, wal->slot);
+	derive(wal, w.database, wal->publication);
+	if (*slot)
+		(void)snprintf(wal->slot, WH_WAL_NAME, "%s", slot);
+	if (*publication)
+		(void)snprintf(wal->publication, WH_WAL_NAME, "%s", publication);
+	return WHERRY_OK;
+}
+
+wherry_code wh_wal_open(wherry_outbox *box, const char *slot, const char *publication,
+			wh_wal **out, wherry_error *err)
+{
+	const char *text = wh_sql_embedded("outbox", "postgres-stream");
+	const wh_sql_names names = {
+		.schema = *box->names.schema ? box->names.schema : NULL,
+		.table = box->names.table,
+		.payload = "bytea",
+	};
+	wh_wal *wal;
+	wherry_code code;
+
+	if (!box->db->driver->stream || !text)
+		return wh_fail(err, WHERRY_INVALID,
+			       "'%s:' has no log to stream from: leave --engine stream "
+			       "out, or relay from PostgreSQL",
+			       box->db->driver->scheme);
+	wal = calloc(1, sizeof(*wal));
+	if (!wal)
+		return wh_oom(err);
+	wal->box = box;
+	if (!wh_sql_word(&box->sql, "stream", wal->columns, sizeof(wal->columns))) {
+		code = wh_fail(err, WHERRY_INVALID,
+			       "the outbox has the layout %s, which cannot be streamed: "
+			       "leave --engine stream out",
+			       box->layout.name);
+		goto out;
+	}
+	wal->keeps_ids = *wal->columns != ',';
+	code = wh_sql_parse_as(text, &names, &wal->sql, err);
+	if (code == WHERRY_OK)
+		code = name_all(wal, slot, publication, err);
+	if (code != WHERRY_OK)
+		goto out;
+	*out = wal;
+	wal = NULL; /* given away */
+out:
+	wh_wal_close(wal);
+	return code;
+}
+
+void wh_wal_close(wh_wal *wal)
+{
+	if (!wal)
+		return;
+	if (wal->sql.n)
+		wh_db_forget(wal->box->db, &wal->sql);
+	wh_sql_clear(&wal->sql);
+	free(wal);
+}
+
+/* ---- the server's side ---- */
+
+static wherry_code take_state(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_wal_state *out = ctx;
+	const char *kind = wh_row_text(row, 5);
+
+	(void)err;
+	*out = (wh_wal_state){
+		.logical = wh_row_int(row, 0) != 0,
+		.may = wh_row_int(row, 1) != 0,
+		.retained = wh_row_int(row, 2),
+		.has_slot = wh_row_int(row, 3) != 0,
+		.ours = wh_row_int(row, 4) != 0,
+		.reader = wh_row_int(row, 6),
+		.lost = wh_row_int(row, 7) != 0,
+		.confirmed = wh_row_int(row, 8),
+		.flushed = wh_row_int(row, 10),
+		.published = wh_row_int(row, 11) != 0,
+		.publishes_inserts = wh_row_int(row, 12) != 0,
+		.has_table = wh_row_int(row, 13) != 0,
+		.behind_us = wh_row_int(row, 14),
+	};
+	(void)snprintf(out->kind, sizeof(out->kind), "%s", kind ? kind : "");
+	return WHERRY_OK;
+}
+
+wherry_code wh_wal_look(wh_wal *wal, wh_wal_state *out, wherry_error *err)
+{
+	const wh_param params[] = {
+		WH_TEXT_PARAM("slot", wh_view_of(wal->slot)),
+		WH_TEXT_PARAM("publication", wh_view_of(wal->publication)),
+	};
+	wh_wal_state state = {0};
+	wherry_code code = run(wal, "state", params, 2, take_state, &state, err);
+
+	if (code == WHERRY_OK)
+		*out = state;
+	return code;
+}
+
+static wherry_code publish(void *ctx, wherry_error *err)
+{
+	wh_wal *wal = ctx;
+	const wh_param name = WH_TEXT_PARAM("publication", wh_view_of(wal->publication));
+	wherry_code code = run(wal, "name-publication", &name, 1, NULL, NULL, err);
+
+	return code == WHERRY_OK ? run(wal, "publish", NULL, 0, NULL, NULL, err) : code;
+}
+
+wherry_code wh_wal_publish(wh_wal *wal, wherry_error *err)
+{
+	wherry_code code = wh_db_transact(wal->box->db, publish, wal, err);
+
+	if (code != WHERRY_DENIED)
+		return code;
+	return wh_prefix(err, code,
+			 "publication '%s' has to be made by the table's owner, with "
+			 "`wherry init --stream`",
+			 wal->publication);
+}
+
+static wherry_code check_publication(const wh_wal *wal, const wh_wal_state *state,
+				     wherry_error *err)
+{
+	if (!state->published)
+		return WHERRY_OK;
+	if (!state->has_table)
+		return wh_fail(err, WHERRY_INVALID,
+			       "publication '%s' does not have the outbox: ALTER "
+			       "PUBLICATION \"%s\" ADD TABLE %s.%s, or name another with "
+			       "stream.publication",
+			       wal->publication, wal->publication, wal->schema,
+			       wal->table);
+	if (!state->publishes_inserts)
+		return wh_fail(err, WHERRY_INVALID,
+			       "publication '%s' leaves inserts out: ALTER PUBLICATION "
+			       "\"%s\" SET (publish = 'insert')",
+			       wal->publication, wal->publication);
+	return WHERRY_OK;
+}
+
+wherry_code wh_wal_check(const wh_wal *wal, const wh_wal_state *state, wherry_error *err)
+{
+	if (!state->logical)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the server writes no log that can be streamed: set "
+			"wal_level = logical in postgresql.conf and restart it, or "
+			"leave --engine stream out");
+	if (!state->may)
+		return wh_fail(err, WHERRY_DENIED,
+			       "this role may not read the log: have it ALTER ROLE … "
+			       "REPLICATION, or leave --engine stream out");
+	if (state->has_slot && !state->ours)
+		return wh_fail(err, WHERRY_INVALID,
+			       "replication slot '%s' is another's: it is of '%s', or of "
+			       "another database; name one with stream.slot",
+			       wal->slot, state->kind);
+	return check_publication(wal, state, err);
+}
+
+wherry_code wh_wal_take_over(wh_wal *wal, bool *out_ended, wherry_error *err)
+{
+	const wh_param slot = WH_TEXT_PARAM("slot", wh_view_of(wal->slot));
+	int64_t n = 0;
+	wherry_code code = run(wal, "end-reader", &slot, 1, wh_take_int, &n, err);
+
+	if (code == WHERRY_OK)
+		*out_ended = n > 0;
+	return code;
+}
+
+wherry_code wh_wal_drop(wh_wal *wal, wherry_error *err)
+{
+	const wh_param slot = WH_TEXT_PARAM("slot", wh_view_of(wal->slot));
+
+	return run(wal, "drop-slot", &slot, 1, NULL, NULL, err);
+}
+
+wherry_code wh_wal_make(wh_wal *wal, wherry_error *err)
+{
+	const wh_param slot = WH_TEXT_PARAM("slot", wh_view_of(wal->slot));
+
+	return run(wal, "make-slot", &slot, 1, NULL, NULL, err);
+}
+
+static wherry_code take_now(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)err;
+	*(wh_wal_now *)ctx = (wh_wal_now){wh_row_int(row, 0), wh_row_int(row, 1)};
+	return WHERRY_OK;
+}
+
+wherry_code wh_wal_position(wh_wal *wal, wh_wal_now *out, wherry_error *err)
+{
+	return run(wal, "now", NULL, 0, take_now, out, err);
+}
+
+wherry_code wh_wal_unseen(wh_wal *wal, const uint32_t *xids, size_t n, int64_t *out_n,
+			  wherry_error *err)
+{
+	wh_buf list = WH_BUF_INIT(4 * 1024 * 1024);
+	wh_param param;
+	wherry_code code;
+
+	wh_buf_putc(&list, '[');
+	for (size_t i = 0; i < n; i++)
+		wh_buf_printf(&list, i ? ",%" PRIu32 : "%" PRIu32, xids[i]);
+	wh_buf_putc(&list, ']');
+	code = wh_buf_check(&list, err);
+	param = WH_TEXT_PARAM("xids", ((wh_view){list.ptr, list.len}));
+	if (code == WHERRY_OK)
+		code = run(wal, "unseen", &param, 1, wh_take_int, out_n, err);
+	wh_buf_clear(&list);
+	return code;
+}
+
+/* ---- where nothing is marked ---- */
+
+wherry_code wh_wal_tables(wh_wal *wal, wherry_error *err)
+{
+	const wh_stmt *stmt = wh_sql_find(&wal->sql, "tables");
+	int64_t n = 0;
+	wherry_code code = run(wal, "has-tables", NULL, 0, wh_take_int, &n, err);
+
+	if (code != WHERRY_OK || n == 2)
+		return code;
+	code = wh_db_script(wal->box->db, stmt->text, err);
+	if (code == WHERRY_DENIED)
+		return wh_prefix(err, code,
+				 "the tables wherry_stream and wherry_dead have to be "
+				 "made, with `wherry init --stream`");
+	return code;
+}
+
+wherry_code wh_wal_dead(wh_wal *wal, int64_t *out_n, wherry_error *err)
+{
+	const wh_param name = WH_TEXT_PARAM("name", wal->box->name);
+	int64_t n = 0;
+	wherry_code code = run(wal, "has-tables", NULL, 0, wh_take_int, &n, err);
+
+	if (code != WHERRY_OK || n != 2) {
+		*out_n = 0;
+		return code;
+	}
+	return run(wal, "dead", &name, 1, wh_take_int, out_n, err);
+}
+
+static wherry_code take_place(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_wal_place *out = ctx;
+
+	(void)err;
+	*out = (wh_wal_place){.known = true,
+			      .at = wh_row_int(row, 0),
+			      .tries = (int32_t)wh_row_int(row, 2)};
+	(void)snprintf(out->slot, sizeof(out->slot), "%s", wh_row_text(row, 1));
+	(void)snprintf(out->suspect, sizeof(out->suspect), "%s", wh_row_text(row, 3));
+	return WHERRY_OK;
+}
+
+wherry_code wh_wal_place_of(wh_wal *wal, wh_wal_place *out, wherry_error *err)
+{
+	const wh_param name = WH_TEXT_PARAM("name", wal->box->name);
+	wh_wal_place place = {0};
+	wherry_code code = run(wal, "place", &name, 1, take_place, &place, err);
+
+	if (code == WHERRY_OK)
+		*out = place;
+	return code;
+}
+
+typedef struct settling {
+	wh_wal *wal;
+	const wherry_lease *lease;
+	const wh_dead *dead;
+	size_t n_dead;
+	int64_t at;
+	const char *suspect;
+	int32_t tries;
+} settling;
+
+static wherry_code bury(const settling *w, const wh_dead *dead, wherry_error *err)
+{
+	const wherry_message *m = dead->message;
+	const char *none = "";
+	const wh_param params[] = {
+		WH_TEXT_PARAM("name", w->wal->box->name),
+		WH_TEXT_PARAM("message_id",
+			      wh_view_of(m->message_id ? m->message_id : none)),
+		WH_TEXT_PARAM("topic", wh_view_of(m->topic ? m->topic : none)),
+		WH_TEXT_PARAM("aggregate_type",
+			      wh_view_of(m->aggregate_type ? m->aggregate_type : none)),
+		WH_TEXT_PARAM("aggregate_id",
+			      wh_view_of(m->aggregate_id ? m->aggregate_id : none)),
+		WH_TEXT_PARAM("key", wh_view_of(m->key)),
+		WH_TEXT_PARAM("headers", wh_view_of(m->headers)),
+		WH_TEXT_PARAM("trace_id", wh_view_of(m->trace_id)),
+		WH_BLOB_PARAM("payload",
+			      ((wh_view){m->body ? m->body : none, m->body_len})),
+		WH_INT_PARAM("attempts", m->attempts),
+		WH_TEXT_PARAM("error", wh_view_of(dead->error)),
+		WH_INT_PARAM("created", m->created_at_us / 1000),
+	};
+
+	return run(w->wal, "bury", params, sizeof(params) / sizeof(*params), NULL, NULL,
+		   err);
+}
+
+static wherry_code settle(void *ctx, wherry_error *err)
+{
+	const settling *w = ctx;
+	wherry_code code = wh_outbox_fence(w->wal->box, w->lease, err);
+
+	for (size_t i = 0; code == WHERRY_OK && i < w->n_dead; i++)
+		code = bury(w, &w->dead[i], err);
+	if (code == WHERRY_OK && w->at >= 0) {
+		const wh_param params[] = {
+			WH_TEXT_PARAM("name", w->wal->box->name),
+			WH_TEXT_PARAM("slot", wh_view_of(w->wal->slot)),
+			WH_INT_PARAM("position", w->at),
+			WH_INT_PARAM("epoch", w->lease->epoch),
+			WH_TEXT_PARAM("suspect", wh_view_of(w->suspect)),
+			WH_INT_PARAM("tries", w->tries),
+		};
+
+		code = run(w->wal, "put-place", params, 6, NULL, NULL, err);
+	}
+	return code;
+}
+
+wherry_code wh_wal_settle(wh_wal *wal, const wherry_lease *lease, const wh_dead *dead,
+			  size_t n_dead, int64_t at, const char *suspect, int32_t tries,
+			  wherry_error *err)
+{
+	settling w = {wal, lease, dead, n_dead, at, suspect, tries};
+
+	return wh_db_transact(wal->box->db, settle, &w, err);
+}

@@ -1,0 +1,208 @@
+/*
+ * What was left alone behind a message that failed or died, read again when it is time.
+ */
+#include <string.h>
+
+#include "relay/relay.h"
+
+void wh_held_note(wherry_relay *r, wh_key *key, int64_t id, int64_t place)
+{
+	if (r->keys.places && !wh_places_add(r->keys.places, id, place))
+		r->sweep_at_us = 0; /* out of memory: a sweep finds it */
+	else
+		wh_key_note(&r->keys, key, place, r->set.noted_most);
+}
+
+/* ---- keys whose wait is over ---- */
+
+/* A key whose noted ids are all in memory goes on as others do.  Where not all of its
+ * ids could be noted, the rest is read from there on, failed ones too. */
+static void end_draining(wherry_relay *r, wh_key *key)
+{
+	int64_t from = key->overflow_from;
+
+	wh_key_free(&r->keys, key);
+	wh_keys_drop(&r->keys, key);
+	if (from && r->set.stream) { /* places say nothing of ids: all is read */
+		wh_follow_forget(r);
+		wh_read_sweep(r, wh_monotonic(&r->env));
+	} else if (from && from <= r->cursor) {
+		r->cursor = from - 1;
+		r->sweeping = r->more = true;
+		r->strict.gap_before = 0;
+	}
+}
+
+typedef struct redo {
+	wherry_relay *r;
+	int64_t now;
+	wh_key *key;
+	bool full;    /* ended for want of room */
+	int64_t last; /* the place of the last row met */
+} redo;
+
+static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	redo *d = ctx;
+	wherry_relay *r = d->r;
+	wherry_code code;
+
+	if (!wh_read_has_room(r) || d->key->fsm.state != WH_KEY_DRAINING) {
+		d->full = true;
+		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
+	}
+	if (!wh_window_find(&r->window, row->id)) {
+		wh_buf_reset(&r->key_text);
+		if (d->key->bytes[0] != '#')
+			wh_key_write(&r->key_text, row);
+		r->swept_clean = false;
+		if (row->due_in_us > 0 && row->state == WHERRY_FAILED)
+			wh_key_hold(&r->keys, d->key, wh_later(d->now, row->due_in_us));
+		else if ((code = wh_read_take_in(r, row, err)) != WHERRY_OK)
+			return code;
+	}
+	d->last = row->id;
+	(void)wh_places_of(&r->places, row->id, &d->last);
+	return WHERRY_OK;
+}
+
+/* Take the places up to `last` off the list: they are in memory, or no longer open. */
+static void forget_noted(wherry_relay *r, wh_key *key, int64_t last)
+{
+	while (wh_ids_count(&key->noted) && key->noted.ids[key->noted.first] <= last) {
+		if (r->keys.places)
+			wh_places_drop(r->keys.places, key->noted.ids[key->noted.first]);
+		key->noted.first++;
+		r->keys.n_noted--;
+	}
+}
+
+/* The first n of them, in the order of their places. */
+static wherry_code read_noted(redo *d, size_t n, wherry_error *err)
+{
+	wherry_relay *r = d->r;
+	const int64_t *places = d->key->noted.ids + d->key->noted.first;
+
+	memcpy(r->scratch, places, n * sizeof(*r->scratch));
+	if (!r->keys.places)
+		return wh_outbox_read_ids(r->box, r->scratch, n, meet_again, d, err);
+	for (size_t i = 0; i < n; i++)
+		(void)wh_places_at(r->keys.places, places[i], &r->scratch[i]);
+	return wh_outbox_read_in_turn(r->box, r->scratch, n, meet_again, d, err);
+}
+
+/* Read some of what was left alone behind a message that failed. */
+static wherry_code drain_key(wherry_relay *r, int64_t now, wh_key *key, wherry_error *err)
+{
+	redo d = {.r = r, .now = now, .key = key};
+	size_t n = wh_ids_count(&key->noted), most = (size_t)r->set.batch;
+	int64_t upto;
+	wherry_code code;
+
+	if (n > most)
+		n = most;
+	upto = key->noted.ids[key->noted.first + n - 1];
+	code = wh_window_begin(&r->window, err);
+	if (code != WHERRY_OK)
+		return code;
+	code = read_noted(&d, n, err);
+	wh_window_end(&r->window);
+	if (d.full && code == WHERRY_INTERRUPTED)
+		code = WHERRY_OK;
+	if (code != WHERRY_OK)
+		return code;
+	if (!d.full && key->fsm.state == WH_KEY_DRAINING)
+		forget_noted(r, key, upto);
+	else if (key->fsm.state == WH_KEY_HELD)
+		forget_noted(r, key, d.last - 1); /* held again by the row of that id */
+	else
+		forget_noted(r, key, d.last);
+	return WHERRY_OK;
+}
+
+/* Let go of the keys that are due, and read what waits behind them. */
+wherry_code wh_held_due(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	int64_t first_due = WH_NEVER;
+	wherry_code code = WHERRY_OK;
+
+	for (wh_key *key = r->keys.held, *next; key && code == WHERRY_OK; key = next) {
+		next = key->held_next;
+		if (key->fsm.state == WH_KEY_HELD && key->due_us <= now && !key->active) {
+			key->broken = false;
+			wh_key_drain(&r->keys, key);
+		}
+		if (key->fsm.state == WH_KEY_DRAINING && wh_ids_count(&key->noted)) {
+			if (!wh_read_has_room(r)) {
+				first_due = now;
+				continue;
+			}
+			code = drain_key(r, now, key, err);
+		}
+		if (key->fsm.state == WH_KEY_HELD && key->active)
+			continue; /* once all of it that flies has landed */
+		if (key->fsm.state == WH_KEY_HELD && key->due_us < first_due)
+			first_due = key->due_us;
+		else if (key->fsm.state == WH_KEY_DRAINING && wh_ids_count(&key->noted))
+			first_due = now;
+		else if (key->fsm.state == WH_KEY_DRAINING)
+			end_draining(r, key);
+	}
+	r->keys.first_due = first_due;
+	return code;
+}
+
+/* ---- parked keys ---- */
+
+typedef struct parking {
+	wherry_relay *r;
+	int64_t rows; /* met */
+	int64_t last; /* id met; where the next page begins */
+} parking;
+
+static wherry_code meet_dead(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	parking *w = ctx;
+	wherry_relay *r = w->r;
+	wh_key *key;
+
+	w->rows++;
+	w->last = row->id;
+	wh_key_write(&r->key_text, row);
+	if (!r->key_text.len)
+		return wh_buf_check(&r->key_text, err);
+	key = wh_keys_get(&r->keys, (wh_view){r->key_text.ptr, r->key_text.len});
+	if (!key)
+		return wh_oom(err);
+	if (key->fsm.state == WH_KEY_FREE && !key->owned)
+		wh_key_park(&r->keys, key);
+	return WHERRY_OK;
+}
+
+/* With on_dead=park a key is parked as long as a dead message of it exists: read afresh
+ * before each sweep, since a redrive may have changed it. */
+wherry_code wh_held_parked(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	enum { SOON_US = 100000 };
+	uint64_t slots = wh_share_partial(r) ? r->share.slots.mine : UINT64_MAX;
+	parking w = {.r = r};
+	wherry_code code;
+
+	for (wh_key *key = r->keys.held, *next; key; key = next) {
+		next = key->held_next;
+		if (key->fsm.state != WH_KEY_PARKED)
+			continue;
+		if (key->owned) { /* until what flies has come back */
+			r->sweep_at_us = wh_later(now, SOON_US);
+			continue;
+		}
+		wh_key_free(&r->keys, key);
+		wh_keys_drop(&r->keys, key);
+	}
+	do {
+		w.rows = 0;
+		code = wh_outbox_dead_keys(r->box, slots, w.last, r->set.batch, meet_dead,
+					   &w, err);
+	} while (code == WHERRY_OK && w.rows == r->set.batch);
+	return code;
+}

@@ -1,0 +1,324 @@
+/*
+ * The stream engine: beside the table, the log of commits.
+ *
+ * It is the engine exclusive with another way to learn of new rows.  While it has no stream
+ * it works as that does; once it has one, rows come by it in the order of commits, and the
+ * table is read only for what the log does not tell: what was there before, what waits for a
+ * retry, what operators did.  Where nothing is marked (keep.c) the log is all there is.  See
+ * docs/internals/stream.md.
+ */
+#include "relay/stream.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ASK_US = 100000, UNSEEN_US = 1000, UNSEEN_MOST_US = 100000 };
+
+/* ---- transactions ---- */
+
+wh_tx *wh_tx_begin(wh_following *f, uint32_t xid)
+{
+	if (f->first && f->first + f->n == f->cap) {
+		memmove(f->txs, f->txs + f->first, f->n * sizeof(*f->txs));
+		f->first = 0;
+	}
+	if (f->n == f->cap) {
+		size_t cap = f->cap ? 2 * f->cap : 64;
+		wh_tx *grown = realloc(f->txs, cap * sizeof(*grown));
+
+		if (!grown)
+			return NULL;
+		f->txs = grown;
+		f->cap = cap;
+	}
+	f->txs[f->first + f->n] = (wh_tx){.xid = xid};
+	return &f->txs[f->first + f->n++];
+}
+
+wh_tx *wh_tx_find(wh_following *f, uint64_t number)
+{
+	if (number < f->base || number - f->base >= f->n)
+		return NULL;
+	return &f->txs[f->first + (number - f->base)];
+}
+
+uint64_t wh_tx_last(const wh_following *f)
+{
+	return f->n ? f->base + f->n - 1 : 0;
+}
+
+void wh_tx_advance(wh_following *f)
+{
+	while (f->n && f->txs[f->first].end && !f->txs[f->first].open) {
+		f->delivered = f->txs[f->first].end;
+		f->first++;
+		f->base++;
+		f->n--;
+	}
+	if (!f->n)
+		f->first = 0;
+	if (!f->n && f->received > f->delivered)
+		f->delivered = f->received;
+}
+
+void wh_follow_taken(wherry_relay *r, uint64_t number)
+{
+	wh_tx *tx = number ? wh_tx_find(r->follow, number) : NULL;
+
+	if (tx)
+		tx->open++;
+}
+
+void wh_follow_landed(wherry_relay *r, uint64_t number)
+{
+	wh_tx *tx = number && r->follow ? wh_tx_find(r->follow, number) : NULL;
+
+	if (!tx)
+		return;
+	tx->open--;
+	r->follow->moved = true;
+}
+
+bool wh_follow_knows(const wherry_relay *r)
+{
+	return wh_follow_on(r) && r->follow->swept && !r->keys.n_parked;
+}
+
+void wh_follow_forget(wherry_relay *r)
+{
+	if (r->follow)
+		r->follow->swept = false;
+}
+
+bool wh_follow_on(const wherry_relay *r)
+{
+	return r->follow && r->follow->fsm.state == WH_FOLLOW_ON;
+}
+
+/* ---- what rows can be seen ---- */
+
+wherry_code wh_follow_swept(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_following *f = r->follow;
+	wh_wal_now at;
+	wherry_code code;
+
+	f->placed = false;
+	code = wh_wal_position(f->wal, &at, err);
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	f->known = at.written;
+	f->swept = true;
+	f->placed = true;
+	f->look |= f->inside; /* the sweep has met the rest of it */
+	return WHERRY_OK;
+}
+
+static size_t add_xid(wh_following *f, uint64_t number, uint32_t *xids, size_t n)
+{
+	const wh_tx *tx = number ? wh_tx_find(f, number) : NULL;
+
+	if (!tx || (n && xids[n - 1] == tx->xid))
+		return n;
+	xids[n] = tx->xid;
+	return n + 1;
+}
+
+wherry_code wh_follow_seen(wherry_relay *r, const wh_entry *also, bool *out_all,
+			   wherry_error *err)
+{
+	wh_following *f = r->follow;
+	size_t n = 0;
+	uint32_t *xids = calloc(r->window.settled.n + 1, sizeof(*xids));
+	int64_t unseen = 0;
+	wherry_code code = WHERRY_OK;
+
+	if (!xids)
+		return wh_oom(err);
+	for (const wh_entry *e = r->window.settled.head; e; e = e->next)
+		n = add_xid(f, e->tx, xids, n);
+	if (also)
+		n = add_xid(f, also->tx, xids, n);
+	if (n)
+		code = wh_wal_unseen(f->wal, xids, n, &unseen, err);
+	free(xids);
+	if (code != WHERRY_OK)
+		return code;
+	*out_all = unseen == 0;
+	if (*out_all)
+		f->unseen_us = 0;
+	return WHERRY_OK;
+}
+
+/* Mostly a moment; but a commit may wait for a standby that is away. */
+int64_t wh_follow_unseen(wherry_relay *r)
+{
+	wh_following *f = r->follow;
+
+	f->unseen_us = f->unseen_us ? 2 * f->unseen_us : UNSEEN_US;
+	if (f->unseen_us > UNSEEN_MOST_US)
+		f->unseen_us = UNSEEN_MOST_US;
+	return f->unseen_us;
+}
+
+/* ---- the step ---- */
+
+wherry_code wh_follow_alive(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_following *f = r->follow;
+	wherry_code code;
+
+	if (!wh_follow_on(r))
+		return WHERRY_OK;
+	wh_tx_advance(f);
+	code = f->stream->driver->confirm(f->stream, now, f->delivered, false, err);
+	return code == WHERRY_OK ? code : wh_follow_trouble(r, now, code, err);
+}
+
+/* Rows that have come, if there may be any more. */
+static wherry_code receive(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_following *f = r->follow;
+	wherry_code code = WHERRY_OK;
+
+	if (r->sweeping || r->stats.paused)
+		return WHERRY_OK;
+	if (!r->set.keep && !f->placed)
+		code = wh_follow_swept(r, now, err);
+	if (code == WHERRY_OK && (f->placed || r->set.keep)) {
+		code = wh_follow_pull(r, now, err);
+		if (code != WHERRY_OK)
+			return wh_follow_trouble(r, now, code, err);
+	}
+	return code;
+}
+
+wherry_code wh_follow_step(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_following *f = r->follow;
+	wherry_code code = WHERRY_OK;
+
+	if (f->fsm.state == WH_FOLLOW_OFF && now >= f->retry_us && !f->given_up)
+		code = wh_follow_connect(r, now, err);
+	if (code == WHERRY_OK && f->fsm.state == WH_FOLLOW_MAKING)
+		code = wh_follow_begin(r, now, err);
+	if (code == WHERRY_OK && f->fsm.state == WH_FOLLOW_TABLE)
+		code = wh_follow_table(r, now, err);
+	if (code == WHERRY_OK && wh_follow_on(r) && now >= r->db_retry_at_us)
+		code = receive(r, now, err);
+	if (code == WHERRY_OK && now >= r->db_retry_at_us)
+		code = wh_follow_watch(r, now, err);
+	if (code == WHERRY_OK && r->set.keep && wh_follow_on(r) &&
+	    now >= r->db_retry_at_us)
+		code = wh_keep_place(r, now, err);
+	return code == WHERRY_OK ? wh_follow_alive(r, now, err) : code;
+}
+
+/* The last word to the server, so that the next relay goes on from here. */
+wherry_code wh_follow_finish(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_following *f = r->follow;
+	wherry_code code = WHERRY_OK;
+
+	if (!wh_follow_on(r))
+		return WHERRY_OK;
+	wh_tx_advance(f);
+	if (r->set.keep && f->delivered > f->written)
+		code = wh_keep_write(r, WH_NEVER, NULL, err);
+	if (code == WHERRY_STALE) {
+		wh_lease_lost(r, now, "the position was refused");
+		return WHERRY_OK;
+	}
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	if (f->stream->driver->confirm(f->stream, now, f->delivered, true, err) !=
+	    WHERRY_OK)
+		wh_relay_say(r, WH_LOG_DEBUG, "event=stream-not-told why=\"%s\"",
+			     err ? err->message : "");
+	wh_follow_end(r);
+	return WHERRY_OK;
+}
+
+wherry_code wh_follow_until(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_following *f = r->follow;
+	wherry_code code = WHERRY_OK;
+	wh_wal_now at;
+
+	if (r->target_id < 0) {
+		code = wh_wal_position(f->wal, &at, err);
+		if (code == WHERRY_OK) {
+			r->target_at = at.flushed;
+			r->target_id = 0;
+		}
+		return code;
+	}
+	if (!wh_follow_on(r))
+		return WHERRY_OK;
+	wh_tx_advance(f);
+	if (f->delivered >= r->target_at) {
+		wh_until_finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
+		return WHERRY_OK;
+	}
+	if (now < r->empty_check_us || f->received >= r->target_at)
+		return WHERRY_OK;
+	r->empty_check_us = wh_later(now, ASK_US);
+	code = f->stream->driver->confirm(f->stream, now, f->delivered, true, err);
+	return code == WHERRY_OK ? code : wh_follow_trouble(r, now, code, err);
+}
+
+/* ---- when to step, and for what to wait ---- */
+
+static bool may_receive(const wherry_relay *r)
+{
+	return !r->stats.paused && !r->sweeping && wh_follow_has_room(r);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+int64_t wh_follow_deadline(const wherry_relay *r, int64_t now)
+{
+	const wh_following *f = r->follow;
+	int64_t at = WH_NEVER;
+
+	if (!f)
+		return at;
+	if (f->fsm.state == WH_FOLLOW_OFF)
+		return f->given_up && !f->dropping ? at : f->retry_us;
+	if (r->window.n)
+		at = f->look_us;
+	if (f->fsm.state == WH_FOLLOW_TABLE)
+		return may_receive(r) ? now : at;
+	if (f->fsm.state != WH_FOLLOW_ON)
+		return at;
+	if (r->set.keep && f->moved && f->delivered > f->written)
+		at = earlier(at, f->write_us);
+	if ((r->target & WHERRY_UNTIL_EMPTY) && r->set.keep)
+		at = earlier(at,
+			     r->empty_check_us > now ? r->empty_check_us : now + ASK_US);
+	if (may_receive(r) && f->n_ids)
+		at = earlier(at, f->look_up_us); /* until they can be seen */
+	else if (may_receive(r) &&
+		 ((!r->set.keep && !f->placed) || f->stream->driver->waiting(f->stream)))
+		at = now;
+	return earlier(at, f->stream->driver->deadline(f->stream));
+}
+
+int wh_follow_fd(const wherry_relay *r, short *out_events)
+{
+	const wh_following *f = r->follow;
+	int fd;
+
+	*out_events = 0;
+	if (!f || !f->stream || f->fsm.state == WH_FOLLOW_TABLE)
+		return -1;
+	fd = f->stream->driver->fd(f->stream, out_events);
+	if (wh_follow_on(r) && !may_receive(r)) /* what comes stays in the socket */
+		*out_events = (short)(*out_events & ~POLLIN);
+	return *out_events ? fd : -1;
+}

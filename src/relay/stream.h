@@ -1,0 +1,108 @@
+/*
+ * Inside the stream engine: what its files share.
+ */
+#ifndef WH_RELAY_STREAM_H
+#define WH_RELAY_STREAM_H
+
+#include "outbox/stream.h"
+#include "relay/relay.h"
+
+/* A transaction that the log told of, in the order of commits. */
+typedef struct wh_tx {
+	int64_t end; /* position behind it; 0: more of it is to come */
+	int64_t committed_us;
+	int64_t rows; /* that came */
+	int64_t open; /* messages that are not delivered yet, nor safe in the table */
+	uint32_t xid;
+} wh_tx;
+
+/*
+ *            connected           the slot is made         all of the table is taken in
+ *     OFF ─────────────► MAKING ──────────────────► TABLE ──────────────────► ON
+ *      ▲                   │ │                        │                       ▲ │
+ *      │                   │ └── nothing of the table is wanted ──────────────┘ │
+ *      └───── the connection or the lease is lost ────┴─────────────────────────┘
+ *
+ *     OFF     no connection.  Where rows are marked, the table is read meanwhile as the
+ *             engine exclusive does it; so it is in MAKING.
+ *     MAKING  the server makes the replication slot, if there is none.
+ *     TABLE   nothing is marked: what was in the table when the slot was made is read.
+ *     ON      rows come by the log.
+ */
+enum { WH_FOLLOW_OFF, WH_FOLLOW_MAKING, WH_FOLLOW_TABLE, WH_FOLLOW_ON };
+
+struct wh_following {
+	wh_wal *wal;
+	wh_stream *stream; /* NULL: OFF */
+	wh_fsm fsm;
+	int64_t retry_us; /* when to connect again */
+	int failures;
+	int64_t look_us; /* when to see how much the server keeps */
+	bool lag_told;
+	bool given_up; /* the slot, for what the server kept: not again in this lease */
+	bool dropping; /* it, once nobody reads it any more */
+
+	/* Transactions of which something is open, oldest first; number n is the one at
+	 * first + n - base. */
+	wh_tx *txs;
+	size_t first, n, cap;
+	uint64_t base;
+	bool inside;  /* the last one is still coming, */
+	bool look;    /* and its rows are to be looked up */
+	int64_t skip; /* rows of it that had come before the connection was lost */
+
+	int64_t received;   /* position: all before it is in memory, or settled */
+	int64_t delivered;  /* all before it is settled */
+	int64_t known;      /* what was committed before it a sweep may have met */
+	int64_t unseen_us;  /* so long it was waited for what nobody can see yet */
+	int64_t look_up_us; /* and when it is looked up again */
+	bool swept;         /* since it is ON, all of the table */
+	bool placed;        /* known is; else it is asked for */
+
+	/* Rows that a sweep may have met: looked up before they are taken in. */
+	int64_t *ids;
+	uint64_t *id_txs;
+	size_t n_ids;
+
+	/* Where nothing is marked. */
+	int64_t last_id;      /* given to a row that has none */
+	int64_t written;      /* the position in the database, */
+	int64_t write_us;     /* and when it may be written again */
+	bool fresh;           /* nothing is in the database yet */
+	bool moved;           /* something was settled since */
+	char suspect[64];     /* the message that a relay before this one tried alone, */
+	int32_t tries;        /* and how often */
+	wh_dead *dead;        /* scratch */
+	wh_buf routed;        /* likewise: a topic and headers */
+	int64_t committed_us; /* of the transaction that is coming */
+};
+
+/* stream_open.c */
+wherry_code wh_follow_connect(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_follow_begin(wherry_relay *r, int64_t now, wherry_error *err);
+/* The stream broke: it is opened again in a while. */
+wherry_code wh_follow_trouble(wherry_relay *r, int64_t now, wherry_code code,
+			      wherry_error *err);
+wherry_code wh_follow_watch(wherry_relay *r, int64_t now,
+			    wherry_error *err); /* the lag */
+
+/* All of the table is taken in: on with the log. */
+wherry_code wh_follow_table_done(wherry_relay *r, int64_t now, wherry_error *err);
+
+/* stream_read.c */
+wherry_code wh_follow_pull(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_follow_table(wherry_relay *r, int64_t now, wherry_error *err);
+bool wh_follow_has_room(const wherry_relay *r);
+
+/* keep.c */
+wherry_code wh_keep_meet(wherry_relay *r, const wh_open_row *row, int64_t at,
+			 wherry_error *err);
+wherry_code wh_keep_place(wherry_relay *r, int64_t now, wherry_error *err);
+
+/* stream.c */
+wh_tx *wh_tx_begin(wh_following *f, uint32_t xid);   /* NULL: out of memory */
+wh_tx *wh_tx_find(wh_following *f, uint64_t number); /* NULL: it is settled */
+uint64_t wh_tx_last(const wh_following *f);          /* its number; 0: there is none */
+void wh_tx_advance(wh_following *f); /* forget those of which nothing is open */
+
+#endif

@@ -1,0 +1,413 @@
+/*
+ * The stream engine's connection: made, lost, made again; the replication slot, made, given
+ * up, lost.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/settings.h"
+#include "relay/stream.h"
+
+enum { LOOK_US = 10 * 1000000, ROUTED_MOST = 64 * 1024 };
+
+static const wh_fsm_state states[] = {
+	[WH_FOLLOW_OFF] = {"off", WH_BIT(WH_FOLLOW_MAKING)},
+	[WH_FOLLOW_MAKING] = {"making", WH_BIT(WH_FOLLOW_OFF) | WH_BIT(WH_FOLLOW_TABLE) |
+						WH_BIT(WH_FOLLOW_ON)},
+	[WH_FOLLOW_TABLE] = {"table", WH_BIT(WH_FOLLOW_OFF) | WH_BIT(WH_FOLLOW_ON)},
+	[WH_FOLLOW_ON] = {"on", WH_BIT(WH_FOLLOW_OFF)},
+};
+
+/* ---- memory ---- */
+
+static wherry_code make(wherry_relay *r, wherry_error *err)
+{
+	wh_following *f = calloc(1, sizeof(*f));
+	size_t n = (size_t)r->set.window + WH_ASIDE_MOST;
+
+	if (!f)
+		return wh_oom(err);
+	r->follow = f;
+	f->base = 1;
+	f->routed = (wh_buf)WH_BUF_INIT(ROUTED_MOST);
+	f->fsm = (wh_fsm){states, "relay.stream", WH_FOLLOW_OFF};
+	f->ids = calloc((size_t)r->set.batch, sizeof(*f->ids));
+	f->id_txs = calloc((size_t)r->set.batch, sizeof(*f->id_txs));
+	f->dead = calloc(n, sizeof(*f->dead));
+	return f->ids && f->id_txs && f->dead ? WHERRY_OK : wh_oom(err);
+}
+
+wherry_code wh_follow_open(wherry_relay *r, wherry_error *err)
+{
+	wh_wal_state state;
+	wherry_code code = r->follow ? WHERRY_OK : make(r, err);
+
+	if (code == WHERRY_OK)
+		code = wh_wal_open(r->box, wh_config_text(r->config, WH_STREAM_SLOT),
+				   wh_config_text(r->config, WH_STREAM_PUBLICATION),
+				   &r->follow->wal, err);
+	if (code == WHERRY_OK)
+		code = wh_wal_look(r->follow->wal, &state, err);
+	if (code == WHERRY_OK)
+		code = wh_wal_check(r->follow->wal, &state, err);
+	return code;
+}
+
+static void turn_off(wherry_relay *r, const char *why)
+{
+	wh_following *f = r->follow;
+
+	wh_stream_close(f->stream);
+	f->stream = NULL;
+	if (f->fsm.state != WH_FOLLOW_OFF)
+		wh_fsm_move(&f->fsm, WH_FOLLOW_OFF, &r->env, why);
+	f->placed = f->swept = false;
+	f->skip = 0;
+	r->taking = 0;
+}
+
+/* Where the log is the truth, what came of it stays; where the table is, the table is read
+ * again. */
+void wh_follow_break(wherry_relay *r, int64_t now)
+{
+	wh_following *f = r->follow;
+	bool was_on = wh_follow_on(r);
+
+	if (!f)
+		return;
+	if (f->fsm.state == WH_FOLLOW_TABLE) /* its snapshot is gone: it begins anew */
+		wh_follow_end(r);
+	turn_off(r, "the connection is lost");
+	wh_wal_close(f->wal);
+	f->wal = NULL;
+	if (was_on && !r->set.keep)
+		wh_read_sweep(r, now);
+}
+
+void wh_follow_end(wherry_relay *r)
+{
+	wh_following *f = r->follow;
+
+	if (!f)
+		return;
+	turn_off(r, "ended");
+	f->base += f->n;
+	f->first = f->n = f->n_ids = 0;
+	f->inside = f->given_up = false;
+	f->received = f->delivered = f->written = 0;
+	f->retry_us = 0;
+}
+
+void wh_follow_close(wherry_relay *r)
+{
+	wh_following *f = r->follow;
+
+	if (!f)
+		return;
+	wh_follow_end(r);
+	wh_wal_close(f->wal);
+	free(f->txs);
+	free(f->ids);
+	free(f->id_txs);
+	free(f->dead);
+	wh_buf_clear(&f->routed);
+	free(f);
+	r->follow = NULL;
+}
+
+wherry_code wh_follow_trouble(wherry_relay *r, int64_t now, wherry_code code,
+			      wherry_error *err)
+{
+	static const wh_backoff backoff = {WH_EXPONENTIAL, 10000, 5 * WH_SECOND, false};
+	wh_following *f = r->follow;
+	bool was_on = wh_follow_on(r);
+
+	if (f->fsm.state == WH_FOLLOW_TABLE)
+		wh_follow_end(r);
+	turn_off(r, "trouble");
+	f->failures++;
+	f->retry_us = wh_later(now, wh_backoff_delay(&backoff, f->failures, &r->env));
+	if (f->failures == 1 || f->failures % 10 == 0)
+		wh_relay_say(r, WH_LOG_WARN,
+			     "event=stream-trouble code=%s failures=%d why=\"%s\"",
+			     wherry_code_name(code), f->failures,
+			     err ? err->message : "");
+	if (was_on && !r->set.keep)
+		wh_read_sweep(r, now);
+	return WHERRY_OK;
+}
+
+/* ---- connecting ---- */
+
+/* What a slot that is missing or lost means, and whether to begin with the table. */
+typedef struct beginning {
+	bool create, table;
+	int64_t from;
+} beginning;
+
+static wherry_code slot_gone(const wh_following *f, const wh_wal_place *place,
+			     wherry_error *err)
+{
+	return wh_fail(err, WHERRY_INVALID,
+		       "replication slot '%s' is gone, and with it what was committed "
+		       "behind %X/%X and is not in the table: go on with --from now, or "
+		       "deliver all that is in the table once more with --from table",
+		       f->wal->slot, (unsigned)((uint64_t)place->at >> 32),
+		       (unsigned)place->at);
+}
+
+/* Nothing is marked: what is delivered is known by the position alone. */
+static wherry_code begin_kept(wherry_relay *r, const wh_wal_state *state, beginning *out,
+			      wherry_error *err)
+{
+	enum { PLACE, TABLE, NOW };
+	wh_following *f = r->follow;
+	int from = wh_config_choice(r->config, WH_STREAM_FROM);
+	bool there = state->has_slot && !state->lost;
+	wh_wal_place place = {0};
+	wherry_code code = wh_wal_tables(f->wal, err);
+
+	if (code == WHERRY_OK)
+		code = wh_wal_place_of(f->wal, &place, err);
+	if (code != WHERRY_OK)
+		return code;
+	(void)snprintf(f->suspect, sizeof(f->suspect), "%s", place.suspect);
+	f->tries = place.tries;
+	if (place.known && strcmp(place.slot, f->wal->slot) != 0 && from == PLACE)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"what is delivered is known of replication slot '%s', not of "
+			"'%s': name that with stream.slot, or begin anew with --from "
+			"now, or with --from table, which delivers all in it again",
+			place.slot, f->wal->slot);
+	if (strcmp(place.slot, f->wal->slot) != 0)
+		place = (wh_wal_place){.known = false};
+	out->from = place.at > state->confirmed ? place.at : state->confirmed;
+	f->fresh = !place.known;
+	if (there && (place.known || from == NOW))
+		return WHERRY_OK;
+	if (!there && place.known && from == PLACE)
+		return slot_gone(f, &place, err);
+	out->create = f->fresh = true;
+	out->table = from != NOW;
+	out->from = 0;
+	return state->has_slot ? wh_wal_drop(f->wal, err) : WHERRY_OK;
+}
+
+static wherry_code begin_marked(wherry_relay *r, const wh_wal_state *state,
+				beginning *out, wherry_error *err)
+{
+	wh_following *f = r->follow;
+
+	out->create = !state->has_slot || state->lost;
+	out->from = state->confirmed;
+	if (!state->lost)
+		return WHERRY_OK;
+	wh_relay_say(r, WH_LOG_WARN,
+		     "event=slot-lost slot=%s (the server gave it up: a new one is made, "
+		     "and the table is read)",
+		     f->wal->slot);
+	return wh_wal_drop(f->wal, err);
+}
+
+/* Somebody reads the slot: the relay before this one, which lost its lease, or another
+ * program. */
+static wherry_code busy(wherry_relay *r, int64_t now, int64_t reader, wherry_error *err)
+{
+	wh_following *f = r->follow;
+	bool ended = false;
+	wherry_code code = WHERRY_OK;
+
+	if (f->failures > 2)
+		code = wh_wal_take_over(f->wal, &ended, err);
+	if (code == WHERRY_OK)
+		code = wh_fail(err, WHERRY_BUSY,
+			       "replication slot '%s' is read by process %" PRId64 "%s",
+			       f->wal->slot, reader,
+			       ended ? ", which is told to end"
+				     : ": stop that, or name another slot with "
+				       "stream.slot");
+	return wh_follow_trouble(r, now, code, err);
+}
+
+static wherry_code look(wherry_relay *r, wh_wal_state *state, beginning *out,
+			wherry_error *err)
+{
+	wh_following *f = r->follow;
+	wherry_code code = WHERRY_OK;
+
+	if (!f->wal)
+		return wh_follow_open(r, err);
+	if (code == WHERRY_OK)
+		code = wh_wal_look(f->wal, state, err);
+	if (code == WHERRY_OK)
+		code = wh_wal_check(f->wal, state, err);
+	if (code == WHERRY_OK && !state->published)
+		code = wh_wal_publish(f->wal, err);
+	if (code != WHERRY_OK || state->reader)
+		return code;
+	return r->set.keep ? begin_kept(r, state, out, err)
+			   : begin_marked(r, state, out, err);
+}
+
+wherry_code wh_follow_connect(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_following *f = r->follow;
+	wh_wal_state state = {0};
+	beginning how = {0};
+	wherry_code code = look(r, &state, &how, err);
+
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	if (state.reader)
+		return busy(r, now, state.reader, err);
+	const wh_stream_options options = {
+		.slot = f->wal->slot,
+		.publication = f->wal->publication,
+		.schema = f->wal->schema,
+		.table = f->wal->table,
+		.columns = f->wal->columns,
+		.create = how.create,
+		.snapshot = how.table,
+	};
+	if (f->received > state.flushed) {
+		wh_relay_say(r, WH_LOG_WARN,
+			     "event=log-behind (another server, or one that went back: "
+			     "its log ends before what was received)");
+		wh_follow_end(r);
+	}
+	if (f->received < how.from) /* of an earlier connection it may be higher */
+		f->received = f->delivered = how.from;
+	if (f->fresh)
+		f->written = 0;
+	code = wh_stream_open(r->db, &options, &f->stream, err);
+	if (code != WHERRY_OK)
+		return wh_follow_trouble(r, now, code, err);
+	wh_fsm_move(&f->fsm, WH_FOLLOW_MAKING, &r->env, "connected");
+	return WHERRY_OK;
+}
+
+/* ---- beginning ---- */
+
+/* A transaction that was being received comes again, and what came of it is skipped. */
+static wherry_code start(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_following *f = r->follow;
+	wherry_code code = f->stream->driver->start(f->stream, f->received, err);
+
+	if (code != WHERRY_OK)
+		return wh_follow_trouble(r, now, code, err);
+	wh_relay_say(r, WH_LOG_INFO, "event=streaming slot=%s position=%X/%X",
+		     f->wal->slot, (unsigned)((uint64_t)f->received >> 32),
+		     (unsigned)f->received);
+	wh_fsm_move(&f->fsm, WH_FOLLOW_ON, &r->env, "streaming");
+	f->failures = 0;
+	if (r->set.keep)
+		return WHERRY_OK;
+	r->holes.n = 0;
+	wh_read_sweep(r, now);
+	return WHERRY_OK;
+}
+
+wherry_code wh_follow_begin(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_following *f = r->follow;
+	wh_wal_state state;
+	bool ready = false;
+	wherry_code code = f->stream->driver->ready(f->stream, &ready, err);
+
+	if (code != WHERRY_OK)
+		return wh_follow_trouble(r, now, code, err);
+	if (!ready)
+		return WHERRY_OK;
+	code = wh_wal_look(f->wal, &state, err);
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	if (state.confirmed > f->received)
+		f->received = f->delivered = state.confirmed;
+	if (r->set.keep && f->stream->driver->has_rows(f->stream)) {
+		f->delivered = 0; /* not before all of it is */
+		if (!wh_tx_begin(f, 0))
+			return wh_oom(err);
+		wh_relay_say(r, WH_LOG_INFO,
+			     "event=stream-table slot=%s (first what is in the table)",
+			     f->wal->slot);
+		wh_fsm_move(&f->fsm, WH_FOLLOW_TABLE, &r->env, "the slot is made");
+		return WHERRY_OK;
+	}
+	return start(r, now, err);
+}
+
+wherry_code wh_follow_table_done(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_following *f = r->follow;
+
+	wh_tx_find(f, wh_tx_last(f))->end = f->received;
+	return start(r, now, err);
+}
+
+/* ---- the lag ---- */
+
+static void give_up(wherry_relay *r, int64_t now, const wh_wal_state *state)
+{
+	wh_following *f = r->follow;
+
+	wh_relay_say(
+		r, WH_LOG_ERROR,
+		"event=slot-given-up slot=%s retained=%" PRId64
+		" (over stream.lag_limit: the table is read instead, until the relay "
+		"starts again)",
+		f->wal->slot, state->retained);
+	turn_off(r, "over stream.lag_limit");
+	f->given_up = f->dropping = true;
+	f->retry_us = now;
+	wh_read_sweep(r, now);
+}
+
+/* Once the server has noticed that nobody reads it. */
+static wherry_code drop_slot(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	enum { AGAIN_US = 50000 };
+	wh_following *f = r->follow;
+	wh_wal_state state;
+	wherry_code code = wh_wal_drop(f->wal, err);
+
+	if (code == WHERRY_OK)
+		code = wh_wal_look(f->wal, &state, err);
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	f->dropping = state.has_slot;
+	f->retry_us = wh_later(now, AGAIN_US);
+	return WHERRY_OK;
+}
+
+wherry_code wh_follow_watch(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_following *f = r->follow;
+	int64_t warn = wh_config_int(r->config, WH_STREAM_LAG_WARN);
+	int64_t limit = wh_config_int(r->config, WH_STREAM_LAG_LIMIT);
+	wh_wal_state state;
+	wherry_code code;
+
+	if (f->dropping && now >= f->retry_us && f->wal)
+		return drop_slot(r, now, err);
+	if (now < f->look_us || !f->stream || r->window.n == 0)
+		return WHERRY_OK;
+	f->look_us = wh_later(now, LOOK_US);
+	code = wh_wal_look(f->wal, &state, err);
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	if (state.retained > warn && !f->lag_told)
+		wh_relay_say(
+			r, WH_LOG_WARN,
+			"event=slot-lag slot=%s retained=%" PRId64
+			" (the server keeps that much of its log for this relay; over "
+			"stream.lag_warn)",
+			f->wal->slot, state.retained);
+	f->lag_told = state.retained > warn;
+	if (limit && state.retained > limit && !r->set.keep)
+		give_up(r, now, &state);
+	return WHERRY_OK;
+}

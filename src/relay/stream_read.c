@@ -1,0 +1,273 @@
+/*
+ * What comes by the log: into the window, in the order of commits.
+ *
+ * What a sweep may have met, having been committed before it ended, is looked up by its ids
+ * first, and taken from the table, if it is open there.  It may be in the log and not yet be
+ * visible: then the look-up is made again.
+ */
+#include "relay/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "publish/driver.h"
+
+typedef struct pulling {
+	wherry_relay *r;
+	int64_t now;
+	int64_t rows; /* that came */
+	size_t nth;   /* of the ids that are looked up: met so far */
+	bool full;
+	int64_t at; /* the position of the row that came */
+} pulling;
+
+bool wh_follow_has_room(const wherry_relay *r)
+{
+	return wh_read_has_room(r) &&
+	       r->keys.n_held < (size_t)r->set.held_keys + r->n_aside;
+}
+
+/* ---- looking up ---- */
+
+static wherry_code meet_known(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	pulling *w = ctx;
+	wherry_relay *r = w->r;
+	wh_following *f = r->follow;
+
+	while (w->nth < f->n_ids && f->ids[w->nth] != row->id)
+		w->nth++;
+	if (w->nth == f->n_ids)
+		return WHERRY_OK;
+	if (!wh_follow_has_room(r)) {
+		w->full = true;
+		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
+	}
+	r->taking = f->id_txs[w->nth++];
+	return wh_read_meet(r, w->now, row, err);
+}
+
+/* Are all of them visible, whose rows are to be looked up? */
+static wherry_code all_visible(wh_following *f, bool *out, wherry_error *err)
+{
+	uint32_t *xids = calloc(f->n_ids, sizeof(*xids));
+	int64_t unseen = 0;
+	size_t n = 0;
+	wherry_code code = WHERRY_OK;
+
+	if (!xids)
+		return wh_oom(err);
+	for (size_t i = 0; i < f->n_ids; i++) {
+		const wh_tx *tx = wh_tx_find(f, f->id_txs[i]);
+
+		if (tx && (!n || xids[n - 1] != tx->xid))
+			xids[n++] = tx->xid;
+	}
+	if (n)
+		code = wh_wal_unseen(f->wal, xids, n, &unseen, err);
+	free(xids);
+	if (code == WHERRY_OK)
+		*out = unseen == 0;
+	return code;
+}
+
+/* The first n need no look any more. */
+static void forget_ids(wherry_relay *r, size_t n)
+{
+	wh_following *f = r->follow;
+
+	for (size_t i = 0; i < n; i++)
+		wh_follow_landed(r, f->id_txs[i]);
+	f->n_ids -= n;
+	memmove(f->ids, f->ids + n, f->n_ids * sizeof(*f->ids));
+	memmove(f->id_txs, f->id_txs + n, f->n_ids * sizeof(*f->id_txs));
+}
+
+static wherry_code look_up(pulling *w, wherry_error *err)
+{
+	wherry_relay *r = w->r;
+	wh_following *f = r->follow;
+	bool visible = false;
+	wherry_code code;
+
+	if (!f->n_ids || !wh_follow_has_room(r) || w->now < f->look_up_us)
+		return WHERRY_OK;
+	code = all_visible(f, &visible, err);
+	if (code != WHERRY_OK)
+		return code;
+	f->look_up_us = visible ? 0 : wh_later(w->now, wh_follow_unseen(r));
+	if (!visible)
+		return WHERRY_OK;
+	f->unseen_us = 0;
+	w->nth = 0;
+	w->full = false;
+	code = wh_outbox_read_in_turn(r->box, f->ids, f->n_ids, meet_known, w, err);
+	r->taking = 0;
+	if (w->full && code == WHERRY_INTERRUPTED)
+		code = WHERRY_OK;
+	if (code == WHERRY_OK)
+		forget_ids(r, w->full ? w->nth : f->n_ids);
+	return code;
+}
+
+/* ---- taking in ---- */
+
+/* What waits behind a held key is read from the table, which must have it by then. */
+static bool is_held(wherry_relay *r, const wh_open_row *row)
+{
+	const wh_key *key;
+
+	wh_key_write(&r->key_text, row);
+	key = r->set.ordered ? wh_keys_find(&r->keys,
+					    (wh_view){r->key_text.ptr, r->key_text.len})
+			     : NULL;
+	return key && key->fsm.state != WH_KEY_FREE;
+}
+
+static wherry_code meet_row(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	pulling *w = ctx;
+	wherry_relay *r = w->r;
+	wh_following *f = r->follow;
+
+	if (r->set.keep)
+		return wh_keep_meet(r, row, w->at, err);
+	/* behind one that is looked up, too, or it would overtake that */
+	if (f->look || f->n_ids || row->state != WHERRY_PENDING || is_held(r, row)) {
+		f->ids[f->n_ids] = row->id;
+		f->id_txs[f->n_ids++] = r->taking;
+		wh_follow_taken(r, r->taking);
+		return WHERRY_OK;
+	}
+	if (row->id > r->cursor)
+		r->cursor = row->id;
+	return wh_read_meet(r, w->now, row, err);
+}
+
+static wherry_code begin_tx(wherry_relay *r, const wh_stream_event *event,
+			    wherry_error *err)
+{
+	wh_following *f = r->follow;
+	wh_tx *last = f->inside ? wh_tx_find(f, wh_tx_last(f)) : NULL;
+
+	if (last && last->xid == event->xid)
+		f->skip = last->rows;
+	else if (!wh_tx_begin(f, event->xid))
+		return wh_oom(err);
+	f->inside = true;
+	f->committed_us = event->committed_us;
+	f->look = event->at <= f->known || (r->pub && r->pub->driver->grant);
+	r->taking = wh_tx_last(f);
+	return WHERRY_OK;
+}
+
+static void end_tx(wherry_relay *r, const wh_stream_event *event)
+{
+	wh_following *f = r->follow;
+	wh_tx *tx = wh_tx_find(f, r->taking);
+
+	tx->end = event->at;
+	tx->committed_us = event->committed_us;
+	f->received = event->at;
+	f->inside = false;
+	r->taking = 0;
+	if (!tx->open &&
+	    f->n > 1) { /* nothing waits for it: the one before goes on to here */
+		tx[-1].end = event->at;
+		f->n--;
+	}
+}
+
+static wherry_code take(pulling *w, const wh_stream_event *event, wherry_error *err)
+{
+	wh_following *f = w->r->follow;
+	wh_open_reader reader = {meet_row, w, 0};
+
+	switch (event->kind) {
+	case WH_STREAM_BEGIN:
+		return begin_tx(w->r, event, err);
+	case WH_STREAM_ROW:
+		w->rows++;
+		w->at = event->at;
+		if (f->skip && f->skip--)
+			return WHERRY_OK;
+		wh_tx_find(f, w->r->taking)->rows++;
+		return wh_take_open(&reader, &event->row, err);
+	case WH_STREAM_END:
+		end_tx(w->r, event);
+		return WHERRY_OK;
+	case WH_STREAM_PLACE:
+		if (!f->inside && event->at > f->received)
+			f->received = event->at;
+		return WHERRY_OK;
+	case WH_STREAM_NOTHING:
+		break;
+	}
+	return WHERRY_OK;
+}
+
+/* Until nothing has come, there is no room, or it has been a batch. */
+static wherry_code pull(pulling *w, wherry_error *err)
+{
+	wherry_relay *r = w->r;
+	wh_following *f = r->follow;
+	wh_stream_event event = {.kind = WH_STREAM_PLACE};
+	wherry_code code = WHERRY_OK;
+
+	r->taking = f->inside ? wh_tx_last(f) : 0;
+	while (code == WHERRY_OK && event.kind != WH_STREAM_NOTHING &&
+	       w->rows < r->set.batch && f->n_ids < (size_t)r->set.batch &&
+	       wh_follow_has_room(r)) {
+		code = f->stream->driver->next(f->stream, &event, err);
+		if (code == WHERRY_OK)
+			code = take(w, &event, err);
+	}
+	r->taking = 0;
+	return code;
+}
+
+wherry_code wh_follow_pull(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	pulling w = {.r = r, .now = now};
+	wherry_code code = wh_window_begin(&r->window, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	code = look_up(&w, err);
+	if (code == WHERRY_OK && !r->follow->n_ids)
+		code = pull(&w, err);
+	if (code == WHERRY_OK)
+		code = look_up(&w, err);
+	wh_window_end(&r->window);
+	if (w.rows && !r->set.keep && now - r->fenced_us > WH_SECOND)
+		r->unfenced = true;
+	return code;
+}
+
+/* ---- what was there before the log, where nothing is marked ---- */
+
+wherry_code wh_follow_table(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	enum { AT_ONCE = 100 };
+	wh_following *f = r->follow;
+	int64_t limit = wh_read_room(r) < AT_ONCE ? wh_read_room(r) : AT_ONCE;
+	pulling w = {.r = r, .now = now};
+	wh_open_reader reader = {meet_row, &w, 0};
+	const wh_stmt *first = wh_sql_find(&r->box->sql, "stream-first");
+	bool more = true;
+	wherry_code code;
+
+	if (r->stats.paused || !wh_follow_has_room(r) || limit <= 0)
+		return WHERRY_OK;
+	code = wh_window_begin(&r->window, err);
+	if (code != WHERRY_OK)
+		return code;
+	r->taking = wh_tx_last(f);
+	code = f->stream->driver->rows(f->stream, first->text, limit, wh_take_open,
+				       &reader, &more, err);
+	r->taking = 0;
+	wh_window_end(&r->window);
+	if (code != WHERRY_OK)
+		return wh_follow_trouble(r, now, code, err);
+	return more ? WHERRY_OK : wh_follow_table_done(r, now, err);
+}

@@ -1,0 +1,483 @@
+/*
+ * The relay on PostgreSQL's log where nothing is written to rows: what is delivered is known
+ * by a position alone.
+ */
+#include "relay_suite.h"
+
+#include "postgres/server.h"
+#include "relay/relay.h"
+
+#define DEBEZIUM                                                                         \
+	"CREATE TABLE deb(id uuid PRIMARY KEY, aggregatetype varchar(255) NOT NULL, "    \
+	"aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb)"
+#define EVENT(n, key)                                                                    \
+	"INSERT INTO deb VALUES ('00000000-0000-0000-0000-00000000000" #n "', 'order', " \
+	"'" key "', 'Made', '{\"n\": " #n "}');"
+
+static void keep(relay_fixture *f)
+{
+	relay_set(f, "relay.on_done", "keep");
+	relay_set(f, "relay.lease", "1h");
+	relay_set(f, "relay.poll", "1h");
+}
+
+static void start(relay_fixture *f, relay_side *side)
+{
+	f->log_len = 0;
+	*f->log = 0;
+	relay_start(f, side);
+	RELAY_UNTIL(f, side, relay_logged(f, "event=streaming"));
+}
+
+/* Rows are as they were. */
+static void untouched(relay_fixture *f, int64_t n)
+{
+	assert_int_equal(relay_count(f, WHERRY_PENDING), n);
+	assert_int_equal(relay_number(f,
+				      "SELECT count(*) FROM outbox WHERE attempts <> 0 "
+				      "OR processed_at IS NOT NULL"),
+			 0);
+}
+
+static void what_is_in_the_table_leaves_first_and_then_the_log(void **state)
+{
+	relay_fixture *f = *state;
+
+	keep(f);
+	relay_put(f, "aba");
+	start(f, &f->a);
+	relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 5);
+	relay_stop(f, &f->a);
+	relay_put(f, "ab");
+	start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 7);
+	relay_quiet(f, &f->a);
+	RELAY_DELIVERED(f, 1, 2, 3, 4, 5, 6, 7);
+	untouched(f, 7);
+}
+
+static void what_is_deleted_at_once_is_delivered(void **state)
+{
+	relay_fixture *f = *state;
+
+	keep(f);
+	start(f, &f->a);
+	relay_sql(f,
+		  "BEGIN; INSERT INTO outbox(topic, payload) VALUES ('t', '{}'), ('t', "
+		  "'{}'); DELETE FROM outbox; COMMIT");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
+	RELAY_DELIVERED(f, 1, 2);
+	untouched(f, 0);
+}
+
+static void from_now_leaves_the_table_alone(void **state)
+{
+	relay_fixture *f = *state;
+
+	keep(f);
+	relay_set(f, "stream.from", "now");
+	relay_put(f, "ab");
+	start(f, &f->a);
+	relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
+	relay_stop(f, &f->a);
+	relay_put(f, "a"); /* now is when it first began */
+	start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 3);
+	RELAY_DELIVERED(f, 3, 4, 5);
+}
+
+/* ---- failing ---- */
+
+static void defect_8_what_failed_is_tried_again_before_those_of_its_key(void **state)
+{
+	static const unsigned caps[] = {0, WH_PUB_ORDERED};
+	relay_fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		relay_fresh(f);
+		keep(f);
+		relay_use_fake(f, &f->a, caps[i]);
+		relay_answers(f, 1, WHERRY_RETRY, 3);
+		relay_answers(f, 3, WHERRY_RETRY, 1);
+		relay_answers(f, 7, WHERRY_RETRY, 2);
+		start(f, &f->a);
+		relay_put(f, "abacab-a");
+		RELAY_UNTIL(f, &f->a, relay_delivered(f) == 8);
+		relay_check_once(f, 8);
+		relay_check_order(f);
+		assert_int_equal(relay_stats(&f->a).retried, 6);
+		assert_int_equal(relay_stats(&f->a).held_keys, 0);
+		untouched(f, 8);
+	}
+}
+
+static void what_dies_is_kept_and_its_key_goes_on(void **state)
+{
+	relay_fixture *f = *state;
+
+	keep(f);
+	relay_set(f, "retry.attempts", "2");
+	relay_answers(f, 1, WHERRY_RETRY, -1);
+	relay_answers(f, 2, WHERRY_REJECTED, -1);
+	start(f, &f->a);
+	relay_put(f, "aaa");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
+	RELAY_DELIVERED(f, 3);
+	assert_int_equal(relay_stats(&f->a).dead, 2);
+	assert_int_equal(
+		relay_number(f, "SELECT count(*) FROM wherry_dead AS d JOIN "
+				"outbox AS o USING (message_id) WHERE d.outbox = "
+				"'outbox' AND d.last_error = 'the test said so' AND "
+				"d.partition_key = 'a' AND d.payload = o.payload"),
+		2);
+	relay_stop(f, &f->a);
+	start(f, &f->a);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
+	RELAY_DELIVERED(f, 3, 4);
+}
+
+/* The log waits on the server, and what it holds is not lost. */
+static void a_window_full_of_what_failed_stops_the_stream(void **state)
+{
+	relay_fixture *f = *state;
+
+	keep(f);
+	relay_set(f, "relay.window", "5");
+	relay_set(f, "relay.batch", "5");
+	relay_set(f, "retry.base", "1h");
+	relay_set(f, "retry.cap", "1h");
+	relay_set(f, "relay.down_after", "1000");
+	for (int64_t id = 1; id <= 5; id++)
+		relay_answers(f, id, WHERRY_RETRY, 1);
+	start(f, &f->a);
+	relay_put(f, "abcdefgh");
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).held_keys == 5);
+	relay_quiet(f, &f->a);
+	assert_int_equal(relay_delivered(f), 0);
+	assert_int_equal(relay_stats(&f->a).window, 5);
+	f->offset_us += 3590 * WH_SECOND; /* its lease goes on */
+	relay_quiet(f, &f->a);
+	f->offset_us += 20 * WH_SECOND;
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 8);
+	relay_check_once(f, 8);
+}
+
+/* ---- positions ---- */
+
+/* A transaction of which not all is delivered comes again as a whole; what is before it does
+ * not, once that is written. */
+static void after_a_kill_only_what_was_open_comes_again(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	keep(f);
+	start(f, &f->a);
+	for (int i = 0; i < 20; i++)
+		relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 40);
+	f->offset_us += 2 * WH_SECOND;
+	relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 42);
+	RELAY_UNTIL(f, &f->a,
+		    relay_number(f, "SELECT count(*) FROM wherry_stream AS s, "
+				    "pg_replication_slots AS r WHERE position > 0 AND "
+				    "confirmed_flush_lsn - '0/0' >= position") == 1);
+	fake->by_hand = true;
+	relay_put(f, "cd");
+	RELAY_UNTIL(f, &f->a, fake->n == 2);
+	assert_true(relay_fake_answer(fake, 43, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 43);
+	relay_kill(f, &f->a);
+	fake->by_hand = false;
+	start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_told(f, 44, WHERRY_DELIVERED) == 1);
+	for (int64_t id = 1; id <= 40; id++)
+		assert_int_equal(relay_told(f, id, WHERRY_DELIVERED), 1);
+	assert_int_equal(relay_told(f, 43, WHERRY_DELIVERED), 2);
+}
+
+/* Also in the middle of a large transaction: what came of it is not delivered again. */
+static void a_connection_that_is_cut_costs_no_message_and_repeats_none(void **state)
+{
+	relay_fixture *f = *state;
+
+	keep(f);
+	relay_set(f, "relay.window", "20");
+	relay_set(f, "relay.batch", "10");
+	start(f, &f->a);
+	relay_sql(f, "INSERT INTO outbox(topic, partition_key, payload) "
+		     "SELECT 't', 'k' || i % 3, convert_to(repeat('x', 5000), 'UTF8') "
+		     "FROM generate_series(1, 1500) AS i");
+	for (size_t n = 100; n <= 1500; n += 350) {
+		RELAY_UNTIL(f, &f->a, relay_delivered(f) >= n);
+		relay_sql(f, "SELECT pg_terminate_backend(active_pid) FROM "
+			     "pg_replication_slots WHERE active");
+	}
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) >= 1501);
+	relay_check_once(f, 1501);
+	relay_check_order(f);
+}
+
+static void a_slot_that_is_lost_is_told_and_nothing_is_guessed(void **state)
+{
+	static const char *const froms[] = {"table", "now"};
+	relay_fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		wherry_error err = WHERRY_ERROR_INIT;
+		wherry_code code = WHERRY_OK;
+
+		relay_fresh(f);
+		keep(f);
+		relay_set(f, "stream.from", "place");
+		start(f, &f->a);
+		relay_put(f, "ab");
+		RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
+		relay_stop(f, &f->a);
+		while (relay_number(f, "SELECT count(*) FROM pg_replication_slots "
+				       "WHERE active") > 0)
+			;
+		relay_sql(f, "SELECT pg_drop_replication_slot(slot_name) FROM "
+			     "pg_replication_slots");
+		relay_put(f, "c");
+		relay_start(f, &f->a);
+		while (code == WHERRY_OK)
+			code = wherry_relay_step(f->a.relay, &f->a.wake_us,
+						 &f->a.finished, &err);
+		assert_int_equal(code, WHERRY_INVALID);
+		assert_non_null(strstr(err.message, "--from table"));
+		assert_int_equal(relay_delivered(f), 2);
+		relay_kill(f, &f->a);
+		relay_set(f, "stream.from", froms[i]);
+		start(f, &f->a);
+		relay_put(f, "d");
+		RELAY_UNTIL(f, &f->a, relay_told(f, 4, WHERRY_DELIVERED) == 1);
+		assert_int_equal(relay_delivered(f), i ? 3 : 6);
+	}
+}
+
+static void until_empty_ends_at_the_end_of_the_log(void **state)
+{
+	relay_fixture *f = *state;
+
+	keep(f);
+	relay_answers(f, 2, WHERRY_RETRY, 2);
+	relay_put(f, "ab");
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
+	relay_check_once(f, 2);
+	wherry_relay_close(f->a.relay);
+	f->a.relay = NULL;
+	relay_answers(f, 3, WHERRY_REJECTED, 1);
+	relay_put(f, "ab");
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_DEATHS);
+	RELAY_DELIVERED(f, 1, 2, 4);
+}
+
+/* No row can say how often it was tried: wherry_stream does. */
+static void a_message_that_kills_its_relay_ends_dead(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	int kills = 0;
+
+	keep(f);
+	relay_set(f, "retry.attempts", "3");
+	start(f, &f->a);
+	relay_put(f, "abc");
+	fake->by_hand = true;
+	while (relay_number(f, "SELECT count(*) FROM wherry_dead") == 0) {
+		assert_true(kills < 30);
+		for (int turn = 0; turn < 200 && !relay_fake_holds(fake, 2); turn++) {
+			(void)relay_fake_answer(fake, 1, WHERRY_DELIVERED);
+			(void)relay_fake_answer(fake, 3, WHERRY_DELIVERED);
+			relay_turn(f, &f->a, relay_deadline(), "2", __LINE__, __FILE__);
+			if (relay_stats(&f->a).dead)
+				break;
+		}
+		if (relay_stats(&f->a).dead)
+			break;
+		relay_kill(f, &f->a);
+		kills++;
+		relay_start(f, &f->a);
+	}
+	fake->by_hand = false;
+	RELAY_UNTIL(f, &f->a, relay_told(f, 3, WHERRY_DELIVERED) > 0);
+	assert_in_range(kills, 3, 6);
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM wherry_dead AS d JOIN "
+					 "outbox AS o USING (message_id) WHERE o.id = 2"),
+			 1);
+}
+
+/* ---- who is refused ---- */
+
+static void what_makes_no_sense_with_it_is_refused(void **state)
+{
+	static const char *const settings[][3] = {
+		{"relay.engine", "exclusive", "--engine stream"},
+		{"relay.on_dead", "park", "relay.on_dead=park"},
+		{"relay.ordering", "key-strict", "key-strict"},
+	};
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		wherry_error err = WHERRY_ERROR_INIT;
+		wherry_config *config = NULL;
+		wherry_relay *relay = NULL;
+
+		WHERRY_PASS(wherry_config_new(&config, &err));
+		WHERRY_PASS(wherry_config_set(config, "relay.engine", "stream", &err));
+		WHERRY_PASS(wherry_config_set(config, "relay.on_done", "keep", &err));
+		WHERRY_PASS(
+			wherry_config_set(config, settings[i][0], settings[i][1], &err));
+		assert_int_equal(wherry_relay_open(postgres_here.url, "null:", config,
+						   &relay, &err),
+				 WHERRY_INVALID);
+		assert_non_null(strstr(err.message, settings[i][2]));
+		wherry_config_free(config);
+	}
+}
+
+/* ---- the table of Debezium's event router ---- */
+
+typedef struct seen {
+	char topic[40], key[20], headers[80], id[40], body[40];
+} seen;
+
+static seen last_seen;
+
+static void look(relay_fixture *f, const wherry_message *msg)
+{
+	(void)f;
+	(void)snprintf(last_seen.topic, sizeof(last_seen.topic), "%s", msg->topic);
+	(void)snprintf(last_seen.key, sizeof(last_seen.key), "%s",
+		       msg->aggregate_id ? msg->aggregate_id : "");
+	(void)snprintf(last_seen.headers, sizeof(last_seen.headers), "%s", msg->headers);
+	(void)snprintf(last_seen.id, sizeof(last_seen.id), "%s", msg->message_id);
+	(void)snprintf(last_seen.body, sizeof(last_seen.body), "%.*s", (int)msg->body_len,
+		       (const char *)msg->body);
+}
+
+static void debezium(relay_fixture *f)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	relay_set(f, "relay.engine", "stream");
+	relay_set(f, "relay.on_done", "keep");
+	relay_set(f, "outbox.table", "deb");
+	relay_sql(f, DEBEZIUM);
+	WHERRY_PASS(wherry_outbox_init(f->other, "deb", &err));
+}
+
+static void an_event_leaves_as_debezium_routes_it(void **state)
+{
+	relay_fixture *f = *state;
+
+	debezium(f);
+	f->asked = look;
+	relay_sql(f, EVENT(1, "7"));
+	start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
+	assert_string_equal(last_seen.topic, "outbox.event.order");
+	assert_string_equal(last_seen.key, "7");
+	assert_string_equal(last_seen.headers, "{\"type\":\"Made\"}");
+	assert_string_equal(last_seen.id, "00000000-0000-0000-0000-000000000001");
+	assert_string_equal(last_seen.body, "{\"n\": 1}");
+	relay_sql(f, "BEGIN;" EVENT(2, "8") "DELETE FROM deb; COMMIT");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
+	assert_string_equal(last_seen.id, "00000000-0000-0000-0000-000000000002");
+	relay_stop(f, &f->a);
+	relay_set(f, "stream.topic", "{}-events");
+	start(f, &f->a);
+	relay_sql(f, EVENT(3, "9"));
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 3);
+	assert_string_equal(last_seen.topic, "order-events");
+}
+
+static void events_of_an_aggregate_keep_their_order_when_one_is_tried_again(void **state)
+{
+	relay_fixture *f = *state;
+	int64_t ids[4];
+
+	debezium(f);
+	start(f, &f->a);
+	f->every = WHERRY_RETRY;
+	relay_set(f, "relay.down_after", "1000");
+	relay_sql(f, EVENT(1, "7") EVENT(2, "7") EVENT(3, "8") EVENT(4, "7"));
+	RELAY_UNTIL(f, &f->a, f->n_events >= 2);
+	f->every = WHERRY_DELIVERED;
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 4);
+	for (size_t i = 0, n = 0; i < f->n_events; i++)
+		if (f->events[i].verdict == WHERRY_DELIVERED)
+			ids[n++] = f->events[i].id;
+	for (int i = 1; i < 4; i++)
+		assert_int_not_equal(ids[i], ids[i - 1]);
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM deb"), 4);
+}
+
+/* A JSON string, a number, nothing: payloads like any other, in either mode. */
+static void defect_9_a_payload_may_be_any_json(void **state)
+{
+	static const char *const bodies[] = {"\"hello\"", "42", "null", "[1, 2]"};
+	static const char *const done[] = {"keep", "mark"};
+	relay_fixture *f = *state;
+	const wh_make how = {.payload = "jsonb"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	char sql[200];
+
+	for (size_t i = 0, n = 0; i < 2; i++) {
+		relay_fresh(f);
+		relay_set(f, "relay.on_done", done[i]);
+		relay_set(f, "outbox.table", "j");
+		WHERRY_PASS(wh_outbox_make(f->other, &how, "j", &err));
+		f->asked = look;
+		start(f, &f->a);
+		for (n = 0; n < 4; n++) {
+			(void)snprintf(sql, sizeof(sql),
+				       "INSERT INTO j(topic, payload) VALUES ('t', '%s')",
+				       bodies[n]);
+			relay_sql(f, sql);
+			RELAY_UNTIL(f, &f->a, relay_delivered(f) == n + 1);
+			assert_string_equal(last_seen.body, bodies[n]);
+		}
+	}
+}
+
+static const relay_test own[] = {
+	RELAY_TEST(defect_9_a_payload_may_be_any_json, 0),
+	RELAY_TEST(what_is_in_the_table_leaves_first_and_then_the_log, 0),
+	RELAY_TEST(what_is_deleted_at_once_is_delivered, 0),
+	RELAY_TEST(from_now_leaves_the_table_alone, 0),
+	RELAY_TEST(defect_8_what_failed_is_tried_again_before_those_of_its_key, 0),
+	RELAY_TEST(what_dies_is_kept_and_its_key_goes_on, 0),
+	RELAY_TEST(a_window_full_of_what_failed_stops_the_stream, 0),
+	RELAY_TEST(after_a_kill_only_what_was_open_comes_again, 0),
+	RELAY_TEST(a_connection_that_is_cut_costs_no_message_and_repeats_none, 0),
+	RELAY_TEST(a_slot_that_is_lost_is_told_and_nothing_is_guessed, 0),
+	RELAY_TEST(until_empty_ends_at_the_end_of_the_log, 0),
+	RELAY_TEST(a_message_that_kills_its_relay_ends_dead, 0),
+	RELAY_TEST(what_makes_no_sense_with_it_is_refused, 0),
+	RELAY_TEST(an_event_leaves_as_debezium_routes_it, 0),
+	RELAY_TEST(events_of_an_aggregate_keep_their_order_when_one_is_tried_again, 0),
+	RELAY_TESTS_END,
+};
+
+int main(void)
+{
+	static const char *const settings[] = {"wal_level=logical", "max_wal_senders=10",
+					       "max_replication_slots=10", NULL};
+	static const relay_target target = {
+		.name = "keep",
+		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
+		.make = postgres_enter,
+		.drop = postgres_leave_slots,
+		.engine = "stream",
+		.own = own,
+		.own_only = true,
+	};
+
+	return postgres_start_with(settings) ? relay_suite(&target, 1) : 0;
+}

@@ -1,0 +1,421 @@
+/*
+ * The stream engine where it meets what else happens: sweeps, large transactions, other
+ * tables, rows that the log tells of before anybody can see them.
+ */
+#include "relay_suite.h"
+
+#include "postgres/server.h"
+#include "relay/relay.h"
+#include "relay/stream.h"
+
+/* Replication slots outlive their tables, and a server has few. */
+static void drop(void)
+{
+	char left[8] = "1";
+
+	while (strcmp(left, "0") != 0)
+		assert_true(
+			postgres_raw(postgres_here.url,
+				     "DROP PUBLICATION IF EXISTS everything; "
+				     "SELECT pg_terminate_backend(active_pid) FROM "
+				     "pg_replication_slots WHERE active; "
+				     "SELECT pg_drop_replication_slot(slot_name) FROM "
+				     "pg_replication_slots WHERE NOT active; "
+				     "SELECT count(*) FROM pg_replication_slots",
+				     left, sizeof(left)));
+	assert_true(postgres_raw(postgres_here.url,
+				 "ALTER SYSTEM RESET synchronous_standby_names", NULL,
+				 0));
+	assert_true(postgres_raw(postgres_here.url,
+				 "ALTER ROLE wherry RESET synchronous_commit; "
+				 "SELECT pg_reload_conf()",
+				 NULL, 0));
+	postgres_leave();
+}
+
+/* Nothing happens by the clock alone. */
+static void hourly(relay_fixture *f)
+{
+	relay_set(f, "relay.lease", "1h");
+	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.sweep", "1h");
+}
+
+static wh_following *following(relay_fixture *f)
+{
+	return f->a.relay->follow;
+}
+
+/* Rows come by the log, and by nothing else. */
+static void stream(relay_fixture *f)
+{
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a,
+		    wh_follow_on(f->a.relay) && !f->a.relay->sweeping &&
+			    !f->a.relay->more && following(f)->placed);
+}
+
+/* All open rows are read, as when a stream begins. */
+static void sweep_all(relay_fixture *f)
+{
+	wh_follow_forget(f->a.relay);
+	wh_read_sweep(f->a.relay, relay_now(f));
+}
+
+static PGconn *begin_and_put(const char *key)
+{
+	PGconn *conn = PQconnectdb(postgres_here.url);
+	char sql[200];
+
+	(void)snprintf(sql, sizeof(sql),
+		       "BEGIN; INSERT INTO outbox(topic, partition_key, payload) VALUES "
+		       "('t', '%s', '{}')",
+		       key);
+	assert_true(postgres_exec(conn, sql, NULL, 0));
+	return conn;
+}
+
+static void finish(PGconn *conn, const char *how)
+{
+	assert_true(postgres_exec(conn, how, NULL, 0));
+	PQfinish(conn);
+}
+
+/* ---- sweeps ---- */
+
+static int64_t end_of_log(relay_fixture *f)
+{
+	return relay_number(
+		f, "SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint");
+}
+
+/* The sweep is past the lower id when that is committed, and then meets the higher one. */
+static void a_sweep_of_several_reads_keeps_the_order_of_a_key(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	PGconn *late;
+
+	hourly(f);
+	relay_set(f, "relay.batch", "2");
+	fake->by_hand = true;
+	stream(f);
+	late = begin_and_put("a");
+	relay_put(f, "bcdef");
+	RELAY_UNTIL(f, &f->a, fake->n == 5);
+	sweep_all(f);
+	RELAY_UNTIL(f, &f->a, f->a.relay->cursor >= 3);
+	finish(late, "COMMIT");
+	relay_put(f, "a");
+	fake->by_hand = false;
+	for (int64_t id = 2; id <= 6; id++)
+		(void)relay_fake_answer(fake, id, WHERRY_DELIVERED);
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 7);
+	relay_check_order(f);
+	relay_check_once(f, 7);
+}
+
+/* It is visible all at once, but comes by the log as there is room. */
+static void what_a_sweep_met_of_a_large_transaction_is_not_taken_from_the_log(
+	void **state)
+{
+	relay_fixture *f = *state;
+
+	hourly(f);
+	relay_set(f, "relay.batch", "10");
+	relay_set(f, "relay.window", "20");
+	stream(f);
+	relay_sql(f, "INSERT INTO outbox(topic, partition_key, payload) SELECT 't', 'a', "
+		     "'{}' FROM generate_series(1, 300)");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) >= 50);
+	assert_true(following(f)->inside);
+	sweep_all(f);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 300);
+	RELAY_UNTIL(f, &f->a, !following(f)->inside);
+	relay_quiet(f, &f->a);
+	relay_check_once(f, 300);
+	relay_check_order(f);
+}
+
+/* The first was committed before a sweep ended and is looked up, the second was not. */
+static void what_is_looked_up_comes_before_what_the_log_tells_of_behind_it(void **state)
+{
+	relay_fixture *f = *state;
+
+	hourly(f);
+	stream(f);
+	relay_put(f, "ab");
+	following(f)->known = end_of_log(f);
+	relay_put(f, "ba");
+	while (relay_number(f,
+			    "SELECT count(*) FROM pg_stat_replication WHERE sent_lsn >= "
+			    "pg_current_wal_insert_lsn()") != 1)
+		;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	RELAY_DELIVERED(f, 1, 2, 3, 4);
+}
+
+/* ---- other tables ---- */
+
+static void publish_everything(relay_fixture *f)
+{
+	relay_set(f, "stream.publication", "everything");
+	relay_sql(f, "CREATE PUBLICATION everything FOR ALL TABLES");
+	relay_sql(f, "CREATE TABLE other(n bigint)");
+}
+
+/* One message is stuck, and a publication tells of transactions that are not ours. */
+static void transactions_of_other_tables_take_no_memory(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	int64_t end;
+
+	hourly(f);
+	publish_everything(f);
+	fake->by_hand = true;
+	stream(f);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, fake->n == 1);
+	relay_sql(f, "DO $$ BEGIN FOR i IN 1..2000 LOOP INSERT INTO other VALUES (i); "
+		     "COMMIT; END LOOP; END $$");
+	end = end_of_log(f);
+	RELAY_UNTIL(f, &f->a, following(f)->received >= end);
+	assert_true(following(f)->n < 10);
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, following(f)->delivered >= end);
+}
+
+static void many_other_tables_do_not_displace_the_outbox(void **state)
+{
+	relay_fixture *f = *state;
+
+	hourly(f);
+	publish_everything(f);
+	stream(f);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
+	relay_sql(f, "DO $$ BEGIN FOR i IN 1..150 LOOP EXECUTE format('CREATE TABLE "
+		     "t%s(n int)', i); EXECUTE format('INSERT INTO t%s VALUES (1)', i); "
+		     "END LOOP; END $$");
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
+	RELAY_DELIVERED(f, 1, 2);
+}
+
+static void a_table_that_is_altered_in_mid_stream_is_read_on(void **state)
+{
+	relay_fixture *f = *state;
+
+	hourly(f);
+	stream(f);
+	relay_put(f, "a");
+	relay_sql(f, "ALTER TABLE outbox ADD COLUMN mine text DEFAULT 'x'");
+	relay_sql(f,
+		  "BEGIN; INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', "
+		  "'a', '{}'); ALTER TABLE outbox ADD COLUMN other int, DROP COLUMN "
+		  "mine; INSERT INTO outbox(topic, partition_key, payload, other) "
+		  "VALUES ('t', 'a', '{}', 1); COMMIT");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	RELAY_DELIVERED(f, 1, 2, 3);
+}
+
+/* ---- servers ---- */
+
+/* As after a failover to a standby that had not received all. */
+static void a_server_whose_log_ends_before_what_was_received_is_read_from_where_it_is(
+	void **state)
+{
+	relay_fixture *f = *state;
+
+	hourly(f);
+	stream(f);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	following(f)->received = following(f)->delivered = end_of_log(f) + (1 << 30);
+	relay_sql(f, "SELECT pg_terminate_backend(pid) FROM pg_stat_replication");
+	RELAY_UNTIL(f, &f->a, !wh_follow_on(f->a.relay));
+	RELAY_UNTIL(f, &f->a, wh_follow_on(f->a.relay) && !f->a.relay->sweeping);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	RELAY_DELIVERED(f, 1, 2);
+}
+
+/* The log is read on behind what was received, which is not all delivered yet. */
+static void what_was_received_before_the_stream_broke_is_not_confirmed_unless_delivered(
+	void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	hourly(f);
+	relay_set(f, "relay.on_done", "keep");
+	fake->by_hand = true;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, wh_follow_on(f->a.relay));
+	relay_put(f, "abc");
+	RELAY_UNTIL(f, &f->a, fake->n == 3);
+	RELAY_UNTIL(f, &f->a, !following(f)->inside);
+	relay_sql(f, "SELECT pg_terminate_backend(pid) FROM pg_stat_replication");
+	RELAY_UNTIL(f, &f->a, !wh_follow_on(f->a.relay));
+	RELAY_UNTIL(f, &f->a, wh_follow_on(f->a.relay));
+	RELAY_UNTIL(f, &f->a,
+		    relay_number(f, "SELECT count(*) FROM pg_stat_replication WHERE "
+				    "flush_lsn IS NOT NULL") == 1);
+	relay_kill(f, &f->a);
+	fake->by_hand = false;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 3);
+	relay_check_once(f, 3);
+}
+
+/* ---- the log is written before anybody can see the row ---- */
+
+/* Commits of this connection wait for a standby that never comes: they are in the log, and
+ * visible to nobody. */
+static PGconn *connect_unseen(relay_fixture *f)
+{
+	PGconn *conn;
+
+	relay_sql(f, "ALTER ROLE wherry SET synchronous_commit = local");
+	relay_sql(
+		f,
+		"ALTER TABLE outbox DISABLE TRIGGER USER"); /* who notifies waits in turn */
+	conn = PQconnectdb(postgres_here.url);
+	assert_true(postgres_exec(conn, "SET synchronous_commit = on", NULL, 0));
+	return conn;
+}
+
+/* The others' connections are there already, and have to be told. */
+static void await_ghost(relay_fixture *f)
+{
+	relay_sql(f, "SET synchronous_commit = local");
+	relay_sql(f, "ALTER SYSTEM SET synchronous_standby_names = 'ghost'");
+	(void)relay_number(f, "SELECT pg_reload_conf()::int");
+	while (relay_number(f, "SELECT (setting = 'ghost')::int FROM pg_settings WHERE "
+			       "name = 'synchronous_standby_names'") != 1)
+		;
+}
+
+static void put_unseen(PGconn *conn)
+{
+	assert_int_equal(PQsendQuery(conn, "INSERT INTO outbox(topic, partition_key, "
+					   "payload) VALUES ('t', 'a', '{}')"),
+			 1);
+}
+
+static void let_be_seen(relay_fixture *f, PGconn *conn)
+{
+	relay_sql(f, "ALTER SYSTEM RESET synchronous_standby_names");
+	(void)relay_number(f, "SELECT pg_reload_conf()::int");
+	for (PGresult *res; (res = PQgetResult(conn));)
+		PQclear(res);
+	PQfinish(conn);
+}
+
+static void a_row_nobody_sees_yet_is_delivered_once_and_marked_when_it_is_seen(
+	void **state)
+{
+	relay_fixture *f = *state;
+	PGconn *unseen = connect_unseen(f);
+
+	hourly(f);
+	stream(f);
+	await_ghost(f);
+	put_unseen(unseen);
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
+	for (int i = 0; i < 50; i++)
+		relay_turn(f, &f->a, relay_deadline(), "a while", __LINE__, __FILE__);
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox"), 0);
+	let_be_seen(f, unseen);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	RELAY_DELIVERED(f, 1, 2);
+	assert_false(relay_logged(f, "lost"));
+}
+
+static void a_row_nobody_sees_yet_keeps_its_place_when_it_fails(void **state)
+{
+	relay_fixture *f = *state;
+	PGconn *unseen = connect_unseen(f);
+
+	hourly(f);
+	relay_answers(f, 1, WHERRY_RETRY, 1);
+	stream(f);
+	await_ghost(f);
+	put_unseen(unseen);
+	RELAY_UNTIL(f, &f->a, relay_told(f, 1, WHERRY_RETRY) == 1);
+	relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, relay_told(f, 3, WHERRY_DELIVERED) == 1);
+	let_be_seen(f, unseen);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	RELAY_DELIVERED(f, 3, 1, 2);
+	assert_int_equal(relay_attempts(f, 1), 1);
+}
+
+/* The key waits for a message that failed; once that is through, what is read behind it may
+ * not be visible yet. */
+static void a_row_nobody_sees_yet_is_not_forgotten_behind_a_held_key(void **state)
+{
+	relay_fixture *f = *state;
+	PGconn *unseen = connect_unseen(f);
+
+	hourly(f);
+	relay_set(f, "retry.base", "100ms");
+	relay_set(f, "retry.cap", "100ms");
+	relay_answers(f, 1, WHERRY_RETRY, 1);
+	stream(f);
+	await_ghost(f);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_FAILED);
+	put_unseen(unseen);
+	RELAY_UNTIL(f, &f->a, relay_told(f, 1, WHERRY_DELIVERED) == 1);
+	relay_put(f, "ab");
+	for (int i = 0; i < 100; i++)
+		relay_turn(f, &f->a, relay_deadline(), "a while", __LINE__, __FILE__);
+	let_be_seen(f, unseen);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	relay_check_order(f);
+	relay_check_once(f, 4);
+}
+
+static const relay_test own[] = {
+	RELAY_TEST(a_sweep_of_several_reads_keeps_the_order_of_a_key, 0),
+	RELAY_TEST(what_a_sweep_met_of_a_large_transaction_is_not_taken_from_the_log, 0),
+	RELAY_TEST(what_is_looked_up_comes_before_what_the_log_tells_of_behind_it, 0),
+	RELAY_TEST(transactions_of_other_tables_take_no_memory, 0),
+	RELAY_TEST(many_other_tables_do_not_displace_the_outbox, 0),
+	RELAY_TEST(a_table_that_is_altered_in_mid_stream_is_read_on, 0),
+	RELAY_TEST(
+		a_server_whose_log_ends_before_what_was_received_is_read_from_where_it_is,
+		0),
+	RELAY_TEST(
+		what_was_received_before_the_stream_broke_is_not_confirmed_unless_delivered,
+		0),
+	RELAY_TEST(a_row_nobody_sees_yet_is_delivered_once_and_marked_when_it_is_seen, 0),
+	RELAY_TEST(a_row_nobody_sees_yet_keeps_its_place_when_it_fails, 0),
+	RELAY_TEST(a_row_nobody_sees_yet_is_not_forgotten_behind_a_held_key, 0),
+	RELAY_TESTS_END,
+};
+
+int main(void)
+{
+	static const char *const settings[] = {"wal_level=logical", "max_wal_senders=10",
+					       "max_replication_slots=10", NULL};
+	static const relay_target targets[] = {
+		{
+			.name = "stream",
+			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
+			.make = postgres_enter,
+			.drop = drop,
+			.engine = "stream",
+			.own = own,
+			.own_only = true,
+		},
+	};
+
+	if (!postgres_start_with(settings))
+		return 0;
+	return relay_suite(targets, sizeof(targets) / sizeof(*targets));
+}
