@@ -93,6 +93,7 @@ static wh_exit run(wh_args *args)
 	wh_session session;
 	wh_doctor d = {
 		.session = &session,
+		.config = args->config,
 		.older_us = 60 * WH_SECOND,
 		.poll_us = wh_config_int(args->config, WH_RELAY_POLL),
 	};

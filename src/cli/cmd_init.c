@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/url.h"
-#include "outbox/outbox.h"
+#include "outbox/stream.h"
 
 /* What is wrong with the URL or the name is the command line's fault. */
 static wh_exit fail(const wh_args *args, const wherry_error *err)
@@ -63,6 +63,34 @@ static void print_done(const wh_args *args, const char *table)
 	wh_buf_clear(&text);
 }
 
+/* The publication, the replication slot, and the tables that a relay without marks needs. */
+static wherry_code make_stream(const wh_args *args, wherry_db *db, const char *table,
+			       wherry_error *err)
+{
+	wherry_outbox *box = NULL;
+	wh_wal_state state = {0};
+	wh_wal *wal = NULL;
+	wherry_code code = wherry_outbox_open(db, table, &box, err);
+
+	if (code == WHERRY_OK)
+		code = wh_wal_open(box, wherry_config_get(args->config, "stream.slot"),
+				   wherry_config_get(args->config, "stream.publication"),
+				   &wal, err);
+	if (code == WHERRY_OK)
+		code = wh_wal_look(wal, &state, err);
+	if (code == WHERRY_OK)
+		code = wh_wal_check(wal, &state, err);
+	if (code == WHERRY_OK && !state.published)
+		code = wh_wal_publish(wal, err);
+	if (code == WHERRY_OK)
+		code = wh_wal_tables(wal, err);
+	if (code == WHERRY_OK && !state.has_slot)
+		code = wh_wal_make(wal, err);
+	wh_wal_close(wal);
+	wherry_outbox_close(box);
+	return code;
+}
+
 static wh_exit run(wh_args *args)
 {
 	const char *table = wherry_config_get(args->config, "outbox.table");
@@ -76,6 +104,8 @@ static wh_exit run(wh_args *args)
 	code = wherry_db_open(wh_operand(args, 0), args->config, &db, &err);
 	if (code == WHERRY_OK)
 		code = wh_outbox_make(db, &how, table, &err);
+	if (code == WHERRY_OK && wh_arg_on(args, "stream"))
+		code = make_stream(args, db, table, &err);
 	wherry_db_close(db);
 	if (code != WHERRY_OK)
 		return fail(args, &err);
@@ -86,7 +116,7 @@ static wh_exit run(wh_args *args)
 static const wh_option options[] = {
 	{"print", NULL, "Write the SQL to standard output and touch nothing.", NULL, 0},
 	{"layout", "LAYOUT",
-	 "native, or event-bus or eventferry: the tables of these libraries. (default: of the "
+	 "native, or event-bus, eventferry or debezium: the tables of these. (default: of the "
 	 "table that is there, else native)",
 	 NULL, 0},
 	{"strict", NULL,
@@ -97,6 +127,11 @@ static const wh_option options[] = {
 	{"slots", NULL,
 	 "Add what several relays need that share the outbox, to a table that is there as well: "
 	 "on PostgreSQL an index of what is open, by slot; elsewhere nothing.",
+	 NULL, 0},
+	{"stream", NULL,
+	 "Make what `wherry relay --engine stream` reads, which a relay makes itself if its role "
+	 "may: a publication and a replication slot. The server keeps its log from now on, until "
+	 "a relay reads it.",
 	 NULL, 0},
 	{"payload", "TYPE",
 	 "How a native outbox on PostgreSQL keeps bodies: bytea, or json or jsonb, which "
@@ -109,8 +144,9 @@ static const wh_option options[] = {
 const wh_command wh_cmd_init = {
 	.name = "init",
 	.operands = "URL",
-	.synopsis = "URL [--table NAME] [--layout LAYOUT] [--payload TYPE] [--strict] "
-		    "[--slots] [--print] [--json]",
+	.synopsis =
+		"URL [--table NAME] [--layout LAYOUT] [--payload TYPE] [--strict] [--slots] "
+		"[--stream] [--print] [--json]",
 	.brief = "Create an outbox, or bring it up to date",
 	.help = "Makes the table and what belongs to it, and the database file if it "
 		"is not there. Doing it twice is fine, also at once. With --print, the "
@@ -120,6 +156,7 @@ const wh_command wh_cmd_init = {
 		"  wherry init sqlite:shop.db\n"
 		"  wherry init sqlite:shop.db --table billing_outbox\n"
 		"  wherry init postgres://shop@db/shop --strict\n"
+		"  wherry init postgres://shop@db/shop --stream\n"
 		"  wherry init sqlite:app.db --table outbox_events --layout event-bus\n"
 		"  wherry init postgres://shop@db/shop --table shop.outbox --payload jsonb\n"
 		"  wherry init sqlite: --print > migrations/0007_outbox.sql\n",

@@ -277,6 +277,7 @@ static const wh_option options[] = {
 	{"on-done", "M", NULL, "relay.on_done", 0},
 	{"on-dead", "M", NULL, "relay.on_dead", 0},
 	{"dead-letters", "URL", NULL, "relay.dead_letters", 0},
+	{"from", "WHERE", NULL, "stream.from", 0},
 	{"batch", "N", NULL, "relay.batch", 0},
 	{"lease", "D", NULL, "relay.lease", 0},
 	{"name", "NAME", NULL, "relay.name", 0},
@@ -290,7 +291,7 @@ const wh_command wh_cmd_relay = {
 	.operands = "FROM TO",
 	.synopsis =
 		"FROM TO [--until-empty] [--timeout D] [--engine E] [--failed-only] "
-		"[--ordering O] [--on-done M] [--on-dead M] [--dead-letters URL] [--batch N] [--lease D] [--name NAME] "
+		"[--ordering O] [--on-done M] [--on-dead M] [--dead-letters URL] [--from WHERE] [--batch N] [--lease D] [--name NAME] "
 		"[--quiet|--verbose]",
 	.brief = "Deliver messages from an outbox to a destination",
 	.help = "FROM is a database, such as sqlite:shop.db; TO is stdout:, file:PATH, "
@@ -310,7 +311,8 @@ const wh_command wh_cmd_relay = {
 		"    --set webhook.secret=env:HOOK_SECRET\n"
 		"  wherry relay sqlite:shop.db 'exec:curl -f --data-binary @- $HOOK' \\\n"
 		"    --set exec.jobs=16 --on-dead park\n"
-		"  wherry relay sqlite:shop.db 'exec:./slow.sh' --engine competing\n",
+		"  wherry relay sqlite:shop.db 'exec:./slow.sh' --engine competing\n"
+		"  wherry relay postgres://shop@db/shop stdout: --engine stream\n",
 	.options = options,
 	.run = run,
 };

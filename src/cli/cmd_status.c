@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/env.h"
-#include "outbox/outbox.h"
+#include "outbox/stream.h"
 
 enum { WARNINGS_MAX = 4, LATE_US = 60 * WH_SECOND };
 
@@ -22,6 +22,70 @@ static void warn(warnings *w, const char *fmt, ...)
 	va_start(args, fmt);
 	(void)vsnprintf(w->text[w->n++], sizeof(w->text[0]), fmt, args);
 	va_end(args);
+}
+
+/* What is known of the log, where the outbox is streamed. */
+typedef struct streaming {
+	bool any;
+	char slot[WH_WAL_NAME];
+	wh_wal_state state;
+	int64_t behind; /* bytes of log that are not delivered */
+	int64_t dead;   /* messages that no row can say so of */
+} streaming;
+
+/* That it cannot be had is no failure: nobody need stream. */
+static void look_at_log(const wh_session *s, const wherry_config *config, streaming *out)
+{
+	wh_wal *wal = NULL;
+
+	*out = (streaming){.any = false};
+	if (wh_wal_open(s->box, wherry_config_get(config, "stream.slot"),
+			wherry_config_get(config, "stream.publication"), &wal,
+			NULL) != WHERRY_OK)
+		return;
+	if (wh_wal_look(wal, &out->state, NULL) == WHERRY_OK &&
+	    wh_wal_dead(wal, &out->dead, NULL) == WHERRY_OK)
+		out->any = out->state.has_slot || out->dead;
+	memcpy(out->slot, wal->slot, sizeof(out->slot));
+	if (out->state.flushed > out->state.confirmed)
+		out->behind = out->state.flushed - out->state.confirmed;
+	wh_wal_close(wal);
+}
+
+static void print_stream(const streaming *st)
+{
+	char span[WH_SPAN_LEN];
+
+	if (!st->any)
+		return;
+	if (st->state.lost)
+		(void)printf("stream      %s: the server gave its log up\n", st->slot);
+	else if (st->state.has_slot)
+		(void)printf("stream      %s, %" PRId64 " bytes behind%s%s, %" PRId64
+			     " kept, %s\n",
+			     st->slot, st->behind, st->state.behind_us ? " for " : "",
+			     st->state.behind_us ? wh_span_text(st->state.behind_us, span)
+						 : "",
+			     st->state.retained,
+			     st->state.reader ? "being read" : "read by nobody");
+	if (st->dead)
+		(void)printf("dead        %" PRId64 " in wherry_dead\n", st->dead);
+}
+
+static void put_stream(wh_buf *buf, const streaming *st)
+{
+	if (!st->any) {
+		wh_buf_puts(buf, ",\"stream\":null");
+		return;
+	}
+	wh_buf_puts(buf, ",\"stream\":{\"slot\":");
+	wh_buf_json(buf, st->slot, strlen(st->slot));
+	wh_buf_printf(buf,
+		      ",\"lost\":%s,\"reader\":%" PRId64 ",\"behind_bytes\":%" PRId64
+		      ",\"behind_us\":%" PRId64 ",\"retained_bytes\":%" PRId64
+		      ",\"dead\":%" PRId64 "}",
+		      st->state.lost ? "true" : "false", st->state.reader, st->behind,
+		      st->state.behind_us, st->state.retained, st->dead);
 }
 
 /* What a person would want to know before they ask. */
@@ -79,8 +143,8 @@ static void put_sharer(void *ctx, const wh_sharer *who)
 	s->n++;
 }
 
-static void print_text(const wh_session *s, const wherry_status *st, const warnings *w,
-		       sharers *shares)
+static void print_text(const wh_session *s, const wherry_status *st,
+		       const streaming *stream, const warnings *w, sharers *shares)
 {
 	char span[WH_SPAN_LEN];
 
@@ -110,6 +174,7 @@ static void print_text(const wh_session *s, const wherry_status *st, const warni
 		(void)printf("\nrelay       not known: these tables do not say\n");
 	else
 		(void)printf("\nrelay       none so far\n");
+	print_stream(stream);
 	for (size_t i = 0; i < w->n; i++)
 		(void)printf("warning     %s\n", w->text[i]);
 }
@@ -132,8 +197,8 @@ static void put_relay(wh_buf *buf, const wherry_status *st)
 	wh_buf_printf(buf, ",\"lease_left_us\":%" PRId64 "}", st->lease_left_us);
 }
 
-static void print_json(const wh_session *s, const wherry_status *st, const warnings *w,
-		       sharers *shares)
+static void print_json(const wh_session *s, const wherry_status *st,
+		       const streaming *stream, const warnings *w, sharers *shares)
 {
 	wh_buf buf = WH_BUF_INIT(64 * 1024);
 
@@ -152,6 +217,7 @@ static void print_json(const wh_session *s, const wherry_status *st, const warni
 	put_relay(&buf, st);
 	if (shares->n)
 		wh_buf_printf(&buf, ",\"slots\":[%s]", wh_buf_str(&shares->text));
+	put_stream(&buf, stream);
 	wh_buf_printf(&buf, ",\"schema_version\":%d,\"warnings\":[", st->schema_version);
 	for (size_t i = 0; i < w->n; i++) {
 		wh_buf_puts(&buf, i ? "," : "");
@@ -170,6 +236,7 @@ static wh_exit run(wh_args *args)
 	warnings w = {.n = 0};
 	sharers shares = {.json = wh_arg_on(args, "json"),
 			  .text = WH_BUF_INIT(64 * 1024)};
+	streaming stream;
 	wh_exit status = wh_session_open(&s, args);
 
 	if (status != WH_EXIT_DONE)
@@ -179,10 +246,11 @@ static wh_exit run(wh_args *args)
 		status = wh_report(&err);
 	} else {
 		look(&s, &st, &w);
+		look_at_log(&s, args->config, &stream);
 		if (shares.json)
-			print_json(&s, &st, &w, &shares);
+			print_json(&s, &st, &stream, &w, &shares);
 		else
-			print_text(&s, &st, &w, &shares);
+			print_text(&s, &st, &stream, &w, &shares);
 	}
 	wh_buf_clear(&shares.text);
 	wh_session_close(&s);

@@ -6,7 +6,7 @@
 
 #include "base/env.h"
 #include "base/text.h"
-#include "outbox/outbox.h"
+#include "outbox/stream.h"
 
 enum { SENTENCE_MAX = 4096 };
 
@@ -347,6 +347,20 @@ wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err
 
 /* ---- beginning and end ---- */
 
+/* Nobody need stream. */
+static void name_stream(wh_doctor *d)
+{
+	wh_wal *wal = NULL;
+
+	if (wh_wal_open(d->session->box, wherry_config_get(d->config, "stream.slot"),
+			wherry_config_get(d->config, "stream.publication"), &wal,
+			NULL) != WHERRY_OK)
+		return;
+	(void)snprintf(d->slot, sizeof(d->slot), "%s", wal->slot);
+	(void)snprintf(d->publication, sizeof(d->publication), "%s", wal->publication);
+	wh_wal_close(wal);
+}
+
 wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
 {
 	const char *scheme = d->session->db->driver->scheme;
@@ -363,9 +377,7 @@ wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
 			     &d->names, err);
 	names.schema = *d->names.schema ? d->names.schema : NULL;
 	names.table = d->names.table;
-	(void)snprintf(d->slot, sizeof(d->slot), "wherry_%.56s", d->names.table);
-	(void)snprintf(d->publication, sizeof(d->publication), "wherry_%.56s",
-		       d->names.table);
+	name_stream(d);
 	return code == WHERRY_OK ? wh_sql_parse_as(text, &names, &d->sql, err) : code;
 }
 

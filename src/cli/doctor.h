@@ -46,12 +46,13 @@ extern const size_t wh_n_checks;
 enum { WH_FINDINGS = 200 };
 
 typedef struct wh_doctor {
-	const wh_session *session; /* borrowed */
-	int64_t older_us;          /* what takes longer than this is worth telling */
-	int64_t poll_us;           /* how often a relay looks unless woken */
+	const wh_session *session;   /* borrowed */
+	const wherry_config *config; /* borrowed */
+	int64_t older_us;            /* what takes longer than this is worth telling */
+	int64_t poll_us;             /* how often a relay looks unless woken */
 	wh_name names;
 	bool streamed;                  /* the engine stream is, or was, in use */
-	char slot[64], publication[64]; /* of that engine */
+	char slot[64], publication[64]; /* of that engine; "": there is no such log */
 	wh_sql sql;
 	wh_finding findings[WH_FINDINGS];
 	size_t n;

@@ -275,8 +275,9 @@ const wh_check wh_checks[] = {
 		.trouble =
 			"the slot $1 is of the plugin $2, in database $3: it is somebody "
 			"else's",
-		.advice = "give ours another name, or drop that one if nobody needs it: "
-			  "`SELECT pg_drop_replication_slot('$1')`",
+		.advice =
+			"name one with stream.slot, or, if nobody needs that one, `SELECT "
+			"pg_drop_replication_slot('$1')`",
 	},
 	{
 		.name = "slot-lost",
