@@ -4,6 +4,7 @@
  *
  *     plan.c     which sides there are, and which figures come of them
  *     plan_postgres.c  the same, on PostgreSQL
+ *     plan_stream.c    and of the engine stream
  *     run.c      runs sides: each in a process of its own, in turn, on a fresh database
  *     place.c    where the databases are: a folder, or a private server
  *     load.c     messages made of real data
@@ -13,6 +14,7 @@
  *     raw.c      the other sides: sqlite3 alone
  *     postgres.c the other sides on PostgreSQL: libpq alone
  *     kafka.c    both sides to Kafka, the other being librdkafka alone
+ *     stream.c   the engine stream, and pg_recvlogical
  *     watch.c    what a process costs: memory, processor, SQL statements
  *     text.c, svg.c, json.c  show, draw, save and compare
  *
@@ -65,6 +67,8 @@ typedef struct bench_job {
 	bool bare;       /* PostgreSQL: into a table with a primary key alone, */
 	bool asleep;     /* without the trigger, */
 	bool crowded;    /* while other transactions stay open */
+	bool stream;     /* the engine stream, */
+	bool keep;       /* which writes nothing to the rows */
 } bench_job;
 
 /* Do the job in this process, which ends afterwards. */
@@ -88,6 +92,7 @@ typedef struct bench_group {
 	int runs; /* a warm-up not counted */
 	bool warm_up;
 	bool at_once; /* the sides need no turns: they mostly wait */
+	bool logical; /* the server's log tells of rows, which makes it longer */
 } bench_group;
 
 /* One line of the result. */
@@ -141,8 +146,9 @@ void bench_name_figure(bench_figure *f, const char *fmt, ...) WH_PRINTF(2, 3);
 int64_t bench_at_least_one(int64_t n);
 void bench_plan_http(bench *b, bool full); /* on either database */
 
-/* plan_postgres.c */
+/* plan_postgres.c, plan_stream.c */
 void bench_plan_postgres(bench *b);
+void bench_plan_stream(bench *b);
 
 void bench_evaluate(bench *b,
 		    const bench_group *group); /* its figures, once it has run */
@@ -154,12 +160,13 @@ wherry_code bench_run(bench *b, void (*done)(bench *b, const bench_group *group)
 
 /* place.c: databases by name. */
 typedef struct bench_place {
-	bool postgres;
+	bool postgres, logical;
 	char dir[256]; /* "": none yet */
 	int server;    /* the end of a pipe that keeps it alive */
 } bench_place;
 
-wherry_code bench_place_open(bench_place *place, bool postgres, wherry_error *err);
+wherry_code bench_place_open(bench_place *place, bool postgres, bool logical,
+			     wherry_error *err);
 void bench_place_url(const bench_place *place, const char *name, char *out, size_t cap);
 bool bench_place_has(const bench_place *place, const char *name);
 wherry_code bench_place_new(const bench_place *place, const char *name,
@@ -208,6 +215,14 @@ wherry_code bench_kafka_wherry(const bench_job *job, double out[BENCH_VALUES],
 			       wherry_error *err);
 wherry_code bench_kafka_alone(const bench_job *job, double out[BENCH_VALUES],
 			      wherry_error *err);
+
+/* stream.c */
+wherry_code bench_stream_drain(const bench_job *job, double out[BENCH_VALUES],
+			       wherry_error *err);
+wherry_code bench_stream_latency(const bench_job *job, double out[BENCH_VALUES],
+				 wherry_error *err);
+wherry_code bench_receive(const bench_job *job, double out[BENCH_VALUES],
+			  wherry_error *err);
 
 /* raw.c */
 wherry_code bench_raw_drain(const bench_job *job, double out[BENCH_VALUES],

@@ -99,10 +99,11 @@ static wherry_code copy_file(const bench_place *place, const char *from, const c
 
 /* ---- a server ---- */
 
-static void be_server(int in, int out)
+static void be_server(const bench_place *place, int in, int out)
 {
 	if (dup2(in, 0) >= 0 && dup2(out, 1) >= 0)
 		(void)execl("/bin/bash", "bash", BENCH_SERVER, "fsync=on",
+			    place->logical ? "wal_level=logical" : "wal_level=replica",
 			    "full_page_writes=on", "shared_buffers=512MB",
 			    "max_wal_size=8GB", "checkpoint_timeout=30min", (char *)NULL);
 	_exit(1);
@@ -119,7 +120,7 @@ static wherry_code start_server(bench_place *place, wherry_error *err)
 		return wh_fail_errno(err, errno, "no pipe");
 	child = fork();
 	if (child == 0)
-		be_server(in[0], out[1]);
+		be_server(place, in[0], out[1]);
 	(void)close(in[0]);
 	(void)close(out[1]);
 	while ((got = read(out[0], place->dir + n, sizeof(place->dir) - 1 - (size_t)n)) >
@@ -157,6 +158,13 @@ static bool ask(const bench_place *place, const char *database, const char *sql,
 	return ok;
 }
 
+/* A database with slots cannot be dropped, and one that is read no slot: who reads it is
+ * gone, but its server process may not have noticed. */
+#define DROP_SLOTS                                                                       \
+	"DO $$ BEGIN WHILE EXISTS (SELECT FROM pg_replication_slots WHERE active) LOOP " \
+	"PERFORM pg_sleep(0.01); END LOOP; PERFORM pg_drop_replication_slot(slot_name) " \
+	"FROM pg_replication_slots; END $$"
+
 static wherry_code copy_database(const bench_place *place, const char *from,
 				 const char *to, wherry_error *err)
 {
@@ -166,7 +174,8 @@ static wherry_code copy_database(const bench_place *place, const char *from,
 	(void)snprintf(create, sizeof(create),
 		       "CREATE DATABASE %.60s TEMPLATE %.60s STRATEGY file_copy", to,
 		       from);
-	if (!ask(place, from, "VACUUM ANALYZE", err) ||
+	if (!ask(place, "postgres", DROP_SLOTS, err) ||
+	    !ask(place, from, "VACUUM ANALYZE", err) ||
 	    !ask(place, "postgres", drop, err) || !ask(place, "postgres", create, err) ||
 	    !ask(place, "postgres", "CHECKPOINT", err))
 		return WHERRY_IO;
@@ -193,9 +202,11 @@ static wherry_code new_database(const bench_place *place, const char *name,
 
 /* ---- either ---- */
 
-wherry_code bench_place_open(bench_place *place, bool postgres, wherry_error *err)
+wherry_code bench_place_open(bench_place *place, bool postgres, bool logical,
+			     wherry_error *err)
 {
 	place->postgres = postgres;
+	place->logical = logical;
 	place->server = -1;
 	return postgres ? start_server(place, err) : make_dir(place, err);
 }
@@ -238,4 +249,6 @@ void bench_place_close(bench_place *place)
 		(void)close(place->server);
 	else if (*place->dir)
 		remove_dir(place->dir);
+	place->server = -1;
+	*place->dir = 0;
 }

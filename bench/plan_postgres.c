@@ -209,6 +209,7 @@ void bench_plan_postgres(bench *b)
 	plan_kafka_start(b);
 #endif
 	plan_idle(b);
+	bench_plan_stream(b);
 	for (int i = 0; i < b->n_figures; i++)
 		b->figures[i].headline = true;
 }

@@ -105,7 +105,7 @@ static wherry_code backlog(runner *r, const bench_side *side, char *name, size_t
 	job.url = url;
 	job.messages = side->backlog;
 	job.per_transaction = 10000;
-	job.full = false;
+	job.full = job.stream = job.keep = false;
 	return await(start(bench_make_backlog, &job, a), a, "making a backlog", err);
 }
 
@@ -194,6 +194,16 @@ static wherry_code run_at_once(runner *r, bench_group *g, wherry_error *err)
 	return code;
 }
 
+/* A server whose log is as the group needs it. */
+static wherry_code move(runner *r, const bench *b, const bench_group *g,
+			wherry_error *err)
+{
+	if (*r->place.dir && r->place.logical == g->logical)
+		return WHERRY_OK;
+	bench_place_close(&r->place);
+	return bench_place_open(&r->place, b->options.postgres, g->logical, err);
+}
+
 static bool wanted(const bench_group *g)
 {
 	for (int i = 0; i < g->n; i++)
@@ -216,7 +226,10 @@ static wherry_code run_all(runner *r, bench *b,
 		if (!wanted(g))
 			continue;
 		r->group++;
-		code = g->at_once ? run_at_once(r, g, err) : run_in_turn(r, g, err);
+		code = move(r, b, g, err);
+		if (code == WHERRY_OK)
+			code = g->at_once ? run_at_once(r, g, err)
+					  : run_in_turn(r, g, err);
 		hide(r);
 		if (code == WHERRY_OK)
 			done(b, g);
@@ -229,7 +242,7 @@ wherry_code bench_run(bench *b, void (*done)(bench *b, const bench_group *group)
 {
 	struct sigaction action = {.sa_handler = on_signal}; /* waitpid is to notice */
 	size_t size = (BENCH_SIDES_MOST + 1) * sizeof(answer);
-	runner r = {.progress = isatty(STDERR_FILENO)};
+	runner r = {.place.server = -1, .progress = isatty(STDERR_FILENO)};
 	wherry_code code;
 
 	r.answers = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
@@ -239,9 +252,7 @@ wherry_code bench_run(bench *b, void (*done)(bench *b, const bench_group *group)
 	(void)sigaction(SIGINT, &action, NULL);
 	(void)sigaction(SIGTERM, &action, NULL);
 	(void)sigaction(SIGHUP, &action, NULL);
-	code = bench_place_open(&r.place, b->options.postgres, err);
-	if (code == WHERRY_OK)
-		code = run_all(&r, b, done, err);
+	code = run_all(&r, b, done, err);
 	bench_place_close(&r.place);
 	(void)munmap(r.answers, size);
 	return code;

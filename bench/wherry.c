@@ -50,9 +50,14 @@ static wherry_code set(const bench_job *job, session *s, wherry_error *err)
 	if (code == WHERRY_OK && job->to)
 		code = wherry_config_set(s->config, "webhook.connections",
 					 BENCH_CONNECTIONS_TEXT, err);
+	if (code == WHERRY_OK && job->stream)
+		code = wherry_config_set(s->config, "relay.engine", "stream", err);
 	if (code == WHERRY_OK)
 		code = wherry_config_set(s->config, "relay.on_done",
-					 job->remove ? "delete" : "mark", err);
+					 job->keep     ? "keep"
+					 : job->remove ? "delete"
+						       : "mark",
+					 err);
 	return code;
 }
 

@@ -1,0 +1,108 @@
+/*
+ * What is measured of the engine stream.
+ */
+#include "bench.h"
+
+enum {
+	RATE = 500,        /* a second, for the latency */
+	MEMORY_TIMES = 10, /* the backlog of the memory figures, in --messages */
+	SINGLE_PART = 10   /* one message per commit: so few of --messages */
+};
+
+static bench_group *add_group(bench *b, int runs, bool warm_up)
+{
+	bench_group *g = bench_add_group(b, runs, warm_up);
+
+	g->logical = true;
+	return g;
+}
+
+/* Nothing is written to the rows: the same work as reading the slot's output away. */
+static void plan_unmarked(bench *b, int64_t per_transaction)
+{
+	bench_job job = {.messages = per_transaction > 1
+					     ? b->options.messages
+					     : bench_at_least_one(b->options.messages /
+								  SINGLE_PART),
+			 .per_transaction = per_transaction,
+			 .full = true,
+			 .stream = true,
+			 .keep = true};
+	bench_group *g = add_group(b, (int)b->options.runs, true);
+	bench_side *theirs = bench_add_side(g, "pg_recvlogical", bench_receive, &job);
+	bench_side *ours = bench_add_side(g, "Wherry", bench_stream_drain, &job);
+	bench_figure *f = bench_add_figure(b, ours, theirs, "messages/s", 0);
+
+	f->at_least = 0.8;
+	bench_name_figure(f, "stream, keep, %s",
+			  per_transaction > 1 ? "1000 per commit" : "one per commit");
+}
+
+static void plan_marked(bench *b)
+{
+	bench_job job = {
+		.messages = b->options.messages, .per_transaction = 1000, .full = true};
+	bench_group *g = add_group(b, (int)b->options.runs, true);
+	bench_side *theirs = bench_add_side(g, "exclusive", bench_stream_drain, &job),
+		   *ours;
+	bench_figure *f;
+
+	job.stream = true;
+	ours = bench_add_side(g, "Wherry", bench_stream_drain, &job);
+	f = bench_add_figure(b, ours, theirs, "messages/s", 0);
+	f->at_least = 1;
+	bench_name_figure(f, "stream, mark, 1000 per commit");
+}
+
+static void plan_latency(bench *b, bool keep)
+{
+	bench_job job = {.messages = bench_at_least_one(b->options.messages / 100),
+			 .rate = RATE,
+			 .full = true,
+			 .stream = true,
+			 .keep = keep};
+	int runs = b->options.runs < 3 ? (int)b->options.runs : 3;
+	bench_group *g = add_group(b, runs, false);
+	bench_side *theirs =
+		bench_add_side(g, "libpq, never resting", bench_libpq_latency, &job);
+	bench_side *ours = bench_add_side(g, "Wherry", bench_stream_latency, &job);
+	bench_figure *f = bench_add_figure(b, ours, theirs, "ms", 3);
+	const char *done = keep ? "keep" : "mark";
+
+	f->at_most = 1;
+	bench_name_figure(f, "stream, %s, latency at %d/s, half of the time", done, RATE);
+	f = bench_add_figure(b, ours, theirs, "ms", 3);
+	f->value = 1;
+	f->at_most = 10;
+	bench_name_figure(f, "stream, %s, latency at %d/s, 99 of 100", done, RATE);
+}
+
+static void plan_memory(bench *b, bool at_once)
+{
+	bench_job job = {.messages = b->options.messages * MEMORY_TIMES,
+			 .per_transaction =
+				 at_once ? b->options.messages * MEMORY_TIMES : 1000,
+			 .full = true,
+			 .stream = true,
+			 .keep = at_once};
+	bench_group *g = add_group(b, 1, false);
+	bench_side *theirs = bench_add_side(g, "pg_recvlogical", bench_receive, &job);
+	bench_side *ours = bench_add_side(g, "Wherry", bench_stream_drain, &job);
+	bench_figure *f = bench_add_figure(b, ours, theirs, "MB", 1);
+
+	f->value = 1;
+	f->at_most = 20;
+	bench_name_figure(f, "stream, %s, memory, ten backlogs%s",
+			  at_once ? "keep" : "mark", at_once ? " in one commit" : "");
+}
+
+void bench_plan_stream(bench *b)
+{
+	plan_unmarked(b, 1000);
+	plan_unmarked(b, 1);
+	plan_marked(b);
+	plan_latency(b, true);
+	plan_latency(b, false);
+	plan_memory(b, true);
+	plan_memory(b, false);
+}
