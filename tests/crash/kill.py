@@ -23,6 +23,8 @@ printf '%s\\t%s\\n' "$WHERRY_MESSAGE_ID" "$body" >>"$1"
 class Bout:
     """One shop, and what happens to it."""
 
+    DONE = 2  # the state of what was delivered
+
     def __init__(self, shop, kinds):
         self.shop, self.rng = shop, shop.rng
         self.victims = shop.victims(kinds)
@@ -198,7 +200,7 @@ def play(bout, read, rounds, tell_round):
     tap.check("the last relay finds an end", code == 0, f"exit status {code}")
     tap.check("nobody ended who was not killed", not ends, ends)
     tap.check("operators' programs do not fail", not bout.failed_operators, bout.failed_operators)
-    judge.judge(shop, read, bound, not bout.purged)
+    judge.judge(shop, read, bound, not bout.purged, bout.DONE)
     shop.close()
 
 

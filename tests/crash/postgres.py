@@ -26,10 +26,10 @@ class NoServer(Exception):
 
 
 class Server:
-    def __init__(self, log):
+    def __init__(self, log, settings=()):
         script = os.path.join(tap.SOURCE, "tests", "postgres", "server.sh")
         self.process = subprocess.Popen(
-            ["bash", script, *SETTINGS], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            ["bash", script, *SETTINGS, *settings], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=log, text=True,
         )  # fmt: skip
         self.folder = self.process.stdout.readline().strip()
@@ -81,9 +81,10 @@ class Database:
 
 class Shop(victims.Shop):
     LEADER = "SELECT owner FROM wherry_slot WHERE expires_at > clock_timestamp()"
+    SERVER = []  # more settings of the server
 
     def make(self, path):
-        self.server = Server(self.log)
+        self.server = Server(self.log, self.SERVER)
         self.path = self.url = "postgres://wherry@/postgres?host=" + self.server.folder
         self.sync = self.rng.random() < 0.7
         self.db = Database(self.server, self.log)

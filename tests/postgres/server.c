@@ -14,8 +14,10 @@ const char *postgres_folder(void)
 }
 
 /* The server lives as long as the other end of its standard input is open. */
-static bool spawn(char *line, size_t cap)
+static bool spawn(const char *const *settings, char *line, size_t cap)
 {
+	char *argv[7] = {(char *)(uintptr_t) "bash",
+			 (char *)(uintptr_t)WHERRY_TEST_SERVER};
 	int in[2], out[2], status = 0;
 	ssize_t n = 0, got;
 	pid_t child;
@@ -26,7 +28,9 @@ static bool spawn(char *line, size_t cap)
 	if (child == 0) {
 		if (dup2(in[0], 0) < 0 || dup2(out[1], 1) < 0)
 			_exit(1);
-		(void)execl("/bin/bash", "bash", WHERRY_TEST_SERVER, (char *)NULL);
+		for (int i = 0; i < 4 && settings && settings[i]; i++)
+			argv[2 + i] = (char *)(uintptr_t)settings[i];
+		(void)execv("/bin/bash", argv);
 		_exit(1);
 	}
 	(void)close(in[0]);
@@ -82,11 +86,16 @@ static bool prepare(void)
 
 bool postgres_start(void)
 {
+	return postgres_start_with(NULL);
+}
+
+bool postgres_start_with(const char *const *settings)
+{
 	char line[256] = "";
 
 	if (*folder)
 		return true;
-	if (spawn(line, sizeof(line))) {
+	if (spawn(settings, line, sizeof(line))) {
 		(void)snprintf(folder, sizeof(folder), "%.*s", (int)strcspn(line, "\n"),
 			       line);
 		if (prepare())
@@ -140,6 +149,22 @@ void postgres_enter(char *url, size_t cap)
 void postgres_leave(void)
 {
 	postgres_drop(&postgres_here);
+}
+
+void postgres_leave_slots(void)
+{
+	char left[8] = "1";
+
+	while (strcmp(left, "0") != 0)
+		assert_true(
+			postgres_raw(postgres_here.url,
+				     "SELECT pg_terminate_backend(active_pid) FROM "
+				     "pg_replication_slots WHERE active; "
+				     "SELECT pg_drop_replication_slot(slot_name) FROM "
+				     "pg_replication_slots WHERE NOT active; "
+				     "SELECT count(*) FROM pg_replication_slots",
+				     left, sizeof(left)));
+	postgres_leave();
 }
 
 /* Times as milliseconds, bytes as they are, booleans as numbers. */

@@ -13,6 +13,9 @@
 /* Start it; false: there is none here, which is said as a skipped test of TAP. */
 bool postgres_start(void);
 
+/* The same, with up to four settings of the server: "wal_level=logical"; ends with NULL. */
+bool postgres_start_with(const char *const *settings);
+
 typedef struct postgres_place {
 	char name[32];
 	char url[200];
@@ -30,6 +33,9 @@ void postgres_drop(const postgres_place *place);
 extern postgres_place postgres_here;
 void postgres_enter(char *url, size_t cap);
 void postgres_leave(void);
+
+/* The same where there may be replication slots: they outlive tables, and a server has few. */
+void postgres_leave_slots(void);
 
 /* Run SQL, one statement or several, as another program would; out receives the first
  * column of the last row, times as milliseconds.  Prints what goes wrong.  postgres_raw()

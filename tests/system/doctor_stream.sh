@@ -62,20 +62,17 @@ drop_slot() {
 	run "SELECT pg_drop_replication_slot('$slot')" >/dev/null
 }
 
-slot=wherry_outbox
-publication=wherry_outbox
-
 # ---- a server that is not made for it ----
 
 serve poor
 doctor
-expect "who does not stream hears nothing of it" 1 'no:slot' 'no:wal' 'no:replication'
+expect "who does not stream hears nothing of it" 1 'no:slot-' 'no:wal' 'no:replication'
 run "INSERT INTO wherry_slot(outbox, slot, engine, owner, epoch, expires_at, clean, unclean, win,
 	suspects) VALUES ('outbox', 0, 'stream', 'boat', 1, now() - interval '1 h', 1, 0, 0, 0);
 	SELECT pg_create_physical_replication_slot('backup')" >/dev/null
 finds "a log that does not tell of rows is found" wal-level bad 'wal_level is replica'
 finds "slots that are used up are found" senders bad '1 of 1 replication slots'
-finds "a slot that is gone is found" slot bad "its slot $slot is gone"
+finds "a slot that is gone is found" slot bad 'its slot wherry_outbox_'
 run "SELECT pg_drop_replication_slot('backup')" >/dev/null
 mended senders
 run "CREATE ROLE reader LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO reader;
@@ -89,11 +86,14 @@ mended replication
 
 serve rich
 configure max_wal_size 32MB
-make_slot pgoutput
+w init "$url" --stream
+slot=$(run "SELECT slot_name FROM pg_replication_slots")
+publication=$(run "SELECT pubname FROM pg_publication")
 doctor
 check "the level of the log is well" is_well wal-level
 finds "a slot that nobody reads is found" slot-unread warn "nobody reads the slot $slot"
 finds "and that nothing bounds what it keeps" slot-unread warn 'it can fill the disk'
+run "DROP PUBLICATION $publication"
 finds "a publication that is missing is found" publication bad 'is not there'
 follow publication
 mended publication

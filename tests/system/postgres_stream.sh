@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# Drives the real program on PostgreSQL's log: both modes, Debezium's table, what is refused.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/postgres.bash
+. "$(dirname "$0")/postgres.bash"
+
+start_server wal_level=logical max_replication_slots=5 max_wal_senders=5
+
+stream() { # ARGUMENT...
+	w relay "$url" stdout: --engine stream --until-empty --timeout 60s "$@"
+}
+
+slot() {
+	sql "SELECT slot_name FROM pg_replication_slots WHERE slot_name LIKE 'wherry_$1%'"
+}
+
+released() { # SLOT: nobody reads it
+	for ((i = 0; i < 200; i++)); do
+		! answers "SELECT count(*) FROM pg_replication_slots WHERE active" 0 || return 0
+		command sleep 0.05
+	done
+	return 1
+}
+
+# ---- marked ----
+
+w init "$url"
+w enqueue "$url" --topic quakes --key /net --id /id --from "$quakes"
+stream
+json "what was there before the slot is delivered" 'len(l) == 1707'
+sql "INSERT INTO outbox(topic, payload) VALUES ('orders', '{\"order\":7}')"
+stream
+json "and then what comes by the log" 'len(l) == 1 and d["body"] == {"order": 7}'
+w status "$url" --json
+json "all of it is marked, and the stream's state is told" \
+	'd["done"] == 1708 and d["stream"]["slot"].startswith("wherry_outbox_")
+	 and d["stream"]["lost"] is False'
+w status "$url"
+expect "also to people" 0 "out:stream      wherry_outbox_"
+w relay "$url" stdout: --until-empty --timeout 60s
+expect "the other engine goes on where this one stopped" 0 "is:" "err:0 delivered"
+
+# ---- nothing is marked ----
+
+w init "$url" --table kept --stream
+expect "init makes publication and slot" 0
+check "so they are there" test -n "$(slot kept)"
+sql "INSERT INTO kept(topic, payload) VALUES ('before', '{}')"
+stream --table kept --on-done keep
+json "the first run delivers what is in the table" 'len(l) == 1 and d["topic"] == "before"'
+sql "BEGIN; INSERT INTO kept(topic, payload) VALUES ('gone', '{}');
+     DELETE FROM kept WHERE topic = 'gone'; COMMIT"
+stream --table kept --on-done keep
+json "what was deleted at once is delivered, and nothing twice" \
+	'len(l) == 1 and d["topic"] == "gone"'
+check "no row says so" answers "SELECT count(*) FROM kept WHERE status = 0" 1
+sql "INSERT INTO kept(topic, payload) VALUES ('bad', '{}')"
+w relay "$url" 'exec:exit 65' --table kept --engine stream --on-done keep --until-empty
+expect "what is refused dies" 3 "err:1 dead"
+check "and is kept" answers "SELECT topic FROM wherry_dead WHERE outbox = 'kept'" bad
+w status "$url" --table kept
+expect "which status tells" 0 "out:1 in wherry_dead"
+check "the slot is free again" released
+sql "SELECT pg_drop_replication_slot('$(slot kept)')" >/dev/null
+stream --table kept --on-done keep
+check "a lost slot ends the relay" test "$status" -ne 0
+expect "which says what can be done" "$status" "err:--from now" "err:--from table"
+stream --table kept --on-done keep --from now
+expect "and goes on when it is told" 0 "is:" "err:0 delivered"
+
+# ---- Debezium's table ----
+
+sql "CREATE TABLE events(id uuid PRIMARY KEY, aggregatetype varchar(255) NOT NULL,
+     aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb)"
+w init "$url" --table events
+expect "the table of the event router is recognised" 0
+sql "BEGIN; INSERT INTO events VALUES (gen_random_uuid(), 'order', '7', 'Made', '{\"a\":1}');
+     DELETE FROM events; COMMIT"
+stream --table events
+expect "its log begins with its slot" 0 "is:"
+sql "BEGIN; INSERT INTO events VALUES (gen_random_uuid(), 'order', '7', 'Made', '{\"a\":1}');
+     DELETE FROM events; COMMIT"
+stream --table events
+json "then each event is delivered as the router would" \
+	'd["topic"] == "outbox.event.order" and d["key"] == "7" and d["headers"] == {"type": "Made"}'
+w relay "$url" stdout: --table events --engine exclusive
+expect "no other engine can relay it" 2 "err:--engine stream"
+
+# ---- what cannot be ----
+
+sql "CREATE ROLE clerk LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO clerk"
+w relay "${url/wherry@/clerk@}" stdout: --engine stream
+check "a role that may not replicate is refused" test "$status" -ne 0
+expect "with the way out" "$status" "err:REPLICATION"
+sql "SELECT pg_create_logical_replication_slot('theirs', 'test_decoding')" >/dev/null 2>&1 ||
+	sql "SELECT pg_create_physical_replication_slot('theirs')" >/dev/null
+stream --set stream.slot=theirs
+check "a slot of another kind is refused" test "$status" -ne 0
+expect "and named" "$status" "err:'theirs' is another's" "err:stream.slot"
+sql "CREATE PUBLICATION others FOR TABLE kept"
+stream --set stream.publication=others
+check "so is a publication without the table" test "$status" -ne 0
+expect "with the statement that mends it" "$status" "err:ADD TABLE public.outbox"
+w relay "sqlite:$tmp/a.db" stdout: --engine stream
+check "there is no log on SQLite" test "$status" -ne 0
+w relay "$url" stdout: --on-done keep
+expect "and nothing is kept without one" 2 "err:--engine stream"
+stop_server
+
+rm -f "$tmp/hold" "$tmp/folder"
+start_server
+w init "$url"
+w relay "$url" stdout: --engine stream
+check "a server that writes no such log is refused" test "$status" -ne 0
+expect "with the setting that it takes" "$status" "err:wal_level = logical"
+stop_server
+
+finish
