@@ -23,7 +23,7 @@ enum {
 };
 
 /* How many descriptors a relay waits for, at most. */
-enum { WHERRY_RELAY_FDS = 4 };
+enum { WHERRY_RELAY_FDS = 5 };
 
 struct pollfd; /* of poll.h */
 
