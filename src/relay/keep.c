@@ -12,6 +12,7 @@
 
 #include "config/settings.h"
 #include "relay/hooks.h"
+#include "relay/letters.h"
 #include "relay/stream.h"
 
 enum {
@@ -118,7 +119,8 @@ void wh_keep_failure(wherry_relay *r, wh_entry *e, int64_t now)
 			wh_key_hold(&r->keys, key, WH_NEVER);
 			wh_key_rest(r, key, NULL);
 		}
-		wh_settle_put(r, e, now);
+		if (!wh_letters_take(r, e, now))
+			wh_settle_put(r, e, now);
 		return;
 	}
 	e->msg.attempts++;

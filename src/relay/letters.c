@@ -185,7 +185,10 @@ static void stay_failed(wherry_relay *r, wh_entry *e, const char *why, int64_t d
 		e->error = whole;
 	e->fate = WH_FATE_FAILED;
 	e->delay_us = delay_us > own_us ? delay_us : own_us;
-	wh_settle_put(r, e, now);
+	if (r->set.keep)
+		wh_keep_failure(r, e, now);
+	else
+		wh_settle_put(r, e, now);
 }
 
 /* It ended its relay, or its connection, each time it was tried: not once more. */

@@ -2,6 +2,8 @@
  * The relay on PostgreSQL's log where nothing is written to rows: what is delivered is known
  * by a position alone.
  */
+#include <unistd.h>
+
 #include "relay_suite.h"
 
 #include "postgres/server.h"
@@ -137,6 +139,31 @@ static void what_dies_is_kept_and_its_key_goes_on(void **state)
 	relay_put(f, "a");
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
 	RELAY_DELIVERED(f, 3, 4);
+}
+
+static void what_dies_is_dead_once_its_letter_is_taken(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_temp temp;
+	char url[600];
+
+	(void)wherry_temp_make(&temp, "letters");
+	(void)snprintf(
+		url, sizeof(url),
+		"exec:if [ -e %s.came ]; then cat >>%s; else touch %s.came; exit 1; fi",
+		temp.path, temp.path, temp.path);
+	keep(f);
+	relay_set(f, "retry.attempts", "1");
+	relay_set(f, "retry.base", "10ms");
+	relay_set(f, "relay.dead_letters", url);
+	relay_answers(f, 1, WHERRY_REJECTED, -1);
+	start(f, &f->a);
+	relay_put(f, "aab");
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).dead == 1 && relay_delivered(f) == 2);
+	assert_int_equal(access(temp.path, F_OK), 0);
+	assert_int_equal(relay_stats(&f->a).retried, 1); /* its letter was not taken */
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM wherry_dead"), 1);
+	wherry_temp_clear(&temp);
 }
 
 /* The log waits on the server, and what it holds is not lost. */
@@ -453,6 +480,7 @@ static const relay_test own[] = {
 	RELAY_TEST(from_now_leaves_the_table_alone, 0),
 	RELAY_TEST(defect_8_what_failed_is_tried_again_before_those_of_its_key, 0),
 	RELAY_TEST(what_dies_is_kept_and_its_key_goes_on, 0),
+	RELAY_TEST(what_dies_is_dead_once_its_letter_is_taken, 0),
 	RELAY_TEST(a_window_full_of_what_failed_stops_the_stream, 0),
 	RELAY_TEST(after_a_kill_only_what_was_open_comes_again, 0),
 	RELAY_TEST(a_connection_that_is_cut_costs_no_message_and_repeats_none, 0),
