@@ -207,17 +207,22 @@ static bool may_read_on(const wherry_relay *r)
 	       r->keys.n_held < (size_t)r->set.held_keys + r->n_aside;
 }
 
+/* Must what is passed over be remembered?  Not where reading waits for it, or it comes by
+ * the log. */
+static bool late_ids_matter(const wherry_relay *r)
+{
+	return r->db->driver->late_commits && !r->set.strict &&
+	       (!wh_follow_on(r) || (r->sweeping && !r->touched));
+}
+
 static void move_cursor(wherry_relay *r, int64_t id)
 {
 	r->cursor = id;
 	if (id <= r->passed)
 		return;
-	if (r->set.strict || !r->db->driver->late_commits ||
-	    (wh_follow_on(r) && (!r->sweeping || r->touched)))
-		r->passed = id;
-	else if (wh_share_partial(r))
+	if (late_ids_matter(r) && wh_share_partial(r))
 		wh_holes_pass(&r->holes, r->passed + 1, id);
-	else
+	else if (late_ids_matter(r))
 		wh_holes_add(&r->holes, r->passed + 1, id - 1);
 	r->passed = id;
 }
