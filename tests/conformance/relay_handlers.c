@@ -287,29 +287,30 @@ wherry_verdict handlers_deliver(void *ctx, wherry_call *call)
 
 /* ---- all of them ---- */
 
+const char *const handlers_engines[] = {"exclusive", "competing", NULL};
+
 int handlers_suite(const handlers_base *on, const handlers_test *own)
 {
 	const handlers_test *const parts[] = {handlers_call_tests, handlers_step_tests,
 					      handlers_hook_tests, own};
-	static const char *const engines[] = {"exclusive", "competing"};
 	static struct CMUnitTest all[200];
 	static char names[200][128];
 	const char *only = getenv("WHERRY_ONLY");
 	size_t n = 0;
 
 	base = on;
-	for (size_t e = 0; e < 2; e++) {
+	for (size_t e = 0; on->engines[e]; e++) {
 		for (size_t p = 0; p < sizeof(parts) / sizeof(*parts); p++) {
 			for (const handlers_test *t = parts[p]; t && t->name; t++) {
 				if (only && !strstr(t->name, only))
 					continue;
 				(void)snprintf(names[n], sizeof(names[n]),
-					       "%s: %s: %.80s", base->name, engines[e],
-					       t->name);
+					       "%s: %s: %.80s", base->name,
+					       on->engines[e], t->name);
 				all[n] = (struct CMUnitTest){
 					names[n], t->run, handlers_set_up,
 					handlers_tear_down,
-					(void *)(uintptr_t)engines[e]};
+					(void *)(uintptr_t)on->engines[e]};
 				n++;
 			}
 		}

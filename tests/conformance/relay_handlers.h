@@ -27,6 +27,7 @@ typedef struct handlers_call {
 /* A database; tests that are in its own terms are only run there. */
 typedef struct handlers_base {
 	const char *name;
+	const char *const *engines; /* of its relays; ends with NULL */
 	void (*make)(char *url, size_t cap);
 	void (*drop)(void);
 
@@ -74,6 +75,7 @@ typedef struct handlers_test {
 		NULL, NULL                                                               \
 	}
 
+extern const char *const handlers_engines[]; /* that every database has */
 extern const handlers_test handlers_call_tests[], handlers_step_tests[],
 	handlers_hook_tests[];
 

@@ -15,8 +15,8 @@ static bool sql(wherry_db *db, const char *text, char *out, size_t cap)
 
 int main(void)
 {
-	static const handlers_base base = {"postgres", postgres_enter, postgres_leave,
-					   sql};
+	static const handlers_base base = {"postgres", handlers_engines, postgres_enter,
+					   postgres_leave, sql};
 
 	return postgres_start() ? handlers_suite(&base, NULL) : 0;
 }

@@ -123,7 +123,7 @@ static const handlers_test own[] = {
 
 int main(void)
 {
-	static const handlers_base base = {"sqlite", make, drop, sql};
+	static const handlers_base base = {"sqlite", handlers_engines, make, drop, sql};
 
 	return handlers_suite(&base, own);
 }

@@ -109,6 +109,14 @@ bool postgres_start_with(const char *const *settings)
 	return false;
 }
 
+bool postgres_start_logical(void)
+{
+	static const char *const settings[] = {"wal_level=logical", "max_wal_senders=10",
+					       "max_replication_slots=10", NULL};
+
+	return postgres_start_with(settings);
+}
+
 static bool administer(const char *before, const char *name, const char *behind)
 {
 	char url[160], sql[320];
@@ -270,4 +278,19 @@ bool postgres_raw(const char *url, const char *sql, char *out, size_t cap)
 	free(text);
 	PQfinish(conn);
 	return ok;
+}
+
+PGconn *postgres_begin(const char *sql)
+{
+	PGconn *conn = PQconnectdb(postgres_here.url);
+
+	assert_true(postgres_exec(conn, "BEGIN", NULL, 0));
+	assert_true(postgres_exec(conn, sql, NULL, 0));
+	return conn;
+}
+
+void postgres_end(PGconn *conn, const char *how)
+{
+	assert_true(postgres_exec(conn, how, NULL, 0));
+	PQfinish(conn);
 }

@@ -15,6 +15,7 @@ bool postgres_start(void);
 
 /* The same, with up to four settings of the server: "wal_level=logical"; ends with NULL. */
 bool postgres_start_with(const char *const *settings);
+bool postgres_start_logical(void); /* its log can be streamed */
 
 typedef struct postgres_place {
 	char name[32];
@@ -42,6 +43,10 @@ void postgres_leave_slots(void);
  * says in PostgreSQL's words what suites say in SQLite's. */
 bool postgres_raw(const char *url, const char *sql, char *out, size_t cap);
 bool postgres_exec(PGconn *conn, const char *sql, char *out, size_t cap);
+
+/* A transaction that has run this, and is open; and its end: "COMMIT". */
+PGconn *postgres_begin(const char *sql);
+void postgres_end(PGconn *conn, const char *how);
 
 /* Its folder, which is the host of a URL too; and its first process. */
 const char *postgres_folder(void);
