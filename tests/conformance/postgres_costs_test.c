@@ -21,12 +21,9 @@ enum { BACKLOG = 3000, BATCH = 500 };
 
 static const char *const engines[] = {"exclusive", "competing"};
 
-/* Nothing happens by the clock alone. */
 static void hourly(relay_fixture *f)
 {
-	relay_set(f, "relay.lease", "1h");
-	relay_set(f, "relay.poll", "1h");
-	relay_set(f, "relay.sweep", "1h");
+	relay_hourly(f);
 	relay_set(f, "relay.purge_every", "24h");
 }
 

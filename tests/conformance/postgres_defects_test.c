@@ -29,35 +29,12 @@
 
 #include "postgres/server.h"
 
-static PGconn *begin_with(const char *sql)
-{
-	PGconn *conn = PQconnectdb(postgres_here.url);
-
-	assert_true(postgres_exec(conn, "BEGIN", NULL, 0));
-	assert_true(postgres_exec(conn, sql, NULL, 0));
-	return conn;
-}
-
-static void end_with(PGconn *conn, const char *how)
-{
-	assert_true(postgres_exec(conn, how, NULL, 0));
-	PQfinish(conn);
-}
-
 static relay_fake *by_hand(relay_fixture *f, relay_side *side)
 {
 	relay_fake *fake = relay_use_fake(f, side, 0);
 
 	fake->by_hand = true;
 	return fake;
-}
-
-/* Nothing happens by the clock alone. */
-static void hourly(relay_fixture *f)
-{
-	relay_set(f, "relay.lease", "1h");
-	relay_set(f, "relay.poll", "1h");
-	relay_set(f, "relay.sweep", "1h");
 }
 
 /* ---- 1 ---- */
@@ -76,11 +53,11 @@ static void defect_1_of_one_key_one_message_is_in_flight(void **state)
 		relay_fresh(f);
 		relay_set(f, "relay.engine", engines[i]);
 		fake = by_hand(f, &f->a);
-		first = begin_with(PUT_A);
+		first = postgres_begin(PUT_A);
 		relay_put(f, "a");
 		relay_start(f, &f->a);
 		RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 2));
-		end_with(first, "COMMIT");
+		postgres_end(first, "COMMIT");
 		relay_put(f, "b");
 		RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 3));
 		assert_false(relay_fake_holds(fake, 1));
@@ -102,18 +79,18 @@ static void defect_1_writers_that_wait_for_each_other_are_delivered_in_order(voi
 	relay_sql(f, "CREATE TABLE orders(id integer, n integer)");
 	relay_sql(f, "INSERT INTO orders VALUES (7, 0)");
 	relay_start(f, &f->a);
-	first = begin_with("UPDATE orders SET n = n + 1 WHERE id = 7");
+	first = postgres_begin("UPDATE orders SET n = n + 1 WHERE id = 7");
 	assert_true(postgres_exec(second, "BEGIN", NULL, 0));
 	assert_int_equal(PQsendQuery(second, "UPDATE orders SET n = n + 1 WHERE id = 7"),
 			 1);
 	assert_true(postgres_exec(first, PUT_A, NULL, 0));
 	relay_quiet(f, &f->a);
 	assert_int_equal(relay_delivered(f), 0);
-	end_with(first, "COMMIT");
+	postgres_end(first, "COMMIT");
 	for (PGresult *res; (res = PQgetResult(second));)
 		PQclear(res);
 	assert_true(postgres_exec(second, PUT_A, NULL, 0));
-	end_with(second, "COMMIT");
+	postgres_end(second, "COMMIT");
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
 	RELAY_DELIVERED(f, 1, 2);
 }
@@ -523,15 +500,15 @@ static void defect_17_a_stop_does_not_wait_for_the_database(void **state)
 	relay_fixture *f = *state;
 	PGconn *holder;
 
-	hourly(f);
+	relay_hourly(f);
 	relay_set(f, "relay.stop_timeout", "100ms");
 	relay_put(f, "ab");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
-	holder = begin_with("LOCK TABLE outbox, wherry_slot");
+	holder = postgres_begin("LOCK TABLE outbox, wherry_slot");
 	wherry_relay_stop(f->a.relay);
 	RELAY_UNTIL(f, &f->a, f->a.finished);
-	end_with(holder, "ROLLBACK");
+	postgres_end(holder, "ROLLBACK");
 }
 
 /* ---- 24 ---- */
@@ -548,14 +525,14 @@ static void defect_24_a_duplicate_leaves_the_business_transaction_alone(void **s
 
 	relay_sql(f, "CREATE TABLE orders(id integer)");
 	for (int i = 0; i < 2; i++) {
-		conn = begin_with("INSERT INTO orders VALUES (7)");
+		conn = postgres_begin("INSERT INTO orders VALUES (7)");
 		WHERRY_PASS(wherry_postgres_borrow(conn, &db, &err));
 		WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
 		assert_int_equal(wherry_outbox_enqueue(box, &msg, 0, NULL, &err),
 				 i ? WHERRY_DUPLICATE : WHERRY_OK);
 		wherry_outbox_close(box);
 		wherry_db_close(db);
-		end_with(conn, "COMMIT");
+		postgres_end(conn, "COMMIT");
 	}
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM orders"), 2);
 	relay_start(f, &f->a);

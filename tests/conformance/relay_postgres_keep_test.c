@@ -495,8 +495,6 @@ static const relay_test own[] = {
 
 int main(void)
 {
-	static const char *const settings[] = {"wal_level=logical", "max_wal_senders=10",
-					       "max_replication_slots=10", NULL};
 	static const relay_target target = {
 		.name = "keep",
 		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
@@ -507,5 +505,5 @@ int main(void)
 		.own_only = true,
 	};
 
-	return postgres_start_with(settings) ? relay_suite(&target, 1) : 0;
+	return postgres_start_logical() ? relay_suite(&target, 1) : 0;
 }

@@ -5,40 +5,16 @@
 #include "relay_suite.h"
 
 #include "postgres/server.h"
+#include "postgres/unseen.h"
 #include "relay/relay.h"
 #include "relay/stream.h"
 
-/* Replication slots outlive their tables, and a server has few. */
 static void drop(void)
 {
-	char left[8] = "1";
-
-	while (strcmp(left, "0") != 0)
-		assert_true(
-			postgres_raw(postgres_here.url,
-				     "DROP PUBLICATION IF EXISTS everything; "
-				     "SELECT pg_terminate_backend(active_pid) FROM "
-				     "pg_replication_slots WHERE active; "
-				     "SELECT pg_drop_replication_slot(slot_name) FROM "
-				     "pg_replication_slots WHERE NOT active; "
-				     "SELECT count(*) FROM pg_replication_slots",
-				     left, sizeof(left)));
+	postgres_forget_unseen();
 	assert_true(postgres_raw(postgres_here.url,
-				 "ALTER SYSTEM RESET synchronous_standby_names", NULL,
-				 0));
-	assert_true(postgres_raw(postgres_here.url,
-				 "ALTER ROLE wherry RESET synchronous_commit; "
-				 "SELECT pg_reload_conf()",
-				 NULL, 0));
-	postgres_leave();
-}
-
-/* Nothing happens by the clock alone. */
-static void hourly(relay_fixture *f)
-{
-	relay_set(f, "relay.lease", "1h");
-	relay_set(f, "relay.poll", "1h");
-	relay_set(f, "relay.sweep", "1h");
+				 "DROP PUBLICATION IF EXISTS everything", NULL, 0));
+	postgres_leave_slots();
 }
 
 static wh_following *following(relay_fixture *f)
@@ -62,25 +38,6 @@ static void sweep_all(relay_fixture *f)
 	wh_read_sweep(f->a.relay, relay_now(f));
 }
 
-static PGconn *begin_and_put(const char *key)
-{
-	PGconn *conn = PQconnectdb(postgres_here.url);
-	char sql[200];
-
-	(void)snprintf(sql, sizeof(sql),
-		       "BEGIN; INSERT INTO outbox(topic, partition_key, payload) VALUES "
-		       "('t', '%s', '{}')",
-		       key);
-	assert_true(postgres_exec(conn, sql, NULL, 0));
-	return conn;
-}
-
-static void finish(PGconn *conn, const char *how)
-{
-	assert_true(postgres_exec(conn, how, NULL, 0));
-	PQfinish(conn);
-}
-
 /* ---- sweeps ---- */
 
 static int64_t end_of_log(relay_fixture *f)
@@ -96,16 +53,16 @@ static void a_sweep_of_several_reads_keeps_the_order_of_a_key(void **state)
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	PGconn *late;
 
-	hourly(f);
+	relay_hourly(f);
 	relay_set(f, "relay.batch", "2");
 	fake->by_hand = true;
 	stream(f);
-	late = begin_and_put("a");
+	late = postgres_begin_put("READ COMMITTED", "a");
 	relay_put(f, "bcdef");
 	RELAY_UNTIL(f, &f->a, fake->n == 5);
 	sweep_all(f);
 	RELAY_UNTIL(f, &f->a, f->a.relay->cursor >= 3);
-	finish(late, "COMMIT");
+	postgres_end(late, "COMMIT");
 	relay_put(f, "a");
 	fake->by_hand = false;
 	for (int64_t id = 2; id <= 6; id++)
@@ -121,7 +78,7 @@ static void what_a_sweep_met_of_a_large_transaction_is_not_taken_from_the_log(
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	relay_set(f, "relay.batch", "10");
 	relay_set(f, "relay.window", "20");
 	stream(f);
@@ -142,7 +99,7 @@ static void what_is_looked_up_comes_before_what_the_log_tells_of_behind_it(void 
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	stream(f);
 	relay_put(f, "ab");
 	following(f)->known = end_of_log(f);
@@ -171,7 +128,7 @@ static void transactions_of_other_tables_take_no_memory(void **state)
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	int64_t end;
 
-	hourly(f);
+	relay_hourly(f);
 	publish_everything(f);
 	fake->by_hand = true;
 	stream(f);
@@ -190,7 +147,7 @@ static void many_other_tables_do_not_displace_the_outbox(void **state)
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	publish_everything(f);
 	stream(f);
 	relay_put(f, "a");
@@ -207,7 +164,7 @@ static void a_table_that_is_altered_in_mid_stream_is_read_on(void **state)
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	stream(f);
 	relay_put(f, "a");
 	relay_sql(f, "ALTER TABLE outbox ADD COLUMN mine text DEFAULT 'x'");
@@ -228,7 +185,7 @@ static void a_server_whose_log_ends_before_what_was_received_is_read_from_where_
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	stream(f);
 	relay_put(f, "a");
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
@@ -248,7 +205,7 @@ static void what_was_received_before_the_stream_broke_is_not_confirmed_unless_de
 	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
-	hourly(f);
+	relay_hourly(f);
 	relay_set(f, "relay.on_done", "keep");
 	fake->by_hand = true;
 	relay_start(f, &f->a);
@@ -271,46 +228,20 @@ static void what_was_received_before_the_stream_broke_is_not_confirmed_unless_de
 
 /* ---- the log is written before anybody can see the row ---- */
 
-/* Commits of this connection wait for a standby that never comes: they are in the log, and
- * visible to nobody. */
+/* A connection whose commits will be in the log, and visible to nobody. */
 static PGconn *connect_unseen(relay_fixture *f)
 {
-	PGconn *conn;
-
-	relay_sql(f, "ALTER ROLE wherry SET synchronous_commit = local");
+	relay_sql(f, "SET synchronous_commit = local");
 	relay_sql(
 		f,
 		"ALTER TABLE outbox DISABLE TRIGGER USER"); /* who notifies waits in turn */
-	conn = PQconnectdb(postgres_here.url);
-	assert_true(postgres_exec(conn, "SET synchronous_commit = on", NULL, 0));
-	return conn;
-}
-
-/* The others' connections are there already, and have to be told. */
-static void await_ghost(relay_fixture *f)
-{
-	relay_sql(f, "SET synchronous_commit = local");
-	relay_sql(f, "ALTER SYSTEM SET synchronous_standby_names = 'ghost'");
-	(void)relay_number(f, "SELECT pg_reload_conf()::int");
-	while (relay_number(f, "SELECT (setting = 'ghost')::int FROM pg_settings WHERE "
-			       "name = 'synchronous_standby_names'") != 1)
-		;
+	return postgres_unseen();
 }
 
 static void put_unseen(PGconn *conn)
 {
-	assert_int_equal(PQsendQuery(conn, "INSERT INTO outbox(topic, partition_key, "
-					   "payload) VALUES ('t', 'a', '{}')"),
-			 1);
-}
-
-static void let_be_seen(relay_fixture *f, PGconn *conn)
-{
-	relay_sql(f, "ALTER SYSTEM RESET synchronous_standby_names");
-	(void)relay_number(f, "SELECT pg_reload_conf()::int");
-	for (PGresult *res; (res = PQgetResult(conn));)
-		PQclear(res);
-	PQfinish(conn);
+	postgres_put_unseen(conn, "INSERT INTO outbox(topic, partition_key, payload) "
+				  "VALUES ('t', 'a', '{}')");
 }
 
 static void a_row_nobody_sees_yet_is_delivered_once_and_marked_when_it_is_seen(
@@ -319,15 +250,15 @@ static void a_row_nobody_sees_yet_is_delivered_once_and_marked_when_it_is_seen(
 	relay_fixture *f = *state;
 	PGconn *unseen = connect_unseen(f);
 
-	hourly(f);
+	relay_hourly(f);
 	stream(f);
-	await_ghost(f);
+	postgres_hold_commits();
 	put_unseen(unseen);
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
 	for (int i = 0; i < 50; i++)
 		relay_turn(f, &f->a, relay_deadline(), "a while", __LINE__, __FILE__);
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox"), 0);
-	let_be_seen(f, unseen);
+	postgres_let_be_seen(unseen);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
 	relay_put(f, "a");
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
@@ -340,15 +271,15 @@ static void a_row_nobody_sees_yet_keeps_its_place_when_it_fails(void **state)
 	relay_fixture *f = *state;
 	PGconn *unseen = connect_unseen(f);
 
-	hourly(f);
+	relay_hourly(f);
 	relay_answers(f, 1, WHERRY_RETRY, 1);
 	stream(f);
-	await_ghost(f);
+	postgres_hold_commits();
 	put_unseen(unseen);
 	RELAY_UNTIL(f, &f->a, relay_told(f, 1, WHERRY_RETRY) == 1);
 	relay_put(f, "ab");
 	RELAY_UNTIL(f, &f->a, relay_told(f, 3, WHERRY_DELIVERED) == 1);
-	let_be_seen(f, unseen);
+	postgres_let_be_seen(unseen);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 	RELAY_DELIVERED(f, 3, 1, 2);
 	assert_int_equal(relay_attempts(f, 1), 1);
@@ -361,12 +292,12 @@ static void a_row_nobody_sees_yet_is_not_forgotten_behind_a_held_key(void **stat
 	relay_fixture *f = *state;
 	PGconn *unseen = connect_unseen(f);
 
-	hourly(f);
+	relay_hourly(f);
 	relay_set(f, "retry.base", "100ms");
 	relay_set(f, "retry.cap", "100ms");
 	relay_answers(f, 1, WHERRY_RETRY, 1);
 	stream(f);
-	await_ghost(f);
+	postgres_hold_commits();
 	relay_put(f, "a");
 	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_FAILED);
 	put_unseen(unseen);
@@ -374,7 +305,7 @@ static void a_row_nobody_sees_yet_is_not_forgotten_behind_a_held_key(void **stat
 	relay_put(f, "ab");
 	for (int i = 0; i < 100; i++)
 		relay_turn(f, &f->a, relay_deadline(), "a while", __LINE__, __FILE__);
-	let_be_seen(f, unseen);
+	postgres_let_be_seen(unseen);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
 	relay_check_order(f);
 	relay_check_once(f, 4);
@@ -401,8 +332,6 @@ static const relay_test own[] = {
 
 int main(void)
 {
-	static const char *const settings[] = {"wal_level=logical", "max_wal_senders=10",
-					       "max_replication_slots=10", NULL};
 	static const relay_target targets[] = {
 		{
 			.name = "stream",
@@ -415,7 +344,7 @@ int main(void)
 		},
 	};
 
-	if (!postgres_start_with(settings))
+	if (!postgres_start_logical())
 		return 0;
 	return relay_suite(targets, sizeof(targets) / sizeof(*targets));
 }

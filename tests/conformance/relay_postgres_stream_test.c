@@ -5,30 +5,8 @@
 #include "relay_suite.h"
 
 #include "postgres/server.h"
+#include "postgres/unseen.h"
 #include "relay/relay.h"
-
-static PGconn *begin_with(const char *sql)
-{
-	PGconn *conn = PQconnectdb(postgres_here.url);
-
-	assert_true(postgres_exec(conn, "BEGIN", NULL, 0));
-	assert_true(postgres_exec(conn, sql, NULL, 0));
-	return conn;
-}
-
-static void end_with(PGconn *conn, const char *how)
-{
-	assert_true(postgres_exec(conn, how, NULL, 0));
-	PQfinish(conn);
-}
-
-/* Nothing happens by the clock alone. */
-static void hourly(relay_fixture *f)
-{
-	relay_set(f, "relay.lease", "1h");
-	relay_set(f, "relay.poll", "1h");
-	relay_set(f, "relay.sweep", "1h");
-}
 
 static void start(relay_fixture *f, relay_side *side)
 {
@@ -48,14 +26,14 @@ static void messages_leave_in_the_order_of_commits(void **state)
 	relay_fixture *f = *state;
 	PGconn *open[4];
 
-	hourly(f);
+	relay_hourly(f);
 	start(f, &f->a);
 	for (int i = 0; i < 4; i++)
-		open[i] = begin_with(PUT);
-	end_with(open[3], "COMMIT");
-	end_with(open[1], "COMMIT");
-	end_with(open[0], "COMMIT");
-	end_with(open[2], "ROLLBACK");
+		open[i] = postgres_begin(PUT);
+	postgres_end(open[3], "COMMIT");
+	postgres_end(open[1], "COMMIT");
+	postgres_end(open[0], "COMMIT");
+	postgres_end(open[2], "ROLLBACK");
 	relay_put(f, "a");
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
 	RELAY_DELIVERED(f, 4, 2, 1, 5);
@@ -71,14 +49,14 @@ static void what_is_tried_again_keeps_the_order_of_commits(void **state)
 		PGconn *late;
 
 		relay_fresh(f);
-		hourly(f);
+		relay_hourly(f);
 		relay_use_fake(f, &f->a, caps[i]);
 		relay_answers(f, 2, WHERRY_RETRY, 2);
 		relay_answers(f, 1, WHERRY_RETRY, 1);
 		start(f, &f->a);
-		late = begin_with(PUT);
+		late = postgres_begin(PUT);
 		relay_put(f, "aaa");
-		end_with(late, "COMMIT");
+		postgres_end(late, "COMMIT");
 		relay_put(f, "a");
 		RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 5);
 		RELAY_DELIVERED(f, 2, 3, 4, 1, 5);
@@ -111,7 +89,7 @@ static void a_row_that_comes_by_the_log_is_not_read(void **state)
 	static tally t;
 
 	t = (tally){0};
-	hourly(f);
+	relay_hourly(f);
 	relay_wrap(f, &(wh_trace){.before = count, .ctx = &t});
 	relay_put(f, "ab");
 	start(f, &f->a);
@@ -134,7 +112,7 @@ static void a_producer_wakes_no_relay_that_streams(void **state)
 	PGconn *conn = PQconnectdb(postgres_here.url);
 	PGnotify *told;
 
-	hourly(f);
+	relay_hourly(f);
 	start(f, &f->a);
 	assert_true(postgres_exec(conn, "LISTEN wherry", NULL, 0));
 	for (int64_t n = 1; n <= 5; n++) {
@@ -154,7 +132,7 @@ static void an_idle_stream_asks_the_database_nothing(void **state)
 	int64_t by_us;
 
 	t = (tally){0};
-	hourly(f);
+	relay_hourly(f);
 	relay_wrap(f, &(wh_trace){.before = count, .ctx = &t});
 	start(f, &f->a);
 	relay_put(f, "a");
@@ -176,7 +154,7 @@ static void defect_6_what_failed_is_not_lost_when_the_next_succeeds(void **state
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	relay_set(f, "retry.base", "1h");
 	relay_set(f, "retry.cap", "1h");
 	relay_answers(f, 1, WHERRY_RETRY, 1);
@@ -254,32 +232,11 @@ static void a_slot_that_the_server_gave_up_is_made_anew(void **state)
 
 /* ---- what the log tells before others see it ---- */
 
-/* A commit that waits for a standby is in the log, and nobody sees its rows. */
-static PGconn *commit_unseen(relay_fixture *f, const char *sql)
+/* A connection whose commits will be in the log, and nobody sees their rows. */
+static PGconn *hold(relay_fixture *f)
 {
-	PGconn *conn;
-
-	relay_sql(f, "ALTER DATABASE postgres SET synchronous_commit = local");
 	relay_sql(f, "SET synchronous_commit = local");
-	relay_sql(f, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
-	relay_sql(f, "SELECT pg_reload_conf()");
-	conn = PQconnectdb(postgres_here.url);
-	assert_true(postgres_exec(conn, "SET synchronous_commit = on", NULL, 0));
-	while (relay_number(f, "SELECT count(*) FROM pg_settings WHERE name = "
-			       "'synchronous_standby_names' AND setting = 'nobody'") == 0)
-		;
-	assert_int_equal(PQsendQuery(conn, sql), 1);
-	return conn;
-}
-
-static void let_be_seen(relay_fixture *f, PGconn *conn)
-{
-	relay_sql(f, "ALTER SYSTEM RESET synchronous_standby_names");
-	relay_sql(f, "SELECT pg_reload_conf()");
-	for (PGresult *res; (res = PQgetResult(conn));)
-		PQclear(res);
-	PQfinish(conn);
-	relay_sql(f, "ALTER DATABASE postgres RESET synchronous_commit");
+	return postgres_unseen();
 }
 
 static void what_is_delivered_before_it_is_visible_is_acknowledged_when_it_is(
@@ -288,15 +245,16 @@ static void what_is_delivered_before_it_is_visible_is_acknowledged_when_it_is(
 	relay_fixture *f = *state;
 	PGconn *conn;
 
-	hourly(f);
-	relay_sql(f, "ALTER DATABASE postgres SET synchronous_commit = local");
+	relay_hourly(f);
+	conn = hold(f);
 	start(f, &f->a);
-	conn = commit_unseen(f, PUT);
+	postgres_hold_commits();
+	postgres_put_unseen(conn, PUT);
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 1);
 	relay_quiet(f, &f->a);
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox"), 0);
 	relay_put(f, "b");
-	let_be_seen(f, conn);
+	postgres_let_be_seen(conn);
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
 	assert_int_equal(relay_stats(&f->a).stale, 0);
 	RELAY_DELIVERED(f, 1, 2);
@@ -307,14 +265,15 @@ static void what_fails_before_it_is_visible_counts_its_attempts(void **state)
 	relay_fixture *f = *state;
 	PGconn *conn;
 
-	hourly(f);
+	relay_hourly(f);
 	relay_answers(f, 1, WHERRY_RETRY, 1);
-	relay_sql(f, "ALTER DATABASE postgres SET synchronous_commit = local");
+	conn = hold(f);
 	start(f, &f->a);
-	conn = commit_unseen(f, PUT);
+	postgres_hold_commits();
+	postgres_put_unseen(conn, PUT);
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_told(f, 1, WHERRY_RETRY) == 1);
 	relay_quiet(f, &f->a);
-	let_be_seen(f, conn);
+	postgres_let_be_seen(conn);
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
 	assert_int_equal(relay_attempts(f, 1), 1);
 }
@@ -325,17 +284,15 @@ static void what_a_sweep_could_not_see_is_delivered(void **state)
 	relay_fixture *f = *state;
 	PGconn *conn;
 
-	hourly(f);
-	relay_sql(f, "ALTER DATABASE postgres SET synchronous_commit = local");
+	relay_hourly(f);
+	conn = hold(f);
 	start(f, &f->a);
 	relay_stop(f, &f->a);
-	conn = commit_unseen(f, PUT);
-	while (relay_number(f, "SELECT count(*) FROM pg_stat_activity "
-			       "WHERE wait_event = 'SyncRep'") == 0)
-		;
+	postgres_hold_commits();
+	postgres_put_unseen(conn, PUT);
 	start(f, &f->a);
 	assert_int_equal(relay_delivered(f), 0);
-	let_be_seen(f, conn);
+	postgres_let_be_seen(conn);
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
 	RELAY_DELIVERED(f, 1);
 }
@@ -346,7 +303,7 @@ static void a_connection_that_is_cut_is_made_again(void **state)
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	start(f, &f->a);
 	for (int i = 1; i <= 5; i++) {
 		relay_put(f, "a");
@@ -434,7 +391,7 @@ static void a_large_transaction_passes_through_a_small_window(void **state)
 	relay_fixture *f = *state;
 	int64_t most = 0;
 
-	hourly(f);
+	relay_hourly(f);
 	relay_set(f, "relay.window", "10");
 	relay_set(f, "relay.batch", "5");
 	start(f, &f->a);
@@ -454,7 +411,7 @@ static void large_bodies_pass_and_take_no_more_room_than_they_may(void **state)
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	relay_set(f, "relay.window_bytes", "2MB");
 	start(f, &f->a);
 	relay_sql(f, "INSERT INTO outbox(topic, payload) SELECT 't', "
@@ -474,7 +431,7 @@ static void columns_that_come_and_go_do_not_matter(void **state)
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	relay_sql(f, "ALTER TABLE outbox ADD COLUMN tenant text");
 	start(f, &f->a);
 	relay_put(f, "a");
@@ -493,7 +450,7 @@ static void a_table_that_is_emptied_is_followed_all_the_same(void **state)
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	start(f, &f->a);
 	relay_sql(f, "CREATE TABLE others(a integer); INSERT INTO others VALUES (1)");
 	relay_put(f, "a");
@@ -546,6 +503,12 @@ static void over_the_limit_the_slot_is_given_up_and_the_table_read(void **state)
 	relay_check_once(f, 4);
 }
 
+static void drop(void)
+{
+	postgres_forget_unseen();
+	postgres_leave_slots();
+}
+
 static const relay_test own[] = {
 	RELAY_TEST(messages_leave_in_the_order_of_commits, 0),
 	RELAY_TEST(what_is_tried_again_keeps_the_order_of_commits, 0),
@@ -574,8 +537,6 @@ static const relay_test own[] = {
 
 int main(void)
 {
-	static const char *const settings[] = {"wal_level=logical", "max_wal_senders=10",
-					       "max_replication_slots=10", NULL};
 	static const char *const except[] = {
 		"an_idle_relay_sleeps", /* it tells the server where it is */
 		/* its acknowledgement may travel with the sweep that begins there */
@@ -589,7 +550,7 @@ int main(void)
 			.name = "stream",
 			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
 			.make = postgres_enter,
-			.drop = postgres_leave_slots,
+			.drop = drop,
 			.schedules = 5,
 			.leads = true,
 			.engine = "stream",
@@ -598,7 +559,7 @@ int main(void)
 		},
 	};
 
-	if (!postgres_start_with(settings))
+	if (!postgres_start_logical())
 		return 0;
 	return relay_suite(targets, sizeof(targets) / sizeof(*targets));
 }

@@ -21,34 +21,6 @@ static void drop(void)
 	postgres_leave();
 }
 
-/* A transaction of an application that has taken an id and stays open. */
-static PGconn *begin_and_put(const char *isolation, const char *key)
-{
-	PGconn *conn = PQconnectdb(postgres_here.url);
-	char sql[200];
-
-	(void)snprintf(sql, sizeof(sql),
-		       "BEGIN ISOLATION LEVEL %s; INSERT INTO outbox(topic, "
-		       "partition_key, payload) VALUES ('t', '%s', '{}')",
-		       isolation, key);
-	assert_true(postgres_exec(conn, sql, NULL, 0));
-	return conn;
-}
-
-static void finish(PGconn *conn, const char *how)
-{
-	assert_true(postgres_exec(conn, how, NULL, 0));
-	PQfinish(conn);
-}
-
-/* Nothing happens by the clock alone. */
-static void hourly(relay_fixture *f)
-{
-	relay_set(f, "relay.lease", "1h");
-	relay_set(f, "relay.poll", "1h");
-	relay_set(f, "relay.sweep", "1h");
-}
-
 /* Transaction 1 takes the lower id and stays open, 2 commits a higher one of its key. */
 static void a_lower_id_that_is_committed_late_is_delivered_without_a_sweep(void **state)
 {
@@ -59,13 +31,13 @@ static void a_lower_id_that_is_committed_late_is_delivered_without_a_sweep(void 
 		PGconn *first;
 
 		relay_fresh(f);
-		hourly(f);
-		first = begin_and_put(isolations[i], "a");
+		relay_hourly(f);
+		first = postgres_begin_put(isolations[i], "a");
 		relay_put(f, "a");
 		relay_start(f, &f->a);
 		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
 		relay_quiet(f, &f->a);
-		finish(first, "COMMIT");
+		postgres_end(first, "COMMIT");
 		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 2);
 		RELAY_DELIVERED(f, 2, 1);
 		relay_stop(f, &f->a);
@@ -79,16 +51,16 @@ static void late_ids_of_a_key_leave_before_higher_ones(void **state)
 	relay_fixture *f = *state;
 	PGconn *late[3];
 
-	hourly(f);
+	relay_hourly(f);
 	for (int i = 0; i < 3; i++)
-		late[i] = begin_and_put("READ COMMITTED", "a");
+		late[i] = postgres_begin_put("READ COMMITTED", "a");
 	relay_put(f, "b");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
 	relay_quiet(f, &f->a);
-	finish(late[1], "ROLLBACK");
-	finish(late[2], "COMMIT");
-	finish(late[0], "COMMIT");
+	postgres_end(late[1], "ROLLBACK");
+	postgres_end(late[2], "COMMIT");
+	postgres_end(late[0], "COMMIT");
 	relay_put(f, "a");
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 4);
 	RELAY_DELIVERED(f, 4, 1, 3, 5);
@@ -109,7 +81,7 @@ static void shut(PGconn *gate)
 
 static void open_gate(PGconn *gate)
 {
-	finish(gate, "SELECT pg_advisory_unlock(4711)");
+	postgres_end(gate, "SELECT pg_advisory_unlock(4711)");
 }
 
 /* An INSERT takes its id before its transaction has a number: here it waits in between. */
@@ -119,7 +91,7 @@ static void an_id_taken_by_a_statement_that_still_runs_is_not_forgotten(void **s
 	PGconn *gate = PQconnectdb(postgres_here.url),
 	       *slow = PQconnectdb(postgres_here.url);
 
-	hourly(f);
+	relay_hourly(f);
 	relay_put(f, "b"); /* the first id of 32 is logged, and needs a number */
 	shut(gate);
 	assert_true(postgres_exec(slow, "BEGIN", NULL, 0));
@@ -139,7 +111,7 @@ static void an_id_taken_by_a_statement_that_still_runs_is_not_forgotten(void **s
 		relay_put(f, "b");
 		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == n);
 	}
-	finish(slow, "COMMIT");
+	postgres_end(slow, "COMMIT");
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 6);
 	RELAY_DELIVERED(f, 1, 3, 4, 5, 6, 2);
 }
@@ -151,7 +123,7 @@ static void the_lower_id_of_a_younger_transaction_is_not_forgotten(void **state)
 	relay_fixture *f = *state;
 	PGconn *older = PQconnectdb(postgres_here.url), *younger;
 
-	hourly(f);
+	relay_hourly(f);
 	relay_set(f, "retry.base", "1h");
 	relay_set(f, "retry.cap", "1h");
 	relay_answers(f, 1, WHERRY_RETRY, -1);
@@ -161,15 +133,15 @@ static void the_lower_id_of_a_younger_transaction_is_not_forgotten(void **state)
 	f->frozen_us = relay_now(f);
 	f->tick_us = 1000;
 	assert_true(postgres_exec(older, "BEGIN; SELECT pg_current_xact_id()", NULL, 0));
-	younger = begin_and_put("READ COMMITTED", "b");
+	younger = postgres_begin_put("READ COMMITTED", "b");
 	assert_true(postgres_exec(older,
 				  "INSERT INTO outbox(topic, partition_key, payload) "
 				  "VALUES ('t', 'a', '{}')",
 				  NULL, 0));
-	finish(older, "COMMIT");
+	postgres_end(older, "COMMIT");
 	for (int i = 0; i < 10; i++)
 		relay_turn(f, &f->a, relay_deadline(), "", 0, "");
-	finish(younger, "COMMIT");
+	postgres_end(younger, "COMMIT");
 	f->frozen_us = f->tick_us = 0;
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 1);
 	RELAY_DELIVERED(f, 2);
@@ -192,7 +164,7 @@ static void begin_strict(relay_fixture *f, const char *engine)
 {
 	relay_fresh(f);
 	init_strict();
-	hourly(f);
+	relay_hourly(f);
 	relay_set(f, "relay.ordering", "key-strict");
 	relay_set(f, "relay.engine", engine);
 	relay_start(f, &f->a);
@@ -225,11 +197,11 @@ static void key_strict_waits_for_a_lower_id_of_its_key(void **state)
 
 	STRICTLY(f)
 	{
-		PGconn *first = begin_and_put("READ COMMITTED", "a");
+		PGconn *first = postgres_begin_put("READ COMMITTED", "a");
 
 		relay_put(f, "a");
 		check_waits(f, 8, 0);
-		finish(first, "COMMIT");
+		postgres_end(first, "COMMIT");
 		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 2);
 		RELAY_DELIVERED(f, 1, 2);
 	}
@@ -241,11 +213,11 @@ static void a_rolled_back_id_frees_those_behind_it(void **state)
 
 	STRICTLY(f)
 	{
-		PGconn *first = begin_and_put("READ COMMITTED", "a");
+		PGconn *first = postgres_begin_put("READ COMMITTED", "a");
 
 		relay_put(f, "ab");
 		check_waits(f, 8, 0);
-		finish(first, "ROLLBACK");
+		postgres_end(first, "ROLLBACK");
 		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 2);
 		RELAY_DELIVERED(f, 2, 3);
 	}
@@ -262,14 +234,14 @@ static void an_older_transaction_with_the_higher_id_waits_for_the_younger(void *
 
 		assert_true(postgres_exec(older, "BEGIN; SELECT pg_current_xact_id()",
 					  NULL, 0));
-		younger = begin_and_put("READ COMMITTED", "a");
+		younger = postgres_begin_put("READ COMMITTED", "a");
 		assert_true(postgres_exec(older,
 					  "INSERT INTO outbox(topic, partition_key, "
 					  "payload) VALUES ('t', 'a', '{}')",
 					  NULL, 0));
-		finish(older, "COMMIT");
+		postgres_end(older, "COMMIT");
 		check_waits(f, 8, 0);
-		finish(younger, "COMMIT");
+		postgres_end(younger, "COMMIT");
 		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 2);
 		RELAY_DELIVERED(f, 1, 2);
 	}
@@ -286,10 +258,10 @@ static void key_strict_goes_on_when_a_transaction_elsewhere_ends(void **state)
 
 		assert_true(postgres_exec(elsewhere, "BEGIN; SELECT pg_current_xact_id()",
 					  NULL, 0));
-		finish(begin_and_put("READ COMMITTED", "a"), "ROLLBACK");
+		postgres_end(postgres_begin_put("READ COMMITTED", "a"), "ROLLBACK");
 		relay_put(f, "a");
 		check_waits(f, 8, 0);
-		finish(elsewhere, "COMMIT");
+		postgres_end(elsewhere, "COMMIT");
 		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 1);
 		RELAY_DELIVERED(f, 2);
 	}
@@ -309,7 +281,7 @@ static void key_strict_does_not_wait_where_no_id_is_missing(void **state)
 	relay_put(f, "a");
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 4);
 	RELAY_DELIVERED(f, 1, 2, 3, 4);
-	finish(elsewhere, "ROLLBACK");
+	postgres_end(elsewhere, "ROLLBACK");
 }
 
 static void key_strict_waits_for_a_savepoint_and_for_a_prepared_transaction(void **state)
@@ -332,7 +304,7 @@ static void key_strict_waits_for_a_savepoint_and_for_a_prepared_transaction(void
 		relay_put(f, "a");
 		relay_start(f, &f->a);
 		check_waits(f, 8, 0);
-		finish(conn, "COMMIT PREPARED 'late'");
+		postgres_end(conn, "COMMIT PREPARED 'late'");
 		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 2);
 		RELAY_DELIVERED(f, 1, 3);
 	}
@@ -365,7 +337,7 @@ static void key_strict_waits_for_an_id_taken_by_a_statement_that_still_runs(void
 		for (PGresult *res; (res = PQgetResult(slow));)
 			PQclear(res);
 		check_waits(f, 2, 1);
-		finish(slow, "COMMIT");
+		postgres_end(slow, "COMMIT");
 		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 3);
 		RELAY_DELIVERED(f, 1, 2, 3);
 	}
@@ -424,7 +396,7 @@ static void no_schedule_of_transactions_reorders_a_key(void **state)
 			relay_turn(f, &f->a, relay_deadline(), "", 0, "");
 		}
 		for (int i = 0; i < 6; i++)
-			finish(conns[i], "COMMIT");
+			postgres_end(conns[i], "COMMIT");
 		RELAY_UNTIL(f, &f->a,
 			    relay_number(f, "SELECT count(*) FROM outbox "
 					    "WHERE status <> 2") == 0);
@@ -466,7 +438,7 @@ static void messages_of_a_locked_key_leave_in_the_order_of_commits(void **state)
 	relay_fixture *f = *state;
 	PGconn *conn[3];
 
-	hourly(f);
+	relay_hourly(f);
 	relay_start(f, &f->a);
 	for (int i = 0; i < 3; i++) {
 		conn[i] = PQconnectdb(postgres_here.url);
@@ -478,13 +450,13 @@ static void messages_of_a_locked_key_leave_in_the_order_of_commits(void **state)
 				  "SELECT wherry_enqueue('t', '{}', key => 'b', "
 				  "lock_key => true)",
 				  NULL, 0));
-	finish(conn[1], "COMMIT");
+	postgres_end(conn[1], "COMMIT");
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 1);
 	assert_true(postgres_exec(conn[2], sql, NULL, 0));
-	finish(conn[2], "COMMIT");
+	postgres_end(conn[2], "COMMIT");
 	for (PGresult *res; (res = PQgetResult(conn[0]));)
 		PQclear(res);
-	finish(conn[0], "COMMIT");
+	postgres_end(conn[0], "COMMIT");
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == 4);
 	RELAY_DELIVERED(f, 2, 1, 3, 4);
 }

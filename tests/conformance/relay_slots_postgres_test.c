@@ -92,14 +92,6 @@ static void stop(relay_fixture *f, int i)
 	side->relay = NULL;
 }
 
-/* Nothing happens by the clock alone. */
-static void hourly(relay_fixture *f)
-{
-	relay_set(f, "relay.lease", "1h");
-	relay_set(f, "relay.poll", "1h");
-	relay_set(f, "relay.sweep", "1h");
-}
-
 static void start_three(relay_fixture *f)
 {
 	for (int i = 0; i < SIDES; i++)
@@ -111,7 +103,7 @@ static void three_relays_share_an_outbox(void **state)
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	start(f, 0);
 	ALL_UNTIL(f, shares(f, 64, 0, 0));
 	start(f, 1);
@@ -132,7 +124,7 @@ static void a_relay_that_leaves_hands_its_slots_over_at_once(void **state)
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	start_three(f);
 	relay_put(f, letters);
 	stop(f, 1);
@@ -259,28 +251,14 @@ static void a_relay_stopped_past_its_lease_changes_nothing(void **state)
 
 static PGconn *begin_and_put(char key)
 {
-	PGconn *conn = PQconnectdb(postgres_here.url);
-	char sql[200];
-
-	(void)snprintf(sql, sizeof(sql),
-		       "BEGIN; INSERT INTO outbox(topic, partition_key, payload) VALUES "
-		       "('t', '%c', '{}')",
-		       key);
-	assert_true(postgres_exec(conn, sql, NULL, 0));
-	return conn;
-}
-
-static void finish(PGconn *conn, const char *how)
-{
-	assert_true(postgres_exec(conn, how, NULL, 0));
-	PQfinish(conn);
+	return postgres_begin_put("READ COMMITTED", (const char[]){key, 0});
 }
 
 static void a_lower_id_that_is_committed_late_is_delivered_by_its_relay(void **state)
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	start_two(f);
 	for (int i = 0; i < 2; i++) {
 		PGconn *late = begin_and_put(key_of(f, i, 0));
@@ -289,7 +267,7 @@ static void a_lower_id_that_is_committed_late_is_delivered_by_its_relay(void **s
 			relay_put(f, letters);
 			ALL_UNTIL(f, relay_delivered(f) == (size_t)(52 * n + i * 157));
 		}
-		finish(late, "COMMIT");
+		postgres_end(late, "COMMIT");
 		ALL_UNTIL(f, relay_delivered(f) == (size_t)(157 * (i + 1)));
 	}
 	relay_check_once(f, 314);
@@ -303,16 +281,16 @@ static void late_ids_of_a_share_leave_before_higher_ones(void **state)
 	PGconn *late[3];
 	char key;
 
-	hourly(f);
+	relay_hourly(f);
 	start_two(f);
 	key = key_of(f, 1, 0);
 	for (int i = 0; i < 3; i++)
 		late[i] = begin_and_put(key);
 	put(f, key_of(f, 1, 1), 1);
 	ALL_UNTIL(f, relay_delivered(f) == 1);
-	finish(late[1], "ROLLBACK");
-	finish(late[2], "COMMIT");
-	finish(late[0], "COMMIT");
+	postgres_end(late[1], "ROLLBACK");
+	postgres_end(late[2], "COMMIT");
+	postgres_end(late[0], "COMMIT");
 	put(f, key, 1);
 	ALL_UNTIL(f, relay_delivered(f) == 4);
 	RELAY_DELIVERED(f, 4, 1, 3, 5);
@@ -380,7 +358,7 @@ static void a_hot_key_that_is_stuck_stops_nobody_else(void **state)
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	char hot;
 
-	hourly(f);
+	relay_hourly(f);
 	start_two(f);
 	hot = key_of(f, 0, 0);
 	fake->by_hand = true;
@@ -404,7 +382,7 @@ static void slots_are_given_up_when_nothing_of_theirs_flies(void **state)
 	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 
-	hourly(f);
+	relay_hourly(f);
 	fake->by_hand = true;
 	start(f, 0);
 	ALL_UNTIL(f, shares(f, 64, 0, 0));
@@ -460,7 +438,7 @@ static void no_schedule_of_transactions_reorders_a_key_of_a_share(void **state)
 
 	WHERRY_PASS(wh_outbox_make(f->other, &(wh_make){.extras = WH_STRICT}, "outbox",
 				   &err));
-	hourly(f);
+	relay_hourly(f);
 	relay_set(f, "relay.ordering", "key-strict");
 	start_two(f);
 	f->random = f->seed = 1;
@@ -476,7 +454,7 @@ static void no_schedule_of_transactions_reorders_a_key_of_a_share(void **state)
 		turn_all(f, relay_deadline(), "a turn", __LINE__, __FILE__);
 	}
 	for (int i = 0; i < 6; i++)
-		finish(conns[i], "COMMIT");
+		postgres_end(conns[i], "COMMIT");
 	ALL_UNTIL(f,
 		  relay_number(f, "SELECT count(*) FROM outbox WHERE status <> 2") == 0);
 	assert_int_equal(relay_delivered(f), relay_count(f, WHERRY_DONE));
@@ -524,7 +502,7 @@ static void until_empty_waits_for_what_others_have(void **state)
 	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->b, 0);
 
-	hourly(f);
+	relay_hourly(f);
 	fake->by_hand = true;
 	start_two(f);
 	put(f, key_of(f, 0, 0), 1);
@@ -544,7 +522,7 @@ static void an_insert_wakes_the_relay_that_has_its_slot(void **state)
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	start_two(f);
 	for (int i = 0; i < 10; i++) {
 		relay_side *side = side_of(f, i % 2);

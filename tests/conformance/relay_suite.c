@@ -121,6 +121,13 @@ void relay_set(relay_fixture *f, const char *key, const char *value)
 	WHERRY_PASS(wherry_config_set(f->config, key, value, &err));
 }
 
+void relay_hourly(relay_fixture *f)
+{
+	relay_set(f, "relay.lease", "1h");
+	relay_set(f, "relay.poll", "1h");
+	relay_set(f, "relay.sweep", "1h");
+}
+
 static wherry_db *connect(relay_fixture *f)
 {
 	wh_db_options options = wh_db_options_of(f->config, &f->env);

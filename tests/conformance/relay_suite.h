@@ -145,6 +145,9 @@ int relay_suite(const relay_target *targets, size_t n);
 
 void relay_set(relay_fixture *f, const char *key, const char *value);
 
+/* Nothing happens by the clock alone. */
+void relay_hourly(relay_fixture *f);
+
 /* Give a side a fake destination instead of memory:. */
 relay_fake *relay_use_fake(relay_fixture *f, relay_side *side, unsigned caps);
 

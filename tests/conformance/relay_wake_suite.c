@@ -3,14 +3,6 @@
  */
 #include "relay_suite.h"
 
-/* Nothing happens by the clock alone. */
-static void hourly(relay_fixture *f)
-{
-	relay_set(f, "relay.lease", "1h");
-	relay_set(f, "relay.poll", "1h");
-	relay_set(f, "relay.sweep", "1h");
-}
-
 static void lead(relay_fixture *f)
 {
 	relay_start(f, &f->a);
@@ -23,7 +15,7 @@ static void a_plain_insert_wakes_a_sleeping_relay(void **state)
 	relay_fixture *f = *state;
 	int64_t began_us;
 
-	hourly(f);
+	relay_hourly(f);
 	relay_start(f, &f->a);
 	for (int64_t n = 1; n <= 5; n++) {
 		RELAY_ASLEEP_UNTIL(f, &f->a, f->a.wake_us - relay_now(f) > WH_SECOND);
@@ -39,7 +31,7 @@ static void an_idle_relay_sleeps(void **state)
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	relay_put(f, "ab");
 	relay_start(f, &f->a);
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).published == 2);
@@ -108,7 +100,7 @@ static void a_row_with_a_lower_id_is_found_by_the_sweep_while_a_key_is_held(void
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	relay_set(f, "relay.sweep", "100ms");
 	relay_set(f, "retry.base", "1h");
 	relay_set(f, "retry.cap", "1h");
@@ -153,7 +145,7 @@ static void rows_of_a_key_that_appear_late_leave_in_order(void **state)
 	relay_fixture *f = *state;
 	int64_t began_us;
 
-	hourly(f);
+	relay_hourly(f);
 	do {
 		began_us = wh_monotonic(&wh_env_system);
 		relay_fresh(f);
@@ -179,7 +171,7 @@ static void holes_are_filled_without_a_sweep(void **state)
 	int64_t by_us = relay_deadline();
 	bool found = false;
 
-	hourly(f);
+	relay_hourly(f);
 	let_ids_appear_late(f);
 	relay_put(f, "-");
 	relay_start(f, &f->a);
@@ -213,7 +205,7 @@ static void a_redrive_is_noticed(void **state)
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	relay_answers(f, 1, WHERRY_REJECTED, 1);
 	relay_put(f, "a");
 	lead(f);
@@ -228,7 +220,7 @@ static void a_redrive_is_noticed_beside_new_messages(void **state)
 {
 	relay_fixture *f = *state;
 
-	hourly(f);
+	relay_hourly(f);
 	relay_answers(f, 1, WHERRY_REJECTED, 1);
 	relay_put(f, "ab");
 	lead(f);
@@ -245,7 +237,7 @@ static void a_pause_stops_submitting_until_the_resume(void **state)
 	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	hourly(f);
+	relay_hourly(f);
 	relay_put(f, "a");
 	lead(f);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
@@ -268,7 +260,7 @@ static void a_pause_lets_finish_what_is_in_flight(void **state)
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	hourly(f);
+	relay_hourly(f);
 	fake->by_hand = true;
 	relay_put(f, "aab");
 	relay_start(f, &f->a);
@@ -290,7 +282,7 @@ static void a_relay_that_starts_paused_delivers_nothing(void **state)
 	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	hourly(f);
+	relay_hourly(f);
 	relay_put(f, "ab");
 	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
 	lead(f);

@@ -289,6 +289,17 @@ PGconn *postgres_begin(const char *sql)
 	return conn;
 }
 
+PGconn *postgres_begin_put(const char *isolation, const char *key)
+{
+	char sql[200];
+
+	(void)snprintf(sql, sizeof(sql),
+		       "SET TRANSACTION ISOLATION LEVEL %s; INSERT INTO outbox(topic, "
+		       "partition_key, payload) VALUES ('t', '%s', '{}')",
+		       isolation, key);
+	return postgres_begin(sql);
+}
+
 void postgres_end(PGconn *conn, const char *how)
 {
 	assert_true(postgres_exec(conn, how, NULL, 0));

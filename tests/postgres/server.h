@@ -46,6 +46,7 @@ bool postgres_exec(PGconn *conn, const char *sql, char *out, size_t cap);
 
 /* A transaction that has run this, and is open; and its end: "COMMIT". */
 PGconn *postgres_begin(const char *sql);
+PGconn *postgres_begin_put(const char *isolation, const char *key); /* a message */
 void postgres_end(PGconn *conn, const char *how);
 
 /* Its folder, which is the host of a URL too; and its first process. */
