@@ -9,6 +9,7 @@
 
 /* A transaction that the log told of, in the order of commits. */
 typedef struct wh_tx {
+	int64_t at;  /* position of its commit */
 	int64_t end; /* position behind it; 0: more of it is to come */
 	int64_t committed_us;
 	int64_t rows; /* that came */
@@ -48,6 +49,7 @@ struct wh_following {
 	size_t first, n, cap;
 	uint64_t base;
 	bool inside;  /* the last one is still coming, */
+	bool cut;     /* but the connection was lost: it comes again, or never; */
 	bool look;    /* and its rows are to be looked up */
 	int64_t skip; /* rows of it that had come before the connection was lost */
 

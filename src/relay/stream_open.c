@@ -64,6 +64,7 @@ static void turn_off(wherry_relay *r, const char *why)
 	if (f->fsm.state != WH_FOLLOW_OFF)
 		wh_fsm_move(&f->fsm, WH_FOLLOW_OFF, &r->env, why);
 	f->placed = f->swept = false;
+	f->cut = f->inside;
 	f->skip = 0;
 	r->taking = 0;
 }
@@ -95,7 +96,7 @@ void wh_follow_end(wherry_relay *r)
 	turn_off(r, "ended");
 	f->base += f->n;
 	f->first = f->n = f->n_ids = 0;
-	f->inside = f->given_up = false;
+	f->inside = f->cut = f->given_up = false;
 	f->received = f->delivered = f->written = 0;
 	f->retry_us = 0;
 }

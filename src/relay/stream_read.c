@@ -144,17 +144,44 @@ static wherry_code meet_row(void *ctx, const wh_open_row *row, wherry_error *err
 	return wh_read_meet(r, w->now, row, err);
 }
 
+/*
+ * A transaction of which a part had come when the connection was lost comes first when it is
+ * made again: the server reads on behind `received`, which is where that one began to come,
+ * and what it leaves out depends on the log alone.  But the slot may have been moved on, or
+ * made anew, and another server's log may have gone another way: then it never comes, and
+ * what was received of it must not keep the position where it is.
+ */
+static void give_up_cut(wh_following *f)
+{
+	wh_tx_find(f, wh_tx_last(f))->end = f->received;
+	f->inside = f->cut = false;
+}
+
+static bool is_again(const wh_tx *tx, const wh_stream_event *event)
+{
+	return tx->xid == event->xid && tx->at == event->at &&
+	       tx->committed_us == event->committed_us;
+}
+
 static wherry_code begin_tx(wherry_relay *r, const wh_stream_event *event,
 			    wherry_error *err)
 {
 	wh_following *f = r->follow;
-	wh_tx *last = f->inside ? wh_tx_find(f, wh_tx_last(f)) : NULL;
+	wh_tx *tx = f->cut ? wh_tx_find(f, wh_tx_last(f)) : NULL;
 
-	if (last && last->xid == event->xid)
-		f->skip = last->rows;
-	else if (!wh_tx_begin(f, event->xid))
-		return wh_oom(err);
+	if (tx && is_again(tx, event)) {
+		f->skip = tx->rows;
+	} else {
+		if (tx)
+			give_up_cut(f);
+		tx = wh_tx_begin(f, event->xid);
+		if (!tx)
+			return wh_oom(err);
+		tx->at = event->at;
+		tx->committed_us = event->committed_us;
+	}
 	f->inside = true;
+	f->cut = false;
 	f->committed_us = event->committed_us;
 	f->look = event->at <= f->known || (r->pub && r->pub->driver->grant);
 	r->taking = wh_tx_last(f);
@@ -167,7 +194,6 @@ static void end_tx(wherry_relay *r, const wh_stream_event *event)
 	wh_tx *tx = wh_tx_find(f, r->taking);
 
 	tx->end = event->at;
-	tx->committed_us = event->committed_us;
 	f->received = event->at;
 	f->inside = false;
 	r->taking = 0;
@@ -197,6 +223,8 @@ static wherry_code take(pulling *w, const wh_stream_event *event, wherry_error *
 		end_tx(w->r, event);
 		return WHERRY_OK;
 	case WH_STREAM_PLACE:
+		if (f->cut && event->at > wh_tx_find(f, wh_tx_last(f))->at)
+			give_up_cut(f);
 		if (!f->inside && event->at > f->received)
 			f->received = event->at;
 		return WHERRY_OK;

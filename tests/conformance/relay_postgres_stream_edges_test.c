@@ -27,8 +27,10 @@ static void stream(relay_fixture *f)
 {
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a,
-		    wh_follow_on(f->a.relay) && !f->a.relay->sweeping &&
-			    !f->a.relay->more && following(f)->placed);
+		    wh_follow_on(f->a.relay) &&
+			    (f->a.relay->set.keep ||
+			     (!f->a.relay->sweeping && !f->a.relay->more &&
+			      following(f)->placed)));
 }
 
 /* All open rows are read, as when a stream begins. */
@@ -226,6 +228,85 @@ static void what_was_received_before_the_stream_broke_is_not_confirmed_unless_de
 	relay_check_once(f, 3);
 }
 
+/* ---- a transaction that is cut ---- */
+
+/* A part of a large one is in memory when the connection is lost. */
+static void cut_a_large_one(relay_fixture *f)
+{
+	relay_set(f, "relay.batch", "10");
+	relay_set(f, "relay.window", "20");
+	stream(f);
+	relay_sql(f, "INSERT INTO outbox(topic, partition_key, payload) SELECT 't', 'a', "
+		     "convert_to(repeat('x', 5000), 'UTF8') FROM generate_series(1, "
+		     "1500)");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) >= 50);
+	assert_true(following(f)->inside);
+	while (relay_number(f, "SELECT count(pg_terminate_backend(active_pid)) FROM "
+			       "pg_replication_slots") > 0)
+		;
+	while (wh_follow_on(f->a.relay)) /* what is in the socket is of it, too */
+		relay_turn(f, &f->a, relay_deadline(), "the cut", __LINE__, __FILE__);
+	assert_true(following(f)->inside);
+}
+
+static void confirmed_moves_on(relay_fixture *f)
+{
+	int64_t end = end_of_log(f);
+
+	RELAY_UNTIL(f, &f->a, following(f)->delivered >= end);
+	RELAY_UNTIL(f, &f->a,
+		    relay_number(f, "SELECT (confirmed_flush_lsn - '0/0')::bigint FROM "
+				    "pg_replication_slots") >= end);
+}
+
+/* An operator moved the slot on, or it was lost and made anew. */
+static void a_transaction_that_does_not_come_again_holds_nothing_back(void **state)
+{
+	static const char *const done[] = {"mark", "keep"};
+	relay_fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		relay_fresh(f);
+		relay_hourly(f);
+		relay_set(f, "relay.on_done", done[i]);
+		cut_a_large_one(f);
+		relay_sql(f, "SELECT pg_replication_slot_advance(slot_name, "
+			     "pg_current_wal_lsn()) FROM pg_replication_slots");
+		relay_put(f, "b");
+		RELAY_UNTIL(f, &f->a, relay_told(f, 1501, WHERRY_DELIVERED) == 1);
+		if (i == 0)
+			RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1501);
+		confirmed_moves_on(f);
+	}
+}
+
+/* Nor one that another comes before, as on a server whose log went another way. */
+static void a_transaction_that_comes_again_as_another_is_delivered(void **state)
+{
+	static const char *const done[] = {"mark", "keep"};
+	relay_fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		size_t before;
+
+		relay_fresh(f);
+		relay_hourly(f);
+		relay_set(f, "relay.on_done", done[i]);
+		cut_a_large_one(f);
+		before = relay_delivered(f);
+		wh_tx_find(following(f), wh_tx_last(following(f)))->xid--;
+		relay_put(f, "b");
+		RELAY_UNTIL(f, &f->a, relay_told(f, 1501, WHERRY_DELIVERED) == 1);
+		for (int64_t id = 1; id <= 1500; id++)
+			RELAY_UNTIL(f, &f->a, relay_told(f, id, WHERRY_DELIVERED) > 0);
+		if (i == 0)
+			relay_check_once(f, 1501);
+		else
+			assert_in_range(relay_delivered(f), 1501, 1501 + before + 20);
+		confirmed_moves_on(f);
+	}
+}
+
 /* ---- the log is written before anybody can see the row ---- */
 
 /* A connection whose commits will be in the log, and visible to nobody. */
@@ -324,6 +405,8 @@ static const relay_test own[] = {
 	RELAY_TEST(
 		what_was_received_before_the_stream_broke_is_not_confirmed_unless_delivered,
 		0),
+	RELAY_TEST(a_transaction_that_does_not_come_again_holds_nothing_back, 0),
+	RELAY_TEST(a_transaction_that_comes_again_as_another_is_delivered, 0),
 	RELAY_TEST(a_row_nobody_sees_yet_is_delivered_once_and_marked_when_it_is_seen, 0),
 	RELAY_TEST(a_row_nobody_sees_yet_keeps_its_place_when_it_fails, 0),
 	RELAY_TEST(a_row_nobody_sees_yet_is_not_forgotten_behind_a_held_key, 0),
