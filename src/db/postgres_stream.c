@@ -546,7 +546,7 @@ static wherry_code take_message(postgres_stream *s, const char *bytes, size_t le
 		note_relation(s, &m);
 	} else if (m.kind == WH_PGO_INSERT) {
 		out->row = begin_row(s);
-		out->kind = take_row(s, &m) ? WH_STREAM_ROW : WH_STREAM_NOTHING;
+		out->kind = take_row(s, &m) ? WH_STREAM_ROW : WH_STREAM_OTHERS;
 	} else if (m.kind == WH_PGO_BEGIN) {
 		out->kind = WH_STREAM_BEGIN;
 		out->at = (int64_t)m.lsn;
@@ -596,30 +596,29 @@ static wherry_code ended(postgres_stream *s, wherry_error *err)
 static wherry_code stream_next(wh_stream *base, wh_stream_event *out, wherry_error *err)
 {
 	postgres_stream *s = (postgres_stream *)base;
-	wherry_code code = WHERRY_OK;
-	bool read = false;
+	int n;
 
 	*out = (wh_stream_event){.kind = WH_STREAM_NOTHING};
-	while (code == WHERRY_OK && out->kind == WH_STREAM_NOTHING) {
-		int n;
-
-		PQfreemem(s->message);
-		s->message = NULL;
-		n = PQgetCopyData(s->link.conn, &s->message, 1);
-		s->waiting = n > 0;
-		if (n == 0 && read)
-			return WHERRY_OK;
-		if (n == 0 && !PQconsumeInput(s->link.conn))
+	PQfreemem(s->message);
+	s->message = NULL;
+	n = PQgetCopyData(s->link.conn, &s->message, 1);
+	if (n == 0) {
+		if (!PQconsumeInput(s->link.conn))
 			return wh_postgres_fail(&s->link, NULL, err);
-		read = n == 0;
-		if (n < 0)
-			return ended(s, err);
-		if (n > 0 && *s->message == 'w')
-			code = take_message(s, s->message, (size_t)n, out, err);
-		else if (n > 0 && *s->message == 'k')
-			code = take_keepalive(s, s->message, (size_t)n, out, err);
+		n = PQgetCopyData(s->link.conn, &s->message, 1);
 	}
-	return code;
+	s->waiting = n > 0;
+	if (n < 0)
+		return ended(s, err);
+	if (n == 0)
+		return WHERRY_OK;
+	out->kind = WH_STREAM_OTHERS;
+	out->len = (size_t)n;
+	if (*s->message == 'w')
+		return take_message(s, s->message, (size_t)n, out, err);
+	if (*s->message == 'k')
+		return take_keepalive(s, s->message, (size_t)n, out, err);
+	return WHERRY_OK;
 }
 
 static int64_t stream_deadline(const wh_stream *base)

@@ -26,6 +26,7 @@ typedef struct wh_stream_options {
 
 typedef enum wh_stream_kind {
 	WH_STREAM_NOTHING, /* has come yet */
+	WH_STREAM_OTHERS,  /* what did is of other tables: there may be more */
 	WH_STREAM_BEGIN,   /* a transaction that has committed */
 	WH_STREAM_ROW,     /* one that it inserted */
 	WH_STREAM_END,     /* of the transaction */
@@ -38,6 +39,7 @@ typedef struct wh_stream_event {
 	int64_t at; /* BEGIN: of the commit; END: behind it; ROW: of the row; PLACE */
 	int64_t committed_us; /* BEGIN, END: Unix time */
 	uint32_t xid;         /* BEGIN: of the transaction */
+	size_t len;           /* bytes that came */
 	wh_row row; /* ROW: borrowed until the next call; texts do not end in NUL */
 } wh_stream_event;
 
@@ -57,7 +59,7 @@ typedef struct wh_stream_driver {
 	/* Begin behind this position, or behind what was confirmed if that is later. */
 	wherry_code (*start)(wh_stream *s, int64_t from, wherry_error *err);
 
-	/* Take what has come. */
+	/* Take one of what has come: how much at once is the caller's to say. */
 	wherry_code (*next)(wh_stream *s, wh_stream_event *out, wherry_error *err);
 
 	/* Tell the server that all up to here is delivered, and that this is alive; `ask`:

@@ -15,7 +15,9 @@
 typedef struct pulling {
 	wherry_relay *r;
 	int64_t now;
-	int64_t rows; /* that came */
+	int64_t rows; /* that came, */
+	int64_t told; /* among all that the log told, */
+	size_t bytes; /* and how much that was */
 	size_t nth;   /* of the ids that are looked up: met so far */
 	bool full;
 	int64_t at; /* the position of the row that came */
@@ -228,13 +230,25 @@ static wherry_code take(pulling *w, const wh_stream_event *event, wherry_error *
 		if (!f->inside && event->at > f->received)
 			f->received = event->at;
 		return WHERRY_OK;
+	case WH_STREAM_OTHERS:
 	case WH_STREAM_NOTHING:
 		break;
 	}
 	return WHERRY_OK;
 }
 
-/* Until nothing has come, there is no room, or it has been a batch. */
+/* Is this enough for one step?  Of other tables gigabytes may pass; and each row may have a
+ * transaction of its own. */
+static bool is_enough(const pulling *w)
+{
+	enum { TOLD_MOST = 4000, BYTES_MOST = 16 * 1024 * 1024 };
+	const wherry_relay *r = w->r;
+
+	return w->rows >= r->set.batch || w->told - 3 * w->rows >= TOLD_MOST ||
+	       w->bytes >= BYTES_MOST;
+}
+
+/* Until nothing has come, there is no room, or it is enough. */
 static wherry_code pull(pulling *w, wherry_error *err)
 {
 	wherry_relay *r = w->r;
@@ -243,10 +257,11 @@ static wherry_code pull(pulling *w, wherry_error *err)
 	wherry_code code = WHERRY_OK;
 
 	r->taking = f->inside ? wh_tx_last(f) : 0;
-	while (code == WHERRY_OK && event.kind != WH_STREAM_NOTHING &&
-	       w->rows < r->set.batch && f->n_ids < (size_t)r->set.batch &&
-	       wh_follow_has_room(r)) {
+	while (code == WHERRY_OK && event.kind != WH_STREAM_NOTHING && !is_enough(w) &&
+	       f->n_ids < (size_t)r->set.batch && wh_follow_has_room(r)) {
 		code = f->stream->driver->next(f->stream, &event, err);
+		w->told++;
+		w->bytes += event.len;
 		if (code == WHERRY_OK)
 			code = take(w, &event, err);
 	}

@@ -145,6 +145,84 @@ static void transactions_of_other_tables_take_no_memory(void **state)
 	RELAY_UNTIL(f, &f->a, following(f)->delivered >= end);
 }
 
+static const wh_stream_driver *the_log;
+static int n_asked, most_asked; /* in a step */
+
+static wherry_code count_next(wh_stream *s, wh_stream_event *out, wherry_error *err)
+{
+	n_asked++;
+	return the_log->next(s, out, err);
+}
+
+static wherry_code count_confirm(wh_stream *s, int64_t now_us, int64_t delivered,
+				 bool ask, wherry_error *err)
+{
+	if (n_asked > most_asked)
+		most_asked = n_asked;
+	n_asked = 0;
+	return the_log->confirm(s, now_us, delivered, ask, err);
+}
+
+/* What is not read in a step is read in the next: between them the lease is renewed, and the
+ * server told where the relay is. */
+static void a_step_ends_though_much_of_others_is_to_be_read(void **state)
+{
+	enum { ROWS = 100000, AT_ONCE = 10000 };
+	relay_fixture *f = *state;
+	static wh_stream_driver counts;
+	int64_t end, asked = 0;
+
+	relay_hourly(f);
+	publish_everything(f);
+	stream(f);
+	the_log = following(f)->stream->driver;
+	counts = *the_log;
+	counts.next = count_next;
+	counts.confirm = count_confirm;
+	following(f)->stream->driver = &counts;
+	n_asked = most_asked = 0;
+	relay_sql(f, "INSERT INTO other SELECT generate_series(1, 100000)");
+	end = end_of_log(f);
+	while (following(f)->received < end) {
+		relay_turn(f, &f->a, relay_deadline(), "its end", __LINE__, __FILE__);
+		asked += most_asked;
+		assert_in_range(most_asked, 0, AT_ONCE);
+		most_asked = 0;
+	}
+	assert_true(asked >= ROWS);
+	following(f)->stream->driver = the_log;
+}
+
+/* Again and again. */
+static wherry_code say_nothing_new(wh_stream *s, wh_stream_event *out, wherry_error *err)
+{
+	(void)s;
+	(void)err;
+	*out = (wh_stream_event){.kind = ++n_asked < 1000000 ? WH_STREAM_PLACE
+							     : WH_STREAM_NOTHING};
+	return WHERRY_OK;
+}
+
+static void a_step_ends_though_the_log_does_not(void **state)
+{
+	relay_fixture *f = *state;
+	const wh_stream_driver *real;
+	static wh_stream_driver talks;
+
+	relay_hourly(f);
+	stream(f);
+	real = following(f)->stream->driver;
+	talks = *real;
+	talks.next = say_nothing_new;
+	following(f)->stream->driver = &talks;
+	n_asked = 0;
+	relay_turn(f, &f->a, relay_deadline(), "a step", __LINE__, __FILE__);
+	following(f)->stream->driver = real;
+	assert_in_range(n_asked, 1, 10000);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+}
+
 static void many_other_tables_do_not_displace_the_outbox(void **state)
 {
 	relay_fixture *f = *state;
@@ -397,6 +475,8 @@ static const relay_test own[] = {
 	RELAY_TEST(what_a_sweep_met_of_a_large_transaction_is_not_taken_from_the_log, 0),
 	RELAY_TEST(what_is_looked_up_comes_before_what_the_log_tells_of_behind_it, 0),
 	RELAY_TEST(transactions_of_other_tables_take_no_memory, 0),
+	RELAY_TEST(a_step_ends_though_much_of_others_is_to_be_read, 0),
+	RELAY_TEST(a_step_ends_though_the_log_does_not, 0),
 	RELAY_TEST(many_other_tables_do_not_displace_the_outbox, 0),
 	RELAY_TEST(a_table_that_is_altered_in_mid_stream_is_read_on, 0),
 	RELAY_TEST(
