@@ -19,7 +19,8 @@
 enum {
 	WH_PUB_ORDERED = 1, /* once a message fails, none of its key already taken is
 			       delivered; so several of one key may be in flight */
-	WH_PUB_DEDUPS = 2   /* drops a message whose id it has seen */
+	WH_PUB_DEDUPS = 2,  /* drops a message whose id it has seen */
+	WH_PUB_ACKS = 4     /* acknowledges in the outbox itself, under its grant */
 };
 
 typedef struct wh_receipt {
@@ -83,7 +84,8 @@ typedef struct wh_publisher_driver {
 	 * many, from the first on.  Taken messages are borrowed until their receipt is
 	 * collected, the others are not touched.  An error is the destination's, not a
 	 * message's: CLOSED and the like (what is in flight will not get receipts: the
-	 * caller closes and opens anew), DENIED or INVALID (credentials, configuration).
+	 * caller closes and opens anew), DENIED or INVALID (credentials, configuration),
+	 * STALE (another relay took over: is the lease still ours?).
 	 */
 	wherry_code (*submit)(wherry_publisher *pub, const wherry_message *const *msgs,
 			      size_t n, size_t *out_taken, wherry_error *err);
@@ -106,7 +108,8 @@ typedef struct wh_publisher_driver {
 	 * receipts are collected as ever.  May be NULL. */
 	void (*cancel)(wherry_publisher *pub);
 
-	/* What is submitted from now on is relayed under this lease.  May be NULL. */
+	/* What is submitted from now on is relayed under this lease; said again to one that
+	 * is opened anew.  May be NULL. */
 	void (*grant)(wherry_publisher *pub, const wh_grant *grant);
 
 	/* A descriptor to poll with *out_events while something is in flight; -1: none.

@@ -555,7 +555,7 @@ static int64_t handlers_deadline(wherry_publisher *pub)
 
 const wh_publisher_driver wh_publisher_handlers = {
 	.scheme = "handlers",
-	.caps = 0, /* the relay gives one of a key at a time */
+	.caps = WH_PUB_ACKS, /* the relay gives one of a key at a time */
 	.close = handlers_close,
 	.submit = handlers_submit,
 	.collect = handlers_collect,

@@ -28,6 +28,10 @@
 #include "base/duration.h"
 #include "publish/parts.h"
 
+enum { ID_LEN = 300 };
+
+static const wh_publisher_driver loose;
+
 static wh_kafka *of(wherry_publisher *pub)
 {
 	return (wh_kafka *)pub;
@@ -41,11 +45,26 @@ static wherry_code tell(const wh_kafka *p, wherry_error *err)
 
 /* ---- opening and closing ---- */
 
+/* Of a lease's slot there is one producer: who takes it over fences who had it. */
+static const char *name_of(const wh_kafka *p, char *out, size_t cap)
+{
+	if (!p->set.transactional)
+		return NULL;
+	if (p->granted)
+		(void)snprintf(out, cap, "%s-%" PRId32, p->set.transactional, p->slot);
+	else
+		(void)snprintf(out, cap, "%s", p->set.transactional);
+	return out;
+}
+
 static wherry_code open_client(wh_kafka *p, wherry_error *err)
 {
-	wherry_code code = wh_kafka_client_open(&p->set, p->alone_until != 0, p->exits,
-						&p->client, err);
+	char id[ID_LEN];
+	wherry_code code;
 
+	code = wh_kafka_client_open(&p->set, p->alone_until != 0,
+				    name_of(p, id, sizeof(id)), p->exits, &p->client,
+				    err);
 	if (code != WHERRY_OK)
 		return code;
 	p->alone = p->alone_until != 0;
@@ -89,7 +108,7 @@ static wherry_code kafka_open(const char *rest, const wherry_config *config,
 	p->exits = wh_kafka_exits_new();
 	code = p->exits ? wh_kafka_settings_read(rest, config, &p->set, err)
 			: wh_oom(err);
-	p->base.driver = p->set.ordered ? &wh_publisher_kafka : &wh_publisher_kafka_loose;
+	p->base.driver = p->set.ordered ? &wh_publisher_kafka : &loose;
 	if (code == WHERRY_OK)
 		code = open_client(p, err);
 	if (code == WHERRY_OK)
@@ -170,7 +189,7 @@ static bool choose_client(wh_kafka *p, const wherry_message *next)
 {
 	if (p->alone_until && next->id > p->alone_until)
 		p->alone_until = 0;
-	if (!p->client || p->alone == (p->alone_until != 0))
+	if (!p->client || (p->alone == (p->alone_until != 0) && !p->renamed))
 		return true;
 	if (p->open.n)
 		return false;
@@ -184,6 +203,20 @@ static void settle_idle(wh_kafka *p)
 	wh_kafka_serve(p);
 	if (p->failing)
 		wh_kafka_leave_client(p);
+}
+
+/* With a client's first messages, which wait for it. */
+static wherry_code begin_transactions(wh_kafka *p, wherry_error *err)
+{
+	if (p->competes)
+		return wh_fail(err, WHERRY_INVALID,
+			       "transactional.id: relays that compete have no lease, and "
+			       "would fence each other: leave it out, or relay with "
+			       "--engine exclusive");
+	if (!p->client->transaction)
+		p->client->transaction =
+			wh_kafka_transaction_new(p->client->rk, p->client->fd);
+	return p->client->transaction ? WHERRY_OK : wh_oom(err);
 }
 
 static wherry_code kafka_submit(wherry_publisher *pub, const wherry_message *const *msgs,
@@ -202,6 +235,8 @@ static wherry_code kafka_submit(wherry_publisher *pub, const wherry_message *con
 	if (!choose_client(p, msgs[0]))
 		return WHERRY_OK;
 	code = p->client ? WHERRY_OK : open_client(p, err);
+	if (code == WHERRY_OK && p->set.transactional)
+		code = begin_transactions(p, err);
 	while (code == WHERRY_OK && i < n && !p->refusing) {
 		taking outcome;
 
@@ -255,6 +290,20 @@ static void kafka_cancel(wherry_publisher *pub)
 		wh_kafka_fail(of(pub));
 }
 
+/* A producer's name is that of the lease. */
+static void kafka_grant(wherry_publisher *pub, const wh_grant *grant)
+{
+	wh_kafka *p = of(pub);
+
+	if (!p->set.transactional)
+		return;
+	p->renamed = !p->granted || p->slot != grant->slot || p->epoch != grant->epoch;
+	p->granted = true;
+	p->competes = *grant->token != 0;
+	p->slot = grant->slot;
+	p->epoch = grant->epoch;
+}
+
 static int kafka_fd(wherry_publisher *pub, short *out_events)
 {
 	const wh_kafka *p = of(pub);
@@ -299,37 +348,32 @@ static size_t kafka_numbers(const wherry_publisher *pub, wh_number *out)
 		 stats.returned},
 		{"kafka_clients_total", "Producers opened: one more after each failure.",
 		 stats.clients},
+		{"kafka_transactions_total", "Transactions committed.",
+		 stats.transactions},
 		{"kafka_brokers_up", "0 while no broker can be reached.", !stats.down},
 	};
 	memcpy(out, numbers, sizeof(numbers));
 	return sizeof(numbers) / sizeof(*numbers);
 }
 
-const wh_publisher_driver wh_publisher_kafka = {
-	.scheme = "kafka",
-	.caps = WH_PUB_ORDERED,
-	.open = kafka_open,
-	.close = kafka_close,
-	.submit = kafka_submit,
-	.collect = kafka_collect,
-	.drop = kafka_drop,
-	.cancel = kafka_cancel,
-	.fd = kafka_fd,
-	.deadline = kafka_deadline,
-	.numbers = kafka_numbers,
-};
+/* clang-format off */
+#define DRIVER(can) { \
+	.scheme = "kafka", \
+	.caps = (can), \
+	.open = kafka_open, \
+	.close = kafka_close, \
+	.submit = kafka_submit, \
+	.collect = kafka_collect, \
+	.drop = kafka_drop, \
+	.cancel = kafka_cancel, \
+	.grant = kafka_grant, \
+	.fd = kafka_fd, \
+	.deadline = kafka_deadline, \
+	.numbers = kafka_numbers, \
+}
+/* clang-format on */
+
+const wh_publisher_driver wh_publisher_kafka = DRIVER(WH_PUB_ORDERED);
 
 /* Without idempotence a retry may overtake; only one of a key is in flight then. */
-const wh_publisher_driver wh_publisher_kafka_loose = {
-	.scheme = "kafka",
-	.caps = 0,
-	.open = kafka_open,
-	.close = kafka_close,
-	.submit = kafka_submit,
-	.collect = kafka_collect,
-	.drop = kafka_drop,
-	.cancel = kafka_cancel,
-	.fd = kafka_fd,
-	.deadline = kafka_deadline,
-	.numbers = kafka_numbers,
-};
+static const wh_publisher_driver loose = DRIVER(0);

@@ -22,10 +22,11 @@ typedef struct wh_kafka_settings {
 	char *token;    /* where OAUTHBEARER tokens are: env:NAME, file:PATH */
 	int partitions; /* topics that are not there are made so; 0: they are not */
 	int replication;
-	bool oidc;          /* librdkafka fetches tokens itself */
-	bool ordered;       /* idempotence is on */
-	int64_t limit_us;   /* how long a delivery may take */
-	size_t message_max; /* bytes */
+	char *transactional; /* the beginning of transactional.id; NULL: no transactions */
+	bool oidc;           /* librdkafka fetches tokens itself */
+	bool ordered;        /* idempotence is on */
+	int64_t limit_us;    /* how long a delivery may take */
+	size_t message_max;  /* bytes */
 } wh_kafka_settings;
 
 wherry_code wh_kafka_settings_read(const char *rest, const wherry_config *config,
@@ -58,20 +59,23 @@ wherry_code wh_kafka_record_fill(const wherry_message *msg, wh_kafka_record *out
  * keep librdkafka for long, and nobody shall wait for that. */
 typedef struct wh_kafka_exits wh_kafka_exits;
 
+typedef struct wh_kafka_transaction wh_kafka_transaction;
+
 typedef struct wh_kafka_client {
 	rd_kafka_t *rk;
 	rd_kafka_queue_t *queue; /* all its events come here */
 	rd_kafka_topic_t *topic; /* the last one used */
 	int fd;                  /* readable when there are events */
 	wh_kafka_exits *exits;
+	wh_kafka_transaction *transaction; /* NULL: none yet, or never */
 } wh_kafka_client;
 
 wh_kafka_exits *wh_kafka_exits_new(void); /* NULL: out of memory */
 void wh_kafka_exits_free(
 	wh_kafka_exits *exits); /* waits for them, a few seconds at most */
 
-/* alone: each message is a request of its own. */
-wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone,
+/* alone: each message is a request of its own.  id: its transactional.id, or NULL. */
+wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone, const char *id,
 				 wh_kafka_exits *exits, wh_kafka_client **out,
 				 wherry_error *err);
 
@@ -93,8 +97,9 @@ typedef enum wh_kafka_meaning {
 	WH_KAFKA_THROTTLED, /* slower */
 	WH_KAFKA_INNOCENT,  /* came back because of another */
 	WH_KAFKA_DENIED, /* credentials or rights: the destination's, unless it takes others */
-	WH_KAFKA_CLOSED, /* the connection's */
-	WH_KAFKA_INVALID /* set up wrongly */
+	WH_KAFKA_CLOSED,  /* the connection's */
+	WH_KAFKA_INVALID, /* set up wrongly */
+	WH_KAFKA_FENCED   /* another producer has our transactional.id now */
 } wh_kafka_meaning;
 
 typedef struct wh_kafka_error {
@@ -114,6 +119,7 @@ void wh_kafka_client_authorize(wh_kafka_client *client, const wh_kafka_settings 
 typedef enum wh_kafka_stage {
 	WH_KAFKA_WAITING, /* behind one of its key that goes elsewhere */
 	WH_KAFKA_HANDED,  /* librdkafka has it */
+	WH_KAFKA_SENT,    /* brokers have it: in a transaction, to be committed */
 	WH_KAFKA_FAILED   /* it came back */
 } wh_kafka_stage;
 
@@ -127,10 +133,10 @@ typedef struct wh_kafka_job {
 	wh_kafka_stage stage;
 	rd_kafka_resp_err_t error; /* of a failed one */
 	bool maybe;                /* of a failed one: it may be written */
-	bool unmade;               /* it waits for its topic to be made */
-	wherry_verdict verdict;    /* once it has one */
-	int64_t retry_after_us;    /* of a verdict */
-	char *reason;              /* NULL: none */
+	bool unmade; /* it waits for its topic to be made, or for a transaction */
+	wherry_verdict verdict; /* once it has one */
+	int64_t retry_after_us; /* of a verdict */
+	char *reason;           /* NULL: none */
 } wh_kafka_job;
 
 typedef struct wh_kafka_jobs {
@@ -188,6 +194,7 @@ typedef struct wh_kafka_stats {
 	int64_t failed;           /* came back with an error of their own */
 	int64_t returned;         /* came back because of others */
 	int64_t clients;          /* opened */
+	int64_t transactions;     /* committed */
 	int64_t in_flight;
 	int64_t last_delivery_us; /* on the monotonic clock; 0: none yet */
 	bool down;                /* no broker can be reached */
@@ -219,17 +226,23 @@ typedef struct wh_kafka {
 	wh_kafka_jobs open;      /* taken and without a verdict, in order */
 	wh_kafka_jobs done;      /* with one, for receipts */
 	size_t handed;           /* of the open ones: librdkafka has them */
+	size_t sent;             /* and those that wait for a commit */
 	wh_kafka_keys keys;
 	wh_kafka_topic *topics; /* with create= */
 	bool refusing;          /* a receipt waits of which the relay has to know first */
 	int64_t alone_until;    /* ids up to here go in requests of their own; 0: none */
 	bool alone;             /* the client sends them so */
-	bool served;            /* this client has delivered something */
-	bool failing, purged;   /* an episode, and how far it is */
-	int64_t give_up_us;     /* when it ends */
-	int64_t late_us;        /* deadlines up to here were missed; 0: none */
-	wherry_error error;     /* the destination's, to be told when all receipts are */
-	char why[160];          /* what librdkafka said last */
+	int64_t apart;          /* the id of one that gets a transaction of its own; 0 */
+	bool granted, renamed;  /* under a lease; the client has another's name */
+	bool competes;          /* nobody has a lease */
+	int32_t slot;           /* of the lease */
+	int64_t epoch;
+	bool served;          /* this client has delivered something */
+	bool failing, purged; /* an episode, and how far it is */
+	int64_t give_up_us;   /* when it ends */
+	int64_t late_us;      /* deadlines up to here were missed; 0: none */
+	wherry_error error;   /* the destination's, to be told when all receipts are */
+	char why[160];        /* what librdkafka said last */
 	wh_kafka_stats stats;
 } wh_kafka;
 
@@ -238,6 +251,27 @@ void wh_kafka_break_off(wh_kafka *p, wherry_code code, int native, const char *w
 			const char *advice);
 rd_kafka_resp_err_t wh_kafka_hand_over(wh_kafka *p, wh_kafka_job *job, wherry_error *why);
 void wh_kafka_serve(wh_kafka *p); /* all events that are there */
+void wh_kafka_hand_on_unmade(wh_kafka *p);
+
+/* ---- transactions: kafka_transaction.c ---- */
+
+/* It begins.  NULL: out of memory. */
+wh_kafka_transaction *wh_kafka_transaction_new(rd_kafka_t *rk, int fd);
+
+/* Abort what is open, and free it.  Waits, for a second or two where nobody answers. */
+void wh_kafka_transaction_end(wh_kafka_transaction *t, rd_kafka_queue_t *queue);
+
+/* May it be handed over now? */
+bool wh_kafka_transaction_takes(wh_kafka *p, const wherry_message *msg);
+
+/* Is it not known whether what was sent is delivered? */
+bool wh_kafka_transaction_commits(const wh_kafka *p);
+
+/* Go on with what the thread has done; commit if it is time. */
+void wh_kafka_transaction_step(wh_kafka *p);
+
+/* All came back: give whom it may concern the error of the transaction. */
+void wh_kafka_transaction_blame(wh_kafka *p);
 
 /* kafka_verdict.c */
 wherry_code wh_kafka_code_of(wh_kafka_meaning meaning);
@@ -248,10 +282,6 @@ void wh_kafka_fail(wh_kafka *p); /* an episode begins */
 void wh_kafka_fail_step(wh_kafka *p, int64_t now);
 void wh_kafka_miss_deadline(wh_kafka *p, int64_t now);
 void wh_kafka_leave_client(wh_kafka *p);
-
-/* ---- the drivers: kafka.c ---- */
-
-extern const wh_publisher_driver wh_publisher_kafka_loose; /* without idempotence */
 
 void wh_kafka_stats_get(const wherry_publisher *pub, wh_kafka_stats *out);
 

@@ -14,7 +14,7 @@ enum { ERROR_LEN = 200, AWAIT_SECONDS = 5 };
 
 /* rd_kafka_new() takes the conf when it succeeds. */
 static wherry_code start(wh_kafka_client *client, const wh_kafka_settings *set,
-			 bool alone, wherry_error *err)
+			 bool alone, const char *id, wherry_error *err)
 {
 	rd_kafka_conf_t *conf = rd_kafka_conf_dup(set->conf);
 	char why[ERROR_LEN] = "";
@@ -29,6 +29,8 @@ static wherry_code start(wh_kafka_client *client, const wh_kafka_settings *set,
 	(void)rd_kafka_conf_set(conf, "log.queue", "true", NULL, 0);
 	if (alone)
 		(void)rd_kafka_conf_set(conf, "batch.num.messages", "1", NULL, 0);
+	if (id)
+		(void)rd_kafka_conf_set(conf, "transactional.id", id, NULL, 0);
 	client->rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof(why));
 	if (client->rk)
 		return WHERRY_OK;
@@ -54,7 +56,7 @@ static wherry_code attend(wh_kafka_client *client, const wh_kafka_settings *set,
 	return WHERRY_OK;
 }
 
-wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone,
+wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone, const char *id,
 				 wh_kafka_exits *exits, wh_kafka_client **out,
 				 wherry_error *err)
 {
@@ -65,7 +67,7 @@ wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone,
 		return wh_oom(err);
 	client->fd = -1;
 	client->exits = exits;
-	code = start(client, set, alone, err);
+	code = start(client, set, alone, id, err);
 	if (code == WHERRY_OK)
 		code = attend(client, set, err);
 	if (code == WHERRY_OK)
@@ -214,6 +216,8 @@ static void *end(void *arg)
 	wh_kafka_exits *exits = client->exits;
 	bool last;
 
+	if (client->transaction)
+		wh_kafka_transaction_end(client->transaction, client->queue);
 	if (client->topic)
 		rd_kafka_topic_destroy(client->topic);
 	if (client->queue)

@@ -8,6 +8,9 @@
 
 static const char to_topic[] =
 	"make the topic, or let kafka: do so with create=partitions:3,replication:3";
+static const char to_fenced[] =
+	"another relay has taken this transactional.id over: if not with the lease, give each "
+	"outbox its own";
 static const char to_rights[] = "give this user the rights, then it goes on";
 
 /* clang-format off */
@@ -68,12 +71,10 @@ static const wh_kafka_error table[] = {
 	{BROKER(UNKNOWN_PRODUCER_ID), WH_KAFKA_CLOSED, NULL},
 	{BROKER(INVALID_PRODUCER_ID_MAPPING), WH_KAFKA_CLOSED, NULL},
 	{BROKER(DUPLICATE_SEQUENCE_NUMBER), WH_KAFKA_CLOSED, NULL},
-	{LOCAL(FENCED), WH_KAFKA_CLOSED,
-		"another relay has this transactional.id: give each its own"},
-	{BROKER(PRODUCER_FENCED), WH_KAFKA_CLOSED,
-		"another relay has this transactional.id: give each its own"},
-	{BROKER(INVALID_PRODUCER_EPOCH), WH_KAFKA_CLOSED,
-		"another relay has this transactional.id: give each its own"},
+	{BROKER(INVALID_TXN_STATE), WH_KAFKA_CLOSED, NULL},
+	{LOCAL(FENCED), WH_KAFKA_FENCED, to_fenced},
+	{BROKER(PRODUCER_FENCED), WH_KAFKA_FENCED, to_fenced},
+	{BROKER(INVALID_PRODUCER_EPOCH), WH_KAFKA_FENCED, to_fenced},
 
 	/* Credentials and rights. */
 	{LOCAL(AUTHENTICATION), WH_KAFKA_DENIED, "check sasl.mechanism, user and password"},

@@ -28,14 +28,16 @@ static bool has_topic(wh_kafka *p, const wherry_message *msg)
 				    &p->set, p->client);
 }
 
-/* Or not yet, and no error: when its topic is being made. */
+/* Or not yet, and no error: when its topic is being made, or there is no transaction. */
 rd_kafka_resp_err_t wh_kafka_hand_over(wh_kafka *p, wh_kafka_job *job, wherry_error *why)
 {
 	wh_kafka_record record = {0};
 	rd_kafka_resp_err_t error;
 	wherry_code code;
 
-	job->unmade = !has_topic(p, job->message);
+	job->unmade =
+		(p->set.transactional && !wh_kafka_transaction_takes(p, job->message)) ||
+		!has_topic(p, job->message);
 	if (job->unmade)
 		return RD_KAFKA_RESP_ERR_NO_ERROR;
 	code = wh_kafka_record_fill(job->message, &record, why);
@@ -84,15 +86,20 @@ static void hand_on(wh_kafka *p, wh_kafka_job *job)
 	}
 }
 
-/* And what waited for its topic. */
+/* And what waited for its topic, or a transaction. */
+void wh_kafka_hand_on_unmade(wh_kafka *p)
+{
+	for (wh_kafka_job *job = p->open.head; job; job = job->next)
+		if (job->unmade)
+			hand_on_one(p, job);
+}
+
 static void hand_on_made(wh_kafka *p, rd_kafka_event_t *event)
 {
 	wh_kafka_topic_made(p->topics, event, p->why, sizeof(p->why));
 	if (*p->why)
 		wh_log(p->env, WH_LOG_WARN, "kafka", "event=no-topic why=\"%s\"", p->why);
-	for (wh_kafka_job *job = p->open.head; job; job = job->next)
-		if (job->unmade)
-			hand_on_one(p, job);
+	wh_kafka_hand_on_unmade(p);
 }
 
 static void report(wh_kafka *p, const rd_kafka_message_t *of_message)
@@ -112,6 +119,12 @@ static void report(wh_kafka *p, const rd_kafka_message_t *of_message)
 	p->stats.delivered++;
 	p->stats.bytes += (int64_t)of_message->len;
 	p->stats.last_delivery_us = wh_monotonic(p->env);
+	if (p->set.transactional) {
+		job->stage = WH_KAFKA_SENT;
+		p->sent++;
+		hand_on(p, wh_kafka_key_leave(&p->keys, job, true));
+		return;
+	}
 	wh_kafka_jobs_remove(&p->open, job);
 	hand_on(p, wh_kafka_key_leave(&p->keys, job, true));
 	wh_kafka_answer(p, job, WHERRY_DELIVERED, NULL);
@@ -222,4 +235,6 @@ void wh_kafka_serve(wh_kafka *p)
 		serve_event(p, event);
 		rd_kafka_event_destroy(event);
 	}
+	if (p->client->transaction)
+		wh_kafka_transaction_step(p);
 }

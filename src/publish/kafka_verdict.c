@@ -21,6 +21,8 @@ wherry_code wh_kafka_code_of(wh_kafka_meaning meaning)
 {
 	if (meaning == WH_KAFKA_DENIED)
 		return WHERRY_DENIED;
+	if (meaning == WH_KAFKA_FENCED)
+		return WHERRY_STALE;
 	return meaning == WH_KAFKA_INVALID ? WHERRY_INVALID : WHERRY_CLOSED;
 }
 
@@ -30,7 +32,8 @@ void wh_kafka_leave_client(wh_kafka *p)
 	p->client = NULL;
 	p->failing = p->purged = false;
 	p->late_us = 0;
-	p->handed = 0;
+	p->handed = p->sent = 0;
+	p->renamed = false;
 	wh_kafka_keys_clear(&p->keys);
 	wh_kafka_topics_forget(&p->topics);
 }
@@ -64,8 +67,9 @@ void wh_kafka_describe(rd_kafka_resp_err_t code, char *out, size_t cap)
 
 static bool is_late(const wh_kafka *p, const wh_kafka_job *job)
 {
+	/* What waits for a transaction waits for others. */
 	return p->late_us && job->deadline_us <= p->late_us &&
-	       (job->stage == WH_KAFKA_FAILED || job->unmade);
+	       (job->stage == WH_KAFKA_FAILED || (job->unmade && !p->set.transactional));
 }
 
 static wh_kafka_meaning meaning_of(const wh_kafka *p, const wh_kafka_job *job)
@@ -164,11 +168,26 @@ static bool is_sure(const wh_kafka *p)
 	return p->alone || rejected == 1;
 }
 
+/* What failed took along all that was in its transaction, also what was before it in its
+ * key, so that nobody heeds its verdict: next time those go first. */
+static void set_apart(wh_kafka *p)
+{
+	const wh_kafka_job *job = p->sent ? p->open.head : NULL;
+
+	while (job && meaning_of(p, job) == WH_KAFKA_INNOCENT)
+		job = job->next;
+	p->apart = job ? job->message->id : 0;
+}
+
 /* Nothing is in flight any more. */
 static void conclude(wh_kafka *p)
 {
-	bool sure = is_sure(p);
+	bool sure;
 
+	if (p->client->transaction)
+		wh_kafka_transaction_blame(p);
+	set_apart(p);
+	sure = is_sure(p);
 	if (blame_destination(p))
 		return;
 	while (p->open.head) {
@@ -182,11 +201,12 @@ static void conclude(wh_kafka *p)
 	p->refusing = p->done.n > 0;
 }
 
-/* librdkafka does not give them back. */
-static void abandon(wh_kafka *p)
+/* librdkafka does not give them back, or say that they are committed. */
+static void abandon(wh_kafka *p, bool committing)
 {
 	for (wh_kafka_job *job = p->open.head; job; job = job->next)
-		if (job->stage == WH_KAFKA_HANDED) {
+		if (job->stage == WH_KAFKA_HANDED ||
+		    (committing && job->stage == WH_KAFKA_SENT)) {
 			job->stage = WH_KAFKA_FAILED;
 			job->error = RD_KAFKA_RESP_ERR__PURGE_INFLIGHT;
 			job->maybe = true;
@@ -196,26 +216,31 @@ static void abandon(wh_kafka *p)
 
 void wh_kafka_fail_step(wh_kafka *p, int64_t now)
 {
+	bool committing = wh_kafka_transaction_commits(p);
+
 	if (p->handed && now >= p->give_up_us && !p->purged) {
 		p->purged = true;
 		p->give_up_us = wh_later(now, PURGED_US);
 		(void)rd_kafka_purge(p->client->rk,
 				     RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_QUEUE |
 					     RD_KAFKA_PURGE_F_NON_BLOCKING);
-	} else if (p->handed && now >= p->give_up_us) {
-		abandon(p);
+	} else if ((p->handed || committing) && now >= p->give_up_us) {
+		abandon(p, committing);
+		committing = false;
 	}
-	if (!p->handed)
+	if (!p->handed && !committing)
 		conclude(p);
 }
 
 /* The oldest is late.  Where nothing else was delivered meanwhile it is the destination
- * that does not answer; otherwise those that are late are, each by itself. */
+ * that does not answer; otherwise those that are late are, each by itself.  One that is set
+ * apart was late before, when others were not. */
 void wh_kafka_miss_deadline(wh_kafka *p, int64_t now)
 {
 	char limit[32], text[120];
 
-	if (p->stats.last_delivery_us > p->open.head->deadline_us - p->set.limit_us) {
+	if (p->stats.last_delivery_us > p->open.head->deadline_us - p->set.limit_us ||
+	    (p->apart && p->open.head->message->id == p->apart)) {
 		p->late_us = now;
 		wh_kafka_fail(p);
 		return;

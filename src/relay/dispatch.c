@@ -216,6 +216,9 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 	} else {
 		wh_publisher_drop(r->pub);
 	}
+	if (why->code == WHERRY_STALE)
+		r->unfenced =
+			true; /* another took over: let the lease say whether from us */
 	wh_down(r, now, why->message);
 }
 
@@ -227,6 +230,7 @@ static bool reopen(wherry_relay *r, int64_t now)
 		return true;
 	if (wh_publisher_open(r->to, r->config, &r->env, &r->pub, &why) == WHERRY_OK) {
 		r->caps = r->pub->driver->caps;
+		wh_handlers_grant(r);
 		return true;
 	}
 	wh_down(r, now, why.message);

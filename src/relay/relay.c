@@ -151,7 +151,7 @@ static wherry_code heed_stream(const wherry_relay *r, wherry_error *err)
 			err, WHERRY_INVALID,
 			"with relay.on_done=keep nobody can say that a dead message "
 			"may be tried again: leave relay.on_dead=park out");
-	if (s->keep && r->pub && r->pub->driver->grant)
+	if (s->keep && r->pub && (r->pub->driver->caps & WH_PUB_ACKS))
 		return wh_fail(err, WHERRY_INVALID,
 			       "handlers acknowledge in the row, and relay.on_done=keep "
 			       "writes nothing there: use mark, delete or archive");

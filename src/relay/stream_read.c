@@ -185,7 +185,8 @@ static wherry_code begin_tx(wherry_relay *r, const wh_stream_event *event,
 	f->inside = true;
 	f->cut = false;
 	f->committed_us = event->committed_us;
-	f->look = event->at <= f->known || (r->pub && r->pub->driver->grant);
+	f->look =
+		event->at <= f->known || (r->pub && (r->pub->driver->caps & WH_PUB_ACKS));
 	r->taking = wh_tx_last(f);
 	return WHERRY_OK;
 }

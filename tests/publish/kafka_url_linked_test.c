@@ -165,6 +165,23 @@ static void a_delivery_must_end_before_its_claim(void **state)
 		"a number of milliseconds, from 1");
 }
 
+static void transactions_need_a_name_idempotence_and_time(void **state)
+{
+	wh_kafka_settings set = read_url("//h?transactional.id=shop");
+
+	(void)state;
+	assert_string_equal(set.transactional, "shop");
+	assert_property(&set, "transaction.timeout.ms", "60000");
+	assert_true(set.ordered);
+	wh_kafka_settings_clear(&set);
+	refuses("kafka://h?transactional.id=", WHERRY_INVALID,
+		"a name of 1 to 200 bytes");
+	refuses("kafka://h?transactional.id=a&enable.idempotence=false", WHERRY_INVALID,
+		"leave enable.idempotence=false out");
+	refuses("kafka://h?transactional.id=a&transaction.timeout.ms=30000",
+		WHERRY_INVALID, "must be 35000 at least");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -175,6 +192,7 @@ int main(void)
 		TEST(no_error_tells_a_secret),
 		TEST(what_is_wrong_in_a_url_is_named),
 		TEST(a_delivery_must_end_before_its_claim),
+		TEST(transactions_need_a_name_idempotence_and_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

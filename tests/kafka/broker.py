@@ -1,0 +1,443 @@
+#!/usr/bin/env python3
+"""A Kafka broker in memory, for what librdkafka's mock cluster has not: transactions that
+readers do not see until they are committed and that fence, TLS, SASL, topics that are not
+there until somebody makes them.  One broker, one partition leader, nothing on disk.
+
+    broker.py [--tls CERT KEY] [--sasl USER PASSWORD TOKEN] [--http CLIENT SECRET]
+              [--topic NAME PARTITIONS]... [--deny TOPIC]
+
+prints its address, and with --http that of a token endpoint; it ends with its input, of which
+each line is a command, answered "ok":
+
+    refuse API CODE TIMES     the next requests of this kind have this answer
+    hold API | go             such requests are not answered until then
+    names                     answered by the transactional ids there are
+
+With --sasl, PLAIN, SCRAM-SHA-256 and -512 take the user and password, OAUTHBEARER the token.
+"""
+import argparse
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import os
+import ssl
+import struct
+import sys
+import time
+
+PRODUCE, FETCH, OFFSETS, METADATA, COORDINATOR, SASL, VERSIONS, CREATE = 0, 1, 2, 3, 10, 17, 18, 19
+PRODUCER, ADD, END, AUTHENTICATE = 22, 24, 26, 36
+RANGES = {PRODUCE: (3, 7), FETCH: (4, 4), OFFSETS: (1, 1), METADATA: (1, 4), COORDINATOR: (0, 1),
+          SASL: (1, 1), VERSIONS: (0, 2), CREATE: (1, 1), PRODUCER: (0, 1), ADD: (0, 1),
+          END: (0, 1), AUTHENTICATE: (0, 0)}
+UNKNOWN_TOPIC, DENIED_TOPIC, UNSUPPORTED, EXISTS = 3, 29, 35, 36
+OUT_OF_ORDER, OLD_EPOCH, TXN_STATE, OLD_ID, AUTH_FAILED = 45, 47, 48, 49, 58
+BATCH = struct.Struct(">qiibIhiqqqhii")  # the head of a record batch
+
+
+class Reader:
+    """What a request says, from the front on."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, code):
+        form = struct.Struct(">" + code)
+        out = form.unpack_from(self.data, self.at)
+        self.at += form.size
+        return out if len(out) > 1 else out[0]
+
+    def bytes(self, code="i"):
+        n = self.take(code)
+        self.at += max(n, 0)
+        return None if n < 0 else self.data[self.at - n:self.at]
+
+    def text(self):
+        raw = self.bytes("h")
+        return None if raw is None else raw.decode()
+
+    def list(self, item):
+        n = self.take("i")
+        return None if n < 0 else [item() for _ in range(n)]
+
+
+def pack(code, *values):
+    return struct.pack(">" + code, *values)
+
+
+def text(value):
+    return pack("h", -1) if value is None else pack("h", len(value.encode())) + value.encode()
+
+
+def array(items):
+    return pack("i", len(items)) + b"".join(items)
+
+
+class Partition:
+    def __init__(self):
+        self.batches, self.end = [], 0  # (first, last, bytes)
+        self.producers = {}             # id: epoch, next sequence, the last one's offset
+        self.open, self.aborted = {}, []  # id: first offset; (id, first, marker)
+
+    def stable(self):
+        return min(self.open.values(), default=self.end)
+
+    def append(self, data):
+        head = list(BATCH.unpack_from(data))
+        first, head[0] = self.end, self.end
+        self.end += head[6] + 1
+        self.batches.append((first, self.end - 1, BATCH.pack(*head) + data[BATCH.size:]))
+        return first
+
+    def produce(self, data):
+        """An error and the offset."""
+        _, _, _, _, _, attributes, delta, _, _, pid, epoch, sequence, _ = BATCH.unpack_from(data)
+        if pid >= 0:
+            known = self.producers.get(pid)
+            if known and epoch < known[0]:
+                return OLD_EPOCH, -1
+            if known and epoch == known[0] and sequence == known[1] - delta - 1 >= 0:
+                return 0, known[2]  # a duplicate
+            wanted = known[1] if known and epoch == known[0] else 0
+            if sequence != wanted and known:
+                return OUT_OF_ORDER, -1
+        offset = self.append(data)
+        if pid >= 0:
+            self.producers[pid] = (epoch, sequence + delta + 1, offset)
+        if attributes & 0x10:
+            self.open.setdefault(pid, offset)
+        return 0, offset
+
+    def mark(self, pid, epoch, commit):
+        """End a transaction; readers check no checksum."""
+        record = b"\0\0\0" + b"\x08" + pack("hh", 0, commit) + b"\x0c" + pack("hi", 0, 0) + b"\0"
+        record = bytes([len(record) * 2]) + record
+        now = int(time.time() * 1000)
+        first = self.open.pop(pid, None)
+        marker = self.append(BATCH.pack(0, BATCH.size - 12 + len(record), 0, 2, 0, 0x30, 0, now, now,
+                                        pid, epoch, -1, 1) + record)
+        if first is not None and not commit:
+            self.aborted.append((pid, first, marker))
+
+
+class Transactional:
+    def __init__(self, pid):
+        self.pid, self.epoch, self.parts = pid, -1, []
+
+    def end(self, commit):
+        for part in self.parts:
+            part.mark(self.pid, self.epoch, commit)
+        self.parts = []
+
+
+class Broker:
+    def __init__(self, options):
+        self.options, self.topics, self.named = options, {}, {}
+        self.pids, self.refusals, self.held = 0, {}, {}
+        self.written = asyncio.Condition()
+        for name, n in options.topic:
+            self.topics[name] = [Partition() for _ in range(int(n))]
+
+    def part(self, topic, index):
+        parts = self.topics.get(topic, [])
+        return parts[index] if 0 <= index < len(parts) else None
+
+    # ---- what requests ask ----
+
+    def metadata(self, r, version):
+        names = r.list(r.text)
+        out = [] if version < 3 else [pack("i", 0)]
+        out += [array([pack("i", 1) + text("localhost") + pack("i", self.port) + text(None)])]
+        out += [text("cluster")] if version > 1 else []
+        topics = []
+        for name in sorted(self.topics) if names is None else names:
+            parts = self.topics.get(name)
+            topics.append(pack("h", 0 if parts else UNKNOWN_TOPIC) + text(name) + b"\0" + array(
+                [pack("hii", 0, i, 1) + array([pack("i", 1)]) * 2 for i in range(len(parts or []))]))
+        return b"".join(out) + pack("i", 1) + array(topics)
+
+    def produce(self, r, version):
+        r.text(), r.take("h"), r.take("i")
+        tail = b"" if version < 5 else pack("q", 0)
+
+        def each(topic):
+            index, data = r.take("i"), r.bytes()
+            part = self.part(topic, index)
+            code, offset = part.produce(data) if part else (UNKNOWN_TOPIC, -1)
+            return pack("ihqq", index, code, offset, -1) + tail
+
+        def every():
+            topic = r.text()
+            return text(topic) + array(r.list(lambda: each(topic)))
+
+        return array(r.list(every)) + pack("i", 0)
+
+    async def fetch(self, r, _version):
+        _, wait_ms, _, _, committed = r.take("iiiib")
+        wanted = []
+
+        def each(topic):
+            wanted.append((topic, *r.take("iqi")))
+
+        def every():
+            topic = r.text()
+            r.list(lambda: each(topic))
+
+        r.list(every)
+        if not any(self.part(t, i) and o < (self.part(t, i).stable() if committed
+                                            else self.part(t, i).end) for t, i, o, _ in wanted):
+            await asyncio.sleep(wait_ms / 1000)
+        return pack("i", 0) + array([text(topic) + array(
+            [self.found(topic, index, offset, committed)]) for topic, index, offset, _ in wanted])
+
+    def found(self, topic, index, offset, committed):
+        part = self.part(topic, index)
+        if not part:
+            return pack("ihqqii", index, UNKNOWN_TOPIC, -1, -1, -1, -1)
+        end = part.stable() if committed else part.end
+        data = b"".join(b for first, last, b in part.batches if last >= offset and first < end)
+        aborted = sorted((first, pid) for pid, first, marker in part.aborted if marker >= offset)
+        return (pack("ihqq", index, 0, part.end, part.stable()) +
+                array([pack("qq", pid, first) for first, pid in aborted]) +
+                pack("i", len(data)) + data)
+
+    def offsets(self, r, _version):
+        r.take("i")
+
+        def each(topic):
+            index, at = r.take("iq")
+            part = self.part(topic, index)
+            return pack("ihqq", index, 0 if part else UNKNOWN_TOPIC, -1,
+                        0 if at == -2 or not part else part.end)
+
+        def every():
+            topic = r.text()
+            return text(topic) + array(r.list(lambda: each(topic)))
+
+        return array(r.list(every))
+
+    def coordinator(self, _r, version):
+        here = pack("i", 1) + text("localhost") + pack("i", self.port)
+        return pack("h", 0) + here if version < 1 else pack("ih", 0, 0) + text(None) + here
+
+    def producer(self, r, _version):
+        name = r.text()
+        if name is None or name not in self.named:
+            self.pids += 1
+        if name is None:
+            return pack("ihqh", 0, 0, self.pids, 0)
+        one = self.named.setdefault(name, Transactional(self.pids))
+        one.epoch += 1  # fences
+        for part in one.parts:
+            part.producers[one.pid] = (one.epoch, 0, -1)
+        one.end(False)
+        return pack("ihqh", 0, 0, one.pid, one.epoch)
+
+    def check(self, r):
+        """Whose transaction a request is about, and what is wrong with that."""
+        name, pid, epoch = r.text(), *r.take("qh")
+        one = self.named.get(name)
+        if not one or one.pid != pid:
+            return one, OLD_ID
+        return one, 0 if one.epoch == epoch else OLD_EPOCH
+
+    def add(self, r, _version):
+        one, code = self.check(r)
+
+        def each(topic):
+            index = r.take("i")
+            part, own = self.part(topic, index), code
+            if not own and topic in self.options.deny:
+                own = DENIED_TOPIC
+            if not own and not part:
+                own = UNKNOWN_TOPIC
+            if not own and part not in one.parts:
+                one.parts.append(part)
+            return pack("ih", index, own)
+
+        def every():
+            topic = r.text()
+            return text(topic) + array(r.list(lambda: each(topic)))
+
+        return pack("i", 0) + array(r.list(every))
+
+    def end(self, r, _version):
+        one, code = self.check(r)
+        if not code:
+            one.end(r.take("b"))
+        return pack("ih", 0, code)
+
+    def create(self, r, _version):
+        def one():
+            name, n, _ = r.text(), *r.take("ih")
+            r.list(lambda: (r.take("i"), r.list(lambda: r.take("i"))))
+            r.list(lambda: (r.text(), r.text()))
+            code = EXISTS if name in self.topics else 0
+            if not code:
+                self.topics[name] = [Partition() for _ in range(n)]
+            return text(name) + pack("h", code) + text(None)
+
+        return array(r.list(one))
+
+    def refused(self, api, r):
+        """The answer with an error, of those whose answer is one."""
+        code = self.refusals[api].pop()
+        if api == PRODUCER:
+            return pack("ihqh", 0, code, -1, -1)
+        if api == END:
+            return pack("ih", 0, code)
+        raise ValueError(f"nothing can refuse {api} {r}")
+
+    async def answer(self, api, version, r):
+        while api in self.held:
+            await self.held[api].wait()
+        if self.refusals.get(api):
+            return self.refused(api, r)
+        if api == FETCH:
+            return await self.fetch(r, version)
+        return {PRODUCE: self.produce, OFFSETS: self.offsets, METADATA: self.metadata,
+                COORDINATOR: self.coordinator, PRODUCER: self.producer, ADD: self.add,
+                END: self.end, CREATE: self.create}[api](r, version)
+
+    # ---- connections ----
+
+    async def serve(self, reader, writer):
+        auth = Authentication(self.options) if self.options.sasl else None
+        try:
+            while True:
+                data = await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
+                r = Reader(data)
+                api, version, number = r.take("hhi")
+                r.text()
+                body = await self.body(api, version, r, auth)
+                writer.write(pack("ii", len(body) + 4, number) + body)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
+            writer.close()
+
+    async def body(self, api, version, r, auth):
+        if api == VERSIONS:
+            code = UNSUPPORTED if version > RANGES[VERSIONS][1] else 0
+            out = pack("h", code) + array([pack("hhh", k, *v) for k, v in RANGES.items()])
+            return out + (pack("i", 0) if 0 < version <= RANGES[VERSIONS][1] else b"")
+        if auth and api in (SASL, AUTHENTICATE):
+            return auth.handshake(r) if api == SASL else auth.step(r)
+        if auth and not auth.done:
+            raise ConnectionError("not authenticated")
+        return await self.answer(api, version, r)
+
+    async def command(self, line):
+        word = line.split()
+        if word[0] == "refuse":
+            self.refusals.setdefault(int(word[1]), []).extend([int(word[2])] * int(word[3]))
+        elif word[0] == "hold":
+            self.held[int(word[1])] = asyncio.Event()
+        elif word[0] == "go":
+            for event in self.held.values():
+                event.set()
+            self.held = {}
+        print(" ".join(self.named) if word[0] == "names" else "ok", flush=True)
+
+
+class Authentication:
+    """Of one connection."""
+
+    def __init__(self, options):
+        self.user, self.password, self.token = options.sasl
+        self.done, self.mechanism, self.steps = False, None, 0
+
+    def handshake(self, r):
+        self.mechanism = r.text()
+        all_ = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+        return pack("h", 0 if self.mechanism in all_ else 33) + array([text(m) for m in all_])
+
+    def step(self, r):
+        self.steps += 1
+        try:
+            out = {"PLAIN": self.plain, "OAUTHBEARER": self.bearer}.get(
+                self.mechanism, self.scram)(r.bytes())
+        except PermissionError as why:
+            return pack("h", AUTH_FAILED) + text(str(why)) + pack("i", 0)
+        return pack("h", 0) + text(None) + pack("i", len(out)) + out
+
+    def plain(self, said):
+        if said.split(b"\0")[1:] != [self.user.encode(), self.password.encode()]:
+            raise PermissionError("Authentication failed: Invalid username or password")
+        self.done = True
+        return b""
+
+    def bearer(self, said):
+        if said == b"\x01":
+            raise PermissionError("Authentication failed: invalid token")
+        if f"auth=Bearer {self.token}".encode() not in said.split(b"\x01"):
+            return b'{"status":"invalid_token"}'
+        self.done = True
+        return b""
+
+    def scram(self, said):
+        name = "sha" + self.mechanism[-3:]
+        parts = dict(p.split("=", 1) for p in said.decode().split(",") if "=" in p)
+        if self.steps == 1:
+            self.first = said.decode().split(",", 2)[2]
+            self.salt, self.known = os.urandom(16), parts["n"] == self.user
+            self.nonce = parts["r"] + base64.b64encode(os.urandom(12)).decode()
+            self.challenge = f"r={self.nonce},s={base64.b64encode(self.salt).decode()},i=4096"
+            return self.challenge.encode()
+
+        def mac(key, message):
+            return hmac.new(key, message, name).digest()
+
+        salted = hashlib.pbkdf2_hmac(name, self.password.encode(), self.salt, 4096)
+        whole = f"{self.first},{self.challenge},{said.decode().rsplit(',p=', 1)[0]}".encode()
+        stored = hashlib.new(name, mac(salted, b"Client Key")).digest()
+        key = bytes(a ^ b for a, b in zip(base64.b64decode(parts["p"]), mac(stored, whole)))
+        if not self.known or parts["r"] != self.nonce or hashlib.new(name, key).digest() != stored:
+            raise PermissionError(f"Authentication failed during authentication due to invalid "
+                                  f"credentials with SASL mechanism {self.mechanism}")
+        self.done = True
+        return b"v=" + base64.b64encode(mac(mac(salted, b"Server Key"), whole))
+
+
+async def tokens(options, reader, writer):
+    """The token endpoint: client credentials for the token, as OAuth has it."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    sent = base64.b64encode(":".join(options.http).encode()).decode()
+    good = f"Authorization: Basic {sent}\r\n" in head
+    body = json.dumps({"access_token": options.sasl[2], "token_type": "Bearer", "expires_in": 300}
+                      if good else {"error": "invalid_client"}).encode()
+    writer.write(b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
+                 b"Connection: close\r\n\r\n" % (b"200 OK" if good else b"401 No", len(body)) + body)
+    await writer.drain()
+    writer.close()
+
+
+async def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tls", nargs=2)
+    parser.add_argument("--sasl", nargs=3)
+    parser.add_argument("--http", nargs=2)
+    parser.add_argument("--topic", nargs=2, action="append", default=[])
+    parser.add_argument("--deny", action="append", default=[])
+    options = parser.parse_args()
+    tls = None
+    if options.tls:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(*options.tls)
+    broker = Broker(options)
+    server = await asyncio.start_server(broker.serve, "127.0.0.1", 0, ssl=tls)
+    broker.port = server.sockets[0].getsockname()[1]
+    print(f"localhost:{broker.port}", flush=True)
+    if options.http:
+        ends = await asyncio.start_server(lambda r, w: tokens(options, r, w), "127.0.0.1", 0)
+        print(f"http://127.0.0.1:{ends.sockets[0].getsockname()[1]}/token", flush=True)
+    lines = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    while line := await lines.readline():
+        await broker.command(line.decode())
+    os._exit(0)
+
+
+asyncio.run(main())
