@@ -24,35 +24,21 @@ static void warn(warnings *w, const char *fmt, ...)
 	va_end(args);
 }
 
-/* What is known of the log, where the outbox is streamed. */
-typedef struct streaming {
-	bool any;
-	char slot[WH_WAL_NAME];
-	wh_wal_state state;
-	int64_t behind; /* bytes of log that are not delivered */
-	int64_t dead;   /* messages that no row can say so of */
-} streaming;
-
 /* That it cannot be had is no failure: nobody need stream. */
-static void look_at_log(const wh_session *s, const wherry_config *config, streaming *out)
+static void look_at_log(const wh_session *s, const wherry_config *config, wh_wal_lag *out)
 {
 	wh_wal *wal = NULL;
 
-	*out = (streaming){.any = false};
+	*out = (wh_wal_lag){.any = false};
 	if (wh_wal_open(s->box, wherry_config_get(config, "stream.slot"),
 			wherry_config_get(config, "stream.publication"), &wal,
 			NULL) != WHERRY_OK)
 		return;
-	if (wh_wal_look(wal, &out->state, NULL) == WHERRY_OK &&
-	    wh_wal_dead(wal, &out->dead, NULL) == WHERRY_OK)
-		out->any = out->state.has_slot || out->dead;
-	memcpy(out->slot, wal->slot, sizeof(out->slot));
-	if (out->state.flushed > out->state.confirmed)
-		out->behind = out->state.flushed - out->state.confirmed;
+	(void)wh_wal_watch(wal, out, NULL);
 	wh_wal_close(wal);
 }
 
-static void print_stream(const streaming *st)
+static void print_stream(const wh_wal_lag *st)
 {
 	char span[WH_SPAN_LEN];
 
@@ -72,7 +58,7 @@ static void print_stream(const streaming *st)
 		(void)printf("dead        %" PRId64 " in wherry_dead\n", st->dead);
 }
 
-static void put_stream(wh_buf *buf, const streaming *st)
+static void put_stream(wh_buf *buf, const wh_wal_lag *st)
 {
 	if (!st->any) {
 		wh_buf_puts(buf, ",\"stream\":null");
@@ -144,7 +130,7 @@ static void put_sharer(void *ctx, const wh_sharer *who)
 }
 
 static void print_text(const wh_session *s, const wherry_status *st,
-		       const streaming *stream, const warnings *w, sharers *shares)
+		       const wh_wal_lag *stream, const warnings *w, sharers *shares)
 {
 	char span[WH_SPAN_LEN];
 
@@ -198,7 +184,7 @@ static void put_relay(wh_buf *buf, const wherry_status *st)
 }
 
 static void print_json(const wh_session *s, const wherry_status *st,
-		       const streaming *stream, const warnings *w, sharers *shares)
+		       const wh_wal_lag *stream, const warnings *w, sharers *shares)
 {
 	wh_buf buf = WH_BUF_INIT(64 * 1024);
 
@@ -236,7 +222,7 @@ static wh_exit run(wh_args *args)
 	warnings w = {.n = 0};
 	sharers shares = {.json = wh_arg_on(args, "json"),
 			  .text = WH_BUF_INIT(64 * 1024)};
-	streaming stream;
+	wh_wal_lag stream;
 	wh_exit status = wh_session_open(&s, args);
 
 	if (status != WH_EXIT_DONE)

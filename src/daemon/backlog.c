@@ -5,18 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "db/driver.h"
 #include "daemon/daemon.h"
+#include "db/driver.h"
 
 enum { FRESH_US = 2 * WH_SECOND, WAIT_US = WH_SECOND, IDLE_US = 300 * WH_SECOND };
 
 /* One outbox, looked at through a connection of its own. */
 typedef struct seen {
 	char name[WH_PLAN_NAME + 1];
-	char *from, *table;
+	char *from;
 	wherry_config *config;
 	wherry_db *db;
 	wherry_outbox *box;
+	wh_wal *wal; /* NULL: there is no log to be streamed */
 	bool wanted;
 	wh_backlog_view view;
 } seen;
@@ -34,8 +35,10 @@ struct wh_backlogs {
 
 static void let_go(seen *s)
 {
+	wh_wal_close(s->wal);
 	wherry_outbox_close(s->box);
 	wherry_db_close(s->db);
+	s->wal = NULL;
 	s->box = NULL;
 	s->db = NULL;
 }
@@ -45,7 +48,6 @@ static void forget(seen *s)
 	let_go(s);
 	wherry_config_free(s->config);
 	free(s->from);
-	free(s->table);
 }
 
 static wherry_code open_seen(seen *s, wherry_error *err)
@@ -56,6 +58,38 @@ static wherry_code open_seen(seen *s, wherry_error *err)
 		code = wherry_outbox_open(s->db,
 					  wherry_config_get(s->config, "outbox.table"),
 					  &s->box, err);
+	if (code == WHERRY_OK)
+		code = wh_wal_open(s->box, wherry_config_get(s->config, "stream.slot"),
+				   wherry_config_get(s->config, "stream.publication"),
+				   &s->wal, err);
+	return code == WHERRY_INVALID && s->box ? WHERRY_OK : code; /* it has no log */
+}
+
+static void take_share(void *ctx, const wh_sharer *who)
+{
+	wh_backlog_view *view = ctx;
+	wh_shareholder *share = &view->shares[view->n_shares];
+
+	if (view->n_shares == WH_SLOTS)
+		return;
+	(void)snprintf(share->owner, sizeof(share->owner), "%s", who->owner);
+	share->epoch = who->epoch;
+	share->n = who->n;
+	view->n_shares++;
+}
+
+static wherry_code ask(seen *s, wh_backlog_view *view, wherry_error *err)
+{
+	wherry_code code = s->box ? WHERRY_OK : open_seen(s, err);
+
+	if (code == WHERRY_OK)
+		code = wh_outbox_backlog(s->box, &view->backlog, err);
+	if (code == WHERRY_OK)
+		code = wh_outbox_holder(s->box, &view->holder, err);
+	if (code == WHERRY_OK)
+		code = wh_slots_list(s->box, take_share, view, err);
+	if (code == WHERRY_OK && s->wal)
+		code = wh_wal_watch(s->wal, &view->lag, err);
 	return code;
 }
 
@@ -64,13 +98,8 @@ static void look(wh_backlogs *b, seen *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_backlog_view view = {.seen_us = 0};
-	wherry_code code = s->box ? WHERRY_OK : open_seen(s, &err);
 
-	if (code == WHERRY_OK)
-		code = wh_outbox_backlog(s->box, &view.backlog, &err);
-	if (code == WHERRY_OK)
-		code = wh_outbox_holder(s->box, &view.holder, &err);
-	if (code != WHERRY_OK) {
+	if (ask(s, &view, &err) != WHERRY_OK) {
 		wh_line_printf(&b->daemon->log, WH_LOG_DEBUG, s->name,
 			       "event=backlog-unknown why=\"%s\"", err.message);
 		let_go(s);
@@ -82,21 +111,24 @@ static void look(wh_backlogs *b, seen *s)
 	(void)pthread_mutex_unlock(&b->lock);
 }
 
+static bool shows(const seen *s, const wh_plan_relay *plan)
+{
+	return strcmp(s->name, plan->name) == 0 &&
+	       strcmp(s->from, plan->from.value) == 0 &&
+	       wh_plan_same_settings(s->config, plan->config);
+}
+
 /* The outbox of a pipeline; NULL when memory is short. */
 static seen *find_or_add(wh_backlogs *b, const wh_plan_relay *plan)
 {
 	seen *grown, added = {.view.seen_us = 0};
 
 	for (size_t i = 0; b->seen && i < b->n; i++)
-		if (strcmp(b->seen[i].name, plan->name) == 0 &&
-		    strcmp(b->seen[i].from, plan->from.value) == 0 &&
-		    strcmp(b->seen[i].table,
-			   wherry_config_get(plan->config, "outbox.table")) == 0)
+		if (shows(&b->seen[i], plan))
 			return &b->seen[i];
 	(void)snprintf(added.name, sizeof(added.name), "%s", plan->name);
 	added.from = strdup(plan->from.value);
-	added.table = strdup(wherry_config_get(plan->config, "outbox.table"));
-	if (!added.from || !added.table ||
+	if (!added.from ||
 	    wh_config_copy(plan->config, &added.config, NULL) != WHERRY_OK) {
 		forget(&added);
 		return NULL;

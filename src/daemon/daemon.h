@@ -20,6 +20,8 @@
 #include "base/env.h"
 #include "daemon/plan.h"
 #include "outbox/outbox.h"
+#include "outbox/slots.h"
+#include "outbox/stream.h"
 #include "publish/driver.h"
 
 /* ---- line.c ---- */
@@ -90,9 +92,19 @@ bool wh_daemon_ready(wh_daemon *d, wh_buf *out); /* a line for each relay */
 
 /* ---- backlog.c ---- */
 
+/* A relay's share of an outbox. */
+typedef struct wh_shareholder {
+	char owner[sizeof(((wh_holder *)NULL)->owner)];
+	int64_t epoch;
+	int n; /* slots */
+} wh_shareholder;
+
 typedef struct wh_backlog_view {
 	wh_backlog backlog;
 	wh_holder holder;
+	wh_shareholder shares[WH_SLOTS]; /* where several have it */
+	int n_shares;
+	wh_wal_lag lag;
 	int64_t seen_us; /* monotonic; 0: never */
 } wh_backlog_view;
 

@@ -16,7 +16,8 @@ typedef struct sample {
 	char name[WH_PLAN_NAME + 1];
 	wh_pipeline_view view;
 	wh_backlog_view outbox;
-	bool known; /* outbox is */
+	bool known;   /* outbox is */
+	bool streams; /* or is to, by its engine */
 } sample;
 
 static double seconds(int64_t us)
@@ -141,6 +142,58 @@ static bool looked(const sample *s, double *out)
 	return s->known;
 }
 
+/* ---- the log of commits, where it is streamed ---- */
+
+static bool has_slot(const sample *s)
+{
+	return s->known && s->outbox.lag.state.has_slot;
+}
+
+static bool slot_there(const sample *s, double *out)
+{
+	*out = has_slot(s) && !s->outbox.lag.state.lost;
+	return s->known && (s->streams || has_slot(s));
+}
+
+static bool slot_lost(const sample *s, double *out)
+{
+	*out = s->outbox.lag.state.lost;
+	return has_slot(s);
+}
+
+static bool slot_read(const sample *s, double *out)
+{
+	*out = s->outbox.lag.state.reader != 0;
+	return has_slot(s);
+}
+
+static bool lag_bytes(const sample *s, double *out)
+{
+	*out = (double)s->outbox.lag.behind;
+	return has_slot(s) && !s->outbox.lag.state.lost;
+}
+
+/* The server knows it of who reads, and tells the last that was until there is another. */
+static bool lag_seconds(const sample *s, double *out)
+{
+	const wh_wal_lag *lag = &s->outbox.lag;
+
+	*out = lag->behind ? seconds(lag->state.behind_us) : 0;
+	return has_slot(s) && !lag->state.lost && (!lag->behind || lag->state.behind_us);
+}
+
+static bool retained(const sample *s, double *out)
+{
+	*out = (double)s->outbox.lag.state.retained;
+	return has_slot(s);
+}
+
+static bool stream_dead(const sample *s, double *out)
+{
+	*out = (double)s->outbox.lag.dead;
+	return s->known && (s->streams || s->outbox.lag.any);
+}
+
 static const struct {
 	const char *name, *type, *help;
 	value_fn value;
@@ -175,6 +228,23 @@ static const struct {
 	 oldest},
 	{"wherry_outbox_looked_seconds", "gauge",
 	 "How old the numbers of the outbox are.", looked},
+	{"wherry_stream_slot", "gauge",
+	 "1 while the server keeps its log for the replication slot, 0 while there is none "
+	 "or it is lost.",
+	 slot_there},
+	{"wherry_stream_slot_lost", "gauge",
+	 "1 when the server gave up the log that the slot was to keep.", slot_lost},
+	{"wherry_stream_slot_read", "gauge", "1 while somebody reads from the slot.",
+	 slot_read},
+	{"wherry_stream_lag_bytes", "gauge", "Bytes of log that are not delivered.",
+	 lag_bytes},
+	{"wherry_stream_lag_seconds", "gauge",
+	 "How long the last of the log took to be delivered, as the server has measured.",
+	 lag_seconds},
+	{"wherry_stream_retained_bytes", "gauge",
+	 "Bytes of log that the server keeps for the slot.", retained},
+	{"wherry_stream_dead", "gauge", "Messages in the table wherry_dead.",
+	 stream_dead},
 };
 
 static void head(wh_buf *out, const char *name, const char *type, const char *help)
@@ -197,16 +267,16 @@ static void put_families(wh_buf *out, const sample *samples, size_t n)
 
 static void put_errors(wh_buf *out, const sample *samples, size_t n)
 {
+	/* Those that never were, too: from nothing to 1 is no increase to who asks. */
 	head(out, "wherry_errors_total", "counter", "What failed, by class.");
 	for (size_t i = 0; i < n; i++)
 		for (int code = 1; code < WHERRY_CODE_COUNT; code++)
-			if (samples[i].view.stats.errors[code])
-				wh_buf_printf(out,
-					      "wherry_errors_total{relay=\"%s\",class="
-					      "\"%s\"} %" PRId64 "\n",
-					      samples[i].name,
-					      wherry_code_name((wherry_code)code),
-					      samples[i].view.stats.errors[code]);
+			wh_buf_printf(out,
+				      "wherry_errors_total{relay=\"%s\",class=\"%s\"} "
+				      "%" PRId64 "\n",
+				      samples[i].name,
+				      wherry_code_name((wherry_code)code),
+				      samples[i].view.stats.errors[code]);
 }
 
 static bool named_before(const sample *samples, size_t n, size_t i, const char *name)
@@ -277,26 +347,46 @@ static void put_label(wh_buf *out, const char *text)
 	for (; *text; text++) {
 		if (*text == '\\' || *text == '"')
 			wh_buf_putc(out, '\\');
-		wh_buf_putc(out, *text == '\n' ? ' ' : *text);
+		if (*text == '\n')
+			wh_buf_puts(out, "\\n");
+		else
+			wh_buf_putc(out, *text);
 	}
+}
+
+static void put_owned(wh_buf *out, const char *name, const sample *s, const char *owner,
+		      int64_t value)
+{
+	wh_buf_printf(out, "%s{relay=\"%s\",engine=\"%s\",owner=\"", name, s->name,
+		      s->outbox.holder.engine);
+	put_label(out, owner);
+	wh_buf_printf(out, "\"} %" PRId64 "\n", value);
 }
 
 static void put_leases(wh_buf *out, const sample *samples, size_t n)
 {
 	head(out, "wherry_lease_epoch", "gauge",
-	     "Epoch of the outbox's lease, labelled with its owner; 0 seconds left: nobody "
-	     "has it.");
+	     "Epoch of the outbox's lease, labelled with its owner; of each, where several "
+	     "share it.");
 	for (size_t i = 0; i < n; i++) {
-		if (!samples[i].known || !samples[i].outbox.holder.epoch)
-			continue;
-		wh_buf_printf(out,
-			      "wherry_lease_epoch{relay=\"%s\",engine=\"%s\",owner=\"",
-			      samples[i].name, samples[i].outbox.holder.engine);
-		put_label(out, samples[i].outbox.holder.owner);
-		wh_buf_printf(out, "\"} %" PRId64 "\n", samples[i].outbox.holder.epoch);
+		const wh_backlog_view *box = &samples[i].outbox;
+
+		for (int k = 0; samples[i].known && k < box->n_shares; k++)
+			put_owned(out, "wherry_lease_epoch", &samples[i],
+				  box->shares[k].owner, box->shares[k].epoch);
+		if (samples[i].known && !box->n_shares && box->holder.epoch)
+			put_owned(out, "wherry_lease_epoch", &samples[i],
+				  box->holder.owner, box->holder.epoch);
 	}
+	head(out, "wherry_lease_slots", "gauge",
+	     "How many of an outbox's 64 slots a relay has, where several share it.");
+	for (size_t i = 0; i < n; i++)
+		for (int k = 0; samples[i].known && k < samples[i].outbox.n_shares; k++)
+			put_owned(out, "wherry_lease_slots", &samples[i],
+				  samples[i].outbox.shares[k].owner,
+				  samples[i].outbox.shares[k].n);
 	head(out, "wherry_lease_left_seconds", "gauge",
-	     "How long the outbox's lease lasts yet.");
+	     "How long the outbox's lease lasts yet; 0: nobody has it.");
 	for (size_t i = 0; i < n; i++)
 		if (samples[i].known && samples[i].outbox.holder.epoch)
 			wh_buf_printf(out,
@@ -353,6 +443,10 @@ void wh_metrics_write(wh_daemon *d, wh_backlogs *b, wh_buf *out)
 		(void)snprintf(s->name, sizeof(s->name), "%s",
 			       wh_pipeline_plan(d->pipelines[i])->name);
 		wh_pipeline_look(d->pipelines[i], &s->view);
+		s->streams = strcmp(wherry_config_get(
+					    wh_pipeline_plan(d->pipelines[i])->config,
+					    "relay.engine"),
+				    "stream") == 0;
 		s->known = wh_backlogs_get(b, s->name, &s->outbox);
 	}
 	(void)pthread_mutex_unlock(&d->lock);

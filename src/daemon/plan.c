@@ -631,15 +631,20 @@ void wh_plan_clear(wh_plan *plan)
 	*plan = (wh_plan){.path = NULL};
 }
 
-bool wh_plan_same(const wh_plan_relay *a, const wh_plan_relay *b)
+bool wh_plan_same_settings(const wherry_config *a, const wherry_config *b)
 {
-	if (strcmp(a->name, b->name) != 0 || strcmp(a->from.value, b->from.value) != 0 ||
-	    strcmp(a->to.value, b->to.value) != 0)
-		return false;
 	for (int i = 0; i < WH_SETTING_COUNT; i++)
 		if (wh_plan_has(wherry_config_table()[i].key) &&
-		    strcmp(wh_config_text(a->config, (wh_setting)i),
-			   wh_config_text(b->config, (wh_setting)i)) != 0)
+		    strcmp(wh_config_text(a, (wh_setting)i),
+			   wh_config_text(b, (wh_setting)i)) != 0)
 			return false;
 	return true;
+}
+
+bool wh_plan_same(const wh_plan_relay *a, const wh_plan_relay *b)
+{
+	return strcmp(a->name, b->name) == 0 &&
+	       strcmp(a->from.value, b->from.value) == 0 &&
+	       strcmp(a->to.value, b->to.value) == 0 &&
+	       wh_plan_same_settings(a->config, b->config);
 }

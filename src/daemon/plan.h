@@ -62,6 +62,9 @@ void wh_plan_relay_clear(wh_plan_relay *relay);
 /* May this setting stand there?  A few mean nothing to a daemon. */
 bool wh_plan_has(const char *key);
 
+/* Do they set the same? */
+bool wh_plan_same_settings(const wherry_config *a, const wherry_config *b);
+
 /* Do two relays do the same? */
 bool wh_plan_same(const wh_plan_relay *a, const wh_plan_relay *b);
 

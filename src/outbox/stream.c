@@ -173,6 +173,23 @@ wherry_code wh_wal_look(wh_wal *wal, wh_wal_state *out, wherry_error *err)
 	return code;
 }
 
+wherry_code wh_wal_watch(wh_wal *wal, wh_wal_lag *out, wherry_error *err)
+{
+	wh_wal_lag lag = {.any = false};
+	wherry_code code = wh_wal_look(wal, &lag.state, err);
+
+	if (code == WHERRY_OK)
+		code = wh_wal_dead(wal, &lag.dead, err);
+	if (code != WHERRY_OK)
+		return code;
+	lag.any = lag.state.has_slot || lag.dead;
+	if (lag.state.has_slot && lag.state.flushed > lag.state.confirmed)
+		lag.behind = lag.state.flushed - lag.state.confirmed;
+	memcpy(lag.slot, wal->slot, sizeof(lag.slot));
+	*out = lag;
+	return WHERRY_OK;
+}
+
 static wherry_code publish(void *ctx, wherry_error *err)
 {
 	wh_wal *wal = ctx;

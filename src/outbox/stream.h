@@ -21,7 +21,7 @@ typedef struct wh_wal {
 
 /*
  * @param slot, publication  "": a name made of the database's and the table's.
- * @return WHERRY_UNSUPPORTED: there is no wal, or none of this layout.
+ * @return WHERRY_INVALID: there is no wal, or none of this layout.
  */
 wherry_code wh_wal_open(wherry_outbox *box, const char *slot, const char *publication,
 			wh_wal **out, wherry_error *err);
@@ -43,6 +43,17 @@ typedef struct wh_wal_state {
 } wh_wal_state;
 
 wherry_code wh_wal_look(wh_wal *wal, wh_wal_state *out, wherry_error *err);
+
+/* What those who watch want to know. */
+typedef struct wh_wal_lag {
+	bool any; /* there is a slot, or something died on the way */
+	char slot[WH_WAL_NAME];
+	wh_wal_state state;
+	int64_t behind; /* bytes of log that are not delivered */
+	int64_t dead;   /* messages that no row can say so of */
+} wh_wal_lag;
+
+wherry_code wh_wal_watch(wh_wal *wal, wh_wal_lag *out, wherry_error *err);
 
 /* Refuse what keeps it from being read, with the way out.  Not that something is missing
  * which can be made, nor a slot that is lost. */

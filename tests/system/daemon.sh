@@ -4,43 +4,8 @@
 #
 # Writes TAP.
 
-# shellcheck source=tests/system/cli.bash
-. "$(dirname "$0")/cli.bash"
-
-# start_daemon FILE: its log is $tmp/log, its process $daemon, its port $port.
-start_daemon() {
-	: >"$tmp/log"
-	"$wherry" run "$1" 2>"$tmp/log" &
-	daemon=$!
-	pids+=("$daemon")
-	until_true 20 grep -q 'leading\|cannot-start\|bad-file' "$tmp/log"
-	port=$(sed -n 's/.*event=http.* port=\([0-9]*\).*/\1/p' "$tmp/log")
-}
-
-get() { # PATH [CURL OPTION...]; the body is the output, the HTTP status the status
-	local path=$1
-	shift
-	out=$(curl -s -m 20 -w '\n%{http_code}' "$@" "http://127.0.0.1:$port$path" 2>"$tmp/.err")
-	err=
-	status=${out##*$'\n'}
-	out=${out%$'\n'*}
-	out=${out%$'\n'}
-}
-
-metric() { # LINE: is it among the metrics?
-	curl -s -m 20 "http://127.0.0.1:$port/metrics" | grep -qxF "$1"
-}
-
-readyz() { # STATUS
-	[ "$(curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port/readyz")" = "$1" ]
-}
-
-stop_daemon() {
-	kill -TERM "$daemon"
-	wait "$daemon"
-	status=$?
-	out='' err=$(cat "$tmp/log")
-}
+# shellcheck source=tests/system/daemon.bash
+. "$(dirname "$0")/daemon.bash"
 
 for name in a b c; do
 	"$wherry" init "sqlite:$name.db" >/dev/null
@@ -49,58 +14,66 @@ done
 
 # ---- several relays, one of them broken ----
 
-cat >wherry.yaml <<'END'
-http: {listen: 127.0.0.1:0}
-defaults:
-  lease: 2s
-  down_after: 2
-  retry: {base: 10ms}
-relays:
-  - {name: a, from: 'sqlite:a.db', to: 'file:a.out'}
-  - {name: b, from: 'sqlite:b.db', to: 'exec:echo it is closed >&2; exit 1'}
-  - {name: none, from: 'sqlite:not-there.db', to: 'file:none.out'}
-END
+# relays FLOW...: wherry.yaml with these.
+relays() {
+	cat >wherry.yaml <<-END
+		http: {listen: 127.0.0.1:0}
+		defaults:
+		  lease: 2s
+		  down_after: 2
+		  retry: {base: 10ms}
+		relays:
+	END
+	printf '  - {%s}\n' "$@" >>wherry.yaml
+}
+
+"$wherry" init sqlite:d.db >/dev/null
+"$wherry" relay sqlite:d.db null: --set relay.name='the "other" \one' 2>other.log &
+other=$!
+pids+=("$other")
+until_true 20 grep -q leading other.log
+relays "name: a, from: 'sqlite:a.db', to: 'file:a.out'" \
+	"name: b, from: 'sqlite:b.db', to: 'exec:echo it is closed >&2; exit 1'" \
+	"name: d, from: 'sqlite:d.db', to: 'file:d.out'" \
+	"name: none, from: 'sqlite:not-there.db', to: 'file:none.out'"
 w check
-expect "check says that a file is fine" 0 "is:wherry.yaml: 3 relays, fine"
+expect "check says that a file is fine" 0 "is:wherry.yaml: 4 relays, fine"
 start_daemon wherry.yaml
 until_true 20 lines a.out 3
 check "a relay delivers beside one that cannot start and one whose destination fails" \
 	lines a.out 3
-until_true 20 metric 'wherry_destination_up{relay="b"} 0'
+until_true 20 metric 'v("wherry_destination_up", relay="b") == 0'
 get /readyz
 expect "/readyz names each relay, and why it is not ready" 503 "out:a ready: leading" \
-	"out:b not ready: its destination is down" "out:none not ready: " "out:not-there.db"
+	"out:d ready: standing by" "out:b not ready: its destination is down" "out:none not ready: " "out:not-there.db"
 get /healthz
 expect "/healthz is fine while the daemon lives" 200 "is:ok"
-until_true 20 metric 'wherry_published_total{relay="a"} 3'
-check "/metrics count what was delivered" metric 'wherry_published_total{relay="a"} 3'
-check "and what waits in the outbox" metric 'wherry_outbox_pending{relay="a"} 0'
-check "and the time from commit to delivery" metric 'wherry_latency_seconds_count{relay="a"} 3'
-check "and that a relay failed" metric 'wherry_up{relay="none"} 0'
-check "and why, by class" \
-	grep -q 'wherry_errors_total{relay="none",class="NOTFOUND"}' \
-	<(curl -s "http://127.0.0.1:$port/metrics")
-get /metrics
-check "/metrics are in Prometheus' text format" python3 - "$out" <<'END'
-import re, sys
-families, seen = {}, set()
-for line in sys.argv[1].splitlines():
-    if line.startswith("# TYPE "):
-        name, kind = line.split()[2:]
-        assert name not in families, name
-        families[name] = kind
-        continue
-    if line.startswith("#"):
-        continue
-    m = re.fullmatch(r'([a-z_]+)(\{(?:[a-z]+="(?:[^"\\\n]|\\.)*",?)*\})? (\S+)', line)
-    assert m, line
-    float(m[3])
-    base = re.sub(r"_(bucket|sum|count)$", "", m[1])
-    assert m[1] in families or families.get(base) == "histogram", line
-    assert line.rsplit(" ", 1)[0] not in seen, line
-    seen.add(line.rsplit(" ", 1)[0])
-assert families["wherry_published_total"] == "counter"
-END
+until_true 20 metric 'v("wherry_published_total", relay="a") == 3'
+metrics "/metrics count what became of messages" \
+	'[v(f"wherry_{what}_total", relay="a") for what in ("published", "retried", "dead")]
+	 == [3, 0, 0]'
+metrics "and what the relay has in memory" \
+	'[v(f"wherry_{what}", relay="a") for what in ("in_flight", "held_keys", "parked_keys")]
+	 == [0, 0, 0]'
+metrics "and what waits in the outbox" \
+	'v("wherry_outbox_pending", relay="a") == 0 and v("wherry_outbox_pending", relay="b") > 0
+	 and v("wherry_outbox_oldest_ready_seconds", relay="a") == 0'
+metrics "and the time from commit to delivery" 'v("wherry_latency_seconds_count", relay="a") == 3'
+metrics "and who has the lease, and for how long" \
+	'[l["owner"].startswith("a@") for l, epoch in all_of("wherry_lease_epoch")
+	  if l["relay"] == "a" and epoch > 0] == [True]
+	 and 0 < v("wherry_lease_left_seconds", relay="a") <= 2'
+metrics "and that a relay failed" 'v("wherry_up", relay="none") == 0'
+metrics "and why, by class, those that never were as well" \
+	'v("wherry_errors_total", relay="none", **{"class": "NOTFOUND"}) > 0 and
+	 v("wherry_errors_total", relay="a", **{"class": "NOTFOUND"}) == 0'
+metrics "and the memory of the process" 'v("process_resident_memory_bytes") > 1e6'
+metrics "whatever he is called" \
+	'[l["owner"] for l, epoch in all_of("wherry_lease_epoch") if l["relay"] == "d"]
+	 == ["the \"other\" \\one"] and v("wherry_leading", relay="d") == 0'
+metrics "nothing of logs, where none is streamed" 'not all_of("wherry_stream_slot")'
+metrics "all in the text format"
+kill "$other"
 get /nothing
 expect "another path is 404" 404 "out:/metrics"
 get /healthz -X POST
@@ -108,18 +81,9 @@ expect "another method is refused" 405
 
 # ---- reloading ----
 
-cp wherry.yaml before.yaml
-cat >wherry.yaml <<'END'
-http: {listen: 127.0.0.1:0}
-defaults:
-  lease: 2s
-  down_after: 2
-  retry: {base: 10ms}
-relays:
-  - {name: a, from: 'sqlite:a.db', to: 'file:a.out'}
-  - {name: b, from: 'sqlite:b.db', to: 'file:b.out'}
-  - {name: c, from: 'sqlite:c.db', to: 'file:c.out'}
-END
+relays "name: a, from: 'sqlite:a.db', to: 'file:a.out'" \
+	"name: b, from: 'sqlite:b.db', to: 'file:b.out'" \
+	"name: c, from: 'sqlite:c.db', to: 'file:c.out'"
 kill -HUP "$daemon"
 until_true 20 lines b.out 3
 check "SIGHUP gives a changed relay its new destination" lines b.out 3
