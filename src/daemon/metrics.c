@@ -279,29 +279,50 @@ static void put_errors(wh_buf *out, const sample *samples, size_t n)
 				      samples[i].view.stats.errors[code]);
 }
 
-static bool named_before(const sample *samples, size_t n, size_t i, const char *name)
+/* Of the same family: what stands before the labels. */
+static bool akin(const char *a, const char *b)
 {
-	for (size_t k = 0; k < i && k < n; k++)
-		for (size_t j = 0; j < samples[k].view.n_numbers; j++)
-			if (strcmp(samples[k].view.numbers[j].name, name) == 0)
+	size_t n = strcspn(a, "{");
+
+	return n == strcspn(b, "{") && strncmp(a, b, n) == 0;
+}
+
+static bool named_before(const sample *samples, size_t i, size_t number)
+{
+	const char *name = samples[i].view.numbers[number].name;
+
+	for (size_t k = 0; k <= i; k++) {
+		size_t upto = k < i ? samples[k].view.n_numbers : number;
+
+		for (size_t j = 0; j < upto; j++)
+			if (akin(samples[k].view.numbers[j].name, name))
 				return true;
+	}
 	return false;
 }
 
 static void put_number(wh_buf *out, const sample *samples, size_t n, const wh_number *of)
 {
-	size_t len = strlen(of->name);
-	bool grows = len > 6 && strcmp(of->name + len - 6, "_total") == 0;
+	int len = (int)strcspn(of->name, "{");
+	bool grows = len > 6 && strncmp(of->name + len - 6, "_total", 6) == 0;
 	char name[80];
 
-	(void)snprintf(name, sizeof(name), "wherry_%s", of->name);
+	(void)snprintf(name, sizeof(name), "wherry_%.*s", len, of->name);
 	head(out, name, grows ? "counter" : "gauge", of->help);
 	for (size_t i = 0; i < n; i++)
-		for (size_t j = 0; j < samples[i].view.n_numbers; j++)
-			if (strcmp(samples[i].view.numbers[j].name, of->name) == 0)
-				wh_buf_printf(out, "%s{relay=\"%s\"} %" PRId64 "\n", name,
-					      samples[i].name,
-					      samples[i].view.numbers[j].value);
+		for (size_t j = 0; j < samples[i].view.n_numbers; j++) {
+			const wh_number *number = &samples[i].view.numbers[j];
+			size_t bare = strcspn(number->name, "{");
+
+			if (!akin(number->name, of->name))
+				continue;
+			wh_buf_printf(out, "%s{relay=\"%s\"", name, samples[i].name);
+			if (number->name[bare])
+				wh_buf_printf(out, ",%s", number->name + bare + 1);
+			else
+				wh_buf_putc(out, '}');
+			wh_buf_printf(out, " %" PRId64 "\n", number->value);
+		}
 }
 
 /* What destinations count themselves. */
@@ -309,7 +330,7 @@ static void put_numbers(wh_buf *out, const sample *samples, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = 0; j < samples[i].view.n_numbers; j++)
-			if (!named_before(samples, n, i, samples[i].view.numbers[j].name))
+			if (!named_before(samples, i, j))
 				put_number(out, samples, n, &samples[i].view.numbers[j]);
 }
 

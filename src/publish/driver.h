@@ -54,7 +54,9 @@ typedef struct wh_persistence {
 	int64_t base_us, cap_us;
 } wh_persistence;
 
-/* One of a destination's own numbers, for those who watch. */
+/* One of a destination's own numbers, for those who watch.  Of a name that has labels,
+ * "webhook_answers_total{class=\"2xx\"}", the same help stands with all of them, one behind
+ * the other. */
 typedef struct wh_number {
 	const char
 		*name; /* "kafka_bytes_total"; what only grows ends in _total; static */
@@ -62,7 +64,7 @@ typedef struct wh_number {
 	int64_t value;
 } wh_number;
 
-enum { WH_NUMBERS_MOST = 8 };
+enum { WH_NUMBERS_MOST = 16 };
 
 typedef struct wh_publisher_driver {
 	const char *scheme; /* selects it in a URL: "stdout" */

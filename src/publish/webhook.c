@@ -66,6 +66,7 @@ typedef struct webhook_publisher {
 	int64_t next_us;     /* webhook.rate: when the next may leave */
 	int64_t held_us;     /* one was refused until then; WH_NEVER: none */
 	int64_t timer_us;    /* libcurl's */
+	wh_webhook_counts counts;
 } webhook_publisher;
 
 static webhook_publisher *of(wherry_publisher *pub)
@@ -394,6 +395,7 @@ static void conclude(webhook_publisher *p, slot *s, CURLcode result)
 	wh_webhook_verdict v = judge(p, s, result);
 
 	learn_speech(p, s);
+	wh_webhook_count(&p->counts, s->easy, result);
 	(void)curl_multi_remove_handle(p->multi, s->easy);
 	p->n_flying--;
 	if (v.code == WHERRY_OK) {
@@ -539,33 +541,23 @@ static int64_t webhook_deadline(wherry_publisher *pub)
 	return p->timer_us < p->held_us ? p->timer_us : p->held_us;
 }
 
+static size_t webhook_numbers(const wherry_publisher *pub, wh_number *out)
+{
+	return wh_webhook_numbers(&((const webhook_publisher *)pub)->counts, out);
+}
+
 /* 5 s, doubling to 6 h: a day, more or less, as each wait is a random part of that. */
 static const wh_persistence persistence = {20, 5 * WH_SECOND, 6 * 3600 * WH_SECOND};
 
-const wh_publisher_driver wh_publisher_https = {
-	.scheme = "https",
-	.caps = 0,
-	.persistence = &persistence,
-	.ack_delay_us = ACK_DELAY_US,
-	.open = https_open,
-	.close = webhook_close,
-	.submit = webhook_submit,
-	.collect = webhook_collect,
-	.drop = webhook_drop,
-	.fd = webhook_fd,
-	.deadline = webhook_deadline,
-};
+/* They differ in how they are called, and so in what they speak. */
+#define WEBHOOK(name, opens)                                                             \
+	{                                                                                \
+		.scheme = (name), .caps = 0, .persistence = &persistence,                \
+		.ack_delay_us = ACK_DELAY_US, .open = (opens), .close = webhook_close,   \
+		.submit = webhook_submit, .collect = webhook_collect,                    \
+		.drop = webhook_drop, .fd = webhook_fd, .deadline = webhook_deadline,    \
+		.numbers = webhook_numbers,                                              \
+	}
 
-const wh_publisher_driver wh_publisher_http = {
-	.scheme = "http",
-	.caps = 0,
-	.persistence = &persistence,
-	.ack_delay_us = ACK_DELAY_US,
-	.open = http_open,
-	.close = webhook_close,
-	.submit = webhook_submit,
-	.collect = webhook_collect,
-	.drop = webhook_drop,
-	.fd = webhook_fd,
-	.deadline = webhook_deadline,
-};
+const wh_publisher_driver wh_publisher_https = WEBHOOK("https", https_open);
+const wh_publisher_driver wh_publisher_http = WEBHOOK("http", http_open);

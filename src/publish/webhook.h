@@ -7,6 +7,7 @@
  *     webhook_sign.c      Standard Webhooks
  *     webhook_answer.c    what an answer means, or that there was none
  *     webhook_guard.c     which addresses are private
+ *     webhook_numbers.c   what is counted
  */
 #ifndef WH_PUBLISH_WEBHOOK_H
 #define WH_PUBLISH_WEBHOOK_H
@@ -94,6 +95,27 @@ typedef struct wh_webhook_verdict {
 } wh_webhook_verdict;
 
 wh_webhook_verdict wh_webhook_judge(const wh_webhook_answer *answer);
+
+/* ---- numbers ---- */
+
+enum {
+	WH_WEBHOOK_NONE, /* there was no answer */
+	WH_WEBHOOK_429,
+	WH_WEBHOOK_2XX,
+	WH_WEBHOOK_3XX,
+	WH_WEBHOOK_4XX,
+	WH_WEBHOOK_5XX,
+	WH_WEBHOOK_CLASSES
+};
+
+typedef struct wh_webhook_counts {
+	int64_t answers[WH_WEBHOOK_CLASSES];
+	int64_t timeouts, connections, reused, bytes;
+} wh_webhook_counts;
+
+/* A request is over. */
+void wh_webhook_count(wh_webhook_counts *counts, CURL *easy, CURLcode result);
+size_t wh_webhook_numbers(const wh_webhook_counts *counts, wh_number *out);
 
 /* ---- addresses ---- */
 

@@ -5,6 +5,8 @@
 
 # shellcheck source=tests/system/cli.bash
 . "$(dirname "$0")/cli.bash"
+# shellcheck source=tests/system/daemon.bash
+. "$source_dir/tests/system/daemon.bash"
 # shellcheck source=tests/webhook/server.bash
 . "$source_dir/tests/webhook/server.bash"
 
@@ -132,4 +134,26 @@ json "that say why" \
 	 m["headers"]["wherry-dead-id"] == m["headers"]["idempotency-key"] for m in l)'
 w list sqlite:b.db --state dead
 expect "and can be retried" 0 "out:HTTP 422: bad shape"
+
+# ---- what a daemon tells of them ----
+
+for name in c d; do
+	"$wherry" init "sqlite:$name.db" >/dev/null
+	"$wherry" enqueue "sqlite:$name.db" --topic t --from few.ndjson >/dev/null
+done
+cat >wherry.yaml <<END
+http: {listen: 127.0.0.1:0}
+relays:
+  - {name: c, from: 'sqlite:c.db', to: 'http://127.0.0.1:$port/'}
+  - {name: d, from: 'sqlite:d.db', to: 'http://127.0.0.1:$dead/'}
+END
+start_daemon wherry.yaml
+metrics "/metrics count a web server's answers by class" \
+	'v("wherry_webhook_answers_total", relay="c", **{"class": "2xx"}) == 8
+	 and v("wherry_webhook_answers_total", relay="d", **{"class": "4xx"}) == 8
+	 and v("wherry_webhook_answers_total", relay="d", **{"class": "2xx"}) == 0'
+metrics "and connections, and bytes" \
+	'v("wherry_webhook_connections_total", relay="c") > 0
+	 and v("wherry_webhook_bytes_total", relay="c") == 8 * len("{\"n\":1}")'
+stop_daemon
 finish
