@@ -2,7 +2,7 @@
  * `wherry run`: several relays in one process, each on a thread of its own, watched and
  * started again when they fail.
  *
- *     plan.c      reads wherry.yaml           print.c   shows it
+ *     plan.c      reads wherry.yaml, with plan_relay.c and plan_tree.c; print.c shows it
  *     pipeline.c  one relay on its thread, supervised
  *     backlog.c   what waits in the outboxes, asked for by whoever looks at the numbers
  *     metrics.c   the numbers in Prometheus' format

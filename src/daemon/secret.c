@@ -14,6 +14,7 @@ static wherry_code put_reference(wh_buf *out, wh_view ref, wherry_error *err)
 {
 	char name[PATH_LONGEST];
 	wherry_code code;
+	size_t before;
 
 	if (ref.len >= sizeof(name))
 		return wh_fail(err, WHERRY_INVALID, "what stands in ${} is too long");
@@ -24,7 +25,10 @@ static wherry_code put_reference(wh_buf *out, wh_view ref, wherry_error *err)
 			       "'${%.60s}': write ${env:NAME} or ${file:PATH}, or $${ "
 			       "where ${ is meant",
 			       name);
+	before = out->len;
 	code = wh_secret_read(name, out, err);
+	if (code == WHERRY_OK && out->len == before)
+		code = wh_fail(err, WHERRY_INVALID, "%.100s is empty", name);
 	if (code == WHERRY_OK && memchr(wh_buf_str(out), 0, out->len))
 		code = wh_fail(err, WHERRY_INVALID, "%.100s has a NUL character", name);
 	return code;

@@ -70,12 +70,26 @@ static wherry_code unknown_scheme(wh_view scheme, wherry_error *err)
 
 wherry_code wh_db_known(const char *url, wherry_error *err)
 {
+	const wh_db_driver *driver;
 	wh_url parts;
 	wherry_code code = wh_url_parse(url, &parts, err);
 
-	if (code != WHERRY_OK || find_driver(parts.scheme))
+	if (code != WHERRY_OK)
 		return code;
-	return unknown_scheme(parts.scheme, err);
+	driver = find_driver(parts.scheme);
+	if (!driver)
+		return unknown_scheme(parts.scheme, err);
+	return driver->check ? driver->check(parts.rest.ptr, err) : WHERRY_OK;
+}
+
+bool wh_db_streams(const char *url)
+{
+	wh_url parts;
+	const wh_db_driver *driver = NULL;
+
+	if (wh_url_parse(url, &parts, NULL) == WHERRY_OK)
+		driver = find_driver(parts.scheme);
+	return driver && driver->stream;
 }
 
 wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db **out,

@@ -76,6 +76,9 @@ typedef struct wh_db_driver {
 	 * savepoint of its own. */
 	bool failure_spreads;
 
+	/* Refuse what open() would without going there.  NULL: nothing is known before. */
+	wherry_code (*check)(const char *rest, wherry_error *err);
+
 	/* Open what rest (the URL behind the colon) names.  On failure leave *out alone. */
 	wherry_code (*open)(const char *rest, const wh_db_options *options,
 			    wherry_db **out, wherry_error *err);
@@ -152,8 +155,10 @@ extern const wh_db_driver wh_db_postgres;
 
 /* ---- what the layers above call: db.c ---- */
 
-/* Is there a database with the scheme of this URL? */
+/* Is there a database with the scheme of this URL, and has it the form that one takes? */
 wherry_code wh_db_known(const char *url, wherry_error *err);
+/* Has it a log of commits that can be streamed? */
+bool wh_db_streams(const char *url);
 
 wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db **out,
 		       wherry_error *err);

@@ -402,6 +402,7 @@ const wh_db_driver wh_db_postgres = {
 	.alias = "postgresql",
 	.late_commits = true, /* ids are taken before the commit, by many at once */
 	.failure_spreads = true,
+	.check = wh_postgres_check,
 	.open = wh_postgres_open,
 	.close = postgres_close,
 	.begin = postgres_begin,

@@ -85,7 +85,8 @@ wherry_code wh_postgres_refused(postgres_db *s, wherry_error *err);
 wherry_code wh_postgres_connect(postgres_db *s, const char *const *keywords,
 				const char *const *values, wherry_error *err);
 
-/* Open a connection; see postgres_open.c. */
+/* Is it a URL?  And open a connection; see postgres_open.c. */
+wherry_code wh_postgres_check(const char *rest, wherry_error *err);
 wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 			     wherry_db **out, wherry_error *err);
 

@@ -182,6 +182,17 @@ static wherry_code look_around(postgres_db *s, bool must_write, wherry_error *er
 	return code;
 }
 
+/* As libpq reads it.  Given; NULL: out of memory. */
+static char *libpq_url(const char *rest)
+{
+	size_t len = strlen(rest) + sizeof("postgresql:");
+	char *url = malloc(len);
+
+	if (url)
+		(void)snprintf(url, len, "postgresql:%s", rest);
+	return url;
+}
+
 static wherry_code check_url(const char *url, wherry_error *err)
 {
 	PQconninfoOption *parsed = PQconninfoParse(url, NULL);
@@ -195,6 +206,15 @@ static wherry_code check_url(const char *url, wherry_error *err)
 	return WHERRY_OK;
 }
 
+wherry_code wh_postgres_check(const char *rest, wherry_error *err)
+{
+	char *url = libpq_url(rest);
+	wherry_code code = url ? check_url(url, err) : wh_oom(err);
+
+	free(url);
+	return code;
+}
+
 wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 			     wherry_db **out, wherry_error *err)
 {
@@ -204,16 +224,14 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 					"tcp_user_timeout",          "dbname",
 					"client_encoding",           NULL};
 	const char *values[] = {"wherry", "30", "10", "3", "60000", NULL, "UTF8", NULL};
-	size_t len = strlen(rest) + sizeof("postgresql:");
 	postgres_db *s = calloc(1, sizeof(*s));
-	char *url = malloc(len);
+	char *url = libpq_url(rest);
 	wherry_code code;
 
 	if (!s || !url) {
 		code = wh_oom(err);
 		goto out;
 	}
-	(void)snprintf(url, len, "postgresql:%s", rest);
 	code = check_url(url, err);
 	if (code != WHERRY_OK)
 		goto out;

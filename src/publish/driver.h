@@ -72,6 +72,10 @@ typedef struct wh_publisher_driver {
 	const wh_persistence *persistence; /* NULL: the defaults of the settings */
 	int64_t ack_delay_us; /* where relay.ack_delay is not set; 0: its default */
 
+	/* Refuse what open() would, without going there.  NULL: nothing is known before. */
+	wherry_code (*check)(const char *rest, const wherry_config *config,
+			     wherry_error *err);
+
 	/*
 	 * Open what rest (the URL behind the colon) names and set *out to a struct whose
 	 * first member is a wherry_publisher.  On failure leave *out alone and nothing
@@ -152,6 +156,9 @@ extern const wh_publisher_driver *const wh_publishers_linked[];
 
 /* Is there a destination with the scheme of this URL? */
 wherry_code wh_publisher_known(const char *url, wherry_error *err);
+/* And can it be opened with these settings, as far as one can say without going there? */
+wherry_code wh_publisher_check(const char *url, const wherry_config *config,
+			       wherry_error *err);
 
 wherry_code wh_publisher_open(const char *url, const wherry_config *config,
 			      const wh_env *env, wherry_publisher **out,

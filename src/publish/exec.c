@@ -154,6 +154,13 @@ static wherry_code exec_open(const char *rest, const wherry_config *config,
 	return code;
 }
 
+static wherry_code exec_check(const char *rest, const wherry_config *config,
+			      wherry_error *err)
+{
+	(void)config;
+	return check_open(rest, err);
+}
+
 /* ---- running ---- */
 
 static void finish(exec_job *job, wherry_verdict verdict, const char *reason)
@@ -372,6 +379,7 @@ static int64_t exec_deadline(wherry_publisher *pub)
 const wh_publisher_driver wh_publisher_exec = {
 	.scheme = "exec",
 	.caps = 0,
+	.check = exec_check,
 	.open = exec_open,
 	.close = exec_close,
 	.submit = exec_submit,

@@ -95,6 +95,17 @@ static void kafka_close(wherry_publisher *pub)
 	free(p);
 }
 
+static wherry_code kafka_check(const char *rest, const wherry_config *config,
+			       wherry_error *err)
+{
+	wh_kafka_settings set = {.conf = NULL};
+	wherry_code code = wh_kafka_settings_read(rest, config, &set, err);
+
+	if (code == WHERRY_OK)
+		wh_kafka_settings_clear(&set);
+	return code;
+}
+
 static wherry_code kafka_open(const char *rest, const wherry_config *config,
 			      const wh_env *env, wherry_publisher **out,
 			      wherry_error *err)
@@ -360,6 +371,7 @@ static size_t kafka_numbers(const wherry_publisher *pub, wh_number *out)
 #define DRIVER(can) { \
 	.scheme = "kafka", \
 	.caps = (can), \
+	.check = kafka_check, \
 	.open = kafka_open, \
 	.close = kafka_close, \
 	.submit = kafka_submit, \

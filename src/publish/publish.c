@@ -69,6 +69,18 @@ wherry_code wh_publisher_known(const char *url, wherry_error *err)
 	return find_driver(url, &parts, &driver, err);
 }
 
+wherry_code wh_publisher_check(const char *url, const wherry_config *config,
+			       wherry_error *err)
+{
+	const wh_publisher_driver *driver;
+	wh_url parts;
+	wherry_code code = find_driver(url, &parts, &driver, err);
+
+	if (code != WHERRY_OK || !driver->check)
+		return code;
+	return driver->check(parts.rest.ptr, config, err);
+}
+
 wherry_code wh_publisher_open(const char *url, const wherry_config *config,
 			      const wh_env *env, wherry_publisher **out,
 			      wherry_error *err)

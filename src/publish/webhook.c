@@ -229,6 +229,29 @@ static wherry_code open_as(const wh_publisher_driver *driver, const char *rest,
 	return code;
 }
 
+static wherry_code check_as(const char *scheme, const char *rest,
+			    const wherry_config *config, wherry_error *err)
+{
+	wh_webhook_settings set = {.url = NULL};
+	wherry_code code = wh_webhook_read(scheme, rest, config, &set, err);
+
+	if (code == WHERRY_OK)
+		wh_webhook_forget(&set);
+	return code;
+}
+
+static wherry_code https_check(const char *rest, const wherry_config *config,
+			       wherry_error *err)
+{
+	return check_as("https", rest, config, err);
+}
+
+static wherry_code http_check(const char *rest, const wherry_config *config,
+			      wherry_error *err)
+{
+	return check_as("http", rest, config, err);
+}
+
 static wherry_code https_open(const char *rest, const wherry_config *config,
 			      const wh_env *env, wherry_publisher **out,
 			      wherry_error *err)
@@ -550,14 +573,14 @@ static size_t webhook_numbers(const wherry_publisher *pub, wh_number *out)
 static const wh_persistence persistence = {20, 5 * WH_SECOND, 6 * 3600 * WH_SECOND};
 
 /* They differ in how they are called, and so in what they speak. */
-#define WEBHOOK(name, opens)                                                             \
+#define WEBHOOK(name, checks, opens)                                                     \
 	{                                                                                \
 		.scheme = (name), .caps = 0, .persistence = &persistence,                \
-		.ack_delay_us = ACK_DELAY_US, .open = (opens), .close = webhook_close,   \
-		.submit = webhook_submit, .collect = webhook_collect,                    \
-		.drop = webhook_drop, .fd = webhook_fd, .deadline = webhook_deadline,    \
-		.numbers = webhook_numbers,                                              \
+		.ack_delay_us = ACK_DELAY_US, .check = (checks), .open = (opens),        \
+		.close = webhook_close, .submit = webhook_submit,                        \
+		.collect = webhook_collect, .drop = webhook_drop, .fd = webhook_fd,      \
+		.deadline = webhook_deadline, .numbers = webhook_numbers,                \
 	}
 
-const wh_publisher_driver wh_publisher_https = WEBHOOK("https", https_open);
-const wh_publisher_driver wh_publisher_http = WEBHOOK("http", http_open);
+const wh_publisher_driver wh_publisher_https = WEBHOOK("https", https_check, https_open);
+const wh_publisher_driver wh_publisher_http = WEBHOOK("http", http_check, http_open);

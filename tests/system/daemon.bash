@@ -35,7 +35,7 @@ metrics() {
 	local sentence=$1
 	shift
 	until_true 20 metric "$@"
-	status=$? out= err=$(cat "$tmp/.err")
+	status=$? out=$(tail -n 5 "$tmp/log") err=$(cat "$tmp/.err")
 	result "$status" "$sentence" "$(tail -n 1 "$tmp/.err")"
 }
 

@@ -41,6 +41,9 @@ w list sqlite:stuck.db --json
 json "and nothing is counted" 'd["attempts"] == 0 and d["state"] == "pending"'
 w relay sqlite:stuck.db "kafka://$broker?lingerms=5" --until-empty
 expect "a parameter that does not exist names the nearest" 2 "err:did you mean 'linger.ms'?"
+printf 'relays:\n  - {name: a, from: "sqlite:stuck.db", to: "kafka://b?lingerms=5"}\n' >bad.yaml
+w check bad.yaml
+expect "also in a daemon's file, with its place" 1 "err:bad.yaml:2:44: to: " "err:'linger.ms'?"
 w relay sqlite:stuck.db "kafka://$broker" --until-empty --timeout 60s
 expect "when they can, it is delivered" 0 "err:1 delivered, 0 retried, 0 dead"
 

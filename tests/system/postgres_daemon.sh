@@ -26,8 +26,8 @@ defaults: {lease: 2s, engine: stream}
 relays:
   - {name: marked, from: '$url', to: 'file:marked.out'}
   - {name: kept, from: '$url', to: 'exec:exit 65', on_done: keep, outbox: {table: kept}}
-  - {name: one, from: '$url', to: 'file:one.out', engine: exclusive, outbox: {table: shared}}
-  - {name: two, from: '$url', to: 'file:two.out', engine: exclusive, outbox: {table: shared}}
+  - {name: one, from: '$url', to: 'null:', engine: exclusive, outbox: {table: shared}}
+  - {name: two, from: '$url', to: 'null:', engine: exclusive, outbox: {table: shared}}
 END
 start_daemon wherry.yaml
 put outbox 10
@@ -75,4 +75,16 @@ sql "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
      WHERE wal_status = 'lost'" >/dev/null
 metrics "when it is gone, nothing" 'v("wherry_stream_slot", relay="marked") is None'
 stop_daemon
+
+# ---- what is known before ----
+
+cat >bad.yaml <<'END'
+relays:
+  - name: a
+    from: postgres://u:hunter2@h/d?no_such=1
+    to: 'null:'
+END
+w check bad.yaml
+expect "check says that a URL is none of PostgreSQL's" 1 \
+	"err:bad.yaml:3:11: from: no PostgreSQL URL" "no:hunter2"
 finish

@@ -135,6 +135,27 @@ json "that say why" \
 w list sqlite:b.db --state dead
 expect "and can be retried" 0 "out:HTTP 422: bad shape"
 
+# ---- what is known before ----
+
+cat >bad.yaml <<'END'
+defaults:
+  webhook:
+    secret: file:/no/such
+relays:
+  - name: c
+    from: sqlite:c.db
+    to: https://u:hunter2@example.com/
+  - name: d
+    from: sqlite:d.db
+    to: 'null:'
+    dead_letters: https://u:hunter2@example.com/{key}
+    webhook: {secret: env:HOOK_SECRET}
+END
+HOOK_SECRET=$secret w check bad.yaml
+expect "check says of a secret that it is not there, and of dead letters that they cannot go" 1 \
+	"err:bad.yaml:3:13: to: webhook.secret: cannot read the file '/no/such'" \
+	"err:bad.yaml:11:19: dead_letters: '{key}'" "no:hunter2"
+
 # ---- what a daemon tells of them ----
 
 for name in c d; do

@@ -116,6 +116,18 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 		 ":1:10:", "must be shorter"},
 		{RELAY ", outbox: {table: '${env:WHERRY_NOT_THERE}'}}]\n",
 		 ":1:67:", "WHERRY_NOT_THERE is not set"},
+		{RELAY ", dead_letters: 'fil:x'}]\n", ":1:65:", "did you mean 'file:'?"},
+		{"defaults: {dead_letters: x}\n" RELAY "}]\n", ":1:26:", "no URL"},
+		{RELAY ", outbox: {table: '${file:/dev/null}'}}]\n",
+		 ":1:67:", "file:/dev/null is empty"},
+		{RELAY ", outbox: {table: '${file:/no/such}'}}]\n",
+		 ":1:67:", "cannot read the file '/no/such'"},
+		{RELAY ", engine: stream}]\n", ":1:59:", "reads PostgreSQL's log"},
+		{"relays: [{name: a, from: 'sqlite:a', to: 'exec: '}]\n",
+		 ":1:42:", "needs a command"},
+		{RELAY
+		 ", engine: exclusive}, {name: b, from: 'sqlite:a', to: 'file:b'}]\n",
+		 ":1:103:", "relay 'a' delivers from the same outbox"},
 		{RELAY "}]\nhttp: {listen: 127.0.0.1}\n", ":2:16:", "127.0.0.1:9464"},
 		{RELAY "}]\nhttp: {listen: 'localhost:80'}\n",
 		 ":2:16:", "names are not looked up"},
@@ -139,6 +151,30 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 			fail_msg("%s gave %s", rows[i].text, wh_buf_str(&problems));
 		wh_buf_clear(&problems);
 	}
+}
+
+static void what_is_fine(const char *text)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_buf problems = WH_BUF_INIT(4096);
+	wh_plan plan;
+
+	if (read_text(text, &plan, &problems, &err) != WHERRY_OK)
+		fail_msg("%s gave %s", text, wh_buf_str(&problems));
+	wh_plan_clear(&plan);
+	wh_buf_clear(&problems);
+}
+
+static void what_can_work_is_not_refused(void **state)
+{
+	(void)state;
+	what_is_fine("defaults:\n" RELAY "}]\n");
+	what_is_fine(RELAY "}, {name: b, from: 'sqlite:a', to: 'null:'}]\n");
+	what_is_fine(RELAY "}, {name: b, from: 'sqlite:a', to: 'file:b', outbox: {table: "
+			   "other}}]\n");
+	what_is_fine(RELAY ", engine: competing}, {name: b, from: 'sqlite:a', to: "
+			   "'file:b', engine: competing}]\n");
+	what_is_fine(RELAY ", dead_letters: 'file:dead'}]\n");
 }
 
 static void all_that_is_wrong_is_told_at_once(void **state)
@@ -204,7 +240,7 @@ static void no_secret_is_printed(void **state)
 			  "    from: sqlite:a?password=pl4in\n"
 			  "    to: 'file:x?token=${env:WHERRY_TEST_SECRET}'\n"
 			  "    outbox: {table: '${env:WHERRY_TEST_SECRET}'}\n"
-			  "    dead_letters: 'https://u:hunter1@example.com/'\n"
+			  "    dead_letters: 'memory://u:hunter1@example.com/'\n"
 			  "    webhook: {secret: whsec_hunter2, headers: 'A: hunter3'}\n",
 			  &plan, &problems, &err));
 	wh_plan_print(&plan, &text);
@@ -301,6 +337,7 @@ int main(void)
 		cmocka_unit_test(the_smallest_file_is_a_relay_and_where_to_listen),
 		cmocka_unit_test(a_relay_takes_the_defaults_that_it_does_not_override),
 		cmocka_unit_test(what_is_wrong_is_told_with_its_place),
+		cmocka_unit_test(what_can_work_is_not_refused),
 		cmocka_unit_test(all_that_is_wrong_is_told_at_once),
 		cmocka_unit_test(a_secret_is_found_where_the_file_says),
 		cmocka_unit_test(no_secret_is_printed),

@@ -1,0 +1,333 @@
+/*
+ * The relays of wherry.yaml, and what `defaults` says for all of them.  The table of settings
+ * says what may stand there.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/plan_read.h"
+#include "db/driver.h"
+#include "publish/driver.h"
+
+/* ---- settings ---- */
+
+/* YAML has more words for on and off. */
+static const char *switch_word(const char *type, const char *text)
+{
+	if (strcmp(type, "switch") != 0)
+		return text;
+	if (strcmp(text, "true") == 0 || strcmp(text, "yes") == 0)
+		return "on";
+	if (strcmp(text, "false") == 0 || strcmp(text, "no") == 0)
+		return "off";
+	return text;
+}
+
+static void take_setting(wh_reading *r, wh_plan_relay *relay, size_t which,
+			 const yaml_node_t *value)
+{
+	const wherry_setting *s = &wherry_config_table()[which];
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_plan_text text = {NULL, NULL};
+
+	r->setting_at[which] = value->start_mark;
+	if (wh_plan_take(r, value, s->key, &text)) {
+		if (wherry_config_set(relay->config, s->key,
+				      switch_word(s->type, text.value),
+				      &err) != WHERRY_OK) {
+			wh_plan_problem(r, value->start_mark, "%s", err.message);
+		} else {
+			free(relay->raw[which]);
+			relay->raw[which] = text.raw;
+			text.raw = NULL;
+		}
+	}
+	free(text.raw);
+	free(text.value);
+}
+
+/* The setting of a group by its name there; -1: there is none. */
+static int setting_of(const char *group, const char *name)
+{
+	const wherry_setting *table = wherry_config_table();
+
+	for (int i = 0; table[i].key; i++) {
+		const char *word = wh_plan_within(table[i].key, group);
+
+		if (word && strcmp(word, name) == 0 && wh_plan_has(table[i].key))
+			return i;
+	}
+	return -1;
+}
+
+static bool is_group(const char *name)
+{
+	const char *group;
+	size_t len;
+
+	for (size_t i = 0; (group = wh_plan_group(i, &len)); i++)
+		if (strlen(name) == len && memcmp(group, name, len) == 0)
+			return true;
+	return false;
+}
+
+typedef struct in_group {
+	wh_plan_relay *relay;
+	const char *group;
+} in_group;
+
+static void visit_group(wh_reading *r, void *ctx, const yaml_node_t *key,
+			const char *name, const yaml_node_t *value)
+{
+	const in_group *g = ctx;
+	int which = setting_of(g->group, name);
+
+	if (which >= 0)
+		take_setting(r, g->relay, (size_t)which, value);
+	else
+		wh_plan_unknown(r, key, name, &(wh_plan_words){NULL, g->group, false});
+}
+
+/* A key of a relay that is a setting, or a group of them. */
+static bool visit_settings(wh_reading *r, wh_plan_relay *relay, const char *name,
+			   const yaml_node_t *value)
+{
+	int which = setting_of("relay", name);
+
+	if (which >= 0) {
+		take_setting(r, relay, (size_t)which, value);
+		return true;
+	}
+	if (!is_group(name))
+		return false;
+	wh_plan_each(r, value, name, visit_group, &(in_group){relay, name});
+	return true;
+}
+
+/* ---- a relay ---- */
+
+static bool name_valid(const char *name)
+{
+	size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				"0123456789_.-");
+
+	return n && !name[n] && n <= WH_PLAN_NAME;
+}
+
+static void take_name(wh_reading *r, wh_plan_relay *relay, const yaml_node_t *value)
+{
+	const char *name = wh_plan_scalar(r, value, "name");
+
+	if (!name)
+		return;
+	if (!name_valid(name)) {
+		wh_plan_problem(
+			r, value->start_mark,
+			"a relay's name has letters, digits, '_', '.' and '-', up to %d "
+			"of them",
+			WH_PLAN_NAME);
+		return;
+	}
+	for (size_t i = 0; i < r->plan->n_relays; i++)
+		if (r->plan->relays[i].name && strcmp(r->plan->relays[i].name, name) == 0)
+			wh_plan_problem(
+				r, value->start_mark,
+				"another relay is called '%s', too: numbers and log lines "
+				"are told apart by the name",
+				name);
+	relay->name = strdup(name);
+}
+
+typedef wherry_code (*known_fn)(const char *url, wherry_error *err);
+
+static void take_url(wh_reading *r, const yaml_node_t *value, const char *what,
+		     known_fn known, wh_plan_text *out, yaml_mark_t *at)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	*at = value->start_mark;
+	if (wh_plan_take(r, value, what, out) && known(out->value, &err) != WHERRY_OK)
+		wh_plan_problem(r, value->start_mark, "%s: %s", what, err.message);
+}
+
+static const char *const relay_words[] = {"name", "from", "to", NULL};
+
+static void visit_relay(wh_reading *r, void *ctx, const yaml_node_t *key,
+			const char *name, const yaml_node_t *value)
+{
+	wh_plan_relay *relay = ctx;
+
+	if (strcmp(name, "name") == 0)
+		take_name(r, relay, value);
+	else if (strcmp(name, "from") == 0)
+		take_url(r, value, "from", wh_db_known, &relay->from, &r->from_at);
+	else if (strcmp(name, "to") == 0)
+		take_url(r, value, "to", wh_publisher_known, &relay->to, &r->to_at);
+	else if (!visit_settings(r, relay, name, value))
+		wh_plan_unknown(r, key, name,
+				&(wh_plan_words){relay_words, "relay", true});
+}
+
+void wh_plan_relay_clear(wh_plan_relay *relay)
+{
+	free(relay->name);
+	free(relay->from.raw);
+	free(relay->from.value);
+	free(relay->to.raw);
+	free(relay->to.value);
+	wherry_config_free(relay->config);
+	for (size_t i = 0; i < WH_SETTING_COUNT; i++)
+		free(relay->raw[i]);
+}
+
+/* Where the setting stands that an error begins with; else at. */
+static yaml_mark_t place_of(const wh_reading *r, const char *message, yaml_mark_t at)
+{
+	const wherry_setting *table = wherry_config_table();
+
+	for (size_t i = 0; table[i].key; i++) {
+		size_t n = strlen(table[i].key);
+
+		if (strncmp(message, table[i].key, n) == 0 && strchr(": ", message[n]))
+			return r->setting_at[i];
+	}
+	return at;
+}
+
+static void check_destination(wh_reading *r, const wh_plan_relay *relay, const char *url,
+			      const char *what, yaml_mark_t at)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	if (wh_publisher_check(url, relay->config, &err) != WHERRY_OK)
+		wh_plan_problem(r, place_of(r, err.message, at), "%s: %s", what,
+				err.message);
+}
+
+/* Where only one of several has the lease, their destinations must be the same. */
+static void check_neighbours(wh_reading *r, const wh_plan_relay *relay)
+{
+	const char *table = wh_config_text(relay->config, WH_OUTBOX_TABLE);
+	const char *engine = wh_config_text(relay->config, WH_RELAY_ENGINE);
+
+	for (size_t i = 0; i < r->plan->n_relays; i++) {
+		const wh_plan_relay *other = &r->plan->relays[i];
+
+		if (other->name && other->from.value && other->to.value &&
+		    strcmp(engine, "competing") != 0 &&
+		    strcmp(other->from.value, relay->from.value) == 0 &&
+		    strcmp(wh_config_text(other->config, WH_OUTBOX_TABLE), table) == 0 &&
+		    strcmp(other->to.value, relay->to.value) != 0)
+			wh_plan_problem(r, r->to_at,
+					"relay '%s' delivers from the same outbox to "
+					"another destination, and each message is "
+					"delivered once: give this one an outbox of its "
+					"own, with outbox: {table: …}",
+					other->name);
+	}
+}
+
+static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t at,
+			int problems_before)
+{
+	const char *letters = wh_config_text(relay->config, WH_RELAY_DEAD_LETTERS);
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	if (r->n_problems > problems_before)
+		return; /* one thing at a time */
+	if (!relay->name)
+		wh_plan_problem(r, at, "a relay needs a name");
+	if (!relay->from.value)
+		wh_plan_problem(r, at,
+				"a relay needs 'from', a database: sqlite:shop.db");
+	if (!relay->to.value)
+		wh_plan_problem(r, at, "a relay needs 'to', a destination: stdout:");
+	if (wh_config_check(relay->config, &err) != WHERRY_OK)
+		wh_plan_problem(r, at, "%s", err.message);
+	if (r->n_problems > problems_before)
+		return;
+	check_destination(r, relay, relay->to.value, "to", r->to_at);
+	if (*letters)
+		check_destination(r, relay, letters, "dead_letters",
+				  r->setting_at[WH_RELAY_DEAD_LETTERS]);
+	if (strcmp(wh_config_text(relay->config, WH_RELAY_ENGINE), "stream") == 0 &&
+	    !wh_db_streams(relay->from.value))
+		wh_plan_problem(r, r->setting_at[WH_RELAY_ENGINE],
+				"engine: stream reads PostgreSQL's log: leave it out for "
+				"this database");
+	check_neighbours(r, relay);
+}
+
+/* What `defaults` says, unless the relay says otherwise: it comes first. */
+static void take_relay(wh_reading *r, const yaml_node_t *value,
+		       const yaml_node_t *defaults)
+{
+	wh_plan_relay relay = {.name = NULL};
+	int before = r->n_problems;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_plan_relay *grown = reallocarray(r->plan->relays, r->plan->n_relays + 1,
+					    sizeof(*r->plan->relays));
+
+	if (grown)
+		r->plan->relays = grown;
+	if (!grown || wherry_config_new(&relay.config, &err) != WHERRY_OK) {
+		wh_plan_problem(r, value->start_mark, "out of memory");
+		return;
+	}
+	r->from_at = r->to_at = value->start_mark;
+	for (size_t i = 0; i < WH_SETTING_COUNT; i++)
+		r->setting_at[i] = value->start_mark;
+	for (const yaml_node_pair_t *p = defaults ? defaults->data.mapping.pairs.start
+						  : NULL;
+	     p && p < defaults->data.mapping.pairs.top; p++)
+		(void)visit_settings(
+			r, &relay,
+			(const char *)wh_plan_node(r, p->key)->data.scalar.value,
+			wh_plan_node(r, p->value));
+	wh_plan_each(r, value, "a relay", visit_relay, &relay);
+	check_relay(r, &relay, value->start_mark, before);
+	r->plan->relays[r->plan->n_relays++] = relay;
+}
+
+/* Here only that they are known; each relay takes them. */
+static void visit_default(wh_reading *r, void *ctx, const yaml_node_t *key,
+			  const char *name, const yaml_node_t *value)
+{
+	if (!visit_settings(r, ctx, name, value))
+		wh_plan_unknown(r, key, name, &(wh_plan_words){NULL, "relay", true});
+}
+
+bool wh_plan_defaults(wh_reading *r, const yaml_node_t *defaults)
+{
+	wh_plan_relay trial = {.name = NULL};
+	wherry_error err = WHERRY_ERROR_INIT;
+	int before = r->n_problems;
+
+	if (wherry_config_new(&trial.config, &err) != WHERRY_OK) {
+		wh_plan_problem(r, defaults->start_mark, "%s", err.message);
+		return false;
+	}
+	wh_plan_each(r, defaults, "defaults", visit_default, &trial);
+	wh_plan_relay_clear(&trial);
+	return r->n_problems == before && defaults->type == YAML_MAPPING_NODE;
+}
+
+void wh_plan_take_relays(wh_reading *r, const yaml_node_t *relays,
+			 const yaml_node_t *defaults)
+{
+	if (relays->type != YAML_SEQUENCE_NODE) {
+		wh_plan_problem(r, relays->start_mark,
+				"relays is a list: each begins with '-'");
+		return;
+	}
+	if (relays->data.sequence.items.top == relays->data.sequence.items.start)
+		wh_plan_problem(r, relays->start_mark, "relays has none");
+	for (const yaml_node_item_t *i = relays->data.sequence.items.start;
+	     i < relays->data.sequence.items.top; i++)
+		if (r->plan->n_relays < WH_PLAN_RELAYS)
+			take_relay(r, wh_plan_node(r, *i), defaults);
+	if (relays->data.sequence.items.top - relays->data.sequence.items.start >
+	    WH_PLAN_RELAYS)
+		wh_plan_problem(r, relays->start_mark, "more than %d relays",
+				WH_PLAN_RELAYS);
+}
