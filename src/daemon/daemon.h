@@ -64,9 +64,10 @@ typedef struct wh_pipeline_view {
 
 typedef struct wh_pipeline wh_pipeline;
 
-/* Start a relay on its own thread.  relay is taken from the plan, which forgets it. */
-wherry_code wh_pipeline_start(wh_plan_relay *relay, wh_line_log *log, wh_pipeline **out,
-			      wherry_error *err);
+/* Start a relay on its own thread.  relay is taken from the plan, which forgets it.  bell is an
+ * eventfd that is rung when it has ended. */
+wherry_code wh_pipeline_start(wh_plan_relay *relay, wh_line_log *log, int bell,
+			      wh_pipeline **out, wherry_error *err);
 const wh_plan_relay *wh_pipeline_plan(const wh_pipeline *p);
 void wh_pipeline_look(wh_pipeline *p, wh_pipeline_view *out);
 bool wh_pipeline_ready(const wh_pipeline_view *view);

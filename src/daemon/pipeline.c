@@ -16,6 +16,7 @@
 struct wh_pipeline {
 	wh_plan_relay plan;
 	wh_line_log *log;
+	int bell;
 	pthread_t thread;
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t wake;
@@ -158,6 +159,7 @@ static void note_failure(wh_pipeline *p, wherry_code code, bool opened,
 static void *run(void *ctx)
 {
 	static const wh_backoff backoff = {WH_EXPONENTIAL, 200000, 30 * WH_SECOND, false};
+	const uint64_t one = 1;
 	wh_pipeline *p = ctx;
 	int failures = 0;
 	bool stop = false;
@@ -184,6 +186,7 @@ static void *run(void *ctx)
 	p->view.health = WH_ENDED;
 	(void)pthread_mutex_unlock(&p->lock);
 	wh_line_write(p->log, WH_LOG_INFO, p->plan.name, "event=ended");
+	(void)!write(p->bell, &one, sizeof(one)); /* it counts, and never has to wait */
 	return NULL;
 }
 
@@ -197,8 +200,8 @@ static wherry_code name_owner(wh_plan_relay *relay, wherry_error *err)
 	return wherry_config_set(relay->config, "relay.name", owner, err);
 }
 
-wherry_code wh_pipeline_start(wh_plan_relay *relay, wh_line_log *log, wh_pipeline **out,
-			      wherry_error *err)
+wherry_code wh_pipeline_start(wh_plan_relay *relay, wh_line_log *log, int bell,
+			      wh_pipeline **out, wherry_error *err)
 {
 	wh_pipeline *p = calloc(1, sizeof(*p));
 	wherry_code code = p ? name_owner(relay, err) : wh_oom(err);
@@ -210,6 +213,7 @@ wherry_code wh_pipeline_start(wh_plan_relay *relay, wh_line_log *log, wh_pipelin
 	}
 	p->plan = *relay;
 	p->log = log;
+	p->bell = bell;
 	p->view.stepped_us = wh_monotonic(&wh_env_system);
 	(void)pthread_mutex_init(&p->lock, NULL);
 	(void)pthread_cond_init(&p->wake, NULL);

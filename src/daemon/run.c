@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@
 #include "base/url.h"
 #include "daemon/daemon.h"
 
-enum { TICK_MS = 200, EXIT_FAILED = 1, EXIT_SIGNALLED = 130 };
+enum { EXIT_FAILED = 1, EXIT_SIGNALLED = 130 };
 
 typedef struct running {
 	wh_daemon daemon;
@@ -24,6 +25,7 @@ typedef struct running {
 	wh_backlogs *backlogs;
 	wh_http *http;
 	int signals;
+	int bell;            /* rung by relays that have ended */
 	int64_t watchdog_us; /* how often systemd wants to hear; 0: it does not */
 	int64_t told_us;
 } running;
@@ -113,7 +115,7 @@ static wherry_code start(running *r, wh_plan_relay *relay, wh_pipeline **out,
 			 wherry_error *err)
 {
 	announce(r, relay);
-	return wh_pipeline_start(relay, &r->daemon.log, out, err);
+	return wh_pipeline_start(relay, &r->daemon.log, r->bell, out, err);
 }
 
 /* Those of the plan: what runs already goes on.  *out has room for all of them. */
@@ -273,16 +275,31 @@ static void reload(running *r)
 
 /* ---- the loop ---- */
 
-/* The number of a signal that came; 0: none within a moment. */
-static int next_signal(const running *r)
+/* Sleep until a signal comes, and return its number; or until a relay ends, or that time: 0. */
+static int next_signal(const running *r, int64_t until_us)
 {
-	struct pollfd fd = {.fd = r->signals, .events = POLLIN};
+	struct pollfd fds[] = {{.fd = r->signals, .events = POLLIN},
+			       {.fd = r->bell, .events = POLLIN}};
+	int64_t left_us = until_us - wh_monotonic(&wh_env_system);
 	struct signalfd_siginfo info;
+	uint64_t rung;
+	int wait_ms = -1;
 
-	if (poll(&fd, 1, TICK_MS) < 1 ||
-	    read(r->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
+	if (until_us != WH_NEVER)
+		wait_ms = left_us <= 0 ? 0 : (int)(left_us / 1000) + 1;
+	if (poll(fds, 2, wait_ms) < 1)
+		return 0;
+	if (fds[1].revents)
+		(void)!read(r->bell, &rung, sizeof(rung));
+	if (read(r->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
 		return 0;
 	return (int)info.ssi_signo;
+}
+
+/* When it has to be told next. */
+static int64_t watchdog_due(const running *r)
+{
+	return r->watchdog_us ? wh_later(r->told_us, r->watchdog_us / 2) : WH_NEVER;
 }
 
 /* systemd restarts what does not say in time that it lives. */
@@ -291,7 +308,7 @@ static void tell_watchdog(running *r)
 	int64_t now = wh_monotonic(&wh_env_system);
 	char why[240];
 
-	if (!r->watchdog_us || now - r->told_us < r->watchdog_us / 2)
+	if (now < watchdog_due(r))
 		return;
 	r->told_us = now;
 	if (wh_daemon_alive(&r->daemon, why))
@@ -304,7 +321,7 @@ static void tell_watchdog(running *r)
 static void serve(running *r)
 {
 	for (;;) {
-		int number = next_signal(r);
+		int number = next_signal(r, watchdog_due(r));
 
 		if (number == SIGTERM || number == SIGINT)
 			return;
@@ -346,7 +363,7 @@ static int stop_all(running *r)
 	for (size_t i = 0; i < r->daemon.n; i++)
 		wh_pipeline_stop(r->daemon.pipelines[i]);
 	while (!all_ended(r)) {
-		int number = next_signal(r);
+		int number = next_signal(r, until);
 
 		if (number == SIGTERM || number == SIGINT)
 			_exit(EXIT_SIGNALLED);
@@ -371,6 +388,7 @@ static void begin_signals(running *r)
 	(void)sigaddset(&set, SIGHUP);
 	(void)pthread_sigmask(SIG_BLOCK, &set, NULL); /* of every thread to come */
 	r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	r->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (sd_watchdog_enabled(0, &usec) > 0)
 		r->watchdog_us = (int64_t)usec;
 }
@@ -379,7 +397,7 @@ static wherry_code begin(running *r, wherry_error *err)
 {
 	wherry_code code;
 
-	if (r->signals < 0)
+	if (r->signals < 0 || r->bell < 0)
 		return wh_fail_errno(err, errno, "cannot wait for signals");
 	code = wh_backlogs_start(&r->daemon, &r->backlogs, err);
 	if (code == WHERRY_OK && r->plan.listen.value)
@@ -405,6 +423,8 @@ static void end(running *r)
 	wh_plan_clear(&r->plan);
 	if (r->signals >= 0)
 		(void)close(r->signals);
+	if (r->bell >= 0)
+		(void)close(r->bell);
 	(void)pthread_mutex_destroy(&r->daemon.lock);
 	(void)pthread_mutex_destroy(&r->daemon.log.lock);
 }

@@ -161,6 +161,21 @@ stop_daemon
 wait "$listener"
 check "and that it stops" grep -q STOPPING=1 "$tmp/notified"
 
+# ---- it sleeps ----
+
+switches() { # of its first thread, so far
+	sed -n 's/^voluntary_ctxt_switches:\t*//p' "/proc/$daemon/task/$daemon/status"
+}
+
+start_daemon one.yaml
+until_true 20 grep -q 'relay=c event=leading' "$tmp/log"
+before=$(switches)
+command sleep 1
+check "while nothing happens the thread that waits for signals sleeps" \
+	test $(($(switches) - before)) -le 1
+stop_daemon
+expect "and it wakes when it is told to end" 0 "err:event=ended"
+
 # ---- who may ask ----
 
 cat >token.yaml <<'END'
