@@ -72,6 +72,9 @@ typedef struct wh_db_driver {
 	/* Can a transaction still commit a lower id than one already seen committed? */
 	bool late_commits;
 
+	/* Does it call, while it waits, what wherry_db has of that name? */
+	bool meanwhile;
+
 	/* Does a statement that fails take its transaction along?  Then what may fail gets a
 	 * savepoint of its own. */
 	bool failure_spreads;
@@ -146,6 +149,11 @@ struct wherry_db {
 	bool unheard; /* of changed(): who writes new rows tells nobody */
 	int64_t found; /* rows read so as to deliver them: changed() looks often meanwhile */
 	int depth;     /* of begin: how many of ours are open, one inside the other */
+
+	/* While a server is at work: do something else until fd can be read, and at least
+	 * look once; nothing of this connection.  NULL: there is nothing to do. */
+	void (*meanwhile)(void *ctx, int fd);
+	void *meanwhile_ctx;
 };
 
 extern const wh_db_driver wh_db_sqlite;

@@ -401,6 +401,7 @@ const wh_db_driver wh_db_postgres = {
 	.scheme = "postgres",
 	.alias = "postgresql",
 	.late_commits = true, /* ids are taken before the commit, by many at once */
+	.meanwhile = true,
 	.failure_spreads = true,
 	.check = wh_postgres_check,
 	.open = wh_postgres_open,

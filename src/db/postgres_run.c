@@ -366,6 +366,16 @@ static void cut_short(running *w)
 		(void)PQcancel(w->s->cancel, why, sizeof(why));
 }
 
+/* The server is at work, and so may be whoever asked. */
+static void await(postgres_db *s)
+{
+	while (s->base.meanwhile && PQisBusy(s->conn)) {
+		s->base.meanwhile(s->base.meanwhile_ctx, PQsocket(s->conn));
+		if (!PQconsumeInput(s->conn))
+			return; /* its result says why */
+	}
+}
+
 /* The answer to one statement. */
 static wherry_code collect(running *w, wherry_error *err)
 {
@@ -374,6 +384,7 @@ static wherry_code collect(running *w, wherry_error *err)
 
 	(void)PQsetSingleRowMode(w->s->conn);
 	w->s->visiting = true;
+	await(w->s);
 	while ((res = PQgetResult(w->s->conn))) {
 		ExecStatusType status = PQresultStatus(res);
 

@@ -76,6 +76,12 @@ static bool trace_in_transaction(wherry_db *db)
 	return wherry_db_in_transaction(((traced *)db)->inner);
 }
 
+static void pass_on_meanwhile(traced *t)
+{
+	t->inner->meanwhile = t->base.meanwhile;
+	t->inner->meanwhile_ctx = t->base.meanwhile_ctx;
+}
+
 static wherry_code trace_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
 			     size_t n_params, wh_row_fn visit, void *ctx,
 			     int64_t *out_changed, wherry_error *err)
@@ -85,6 +91,7 @@ static wherry_code trace_run(wherry_db *db, const wh_stmt *stmt, const wh_param 
 
 	if (code != WHERRY_OK)
 		return code;
+	pass_on_meanwhile(t);
 	code = wh_db_run(t->inner, stmt, params, n_params, visit, ctx, out_changed, err);
 	return after(t, "run", stmt->name, code, err);
 }
@@ -178,6 +185,7 @@ wherry_code wh_db_trace(wherry_db *inner, const wh_trace *trace, wherry_db **out
 	both->driver = trace_template;
 	both->driver.scheme = inner->driver->scheme;
 	both->driver.late_commits = inner->driver->late_commits;
+	both->driver.meanwhile = inner->driver->meanwhile;
 	both->driver.failure_spreads = inner->driver->failure_spreads;
 	both->t.base = *inner;
 	both->t.base.driver = &both->driver;

@@ -6,6 +6,7 @@
  * always fly together.
  */
 #include <inttypes.h>
+#include <poll.h>
 
 #include "relay/hooks.h"
 
@@ -434,4 +435,69 @@ void wh_collect_step(wherry_relay *r, int64_t now)
 		if (!n)
 			return;
 	}
+}
+
+/* ---- while the database is at work ---- */
+
+/* Whoever is tried alone, or unfenced, needs the database. */
+bool wh_meanwhile_submits(const wherry_relay *r)
+{
+	return r->db->driver->meanwhile && r->fsm.state == WH_LEADING &&
+	       !r->share.yielding && !r->unfenced && r->pub && !r->stats.paused &&
+	       !wh_dispatch_alone(r);
+}
+
+static void dispatch_meanwhile(wherry_relay *r, int64_t now)
+{
+	r->advanced = false;
+	if (wh_meanwhile_submits(r) && now >= r->throttled_until_us &&
+	    now < r->held_until_us)
+		submit_ready(r, now);
+}
+
+/* Receipts only make room for what is ready, or waits for one of its key. */
+static int64_t wait_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out)
+{
+	enum { LOOK_US = 1000 };
+	int64_t at;
+
+	out->fd = -1;
+	if (!r->pub || !r->window.flying.n)
+		return WH_SECOND;
+	if (!one_per_key(r) && !r->window.ready.n)
+		return LOOK_US;
+	out->fd = wh_publisher_fd(r->pub, &out->events);
+	at = wh_publisher_deadline(r->pub);
+	if (r->advanced || at <= now)
+		return 0;
+	return at - now < WH_SECOND ? at - now : WH_SECOND;
+}
+
+static void meanwhile(void *ctx, int fd)
+{
+	wherry_relay *r = ctx;
+	struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}};
+
+	do {
+		int64_t now = wh_monotonic(&r->env), wait_us;
+
+		wh_collect_step(r, now);
+		dispatch_meanwhile(r, now);
+		wait_us = wait_meanwhile(r, now, &fds[1]);
+		(void)ppoll(fds, 2,
+			    &(struct timespec){wait_us / WH_SECOND,
+					       wait_us % WH_SECOND * 1000},
+			    NULL);
+	} while (!fds[0].revents);
+}
+
+void wh_meanwhile_begin(wherry_relay *r)
+{
+	r->db->meanwhile_ctx = r;
+	r->db->meanwhile = meanwhile;
+}
+
+void wh_meanwhile_end(wherry_relay *r)
+{
+	r->db->meanwhile = NULL;
 }

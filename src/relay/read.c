@@ -368,8 +368,10 @@ static wherry_code read_turn(reading *w, int64_t limit, wherry_error *err)
 		share = share_of(r, limit);
 		from.slots = &share;
 	}
+	wh_meanwhile_begin(r);
 	code = wh_outbox_turn(r->box, &r->lease, rides ? &ride.ack : NULL, &from, meet, w,
 			      asked, &horizon, err);
+	wh_meanwhile_end(r);
 	if (rides)
 		wh_settle_rode(r, &ride, w->now);
 	code = finish(w, code);
@@ -448,8 +450,8 @@ bool wh_read_worth_it(const wherry_relay *r)
 {
 	int64_t least = r->set.window / 4;
 
-	if (least > r->set.batch)
-		least = r->set.batch;
+	if (least > r->set.turn)
+		least = r->set.turn;
 	return may_read_on(r) && wh_read_room(r) >= least && !r->strict.gap_before;
 }
 
@@ -500,11 +502,11 @@ wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err)
 static wherry_code read_more(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	bool from_start = r->sweeping && r->cursor == 0;
-	int64_t limit = r->set.batch;
+	int64_t limit = r->set.turn;
+	bool new = r->cursor >= r->passed; /* a sweep meets many that are known */
 	wherry_code code = WHERRY_OK;
 
-	if (limit > wh_read_room(r) &&
-	    !r->sweeping) /* a sweep meets many that are known */
+	if (limit > wh_read_room(r) && (new || !r->sweeping))
 		limit = wh_read_room(r);
 	if (r->fits && limit > 2 * r->fits)
 		limit = 2 * r->fits;

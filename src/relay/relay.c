@@ -237,10 +237,21 @@ static wherry_code heed_layout(wherry_relay *r, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/* While some are read and others acknowledged, a third lot is in flight. */
+static void choose_turn(wherry_relay *r)
+{
+	wh_relay_settings *s = &r->set;
+
+	s->turn = s->batch;
+	if (r->db->driver->meanwhile && s->turn > (s->window + 2) / 3)
+		s->turn = (s->window + 2) / 3;
+}
+
 static wherry_code open_box(wherry_relay *r, wherry_error *err)
 {
 	wherry_code code;
 
+	choose_turn(r);
 	code = wherry_outbox_open(r->db, wh_config_text(r->config, WH_OUTBOX_TABLE),
 				  &r->box, err);
 	if (code == WHERRY_OK)
@@ -577,6 +588,13 @@ static wherry_code read_step(wherry_relay *r, int64_t now, wherry_error *err)
 	return r->set.keep ? wh_keep_step(r, now, err) : wh_read_step(r, now, err);
 }
 
+/* The database has work at once: what is ready is submitted meanwhile. */
+static bool submits_later(const wherry_relay *r, int64_t now)
+{
+	return r->window.ready.n && !r->set.competing && !r->follow &&
+	       wh_meanwhile_submits(r) && (now >= r->flush_at_us || wh_read_next(r, now));
+}
+
 static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	size_t before = r->window.n;
@@ -592,10 +610,13 @@ static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
 		wh_hook_claimed(r, r->window.n - before);
 	if (code != WHERRY_OK)
 		return wh_relay_db_trouble(r, now, code, err);
-	code = wh_dispatch_step(r, now, err);
-	if (code != WHERRY_OK || r->fsm.state != WH_LEADING)
-		return code;
-	wh_collect_step(r, now);
+	now = wh_monotonic(&r->env);
+	if (!submits_later(r, now)) {
+		code = wh_dispatch_step(r, now, err);
+		if (code != WHERRY_OK || r->fsm.state != WH_LEADING)
+			return code;
+		wh_collect_step(r, now);
+	}
 	if (now >= r->flush_at_us && !rides(r, now))
 		code = wh_settle_flush(r, now, NULL, err);
 	if (code == WHERRY_OK && r->fsm.state == WH_LEADING)

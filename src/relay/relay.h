@@ -76,6 +76,7 @@ typedef struct wh_relay_settings {
 	bool park;
 	wherry_on_done on_done;
 	int64_t batch, window, window_bytes, held_keys;
+	int64_t turn;      /* messages read, and acknowledged, in one round trip */
 	size_t noted_most; /* ids remembered of what is held */
 	int64_t claim_us;
 	int64_t lease_us, renew_us, ack_delay_us, sweep_us, stop_timeout_us, timeout_us;
@@ -324,6 +325,11 @@ void wh_handlers_grant(wherry_relay *r);
 wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err);
 bool wh_dispatch_alone(const wherry_relay *r); /* one message at a time */
 void wh_collect_step(wherry_relay *r, int64_t now);
+/* While the database is at work on what is asked of it in between, the destination goes on:
+ * what is ready is submitted, receipts are taken, nothing is asked of the database. */
+bool wh_meanwhile_submits(const wherry_relay *r);
+void wh_meanwhile_begin(wherry_relay *r);
+void wh_meanwhile_end(wherry_relay *r);
 void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why);
 void wh_entry_admit(wherry_relay *r, wh_entry *e); /* READY, or behind its key */
 void wh_key_advance(wherry_relay *r, wh_key *key); /* the next of it may be ready */

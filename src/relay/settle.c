@@ -10,6 +10,7 @@
  * already been given of them comes back undelivered and is left alone, uncounted.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "relay/hooks.h"
@@ -70,7 +71,7 @@ void wh_settle_put(wherry_relay *r, wh_entry *e, int64_t now)
 		wh_key_set_due(&r->keys, e->key, now);
 	e->stage = WH_SETTLED;
 	wh_list_append(&r->window.settled, e);
-	if (r->window.settled.n >= (size_t)r->set.batch)
+	if (r->window.settled.n >= (size_t)r->set.turn)
 		at = now;
 	if (at < r->flush_at_us)
 		r->flush_at_us = at;
@@ -312,6 +313,20 @@ static void after_loss(wherry_relay *r, const wh_entry *e, int64_t now)
 		wh_key_set_due(&r->keys, e->key, now);
 }
 
+/* What was settled meanwhile waits for company, as it would have; but failures do not. */
+static int64_t flush_next(const wherry_relay *r, int64_t now)
+{
+	const wh_entry *e = r->window.settled.head;
+
+	if (!e)
+		return WH_NEVER;
+	while (e && e->fate == WH_FATE_DONE)
+		e = e->next;
+	return e || r->window.settled.n >= (size_t)r->set.turn
+		       ? now
+		       : wh_later(now, r->set.ack_delay_us);
+}
+
 /* The first n of what was to be written is. */
 static void after_flush(wherry_relay *r, const wh_settlement *s,
 			const wh_settled *settled, size_t n, int64_t now)
@@ -341,9 +356,27 @@ static void after_flush(wherry_relay *r, const wh_settlement *s,
 	if (r->purge_idle && r->purge_at_us > wh_later(now, r->set.purge_every_us))
 		r->purge_at_us = wh_later(now, r->set.purge_every_us);
 	r->purge_idle = false;
-	r->flush_at_us = r->window.settled.n ? now : WH_NEVER;
+	r->flush_at_us = flush_next(r, now);
 	r->fenced_us = now;
 	r->db_failures = 0;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Ids in a row are written as two numbers; receipts come in any order. */
+static void put_in_order(wherry_relay *r, size_t n)
+{
+	size_t i = 1;
+
+	while (i < n && r->done_ids[i - 1] < r->done_ids[i])
+		i++;
+	if (i < n)
+		qsort(r->done_ids, n, sizeof(*r->done_ids), by_id);
 }
 
 static void gather(wherry_relay *r, wh_settlement *s)
@@ -369,6 +402,7 @@ static void gather(wherry_relay *r, wh_settlement *s)
 			.error = e->error ? e->error : "",
 		};
 	}
+	put_in_order(r, s->n_done);
 }
 
 /* What others have claimed meanwhile was not changed. */
@@ -450,15 +484,27 @@ static wherry_code missed(wherry_relay *r, int64_t now, wh_settlement *s,
 	return *out_seen ? WHERRY_OK : later(r, now);
 }
 
+static wherry_code write_down(wherry_relay *r, const wh_settlement *s,
+			      wh_settled *settled, wherry_error *err)
+{
+	wherry_code code;
+
+	wh_meanwhile_begin(r);
+	code = wh_outbox_settle(r->box, &r->lease, s, settled, err);
+	wh_meanwhile_end(r);
+	return code;
+}
+
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err)
 {
 	wh_settlement s = empty_settlement(r);
 	wh_settled settled = {0};
+	size_t n = r->window.settled.n;
 	wherry_code code = WHERRY_OK;
 	bool seen = true;
 
-	if (!r->window.settled.n && !try_next)
+	if (!n && !try_next)
 		return WHERRY_OK;
 	if (r->set.stream && !r->set.keep && (try_next || has_failures(r))) {
 		code = wh_follow_seen(r, try_next, &seen, err);
@@ -476,7 +522,7 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 	if (r->set.keep)
 		code = wh_keep_write(r, now, try_next, err);
 	else if (s.n_done || s.n_failed || s.n_back || s.try_id)
-		code = wh_outbox_settle(r->box, &r->lease, &s, &settled, err);
+		code = write_down(r, &s, &settled, err);
 	if (code == WHERRY_STALE) {
 		wh_lease_lost(r, now, "an acknowledgement was refused");
 		return WHERRY_OK;
@@ -491,6 +537,6 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 	if (try_next)
 		try_next->tried = true;
 	note_lost_claims(r, &s, settled.n);
-	after_flush(r, &s, &settled, r->window.settled.n, now);
+	after_flush(r, &s, &settled, n, now);
 	return WHERRY_OK;
 }

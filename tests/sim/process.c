@@ -117,10 +117,19 @@ static void note_lease(sim_process *p)
 	sqlite3_finalize(stmt);
 }
 
+/* It is some time until the database has done it. */
+static void pass_time(const sim_process *p)
+{
+	if (p->world->plan.busy && p->db && p->db->meanwhile)
+		p->db->meanwhile(p->db->meanwhile_ctx, p->world->ready);
+}
+
 static wherry_code before(void *ctx, const char *op, const char *what, wherry_error *err)
 {
 	sim_process *p = ctx;
 
+	if (strcmp(op, "run") == 0)
+		pass_time(p);
 	if (!sim_moment(p))
 		return wh_fail(err, WHERRY_IO, "the process is gone");
 	if (sim_chance(p->world, p->world->plan.fault, 10000))
@@ -176,10 +185,12 @@ wherry_code __wrap_wh_db_open(const char *url, const wh_db_options *options,
 	db->shared = false;
 	db->env = &p->world->env;
 	code = wh_db_trace(db, &trace, out, err);
-	if (code == WHERRY_OK && p->world->plan.late) {
+	if (code == WHERRY_OK) {
 		wh_db_driver *driver = (wh_db_driver *)(uintptr_t)(*out)->driver;
 
-		driver->late_commits = true;
+		driver->late_commits = p->world->plan.late;
+		driver->meanwhile = p->world->plan.busy;
+		p->db = *out;
 	}
 	return code;
 }
@@ -218,6 +229,7 @@ static void bury(sim_process *p)
 	wherry_relay_close(p->relay);
 	p->inside = false;
 	p->relay = NULL;
+	p->db = NULL;
 	p->stopping = false;
 	p->start_us = p->world->now_us + sim_time(p->world, 2000000);
 }
@@ -251,6 +263,7 @@ void sim_process_start(sim_process *p)
 	if (code != WHERRY_OK) {
 		sim_say(w, "relay %d does not start: %s", p->number, err.message);
 		p->relay = NULL;
+		p->db = NULL;
 		p->start_us = w->now_us + sim_time(w, 1000000);
 		if (w->calm)
 			sim_wrong(w, "a relay does not start: %s", err.message);

@@ -110,6 +110,7 @@ typedef struct sim_process {
 	int number;
 	wherry_relay *relay; /* NULL: not running */
 	sqlite3 *sqlite;     /* its connection's */
+	wherry_db *db;       /* that */
 	bool inside;         /* it is in a call, further up the stack */
 	bool crashed;        /* nothing it does has an effect any more */
 	bool stopping;
@@ -132,6 +133,7 @@ typedef struct sim_plan {
 	bool ordered_publisher;
 	bool ordered; /* relay.ordering = key */
 	bool park, late, competing, letters;
+	bool busy; /* the database takes its time, and relays do something meanwhile */
 	int window, attempts;
 	wherry_on_done on_done;
 	int crash, pause, fault; /* per 10,000 calls */
@@ -150,6 +152,7 @@ typedef struct sim_world {
 	int64_t ahead_us; /* by which the database's is ahead of it */
 
 	sqlite3 *db; /* producers' and operators' */
+	int ready;   /* a descriptor that can always be read */
 	struct {
 		const char *sql; /* by address */
 		sqlite3_stmt *stmt;

@@ -1,6 +1,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "sim.h"
 
@@ -108,6 +110,7 @@ static void draw_plan(sim_world *w)
 	plan->refuse = one_of(w, 0, 100, 1500);
 	plan->bad = one_of(w, 0, 20, 150);
 	plan->letters = w->seed % 3 == 1;
+	plan->busy = w->seed % 2;
 }
 
 static void draw_settings(sim_world *w)
@@ -359,6 +362,9 @@ static void set_up(sim_world *w, uint64_t seed, bool loud)
 		sim_wrong(w, "%s", err.message);
 	draw_settings(w);
 	sim_store_open(w);
+	w->ready = eventfd(1, EFD_CLOEXEC);
+	if (w->ready < 0)
+		sim_wrong(w, "no descriptor is left");
 	for (int i = 0; i < SIM_RELAYS; i++)
 		w->processes[i] = (sim_process){.world = w, .number = i};
 }
@@ -369,6 +375,7 @@ static void tear_down(sim_world *w)
 		sim_process_kill(&w->processes[i]);
 	sim_broker_close(w);
 	sim_store_close(w);
+	(void)close(w->ready);
 	wherry_config_free(w->config);
 }
 
