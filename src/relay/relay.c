@@ -591,8 +591,8 @@ static wherry_code read_step(wherry_relay *r, int64_t now, wherry_error *err)
 /* The database has work at once: what is ready is submitted meanwhile. */
 static bool submits_later(const wherry_relay *r, int64_t now)
 {
-	return r->window.ready.n && !r->set.competing && !r->follow &&
-	       wh_meanwhile_submits(r) && (now >= r->flush_at_us || wh_read_next(r, now));
+	return r->window.ready.n && !r->set.competing && wh_meanwhile_submits(r) &&
+	       (now >= r->flush_at_us || (!r->follow && wh_read_next(r, now)));
 }
 
 static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)

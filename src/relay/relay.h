@@ -62,6 +62,7 @@ enum {
 
 typedef struct wh_hooks wh_hooks;
 struct wh_letters;
+struct pollfd;
 typedef struct wh_following wh_following;
 
 /* The settings a relay works by, read once. */
@@ -272,6 +273,9 @@ void wh_follow_end(wherry_relay *r); /* the connection, and what came by it */
 wherry_code wh_follow_step(wherry_relay *r, int64_t now, wherry_error *err);
 wherry_code wh_follow_alive(wherry_relay *r, int64_t now, wherry_error *err);
 wherry_code wh_follow_finish(wherry_relay *r, int64_t now, wherry_error *err);
+/* Rows that have come, as far as that asks nothing of the database.  True: there may be more
+ * of them; *out: for what to wait else. */
+bool wh_follow_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out);
 int64_t wh_follow_deadline(const wherry_relay *r, int64_t now);
 int wh_follow_fd(const wherry_relay *r, short *out_events); /* -1: none */
 bool wh_follow_on(const wherry_relay *r);                   /* new rows come by it */

@@ -7,6 +7,7 @@
  */
 #include "relay/stream.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -270,6 +271,15 @@ static wherry_code pull(pulling *w, wherry_error *err)
 	return code;
 }
 
+/* What comes while acknowledgements are written is fenced by those. */
+static void fence_late(const pulling *w)
+{
+	wherry_relay *r = w->r;
+
+	if (w->rows && !r->set.keep && w->now - r->fenced_us > WH_SECOND)
+		r->unfenced = true;
+}
+
 wherry_code wh_follow_pull(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	pulling w = {.r = r, .now = now};
@@ -283,9 +293,37 @@ wherry_code wh_follow_pull(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = look_up(&w, err);
 	wh_window_end(&r->window);
-	if (w.rows && !r->set.keep && now - r->fenced_us > WH_SECOND)
-		r->unfenced = true;
+	fence_late(&w);
 	return code;
+}
+
+/* What the table must be looked at for waits until that can be asked. */
+static bool comes_meanwhile(const wherry_relay *r)
+{
+	const wh_following *f = r->follow;
+
+	return f && wh_follow_on(r) && f->placed && !f->n_ids && !r->set.keep &&
+	       !r->sweeping && !r->more && !r->stats.paused && wh_follow_has_room(r);
+}
+
+bool wh_follow_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out)
+{
+	pulling w = {.r = r, .now = now};
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code;
+
+	*out = (struct pollfd){.fd = -1};
+	if (!comes_meanwhile(r) || wh_window_begin(&r->window, NULL) != WHERRY_OK)
+		return false;
+	code = pull(&w, &why);
+	wh_window_end(&r->window);
+	fence_late(&w);
+	if (code != WHERRY_OK)
+		(void)wh_follow_trouble(r, now, code, &why);
+	if (!comes_meanwhile(r))
+		return false;
+	out->fd = wh_follow_fd(r, &out->events);
+	return r->follow->stream->driver->waiting(r->follow->stream);
 }
 
 /* ---- what was there before the log, where nothing is marked ---- */
