@@ -18,12 +18,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <wherry/version.h>
 
 #include "publish/parts.h"
+#include "publish/webhook_watch.h"
 
 enum {
 	EXCERPT = 200,       /* bytes of an answer that are kept, */
@@ -35,6 +35,7 @@ enum {
 typedef enum phase { FREE, FLYING, OVER, BROKEN } phase;
 
 typedef struct slot {
+	struct webhook_publisher *of;
 	struct slot *next; /* free, or over */
 	CURL *easy;        /* NULL until it is needed */
 	const wherry_message *message;
@@ -57,7 +58,7 @@ typedef struct webhook_publisher {
 	const wh_env *env;
 	wh_webhook_settings set;
 	CURLM *multi;
-	int epoll;
+	wh_watch watch;
 	speech speech;
 	slot *slots, *free;
 	slot *over, **over_end; /* first in first out */
@@ -76,27 +77,6 @@ static webhook_publisher *of(wherry_publisher *pub)
 
 /* ---- what libcurl calls ---- */
 
-static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *known)
-{
-	const webhook_publisher *p = ctx;
-	struct epoll_event event = {.data = {.fd = fd}};
-
-	(void)easy;
-	(void)known;
-	if (what == CURL_POLL_REMOVE) {
-		(void)epoll_ctl(p->epoll, EPOLL_CTL_DEL, fd,
-				NULL); /* or closed already */
-		return 0;
-	}
-	if (what != CURL_POLL_OUT)
-		event.events |= EPOLLIN;
-	if (what != CURL_POLL_IN)
-		event.events |= EPOLLOUT;
-	if (epoll_ctl(p->epoll, EPOLL_CTL_MOD, fd, &event) == 0)
-		return 0;
-	return epoll_ctl(p->epoll, EPOLL_CTL_ADD, fd, &event);
-}
-
 static size_t take_answer(char *data, size_t size, size_t n, void *ctx)
 {
 	slot *s = ctx;
@@ -113,11 +93,8 @@ static curl_socket_t open_socket(void *ctx, curlsocktype purpose,
 	slot *s = ctx;
 
 	(void)purpose;
-	s->refused = wh_address_private(&address->addr);
-	if (s->refused)
-		return CURL_SOCKET_BAD;
-	return socket(address->family, address->socktype | SOCK_CLOEXEC,
-		      address->protocol);
+	s->refused = s->of->set.refuse_private && wh_address_private(&address->addr);
+	return s->refused ? CURL_SOCKET_BAD : wh_watch_connect(&s->of->watch, address);
 }
 
 /* ---- open and close ---- */
@@ -167,8 +144,7 @@ static void webhook_close(wherry_publisher *pub)
 		wh_webhook_request_clear(&p->slots[i].request);
 	}
 	curl_multi_cleanup(p->multi); /* it closes connections, and says so */
-	if (p->epoll >= 0)
-		(void)close(p->epoll);
+	wh_watch_close(&p->watch);
 	wh_webhook_forget(&p->set);
 	free(p->slots);
 	free(p);
@@ -177,6 +153,7 @@ static void webhook_close(wherry_publisher *pub)
 static wherry_code allocate(webhook_publisher *p, wherry_error *err)
 {
 	long most = p->set.connections;
+	wherry_code code;
 
 	if (p->set.secure && p->set.streams > most)
 		most = p->set.streams;
@@ -186,12 +163,12 @@ static wherry_code allocate(webhook_publisher *p, wherry_error *err)
 		return wh_oom(err);
 	p->n_slots = (size_t)most;
 	for (size_t i = 0; i < p->n_slots; i++)
-		p->slots[i].request = (wh_webhook_request)WH_WEBHOOK_REQUEST_INIT;
-	p->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (p->epoll < 0)
-		return wh_fail_errno(err, errno, "cannot watch connections");
-	(void)curl_multi_setopt(p->multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
-	(void)curl_multi_setopt(p->multi, CURLMOPT_SOCKETDATA, p);
+		p->slots[i] = (slot){.of = p, .request = WH_WEBHOOK_REQUEST_INIT};
+	code = wh_watch_open(&p->watch, err);
+	if (code != WHERRY_OK)
+		return code;
+	(void)curl_multi_setopt(p->multi, CURLMOPT_SOCKETFUNCTION, wh_watch_socket);
+	(void)curl_multi_setopt(p->multi, CURLMOPT_SOCKETDATA, &p->watch);
 	(void)curl_multi_setopt(p->multi, CURLMOPT_MAX_HOST_CONNECTIONS,
 				p->set.connections);
 	(void)curl_multi_setopt(p->multi, CURLMOPT_MAXCONNECTS, p->set.connections);
@@ -217,7 +194,7 @@ static wherry_code open_as(const wh_publisher_driver *driver, const char *rest,
 		return wh_oom(err);
 	p->base.driver = driver;
 	p->env = env;
-	p->epoll = -1;
+	p->watch.fd = -1;
 	code = wh_webhook_read(driver->scheme, rest, config, &p->set, err);
 	p->speech = p->set.secure ? UNKNOWN : HTTP_1;
 	if (code == WHERRY_OK)
@@ -305,11 +282,12 @@ static bool make_easy(const webhook_publisher *p, slot *s)
 	SET(easy, CURLOPT_WRITEFUNCTION, take_answer);
 	SET(easy, CURLOPT_WRITEDATA, s);
 	SET(easy, CURLOPT_POST, 1L);
-	if (set->refuse_private) {
+	SET(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+	SET(easy, CURLOPT_OPENSOCKETDATA, s);
+	SET(easy, CURLOPT_CLOSESOCKETFUNCTION, wh_watch_end);
+	SET(easy, CURLOPT_CLOSESOCKETDATA, &s->of->watch);
+	if (set->refuse_private)
 		SET(easy, CURLOPT_PROXY, "");
-		SET(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
-		SET(easy, CURLOPT_OPENSOCKETDATA, s);
-	}
 	set_tls(easy, set);
 	/* The one option that copies what it is given, and so may fail. */
 	if (curl_easy_setopt(easy, CURLOPT_URL, set->url) == CURLE_OK)
@@ -432,23 +410,13 @@ static void conclude(webhook_publisher *p, slot *s, CURLcode result)
 		(void)wh_fail_native(&p->broken, v.code, (int)result, "%s", v.reason);
 }
 
-/* Let libcurl do what can be done now. */
-static void drive(webhook_publisher *p)
+/* What is new, and what is late. */
+static void go_on(webhook_publisher *p)
 {
-	struct epoll_event events[64];
-	int ready = epoll_wait(p->epoll, events, 64, 0), running, left;
-	CURLMsg *over;
 	long wait_ms = -1;
+	int running, left;
+	CURLMsg *over;
 
-	for (int i = 0; i < ready; i++) {
-		unsigned got = events[i].events;
-		int what = (got & EPOLLIN ? CURL_CSELECT_IN : 0) |
-			   (got & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
-			   (got & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
-
-		(void)curl_multi_socket_action(p->multi, events[i].data.fd, what,
-					       &running);
-	}
 	(void)curl_multi_socket_action(p->multi, CURL_SOCKET_TIMEOUT, 0, &running);
 	while ((over = curl_multi_info_read(p->multi, &left))) {
 		slot *s = NULL;
@@ -462,6 +430,24 @@ static void drive(webhook_publisher *p)
 	p->timer_us = wait_ms < 0
 			      ? WH_NEVER
 			      : wh_later(wh_monotonic(p->env), (int64_t)wait_ms * 1000);
+}
+
+/* Let libcurl do what can be done now. */
+static void drive(webhook_publisher *p)
+{
+	struct epoll_event events[64];
+	int ready = wh_watch_ready(&p->watch, events, 64), running;
+
+	for (int i = 0; i < ready; i++) {
+		unsigned got = events[i].events;
+		int what = (got & EPOLLIN ? CURL_CSELECT_IN : 0) |
+			   (got & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+			   (got & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
+
+		(void)curl_multi_socket_action(p->multi, events[i].data.fd, what,
+					       &running);
+	}
+	go_on(p);
 }
 
 /* ---- submit and collect ---- */
@@ -511,7 +497,7 @@ static wherry_code webhook_submit(wherry_publisher *pub,
 	}
 	*out_taken = i;
 	if (i)
-		drive(p);
+		go_on(p);
 	/* Out of memory: what flies gives some back. */
 	return p->n_flying + p->n_over + p->n_broken ? WHERRY_OK : code;
 }
@@ -550,7 +536,7 @@ static int webhook_fd(wherry_publisher *pub, short *out_events)
 	if (!p->n_flying)
 		return -1;
 	*out_events = POLLIN;
-	return p->epoll;
+	return p->watch.fd;
 }
 
 static int64_t webhook_deadline(wherry_publisher *pub)

@@ -320,8 +320,9 @@ wherry_code wh_webhook_write(wh_webhook_request *request,
 			     const wherry_message *msg, int64_t now_us, wherry_error *err)
 {
 	const char *text = wh_message_headers(msg);
-	json_t *headers;
-	wherry_code code = wh_json_headers(text, strlen(text), err);
+	bool any = strcmp(text, "{}") != 0;
+	json_t *headers = NULL;
+	wherry_code code = any ? wh_json_headers(text, strlen(text), err) : WHERRY_OK;
 
 	if (code != WHERRY_OK)
 		return code;
@@ -335,8 +336,9 @@ wherry_code wh_webhook_write(wh_webhook_request *request,
 				 msg->topic ? msg->topic : "", err);
 	if (code != WHERRY_OK)
 		return code;
-	headers = json_loads(text, 0, NULL);
-	if (!headers) /* it was valid above */
+	if (any)
+		headers = json_loads(text, 0, NULL);
+	if (any && !headers) /* it was valid above */
 		return wh_oom(err);
 	wh_buf_put(&request->text, wh_buf_str(&settings->headers), settings->headers.len);
 	wh_buf_puts(&request->text, "expect:"); /* libcurl would wait for a "100" */

@@ -432,7 +432,7 @@ void wh_collect_step(wherry_relay *r, int64_t now)
 		r->collecting = false;
 		forget_gone(r);
 		r->advanced |= n > 0; /* it may have room for what is ready */
-		if (!n)
+		if (n < WH_RECEIPTS)
 			return;
 	}
 }
