@@ -22,7 +22,6 @@ enum {
 	COLUMN_NAME = 64,
 	RELATIONS_MOST = 64,
 	STATUS_US = 10000000, /* how often the position is told, at least */
-	CONFIRM_US = 100000,  /* and at most, while it moves */
 	EPOCH_S = 946684800   /* 2000-01-01, where its times begin */
 };
 
@@ -56,7 +55,8 @@ typedef struct postgres_stream {
 	bool flushing;         /* what was sent is not all in the socket yet */
 	int64_t told, told_us; /* the position that was told, and when */
 	int64_t seen;          /* of the server's log */
-	int64_t every_us;      /* tell the position so often */
+	int64_t every_us;      /* tell the position so often, */
+	int64_t confirm_us;    /* and while it moves so often at most */
 	int64_t due_us;
 
 	wh_postgres_value values[COLUMNS_MOST];
@@ -221,6 +221,7 @@ wherry_code wh_postgres_stream(wherry_db *db, const wh_stream_options *options,
 		       options->publication);
 	(void)snprintf(s->schema, sizeof(s->schema), "%s", options->schema);
 	(void)snprintf(s->table, sizeof(s->table), "%s", options->table);
+	s->confirm_us = options->confirm_us;
 	take_columns(s, options->columns);
 	code = connect_as(&s->link, (postgres_db *)db, "database", err);
 	if (code == WHERRY_OK)
@@ -450,8 +451,8 @@ static wherry_code stream_confirm(wh_stream *base, int64_t now_us, int64_t deliv
 		return flush(s, err);
 	if (delivered < s->told)
 		delivered = s->told;
-	if (delivered > s->told && wh_later(s->told_us, CONFIRM_US) < s->due_us)
-		s->due_us = wh_later(s->told_us, CONFIRM_US);
+	if (delivered > s->told && wh_later(s->told_us, s->confirm_us) < s->due_us)
+		s->due_us = wh_later(s->told_us, s->confirm_us);
 	if (ask || s->asked || now_us >= s->due_us)
 		return tell(s, now_us, delivered, ask, err);
 	return WHERRY_OK;

@@ -20,8 +20,9 @@ typedef struct wh_stream_options {
 	const char *schema, *table; /* rows of others are passed over */
 	const char
 		*columns; /* "id,status,,topic": what rows have, by place; empty: NULL */
-	bool create;      /* make the slot; begins then */
-	bool snapshot;    /* and be ready to read what was visible then: rows() */
+	int64_t confirm_us; /* a position that moves is told so often, at most */
+	bool create;        /* make the slot; begins then */
+	bool snapshot;      /* and be ready to read what was visible then: rows() */
 } wh_stream_options;
 
 typedef enum wh_stream_kind {

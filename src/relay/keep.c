@@ -16,7 +16,9 @@
 #include "relay/stream.h"
 
 enum {
-	WRITE_US = 1000000,     /* between two writes of the position, at least */
+	WRITE_US = 100000,       /* between two writes of the position, at least; */
+	WRITE_TIMES = 20,        /* where one takes long, so many times as long, */
+	WRITE_MOST_US = 1000000, /* but no longer */
 	FAR = 16 * 1024 * 1024, /* it is written when nothing was delivered, too: bytes */
 };
 
@@ -180,7 +182,7 @@ static size_t gather_dead(wherry_relay *r)
 	return n;
 }
 
-/* The position is written once a second while it moves, and at the end; where nothing is
+/* The position is written ten times a second while it moves, and at the end; where nothing is
  * delivered it moves with what others write, and what is written here, too: then rarely. */
 static bool is_time(const wh_following *f, int64_t now)
 {
@@ -189,12 +191,20 @@ static bool is_time(const wh_following *f, int64_t now)
 	return f->delivered > f->written && now >= f->write_us;
 }
 
-wherry_code wh_keep_write(wherry_relay *r, int64_t now, const wh_entry *try_next,
-			  wherry_error *err)
+/* A write waits for the disk, or for standbys: it takes a twentieth of the time at most,
+ * or is made once a second. */
+static int64_t rest_after(int64_t took_us)
+{
+	if (took_us > WRITE_MOST_US / WRITE_TIMES)
+		return WRITE_MOST_US;
+	return took_us > WRITE_US / WRITE_TIMES ? WRITE_TIMES * took_us : WRITE_US;
+}
+
+wherry_code wh_keep_write(wherry_relay *r, const wh_entry *try_next, wherry_error *err)
 {
 	wh_following *f = r->follow;
 	size_t n_dead = gather_dead(r);
-	int64_t at = f->delivered;
+	int64_t at = f->delivered, began, ended;
 	const char *suspect = NULL;
 	int32_t tries = 0;
 	wherry_code code;
@@ -203,19 +213,24 @@ wherry_code wh_keep_write(wherry_relay *r, int64_t now, const wh_entry *try_next
 		suspect = try_next->msg.message_id;
 		tries = try_next->msg.attempts + 1;
 	}
-	if (!n_dead && !try_next && !(wh_follow_on(r) && is_time(f, now)))
-		return WHERRY_OK;
 	if (!wh_follow_on(r) && f->fresh)
 		at = -1; /* the table is being read: there is no position yet */
+	began = wh_monotonic(&r->env);
 	code = wh_wal_settle(f->wal, &r->lease, f->dead, n_dead, at, suspect, tries, err);
 	if (code != WHERRY_OK)
 		return code;
+	ended = wh_monotonic(&r->env);
 	if (at >= 0) {
 		f->written = at;
 		f->fresh = f->moved = false;
 	}
-	f->write_us = wh_later(now == WH_NEVER ? 0 : now, WRITE_US);
+	f->write_us = wh_later(ended, rest_after(ended - began));
 	return WHERRY_OK;
+}
+
+wherry_code wh_keep_settle(wherry_relay *r, const wh_entry *try_next, wherry_error *err)
+{
+	return try_next || gather_dead(r) ? wh_keep_write(r, try_next, err) : WHERRY_OK;
 }
 
 wherry_code wh_keep_place(wherry_relay *r, int64_t now, wherry_error *err)
@@ -229,7 +244,7 @@ wherry_code wh_keep_place(wherry_relay *r, int64_t now, wherry_error *err)
 		return WHERRY_OK;
 	if (f->fresh && !f->delivered)
 		return WHERRY_OK;
-	code = wh_keep_write(r, now, NULL, err);
+	code = wh_keep_write(r, NULL, err);
 	if (code == WHERRY_STALE) {
 		wh_lease_lost(r, now, "the position was refused");
 		return WHERRY_OK;

@@ -619,6 +619,8 @@ static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
 	}
 	if (now >= r->flush_at_us && !rides(r, now))
 		code = wh_settle_flush(r, now, NULL, err);
+	if (code == WHERRY_OK && r->fsm.state == WH_LEADING && r->follow)
+		code = wh_follow_settled(r, now, err);
 	if (code == WHERRY_OK && r->fsm.state == WH_LEADING)
 		code = purge_step(r, now, err);
 	return code;

@@ -272,6 +272,8 @@ void wh_follow_break(wherry_relay *r, int64_t now); /* its database is opened an
 void wh_follow_end(wherry_relay *r); /* the connection, and what came by it */
 wherry_code wh_follow_step(wherry_relay *r, int64_t now, wherry_error *err);
 wherry_code wh_follow_alive(wherry_relay *r, int64_t now, wherry_error *err);
+/* What was settled moves the position: where it is the truth it is written, and told. */
+wherry_code wh_follow_settled(wherry_relay *r, int64_t now, wherry_error *err);
 wherry_code wh_follow_finish(wherry_relay *r, int64_t now, wherry_error *err);
 /* Rows that have come, as far as that asks nothing of the database.  True: there may be more
  * of them; *out: for what to wait else. */
@@ -297,9 +299,10 @@ int64_t wh_follow_unseen(wherry_relay *r); /* some cannot: how long to wait, us 
 /* keep.c: nothing is written to rows; what failed waits in memory */
 wherry_code wh_keep_step(wherry_relay *r, int64_t now, wherry_error *err);
 void wh_keep_failure(wherry_relay *r, wh_entry *e, int64_t now);
-/* What died, that one is being tried, and now and then how far all is delivered. */
-wherry_code wh_keep_write(wherry_relay *r, int64_t now, const wh_entry *try_next,
-			  wherry_error *err);
+/* Of what is settled: what died, and that one is being tried. */
+wherry_code wh_keep_settle(wherry_relay *r, const wh_entry *try_next, wherry_error *err);
+/* The same, and how far all is delivered. */
+wherry_code wh_keep_write(wherry_relay *r, const wh_entry *try_next, wherry_error *err);
 
 /* strict.c */
 wherry_code wh_strict_check(wherry_relay *r, wherry_error *err);

@@ -520,7 +520,7 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 	gather(r, &s);
 	settled.n_done = (int64_t)s.n_done;
 	if (r->set.keep)
-		code = wh_keep_write(r, now, try_next, err);
+		code = wh_keep_settle(r, try_next, err);
 	else if (s.n_done || s.n_failed || s.n_back || s.try_id)
 		code = write_down(r, &s, &settled, err);
 	if (code == WHERRY_STALE) {

@@ -210,10 +210,20 @@ wherry_code wh_follow_step(wherry_relay *r, int64_t now, wherry_error *err)
 		code = receive(r, now, err);
 	if (code == WHERRY_OK && now >= r->db_retry_at_us)
 		code = wh_follow_watch(r, now, err);
-	if (code == WHERRY_OK && r->set.keep && wh_follow_on(r) &&
-	    now >= r->db_retry_at_us)
-		code = wh_keep_place(r, now, err);
 	return code == WHERRY_OK ? wh_follow_alive(r, now, err) : code;
+}
+
+wherry_code wh_follow_settled(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	if (!wh_follow_on(r))
+		return WHERRY_OK;
+	if (r->set.keep && now >= r->db_retry_at_us)
+		code = wh_keep_place(r, now, err);
+	return code == WHERRY_OK && r->fsm.state == WH_LEADING
+		       ? wh_follow_alive(r, now, err)
+		       : code;
 }
 
 /* The last word to the server, so that the next relay goes on from here. */
@@ -226,7 +236,7 @@ wherry_code wh_follow_finish(wherry_relay *r, int64_t now, wherry_error *err)
 		return WHERRY_OK;
 	wh_tx_advance(f);
 	if (r->set.keep && f->delivered > f->written)
-		code = wh_keep_write(r, WH_NEVER, NULL, err);
+		code = wh_keep_write(r, NULL, err);
 	if (code == WHERRY_STALE) {
 		wh_lease_lost(r, now, "the position was refused");
 		return WHERRY_OK;

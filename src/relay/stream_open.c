@@ -10,7 +10,12 @@
 #include "config/settings.h"
 #include "relay/stream.h"
 
-enum { LOOK_US = 10 * 1000000, ROUTED_MOST = 64 * 1024 };
+enum {
+	LOOK_US = 10 * 1000000,
+	ROUTED_MOST = 64 * 1024,
+	CONFIRM_US = 100000,     /* where rows say what is delivered */
+	CONFIRM_KEEP_US = 10000, /* where the position does */
+};
 
 static const wh_fsm_state states[] = {
 	[WH_FOLLOW_OFF] = {"off", WH_BIT(WH_FOLLOW_MAKING)},
@@ -270,6 +275,7 @@ wherry_code wh_follow_connect(wherry_relay *r, int64_t now, wherry_error *err)
 		.schema = f->wal->schema,
 		.table = f->wal->table,
 		.columns = f->wal->columns,
+		.confirm_us = r->set.keep ? CONFIRM_KEEP_US : CONFIRM_US,
 		.create = how.create,
 		.snapshot = how.table,
 	};

@@ -7,7 +7,7 @@
 #include "relay_suite.h"
 
 #include "postgres/server.h"
-#include "relay/relay.h"
+#include "relay/stream.h"
 
 #define DEBEZIUM                                                                         \
 	"CREATE TABLE deb(id uuid PRIMARY KEY, aggregatetype varchar(255) NOT NULL, "    \
@@ -225,6 +225,134 @@ static void after_a_kill_only_what_was_open_comes_again(void **state)
 	for (int64_t id = 1; id <= 40; id++)
 		assert_int_equal(relay_told(f, id, WHERRY_DELIVERED), 1);
 	assert_int_equal(relay_told(f, 43, WHERRY_DELIVERED), 2);
+}
+
+/* Step, with a clock that stands, until all of it is delivered and settled. */
+static void deliver(relay_fixture *f, const char *keys)
+{
+	size_t n = relay_delivered(f) + strlen(keys);
+	int64_t end;
+
+	relay_put(f, keys);
+	end = relay_number(
+		f, "SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == n);
+	f->frozen_us += 5000; /* its acknowledgements are due */
+	RELAY_UNTIL(f, &f->a, f->a.relay->follow->delivered >= end);
+}
+
+static int64_t written(relay_fixture *f)
+{
+	return relay_number(f, "SELECT position FROM wherry_stream");
+}
+
+/* Without another step: is the server told by then? */
+static void server_knows(relay_fixture *f, int64_t position)
+{
+	int64_t by_us = relay_deadline();
+
+	while (relay_number(f, "SELECT (confirmed_flush_lsn - '0/0')::bigint FROM "
+			       "pg_replication_slots") < position)
+		assert_true(wh_monotonic(&wh_env_system) < by_us);
+}
+
+/* After a kill of the relay alone what was delivered in the last 10 ms may come again; after
+ * one of the server, too, in the last 100 ms. */
+static void a_position_is_told_in_10_ms_and_written_in_100(void **state)
+{
+	relay_fixture *f = *state;
+	int64_t position;
+
+	keep(f);
+	start(f, &f->a);
+	f->frozen_us = relay_now(f) + WH_SECOND; /* by real time, a write may take long */
+	for (int i = 0; i < 3; i++) {
+		deliver(f, "ab");
+		f->frozen_us += 10000;
+		relay_quiet(f, &f->a);
+		server_knows(f, f->a.relay->follow->delivered);
+		f->frozen_us += 90000;
+		relay_quiet(f, &f->a);
+		position = written(f);
+		assert_true(position > 0);
+		assert_int_equal(position, f->a.relay->follow->written);
+		assert_false(f->a.relay->follow->moved);
+	}
+	relay_kill(f, &f->a);
+	start(f, &f->a);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) >= 7);
+	relay_check_once(f, 7);
+}
+
+/* Nothing comes any more that would have it step: so it must want to be. */
+static void the_last_position_is_told_and_written_before_the_relay_sleeps(void **state)
+{
+	relay_fixture *f = *state;
+	const wh_following *follow;
+
+	keep(f);
+	start(f, &f->a);
+	follow = f->a.relay->follow;
+	for (size_t n = 1; n <= 5; n++) {
+		int64_t end;
+
+		relay_put(f, "a");
+		RELAY_ASLEEP_UNTIL(f, &f->a, relay_delivered(f) == n);
+		RELAY_ASLEEP_UNTIL(f, &f->a, !relay_stats(&f->a).window);
+		end = follow->received;
+		while (written(f) < end || follow->moved) {
+			assert_true(f->a.wake_us - relay_now(f) < WH_SECOND);
+			relay_turn_asleep(f, &f->a, relay_deadline(), "a write", __LINE__,
+					  __FILE__);
+		}
+		server_knows(f, end);
+	}
+}
+
+static int64_t slow_us, ended_us; /* a write takes so long; when the last one ended */
+static int n_writes;
+
+static wherry_code take_long(void *ctx, const char *op, const char *what,
+			     wherry_error *err)
+{
+	relay_fixture *f = ctx;
+
+	(void)err;
+	if (strcmp(op, "run") == 0 && strcmp(what, "put-place") == 0) {
+		n_writes++;
+		f->frozen_us += slow_us;
+		ended_us = f->frozen_us;
+	}
+	return WHERRY_OK;
+}
+
+/* Twenty times as long as a write took it is not written again, but in a second it is. */
+static void where_a_write_takes_long_the_position_is_written_less_often(void **state)
+{
+	static const int64_t took[] = {1000, 20000, 200000};
+	static const int64_t rests[] = {100000, 400000, 1000000};
+	relay_fixture *f = *state;
+
+	keep(f);
+	slow_us = 0;
+	relay_wrap(f, &(wh_trace){.before = take_long, .ctx = f});
+	start(f, &f->a);
+	f->frozen_us = relay_now(f);
+	for (int i = 0; i < 3; i++) {
+		f->frozen_us += 2 * WH_SECOND;
+		slow_us = took[i];
+		deliver(f, "a");
+		relay_quiet(f, &f->a);
+		n_writes = 0;
+		deliver(f, "a");
+		f->frozen_us = ended_us + rests[i] - 1;
+		relay_quiet(f, &f->a);
+		assert_int_equal(n_writes, 0);
+		f->frozen_us++;
+		relay_quiet(f, &f->a);
+		assert_int_equal(n_writes, 1);
+	}
 }
 
 /* Also in the middle of a large transaction: what came of it is not delivered again. */
@@ -483,6 +611,9 @@ static const relay_test own[] = {
 	RELAY_TEST(what_dies_is_dead_once_its_letter_is_taken, 0),
 	RELAY_TEST(a_window_full_of_what_failed_stops_the_stream, 0),
 	RELAY_TEST(after_a_kill_only_what_was_open_comes_again, 0),
+	RELAY_TEST(a_position_is_told_in_10_ms_and_written_in_100, 0),
+	RELAY_TEST(the_last_position_is_told_and_written_before_the_relay_sleeps, 0),
+	RELAY_TEST(where_a_write_takes_long_the_position_is_written_less_often, 0),
 	RELAY_TEST(a_connection_that_is_cut_costs_no_message_and_repeats_none, 0),
 	RELAY_TEST(a_slot_that_is_lost_is_told_and_nothing_is_guessed, 0),
 	RELAY_TEST(until_empty_ends_at_the_end_of_the_log, 0),
