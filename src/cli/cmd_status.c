@@ -25,11 +25,12 @@ static void warn(warnings *w, const char *fmt, ...)
 }
 
 /* That it cannot be had is no failure: nobody need stream. */
-static void look_at_log(const wh_session *s, const wherry_config *config, wh_wal_lag *out)
+static void look_at_log(const wh_session *s, const wherry_config *config,
+			wh_wal_view *out)
 {
 	wh_wal *wal = NULL;
 
-	*out = (wh_wal_lag){.any = false};
+	*out = (wh_wal_view){.any = false};
 	if (wh_wal_open(s->box, wherry_config_get(config, "stream.slot"),
 			wherry_config_get(config, "stream.publication"), &wal,
 			NULL) != WHERRY_OK)
@@ -38,27 +39,43 @@ static void look_at_log(const wh_session *s, const wherry_config *config, wh_wal
 	wh_wal_close(wal);
 }
 
-static void print_stream(const wh_wal_lag *st)
+/* " for 3s, as the rows say" */
+static void put_lag(wh_buf *out, const wh_wal_lag *lag)
 {
+	static const char *const sayings[][2] = {
+		{"rows", "as the oldest row says"},
+		{"reader", "as its reader says"},
+		{"slot", "as long as nobody reads it"},
+		{"relay", "as long as the last relay is gone"},
+	};
 	char span[WH_SPAN_LEN];
+
+	for (size_t i = 0; lag->by && i < sizeof(sayings) / sizeof(*sayings); i++)
+		if (strcmp(lag->by, sayings[i][0]) == 0)
+			wh_buf_printf(out, " for %s (%s)", wh_span_text(lag->us, span),
+				      sayings[i][1]);
+}
+
+static void print_stream(const wh_wal_view *st)
+{
+	wh_buf lag = WH_BUF_INIT(200);
 
 	if (!st->any)
 		return;
 	if (st->state.lost)
 		(void)printf("stream      %s: the server gave its log up\n", st->slot);
-	else if (st->state.has_slot)
-		(void)printf("stream      %s, %" PRId64 " bytes behind%s%s, %" PRId64
+	put_lag(&lag, &st->lag);
+	if (st->state.has_slot && !st->state.lost)
+		(void)printf("stream      %s, %" PRId64 " bytes behind%s, %" PRId64
 			     " kept, %s\n",
-			     st->slot, st->behind, st->state.behind_us ? " for " : "",
-			     st->state.behind_us ? wh_span_text(st->state.behind_us, span)
-						 : "",
-			     st->state.retained,
+			     st->slot, st->behind, wh_buf_str(&lag), st->state.retained,
 			     st->state.reader ? "being read" : "read by nobody");
+	wh_buf_clear(&lag);
 	if (st->dead)
 		(void)printf("dead        %" PRId64 " in wherry_dead\n", st->dead);
 }
 
-static void put_stream(wh_buf *buf, const wh_wal_lag *st)
+static void put_stream(wh_buf *buf, const wh_wal_view *st)
 {
 	if (!st->any) {
 		wh_buf_puts(buf, ",\"stream\":null");
@@ -68,10 +85,11 @@ static void put_stream(wh_buf *buf, const wh_wal_lag *st)
 	wh_buf_json(buf, st->slot, strlen(st->slot));
 	wh_buf_printf(buf,
 		      ",\"lost\":%s,\"reader\":%" PRId64 ",\"behind_bytes\":%" PRId64
-		      ",\"behind_us\":%" PRId64 ",\"retained_bytes\":%" PRId64
-		      ",\"dead\":%" PRId64 "}",
+		      ",\"behind_us\":%" PRId64 ",\"behind_by\":\"%s\""
+		      ",\"retained_bytes\":%" PRId64 ",\"dead\":%" PRId64 "}",
 		      st->state.lost ? "true" : "false", st->state.reader, st->behind,
-		      st->state.behind_us, st->state.retained, st->dead);
+		      st->lag.us, st->lag.by ? st->lag.by : "", st->state.retained,
+		      st->dead);
 }
 
 /* What a person would want to know before they ask. */
@@ -130,7 +148,7 @@ static void put_sharer(void *ctx, const wh_sharer *who)
 }
 
 static void print_text(const wh_session *s, const wherry_status *st,
-		       const wh_wal_lag *stream, const warnings *w, sharers *shares)
+		       const wh_wal_view *stream, const warnings *w, sharers *shares)
 {
 	char span[WH_SPAN_LEN];
 
@@ -184,7 +202,7 @@ static void put_relay(wh_buf *buf, const wherry_status *st)
 }
 
 static void print_json(const wh_session *s, const wherry_status *st,
-		       const wh_wal_lag *stream, const warnings *w, sharers *shares)
+		       const wh_wal_view *stream, const warnings *w, sharers *shares)
 {
 	wh_buf buf = WH_BUF_INIT(64 * 1024);
 
@@ -222,7 +240,7 @@ static wh_exit run(wh_args *args)
 	warnings w = {.n = 0};
 	sharers shares = {.json = wh_arg_on(args, "json"),
 			  .text = WH_BUF_INIT(64 * 1024)};
-	wh_wal_lag stream;
+	wh_wal_view stream;
 	wh_exit status = wh_session_open(&s, args);
 
 	if (status != WH_EXIT_DONE)

@@ -117,7 +117,7 @@ static wherry_code take_finding(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-enum { PARAMS = 7 };
+enum { PARAMS = 8 };
 
 static void fill_params(const wh_doctor *d, const char *ident, wh_param out[PARAMS])
 {
@@ -132,6 +132,7 @@ static void fill_params(const wh_doctor *d, const char *ident, wh_param out[PARA
 	out[4] = WH_INT_PARAM("number", number);
 	out[5] = WH_TEXT_PARAM("slot", wh_view_of(d->slot));
 	out[6] = WH_TEXT_PARAM("publication", wh_view_of(d->publication));
+	out[7] = WH_INT_PARAM("waits", d->behind_us / 1000);
 }
 
 static wherry_code run(wh_doctor *d, const wh_stmt *stmt, const char *ident, wh_row_fn fn,
@@ -351,6 +352,8 @@ wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err
 static void name_stream(wh_doctor *d)
 {
 	wh_wal *wal = NULL;
+	wh_wal_state state;
+	wh_wal_lag lag = {0};
 
 	if (wh_wal_open(d->session->box, wherry_config_get(d->config, "stream.slot"),
 			wherry_config_get(d->config, "stream.publication"), &wal,
@@ -358,6 +361,9 @@ static void name_stream(wh_doctor *d)
 		return;
 	(void)snprintf(d->slot, sizeof(d->slot), "%s", wal->slot);
 	(void)snprintf(d->publication, sizeof(d->publication), "%s", wal->publication);
+	if (wh_wal_look(wal, &state, NULL) == WHERRY_OK &&
+	    wh_wal_behind(wal, &state, &lag, NULL) == WHERRY_OK)
+		d->behind_us = lag.us;
 	wh_wal_close(wal);
 }
 

@@ -293,7 +293,8 @@ const wh_check wh_checks[] = {
 		.name = "slot-unread",
 		.flags = STREAM,
 		.none = "a relay reads the slot",
-		.trouble = "nobody reads the slot $1$2: it keeps $3 of the log, and $4",
+		.trouble = "nobody reads the slot $1$2: it is $5 behind, keeps $3 of the "
+			   "log, and $4",
 		.advice =
 			"`wherry relay $u TO --engine stream`; or, if no relay of this "
 			"engine is to come back, `SELECT pg_drop_replication_slot('$1')`",

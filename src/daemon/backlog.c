@@ -89,7 +89,7 @@ static wherry_code ask(seen *s, wh_backlog_view *view, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wh_slots_list(s->box, take_share, view, err);
 	if (code == WHERRY_OK && s->wal)
-		code = wh_wal_watch(s->wal, &view->lag, err);
+		code = wh_wal_watch(s->wal, &view->log, err);
 	return code;
 }
 

@@ -146,52 +146,52 @@ static bool looked(const sample *s, double *out)
 
 static bool has_slot(const sample *s)
 {
-	return s->known && s->outbox.lag.state.has_slot;
+	return s->known && s->outbox.log.state.has_slot;
 }
 
 static bool slot_there(const sample *s, double *out)
 {
-	*out = has_slot(s) && !s->outbox.lag.state.lost;
+	*out = has_slot(s) && !s->outbox.log.state.lost;
 	return s->known && (s->streams || has_slot(s));
 }
 
 static bool slot_lost(const sample *s, double *out)
 {
-	*out = s->outbox.lag.state.lost;
+	*out = s->outbox.log.state.lost;
 	return has_slot(s);
 }
 
 static bool slot_read(const sample *s, double *out)
 {
-	*out = s->outbox.lag.state.reader != 0;
+	*out = s->outbox.log.state.reader != 0;
 	return has_slot(s);
 }
 
 static bool lag_bytes(const sample *s, double *out)
 {
-	*out = (double)s->outbox.lag.behind;
-	return has_slot(s) && !s->outbox.lag.state.lost;
+	*out = (double)s->outbox.log.behind;
+	return has_slot(s) && !s->outbox.log.state.lost;
 }
 
 /* The server knows it of who reads, and tells the last that was until there is another. */
 static bool lag_seconds(const sample *s, double *out)
 {
-	const wh_wal_lag *lag = &s->outbox.lag;
+	const wh_wal_view *log = &s->outbox.log;
 
-	*out = lag->behind ? seconds(lag->state.behind_us) : 0;
-	return has_slot(s) && !lag->state.lost && (!lag->behind || lag->state.behind_us);
+	*out = seconds(log->lag.us);
+	return has_slot(s) && !log->state.lost && (!log->behind || log->lag.by);
 }
 
 static bool retained(const sample *s, double *out)
 {
-	*out = (double)s->outbox.lag.state.retained;
+	*out = (double)s->outbox.log.state.retained;
 	return has_slot(s);
 }
 
 static bool stream_dead(const sample *s, double *out)
 {
-	*out = (double)s->outbox.lag.dead;
-	return s->known && (s->streams || s->outbox.lag.any);
+	*out = (double)s->outbox.log.dead;
+	return s->known && (s->streams || s->outbox.log.any);
 }
 
 static const struct {

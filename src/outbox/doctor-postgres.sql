@@ -46,6 +46,10 @@ AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'
 -- More of the log than the server lets lie between checkpoints, in bytes.
 (SELECT setting::bigint * 1048576 FROM pg_settings WHERE name = 'max_wal_size')
 
+-- part: waits
+-- How long what the slot tells of waits, in seconds: as `wherry status` has it.
+(CASE WHEN :waits::bigint > 0 THEN ' and ' || round(:waits::bigint / 1000.0, 1) || ' s' ELSE '' END)
+
 -- part: its_slot
 -- The slot of this outbox.  What only a newer server knows of it is asked for by name, so
 -- that an older one does not mind.
@@ -375,7 +379,8 @@ SELECT 1, slot_name::text, most, kept FROM {its_slot} AS s WHERE wal_status = 'u
 SELECT 1, slot_name::text, since, kept,
   CASE WHEN safe_wal_size IS NULL
        THEN 'nothing bounds that (max_slot_wal_keep_size is -1), so it can fill the disk'
-       ELSE 'it is lost ' || pg_size_pretty(greatest(safe_wal_size, 0)) || ' later' END
+       ELSE 'it is lost ' || pg_size_pretty(greatest(safe_wal_size, 0)) || ' later' END,
+  pg_size_pretty(greatest(behind, 0)) || {waits}
 FROM {its_slot} AS s WHERE NOT active AND wal_status IN ('reserved', 'extended');
 
 -- name: slot-lag
@@ -383,8 +388,7 @@ FROM {its_slot} AS s WHERE NOT active AND wal_status IN ('reserved', 'extended')
 -- transaction that is not confirmed.
 SELECT CASE WHEN behind > {much} THEN 1 ELSE 0 END, slot_name::text, active_pid::text,
   pg_size_pretty(greatest(behind, 0)), kept,
-  coalesce((SELECT ' and ' || round(extract(epoch FROM replay_lag)::numeric, 1) || ' s'
-            FROM pg_stat_replication AS r WHERE r.pid = s.active_pid), '')
+  {waits}
 FROM {its_slot} AS s WHERE active;
 
 -- name: log

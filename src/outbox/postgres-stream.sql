@@ -33,7 +33,9 @@ SELECT current_setting('wal_level') = 'logical',
           WHERE t.pubname = p.pubname AND t.schemaname = n.nspname
             AND t.tablename = c.relname),
   coalesce((SELECT (extract(epoch FROM a.replay_lag) * 1000000)::bigint
-            FROM pg_stat_replication AS a WHERE a.pid = s.active_pid), 0)
+            FROM pg_stat_replication AS a WHERE a.pid = s.active_pid), 0),
+  coalesce((extract(epoch FROM clock_timestamp()
+            - (to_jsonb(s) ->> 'inactive_since')::timestamptz) * 1000000)::bigint, 0)
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 LEFT JOIN pg_replication_slots AS s ON s.slot_name = :slot::text
 LEFT JOIN pg_publication AS p ON p.pubname = :publication::text
@@ -101,6 +103,14 @@ CREATE TABLE IF NOT EXISTS {wherry_dead}(
 -- name: place
 SELECT position, slot, tries, coalesce(suspect, '') FROM {wherry_stream}
 WHERE outbox = :name;
+
+-- name: left
+-- How long ago a relay that marks nothing was there: it wrote its position at the end, or its
+-- lease lapsed.  No row: rows are marked.
+SELECT greatest((extract(epoch FROM clock_timestamp() - greatest(p.written_at,
+  (SELECT max(l.expires_at) FROM {wherry_slot} AS l
+   WHERE l.outbox = :name AND l.expires_at <= clock_timestamp()))) * 1000000)::bigint, 0)
+FROM {wherry_stream} AS p WHERE p.outbox = :name AND p.slot = :slot::text;
 
 -- name: put-place
 -- Behind the fence, in its transaction.

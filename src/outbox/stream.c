@@ -154,6 +154,7 @@ static wherry_code take_state(void *ctx, const wh_row *row, wherry_error *err)
 		.publishes_inserts = wh_row_int(row, 12) != 0,
 		.has_table = wh_row_int(row, 13) != 0,
 		.behind_us = wh_row_int(row, 14),
+		.unread_us = wh_row_int(row, 15),
 	};
 	(void)snprintf(out->kind, sizeof(out->kind), "%s", kind ? kind : "");
 	return WHERRY_OK;
@@ -173,20 +174,22 @@ wherry_code wh_wal_look(wh_wal *wal, wh_wal_state *out, wherry_error *err)
 	return code;
 }
 
-wherry_code wh_wal_watch(wh_wal *wal, wh_wal_lag *out, wherry_error *err)
+wherry_code wh_wal_watch(wh_wal *wal, wh_wal_view *out, wherry_error *err)
 {
-	wh_wal_lag lag = {.any = false};
-	wherry_code code = wh_wal_look(wal, &lag.state, err);
+	wh_wal_view view = {.any = false};
+	wherry_code code = wh_wal_look(wal, &view.state, err);
 
 	if (code == WHERRY_OK)
-		code = wh_wal_dead(wal, &lag.dead, err);
+		code = wh_wal_dead(wal, &view.dead, err);
+	if (code == WHERRY_OK)
+		code = wh_wal_behind(wal, &view.state, &view.lag, err);
 	if (code != WHERRY_OK)
 		return code;
-	lag.any = lag.state.has_slot || lag.dead;
-	if (lag.state.has_slot && lag.state.flushed > lag.state.confirmed)
-		lag.behind = lag.state.flushed - lag.state.confirmed;
-	memcpy(lag.slot, wal->slot, sizeof(lag.slot));
-	*out = lag;
+	view.any = view.state.has_slot || view.dead;
+	if (view.state.has_slot && view.state.flushed > view.state.confirmed)
+		view.behind = view.state.flushed - view.state.confirmed;
+	memcpy(view.slot, wal->slot, sizeof(view.slot));
+	*out = view;
 	return WHERRY_OK;
 }
 
@@ -360,6 +363,49 @@ wherry_code wh_wal_place_of(wh_wal *wal, wh_wal_place *out, wherry_error *err)
 	if (code == WHERRY_OK)
 		*out = place;
 	return code;
+}
+
+/* -1: rows are marked. */
+static wherry_code left_ago(wh_wal *wal, int64_t *out_us, wherry_error *err)
+{
+	const wh_param params[] = {
+		WH_TEXT_PARAM("name", wal->box->name),
+		WH_TEXT_PARAM("slot", wh_view_of(wal->slot)),
+	};
+	int64_t n = 0;
+	wherry_code code = run(wal, "has-tables", NULL, 0, wh_take_int, &n, err);
+
+	*out_us = -1;
+	if (code != WHERRY_OK || n != 2)
+		return code;
+	return run(wal, "left", params, 2, wh_take_int, out_us, err);
+}
+
+wherry_code wh_wal_behind(wh_wal *wal, const wh_wal_state *state, wh_wal_lag *out,
+			  wherry_error *err)
+{
+	wh_wal_lag lag = {0};
+	int64_t left_us;
+	wherry_code code = left_ago(wal, &left_us, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	if (left_us < 0 && !wal->box->layout.streams) {
+		lag.by = "rows";
+		code = wherry_outbox_oldest_ready(wal->box, &lag.us, err);
+		if (code != WHERRY_OK)
+			return code;
+	} else if (state->confirmed >= state->flushed) {
+		lag.us = 0; /* all of the log is delivered */
+	} else if (state->reader) {
+		lag = (wh_wal_lag){state->behind_us, "reader"};
+	} else if (state->unread_us) {
+		lag = (wh_wal_lag){state->unread_us, "slot"};
+	} else {
+		lag = (wh_wal_lag){left_us, "relay"};
+	}
+	*out = lag.us > 0 ? lag : (wh_wal_lag){0};
+	return WHERRY_OK;
 }
 
 typedef struct settling {

@@ -38,22 +38,36 @@ typedef struct wh_wal_state {
 	int64_t retained;       /* bytes of log it keeps */
 	int64_t behind_us; /* how long what is confirmed took; 0: not known, or nothing is
 			      open */
+	int64_t unread_us; /* nobody reads it since; 0: not known: before version 17 */
 	int64_t confirmed, flushed; /* positions: the slot's, and the log's end */
 	bool published, publishes_inserts, has_table;
 } wh_wal_state;
 
 wherry_code wh_wal_look(wh_wal *wal, wh_wal_state *out, wherry_error *err);
 
-/* What those who watch want to know. */
+/* How long what is not delivered waits: 0, it does not. */
 typedef struct wh_wal_lag {
+	int64_t us;
+	const char
+		*by; /* what says so: "rows", "reader", "slot", "relay"; NULL: nothing */
+} wh_wal_lag;
+
+/* Where rows are marked they say it; elsewhere the slot's reader, and when there is none the
+ * server, if it is of version 17, or the relay that was there last. */
+wherry_code wh_wal_behind(wh_wal *wal, const wh_wal_state *state, wh_wal_lag *out,
+			  wherry_error *err);
+
+/* What those who watch want to know. */
+typedef struct wh_wal_view {
 	bool any; /* there is a slot, or something died on the way */
 	char slot[WH_WAL_NAME];
 	wh_wal_state state;
-	int64_t behind; /* bytes of log that are not delivered */
+	int64_t behind; /* bytes of log that are not delivered, */
+	wh_wal_lag lag; /* and for how long */
 	int64_t dead;   /* messages that no row can say so of */
-} wh_wal_lag;
+} wh_wal_view;
 
-wherry_code wh_wal_watch(wh_wal *wal, wh_wal_lag *out, wherry_error *err);
+wherry_code wh_wal_watch(wh_wal *wal, wh_wal_view *out, wherry_error *err);
 
 /* Refuse what keeps it from being read, with the way out.  Not that something is missing
  * which can be made, nor a slot that is lost. */

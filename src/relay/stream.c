@@ -235,7 +235,7 @@ wherry_code wh_follow_finish(wherry_relay *r, int64_t now, wherry_error *err)
 	if (!wh_follow_on(r))
 		return WHERRY_OK;
 	wh_tx_advance(f);
-	if (r->set.keep && f->delivered > f->written)
+	if (r->set.keep && f->delivered) /* though it has not moved: it says when */
 		code = wh_keep_write(r, NULL, err);
 	if (code == WHERRY_STALE) {
 		wh_lease_lost(r, now, "the position was refused");

@@ -92,6 +92,8 @@ publication=$(run "SELECT pubname FROM pg_publication")
 doctor
 check "the level of the log is well" is_well wal-level
 finds "a slot that nobody reads is found" slot-unread warn "nobody reads the slot $slot"
+run "INSERT INTO outbox(topic, payload, created_at) VALUES ('t', '', now() - interval '1 h')"
+finds "and for how long what it tells of waits" slot-unread warn ' s behind, keeps'
 finds "and that nothing bounds what it keeps" slot-unread warn 'it can fill the disk'
 run "DROP PUBLICATION $publication"
 finds "a publication that is missing is found" publication bad 'is not there'

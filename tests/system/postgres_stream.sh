@@ -39,6 +39,18 @@ json "all of it is marked, and the stream's state is told" \
 	 and d["stream"]["lost"] is False'
 w status "$url"
 expect "also to people" 0 "out:stream      wherry_outbox_"
+sql "INSERT INTO outbox(topic, payload, created_at)
+     VALUES ('orders', '{\"order\":8}', now() - interval '1 h')"
+w status "$url" --json
+json "what nobody reads is behind for as long as the oldest row waits" \
+	'd["stream"]["behind_us"] >= 3600e6 and d["stream"]["behind_by"] == "rows"
+	 and d["stream"]["reader"] == 0'
+w status "$url"
+expect "people are told what says so" 0 "out:(as the oldest row says)"
+stream
+w status "$url" --json
+json "and once it is delivered, for no time" \
+	'd["stream"]["behind_us"] == 0 and d["stream"]["behind_by"] == ""'
 w relay "$url" stdout: --until-empty --timeout 60s
 expect "the other engine goes on where this one stopped" 0 "is:" "err:0 delivered"
 
@@ -62,6 +74,11 @@ expect "what is refused dies" 3 "err:1 dead"
 check "and is kept" answers "SELECT topic FROM wherry_dead WHERE outbox = 'kept'" bad
 w status "$url" --table kept
 expect "which status tells" 0 "out:1 in wherry_dead"
+sql "UPDATE wherry_stream SET written_at = now() - interval '1 h' WHERE outbox = 'kept';
+     INSERT INTO kept(topic, payload) VALUES ('later', '{}')"
+w status "$url" --table kept --json
+json "where no row says so it is behind for as long as the last relay is gone" \
+	'd["stream"]["behind_us"] >= 3600e6 and d["stream"]["behind_by"] in ("relay", "slot")'
 check "the slot is free again" released
 sql "SELECT pg_drop_replication_slot('$(slot kept)')" >/dev/null
 stream --table kept --on-done keep
