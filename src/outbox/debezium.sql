@@ -5,45 +5,16 @@
 -- ids in their order, no states and no errors: it is streamed, with relay.on_done=keep, and
 -- nothing is written to it.
 --
--- Beside it are tables of Wherry's own, for the lease and for what operators ask; see
--- postgres.sql, from which those statements are.
+-- Beside it are tables of Wherry's own, for the lease and for what operators ask.
 
--- name: migrate-lock
-SELECT pg_advisory_xact_lock(7810779305);
+-- part: ends
+0::bigint, 0::bigint
+
+-- include: postgres.lease.sql
 
 -- name: migrate-1
-CREATE TABLE IF NOT EXISTS {wherry_outbox}(
-  name      text NOT NULL PRIMARY KEY,
-  paused_at timestamptz,
-  nudge     bigint NOT NULL DEFAULT 0
-);
-CREATE TABLE IF NOT EXISTS {wherry_slot}(
-  outbox     text NOT NULL,
-  slot       integer NOT NULL,
-  engine     text NOT NULL,
-  owner      text NOT NULL,
-  epoch      bigint NOT NULL,
-  expires_at timestamptz NOT NULL,
-  clean      integer NOT NULL,
-  unclean    integer NOT NULL,
-  win        bigint NOT NULL,
-  suspects   bigint NOT NULL,
-  members    text NOT NULL DEFAULT '',
-  mask       bigint NOT NULL DEFAULT -1,
-  PRIMARY KEY (outbox, slot)
-) WITH (fillfactor = 50);
-CREATE OR REPLACE FUNCTION {wherry_wake_control}() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM pg_notify('wherry_control', '');
-  RETURN NULL;
-END $$;
-DROP TRIGGER IF EXISTS wherry_wake ON {wherry_outbox};
-CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_outbox}
-  FOR EACH STATEMENT EXECUTE FUNCTION {wherry_wake_control}();
-DROP TRIGGER IF EXISTS wherry_wake ON {wherry_slot};
-CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_slot}
-  FOR EACH ROW WHEN (new.expires_at < old.expires_at)
-  EXECUTE FUNCTION {wherry_wake_control}();
+{own_tables}
+{own_wakes}
 CREATE TABLE IF NOT EXISTS {table}(
   id            uuid NOT NULL PRIMARY KEY,
   aggregatetype varchar(255) NOT NULL,
@@ -75,60 +46,6 @@ WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text)) AND attnum 
 SELECT NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, id,
   aggregatetype, aggregatetype, aggregateid, NULL::text, type, NULL::text, payload
 FROM {table};
-
--- part: now
-statement_timestamp()
-
--- part: until
-statement_timestamp() + least(:lasts::bigint, 3153600000000) * interval '1 millisecond'
-
--- name: lease
-INSERT INTO {wherry_slot} AS s (outbox, slot, engine, owner, epoch, expires_at, clean, unclean,
-                              win, suspects)
-VALUES (:name, :slot, :engine, :owner, 1, {until}, 0, 0, :window::bigint, 0)
-ON CONFLICT (outbox, slot) DO UPDATE SET
-  engine = excluded.engine, owner = excluded.owner, epoch = s.epoch + 1,
-  expires_at = excluded.expires_at, clean = 0, win = excluded.win,
-  unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE s.unclean + 1 END,
-  suspects = CASE WHEN s.clean <> 0 THEN 0
-                  ELSE least(s.win << least(s.unclean, 16), 1000000) END
-  WHERE s.expires_at <= {now}
-RETURNING epoch, suspects,
-  (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
-  (SELECT nudge FROM {wherry_outbox} WHERE name = s.outbox), 0::bigint, 0::bigint;
-
--- name: lease-holder
-SELECT owner, ceil(extract(epoch FROM expires_at - {now}) * 1000)::bigint, epoch, engine
-FROM {wherry_slot} WHERE outbox = :name AND slot = :slot;
-
--- name: renew
-UPDATE {wherry_slot} AS s SET expires_at = {until},
-  unclean = CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END
-WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND expires_at > {now}
-RETURNING epoch, suspects,
-  (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
-  (SELECT nudge FROM {wherry_outbox} WHERE name = s.outbox), 0::bigint, 0::bigint;
-
--- name: control
-SELECT paused_at IS NOT NULL, nudge FROM {wherry_outbox} WHERE name = :name;
-
--- name: release
-UPDATE {wherry_slot} SET expires_at = '1970-01-01 00:00:00+00', clean = 1, unclean = 0
-WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND expires_at > {now};
-
--- name: fence
-WITH held AS (
-  SELECT 1 FROM {wherry_slot} WHERE :shared::bigint = 0 AND outbox = :name AND slot = :slot
-    AND epoch = :epoch AND expires_at > {now} FOR SHARE)
-SELECT 1 FROM held;
-
--- name: nudge
-UPDATE {wherry_outbox} SET nudge = nudge + 1 WHERE name = :name;
-
--- name: pause
-UPDATE {wherry_outbox} SET nudge = nudge + 1,
-  paused_at = CASE WHEN :on::bigint <> 0 THEN coalesce(paused_at, {now}) END
-WHERE name = :name;
 
 -- name: enqueue
 -- The type is what the headers say of it, else the topic.

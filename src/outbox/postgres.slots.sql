@@ -1,5 +1,5 @@
 --
--- What several relays need that share an outbox on PostgreSQL; read behind postgres.sql.
+-- What several relays need that share an outbox on PostgreSQL; included by postgres.sql.
 --
 -- A message belongs to one of 64 slots, by its ordering key, or by its id where it has
 -- none.  Each relay has a lease of its own, a row of wherry_slot, whose mask has a bit for

@@ -12,9 +12,18 @@
 -- A producer pays for each index whose condition a new row meets: the primary key, the one
 -- on message_id and the open one.  The rest hold rows in trouble, or delivered ones.
 
--- name: migrate-lock
--- Of two that migrate at once the second waits and then finds the work done.
-SELECT pg_advisory_xact_lock(7810779305);
+-- part: pending
+-- Pending rows in id order, said so that only the open index fits: with status = 0 ORDER BY
+-- id the primary key does, too, and a plan made while most rows were pending would read all
+-- that are done (a_plan_made_for_a_backlog_reads_no_rows_that_are_done).
+status IN (0, 1, 3) AND status >= 0 AND status <= 0
+
+-- part: ends
+-- The first and the last pending id.
+coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status, id LIMIT 1), 0),
+coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status DESC, id DESC LIMIT 1), 0)
+
+-- include: postgres.lease.sql
 
 -- name: migrate-1
 -- The shared tables: wherry_schema says what exists in which version, wherry_outbox what
@@ -27,26 +36,7 @@ CREATE TABLE IF NOT EXISTS {wherry_schema}(
   min_program integer NOT NULL,   -- the oldest program that may still run
   PRIMARY KEY (model, name)
 );
-CREATE TABLE IF NOT EXISTS {wherry_outbox}(
-  name      text NOT NULL PRIMARY KEY,
-  paused_at timestamptz,          -- relays deliver nothing while set
-  nudge     bigint NOT NULL DEFAULT 0   -- grows when rows changed behind the relay
-);
-CREATE TABLE IF NOT EXISTS {wherry_slot}(
-  outbox     text NOT NULL,
-  slot       integer NOT NULL,
-  engine     text NOT NULL,
-  owner      text NOT NULL,
-  epoch      bigint NOT NULL,     -- fences every acknowledgement
-  expires_at timestamptz NOT NULL,
-  clean      integer NOT NULL,    -- given back with nothing in flight
-  unclean    integer NOT NULL,    -- unclean ends in a row
-  win        bigint NOT NULL,     -- messages the holder may have in flight
-  suspects   bigint NOT NULL,     -- messages to try one at a time
-  members    text NOT NULL DEFAULT '',  -- tokens of those that hold it together, ",a,b,"
-  mask       bigint NOT NULL DEFAULT -1,  -- which parts of the keys, of 64; see postgres.slots.sql
-  PRIMARY KEY (outbox, slot)
-) WITH (fillfactor = 50);         -- renewed in place
+{own_tables}
 CREATE OR REPLACE VIEW {wherry_clock}(ms) AS
   SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 CREATE TABLE IF NOT EXISTS {table}(
@@ -110,23 +100,12 @@ BEGIN
   PERFORM pg_notify('wherry', '');
   RETURN NULL;
 END $$;
-CREATE OR REPLACE FUNCTION {wherry_wake_control}() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM pg_notify('wherry_control', '');
-  RETURN NULL;
-END $$;
 DROP TRIGGER IF EXISTS {bare_wake} ON {table};
 CREATE TRIGGER {bare_wake} AFTER INSERT OR UPDATE OR DELETE ON {table}
   FOR EACH STATEMENT
   WHEN (NOT pg_try_advisory_xact_lock_shared(7810779306))  -- taken: a relay sleeps
   EXECUTE FUNCTION {wherry_wake}();
-DROP TRIGGER IF EXISTS wherry_wake ON {wherry_outbox};
-CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_outbox}
-  FOR EACH STATEMENT EXECUTE FUNCTION {wherry_wake_control}();
-DROP TRIGGER IF EXISTS wherry_wake ON {wherry_slot};
-CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_slot}
-  FOR EACH ROW WHEN (new.expires_at < old.expires_at)
-  EXECUTE FUNCTION {wherry_wake_control}();
+{own_wakes}
 SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
 FROM pg_class WHERE oid = {'table}::regclass;
 DO $do$
@@ -252,9 +231,6 @@ FROM (SELECT CASE WHEN :key::text <> '' THEN '=' || :key::text
        || :aggregate_id::text END) AS o(k)
 WHERE k IS NOT NULL;
 
--- part: now
-statement_timestamp()
-
 -- part: due_in
 -- Milliseconds until it may be tried again.
 CASE WHEN next_retry_at > statement_timestamp()
@@ -265,19 +241,9 @@ CASE WHEN next_retry_at > statement_timestamp()
 -- As the index of rows that wait for a time says it.
 coalesce(c.next_retry_at, '1970-01-01 00:00:00+00'::timestamptz)
 
--- part: until
--- When a claim or a lease of that length ends.
-statement_timestamp() + least(:lasts::bigint, 3153600000000) * interval '1 millisecond'
-
 -- part: ids
 -- A list "[1,2]" as an array.
 translate(:ids::text, '[]', '{}')::bigint[]
-
--- part: pending
--- Pending rows in id order, said so that only the open index fits: with status = 0 ORDER BY
--- id the primary key does, too, and a plan made while most rows were pending would read all
--- that are done (a_plan_made_for_a_backlog_reads_no_rows_that_are_done).
-status IN (0, 1, 3) AND status >= 0 AND status <= 0
 
 -- part: processing
 -- Likewise, and so are those that failed.
@@ -285,38 +251,6 @@ status IN (0, 1, 3) AND status >= 1 AND status <= 1
 
 -- part: failed
 status IN (0, 1, 3) AND status >= 3 AND status <= 3
-
--- part: ends
--- The first and the last pending id.
-coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status, id LIMIT 1), 0),
-coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status DESC, id DESC LIMIT 1), 0)
-
--- part: alone
--- No relay lives that has a share of the slots (a_whole_lease_and_shares_keep_each_other_out).
-NOT EXISTS (SELECT 1 FROM {wherry_slot} AS o
-            WHERE o.outbox = :name AND o.slot > 0 AND o.expires_at > {now})
-
--- name: lease
--- Taken when it is free or has lapsed, by the database's clock; the epoch grows, so that
--- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
--- After an unclean end as many messages are suspects as it may have had in flight, and
--- twice as many after each further one in a row.
-INSERT INTO {wherry_slot} AS s (outbox, slot, engine, owner, epoch, expires_at, clean, unclean,
-                              win, suspects)
-SELECT :name::text, :slot::integer, :engine::text, :owner::text, 1, {until}, 0, 0,
-  :window::bigint, 0
-WHERE {alone}
-ON CONFLICT (outbox, slot) DO UPDATE SET
-  engine = excluded.engine, owner = excluded.owner, epoch = s.epoch + 1,
-  expires_at = excluded.expires_at, clean = 0, win = excluded.win, mask = -1,
-  unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE s.unclean + 1 END,
-  suspects = CASE WHEN s.clean <> 0 THEN 0
-                  ELSE least(s.win << least(s.unclean, 16), 1000000) END
-  WHERE s.expires_at <= {now}
-RETURNING epoch, suspects,
-  (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
-  (SELECT nudge FROM {wherry_outbox} WHERE name = s.outbox),
-  {ends};
 
 -- name: join
 -- What competing relays hold together, so that none of another engine works beside them; it
@@ -512,42 +446,6 @@ SELECT (SELECT ceil(extract(epoch FROM {due} - {now}) * 1000)::bigint
 -- A lapsed claim is not revived.
 UPDATE {table} SET next_retry_at = {until}
 WHERE id = ANY ({ids}) AND status = 1 AND claim_token = :token AND next_retry_at > {now};
-
--- name: lease-holder
--- Slot 0 has it whole; where several share, one that lives is told before it.
-SELECT owner, ceil(extract(epoch FROM expires_at - {now}) * 1000)::bigint, epoch, engine
-FROM {wherry_slot}
-WHERE outbox = :name AND (:slot::integer = 0 OR slot = :slot::integer)
-ORDER BY expires_at > {now} DESC, slot LIMIT 1;
-
--- name: renew
--- Renewal and fallback poll in one.  A lapsed lease is not revived.
-UPDATE {wherry_slot} AS s SET expires_at = {until},
-  unclean = CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END
-WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND expires_at > {now}
-RETURNING epoch, suspects,
-  (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
-  (SELECT nudge FROM {wherry_outbox} WHERE name = s.outbox),
-  {ends};
-
--- name: control
-SELECT paused_at IS NOT NULL, nudge FROM {wherry_outbox} WHERE name = :name;
-
--- name: release
-UPDATE {wherry_slot} SET expires_at = '1970-01-01 00:00:00+00', clean = 1, unclean = 0
-WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND expires_at > {now};
-
--- name: fence
--- First in every transaction of a relay: no row, and it changes nothing (STALE).  The lock
--- keeps others from taking the lease until what was written under it is committed.  Claims
--- have their own expiry: of a shared lease only the epoch counts, and nobody waits.
-WITH held AS (
-  SELECT 1 FROM {wherry_slot} WHERE :shared::bigint = 0 AND outbox = :name AND slot = :slot
-    AND epoch = :epoch AND expires_at > {now} FOR SHARE)
-SELECT 1 FROM held
-UNION ALL
-SELECT 1 FROM {wherry_slot} WHERE :shared::bigint <> 0 AND outbox = :name AND slot = :slot
-  AND epoch = :epoch;
 
 -- part: open_columns
 id, status, attempts, generation, created_at,
@@ -887,14 +785,6 @@ DELETE FROM {table_archive} AS a USING {table} AS b
 WHERE {busy} AND b.status = 0 AND a.message_id = b.message_id
   AND a.created_at = b.created_at AND a.generation = b.generation - 1;
 
--- name: nudge
-UPDATE {wherry_outbox} SET nudge = nudge + 1 WHERE name = :name;
-
--- name: pause
-UPDATE {wherry_outbox} SET nudge = nudge + 1,
-  paused_at = CASE WHEN :on::bigint <> 0 THEN coalesce(paused_at, {now}) END
-WHERE name = :name;
-
 -- part: shown
 status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
@@ -986,3 +876,5 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {pending} LIMIT :most:
        (SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {processing} LIMIT :most::bigint) AS b),
        (SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {failed} LIMIT :most::bigint) AS c),
        (SELECT count(*) FROM (SELECT 1 FROM {table} WHERE status = 4 LIMIT :most::bigint) AS d);
+
+-- include: postgres.slots.sql
