@@ -7,62 +7,17 @@
  * A server that hears nothing for wal_sender_timeout ends the connection, also one that is
  * held back: so it is told the position often enough, whether anything is read or not.
  */
+#include "db/postgres_stream.h"
+
 #include <endian.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "db/pgoutput.h"
-#include "db/postgres_value.h"
 
-enum {
-	COLUMNS_MOST = 16,
-	COLUMN_NAME = 64,
-	RELATIONS_MOST = 64,
-	STATUS_US = 10000000, /* how often the position is told, at least */
-	EPOCH_S = 946684800   /* 2000-01-01, where its times begin */
-};
-
-/* A table of the publication: where the wanted columns are in its rows. */
-typedef struct relation {
-	uint32_t oid;
-	int at[COLUMNS_MOST]; /* -1: nowhere */
-	uint32_t types[COLUMNS_MOST];
-} relation;
-
-typedef struct postgres_stream {
-	wh_stream base;   /* first */
-	postgres_db link; /* the replication connection: conn, and what errors need */
-	postgres_db
-		reads; /* what was visible when the slot was made; conn NULL: nothing */
-	char slot[COLUMN_NAME], publication[COLUMN_NAME];
-	char schema[COLUMN_NAME], table[COLUMN_NAME];
-	char names[COLUMNS_MOST][COLUMN_NAME];
-	int n_columns;
-	bool creating; /* the slot */
-	bool keeps;    /* its snapshot */
-	char snapshot[COLUMN_NAME];
-	bool declared; /* the cursor that reads it */
-	bool streaming;
-
-	relation relations[RELATIONS_MOST];
-	size_t n_relations, next_relation;
-	char *message;         /* libpq's; what the last event points into */
-	bool waiting;          /* there may be more of them in memory */
-	bool asked;            /* the server wants an answer */
-	bool flushing;         /* what was sent is not all in the socket yet */
-	int64_t told, told_us; /* the position that was told, and when */
-	int64_t seen;          /* of the server's log */
-	int64_t every_us;      /* tell the position so often, */
-	int64_t confirm_us;    /* and while it moves so often at most */
-	int64_t due_us;
-
-	wh_postgres_value values[COLUMNS_MOST];
-	wh_arena copies; /* made of them */
-	bool failed;     /* out of memory for one */
-} postgres_stream;
+enum { EPOCH_S = 946684800 }; /* 2000-01-01, where its times begin */
 
 /* ---- rows ---- */
 
@@ -94,272 +49,14 @@ static const wh_db_driver rows_of_log = {
 	.row_failed = row_failed,
 };
 
-static wh_row begin_row(postgres_stream *s)
+wh_row wh_postgres_stream_row(postgres_stream *s)
 {
 	wh_arena_reset(&s->copies);
 	s->failed = false;
 	return (wh_row){&rows_of_log, s};
 }
 
-/* ---- opening ---- */
-
-/* "id,,topic": names by place. */
-static void take_columns(postgres_stream *s, const char *columns)
-{
-	while (s->n_columns < COLUMNS_MOST) {
-		size_t n = strcspn(columns, ",");
-
-		(void)snprintf(s->names[s->n_columns++], COLUMN_NAME, "%.*s", (int)n,
-			       columns);
-		if (!columns[n])
-			return;
-		columns += n + 1;
-	}
-}
-
-/* As the relay's own connection, with other settings where libpq takes the last. */
-static wherry_code connect_as(postgres_db *link, const postgres_db *like,
-			      const char *replication, wherry_error *err)
-{
-	enum { MOST = 80 };
-	PQconninfoOption *all = PQconninfo(like->conn);
-	const char *keywords[MOST + 2], *values[MOST + 2];
-	size_t n = 0;
-	wherry_code code;
-
-	if (!all)
-		return wh_oom(err);
-	link->base = (wherry_db){.driver = like->base.driver, .env = like->base.env};
-	for (const PQconninfoOption *o = all; o->keyword && n < MOST; o++) {
-		if (!o->val || strcmp(o->keyword, "replication") == 0)
-			continue;
-		keywords[n] = o->keyword;
-		values[n++] = o->val;
-	}
-	keywords[n] = "replication";
-	values[n++] = replication;
-	keywords[n] = NULL;
-	values[n] = NULL;
-	code = wh_postgres_connect(link, keywords, values, err);
-	PQconninfoFree(all);
-	return code;
-}
-
-static wherry_code run(postgres_db *link, const char *sql, char *out, size_t cap,
-		       int column, wherry_error *err)
-{
-	PGresult *res = PQexec(link->conn, sql);
-	ExecStatusType status = PQresultStatus(res);
-	wherry_code code = WHERRY_OK;
-
-	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
-		code = wh_postgres_fail(link, res, err);
-	else if (out && PQntuples(res) == 1)
-		(void)snprintf(out, cap, "%s", PQgetvalue(res, 0, column));
-	PQclear(res);
-	return code;
-}
-
-static wherry_code set_up(postgres_stream *s, wherry_error *err)
-{
-	char ms[24] = "";
-	int64_t limit_ms = 0;
-	wherry_code code =
-		run(&s->link,
-		    "SET DateStyle = ISO; SET TimeZone = 'UTC'; SET bytea_output = hex; "
-		    "SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout'",
-		    ms, sizeof(ms), 0, err);
-
-	s->every_us = STATUS_US;
-	if (code == WHERRY_OK && wh_parse_int(ms, &limit_ms) && limit_ms > 0 &&
-	    limit_ms * 1000 / 4 < s->every_us)
-		s->every_us = limit_ms * 1000 / 4;
-	return code;
-}
-
-static wherry_code begin_slot(postgres_stream *s, bool snapshot, wherry_error *err)
-{
-	char *name = PQescapeIdentifier(s->link.conn, s->slot, strlen(s->slot));
-	char sql[200];
-	int sent;
-
-	if (!name)
-		return wh_oom(err);
-	(void)snprintf(sql, sizeof(sql), "CREATE_REPLICATION_SLOT %s LOGICAL pgoutput %s",
-		       name, snapshot ? "EXPORT_SNAPSHOT" : "NOEXPORT_SNAPSHOT");
-	PQfreemem(name);
-	sent = PQsendQuery(s->link.conn, sql);
-	s->creating = sent;
-	s->keeps = snapshot;
-	return sent ? WHERRY_OK : wh_postgres_fail(&s->link, NULL, err);
-}
-
-static void stream_close(wh_stream *base)
-{
-	postgres_stream *s = (postgres_stream *)base;
-
-	PQfreemem(s->message);
-	PQfinish(s->link.conn);
-	PQfinish(s->reads.conn);
-	wh_arena_clear(&s->copies);
-	free(s);
-}
-
-static const wh_stream_driver driver;
-
-wherry_code wh_postgres_stream(wherry_db *db, const wh_stream_options *options,
-			       wh_stream **out, wherry_error *err)
-{
-	postgres_stream *s = calloc(1, sizeof(*s));
-	wherry_code code;
-
-	if (!s)
-		return wh_oom(err);
-	s->base.driver = &driver;
-	(void)snprintf(s->slot, sizeof(s->slot), "%s", options->slot);
-	(void)snprintf(s->publication, sizeof(s->publication), "%s",
-		       options->publication);
-	(void)snprintf(s->schema, sizeof(s->schema), "%s", options->schema);
-	(void)snprintf(s->table, sizeof(s->table), "%s", options->table);
-	s->confirm_us = options->confirm_us;
-	take_columns(s, options->columns);
-	code = connect_as(&s->link, (postgres_db *)db, "database", err);
-	if (code == WHERRY_OK)
-		code = set_up(s, err);
-	if (code == WHERRY_OK && options->create)
-		code = begin_slot(s, options->snapshot, err);
-	if (code != WHERRY_OK) {
-		stream_close(&s->base);
-		return code;
-	}
-	*out = &s->base;
-	return WHERRY_OK;
-}
-
-/* ---- making the slot ---- */
-
-/* The snapshot lives while the replication connection does nothing else, and then in the
- * transaction that took it over. */
-static wherry_code take_snapshot(postgres_stream *s, wherry_error *err)
-{
-	char sql[160];
-	wherry_code code = connect_as(&s->reads, &s->link, "false", err);
-
-	(void)snprintf(sql, sizeof(sql),
-		       "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
-		       "SET TRANSACTION SNAPSHOT '%s'",
-		       s->snapshot);
-	if (code == WHERRY_OK)
-		code = run(&s->reads, sql, NULL, 0, 0, err);
-	return code;
-}
-
-static wherry_code stream_ready(wh_stream *base, bool *out_ready, wherry_error *err)
-{
-	postgres_stream *s = (postgres_stream *)base;
-	wherry_code code = WHERRY_OK;
-	PGresult *res;
-
-	*out_ready = false;
-	if (s->creating) {
-		if (!PQconsumeInput(s->link.conn))
-			return wh_postgres_fail(&s->link, NULL, err);
-		if (PQisBusy(s->link.conn))
-			return WHERRY_OK;
-		s->creating = false;
-		while ((res = PQgetResult(s->link.conn))) {
-			if (code == WHERRY_OK && PQresultStatus(res) != PGRES_TUPLES_OK)
-				code = wh_postgres_fail(&s->link, res, err);
-			else if (code == WHERRY_OK && s->keeps)
-				(void)snprintf(s->snapshot, sizeof(s->snapshot), "%s",
-					       PQgetvalue(res, 0, 2));
-			PQclear(res);
-		}
-		if (code == WHERRY_OK && s->keeps)
-			code = take_snapshot(s, err);
-	}
-	*out_ready = code == WHERRY_OK;
-	return code;
-}
-
-static bool stream_has_rows(const wh_stream *base)
-{
-	return ((const postgres_stream *)base)->reads.conn != NULL;
-}
-
-static wherry_code declare(postgres_stream *s, const char *select, wherry_error *err)
-{
-	size_t cap = strlen(select) + 64;
-	char *sql = malloc(cap);
-	wherry_code code;
-
-	if (!sql)
-		return wh_oom(err);
-	(void)snprintf(sql, cap, "DECLARE wherry_rows NO SCROLL CURSOR FOR %s", select);
-	code = run(&s->reads, sql, NULL, 0, 0, err);
-	free(sql);
-	s->declared = code == WHERRY_OK;
-	return code;
-}
-
-/* Values of a result's row, as those of the log. */
-static void take_values(postgres_stream *s, const PGresult *res, int nth)
-{
-	for (int i = 0; i < s->n_columns; i++) {
-		s->values[i] = (wh_postgres_value){.binary = true};
-		if (i >= PQnfields(res) || PQgetisnull(res, nth, i))
-			continue;
-		s->values[i].data = (wh_view){PQgetvalue(res, nth, i),
-					      (size_t)PQgetlength(res, nth, i)};
-		s->values[i].type = PQftype(res, i);
-	}
-}
-
-static wherry_code stream_rows(wh_stream *base, const char *select, int64_t limit,
-			       wh_row_fn visit, void *ctx, bool *out_more,
-			       wherry_error *err)
-{
-	postgres_stream *s = (postgres_stream *)base;
-	wherry_code code = WHERRY_OK;
-	char sql[80];
-	PGresult *res;
-	int n;
-
-	*out_more = false;
-	if (!s->reads.conn)
-		return WHERRY_OK;
-	if (!s->declared)
-		code = declare(s, select, err);
-	if (code != WHERRY_OK)
-		return code;
-	(void)snprintf(sql, sizeof(sql), "FETCH FORWARD %lld FROM wherry_rows",
-		       (long long)limit);
-	res = PQexecParams(s->reads.conn, sql, 0, NULL, NULL, NULL, NULL, 1);
-	n = PQntuples(res);
-	if (PQresultStatus(res) != PGRES_TUPLES_OK)
-		code = wh_postgres_fail(&s->reads, res, err);
-	for (int i = 0; code == WHERRY_OK && i < n; i++) {
-		wh_row row = begin_row(s);
-
-		take_values(s, res, i);
-		code = visit(ctx, &row, err);
-	}
-	PQclear(res);
-	*out_more = n == limit;
-	if (code == WHERRY_OK && n < limit) {
-		PQfinish(s->reads.conn);
-		s->reads.conn = NULL;
-	}
-	return code;
-}
-
 /* ---- streaming ---- */
-
-static wherry_code start_failed(postgres_stream *s, const PGresult *res,
-				wherry_error *err)
-{
-	return wh_postgres_fail(&s->link, res, err);
-}
 
 static wherry_code stream_start(wh_stream *base, int64_t from, wherry_error *err)
 {
@@ -385,7 +82,7 @@ static wherry_code stream_start(wh_stream *base, int64_t from, wherry_error *err
 		       PQserverVersion(conn) >= 140000 ? ", binary 'true'" : "");
 	res = PQexec(conn, sql);
 	if (PQresultStatus(res) != PGRES_COPY_BOTH)
-		code = start_failed(s, res, err);
+		code = wh_postgres_fail(&s->link, res, err);
 	PQclear(res);
 	if (code == WHERRY_OK && PQsetnonblocking(conn, 1) != 0)
 		code = wh_postgres_fail(&s->link, NULL, err);
@@ -466,7 +163,7 @@ static int64_t get64(const char *at)
 	return (int64_t)be64toh(big);
 }
 
-static relation *find_relation(postgres_stream *s, uint32_t oid)
+static postgres_relation *find_relation(postgres_stream *s, uint32_t oid)
 {
 	for (size_t i = 0; i < s->n_relations; i++)
 		if (s->relations[i].oid == oid)
@@ -476,8 +173,8 @@ static relation *find_relation(postgres_stream *s, uint32_t oid)
 
 static void note_relation(postgres_stream *s, const wh_pgo_message *m)
 {
-	const char *names[COLUMNS_MOST];
-	relation *r = find_relation(s, m->oid);
+	const char *names[WH_PG_COLUMNS_MOST];
+	postgres_relation *r = find_relation(s, m->oid);
 	wh_pgo_list columns = m->columns;
 	wh_pgo_column column;
 
@@ -489,11 +186,11 @@ static void note_relation(postgres_stream *s, const wh_pgo_message *m)
 			*r = s->relations[--s->n_relations];
 		return;
 	}
-	if (!r && s->n_relations < RELATIONS_MOST)
+	if (!r && s->n_relations < WH_PG_RELATIONS_MOST)
 		r = &s->relations[s->n_relations++];
 	else if (!r)
-		r = &s->relations[s->next_relation++ % RELATIONS_MOST];
-	*r = (relation){.oid = m->oid};
+		r = &s->relations[s->next_relation++ % WH_PG_RELATIONS_MOST];
+	*r = (postgres_relation){.oid = m->oid};
 	for (int i = 0; i < s->n_columns; i++)
 		names[i] = s->names[i];
 	wh_pgo_find(columns, names, (size_t)s->n_columns, r->at);
@@ -506,8 +203,8 @@ static void note_relation(postgres_stream *s, const wh_pgo_message *m)
 /* False: another table's. */
 static bool take_row(postgres_stream *s, const wh_pgo_message *m)
 {
-	wh_pgo_value values[COLUMNS_MOST];
-	const relation *r = find_relation(s, m->oid);
+	wh_pgo_value values[WH_PG_COLUMNS_MOST];
+	const postgres_relation *r = find_relation(s, m->oid);
 
 	if (!r)
 		return false;
@@ -546,7 +243,7 @@ static wherry_code take_message(postgres_stream *s, const char *bytes, size_t le
 	if (m.kind == WH_PGO_RELATION) {
 		note_relation(s, &m);
 	} else if (m.kind == WH_PGO_INSERT) {
-		out->row = begin_row(s);
+		out->row = wh_postgres_stream_row(s);
 		out->kind = take_row(s, &m) ? WH_STREAM_ROW : WH_STREAM_OTHERS;
 	} else if (m.kind == WH_PGO_BEGIN) {
 		out->kind = WH_STREAM_BEGIN;
@@ -642,11 +339,11 @@ static bool stream_waiting(const wh_stream *base)
 	return ((const postgres_stream *)base)->waiting;
 }
 
-static const wh_stream_driver driver = {
-	.close = stream_close,
-	.ready = stream_ready,
-	.has_rows = stream_has_rows,
-	.rows = stream_rows,
+const wh_stream_driver wh_postgres_stream_driver = {
+	.close = wh_postgres_stream_close,
+	.ready = wh_postgres_stream_ready,
+	.has_rows = wh_postgres_stream_has_rows,
+	.rows = wh_postgres_stream_rows,
 	.start = stream_start,
 	.next = stream_next,
 	.confirm = stream_confirm,
