@@ -121,6 +121,17 @@ ON CONFLICT (outbox) DO UPDATE SET slot = excluded.slot, position = excluded.pos
   epoch = excluded.epoch, suspect = excluded.suspect, tries = excluded.tries,
   written_at = excluded.written_at;
 
+-- name: move-place
+-- The position alone, with the fence in the statement.  It need not be on disk when it is
+-- answered: what is lost with it is delivered again, which may happen anyway.
+WITH held AS MATERIALIZED (
+  SELECT set_config('synchronous_commit', 'off', true) FROM {wherry_slot}
+  WHERE outbox = :name AND slot = :lease_slot::integer AND epoch = :epoch
+    AND expires_at > statement_timestamp() FOR SHARE)
+UPDATE {wherry_stream} SET position = :position::bigint, epoch = :epoch,
+  written_at = clock_timestamp()
+WHERE outbox = :name AND slot = :slot::text AND suspect IS NULL AND EXISTS (SELECT 1 FROM held);
+
 -- name: bury
 -- A dead message that no row can say so of; delivered again after a crash, and dead again, it
 -- is the same one.

@@ -475,3 +475,22 @@ wherry_code wh_wal_settle(wh_wal *wal, const wherry_lease *lease, const wh_dead 
 
 	return wh_db_transact(wal->box->db, settle, &w, err);
 }
+
+wherry_code wh_wal_move(wh_wal *wal, const wherry_lease *lease, int64_t at,
+			bool *out_moved, wherry_error *err)
+{
+	const wh_param params[] = {
+		WH_TEXT_PARAM("name", wal->box->name),
+		WH_TEXT_PARAM("slot", wh_view_of(wal->slot)),
+		WH_INT_PARAM("lease_slot", lease->slot),
+		WH_INT_PARAM("position", at),
+		WH_INT_PARAM("epoch", lease->epoch),
+	};
+	int64_t n = 0;
+	wherry_code code = wh_db_run(wal->box->db, wh_sql_find(&wal->sql, "move-place"),
+				     params, 5, NULL, NULL, &n, err);
+
+	if (code == WHERRY_OK)
+		*out_moved = n == 1;
+	return code;
+}

@@ -120,4 +120,9 @@ wherry_code wh_wal_settle(wh_wal *wal, const wherry_lease *lease, const wh_dead 
 			  size_t n_dead, int64_t at, const char *suspect, int32_t tries,
 			  wherry_error *err);
 
+/* The position alone, and not to disk at once; *out_moved: false, it is another's, or a
+ * message is being tried alone: wh_wal_settle() says what is the matter. */
+wherry_code wh_wal_move(wh_wal *wal, const wherry_lease *lease, int64_t at,
+			bool *out_moved, wherry_error *err);
+
 #endif

@@ -17,7 +17,7 @@
 
 enum {
 	WRITE_US = 100000,       /* between two writes of the position, at least; */
-	WRITE_TIMES = 20,        /* where one takes long, so many times as long, */
+	WRITE_TIMES = 20,        /* or so many times as long as one takes, */
 	WRITE_MOST_US = 1000000, /* but no longer */
 	FAR = 16 * 1024 * 1024, /* it is written when nothing was delivered, too: bytes */
 };
@@ -191,8 +191,8 @@ static bool is_time(const wh_following *f, int64_t now)
 	return f->delivered > f->written && now >= f->write_us;
 }
 
-/* A write waits for the disk, or for standbys: it takes a twentieth of the time at most,
- * or is made once a second. */
+/* A database may be far away: writing takes a twentieth of the time at most, or is done once
+ * a second. */
 static int64_t rest_after(int64_t took_us)
 {
 	if (took_us > WRITE_MOST_US / WRITE_TIMES)
@@ -204,7 +204,7 @@ wherry_code wh_keep_write(wherry_relay *r, const wh_entry *try_next, wherry_erro
 {
 	wh_following *f = r->follow;
 	size_t n_dead = gather_dead(r);
-	int64_t at = f->delivered, began, ended;
+	int64_t at = f->delivered;
 	const char *suspect = NULL;
 	int32_t tries = 0;
 	wherry_code code;
@@ -215,17 +215,12 @@ wherry_code wh_keep_write(wherry_relay *r, const wh_entry *try_next, wherry_erro
 	}
 	if (!wh_follow_on(r) && f->fresh)
 		at = -1; /* the table is being read: there is no position yet */
-	began = wh_monotonic(&r->env);
 	code = wh_wal_settle(f->wal, &r->lease, f->dead, n_dead, at, suspect, tries, err);
-	if (code != WHERRY_OK)
-		return code;
-	ended = wh_monotonic(&r->env);
-	if (at >= 0) {
+	if (code == WHERRY_OK && at >= 0) {
 		f->written = at;
 		f->fresh = f->moved = false;
 	}
-	f->write_us = wh_later(ended, rest_after(ended - began));
-	return WHERRY_OK;
+	return code;
 }
 
 wherry_code wh_keep_settle(wherry_relay *r, const wh_entry *try_next, wherry_error *err)
@@ -233,10 +228,27 @@ wherry_code wh_keep_settle(wherry_relay *r, const wh_entry *try_next, wherry_err
 	return try_next || gather_dead(r) ? wh_keep_write(r, try_next, err) : WHERRY_OK;
 }
 
+/* Without waiting for the disk, if it can be. */
+static wherry_code write_place(wherry_relay *r, wherry_error *err)
+{
+	wh_following *f = r->follow;
+	bool moved = false;
+	wherry_code code = WHERRY_OK;
+
+	if (!f->fresh)
+		code = wh_wal_move(f->wal, &r->lease, f->delivered, &moved, err);
+	if (code != WHERRY_OK || !moved)
+		return code == WHERRY_OK ? wh_keep_write(r, NULL, err) : code;
+	f->written = f->delivered;
+	f->moved = false;
+	return WHERRY_OK;
+}
+
 wherry_code wh_keep_place(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_following *f = r->follow;
 	bool idle = !f->moved && f->delivered - f->written < FAR;
+	int64_t began = wh_monotonic(&r->env), ended;
 	wherry_code code;
 
 	wh_tx_advance(f);
@@ -244,7 +256,9 @@ wherry_code wh_keep_place(wherry_relay *r, int64_t now, wherry_error *err)
 		return WHERRY_OK;
 	if (f->fresh && !f->delivered)
 		return WHERRY_OK;
-	code = wh_keep_write(r, NULL, err);
+	code = write_place(r, err);
+	ended = wh_monotonic(&r->env);
+	f->write_us = wh_later(ended, rest_after(ended - began));
 	if (code == WHERRY_STALE) {
 		wh_lease_lost(r, now, "the position was refused");
 		return WHERRY_OK;

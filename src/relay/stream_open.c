@@ -311,8 +311,11 @@ static wherry_code start(wherry_relay *r, int64_t now, wherry_error *err)
 		     (unsigned)f->received);
 	wh_fsm_move(&f->fsm, WH_FOLLOW_ON, &r->env, "streaming");
 	f->failures = 0;
-	if (r->set.keep)
+	if (r->set.keep) { /* the server may have lost what was written last */
+		f->written = 0;
+		f->moved = true;
 		return WHERRY_OK;
+	}
 	r->holes.n = 0;
 	wh_read_sweep(r, now);
 	return WHERRY_OK;

@@ -310,6 +310,24 @@ static void the_last_position_is_told_and_written_before_the_relay_sleeps(void *
 	}
 }
 
+/* It does not wait for the disk, so a crash may take the last one back. */
+static void a_position_that_the_server_lost_is_written_again(void **state)
+{
+	relay_fixture *f = *state;
+	int64_t position;
+
+	keep(f);
+	start(f, &f->a);
+	relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
+	RELAY_UNTIL(f, &f->a, !relay_stats(&f->a).window && !f->a.relay->follow->moved);
+	position = written(f);
+	relay_sql(f, "UPDATE wherry_stream SET position = 1");
+	relay_sql(f, "SELECT pg_terminate_backend(pid) FROM pg_stat_replication");
+	RELAY_UNTIL(f, &f->a, written(f) >= position);
+	RELAY_DELIVERED(f, 1, 2);
+}
+
 static int64_t slow_us, ended_us; /* a write takes so long; when the last one ended */
 static int n_writes;
 
@@ -319,7 +337,7 @@ static wherry_code take_long(void *ctx, const char *op, const char *what,
 	relay_fixture *f = ctx;
 
 	(void)err;
-	if (strcmp(op, "run") == 0 && strcmp(what, "put-place") == 0) {
+	if (strcmp(op, "run") == 0 && strcmp(what, "move-place") == 0) {
 		n_writes++;
 		f->frozen_us += slow_us;
 		ended_us = f->frozen_us;
@@ -613,6 +631,7 @@ static const relay_test own[] = {
 	RELAY_TEST(after_a_kill_only_what_was_open_comes_again, 0),
 	RELAY_TEST(a_position_is_told_in_10_ms_and_written_in_100, 0),
 	RELAY_TEST(the_last_position_is_told_and_written_before_the_relay_sleeps, 0),
+	RELAY_TEST(a_position_that_the_server_lost_is_written_again, 0),
 	RELAY_TEST(where_a_write_takes_long_the_position_is_written_less_often, 0),
 	RELAY_TEST(a_connection_that_is_cut_costs_no_message_and_repeats_none, 0),
 	RELAY_TEST(a_slot_that_is_lost_is_told_and_nothing_is_guessed, 0),
