@@ -13,7 +13,8 @@
  *     strict.c    key-strict: waits for lower ids that may yet be committed
  *     dispatch.c  submits what is ready, takes receipts
  *     settle.c    decides what becomes of a message, and writes it
- *     relay.c     opens, steps, closes
+ *     relay_open.c    opens, closes
+ *     relay.c     steps
  *     handlers.c  what a handler writes, and the acknowledgement, as one
  *     letters.c   hands what dies to another destination first
  *     hooks.c     tells the application what happens
@@ -220,6 +221,9 @@ void wh_relay_say(wherry_relay *r, int level, const char *fmt, ...) WH_PRINTF(3,
  * next calls wait. */
 wherry_code wh_relay_db_trouble(wherry_relay *r, int64_t now, wherry_code code,
 				wherry_error *err);
+
+/* relay_open.c: the database, whose connection is lost, is opened again. */
+wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err);
 
 /* lease.c */
 wherry_code wh_lease_step(wherry_relay *r, int64_t now, wherry_error *err);

@@ -1,0 +1,446 @@
+/*
+ * A relay's beginning and end: its settings, and what they cannot be with this destination or
+ * these tables; the database, opened and opened again.
+ */
+#include "relay/hooks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "config/settings.h"
+#include "relay/letters.h"
+
+static const wh_fsm_state states[] = {
+	[WH_STANDBY] = {"standby", WH_BIT(WH_LEADING) | WH_BIT(WH_STOPPED)},
+	[WH_LEADING] = {"leading", WH_BIT(WH_DRAINING) | WH_BIT(WH_LOST)},
+	[WH_DRAINING] = {"draining", WH_BIT(WH_LOST) | WH_BIT(WH_STOPPED)},
+	[WH_LOST] = {"lost", WH_BIT(WH_STANDBY) | WH_BIT(WH_STOPPED)},
+	[WH_STOPPED] = {"stopped", 0},
+};
+
+enum {
+	KEY_TEXT_MAX = 1024 * 1024,
+	LARGE_WINDOW =
+		500 /* messages: what waits to be acknowledged fills no more of it */
+};
+
+/* ---- settings ---- */
+
+static void default_name(wherry_relay *r)
+{
+	char host[64] = "";
+
+	(void)gethostname(host, sizeof(host) - 1);
+	(void)snprintf(r->set.name, sizeof(r->set.name), "%s:%d:%04x", host,
+		       (int)getpid(), (unsigned)(wh_random(&r->env) & 0xffff));
+}
+
+static void read_settings(wherry_relay *r)
+{
+	const wherry_config *c = r->config;
+	wh_relay_settings *s = &r->set;
+	int64_t third;
+
+	(void)snprintf(s->name, sizeof(s->name), "%s", wh_config_text(c, WH_RELAY_NAME));
+	if (!*s->name)
+		default_name(r);
+	s->competing = wh_config_choice(c, WH_RELAY_ENGINE) == 1;
+	s->stream = wh_config_choice(c, WH_RELAY_ENGINE) == 2;
+	s->failed_only = wh_config_switch(c, WH_RELAY_FAILED_ONLY);
+	s->claim_us = wh_config_int(c, WH_RELAY_CLAIM_TIMEOUT);
+	s->ordered = wh_config_choice(c, WH_RELAY_ORDERING) != 2;
+	s->strict = wh_config_choice(c, WH_RELAY_ORDERING) == 1;
+	s->park = wh_config_choice(c, WH_RELAY_ON_DEAD) == 1;
+	s->on_done = (wherry_on_done)wh_config_choice(c, WH_RELAY_ON_DONE);
+	s->keep = s->on_done == WHERRY_KEEP;
+	s->window = wh_config_int(c, WH_RELAY_WINDOW);
+	s->batch = wh_config_int(c, WH_RELAY_BATCH);
+	if (s->batch > s->window)
+		s->batch = s->window;
+	s->window_bytes = wh_config_int(c, WH_RELAY_WINDOW_BYTES);
+	s->held_keys = wh_config_int(c, WH_RELAY_HELD_KEYS);
+	s->noted_most = WH_NOTED_MOST;
+	s->lease_us = wh_config_int(c, WH_RELAY_LEASE);
+	third = s->lease_us / 3;
+	s->renew_us = wh_config_int(c, WH_RELAY_POLL);
+	if (s->renew_us > third)
+		s->renew_us = third;
+	s->ack_delay_us = wh_config_int(c, WH_RELAY_ACK_DELAY);
+	s->sweep_us = wh_config_int(c, WH_RELAY_SWEEP);
+	s->stop_timeout_us = wh_config_int(c, WH_RELAY_STOP_TIMEOUT);
+	s->timeout_us = wh_config_int(c, WH_RELAY_TIMEOUT);
+	s->retention_us = wh_config_int(c, WH_OUTBOX_RETENTION);
+	s->archive_retention_us = wh_config_int(c, WH_OUTBOX_ARCHIVE_RETENTION);
+	s->archive_expired = wh_config_choice(c, WH_RELAY_ON_EXPIRY) == 1;
+	s->purge_every_us = wh_config_int(c, WH_RELAY_PURGE_EVERY);
+	s->down_after = wh_config_int(c, WH_RELAY_DOWN_AFTER);
+	s->attempts = (int32_t)wh_config_int(c, WH_RETRY_ATTEMPTS);
+	s->retry = (wh_backoff){
+		.strategy = (wh_strategy)wh_config_choice(c, WH_RETRY_STRATEGY),
+		.base_us = wh_config_int(c, WH_RETRY_BASE),
+		.cap_us = wh_config_int(c, WH_RETRY_CAP),
+		.jitter = wh_config_switch(c, WH_RETRY_JITTER),
+	};
+	s->probe = s->retry;
+	s->probe.strategy = WH_EXPONENTIAL;
+	s->probe.jitter = false;
+}
+
+/* What this kind of destination can do, and how long it asks to be tried. */
+static void heed_publisher(wherry_relay *r)
+{
+	const wh_persistence *asked = r->pub->driver->persistence;
+	const wherry_config *c = r->config;
+	wh_relay_settings *s = &r->set;
+
+	r->caps = r->pub->driver->caps;
+	if (r->pub->driver->ack_delay_us && s->window >= LARGE_WINDOW &&
+	    !wh_config_is_set(c, WH_RELAY_ACK_DELAY))
+		s->ack_delay_us = r->pub->driver->ack_delay_us;
+	if (!asked)
+		return;
+	if (!wh_config_is_set(c, WH_RETRY_ATTEMPTS))
+		s->attempts = asked->attempts;
+	if (!wh_config_is_set(c, WH_RETRY_BASE))
+		s->retry.base_us = asked->base_us;
+	if (!wh_config_is_set(c, WH_RETRY_CAP))
+		s->retry.cap_us = asked->cap_us;
+}
+
+/* What a log cannot be read with. */
+static wherry_code heed_stream(const wherry_relay *r, wherry_error *err)
+{
+	const wh_relay_settings *s = &r->set;
+
+	if (s->keep && !s->stream)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"relay.on_done=keep leaves no trace in the rows, which only "
+			"the stream engine can do without: --engine stream");
+	if (s->keep && s->park)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"with relay.on_done=keep nobody can say that a dead message "
+			"may be tried again: leave relay.on_dead=park out");
+	if (s->keep && r->pub && (r->pub->driver->caps & WH_PUB_ACKS))
+		return wh_fail(err, WHERRY_INVALID,
+			       "handlers acknowledge in the row, and relay.on_done=keep "
+			       "writes nothing there: use mark, delete or archive");
+	if (s->stream && s->strict)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the stream engine delivers in the order of commits, which "
+			"is what key-strict is for: leave --ordering key-strict "
+			"out");
+	return WHERRY_OK;
+}
+
+/* A table that says nothing of what is delivered. */
+static wherry_code heed_streams(wherry_relay *r, wherry_error *err)
+{
+	wh_relay_settings *s = &r->set;
+
+	if ((wh_config_is_set(r->config, WH_RELAY_ENGINE) && !s->stream) ||
+	    (wh_config_is_set(r->config, WH_RELAY_ON_DONE) && !s->keep))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the outbox has the layout %s, where nothing is written to "
+			"rows: relay it with --engine stream --on-done keep, the "
+			"defaults there",
+			r->box->layout.name);
+	s->stream = s->keep = true;
+	s->on_done = WHERRY_KEEP;
+	r->keys.places = NULL;
+	return WHERRY_OK;
+}
+
+/* What the tables cannot do is not done by default, and refused if it was asked for. */
+static wherry_code heed_layout(wherry_relay *r, wherry_error *err)
+{
+	const wh_layout *layout = &r->box->layout;
+	wh_relay_settings *s = &r->set;
+	wherry_code code;
+
+	if (layout->streams) {
+		code = heed_streams(r, err);
+		if (code != WHERRY_OK)
+			return code;
+	}
+	if (!layout->exclusive && !s->competing && !s->stream &&
+	    wh_config_is_set(r->config, WH_RELAY_ENGINE))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the outbox has the layout %s, which has nowhere to keep a "
+			"lease: relay it with --engine competing, the default there",
+			layout->name);
+	if (!layout->ordered && s->ordered &&
+	    wh_config_is_set(r->config, WH_RELAY_ORDERING))
+		return wh_fail(err, WHERRY_INVALID,
+			       "the outbox has the layout %s, which has no keys to order "
+			       "by: leave --ordering out, or use a native outbox",
+			       layout->name);
+	if (!*layout->archive && (s->on_done == WHERRY_ARCHIVE || s->archive_expired))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the outbox has the layout %s, which has no archive: leave "
+			"relay.on_done=archive and relay.on_expiry=archive out",
+			layout->name);
+	if (layout->by_aggregate && s->park)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the outbox has the layout %s, where nothing finds the dead "
+			"of a key in time: leave relay.on_dead=park out",
+			layout->name);
+	code = heed_stream(r, err);
+	if (code != WHERRY_OK)
+		return code;
+	s->competing = s->competing || (!layout->exclusive && !s->stream);
+	s->ordered = s->ordered && layout->ordered;
+	s->strict = s->strict && s->ordered && r->box->stmt_frontier;
+	if (layout->by_claim && !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
+		s->retention_us = 0; /* others may count on what was delivered */
+	if (s->competing && s->renew_us > s->claim_us / 3)
+		s->renew_us = s->claim_us / 3;
+	if (s->failed_only && !s->competing)
+		return wh_fail(err, WHERRY_INVALID,
+			       "relay.failed_only is for relays that compete: "
+			       "relay.engine=competing");
+	return WHERRY_OK;
+}
+
+/* ---- opening ---- */
+
+static wherry_code open_db(wherry_relay *r, wherry_error *err)
+{
+	wh_db_options options = wh_db_options_of(r->config, &r->env);
+	wherry_code code;
+
+	options.must_write = true;
+	options.idle_us = r->set.lease_us; /* others may have its locks then */
+	if (options.busy_timeout_us > r->set.lease_us / 3)
+		options.busy_timeout_us =
+			r->set.lease_us / 3; /* a lease outlives a wait */
+	code = wh_db_open(r->from, &options, &r->db, err);
+	if (code != WHERRY_OK)
+		r->db = NULL;
+	return code;
+}
+
+/* While some are read and others acknowledged, a third lot is in flight. */
+static void choose_turn(wherry_relay *r)
+{
+	wh_relay_settings *s = &r->set;
+
+	s->turn = s->batch;
+	if (r->db->driver->meanwhile && s->turn > (s->window + 2) / 3)
+		s->turn = (s->window + 2) / 3;
+}
+
+static wherry_code open_box(wherry_relay *r, wherry_error *err)
+{
+	wherry_code code;
+
+	choose_turn(r);
+	code = wherry_outbox_open(r->db, wh_config_text(r->config, WH_OUTBOX_TABLE),
+				  &r->box, err);
+	if (code == WHERRY_OK)
+		code = heed_layout(r, err);
+	if (code == WHERRY_OK && r->set.strict)
+		code = wh_strict_check(r, err);
+	if (code == WHERRY_OK && r->set.stream)
+		code = wh_follow_open(r, err);
+	if (code == WHERRY_OK)
+		code = wh_share_open(r, err);
+	if (code == WHERRY_OK)
+		r->db->unheard = r->box->layout.unheard;
+	if (code == WHERRY_OK)
+		code = wh_db_watch(r->db, err);
+	return code;
+}
+
+static wherry_code allocate(wherry_relay *r, wherry_error *err)
+{
+	size_t n = (size_t)r->set.window + WH_ASIDE_MOST;
+
+	r->scratch = calloc((size_t)r->set.batch, sizeof(*r->scratch));
+	r->done_ids = calloc(n, sizeof(*r->done_ids));
+	r->back_ids = calloc(n, sizeof(*r->back_ids));
+	r->failures = calloc(n, sizeof(*r->failures));
+	r->lost = calloc(n, sizeof(*r->lost));
+	if (!r->scratch || !r->done_ids || !r->back_ids || !r->failures || !r->lost)
+		return wh_oom(err);
+	r->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (r->stop_fd < 0)
+		return wh_fail(err, WHERRY_BUSY, "no descriptor left for the relay");
+	return wh_window_init(&r->window, n, err);
+}
+
+static wherry_code make(const wherry_config *config, const wh_env *env,
+			wherry_relay **out, wherry_error *err)
+{
+	wherry_relay *r = calloc(1, sizeof(*r));
+	wherry_code code;
+
+	if (!r)
+		return wh_oom(err);
+	r->stop_fd = -1;
+	r->env = *env;
+	r->fsm = (wh_fsm){states, "relay", WH_STANDBY};
+	r->key_text = (wh_buf)WH_BUF_INIT(KEY_TEXT_MAX);
+	r->flush_at_us = WH_NEVER;
+	r->look_by_us = WH_NEVER;
+	wh_strict_reset(r);
+	r->target_id = -1;
+	r->lapse_at_us = r->due_at_us = WH_NEVER;
+	r->stop_by_us = WH_NEVER;
+	r->give_up_us = WH_NEVER;
+	wh_keys_init(&r->keys, &r->env);
+	wh_places_clear(&r->places);
+	wh_claim_rewind(&r->place);
+	code = wh_config_check(config, err);
+	if (code == WHERRY_OK)
+		code = wh_config_copy(config, &r->config, err);
+	if (code == WHERRY_OK) {
+		read_settings(r);
+		if (r->set.stream && !r->set.keep) {
+			r->keys.places = &r->places;
+			r->set.noted_most = WH_PLACES_MOST;
+		}
+		code = allocate(r, err);
+	}
+	if (code != WHERRY_OK) {
+		wherry_relay_close(r);
+		return code;
+	}
+	*out = r;
+	return WHERRY_OK;
+}
+
+wherry_code wherry_relay_open(const char *from, const char *to,
+			      const wherry_config *config, wherry_relay **out,
+			      wherry_error *err)
+{
+	wherry_relay *r;
+	wherry_code code;
+
+	if (!from || !to || !out)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a relay needs where from and where to");
+	code = make(config, &wh_env_system, &r, err);
+	if (code != WHERRY_OK)
+		return code;
+	r->from = strdup(from);
+	r->to = strdup(to);
+	code = r->from && r->to ? WHERRY_OK : wh_oom(err);
+	if (code == WHERRY_OK)
+		code = wh_publisher_open(to, r->config, &r->env, &r->pub, err);
+	if (code == WHERRY_OK)
+		code = wh_letters_open(r, err);
+	if (code == WHERRY_OK)
+		code = open_db(r, err);
+	if (code == WHERRY_OK)
+		code = open_box(r, err);
+	if (code != WHERRY_OK) {
+		wherry_relay_close(r);
+		return code;
+	}
+	heed_publisher(r);
+	*out = r;
+	return WHERRY_OK;
+}
+
+wherry_code wherry_relay_open_on(wherry_db *db, wherry_publisher *publisher,
+				 const wherry_config *config, wherry_relay **out,
+				 wherry_error *err)
+{
+	wherry_relay *r;
+	wherry_code code;
+
+	if (!db || !publisher || !out)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a relay needs a connection and a publisher");
+	code = make(config, db->env, &r, err);
+	if (code != WHERRY_OK)
+		return code;
+	r->db = db;
+	r->pub = publisher;
+	heed_publisher(r);
+	code = wh_letters_open(r, err);
+	if (code == WHERRY_OK)
+		code = open_box(r, err);
+	if (code != WHERRY_OK) {
+		wherry_relay_close(r);
+		return code;
+	}
+	*out = r;
+	return WHERRY_OK;
+}
+
+void wherry_relay_close(wherry_relay *r)
+{
+	if (!r || wh_hooks_inside(r))
+		return;
+	if (r->box && r->lease.epoch && !r->set.competing && !r->window.flying.n &&
+	    !r->window.settled.n &&
+	    wherry_outbox_release(r->box, &r->lease, NULL) != WHERRY_OK)
+		wh_relay_say(r, WH_LOG_DEBUG, "event=lease-left-to-lapse");
+	if (r->to)
+		wherry_publisher_close(r->pub);
+	else if (r->window.flying.n) /* what it was lent goes with the window */
+		wh_publisher_drop(r->pub);
+	wh_letters_close(r);
+	wh_hooks_close(r->hooks, r->set.stop_timeout_us);
+	wh_follow_close(r);
+	wherry_outbox_close(r->box);
+	wh_held_clear(&r->held);
+	if (r->from)
+		wherry_db_close(r->db);
+	wh_window_clear(&r->window);
+	wh_keys_clear(&r->keys);
+	wh_buf_clear(&r->key_text);
+	wh_claim_rewind(&r->place);
+	wherry_config_free(r->config);
+	if (r->stop_fd >= 0)
+		(void)close(r->stop_fd);
+	free(r->scratch);
+	free(r->done_ids);
+	free(r->back_ids);
+	free(r->failures);
+	free(r->lost);
+	free(r->from);
+	free(r->to);
+	free(r);
+}
+
+/* ---- opening again ---- */
+
+wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_code code;
+
+	if (r->box) { /* what is claimed stays so */
+		r->held = r->box->held;
+		r->box->held = (wh_held_set){0};
+	}
+	wh_follow_break(r, now);
+	wherry_outbox_close(r->box);
+	wherry_db_close(r->db);
+	r->box = NULL;
+	r->db = NULL;
+	code = open_db(r, err);
+	if (code == WHERRY_OK)
+		code = open_box(r, err);
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	r->box->held = r->held;
+	r->held = (wh_held_set){0};
+	r->reopen_db = false;
+	r->more = !r->set.keep;
+	if (r->box->ack[0] && !r->set.competing && !r->set.keep)
+		wh_read_sweep(r, now); /* the server may have lost acknowledgements */
+	wh_strict_reset(r);            /* it may be another server now */
+	return WHERRY_OK;
+}
