@@ -10,6 +10,10 @@
 
 enum { TOPIC_LEN = 1024 };
 
+static const char to_closed[] =
+	"they take connections and close them: do they want security.protocol=ssl, or "
+	"credentials?";
+
 void wh_kafka_break_off(wh_kafka *p, wherry_code code, int native, const char *why,
 			const char *advice)
 {
@@ -179,7 +183,8 @@ static void trouble(wh_kafka *p, rd_kafka_resp_err_t code, const char *text)
 			       p->why);
 		else
 			wh_kafka_break_off(p, WHERRY_CLOSED, code,
-					   *p->why ? p->why : text, NULL);
+					   *p->why ? p->why : text,
+					   *p->why ? NULL : to_closed);
 		return;
 	}
 	note(p, text);

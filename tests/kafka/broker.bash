@@ -1,5 +1,5 @@
 # A Kafka broker with transactions, TLS and SASL (broker.py), for scripts; it lives as long as
-# descriptor 6 is open.  Sets broker, and with --http endpoint.
+# descriptor 6 is open.  Sets broker.
 # shellcheck shell=bash disable=SC2034
 
 # start_broker [OPTION...]: as broker.py has them; in the place of one that runs.  Or say
@@ -20,8 +20,6 @@ start_broker() {
 	disown $!
 	exec 6>"$tmp/broker.in" 5<"$tmp/broker.out"
 	read -r -t 20 broker <&5
-	endpoint=
-	[[ " $* " != *" --http "* ]] || read -r -t 20 endpoint <&5
 }
 
 # broker WORD...: a command, done when this returns.
