@@ -28,7 +28,7 @@
 #include "base/duration.h"
 #include "publish/parts.h"
 
-enum { ID_LEN = 300 };
+enum { ID_LEN = 300, TOPIC_LEN = 1024 };
 
 static const wh_publisher_driver loose;
 
@@ -57,6 +57,20 @@ static const char *name_of(const wh_kafka *p, char *out, size_t cap)
 	return out;
 }
 
+/* The one that the URL names: is it there, or else made. */
+static void look_for_topic(wh_kafka *p)
+{
+	const wherry_message any = WHERRY_MESSAGE(.topic = "");
+	char buf[TOPIC_LEN];
+	const char *name = wh_kafka_topic_of(&p->set, &any, buf, sizeof(buf));
+
+	p->looked = true;
+	if (p->set.partitions)
+		(void)wh_kafka_topic_ready(&p->topics, name, &p->set, p->client);
+	else
+		p->client->look = wh_kafka_look_new(p->client->rk, name, p->env);
+}
+
 static wherry_code open_client(wh_kafka *p, wherry_error *err)
 {
 	char id[ID_LEN];
@@ -70,6 +84,8 @@ static wherry_code open_client(wh_kafka *p, wherry_error *err)
 	p->alone = p->alone_until != 0;
 	p->served = false;
 	p->stats.clients++;
+	if (p->set.topic && !p->looked && (p->granted || !p->set.transactional))
+		look_for_topic(p);
 	return WHERRY_OK;
 }
 
@@ -148,7 +164,7 @@ static taking refuse(wh_kafka *p, wh_kafka_job *job, rd_kafka_resp_err_t code, b
 	/* Reports make room; and what is before it in its key comes first. */
 	if (busy || (full && p->open.n))
 		return LATER;
-	wh_kafka_describe(code, text, sizeof(text));
+	wh_kafka_describe_of(p, job->message, code, text, sizeof(text));
 	if (full)
 		wh_kafka_answer(
 			p, job, WHERRY_REJECTED,
@@ -301,10 +317,11 @@ static void kafka_cancel(wherry_publisher *pub)
 		wh_kafka_fail(of(pub));
 }
 
-/* A producer's name is that of the lease. */
+/* A producer's name is that of the lease, and who had it before is fenced from here on. */
 static void kafka_grant(wherry_publisher *pub, const wh_grant *grant)
 {
 	wh_kafka *p = of(pub);
+	wherry_error later = WHERRY_ERROR_INIT; /* the next submit meets it again */
 
 	if (!p->set.transactional)
 		return;
@@ -313,6 +330,11 @@ static void kafka_grant(wherry_publisher *pub, const wh_grant *grant)
 	p->competes = *grant->token != 0;
 	p->slot = grant->slot;
 	p->epoch = grant->epoch;
+	if (!p->renamed || p->open.n || p->competes)
+		return;
+	wh_kafka_leave_client(p);
+	if (open_client(p, &later) == WHERRY_OK)
+		(void)begin_transactions(p, &later);
 }
 
 static int kafka_fd(wherry_publisher *pub, short *out_events)

@@ -60,6 +60,7 @@ wherry_code wh_kafka_record_fill(const wherry_message *msg, wh_kafka_record *out
 typedef struct wh_kafka_exits wh_kafka_exits;
 
 typedef struct wh_kafka_transaction wh_kafka_transaction;
+typedef struct wh_kafka_look wh_kafka_look;
 
 typedef struct wh_kafka_client {
 	rd_kafka_t *rk;
@@ -68,6 +69,7 @@ typedef struct wh_kafka_client {
 	int fd;                  /* readable when there are events */
 	wh_kafka_exits *exits;
 	wh_kafka_transaction *transaction; /* NULL: none yet, or never */
+	wh_kafka_look *look;               /* likewise */
 } wh_kafka_client;
 
 wh_kafka_exits *wh_kafka_exits_new(void); /* NULL: out of memory */
@@ -215,6 +217,13 @@ void wh_kafka_topic_made(wh_kafka_topic *topics, rd_kafka_event_t *event, char *
 void wh_kafka_topics_forget(wh_kafka_topic **topics); /* what was asked for of a client */
 void wh_kafka_topics_clear(wh_kafka_topic **topics);
 
+/* ---- is a topic there: kafka_look.c ---- */
+
+/* Ask, and log it if not.  NULL: out of memory. */
+wh_kafka_look *wh_kafka_look_new(rd_kafka_t *rk, const char *topic, const wh_env *env);
+void wh_kafka_look_leave(wh_kafka_look *look); /* nothing is logged any more */
+void wh_kafka_look_end(wh_kafka_look *look);   /* waits for an answer, half a second */
+
 /* ---- the publisher ---- */
 
 typedef struct wh_kafka {
@@ -229,6 +238,7 @@ typedef struct wh_kafka {
 	size_t sent;             /* and those that wait for a commit */
 	wh_kafka_keys keys;
 	wh_kafka_topic *topics; /* with create= */
+	bool looked;            /* for the topic that the URL names */
 	bool refusing;          /* a receipt waits of which the relay has to know first */
 	int64_t alone_until;    /* ids up to here go in requests of their own; 0: none */
 	bool alone;             /* the client sends them so */
@@ -276,6 +286,8 @@ void wh_kafka_transaction_blame(wh_kafka *p);
 /* kafka_verdict.c */
 wherry_code wh_kafka_code_of(wh_kafka_meaning meaning);
 void wh_kafka_describe(rd_kafka_resp_err_t code, char *out, size_t cap);
+void wh_kafka_describe_of(const wh_kafka *p, const wherry_message *msg,
+			  rd_kafka_resp_err_t code, char *out, size_t cap);
 void wh_kafka_answer(wh_kafka *p, wh_kafka_job *job, wherry_verdict verdict,
 		     const char *reason);
 void wh_kafka_fail(wh_kafka *p); /* an episode begins */

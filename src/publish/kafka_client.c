@@ -218,6 +218,8 @@ static void *end(void *arg)
 
 	if (client->transaction)
 		wh_kafka_transaction_end(client->transaction, client->queue);
+	if (client->look)
+		wh_kafka_look_end(client->look);
 	if (client->topic)
 		rd_kafka_topic_destroy(client->topic);
 	if (client->queue)
@@ -258,6 +260,8 @@ void wh_kafka_client_leave(wh_kafka_client *client)
 {
 	if (!client)
 		return;
+	if (client->look)
+		wh_kafka_look_leave(client->look);
 	if (client->queue)
 		rd_kafka_queue_io_event_enable(client->queue, -1, NULL, 0);
 	if (client->rk)

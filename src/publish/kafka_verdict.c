@@ -11,10 +11,11 @@
 #include "base/duration.h"
 
 enum {
-	GRACE_US = 1000000,   /* for what is in flight when a failure ends a client */
-	PURGED_US = 300000,   /* for librdkafka to give up what it was told to */
-	INNOCENT_US = 1000,   /* until what came back because of others is sent again */
-	THROTTLE_US = 1000000 /* when the brokers ask for less */
+	GRACE_US = 1000000,    /* for what is in flight when a failure ends a client */
+	PURGED_US = 300000,    /* for librdkafka to give up what it was told to */
+	INNOCENT_US = 1000,    /* until what came back because of others is sent again */
+	THROTTLE_US = 1000000, /* when the brokers ask for less */
+	TOPIC_LEN = 1024
 };
 
 wherry_code wh_kafka_code_of(wh_kafka_meaning meaning)
@@ -65,6 +66,24 @@ void wh_kafka_describe(rd_kafka_resp_err_t code, char *out, size_t cap)
 		       advice ? advice : "");
 }
 
+/* What is about a topic names it. */
+void wh_kafka_describe_of(const wh_kafka *p, const wherry_message *msg,
+			  rd_kafka_resp_err_t code, char *out, size_t cap)
+{
+	char topic[TOPIC_LEN], text[200];
+
+	wh_kafka_describe(code, text, sizeof(text));
+	if (code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
+	    code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
+	    code == RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION ||
+	    code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED)
+		(void)snprintf(out, cap, "topic %.80s: %s",
+			       wh_kafka_topic_of(&p->set, msg, topic, sizeof(topic)),
+			       text);
+	else
+		(void)snprintf(out, cap, "%s", text);
+}
+
 static bool is_late(const wh_kafka *p, const wh_kafka_job *job)
 {
 	/* What waits for a transaction waits for others. */
@@ -97,7 +116,7 @@ static void fill_reason(const wh_kafka *p, const wh_kafka_job *job, char *out, s
 	char limit[32];
 
 	if (!is_late(p, job)) {
-		wh_kafka_describe(job->error, out, cap);
+		wh_kafka_describe_of(p, job->message, job->error, out, cap);
 		return;
 	}
 	wh_duration_print(p->set.limit_us, limit, sizeof(limit));
@@ -150,7 +169,7 @@ static bool blame_destination(wh_kafka *p)
 		if (meaning < WH_KAFKA_DENIED ||
 		    (meaning == WH_KAFKA_DENIED && takes_others(p)))
 			continue;
-		wh_kafka_describe(job->error, text, sizeof(text));
+		wh_kafka_describe_of(p, job->message, job->error, text, sizeof(text));
 		wh_kafka_break_off(p, wh_kafka_code_of(meaning), job->error, text, NULL);
 		return true;
 	}
