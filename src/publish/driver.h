@@ -126,6 +126,10 @@ typedef struct wh_publisher_driver {
 	 * May be NULL: then never. */
 	int64_t (*deadline)(wherry_publisher *pub);
 
+	/* Somebody watches, and asks for numbers next; also while nothing is in flight, and
+	 * often.  May be NULL. */
+	void (*watch)(wherry_publisher *pub);
+
 	/* Up to WH_NUMBERS_MOST numbers, since it was opened.  May be NULL: there are none. */
 	size_t (*numbers)(const wherry_publisher *pub, wh_number *out);
 
@@ -172,6 +176,7 @@ void wh_publisher_cancel(wherry_publisher *pub);
 void wh_publisher_grant(wherry_publisher *pub, const wh_grant *grant);
 int wh_publisher_fd(wherry_publisher *pub, short *out_events);
 int64_t wh_publisher_deadline(wherry_publisher *pub);
+void wh_publisher_watch(wherry_publisher *pub);
 size_t wh_publisher_numbers(const wherry_publisher *pub, wh_number *out);
 
 /* ---- shared by the drivers ---- */

@@ -317,11 +317,21 @@ static void kafka_cancel(wherry_publisher *pub)
 		wh_kafka_fail(of(pub));
 }
 
+/* While nothing is in flight. */
+static void open_anew(wh_kafka *p)
+{
+	wherry_error later = WHERRY_ERROR_INIT; /* the next submit meets it again */
+
+	wh_kafka_leave_client(p);
+	if (open_client(p, &later) == WHERRY_OK && p->set.transactional && p->granted &&
+	    !p->competes)
+		(void)begin_transactions(p, &later);
+}
+
 /* A producer's name is that of the lease, and who had it before is fenced from here on. */
 static void kafka_grant(wherry_publisher *pub, const wh_grant *grant)
 {
 	wh_kafka *p = of(pub);
-	wherry_error later = WHERRY_ERROR_INIT; /* the next submit meets it again */
 
 	if (!p->set.transactional)
 		return;
@@ -330,11 +340,8 @@ static void kafka_grant(wherry_publisher *pub, const wh_grant *grant)
 	p->competes = *grant->token != 0;
 	p->slot = grant->slot;
 	p->epoch = grant->epoch;
-	if (!p->renamed || p->open.n || p->competes)
-		return;
-	wh_kafka_leave_client(p);
-	if (open_client(p, &later) == WHERRY_OK)
-		(void)begin_transactions(p, &later);
+	if (p->renamed && !p->open.n)
+		open_anew(p);
 }
 
 static int kafka_fd(wherry_publisher *pub, short *out_events)
@@ -358,35 +365,20 @@ static int64_t kafka_deadline(wherry_publisher *pub)
 	return p->failing ? p->give_up_us : p->open.head->deadline_us;
 }
 
-void wh_kafka_stats_get(const wherry_publisher *pub, wh_kafka_stats *out)
+/* Statistics come with a client of their own, and are taken in while it is idle, too. */
+static void kafka_watch(wherry_publisher *pub)
 {
-	const wh_kafka *p = (const wh_kafka *)pub;
+	wh_kafka *p = of(pub);
 
-	*out = p->stats;
-	out->in_flight = (int64_t)p->open.n;
-}
-
-static size_t kafka_numbers(const wherry_publisher *pub, wh_number *out)
-{
-	wh_kafka_stats stats;
-
-	wh_kafka_stats_get(pub, &stats);
-	const wh_number numbers[] = {
-		{"kafka_bytes_total", "Bytes of messages that brokers took.",
-		 stats.bytes},
-		{"kafka_failed_total", "Messages that failed by themselves.",
-		 stats.failed},
-		{"kafka_returned_total",
-		 "Messages that came back because of others, to be sent again.",
-		 stats.returned},
-		{"kafka_clients_total", "Producers opened: one more after each failure.",
-		 stats.clients},
-		{"kafka_transactions_total", "Transactions committed.",
-		 stats.transactions},
-		{"kafka_brokers_up", "0 while no broker can be reached.", !stats.down},
-	};
-	memcpy(out, numbers, sizeof(numbers));
-	return sizeof(numbers) / sizeof(*numbers);
+	if (p->open.n)
+		return;
+	if (!p->set.watched) {
+		p->set.watched = true;
+		p->looked = false;
+		p->stats.clients -= p->client != NULL; /* nothing failed */
+		open_anew(p);
+	}
+	settle_idle(p);
 }
 
 /* clang-format off */
@@ -403,7 +395,8 @@ static size_t kafka_numbers(const wherry_publisher *pub, wh_number *out)
 	.grant = kafka_grant, \
 	.fd = kafka_fd, \
 	.deadline = kafka_deadline, \
-	.numbers = kafka_numbers, \
+	.watch = kafka_watch, \
+	.numbers = wh_kafka_numbers, \
 }
 /* clang-format on */
 

@@ -24,6 +24,8 @@ typedef struct wh_kafka_settings {
 	int replication;
 	char *transactional; /* the beginning of transactional.id; NULL: no transactions */
 	bool oidc;           /* librdkafka fetches tokens itself */
+	bool interval;       /* statistics.interval.ms is given */
+	bool watched;        /* somebody looks at numbers */
 	bool ordered;        /* idempotence is on */
 	int64_t limit_us;    /* how long a delivery may take */
 	size_t message_max;  /* bytes */
@@ -202,6 +204,22 @@ typedef struct wh_kafka_stats {
 	bool down;                /* no broker can be reached */
 } wh_kafka_stats;
 
+/* What librdkafka's statistics say: kafka_stats.c */
+typedef struct wh_kafka_watch {
+	bool known;                      /* there were some */
+	int64_t connected;               /* brokers */
+	int64_t queued;                  /* messages */
+	int64_t rtt_us;                  /* of a request, the 99th percentile */
+	int64_t sent;                    /* bytes, since the opening */
+	int64_t retries;                 /* of requests, since the opening */
+	int64_t last_sent, last_retries; /* of this client */
+} wh_kafka_watch;
+
+void wh_kafka_watch_take(wh_kafka_watch *watch, const char *text);
+void wh_kafka_watch_renew(wh_kafka_watch *watch); /* another client begins */
+void wh_kafka_stats_get(const wherry_publisher *pub, wh_kafka_stats *out);
+size_t wh_kafka_numbers(const wherry_publisher *pub, wh_number *out);
+
 /* ---- topics that are to be made: kafka_topics.c ---- */
 
 typedef struct wh_kafka_topic wh_kafka_topic;
@@ -254,6 +272,7 @@ typedef struct wh_kafka {
 	wherry_error error;   /* the destination's, to be told when all receipts are */
 	char why[160];        /* what librdkafka said last */
 	wh_kafka_stats stats;
+	wh_kafka_watch watch;
 } wh_kafka;
 
 /* kafka_report.c: the destination failed; of several troubles the first counts. */
@@ -294,7 +313,5 @@ void wh_kafka_fail(wh_kafka *p); /* an episode begins */
 void wh_kafka_fail_step(wh_kafka *p, int64_t now);
 void wh_kafka_miss_deadline(wh_kafka *p, int64_t now);
 void wh_kafka_leave_client(wh_kafka *p);
-
-void wh_kafka_stats_get(const wherry_publisher *pub, wh_kafka_stats *out);
 
 #endif

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define STATISTICS_MS "5000"
+
 enum { ERROR_LEN = 200, AWAIT_SECONDS = 5 };
 
 /* ---- opening ---- */
@@ -18,9 +20,10 @@ static wherry_code start(wh_kafka_client *client, const wh_kafka_settings *set,
 {
 	rd_kafka_conf_t *conf = rd_kafka_conf_dup(set->conf);
 	char why[ERROR_LEN] = "";
-	int events = RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_LOG |
-		     RD_KAFKA_EVENT_STATS;
+	int events = RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_LOG;
 
+	if (set->watched)
+		events |= RD_KAFKA_EVENT_STATS;
 	if (!set->oidc)
 		events |= RD_KAFKA_EVENT_OAUTHBEARER_TOKEN_REFRESH;
 	else
@@ -29,6 +32,9 @@ static wherry_code start(wh_kafka_client *client, const wh_kafka_settings *set,
 	(void)rd_kafka_conf_set(conf, "log.queue", "true", NULL, 0);
 	if (alone)
 		(void)rd_kafka_conf_set(conf, "batch.num.messages", "1", NULL, 0);
+	if (set->watched && !set->interval)
+		(void)rd_kafka_conf_set(conf, "statistics.interval.ms", STATISTICS_MS,
+					NULL, 0);
 	if (id)
 		(void)rd_kafka_conf_set(conf, "transactional.id", id, NULL, 0);
 	client->rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof(why));

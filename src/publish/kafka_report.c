@@ -217,6 +217,10 @@ static void serve_event(wh_kafka *p, rd_kafka_event_t *event)
 	case RD_KAFKA_EVENT_LOG:
 		log_line(p, event);
 		break;
+	case RD_KAFKA_EVENT_STATS:
+		wh_kafka_watch_take(&p->watch, rd_kafka_event_stats(event));
+		p->stats.down = p->stats.down && !p->watch.connected;
+		break;
 	case RD_KAFKA_EVENT_CREATETOPICS_RESULT:
 		hand_on_made(p, event);
 		break;

@@ -430,6 +430,7 @@ static wherry_code conclude(wh_kafka_settings *set, const char *parameters,
 		code = set_property(set, "message.timeout.ms", "0", err);
 	get(set, "message.max.bytes", text, sizeof(text));
 	set->message_max = wh_parse_int(text, &number) ? (size_t)number : MESSAGE_MAX;
+	set->interval = names(parameters, "statistics.interval.ms");
 	get(set, "sasl.oauthbearer.method", text, sizeof(text));
 	set->oidc = strcmp(text, "oidc") == 0;
 	return code;

@@ -37,6 +37,7 @@ void wh_kafka_leave_client(wh_kafka *p)
 	p->renamed = false;
 	wh_kafka_keys_clear(&p->keys);
 	wh_kafka_topics_forget(&p->topics);
+	wh_kafka_watch_renew(&p->watch);
 }
 
 void wh_kafka_answer(wh_kafka *p, wh_kafka_job *job, wherry_verdict verdict,

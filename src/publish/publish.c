@@ -163,6 +163,12 @@ int64_t wh_publisher_deadline(wherry_publisher *pub)
 	return pub->driver->deadline ? pub->driver->deadline(pub) : WH_NEVER;
 }
 
+void wh_publisher_watch(wherry_publisher *pub)
+{
+	if (pub->driver->watch)
+		pub->driver->watch(pub);
+}
+
 size_t wh_publisher_numbers(const wherry_publisher *pub, wh_number *out)
 {
 	return pub->driver->numbers ? pub->driver->numbers(pub, out) : 0;

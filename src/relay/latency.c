@@ -32,5 +32,8 @@ void wh_latency_note(wherry_relay *r, const wh_entry *e)
 
 size_t wh_relay_numbers(const wherry_relay *r, wh_number *out)
 {
-	return r->pub ? wh_publisher_numbers(r->pub, out) : 0;
+	if (!r->pub)
+		return 0;
+	wh_publisher_watch(r->pub);
+	return wh_publisher_numbers(r->pub, out);
 }
