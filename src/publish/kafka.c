@@ -84,7 +84,8 @@ static wherry_code open_client(wh_kafka *p, wherry_error *err)
 	p->alone = p->alone_until != 0;
 	p->served = false;
 	p->stats.clients++;
-	if (p->set.topic && !p->looked && (p->granted || !p->set.transactional))
+	if (p->client && p->set.topic && !p->looked &&
+	    (p->granted || !p->set.transactional))
 		look_for_topic(p);
 	return WHERRY_OK;
 }
@@ -240,10 +241,10 @@ static wherry_code begin_transactions(wh_kafka *p, wherry_error *err)
 			       "transactional.id: relays that compete have no lease, and "
 			       "would fence each other: leave it out, or relay with "
 			       "--engine exclusive");
-	if (!p->client->transaction)
+	if (p->client && !p->client->transaction)
 		p->client->transaction =
 			wh_kafka_transaction_new(p->client->rk, p->client->fd);
-	return p->client->transaction ? WHERRY_OK : wh_oom(err);
+	return p->client && p->client->transaction ? WHERRY_OK : wh_oom(err);
 }
 
 static wherry_code kafka_submit(wherry_publisher *pub, const wherry_message *const *msgs,

@@ -43,14 +43,15 @@ static void add_growth(int64_t *total, int64_t *last, int64_t now)
 
 void wh_kafka_watch_take(wh_kafka_watch *watch, const char *text)
 {
-	json_t *all = json_loads(text, 0, NULL), *broker;
+	json_t *all = json_loads(text, 0, NULL), *brokers;
 	wh_kafka_watch now = {0};
-	const char *name;
 
 	if (!all)
 		return;
-	json_object_foreach (json_object_get(all, "brokers"), name, broker)
-		add_broker(&now, broker);
+	brokers = json_object_get(all, "brokers");
+	for (void *at = json_object_iter(brokers); at;
+	     at = json_object_iter_next(brokers, at))
+		add_broker(&now, json_object_iter_value(at));
 	watch->known = true;
 	watch->queued = integer(all, "msg_cnt");
 	if (now.rtt_us) /* else nothing was asked, and the last is what there is */

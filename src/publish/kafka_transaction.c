@@ -319,10 +319,11 @@ void wh_kafka_transaction_blame(wh_kafka *p)
 	for (wh_kafka_job *job = p->open.head; job; job = job->next) {
 		if (!was_in(job))
 			continue;
-		job->stage = WH_KAFKA_FAILED;
-		if (p->alone || wh_kafka_error_find(cause)->meaning > WH_KAFKA_DENIED)
+		if (p->alone || wh_kafka_error_find(cause)->meaning > WH_KAFKA_DENIED) {
+			job->stage = WH_KAFKA_FAILED;
 			job->error = cause;
-		else if (job->message->id > p->alone_until)
+		} else if (job->message->id > p->alone_until) {
 			p->alone_until = job->message->id;
+		}
 	}
 }

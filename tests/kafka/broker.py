@@ -31,7 +31,7 @@ RANGES = {PRODUCE: (3, 7), FETCH: (4, 4), OFFSETS: (1, 1), METADATA: (1, 4), COO
           SASL: (0, 1), VERSIONS: (0, 2), CREATE: (1, 1), PRODUCER: (0, 1), ADD: (0, 1),
           END: (0, 1), AUTHENTICATE: (0, 0)}
 UNKNOWN_TOPIC, DENIED_TOPIC, UNSUPPORTED, EXISTS = 3, 29, 35, 36
-OUT_OF_ORDER, OLD_EPOCH, TXN_STATE, OLD_ID, AUTH_FAILED = 45, 47, 48, 49, 58
+OUT_OF_ORDER, OLD_EPOCH, OLD_ID, NOT_TRIED, AUTH_FAILED = 45, 47, 49, 55, 58
 BATCH = struct.Struct(">qiibIhiqqqhii")  # the head of a record batch
 
 
@@ -242,24 +242,23 @@ class Broker:
         return one, 0 if one.epoch == epoch else OLD_EPOCH
 
     def add(self, r, _version):
+        """All of them, or where one is wrong none."""
         one, code = self.check(r)
+        wanted = r.list(lambda: (r.text(), r.list(lambda: r.take("i"))))
 
-        def each(topic):
-            index = r.take("i")
-            part, own = self.part(topic, index), code
-            if not own and topic in self.options.deny:
-                own = DENIED_TOPIC
-            if not own and not part:
-                own = UNKNOWN_TOPIC
-            if not own and part not in one.parts:
-                one.parts.append(part)
-            return pack("ih", index, own)
+        def wrong(topic, index):
+            if code or topic in self.options.deny:
+                return code or DENIED_TOPIC
+            return 0 if self.part(topic, index) else UNKNOWN_TOPIC
 
-        def every():
-            topic = r.text()
-            return text(topic) + array(r.list(lambda: each(topic)))
-
-        return pack("i", 0) + array(r.list(every))
+        every = {(topic, i): wrong(topic, i) for topic, parts in wanted for i in parts}
+        if any(every.values()):
+            every = {key: why or NOT_TRIED for key, why in every.items()}
+        else:
+            parts = [self.part(*key) for key in every]
+            one.parts += [part for part in parts if part not in one.parts]
+        return pack("i", 0) + array([text(topic) + array(
+            [pack("ih", i, every[topic, i]) for i in parts]) for topic, parts in wanted])
 
     def end(self, r, _version):
         one, code = self.check(r)

@@ -165,6 +165,40 @@ static void a_refused_commit_is_the_destinations(void **state)
 	fails_with("errors 24 INVALID_PRODUCER_ID_MAPPING 1", WHERRY_CLOSED, "");
 }
 
+/* Of the next two partitions that are to take part. */
+static void refuse_the_second(void)
+{
+	kafka_mock_tell(mock, "errors %d 0 1", ADD_PARTITIONS);
+	kafka_mock_tell(mock, "errors %d TOPIC_AUTHORIZATION_FAILED 1", ADD_PARTITIONS);
+}
+
+/* The first is with the brokers when the second, for another topic, may not take part. */
+static void what_was_sent_is_not_charged_for_a_topic_without_rights(void **state)
+{
+	wherry_publisher *pub = open_kafka("");
+	wherry_message good = numbered(1), bad = numbered(2);
+	const wherry_message *both[] = {&good, &bad};
+	wh_receipt receipts[2];
+
+	(void)state;
+	good.key = bad.key = "k"; /* so that the second waits for the first */
+	bad.topic = "secret";
+	refuse_the_second();
+	assert_int_equal(submit(pub, both, 2), 2);
+	collect(pub, receipts, 2);
+	assert_int_equal(receipts[0].verdict, WHERRY_THROTTLED);
+	assert_int_equal(receipts[1].verdict, WHERRY_THROTTLED);
+	refuse_the_second();
+	assert_int_equal(submit(pub, both, 2), 2);
+	collect(pub, receipts, 2);
+	assert_ptr_equal(receipts[0].message, &good);
+	assert_int_equal(receipts[0].verdict, WHERRY_DELIVERED);
+	assert_ptr_equal(receipts[1].message, &bad);
+	assert_int_equal(receipts[1].verdict, WHERRY_RETRY);
+	assert_non_null(strstr(receipts[1].reason, "topic secret: "));
+	wherry_publisher_close(pub);
+}
+
 static void what_passes_is_not_told(void **state)
 {
 	static const char *const errors[] = {"COORDINATOR_NOT_AVAILABLE",
@@ -193,6 +227,7 @@ int main(void)
 		KAFKA(a_commit_that_nobody_answers_is_unknown),
 		KAFKA(who_is_fenced_is_told_to_look_at_the_lease),
 		KAFKA(a_refused_commit_is_the_destinations),
+		KAFKA(what_was_sent_is_not_charged_for_a_topic_without_rights),
 		KAFKA(what_passes_is_not_told),
 	};
 
