@@ -2,8 +2,8 @@
 # descriptor 8 is open, and kcat to read it back.  Sets broker.
 # shellcheck shell=bash disable=SC2034
 
-# shellcheck source=tests/system/cli.bash
-declare -F result >/dev/null || . "$(dirname "${BASH_SOURCE[0]}")/cli.bash"
+# shellcheck source=tests/system/kills.bash
+. "$(dirname "${BASH_SOURCE[0]}")/kills.bash"
 
 kafka_mock=$build_dir/tests/publish_kafka_mock_linked_main
 
@@ -51,53 +51,31 @@ for line in sys.stdin:
                       "body": body}))'
 }
 
-done_at_least() { # URL N
-	[ "$("$wherry" status "$1" --json | python3 -c '
-import json, sys
-print(json.load(sys.stdin)["done"])')" -ge "$2" ]
+# ---- for kills.bash ----
+
+pace() {
+	kafka topic orders 8
+	if [ "$1" = slow ]; then
+		kafka rtt 4
+	else
+		kafka rtt 0
+	fi
 }
 
-# deliver_with_kills URL: 10,000 messages of 100 keys; the relay is killed three times on the
-# way, and the brokers are gone once for a while.
-deliver_with_kills() {
-	local url=$1 pid k at to="kafka://$broker?topic=orders"
-	local -a relay=("$wherry" relay "$url" "$to" --set relay.lease=1s
-		--set relay.window=60)
-
-	python3 -c '
-import json
-for n in range(10000):
-    print(json.dumps({"key": "k%d" % (n * 7919 % 100), "n": n}))' >many.ndjson
-	w enqueue "$url" --topic orders --key /key --from many.ndjson
-	expect "10,000 messages of 100 keys are enqueued" 0 "is:10000 enqueued, 0 duplicates"
-	kafka topic orders 8
-	kafka rtt 4 # or all is over before anything can be killed
-	for at in 1500 3500 5500; do
-		"${relay[@]}" 2>>relay.err &
-		pid=$!
-		pids+=("$pid")
-		check "a relay has delivered $at" until_true 60 done_at_least "$url" "$at"
-		kill -KILL "$pid"
-		wait "$pid" 2>/dev/null
-	done
+gone() {
 	kafka rtt 20
-	"${relay[@]}" --until-empty --timeout 90s 2>last.err &
-	pid=$!
-	pids+=("$pid")
-	check "a relay has delivered 7500" until_true 60 done_at_least "$url" 7500
 	kafka down 0
-	command sleep 0.5
+	command sleep 0.5 # the producer says nothing of it
+}
+
+back() {
 	kafka up 0
-	kafka rtt 0
-	wait "$pid"
-	status=$? out='' err=$(cat last.err)
-	expect "the last relay delivers the rest" 0 "err: 0 dead in "
-	out=$(read_back orders)
-	json "all are there" 'len({m["headers"]["message-id"] for m in l}) == 10000'
-	json "in order per key, taking the first of each" '[
-		all(a < b for a, b in zip(ns, ns[1:])) for ns in [
-			list(dict.fromkeys(m["body"]["n"] for m in l if m["key"] == "k%d" % k))
-			for k in range(100)]] == [True] * 100'
-	json "what is there twice was in flight when somebody was killed" \
-		'len(l) - 10000 <= 3 * 60'
+}
+
+arrived() {
+	read_back orders | python3 -c '
+import json, sys
+for line in sys.stdin:
+    m = json.loads(line)
+    print(json.dumps({"id": m["headers"]["message-id"], "key": m["key"], "n": m["body"]["n"]}))'
 }

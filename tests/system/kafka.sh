@@ -50,6 +50,6 @@ expect "when they can, it is delivered" 0 "err:1 delivered, 0 retried, 0 dead"
 # ---- kills ----
 
 w init sqlite:many.db
-deliver_with_kills sqlite:many.db
+deliver_with_kills sqlite:many.db "kafka://$broker?topic=orders"
 
 finish

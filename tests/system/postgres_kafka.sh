@@ -12,6 +12,6 @@ start_kafka 1
 start_server
 
 w init "$url"
-deliver_with_kills "$url"
+deliver_with_kills "$url" "kafka://$broker?topic=orders"
 
 finish

@@ -11,7 +11,7 @@ receive() {
 	[ -e receiver.in ] || mkfifo receiver.in
 	exec 8<>receiver.in
 	rm -f receiver.port
-	python3 "$receiver" "$@" <receiver.in >receiver.port 2>receiver.err 8>&- &
+	python3 "$receiver" "$@" <receiver.in >receiver.port 2>receiver.err 8>&- 9>&- &
 	receiver_pid=$!
 	pids+=("$receiver_pid")
 	until_true 20 test -s receiver.port
