@@ -15,17 +15,31 @@ install(FILES ${sample} DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/wherry/examples
   COMPONENT program)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/wherry
   RENAME copyright COMPONENT program)
-configure_file(packaging/wherry.service.in wherry.service @ONLY)
+# When it is installed: packages have another prefix than an install by hand.
+install(CODE "
+  set(CMAKE_INSTALL_FULL_BINDIR \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
+  configure_file(\"${PROJECT_SOURCE_DIR}/packaging/wherry.service.in\"
+    \"${PROJECT_BINARY_DIR}/wherry.service\" @ONLY)"
+  COMPONENT program)
 install(FILES ${PROJECT_BINARY_DIR}/wherry.service
   DESTINATION lib/systemd/system COMPONENT program)
 
 # In packages alone: an install by hand overwrites nobody's configuration.
 install(FILES ${sample} DESTINATION ../etc/wherry COMPONENT configuration
   EXCLUDE_FROM_ALL)
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libwherry0
-  RENAME copyright COMPONENT library_doc EXCLUDE_FROM_ALL)
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libwherry-dev
-  RENAME copyright COMPONENT development_doc EXCLUDE_FROM_ALL)
+foreach(package libwherry0:library_doc libwherry-dev:development_doc
+    wherry:configuration)
+  string(REPLACE ":" ";" package ${package})
+  list(GET package 0 name)
+  list(GET package 1 component)
+  set(folder ${CMAKE_INSTALL_DATADIR}/doc/${name})
+  if(NOT name STREQUAL wherry)
+    install(FILES LICENSE DESTINATION ${folder} RENAME copyright
+      COMPONENT ${component} EXCLUDE_FROM_ALL)
+  endif()
+  install(FILES CHANGELOG.md DESTINATION ${folder} RENAME changelog
+    COMPONENT ${component} EXCLUDE_FROM_ALL)
+endforeach()
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME wherry)
@@ -33,6 +47,7 @@ set(CPACK_PACKAGE_CONTACT "The Wherry developers <wherry@localhost>")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_STRIP_FILES ON)
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/packaging/compress.cmake)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
 set(CPACK_COMPONENTS_ALL library library_doc development development_doc program
@@ -46,7 +61,9 @@ set(CPACK_DEBIAN_LIBRARY_DESCRIPTION
   "Outbox, relays and handlers as a C library.")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libwherry0)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA
+  ${PROJECT_SOURCE_DIR}/packaging/triggers)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION
   "Headers, pkg-config and CMake files of libwherry.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libwherry-dev)
