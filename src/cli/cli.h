@@ -152,7 +152,8 @@ wh_exit wh_finish(wh_exit status);
 /* ---- session.c: the outbox that a command works on ---- */
 
 typedef struct wh_session {
-	char url[200]; /* without its password, for messages */
+	char url[200];  /* without its password, for messages */
+	char word[204]; /* the same as a shell takes it, for commands in them */
 	const char *table;
 	wherry_db *db;
 	wherry_outbox *box;

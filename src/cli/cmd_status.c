@@ -26,11 +26,11 @@ static void warn(warnings *w, const char *fmt, ...)
 
 /* That it cannot be had is no failure: nobody need stream. */
 static void look_at_log(const wh_session *s, const wherry_config *config,
-			wh_wal_view *out)
+			wh_wal_watched *out)
 {
 	wh_wal *wal = NULL;
 
-	*out = (wh_wal_view){.any = false};
+	*out = (wh_wal_watched){.any = false};
 	if (wh_wal_open(s->box, wherry_config_get(config, "stream.slot"),
 			wherry_config_get(config, "stream.publication"), &wal,
 			NULL) != WHERRY_OK)
@@ -56,7 +56,7 @@ static void put_lag(wh_buf *out, const wh_wal_lag *lag)
 				      sayings[i][1]);
 }
 
-static void print_stream(const wh_wal_view *st)
+static void print_stream(const wh_wal_watched *st)
 {
 	wh_buf lag = WH_BUF_INIT(200);
 
@@ -75,7 +75,7 @@ static void print_stream(const wh_wal_view *st)
 		(void)printf("dead        %" PRId64 " in wherry_dead\n", st->dead);
 }
 
-static void put_stream(wh_buf *buf, const wh_wal_view *st)
+static void put_stream(wh_buf *buf, const wh_wal_watched *st)
 {
 	if (!st->any) {
 		wh_buf_puts(buf, ",\"stream\":null");
@@ -99,10 +99,10 @@ static void look(const wh_session *s, const wherry_status *st, warnings *out)
 
 	if (st->paused)
 		warn(out, "the outbox is paused: nothing leaves until `wherry resume %s`",
-		     s->url);
+		     s->word);
 	else if (st->ready && !st->lease_left_us && !*wh_outbox_limits(s->box))
 		warn(out, "no relay is running: start one with `wherry relay %s TO`",
-		     s->url);
+		     s->word);
 	else if (st->ready && st->oldest_ready_us > LATE_US)
 		warn(out,
 		     "the oldest message has been ready for %s: the relay is too slow, "
@@ -115,7 +115,7 @@ static void look(const wh_session *s, const wherry_status *st, warnings *out)
 		     " message%s dead: look with `wherry list %s --state dead`, "
 		     "then `wherry retry %s ID`",
 		     st->count[WHERRY_DEAD],
-		     st->count[WHERRY_DEAD] == 1 ? " is" : "s are", s->url, s->url);
+		     st->count[WHERRY_DEAD] == 1 ? " is" : "s are", s->word, s->word);
 }
 
 /* Relays that share the outbox, as they are to be shown. */
@@ -148,7 +148,7 @@ static void put_sharer(void *ctx, const wh_sharer *who)
 }
 
 static void print_text(const wh_session *s, const wherry_status *st,
-		       const wh_wal_view *stream, const warnings *w, sharers *shares)
+		       const wh_wal_watched *stream, const warnings *w, sharers *shares)
 {
 	char span[WH_SPAN_LEN];
 
@@ -202,7 +202,7 @@ static void put_relay(wh_buf *buf, const wherry_status *st)
 }
 
 static void print_json(const wh_session *s, const wherry_status *st,
-		       const wh_wal_view *stream, const warnings *w, sharers *shares)
+		       const wh_wal_watched *stream, const warnings *w, sharers *shares)
 {
 	wh_buf buf = WH_BUF_INIT(64 * 1024);
 
@@ -240,7 +240,7 @@ static wh_exit run(wh_args *args)
 	warnings w = {.n = 0};
 	sharers shares = {.json = wh_arg_on(args, "json"),
 			  .text = WH_BUF_INIT(64 * 1024)};
-	wh_wal_view stream;
+	wh_wal_watched stream;
 	wh_exit status = wh_session_open(&s, args);
 
 	if (status != WH_EXIT_DONE)

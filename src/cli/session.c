@@ -1,17 +1,22 @@
 #include "cli/cli.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/url.h"
 #include "config/settings.h"
 #include "outbox/outbox.h"
 
 wh_exit wh_session_open(wh_session *s, const wh_args *args)
 {
-	const char *url = wh_operand(args, 0);
+	const char *url = wh_operand(args, 0), *quote;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
 
 	*s = (wh_session){.table = wherry_config_get(args->config, "outbox.table")};
 	wh_url_mask(url, s->url, sizeof(s->url));
+	quote = strpbrk(s->url, "?&*;$ ()<>|\"") ? "'" : "";
+	(void)snprintf(s->word, sizeof(s->word), "%s%s%s", quote, s->url, quote);
 	code = wherry_db_open(url, args->config, &s->db, &err);
 	if (code == WHERRY_OK)
 		code = wherry_outbox_open(s->db, s->table, &s->box, &err);

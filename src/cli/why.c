@@ -11,13 +11,13 @@ static void put_relay(wh_buf *why, const wh_why *s)
 
 	if (st->paused)
 		wh_buf_printf(why, "the outbox is paused: `wherry resume %s`",
-			      s->session->url);
+			      s->session->word);
 	else if (*wh_outbox_limits(s->session->box))
 		wh_buf_puts(why, "the next that claims rows takes it, a relay or the "
 				 "program whose table it is");
 	else if (st->lease_left_us <= 0)
 		wh_buf_printf(why, "no relay is running: `wherry relay %s TO`",
-			      s->session->url);
+			      s->session->word);
 	else
 		wh_buf_printf(why, "%s relays this outbox and will come to it",
 			      st->owner);
@@ -33,7 +33,7 @@ static void put_parked(wh_buf *why, const wh_why *s, const wherry_row *row)
 		"%smessage %" PRId64
 		" of its key is dead: with --on-dead park nothing of the key leaves "
 		"until `wherry retry %s %" PRId64 "`",
-		why->len ? "; " : "", row->parked_by, s->session->url, row->parked_by);
+		why->len ? "; " : "", row->parked_by, s->session->word, row->parked_by);
 }
 
 static void put_retry(wh_buf *why, const wh_why *s, const wherry_row *row)
@@ -84,7 +84,7 @@ static void put_claim(wh_buf *why, const wh_why *s, const wherry_row *row)
 			"it was claimed %s ago, by a relay that is gone: its claim lapsed "
 			"%s ago, and the next that competes takes it up: "
 			"`wherry relay %s TO --engine competing`",
-			span, wh_span_text(-left_us, left), s->session->url);
+			span, wh_span_text(-left_us, left), s->session->word);
 	else if (row->next_retry_at_us)
 		wh_buf_printf(
 			why,
@@ -128,7 +128,7 @@ void wh_put_why(wh_buf *why, const wh_why *s, const wherry_row *row)
 			      "`wherry retry %s %" PRId64 "`",
 			      m->attempts, wh_plural(m->attempts),
 			      row->last_error ? row->last_error : "no reason given",
-			      s->session->url, m->id);
+			      s->session->word, m->id);
 		break;
 	}
 }

@@ -105,7 +105,7 @@ typedef struct wh_backlog_view {
 	wh_holder holder;
 	wh_shareholder shares[WH_SLOTS]; /* where several have it */
 	int n_shares;
-	wh_wal_view log;
+	wh_wal_watched log;
 	int64_t seen_us; /* monotonic; 0: never */
 } wh_backlog_view;
 

@@ -176,7 +176,7 @@ static bool lag_bytes(const sample *s, double *out)
 /* The server knows it of who reads, and tells the last that was until there is another. */
 static bool lag_seconds(const sample *s, double *out)
 {
-	const wh_wal_view *log = &s->outbox.log;
+	const wh_wal_watched *log = &s->outbox.log;
 
 	*out = seconds(log->lag.us);
 	return has_slot(s) && !log->state.lost && (!log->behind || log->lag.by);

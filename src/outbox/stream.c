@@ -174,9 +174,9 @@ wherry_code wh_wal_look(wh_wal *wal, wh_wal_state *out, wherry_error *err)
 	return code;
 }
 
-wherry_code wh_wal_watch(wh_wal *wal, wh_wal_view *out, wherry_error *err)
+wherry_code wh_wal_watch(wh_wal *wal, wh_wal_watched *out, wherry_error *err)
 {
-	wh_wal_view view = {.any = false};
+	wh_wal_watched view = {.any = false};
 	wherry_code code = wh_wal_look(wal, &view.state, err);
 
 	if (code == WHERRY_OK)

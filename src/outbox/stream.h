@@ -58,16 +58,16 @@ wherry_code wh_wal_behind(wh_wal *wal, const wh_wal_state *state, wh_wal_lag *ou
 			  wherry_error *err);
 
 /* What those who watch want to know. */
-typedef struct wh_wal_view {
+typedef struct wh_wal_watched {
 	bool any; /* there is a slot, or something died on the way */
 	char slot[WH_WAL_NAME];
 	wh_wal_state state;
 	int64_t behind; /* bytes of log that are not delivered, */
 	wh_wal_lag lag; /* and for how long */
 	int64_t dead;   /* messages that no row can say so of */
-} wh_wal_view;
+} wh_wal_watched;
 
-wherry_code wh_wal_watch(wh_wal *wal, wh_wal_view *out, wherry_error *err);
+wherry_code wh_wal_watch(wh_wal *wal, wh_wal_watched *out, wherry_error *err);
 
 /* Refuse what keeps it from being read, with the way out.  Not that something is missing
  * which can be made, nor a slot that is lost. */

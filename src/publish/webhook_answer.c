@@ -88,6 +88,21 @@ static wherry_code code_of(const wh_webhook_answer *a)
 	}
 }
 
+/* What libcurl said, and what can be done where it is one's own authority that is missing. */
+static void say_failure(wh_webhook_verdict *v, const wh_webhook_answer *a)
+{
+	bool unvouched =
+		a->result == CURLE_PEER_FAILED_VERIFICATION &&
+		(strstr(a->error, "self-signed") || strstr(a->error, "self signed") ||
+		 strstr(a->error, "issuer certificate"));
+
+	(void)snprintf(v->reason, sizeof(v->reason), "%.150s%s",
+		       *a->error ? a->error : curl_easy_strerror(a->result),
+		       unvouched ? ": if it is your own, name its authority with "
+				   "webhook.ca_file"
+				 : "");
+}
+
 wh_webhook_verdict wh_webhook_judge(const wh_webhook_answer *a)
 {
 	wh_webhook_verdict v = {WHERRY_OK, WHERRY_DELIVERED, 0, ""};
@@ -100,8 +115,7 @@ wh_webhook_verdict wh_webhook_judge(const wh_webhook_answer *a)
 		return v;
 	}
 	v.code = code_of(a);
-	(void)snprintf(v.reason, sizeof(v.reason), "%.239s",
-		       *a->error ? a->error : curl_easy_strerror(a->result));
+	say_failure(&v, a);
 	if (a->refused) {
 		v.code = WHERRY_DENIED;
 		(void)snprintf(v.reason, sizeof(v.reason),

@@ -30,7 +30,7 @@ static void other_certificates_are_refused(void **state)
 
 	(void)state;
 	site_set(s, "webhook.ca_file", "");
-	site_fails(s, WHERRY_DENIED, "certificate");
+	site_fails(s, WHERRY_DENIED, "webhook.ca_file");
 	assert_int_equal(site_requests(s), 0);
 	site_end(s);
 	s = site_begin_tls("other", NULL);
