@@ -2,6 +2,7 @@
  * The numbers in Prometheus' text format: each family once, a line for each relay.
  */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,35 +29,17 @@ static double seconds(int64_t us)
 /* One value of a sample; false: it has none. */
 typedef bool (*value_fn)(const sample *s, double *out);
 
-static bool published(const sample *s, double *out)
-{
-	*out = (double)s->view.stats.published;
-	return true;
-}
+/* What stands under a name: a number of each relay. */
+typedef struct family {
+	const char *name, *type, *help;
+	size_t at;      /* where the number is in a sample, */
+	bool of_outbox; /* which has it where the outbox is known; */
+	value_fn value; /* or how it is made of it */
+} family;
 
-static bool retried(const sample *s, double *out)
-{
-	*out = (double)s->view.stats.retried;
-	return true;
-}
-
-static bool died(const sample *s, double *out)
-{
-	*out = (double)s->view.stats.dead;
-	return true;
-}
-
-static bool stale(const sample *s, double *out)
-{
-	*out = (double)s->view.stats.stale;
-	return true;
-}
-
-static bool restarts(const sample *s, double *out)
-{
-	*out = (double)s->view.restarts;
-	return true;
-}
+#define RELAY(field) .at = offsetof(sample, view.field)
+#define OUTBOX(field) .at = offsetof(sample, outbox.field), .of_outbox = true
+#define MADE(function) .value = (function)
 
 static bool up(const sample *s, double *out)
 {
@@ -80,54 +63,6 @@ static bool paused(const sample *s, double *out)
 {
 	*out = s->view.stats.paused;
 	return true;
-}
-
-static bool in_flight(const sample *s, double *out)
-{
-	*out = (double)s->view.stats.in_flight;
-	return true;
-}
-
-static bool window(const sample *s, double *out)
-{
-	*out = (double)s->view.stats.window;
-	return true;
-}
-
-static bool held_keys(const sample *s, double *out)
-{
-	*out = (double)s->view.stats.held_keys;
-	return true;
-}
-
-static bool parked_keys(const sample *s, double *out)
-{
-	*out = (double)s->view.stats.parked_keys;
-	return true;
-}
-
-static bool pending(const sample *s, double *out)
-{
-	*out = (double)s->outbox.backlog.pending;
-	return s->known;
-}
-
-static bool processing(const sample *s, double *out)
-{
-	*out = (double)s->outbox.backlog.processing;
-	return s->known;
-}
-
-static bool failed(const sample *s, double *out)
-{
-	*out = (double)s->outbox.backlog.failed;
-	return s->known;
-}
-
-static bool dead(const sample *s, double *out)
-{
-	*out = (double)s->outbox.backlog.dead;
-	return s->known;
 }
 
 static bool oldest(const sample *s, double *out)
@@ -194,57 +129,63 @@ static bool stream_dead(const sample *s, double *out)
 	return s->known && (s->streams || s->outbox.log.any);
 }
 
-static const struct {
-	const char *name, *type, *help;
-	value_fn value;
-} families[] = {
-	{"wherry_published_total", "counter", "Messages delivered.", published},
-	{"wherry_retried_total", "counter", "Failures that are tried again.", retried},
-	{"wherry_dead_total", "counter", "Messages given up.", died},
+static const family families[] = {
+	{"wherry_published_total", "counter", "Messages delivered.",
+	 RELAY(stats.published)},
+	{"wherry_retried_total", "counter", "Failures that are tried again.",
+	 RELAY(stats.retried)},
+	{"wherry_dead_total", "counter", "Messages given up.", RELAY(stats.dead)},
 	{"wherry_stale_total", "counter",
-	 "Acknowledgements refused, since the lease or claim was lost.", stale},
+	 "Acknowledgements refused, since the lease or claim was lost.",
+	 RELAY(stats.stale)},
 	{"wherry_restarts_total", "counter",
-	 "How often the relay ended with an error and was started again.", restarts},
+	 "How often the relay ended with an error and was started again.",
+	 RELAY(restarts)},
 	{"wherry_up", "gauge", "1 while the relay runs, 0 while it failed and waits.",
-	 up},
-	{"wherry_leading", "gauge", "1 while it holds the lease, or competes.", leading},
+	 MADE(up)},
+	{"wherry_leading", "gauge", "1 while it holds the lease, or competes.",
+	 MADE(leading)},
 	{"wherry_destination_up", "gauge", "0 while the destination is down.",
-	 destination_up},
-	{"wherry_paused", "gauge", "1 while an operator has paused the outbox.", paused},
+	 MADE(destination_up)},
+	{"wherry_paused", "gauge", "1 while an operator has paused the outbox.",
+	 MADE(paused)},
 	{"wherry_in_flight", "gauge", "Messages handed over, without an answer yet.",
-	 in_flight},
-	{"wherry_window", "gauge", "Messages in memory.", window},
+	 RELAY(stats.in_flight)},
+	{"wherry_window", "gauge", "Messages in memory.", RELAY(stats.window)},
 	{"wherry_held_keys", "gauge", "Keys that wait behind a failed message.",
-	 held_keys},
+	 RELAY(stats.held_keys)},
 	{"wherry_parked_keys", "gauge", "Keys that wait behind a dead message.",
-	 parked_keys},
+	 RELAY(stats.parked_keys)},
 	{"wherry_outbox_pending", "gauge",
-	 "Rows that were not tried yet, counted up to a million.", pending},
-	{"wherry_outbox_processing", "gauge", "Rows that are claimed.", processing},
-	{"wherry_outbox_failed", "gauge", "Rows that wait to be tried again.", failed},
-	{"wherry_outbox_dead", "gauge", "Rows that were given up.", dead},
+	 "Rows that were not tried yet, counted up to a million.",
+	 OUTBOX(backlog.pending)},
+	{"wherry_outbox_processing", "gauge", "Rows that are claimed.",
+	 OUTBOX(backlog.processing)},
+	{"wherry_outbox_failed", "gauge", "Rows that wait to be tried again.",
+	 OUTBOX(backlog.failed)},
+	{"wherry_outbox_dead", "gauge", "Rows that were given up.", OUTBOX(backlog.dead)},
 	{"wherry_outbox_oldest_ready_seconds", "gauge",
 	 "Age of the oldest message that may leave now; what waits for a retry is not one.",
-	 oldest},
+	 MADE(oldest)},
 	{"wherry_outbox_looked_seconds", "gauge",
-	 "How old the numbers of the outbox are.", looked},
+	 "How old the numbers of the outbox are.", MADE(looked)},
 	{"wherry_stream_slot", "gauge",
 	 "1 while the server keeps its log for the replication slot, 0 while there is none "
 	 "or it is lost.",
-	 slot_there},
+	 MADE(slot_there)},
 	{"wherry_stream_slot_lost", "gauge",
-	 "1 when the server gave up the log that the slot was to keep.", slot_lost},
+	 "1 when the server gave up the log that the slot was to keep.", MADE(slot_lost)},
 	{"wherry_stream_slot_read", "gauge", "1 while somebody reads from the slot.",
-	 slot_read},
+	 MADE(slot_read)},
 	{"wherry_stream_lag_bytes", "gauge", "Bytes of log that are not delivered.",
-	 lag_bytes},
+	 MADE(lag_bytes)},
 	{"wherry_stream_lag_seconds", "gauge",
 	 "How long the last of the log took to be delivered, as the server has measured.",
-	 lag_seconds},
+	 MADE(lag_seconds)},
 	{"wherry_stream_retained_bytes", "gauge",
-	 "Bytes of log that the server keeps for the slot.", retained},
+	 "Bytes of log that the server keeps for the slot.", MADE(retained)},
 	{"wherry_stream_dead", "gauge", "Messages in the table wherry_dead.",
-	 stream_dead},
+	 MADE(stream_dead)},
 };
 
 static void head(wh_buf *out, const char *name, const char *type, const char *help)
@@ -252,16 +193,28 @@ static void head(wh_buf *out, const char *name, const char *type, const char *he
 	wh_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
+static bool value_of(const family *f, const sample *s, double *out)
+{
+	int64_t number;
+
+	if (f->value)
+		return f->value(s, out);
+	memcpy(&number, (const char *)s + f->at, sizeof(number));
+	*out = (double)number;
+	return !f->of_outbox || s->known;
+}
+
 static void put_families(wh_buf *out, const sample *samples, size_t n)
 {
-	for (size_t f = 0; f < sizeof(families) / sizeof(*families); f++) {
+	for (size_t k = 0; k < sizeof(families) / sizeof(*families); k++) {
+		const family *f = &families[k];
 		double value;
 
-		head(out, families[f].name, families[f].type, families[f].help);
+		head(out, f->name, f->type, f->help);
 		for (size_t i = 0; i < n; i++)
-			if (families[f].value(&samples[i], &value))
-				wh_buf_printf(out, "%s{relay=\"%s\"} %.15g\n",
-					      families[f].name, samples[i].name, value);
+			if (value_of(f, &samples[i], &value))
+				wh_buf_printf(out, "%s{relay=\"%s\"} %.15g\n", f->name,
+					      samples[i].name, value);
 	}
 }
 
