@@ -244,7 +244,7 @@ static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 		wh_plan_problem(r, at, "a relay needs 'to', a destination: stdout:");
 	if (wh_config_check(relay->config, &err) != WHERRY_OK)
 		wh_plan_problem(r, at, "%s", err.message);
-	if (r->n_problems > problems_before)
+	if (r->n_problems > problems_before || !relay->from.value || !relay->to.value)
 		return;
 	check_destination(r, relay, relay->to.value, "to", r->to_at);
 	if (*letters)
