@@ -17,7 +17,7 @@
 #include "base/url.h"
 #include "daemon/daemon.h"
 
-enum { EXIT_FAILED = 1, EXIT_SIGNALLED = 130 };
+enum { ONE_SIGNAL_US = 100000, EXIT_FAILED = 1, EXIT_SIGNALLED = 130 };
 
 typedef struct running {
 	wh_daemon daemon;
@@ -354,9 +354,12 @@ static int64_t patience(const running *r)
 	return wh_later(most, 10 * WH_SECOND);
 }
 
+/* Who wants it to end at once says so again after a moment: what sends a signal to a process
+ * and to its group, as timeout(1) does, means one. */
 static int stop_all(running *r)
 {
-	int64_t until = wh_later(wh_monotonic(&wh_env_system), patience(r));
+	int64_t began = wh_monotonic(&wh_env_system);
+	int64_t until = wh_later(began, patience(r));
 
 	(void)sd_notify(0, "STOPPING=1");
 	wh_line_write(&r->daemon.log, WH_LOG_INFO, NULL, "event=stopping");
@@ -365,9 +368,12 @@ static int stop_all(running *r)
 	while (!all_ended(r)) {
 		int number = next_signal(r, until);
 
-		if (number == SIGTERM || number == SIGINT)
+		int64_t now = wh_monotonic(&wh_env_system);
+
+		if ((number == SIGTERM || number == SIGINT) &&
+		    now - began > ONE_SIGNAL_US)
 			_exit(EXIT_SIGNALLED);
-		if (wh_monotonic(&wh_env_system) >= until) {
+		if (now >= until) {
 			wh_line_write(&r->daemon.log, WH_LOG_ERROR, NULL,
 				      "event=stop-timeout (a relay does not end; what it "
 				      "had in flight is delivered again)");

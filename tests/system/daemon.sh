@@ -115,13 +115,15 @@ cat >slow.yaml <<'END'
 http: {listen: 127.0.0.1:0}
 log: {format: json}
 relays:
-  - {name: slow, from: 'sqlite:a.db', to: 'exec:touch began; exec sleep 5', stop_timeout: 1m}
+  - {name: slow, from: 'sqlite:a.db', to: 'exec:touch began; exec sleep 5', stop_timeout: 1m,
+     lease: 1s}
 END
 printf '{"n":5}\n' | "$wherry" enqueue sqlite:a.db --topic t --key /n >/dev/null
 start_daemon slow.yaml
 until_true 20 test -e began
 kill -TERM "$daemon"
 until_true 20 grep -q stopping "$tmp/log"
+command sleep 0.3
 kill -TERM "$daemon"
 wait "$daemon"
 status=$?
@@ -129,6 +131,15 @@ out=$(cat "$tmp/log")
 expect "a second SIGTERM ends it at once" 130
 json "the log is JSON when asked" \
 	'[m["event"] for m in l][:2] == ["http", "start"] and l[1]["relay"] == "slow"'
+
+sed -i 's/began; exec sleep 5/again; exec sleep 1/' slow.yaml
+start_daemon slow.yaml
+until_true 20 test -e again
+kill -TERM "$daemon"
+kill -INT "$daemon"
+wait "$daemon"
+status=$? out=$(cat "$tmp/log")
+expect "those that come at once, as timeout sends them, are one" 0 'out:"event":"ended"'
 
 # ---- systemd ----
 
