@@ -295,6 +295,9 @@ static void key_strict_waits_for_a_savepoint_and_for_a_prepared_transaction(void
 		PGconn *conn = PQconnectdb(postgres_here.url);
 
 		relay_stop(f, &f->a); /* one that sleeps would be notified */
+		while (relay_number(f, "SELECT count(*) FROM pg_locks WHERE locktype = "
+				       "'advisory'") > 0)
+			; /* its backend is on its way out */
 		assert_true(postgres_exec(conn, "BEGIN; SAVEPOINT s", NULL, 0));
 		assert_true(postgres_exec(conn, put, NULL, 0));
 		assert_true(postgres_exec(conn, "RELEASE s; SAVEPOINT t", NULL, 0));
