@@ -217,9 +217,8 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 	} else {
 		wh_publisher_drop(r->pub);
 	}
-	if (why->code == WHERRY_STALE)
-		r->unfenced =
-			true; /* another took over: let the lease say whether from us */
+	if (why->code == WHERRY_STALE && !r->set.competing)
+		r->unfenced = true; /* is the lease still ours? */
 	wh_down(r, now, why->message);
 }
 

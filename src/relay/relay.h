@@ -329,7 +329,7 @@ int64_t wh_claim_deadline(const wherry_relay *r, int64_t now);
 wherry_code wh_claim_extend(wherry_relay *r, wherry_error *err);
 void wh_claim_let_go(wherry_relay *r); /* of all that does not fly */
 
-/* handlers.c: functions are told under which lease they write */
+/* handlers.c: the publisher is told under which lease it works; functions write there */
 void wh_handlers_grant(wherry_relay *r);
 
 /* dispatch.c */
