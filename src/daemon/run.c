@@ -250,6 +250,12 @@ static void tell_incomplete(running *r, wherry_code code, const wherry_error *er
 			       "event=reload-incomplete why=\"%s\"", err->message);
 }
 
+static void tell_ready(const running *r)
+{
+	(void)sd_notifyf(0, "READY=1\nSTATUS=%zu relay%s", r->daemon.n,
+			 r->daemon.n == 1 ? "" : "s");
+}
+
 /* A file that cannot be used changes nothing. */
 static void reload(running *r)
 {
@@ -270,7 +276,7 @@ static void reload(running *r)
 		wh_line_write(&r->daemon.log, WH_LOG_ERROR, NULL,
 			      "event=reload-refused (what runs goes on as before)");
 	}
-	(void)sd_notify(0, "READY=1");
+	tell_ready(r);
 }
 
 /* ---- the loop ---- */
@@ -448,7 +454,7 @@ int wh_daemon_run(const char *path, void (*put)(const char *line))
 	if (read_plan(&r, path, &r.plan) == WHERRY_OK) {
 		take_log(&r, &r.plan);
 		if (begin(&r, &err) == WHERRY_OK) {
-			(void)sd_notifyf(0, "READY=1\nSTATUS=%zu relays", r.daemon.n);
+			tell_ready(&r);
 			serve(&r);
 			status = stop_all(&r);
 		} else {

@@ -164,6 +164,7 @@ daemon=$!
 pids+=("$daemon")
 until_true 20 grep -q WATCHDOG=1 "$tmp/notified"
 check "systemd is told that it is ready" grep -q READY=1 "$tmp/notified"
+check "and how many relays it has" grep -qx 'STATUS=1 relay' "$tmp/notified"
 check "and that it lives" grep -q WATCHDOG=1 "$tmp/notified"
 kill -HUP "$daemon"
 until_true 20 grep -q RELOADING=1 "$tmp/notified"
