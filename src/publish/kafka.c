@@ -57,13 +57,17 @@ static const char *name_of(const wh_kafka *p, char *out, size_t cap)
 	return out;
 }
 
-/* The one that the URL names: is it there, or else made. */
+/* The one that the URL names: is it there, or else made.  Once there is a lease: who relays
+ * has said by then where to log. */
 static void look_for_topic(wh_kafka *p)
 {
 	const wherry_message any = WHERRY_MESSAGE(.topic = "");
 	char buf[TOPIC_LEN];
-	const char *name = wh_kafka_topic_of(&p->set, &any, buf, sizeof(buf));
+	const char *name;
 
+	if (p->looked || !p->granted || !p->client || !p->set.topic)
+		return;
+	name = wh_kafka_topic_of(&p->set, &any, buf, sizeof(buf));
 	p->looked = true;
 	if (p->set.partitions)
 		(void)wh_kafka_topic_ready(&p->topics, name, &p->set, p->client);
@@ -84,9 +88,7 @@ static wherry_code open_client(wh_kafka *p, wherry_error *err)
 	p->alone = p->alone_until != 0;
 	p->served = false;
 	p->stats.clients++;
-	if (p->client && p->set.topic && !p->looked &&
-	    (p->granted || !p->set.transactional))
-		look_for_topic(p);
+	look_for_topic(p);
 	return WHERRY_OK;
 }
 
@@ -334,8 +336,11 @@ static void kafka_grant(wherry_publisher *pub, const wh_grant *grant)
 {
 	wh_kafka *p = of(pub);
 
-	if (!p->set.transactional)
+	if (!p->set.transactional) {
+		p->granted = true;
+		look_for_topic(p);
 		return;
+	}
 	p->renamed = !p->granted || p->slot != grant->slot || p->epoch != grant->epoch;
 	p->granted = true;
 	p->competes = *grant->token != 0;

@@ -32,8 +32,9 @@ static rd_kafka_resp_err_t ask(const wh_kafka_look *look)
 	if (!topic)
 		return rd_kafka_last_error();
 	code = rd_kafka_metadata(look->rk, 0, topic, &found, ANSWER_MS);
-	if (!code && found->topic_cnt)
-		code = found->topics[0].err;
+	if (!code)
+		code = found->topic_cnt ? found->topics[0].err
+					: RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
 	if (found)
 		rd_kafka_metadata_destroy(found);
 	rd_kafka_topic_destroy(topic);
