@@ -101,11 +101,19 @@ static bool take_escape(checker *c, bool nul)
 	return number >= 0xdc00 && number <= 0xdfff;
 }
 
+/* Nearly all of a string mostly is: ASCII that ends nothing. */
+static void skip_plain(checker *c)
+{
+	while (c->at < c->end && (unsigned char)*c->at >= ' ' &&
+	       (unsigned char)*c->at < 0x80 && *c->at != '"' && *c->at != '\\')
+		c->at++;
+}
+
 static bool take_string(checker *c, bool nul)
 {
 	if (!take(c, '"'))
 		return false;
-	while (!take(c, '"')) {
+	for (skip_plain(c); !take(c, '"'); skip_plain(c)) {
 		size_t n = wh_utf8_len(c->at, (size_t)(c->end - c->at));
 
 		if (!n || (unsigned char)*c->at < ' ')

@@ -63,11 +63,11 @@ static uint64_t place_of(const wherry_message *msg, const wh_kafka_settings *set
 
 wh_kafka_job *wh_kafka_job_new(const wherry_message *msg, const wh_kafka_settings *set)
 {
-	wh_kafka_job *job = calloc(1, sizeof(*job));
+	wh_kafka_job *job = malloc(sizeof(*job)); /* glibc's calloc takes longer */
 
 	if (!job)
 		return NULL;
-	job->message = msg;
+	*job = (wh_kafka_job){.message = msg};
 	job->key_hash = set->ordered ? wh_message_key_hash(msg) : 0;
 	job->place = job->key_hash ? place_of(msg, set) : 0;
 	return job;
@@ -107,12 +107,11 @@ static bool is_proven(const wh_kafka_keys *keys, const wh_kafka_key *key)
 
 static wh_kafka_key *make(wh_kafka_keys *keys, uint64_t hash)
 {
-	wh_kafka_key **bucket = bucket_of(keys, hash), *key = calloc(1, sizeof(*key));
+	wh_kafka_key **bucket = bucket_of(keys, hash), *key = malloc(sizeof(*key));
 
 	if (!key)
 		return NULL;
-	key->hash = hash;
-	key->next = *bucket;
+	*key = (wh_kafka_key){.next = *bucket, .hash = hash};
 	*bucket = key;
 	return key;
 }

@@ -379,9 +379,23 @@ static void put_in_order(wherry_relay *r, size_t n)
 		qsort(r->done_ids, n, sizeof(*r->done_ids), by_id);
 }
 
-static void gather(wherry_relay *r, wh_settlement *s)
+/* As many are written at once as are read: while the database does the one and the other, a
+ * third lot is in flight. */
+static size_t written_at_once(const wherry_relay *r)
 {
-	for (const wh_entry *e = r->window.settled.head; e; e = e->next) {
+	size_t n = r->window.settled.n, turn = (size_t)r->set.turn;
+
+	if (!r->db->driver->meanwhile || r->set.competing || r->set.keep ||
+	    r->fsm.state != WH_LEADING)
+		return n;
+	return n < turn ? n : turn;
+}
+
+static void gather(wherry_relay *r, wh_settlement *s, size_t n)
+{
+	const wh_entry *e = r->window.settled.head;
+
+	for (; n--; e = e->next) {
 		if (e->written)
 			continue;
 		if (e->fate == WH_FATE_DONE) {
@@ -435,8 +449,8 @@ bool wh_settle_ride(wherry_relay *r, int64_t now, wh_ride *out)
 	if (now < r->flush_at_us || r->set.keep)
 		return false;
 	out->s = empty_settlement(r);
-	out->n = r->window.settled.n;
-	gather(r, &out->s);
+	out->n = written_at_once(r);
+	gather(r, &out->s, out->n);
 	return wh_outbox_ack(r->box, &r->lease, &out->s, &out->ack);
 }
 
@@ -500,7 +514,7 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 {
 	wh_settlement s = empty_settlement(r);
 	wh_settled settled = {0};
-	size_t n = r->window.settled.n;
+	size_t n = written_at_once(r);
 	wherry_code code = WHERRY_OK;
 	bool seen = true;
 
@@ -517,7 +531,7 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 		s.try_id = try_next->msg.id;
 		s.try_nth = try_next->msg.attempts + 1;
 	}
-	gather(r, &s);
+	gather(r, &s, n);
 	settled.n_done = (int64_t)s.n_done;
 	if (r->set.keep)
 		code = wh_keep_settle(r, try_next, err);

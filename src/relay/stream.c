@@ -195,12 +195,23 @@ static wherry_code receive(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
+/* A backlog is read from the table, which a server that sends its log meanwhile only delays;
+ * but a log that is not read is kept, so not for long. */
+static bool waits_for_table(const wherry_relay *r, int64_t now)
+{
+	return r->sweeping && !r->set.keep && now < r->follow->begin_by_us;
+}
+
 wherry_code wh_follow_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
+	enum { BACKLOG_S = 10 };
 	wh_following *f = r->follow;
 	wherry_code code = WHERRY_OK;
 
-	if (f->fsm.state == WH_FOLLOW_OFF && now >= f->retry_us && !f->given_up)
+	if (!f->begin_by_us)
+		f->begin_by_us = wh_later(now, BACKLOG_S * WH_SECOND);
+	if (f->fsm.state == WH_FOLLOW_OFF && now >= f->retry_us && !f->given_up &&
+	    !waits_for_table(r, now))
 		code = wh_follow_connect(r, now, err);
 	if (code == WHERRY_OK && f->fsm.state == WH_FOLLOW_MAKING)
 		code = wh_follow_begin(r, now, err);
@@ -298,12 +309,16 @@ int64_t wh_follow_deadline(const wherry_relay *r, int64_t now)
 
 	if (!f)
 		return at;
+	if (f->fsm.state == WH_FOLLOW_OFF && f->given_up && !f->dropping)
+		return at;
 	if (f->fsm.state == WH_FOLLOW_OFF)
-		return f->given_up && !f->dropping ? at : f->retry_us;
+		return waits_for_table(r, now) ? f->begin_by_us : f->retry_us;
 	if (r->window.n)
 		at = f->look_us;
 	if (f->fsm.state == WH_FOLLOW_TABLE)
 		return may_receive(r) ? now : at;
+	if (f->fsm.state == WH_FOLLOW_MAKING && f->ahead_next)
+		at = earlier(at, f->ahead_look_us);
 	if (f->fsm.state != WH_FOLLOW_ON)
 		return at;
 	if (r->set.keep && f->moved && f->delivered > f->written)

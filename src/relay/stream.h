@@ -36,7 +36,8 @@ struct wh_following {
 	wh_wal *wal;
 	wh_stream *stream; /* NULL: OFF */
 	wh_fsm fsm;
-	int64_t retry_us; /* when to connect again */
+	int64_t begin_by_us; /* when to connect though there is a backlog; 0: not begun */
+	int64_t retry_us;    /* when to connect again */
 	int failures;
 	int64_t look_us; /* when to see how much the server keeps */
 	bool lag_told;
@@ -52,6 +53,11 @@ struct wh_following {
 	bool cut;     /* but the connection was lost: it comes again, or never; */
 	bool look;    /* and its rows are to be looked up */
 	int64_t skip; /* rows of it that had come before the connection was lost */
+
+	/* Reading may begin here, once all transactions below this number are over. */
+	int64_t ahead;
+	int64_t ahead_next; /* 0: not asked */
+	int64_t ahead_by_us, ahead_look_us;
 
 	int64_t received;   /* position: all before it is in memory, or settled */
 	int64_t delivered;  /* all before it is settled */

@@ -69,6 +69,7 @@ static void turn_off(wherry_relay *r, const char *why)
 	if (f->fsm.state != WH_FOLLOW_OFF)
 		wh_fsm_move(&f->fsm, WH_FOLLOW_OFF, &r->env, why);
 	f->placed = f->swept = false;
+	f->ahead_next = 0;
 	f->cut = f->inside;
 	f->skip = 0;
 	r->taking = 0;
@@ -103,7 +104,7 @@ void wh_follow_end(wherry_relay *r)
 	f->first = f->n = f->n_ids = 0;
 	f->inside = f->cut = f->given_up = false;
 	f->received = f->delivered = f->written = 0;
-	f->retry_us = 0;
+	f->retry_us = f->begin_by_us = 0;
 }
 
 void wh_follow_close(wherry_relay *r)
@@ -292,6 +293,7 @@ wherry_code wh_follow_connect(wherry_relay *r, int64_t now, wherry_error *err)
 	code = wh_stream_open(r->db, &options, &f->stream, err);
 	if (code != WHERRY_OK)
 		return wh_follow_trouble(r, now, code, err);
+	f->begin_by_us = now;
 	wh_fsm_move(&f->fsm, WH_FOLLOW_MAKING, &r->env, "connected");
 	return WHERRY_OK;
 }
@@ -321,11 +323,47 @@ static wherry_code start(wherry_relay *r, int64_t now, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/*
+ * What can be seen before the table is read need not come by the log too.  The place of the
+ * log is asked for first, then which transactions have begun: those that begin later commit
+ * behind it, and of the others each is met by the sweep if it is over before that begins.
+ * One that takes longer than this is waited for in vain, and then all comes again.
+ */
+static wherry_code look_ahead(wherry_relay *r, int64_t now, bool *out_wait,
+			      wherry_error *err)
+{
+	enum { MOST_US = 100000, AGAIN_US = 5000 };
+	wh_following *f = r->follow;
+	wh_wal_now at = {.flushed = f->ahead};
+	wh_horizon horizon;
+	wherry_code code = WHERRY_OK;
+
+	*out_wait = false;
+	if (r->set.keep || f->n)
+		return WHERRY_OK;
+	if (!f->ahead_next)
+		code = wh_wal_position(f->wal, &at, err);
+	if (code == WHERRY_OK)
+		code = wh_outbox_horizon(r->box, &r->lease, false, &horizon, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (!f->ahead_next) {
+		f->ahead = at.flushed;
+		f->ahead_next = horizon.next;
+		f->ahead_by_us = wh_later(now, MOST_US);
+	}
+	f->ahead_look_us = wh_later(now, AGAIN_US);
+	*out_wait = horizon.oldest < f->ahead_next && now < f->ahead_by_us;
+	if (horizon.oldest >= f->ahead_next && f->ahead > f->received)
+		f->received = f->delivered = f->ahead;
+	return WHERRY_OK;
+}
+
 wherry_code wh_follow_begin(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_following *f = r->follow;
 	wh_wal_state state;
-	bool ready = false;
+	bool ready = false, wait;
 	wherry_code code = f->stream->driver->ready(f->stream, &ready, err);
 
 	if (code != WHERRY_OK)
@@ -337,6 +375,11 @@ wherry_code wh_follow_begin(wherry_relay *r, int64_t now, wherry_error *err)
 		return wh_relay_db_trouble(r, now, code, err);
 	if (state.confirmed > f->received)
 		f->received = f->delivered = state.confirmed;
+	code = look_ahead(r, now, &wait, err);
+	if (code != WHERRY_OK)
+		return wh_relay_db_trouble(r, now, code, err);
+	if (wait)
+		return WHERRY_OK;
 	if (r->set.keep && f->stream->driver->has_rows(f->stream)) {
 		f->delivered = 0; /* not before all of it is */
 		if (!wh_tx_begin(f, 0))

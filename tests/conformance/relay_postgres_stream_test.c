@@ -67,6 +67,7 @@ static void what_is_tried_again_keeps_the_order_of_commits(void **state)
 
 typedef struct tally {
 	int reads, others;
+	int looks; /* for rows that the log told of */
 } tally;
 
 static wherry_code count(void *ctx, const char *op, const char *what, wherry_error *err)
@@ -80,6 +81,7 @@ static wherry_code count(void *ctx, const char *op, const char *what, wherry_err
 		t->reads++;
 	else
 		t->others++;
+	t->looks += strcmp(what, "read-in-turn") == 0;
 	return WHERRY_OK;
 }
 
@@ -103,6 +105,27 @@ static void a_row_that_comes_by_the_log_is_not_read(void **state)
 	}
 	assert_int_equal(t.reads, 0);
 	relay_check_once(f, 12);
+}
+
+/* Of a backlog nothing is asked for twice: the log is read from behind it. */
+static void what_the_table_had_does_not_come_by_the_log_too(void **state)
+{
+	relay_fixture *f = *state;
+	static tally t;
+
+	t = (tally){0};
+	relay_hourly(f);
+	start(f, &f->a);
+	relay_stop(f, &f->a);
+	for (int i = 0; i < 10; i++)
+		relay_put(f, "abc");
+	relay_wrap(f, &(wh_trace){.before = count, .ctx = &t});
+	start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 30);
+	relay_put(f, "d");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 31);
+	assert_int_equal(t.looks, 0);
+	relay_check_once(f, 31);
 }
 
 /* Who writes need not wake it. */
@@ -513,6 +536,7 @@ static const relay_test own[] = {
 	RELAY_TEST(messages_leave_in_the_order_of_commits, 0),
 	RELAY_TEST(what_is_tried_again_keeps_the_order_of_commits, 0),
 	RELAY_TEST(a_row_that_comes_by_the_log_is_not_read, 0),
+	RELAY_TEST(what_the_table_had_does_not_come_by_the_log_too, 0),
 	RELAY_TEST(a_producer_wakes_no_relay_that_streams, 0),
 	RELAY_TEST(an_idle_stream_asks_the_database_nothing, 0),
 	RELAY_TEST(defect_6_what_failed_is_not_lost_when_the_next_succeeds, 0),
