@@ -324,6 +324,8 @@ static void submit(wherry_relay *r, int64_t now)
 
 		if (!prepare(r, e, now) || !reopen(r, now))
 			return;
+		if (wh_monotonic(&r->env) >= r->held_until_us)
+			return; /* this took longer than the lease had left */
 		code = wh_publisher_submit(letters->pub, &e->letter, 1, &taken, &why);
 		if (taken) {
 			wh_list_remove(&letters->waiting, e);
@@ -362,9 +364,7 @@ void wh_letters_step(wherry_relay *r, int64_t now)
 		wh_letters_forget(r);
 		return;
 	}
-	/* This step may have taken longer than the lease had left. */
-	if (wh_monotonic(&r->env) < r->held_until_us)
-		submit(r, now);
+	submit(r, now);
 	collect(r, now);
 }
 
