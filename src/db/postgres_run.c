@@ -369,10 +369,15 @@ static void cut_short(running *w)
 /* The server is at work, and so may be whoever asked. */
 static void await(postgres_db *s)
 {
+	int fd;
+
 	while (s->base.meanwhile && PQisBusy(s->conn)) {
-		s->base.meanwhile(s->base.meanwhile_ctx, PQsocket(s->conn));
+		fd = PQsocket(s->conn);
+		if (fd < 0)
+			return; /* the result says why */
+		s->base.meanwhile(s->base.meanwhile_ctx, fd);
 		if (!PQconsumeInput(s->conn))
-			return; /* its result says why */
+			return; /* likewise */
 	}
 }
 
