@@ -25,10 +25,10 @@ wherry_code wh_watch_open(wh_watch *watch, wherry_error *err);
 void wh_watch_close(wh_watch *watch);
 
 /* CURLMOPT_SOCKETFUNCTION, CURLOPT_OPENSOCKETFUNCTION without the choice of an address, and
- * CURLOPT_CLOSESOCKETFUNCTION; each with the watch. */
-int wh_watch_socket(CURL *easy, curl_socket_t fd, int what, void *watch, void *known);
+ * CURLOPT_CLOSESOCKETFUNCTION; ctx is the watch. */
+int wh_watch_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *known);
 curl_socket_t wh_watch_connect(wh_watch *watch, const struct curl_sockaddr *address);
-int wh_watch_end(void *watch, curl_socket_t fd);
+int wh_watch_end(void *ctx, curl_socket_t fd);
 
 /* What has happened, without waiting; how many of at most so many. */
 int wh_watch_ready(wh_watch *watch, struct epoll_event *out, int most);

@@ -478,22 +478,11 @@ static int64_t wait_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out)
 	return at - now < WH_SECOND ? at - now : WH_SECOND;
 }
 
-/* For a moment only: a server on this machine is woken on the processor of who asks it, since
- * that mostly sleeps then, and has to wait if it does not. */
-static bool gives_way(struct pollfd *server)
-{
-	static const struct timespec moment = {.tv_nsec = 20000};
-
-	return ppoll(server, 1, &moment, NULL) > 0;
-}
-
 static void meanwhile(void *ctx, int fd)
 {
 	wherry_relay *r = ctx;
 	struct pollfd fds[3] = {{.fd = fd, .events = POLLIN}};
 
-	if (gives_way(fds))
-		return;
 	do {
 		int64_t now = wh_monotonic(&r->env), wait_us;
 		bool more;

@@ -284,6 +284,17 @@ static void key_strict_does_not_wait_where_no_id_is_missing(void **state)
 	postgres_end(elsewhere, "ROLLBACK");
 }
 
+/* A backend is on its way out for a while. */
+static void await_no_sleeper(relay_fixture *f)
+{
+	int64_t by_us = relay_deadline();
+
+	while (relay_number(f, "SELECT count(*) FROM pg_locks WHERE locktype = "
+			       "'advisory' AND mode = 'ExclusiveLock'") > 0)
+		if (wh_monotonic(&wh_env_system) > by_us)
+			fail_msg("another relay sleeps");
+}
+
 static void key_strict_waits_for_a_savepoint_and_for_a_prepared_transaction(void **state)
 {
 	static const char put[] =
@@ -295,9 +306,7 @@ static void key_strict_waits_for_a_savepoint_and_for_a_prepared_transaction(void
 		PGconn *conn = PQconnectdb(postgres_here.url);
 
 		relay_stop(f, &f->a); /* one that sleeps would be notified */
-		while (relay_number(f, "SELECT count(*) FROM pg_locks WHERE locktype = "
-				       "'advisory'") > 0)
-			; /* its backend is on its way out */
+		await_no_sleeper(f);
 		assert_true(postgres_exec(conn, "BEGIN; SAVEPOINT s", NULL, 0));
 		assert_true(postgres_exec(conn, put, NULL, 0));
 		assert_true(postgres_exec(conn, "RELEASE s; SAVEPOINT t", NULL, 0));
