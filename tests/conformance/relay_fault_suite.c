@@ -167,7 +167,7 @@ static void a_long_outage_is_waited_out(void **state)
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
 	static plan p; /* outlives the connection */
 
-	p = (plan){.with = WHERRY_IO};
+	p = (plan){.with = WHERRY_IO, .at = 1};
 	relay_wrap(f, &(wh_trace){.before = fail_at, .ctx = &p});
 	fake->by_hand = true;
 	relay_put(f, "aab-");
