@@ -165,6 +165,14 @@ static bool was_reached(const wh_kafka *p)
 	return reached;
 }
 
+/* A handshake that failed may be told as a connection that did. */
+static const char *advice_for(const char *why)
+{
+	return strstr(why, "certificate verify failed")
+		       ? wh_kafka_error_find(RD_KAFKA_RESP_ERR__SSL)->advice
+		       : NULL;
+}
+
 /* Brokers that were reached once may come back, and librdkafka finds them then. */
 static void trouble(wh_kafka *p, rd_kafka_resp_err_t code, const char *text)
 {
@@ -184,7 +192,7 @@ static void trouble(wh_kafka *p, rd_kafka_resp_err_t code, const char *text)
 		else
 			wh_kafka_break_off(p, WHERRY_CLOSED, code,
 					   *p->why ? p->why : text,
-					   *p->why ? NULL : to_closed);
+					   *p->why ? advice_for(p->why) : to_closed);
 		return;
 	}
 	note(p, text);

@@ -41,7 +41,7 @@ for n in range(10000):
 	"${relay[@]}" --until-empty --timeout 90s 2>last.err &
 	pid=$!
 	pids+=("$pid")
-	check "a relay has delivered 7500" until_true 60 done_at_least "$url" 7500
+	check "a relay has delivered 6000" until_true 60 done_at_least "$url" 6000
 	gone
 	back
 	pace fast
