@@ -244,20 +244,28 @@ static void *end(void *arg)
 	return NULL;
 }
 
-/* A signal is for the program's own threads. */
-static bool start_end(wh_kafka_client *client)
+bool wh_kafka_thread(pthread_t *out, const pthread_attr_t *attr, void *(*work)(void *),
+		     void *arg)
 {
 	sigset_t all, before;
+	bool started;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	started = pthread_create(out, attr, work, arg) == 0;
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return started;
+}
+
+static bool start_end(wh_kafka_client *client)
+{
 	pthread_attr_t attr;
 	pthread_t thread;
 	bool started;
 
-	(void)sigfillset(&all);
 	(void)pthread_attr_init(&attr);
 	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	started = pthread_create(&thread, &attr, end, client) == 0;
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	started = wh_kafka_thread(&thread, &attr, end, client);
 	(void)pthread_attr_destroy(&attr);
 	return started;
 }

@@ -6,7 +6,6 @@
 #include "publish/kafka.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -89,8 +88,6 @@ wh_kafka_look *wh_kafka_look_new(rd_kafka_t *rk, const char *topic, const wh_env
 {
 	size_t len = strlen(topic) + 1;
 	wh_kafka_look *look = calloc(1, sizeof(*look) + len);
-	sigset_t all, before;
-	bool started;
 
 	if (!look)
 		return NULL;
@@ -99,11 +96,7 @@ wh_kafka_look *wh_kafka_look_new(rd_kafka_t *rk, const char *topic, const wh_env
 	memcpy(look->topic, topic, len);
 	(void)pthread_mutex_init(&look->lock, NULL);
 	(void)pthread_cond_init(&look->changed, NULL);
-	(void)sigfillset(&all); /* a signal is for the program's own threads */
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	started = pthread_create(&look->thread, NULL, work, look) == 0;
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (started)
+	if (wh_kafka_thread(&look->thread, NULL, work, look))
 		return look;
 	(void)pthread_cond_destroy(&look->changed);
 	(void)pthread_mutex_destroy(&look->lock);

@@ -21,7 +21,6 @@
 #include "publish/kafka.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -150,8 +149,6 @@ static void ask(wh_kafka_transaction *t, wish wanted)
 wh_kafka_transaction *wh_kafka_transaction_new(rd_kafka_t *rk, int fd)
 {
 	wh_kafka_transaction *t = calloc(1, sizeof(*t));
-	sigset_t all, before;
-	bool started;
 
 	if (!t)
 		return NULL;
@@ -160,11 +157,7 @@ wh_kafka_transaction *wh_kafka_transaction_new(rd_kafka_t *rk, int fd)
 	t->wanted = START;
 	(void)pthread_mutex_init(&t->lock, NULL);
 	(void)pthread_cond_init(&t->changed, NULL);
-	(void)sigfillset(&all); /* a signal is for the program's own threads */
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	started = pthread_create(&t->thread, NULL, work, t) == 0;
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (started)
+	if (wh_kafka_thread(&t->thread, NULL, work, t))
 		return t;
 	(void)pthread_cond_destroy(&t->changed);
 	(void)pthread_mutex_destroy(&t->lock);
