@@ -32,6 +32,25 @@ static void other_bytes_are_no_json(void **state)
 	assert_false(wh_json_valid("{}\0 or anything", 14));
 }
 
+/* Strings are read eight bytes at a time: wherever among them one stands. */
+static void each_byte_of_a_string_is_looked_at(void **state)
+{
+	enum { LEN = 20 };
+	char text[LEN + 2];
+
+	(void)state;
+	for (int byte = 0; byte < 256; byte++) {
+		bool plain = byte >= ' ' && byte < 0x80 && byte != '"' && byte != '\\';
+
+		for (int at = 1; at <= LEN; at++) {
+			memset(text, byte == '~' ? ' ' : '~', sizeof(text));
+			text[0] = text[LEN + 1] = '"';
+			text[at] = (char)byte;
+			assert_int_equal(wh_json_valid(text, sizeof(text)), plain);
+		}
+	}
+}
+
 static void endless_nesting_is_refused(void **state)
 {
 	enum { DEPTH = 100000 };
@@ -114,6 +133,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_single_value_is_json),
 		cmocka_unit_test(other_bytes_are_no_json),
+		cmocka_unit_test(each_byte_of_a_string_is_looked_at),
 		cmocka_unit_test(endless_nesting_is_refused),
 		cmocka_unit_test(checking_says_where_it_failed),
 		cmocka_unit_test(headers_are_an_object_of_strings),
