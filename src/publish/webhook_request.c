@@ -84,7 +84,9 @@ static void put_if_any(wh_buf *out, const char *name, const char *value)
 
 static void put_number(wh_buf *out, const char *name, int64_t number)
 {
-	wh_buf_printf(out, "%s: %" PRId64, name, number);
+	wh_buf_puts(out, name);
+	wh_buf_puts(out, ": ");
+	wh_buf_int(out, number);
 	wh_buf_putc(out, 0);
 }
 

@@ -8,6 +8,8 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 
+#include "publish/parts.h"
+
 /* ---- file: ---- */
 
 #define LINE(n)                                                                          \
@@ -468,9 +470,35 @@ static void a_closed_standard_output_is_refused(void **state)
 	refuses("stdout:", WHERRY_IO, "standard output cannot be used");
 }
 
+/* ---- times ---- */
+
+static void times_are_printed_to_the_millisecond(void **state)
+{
+	static const struct {
+		int64_t us;
+		const char *text;
+	} times[] = {
+		{0, "1970-01-01T00:00:00.000Z"},
+		{1700000000123456, "2023-11-14T22:13:20.123Z"},
+		{-1, "1969-12-31T23:59:59.999Z"},
+		{253402300800000000, "010000-01-01T00:00:00.000Z"},
+		{INT64_MAX, "294247-01-10T04:00:54.775Z"},
+		{-62198755200000000, "0000-01-01T00:00:00.000Z"}, /* before the year 0 */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
+		char text[WH_TIME_LEN];
+
+		wh_time_print(times[i].us, text);
+		assert_string_equal(text, times[i].text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(times_are_printed_to_the_millisecond),
 		TEST(a_file_gets_lines_in_order),
 		TEST(receipts_come_as_many_as_fit),
 		TEST(a_torn_last_line_is_mended),
