@@ -389,8 +389,7 @@ static wherry_code collect(running *w, wherry_error *err)
 
 	(void)PQsetSingleRowMode(w->s->conn);
 	w->s->visiting = true;
-	await(w->s);
-	while ((res = PQgetResult(w->s->conn))) {
+	while (await(w->s), (res = PQgetResult(w->s->conn))) {
 		ExecStatusType status = PQresultStatus(res);
 
 		if (code != WHERRY_OK) {

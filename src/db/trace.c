@@ -82,17 +82,34 @@ static void pass_on_meanwhile(traced *t)
 	t->inner->meanwhile_ctx = t->base.meanwhile_ctx;
 }
 
+typedef struct row_reader {
+	traced *t;
+	wh_row_fn visit;
+	void *ctx;
+} row_reader;
+
+static wherry_code trace_row(void *ctx, const wh_row *row, wherry_error *err)
+{
+	const row_reader *reader = ctx;
+
+	reader->t->trace.row(reader->t->trace.ctx);
+	return reader->visit(reader->ctx, row, err);
+}
+
 static wherry_code trace_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
 			     size_t n_params, wh_row_fn visit, void *ctx,
 			     int64_t *out_changed, wherry_error *err)
 {
 	traced *t = (traced *)db;
+	row_reader reader = {t, visit, ctx};
+	bool tells = visit && t->trace.row;
 	wherry_code code = before(t, "run", stmt->name, err);
 
 	if (code != WHERRY_OK)
 		return code;
 	pass_on_meanwhile(t);
-	code = wh_db_run(t->inner, stmt, params, n_params, visit, ctx, out_changed, err);
+	code = wh_db_run(t->inner, stmt, params, n_params, tells ? trace_row : visit,
+			 tells ? &reader : ctx, out_changed, err);
 	return after(t, "run", stmt->name, code, err);
 }
 

@@ -16,13 +16,16 @@ typedef struct wh_trace {
 	wherry_code (*after)(void *ctx, const char *op, const char *what,
 			     wherry_code code, int64_t took_us, wherry_error *err);
 	void *ctx;
+
+	/* Before each row that a call brings. */
+	void (*row)(void *ctx);
 } wh_trace;
 
 /*
  * Wrap a connection.
  *
  * @param inner  Taken: closed with the wrapper; on failure still the caller's.
- * @param trace  Copied; both functions may be NULL.
+ * @param trace  Copied; its functions may be NULL.
  */
 wherry_code wh_db_trace(wherry_db *inner, const wh_trace *trace, wherry_db **out,
 			wherry_error *err);

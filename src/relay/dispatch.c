@@ -275,17 +275,27 @@ static bool bury(wherry_relay *r, wh_entry *e, int64_t now)
 	return true;
 }
 
+/* It is being read: whether it is another's meanwhile, the fence behind it tells. */
+static bool is_new(const wherry_relay *r, const wh_entry *e)
+{
+	return r->reading && e->batch == r->window.batch;
+}
+
+static bool may_fly(const wherry_relay *r, const wh_entry *e)
+{
+	return !e->poison && !is_suspect(e) && !is_new(r, e);
+}
+
 static void submit_ready(wherry_relay *r, int64_t now)
 {
-	while (r->window.ready.n) {
+	while (r->window.ready.n && !is_new(r, r->window.ready.head)) {
 		const wherry_message *msgs[CHUNK];
 		size_t n = 0, taken, most = (size_t)r->set.window - r->window.flying.n;
 
 		if (bury(r, r->window.ready.head, now))
 			continue;
 		for (wh_entry *e = r->window.ready.head;
-		     e && !e->poison && !is_suspect(e) && n < CHUNK && n < most;
-		     e = e->next) {
+		     e && may_fly(r, e) && n < CHUNK && n < most; e = e->next) {
 			e->probe = false;
 			msgs[n++] = &e->msg;
 		}
@@ -438,12 +448,12 @@ void wh_collect_step(wherry_relay *r, int64_t now)
 
 /* ---- while the database is at work ---- */
 
-/* Whoever is tried alone, or unfenced, needs the database. */
+/* Whoever is tried alone, or is not known to be fenced, needs the database. */
 bool wh_meanwhile_submits(const wherry_relay *r)
 {
 	return r->db->driver->meanwhile && r->fsm.state == WH_LEADING &&
-	       !r->share.yielding && !r->unfenced && r->pub && !r->stats.paused &&
-	       !wh_dispatch_alone(r);
+	       !r->share.yielding && (!r->unfenced || r->reading) && r->pub &&
+	       !r->stats.paused && !wh_dispatch_alone(r);
 }
 
 static bool submits_now(const wherry_relay *r, int64_t now)

@@ -369,9 +369,12 @@ static wherry_code read_turn(reading *w, int64_t limit, wherry_error *err)
 		from.slots = &share;
 	}
 	wh_meanwhile_begin(r);
+	r->reading = !r->unfenced;
 	code = wh_outbox_turn(r->box, &r->lease, rides ? &ride.ack : NULL, &from, meet, w,
 			      asked, &horizon, err);
 	wh_meanwhile_end(r);
+	r->advanced |= r->reading; /* what was new need not wait any more */
+	r->reading = false;
 	if (rides)
 		wh_settle_rode(r, &ride, w->now);
 	code = finish(w, code);

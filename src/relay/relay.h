@@ -147,6 +147,7 @@ struct wherry_relay {
 	int64_t control_nudge;
 	int64_t look_by_us; /* others committed: look for an operator's wish till then */
 	bool unfenced;      /* rows were read: is the lease still ours? */
+	bool reading;       /* and are being read, where all before them is fenced */
 	int64_t fenced_us;  /* when it was known to be so */
 	bool full_told;     /* that reading stopped at relay.held_keys */
 	int64_t fits; /* rows that fitted when bodies were too large for a batch; 0: all */

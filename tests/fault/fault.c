@@ -264,7 +264,7 @@ static wherry_code after(void *ctx, const char *op, const char *what, wherry_cod
 
 void fault_trace(wherry_db **db)
 {
-	const wh_trace trace = {before, after, NULL};
+	const wh_trace trace = {.before = before, .after = after};
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wh_db_trace(*db, &trace, db, &err));
@@ -278,7 +278,7 @@ wherry_code __wrap_wh_db_open(const char *url, const wh_db_options *options,
 wherry_code __wrap_wh_db_open(const char *url, const wh_db_options *options,
 			      wherry_db **out, wherry_error *err)
 {
-	const wh_trace trace = {before, after, NULL};
+	const wh_trace trace = {.before = before, .after = after};
 	wherry_db *db = NULL;
 	wherry_code code = before(NULL, "open", "", err);
 

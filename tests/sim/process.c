@@ -118,8 +118,10 @@ static void note_lease(sim_process *p)
 }
 
 /* It is some time until the database has done it. */
-static void pass_time(const sim_process *p)
+static void pass_time(void *ctx)
 {
+	const sim_process *p = ctx;
+
 	if (p->world->plan.busy && p->db && p->db->meanwhile)
 		p->db->meanwhile(p->db->meanwhile_ctx, p->world->ready);
 }
@@ -168,7 +170,7 @@ wherry_code __wrap_wh_db_open(const char *url, const wh_db_options *options,
 			      wherry_db **out, wherry_error *err)
 {
 	sim_process *p = &starting->world->processes[atoi(url + strlen("sim:"))];
-	wh_trace trace = {before, after, p};
+	wh_trace trace = {before, after, p, pass_time};
 	wherry_db *db = NULL;
 	wherry_code code;
 

@@ -60,7 +60,8 @@ static wherry_db *open_file(fixture *f)
 static int make(void **state)
 {
 	fixture *f = calloc(1, sizeof(*f));
-	const wh_trace trace = {before, after, f ? &f->r : NULL};
+	const wh_trace trace = {
+		.before = before, .after = after, .ctx = f ? &f->r : NULL};
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	if (!f)
@@ -215,7 +216,7 @@ static void a_fault_inside_the_caller_s_transaction_leaves_it_as_it_was(void **s
 static void without_functions_it_only_passes_on(void **state)
 {
 	fixture *f = *state;
-	const wh_trace nothing = {NULL, NULL, NULL};
+	const wh_trace nothing = {.ctx = NULL};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *twice = NULL;
 	wherry_outbox *box = NULL;
