@@ -72,7 +72,7 @@ static const entry table[] = {
 		"moves them to the archive."},
 	[WH_RELAY_BATCH] = {"relay.batch", NUMBER, "1000", "1", "10000",
 		"Messages read, and acknowledged, at once."},
-	[WH_RELAY_WINDOW] = {"relay.window", NUMBER, "3000", "1", "100000",
+	[WH_RELAY_WINDOW] = {"relay.window", NUMBER, "4000", "1", "100000",
 		"Messages in memory at once: read, in flight or not yet acknowledged."},
 	[WH_RELAY_WINDOW_BYTES] = {"relay.window_bytes", SIZE, "4MB", "64KB", "4GB",
 		"Reading ahead stops when the messages in memory weigh this much."},

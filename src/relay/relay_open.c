@@ -229,7 +229,8 @@ static wherry_code open_db(wherry_relay *r, wherry_error *err)
 	return code;
 }
 
-/* While some are read and others acknowledged, a third lot is in flight. */
+/* While some are read and others acknowledged, a third lot is in flight; with a fourth, which
+ * is there by default, stragglers of that one come in before its turn to be written. */
 static void choose_turn(wherry_relay *r)
 {
 	wh_relay_settings *s = &r->set;
