@@ -53,7 +53,7 @@ typedef struct bench_job {
 	int64_t messages;
 	int relays;  /* that compete, 0: one that leads; PostgreSQL: that run beside */
 	int rate;    /* messages a second, for the latency */
-	int batch;   /* relay.batch, the window being twice that; 0: as they are */
+	int batch;   /* relay.batch, the window being four of them; 0: as they are */
 	int keys;    /* how many different ones; 0: none */
 	int body;    /* bytes, about */
 	bool full;   /* synchronous=FULL, else NORMAL */
@@ -69,6 +69,10 @@ typedef struct bench_job {
 	bool crowded;    /* while other transactions stay open */
 	bool stream;     /* the engine stream, */
 	bool keep;       /* which writes nothing to the rows */
+
+	/* libpq: between reading n messages and marking them.  NULL: nothing is done. */
+	wherry_code (*between)(void *ctx, int64_t n, wherry_error *err);
+	void *ctx;
 } bench_job;
 
 /* Do the job in this process, which ends afterwards. */
@@ -258,6 +262,8 @@ wherry_code bench_wherry_post(const bench_job *job, double out[BENCH_VALUES],
 			      wherry_error *err);
 wherry_code bench_curl_post(const bench_job *job, double out[BENCH_VALUES],
 			    wherry_error *err);
+wherry_code bench_libpq_post(const bench_job *job, double out[BENCH_VALUES],
+			     wherry_error *err);
 
 /* watch.c */
 double bench_memory_mb(void);      /* the most this process ever had in memory */

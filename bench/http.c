@@ -34,19 +34,18 @@ typedef struct client {
 /* Bytes of the first request, 0 while it is not all there. */
 static size_t request_len(const client *c)
 {
-	static const char name[] = "\ncontent-length:";
-	const char *end = memmem(c->text, c->have, "\r\n\r\n", 4);
-	size_t head, body = 0;
+	static const char name[] = "content-length:";
+	const char *end = memmem(c->text, c->have, "\r\n\r\n", 4), *at = c->text;
+	size_t len;
 
 	if (!end)
 		return 0;
-	head = (size_t)(end - c->text) + 4;
-	for (size_t i = 0; i + sizeof(name) < head; i++)
-		if (strncasecmp(c->text + i, name, sizeof(name) - 1) == 0)
-			for (i += sizeof(name) - 1; c->text[i] != '\r'; i++)
-				if (c->text[i] != ' ')
-					body = body * 10 + (size_t)(c->text[i] - '0');
-	return head + body <= c->have ? head + body : 0;
+	len = (size_t)(end + 4 - c->text);
+	while (at < end && strncasecmp(at, name, sizeof(name) - 1) != 0)
+		at = (const char *)memchr(at, '\n', (size_t)(end + 4 - at)) + 1;
+	if (at < end)
+		len += strtoul(at + sizeof(name) - 1, NULL, 10);
+	return len <= c->have ? len : 0;
 }
 
 /* False: it is gone. */
@@ -125,20 +124,21 @@ static void stop_server(pid_t pid)
 /* ---- libcurl alone ---- */
 
 typedef struct posting {
+	pid_t server;
+	char url[64];
 	CURLM *multi;
 	CURL *easy[BENCH_CONNECTIONS];
+	CURL *idle[BENCH_CONNECTIONS];
+	int n_idle;
 	struct curl_slist *headers;
-	const bench_load *load;
-	int64_t sent, done, messages;
+	bench_load *load;
+	int64_t sent, done;
 } posting;
 
 static void post_next(posting *p, CURL *easy)
 {
-	wherry_message msg = bench_load_get(p->load, p->sent);
+	wherry_message msg = bench_load_get(p->load, p->sent++);
 
-	if (p->sent == p->messages)
-		return;
-	p->sent++;
 	(void)curl_easy_setopt(easy, CURLOPT_POSTFIELDS, msg.body);
 	(void)curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
 			       (curl_off_t)msg.body_len);
@@ -159,30 +159,59 @@ static wherry_code take_answers(posting *p, wherry_error *err)
 			return wh_fail(err, WHERRY_IO, "the server answered %ld", status);
 		(void)curl_multi_remove_handle(p->multi, easy);
 		p->done++;
-		post_next(p, easy);
+		p->idle[p->n_idle++] = easy;
 	}
 	return WHERRY_OK;
 }
 
-static wherry_code post_all(posting *p, const char *url, wherry_error *err)
+/* So many more, until all are answered. */
+static wherry_code post_some(void *ctx, int64_t n, wherry_error *err)
 {
+	posting *p = ctx;
+	int64_t all = p->done + n;
 	wherry_code code = WHERRY_OK;
 	int running;
 
+	while (code == WHERRY_OK && p->done < all) {
+		while (p->n_idle && p->sent < all)
+			post_next(p, p->idle[--p->n_idle]);
+		(void)curl_multi_perform(p->multi, &running);
+		code = take_answers(p, err);
+		if (code == WHERRY_OK && p->done < all && (!p->n_idle || p->sent == all))
+			(void)curl_multi_poll(p->multi, NULL, 0, 1000, NULL);
+	}
+	return code;
+}
+
+static void end_posting(posting *p)
+{
+	for (int i = 0; i < BENCH_CONNECTIONS; i++)
+		curl_easy_cleanup(p->easy[i]);
+	(void)curl_multi_cleanup(p->multi);
+	curl_slist_free_all(p->headers);
+	bench_load_close(p->load);
+	if (p->server)
+		stop_server(p->server);
+}
+
+/* End it also when it fails. */
+static wherry_code begin_posting(const bench_job *job, posting *p, wherry_error *err)
+{
+	wherry_code code = bench_load_open(job, &p->load, err);
+
+	p->server = start_server(p->url, sizeof(p->url));
+	p->multi = curl_multi_init();
+	if (code == WHERRY_OK && (!p->server || !p->multi))
+		code = wh_fail(err, WHERRY_IO, "no server to post to");
 	p->headers = curl_slist_append(NULL, "content-type: application/json");
 	p->headers = curl_slist_append(p->headers, "expect:");
 	for (int i = 0; i < BENCH_CONNECTIONS; i++) {
-		p->easy[i] = curl_easy_init();
-		(void)curl_easy_setopt(p->easy[i], CURLOPT_URL, url);
-		(void)curl_easy_setopt(p->easy[i], CURLOPT_NOSIGNAL, 1L);
-		(void)curl_easy_setopt(p->easy[i], CURLOPT_HTTPHEADER, p->headers);
-		post_next(p, p->easy[i]);
-	}
-	while (code == WHERRY_OK && p->done < p->messages) {
-		(void)curl_multi_perform(p->multi, &running);
-		code = take_answers(p, err);
-		if (code == WHERRY_OK && p->done < p->messages)
-			(void)curl_multi_poll(p->multi, NULL, 0, 1000, NULL);
+		CURL *easy = curl_easy_init();
+
+		(void)curl_easy_setopt(easy, CURLOPT_URL, p->url);
+		(void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+		(void)curl_easy_setopt(easy, CURLOPT_HTTPHEADER, p->headers);
+		p->easy[i] = p->idle[p->n_idle++] = easy;
 	}
 	return code;
 }
@@ -190,28 +219,31 @@ static wherry_code post_all(posting *p, const char *url, wherry_error *err)
 wherry_code bench_curl_post(const bench_job *job, double out[BENCH_VALUES],
 			    wherry_error *err)
 {
-	posting p = {.messages = job->messages};
-	bench_load *load = NULL;
-	wherry_code code = bench_load_open(job, &load, err);
-	char url[64];
-	pid_t server = start_server(url, sizeof(url));
+	posting p = {.sent = 0};
+	wherry_code code = begin_posting(job, &p, err);
 	int64_t began = wh_monotonic(&wh_env_system);
 
-	p.multi = curl_multi_init();
-	p.load = load;
-	if (code == WHERRY_OK && (!server || !p.multi))
-		code = wh_fail(err, WHERRY_IO, "no server to post to");
 	if (code == WHERRY_OK)
-		code = post_all(&p, url, err);
+		code = post_some(&p, job->messages, err);
 	out[0] = bench_rate(job->messages, began);
 	out[1] = bench_memory_mb();
-	for (int i = 0; i < BENCH_CONNECTIONS; i++)
-		curl_easy_cleanup(p.easy[i]);
-	(void)curl_multi_cleanup(p.multi);
-	curl_slist_free_all(p.headers);
-	bench_load_close(load);
-	if (server)
-		stop_server(server);
+	end_posting(&p);
+	return code;
+}
+
+/* The least that reads, posts and marks: one after the other, a batch at a time. */
+wherry_code bench_libpq_post(const bench_job *job, double out[BENCH_VALUES],
+			     wherry_error *err)
+{
+	posting p = {.sent = 0};
+	bench_job posts = *job;
+	wherry_code code = begin_posting(job, &p, err);
+
+	posts.between = post_some;
+	posts.ctx = &p;
+	if (code == WHERRY_OK)
+		code = bench_libpq_drain(&posts, out, err);
+	end_posting(&p);
 	return code;
 }
 

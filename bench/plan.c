@@ -251,7 +251,7 @@ static void plan_memory(bench *b, bool full)
 void bench_plan_http(bench *b, bool full)
 {
 #ifdef WHERRY_HTTP
-	bench_job job = {.messages = bench_at_least_one(b->options.messages / WORK_PART),
+	bench_job job = {.messages = b->options.messages,
 			 .keys = KEYS,
 			 .body = SHORT,
 			 .full = full};
@@ -260,13 +260,18 @@ void bench_plan_http(bench *b, bool full)
 	bench_side *null = bench_add_side(g, "to null:", bench_wherry_drain, &job);
 	bench_side *ours = bench_add_side(g, "Wherry", bench_wherry_post, &job);
 	bench_figure *f = bench_add_figure(b, ours, alone, "messages/s", 0);
-	bench_side *hot;
+	bench_side *hot, *least;
 
 	f->at_least = 0.9;
 	f->headline = true;
 	bench_name_figure(f, "to http:, 1000 keys, %d B", SHORT);
 	bench_name_figure(bench_add_figure(b, ours, null, "messages/s", 0),
 			  "to http:, against null:, %d B", SHORT);
+	if (b->options.postgres) {
+		least = bench_add_side(g, "libpq and libcurl", bench_libpq_post, &job);
+		f = bench_add_figure(b, ours, least, "messages/s", 0);
+		bench_name_figure(f, "to http:, against libpq and libcurl");
+	}
 	job.keys = 1;
 	hot = bench_add_side(g, "Wherry, one hot key", bench_wherry_post, &job);
 	bench_name_figure(bench_add_figure(b, hot, alone, "messages/s", 0),

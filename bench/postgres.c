@@ -133,7 +133,10 @@ static wherry_code drain(PGconn *conn, const bench_job *job, wherry_error *err)
 		code = read_batch(conn, &b, err);
 		if (code != WHERRY_OK || !b.n)
 			break;
-		code = write_batch(conn, &b, err);
+		if (job->between)
+			code = job->between(job->ctx, b.n, err);
+		if (code == WHERRY_OK)
+			code = write_batch(conn, &b, err);
 		done += b.n;
 	}
 	if (code == WHERRY_OK && (done != job->messages || !b.bytes))

@@ -30,7 +30,7 @@ static wherry_code set_batch(const bench_job *job, session *s, wherry_error *err
 	wherry_code code;
 
 	(void)snprintf(batch, sizeof(batch), "%d", job->batch);
-	(void)snprintf(window, sizeof(window), "%d", 3 * job->batch);
+	(void)snprintf(window, sizeof(window), "%d", 4 * job->batch);
 	code = wherry_config_set(s->config, "relay.batch", batch, err);
 	if (code == WHERRY_OK)
 		code = wherry_config_set(s->config, "relay.window", window, err);
