@@ -5,12 +5,12 @@
  * until it returns.  Another thread takes its place, as often as there are threads; when
  * all of those are stuck too, messages fail instead of waiting for ever.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "base/thread.h"
 #include "publish/handlers.h"
 
 /* ---- lists ---- */
@@ -225,26 +225,17 @@ static void *run(void *arg)
 static bool start(wh_handlers *pool)
 {
 	wh_worker *w = calloc(1, sizeof(*w));
-	pthread_attr_t attr;
-	sigset_t all, before;
 	pthread_t thread;
-	int rc;
 
 	if (!w)
 		return false;
 	w->pool = pool;
-	(void)sigfillset(&all);
-	(void)pthread_attr_init(&attr);
-	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&thread, &attr, run, w);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	(void)pthread_attr_destroy(&attr);
-	if (rc != 0)
+	if (!wh_thread_start(&thread, WH_DETACHED, run, w)) {
 		free(w);
-	else
-		pool->n_live++;
-	return rc == 0;
+		return false;
+	}
+	pool->n_live++;
+	return true;
 }
 
 bool wh_pool_staff(wh_handlers *pool)

@@ -87,11 +87,6 @@ wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone, const
 /* Forget what it holds and end it, without waiting.  NULL is fine. */
 void wh_kafka_client_leave(wh_kafka_client *client);
 
-/* Start a thread that no signal reaches: those are for the program's own.  False: it did not
- * start. */
-bool wh_kafka_thread(pthread_t *out, const pthread_attr_t *attr, void *(*work)(void *),
-		     void *arg);
-
 /* Hand over a message, whose report will have this opaque. */
 rd_kafka_resp_err_t wh_kafka_client_produce(wh_kafka_client *client,
 					    const wh_kafka_settings *set,

@@ -1,12 +1,13 @@
 #include "publish/kafka.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/thread.h"
 
 #define STATISTICS_MS "5000"
 
@@ -244,34 +245,10 @@ static void *end(void *arg)
 	return NULL;
 }
 
-bool wh_kafka_thread(pthread_t *out, const pthread_attr_t *attr, void *(*work)(void *),
-		     void *arg)
-{
-	sigset_t all, before;
-	bool started;
-
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	started = pthread_create(out, attr, work, arg) == 0;
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return started;
-}
-
-static bool start_end(wh_kafka_client *client)
-{
-	pthread_attr_t attr;
-	pthread_t thread;
-	bool started;
-
-	(void)pthread_attr_init(&attr);
-	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	started = wh_kafka_thread(&thread, &attr, end, client);
-	(void)pthread_attr_destroy(&attr);
-	return started;
-}
-
 void wh_kafka_client_leave(wh_kafka_client *client)
 {
+	pthread_t thread;
+
 	if (!client)
 		return;
 	if (client->look)
@@ -285,6 +262,6 @@ void wh_kafka_client_leave(wh_kafka_client *client)
 	(void)pthread_mutex_lock(&client->exits->lock);
 	client->exits->n++;
 	(void)pthread_mutex_unlock(&client->exits->lock);
-	if (!start_end(client))
+	if (!wh_thread_start(&thread, WH_DETACHED, end, client))
 		(void)end(client);
 }

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/thread.h"
+
 enum { ANSWER_MS = 500, NS_PER_MS = 1000000, AGAIN_MS = 200, MS_PER_S = 1000 };
 
 struct wh_kafka_look {
@@ -96,7 +98,7 @@ wh_kafka_look *wh_kafka_look_new(rd_kafka_t *rk, const char *topic, const wh_env
 	memcpy(look->topic, topic, len);
 	(void)pthread_mutex_init(&look->lock, NULL);
 	(void)pthread_cond_init(&look->changed, NULL);
-	if (wh_kafka_thread(&look->thread, NULL, work, look))
+	if (wh_thread_start(&look->thread, WH_JOINED, work, look))
 		return look;
 	(void)pthread_cond_destroy(&look->changed);
 	(void)pthread_mutex_destroy(&look->lock);

@@ -26,6 +26,8 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "base/thread.h"
+
 enum {
 	PATIENCE_MS = 500,   /* of a call, which is made again then */
 	AGAIN_MS = 20,       /* between two calls */
@@ -157,7 +159,7 @@ wh_kafka_transaction *wh_kafka_transaction_new(rd_kafka_t *rk, int fd)
 	t->wanted = START;
 	(void)pthread_mutex_init(&t->lock, NULL);
 	(void)pthread_cond_init(&t->changed, NULL);
-	if (wh_kafka_thread(&t->thread, NULL, work, t))
+	if (wh_thread_start(&t->thread, WH_JOINED, work, t))
 		return t;
 	(void)pthread_cond_destroy(&t->changed);
 	(void)pthread_mutex_destroy(&t->lock);

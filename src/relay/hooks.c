@@ -6,11 +6,11 @@
  * next one that is told says how many.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/thread.h"
 #include "relay/hooks.h"
 
 enum { WAITING_MOST = 4096 };
@@ -86,12 +86,10 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static int start(wh_hooks *h)
+static bool start(wh_hooks *h)
 {
 	pthread_condattr_t clock;
-	pthread_attr_t attr;
-	sigset_t all, before;
-	int rc;
+	bool started;
 
 	(void)pthread_mutex_init(&h->lock, NULL);
 	(void)pthread_cond_init(&h->more, NULL);
@@ -99,16 +97,10 @@ static int start(wh_hooks *h)
 	(void)pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&h->ended, &clock);
 	(void)pthread_condattr_destroy(&clock);
-	(void)sigfillset(&all);
-	(void)pthread_attr_init(&attr);
-	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
 	(void)pthread_mutex_lock(&h->lock); /* until it is known which thread it is */
-	rc = pthread_create(&h->thread, &attr, run, h);
+	started = wh_thread_start(&h->thread, WH_DETACHED, run, h);
 	(void)pthread_mutex_unlock(&h->lock);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	(void)pthread_attr_destroy(&attr);
-	return rc;
+	return started;
 }
 
 wherry_code wherry_relay_hook(wherry_relay *relay, unsigned kinds, wherry_hook_fn hook,
@@ -129,7 +121,7 @@ wherry_code wherry_relay_hook(wherry_relay *relay, unsigned kinds, wherry_hook_f
 	h->fn = hook;
 	h->ctx = ctx;
 	h->kinds = kinds ? kinds : ~0u;
-	if (start(h) != 0) {
+	if (!start(h)) {
 		free_all(h);
 		return wh_fail(err, WHERRY_BUSY, "no thread can be started for the hook");
 	}

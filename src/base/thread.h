@@ -1,0 +1,15 @@
+/*
+ * Threads of the library.
+ */
+#ifndef WH_BASE_THREAD_H
+#define WH_BASE_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+typedef enum wh_thread_end { WH_JOINED, WH_DETACHED } wh_thread_end;
+
+/* Start one that no signal of the application is delivered to.  False: there are too many. */
+bool wh_thread_start(pthread_t *out, wh_thread_end end, void *(*work)(void *), void *arg);
+
+#endif
