@@ -381,6 +381,12 @@ static void await(postgres_db *s)
 	}
 }
 
+static PGresult *next_result(postgres_db *s)
+{
+	await(s);
+	return PQgetResult(s->conn);
+}
+
 /* The answer to one statement. */
 static wherry_code collect(running *w, wherry_error *err)
 {
@@ -389,7 +395,7 @@ static wherry_code collect(running *w, wherry_error *err)
 
 	(void)PQsetSingleRowMode(w->s->conn);
 	w->s->visiting = true;
-	while (await(w->s), (res = PQgetResult(w->s->conn))) {
+	while ((res = next_result(w->s))) {
 		ExecStatusType status = PQresultStatus(res);
 
 		if (code != WHERRY_OK) {
