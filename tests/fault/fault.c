@@ -12,6 +12,7 @@ static struct {
 	bool armed;
 	int seen, failed;
 	char where[80];
+	const char *op; /* NULL: any */
 } now;
 
 static const int64_t begin_us = 1800000000000000;
@@ -26,7 +27,13 @@ void fault_rewind(void)
 
 void fault_arm(fault_plan plan)
 {
+	fault_arm_for(plan, NULL);
+}
+
+void fault_arm_for(fault_plan plan, const char *op)
+{
 	now.plan = plan;
+	now.op = op;
 	now.seen = now.failed = 0;
 	now.where[0] = 0;
 	now.armed = true;
@@ -62,8 +69,8 @@ bool fault_every(void)
 /* Is it this call's turn to fail? */
 static bool is_due(fault_kind kind, const char *op, const char *what)
 {
-	if (!now.armed || now.plan.kind != kind || ++now.seen < now.plan.at ||
-	    now.seen - now.plan.at >= now.plan.n)
+	if (!now.armed || now.plan.kind != kind || (now.op && strcmp(now.op, op) != 0) ||
+	    ++now.seen < now.plan.at || now.seen - now.plan.at >= now.plan.n)
 		return false;
 	if (!now.failed++)
 		(void)snprintf(now.where, sizeof(now.where), "%d: %.24s %.24s", now.seen,

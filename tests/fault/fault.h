@@ -41,6 +41,7 @@ typedef struct fault_plan {
 void fault_set_up(void);
 
 void fault_arm(fault_plan plan);
+void fault_arm_for(fault_plan plan, const char *op); /* only such calls count: "commit" */
 void fault_disarm(void);
 bool fault_hit(void);          /* did any call fail since fault_arm()? */
 bool fault_over(void);         /* have all of them failed that should? */
