@@ -178,30 +178,40 @@ static void whatever_answer_is_lost_each_is_handled_once(void **state)
 	sweep(*state, FAULT_ANSWER, WHERRY_IO, 3);
 }
 
-/* A commit whose answer alone is lost is found out to have been made.  (Where it is that of
- * the savepoint inside, all is rolled back, and the attempt counts.) */
-static void a_lost_answer_counts_no_attempt(void **state)
+/* Was a commit met of which none but the answer was lost, so that nothing was retried? */
+static bool one_is_uncounted(const char *engine)
 {
 	handling h = {.plan = {.kind = FAULT_ANSWER, .with = WHERRY_INDOUBT, .n = 1}};
 	wherry_relay_stats stats;
-	int uncounted = 0;
+	bool hit = true, uncounted = false;
 
-	for (int at = 1; at < TRIES; at++) {
-		bool hit;
-
+	for (int at = 1; hit && at < TRIES; at++) {
 		h.plan.at = at;
-		begin(&h, *state);
+		begin(&h, engine);
 		fault_arm_for(h.plan, "commit");
 		run(&h);
 		hit = fault_hit();
 		wherry_relay_get_stats(h.relay, &stats);
-		uncounted += hit && !stats.retried;
+		uncounted |= hit && !stats.retried;
 		fault_disarm();
 		end(&h);
-		if (!hit)
-			break;
 	}
-	assert_true(uncounted > 0);
+	return uncounted;
+}
+
+/*
+ * A commit whose answer alone is lost is found out to have been made.  (Where it is that of
+ * the savepoint inside, all is rolled back, and the attempt counts; and so it does where the
+ * relay and a handler were in each other's way, which they may be, but not each time.)
+ */
+static void a_lost_answer_counts_no_attempt(void **state)
+{
+	enum { ROUNDS = 20 };
+	int round = 0;
+
+	while (round < ROUNDS && !one_is_uncounted(*state))
+		round++;
+	assert_true(round < ROUNDS);
 }
 
 int main(void)
