@@ -103,8 +103,8 @@ static bool take_escape(checker *c, bool nul)
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* Are these eight bytes ASCII that ends nothing?  Bits carried from one byte to the next may
- * deny it wrongly. */
+/* Are these eight bytes ASCII that ends nothing?  Of each the highest bit tells; only one that
+ * is not borrows from the next. */
 static bool all_plain(const char *at)
 {
 	uint64_t v, quote, escape;

@@ -381,10 +381,15 @@ static void await(postgres_db *s)
 	}
 }
 
-static PGresult *next_result(postgres_db *s)
+/* Between rows only where all that has come is in libpq's own buffer: what is left of a TLS
+ * record no poll tells of. */
+static PGresult *next_result(running *w)
 {
-	await(s);
-	return PQgetResult(s->conn);
+	PGconn *conn = w->s->conn;
+
+	if (!w->any || !(PQsslInUse(conn) || PQgssEncInUse(conn)))
+		await(w->s);
+	return PQgetResult(conn);
 }
 
 /* The answer to one statement. */
@@ -395,7 +400,7 @@ static wherry_code collect(running *w, wherry_error *err)
 
 	(void)PQsetSingleRowMode(w->s->conn);
 	w->s->visiting = true;
-	while ((res = next_result(w->s))) {
+	while ((res = next_result(w))) {
 		ExecStatusType status = PQresultStatus(res);
 
 		if (code != WHERRY_OK) {

@@ -394,16 +394,24 @@ static void put_in_order(wherry_relay *r)
 	}
 }
 
+static bool has_failures(const wherry_relay *r)
+{
+	for (const wh_entry *e = r->window.settled.head; e; e = e->next)
+		if (e->fate == WH_FATE_FAILED || e->fate == WH_FATE_DEAD)
+			return true;
+	return false;
+}
+
 /* As many are written at once as are read: while the database does the one and the other, a
- * third lot is in flight. */
+ * third lot is in flight.  A failure waits for no lower ids. */
 static size_t written_at_once(const wherry_relay *r)
 {
 	size_t n = r->window.settled.n, turn = (size_t)r->set.turn;
 
 	if (!r->db->driver->meanwhile || r->set.competing || r->set.keep ||
-	    r->fsm.state != WH_LEADING)
+	    r->fsm.state != WH_LEADING || n <= turn || has_failures(r))
 		return n;
-	return n < turn ? n : turn;
+	return turn;
 }
 
 static void gather(wherry_relay *r, wh_settlement *s, size_t n)
@@ -485,14 +493,6 @@ static wherry_code later(wherry_relay *r, int64_t now)
 {
 	r->flush_at_us = wh_later(now, wh_follow_unseen(r));
 	return WHERRY_OK;
-}
-
-static bool has_failures(const wherry_relay *r)
-{
-	for (const wh_entry *e = r->window.settled.head; e; e = e->next)
-		if (e->fate == WH_FATE_FAILED || e->fate == WH_FATE_DEAD)
-			return true;
-	return false;
 }
 
 /* Not every row was there: what could be seen by then is gone, the rest is tried again. */
