@@ -1,6 +1,7 @@
 /*
- * Posting to a web server on this machine: Wherry, libcurl alone with the same bodies and as
- * many requests at once, and the same between libpq's reading and marking.  The server, a process of its own, reads and answers 200.
+ * Posting to a web server on this machine: Wherry; libcurl alone with the same bodies and as
+ * many requests at once; and that between libpq's reading and marking.  The server, a process
+ * of its own, reads and answers 200.
  */
 #include "bench.h"
 
