@@ -267,6 +267,7 @@ static wherry_code kafka_submit(wherry_publisher *pub, const wherry_message *con
 	code = p->client ? WHERRY_OK : open_client(p, err);
 	if (code == WHERRY_OK && p->set.transactional)
 		code = begin_transactions(p, err);
+	wh_kafka_keys_age(&p->keys, wh_monotonic(p->env));
 	while (code == WHERRY_OK && i < n && !p->refusing) {
 		taking outcome;
 

@@ -171,14 +171,20 @@ enum { WH_KAFKA_BUCKETS = 4096 };
 
 /*
  * A broker refuses what comes out of sequence, but takes anything for the first of a
- * producer that it does not know in a partition.  So the first message of a key with a
- * client flies alone: were it refused, what is right behind it could be accepted.  proven
- * has keys of which one was delivered; which are forgotten there are proven again.
+ * producer that it does not know in a partition.  So the first message of a key that a
+ * client sends to a place flies alone: were it refused, what is right behind it could be
+ * accepted.  proven has the places where one was delivered, by key; which are forgotten
+ * there are proven again.
  */
 typedef struct wh_kafka_keys {
 	wh_kafka_key *buckets[WH_KAFKA_BUCKETS];
 	uint64_t proven[WH_KAFKA_BUCKETS];
+	int64_t renew_us; /* when all are to be proven again */
 } wh_kafka_keys;
+
+/* It is now so late.  A broker forgets a producer that it has not heard of for a day
+ * (producer.id.expiration.ms); here proofs hold for an hour. */
+void wh_kafka_keys_age(wh_kafka_keys *keys, int64_t now_us);
 
 /* Is something of its key in flight, or waiting? */
 bool wh_kafka_key_busy(const wh_kafka_keys *keys, uint64_t hash);

@@ -5,6 +5,8 @@
 
 #include "publish/parts.h"
 
+#define PROOF_US (3600 * WH_SECOND)
+
 /* ---- lists ---- */
 
 void wh_kafka_jobs_append(wh_kafka_jobs *jobs, wh_kafka_job *job)
@@ -102,7 +104,15 @@ bool wh_kafka_key_busy(const wh_kafka_keys *keys, uint64_t hash)
 
 static bool is_proven(const wh_kafka_keys *keys, const wh_kafka_key *key)
 {
-	return keys->proven[key->hash % WH_KAFKA_BUCKETS] == key->hash;
+	return keys->proven[key->hash % WH_KAFKA_BUCKETS] == key->place;
+}
+
+void wh_kafka_keys_age(wh_kafka_keys *keys, int64_t now_us)
+{
+	if (now_us < keys->renew_us)
+		return;
+	memset(keys->proven, 0, sizeof(keys->proven));
+	keys->renew_us = wh_later(now_us, PROOF_US);
 }
 
 static wh_kafka_key *make(wh_kafka_keys *keys, uint64_t hash)
@@ -161,7 +171,7 @@ wh_kafka_job *wh_kafka_key_leave(wh_kafka_keys *keys, const wh_kafka_job *job,
 	wh_kafka_job *first, *last;
 
 	if (key && delivered)
-		keys->proven[key->hash % WH_KAFKA_BUCKETS] = key->hash;
+		keys->proven[key->hash % WH_KAFKA_BUCKETS] = job->place;
 	if (!key || --key->handed)
 		return NULL;
 	first = last = key->head;

@@ -106,6 +106,25 @@ static void hand_on_made(wh_kafka *p, rd_kafka_event_t *event)
 	wh_kafka_hand_on_unmade(p);
 }
 
+/* No broker has acknowledged it: librdkafka concludes that it is written, as what it sent
+ * behind it was.  A broker that does not know the producer yet takes that all the same. */
+static bool is_inferred(const wh_kafka *p, const rd_kafka_message_t *of_message)
+{
+	return p->set.ordered && of_message->offset == RD_KAFKA_OFFSET_INVALID;
+}
+
+/* Nothing of its key went behind it that a broker would take, were it not there: so it may
+ * go again.  What is in a transaction must not be there twice. */
+static void send_again(wh_kafka *p, wh_kafka_job *job)
+{
+	p->stats.returned++;
+	job->stage = WH_KAFKA_WAITING;
+	if (p->set.transactional)
+		fail_job(p, job, RD_KAFKA_RESP_ERR__RETRY, true);
+	else
+		hand_on_one(p, job);
+}
+
 static void report(wh_kafka *p, const rd_kafka_message_t *of_message)
 {
 	wh_kafka_job *job = of_message->_private;
@@ -116,6 +135,10 @@ static void report(wh_kafka *p, const rd_kafka_message_t *of_message)
 	    status != RD_KAFKA_MSG_STATUS_PERSISTED) {
 		fail_job(p, job, of_message->err,
 			 status == RD_KAFKA_MSG_STATUS_POSSIBLY_PERSISTED);
+		return;
+	}
+	if (is_inferred(p, of_message)) {
+		send_again(p, job);
 		return;
 	}
 	p->served = true;

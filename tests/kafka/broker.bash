@@ -22,20 +22,17 @@ start_broker() {
 	read -r -t 20 broker <&5
 }
 
-# broker WORD...: a command, done when this returns.
-broker() {
+# broker_says WORD...: what it answers.
+broker_says() {
 	local answer=
 	echo "$*" >&6
 	read -r -t 20 answer <&5
-	[ "$answer" = ok ]
+	echo "$answer"
 }
 
-# The transactional ids that have been used.
-broker_names() {
-	local answer=
-	echo names >&6
-	read -r -t 20 answer <&5
-	echo "$answer"
+# broker WORD...: a command, done when this returns.
+broker() {
+	[ "$(broker_says "$@")" = ok ]
 }
 
 # read_topic LEVEL TOPIC: the message ids that readers see who see what is committed, or

@@ -10,6 +10,8 @@ prints its address; it ends with its input, of which each line is a command, ans
 
     refuse API CODE TIMES     the next requests of this kind have this answer
     hold API | go             such requests are not answered until then
+    received API              answered by how many such requests there were, held ones, too
+    down | up                 nobody reaches it meanwhile
     names                     answered by the transactional ids there are
 
 With --sasl, PLAIN, SCRAM-SHA-256 and -512 take the user and password, OAUTHBEARER the token.
@@ -17,6 +19,8 @@ With --sasl, PLAIN, SCRAM-SHA-256 and -512 take the user and password, OAUTHBEAR
 import argparse
 import asyncio
 import base64
+import bisect
+import collections
 import hashlib
 import hmac
 import os
@@ -32,6 +36,8 @@ RANGES = {PRODUCE: (3, 7), FETCH: (4, 4), OFFSETS: (1, 1), METADATA: (1, 4), COO
           END: (0, 1), AUTHENTICATE: (0, 0)}
 UNKNOWN_TOPIC, DENIED_TOPIC, UNSUPPORTED, EXISTS = 3, 29, 35, 36
 OUT_OF_ORDER, OLD_EPOCH, OLD_ID, NOT_TRIED, AUTH_FAILED = 45, 47, 49, 55, 58
+APPENDED = 7, 20  # REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND: written, but not by enough
+REMEMBERED = 5    # batches of a producer
 BATCH = struct.Struct(">qiibIhiqqqhii")  # the head of a record batch
 
 
@@ -76,7 +82,7 @@ def array(items):
 class Partition:
     def __init__(self):
         self.batches, self.end = [], 0  # (first, last, bytes)
-        self.producers = {}             # id: epoch, next sequence, the last one's offset
+        self.producers = {}             # id: epoch, next sequence, {sequences: offset}
         self.open, self.aborted = {}, []  # id: first offset; (id, first, marker)
 
     def stable(self):
@@ -90,20 +96,21 @@ class Partition:
         return first
 
     def produce(self, data):
-        """An error and the offset."""
+        """An error and the offset.  Of a producer that is not known here, anything is taken."""
         _, _, _, _, _, attributes, delta, _, _, pid, epoch, sequence, _ = BATCH.unpack_from(data)
-        if pid >= 0:
-            known = self.producers.get(pid)
-            if known and epoch < known[0]:
+        known, range_ = self.producers.get(pid), (sequence, sequence + delta)
+        written = known[2] if known and epoch == known[0] else {}
+        if pid >= 0 and known:
+            if epoch < known[0]:
                 return OLD_EPOCH, -1
-            if known and epoch == known[0] and sequence == known[1] - delta - 1 >= 0:
-                return 0, known[2]  # a duplicate
-            wanted = known[1] if known and epoch == known[0] else 0
-            if sequence != wanted and known:
+            if range_ in written:
+                return 0, written[range_]
+            if sequence != (known[1] if epoch == known[0] else 0):
                 return OUT_OF_ORDER, -1
         offset = self.append(data)
         if pid >= 0:
-            self.producers[pid] = (epoch, sequence + delta + 1, offset)
+            last = list(written.items())[1 - REMEMBERED:]
+            self.producers[pid] = (epoch, range_[1] + 1, {**dict(last), range_: offset})
         if attributes & 0x10:
             self.open.setdefault(pid, offset)
         return 0, offset
@@ -134,7 +141,10 @@ class Broker:
     def __init__(self, options):
         self.options, self.topics, self.named = options, {}, {}
         self.pids, self.refusals, self.held = 0, {}, {}
-        self.written = asyncio.Condition()
+        self.received, self.writers, self.server, self.port = collections.Counter(), set(), None, 0
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if options.tls else None
+        if options.tls:
+            self.tls.load_cert_chain(*options.tls)
         for name, n in options.topic:
             self.topics[name] = [Partition() for _ in range(int(n))]
 
@@ -162,9 +172,11 @@ class Broker:
 
         def each(topic):
             index, data = r.take("i"), r.bytes()
-            part = self.part(topic, index)
-            code, offset = part.produce(data) if part else (UNKNOWN_TOPIC, -1)
-            return pack("ihqq", index, code, offset, -1) + tail
+            part, refused = self.part(topic, index), self.refusal(PRODUCE)
+            code, offset = (refused, -1) if part else (UNKNOWN_TOPIC, -1)
+            if part and (not refused or refused in APPENDED):
+                code, offset = part.produce(data)
+            return pack("ihqq", index, refused or code, -1 if refused else offset, -1) + tail
 
         def every():
             topic = r.text()
@@ -187,19 +199,22 @@ class Broker:
         if not any(self.part(t, i) and o < (self.part(t, i).stable() if committed
                                             else self.part(t, i).end) for t, i, o, _ in wanted):
             await asyncio.sleep(wait_ms / 1000)
-        return pack("i", 0) + array([text(topic) + array(
-            [self.found(topic, index, offset, committed)]) for topic, index, offset, _ in wanted])
+        return pack("i", 0) + array([text(one[0]) + array(
+            [self.found(*one, committed)]) for one in wanted])
 
-    def found(self, topic, index, offset, committed):
+    def found(self, topic, index, offset, most, committed):
         part = self.part(topic, index)
         if not part:
             return pack("ihqqii", index, UNKNOWN_TOPIC, -1, -1, -1, -1)
         end = part.stable() if committed else part.end
-        data = b"".join(b for first, last, b in part.batches if last >= offset and first < end)
+        at, data = bisect.bisect_left(part.batches, offset, key=lambda batch: batch[1]), []
+        while at < len(part.batches) and part.batches[at][0] < end and most > 0:
+            data.append(part.batches[at][2])
+            most, at = most - len(data[-1]), at + 1
         aborted = sorted((first, pid) for pid, first, marker in part.aborted if marker >= offset)
         return (pack("ihqq", index, 0, part.end, part.stable()) +
                 array([pack("qq", pid, first) for first, pid in aborted]) +
-                pack("i", len(data)) + data)
+                pack("i", sum(map(len, data))) + b"".join(data))
 
     def offsets(self, r, _version):
         r.take("i")
@@ -229,7 +244,7 @@ class Broker:
         one = self.named.setdefault(name, Transactional(self.pids))
         one.epoch += 1  # fences
         for part in one.parts:
-            part.producers[one.pid] = (one.epoch, 0, -1)
+            part.producers[one.pid] = (one.epoch, 0, {})
         one.end(False)
         return pack("ihqh", 0, 0, one.pid, one.epoch)
 
@@ -278,9 +293,13 @@ class Broker:
 
         return array(r.list(one))
 
+    def refusal(self, api):
+        """The error that the next one is to be answered with; 0: none."""
+        return self.refusals[api].pop() if self.refusals.get(api) else 0
+
     def refused(self, api, r):
         """The answer with an error, of those whose answer is one."""
-        code = self.refusals[api].pop()
+        code = self.refusal(api)
         if api == PRODUCER:
             return pack("ihqh", 0, code, -1, -1)
         if api == END:
@@ -290,7 +309,7 @@ class Broker:
     async def answer(self, api, version, r):
         while api in self.held:
             await self.held[api].wait()
-        if self.refusals.get(api):
+        if self.refusals.get(api) and api != PRODUCE:
             return self.refused(api, r)
         if api == FETCH:
             return await self.fetch(r, version)
@@ -300,19 +319,43 @@ class Broker:
 
     # ---- connections ----
 
-    async def serve(self, reader, writer):
-        auth = Authentication(self.options) if self.options.sasl else None
+    async def receive(self, reader, requests):
+        """Requests may be many before the first is answered; None: no more."""
         try:
             while True:
                 data = await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
+                self.received[Reader(data).take("h")] += 1
+                requests.put_nowait(data)
+        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
+            requests.put_nowait(None)
+
+    async def serve(self, reader, writer):
+        auth = Authentication(self.options) if self.options.sasl else None
+        requests = asyncio.Queue()
+        receiving = asyncio.create_task(self.receive(reader, requests))
+        self.writers.add(writer)
+        try:
+            while data := await requests.get():
                 r = Reader(data)
                 api, version, number = r.take("hhi")
                 r.text()
                 body = await self.body(api, version, r, auth)
                 writer.write(pack("ii", len(body) + 4, number) + body)
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
-            writer.close()
+        except (ConnectionError, ssl.SSLError):
+            pass
+        receiving.cancel()
+        self.writers.discard(writer)
+        writer.close()
+
+    async def up(self):
+        self.server = await asyncio.start_server(self.serve, "127.0.0.1", self.port, ssl=self.tls)
+        self.port = self.server.sockets[0].getsockname()[1]
+
+    def down(self):
+        self.server.close()
+        for writer in self.writers:
+            writer.transport.abort()
 
     async def body(self, api, version, r, auth):
         if api == VERSIONS:
@@ -335,7 +378,13 @@ class Broker:
             for event in self.held.values():
                 event.set()
             self.held = {}
-        print(" ".join(self.named) if word[0] == "names" else "ok", flush=True)
+        elif word[0] == "down":
+            self.down()
+        elif word[0] == "up":
+            await self.up()
+        answers = {"names": lambda: " ".join(self.named),
+                   "received": lambda: self.received[int(word[1])]}
+        print(answers.get(word[0], lambda: "ok")(), flush=True)
 
 
 class Authentication:
@@ -405,13 +454,8 @@ async def main():
     parser.add_argument("--topic", nargs=2, action="append", default=[])
     parser.add_argument("--deny", action="append", default=[])
     options = parser.parse_args()
-    tls = None
-    if options.tls:
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(*options.tls)
     broker = Broker(options)
-    server = await asyncio.start_server(broker.serve, "127.0.0.1", 0, ssl=tls)
-    broker.port = server.sockets[0].getsockname()[1]
+    await broker.up()
     print(f"localhost:{broker.port}", flush=True)
     lines = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(

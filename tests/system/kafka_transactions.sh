@@ -104,7 +104,7 @@ expect "a producer that is fenced says so, and delivers all the same" 0 \
 	"err:200 delivered, 0 retried, 0 dead"
 out=$(read_topic committed orders)
 json "each is there once" "$all_once"
-answer=$(broker_names)
+answer=$(broker_says names)
 check "the one opened anew has the name of the slot, too" is "$answer" "shop-0"
 
 # ---- refused ----

@@ -1,0 +1,137 @@
+/*
+ * kafka: which messages of a key may be in flight together.
+ */
+#include "unit/publish_fixture.h"
+
+#include "publish/kafka.h"
+
+static wh_kafka_keys keys;
+
+static int begin(void **state)
+{
+	(void)state;
+	wh_kafka_keys_clear(&keys);
+	keys.renew_us = 0;
+	wh_kafka_keys_age(&keys, 1);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	wh_kafka_keys_clear(&keys);
+	return 0;
+}
+
+static wh_kafka_job of(uint64_t key, uint64_t place)
+{
+	return (wh_kafka_job){.key_hash = key, .place = place};
+}
+
+static bool flies(wh_kafka_job *job)
+{
+	bool now = false;
+
+	assert_true(wh_kafka_key_enter(&keys, job, &now));
+	return now;
+}
+
+/* How many fly, now that it is done with. */
+static size_t behind(const wh_kafka_job *job, bool delivered)
+{
+	size_t n = 0;
+
+	for (wh_kafka_job *next = wh_kafka_key_leave(&keys, job, delivered); next;
+	     next = next->behind)
+		n++;
+	return n;
+}
+
+static void the_first_of_a_key_flies_alone(void **state)
+{
+	wh_kafka_job a = of(7, 1), b = a, c = a, d = a, other = of(8, 1);
+
+	(void)state;
+	assert_true(flies(&a));
+	assert_false(flies(&b));
+	assert_false(flies(&c));
+	assert_true(flies(&other));
+	assert_int_equal(behind(&a, true), 2);
+	assert_true(flies(&d));
+	assert_int_equal(behind(&b, true) + behind(&c, true) + behind(&d, true), 0);
+}
+
+static void one_that_fails_proves_nothing(void **state)
+{
+	wh_kafka_job a = of(7, 1), b = a, c = a;
+
+	(void)state;
+	assert_true(flies(&a));
+	assert_false(flies(&b));
+	assert_false(flies(&c));
+	assert_int_equal(behind(&a, false), 1);
+	assert_int_equal(behind(&b, true), 1);
+	assert_int_equal(behind(&c, true), 0);
+}
+
+/* A partition of another topic has not heard of this producer. */
+static void each_place_is_proven_for_itself(void **state)
+{
+	wh_kafka_job a = of(7, 1), b = of(7, 2), c = b, d = b, e = a;
+
+	(void)state;
+	assert_true(flies(&a));
+	assert_int_equal(behind(&a, true), 0);
+	assert_true(flies(&b));
+	assert_false(flies(&c));
+	assert_int_equal(behind(&b, true), 1);
+	assert_true(flies(&d));
+	assert_false(flies(&e));
+	assert_int_equal(behind(&c, true), 0);
+	assert_int_equal(behind(&d, true), 1);
+	assert_int_equal(behind(&e, true), 0);
+}
+
+static void after_an_hour_it_is_proven_again(void **state)
+{
+	wh_kafka_job a = of(7, 1), b = a, c = a, d = a;
+
+	(void)state;
+	assert_true(flies(&a));
+	assert_int_equal(behind(&a, true), 0);
+	wh_kafka_keys_age(&keys, 3600 * WH_SECOND);
+	assert_true(flies(&b));
+	assert_true(flies(&c));
+	assert_int_equal(behind(&b, true) + behind(&c, true), 0);
+	wh_kafka_keys_age(&keys, 3600 * WH_SECOND + 1);
+	assert_true(flies(&b));
+	assert_false(flies(&d));
+	assert_int_equal(behind(&b, true), 1);
+	assert_int_equal(behind(&d, true), 0);
+}
+
+static void what_has_no_key_waits_for_nothing(void **state)
+{
+	wh_kafka_job a = of(0, 0), b = a;
+
+	(void)state;
+	assert_true(flies(&a));
+	assert_true(flies(&b));
+	assert_int_equal(behind(&a, true) + behind(&b, true), 0);
+}
+
+#define KEYS(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		KEYS(the_first_of_a_key_flies_alone),
+		KEYS(one_that_fails_proves_nothing),
+		KEYS(each_place_is_proven_for_itself),
+		KEYS(after_an_hour_it_is_proven_again),
+		KEYS(what_has_no_key_waits_for_nothing),
+	};
+
+	(void)cmocka_set_test_filter(getenv("WHERRY_ONLY"));
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
