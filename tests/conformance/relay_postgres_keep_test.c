@@ -9,26 +9,11 @@
 #include "postgres/server.h"
 #include "relay/stream.h"
 
-#define DEBEZIUM                                                                         \
-	"CREATE TABLE deb(id uuid PRIMARY KEY, aggregatetype varchar(255) NOT NULL, "    \
-	"aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb)"
-#define EVENT(n, key)                                                                    \
-	"INSERT INTO deb VALUES ('00000000-0000-0000-0000-00000000000" #n "', 'order', " \
-	"'" key "', 'Made', '{\"n\": " #n "}');"
-
 static void keep(relay_fixture *f)
 {
 	relay_set(f, "relay.on_done", "keep");
 	relay_set(f, "relay.lease", "1h");
 	relay_set(f, "relay.poll", "1h");
-}
-
-static void start(relay_fixture *f, relay_side *side)
-{
-	f->log_len = 0;
-	*f->log = 0;
-	relay_start(f, side);
-	RELAY_UNTIL(f, side, relay_logged(f, "event=streaming"));
 }
 
 /* Rows are as they were. */
@@ -47,12 +32,12 @@ static void what_is_in_the_table_leaves_first_and_then_the_log(void **state)
 
 	keep(f);
 	relay_put(f, "aba");
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	relay_put(f, "ab");
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 5);
 	relay_stop(f, &f->a);
 	relay_put(f, "ab");
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 7);
 	relay_quiet(f, &f->a);
 	RELAY_DELIVERED(f, 1, 2, 3, 4, 5, 6, 7);
@@ -64,7 +49,7 @@ static void what_is_deleted_at_once_is_delivered(void **state)
 	relay_fixture *f = *state;
 
 	keep(f);
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	relay_sql(f,
 		  "BEGIN; INSERT INTO outbox(topic, payload) VALUES ('t', '{}'), ('t', "
 		  "'{}'); DELETE FROM outbox; COMMIT");
@@ -80,12 +65,12 @@ static void from_now_leaves_the_table_alone(void **state)
 	keep(f);
 	relay_set(f, "stream.from", "now");
 	relay_put(f, "ab");
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	relay_put(f, "ab");
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
 	relay_stop(f, &f->a);
 	relay_put(f, "a"); /* now is when it first began */
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 3);
 	RELAY_DELIVERED(f, 3, 4, 5);
 }
@@ -104,7 +89,7 @@ static void defect_8_what_failed_is_tried_again_before_those_of_its_key(void **s
 		relay_answers(f, 1, WHERRY_RETRY, 3);
 		relay_answers(f, 3, WHERRY_RETRY, 1);
 		relay_answers(f, 7, WHERRY_RETRY, 2);
-		start(f, &f->a);
+		relay_stream(f, &f->a);
 		relay_put(f, "abacab-a");
 		RELAY_UNTIL(f, &f->a, relay_delivered(f) == 8);
 		relay_check_once(f, 8);
@@ -123,7 +108,7 @@ static void what_dies_is_kept_and_its_key_goes_on(void **state)
 	relay_set(f, "retry.attempts", "2");
 	relay_answers(f, 1, WHERRY_RETRY, -1);
 	relay_answers(f, 2, WHERRY_REJECTED, -1);
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	relay_put(f, "aaa");
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
 	RELAY_DELIVERED(f, 3);
@@ -135,7 +120,7 @@ static void what_dies_is_kept_and_its_key_goes_on(void **state)
 				"d.partition_key = 'a' AND d.payload = o.payload"),
 		2);
 	relay_stop(f, &f->a);
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	relay_put(f, "a");
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
 	RELAY_DELIVERED(f, 3, 4);
@@ -157,7 +142,7 @@ static void what_dies_is_dead_once_its_letter_is_taken(void **state)
 	relay_set(f, "retry.base", "10ms");
 	relay_set(f, "relay.dead_letters", url);
 	relay_answers(f, 1, WHERRY_REJECTED, -1);
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	relay_put(f, "aab");
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).dead == 1 && relay_delivered(f) == 2);
 	assert_int_equal(access(temp.path, F_OK), 0);
@@ -179,7 +164,7 @@ static void a_window_full_of_what_failed_stops_the_stream(void **state)
 	relay_set(f, "relay.down_after", "1000");
 	for (int64_t id = 1; id <= 5; id++)
 		relay_answers(f, id, WHERRY_RETRY, 1);
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	relay_put(f, "abcdefgh");
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).held_keys == 5);
 	relay_quiet(f, &f->a);
@@ -202,7 +187,7 @@ static void after_a_kill_only_what_was_open_comes_again(void **state)
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	keep(f);
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	for (int i = 0; i < 20; i++)
 		relay_put(f, "ab");
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 40);
@@ -220,7 +205,7 @@ static void after_a_kill_only_what_was_open_comes_again(void **state)
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 43);
 	relay_kill(f, &f->a);
 	fake->by_hand = false;
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_told(f, 44, WHERRY_DELIVERED) == 1);
 	for (int64_t id = 1; id <= 40; id++)
 		assert_int_equal(relay_told(f, id, WHERRY_DELIVERED), 1);
@@ -264,7 +249,7 @@ static void a_position_is_told_in_10_ms_and_written_in_100(void **state)
 	int64_t position;
 
 	keep(f);
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	f->frozen_us = relay_now(f) + WH_SECOND; /* by real time, a write may take long */
 	for (int i = 0; i < 3; i++) {
 		deliver(f, "ab");
@@ -279,7 +264,7 @@ static void a_position_is_told_in_10_ms_and_written_in_100(void **state)
 		assert_false(f->a.relay->follow->moved);
 	}
 	relay_kill(f, &f->a);
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	relay_put(f, "a");
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) >= 7);
 	relay_check_once(f, 7);
@@ -292,7 +277,7 @@ static void the_last_position_is_told_and_written_before_the_relay_sleeps(void *
 	const wh_following *follow;
 
 	keep(f);
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	follow = f->a.relay->follow;
 	for (size_t n = 1; n <= 5; n++) {
 		int64_t end;
@@ -317,7 +302,7 @@ static void a_position_that_the_server_lost_is_written_again(void **state)
 	int64_t position;
 
 	keep(f);
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	relay_put(f, "ab");
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
 	RELAY_UNTIL(f, &f->a, !relay_stats(&f->a).window && !f->a.relay->follow->moved);
@@ -355,7 +340,7 @@ static void where_a_write_takes_long_the_position_is_written_less_often(void **s
 	keep(f);
 	slow_us = 0;
 	relay_wrap(f, &(wh_trace){.before = take_long, .ctx = f});
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	f->frozen_us = relay_now(f);
 	for (int i = 0; i < 3; i++) {
 		f->frozen_us += 2 * WH_SECOND;
@@ -381,7 +366,7 @@ static void a_connection_that_is_cut_costs_no_message_and_repeats_none(void **st
 	keep(f);
 	relay_set(f, "relay.window", "20");
 	relay_set(f, "relay.batch", "10");
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	relay_sql(f, "INSERT INTO outbox(topic, partition_key, payload) "
 		     "SELECT 't', 'k' || i % 3, convert_to(repeat('x', 5000), 'UTF8') "
 		     "FROM generate_series(1, 1500) AS i");
@@ -408,7 +393,7 @@ static void a_slot_that_is_lost_is_told_and_nothing_is_guessed(void **state)
 		relay_fresh(f);
 		keep(f);
 		relay_set(f, "stream.from", "place");
-		start(f, &f->a);
+		relay_stream(f, &f->a);
 		relay_put(f, "ab");
 		RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
 		relay_stop(f, &f->a);
@@ -427,7 +412,7 @@ static void a_slot_that_is_lost_is_told_and_nothing_is_guessed(void **state)
 		assert_int_equal(relay_delivered(f), 2);
 		relay_kill(f, &f->a);
 		relay_set(f, "stream.from", froms[i]);
-		start(f, &f->a);
+		relay_stream(f, &f->a);
 		relay_put(f, "d");
 		RELAY_UNTIL(f, &f->a, relay_told(f, 4, WHERRY_DELIVERED) == 1);
 		assert_int_equal(relay_delivered(f), i ? 3 : 6);
@@ -460,7 +445,7 @@ static void a_message_that_kills_its_relay_ends_dead(void **state)
 
 	keep(f);
 	relay_set(f, "retry.attempts", "3");
-	start(f, &f->a);
+	relay_stream(f, &f->a);
 	relay_put(f, "abc");
 	fake->by_hand = true;
 	while (relay_number(f, "SELECT count(*) FROM wherry_dead") == 0) {
@@ -514,113 +499,7 @@ static void what_makes_no_sense_with_it_is_refused(void **state)
 	}
 }
 
-/* ---- the table of Debezium's event router ---- */
-
-typedef struct seen {
-	char topic[40], key[20], headers[80], id[40], body[40];
-} seen;
-
-static seen last_seen;
-
-static void look(relay_fixture *f, const wherry_message *msg)
-{
-	(void)f;
-	(void)snprintf(last_seen.topic, sizeof(last_seen.topic), "%s", msg->topic);
-	(void)snprintf(last_seen.key, sizeof(last_seen.key), "%s",
-		       msg->aggregate_id ? msg->aggregate_id : "");
-	(void)snprintf(last_seen.headers, sizeof(last_seen.headers), "%s", msg->headers);
-	(void)snprintf(last_seen.id, sizeof(last_seen.id), "%s", msg->message_id);
-	(void)snprintf(last_seen.body, sizeof(last_seen.body), "%.*s", (int)msg->body_len,
-		       (const char *)msg->body);
-}
-
-static void debezium(relay_fixture *f)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-
-	relay_set(f, "relay.engine", "stream");
-	relay_set(f, "relay.on_done", "keep");
-	relay_set(f, "outbox.table", "deb");
-	relay_sql(f, DEBEZIUM);
-	WHERRY_PASS(wherry_outbox_init(f->other, "deb", &err));
-}
-
-static void an_event_leaves_as_debezium_routes_it(void **state)
-{
-	relay_fixture *f = *state;
-
-	debezium(f);
-	f->asked = look;
-	relay_sql(f, EVENT(1, "7"));
-	start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
-	assert_string_equal(last_seen.topic, "outbox.event.order");
-	assert_string_equal(last_seen.key, "7");
-	assert_string_equal(last_seen.headers, "{\"type\":\"Made\"}");
-	assert_string_equal(last_seen.id, "00000000-0000-0000-0000-000000000001");
-	assert_string_equal(last_seen.body, "{\"n\": 1}");
-	relay_sql(f, "BEGIN;" EVENT(2, "8") "DELETE FROM deb; COMMIT");
-	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
-	assert_string_equal(last_seen.id, "00000000-0000-0000-0000-000000000002");
-	relay_stop(f, &f->a);
-	relay_set(f, "stream.topic", "{}-events");
-	start(f, &f->a);
-	relay_sql(f, EVENT(3, "9"));
-	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 3);
-	assert_string_equal(last_seen.topic, "order-events");
-}
-
-static void events_of_an_aggregate_keep_their_order_when_one_is_tried_again(void **state)
-{
-	relay_fixture *f = *state;
-	int64_t ids[4];
-
-	debezium(f);
-	start(f, &f->a);
-	f->every = WHERRY_RETRY;
-	relay_set(f, "relay.down_after", "1000");
-	relay_sql(f, EVENT(1, "7") EVENT(2, "7") EVENT(3, "8") EVENT(4, "7"));
-	RELAY_UNTIL(f, &f->a, f->n_events >= 2);
-	f->every = WHERRY_DELIVERED;
-	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 4);
-	for (size_t i = 0, n = 0; i < f->n_events; i++)
-		if (f->events[i].verdict == WHERRY_DELIVERED)
-			ids[n++] = f->events[i].id;
-	for (int i = 1; i < 4; i++)
-		assert_int_not_equal(ids[i], ids[i - 1]);
-	assert_int_equal(relay_number(f, "SELECT count(*) FROM deb"), 4);
-}
-
-/* A JSON string, a number, nothing: payloads like any other, in either mode. */
-static void defect_9_a_payload_may_be_any_json(void **state)
-{
-	static const char *const bodies[] = {"\"hello\"", "42", "null", "[1, 2]"};
-	static const char *const done[] = {"keep", "mark"};
-	relay_fixture *f = *state;
-	const wh_make how = {.payload = "jsonb"};
-	wherry_error err = WHERRY_ERROR_INIT;
-	char sql[200];
-
-	for (size_t i = 0, n = 0; i < 2; i++) {
-		relay_fresh(f);
-		relay_set(f, "relay.on_done", done[i]);
-		relay_set(f, "outbox.table", "j");
-		WHERRY_PASS(wh_outbox_make(f->other, &how, "j", &err));
-		f->asked = look;
-		start(f, &f->a);
-		for (n = 0; n < 4; n++) {
-			(void)snprintf(sql, sizeof(sql),
-				       "INSERT INTO j(topic, payload) VALUES ('t', '%s')",
-				       bodies[n]);
-			relay_sql(f, sql);
-			RELAY_UNTIL(f, &f->a, relay_delivered(f) == n + 1);
-			assert_string_equal(last_seen.body, bodies[n]);
-		}
-	}
-}
-
 static const relay_test own[] = {
-	RELAY_TEST(defect_9_a_payload_may_be_any_json, 0),
 	RELAY_TEST(what_is_in_the_table_leaves_first_and_then_the_log, 0),
 	RELAY_TEST(what_is_deleted_at_once_is_delivered, 0),
 	RELAY_TEST(from_now_leaves_the_table_alone, 0),
@@ -638,8 +517,6 @@ static const relay_test own[] = {
 	RELAY_TEST(until_empty_ends_at_the_end_of_the_log, 0),
 	RELAY_TEST(a_message_that_kills_its_relay_ends_dead, 0),
 	RELAY_TEST(what_makes_no_sense_with_it_is_refused, 0),
-	RELAY_TEST(an_event_leaves_as_debezium_routes_it, 0),
-	RELAY_TEST(events_of_an_aggregate_keep_their_order_when_one_is_tried_again, 0),
 	RELAY_TESTS_END,
 };
 

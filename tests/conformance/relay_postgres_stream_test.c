@@ -10,10 +10,7 @@
 
 static void start(relay_fixture *f, relay_side *side)
 {
-	f->log_len = 0;
-	*f->log = 0;
-	relay_start(f, side);
-	RELAY_UNTIL(f, side, relay_logged(f, "event=streaming"));
+	relay_stream(f, side);
 	relay_quiet(f, side);
 }
 

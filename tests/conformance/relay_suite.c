@@ -182,6 +182,14 @@ void relay_start(relay_fixture *f, relay_side *side)
 	side->wake_us = 0;
 }
 
+void relay_stream(relay_fixture *f, relay_side *side)
+{
+	f->log_len = 0;
+	*f->log = 0;
+	relay_start(f, side);
+	RELAY_UNTIL(f, side, relay_logged(f, "event=streaming"));
+}
+
 void relay_kill(relay_fixture *f, relay_side *side)
 {
 	wherry_relay_close(side->relay);

@@ -160,6 +160,10 @@ void relay_wrap(relay_fixture *f, const wh_trace *trace);
 /* Open the side's relay. */
 void relay_start(relay_fixture *f, relay_side *side);
 
+/* Likewise with the engine stream, and wait until it reads the log.  What was logged before
+ * is forgotten. */
+void relay_stream(relay_fixture *f, relay_side *side);
+
 /* Close it as a crash would: its lease stays, unclean, but lapses at once. */
 void relay_kill(relay_fixture *f, relay_side *side);
 

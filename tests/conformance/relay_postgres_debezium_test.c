@@ -1,0 +1,140 @@
+/*
+ * What a relay reads from PostgreSQL's log and does not write to: the table of Debezium's
+ * event router, and payloads of any JSON.
+ */
+#include "relay_suite.h"
+
+#include "outbox/outbox.h"
+#include "postgres/server.h"
+
+#define DEBEZIUM                                                                         \
+	"CREATE TABLE deb(id uuid PRIMARY KEY, aggregatetype varchar(255) NOT NULL, "    \
+	"aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb)"
+#define EVENT(n, key)                                                                    \
+	"INSERT INTO deb VALUES ('00000000-0000-0000-0000-00000000000" #n "', 'order', " \
+	"'" key "', 'Made', '{\"n\": " #n "}');"
+
+typedef struct seen {
+	char topic[40], key[20], headers[80], id[40], body[40];
+} seen;
+
+static seen last_seen;
+
+static void look(relay_fixture *f, const wherry_message *msg)
+{
+	(void)f;
+	(void)snprintf(last_seen.topic, sizeof(last_seen.topic), "%s", msg->topic);
+	(void)snprintf(last_seen.key, sizeof(last_seen.key), "%s",
+		       msg->aggregate_id ? msg->aggregate_id : "");
+	(void)snprintf(last_seen.headers, sizeof(last_seen.headers), "%s", msg->headers);
+	(void)snprintf(last_seen.id, sizeof(last_seen.id), "%s", msg->message_id);
+	(void)snprintf(last_seen.body, sizeof(last_seen.body), "%.*s", (int)msg->body_len,
+		       (const char *)msg->body);
+}
+
+static void debezium(relay_fixture *f)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	relay_set(f, "relay.engine", "stream");
+	relay_set(f, "relay.on_done", "keep");
+	relay_set(f, "outbox.table", "deb");
+	relay_sql(f, DEBEZIUM);
+	WHERRY_PASS(wherry_outbox_init(f->other, "deb", &err));
+}
+
+static void an_event_leaves_as_debezium_routes_it(void **state)
+{
+	relay_fixture *f = *state;
+
+	debezium(f);
+	f->asked = look;
+	relay_sql(f, EVENT(1, "7"));
+	relay_stream(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
+	assert_string_equal(last_seen.topic, "outbox.event.order");
+	assert_string_equal(last_seen.key, "7");
+	assert_string_equal(last_seen.headers, "{\"type\":\"Made\"}");
+	assert_string_equal(last_seen.id, "00000000-0000-0000-0000-000000000001");
+	assert_string_equal(last_seen.body, "{\"n\": 1}");
+	relay_sql(f, "BEGIN;" EVENT(2, "8") "DELETE FROM deb; COMMIT");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
+	assert_string_equal(last_seen.id, "00000000-0000-0000-0000-000000000002");
+	relay_stop(f, &f->a);
+	relay_set(f, "stream.topic", "{}-events");
+	relay_stream(f, &f->a);
+	relay_sql(f, EVENT(3, "9"));
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 3);
+	assert_string_equal(last_seen.topic, "order-events");
+}
+
+static void events_of_an_aggregate_keep_their_order_when_one_is_tried_again(void **state)
+{
+	relay_fixture *f = *state;
+	int64_t ids[4];
+
+	debezium(f);
+	relay_stream(f, &f->a);
+	f->every = WHERRY_RETRY;
+	relay_set(f, "relay.down_after", "1000");
+	relay_sql(f, EVENT(1, "7") EVENT(2, "7") EVENT(3, "8") EVENT(4, "7"));
+	RELAY_UNTIL(f, &f->a, f->n_events >= 2);
+	f->every = WHERRY_DELIVERED;
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 4);
+	for (size_t i = 0, n = 0; i < f->n_events; i++)
+		if (f->events[i].verdict == WHERRY_DELIVERED)
+			ids[n++] = f->events[i].id;
+	for (int i = 1; i < 4; i++)
+		assert_int_not_equal(ids[i], ids[i - 1]);
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM deb"), 4);
+}
+
+/* A JSON string, a number, nothing: payloads like any other, in either mode. */
+static void defect_9_a_payload_may_be_any_json(void **state)
+{
+	static const char *const bodies[] = {"\"hello\"", "42", "null", "[1, 2]"};
+	static const char *const done[] = {"keep", "mark"};
+	relay_fixture *f = *state;
+	const wh_make how = {.payload = "jsonb"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	char sql[200];
+
+	for (size_t i = 0, n = 0; i < 2; i++) {
+		relay_fresh(f);
+		relay_set(f, "relay.on_done", done[i]);
+		relay_set(f, "outbox.table", "j");
+		WHERRY_PASS(wh_outbox_make(f->other, &how, "j", &err));
+		f->asked = look;
+		relay_stream(f, &f->a);
+		for (n = 0; n < 4; n++) {
+			(void)snprintf(sql, sizeof(sql),
+				       "INSERT INTO j(topic, payload) VALUES ('t', '%s')",
+				       bodies[n]);
+			relay_sql(f, sql);
+			RELAY_UNTIL(f, &f->a, relay_delivered(f) == n + 1);
+			assert_string_equal(last_seen.body, bodies[n]);
+		}
+	}
+}
+
+static const relay_test own[] = {
+	RELAY_TEST(an_event_leaves_as_debezium_routes_it, 0),
+	RELAY_TEST(events_of_an_aggregate_keep_their_order_when_one_is_tried_again, 0),
+	RELAY_TEST(defect_9_a_payload_may_be_any_json, 0),
+	RELAY_TESTS_END,
+};
+
+int main(void)
+{
+	static const relay_target target = {
+		.name = "debezium",
+		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
+		.make = postgres_enter,
+		.drop = postgres_leave_slots,
+		.engine = "stream",
+		.own = own,
+		.own_only = true,
+	};
+
+	return postgres_start_logical() ? relay_suite(&target, 1) : 0;
+}
