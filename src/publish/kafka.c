@@ -86,7 +86,7 @@ static wherry_code open_client(wh_kafka *p, wherry_error *err)
 	if (code != WHERRY_OK)
 		return code;
 	p->alone = p->alone_until != 0;
-	p->served = false;
+	p->served = p->doubted = false;
 	p->stats.clients++;
 	look_for_topic(p);
 	return WHERRY_OK;
@@ -204,7 +204,7 @@ static taking take(wh_kafka *p, const wherry_message *msg)
 		wh_kafka_jobs_append(&p->open, job);
 		return TAKEN;
 	}
-	(void)wh_kafka_key_leave(&p->keys, job, false);
+	(void)wh_kafka_key_leave(&p->keys, job, RD_KAFKA_PARTITION_UA);
 	outcome = refuse(p, job, code, busy, &why);
 	if (outcome == LATER)
 		wh_kafka_job_free(job);

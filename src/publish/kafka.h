@@ -122,10 +122,10 @@ void wh_kafka_client_authorize(wh_kafka_client *client, const wh_kafka_settings 
 /* ---- what was taken: kafka_jobs.c ---- */
 
 typedef enum wh_kafka_stage {
-	WH_KAFKA_WAITING, /* behind one of its key that goes elsewhere */
-	WH_KAFKA_HANDED,  /* librdkafka has it */
-	WH_KAFKA_SENT,    /* brokers have it: in a transaction, to be committed */
-	WH_KAFKA_FAILED   /* it came back */
+	WH_KAFKA_WAITING, /* behind one of its key that goes elsewhere, or is to prove it */
+	WH_KAFKA_HANDED, /* librdkafka has it */
+	WH_KAFKA_SENT,   /* brokers have it: in a transaction, to be committed */
+	WH_KAFKA_FAILED  /* it came back */
 } wh_kafka_stage;
 
 typedef struct wh_kafka_job {
@@ -162,7 +162,8 @@ void wh_kafka_job_free(wh_kafka_job *job);
 typedef struct wh_kafka_key {
 	struct wh_kafka_key *next; /* in its bucket */
 	uint64_t hash;
-	uint64_t place; /* where those that are handed go */
+	uint64_t place;    /* where those that are handed go */
+	int32_t partition; /* which that is, if it is proven; RD_KAFKA_PARTITION_UA */
 	size_t handed;
 	wh_kafka_job *head, *tail; /* those that wait */
 } wh_kafka_key;
@@ -173,18 +174,23 @@ enum { WH_KAFKA_BUCKETS = 4096 };
  * A broker refuses what comes out of sequence, but takes anything for the first of a
  * producer that it does not know in a partition.  So the first message of a key that a
  * client sends to a place flies alone: were it refused, what is right behind it could be
- * accepted.  proven has the places where one was delivered, by key; which are forgotten
- * there are proven again.
+ * accepted.  proven has the places where one was delivered, by key, and partitions the
+ * partition it was; a place that is forgotten there is proven again.
  */
 typedef struct wh_kafka_keys {
 	wh_kafka_key *buckets[WH_KAFKA_BUCKETS];
 	uint64_t proven[WH_KAFKA_BUCKETS];
+	int32_t partitions[WH_KAFKA_BUCKETS];
 	int64_t renew_us; /* when all are to be proven again */
 } wh_kafka_keys;
 
-/* It is now so late.  A broker forgets a producer that it has not heard of for a day
- * (producer.id.expiration.ms); here proofs hold for an hour. */
+/* Called with the time.  A broker forgets a producer that it has not heard of for a day
+ * (producer.id.expiration.ms, unless set); here proofs hold for an hour. */
 void wh_kafka_keys_age(wh_kafka_keys *keys, int64_t now_us);
+
+/* Of one in flight: was one delivered before to its place, and to this partition? */
+bool wh_kafka_key_proves(const wh_kafka_keys *keys, const wh_kafka_job *job,
+			 int32_t partition);
 
 /* Is something of its key in flight, or waiting? */
 bool wh_kafka_key_busy(const wh_kafka_keys *keys, uint64_t hash);
@@ -192,10 +198,11 @@ bool wh_kafka_key_busy(const wh_kafka_keys *keys, uint64_t hash);
 /* Make room for it, in flight or waiting: *out_now says which.  False: out of memory. */
 bool wh_kafka_key_enter(wh_kafka_keys *keys, wh_kafka_job *job, bool *out_now);
 
-/* One that was handed was delivered, or is done with.  Returns what may be handed now, in order, linked by
- * `behind`, and counts it as handed; NULL: nothing. */
+/* One that was handed was acknowledged in this partition, or is done with
+ * (RD_KAFKA_PARTITION_UA).  Returns what may be handed now, in order, linked by `behind`,
+ * and counts it as handed; NULL: nothing. */
 wh_kafka_job *wh_kafka_key_leave(wh_kafka_keys *keys, const wh_kafka_job *job,
-				 bool delivered);
+				 int32_t partition);
 void wh_kafka_keys_clear(wh_kafka_keys *keys);
 
 /* ---- numbers, for whoever shows them ---- */
@@ -273,6 +280,7 @@ typedef struct wh_kafka {
 	int32_t slot;           /* of the lease */
 	int64_t epoch;
 	bool served;          /* this client has delivered something */
+	bool doubted;         /* it has, and was told so without an acknowledgement */
 	bool failing, purged; /* an episode, and how far it is */
 	int64_t give_up_us;   /* when it ends */
 	int64_t late_us;      /* deadlines up to here were missed; 0: none */

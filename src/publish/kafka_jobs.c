@@ -102,9 +102,37 @@ bool wh_kafka_key_busy(const wh_kafka_keys *keys, uint64_t hash)
 	return hash && find(keys, hash);
 }
 
-static bool is_proven(const wh_kafka_keys *keys, const wh_kafka_key *key)
+/* The partition in which one of a key was delivered to this place; RD_KAFKA_PARTITION_UA:
+ * none, or that is forgotten. */
+static int32_t proof_of(const wh_kafka_keys *keys, uint64_t hash, uint64_t place)
 {
-	return keys->proven[key->hash % WH_KAFKA_BUCKETS] == key->place;
+	size_t at = hash % WH_KAFKA_BUCKETS;
+
+	return keys->proven[at] == place ? keys->partitions[at] : RD_KAFKA_PARTITION_UA;
+}
+
+static bool is_proven(const wh_kafka_key *key)
+{
+	return key->partition != RD_KAFKA_PARTITION_UA;
+}
+
+/* Where a place has another partition now, the topic has grown, or is another. */
+static void prove(wh_kafka_keys *keys, wh_kafka_key *key, int32_t partition)
+{
+	size_t at = key->hash % WH_KAFKA_BUCKETS;
+
+	if (is_proven(key) && key->partition != partition)
+		memset(keys->proven, 0, sizeof(keys->proven));
+	keys->proven[at] = key->place;
+	keys->partitions[at] = key->partition = partition;
+}
+
+bool wh_kafka_key_proves(const wh_kafka_keys *keys, const wh_kafka_job *job,
+			 int32_t partition)
+{
+	const wh_kafka_key *key = job->key_hash ? find(keys, job->key_hash) : NULL;
+
+	return key && key->partition == partition;
 }
 
 void wh_kafka_keys_age(wh_kafka_keys *keys, int64_t now_us)
@@ -126,6 +154,13 @@ static wh_kafka_key *make(wh_kafka_keys *keys, uint64_t hash)
 	return key;
 }
 
+/* Nothing of it is in flight. */
+static void send_to(const wh_kafka_keys *keys, wh_kafka_key *key, uint64_t place)
+{
+	key->place = place;
+	key->partition = proof_of(keys, key->hash, place);
+}
+
 bool wh_kafka_key_enter(wh_kafka_keys *keys, wh_kafka_job *job, bool *out_now)
 {
 	wh_kafka_key *key;
@@ -139,9 +174,10 @@ bool wh_kafka_key_enter(wh_kafka_keys *keys, wh_kafka_job *job, bool *out_now)
 	if (!key)
 		return false;
 	*out_now = !key->head &&
-		   (!key->handed || (key->place == job->place && is_proven(keys, key)));
+		   (!key->handed || (key->place == job->place && is_proven(key)));
 	if (*out_now) {
-		key->place = job->place;
+		if (!key->handed)
+			send_to(keys, key, job->place);
 		key->handed++;
 		return true;
 	}
@@ -165,13 +201,13 @@ static void drop_key(wh_kafka_keys *keys, wh_kafka_key *key)
 }
 
 wh_kafka_job *wh_kafka_key_leave(wh_kafka_keys *keys, const wh_kafka_job *job,
-				 bool delivered)
+				 int32_t partition)
 {
 	wh_kafka_key *key = job->key_hash ? find(keys, job->key_hash) : NULL;
 	wh_kafka_job *first, *last;
 
-	if (key && delivered)
-		keys->proven[key->hash % WH_KAFKA_BUCKETS] = job->place;
+	if (key && partition != RD_KAFKA_PARTITION_UA)
+		prove(keys, key, partition);
 	if (!key || --key->handed)
 		return NULL;
 	first = last = key->head;
@@ -179,10 +215,9 @@ wh_kafka_job *wh_kafka_key_leave(wh_kafka_keys *keys, const wh_kafka_job *job,
 		drop_key(keys, key);
 		return NULL;
 	}
-	key->place = first->place;
+	send_to(keys, key, first->place);
 	key->handed = 1;
-	while (last->behind && last->behind->place == first->place &&
-	       is_proven(keys, key)) {
+	while (last->behind && last->behind->place == first->place && is_proven(key)) {
 		last = last->behind;
 		key->handed++;
 	}

@@ -3,6 +3,7 @@
  */
 #include "publish/kafka.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,23 +107,59 @@ static void hand_on_made(wh_kafka *p, rd_kafka_event_t *event)
 	wh_kafka_hand_on_unmade(p);
 }
 
-/* No broker has acknowledged it: librdkafka concludes that it is written, as what it sent
- * behind it was.  A broker that does not know the producer yet takes that all the same. */
-static bool is_inferred(const wh_kafka *p, const rd_kafka_message_t *of_message)
+/*
+ * No broker has acknowledged it: librdkafka concludes that it is written, as what it sent
+ * behind it was (rd_kafka_message_t: no offset).  That is so where the broker knows the
+ * producer in this partition; if it does not yet, it takes what is behind all the same.
+ */
+static bool is_doubtful(const wh_kafka *p, const rd_kafka_message_t *of_message)
 {
-	return p->set.ordered && of_message->offset == RD_KAFKA_OFFSET_INVALID;
+	return p->set.ordered && of_message->offset == RD_KAFKA_OFFSET_INVALID &&
+	       !wh_kafka_key_proves(&p->keys, of_message->_private,
+				    of_message->partition);
 }
 
-/* Nothing of its key went behind it that a broker would take, were it not there: so it may
- * go again.  What is in a transaction must not be there twice. */
+/* Nothing of its key is behind it.  What is in a transaction must not be there twice. */
 static void send_again(wh_kafka *p, wh_kafka_job *job)
 {
-	p->stats.returned++;
+	wherry_error why = WHERRY_ERROR_INIT;
+	rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
+
+	if (!p->doubted)
+		wh_log(p->env, WH_LOG_WARN, "kafka",
+		       "event=sent-again id=%" PRId64 " (no broker acknowledged it, "
+		       "but one took what was behind it; others are not logged)",
+		       job->message->id);
+	p->doubted = true;
 	job->stage = WH_KAFKA_WAITING;
 	if (p->set.transactional)
+		code = RD_KAFKA_RESP_ERR__RETRY;
+	else if (!p->failing)
+		code = wh_kafka_hand_over(p, job, &why);
+	if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
 		fail_job(p, job, RD_KAFKA_RESP_ERR__RETRY, true);
-	else
-		hand_on_one(p, job);
+}
+
+static void deliver(wh_kafka *p, wh_kafka_job *job, const rd_kafka_message_t *of_message)
+{
+	int32_t partition = of_message->offset == RD_KAFKA_OFFSET_INVALID
+				    ? RD_KAFKA_PARTITION_UA
+				    : of_message->partition;
+
+	p->served = true;
+	p->stats.down = false;
+	p->stats.delivered++;
+	p->stats.bytes += (int64_t)of_message->len;
+	p->stats.last_delivery_us = wh_monotonic(p->env);
+	if (p->set.transactional) {
+		job->stage = WH_KAFKA_SENT;
+		p->sent++;
+		hand_on(p, wh_kafka_key_leave(&p->keys, job, partition));
+		return;
+	}
+	wh_kafka_jobs_remove(&p->open, job);
+	hand_on(p, wh_kafka_key_leave(&p->keys, job, partition));
+	wh_kafka_answer(p, job, WHERRY_DELIVERED, NULL);
 }
 
 static void report(wh_kafka *p, const rd_kafka_message_t *of_message)
@@ -132,29 +169,13 @@ static void report(wh_kafka *p, const rd_kafka_message_t *of_message)
 
 	p->handed--;
 	if (of_message->err != RD_KAFKA_RESP_ERR_NO_ERROR &&
-	    status != RD_KAFKA_MSG_STATUS_PERSISTED) {
+	    status != RD_KAFKA_MSG_STATUS_PERSISTED)
 		fail_job(p, job, of_message->err,
 			 status == RD_KAFKA_MSG_STATUS_POSSIBLY_PERSISTED);
-		return;
-	}
-	if (is_inferred(p, of_message)) {
+	else if (is_doubtful(p, of_message))
 		send_again(p, job);
-		return;
-	}
-	p->served = true;
-	p->stats.down = false;
-	p->stats.delivered++;
-	p->stats.bytes += (int64_t)of_message->len;
-	p->stats.last_delivery_us = wh_monotonic(p->env);
-	if (p->set.transactional) {
-		job->stage = WH_KAFKA_SENT;
-		p->sent++;
-		hand_on(p, wh_kafka_key_leave(&p->keys, job, true));
-		return;
-	}
-	wh_kafka_jobs_remove(&p->open, job);
-	hand_on(p, wh_kafka_key_leave(&p->keys, job, true));
-	wh_kafka_answer(p, job, WHERRY_DELIVERED, NULL);
+	else
+		deliver(p, job, of_message);
 }
 
 static void note(wh_kafka *p, const char *text)

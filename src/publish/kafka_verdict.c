@@ -189,12 +189,14 @@ static bool is_sure(const wh_kafka *p)
 }
 
 /* What failed took along all that was in its transaction, also what was before it in its
- * key, so that nobody heeds its verdict: next time those go first. */
+ * key, so that nobody heeds its verdict: next time those go first.  So does what is before
+ * one that was not acknowledged; then nothing is behind it that could be instead. */
 static void set_apart(wh_kafka *p)
 {
 	const wh_kafka_job *job = p->sent ? p->open.head : NULL;
 
-	while (job && meaning_of(p, job) == WH_KAFKA_INNOCENT)
+	while (job && meaning_of(p, job) == WH_KAFKA_INNOCENT &&
+	       job->error != RD_KAFKA_RESP_ERR__RETRY)
 		job = job->next;
 	p->apart = job ? job->message->id : 0;
 }

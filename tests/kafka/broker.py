@@ -9,8 +9,9 @@ there until somebody makes them.  One broker, one partition leader, nothing on d
 prints its address; it ends with its input, of which each line is a command, answered "ok":
 
     refuse API CODE TIMES     the next requests of this kind have this answer
-    hold API | go             such requests are not answered until then
+    hold API | go [N]         such requests are not answered until then, or only N of them
     received API              answered by how many such requests there were, held ones, too
+    refused API               answered by how many of them were refused
     down | up                 nobody reaches it meanwhile
     names                     answered by the transactional ids there are
 
@@ -24,6 +25,7 @@ import collections
 import hashlib
 import hmac
 import os
+import socket
 import ssl
 import struct
 import sys
@@ -38,6 +40,7 @@ UNKNOWN_TOPIC, DENIED_TOPIC, UNSUPPORTED, EXISTS = 3, 29, 35, 36
 OUT_OF_ORDER, OLD_EPOCH, OLD_ID, NOT_TRIED, AUTH_FAILED = 45, 47, 49, 55, 58
 APPENDED = 7, 20  # REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND: written, but not by enough
 REMEMBERED = 5    # batches of a producer
+EVERY = 10000     # more requests than are ever held
 BATCH = struct.Struct(">qiibIhiqqqhii")  # the head of a record batch
 
 
@@ -141,7 +144,8 @@ class Broker:
     def __init__(self, options):
         self.options, self.topics, self.named = options, {}, {}
         self.pids, self.refusals, self.held = 0, {}, {}
-        self.received, self.writers, self.server, self.port = collections.Counter(), set(), None, 0
+        self.received, self.refused = collections.Counter(), collections.Counter()
+        self.writers, self.server, self.port = set(), None, 0
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if options.tls else None
         if options.tls:
             self.tls.load_cert_chain(*options.tls)
@@ -173,10 +177,11 @@ class Broker:
         def each(topic):
             index, data = r.take("i"), r.bytes()
             part, refused = self.part(topic, index), self.refusal(PRODUCE)
-            code, offset = (refused, -1) if part else (UNKNOWN_TOPIC, -1)
+            code, offset = refused or (0 if part else UNKNOWN_TOPIC), -1
             if part and (not refused or refused in APPENDED):
-                code, offset = part.produce(data)
-            return pack("ihqq", index, refused or code, -1 if refused else offset, -1) + tail
+                wrong, offset = part.produce(data)
+                code = wrong or refused
+            return pack("ihqq", index, code, -1 if code else offset, -1) + tail
 
         def every():
             topic = r.text()
@@ -295,9 +300,11 @@ class Broker:
 
     def refusal(self, api):
         """The error that the next one is to be answered with; 0: none."""
-        return self.refusals[api].pop() if self.refusals.get(api) else 0
+        code = self.refusals[api].pop() if self.refusals.get(api) else 0
+        self.refused[api] += code != 0
+        return code
 
-    def refused(self, api, r):
+    def refuse(self, api, r):
         """The answer with an error, of those whose answer is one."""
         code = self.refusal(api)
         if api == PRODUCER:
@@ -307,10 +314,10 @@ class Broker:
         raise ValueError(f"nothing can refuse {api} {r}")
 
     async def answer(self, api, version, r):
-        while api in self.held:
-            await self.held[api].wait()
+        if api in self.held:
+            await self.held[api].acquire()
         if self.refusals.get(api) and api != PRODUCE:
-            return self.refused(api, r)
+            return self.refuse(api, r)
         if api == FETCH:
             return await self.fetch(r, version)
         return {PRODUCE: self.produce, OFFSETS: self.offsets, METADATA: self.metadata,
@@ -332,6 +339,8 @@ class Broker:
     async def serve(self, reader, writer):
         auth = Authentication(self.options) if self.options.sasl else None
         requests = asyncio.Queue()
+        if not self.server.is_serving():
+            writer.transport.abort()
         receiving = asyncio.create_task(self.receive(reader, requests))
         self.writers.add(writer)
         try:
@@ -348,14 +357,21 @@ class Broker:
         self.writers.discard(writer)
         writer.close()
 
+    def bind(self):
+        """While it is bound and nobody listens, connections are refused."""
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(("127.0.0.1", self.port))
+        self.port = self.socket.getsockname()[1]
+
     async def up(self):
-        self.server = await asyncio.start_server(self.serve, "127.0.0.1", self.port, ssl=self.tls)
-        self.port = self.server.sockets[0].getsockname()[1]
+        self.server = await asyncio.start_server(self.serve, sock=self.socket, ssl=self.tls)
 
     def down(self):
         self.server.close()
         for writer in self.writers:
             writer.transport.abort()
+        self.bind()
 
     async def body(self, api, version, r, auth):
         if api == VERSIONS:
@@ -373,17 +389,19 @@ class Broker:
         if word[0] == "refuse":
             self.refusals.setdefault(int(word[1]), []).extend([int(word[2])] * int(word[3]))
         elif word[0] == "hold":
-            self.held[int(word[1])] = asyncio.Event()
+            self.held[int(word[1])] = asyncio.Semaphore(0)
         elif word[0] == "go":
-            for event in self.held.values():
-                event.set()
-            self.held = {}
+            for gate in self.held.values():
+                for _ in range(int(word[1]) if word[1:] else EVERY):
+                    gate.release()
+            self.held = self.held if word[1:] else {}
         elif word[0] == "down":
             self.down()
         elif word[0] == "up":
             await self.up()
         answers = {"names": lambda: " ".join(self.named),
-                   "received": lambda: self.received[int(word[1])]}
+                   "received": lambda: self.received[int(word[1])],
+                   "refused": lambda: self.refused[int(word[1])]}
         print(answers.get(word[0], lambda: "ok")(), flush=True)
 
 
@@ -455,6 +473,7 @@ async def main():
     parser.add_argument("--deny", action="append", default=[])
     options = parser.parse_args()
     broker = Broker(options)
+    broker.bind()
     await broker.up()
     print(f"localhost:{broker.port}", flush=True)
     lines = asyncio.StreamReader()

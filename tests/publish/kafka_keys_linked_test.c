@@ -37,11 +37,11 @@ static bool flies(wh_kafka_job *job)
 }
 
 /* How many fly, now that it is done with. */
-static size_t behind(const wh_kafka_job *job, bool delivered)
+static size_t behind(const wh_kafka_job *job, int32_t partition)
 {
 	size_t n = 0;
 
-	for (wh_kafka_job *next = wh_kafka_key_leave(&keys, job, delivered); next;
+	for (wh_kafka_job *next = wh_kafka_key_leave(&keys, job, partition); next;
 	     next = next->behind)
 		n++;
 	return n;
@@ -56,9 +56,9 @@ static void the_first_of_a_key_flies_alone(void **state)
 	assert_false(flies(&b));
 	assert_false(flies(&c));
 	assert_true(flies(&other));
-	assert_int_equal(behind(&a, true), 2);
+	assert_int_equal(behind(&a, 0), 2);
 	assert_true(flies(&d));
-	assert_int_equal(behind(&b, true) + behind(&c, true) + behind(&d, true), 0);
+	assert_int_equal(behind(&b, 0) + behind(&c, 0) + behind(&d, 0), 0);
 }
 
 static void one_that_fails_proves_nothing(void **state)
@@ -69,9 +69,9 @@ static void one_that_fails_proves_nothing(void **state)
 	assert_true(flies(&a));
 	assert_false(flies(&b));
 	assert_false(flies(&c));
-	assert_int_equal(behind(&a, false), 1);
-	assert_int_equal(behind(&b, true), 1);
-	assert_int_equal(behind(&c, true), 0);
+	assert_int_equal(behind(&a, RD_KAFKA_PARTITION_UA), 1);
+	assert_int_equal(behind(&b, 0), 1);
+	assert_int_equal(behind(&c, 0), 0);
 }
 
 /* A partition of another topic has not heard of this producer. */
@@ -81,15 +81,15 @@ static void each_place_is_proven_for_itself(void **state)
 
 	(void)state;
 	assert_true(flies(&a));
-	assert_int_equal(behind(&a, true), 0);
+	assert_int_equal(behind(&a, 0), 0);
 	assert_true(flies(&b));
 	assert_false(flies(&c));
-	assert_int_equal(behind(&b, true), 1);
+	assert_int_equal(behind(&b, 0), 1);
 	assert_true(flies(&d));
 	assert_false(flies(&e));
-	assert_int_equal(behind(&c, true), 0);
-	assert_int_equal(behind(&d, true), 1);
-	assert_int_equal(behind(&e, true), 0);
+	assert_int_equal(behind(&c, 0), 0);
+	assert_int_equal(behind(&d, 0), 1);
+	assert_int_equal(behind(&e, 0), 0);
 }
 
 static void after_an_hour_it_is_proven_again(void **state)
@@ -98,16 +98,62 @@ static void after_an_hour_it_is_proven_again(void **state)
 
 	(void)state;
 	assert_true(flies(&a));
-	assert_int_equal(behind(&a, true), 0);
+	assert_int_equal(behind(&a, 0), 0);
 	wh_kafka_keys_age(&keys, 3600 * WH_SECOND);
 	assert_true(flies(&b));
 	assert_true(flies(&c));
-	assert_int_equal(behind(&b, true) + behind(&c, true), 0);
+	assert_int_equal(behind(&b, 0) + behind(&c, 0), 0);
 	wh_kafka_keys_age(&keys, 3600 * WH_SECOND + 1);
 	assert_true(flies(&b));
 	assert_false(flies(&d));
-	assert_int_equal(behind(&b, true), 1);
-	assert_int_equal(behind(&d, true), 0);
+	assert_int_equal(behind(&b, 0), 1);
+	assert_int_equal(behind(&d, 0), 0);
+}
+
+/* A topic that has grown has partitions that have not heard of it, also of other keys. */
+static void another_partition_is_proven_anew(void **state)
+{
+	wh_kafka_job a = of(7, 1), b = a, c = of(8, 1), d = c, e = c;
+
+	(void)state;
+	assert_true(flies(&a));
+	assert_false(wh_kafka_key_proves(&keys, &a, 0));
+	assert_int_equal(behind(&a, 0), 0);
+	assert_true(flies(&c));
+	assert_int_equal(behind(&c, 1), 0);
+	assert_true(flies(&b));
+	assert_true(wh_kafka_key_proves(&keys, &b, 0));
+	assert_false(wh_kafka_key_proves(&keys, &b, 2));
+	assert_int_equal(behind(&b, 2), 0);
+	assert_true(flies(&d));
+	assert_false(wh_kafka_key_proves(&keys, &d, 1));
+	assert_false(flies(&e));
+	assert_int_equal(behind(&d, 3), 1);
+	assert_true(wh_kafka_key_proves(&keys, &e, 3));
+	assert_int_equal(behind(&e, 3), 0);
+}
+
+/* Keys share what is remembered. */
+static void what_is_in_flight_keeps_its_proof(void **state)
+{
+	wh_kafka_job a = of(7, 1), b = a, c = a;
+	wh_kafka_job other = of(7 + WH_KAFKA_BUCKETS, 2);
+
+	(void)state;
+	assert_true(flies(&a));
+	assert_int_equal(behind(&a, 0), 0);
+	assert_true(flies(&b));
+	assert_true(flies(&c));
+	assert_true(flies(&other));
+	assert_int_equal(behind(&other, 4), 0);
+	assert_true(wh_kafka_key_proves(&keys, &b, 0));
+	assert_int_equal(behind(&b, RD_KAFKA_PARTITION_UA), 0);
+	assert_int_equal(behind(&c, RD_KAFKA_PARTITION_UA), 0);
+	assert_true(flies(&a));
+	assert_false(wh_kafka_key_proves(&keys, &a, 0));
+	assert_false(flies(&b));
+	assert_int_equal(behind(&a, 0), 1);
+	assert_int_equal(behind(&b, 0), 0);
 }
 
 static void what_has_no_key_waits_for_nothing(void **state)
@@ -117,7 +163,8 @@ static void what_has_no_key_waits_for_nothing(void **state)
 	(void)state;
 	assert_true(flies(&a));
 	assert_true(flies(&b));
-	assert_int_equal(behind(&a, true) + behind(&b, true), 0);
+	assert_int_equal(behind(&a, 0) + behind(&b, 0), 0);
+	assert_false(wh_kafka_key_proves(&keys, &a, 0));
 }
 
 #define KEYS(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -129,6 +176,8 @@ int main(void)
 		KEYS(one_that_fails_proves_nothing),
 		KEYS(each_place_is_proven_for_itself),
 		KEYS(after_an_hour_it_is_proven_again),
+		KEYS(another_partition_is_proven_anew),
+		KEYS(what_is_in_flight_keeps_its_proof),
 		KEYS(what_has_no_key_waits_for_nothing),
 	};
 
