@@ -280,7 +280,7 @@ typedef struct wh_kafka {
 	int32_t slot;           /* of the lease */
 	int64_t epoch;
 	bool served;          /* this client has delivered something */
-	bool doubted;         /* it has, and was told so without an acknowledgement */
+	bool doubted;         /* it had to be sent something again; logged once */
 	bool failing, purged; /* an episode, and how far it is */
 	int64_t give_up_us;   /* when it ends */
 	int64_t late_us;      /* deadlines up to here were missed; 0: none */
