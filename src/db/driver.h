@@ -126,7 +126,8 @@ typedef struct wh_db_driver {
 	int (*fd)(wherry_db *db); /* -1: none */
 
 	/* Has anything been committed, by anyone but the relay's own calls, since the last
-	 * call that said so?  *out_next_us: when to ask again, WH_NEVER: when fd() says. */
+	 * call that said so?  True also where the connection is lost, which the next call
+	 * tells.  *out_next_us: when to ask again, WH_NEVER: when fd() says. */
 	bool (*changed)(wherry_db *db, int64_t now_us, int64_t *out_next_us);
 
 	/* Make the running call return WHERRY_INTERRUPTED; from any thread. */

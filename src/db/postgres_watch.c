@@ -212,6 +212,12 @@ static void tell_pooled(postgres_db *s)
 	s->watch.told = true;
 }
 
+/* The next query says why, and nobody would wake a relay whose lock went with its session. */
+static bool is_lost(const postgres_db *s)
+{
+	return PQstatus(s->conn) == CONNECTION_BAD;
+}
+
 bool wh_postgres_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
 {
 	postgres_db *s = (postgres_db *)db;
@@ -219,10 +225,16 @@ bool wh_postgres_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
 	bool any;
 
 	*out_next_us = WH_NEVER;
-	if (!w->on || s->visiting || PQtransactionStatus(s->conn) != PQTRANS_IDLE)
+	if (!w->on || s->visiting)
+		return false;
+	if (is_lost(s))
+		return true;
+	if (PQtransactionStatus(s->conn) != PQTRANS_IDLE)
 		return false;
 	tell_pooled(s);
 	any = heard(s);
+	if (is_lost(s))
+		return true;
 	if ((any || db->calm) && (w->asleep || w->drowsy))
 		get_up(s);
 	if (db->calm && w->fd >= 0)

@@ -417,6 +417,44 @@ static void defect_15_lost_connections_leave_none_behind(void **state)
 		assert_true(wh_monotonic(&wh_env_system) < by_us);
 }
 
+static void end_sessions(relay_fixture *f)
+{
+	relay_sql(f, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+		     "WHERE application_name = 'wherry' AND pid <> pg_backend_pid()");
+}
+
+/* Its lock that writers find went with the session: nobody would wake it. */
+static void defect_15_a_connection_lost_asleep_is_noticed_at_once(void **state)
+{
+	relay_fixture *f = *state;
+	relay_side *a = &f->a;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	relay_hourly(f);
+	WHERRY_PASS(wherry_relay_open(f->url, "null:", f->config, &a->relay, &err));
+	for (int64_t n = 1; n <= 3; n++) {
+		RELAY_ASLEEP_UNTIL(f, a, a->wake_us - relay_now(f) > WH_SECOND);
+		end_sessions(f);
+		relay_put(f, "a");
+		RELAY_ASLEEP_UNTIL(f, a, relay_count(f, WHERRY_DONE) == n);
+	}
+}
+
+static void defect_15_a_standby_notices_its_lost_connection_at_once(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_hourly(f);
+	relay_start(f, &f->a);
+	RELAY_ASLEEP_UNTIL(f, &f->a, f->a.wake_us - relay_now(f) > WH_SECOND);
+	relay_start(f, &f->b);
+	RELAY_ASLEEP_UNTIL(f, &f->b, f->b.wake_us - relay_now(f) > WH_SECOND);
+	f->log_len = 0;
+	*f->log = 0;
+	end_sessions(f);
+	RELAY_ASLEEP_UNTIL(f, &f->b, relay_logged(f, "event=database-trouble"));
+}
+
 /* A server that ends a session says why, which is the error of the next call and nothing
  * else. */
 static void defect_15_a_lost_connection_writes_nothing_to_standard_error(void **state)
@@ -431,8 +469,7 @@ static void defect_15_a_lost_connection_writes_nothing_to_standard_error(void **
 	relay_start(f, &f->a);
 	relay_quiet(f, &f->a);
 	assert_int_equal(dup2(fileno(said), STDERR_FILENO), STDERR_FILENO);
-	relay_sql(f, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-		     "WHERE application_name = 'wherry' AND pid <> pg_backend_pid()");
+	end_sessions(f);
 	while (code == WHERRY_OK && !relay_logged(f, "event=database-trouble") &&
 	       relay_now(f) < by_us)
 		code = wherry_relay_step(f->a.relay, &f->a.wake_us, &f->a.finished, NULL);
@@ -555,6 +592,8 @@ static const relay_test own[] = {
 	RELAY_TEST(defect_13_a_hook_that_misbehaves_harms_no_relay, 0),
 	RELAY_TEST(defect_14_a_relay_that_could_not_start_starts_later, 0),
 	RELAY_TEST(defect_15_lost_connections_leave_none_behind, 0),
+	RELAY_TEST(defect_15_a_connection_lost_asleep_is_noticed_at_once, 0),
+	RELAY_TEST(defect_15_a_standby_notices_its_lost_connection_at_once, 0),
 	RELAY_TEST(defect_15_a_lost_connection_writes_nothing_to_standard_error, 0),
 	RELAY_TEST(defect_16_retries_are_due_by_the_clock_of_the_database, 0),
 	RELAY_TEST(defect_17_a_stop_waits_no_longer_than_it_may, 0),
