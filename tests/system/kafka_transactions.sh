@@ -22,6 +22,13 @@ enqueue() {
 	w enqueue "$1" --topic orders --key /key --id /id --from many.ndjson
 }
 
+# stand_still PID DATABASE: stop it where it does not have the database's lock.
+stand_still() {
+	until kill -STOP "$1" && sql "$2" 'BEGIN IMMEDIATE; ROLLBACK' 2>/dev/null; do
+		kill -CONT "$1"
+	done
+}
+
 sees() { # LEVEL TOPIC N
 	[ "$(read_topic "$1" "$2" | wc -l)" -ge "$3" ]
 }
@@ -75,7 +82,7 @@ broker hold 26
 first=$!
 pids+=("$first")
 check "a relay has written all, and waits for its commit" until_true 20 sees uncommitted orders 200
-kill -STOP "$first"
+stand_still "$first" fenced.db
 "$wherry" relay sqlite:fenced.db "$to" --set relay.lease=1s 2>second.err &
 second=$!
 pids+=("$second")
