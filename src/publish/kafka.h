@@ -290,6 +290,9 @@ typedef struct wh_kafka {
 	wh_kafka_watch watch;
 } wh_kafka;
 
+/* The error of what no broker acknowledged, where it could not be sent again at once. */
+#define WH_KAFKA_UNACKNOWLEDGED RD_KAFKA_RESP_ERR__RETRY
+
 /* kafka_report.c: the destination failed; of several troubles the first counts. */
 void wh_kafka_break_off(wh_kafka *p, wherry_code code, int native, const char *why,
 			const char *advice);

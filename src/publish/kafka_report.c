@@ -133,11 +133,11 @@ static void send_again(wh_kafka *p, wh_kafka_job *job)
 	p->doubted = true;
 	job->stage = WH_KAFKA_WAITING;
 	if (p->set.transactional)
-		code = RD_KAFKA_RESP_ERR__RETRY;
+		code = WH_KAFKA_UNACKNOWLEDGED;
 	else if (!p->failing)
 		code = wh_kafka_hand_over(p, job, &why);
 	if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
-		fail_job(p, job, RD_KAFKA_RESP_ERR__RETRY, true);
+		fail_job(p, job, WH_KAFKA_UNACKNOWLEDGED, true);
 }
 
 static void deliver(wh_kafka *p, wh_kafka_job *job, const rd_kafka_message_t *of_message)

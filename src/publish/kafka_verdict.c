@@ -196,7 +196,7 @@ static void set_apart(wh_kafka *p)
 	const wh_kafka_job *job = p->sent ? p->open.head : NULL;
 
 	while (job && meaning_of(p, job) == WH_KAFKA_INNOCENT &&
-	       job->error != RD_KAFKA_RESP_ERR__RETRY)
+	       job->error != WH_KAFKA_UNACKNOWLEDGED)
 		job = job->next;
 	p->apart = job ? job->message->id : 0;
 }
