@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include <endian.h>
 #include <jansson.h>
 #include <string.h>
 
@@ -61,7 +62,8 @@ static bool take(checker *c, char wanted)
 
 static void skip_space(checker *c)
 {
-	while (c->at < c->end && *c->at && strchr(" \t\n\r", *c->at))
+	while (c->at < c->end &&
+	       (*c->at == ' ' || *c->at == '\n' || *c->at == '\r' || *c->at == '\t'))
 		c->at++;
 }
 
@@ -103,24 +105,27 @@ static bool take_escape(checker *c, bool nul)
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* Are these eight bytes ASCII that ends nothing?  Of each the highest bit tells; only one that
- * is not borrows from the next. */
-static bool all_plain(const char *at)
+/* How many of these eight bytes come before the first that is no ASCII, or ends a run of
+ * plain ones?  Of each the highest bit tells; only one that is not plain borrows from the
+ * next. */
+static size_t count_plain(const char *at)
 {
-	uint64_t v, quote, escape;
+	uint64_t v, quote, escape, ends;
 
 	memcpy(&v, at, sizeof(v));
+	v = le64toh(v);
 	quote = v ^ EACH('"');
 	escape = v ^ EACH('\\');
-	return !((v | (v - EACH(' ')) | (quote - EACH(1)) | (escape - EACH(1))) &
-		 EACH(0x80));
+	ends = (v | (v - EACH(' ')) | (quote - EACH(1)) | (escape - EACH(1))) &
+	       EACH(0x80);
+	return ends ? (size_t)__builtin_ctzll(ends) / 8 : sizeof(v);
 }
 
 /* Nearly all of a string mostly is. */
 static void skip_plain(checker *c)
 {
-	while (c->end - c->at >= 8 && all_plain(c->at))
-		c->at += 8;
+	for (size_t n = 8; n == 8 && c->end - c->at >= 8; c->at += n)
+		n = count_plain(c->at);
 	while (c->at < c->end && (unsigned char)*c->at >= ' ' &&
 	       (unsigned char)*c->at < 0x80 && *c->at != '"' && *c->at != '\\')
 		c->at++;
@@ -154,7 +159,9 @@ static bool take_digits(checker *c)
 	return c->at > from;
 }
 
-/* Numbers from here on are beyond a double: these digits, 309 of them before the point. */
+/* Numbers from here on are beyond a double: these digits, so many before the point. */
+enum { LARGE_DIGITS = 309 };
+
 static const char too_large[] = "179769313486231580793728971405303415";
 
 /* Would a reader that keeps numbers as doubles lose it? */
@@ -164,6 +171,8 @@ static bool is_too_large(wh_view mantissa, int64_t exponent)
 	size_t n = 0;
 	bool point = false;
 
+	if (!exponent && mantissa.len < LARGE_DIGITS)
+		return false;
 	for (size_t i = 0; i < mantissa.len; i++) {
 		char c = mantissa.ptr[i];
 
@@ -178,8 +187,8 @@ static bool is_too_large(wh_view mantissa, int64_t exponent)
 		if ((n || c != '0') && n + 1 < sizeof(digits))
 			digits[n++] = c;
 	}
-	return n &&
-	       (exponent > 309 || (exponent == 309 && strcmp(digits, too_large) >= 0));
+	return n && (exponent > LARGE_DIGITS ||
+		     (exponent == LARGE_DIGITS && strcmp(digits, too_large) >= 0));
 }
 
 static bool take_number(checker *c)

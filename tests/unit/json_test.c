@@ -51,6 +51,34 @@ static void each_byte_of_a_string_is_looked_at(void **state)
 	}
 }
 
+/* A reader that keeps numbers as doubles would lose them. */
+static void numbers_beyond_a_double_are_refused(void **state)
+{
+	enum { DIGITS = 309 };
+	char text[DIGITS + 3] = "";
+
+	(void)state;
+	assert_true(valid("1e308"));
+	assert_true(valid("-1.797693134862315e308"));
+	assert_false(valid("1.8e308"));
+	assert_false(valid("1e309"));
+	assert_false(valid("-10e308"));
+	assert_true(valid("0.1e309"));
+	assert_true(valid("0e999"));
+	memset(text, '0', DIGITS);
+	text[0] = '1';
+	assert_true(valid(text));
+	text[0] = '2';
+	assert_false(valid(text));
+	text[DIGITS - 1] = '.';
+	text[DIGITS] = '5';
+	assert_true(valid(text));
+	text[DIGITS - 1] = '0';
+	text[DIGITS] = '.';
+	text[DIGITS + 1] = '5';
+	assert_false(valid(text));
+}
+
 static void endless_nesting_is_refused(void **state)
 {
 	enum { DEPTH = 100000 };
@@ -134,6 +162,7 @@ int main(void)
 		cmocka_unit_test(any_single_value_is_json),
 		cmocka_unit_test(other_bytes_are_no_json),
 		cmocka_unit_test(each_byte_of_a_string_is_looked_at),
+		cmocka_unit_test(numbers_beyond_a_double_are_refused),
 		cmocka_unit_test(endless_nesting_is_refused),
 		cmocka_unit_test(checking_says_where_it_failed),
 		cmocka_unit_test(headers_are_an_object_of_strings),
