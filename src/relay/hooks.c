@@ -219,10 +219,10 @@ static void add(wh_hooks *h, wherry_event event)
 	(void)pthread_mutex_unlock(&h->lock);
 }
 
-void wh_hook_claimed(wherry_relay *r, size_t n)
+void wh_hook_claimed(wherry_relay *r, int64_t n)
 {
 	if (n)
-		add(r->hooks, (wherry_event){.kind = WHERRY_ON_CLAIMED, .n = (int64_t)n});
+		add(r->hooks, (wherry_event){.kind = WHERRY_ON_CLAIMED, .n = n});
 }
 
 void wh_hook_settled(wherry_relay *r, wherry_event_kind kind, const wh_entry *e)

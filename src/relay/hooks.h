@@ -6,7 +6,7 @@
 
 #include "relay/relay.h"
 
-void wh_hook_claimed(wherry_relay *r, size_t n);
+void wh_hook_claimed(wherry_relay *r, int64_t n);
 void wh_hook_settled(wherry_relay *r, wherry_event_kind kind, const wh_entry *e);
 void wh_hook_error(wherry_relay *r, wherry_code code, const char *text);
 

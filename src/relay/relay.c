@@ -164,7 +164,7 @@ static bool submits_later(const wherry_relay *r, int64_t now)
 
 static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	size_t before = r->window.n;
+	int64_t before = r->window.added;
 	wherry_code code;
 
 	if (r->share.yielding)
@@ -173,8 +173,7 @@ static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
 
 	if (code == WHERRY_OK && r->follow && r->fsm.state == WH_LEADING)
 		code = wh_follow_step(r, now, err);
-	if (r->window.n > before)
-		wh_hook_claimed(r, r->window.n - before);
+	wh_hook_claimed(r, r->window.added - before);
 	if (code != WHERRY_OK)
 		return wh_relay_db_trouble(r, now, code, err);
 	now = wh_monotonic(&r->env);

@@ -195,6 +195,7 @@ wh_entry *wh_window_add(wh_window *w, const wh_open_row *row)
 	e->batch = batch;
 	batch->n++;
 	w->n++;
+	w->added++;
 	e->bucket_next = w->buckets[bucket_of(w, row->id)];
 	w->buckets[bucket_of(w, row->id)] = e;
 	return e;

@@ -78,6 +78,7 @@ typedef struct wh_window {
 	wh_entry **buckets; /* by id; as many as the window holds, rounded up */
 	size_t n_buckets;
 	size_t n;        /* entries alive */
+	int64_t added;   /* since the beginning */
 	size_t bytes;    /* of the batches alive */
 	wh_batch *spare; /* one kept for the next read */
 	wh_batch *batch; /* the one being filled */

@@ -78,6 +78,30 @@ static void a_hook_is_told_of_each_thing_once(void **state)
 	assert_int_equal(t->lost, 0);
 }
 
+static wherry_verdict take(void *ctx, wherry_call *call)
+{
+	(void)ctx;
+	(void)call;
+	return WHERRY_DELIVERED;
+}
+
+/* Also where what is done leaves memory in the step that reads what comes next. */
+static void a_hook_is_told_of_all_that_is_claimed(void **state)
+{
+	static const char keys[] = "abcdefghijklmnopqrstuvwxyz";
+	handlers_fixture *f = *state;
+	told *t = make_told(f);
+
+	handlers_set(f, "relay.batch", "3");
+	handlers_set(f, "relay.window", "9");
+	handlers_pool(f);
+	handlers_on(f, "t", take);
+	hook(f, 1u << WHERRY_ON_CLAIMED, keep, t);
+	handlers_put(f, "t", keys);
+	assert_int_equal(handlers_run(f), WHERRY_EMPTY);
+	assert_int_equal(t->claimed, strlen(keys));
+}
+
 static void a_hook_is_told_only_what_it_asked_for(void **state)
 {
 	handlers_fixture *f = *state;
@@ -266,6 +290,7 @@ static void a_second_hook_is_refused(void **state)
 
 const handlers_test handlers_hook_tests[] = {
 	HANDLERS_TEST(a_hook_is_told_of_each_thing_once),
+	HANDLERS_TEST(a_hook_is_told_of_all_that_is_claimed),
 	HANDLERS_TEST(a_hook_is_told_only_what_it_asked_for),
 	HANDLERS_TEST(defect_6_the_end_of_five_attempts_is_told),
 	HANDLERS_TEST(defect_6_the_end_of_a_single_attempt_is_told),
