@@ -5,18 +5,28 @@
 #include "outbox/outbox.h"
 
 /* As wherry_outbox's ack has them. */
-const char *const wh_outbox_acks[WH_ACKS] = {"ack-mark", "ack-mark-range", "ack-delete",
-					     "ack-delete-range"};
+const char *const wh_outbox_ack_names[WH_ACKS] = {"ack-mark", "ack-mark-range",
+						  "ack-delete", "ack-delete-range"};
+
+static const wh_stmt *find(const wherry_outbox *box, wherry_on_done on_done, bool range)
+{
+	return box->ack[(on_done == WHERRY_DELETE ? 2 : 0) + (range ? 1 : 0)];
+}
+
+bool wh_outbox_acks(const wherry_outbox *box, const wherry_lease *lease,
+		    wherry_on_done on_done)
+{
+	return find(box, on_done, false) && !*lease->token && on_done != WHERRY_ARCHIVE &&
+	       !wherry_db_in_transaction(box->db);
+}
 
 bool wh_outbox_ack(wherry_outbox *box, const wherry_lease *lease, const wh_settlement *s,
 		   wh_ack *out)
 {
 	bool range = wh_ids_in_a_row(s->done, s->n_done);
-	const wh_stmt *stmt =
-		box->ack[(s->on_done == WHERRY_DELETE ? 2 : 0) + (range ? 1 : 0)];
 
-	if (!stmt || *lease->token || s->on_done == WHERRY_ARCHIVE || !s->n_done ||
-	    s->n_failed || s->n_back || s->try_id || wherry_db_in_transaction(box->db))
+	if (!s->n_done || s->n_failed || s->n_back || s->try_id ||
+	    !wh_outbox_acks(box, lease, s->on_done))
 		return false;
 	*out = (wh_ack){.n = s->n_done};
 	out->params[0] = WH_TEXT_PARAM("name", box->name);
@@ -24,7 +34,7 @@ bool wh_outbox_ack(wherry_outbox *box, const wherry_lease *lease, const wh_settl
 	out->params[2] = WH_INT_PARAM("epoch", lease->epoch);
 	out->params[3] = WH_INT_PARAM("first", s->done[0]);
 	out->params[4] = WH_INT_PARAM("last", s->done[s->n_done - 1]);
-	out->call = (wh_call){.stmt = stmt, .n_params = 5};
+	out->call = (wh_call){.stmt = find(box, s->on_done, range), .n_params = 5};
 	if (range)
 		return true;
 	out->call.n_params = 4;

@@ -182,7 +182,7 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 #undef X
 	box->claim_lock = wh_sql_find(&box->sql, "claim-lock");
 	for (int i = 0; i < WH_ACKS; i++)
-		box->ack[i] = wh_sql_find(&box->sql, wh_outbox_acks[i]);
+		box->ack[i] = wh_sql_find(&box->sql, wh_outbox_ack_names[i]);
 	box->stmt_frontier = wh_sql_find(&box->sql, "frontier");
 	box->stmt_ids = wh_sql_find(&box->sql, "id-taking");
 	box->backlog = wh_sql_find(&box->sql, "backlog");

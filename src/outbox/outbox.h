@@ -86,7 +86,7 @@ struct wherry_outbox {
 };
 
 /* The names of those. */
-extern const char *const wh_outbox_acks[];
+extern const char *const wh_outbox_ack_names[];
 
 /* Open and dead rows, each counted up to WH_BACKLOG_MOST where the layout can stop there. */
 typedef struct wh_backlog {
@@ -371,6 +371,10 @@ typedef struct wh_ack {
 	wh_param params[5];
 	wh_call call;
 } wh_ack;
+
+/* Can what is delivered be acknowledged so, by a relay that leads, in this layout? */
+bool wh_outbox_acks(const wherry_outbox *box, const wherry_lease *lease,
+		    wherry_on_done on_done);
 
 /* Make it one, if it acknowledges and does nothing else, for a relay that leads, in a layout
  * that has such statements.  It borrows box->ids. */

@@ -140,12 +140,10 @@ static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
 }
 
 /* Will what is to be acknowledged travel with the next read, at once? */
-static bool rides(wherry_relay *r, int64_t now)
+static bool rides(const wherry_relay *r, int64_t now)
 {
-	wh_ride ride;
-
 	return r->db->driver->late_commits && !r->set.competing && wh_read_next(r, now) &&
-	       wh_settle_ride(r, now, &ride);
+	       wh_settle_rides(r, now);
 }
 
 static wherry_code read_step(wherry_relay *r, int64_t now, wherry_error *err)

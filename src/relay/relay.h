@@ -368,6 +368,7 @@ typedef struct wh_ride {
 	wh_ack ack;
 } wh_ride;
 
+bool wh_settle_rides(const wherry_relay *r, int64_t now); /* is there one? */
 bool wh_settle_ride(wherry_relay *r, int64_t now, wh_ride *out);
 void wh_settle_rode(wherry_relay *r, const wh_ride *ride, int64_t now);
 

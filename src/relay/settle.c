@@ -71,6 +71,7 @@ void wh_settle_put(wherry_relay *r, wh_entry *e, int64_t now)
 		wh_key_set_due(&r->keys, e->key, now);
 	e->stage = WH_SETTLED;
 	wh_list_append(&r->window.settled, e);
+	r->window.n_undelivered += e->fate != WH_FATE_DONE;
 	if (r->window.settled.n >= (size_t)r->set.turn)
 		at = now;
 	if (at < r->flush_at_us)
@@ -316,13 +317,9 @@ static void after_loss(wherry_relay *r, const wh_entry *e, int64_t now)
 /* What was settled meanwhile waits for company, as it would have; but failures do not. */
 static int64_t flush_next(const wherry_relay *r, int64_t now)
 {
-	const wh_entry *e = r->window.settled.head;
-
-	if (!e)
+	if (!r->window.settled.n)
 		return WH_NEVER;
-	while (e && e->fate == WH_FATE_DONE)
-		e = e->next;
-	return e || r->window.settled.n >= (size_t)r->set.turn
+	return r->window.n_undelivered || r->window.settled.n >= (size_t)r->set.turn
 		       ? now
 		       : wh_later(now, r->set.ack_delay_us);
 }
@@ -339,6 +336,7 @@ static void after_flush(wherry_relay *r, const wh_settlement *s,
 		bool failed = e->fate == WH_FATE_FAILED || e->fate == WH_FATE_DEAD;
 
 		wh_list_remove(&r->window.settled, e);
+		r->window.n_undelivered -= e->fate != WH_FATE_DONE;
 		if (failed && r->set.competing && s->lost[nth++]) {
 			after_loss(r, e, now);
 		} else if (e->fate == WH_FATE_DONE) {
@@ -394,14 +392,6 @@ static void put_in_order(wherry_relay *r)
 	}
 }
 
-static bool has_failures(const wherry_relay *r)
-{
-	for (const wh_entry *e = r->window.settled.head; e; e = e->next)
-		if (e->fate == WH_FATE_FAILED || e->fate == WH_FATE_DEAD)
-			return true;
-	return false;
-}
-
 /* As many are written at once as are read: while the database does the one and the other, a
  * third lot is in flight.  A failure waits for no lower ids. */
 static size_t written_at_once(const wherry_relay *r)
@@ -409,7 +399,7 @@ static size_t written_at_once(const wherry_relay *r)
 	size_t n = r->window.settled.n, turn = (size_t)r->set.turn;
 
 	if (!r->db->driver->meanwhile || r->set.competing || r->set.keep ||
-	    r->fsm.state != WH_LEADING || n <= turn || has_failures(r))
+	    r->fsm.state != WH_LEADING || n <= turn || r->window.n_undelivered)
 		return n;
 	return turn;
 }
@@ -467,9 +457,19 @@ static wh_settlement empty_settlement(wherry_relay *r)
 	};
 }
 
+bool wh_settle_rides(const wherry_relay *r, int64_t now)
+{
+	const wh_entry *e = r->window.settled.head;
+
+	while (e && e->written)
+		e = e->next;
+	return e && now >= r->flush_at_us && !r->set.keep && !r->window.n_undelivered &&
+	       wh_outbox_acks(r->box, &r->lease, r->set.on_done);
+}
+
 bool wh_settle_ride(wherry_relay *r, int64_t now, wh_ride *out)
 {
-	if (now < r->flush_at_us || r->set.keep)
+	if (!wh_settle_rides(r, now))
 		return false;
 	out->s = empty_settlement(r);
 	out->n = written_at_once(r);
@@ -535,7 +535,7 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 
 	if (!n && !try_next)
 		return WHERRY_OK;
-	if (r->set.stream && !r->set.keep && (try_next || has_failures(r))) {
+	if (r->set.stream && !r->set.keep && (try_next || r->window.n_undelivered)) {
 		code = wh_follow_seen(r, try_next, &seen, err);
 		if (code != WHERRY_OK)
 			return wh_relay_db_trouble(r, now, code, err);

@@ -96,6 +96,7 @@ void wh_window_empty(wh_window *w)
 		while (w->buckets[i])
 			wh_window_drop(w, w->buckets[i]);
 	w->ready = w->flying = w->settled = (wh_list){0};
+	w->n_undelivered = 0;
 }
 
 void wh_window_clear(wh_window *w)
