@@ -8,21 +8,41 @@
 #include <inttypes.h>
 #include <librdkafka/rdkafka.h> /* before its mock */
 #include <librdkafka/rdkafka_mock.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/env.h"
 #include "publish/kafka.h"
 
-enum { PARTITIONS = 8, POLL_MS = 1000 };
+enum { PARTITIONS = 8, POLL_MS = 1000, FDS_MOST = 256 };
 
 typedef struct brokers {
 	pid_t pid;
 	int hold; /* they live as long as this is open */
 	char url[300];
 } brokers;
+
+/*
+ * A broker answers at once (Kafka's SocketServer: setTcpNoDelay).  The mock cluster leaves that
+ * to the kernel, which keeps a second small answer until the first is acknowledged, 40 ms
+ * where nothing more is sent.  What listens passes the option on to what it accepts.
+ */
+static void answer_at_once(void)
+{
+	for (int fd = 0; fd < FDS_MOST; fd++) {
+		int listens = 0, on = 1;
+		socklen_t len = sizeof(listens);
+
+		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 &&
+		    listens)
+			(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	}
+}
 
 static void be_brokers(const char *topic, int hold, int out)
 {
@@ -35,6 +55,7 @@ static void be_brokers(const char *topic, int hold, int out)
 	rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, NULL, 0);
 	if (rk)
 		cluster = rd_kafka_mock_cluster_new(rk, 1);
+	answer_at_once();
 	if (cluster && !rd_kafka_mock_topic_create(cluster, topic, PARTITIONS, 1))
 		(void)dprintf(out, "%s", rd_kafka_mock_cluster_bootstraps(cluster));
 	(void)close(out);
