@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "outbox/outbox.h"
 
-enum { ERROR_MAX = 500 };
+enum { ERROR_MAX = 500, TOKEN_LEN = 32 };
 
 wherry_code wh_take_lease(void *ctx, const wh_row *row, wherry_error *err)
 {
@@ -270,18 +270,39 @@ static wherry_code settle_failure(settling *w, const wherry_failure *f, wherry_e
 	return code;
 }
 
+/* Whose attempt it was. */
+static wh_view leader_token(const wherry_lease *lease, char out[TOKEN_LEN])
+{
+	(void)snprintf(out, TOKEN_LEN, "epoch:%" PRId64, lease->epoch);
+	return wh_view_of(out);
+}
+
+wherry_code wh_outbox_untry(wherry_outbox *box, const wherry_lease *lease, int64_t id,
+			    int32_t nth, wherry_error *err)
+{
+	char token[TOKEN_LEN];
+	const wh_param params[] = {
+		WH_INT_PARAM("id", id),
+		WH_INT_PARAM("nth", nth),
+		WH_TEXT_PARAM("token", leader_token(lease, token)),
+	};
+
+	return box->untry
+		       ? wh_db_run(box->db, box->untry, params, 3, NULL, NULL, NULL, err)
+		       : WHERRY_OK;
+}
+
 static wherry_code settle_try(settling *w, wherry_error *err)
 {
 	bool claimed = *w->lease->token;
-	char token[32];
+	char token[TOKEN_LEN];
 	wh_param params[6];
 	int64_t changed = 0;
 	wherry_code code;
 
-	(void)snprintf(token, sizeof(token), "epoch:%" PRId64, w->lease->epoch);
 	params[0] = WH_INT_PARAM("id", w->s->try_id);
 	params[1] = claimed ? token_param(w->lease)
-			    : WH_TEXT_PARAM("token", wh_view_of(token));
+			    : WH_TEXT_PARAM("token", leader_token(w->lease, token));
 	params[2] = WH_INT_PARAM("nth", w->s->try_nth);
 	params[3] = WH_INT_PARAM("claimed", claimed);
 	wh_claim_params(w->box, w->lease, w->s->try_id, &params[4]);

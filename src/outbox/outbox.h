@@ -76,6 +76,7 @@ struct wherry_outbox {
 #undef X
 	} stmt;
 	const wh_stmt *claim_lock; /* NULL: claims are made one after the other anyway */
+	const wh_stmt *untry;      /* NULL: an attempt on record stays there */
 	const wh_stmt *ack[WH_ACKS];             /* see ack.c; NULL: there are none */
 	const wh_stmt *stmt_frontier, *stmt_ids; /* NULL: ids appear in their order */
 	const wh_stmt *backlog;                  /* NULL: all is counted */
@@ -400,6 +401,11 @@ typedef struct wh_read_from {
 wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack *ack,
 			   const wh_read_from *from, wh_open_fn visit, void *ctx,
 			   bool statements, wh_horizon *horizon, wherry_error *err);
+
+/* Take back what was put on record as the nth attempt of a suspect, by this leader, unless it
+ * was changed since. */
+wherry_code wh_outbox_untry(wherry_outbox *box, const wherry_lease *lease, int64_t id,
+			    int32_t nth, wherry_error *err);
 
 /* Rows that changed; under claims, others had been lost. */
 typedef struct wh_settled {

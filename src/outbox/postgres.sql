@@ -674,6 +674,13 @@ UPDATE {table} SET status = 1,
 WHERE id = :id AND status IN (0, 1, 3)
   AND (:claimed::bigint = 0 OR claim_token = :token::text);
 
+-- name: untry
+-- The destination was down: that was no attempt of the message
+-- (relays_that_end_while_the_destination_is_down_cost_no_attempt).
+UPDATE {table} SET status = 0, attempts = :nth::integer - 1, next_retry_at = NULL,
+  claimed_at = NULL, claim_token = ''
+WHERE id = :id AND status = 1 AND claim_token = :token::text AND attempts = :nth::integer;
+
 -- name: reap
 -- Not claims that were extended and live (reaping_leaves_claims_that_live).
 UPDATE {table} SET status = 0, claimed_at = NULL, claim_token = '', next_retry_at = NULL

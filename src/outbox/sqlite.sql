@@ -487,6 +487,13 @@ UPDATE {table} NOT INDEXED SET status = 1,
   next_retry_at = CASE WHEN status = 1 THEN next_retry_at END
 WHERE id = :id AND (status = 0 OR status = 1 OR status = 3) AND (NOT :claimed OR claim_token = :token);
 
+-- name: untry
+-- The destination was down: that was no attempt of the message
+-- (relays_that_end_while_the_destination_is_down_cost_no_attempt).
+UPDATE {table} NOT INDEXED SET status = 0, attempts = :nth - 1, next_retry_at = NULL,
+  claimed_at = NULL, claim_token = ''
+WHERE id = :id AND status = 1 AND claim_token = :token AND attempts = :nth;
+
 -- name: reap
 -- Not claims that were extended and live (reaping_leaves_claims_that_live).
 UPDATE {table} NOT INDEXED SET status = 0, claimed_at = NULL, claim_token = '',

@@ -160,6 +160,28 @@ static bool is_suspect(const wh_entry *e)
 	return e->losses >= 2;
 }
 
+void wh_suspect_back(wherry_relay *r, const wh_entry *e)
+{
+	if (e->tried && !is_suspect(e) && !r->set.keep && !r->set.competing)
+		r->innocent = e->msg.id;
+}
+
+wherry_code wh_suspect_step(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_entry *e = r->innocent ? wh_window_find(&r->window, r->innocent) : NULL;
+	wherry_code code;
+
+	if (e && e->tried && (e->stage == WH_READY || e->stage == WH_WAITING)) {
+		code = wh_outbox_untry(r->box, &r->lease, e->msg.id, e->msg.attempts + 1,
+				       err);
+		if (code != WHERRY_OK)
+			return wh_relay_db_trouble(r, now, code, err);
+		e->tried = false;
+	}
+	r->innocent = 0;
+	return WHERRY_OK;
+}
+
 /* It flew, and there will be no receipt.  A loss is held against it only if something was
  * answered since the last: else the destination is down, and it is nobody's fault. */
 static void take_down(wherry_relay *r, wh_entry *e)
@@ -170,6 +192,7 @@ static void take_down(wherry_relay *r, wh_entry *e)
 		e->losses++;
 	e->lost_at = r->answered;
 	wh_list_remove(&r->window.flying, e);
+	wh_suspect_back(r, e);
 	if (!key) {
 		if (e->probe)
 			wh_settle_aside(r, e);

@@ -119,8 +119,10 @@ static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
 		wh_claim_let_go(r);
 	if ((r->window.flying.n || wh_letters_busy(r)) && !late)
 		return wh_follow_alive(r, now, err);
-	code = wh_settle_flush(r, now, NULL, err);
-	if (code != WHERRY_OK || r->fsm.state != WH_DRAINING)
+	code = wh_suspect_step(r, now, err);
+	if (code == WHERRY_OK && !r->innocent)
+		code = wh_settle_flush(r, now, NULL, err);
+	if (code != WHERRY_OK || r->fsm.state != WH_DRAINING || r->innocent)
 		return code;
 	if (r->window.settled.n && !late)
 		return WHERRY_OK; /* the database is in trouble */
@@ -175,6 +177,9 @@ static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK)
 		return wh_relay_db_trouble(r, now, code, err);
 	now = wh_monotonic(&r->env);
+	code = wh_suspect_step(r, now, err);
+	if (code != WHERRY_OK || r->innocent)
+		return code;
 	if (!submits_later(r, now)) {
 		code = wh_dispatch_step(r, now, err);
 		if (code != WHERRY_OK || r->fsm.state != WH_LEADING)

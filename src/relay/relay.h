@@ -176,6 +176,7 @@ struct wherry_relay {
 	bool collecting;     /* receipts name messages: none is freed meanwhile */
 	bool advanced;       /* something became ready since the last submit */
 	bool down;           /* the destination is */
+	int64_t innocent;    /* id: its attempt is on record, and was none; 0 */
 	int64_t probe_at_us; /* when to try it again */
 	int probes;          /* tries in vain */
 	int64_t probed;      /* the last message that did: its order */
@@ -343,6 +344,11 @@ bool wh_meanwhile_submits(const wherry_relay *r);
 void wh_meanwhile_begin(wherry_relay *r);
 void wh_meanwhile_end(wherry_relay *r);
 void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why);
+
+/* A suspect that came back while the destination is down was not tried: that is to be put on
+ * record, too. */
+void wh_suspect_back(wherry_relay *r, const wh_entry *e);
+wherry_code wh_suspect_step(wherry_relay *r, int64_t now, wherry_error *err);
 void wh_entry_admit(wherry_relay *r, wh_entry *e); /* READY, or behind its key */
 void wh_key_advance(wherry_relay *r, wh_key *key); /* the next of it may be ready */
 

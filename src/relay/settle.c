@@ -210,10 +210,12 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 		wh_down(r, now, why);
 	if (r->down && e->probe)
 		wh_settle_aside(r, e);
-	if (r->down)
+	if (r->down) {
+		wh_suspect_back(r, e);
 		take_back(r, e);
-	else
+	} else {
 		settle_retry(r, e, receipt, why, now);
+	}
 }
 
 void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)

@@ -150,6 +150,30 @@ static void suspects_die_not_of_a_destination_that_is_down(void **state)
 	relay_check_order(f);
 }
 
+/* What was put on record before it was known that the destination is down is taken back: else
+ * as many relays that end meanwhile as there are attempts would end a message, too. */
+static void relays_that_end_while_the_destination_is_down_cost_no_attempt(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = killed_with(f, "ab");
+
+	fake->collect_fails = WHERRY_CLOSED;
+	for (int kills = 0; kills < 7; kills++) {
+		size_t losses = fake->losses;
+
+		relay_start(f, &f->a);
+		RELAY_UNTIL(f, &f->a, fake->losses > losses + 2);
+		RELAY_UNTIL(f, &f->a,
+			    relay_number(f, "SELECT sum(attempts) FROM outbox") == 0);
+		relay_kill(f, &f->a);
+	}
+	fake->collect_fails = WHERRY_OK;
+	fake->by_hand = false;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	assert_int_equal(relay_count(f, WHERRY_DEAD), 0);
+}
+
 static void suspects_of_an_ordered_publisher_keep_their_order(void **state)
 {
 	relay_fixture *f = *state;
@@ -245,6 +269,7 @@ const relay_test relay_suspect_tests[] = {
 	RELAY_TEST(a_throttled_suspect_is_not_counted_twice, 0),
 	RELAY_TEST(a_throttled_suspect_lets_the_relay_sleep, 0),
 	RELAY_TEST(suspects_die_not_of_a_destination_that_is_down, 0),
+	RELAY_TEST(relays_that_end_while_the_destination_is_down_cost_no_attempt, 0),
 	RELAY_TEST(suspects_of_an_ordered_publisher_keep_their_order, 0),
 	RELAY_TEST(a_message_that_ends_its_connection_is_found_and_dies, 0),
 	RELAY_TEST(a_connection_lost_twice_makes_its_window_suspects, 0),
