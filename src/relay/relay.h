@@ -349,6 +349,7 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why);
  * record, too. */
 void wh_suspect_back(wherry_relay *r, const wh_entry *e);
 wherry_code wh_suspect_step(wherry_relay *r, int64_t now, wherry_error *err);
+
 void wh_entry_admit(wherry_relay *r, wh_entry *e); /* READY, or behind its key */
 void wh_key_advance(wherry_relay *r, wh_key *key); /* the next of it may be ready */
 

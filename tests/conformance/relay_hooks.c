@@ -78,13 +78,6 @@ static void a_hook_is_told_of_each_thing_once(void **state)
 	assert_int_equal(t->lost, 0);
 }
 
-static wherry_verdict take(void *ctx, wherry_call *call)
-{
-	(void)ctx;
-	(void)call;
-	return WHERRY_DELIVERED;
-}
-
 /* Also where what is done leaves memory in the step that reads what comes next. */
 static void a_hook_is_told_of_all_that_is_claimed(void **state)
 {
@@ -95,7 +88,7 @@ static void a_hook_is_told_of_all_that_is_claimed(void **state)
 	handlers_set(f, "relay.batch", "3");
 	handlers_set(f, "relay.window", "9");
 	handlers_pool(f);
-	handlers_on(f, "t", take);
+	handlers_on(f, "t", handlers_deliver);
 	hook(f, 1u << WHERRY_ON_CLAIMED, keep, t);
 	handlers_put(f, "t", keys);
 	assert_int_equal(handlers_run(f), WHERRY_EMPTY);
