@@ -133,6 +133,20 @@ NOT EXISTS (
 (SELECT * FROM {table} WHERE status IN (0, 1, 3) ORDER BY id
  LIMIT CASE WHEN random() < 0.98 THEN 2000 END)
 
+-- part: unit
+-- Rows of c that are claimed in their order: those of its aggregate.
+CASE WHEN :unordered::bigint <> 0 THEN c.id::text ELSE c.aggregate_id END
+
+-- part: whole_runs
+-- Of the rows in "chosen", with their units, those that were locked together with every
+-- chosen row before them in their unit.  If another claimer holds a row, the rows behind it
+-- stay (nothing_is_claimed_behind_a_row_that_another_claimer_has_locked).
+(SELECT id FROM (
+  SELECT id, bool_and(id IN (SELECT id FROM locked)) OVER (PARTITION BY unit ORDER BY id)
+    AS whole
+  FROM chosen) AS run
+ WHERE run.whole)
+
 -- part: mark
 -- A claim's mark: claimed_at to the microsecond, as a number whatever the session's settings.
 (round((extract(epoch FROM claimed_at) * 1000000)::numeric))::bigint::text
@@ -196,7 +210,7 @@ SELECT coalesce(max(id), 0), count(*) FROM (
 -- behind it is left (two_claims_never_hold_messages_of_one_key).
 WITH looked AS (
   SELECT c.id, c.aggregate_id, c.status, {due} AS due,
-    CASE WHEN :unordered::bigint <> 0 THEN c.id::text ELSE c.aggregate_id END AS unit,
+    {unit} AS unit,
     c.status = 1 AND c.claimed_at > {lapsed_before} AS lives
   FROM (
     SELECT * FROM {table} AS c
@@ -222,12 +236,10 @@ locked AS MATERIALIZED (
   SELECT c.id FROM {table} AS c
   WHERE c.id = ANY (ARRAY(SELECT id FROM chosen)) AND (c.status = 0 OR {due})
   FOR UPDATE SKIP LOCKED),
-got AS MATERIALIZED (SELECT id, unit, id IN (SELECT id FROM locked) AS mine FROM chosen),
 taken AS (
   UPDATE {table} AS t SET status = 1, claimed_at = {now}
-  FROM (SELECT id, bool_and(mine) OVER (PARTITION BY unit ORDER BY id) AS whole FROM got)
-    AS run
-  WHERE t.id = run.id AND run.whole
+  FROM {whole_runs} AS run
+  WHERE t.id = run.id
   RETURNING t.*)
 SELECT {taken} FROM taken ORDER BY id;
 
@@ -261,18 +273,22 @@ FROM (
   ORDER BY c.claimed_at NULLS FIRST, c.id LIMIT 1) AS f;
 
 -- name: claim-share
--- No attempt is on record: it is one of many that ended their program, if any did.
+-- No attempt is on record: it is one of many that ended their program, if any did.  As in
+-- "claim", several rows of one aggregate are taken together or not at all.
 WITH chosen AS MATERIALIZED (
+  SELECT c.id, {unit} AS unit FROM {table} AS c
+  WHERE {open_c} AND c.status = 1 AND {claimed} <= {lapsed_before}
+    AND {mark} = :of::text AND {first_lapsed}
+  ORDER BY c.id LIMIT :limit::bigint),
+locked AS MATERIALIZED (
   SELECT c.id FROM {table} AS c
-  WHERE c.status = 1 AND {claimed} <= {lapsed_before} AND c.id = ANY (ARRAY(
-    SELECT c.id FROM {table} AS c
-    WHERE {open_c} AND c.status = 1 AND {claimed} <= {lapsed_before}
-      AND {mark} = :of::text AND {first_lapsed}
-    ORDER BY c.id LIMIT :limit::bigint))
+  WHERE c.id = ANY (ARRAY(SELECT id FROM chosen)) AND c.status = 1
+    AND {claimed} <= {lapsed_before}
   FOR UPDATE SKIP LOCKED),
 taken AS (
   UPDATE {table} AS t SET claimed_at = {now}
-  FROM chosen WHERE t.id = chosen.id
+  FROM {whole_runs} AS run
+  WHERE t.id = run.id
   RETURNING t.*)
 SELECT {taken} FROM taken ORDER BY id;
 

@@ -266,6 +266,53 @@ static void weakness_25_an_aggregate_with_a_backlog_is_claimed_in_runs(void **st
 			1, 50);
 }
 
+/* Twenty rows of one aggregate, as another relay left them. */
+static void leave_rows(const char *columns, const char *values)
+{
+	char sql[512];
+
+	(void)snprintf(
+		sql, sizeof(sql),
+		"INSERT INTO outbox (topic, aggregate_type, aggregate_id, payload, %s) "
+		"SELECT 't', 'o', 'a', '{}', %s FROM generate_series(1, 20) AS i",
+		columns, values);
+	plain_sql(sql);
+}
+
+/* The library, for one, locks a row before its claim is written. */
+static void nothing_is_claimed_behind_a_row_that_another_claimer_has_locked(void **state)
+{
+	static const char *const left[][2] = {
+		{"status", "0"},
+		{"status, attempts, next_retry_at", "3, 1, now() - interval '5 min'"},
+		{"status, claimed_at", "1, now() - interval '5 min'"},
+		{"status, claimed_at", "1, now() - i * interval '5 min'"},
+	};
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.batch", "100");
+	for (size_t i = 0; i < sizeof(left) / sizeof(*left); i++) {
+		PGconn *holder;
+		int64_t from;
+
+		if (i)
+			relay_fresh(f);
+		holder = PQconnectdb(postgres_here.url);
+		leave_rows(left[i][0], left[i][1]);
+		assert_true(postgres_exec(
+			holder, "BEGIN; SELECT id FROM outbox WHERE id = 1 FOR UPDATE",
+			NULL, 0));
+		relay_start(f, &f->a);
+		from = relay_now(f);
+		RELAY_UNTIL(f, &f->a, relay_now(f) > from + WH_SECOND / 2);
+		assert_int_equal(relay_delivered(f), 0);
+		assert_true(postgres_exec(holder, "COMMIT", NULL, 0));
+		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 20);
+		check_aggregates(f, 20, 1);
+		PQfinish(holder);
+	}
+}
+
 static const relay_test own[] = {
 	RELAY_TEST(
 		beside_relays_of_the_library_each_message_has_one_and_aggregates_their_order,
@@ -275,6 +322,7 @@ static const relay_test own[] = {
 	RELAY_TEST(weakness_1_a_row_committed_late_waits_for_what_is_in_flight, 0),
 	RELAY_TEST(weakness_9_and_10_one_bad_message_takes_no_other_along, 0),
 	RELAY_TEST(weakness_25_an_aggregate_with_a_backlog_is_claimed_in_runs, 0),
+	RELAY_TEST(nothing_is_claimed_behind_a_row_that_another_claimer_has_locked, 0),
 	RELAY_TESTS_END,
 };
 
