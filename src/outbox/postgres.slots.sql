@@ -35,7 +35,8 @@ SELECT pg_advisory_xact_lock((1668::bigint << 32) + {'table}::regclass::oid::big
              true);
 
 -- name: slots-relays
-SELECT slot, epoch, expires_at > {now}, clean, unclean, win, mask, engine = 'competing',
+-- Relays of other engines have no partitions: they work on the whole outbox.
+SELECT slot, epoch, expires_at > {now}, clean, unclean, win, mask, engine <> 'exclusive',
   greatest(ceil(extract(epoch FROM expires_at - {now}) * 1000), 0)::bigint, owner
 FROM {wherry_slot} WHERE outbox = :name ORDER BY slot;
 

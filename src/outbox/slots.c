@@ -160,7 +160,7 @@ wherry_code wh_slots_renew(wherry_outbox *box, wherry_lease *lease, wh_slots *ou
 typedef struct holder {
 	int32_t number;
 	int64_t epoch;
-	bool lives, clean, competing;
+	bool lives, clean, other_engine;
 	int64_t unclean, window;
 	uint64_t mask;
 } holder;
@@ -193,7 +193,7 @@ static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 		.unclean = wh_row_int(row, 4),
 		.window = wh_row_int(row, 5),
 		.mask = (uint64_t)wh_row_int(row, 6),
-		.competing = wh_row_int(row, 7) != 0,
+		.other_engine = wh_row_int(row, 7) != 0,
 	};
 	return WHERRY_OK;
 }
@@ -323,9 +323,12 @@ static wherry_code join(void *ctx, wherry_error *err)
 	for (int i = 0; i < w->n_holders; i++) {
 		const holder *h = &w->holders[i];
 
-		if (h->lives && h->competing)
-			return wh_outbox_held(w->box, ", which shares rows, not slots",
-					      err);
+		if (h->lives && h->other_engine)
+			return wh_outbox_held(
+				w->box,
+				" and which has another engine: run all relays of an "
+				"outbox with one engine",
+				err);
 		n_others += h->lives;
 		others |= h->lives ? h->mask : 0;
 	}

@@ -12,8 +12,8 @@
 
 wherry_code wh_share_open(wherry_relay *r, wherry_error *err)
 {
-	if (r->set.competing || r->lease.epoch) /* a lease stays what it is */
-		return WHERRY_OK;
+	if (r->set.competing || r->set.stream || r->lease.epoch)
+		return WHERRY_OK; /* these have all of it; and a lease stays what it is */
 	return wh_slots_ready(r->box, &r->share.on, err);
 }
 

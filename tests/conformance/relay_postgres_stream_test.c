@@ -404,6 +404,50 @@ static void a_relay_that_streams_works_beside_no_other_engine(void **state)
 	}
 }
 
+/* The first leads; the second is refused, with the engine that it should have. */
+static void second_is_refused(relay_fixture *f, const char *engine, const char *advice)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	relay_set(f, "relay.engine", engine);
+	relay_start(f, &f->b);
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_relay_step(f->b.relay, &f->b.wake_us, &f->b.finished, &err));
+	assert_non_null(strstr(err.message, advice));
+	wherry_relay_close(f->b.relay);
+	f->b.relay = NULL;
+}
+
+static void a_stream_relay_works_alone_on_an_outbox_with_partitions(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease = {0};
+	wh_slots slots = {0};
+
+	WHERRY_PASS(wh_outbox_make(f->other, &(wh_make){.extras = WH_SHARED}, "outbox",
+				   &err));
+	start(f, &f->a);
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM wherry_slot WHERE engine "
+					 "= 'stream' AND slot = 0 AND mask = -1"),
+			 1);
+	relay_set(f, "relay.engine", "stream");
+	relay_start(f, &f->b);
+	relay_quiet(f, &f->b);
+	assert_int_equal(relay_stats(&f->b).epoch, 0);
+	wherry_relay_close(f->b.relay);
+	f->b.relay = NULL;
+	second_is_refused(f, "exclusive", "--engine stream");
+	second_is_refused(f, "competing", "--engine stream");
+	WHERRY_FAILS(WHERRY_BUSY,
+		     wh_slots_join(f->box, "share", WH_SECOND, 1, &lease, &slots, &err));
+	relay_stop(f, &f->a);
+	relay_set(f, "relay.engine", "exclusive");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
+	second_is_refused(f, "stream", "--engine exclusive");
+}
+
 /* ---- large, odd, and of others ---- */
 
 static void a_large_transaction_passes_through_a_small_window(void **state)
@@ -547,6 +591,7 @@ static const relay_test own[] = {
 	RELAY_TEST(a_slot_that_another_reads_is_waited_for, 0),
 	RELAY_TEST(an_outbox_changes_hands_between_the_engines, 0),
 	RELAY_TEST(a_relay_that_streams_works_beside_no_other_engine, 0),
+	RELAY_TEST(a_stream_relay_works_alone_on_an_outbox_with_partitions, 0),
 	RELAY_TEST(a_large_transaction_passes_through_a_small_window, 0),
 	RELAY_TEST(large_bodies_pass_and_take_no_more_room_than_they_may, 0),
 	RELAY_TEST(columns_that_come_and_go_do_not_matter, 0),
