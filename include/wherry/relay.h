@@ -12,6 +12,7 @@
 #include <wherry/config.h>
 #include <wherry/db.h>
 #include <wherry/error.h>
+#include <wherry/log.h>
 #include <wherry/publisher.h>
 
 /* One relay.  One thread at a time, but for wherry_relay_stop(). */
@@ -88,9 +89,6 @@ typedef struct wherry_event {
 /* Everything it is given is borrowed for the call. */
 typedef void (*wherry_hook_fn)(void *ctx, const wherry_event *event);
 
-/* One line for people: what happened.  Level 0 error, 1 warning, 2 information, 3 debug. */
-typedef void (*wherry_log_fn)(void *ctx, int level, const char *part, const char *line);
-
 WHERRY_BEGIN
 
 /**
@@ -123,7 +121,16 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_relay_open_on(wherry_db *db,
 							    wherry_relay **out,
 							    wherry_error *err);
 
-/** Send the relay's log lines somewhere; NULL (the default) nowhere. */
+/**
+ * Receive the relay's log records.
+ *
+ * The setting log.level says which: events that are less severe are not handed over.  What
+ * happens while the relay is opened is not logged; it is in the error.
+ *
+ * @param log  Called for each record, on the thread that steps the relay or on a thread of
+ *             its publisher; see wherry_log_fn.  NULL, the default: log nothing.
+ * @param ctx  Handed to it; borrowed until wherry_relay_close().
+ */
 WHERRY_API void wherry_relay_log(wherry_relay *relay, wherry_log_fn log, void *ctx);
 
 /**

@@ -1,7 +1,5 @@
 #include "base/env.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -70,27 +68,6 @@ uint64_t wh_random(const wh_env *env)
 void wh_sleep(const wh_env *env, int64_t us)
 {
 	env->sleep_us(env->ctx, us);
-}
-
-void wh_vlog(const wh_env *env, int level, const char *part, const char *fmt,
-	     va_list args)
-{
-	char line[512];
-
-	if (!env->log)
-		return;
-	if (vsnprintf(line, sizeof(line), fmt, args) < 0)
-		line[0] = 0;
-	env->log(env->log_ctx, level, part, line);
-}
-
-void wh_log(const wh_env *env, int level, const char *part, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	wh_vlog(env, level, part, fmt, args);
-	va_end(args);
 }
 
 int64_t wh_later(int64_t a_us, int64_t b_us)

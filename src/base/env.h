@@ -5,12 +5,9 @@
 #ifndef WH_BASE_ENV_H
 #define WH_BASE_ENV_H
 
-#include <stdarg.h>
 #include <stdint.h>
 
-#include "base/error.h"
-
-enum { WH_LOG_ERROR, WH_LOG_WARN, WH_LOG_INFO, WH_LOG_DEBUG };
+#include <wherry/log.h>
 
 #define WH_SECOND 1000000LL /* microseconds */
 #define WH_NEVER INT64_MAX  /* a deadline that does not come */
@@ -20,8 +17,8 @@ typedef struct wh_env {
 	int64_t (*monotonic_us)(void *ctx); /* for time-outs; never steps back */
 	uint64_t (*random)(void *ctx);      /* for jitter and ids */
 	void (*sleep_us)(void *ctx, int64_t us);
-	void (*log)(void *ctx, int level, const char *part,
-		    const char *line); /* or NULL */
+	wherry_log_fn
+		log; /* records without a line, see base/log.h; NULL: nobody listens */
 	void *ctx;
 	void *log_ctx;
 } wh_env;
@@ -33,10 +30,6 @@ int64_t wh_now(const wh_env *env);
 int64_t wh_monotonic(const wh_env *env);
 uint64_t wh_random(const wh_env *env);
 void wh_sleep(const wh_env *env, int64_t us);
-void wh_log(const wh_env *env, int level, const char *part, const char *fmt, ...)
-	WH_PRINTF(4, 5);
-void wh_vlog(const wh_env *env, int level, const char *part, const char *fmt,
-	     va_list args) WH_PRINTF(4, 0);
 
 /* a + b, WH_NEVER when either is never or it would overflow; a and b are not negative. */
 int64_t wh_later(int64_t a_us, int64_t b_us);

@@ -7,14 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/env.h"
+#include "base/log.h"
 #include "base/url.h"
+#include "config/settings.h"
 #include "publish/parts.h"
+
+enum { LOG_LINE_MAX = 64 * 1024 };
 
 typedef struct relaying {
 	wherry_relay *relay;
 	wh_progress progress;
-	int level; /* the log shows lines up to it */
 	bool quiet;
 	bool to_stdout;
 	bool reader_gone; /* from standard output */
@@ -59,23 +61,19 @@ static void check_reader(relaying *r)
 
 /* ---- the log: one event a line, key=value ---- */
 
-static void log_line(void *ctx, int level, const char *part, const char *text)
+static void log_record(void *ctx, const wherry_log_record *record)
 {
-	static const char *const levels[] = {"error", "warning", "info", "debug"};
+	wh_buf line = WH_BUF_INIT(LOG_LINE_MAX);
 	relaying *r = ctx;
 	char time[WH_TIME_LEN];
 
-	if (level <= WH_LOG_WARN)
+	if (record->level <= WHERRY_LOG_WARN)
 		check_reader(r);
-	if (level > r->level)
-		return;
 	wh_progress_wipe(&r->progress);
 	wh_time_print(wh_now(&wh_env_system), time);
-	(void)fprintf(stderr, "time=%s level=%s part=%s %s\n", time,
-		      levels[level < 0   ? 0
-			     : level > 3 ? 3
-					 : level],
-		      part, text);
+	wh_log_line(&line, &(wh_log_head){.time = time}, record);
+	(void)fputs(wh_buf_str(&line), stderr);
+	wh_buf_clear(&line);
 }
 
 /* ---- how it went ---- */
@@ -201,12 +199,15 @@ static wherry_code run_watched(relaying *r, wherry_outcome *out_outcome,
 
 static void announce(relaying *r, const wh_args *args, const char *from)
 {
-	char to[200], line[600];
+	wh_env env = {.log = log_record, .log_ctx = r};
+	char to[200];
 
 	wh_url_mask(wh_operand(args, 1), to, sizeof(to));
-	(void)snprintf(line, sizeof(line), "event=start from=%s table=%s to=\"%s\"", from,
-		       wherry_config_get(args->config, "outbox.table"), to);
-	log_line(r, WH_LOG_INFO, "relay", line);
+	if (wh_config_choice(args->config, WH_LOG_LEVEL) >= WHERRY_LOG_INFO)
+		wh_log(&env, WHERRY_LOG_INFO, "relay", "start", wh_log_text("from", from),
+		       wh_log_text("table",
+				   wherry_config_get(args->config, "outbox.table")),
+		       wh_log_text("to", to));
 }
 
 static wh_exit relay(relaying *r, const wh_args *args)
@@ -226,7 +227,7 @@ static wh_exit relay(relaying *r, const wh_args *args)
 		return wh_usage(args->command, "%s", err.message);
 	if (code != WHERRY_OK)
 		return wh_report(&err);
-	wherry_relay_log(r->relay, log_line, r);
+	wherry_relay_log(r->relay, log_record, r);
 	catch_signals(r->relay);
 	announce(r, args, from);
 	if (r->progress.on)
@@ -246,7 +247,8 @@ static wh_exit relay(relaying *r, const wh_args *args)
 static wh_exit run(wh_args *args)
 {
 	bool quiet = wh_arg_on(args, "quiet"), verbose = wh_arg_on(args, "verbose");
-	relaying r = {.quiet = quiet, .level = WH_LOG_INFO};
+	relaying r = {.quiet = quiet};
+	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status;
 
 	if (quiet && verbose)
@@ -255,8 +257,10 @@ static wh_exit run(wh_args *args)
 	if (wh_arg(args, "timeout") && !wh_arg_on(args, "until-empty"))
 		return wh_usage(args->command,
 				"--timeout bounds --until-empty: give both");
-	if (quiet || verbose)
-		r.level = quiet ? WH_LOG_ERROR : WH_LOG_DEBUG;
+	if ((quiet || verbose) &&
+	    wherry_config_set(args->config, "log.level", quiet ? "error" : "debug",
+			      &err) != WHERRY_OK)
+		return wh_report(&err);
 	r.to_stdout = strncmp(wh_operand(args, 1), "stdout:", 7) == 0;
 	r.began_us = wh_monotonic(&wh_env_system);
 	status = relay(&r, args);

@@ -69,6 +69,7 @@ typedef enum wh_setting {
 	WH_WEBHOOK_CA_FILE,
 	WH_WEBHOOK_CLIENT_CERT,
 	WH_WEBHOOK_CLIENT_KEY,
+	WH_LOG_LEVEL,
 	WH_SETTING_COUNT
 } wh_setting;
 

@@ -100,8 +100,8 @@ static void look(wh_backlogs *b, seen *s)
 	wh_backlog_view view = {.seen_us = 0};
 
 	if (ask(s, &view, &err) != WHERRY_OK) {
-		wh_line_printf(&b->daemon->log, WH_LOG_DEBUG, s->name,
-			       "event=backlog-unknown why=\"%s\"", err.message);
+		wh_line(&b->daemon->log, WHERRY_LOG_DEBUG, s->name, "backlog-unknown",
+			wh_log_text("why", err.message));
 		let_go(s);
 		return;
 	}

@@ -18,6 +18,7 @@
 #include <wherry/relay.h>
 
 #include "base/env.h"
+#include "base/log.h"
 #include "daemon/plan.h"
 #include "outbox/outbox.h"
 #include "outbox/slots.h"
@@ -27,20 +28,25 @@
 /* ---- line.c ---- */
 
 typedef struct wh_line_log {
-	pthread_mutex_t lock; /* of what follows */
-	int level;            /* lines up to it */
+	pthread_mutex_t lock;   /* of what follows */
+	wherry_log_level level; /* the least severe that is written */
 	bool json;
 	void (*put)(const char *line); /* with its line break; any thread calls it */
 } wh_line_log;
 
-/* Write one line: time, level, relay (may be NULL) and text, which is
- * key=value pairs.  Threads: any. */
-void wh_line_write(wh_line_log *log, int level, const char *relay, const char *text);
-void wh_line_printf(wh_line_log *log, int level, const char *relay, const char *fmt, ...)
-	WH_PRINTF(4, 5);
+bool wh_line_wanted(wh_line_log *log, wherry_log_level level);
 
-/* "event=x why=\"y z\"" as ,"event":"x","why":"y z". */
-void wh_line_json(wh_buf *out, const char *text);
+/* Write one record as a line, whatever its level.  relay may be NULL.  Threads: any. */
+void wh_line_record(wh_line_log *log, const char *relay, const wherry_log_record *record);
+
+/* wh_line(log, level, relay, event, field…): report an event of the daemon, if its
+ * level is wanted; see base/log.h for the fields. */
+#define wh_line(log, level, relay, ...)                                                  \
+	wh_line_send(                                                                    \
+		log, level, relay, WH_LOG_FIRST_(__VA_ARGS__, 0),                        \
+		(const wherry_log_field[]){WH_LOG_OTHERS_(__VA_ARGS__, WH_LOG_END_)})
+void wh_line_send(wh_line_log *log, wherry_log_level level, const char *relay,
+		  const char *event, const wherry_log_field *fields);
 
 /* ---- pipeline.c ---- */
 

@@ -29,12 +29,19 @@ struct wh_pipeline {
 /* A relay that went on for so long had nothing to do with the failure before. */
 static const int64_t well_us = 60 * WH_SECOND;
 
-static void log_line(void *ctx, int level, const char *part, const char *line)
+/* The relay has a log.level of its own.  Else the daemon's counts, which a reload may change
+ * while the relay goes on. */
+static bool has_level(const wh_pipeline *p)
+{
+	return wh_config_is_set(p->plan.config, WH_LOG_LEVEL);
+}
+
+static void log_record(void *ctx, const wherry_log_record *record)
 {
 	const wh_pipeline *p = ctx;
 
-	(void)part;
-	wh_line_write(p->log, level, p->plan.name, line);
+	if (has_level(p) || wh_line_wanted(p->log, record->level))
+		wh_line_record(p->log, p->plan.name, record);
 }
 
 /* Counters go on where the last relay's ended; what is a state is the new one's. */
@@ -117,7 +124,9 @@ static wherry_code run_once(wh_pipeline *p, bool *out_opened, wherry_error *err)
 	*out_opened = code == WHERRY_OK;
 	if (code != WHERRY_OK)
 		return code;
-	wherry_relay_log(relay, log_line, p);
+	wherry_relay_log(relay, log_record, p);
+	if (!has_level(p))
+		relay->set.log_level = WHERRY_LOG_DEBUG; /* log_record filters */
 	if (show(p, relay))
 		code = step_on(p, relay, err);
 	hide(p);
@@ -176,16 +185,15 @@ static void *run(void *ctx)
 			failures = 0;
 		wait_us = wh_backoff_delay(&backoff, ++failures, &wh_env_system);
 		note_failure(p, code, opened, &err);
-		wh_line_printf(p->log, WH_LOG_ERROR, p->plan.name,
-			       "event=failed code=%s again_in_ms=%lld why=\"%s\"",
-			       wherry_code_name(code), (long long)(wait_us / 1000),
-			       err.message);
+		wh_line(p->log, WHERRY_LOG_ERROR, p->plan.name, "failed",
+			wh_log_text("code", wherry_code_name(code)),
+			wh_log_us("again_in", wait_us), wh_log_text("why", err.message));
 		stop = pause_for(p, wait_us);
 	}
 	(void)pthread_mutex_lock(&p->lock);
 	p->view.health = WH_ENDED;
 	(void)pthread_mutex_unlock(&p->lock);
-	wh_line_write(p->log, WH_LOG_INFO, p->plan.name, "event=ended");
+	wh_line(p->log, WHERRY_LOG_INFO, p->plan.name, "ended");
 	(void)!write(p->bell, &one, sizeof(one)); /* it counts, and never has to wait */
 	return NULL;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "daemon/plan_read.h"
 
 enum { FILE_MAX = 1024 * 1024 };
@@ -17,7 +18,6 @@ bool wh_plan_has(const char *key)
 
 static void take_log(wh_reading *r, const yaml_node_t *value, bool level)
 {
-	static const char *const levels[] = {"error", "warning", "info", "debug"};
 	const char *text = wh_plan_scalar(r, value, level ? "level" : "format");
 
 	if (!text)
@@ -26,13 +26,13 @@ static void take_log(wh_reading *r, const yaml_node_t *value, bool level)
 		r->plan->log_json = *text == 'j';
 		return;
 	}
-	for (int i = 0; level && i < 4; i++)
-		if (strcmp(text, levels[i]) == 0) {
-			r->plan->log_level = i;
+	for (int i = WHERRY_LOG_ERROR; level && i <= WHERRY_LOG_DEBUG; i++)
+		if (strcmp(text, wh_log_level_name((wherry_log_level)i)) == 0) {
+			r->plan->log_level = (wherry_log_level)i;
 			return;
 		}
 	wh_plan_problem(r, value->start_mark, "'%.40s' is none of: %s", text,
-			level ? "error, warning, info, debug" : "text, json");
+			level ? "error, warn, info, debug" : "text, json");
 }
 
 static void visit_log(wh_reading *r, void *ctx, const yaml_node_t *key, const char *name,
@@ -160,7 +160,7 @@ static wherry_code check_size(FILE *file, const char *path, wherry_error *err)
 wherry_code wh_plan_read(const char *path, wh_plan *out, wh_buf *problems,
 			 wherry_error *err)
 {
-	wh_plan plan = {.log_level = 2};
+	wh_plan plan = {.log_level = WHERRY_LOG_INFO};
 	wh_reading r = {.path = path, .plan = &plan, .problems = problems};
 	FILE *file = fopen(path, "re");
 	wherry_code code;

@@ -18,6 +18,8 @@
 
 #include <stdio.h>
 
+#include <wherry/log.h>
+
 #include "base/buf.h"
 #include "config/settings.h"
 
@@ -39,7 +41,7 @@ typedef struct wh_plan {
 	wh_plan_text listen; /* ADDRESS:PORT; NULL: no HTTP */
 	wh_plan_text token;  /* what HTTP asks for; NULL: nothing */
 	bool log_json;
-	int log_level;
+	wherry_log_level log_level;
 	wh_plan_relay *relays;
 	size_t n_relays;
 } wh_plan;

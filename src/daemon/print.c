@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/url.h"
 #include "daemon/plan.h"
 
@@ -92,8 +93,6 @@ static void put_effective(wh_buf *out, const char *indent, const char *name, siz
 
 void wh_plan_print(const wh_plan *plan, wh_buf *out)
 {
-	static const char *const levels[] = {"error", "warning", "info", "debug"};
-
 	if (plan->listen.raw) {
 		wh_buf_puts(out, "http:\n  listen: ");
 		put_scalar(out, plan->listen.raw);
@@ -105,7 +104,8 @@ void wh_plan_print(const wh_plan *plan, wh_buf *out)
 		wh_buf_putc(out, '\n');
 	}
 	wh_buf_printf(out, "log:\n  format: %s\n  level: %s\nrelays:\n",
-		      plan->log_json ? "json" : "text", levels[plan->log_level]);
+		      plan->log_json ? "json" : "text",
+		      wh_log_level_name(plan->log_level));
 	for (size_t i = 0; i < plan->n_relays; i++) {
 		const wh_plan_relay *relay = &plan->relays[i];
 
@@ -147,7 +147,7 @@ void wh_plan_sample(wh_buf *out)
 		"log:\n"
 		"  # text (key=value) or json, one event a line on standard error.\n"
 		"  format: text\n"
-		"  # error, warning, info or debug.\n"
+		"  # error, warn, info or debug; a relay may have a log.level of its own.\n"
 		"  level: info\n"
 		"\n"
 		"# Settings for all relays, as below.\n"

@@ -98,9 +98,10 @@ static void announce(running *r, const wh_plan_relay *relay)
 
 	wh_url_mask(relay->from.raw, from, sizeof(from));
 	wh_url_mask(relay->to.raw, to, sizeof(to));
-	wh_line_printf(&r->daemon.log, WH_LOG_INFO, relay->name,
-		       "event=start from=\"%s\" table=%s to=\"%s\"", from,
-		       wherry_config_get(relay->config, "outbox.table"), to);
+	wh_line(&r->daemon.log, WHERRY_LOG_INFO, relay->name, "start",
+		wh_log_text("from", from),
+		wh_log_text("table", wherry_config_get(relay->config, "outbox.table")),
+		wh_log_text("to", to));
 }
 
 static wh_pipeline *find(const wh_daemon *d, const wh_plan_relay *relay)
@@ -225,12 +226,12 @@ static wherry_code read_plan(running *r, const char *path, wh_plan *out)
 		for (char *line = problems.ptr, *end; *line; line = end + 1) {
 			end = line + strcspn(line, "\n");
 			*end = 0;
-			wh_line_printf(&r->daemon.log, WH_LOG_ERROR, NULL,
-				       "event=bad-file why=\"%s\"", line);
+			wh_line(&r->daemon.log, WHERRY_LOG_ERROR, NULL, "bad-file",
+				wh_log_text("why", line));
 		}
 	else if (code != WHERRY_OK)
-		wh_line_printf(&r->daemon.log, WH_LOG_ERROR, NULL,
-			       "event=bad-file why=\"%s\"", err.message);
+		wh_line(&r->daemon.log, WHERRY_LOG_ERROR, NULL, "bad-file",
+			wh_log_text("why", err.message));
 	wh_buf_clear(&problems);
 	return code;
 }
@@ -246,8 +247,8 @@ static void take_log(running *r, const wh_plan *plan)
 static void tell_incomplete(running *r, wherry_code code, const wherry_error *err)
 {
 	if (code != WHERRY_OK)
-		wh_line_printf(&r->daemon.log, WH_LOG_ERROR, NULL,
-			       "event=reload-incomplete why=\"%s\"", err->message);
+		wh_line(&r->daemon.log, WHERRY_LOG_ERROR, NULL, "reload-incomplete",
+			wh_log_text("why", err->message));
 }
 
 static void tell_ready(const running *r)
@@ -270,11 +271,11 @@ static void reload(running *r)
 		tell_incomplete(r, apply(r, &plan, &err), &err);
 		wh_plan_clear(&r->plan);
 		r->plan = plan;
-		wh_line_printf(&r->daemon.log, WH_LOG_INFO, NULL,
-			       "event=reloaded relays=%zu", r->daemon.n);
+		wh_line(&r->daemon.log, WHERRY_LOG_INFO, NULL, "reloaded",
+			wh_log_int("relays", (int64_t)r->daemon.n));
 	} else {
-		wh_line_write(&r->daemon.log, WH_LOG_ERROR, NULL,
-			      "event=reload-refused (what runs goes on as before)");
+		wh_line(&r->daemon.log, WHERRY_LOG_ERROR, NULL, "reload-refused",
+			wh_log_note("the relays that run go on unchanged"));
 	}
 	tell_ready(r);
 }
@@ -320,8 +321,8 @@ static void tell_watchdog(running *r)
 	if (wh_daemon_alive(&r->daemon, why))
 		(void)sd_notify(0, "WATCHDOG=1");
 	else
-		wh_line_printf(&r->daemon.log, WH_LOG_ERROR, NULL,
-			       "event=stuck why=\"%s\"", why);
+		wh_line(&r->daemon.log, WHERRY_LOG_ERROR, NULL, "stuck",
+			wh_log_text("why", why));
 }
 
 static void serve(running *r)
@@ -368,7 +369,7 @@ static int stop_all(running *r)
 	int64_t until = wh_later(began, patience(r));
 
 	(void)sd_notify(0, "STOPPING=1");
-	wh_line_write(&r->daemon.log, WH_LOG_INFO, NULL, "event=stopping");
+	wh_line(&r->daemon.log, WHERRY_LOG_INFO, NULL, "stopping");
 	for (size_t i = 0; i < r->daemon.n; i++)
 		wh_pipeline_stop(r->daemon.pipelines[i]);
 	while (!all_ended(r)) {
@@ -380,9 +381,10 @@ static int stop_all(running *r)
 		    now - began > ONE_SIGNAL_US)
 			_exit(EXIT_SIGNALLED);
 		if (now >= until) {
-			wh_line_write(&r->daemon.log, WH_LOG_ERROR, NULL,
-				      "event=stop-timeout (a relay does not end; what it "
-				      "had in flight is delivered again)");
+			wh_line(&r->daemon.log, WHERRY_LOG_ERROR, NULL, "stop-timeout",
+				wh_log_note(
+					"a relay does not end; its messages in flight "
+					"will be delivered again"));
 			_exit(EXIT_FAILED);
 		}
 	}
@@ -415,9 +417,9 @@ static wherry_code begin(running *r, wherry_error *err)
 	if (code == WHERRY_OK && r->plan.listen.value)
 		code = wh_http_start(&r->plan, &r->daemon, r->backlogs, &r->http, err);
 	if (code == WHERRY_OK && r->http)
-		wh_line_printf(&r->daemon.log, WH_LOG_INFO, NULL,
-			       "event=http listen=\"%s\" port=%d", r->plan.listen.value,
-			       wh_http_port(r->http));
+		wh_line(&r->daemon.log, WHERRY_LOG_INFO, NULL, "http",
+			wh_log_text("listen", r->plan.listen.value),
+			wh_log_int("port", wh_http_port(r->http)));
 	if (code == WHERRY_OK)
 		code = apply(r, &r->plan, err);
 	return code;
@@ -443,7 +445,7 @@ static void end(running *r)
 
 int wh_daemon_run(const char *path, void (*put)(const char *line))
 {
-	running r = {.daemon.log = {.level = WH_LOG_INFO, .put = put}};
+	running r = {.daemon.log = {.level = WHERRY_LOG_INFO, .put = put}};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int status = EXIT_FAILED;
 
@@ -458,8 +460,8 @@ int wh_daemon_run(const char *path, void (*put)(const char *line))
 			serve(&r);
 			status = stop_all(&r);
 		} else {
-			wh_line_printf(&r.daemon.log, WH_LOG_ERROR, NULL,
-				       "event=cannot-start why=\"%s\"", err.message);
+			wh_line(&r.daemon.log, WHERRY_LOG_ERROR, NULL, "cannot-start",
+				wh_log_text("why", err.message));
 		}
 	}
 	end(&r);

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/env.h"
+#include "base/log.h"
 #include "db/sql.h"
 
 struct wh_stream; /* of stream.h */

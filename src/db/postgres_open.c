@@ -74,7 +74,8 @@ static void hear(void *arg, const PGresult *res)
 	postgres_db *s = arg;
 
 	(void)snprintf(s->notice, sizeof(s->notice), "%s", text ? text : "");
-	wh_log(s->base.env, WH_LOG_DEBUG, "db", "event=notice text=\"%s\"", s->notice);
+	wh_log(s->base.env, WHERRY_LOG_DEBUG, "db", "notice",
+	       wh_log_text("text", s->notice));
 }
 
 /* What errors call the database: never its password. */

@@ -206,9 +206,10 @@ static bool is_time(postgres_db *s, int64_t now_us)
 static void tell_pooled(postgres_db *s)
 {
 	if (s->pooled && !s->watch.told)
-		wh_log(s->base.env, WH_LOG_WARN, "db",
-		       "event=pooler (a pooler stands between: nobody can wake this relay, "
-		       "which looks four times a second; give it a direct connection)");
+		wh_log(s->base.env, WHERRY_LOG_WARN, "db", "pooler",
+		       wh_log_note("a connection pooler keeps PostgreSQL from "
+				   "waking this relay, which therefore polls four "
+				   "times a second; give it a direct connection"));
 	s->watch.told = true;
 }
 

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/env.h"
 #include "base/error.h"
+#include "base/log.h"
 
 /* What a destination can do, as data. */
 enum {

@@ -57,9 +57,9 @@ static void tell(const wh_kafka_look *look, rd_kafka_resp_err_t code)
 	if (!code)
 		return;
 	wh_kafka_describe(code, text, sizeof(text));
-	wh_log(look->env, WH_LOG_WARN, "kafka",
-	       "event=no-topic topic=%s why=\"%s\" (messages are tried until it is there)",
-	       look->topic, text);
+	wh_log(look->env, WHERRY_LOG_WARN, "kafka", "no-topic",
+	       wh_log_text("topic", look->topic), wh_log_text("why", text),
+	       wh_log_note("messages are tried again until the topic exists"));
 }
 
 static void *work(void *arg)

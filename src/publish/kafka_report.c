@@ -103,7 +103,8 @@ static void hand_on_made(wh_kafka *p, rd_kafka_event_t *event)
 {
 	wh_kafka_topic_made(p->topics, event, p->why, sizeof(p->why));
 	if (*p->why)
-		wh_log(p->env, WH_LOG_WARN, "kafka", "event=no-topic why=\"%s\"", p->why);
+		wh_log(p->env, WHERRY_LOG_WARN, "kafka", "no-topic",
+		       wh_log_text("why", p->why));
 	wh_kafka_hand_on_unmade(p);
 }
 
@@ -126,10 +127,11 @@ static void send_again(wh_kafka *p, wh_kafka_job *job)
 	rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
 
 	if (!p->doubted)
-		wh_log(p->env, WH_LOG_WARN, "kafka",
-		       "event=sent-again id=%" PRId64 " (no broker acknowledged it, "
-		       "but one took what was behind it; others are not logged)",
-		       job->message->id);
+		wh_log(p->env, WHERRY_LOG_WARN, "kafka", "sent-again",
+		       wh_log_int("id", job->message->id),
+		       wh_log_note("no broker acknowledged this message, but one "
+				   "took a later message; further cases are not "
+				   "logged"));
 	p->doubted = true;
 	job->stage = WH_KAFKA_WAITING;
 	if (p->set.transactional)
@@ -229,10 +231,10 @@ static void trouble(wh_kafka *p, rd_kafka_resp_err_t code, const char *text)
 	if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
 		p->stats.down = true;
 		if (was_reached(p))
-			wh_log(p->env, WH_LOG_WARN, "kafka",
-			       "event=brokers-down why=\"%s\" (what is in flight waits for "
-			       "them)",
-			       p->why);
+			wh_log(p->env, WHERRY_LOG_WARN, "kafka", "brokers-down",
+			       wh_log_text("why", p->why),
+			       wh_log_note(
+				       "messages in flight wait until a broker is back"));
 		else
 			wh_kafka_break_off(p, WHERRY_CLOSED, code,
 					   *p->why ? p->why : text,
@@ -250,7 +252,8 @@ static void log_line(wh_kafka *p, rd_kafka_event_t *event)
 	int level;
 
 	if (rd_kafka_event_log(event, &part, &text, &level) == 0)
-		wh_log(p->env, WH_LOG_DEBUG, "kafka", "%s: %s", part, text);
+		wh_log(p->env, WHERRY_LOG_DEBUG, "kafka", "librdkafka",
+		       wh_log_text("facility", part), wh_log_text("text", text));
 }
 
 static void serve_event(wh_kafka *p, rd_kafka_event_t *event)

@@ -130,11 +130,10 @@ void wh_down(wherry_relay *r, int64_t now, const char *why)
 	int64_t delay;
 
 	if (!r->down)
-		wh_relay_say(
-			r, WH_LOG_ERROR,
-			"event=destination-down why=\"%s\" (one message probes, the rest "
-			"wait, no attempts are counted)",
-			why);
+		wh_relay_say(r, WHERRY_LOG_ERROR, "destination-down",
+			     wh_log_text("why", why),
+			     wh_log_note("one message probes, the others wait, and no "
+					 "attempts are counted"));
 	if (!r->down)
 		wh_hook_error(r, WHERRY_CLOSED, why);
 	r->down = true;
@@ -148,7 +147,8 @@ void wh_down(wherry_relay *r, int64_t now, const char *why)
 void wh_up(wherry_relay *r)
 {
 	if (r->down)
-		wh_relay_say(r, WH_LOG_INFO, "event=destination-up probes=%d", r->probes);
+		wh_relay_say(r, WHERRY_LOG_INFO, "destination-up",
+			     wh_log_int("probes", r->probes));
 	r->down = false;
 	r->probes = 0;
 	r->n_failing = 0;
@@ -229,11 +229,12 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 		take_down(r, e);
 	}
 	if (suspects)
-		wh_relay_say(
-			r, WH_LOG_WARN,
-			"event=suspects n=%zu in_flight=%zu (the connection was lost "
-			"twice with them in flight: they are tried one at a time)",
-			suspects, flew);
+		wh_relay_say(r, WHERRY_LOG_WARN, "suspects",
+			     wh_log_int("n", (int64_t)suspects),
+			     wh_log_int("in_flight", (int64_t)flew),
+			     wh_log_note("the connection was lost twice while these "
+					 "messages were in flight; they are tried one at "
+					 "a time"));
 	if (r->to) {
 		wherry_publisher_close(r->pub);
 		r->pub = NULL;

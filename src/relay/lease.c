@@ -19,8 +19,7 @@ static void note_lease(wherry_relay *r, int64_t asked_us)
 	r->held_until_us = wh_later(asked_us, lasts_us - margin_us);
 	r->renew_at_us = wh_later(asked_us, r->set.renew_us);
 	if (r->lease.paused != r->stats.paused)
-		wh_relay_say(r, WH_LOG_INFO, "event=%s",
-			     r->lease.paused ? "paused" : "resumed");
+		wh_relay_say(r, WHERRY_LOG_INFO, r->lease.paused ? "paused" : "resumed");
 	r->stats.paused = r->lease.paused;
 	r->fenced_us = asked_us;
 	r->stats.epoch = r->lease.epoch;
@@ -58,24 +57,23 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 		r->sweep_at_us = WH_NEVER;
 	wh_share_begin(r);
 	if (*wh_outbox_limits(r->box))
-		wh_relay_say(r, WH_LOG_INFO, "event=layout name=%s limits=\"%s\"",
-			     r->box->layout.name, wh_outbox_limits(r->box));
-	wh_relay_say(r, WH_LOG_INFO, "event=leading epoch=%" PRId64 " suspects=%" PRId64,
-		     r->lease.epoch, r->lease.suspects);
+		wh_relay_say(r, WHERRY_LOG_INFO, "layout",
+			     wh_log_text("name", r->box->layout.name),
+			     wh_log_text("limits", wh_outbox_limits(r->box)));
+	wh_relay_say(r, WHERRY_LOG_INFO, "leading", wh_log_int("epoch", r->lease.epoch),
+		     wh_log_int("suspects", r->lease.suspects));
 	if (r->lease.suspects)
-		wh_relay_say(
-			r, WH_LOG_WARN,
-			"event=unclean-takeover suspects=%" PRId64
-			" (the last relay ended in mid-flight; as many messages are tried one "
-			"at a time)",
-			r->lease.suspects);
+		wh_relay_say(r, WHERRY_LOG_WARN, "unclean-takeover",
+			     wh_log_int("suspects", r->lease.suspects),
+			     wh_log_note("the last relay crashed while messages were in "
+					 "flight; the suspects are tried one at a time"));
 	return code;
 }
 
 static void tell_standby(wherry_relay *r, const char *owner)
 {
 	if (!r->owner_told)
-		wh_relay_say(r, WH_LOG_INFO, "event=standby leader=\"%s\"", owner);
+		wh_relay_say(r, WHERRY_LOG_INFO, "standby", wh_log_text("leader", owner));
 	r->owner_told = true;
 }
 
@@ -212,9 +210,10 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 
 void wh_lease_lost(wherry_relay *r, int64_t now, const char *why)
 {
-	wh_relay_say(r, WH_LOG_WARN,
-		     "event=lease-lost epoch=%" PRId64 " in_flight=%zu why=\"%s\"",
-		     r->lease.epoch, r->window.flying.n, why);
+	wh_relay_say(r, WHERRY_LOG_WARN, "lease-lost",
+		     wh_log_int("epoch", r->lease.epoch),
+		     wh_log_int("in_flight", (int64_t)r->window.flying.n),
+		     wh_log_text("why", why));
 	r->stats.stale++;
 	r->stats.epoch = 0;
 	r->lease.epoch = 0;

@@ -152,17 +152,17 @@ static void say_down(wherry_relay *r, const char *why)
 	if (r->letters->down)
 		return;
 	r->letters->down = true;
-	wh_relay_say(r, WH_LOG_ERROR,
-		     "event=dead-letters-down why=\"%s\" (messages that die stay failed "
-		     "until it takes their letters; none is lost)",
-		     why);
+	wh_relay_say(r, WHERRY_LOG_ERROR, "dead-letters-down", wh_log_text("why", why),
+		     wh_log_note("dead messages stay failed until the "
+				 "dead-letter destination takes them; none is "
+				 "lost"));
 	wh_hook_error(r, WHERRY_CLOSED, why);
 }
 
 static void say_up(wherry_relay *r)
 {
 	if (r->letters->down)
-		wh_relay_say(r, WH_LOG_INFO, "event=dead-letters-up");
+		wh_relay_say(r, WHERRY_LOG_INFO, "dead-letters-up");
 	r->letters->down = false;
 	r->letters->failures = 0;
 	r->letters->retry_at_us = 0;
@@ -259,10 +259,9 @@ static void settle_letter(wherry_relay *r, const wh_receipt *receipt, int64_t no
 		lose(r, why, receipt->retry_after_us, now);
 		return;
 	}
-	wh_relay_say(r, WH_LOG_ERROR,
-		     "event=dead-letter-rejected id=%" PRId64 " why=\"%s\" (the message "
-		     "stays failed)",
-		     e->msg.id, why);
+	wh_relay_say(r, WHERRY_LOG_ERROR, "dead-letter-rejected",
+		     wh_log_int("id", e->msg.id), wh_log_text("why", why),
+		     wh_log_note("the message stays failed"));
 	stay_failed(r, e, why, REJECTED_US, now);
 }
 

@@ -469,11 +469,10 @@ static void tell_full(wherry_relay *r)
 	bool full = r->keys.n_held >= (size_t)r->set.held_keys + r->n_aside;
 
 	if (full && !r->full_told)
-		wh_relay_say(
-			r, WH_LOG_WARN,
-			"event=slot-full held_keys=%zu (reading stops until fewer keys wait; "
-			"see relay.held_keys)",
-			r->keys.n_held);
+		wh_relay_say(r, WHERRY_LOG_WARN, "slot-full",
+			     wh_log_int("held_keys", (int64_t)r->keys.n_held),
+			     wh_log_note("reading stops until fewer keys wait; see "
+					 "relay.held_keys"));
 	r->full_told = full;
 }
 
@@ -494,7 +493,7 @@ wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err)
 		r->renew_at_us = now; /* which looks at it closely */
 	r->look_by_us = WH_NEVER;
 	if (paused != r->stats.paused)
-		wh_relay_say(r, WH_LOG_INFO, "event=%s", paused ? "paused" : "resumed");
+		wh_relay_say(r, WHERRY_LOG_INFO, paused ? "paused" : "resumed");
 	r->stats.paused = r->lease.paused = paused;
 	if (nudge != r->control_nudge && !r->set.competing && !r->set.keep)
 		wh_read_sweep(r, now);

@@ -1,22 +1,12 @@
 #include "relay/hooks.h"
 
-#include <stdarg.h>
 #include <sys/eventfd.h>
 
 #include "relay/letters.h"
 
-enum { PURGE_ROWS = 1000 };
+enum { PURGE_ROWS = 1000, LOG_LINE_MAX = 64 * 1024 };
 
 static const int64_t idle_purge_us = 3600 * WH_SECOND;
-
-void wh_relay_say(wherry_relay *r, int level, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	wh_vlog(&r->env, level, "relay", fmt, args);
-	va_end(args);
-}
 
 /* ---- the database in trouble ---- */
 
@@ -33,10 +23,10 @@ wherry_code wh_relay_db_trouble(wherry_relay *r, int64_t now, wherry_code code,
 	r->db_retry_at_us =
 		wh_later(now, wh_backoff_delay(&backoff, r->db_failures, &r->env));
 	if (r->db_failures == 1 || r->db_failures % 10 == 0)
-		wh_relay_say(r, WH_LOG_WARN,
-			     "event=database-trouble code=%s failures=%d why=\"%s\"",
-			     wherry_code_name(code), r->db_failures,
-			     err ? err->message : "");
+		wh_relay_say(r, WHERRY_LOG_WARN, "database-trouble",
+			     wh_log_text("code", wherry_code_name(code)),
+			     wh_log_int("failures", r->db_failures),
+			     wh_log_text("why", err ? err->message : ""));
 	if (remedy == WHERRY_REMEDY_REOPEN && r->from)
 		r->reopen_db = true;
 	return WHERRY_OK;
@@ -127,11 +117,10 @@ static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (r->window.settled.n && !late)
 		return WHERRY_OK; /* the database is in trouble */
 	if (r->window.flying.n || r->window.settled.n || wh_letters_busy(r)) {
-		wh_relay_say(
-			r, WH_LOG_WARN,
-			"event=stop-timeout in_flight=%zu unwritten=%zu (they will be "
-			"delivered again)",
-			r->window.flying.n, r->window.settled.n);
+		wh_relay_say(r, WHERRY_LOG_WARN, "stop-timeout",
+			     wh_log_int("in_flight", (int64_t)r->window.flying.n),
+			     wh_log_int("unwritten", (int64_t)r->window.settled.n),
+			     wh_log_note("these messages will be delivered again"));
 		wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "stop time-out");
 		return WHERRY_OK;
 	}
@@ -353,10 +342,27 @@ int64_t wherry_relay_clock(const wherry_relay *relay)
 	return wh_monotonic(&relay->env);
 }
 
+/* A record of this relay, its connection or its publisher, perhaps on a thread of theirs. */
+static void pass_on(void *ctx, const wherry_log_record *record)
+{
+	const wherry_relay *r = ctx;
+	wherry_log_record whole = *record;
+	wh_buf line = WH_BUF_INIT(LOG_LINE_MAX);
+
+	if (record->level > r->set.log_level)
+		return;
+	wh_log_fields(&line, record);
+	whole.line = wh_buf_str(&line);
+	r->log(r->log_ctx, &whole);
+	wh_buf_clear(&line);
+}
+
 void wherry_relay_log(wherry_relay *relay, wherry_log_fn log, void *ctx)
 {
-	relay->env.log = log;
-	relay->env.log_ctx = ctx;
+	relay->log = log;
+	relay->log_ctx = ctx;
+	relay->env.log = log ? pass_on : NULL;
+	relay->env.log_ctx = relay;
 }
 
 void wherry_relay_get_stats(const wherry_relay *relay, wherry_relay_stats *out)

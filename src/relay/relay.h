@@ -45,6 +45,7 @@
 #include <wherry/relay.h>
 
 #include "base/backoff.h"
+#include "base/log.h"
 #include "outbox/outbox.h"
 #include "publish/driver.h"
 #include "relay/holes.h"
@@ -87,7 +88,8 @@ typedef struct wh_relay_settings {
 	int64_t down_after;
 	int32_t attempts;
 	wh_backoff retry;
-	wh_backoff probe; /* of a destination that is down */
+	wh_backoff probe;           /* of a destination that is down */
+	wherry_log_level log_level; /* the least severe level that is logged */
 } wh_relay_settings;
 
 /* key-strict; see strict.c. */
@@ -111,7 +113,9 @@ typedef struct wh_share {
 } wh_share;
 
 struct wherry_relay {
-	wh_env env;
+	wh_env env;        /* its log filters records and hands them to log */
+	wherry_log_fn log; /* the program's; NULL: none */
+	void *log_ctx;
 	wh_relay_settings set;
 	wh_fsm fsm;
 
@@ -217,7 +221,9 @@ struct wherry_relay {
 	wh_hooks *hooks;            /* NULL: nobody wants to be told */
 };
 
-void wh_relay_say(wherry_relay *r, int level, const char *fmt, ...) WH_PRINTF(3, 4);
+/* wh_relay_say(r, WHERRY_LOG_WARN, "dead", wh_log_int("id", id), wh_log_note("…")): log an
+ * event of this relay; see base/log.h. */
+#define wh_relay_say(r, level, ...) wh_log(&(r)->env, level, "relay", __VA_ARGS__)
 
 /* The step goes on after a database call failed, unless the failure is one to fix; the
  * next calls wait. */

@@ -56,6 +56,7 @@ static void read_settings(wherry_relay *r)
 	s->park = wh_config_choice(c, WH_RELAY_ON_DEAD) == 1;
 	s->on_done = (wherry_on_done)wh_config_choice(c, WH_RELAY_ON_DONE);
 	s->keep = s->on_done == WHERRY_KEEP;
+	s->log_level = (wherry_log_level)wh_config_choice(c, WH_LOG_LEVEL);
 	s->window = wh_config_int(c, WH_RELAY_WINDOW);
 	s->batch = wh_config_int(c, WH_RELAY_BATCH);
 	if (s->batch > s->window)
@@ -387,7 +388,7 @@ void wherry_relay_close(wherry_relay *r)
 	if (r->box && r->lease.epoch && !r->set.competing && !r->window.flying.n &&
 	    !r->window.settled.n &&
 	    wherry_outbox_release(r->box, &r->lease, NULL) != WHERRY_OK)
-		wh_relay_say(r, WH_LOG_DEBUG, "event=lease-left-to-lapse");
+		wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-lapse");
 	if (r->to)
 		wherry_publisher_close(r->pub);
 	else if (r->window.flying.n) /* what it was lent goes with the window */

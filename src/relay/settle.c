@@ -297,10 +297,9 @@ static void after_death(wherry_relay *r, wh_entry *e, int64_t now)
 {
 	r->stats.dead++;
 	wh_hook_settled(r, WHERRY_ON_DEAD, e);
-	wh_relay_say(r, WH_LOG_WARN,
-		     "event=dead id=%" PRId64 " message_id=%s topic=%s why=\"%s\"",
-		     e->msg.id, e->msg.message_id ? e->msg.message_id : "",
-		     e->msg.topic ? e->msg.topic : "", e->error ? e->error : "");
+	wh_relay_say(r, WHERRY_LOG_WARN, "dead", wh_log_int("id", e->msg.id),
+		     wh_log_text("message_id", e->msg.message_id),
+		     wh_log_text("topic", e->msg.topic), wh_log_text("why", e->error));
 	if (!e->key)
 		return;
 	if (r->set.park && !r->set.competing)
@@ -442,10 +441,10 @@ static void note_lost_claims(wherry_relay *r, const wh_settlement *s, int64_t ch
 	if (!r->set.competing || lost <= 0)
 		return;
 	r->stats.stale += lost;
-	wh_relay_say(r, WH_LOG_WARN,
-		     "event=claims-lost n=%" PRId64
-		     " (they lapsed and were taken over before they were settled)",
-		     lost);
+	wh_relay_say(r, WHERRY_LOG_WARN, "claims-lost", wh_log_int("n", lost),
+		     wh_log_note("these claims expired and other relays took "
+				 "them over; their messages may be delivered "
+				 "twice"));
 }
 
 static wh_settlement empty_settlement(wherry_relay *r)

@@ -34,8 +34,9 @@ static void tell(wherry_relay *r)
 
 	if (n == r->share.told)
 		return;
-	wh_relay_say(r, WH_LOG_INFO, "event=slots n=%d of=%d relays=%" PRId64, n,
-		     WH_SLOTS, r->share.slots.n_others + 1);
+	wh_relay_say(r, WHERRY_LOG_INFO, "slots", wh_log_int("n", n),
+		     wh_log_int("of", WH_SLOTS),
+		     wh_log_int("relays", r->share.slots.n_others + 1));
 	r->share.told = n;
 }
 
@@ -47,12 +48,10 @@ static wherry_code suspect(wherry_relay *r, int64_t now, int64_t suspects,
 
 	if (!suspects)
 		return WHERRY_OK;
-	wh_relay_say(
-		r, WH_LOG_WARN,
-		"event=unclean-takeover suspects=%" PRId64
-		" (another relay ended in mid-flight; as many messages are tried one "
-		"at a time)",
-		suspects);
+	wh_relay_say(r, WHERRY_LOG_WARN, "unclean-takeover",
+		     wh_log_int("suspects", suspects),
+		     wh_log_note("another relay crashed while messages were in "
+				 "flight; the suspects are tried one at a time"));
 	r->lease.suspects += suspects + (int64_t)(r->window.n - r->window.flying.n -
 						  r->window.settled.n);
 	code = wh_outbox_last_open(r->box, &r->unproven_id, err);

@@ -256,8 +256,8 @@ wherry_code wh_follow_finish(wherry_relay *r, int64_t now, wherry_error *err)
 		return wh_relay_db_trouble(r, now, code, err);
 	if (f->stream->driver->confirm(f->stream, now, f->delivered, true, err) !=
 	    WHERRY_OK)
-		wh_relay_say(r, WH_LOG_DEBUG, "event=stream-not-told why=\"%s\"",
-			     err ? err->message : "");
+		wh_relay_say(r, WHERRY_LOG_DEBUG, "stream-not-told",
+			     wh_log_text("why", err ? err->message : ""));
 	wh_follow_end(r);
 	return WHERRY_OK;
 }

@@ -137,10 +137,10 @@ wherry_code wh_follow_trouble(wherry_relay *r, int64_t now, wherry_code code,
 	f->failures++;
 	f->retry_us = wh_later(now, wh_backoff_delay(&backoff, f->failures, &r->env));
 	if (f->failures == 1 || f->failures % 10 == 0)
-		wh_relay_say(r, WH_LOG_WARN,
-			     "event=stream-trouble code=%s failures=%d why=\"%s\"",
-			     wherry_code_name(code), f->failures,
-			     err ? err->message : "");
+		wh_relay_say(r, WHERRY_LOG_WARN, "stream-trouble",
+			     wh_log_text("code", wherry_code_name(code)),
+			     wh_log_int("failures", f->failures),
+			     wh_log_text("why", err ? err->message : ""));
 	if (was_on && !r->set.keep)
 		wh_read_sweep(r, now);
 	return WHERRY_OK;
@@ -212,10 +212,9 @@ static wherry_code begin_marked(wherry_relay *r, const wh_wal_state *state,
 	out->from = state->confirmed;
 	if (!state->lost)
 		return WHERRY_OK;
-	wh_relay_say(r, WH_LOG_WARN,
-		     "event=slot-lost slot=%s (the server gave it up: a new one is made, "
-		     "and the table is read)",
-		     f->wal->slot);
+	wh_relay_say(r, WHERRY_LOG_WARN, "slot-lost", wh_log_text("slot", f->wal->slot),
+		     wh_log_note("the server removed the replication slot; the "
+				 "relay makes a new one and reads the table"));
 	return wh_wal_drop(f->wal, err);
 }
 
@@ -281,9 +280,10 @@ wherry_code wh_follow_connect(wherry_relay *r, int64_t now, wherry_error *err)
 		.snapshot = how.table,
 	};
 	if (f->received > state.flushed) {
-		wh_relay_say(r, WH_LOG_WARN,
-			     "event=log-behind (another server, or one that went back: "
-			     "its log ends before what was received)");
+		wh_relay_say(r, WHERRY_LOG_WARN, "log-behind",
+			     wh_log_note("the server's WAL ends before the position "
+					 "received; it is another server, or it was "
+					 "restored"));
 		wh_follow_end(r);
 	}
 	if (f->received < how.from) /* of an earlier connection it may be higher */
@@ -305,12 +305,14 @@ static wherry_code start(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_following *f = r->follow;
 	wherry_code code = f->stream->driver->start(f->stream, f->received, err);
+	char position[24];
 
 	if (code != WHERRY_OK)
 		return wh_follow_trouble(r, now, code, err);
-	wh_relay_say(r, WH_LOG_INFO, "event=streaming slot=%s position=%X/%X",
-		     f->wal->slot, (unsigned)((uint64_t)f->received >> 32),
-		     (unsigned)f->received);
+	(void)snprintf(position, sizeof(position), "%X/%X",
+		       (unsigned)((uint64_t)f->received >> 32), (unsigned)f->received);
+	wh_relay_say(r, WHERRY_LOG_INFO, "streaming", wh_log_text("slot", f->wal->slot),
+		     wh_log_text("position", position));
 	wh_fsm_move(&f->fsm, WH_FOLLOW_ON, &r->env, "streaming");
 	f->failures = 0;
 	if (r->set.keep) { /* the server may have lost what was written last */
@@ -384,9 +386,9 @@ wherry_code wh_follow_begin(wherry_relay *r, int64_t now, wherry_error *err)
 		f->delivered = 0; /* not before all of it is */
 		if (!wh_tx_begin(f, 0))
 			return wh_oom(err);
-		wh_relay_say(r, WH_LOG_INFO,
-			     "event=stream-table slot=%s (first what is in the table)",
-			     f->wal->slot);
+		wh_relay_say(r, WHERRY_LOG_INFO, "stream-table",
+			     wh_log_text("slot", f->wal->slot),
+			     wh_log_note("the relay reads the table before it streams"));
 		wh_fsm_move(&f->fsm, WH_FOLLOW_TABLE, &r->env, "the slot is made");
 		return WHERRY_OK;
 	}
@@ -407,12 +409,11 @@ static void give_up(wherry_relay *r, int64_t now, const wh_wal_state *state)
 {
 	wh_following *f = r->follow;
 
-	wh_relay_say(
-		r, WH_LOG_ERROR,
-		"event=slot-given-up slot=%s retained=%" PRId64
-		" (over stream.lag_limit: the table is read instead, until the relay "
-		"starts again)",
-		f->wal->slot, state->retained);
+	wh_relay_say(r, WHERRY_LOG_ERROR, "slot-given-up",
+		     wh_log_text("slot", f->wal->slot),
+		     wh_log_int("retained", state->retained),
+		     wh_log_note("over stream.lag_limit; the relay reads the "
+				 "table until it is restarted"));
 	turn_off(r, "over stream.lag_limit");
 	f->given_up = f->dropping = true;
 	f->retry_us = now;
@@ -453,12 +454,11 @@ wherry_code wh_follow_watch(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK)
 		return wh_relay_db_trouble(r, now, code, err);
 	if (state.retained > warn && !f->lag_told)
-		wh_relay_say(
-			r, WH_LOG_WARN,
-			"event=slot-lag slot=%s retained=%" PRId64
-			" (the server keeps that much of its log for this relay; over "
-			"stream.lag_warn)",
-			f->wal->slot, state.retained);
+		wh_relay_say(r, WHERRY_LOG_WARN, "slot-lag",
+			     wh_log_text("slot", f->wal->slot),
+			     wh_log_int("retained", state.retained),
+			     wh_log_note("the server keeps this much WAL for the relay, "
+					 "over stream.lag_warn"));
 	f->lag_told = state.retained > warn;
 	if (limit && state.retained > limit && !r->set.keep)
 		give_up(r, now, &state);

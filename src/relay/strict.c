@@ -74,13 +74,12 @@ static void tell(wherry_relay *r, int64_t now)
 	if (s->told || now - s->since_us < LONG_US)
 		return;
 	s->told = true;
-	wh_relay_say(
-		r, WH_LOG_WARN,
-		"event=strict-wait after=%" PRId64 " before_transaction=%" PRId64
-		" (later messages wait for a transaction that writes; SELECT * FROM "
-		"pg_stat_activity WHERE backend_xid IS NOT NULL, and pg_prepared_xacts, "
-		"show which)",
-		s->solid, s->number);
+	wh_relay_say(r, WHERRY_LOG_WARN, "strict-wait", wh_log_int("after", s->solid),
+		     wh_log_int("before_transaction", s->number),
+		     wh_log_note("later messages wait for a transaction that "
+				 "writes; to find it: SELECT * FROM "
+				 "pg_stat_activity WHERE backend_xid IS NOT "
+				 "NULL; SELECT * FROM pg_prepared_xacts"));
 }
 
 /* Date what is seen now, and see whether what was dated is over. */

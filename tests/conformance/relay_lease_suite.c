@@ -216,7 +216,7 @@ static void a_lease_that_was_taken_over_acknowledges_nothing(void **state)
 	relay_put(f, "cd");
 	assert_true(relay_fake_answer(fake, 2, WHERRY_DELIVERED));
 	relay_quiet(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_logged(f, "event=standby leader=\"thief\""));
+	RELAY_UNTIL(f, &f->a, relay_logged(f, "event=standby leader=thief"));
 	relay_quiet(f, &f->a);
 	assert_int_equal(relay_count(f, WHERRY_PENDING), 4);
 	assert_int_equal(fake->n, 0);

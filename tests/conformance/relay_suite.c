@@ -102,11 +102,11 @@ static wherry_verdict answer(void *ctx, const wherry_message *msg, char *reason,
 	return verdict;
 }
 
-static void keep_line(void *ctx, int level, const char *part, const char *line)
+static void keep_line(void *ctx, const wherry_log_record *record)
 {
 	relay_fixture *f = ctx;
 	int n = snprintf(f->log + f->log_len, sizeof(f->log) - f->log_len, "%d %s %s\n",
-			 level, part, line);
+			 (int)record->level, record->part, record->line);
 
 	if (n > 0 && (size_t)n < sizeof(f->log) - f->log_len)
 		f->log_len += (size_t)n;
@@ -288,6 +288,7 @@ static int set_up(void **state)
 		{"db.create", "on"},          {"db.synchronous", "normal"},
 		{"db.busy_timeout", "100ms"}, {"retry.base", "1ms"},
 		{"retry.cap", "10ms"},        {"retry.jitter", "off"},
+		{"log.level", "debug"},
 	};
 	relay_fixture *f = &the_fixture;
 	wherry_error err = WHERRY_ERROR_INIT;

@@ -94,13 +94,11 @@ static wherry_verdict answer(void *ctx, const wherry_message *msg, char *reason,
 	return decide(ctx, msg);
 }
 
-static void keep_line(void *ctx, int level, const char *part, const char *line)
+static void keep_line(void *ctx, const wherry_log_record *record)
 {
 	life *l = ctx;
-	int n = snprintf(l->log + l->log_len, LOG - l->log_len, "%s\n", line);
+	int n = snprintf(l->log + l->log_len, LOG - l->log_len, "%s\n", record->line);
 
-	(void)level;
-	(void)part;
 	if (n > 0 && (size_t)n < LOG - l->log_len)
 		l->log_len += (size_t)n;
 }

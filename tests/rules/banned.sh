@@ -80,7 +80,18 @@ plant() { # FILE LINE
 	printf '%s\n' "$2" >"$scratch/$1"
 }
 
+# Values that are printed into the text of an event could be taken for other fields.
+formatted_events() { # ROOT
+	local file
+
+	for file in "$1"/src/*/*.[ch]; do
+		[[ $file == */src/base/log.[ch] ]] || ! grep -n '"event=' "$file" /dev/null ||
+			echo 'an event is a name and typed fields: see base/log.h'
+	done
+}
+
 silent 'no banned function is called' check "$source"
+silent 'no event is formatted by hand' formatted_events "$source"
 
 n=0
 while read -r name _; do
@@ -102,4 +113,6 @@ says 'the library does not' 'only cli/' check "$scratch"
 plant src/db/a.c 'wh_random(env); env->random(ctx); e.sleep(1); snprintf(a); my_time(1);
 /* time(0) */ x = "sleep(1)";'
 silent 'members, longer names, comments and strings are no calls' check "$scratch"
+plant src/db/a.c 'wh_log(env, 0, "db", "event=x why=%s", why);'
+says 'an event that is formatted by hand is noticed' 'typed fields' formatted_events "$scratch"
 finish

@@ -20,7 +20,7 @@ declare -A below=(
 
 # The layer that each public header belongs to.
 declare -A owner=(
-	[error]=base [export]=base [message]=base [version]=base
+	[error]=base [export]=base [log]=base [message]=base [version]=base
 	[config]=config [db]=db [sqlite]=db [postgres]=db [odbc]=db
 	[outbox]=outbox [inbox]=inbox [queue]=queue [delayed]=delayed [publisher]=publish
 	[handlers]=publish

@@ -215,13 +215,11 @@ wherry_code __wrap_wh_publisher_open(const char *url, const wherry_config *confi
 
 /* ---- starting, stepping, ending ---- */
 
-static void log_line(void *ctx, int level, const char *part, const char *line)
+static void log_record(void *ctx, const wherry_log_record *record)
 {
 	sim_process *p = ctx;
 
-	(void)level;
-	(void)part;
-	sim_say(p->world, "relay %d: %s", p->number, line);
+	sim_say(p->world, "relay %d: %s", p->number, record->line);
 }
 
 /* Its lease stays, and so does what it has on its way. */
@@ -272,7 +270,7 @@ void sim_process_start(sim_process *p)
 		return;
 	}
 	p->relay->env = w->env;
-	wherry_relay_log(p->relay, log_line, p);
+	wherry_relay_log(p->relay, log_record, p);
 	p->wake_us = w->now_us;
 	if (p->crashed) {
 		bury(p);

@@ -118,6 +118,7 @@ static void draw_settings(sim_world *w)
 	static const char *const on_done[] = {"mark", "delete", "archive"};
 	const sim_plan *plan = &w->plan;
 
+	set(w, "log.level", "%s", "debug");
 	set(w, "relay.window", "%d", plan->window);
 	set(w, "relay.batch", "%d", 1 + sim_below(w, plan->window));
 	set(w, "relay.ordering", "%s", plan->ordered ? "key" : "none");

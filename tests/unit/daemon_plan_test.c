@@ -134,7 +134,7 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 		{RELAY "}]\nhttp: {listen: '0.0.0.0:80'}\n", ":2:7:", "give it a token"},
 		{RELAY "}]\nhttp: {listen: '127.0.0.1:80', token: ''}\n",
 		 ":2:39:", "token is empty"},
-		{RELAY "}]\nlog: {level: loud}\n", ":2:14:", "error, warning, info"},
+		{RELAY "}]\nlog: {level: loud}\n", ":2:14:", "error, warn, info"},
 		{RELAY "}\n", ":2:1:", "did not find"},
 		{"relays:\n\t- a\n", ":2:1:", "cannot start any token"},
 	};
@@ -308,29 +308,6 @@ static void only_loopback_is_heard_without_a_token(void **state)
 		assert_int_equal(wh_listen_loopback(rows[i].text), rows[i].loopback);
 }
 
-static void a_line_of_the_log_is_json_when_asked(void **state)
-{
-	static const char *const rows[][2] = {
-		{"event=leading epoch=3", ",\"event\":\"leading\",\"epoch\":\"3\""},
-		{"event=x why=\"two words\" n=1",
-		 ",\"event\":\"x\",\"why\":\"two words\",\"n\":\"1\""},
-		{"event=x why=\"he said \"no\" twice\"",
-		 ",\"event\":\"x\",\"why\":\"he said \\\"no\\\" twice\""},
-		{"event=x (a remark)", ",\"event\":\"x\",\"note\":\"(a remark)\""},
-		{"event=x why=\"open", ",\"event\":\"x\",\"why\":\"open\""},
-		{"", ""},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		wh_buf out = WH_BUF_INIT(1000);
-
-		wh_line_json(&out, rows[i][0]);
-		assert_string_equal(wh_buf_str(&out), rows[i][1]);
-		wh_buf_clear(&out);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -344,7 +321,6 @@ int main(void)
 		cmocka_unit_test(what_is_printed_can_be_read_again),
 		cmocka_unit_test(the_sample_has_every_setting),
 		cmocka_unit_test(only_loopback_is_heard_without_a_token),
-		cmocka_unit_test(a_line_of_the_log_is_json_when_asked),
 	};
 
 	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);

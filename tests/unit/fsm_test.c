@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "base/fsm.h"
+#include "base/log.h"
 
 enum { IDLE, CLAIMED, SENT };
 
@@ -15,13 +16,18 @@ static const wh_fsm_state states[] = {
 };
 
 static char last_line[512];
-static int last_level;
+static wherry_log_level last_level;
 
-static void keep(void *ctx, int level, const char *part, const char *line)
+static void keep(void *ctx, const wherry_log_record *record)
 {
+	wh_buf line = WH_BUF_INIT(sizeof(last_line));
+
 	(void)ctx;
-	last_level = level;
-	(void)snprintf(last_line, sizeof(last_line), "%.20s: %.400s", part, line);
+	last_level = record->level;
+	wh_log_fields(&line, record);
+	(void)snprintf(last_line, sizeof(last_line), "%.20s: %.400s", record->part,
+		       wh_buf_str(&line));
+	wh_buf_clear(&line);
 }
 
 static const wh_env env = {.log = keep};
@@ -33,9 +39,9 @@ static void an_allowed_move_happens_and_is_logged(void **state)
 	(void)state;
 	wh_fsm_move(&fsm, CLAIMED, &env, "work");
 	assert_int_equal(fsm.state, CLAIMED);
-	assert_int_equal(last_level, WH_LOG_DEBUG);
+	assert_int_equal(last_level, WHERRY_LOG_DEBUG);
 	assert_string_equal(last_line,
-			    "relay: event=state from=idle to=claimed why=\"work\"");
+			    "relay: event=state from=idle to=claimed why=work");
 	wh_fsm_move(&fsm, SENT, &env, "all sent");
 	wh_fsm_move(&fsm, IDLE, &env, "acknowledged");
 	assert_int_equal(fsm.state, IDLE);
