@@ -17,10 +17,11 @@
   END) COLLATE "C", 0), id) & 63)::smallint)
 
 -- name: add-slots
--- What is open, by slot.  It is id + 0 here and where it is asked for, so that no other index
--- fits: those of ids would read other relays' rows.
-CREATE INDEX IF NOT EXISTS {bare_slot} ON {table}({slot}, status, (id + 0))
-  WHERE status IN (0, 1, 3);
+-- What is open, by slot.  It says abs(status) and id + 0, and so does the part "of": no other
+-- index fits then, each of which would read the rows of other relays; and this one fits
+-- nothing else.
+CREATE INDEX IF NOT EXISTS {bare_slot} ON {table}({slot}, abs(status), (id + 0))
+  WHERE abs(status) IN (0, 1, 3);
 
 -- name: slots-ready
 -- Is the index there, and whole?
@@ -48,7 +49,7 @@ WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND expires_at <= {now}
 
 -- part: of
 -- Rows of slot n in one state.
-status IN (0, 1, 3) AND {slot} = n AND status = st
+abs(status) IN (0, 1, 3) AND {slot} = n AND abs(status) = st
 
 -- part: shared
 -- What a lease tells, and who else is there: the share, those who live, what the others
@@ -108,7 +109,7 @@ SELECT pg_notify('wherry_control', '');
 
 -- part: states_asked
 -- With :open rows of all open states, else pending ones.
-SELECT st::smallint FROM (VALUES (0), (1), (3)) AS s(st) WHERE st = 0 OR :open::bigint <> 0
+SELECT st FROM (VALUES (0), (1), (3)) AS s(st) WHERE st = 0 OR :open::bigint <> 0
 
 -- name: slots-read
 -- Open rows of some slots behind the cursor, so many of each and then of all, up to the

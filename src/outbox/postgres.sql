@@ -245,6 +245,13 @@ coalesce(c.next_retry_at, '1970-01-01 00:00:00+00'::timestamptz)
 -- A list "[1,2]" as an array.
 translate(:ids::text, '[]', '{}')::bigint[]
 
+-- part: is_open
+-- Checked on rows that were found by their ids, which only the primary key fits: without the
+-- sum the indexes of open rows fit as well, and a plan made while few rows were open would
+-- read the whole backlog to acknowledge a batch
+-- (statistics_of_a_drained_table_make_no_statement_read_a_backlog).
+status + 0 IN (0, 1, 3)
+
 -- part: processing
 -- Likewise, and so are those that failed.
 status IN (0, 1, 3) AND status >= 1 AND status <= 1
@@ -356,7 +363,7 @@ SELECT coalesce(max(id), 0), count(*) FROM (
 WITH taken AS (
   UPDATE {table} AS t SET status = 1, claim_token = :token, claimed_at = {now},
     next_retry_at = {until}
-  WHERE t.status = 0 AND t.id = ANY (ARRAY(
+  WHERE t.status + 0 = 0 AND t.id = ANY (ARRAY(
     SELECT c.id FROM {table} AS c
     WHERE {between}
       AND (:unordered::bigint <> 0 OR {key_c} IS NULL
@@ -386,7 +393,7 @@ WHERE {between} AND {key_c} IS NOT NULL
 WITH taken AS (
   UPDATE {table} AS t SET status = 1, claim_token = :token, claimed_at = {now},
     next_retry_at = {until}
-  WHERE t.status = 3 AND t.id = ANY (ARRAY(
+  WHERE t.status + 0 = 3 AND t.id = ANY (ARRAY(
     SELECT c.id FROM {table} AS c
     WHERE c.status = 3 AND {due} <= {now} AND {free}
     ORDER BY {due} LIMIT :limit::bigint))
@@ -411,7 +418,7 @@ FROM (
 WITH taken AS (
   UPDATE {table} AS t SET status = 1, claim_token = :token, claimed_at = {now},
     next_retry_at = {until}
-  WHERE t.status = 1 AND t.id = ANY (ARRAY(
+  WHERE t.status + 0 = 1 AND t.id = ANY (ARRAY(
     SELECT c.id FROM {table} AS c
     WHERE c.status = 1 AND {due} <= {now} AND c.claim_token = :of::text AND {free}
     ORDER BY c.id LIMIT :limit::bigint))
@@ -426,7 +433,7 @@ FROM taken ORDER BY id;
 -- key, none of which is under a claim that lives.
 UPDATE {table} AS t SET status = 1, claim_token = :token, attempts = t.attempts + 1,
   claimed_at = {now}, next_retry_at = {until}
-WHERE t.status = 1 AND t.id = (
+WHERE t.status + 0 = 1 AND t.id = (
   SELECT c.id FROM {table} AS c
   WHERE c.status = 1 AND {due} <= {now} AND {free}
   ORDER BY {due} LIMIT 1)
@@ -445,7 +452,8 @@ SELECT (SELECT ceil(extract(epoch FROM {due} - {now}) * 1000)::bigint
 -- name: extend
 -- A lapsed claim is not revived.
 UPDATE {table} SET next_retry_at = {until}
-WHERE id = ANY ({ids}) AND status = 1 AND claim_token = :token AND next_retry_at > {now};
+WHERE id = ANY ({ids}) AND status + 0 = 1 AND claim_token = :token
+  AND next_retry_at > {now};
 
 -- part: open_columns
 id, status, attempts, generation, created_at,
@@ -491,13 +499,14 @@ ORDER BY id + 0 LIMIT :limit::bigint;
 
 -- name: read-ids
 -- Rows that were left alone behind a failed message of their key, or holes.
-SELECT {open_columns} FROM {table} WHERE id = ANY ({ids}) AND status IN (0, 1, 3) ORDER BY id;
+SELECT {open_columns} FROM {table} WHERE id = ANY ({ids}) AND {is_open} ORDER BY id;
 
 -- name: read-in-turn
 -- Likewise, in the order of the list.
 SELECT {open_columns}
-FROM unnest({ids}) WITH ORDINALITY AS turn(wanted, nth) JOIN {table} ON id = wanted
-WHERE status IN (0, 1, 3) ORDER BY nth;
+FROM unnest({ids}) WITH ORDINALITY AS turn(wanted, nth)
+CROSS JOIN LATERAL (SELECT * FROM {table} WHERE id = wanted OFFSET 0) AS t
+WHERE {is_open} ORDER BY nth;
 
 -- name: stream-first
 -- What was there before the log, for relays that mark nothing: as the log's rows are.
@@ -569,21 +578,21 @@ SELECT greatest(
 
 -- name: done-mark
 UPDATE {table} SET status = 2, processed_at = {now}
-WHERE id = ANY ({ids}) AND status IN (0, 1, 3)
+WHERE id = ANY ({ids}) AND {is_open}
   AND (:token::text IS NULL OR claim_token = :token::text);
 
 -- name: done-delete
-DELETE FROM {table} WHERE id = ANY ({ids}) AND status IN (0, 1, 3)
+DELETE FROM {table} WHERE id = ANY ({ids}) AND {is_open}
   AND (:token::text IS NULL OR claim_token = :token::text);
 
 -- name: done-mark-range
 -- Ids that follow one another, as those of a batch nearly always do.
 UPDATE {table} SET status = 2, processed_at = {now}
-WHERE id BETWEEN :first AND :last AND status IN (0, 1, 3)
+WHERE id BETWEEN :first AND :last AND {is_open}
   AND (:token::text IS NULL OR claim_token = :token::text);
 
 -- name: done-delete-range
-DELETE FROM {table} WHERE id BETWEEN :first AND :last AND status IN (0, 1, 3)
+DELETE FROM {table} WHERE id BETWEEN :first AND :last AND {is_open}
   AND (:token::text IS NULL OR claim_token = :token::text);
 
 -- part: acknowledger
@@ -598,22 +607,22 @@ WITH held AS MATERIALIZED (
 -- (a_relay_that_lost_its_lease_acknowledges_nothing).
 {acknowledger}
 UPDATE {table} SET status = 2, processed_at = {now}
-WHERE id = ANY ({ids}) AND status IN (0, 1, 3) AND EXISTS (SELECT 1 FROM held);
+WHERE id = ANY ({ids}) AND {is_open} AND EXISTS (SELECT 1 FROM held);
 
 -- name: ack-mark-range
 {acknowledger}
 UPDATE {table} SET status = 2, processed_at = {now}
-WHERE id BETWEEN :first AND :last AND status IN (0, 1, 3) AND EXISTS (SELECT 1 FROM held);
+WHERE id BETWEEN :first AND :last AND {is_open} AND EXISTS (SELECT 1 FROM held);
 
 -- name: ack-delete
 {acknowledger}
 DELETE FROM {table}
-WHERE id = ANY ({ids}) AND status IN (0, 1, 3) AND EXISTS (SELECT 1 FROM held);
+WHERE id = ANY ({ids}) AND {is_open} AND EXISTS (SELECT 1 FROM held);
 
 -- name: ack-delete-range
 {acknowledger}
 DELETE FROM {table}
-WHERE id BETWEEN :first AND :last AND status IN (0, 1, 3) AND EXISTS (SELECT 1 FROM held);
+WHERE id BETWEEN :first AND :last AND {is_open} AND EXISTS (SELECT 1 FROM held);
 
 -- part: archive_columns
 id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
@@ -634,7 +643,7 @@ ON CONFLICT (id) DO UPDATE SET message_id = excluded.message_id, topic = exclude
 INSERT INTO {table_archive}({archive_columns})
 SELECT id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        attempts, created_at, {now}, generation, last_error, payload
-FROM {table} WHERE id = ANY ({ids}) AND status IN (0, 1, 3)
+FROM {table} WHERE id = ANY ({ids}) AND {is_open}
   AND (:token::text IS NULL OR claim_token = :token::text)
 FOR UPDATE
 {archive_again};
@@ -653,13 +662,13 @@ UPDATE {table} SET
                   ELSE attempts + :count::integer END,
   next_retry_at = CASE WHEN :dead::bigint <> 0 THEN NULL ELSE {after_delay} END,
   last_error = :error
-WHERE id = :id AND status IN (0, 1, 3)
+WHERE id = :id AND {is_open}
   AND (:token::text IS NULL OR claim_token = :token::text);
 
 -- name: requeue
 -- The empty token, as in "redrive".
 UPDATE {table} SET status = 0, next_retry_at = NULL, claimed_at = NULL, claim_token = ''
-WHERE id = ANY ({ids}) AND status IN (1, 3)
+WHERE id = ANY ({ids}) AND status + 0 IN (1, 3)
   AND (:token::text IS NULL OR claim_token = :token::text);
 
 -- name: try
@@ -671,7 +680,7 @@ UPDATE {table} SET status = 1,
                   ELSE attempts + 1 END,
   claimed_at = {now}, claim_token = :token::text,
   next_retry_at = CASE WHEN status = 1 THEN next_retry_at END
-WHERE id = :id AND status IN (0, 1, 3)
+WHERE id = :id AND {is_open}
   AND (:claimed::bigint = 0 OR claim_token = :token::text);
 
 -- name: untry
@@ -679,7 +688,7 @@ WHERE id = :id AND status IN (0, 1, 3)
 -- (relays_that_end_while_the_destination_is_down_cost_no_attempt).
 UPDATE {table} SET status = 0, attempts = :nth::integer - 1, next_retry_at = NULL,
   claimed_at = NULL, claim_token = ''
-WHERE id = :id AND status = 1 AND claim_token = :token::text AND attempts = :nth::integer;
+WHERE id = :id AND status + 0 = 1 AND claim_token = :token::text AND attempts = :nth::integer;
 
 -- name: reap
 -- Not claims that were extended and live (reaping_leaves_claims_that_live).
@@ -692,17 +701,24 @@ WHERE status = 1
 -- part: old_enough
 processed_at <= statement_timestamp() - least(:age::bigint, 3153600000000) * interval '1 millisecond'
 
+-- part: is_done
+-- Likewise of delivered rows
+-- (statistics_of_a_backlog_make_no_statement_read_what_is_done).
+status + 0 = 2
+
 -- name: purge
-DELETE FROM {table} WHERE status = 2 AND id = ANY (ARRAY(
+DELETE FROM {table} WHERE {is_done} AND id = ANY (ARRAY(
   SELECT id FROM {table} WHERE status = 2 AND {old_enough}
   ORDER BY processed_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
 
 -- name: purge-archived
 -- After archive: only what is in the archive, since the clock went on in between.
-DELETE FROM {table} WHERE status = 2 AND id = ANY (ARRAY(
-  SELECT o.id FROM {table} AS o JOIN {table_archive} AS a USING (id)
-  WHERE o.status = 2 AND a.message_id = o.message_id AND a.generation = o.generation
-    AND o.processed_at <= {now} - least(:age::bigint, 3153600000000) * interval '1 millisecond'
+-- Each row is looked up in the archive: a join may begin there.
+DELETE FROM {table} WHERE {is_done} AND id = ANY (ARRAY(
+  SELECT o.id FROM {table} AS o
+  WHERE o.status = 2 AND {old_enough}
+    AND (SELECT a.message_id = o.message_id AND a.generation = o.generation
+         FROM {table_archive} AS a WHERE a.id = o.id)
   ORDER BY o.processed_at LIMIT :limit::bigint));
 
 -- name: archive
@@ -733,35 +749,50 @@ LIMIT CASE WHEN :limit::bigint >= 0 THEN :limit::bigint END
 (:since::bigint = 0
   OR processed_at >= statement_timestamp() - least(:since::bigint, 3153600000000) * interval '1 millisecond')
 
--- part: is_named
--- By its message id, or by its number where no message id is that.
-(:ident::text IS NULL OR message_id = :ident::text
-  OR (id = :number::bigint
-      AND NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_id = :ident::text)))
+-- part: named
+-- The row with that message id, or else with that number, by the index of each.
+SELECT * FROM {table} WHERE message_id = :ident::text
+  UNION ALL
+  SELECT * FROM {table} WHERE :ident::text IS NOT NULL AND id = :number::bigint
+    AND NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_id = :ident::text)
 
 -- name: redrive
--- A token that is nobody's tells claims of later ones of its key to wait for this one.
+-- A token that is nobody's tells claims of later ones of its key to wait for this one.  The
+-- sum, as in "purge".
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL,
   claim_token = ''
-WHERE status IN (3, 4) AND id = ANY (ARRAY(
-  SELECT id FROM {table}
-  WHERE id IN (
-    SELECT id FROM {table} WHERE status = 4 AND :states::bigint & 16 <> 0
+WHERE status + 0 IN (3, 4) AND id = ANY (ARRAY(
+  SELECT id FROM (
+    SELECT * FROM {table} WHERE status = 4 AND :ident::text IS NULL
     UNION ALL
-    SELECT id FROM {table} WHERE status = 3 AND :states::bigint & 8 <> 0)
-    AND {is_named} AND {topic_and_key} AND {since_created} AND id > :after::bigint
+    SELECT * FROM {table} WHERE {failed} AND :ident::text IS NULL
+    UNION ALL
+    {named}) AS t
+  WHERE (status + 0 = 4 AND :states::bigint & 16 <> 0
+         OR status + 0 = 3 AND :states::bigint & 8 <> 0)
+    AND {topic_and_key} AND {since_created} AND id + 0 > :after::bigint
   ORDER BY id {limited}));
+
+-- part: since
+-- A time that an index can be asked for.
+statement_timestamp() - least(:since::bigint, 3153600000000) * interval '1 millisecond'
 
 -- name: replay
 -- The empty token, as in "redrive".
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, processed_at = NULL,
   claimed_at = NULL, claim_token = '', generation = generation + 1
-WHERE status = 2 AND id = ANY (ARRAY(
-  SELECT id FROM {table}
-  WHERE status = 2 AND {since_processed} AND {is_named}
+WHERE {is_done} AND id = ANY (ARRAY(
+  SELECT id FROM (
+    SELECT * FROM {table} WHERE status = 2 AND :since::bigint = 0 AND :ident::text IS NULL
+    UNION ALL
+    SELECT * FROM {table} WHERE status = 2 AND :since::bigint <> 0 AND :ident::text IS NULL
+      AND processed_at >= {since}
+    UNION ALL
+    {named}) AS t
+  WHERE {is_done} AND {since_processed}
     AND (id <> :number::bigint OR message_id = :ident::text OR NOT EXISTS (
          SELECT 1 FROM {table_archive} AS n WHERE n.message_id = :ident::text))
-    AND {topic_and_key} AND id > :after::bigint
+    AND {topic_and_key} AND id + 0 > :after::bigint
   ORDER BY id {limited}));
 
 -- name: replay-archived
@@ -773,24 +804,29 @@ SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM {table} AS b WHERE b.id = a.id) THEN 
             ELSE nextval(pg_get_serial_sequence({'table}, 'id')) END,
        a.message_id, a.topic, a.aggregate_type, a.aggregate_id, a.partition_key, a.headers,
        a.trace_id, '', a.created_at, a.generation + 1, a.last_error, a.payload
-FROM {table_archive} AS a
-WHERE a.id IN (
-  SELECT id FROM {table_archive} WHERE message_id = :ident::text
+FROM (
+  SELECT * FROM {table_archive} WHERE message_id = :ident::text
   UNION ALL
-  SELECT :number::bigint
-  WHERE NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_id = :ident::text)
+  SELECT * FROM {table_archive} WHERE :ident::text IS NOT NULL AND id = :number::bigint
+    AND NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_id = :ident::text)
     AND NOT EXISTS (SELECT 1 FROM {table_archive} AS n WHERE n.message_id = :ident::text)
   UNION ALL
-  SELECT id FROM {table_archive} WHERE :ident::text IS NULL AND {since_processed})
-  AND {topic_and_key} AND {since_processed} AND a.id > :after::bigint
+  SELECT * FROM {table_archive} WHERE :ident::text IS NULL AND :since::bigint = 0
+  UNION ALL
+  SELECT * FROM {table_archive} WHERE :ident::text IS NULL AND :since::bigint <> 0
+    AND processed_at >= {since}) AS a
+WHERE {topic_and_key} AND {since_processed} AND a.id + 0 > :after::bigint
 ORDER BY a.id {limited}
 ON CONFLICT (message_id) DO NOTHING;
 
 -- name: unarchive
 -- After replay-archived, in the same transaction: what came back.
-DELETE FROM {table_archive} AS a USING {table} AS b
-WHERE {busy} AND b.status = 0 AND a.message_id = b.message_id
-  AND a.created_at = b.created_at AND a.generation = b.generation - 1;
+DELETE FROM {table_archive} WHERE id = ANY (ARRAY(
+  SELECT a.id FROM {table} AS b CROSS JOIN LATERAL (
+    SELECT id FROM {table_archive}
+    WHERE message_id = b.message_id AND created_at = b.created_at
+      AND generation = b.generation - 1 OFFSET 0) AS a
+  WHERE {busy} AND b.status + 0 = 0));
 
 -- part: shown
 status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
@@ -802,60 +838,87 @@ status, attempts, generation, created_at, claimed_at, next_retry_at, processed_a
        processed_at, message_id, topic, aggregate_type, aggregate_id, partition_key, headers,
        trace_id, payload, last_error, 0::bigint, 0::bigint
 
+-- part: asked
+{topic_and_key} AND {since_created}
+
 -- name: list
 -- States that are not done, each by its own index, so that dead letters are found at once
 -- in a large table.
 SELECT id, {shown}
-FROM {table}
-WHERE id IN (
-  SELECT id FROM {table} WHERE {pending} AND :states::bigint & 1 <> 0 AND id > :after::bigint
+FROM (
+  (SELECT * FROM {table}
+   WHERE {pending} AND (status, id) > (0, :after::bigint) AND :states::bigint & 1 <> 0
+     AND :ident::text IS NULL AND {asked} ORDER BY status, id {limited})
   UNION ALL
-  SELECT id FROM {table} WHERE status = 1 AND :states::bigint & 2 <> 0 AND id > :after::bigint
+  (SELECT * FROM {table}
+   WHERE {processing} AND (status, id) > (1, :after::bigint) AND :states::bigint & 2 <> 0
+     AND :ident::text IS NULL AND {asked} ORDER BY status, id {limited})
   UNION ALL
-  SELECT id FROM {table} WHERE status = 3 AND :states::bigint & 8 <> 0 AND id > :after::bigint
+  (SELECT * FROM {table}
+   WHERE {failed} AND (status, id) > (3, :after::bigint) AND :states::bigint & 8 <> 0
+     AND :ident::text IS NULL AND {asked} ORDER BY status, id {limited})
   UNION ALL
-  SELECT id FROM {table} WHERE status = 4 AND :states::bigint & 16 <> 0 AND id > :after::bigint)
-  AND {is_named} AND {topic_and_key} AND {since_created}
+  (SELECT * FROM {table}
+   WHERE status = 4 AND id > :after::bigint AND :states::bigint & 16 <> 0
+     AND :ident::text IS NULL AND {asked} ORDER BY id {limited})
+  UNION ALL
+  (SELECT * FROM ({named}) AS n
+   WHERE status <> 2 AND (:states::integer >> status::integer) & 1 = 1
+     AND id > :after::bigint AND {asked})) AS t
 ORDER BY id {limited};
 
 -- name: list-any
 SELECT id, {shown}
-FROM {table}
-WHERE id > :after::bigint AND (:states::integer >> status::integer) & 1 = 1
-  AND {is_named} AND {topic_and_key} AND {since_created}
+FROM (
+  (SELECT * FROM {table}
+   WHERE id > :after::bigint AND (:states::integer >> status::integer) & 1 = 1
+     AND :ident::text IS NULL AND {asked} ORDER BY id {limited})
+  UNION ALL
+  (SELECT * FROM ({named}) AS n
+   WHERE id > :after::bigint AND (:states::integer >> status::integer) & 1 = 1
+     AND {asked})) AS t
 ORDER BY id {limited};
+
+-- part: named_archived
+SELECT * FROM {table_archive} WHERE message_id = :ident::text
+  UNION ALL
+  SELECT * FROM {table_archive} WHERE :ident::text IS NOT NULL AND id = :number::bigint
+    AND NOT EXISTS (SELECT 1 FROM {table_archive} AS n WHERE n.message_id = :ident::text)
 
 -- name: list-archived
 SELECT id, {shown_archived}
-FROM {table_archive}
-WHERE id > :after::bigint AND :states::bigint & 4 <> 0
-  AND (:ident::text IS NULL OR message_id = :ident::text
-       OR (id = :number::bigint
-           AND NOT EXISTS (SELECT 1 FROM {table_archive} AS n
-                           WHERE n.message_id = :ident::text)))
-  AND {topic_and_key} AND {since_created}
+FROM (
+  (SELECT * FROM {table_archive}
+   WHERE id > :after::bigint AND :ident::text IS NULL AND {asked} ORDER BY id {limited})
+  UNION ALL
+  (SELECT * FROM ({named_archived}) AS n WHERE id > :after::bigint AND {asked})) AS t
+WHERE :states::bigint & 4 <> 0
 ORDER BY id {limited};
 
 -- name: show
--- With the lowest open row of the same ordering key before it, and the lowest dead one.
+-- With the lowest open row of the same ordering key before it, and the lowest dead one.  No
+-- index has the keys of pending rows: the open ones before it are read.
 SELECT c.id, c.status, c.attempts, c.generation, c.created_at, c.claimed_at, c.next_retry_at,
        c.processed_at, c.message_id, c.topic, c.aggregate_type, c.aggregate_id,
        c.partition_key, c.headers, c.trace_id, c.payload, c.last_error,
+       (SELECT min(b.id + 0) FROM {table} AS b
+        WHERE b.status IN (0, 1, 3) AND b.id + 0 < c.id AND {key_b} = {key_c}),
        (SELECT min(b.id) FROM {table} AS b
-        WHERE b.status IN (0, 1, 3) AND b.id < c.id AND {key_b} = {key_c}),
-       (SELECT min(b.id) FROM {table} AS b
-        WHERE b.status = 4 AND c.status IN (0, 1, 3) AND {key_b} = {key_c})
-FROM {table} AS c
-WHERE c.message_id = :ident::text
-   OR (c.id = :number::bigint
-       AND NOT EXISTS (SELECT 1 FROM {table_archive} AS n WHERE n.message_id = :ident::text))
+        WHERE {busy} AND b.status + 0 = 4 AND c.status IN (0, 1, 3) AND {key_b} = {key_c})
+FROM (
+  SELECT * FROM {table} WHERE message_id = :ident::text
+  UNION ALL
+  SELECT * FROM {table} WHERE id = :number::bigint
+    AND NOT EXISTS (SELECT 1 FROM {table_archive} AS n WHERE n.message_id = :ident::text)) AS c
 ORDER BY c.message_id = :ident::text DESC LIMIT 1;
 
 -- name: show-archived
 -- What show does not find.
 SELECT id, {shown_archived}
-FROM {table_archive}
-WHERE message_id = :ident::text OR id = :number::bigint
+FROM (
+  SELECT * FROM {table_archive} WHERE message_id = :ident::text
+  UNION ALL
+  SELECT * FROM {table_archive} WHERE id = :number::bigint) AS t
 ORDER BY message_id = :ident::text DESC, id DESC LIMIT 1;
 
 -- name: count

@@ -1,0 +1,449 @@
+/*
+ * How many rows each statement reads, whatever the planner believes.
+ *
+ * The table has 20,000 rows that one statement must not read: delivered ones, or a backlog.
+ * The planner's statistics are those of an empty table, of the table before it changed, or
+ * right; the plan is made now for the values given, made now for any values, or was made
+ * before the table changed.  EXPLAIN ANALYZE counts the rows that each node of the plan
+ * returned or threw away.
+ *
+ * Every statement of the outbox's .sql file is tried, so a new one is, too.  One that needs a
+ * value which is not listed here fails the test until it gets one.
+ */
+#include "wherry_test.h"
+
+#include <wherry/wherry.h>
+
+#include "base/text.h"
+#include "db/postgres.h"
+#include "outbox/outbox.h"
+#include "postgres/server.h"
+
+enum { MANY = 20000, FEW = 20, BOUND = 1000, PLAN_MAX = 256 * 1024 };
+
+enum { BACKLOG = -2 };
+
+/* ---- what may be read on purpose ---- */
+
+/* Statements that are no single query, or take a lock that the test holds. */
+static const char *const scripts[] = {"migrate-1", "add-strict", "add-slots", NULL};
+
+/* Statements that read many rows because they were asked to: no relay runs them. */
+static const struct {
+	const char *name;
+	int variant; /* in which they do; -1: in any; BACKLOG: in any, of pending rows */
+} unbounded[] = {
+	{"count", -1}, /* wherry status counts */
+	{"count-archived", -1},
+	{"stream-first", -1}, /* the backlog, once, before the log is read */
+	{"replay", 0},        /* all that is done */
+	{"replay-archived", 0},
+	{"show", BACKLOG}, /* the keys of pending rows are in no index */
+};
+
+static bool is_unbounded(const char *name, int variant, bool backlog)
+{
+	for (size_t i = 0; i < sizeof(unbounded) / sizeof(*unbounded); i++)
+		if (strcmp(unbounded[i].name, name) == 0 &&
+		    (unbounded[i].variant == -1 || unbounded[i].variant == variant ||
+		     (backlog && unbounded[i].variant == BACKLOG)))
+			return true;
+	return false;
+}
+
+static bool is_script(const char *name)
+{
+	for (const char *const *s = scripts; *s; s++)
+		if (strcmp(*s, name) == 0)
+			return true;
+	return false;
+}
+
+/* ---- values ---- */
+
+enum { VARIANTS = 3 };
+
+/* Of each parameter, as SQL; NULL: as in the first variant. */
+static const struct {
+	const char *name, *values[VARIANTS];
+} values[] = {
+	{"after", {"0"}},
+	{"age", {"3600000"}},
+	{"aggregate_id", {"''"}},
+	{"aggregate_type", {"''"}},
+	{"before", {"20010"}},
+	{"change", {"0", "1"}},
+	{"claimed", {"0", "1"}},
+	{"count", {"1"}},
+	{"dead", {"0", "1"}},
+	{"delay", {"1000"}},
+	{"each", {"10"}},
+	{"engine", {"'exclusive'"}},
+	{"epoch", {"1"}},
+	{"error", {"'why'"}},
+	{"first", {"20001"}},
+	{"headers", {"'{}'"}},
+	{"holes", {"'[]'", "'[[1,10],[20001,20010]]'"}},
+	{"id", {"20001"}},
+	{"ident", {"NULL", "'m-20005'", "'20005'"}},
+	{"ids", {"'[20001,20003,20005,20007,20009]'"}},
+	{"key", {"NULL", "'k5'", "NULL"}},
+	{"known", {"'[]'"}},
+	{"last", {"20010"}},
+	{"lasts", {"60000"}},
+	{"late", {"0"}},
+	{"limit", {"10"}},
+	{"many", {"0", "1"}},
+	{"mask", {"-1"}},
+	{"message_id", {"'new'", "'m-20005'"}},
+	{"most", {"100"}},
+	{"name", {"'outbox'"}},
+	{"nth", {"1"}},
+	{"number", {"-1", "-1", "20005"}},
+	{"of", {"'gone'"}},
+	{"on", {"1"}},
+	{"open", {"1", "0"}},
+	{"owner", {"'owner'"}},
+	{"park", {"0", "1"}},
+	{"passed", {"'[]'"}},
+	{"payload", {"'{}'"}},
+	{"scan", {"100"}},
+	{"share", {"0", "1"}},
+	{"shared", {"0", "1"}},
+	{"since", {"0", "0", "60000"}},
+	{"slot", {"0", "1"}},
+	{"slots", {"'{0,1,2,3,4,5,6,7}'"}},
+	{"statements", {"1"}},
+	{"states", {"31"}},
+	{"suspects", {"0"}},
+	{"timeout", {"60000"}},
+	{"token", {"'gone'"}},
+	{"topic", {"'t'"}},
+	{"trace_id", {"NULL"}},
+	{"unclean", {"0"}},
+	{"unordered", {"0", "0", "1"}},
+	{"upto", {"100"}}, /* as far as "claim-end" looks */
+	{"window", {"1000"}},
+};
+
+static const char *value_of(const char *name, int variant)
+{
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+		if (strcmp(values[i].name, name) == 0)
+			return values[i].values[variant] ? values[i].values[variant]
+							 : values[i].values[0];
+	fail_msg("parameter :%s has no value in this test: give it one", name);
+	return NULL;
+}
+
+/* Does any parameter differ from the first variant? */
+static bool differs(const postgres_stmt *s, int variant)
+{
+	for (int i = 0; i < s->n; i++)
+		if (strcmp(value_of(s->params[i], variant), value_of(s->params[i], 0)) !=
+		    0)
+			return true;
+	return variant == 0;
+}
+
+/* ---- plans ---- */
+
+typedef struct plans {
+	postgres_place place;
+	wherry_db *db;
+	wherry_outbox *box;
+	PGconn *conn;
+	postgres_stmt *stmts; /* one for each of the file */
+	const char *world;
+	bool backlog; /* the many rows are pending */
+	int n_failed;
+} plans;
+
+static void run(const plans *p, const char *sql)
+{
+	assert_true(postgres_exec(p->conn, sql, NULL, 0));
+}
+
+/* "Actual Rows": 3 and the like; moves *text behind it. */
+static bool take_number(const char **text, const char *until, const char *word,
+			double *out)
+{
+	const char *at = strstr(*text, word);
+
+	if (!at || (until && at > until))
+		return false;
+	*out = strtod(at + strlen(word), (char **)(uintptr_t)text);
+	return true;
+}
+
+/* Rows that all nodes of a plan saw; each time a node was asked counts as one. */
+static double rows_in(const char *plan)
+{
+	static const char *const removed[] = {
+		"\"Rows Removed by Filter\": ", "\"Rows Removed by Join Filter\": ",
+		"\"Rows Removed by Index Recheck\": "};
+	double sum = 0, rows, loops, more;
+
+	while (take_number(&plan, NULL, "\"Actual Rows\": ", &rows) &&
+	       take_number(&plan, NULL, "\"Actual Loops\": ", &loops)) {
+		const char *next = strstr(plan, "\"Actual Rows\": ");
+
+		for (size_t i = 0; i < sizeof(removed) / sizeof(*removed); i++) {
+			const char *at = plan;
+
+			if (take_number(&at, next, removed[i], &more))
+				rows += more;
+		}
+		sum += (rows > 1 ? rows : 1) * loops;
+	}
+	return sum;
+}
+
+#define NEVER 1e18 /* rows of a statement that failed, or took too long */
+
+/* Rows that a prepared statement reads; what it writes is taken back. */
+static double explain(plans *p, size_t i, int variant, const char *analyze, char *plan)
+{
+	const char *name = p->box->sql.stmts[i].name;
+	wh_buf sql = WH_BUF_INIT(65536);
+	bool done;
+
+	wh_buf_printf(&sql, "BEGIN; EXPLAIN (%s, FORMAT JSON) EXECUTE \"%s\"", analyze,
+		      name);
+	for (int n = 0; n < p->stmts[i].n; n++)
+		wh_buf_printf(&sql, "%s%s", n ? ", " : "(",
+			      value_of(p->stmts[i].params[n], variant));
+	wh_buf_printf(&sql, "%s", p->stmts[i].n ? ")" : "");
+	done = postgres_exec(p->conn, sql.ptr, plan, PLAN_MAX);
+	run(p, "ROLLBACK");
+	wh_buf_clear(&sql);
+	return done ? rows_in(plan) : NEVER;
+}
+
+static bool is_tried(const plans *p, size_t i)
+{
+	const wh_stmt *stmt = &p->box->sql.stmts[i];
+
+	return !stmt->part && !is_script(stmt->name);
+}
+
+static void prepare_all(plans *p)
+{
+	for (size_t i = 0; i < p->box->sql.n; i++) {
+		wh_buf sql = WH_BUF_INIT(65536);
+
+		if (!is_tried(p, i))
+			continue;
+		wh_buf_printf(&sql, "PREPARE \"%s\" AS %s", p->box->sql.stmts[i].name,
+			      p->stmts[i].text);
+		run(p, sql.ptr);
+		wh_buf_clear(&sql);
+	}
+}
+
+/* Plans for any values, kept. */
+static void plan_all(plans *p)
+{
+	static char plan[PLAN_MAX];
+
+	run(p, "DEALLOCATE ALL; SET plan_cache_mode = force_generic_plan");
+	prepare_all(p);
+	for (size_t i = 0; i < p->box->sql.n; i++)
+		if (is_tried(p, i))
+			(void)explain(p, i, 0, "ANALYZE off", plan);
+}
+
+static void try_all(plans *p, const char *when)
+{
+	static char plan[PLAN_MAX];
+
+	for (size_t i = 0; i < p->box->sql.n; i++) {
+		const char *name = p->box->sql.stmts[i].name;
+
+		for (int v = 0; is_tried(p, i) && v < VARIANTS; v++) {
+			double rows;
+
+			if (is_unbounded(name, v, p->backlog) ||
+			    !differs(&p->stmts[i], v))
+				continue;
+			rows = explain(p, i, v, "ANALYZE", plan);
+			if (rows <= BOUND)
+				continue;
+			p->n_failed++;
+			print_error("%s, %s: %s reads %.0f rows with values %d\n",
+				    p->world, when, name, rows, v);
+			if (getenv("WHERRY_PLANS"))
+				(void)fputs(plan, stderr);
+		}
+	}
+}
+
+/* With the plans that are kept, and with those that are made now. */
+static void try_cached(plans *p)
+{
+	try_all(p, "planned before");
+}
+
+static void try_now(plans *p)
+{
+	plan_all(p);
+	try_all(p, "planned now for any values");
+	run(p, "SET plan_cache_mode = force_custom_plan");
+	try_all(p, "planned now for these values");
+}
+
+/* ---- tables ---- */
+
+static void enter(plans *p, const char *world)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	const wh_make how = {.extras = WH_SHARED};
+
+	*p = (plans){.world = world};
+	postgres_make(&p->place);
+	WHERRY_PASS(wherry_db_open(p->place.url, NULL, &p->db, &err));
+	WHERRY_PASS(wh_outbox_make(p->db, &how, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->box, &err));
+	p->conn = ((postgres_db *)p->db)->conn;
+	run(p,
+	    "ALTER TABLE outbox SET (autovacuum_enabled = off); "
+	    "ALTER TABLE outbox_archive SET (autovacuum_enabled = off); "
+	    "SET statement_timeout = '10s'; SELECT setval(pg_get_serial_sequence('outbox', 'id'), 1000000); "
+	    "INSERT INTO wherry_slot(outbox, slot, engine, owner, epoch, expires_at, "
+	    "clean, unclean, win, suspects) VALUES ('outbox', 0, 'exclusive', 'me', 1, "
+	    "now() + interval '1 h', 0, 0, 1, 0)");
+	p->stmts = calloc(p->box->sql.n, sizeof(*p->stmts));
+	assert_non_null(p->stmts);
+	for (size_t i = 0; i < p->box->sql.n; i++)
+		if (is_tried(p, i))
+			WHERRY_PASS(wh_postgres_number(p->box->sql.stmts[i].text,
+						       &p->stmts[i], &err));
+}
+
+static void leave(plans *p)
+{
+	for (size_t i = 0; i < p->box->sql.n; i++)
+		free(p->stmts[i].text);
+	free(p->stmts);
+	wherry_outbox_close(p->box);
+	wherry_db_close(p->db);
+	postgres_drop(&p->place);
+	assert_int_equal(p->n_failed, 0);
+}
+
+/* Rows with ids up to MANY in one state. */
+static void add_many(plans *p, const char *status)
+{
+	char sql[400];
+
+	(void)snprintf(
+		sql, sizeof(sql),
+		"INSERT INTO outbox(id, message_id, topic, partition_key, payload, "
+		"status) SELECT i, 'm-' || i, 't', 'k' || i %% 1000, '{}', %s "
+		"FROM generate_series(1, %d) AS i",
+		status, MANY);
+	run(p, sql);
+}
+
+/* As a drain does it.  Half of them are old enough to purge; most are in the archive. */
+static void deliver_many(plans *p)
+{
+	run(p,
+	    "UPDATE outbox SET status = 2, processed_at = now() - "
+	    "CASE WHEN id > 10000 THEN interval '2 h' ELSE interval '30 min' END; "
+	    "INSERT INTO outbox_archive SELECT id, message_id, topic, aggregate_type, "
+	    "aggregate_id, partition_key, headers, trace_id, attempts, created_at, "
+	    "processed_at, generation, last_error, payload FROM outbox WHERE id > 5000");
+}
+
+/* A few rows of each state that is not done, behind the many; claims and failures are due. */
+static void add_few(plans *p)
+{
+	char sql[500];
+
+	(void)snprintf(
+		sql, sizeof(sql),
+		"INSERT INTO outbox(id, message_id, topic, partition_key, payload, status, "
+		"attempts, claimed_at, claim_token, next_retry_at) SELECT i, 'm-' || i, 't', "
+		"'k' || i %% 7, '{}', s, s, CASE s WHEN 1 THEN now() - interval '2 h' END, "
+		"CASE s WHEN 1 THEN 'gone' END, CASE WHEN s IN (1, 3) THEN now() - "
+		"interval '1 h' END FROM (SELECT i, (ARRAY[0, 1, 3, 4])[1 + (i - 1) / %d %% 4] "
+		"AS s FROM generate_series(1, %d) AS i) AS x(n, s), LATERAL "
+		"(SELECT %d + n) AS y(i)",
+		FEW, 4 * FEW, MANY);
+	run(p, sql);
+}
+
+/* ---- tests ---- */
+
+static void statistics_of_an_empty_table_make_no_statement_read_what_is_done(void **state)
+{
+	static plans p;
+
+	(void)state;
+	enter(&p, "statistics of an empty table");
+	run(&p, "VACUUM ANALYZE outbox");
+	run(&p, "VACUUM ANALYZE outbox_archive");
+	plan_all(&p);
+	add_many(&p, "0");
+	deliver_many(&p);
+	add_few(&p);
+	try_cached(&p);
+	try_now(&p);
+	leave(&p);
+}
+
+static void statistics_of_a_backlog_make_no_statement_read_what_is_done(void **state)
+{
+	static plans p;
+
+	(void)state;
+	enter(&p, "statistics of a backlog");
+	add_many(&p, "0");
+	run(&p, "VACUUM ANALYZE outbox");
+	plan_all(&p);
+	deliver_many(&p);
+	add_few(&p);
+	try_cached(&p);
+	try_now(&p);
+	run(&p, "VACUUM ANALYZE outbox");
+	run(&p, "VACUUM ANALYZE outbox_archive");
+	p.world = "statistics that are right";
+	try_now(&p);
+	leave(&p);
+}
+
+static void statistics_of_a_drained_table_make_no_statement_read_a_backlog(void **state)
+{
+	static plans p;
+
+	(void)state;
+	enter(&p, "a backlog, statistics of a drained table");
+	p.backlog = true;
+	add_few(&p);
+	run(&p, "UPDATE outbox SET status = 2, processed_at = now()");
+	run(&p, "VACUUM ANALYZE outbox");
+	run(&p, "DELETE FROM outbox");
+	plan_all(&p);
+	add_many(&p, "0");
+	add_few(&p);
+	try_cached(&p);
+	try_now(&p);
+	leave(&p);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			statistics_of_an_empty_table_make_no_statement_read_what_is_done),
+		cmocka_unit_test(
+			statistics_of_a_backlog_make_no_statement_read_what_is_done),
+		cmocka_unit_test(
+			statistics_of_a_drained_table_make_no_statement_read_a_backlog),
+	};
+
+	if (!postgres_start())
+		return 0;
+	return cmocka_run_group_tests_name("plans", tests, NULL, NULL);
+}
