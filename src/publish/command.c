@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -191,10 +190,19 @@ wherry_code wh_command_start(wh_command *command, char *text, char *const *envir
 
 /* ---- pump ---- */
 
+/* An empty line says nothing. */
+static void say_last(wh_command *command)
+{
+	if (command->said && !command->last_ended && command->last_len)
+		command->said(command->said_ctx, command->last);
+}
+
 static void remember(wh_command *command, const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		if (text[i] == '\n') {
+			command->last[command->last_len] = 0;
+			say_last(command);
 			command->last_ended = true;
 			continue;
 		}
@@ -205,15 +213,6 @@ static void remember(wh_command *command, const char *text, size_t len)
 			command->last[command->last_len++] = text[i] ? text[i] : ' ';
 	}
 	command->last[command->last_len] = 0;
-}
-
-/* On to our stderr; lost rather than waited for. */
-static void pass_on(const char *text, size_t len)
-{
-	struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
-
-	if (poll(&ready, 1, 0) > 0)
-		(void)wh_quiet_write(STDERR_FILENO, text, len);
 }
 
 static void listen_to(wh_command *command)
@@ -233,7 +232,6 @@ static void listen_to(wh_command *command)
 		}
 		done += (size_t)n;
 		remember(command, text, (size_t)n);
-		pass_on(text, (size_t)n);
 	}
 }
 
@@ -255,6 +253,12 @@ static bool reap(wh_command *command, int options)
 	return true;
 }
 
+void wh_command_listen(wh_command *command, wh_said_fn said, void *ctx)
+{
+	command->said = said;
+	command->said_ctx = ctx;
+}
+
 bool wh_command_pump(wh_command *command)
 {
 	bool over;
@@ -267,6 +271,7 @@ bool wh_command_pump(wh_command *command)
 	listen_to(command);
 	if (!over)
 		return false;
+	say_last(command);
 	unwatch(command, &command->pidfd);
 	unwatch(command, &command->err);
 	return true;

@@ -12,15 +12,22 @@
 
 #include "base/error.h"
 
+enum { WH_COMMAND_LINE = 500 }; /* bytes of a line on stderr that are kept, with a NUL */
+
+/* Receives a line that a command wrote to its stderr, without its line break. */
+typedef void (*wh_said_fn)(void *ctx, const char *line);
+
 typedef struct wh_command {
 	pid_t pid; /* of its process group too */
 	int epoll; /* where its descriptors are watched; borrowed */
 	int pidfd; /* -1: it is over, and reaped */
 	int err;   /* its stderr; -1: closed */
 
-	char last[200]; /* the beginning of the last line on its stderr, ending in NUL */
+	char last[WH_COMMAND_LINE]; /* the beginning of the last line on its stderr */
 	size_t last_len;
 	bool last_ended; /* its newline was seen */
+	wh_said_fn said; /* NULL: nobody listens */
+	void *said_ctx;
 
 	int how;    /* CLD_EXITED, CLD_KILLED, CLD_DUMPED; 0: nobody knows */
 	int status; /* exit status or signal */
@@ -37,6 +44,10 @@ typedef struct wh_command {
 wherry_code wh_command_start(wh_command *command, char *text, char *const *environment,
 			     const void *input, size_t input_len, int epoll,
 			     wherry_error *err);
+
+/* Have a function called for each line on the stderr of a command that was just started:
+ * while it is pumped, and for a last line without a line break when it is over. */
+void wh_command_listen(wh_command *command, wh_said_fn said, void *ctx);
 
 /* Read and look whether it is over, without waiting.  True: it is. */
 bool wh_command_pump(wh_command *command);

@@ -22,6 +22,7 @@
 
 #include "base/duration.h"
 #include "base/json.h"
+#include "base/url.h"
 #include "config/settings.h"
 #include "publish/command.h"
 #include "publish/environment.h"
@@ -35,10 +36,14 @@ enum {
 	EXIT_NOT_FOUND
 };
 
+/* What commands write to stderr is logged, so many lines in a second at most. */
+enum { SAID_MOST = 100 };
+
 typedef enum phase { FREE, RUNNING, OVER, BROKEN } phase;
 
 typedef struct exec_job {
 	wh_command command; /* first: the data of its epoll events */
+	struct exec_publisher *publisher;
 	const wherry_message *message;
 	phase phase;
 	bool killed;         /* its time was up */
@@ -58,11 +63,43 @@ typedef struct exec_publisher {
 	exec_job **order; /* the first n are taken, the rest is free */
 	size_t n, most;
 	bool broken;
+	int64_t said_from_us; /* when the second began in which lines are counted */
+	int n_said, n_unsaid; /* lines logged in that second; lines not logged */
 } exec_publisher;
 
 static exec_publisher *of(wherry_publisher *pub)
 {
 	return (exec_publisher *)pub;
+}
+
+/* ---- what commands write to stderr ---- */
+
+static void begin_second(exec_publisher *p, int64_t now_us)
+{
+	if (p->n_unsaid)
+		wh_log(p->env, WHERRY_LOG_WARN, "exec", "child-stderr-dropped",
+		       wh_log_int("lines", p->n_unsaid),
+		       wh_log_note(
+			       "commands wrote more lines than are logged in a second"));
+	p->said_from_us = now_us;
+	p->n_said = p->n_unsaid = 0;
+}
+
+static void log_said(void *ctx, const char *line)
+{
+	const exec_job *job = ctx;
+	exec_publisher *p = job->publisher;
+	int64_t now_us = wh_monotonic(p->env);
+
+	if (now_us - p->said_from_us >= WH_SECOND)
+		begin_second(p, now_us);
+	if (p->n_said >= SAID_MOST) {
+		p->n_unsaid++;
+		return;
+	}
+	p->n_said++;
+	wh_log(p->env, WHERRY_LOG_INFO, "exec", "child-stderr",
+	       wh_log_int("id", job->message->id), wh_log_text("text", line));
 }
 
 /* ---- open and close ---- */
@@ -89,6 +126,7 @@ static void exec_close(wherry_publisher *pub)
 	exec_publisher *p = of(pub);
 
 	exec_drop(pub);
+	begin_second(p, 0);
 	if (p->epoll >= 0)
 		(void)close(p->epoll);
 	wh_environment_clear(&p->environment);
@@ -195,6 +233,8 @@ static wherry_code start(exec_publisher *p, exec_job *job, const wherry_message 
 	if (code != WHERRY_OK)
 		return wh_fail_native(err, code, why.native, "%s", why.message);
 	job->phase = RUNNING;
+	job->publisher = p;
+	wh_command_listen(&job->command, log_said, job);
 	job->killed = false;
 	job->deadline_us = wh_later(wh_monotonic(p->env), p->limit_us);
 	return WHERRY_OK;
@@ -310,6 +350,7 @@ static void release(exec_publisher *p, size_t i)
 static wherry_code fail_broken(const exec_publisher *p, wherry_error *err)
 {
 	const char *reason = "";
+	char program[80];
 
 	for (size_t i = 0; i < p->n; i++)
 		if (p->order[i]->phase == BROKEN)
@@ -318,8 +359,9 @@ static wherry_code fail_broken(const exec_publisher *p, wherry_error *err)
 			return WHERRY_OK; /* wait for it first */
 	if (!p->n)
 		return WHERRY_OK;
-	return wh_fail(err, WHERRY_INVALID, "the command '%.80s' cannot be run: %.120s",
-		       p->text, reason);
+	wh_url_show_command(p->text, program, sizeof(program));
+	return wh_fail(err, WHERRY_INVALID, "the command '%s' cannot be run: %.120s",
+		       program, reason);
 }
 
 static wherry_code exec_collect(wherry_publisher *pub, wh_receipt *out, size_t cap,

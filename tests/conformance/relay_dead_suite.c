@@ -3,6 +3,8 @@
  */
 #include "relay_suite.h"
 
+#include "log_line.h"
+
 static void a_message_is_dead_after_its_attempts(void **state)
 {
 	relay_fixture *f = *state;
@@ -244,7 +246,46 @@ static void text_with_a_nul_parks_only_what_comes_after_it(void **state)
 	relay_check_order(f);
 }
 
+/* The fields of the line about a dead message, of which there is one. */
+static json_t *dead_line(const relay_fixture *f)
+{
+	const char *line = strstr(f->log, "event=dead ");
+	char text[4000];
+
+	assert_non_null(line);
+	assert_null(strstr(line + 1, "event=dead "));
+	(void)snprintf(text, sizeof(text), "%.*s", (int)strcspn(line, "\n"), line);
+	return log_line_parse(text);
+}
+
+/* Line breaks, fields, quotes, escape sequences, and bytes that are not UTF-8. */
+static void no_text_of_a_message_forges_a_line_of_the_log(void **state)
+{
+	relay_fixture *f = *state;
+	json_t *fields;
+
+	relay_answers(f, 1, WHERRY_REJECTED, -1);
+	f->why = "no\nevent=lease-lost \x1b[2J\xff a b=c \"";
+	relay_put(f, "a");
+	relay_sql(f, "UPDATE outbox SET topic = 't\nevent=leading epoch=9\r\x1b]0;x\x07"
+		     " a b=c \"q\" \302\23331m', message_id = 'm\" id=7 x=\"'");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_DEAD);
+	fields = dead_line(f);
+	assert_non_null(fields);
+	assert_int_equal(json_object_size(fields), 5);
+	assert_true(log_line_has(fields, "event", "dead"));
+	assert_true(log_line_has(fields, "id", "1"));
+	assert_true(log_line_has(fields, "message_id", "m\" id=7 x=\""));
+	assert_true(log_line_has(fields, "topic",
+				 "t\nevent=leading epoch=9\r\x1b]0;x\x07"
+				 " a b=c \"q\" \302\23331m"));
+	assert_true(log_line_has(fields, "why", "no event=lease-lost  [2J? a b=c \""));
+	json_decref(fields);
+}
+
 const relay_test relay_dead_tests[] = {
+	RELAY_TEST(no_text_of_a_message_forges_a_line_of_the_log, RELAY_KEYS),
 	RELAY_TEST(a_message_is_dead_after_its_attempts, 0),
 	RELAY_TEST(a_rejected_message_dies_at_once_and_alone, 0),
 	RELAY_TEST(all_may_be_rejected_without_the_destination_being_down, 0),

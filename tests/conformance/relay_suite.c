@@ -1,5 +1,7 @@
 #include "relay_suite.h"
 
+#include "log_line.h"
+
 #include "base/env.h"
 #include "config/settings.h"
 #include "outbox/outbox.h"
@@ -94,10 +96,11 @@ static void note(void *ctx, const wherry_message *msg, wherry_verdict verdict)
 static wherry_verdict answer(void *ctx, const wherry_message *msg, char *reason,
 			     size_t cap)
 {
+	const relay_fixture *f = ctx;
 	wherry_verdict verdict = decide(ctx, msg);
 
 	if (verdict != WHERRY_DELIVERED)
-		(void)snprintf(reason, cap, "the test said so");
+		(void)snprintf(reason, cap, "%s", f->why ? f->why : "the test said so");
 	note(ctx, msg, verdict);
 	return verdict;
 }
@@ -107,7 +110,11 @@ static void keep_line(void *ctx, const wherry_log_record *record)
 	relay_fixture *f = ctx;
 	int n = snprintf(f->log + f->log_len, sizeof(f->log) - f->log_len, "%d %s %s\n",
 			 (int)record->level, record->part, record->line);
+	json_t *fields = log_line_parse(record->line);
 
+	assert_non_null(fields);
+	assert_int_equal(json_object_size(fields), record->n_fields + 1);
+	json_decref(fields);
 	if (n > 0 && (size_t)n < sizeof(f->log) - f->log_len)
 		f->log_len += (size_t)n;
 }
@@ -278,6 +285,7 @@ void relay_fresh(relay_fixture *f)
 	memset(f->times, 0, sizeof(f->times));
 	f->every = WHERRY_DELIVERED;
 	f->asked = NULL;
+	f->why = NULL;
 	open_all(f);
 }
 

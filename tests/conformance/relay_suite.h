@@ -106,6 +106,7 @@ typedef struct relay_fixture {
 	wherry_verdict what[RELAY_IDS]; /* is answered to an id */
 	int times[RELAY_IDS];           /* so many times yet; -1: always */
 	void (*asked)(struct relay_fixture *f, const wherry_message *msg);
+	const char *why; /* a message is not delivered; NULL: the test said so */
 	relay_event events[RELAY_EVENTS];
 	size_t n_events;
 

@@ -9,22 +9,58 @@
 #include <sys/wait.h>
 
 #include "base/text.h"
+#include "publish/command.h"
 
 /* ---- exec: ---- */
 
-/* Run one message through a command; its stderr goes to the file "err". */
+/* What commands wrote to stderr, as it is logged. */
+static char said[4096];
+
+static void keep_said(void *ctx, const wherry_log_record *record)
+{
+	size_t len = strlen(said);
+	const char *text = "dropped";
+
+	(void)ctx;
+	assert_string_equal(record->part, "exec");
+	if (strcmp(record->event, "child-stderr") == 0) {
+		assert_string_equal(record->fields[0].name, "id");
+		assert_string_equal(record->fields[1].name, "text");
+		text = record->fields[1].text;
+	}
+	(void)snprintf(said + len, sizeof(said) - len, "%s\n", text);
+}
+
+/* As open_with(), with a log. */
+static wherry_publisher *open_logged(const char *url, const char *limit)
+{
+	static wh_env env;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_publisher *pub = NULL;
+	wherry_config *config = NULL;
+
+	env = wh_env_system;
+	env.log = keep_said;
+	*said = 0;
+	WHERRY_PASS(wherry_config_new(&config, &err));
+	if (limit)
+		WHERRY_PASS(
+			wherry_config_set(config, "relay.delivery_timeout", limit, &err));
+	WHERRY_PASS(wh_publisher_open(url, config, &env, &pub, &err));
+	wherry_config_free(config);
+	return pub;
+}
+
+/* Run one message through a command; its stderr goes to said. */
 static wh_receipt run_with(const char *command, const wherry_message *msg,
 			   const char *limit)
 {
 	char url[4096];
 	wh_receipt receipt;
 	wherry_publisher *pub;
-	int err = open(in_dir("err"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 
-	assert_true(dup2(err, STDERR_FILENO) >= 0);
-	(void)close(err);
 	(void)snprintf(url, sizeof(url), "exec:cd %s; %s", dir, command);
-	pub = open_with(url, limit ? "relay.delivery_timeout" : NULL, limit);
+	pub = open_logged(url, limit);
 	is_idle(pub);
 	submit_one(pub, msg);
 	collect(pub, &receipt, 1);
@@ -66,11 +102,11 @@ static void the_last_line_of_stderr_is_the_reason(void **state)
 
 	(void)state;
 	assert_run("echo one >&2; echo two >&2; exit 1", WHERRY_RETRY, "two");
-	assert_file(in_dir("err"), "one\ntwo\n");
+	assert_string_equal(said, "one\ntwo\n");
 	assert_run("printf 'a\\nb\\tc\\n\\n' >&2; exit 65", WHERRY_REJECTED, "b c");
 	assert_run("printf 'no newline' >&2; exit 1", WHERRY_RETRY, "no newline");
 	assert_run("echo fine >&2; exit 0", WHERRY_DELIVERED, "");
-	assert_file(in_dir("err"), "fine\n");
+	assert_string_equal(said, "fine\n");
 	assert_run("printf '\\377x' >&2; exit 1", WHERRY_RETRY, "?x");
 	receipt = run("printf '%0300d' 7 >&2; exit 1");
 	assert_int_equal(strlen(receipt.reason), sizeof(receipt.reason) - 1);
@@ -172,16 +208,43 @@ static void an_empty_body_is_an_empty_stdin(void **state)
 
 static void a_lot_of_stderr_does_not_block_a_command(void **state)
 {
-	char *text;
-	size_t len;
-
 	(void)state;
 	assert_run(
 		"head -c 1000000 /dev/zero | tr '\\0' 'x' >&2; echo >&2; echo end >&2; exit 1",
 		WHERRY_RETRY, "end");
-	text = read_file(in_dir("err"), &len);
-	assert_int_equal(len, 1000005);
-	free(text);
+	assert_int_equal(strlen(said), WH_COMMAND_LINE - 1 + strlen("\nend\n"));
+	assert_string_equal(said + WH_COMMAND_LINE - 3, "xx\nend\n");
+}
+
+static void each_line_on_stderr_is_an_event(void **state)
+{
+	(void)state;
+	(void)run("printf 'a b=c\\n\\n  \\033[2J\\nno newline' >&2");
+	assert_string_equal(said, "a b=c\n  \033[2J\nno newline\n");
+}
+
+static void a_flood_of_lines_is_logged_in_part(void **state)
+{
+	int n = 0;
+
+	(void)state;
+	(void)run("seq 1 100000 >&2");
+	assert_int_equal(strncmp(said, "1\n2\n3\n", 6), 0);
+	assert_non_null(strstr(said, "dropped\n"));
+	for (const char *at = said; (at = strchr(at, '\n')); at++)
+		n++;
+	assert_true(n < 1000); /* 100 in a second, and it took some */
+}
+
+static void stderr_of_the_program_is_left_alone(void **state)
+{
+	int err = open(in_dir("err"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+	(void)state;
+	assert_true(dup2(err, STDERR_FILENO) >= 0);
+	(void)close(err);
+	(void)run("echo text >&2");
+	assert_file(in_dir("err"), "");
 }
 
 static void a_command_over_its_time_is_killed_with_its_children(void **state)
@@ -590,6 +653,9 @@ int main(void)
 		TEST(a_big_body_is_read_or_not),
 		TEST(an_empty_body_is_an_empty_stdin),
 		TEST(a_lot_of_stderr_does_not_block_a_command),
+		TEST(each_line_on_stderr_is_an_event),
+		TEST(a_flood_of_lines_is_logged_in_part),
+		TEST(stderr_of_the_program_is_left_alone),
 		TEST(a_command_over_its_time_is_killed_with_its_children),
 		TEST(the_time_limit_is_half_of_the_claim_by_default),
 		TEST(a_grandchild_in_the_background_is_not_waited_for),
