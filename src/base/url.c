@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 static bool scheme_char(char c, bool first)
 {
 	if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
@@ -16,11 +18,12 @@ wherry_code wh_url_parse(const char *text, wh_url *out, wherry_error *err)
 	while (scheme_char(text[n], n == 0))
 		n++;
 	if (n == 0 || text[n] != ':')
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"'%.80s' is no URL: write a scheme and a colon first, as in "
-			"sqlite:shop.db or stdout:",
-			text);
+		return wh_fail(/* its beginning alone: it may be a secret, misplaced */
+			       err, WHERRY_INVALID,
+			       "'%.*s%s' is no URL: write a scheme and a colon first, as in "
+			       "sqlite:shop.db or stdout:",
+			       (int)wh_utf8_cut(text, strlen(text), 8), text,
+			       strlen(text) > 8 ? "…" : "");
 	out->scheme = (wh_view){text, n};
 	out->rest = wh_view_of(text + n + 1);
 	return WHERRY_OK;
@@ -90,6 +93,9 @@ static bool names_secret(const char *name, const char *end)
 	static const char *const words[] = {"password",   "passwd", "pwd",
 					    "passphrase", "secret", "token",
 					    "api_key",    "apikey", "pem"};
+	/* As a word of its own alone: sslkey=client.key names a file. */
+	static const char *const whole[] = {"key",  "sig",  "signature",
+					    "code", "auth", "credential"};
 	char tail[16];
 	size_t n = 0;
 
@@ -104,6 +110,14 @@ static bool names_secret(const char *name, const char *end)
 		size_t len = strlen(words[i]);
 
 		if (n >= len && memcmp(tail + n - len, words[i], len) == 0)
+			return true;
+	}
+	for (size_t i = 0; i < sizeof(whole) / sizeof(*whole); i++) {
+		size_t len = strlen(whole[i]);
+
+		if (n >= len && memcmp(tail + n - len, whole[i], len) == 0 &&
+		    (n == len || !scheme_char(tail[n - len - 1], true)) &&
+		    (n == len || tail[n - len - 1] != '_'))
 			return true;
 	}
 	return false;
@@ -122,10 +136,157 @@ static const char *put_parameter(masked *m, const char *name)
 	return equals + 1 + strcspn(equals + 1, "&");
 }
 
+/* ---- the form for logs ---- */
+
+static bool has_scheme(const char *text, const char *const *schemes)
+{
+	for (; *schemes; schemes++)
+		if (strncmp(text, *schemes, strlen(*schemes)) == 0)
+			return true;
+	return false;
+}
+
+/* The end of a word of shell that may be quoted; a lone quote takes all that follows. */
+static const char *shell_word_end(const char *text)
+{
+	while (*text && !strchr(" \t\n;|&<>()", *text)) {
+		if (*text == '\\' && text[1])
+			text++;
+		else if (*text == '"' || *text == '\'')
+			text = strchrnul(text + 1, *text);
+		text += *text != 0;
+	}
+	return text;
+}
+
+/* The name of the program that a shell command runs; empty where it is no plain word. */
+static wh_view program_of(const char *command)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789_./+-";
+	const char *word = command + strspn(command, " \t\n"), *end, *slash;
+
+	for (;;) { /* NAME=value in front of it */
+		size_t n = strspn(word, "abcdefghijklmnopqrstuvwxyz"
+					"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+
+		if (!n || word[n] != '=')
+			break;
+		word = shell_word_end(word);
+		word += strspn(word, " \t\n");
+	}
+	end = shell_word_end(word);
+	if (word + strspn(word, plain) != end)
+		end = word;
+	slash = memrchr(word, '/', (size_t)(end - word));
+	if (slash)
+		word = slash + 1;
+	return (wh_view){word, (size_t)(end - word)};
+}
+
+void wh_url_show_command(const char *command, char *out, size_t cap)
+{
+	wh_view program = program_of(command);
+	masked m = {out, cap, 0};
+
+	*out = 0;
+	put(&m, program.len ? program.ptr : "…", program.len ? program.len : strlen("…"));
+}
+
+/* Is each of "host:port,host:port" well-formed?  Part of a password is not, as a rule. */
+static bool hosts_valid(wh_view hosts)
+{
+	const char *end = hosts.ptr + hosts.len;
+
+	for (const char *at = hosts.ptr; at < end;) {
+		const char *comma = memchr(at, ',', (size_t)(end - at));
+		const char *colon, *host_end = comma ? comma : end;
+
+		colon = *at == '[' ? memchr(at, ']', (size_t)(host_end - at)) : at;
+		if (!colon)
+			return false;
+		colon = memchr(colon, ':', (size_t)(host_end - colon));
+		for (const char *s = at; s < (colon ? colon : host_end); s++)
+			if (!scheme_char(*s, false) && !strchr("_[]:%", *s))
+				return false;
+		if (colon && !is_port(colon + 1, host_end))
+			return false;
+		at = comma ? comma + 1 : end;
+	}
+	return true;
+}
+
+/* The hosts of what follows the scheme, without user and password.  Absent where they are
+ * not to be told from a password that is not percent-encoded. */
+static wh_view hosts_of(const char *rest)
+{
+	const char *begin = strncmp(rest, "//", 2) == 0 ? rest + 2 : rest;
+	const char *end = begin + strcspn(begin, "/?# \t\r\n");
+	const char *at = memrchr(begin, '@', (size_t)(end - begin));
+	wh_view hosts = {at ? at + 1 : begin, 0};
+
+	hosts.len = (size_t)(end - hosts.ptr);
+	return strchr(end, '@') || !hosts_valid(hosts) ? (wh_view){NULL, 0} : hosts;
+}
+
+void wh_url_show(const char *text, char *out, size_t cap)
+{
+	static const char *const remote[] = {
+		"postgres:", "postgresql:", "http:", "https:", "kafka:", NULL};
+	static const char *const local[] = {
+		"sqlite:", "file:", "stdout:", "memory:", "null:", NULL};
+	wh_view shown = {NULL, 0};
+	masked m = {out, cap, 0};
+	const char *rest;
+	size_t len = 0;
+
+	*out = 0;
+	while (scheme_char(text[len], len == 0))
+		len++;
+	if (!len || text[len] != ':') {
+		put(&m, "…", strlen("…"));
+		return;
+	}
+	rest = text + len + 1;
+	put(&m, text, len + 1);
+	if (has_scheme(text, remote)) {
+		put(&m, "//", 2);
+		shown = hosts_of(rest);
+	} else if (has_scheme(text, local)) {
+		shown = (wh_view){rest, strcspn(rest, "?")};
+	} else if (strncmp(text, "exec:", 5) == 0) {
+		shown = program_of(rest);
+		if (!shown.len)
+			shown.ptr = NULL;
+	}
+	put(&m, shown.ptr ? shown.ptr : "…", shown.ptr ? shown.len : strlen("…"));
+}
+
+/* Where all of the rest may be secret: https://hooks.example.com/T0/B0/XXXX. */
+static bool mask_rest(const char *text, char *out, size_t cap)
+{
+	static const char *const schemes[] = {"http:", "https:", "exec:", NULL};
+	size_t len;
+
+	if (!has_scheme(text, schemes))
+		return false;
+	wh_url_show(text, out, cap);
+	len = strlen(out);
+	if (strcmp(text, out) != 0 &&
+	    (strncmp(text, out, len) != 0 || strcmp(text + len, "/") != 0)) {
+		masked m = {out, cap, len};
+
+		put(&m, *text == 'e' ? " ***" : "/***", 4);
+	}
+	return true;
+}
+
 void wh_url_mask(const char *text, char *out, size_t cap)
 {
 	masked m = {out, cap, 0};
 
+	if (mask_rest(text, out, cap))
+		return;
 	*out = 0;
 	while (*text) {
 		const char *colon, *at;

@@ -15,8 +15,27 @@ typedef struct wh_url {
 /* Views into text. */
 wherry_code wh_url_parse(const char *text, wh_url *out, wherry_error *err);
 
-/* Write text for messages and logs: the password of user:password@host masked, and the
- * value of every parameter whose name ends in password, token, secret and the like. */
+/*
+ * Write the form of a URL for logs and errors.  No part of it can be a secret:
+ *
+ *     https://me:pw@example.com/hook/T0?code=x   https://example.com
+ *     postgres://me:pw@db1:5432,db2/shop         postgres://db1:5432,db2
+ *     exec:TOKEN=x /usr/bin/curl -H …            exec:curl
+ *     sqlite:/var/lib/shop.db?mode=ro            sqlite:/var/lib/shop.db
+ *
+ * "…" stands for what cannot be told from a secret.
+ */
+void wh_url_show(const char *text, char *out, size_t cap);
+
+/* The name of the program that a shell command runs, "…" if it is not plain. */
+void wh_url_show_command(const char *command, char *out, size_t cap);
+
+/*
+ * Write a URL for the person who wrote it: as it is, with *** for the password of
+ * user:password@host and for the value of every parameter whose name ends in password,
+ * token, secret and the like.  Of http:, https: and exec: only what wh_url_show() gives is
+ * left, and *** for the rest.
+ */
 void wh_url_mask(const char *text, char *out, size_t cap);
 
 #endif

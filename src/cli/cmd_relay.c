@@ -197,12 +197,13 @@ static wherry_code run_watched(relaying *r, wherry_outcome *out_outcome,
 	return WHERRY_OK;
 }
 
-static void announce(relaying *r, const wh_args *args, const char *from)
+static void announce(relaying *r, const wh_args *args)
 {
 	wh_env env = {.log = log_record, .log_ctx = r};
-	char to[200];
+	char from[200], to[200];
 
-	wh_url_mask(wh_operand(args, 1), to, sizeof(to));
+	wh_url_show(wh_operand(args, 0), from, sizeof(from));
+	wh_url_show(wh_operand(args, 1), to, sizeof(to));
 	if (wh_config_choice(args->config, WH_LOG_LEVEL) >= WHERRY_LOG_INFO)
 		wh_log(&env, WHERRY_LOG_INFO, "relay", "start", wh_log_text("from", from),
 		       wh_log_text("table",
@@ -229,7 +230,7 @@ static wh_exit relay(relaying *r, const wh_args *args)
 		return wh_report(&err);
 	wherry_relay_log(r->relay, log_record, r);
 	catch_signals(r->relay);
-	announce(r, args, from);
+	announce(r, args);
 	if (r->progress.on)
 		code = run_watched(r, &outcome, &err);
 	else

@@ -85,8 +85,12 @@ static void put_effective(wh_buf *out, const char *indent, const char *name, siz
 	char masked[1000];
 
 	wh_buf_printf(out, "%s%s%s: ", indent, relay->raw[which] ? "" : "# ", name);
-	wh_url_mask(relay->raw[which] ? wh_shown(s->key, relay->raw[which]) : s->standard,
-		    masked, sizeof(masked)); /* relay.dead_letters is one */
+	if (which == WH_RELAY_DEAD_LETTERS && relay->raw[which])
+		wh_url_mask(relay->raw[which], masked, sizeof(masked));
+	else
+		(void)snprintf(masked, sizeof(masked), "%s",
+			       relay->raw[which] ? wh_shown(s->key, relay->raw[which])
+						 : s->standard);
 	put_scalar(out, masked);
 	wh_buf_putc(out, '\n');
 }

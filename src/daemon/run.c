@@ -96,8 +96,8 @@ static void announce(running *r, const wh_plan_relay *relay)
 {
 	char from[200], to[200];
 
-	wh_url_mask(relay->from.raw, from, sizeof(from));
-	wh_url_mask(relay->to.raw, to, sizeof(to));
+	wh_url_show(relay->from.value, from, sizeof(from));
+	wh_url_show(relay->to.value, to, sizeof(to));
 	wh_line(&r->daemon.log, WHERRY_LOG_INFO, relay->name, "start",
 		wh_log_text("from", from),
 		wh_log_text("table", wherry_config_get(relay->config, "outbox.table")),

@@ -194,16 +194,42 @@ static char *libpq_url(const char *rest)
 	return url;
 }
 
+/* In a password that is not percent-encoded an @ or a / makes libpq take the rest of it for
+ * hosts, a port or a database, which errors name. */
+static bool userinfo_plain(const char *url)
+{
+	const char *begin = strstr(url, "://");
+	const char *end, *at;
+
+	if (!begin)
+		return true;
+	begin += 3;
+	end = begin + strcspn(begin, "?");
+	at = memchr(begin, '@', (size_t)(end - begin));
+	return !at || (!memchr(at + 1, '@', (size_t)(end - at - 1)) &&
+		       !memchr(begin, '/', (size_t)(at - begin)));
+}
+
+static bool ports_plain(const PQconninfoOption *options)
+{
+	for (; options->keyword; options++)
+		if (strcmp(options->keyword, "port") == 0 && options->val)
+			return !options->val[strspn(options->val, "0123456789,")];
+	return true;
+}
+
 static wherry_code check_url(const char *url, wherry_error *err)
 {
 	PQconninfoOption *parsed = PQconninfoParse(url, NULL);
 
-	if (!parsed) /* libpq's own text would repeat the password */
+	bool fine = parsed && userinfo_plain(url) && ports_plain(parsed);
+
+	PQconninfoFree(parsed);
+	if (!fine) /* libpq's own text would repeat the password, or a part of it */
 		return wh_fail(err, WHERRY_INVALID,
 			       "no PostgreSQL URL: write "
 			       "postgres://USER@HOST:PORT/DATABASE?OPTION=VALUE, with "
 			       "%%XX for special characters");
-	PQconninfoFree(parsed);
 	return WHERRY_OK;
 }
 

@@ -31,9 +31,8 @@ static wherry_code check_braces(const char *url, bool *out_topical, wherry_error
 		if (strncmp(at, "{topic}", 7) != 0)
 			return wh_fail(
 				err, WHERRY_INVALID,
-				"'{%.*s' in the URL stands for nothing: {topic} does; "
-				"write %%7B for a brace",
-				(int)strcspn(at + 1, "/?&#"), at + 1);
+				"a '{' in the URL stands for nothing: {topic} does; "
+				"write %%7B for a brace");
 		if (!in_path(url, at))
 			return wh_fail(err, WHERRY_INVALID,
 				       "{topic} may stand in the path and the query of a "
@@ -61,7 +60,7 @@ static wherry_code check_url(const char *scheme, const char *url, wherry_error *
 		return wh_oom(err);
 	if (rc == CURLUE_OK)
 		return WHERRY_OK;
-	wh_url_mask(url, masked, sizeof(masked));
+	wh_url_show(url, masked, sizeof(masked));
 	return wh_fail(err, WHERRY_INVALID,
 		       "'%s' is no URL to POST to (%s); it looks like "
 		       "%s://example.com/hook",

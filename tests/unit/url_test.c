@@ -65,11 +65,9 @@ static void a_password_is_masked_whatever_is_in_it(void **state)
 		{"postgres://me:a?b#c@host", "postgres://me:***@host"},
 		{"postgres://me:a b@host", "postgres://me:***@host"},
 		{"postgres://me:a://b@host", "postgres://me:***@host"},
-		{"http://[::1]:80/a@b", "http://[::1]:80/a@b"},
-		{"exec:curl http://a:80/ http://me:pw@b/",
-		 "exec:curl http://a:80/ http://me:***@b/"},
-		{"exec:curl http://a:80 http://me:pw@b",
-		 "exec:curl http://a:80 http://me:***@b"},
+		{"postgres://[::1]:80/a@b", "postgres://[::1]:80/a@b"},
+		{"postgres:curl http://a:80/ http://me:pw@b/",
+		 "postgres:curl http://a:80/ http://me:***@b/"},
 	};
 
 	(void)state;
@@ -90,22 +88,22 @@ static void a_secret_given_by_name_is_masked(void **state)
 		{"postgres://h/db?sslpassword=x#y", "postgres://h/db?sslpassword=***"},
 		{"postgres://h/db?PassWord=x", "postgres://h/db?PassWord=***"},
 		{"postgres://h/db?p%61ss%57ord=x", "postgres://h/db?p%61ss%57ord=***"},
-		{"http://h/?access_token=x&secret=y",
-		 "http://h/?access_token=***&secret=***"},
-		{"http://h/#token=x", "http://h/#token=***"},
-		{"http://h/?token=a;b c", "http://h/?token=***"},
-		{"http://me:x@h/?token=y", "http://me:***@h/?token=***"},
+		{"kafka://h/?access_token=x&secret=y",
+		 "kafka://h/?access_token=***&secret=***"},
+		{"kafka://h/#token=x", "kafka://h/#token=***"},
+		{"kafka://h/?token=a;b c", "kafka://h/?token=***"},
+		{"kafka://me:x@h/?token=y", "kafka://me:***@h/?token=***"},
 		{"mssql:Server=h;Pwd=x", "mssql:Server=h;Pwd=***"},
 		{"postgres:host=h password=x", "postgres:host=h password=***"},
-		{"exec:API_KEY=x deliver", "exec:API_KEY=***"},
-		{"exec:deliver --client-secret=x", "exec:deliver --client-secret=***"},
-		{"http://h/?token=", "http://h/?token=***"},
-		{"http://h/?password&a=b", "http://h/?password&a=b"},
-		{"http://h/?passwords=4", "http://h/?passwords=4"},
-		{"http://h/?sslkey=client.key", "http://h/?sslkey=client.key"},
-		{"http://h/?tok%=x&%6=y&%zz=z", "http://h/?tok%=x&%6=y&%zz=z"},
-		{"http://h/?a_name_longer_than_any_list_of_words_password=x",
-		 "http://h/?a_name_longer_than_any_list_of_words_password=***"},
+		{"kafka://h/?token=", "kafka://h/?token=***"},
+		{"kafka://h/?password&a=b", "kafka://h/?password&a=b"},
+		{"kafka://h/?passwords=4", "kafka://h/?passwords=4"},
+		{"kafka://h/?sslkey=client.key", "kafka://h/?sslkey=client.key"},
+		{"kafka://h/?key=x&sig=y&auth=z&code=a&my-key=b",
+		 "kafka://h/?key=***&sig=***&auth=***&code=***&my-key=***"},
+		{"kafka://h/?tok%=x&%6=y&%zz=z", "kafka://h/?tok%=x&%6=y&%zz=z"},
+		{"kafka://h/?a_name_longer_than_any_list_of_words_password=x",
+		 "kafka://h/?a_name_longer_than_any_list_of_words_password=***"},
 	};
 
 	(void)state;
@@ -114,6 +112,86 @@ static void a_secret_given_by_name_is_masked(void **state)
 
 		wh_url_mask(rows[i][0], text, sizeof(text));
 		assert_string_equal(text, rows[i][1]);
+	}
+}
+
+static void nothing_but_the_host_of_a_web_server_is_left(void **state)
+{
+	static const char *const rows[][2] = {
+		{"https://hooks.example.com/T0/B0/S3CRET",
+		 "https://hooks.example.com/***"},
+		{"https://S3CRET@example.com", "https://example.com/***"},
+		{"https://me:S3CRET@example.com:444/x", "https://example.com:444/***"},
+		{"http://h/?code=S3CRET", "http://h/***"},
+		{"http://h/?a=1", "http://h/***"},
+		{"http://h/", "http://h"},
+		{"http://h", "http://h"},
+		{"https://${env:HOST}/x", "https://…/***"},
+		{"exec:curl -H 'Authorization: S3CRET' https://h", "exec:curl ***"},
+		{"exec:deliver", "exec:deliver"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		char text[80];
+
+		wh_url_mask(rows[i][0], text, sizeof(text));
+		assert_string_equal(text, rows[i][1]);
+	}
+}
+
+static void a_log_names_scheme_and_host(void **state)
+{
+	static const char *const rows[][2] = {
+		{"https://hooks.example.com/T0/B0/S3CRET", "https://hooks.example.com"},
+		{"https://S3CRET@example.com/", "https://example.com"},
+		{"https://me:S3CRET@example.com:444/x?y", "https://example.com:444"},
+		{"https://h/?code=S3CRET&sig=S3CRET&key=S3CRET&auth=S3CRET", "https://h"},
+		{"http://[::1]:80/S3CRET", "http://[::1]:80"},
+		{"http://[::1/S3CRET", "http://…"},
+		{"https://h/@S3CRET", "https://…"}, /* may be a password with a / */
+		{"postgres://me:S3CRET@db1:5432,db2/shop?password=S3CRET",
+		 "postgres://db1:5432,db2"},
+		{"postgresql://me@db/shop", "postgresql://db"},
+		{"postgres:///shop?host=/run", "postgres://"},
+		{"postgres://me:S3/CRET@db/shop", "postgres://…"},
+		{"postgres://me:S3@CRET/x@db/shop", "postgres://…"},
+		{"postgres://me:S3@CRET@db/shop", "postgres://db"},
+		{"postgres://me:S3?CRET@db/shop", "postgres://…"},
+		{"postgres://me:S3 CRET@db/shop", "postgres://…"},
+		{"postgres://me:S3CRET", "postgres://…"},
+		{"kafka://b1:9092,b2:9092?sasl.password=S3CRET",
+		 "kafka://b1:9092,b2:9092"},
+		{"kafka:b1:9092,b2?topic=x", "kafka://b1:9092,b2"},
+		{"sqlite:/var/lib/shop.db?key=S3CRET", "sqlite:/var/lib/shop.db"},
+		{"sqlite::memory:", "sqlite::memory:"},
+		{"file:orders.ndjson", "file:orders.ndjson"},
+		{"stdout:", "stdout:"},
+		{"exec:/usr/bin/curl -u me:S3CRET h", "exec:curl"},
+		{"exec: TOKEN=S3CRET deliver", "exec:deliver"},
+		{"exec:TOKEN='S3 CRET' A=\"S3 CRET\" B=S3\\ CRET ./deliver.sh x",
+		 "exec:deliver.sh"},
+		{"exec:TOKEN='S3 CRET", "exec:…"},
+		{"exec:$S3CRET/x", "exec:…"},
+		{"exec:'S3 CRET' x", "exec:…"},
+		{"exec:cat>S3CRET", "exec:cat"},
+		{"exec:", "exec:…"},
+		{"amqp://me:S3CRET@h", "amqp:…"},
+		{"S3CRET", "…"}, /* no URL */
+		{"", "…"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		char text[80];
+
+		wh_url_show(rows[i][0], text, sizeof(text));
+		assert_string_equal(text, rows[i][1]);
+		for (size_t cap = 1; cap < 20; cap++) {
+			wh_url_show(rows[i][0], text, cap);
+			assert_true(strlen(text) < cap);
+			assert_int_equal(strncmp(text, rows[i][1], strlen(text)), 0);
+		}
 	}
 }
 
@@ -136,6 +214,8 @@ int main(void)
 		cmocka_unit_test(a_password_is_masked),
 		cmocka_unit_test(a_password_is_masked_whatever_is_in_it),
 		cmocka_unit_test(a_secret_given_by_name_is_masked),
+		cmocka_unit_test(nothing_but_the_host_of_a_web_server_is_left),
+		cmocka_unit_test(a_log_names_scheme_and_host),
 		cmocka_unit_test(a_masked_url_fits_its_room),
 	};
 
