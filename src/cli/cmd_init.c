@@ -19,7 +19,8 @@ static wh_make making(const wh_args *args)
 		.layout = wh_arg(args, "layout"),
 		.payload = wh_arg(args, "payload"),
 		.extras = (wh_arg_on(args, "strict") ? WH_STRICT : 0) |
-			  (wh_arg_on(args, "slots") ? WH_SHARED : 0),
+			  (wh_arg_on(args, "slots") ? WH_SHARED : 0) |
+			  (wh_arg_on(args, "stream") ? WH_STREAMED : 0),
 	};
 }
 
@@ -126,7 +127,8 @@ static const wh_option options[] = {
 	 NULL, 0},
 	{"slots", NULL,
 	 "Add what several relays need that share the outbox, to a table that is there as well: "
-	 "on PostgreSQL an index of what is open, by slot; elsewhere nothing.",
+	 "on PostgreSQL an index of what is open, by slot. Other databases and layouts refuse "
+	 "it.",
 	 NULL, 0},
 	{"stream", NULL,
 	 "Make what `wherry relay --engine stream` reads, which a relay makes itself if its role "

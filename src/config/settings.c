@@ -109,7 +109,8 @@ static const entry table[] = {
 	[WH_STREAM_FROM] = {"stream.from", CHOICE, "place", "place, table, now", NULL,
 		"With relay.on_done=keep, what a stream begins with that has no place to go on "
 		"from. table: what is in the table. now: what is committed from now on. place: "
-		"table if it never ran, and an error if its slot is lost."},
+		"table if it never ran, and an error if its slot is lost. A relay that marks rows "
+		"refuses an outbox that was relayed with relay.on_done=keep, unless this is table."},
 	[WH_STREAM_TOPIC] = {"stream.topic", TEXT, "outbox.event.{}", NULL, NULL,
 		"The topic of a message in the layout debezium; {} stands for its aggregatetype."},
 	[WH_STREAM_LAG_WARN] = {"stream.lag_warn", SIZE, "1GB", "1MB", "1000GB",

@@ -17,6 +17,12 @@ enum { SCAN_LEAST = 2000, SCAN_MOST = 50000, SHARES = 8 };
 wherry_code wherry_outbox_join(wherry_outbox *box, const char *owner, int64_t lasts_us,
 			       wherry_lease *inout, wherry_error *err)
 {
+	return wh_outbox_join_as(box, false, owner, lasts_us, inout, err);
+}
+
+wherry_code wh_outbox_join_as(wherry_outbox *box, bool again, const char *owner,
+			      int64_t lasts_us, wherry_lease *inout, wherry_error *err)
+{
 	wherry_lease lease;
 	wherry_code code;
 
@@ -37,12 +43,12 @@ wherry_code wherry_outbox_join(wherry_outbox *box, const char *owner, int64_t la
 		WH_INT_PARAM("epoch", *inout->token ? inout->epoch : 0),
 		WH_TEXT_PARAM("token", wh_view_of(lease.token)),
 	};
-	if (inout->epoch)
+	if (inout->epoch || box->layout.by_claim)
 		code = wh_db_run(box->db, box->stmt.join, params,
 				 sizeof(params) / sizeof(*params), wh_take_lease, &lease,
 				 NULL, err);
 	else
-		code = wh_slots_guard(box, box->stmt.join, params,
+		code = wh_slots_guard(box, WH_COMPETING, again, box->stmt.join, params,
 				      sizeof(params) / sizeof(*params), &lease, err);
 	if (code != WHERRY_OK)
 		return wh_outbox_missing(box->name.ptr, code, err);

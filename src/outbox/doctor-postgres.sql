@@ -333,7 +333,7 @@ FROM (SELECT pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regc
 
 -- name: streamed
 -- Is there a slot of this outbox, or has a relay of the engine stream been here?
-SELECT 1 FROM {wherry_slot} WHERE outbox = :name AND engine = 'stream'
+SELECT 1 FROM {wherry_slot} WHERE outbox = :name AND engine LIKE 'stream%'
 UNION ALL
 SELECT 1 FROM pg_replication_slots WHERE slot_name = :slot;
 

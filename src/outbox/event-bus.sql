@@ -1,11 +1,11 @@
--- layout: name=event-bus databases=sqlite ids=rowid ordered=no fence=claim engines=competing done=archive body=json columns=id,type,payload,occurred_at,status,retry_count,last_error,next_retry_at,created_on,started_on,keep_alive,expire_in_seconds archive=id,type,payload,occurred_at,status,retry_count,last_error,created_on,started_on,completed_on,!next_retry_at
+-- layout: name=event-bus databases=sqlite ids=rowid ordered=no fence=claim done=archive body=json columns=id,type,payload,occurred_at,status,retry_count,last_error,next_retry_at,created_on,started_on,keep_alive,expire_in_seconds archive=id,type,payload,occurred_at,status,retry_count,last_error,created_on,started_on,completed_on,!next_retry_at
 --
 -- The tables of the TypeScript library outbox-event-bus on SQLite, as they are: nothing is
 -- added to them, and the library may work on them at the same time.
 --
 -- What they cannot promise: there is no key, so there is no order (ordered=no); no column
 -- for headers, a trace or an aggregate; nowhere to write a lease or a pause, so relays only
--- compete (engines=competing), each fenced by its claims alone (fence=claim).  A delivered
+-- compete (meet.c), each fenced by its claims alone (fence=claim).  A delivered
 -- row moves to the archive at once (done=archive).
 --
 -- An id that the C code sees is the rowid, and only a handle: a table without an INTEGER

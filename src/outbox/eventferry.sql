@@ -1,4 +1,4 @@
--- layout: name=eventferry databases=postgres ids=integer names=qualified ordered=yes order=aggregate fence=claim engines=competing wakes=no body=jsonb message_id=uuid columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token archive=
+-- layout: name=eventferry databases=postgres ids=integer names=qualified ordered=yes order=aggregate fence=claim wakes=no body=jsonb message_id=uuid columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token archive=
 --
 -- The table of the TypeScript library eventferry on PostgreSQL, as it publishes it: nothing
 -- is added, and its producers and relays may work on it at the same time.
@@ -15,7 +15,7 @@
 -- was lost changes nothing (an_acknowledgement_of_a_lost_claim_changes_nothing_…).
 --
 -- There is no place for a lease, a pause, an archive, a generation or the last error
--- (engines=competing), and no trigger that wakes relays (wakes=no): they keep looking.
+-- (meet.c), and no trigger that wakes relays (wakes=no): they keep looking.
 --
 -- Its indexes: (id) and (aggregate_id, id) of open rows, those whose status is 0, 1 or 3.
 -- Nothing finds claimed or failed rows among them but looking at all, so the common

@@ -40,12 +40,13 @@ wherry_code wh_outbox_held(wherry_outbox *box, const char *advice, wherry_error 
 wherry_code wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t lasts_us,
 				int64_t window, wherry_lease *out, wherry_error *err)
 {
-	return wh_outbox_lease_as(box, "exclusive", owner, lasts_us, window, out, err);
+	return wh_outbox_lease_as(box, WH_EXCLUSIVE, false, owner, lasts_us, window, out,
+				  err);
 }
 
-wherry_code wh_outbox_lease_as(wherry_outbox *box, const char *engine, const char *owner,
-			       int64_t lasts_us, int64_t window, wherry_lease *out,
-			       wherry_error *err)
+wherry_code wh_outbox_lease_as(wherry_outbox *box, wh_engine engine, bool again,
+			       const char *owner, int64_t lasts_us, int64_t window,
+			       wherry_lease *out, wherry_error *err)
 {
 	wherry_lease lease = {.lasts_us = lasts_us};
 	wherry_code code;
@@ -62,12 +63,12 @@ wherry_code wh_outbox_lease_as(wherry_outbox *box, const char *engine, const cha
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", box->name),
 		WH_INT_PARAM("slot", 0),
-		WH_TEXT_PARAM("engine", wh_view_of(engine)),
+		WH_TEXT_PARAM("engine", wh_view_of(wh_engine_word(engine))),
 		WH_TEXT_PARAM("owner", wh_view_of(lease.owner)),
 		WH_INT_PARAM("lasts", wh_ms(lasts_us)),
 		WH_INT_PARAM("window", window),
 	};
-	code = wh_slots_guard(box, box->stmt.lease, params,
+	code = wh_slots_guard(box, engine, again, box->stmt.lease, params,
 			      sizeof(params) / sizeof(*params), &lease, err);
 	if (code != WHERRY_OK)
 		return wh_outbox_missing(box->name.ptr, code, err);

@@ -88,8 +88,6 @@ static wherry_code read_layout(const wh_sql *sql, const char *scheme, wh_layout 
 {
 	wh_layout layout = {
 		.ordered = says(sql, "ordered", "yes"),
-		.exclusive = lists(sql, "engines", "exclusive"),
-		.streams = lists(sql, "engines", "stream"),
 		.by_claim = says(sql, "fence", "claim"),
 		.archives = says(sql, "done", "archive"),
 		.json = says(sql, "body", "json"),
@@ -108,6 +106,9 @@ static wherry_code read_layout(const wh_sql *sql, const char *scheme, wh_layout 
 		return wh_fail(err, WHERRY_UNSUPPORTED,
 			       "there is no layout '%s' on '%.20s:'", layout.name,
 			       scheme);
+	layout.home = wh_home_of(layout.name, scheme);
+	layout.exclusive = wh_meet_works(layout.home, WH_EXCLUSIVE);
+	layout.streams = !layout.exclusive && !wh_meet_works(layout.home, WH_COMPETING);
 	*out = layout;
 	return WHERRY_OK;
 }

@@ -9,12 +9,14 @@
 #include "base/buf.h"
 #include "db/driver.h"
 #include "outbox/held.h"
+#include "outbox/meet.h"
 #include "outbox/name.h"
 #include "outbox/slots.h"
 
-/* What a layout can do, as the head line of its .sql file says. */
+/* What a layout can do, as the head line of its .sql file says, and meet.c. */
 typedef struct wh_layout {
 	char name[24];
+	wh_home home;
 	bool ordered;      /* there are keys, and order by them */
 	bool exclusive;    /* a lease can be kept: one relay may work alone */
 	bool streams;      /* it can only be streamed: there is nothing to mark */
@@ -137,10 +139,12 @@ const char *wh_outbox_limits(const wherry_outbox *box);
 wherry_code wh_outbox_cannot(const wherry_outbox *box, const char *what,
 			     wherry_error *err);
 
-/* What an outbox may have besides; where a database needs nothing for it, nothing is made. */
+/* What an outbox may have as well.  Where a database needs nothing for it, nothing is made;
+ * what a layout cannot have is refused. */
 enum {
-	WH_STRICT = 1, /* what relay.ordering=key-strict needs */
-	WH_SHARED = 2  /* and what several exclusive relays do */
+	WH_STRICT = 1,  /* what relay.ordering=key-strict needs */
+	WH_SHARED = 2,  /* and what several exclusive relays do */
+	WH_STREAMED = 4 /* the caller will make what relays stream from */
 };
 
 /* How an outbox is to be made. */
@@ -149,7 +153,7 @@ typedef struct wh_make {
 	const char
 		*payload; /* the type of bodies where there is a choice; NULL: that of the
 				table that is there, or bytea */
-	unsigned extras;  /* WH_STRICT, WH_SHARED */
+	unsigned extras;  /* WH_STRICT, WH_SHARED, WH_STREAMED */
 } wh_make;
 
 /* As wherry_outbox_init() and wherry_outbox_init_sql(), but so. */
@@ -302,10 +306,19 @@ wherry_code wh_outbox_holder_of(wherry_outbox *box, int32_t slot, wh_holder *out
 /* Always fails: WHERRY_STALE. */
 wherry_code wh_outbox_stale(const wherry_outbox *box, wherry_error *err);
 
-/* As wherry_outbox_lease(), for a relay of this engine. */
-wherry_code wh_outbox_lease_as(wherry_outbox *box, const char *engine, const char *owner,
-			       int64_t lasts_us, int64_t window, wherry_lease *out,
-			       wherry_error *err);
+/*
+ * As wherry_outbox_lease(), for a relay of this engine.
+ *
+ * @param again  Go on where a relay ended that wrote nothing to rows, though all in the table
+ *               is delivered again.
+ */
+wherry_code wh_outbox_lease_as(wherry_outbox *box, wh_engine engine, bool again,
+			       const char *owner, int64_t lasts_us, int64_t window,
+			       wherry_lease *out, wherry_error *err);
+
+/* As wherry_outbox_join(). */
+wherry_code wh_outbox_join_as(wherry_outbox *box, bool again, const char *owner,
+			      int64_t lasts_us, wherry_lease *inout, wherry_error *err);
 
 /* Always fails: WHERRY_BUSY, naming the holder. */
 wherry_code wh_outbox_held(wherry_outbox *box, const char *advice, wherry_error *err);

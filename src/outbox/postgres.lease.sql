@@ -79,6 +79,15 @@ RETURNING epoch, suspects,
   (SELECT nudge FROM {wherry_outbox} WHERE name = s.outbox),
   {ends};
 
+-- name: forget-place
+-- A relay of another engine follows one that wrote nothing to rows, whose position says
+-- nothing from then on.
+DO $$ BEGIN
+  IF to_regclass({'wherry_stream}) IS NOT NULL THEN
+    DELETE FROM {wherry_stream} WHERE outbox = {name};
+  END IF;
+END $$;
+
 -- name: lease-holder
 -- Slot 0 has it whole; where several share, one that lives is told before it.
 SELECT owner, ceil(extract(epoch FROM expires_at - {now}) * 1000)::bigint, epoch, engine

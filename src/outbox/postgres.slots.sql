@@ -37,14 +37,14 @@ SELECT pg_advisory_xact_lock((1668::bigint << 32) + {'table}::regclass::oid::big
 
 -- name: slots-relays
 -- Relays of other engines have no partitions: they work on the whole outbox.
-SELECT slot, epoch, expires_at > {now}, clean, unclean, win, mask, engine <> 'exclusive',
+SELECT slot, epoch, expires_at > {now}, clean, unclean, win, mask, engine,
   greatest(ceil(extract(epoch FROM expires_at - {now}) * 1000), 0)::bigint, owner
 FROM {wherry_slot} WHERE outbox = :name ORDER BY slot;
 
 -- name: slots-strip
 -- Take slots out of a lease that has lapsed.  Its epoch grows: whoever had it may be in the
 -- middle of a transaction, and this waits for its end.
-UPDATE {wherry_slot} SET mask = mask & ~:mask::bigint, epoch = epoch + 1
+UPDATE {wherry_slot} SET mask = mask & ~:mask::bigint, epoch = epoch + 1, engine = 'exclusive'
 WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND expires_at <= {now};
 
 -- part: of

@@ -1,4 +1,4 @@
--- layout: name=native ids=integer names=qualified payloads=bytea,json,jsonb ordered=yes fence=lease engines=exclusive,competing stream=id,status,attempts,generation,created_at,,message_id,topic,aggregate_type,aggregate_id,partition_key,headers,trace_id,payload columns=id,message_id,topic,payload,status,claim_token archive=id,message_id,topic,payload,!status
+-- layout: name=native ids=integer names=qualified payloads=bytea,json,jsonb ordered=yes fence=lease stream=id,status,attempts,generation,created_at,,message_id,topic,aggregate_type,aggregate_id,partition_key,headers,trace_id,payload columns=id,message_id,topic,payload,status,claim_token archive=id,message_id,topic,payload,!status
 --
 -- The native outbox on PostgreSQL.  Times are timestamptz, which the driver reads as Unix
 -- milliseconds, and always the database's: statement_timestamp() stands still in a

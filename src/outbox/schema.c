@@ -215,6 +215,20 @@ typedef struct migration {
 
 enum { EXTRAS = 2 };
 
+/* Refuse what the layout cannot have. */
+static wherry_code check_extras(const wherry_outbox *box, unsigned extras,
+				wherry_error *err)
+{
+	static const wh_ask asks[] = {WH_ASK_INIT_STRICT, WH_ASK_INIT_SLOTS,
+				      WH_ASK_INIT_STREAM};
+	wherry_code code = WHERRY_OK;
+
+	for (int i = 0; code == WHERRY_OK && i < 3; i++)
+		if (extras >> i & 1)
+			code = wh_meet_check(box->layout.home, WH_ENGINES, asks[i], err);
+	return code;
+}
+
 /* The SQL of the i-th extra; NULL: it is not asked for, or nothing is needed for it here. */
 static const wh_stmt *extra_sql(const wherry_outbox *box, unsigned extras, int i)
 {
@@ -322,6 +336,8 @@ wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 	else
 		code = find_layout(&box, table, err);
 	if (code == WHERRY_OK)
+		code = check_extras(&box, how->extras, err);
+	if (code == WHERRY_OK)
 		code = wh_db_transact(db, migrate, &m, err);
 	wh_outbox_unload(&box);
 	return code;
@@ -346,6 +362,8 @@ wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const cha
 		return wh_fail(err, WHERRY_INVALID, "no database to write SQL for");
 	known = wh_db_scheme(wh_view_of(scheme));
 	code = wh_outbox_load(&box, known ? known : scheme, how->layout, table, err);
+	if (code == WHERRY_OK)
+		code = check_extras(&box, how->extras, err);
 	for (int i = 1; code == WHERRY_OK; i++) {
 		(void)snprintf(name, sizeof(name), "migrate-%d", i);
 		stmt = wh_sql_find(&box.sql, name);

@@ -47,8 +47,30 @@ wherry_code wh_slots_ready(wherry_outbox *box, bool *out, wherry_error *err)
 	return code;
 }
 
+/* Delivered rows are still pending, and no engine but that one can tell them apart. */
+static wherry_code refuse_again(const wherry_outbox *box, wh_engine engine,
+				wherry_error *err)
+{
+	return wh_fail(err, WHERRY_INVALID,
+		       "outbox '%s' was relayed with relay.on_done=keep, which leaves "
+		       "delivered rows pending: the engine %s would deliver them again; "
+		       "delete them and start once with --from table, or go on with %s",
+		       box->name.ptr, wh_engine_word(engine),
+		       wh_engine_options(WH_STREAM_KEEP));
+}
+
+/* The position is worth nothing once another engine has worked. */
+static wherry_code forget_place(const wherry_outbox *box, wherry_error *err)
+{
+	const wh_stmt *stmt = wh_sql_find(&box->sql, "forget-place");
+
+	return stmt ? wh_db_script(box->db, stmt->text, err) : WHERRY_OK;
+}
+
 typedef struct guarded {
 	wherry_outbox *box;
+	wh_engine engine;
+	bool again;
 	const wh_stmt *stmt;
 	const wh_param *params;
 	size_t n_params;
@@ -58,31 +80,41 @@ typedef struct guarded {
 static wherry_code run_guarded(void *ctx, wherry_error *err)
 {
 	const guarded *g = ctx;
+	wh_holder last = {.epoch = 0};
+	wh_engine who;
 	wherry_code code = WHERRY_OK;
 
-	if (g->box->slotted)
+	if (g->box->slotted > 0)
 		code = wh_db_run(g->box->db, g->box->slots.lock, NULL, 0, NULL, NULL,
 				 NULL, err);
 	if (code == WHERRY_OK)
-		code = wh_db_run(g->box->db, g->stmt, g->params, g->n_params,
-				 wh_take_lease, g->out, NULL, err);
+		code = wh_outbox_holder_of(g->box, 0, &last, err);
+	if (code != WHERRY_OK)
+		return code;
+	who = last.epoch ? wh_engine_of(last.engine) : g->engine;
+	if (last.left_us > 0 && wh_meet_now(g->engine, who) == WH_REFUSED)
+		return WHERRY_OK; /* the caller says by whom it is held */
+	if (!wh_meet_after(g->engine, who) && !g->again)
+		return refuse_again(g->box, g->engine, err);
+	code = wh_db_run(g->box->db, g->stmt, g->params, g->n_params, wh_take_lease,
+			 g->out, NULL, err);
+	if (code == WHERRY_OK && g->out->epoch && !wh_meet_after(g->engine, who))
+		code = forget_place(g->box, err);
 	return code;
 }
 
-wherry_code wh_slots_guard(wherry_outbox *box, const wh_stmt *stmt,
-			   const wh_param *params, size_t n_params, wherry_lease *out,
-			   wherry_error *err)
+wherry_code wh_slots_guard(wherry_outbox *box, wh_engine engine, bool again,
+			   const wh_stmt *stmt, const wh_param *params, size_t n_params,
+			   wherry_lease *out, wherry_error *err)
 {
-	guarded g = {box, stmt, params, n_params, out};
-	bool slotted = box->slotted > 0;
-	wherry_code code = WHERRY_OK;
+	guarded g = {box, engine, again, stmt, params, n_params, out};
+	bool slotted = false;
+	wherry_code code = wh_slots_ready(box, &slotted, err);
 
-	if (box->slotted < 0)
-		code = wh_slots_ready(box, &slotted, err);
-	if (code == WHERRY_OK)
-		code = slotted ? wh_db_transact(box->db, run_guarded, &g, err)
-			       : run_guarded(&g, err);
-	return code;
+	if (code != WHERRY_OK)
+		return code;
+	return slotted || again ? wh_db_transact(box->db, run_guarded, &g, err)
+				: run_guarded(&g, err);
 }
 
 /* ---- what a lease tells ---- */
@@ -160,7 +192,8 @@ wherry_code wh_slots_renew(wherry_outbox *box, wherry_lease *lease, wh_slots *ou
 typedef struct holder {
 	int32_t number;
 	int64_t epoch;
-	bool lives, clean, other_engine;
+	bool lives, clean;
+	wh_engine engine;
 	int64_t unclean, window;
 	uint64_t mask;
 } holder;
@@ -175,6 +208,7 @@ typedef struct sharing {
 	int n_holders;
 	uint64_t gained;
 	int64_t suspects, unclean;
+	bool again; /* as of wh_outbox_lease_as() */
 } sharing;
 
 static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
@@ -193,7 +227,7 @@ static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 		.unclean = wh_row_int(row, 4),
 		.window = wh_row_int(row, 5),
 		.mask = (uint64_t)wh_row_int(row, 6),
-		.other_engine = wh_row_int(row, 7) != 0,
+		.engine = wh_engine_of(wh_row_text(row, 7)),
 	};
 	return WHERRY_OK;
 }
@@ -311,6 +345,29 @@ static wherry_code tell(const wherry_outbox *box, wherry_error *err)
 	return wh_db_run(box->db, box->slots.tell, NULL, 0, NULL, NULL, NULL, err);
 }
 
+/* May this relay be let in, by those that are there? */
+static wherry_code meet(const sharing *w, wherry_error *err)
+{
+	bool again = false;
+
+	for (int i = 0; i < w->n_holders; i++) {
+		const holder *h = &w->holders[i];
+
+		if (h->lives && wh_meet_now(WH_PARTITIONED, h->engine) == WH_REFUSED)
+			return wh_outbox_held(
+				w->box,
+				" and which has another engine: run all relays of an "
+				"outbox with one engine",
+				err);
+		if (wh_meet_after(WH_PARTITIONED, h->engine))
+			continue;
+		if (!w->again)
+			return refuse_again(w->box, WH_PARTITIONED, err);
+		again = true;
+	}
+	return again ? forget_place(w->box, err) : WHERRY_OK;
+}
+
 static wherry_code join(void *ctx, wherry_error *err)
 {
 	sharing *w = ctx;
@@ -318,17 +375,13 @@ static wherry_code join(void *ctx, wherry_error *err)
 	uint64_t others = 0;
 	int64_t n_others = 0;
 
+	if (code == WHERRY_OK)
+		code = meet(w, err);
 	if (code != WHERRY_OK)
 		return code;
 	for (int i = 0; i < w->n_holders; i++) {
 		const holder *h = &w->holders[i];
 
-		if (h->lives && h->other_engine)
-			return wh_outbox_held(
-				w->box,
-				" and which has another engine: run all relays of an "
-				"outbox with one engine",
-				err);
 		n_others += h->lives;
 		others |= h->lives ? h->mask : 0;
 	}
@@ -339,12 +392,12 @@ static wherry_code join(void *ctx, wherry_error *err)
 	return code == WHERRY_OK ? tell(w->box, err) : code;
 }
 
-wherry_code wh_slots_join(wherry_outbox *box, const char *owner, int64_t lasts_us,
-			  int64_t window, wherry_lease *out, wh_slots *out_slots,
-			  wherry_error *err)
+wherry_code wh_slots_join(wherry_outbox *box, bool again, const char *owner,
+			  int64_t lasts_us, int64_t window, wherry_lease *out,
+			  wh_slots *out_slots, wherry_error *err)
 {
 	wherry_lease lease = {.lasts_us = lasts_us};
-	sharing w = {.box = box, .lease = &lease, .window = window};
+	sharing w = {.box = box, .lease = &lease, .window = window, .again = again};
 	wherry_code code;
 
 	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner);
@@ -483,7 +536,8 @@ static wherry_code take_sharer(void *ctx, const wh_row *row, wherry_error *err)
 	};
 	wherry_code code = wh_row_check(row, err);
 
-	if (code == WHERRY_OK && wh_row_int(row, 2) && !wh_row_int(row, 7))
+	if (code == WHERRY_OK && wh_row_int(row, 2) &&
+	    wh_engine_of(wh_row_text(row, 7)) == WH_EXCLUSIVE)
 		w->visit(w->ctx, &who);
 	return code;
 }

@@ -11,6 +11,7 @@
 #include <wherry/outbox.h>
 
 #include "db/driver.h"
+#include "outbox/meet.h"
 
 enum { WH_SLOTS = 64, WH_SLOTS_LIST = WH_SLOTS * 3 + 3, WH_SLOTS_READ_PARAMS = 7 };
 
@@ -38,10 +39,12 @@ uint64_t wh_slots_first(uint64_t mask, int most);
 /* Was the outbox made for it? */
 wherry_code wh_slots_ready(wherry_outbox *box, bool *out, wherry_error *err);
 
-/* Run what takes the whole outbox, "lease" or "join", while nobody takes a share of it. */
-wherry_code wh_slots_guard(wherry_outbox *box, const wh_stmt *stmt,
-			   const wh_param *params, size_t n_params, wherry_lease *out,
-			   wherry_error *err);
+/* Run what takes the whole outbox for an engine, "lease" or "join", while nobody takes a share
+ * of it, unless meet.c lets that engine in neither beside who works now nor after who did.
+ * again: as of wh_outbox_lease_as(). */
+wherry_code wh_slots_guard(wherry_outbox *box, wh_engine engine, bool again,
+			   const wh_stmt *stmt, const wh_param *params, size_t n_params,
+			   wherry_lease *out, wherry_error *err);
 
 /*
  * Take a lease with a fair share of what is free, which may be nothing.  Who has more than
@@ -50,9 +53,9 @@ wherry_code wh_slots_guard(wherry_outbox *box, const wh_stmt *stmt,
  * @return WHERRY_OK; WHERRY_BUSY (competing relays work on it, or one was faster: then there
  *         is no native error); what a write can fail with.
  */
-wherry_code wh_slots_join(wherry_outbox *box, const char *owner, int64_t lasts_us,
-			  int64_t window, wherry_lease *out, wh_slots *out_slots,
-			  wherry_error *err);
+wherry_code wh_slots_join(wherry_outbox *box, bool again, const char *owner,
+			  int64_t lasts_us, int64_t window, wherry_lease *out,
+			  wh_slots *out_slots, wherry_error *err);
 
 /* As wherry_outbox_renew(), which learns the share as it is. */
 wherry_code wh_slots_renew(wherry_outbox *box, wherry_lease *lease, wh_slots *out,

@@ -1,4 +1,4 @@
--- layout: name=native ids=integer ordered=yes fence=lease engines=exclusive,competing columns=id,message_id,topic,payload,status archive=id,message_id,topic,payload,!status
+-- layout: name=native ids=integer ordered=yes fence=lease columns=id,message_id,topic,payload,status archive=id,message_id,topic,payload,!status
 --
 -- The native outbox on SQLite.  Times are Unix milliseconds.  SQLite has one writer at a
 -- time and takes ids while writing, so ids appear in commit order.

@@ -77,20 +77,56 @@ static void tell_standby(wherry_relay *r, const char *owner)
 	r->owner_told = true;
 }
 
-static const char *engine_of(const wherry_relay *r)
+wh_engine wh_relay_engine(const wherry_relay *r)
 {
 	if (r->set.stream)
-		return "stream";
-	return r->set.competing ? "competing" : "exclusive";
+		return r->set.keep ? WH_STREAM_KEEP : WH_STREAM;
+	if (r->set.competing)
+		return WH_COMPETING;
+	return r->share.on ? WH_PARTITIONED : WH_EXCLUSIVE;
 }
 
 static wherry_code other_engine(const wh_holder *holder, wherry_error *err)
 {
-	return wh_fail(
-		err, WHERRY_INVALID,
-		"the outbox is relayed by %.60s with the engine '%s' for %" PRId64
-		" ms at least: start this one with --engine %s, or stop that one first",
-		holder->owner, holder->engine, holder->left_us / 1000, holder->engine);
+	return wh_fail(err, WHERRY_INVALID,
+		       "the outbox is relayed by %.60s with the engine '%s' for %" PRId64
+		       " ms at least: start this one with %s, or stop that one first",
+		       holder->owner, holder->engine, holder->left_us / 1000,
+		       wh_engine_options(wh_engine_of(holder->engine)));
+}
+
+/* Take the lease of this relay's engine. */
+static wherry_code take(wherry_relay *r, wherry_error *err)
+{
+	const wh_relay_settings *s = &r->set;
+
+	if (s->competing)
+		return wh_outbox_join_as(r->box, s->again, s->name, s->lease_us,
+					 &r->lease, err);
+	if (r->share.on)
+		return wh_share_join(r, err);
+	return wh_outbox_lease_as(r->box, wh_relay_engine(r), s->again, s->name,
+				  s->lease_us, s->window, &r->lease, err);
+}
+
+/* The outbox may have changed while this relay stood by: what was true when it was opened is
+ * looked at again now that the lease is its own. */
+static wherry_code take_and_meet(wherry_relay *r, wherry_error *err)
+{
+	wherry_code code = wh_share_open(r, err);
+
+	if (code == WHERRY_OK)
+		code = take(r, err);
+	if (code != WHERRY_OK)
+		return code;
+	code = wh_relay_meet(r, err);
+	if (code == WHERRY_OK)
+		return code;
+	if (wherry_outbox_release(r->box, &r->lease, NULL) != WHERRY_OK)
+		wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-lapse");
+	r->lease.epoch = 0;
+	*r->lease.token = 0;
+	return code;
 }
 
 /* Looking first costs no write lock, which the holder may want. */
@@ -99,15 +135,17 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	wherry_error why = WHERRY_ERROR_INIT;
 	wh_holder holder = {.epoch = 0};
 	int64_t left_us;
+	wh_meeting how = WH_STANDS_BY;
 	wherry_code code;
 
 	if (now < r->renew_at_us)
 		return WHERRY_OK;
 	code = wh_outbox_holder(r->box, &holder, &why);
-	if (code == WHERRY_OK && holder.left_us > 0 &&
-	    strcmp(holder.engine, engine_of(r)) != 0)
+	if (code == WHERRY_OK && holder.left_us > 0)
+		how = wh_meet_now(wh_relay_engine(r), wh_engine_of(holder.engine));
+	if (how == WH_REFUSED)
 		return other_engine(&holder, err);
-	if (code == WHERRY_OK && holder.left_us > 0 && !r->set.competing &&
+	if (code == WHERRY_OK && holder.left_us > 0 && how == WH_STANDS_BY &&
 	    !r->share.on) {
 		tell_standby(r, holder.owner);
 		left_us = holder.left_us + 1000; /* the table keeps milliseconds */
@@ -116,15 +154,8 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 		return WHERRY_OK;
 	}
 	r->renew_at_us = wh_later(now, r->set.renew_us);
-	if (code == WHERRY_OK && r->set.competing)
-		code = wherry_outbox_join(r->box, r->set.name, r->set.lease_us, &r->lease,
-					  &why);
-	else if (code == WHERRY_OK && r->share.on)
-		code = wh_share_join(r, &why);
-	else if (code == WHERRY_OK)
-		code = wh_outbox_lease_as(r->box, engine_of(r), r->set.name,
-					  r->set.lease_us, r->set.window, &r->lease,
-					  &why);
+	if (code == WHERRY_OK)
+		code = take_and_meet(r, &why);
 	if (code == WHERRY_OK)
 		return begin_leading(r, now, err);
 	if (code == WHERRY_BUSY && !why.native) /* another was faster */

@@ -73,6 +73,7 @@ typedef struct wh_relay_settings {
 	bool competing; /* with others: rows are claimed */
 	bool stream;    /* new rows come from the database's log */
 	bool keep;      /* and nothing is written to them */
+	bool again; /* go on after a relay that wrote nothing to rows: all leaves again */
 	bool failed_only;
 	bool ordered; /* per key, */
 	bool strict;  /* also where lower ids may be committed late */
@@ -233,7 +234,11 @@ wherry_code wh_relay_db_trouble(wherry_relay *r, int64_t now, wherry_code code,
 /* relay_open.c: the database, whose connection is lost, is opened again. */
 wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err);
 
+/* relay_open.c: refuse what the engine and the outbox, as it is now, do not do together. */
+wherry_code wh_relay_meet(const wherry_relay *r, wherry_error *err);
+
 /* lease.c */
+wh_engine wh_relay_engine(const wherry_relay *r);
 wherry_code wh_lease_step(wherry_relay *r, int64_t now, wherry_error *err);
 void wh_lease_lost(wherry_relay *r, int64_t now, const char *why);
 void wh_lease_forget(wherry_relay *r); /* all that is in memory: nothing flies */
@@ -317,7 +322,7 @@ wherry_code wh_keep_settle(wherry_relay *r, const wh_entry *try_next, wherry_err
 wherry_code wh_keep_write(wherry_relay *r, const wh_entry *try_next, wherry_error *err);
 
 /* strict.c */
-wherry_code wh_strict_check(wherry_relay *r, wherry_error *err);
+wherry_code wh_strict_check(const wherry_relay *r, wherry_error *err);
 void wh_strict_reset(wherry_relay *r);
 /* Must reading stop before this row? */
 bool wh_strict_stops(wherry_relay *r, int64_t now, int64_t id);

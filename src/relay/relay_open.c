@@ -57,6 +57,7 @@ static void read_settings(wherry_relay *r)
 	s->on_done = (wherry_on_done)wh_config_choice(c, WH_RELAY_ON_DONE);
 	s->keep = s->on_done == WHERRY_KEEP;
 	s->log_level = (wherry_log_level)wh_config_choice(c, WH_LOG_LEVEL);
+	s->again = wh_config_choice(c, WH_STREAM_FROM) == 1;
 	s->window = wh_config_int(c, WH_RELAY_WINDOW);
 	s->batch = wh_config_int(c, WH_RELAY_BATCH);
 	if (s->batch > s->window)
@@ -111,51 +112,77 @@ static void heed_publisher(wherry_relay *r)
 		s->retry.cap_us = asked->cap_us;
 }
 
-/* What a log cannot be read with. */
-static wherry_code heed_stream(const wherry_relay *r, wherry_error *err)
+/* What is set, as meet.c names it. */
+static bool asked(const wherry_relay *r, wh_ask ask)
 {
-	const wh_relay_settings *s = &r->set;
+	static const wherry_on_done done[] = {[WH_ASK_MARK] = WHERRY_MARK,
+					      [WH_ASK_DELETE] = WHERRY_DELETE,
+					      [WH_ASK_ARCHIVE] = WHERRY_ARCHIVE,
+					      [WH_ASK_KEEP] = WHERRY_KEEP};
+	const wherry_config *c = r->config;
 
-	if (s->keep && !s->stream)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"relay.on_done=keep leaves no trace in the rows, which only "
-			"the stream engine can do without: --engine stream");
-	if (s->keep && s->park)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"with relay.on_done=keep nobody can say that a dead message "
-			"may be tried again: leave relay.on_dead=park out");
-	if (s->keep && r->pub && (r->pub->driver->caps & WH_PUB_ACKS))
-		return wh_fail(err, WHERRY_INVALID,
-			       "handlers acknowledge in the row, and relay.on_done=keep "
-			       "writes nothing there: use mark, delete or archive");
-	if (s->stream && s->strict)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"the stream engine delivers in the order of commits, which "
-			"is what key-strict is for: leave --ordering key-strict "
-			"out");
-	return WHERRY_OK;
+	switch (ask) {
+	case WH_ASK_ENGINE:
+		return true;
+	case WH_ASK_KEY:
+		return wh_config_is_set(c, WH_RELAY_ORDERING) &&
+		       wh_config_choice(c, WH_RELAY_ORDERING) == 0;
+	case WH_ASK_STRICT:
+		return wh_config_choice(c, WH_RELAY_ORDERING) == 1;
+	case WH_ASK_PARK:
+		return wh_config_choice(c, WH_RELAY_ON_DEAD) == 1;
+	case WH_ASK_MARK:
+	case WH_ASK_DELETE:
+	case WH_ASK_ARCHIVE:
+	case WH_ASK_KEEP:
+		return wh_config_is_set(c, WH_RELAY_ON_DONE) &&
+		       wh_config_choice(c, WH_RELAY_ON_DONE) == (int)done[ask];
+	case WH_ASK_EXPIRY_ARCHIVE:
+		return wh_config_choice(c, WH_RELAY_ON_EXPIRY) == 1;
+	case WH_ASK_FAILED_ONLY:
+		return wh_config_switch(c, WH_RELAY_FAILED_ONLY);
+	case WH_ASK_HANDLERS:
+		return r->pub && r->pub->driver->caps & WH_PUB_ACKS;
+	case WH_ASK_INIT_STRICT:
+	case WH_ASK_INIT_SLOTS:
+	case WH_ASK_INIT_STREAM:
+	case WH_ASKS:
+		break;
+	}
+	return false;
 }
 
-/* A table that says nothing of what is delivered. */
-static wherry_code heed_streams(wherry_relay *r, wherry_error *err)
+/* The layout's default where no engine is set. */
+static void choose_engine(wherry_relay *r)
 {
+	const wh_layout *layout = &r->box->layout;
 	wh_relay_settings *s = &r->set;
 
-	if ((wh_config_is_set(r->config, WH_RELAY_ENGINE) && !s->stream) ||
-	    (wh_config_is_set(r->config, WH_RELAY_ON_DONE) && !s->keep))
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"the outbox has the layout %s, where nothing is written to "
-			"rows: relay it with --engine stream --on-done keep, the "
-			"defaults there",
-			r->box->layout.name);
-	s->stream = s->keep = true;
-	s->on_done = WHERRY_KEEP;
-	r->keys.places = NULL;
-	return WHERRY_OK;
+	if (layout->streams && !wh_config_is_set(r->config, WH_RELAY_ENGINE))
+		s->stream = true;
+	if (layout->streams && s->stream &&
+	    !wh_config_is_set(r->config, WH_RELAY_ON_DONE)) {
+		s->keep = true;
+		s->on_done = WHERRY_KEEP;
+	}
+	if (!layout->exclusive && !layout->streams &&
+	    !wh_config_is_set(r->config, WH_RELAY_ENGINE))
+		s->competing = true;
+	if (s->keep)
+		r->keys.places = NULL;
+}
+
+wherry_code wh_relay_meet(const wherry_relay *r, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	for (int ask = 0; code == WHERRY_OK && ask < WH_ASKS; ask++)
+		if (asked(r, (wh_ask)ask))
+			code = wh_meet_check(r->box->layout.home, wh_relay_engine(r),
+					     (wh_ask)ask, err);
+	if (code == WHERRY_OK && r->set.strict)
+		code = wh_strict_check(r, err);
+	return code;
 }
 
 /* What the tables cannot do is not done by default, and refused if it was asked for. */
@@ -165,50 +192,18 @@ static wherry_code heed_layout(wherry_relay *r, wherry_error *err)
 	wh_relay_settings *s = &r->set;
 	wherry_code code;
 
-	if (layout->streams) {
-		code = heed_streams(r, err);
-		if (code != WHERRY_OK)
-			return code;
-	}
-	if (!layout->exclusive && !s->competing && !s->stream &&
-	    wh_config_is_set(r->config, WH_RELAY_ENGINE))
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"the outbox has the layout %s, which has nowhere to keep a "
-			"lease: relay it with --engine competing, the default there",
-			layout->name);
-	if (!layout->ordered && s->ordered &&
-	    wh_config_is_set(r->config, WH_RELAY_ORDERING))
-		return wh_fail(err, WHERRY_INVALID,
-			       "the outbox has the layout %s, which has no keys to order "
-			       "by: leave --ordering out, or use a native outbox",
-			       layout->name);
-	if (!*layout->archive && (s->on_done == WHERRY_ARCHIVE || s->archive_expired))
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"the outbox has the layout %s, which has no archive: leave "
-			"relay.on_done=archive and relay.on_expiry=archive out",
-			layout->name);
-	if (layout->by_aggregate && s->park)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"the outbox has the layout %s, where nothing finds the dead "
-			"of a key in time: leave relay.on_dead=park out",
-			layout->name);
-	code = heed_stream(r, err);
-	if (code != WHERRY_OK)
-		return code;
-	s->competing = s->competing || (!layout->exclusive && !s->stream);
+	choose_engine(r);
+	code = wh_share_open(r, err);
 	s->ordered = s->ordered && layout->ordered;
 	s->strict = s->strict && s->ordered && r->box->stmt_frontier;
+	if (code == WHERRY_OK)
+		code = wh_relay_meet(r, err);
+	if (code != WHERRY_OK)
+		return code;
 	if (layout->by_claim && !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
 		s->retention_us = 0; /* others may count on what was delivered */
 	if (s->competing && s->renew_us > s->claim_us / 3)
 		s->renew_us = s->claim_us / 3;
-	if (s->failed_only && !s->competing)
-		return wh_fail(err, WHERRY_INVALID,
-			       "relay.failed_only is for relays that compete: "
-			       "relay.engine=competing");
 	return WHERRY_OK;
 }
 
@@ -250,12 +245,8 @@ static wherry_code open_box(wherry_relay *r, wherry_error *err)
 				  &r->box, err);
 	if (code == WHERRY_OK)
 		code = heed_layout(r, err);
-	if (code == WHERRY_OK && r->set.strict)
-		code = wh_strict_check(r, err);
 	if (code == WHERRY_OK && r->set.stream)
 		code = wh_follow_open(r, err);
-	if (code == WHERRY_OK)
-		code = wh_share_open(r, err);
 	if (code == WHERRY_OK)
 		r->db->unheard = r->box->layout.unheard;
 	if (code == WHERRY_OK)

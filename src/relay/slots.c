@@ -24,8 +24,8 @@ bool wh_share_partial(const wherry_relay *r)
 
 wherry_code wh_share_join(wherry_relay *r, wherry_error *err)
 {
-	return wh_slots_join(r->box, r->set.name, r->set.lease_us, r->set.window,
-			     &r->lease, &r->share.slots, err);
+	return wh_slots_join(r->box, r->set.again, r->set.name, r->set.lease_us,
+			     r->set.window, &r->lease, &r->share.slots, err);
 }
 
 static void tell(wherry_relay *r)

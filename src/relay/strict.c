@@ -20,7 +20,7 @@
 
 enum { FIRST_US = 1000, LAST_US = 250000, LONG_US = 5 * WH_SECOND };
 
-wherry_code wh_strict_check(wherry_relay *r, wherry_error *err)
+wherry_code wh_strict_check(const wherry_relay *r, wherry_error *err)
 {
 	wh_id_taking ids;
 	wherry_code code = wh_outbox_id_taking(r->box, &ids, err);

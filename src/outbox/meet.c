@@ -1,0 +1,249 @@
+#include "outbox/meet.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+typedef struct engine {
+	const char *name, *word, *options;
+} engine;
+
+static const engine engines[WH_ENGINES + 1] = {
+	[WH_EXCLUSIVE] = {"exclusive", "exclusive", "--engine exclusive"},
+	[WH_PARTITIONED] = {"exclusive, partitions", "exclusive", "--engine exclusive"},
+	[WH_COMPETING] = {"competing", "competing", "--engine competing"},
+	[WH_STREAM] = {"stream", "stream", "--engine stream"},
+	[WH_STREAM_KEEP] = {"stream, keep", "stream-keep",
+			    "--engine stream --on-done keep"},
+	[WH_ENGINES] = {"unknown", "unknown", "a newer version of Wherry"},
+};
+
+typedef struct home {
+	const char *name, *layout, *scheme;
+} home;
+
+static const home homes[WH_HOMES] = {
+	[WH_NATIVE_SQLITE] = {"native, SQLite", "native", "sqlite"},
+	[WH_NATIVE_POSTGRES] = {"native, PostgreSQL", "native", "postgres"},
+	[WH_EVENT_BUS] = {"event-bus", "event-bus", "sqlite"},
+	[WH_EVENTFERRY] = {"eventferry", "eventferry", "postgres"},
+	[WH_DEBEZIUM] = {"debezium", "debezium", "postgres"},
+};
+
+static const char *const asks[WH_ASKS] = {
+	[WH_ASK_ENGINE] = "relay.engine",
+	[WH_ASK_KEY] = "relay.ordering=key",
+	[WH_ASK_STRICT] = "relay.ordering=key-strict",
+	[WH_ASK_PARK] = "relay.on_dead=park",
+	[WH_ASK_MARK] = "relay.on_done=mark",
+	[WH_ASK_DELETE] = "relay.on_done=delete",
+	[WH_ASK_ARCHIVE] = "relay.on_done=archive",
+	[WH_ASK_KEEP] = "relay.on_done=keep",
+	[WH_ASK_EXPIRY_ARCHIVE] = "relay.on_expiry=archive",
+	[WH_ASK_FAILED_ONLY] = "relay.failed_only",
+	[WH_ASK_HANDLERS] = "handlers",
+	[WH_ASK_INIT_STRICT] = "init --strict",
+	[WH_ASK_INIT_SLOTS] = "init --slots",
+	[WH_ASK_INIT_STREAM] = "init --stream",
+};
+
+/* ---- what works where ---- */
+
+#define AT(home) (1u << (home))
+#define BY(engine) (1u << (engine))
+
+enum {
+	ANYWHERE = AT(WH_HOMES) - 1,
+	ANY = BY(WH_ENGINES + 1) - 1, /* and init */
+	ON_SQLITE = AT(WH_NATIVE_SQLITE) | AT(WH_EVENT_BUS),
+	LEADING = BY(WH_EXCLUSIVE) | BY(WH_PARTITIONED),
+	STREAMING = BY(WH_STREAM) | BY(WH_STREAM_KEEP),
+	OF_LIBRARIES = AT(WH_EVENT_BUS) | AT(WH_EVENTFERRY),
+};
+
+/* What is refused, and why.  Of several rules the first counts; whatever no rule names is
+ * accepted. */
+typedef struct rule {
+	wh_ask ask;
+	unsigned homes, engines;
+	const char *why;
+} rule;
+
+static const rule rules[] = {
+	{WH_ASK_ENGINE, AT(WH_DEBEZIUM), ANY & ~BY(WH_STREAM_KEEP),
+	 "nothing is written to its rows: relay it with --engine stream --on-done keep, the "
+	 "defaults there"},
+	{WH_ASK_ENGINE, ON_SQLITE, STREAMING,
+	 "SQLite has no log to stream from: leave --engine stream out, or relay from "
+	 "PostgreSQL"},
+	{WH_ASK_ENGINE, AT(WH_EVENTFERRY), STREAMING,
+	 "it cannot be streamed: leave --engine stream out, and relays compete"},
+	{WH_ASK_ENGINE, OF_LIBRARIES, LEADING,
+	 "it has nowhere to keep a lease: relay it with --engine competing, the default "
+	 "there"},
+	{WH_ASK_ENGINE, AT(WH_NATIVE_SQLITE), BY(WH_PARTITIONED),
+	 "relays cannot share partitions of it: use --engine competing for several relays"},
+
+	{WH_ASK_KEY, AT(WH_EVENT_BUS), ANY,
+	 "it has no keys to order by: leave --ordering out, or use a native outbox"},
+	{WH_ASK_STRICT, AT(WH_EVENT_BUS), ANY,
+	 "it has no keys to order by: leave --ordering out, or use a native outbox"},
+	{WH_ASK_STRICT, AT(WH_EVENTFERRY), ANY,
+	 "its table does not show which transactions may still commit a lower id: use "
+	 "--ordering key, or a native outbox"},
+	{WH_ASK_STRICT, ANYWHERE, STREAMING,
+	 "it delivers in the order of commits, which is what key-strict is for: leave "
+	 "--ordering key-strict out"},
+	{WH_ASK_INIT_STRICT, AT(WH_EVENT_BUS), ANY,
+	 "it has no keys to order by: leave --strict out, or use a native outbox"},
+	{WH_ASK_INIT_STRICT, AT(WH_EVENTFERRY) | AT(WH_DEBEZIUM), ANY,
+	 "nothing is added to its table: leave --strict out, or use a native outbox"},
+	{WH_ASK_INIT_SLOTS, ON_SQLITE, ANY,
+	 "relays cannot share partitions of it: leave --slots out, and use --engine "
+	 "competing for several relays"},
+	{WH_ASK_INIT_SLOTS, AT(WH_EVENTFERRY), ANY,
+	 "nothing is added to its table, and several relays compete there anyway: leave "
+	 "--slots out"},
+	{WH_ASK_INIT_SLOTS, AT(WH_DEBEZIUM), ANY,
+	 "one relay streams all of it: leave --slots out, or use a native outbox"},
+	{WH_ASK_INIT_STREAM, ON_SQLITE, ANY,
+	 "SQLite has no log to stream from: leave --stream out"},
+	{WH_ASK_INIT_STREAM, AT(WH_EVENTFERRY), ANY,
+	 "it cannot be streamed: leave --stream out"},
+
+	{WH_ASK_PARK, AT(WH_EVENT_BUS), ANY,
+	 "it has no keys that could be parked: leave relay.on_dead=park out"},
+	{WH_ASK_PARK, AT(WH_EVENTFERRY), ANY,
+	 "nothing finds the dead messages of a key in time: leave relay.on_dead=park out"},
+	{WH_ASK_PARK, ANYWHERE, BY(WH_STREAM_KEEP),
+	 "rows do not show that a dead message may be tried again: leave "
+	 "relay.on_dead=park out"},
+
+	{WH_ASK_MARK, AT(WH_EVENT_BUS), ANY,
+	 "delivered events move to the archive at once: leave relay.on_done out, or set "
+	 "it to archive or delete"},
+	{WH_ASK_ARCHIVE, AT(WH_EVENTFERRY), ANY,
+	 "it has no archive: leave relay.on_done=archive out"},
+	{WH_ASK_KEEP, ON_SQLITE | AT(WH_EVENTFERRY), ANY,
+	 "only relays that stream can leave rows as they are, and it cannot be streamed: "
+	 "leave relay.on_done=keep out"},
+	{WH_ASK_KEEP, ANYWHERE, LEADING | BY(WH_COMPETING),
+	 "it needs marks in the rows: relay with --engine stream, or leave "
+	 "relay.on_done=keep out"},
+	{WH_ASK_EXPIRY_ARCHIVE, AT(WH_EVENTFERRY), ANY,
+	 "it has no archive: leave relay.on_expiry=archive out"},
+	{WH_ASK_EXPIRY_ARCHIVE, AT(WH_EVENT_BUS), ANY,
+	 "delivered events are in the archive already: leave relay.on_expiry=archive out, "
+	 "and set outbox.archive_retention"},
+	{WH_ASK_EXPIRY_ARCHIVE, ANYWHERE, BY(WH_STREAM_KEEP),
+	 "rows do not show what was delivered, so that none expires: leave "
+	 "relay.on_expiry=archive out"},
+
+	{WH_ASK_FAILED_ONLY, AT(WH_DEBEZIUM), ANY,
+	 "its rows do not show that a delivery failed: leave relay.failed_only out"},
+	{WH_ASK_FAILED_ONLY, ANYWHERE, LEADING | STREAMING,
+	 "it is for relays that compete: relay.engine=competing"},
+	{WH_ASK_HANDLERS, ANYWHERE, BY(WH_STREAM_KEEP),
+	 "handlers acknowledge in the row, and relay.on_done=keep writes nothing there: "
+	 "use mark, delete or archive"},
+};
+
+static const rule *find(wh_home at, wh_engine by, wh_ask ask)
+{
+	for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
+		if (rules[i].ask == ask && rules[i].homes & AT(at) &&
+		    rules[i].engines & BY(by))
+			return &rules[i];
+	return NULL;
+}
+
+bool wh_meet_works(wh_home at, wh_engine by)
+{
+	return at < WH_HOMES && !find(at, by, WH_ASK_ENGINE);
+}
+
+wherry_code wh_meet_check(wh_home at, wh_engine by, wh_ask ask, wherry_error *err)
+{
+	const rule *r = find(at, by, ask);
+
+	if (!r)
+		return WHERRY_OK;
+	if (r->homes == ANYWHERE)
+		return wh_fail(err, WHERRY_INVALID,
+			       "%s does not go with the engine '%s': %s", asks[ask],
+			       engines[by].name, r->why);
+	if (ask == WH_ASK_ENGINE)
+		return wh_fail(err, WHERRY_INVALID,
+			       "the engine '%s' does not work on the layout %s: %s",
+			       engines[by].name, homes[at].name, r->why);
+	return wh_fail(err, WHERRY_INVALID, "%s does not go with the layout %s: %s",
+		       asks[ask], homes[at].name, r->why);
+}
+
+/* ---- who works beside whom ---- */
+
+static const wh_meeting meetings[WH_ENGINES][WH_ENGINES] = {
+	[WH_EXCLUSIVE] = {[WH_EXCLUSIVE] = WH_STANDS_BY, [WH_PARTITIONED] = WH_STANDS_BY},
+	[WH_PARTITIONED] =
+		{[WH_EXCLUSIVE] = WH_STANDS_BY, [WH_PARTITIONED] = WH_WORKS_BESIDE},
+	[WH_COMPETING] = {[WH_COMPETING] = WH_WORKS_BESIDE},
+	[WH_STREAM] = {[WH_STREAM] = WH_STANDS_BY},
+	[WH_STREAM_KEEP] = {[WH_STREAM_KEEP] = WH_STANDS_BY},
+};
+
+wh_meeting wh_meet_now(wh_engine newcomer, wh_engine holder)
+{
+	if (newcomer >= WH_ENGINES || holder >= WH_ENGINES)
+		return WH_REFUSED;
+	return meetings[newcomer][holder];
+}
+
+/* Rows say what was delivered, except where nothing was written to them. */
+bool wh_meet_after(wh_engine newcomer, wh_engine last)
+{
+	return last != WH_STREAM_KEEP || newcomer == WH_STREAM_KEEP;
+}
+
+/* ---- names ---- */
+
+const char *wh_engine_name(wh_engine which)
+{
+	return engines[which].name;
+}
+
+const char *wh_engine_word(wh_engine which)
+{
+	return engines[which].word;
+}
+
+const char *wh_engine_options(wh_engine which)
+{
+	return engines[which].options;
+}
+
+wh_engine wh_engine_of(const char *word)
+{
+	for (int i = 0; word && i < WH_ENGINES; i++)
+		if (strcmp(engines[i].word, word) == 0)
+			return (wh_engine)i;
+	return WH_ENGINES;
+}
+
+const char *wh_home_name(wh_home which)
+{
+	return homes[which].name;
+}
+
+wh_home wh_home_of(const char *layout, const char *scheme)
+{
+	for (int i = 0; i < WH_HOMES; i++)
+		if (strcmp(homes[i].layout, layout) == 0 &&
+		    strcmp(homes[i].scheme, scheme) == 0)
+			return (wh_home)i;
+	return WH_HOMES;
+}
+
+const char *wh_ask_name(wh_ask which)
+{
+	return asks[which];
+}
