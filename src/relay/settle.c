@@ -496,7 +496,8 @@ static wherry_code later(wherry_relay *r, int64_t now)
 	return WHERRY_OK;
 }
 
-/* Not every row was there: what could be seen by then is gone, the rest is tried again. */
+/* Not every row was there: what could be seen by then is gone, the rest is tried again.
+ * *out_seen: the rows are acknowledged, or gone; false also after a failure. */
 static wherry_code missed(wherry_relay *r, int64_t now, wh_settlement *s,
 			  wh_settled *settled, bool *out_seen, wherry_error *err)
 {
@@ -509,8 +510,10 @@ static wherry_code missed(wherry_relay *r, int64_t now, wh_settlement *s,
 		*out_seen = false;
 		return WHERRY_OK;
 	}
-	if (code != WHERRY_OK)
+	if (code != WHERRY_OK) { /* which rows were there is not known */
+		*out_seen = false;
 		return wh_relay_db_trouble(r, now, code, err);
+	}
 	return *out_seen ? WHERRY_OK : later(r, now);
 }
 

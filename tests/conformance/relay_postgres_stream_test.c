@@ -280,6 +280,58 @@ static void what_is_delivered_before_it_is_visible_is_acknowledged_when_it_is(
 	RELAY_DELIVERED(f, 1, 2);
 }
 
+/* What the database does when an acknowledgement has found no row. */
+typedef struct unlucky {
+	const char *what; /* the statement that fails, once */
+	PGconn *shown;    /* its row can be seen from the first look on; NULL: later */
+	int failed;
+} unlucky;
+
+static wherry_code fail_once(void *ctx, const char *op, const char *what,
+			     wherry_error *err)
+{
+	unlucky *u = ctx;
+
+	if (u->shown && strcmp(what, "unseen") == 0) {
+		postgres_let_be_seen(u->shown);
+		u->shown = NULL;
+	}
+	if (u->shown || u->failed || strcmp(what, u->what) != 0)
+		return WHERRY_OK;
+	u->failed++;
+	return wh_fail(err, WHERRY_BUSY, "the test fails %s %s", op, what);
+}
+
+/* A failure of the call that asks which rows can be seen says nothing about them. */
+static void what_is_not_acknowledged_for_a_failure_is_acknowledged_later(void **state)
+{
+	static unlucky u;
+	relay_fixture *f = *state;
+
+	for (int shown = 0; shown < 2; shown++) {
+		PGconn *conn;
+
+		relay_fresh(f);
+		relay_hourly(f);
+		conn = hold(f);
+		u = shown ? (unlucky){.what = "ack-mark-range", .shown = conn}
+			  : (unlucky){.what = "unseen"};
+		start(f, &f->a);
+		relay_stop(f, &f->a);
+		relay_wrap(f, &(wh_trace){.before = fail_once, .ctx = &u});
+		start(f, &f->a);
+		postgres_hold_commits();
+		u.failed = 0;
+		postgres_put_unseen(conn, PUT);
+		RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1 && u.failed == 1);
+		relay_put(f, "b");
+		if (!shown)
+			postgres_let_be_seen(conn);
+		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+		RELAY_DELIVERED(f, 1, 2);
+	}
+}
+
 static void what_fails_before_it_is_visible_counts_its_attempts(void **state)
 {
 	relay_fixture *f = *state;
@@ -585,6 +637,7 @@ static const relay_test own[] = {
 	RELAY_TEST(defect_7_what_was_committed_while_the_slot_was_lost_is_delivered, 0),
 	RELAY_TEST(a_slot_that_the_server_gave_up_is_made_anew, 0),
 	RELAY_TEST(what_is_delivered_before_it_is_visible_is_acknowledged_when_it_is, 0),
+	RELAY_TEST(what_is_not_acknowledged_for_a_failure_is_acknowledged_later, 0),
 	RELAY_TEST(what_fails_before_it_is_visible_counts_its_attempts, 0),
 	RELAY_TEST(what_a_sweep_could_not_see_is_delivered, 0),
 	RELAY_TEST(a_connection_that_is_cut_is_made_again, 0),
