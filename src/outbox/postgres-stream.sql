@@ -42,8 +42,14 @@ LEFT JOIN pg_publication AS p ON p.pubname = :publication::text
 WHERE c.oid = to_regclass({'table});
 
 -- name: now
--- All that was visible to statements before this one is before this position.
-SELECT (pg_current_wal_insert_lsn() {at}, (pg_current_wal_flush_lsn() {at};
+-- All that was visible to statements before this one is before this position.  At the start
+-- of a page the server counts the page's header in, which is flushed with what comes next:
+-- the position is that of the page, or an idle server would never flush up to it.
+SELECT CASE WHEN at.written % at.page IN (24, 40) THEN at.written - at.written % at.page
+            ELSE at.written END,
+  (pg_current_wal_flush_lsn() {at}
+FROM (SELECT (pg_current_wal_insert_lsn() {at},
+             current_setting('wal_block_size')::bigint) AS at(written, page);
 
 -- name: unseen
 -- How many of these transactions, all committed, are not visible to everybody yet: the log

@@ -271,7 +271,7 @@ wherry_code wh_follow_until(wherry_relay *r, int64_t now, wherry_error *err)
 	if (r->target_id < 0) {
 		code = wh_wal_position(f->wal, &at, err);
 		if (code == WHERRY_OK) {
-			r->target_at = at.flushed;
+			r->target_at = at.written; /* commits need not be flushed yet */
 			r->target_id = 0;
 		}
 		return code;

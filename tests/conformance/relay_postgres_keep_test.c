@@ -436,6 +436,27 @@ static void until_empty_ends_at_the_end_of_the_log(void **state)
 	RELAY_DELIVERED(f, 1, 2, 4);
 }
 
+/* With synchronous_commit = off a commit is in the log before the log is written to disk, and
+ * the server sends what is on disk. */
+static void until_empty_waits_for_commits_that_are_not_flushed_yet(void **state)
+{
+	relay_fixture *f = *state;
+
+	keep(f);
+	relay_sql(f, "ALTER SYSTEM SET wal_writer_delay = '1s'");
+	relay_sql(f, "SELECT pg_reload_conf()");
+	relay_sql(f, "SET synchronous_commit = off");
+	for (int64_t n = 1; n <= 6; n++) {
+		relay_put(f, "a");
+		assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
+		relay_check_once(f, n);
+		wherry_relay_close(f->a.relay);
+		f->a.relay = NULL;
+	}
+	relay_sql(f, "ALTER SYSTEM RESET wal_writer_delay");
+	relay_sql(f, "SELECT pg_reload_conf()");
+}
+
 /* No row can say how often it was tried: wherry_stream does. */
 static void a_message_that_kills_its_relay_ends_dead(void **state)
 {
@@ -515,6 +536,7 @@ static const relay_test own[] = {
 	RELAY_TEST(a_connection_that_is_cut_costs_no_message_and_repeats_none, 0),
 	RELAY_TEST(a_slot_that_is_lost_is_told_and_nothing_is_guessed, 0),
 	RELAY_TEST(until_empty_ends_at_the_end_of_the_log, 0),
+	RELAY_TEST(until_empty_waits_for_commits_that_are_not_flushed_yet, 0),
 	RELAY_TEST(a_message_that_kills_its_relay_ends_dead, 0),
 	RELAY_TEST(what_makes_no_sense_with_it_is_refused, 0),
 	RELAY_TESTS_END,
