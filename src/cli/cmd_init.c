@@ -78,6 +78,8 @@ static wherry_code make_stream(const wh_args *args, wherry_db *db, const char *t
 				   wherry_config_get(args->config, "stream.publication"),
 				   &wal, err);
 	if (code == WHERRY_OK)
+		code = wh_wal_publish_again(wal, err);
+	if (code == WHERRY_OK)
 		code = wh_wal_look(wal, &state, err);
 	if (code == WHERRY_OK)
 		code = wh_wal_check(wal, &state, err);
@@ -87,6 +89,23 @@ static wherry_code make_stream(const wh_args *args, wherry_db *db, const char *t
 		code = wh_wal_tables(wal, err);
 	if (code == WHERRY_OK && !state.has_slot)
 		code = wh_wal_make(wal, err);
+	wh_wal_close(wal);
+	wherry_outbox_close(box);
+	return code;
+}
+
+/* A table that is made again under its name was in a publication, perhaps. */
+static wherry_code publish_again(const wh_args *args, wherry_db *db, const char *table,
+				 wherry_error *err)
+{
+	wherry_outbox *box = NULL;
+	wh_wal *wal = NULL;
+	wherry_code code = wherry_outbox_open(db, table, &box, err);
+
+	if (code == WHERRY_OK &&
+	    wh_wal_open(box, "", wherry_config_get(args->config, "stream.publication"),
+			&wal, NULL) == WHERRY_OK)
+		code = wh_wal_publish_again(wal, err);
 	wh_wal_close(wal);
 	wherry_outbox_close(box);
 	return code;
@@ -107,6 +126,8 @@ static wh_exit run(wh_args *args)
 		code = wh_outbox_make(db, &how, table, &err);
 	if (code == WHERRY_OK && wh_arg_on(args, "stream"))
 		code = make_stream(args, db, table, &err);
+	else if (code == WHERRY_OK)
+		code = publish_again(args, db, table, &err);
 	wherry_db_close(db);
 	if (code != WHERRY_OK)
 		return fail(args, &err);

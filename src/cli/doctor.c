@@ -117,7 +117,7 @@ static wherry_code take_finding(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-enum { PARAMS = 8 };
+enum { PARAMS = 9 };
 
 static void fill_params(const wh_doctor *d, const char *ident, wh_param out[PARAMS])
 {
@@ -133,6 +133,7 @@ static void fill_params(const wh_doctor *d, const char *ident, wh_param out[PARA
 	out[5] = WH_TEXT_PARAM("slot", wh_view_of(d->slot));
 	out[6] = WH_TEXT_PARAM("publication", wh_view_of(d->publication));
 	out[7] = WH_INT_PARAM("waits", d->behind_us / 1000);
+	out[8] = WH_TEXT_PARAM("columns", wh_view_of(d->columns));
 }
 
 static wherry_code run(wh_doctor *d, const wh_stmt *stmt, const char *ident, wh_row_fn fn,
@@ -361,6 +362,7 @@ static void name_stream(wh_doctor *d)
 		return;
 	(void)snprintf(d->slot, sizeof(d->slot), "%s", wal->slot);
 	(void)snprintf(d->publication, sizeof(d->publication), "%s", wal->publication);
+	(void)snprintf(d->columns, sizeof(d->columns), "%s", wal->columns);
 	if (wh_wal_look(wal, &state, NULL) == WHERRY_OK &&
 	    wh_wal_behind(wal, &state, &lag, NULL) == WHERRY_OK)
 		d->behind_us = lag.us;

@@ -53,6 +53,7 @@ typedef struct wh_doctor {
 	wh_name names;
 	bool streamed;                  /* the engine stream is, or was, in use */
 	char slot[64], publication[64]; /* of that engine; "": there is no such log */
+	char columns[256];              /* that it reads, by name, between commas */
 	int64_t behind_us;              /* what it tells of waits so long */
 	wh_sql sql;
 	wh_finding findings[WH_FINDINGS];

@@ -171,7 +171,23 @@ static postgres_relation *find_relation(postgres_stream *s, uint32_t oid)
 	return NULL;
 }
 
-static void note_relation(postgres_stream *s, const wh_pgo_message *m)
+/* A column that is wanted and does not come would look as if it were NULL in every row. */
+static wherry_code check_columns(const postgres_stream *s, const postgres_relation *r,
+				 wherry_error *err)
+{
+	for (int i = 0; i < s->n_columns; i++)
+		if (*s->names[i] && r->at[i] < 0)
+			return wh_fail(err, WHERRY_INVALID,
+				       "%s: publication '%s' does not send the column "
+				       "'%s' of %s.%s: publish the table without a list "
+				       "of columns",
+				       s->link.name, s->publication, s->names[i],
+				       s->schema, s->table);
+	return WHERRY_OK;
+}
+
+static wherry_code note_relation(postgres_stream *s, const wh_pgo_message *m,
+				 wherry_error *err)
 {
 	const char *names[WH_PG_COLUMNS_MOST];
 	postgres_relation *r = find_relation(s, m->oid);
@@ -184,7 +200,7 @@ static void note_relation(postgres_stream *s, const wh_pgo_message *m)
 	if (!wanted) { /* of others there may be any number */
 		if (r)
 			*r = s->relations[--s->n_relations];
-		return;
+		return WHERRY_OK;
 	}
 	if (!r && s->n_relations < WH_PG_RELATIONS_MOST)
 		r = &s->relations[s->n_relations++];
@@ -198,20 +214,33 @@ static void note_relation(postgres_stream *s, const wh_pgo_message *m)
 		for (int i = 0; i < s->n_columns; i++)
 			if (r->at[i] == nth)
 				r->types[i] = column.type;
+	return check_columns(s, r, err);
 }
 
-/* False: another table's. */
-static bool take_row(postgres_stream *s, const wh_pgo_message *m)
+/* Was this value sent, NULL or not? */
+static bool was_sent(const wh_pgo_message *m, int at, const wh_pgo_value *value)
+{
+	return at < 0 || (at < (int)m->row.n && value->form != WH_PGO_UNCHANGED);
+}
+
+static wherry_code take_row(postgres_stream *s, const wh_pgo_message *m,
+			    wh_stream_kind *out, wherry_error *err)
 {
 	wh_pgo_value values[WH_PG_COLUMNS_MOST];
 	const postgres_relation *r = find_relation(s, m->oid);
 
+	*out = WH_STREAM_OTHERS;
 	if (!r)
-		return false;
+		return WHERRY_OK;
 	wh_pgo_pick(m->row, r->at, (size_t)s->n_columns, values);
 	for (int i = 0; i < s->n_columns; i++) {
-		bool there =
-			values[i].form == WH_PGO_TEXT || values[i].form == WH_PGO_BINARY;
+		bool there;
+
+		if (!was_sent(m, r->at[i], &values[i]))
+			return wh_fail(err, WHERRY_CORRUPT,
+				       "%s: a row of %s.%s came without its column '%s'",
+				       s->link.name, s->schema, s->table, s->names[i]);
+		there = values[i].form == WH_PGO_TEXT || values[i].form == WH_PGO_BINARY;
 
 		s->values[i] = (wh_postgres_value){
 			.data = there ? values[i].data : (wh_view){NULL, 0},
@@ -219,7 +248,8 @@ static bool take_row(postgres_stream *s, const wh_pgo_message *m)
 			.binary = values[i].form == WH_PGO_BINARY,
 		};
 	}
-	return true;
+	*out = WH_STREAM_ROW;
+	return WHERRY_OK;
 }
 
 /* 'w', where it begins, the end of the log, the time; then the message. */
@@ -241,10 +271,10 @@ static wherry_code take_message(postgres_stream *s, const char *bytes, size_t le
 	if (out->at > s->seen)
 		s->seen = out->at;
 	if (m.kind == WH_PGO_RELATION) {
-		note_relation(s, &m);
+		return note_relation(s, &m, err);
 	} else if (m.kind == WH_PGO_INSERT) {
 		out->row = wh_postgres_stream_row(s);
-		out->kind = take_row(s, &m) ? WH_STREAM_ROW : WH_STREAM_OTHERS;
+		return take_row(s, &m, &out->kind, err);
 	} else if (m.kind == WH_PGO_BEGIN) {
 		out->kind = WH_STREAM_BEGIN;
 		out->at = (int64_t)m.lsn;

@@ -421,7 +421,20 @@ SELECT 2, t.pubname::text, 'leaves out rows: ' || (to_jsonb(t) ->> 'rowfilter'),
 FROM pg_publication_tables AS t JOIN pg_class AS c ON c.relname = t.tablename
   JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname = t.schemaname
 WHERE t.pubname = :publication AND c.oid = {'table}::regclass
-  AND to_jsonb(t) ->> 'rowfilter' IS NOT NULL;
+  AND to_jsonb(t) ->> 'rowfilter' IS NOT NULL
+UNION ALL
+SELECT 2, t.pubname::text, 'leaves out columns: ' || string_agg(w.name, ', ' ORDER BY w.nth),
+  'ALTER PUBLICATION ' || quote_ident(t.pubname) || ' DROP TABLE ' || {'table}
+    || '; ALTER PUBLICATION ' || quote_ident(t.pubname) || ' ADD TABLE ' || {'table}
+FROM pg_publication_tables AS t JOIN pg_class AS c ON c.relname = t.tablename
+  JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname = t.schemaname,
+  unnest(string_to_array(:columns::text, ',')) WITH ORDINALITY AS w(name, nth)
+WHERE t.pubname = :publication AND c.oid = {'table}::regclass AND w.name <> ''
+  AND to_jsonb(t) ->> 'attnames' IS NOT NULL
+  AND NOT EXISTS (
+    SELECT 1 FROM jsonb_array_elements_text(to_jsonb(t) -> 'attnames') AS a(name)
+    WHERE a.name = w.name)
+GROUP BY t.pubname;
 
 -- name: failover
 -- A standby that takes over has the slot only if it was synchronised.

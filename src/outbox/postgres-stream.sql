@@ -35,7 +35,21 @@ SELECT current_setting('wal_level') = 'logical',
   coalesce((SELECT (extract(epoch FROM a.replay_lag) * 1000000)::bigint
             FROM pg_stat_replication AS a WHERE a.pid = s.active_pid), 0),
   coalesce((extract(epoch FROM clock_timestamp()
-            - (to_jsonb(s) ->> 'inactive_since')::timestamptz) * 1000000)::bigint, 0)
+            - (to_jsonb(s) ->> 'inactive_since')::timestamptz) * 1000000)::bigint, 0),
+  -- The columns that are wanted and that a column list of the publication leaves out, and
+  -- its row filter; before version 15 there were neither.
+  coalesce((SELECT string_agg(w.name, ', ' ORDER BY w.nth)
+            FROM pg_publication_tables AS t,
+              unnest(string_to_array(:columns::text, ',')) WITH ORDINALITY AS w(name, nth)
+            WHERE t.pubname = p.pubname AND t.schemaname = n.nspname
+              AND t.tablename = c.relname AND w.name <> ''
+              AND to_jsonb(t) ->> 'attnames' IS NOT NULL
+              AND NOT EXISTS (
+                SELECT 1 FROM jsonb_array_elements_text(to_jsonb(t) -> 'attnames') AS a(name)
+                WHERE a.name = w.name)), ''),
+  coalesce((SELECT min(to_jsonb(t) ->> 'rowfilter') FROM pg_publication_tables AS t
+            WHERE t.pubname = p.pubname AND t.schemaname = n.nspname
+              AND t.tablename = c.relname), '')
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 LEFT JOIN pg_replication_slots AS s ON s.slot_name = :slot::text
 LEFT JOIN pg_publication AS p ON p.pubname = :publication::text
@@ -50,6 +64,20 @@ SELECT CASE WHEN at.written % at.page IN (24, 40) THEN at.written - at.written %
   (pg_current_wal_flush_lsn() {at}
 FROM (SELECT (pg_current_wal_insert_lsn() {at},
              current_setting('wal_block_size')::bigint) AS at(written, page);
+
+-- name: republish
+-- A table that was made again under its name is not in the publication that was made for the
+-- one before: it is put there.
+DO $$ BEGIN
+  IF EXISTS (SELECT 1 FROM pg_publication AS p
+             WHERE p.pubname = current_setting('wherry.publication') AND NOT EXISTS (
+               SELECT 1 FROM pg_publication_tables AS t JOIN pg_class AS c ON c.relname = t.tablename
+                 JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname = t.schemaname
+               WHERE t.pubname = p.pubname AND c.oid = to_regclass({'table}))) THEN
+    EXECUTE format('ALTER PUBLICATION %I ADD TABLE %s',
+                   current_setting('wherry.publication'), {'table}::regclass);
+  END IF;
+END $$;
 
 -- name: unseen
 -- How many of these transactions, all committed, are not visible to everybody yet: the log

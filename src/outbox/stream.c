@@ -74,6 +74,7 @@ static wherry_code name_all(wh_wal *wal, const char *slot, const char *publicati
 		return wh_outbox_missing(wal->box->name.ptr, WHERRY_NOTFOUND, err);
 	derive(wal, w.database, wal->slot);
 	derive(wal, w.database, wal->publication);
+	wal->own = !*publication || strcmp(publication, wal->publication) == 0;
 	if (*slot)
 		(void)snprintf(wal->slot, WH_WAL_NAME, "%s", slot);
 	if (*publication)
@@ -137,7 +138,8 @@ void wh_wal_close(wh_wal *wal)
 static wherry_code take_state(void *ctx, const wh_row *row, wherry_error *err)
 {
 	wh_wal_state *out = ctx;
-	const char *kind = wh_row_text(row, 5);
+	const char *kind = wh_row_text(row, 5), *left_out = wh_row_text(row, 16);
+	const char *filter = wh_row_text(row, 17);
 
 	(void)err;
 	*out = (wh_wal_state){
@@ -157,6 +159,9 @@ static wherry_code take_state(void *ctx, const wh_row *row, wherry_error *err)
 		.unread_us = wh_row_int(row, 15),
 	};
 	(void)snprintf(out->kind, sizeof(out->kind), "%s", kind ? kind : "");
+	(void)snprintf(out->left_out, sizeof(out->left_out), "%s",
+		       left_out ? left_out : "");
+	(void)snprintf(out->filter, sizeof(out->filter), "%s", filter ? filter : "");
 	return WHERRY_OK;
 }
 
@@ -165,9 +170,10 @@ wherry_code wh_wal_look(wh_wal *wal, wh_wal_state *out, wherry_error *err)
 	const wh_param params[] = {
 		WH_TEXT_PARAM("slot", wh_view_of(wal->slot)),
 		WH_TEXT_PARAM("publication", wh_view_of(wal->publication)),
+		WH_TEXT_PARAM("columns", wh_view_of(wal->columns)),
 	};
 	wh_wal_state state = {0};
-	wherry_code code = run(wal, "state", params, 2, take_state, &state, err);
+	wherry_code code = run(wal, "state", params, 3, take_state, &state, err);
 
 	if (code == WHERRY_OK)
 		*out = state;
@@ -193,13 +199,22 @@ wherry_code wh_wal_watch(wh_wal *wal, wh_wal_watched *out, wherry_error *err)
 	return WHERRY_OK;
 }
 
-static wherry_code publish(void *ctx, wherry_error *err)
+static wherry_code publish_by(wh_wal *wal, const char *statement, wherry_error *err)
 {
-	wh_wal *wal = ctx;
 	const wh_param name = WH_TEXT_PARAM("publication", wh_view_of(wal->publication));
 	wherry_code code = run(wal, "name-publication", &name, 1, NULL, NULL, err);
 
-	return code == WHERRY_OK ? run(wal, "publish", NULL, 0, NULL, NULL, err) : code;
+	return code == WHERRY_OK ? run(wal, statement, NULL, 0, NULL, NULL, err) : code;
+}
+
+static wherry_code publish(void *ctx, wherry_error *err)
+{
+	return publish_by(ctx, "publish", err);
+}
+
+static wherry_code publish_again(void *ctx, wherry_error *err)
+{
+	return publish_by(ctx, "republish", err);
 }
 
 wherry_code wh_wal_publish(wh_wal *wal, wherry_error *err)
@@ -214,11 +229,54 @@ wherry_code wh_wal_publish(wh_wal *wal, wherry_error *err)
 			 wal->publication);
 }
 
+wherry_code wh_wal_publish_again(wh_wal *wal, wherry_error *err)
+{
+	wherry_code code;
+
+	if (!wal->own)
+		return WHERRY_OK;
+	code = wh_db_transact(wal->box->db, publish_again, wal, err);
+	if (code != WHERRY_DENIED)
+		return code;
+	return wh_prefix(err, code,
+			 "publication '%s' does not have the table %s.%s, and only the "
+			 "owner of both can add it",
+			 wal->publication, wal->schema, wal->table);
+}
+
+/* Rows and columns that are not sent cannot be delivered. */
+static wherry_code check_sent(const wh_wal *wal, const wh_wal_state *state,
+			      wherry_error *err)
+{
+	if (*state->left_out)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"publication '%s' leaves out columns of the outbox (%s): "
+			"ALTER PUBLICATION \"%s\" DROP TABLE %s.%s, then ADD TABLE "
+			"%s.%s without a list of columns",
+			wal->publication, state->left_out, wal->publication, wal->schema,
+			wal->table, wal->schema, wal->table);
+	if (*state->filter)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"publication '%s' leaves out rows of the outbox (WHERE %s): "
+			"ALTER PUBLICATION \"%s\" DROP TABLE %s.%s, then ADD TABLE "
+			"%s.%s without WHERE",
+			wal->publication, state->filter, wal->publication, wal->schema,
+			wal->table, wal->schema, wal->table);
+	return WHERRY_OK;
+}
+
 static wherry_code check_publication(const wh_wal *wal, const wh_wal_state *state,
 				     wherry_error *err)
 {
 	if (!state->published)
 		return WHERRY_OK;
+	if (!state->has_table && wal->own)
+		return wh_fail(err, WHERRY_INVALID,
+			       "publication '%s' does not have the outbox: run `wherry "
+			       "init` for the table %s.%s, as its owner, to add it",
+			       wal->publication, wal->schema, wal->table);
 	if (!state->has_table)
 		return wh_fail(err, WHERRY_INVALID,
 			       "publication '%s' does not have the outbox: ALTER "
@@ -231,7 +289,7 @@ static wherry_code check_publication(const wh_wal *wal, const wh_wal_state *stat
 			       "publication '%s' leaves inserts out: ALTER PUBLICATION "
 			       "\"%s\" SET (publish = 'insert')",
 			       wal->publication, wal->publication);
-	return WHERRY_OK;
+	return check_sent(wal, state, err);
 }
 
 wherry_code wh_wal_check(const wh_wal *wal, const wh_wal_state *state, wherry_error *err)

@@ -17,6 +17,7 @@ typedef struct wh_wal {
 	char schema[WH_WAL_NAME], table[WH_WAL_NAME];
 	char columns[256]; /* as wh_stream_options has them */
 	bool keeps_ids;    /* rows have numbers of their own */
+	bool own;          /* the publication has the name that Wherry gives it */
 } wh_wal;
 
 /*
@@ -41,6 +42,8 @@ typedef struct wh_wal_state {
 	int64_t unread_us; /* nobody reads it since; 0: not known: before version 17 */
 	int64_t confirmed, flushed; /* positions: the slot's, and the log's end */
 	bool published, publishes_inserts, has_table;
+	char left_out[128]; /* columns that the publication does not send; "": none */
+	char filter[128];   /* which rows it sends; "": all */
 } wh_wal_state;
 
 wherry_code wh_wal_look(wh_wal *wal, wh_wal_state *out, wherry_error *err);
@@ -75,6 +78,9 @@ wherry_code wh_wal_check(const wh_wal *wal, const wh_wal_state *state, wherry_er
 
 /* Make the publication. */
 wherry_code wh_wal_publish(wh_wal *wal, wherry_error *err);
+
+/* Put the table into the publication that Wherry made for one of the same name. */
+wherry_code wh_wal_publish_again(wh_wal *wal, wherry_error *err);
 
 /* End the process that reads the slot, if it is a relay of the same user: who has the lease
  * may. */

@@ -236,6 +236,8 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 	r->lease = fresh;
 	note_lease(r, now);
 	heed(r, now);
+	if (r->follow)
+		return wh_follow_missing(r, now, err);
 	return r->share.on ? wh_share_adopt(r, now, &slots, err) : WHERRY_OK;
 }
 

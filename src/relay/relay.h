@@ -9,6 +9,7 @@
  *     stream.c    beside the table, the log of commits: the connection, how far it is
  *     stream_read.c   what comes by it
  *     stream_open.c   the connection's life
+ *     stream_missing.c   rows that do not come by it
  *     keep.c      where nothing is written to rows
  *     strict.c    key-strict: waits for lower ids that may yet be committed
  *     dispatch.c  submits what is ready, takes receipts
@@ -310,6 +311,9 @@ wherry_code wh_follow_until(wherry_relay *r, int64_t now, wherry_error *err);
 /* Can everybody see the rows of what is settled, and of this one? */
 wherry_code wh_follow_seen(wherry_relay *r, const wh_entry *also, bool *out_all,
 			   wherry_error *err);
+
+/* After a renewal: does the first pending row come by the log? */
+wherry_code wh_follow_missing(wherry_relay *r, int64_t now, wherry_error *err);
 
 int64_t wh_follow_unseen(wherry_relay *r); /* some cannot: how long to wait, us */
 

@@ -39,7 +39,7 @@ struct wh_following {
 	int64_t begin_by_us; /* when to connect though there is a backlog; 0: not begun */
 	int64_t retry_us;    /* when to connect again */
 	int failures;
-	int64_t look_us; /* when to see how much the server keeps */
+	int64_t look_us; /* when to see how much the server keeps, and what it sends */
 	bool lag_told;
 	bool given_up; /* the slot, for what the server kept: not again in this lease */
 	bool dropping; /* it, once nobody reads it any more */
@@ -66,6 +66,10 @@ struct wh_following {
 	int64_t look_up_us; /* and when it is looked up again */
 	bool swept;         /* since it is ON, all of the table */
 	bool placed;        /* known is; else it is asked for */
+
+	/* A pending row that did not come by the log; 0: none.  Once the log was read up to
+	 * this position, it will not come. */
+	int64_t missing_id, missing_at;
 
 	/* Rows that a sweep may have met: looked up before they are taken in. */
 	int64_t *ids;

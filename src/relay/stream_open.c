@@ -12,6 +12,7 @@
 
 enum {
 	LOOK_US = 10 * 1000000,
+	QUIET_LOOK_US = 60 * 1000000,
 	ROUTED_MOST = 64 * 1024,
 	CONFIRM_US = 100000,     /* where rows say what is delivered */
 	CONFIRM_KEEP_US = 10000, /* where the position does */
@@ -69,7 +70,7 @@ static void turn_off(wherry_relay *r, const char *why)
 	if (f->fsm.state != WH_FOLLOW_OFF)
 		wh_fsm_move(&f->fsm, WH_FOLLOW_OFF, &r->env, why);
 	f->placed = f->swept = false;
-	f->ahead_next = 0;
+	f->ahead_next = f->missing_id = 0;
 	f->cut = f->inside;
 	f->skip = 0;
 	r->taking = 0;
@@ -134,6 +135,10 @@ wherry_code wh_follow_trouble(wherry_relay *r, int64_t now, wherry_code code,
 	if (f->fsm.state == WH_FOLLOW_TABLE)
 		wh_follow_end(r);
 	turn_off(r, "trouble");
+	if (code == WHERRY_INVALID && r->set.keep)
+		return code; /* what the log does not have cannot be read elsewhere */
+	if (code == WHERRY_INVALID)
+		wh_follow_end(r); /* the table has what cannot be read: on behind that */
 	f->failures++;
 	f->retry_us = wh_later(now, wh_backoff_delay(&backoff, f->failures, &r->env));
 	if (f->failures == 1 || f->failures % 10 == 0)
@@ -265,6 +270,8 @@ wherry_code wh_follow_connect(wherry_relay *r, int64_t now, wherry_error *err)
 	beginning how = {0};
 	wherry_code code = look(r, &state, &how, err);
 
+	if (code == WHERRY_INVALID && !r->set.keep)
+		return wh_follow_trouble(r, now, code, err);
 	if (code != WHERRY_OK)
 		return wh_relay_db_trouble(r, now, code, err);
 	if (state.reader)
@@ -437,6 +444,12 @@ static wherry_code drop_slot(wherry_relay *r, int64_t now, wherry_error *err)
 	return WHERRY_OK;
 }
 
+static bool is_quiet(const wherry_relay *r)
+{
+	return r->window.n == 0 && r->keys.n_held == 0;
+}
+
+/* Where nothing is marked no row says that it did not come: then also while nothing comes. */
 wherry_code wh_follow_watch(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_following *f = r->follow;
@@ -447,12 +460,15 @@ wherry_code wh_follow_watch(wherry_relay *r, int64_t now, wherry_error *err)
 
 	if (f->dropping && now >= f->retry_us && f->wal)
 		return drop_slot(r, now, err);
-	if (now < f->look_us || !f->stream || r->window.n == 0)
+	if (now < f->look_us || !f->stream || (is_quiet(r) && !r->set.keep))
 		return WHERRY_OK;
-	f->look_us = wh_later(now, LOOK_US);
+	f->look_us = wh_later(now, is_quiet(r) ? QUIET_LOOK_US : LOOK_US);
 	code = wh_wal_look(f->wal, &state, err);
 	if (code != WHERRY_OK)
 		return wh_relay_db_trouble(r, now, code, err);
+	code = wh_wal_check(f->wal, &state, err);
+	if (code != WHERRY_OK)
+		return wh_follow_trouble(r, now, code, err);
 	if (state.retained > warn && !f->lag_told)
 		wh_relay_say(r, WHERRY_LOG_WARN, "slot-lag",
 			     wh_log_text("slot", f->wal->slot),

@@ -120,6 +120,12 @@ run "ALTER PUBLICATION $publication SET TABLE outbox WHERE (id > 5)"
 finds "a publication that leaves out rows is found" publication bad 'leaves out rows: (id > 5)'
 follow publication
 mended publication
+run "ALTER PUBLICATION $publication SET TABLE outbox (id, status, attempts, generation,
+	created_at, message_id, topic, aggregate_type, aggregate_id, partition_key, trace_id)"
+finds "a publication that leaves out columns is found" publication bad \
+	'leaves out columns: headers, payload'
+follow publication
+mended publication
 
 kill -STOP "$reader"
 run "INSERT INTO outbox(topic, payload) SELECT 't', decode(repeat('ab', 2000), 'hex')

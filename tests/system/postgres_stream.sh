@@ -120,6 +120,21 @@ sql "CREATE PUBLICATION others FOR TABLE kept"
 stream --set stream.publication=others
 check "so is a publication without the table" test "$status" -ne 0
 expect "with the statement that mends it" "$status" "err:ADD TABLE public.outbox"
+
+# A table that is made again is not in the publication of the one before.
+sql "ALTER TABLE kept RENAME TO kept_before"
+w init "$url" --table kept
+expect "a table that is made again is put into its publication" 0
+check "which has it" test "$(sql "SELECT count(*) FROM pg_publication_tables
+	WHERE tablename = 'kept' AND pubname LIKE 'wherry_kept_%'")" = 1
+sql "ALTER PUBLICATION $(sql "SELECT pubname FROM pg_publication
+	WHERE pubname LIKE 'wherry_outbox_%'") DROP TABLE outbox"
+stream
+check "a publication of Wherry's without the table is refused, too" test "$status" -ne 0
+expect "and says who adds it" "$status" "err:run \`wherry init\`"
+w init "$url"
+stream
+expect "and then it streams again" 0
 w relay "sqlite:$tmp/a.db" stdout: --engine stream
 check "there is no log on SQLite" test "$status" -ne 0
 w relay "$url" stdout: --on-done keep
