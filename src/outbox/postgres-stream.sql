@@ -180,10 +180,12 @@ ON CONFLICT (outbox, message_id) DO UPDATE SET attempts = excluded.attempts,
 -- name: end-reader
 -- The relay that had the lease before may be gone without its connection being so, or be
 -- paused: who has the lease now ends that one, and no other program's.
-SELECT count(*) FROM pg_replication_slots AS s JOIN pg_stat_activity AS a
-  ON a.pid = s.active_pid
+-- The function stands behind the join: a condition of one table is asked before it, of every
+-- session (who_takes_a_slot_over_ends_its_reader_alone).
+SELECT count(*) FILTER (WHERE pg_terminate_backend(a.pid))
+FROM pg_replication_slots AS s JOIN pg_stat_activity AS a ON a.pid = s.active_pid
 WHERE s.slot_name = :slot::text AND a.usename = current_user
-  AND a.application_name LIKE 'wherry%' AND pg_terminate_backend(a.pid);
+  AND a.application_name LIKE 'wherry%';
 
 -- name: dead
 SELECT count(*) FROM {wherry_dead} WHERE outbox = :name;

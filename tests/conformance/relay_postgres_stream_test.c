@@ -420,6 +420,26 @@ static void a_slot_that_another_reads_is_waited_for(void **state)
 	relay_sql(f, "DROP PUBLICATION p");
 }
 
+/* The relay that had the lease is paused, and its connection reads the slot. */
+static void who_takes_a_slot_over_ends_its_reader_alone(void **state)
+{
+	relay_fixture *f = *state;
+	int64_t sessions;
+
+	relay_hourly(f);
+	start(f, &f->a);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	sessions = relay_number(f, "SELECT count(*) FROM pg_stat_activity "
+				   "WHERE application_name LIKE 'wherry%'");
+	relay_expire(f);
+	start(f, &f->b);
+	assert_true(relay_logged(f, "is read by process"));
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM pg_stat_activity "
+					 "WHERE application_name LIKE 'wherry%'"),
+			 sessions + 1);
+}
+
 static void an_outbox_changes_hands_between_the_engines(void **state)
 {
 	static const char *const engines[] = {"exclusive", "stream", "exclusive",
@@ -642,6 +662,7 @@ static const relay_test own[] = {
 	RELAY_TEST(what_a_sweep_could_not_see_is_delivered, 0),
 	RELAY_TEST(a_connection_that_is_cut_is_made_again, 0),
 	RELAY_TEST(a_slot_that_another_reads_is_waited_for, 0),
+	RELAY_TEST(who_takes_a_slot_over_ends_its_reader_alone, 0),
 	RELAY_TEST(an_outbox_changes_hands_between_the_engines, 0),
 	RELAY_TEST(a_relay_that_streams_works_beside_no_other_engine, 0),
 	RELAY_TEST(a_stream_relay_works_alone_on_an_outbox_with_partitions, 0),
