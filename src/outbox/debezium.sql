@@ -131,6 +131,9 @@ SELECT NULL WHERE false;
 -- name: requeue
 SELECT NULL WHERE false;
 
+-- name: requeue-failed
+SELECT NULL WHERE false;
+
 -- name: try
 SELECT NULL WHERE false;
 

@@ -373,6 +373,10 @@ WHERE id = :id AND status = 1 AND {mark} = :started::text;
 -- name: requeue
 UPDATE {table} AS t SET status = 0, next_retry_at = NULL, claimed_at = NULL WHERE {held};
 
+-- name: requeue-failed
+-- For relays that take nothing pending: failed, due now, no attempt counted.
+UPDATE {table} AS t SET status = 3, next_retry_at = {now}, claimed_at = NULL WHERE {held};
+
 -- name: try
 UPDATE {table} SET
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer

@@ -46,7 +46,7 @@ typedef struct wh_layout {
 	X(horizon, "horizon") X(dead_keys, "dead-keys") X(open_upto, "open-upto") X(last_open, "last-open") \
 	X(done_mark, "done-mark") X(done_delete, "done-delete") X(done_archive, "done-archive") \
 	X(done_mark_range, "done-mark-range") X(done_delete_range, "done-delete-range")  \
-	X(fail, "fail") X(requeue, "requeue") X(try, "try") X(reap, "reap") \
+	X(fail, "fail") X(requeue, "requeue") X(requeue_failed, "requeue-failed") X(try, "try") X(reap, "reap") \
 	X(purge, "purge") X(archive, "archive") \
 	X(purge_archived, "purge-archived") X(purge_archive, "purge-archive") \
 	X(redrive, "redrive") X(replay, "replay") X(nudge, "nudge") X(pause, "pause") \
@@ -375,6 +375,7 @@ struct wh_settlement {
 	bool *lost;          /* receives which of those are others' by now; or NULL */
 	const int64_t *back; /* claimed, and not tried after all: pending again */
 	size_t n_back;
+	bool back_failed; /* or failed and due, for relays that take nothing pending */
 	int64_t try_id;  /* a suspect to be tried next, 0: none */
 	int32_t try_nth; /* for which time; 0: not known */
 };

@@ -671,6 +671,12 @@ UPDATE {table} SET status = 0, next_retry_at = NULL, claimed_at = NULL, claim_to
 WHERE id = ANY ({ids}) AND status + 0 IN (1, 3)
   AND (:token::text IS NULL OR claim_token = :token::text);
 
+-- name: requeue-failed
+-- For relays that take nothing pending: failed, due now, no attempt counted.
+UPDATE {table} SET status = 3, next_retry_at = {now}, claimed_at = NULL, claim_token = ''
+WHERE id = ANY ({ids}) AND status + 0 IN (1, 3)
+  AND (:token::text IS NULL OR claim_token = :token::text);
+
 -- name: try
 -- A suspect's attempt is on record before it is published, so that a message that kills
 -- its relay runs out of attempts (a_message_that_kills_its_relay_ends_dead).

@@ -477,6 +477,13 @@ UPDATE {table} NOT INDEXED SET status = 0, next_retry_at = NULL, claimed_at = NU
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
   AND (:token IS NULL OR claim_token = :token);
 
+-- name: requeue-failed
+-- For relays that take nothing pending: failed, due now, no attempt counted.
+UPDATE {table} NOT INDEXED SET status = 3, next_retry_at = (SELECT ms FROM wherry_clock),
+  claimed_at = NULL, claim_token = ''
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
+  AND (:token IS NULL OR claim_token = :token);
+
 -- name: try
 -- A suspect's attempt is on record before it is published, so that a message that kills
 -- its relay runs out of attempts (a_message_that_kills_its_relay_ends_dead).

@@ -454,6 +454,7 @@ static wh_settlement empty_settlement(wherry_relay *r)
 		.failed = r->failures,
 		.lost = r->lost,
 		.back = r->back_ids,
+		.back_failed = r->set.failed_only,
 		.on_done = r->set.on_done,
 	};
 }
