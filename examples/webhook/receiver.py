@@ -1,0 +1,97 @@
+"""Receive signed webhooks, each once, in Python with psycopg.
+
+usage: HOOK_SECRET=whsec_… receiver.py postgres://USER@HOST/DATABASE [PORT]
+"""
+
+import base64
+import hmac
+import json
+import os
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import psycopg
+
+TOLERANCE = 5 * 60  # seconds that a timestamp may differ from this clock
+BODY_MAX = 1 << 20  # bytes
+DATABASE = sys.argv[1]
+KEY = base64.b64decode(os.environ.get("HOOK_SECRET", "").removeprefix("whsec_"))
+if not KEY:
+    sys.exit("HOOK_SECRET must be whsec_ and base64")
+
+
+def is_genuine(headers, body):
+    """True if a holder of the secret signed this request in the last minutes."""
+    message_id = headers.get("webhook-id", "")
+    timestamp = headers.get("webhook-timestamp", "")
+    try:
+        if abs(int(time.time()) - int(timestamp)) > TOLERANCE:
+            return False
+    except ValueError:
+        return False
+    signed = f"{message_id}.{timestamp}.".encode("latin-1") + body
+    mac = hmac.digest(KEY, signed, "sha256")
+    expected = b"v1," + base64.b64encode(mac)
+    # While a secret is replaced, the sender signs with the old and the new one.
+    return any(
+        hmac.compare_digest(expected, signature.encode("latin-1"))
+        for signature in headers.get("webhook-signature", "").split(" ")
+    )
+
+
+def ship(message_id, order, customer):
+    """Do the work and record the id in one transaction. False for a duplicate."""
+    with psycopg.connect(DATABASE) as db:  # commits, or rolls back on an exception
+        recorded = db.execute(
+            "INSERT INTO received_webhooks(webhook_id) VALUES (%s)"
+            " ON CONFLICT DO NOTHING",
+            (message_id,),
+        )
+        if recorded.rowcount == 0:
+            return False
+        db.execute(
+            "INSERT INTO shipments(order_id, customer) VALUES (%s, %s)",
+            (order, customer),
+        )
+        return True
+
+
+class Receiver(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # keep connections open
+    wbufsize = -1  # send headers and text of an answer together
+    timeout = 60  # seconds
+
+    def do_POST(self):
+        length = int(self.headers.get("content-length", -1))
+        if not 0 <= length <= BODY_MAX:
+            self.close_connection = True
+            return self.answer(413, "the body is too large, or its length is missing")
+        body = self.rfile.read(length)
+        if not is_genuine(self.headers, body):
+            return self.answer(401, "the signature or its time is wrong")
+        try:
+            event = json.loads(body)
+            order, customer = int(event["order"]), event["customer"]
+        except (ValueError, KeyError, TypeError):
+            return self.answer(422, "the body is not an order")
+        try:
+            new = ship(self.headers["webhook-id"], order, customer)
+        except psycopg.Error as error:
+            self.log_error("order %s: %s", order, error)
+            return self.answer(500, "the database failed, try again")
+        self.answer(200, "shipped" if new else "received before")
+
+    def answer(self, status, text):
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+port = int(sys.argv[2]) if len(sys.argv) > 2 else 8080
+server = ThreadingHTTPServer(("127.0.0.1", port), Receiver)
+print(f"listening on http://127.0.0.1:{server.server_port}/", flush=True)
+server.serve_forever()
