@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
+#include "db/driver.h"
 
 void wh_bench_fill(wh_bench_message *m, int64_t number)
 {
@@ -37,7 +38,7 @@ wherry_code wh_bench_open(wh_bench *b, wherry_db **out_db, wherry_outbox **out_b
 {
 	const char *table = wherry_config_get(b->config, "outbox.table");
 	wherry_db *db = NULL;
-	wherry_code code = wherry_db_open(b->url, b->config, &db, err);
+	wherry_code code = wh_db_open_own(b->url, b->config, &db, err);
 
 	if (code == WHERRY_OK)
 		code = wherry_outbox_open(db, table, out_box, err);
@@ -79,7 +80,7 @@ wherry_code wh_bench_prepare(wh_bench *b, wherry_error *err)
 	int64_t count[WHERRY_STATE_COUNT], n = 0;
 	wherry_outbox *box = NULL;
 	wherry_db *db = NULL;
-	wherry_code code = wherry_db_open(b->url, b->config, &db, err);
+	wherry_code code = wh_db_open_own(b->url, b->config, &db, err);
 
 	if (code == WHERRY_OK)
 		code = wherry_outbox_init(db, table, err);

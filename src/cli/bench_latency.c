@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "base/env.h"
+#include "db/driver.h"
 
 enum { WARM_UP = 20 }; /* the first ones wait for the relay to start */
 
@@ -128,7 +129,7 @@ static wherry_code relay(latency *l, wherry_error *err)
 		wherry_publisher_open("memory:", l->bench->config, &publisher, err);
 
 	if (code == WHERRY_OK)
-		code = wherry_db_open(l->bench->url, l->bench->config, &db, err);
+		code = wh_db_open_own(l->bench->url, l->bench->config, &db, err);
 	if (code == WHERRY_OK)
 		code = wherry_relay_open_on(db, publisher, l->bench->config, &l->relay,
 					    err);

@@ -121,7 +121,7 @@ static wh_exit run(wh_args *args)
 
 	if (wh_arg_on(args, "print"))
 		return print_sql(args, table);
-	code = wherry_db_open(wh_operand(args, 0), args->config, &db, &err);
+	code = wh_db_open_own(wh_operand(args, 0), args->config, &db, &err);
 	if (code == WHERRY_OK)
 		code = wh_outbox_make(db, &how, table, &err);
 	if (code == WHERRY_OK && wh_arg_on(args, "stream"))

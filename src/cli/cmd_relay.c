@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/url.h"
 #include "config/settings.h"
+#include "db/driver.h"
 #include "publish/parts.h"
 
 enum { LOG_LINE_MAX = 64 * 1024 };
@@ -138,7 +139,7 @@ static int64_t count_open(const wh_args *args)
 	int64_t count[WHERRY_STATE_COUNT] = {0};
 	wherry_outbox *box = NULL;
 	wherry_db *db = NULL;
-	wherry_code code = wherry_db_open(wh_operand(args, 0), args->config, &db, NULL);
+	wherry_code code = wh_db_open_own(wh_operand(args, 0), args->config, &db, NULL);
 
 	if (code == WHERRY_OK)
 		code = wherry_outbox_open(db, table, &box, NULL);

@@ -372,21 +372,19 @@ static void name_stream(wh_doctor *d)
 wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
 {
 	const char *scheme = d->session->db->driver->scheme;
-	const char *text, *outbox = wh_sql_embedded("outbox", scheme);
+	const char *text;
 	wh_sql_names names = {.payload = ""};
-	wherry_code code;
 	char name[32];
 
 	(void)snprintf(name, sizeof(name), "doctor-%s", scheme);
 	text = wh_sql_embedded("outbox", name);
-	if (!text || !outbox)
+	if (!text)
 		return wh_fail(err, WHERRY_UNSUPPORTED, "no doctor for '%s:'", scheme);
-	code = wh_name_parse(d->session->table, wh_sql_says(outbox, "names=qualified"),
-			     &d->names, err);
+	d->names = d->session->box->names;
 	names.schema = *d->names.schema ? d->names.schema : NULL;
 	names.table = d->names.table;
 	name_stream(d);
-	return code == WHERRY_OK ? wh_sql_parse_as(text, &names, &d->sql, err) : code;
+	return wh_sql_parse_as(text, &names, &d->sql, err);
 }
 
 void wh_doctor_clear(wh_doctor *d)

@@ -17,7 +17,7 @@ wh_exit wh_session_open(wh_session *s, const wh_args *args)
 	wh_url_mask(url, s->url, sizeof(s->url));
 	quote = strpbrk(s->url, "?&*;$ ()<>|\"") ? "'" : "";
 	(void)snprintf(s->word, sizeof(s->word), "%s%s%s", quote, s->url, quote);
-	code = wherry_db_open(url, args->config, &s->db, &err);
+	code = wh_db_open_own(url, args->config, &s->db, &err);
 	if (code == WHERRY_OK)
 		code = wherry_outbox_open(s->db, s->table, &s->box, &err);
 	if (code == WHERRY_OK) {

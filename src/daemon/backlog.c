@@ -52,7 +52,7 @@ static void forget(seen *s)
 
 static wherry_code open_seen(seen *s, wherry_error *err)
 {
-	wherry_code code = wherry_db_open(s->from, s->config, &s->db, err);
+	wherry_code code = wh_db_open_own(s->from, s->config, &s->db, err);
 
 	if (code == WHERRY_OK)
 		code = wherry_outbox_open(s->db,

@@ -115,6 +115,15 @@ wherry_code wherry_db_open(const char *url, const wherry_config *config, wherry_
 
 	if (!out)
 		return wh_fail(err, WHERRY_INVALID, "nowhere to put the connection");
+	options.app_sql = true;
+	return wh_db_open(url, &options, out, err);
+}
+
+wherry_code wh_db_open_own(const char *url, const wherry_config *config, wherry_db **out,
+			   wherry_error *err)
+{
+	wh_db_options options = wh_db_options_of(config, &wh_env_system);
+
 	return wh_db_open(url, &options, out, err);
 }
 
@@ -266,6 +275,15 @@ bool wh_db_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
 int64_t wh_db_session(wherry_db *db)
 {
 	return db->driver->session ? db->driver->session(db) : 0;
+}
+
+wherry_code wh_db_schema_of(wherry_db *db, const char *table, bool own, char *out,
+			    size_t cap, wherry_error *err)
+{
+	if (db->driver->schema_of)
+		return db->driver->schema_of(db, table, own, out, cap, err);
+	*out = 0;
+	return WHERRY_OK;
 }
 
 wherry_code wh_stream_open(wherry_db *db, const wh_stream_options *options,

@@ -52,6 +52,7 @@ typedef struct wh_db_options {
 	bool create;     /* make the database if it is not there */
 	bool full_sync;  /* a commit is on disk when it returns */
 	bool must_write; /* refuse a database that cannot be written */
+	bool app_sql; /* the application's SQL runs on it as well: keep its search path */
 } wh_db_options;
 
 /* One of several statements that are run together. */
@@ -138,6 +139,16 @@ typedef struct wh_db_driver {
 	 * is no server. */
 	int64_t (*session)(wherry_db *db);
 
+	/*
+	 * The schema that a table named without one is in, by the search path of the user; if
+	 * there is no such table, the schema that it would be created in.  With `own` tables
+	 * count only if the user has the rights of their owner, and not for a superuser, who has
+	 * those of all.  Empty where the path
+	 * names no schema that is there.  May be NULL: the database has no schemas.
+	 */
+	wherry_code (*schema_of)(wherry_db *db, const char *table, bool own, char *out,
+				 size_t cap, wherry_error *err);
+
 	/* Open the log of commits; see stream.h.  May be NULL: there is none. */
 	wherry_code (*stream)(wherry_db *db, const struct wh_stream_options *options,
 			      struct wh_stream **out, wherry_error *err);
@@ -173,6 +184,11 @@ bool wh_db_streams(const char *url);
 wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db **out,
 		       wherry_error *err);
 
+/* As wherry_db_open(), for a connection on which only Wherry's own SQL runs: it looks names up
+ * in no schema where other roles could define operators or functions. */
+wherry_code wh_db_open_own(const char *url, const wherry_config *config, wherry_db **out,
+			   wherry_error *err);
+
 /* The name that the .sql files of a URL's scheme have: "postgres" for "postgresql"; NULL:
  * there is no such database. */
 const char *wh_db_scheme(wh_view scheme);
@@ -205,6 +221,10 @@ wherry_code wh_db_watch(wherry_db *db, wherry_error *err);
 int wh_db_fd(wherry_db *db);
 bool wh_db_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us);
 int64_t wh_db_session(wherry_db *db); /* 0: it has no number */
+
+/* The driver's schema_of(); empty where the database has no schemas. */
+wherry_code wh_db_schema_of(wherry_db *db, const char *table, bool own, char *out,
+			    size_t cap, wherry_error *err);
 
 /* wherry_db_begin(), but a savepoint inside what is open already. */
 wherry_code wh_db_begin(wherry_db *db, wherry_error *err);

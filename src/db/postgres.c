@@ -185,6 +185,7 @@ static void postgres_close(wherry_db *db)
 	PQfreeCancel(s->cancel);
 	if (!s->borrowed)
 		PQfinish(s->conn);
+	free(s->schemas);
 	free(s);
 }
 
@@ -423,5 +424,6 @@ const wh_db_driver wh_db_postgres = {
 	.changed = wh_postgres_changed,
 	.interrupt = postgres_interrupt,
 	.session = postgres_session,
+	.schema_of = wh_postgres_schema_of,
 	.stream = wh_postgres_stream,
 };

@@ -62,6 +62,8 @@ typedef struct postgres_db {
 	unsigned n_named; /* names given so far */
 	bool borrowed;
 	bool pooled;    /* behind a pooler: each transaction may be in another session */
+	bool fixed;     /* search_path is pg_catalog, whatever the user's is */
+	char *schemas;  /* of the user's search path, as an array; NULL: ask each time */
 	bool visiting;  /* rows are being visited: nothing else can run */
 	int savepoints; /* of those that begin began */
 	int64_t last_id;
@@ -89,6 +91,9 @@ wherry_code wh_postgres_connect(postgres_db *s, const char *const *keywords,
 wherry_code wh_postgres_check(const char *rest, wherry_error *err);
 wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 			     wherry_db **out, wherry_error *err);
+
+wherry_code wh_postgres_schema_of(wherry_db *db, const char *table, bool own, char *out,
+				  size_t cap, wherry_error *err);
 
 /* Run SQL without parameters or rows. */
 wherry_code wh_postgres_exec(postgres_db *s, const char *sql, wherry_error *err);

@@ -133,19 +133,23 @@ static void write_settings(char *out, size_t cap, const char *set,
 		set, set, wait_ms, set, set, set, set, set, idle);
 }
 
-/* For the session; or, where a pooler would give it to others so, for each transaction. */
+/* For the session; or, where a pooler would give it to others so, for each transaction.
+ * The search path first: the rest is then looked up in no schema of other roles
+ * (postgres_hostile.sh). */
 static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_error *err)
 {
 	static const char begin[] = "BEGIN ISOLATION LEVEL READ COMMITTED";
 	const char *set = s->pooled ? "SET LOCAL" : "SET";
 	const char *no_sync =
 		options->full_sync ? "" : "SET LOCAL synchronous_commit = off";
-	char settings[400], sync[120], sql[700];
+	char settings[400], sync[240], sql[800];
 
 	write_settings(settings, sizeof(settings), set, options);
 	(void)snprintf(sync, sizeof(sync),
-		       "SELECT set_config('synchronous_commit', 'on', %s) "
-		       "WHERE current_setting('synchronous_commit') = 'off'; ",
+		       "%s%sSELECT pg_catalog.set_config('synchronous_commit', 'on', %s) "
+		       "WHERE pg_catalog.current_setting('synchronous_commit') = 'off'; ",
+		       s->fixed ? set : "",
+		       s->fixed ? " search_path = pg_catalog, pg_temp; " : "",
 		       s->pooled ? "true" : "false");
 	if (s->pooled) {
 		(void)snprintf(s->begin, sizeof(s->begin), "%s; %s%s%s", begin, sync,
@@ -159,27 +163,89 @@ static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_e
 	return wh_postgres_exec(s, sql, err);
 }
 
-/* A pooler makes up the process number that it tells. */
-static wherry_code look_around(postgres_db *s, bool must_write, wherry_error *err)
+/* What answered is no PostgreSQL server, or a pooler in between has lost the answer. */
+static wherry_code no_sense(const postgres_db *s, wherry_error *err)
 {
-	PGresult *res =
-		PQexec(s->conn, "SELECT pg_backend_pid(), pg_is_in_recovery() OR "
-				"current_setting('transaction_read_only') = 'on'");
-	wherry_code code = WHERRY_OK;
+	return wh_fail(
+		err, WHERRY_IO,
+		"%s: the server's first answer makes no sense: is it PostgreSQL, and "
+		"what is between?",
+		s->name);
+}
+
+/* A pooler makes up the process number that it reports. */
+static wherry_code take_surroundings(postgres_db *s, const PGresult *res, bool must_write,
+				     wherry_error *err)
+{
 	int64_t pid = 0;
 
-	if (PQresultStatus(res) != PGRES_TUPLES_OK)
-		code = wh_postgres_fail(s, res, err);
-	else if (must_write && strcmp(PQgetvalue(res, 0, 1), "t") == 0)
-		code = wh_fail(err, WHERRY_READONLY,
+	if (PQntuples(res) != 1 || PQnfields(res) != 3 || PQgetisnull(res, 0, 0) ||
+	    PQgetisnull(res, 0, 1) || PQgetisnull(res, 0, 2) ||
+	    !wh_parse_int(PQgetvalue(res, 0, 0), &pid))
+		return no_sense(s, err);
+	if (must_write && strcmp(PQgetvalue(res, 0, 1), "t") == 0)
+		return wh_fail(err, WHERRY_READONLY,
 			       "%s: it cannot be written, being a standby or set to read "
 			       "only: name the primary, as with "
 			       "?target_session_attrs=read-write",
 			       s->name);
-	else
-		(void)wh_parse_int(PQgetvalue(res, 0, 0), &pid);
 	s->pooled = pid != PQbackendPID(s->conn);
+	if (s->fixed)
+		s->schemas = strdup(PQgetvalue(res, 0, 2));
+	return s->fixed && !s->schemas ? wh_oom(err) : WHERRY_OK;
+}
+
+/* The first statement still runs with the user's search path: so all names are qualified. */
+static wherry_code look_around(postgres_db *s, bool must_write, wherry_error *err)
+{
+	static const char sql[] =
+		"SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery() OR "
+		"pg_catalog.current_setting('transaction_read_only') "
+		"OPERATOR(pg_catalog.=) 'on', "
+		"pg_catalog.current_schemas(false)::pg_catalog.text[]";
+	PGresult *res = PQexec(s->conn, sql);
+	wherry_code code = PQresultStatus(res) == PGRES_TUPLES_OK
+				   ? take_surroundings(s, res, must_write, err)
+				   : wh_postgres_fail(s, res, err);
+
 	PQclear(res);
+	return code;
+}
+
+/*
+ * By the search path as it is now, or as it was before it was fixed.  Temporary tables are
+ * not found: an outbox is there for others, too.
+ */
+wherry_code wh_postgres_schema_of(wherry_db *db, const char *table, bool own, char *out,
+				  size_t cap, wherry_error *err)
+{
+	static const char sql[] =
+		"SELECT s.name FROM pg_catalog.unnest(coalesce($2::pg_catalog.text[], "
+		"pg_catalog.current_schemas(false)::pg_catalog.text[])) "
+		"WITH ORDINALITY AS s(name, nth) JOIN pg_catalog.pg_namespace AS n "
+		"ON n.nspname OPERATOR(pg_catalog.=) s.name::pg_catalog.name "
+		"LEFT JOIN pg_catalog.pg_class AS c ON c.relnamespace "
+		"OPERATOR(pg_catalog.=) n.oid AND c.relname OPERATOR(pg_catalog.=) "
+		"$1::pg_catalog.name WHERE pg_catalog.left(s.name, 3) "
+		"OPERATOR(pg_catalog.<>) 'pg_' ORDER BY c.oid IS NULL OR $3::boolean AND "
+		"(pg_catalog.current_setting('is_superuser') OPERATOR(pg_catalog.=) 'on' "
+		"OR NOT pg_catalog.pg_has_role(c.relowner, 'USAGE')), s.nth LIMIT 1";
+	postgres_db *s = (postgres_db *)db;
+	const char *values[] = {table, s->schemas, own ? "t" : "f"};
+	wherry_code code = wh_postgres_check_free(s, err);
+	PGresult *res;
+
+	if (code != WHERRY_OK)
+		return code;
+	res = PQexecParams(s->conn, sql, 3, NULL, values, NULL, NULL, 0);
+	if (PQresultStatus(res) != PGRES_TUPLES_OK)
+		code = wh_postgres_fail(s, res, err);
+	else if (PQntuples(res) == 1 && PQnfields(res) == 1)
+		(void)snprintf(out, cap, "%s", PQgetvalue(res, 0, 0));
+	else
+		*out = 0;
+	PQclear(res);
+	wh_postgres_heard(s);
 	return code;
 }
 
@@ -264,6 +330,7 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 		goto out;
 	s->base.driver = &wh_db_postgres;
 	s->base.env = options->env;
+	s->fixed = !options->app_sql;
 	values[5] = url;
 	code = wh_postgres_connect(s, keywords, values, err);
 	if (code == WHERRY_OK)
@@ -276,8 +343,10 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 	*out = &s->base;
 	s = NULL; /* given away */
 out:
-	if (s && s->conn)
+	if (s) {
 		PQfinish(s->conn);
+		free(s->schemas);
+	}
 	free(s);
 	free(url);
 	return code;

@@ -75,11 +75,11 @@ static wherry_code set_up(postgres_stream *s, wherry_error *err)
 {
 	char ms[24] = "";
 	int64_t limit_ms = 0;
-	wherry_code code =
-		run(&s->link,
-		    "SET DateStyle = ISO; SET TimeZone = 'UTC'; SET bytea_output = hex; "
-		    "SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout'",
-		    ms, sizeof(ms), 0, err);
+	wherry_code code = run(
+		&s->link,
+		"SET search_path = pg_catalog, pg_temp; SET DateStyle = ISO; SET TimeZone = 'UTC'; SET bytea_output = hex; "
+		"SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout'",
+		ms, sizeof(ms), 0, err);
 
 	s->every_us = STATUS_US;
 	if (code == WHERRY_OK && wh_parse_int(ms, &limit_ms) && limit_ms > 0 &&
@@ -151,12 +151,13 @@ wherry_code wh_postgres_stream(wherry_db *db, const wh_stream_options *options,
  * transaction that took it over. */
 static wherry_code take_snapshot(postgres_stream *s, wherry_error *err)
 {
-	char sql[160];
+	char sql[220];
 	wherry_code code = connect_as(&s->reads, &s->link, "false", err);
 
 	(void)snprintf(sql, sizeof(sql),
 		       "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
-		       "SET TRANSACTION SNAPSHOT '%s'",
+		       "SET TRANSACTION SNAPSHOT '%s'; "
+		       "SET LOCAL search_path = pg_catalog, pg_temp",
 		       s->snapshot);
 	if (code == WHERRY_OK)
 		code = run(&s->reads, sql, NULL, 0, 0, err);

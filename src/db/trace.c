@@ -152,6 +152,18 @@ static bool trace_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
 	return wh_db_changed(inner, now_us, out_next_us);
 }
 
+static wherry_code trace_schema_of(wherry_db *db, const char *table, bool own, char *out,
+				   size_t cap, wherry_error *err)
+{
+	traced *t = (traced *)db;
+	wherry_code code = before(t, "schema", table, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	return after(t, "schema", table,
+		     wh_db_schema_of(t->inner, table, own, out, cap, err), err);
+}
+
 static wherry_code trace_stream(wherry_db *db, const wh_stream_options *options,
 				wh_stream **out, wherry_error *err)
 {
@@ -184,6 +196,7 @@ static const wh_db_driver trace_template = {
 	.fd = trace_fd,
 	.changed = trace_changed,
 	.interrupt = trace_interrupt,
+	.schema_of = trace_schema_of,
 	.stream = trace_stream,
 };
 

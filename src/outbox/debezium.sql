@@ -32,13 +32,13 @@ SELECT 1;
 SELECT CASE WHEN to_regclass({'wherry_slot}) IS NULL
               OR to_regclass({'wherry_outbox}) IS NULL THEN 0 ELSE 1 END, 100
 WHERE 5 = (SELECT count(*) FROM pg_attribute
-           WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))
+           WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid
              AND attname IN ('id', 'aggregatetype', 'aggregateid', 'type', 'payload')
              AND NOT attisdropped);
 
 -- name: columns
 SELECT attname::text FROM pg_attribute
-WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text)) AND attnum > 0
+WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND attnum > 0
   AND NOT attisdropped;
 
 -- name: stream-first
@@ -52,7 +52,7 @@ FROM {table};
 INSERT INTO {table}(id, aggregatetype, aggregateid, type, payload)
 VALUES (:message_id::uuid, coalesce(nullif(:aggregate_type::text, ''), :topic::text),
         coalesce(nullif(:aggregate_id::text, ''), :key::text, ''),
-        coalesce(:headers::json ->> 'type', :topic::text), :payload)
+        coalesce(:headers::json ->> 'type'::text, :topic::text), :payload)
 ON CONFLICT DO NOTHING RETURNING 0::bigint;
 
 -- name: last-open

@@ -122,7 +122,7 @@ SELECT 1, pid::text, coalesce(nullif(application_name, ''), 'unnamed'),
   CASE WHEN backend_xid IS NULL THEN 'has written nothing' ELSE 'has written' END
 FROM pg_stat_activity AS a
 WHERE pid <> pg_backend_pid() AND datid IS NOT NULL
-  AND xact_start <= {now} - :older::bigint * interval '1 millisecond'
+  AND xact_start <= {now} - :older::bigint::float8 * interval '1 millisecond'
   AND (datname = current_database() OR backend_xid IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_vacuum AS v WHERE v.pid = a.pid)
 ORDER BY xact_start LIMIT 5;
@@ -131,7 +131,7 @@ ORDER BY xact_start LIMIT 5;
 SELECT 2, quote_literal(gid), owner::text, database::text,
   floor(extract(epoch FROM {now} - prepared) * 1000)::bigint::text, to_char(prepared {utc})
 FROM pg_prepared_xacts
-WHERE prepared <= {now} - :older::bigint * interval '1 millisecond'
+WHERE prepared <= {now} - :older::bigint::float8 * interval '1 millisecond'
 ORDER BY prepared LIMIT 5;
 
 -- name: locks
@@ -142,7 +142,7 @@ SELECT 2, l.pid::text, l.mode,
 FROM pg_locks AS l
 WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid()
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND l.relation = {'table}::regclass
+  AND l.relation = {'table}::regclass::oid
   AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
 LIMIT 5;
 
@@ -171,7 +171,7 @@ WHERE to_regclass(t.name) IS NULL;
 
 -- name: invalid
 SELECT 2, indexrelid::regclass::text FROM pg_index
-WHERE indrelid = {'table}::regclass AND NOT (indisvalid AND indisready);
+WHERE indrelid = {'table}::regclass::oid AND NOT (indisvalid AND indisready);
 
 -- name: trigger
 SELECT 1, to_regclass(t.name)::text,
@@ -179,7 +179,7 @@ SELECT 1, to_regclass(t.name)::text,
 FROM (VALUES ({'table}, 'wherry_wake'), ({'wherry_outbox}, 'wherry_wake_control'),
              ({'wherry_slot}, 'wherry_wake_control')) AS t(name, function)
 LEFT JOIN (pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid)
-  ON g.tgrelid = to_regclass(t.name) AND p.proname = t.function
+  ON g.tgrelid = to_regclass(t.name)::oid AND p.proname = t.function
 WHERE to_regclass(t.name) IS NOT NULL
   AND (g.tgname IS NULL OR g.tgenabled NOT IN ('O', 'A'));
 
@@ -189,7 +189,7 @@ SELECT 2, 'each session takes ' || seqcache || ' ids at once, so that those of o
   'not in the order in which they were written',
   'ALTER TABLE ' || {'table} || ' ALTER COLUMN id SET CACHE 1'
 FROM pg_sequence
-WHERE seqrelid = pg_get_serial_sequence({'table}, 'id')::regclass AND seqcache <> 1
+WHERE seqrelid = pg_get_serial_sequence({'table}, 'id')::regclass::oid AND seqcache <> 1
 UNION ALL
 SELECT 2, 'the next id is ' || next || ', which is not above the last, ' || last || ': '
   'producers will fail',
@@ -206,7 +206,7 @@ FROM pg_settings WHERE name IN ('autovacuum', 'track_counts') AND setting = 'off
 UNION ALL
 SELECT 1, 'autovacuum is off for the table ' || {'table},
   'ALTER TABLE ' || {'table} || ' RESET (autovacuum_enabled)'
-FROM pg_class WHERE oid = {'table}::regclass
+FROM pg_class WHERE oid = {'table}::regclass::oid
   AND EXISTS (SELECT 1 FROM pg_options_to_table(reloptions)
               WHERE option_name = 'autovacuum_enabled' AND option_value::boolean = false);
 
@@ -216,7 +216,7 @@ SELECT 1, n_dead_tup::text, n_live_tup::text,
            || to_char(greatest(last_vacuum, last_autovacuum) {utc}), 'it was never vacuumed'),
   'VACUUM ' || {'table}
 FROM pg_stat_all_tables
-WHERE relid = {'table}::regclass AND n_dead_tup > 10000 AND n_dead_tup > n_live_tup;
+WHERE relid = {'table}::regclass::oid AND n_dead_tup > 10000 AND n_dead_tup > n_live_tup;
 
 -- name: bloat
 -- A row takes at most a page of its table, what is long being kept elsewhere; and an entry
@@ -224,13 +224,13 @@ WHERE relid = {'table}::regclass AND n_dead_tup > 10000 AND n_dead_tup > n_live_
 SELECT 1, 'table ' || relname::text, pg_size_pretty(relpages * 8192::bigint),
   floor(reltuples)::bigint || ' rows', 'VACUUM FULL ' || {'table}
 FROM pg_class
-WHERE oid = {'table}::regclass AND relpages > 1000 AND reltuples >= 0
+WHERE oid = {'table}::regclass::oid AND relpages > 1000 AND reltuples >= 0
   AND relpages > reltuples
 UNION ALL
 SELECT 1, 'index ' || c.relname::text, pg_size_pretty(c.relpages * 8192::bigint),
   floor(c.reltuples)::bigint || ' entries', 'REINDEX INDEX CONCURRENTLY ' || c.oid::regclass::text
 FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
-WHERE i.indrelid = {'table}::regclass AND c.relpages > 1000 AND c.reltuples >= 0
+WHERE i.indrelid = {'table}::regclass::oid AND c.relpages > 1000 AND c.reltuples >= 0
   AND c.relpages > c.reltuples;
 
 -- name: paused
@@ -280,7 +280,7 @@ SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000)::bi
 FROM (SELECT * FROM {table} WHERE status = 0 ORDER BY id LIMIT 100) AS c
 WHERE {led} AND NOT EXISTS (SELECT 1 FROM {wherry_outbox}
                             WHERE name = :name AND paused_at IS NOT NULL)
-  AND c.created_at <= {now} - :older::bigint * interval '1 millisecond'
+  AND c.created_at <= {now} - :older::bigint::float8 * interval '1 millisecond'
   AND NOT EXISTS (
     SELECT 1 FROM {table} AS b
     WHERE (b.status IN (1, 3, 4) OR b.claim_token IS NOT NULL AND b.status = 0)
@@ -414,13 +414,13 @@ SELECT 2, pubname::text, 'leaves out the table ' || {'table},
 FROM pg_publication AS p WHERE pubname = :publication AND NOT EXISTS (
   SELECT 1 FROM pg_publication_tables AS t JOIN pg_class AS c ON c.relname = t.tablename
     JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname = t.schemaname
-  WHERE t.pubname = p.pubname AND c.oid = {'table}::regclass)
+  WHERE t.pubname = p.pubname AND c.oid = {'table}::regclass::oid)
 UNION ALL
 SELECT 2, t.pubname::text, 'leaves out rows: ' || (to_jsonb(t) ->> 'rowfilter'),
   'ALTER PUBLICATION ' || quote_ident(t.pubname) || ' SET TABLE ' || {'table}
 FROM pg_publication_tables AS t JOIN pg_class AS c ON c.relname = t.tablename
   JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname = t.schemaname
-WHERE t.pubname = :publication AND c.oid = {'table}::regclass
+WHERE t.pubname = :publication AND c.oid = {'table}::regclass::oid
   AND to_jsonb(t) ->> 'rowfilter' IS NOT NULL
 UNION ALL
 SELECT 2, t.pubname::text, 'leaves out columns: ' || string_agg(w.name, ', ' ORDER BY w.nth),
@@ -429,7 +429,7 @@ SELECT 2, t.pubname::text, 'leaves out columns: ' || string_agg(w.name, ', ' ORD
 FROM pg_publication_tables AS t JOIN pg_class AS c ON c.relname = t.tablename
   JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname = t.schemaname,
   unnest(string_to_array(:columns::text, ',')) WITH ORDINALITY AS w(name, nth)
-WHERE t.pubname = :publication AND c.oid = {'table}::regclass AND w.name <> ''
+WHERE t.pubname = :publication AND c.oid = {'table}::regclass::oid AND w.name <> ''
   AND to_jsonb(t) ->> 'attnames' IS NOT NULL
   AND NOT EXISTS (
     SELECT 1 FROM jsonb_array_elements_text(to_jsonb(t) -> 'attnames') AS a(name)

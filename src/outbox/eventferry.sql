@@ -52,18 +52,18 @@ SELECT 1;
 -- The columns say it; and that no native outbox is called so, which has them too.
 SELECT 1, 100
 WHERE 15 = (SELECT count(*) FROM pg_attribute
-            WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))
+            WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid
               AND attname IN ('id', 'message_id', 'topic', 'aggregate_type', 'aggregate_id',
                 'key', 'payload', 'headers', 'trace_id', 'status', 'attempts', 'claimed_at',
                 'next_retry_at', 'created_at', 'processed_at') AND NOT attisdropped)
   AND NOT EXISTS (
     SELECT 1 FROM pg_attribute
-    WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))
+    WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid
       AND attname = 'claim_token' AND NOT attisdropped);
 
 -- name: columns
 SELECT attname::text FROM pg_attribute
-WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text)) AND attnum > 0
+WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND attnum > 0
   AND NOT attisdropped;
 
 -- name: enqueue
@@ -78,8 +78,11 @@ ON CONFLICT DO NOTHING RETURNING id;
 
 -- name: lock-key
 -- The lock of wherry_enqueue(), on what orders here: see postgres.sql.
-SELECT pg_advisory_xact_lock(hashtextextended(k COLLATE "C", {'table}::regclass::oid::bigint))
-FROM (SELECT '=' || coalesce(nullif(:aggregate_id::text, ''), :key::text)) AS o(k)
+SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(
+  k COLLATE pg_catalog."C", {'table}::pg_catalog.regclass::pg_catalog.oid::bigint))
+FROM (SELECT '=' OPERATOR(pg_catalog.||)
+  CASE WHEN :aggregate_id::text OPERATOR(pg_catalog.<>) '' THEN :aggregate_id::text
+       ELSE :key::text END) AS o(k)
 WHERE k IS NOT NULL;
 
 -- part: now
@@ -87,7 +90,7 @@ statement_timestamp()
 
 -- part: lapsed_before
 -- A claim of then lapses now.
-statement_timestamp() - least(:lasts::bigint, 3153600000000) * interval '1 millisecond'
+statement_timestamp() - least(:lasts::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
 -- part: claimed
 -- Of c.  A claim without a time, which only a hand can make, lapsed long ago.
@@ -107,7 +110,7 @@ c.status IN (0, 1, 3)
 NOT EXISTS (
   SELECT 1 FROM (
     SELECT b.status, b.claimed_at FROM {table} AS b
-    WHERE b.aggregate_id = c.aggregate_id AND b.id > c.id AND b.status IN (0, 1, 3)
+    WHERE b.aggregate_id::text = c.aggregate_id::text AND b.id > c.id AND b.status IN (0, 1, 3)
     ORDER BY b.id LIMIT 1000) AS behind
   WHERE behind.status = 1 AND behind.claimed_at > {lapsed_before})
 
@@ -115,14 +118,14 @@ NOT EXISTS (
 -- c is the first open one of its aggregate: the library's own condition, and the one above.
 (:unordered::bigint <> 0 OR (NOT EXISTS (
   SELECT 1 FROM {table} AS b
-  WHERE b.aggregate_id = c.aggregate_id AND b.id < c.id AND b.status IN (0, 1, 3))
+  WHERE b.aggregate_id::text = c.aggregate_id::text AND b.id < c.id AND b.status IN (0, 1, 3))
   AND {unclaimed_behind}))
 
 -- part: first_lapsed
 -- With :share those that lapsed with c come along.
 (:unordered::bigint <> 0 OR (NOT EXISTS (
   SELECT 1 FROM {table} AS b
-  WHERE b.aggregate_id = c.aggregate_id AND b.id < c.id AND b.status IN (0, 1, 3)
+  WHERE b.aggregate_id::text = c.aggregate_id::text AND b.id < c.id AND b.status IN (0, 1, 3)
     AND NOT (:share::bigint <> 0 AND b.status = 1
              AND b.claimed_at IS NOT DISTINCT FROM c.claimed_at))
   AND {unclaimed_behind}))
@@ -131,7 +134,7 @@ NOT EXISTS (
 -- The open rows where claimed and failed ones are; all of them once in fifty times, for those
 -- that are far behind.
 (SELECT * FROM {table} WHERE status IN (0, 1, 3) ORDER BY id
- LIMIT CASE WHEN random() < 0.98 THEN 2000 END)
+ LIMIT CASE WHEN random() < 0.98::float8 THEN 2000 END)
 
 -- part: unit
 -- Rows of c that are claimed in their order: those of its aggregate.
@@ -149,7 +152,7 @@ CASE WHEN :unordered::bigint <> 0 THEN c.id::text ELSE c.aggregate_id END
 
 -- part: mark
 -- A claim's mark: claimed_at to the microsecond, as a number whatever the session's settings.
-(round((extract(epoch FROM claimed_at) * 1000000)::numeric))::bigint::text
+(round((extract(epoch FROM claimed_at) * 1000000.0)::numeric))::bigint::text
 
 -- part: held
 -- t is a row of these claims.  IS TRUE keeps the planner from joining the list row by row.
@@ -229,7 +232,7 @@ chosen AS MATERIALIZED (
   WHERE c.goes AND NOT c.held
     AND (:unordered::bigint <> 0 OR :after::bigint <= 0 OR :after::bigint < (
       SELECT b.id FROM {table} AS b
-      WHERE b.aggregate_id = c.aggregate_id AND b.status IN (0, 1, 3)
+      WHERE b.aggregate_id::text = c.aggregate_id::text AND b.status IN (0, 1, 3)
       ORDER BY b.id LIMIT 1))
   ORDER BY c.id LIMIT :limit::bigint),
 locked AS MATERIALIZED (
@@ -307,9 +310,9 @@ RETURNING t.id, 1::bigint, attempts - 1, 0::bigint, created_at, 0::bigint, messa
 -- name: claim-next
 -- Milliseconds until the first claim lapses, and until the first failed row is due.
 SELECT ceil(extract(epoch FROM min({claimed}) FILTER (WHERE c.status = 1)
-                          - ({lapsed_before})) * 1000)::bigint,
+                          - ({lapsed_before})) * 1000.0)::bigint,
   ceil(extract(epoch FROM min(coalesce(c.next_retry_at, '1970-01-01 00:00:00+00'))
-                          FILTER (WHERE c.status = 3) - {now}) * 1000)::bigint
+                          FILTER (WHERE c.status = 3) - {now}) * 1000.0)::bigint
 FROM {front} AS c;
 
 -- name: extend
@@ -367,7 +370,7 @@ UPDATE {table} SET status = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
                        AND :nth::integer > 0 THEN :nth::integer
                   ELSE attempts + :count::integer END,
   next_retry_at = CASE WHEN :dead::bigint = 0 THEN
-    {now} + least(:delay::bigint, 3153600000000) * interval '1 millisecond' END
+    {now} + least(:delay::bigint, 3153600000000)::float8 * interval '1 millisecond' END
 WHERE id = :id AND status = 1 AND {mark} = :started::text;
 
 -- name: requeue
@@ -387,10 +390,10 @@ WHERE id = :id AND status = 1 AND {mark} = :started::text;
 -- name: reap
 UPDATE {table} AS c SET status = 0, next_retry_at = NULL, claimed_at = NULL
 WHERE {open_c} AND status = 1
-  AND {claimed} <= {now} - least(:timeout::bigint, 3153600000000) * interval '1 millisecond';
+  AND {claimed} <= {now} - least(:timeout::bigint, 3153600000000)::float8 * interval '1 millisecond';
 
 -- part: old_enough
-processed_at <= statement_timestamp() - least(:age::bigint, 3153600000000) * interval '1 millisecond'
+processed_at <= statement_timestamp() - least(:age::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
 -- name: purge
 DELETE FROM {table} WHERE status = 2 AND id = ANY (ARRAY(
@@ -419,20 +422,20 @@ CASE WHEN length(:ident::text) = 36 AND translate(lower(:ident::text), '01234567
      THEN :ident::text::uuid END
 
 -- part: wanted
-(:topic::text IS NULL OR topic = :topic::text)
+(:topic::text IS NULL OR topic::text = :topic::text)
   AND (:key::text IS NULL OR coalesce(nullif(key, ''), aggregate_id) = :key::text)
   AND (:ident::text IS NULL OR message_id = {ident} OR id = :number::bigint)
   AND id > :after::bigint
 
 -- part: since_created
 (:since::bigint = 0
-  OR created_at >= statement_timestamp() - least(:since::bigint, 3153600000000) * interval '1 millisecond')
+  OR created_at >= statement_timestamp() - least(:since::bigint, 3153600000000)::float8 * interval '1 millisecond')
 
 -- name: redrive
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL
 WHERE status IN (3, 4) AND id = ANY (ARRAY(
   SELECT id FROM {table}
-  WHERE (status = 4 AND :states::bigint & 16 <> 0 OR status = 3 AND :states::bigint & 8 <> 0)
+  WHERE (status = 4 AND :states::bigint & 16::bigint <> 0 OR status = 3 AND :states::bigint & 8::bigint <> 0)
     AND {wanted} AND {since_created}
   ORDER BY id {limited}));
 
@@ -444,7 +447,7 @@ WHERE status = 2 AND id = ANY (ARRAY(
   SELECT id FROM {table}
   WHERE status = 2 AND {wanted}
     AND (:since::bigint = 0 OR processed_at >= {now}
-         - least(:since::bigint, 3153600000000) * interval '1 millisecond')
+         - least(:since::bigint, 3153600000000)::float8 * interval '1 millisecond')
   ORDER BY id {limited}));
 
 -- name: replay-archived
@@ -479,7 +482,7 @@ SELECT c.id, c.status, c.attempts, 0::bigint, c.created_at, c.claimed_at, c.next
   c.processed_at, c.message_id::text, c.topic, c.aggregate_type, c.aggregate_id, c.key,
   c.headers, c.trace_id, c.payload, NULL::text,
   (SELECT min(b.id) FROM {table} AS b
-   WHERE b.status IN (0, 1, 3) AND b.id < c.id AND b.aggregate_id = c.aggregate_id),
+   WHERE b.status IN (0, 1, 3) AND b.id < c.id AND b.aggregate_id::text = c.aggregate_id::text),
   0::bigint
 FROM {table} AS c
 WHERE c.message_id = {ident} OR c.id = :number::bigint
@@ -498,9 +501,9 @@ FROM {table};
 SELECT 0;
 
 -- name: ready
-SELECT count(*), coalesce(max((extract(epoch FROM {now} - created_at) * 1000)::bigint), 0)
+SELECT count(*), coalesce(max((extract(epoch FROM {now} - created_at) * 1000.0)::bigint), 0)
 FROM {table} AS c WHERE {open_c} AND {due};
 
 -- name: oldest-pending
-SELECT (extract(epoch FROM {now} - created_at) * 1000)::bigint
+SELECT (extract(epoch FROM {now} - created_at) * 1000.0)::bigint
 FROM {table} WHERE status IN (0, 1, 3) AND status = 0 ORDER BY id LIMIT 1;

@@ -141,6 +141,26 @@ static const char *file_of(const char *scheme, const char *layout)
 	return is_layout(layout) ? layout : NULL;
 }
 
+/* Its schema is looked up once, and then stands before each name in the statements. */
+static wherry_code name_it(wherry_outbox *box, const char *table, bool schemas,
+			   wherry_error *err)
+{
+	wherry_code code;
+	wh_name name;
+
+	if (*box->names.schema)
+		return WHERRY_OK; /* loaded before, with another layout */
+	code = wh_name_parse(table, schemas, &name, err);
+	if (code == WHERRY_OK && !*name.schema && schemas && box->db)
+		code = wh_db_schema_of(box->db, name.table, box->making, name.schema,
+				       sizeof(name.schema), err);
+	if (code != WHERRY_OK)
+		return code;
+	box->names = name;
+	box->name = wh_view_of(box->names.table);
+	return WHERRY_OK;
+}
+
 wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err)
 {
@@ -149,11 +169,9 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 	wherry_code code;
 
 	known = wh_sql_embedded("outbox", scheme);
-	code = wh_name_parse(table, known && wh_sql_says(known, "names=qualified"),
-			     &box->names, err);
+	code = name_it(box, table, known && wh_sql_says(known, "names=qualified"), err);
 	if (code != WHERRY_OK)
 		return code;
-	box->name = wh_view_of(box->names.table);
 	if (!file)
 		return wh_fail(err, WHERRY_INVALID,
 			       "there is no layout '%.40s': write native, event-bus, "

@@ -67,6 +67,7 @@ struct wherry_outbox {
 	wh_layout layout;
 	wh_held_set held;      /* where claims have marks of their own */
 	int version;           /* of its schema */
+	bool making;           /* to be made or changed: a table of ours is meant */
 	const char *payload;   /* to be made with this type of bodies; NULL: bytea */
 	char payload_type[16]; /* what it has; "": there is no choice */
 	int64_t body_max;      /* bytes */

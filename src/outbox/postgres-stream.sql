@@ -10,7 +10,7 @@
 -- The table behind the name, in full.
 SELECT current_database()::text, n.nspname::text, c.relname::text
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE c.oid = to_regclass({'table});
+WHERE c.oid = to_regclass({'table})::oid;
 
 -- name: state
 -- What has to be in order before a log can be read, in one row.
@@ -32,7 +32,7 @@ SELECT current_setting('wal_level') = 'logical',
   EXISTS (SELECT 1 FROM pg_publication_tables AS t
           WHERE t.pubname = p.pubname AND t.schemaname = n.nspname
             AND t.tablename = c.relname),
-  coalesce((SELECT (extract(epoch FROM a.replay_lag) * 1000000)::bigint
+  coalesce((SELECT (extract(epoch FROM a.replay_lag) * 1000000.0)::bigint
             FROM pg_stat_replication AS a WHERE a.pid = s.active_pid), 0),
   coalesce((extract(epoch FROM clock_timestamp()
             - (to_jsonb(s) ->> 'inactive_since')::timestamptz) * 1000000)::bigint, 0),
@@ -53,7 +53,7 @@ SELECT current_setting('wal_level') = 'logical',
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 LEFT JOIN pg_replication_slots AS s ON s.slot_name = :slot::text
 LEFT JOIN pg_publication AS p ON p.pubname = :publication::text
-WHERE c.oid = to_regclass({'table});
+WHERE c.oid = to_regclass({'table})::oid;
 
 -- name: now
 -- All that was visible to statements before this one is before this position.  At the start
@@ -73,7 +73,7 @@ DO $$ BEGIN
              WHERE p.pubname = current_setting('wherry.publication') AND NOT EXISTS (
                SELECT 1 FROM pg_publication_tables AS t JOIN pg_class AS c ON c.relname = t.tablename
                  JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname = t.schemaname
-               WHERE t.pubname = p.pubname AND c.oid = to_regclass({'table}))) THEN
+               WHERE t.pubname = p.pubname AND c.oid = to_regclass({'table})::oid)) THEN
     EXECUTE format('ALTER PUBLICATION %I ADD TABLE %s',
                    current_setting('wherry.publication'), {'table}::regclass);
   END IF;
@@ -143,7 +143,7 @@ WHERE outbox = :name;
 -- lease lapsed.  No row: rows are marked.
 SELECT greatest((extract(epoch FROM clock_timestamp() - greatest(p.written_at,
   (SELECT max(l.expires_at) FROM {wherry_slot} AS l
-   WHERE l.outbox = :name AND l.expires_at <= clock_timestamp()))) * 1000000)::bigint, 0)
+   WHERE l.outbox = :name AND l.expires_at <= clock_timestamp()))) * 1000000.0)::bigint, 0)
 FROM {wherry_stream} AS p WHERE p.outbox = :name AND p.slot = :slot::text;
 
 -- name: put-place
@@ -173,7 +173,7 @@ INSERT INTO {wherry_dead} AS d (outbox, message_id, topic, aggregate_type, aggre
   partition_key, headers, trace_id, payload, attempts, last_error, created_at, died_at)
 VALUES (:name, :message_id::text, :topic::text, :aggregate_type::text, :aggregate_id::text,
         :key::text, :headers::text, :trace_id::text, :payload::bytea, :attempts::integer,
-        :error::text, to_timestamp(:created::bigint / 1000.0), clock_timestamp())
+        :error::text, to_timestamp(:created::bigint::float8 / 1000::float8), clock_timestamp())
 ON CONFLICT (outbox, message_id) DO UPDATE SET attempts = excluded.attempts,
   last_error = excluded.last_error, died_at = excluded.died_at;
 

@@ -7,12 +7,35 @@
 -- Of two that migrate at once the second waits and then finds the work done.
 SELECT pg_advisory_xact_lock(7810779305);
 
+-- name: owners
+-- What has the names of Wherry's own tables and functions and belongs to a stranger, whose
+-- triggers would run with the rights of everyone who uses them
+-- (init refuses a table that another role has put there, postgres_hostile.sh).
+SELECT t.what || t.name, t.owner::regrole::text FROM (
+  SELECT 'table ' AS what, c.relname::text AS name, c.relowner AS owner, c.relnamespace AS place
+  FROM pg_class AS c WHERE c.oid = ANY (ARRAY[
+    to_regclass({'table}), to_regclass({'table_archive}), to_regclass({'wherry_schema}),
+    to_regclass({'wherry_outbox}), to_regclass({'wherry_slot}), to_regclass({'wherry_clock}),
+    to_regclass({'wherry_stream}), to_regclass({'wherry_dead})]::oid[])
+  UNION ALL
+  SELECT 'function ', p.proname::text, p.proowner, p.pronamespace FROM pg_proc AS p
+  WHERE p.proname = ANY (ARRAY['wherry_enqueue', 'wherry_wake', 'wherry_wake_control',
+                           'wherry_number']::name[])
+    AND p.pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = :schema::name)) AS t
+JOIN pg_namespace AS n ON n.oid = t.place
+JOIN pg_roles AS me ON me.rolname = current_user
+WHERE t.owner <> me.oid AND NOT CASE WHEN me.rolsuper
+  THEN pg_has_role(t.owner, n.nspowner, 'MEMBER')
+       OR (SELECT rolsuper FROM pg_roles WHERE oid = t.owner)
+  ELSE pg_has_role(t.owner, 'USAGE') END
+LIMIT 1;
+
 -- part: now
 statement_timestamp()
 
 -- part: until
 -- When a claim or a lease of that length ends.
-statement_timestamp() + least(:lasts::bigint, 3153600000000) * interval '1 millisecond'
+statement_timestamp() + least(:lasts::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
 -- part: own_tables
 -- What operators asked for, and who relays.
@@ -41,7 +64,7 @@ CREATE TABLE IF NOT EXISTS {wherry_slot}(
 -- Who sleeps hears of both.
 CREATE OR REPLACE FUNCTION {wherry_wake_control}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM pg_notify('wherry_control', '');
+  PERFORM pg_catalog.pg_notify('wherry_control', '');
   RETURN NULL;
 END $$;
 DROP TRIGGER IF EXISTS wherry_wake ON {wherry_outbox};
@@ -90,7 +113,7 @@ END $$;
 
 -- name: lease-holder
 -- Slot 0 has it whole; where several share, one that lives is told before it.
-SELECT owner, ceil(extract(epoch FROM expires_at - {now}) * 1000)::bigint, epoch, engine
+SELECT owner, ceil(extract(epoch FROM expires_at - {now}) * 1000.0)::bigint, epoch, engine
 FROM {wherry_slot}
 WHERE outbox = :name AND (:slot::integer = 0 OR slot = :slot::integer)
 ORDER BY expires_at > {now} DESC, slot LIMIT 1;

@@ -14,7 +14,7 @@
     WHEN partition_key <> '' THEN '=' || partition_key
     WHEN aggregate_type <> '' OR aggregate_id <> ''
     THEN length(aggregate_type)::text || ':' || aggregate_type || aggregate_id
-  END) COLLATE "C", 0), id) & 63)::smallint)
+  END) COLLATE "C", 0::bigint), id) & 63::bigint)::smallint)
 
 -- name: add-slots
 -- What is open, by slot.  It says abs(status) and id + 0, and so does the part "of": no other
@@ -26,7 +26,7 @@ CREATE INDEX IF NOT EXISTS {bare_slot} ON {table}({slot}, abs(status), (id + 0))
 -- name: slots-ready
 -- Is the index there, and whole?
 SELECT count(*) FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
-WHERE i.indrelid = {'table}::regclass AND c.relname = {name} || '_slot' AND i.indisvalid;
+WHERE i.indrelid = {'table}::regclass::oid AND c.relname = {name} || '_slot' AND i.indisvalid;
 
 -- name: slots-lock
 -- First in every transaction that takes slots: they are taken by one after the other, and
@@ -38,7 +38,7 @@ SELECT pg_advisory_xact_lock((1668::bigint << 32) + {'table}::regclass::oid::big
 -- name: slots-relays
 -- Relays of other engines have no partitions: they work on the whole outbox.
 SELECT slot, epoch, expires_at > {now}, clean, unclean, win, mask, engine,
-  greatest(ceil(extract(epoch FROM expires_at - {now}) * 1000), 0)::bigint, owner
+  greatest(ceil(extract(epoch FROM expires_at - {now}) * 1000.0), 0)::bigint, owner
 FROM {wherry_slot} WHERE outbox = :name ORDER BY slot;
 
 -- name: slots-strip
@@ -59,16 +59,16 @@ epoch, suspects,
   (SELECT nudge FROM {wherry_outbox} WHERE name = s.outbox),
   coalesce((SELECT min(a.id) FROM generate_series(0, 63) AS n CROSS JOIN (VALUES (0)) AS p(st)
     CROSS JOIN LATERAL (SELECT id FROM {table} WHERE {of} ORDER BY id + 0 LIMIT 1) AS a
-    WHERE s.mask >> n & 1 = 1), 0),
+    WHERE s.mask >> n & 1::bigint = 1), 0),
   coalesce((SELECT max(a.id) FROM generate_series(0, 63) AS n CROSS JOIN (VALUES (0)) AS p(st)
     CROSS JOIN LATERAL (SELECT id FROM {table} WHERE {of} ORDER BY id + 0 DESC LIMIT 1) AS a
-    WHERE s.mask >> n & 1 = 1), 0),
+    WHERE s.mask >> n & 1::bigint = 1), 0),
   s.mask,
   (SELECT count(*) FROM {wherry_slot} AS o
    WHERE o.outbox = s.outbox AND o.slot <> s.slot AND o.expires_at > {now}),
   (SELECT coalesce(bit_or(o.mask), 0) FROM {wherry_slot} AS o
    WHERE o.outbox = s.outbox AND o.slot <> s.slot AND o.expires_at > {now}),
-  (SELECT coalesce(min(ceil(extract(epoch FROM o.expires_at - {now}) * 1000)), -1)::bigint
+  (SELECT coalesce(min(ceil(extract(epoch FROM o.expires_at - {now}) * 1000.0)), -1)::bigint
    FROM {wherry_slot} AS o
    WHERE o.outbox = s.outbox AND o.slot <> s.slot AND o.expires_at > {now})
 

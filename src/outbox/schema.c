@@ -208,6 +208,45 @@ static wherry_code check_foreign(wherry_outbox *box, wherry_error *err)
 	return code;
 }
 
+typedef struct stranger {
+	bool found;
+	char what[80]; /* "table wherry_slot" */
+	char owner[80];
+} stranger;
+
+static wherry_code take_stranger(void *ctx, const wh_row *row, wherry_error *err)
+{
+	const char *what = wh_row_text(row, 0), *owner = wh_row_text(row, 1);
+	stranger *out = ctx;
+
+	(void)err;
+	out->found = true;
+	(void)snprintf(out->what, sizeof(out->what), "%s", what ? what : "");
+	(void)snprintf(out->owner, sizeof(out->owner), "%s", owner ? owner : "");
+	return WHERRY_OK;
+}
+
+/* Triggers of a table run with the rights of whoever writes to it. */
+static wherry_code check_owners(wherry_outbox *box, wherry_error *err)
+{
+	wh_param schema = WH_TEXT_PARAM("schema", wh_view_of(box->names.schema));
+	const wh_stmt *stmt = wh_sql_find(&box->sql, "owners");
+	stranger s = {.found = false};
+	wherry_code code;
+
+	if (!stmt)
+		return WHERRY_OK;
+	code = wh_db_run(box->db, stmt, &schema, 1, take_stranger, &s, NULL, err);
+	if (code != WHERRY_OK || !s.found)
+		return code;
+	return wh_fail(
+		err, WHERRY_DENIED,
+		"%s in schema %s belongs to %s, which could run its own code with the "
+		"rights of all who use the outbox: run `wherry init` as %s if that is "
+		"the owner of the outbox, else have it dropped",
+		s.what, box->names.schema, s.owner, s.owner);
+}
+
 typedef struct migration {
 	wherry_outbox *box;
 	unsigned extras;
@@ -263,6 +302,8 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 
 	if (lock)
 		code = wh_db_run(box->db, lock, NULL, 0, NULL, NULL, NULL, err);
+	if (code == WHERRY_OK)
+		code = check_owners(box, err);
 	if (code == WHERRY_OK)
 		code = check_payload(box, err);
 	if (code == WHERRY_OK)
@@ -321,7 +362,7 @@ static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_err
 wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 			   wherry_error *err)
 {
-	wherry_outbox box = {.db = db, .payload = how->payload};
+	wherry_outbox box = {.db = db, .payload = how->payload, .making = true};
 	migration m = {&box, how->extras};
 	wherry_code code;
 
@@ -335,6 +376,12 @@ wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 		code = wh_outbox_load(&box, db->driver->scheme, how->layout, table, err);
 	else
 		code = find_layout(&box, table, err);
+	if (code == WHERRY_OK && db->driver->schema_of && !*box.names.schema)
+		code = wh_fail(
+			err, WHERRY_NOTFOUND,
+			"the search path names no schema that exists: make one with "
+			"CREATE SCHEMA, and name it, as in --table shop.%s",
+			table);
 	if (code == WHERRY_OK)
 		code = check_extras(&box, how->extras, err);
 	if (code == WHERRY_OK)

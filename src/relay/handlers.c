@@ -86,6 +86,7 @@ static wherry_code connect(const wh_handlers *pool, connection **out, wherry_err
 		return wh_oom(err);
 	options.must_write = true;
 	options.create = false;
+	options.app_sql = true;
 	code = wh_db_open(pool->url, &options, &c->db, err);
 	if (code != WHERRY_OK) {
 		free(c);

@@ -30,11 +30,11 @@ static shop the_shop;
 
 /* ---- the command ---- */
 
-/* Linked in the place of wherry_db_open(): what a command opens may fail as well. */
-wherry_code __wrap_wherry_db_open(const char *url, const wherry_config *config,
+/* Linked in the place of wh_db_open_own(): what a command opens may fail as well. */
+wherry_code __wrap_wh_db_open_own(const char *url, const wherry_config *config,
 				  wherry_db **out, wherry_error *err);
 
-wherry_code __wrap_wherry_db_open(const char *url, const wherry_config *config,
+wherry_code __wrap_wh_db_open_own(const char *url, const wherry_config *config,
 				  wherry_db **out, wherry_error *err)
 {
 	wh_db_options options = wh_db_options_of(config, fault_env);

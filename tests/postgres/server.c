@@ -76,7 +76,8 @@ static bool prepare(void)
 		"CREATE FUNCTION not_this_one() RETURNS trigger LANGUAGE plpgsql AS "
 		"$$BEGIN RAISE 'not this one'; END$$;"
 		"CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN "
-		"EXECUTE format('INSERT INTO audit(%I) SELECT %s', TG_ARGV[0], TG_ARGV[1]) "
+		"EXECUTE format('INSERT INTO %I.audit(%I) SELECT %s', TG_TABLE_SCHEMA, "
+		"TG_ARGV[0], TG_ARGV[1]) "
 		"USING new, old; RETURN new; END$$;";
 	char url[160];
 
@@ -115,6 +116,17 @@ bool postgres_start_logical(void)
 					       "max_replication_slots=10", NULL};
 
 	return postgres_start_with(settings);
+}
+
+bool postgres_let_in(void)
+{
+	char command[512];
+
+	(void)snprintf(command, sizeof(command),
+		       "psql -X -q -h %s -U wherry -v ON_ERROR_STOP=1 -f "
+		       "\"$(dirname '%s')/hostile.sql\" postgres",
+		       folder, WHERRY_TEST_SERVER);
+	return system(command) == 0;
 }
 
 static bool administer(const char *before, const char *name, const char *behind)

@@ -17,6 +17,9 @@ bool postgres_start(void);
 bool postgres_start_with(const char *const *settings);
 bool postgres_start_logical(void); /* its log can be streamed */
 
+/* Let the role of hostile.sql in. */
+bool postgres_let_in(void);
+
 typedef struct postgres_place {
 	char name[32];
 	char url[200];

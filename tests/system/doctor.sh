@@ -266,7 +266,7 @@ run "DELETE FROM wherry_slot"
 run "CREATE ROLE reader LOGIN; GRANT SELECT ON outbox, wherry_schema, wherry_outbox,
 	wherry_slot, wherry_clock TO reader"
 url="postgres://reader@/postgres?host=$folder"
-finds "a role that lacks rights is found" rights bad 'INSERT, UPDATE, DELETE on outbox'
+finds "a role that lacks rights is found" rights bad 'INSERT, UPDATE, DELETE on public.outbox'
 finds "and one that does not see others" activity warn 'reader'
 for ((i = 0; i < 4; i++)); do # one for each table
 	follow rights
@@ -287,7 +287,7 @@ finds "a synchronous standby that is away is found" sync-standby bad "'ghost'"
 follow sync-standby
 mended sync-standby
 run 'ALTER TABLE outbox SET (autovacuum_enabled = false)'
-finds "autovacuum that is off for the table is found" autovacuum warn 'for the table "outbox"'
+finds "autovacuum that is off for the table is found" autovacuum warn 'for the table "public"."outbox"'
 follow autovacuum
 mended autovacuum
 run "ALTER ROLE wherry SET default_transaction_read_only = on"

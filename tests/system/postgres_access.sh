@@ -58,8 +58,11 @@ expect "a relay that may not write ends with that sentence" 1 "err:GRANT" "err:T
 w purge "$(as nobody)" --older-than 0s
 expect "so does a purge" 1 "err:GRANT"
 w init "$(as nobody)" --table new
-expect "and init, which needs the schema" 1 "err:permission denied for schema public" \
-	"err:CREATE ON SCHEMA public TO nobody"
+expect "and init, which the owner of its tables runs" 1 "err:run \`wherry init\` as wherry"
+sql "CREATE SCHEMA fresh; GRANT USAGE ON SCHEMA fresh TO nobody"
+w init "$(as nobody)" --table fresh.new
+expect "and which needs the schema" 1 "err:permission denied for schema fresh" \
+	"err:CREATE ON SCHEMA fresh TO nobody"
 
 grants=$(sed -n '/^## Rights/,/^## Plain/p' "$source_dir/docs/guide/postgres.md" |
 	sed -n '/^GRANT/p')

@@ -1,0 +1,256 @@
+/*
+ * Other roles' operators and functions in the search path: none of them is ever used, on
+ * connections that Wherry borrowed either, where it may not change the path.
+ */
+#include "outbox_suite.h"
+
+#include <wherry/postgres.h>
+
+#include "db/postgres.h"
+#include "outbox/outbox.h"
+#include "outbox/stream.h"
+#include "postgres/server.h"
+
+/* The application's connection: its own schema, then one where others may create. */
+static PGconn *arrive(const char *schema, wherry_db **out)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char url[200], sql[200];
+	PGconn *conn;
+
+	(void)snprintf(url, sizeof(url), "postgresql://wherry@/postgres?host=%s",
+		       postgres_folder());
+	conn = PQconnectdb(url);
+	(void)snprintf(sql, sizeof(sql),
+		       "SET client_min_messages = warning; CREATE SCHEMA %s; "
+		       "SET search_path = %s, lobby",
+		       schema, schema);
+	assert_true(postgres_exec(conn, sql, NULL, 0));
+	WHERRY_PASS(wherry_postgres_borrow(conn, out, &err));
+	return conn;
+}
+
+/* What the hostile role made, in the words of the server: what depends on it, from outside. */
+static void nothing_depends_on_it(const char *what)
+{
+	static const char sql[] =
+		"SELECT coalesce(string_agg(DISTINCT pg_describe_object(classid, objid, "
+		"objsubid) || ' uses ' || pg_describe_object(refclassid, refobjid, 0), '; '),"
+		" '') FROM pg_depend AS d WHERE deptype = 'n' AND (refclassid = "
+		"'pg_operator'::regclass AND refobjid IN (SELECT oid FROM pg_operator WHERE "
+		"oprnamespace = 'lobby'::regnamespace) OR refclassid = 'pg_proc'::regclass AND "
+		"refobjid IN (SELECT oid FROM pg_proc WHERE pronamespace = "
+		"'lobby'::regnamespace)) AND NOT (classid = 'pg_operator'::regclass AND objid "
+		"IN (SELECT oid FROM pg_operator WHERE oprnamespace = 'lobby'::regnamespace)) "
+		"AND classid NOT IN ('pg_trigger'::regclass, 'pg_cast'::regclass)";
+	char found[2000] = "", url[160];
+
+	(void)snprintf(url, sizeof(url), "postgresql://wherry@/postgres?host=%s",
+		       postgres_folder());
+	assert_true(postgres_raw(url, sql, found, sizeof(found)));
+	if (*found)
+		print_error("%s: %s\n", what, found);
+	assert_string_equal(found, "");
+}
+
+static void nothing_of_it_ran(PGconn *conn)
+{
+	char ran[8] = "";
+
+	assert_true(postgres_exec(conn, "SELECT is_called::text FROM lobby.ran", ran,
+				  sizeof(ran)));
+	assert_string_equal(ran, "false");
+}
+
+/* The server notes what the body of a function uses. */
+static bool is_clean(PGconn *conn, const wh_stmt *stmt)
+{
+	postgres_stmt numbered = {.stmt = stmt};
+	wh_buf text = WH_BUF_INIT(128 * 1024);
+	wherry_error err = WHERRY_ERROR_INIT;
+	char found[400] = "", kind[16];
+	PGresult *res, *types;
+
+	WHERRY_PASS(wh_postgres_number(stmt->text, &numbered, &err));
+	res = PQprepare(conn, "", numbered.text, 0, NULL);
+	if (PQresultStatus(res) != PGRES_COMMAND_OK)
+		print_error("%s: %s", stmt->name, PQerrorMessage(conn));
+	PQclear(res);
+	res = PQdescribePrepared(conn, "");
+	wh_buf_puts(&text, "CREATE FUNCTION probe(");
+	for (int i = 0; i < PQnparams(res); i++) {
+		(void)snprintf(kind, sizeof(kind), "%u", PQparamtype(res, i));
+		types = PQexecParams(conn, "SELECT $1::oid::regtype::text", 1, NULL,
+				     (const char *const[]){kind}, NULL, NULL, 0);
+		wh_buf_printf(&text, "%s%s", i ? ", " : "", PQgetvalue(types, 0, 0));
+		PQclear(types);
+	}
+	wh_buf_printf(&text, ") RETURNS void LANGUAGE sql BEGIN ATOMIC %.*s; END",
+		      (int)strcspn(numbered.text, ";"), numbered.text);
+	PQclear(res);
+	free(numbered.text);
+	assert_true(postgres_exec(conn, wh_buf_str(&text), NULL, 0));
+	wh_buf_clear(&text);
+	assert_true(postgres_exec(
+		conn,
+		"SELECT coalesce(string_agg(DISTINCT pg_describe_object(refclassid, "
+		"refobjid, 0), '; '), '') FROM pg_depend WHERE objid = "
+		"(SELECT oid FROM pg_proc WHERE proname = 'probe') AND refclassid IN "
+		"('pg_operator'::regclass, 'pg_proc'::regclass)",
+		found, sizeof(found)));
+	assert_true(postgres_exec(conn, "DROP FUNCTION probe", NULL, 0));
+	if (*found)
+		print_error("%s uses %s\n", stmt->name, found);
+	return !*found;
+}
+
+static int count_unclean(PGconn *conn, const wh_sql *sql)
+{
+	static const char *const scripts[] = {"migrate-", "add-", "publish", "tables"};
+	int unclean = 0;
+
+	for (size_t i = 0; i < sql->n; i++) {
+		bool script =
+			sql->stmts[i].part || strncmp(sql->stmts[i].text, "DO ", 3) == 0;
+
+		for (size_t k = 0; k < sizeof(scripts) / sizeof(*scripts); k++)
+			script |= strncmp(sql->stmts[i].name, scripts[k],
+					  strlen(scripts[k])) == 0;
+		if (!script)
+			unclean += !is_clean(conn, &sql->stmts[i]);
+	}
+	return unclean;
+}
+
+static wherry_outbox *made(wherry_db *db, const wh_make *how)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+
+	WHERRY_PASS(wh_outbox_make(db, how, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
+	return box;
+}
+
+static void no_statement_uses_what_another_role_made(void **state)
+{
+	static const char *const layouts[] = {NULL, "eventferry", "debezium"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	int unclean = 0;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		const wh_make how = {.layout = layouts[i],
+				     .extras = i ? 0 : WH_STRICT | WH_SHARED};
+		wherry_outbox *box;
+		wh_wal *wal = NULL;
+		wherry_db *db;
+		char schema[16];
+		PGconn *conn;
+
+		(void)snprintf(schema, sizeof(schema), "plain%d", i);
+		conn = arrive(schema, &db);
+		box = made(db, &how);
+		unclean += count_unclean(conn, &box->sql);
+		if (i != 1) {
+			WHERRY_PASS(wh_wal_open(box, "", "", &wal, &err));
+			WHERRY_PASS(wh_wal_tables(wal, &err));
+			unclean += count_unclean(conn, &wal->sql);
+			wh_wal_close(wal);
+		}
+		nothing_depends_on_it("what init made");
+		nothing_of_it_ran(conn);
+		wherry_outbox_close(box);
+		wherry_db_close(db);
+		PQfinish(conn);
+	}
+	assert_int_equal(unclean, 0);
+}
+
+static void a_borrowed_connection_runs_nothing_of_another_role(void **state)
+{
+	const wherry_message m =
+		WHERRY_MESSAGE(.topic = "t", .key = "k", .body = "{}", .body_len = 2);
+	wherry_error err = WHERRY_ERROR_INIT;
+	char got[24] = "";
+	wherry_outbox *box;
+	wherry_db *db;
+	PGconn *conn;
+
+	(void)state;
+	conn = arrive("guest", &db);
+	box = made(db, &(wh_make){.layout = NULL});
+	assert_true(postgres_exec(conn, "BEGIN", NULL, 0));
+	WHERRY_PASS(wherry_outbox_enqueue(box, &m, WHERRY_LOCK_KEY, NULL, &err));
+	assert_true(postgres_exec(
+		conn,
+		"SELECT wherry_enqueue('t', '{}'::text, key => 'k', lock_key => true); "
+		"SELECT wherry_enqueue('t', '{}'::json, headers => '{\"a\":\"b\"}'); "
+		"SELECT wherry_enqueue('t', '{}'::jsonb, aggregate_type => 'a', "
+		"aggregate_id => 'b', lock_key => true); "
+		"SELECT wherry_enqueue('t', '{}'::bytea, message_id => 'm'); COMMIT; "
+		"SELECT count(*) FROM outbox",
+		got, sizeof(got)));
+	assert_string_equal(got, "5");
+	nothing_of_it_ran(conn);
+	wherry_outbox_close(box);
+	wherry_db_close(db);
+	PQfinish(conn);
+}
+
+/* The same where pg_catalog comes last, so that what others made goes before all of it. */
+static void enqueueing_is_safe_though_pg_catalog_comes_last(void **state)
+{
+	const wherry_message m =
+		WHERRY_MESSAGE(.topic = "t", .key = "k", .body = "{}", .body_len = 2);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box;
+	wherry_db *db;
+	PGconn *conn;
+
+	(void)state;
+	conn = arrive("last", &db);
+	box = made(db, &(wh_make){.layout = NULL});
+	assert_true(postgres_exec(
+		conn,
+		"CREATE FUNCTION lobby.same(text, text) RETURNS boolean LANGUAGE plpgsql AS "
+		"$$BEGIN PERFORM pg_catalog.nextval('lobby.ran'); RAISE 'hostile: text'; END$$; "
+		"CREATE OPERATOR lobby.= (leftarg = text, rightarg = text, function = "
+		"lobby.same); CREATE OPERATOR lobby.<> (leftarg = text, rightarg = text, "
+		"function = lobby.same); CREATE FUNCTION lobby.joined(text, text) RETURNS text "
+		"LANGUAGE plpgsql AS $$BEGIN PERFORM pg_catalog.nextval('lobby.ran'); RAISE 'hostile: "
+		"text'; END$$; CREATE OPERATOR lobby.|| (leftarg = text, rightarg = text, "
+		"function = lobby.joined); CREATE FUNCTION lobby.pg_notify(text, text) RETURNS "
+		"void LANGUAGE plpgsql AS $$BEGIN PERFORM pg_catalog.nextval('lobby.ran'); END$$; "
+		"SET search_path = last, lobby, pg_catalog; BEGIN",
+		NULL, 0));
+	WHERRY_PASS(wherry_outbox_enqueue(box, &m, WHERRY_LOCK_KEY, NULL, &err));
+	assert_true(postgres_exec(
+		conn,
+		"SELECT wherry_enqueue('t', '{}'::text, key => 'k', lock_key => true); "
+		"SELECT wherry_enqueue('t', '{}'::json, headers => '{\"a\":\"b\"}'); COMMIT; "
+		"DROP FUNCTION lobby.pg_notify(text, text); "
+		"DROP FUNCTION lobby.same CASCADE; DROP FUNCTION lobby.joined CASCADE",
+		NULL, 0));
+	nothing_of_it_ran(conn);
+	wherry_outbox_close(box);
+	wherry_db_close(db);
+	PQfinish(conn);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_statement_uses_what_another_role_made),
+		cmocka_unit_test(a_borrowed_connection_runs_nothing_of_another_role),
+		cmocka_unit_test(enqueueing_is_safe_though_pg_catalog_comes_last),
+	};
+
+	if (!postgres_start_logical())
+		return 0;
+	if (!postgres_let_in()) {
+		(void)printf("1..1\nnot ok 1 - a hostile role comes\n");
+		return 1;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

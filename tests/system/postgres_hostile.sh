@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# A role that may create objects in a schema of everybody's search path: whatever other roles
+# do with Wherry, nothing of it runs.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/postgres.bash
+. "$(dirname "$0")/postgres.bash"
+
+start_server wal_level=logical
+psql -X -q -h "$folder" -U wherry -v ON_ERROR_STOP=1 -f "$source_dir/tests/postgres/hostile.sql" \
+	postgres || exit 1
+
+sql "CREATE ROLE shop LOGIN REPLICATION; CREATE ROLE producer LOGIN; CREATE ROLE relay LOGIN;
+	CREATE ROLE operator LOGIN; CREATE SCHEMA shop AUTHORIZATION shop"
+for role in shop producer relay operator wherry; do
+	sql "ALTER ROLE $role SET search_path = shop, lobby"
+done
+as() { echo "postgres://$1@/postgres?host=$folder"; }
+
+quiet() { # WHAT: nothing of the hostile role's has run so far
+	check "$1 runs nothing of a hostile role" answers "SELECT is_called FROM lobby.ran" f
+}
+
+w init "$(as shop)" --strict --slots
+expect "an outbox is made in a schema of its owner" 0
+check "and not in that of the hostile role" answers \
+	"SELECT count(*) FROM pg_tables WHERE schemaname = 'lobby' AND tablename = 'outbox'" 0
+quiet init
+grants=$(sed -n '/^## Rights/,/^## Plain/p' "$source_dir/docs/guide/postgres.md" |
+	sed -n '/^GRANT/p' | sed 's/enqueuer/producer/')
+sql "GRANT CREATE ON DATABASE postgres TO shop; GRANT USAGE ON SCHEMA shop TO PUBLIC;
+	SET search_path = shop; $grants"
+
+put() { # as the producer, in plain SQL
+	psql -X -q -v ON_ERROR_STOP=1 "$(as producer)" >/dev/null -c \
+		"INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'k', '{}')" -c \
+		"SELECT shop.wherry_enqueue('t', '{}'::json, key => 'k', lock_key => true)"
+}
+
+check "a producer inserts and calls the function" put
+quiet "a producer in plain SQL"
+w_in '{"id":1}' enqueue "$(as producer)" --topic t --id /id --key /id
+expect "wherry enqueue works" 0
+quiet "wherry enqueue"
+
+for engine in exclusive competing stream; do
+	role=relay
+	[ "$engine" != stream ] || role=shop # it makes the publication
+	put
+	w relay "$(as $role)" stdout: --until-empty --timeout 60s --engine "$engine" --on-done mark
+	expect "a relay delivers with the engine $engine" 0
+	put
+	w relay "$(as $role)" 'exec:exit 65' --until-empty --timeout 60s --engine "$engine"
+	expect "and gives up with the engine $engine" 3
+	quiet "a relay with the engine $engine"
+	w retry "$(as operator)" --all
+	w relay "$(as $role)" stdout: --until-empty --timeout 60s --on-done archive \
+		--set outbox.retention=1ms --set relay.purge_every=100ms
+	expect "what was retried is delivered" 0
+	w init "$(as shop)"
+done
+put
+w status "$(as operator)"
+expect "status works" 0
+w list "$(as operator)" --state dead,done,pending
+expect "list works" 0
+id=$(sql "SELECT max(id) FROM shop.outbox")
+w show "$(as operator)" "$id"
+expect "show works" 0
+w replay "$(as operator)" --since 1h
+expect "replay works" 0
+w pause "$(as operator)"
+w resume "$(as operator)"
+expect "pause and resume work" 0
+w purge "$(as operator)" --older-than 0s
+expect "purge works" 0
+quiet "an operator's command"
+w doctor "$(as shop)"
+check "doctor says what it found" test -n "$out"
+w doctor "$(as shop)" "$id"
+w doctor "$(as wherry)" --table shop.outbox
+quiet "doctor"
+
+# ---- tables of Wherry's names that belong to another role ----
+
+sql "CREATE SCHEMA open; GRANT USAGE, CREATE ON SCHEMA open TO PUBLIC;
+	ALTER SCHEMA open OWNER TO shop;
+	SET ROLE hostile;
+	CREATE TABLE open.wherry_outbox(name text NOT NULL PRIMARY KEY, paused_at timestamptz,
+		nudge bigint NOT NULL DEFAULT 0);
+	CREATE TRIGGER t BEFORE INSERT ON open.wherry_outbox FOR EACH STATEMENT
+		EXECUTE FUNCTION lobby.trigger();
+	GRANT ALL ON open.wherry_outbox TO PUBLIC"
+for role in shop wherry; do
+	w init "$(as $role)" --table open.outbox
+	expect "init refuses a table that another role has put there ($role)" 1 \
+		"err:wherry_outbox" "err:hostile"
+done
+quiet "init beside such a table"
+
+stop_server
+finish
