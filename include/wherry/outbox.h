@@ -54,12 +54,13 @@ typedef struct wherry_lease {
 
 /* What to claim; start from {0}. */
 typedef struct wherry_claim_options {
-	int64_t limit;    /* at most this many messages, at least 1 */
-	int64_t lasts_us; /* until the claim lapses unless extended */
-	bool unordered;   /* keys do not matter */
-	bool park;        /* nothing behind a dead message of its key */
-	bool failed_only; /* only what failed before, and is due */
-	int64_t below_id; /* of pending ones only ids below; 0: any */
+	int64_t limit;       /* at most this many messages, at least 1 */
+	int64_t lasts_us;    /* until the claim lapses unless extended */
+	bool unordered;      /* keys do not matter */
+	bool park;           /* nothing behind a dead message of its key */
+	bool failed_only;    /* only what failed before, and is due */
+	int64_t below_id;    /* of pending ones only ids below; 0: any */
+	int64_t failed_most; /* of failed ones at most this many; 0: any number, -1: none */
 } wherry_claim_options;
 
 /* One message that could not be delivered. */

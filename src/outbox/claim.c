@@ -229,11 +229,14 @@ static wherry_code claim(void *ctx, wherry_error *err)
 {
 	claiming *w = ctx;
 	wh_param params[CLAIM_PARAMS];
+	int64_t due = w->options->limit, most = w->options->failed_most;
 	wherry_code code = take_turns(w, err);
 
+	if (most && most < due)
+		due = most;
 	w->reader.n = 0;
-	fill_params(w, params, w->options->limit);
-	if (code == WHERRY_OK)
+	fill_params(w, params, due);
+	if (code == WHERRY_OK && due > 0)
 		code = wh_db_run(w->box->db, w->box->stmt.claim_due, params, CLAIM_PARAMS,
 				 wh_take_open, &w->reader, NULL, err);
 	w->more = w->reader.n == w->options->limit;

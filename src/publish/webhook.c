@@ -43,6 +43,7 @@ typedef struct slot {
 	wh_webhook_request request;
 	wherry_verdict verdict;
 	int64_t retry_after_us;
+	bool denied;  /* the answer may be the same for every message */
 	bool refused; /* its address was private */
 	size_t read;  /* bytes of the answer */
 	char excerpt[EXCERPT + 1];
@@ -324,6 +325,7 @@ static void finish(webhook_publisher *p, slot *s, wherry_verdict verdict,
 	s->phase = OVER;
 	s->verdict = verdict;
 	s->retry_after_us = 0;
+	s->denied = false;
 	(void)snprintf(s->reason, sizeof(s->reason), "%.*s", (int)sizeof(s->reason) - 1,
 		       reason);
 	s->next = NULL;
@@ -402,6 +404,7 @@ static void conclude(webhook_publisher *p, slot *s, CURLcode result)
 	if (v.code == WHERRY_OK) {
 		finish(p, s, v.verdict, v.reason);
 		s->retry_after_us = v.retry_after_us;
+		s->denied = v.denied;
 		return;
 	}
 	s->phase = BROKEN;
@@ -520,6 +523,7 @@ static wherry_code webhook_collect(wherry_publisher *pub, wh_receipt *out, size_
 		wh_receipt_fill(&out[n], s->message, s->verdict,
 				s->verdict == WHERRY_DELIVERED ? NULL : s->reason);
 		out[n].retry_after_us = s->retry_after_us;
+		out[n].denied = s->denied;
 		release(p, s);
 	}
 	*out_n = n;

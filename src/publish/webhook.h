@@ -90,6 +90,7 @@ typedef struct wh_webhook_answer {
 typedef struct wh_webhook_verdict {
 	wherry_code code; /* not OK: it is the destination's fault, no message's */
 	wherry_verdict verdict;
+	bool denied; /* every message may get the same answer */
 	int64_t retry_after_us;
 	char reason[240];
 } wh_webhook_verdict;

@@ -4,8 +4,8 @@
  *     2xx                          delivered
  *     429; 503 with Retry-After    throttled: all wait, none is counted
  *     408, 425, 5xx                retry, not before Retry-After
- *     401, 403, 407                the destination's: credentials
- *     1xx, 3xx                     the destination's: another URL
+ *     401, 403, 407                retry; perhaps the credentials are wrong, for all
+ *     1xx, 3xx                     retry; perhaps the URL is wrong, for all
  *     other 4xx                    rejected
  *     no answer                    unknown if some of the request may have left, else
  *                                  the destination's: it cannot be reached
@@ -42,9 +42,11 @@ static void judge_status(wh_webhook_verdict *v, const wh_webhook_answer *a)
 		v->verdict = WHERRY_RETRY;
 		v->retry_after_us = wait_us(a->retry_after_s, delay_most_s);
 	} else if (a->status == 401 || a->status == 403 || a->status == 407) {
-		v->code = WHERRY_DENIED;
+		v->verdict = WHERRY_RETRY;
+		v->denied = true;
 	} else if (a->status < 400) {
-		v->code = WHERRY_INVALID;
+		v->verdict = WHERRY_RETRY;
+		v->denied = true;
 		(void)snprintf(
 			v->reason, sizeof(v->reason),
 			"HTTP %ld, and redirects are not followed: give the URL it "
@@ -105,7 +107,7 @@ static void say_failure(wh_webhook_verdict *v, const wh_webhook_answer *a)
 
 wh_webhook_verdict wh_webhook_judge(const wh_webhook_answer *a)
 {
-	wh_webhook_verdict v = {WHERRY_OK, WHERRY_DELIVERED, 0, ""};
+	wh_webhook_verdict v = {.verdict = WHERRY_DELIVERED};
 
 	if (a->status >= 200 && a->status < 300)
 		return v;

@@ -184,6 +184,16 @@ static wherry_code lapsed_step(wherry_relay *r, int64_t now, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/* While the destination is down, failed messages fill at most half of the window: the rest is
+ * for new ones, which are probed first. */
+static int64_t failed_room(const wherry_relay *r)
+{
+	int64_t half = r->set.window > 1 ? r->set.window / 2 : 1;
+	int64_t room = half + (int64_t)r->n_aside - (int64_t)r->window.n;
+
+	return room > 0 ? room : -1;
+}
+
 static wherry_code fresh_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_code code = r->set.strict ? wh_strict_look(r, now, err) : WHERRY_OK;
@@ -195,8 +205,14 @@ static wherry_code fresh_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (r->fresh_most && r->fresh_most < options.limit)
 		options.limit = r->fresh_most;
 	r->fresh_most = 0;
+	if (r->down && !r->set.failed_only)
+		options.failed_most = failed_room(r);
 	code = claim(r, &options, false, &n, err);
-	return code == WHERRY_OK ? look_ahead(r, now, err) : code;
+	if (code == WHERRY_OK)
+		code = look_ahead(r, now, err);
+	if (code == WHERRY_OK && options.failed_most < 0 && r->due_at_us < r->probe_at_us)
+		r->due_at_us = r->probe_at_us;
+	return code;
 }
 
 /*

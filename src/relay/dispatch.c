@@ -137,6 +137,7 @@ void wh_down(wherry_relay *r, int64_t now, const char *why)
 	if (!r->down)
 		wh_hook_error(r, WHERRY_CLOSED, why);
 	r->down = true;
+	r->probing = false;
 	r->probes++;
 	delay = wh_backoff_delay(&r->set.probe, r->probes, &r->env);
 	if (delay < 1000)
@@ -149,8 +150,10 @@ void wh_up(wherry_relay *r)
 	if (r->down)
 		wh_relay_say(r, WHERRY_LOG_INFO, "destination-up",
 			     wh_log_int("probes", r->probes));
-	r->down = false;
+	r->down = r->probing = false;
 	r->probes = 0;
+	r->probes_left = 0;
+	r->width = 1;
 	r->n_failing = 0;
 	r->answered++;
 }
@@ -243,6 +246,8 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 	}
 	if (why->code == WHERRY_STALE && !r->set.competing)
 		r->unfenced = true; /* is the lease still ours? */
+	r->width = 1;
+	r->probes_left = 0;
 	wh_down(r, now, why->message);
 }
 
@@ -328,26 +333,6 @@ static void submit_ready(wherry_relay *r, int64_t now)
 	}
 }
 
-/* Nothing of its key that is ready comes before it. */
-static bool first_of_key(const wherry_relay *r, const wh_entry *e)
-{
-	const wh_entry *before = r->window.ready.head;
-
-	while (e->key && before != e && before->key != e->key)
-		before = before->next;
-	return !e->key || before == e;
-}
-
-/* The next one after the last that probed, so that bad messages at the front do not keep
- * a destination down that takes others; only the first of a key, for its order. */
-static wh_entry *choose_probe(const wherry_relay *r)
-{
-	for (wh_entry *e = r->window.ready.head; e; e = e->next)
-		if (e->order > r->probed && first_of_key(r, e))
-			return e;
-	return r->window.ready.head;
-}
-
 /* The connection was lost while it was tried alone, and works for others: that attempt
  * was its own, and it has another, or has had them all. */
 static void charge(wherry_relay *r, wh_entry *e)
@@ -359,10 +344,25 @@ static void charge(wherry_relay *r, wh_entry *e)
 		e->poison = "the connection ended each time it was tried, also alone";
 }
 
-/* One message alone: a probe, or a suspect whose attempt is written first. */
-static wherry_code submit_one(wherry_relay *r, int64_t now, wherry_error *err)
+/* Several messages that probe together. */
+static void submit_probes(wherry_relay *r, wh_entry **probes, size_t n, int64_t now)
 {
-	wh_entry *e = r->down ? choose_probe(r) : r->window.ready.head;
+	const wherry_message *msgs[WH_PROBES_MOST];
+	size_t taken;
+
+	for (size_t i = 0; i < n; i++) {
+		probes[i]->probe = true;
+		msgs[i] = &probes[i]->msg;
+	}
+	r->probing |= !r->probes_left;
+	if (submit(r, msgs, n, now, &taken) == WHERRY_OK)
+		r->probes_left = n - taken;
+}
+
+/* One message alone: a probe, or a suspect whose attempt is written first. */
+static wherry_code submit_one(wherry_relay *r, wh_entry *e, int64_t now,
+			      wherry_error *err)
+{
 	const wherry_message *msg = &e->msg;
 	wherry_code code;
 	size_t taken;
@@ -375,11 +375,28 @@ static wherry_code submit_one(wherry_relay *r, int64_t now, wherry_error *err)
 		if (code != WHERRY_OK || r->fsm.state != WH_LEADING || !e->tried)
 			return code;
 	}
-	e->probe = r->down;
+	e->probe = r->probing = r->down;
 	if (r->down)
 		r->probed = e->order;
 	(void)submit(r, &msg, 1, now, &taken);
 	return WHERRY_OK;
+}
+
+static wherry_code submit_alone(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_entry *probes[WH_PROBES_MOST];
+	bool goes_on = r->probes_left > 0;
+	size_t n;
+
+	if (!r->down)
+		return submit_one(r, r->window.ready.head, now, err);
+	n = wh_probe_choose(r, probes, goes_on ? r->probes_left : r->width);
+	if (n) {
+		submit_probes(r, probes, n, now);
+		return WHERRY_OK;
+	}
+	r->probes_left = 0;
+	return goes_on ? WHERRY_OK : submit_one(r, wh_probe_next(r), now, err);
 }
 
 /* What came after the unclean end is beyond suspicion. */
@@ -424,14 +441,15 @@ wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (r->stats.paused || now >= r->held_until_us || now < r->throttled_until_us ||
 	    !r->window.ready.n)
 		return WHERRY_OK;
-	if (r->down && now < r->probe_at_us)
+	if (r->down && now < r->probe_at_us && !r->probes_left)
 		return WHERRY_OK;
 	code = check_fence(r, now, err);
 	if (code != WHERRY_OK || r->unfenced || !reopen(r, now))
 		return code;
 	end_suspicion(r);
 	if (wh_dispatch_alone(r))
-		return r->window.flying.n ? WHERRY_OK : submit_one(r, now, err);
+		return r->window.flying.n && !r->probes_left ? WHERRY_OK
+							     : submit_alone(r, now, err);
 	submit_ready(r, now);
 	return WHERRY_OK;
 }

@@ -15,6 +15,13 @@ void wh_held_note(wherry_relay *r, wh_key *key, int64_t id, int64_t place)
 
 /* ---- keys whose wait is over ---- */
 
+bool wh_held_has_room(const wherry_relay *r)
+{
+	size_t half = r->set.window > 1 ? (size_t)r->set.window / 2 : 1;
+
+	return wh_read_has_room(r) && (!r->down || r->window.n < half + r->n_aside);
+}
+
 /* A key whose noted ids are all in memory goes on as others do.  Where not all of its
  * ids could be noted, the rest is read from there on, failed ones too. */
 static void end_draining(wherry_relay *r, wh_key *key)
@@ -47,7 +54,7 @@ static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *e
 	wherry_relay *r = d->r;
 	wherry_code code;
 
-	if (!wh_read_has_room(r) || d->key->fsm.state != WH_KEY_DRAINING) {
+	if (!wh_held_has_room(r) || d->key->fsm.state != WH_KEY_DRAINING) {
 		d->full = true;
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	}
@@ -133,7 +140,7 @@ wherry_code wh_held_due(wherry_relay *r, int64_t now, wherry_error *err)
 			wh_key_drain(&r->keys, key);
 		}
 		if (key->fsm.state == WH_KEY_DRAINING && wh_ids_count(&key->noted)) {
-			if (!wh_read_has_room(r)) {
+			if (!wh_held_has_room(r)) {
 				first_due = now;
 				continue;
 			}

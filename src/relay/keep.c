@@ -125,15 +125,18 @@ void wh_keep_failure(wherry_relay *r, wh_entry *e, int64_t now)
 			wh_settle_put(r, e, now);
 		return;
 	}
-	e->msg.attempts++;
 	e->tried = false;
-	r->stats.retried++;
-	wh_hook_settled(r, WHERRY_ON_FAILED, e);
+	if (!e->uncounted) {
+		e->msg.attempts++;
+		r->stats.retried++;
+		wh_hook_settled(r, WHERRY_ON_FAILED, e);
+	}
 	if (!key) { /* out of memory: at once, then */
 		wh_entry_admit(r, e);
 		return;
 	}
 	wh_key_hold(&r->keys, key, due);
+	wh_key_rests(&r->keys, key, e->uncounted);
 	wh_key_rest(r, key, e);
 }
 

@@ -50,6 +50,8 @@ typedef struct wh_key {
 	uint32_t owned;  /* entries of it in memory */
 	bool broken;     /* one of it came back while others of it were flying; */
 	bool leaving;    /* it failed: they are left alone, or else ready again */
+	bool resting;    /* HELD because of a refusal that did not count */
+	uint32_t round;  /* of probes in which a message of it was considered */
 	size_t len;
 	char bytes[];
 } wh_key;
@@ -60,6 +62,7 @@ typedef struct wh_keys {
 	wh_key *held;  /* all that are not FREE */
 	size_t n_held; /* HELD or DRAINING */
 	size_t n_parked;
+	size_t n_resting;  /* of those held */
 	size_t n_noted;    /* ids noted, over all keys */
 	int64_t first_due; /* no HELD key is due earlier */
 	wh_places *places; /* what is noted are places in here; NULL: ids */
@@ -88,6 +91,9 @@ void wh_key_drain(wh_keys *keys, wh_key *key);
 void wh_key_free(wh_keys *keys, wh_key *key);
 void wh_key_park(wh_keys *keys, wh_key *key);
 void wh_key_set_due(wh_keys *keys, wh_key *key, int64_t due_us);
+
+/* Say whether a HELD key is so because of a refusal that did not count. */
+void wh_key_rests(wh_keys *keys, wh_key *key, bool rests);
 
 /* Note an id of a key that is HELD or DRAINING; over `most` in all it is only remembered
  * that there are more. */

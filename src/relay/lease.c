@@ -265,6 +265,7 @@ void wh_lease_forget(wherry_relay *r)
 	wh_window_empty(&r->window);
 	wh_keys_clear(&r->keys);
 	r->holes.n = r->n_aside = 0;
+	wh_refused_clear(&r->refused);
 	r->unfenced = false;
 	r->passed = r->oldest = 0;
 	r->flush_at_us = WH_NEVER;

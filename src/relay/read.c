@@ -194,17 +194,33 @@ wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_erro
 	return WHERRY_OK;
 }
 
+/* Messages over the window that do not keep others from being read.  Where nothing is written
+ * to rows, refused ones and those behind them stay in memory. */
+static size_t beside_window(const wherry_relay *r)
+{
+	return r->set.keep && r->keys.n_resting ? WH_REFUSED_MOST : r->n_aside;
+}
+
+size_t wh_relay_entries_most(const wherry_relay *r)
+{
+	return (size_t)r->set.window + (r->set.keep ? WH_REFUSED_MOST : WH_ASIDE_MOST);
+}
+
 bool wh_read_has_room(const wherry_relay *r)
 {
-	return r->window.n < (size_t)r->set.window + r->n_aside &&
+	return r->window.n < (size_t)r->set.window + beside_window(r) &&
 	       r->window.bytes < (size_t)r->set.window_bytes;
+}
+
+bool wh_read_keys_left(const wherry_relay *r)
+{
+	return r->keys.n_held < (size_t)r->set.held_keys + r->n_aside + r->keys.n_resting;
 }
 
 /* Rows of keys that are held may be read again, but not others, which might be held too. */
 static bool may_read_on(const wherry_relay *r)
 {
-	return wh_read_has_room(r) &&
-	       r->keys.n_held < (size_t)r->set.held_keys + r->n_aside;
+	return wh_read_has_room(r) && wh_read_keys_left(r);
 }
 
 /* Must what is passed over be remembered?  Not where reading waits for it, or it comes by
@@ -445,7 +461,7 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 
 int64_t wh_read_room(const wherry_relay *r)
 {
-	return r->set.window + (int64_t)r->n_aside - (int64_t)r->window.n;
+	return r->set.window + (int64_t)beside_window(r) - (int64_t)r->window.n;
 }
 
 /* Rather few large reads than many small ones. */
@@ -466,7 +482,7 @@ bool wh_read_next(const wherry_relay *r, int64_t now)
 
 static void tell_full(wherry_relay *r)
 {
-	bool full = r->keys.n_held >= (size_t)r->set.held_keys + r->n_aside;
+	bool full = !wh_read_keys_left(r);
 
 	if (full && !r->full_told)
 		wh_relay_say(r, WHERRY_LOG_WARN, "slot-full",

@@ -218,7 +218,7 @@ static int64_t work_deadline(const wherry_relay *r, int64_t now)
 
 	if (r->set.competing)
 		at = wh_claim_deadline(r, now);
-	else if (r->keys.first_due > now || wh_read_has_room(r))
+	else if (r->keys.first_due > now || wh_held_has_room(r))
 		at = r->keys.first_due;
 	if (!r->set.competing && !r->sweeping &&
 	    (r->keys.n_held || r->keys.n_parked || r->window.n))
@@ -232,6 +232,8 @@ static int64_t work_deadline(const wherry_relay *r, int64_t now)
 	if (!wh_dispatch_alone(r) && r->throttled_until_us > now)
 		return sooner(at, r->throttled_until_us);
 	if (!wh_dispatch_alone(r))
+		return r->advanced ? now : at;
+	if (r->probes_left)
 		return r->advanced ? now : at;
 	if (r->window.flying.n)
 		return at;

@@ -13,6 +13,7 @@
  *     keep.c      where nothing is written to rows
  *     strict.c    key-strict: waits for lower ids that may yet be committed
  *     dispatch.c  submits what is ready, takes receipts
+ *     probe.c     which messages are tried while the destination is down
  *     settle.c    decides what becomes of a message, and writes it
  *     relay_open.c    opens, closes
  *     relay.c     steps
@@ -50,6 +51,7 @@
 #include "outbox/outbox.h"
 #include "publish/driver.h"
 #include "relay/holes.h"
+#include "relay/refused.h"
 #include "relay/window.h"
 
 enum { WH_STANDBY, WH_LEADING, WH_DRAINING, WH_LOST, WH_STOPPED };
@@ -60,7 +62,10 @@ enum {
 	WH_PLACES_MOST = 100000, /* likewise, where places take room, too */
 	WH_PLACE_STEP = 1 << 20, /* others may come in between */
 	WH_RECEIPTS = 256,
-	WH_ASIDE_MOST = 64
+	WH_ASIDE_MOST = 64,
+	WH_PROBES_MOST = 256, /* messages that probe at once */
+	WH_REFUSED_MOST =
+		100000 /* refused messages in memory, where rows are not written */
 };
 
 typedef struct wh_hooks wh_hooks;
@@ -187,6 +192,11 @@ struct wherry_relay {
 	int probes;          /* tries in vain */
 	int64_t probed;      /* the last message that did: its order */
 	size_t n_aside;      /* entries that probed in vain */
+	wh_refused refused;  /* Messages that were refused, and when. */
+	size_t width;        /* Messages that probe together next, if they are new. */
+	bool probing;        /* No answer to the probes in flight has come yet. */
+	size_t probes_left;  /* Probes of this round for which there was no room yet. */
+	uint32_t round;      /* Number of the last choice of probes. */
 	int64_t failing
 		[WH_DOWN_MOST]; /* distinct messages that failed since one succeeded */
 	int n_failing;
@@ -196,7 +206,7 @@ struct wherry_relay {
 
 	/* writing */
 	int64_t flush_at_us;      /* WH_NEVER: nothing to write */
-	int64_t *done_ids;        /* scratch, one window and what is aside */
+	int64_t *done_ids;        /* scratch, for wh_relay_entries_most() */
 	int64_t *back_ids;        /* likewise */
 	wherry_failure *failures; /* likewise */
 	bool *lost;               /* likewise: which of the failures were others' */
@@ -250,7 +260,8 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err);
 void wh_read_sweep(wherry_relay *r, int64_t now);
 bool wh_read_idle(const wherry_relay *r);
 bool wh_read_has_room(const wherry_relay *r);
-int64_t wh_read_room(const wherry_relay *r); /* messages that still fit */
+bool wh_read_keys_left(const wherry_relay *r); /* may more keys be held? */
+int64_t wh_read_room(const wherry_relay *r);   /* messages that still fit */
 bool wh_read_worth_it(const wherry_relay *r);
 bool wh_read_next(const wherry_relay *r,
 		  int64_t now); /* will the next step read ahead? */
@@ -279,6 +290,9 @@ bool wh_share_partial(const wherry_relay *r);
 size_t wh_relay_numbers(const wherry_relay *r, wh_number *out);
 
 /* held.c */
+/* While the destination is down, messages that were held fill half of the window: the rest is
+ * for new ones, which are probed first. */
+bool wh_held_has_room(const wherry_relay *r);
 void wh_held_note(wherry_relay *r, wh_key *key, int64_t id, int64_t place);
 wherry_code wh_held_due(wherry_relay *r, int64_t now, wherry_error *err);
 wherry_code wh_held_parked(wherry_relay *r, int64_t now, wherry_error *err);
@@ -403,5 +417,21 @@ void wh_entry_gone(wherry_relay *r,
 		   wh_entry *e); /* forget it, and its key if that was all */
 void wh_down(wherry_relay *r, int64_t now, const char *why);
 void wh_up(wherry_relay *r);
+
+/* probe.c */
+/* Messages to probe with: up to `most` that were not refused since the destination took one.
+ * Returns how many. */
+size_t wh_probe_choose(wherry_relay *r, wh_entry **out, size_t most);
+/* The next message to probe with where all were refused. */
+wh_entry *wh_probe_next(wherry_relay *r);
+/* A message was refused retriably.  True: that counts as an attempt of it.  May find that the
+ * destination is down. */
+bool wh_probe_refused(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt,
+		      int64_t now, const char *why);
+/* How long a message rests whose refusal does not count. */
+int64_t wh_probe_rest_us(const wherry_relay *r, int64_t now);
+
+/* Entries that may be in memory at once. */
+size_t wh_relay_entries_most(const wherry_relay *r);
 
 #endif

@@ -256,7 +256,7 @@ static wherry_code open_box(wherry_relay *r, wherry_error *err)
 
 static wherry_code allocate(wherry_relay *r, wherry_error *err)
 {
-	size_t n = (size_t)r->set.window + WH_ASIDE_MOST;
+	size_t n = wh_relay_entries_most(r);
 
 	r->scratch = calloc((size_t)r->set.batch, sizeof(*r->scratch));
 	r->done_ids = calloc(n, sizeof(*r->done_ids));
@@ -268,7 +268,7 @@ static wherry_code allocate(wherry_relay *r, wherry_error *err)
 	r->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (r->stop_fd < 0)
 		return wh_fail(err, WHERRY_BUSY, "no descriptor left for the relay");
-	return wh_window_init(&r->window, n, err);
+	return wh_window_init(&r->window, (size_t)r->set.window + WH_ASIDE_MOST, err);
 }
 
 static wherry_code make(const wherry_config *config, const wh_env *env,
@@ -284,6 +284,7 @@ static wherry_code make(const wherry_config *config, const wh_env *env,
 	r->fsm = (wh_fsm){states, "relay", WH_STANDBY};
 	r->key_text = (wh_buf)WH_BUF_INIT(KEY_TEXT_MAX);
 	r->flush_at_us = WH_NEVER;
+	r->width = 1;
 	r->look_by_us = WH_NEVER;
 	wh_strict_reset(r);
 	r->target_id = -1;
@@ -393,6 +394,7 @@ void wherry_relay_close(wherry_relay *r)
 		wherry_db_close(r->db);
 	wh_window_clear(&r->window);
 	wh_keys_clear(&r->keys);
+	wh_refused_clear(&r->refused);
 	wh_buf_clear(&r->key_text);
 	wh_claim_rewind(&r->place);
 	wherry_config_free(r->config);

@@ -114,27 +114,25 @@ void wh_settle_poison(wherry_relay *r, wh_entry *e, int64_t now)
 	settle_failure(r, e, e->poison, now);
 }
 
-/* Distinct messages that fail with none succeeding: then it is not the messages. */
-static void note_failing(wherry_relay *r, int64_t id, int64_t now, const char *why)
-{
-	for (int i = 0; i < r->n_failing; i++)
-		if (r->failing[i] == id)
-			return;
-	if (r->n_failing < WH_DOWN_MOST)
-		r->failing[r->n_failing++] = id;
-	if (r->n_failing >= r->set.down_after)
-		wh_down(r, now, why);
-}
-
 static void settle_retry(wherry_relay *r, wh_entry *e, const wh_receipt *receipt,
 			 const char *why, int64_t now)
 {
 	int32_t attempts = e->msg.attempts + 1;
 
+	e->uncounted = e->untried = false;
 	e->fate = attempts >= r->set.attempts ? WH_FATE_DEAD : WH_FATE_FAILED;
 	e->delay_us = wh_backoff_delay(&r->set.retry, attempts, &r->env);
 	if (receipt->retry_after_us > e->delay_us)
 		e->delay_us = receipt->retry_after_us;
+	settle_failure(r, e, why, now);
+}
+
+/* The destination may refuse every message: this one rests, and nothing is counted. */
+static void settle_uncounted(wherry_relay *r, wh_entry *e, const char *why, int64_t now)
+{
+	e->fate = WH_FATE_FAILED;
+	e->uncounted = e->untried = true;
+	e->delay_us = wh_probe_rest_us(r, now);
 	settle_failure(r, e, why, now);
 }
 
@@ -200,22 +198,10 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 		take_back(r, e);
 		return;
 	}
-	if (receipt->own) {
+	if (receipt->own || wh_probe_refused(r, e, receipt, now, why))
 		settle_retry(r, e, receipt, why, now);
-		return;
-	}
-	if (!r->down)
-		note_failing(r, e->msg.id, now, why);
-	else if (e->probe)
-		wh_down(r, now, why);
-	if (r->down && e->probe)
-		wh_settle_aside(r, e);
-	if (r->down) {
-		wh_suspect_back(r, e);
-		take_back(r, e);
-	} else {
-		settle_retry(r, e, receipt, why, now);
-	}
+	else
+		settle_uncounted(r, e, why, now);
 }
 
 void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
@@ -241,6 +227,7 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 		wh_entry_gone(r, e);
 	} else if (receipt->verdict == WHERRY_DELIVERED) {
 		wh_up(r);
+		wh_refused_remove(&r->refused, e->msg.id);
 		wh_latency_note(r, e);
 		e->written = receipt->written;
 		e->fate = WH_FATE_DONE;
@@ -267,8 +254,10 @@ static void after_failure(wherry_relay *r, wh_entry *e, int64_t now)
 	char text[32];
 	wh_buf lone = WH_BUF_INIT(sizeof(text));
 
-	r->stats.retried++;
-	wh_hook_settled(r, WHERRY_ON_FAILED, e);
+	if (!e->uncounted) {
+		r->stats.retried++;
+		wh_hook_settled(r, WHERRY_ON_FAILED, e);
+	}
 	if (r->set.competing) { /* the database holds its key */
 		if (due < r->due_at_us)
 			r->due_at_us = due;
@@ -289,6 +278,7 @@ static void after_failure(wherry_relay *r, wh_entry *e, int64_t now)
 			return;
 		wh_key_hold(&r->keys, key, due);
 	}
+	wh_key_rests(&r->keys, key, e->uncounted);
 	wh_held_note(r, key, e->msg.id, e->order);
 	wh_key_set_due(&r->keys, key, due);
 }
@@ -296,6 +286,7 @@ static void after_failure(wherry_relay *r, wh_entry *e, int64_t now)
 static void after_death(wherry_relay *r, wh_entry *e, int64_t now)
 {
 	r->stats.dead++;
+	wh_refused_remove(&r->refused, e->msg.id);
 	wh_hook_settled(r, WHERRY_ON_DEAD, e);
 	wh_relay_say(r, WHERRY_LOG_WARN, "dead", wh_log_int("id", e->msg.id),
 		     wh_log_text("message_id", e->msg.message_id),

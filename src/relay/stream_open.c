@@ -31,7 +31,7 @@ static const wh_fsm_state states[] = {
 static wherry_code make(wherry_relay *r, wherry_error *err)
 {
 	wh_following *f = calloc(1, sizeof(*f));
-	size_t n = (size_t)r->set.window + WH_ASIDE_MOST;
+	size_t n = wh_relay_entries_most(r);
 
 	if (!f)
 		return wh_oom(err);

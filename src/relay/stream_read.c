@@ -26,8 +26,7 @@ typedef struct pulling {
 
 bool wh_follow_has_room(const wherry_relay *r)
 {
-	return wh_read_has_room(r) &&
-	       r->keys.n_held < (size_t)r->set.held_keys + r->n_aside;
+	return wh_read_has_room(r) && wh_read_keys_left(r);
 }
 
 /* ---- looking up ---- */

@@ -46,6 +46,7 @@ typedef struct wh_entry {
 	bool untried;       /* and then it was not submitted: it had to die */
 	bool probe;         /* submitted to see whether the destination is back */
 	bool aside;         /* it did so in vain */
+	bool uncounted;     /* It was refused, and that is no attempt. */
 	bool written;       /* its handler has acknowledged it */
 	int losses;         /* of the connection while it flew; from 2 on it is suspect */
 	int64_t lost_at;    /* what had been answered when it was lost last */

@@ -66,7 +66,7 @@ static void all_keys_recover_in_order(void **state)
 	relay_check_order(f);
 }
 
-static void one_message_probes_at_growing_intervals(void **state)
+static void probes_come_at_growing_intervals(void **state)
 {
 	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
@@ -231,12 +231,160 @@ static void a_connection_lost_while_submitting_loses_nothing(void **state)
 	assert_int_equal(fake->losses, 2);
 }
 
+/* ---- a destination that refuses some messages ---- */
+
+enum { ROW_OF_KEYS = 200 };
+
+static void put_many(relay_fixture *f, size_t n)
+{
+	char keys[ROW_OF_KEYS + 1];
+
+	while (n) {
+		size_t some = n < ROW_OF_KEYS ? n : ROW_OF_KEYS;
+
+		memset(keys, '-', some);
+		keys[some] = 0;
+		relay_put(f, keys);
+		n -= some;
+	}
+}
+
+/* Refuses every message up to this one. */
+static int64_t refused_upto, n_refused, n_taken;
+
+static wherry_verdict refuse_the_first(void *ctx, const wherry_message *msg)
+{
+	relay_fixture *f = ctx;
+	int64_t id = f->target->tables && !f->target->keeps_ids
+			     ? strtoll(msg->message_id, NULL, 10)
+			     : msg->id;
+
+	n_refused += id <= refused_upto;
+	n_taken += id > refused_upto;
+	return id <= refused_upto ? WHERRY_RETRY : WHERRY_DELIVERED;
+}
+
+static relay_fake *begin_refusing(relay_fixture *f, int64_t upto, bool denies)
+{
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	refused_upto = upto;
+	n_refused = n_taken = 0;
+	fake->decide = refuse_the_first;
+	fake->denies = denies;
+	fake->room = upto > 1000 ? 64 : 8;
+	return fake;
+}
+
+/* The refused ones are retried until they are dead, as long as others are taken. */
+static void check_that_the_refused_die(relay_fixture *f, int64_t n)
+{
+	int64_t taken = n_taken;
+
+	RELAY_UNTIL(f, &f->a, n_refused >= n && relay_count(f, WHERRY_PENDING) == 0);
+	for (int round = 0; round < 40 && relay_count(f, WHERRY_DEAD) < n; round++) {
+		int64_t before = n_refused;
+
+		relay_put(f, "-");
+		RELAY_UNTIL(f, &f->a, n_taken > taken + round);
+		RELAY_UNTIL(f, &f->a,
+			    n_refused >= before + n || relay_count(f, WHERRY_DEAD) == n);
+	}
+	assert_int_equal(relay_count(f, WHERRY_DEAD), n);
+}
+
+static void refuse_before_good_ones(relay_fixture *f, int64_t n, bool denies)
+{
+	(void)begin_refusing(f, n, denies);
+	put_many(f, (size_t)n + 200);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, n_taken == 200);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 200);
+	assert_int_equal(n_taken, 200);
+}
+
+static void seventy_that_are_denied_keep_no_others(void **state)
+{
+	refuse_before_good_ones(*state, 70, true);
+	check_that_the_refused_die(*state, 70);
+}
+
+static void seventy_that_fail_keep_no_others(void **state)
+{
+	refuse_before_good_ones(*state, 70, false);
+	check_that_the_refused_die(*state, 70);
+}
+
+static void thousands_that_are_denied_keep_no_others(void **state)
+{
+	refuse_before_good_ones(*state, 5000, true);
+}
+
+static void more_that_are_denied_than_fit_in_the_window_keep_no_others(void **state)
+{
+	relay_set(*state, "relay.window", "20");
+	refuse_before_good_ones(*state, 70, true);
+	check_that_the_refused_die(*state, 70);
+}
+
+/* The same where relays claim rows. */
+static void messages_that_are_denied_keep_no_others_from_being_claimed(void **state)
+{
+	relay_set(*state, "relay.engine", "competing");
+	more_that_are_denied_than_fit_in_the_window_keep_no_others(state);
+}
+
+/* However often each message is tried. */
+static void a_destination_that_denies_all_costs_no_attempt(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = begin_refusing(f, INT64_MAX, true);
+
+	put_many(f, 20);
+	relay_put(f, "aabbccaabbcc");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, n_refused > 300);
+	assert_true(relay_stats(&f->a).down);
+	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 0);
+	assert_int_equal(relay_count(f, WHERRY_DEAD), 0);
+	assert_int_equal(relay_stats(&f->a).retried, 0);
+	refused_upto = 0;
+	fake->room = 0;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 32);
+	relay_check_once(f, 32);
+	relay_check_order(f);
+	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 0);
+}
+
+/* All messages are tried once; then one at a time, at the longest interval. */
+static void a_destination_that_denies_all_is_asked_rarely(void **state)
+{
+	relay_fixture *f = *state;
+	int64_t began, asked;
+
+	(void)begin_refusing(f, INT64_MAX, true);
+	put_many(f, 100);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, n_refused > 150);
+	asked = n_refused;
+	began = relay_now(f);
+	RELAY_UNTIL(f, &f->a, n_refused >= asked + 20);
+	assert_true(relay_now(f) - began >= 19 * (int64_t)10000);
+}
+
 const relay_test relay_down_tests[] = {
+	RELAY_TEST(seventy_that_are_denied_keep_no_others, 0),
+	RELAY_TEST(seventy_that_fail_keep_no_others, 0),
+	RELAY_TEST(thousands_that_are_denied_keep_no_others, RELAY_ALONE),
+	RELAY_TEST(more_that_are_denied_than_fit_in_the_window_keep_no_others, 0),
+	RELAY_TEST(messages_that_are_denied_keep_no_others_from_being_claimed, 0),
+	RELAY_TEST(a_destination_that_denies_all_costs_no_attempt, 0),
+	RELAY_TEST(a_destination_that_denies_all_is_asked_rarely, 0),
 	RELAY_TEST(five_failures_mean_that_the_destination_is_down, 0),
 	RELAY_TEST(four_failures_do_not_mean_so, 0),
 	RELAY_TEST(one_success_between_them_and_it_is_not_down, 0),
 	RELAY_TEST(all_keys_recover_in_order, 0),
-	RELAY_TEST(one_message_probes_at_growing_intervals, 0),
+	RELAY_TEST(probes_come_at_growing_intervals, 0),
 	RELAY_TEST(probes_rotate, 0),
 	RELAY_TEST(only_the_first_of_a_key_probes, 0),
 	RELAY_TEST(a_window_full_of_what_breaks_the_connection_lets_others_probe, 0),

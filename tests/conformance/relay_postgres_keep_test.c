@@ -100,6 +100,30 @@ static void defect_8_what_failed_is_tried_again_before_those_of_its_key(void **s
 	}
 }
 
+/* They stay in memory, beside a window that is smaller. */
+static void messages_that_are_denied_keep_no_others(void **state)
+{
+	enum { BAD = 70 };
+	relay_fixture *f = *state;
+	relay_fake *fake;
+
+	keep(f);
+	relay_set(f, "relay.window", "50");
+	fake = relay_use_fake(f, &f->a, 0);
+	fake->denies = true;
+	for (int64_t id = 1; id <= BAD; id++)
+		relay_answers(f, id, WHERRY_RETRY, -1);
+	relay_stream(f, &f->a);
+	for (int i = 0; i < 27; i++)
+		relay_put(f, "----------");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 200);
+	for (size_t n = 200; relay_stats(&f->a).dead < BAD; n++) {
+		relay_put(f, "-");
+		RELAY_UNTIL(f, &f->a, relay_delivered(f) > n);
+		assert_true(n < 300);
+	}
+}
+
 static void what_dies_is_kept_and_its_key_goes_on(void **state)
 {
 	relay_fixture *f = *state;
@@ -525,6 +549,7 @@ static const relay_test own[] = {
 	RELAY_TEST(what_is_deleted_at_once_is_delivered, 0),
 	RELAY_TEST(from_now_leaves_the_table_alone, 0),
 	RELAY_TEST(defect_8_what_failed_is_tried_again_before_those_of_its_key, 0),
+	RELAY_TEST(messages_that_are_denied_keep_no_others, 0),
 	RELAY_TEST(what_dies_is_kept_and_its_key_goes_on, 0),
 	RELAY_TEST(what_dies_is_dead_once_its_letter_is_taken, 0),
 	RELAY_TEST(a_window_full_of_what_failed_stops_the_stream, 0),

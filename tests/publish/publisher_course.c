@@ -81,6 +81,7 @@ static void take_receipt(publisher_fixture *f, const wh_receipt *receipt)
 	leg->stage = LEG_READY;
 	leg->behind = false;
 	leg->last = *receipt;
+	f->n_denied += receipt->denied;
 	if (receipt->verdict == WHERRY_DELIVERED) {
 		if (behind)
 			fail_msg("message %zu was delivered behind one that failed", n);

@@ -30,7 +30,7 @@ void suite_messages(publisher_fixture *f, size_t n, size_t n_keys)
 		f->messages[i] = m;
 	}
 	memset(f->legs, 0, sizeof(f->legs));
-	f->n_over = f->n_errors = 0;
+	f->n_over = f->n_errors = f->n_denied = 0;
 }
 
 void suite_set(publisher_fixture *f, const char *key, const char *value)
@@ -301,7 +301,7 @@ static bool is_transient(wherry_code code)
 
 static void revive_after_an_error(publisher_fixture *f)
 {
-	if (f->n_errors) {
+	if (f->n_errors || f->n_denied) {
 		f->meanwhile = NULL;
 		f->backend->play(f->place, PLAY_WELL);
 	}
@@ -322,6 +322,7 @@ static void one_that_cannot_be_reached_is_nobodys_fault(void **state)
 	suite_arrivals(f);
 }
 
+/* Or: a retry, of each message, that says so. */
 static void credentials_that_are_refused_are_nobodys_fault(void **state)
 {
 	publisher_fixture *f = begin(state);
@@ -330,7 +331,7 @@ static void credentials_that_are_refused_are_nobodys_fault(void **state)
 	f->backend->play(f->place, PLAY_DENIES);
 	f->meanwhile = revive_after_an_error;
 	suite_course(f);
-	assert_int_equal(f->error.code, WHERRY_DENIED);
+	assert_true(f->n_denied || f->error.code == WHERRY_DENIED);
 	for (size_t n = 0; n < f->n; n++) {
 		assert_int_equal(f->legs[n].receipts[WHERRY_DELIVERED], 1);
 		assert_int_equal(f->legs[n].receipts[WHERRY_REJECTED], 0);

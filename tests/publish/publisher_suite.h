@@ -92,6 +92,7 @@ typedef struct publisher_fixture {
 	publisher_leg legs[MESSAGES_MOST];
 	size_t n, n_keys; /* 0 keys: they have none */
 	size_t n_over, n_errors;
+	size_t n_denied; /* receipts that say so */
 	wherry_error error; /* the destination's last */
 	char *doomed;       /* what a doomed message borrows */
 	size_t bad;         /* which one that is, counted from 1: it has one attempt */

@@ -157,6 +157,21 @@ void site_fails(site *s, wherry_code want, const char *text)
 		fail_msg("'%s' lacks '%s'", err.message, text);
 }
 
+void site_denies(site *s, const char *text)
+{
+	wherry_message m = plain_message(NULL);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_receipt receipt;
+
+	site_open(s);
+	assert_int_equal(site_submit(s, &m, 1), 1);
+	WHERRY_PASS(site_collect(s, &receipt, 1, &err));
+	assert_int_equal(receipt.verdict, WHERRY_RETRY);
+	assert_true(receipt.denied);
+	if (!strstr(receipt.reason, text))
+		fail_msg("'%s' lacks '%s'", receipt.reason, text);
+}
+
 /* ---- what arrived ---- */
 
 static json_t *the_log; /* of the last look */

@@ -36,6 +36,9 @@ void site_delivers(site *s, const wherry_message *msg);
 /* A message meets the destination's fault: the error, which names this. */
 void site_fails(site *s, wherry_code want, const char *text);
 
+/* One message is refused for what may be every message's, with a reason that has this text. */
+void site_denies(site *s, const char *text);
+
 /* ---- what arrived ---- */
 
 const json_t *site_request(site *s, size_t n); /* valid until the next look */

@@ -1,0 +1,137 @@
+/*
+ * What a refusal says, and which messages are tried while the destination is down.
+ *
+ *     a message is refused            counted as its attempt?
+ *     as other messages are           no: the destination may refuse all of them
+ *     again, and the destination      yes: it is this message that is refused
+ *     took another one in between
+ *
+ * While the destination is down and answers, new messages probe: 1, 2, 4, … of them together,
+ * at growing intervals, so that one that it takes is found behind many that it does not.
+ * When all that are in memory were refused, one message probes at a time.
+ */
+#include "relay/relay.h"
+
+/* Counts distinct messages that fail while the destination takes none. */
+static void note_failing(wherry_relay *r, int64_t id, int64_t now, const char *why)
+{
+	for (int i = 0; i < r->n_failing; i++)
+		if (r->failing[i] == id)
+			return;
+	if (r->n_failing < WH_DOWN_MOST)
+		r->failing[r->n_failing++] = id;
+	if (r->n_failing >= r->set.down_after)
+		wh_down(r, now, why);
+}
+
+/* The probes in flight are refused: next time twice as many probe.  But if the destination
+ * gives no answer, waiting for it is all that can be done. */
+static void note_probe(wherry_relay *r, const wh_receipt *receipt, int64_t now,
+		       const char *why)
+{
+	bool answers = receipt->verdict == WHERRY_RETRY;
+
+	if (r->probing)
+		wh_down(r, now, why);
+	else if (answers)
+		return;
+	r->width = answers ? 2 * r->width : 1;
+	if (r->width > WH_PROBES_MOST)
+		r->width = WH_PROBES_MOST;
+	if (!answers)
+		r->probes_left = 0;
+}
+
+bool wh_probe_refused(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt,
+		      int64_t now, const char *why)
+{
+	int64_t before = wh_refused_find(&r->refused, e->msg.id);
+	bool again = before == r->answered;
+
+	wh_refused_add(&r->refused, e->msg.id, r->answered);
+	if (r->down && e->probe)
+		note_probe(r, receipt, now, why);
+	if (before >= 0 && !again)
+		return true;
+	if (!r->down && receipt->denied && (again || !r->answered))
+		wh_down(r, now, why);
+	else if (!r->down)
+		note_failing(r, e->msg.id, now, why);
+	return !r->down && !receipt->denied;
+}
+
+int64_t wh_probe_rest_us(const wherry_relay *r, int64_t now)
+{
+	int64_t rest = r->probe_at_us - now;
+
+	if (!r->down || rest < 0)
+		rest = wh_backoff_delay(&r->set.probe, 1, &r->env);
+	return rest;
+}
+
+/* ---- choosing ---- */
+
+/* Only the first message of a key may probe, for its order. */
+static bool first_of_key(wh_key *key, uint32_t round)
+{
+	if (!key)
+		return true;
+	if (key->round == round || key->flying)
+		return false;
+	key->round = round;
+	return true;
+}
+
+/* Suspects and messages that must die are tried alone, and so is a message that was in
+ * flight when the connection was lost. */
+static bool with_others(const wherry_relay *r, const wh_entry *e)
+{
+	bool lost = e->losses && e->lost_at == r->answered;
+
+	return !e->poison && e->losses < 2 && !lost && !r->lease.suspects;
+}
+
+typedef struct choice {
+	wh_entry *fresh[WH_PROBES_MOST]; /* Never refused, and without an attempt. */
+	wh_entry *other[WH_PROBES_MOST]; /* Not refused since the destination took one. */
+	size_t n_fresh, n_other;
+} choice;
+
+static void consider(const wherry_relay *r, choice *c, wh_entry *e, size_t most)
+{
+	int64_t refused = wh_refused_find(&r->refused, e->msg.id);
+
+	if (!with_others(r, e))
+		return;
+	if (refused < 0 && !e->msg.attempts && c->n_fresh < most)
+		c->fresh[c->n_fresh++] = e;
+	else if (refused != r->answered && c->n_other < most)
+		c->other[c->n_other++] = e;
+}
+
+size_t wh_probe_choose(wherry_relay *r, wh_entry **out, size_t most)
+{
+	choice c = {.n_fresh = 0};
+	size_t n = 0;
+
+	r->round++;
+	for (wh_entry *e = r->window.ready.head; e && c.n_fresh < most; e = e->next)
+		if (first_of_key(e->key, r->round))
+			consider(r, &c, e, most);
+	for (size_t i = 0; i < c.n_fresh; i++)
+		out[n++] = c.fresh[i];
+	for (size_t i = 0; i < c.n_other && n < most; i++)
+		out[n++] = c.other[i];
+	return n;
+}
+
+/* The next one after the last that probed, so that bad messages at the front do not keep
+ * a destination down that takes others; only the first of a key, for its order. */
+wh_entry *wh_probe_next(wherry_relay *r)
+{
+	r->round++;
+	for (wh_entry *e = r->window.ready.head; e; e = e->next)
+		if (first_of_key(e->key, r->round) && e->order > r->probed)
+			return e;
+	return r->window.ready.head;
+}
