@@ -61,7 +61,18 @@ static wherry_code write_url(wh_buf *out, const char *url, const char *topic,
 
 /* ---- headers ---- */
 
-/* A line "Name: value"; what would end it, or cannot be seen, becomes a blank. */
+/* A control character at this place?  Also one of U+0080 to U+009F, which some receivers take
+ * for the end of a line. */
+static bool is_control(const char *text)
+{
+	unsigned char c = (unsigned char)*text;
+
+	return c < ' ' || c == 0x7f ||
+	       (c == 0xc2 && (unsigned char)text[1] >= 0x80 &&
+		(unsigned char)text[1] < 0xa0);
+}
+
+/* A line "Name: value"; control characters become blanks. */
 static void put_line(wh_buf *out, const char *name, const char *value)
 {
 	size_t from;
@@ -70,10 +81,14 @@ static void put_line(wh_buf *out, const char *name, const char *value)
 	wh_buf_puts(out, ": ");
 	from = out->len;
 	wh_buf_puts(out, value);
-	for (size_t i = from; !out->failed && i < out->len; i++)
-		if ((unsigned char)out->ptr[i] < ' ' || out->ptr[i] == 0x7f)
-			out->ptr[i] = ' ';
 	wh_buf_putc(out, 0);
+	for (size_t i = from; !out->failed && i + 1 < out->len; i++) {
+		if (!is_control(out->ptr + i))
+			continue;
+		if ((unsigned char)out->ptr[i] == 0xc2)
+			out->ptr[i + 1] = ' ';
+		out->ptr[i] = ' ';
+	}
 }
 
 static void put_if_any(wh_buf *out, const char *name, const char *value)
@@ -114,6 +129,25 @@ static bool is_token(const char *name)
 				  "0123456789!#$%&'*+-.^_`|~")];
 }
 
+/* Receivers behind CGI, WSGI or PHP take "content_length" and "Content-Length" for the same
+ * header: letters in one case, and other characters than letters and digits, are alike. */
+static char fold(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return (char)(c - 'A' + 'a');
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || !c ? c : '-';
+}
+
+/* How many characters of name match the whole of want; 0: it begins with another name. */
+static size_t matches(const char *name, const char *want)
+{
+	size_t n = 0;
+
+	while (want[n] && fold(name[n]) == fold(want[n]))
+		n++;
+	return want[n] ? 0 : n;
+}
+
 /* Names that a message may not set: they frame the request, or say who sends it. */
 static bool is_reserved(const char *name)
 {
@@ -143,11 +177,9 @@ static bool is_reserved(const char *name)
 	if (strncasecmp(name, "wherry-dead-", 12) == 0)
 		return false;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		size_t len = strlen(names[i]);
+		size_t len = matches(name, names[i]);
 
-		if (strncasecmp(name, names[i], len) != 0)
-			continue;
-		if (!name[len] || (i >= 16 && name[len] == '-'))
+		if (len && (!name[len] || (i >= 16 && fold(name[len]) == '-')))
 			return true;
 	}
 	return false;
@@ -156,12 +188,12 @@ static bool is_reserved(const char *name)
 /* Among these lines, each ending in NUL. */
 static bool has_line(const wh_buf *lines, const char *name)
 {
-	size_t len = strlen(name);
+	for (size_t at = 0; at < lines->len; at += strlen(lines->ptr + at) + 1) {
+		size_t len = matches(lines->ptr + at, name);
 
-	for (size_t at = 0; at < lines->len; at += strlen(lines->ptr + at) + 1)
-		if (strncasecmp(lines->ptr + at, name, len) == 0 &&
-		    lines->ptr[at + len] == ':')
+		if (len && lines->ptr[at + len] == ':')
 			return true;
+	}
 	return false;
 }
 
@@ -202,17 +234,47 @@ static void put_plain(wh_buf *out, const wherry_message *msg)
 	put_line(out, "wherry-created-at", created);
 }
 
-enum { ID_MAX = 280 };
+enum { ID_LEN_MAX = 255, ID_MAX = ID_LEN_MAX + 25 };
 
-/* A replay is no duplicate. */
-static void write_id(const wherry_message *msg, char out[ID_MAX])
+static const char hashed[] = "sha256-";
+
+/* The message id in visible ASCII, so that every receiver gets and verifies the same bytes:
+ * other characters and '%' are percent-encoded; if that is too long, it is the id's SHA-256. */
+static bool encode_id(const char *id, char out[ID_MAX])
 {
-	const char *id = msg->message_id ? msg->message_id : "";
+	size_t n = 0;
+	const char *at = id;
 
+	for (; *at && n < ID_LEN_MAX; at++) {
+		unsigned char c = (unsigned char)*at;
+		bool plain = c > ' ' && c < 0x7f && c != '%';
+
+		if (!plain && n + 3 > ID_LEN_MAX)
+			break;
+		if (plain)
+			out[n++] = *at;
+		else
+			n += (size_t)snprintf(out + n, 4, "%%%02X", (unsigned)c);
+	}
+	out[n] = 0;
+	if (!*at && n && strncmp(id, hashed, sizeof(hashed) - 1) != 0)
+		return true;
+	memcpy(out, hashed, sizeof(hashed));
+	return wh_sha256_hex(id, out + sizeof(hashed) - 1);
+}
+
+/* Of a replay it is another: that is not a duplicate. */
+static wherry_code write_id(const wherry_message *msg, char out[ID_MAX],
+			    wherry_error *err)
+{
+	size_t len;
+
+	if (!encode_id(msg->message_id ? msg->message_id : "", out))
+		return wh_oom(err);
+	len = strlen(out);
 	if (msg->generation > 0)
-		(void)snprintf(out, ID_MAX, "%s.%" PRId32, id, msg->generation);
-	else
-		(void)snprintf(out, ID_MAX, "%s", id);
+		(void)snprintf(out + len, ID_MAX - len, ".%" PRId32, msg->generation);
+	return WHERRY_OK;
 }
 
 static void put_ids(wh_buf *out, const wherry_message *msg, const char *id)
@@ -266,9 +328,10 @@ static wherry_code write_all(wh_webhook_request *request,
 	wh_cloudevent event = {msg, settings->source, type_of(msg, own.content_type),
 			       own.traceparent};
 	char id[ID_MAX];
-	wherry_code code = WHERRY_OK;
+	wherry_code code = write_id(msg, id, err);
 
-	write_id(msg, id);
+	if (code != WHERRY_OK)
+		return code;
 	if (!own.traceparent && wh_traceparent(msg, parent)) {
 		put_line(out, "traceparent", parent);
 		event.traceparent = parent;

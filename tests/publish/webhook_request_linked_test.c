@@ -51,6 +51,56 @@ static void a_receiver_verifies_what_it_gets(void **state)
 	site_end(s);
 }
 
+/* A receiver gets the bytes that were signed, whatever the message id is; no two ids become
+ * the same. */
+static void a_receiver_verifies_messages_with_any_id(void **state)
+{
+	static const char *const args[] = {"--secret", spec_secret, NULL};
+	static char long_a[400], long_b[400], plain[256];
+	const char *const ids[][2] = {
+		{" 7", "%207"},
+		{"7 ", "7%20"},
+		{"7\t", "7%09"},
+		{"a\r\nx-evil: 1", "a%0D%0Ax-evil:%201"},
+		{"\xc3\xa4", "%C3%A4"},
+		{"\xff\x80", "%FF%80"},
+		{"%207", "%25207"},
+		{"", "sha256-e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852"
+		     "b855"},
+		{"sha256-", NULL},
+		{plain, plain},
+		{long_a, NULL},
+		{long_b, NULL},
+	};
+	enum { N = sizeof(ids) / sizeof(*ids) };
+	static char sent[N][300];
+	site *s = site_begin(args);
+	wherry_message m = plain_message(NULL);
+
+	(void)state;
+	memset(plain, 'x', 255);
+	memset(long_a, 'x', sizeof(long_a) - 1);
+	memset(long_b, 'x', sizeof(long_b) - 1);
+	long_b[sizeof(long_b) - 2] = 'y';
+	site_set(s, "webhook.secret", spec_secret);
+	site_open(s);
+	for (size_t i = 0; i < N; i++) {
+		m.message_id = ids[i][0];
+		site_delivers(s, &m);
+		if (!json_is_true(json_object_get(site_request(s, i), "signed")))
+			fail_msg("'%s' is not verified", ids[i][0]);
+		(void)snprintf(sent[i], sizeof(sent[i]), "%s",
+			       entry_header(site_request(s, i), "webhook-id"));
+		entry_has(site_request(s, i), "idempotency-key", sent[i]);
+		entry_has(site_request(s, i), "x-evil", NULL);
+		if (ids[i][1])
+			assert_string_equal(sent[i], ids[i][1]);
+		for (size_t j = 0; j < i; j++)
+			assert_string_not_equal(sent[i], sent[j]);
+	}
+	site_end(s);
+}
+
 static void secrets_are_replaced_one_after_the_other(void **state)
 {
 	static const char old[] = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
@@ -185,6 +235,56 @@ static void a_message_cannot_forge_headers(void **state)
 	entry_has(site_request(s, 0), "x-mine", "ours");
 	entry_has(site_request(s, 0), "hosts", "fine");
 	assert_non_null(strstr(entry_header(site_request(s, 0), "host"), "127.0.0.1"));
+	site_end(s);
+}
+
+/* Many receivers see all of these as HTTP_WEBHOOK_SIGNATURE and the like. */
+static void a_message_cannot_forge_headers_in_the_form_of_cgi(void **state)
+{
+	static const char *const forged[] = {
+		"webhook_signature",
+		"Webhook_Id",
+		"webhook.timestamp",
+		"content_length",
+		"CONTENT_TYPE",
+		"transfer_encoding",
+		"idempotency_key",
+		"ce_id",
+		"wherry_key",
+		"wherry_dead_error",
+		"x_mine",
+		"user_agent",
+		"HOST",
+		"proxy_connection",
+		"x.mine",
+		"keep_alive",
+	};
+	site *s = site_begin(NULL);
+	char headers[1000] = "{\"x_own\":\"b\\u0085c\\u0000\"";
+	const char *name;
+	json_t *sent, *value;
+	wherry_message m;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(forged) / sizeof(*forged); i++)
+		(void)snprintf(headers + strlen(headers),
+			       sizeof(headers) - strlen(headers), ",\"%s\":\"evil\"",
+			       forged[i]);
+	(void)snprintf(headers + strlen(headers), sizeof(headers) - strlen(headers), "}");
+	m = plain_message(headers);
+	site_set(s, "webhook.headers", "X-Mine: ours");
+	site_open(s);
+	if (site_send(s, &m).verdict == WHERRY_REJECTED) { /* because of the NUL */
+		memmove(strstr(headers, "\\u0000"), strstr(headers, "\\u0000") + 6,
+			strlen(strstr(headers, "\\u0000") + 6) + 1);
+		site_delivers(s, &m);
+	}
+	sent = json_object_get(site_request(s, 0), "headers");
+	json_object_foreach (sent, name, value)
+		if (!json_is_string(value) || strstr(json_string_value(value), "evil"))
+			fail_msg("%s was sent", name);
+	entry_has(site_request(s, 0), "x_own", "b  c");
+	entry_has(site_request(s, 0), "x-mine", "ours");
 	site_end(s);
 }
 
@@ -326,10 +426,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_specifications_example_is_signed_as_it_says),
 		cmocka_unit_test(a_receiver_verifies_what_it_gets),
+		cmocka_unit_test(a_receiver_verifies_messages_with_any_id),
 		cmocka_unit_test(secrets_are_replaced_one_after_the_other),
 		cmocka_unit_test(odd_secrets_are_refused_and_not_shown),
 		cmocka_unit_test(a_plain_request_has_the_body_and_says_what_it_is),
 		cmocka_unit_test(a_message_cannot_forge_headers),
+		cmocka_unit_test(a_message_cannot_forge_headers_in_the_form_of_cgi),
 		cmocka_unit_test(headers_too_large_or_malformed_are_rejected),
 		cmocka_unit_test(a_trace_goes_along),
 		cmocka_unit_test(the_topic_stands_in_the_path_encoded),

@@ -9,9 +9,13 @@ enum { ARGS_MOST = 24 };
 static const char *script(void)
 {
 	static char path[400];
+	const char *source = getenv("WHERRY_SOURCE");
 
-	(void)snprintf(path, sizeof(path), "%.*s../webhook/server.py",
-		       (int)(strrchr(__FILE__, '/') + 1 - __FILE__), __FILE__);
+	if (source)
+		(void)snprintf(path, sizeof(path), "%s/tests/webhook/server.py", source);
+	else
+		(void)snprintf(path, sizeof(path), "%.*s../webhook/server.py",
+			       (int)(strrchr(__FILE__, '/') + 1 - __FILE__), __FILE__);
 	return path;
 }
 
