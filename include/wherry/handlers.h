@@ -37,7 +37,8 @@ typedef struct wherry_call wherry_call;
  * @return WHERRY_DELIVERED; WHERRY_RETRY (again after a delay, until the attempts are used
  *         up); WHERRY_REJECTED (dead at once); WHERRY_THROTTLED (not now, and nothing is
  *         counted: the relay submits nothing for wherry_call_retry_after(), or a second);
- *         WHERRY_UNKNOWN (as WHERRY_RETRY).
+ *         WHERRY_UNKNOWN (as WHERRY_RETRY).  Any other value, such as a wherry_code, fails the
+ *         message as WHERRY_RETRY does, with a reason that names the value.
  */
 typedef wherry_verdict (*wherry_handler_fn)(void *ctx, wherry_call *call);
 

@@ -14,13 +14,14 @@
 /* One destination.  One thread at a time. */
 typedef struct wherry_publisher wherry_publisher;
 
-/* What became of one message.  UNKNOWN is an answer, not an error. */
+/* What became of one message.  UNKNOWN is an answer, not an error.  No verdict has the value of
+ * a wherry_code: a function that returns the one for the other is found out. */
 typedef enum wherry_verdict {
-	WHERRY_DELIVERED, /* the destination took responsibility */
-	WHERRY_RETRY,     /* not taken; the same bytes may succeed later */
-	WHERRY_REJECTED,  /* never will be: a dead letter */
-	WHERRY_THROTTLED, /* not taken, and not the message's fault: later */
-	WHERRY_UNKNOWN    /* no answer: sending again may duplicate it */
+	WHERRY_DELIVERED = 101, /* the destination took responsibility */
+	WHERRY_RETRY,           /* not taken; the same bytes may succeed later */
+	WHERRY_REJECTED,        /* never will be: a dead letter */
+	WHERRY_THROTTLED,       /* not taken, and not the message's fault: later */
+	WHERRY_UNKNOWN          /* no answer: sending again may duplicate it */
 } wherry_verdict;
 
 /**

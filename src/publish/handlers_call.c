@@ -112,11 +112,27 @@ static wherry_verdict no_handler(wherry_call *call)
 	return WHERRY_RETRY;
 }
 
+_Static_assert((int)WHERRY_CODE_COUNT <= (int)WHERRY_DELIVERED,
+	       "no code may be taken for a verdict");
+
+/* Any other value is a fault of the function: the message fails, and counts an attempt. */
 static wherry_verdict check_verdict(wherry_call *call, wherry_verdict verdict)
 {
+	char why[sizeof(call->reason)];
+	int value = (int)verdict;
+
 	if (verdict >= WHERRY_DELIVERED && verdict <= WHERRY_UNKNOWN)
 		return verdict;
-	wherry_call_reason(call, "a handler returned what is no verdict");
+	if (value >= 0 && value < WHERRY_CODE_COUNT)
+		(void)snprintf(why, sizeof(why),
+			       "a handler returned %d, the code WHERRY_%s, instead of a "
+			       "verdict such as WHERRY_DELIVERED",
+			       value, wherry_code_name((wherry_code)value));
+	else
+		(void)snprintf(why, sizeof(why),
+			       "a handler returned %d, which is not a verdict", value);
+	wherry_call_reason(call, why);
+	call->own = true;
 	return WHERRY_RETRY;
 }
 

@@ -182,6 +182,39 @@ static wherry_verdict fail_all(void *ctx, wherry_call *call)
 	return WHERRY_RETRY;
 }
 
+static wherry_verdict return_a_code(void *ctx, wherry_call *call)
+{
+	static const char body[] = "{}";
+	const wherry_message again =
+		WHERRY_MESSAGE(.topic = "nobody", .message_id = "twice", .body = body,
+			       .body_len = sizeof(body) - 1);
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)ctx;
+	return (wherry_verdict)wherry_call_enqueue(call, NULL, &again, NULL, &err);
+}
+
+/* Compilers let a handler return the code of a call. */
+static void a_code_that_a_handler_returns_is_not_taken_for_a_verdict(void **state)
+{
+	handlers_fixture *f = *state;
+	char why[256];
+
+	handlers_set(f, "retry.attempts", "2");
+	handlers_pool(f);
+	handlers_on(f, "t", return_a_code);
+	handlers_put(f, "nobody", "x");
+	handlers_sql(f, "UPDATE outbox SET message_id = 'twice', status = 4");
+	handlers_put(f, "t", "a");
+	assert_int_equal(handlers_run(f), WHERRY_DEATHS);
+	handlers_text(f, "SELECT last_error FROM outbox WHERE topic = 't'", why,
+		      sizeof(why));
+	assert_non_null(strstr(why, "WHERRY_DUPLICATE"));
+	assert_int_equal(
+		handlers_number(f, "SELECT attempts FROM outbox WHERE topic = 't'"), 2);
+	assert_int_equal(f->stats.dead, 1);
+}
+
 static void the_last_attempt_is_known_to_the_handler(void **state)
 {
 	handlers_fixture *f = *state;
@@ -385,7 +418,8 @@ static void note(around *a, const char *x, const char *y, const char *z)
 
 static wherry_verdict measure(void *ctx, wherry_call *call)
 {
-	static const char *const names[] = {" delivered ", " retry ", " rejected "};
+	static const char *const names[] = {
+		[WHERRY_DELIVERED] = " delivered ", [WHERRY_RETRY] = " retry "};
 	around *a = ctx;
 	wherry_verdict verdict;
 
@@ -512,6 +546,7 @@ const handlers_test handlers_call_tests[] = {
 	HANDLERS_TEST(messages_of_a_key_are_handled_one_after_another),
 	HANDLERS_TEST(defect_2_handlers_of_different_keys_run_at_once),
 	HANDLERS_TEST(a_rejected_message_is_dead_at_once_and_says_why),
+	HANDLERS_TEST(a_code_that_a_handler_returns_is_not_taken_for_a_verdict),
 	HANDLERS_TEST(the_last_attempt_is_known_to_the_handler),
 	HANDLERS_TEST(a_throttled_message_is_tried_again_uncounted),
 	HANDLERS_TEST(a_handler_may_ask_for_a_longer_delay),

@@ -75,10 +75,10 @@ enum { MESSAGES_MOST = 2000, DOOMED_CAP = 2 << 20 };
 /* Where one message is on its course. */
 typedef struct publisher_leg {
 	enum { LEG_READY, LEG_FLYING, LEG_OVER } stage;
-	bool behind;      /* it was in flight when one before it in its key failed */
-	int receipts[5];  /* by verdict, but for those behind another */
-	wh_receipt last;  /* the last one */
-	int64_t ready_us; /* not before */
+	bool behind; /* it was in flight when one before it in its key failed */
+	int receipts[WHERRY_UNKNOWN + 1]; /* by verdict, but for those behind another */
+	wh_receipt last;                  /* the last one */
+	int64_t ready_us;                 /* not before */
 } publisher_leg;
 
 typedef struct publisher_fixture {
@@ -92,7 +92,7 @@ typedef struct publisher_fixture {
 	publisher_leg legs[MESSAGES_MOST];
 	size_t n, n_keys; /* 0 keys: they have none */
 	size_t n_over, n_errors;
-	size_t n_denied; /* receipts that say so */
+	size_t n_denied;    /* receipts that say so */
 	wherry_error error; /* the destination's last */
 	char *doomed;       /* what a doomed message borrows */
 	size_t bad;         /* which one that is, counted from 1: it has one attempt */

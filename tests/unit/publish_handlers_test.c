@@ -41,7 +41,8 @@ static gate *new_gate(void)
 	gate *g = &gates[next++ % 64];
 
 	*g = (gate){.lock = PTHREAD_MUTEX_INITIALIZER,
-		    .changed = PTHREAD_COND_INITIALIZER};
+		    .changed = PTHREAD_COND_INITIALIZER,
+		    .says = WHERRY_DELIVERED};
 	return g;
 }
 
@@ -236,7 +237,8 @@ static void many_topics_are_told_apart(void **state)
 		assert_non_null(gates[i]);
 		*gates[i] = (gate){.lock = PTHREAD_MUTEX_INITIALIZER,
 				   .changed = PTHREAD_COND_INITIALIZER,
-				   .open = true};
+				   .open = true,
+				   .says = WHERRY_DELIVERED};
 		on(pub, topic, pass, gates[i]);
 	}
 	WHERRY_PASS(wherry_handlers_off(pub, "t37", &err)); /* i == 1 */
