@@ -302,6 +302,7 @@ static int set_up(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	memset(f, 0, sizeof(*f));
+	f->every = WHERRY_DELIVERED;
 	f->target = *state;
 	f->env = (wh_env){
 		.now_us = fixture_now,
