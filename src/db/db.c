@@ -199,6 +199,17 @@ wherry_code wh_db_transact(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error
 	return wherry_db_commit(db, err);
 }
 
+wherry_code wh_db_transact_quietly(wherry_db *db, wh_work_fn fn, void *ctx,
+				   wherry_error *err)
+{
+	wherry_code code;
+
+	db->quiet = true;
+	code = wh_db_transact(db, fn, ctx, err);
+	db->quiet = false;
+	return code;
+}
+
 wherry_code wh_db_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
 		      size_t n_params, wh_row_fn visit, void *ctx, int64_t *out_changed,
 		      wherry_error *err)

@@ -159,7 +159,12 @@ struct wherry_db {
 	const wh_env *env;
 	bool shared; /* borrowed, or in memory: producers use this very handle */
 	bool calm; /* of changed(): what operators and other relays do matters, not new rows */
-	bool unheard; /* of changed(): who writes new rows tells nobody */
+	bool unheard;     /* of changed(): who writes new rows tells nobody */
+	int64_t wake_key; /* of watch(): the number of the table whose writers wake it, 0:
+			     none does */
+	bool sole; /* of watch(): what this session updates or deletes there makes no work
+		       for another relay, and wakes none */
+	bool quiet;    /* of begin and commit: nor does this transaction */
 	int64_t found; /* rows read so as to deliver them: changed() looks often meanwhile */
 	int depth;     /* of begin: how many of ours are open, one inside the other */
 
@@ -232,5 +237,9 @@ wherry_code wh_db_begin(wherry_db *db, wherry_error *err);
 /* Run fn, all or nothing: in a transaction, or in a savepoint of the one that is open. */
 typedef wherry_code (*wh_work_fn)(void *ctx, wherry_error *err);
 wherry_code wh_db_transact(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error *err);
+
+/* The same, and its updates and deletes wake no relay: they make no work for any. */
+wherry_code wh_db_transact_quietly(wherry_db *db, wh_work_fn fn, void *ctx,
+				   wherry_error *err);
 
 #endif

@@ -276,8 +276,12 @@ static bool is_on(const postgres_db *s, const char *parameter)
 /* One that cannot be set up is not left open. */
 wherry_code wh_postgres_begin(postgres_db *s, wherry_error *err)
 {
-	wherry_code code = wh_postgres_exec(s, s->begin, err);
+	static const char quiet[] = "; SET LOCAL wherry.quiet = 'on'";
+	char sql[sizeof(s->begin) + sizeof(quiet)];
+	wherry_code code;
 
+	(void)snprintf(sql, sizeof(sql), "%s%s", s->begin, s->base.quiet ? quiet : "");
+	code = wh_postgres_exec(s, sql, err);
 	if (code != WHERRY_OK && is_open(s))
 		PQclear(PQexec(s->conn, "ROLLBACK"));
 	return code;

@@ -51,6 +51,8 @@ typedef struct postgres_watch {
 	int64_t found;      /* rows, when it looked last */
 	int64_t look_us;    /* when to look again; monotonic */
 	int64_t step_us;    /* the distance to the look after that */
+	char rows_channel[32];    /* someone wrote to the outbox */
+	char control_channel[40]; /* an operator, or a relay that gave its lease back */
 } postgres_watch;
 
 typedef struct postgres_db {

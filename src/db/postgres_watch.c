@@ -2,8 +2,8 @@
  * Noticing commits.
  *
  * While there is work this looks again and again, ever less often.  To sleep it takes an
- * advisory lock, the sleeper's, that writers of an outbox try to share (a trigger does):
- * who is refused knows that somebody sleeps, and notifies.  Writers that got it first may
+ * advisory lock, the sleepers' of its outbox, that writers of that outbox try to share (a
+ * trigger does): who is refused knows that somebody sleeps, and notifies.  Writers that got it first may
  * not have committed: then the sleeper is refused, and goes on looking.  With the lock in
  * hand it looks once more, and what commits later is announced.  No snapshot is involved,
  * so no writer is missed, whatever its isolation level; and where nobody sleeps nobody
@@ -28,15 +28,37 @@
 
 enum { FIRST_LOOK_US = 1000, SLEEPY_US = 16000, LAST_LOOK_US = 250000 };
 
-#define ROWS "wherry"            /* somebody wrote to an outbox */
-#define CONTROL "wherry_control" /* an operator, or a relay that gave its lease back */
-#define SLEEPER "7810779306"     /* the lock's key; also in postgres.sql */
+/* The sleepers' lock of an outbox: this and the number of its table; also in postgres.sql. */
+#define SLEEPERS (1669LL << 32)
 
 static bool add(const postgres_watch *w, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 
 	return fd >= 0 && epoll_ctl(w->fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* Each outbox has two channels and a lock, so that a relay hears of its own outbox alone. */
+static void name_channels(postgres_db *s)
+{
+	long long key = s->base.wake_key;
+
+	(void)snprintf(s->watch.rows_channel, sizeof(s->watch.rows_channel),
+		       "wherry_%lld", key);
+	(void)snprintf(s->watch.control_channel, sizeof(s->watch.control_channel),
+		       "wherry_%lld_control", key);
+}
+
+static wherry_code listen_to(postgres_db *s, wherry_error *err)
+{
+	char sql[200], quiet[80] = "";
+
+	if (s->base.sole)
+		(void)snprintf(quiet, sizeof(quiet), "; SET wherry.quiet = '%lld'",
+			       (long long)s->base.wake_key);
+	(void)snprintf(sql, sizeof(sql), "LISTEN %s; LISTEN %s%s", s->watch.rows_channel,
+		       s->watch.control_channel, quiet);
+	return s->base.wake_key ? wh_postgres_exec(s, sql, err) : WHERRY_OK;
 }
 
 /* Failing to listen is no failure: then there is looking. */
@@ -49,8 +71,8 @@ wherry_code wh_postgres_watch(wherry_db *db, wherry_error *err)
 		return WHERRY_OK;
 	*w = (postgres_watch){
 		.on = true, .fd = -1, .event = -1, .step_us = FIRST_LOOK_US};
-	if (s->borrowed || s->pooled ||
-	    wh_postgres_exec(s, "LISTEN " ROWS "; LISTEN " CONTROL, err) != WHERRY_OK)
+	name_channels(s);
+	if (s->borrowed || s->pooled || listen_to(s, err) != WHERRY_OK)
 		return WHERRY_OK;
 	w->fd = epoll_create1(EPOLL_CLOEXEC);
 	w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -87,8 +109,9 @@ static void take(postgres_db *s)
 	while ((n = PQnotifies(s->conn))) {
 		bool others = n->be_pid != PQbackendPID(s->conn);
 
-		s->watch.rows |= others && strcmp(n->relname, ROWS) == 0;
-		s->watch.control |= others && strcmp(n->relname, CONTROL) == 0;
+		s->watch.rows |= others && strcmp(n->relname, s->watch.rows_channel) == 0;
+		s->watch.control |=
+			others && strcmp(n->relname, s->watch.control_channel) == 0;
 		PQfreemem(n);
 	}
 }
@@ -124,8 +147,13 @@ static bool heard(postgres_db *s)
 
 void wh_postgres_committed(postgres_db *s)
 {
-	if (s->watch.on && s->watch.locked)
-		PQclear(PQexec(s->conn, "SELECT pg_notify('" ROWS "', '')"));
+	char sql[120];
+
+	if (!s->watch.on || !s->watch.locked || s->base.quiet)
+		return;
+	(void)snprintf(sql, sizeof(sql), "SELECT pg_notify('%s', '')",
+		       s->watch.rows_channel);
+	PQclear(PQexec(s->conn, sql));
 }
 
 /* ---- sleeping ---- */
@@ -145,14 +173,18 @@ static int64_t ask(postgres_db *s, const char *sql)
 /* 1: it has the lock; 2: another sleeper has; 0: writers share it. */
 static bool lie_down(postgres_db *s)
 {
-	static const char sql[] =
-		"SELECT CASE WHEN pg_try_advisory_lock(" SLEEPER ") THEN 1 "
+	static const char text[] =
+		"SELECT CASE WHEN pg_try_advisory_lock(%lld) THEN 1 "
 		"WHEN EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' "
 		"AND database = (SELECT oid FROM pg_database WHERE datname = "
-		"current_database()) AND (classid::bigint << 32) + objid::bigint = " SLEEPER
-		" AND objsubid = 1 AND mode = 'ExclusiveLock' AND granted) THEN 2 ELSE 0 END";
-	int64_t answer = ask(s, sql);
+		"current_database()) AND (classid::bigint << 32) + objid::bigint = %lld "
+		"AND objsubid = 1 AND mode = 'ExclusiveLock' AND granted) THEN 2 ELSE 0 END";
+	long long key = SLEEPERS + s->base.wake_key;
+	char sql[sizeof(text) + 40];
+	int64_t answer;
 
+	(void)snprintf(sql, sizeof(sql), text, key, key);
+	answer = ask(s, sql);
 	s->watch.locked = answer == 1;
 	return answer > 0;
 }
@@ -160,10 +192,14 @@ static bool lie_down(postgres_db *s)
 static void get_up(postgres_db *s)
 {
 	postgres_watch *w = &s->watch;
+	char sql[160];
 
+	(void)snprintf(sql, sizeof(sql),
+		       "SELECT 1 FROM (SELECT pg_advisory_unlock(%lld), "
+		       "pg_notify('%s', '')) AS up",
+		       SLEEPERS + (long long)s->base.wake_key, w->rows_channel);
 	if (w->locked)
-		(void)ask(s, "SELECT 1 FROM (SELECT pg_advisory_unlock(" SLEEPER
-			     "), pg_notify('" ROWS "', '')) AS up");
+		(void)ask(s, sql);
 	w->locked = w->drowsy = w->asleep = false;
 	w->step_us = FIRST_LOOK_US;
 	w->look_us = 0;
@@ -180,7 +216,8 @@ static void look(postgres_db *s, int64_t now_us)
 	if (w->step_us > LAST_LOOK_US)
 		w->step_us = LAST_LOOK_US;
 	w->look_us = now_us + w->step_us;
-	if (w->fd >= 0 && w->step_us >= SLEEPY_US && !s->base.unheard && lie_down(s)) {
+	if (w->fd >= 0 && w->step_us >= SLEEPY_US && s->base.wake_key &&
+	    !s->base.unheard && lie_down(s)) {
 		w->drowsy = true;
 		w->look_us = now_us;
 	}

@@ -47,6 +47,7 @@ static wherry_code trace_begin(wherry_db *db, wherry_error *err)
 
 	if (code != WHERRY_OK)
 		return code;
+	t->inner->quiet = db->quiet;
 	code = after(t, "begin", "", wh_db_begin(t->inner, err), err);
 	if (code != WHERRY_OK)
 		wherry_db_rollback(t->inner);
@@ -60,6 +61,7 @@ static wherry_code trace_commit(wherry_db *db, wherry_error *err)
 
 	if (code != WHERRY_OK)
 		return code;
+	t->inner->quiet = db->quiet;
 	return after(t, "commit", "", wherry_db_commit(t->inner, err), err);
 }
 
@@ -135,7 +137,11 @@ static void trace_forget(wherry_db *db, const wh_sql *sql)
 
 static wherry_code trace_watch(wherry_db *db, wherry_error *err)
 {
-	return wh_db_watch(((traced *)db)->inner, err);
+	wherry_db *inner = ((traced *)db)->inner;
+
+	inner->wake_key = db->wake_key;
+	inner->sole = db->sole;
+	return wh_db_watch(inner, err);
 }
 
 static int trace_fd(wherry_db *db)

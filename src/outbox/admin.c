@@ -419,7 +419,7 @@ static wherry_code purge(wherry_outbox *box, const wh_stmt *before, const wh_stm
 		p.params[0] = WH_INT_PARAM("age", wh_ms(older_than_us));
 		p.params[1] = WH_INT_PARAM("limit", size);
 		p.n = 0;
-		code = wh_db_transact(box->db, purge_batch, &p, err);
+		code = wh_db_transact_quietly(box->db, purge_batch, &p, err);
 		if (code == WHERRY_OK)
 			sum += p.n;
 	} while (code == WHERRY_OK && p.n == size && sum != max_rows);

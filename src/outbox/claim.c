@@ -348,7 +348,7 @@ wherry_code wh_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 
 	if (code == WHERRY_OK) {
 		note_claims(&w);
-		code = wh_db_transact(box->db, claim, &w, err);
+		code = wh_db_transact_quietly(box->db, claim, &w, err);
 	}
 	if (code == WHERRY_OK)
 		box->db->found += w.reader.n;
@@ -420,7 +420,7 @@ wherry_code wh_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease
 	if (code != WHERRY_OK)
 		return code;
 	note_claims(&w);
-	code = wh_db_transact(box->db, claim_lapsed, &w, err);
+	code = wh_db_transact_quietly(box->db, claim_lapsed, &w, err);
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
 

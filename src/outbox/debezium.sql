@@ -10,6 +10,10 @@
 -- part: ends
 0::bigint, 0::bigint
 
+-- name: wake-key
+-- See postgres.sql.
+SELECT {'table}::regclass::oid::bigint;
+
 -- include: postgres.lease.sql
 
 -- name: migrate-1

@@ -176,10 +176,12 @@ WHERE indrelid = {'table}::regclass::oid AND NOT (indisvalid AND indisready);
 -- name: trigger
 SELECT 1, to_regclass(t.name)::text,
   CASE WHEN g.tgname IS NULL THEN 'has no trigger' ELSE 'has its trigger disabled' END
-FROM (VALUES ({'table}, 'wherry_wake'), ({'wherry_outbox}, 'wherry_wake_control'),
-             ({'wherry_slot}, 'wherry_wake_control')) AS t(name, function)
+FROM (VALUES ({'table}, 'wherry_wake', 4), ({'table}, 'wherry_wake', 24),
+             ({'wherry_outbox}, 'wherry_wake_control', 16),
+             ({'wherry_slot}, 'wherry_wake_control', 16)) AS t(name, function, events)
 LEFT JOIN (pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid)
   ON g.tgrelid = to_regclass(t.name)::oid AND p.proname = t.function
+  AND g.tgtype & t.events::smallint = t.events::smallint
 WHERE to_regclass(t.name) IS NOT NULL
   AND (g.tgname IS NULL OR g.tgenabled NOT IN ('O', 'A'));
 

@@ -200,6 +200,7 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 	WH_OUTBOX_STMTS(X)
 #undef X
 	box->claim_lock = wh_sql_find(&box->sql, "claim-lock");
+	box->wake_key = wh_sql_find(&box->sql, "wake-key");
 	box->untry = wh_sql_find(&box->sql, "untry");
 	for (int i = 0; i < WH_ACKS; i++)
 		box->ack[i] = wh_sql_find(&box->sql, wh_outbox_ack_names[i]);

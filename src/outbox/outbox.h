@@ -79,6 +79,7 @@ struct wherry_outbox {
 #undef X
 	} stmt;
 	const wh_stmt *claim_lock; /* NULL: claims are made one after the other anyway */
+	const wh_stmt *wake_key;   /* NULL: no writer wakes relays, or all do */
 	const wh_stmt *untry;      /* NULL: an attempt on record stays there */
 	const wh_stmt *ack[WH_ACKS];             /* see ack.c; NULL: there are none */
 	const wh_stmt *stmt_frontier, *stmt_ids; /* NULL: ids appear in their order */
@@ -323,6 +324,11 @@ wherry_code wh_outbox_join_as(wherry_outbox *box, bool again, const char *owner,
 
 /* Always fails: WHERRY_BUSY, naming the holder. */
 wherry_code wh_outbox_held(wherry_outbox *box, const char *advice, wherry_error *err);
+
+/* Notice commits, and be woken by those who write to this outbox.  sole: the caller's own
+ * updates make no work for another relay. */
+wherry_code wh_outbox_watch(wherry_outbox *box, bool sole, wherry_error *err);
+
 wherry_code wh_outbox_control(wherry_outbox *box, bool *out_paused, int64_t *out_nudge,
 			      wherry_error *err);
 

@@ -61,19 +61,21 @@ CREATE TABLE IF NOT EXISTS {wherry_slot}(
 ) WITH (fillfactor = 50);         -- renewed in place
 
 -- part: own_wakes
--- Who sleeps hears of both.
+-- Changes of both wake the relays of the outbox that the row names, sleeping and standing by.
 CREATE OR REPLACE FUNCTION {wherry_wake_control}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM pg_catalog.pg_notify('wherry_control', '');
+  PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', c.oid, '_control'), '')
+  FROM pg_catalog.pg_class AS t JOIN pg_catalog.pg_class AS c ON c.relnamespace = t.relnamespace
+  WHERE t.oid = TG_RELID AND c.relname::text = pg_catalog.to_jsonb(new) ->> TG_ARGV[0];
   RETURN NULL;
 END $$;
 DROP TRIGGER IF EXISTS wherry_wake ON {wherry_outbox};
 CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_outbox}
-  FOR EACH STATEMENT EXECUTE FUNCTION {wherry_wake_control}();
+  FOR EACH ROW EXECUTE FUNCTION {wherry_wake_control}('name');
 DROP TRIGGER IF EXISTS wherry_wake ON {wherry_slot};
 CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_slot}
   FOR EACH ROW WHEN (new.expires_at < old.expires_at)
-  EXECUTE FUNCTION {wherry_wake_control}();
+  EXECUTE FUNCTION {wherry_wake_control}('outbox');
 
 -- part: alone
 -- No relay lives that has a share of the slots (a_whole_lease_and_shares_keep_each_other_out).

@@ -105,7 +105,7 @@ FROM {wherry_outbox} WHERE name = :name;
 
 -- name: slots-tell
 -- Shares are to change: whoever sleeps looks.
-SELECT pg_notify('wherry_control', '');
+SELECT pg_notify(concat('wherry_', {'table}::regclass::oid, '_control'), '');
 
 -- part: states_asked
 -- With :open rows of all open states, else pending ones.

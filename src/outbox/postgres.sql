@@ -23,6 +23,15 @@ status IN (0, 1, 3) AND status >= 0 AND status <= 0
 coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status, id LIMIT 1), 0),
 coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status DESC, id DESC LIMIT 1), 0)
 
+-- part: wake_lock
+-- The sleepers' lock of this outbox; also in postgres_watch.c.
+(1669::bigint << 32) + {'table}::regclass::oid::bigint
+
+-- name: wake-key
+-- The number of the table: of the lock that a sleeping relay holds, and in the names of the
+-- channels that wake it.
+SELECT {'table}::regclass::oid::bigint;
+
 -- include: postgres.lease.sql
 
 -- name: migrate-1
@@ -97,13 +106,22 @@ CREATE INDEX IF NOT EXISTS {bare_archive_mid} ON {table_archive}(message_id);
 CREATE INDEX IF NOT EXISTS {bare_archive_done} ON {table_archive}(processed_at);
 CREATE OR REPLACE FUNCTION {wherry_wake}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM pg_catalog.pg_notify('wherry', '');
+  PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', TG_RELID), '');
   RETURN NULL;
 END $$;
+-- A relay of this outbox sleeps if the lock is taken.  Relays set wherry.quiet where what they
+-- change makes no work for another relay (a_purge_and_a_renewal_wake_no_other_relay).
 DROP TRIGGER IF EXISTS {bare_wake} ON {table};
-CREATE TRIGGER {bare_wake} AFTER INSERT OR UPDATE OR DELETE ON {table}
+CREATE TRIGGER {bare_wake} AFTER INSERT ON {table}
   FOR EACH STATEMENT
-  WHEN (NOT pg_try_advisory_xact_lock_shared(7810779306))  -- taken: a relay sleeps
+  WHEN (NOT pg_try_advisory_xact_lock_shared({wake_lock}))
+  EXECUTE FUNCTION {wherry_wake}();
+DROP TRIGGER IF EXISTS {bare_wake_changed} ON {table};
+CREATE TRIGGER {bare_wake_changed} AFTER UPDATE OR DELETE ON {table}
+  FOR EACH STATEMENT
+  WHEN (coalesce(current_setting('wherry.quiet', true), '')
+          NOT IN ('on', {'table}::regclass::oid::text)
+        AND NOT pg_try_advisory_xact_lock_shared({wake_lock}))
   EXECUTE FUNCTION {wherry_wake}();
 {own_wakes}
 SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)

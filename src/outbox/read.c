@@ -196,6 +196,22 @@ static wherry_code take_control(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
+wherry_code wh_outbox_watch(wherry_outbox *box, bool sole, wherry_error *err)
+{
+	int64_t key = 0;
+	wherry_code code = WHERRY_OK;
+
+	if (box->wake_key)
+		code = wh_db_run(box->db, box->wake_key, NULL, 0, wh_take_int, &key, NULL,
+				 err);
+	if (code != WHERRY_OK)
+		return wh_outbox_missing(box->name.ptr, code, err);
+	box->db->unheard = box->layout.unheard;
+	box->db->wake_key = key;
+	box->db->sole = sole;
+	return wh_db_watch(box->db, err);
+}
+
 wherry_code wh_outbox_control(wherry_outbox *box, bool *out_paused, int64_t *out_nudge,
 			      wherry_error *err)
 {

@@ -248,9 +248,7 @@ static wherry_code open_box(wherry_relay *r, wherry_error *err)
 	if (code == WHERRY_OK && r->set.stream)
 		code = wh_follow_open(r, err);
 	if (code == WHERRY_OK)
-		r->db->unheard = r->box->layout.unheard;
-	if (code == WHERRY_OK)
-		code = wh_db_watch(r->db, err);
+		code = wh_outbox_watch(r->box, !r->set.competing, err);
 	return code;
 }
 

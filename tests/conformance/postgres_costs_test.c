@@ -287,7 +287,7 @@ static int notified(PGconn *conn)
 
 #define ASLEEP                                                                           \
 	"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND "     \
-	"mode = 'ExclusiveLock' AND objid = 7810779306 - (1::bigint << 32)"
+	"mode = 'ExclusiveLock' AND classid = 1669 AND objid = 'outbox'::regclass"
 
 static void defect_29_only_a_relay_that_sleeps_is_notified(void **state)
 {
@@ -295,7 +295,10 @@ static void defect_29_only_a_relay_that_sleeps_is_notified(void **state)
 	PGconn *conn = PQconnectdb(postgres_here.url);
 
 	hourly(f);
-	assert_true(postgres_exec(conn, "LISTEN wherry", NULL, 0));
+	assert_true(postgres_exec(conn,
+				  "DO $$BEGIN EXECUTE 'LISTEN wherry_' || "
+				  "'outbox'::regclass::oid; END$$",
+				  NULL, 0));
 	for (int i = 0; i < 20; i++)
 		relay_put(f, "a");
 	assert_int_equal(notified(conn), 0); /* none runs */
