@@ -16,6 +16,7 @@
  *     kafka.c    both sides to Kafka, the other being librdkafka alone
  *     stream.c   the engine stream, and pg_recvlogical
  *     watch.c    what a process costs: memory, processor, SQL statements
+ *     growth.c   how cost grows: another mode, with growth_show.c for its table and chart
  *     text.c, svg.c, json.c  show, draw, save and compare
  *
  * A side is one way of doing a piece of work; it answers with numbers.  The sides of a
@@ -128,7 +129,7 @@ typedef struct bench_options {
 	const char *only; /* NULL: all */
 	const char *data;
 	const char *save, *compare, *svg; /* files; NULL: not */
-	bool list, json, markdown, postgres;
+	bool list, json, markdown, postgres, growth;
 } bench_options;
 
 typedef struct bench {
@@ -161,6 +162,10 @@ bool bench_met(const bench_figure *f);         /* its target */
 /* run.c: run all groups that are wanted; done() is called after each. */
 wherry_code bench_run(bench *b, void (*done)(bench *b, const bench_group *group),
 		      wherry_error *err);
+
+/* The same for one piece of work, in a process of its own. */
+wherry_code bench_in_child(const char *what, bench_fn run, const bench_job *job,
+			   double out[BENCH_VALUES], wherry_error *err);
 
 /* place.c: databases by name. */
 typedef struct bench_place {
@@ -276,6 +281,36 @@ void bench_print(const bench_figure *f, FILE *to);
 void bench_print_legend(const bench *b, FILE *to);
 void bench_print_markdown(const bench *b, FILE *to);
 void bench_format(double number, int digits, char *out, size_t cap); /* 12,345 */
+
+/* growth.c, growth_show.c */
+typedef enum bench_axis {
+	BENCH_BACKLOG, /* messages to deliver */
+	BENCH_DONE,    /* delivered ones, not yet vacuumed, beside them */
+	BENCH_HELD,    /* keys whose first message failed */
+	BENCH_RELAYS,  /* of as many outboxes, idle */
+	BENCH_AXES
+} bench_axis;
+
+enum { BENCH_STEPS = 4 /* values of an axis, at most */ };
+
+typedef struct bench_point {
+	bench_axis axis;
+	bool postgres;
+	int64_t value;     /* how many of what the axis counts */
+	double rate;       /* messages a second; 0: none are delivered */
+	double memory_mb;  /* the most that the relay's process had */
+	double statements; /* for 1000 messages; of one idle relay, in ten seconds */
+} bench_point;
+
+typedef struct bench_points {
+	bench_point all[2 * BENCH_AXES * BENCH_STEPS];
+	int n;
+} bench_points;
+
+wherry_code bench_growth(const bench_options *options, wherry_error *err);
+void bench_print_point(const bench_point *p, FILE *to); /* NULL: the heading */
+wherry_code bench_write_growth(const bench_points *points, const char *path,
+			       wherry_error *err);
 
 /* json.c */
 wherry_code bench_write_json(const bench *b, const char *path, wherry_error *err);

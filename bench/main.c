@@ -29,6 +29,12 @@ static const char help[] =
 	"the database; so a ratio is worth something on a busy machine too, a rate is not.\n"
 	"\n"
 	"  --postgres       on a private PostgreSQL server, beside libpq\n"
+	"  --growth         how cost grows, on SQLite and PostgreSQL (with --postgres, on\n"
+	"                   that alone): rate, memory and statements over the backlog, over\n"
+	"                   delivered rows, held keys and idle relays.  --messages N is the\n"
+	"                   smallest backlog (100000), 30 N the largest; --seconds N is how\n"
+	"                   long relays idle (60); --svg FILE draws it.  The default takes\n"
+	"                   about half an hour\n"
 	"  --only PATTERN   figures whose name has this in it, * for anything:\n"
 	"                   --only 'drain*hot', --only enqueue, --only normal\n"
 	"  --list           the names of the figures, without measuring\n"
@@ -127,6 +133,7 @@ static int parse(bench_options *to, bool *teach, char **words)
 		{.name = "--markdown", .flag = &to->markdown},
 		{.name = "--list", .flag = &to->list},
 		{.name = "--postgres", .flag = &to->postgres},
+		{.name = "--growth", .flag = &to->growth},
 		{.name = "--help", .flag = teach},
 		{0},
 	};
@@ -200,6 +207,13 @@ static bool anything(const bench *b)
 	return false;
 }
 
+static int finish_growth(wherry_code code, const wherry_error *err)
+{
+	if (code != WHERRY_OK)
+		(void)fprintf(stderr, "bench: %s\n", err->message);
+	return code == WHERRY_OK ? 0 : FAILED;
+}
+
 int main(int argc, char **argv)
 {
 	static bench b = {.options = {.messages = 100000,
@@ -215,6 +229,8 @@ int main(int argc, char **argv)
 		return status;
 	if (teach)
 		return fputs(help, stdout) == EOF;
+	if (b.options.growth)
+		return finish_growth(bench_growth(&b.options, &err), &err);
 	bench_plan(&b);
 	if (!anything(&b))
 		return refuse("--only", "no figure has such a name; --list tells them");

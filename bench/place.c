@@ -105,7 +105,8 @@ static void be_server(const bench_place *place, int in, int out)
 		(void)execl("/bin/bash", "bash", BENCH_SERVER, "fsync=on",
 			    place->logical ? "wal_level=logical" : "wal_level=replica",
 			    "full_page_writes=on", "shared_buffers=512MB",
-			    "max_wal_size=8GB", "checkpoint_timeout=30min", (char *)NULL);
+			    "max_wal_size=8GB", "checkpoint_timeout=30min",
+			    "max_connections=120", (char *)NULL);
 	_exit(1);
 }
 

@@ -83,6 +83,21 @@ static wherry_code await(pid_t pid, const answer *a, const char *name, wherry_er
 		       *a->failure ? a->failure : "its process died");
 }
 
+wherry_code bench_in_child(const char *what, bench_fn run, const bench_job *job,
+			   double out[BENCH_VALUES], wherry_error *err)
+{
+	answer *a = mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	wherry_code code;
+
+	if (a == MAP_FAILED)
+		return wh_oom(err);
+	code = await(start(run, job, a), a, what, err);
+	memcpy(out, a->value, sizeof(a->value));
+	(void)munmap(a, sizeof(*a));
+	return code;
+}
+
 /* ---- a side's database ---- */
 
 /* Made once, then copied for each run. */

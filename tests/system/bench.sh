@@ -74,6 +74,26 @@ if [ -x "$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null | tail -n 1)" ]; t
 	check "each of them" is "$lines" "$(wc -l <names.txt)"
 fi
 
+server=$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null | tail -n 1)
+if [ -x "$server" ]; then
+	w --growth --messages 200 --seconds 1 --svg growth.svg
+	expect "how cost grows is measured over each axis" 0 "no:inf" "no:nan"
+	for axis in backlog "delivered rows beside" "held keys"; do
+		check "over the $axis, four times on each database" is \
+			"$(grep -cE "^(SQLite|PostgreSQL) +$axis +[0-9,]+ +[0-9,]+ +[0-9.]+ +[0-9.]+$" <<<"$out")" 8
+	done
+	check "over idle relays on PostgreSQL" is \
+		"$(grep -cE '^PostgreSQL +idle relays +[0-9]+ +- +[0-9.]+ +[0-9.]+$' <<<"$out")" 3
+	out=$(python3 - growth.svg <<'END'
+import sys, xml.etree.ElementTree as tree
+svg = tree.parse(sys.argv[1]).getroot()
+print(svg.tag, len(svg.findall('{*}g')), len(svg.findall('{*}g/{*}polyline')))
+END
+	)
+	status=$?
+	expect "and drawn" 0 "is:{http://www.w3.org/2000/svg}svg 4 8"
+fi
+
 w --runs 0
 expect "no runs are too few" 2 "err:--runs"
 w --messages many
