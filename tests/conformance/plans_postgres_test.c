@@ -8,7 +8,8 @@
  * returned or threw away.
  *
  * Every statement of the outbox's .sql file is tried, so a new one is, too.  One that needs a
- * value which is not listed here fails the test until it gets one.
+ * value which is not listed here fails the test until it gets one.  WHERRY_PLANS=1 prints the
+ * plans that read too much.
  */
 #include "wherry_test.h"
 
@@ -169,10 +170,12 @@ static bool take_number(const char **text, const char *until, const char *word,
 			double *out)
 {
 	const char *at = strstr(*text, word);
+	char *end;
 
 	if (!at || (until && at > until))
 		return false;
-	*out = strtod(at + strlen(word), (char **)(uintptr_t)text);
+	*out = strtod(at + strlen(word), &end);
+	*text = end;
 	return true;
 }
 
@@ -272,7 +275,7 @@ static void try_all(plans *p, const char *when)
 			p->n_failed++;
 			print_error("%s, %s: %s reads %.0f rows with values %d\n",
 				    p->world, when, name, rows, v);
-			if (getenv("WHERRY_PLANS"))
+			if (secure_getenv("WHERRY_PLANS"))
 				(void)fputs(plan, stderr);
 		}
 	}
