@@ -148,13 +148,15 @@ refuse_forged() {
 }
 
 refuse_wrong() {
-	for body in '{' '[]' 'null' '{"order":"many","customer":"Ann"}' '{"order":9}'; do
+	for body in '{' '[]' 'null' '{"order":"many","customer":"Ann"}' '{"order":9}' \
+		'{"order":9,"customer":{}}'; do
 		post "what is not an order is refused: $body" '422 the body is not an order' \
 			wrong "$body"
 	done
 	check "$name: and not recorded" recorded 0 wrong
-	post "a body of 2 MB is refused" '413 the body is too large' large \
-		"$order" pad=2000000
+	post "a body over 1 MB is refused" '413 the body is too large' large \
+		"$order" pad=1048576
+	post "and the next request is not" '200 shipped' small "$order"
 
 	in_database "$database" 'ALTER TABLE shipments RENAME TO away'
 	post "where the work fails, it asks to try again" '500 the database failed, try again' \
