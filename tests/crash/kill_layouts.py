@@ -1,0 +1,187 @@
+"""Four relays compete on the tables of another library, eventferry or outbox-event-bus, and are
+killed and stopped at random.  At the end each message must have been delivered, and on
+eventferry's table the first deliveries of each aggregate must be in the order of their ids.
+"""
+
+import json
+import os
+import sqlite3
+import sys
+import time
+
+import judge
+import postgres
+import tap
+import victims
+
+RELAYS, CLAIM_S = 4, 1.0
+
+
+class Outbox:
+    """The table: made, filled, counted.  Messages are {"k": aggregate, "n": number in it}."""
+
+    def settings(self, rng):
+        batch = rng.choice([50, 500, 1000])
+        return [
+            "relay.claim_timeout=1s", f"relay.batch={batch}", f"relay.window={batch * 2}",
+            "relay.poll=100ms", "relay.sweep=1s", "db.synchronous=normal",
+            f"file.sync={rng.choice(['on', 'off'])}",
+        ]  # fmt: skip
+
+
+class Eventferry(Outbox):
+    ordered, table = True, "outbox"
+
+    def __init__(self, folder, log):
+        self.server = postgres.Server(log)
+        self.url = "postgres://wherry@/postgres?host=" + self.server.folder
+        self.db = postgres.Database(self.server, log)
+
+    def put(self, messages):
+        rows = ",".join(f"('t', 'o', '{k}', '{json.dumps({'k': k, 'n': n})}')"
+                        for k, n in messages)  # fmt: skip
+        self.db.run("INSERT INTO outbox(topic, aggregate_type, aggregate_id, payload) VALUES "
+                    + rows)  # fmt: skip
+
+    def open(self):
+        return self.db.execute("SELECT count(*) FROM outbox WHERE status <> 2").fetchone()[0]
+
+    def close(self):
+        self.server.close()
+
+
+class EventBus(Outbox):
+    ordered, table = False, "outbox_events"
+
+    def __init__(self, folder, log):
+        self.path = os.path.join(folder, "bus.db")
+        self.url = "sqlite:" + self.path
+
+    def connect(self):
+        return sqlite3.connect(self.path, timeout=60)
+
+    def put(self, messages):
+        with self.connect() as db:
+            db.executemany(
+                "INSERT INTO outbox_events(id, type, payload, occurred_at) VALUES (?, 't', ?, "
+                "strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))",
+                [(f"{k}-{n}", json.dumps({"k": k, "n": n})) for k, n in messages],
+            )
+        db.close()
+
+    def open(self):
+        db = self.connect()
+        n = db.execute("SELECT count(*) FROM outbox_events").fetchone()[0]
+        db.close()
+        return n
+
+    def close(self):
+        pass
+
+
+class Producer:
+    """The next messages, of aggregates at random."""
+
+    def __init__(self, outbox, rng):
+        self.outbox, self.rng = outbox, rng
+        self.keys = [f"a{i}" for i in range(rng.choice([5, 20, 200]))]
+        self.last = dict.fromkeys(self.keys, 0)
+
+    def put(self, n):
+        messages = []
+        for _ in range(n):
+            k = self.rng.choice(self.keys)
+            self.last[k] += 1
+            messages.append((k, self.last[k]))
+        self.outbox.put(messages)
+
+
+def disturb(rng, relays):
+    """What several relays had claimed expires at once, and those that are idle then share it."""
+    relay = rng.choice(relays)
+    what = rng.random()
+    if what < 0.6:
+        some = rng.sample(relays, rng.choice([1, 2, 4]))
+        for relay in some:
+            relay.kill()
+        for relay in some:
+            relay.start()
+    elif what < 0.75:
+        relay.end()
+        relay.start()
+    else:
+        relay.stop(CLAIM_S * rng.uniform(0.1, 1.7))
+
+
+def count(outbox, out, producer, left, relays):
+    delivered, broken = judge.read_file(out)
+    first, position = {}, {}
+    for _, body in delivered:
+        first.setdefault((body["k"], body["n"]), None)
+    wanted = {(k, n) for k, last in producer.last.items() for n in range(1, last + 1)}
+    disorder = []
+    for k, n in first:
+        if n != position.get(k, 0) + 1:
+            disorder.append((k, position.get(k, 0), n))
+        position[k] = n
+    lost = sorted(wanted - first.keys())
+    tap.tell_counts(
+        {
+            "messages": len(wanted), "delivered": len(first), "lost": len(lost),
+            "out of order": len(disorder) if outbox.ordered else 0,
+            "duplicates": len(delivered) - len(first),
+            "kills": sum(r.kills for r in relays), "stops": sum(r.stops for r in relays),
+        },
+        f"{left} open at the end, table {outbox.table}",
+    )  # fmt: skip
+    tap.check("nothing committed is lost", not lost, lost[:20])
+    tap.check("nothing is delivered that was not committed", first.keys() <= wanted)
+    if outbox.ordered:
+        tap.check("the order of each aggregate is kept", not disorder, disorder[:20])
+    tap.check("all are done, none died", left == 0, f"{left} are left")
+    tap.check("every line is a whole message", broken == 0, f"{broken} are not")
+    ends = [code for relay in relays for code in relay.ends]
+    tap.check("no relay ended by itself", not ends, ends)
+
+
+def run_on(outbox, folder, log, rng, rounds, tell_round):
+    out = os.path.join(folder, "out")
+    layout = "eventferry" if outbox.ordered else "event-bus"
+    settings = [part for s in outbox.settings(rng) for part in ("--set", s)]
+    some = ["--set", "relay.failed_only=on"] if rng.random() < 0.5 else []
+    relay = [tap.WHERRY, "relay", outbox.url, "file:" + out, "--table", outbox.table, *settings]
+    made = victims.start(
+        [tap.WHERRY, "init", outbox.url, "--layout", layout, "--table", outbox.table], log
+    )
+    assert made.wait() == 0
+    producer = Producer(outbox, rng)
+    commands = [[*relay, *some], *[relay] * (RELAYS - 1)]
+    relays = [victims.Victim("relay", lambda c=c: c, log) for c in commands]
+    chunk = (5000 if tap.rounds(0) > 20 else 1000) // rounds
+    for _ in range(rounds):
+        producer.put(chunk)
+        time.sleep(rng.uniform(0, 0.06))
+        disturb(rng, relays)
+        tell_round()
+    tap.wait_until(60, lambda: outbox.open() == 0)
+    for victim in relays:
+        victim.end()
+    count(outbox, out, producer, outbox.open(), relays)
+
+
+def run(folder, seed, rounds, tell_round):
+    rng = victims.random.Random(seed)
+    with open(os.path.join(folder, "log"), "ab") as log:
+        try:
+            outbox = (EventBus if seed % 2 else Eventferry)(folder, log)
+        except postgres.NoServer:
+            tap.skip("relays on eventferry's table lose nothing", "no PostgreSQL server")
+            return
+        try:
+            run_on(outbox, folder, log, rng, rounds, tell_round)
+        finally:
+            outbox.close()
+
+
+if __name__ == "__main__":
+    sys.exit(tap.bouts("kill-layouts", 12, 10 if tap.rounds(12) > 12 else 6, run))
