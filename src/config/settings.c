@@ -131,12 +131,17 @@ static const entry table[] = {
 		"Wait a random part of the delay, so that retries spread."},
 	[WH_EXEC_JOBS] = {"exec.jobs", NUMBER, "4", "1", "1000",
 		"Commands that exec: runs at once, for different keys."},
+	[WH_EXEC_ENVIRONMENT] = {"exec.environment", TEXT, "", NULL, NULL,
+		"Names of environment variables that commands of exec: get as well, separated by "
+		"blanks or commas; AWS_* stands for all names that begin so, * for all."},
 	[WH_HANDLERS_THREADS] = {"handlers.threads", NUMBER, "8", "1", "256",
 		"Functions that a program's handlers run at once, for different keys."},
 	[WH_HANDLERS_TIMEOUT] = {"handlers.timeout", DURATION, "0", "0", "24h",
 		"How long a handler may take; 0: as relay.delivery_timeout."},
 	[WH_FILE_SYNC] = {"file.sync", SWITCH, "on", NULL, NULL,
 		"file: a message counts as delivered once it is on disk."},
+	[WH_FILE_SYMLINKS] = {"file.symlinks", SWITCH, "off", NULL, NULL,
+		"file: the path may be a symbolic link."},
 	[WH_WEBHOOK_FORMAT] = {"webhook.format", CHOICE, "plain",
 		"plain, cloudevents, cloudevents-structured", NULL,
 		"plain: the body as it is, the rest in headers. cloudevents: likewise, in the headers "

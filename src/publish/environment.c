@@ -27,6 +27,36 @@ static bool is_ours(const char *variable)
 	return false;
 }
 
+/* Is the name of the variable in a list with blanks or commas in between?  A name that ends in
+ * '*' stands for all that begin so. */
+static bool is_listed(const char *variable, const char *list)
+{
+	static const char between[] = " ,\t\r\n";
+	size_t len = strcspn(variable, "=");
+
+	for (list += strspn(list, between); *list; list += strspn(list, between)) {
+		size_t n = strcspn(list, between);
+		bool begins = list[n - 1] == '*';
+		size_t same = begins ? n - 1 : n;
+
+		if ((begins ? len >= same : len == same) &&
+		    memcmp(variable, list, same) == 0)
+			return true;
+		list += n;
+	}
+	return false;
+}
+
+static bool is_passed_on(const wh_environment *environment, const char *variable)
+{
+	static const char harmless[] = "PATH HOME USER LANG LC_* TZ TMPDIR";
+
+	if (is_ours(variable))
+		return false;
+	return is_listed(variable, harmless) ||
+	       (environment->also && is_listed(variable, environment->also));
+}
+
 static void put_text(wh_buf *text, const char *name, const char *value)
 {
 	wh_buf_puts(text, name);
@@ -89,7 +119,7 @@ wherry_code wh_environment_fill(wh_environment *environment, const wherry_messag
 	if (!reserve(environment, n_given + NAME_COUNT + 1))
 		return wh_oom(err);
 	for (size_t i = 0; i < n_given; i++)
-		if (!is_ours(environ[i]))
+		if (is_passed_on(environment, environ[i]))
 			environment->list[n++] = environ[i];
 	for (size_t at = 0; at < environment->text.len;) {
 		environment->list[n] = environment->text.ptr + at;

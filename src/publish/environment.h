@@ -1,5 +1,6 @@
 /*
- * The environment of a command: ours, and the message in WHERRY_* variables.
+ * The environment of a command: the message in WHERRY_* variables, and of our own environment
+ * what is harmless or was asked for.  Secrets of the relay stay with the relay.
  */
 #ifndef WH_PUBLISH_ENVIRONMENT_H
 #define WH_PUBLISH_ENVIRONMENT_H
@@ -7,6 +8,8 @@
 #include "publish/driver.h"
 
 typedef struct wh_environment {
+	const char *
+		also; /* Borrowed: further names to pass on, as exec.environment; or NULL. */
 	wh_buf text; /* our variables, each ending in NUL */
 	char **list; /* for posix_spawn: ends in NULL */
 	size_t cap;
@@ -15,7 +18,7 @@ typedef struct wh_environment {
 /* No ceiling: the kernel has one, and says E2BIG. */
 #define WH_ENVIRONMENT_INIT                                                              \
 	{                                                                                \
-		WH_BUF_INIT(SIZE_MAX / 2), NULL, 0                                       \
+		NULL, WH_BUF_INIT(SIZE_MAX / 2), NULL, 0                                 \
 	}
 
 /* Describe msg.  All variables are set, to "" where the message has nothing, so that a

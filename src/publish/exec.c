@@ -56,6 +56,7 @@ typedef struct exec_publisher {
 	wherry_publisher base;
 	const wh_env *env;
 	char *text; /* the command */
+	char *also; /* names of environment variables that it gets */
 	int64_t limit_us;
 	int epoll;
 	wh_environment environment;
@@ -131,6 +132,7 @@ static void exec_close(wherry_publisher *pub)
 		(void)close(p->epoll);
 	wh_environment_clear(&p->environment);
 	free(p->text);
+	free(p->also);
 	free(p->jobs);
 	free(p->order);
 	free(p);
@@ -157,7 +159,7 @@ static wherry_code allocate(exec_publisher *p, const char *rest, wherry_error *e
 	p->text = strdup(rest);
 	p->jobs = calloc(p->most, sizeof(*p->jobs));
 	p->order = calloc(p->most, sizeof(exec_job *));
-	if (!p->text || !p->jobs || !p->order)
+	if (!p->text || !p->also || !p->jobs || !p->order)
 		return wh_oom(err);
 	for (size_t i = 0; i < p->most; i++)
 		p->order[i] = &p->jobs[i];
@@ -182,6 +184,8 @@ static wherry_code exec_open(const char *rest, const wherry_config *config,
 	p->env = env;
 	p->epoll = -1;
 	p->environment = (wh_environment)WH_ENVIRONMENT_INIT;
+	p->also = strdup(wh_config_text(config, WH_EXEC_ENVIRONMENT));
+	p->environment.also = p->also;
 	p->most = (size_t)wh_config_int(config, WH_EXEC_JOBS);
 	p->limit_us = wh_delivery_limit(config);
 	code = allocate(p, rest, err);

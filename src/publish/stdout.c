@@ -36,6 +36,7 @@ typedef struct line_publisher {
 	int fd;
 	bool regular;        /* a regular file: never waits, cannot be polled */
 	bool sync;           /* safe only once on disk */
+	bool symlinks;       /* the path may be a symbolic link */
 	int sync_errno;      /* not 0: an fdatasync failed, so that nothing is known */
 	bool refusing;       /* a malformed message waits for its receipt */
 	int64_t retry_at_us; /* when to look whether the file is free; 0: it was */
@@ -66,6 +67,12 @@ static wherry_code open_failed(const char *path, wherry_error *err)
 {
 	if (errno == EISDIR)
 		return no_regular_file(path, "a directory", err);
+	if (errno == ELOOP)
+		return wh_fail_native(
+			err, WHERRY_INVALID, ELOOP,
+			"'%.120s' is a symbolic link: give the path that it points to, or "
+			"set file.symlinks=on",
+			path);
 	if (errno == ENXIO)
 		return no_regular_file(path, "a device or a socket", err);
 	if (errno == ENOENT)
@@ -119,6 +126,7 @@ static void unlock_file(line_publisher *p)
 
 static wherry_code open_file(line_publisher *p, const char *path, wherry_error *err)
 {
+	int follow = p->symlinks ? 0 : O_NOFOLLOW;
 	wherry_code code = WHERRY_OK;
 	struct stat st;
 
@@ -127,14 +135,15 @@ static wherry_code open_file(line_publisher *p, const char *path, wherry_error *
 		return wh_oom(err);
 	/* O_NONBLOCK: should it be a FIFO, do not wait for its reader. */
 	p->fd = open(path,
-		     O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-		     0644);
+		     O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
+			     follow,
+		     0640);
 	if (p->fd < 0)
 		return open_failed(path, err);
 	if (fstat(p->fd, &st) != 0)
 		return wh_fail_errno(err, errno, "cannot look at '%.120s'", path);
 	if (!S_ISREG(st.st_mode))
-		return no_regular_file(path, "no regular file", err);
+		return no_regular_file(path, "not a regular file", err);
 	p->regular = true;
 	if (p->sync && st.st_size == 0)
 		code = sync_directory(path, err);
@@ -236,6 +245,7 @@ static wherry_code file_open(const char *rest, const wherry_config *config,
 	if (!p)
 		return wh_oom(err);
 	p->sync = wh_config_switch(config, WH_FILE_SYNC);
+	p->symlinks = wh_config_switch(config, WH_FILE_SYMLINKS);
 	code = open_file(p, rest, err);
 	if (code == WHERRY_OK)
 		*out = &p->base;

@@ -35,6 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 	fuzz_message_read(&f, data, len);
 	m = &f.message;
+	environment.also = "WHERRY_TOPIC*";
 	if (setenv("WHERRY_TOPIC", "of a relay around this one", 1) != 0 ||
 	    setenv("WHERRY_TOPICS", "somebody's own", 1) != 0)
 		abort();

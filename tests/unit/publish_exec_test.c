@@ -128,7 +128,7 @@ static void a_command_gets_body_and_environment(void **state)
 	m.generation = 1;
 	m.created_at_us = 1700000000123456;
 	(void)setenv("WHERRY_TOPIC", "not this", 1);
-	(void)setenv("WHERRY_TEST_OTHER", "kept", 1);
+	(void)setenv("WHERRY_TEST_OTHER", "not passed on", 1);
 	/* the tests themselves may run with others, such as WHERRY_BUILD */
 	receipt = run_with(
 		"cat >body; env | grep -E '^WHERRY_(ID|MESSAGE_ID|TOPIC|KEY|AGGREGATE|"
@@ -144,8 +144,38 @@ static void a_command_gets_body_and_environment(void **state)
 				   "WHERRY_CREATED_AT=2023-11-14T22:13:20.123Z\n"
 				   "WHERRY_GENERATION=1\nWHERRY_HEADERS={\"h\":\"v w\"}\n"
 				   "WHERRY_ID=7\nWHERRY_KEY=42\nWHERRY_MESSAGE_ID=m-7\n"
-				   "WHERRY_TEST_OTHER=kept\nWHERRY_TOPIC=t\n"
+				   "WHERRY_TOPIC=t\n"
 				   "WHERRY_TRACE_ID=tr=1\n");
+}
+
+/* The environment of a daemon holds its secrets. */
+static void a_command_gets_no_secret_of_the_relay(void **state)
+{
+	static const char *const names[] = {
+		"SECRET_TOKEN", "PGPASSWORD", "MINE_KEY", "MINE_REGION",  "NAMED",
+		"NAMED_NOT",    "LC_TEST",    "TZ",       "WHERRY_CONFIG"};
+	static const char command[] =
+		"env | grep -E '^(SECRET_TOKEN|PGPASSWORD|MINE_|NAMED|LC_TEST|TZ|WHERRY_C)' | "
+		"grep -v ^WHERRY_CREATED_AT= | LC_ALL=C sort >env";
+	wherry_message m = message("hello");
+	wherry_publisher *pub;
+	wh_receipt receipt;
+	char url[600];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		(void)setenv(names[i], "UTC", 1);
+	assert_int_equal(run_with(command, &m, NULL).verdict, WHERRY_DELIVERED);
+	assert_file(in_dir("env"), "LC_TEST=UTC\nTZ=UTC\n");
+	(void)snprintf(url, sizeof(url), "exec:cd %s; %s", dir, command);
+	pub = open_with(url, "exec.environment", " MINE_*, NAMED");
+	submit_one(pub, &m);
+	collect(pub, &receipt, 1);
+	wherry_publisher_close(pub);
+	assert_file(in_dir("env"), "LC_TEST=UTC\nMINE_KEY=UTC\nMINE_REGION=UTC\n"
+				   "NAMED=UTC\nTZ=UTC\n");
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		(void)unsetenv(names[i]);
 }
 
 static void absent_parts_are_set_and_empty(void **state)
@@ -648,6 +678,7 @@ int main(void)
 		TEST(exit_statuses_become_verdicts),
 		TEST(the_last_line_of_stderr_is_the_reason),
 		TEST(a_command_gets_body_and_environment),
+		TEST(a_command_gets_no_secret_of_the_relay),
 		TEST(absent_parts_are_set_and_empty),
 		TEST(the_output_of_a_command_is_ours),
 		TEST(a_big_body_is_read_or_not),

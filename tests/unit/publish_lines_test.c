@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "publish/parts.h"
 
@@ -193,6 +194,38 @@ static void only_a_regular_file_is_opened(void **state)
 	(void)snprintf(url, sizeof(url), "file:%s", in_dir("fifo"));
 	refuses(url, WHERRY_INVALID, "regular files only");
 	refuses("file:/dev/zero", WHERRY_INVALID, "regular files only");
+}
+
+static void a_new_file_is_not_for_everybody(void **state)
+{
+	mode_t before = umask(0);
+	char url[600];
+	struct stat st;
+
+	(void)state;
+	(void)snprintf(url, sizeof(url), "file:%s", in_dir("new"));
+	wherry_publisher_close(open_with(url, "file.sync", "off"));
+	assert_int_equal(stat(in_dir("new"), &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0640);
+	assert_int_equal(chmod(in_dir("new"), 0604), 0);
+	wherry_publisher_close(open_with(url, "file.sync", "off"));
+	assert_int_equal(stat(in_dir("new"), &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0604); /* as somebody wanted it */
+	(void)umask(before);
+}
+
+/* Who may write to its directory could have the relay append to any file. */
+static void a_symbolic_link_is_followed_only_where_that_is_wanted(void **state)
+{
+	char url[600];
+
+	(void)state;
+	assert_int_equal(symlink("aim", in_dir("link")), 0);
+	(void)snprintf(url, sizeof(url), "file:%s", in_dir("link"));
+	refuses(url, WHERRY_INVALID, "is a symbolic link");
+	assert_int_equal(access(in_dir("aim"), F_OK), -1);
+	wherry_publisher_close(open_with(url, "file.symlinks", "on"));
+	assert_int_equal(access(in_dir("aim"), F_OK), 0);
 }
 
 static void a_removed_file_fails_rather_than_swallows(void **state)
@@ -507,6 +540,8 @@ int main(void)
 		TEST(a_line_torn_by_another_is_mended_before_the_next),
 		TEST(a_file_that_another_writes_is_waited_for),
 		TEST(only_a_regular_file_is_opened),
+		TEST(a_new_file_is_not_for_everybody),
+		TEST(a_symbolic_link_is_followed_only_where_that_is_wanted),
 		TEST(a_removed_file_fails_rather_than_swallows),
 		TEST(a_full_disk_leaves_whole_lines),
 		TEST(malformed_headers_are_one_messages_fault),
