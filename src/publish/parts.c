@@ -152,6 +152,8 @@ void wh_receipt_fill(wh_receipt *out, const wherry_message *msg, wherry_verdict 
 		unsigned char c = (unsigned char)reason[i];
 
 		out->reason[i] = c < ' ' || c == 0x7f ? ' ' : reason[i];
+		if (i && c >= 0x80 && c < 0xa0 && (unsigned char)reason[i - 1] == 0xc2)
+			out->reason[i - 1] = out->reason[i] = ' '; /* U+0080 to U+009F */
 	}
 	for (size_t i = 0, n; i < len; i += n) {
 		n = wh_utf8_len(out->reason + i, len - i);

@@ -6,7 +6,7 @@
 
 enum { ARGS_MOST = 24 };
 
-static const char *script(void)
+const char *webhook_server_script(void)
 {
 	static char path[400];
 	const char *source = getenv("WHERRY_SOURCE");
@@ -21,7 +21,8 @@ static const char *script(void)
 
 static void launch(webhook_server *server)
 {
-	const char *argv[ARGS_MOST] = {"python3", script(), "--log", server->temp.path};
+	const char *argv[ARGS_MOST] = {"python3", webhook_server_script(), "--log",
+				       server->temp.path};
 	char port[16], line[32];
 	int to[2], from[2];
 	size_t n = 4;

@@ -18,6 +18,7 @@ typedef struct webhook_server {
 
 /* args: of the command line, ends with NULL; outlives it.  Given. */
 webhook_server *webhook_server_start(const char *const *args);
+const char *webhook_server_script(void); /* Its path. */
 void webhook_server_stop(webhook_server *server);
 
 void webhook_server_kill(webhook_server *server);

@@ -26,7 +26,7 @@ site *site_begin(const char *const *args)
 	return s;
 }
 
-site *site_begin_tls(const char *name, const char *client)
+static site *begin_tls(const char *name, const char *client, const char *flag)
 {
 	static const char *args[7];
 	static char cert[300], key[300];
@@ -41,7 +41,7 @@ site *site_begin_tls(const char *name, const char *client)
 	args[1] = cert;
 	args[2] = "--key";
 	args[3] = key;
-	args[4] = client ? "--client-ca" : NULL;
+	args[4] = client ? "--client-ca" : flag;
 	args[5] = client ? webhook_certificate(client) : NULL;
 	args[6] = NULL;
 	s = site_begin(args);
@@ -49,6 +49,16 @@ site *site_begin_tls(const char *name, const char *client)
 		       s->server->port);
 	site_set(s, "webhook.ca_file", cert);
 	return s;
+}
+
+site *site_begin_tls(const char *name, const char *client)
+{
+	return begin_tls(name, client, NULL);
+}
+
+site *site_begin_http_2(const char *name)
+{
+	return begin_tls(name, NULL, "--http2");
 }
 
 void site_open(site *s)

@@ -20,6 +20,8 @@ typedef struct site {
 site *site_begin(const char *const *args);
 /* Over TLS, with a certificate of that name, trusting the good one; client may be NULL. */
 site *site_begin_tls(const char *name, const char *client);
+/* The same over HTTP/2, of which the receiver speaks only what its answer says. */
+site *site_begin_http_2(const char *name);
 void site_set(site *s, const char *key, const char *value);
 void site_open(site *s); /* the publisher, anew */
 void site_end(site *s);

@@ -14,6 +14,8 @@ else in --answer:
     endless                            200, and a body without end
     slow                               200, after a tenth of a second
     garbage                            something that is not HTTP
+    raw NAME                           what HOSTILE has under that name, then the end or, if it
+                                       ends in "...", again and again until the client ends
 
 With times=N only the first N requests of an Idempotency-Key are answered so, then with 200.
 Signatures are verified here, as the specification says and with nothing of Wherry's.
@@ -28,6 +30,66 @@ import json
 import os
 import ssl
 import sys
+
+# What no honest server sends.  With "..." the last part is sent without end; with ". " it is
+# sent byte by byte, five in a second.
+OK = b"HTTP/1.1 200 OK\r\n"
+HOSTILE = {
+    "no-end-of-headers": (OK + b"content-le", b""),
+    "endless-headers": (OK, b"x-more: " + b"y" * 1000 + b"\r\n..."),
+    "endless-header": (OK + b"x-long: ", b"y" * 65536 + b"..."),
+    "endless-status": (b"HTTP/1.1 200 ", b"y" * 65536 + b"..."),
+    "endless-1xx": (b"", b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n..."),
+    "short-body": (OK + b"content-length: 100\r\n\r\n", b"short"),
+    "long-body": (OK + b"content-length: 2\r\n\r\n", b"much more than two bytes"),
+    "negative-length": (OK + b"content-length: -5\r\n\r\n", b"x"),
+    "overflowing-length": (OK + b"content-length: 99999999999999999999999\r\n\r\n", b"x"),
+    "two-lengths": (OK + b"content-length: 1\r\ncontent-length: 9\r\n\r\n", b"x"),
+    "length-of-words": (OK + b"content-length: many\r\n\r\n", b"x"),
+    "endless-body": (b"HTTP/1.1 500 No\r\n\r\n", b"\x1b[2J" * 10000 + b"..."),
+    "bad-chunk": (OK + b"transfer-encoding: chunked\r\n\r\n", b"FFFFFFFFFFFFFFFFF\r\nx"),
+    "chunk-of-words": (OK + b"transfer-encoding: chunked\r\n\r\n", b"many\r\nx"),
+    "large-status": (b"HTTP/1.1 99999999999999999999 No\r\n\r\n", b""),
+    "status-0": (b"HTTP/1.1 000 No\r\n\r\n", b""),
+    "status-999": (b"HTTP/1.1 999 No\r\ncontent-length: 0\r\n\r\n", b""),
+    "other-version": (b"HTTP/9.9 200 OK\r\ncontent-length: 0\r\n\r\n", b""),
+    "switch-protocols": (b"HTTP/1.1 101 Switch\r\nupgrade: evil\r\n\r\n", b"\0" * 100),
+    "nul-in-headers": (OK + b"x-a: \0\0\r\ncontent-length: 0\r\n\r\n", b""),
+    "fold": (OK + b" x: folded\r\n\tmore\r\ncontent-length: 0\r\n\r\n", b""),
+    "drip": (b"", b"HTTP/1.1 200 OK\r\nx-slow: " + b"y" * 1000 + b". "),
+    "escapes": (
+        b"HTTP/1.1 500 \x1b[31mNo\r\n\r\n",
+        b"\x1b]0;title\x07\x1b[2J\xff\xfe\xc2\x9b1m\xc2\x85\xed\xa0\x80\0 a\r\nevent=x \"q\"" * 50,
+    ),
+}
+for text in (
+    "-1", "0", "99999999999999999999", "1e9", "Fri, 31 Dec 9999 23:59:59 GMT",
+    "Thu, 01 Jan 1970 00:00:00 GMT", "Mon, 99 Foo 2026 99:99:99", "\x1b[2J", "",
+):  # fmt: skip
+    for status in (429, 500, 503):
+        HOSTILE[f"retry-after-{status}-{len(HOSTILE)}"] = (
+            f"HTTP/1.1 {status} No\r\nretry-after: {text}\r\ncontent-length: 0\r\n\r\n".encode(),
+            b"",
+        )
+for text in (
+    "file:///etc/passwd", "http://169.254.169.254/latest", "gopher://127.0.0.1/", "//", "\x1b[2J",
+    "http://127.0.0.1:1/" + "x" * 100000,
+):  # fmt: skip
+    HOSTILE[f"redirect-{len(HOSTILE)}"] = (
+        f"HTTP/1.1 307 Go\r\nlocation: {text}\r\ncontent-length: 0\r\n\r\n".encode(),
+        b"",
+    )
+
+# Frames of HTTP/2: settings, then what is hostile.
+FRAMES = b"\0\0\0\x04\0\0\0\0\0"
+HOSTILE_2 = {
+    "reset": FRAMES + b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x02",
+    "go-away": FRAMES + b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0b",
+    "odd-frame": FRAMES + b"\xff\xff\xff\xff\xff\xff\xff\xff\xff" * 100,
+    "odd-headers": FRAMES + b"\0\0\x05\x01\x05\0\0\0\x01\xff\xff\xff\xff\xff",
+    "no-settings": b"HTTP/1.1 400 No\r\n\r\n",
+    "silence": b"",
+}
 
 
 class Server:
@@ -105,6 +167,9 @@ class Server:
                 await writer.drain()
             await writer.drain()
             return False
+        if kind == "raw":
+            await self.answer_raw(*HOSTILE[words[1]], writer)
+            return False
         status = int(kind) if kind.isdigit() else 200
         body = "".join(value.replace("_", " ") for name, value in rest if name == "body").encode()
         head = [f"HTTP/1.1 {status} Text", f"content-length: {len(body)}"]
@@ -113,10 +178,40 @@ class Server:
         await writer.drain()
         return True
 
+    async def answer_raw(self, begin, rest, writer):
+        writer.write(begin)
+        await writer.drain()
+        if rest.endswith(b". "):
+            for byte in rest[:-2]:
+                writer.write(bytes([byte]))
+                await writer.drain()
+                await asyncio.sleep(0.2)
+        while rest.endswith(b"..."):
+            writer.write(rest[:-3])
+            await writer.drain()
+        writer.write(rest)
+        await writer.drain()
+
+    async def greet(self, words, reader, writer):
+        """Before any request, or instead of an answer over HTTP/2."""
+        if words[0] == "greet":
+            writer.write(b"\x16\x03\x03\xff\xff" + b"\x02\0\0\0" * 20000)
+        else:
+            await reader.read(65536)
+            writer.write(HOSTILE_2[words[1]])
+        await writer.drain()
+        if words[-1] == "silence":
+            await asyncio.sleep(3600)
+        await asyncio.sleep(0.05)
+
     async def serve(self, reader, writer):
         self.connections += 1
         number = self.connections
         try:
+            words = self.args.answer.split()
+            if words[0] in ("greet", "http2"):
+                await self.greet(words, reader, writer)
+                return
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
                 line, *rest = head[:-4].split("\r\n")
@@ -147,6 +242,8 @@ def context(args):
         return None
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(args.cert, args.key)
+    if args.http2:
+        tls.set_alpn_protocols(["h2"])
     if args.client_ca:
         # With 1.3 a client learns of it after its first request, or of nothing but an end.
         tls.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -164,8 +261,13 @@ async def main():
     parser.add_argument("--cert")
     parser.add_argument("--key")
     parser.add_argument("--client-ca")
+    parser.add_argument("--http2", action="store_true", help="says that it speaks HTTP/2")
+    parser.add_argument("--hostile", action="store_true", help="print the names of HOSTILE")
     parser.add_argument("--largest", type=int, help="bytes of a body; more are a 413")
     args = parser.parse_args()
+    if args.hostile:
+        print("\n".join(HOSTILE))
+        return
     state = Server(args)
     server = await asyncio.start_server(
         state.serve, "127.0.0.1", args.port, ssl=context(args), limit=1 << 20, backlog=512
