@@ -74,3 +74,17 @@ int64_t wh_later(int64_t a_us, int64_t b_us)
 {
 	return a_us > WH_NEVER - b_us ? WH_NEVER : a_us + b_us;
 }
+
+int64_t wh_us(int64_t ms)
+{
+	if (ms > INT64_MAX / 1000)
+		return INT64_MAX;
+	return ms < INT64_MIN / 1000 ? INT64_MIN : ms * 1000;
+}
+
+int32_t wh_clamp32(int64_t n)
+{
+	if (n > INT32_MAX)
+		return INT32_MAX;
+	return n < INT32_MIN ? INT32_MIN : (int32_t)n;
+}

@@ -34,4 +34,8 @@ void wh_sleep(const wh_env *env, int64_t us);
 /* a + b, WH_NEVER when either is never or it would overflow; a and b are not negative. */
 int64_t wh_later(int64_t a_us, int64_t b_us);
 
+/* Microseconds from milliseconds, and an int32_t from an int64_t, as near as there are. */
+int64_t wh_us(int64_t ms);
+int32_t wh_clamp32(int64_t n);
+
 #endif

@@ -37,7 +37,8 @@ static const entry table[] = {
 		"How long after their delivery messages stay in the archive before the relay deletes "
 		"them there; 0 keeps them for ever."},
 	[WH_OUTBOX_BODY_MAX] = {"outbox.body_max", SIZE, "16MB", "1KB", "512MB",
-		"Larger bodies are refused by enqueue."},
+		"Larger bodies are refused by enqueue; a relay makes messages dead whose body is "
+		"larger."},
 	[WH_DB_CREATE] = {"db.create", SWITCH, "off", NULL, NULL,
 		"Make the database file if it is not there."},
 	[WH_DB_BUSY_TIMEOUT] = {"db.busy_timeout", DURATION, "5s", "0", "1h",

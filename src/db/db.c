@@ -261,6 +261,16 @@ const char *wh_row_text(const wh_row *row, int column)
 	return row->driver->row_bytes(row, column).ptr;
 }
 
+bool wh_row_is_int(const wh_row *row, int column)
+{
+	return !row->driver->row_is_int || row->driver->row_is_int(row, column);
+}
+
+bool wh_db_about_row(const wherry_db *db, wherry_code code, const wherry_error *err)
+{
+	return code != WHERRY_OK && db->driver->about_row && db->driver->about_row(err);
+}
+
 wherry_code wh_row_check(const wh_row *row, wherry_error *err)
 {
 	bool failed = row->driver->row_failed && row->driver->row_failed(row);

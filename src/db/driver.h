@@ -119,6 +119,13 @@ typedef struct wh_db_driver {
 	wh_view (*row_bytes)(const wh_row *row,
 			     int column); /* absent for NULL; ends in NUL */
 
+	/* Is this column an integer, or NULL?  May be NULL: integer columns have nothing else. */
+	bool (*row_is_int)(const wh_row *row, int column);
+
+	/* Did a statement fail because of what a row holds: a text that cannot be converted,
+	 * a value out of range?  May be NULL: it never does. */
+	bool (*about_row)(const wherry_error *err);
+
 	/* Was there no memory for one of its columns, which then looks empty?  The statement
 	 * fails after the visit.  May be NULL: then never. */
 	bool (*row_failed)(const wh_row *row);
@@ -218,6 +225,12 @@ void wh_db_forget(wherry_db *db, const wh_sql *sql);
 int64_t wh_row_int(const wh_row *row, int column);
 wh_view wh_row_bytes(const wh_row *row, int column);
 const char *wh_row_text(const wh_row *row, int column); /* NULL for NULL */
+
+/* Is it an integer, or NULL? */
+bool wh_row_is_int(const wh_row *row, int column);
+
+/* Is this failure about one of the rows, whose neighbours could be handled? */
+bool wh_db_about_row(const wherry_db *db, wherry_code code, const wherry_error *err);
 
 /* NOMEM if a column that was asked for could not be had: ask before acting on a row. */
 wherry_code wh_row_check(const wh_row *row, wherry_error *err);

@@ -144,6 +144,17 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 		    err);
 }
 
+/* Classes 22 and 23, data and constraints, and 54, the server's own limits. */
+static bool about_row(const wherry_error *err)
+{
+	static const char *const classes[] = {"22", "23", "54"};
+
+	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++)
+		if (strncmp(err->sqlstate, classes[i], 2) == 0)
+			return true;
+	return false;
+}
+
 /* "connection to server at …: FATAL:  28P01: password …": verbose messages have it. */
 static const char *state_in(const char *message)
 {
@@ -422,6 +433,7 @@ const wh_db_driver wh_db_postgres = {
 	.forget = wh_postgres_forget,
 	.row_int = wh_postgres_row_int,
 	.row_bytes = wh_postgres_row_bytes,
+	.about_row = about_row,
 	.row_failed = wh_postgres_row_failed,
 	.watch = wh_postgres_watch,
 	.fd = wh_postgres_fd,

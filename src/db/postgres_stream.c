@@ -32,9 +32,13 @@ static wh_view row_bytes(const wh_row *row, int column)
 {
 	postgres_stream *s = row->handle;
 
+	wh_view bytes;
+
 	if (column >= s->n_columns)
 		return (wh_view){NULL, 0};
-	return wh_postgres_value_bytes(&s->values[column], &s->copies, &s->failed);
+	bytes = wh_postgres_value_bytes(&s->values[column], &s->copies, &s->failed);
+	return s->values[column].type == WH_PG_BYTEA ? bytes
+						     : wh_postgres_text_utf8(s, bytes);
 }
 
 static bool row_failed(const wh_row *row)

@@ -48,6 +48,7 @@ typedef struct postgres_stream {
 	int64_t due_us;
 
 	wh_postgres_value values[WH_PG_COLUMNS_MOST];
+	void *convert;   /* an iconv_t, to UTF-8; NULL: texts are not converted */
 	wh_arena copies; /* made of them */
 	bool failed;     /* out of memory for one */
 } postgres_stream;
@@ -56,6 +57,14 @@ extern const wh_stream_driver wh_postgres_stream_driver;
 
 /* The row whose values were set. */
 wh_row wh_postgres_stream_row(postgres_stream *s);
+
+/* Have texts sent as the database has them, if that is not UTF-8. */
+wherry_code wh_postgres_text_open(postgres_stream *s, postgres_db *link,
+				  wherry_error *err);
+void wh_postgres_text_close(postgres_stream *s);
+
+/* In UTF-8; as it is, if it cannot be converted. */
+wh_view wh_postgres_text_utf8(postgres_stream *s, wh_view text);
 
 /* Of the driver. */
 void wh_postgres_stream_close(wh_stream *base);

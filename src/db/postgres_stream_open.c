@@ -81,6 +81,8 @@ static wherry_code set_up(postgres_stream *s, wherry_error *err)
 		"SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout'",
 		ms, sizeof(ms), 0, err);
 
+	if (code == WHERRY_OK)
+		code = wh_postgres_text_open(s, &s->link, err);
 	s->every_us = STATUS_US;
 	if (code == WHERRY_OK && wh_parse_int(ms, &limit_ms) && limit_ms > 0 &&
 	    limit_ms * 1000 / 4 < s->every_us)
@@ -112,6 +114,7 @@ void wh_postgres_stream_close(wh_stream *base)
 	PQfreemem(s->message);
 	PQfinish(s->link.conn);
 	PQfinish(s->reads.conn);
+	wh_postgres_text_close(s);
 	wh_arena_clear(&s->copies);
 	free(s);
 }
@@ -159,6 +162,8 @@ static wherry_code take_snapshot(postgres_stream *s, wherry_error *err)
 		       "SET TRANSACTION SNAPSHOT '%s'; "
 		       "SET LOCAL search_path = pg_catalog, pg_temp",
 		       s->snapshot);
+	if (code == WHERRY_OK)
+		code = wh_postgres_text_open(s, &s->reads, err);
 	if (code == WHERRY_OK)
 		code = run(&s->reads, sql, NULL, 0, 0, err);
 	return code;

@@ -475,6 +475,21 @@ static int64_t sqlite_row_int(const wh_row *row, int column)
 	return sqlite3_column_int64(((sqlite_row *)row->handle)->stmt, column);
 }
 
+static bool about_row(const wherry_error *err)
+{
+	int primary = err->native & 0xff;
+
+	return primary == SQLITE_CONSTRAINT || primary == SQLITE_TOOBIG ||
+	       primary == SQLITE_MISMATCH;
+}
+
+static bool sqlite_row_is_int(const wh_row *row, int column)
+{
+	int type = sqlite3_column_type(((sqlite_row *)row->handle)->stmt, column);
+
+	return type == SQLITE_INTEGER || type == SQLITE_NULL;
+}
+
 /* Blobs are copied, to put a NUL behind them: column_text would do so as well, but takes
  * them for UTF-16 where the database's text is. */
 static wh_view sqlite_row_bytes(const wh_row *row, int column)
@@ -539,6 +554,8 @@ const wh_db_driver wh_db_sqlite = {
 	.forget = sqlite_forget,
 	.row_int = sqlite_row_int,
 	.row_bytes = sqlite_row_bytes,
+	.row_is_int = sqlite_row_is_int,
+	.about_row = about_row,
 	.row_failed = sqlite_row_failed,
 	.watch = wh_sqlite_watch,
 	.fd = wh_sqlite_fd,

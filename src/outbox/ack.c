@@ -53,7 +53,8 @@ static wherry_code read_call(wherry_outbox *box, const wh_read_from *from,
 
 	params[0] = WH_INT_PARAM("after", from->after);
 	params[1] = WH_INT_PARAM("limit", from->limit);
-	out->n_params = 3;
+	out->n_params = 5;
+	wh_outbox_limits_of(box, &params[3]);
 	out->stmt = late ? box->stmt.sweep : box->stmt.read;
 	if (from->touched && box->touched)
 		out->stmt = box->touched;
@@ -74,7 +75,8 @@ wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack
 {
 	wh_param params[WH_SLOTS_READ_PARAMS];
 	wh_param asked[WH_HORIZON_PARAMS];
-	wh_open_reader reader = {visit, ctx, 0};
+	wh_open_reader reader = {visit, ctx, 0, 0};
+	wherry_error why = WHERRY_ERROR_INIT;
 	wh_call calls[3],
 		read = {.params = params, .visit = wh_take_open, .ctx = &reader};
 	size_t n = 0;
@@ -94,9 +96,17 @@ wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack
 			       .n_params = WH_HORIZON_PARAMS,
 			       .visit = wh_take_horizon,
 			       .ctx = horizon};
-	code = wh_db_run_all(box->db, calls, n, err);
+	code = wh_db_run_all(box->db, calls, n, &why);
 	if (ack)
 		ack->call.changed = calls[0].changed;
+	if (wh_db_about_row(box->db, code, &why)) {
+		code = wh_read_carefully(box, read.stmt, box->stmt.read_ids, params,
+					 read.n_params, &reader, &why);
+		if (code == WHERRY_OK)
+			code = wh_outbox_horizon(box, lease, statements, horizon, &why);
+	}
+	if (code != WHERRY_OK && err)
+		*err = why;
 	box->db->found += reader.n;
 	return wh_outbox_missing(box->name.ptr, code, err);
 }

@@ -1,6 +1,7 @@
 /*
  * What operators ask and do.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,7 +73,7 @@ wherry_code wherry_outbox_oldest_ready(wherry_outbox *box, int64_t *out_age_us,
 	wherry_code code = read_ready(box, &r, err);
 
 	if (code == WHERRY_OK)
-		*out_age_us = r.age_ms * 1000;
+		*out_age_us = wh_us(r.age_ms);
 	return code;
 }
 
@@ -98,7 +99,7 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 	if (code != WHERRY_OK)
 		return code;
 	status.ready = status.count[WHERRY_PENDING] + r.n;
-	status.oldest_ready_us = r.age_ms * 1000;
+	status.oldest_ready_us = wh_us(r.age_ms);
 	status.epoch = holder.epoch;
 	status.lease_left_us = holder.left_us;
 	memcpy(status.owner, holder.owner, sizeof(status.owner));
@@ -133,12 +134,35 @@ enum {
 	PARKED_BY
 };
 
+enum { TEXTS = 9, NOTE = 40 };
+
 typedef struct visitor {
 	wherry_row_fn visit;
 	void *ctx;
 	int64_t n;
+	int64_t last; /* id visited */
 	bool archived;
+	bool bare;               /* rows without their texts, which cannot be read */
+	char notes[TEXTS][NOTE]; /* instead of such texts */
+	int n_notes;
 } visitor;
+
+/* A text; or how long it is, where the database sent its length alone. */
+static const char *text_at(visitor *v, const wh_row *row, int column)
+{
+	wh_view text = wh_row_bytes(row, column);
+	char *note = v->notes[v->n_notes];
+	int64_t len;
+
+	if (!text.len || text.ptr[0] != 1 || !wh_parse_int(text.ptr + 1, &len) ||
+	    (!v->bare && len <= WH_TEXT_MOST))
+		return text.ptr;
+	v->n_notes = (v->n_notes + 1) % TEXTS;
+	(void)snprintf(
+		note, NOTE,
+		v->bare ? "(%" PRId64 " bytes, unreadable)" : "(%" PRId64 " bytes)", len);
+	return note;
+}
 
 static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 {
@@ -148,25 +172,25 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 		.message =
 			{
 				.size = sizeof(wherry_message),
-				.message_id = wh_row_text(row, MESSAGE_ID),
-				.topic = wh_row_text(row, TOPIC),
-				.aggregate_type = wh_row_text(row, AGGREGATE_TYPE),
-				.aggregate_id = wh_row_text(row, AGGREGATE_ID),
-				.key = wh_row_text(row, KEY),
+				.message_id = text_at(v, row, MESSAGE_ID),
+				.topic = text_at(v, row, TOPIC),
+				.aggregate_type = text_at(v, row, AGGREGATE_TYPE),
+				.aggregate_id = text_at(v, row, AGGREGATE_ID),
+				.key = text_at(v, row, KEY),
 				.headers = wh_row_text(row, HEADERS),
-				.trace_id = wh_row_text(row, TRACE_ID),
+				.trace_id = text_at(v, row, TRACE_ID),
 				.body = body.ptr,
 				.body_len = body.len,
 				.id = wh_row_int(row, ID),
-				.created_at_us = wh_row_int(row, CREATED_AT) * 1000,
-				.attempts = (int32_t)wh_row_int(row, ATTEMPTS),
-				.generation = (int32_t)wh_row_int(row, GENERATION),
+				.created_at_us = wh_us(wh_row_int(row, CREATED_AT)),
+				.attempts = wh_clamp32(wh_row_int(row, ATTEMPTS)),
+				.generation = wh_clamp32(wh_row_int(row, GENERATION)),
 			},
 		.state = (wherry_state)wh_row_int(row, STATUS),
-		.claimed_at_us = wh_row_int(row, CLAIMED_AT) * 1000,
-		.next_retry_at_us = wh_row_int(row, NEXT_RETRY_AT) * 1000,
-		.processed_at_us = wh_row_int(row, PROCESSED_AT) * 1000,
-		.last_error = wh_row_text(row, LAST_ERROR),
+		.claimed_at_us = wh_us(wh_row_int(row, CLAIMED_AT)),
+		.next_retry_at_us = wh_us(wh_row_int(row, NEXT_RETRY_AT)),
+		.processed_at_us = wh_us(wh_row_int(row, PROCESSED_AT)),
+		.last_error = text_at(v, row, LAST_ERROR),
 		.held_by = wh_row_int(row, HELD_BY),
 		.parked_by = wh_row_int(row, PARKED_BY),
 		.archived = v->archived,
@@ -177,16 +201,17 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 		return code;
 	code = v->visit(v->ctx, &out);
 	v->n++;
+	v->last = out.message.id;
 	return code == WHERRY_OK ? code
 				 : wh_fail(err, code, "the visitor of rows gave up");
 }
 
-/* The number that ident may be besides a message_id; ids are positive. */
+/* The number that ident may be besides a message_id. */
 static int64_t number_of(const char *ident)
 {
 	int64_t number;
 
-	return ident && wh_parse_int(ident, &number) ? number : -1;
+	return ident && wh_parse_int(ident, &number) ? number : INT64_MIN;
 }
 
 enum { FILTER_PARAMS = 8 };
@@ -202,7 +227,7 @@ static void filter_params(const wherry_filter *f, unsigned states, int64_t limit
 	out[3] = WH_TEXT_PARAM("topic", wh_view_of(f->topic));
 	out[4] = WH_TEXT_PARAM("key", wh_view_of(f->key));
 	out[5] = WH_INT_PARAM("since", wh_ms(f->since_us));
-	out[6] = WH_INT_PARAM("after", f->after_id);
+	out[6] = WH_INT_PARAM("after", f->after_id ? f->after_id : INT64_MIN);
 	out[7] = WH_INT_PARAM("limit", most);
 }
 
@@ -214,41 +239,105 @@ static wherry_code check_filter(const wherry_outbox *box, const wherry_filter *f
 	return WHERRY_OK;
 }
 
+/* Bodies are shown however long they are. */
+static void shown_limits(bool bare, wh_param out[2])
+{
+	out[0] = WH_INT_PARAM("long", bare ? -1 : WH_TEXT_MOST);
+	out[1] = WH_INT_PARAM("body", INT64_C(1) << 40);
+}
+
+static wherry_code list_page(wherry_outbox *box, const wh_stmt *stmt, wh_param *params,
+			     int64_t limit, bool bare, visitor *v, wherry_error *err)
+{
+	if (v->n)
+		params[6] = WH_INT_PARAM("after", v->last);
+	params[7] = WH_INT_PARAM("limit", limit);
+	shown_limits(bare, &params[FILTER_PARAMS]);
+	v->bare = bare;
+	return wh_db_run(box->db, stmt, params, FILTER_PARAMS + 2, take_row, v, NULL,
+			 err);
+}
+
+/* A row whose texts the database cannot send is shown without them, as in careful.c. */
+static wherry_code list_rows(wherry_outbox *box, const wh_stmt *stmt, wh_param *params,
+			     visitor *v, wherry_error *err)
+{
+	int64_t most = params[FILTER_PARAMS - 1].number, chunk = most, limit, before;
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code = WHERRY_OK;
+	bool more = true;
+
+	while (code == WHERRY_OK && more && v->n < most) {
+		before = v->n;
+		limit = chunk < most - v->n ? chunk : most - v->n;
+		code = list_page(box, stmt, params, limit, false, v, &why);
+		more = v->n - before == limit;
+		chunk = chunk < most / 2 ? chunk * 2 : most;
+		if (!wh_db_about_row(box->db, code, &why))
+			continue;
+		more = true;
+		chunk = 1;
+		code = limit == 1 ? list_page(box, stmt, params, 1, true, v, &why)
+				  : WHERRY_OK;
+	}
+	if (code != WHERRY_OK && err)
+		*err = why;
+	return code;
+}
+
 wherry_code wherry_outbox_list(wherry_outbox *box, const wherry_filter *filter,
 			       wherry_row_fn visit, void *ctx, wherry_error *err)
 {
 	unsigned states = filter->states ? filter->states : ALL_STATES;
 	bool any = states >> WHERRY_DONE & 1;
-	visitor v = {visit, ctx, 0, filter->archived};
+	visitor v = {.visit = visit, .ctx = ctx, .archived = filter->archived};
 	const wh_stmt *stmt = any ? box->stmt.list_any : box->stmt.list;
-	wh_param params[FILTER_PARAMS];
+	wh_param params[FILTER_PARAMS + 2];
 	wherry_code code = check_filter(box, filter, err);
 
 	if (code != WHERRY_OK)
 		return code;
 	filter_params(filter, states, LIST_DEFAULT, params);
-	code = wh_db_run(box->db, filter->archived ? box->stmt.list_archived : stmt,
-			 params, FILTER_PARAMS, take_row, &v, NULL, err);
+	code = list_rows(box, filter->archived ? box->stmt.list_archived : stmt, params,
+			 &v, err);
 	return wh_outbox_missing(box->name.ptr, code, err);
+}
+
+static wherry_code show_one(wherry_outbox *box, const wh_stmt *stmt, wh_param *params,
+			    visitor *v, wherry_error *err)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code;
+
+	v->bare = false;
+	shown_limits(false, &params[2]);
+	code = wh_db_run(box->db, stmt, params, 4, take_row, v, NULL, &why);
+	if (wh_db_about_row(box->db, code, &why)) {
+		v->bare = true;
+		shown_limits(true, &params[2]);
+		code = wh_db_run(box->db, stmt, params, 4, take_row, v, NULL, &why);
+	}
+	if (code != WHERRY_OK && err)
+		*err = why;
+	return code;
 }
 
 wherry_code wherry_outbox_show(wherry_outbox *box, const char *ident, wherry_row_fn visit,
 			       void *ctx, wherry_error *err)
 {
-	const wh_param params[] = {
+	wh_param params[4] = {
 		WH_TEXT_PARAM("ident", wh_view_of(ident)),
 		WH_INT_PARAM("number", number_of(ident)),
 	};
-	visitor v = {visit, ctx, 0, false};
+	visitor v = {.visit = visit, .ctx = ctx};
 	wherry_code code;
 
 	if (!ident)
 		return wh_fail(err, WHERRY_INVALID, "no message named");
-	code = wh_db_run(box->db, box->stmt.show, params, 2, take_row, &v, NULL, err);
+	code = show_one(box, box->stmt.show, params, &v, err);
 	v.archived = !v.n;
 	if (code == WHERRY_OK && !v.n)
-		code = wh_db_run(box->db, box->stmt.show_archived, params, 2, take_row,
-				 &v, NULL, err);
+		code = show_one(box, box->stmt.show_archived, params, &v, err);
 	if (code == WHERRY_OK && !v.n)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "there is no message '%.100s' in outbox '%s'", ident,

@@ -78,12 +78,13 @@ typedef struct claiming {
 	bool more;
 } claiming;
 
-enum { CLAIM_PARAMS = 12, PASSED_BYTES_MOST = 8 * 1024 * 1024 };
+enum { CLAIM_PARAMS = 14, PASSED_BYTES_MOST = 8 * 1024 * 1024 };
 
 void wh_claim_rewind(wh_claim_place *place)
 {
 	wh_buf_clear(&place->passed);
-	*place = (wh_claim_place){.passed = WH_BUF_INIT(PASSED_BYTES_MOST)};
+	*place = (wh_claim_place){.passed = WH_BUF_INIT(PASSED_BYTES_MOST),
+				  .after = INT64_MIN};
 }
 
 static void fill_params(const claiming *w, wh_param *p, int64_t limit)
@@ -93,7 +94,7 @@ static void fill_params(const claiming *w, wh_param *p, int64_t limit)
 	p[2] = WH_INT_PARAM("unordered", w->options->unordered);
 	p[3] = WH_INT_PARAM("park", w->options->park);
 	p[4] = WH_INT_PARAM("limit", limit);
-	p[5] = WH_INT_PARAM("after", w->place ? w->place->after : 0);
+	p[5] = WH_INT_PARAM("after", w->place ? w->place->after : INT64_MIN);
 	p[6] = WH_INT_PARAM("upto", w->upto);
 	p[7] = WH_TEXT_PARAM("passed", wh_view_of("[]"));
 	p[8] = WH_INT_PARAM("share", *w->of != 0);
@@ -101,6 +102,9 @@ static void fill_params(const claiming *w, wh_param *p, int64_t limit)
 	p[10] = WH_INT_PARAM("many", w->place && w->place->many);
 	p[11] = WH_INT_PARAM("most",
 			     w->options->below_id ? w->options->below_id - 1 : INT64_MAX);
+	wh_outbox_limits_of(w->box, &p[12]);
+	if (w->box->careful)
+		p[12].number = -1;
 }
 
 static wherry_code take_end(void *ctx, const wh_row *row, wherry_error *err)
@@ -334,6 +338,24 @@ static wherry_code check_options(const wherry_outbox *box, const wherry_lease *l
 	return WHERRY_OK;
 }
 
+/* Carefully: the texts of what is claimed are read when that is committed. */
+static wherry_code claim_rows(claiming *w, wh_work_fn make, wherry_error *err)
+{
+	wh_open_reader whole = w->reader;
+	wh_bare_rows bare = {0};
+	wherry_code code;
+
+	if (w->box->careful)
+		w->reader = wh_bare_reader(&bare);
+	note_claims(w);
+	code = wh_db_transact_quietly(w->box->db, make, w, err);
+	if (w->box->careful && code == WHERRY_OK)
+		code = wh_bare_visit(w->box, w->box->stmt.read_ids, &bare, 0, &whole,
+				     err);
+	wh_bare_clear(&bare);
+	return code;
+}
+
 wherry_code wh_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 			    const wherry_claim_options *options, wh_claim_place *place,
 			    wh_open_fn visit, void *ctx, bool *out_more,
@@ -343,13 +365,11 @@ wherry_code wh_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 		      .lease = lease,
 		      .options = options,
 		      .place = place,
-		      .reader = {visit, ctx, 0}};
+		      .reader = {visit, ctx, 0, 0}};
 	wherry_code code = check_options(box, lease, options, err);
 
-	if (code == WHERRY_OK) {
-		note_claims(&w);
-		code = wh_db_transact_quietly(box->db, claim, &w, err);
-	}
+	if (code == WHERRY_OK)
+		code = claim_rows(&w, claim, err);
 	if (code == WHERRY_OK)
 		box->db->found += w.reader.n;
 	if (code == WHERRY_OK)
@@ -414,13 +434,12 @@ wherry_code wh_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease
 	claiming w = {.box = box,
 		      .lease = lease,
 		      .options = options,
-		      .reader = {visit, ctx, 0}};
+		      .reader = {visit, ctx, 0, 0}};
 	wherry_code code = check_options(box, lease, options, err);
 
 	if (code != WHERRY_OK)
 		return code;
-	note_claims(&w);
-	code = wh_db_transact_quietly(box->db, claim_lapsed, &w, err);
+	code = claim_rows(&w, claim_lapsed, err);
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
 
@@ -435,7 +454,7 @@ static wherry_code take_next(void *ctx, const wh_row *row, wherry_error *err)
 		if (!wh_row_text(row, i))
 			out[i] = WH_NEVER;
 		else
-			out[i] = ms > 0 ? ms * 1000 : 0;
+			out[i] = ms > 0 ? wh_us(ms) : 0;
 	}
 	return WHERRY_OK;
 }

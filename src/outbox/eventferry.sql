@@ -88,13 +88,19 @@ WHERE k IS NOT NULL;
 -- part: now
 statement_timestamp()
 
+-- part: age
+-- Milliseconds since a row was made; NULL if it says infinity.
+(extract(epoch FROM {now} - CASE WHEN isfinite(created_at) THEN created_at END) * 1000.0)::bigint
+
 -- part: lapsed_before
 -- A claim of then lapses now.
 statement_timestamp() - least(:lasts::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
 -- part: claimed
--- Of c.  A claim without a time, which only a hand can make, lapsed long ago.
-coalesce(c.claimed_at, '1970-01-01 00:00:00+00'::timestamptz)
+-- Of c.  A claim without a time, or with an infinite one, which only a hand can make, lapsed
+-- long ago.
+CASE WHEN isfinite(c.claimed_at) THEN c.claimed_at
+     ELSE '1970-01-01 00:00:00+00'::timestamptz END
 
 -- part: open_c
 -- As the indexes say it.
@@ -102,7 +108,8 @@ c.status IN (0, 1, 3)
 
 -- part: due
 -- c failed and may be tried again.
-(c.status = 3 AND (c.next_retry_at IS NULL OR c.next_retry_at <= {now}))
+(c.status = 3 AND (c.next_retry_at IS NULL OR c.next_retry_at <= {now}
+                   OR NOT isfinite(c.next_retry_at)))
 
 -- part: unclaimed_behind
 -- No later one of the aggregate of c is under a claim that lives, as one may be when c was
@@ -112,7 +119,8 @@ NOT EXISTS (
     SELECT b.status, b.claimed_at FROM {table} AS b
     WHERE b.aggregate_id::text = c.aggregate_id::text AND b.id > c.id AND b.status IN (0, 1, 3)
     ORDER BY b.id LIMIT 1000) AS behind
-  WHERE behind.status = 1 AND behind.claimed_at > {lapsed_before})
+  WHERE behind.status = 1 AND behind.claimed_at > {lapsed_before}
+    AND isfinite(behind.claimed_at))
 
 -- part: first
 -- c is the first open one of its aggregate: the library's own condition, and the one above.
@@ -152,7 +160,9 @@ CASE WHEN :unordered::bigint <> 0 THEN c.id::text ELSE c.aggregate_id END
 
 -- part: mark
 -- A claim's mark: claimed_at to the microsecond, as a number whatever the session's settings.
-(round((extract(epoch FROM claimed_at) * 1000000.0)::numeric))::bigint::text
+CASE WHEN isfinite(claimed_at)
+     THEN (round((extract(epoch FROM claimed_at) * 1000000.0)::numeric))::bigint::text
+     ELSE claimed_at::text END
 
 -- part: held
 -- t is a row of these claims.  IS TRUE keeps the planner from joining the list row by row.
@@ -162,10 +172,30 @@ t.id = ANY (ARRAY(SELECT (claim->>2)::bigint FROM json_array_elements(:claims::j
     SELECT (claim->>2) || ' ' || (claim->>1)
     FROM json_array_elements(:claims::json) AS claim)) IS TRUE
 
+-- part: texts
+-- As in postgres.sql: what is longer than its limit is not sent, with :long = -1 no text is.
+-- Numbers of few bytes may be long texts in JSON, so that what is sent may be longer.
+message_id::text,
+CASE WHEN octet_length(topic::text) <= :long::bigint THEN topic
+     ELSE chr(1) || octet_length(topic::text)::text END,
+CASE WHEN octet_length(aggregate_type::text) <= :long::bigint THEN aggregate_type
+     ELSE chr(1) || octet_length(aggregate_type::text)::text END,
+CASE WHEN octet_length(aggregate_id::text) <= :long::bigint THEN aggregate_id
+     ELSE chr(1) || octet_length(aggregate_id::text)::text END,
+CASE WHEN octet_length(key) <= :long::bigint THEN key
+     ELSE chr(1) || octet_length(key)::text END,
+CASE WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
+     WHEN octet_length(headers::text) <= :long::bigint THEN headers
+     ELSE pg_catalog.to_jsonb(octet_length(headers::text)) END,
+CASE WHEN octet_length(trace_id::text) <= :long::bigint THEN trace_id
+     ELSE chr(1) || octet_length(trace_id::text)::text END,
+CASE WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
+     WHEN octet_length(payload::text) <= :body::bigint THEN payload END
+
 -- part: taken
 -- What a claim returns.
-id, 0::bigint, attempts, 0::bigint, created_at, 0::bigint, message_id::text, topic,
-  aggregate_type, aggregate_id, key, headers, trace_id, payload, {mark}
+id, 0::bigint, attempts, 0::bigint, created_at, 0::bigint,
+  {texts}, {mark}
 
 -- name: lease
 -- There is nowhere to keep one: the C code refuses before it comes here.
@@ -214,7 +244,7 @@ SELECT coalesce(max(id), 0), count(*) FROM (
 WITH looked AS (
   SELECT c.id, c.aggregate_id, c.status, {due} AS due,
     {unit} AS unit,
-    c.status = 1 AND c.claimed_at > {lapsed_before} AS lives
+    c.status = 1 AND c.claimed_at > {lapsed_before} AND isfinite(c.claimed_at) AS lives
   FROM (
     SELECT * FROM {table} AS c
     WHERE {open_c} AND c.id > :after::bigint AND c.id <= :upto::bigint
@@ -302,16 +332,17 @@ WITH chosen AS MATERIALIZED (
   SELECT c.id FROM {table} AS c
   WHERE {open_c} AND c.status = 1 AND {claimed} <= {lapsed_before} AND {first_lapsed}
   ORDER BY c.claimed_at NULLS FIRST, c.id LIMIT 1 FOR UPDATE SKIP LOCKED)
-UPDATE {table} AS t SET claimed_at = {now}, attempts = t.attempts + 1
+UPDATE {table} AS t SET claimed_at = {now}, attempts = least(t.attempts, 2147483646) + 1
 FROM chosen WHERE t.id = chosen.id
-RETURNING t.id, 1::bigint, attempts - 1, 0::bigint, created_at, 0::bigint, message_id::text,
-  topic, aggregate_type, aggregate_id, key, headers, trace_id, payload, {mark};
+RETURNING t.id, 1::bigint, attempts - 1, 0::bigint, created_at, 0::bigint,
+  {texts}, {mark};
 
 -- name: claim-next
 -- Milliseconds until the first claim lapses, and until the first failed row is due.
 SELECT ceil(extract(epoch FROM min({claimed}) FILTER (WHERE c.status = 1)
                           - ({lapsed_before})) * 1000.0)::bigint,
-  ceil(extract(epoch FROM min(coalesce(c.next_retry_at, '1970-01-01 00:00:00+00'))
+  ceil(extract(epoch FROM min(CASE WHEN isfinite(c.next_retry_at) THEN c.next_retry_at
+                                ELSE '1970-01-01 00:00:00+00' END)
                           FILTER (WHERE c.status = 3) - {now}) * 1000.0)::bigint
 FROM {front} AS c;
 
@@ -329,7 +360,12 @@ SELECT NULL WHERE false;
 SELECT NULL WHERE false;
 
 -- name: read-ids
-SELECT NULL WHERE false;
+-- Rows that were claimed without their texts.
+SELECT id, status, attempts, 0::bigint, created_at, 0::bigint,
+  {texts}
+FROM {table}
+WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND status IN (0, 1, 3)
+ORDER BY id;
 
 -- name: horizon
 SELECT 0, 0, 0;
@@ -368,7 +404,7 @@ SELECT NULL WHERE false;
 UPDATE {table} SET status = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
                        AND :nth::integer > 0 THEN :nth::integer
-                  ELSE attempts + :count::integer END,
+                  ELSE least(attempts, 2147483646) + :count::integer END,
   next_retry_at = CASE WHEN :dead::bigint = 0 THEN
     {now} + least(:delay::bigint, 3153600000000)::float8 * interval '1 millisecond' END
 WHERE id = :id AND status = 1 AND {mark} = :started::text;
@@ -384,7 +420,7 @@ UPDATE {table} AS t SET status = 3, next_retry_at = {now}, claimed_at = NULL WHE
 UPDATE {table} SET
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
                        AND :nth::integer > 0 THEN :nth::integer
-                  ELSE attempts + 1 END
+                  ELSE least(attempts, 2147483646) + 1 END
 WHERE id = :id AND status = 1 AND {mark} = :started::text;
 
 -- name: reap
@@ -459,7 +495,7 @@ SELECT NULL WHERE false;
 -- part: shown
 -- next_retry_at is the library's when it failed.
 id, status, attempts, 0::bigint, created_at, claimed_at, next_retry_at, processed_at,
-  message_id::text, topic, aggregate_type, aggregate_id, key, headers, trace_id, payload,
+  {texts},
   NULL::text, 0::bigint, 0::bigint
 
 -- name: list
@@ -479,8 +515,9 @@ SELECT NULL WHERE false;
 -- name: show
 -- With the lowest open row of the same aggregate before it.
 SELECT c.id, c.status, c.attempts, 0::bigint, c.created_at, c.claimed_at, c.next_retry_at,
-  c.processed_at, c.message_id::text, c.topic, c.aggregate_type, c.aggregate_id, c.key,
-  c.headers, c.trace_id, c.payload, NULL::text,
+  c.processed_at,
+  {texts},
+  NULL::text,
   (SELECT min(b.id) FROM {table} AS b
    WHERE b.status IN (0, 1, 3) AND b.id < c.id AND b.aggregate_id::text = c.aggregate_id::text),
   0::bigint
@@ -501,9 +538,9 @@ FROM {table};
 SELECT 0;
 
 -- name: ready
-SELECT count(*), coalesce(max((extract(epoch FROM {now} - created_at) * 1000.0)::bigint), 0)
+SELECT count(*), coalesce(max({age}), 0)
 FROM {table} AS c WHERE {open_c} AND {due};
 
 -- name: oldest-pending
-SELECT (extract(epoch FROM {now} - created_at) * 1000.0)::bigint
+SELECT {age}
 FROM {table} WHERE status IN (0, 1, 3) AND status = 0 ORDER BY id LIMIT 1;

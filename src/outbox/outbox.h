@@ -87,7 +87,8 @@ struct wherry_outbox {
 	const wh_stmt *in_turn, *touched;        /* NULL: nothing is streamed */
 	const wh_stmt *lock_key; /* NULL: so are transactions that write */
 	wh_slots_sql slots;
-	int slotted; /* it was made for slots; -1: nobody has looked */
+	bool careful; /* claims are made without texts, which are read behind them */
+	int slotted;  /* it was made for slots; -1: nobody has looked */
 };
 
 /* The names of those. */
@@ -102,6 +103,11 @@ typedef struct wh_backlog {
 enum { WH_BACKLOG_MOST = 1000000 };
 
 wherry_code wh_outbox_backlog(wherry_outbox *box, wh_backlog *out, wherry_error *err);
+
+/* Limits of a row that a relay handles; src/relay/flaw.c has the texts.  The schema's
+ * constraint, "sane", says the same. */
+enum { WH_TEXT_MOST = 1024 * 1024, WH_COUNT_MOST = 1000000000 };
+#define WH_TIME_MOST_US 253402300800000000LL /* the year 10000 */
 
 enum { WH_BODY_MAX = 16 * 1024 * 1024 };
 
@@ -184,7 +190,11 @@ typedef struct wh_open_row {
 	int64_t created_at_us;
 	int64_t due_in_us; /* until it may be tried again, 0: now */
 	wh_view message_id, topic, aggregate_type, aggregate_id, key, headers, trace_id;
-	const wh_row *row; /* for wh_outbox_body */
+	const char *odd; /* a column that should be an integer and is not; or NULL */
+	const char *
+		unreadable; /* the database's message; then there are no texts; or NULL */
+	bool no_body;       /* the body is left out */
+	const wh_row *row;  /* for wh_outbox_body */
 } wh_open_row;
 
 typedef wherry_code (*wh_open_fn)(void *ctx, const wh_open_row *row, wherry_error *err);
@@ -211,7 +221,7 @@ wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_rang
 
 typedef struct wh_settlement wh_settlement;
 
-/* Where claims go on that passed over rows they could not have; all zero: the beginning. */
+/* Where claims go on that passed over rows they could not have; begun by wh_claim_rewind(). */
 typedef struct wh_claim_place {
 	int64_t after; /* rows up to here were looked at */
 	wh_buf passed; /* keys of those left there, in hexadecimal: JSON strings, comma
@@ -267,8 +277,41 @@ wherry_code wh_outbox_claim_next(wherry_outbox *box, bool park, int64_t lasts_us
 typedef struct wh_open_reader {
 	wh_open_fn visit;
 	void *ctx;
-	int64_t n; /* rows */
+	int64_t n;    /* rows */
+	int64_t last; /* id visited */
 } wh_open_reader;
+
+/* ---- rows that the database cannot send: careful.c ---- */
+
+/* The parameters "long" and "body" of statements that return texts: bytes of a text, and of a
+ * payload, that are sent. */
+void wh_outbox_limits_of(const wherry_outbox *box, wh_param out[2]);
+
+/* Rows without their texts. */
+typedef struct wh_bare_rows {
+	wh_open_row *rows;
+	size_t n, cap;
+} wh_bare_rows;
+
+wh_open_reader wh_bare_reader(wh_bare_rows *bare);
+void wh_bare_clear(wh_bare_rows *bare);
+
+/* Visit these rows from one on, with their texts; by_ids reads rows by :ids.  Rows that are
+ * not open any more are passed over. */
+wherry_code wh_bare_visit(wherry_outbox *box, const wh_stmt *by_ids,
+			  const wh_bare_rows *bare, size_t from, wh_open_reader *to,
+			  wherry_error *err);
+
+/* Run a statement that reads rows; if one of them cannot be sent, as wh_read_carefully(). */
+wherry_code wh_read_rows(wherry_outbox *box, const wh_stmt *stmt, const wh_stmt *by_ids,
+			 wh_param *params, size_t n, wh_open_reader *to,
+			 wherry_error *err);
+
+/* Run it so that no row can fail it: rows that cannot be sent are visited without texts.
+ * What `to` says it has visited is left out. */
+wherry_code wh_read_carefully(wherry_outbox *box, const wh_stmt *stmt,
+			      const wh_stmt *by_ids, wh_param *params, size_t n,
+			      wh_open_reader *to, wherry_error *err);
 
 wherry_code wh_take_open(void *ctx, const wh_row *row, wherry_error *err);
 

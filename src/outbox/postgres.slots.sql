@@ -142,6 +142,6 @@ CROSS JOIN LATERAL (SELECT * FROM {table} WHERE id = place OFFSET 0) AS t
 ORDER BY place;
 
 -- name: slots-dead-keys
-SELECT id, aggregate_type, aggregate_id, partition_key
+SELECT id, {key_texts}
 FROM {table} WHERE status = 4 AND id > :after AND {slot} = ANY (:slots::smallint[])
 ORDER BY id LIMIT :limit;

@@ -19,8 +19,9 @@
 status IN (0, 1, 3) AND status >= 0 AND status <= 0
 
 -- part: ends
--- The first and the last pending id.
-coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status, id LIMIT 1), 0),
+-- The first and the last pending id, 0: there is none.  An id 0, which must die, counts as -1.
+coalesce((SELECT CASE id WHEN 0 THEN -1 ELSE id END FROM {table}
+          WHERE {pending} ORDER BY status, id LIMIT 1), 0),
 coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status DESC, id DESC LIMIT 1), 0)
 
 -- part: wake_lock
@@ -31,6 +32,63 @@ coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status DESC, id DESC L
 -- The number of the table: of the lock that a sleeping relay holds, and in the names of the
 -- channels that wake it.
 SELECT {'table}::regclass::oid::bigint;
+
+-- part: texts
+-- What is longer than its limit is not sent: of a text its length comes behind a character 1,
+-- of headers as a number, and of a payload nothing (a_row_that_is_too_long_dies_alone).
+-- Compressed JSON is at most 90 times as long as it takes room, so that only what is large is
+-- looked into.  With :long = -1 no text is sent but plain ASCII that says which row it is: so
+-- rows can be found of which one cannot be converted to UTF-8.
+CASE WHEN octet_length(message_id) <= :long::bigint
+          OR :long::bigint < 0 AND octet_length(message_id) <= 1000 AND message_id !~ '[^ -~]'
+     THEN message_id ELSE chr(1) || octet_length(message_id)::text END,
+CASE WHEN octet_length(topic) <= :long::bigint
+          OR :long::bigint < 0 AND octet_length(topic) <= 1000 AND topic !~ '[^ -~]'
+     THEN topic ELSE chr(1) || octet_length(topic)::text END,
+CASE WHEN octet_length(aggregate_type) <= :long::bigint THEN aggregate_type
+     ELSE chr(1) || octet_length(aggregate_type)::text END,
+CASE WHEN octet_length(aggregate_id) <= :long::bigint THEN aggregate_id
+     ELSE chr(1) || octet_length(aggregate_id)::text END,
+CASE WHEN octet_length(partition_key) <= :long::bigint THEN partition_key
+     ELSE chr(1) || octet_length(partition_key)::text END,
+CASE WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
+     WHEN octet_length(headers::text) <= :long::bigint THEN headers
+     ELSE pg_catalog.to_json(octet_length(headers::text)) END,
+CASE WHEN octet_length(trace_id) <= :long::bigint THEN trace_id
+     ELSE chr(1) || octet_length(trace_id)::text END,
+CASE WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
+     WHEN pg_catalog.pg_column_size(payload) <= :body::bigint + 8 AND pg_catalog.pg_column_size(payload::text)
+          <= CASE WHEN pg_catalog.pg_typeof(payload)::oid = 'bytea'::regtype::oid THEN 2 ELSE 1 END
+             * :body::bigint + 8 THEN payload END
+
+-- part: error_text
+CASE WHEN octet_length(last_error) <= :long::bigint
+          OR :long::bigint < 0 AND octet_length(last_error) <= 1000 AND last_error !~ '[^ -~]'
+     THEN last_error ELSE chr(1) || octet_length(last_error)::text END
+
+-- part: key_texts
+-- Likewise.
+CASE WHEN octet_length(aggregate_type) <= :long::bigint THEN aggregate_type
+     ELSE chr(1) || octet_length(aggregate_type)::text END,
+CASE WHEN octet_length(aggregate_id) <= :long::bigint THEN aggregate_id
+     ELSE chr(1) || octet_length(aggregate_id)::text END,
+CASE WHEN octet_length(partition_key) <= :long::bigint THEN partition_key
+     ELSE chr(1) || octet_length(partition_key)::text END
+
+-- part: age
+-- Milliseconds since a row was made; NULL if it says infinity.
+(extract(epoch FROM statement_timestamp()
+         - CASE WHEN isfinite(created_at) THEN created_at END) * 1000.0)::bigint
+
+-- part: sane
+-- What a relay can handle, but for the payload, whose limit is a setting.
+id > 0 AND attempts BETWEEN 0 AND 1000000000 AND generation BETWEEN 0 AND 1000000000
+  AND octet_length(message_id) <= 1048576 AND octet_length(topic) <= 1048576
+  AND octet_length(aggregate_type) <= 1048576 AND octet_length(aggregate_id) <= 1048576
+  AND octet_length(partition_key) <= 1048576 AND octet_length(trace_id) <= 1048576
+  AND pg_catalog.pg_column_size(headers) <= 1048576
+  AND created_at >= '1970-01-01 00:00:00+00'::timestamptz AND created_at < '10000-01-01 00:00:00+00'::timestamptz
+  AND next_retry_at < '10000-01-01 00:00:00+00'::timestamptz AND claimed_at < '10000-01-01 00:00:00+00'::timestamptz AND processed_at < '10000-01-01 00:00:00+00'::timestamptz
 
 -- include: postgres.lease.sql
 
@@ -71,7 +129,8 @@ CREATE TABLE IF NOT EXISTS {table}(
   processed_at   timestamptz,
   generation     integer NOT NULL DEFAULT 0,
   last_error     text,
-  payload        {payload_type} NOT NULL
+  payload        {payload_type} NOT NULL,
+  CONSTRAINT {bare_sane} CHECK ({sane})
 ) WITH (
   -- Pages are full (fillfactor 100): marking writes an index of what is open, so that no
   -- update stays on its page, and room for it made inserts dearer and drains no faster.
@@ -87,13 +146,22 @@ CREATE INDEX IF NOT EXISTS {bare_open} ON {table}(status, id) WHERE status IN (0
 CREATE INDEX IF NOT EXISTS {bare_done} ON {table}(processed_at) WHERE status = 2;
 CREATE INDEX IF NOT EXISTS {bare_dead} ON {table}(id) WHERE status = 4;
 CREATE INDEX IF NOT EXISTS {bare_busy} ON {table}((CASE
+    WHEN octet_length(partition_key) > 1000
+    THEN '~' || hashtextextended(partition_key COLLATE "C", 1::bigint)::text
+         || hashtextextended(partition_key COLLATE "C", 2::bigint)::text
     WHEN partition_key <> '' THEN '=' || partition_key
+    WHEN octet_length(aggregate_type) + octet_length(aggregate_id) > 1000
+    THEN '~' || length(aggregate_type)::text || ':'
+         || hashtextextended((aggregate_type || aggregate_id) COLLATE "C", 1::bigint)::text
+         || hashtextextended((aggregate_type || aggregate_id) COLLATE "C", 2::bigint)::text
     WHEN aggregate_type <> '' OR aggregate_id <> ''
     THEN length(aggregate_type)::text || ':' || aggregate_type || aggregate_id
   END) COLLATE "C", id)
   WHERE status IN (1, 3, 4) OR claim_token IS NOT NULL AND status = 0;
 CREATE INDEX IF NOT EXISTS {bare_due} ON {table}(status,
-    coalesce(next_retry_at, '1970-01-01 00:00:00+00'::timestamptz))
+    (CASE WHEN next_retry_at > '1970-01-01 00:00:00+00'::timestamptz
+               AND next_retry_at < '10000-01-01 00:00:00+00'::timestamptz THEN next_retry_at
+          ELSE '1970-01-01 00:00:00+00'::timestamptz END))
   WHERE status IN (1, 3);
 CREATE TABLE IF NOT EXISTS {table_archive}(
   id bigint PRIMARY KEY, message_id text COLLATE "C" NOT NULL, topic text NOT NULL,
@@ -206,6 +274,20 @@ INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('outbox', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
+-- name: repair
+-- Tables that were made before the constraint get it, for new rows and for those that change:
+-- but not while they have rows that it refuses, which could not be marked dead then.
+DO $$ BEGIN
+  IF EXISTS (SELECT 1 FROM pg_constraint WHERE conrelid = {'table}::regclass
+             AND conname = {name} || '_sane') THEN RETURN; END IF;
+  IF EXISTS (SELECT 1 FROM {table} WHERE NOT ({sane})) THEN
+    RAISE WARNING 'outbox % has rows that are too long or out of range: run wherry doctor',
+      {name};
+    RETURN;
+  END IF;
+  ALTER TABLE {table} ADD CONSTRAINT {bare_sane} CHECK ({sane}) NOT VALID;
+END $$;
+
 -- name: add-strict
 -- For key-strict: a transaction has its number before it takes an id; and a session takes
 -- one id at a time.  Making the trigger waits for those that write to the table without it.
@@ -268,12 +350,16 @@ WHERE k IS NOT NULL;
 -- part: due_in
 -- Milliseconds until it may be tried again.
 CASE WHEN next_retry_at > statement_timestamp()
+          AND next_retry_at < '10000-01-01 00:00:00+00'::timestamptz
      THEN ceil(extract(epoch FROM next_retry_at - statement_timestamp()) * 1000.0)::bigint
      ELSE 0::bigint END
 
 -- part: due
--- As the index of rows that wait for a time says it.
-coalesce(c.next_retry_at, '1970-01-01 00:00:00+00'::timestamptz)
+-- As the index of rows that wait for a time says it.  A time before 1970 or after 9999,
+-- as infinity is, is none: the row is due.
+(CASE WHEN c.next_retry_at > '1970-01-01 00:00:00+00'::timestamptz
+           AND c.next_retry_at < '10000-01-01 00:00:00+00'::timestamptz THEN c.next_retry_at
+      ELSE '1970-01-01 00:00:00+00'::timestamptz END)
 
 -- part: ids
 -- A list "[1,2]" as an array.
@@ -332,16 +418,32 @@ WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing
   AND strpos(members, ',' || :token::text || ',') > 0;
 
 -- part: key_b
--- The ordering key, as the index of rows that may hold others back says it.
+-- The ordering key, as the index of rows that may hold others back says it.  A B-tree holds no
+-- text of more than 2,704 bytes: of a longer key the index has two hashes, and no other key
+-- begins with '~'.  Two keys with equal hashes would only wait for each other.
 (CASE
+    WHEN octet_length(b.partition_key) > 1000
+    THEN '~' || hashtextextended(b.partition_key COLLATE "C", 1::bigint)::text
+         || hashtextextended(b.partition_key COLLATE "C", 2::bigint)::text
     WHEN b.partition_key <> '' THEN '=' || b.partition_key
+    WHEN octet_length(b.aggregate_type) + octet_length(b.aggregate_id) > 1000
+    THEN '~' || length(b.aggregate_type)::text || ':'
+         || hashtextextended((b.aggregate_type || b.aggregate_id) COLLATE "C", 1::bigint)::text
+         || hashtextextended((b.aggregate_type || b.aggregate_id) COLLATE "C", 2::bigint)::text
     WHEN b.aggregate_type <> '' OR b.aggregate_id <> ''
     THEN length(b.aggregate_type)::text || ':' || b.aggregate_type || b.aggregate_id
   END) COLLATE "C"
 
 -- part: key_c
 (CASE
+    WHEN octet_length(c.partition_key) > 1000
+    THEN '~' || hashtextextended(c.partition_key COLLATE "C", 1::bigint)::text
+         || hashtextextended(c.partition_key COLLATE "C", 2::bigint)::text
     WHEN c.partition_key <> '' THEN '=' || c.partition_key
+    WHEN octet_length(c.aggregate_type) + octet_length(c.aggregate_id) > 1000
+    THEN '~' || length(c.aggregate_type)::text || ':'
+         || hashtextextended((c.aggregate_type || c.aggregate_id) COLLATE "C", 1::bigint)::text
+         || hashtextextended((c.aggregate_type || c.aggregate_id) COLLATE "C", 2::bigint)::text
     WHEN c.aggregate_type <> '' OR c.aggregate_id <> ''
     THEN length(c.aggregate_type)::text || ':' || c.aggregate_type || c.aggregate_id
   END) COLLATE "C"
@@ -359,6 +461,7 @@ WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing
   SELECT 1 FROM {table} AS b
   WHERE {busy} AND {key_b} = {key_c} AND b.id <> c.id
     AND (b.status = 1 AND b.next_retry_at > {now}
+                     AND b.next_retry_at < '10000-01-01 00:00:00+00'::timestamptz
          OR b.id < c.id AND (b.status = 3 OR b.status = 4 AND :park::bigint <> 0
                              OR b.status = 1
                                 AND (:share::bigint = 0
@@ -401,7 +504,7 @@ WITH taken AS (
     SELECT c.id FROM {table} AS c
     WHERE {between}
       AND (:unordered::bigint <> 0 OR {key_c} IS NULL
-           OR encode(pg_catalog.convert_to({key_c}, 'UTF8'), 'hex') NOT IN
+           OR encode(pg_catalog.convert_to({key_c}, getdatabaseencoding()), 'hex') NOT IN
               (SELECT json_array_elements_text(:passed::json)))
       AND (:unordered::bigint <> 0 OR :many::bigint = 0 OR {key_c} IS NULL
            OR {key_c} NOT IN (
@@ -410,16 +513,16 @@ WITH taken AS (
       AND {free}
     ORDER BY c.status, c.id LIMIT :limit::bigint))
   RETURNING t.*)
-SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint, message_id, topic,
-  aggregate_type, aggregate_id, partition_key, headers, trace_id, payload
+SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
+  {texts}
 FROM taken ORDER BY id;
 
 -- name: claim-passed
 -- Keys of pending rows that a claim passed over: later ones of theirs wait for these.  In
 -- hexadecimal, since JSON has no text with a NUL inside, and every key becomes as long.
-SELECT DISTINCT '"' || encode(pg_catalog.convert_to({key_c}, 'UTF8'), 'hex') || '"' FROM {table} AS c
+SELECT DISTINCT '"' || encode(pg_catalog.convert_to({key_c}, getdatabaseencoding()), 'hex') || '"' FROM {table} AS c
 WHERE {between} AND {key_c} IS NOT NULL
-  AND encode(pg_catalog.convert_to({key_c}, 'UTF8'), 'hex') NOT IN
+  AND encode(pg_catalog.convert_to({key_c}, getdatabaseencoding()), 'hex') NOT IN
       (SELECT json_array_elements_text(:passed::json)) LIMIT :limit::bigint;
 
 -- name: claim-due
@@ -432,8 +535,8 @@ WITH taken AS (
     WHERE c.status = 3 AND {due} <= {now} AND {free}
     ORDER BY {due} LIMIT :limit::bigint))
   RETURNING t.*)
-SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint, message_id, topic,
-  aggregate_type, aggregate_id, partition_key, headers, trace_id, payload
+SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
+  {texts}
 FROM taken ORDER BY id;
 
 -- name: lapsed
@@ -457,22 +560,22 @@ WITH taken AS (
     WHERE c.status = 1 AND {due} <= {now} AND c.claim_token = :of::text AND {free}
     ORDER BY c.id LIMIT :limit::bigint))
   RETURNING t.*)
-SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint, message_id, topic,
-  aggregate_type, aggregate_id, partition_key, headers, trace_id, payload
+SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
+  {texts}
 FROM taken ORDER BY id;
 
 -- name: claim-lapsed
 -- One row whose claim has lapsed, to be tried alone: the attempt is on record before it is
 -- made, so that a message that kills its relay runs out of attempts.  The first of its
 -- key, none of which is under a claim that lives.
-UPDATE {table} AS t SET status = 1, claim_token = :token, attempts = t.attempts + 1,
-  claimed_at = {now}, next_retry_at = {until}
+UPDATE {table} AS t SET status = 1, claim_token = :token,
+  attempts = least(t.attempts, 999999999) + 1, claimed_at = {now}, next_retry_at = {until}
 WHERE t.status + 0 = 1 AND t.id = (
   SELECT c.id FROM {table} AS c
   WHERE c.status = 1 AND {due} <= {now} AND {free}
   ORDER BY {due} LIMIT 1)
-RETURNING id, 1::bigint, attempts - 1, generation, created_at, 0::bigint, message_id, topic,
-  aggregate_type, aggregate_id, partition_key, headers, trace_id, payload;
+RETURNING id, 1::bigint, attempts - 1, generation, created_at, 0::bigint,
+  {texts};
 
 -- name: claim-next
 -- When the first claim lapses, and when the first failed row is due: milliseconds from now.
@@ -492,8 +595,7 @@ WHERE id = ANY ({ids}) AND status + 0 = 1 AND claim_token = :token
 -- part: open_columns
 id, status, attempts, generation, created_at,
        {due_in},
-       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
-       payload
+       {texts}
 
 -- part: ahead
 -- Pending rows behind the cursor, in id order.
@@ -591,7 +693,7 @@ SELECT (SELECT count(*) FROM pg_trigger WHERE tgrelid = {'table}::regclass::oid
 
 -- name: dead-keys
 -- Dead rows, for relays that park their keys.
-SELECT id, aggregate_type, aggregate_id, partition_key
+SELECT id, {key_texts}
 FROM {table} WHERE status = 4 AND id > :after ORDER BY id LIMIT :limit;
 
 -- name: open-upto
@@ -693,7 +795,7 @@ UPDATE {table} SET
   status = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
                        AND :nth::integer > 0 THEN :nth::integer
-                  ELSE attempts + :count::integer END,
+                  ELSE least(attempts, 999999999) + :count::integer END,
   next_retry_at = CASE WHEN :dead::bigint <> 0 THEN NULL ELSE {after_delay} END,
   last_error = :error
 WHERE id = :id AND {is_open}
@@ -717,7 +819,7 @@ WHERE id = ANY ({ids}) AND status + 0 IN (1, 3)
 UPDATE {table} SET status = 1,
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
                        AND :nth::integer > 0 THEN :nth::integer
-                  ELSE attempts + 1 END,
+                  ELSE least(attempts, 999999999) + 1 END,
   claimed_at = {now}, claim_token = :token::text,
   next_retry_at = CASE WHEN status = 1 THEN next_retry_at END
 WHERE id = :id AND {is_open}
@@ -734,9 +836,9 @@ WHERE id = :id AND status + 0 = 1 AND claim_token = :token::text AND attempts = 
 -- Not claims that were extended and live (reaping_leaves_claims_that_live).
 UPDATE {table} SET status = 0, claimed_at = NULL, claim_token = '', next_retry_at = NULL
 WHERE status = 1
-  AND coalesce(claimed_at, '1970-01-01 00:00:00+00')
-      <= {now} - least(:timeout::bigint, 3153600000000)::float8 * interval '1 millisecond'
-  AND coalesce(next_retry_at, '1970-01-01 00:00:00+00') <= {now};
+  AND (claimed_at <= {now} - least(:timeout::bigint, 3153600000000)::float8 * interval '1 millisecond'
+       OR NOT coalesce(isfinite(claimed_at), false))
+  AND (next_retry_at <= {now} OR NOT coalesce(isfinite(next_retry_at), false));
 
 -- part: old_enough
 processed_at <= statement_timestamp() - least(:age::bigint, 3153600000000)::float8 * interval '1 millisecond'
@@ -820,7 +922,8 @@ statement_timestamp() - least(:since::bigint, 3153600000000)::float8 * interval 
 -- name: replay
 -- The empty token, as in "redrive".
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, processed_at = NULL,
-  claimed_at = NULL, claim_token = '', generation = generation + 1
+  claimed_at = NULL, claim_token = '',
+  generation = least(generation, 999999999) + 1
 WHERE {is_done} AND id = ANY (ARRAY(
   SELECT id FROM (
     SELECT * FROM {table} WHERE status = 2 AND :since::bigint = 0 AND :ident::text IS NULL
@@ -843,7 +946,8 @@ INSERT INTO {table}(id, message_id, topic, aggregate_type, aggregate_id, partiti
 SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM {table} AS b WHERE b.id = a.id) THEN a.id
             ELSE nextval(pg_get_serial_sequence({'table}, 'id')::regclass) END,
        a.message_id, a.topic, a.aggregate_type, a.aggregate_id, a.partition_key, a.headers,
-       a.trace_id, '', a.created_at, a.generation + 1, a.last_error, a.payload
+       a.trace_id, '', a.created_at, least(a.generation, 999999999) + 1, a.last_error,
+       a.payload
 FROM (
   SELECT * FROM {table_archive} WHERE message_id = :ident::text
   UNION ALL
@@ -870,13 +974,14 @@ DELETE FROM {table_archive} WHERE id = ANY (ARRAY(
 
 -- part: shown
 status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
-       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
-       payload, last_error, 0::bigint, 0::bigint
+       {texts},
+       {error_text}, 0::bigint, 0::bigint
 
 -- part: shown_archived
 2::smallint, attempts, generation, created_at, NULL::timestamptz, NULL::timestamptz,
-       processed_at, message_id, topic, aggregate_type, aggregate_id, partition_key, headers,
-       trace_id, payload, last_error, 0::bigint, 0::bigint
+       processed_at,
+       {texts},
+       {error_text}, 0::bigint, 0::bigint
 
 -- part: asked
 {topic_and_key} AND {since_created}
@@ -939,8 +1044,9 @@ ORDER BY id {limited};
 -- With the lowest open row of the same ordering key before it, and the lowest dead one.  No
 -- index has the keys of pending rows: the open ones before it are read.
 SELECT c.id, c.status, c.attempts, c.generation, c.created_at, c.claimed_at, c.next_retry_at,
-       c.processed_at, c.message_id, c.topic, c.aggregate_type, c.aggregate_id,
-       c.partition_key, c.headers, c.trace_id, c.payload, c.last_error,
+       c.processed_at,
+       {texts},
+       {error_text},
        (SELECT min(b.id + 0) FROM {table} AS b
         WHERE b.status IN (0, 1, 3) AND b.id + 0 < c.id AND {key_b} = {key_c}),
        (SELECT min(b.id) FROM {table} AS b
@@ -973,11 +1079,11 @@ SELECT count(*) FROM {table_archive};
 
 -- name: ready
 -- Failed rows that are due, and the age of the oldest message that may leave now.
-SELECT count(*), coalesce(max((extract(epoch FROM {now} - created_at) * 1000.0)::bigint), 0)
+SELECT count(*), coalesce(max({age}), 0)
 FROM {table} WHERE status = 3 AND next_retry_at <= {now};
 
 -- name: oldest-pending
-SELECT (extract(epoch FROM {now} - created_at) * 1000.0)::bigint
+SELECT {age}
 FROM {table} WHERE {pending} ORDER BY status, id LIMIT 1;
 
 -- name: backlog

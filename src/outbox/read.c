@@ -26,16 +26,30 @@ enum {
 
 typedef wh_open_reader visitor;
 
+/* Columns of SQLite hold values of any type. */
+static const char *odd_column(const wh_row *row)
+{
+	static const char *const names[] = {[STATUS] = "status",
+					    [ATTEMPTS] = "attempts",
+					    [GENERATION] = "generation",
+					    [CREATED_AT] = "created_at"};
+
+	for (int i = STATUS; i <= CREATED_AT; i++)
+		if (!wh_row_is_int(row, i))
+			return names[i];
+	return NULL;
+}
+
 wherry_code wh_take_open(void *ctx, const wh_row *row, wherry_error *err)
 {
 	visitor *v = ctx;
 	const wh_open_row open = {
 		.id = wh_row_int(row, ID),
 		.state = (wherry_state)wh_row_int(row, STATUS),
-		.attempts = (int32_t)wh_row_int(row, ATTEMPTS),
-		.generation = (int32_t)wh_row_int(row, GENERATION),
-		.created_at_us = wh_row_int(row, CREATED_AT) * 1000,
-		.due_in_us = wh_row_int(row, DUE_IN) * 1000,
+		.attempts = wh_clamp32(wh_row_int(row, ATTEMPTS)),
+		.generation = wh_clamp32(wh_row_int(row, GENERATION)),
+		.created_at_us = wh_us(wh_row_int(row, CREATED_AT)),
+		.due_in_us = wh_us(wh_row_int(row, DUE_IN)),
 		.message_id = wh_row_bytes(row, MESSAGE_ID),
 		.topic = wh_row_bytes(row, TOPIC),
 		.aggregate_type = wh_row_bytes(row, AGGREGATE_TYPE),
@@ -43,30 +57,32 @@ wherry_code wh_take_open(void *ctx, const wh_row *row, wherry_error *err)
 		.key = wh_row_bytes(row, KEY),
 		.headers = wh_row_bytes(row, HEADERS),
 		.trace_id = wh_row_bytes(row, TRACE_ID),
+		.odd = odd_column(row),
 		.row = row,
 	};
 	wherry_code code = wh_row_check(row, err);
 
 	v->n++;
+	v->last = open.id;
 	return code == WHERRY_OK ? v->visit(v->ctx, &open, err) : code;
 }
 
 wh_view wh_outbox_body(const wh_open_row *row)
 {
-	return wh_row_bytes(row->row, PAYLOAD);
+	return row->no_body ? (wh_view){NULL, 0} : wh_row_bytes(row->row, PAYLOAD);
 }
 
 wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
 			   int64_t limit, wh_open_fn visit, void *ctx, wherry_error *err)
 {
-	const wh_param params[] = {WH_INT_PARAM("after", after),
-				   WH_INT_PARAM("limit", limit)};
-	visitor v = {visit, ctx, 0};
+	wh_param params[4] = {WH_INT_PARAM("after", after), WH_INT_PARAM("limit", limit)};
+	visitor v = {visit, ctx, 0, 0};
 	wherry_code code;
 
 	if (all_open)
 		return wh_outbox_read_late(box, after, NULL, 0, limit, visit, ctx, err);
-	code = wh_db_run(box->db, box->stmt.read, params, 2, wh_take_open, &v, NULL, err);
+	wh_outbox_limits_of(box, &params[2]);
+	code = wh_read_rows(box, box->stmt.read, box->stmt.read_ids, params, 4, &v, err);
 	box->db->found += v.n;
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
@@ -95,15 +111,16 @@ wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_rang
 				size_t n_holes, int64_t limit, wh_open_fn visit,
 				void *ctx, wherry_error *err)
 {
-	wh_param params[] = {WH_INT_PARAM("after", after),
-			     WH_INT_PARAM("limit", limit),
-			     {.name = "holes"}};
-	visitor v = {visit, ctx, 0};
+	wh_param params[5] = {WH_INT_PARAM("after", after),
+			      WH_INT_PARAM("limit", limit),
+			      {.name = "holes"}};
+	visitor v = {visit, ctx, 0, 0};
 	wherry_code code = wh_outbox_ranges(box, holes, n_holes, &params[2], err);
 
+	wh_outbox_limits_of(box, &params[3]);
 	if (code == WHERRY_OK)
-		code = wh_db_run(box->db, box->stmt.sweep, params, 3, wh_take_open, &v,
-				 NULL, err);
+		code = wh_read_rows(box, box->stmt.sweep, box->stmt.read_ids, params, 5,
+				    &v, err);
 	box->db->found += v.n;
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
@@ -111,14 +128,15 @@ wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_rang
 static wherry_code read_ids(wherry_outbox *box, const wh_stmt *stmt, const int64_t *ids,
 			    size_t n, wh_open_fn visit, void *ctx, wherry_error *err)
 {
-	visitor v = {visit, ctx, 0};
+	visitor v = {visit, ctx, 0, 0};
+	wh_param params[3];
 	wherry_code code;
-	wh_param list;
 
-	code = wh_outbox_ids(box, ids, n, &list, err);
+	code = wh_outbox_ids(box, ids, n, &params[0], err);
 	if (code != WHERRY_OK)
 		return code;
-	return wh_db_run(box->db, stmt, &list, 1, wh_take_open, &v, NULL, err);
+	wh_outbox_limits_of(box, &params[1]);
+	return wh_read_rows(box, stmt, stmt, params, 3, &v, err);
 }
 
 wherry_code wh_outbox_read_ids(wherry_outbox *box, const int64_t *ids, size_t n,
@@ -135,7 +153,7 @@ wherry_code wh_outbox_read_in_turn(wherry_outbox *box, const int64_t *ids, size_
 
 static wherry_code take_dead_key(void *ctx, const wh_row *row, wherry_error *err)
 {
-	const visitor *v = ctx;
+	visitor *v = ctx;
 	const wh_open_row open = {
 		.id = wh_row_int(row, 0),
 		.state = WHERRY_DEAD,
@@ -146,7 +164,61 @@ static wherry_code take_dead_key(void *ctx, const wh_row *row, wherry_error *err
 	};
 	wherry_code code = wh_row_check(row, err);
 
+	v->n++;
+	v->last = open.id;
 	return code == WHERRY_OK ? v->visit(v->ctx, &open, err) : code;
+}
+
+static wherry_code take_dead(void *ctx, const wh_row *row, wherry_error *err)
+{
+	visitor *v = ctx;
+	const wh_open_row open = {.id = wh_row_int(row, 0), .state = WHERRY_DEAD};
+
+	v->n++;
+	v->last = open.id;
+	return v->visit(v->ctx, &open, err);
+}
+
+/* One page of dead keys; bare: of rows without their texts. */
+static wherry_code dead_page(wherry_outbox *box, wh_param *params, int64_t limit,
+			     bool bare, visitor *v, wherry_error *err)
+{
+	const wh_stmt *stmt =
+		params[2].bytes.len ? box->slots.dead_keys : box->stmt.dead_keys;
+
+	params[0] = WH_INT_PARAM("after", v->last);
+	params[1] = WH_INT_PARAM("limit", limit);
+	wh_outbox_limits_of(box, &params[3]);
+	if (bare)
+		params[3].number = -1;
+	return wh_db_run(box->db, stmt, params, 5, bare ? take_dead : take_dead_key, v,
+			 NULL, err);
+}
+
+/* A row whose texts the database cannot send is passed alone, as in careful.c. */
+static wherry_code dead_keys(wherry_outbox *box, wh_param *params, int64_t limit,
+			     visitor *v, wherry_error *err)
+{
+	int64_t most = limit, chunk = limit, before;
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code = WHERRY_OK;
+	bool more = true;
+
+	while (code == WHERRY_OK && more && v->n < most) {
+		before = v->n;
+		limit = chunk < most - v->n ? chunk : most - v->n;
+		code = dead_page(box, params, limit, false, v, &why);
+		more = v->n - before == limit;
+		chunk = chunk * 2 < most ? chunk * 2 : most;
+		if (!wh_db_about_row(box->db, code, &why))
+			continue;
+		more = true;
+		chunk = 1;
+		code = limit == 1 ? dead_page(box, params, 1, true, v, &why) : WHERRY_OK;
+	}
+	if (code != WHERRY_OK && err)
+		*err = why;
+	return code;
 }
 
 wherry_code wh_outbox_dead_keys(wherry_outbox *box, uint64_t slots, int64_t after,
@@ -154,14 +226,12 @@ wherry_code wh_outbox_dead_keys(wherry_outbox *box, uint64_t slots, int64_t afte
 				wherry_error *err)
 {
 	char list[WH_SLOTS_LIST];
-	const wh_param params[] = {WH_INT_PARAM("after", after),
-				   WH_INT_PARAM("limit", limit),
-				   wh_slots_param(slots, list)};
-	const wh_stmt *stmt =
-		slots == UINT64_MAX ? box->stmt.dead_keys : box->slots.dead_keys;
-	visitor v = {visit, ctx, 0};
+	wh_param params[5] = {[2] = {.name = "slots"}};
+	visitor v = {visit, ctx, 0, after};
 
-	return wh_db_run(box->db, stmt, params, 3, take_dead_key, &v, NULL, err);
+	if (slots != UINT64_MAX)
+		params[2] = wh_slots_param(slots, list);
+	return dead_keys(box, params, limit, &v, err);
 }
 
 wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
@@ -308,7 +378,7 @@ wherry_code wh_outbox_id_taking(wherry_outbox *box, wh_id_taking *out, wherry_er
 static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 {
 	wh_holder *out = ctx;
-	int64_t left_us = wh_row_int(row, 1) * 1000;
+	int64_t left_us = wh_us(wh_row_int(row, 1));
 
 	(void)err;
 	(void)snprintf(out->owner, sizeof(out->owner), "%s", wh_row_text(row, 0));

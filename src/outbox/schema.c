@@ -278,7 +278,11 @@ static const wh_stmt *extra_sql(const wherry_outbox *box, unsigned extras, int i
 
 static wherry_code add_extras(migration *m, wherry_error *err)
 {
+	const wh_stmt *repair = wh_sql_find(&m->box->sql, "repair");
 	wherry_code code = WHERRY_OK;
+
+	if (repair)
+		code = wh_db_script(m->box->db, repair->text, err);
 
 	for (int i = 0; code == WHERRY_OK && i < EXTRAS; i++) {
 		const wh_stmt *stmt = extra_sql(m->box, m->extras, i);

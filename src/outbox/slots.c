@@ -587,5 +587,6 @@ wherry_code wh_slots_read_params(wherry_outbox *box, const wh_read_from *from,
 	out[5] = wh_slots_param(share->mask, share->list);
 	code = wh_outbox_list(&box->holes, share->known, share->n_known, &out[6], err);
 	out[6].name = "known";
+	wh_outbox_limits_of(box, &out[7]);
 	return code;
 }

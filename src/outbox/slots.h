@@ -13,7 +13,7 @@
 #include "db/driver.h"
 #include "outbox/meet.h"
 
-enum { WH_SLOTS = 64, WH_SLOTS_LIST = WH_SLOTS * 3 + 3, WH_SLOTS_READ_PARAMS = 7 };
+enum { WH_SLOTS = 64, WH_SLOTS_LIST = WH_SLOTS * 3 + 3, WH_SLOTS_READ_PARAMS = 9 };
 
 /* The statements; NULL where a layout has none. */
 typedef struct wh_slots_sql {

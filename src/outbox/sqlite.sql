@@ -59,20 +59,26 @@ CREATE TABLE IF NOT EXISTS {table}(
   trace_id       TEXT,
   status         INTEGER NOT NULL DEFAULT 0
                  CHECK (status = 0 OR status = 1 OR status = 2 OR status = 3 OR status = 4),
-  attempts       INTEGER NOT NULL DEFAULT 0,
-  claimed_at     INTEGER,
+  attempts       INTEGER NOT NULL DEFAULT 0 CHECK (attempts BETWEEN 0 AND 1000000000),
+  claimed_at     INTEGER CHECK (claimed_at BETWEEN 0 AND 253402300799999),
   claim_token    TEXT,
-  next_retry_at  INTEGER,
+  next_retry_at  INTEGER CHECK (next_retry_at BETWEEN 0 AND 253402300799999),
   created_at     INTEGER NOT NULL DEFAULT
-                   (CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)),
-  processed_at   INTEGER,
-  generation     INTEGER NOT NULL DEFAULT 0,
+                   (CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER))
+                 CHECK (created_at BETWEEN 0 AND 253402300799999),
+  processed_at   INTEGER CHECK (processed_at BETWEEN 0 AND 253402300799999),
+  generation     INTEGER NOT NULL DEFAULT 0 CHECK (generation BETWEEN 0 AND 1000000000),
   last_error     TEXT,
   payload        TEXT NOT NULL,
   ordering_key   TEXT AS (CASE
     WHEN partition_key <> '' THEN '=' || partition_key
     WHEN aggregate_type <> '' OR aggregate_id <> ''
-    THEN length(aggregate_type) || ':' || aggregate_type || aggregate_id END)
+    THEN length(aggregate_type) || ':' || aggregate_type || aggregate_id END),
+  CHECK (id > 0 AND id < 4611686018427387904),
+  CHECK (length(message_id) <= 1048576), CHECK (length(topic) <= 1048576),
+  CHECK (length(aggregate_type) <= 1048576), CHECK (length(aggregate_id) <= 1048576),
+  CHECK (length(partition_key) <= 1048576), CHECK (length(headers) <= 1048576),
+  CHECK (length(trace_id) <= 1048576)
 );
 CREATE UNIQUE INDEX IF NOT EXISTS {table_message_id} ON {table}(message_id);
 CREATE INDEX IF NOT EXISTS {table_open} ON {table}(status)
@@ -81,7 +87,9 @@ CREATE INDEX IF NOT EXISTS {table_done} ON {table}(processed_at, status) WHERE s
 CREATE INDEX IF NOT EXISTS {table_dead} ON {table}(id) WHERE status = 4;
 CREATE INDEX IF NOT EXISTS {table_busy} ON {table}(ordering_key, id)
   WHERE status = 1 OR status = 3 OR status = 4 OR claim_token IS NOT NULL AND status = 0;
-CREATE INDEX IF NOT EXISTS {table_due} ON {table}(status, coalesce(next_retry_at, 0))
+CREATE INDEX IF NOT EXISTS {table_due} ON {table}(status,
+  (CASE WHEN typeof(next_retry_at) = 'integer' AND next_retry_at < 253402300800000
+        THEN next_retry_at ELSE 0 END))
   WHERE status = 1 OR status = 3;
 CREATE TABLE IF NOT EXISTS {table_archive}(
   id INTEGER PRIMARY KEY, message_id TEXT NOT NULL, topic TEXT NOT NULL,
@@ -134,7 +142,7 @@ ON CONFLICT (outbox, slot) DO UPDATE SET
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM wherry_outbox WHERE name = :name),
   (SELECT nudge FROM wherry_outbox WHERE name = :name),
-  (SELECT id FROM {table} INDEXED BY {table_open}
+  (SELECT CASE id WHEN 0 THEN -1 ELSE id END FROM {table} INDEXED BY {table_open}
    WHERE status = 0 ORDER BY id LIMIT 1),
   (SELECT id FROM {table} INDEXED BY {table_open}
    WHERE status = 0 ORDER BY id DESC LIMIT 1);
@@ -179,6 +187,24 @@ WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing
 -- (what_is_not_due_is_not_looked_at).
 ((SELECT ms FROM wherry_clock) + 0)
 
+-- part: due
+-- As the index of rows that wait for a time says it.  What is not an integer, or is after the
+-- year 9999, is no time: the row is due.
+(CASE WHEN typeof(next_retry_at) = 'integer' AND next_retry_at < 253402300800000
+      THEN next_retry_at ELSE 0 END)
+
+-- part: due_b
+(CASE WHEN typeof(b.next_retry_at) = 'integer' AND b.next_retry_at < 253402300800000
+      THEN b.next_retry_at ELSE 0 END)
+
+-- part: due_c
+(CASE WHEN typeof(c.next_retry_at) = 'integer' AND c.next_retry_at < 253402300800000
+      THEN c.next_retry_at ELSE 0 END)
+
+-- part: due_d
+(CASE WHEN typeof(d.next_retry_at) = 'integer' AND d.next_retry_at < 253402300800000
+      THEN d.next_retry_at ELSE 0 END)
+
 -- part: busy
 -- What the index of rows that may hold others back says of itself.
 (b.status = 1 OR b.status = 3 OR b.status = 4 OR b.claim_token IS NOT NULL AND b.status = 0)
@@ -191,7 +217,7 @@ WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing
 (:unordered OR c.ordering_key IS NULL OR NOT EXISTS (
   SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
   WHERE {busy} AND b.ordering_key = c.ordering_key AND b.id <> c.id
-    AND (b.status = 1 AND b.next_retry_at > (SELECT ms FROM wherry_clock)
+    AND (b.status = 1 AND {due_b} > (SELECT ms FROM wherry_clock)
          OR b.id < c.id AND (b.status = 3 OR b.status = 4 AND :park
                              OR b.status = 1
                                 AND (NOT :share OR b.claim_token IS NOT c.claim_token)
@@ -244,9 +270,9 @@ UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
   next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
 WHERE id IN (
   SELECT c.id FROM {table} AS c INDEXED BY {table_due}
-  WHERE c.status = 3 AND coalesce(c.next_retry_at, 0) <= {now}
+  WHERE c.status = 3 AND {due_c} <= {now}
     AND {free}
-  ORDER BY coalesce(c.next_retry_at, 0) LIMIT :limit)
+  ORDER BY {due_c} LIMIT :limit)
 RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
   aggregate_id, partition_key, headers, trace_id, payload;
 
@@ -254,13 +280,13 @@ RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggrega
 -- Whose claim lapsed first, of what nothing holds back, and how many rows lapsed with it.
 SELECT claim_token, (
   SELECT count(*) FROM {table} AS d INDEXED BY {table_due}
-  WHERE d.status = 1 AND coalesce(d.next_retry_at, 0) <= {now}
+  WHERE d.status = 1 AND {due_d} <= {now}
     AND d.claim_token = f.claim_token)
 FROM (
   SELECT c.claim_token FROM {table} AS c INDEXED BY {table_due}
-  WHERE c.status = 1 AND coalesce(c.next_retry_at, 0) <= {now}
+  WHERE c.status = 1 AND {due_c} <= {now}
     AND {free}
-  ORDER BY coalesce(c.next_retry_at, 0) LIMIT 1) AS f;
+  ORDER BY {due_c} LIMIT 1) AS f;
 
 -- name: claim-share
 -- Some of the rows that lapsed together, in id order; no attempt is on record, since it is
@@ -270,7 +296,7 @@ UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
   next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
 WHERE id IN (
   SELECT c.id FROM {table} AS c INDEXED BY {table_due}
-  WHERE c.status = 1 AND coalesce(c.next_retry_at, 0) <= {now}
+  WHERE c.status = 1 AND {due_c} <= {now}
     AND c.claim_token = :of AND {free}
   ORDER BY c.id LIMIT :limit)
 RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
@@ -280,14 +306,15 @@ RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggrega
 -- One row whose claim has lapsed, to be tried alone: the attempt is on record before it is
 -- made, so that a message that kills its relay runs out of attempts.  The first of its
 -- key, none of which is under a claim that lives.
-UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token, attempts = attempts + 1,
+UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
+  attempts = max(0, min(attempts, 999999999)) + 1,
   claimed_at = (SELECT ms FROM wherry_clock),
   next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
 WHERE id = (
   SELECT c.id FROM {table} AS c INDEXED BY {table_due}
-  WHERE c.status = 1 AND coalesce(c.next_retry_at, 0) <= {now}
+  WHERE c.status = 1 AND {due_c} <= {now}
     AND {free}
-  ORDER BY coalesce(c.next_retry_at, 0) LIMIT 1)
+  ORDER BY {due_c} LIMIT 1)
 RETURNING id, 1, attempts - 1, generation, created_at, 0, message_id, topic,
   aggregate_type, aggregate_id, partition_key, headers, trace_id, payload;
 
@@ -295,14 +322,14 @@ RETURNING id, 1, attempts - 1, generation, created_at, 0, message_id, topic,
 -- When the first claim lapses, and when the first failed row is due: milliseconds from now.
 -- What is parked behind a dead row is neither
 -- (until_empty_competing_ends_with_parked_claims_and_failures).
-SELECT (SELECT coalesce(c.next_retry_at, 0) - (SELECT ms FROM wherry_clock)
+SELECT (SELECT {due_c} - (SELECT ms FROM wherry_clock)
         FROM {table} AS c INDEXED BY {table_due} WHERE c.status = 1
           AND {unparked}
-        ORDER BY coalesce(c.next_retry_at, 0) LIMIT 1),
-       (SELECT coalesce(c.next_retry_at, 0) - (SELECT ms FROM wherry_clock)
+        ORDER BY {due_c} LIMIT 1),
+       (SELECT {due_c} - (SELECT ms FROM wherry_clock)
         FROM {table} AS c INDEXED BY {table_due} WHERE c.status = 3
           AND {unparked}
-        ORDER BY coalesce(c.next_retry_at, 0) LIMIT 1);
+        ORDER BY {due_c} LIMIT 1);
 
 -- name: extend
 -- A lapsed claim is not revived.
@@ -324,7 +351,7 @@ WHERE outbox = :name AND slot = :slot AND epoch = :epoch
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM wherry_outbox WHERE name = :name),
   (SELECT nudge FROM wherry_outbox WHERE name = :name),
-  (SELECT id FROM {table} INDEXED BY {table_open}
+  (SELECT CASE id WHEN 0 THEN -1 ELSE id END FROM {table} INDEXED BY {table_open}
    WHERE status = 0 ORDER BY id LIMIT 1),
   (SELECT id FROM {table} INDEXED BY {table_open}
    WHERE status = 0 ORDER BY id DESC LIMIT 1);
@@ -347,8 +374,7 @@ SELECT 1 FROM wherry_slot WHERE outbox = :name AND slot = :slot AND epoch = :epo
 -- Read ahead: pending rows behind the cursor, in id order, by the open index, which holds
 -- no delivered row however many are kept.
 SELECT id, status, attempts, generation, created_at,
-       CASE WHEN next_retry_at IS NULL THEN 0
-            ELSE max(0, next_retry_at - (SELECT ms FROM wherry_clock)) END,
+       max(0, {due} - (SELECT ms FROM wherry_clock)),
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        payload
 FROM {table} INDEXED BY {table_open}
@@ -358,8 +384,7 @@ WHERE status = 0 AND id > :after ORDER BY id LIMIT :limit;
 -- All open rows behind the cursor, in id order: three ranges of the index, merged, and
 -- what was committed since in ids that were passed over (rows_of_a_key_that_appear_late_…).
 SELECT id, status, attempts, generation, created_at,
-       CASE WHEN next_retry_at IS NULL THEN 0
-            ELSE max(0, next_retry_at - (SELECT ms FROM wherry_clock)) END,
+       max(0, {due} - (SELECT ms FROM wherry_clock)),
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        payload
 FROM {table} NOT INDEXED
@@ -383,8 +408,7 @@ ORDER BY id;
 -- name: read-ids
 -- Rows that were left alone behind a failed message of their key, or holes.
 SELECT id, status, attempts, generation, created_at,
-       CASE WHEN next_retry_at IS NULL THEN 0
-            ELSE max(0, next_retry_at - (SELECT ms FROM wherry_clock)) END,
+       max(0, {due} - (SELECT ms FROM wherry_clock)),
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        payload
 FROM {table} NOT INDEXED
@@ -461,12 +485,14 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR
 -- name: fail
 -- Where the number of the attempt is known it is set, not added to: a transaction whose
 -- answer was lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator
--- may have begun to count anew meanwhile.
+-- may have begun to count anew meanwhile.  A number of attempts that the table's constraint
+-- refuses becomes one that it takes.
 UPDATE {table} NOT INDEXED SET
   status = CASE WHEN :dead THEN 4 ELSE 3 END,
   attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
-                  ELSE attempts + :count END,
-  next_retry_at = CASE WHEN :dead THEN NULL ELSE (SELECT ms FROM wherry_clock) + :delay END,
+                  ELSE max(0, min(attempts, 999999999)) + :count END,
+  next_retry_at = CASE WHEN :dead THEN NULL ELSE (SELECT ms FROM wherry_clock)
+                                             + min(:delay, 3153600000000) END,
   last_error = :error
 WHERE id = :id AND (status = 0 OR status = 1 OR status = 3) AND (:token IS NULL OR claim_token = :token);
 
@@ -489,7 +515,7 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
 -- its relay runs out of attempts (a_message_that_kills_its_relay_ends_dead).
 UPDATE {table} NOT INDEXED SET status = 1,
   attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
-                  ELSE attempts + 1 END,
+                  ELSE max(0, min(attempts, 999999999)) + 1 END,
   claimed_at = (SELECT ms FROM wherry_clock), claim_token = :token,
   next_retry_at = CASE WHEN status = 1 THEN next_retry_at END
 WHERE id = :id AND (status = 0 OR status = 1 OR status = 3) AND (NOT :claimed OR claim_token = :token);
@@ -508,7 +534,7 @@ UPDATE {table} NOT INDEXED SET status = 0, claimed_at = NULL, claim_token = '',
 WHERE id IN (SELECT id FROM {table} INDEXED BY {table_open} WHERE status = 1)
   AND status = 1
   AND coalesce(claimed_at, 0) <= (SELECT ms FROM wherry_clock) - :timeout
-  AND coalesce(next_retry_at, 0) <= (SELECT ms FROM wherry_clock);
+  AND {due} <= (SELECT ms FROM wherry_clock);
 
 -- name: purge
 DELETE FROM {table} WHERE id IN (
@@ -557,7 +583,7 @@ WHERE id IN (SELECT id FROM {table} NOT INDEXED WHERE id IN (
 -- name: replay
 -- The empty token, as in "redrive".
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, processed_at = NULL,
-  claimed_at = NULL, claim_token = '', generation = generation + 1
+  claimed_at = NULL, claim_token = '', generation = min(generation, 999999999) + 1
 WHERE id IN (SELECT id FROM {table} NOT INDEXED WHERE id IN (
   SELECT id FROM {table} INDEXED BY {table_done}
   WHERE status = 2 AND processed_at >= CASE WHEN :since = 0 THEN -9e18
@@ -577,7 +603,7 @@ INSERT INTO {table}(id, message_id, topic, aggregate_type, aggregate_id, partiti
   headers, trace_id, claim_token, created_at, generation, last_error, payload)
 SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM {table} AS b WHERE b.id = a.id) THEN a.id END,
        a.message_id, a.topic, a.aggregate_type, a.aggregate_id, a.partition_key, a.headers,
-       a.trace_id, '', a.created_at, a.generation + 1, a.last_error, a.payload
+       a.trace_id, '', a.created_at, min(a.generation, 999999999) + 1, a.last_error, a.payload
 FROM {table_archive} AS a NOT INDEXED
 WHERE a.id IN (
   SELECT id FROM {table_archive} INDEXED BY {table_archive_message_id}

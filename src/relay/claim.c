@@ -9,7 +9,7 @@
  */
 #include "relay/relay.h"
 
-enum { BLOCKED_US = 50000, FRESH_LEAST = 8 };
+enum { BLOCKED_US = 50000, FRESH_LEAST = 8, CAREFUL_CLAIMS = 16 };
 
 static wherry_claim_options options_of(const wherry_relay *r)
 {
@@ -39,7 +39,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	w->n++;
 	if (wh_window_find(&r->window, row->id))
 		return WHERRY_OK; /* our own, which had lapsed */
-	wh_key_write(&r->key_text, row);
+	wh_flaw_key(r, row);
 	if (r->box->layout.by_aggregate) {
 		wh_buf_reset(&r->key_text);
 		wh_buf_putc(&r->key_text, '=');
@@ -90,10 +90,27 @@ void wh_claim_let_go(wherry_relay *r)
 
 /* ---- claiming ---- */
 
+/* A row that the database cannot send fails its claim: the next ones are made carefully. */
+static wherry_code after_claim(wherry_relay *r, wherry_code code, const wherry_error *why,
+			       wherry_error *err)
+{
+	if (!r->box->careful && wh_db_about_row(r->db, code, why)) {
+		r->box->careful = r->more = true;
+		r->careful_claims = CAREFUL_CLAIMS;
+		return WHERRY_OK;
+	}
+	if (r->box->careful && --r->careful_claims <= 0)
+		r->box->careful = false;
+	if (code != WHERRY_OK && err)
+		*err = *why;
+	return code;
+}
+
 /* Of those that lapsed, or of the others.  *out_n: how many it got. */
 static wherry_code claim(wherry_relay *r, const wherry_claim_options *options,
 			 bool lapsed, int64_t *out_n, wherry_error *err)
 {
+	wherry_error why = WHERRY_ERROR_INIT;
 	claiming w = {.r = r};
 	const wh_batch *batch;
 	bool more = false;
@@ -102,20 +119,20 @@ static wherry_code claim(wherry_relay *r, const wherry_claim_options *options,
 	if (code != WHERRY_OK)
 		return code;
 	batch = r->window.batch;
-	if (!lapsed && !r->place.after)
+	if (!lapsed && r->place.after == INT64_MIN)
 		r->freed = false;
 	if (lapsed)
-		code = wh_outbox_claim_lapsed(r->box, &r->lease, options, meet, &w, err);
+		code = wh_outbox_claim_lapsed(r->box, &r->lease, options, meet, &w, &why);
 	else
 		code = wh_outbox_claim(r->box, &r->lease, options, &r->place, meet, &w,
-				       &more, err);
+				       &more, &why);
 	if (code != WHERRY_OK && w.n)
 		give_back_batch(r, batch); /* if they were claimed, nobody knows */
 	wh_window_end(&r->window);
 	if (code == WHERRY_OK && !lapsed)
 		r->more = more || r->freed;
 	*out_n = w.n;
-	return code;
+	return after_claim(r, code, &why, err);
 }
 
 /* When the next may be claimed.  What is due and was not claimed just now is blocked: look

@@ -61,7 +61,7 @@ static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *e
 	if (!wh_window_find(&r->window, row->id)) {
 		wh_buf_reset(&r->key_text);
 		if (d->key->bytes[0] != '#')
-			wh_key_write(&r->key_text, row);
+			wh_flaw_key(r, row);
 		r->swept_clean = false;
 		if (row->due_in_us > 0 && row->state == WHERRY_FAILED)
 			wh_key_hold(&r->keys, d->key, wh_later(d->now, row->due_in_us));
@@ -175,7 +175,7 @@ static wherry_code meet_dead(void *ctx, const wh_open_row *row, wherry_error *er
 
 	w->rows++;
 	w->last = row->id;
-	wh_key_write(&r->key_text, row);
+	wh_flaw_key(r, row);
 	if (!r->key_text.len)
 		return wh_buf_check(&r->key_text, err);
 	key = wh_keys_get(&r->keys, (wh_view){r->key_text.ptr, r->key_text.len});
@@ -192,7 +192,7 @@ wherry_code wh_held_parked(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	enum { SOON_US = 100000 };
 	uint64_t slots = wh_share_partial(r) ? r->share.slots.mine : UINT64_MAX;
-	parking w = {.r = r};
+	parking w = {.r = r, .last = INT64_MIN};
 	wherry_code code;
 
 	for (wh_key *key = r->keys.held, *next; key; key = next) {

@@ -84,7 +84,7 @@ wherry_code wh_keep_meet(wherry_relay *r, const wh_open_row *row, int64_t at,
 	if (!numbered.created_at_us)
 		numbered.created_at_us =
 			f->committed_us ? f->committed_us : wh_now(&r->env);
-	wh_key_write(&r->key_text, &numbered);
+	wh_flaw_key(r, &numbered);
 	code = wh_buf_check(&r->key_text, err);
 	if (code == WHERRY_OK)
 		code = wh_read_take_in(r, &numbered, err);

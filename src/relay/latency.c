@@ -19,15 +19,15 @@ int64_t wherry_latency_bound(int i)
 
 void wh_latency_note(wherry_relay *r, const wh_entry *e)
 {
-	int64_t took_us = r->now_us - e->msg.created_at_us;
+	int64_t took_us = 0;
 	int i = 0;
 
-	if (took_us < 0) /* the clocks differ */
-		took_us = 0;
+	if (e->msg.created_at_us > 0 && r->now_us > e->msg.created_at_us)
+		took_us = r->now_us - e->msg.created_at_us; /* clocks may differ */
 	while (took_us > bounds[i])
 		i++;
 	r->stats.latency[i]++;
-	r->stats.latency_us += took_us;
+	r->stats.latency_us = wh_later(r->stats.latency_us, took_us);
 }
 
 size_t wh_relay_numbers(const wherry_relay *r, wh_number *out)

@@ -3,12 +3,11 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/json.h"
 #include "relay/relay.h"
 
-enum { LOOK_US = 100000 };
+enum { LOOK_US = 100000, OPEN_LOOK_US = 5000000 };
 
 /* One read in progress. */
 typedef struct reading {
@@ -34,7 +33,7 @@ static void forget_holes(wherry_relay *r)
 
 void wh_read_sweep(wherry_relay *r, int64_t now)
 {
-	r->cursor = 0;
+	r->cursor = INT64_MIN;
 	r->sweeping = true;
 	r->touched = wh_follow_knows(r);
 	r->swept_clean = true;
@@ -48,28 +47,6 @@ bool wh_read_idle(const wherry_relay *r)
 {
 	return !r->more && r->window.n == 0 && r->keys.n_held == 0 &&
 	       r->keys.n_parked == 0;
-}
-
-/* Text that cannot be handed on as a C string is the message's own fault. */
-static const char *poison_of(const wh_open_row *row)
-{
-	const struct {
-		wh_view view;
-		const char *why;
-	} texts[] = {
-		{row->message_id, "message_id has a NUL character"},
-		{row->topic, "topic has a NUL character"},
-		{row->aggregate_type, "aggregate_type has a NUL character"},
-		{row->aggregate_id, "aggregate_id has a NUL character"},
-		{row->key, "partition_key has a NUL character"},
-		{row->headers, "headers have a NUL character"},
-		{row->trace_id, "trace_id has a NUL character"},
-	};
-
-	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
-		if (texts[i].view.len && memchr(texts[i].view.ptr, 0, texts[i].view.len))
-			return texts[i].why;
-	return NULL;
 }
 
 /* Text under which an unordered message waits for its retry: no ordering key begins so. */
@@ -159,12 +136,15 @@ static wherry_code hold_back(reading *w, const wh_open_row *row, wherry_error *e
 
 wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_error *err)
 {
-	const char *poison = poison_of(row);
+	const char *poison = wh_flaw_of(r, row);
 	wh_view body = wh_outbox_body(row);
+	wh_open_row trimmed = *row;
 	wh_key *key = NULL;
 	wh_entry *e;
 
-	if (!poison && r->box->layout.json && !wh_json_valid(body.ptr, body.len))
+	if (poison)
+		wh_flaw_trim(r, &trimmed);
+	else if (r->box->layout.json && !wh_json_valid(body.ptr, body.len))
 		poison = "its payload is no JSON";
 
 	if (r->set.ordered && r->key_text.len) {
@@ -172,7 +152,7 @@ wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_erro
 		if (!key)
 			return wh_oom(err);
 	}
-	e = wh_window_add(&r->window, row);
+	e = wh_window_add(&r->window, &trimmed);
 	if (!e) {
 		if (key)
 			wh_keys_drop(&r->keys, key);
@@ -189,7 +169,11 @@ wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_erro
 	if (!poison && row->state == WHERRY_PROCESSING &&
 	    row->attempts >= r->set.attempts)
 		poison = "its relay ended each time it was tried, also alone";
-	e->poison = poison;
+	if (poison)
+		e->poison = wh_window_copy(&r->window, e, poison);
+	if (poison && !e->poison)
+		e->poison =
+			"the row cannot be handled, and there was no memory to say why";
 	wh_entry_admit(r, e);
 	return WHERRY_OK;
 }
@@ -249,7 +233,7 @@ static wherry_code meet_new(reading *w, const wh_open_row *row, wherry_error *er
 	wherry_relay *r = w->r;
 	wherry_code code;
 
-	wh_key_write(&r->key_text, row);
+	wh_flaw_key(r, row);
 	code = wh_buf_check(&r->key_text, err);
 	if (code != WHERRY_OK || held_back(w, row))
 		return code;
@@ -519,7 +503,7 @@ wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err)
 
 static wherry_code read_more(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	bool from_start = r->sweeping && r->cursor == 0;
+	bool from_start = r->sweeping && r->cursor == INT64_MIN;
 	int64_t limit = r->set.turn;
 	bool new = r->cursor >= r->passed; /* a sweep meets many that are known */
 	wherry_code code = WHERRY_OK;
@@ -536,6 +520,44 @@ static wherry_code read_more(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
+/*
+ * Rows that reading ahead does not meet: inserted below the cursor, as with an id far above
+ * all others before, or as processing or failed.  Looked for at most every few seconds, after
+ * others have committed, when nothing else is left to do
+ * (a_row_inserted_below_the_cursor_is_delivered).
+ */
+static wherry_code look_for_open(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	bool any = wh_share_partial(r);
+	wherry_code code = WHERRY_OK;
+
+	if (now < r->open_look_us || !wh_read_idle(r) || wh_follow_on(r))
+		return WHERRY_OK;
+	r->open_look_us = WH_NEVER;
+	r->open_looked_us = now;
+	if (!any)
+		code = wh_outbox_open_upto(r->box, INT64_MAX, &any, err);
+	if (code == WHERRY_OK && any)
+		wh_read_sweep(r, now);
+	return code;
+}
+
+/* Soon, and some time after the last look. */
+static void plan_look(wherry_relay *r, int64_t now)
+{
+	int64_t next = wh_later(r->open_looked_us,
+				wh_share_partial(r) ? r->set.sweep_us : OPEN_LOOK_US);
+
+	if (r->open_look_us == WH_NEVER)
+		r->open_look_us = next > now ? next : wh_later(now, LOOK_US);
+}
+
+int64_t wh_read_deadline(const wherry_relay *r)
+{
+	return wh_read_idle(r) && !wh_follow_on(r) && !r->stats.paused ? r->open_look_us
+								       : WH_NEVER;
+}
+
 wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
@@ -547,6 +569,8 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 		r->more = true;
 	if (woken && r->look_by_us == WH_NEVER)
 		r->look_by_us = wh_later(now, LOOK_US);
+	if (woken)
+		plan_look(r, now);
 	tell_full(r);
 	if (r->stats.paused)
 		return woken ? wh_read_control(r, now, err) : WHERRY_OK;
@@ -566,5 +590,7 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code == WHERRY_OK && r->look_by_us != WH_NEVER &&
 	    ((r->window.n == before && r->db->found == found) || now >= r->look_by_us))
 		code = wh_read_control(r, now, err);
+	if (code == WHERRY_OK)
+		code = look_for_open(r, now, err);
 	return code;
 }

@@ -247,6 +247,8 @@ static int64_t lead_deadline(const wherry_relay *r, int64_t now)
 
 	at = sooner(at, r->check_us);
 	at = sooner(at, wh_follow_deadline(r, now));
+	if (!r->set.competing && !r->set.keep)
+		at = sooner(at, wh_read_deadline(r));
 	if (purges(r))
 		at = sooner(at, r->purge_at_us);
 	return r->stats.paused || r->share.yielding ? at

@@ -144,8 +144,9 @@ struct wherry_relay {
 	wh_window window;
 	wh_keys keys;
 	wh_holes holes;
-	wh_buf key_text; /* scratch */
-	int64_t cursor;  /* all up to here is delivered, in memory, or known */
+	wh_buf key_text;  /* scratch */
+	wh_buf flaw_text; /* likewise: what is wrong with a row */
+	int64_t cursor;   /* all up to here is delivered, in memory, or known */
 	int64_t passed;  /* the highest it has been: ids up to here are known, or holes */
 	int64_t oldest;  /* transaction that may still run, as of the last read */
 	int64_t running; /* and its oldest statement; see wh_horizon */
@@ -157,10 +158,13 @@ struct wherry_relay {
 	int64_t check_us; /* when to look for commits again */
 	int64_t control_nudge;
 	int64_t look_by_us; /* others committed: look for an operator's wish till then */
-	bool unfenced;      /* rows were read: is the lease still ours? */
-	bool reading;       /* and are being read, where all before them is fenced */
-	int64_t fenced_us;  /* when it was known to be so */
-	bool full_told;     /* that reading stopped at relay.held_keys */
+	int64_t open_look_us; /* others committed: when to look for open rows that reading ahead
+				 does not meet; WH_NEVER */
+	int64_t open_looked_us;
+	bool unfenced;     /* rows were read: is the lease still ours? */
+	bool reading;      /* and are being read, where all before them is fenced */
+	int64_t fenced_us; /* when it was known to be so */
+	bool full_told;    /* that reading stopped at relay.held_keys */
 	int64_t fits; /* rows that fitted when bodies were too large for a batch; 0: all */
 	int64_t *scratch; /* ids of one batch */
 	wh_strict strict;
@@ -179,8 +183,9 @@ struct wherry_relay {
 	int64_t fresh_most;    /* then so many that had not, at most; 0: any number */
 	int64_t look_again_us; /* whether there still is what lapsed */
 	wh_claim_place place;
-	bool freed;       /* keys were, perhaps of rows before that place */
-	wh_held_set held; /* the outbox's, while it is opened anew */
+	int careful_claims; /* so many more are made carefully; see careful.c */
+	bool freed;         /* keys were, perhaps of rows before that place */
+	wh_held_set held;   /* the outbox's, while it is opened anew */
 
 	/* delivering */
 	wh_receipt receipts[WH_RECEIPTS];
@@ -206,6 +211,7 @@ struct wherry_relay {
 
 	/* writing */
 	int64_t flush_at_us;      /* WH_NEVER: nothing to write */
+	int64_t refused_at_us;    /* when to write again what the database refused */
 	int64_t *done_ids;        /* scratch, for wh_relay_entries_most() */
 	int64_t *back_ids;        /* likewise */
 	wherry_failure *failures; /* likewise */
@@ -259,12 +265,21 @@ wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err);
 wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err);
 void wh_read_sweep(wherry_relay *r, int64_t now);
 bool wh_read_idle(const wherry_relay *r);
+int64_t wh_read_deadline(const wherry_relay *r); /* of the look for open rows */
 bool wh_read_has_room(const wherry_relay *r);
 bool wh_read_keys_left(const wherry_relay *r); /* may more keys be held? */
 int64_t wh_read_room(const wherry_relay *r);   /* messages that still fit */
 bool wh_read_worth_it(const wherry_relay *r);
 bool wh_read_next(const wherry_relay *r,
 		  int64_t now); /* will the next step read ahead? */
+
+/* flaw.c: why a row cannot be handled and must die; NULL: it can.  Borrowed until the next
+ * call. */
+const char *wh_flaw_of(wherry_relay *r, const wh_open_row *row);
+/* Leave out of a row what cannot be handled. */
+void wh_flaw_trim(const wherry_relay *r, wh_open_row *row);
+/* Write a row's ordering key to key_text; none, if its texts are too long. */
+void wh_flaw_key(wherry_relay *r, const wh_open_row *row);
 
 wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_error *err);
 /* Take in a row, or note it behind its key. */

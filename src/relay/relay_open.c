@@ -22,7 +22,8 @@ static const wh_fsm_state states[] = {
 };
 
 enum {
-	KEY_TEXT_MAX = 1024 * 1024,
+	KEY_TEXT_MAX = 4 * 1024 * 1024, /* two texts at their limit, and more */
+	FLAW_TEXT_MAX = 4096,
 	LARGE_WINDOW =
 		500 /* messages: what waits to be acknowledged fills no more of it */
 };
@@ -248,6 +249,9 @@ static wherry_code open_box(wherry_relay *r, wherry_error *err)
 	if (code == WHERRY_OK && r->set.stream)
 		code = wh_follow_open(r, err);
 	if (code == WHERRY_OK)
+		wh_outbox_set_body_max(r->box,
+				       wh_config_int(r->config, WH_OUTBOX_BODY_MAX));
+	if (code == WHERRY_OK)
 		code = wh_outbox_watch(r->box, !r->set.competing, err);
 	return code;
 }
@@ -281,9 +285,10 @@ static wherry_code make(const wherry_config *config, const wh_env *env,
 	r->env = *env;
 	r->fsm = (wh_fsm){states, "relay", WH_STANDBY};
 	r->key_text = (wh_buf)WH_BUF_INIT(KEY_TEXT_MAX);
+	r->flaw_text = (wh_buf)WH_BUF_INIT(FLAW_TEXT_MAX);
 	r->flush_at_us = WH_NEVER;
 	r->width = 1;
-	r->look_by_us = WH_NEVER;
+	r->look_by_us = r->open_look_us = WH_NEVER;
 	wh_strict_reset(r);
 	r->target_id = -1;
 	r->lapse_at_us = r->due_at_us = WH_NEVER;
@@ -394,6 +399,7 @@ void wherry_relay_close(wherry_relay *r)
 	wh_keys_clear(&r->keys);
 	wh_refused_clear(&r->refused);
 	wh_buf_clear(&r->key_text);
+	wh_buf_clear(&r->flaw_text);
 	wh_claim_rewind(&r->place);
 	wherry_config_free(r->config);
 	if (r->stop_fd >= 0)

@@ -15,6 +15,7 @@
 
 #include "relay/hooks.h"
 #include "relay/letters.h"
+#include "relay/settle.h"
 
 enum { THROTTLE_US = 1000000 };
 
@@ -249,7 +250,8 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 /* Its row is failed: its key, or it alone if it has none, is tried again when due. */
 static void after_failure(wherry_relay *r, wh_entry *e, int64_t now)
 {
-	int64_t due = wh_later(now, e->delay_us + 1000); /* tables keep milliseconds */
+	/* tables keep milliseconds */
+	int64_t due = wh_later(now, wh_later(e->delay_us, 1000));
 	wh_key *key = e->key;
 	char text[32];
 	wh_buf lone = WH_BUF_INIT(sizeof(text));
@@ -307,18 +309,18 @@ static void after_loss(wherry_relay *r, const wh_entry *e, int64_t now)
 }
 
 /* What was settled meanwhile waits for company, as it would have; but failures do not. */
-static int64_t flush_next(const wherry_relay *r, int64_t now)
+int64_t wh_settle_next(const wherry_relay *r, int64_t now)
 {
 	if (!r->window.settled.n)
-		return WH_NEVER;
+		return r->window.refused.n ? r->refused_at_us : WH_NEVER;
 	return r->window.n_undelivered || r->window.settled.n >= (size_t)r->set.turn
 		       ? now
 		       : wh_later(now, r->set.ack_delay_us);
 }
 
 /* The first n of what was to be written is. */
-static void after_flush(wherry_relay *r, const wh_settlement *s,
-			const wh_settled *settled, size_t n, int64_t now)
+void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *settled,
+		     size_t n, int64_t now)
 {
 	size_t nth = 0; /* of the failures */
 
@@ -346,7 +348,7 @@ static void after_flush(wherry_relay *r, const wh_settlement *s,
 	if (r->purge_idle && r->purge_at_us > wh_later(now, r->set.purge_every_us))
 		r->purge_at_us = wh_later(now, r->set.purge_every_us);
 	r->purge_idle = false;
-	r->flush_at_us = flush_next(r, now);
+	r->flush_at_us = wh_settle_next(r, now);
 	r->fenced_us = now;
 	r->db_failures = 0;
 }
@@ -396,7 +398,7 @@ static size_t written_at_once(const wherry_relay *r)
 	return turn;
 }
 
-static void gather(wherry_relay *r, wh_settlement *s, size_t n)
+void wh_settle_gather(wherry_relay *r, wh_settlement *s, size_t n)
 {
 	const wh_entry *e;
 
@@ -425,7 +427,7 @@ static void gather(wherry_relay *r, wh_settlement *s, size_t n)
 }
 
 /* What others have claimed meanwhile was not changed. */
-static void note_lost_claims(wherry_relay *r, const wh_settlement *s, int64_t changed)
+void wh_settle_lost(wherry_relay *r, const wh_settlement *s, int64_t changed)
 {
 	int64_t lost = (int64_t)(s->n_done + s->n_failed + s->n_back) - changed;
 
@@ -438,7 +440,7 @@ static void note_lost_claims(wherry_relay *r, const wh_settlement *s, int64_t ch
 				 "twice"));
 }
 
-static wh_settlement empty_settlement(wherry_relay *r)
+wh_settlement wh_settle_empty(wherry_relay *r)
 {
 	return (wh_settlement){
 		.done = r->done_ids,
@@ -464,9 +466,9 @@ bool wh_settle_ride(wherry_relay *r, int64_t now, wh_ride *out)
 {
 	if (!wh_settle_rides(r, now))
 		return false;
-	out->s = empty_settlement(r);
+	out->s = wh_settle_empty(r);
 	out->n = written_at_once(r);
-	gather(r, &out->s, out->n);
+	wh_settle_gather(r, &out->s, out->n);
 	return wh_outbox_ack(r->box, &r->lease, &out->s, &out->ack);
 }
 
@@ -475,7 +477,7 @@ void wh_settle_rode(wherry_relay *r, const wh_ride *ride, int64_t now)
 	const wh_settled settled = {(int64_t)ride->s.n_done, (int64_t)ride->s.n_done};
 
 	if (wh_outbox_acked(&ride->ack))
-		after_flush(r, &ride->s, &settled, ride->n, now);
+		wh_settle_after(r, &ride->s, &settled, ride->n, now);
 }
 
 /*
@@ -520,17 +522,26 @@ static wherry_code write_down(wherry_relay *r, const wh_settlement *s,
 	return code;
 }
 
+static size_t settled_after(wherry_relay *r, int64_t now)
+{
+	wh_settle_retry_refused(r, now);
+	return written_at_once(r);
+}
+
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err)
 {
-	wh_settlement s = empty_settlement(r);
+	wh_settlement s = wh_settle_empty(r);
 	wh_settled settled = {0};
-	size_t n = written_at_once(r);
+	size_t n = settled_after(r, now);
+	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code = WHERRY_OK;
 	bool seen = true;
 
-	if (!n && !try_next)
+	if (!n && !try_next) {
+		r->flush_at_us = wh_settle_next(r, now);
 		return WHERRY_OK;
+	}
 	if (r->set.stream && !r->set.keep && (try_next || r->window.n_undelivered)) {
 		code = wh_follow_seen(r, try_next, &seen, err);
 		if (code != WHERRY_OK)
@@ -542,12 +553,19 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 		s.try_id = try_next->msg.id;
 		s.try_nth = try_next->msg.attempts + 1;
 	}
-	gather(r, &s, n);
+	wh_settle_gather(r, &s, n);
 	settled.n_done = (int64_t)s.n_done;
 	if (r->set.keep)
 		code = wh_keep_settle(r, try_next, err);
 	else if (s.n_done || s.n_failed || s.n_back || s.try_id)
-		code = write_down(r, &s, &settled, err);
+		code = write_down(r, &s, &settled, &why);
+	if (wh_db_about_row(r->db, code, &why)) {
+		if (try_next && !n)
+			try_next->poison = wh_settle_cannot_try(r, try_next, why.message);
+		return wh_settle_one_by_one(r, now, err);
+	}
+	if (code != WHERRY_OK && err && *why.message)
+		*err = why;
 	if (code == WHERRY_STALE) {
 		wh_lease_lost(r, now, "an acknowledgement was refused");
 		return WHERRY_OK;
@@ -561,7 +579,7 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 	}
 	if (try_next)
 		try_next->tried = true;
-	note_lost_claims(r, &s, settled.n);
-	after_flush(r, &s, &settled, n, now);
+	wh_settle_lost(r, &s, settled.n);
+	wh_settle_after(r, &s, &settled, n, now);
 	return WHERRY_OK;
 }

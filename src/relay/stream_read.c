@@ -119,7 +119,7 @@ static bool is_held(wherry_relay *r, const wh_open_row *row)
 {
 	const wh_key *key;
 
-	wh_key_write(&r->key_text, row);
+	wh_flaw_key(r, row);
 	key = r->set.ordered ? wh_keys_find(&r->keys,
 					    (wh_view){r->key_text.ptr, r->key_text.len})
 			     : NULL;
@@ -210,7 +210,7 @@ static void end_tx(wherry_relay *r, const wh_stream_event *event)
 static wherry_code take(pulling *w, const wh_stream_event *event, wherry_error *err)
 {
 	wh_following *f = w->r->follow;
-	wh_open_reader reader = {meet_row, w, 0};
+	wh_open_reader reader = {meet_row, w, 0, 0};
 
 	switch (event->kind) {
 	case WH_STREAM_BEGIN:
@@ -333,7 +333,7 @@ wherry_code wh_follow_table(wherry_relay *r, int64_t now, wherry_error *err)
 	wh_following *f = r->follow;
 	int64_t limit = wh_read_room(r) < AT_ONCE ? wh_read_room(r) : AT_ONCE;
 	pulling w = {.r = r, .now = now};
-	wh_open_reader reader = {meet_row, &w, 0};
+	wh_open_reader reader = {meet_row, &w, 0, 0};
 	const wh_stmt *first = wh_sql_find(&r->box->sql, "stream-first");
 	bool more = true;
 	wherry_code code;

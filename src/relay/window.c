@@ -95,7 +95,7 @@ void wh_window_empty(wh_window *w)
 	for (size_t i = 0; i < w->n_buckets; i++)
 		while (w->buckets[i])
 			wh_window_drop(w, w->buckets[i]);
-	w->ready = w->flying = w->settled = (wh_list){0};
+	w->ready = w->flying = w->settled = w->refused = (wh_list){0};
 	w->n_undelivered = 0;
 }
 
@@ -184,7 +184,7 @@ wh_entry *wh_window_add(wh_window *w, const wh_open_row *row)
 		e->msg.trace_id = copy(arena, row->trace_id, &failed);
 		e->msg.body = copy(arena, body.ptr ? body : (wh_view){"", 0}, &failed);
 		e->msg.body_len = body.len;
-		failed |= wh_row_check(row->row, NULL) != WHERRY_OK;
+		failed |= row->row && wh_row_check(row->row, NULL) != WHERRY_OK;
 		e->msg.id = row->id;
 		e->msg.created_at_us = row->created_at_us;
 		e->msg.attempts = row->attempts;

@@ -76,6 +76,7 @@ struct wh_batch {
 typedef struct wh_window {
 	wh_list ready, flying, settled;
 	size_t n_undelivered; /* of the settled: whose fate is another than DONE */
+	wh_list refused;      /* settled, but the database refuses to write it */
 	wh_list gone;         /* forgotten once all receipts at hand are seen */
 	wh_entry **buckets;   /* by id; as many as the window holds, rounded up */
 	size_t n_buckets;

@@ -52,7 +52,7 @@ static void fill(outbox_fixture *f, int n, int state, const char *key)
 		    "INSERT INTO outbox(topic, payload, status, next_retry_at, "
 		    "partition_key) WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT "
 		    "i + 1 FROM c WHERE i < %d) SELECT 't', '', %d, CASE %d WHEN 3 THEN "
-		    "9000000000000000 END, %s FROM c",
+		    "90000000000000 END, %s FROM c",
 		    n, state, state, key);
 }
 

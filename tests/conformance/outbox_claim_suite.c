@@ -274,7 +274,7 @@ static void failed_only_claims_nothing_pending(void **state)
 	claim_send(f, "abc");
 	claim_takes(f, &a, &failed, "");
 	fixture_raw(f, "UPDATE outbox SET status = 3, next_retry_at = 1 WHERE id = 2");
-	fixture_raw(f, "UPDATE outbox SET status = 3, next_retry_at = 9e15 "
+	fixture_raw(f, "UPDATE outbox SET status = 3, next_retry_at = 9e13 "
 		       "WHERE id = 3");
 	claim_takes(f, &a, &failed, "2");
 	claim_takes(f, &a, &failed, "");

@@ -497,13 +497,21 @@ int relay_suite(const relay_target *targets, size_t n_targets)
 		const relay_test *tests;
 		unsigned needs; /* of all of them */
 	} parts[] = {
-		{relay_order_tests, RELAY_KEYS},    {relay_window_tests, RELAY_LEASE},
-		{relay_failure_tests, RELAY_LEASE}, {relay_dead_tests, RELAY_LEASE},
-		{relay_letters_tests, RELAY_LEASE}, {relay_down_tests, RELAY_LEASE},
-		{relay_lease_tests, RELAY_LEASE},   {relay_stop_tests, RELAY_LEASE},
-		{relay_suspect_tests, RELAY_LEASE}, {relay_wake_tests, RELAY_LEASE},
-		{relay_empty_tests, RELAY_LEASE},   {relay_fault_tests, RELAY_LEASE},
-		{relay_competing_tests, 0},         {relay_lapse_tests, 0},
+		{relay_order_tests, RELAY_KEYS},
+		{relay_window_tests, RELAY_LEASE},
+		{relay_failure_tests, RELAY_LEASE},
+		{relay_dead_tests, RELAY_LEASE},
+		{relay_rows_tests, RELAY_LEASE},
+		{relay_letters_tests, RELAY_LEASE},
+		{relay_down_tests, RELAY_LEASE},
+		{relay_lease_tests, RELAY_LEASE},
+		{relay_stop_tests, RELAY_LEASE},
+		{relay_suspect_tests, RELAY_LEASE},
+		{relay_wake_tests, RELAY_LEASE},
+		{relay_empty_tests, RELAY_LEASE},
+		{relay_fault_tests, RELAY_LEASE},
+		{relay_competing_tests, 0},
+		{relay_lapse_tests, 0},
 	};
 	enum { MOST = 1000 };
 	static struct CMUnitTest tests[MOST];

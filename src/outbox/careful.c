@@ -1,0 +1,181 @@
+/*
+ * Reading past rows that the database cannot send, such as a text that cannot be converted to
+ * UTF-8: one such row fails the whole statement.
+ *
+ * The statement is run once more, without texts (:long = -1), for the ids.  Then the rows are
+ * read by their ids: one, then twice as many each time, and one again after a failure.  A row
+ * that fails alone is visited without its texts, with the database's message.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "outbox/outbox.h"
+
+enum { CHUNK_MOST = 256 };
+
+static wherry_code take_bare(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	wh_bare_rows *bare = ctx;
+	size_t cap = bare->cap ? bare->cap * 2 : 64;
+	wh_open_row *grown = bare->rows;
+
+	if (bare->n == bare->cap)
+		grown = realloc(bare->rows, cap * sizeof(*grown));
+	if (!grown)
+		return wh_oom(err);
+	if (bare->n == bare->cap)
+		bare->cap = cap;
+	bare->rows = grown;
+	bare->rows[bare->n++] = (wh_open_row){
+		.id = row->id,
+		.state = row->state,
+		.attempts = row->attempts,
+		.generation = row->generation,
+		.created_at_us = row->created_at_us,
+		.due_in_us = row->due_in_us,
+		.odd = row->odd,
+		.no_body = true,
+	};
+	return WHERRY_OK;
+}
+
+wh_open_reader wh_bare_reader(wh_bare_rows *bare)
+{
+	return (wh_open_reader){take_bare, bare, 0, 0};
+}
+
+void wh_bare_clear(wh_bare_rows *bare)
+{
+	free(bare->rows);
+	*bare = (wh_bare_rows){0};
+}
+
+/* One run of rows being read by their ids. */
+typedef struct passing {
+	const wh_bare_rows *bare;
+	size_t at;   /* the first that was not visited yet */
+	size_t upto; /* of this run */
+	wh_open_reader *to;
+} passing;
+
+static wherry_code visit(passing *p, const wh_open_row *row, wherry_error *err)
+{
+	p->to->n++;
+	p->to->last = row->id;
+	return p->to->visit(p->to->ctx, row, err);
+}
+
+/* A row that was claimed is as the claim said. */
+static wherry_code take_whole(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	passing *p = ctx;
+	wh_open_row whole = *row;
+
+	while (p->at < p->upto && p->bare->rows[p->at].id != row->id)
+		p->at++; /* gone meanwhile */
+	if (p->at == p->upto)
+		return WHERRY_OK;
+	whole.state = p->bare->rows[p->at].state;
+	whole.attempts = p->bare->rows[p->at].attempts;
+	whole.due_in_us = p->bare->rows[p->at].due_in_us;
+	p->at++;
+	return visit(p, &whole, err);
+}
+
+static wherry_code read_run(wherry_outbox *box, const wh_stmt *by_ids, passing *p,
+			    wherry_error *err)
+{
+	wh_open_reader reader = {take_whole, p, 0, 0};
+	int64_t ids[CHUNK_MOST];
+	wh_param params[3];
+	wherry_code code;
+
+	for (size_t i = p->at; i < p->upto; i++)
+		ids[i - p->at] = p->bare->rows[i].id;
+	code = wh_outbox_ids(box, ids, p->upto - p->at, &params[0], err);
+	wh_outbox_limits_of(box, &params[1]);
+	return code == WHERRY_OK ? wh_db_run(box->db, by_ids, params, 3, wh_take_open,
+					     &reader, NULL, err)
+				 : code;
+}
+
+wherry_code wh_bare_visit(wherry_outbox *box, const wh_stmt *by_ids,
+			  const wh_bare_rows *bare, size_t from, wh_open_reader *to,
+			  wherry_error *err)
+{
+	passing p = {.bare = bare, .at = from, .to = to};
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code = WHERRY_OK;
+	size_t chunk = 1;
+
+	while (code == WHERRY_OK && p.at < bare->n) {
+		size_t n = bare->n - p.at < chunk ? bare->n - p.at : chunk;
+
+		p.upto = p.at + n;
+		code = read_run(box, by_ids, &p, &why);
+		if (code == WHERRY_OK) {
+			p.at = p.upto;
+			chunk = chunk * 2 < CHUNK_MOST ? chunk * 2 : CHUNK_MOST;
+		} else if (wh_db_about_row(box->db, code, &why)) {
+			chunk = 1;
+			code = WHERRY_OK;
+			if (n == 1) {
+				wh_open_row row = bare->rows[p.at++];
+
+				row.unreadable = why.message;
+				code = visit(&p, &row, &why);
+			}
+		}
+	}
+	if (code != WHERRY_OK && err)
+		*err = why;
+	return code;
+}
+
+/* Where to go on behind what was visited before the statement failed. */
+static size_t behind(const wh_bare_rows *bare, const wh_open_reader *to)
+{
+	for (size_t i = bare->n; to->n && i > 0; i--)
+		if (bare->rows[i - 1].id == to->last)
+			return i;
+	return 0;
+}
+
+wherry_code wh_read_carefully(wherry_outbox *box, const wh_stmt *stmt,
+			      const wh_stmt *by_ids, wh_param *params, size_t n,
+			      wh_open_reader *to, wherry_error *err)
+{
+	wh_bare_rows bare = {0};
+	wh_open_reader reader = wh_bare_reader(&bare);
+	wherry_code code;
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(params[i].name, "long") == 0)
+			params[i].number = -1;
+	code = wh_db_run(box->db, stmt, params, n, wh_take_open, &reader, NULL, err);
+	if (code == WHERRY_OK)
+		code = wh_bare_visit(box, by_ids, &bare, behind(&bare, to), to, err);
+	wh_bare_clear(&bare);
+	return code;
+}
+
+wherry_code wh_read_rows(wherry_outbox *box, const wh_stmt *stmt, const wh_stmt *by_ids,
+			 wh_param *params, size_t n, wh_open_reader *to,
+			 wherry_error *err)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code =
+		wh_db_run(box->db, stmt, params, n, wh_take_open, to, NULL, &why);
+
+	if (wh_db_about_row(box->db, code, &why))
+		return wh_read_carefully(box, stmt, by_ids, params, n, to, err);
+	if (code != WHERRY_OK && err)
+		*err = why;
+	return code;
+}
+
+void wh_outbox_limits_of(const wherry_outbox *box, wh_param out[2])
+{
+	out[0] = WH_INT_PARAM("long", WH_TEXT_MOST);
+	out[1] = WH_INT_PARAM("body", box->body_max);
+}

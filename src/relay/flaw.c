@@ -1,0 +1,162 @@
+/*
+ * Rows that cannot be handled, whoever wrote them: too long, not UTF-8, out of range.  The
+ * relay makes such a row dead, alone, with a reason that names what is wrong with it.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "relay/relay.h"
+
+/* The texts of a row by their columns; most: bytes. */
+#define TEXTS(X)                                                                         \
+	X(message_id, WH_TEXT_MOST)                                                      \
+	X(topic, WH_TEXT_MOST)                                                           \
+	X(aggregate_type, WH_TEXT_MOST)                                                  \
+	X(aggregate_id, WH_TEXT_MOST)                                                    \
+	X(key, WH_TEXT_MOST)                                                             \
+	X(headers, WH_TEXT_MOST)                                                         \
+	X(trace_id, WH_TEXT_MOST)
+
+/* What the database sends instead of a text that is too long: its length, behind a character
+ * 1, or alone where the column is JSON.  Returns the length; 0: it is a text. */
+static int64_t length_sent(wh_view text)
+{
+	size_t at = text.len && text.ptr[0] == 1;
+	char digits[24];
+	int64_t n;
+
+	if (text.len <= at || text.len >= sizeof(digits) || text.ptr[at] < '1' ||
+	    text.ptr[at] > '9')
+		return 0;
+	memcpy(digits, text.ptr + at, text.len - at);
+	digits[text.len - at] = 0;
+	return wh_parse_int(digits, &n) && n > WH_TEXT_MOST ? n : 0;
+}
+
+/* Bytes of a text that is over its limit; 0: it is not. */
+static int64_t too_long(wh_view text, int64_t most)
+{
+	return (int64_t)text.len > most ? (int64_t)text.len : length_sent(text);
+}
+
+/* True: there is something wrong with it, which is written down. */
+static bool text_flaw(wh_buf *why, const char *name, wh_view text, int64_t most)
+{
+	int64_t len = text.len ? too_long(text, most) : 0;
+
+	if (!text.len)
+		return false;
+	if (len)
+		wh_buf_printf(why, "%s is %" PRId64 " bytes, the limit is %" PRId64, name,
+			      len, most);
+	else if (memchr(text.ptr, 0, text.len))
+		wh_buf_printf(why, "%s has a NUL character", name);
+	else if (!wh_utf8_valid(text.ptr, text.len))
+		wh_buf_printf(why, "%s is not UTF-8", name);
+	else
+		return false;
+	return true;
+}
+
+static bool number_flaw(wherry_relay *r, const wh_open_row *row)
+{
+	wh_buf *why = &r->flaw_text;
+
+	if (row->unreadable)
+		wh_buf_printf(why, "the row cannot be read: %s", row->unreadable);
+	else if (row->id <= 0 && !r->set.keep && !r->box->layout.by_claim)
+		wh_buf_printf(why, "id is %" PRId64 ": ids begin at 1", row->id);
+	else if (row->odd)
+		wh_buf_printf(why, "%s is not an integer", row->odd);
+	else if (row->attempts < 0 || row->attempts > WH_COUNT_MOST)
+		wh_buf_printf(why, "attempts is %" PRId32 ", the limit is %d",
+			      row->attempts, WH_COUNT_MOST);
+	else if (row->generation < 0 || row->generation > WH_COUNT_MOST)
+		wh_buf_printf(why, "generation is %" PRId32 ", the limit is %d",
+			      row->generation, WH_COUNT_MOST);
+	else if (row->created_at_us < 0 || row->created_at_us >= WH_TIME_MOST_US)
+		wh_buf_puts(why, "created_at is not between the years 1970 and 9999");
+	else
+		return false;
+	return true;
+}
+
+/* A server sends no body that is too long. */
+static bool body_withheld(const wherry_relay *r, const wh_open_row *row, wh_view body)
+{
+	return !body.ptr && row->row && row->row->driver == r->db->driver &&
+	       r->db->driver->late_commits;
+}
+
+static bool body_flaw(wherry_relay *r, const wh_open_row *row)
+{
+	wh_view body = wh_outbox_body(row);
+	wh_buf *why = &r->flaw_text;
+
+	if (body_withheld(r, row, body))
+		wh_buf_printf(why,
+			      "payload is over its limit of %" PRId64
+			      " bytes (setting outbox.body_max), or NULL",
+			      r->box->body_max);
+	else if ((int64_t)body.len > r->box->body_max)
+		wh_buf_printf(why,
+			      "payload is %zu bytes, the limit is %" PRId64
+			      " (setting outbox.body_max)",
+			      body.len, r->box->body_max);
+	else
+		return false;
+	return true;
+}
+
+/* In tables the key's column has another name. */
+static const char *column_of(const wherry_relay *r, const char *field)
+{
+	bool native = strcmp(r->box->layout.name, "native") == 0;
+
+	return native && strcmp(field, "key") == 0 ? "partition_key" : field;
+}
+
+const char *wh_flaw_of(wherry_relay *r, const wh_open_row *row)
+{
+	wh_buf *why = &r->flaw_text;
+	bool flawed;
+
+	wh_buf_reset(why);
+	flawed = number_flaw(r, row);
+#define X(field, most)                                                                   \
+	flawed = flawed || text_flaw(why, column_of(r, #field), row->field, most);
+	TEXTS(X)
+#undef X
+	flawed = flawed || body_flaw(r, row);
+	return flawed ? wh_buf_str(why) : NULL;
+}
+
+static wh_view trim(wh_view text, int64_t most)
+{
+	bool fine =
+		text.len && !too_long(text, most) && wh_utf8_valid(text.ptr, text.len);
+
+	return !text.len || fine ? text : (wh_view){"", 0};
+}
+
+void wh_flaw_trim(const wherry_relay *r, wh_open_row *row)
+{
+#define X(field, most) row->field = trim(row->field, most);
+	TEXTS(X)
+#undef X
+	if (!row->topic.ptr)
+		row->topic = (wh_view){"", 0};
+	row->no_body =
+		row->no_body || (int64_t)wh_outbox_body(row).len > r->box->body_max;
+}
+
+void wh_flaw_key(wherry_relay *r, const wh_open_row *row)
+{
+	wh_buf_reset(&r->key_text);
+	if ((row->key.len && too_long(row->key, WH_TEXT_MOST)) ||
+	    (row->aggregate_type.len && too_long(row->aggregate_type, WH_TEXT_MOST)) ||
+	    (row->aggregate_id.len && too_long(row->aggregate_id, WH_TEXT_MOST)))
+		return;
+	wh_key_write(&r->key_text, row);
+}

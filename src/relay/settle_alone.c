@@ -1,0 +1,110 @@
+/*
+ * What the database refuses to write: each message is settled alone, so that one row takes no
+ * others along.
+ */
+#include "relay/settle.h"
+
+#include <string.h>
+
+enum { REFUSED_US = 30000000 };
+
+/* A reason in characters that every database has. */
+static void plain_reason(wherry_relay *r, wh_entry *e)
+{
+	size_t len = e->error ? strlen(e->error) : 0;
+	char *text = len ? wh_window_alloc(&r->window, e, len + 1) : NULL;
+
+	if (!text)
+		return;
+	for (size_t i = 0; i <= len; i++)
+		text[i] = (unsigned char)e->error[i] < 0x80 ? e->error[i] : '?';
+	e->error = text;
+}
+
+/* The first of what is settled.  *out_n: 0 where its claim was lost. */
+static wherry_code write_first_alone(wherry_relay *r, wh_settlement *s, wh_settled *out,
+				     wherry_error *err)
+{
+	wh_settled none = {0};
+
+	*s = wh_settle_empty(r);
+	*out = none;
+	wh_settle_gather(r, s, 1);
+	out->n_done = (int64_t)s->n_done;
+	if (!(s->n_done || s->n_failed || s->n_back))
+		return WHERRY_OK;
+	return wh_outbox_settle(r->box, &r->lease, s, out, err);
+}
+
+/* The database refuses what became of one message: it waits, and others are written. */
+static void refuse(wherry_relay *r, wh_entry *e, int64_t now, const char *why)
+{
+	wh_list_remove(&r->window.settled, e);
+	wh_list_append(&r->window.refused, e);
+	r->window.n_undelivered -= e->fate != WH_FATE_DONE;
+	r->refused_at_us = wh_later(now, REFUSED_US);
+	wh_relay_say(r, WHERRY_LOG_ERROR, "write-refused", wh_log_int("id", e->msg.id),
+		     wh_log_text("why", why),
+		     wh_log_note("the database refuses to write what became of this "
+				 "message; it is tried again, others go on"));
+}
+
+/* What was refused is settled once more. */
+void wh_settle_retry_refused(wherry_relay *r, int64_t now)
+{
+	if (!r->window.refused.n || now < r->refused_at_us)
+		return;
+	while (r->window.refused.head) {
+		wh_entry *e = r->window.refused.head;
+
+		wh_list_remove(&r->window.refused, e);
+		wh_list_append(&r->window.settled, e);
+		r->window.n_undelivered += e->fate != WH_FATE_DONE;
+	}
+}
+
+/*
+ * One of several could not be written because of what its row holds, and took the others
+ * along: each is written alone (a_row_that_cannot_be_written_holds_up_no_other).
+ */
+wherry_code wh_settle_one_by_one(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code = WHERRY_OK;
+	wh_settlement s;
+	wh_settled settled;
+
+	for (size_t n = r->window.settled.n; code == WHERRY_OK && n; n--) {
+		wh_entry *e;
+
+		code = write_first_alone(r, &s, &settled, &why);
+		e = r->window.settled.head;
+		if (wh_db_about_row(r->db, code, &why) && e->fate != WH_FATE_DONE) {
+			plain_reason(r, e);
+			code = write_first_alone(r, &s, &settled, &why);
+		}
+		if (code == WHERRY_OK) {
+			wh_settle_lost(r, &s, settled.n);
+			wh_settle_after(r, &s, &settled, 1, now);
+		} else if (wh_db_about_row(r->db, code, &why)) {
+			refuse(r, e, now, why.message);
+			code = WHERRY_OK;
+		}
+	}
+	r->flush_at_us = wh_settle_next(r, now);
+	if (code == WHERRY_STALE) {
+		wh_lease_lost(r, now, "an acknowledgement was refused");
+		return WHERRY_OK;
+	}
+	if (code != WHERRY_OK && err)
+		*err = why;
+	return code == WHERRY_OK ? code : wh_relay_db_trouble(r, now, code, err);
+}
+
+/* Its attempt cannot be written: it must die. */
+const char *wh_settle_cannot_try(wherry_relay *r, wh_entry *e, const char *why)
+{
+	const char *text = wh_window_copy(&r->window, e, why);
+
+	return text ? text : "the database refuses to write its attempt";
+}

@@ -1,0 +1,271 @@
+/*
+ * Rows that no relay can handle, written with plain SQL: each dies alone, with a reason that
+ * names what is wrong with it, and its neighbours go on.
+ */
+#include "relay_suite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool on_sqlite(const relay_fixture *f)
+{
+	return strncmp(f->url, "sqlite", 6) == 0;
+}
+
+static void run_on(relay_fixture *f, const char *sqlite, const char *postgres)
+{
+	relay_sql(f, on_sqlite(f) ? sqlite : postgres);
+}
+
+/* As in a table that was made before the constraints. */
+static void drop_constraints(relay_fixture *f)
+{
+	run_on(f, "PRAGMA ignore_check_constraints = ON",
+	       "ALTER TABLE outbox DROP CONSTRAINT outbox_sane");
+}
+
+static bool died_because(relay_fixture *f, int64_t id, const char *why)
+{
+	char sql[400];
+
+	(void)snprintf(sql, sizeof(sql),
+		       "SELECT count(*) FROM outbox WHERE id = %lld AND status = 4 AND "
+		       "last_error LIKE '%s%%'",
+		       (long long)id, why);
+	return relay_number(f, sql) == 1;
+}
+
+static void each_engine(relay_fixture *f, void (*test)(relay_fixture *f))
+{
+	test(f);
+	relay_stop(f, &f->a);
+	relay_fresh(f);
+	relay_set(f, "relay.engine", "competing");
+	test(f);
+}
+
+static void too_long(relay_fixture *f)
+{
+	drop_constraints(f);
+	relay_put(f, "a");
+	run_on(f,
+	       "INSERT INTO outbox(topic, partition_key, payload) VALUES "
+	       "('t', printf('%.*c', 3000000, 'k'), '{}')",
+	       "INSERT INTO outbox(topic, partition_key, payload) VALUES "
+	       "('t', repeat('k', 3000000), '{}')");
+	run_on(f,
+	       "INSERT INTO outbox(topic, aggregate_id, payload) VALUES "
+	       "('t', printf('%.*c', 2000000, 'k'), '{}')",
+	       "INSERT INTO outbox(topic, aggregate_id, payload) VALUES "
+	       "('t', repeat('k', 2000000), '{}')");
+	run_on(f,
+	       "INSERT INTO outbox(topic, headers, payload) VALUES "
+	       "('t', '{\"a\": \"' || printf('%.*c', 2000000, 'k') || '\"}', '{}')",
+	       "INSERT INTO outbox(topic, headers, payload) VALUES "
+	       "('t', ('{\"a\": \"' || repeat('k', 2000000) || '\"}')::json, '{}')");
+	run_on(f, "INSERT INTO outbox(topic, payload) VALUES ('t', zeroblob(20000000))",
+	       "INSERT INTO outbox(topic, payload) VALUES "
+	       "('t', decode(repeat('00', 20000000), 'hex'))");
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 4);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	RELAY_DELIVERED(f, 1, 6);
+	assert_true(died_because(f, 2,
+				 "partition_key is 3000000 bytes, the limit is 1048576"));
+	assert_true(died_because(f, 3, "aggregate_id is 2000000 bytes, the limit"));
+	assert_true(died_because(f, 4, "headers is 20000"));
+	assert_true(died_because(f, 5, "payload is "));
+	assert_int_equal(relay_attempts(f, 2), 0);
+}
+
+static void a_row_that_is_too_long_dies_alone(void **state)
+{
+	each_engine(*state, too_long);
+}
+
+static void out_of_range(relay_fixture *f)
+{
+	drop_constraints(f);
+	relay_put(f, "a");
+	relay_sql(f, "INSERT INTO outbox(topic, partition_key, payload, attempts) VALUES "
+		     "('t', 'b', '{}', 2147483647)");
+	relay_sql(f, "INSERT INTO outbox(topic, partition_key, payload, generation) "
+		     "VALUES ('t', 'b', '{}', -1)");
+	run_on(f,
+	       "INSERT INTO outbox(topic, partition_key, payload, created_at) VALUES "
+	       "('t', 'b', '{}', 'yesterday')",
+	       "INSERT INTO outbox(topic, partition_key, payload, created_at) VALUES "
+	       "('t', 'b', '{}', 'infinity')");
+	relay_put(f, "b");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 3);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	RELAY_DELIVERED(f, 1, 5);
+	assert_true(died_because(f, 2, "attempts is 2147483647"));
+	assert_true(died_because(f, 3, "generation is -1"));
+	assert_true(died_because(f, 4, "created_at is not "));
+}
+
+static void a_row_with_a_number_out_of_range_dies_alone(void **state)
+{
+	each_engine(*state, out_of_range);
+}
+
+static void infinite_times(relay_fixture *f)
+{
+	wherry_status status;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	drop_constraints(f);
+	relay_put(f, "ab");
+	run_on(f,
+	       "UPDATE outbox SET status = 3, next_retry_at = 9e999, created_at = 9e999 "
+	       "WHERE id = 1",
+	       "UPDATE outbox SET status = 3, next_retry_at = 'infinity', "
+	       "created_at = '-infinity' WHERE id = 1");
+	run_on(f, "UPDATE outbox SET next_retry_at = 'x', claimed_at = 'x' WHERE id = 2",
+	       "UPDATE outbox SET next_retry_at = '-infinity', claimed_at = 'infinity' "
+	       "WHERE id = 2");
+	assert_int_equal(wherry_outbox_status(f->box, &status, &err), WHERRY_OK);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_DEAD);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_DONE);
+}
+
+static void an_infinite_time_stops_nothing(void **state)
+{
+	each_engine(*state, infinite_times);
+}
+
+static void low_ids(relay_fixture *f)
+{
+	drop_constraints(f);
+	relay_put(f, "a");
+	relay_sql(f, "INSERT INTO outbox(id, topic, payload) VALUES (0, 't', '{}')");
+	relay_sql(f, "INSERT INTO outbox(id, topic, payload) VALUES (-5, 't', '{}')");
+	relay_start(f, &f->a);
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_DEATHS);
+	assert_int_equal(relay_state(f, 1), WHERRY_DONE);
+	assert_true(died_because(f, 0, "id is 0: ids begin at 1"));
+	assert_true(died_because(f, -5, "id is -5: ids begin at 1"));
+}
+
+static void a_row_whose_id_is_not_above_zero_dies_alone(void **state)
+{
+	relay_fixture *f = *state;
+
+	low_ids(f);
+	relay_fresh(f);
+	relay_set(f, "relay.engine", "competing");
+	low_ids(f);
+}
+
+/* Its id is far above the others: those that follow are below what was read. */
+static void a_row_inserted_below_the_cursor_is_delivered(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_hourly(f);
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	relay_sql(f, "INSERT INTO outbox(id, topic, payload) VALUES (900, 't', '{}')");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	relay_quiet(f, &f->a);
+	relay_sql(f, "INSERT INTO outbox(id, topic, payload) VALUES (90, 't', '{}')");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	relay_sql(f, "INSERT INTO outbox(id, topic, payload, status) "
+		     "VALUES (91, 't', '{}', 1)");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	RELAY_DELIVERED(f, 1, 900, 90, 91);
+}
+
+/* A B-tree of PostgreSQL holds no more than 2,704 bytes. */
+static void long_key(relay_fixture *f)
+{
+	relay_answers(f, 2, WHERRY_RETRY, 1);
+	relay_set(f, "retry.base", "1ms");
+	relay_put(f, "a");
+	run_on(f,
+	       "INSERT INTO outbox(topic, partition_key, payload) VALUES "
+	       "('t', hex(randomblob(4000)), '{}')",
+	       "INSERT INTO outbox(topic, partition_key, payload) SELECT 't', "
+	       "string_agg(md5(random()::text), ''), '{}' FROM generate_series(1, 250)");
+	relay_sql(f, "INSERT INTO outbox(topic, partition_key, payload) SELECT 't', "
+		     "partition_key, '{}' FROM outbox WHERE id = 2");
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	assert_int_equal(relay_delivered(f), 4);
+	relay_check_order(f);
+}
+
+static void a_long_key_that_does_not_compress_is_delivered_in_order(void **state)
+{
+	each_engine(*state, long_key);
+}
+
+static void a_row_that_cannot_be_written_holds_up_no_other(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_hourly(f);
+	relay_put(f, "abcde");
+	run_on(f,
+	       "CREATE TRIGGER no BEFORE UPDATE ON outbox WHEN old.id = 3 "
+	       "BEGIN SELECT RAISE(ABORT, 'no'); END",
+	       "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN "
+	       "RAISE 'no' USING ERRCODE = 'data_exception'; END$$; "
+	       "CREATE TRIGGER no BEFORE UPDATE ON outbox FOR EACH ROW "
+	       "WHEN (old.id = 3) EXECUTE FUNCTION no()");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	relay_put(f, "abcde");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 9);
+	assert_int_equal(relay_state(f, 3), WHERRY_PENDING);
+	assert_int_equal(relay_delivered(f), 10);
+	assert_true(relay_logged(f, "event=write-refused id=3 "));
+	run_on(f, "DROP TRIGGER no", "DROP FUNCTION no() CASCADE");
+}
+
+static void the_schema_refuses_what_it_can(void **state)
+{
+	static const char *const bad[] = {
+		"attempts) VALUES ('t', '{}', -1)",
+		"generation) VALUES ('t', '{}', 1000000001)",
+		"id) VALUES ('t', '{}', 0)",
+		"next_retry_at) VALUES ('t', '{}', %s)",
+		"partition_key) VALUES ('t', '{}', %s)",
+	};
+	relay_fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		char sql[300], value[200];
+		const char *text = i == 3 ? (on_sqlite(f) ? "9e999" : "'infinity'")
+				   : on_sqlite(f) ? "printf('%.*c', 1048577, 'k')"
+						  : "repeat('k', 1048577)";
+		wherry_error err = WHERRY_ERROR_INIT;
+
+		(void)snprintf(value, sizeof(value), "%.*s%s%s",
+			       (int)strcspn(bad[i], "%"), bad[i],
+			       strchr(bad[i], '%') ? text : "",
+			       strchr(bad[i], '%') ? ")" : "");
+		(void)snprintf(sql, sizeof(sql), "INSERT INTO outbox(topic, payload, %s",
+			       value);
+		assert_int_not_equal(wh_db_script(f->other, sql, &err), WHERRY_OK);
+	}
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox"), 0);
+}
+
+const relay_test relay_rows_tests[] = {
+	RELAY_TEST(a_row_that_is_too_long_dies_alone, RELAY_LEASE),
+	RELAY_TEST(a_row_with_a_number_out_of_range_dies_alone, RELAY_LEASE),
+	RELAY_TEST(an_infinite_time_stops_nothing, RELAY_LEASE),
+	RELAY_TEST(a_row_whose_id_is_not_above_zero_dies_alone, RELAY_LEASE),
+	RELAY_TEST(a_row_inserted_below_the_cursor_is_delivered, RELAY_LEASE),
+	RELAY_TEST(a_long_key_that_does_not_compress_is_delivered_in_order, RELAY_LEASE),
+	RELAY_TEST(a_row_that_cannot_be_written_holds_up_no_other, RELAY_LEASE),
+	RELAY_TEST(the_schema_refuses_what_it_can, RELAY_LEASE),
+	RELAY_TESTS_END,
+};
