@@ -1,0 +1,409 @@
+"""Random rows, written with plain SQL beside good ones: no row stops an outbox.
+
+For each engine and database a producer writes good rows, numbered for each key, and between
+them rows with random values in random columns, as a producer that may only INSERT and as the
+owner, who has dropped the constraints.  A relay is at work meanwhile.  Afterwards every good
+row was delivered, in the order of its key, and every other row is delivered or dead with a
+reason.
+
+WHERRY_CRASH_SEED: which rows; WHERRY_ROWS_SECONDS: go on for so long, with more seeds;
+WHERRY_ROWS_ONLY: cases whose name contains this.
+"""
+
+import json
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+
+import tap
+
+KEYS = 6
+GOOD = 90  # in a case
+BAD = 90
+PATIENCE = 120  # seconds
+LONG = [300, 1001, 2800, 70000, 1048576, 1048577, 3000000]
+
+
+class Literal(str):
+    """SQL, not a value."""
+
+
+# ---- values ----
+
+
+def text(rng, database):
+    kind = rng.randrange(12)
+    if kind == 0:
+        return "''"
+    if kind == 1:
+        return "NULL"
+    if kind == 2:
+        return f"'bad {rng.randrange(5)}'"
+    if kind == 3:
+        return "'é漢\N{PILE OF POO}'" if database != "ascii" else "E'\\xc3\\xa9'"
+    if kind in (4, 5):
+        n = rng.choice(LONG)
+        return f"repeat('x', {n})" if database != "sqlite" else f"printf('%.*c', {n}, 'x')"
+    if kind == 6:  # which does not compress
+        n = rng.choice([40, 100, 3000])
+        if database == "sqlite":
+            return f"hex(randomblob({n * 16}))"
+        return f"(SELECT string_agg(md5(random()::text), '') FROM generate_series(1, {n}))"
+    if kind == 7:
+        return "chr(1) || '99999999'" if database != "sqlite" else "char(1) || '99999999'"
+    if kind == 8:
+        return "E'a\\nb\\tc=d \"e\"'" if database != "sqlite" else "char(10) || 'b=c \"'"
+    if kind == 9 and database == "sqlite":
+        return rng.choice(["x'00ff'", "x'c328'", "CAST(x'c328' AS TEXT)", "char(0) || 'a'",
+                           "zeroblob(1200000)", "17", "1.5", "9e999"])  # fmt: skip
+    if kind in (9, 10) and database == "ascii":
+        return rng.choice(["E'\\xff\\xfe'", "E'bad \\xc3'", "E'\\xed\\xa0\\x80'"])
+    return f"'bad {rng.randrange(100)}'"
+
+
+def number(rng, database):
+    values = ["0", "1", "3", "-1", "999999999", "1000000001", "2147483647", "-2147483648"]
+    if database == "sqlite":
+        values += ["9223372036854775807", "-9223372036854775808", "1.5", "9e999", "-9e999", "'x'",
+                   "x'00'", "1e300"]  # fmt: skip
+    return rng.choice(values)
+
+
+def time_of(rng, database):
+    if database == "sqlite":
+        return rng.choice(["0", "1", "-1", "1700000000000", "253402300800000", "'x'", "x'00'",
+                           "9223372036854775807", "9e999", "-9e999", "1.5"])  # fmt: skip
+    return rng.choice(["'infinity'", "'-infinity'", "'294276-12-31'", "'0001-01-01'",
+                       "'4713-01-01 BC'", "now()", "'1970-01-01'", "'2020-01-01'"])  # fmt: skip
+
+
+def headers(rng, database):
+    values = ["'{}'", "'[]'", "'1'", "'99999999'", "'null'", "'\"x\"'", "'{\"a\": 1}'",
+              "'{\"a\": \"b\"}'", "'{\"a\": {\"b\": [1]}}'"]  # fmt: skip
+    if database == "sqlite":
+        values += ["'{'", "x'00'", "'{\"a\": \"' || printf('%.*c', 2000000, 'x') || '\"}'"]
+    else:
+        values += ["('{\"a\": \"' || repeat('x', 2000000) || '\"}')::json"]
+    return rng.choice(values)
+
+
+def payload(rng, database, layout):
+    if layout == "eventferry" or layout == "event-bus":
+        return rng.choice(["'1'", "'null'", "'{}'", "'[1e30000]'"])
+    if rng.random() < 0.05:
+        return "zeroblob(18000000)" if database == "sqlite" else "decode(repeat('00', 18000000), 'hex')"
+    if database == "sqlite":
+        return rng.choice(["''", "x'00ff'", "'{}'", "1", "9e999"])
+    return rng.choice(["''", "'\\x00ff'", "'{}'"])
+
+
+def bad_row(rng, database, layout, owner):
+    """Columns and their SQL."""
+    key = "key" if layout == "eventferry" else "partition_key"
+    row = {"topic": "'bad'", "payload": payload(rng, database, layout)}
+    if layout == "eventferry":
+        row.update(aggregate_type="'a'", aggregate_id=f"'bad {rng.randrange(9)}'")
+    texts = ["topic", "aggregate_type", "aggregate_id", key, "trace_id"]
+    if layout != "eventferry":
+        texts.append("message_id")
+    for column in rng.sample(texts, rng.randrange(1, 3)):
+        row[column] = text(rng, database)
+        if column == "message_id" and "'bad" in row[column]:
+            row[column] += f" || '{rng.random()}'"
+    if rng.random() < 0.2:
+        row["headers"] = headers(rng, database)
+    if rng.random() < 0.3:
+        row["attempts"] = number(rng, database)
+    if rng.random() < 0.2 and layout == "native":
+        row["generation"] = number(rng, database)
+    for column in ("created_at", "next_retry_at", "claimed_at"):
+        if rng.random() < 0.2:
+            row[column] = time_of(rng, database)
+    if rng.random() < 0.15:
+        row["status"] = rng.choice(["1", "3", "3"])
+        row.setdefault("next_retry_at", time_of(rng, database))
+    if rng.random() < 0.1 and owner and layout == "native":
+        row["id"] = rng.choice(["0", "-1", "-5", "-9223372036854775807"]) \
+            if rng.random() < 0.5 else f"-{rng.randrange(2, 1 << 40)}"
+    return row
+
+
+def insert(row):
+    return f"INSERT INTO outbox({', '.join(row)}) VALUES ({', '.join(row.values())})"
+
+
+# ---- databases ----
+
+
+class SQLite:
+    kind = "sqlite"
+
+    def __init__(self, folder, layout, owner):
+        self.path = os.path.join(folder, "db")
+        self.url = "sqlite:" + self.path
+        self.owner = owner
+
+    def prepare(self):
+        self.db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+        self.db.text_factory = bytes
+        if self.owner:
+            self.db.execute("PRAGMA ignore_check_constraints = ON")
+
+    def write(self, statements):
+        """The number of those that were refused."""
+        refused = 0
+        for sql in statements:
+            try:
+                self.db.execute(sql)
+            except sqlite3.Error:
+                refused += 1
+        return refused
+
+    def rows(self, sql):
+        return [[v.decode(errors="replace") if isinstance(v, bytes) else v for v in row]
+                for row in self.db.execute(sql)]  # fmt: skip
+
+    def close(self):
+        self.db.close()
+
+
+class PostgreSQL:
+    def __init__(self, server, name, encoding, layout, owner):
+        self.kind = "ascii" if encoding == "SQL_ASCII" else "postgres"
+        self.server, self.name, self.owner = server, name, owner
+        self.url = f"postgres://wherry@/{name}?host={server}"
+        self.psql("postgres", f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' "
+                              "TEMPLATE template0")  # fmt: skip
+
+    def psql(self, database, sql, user="wherry", check=True):
+        done = subprocess.run(
+            ["psql", "-X", "-q", "-A", "-t", "-h", self.server, "-U", user, database],
+            input=sql.encode(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={**os.environ, "PGCLIENTENCODING": "SQL_ASCII"},
+        )  # fmt: skip
+        if check and done.stderr:
+            raise RuntimeError(done.stderr.decode(errors="replace")[:500])
+        return done
+
+    def prepare(self):
+        if self.owner:
+            self.psql(self.name, "ALTER TABLE outbox DROP CONSTRAINT outbox_sane", check=False)
+        self.psql("postgres", "DO $$ BEGIN CREATE ROLE producer LOGIN; EXCEPTION WHEN "
+                              "duplicate_object THEN NULL; END $$")  # fmt: skip
+        self.psql(self.name, "GRANT INSERT ON outbox TO producer")
+
+    def write(self, statements):
+        user = "wherry" if self.owner else "producer"
+        done = self.psql(self.name, ";\n".join(statements) + ";\n", user, check=False)
+        return done.stderr.count(b"ERROR:")
+
+    def rows(self, sql):
+        out = self.psql(self.name, f"SELECT row_to_json(r) FROM ({sql}) AS r").stdout
+        return [list(json.loads(line).values())
+                for line in out.decode(errors="replace").splitlines()]  # fmt: skip
+
+    def close(self):
+        self.psql("postgres", f"""
+            SELECT count(pg_terminate_backend(active_pid)) FROM pg_replication_slots
+            WHERE active AND database = '{self.name}';
+            DO $$ BEGIN FOR i IN 1..50 LOOP
+              PERFORM 1 FROM pg_replication_slots WHERE active AND database = '{self.name}';
+              EXIT WHEN NOT FOUND; PERFORM pg_sleep(0.1); END LOOP; END $$;
+            SELECT count(pg_drop_replication_slot(slot_name)) FROM pg_replication_slots
+            WHERE database = '{self.name}'""")
+        self.psql("postgres", f"DROP DATABASE {self.name} WITH (FORCE)")
+
+
+# ---- a case ----
+
+
+class Case:
+    def __init__(self, name, engine, layout, relays, open_database):
+        self.name, self.engine, self.layout, self.relays = name, engine, layout, relays
+        self.open = open_database
+
+
+def good_row(layout, key, n):
+    body = f"""'{{"good": "{key}", "n": {n}}}'"""
+    if layout == "eventferry":
+        return {"topic": "'good'", "aggregate_type": "'g'", "aggregate_id": f"'{key}'",
+                "payload": body}  # fmt: skip
+    return {"topic": "'good'", "partition_key": f"'{key}'", "payload": body}
+
+
+def statements(rng, case, database, owner, start):
+    """Good and bad rows, mixed; the good ones of each key are numbered from start on."""
+    counts = [start] * KEYS
+    out = []
+    for _ in range(GOOD // 2):
+        key = rng.randrange(KEYS)
+        out.append(insert(good_row(case.layout, f"k{key}", counts[key])))
+        counts[key] += 1
+    order = list(range(len(out)))
+    mixed = [(i, sql) for i, sql in zip(order, out)]
+    for _ in range(BAD // 2):
+        at = rng.choice([-1, rng.randrange(len(out))])  # many in front of all
+        mixed.append((at, insert(bad_row(rng, database.kind, case.layout, owner))))
+    mixed.sort(key=lambda item: item[0])
+    good = {f"k{key}": counts[key] for key in range(KEYS)}
+    return [sql for _, sql in mixed], good
+
+
+def delivered(path):
+    got = {}
+    if not os.path.exists(path):
+        return got
+    with open(path, errors="replace") as lines:
+        for line in lines:
+            try:
+                body = json.loads(line)["body"]
+                body = json.loads(body) if isinstance(body, str) else body
+            except (ValueError, KeyError, TypeError):
+                continue
+            if isinstance(body, dict) and "good" in body:
+                got.setdefault(body["good"], []).append(body["n"])
+    return got
+
+
+OPEN = "SELECT count(*) FROM outbox WHERE status IN (0, 1, 3)"
+
+
+def explain_open(case, database):
+    rows = database.rows("SELECT id, status, attempts FROM outbox WHERE status IN (0, 1, 3) "
+                         "ORDER BY id LIMIT 5")  # fmt: skip
+    return f"open: {rows}"
+
+
+def run(case, folder, seed, server):
+    rng = random.Random(f"{case.name} {seed}")
+    owner = seed % 2 == 1
+    database = case.open(folder, server, owner)
+    out = os.path.join(folder, "out")
+    log = open(os.path.join(folder, "log"), "w")
+    init = {"eventferry": ["--layout", "eventferry"]}.get(case.layout, [])
+    if case.engine == "slots":
+        init = ["--slots"]
+    if case.engine == "stream":
+        init = ["--stream"]
+    subprocess.run([tap.WHERRY, "init", database.url, *init], check=True, stdout=log, stderr=log)
+    database.prepare()
+    first, good = statements(rng, case, database, owner, 0)
+    refused = database.write(first[: len(first) // 2])
+    arguments = {"competing": ["--engine", "competing"], "stream": ["--engine", "stream"]}
+    relays = [
+        subprocess.Popen(
+            [tap.WHERRY, "relay", database.url, f"file:{out}{i}", "--set", "relay.sweep=5s",
+             "--set", "relay.claim_timeout=10s", "--set", "relay.lease=10s",
+             *arguments.get(case.engine, [])],
+            stdout=log, stderr=log,
+        )
+        for i in range(case.relays)
+    ]  # fmt: skip
+    try:
+        refused += database.write(first[len(first) // 2 :])
+        done = tap.wait_until(PATIENCE, lambda: ended(case, database, out, good, relays))
+        check(case, database, out, good, relays, done, seed)
+    finally:
+        for relay in relays:
+            relay.terminate()
+        for relay in relays:
+            relay.wait()
+        log.close()
+    tap.totals[f"rows tried, {case.name}"] += len(first)
+    tap.totals[f"refused, {case.name}"] += refused
+    database.close()
+
+
+def all_delivered(case, out):
+    got = {}
+    for i in range(case.relays):
+        for key, ns in delivered(f"{out}{i}").items():
+            got.setdefault(key, []).append(ns)
+    return got
+
+
+def ended(case, database, out, good, relays):
+    if any(relay.poll() is not None for relay in relays):
+        return True
+    time.sleep(0.2)
+    got = all_delivered(case, out)
+    whole = all(len({n for ns in got.get(key, []) for n in ns}) >= count
+                for key, count in good.items())  # fmt: skip
+    return whole and database.rows(OPEN)[0][0] == 0
+
+
+def check(case, database, out, good, relays, done, seed):
+    who = "owner" if seed % 2 else "producer"
+    tried = f"{case.name}, {who}, seed {seed}"
+    tap.check(f"no row ends a relay ({tried})", all(r.poll() is None for r in relays))
+    got = all_delivered(case, out)
+    missing = {key: count - len({n for ns in got.get(key, []) for n in ns})
+               for key, count in good.items()}  # fmt: skip
+    tap.check(f"every good row is delivered ({tried})", not any(missing.values()),
+              f"missing: {missing}", explain_open(case, database))  # fmt: skip
+    orders = all(ns == sorted(ns) for lists in got.values() for ns in lists)
+    tap.check(f"good rows are delivered in the order of their keys ({tried})", orders, got)
+    tap.check(f"every other row is delivered or dead ({tried})", done or
+              database.rows(OPEN)[0][0] == 0, explain_open(case, database))  # fmt: skip
+    if case.layout == "native":
+        silent = database.rows("SELECT count(*) FROM outbox WHERE status = 4 "
+                               "AND coalesce(last_error, '') = ''")  # fmt: skip
+        tap.check(f"every dead row says why ({tried})", silent[0][0] == 0)
+
+
+def sqlite(folder, _, owner):
+    return SQLite(folder, "native", owner)
+
+
+def postgres(name, encoding):
+    return lambda folder, server, owner: PostgreSQL(server, name, encoding, "native", owner)
+
+
+def cases(server):
+    yield Case("SQLite exclusive", "exclusive", "native", 1, sqlite)
+    yield Case("SQLite competing", "competing", "native", 2, sqlite)
+    if not server:
+        return
+    for encoding in ("UTF8", "SQL_ASCII"):
+        for engine, relays in (("exclusive", 1), ("slots", 2), ("competing", 2), ("stream", 1)):
+            yield Case(f"PostgreSQL {encoding} {engine}", engine, "native", relays,
+                       postgres(f"{engine}_{encoding.lower()}", encoding))  # fmt: skip
+    yield Case("eventferry UTF8 competing", "competing", "eventferry", 1,
+               postgres("ferry", "UTF8"))  # fmt: skip
+
+
+def start_server():
+    script = os.path.join(tap.SOURCE, "tests", "postgres", "server.sh")
+    process = subprocess.Popen(["bash", script, "wal_level=logical"], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)  # fmt: skip
+    return process, process.stdout.readline().strip()
+
+
+def main():
+    seed = tap.first_seed()
+    until = time.monotonic() + float(os.environ.get("WHERRY_ROWS_SECONDS") or 0)
+    only = os.environ.get("WHERRY_ROWS_ONLY") or ""
+    process, server = start_server()
+    if not server:
+        tap.skip("rows on PostgreSQL", "no server is installed")
+    try:
+        for seed in range(seed, seed + 1000000):
+            tap.tell(f"rows: WHERRY_CRASH_SEED={seed}")
+            for case in cases(server):
+                if only in case.name:
+                    tap.in_folder("rows", seed, lambda folder: run(case, folder, seed, server))
+            if time.monotonic() >= until and seed % 2:
+                break  # both the producer and the owner had their turn
+    finally:
+        process.stdin.close()
+        process.wait()
+    for what, n in tap.totals.items():
+        tap.tell(f"{n} {what}")
+    print(f"1..{tap.count}")
+    return tap.failures > 0
+
+
+sys.exit(main())
