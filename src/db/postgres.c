@@ -202,6 +202,7 @@ static void postgres_close(wherry_db *db)
 
 wherry_code wherry_postgres_borrow(PGconn *conn, wherry_db **out, wherry_error *err)
 {
+	const char *encoding;
 	postgres_db *s;
 
 	if (!conn || !out)
@@ -211,11 +212,12 @@ wherry_code wherry_postgres_borrow(PGconn *conn, wherry_db **out, wherry_error *
 	if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF)
 		return wh_fail(err, WHERRY_UNSUPPORTED,
 			       "the connection is in pipeline mode: leave it first");
-	if (strcmp(PQparameterStatus(conn, "client_encoding"), "UTF8") != 0)
+	encoding = PQparameterStatus(conn, "client_encoding");
+	if (!encoding || strcmp(encoding, "UTF8") != 0)
 		return wh_fail(err, WHERRY_UNSUPPORTED,
 			       "the connection's client_encoding is %.40s: Wherry needs "
 			       "UTF8",
-			       PQparameterStatus(conn, "client_encoding"));
+			       encoding ? encoding : "not known");
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return wh_oom(err);

@@ -65,7 +65,7 @@ static wherry_code run(postgres_db *link, const char *sql, char *out, size_t cap
 
 	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
 		code = wh_postgres_fail(link, res, err);
-	else if (out && PQntuples(res) == 1)
+	else if (out && PQntuples(res) == 1 && PQnfields(res) > column)
 		(void)snprintf(out, cap, "%s", PQgetvalue(res, 0, column));
 	PQclear(res);
 	return code;
@@ -185,7 +185,8 @@ wherry_code wh_postgres_stream_ready(wh_stream *base, bool *out_ready, wherry_er
 		while ((res = PQgetResult(s->link.conn))) {
 			if (code == WHERRY_OK && PQresultStatus(res) != PGRES_TUPLES_OK)
 				code = wh_postgres_fail(&s->link, res, err);
-			else if (code == WHERRY_OK && s->keeps)
+			else if (code == WHERRY_OK && s->keeps && PQntuples(res) == 1 &&
+				 PQnfields(res) > 2)
 				(void)snprintf(s->snapshot, sizeof(s->snapshot), "%s",
 					       PQgetvalue(res, 0, 2));
 			PQclear(res);

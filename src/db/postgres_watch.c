@@ -163,7 +163,8 @@ static int64_t ask(postgres_db *s, const char *sql)
 	PGresult *res = PQexec(s->conn, sql);
 	int64_t answer = -1;
 
-	if (PQresultStatus(res) == PGRES_TUPLES_OK && PQntuples(res) == 1)
+	if (PQresultStatus(res) == PGRES_TUPLES_OK && PQntuples(res) == 1 &&
+	    PQnfields(res) == 1)
 		answer = *PQgetvalue(res, 0, 0) - '0';
 	PQclear(res);
 	wh_postgres_heard(s);

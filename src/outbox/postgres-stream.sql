@@ -35,7 +35,7 @@ SELECT current_setting('wal_level') = 'logical',
   coalesce((SELECT (extract(epoch FROM a.replay_lag) * 1000000.0)::bigint
             FROM pg_stat_replication AS a WHERE a.pid = s.active_pid), 0),
   coalesce((extract(epoch FROM clock_timestamp()
-            - (to_jsonb(s) ->> 'inactive_since')::timestamptz) * 1000000)::bigint, 0),
+            - (to_jsonb(s) ->> 'inactive_since'::text)::timestamptz) * 1000000.0)::bigint, 0),
   -- The columns that are wanted and that a column list of the publication leaves out, and
   -- its row filter; before version 15 there were neither.
   coalesce((SELECT string_agg(w.name, ', ' ORDER BY w.nth)
@@ -43,11 +43,11 @@ SELECT current_setting('wal_level') = 'logical',
               unnest(string_to_array(:columns::text, ',')) WITH ORDINALITY AS w(name, nth)
             WHERE t.pubname = p.pubname AND t.schemaname = n.nspname
               AND t.tablename = c.relname AND w.name <> ''
-              AND to_jsonb(t) ->> 'attnames' IS NOT NULL
+              AND to_jsonb(t) ->> 'attnames'::text IS NOT NULL
               AND NOT EXISTS (
-                SELECT 1 FROM jsonb_array_elements_text(to_jsonb(t) -> 'attnames') AS a(name)
+                SELECT 1 FROM jsonb_array_elements_text(to_jsonb(t) -> 'attnames'::text) AS a(name)
                 WHERE a.name = w.name)), ''),
-  coalesce((SELECT min(to_jsonb(t) ->> 'rowfilter') FROM pg_publication_tables AS t
+  coalesce((SELECT min(to_jsonb(t) ->> 'rowfilter'::text) FROM pg_publication_tables AS t
             WHERE t.pubname = p.pubname AND t.schemaname = n.nspname
               AND t.tablename = c.relname), '')
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace

@@ -85,8 +85,9 @@ static bool is_clean(PGconn *conn, const wh_stmt *stmt)
 		wh_buf_printf(&text, "%s%s", i ? ", " : "", PQgetvalue(types, 0, 0));
 		PQclear(types);
 	}
-	wh_buf_printf(&text, ") RETURNS void LANGUAGE sql BEGIN ATOMIC %.*s; END",
-		      (int)strcspn(numbered.text, ";"), numbered.text);
+	*strrchr(numbered.text, ';') = 0;
+	wh_buf_printf(&text, ") RETURNS void LANGUAGE sql BEGIN ATOMIC %s; END",
+		      numbered.text);
 	PQclear(res);
 	free(numbered.text);
 	assert_true(postgres_exec(conn, wh_buf_str(&text), NULL, 0));
