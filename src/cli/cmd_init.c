@@ -13,9 +13,26 @@ static wh_exit fail(const wh_args *args, const wherry_error *err)
 	return wh_report(err);
 }
 
-static wh_make making(const wh_args *args)
+enum { GRANTS_MOST = 64 };
+
+/* The values of --grant; false: there are too many. */
+static bool take_grants(const wh_args *args, const char **out, size_t *out_n)
+{
+	const char *value;
+	size_t at = 0;
+
+	for (*out_n = 0; (value = wh_arg_next(args, "grant", &at));
+	     out[(*out_n)++] = value)
+		if (*out_n == GRANTS_MOST)
+			return false;
+	return true;
+}
+
+static wh_make making(const wh_args *args, const char *const *grants, size_t n_grants)
 {
 	return (wh_make){
+		.grants = grants,
+		.n_grants = n_grants,
 		.layout = wh_arg(args, "layout"),
 		.payload = wh_arg(args, "payload"),
 		.extras = (wh_arg_on(args, "strict") ? WH_STRICT : 0) |
@@ -24,10 +41,9 @@ static wh_make making(const wh_args *args)
 	};
 }
 
-static wh_exit print_sql(const wh_args *args, const char *table)
+static wh_exit print_sql(const wh_args *args, const wh_make *how, const char *table)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	const wh_make how = making(args);
 	char scheme[32], *sql = NULL;
 	wherry_code code;
 	wh_url url;
@@ -36,7 +52,7 @@ static wh_exit print_sql(const wh_args *args, const char *table)
 	if (code == WHERRY_OK) {
 		(void)snprintf(scheme, sizeof(scheme), "%.*s", (int)url.scheme.len,
 			       url.scheme.ptr);
-		code = wh_outbox_make_sql(scheme, &how, table, &sql, &err);
+		code = wh_outbox_make_sql(scheme, how, table, &sql, &err);
 	}
 	if (code != WHERRY_OK)
 		return fail(args, &err);
@@ -111,23 +127,60 @@ static wherry_code publish_again(const wh_args *args, wherry_db *db, const char 
 	return code;
 }
 
+/* Before anything is made. */
+static wherry_code check_grants(const wh_args *args, const wh_make *how,
+				wherry_error *err)
+{
+	char scheme[32];
+	wh_url url;
+	wherry_code code = wh_url_parse(wh_operand(args, 0), &url, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	(void)snprintf(scheme, sizeof(scheme), "%.*s", (int)url.scheme.len,
+		       url.scheme.ptr);
+	return wh_outbox_grant_check(scheme, how->grants, how->n_grants, err);
+}
+
+/* What roles may do, of the tables as they are now. */
+static wherry_code grant(wherry_db *db, const wh_make *how, const char *table,
+			 wherry_error *err)
+{
+	wherry_outbox *box = NULL;
+	wherry_code code = wherry_outbox_open(db, table, &box, err);
+
+	if (code == WHERRY_OK)
+		code = wh_outbox_grant(box, how->grants, how->n_grants, err);
+	wherry_outbox_close(box);
+	return code;
+}
+
 static wh_exit run(wh_args *args)
 {
 	const char *table = wherry_config_get(args->config, "outbox.table");
 	wherry_error err = WHERRY_ERROR_INIT;
-	const wh_make how = making(args);
+	const char *grants[GRANTS_MOST];
 	wherry_db *db = NULL;
 	wherry_code code;
+	size_t n_grants;
+	wh_make how;
 
+	if (!take_grants(args, grants, &n_grants))
+		return wh_usage(args->command, "more than %d times --grant", GRANTS_MOST);
+	how = making(args, grants, n_grants);
 	if (wh_arg_on(args, "print"))
-		return print_sql(args, table);
-	code = wh_db_open_own(wh_operand(args, 0), args->config, &db, &err);
+		return print_sql(args, &how, table);
+	code = check_grants(args, &how, &err);
+	if (code == WHERRY_OK)
+		code = wh_db_open_own(wh_operand(args, 0), args->config, &db, &err);
 	if (code == WHERRY_OK)
 		code = wh_outbox_make(db, &how, table, &err);
 	if (code == WHERRY_OK && wh_arg_on(args, "stream"))
 		code = make_stream(args, db, table, &err);
 	else if (code == WHERRY_OK)
 		code = publish_again(args, db, table, &err);
+	if (code == WHERRY_OK && how.n_grants)
+		code = grant(db, &how, table, &err);
 	wherry_db_close(db);
 	if (code != WHERRY_OK)
 		return fail(args, &err);
@@ -160,6 +213,12 @@ static const wh_option options[] = {
 	 "How a native outbox on PostgreSQL keeps bodies: bytea, or json or jsonb, which "
 	 "refuse what is no JSON. (default: of the table that is there, else bytea)",
 	 NULL, 0},
+	{"grant", "ROLE=KIND",
+	 "Give a role of the database exactly the rights that it needs on the outbox, and take "
+	 "others on its tables away. KIND is producer (plain INSERTs), enqueuer "
+	 "(wherry_enqueue() and `wherry enqueue`), relay or operator. Repeatable; on "
+	 "PostgreSQL.",
+	 NULL, WH_REPEAT},
 	WH_JSON_OPTION,
 	{0},
 };
@@ -169,7 +228,7 @@ const wh_command wh_cmd_init = {
 	.operands = "URL",
 	.synopsis =
 		"URL [--table NAME] [--layout LAYOUT] [--payload TYPE] [--strict] [--slots] "
-		"[--stream] [--print] [--json]",
+		"[--stream] [--grant ROLE=KIND] [--print] [--json]",
 	.brief = "Create an outbox, or bring it up to date",
 	.help = "Makes the table and what belongs to it, and the database file if it "
 		"is not there. Doing it twice is fine, also at once. With --print, the "
@@ -180,6 +239,7 @@ const wh_command wh_cmd_init = {
 		"  wherry init sqlite:shop.db --table billing_outbox\n"
 		"  wherry init postgres://shop@db/shop --strict\n"
 		"  wherry init postgres://shop@db/shop --stream\n"
+		"  wherry init postgres://shop@db/shop --grant web=enqueuer --grant relay=relay\n"
 		"  wherry init sqlite:app.db --table outbox_events --layout event-bus\n"
 		"  wherry init postgres://shop@db/shop --table shop.outbox --payload jsonb\n"
 		"  wherry init sqlite: --print > migrations/0007_outbox.sql\n",

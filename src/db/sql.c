@@ -110,6 +110,10 @@ static bool put_braces(parser *p, wh_view name)
 		put_schema(p);
 	} else if (wh_view_eq(name, wh_view_of("payload_type"))) {
 		wh_buf_puts(&p->text, p->names.payload);
+	} else if (p->names.role && wh_view_eq(name, wh_view_of("role"))) {
+		wh_buf_putc(&p->text, '"');
+		put_doubling(&p->text, '"', p->names.role);
+		wh_buf_putc(&p->text, '"');
 	} else if (starts(name, "wherry_")) {
 		put_schema(p);
 		wh_buf_put(&p->text, name.ptr, name.len);

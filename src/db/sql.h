@@ -11,7 +11,8 @@
  * which is a table or function that the outboxes of a schema share; {schema.} is it alone,
  * with its dot.  {bare_open} is {table_open} without it, as the name of an index or a trigger
  * is written where it is made; {idx_table_retry} and {uq_table_id} begin with idx_ and uq_.  {'table} is
- * what {table} is, as a string.  {payload_type} is the type that bodies are kept in.
+ * what {table} is, as a string.  {payload_type} is the type that bodies are kept in; {role} is
+ * a role's name, quoted.
  */
 #ifndef WH_DB_SQL_H
 #define WH_DB_SQL_H
@@ -40,6 +41,7 @@ typedef struct wh_sql_names {
 	const char *schema; /* NULL: none */
 	const char *table;
 	const char *payload; /* the type of bodies */
+	const char *role; /* of the database, whom rights are granted to; NULL: nobody */
 } wh_sql_names;
 
 /*

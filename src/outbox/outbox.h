@@ -162,7 +162,22 @@ typedef struct wh_make {
 		*payload; /* the type of bodies where there is a choice; NULL: that of the
 				table that is there, or bytea */
 	unsigned extras;  /* WH_STRICT, WH_SHARED, WH_STREAMED */
+	const char *const *grants; /* "ROLE=KIND"; only of wh_outbox_make_sql() */
+	size_t n_grants;
 } wh_make;
+
+/*
+ * Give roles of the database the rights that they need on an outbox, and no others on its
+ * tables; or append the SQL that does.  Each grant is "ROLE=KIND": producer, enqueuer, relay
+ * or operator.  INVALID: there is no such kind, or the database or layout has no roles.
+ */
+wherry_code wh_outbox_grant_check(const char *scheme, const char *const *grants, size_t n,
+				  wherry_error *err);
+wherry_code wh_outbox_grant(wherry_outbox *box, const char *const *grants, size_t n,
+			    wherry_error *err);
+wherry_code wh_outbox_grant_sql(const wherry_outbox *box, const char *scheme,
+				const char *const *grants, size_t n, wh_buf *to,
+				wherry_error *err);
 
 /* As wherry_outbox_init() and wherry_outbox_init_sql(), but so. */
 wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
@@ -426,8 +441,8 @@ struct wh_settlement {
 	const int64_t *back; /* claimed, and not tried after all: pending again */
 	size_t n_back;
 	bool back_failed; /* or failed and due, for relays that take nothing pending */
-	int64_t try_id;  /* a suspect to be tried next, 0: none */
-	int32_t try_nth; /* for which time; 0: not known */
+	int64_t try_id;   /* a suspect to be tried next, 0: none */
+	int32_t try_nth;  /* for which time; 0: not known */
 };
 
 /* A settlement that is one statement. */

@@ -429,6 +429,12 @@ wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const cha
 			wh_buf_printf(&text, "-- %s of outbox %s\nBEGIN;\n%sCOMMIT;\n",
 				      stmt->name, table, stmt->text);
 	}
+	if (code == WHERRY_OK && how->n_grants) {
+		wh_buf_printf(&text, "-- rights of outbox %s\nBEGIN;\n", table);
+		code = wh_outbox_grant_sql(&box, known ? known : scheme, how->grants,
+					   how->n_grants, &text, err);
+		wh_buf_puts(&text, "COMMIT;\n");
+	}
 	if (code == WHERRY_OK)
 		code = wh_buf_check(&text, err);
 	if (code == WHERRY_OK)

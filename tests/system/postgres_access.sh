@@ -64,13 +64,33 @@ w init "$(as nobody)" --table fresh.new
 expect "and which needs the schema" 1 "err:permission denied for schema fresh" \
 	"err:CREATE ON SCHEMA fresh TO nobody"
 
-grants=$(sed -n '/^## Rights/,/^## Plain/p' "$source_dir/docs/guide/postgres.md" |
-	sed -n '/^GRANT/p')
-check "the guide lists the rights" test -n "$grants"
-sql "$grants"
+may() { # ROLE=KIND...
+	local grants=()
+
+	for grant; do
+		grants+=(--grant "$grant")
+	done
+	w init "$url" "${grants[@]}"
+}
+may producer=producer enqueuer=enqueuer relay=relay operator=operator
+expect "init --grant gives each role its rights" 0
+w init "$url" --grant producer=producer --print
+check "and --print prints how" test "$(grep -c '^GRANT INSERT' <<<"$out")" -eq 1
+w init "$url" --grant producer=king
+expect "a kind that is not there is refused by name" 2 "err:producer=king"
+w init sqlite:none.db --grant producer=producer
+expect "and so is a database without roles" 2 "err:sqlite" "err:--grant"
+check "before anything is made" test ! -e none.db
 check "a producer in plain SQL needs no more" put producer
 w_in '{"id":1}' enqueue "$(as enqueuer)" --topic t --id /id
 expect "nor one that enqueues" 0
+calls() {
+	psql -X -q "$(as enqueuer)" -v ON_ERROR_STOP=1 -c \
+		"SELECT wherry_enqueue('t', '{}'::$1, key => 'k', lock_key => true)"
+}
+for type in text bytea json jsonb; do
+	check "nor one that calls wherry_enqueue() with $type" calls $type
+done
 w_in '{"id":1}' enqueue "$(as enqueuer)" --topic t --id /id
 expect "and is told of duplicates" 0 "out:1 duplicate"
 for how in mark delete archive; do
@@ -104,6 +124,57 @@ expect "resume" 0
 w relay "$(as relay)" stdout: --until-empty --timeout 60s
 w purge "$operator" --older-than 0s
 expect "purge" 0
+
+# ---- and nothing else ----
+
+w init "$url" --stream # with the tables that a relay without marks needs
+[ "$status" -eq 0 ] || sql "CREATE TABLE IF NOT EXISTS wherry_dead(); CREATE TABLE IF NOT EXISTS
+	wherry_stream()"
+may producer=producer enqueuer=enqueuer relay=relay operator=operator
+denied() { # ROLE SQL
+	psql -X -q -v ON_ERROR_STOP=1 -v VERBOSITY=sqlstate "$(as "$1")" -c "$2" 2>&1 |
+		grep -q 42501
+}
+no() { # ROLE WHAT SQL
+	check "role $1 may not $2" denied "$1" "$3"
+}
+put producer
+for role in producer enqueuer; do
+	no $role "say that a message was delivered" \
+		"INSERT INTO outbox(topic, payload, status) VALUES ('t', '{}', 2)"
+	no $role "count attempts" "INSERT INTO outbox(topic, payload, attempts) VALUES ('t', '{}', 9)"
+	no $role "choose an id" "INSERT INTO outbox(id, topic, payload) VALUES (1, 't', '{}')"
+	no $role "choose a time" \
+		"INSERT INTO outbox(topic, payload, created_at) VALUES ('t', '{}', 'infinity')"
+	no $role "change a message" "UPDATE outbox SET status = 2"
+	no $role "change the text of one" "UPDATE outbox SET payload = ''"
+	no $role "delete one" "DELETE FROM outbox"
+	no $role "read one" "SELECT payload FROM outbox"
+	no $role "empty the outbox" "TRUNCATE outbox"
+	no $role "take the lease" "UPDATE wherry_slot SET expires_at = 'infinity'"
+	no $role "pause the outbox" "UPDATE wherry_outbox SET paused_at = now()"
+done
+no producer "read message ids" "SELECT message_id FROM outbox"
+for role in relay operator; do
+	no $role "empty the outbox" "TRUNCATE outbox"
+	no $role "alter it" "ALTER TABLE outbox ADD COLUMN x text"
+	no $role "drop it" "DROP TABLE outbox"
+	no $role "put a trigger on it" "CREATE TRIGGER t AFTER INSERT ON outbox FOR EACH STATEMENT
+		EXECUTE FUNCTION wherry_wake()"
+	no $role "replace a function" "CREATE OR REPLACE FUNCTION wherry_wake() RETURNS trigger
+		LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
+	no $role "make a table beside it" "CREATE TABLE wherry_other()"
+	no $role "say which version the tables have" "UPDATE wherry_schema SET version = 9"
+done
+no relay "write a message" "INSERT INTO outbox(topic, payload) VALUES ('t', '{}')"
+no relay "change the text of one" "UPDATE outbox SET payload = ''"
+no relay "pause the outbox" "UPDATE wherry_outbox SET paused_at = now()"
+no operator "take the lease" "UPDATE wherry_slot SET expires_at = 'infinity'"
+may relay=producer
+no relay "do what it might before its rights were changed" "SELECT payload FROM outbox"
+may relay=relay
+w relay "$(as relay)" stdout: --until-empty --timeout 60s
+expect "rights come back, too" 0
 
 # ---- what a role or the server sets ----
 

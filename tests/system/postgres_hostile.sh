@@ -27,10 +27,9 @@ expect "an outbox is made in a schema of its owner" 0
 check "and not in that of the hostile role" answers \
 	"SELECT count(*) FROM pg_tables WHERE schemaname = 'lobby' AND tablename = 'outbox'" 0
 quiet init
-grants=$(sed -n '/^## Rights/,/^## Plain/p' "$source_dir/docs/guide/postgres.md" |
-	sed -n '/^GRANT/p' | sed 's/enqueuer/producer/')
-sql "GRANT CREATE ON DATABASE postgres TO shop; GRANT USAGE ON SCHEMA shop TO PUBLIC;
-	SET search_path = shop; $grants"
+sql "GRANT CREATE ON DATABASE postgres TO shop"
+w init "$(as shop)" --grant producer=enqueuer --grant relay=relay --grant operator=operator
+expect "roles get their rights" 0
 
 put() { # as the producer, in plain SQL
 	psql -X -q -v ON_ERROR_STOP=1 "$(as producer)" >/dev/null -c \

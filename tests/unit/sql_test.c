@@ -123,7 +123,8 @@ static void braces_are_filled_in(void **state)
 /* Where a name has a schema, that stands before tables, and not before what is in one. */
 static void a_schema_stands_before_tables(void **state)
 {
-	static const wh_sql_names names = {"my \"s\"", "it's \"x\"", "json"};
+	static const wh_sql_names names = {
+		.schema = "my \"s\"", .table = "it's \"x\"", .payload = "json"};
 	static const struct {
 		const char *line, *becomes;
 	} rows[] = {

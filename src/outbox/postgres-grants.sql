@@ -1,0 +1,79 @@
+-- layout: name=grants
+--
+-- What the roles of a native outbox on PostgreSQL may do, each exactly what it needs
+-- (postgres_access.sh tries what each may do and what it may not).  {role} is the role.
+
+-- name: clear
+-- What it was granted before on the tables of the outbox.
+REVOKE ALL ON {table}, {table_archive}, {wherry_outbox}, {wherry_slot}, {wherry_schema},
+  {wherry_clock} FROM {role};
+DO $$ BEGIN
+  IF to_regclass({'wherry_stream}) IS NOT NULL THEN
+    REVOKE ALL ON {wherry_stream} FROM {role};
+  END IF;
+  IF to_regclass({'wherry_dead}) IS NOT NULL THEN
+    REVOKE ALL ON {wherry_dead} FROM {role};
+  END IF;
+END $$;
+
+-- part: schema
+DO $$ BEGIN
+  EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %s TO %s',
+    (SELECT relnamespace::regnamespace FROM pg_catalog.pg_class
+     WHERE oid = {'table}::regclass::oid), {'role});
+END $$;
+
+-- part: insert
+-- The rest of a row is the relay's: its state, its attempts, its id and its times.
+INSERT (message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
+  payload)
+
+-- part: mark
+UPDATE (status, attempts, claimed_at, claim_token, next_retry_at, processed_at, last_error)
+
+-- part: stream_tables
+DO $$ BEGIN
+  IF to_regclass({'wherry_stream}) IS NOT NULL AND to_regclass({'wherry_dead}) IS NOT NULL THEN
+
+-- name: producer
+-- Plain INSERTs.
+{schema}
+GRANT {insert} ON {table} TO {role};
+
+-- name: enqueuer
+-- wherry_enqueue(), libwherry and wherry enqueue, which say whether a message was there.
+{schema}
+GRANT {insert}, SELECT (id, message_id) ON {table} TO {role};
+GRANT SELECT ON {wherry_schema} TO {role};
+GRANT EXECUTE ON ROUTINE
+  {wherry_enqueue}(text, bytea, text, text, json, text, text, text, boolean, text),
+  {wherry_enqueue}(text, text, text, text, json, text, text, text, boolean, text),
+  {wherry_enqueue}(text, json, text, text, json, text, text, text, boolean, text),
+  {wherry_enqueue}(text, jsonb, text, text, json, text, text, text, boolean, text) TO {role};
+
+-- name: relay
+{schema}
+GRANT SELECT, DELETE, {mark} ON {table} TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON {table_archive} TO {role};
+GRANT SELECT ON {wherry_schema}, {wherry_outbox}, {wherry_clock} TO {role};
+GRANT SELECT, INSERT, UPDATE ON {wherry_slot} TO {role};
+{stream_tables}
+    GRANT SELECT, INSERT, UPDATE ON {wherry_stream}, {wherry_dead} TO {role};
+  END IF;
+END $$;
+
+-- name: operator
+-- Messages that come back from the archive are inserted, with their ids.
+{schema}
+GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON {table_archive} TO {role};
+GRANT SELECT, UPDATE ON {wherry_outbox} TO {role};
+GRANT SELECT ON {wherry_schema}, {wherry_slot}, {wherry_clock} TO {role};
+{stream_tables}
+    GRANT SELECT ON {wherry_stream}, {wherry_dead} TO {role};
+  END IF;
+END $$;
+DO $$ BEGIN
+  EXECUTE pg_catalog.format('GRANT USAGE ON SEQUENCE %s TO %s',
+    pg_catalog.pg_get_serial_sequence({'table}, 'id'), {'role});
+END $$;
