@@ -48,26 +48,26 @@ typedef enum wh_ask {
 } wh_ask;
 
 /* Names for documents and messages: "competing", "native, SQLite", "relay.on_dead=park". */
-const char *wh_engine_name(wh_engine engine);
-const char *wh_home_name(wh_home home);
-const char *wh_ask_name(wh_ask ask);
+const char *wh_engine_name(wh_engine which);
+const char *wh_home_name(wh_home which);
+const char *wh_ask_name(wh_ask which);
 
 /* WH_HOMES: there is no such layout there. */
 wh_home wh_home_of(const char *layout, const char *scheme);
 
 /* The word for an engine in wherry_slot, and back. */
-const char *wh_engine_word(wh_engine engine);
+const char *wh_engine_word(wh_engine which);
 wh_engine wh_engine_of(const char *word);
 
 /* The options that start a relay of this engine: "--engine stream --on-done keep". */
-const char *wh_engine_options(wh_engine engine);
+const char *wh_engine_options(wh_engine which);
 
 /* Does this engine work on these tables at all? */
-bool wh_meet_works(wh_home home, wh_engine engine);
+bool wh_meet_works(wh_home at, wh_engine by);
 
-/* Refuse what this engine cannot do on these tables, with the way out.  engine: WH_ENGINES for
- * what init is asked for. */
-wherry_code wh_meet_check(wh_home home, wh_engine engine, wh_ask ask, wherry_error *err);
+/* Refuse what this engine cannot do on these tables, with the way out.  by: WH_ENGINES for what
+ * init is asked for. */
+wherry_code wh_meet_check(wh_home at, wh_engine by, wh_ask ask, wherry_error *err);
 
 /* What becomes of a relay that comes while another one works. */
 typedef enum wh_meeting {

@@ -456,20 +456,21 @@ static int64_t share_of_second(void)
 static void check_under_lock(wh_engine engine, wh_engine holder)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_db *db = open_db(urls[WH_NATIVE_POSTGRES]);
 	wherry_outbox *box = NULL;
 	wherry_lease lease = {.epoch = 0};
+	wherry_db *db;
 	wh_slots slots;
 	wherry_code code;
 
+	if (wh_meet_now(engine, holder) == WH_WORKS_BESIDE)
+		return;
+	if (engine == WH_PARTITIONED && holder == WH_EXCLUSIVE)
+		return; /* it would get a share of nothing */
+	db = open_db(urls[WH_NATIVE_POSTGRES]);
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
-	if (engine == WH_PARTITIONED && wh_meet_now(engine, holder) != WH_REFUSED)
-		code = WHERRY_BUSY; /* it would join, maybe with nothing to do */
-	else if (engine == WH_PARTITIONED)
+	if (engine == WH_PARTITIONED)
 		code = wh_slots_join(box, false, "third", WH_SECOND, 1, &lease, &slots,
 				     &err);
-	else if (engine == WH_COMPETING && holder == WH_COMPETING)
-		code = WHERRY_BUSY;
 	else if (engine == WH_COMPETING)
 		code = wherry_outbox_join(box, "third", WH_SECOND, &lease, &err);
 	else
