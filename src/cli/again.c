@@ -75,6 +75,8 @@ wh_exit wh_again_run(const wh_args *args, const wh_again *again,
 	else
 		(void)printf("%lld message%s %s %s\n", (long long)n, wh_plural(n),
 			     n == 1 ? "is" : "are", again->says);
+	if (n)
+		wh_audit(args->command->name, wh_operand(args, 0), s.table, n);
 	wh_session_close(&s);
 	return status;
 }

@@ -240,4 +240,8 @@ void wh_progress_show(wh_progress *p, int64_t done, const char *fmt, ...) WH_PRI
 void wh_progress_wipe(const wh_progress *p); /* before another line is written */
 void wh_progress_end(wh_progress *p);
 
+/* Log that an operator changed an outbox: one event on standard error that says what was
+ * done, where, to how many rows, and by whom. */
+void wh_audit(const char *action, const char *url, const char *table, int64_t rows);
+
 #endif

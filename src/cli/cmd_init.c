@@ -185,6 +185,7 @@ static wh_exit run(wh_args *args)
 	if (code != WHERRY_OK)
 		return fail(args, &err);
 	print_done(args, table);
+	wh_audit(args->command->name, wh_operand(args, 0), table, 0);
 	return WH_EXIT_DONE;
 }
 

@@ -20,6 +20,8 @@ static wh_exit change(const wh_args *args, change_fn fn, bool paused)
 			s.table);
 	else
 		(void)printf("outbox '%s' is resumed\n", s.table);
+	if (status == WH_EXIT_DONE)
+		wh_audit(args->command->name, wh_operand(args, 0), s.table, 0);
 	wh_session_close(&s);
 	return status;
 }

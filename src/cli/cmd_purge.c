@@ -37,6 +37,8 @@ static wh_exit run(wh_args *args)
 	if (status != WH_EXIT_DONE)
 		return status;
 	code = to.purge(s.box, age_us, batch, limit, &n, &err);
+	if (n)
+		wh_audit(args->command->name, wh_operand(args, 0), s.table, n);
 	wh_session_close(&s);
 	if (code != WHERRY_OK && n)
 		(void)fprintf(stderr, "%lld message%s had been %s when it failed\n",

@@ -191,6 +191,7 @@ static void heed(wherry_relay *r, int64_t now)
 {
 	const wherry_lease *lease = &r->lease;
 
+	wh_read_notice(r, lease->nudge);
 	if (r->set.keep) {
 		r->control_nudge = lease->nudge;
 		return;

@@ -476,6 +476,13 @@ static void tell_full(wherry_relay *r)
 	r->full_told = full;
 }
 
+void wh_read_notice(wherry_relay *r, int64_t version)
+{
+	if (version != r->control_nudge)
+		wh_relay_say(r, WHERRY_LOG_INFO, "operator-change",
+			     wh_log_int("control_version", version));
+}
+
 /* A commit may have been an operator's, above all one that brought nothing to read. */
 wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err)
 {
@@ -495,6 +502,7 @@ wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err)
 	if (paused != r->stats.paused)
 		wh_relay_say(r, WHERRY_LOG_INFO, paused ? "paused" : "resumed");
 	r->stats.paused = r->lease.paused = paused;
+	wh_read_notice(r, nudge);
 	if (nudge != r->control_nudge && !r->set.competing && !r->set.keep)
 		wh_read_sweep(r, now);
 	r->control_nudge = nudge;

@@ -286,6 +286,8 @@ wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_erro
 wherry_code wh_read_meet(wherry_relay *r, int64_t now, const wh_open_row *row,
 			 wherry_error *err);
 wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err);
+/* Log it if an operator's command raised the outbox's control version. */
+void wh_read_notice(wherry_relay *r, int64_t version);
 
 /* slots.c */
 wherry_code wh_share_open(wherry_relay *r, wherry_error *err);

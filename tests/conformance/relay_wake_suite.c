@@ -213,6 +213,8 @@ static void a_redrive_is_noticed(void **state)
 	relay_quiet(f, &f->a);
 	relay_redrive(f, 0);
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	if (f->target->is & RELAY_LEASE)
+		RELAY_UNTIL(f, &f->a, relay_logged(f, "event=operator-change"));
 }
 
 /* The commit that woke it was another's. */

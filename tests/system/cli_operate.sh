@@ -38,6 +38,9 @@ w show sqlite:ops.db 99
 expect "a message that is not there is an error" 1 "err:99"
 w pause sqlite:ops.db
 expect "pause says so" 0 "out:is paused"
+by="by=$(id -un)@$(hostname)"
+expect "and leaves a record of who did it" 0 "err:event=operator action=pause " \
+	"err:from=sqlite:ops.db table=outbox rows=0 $by"
 w status sqlite:ops.db
 expect "status warns of it" 0 "out:paused"
 w show sqlite:ops.db 1 --json
@@ -48,6 +51,7 @@ expect "a paused outbox delivers nothing; the relay times out with 5" 5 "is:" \
 	"err:0 delivered"
 w resume sqlite:ops.db --json
 json "resume answers in JSON" 'd == {"paused": False}'
+expect "and leaves a record too" 0 "err:event=operator action=resume "
 w relay sqlite:ops.db stdout: --until-empty --quiet
 json "then it delivers" 'len(l) == 5'
 
@@ -107,9 +111,10 @@ w retry sqlite:exec.db 1
 expect "retry of a delivered message is an error that names its state" 1 \
 	"err:message 1 is done"
 w retry sqlite:exec.db nothere
-expect "retry of a message that is not there is an error" 1 "err:nothere"
+expect "retry of a message that is not there is an error" 1 "err:nothere" "no:event=operator"
 w retry sqlite:exec.db p1
-expect "retry makes the dead pending" 0 "is:1 message is pending again"
+expect "retry makes the dead pending, and leaves a record" 0 "is:1 message is pending again" \
+	"err:event=operator action=retry from=sqlite:exec.db table=outbox rows=1 $by"
 w retry sqlite:exec.db p1
 expect "twice is an error that names the state" 1 "err:is pending, not dead or failed"
 w relay sqlite:exec.db null: --until-empty
@@ -181,7 +186,7 @@ w relay sqlite:park.db stdout: --until-empty --quiet --on-dead park
 json "after retry they leave in order" '[m["id"] for m in l] == [1, 2]'
 
 w replay sqlite:park.db --key a
-expect "replay by key" 0 "is:2 messages are pending once more"
+expect "replay by key" 0 "is:2 messages are pending once more" "err:action=replay " "err:rows=2 $by"
 w replay sqlite:park.db 1
 expect "what is not done cannot be replayed" 1 "err:message 1 is pending, not done"
 w relay sqlite:park.db stdout: --until-empty --quiet
@@ -192,11 +197,11 @@ json "replay by time and topic, in JSON" 'd == {"replayed": 3}'
 w relay sqlite:park.db null: --until-empty --quiet
 
 w purge sqlite:park.db --older-than 1h
-expect "purge leaves what is younger" 0 "is:0 messages purged"
+expect "purge leaves what is younger" 0 "is:0 messages purged" "no:event=operator"
 w purge sqlite:park.db --older-than 0 --limit 2 --batch 1 --json
 json "a limit holds, in JSON" 'd == {"purged": 2}'
 w purge sqlite:park.db --older-than 0
-expect "and the rest goes" 0 "is:1 message purged"
+expect "and the rest goes, on record" 0 "is:1 message purged" "err:action=purge " "err:rows=1 $by"
 
 # ---- the archive ----
 
