@@ -1,8 +1,26 @@
 #include "cli/commands.h"
 
+#include <string.h>
+
 #include "daemon/plan.h"
+#include "publish/driver.h"
 
 enum { PROBLEMS_TEXT = 64 * 1024 };
+
+/* What works, and gives up protection. */
+static void warn(const char *path, const wh_plan_relay *relay)
+{
+	const char *dead = wh_config_text(relay->config, WH_RELAY_DEAD_LETTERS);
+	wh_buf text = WH_BUF_INIT(PROBLEMS_TEXT);
+
+	wh_publisher_warn(relay->to.value, relay->config, &text);
+	if (*dead)
+		wh_publisher_warn(dead, relay->config, &text);
+	for (const char *line = wh_buf_str(&text); *line; line += strcspn(line, "\n") + 1)
+		(void)fprintf(stderr, "%s: warning: relay %s: %.*s\n", path, relay->name,
+			      (int)strcspn(line, "\n"), line);
+	wh_buf_clear(&text);
+}
 
 static wh_exit run(wh_args *args)
 {
@@ -17,6 +35,8 @@ static wh_exit run(wh_args *args)
 	wh_buf_clear(&problems);
 	if (code != WHERRY_OK)
 		return wh_report(&err);
+	for (size_t i = 0; i < plan.n_relays; i++)
+		warn(path, &plan.relays[i]);
 	(void)printf("%s: %zu relay%s, fine\n", path, plan.n_relays,
 		     wh_plural((int64_t)plan.n_relays));
 	wh_plan_clear(&plan);
@@ -30,7 +50,8 @@ const wh_command wh_cmd_check = {
 	.brief = "Say whether a file for `wherry run` can be used",
 	.help = "FILE is " WH_PLAN_FILE
 		" unless named. Each thing that is wrong is a line, "
-		"FILE:LINE:COLUMN: what; nothing is connected to.\n"
+		"FILE:LINE:COLUMN: what; nothing is connected to. It warns of destinations that "
+		"get passwords unencrypted, or whose certificates are not verified.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry check /etc/wherry/wherry.yaml\n",

@@ -11,6 +11,7 @@
 #include "base/url.h"
 #include "config/settings.h"
 #include "db/driver.h"
+#include "publish/driver.h"
 #include "publish/parts.h"
 
 enum { LOG_LINE_MAX = 64 * 1024 };
@@ -212,6 +213,22 @@ static void announce(relaying *r, const wh_args *args)
 		       wh_log_text("to", to));
 }
 
+static void warn(relaying *r, const wh_args *args)
+{
+	wh_env env = {.log = log_record, .log_ctx = r};
+	wh_buf text = WH_BUF_INIT(LOG_LINE_MAX);
+
+	if (wh_config_choice(args->config, WH_LOG_LEVEL) < WHERRY_LOG_WARN)
+		return;
+	wh_publisher_warn(wh_operand(args, 1), args->config, &text);
+	wh_publisher_warn(wh_config_text(args->config, WH_RELAY_DEAD_LETTERS),
+			  args->config, &text);
+	for (const char *line = wh_buf_str(&text); *line; line += strcspn(line, "\n") + 1)
+		wh_log(&env, WHERRY_LOG_WARN, "relay", "insecure",
+		       wh_log_bytes("why", line, strcspn(line, "\n")));
+	wh_buf_clear(&text);
+}
+
 static wh_exit relay(relaying *r, const wh_args *args)
 {
 	unsigned flags = wh_arg_on(args, "until-empty") ? WHERRY_UNTIL_EMPTY : 0;
@@ -232,6 +249,7 @@ static wh_exit relay(relaying *r, const wh_args *args)
 	wherry_relay_log(r->relay, log_record, r);
 	catch_signals(r->relay);
 	announce(r, args);
+	warn(r, args);
 	if (r->progress.on)
 		code = run_watched(r, &outcome, &err);
 	else

@@ -174,6 +174,9 @@ static const entry table[] = {
 		"PEM file of the certificate to show to the server."},
 	[WH_WEBHOOK_CLIENT_KEY] = {"webhook.client_key", TEXT, "", NULL, NULL,
 		"PEM file of its private key, unless it is in the same file."},
+	[WH_KAFKA_RUN_CODE] = {"kafka.run_code", SWITCH, "off", NULL, NULL,
+		"Allow properties in a kafka: URL that load libraries or run commands, such as "
+		"plugin.library.paths and those of Kerberos."},
 	[WH_LOG_LEVEL] = {"log.level", CHOICE, "info", "error, warn, info, debug", NULL,
 		"The least severe events that the relay logs."},
 };

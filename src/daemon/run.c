@@ -17,7 +17,12 @@
 #include "base/url.h"
 #include "daemon/daemon.h"
 
-enum { ONE_SIGNAL_US = 100000, EXIT_FAILED = 1, EXIT_SIGNALLED = 130 };
+enum {
+	ONE_SIGNAL_US = 100000,
+	EXIT_FAILED = 1,
+	EXIT_SIGNALLED = 130,
+	WARNINGS_MAX = 4096
+};
 
 typedef struct running {
 	wh_daemon daemon;
@@ -92,6 +97,17 @@ bool wh_daemon_ready(wh_daemon *d, wh_buf *out)
 
 /* ---- starting and changing ---- */
 
+static void warn(running *r, const wh_plan_relay *relay, const char *url)
+{
+	wh_buf text = WH_BUF_INIT(WARNINGS_MAX);
+
+	wh_publisher_warn(url, relay->config, &text);
+	for (const char *line = wh_buf_str(&text); *line; line += strcspn(line, "\n") + 1)
+		wh_line(&r->daemon.log, WHERRY_LOG_WARN, relay->name, "insecure",
+			wh_log_bytes("why", line, strcspn(line, "\n")));
+	wh_buf_clear(&text);
+}
+
 static void announce(running *r, const wh_plan_relay *relay)
 {
 	char from[200], to[200];
@@ -102,6 +118,8 @@ static void announce(running *r, const wh_plan_relay *relay)
 		wh_log_text("from", from),
 		wh_log_text("table", wherry_config_get(relay->config, "outbox.table")),
 		wh_log_text("to", to));
+	warn(r, relay, relay->to.value);
+	warn(r, relay, wh_config_text(relay->config, WH_RELAY_DEAD_LETTERS));
 }
 
 static wh_pipeline *find(const wh_daemon *d, const wh_plan_relay *relay)

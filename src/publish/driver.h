@@ -78,6 +78,10 @@ typedef struct wh_publisher_driver {
 	wherry_code (*check)(const char *rest, const wherry_config *config,
 			     wherry_error *err);
 
+	/* Append a line for each protection that the URL or the settings give up, such as a
+	 * password that is sent unencrypted.  NULL: there is none to give up. */
+	void (*warn)(const char *rest, const wherry_config *config, wh_buf *out);
+
 	/*
 	 * Open what rest (the URL behind the colon) names and set *out to a struct whose
 	 * first member is a wherry_publisher.  On failure leave *out alone and nothing
@@ -165,6 +169,8 @@ wherry_code wh_publisher_known(const char *url, wherry_error *err);
 /* And can it be opened with these settings, as far as one can say without going there? */
 wherry_code wh_publisher_check(const char *url, const wherry_config *config,
 			       wherry_error *err);
+
+void wh_publisher_warn(const char *url, const wherry_config *config, wh_buf *out);
 
 wherry_code wh_publisher_open(const char *url, const wherry_config *config,
 			      const wh_env *env, wherry_publisher **out,

@@ -393,6 +393,7 @@ static void kafka_watch(wherry_publisher *pub)
 	.scheme = "kafka", \
 	.caps = (can), \
 	.check = kafka_check, \
+	.warn = wh_kafka_warn, \
 	.open = kafka_open, \
 	.close = kafka_close, \
 	.submit = kafka_submit, \

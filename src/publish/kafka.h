@@ -41,6 +41,13 @@ const char *wh_kafka_topic_of(const wh_kafka_settings *set, const wherry_message
 			      char *buf, size_t cap);
 
 /* The text behind env: or file:, or the text itself.  Given. */
+/* Refuse a property that runs code, unless kafka.run_code is on. */
+wherry_code wh_kafka_allow(const wherry_config *config, const char *name,
+			   const char *value, wherry_error *err);
+
+/* A line for each protection that a URL gives up; nothing for one that cannot be used. */
+void wh_kafka_warn(const char *rest, const wherry_config *config, wh_buf *out);
+
 wherry_code wh_kafka_secret(const char *name, const char *text, char **out,
 			    wherry_error *err);
 

@@ -156,14 +156,15 @@ static const char **first_column(char *text)
 	return names;
 }
 
-static wherry_code unknown_name(const char *name, wherry_error *err)
+/* The known name that is nearest; "": none is near, and then it may be a piece of a password
+ * with an & in it, which errors must not repeat. */
+static void nearest_name(const char *name, char out[80])
 {
 	char *text = NULL;
 	size_t len = 0;
 	FILE *file = open_memstream(&text, &len);
 	const char **names = NULL;
 	const char *near = NULL;
-	wherry_code code;
 
 	if (file) {
 		rd_kafka_conf_properties_show(file);
@@ -172,14 +173,38 @@ static wherry_code unknown_name(const char *name, wherry_error *err)
 	}
 	if (names)
 		near = wh_nearest(name, known_at, names);
-	code = wh_fail(err, WHERRY_INVALID,
-		       "kafka: has no parameter '%.60s'%s%s%s; librdkafka's "
-		       "CONFIGURATION.md lists what there is",
-		       name, near ? "; did you mean '" : "", near ? near : "",
-		       near ? "'?" : "");
+	(void)snprintf(out, 80, "%s", near ? near : "");
 	free(names);
 	free(text);
-	return code;
+}
+
+static wherry_code unknown_name(const char *name, wherry_error *err)
+{
+	char near[80];
+
+	nearest_name(name, near);
+	if (!*near)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"kafka: a parameter of the URL is unknown; librdkafka's "
+			"CONFIGURATION.md lists what there is, and an & in a value "
+			"is %%26");
+	return wh_fail(err, WHERRY_INVALID,
+		       "kafka: has no parameter '%.60s'; did you mean '%s'? librdkafka's "
+		       "CONFIGURATION.md lists what there is",
+		       name, near);
+}
+
+static wherry_code no_value(const char *name, wherry_error *err)
+{
+	char near[80];
+
+	nearest_name(name, near);
+	return wh_fail(err, WHERRY_INVALID,
+		       "%s%.60s%s has no value: parameters are NAME=VALUE, with & "
+		       "between them, and an & in a value is %%26",
+		       *near ? "'" : "a parameter of the URL", *near ? name : "",
+		       *near ? "'" : "");
 }
 
 /* ---- parameters ---- */
@@ -269,7 +294,8 @@ static wherry_code set_property(wh_kafka_settings *set, const char *name,
 		break;
 	}
 	/* Its text quotes the value, which may be a secret. */
-	if (strstr(name, "password") || strstr(name, "secret") || strstr(name, ".pem"))
+	if (strstr(name, "password") || strstr(name, "secret") || strstr(name, ".pem") ||
+	    strncmp(name, "sasl.", 5) == 0)
 		return wh_fail(err, WHERRY_INVALID, "%s: librdkafka refuses it", name);
 	return wh_fail(err, WHERRY_INVALID, "%.60s: %s", name, why);
 }
@@ -277,6 +303,8 @@ static wherry_code set_property(wh_kafka_settings *set, const char *name,
 static wherry_code set_parameter(wh_kafka_settings *set, const wherry_config *config,
 				 const char *name, const char *value, wherry_error *err)
 {
+	wherry_code code;
+
 	if (strcmp(name, "topic") == 0)
 		return keep(&set->topic, value, err);
 	if (strcmp(name, "topic.prefix") == 0)
@@ -298,7 +326,8 @@ static wherry_code set_parameter(wh_kafka_settings *set, const wherry_config *co
 		return wh_fail(err, WHERRY_INVALID,
 			       "%s: without reports nothing would count as delivered",
 			       name);
-	return set_property(set, name, value, err);
+	code = wh_kafka_allow(config, name, value, err);
+	return code == WHERRY_OK ? set_property(set, name, value, err) : code;
 }
 
 /* One NAME=VALUE of len bytes. */
@@ -315,10 +344,7 @@ static wherry_code read_parameter(wh_kafka_settings *set, const wherry_config *c
 	if (!name || (equals && !written))
 		code = wh_oom(err);
 	else if (!equals)
-		code = wh_fail(err, WHERRY_INVALID,
-			       "'%.60s' has no value: parameters are NAME=VALUE, with & "
-			       "between them",
-			       name);
+		code = no_value(name, err);
 	else if (strcmp(name, "sasl.oauthbearer.token") == 0)
 		code = keep(&set->token, written, err); /* read whenever one is due */
 	else

@@ -81,6 +81,15 @@ wherry_code wh_publisher_check(const char *url, const wherry_config *config,
 	return driver->check(parts.rest.ptr, config, err);
 }
 
+void wh_publisher_warn(const char *url, const wherry_config *config, wh_buf *out)
+{
+	const wh_publisher_driver *driver;
+	wh_url parts;
+
+	if (find_driver(url, &parts, &driver, NULL) == WHERRY_OK && driver->warn)
+		driver->warn(parts.rest.ptr, config, out);
+}
+
 wherry_code wh_publisher_open(const char *url, const wherry_config *config,
 			      const wh_env *env, wherry_publisher **out,
 			      wherry_error *err)

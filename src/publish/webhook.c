@@ -22,6 +22,7 @@
 
 #include <wherry/version.h>
 
+#include "config/settings.h"
 #include "publish/parts.h"
 #include "publish/webhook_watch.h"
 
@@ -562,15 +563,28 @@ static size_t webhook_numbers(const wherry_publisher *pub, wh_number *out)
 /* 5 s, doubling to 6 h: a day, more or less, as each wait is a random part of that. */
 static const wh_persistence persistence = {20, 5 * WH_SECOND, 6 * 3600 * WH_SECOND};
 
+/* Without TLS whoever is between reads the request. */
+static void http_warn(const char *rest, const wherry_config *config, wh_buf *out)
+{
+	if (strpbrk(rest, "@?"))
+		wh_buf_puts(out, "http: sends user, password and parameters of the URL "
+				 "unencrypted: use https:\n");
+	if (*wh_config_text(config, WH_WEBHOOK_HEADERS))
+		wh_buf_puts(out, "http: sends webhook.headers unencrypted: use https:\n");
+}
+
 /* They differ in how they are called, and so in what they speak. */
-#define WEBHOOK(name, checks, opens)                                                     \
+#define WEBHOOK(name, checks, opens, warns)                                              \
 	{                                                                                \
 		.scheme = (name), .caps = 0, .persistence = &persistence,                \
 		.ack_delay_us = ACK_DELAY_US, .check = (checks), .open = (opens),        \
 		.close = webhook_close, .submit = webhook_submit,                        \
 		.collect = webhook_collect, .drop = webhook_drop, .fd = webhook_fd,      \
 		.deadline = webhook_deadline, .numbers = webhook_numbers,                \
+		.warn = (warns),                                                         \
 	}
 
-const wh_publisher_driver wh_publisher_https = WEBHOOK("https", https_check, https_open);
-const wh_publisher_driver wh_publisher_http = WEBHOOK("http", http_check, http_open);
+const wh_publisher_driver wh_publisher_https =
+	WEBHOOK("https", https_check, https_open, NULL);
+const wh_publisher_driver wh_publisher_http =
+	WEBHOOK("http", http_check, http_open, http_warn);

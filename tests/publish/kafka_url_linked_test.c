@@ -135,7 +135,9 @@ static void what_is_wrong_in_a_url_is_named(void **state)
 	refuses("kafka://h?topics=x", WHERRY_INVALID, "did you mean 'topic'?");
 	refuses("kafka://h?sasl.usrname=x", WHERRY_INVALID,
 		"did you mean 'sasl.username'?");
-	refuses("kafka://h?zzzzzzzz=1", WHERRY_INVALID, "no parameter 'zzzzzzzz';");
+	refuses("kafka://h?zzzzzzzz=1", WHERRY_INVALID, "is unknown");
+	refuses("kafka://h?zzzzzzzz", WHERRY_INVALID,
+		"a parameter of the URL has no value");
 	refuses("kafka://h?linger.ms", WHERRY_INVALID, "'linger.ms' has no value");
 	refuses("kafka://h?linger.ms=soon", WHERRY_INVALID, "linger.ms");
 	refuses("kafka://h?compression.type=rar", WHERRY_INVALID, "compression.type");
@@ -149,6 +151,68 @@ static void what_is_wrong_in_a_url_is_named(void **state)
 	refuses("kafka://h?create=partitions:0", WHERRY_INVALID, "create=partitions:3");
 	refuses("kafka://h?security.protocol=ssl&ssl.ca.location=/no/such",
 		WHERRY_INVALID, "ssl.ca.location failed");
+}
+
+static void code_is_run_only_where_a_setting_allows_it(void **state)
+{
+	static const char *const urls[] = {
+		"kafka://h?plugin.library.paths=/no/such/plugin",
+		"kafka://h?plugin%2elibrary.paths=/no/such/plugin",
+		"kafka://h?ssl.engine.location=/no/such/engine",
+		"kafka://h?ssl.providers=default,legacy",
+		"kafka://h?sasl.mechanism=GSSAPI",
+		"kafka://h?sasl.mechanisms=gssapi",
+		"kafka://h?sasl.mechanism=PLAIN&sasl.kerberos.kinit.cmd=touch /tmp/x",
+		"kafka://h?sasl.mechanism=PLAIN&sasl.kerberos.principal=$(touch /tmp/x)",
+		"kafka://h?sasl.mechanism=PLAIN&sasl.kerberos.keytab=;touch /tmp/x",
+	};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_config *config = NULL;
+
+	(void)state;
+	WHERRY_PASS(wherry_config_new(&config, &err));
+	for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++) {
+		WHERRY_FAILS(WHERRY_DENIED, wh_publisher_check(urls[i], config, &err));
+		assert_non_null(strstr(err.message, "kafka.run_code=on"));
+	}
+	WHERRY_PASS(wherry_config_set(config, "kafka.run_code", "on", &err));
+	WHERRY_PASS(wh_publisher_check("kafka://h?sasl.mechanism=PLAIN&"
+				       "sasl.kerberos.kinit.cmd=true",
+				       config, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wh_publisher_check(urls[0], config, &err));
+	assert_non_null(strstr(err.message, "plugin")); /* which is not there */
+	wherry_config_free(config);
+}
+
+static void what_gives_up_protection_is_warned_of(void **state)
+{
+	static const char *const rows[][2] = {
+		{"kafka://h", ""},
+		{"kafka://h?sasl.mechanism=PLAIN&sasl.username=u", ""},
+		{"kafka://h?sasl.mechanism=PLAIN&security.protocol=sasl_plaintext",
+		 "unencrypted: use sasl_ssl"},
+		{"kafka://h?security.protocol=ssl&enable.ssl.certificate.verification=false",
+		 "accepts any server"},
+		{"kafka://h?security.protocol=ssl&"
+		 "ssl.endpoint.identification.algorithm=none",
+		 "of any other server"},
+		{"kafka://h?enable.ssl.certificate.verification=false", ""},
+		{"http://h/?token=x", "unencrypted: use https:"},
+		{"http://me@h/", "unencrypted: use https:"},
+		{"http://h/", ""},
+		{"https://me:pw@h/?token=x", ""},
+		{"null:", ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		wh_buf text = WH_BUF_INIT(4096);
+
+		wh_publisher_warn(rows[i][0], NULL, &text);
+		if (*rows[i][1] ? !strstr(wh_buf_str(&text), rows[i][1]) : text.len > 0)
+			fail_msg("%s: %s", rows[i][0], wh_buf_str(&text));
+		wh_buf_clear(&text);
+	}
 }
 
 static void a_delivery_must_end_before_its_claim(void **state)
@@ -191,6 +255,8 @@ int main(void)
 		TEST(secrets_come_from_files_and_the_environment),
 		TEST(no_error_tells_a_secret),
 		TEST(what_is_wrong_in_a_url_is_named),
+		TEST(code_is_run_only_where_a_setting_allows_it),
+		TEST(what_gives_up_protection_is_warned_of),
 		TEST(a_delivery_must_end_before_its_claim),
 		TEST(transactions_need_a_name_idempotence_and_time),
 	};
