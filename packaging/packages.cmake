@@ -26,7 +26,9 @@ install(FILES ${PROJECT_BINARY_DIR}/wherry.service
 
 # In packages alone: an install by hand overwrites nobody's configuration.
 install(FILES ${sample} DESTINATION ../etc/wherry COMPONENT configuration
-  EXCLUDE_FROM_ALL)
+  PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ EXCLUDE_FROM_ALL)
+install(DIRECTORY DESTINATION ../etc/wherry/secrets COMPONENT configuration
+  DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE EXCLUDE_FROM_ALL)
 foreach(package libwherry0:library_doc libwherry-dev:development_doc
     wherry:configuration)
   string(REPLACE ":" ";" package ${package})

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,12 +39,41 @@ static wherry_code read_file(const char *path, wh_buf *out, wherry_error *err)
 	return code;
 }
 
+/* What LoadCredential= of systemd put into the service's own folder. */
+static wherry_code read_credential(const char *name, wh_buf *out, wherry_error *err)
+{
+	const char *folder = secure_getenv("CREDENTIALS_DIRECTORY");
+	char path[4096];
+
+	if (!folder || !*folder)
+		return wh_fail(
+			err, WHERRY_NOTFOUND,
+			"credential:%.80s: CREDENTIALS_DIRECTORY is not set: run it as "
+			"a service of systemd with LoadCredential=%.80s:PATH",
+			name, name);
+	if (!*name || strchr(name, '/') ||
+	    strlen(folder) + strlen(name) + 2 > sizeof(path))
+		return wh_fail(err, WHERRY_INVALID,
+			       "credential:%.80s: a name as in LoadCredential=NAME:PATH",
+			       name);
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return read_file(path, out, err);
+}
+
+bool wh_secret_elsewhere(const char *text)
+{
+	return strncmp(text, "env:", 4) == 0 || strncmp(text, "file:", 5) == 0 ||
+	       strncmp(text, "credential:", 11) == 0;
+}
+
 wherry_code wh_secret_read(const char *text, wh_buf *out, wherry_error *err)
 {
 	if (strncmp(text, "env:", 4) == 0)
 		return read_variable(text + 4, out, err);
 	if (strncmp(text, "file:", 5) == 0)
 		return read_file(text + 5, out, err);
+	if (strncmp(text, "credential:", 11) == 0)
+		return read_credential(text + 11, out, err);
 	wh_buf_puts(out, text);
 	return wh_buf_check(out, err);
 }

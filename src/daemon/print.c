@@ -146,7 +146,7 @@ void wh_plan_sample(wh_buf *out)
 		"http:\n"
 		"  # /healthz, /readyz and /metrics; beyond 127.0.0.1 only with a token.\n"
 		"  listen: 127.0.0.1:9464\n"
-		"  # token: ${file:/etc/wherry/token}\n"
+		"  # token: ${credential:secret_http-token}\n"
 		"\n"
 		"log:\n"
 		"  # text (key=value) or json, one event a line on standard error.\n"

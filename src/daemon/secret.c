@@ -1,5 +1,5 @@
 /*
- * ${env:NAME} and ${file:PATH} in values, so that no secret need stand in a file that many
+ * ${env:NAME}, ${file:PATH} and ${credential:NAME} in values, so that no secret need stand in a file that many
  * read.
  */
 #include <string.h>
@@ -20,10 +20,10 @@ static wherry_code put_reference(wh_buf *out, wh_view ref, wherry_error *err)
 		return wh_fail(err, WHERRY_INVALID, "what stands in ${} is too long");
 	memcpy(name, ref.ptr, ref.len);
 	name[ref.len] = 0;
-	if (strncmp(name, "file:", 5) != 0 && strncmp(name, "env:", 4) != 0)
+	if (!wh_secret_elsewhere(name))
 		return wh_fail(err, WHERRY_INVALID,
-			       "'${%.60s}': write ${env:NAME} or ${file:PATH}, or $${ "
-			       "where ${ is meant",
+			       "'${%.60s}': write ${env:NAME}, ${file:PATH} or "
+			       "${credential:NAME}, or $${ where ${ is meant",
 			       name);
 	before = out->len;
 	code = wh_secret_read(name, out, err);
@@ -75,8 +75,7 @@ const char *wh_shown(const char *key, const char *raw)
 
 	if (strncmp(raw, "${", 2) == 0 && raw[strlen(raw) - 1] == '}')
 		return raw;
-	if (strcmp(key, "webhook.headers") == 0 && strncmp(raw, "env:", 4) != 0 &&
-	    strncmp(raw, "file:", 5) != 0)
+	if (strcmp(key, "webhook.headers") == 0 && !wh_secret_elsewhere(raw))
 		return "***"; /* Authorization, as a rule */
 	/* wh_url_mask() knows which names are those of secrets. */
 	(void)snprintf(assignment, sizeof(assignment), "?%.100s=x", key);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "config/secret.h"
 #include "config/settings.h"
 #include "publish/parts.h"
 
@@ -109,6 +110,14 @@ wherry_code wh_kafka_secret(const char *name, const char *text, char **out,
 
 	if (strncmp(text, "file:", 5) == 0)
 		return read_secret(name, text + 5, out, err);
+	if (strncmp(text, "credential:", 11) == 0) {
+		wh_buf credential = WH_BUF_INIT(SECRET_MAX);
+		wherry_code code = wh_secret_read(text, &credential, err);
+
+		*out = code == WHERRY_OK ? wh_buf_take(&credential) : NULL;
+		wh_buf_clear(&credential);
+		return code == WHERRY_OK && !*out ? wh_oom(err) : code;
+	}
 	if (strncmp(text, "env:", 4) == 0) {
 		value = getenv(text + 4); // NOLINT(concurrency-mt-unsafe): nobody sets it
 		if (!value)

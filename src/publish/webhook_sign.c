@@ -85,7 +85,7 @@ static wherry_code add_named(wh_signer *signer, const char *text, size_t len, in
 
 static bool is_name(const char *text)
 {
-	return strncmp(text, "env:", 4) == 0 || strncmp(text, "file:", 5) == 0;
+	return wh_secret_elsewhere(text);
 }
 
 static wherry_code add_all(wh_signer *signer, const char *text, int depth,

@@ -97,13 +97,28 @@ if command -v systemd-analyze >/dev/null; then
 	expect "nor much that it might do" 0 "out:OK"
 fi
 
-# Without systemd here: as some user, in the unit's folder.
-as_unit=("${inside[@]}" setpriv --reuid=nobody --regid=nogroup --clear-groups
-	env -C /var/lib/wherry)
+in_machine stat -c '%a %U %G' /etc/wherry/wherry.yaml
+expect "root and a group of the unit's alone can read the configuration" 0 \
+	"is:640 root wherry-config"
+in_machine stat -c '%a %U %G' /etc/wherry/secrets
+expect "and root alone the secrets" 0 "is:700 root root"
+in_machine grep -E '^(LoadCredential|SupplementaryGroups)=' "$unit"
+expect "which the unit hands over" 0 "out:LoadCredential=secret:/etc/wherry/secrets" \
+	"out:SupplementaryGroups=wherry-config"
+
+# Without systemd here: as some user, in the unit's folder, with its group and secrets.
+in_machine getent group wherry-config
+group=$(cut -d: -f3 <<<"$out")
+"${inside[@]}" install -d -o nobody -m 500 /run/wherry-credentials
+printf 'a-token-of-24-characters\n' |
+	"${inside[@]}" install -o nobody -m 400 /dev/stdin /run/wherry-credentials/secret_http-token
+as_unit=("${inside[@]}" setpriv --reuid=nobody --regid=nogroup --groups "$group"
+	env -C /var/lib/wherry CREDENTIALS_DIRECTORY=/run/wherry-credentials)
 "${inside[@]}" install -d -o nobody -m 700 /var/lib/wherry
 "${as_unit[@]}" wherry init sqlite:shop.db >/dev/null
 printf '{"n":1}\n' | "${as_unit[@]}" wherry enqueue sqlite:shop.db --topic t >/dev/null
-in_machine sed -i 's|listen: .*|listen: 127.0.0.1:0|' /etc/wherry/wherry.yaml
+in_machine sed -i 's|listen: .*|listen: 127.0.0.1:0|; s|# token: .*|token: ${credential:secret_http-token}|' \
+	/etc/wherry/wherry.yaml
 read -r -a before <<<"$(of_unit ExecStartPre)"
 read -r -a start <<<"$(of_unit ExecStart)"
 out=$("${as_unit[@]}" "${before[@]}" 2>.err)
