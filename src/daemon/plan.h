@@ -48,7 +48,7 @@ typedef struct wh_plan {
 
 #define WH_PLAN_FILE "wherry.yaml" /* unless another is named */
 
-enum { WH_PLAN_NAME = 40, WH_PLAN_RELAYS = 1000 };
+enum { WH_PLAN_NAME = 40, WH_PLAN_RELAYS = 1000, WH_PLAN_KEYS = 200 };
 
 /*
  * Read a file.

@@ -23,6 +23,9 @@ void wh_plan_problem(wh_reading *r, yaml_mark_t at, const char *fmt, ...)
 	va_start(args, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
+	for (char *c = text; *c; c++) /* one line, and no escape sequence */
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = ' ';
 	wh_buf_printf(r->problems, "%s:%zu:%zu: %s\n", r->path, at.line + 1,
 		      at.column + 1, text);
 }
@@ -75,7 +78,7 @@ void wh_plan_unknown(wh_reading *r, const yaml_node_t *key, const char *text,
 		     const wh_plan_words *w)
 {
 	const wherry_setting *table = wherry_config_table();
-	list *known = calloc(1, sizeof(*known));
+	list *known = r->n_problems < WH_PROBLEMS_MAX ? calloc(1, sizeof(*known)) : NULL;
 	const char *near = NULL, *word;
 	size_t len;
 
@@ -129,6 +132,11 @@ void wh_plan_each(wh_reading *r, const yaml_node_t *map, const char *what,
 	if (map->type != YAML_MAPPING_NODE) {
 		wh_plan_problem(r, map->start_mark, "%s is a mapping of keys to values",
 				what);
+		return;
+	}
+	if (map->data.mapping.pairs.top - first > WH_PLAN_KEYS) {
+		wh_plan_problem(r, map->start_mark, "%s has more than %d keys", what,
+				WH_PLAN_KEYS);
 		return;
 	}
 	for (const yaml_node_pair_t *p = first; p < map->data.mapping.pairs.top; p++) {

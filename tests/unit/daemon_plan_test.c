@@ -134,6 +134,7 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 		{RELAY "}]\nhttp: {listen: '0.0.0.0:80'}\n", ":2:7:", "give it a token"},
 		{RELAY "}]\nhttp: {listen: '127.0.0.1:80', token: ''}\n",
 		 ":2:39:", "token is empty"},
+		{"\"a\\e[2J\\nb\": 1\n" RELAY "}]\n", ":1:1:", "unknown key 'a [2J b'"},
 		{RELAY "}]\nlog: {level: loud}\n", ":2:14:", "error, warn, info"},
 		{RELAY "}\n", ":2:1:", "did not find"},
 		{"relays:\n\t- a\n", ":2:1:", "cannot start any token"},
@@ -221,6 +222,13 @@ static void a_secret_is_found_where_the_file_says(void **state)
 	WHERRY_FAILS(WHERRY_INVALID, wh_expand("${PATH}", &out, &err));
 	assert_non_null(strstr(err.message, "${env:NAME}"));
 	WHERRY_FAILS(WHERRY_INVALID, wh_expand("${env:PATH", &out, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wh_expand("${credential:x}", &out, &err));
+	assert_int_equal(setenv("CREDENTIALS_DIRECTORY", "/dev", 1), 0);
+	WHERRY_FAILS(WHERRY_INVALID, wh_expand("${credential:null}", &out, &err));
+	assert_non_null(strstr(err.message, "credential:null is empty"));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wh_expand("${credential:not-there}", &out, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wh_expand("${credential:../etc/x}", &out, &err));
+	assert_int_equal(unsetenv("CREDENTIALS_DIRECTORY"), 0);
 }
 
 static void no_secret_is_printed(void **state)
@@ -234,7 +242,7 @@ static void no_secret_is_printed(void **state)
 	WHERRY_PASS(
 		read_text("http:\n"
 			  "  listen: 127.0.0.1:9464\n"
-			  "  token: t0ken\n"
+			  "  token: t0ken-of-16-characters\n"
 			  "relays:\n"
 			  "  - name: a\n"
 			  "    from: sqlite:a?password=pl4in\n"
@@ -308,6 +316,28 @@ static void only_loopback_is_heard_without_a_token(void **state)
 		assert_int_equal(wh_listen_loopback(rows[i].text), rows[i].loopback);
 }
 
+/* So many keys are not looked at one by one, each beside all others. */
+static void a_mapping_of_very_many_keys_is_one_problem(void **state)
+{
+	static char text[1000000];
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_buf problems = WH_BUF_INIT(64 * 1024);
+	size_t n = 0;
+	wh_plan plan;
+
+	(void)state;
+	n += (size_t)snprintf(text, sizeof(text), RELAY);
+	for (int i = 0; i < 40000; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, ", unknown_%d: 1", i);
+	(void)snprintf(text + n, sizeof(text) - n, "}]\n");
+	WHERRY_FAILS(WHERRY_INVALID, read_text(text, &plan, &problems, &err));
+	assert_non_null(strstr(wh_buf_str(&problems), "a relay has more than 200 keys"));
+	assert_null(strstr(wh_buf_str(&problems), "unknown"));
+	assert_ptr_equal(strchr(wh_buf_str(&problems), '\n'),
+			 wh_buf_str(&problems) + problems.len - 1);
+	wh_buf_clear(&problems);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -320,6 +350,7 @@ int main(void)
 		cmocka_unit_test(no_secret_is_printed),
 		cmocka_unit_test(what_is_printed_can_be_read_again),
 		cmocka_unit_test(the_sample_has_every_setting),
+		cmocka_unit_test(a_mapping_of_very_many_keys_is_one_problem),
 		cmocka_unit_test(only_loopback_is_heard_without_a_token),
 	};
 
