@@ -6,7 +6,7 @@
  *     pipeline.c  one relay on its thread, supervised
  *     backlog.c   what waits in the outboxes, asked for by whoever looks at the numbers
  *     metrics.c   the numbers in Prometheus' format
- *     http.c      /healthz, /readyz, /metrics
+ *     http.c      /healthz, /readyz, /metrics; http_guard.c ends slow connections
  *     line.c      one event a line, as text or JSON
  *     run.c       signals, reload, systemd
  */

@@ -1,5 +1,10 @@
 /*
  * /healthz, /readyz and /metrics.
+ *
+ * A connection carries one request.  A client has some seconds to send its request, and some
+ * to take the answer, however slowly it sends; and when there are many connections, a new one
+ * ends the oldest that has sent no request.  So a probe of /healthz is answered whatever
+ * other clients do.  See http_guard.c.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -9,14 +14,17 @@
 #include <string.h>
 
 #include "daemon/daemon.h"
+#include "daemon/http_guard.h"
 
-enum { ANSWER_MAX = 16 * 1024 * 1024, CONNECTIONS = 64, TIMEOUT_S = 10 };
+enum { ANSWER_MAX = 16 * 1024 * 1024, TIMEOUT_S = 10 };
 
 struct wh_http {
 	struct MHD_Daemon *server;
 	wh_daemon *daemon;
 	wh_backlogs *backlogs;
 	char *token; /* NULL: none is asked for */
+	char *hosts; /* names that a request may ask for; NULL: none */
+	wh_http_guard *guard;
 };
 
 static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status,
@@ -37,6 +45,7 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
 	(void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
 	(void)MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL,
 				      "no-store");
+	(void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	if (status == MHD_HTTP_UNAUTHORIZED)
 		(void)MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
 					      "Bearer");
@@ -69,6 +78,19 @@ static bool allowed(const wh_http *http, struct MHD_Connection *connection)
 					    MHD_HTTP_HEADER_AUTHORIZATION);
 	return given && strncmp(given, "Bearer ", 7) == 0 &&
 	       same_secret(given + 7, http->token);
+}
+
+/*
+ * A web page on another host can have its name resolve to this machine, and a browser here
+ * then asks us for the page.  Such a request has the page's host in Host.  An address cannot
+ * be resolved to another one, so addresses are fine, and so is localhost.
+ */
+static bool host_known(const wh_http *http, struct MHD_Connection *connection)
+{
+	const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+						       MHD_HTTP_HEADER_HOST);
+
+	return !host || wh_listen_host_known(host, http->hosts);
 }
 
 static enum MHD_Result serve(wh_http *http, struct MHD_Connection *connection,
@@ -108,6 +130,13 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection,
 	(void)body;
 	(void)state;
 	*body_len = 0;
+	wh_http_guard_asked(http->guard, connection);
+	if (!host_known(http, connection)) {
+		wh_buf_puts(&text,
+			    "this host is not known: ask for an address, or add the "
+			    "name to http.hosts in wherry.yaml\n");
+		return answer(connection, MHD_HTTP_FORBIDDEN, "text/plain", &text);
+	}
 	if (!allowed(http, connection)) {
 		wh_buf_puts(&text, "give the token: Authorization: Bearer TOKEN\n");
 		return answer(connection, MHD_HTTP_UNAUTHORIZED, "text/plain", &text);
@@ -137,6 +166,34 @@ static void make_address(const char *address, uint16_t port, struct sockaddr_sto
 	}
 }
 
+static void release(wh_http *http)
+{
+	wh_http_guard_free(http->guard);
+	free(http->token);
+	free(http->hosts);
+	free(http);
+}
+
+static wherry_code make(const wh_plan *plan, wh_http **out, wherry_error *err)
+{
+	wh_http *http = calloc(1, sizeof(*http));
+	wherry_code code = http ? wh_http_guard_new(&http->guard, err) : wh_oom(err);
+
+	if (code == WHERRY_OK && plan->token.value) {
+		http->token = strdup(plan->token.value);
+		code = http->token ? WHERRY_OK : wh_oom(err);
+	}
+	if (code == WHERRY_OK && plan->hosts.value) {
+		http->hosts = strdup(plan->hosts.value);
+		code = http->hosts ? WHERRY_OK : wh_oom(err);
+	}
+	if (code == WHERRY_OK)
+		*out = http;
+	else if (http)
+		release(http);
+	return code;
+}
+
 wherry_code wh_http_start(const wh_plan *plan, wh_daemon *d, wh_backlogs *b,
 			  wh_http **out, wherry_error *err)
 {
@@ -152,25 +209,21 @@ wherry_code wh_http_start(const wh_plan *plan, wh_daemon *d, wh_backlogs *b,
 	make_address(address, port, &where);
 	if (where.ss_family == AF_INET6)
 		flags |= MHD_USE_IPv6;
-	http = calloc(1, sizeof(*http));
-	if (http && plan->token.value)
-		http->token = strdup(plan->token.value);
-	if (!http || (plan->token.value && !http->token)) {
-		free(http);
-		return wh_oom(err);
-	}
+	code = make(plan, &http, err);
+	if (code != WHERRY_OK)
+		return code;
 	http->daemon = d;
 	http->backlogs = b;
 	errno = 0;
 	http->server = MHD_start_daemon(
 		flags, port, NULL, NULL, on_request, http, MHD_OPTION_SOCK_ADDR, &where,
-		MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
+		MHD_OPTION_CONNECTION_LIMIT, (unsigned)WH_HTTP_CONNECTIONS,
+		MHD_OPTION_NOTIFY_CONNECTION, wh_http_guard_notify, http->guard,
 		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S, MHD_OPTION_END);
 	if (!http->server) {
 		int number = errno;
 
-		free(http->token);
-		free(http);
+		release(http);
 		if (number == EADDRINUSE)
 			return wh_fail(err, WHERRY_BUSY,
 				       "another program listens at %s: end it, or set "
@@ -196,6 +249,5 @@ void wh_http_stop(wh_http *http)
 	if (!http)
 		return;
 	MHD_stop_daemon(http->server);
-	free(http->token);
-	free(http);
+	release(http);
 }

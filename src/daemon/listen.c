@@ -3,6 +3,7 @@
  */
 #include <arpa/inet.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/text.h"
 #include "daemon/plan.h"
@@ -38,6 +39,38 @@ wherry_code wh_listen_parse(const char *text, char address[64], uint16_t *out_po
 	memcpy(address, copy, sizeof(copy));
 	*out_port = (uint16_t)port;
 	return WHERRY_OK;
+}
+
+static bool same_name(const char *name, size_t len, const char *text, size_t n)
+{
+	return len == n && strncasecmp(name, text, n) == 0;
+}
+
+bool wh_listen_host_known(const char *host, const char *names)
+{
+	const char *name = *host == '[' ? host + 1 : host;
+	size_t len = strcspn(name, *host == '[' ? "]" : ":");
+	unsigned char bytes[sizeof(struct in6_addr)];
+	char copy[64];
+
+	if (len < sizeof(copy)) {
+		memcpy(copy, name, len);
+		copy[len] = 0;
+		if (inet_pton(*host == '[' ? AF_INET6 : AF_INET, copy, bytes) == 1)
+			return true;
+	}
+	len -= len && name[len - 1] == '.';
+	if (same_name(name, len, "localhost", strlen("localhost")))
+		return true;
+	while (names && *names) {
+		size_t n = strcspn(names, ", \t");
+
+		if (n && same_name(name, len, names, n))
+			return true;
+		names += n;
+		names += strspn(names, ", \t");
+	}
+	return false;
 }
 
 bool wh_listen_loopback(const char *listen)

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "daemon/plan_read.h"
 
-enum { FILE_MAX = 1024 * 1024 };
+enum { FILE_MAX = 1024 * 1024, TOKEN_LEAST = 16 };
 
 bool wh_plan_has(const char *key)
 {
@@ -50,7 +50,7 @@ static void visit_log(wh_reading *r, void *ctx, const yaml_node_t *key, const ch
 static void visit_http(wh_reading *r, void *ctx, const yaml_node_t *key, const char *name,
 		       const yaml_node_t *value)
 {
-	static const char *const known[] = {"listen", "token", NULL};
+	static const char *const known[] = {"listen", "token", "hosts", NULL};
 	wherry_error err = WHERRY_ERROR_INIT;
 	char address[64];
 	uint16_t port;
@@ -58,8 +58,13 @@ static void visit_http(wh_reading *r, void *ctx, const yaml_node_t *key, const c
 	(void)ctx;
 	if (strcmp(name, "token") == 0) {
 		if (wh_plan_take(r, value, "token", &r->plan->token) &&
-		    !*r->plan->token.value)
-			wh_plan_problem(r, value->start_mark, "token is empty");
+		    strlen(r->plan->token.value) < TOKEN_LEAST)
+			wh_plan_problem(r, value->start_mark,
+					"token has fewer than %d characters: make one "
+					"with `openssl rand -hex 32`",
+					TOKEN_LEAST);
+	} else if (strcmp(name, "hosts") == 0) {
+		(void)wh_plan_take(r, value, "hosts", &r->plan->hosts);
 	} else if (strcmp(name, "listen") != 0) {
 		wh_plan_unknown(r, key, name, &(wh_plan_words){known, NULL, false});
 	} else if (wh_plan_take(r, value, "listen", &r->plan->listen) &&
@@ -194,6 +199,8 @@ void wh_plan_clear(wh_plan *plan)
 	free(plan->listen.value);
 	free(plan->token.raw);
 	free(plan->token.value);
+	free(plan->hosts.raw);
+	free(plan->hosts.value);
 	*plan = (wh_plan){.path = NULL};
 }
 

@@ -40,6 +40,7 @@ typedef struct wh_plan {
 	char *path;
 	wh_plan_text listen; /* ADDRESS:PORT; NULL: no HTTP */
 	wh_plan_text token;  /* what HTTP asks for; NULL: nothing */
+	wh_plan_text hosts;  /* names that HTTP requests may ask for; NULL: none */
 	bool log_json;
 	wherry_log_level log_level;
 	wh_plan_relay *relays;
@@ -79,6 +80,14 @@ void wh_plan_sample(wh_buf *out);
 
 /* Is it on this machine alone that "ADDRESS:PORT" is heard? */
 bool wh_listen_loopback(const char *listen);
+
+/*
+ * May a request have this in Host?  An address, localhost, or one of names.
+ *
+ * @param host   "NAME", "NAME:PORT", "[ADDRESS]:PORT".
+ * @param names  With blanks or commas between them; NULL: none.
+ */
+bool wh_listen_host_known(const char *host, const char *names);
 
 /* Split "ADDRESS:PORT" or "[ADDRESS]:PORT". */
 wherry_code wh_listen_parse(const char *text, char address[64], uint16_t *out_port,

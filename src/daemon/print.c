@@ -107,6 +107,11 @@ void wh_plan_print(const wh_plan *plan, wh_buf *out)
 		put_scalar(out, wh_shown("token", plan->token.raw));
 		wh_buf_putc(out, '\n');
 	}
+	if (plan->hosts.raw) {
+		wh_buf_puts(out, "  hosts: ");
+		put_scalar(out, plan->hosts.raw);
+		wh_buf_putc(out, '\n');
+	}
 	wh_buf_printf(out, "log:\n  format: %s\n  level: %s\nrelays:\n",
 		      plan->log_json ? "json" : "text",
 		      wh_log_level_name(plan->log_level));
@@ -146,7 +151,10 @@ void wh_plan_sample(wh_buf *out)
 		"http:\n"
 		"  # /healthz, /readyz and /metrics; beyond 127.0.0.1 only with a token.\n"
 		"  listen: 127.0.0.1:9464\n"
+		"  # 16 characters or more: openssl rand -hex 32\n"
 		"  # token: ${credential:secret_http-token}\n"
+		"  # Names that clients may ask for, besides addresses and localhost.\n"
+		"  # hosts: wherry.example.com, wherry\n"
 		"\n"
 		"log:\n"
 		"  # text (key=value) or json, one event a line on standard error.\n"

@@ -225,6 +225,7 @@ static wherry_code apply_http(running *r, const wh_plan *plan, wherry_error *err
 {
 	if (same_text(r->plan.listen.value, plan->listen.value) &&
 	    same_text(r->plan.token.value, plan->token.value) &&
+	    same_text(r->plan.hosts.value, plan->hosts.value) &&
 	    !r->http == !plan->listen.value)
 		return WHERRY_OK;
 	wh_http_stop(r->http);

@@ -188,20 +188,77 @@ check "while nothing happens the thread that waits for signals sleeps" \
 stop_daemon
 expect "and it wakes when it is told to end" 0 "err:event=ended"
 
+# ---- slow clients ----
+
+cat >drip.py <<'END'
+"""80 clients that send a byte of their request at a time, and begin again when they are cut off.
+Meanwhile /healthz answers; and a client that is left alone is cut off, though it sends."""
+import http.client, socket, sys, threading, time
+
+port, over, cut = int(sys.argv[1]), threading.Event(), threading.Event()
+
+def drip():
+    while not over.is_set():
+        try:
+            with socket.create_connection(("127.0.0.1", port), 20) as s:
+                s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ")
+                while not over.wait(0.2):
+                    s.sendall(b"x")
+        except OSError:
+            cut.set()
+
+clients = [threading.Thread(target=drip, daemon=True) for _ in range(80)]
+for client in clients:
+    client.start()
+for _ in range(30):
+    asked = time.monotonic()
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    c.request("GET", "/healthz")
+    answer = c.getresponse()
+    assert answer.status == 200 and answer.read() == b"ok\n", answer.status
+    c.close()
+    time.sleep(0.1)
+assert cut.wait(20)
+over.set()
+for client in clients:
+    client.join()
+cut.clear()
+over.clear()
+alone = threading.Thread(target=drip, daemon=True)
+alone.start()
+assert cut.wait(30)
+over.set()
+END
+cat >slow.yaml <<'END'
+http: {listen: '127.0.0.1:0'}
+relays: [{name: c, from: 'sqlite:c.db', to: 'file:c.out'}]
+END
+start_daemon slow.yaml
+check "clients that drip keep nobody from /healthz, and are cut off" python3 drip.py "$port"
+get /healthz
+expect "when they are gone it answers as before" 200 "is:ok"
+get /healthz -H 'Host: evil.example'
+expect "a web page whose name resolves to this machine gets no answer" 403 "no:ok"
+stop_daemon
+
 # ---- who may ask ----
 
 cat >token.yaml <<'END'
-http: {listen: '0.0.0.0:0', token: '${file:token}'}
+http: {listen: '0.0.0.0:0', token: '${file:token}', hosts: 'wherry.example, b'}
 relays: [{name: c, from: 'sqlite:c.db', to: 'file:c.out'}]
 END
-echo s3cret >token
+echo s3cret-of-24-characters >token
 start_daemon token.yaml
 get /healthz
 expect "beyond this machine a token is asked for" 401 "no:s3cret"
-get /healthz -H 'Authorization: Bearer s3cre'
+get /healthz -H 'Authorization: Bearer s3cret-of-24-character'
 expect "a wrong one is refused" 401
-get /healthz -H 'Authorization: Bearer s3cret'
+get /healthz -H 'Authorization: Bearer s3cret-of-24-characters'
 expect "the right one is taken" 200 "is:ok"
+get /healthz -H 'Authorization: Bearer s3cret-of-24-characters' -H 'Host: evil.example'
+expect "a name that is not listed is refused" 403 "out:http.hosts"
+get /healthz -H 'Authorization: Bearer s3cret-of-24-characters' -H 'Host: wherry.example:80'
+expect "one that is listed is taken" 200 "is:ok"
 out=$(cat "$tmp/log")
 status=0
 expect "it is nowhere in the log" 0 "no:s3cret"

@@ -133,7 +133,9 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 		 ":2:16:", "names are not looked up"},
 		{RELAY "}]\nhttp: {listen: '0.0.0.0:80'}\n", ":2:7:", "give it a token"},
 		{RELAY "}]\nhttp: {listen: '127.0.0.1:80', token: ''}\n",
-		 ":2:39:", "token is empty"},
+		 ":2:39:", "fewer than 16"},
+		{RELAY "}]\nhttp: {listen: '127.0.0.1:80', token: '123456789012345'}\n",
+		 ":2:39:", "fewer than 16"},
 		{"\"a\\e[2J\\nb\": 1\n" RELAY "}]\n", ":1:1:", "unknown key 'a [2J b'"},
 		{RELAY "}]\nlog: {level: loud}\n", ":2:14:", "error, warn, info"},
 		{RELAY "}\n", ":2:1:", "did not find"},
@@ -338,6 +340,35 @@ static void a_mapping_of_very_many_keys_is_one_problem(void **state)
 	wh_buf_clear(&problems);
 }
 
+static void a_request_may_ask_for_addresses_localhost_and_names_of_the_file(void **state)
+{
+	static const struct {
+		const char *host, *names;
+		bool known;
+	} rows[] = {
+		{"127.0.0.1:9464", NULL, true},
+		{"192.0.2.7", NULL, true},
+		{"[::1]:9464", NULL, true},
+		{"localhost:9464", NULL, true},
+		{"LocalHost.", NULL, true},
+		{"evil.example:9464", NULL, false},
+		{"127.0.0.1.evil.example", NULL, false},
+		{"localhost.evil.example", NULL, false},
+		{"", NULL, false},
+		{"[evil.example]", NULL, false},
+		{"wherry.example:80", "wherry.example", true},
+		{"b", "a, B ,c", true},
+		{"a,", "a", false},
+		{"", "a, b", false},
+		{"wherry", "wherry.example", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (wh_listen_host_known(rows[i].host, rows[i].names) != rows[i].known)
+			fail_msg("%s", rows[i].host);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -351,6 +382,8 @@ int main(void)
 		cmocka_unit_test(what_is_printed_can_be_read_again),
 		cmocka_unit_test(the_sample_has_every_setting),
 		cmocka_unit_test(a_mapping_of_very_many_keys_is_one_problem),
+		cmocka_unit_test(
+			a_request_may_ask_for_addresses_localhost_and_names_of_the_file),
 		cmocka_unit_test(only_loopback_is_heard_without_a_token),
 	};
 
