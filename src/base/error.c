@@ -35,12 +35,18 @@ wherry_remedy wherry_code_remedy(wherry_code code)
 						  : WHERRY_REMEDY_FIX;
 }
 
-/* One line, whatever the parts of it were. */
+/* One line without escape sequences, whatever the parts of it were.  U+0080 to U+009F are
+ * control characters, too. */
 static void flatten(char *text)
 {
-	for (; *text; text++)
+	for (; *text; text++) {
+		unsigned char next = (unsigned char)text[1];
+
 		if ((unsigned char)*text < ' ' || *text == 0x7f)
 			*text = ' ';
+		else if (*text == '\xc2' && next >= 0x80 && next <= 0x9f)
+			text[0] = text[1] = ' ';
+	}
 }
 
 WH_PRINTF(4, 0)

@@ -14,7 +14,7 @@ static void check_json(const wherry_log_record *record, const json_t *fields)
 
 	wh_log_line(&line, &head, record);
 	for (size_t i = 0; i + 1 < line.len; i++)
-		CHECK(line.ptr[i] >= ' ' && line.ptr[i] < 0x7f + 1);
+		CHECK((unsigned char)(line.ptr[i] - ' ') < 0x60);
 	back = json_loadb(line.ptr, line.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
 			  NULL);
 	CHECK(back && json_object_size(back) == 5 + record->n_fields);

@@ -73,7 +73,7 @@ static void check_any(const char *text)
 		wh_url_mask(url, shown, sizeof(shown));
 		CHECK(!strstr(shown, "S3CRET") || strstr(text, "S3CRET"));
 		wh_url_show(url, shown, sizeof(shown));
-		CHECK(!strstr(shown, "S3CRET") || is_local(text) ||
+		CHECK(!strstr(shown, "S3CRET") || is_local(url) ||
 		      strstr(text, "S3CRET"));
 	}
 	wh_url_mask(url, shown, sizeof(shown));

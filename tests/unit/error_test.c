@@ -73,6 +73,16 @@ static void a_message_is_one_line_and_never_empty(void **state)
 	assert_string_equal(err.message, "the disk is full");
 }
 
+static void a_message_moves_no_cursor(void **state)
+{
+	wherry_error err;
+
+	(void)state;
+	(void)wh_fail(&err, WHERRY_IO, "%s",
+		      "a\x1b[2J\r\x7f \302\23331m \302\205b \302\251");
+	assert_string_equal(err.message, "a [2J     31m   b \302\251");
+}
+
 static void a_message_too_long_is_cut(void **state)
 {
 	wherry_error err = blank;
@@ -145,6 +155,7 @@ int main(void)
 		cmocka_unit_test(failing_fills_everything_in),
 		cmocka_unit_test(failing_without_an_error_only_returns_the_code),
 		cmocka_unit_test(a_message_is_one_line_and_never_empty),
+		cmocka_unit_test(a_message_moves_no_cursor),
 		cmocka_unit_test(a_message_too_long_is_cut),
 		cmocka_unit_test(a_prefix_keeps_the_cause),
 		cmocka_unit_test(a_prefix_leaves_success_alone),
