@@ -1,0 +1,267 @@
+/*
+ * How many rows each statement reads on SQLite, whatever ANALYZE has written.
+ *
+ * The counterpart of plans_postgres_test.c.  The table has 20,000 delivered rows, or a backlog of as
+ * many.  The steps of SQLite's virtual machine are counted, of which a row takes ten at least.
+ */
+#include "wherry_test.h"
+
+#include <sqlite3.h>
+
+#include <wherry/sqlite.h>
+#include <wherry/wherry.h>
+
+#include "outbox/outbox.h"
+
+enum { BOUND = 20000, VARIANTS = 3 };
+
+enum { BACKLOG = -2, ANY = -1 };
+
+/* A statement that reads many rows on purpose, or because no index could help. */
+typedef struct exception {
+	const char *name;
+	int variant; /* of the values; ANY, or BACKLOG: any, where the rows are pending */
+} exception;
+
+/* No relay runs one of these. */
+static const exception unbounded[] = {
+	{"count", ANY},  {"count-archived", ANY}, {"list", BACKLOG},    {"list-any", 1},
+	{"list-any", 2}, {"list-archived", 1},    {"list-archived", 2}, {"replay", 0},
+	{"replay", 1},   {"replay-archived", 0},
+};
+
+static bool is_unbounded(const char *name, int variant, bool backlog)
+{
+	for (size_t i = 0; i < sizeof(unbounded) / sizeof(*unbounded); i++)
+		if (strcmp(unbounded[i].name, name) == 0 &&
+		    (unbounded[i].variant == ANY || unbounded[i].variant == variant ||
+		     (backlog && unbounded[i].variant == BACKLOG)))
+			return true;
+	return false;
+}
+
+/* Of each parameter; NULL: as in the first variant, "": NULL.  Texts that are numbers are bound
+ * as such. */
+static const struct {
+	const char *name, *values[VARIANTS];
+} values[] = {
+	{":after", {"0"}},
+	{":age", {"3600000"}},
+	{":claimed", {"0", "1"}},
+	{":count", {"1"}},
+	{":dead", {"0", "1"}},
+	{":delay", {"1000"}},
+	{":engine", {"exclusive"}},
+	{":epoch", {"1"}},
+	{":error", {"why"}},
+	{":first", {"20001"}},
+	{":headers", {"{}"}},
+	{":holes", {"[]", "[[1,10],[20001,20010]]"}},
+	{":id", {"20001"}},
+	{":ident", {"", "m-20005", "m-none"}},
+	{":ids", {"[20001,20003,20005,20007,20009]"}},
+	{":key", {"", "k5", ""}},
+	{":last", {"20010"}},
+	{":lasts", {"60000"}},
+	{":limit", {"10"}},
+	{":many", {"0", "1"}},
+	{":message_id", {"new", "m-20005"}},
+	{":most", {"100"}},
+	{":name", {"outbox"}},
+	{":nth", {"1"}},
+	{":number", {"-1", "-1", "20005"}},
+	{":of", {"gone"}},
+	{":on", {"1"}},
+	{":owner", {"owner"}},
+	{":park", {"0", "1"}},
+	{":passed", {"[]"}},
+	{":payload", {"{}"}},
+	{":scan", {"100"}},
+	{":share", {"0", "1"}},
+	{":shared", {"0", "1"}},
+	{":since", {"0", "0", "60000"}},
+	{":slot", {"0"}},
+	{":states", {"31"}},
+	{":suspects", {"0"}},
+	{":timeout", {"60000"}},
+	{":token", {"gone"}},
+	{":topic", {"t"}},
+	{":trace_id", {""}},
+	{":aggregate_id", {"-"}},
+	{":aggregate_type", {"-"}},
+	{":unordered", {"0", "0", "1"}},
+	{":upto", {"100"}},
+	{":window", {"1000"}},
+};
+
+static const char *value_of(const char *name, int variant)
+{
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+		if (strcmp(values[i].name, name) == 0)
+			return values[i].values[variant] ? values[i].values[variant]
+							 : values[i].values[0];
+	fail_msg("parameter %s has no value in this test: give it one", name);
+	return NULL;
+}
+
+static void run(sqlite3 *handle, const char *sql)
+{
+	if (sqlite3_exec(handle, sql, NULL, NULL, NULL) != SQLITE_OK)
+		fail_msg("%s: %s", sql, sqlite3_errmsg(handle));
+}
+
+static void bind_all(sqlite3_stmt *stmt, int variant)
+{
+	for (int i = 1; i <= sqlite3_bind_parameter_count(stmt); i++) {
+		const char *value =
+			value_of(sqlite3_bind_parameter_name(stmt, i), variant);
+		char *end = NULL;
+		long long number = strtoll(value, &end, 10);
+
+		if (*value && !*end)
+			(void)sqlite3_bind_int64(stmt, i, number);
+		else if (*value)
+			(void)sqlite3_bind_text(stmt, i, value, -1, SQLITE_STATIC);
+	}
+}
+
+/* Steps that a statement takes; what it writes is taken back. */
+static int steps_of(sqlite3 *handle, const char *text, int variant)
+{
+	sqlite3_stmt *stmt = NULL;
+	int code, steps;
+
+	run(handle, "BEGIN");
+	if (sqlite3_prepare_v2(handle, text, -1, &stmt, NULL) != SQLITE_OK)
+		fail_msg("%s: %s", text, sqlite3_errmsg(handle));
+	bind_all(stmt, variant);
+	do
+		code = sqlite3_step(stmt);
+	while (code == SQLITE_ROW);
+	steps = sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_VM_STEP, 0);
+	if (code != SQLITE_DONE)
+		print_error("%s: %s\n", text, sqlite3_errmsg(handle));
+	assert_int_equal(code, SQLITE_DONE);
+	(void)sqlite3_finalize(stmt);
+	run(handle, "ROLLBACK");
+	return steps;
+}
+
+static int try_all(sqlite3 *handle, const wh_sql *sql, bool backlog, const char *world)
+{
+	int n_failed = 0;
+
+	for (size_t i = 0; i < sql->n; i++) {
+		const wh_stmt *stmt = &sql->stmts[i];
+
+		for (int v = 0; !stmt->part && v < VARIANTS; v++) {
+			int steps;
+
+			if (is_unbounded(stmt->name, v, backlog) ||
+			    strcmp(stmt->name, "migrate-1") == 0)
+				continue;
+			steps = steps_of(handle, stmt->text, v);
+			if (steps <= BOUND)
+				continue;
+			n_failed++;
+			print_error("%s: %s takes %d steps with values %d\n", world,
+				    stmt->name, steps, v);
+		}
+	}
+	return n_failed;
+}
+
+#define MANY                                                                             \
+	"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "
+#define COLUMNS                                                                          \
+	"INSERT INTO outbox(id, message_id, topic, partition_key, payload, status, "     \
+	"attempts, claimed_at, claim_token, next_retry_at, processed_at) "
+
+static const char add_many[] = MANY COLUMNS
+	"SELECT i, 'm-' || i, 't', 'k' || (i % 1000), '{}', 0, 0, NULL, NULL, "
+	"NULL, NULL FROM n";
+static const char deliver[] =
+	"UPDATE outbox SET status = 2, processed_at = (SELECT ms FROM wherry_clock) - "
+	"iif(id > 10000, 7200000, 1800000); "
+	"INSERT INTO outbox_archive(id, message_id, topic, aggregate_type, aggregate_id, "
+	"partition_key, headers, trace_id, attempts, created_at, processed_at, generation, "
+	"last_error, payload) SELECT id, message_id, topic, aggregate_type, aggregate_id, "
+	"partition_key, headers, trace_id, attempts, created_at, processed_at, generation, "
+	"last_error, payload FROM outbox WHERE id > 5000";
+static const char add_few[] =
+	"WITH RECURSIVE n(i) AS (SELECT 20001 UNION ALL SELECT i + 1 FROM n "
+	"WHERE i < 20080), x(i, s) AS (SELECT i, CASE (i - 20001) / 20 WHEN 0 THEN 0 WHEN 1 "
+	"THEN 1 WHEN 2 THEN 3 ELSE 4 END FROM n) " COLUMNS
+	"SELECT i, 'm-' || i, 't', 'k' || (i % 7), '{}', s, s, iif(s = 1, 1000, NULL), "
+	"iif(s = 1, 'gone', NULL), iif(s IN (1, 3), 1000, NULL), NULL FROM x";
+
+typedef struct world {
+	const char *name;
+	const char *steps[6]; /* SQL */
+	bool backlog;
+} world;
+
+static void test_world(const world *w)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+	sqlite3 *handle = NULL;
+	wherry_db *db = NULL;
+	int n_failed;
+
+	assert_int_equal(sqlite3_open(":memory:", &handle), SQLITE_OK);
+	WHERRY_PASS(wherry_sqlite_borrow(handle, &db, &err));
+	WHERRY_PASS(wherry_outbox_init(db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
+	for (int i = 0; w->steps[i]; i++)
+		run(handle, w->steps[i]);
+	n_failed = try_all(handle, &box->sql, w->backlog, w->name);
+	wherry_outbox_close(box);
+	wherry_db_close(db);
+	(void)sqlite3_close(handle);
+	assert_int_equal(n_failed, 0);
+}
+
+static void no_statement_reads_what_is_done(void **state)
+{
+	static const world worlds[] = {
+		{"no statistics", {add_many, deliver, add_few}, false},
+		{"statistics of an empty table",
+		 {"ANALYZE", add_many, deliver, add_few},
+		 false},
+		{"statistics of a backlog",
+		 {add_many, "ANALYZE", deliver, add_few},
+		 false},
+		{"statistics that are right",
+		 {add_many, deliver, add_few, "ANALYZE"},
+		 false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(worlds) / sizeof(*worlds); i++)
+		test_world(&worlds[i]);
+}
+
+static void no_statement_reads_a_backlog(void **state)
+{
+	static const world worlds[] = {
+		{"a backlog, no statistics", {add_many, add_few}, true},
+		{"a backlog, statistics of a few rows",
+		 {add_few, "ANALYZE", add_many},
+		 true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(worlds) / sizeof(*worlds); i++)
+		test_world(&worlds[i]);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_statement_reads_what_is_done),
+		cmocka_unit_test(no_statement_reads_a_backlog),
+	};
+
+	return cmocka_run_group_tests_name("plans", tests, NULL, NULL);
+}
