@@ -26,9 +26,6 @@ enum { BACKLOG = -2 };
 
 /* ---- what may be read on purpose ---- */
 
-/* Statements that are no single query, or take a lock that the test holds. */
-static const char *const scripts[] = {"migrate-1", "add-strict", "add-slots", NULL};
-
 /* Statements that read many rows because they were asked to: no relay runs them. */
 static const struct {
 	const char *name;
@@ -52,12 +49,10 @@ static bool is_unbounded(const char *name, int variant, bool backlog)
 	return false;
 }
 
+/* What EXPLAIN does not take. */
 static bool is_script(const char *name)
 {
-	for (const char *const *s = scripts; *s; s++)
-		if (strcmp(*s, name) == 0)
-			return true;
-	return false;
+	return strcmp(name, "migrate-1") == 0 || strncmp(name, "add-", 4) == 0;
 }
 
 /* ---- values ---- */
@@ -73,6 +68,7 @@ static const struct {
 	{"aggregate_id", {"''"}},
 	{"aggregate_type", {"''"}},
 	{"before", {"20010"}},
+	{"body", {"1000000"}},
 	{"change", {"0", "1"}},
 	{"claimed", {"0", "1"}},
 	{"count", {"1"}},
@@ -94,6 +90,7 @@ static const struct {
 	{"lasts", {"60000"}},
 	{"late", {"0"}},
 	{"limit", {"10"}},
+	{"long", {"1000", "-1"}},
 	{"many", {"0", "1"}},
 	{"mask", {"-1"}},
 	{"message_id", {"'new'", "'m-20005'"}},
@@ -109,6 +106,7 @@ static const struct {
 	{"passed", {"'[]'"}},
 	{"payload", {"'{}'"}},
 	{"scan", {"100"}},
+	{"schema", {"'public'"}},
 	{"share", {"0", "1"}},
 	{"shared", {"0", "1"}},
 	{"since", {"0", "0", "60000"}},
@@ -227,7 +225,7 @@ static bool is_tried(const plans *p, size_t i)
 {
 	const wh_stmt *stmt = &p->box->sql.stmts[i];
 
-	return !stmt->part && !is_script(stmt->name);
+	return !stmt->part && !is_script(stmt->name) && !strstr(stmt->text, "DO $$");
 }
 
 static void prepare_all(plans *p)
@@ -426,7 +424,6 @@ static void statistics_of_a_drained_table_make_no_statement_read_a_backlog(void 
 	add_few(&p);
 	run(&p, "UPDATE outbox SET status = 2, processed_at = now()");
 	run(&p, "VACUUM ANALYZE outbox");
-	run(&p, "DELETE FROM outbox");
 	plan_all(&p);
 	add_many(&p, "0");
 	add_few(&p);

@@ -135,12 +135,14 @@ void relay_hourly(relay_fixture *f)
 	relay_set(f, "relay.sweep", "1h");
 }
 
-static wherry_db *connect(relay_fixture *f)
+/* app_sql: the tests' own SQL runs on it, so that it keeps the search path of the URL. */
+static wherry_db *connect(relay_fixture *f, bool app_sql)
 {
 	wh_db_options options = wh_db_options_of(f->config, &f->env);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = NULL;
 
+	options.app_sql = app_sql;
 	WHERRY_PASS(wh_db_open(f->url, &options, &db, &err));
 	return db;
 }
@@ -148,7 +150,7 @@ static wherry_db *connect(relay_fixture *f)
 void relay_connect(relay_fixture *f, relay_side *side)
 {
 	if (!side->db)
-		side->db = connect(f);
+		side->db = connect(f, false);
 }
 
 relay_fake *relay_use_fake(relay_fixture *f, relay_side *side, unsigned caps)
@@ -238,7 +240,7 @@ static void open_all(relay_fixture *f)
 		(void)snprintf(f->url, sizeof(f->url), "%s%s", f->target->url,
 			       wherry_temp_make(&f->temp, "shop.db"));
 	if (f->target->is & RELAY_OTHERS) {
-		f->other = connect(f);
+		f->other = connect(f, true);
 	} else {
 		relay_connect(f, &f->a);
 		f->other = f->a.db;
