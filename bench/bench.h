@@ -163,7 +163,7 @@ bool bench_met(const bench_figure *f);         /* its target */
 wherry_code bench_run(bench *b, void (*done)(bench *b, const bench_group *group),
 		      wherry_error *err);
 
-/* The same for one piece of work, in a process of its own. */
+/* Do one job in a separate process. */
 wherry_code bench_in_child(const char *what, bench_fn run, const bench_job *job,
 			   double out[BENCH_VALUES], wherry_error *err);
 

@@ -2,7 +2,7 @@
  * How cost grows: rate, memory and statements of a relay over the backlog, over delivered
  * rows that it works beside, over keys that are held, and over idle relays.
  *
- * Each point is measured once, in a process of its own, on a database of its own.  So a
+ * Each point is measured once, in a separate process and on a new database.  So a
  * single number says little; a line that bends says that something grows.
  */
 #include "bench.h"

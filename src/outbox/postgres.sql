@@ -20,7 +20,8 @@ status IN (0, 1, 3) AND status >= 0 AND status <= 0
 
 -- part: ends
 -- The first and the last pending id, 0: there is none.  An id 0, which must die, counts as -1.
-coalesce((SELECT CASE id WHEN 0 THEN -1 ELSE id END FROM {table}
+-- Without the alias the first column would be called id, and ORDER BY would sort by it.
+coalesce((SELECT CASE id WHEN 0 THEN -1 ELSE id END AS lowest FROM {table}
           WHERE {pending} ORDER BY status, id LIMIT 1), 0),
 coalesce((SELECT id FROM {table} WHERE {pending} ORDER BY status DESC, id DESC LIMIT 1), 0)
 
