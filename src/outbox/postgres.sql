@@ -62,6 +62,47 @@ CASE WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
           <= CASE WHEN pg_catalog.pg_typeof(payload)::oid = 'bytea'::regtype::oid THEN 2 ELSE 1 END
              * :body::bigint + 8 THEN payload END
 
+-- part: quick_texts
+-- The same, where it is known that all of them may be sent: one condition is cheaper than
+-- eight.
+CASE WHEN fine THEN message_id
+     WHEN octet_length(message_id) <= :long::bigint
+          OR :long::bigint < 0 AND octet_length(message_id) <= 1000 AND message_id !~ '[^ -~]'
+     THEN message_id ELSE chr(1) || octet_length(message_id)::text END,
+CASE WHEN fine THEN topic
+     WHEN octet_length(topic) <= :long::bigint
+          OR :long::bigint < 0 AND octet_length(topic) <= 1000 AND topic !~ '[^ -~]'
+     THEN topic ELSE chr(1) || octet_length(topic)::text END,
+CASE WHEN fine THEN aggregate_type
+     WHEN octet_length(aggregate_type) <= :long::bigint THEN aggregate_type
+     ELSE chr(1) || octet_length(aggregate_type)::text END,
+CASE WHEN fine THEN aggregate_id
+     WHEN octet_length(aggregate_id) <= :long::bigint THEN aggregate_id
+     ELSE chr(1) || octet_length(aggregate_id)::text END,
+CASE WHEN fine THEN partition_key
+     WHEN octet_length(partition_key) <= :long::bigint THEN partition_key
+     ELSE chr(1) || octet_length(partition_key)::text END,
+CASE WHEN fine THEN headers
+     WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
+     WHEN octet_length(headers::text) <= :long::bigint THEN headers
+     ELSE pg_catalog.to_json(octet_length(headers::text)) END,
+CASE WHEN fine THEN trace_id
+     WHEN octet_length(trace_id) <= :long::bigint THEN trace_id
+     ELSE chr(1) || octet_length(trace_id)::text END,
+CASE WHEN fine THEN payload
+     WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
+     WHEN pg_catalog.pg_column_size(payload) <= :body::bigint + 8 AND pg_catalog.pg_column_size(payload::text)
+          <= CASE WHEN pg_catalog.pg_typeof(payload)::oid = 'bytea'::regtype::oid THEN 2 ELSE 1 END
+             * :body::bigint + 8 THEN payload END
+
+-- part: fine
+-- May all texts of a row be sent, and its payload?
+octet_length(message_id)::bigint + octet_length(topic) + octet_length(aggregate_type)
+  + octet_length(aggregate_id) + coalesce(octet_length(partition_key), 0)
+  + coalesce(octet_length(trace_id), 0) <= :long::bigint
+  AND pg_catalog.pg_column_size(headers) <= :long::bigint / 90
+  AND pg_catalog.pg_column_size(payload) <= :body::bigint / 90 AS fine
+
 -- part: error_text
 CASE WHEN octet_length(last_error) <= :long::bigint
           OR :long::bigint < 0 AND octet_length(last_error) <= 1000 AND last_error !~ '[^ -~]'
@@ -598,31 +639,36 @@ id, status, attempts, generation, created_at,
        {due_in},
        {texts}
 
+-- part: quick_columns
+id, status, attempts, generation, created_at,
+       {due_in},
+       {quick_texts}
+
 -- part: ahead
 -- Pending rows behind the cursor, in id order.
-SELECT * FROM {table}
+SELECT *, {fine} FROM {table}
 WHERE {pending} AND (status, id) > (0, :after::bigint)
 ORDER BY status, id LIMIT :limit::bigint
 
 -- name: read
-SELECT {open_columns} FROM ({ahead}) AS ahead ORDER BY id;
+SELECT {quick_columns} FROM ({ahead}) AS ahead ORDER BY id;
 
 -- name: sweep
 -- All open rows behind the cursor, in id order: three ranges of the index, merged, and
 -- what was committed since in ids that were passed over (rows_of_a_key_that_appear_late_…).
-SELECT {open_columns}
+SELECT {quick_columns}
 FROM (
   ({ahead})
   UNION ALL
-  (SELECT * FROM {table} WHERE {processing} AND (status, id) > (1, :after::bigint)
+  (SELECT *, {fine} FROM {table} WHERE {processing} AND (status, id) > (1, :after::bigint)
    ORDER BY status, id LIMIT :limit::bigint)
   UNION ALL
-  (SELECT * FROM {table} WHERE {failed} AND (status, id) > (3, :after::bigint)
+  (SELECT *, {fine} FROM {table} WHERE {failed} AND (status, id) > (3, :after::bigint)
    ORDER BY status, id LIMIT :limit::bigint)
   UNION ALL
   (SELECT late.* FROM json_array_elements(:holes::json) AS hole
    CROSS JOIN LATERAL (
-     SELECT * FROM {table} WHERE status = 0 AND id <= :after::bigint
+     SELECT *, {fine} FROM {table} WHERE status = 0 AND id <= :after::bigint
        AND id BETWEEN (hole->>0)::bigint AND (hole->>1)::bigint) AS late)) AS merged
 ORDER BY id LIMIT :limit::bigint;
 
@@ -919,6 +965,11 @@ WHERE status + 0 IN (3, 4) AND id = ANY (ARRAY(
 -- part: since
 -- A time that an index can be asked for.
 statement_timestamp() - least(:since::bigint, 3153600000000)::float8 * interval '1 millisecond'
+
+-- name: discard
+-- Not what is delivered.  A relay that has it in flight finds no row to acknowledge.
+DELETE FROM {table} WHERE status + 0 IN (0, 1, 3, 4) AND id = ANY (ARRAY(
+  SELECT id FROM ({named}) AS t));
 
 -- name: replay
 -- The empty token, as in "redrive".
