@@ -264,6 +264,22 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_redrive(wherry_outbox *box,
 							     wherry_error *err);
 
 /**
+ * Take one message off for good: pending, in flight, failed or dead.
+ *
+ * A relay that has it in flight may still deliver it; its acknowledgement then changes
+ * nothing.  What waits behind it in its key goes on.
+ *
+ * @param ident  Its message_id, or its id in digits.
+ * @return WHERRY_OK; WHERRY_NOTFOUND: there is no such message, or it was delivered;
+ *         WHERRY_UNSUPPORTED: the outbox can only be streamed.
+ *
+ * Transaction: its own, or part of the one that is open; all or none.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_discard(wherry_outbox *box,
+							     const char *ident,
+							     wherry_error *err);
+
+/**
  * Deliver done messages that match once more, under their next generation.
  *
  * Also those in the archive, which move back into the outbox, with their message_id, and

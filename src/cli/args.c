@@ -159,7 +159,8 @@ static bool parse_option(wh_args *args, int argc, char **argv, int *at)
 
 /* ---- the whole line ---- */
 
-/* How many operands "FROM TO [ID]" asks for at least and allows at most. */
+/* How many operands "FROM TO [ID]" asks for at least and allows at most; after "ID..." any
+ * number. */
 static void operand_bounds(const char *operands, size_t *least, size_t *most)
 {
 	*least = *most = 0;
@@ -168,6 +169,8 @@ static void operand_bounds(const char *operands, size_t *least, size_t *most)
 		if (*p != '[')
 			(*least)++;
 		p += strcspn(p, " ");
+		if (strncmp(p - 3, "...", 3) == 0)
+			*most = SIZE_MAX;
 		p += strspn(p, " ");
 	}
 }

@@ -17,6 +17,7 @@ extern const wh_command wh_cmd_list;
 extern const wh_command wh_cmd_show;
 extern const wh_command wh_cmd_doctor;
 extern const wh_command wh_cmd_retry;
+extern const wh_command wh_cmd_discard;
 extern const wh_command wh_cmd_replay;
 extern const wh_command wh_cmd_purge;
 extern const wh_command wh_cmd_pause;

@@ -423,6 +423,27 @@ wherry_code wherry_outbox_replay(wherry_outbox *box, const wherry_filter *filter
 	return change_rows(box, box->stmt.replay, true, filter, 0, out_n, err);
 }
 
+wherry_code wherry_outbox_discard(wherry_outbox *box, const char *ident,
+				  wherry_error *err)
+{
+	const wherry_filter filter = {.ident = ident};
+	int64_t n = 0;
+	wherry_code code;
+
+	if (!box || !ident)
+		return wh_fail(err, WHERRY_INVALID, "no message named");
+	if (box->layout.streams)
+		return wh_outbox_cannot(
+			box, "which is only streamed: delete its row yourself", err);
+	code = change_rows(box, box->stmt.discard, false, &filter, 0, &n, err);
+	if (code == WHERRY_OK && !n)
+		return wh_fail(err, WHERRY_NOTFOUND,
+			       "there is no message '%.100s' in outbox '%s' that is not "
+			       "delivered",
+			       ident, box->name.ptr);
+	return code;
+}
+
 static wherry_code set_paused(wherry_outbox *box, bool on, wherry_error *err)
 {
 	const wh_param params[] = {WH_TEXT_PARAM("name", box->name),

@@ -159,6 +159,9 @@ SELECT NULL WHERE false;
 -- name: redrive
 SELECT NULL WHERE false;
 
+-- name: discard
+SELECT NULL WHERE false;
+
 -- name: replay
 SELECT NULL WHERE false;
 

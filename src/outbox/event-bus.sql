@@ -376,6 +376,10 @@ WHERE rowid IN (
   SELECT rowid FROM {table} WHERE status = 'failed' AND {wanted}
   ORDER BY rowid LIMIT :limit);
 
+-- name: discard
+-- What is delivered is in the archive.
+DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} WHERE {wanted});
+
 -- name: replay
 -- What is done is in the archive: see replay-archived.
 SELECT NULL WHERE 0;

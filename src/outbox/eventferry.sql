@@ -475,6 +475,13 @@ WHERE status IN (3, 4) AND id = ANY (ARRAY(
     AND {wanted} AND {since_created}
   ORDER BY id {limited}));
 
+-- name: discard
+-- Not what is delivered.
+DELETE FROM {table} WHERE status IN (0, 1, 3, 4) AND id = ANY (ARRAY(
+  SELECT id FROM {table} WHERE message_id = {ident}
+  UNION ALL
+  SELECT id FROM {table} WHERE id = :number::bigint));
+
 -- name: replay
 -- There is no place for a generation.
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL,

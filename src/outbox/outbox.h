@@ -49,7 +49,7 @@ typedef struct wh_layout {
 	X(fail, "fail") X(requeue, "requeue") X(requeue_failed, "requeue-failed") X(try, "try") X(reap, "reap") \
 	X(purge, "purge") X(archive, "archive") \
 	X(purge_archived, "purge-archived") X(purge_archive, "purge-archive") \
-	X(redrive, "redrive") X(replay, "replay") X(nudge, "nudge") X(pause, "pause") \
+	X(redrive, "redrive") X(discard, "discard") X(replay, "replay") X(nudge, "nudge") X(pause, "pause") \
 	X(replay_archived, "replay-archived") X(unarchive, "unarchive") \
 	X(list, "list") X(list_any, "list-any") X(list_archived, "list-archived") \
 	X(show, "show") X(show_archived, "show-archived") \

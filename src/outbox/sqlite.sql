@@ -580,6 +580,14 @@ WHERE id IN (SELECT id FROM {table} NOT INDEXED WHERE id IN (
   AND id > :after
   ORDER BY id LIMIT :limit);
 
+-- name: discard
+-- Not what is delivered.  A relay that has it in flight finds no row to acknowledge.
+DELETE FROM {table} WHERE (status = 0 OR status = 1 OR status = 3 OR status = 4)
+  AND id IN (SELECT id FROM {table} WHERE message_id = :ident
+             UNION ALL
+             SELECT id FROM {table} WHERE id = :number
+               AND NOT EXISTS (SELECT 1 FROM {table} WHERE message_id = :ident));
+
 -- name: replay
 -- The empty token, as in "redrive".
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, processed_at = NULL,

@@ -159,6 +159,19 @@ wherry_code wh_held_due(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
+/* An operator may have taken off what keys wait for: they are read again.  What is not due
+ * holds its key again. */
+void wh_held_look(wherry_relay *r, int64_t now)
+{
+	enum { MOST = 1000 };
+
+	if (r->set.competing || r->set.keep || r->keys.n_held > MOST)
+		return;
+	for (wh_key *key = r->keys.held; key; key = key->held_next)
+		if (key->fsm.state == WH_KEY_HELD && key->due_us != WH_NEVER)
+			wh_key_set_due(&r->keys, key, now);
+}
+
 /* ---- parked keys ---- */
 
 typedef struct parking {

@@ -503,8 +503,10 @@ wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err)
 		wh_relay_say(r, WHERRY_LOG_INFO, paused ? "paused" : "resumed");
 	r->stats.paused = r->lease.paused = paused;
 	wh_read_notice(r, nudge);
-	if (nudge != r->control_nudge && !r->set.competing && !r->set.keep)
+	if (nudge != r->control_nudge && !r->set.competing && !r->set.keep) {
+		wh_held_look(r, now);
 		wh_read_sweep(r, now);
+	}
 	r->control_nudge = nudge;
 	return WHERRY_OK;
 }

@@ -313,6 +313,7 @@ bool wh_held_has_room(const wherry_relay *r);
 void wh_held_note(wherry_relay *r, wh_key *key, int64_t id, int64_t place);
 wherry_code wh_held_due(wherry_relay *r, int64_t now, wherry_error *err);
 wherry_code wh_held_parked(wherry_relay *r, int64_t now, wherry_error *err);
+void wh_held_look(wherry_relay *r, int64_t now);
 
 /* stream.c: the log of commits beside the table */
 wherry_code wh_follow_open(wherry_relay *r, wherry_error *err); /* once there is a box */

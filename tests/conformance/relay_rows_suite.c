@@ -258,6 +258,27 @@ static void the_schema_refuses_what_it_can(void **state)
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox"), 0);
 }
 
+static void behind_a_failed_one(relay_fixture *f)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	relay_set(f, "retry.base", "20s");
+	relay_set(f, "retry.jitter", "off");
+	relay_answers(f, 1, WHERRY_RETRY, -1);
+	relay_put(f, "aa");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_FAILED);
+	assert_int_equal(wherry_outbox_discard(f->box, "1", &err), WHERRY_OK);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_DONE);
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox"), 1);
+	assert_int_equal(wherry_outbox_discard(f->box, "2", &err), WHERRY_NOTFOUND);
+}
+
+static void a_key_goes_on_when_what_it_waits_for_is_discarded(void **state)
+{
+	each_engine(*state, behind_a_failed_one);
+}
+
 const relay_test relay_rows_tests[] = {
 	RELAY_TEST(a_row_that_is_too_long_dies_alone, RELAY_LEASE),
 	RELAY_TEST(a_row_with_a_number_out_of_range_dies_alone, RELAY_LEASE),
@@ -267,5 +288,6 @@ const relay_test relay_rows_tests[] = {
 	RELAY_TEST(a_long_key_that_does_not_compress_is_delivered_in_order, RELAY_LEASE),
 	RELAY_TEST(a_row_that_cannot_be_written_holds_up_no_other, RELAY_LEASE),
 	RELAY_TEST(the_schema_refuses_what_it_can, RELAY_LEASE),
+	RELAY_TEST(a_key_goes_on_when_what_it_waits_for_is_discarded, RELAY_LEASE),
 	RELAY_TESTS_END,
 };

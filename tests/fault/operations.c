@@ -167,6 +167,11 @@ static wherry_code outbox_redrive(world *w, wherry_error *err)
 	return wherry_outbox_redrive(w->box, &(wherry_filter){0}, w->out.number, err);
 }
 
+static wherry_code outbox_discard(world *w, wherry_error *err)
+{
+	return wherry_outbox_discard(w->box, "m2", err);
+}
+
 static wherry_code outbox_replay(world *w, wherry_error *err)
 {
 	return wherry_outbox_replay(w->box, &(wherry_filter){.topic = "t"}, w->out.number,
@@ -468,6 +473,7 @@ const operation operations[] = {
 	{"outbox_list of the archive", outbox_list_archived, NULL, NULL, NULL, 0},
 	{"outbox_show of the archive", outbox_show_archived, NULL, NULL, NULL, 0},
 	{"outbox_redrive", outbox_redrive, NULL, NULL, NULL, 0},
+	{"outbox_discard", outbox_discard, NULL, NULL, NULL, 0},
 	{"outbox_redrive in a transaction", outbox_redrive, begin_and_enqueue, NULL, NULL, OPERATION_JOINS},
 	{"outbox_replay", outbox_replay, NULL, NULL, NULL, 0},
 	{"outbox_replay in a transaction", outbox_replay, begin_and_enqueue, NULL, NULL, OPERATION_JOINS},

@@ -1,0 +1,114 @@
+#include "cli/commands.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "publish/parts.h"
+
+/* On a terminal; elsewhere --yes is required. */
+static bool confirmed(const wh_args *args, size_t n)
+{
+	char answer[8] = "";
+
+	if (wh_arg_on(args, "yes"))
+		return true;
+	if (!isatty(STDIN_FILENO)) {
+		(void)wh_usage(
+			args->command,
+			"discard deletes messages for good: confirm it with --yes");
+		return false;
+	}
+	(void)fprintf(stderr, "delete %zu message%s for good? [y/N] ", n,
+		      wh_plural((int64_t)n));
+	if (fgets(answer, sizeof(answer), stdin) &&
+	    (answer[0] == 'y' || answer[0] == 'Y'))
+		return true;
+	(void)wh_complain(NULL, "nothing was changed");
+	return false;
+}
+
+typedef struct audit {
+	wh_buf line;
+	const wh_session *session;
+} audit;
+
+/* Who it was, for the record. */
+static wherry_code write_audit(void *ctx, const wherry_row *row)
+{
+	audit *a = ctx;
+	char now[WH_TIME_LEN];
+
+	wh_time_print(wh_now(&wh_env_system), now);
+	wh_buf_printf(&a->line,
+		      "discarded time=%s outbox=%s id=%" PRId64 " state=%s topic=", now,
+		      a->session->table, row->message.id, wherry_state_name(row->state));
+	wh_buf_json(&a->line, row->message.topic ? row->message.topic : "",
+		    row->message.topic ? strlen(row->message.topic) : 0);
+	wh_buf_puts(&a->line, " message_id=");
+	wh_buf_json(&a->line, row->message.message_id ? row->message.message_id : "",
+		    row->message.message_id ? strlen(row->message.message_id) : 0);
+	return WHERRY_OK;
+}
+
+static wh_exit discard(wh_session *s, const char *ident)
+{
+	audit a = {WH_BUF_INIT(64 * 1024), s};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code = wherry_outbox_show(s->box, ident, write_audit, &a, &err);
+
+	if (code == WHERRY_OK)
+		code = wherry_outbox_discard(s->box, ident, &err);
+	if (code == WHERRY_OK)
+		(void)fprintf(stderr, "%s\n", wh_buf_str(&a.line));
+	wh_buf_clear(&a.line);
+	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(&err);
+}
+
+static wh_exit run(wh_args *args)
+{
+	wh_exit status = WH_EXIT_DONE, each;
+	wh_session s;
+	int64_t n = 0;
+
+	if (!confirmed(args, args->n_operands - 1))
+		return WH_EXIT_USAGE;
+	status = wh_session_open(&s, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	for (size_t i = 1; i < args->n_operands; i++) {
+		each = discard(&s, wh_operand(args, i));
+		n += each == WH_EXIT_DONE;
+		if (each != WH_EXIT_DONE)
+			status = each;
+	}
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"discarded\":%" PRId64 "}\n", n);
+	else
+		(void)printf("%" PRId64 " message%s discarded\n", n, wh_plural(n));
+	wh_session_close(&s);
+	return status;
+}
+
+static const wh_option options[] = {
+	{"yes", NULL, "Do not ask; required where there is no terminal.", NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_cmd_discard = {
+	.name = "discard",
+	.operands = "URL ID...",
+	.synopsis = "URL ID... [--yes] [--json]",
+	.brief = "Delete messages that are not delivered, for good",
+	.help = "A message is named by its number or its message id. Messages that are "
+		"pending, in flight, failed or dead can be discarded; those behind them "
+		"in their keys go on. A line for each goes to standard error.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry discard sqlite:shop.db 42\n"
+		"  wherry discard sqlite:shop.db 42 43 --yes\n",
+	.options = options,
+	.run = run,
+};
