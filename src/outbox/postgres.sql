@@ -320,7 +320,7 @@ INSERT INTO {wherry_schema}(model, name, version, min_program)
 -- Tables that were made before the constraint get it, for new rows and for those that change:
 -- but not while they have rows that it refuses, which could not be marked dead then.
 DO $$ BEGIN
-  IF EXISTS (SELECT 1 FROM pg_constraint WHERE conrelid = {'table}::regclass
+  IF EXISTS (SELECT 1 FROM pg_constraint WHERE conrelid = {'table}::regclass::oid
              AND conname = {name} || '_sane') THEN RETURN; END IF;
   IF EXISTS (SELECT 1 FROM {table} WHERE NOT ({sane})) THEN
     RAISE WARNING 'outbox % has rows that are too long or out of range: run wherry doctor',
