@@ -66,6 +66,15 @@ const wh_check wh_checks[] = {
 		.advice = "let it finish, or `SELECT pg_terminate_backend($1)`",
 	},
 	{
+		.name = "claim-locks",
+		.flags = NATIVE,
+		.none = "nobody keeps claims waiting with an advisory lock",
+		.trouble = "pid $1 (role $2) has held the advisory lock of this outbox's "
+			   "claims for ~3, which takes milliseconds: $4 relays wait",
+		.advice = "`SELECT pg_terminate_backend($1)`; any role that may connect to "
+			  "the database can take this lock",
+	},
+	{
 		.name = "long-transactions",
 		.none = "no transaction has been open for long",
 		.trouble =

@@ -146,6 +146,25 @@ WHERE l.locktype = 'relation' AND l.granted AND l.pid <> pg_backend_pid()
   AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
 LIMIT 5;
 
+-- name: claim-locks
+-- The advisory locks of claims and of partitions, which relays hold for milliseconds; any
+-- role that may connect can take them.  Who may not see the activity of others still sees
+-- since when relays wait.
+SELECT 2, l.pid::text, coalesce(a.usename::text, 'unknown'),
+  floor(extract(epoch FROM {now} - least(a.state_change, w.since)) * 1000.0)::bigint::text,
+  w.n::text
+FROM pg_locks AS l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+CROSS JOIN LATERAL (
+  SELECT count(*) AS n, min((to_jsonb(k) ->> 'waitstart')::timestamptz) AS since
+  FROM pg_locks AS k
+  WHERE k.locktype = 'advisory' AND NOT k.granted AND k.database = l.database
+    AND k.classid = l.classid AND k.objid = l.objid AND k.objsubid = l.objsubid) AS w
+WHERE l.locktype = 'advisory' AND l.granted AND l.pid <> pg_backend_pid()
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND l.classid IN (1667, 1668) AND l.objid = {'table}::regclass::oid AND l.objsubid = 1
+  AND least(a.state_change, w.since) <= {now} - interval '2 seconds'
+LIMIT 5;
+
 -- name: tables
 SELECT 2, t.name
 FROM unnest(ARRAY[{'table}, {'table_archive}, {'wherry_outbox}, {'wherry_slot}]) AS t(name)

@@ -211,6 +211,17 @@ follow locks
 mended locks
 exec 7>&-
 
+session holder "SELECT pg_advisory_lock((1667::bigint << 32) + 'outbox'::regclass::oid::bigint)"
+found_holder() {
+	doctor
+	is_found claim-locks bad
+}
+check "an advisory lock that keeps claims waiting is found" until_true 30 found_holder
+finds "with its role" claim-locks bad '(role wherry)'
+follow claim-locks
+mended claim-locks
+exec 7>&-
+
 run "BEGIN; INSERT INTO wherry_outbox(name) VALUES ('gone'); PREPARE TRANSACTION 'left'"
 of_message "a message that is not there may be in it" nobody bad "prepared transaction 'left'"
 finds "a prepared transaction is found" prepared bad "'left' of wherry" --older-than 0s
