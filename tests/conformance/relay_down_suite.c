@@ -298,6 +298,9 @@ static void refuse_before_good_ones(relay_fixture *f, int64_t n, bool denies)
 	(void)begin_refusing(f, n, denies);
 	put_many(f, (size_t)n + 200);
 	relay_start(f, &f->a);
+	for (int64_t seen = 0; seen < n;
+	     seen += 250) /* each step has its own time limit */
+		RELAY_UNTIL(f, &f->a, n_refused > seen);
 	RELAY_UNTIL(f, &f->a, n_taken == 200);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 200);
 	assert_int_equal(n_taken, 200);

@@ -55,7 +55,7 @@ w relay sqlite:b.db "https://127.0.0.1:$port/" --until-empty --set webhook.ca_fi
 expect "and taken where it is trusted" 0 "err:8 delivered"
 
 w relay sqlite:b.db "https://127.0.0.1:$port/{key}" --until-empty
-expect "a URL that means nothing is refused" 2 "err:{key}" "err:{topic} does"
+expect "a URL that means nothing is refused" 2 "err:stands for nothing" "err:{topic} does"
 w relay sqlite:b.db "https://127.0.0.1:$port/" --until-empty --set webhook.secret=env:NO_SUCH
 expect "and a secret that is not there" 1 "err:NO_SUCH is not set"
 
@@ -96,7 +96,7 @@ END
 HOOK_SECRET=$secret w check bad.yaml
 expect "check says of a secret that it is not there, and of dead letters that they cannot go" 1 \
 	"err:bad.yaml:3:13: to: webhook.secret: cannot read the file '/no/such'" \
-	"err:bad.yaml:11:19: dead_letters: '{key}'" "no:hunter2"
+	"err:bad.yaml:11:19: dead_letters: a '{' in the URL stands for nothing" "no:hunter2"
 
 # ---- what a daemon tells of them ----
 
