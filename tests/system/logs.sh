@@ -4,8 +4,6 @@
 # whatever messages, commands and URLs hold; and no secret is in it.
 # shellcheck disable=SC2016
 
-. "$(dirname "$0")/cli.bash"
-# shellcheck source=tests/system/daemon.bash
 . "$(dirname "$0")/daemon.bash"
 cd "$tmp" || exit
 
@@ -113,6 +111,16 @@ for url in "${!urls[@]}"; do
 	status=0
 	expect "and no secret of it is in log, status, errors or configuration" 0 "no:$S3"
 done
+
+rm -f d.db*
+fill d.db
+timeout 20 "$wherry" relay sqlite:d.db 'http://me:x@127.0.0.1:9/' --until-empty --timeout 100ms 2>d.log
+check "credentials that are sent unencrypted are warned of" lines d.log \
+	'[e["level"] for e in events if e["event"] == "insecure"] == ["warn"]'
+printf "relays: [{name: d, from: 'sqlite:d.db', to: 'http://me:x@127.0.0.1:9/'}]\n" >d.yaml
+w check d.yaml
+expect "by check as well, and the file can be used" 0 "err:d.yaml: warning: relay d: http: sends" \
+	"out:1 relay, fine" "no:me:x"
 
 for url in "postgres://me:$S3/x@127.0.0.1:9/db" "postgres://me:$S3@x@127.0.0.1:9/db" \
 	"postgres://me:$S3?x@127.0.0.1:9/db" "postgres://me:$S3:x" "postgres://127.0.0.1:$S3/db" \
