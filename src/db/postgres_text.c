@@ -4,6 +4,7 @@
  * as they are, and they are converted here; what cannot be converted stays as it is.
  */
 #include <iconv.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,14 +33,14 @@ wherry_code wh_postgres_text_open(postgres_stream *s, postgres_db *link,
 	bool ascii = name && strcmp(name, "SQL_ASCII") == 0;
 	wherry_code code = WHERRY_OK;
 	char known[32] = "";
-	iconv_t convert = (iconv_t)-1;
+	iconv_t convert = NULL;
 
 	if (!name || strcmp(name, "UTF8") == 0)
 		return WHERRY_OK;
 	if (!ascii && !s->convert) {
 		libc_name(name, known, sizeof(known));
 		convert = iconv_open("UTF-8", known);
-		if (convert == (iconv_t)-1)
+		if ((intptr_t)convert == -1)
 			return WHERRY_OK; /* then the server converts */
 		s->convert = convert;
 	}

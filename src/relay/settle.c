@@ -528,6 +528,15 @@ static size_t settled_after(wherry_relay *r, int64_t now)
 	return written_at_once(r);
 }
 
+/* The database refuses to write one of several, or the attempt of this one alone. */
+static wherry_code not_written(wherry_relay *r, int64_t now, wh_entry *tried,
+			       const char *why, wherry_error *err)
+{
+	if (tried)
+		tried->poison = wh_settle_cannot_try(r, tried, why);
+	return wh_settle_one_by_one(r, now, err);
+}
+
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err)
 {
@@ -559,11 +568,8 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 		code = wh_keep_settle(r, try_next, err);
 	else if (s.n_done || s.n_failed || s.n_back || s.try_id)
 		code = write_down(r, &s, &settled, &why);
-	if (wh_db_about_row(r->db, code, &why)) {
-		if (try_next && !n)
-			try_next->poison = wh_settle_cannot_try(r, try_next, why.message);
-		return wh_settle_one_by_one(r, now, err);
-	}
+	if (wh_db_about_row(r->db, code, &why))
+		return not_written(r, now, n ? NULL : try_next, why.message, err);
 	if (code != WHERRY_OK && err && *why.message)
 		*err = why;
 	if (code == WHERRY_STALE) {
