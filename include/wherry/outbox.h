@@ -72,7 +72,9 @@ typedef struct wherry_failure {
 	bool innocent;    /* not its fault: count nothing, take a recorded attempt back */
 	int32_t nth; /* which attempt it was, from 1 on: written twice, after an answer
 	                     was lost, it counts once; 0: not known */
-	const char *error; /* why; cut at 500 bytes */
+	const char *error;      /* why; cut at 500 bytes */
+	const char *message_id; /* of the message, so that no other row that has taken its
+				 * id meanwhile is changed; NULL: whatever has the id */
 } wherry_failure;
 
 /* Which rows; start from {0}.  Conditions are joined by "and". */

@@ -307,6 +307,11 @@ wherry_code wh_db_schema_of(wherry_db *db, const char *table, bool own, char *ou
 	return WHERRY_OK;
 }
 
+int64_t wh_db_version(wherry_db *db)
+{
+	return db->driver->version ? db->driver->version(db) : 0;
+}
+
 wherry_code wh_stream_open(wherry_db *db, const wh_stream_options *options,
 			   wh_stream **out, wherry_error *err)
 {

@@ -139,6 +139,10 @@ typedef struct wh_db_driver {
 	 * tells.  *out_next_us: when to ask again, WH_NEVER: when fd() says. */
 	bool (*changed)(wherry_db *db, int64_t now_us, int64_t *out_next_us);
 
+	/* A number that is another one once anybody but this connection has committed; 0: it
+	 * is not known.  May be NULL: never known. */
+	int64_t (*version)(wherry_db *db);
+
 	/* Make the running call return WHERRY_INTERRUPTED; from any thread. */
 	void (*interrupt)(wherry_db *db);
 
@@ -239,6 +243,7 @@ wherry_code wh_db_watch(wherry_db *db, wherry_error *err);
 int wh_db_fd(wherry_db *db);
 bool wh_db_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us);
 int64_t wh_db_session(wherry_db *db); /* 0: it has no number */
+int64_t wh_db_version(wherry_db *db);
 
 /* The driver's schema_of(); empty where the database has no schemas. */
 wherry_code wh_db_schema_of(wherry_db *db, const char *table, bool own, char *out,

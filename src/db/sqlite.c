@@ -560,5 +560,6 @@ const wh_db_driver wh_db_sqlite = {
 	.watch = wh_sqlite_watch,
 	.fd = wh_sqlite_fd,
 	.changed = wh_sqlite_changed,
+	.version = wh_sqlite_version,
 	.interrupt = sqlite_interrupt,
 };

@@ -78,6 +78,15 @@ wherry_code wh_sqlite_watch(wherry_db *db, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/* On a shared handle others commit by this very connection. */
+int64_t wh_sqlite_version(wherry_db *db)
+{
+	sqlite_db *s = (sqlite_db *)db;
+	int64_t version = s->watch.on && !db->shared ? read_version(s) : 0;
+
+	return version > 0 ? version : 0;
+}
+
 void wh_sqlite_unwatch(sqlite_db *s)
 {
 	sqlite3_finalize(s->watch.version);

@@ -182,6 +182,11 @@ static wherry_code trace_stream(wherry_db *db, const wh_stream_options *options,
 		     wh_stream_open(t->inner, options, out, err), err);
 }
 
+static int64_t trace_version(wherry_db *db)
+{
+	return wh_db_version(((traced *)db)->inner);
+}
+
 static void trace_interrupt(wherry_db *db)
 {
 	wherry_db_interrupt(((traced *)db)->inner);
@@ -221,6 +226,7 @@ wherry_code wh_db_trace(wherry_db *inner, const wh_trace *trace, wherry_db **out
 	both->driver = trace_template;
 	both->driver.scheme = inner->driver->scheme;
 	both->driver.late_commits = inner->driver->late_commits;
+	both->driver.version = inner->driver->version ? trace_version : NULL;
 	both->driver.meanwhile = inner->driver->meanwhile;
 	both->driver.failure_spreads = inner->driver->failure_spreads;
 	both->t.base = *inner;

@@ -35,10 +35,12 @@ bool wh_outbox_ack(wherry_outbox *box, const wherry_lease *lease, const wh_settl
 	out->params[3] = WH_INT_PARAM("first", s->done[0]);
 	out->params[4] = WH_INT_PARAM("last", s->done[s->n_done - 1]);
 	out->call = (wh_call){.stmt = find(box, s->on_done, range), .n_params = 5};
+	if (wh_outbox_names(box, s->names, s->n_done, &out->params[5], NULL) != WHERRY_OK)
+		return false;
+	out->call.n_params = 5 + WH_NAME_PARAMS;
 	if (range)
 		return true;
-	out->call.n_params = 4;
-	return wh_outbox_ids(box, s->done, s->n_done, &out->params[3], NULL) == WHERRY_OK;
+	return wh_outbox_ids(box, s->done, s->n_done, &out->params[4], NULL) == WHERRY_OK;
 }
 
 bool wh_outbox_acked(const wh_ack *ack)

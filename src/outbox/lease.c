@@ -179,11 +179,20 @@ typedef struct settling {
 	int64_t n_done; /* of them */
 } settling;
 
+/* Where nobody else has committed since they were read, their ids say which rows these are.
+ * It is asked under the fence: nobody else commits from there on. */
+static const wh_view *names_of(const settling *w)
+{
+	if (w->s->version && w->s->version == wh_db_version(w->box->db))
+		return NULL;
+	return w->s->names;
+}
+
 /* Run a statement on a list of ids. */
 static wherry_code on_ids(settling *w, const wh_stmt *stmt, const int64_t *ids, size_t n,
 			  bool count, wherry_error *err)
 {
-	wh_param params[2] = {{.name = "ids"}, token_param(w->lease)};
+	wh_param params[2 + WH_NAME_PARAMS] = {{.name = "ids"}, token_param(w->lease)};
 	int64_t changed = 0;
 	wherry_code code = WHERRY_OK;
 
@@ -191,7 +200,11 @@ static wherry_code on_ids(settling *w, const wh_stmt *stmt, const int64_t *ids, 
 		return WHERRY_OK;
 	code = wh_claim_ids(w->box, w->lease, ids, n, &params[0], err);
 	if (code == WHERRY_OK)
-		code = wh_db_run(w->box->db, stmt, params, 2, NULL, NULL, &changed, err);
+		code = wh_outbox_names(w->box, ids == w->s->done ? names_of(w) : NULL, n,
+				       &params[2], err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(w->box->db, stmt, params, 2 + WH_NAME_PARAMS, NULL, NULL,
+				 &changed, err);
 	if (code == WHERRY_OK && count)
 		w->n += changed;
 	return code;
@@ -208,15 +221,18 @@ bool wh_ids_in_a_row(const int64_t *ids, size_t n)
 static wherry_code on_range(settling *w, const wh_stmt *stmt, int64_t first, int64_t last,
 			    wherry_error *err)
 {
-	const wh_param params[] = {
+	wh_param params[3 + WH_NAME_PARAMS] = {
 		WH_INT_PARAM("first", first),
 		WH_INT_PARAM("last", last),
 		token_param(w->lease),
 	};
 	int64_t changed = 0;
 	wherry_code code =
-		wh_db_run(w->box->db, stmt, params, 3, NULL, NULL, &changed, err);
+		wh_outbox_names(w->box, names_of(w), w->s->n_done, &params[3], err);
 
+	if (code == WHERRY_OK)
+		code = wh_db_run(w->box->db, stmt, params, 3 + WH_NAME_PARAMS, NULL, NULL,
+				 &changed, err);
 	w->n += changed;
 	return code;
 }
@@ -243,12 +259,24 @@ static wherry_code settle_done(settling *w, wherry_error *err)
 	return code;
 }
 
+/* NULL: any message that has the id. */
+static wh_param name_param(const char *message_id)
+{
+	wh_view name = {NULL, 0};
+
+	if (message_id)
+		name = wh_view_of(message_id);
+	return WH_TEXT_PARAM("message_id", name);
+}
+
 static wherry_code settle_failure(settling *w, const wherry_failure *f, wherry_error *err)
 {
 	const char *why = f->error ? f->error : "";
 	wh_view error = {why, wh_utf8_cut(why, strlen(why), ERROR_MAX)};
 	wh_param claim[2];
 	wh_claim_params(w->box, w->lease, f->id, claim);
+	if (!w->box->layout.by_claim)
+		claim[0] = name_param(f->message_id);
 	const wh_param params[] = {
 		WH_INT_PARAM("id", f->id),
 		claim[0],
@@ -279,17 +307,18 @@ static wh_view leader_token(const wherry_lease *lease, char out[TOKEN_LEN])
 }
 
 wherry_code wh_outbox_untry(wherry_outbox *box, const wherry_lease *lease, int64_t id,
-			    int32_t nth, wherry_error *err)
+			    const char *name, int32_t nth, wherry_error *err)
 {
 	char token[TOKEN_LEN];
 	const wh_param params[] = {
 		WH_INT_PARAM("id", id),
 		WH_INT_PARAM("nth", nth),
 		WH_TEXT_PARAM("token", leader_token(lease, token)),
+		name_param(name),
 	};
 
 	return box->untry
-		       ? wh_db_run(box->db, box->untry, params, 3, NULL, NULL, NULL, err)
+		       ? wh_db_run(box->db, box->untry, params, 4, NULL, NULL, NULL, err)
 		       : WHERRY_OK;
 }
 
@@ -307,6 +336,8 @@ static wherry_code settle_try(settling *w, wherry_error *err)
 	params[2] = WH_INT_PARAM("nth", w->s->try_nth);
 	params[3] = WH_INT_PARAM("claimed", claimed);
 	wh_claim_params(w->box, w->lease, w->s->try_id, &params[4]);
+	if (!w->box->layout.by_claim)
+		params[4] = name_param(w->s->try_name);
 	code = wh_db_run(w->box->db, w->box->stmt.try, params, 6, NULL, NULL, &changed,
 			 err);
 	if (code == WHERRY_OK && w->all && claimed && !changed)

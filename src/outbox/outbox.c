@@ -5,7 +5,10 @@
 
 #include "base/text.h"
 
-enum { IDS_MAX = 4 * 1024 * 1024 }; /* bytes of a list of ids */
+enum {
+	IDS_MAX = 4 * 1024 * 1024,    /* bytes of a list of ids */
+	NAMES_MAX = 512 * 1024 * 1024 /* and of message ids */
+};
 
 wherry_code wh_take_int(void *ctx, const wh_row *row, wherry_error *err)
 {
@@ -36,6 +39,68 @@ wherry_code wh_outbox_list(wh_buf *buf, const int64_t *ids, size_t n, wh_param *
 	if (code != WHERRY_OK)
 		return code;
 	*out = WH_TEXT_PARAM("ids", ((wh_view){buf->ptr, buf->len}));
+	return WHERRY_OK;
+}
+
+static void list_names(wh_buf *buf, const wh_view *names, size_t n)
+{
+	static const char digits[] = "0123456789ABCDEF";
+
+	wh_buf_putc(buf, '[');
+	for (size_t i = 0; i < n; i++) {
+		wh_buf_puts(buf, i ? ",\"" : "\"");
+		for (size_t at = 0; at < names[i].len; at++) {
+			unsigned char c = (unsigned char)names[i].ptr[at];
+
+			wh_buf_putc(buf, digits[c >> 4]);
+			wh_buf_putc(buf, digits[c & 15]);
+		}
+		wh_buf_putc(buf, '"');
+	}
+	wh_buf_putc(buf, ']');
+}
+
+static size_t line_up(wh_buf *buf, const wh_view *names, size_t n)
+{
+	static const char zeros[64];
+	size_t width = 0;
+
+	for (size_t i = 0; i < n; i++)
+		width = names[i].len > width ? names[i].len : width;
+	for (size_t i = 0; i < n; i++) {
+		wh_buf_put(buf, names[i].ptr, names[i].len);
+		for (size_t left = width - names[i].len; left;) {
+			size_t some = left < sizeof(zeros) ? left : sizeof(zeros);
+
+			wh_buf_put(buf, zeros, some);
+			left -= some;
+		}
+	}
+	return width;
+}
+
+wherry_code wh_outbox_names(wherry_outbox *box, const wh_view *names, size_t n,
+			    wh_param out[WH_NAME_PARAMS], wherry_error *err)
+{
+	size_t width = 0;
+	wherry_code code;
+	wh_view all;
+
+	out[0] = WH_TEXT_PARAM("names", ((wh_view){NULL, 0}));
+	out[1] = WH_INT_PARAM("width", 0);
+	if (!names || box->layout.by_claim)
+		return WHERRY_OK;
+	wh_buf_reset(&box->message_ids);
+	if (box->db->driver->version)
+		list_names(&box->message_ids, names, n);
+	else
+		width = line_up(&box->message_ids, names, n);
+	code = wh_buf_check(&box->message_ids, err);
+	if (code != WHERRY_OK)
+		return code;
+	all = (wh_view){box->message_ids.ptr, box->message_ids.len};
+	out[0] = width ? WH_BLOB_PARAM("names", all) : WH_TEXT_PARAM("names", all);
+	out[1] = WH_INT_PARAM("width", (int64_t)width);
 	return WHERRY_OK;
 }
 
@@ -291,6 +356,7 @@ wherry_code wherry_outbox_open(wherry_db *db, const char *table, wherry_outbox *
 	box->body_max = WH_BODY_MAX;
 	box->ids = (wh_buf)WH_BUF_INIT(IDS_MAX);
 	box->holes = (wh_buf)WH_BUF_INIT(IDS_MAX);
+	box->message_ids = (wh_buf)WH_BUF_INIT(NAMES_MAX);
 	box->title = strdup(table ? table : "");
 	code = box->title ? find_layout(box, table, err) : wh_oom(err);
 	if (code != WHERRY_OK)
@@ -310,6 +376,7 @@ void wherry_outbox_close(wherry_outbox *box)
 	wh_outbox_unload(box);
 	wh_buf_clear(&box->ids);
 	wh_buf_clear(&box->holes);
+	wh_buf_clear(&box->message_ids);
 	wh_held_clear(&box->held);
 	free(box);
 }

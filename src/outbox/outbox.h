@@ -72,7 +72,8 @@ struct wherry_outbox {
 	char payload_type[16]; /* what it has; "": there is no choice */
 	int64_t body_max;      /* bytes */
 	wh_buf ids;            /* the list of ids being bound, */
-	wh_buf holes;          /* and that of ranges */
+	wh_buf holes;          /* and that of ranges; */
+	wh_buf message_ids;    /* and the message ids of those rows */
 	struct {
 #define X(field, name) const wh_stmt *field;
 		WH_OUTBOX_STMTS(X)
@@ -123,6 +124,13 @@ bool wh_ids_in_a_row(const int64_t *ids, size_t n);
 /* The list of ids as one parameter named "ids"; borrowed until the next call. */
 wherry_code wh_outbox_ids(wherry_outbox *box, const int64_t *ids, size_t n, wh_param *out,
 			  wherry_error *err);
+
+/* Message ids as the parameters "names" and "width"; borrowed until the next call.  Where the
+ * database can tell whether others committed, a list of them in hexadecimal; else one after the
+ * other, each with zeros behind it up to the width. */
+enum { WH_NAME_PARAMS = 2 };
+wherry_code wh_outbox_names(wherry_outbox *box, const wh_view *names, size_t n,
+			    wh_param out[WH_NAME_PARAMS], wherry_error *err);
 
 /* The same, in this buffer, which is borrowed. */
 wherry_code wh_outbox_list(wh_buf *buf, const int64_t *ids, size_t n, wh_param *out,
@@ -432,7 +440,9 @@ wherry_code wh_outbox_fence(wherry_outbox *box, const wherry_lease *lease,
 
 /* What a step of a relay wants written; all or nothing, under one fence. */
 struct wh_settlement {
-	const int64_t *done;
+	const int64_t *done;  /* in ascending order, if there are names */
+	const wh_view *names; /* their message ids; NULL: whatever rows have these ids */
+	int64_t version; /* wh_db_version() before all of them were read; 0: unknown */
 	size_t n_done;
 	wherry_on_done on_done;
 	const wherry_failure *failed;
@@ -442,13 +452,14 @@ struct wh_settlement {
 	size_t n_back;
 	bool back_failed; /* or failed and due, for relays that take nothing pending */
 	int64_t try_id;   /* a suspect to be tried next, 0: none */
-	int32_t try_nth;  /* for which time; 0: not known */
+	const char *try_name; /* its message id; NULL: not known */
+	int32_t try_nth;      /* for which time; 0: not known */
 };
 
 /* A settlement that is one statement. */
 typedef struct wh_ack {
 	size_t n; /* rows it is to change */
-	wh_param params[5];
+	wh_param params[7];
 	wh_call call;
 } wh_ack;
 
@@ -484,7 +495,7 @@ wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack
 /* Take back what was put on record as the nth attempt of a suspect, by this leader, unless it
  * was changed since. */
 wherry_code wh_outbox_untry(wherry_outbox *box, const wherry_lease *lease, int64_t id,
-			    int32_t nth, wherry_error *err);
+			    const char *name, int32_t nth, wherry_error *err);
 
 /* Rows that changed; under claims, others had been lost. */
 typedef struct wh_settled {

@@ -759,24 +759,47 @@ SELECT greatest(
   coalesce((SELECT id FROM {table} WHERE {processing} ORDER BY status DESC, id DESC LIMIT 1), 0),
   coalesce((SELECT id FROM {table} WHERE {failed} ORDER BY status DESC, id DESC LIMIT 1), 0));
 
+-- part: named_in_range
+-- A row may have been deleted, and another one have taken its id: what is acknowledged is named
+-- by its message id as well (what_took_the_id_of_a_message_in_flight_is_delivered).  The names
+-- stand one after the other, each as wide as the longest: so a row finds its own without a
+-- search, and no index of message ids fits.
+(:names::bytea IS NULL OR textsend(message_id) = btrim(
+   substr(:names::bytea, (id - :first)::integer * :width::integer + 1, :width::integer),
+   decode('00', 'hex')))
+
+-- part: named_in_list
+-- The ids are in ascending order.
+(:names::bytea IS NULL OR textsend(message_id) = btrim(
+   substr(:names::bytea, (width_bucket(id, (SELECT {ids})) - 1) * :width::integer + 1,
+          :width::integer), decode('00', 'hex')))
+
+-- part: this
+-- The message, and no other that has taken its id.
+(:message_id::text IS NULL OR message_id = :message_id::text)
+
 -- name: done-mark
 UPDATE {table} SET status = 2, processed_at = {now}
 WHERE id = ANY ({ids}) AND {is_open}
-  AND (:token::text IS NULL OR claim_token = :token::text);
+  AND (:token::text IS NULL OR claim_token = :token::text)
+  AND {named_in_list};
 
 -- name: done-delete
 DELETE FROM {table} WHERE id = ANY ({ids}) AND {is_open}
-  AND (:token::text IS NULL OR claim_token = :token::text);
+  AND (:token::text IS NULL OR claim_token = :token::text)
+  AND {named_in_list};
 
 -- name: done-mark-range
 -- Ids that follow one another, as those of a batch nearly always do.
 UPDATE {table} SET status = 2, processed_at = {now}
 WHERE id BETWEEN :first AND :last AND {is_open}
-  AND (:token::text IS NULL OR claim_token = :token::text);
+  AND (:token::text IS NULL OR claim_token = :token::text)
+  AND {named_in_range};
 
 -- name: done-delete-range
 DELETE FROM {table} WHERE id BETWEEN :first AND :last AND {is_open}
-  AND (:token::text IS NULL OR claim_token = :token::text);
+  AND (:token::text IS NULL OR claim_token = :token::text)
+  AND {named_in_range};
 
 -- part: acknowledger
 -- The fence, in the statement that writes.  Such an acknowledgement need not be on disk
@@ -790,22 +813,26 @@ WITH held AS MATERIALIZED (
 -- (a_relay_that_lost_its_lease_acknowledges_nothing).
 {acknowledger}
 UPDATE {table} SET status = 2, processed_at = {now}
-WHERE id = ANY ({ids}) AND {is_open} AND EXISTS (SELECT 1 FROM held);
+WHERE id = ANY ({ids}) AND {is_open} AND EXISTS (SELECT 1 FROM held)
+  AND {named_in_list};
 
 -- name: ack-mark-range
 {acknowledger}
 UPDATE {table} SET status = 2, processed_at = {now}
-WHERE id BETWEEN :first AND :last AND {is_open} AND EXISTS (SELECT 1 FROM held);
+WHERE id BETWEEN :first AND :last AND {is_open} AND EXISTS (SELECT 1 FROM held)
+  AND {named_in_range};
 
 -- name: ack-delete
 {acknowledger}
 DELETE FROM {table}
-WHERE id = ANY ({ids}) AND {is_open} AND EXISTS (SELECT 1 FROM held);
+WHERE id = ANY ({ids}) AND {is_open} AND EXISTS (SELECT 1 FROM held)
+  AND {named_in_list};
 
 -- name: ack-delete-range
 {acknowledger}
 DELETE FROM {table}
-WHERE id BETWEEN :first AND :last AND {is_open} AND EXISTS (SELECT 1 FROM held);
+WHERE id BETWEEN :first AND :last AND {is_open} AND EXISTS (SELECT 1 FROM held)
+  AND {named_in_range};
 
 -- part: archive_columns
 id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
@@ -828,6 +855,7 @@ SELECT id, message_id, topic, aggregate_type, aggregate_id, partition_key, heade
        attempts, created_at, {now}, generation, last_error, payload
 FROM {table} WHERE id = ANY ({ids}) AND {is_open}
   AND (:token::text IS NULL OR claim_token = :token::text)
+  AND {named_in_list}
 FOR UPDATE
 {archive_again};
 
@@ -845,7 +873,7 @@ UPDATE {table} SET
                   ELSE least(attempts, 999999999) + :count::integer END,
   next_retry_at = CASE WHEN :dead::bigint <> 0 THEN NULL ELSE {after_delay} END,
   last_error = :error
-WHERE id = :id AND {is_open}
+WHERE id = :id AND {this} AND {is_open}
   AND (:token::text IS NULL OR claim_token = :token::text);
 
 -- name: requeue
@@ -869,7 +897,7 @@ UPDATE {table} SET status = 1,
                   ELSE least(attempts, 999999999) + 1 END,
   claimed_at = {now}, claim_token = :token::text,
   next_retry_at = CASE WHEN status = 1 THEN next_retry_at END
-WHERE id = :id AND {is_open}
+WHERE id = :id AND {this} AND {is_open}
   AND (:claimed::bigint = 0 OR claim_token = :token::text);
 
 -- name: untry
@@ -877,7 +905,7 @@ WHERE id = :id AND {is_open}
 -- (relays_that_end_while_the_destination_is_down_cost_no_attempt).
 UPDATE {table} SET status = 0, attempts = :nth::integer - 1, next_retry_at = NULL,
   claimed_at = NULL, claim_token = ''
-WHERE id = :id AND status + 0 = 1 AND claim_token = :token::text AND attempts = :nth::integer;
+WHERE id = :id AND {this} AND status + 0 = 1 AND claim_token = :token::text AND attempts = :nth::integer;
 
 -- name: reap
 -- Not claims that were extended and live (reaping_leaves_claims_that_live).

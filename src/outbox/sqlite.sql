@@ -447,29 +447,43 @@ SELECT max(coalesce((SELECT id FROM {table} INDEXED BY {table_open}
            coalesce((SELECT id FROM {table} INDEXED BY {table_open}
                      WHERE status = 3 ORDER BY id DESC LIMIT 1), 0));
 
+-- part: named
+-- A row may have been deleted, and another one have taken its id: what is acknowledged is named
+-- by its message id as well.  :names is NULL where nobody else has committed since the rows
+-- were read (what_took_the_id_of_a_message_in_flight_is_delivered).
+(:names IS NULL OR hex(message_id) IN (SELECT value FROM json_each(:names)))
+
+-- part: this
+-- The message, and no other that has taken its id.
+(:message_id IS NULL OR CAST(message_id AS TEXT) = :message_id)
+
 -- name: done-mark
 -- OR FAIL, or SQLite would keep a copy of every page it changes, in a temporary file, so
 -- as to undo the statement alone.  It runs in a transaction, which is undone as a whole
 -- (when_one_of_many_cannot_be_marked_none_is).
 UPDATE OR FAIL {table} NOT INDEXED SET status = 2, processed_at = (SELECT ms FROM wherry_clock)
 WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR status = 3)
-  AND (:token IS NULL OR claim_token = :token);
+  AND (:token IS NULL OR claim_token = :token)
+  AND {named};
 
 -- name: done-delete
 DELETE FROM {table} NOT INDEXED
 WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR status = 3)
-  AND (:token IS NULL OR claim_token = :token);
+  AND (:token IS NULL OR claim_token = :token)
+  AND {named};
 
 -- name: done-mark-range
 -- Ids that follow one another, as those of a batch nearly always do: without a list to read.
 UPDATE OR FAIL {table} NOT INDEXED SET status = 2, processed_at = (SELECT ms FROM wherry_clock)
 WHERE id BETWEEN :first AND :last AND (status = 0 OR status = 1 OR status = 3)
-  AND (:token IS NULL OR claim_token = :token);
+  AND (:token IS NULL OR claim_token = :token)
+  AND {named};
 
 -- name: done-delete-range
 DELETE FROM {table} NOT INDEXED
 WHERE id BETWEEN :first AND :last AND (status = 0 OR status = 1 OR status = 3)
-  AND (:token IS NULL OR claim_token = :token);
+  AND (:token IS NULL OR claim_token = :token)
+  AND {named};
 
 -- name: done-archive
 -- Before done-delete, in the same transaction.
@@ -480,7 +494,8 @@ SELECT id, message_id, topic, aggregate_type, aggregate_id, partition_key, heade
        attempts, created_at, (SELECT ms FROM wherry_clock), generation, last_error, payload
 FROM {table} NOT INDEXED
 WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR status = 3)
-  AND (:token IS NULL OR claim_token = :token);
+  AND (:token IS NULL OR claim_token = :token)
+  AND {named};
 
 -- name: fail
 -- Where the number of the attempt is known it is set, not added to: a transaction whose
@@ -494,7 +509,8 @@ UPDATE {table} NOT INDEXED SET
   next_retry_at = CASE WHEN :dead THEN NULL ELSE (SELECT ms FROM wherry_clock)
                                              + min(:delay, 3153600000000) END,
   last_error = :error
-WHERE id = :id AND (status = 0 OR status = 1 OR status = 3) AND (:token IS NULL OR claim_token = :token);
+WHERE id = :id AND (status = 0 OR status = 1 OR status = 3) AND {this}
+  AND (:token IS NULL OR claim_token = :token);
 
 -- name: requeue
 -- The empty token, as in "redrive".
@@ -518,14 +534,15 @@ UPDATE {table} NOT INDEXED SET status = 1,
                   ELSE max(0, min(attempts, 999999999)) + 1 END,
   claimed_at = (SELECT ms FROM wherry_clock), claim_token = :token,
   next_retry_at = CASE WHEN status = 1 THEN next_retry_at END
-WHERE id = :id AND (status = 0 OR status = 1 OR status = 3) AND (NOT :claimed OR claim_token = :token);
+WHERE id = :id AND (status = 0 OR status = 1 OR status = 3) AND {this}
+  AND (NOT :claimed OR claim_token = :token);
 
 -- name: untry
 -- The destination was down: that was no attempt of the message
 -- (relays_that_end_while_the_destination_is_down_cost_no_attempt).
 UPDATE {table} NOT INDEXED SET status = 0, attempts = :nth - 1, next_retry_at = NULL,
   claimed_at = NULL, claim_token = ''
-WHERE id = :id AND status = 1 AND claim_token = :token AND attempts = :nth;
+WHERE id = :id AND {this} AND status = 1 AND claim_token = :token AND attempts = :nth;
 
 -- name: reap
 -- Not claims that were extended and live (reaping_leaves_claims_that_live).
@@ -546,7 +563,8 @@ DELETE FROM {table} WHERE id IN (
 DELETE FROM {table} WHERE id IN (
   SELECT id FROM {table} INDEXED BY {table_done}
   WHERE status = 2 AND processed_at <= (SELECT ms FROM wherry_clock) - :age LIMIT :limit)
-  AND id IN (SELECT id FROM {table_archive});
+  AND EXISTS (SELECT 1 FROM {table_archive} AS a WHERE a.id = {table}.id
+    AND a.message_id = {table}.message_id AND a.generation = {table}.generation);
 
 -- name: archive
 -- Before purge-archived, in the same transaction.

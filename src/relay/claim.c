@@ -30,15 +30,25 @@ typedef struct claiming {
 	int64_t n;
 } claiming;
 
+/* The row is claimed, and its id is that of a message in flight: it is given back after that. */
+static wherry_code inherit(wherry_relay *r, const wh_open_row *row, wherry_error *err)
+{
+	wh_entry *e = wh_window_find(&r->window, row->id);
+
+	e->heir = wh_window_copy(&r->window, e, row->message_id.ptr);
+	return e->heir ? WHERRY_OK : wh_oom(err);
+}
+
 static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 {
 	claiming *w = ctx;
 	wherry_relay *r = w->r;
 	wherry_code code;
+	bool later;
 
 	w->n++;
-	if (wh_window_find(&r->window, row->id))
-		return WHERRY_OK; /* our own, which had lapsed */
+	if (wh_read_knows(r, row, &later)) /* our own, which had lapsed */
+		return later ? inherit(r, row, err) : WHERRY_OK;
 	wh_flaw_key(r, row);
 	if (r->box->layout.by_aggregate) {
 		wh_buf_reset(&r->key_text);
@@ -253,6 +263,7 @@ wherry_code wh_claim_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK || r->fsm.state != WH_LEADING || r->db_retry_at_us > now)
 		return code;
 	woken = wh_db_changed(r->db, now, &r->check_us);
+	r->version = wh_db_version(r->db);
 
 	if (woken) {
 		r->more = r->freed = true;

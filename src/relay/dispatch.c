@@ -175,8 +175,8 @@ wherry_code wh_suspect_step(wherry_relay *r, int64_t now, wherry_error *err)
 	wherry_code code;
 
 	if (e && e->tried && (e->stage == WH_READY || e->stage == WH_WAITING)) {
-		code = wh_outbox_untry(r->box, &r->lease, e->msg.id, e->msg.attempts + 1,
-				       err);
+		code = wh_outbox_untry(r->box, &r->lease, e->msg.id, e->msg.message_id,
+				       e->msg.attempts + 1, err);
 		if (code != WHERRY_OK)
 			return wh_relay_db_trouble(r, now, code, err);
 		e->tried = false;

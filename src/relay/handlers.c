@@ -220,8 +220,11 @@ static wherry_code look(const wherry_call *call, wherry_code code, wherry_error 
 static wherry_code acknowledge(const wherry_call *call, connection *c, wherry_error *err)
 {
 	wherry_lease lease = lease_of(&call->grant);
+	const wh_view name =
+		wh_view_of(call->message.message_id ? call->message.message_id : "");
 	wh_settlement s = {
 		.done = &call->message.id,
+		.names = name.len ? &name : NULL,
 		.n_done = 1,
 		.on_done = (wherry_on_done)call->grant.on_done,
 	};

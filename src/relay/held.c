@@ -48,20 +48,37 @@ typedef struct redo {
 	int64_t last; /* the place of the last row met */
 } redo;
 
+/* Is this the text of the key?  One that waits alone has none, and its number instead. */
+static bool is_of(const wh_key *key, const wh_buf *text)
+{
+	if (key->bytes[0] == '#' || !text->len)
+		return (key->bytes[0] == '#') == !text->len;
+	return wh_view_eq((wh_view){key->bytes, key->len},
+			  (wh_view){text->ptr, text->len});
+}
+
 static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *err)
 {
 	redo *d = ctx;
 	wherry_relay *r = d->r;
 	wherry_code code;
+	bool later;
 
 	if (!wh_held_has_room(r) || d->key->fsm.state != WH_KEY_DRAINING) {
 		d->full = true;
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	}
-	if (!wh_window_find(&r->window, row->id)) {
+	if (!wh_read_knows(r, row, &later)) {
 		wh_buf_reset(&r->key_text);
-		if (d->key->bytes[0] != '#')
-			wh_flaw_key(r, row);
+		wh_flaw_key(r, row);
+		if (!is_of(d->key,
+			   &r->key_text)) { /* another message has its id by now */
+			d->last = row->id;
+			(void)wh_places_of(&r->places, row->id, &d->last);
+			return wh_read_meet(r, d->now, row, err);
+		}
+		if (d->key->bytes[0] == '#')
+			wh_buf_reset(&r->key_text);
 		r->swept_clean = false;
 		if (row->due_in_us > 0 && row->state == WHERRY_FAILED)
 			wh_key_hold(&r->keys, d->key, wh_later(d->now, row->due_in_us));

@@ -43,10 +43,67 @@ void wh_read_sweep(wherry_relay *r, int64_t now)
 	forget_holes(r);
 }
 
+/* Ids begin anew: what was passed over says nothing of rows that come now. */
+static void sweep_replaced(wherry_relay *r, int64_t now)
+{
+	r->replaced = false;
+	r->holes.n = 0;
+	r->passed = r->oldest = 0;
+	wh_follow_forget(r);
+	wh_read_sweep(r, now);
+}
+
 bool wh_read_idle(const wherry_relay *r)
 {
 	return !r->more && r->window.n == 0 && r->keys.n_held == 0 &&
 	       r->keys.n_parked == 0;
+}
+
+static bool is_same(const wh_entry *e, const wh_open_row *row)
+{
+	const char *name = e->msg.message_id ? e->msg.message_id : "";
+	size_t len = strlen(name);
+
+	/* of a name with a NUL inside only the beginning is kept */
+	return len == row->message_id.len ||
+			       (len < row->message_id.len && !row->message_id.ptr[len])
+		       ? memcmp(name, row->message_id.ptr, len) == 0
+		       : false;
+}
+
+static void drop_unsent(wherry_relay *r, wh_entry *e)
+{
+	wh_key *key = e->key;
+
+	if (e->stage == WH_READY)
+		wh_list_remove(&r->window.ready, e);
+	else
+		wh_key_remove(key, e);
+	if (!key) {
+		wh_entry_gone(r, e);
+		return;
+	}
+	key->active -= e->stage == WH_READY;
+	key->owned++; /* the key must outlive what follows */
+	wh_entry_gone(r, e);
+	key->owned--;
+	wh_key_advance(r, key);
+	wh_keys_drop(&r->keys, key);
+}
+
+bool wh_read_knows(wherry_relay *r, const wh_open_row *row, bool *out_later)
+{
+	wh_entry *e = wh_window_find(&r->window, row->id);
+
+	*out_later = false;
+	if (!e || is_same(e, row))
+		return e != NULL;
+	if (e->stage == WH_READY || e->stage == WH_WAITING) {
+		drop_unsent(r, e);
+		return false;
+	}
+	e->replaced = *out_later = true;
+	return true;
 }
 
 /* Text under which an unordered message waits for its retry: no ordering key begins so. */
@@ -161,6 +218,7 @@ wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_erro
 	if (!r->taking)
 		r->unfenced = !r->set.competing;
 	e->order = place_of(r, row->id);
+	e->version = r->version;
 	e->tx = r->taking;
 	wh_follow_taken(r, e->tx);
 	e->key = key;
@@ -247,8 +305,9 @@ wherry_code wh_read_meet(wherry_relay *r, int64_t now, const wh_open_row *row,
 			 wherry_error *err)
 {
 	reading w = {.r = r, .now = now};
+	bool later;
 
-	return wh_window_find(&r->window, row->id) ? WHERRY_OK : meet_new(&w, row, err);
+	return wh_read_knows(r, row, &later) ? WHERRY_OK : meet_new(&w, row, err);
 }
 
 static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
@@ -256,6 +315,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	reading *w = ctx;
 	wherry_relay *r = w->r;
 	wherry_code code = WHERRY_OK;
+	bool later;
 
 	if (!may_read_on(r)) {
 		w->full = true;
@@ -267,7 +327,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	}
 	w->rows++;
 	w->fresh += row->id > w->after;
-	if (!wh_window_find(&r->window, row->id))
+	if (!wh_read_knows(r, row, &later))
 		code = meet_new(w, row, err);
 	if (code != WHERRY_OK)
 		return code;
@@ -575,6 +635,7 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 	int64_t found = r->db->found;
 	size_t before = r->window.n;
 
+	r->version = wh_db_version(r->db);
 	if (woken && !wh_follow_on(r))
 		r->more = true;
 	if (woken && r->look_by_us == WH_NEVER)
@@ -590,6 +651,8 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 		else
 			r->sweep_at_us = wh_later(now, r->set.sweep_us);
 	}
+	if (r->replaced && !r->sweeping && now >= r->again_at_us)
+		sweep_replaced(r, now);
 	if (now >= r->keys.first_due)
 		code = wh_held_due(r, now, err);
 	if (code == WHERRY_OK && r->strict.gap_before &&

@@ -227,6 +227,8 @@ static int64_t work_deadline(const wherry_relay *r, int64_t now)
 		at = now;
 	if (r->strict.gap_before)
 		at = sooner(at, r->strict.look_us);
+	if (r->replaced && !r->sweeping && !r->set.competing)
+		at = sooner(at, r->again_at_us);
 	if (!r->window.ready.n)
 		return at;
 	if (!wh_dispatch_alone(r) && r->throttled_until_us > now)

@@ -153,7 +153,11 @@ struct wherry_relay {
 	bool sweeping;   /* reading open rows from the beginning, */
 	bool touched; /* but only those that somebody changed since they were written */
 	bool more;    /* there may be more behind the cursor */
-	bool swept_clean; /* the last sweep met no row but known ones */
+	bool swept_clean;    /* the last sweep met no row but known ones */
+	bool replaced;       /* ids are given again: rows below the cursor are new ones */
+	int64_t again_at_us; /* when to read them, at the earliest */
+	int again; /* times that rows were missing, each within a minute of the last */
+	int64_t version; /* wh_db_version() before the rows being read; 0: not known */
 	int64_t sweep_at_us;
 	int64_t check_us; /* when to look for commits again */
 	int64_t control_nudge;
@@ -213,6 +217,7 @@ struct wherry_relay {
 	int64_t flush_at_us;      /* WH_NEVER: nothing to write */
 	int64_t refused_at_us;    /* when to write again what the database refused */
 	int64_t *done_ids;        /* scratch, for wh_relay_entries_most() */
+	wh_view *names;           /* likewise: message ids */
 	int64_t *back_ids;        /* likewise */
 	wherry_failure *failures; /* likewise */
 	bool *lost;               /* likewise: which of the failures were others' */
@@ -264,6 +269,10 @@ wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err);
 /* read.c */
 wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err);
 void wh_read_sweep(wherry_relay *r, int64_t now);
+/* Is this row in memory?  If its id belongs to another message there, that one's row is gone:
+ * it is dropped, unless the destination has it; then this row is read once that one is through,
+ * and *out_later is set. */
+bool wh_read_knows(wherry_relay *r, const wh_open_row *row, bool *out_later);
 bool wh_read_idle(const wherry_relay *r);
 int64_t wh_read_deadline(const wherry_relay *r); /* of the look for open rows */
 bool wh_read_has_room(const wherry_relay *r);

@@ -262,10 +262,12 @@ static wherry_code allocate(wherry_relay *r, wherry_error *err)
 
 	r->scratch = calloc((size_t)r->set.batch, sizeof(*r->scratch));
 	r->done_ids = calloc(n, sizeof(*r->done_ids));
+	r->names = calloc(n, sizeof(*r->names));
 	r->back_ids = calloc(n, sizeof(*r->back_ids));
 	r->failures = calloc(n, sizeof(*r->failures));
 	r->lost = calloc(n, sizeof(*r->lost));
-	if (!r->scratch || !r->done_ids || !r->back_ids || !r->failures || !r->lost)
+	if (!r->scratch || !r->done_ids || !r->names || !r->back_ids || !r->failures ||
+	    !r->lost)
 		return wh_oom(err);
 	r->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (r->stop_fd < 0)
@@ -406,6 +408,7 @@ void wherry_relay_close(wherry_relay *r)
 		(void)close(r->stop_fd);
 	free(r->scratch);
 	free(r->done_ids);
+	free(r->names);
 	free(r->back_ids);
 	free(r->failures);
 	free(r->lost);
@@ -436,6 +439,7 @@ wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err)
 		return wh_relay_db_trouble(r, now, code, err);
 	r->box->held = r->held;
 	r->held = (wh_held_set){0};
+	wh_window_forget_versions(&r->window); /* they were the other connection's */
 	r->reopen_db = false;
 	r->more = !r->set.keep;
 	if (r->box->ack[0] && !r->set.competing && !r->set.keep)

@@ -24,6 +24,7 @@ void wh_entry_gone(wherry_relay *r, wh_entry *e)
 	wh_key *key = e->key;
 
 	r->n_aside -= e->aside;
+	r->replaced |= e->replaced && !r->set.competing;
 	wh_follow_landed(r, e->tx);
 	if (r->collecting) {
 		e->stage = WH_GONE;
@@ -318,6 +319,43 @@ int64_t wh_settle_next(const wherry_relay *r, int64_t now)
 		       : wh_later(now, r->set.ack_delay_us);
 }
 
+/* Rows that were read are not there any more: deleted, or others have taken their ids.  Or
+ * they are, and cannot be written. */
+static void note_missing(wherry_relay *r, int64_t n, int64_t now)
+{
+	/* Rows that are never acknowledged are not to be delivered again and again. */
+	static const wh_backoff backoff = {WH_EXPONENTIAL, WH_SECOND, 60 * WH_SECOND,
+					   false};
+	enum { AT_ONCE = 3 };
+
+	if (r->set.competing || r->set.stream)
+		return;
+	if (now - r->again_at_us > 60 * WH_SECOND)
+		r->again = 0;
+	r->again_at_us = now;
+	if (++r->again > AT_ONCE)
+		r->again_at_us = wh_later(
+			now, wh_backoff_delay(&backoff, r->again - AT_ONCE, &r->env));
+	if (!r->replaced)
+		wh_relay_say(
+			r, WHERRY_LOG_WARN, "rows-missing", wh_log_int("n", n),
+			wh_log_note("delivered rows could not be acknowledged: they "
+				    "were deleted or replaced meanwhile, or a trigger "
+				    "or a policy ignores the update; the table is "
+				    "read again"));
+	r->replaced = true;
+}
+
+/* Another message has its id and was claimed by us: pending again. */
+static void give_heir_back(wherry_relay *r, wh_entry *e, int64_t now)
+{
+	e->msg.message_id = e->heir;
+	e->heir = NULL;
+	e->replaced = false;
+	e->fate = WH_FATE_BACK;
+	wh_settle_put(r, e, now);
+}
+
 /* The first n of what was to be written is. */
 void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *settled,
 		     size_t n, int64_t now)
@@ -325,13 +363,16 @@ void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *
 	size_t nth = 0; /* of the failures */
 
 	r->stats.published += r->set.competing ? settled->n_done : (int64_t)s->n_done;
+	if (settled->n_done < (int64_t)s->n_done)
+		note_missing(r, (int64_t)s->n_done - settled->n_done, now);
 	while (n--) {
 		wh_entry *e = r->window.settled.head;
 		bool failed = e->fate == WH_FATE_FAILED || e->fate == WH_FATE_DEAD;
 
 		wh_list_remove(&r->window.settled, e);
 		r->window.n_undelivered -= e->fate != WH_FATE_DONE;
-		if (failed && r->set.competing && s->lost[nth++]) {
+		if (failed && !r->set.keep && s->lost[nth++]) {
+			r->replaced |= !r->set.competing;
 			after_loss(r, e, now);
 		} else if (e->fate == WH_FATE_DONE) {
 			r->stats.published += e->written;
@@ -341,7 +382,10 @@ void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *
 		} else if (e->fate == WH_FATE_DEAD) {
 			after_death(r, e, now);
 		}
-		wh_entry_gone(r, e);
+		if (e->heir)
+			give_heir_back(r, e, now);
+		else
+			wh_entry_gone(r, e);
 	}
 	if (r->set.competing)
 		r->more = r->freed = true;
@@ -407,7 +451,11 @@ void wh_settle_gather(wherry_relay *r, wh_settlement *s, size_t n)
 		if (e->written)
 			continue;
 		if (e->fate == WH_FATE_DONE) {
+			r->names[s->n_done] =
+				wh_view_of(e->msg.message_id ? e->msg.message_id : "");
 			r->done_ids[s->n_done++] = e->msg.id;
+			if (e->version != s->version)
+				s->version = s->n_done > 1 ? 0 : e->version;
 			continue;
 		}
 		if (e->fate == WH_FATE_BACK) {
@@ -416,6 +464,7 @@ void wh_settle_gather(wherry_relay *r, wh_settlement *s, size_t n)
 		}
 		r->failures[s->n_failed++] = (wherry_failure){
 			.id = e->msg.id,
+			.message_id = e->poison ? NULL : e->msg.message_id,
 			.delay_us = e->delay_us,
 			.dead = e->fate == WH_FATE_DEAD,
 			.counted = e->tried,
@@ -444,6 +493,7 @@ wh_settlement wh_settle_empty(wherry_relay *r)
 {
 	return (wh_settlement){
 		.done = r->done_ids,
+		.names = r->names,
 		.failed = r->failures,
 		.lost = r->lost,
 		.back = r->back_ids,
@@ -560,6 +610,7 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 	}
 	if (try_next) {
 		s.try_id = try_next->msg.id;
+		s.try_name = try_next->msg.message_id;
 		s.try_nth = try_next->msg.attempts + 1;
 	}
 	wh_settle_gather(r, &s, n);

@@ -222,6 +222,13 @@ const char *wh_window_copy(wh_window *w, wh_entry *e, const char *text)
 	return out;
 }
 
+void wh_window_forget_versions(wh_window *w)
+{
+	for (size_t i = 0; w->n && i < w->n_buckets; i++)
+		for (wh_entry *e = w->buckets[i]; e; e = e->bucket_next)
+			e->version = 0;
+}
+
 int64_t wh_window_lowest(const wh_window *w)
 {
 	int64_t lowest = INT64_MAX;

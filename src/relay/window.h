@@ -34,8 +34,9 @@ typedef struct wh_entry {
 	wh_key *key;                  /* NULL: not ordered */
 	struct wh_entry *next, *prev; /* in the list of its stage, or of its key */
 	struct wh_entry *bucket_next; /* by id */
-	int64_t order; /* among all: its id, or the place at which it came */
-	uint64_t tx;   /* the transaction that a stream told of; 0: it was read */
+	int64_t order;   /* among all: its id, or the place at which it came */
+	int64_t version; /* wh_db_version() before it was read; 0: not known */
+	uint64_t tx;     /* the transaction that a stream told of; 0: it was read */
 	wh_stage stage;
 	wh_fate fate;
 	int64_t delay_us;
@@ -48,6 +49,8 @@ typedef struct wh_entry {
 	bool aside;         /* it did so in vain */
 	bool uncounted;     /* It was refused, and that is no attempt. */
 	bool written;       /* its handler has acknowledged it */
+	bool replaced;      /* its row is gone, and another message has its id */
+	const char *heir;   /* of a claimed row: the message that has its id; or NULL */
 	int losses;         /* of the connection while it flew; from 2 on it is suspect */
 	int64_t lost_at;    /* what had been answered when it was lost last */
 } wh_entry;
@@ -104,6 +107,9 @@ void *wh_window_alloc(wh_window *w, wh_entry *e, size_t n);
 
 /* A copy of text that lives as long as the entry's batch; NULL: out of memory. */
 const char *wh_window_copy(wh_window *w, wh_entry *e, const char *text);
+
+/* Of none it is known any more what version of the database it was read from. */
+void wh_window_forget_versions(wh_window *w);
 
 /* The lowest id in memory, INT64_MAX if there is none.  Walks all of them. */
 int64_t wh_window_lowest(const wh_window *w);

@@ -96,6 +96,7 @@ static const struct {
 	{"message_id", {"'new'", "'m-20005'"}},
 	{"most", {"100"}},
 	{"name", {"'outbox'"}},
+	{"names", {"NULL", "convert_to('m-20001m-20003m-20005m-20007m-20009', 'UTF8')"}},
 	{"nth", {"1"}},
 	{"number", {"-1", "-1", "20005"}},
 	{"of", {"'gone'"}},
@@ -122,6 +123,7 @@ static const struct {
 	{"unclean", {"0"}},
 	{"unordered", {"0", "0", "1"}},
 	{"upto", {"100"}}, /* as far as "claim-end" looks */
+	{"width", {"7"}},
 	{"window", {"1000"}},
 };
 

@@ -68,6 +68,7 @@ static const struct {
 	{":message_id", {"new", "m-20005"}},
 	{":most", {"100"}},
 	{":name", {"outbox"}},
+	{":names", {"", "[\"6D2D3230303035\"]"}},
 	{":nth", {"1"}},
 	{":number", {"-1", "-1", "20005"}},
 	{":of", {"gone"}},

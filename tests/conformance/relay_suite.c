@@ -514,6 +514,8 @@ int relay_suite(const relay_target *targets, size_t n_targets)
 		{relay_fault_tests, RELAY_LEASE},
 		{relay_competing_tests, 0},
 		{relay_lapse_tests, 0},
+		{relay_replaced_tests, RELAY_LEASE | RELAY_KEYS | RELAY_OTHERS},
+		{relay_replaced_claims_tests, RELAY_KEYS | RELAY_OTHERS},
 	};
 	enum { MOST = 1000 };
 	static struct CMUnitTest tests[MOST];

@@ -134,7 +134,8 @@ extern const relay_test relay_order_tests[], relay_window_tests[], relay_failure
 	relay_dead_tests[], relay_down_tests[], relay_lease_tests[],
 	relay_suspect_tests[], relay_stop_tests[], relay_wake_tests[],
 	relay_empty_tests[], relay_fault_tests[], relay_competing_tests[],
-	relay_lapse_tests[], relay_letters_tests[], relay_rows_tests[];
+	relay_lapse_tests[], relay_letters_tests[], relay_replaced_tests[],
+	relay_replaced_claims_tests[], relay_rows_tests[];
 
 /* For relay_target.also. */
 extern const char *const relay_claiming_also[];

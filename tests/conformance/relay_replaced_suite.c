@@ -1,0 +1,119 @@
+/*
+ * Ids that are given again: rows are deleted while a relay has them in hand, and others take
+ * their ids, as where a table is emptied and its ids begin anew.
+ */
+#include "relay_suite.h"
+
+/* Two other messages with the ids 1 and 2. */
+static void replace(relay_fixture *f)
+{
+	relay_sql(f, "DELETE FROM outbox");
+	relay_sql(f, "INSERT INTO outbox(id, topic, partition_key, payload) "
+		     "VALUES (1, 't', 'a', '{}'), (2, 't', 'b', '{}')");
+}
+
+static void answer_all(relay_fake *fake, wherry_verdict verdict)
+{
+	(void)relay_fake_answer(fake, 1, verdict);
+	(void)relay_fake_answer(fake, 2, verdict);
+	fake->by_hand = false;
+}
+
+/* Whether the relay meets the other rows before it has the answers or not. */
+static void replaced_in_flight(relay_fixture *f, const char *engine,
+			       wherry_verdict verdict)
+{
+	for (int seen = 0; seen < 2; seen++) {
+		relay_fake *fake;
+
+		relay_fresh(f);
+		relay_hourly(f);
+		if (engine)
+			relay_set(f, "relay.engine", engine);
+		fake = relay_use_fake(f, &f->a, 0);
+		fake->by_hand = true;
+		relay_put(f, "ab");
+		relay_start(f, &f->a);
+		RELAY_UNTIL(f, &f->a, fake->n == 2);
+		replace(f);
+		if (seen)
+			relay_quiet(f, &f->a);
+		answer_all(fake, verdict);
+		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+		assert_int_equal(relay_delivered(f), verdict == WHERRY_DELIVERED ? 4 : 2);
+		assert_int_equal(relay_number(f, "SELECT max(attempts) FROM outbox"), 0);
+	}
+}
+
+static void what_took_the_id_of_a_message_in_flight_is_delivered(void **state)
+{
+	replaced_in_flight(*state, NULL, WHERRY_DELIVERED);
+}
+
+static void what_took_the_id_of_a_message_that_fails_has_not_failed(void **state)
+{
+	replaced_in_flight(*state, NULL, WHERRY_RETRY);
+}
+
+static void what_took_the_id_of_a_message_that_dies_does_not_die(void **state)
+{
+	replaced_in_flight(*state, NULL, WHERRY_REJECTED);
+}
+
+static void what_took_the_id_of_a_claimed_message_is_delivered(void **state)
+{
+	replaced_in_flight(*state, "competing", WHERRY_DELIVERED);
+}
+
+/* The first is in flight, the others wait behind it and are not delivered any more. */
+static void what_took_the_id_of_a_message_that_waits_is_delivered(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	relay_hourly(f);
+	fake->by_hand = true;
+	relay_put(f, "aaa");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 1);
+	relay_sql(f, "DELETE FROM outbox");
+	relay_sql(f, "INSERT INTO outbox(id, topic, partition_key, payload) "
+		     "VALUES (2, 'new', 'b', '{}'), (3, 'new', 'b', '{}')");
+	relay_quiet(f, &f->a);
+	answer_all(fake, WHERRY_DELIVERED);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	for (size_t i = 0; i < f->n_events; i++)
+		if (strcmp(f->events[i].topic, "new") == 0)
+			assert_string_equal(f->events[i].key, "b");
+}
+
+/* Nothing is in memory, and the new ids are below those that were read. */
+static void ids_that_begin_anew_are_found(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_hourly(f);
+	relay_put(f, "abc");
+	relay_start(f, &f->a);
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	relay_quiet(f, &f->a);
+	for (int i = 0; i < 3; i++) {
+		replace(f);
+		RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	}
+	assert_int_equal(relay_delivered(f), 9);
+}
+
+const relay_test relay_replaced_tests[] = {
+	RELAY_TEST(what_took_the_id_of_a_message_in_flight_is_delivered, 0),
+	RELAY_TEST(what_took_the_id_of_a_message_that_fails_has_not_failed, 0),
+	RELAY_TEST(what_took_the_id_of_a_message_that_dies_does_not_die, 0),
+	RELAY_TEST(what_took_the_id_of_a_message_that_waits_is_delivered, 0),
+	RELAY_TEST(ids_that_begin_anew_are_found, 0),
+	RELAY_TESTS_END,
+};
+
+const relay_test relay_replaced_claims_tests[] = {
+	RELAY_TEST(what_took_the_id_of_a_claimed_message_is_delivered, 0),
+	RELAY_TESTS_END,
+};
