@@ -11,6 +11,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 WHERRY, SERVER = sys.argv[1:]
@@ -64,6 +65,10 @@ def count(folder, name):
     path = pathlib.Path(folder, "counts")
     path.write_text("", encoding="ascii")
     run(folder, name, "none", 0, "outbox0")
+    for _ in range(600):  # it is written when the connection has ended
+        time.sleep(0.1)
+        if path.stat().st_size:
+            break
     return max(int(line.split()[1]) for line in path.read_text(encoding="ascii").split("\n")
                if line.startswith("none "))
 
