@@ -272,7 +272,7 @@ static relay_fake *begin_refusing(relay_fixture *f, int64_t upto, bool denies)
 	n_refused = n_taken = 0;
 	fake->decide = refuse_the_first;
 	fake->denies = denies;
-	fake->room = upto > 1000 ? 64 : 8;
+	fake->room = upto >= 1000 ? 64 : 8;
 	return fake;
 }
 
@@ -320,7 +320,7 @@ static void seventy_that_fail_keep_no_others(void **state)
 
 static void thousands_that_are_denied_keep_no_others(void **state)
 {
-	refuse_before_good_ones(*state, 5000, true);
+	refuse_before_good_ones(*state, 2000, true);
 }
 
 static void more_that_are_denied_than_fit_in_the_window_keep_no_others(void **state)
