@@ -156,7 +156,7 @@ static wherry_code idle(const bench_job *job, double out[BENCH_VALUES], wherry_e
 		code = open_one(&all[opened], job->url, table, &n, err);
 	}
 	if (code == WHERRY_OK)
-		code = rest(all, opened, 2, err);
+		code = rest(all, opened, 2 + opened / 8, err); /* until all sleep */
 	before = n;
 	if (code == WHERRY_OK)
 		code = rest(all, opened, job->seconds, err);
