@@ -578,11 +578,22 @@ static size_t settled_after(wherry_relay *r, int64_t now)
 	return written_at_once(r);
 }
 
+static wherry_code flush_failed(wherry_relay *r, int64_t now, wherry_code code,
+				const wherry_error *why, wherry_error *err)
+{
+	if (err && *why->message)
+		*err = *why;
+	if (code != WHERRY_STALE)
+		return wh_relay_db_trouble(r, now, code, err);
+	wh_lease_lost(r, now, "an acknowledgement was refused");
+	return WHERRY_OK;
+}
+
 /* The database refuses to write one of several, or the attempt of this one alone. */
-static wherry_code not_written(wherry_relay *r, int64_t now, wh_entry *tried,
+static wherry_code not_written(wherry_relay *r, int64_t now, wh_entry *tried, size_t n,
 			       const char *why, wherry_error *err)
 {
-	if (tried)
+	if (tried && !n)
 		tried->poison = wh_settle_cannot_try(r, tried, why);
 	return wh_settle_one_by_one(r, now, err);
 }
@@ -620,15 +631,9 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 	else if (s.n_done || s.n_failed || s.n_back || s.try_id)
 		code = write_down(r, &s, &settled, &why);
 	if (wh_db_about_row(r->db, code, &why))
-		return not_written(r, now, n ? NULL : try_next, why.message, err);
-	if (code != WHERRY_OK && err && *why.message)
-		*err = why;
-	if (code == WHERRY_STALE) {
-		wh_lease_lost(r, now, "an acknowledgement was refused");
-		return WHERRY_OK;
-	}
+		return not_written(r, now, try_next, n, why.message, err);
 	if (code != WHERRY_OK)
-		return wh_relay_db_trouble(r, now, code, err);
+		return flush_failed(r, now, code, &why, err);
 	if (r->set.stream && settled.n_done < (int64_t)s.n_done) {
 		code = missed(r, now, &s, &settled, &seen, err);
 		if (code != WHERRY_OK || !seen)
