@@ -167,7 +167,9 @@ static bool check_one(wh_doctor *d, const wh_check *c, bool wait)
 		add(d, c->name, WH_WARN, strdup(err.message),
 		    strdup("this could not be looked at: mend that first"));
 	else if (!v.any)
-		add(d, c->name, WH_WELL, fill(d, c->none, NULL), strdup(""));
+		add(d, c->name, c->none ? WH_WELL : WH_WARN,
+		    fill(d, c->none ? c->none : "the database answered nothing", NULL),
+		    strdup(""));
 	return wait && code != WHERRY_BUSY;
 }
 
