@@ -200,7 +200,7 @@ wherry_code wh_http_start(const wh_plan *plan, wh_daemon *d, wh_backlogs *b,
 	struct sockaddr_storage where;
 	char address[64];
 	uint16_t port;
-	wh_http *http;
+	wh_http *http = NULL;
 	unsigned flags = MHD_USE_AUTO_INTERNAL_THREAD;
 	wherry_code code = wh_listen_parse(plan->listen.value, address, &port, err);
 

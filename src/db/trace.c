@@ -229,6 +229,7 @@ wherry_code wh_db_trace(wherry_db *inner, const wh_trace *trace, wherry_db **out
 	both->driver.version = inner->driver->version ? trace_version : NULL;
 	both->driver.meanwhile = inner->driver->meanwhile;
 	both->driver.failure_spreads = inner->driver->failure_spreads;
+	both->driver.schema_of = inner->driver->schema_of ? trace_schema_of : NULL;
 	both->t.base = *inner;
 	both->t.base.driver = &both->driver;
 	both->t.base.depth = 0;

@@ -56,7 +56,8 @@ metrics "and what the relay has in memory" \
 	'[v(f"wherry_{what}", relay="a") for what in ("in_flight", "held_keys", "parked_keys")]
 	 == [0, 0, 0]'
 metrics "and what waits in the outbox" \
-	'v("wherry_outbox_pending", relay="a") == 0 and v("wherry_outbox_pending", relay="b") > 0
+	'v("wherry_outbox_pending", relay="a") == 0 and v("wherry_outbox_failed", relay="a") == 0
+	 and v("wherry_outbox_pending", relay="b") + v("wherry_outbox_failed", relay="b") > 0
 	 and v("wherry_outbox_oldest_ready_seconds", relay="a") == 0'
 metrics "and the time from commit to delivery" 'v("wherry_latency_seconds_count", relay="a") == 3'
 metrics "and who has the lease, and for how long" \
