@@ -187,6 +187,7 @@ def main():
         ["git", "ls-files", "src/relay", "src/outbox", "src/store"], check=True,
         stdout=subprocess.PIPE, text=True).stdout.split()
     files = [file for file in files if file.endswith(".c")]
+    os.makedirs(f"{tree}/build", exist_ok=True)
     map_file = f"{tree}/build/seen.json"
 
     if not os.path.exists(map_file):
