@@ -146,7 +146,7 @@ static void no_statement_uses_what_another_role_made(void **state)
 		wherry_outbox *box;
 		wh_wal *wal = NULL;
 		wherry_db *db;
-		char schema[16];
+		char schema[24];
 		PGconn *conn;
 
 		(void)snprintf(schema, sizeof(schema), "plain%d", i);
