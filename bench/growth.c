@@ -81,7 +81,7 @@ static wherry_code drain(const bench_job *job, double out[BENCH_VALUES],
 	int64_t began, n = 0, wake_us = 0;
 	wherry_relay_stats stats = {0};
 	bool finished;
-	one o = {NULL};
+	one o = {.db = NULL};
 	wherry_code code = open_one(&o, job->url, "outbox", &n, err);
 
 	began = wh_monotonic(&wh_env_system);

@@ -84,7 +84,8 @@ static void no_answer_is_too_odd(void **state)
 	assert_true(n > 50 && n < NAMES_MOST);
 	site_set(s, "webhook.timeout", "1s");
 	for (size_t i = 0; i < n; i++) {
-		(void)snprintf(kind, sizeof(kind), "raw %s", names[i]);
+		(void)snprintf(kind, sizeof(kind), "raw %.*s", (int)sizeof(names[i]) - 1,
+			       names[i]);
 		survives(s, kind);
 	}
 	site_open(s);
