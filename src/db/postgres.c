@@ -116,6 +116,19 @@ static wherry_code denied(const postgres_db *s, const char *state, const char *t
 	return tell(s, WHERRY_DENIED, state, text, hint, err);
 }
 
+/* The message is in the server's language, the name of the function is not. */
+bool wh_postgres_outdated(const PGresult *res)
+{
+	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+	const char *function = PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION);
+	const char *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+
+	if (!state || strcmp(state, "0A000") != 0)
+		return false;
+	return (function && strcmp(function, "RevalidateCachedQuery") == 0) ||
+	       (text && strstr(text, "cached plan"));
+}
+
 wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *err)
 {
 	const char *state = res ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
@@ -133,6 +146,11 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 	if (!state)
 		return tell(s, gone ? WHERRY_CLOSED : WHERRY_IO, "", text, "", err);
 	code = code_for(state, &text);
+	if (res && wh_postgres_outdated(res)) {
+		code = WHERRY_CONFLICT;
+		text = "a table was altered after this statement was prepared: roll the "
+		       "transaction back and begin again";
+	}
 	if (code == WHERRY_INTERRUPTED && !atomic_load(&s->interrupted))
 		code = WHERRY_TIMEOUT; /* statement_timeout, or an administrator */
 	if (gone)

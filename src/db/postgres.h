@@ -62,6 +62,7 @@ typedef struct postgres_db {
 	postgres_stmt *stmts; /* cached */
 	size_t n_stmts;
 	unsigned n_named; /* names given so far */
+	bool stale;       /* The server may keep statements that were forgotten here. */
 	bool borrowed;
 	bool pooled;    /* behind a pooler: each transaction may be in another session */
 	bool fixed;     /* search_path is pg_catalog, whatever the user's is */
@@ -83,6 +84,9 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 
 /* The same for a connection that could not be made: its message tells the SQLSTATE. */
 wherry_code wh_postgres_refused(postgres_db *s, wherry_error *err);
+
+/* Did a prepared statement fail because a table was altered after it was prepared? */
+bool wh_postgres_outdated(const PGresult *res);
 
 /* Connect with these options, as PQconnectdbParams() takes them; s->conn is given, also on
  * failure. */

@@ -69,6 +69,20 @@ void wh_postgres_forget(wherry_db *db, const wh_sql *sql)
 	s->n_stmts = kept;
 }
 
+/*
+ * The server refuses a prepared statement: the table was altered, or the session's statements
+ * were dropped.  Every statement is prepared again before it runs next, with the types that
+ * its parameters have by then.
+ */
+static void forget_plans(postgres_db *s)
+{
+	for (size_t i = 0; i < s->n_stmts; i++) {
+		s->stmts[i].name[0] = 0;
+		s->stmts[i].described = false;
+	}
+	s->stale = true;
+}
+
 static wherry_code find(postgres_db *s, const wh_stmt *stmt, postgres_stmt **out,
 			wherry_error *err)
 {
@@ -113,6 +127,10 @@ static wherry_code plan(postgres_db *s, postgres_stmt *c, wherry_error *err)
 
 	if (!s->borrowed && !s->pooled)
 		(void)snprintf(name, sizeof(name), "wherry%u", s->n_named++);
+	if (s->stale &&
+	    *name) /* the connection is ours, and so is all that it prepared */
+		PQclear(PQexec(s->conn, "DEALLOCATE ALL"));
+	s->stale = false;
 	code = check_done(s, PQprepare(s->conn, name, c->text, 0, NULL), err);
 	if (code != WHERRY_OK)
 		return code;
@@ -348,12 +366,8 @@ static void count_changed(running *w, PGresult *res)
 static bool is_gone(const PGresult *res)
 {
 	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
-	const char *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
 
-	if (!state)
-		return false;
-	return strcmp(state, "26000") == 0 ||
-	       (strcmp(state, "0A000") == 0 && text && strstr(text, "cached plan"));
+	return (state && strcmp(state, "26000") == 0) || wh_postgres_outdated(res);
 }
 
 /* Who ends a statement early has the rest of its rows not sent, where that ends no
@@ -479,7 +493,7 @@ wherry_code wh_postgres_run(wherry_db *db, const wh_stmt *stmt, const wh_param *
 	begin_call(w.s);
 	code = run_lone(&w, c, params, n_params, err);
 	if (w.gone)
-		c->name[0] = 0; /* a pooler, DISCARD or a change of the schema */
+		forget_plans(w.s);
 	if (w.gone && !w.any && PQtransactionStatus(w.s->conn) == PQTRANS_IDLE)
 		code = run_lone(&w, c, params, n_params, err);
 	end_call(w.s);

@@ -470,7 +470,28 @@ static void a_row_nobody_sees_yet_is_not_forgotten_behind_a_held_key(void **stat
 	relay_check_once(f, 4);
 }
 
+/* The log then has other columns, and the server refuses what was prepared before. */
+static void a_stream_outlives_a_changed_column_type(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_hourly(f);
+	relay_stream(f, &f->a);
+	relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	relay_quiet(f, &f->a);
+	relay_sql(f, "ALTER TABLE outbox ALTER COLUMN topic TYPE varchar(500), "
+		     "ALTER COLUMN payload DROP DEFAULT, "
+		     "ALTER COLUMN payload TYPE jsonb USING '{}'");
+	for (int64_t n = 3; n <= 4; n++) {
+		relay_sql(f, "INSERT INTO outbox(topic, payload) VALUES ('t', '{}')");
+		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == n);
+	}
+	relay_check_once(f, 4);
+}
+
 static const relay_test own[] = {
+	RELAY_TEST(a_stream_outlives_a_changed_column_type, 0),
 	RELAY_TEST(a_sweep_of_several_reads_keeps_the_order_of_a_key, 0),
 	RELAY_TEST(what_a_sweep_met_of_a_large_transaction_is_not_taken_from_the_log, 0),
 	RELAY_TEST(what_is_looked_up_comes_before_what_the_log_tells_of_behind_it, 0),

@@ -464,7 +464,38 @@ static void messages_of_a_locked_key_leave_in_the_order_of_commits(void **state)
 	RELAY_DELIVERED(f, 2, 1, 3, 4);
 }
 
+/* The server then refuses statements that were prepared for the columns as they were. */
+static void alter(relay_fixture *f)
+{
+	relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	relay_quiet(f, &f->a);
+	relay_sql(f, "ALTER TABLE outbox ALTER COLUMN topic TYPE varchar(500)");
+	relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	relay_quiet(f, &f->a);
+	relay_sql(f, "ALTER TABLE outbox ALTER COLUMN payload DROP DEFAULT, "
+		     "ALTER COLUMN payload TYPE jsonb USING '{}'");
+	relay_sql(f, "INSERT INTO outbox(topic, payload) VALUES ('t', '{}')");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 5);
+	relay_check_once(f, 5);
+	relay_stop(f, &f->a);
+}
+
+static void a_relay_outlives_a_changed_column_type(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_start(f, &f->a);
+	alter(f);
+	relay_fresh(f);
+	relay_set(f, "relay.engine", "competing");
+	relay_start(f, &f->a);
+	alter(f);
+}
+
 static const relay_test own[] = {
+	RELAY_TEST(a_relay_outlives_a_changed_column_type, 0),
 	RELAY_TEST(key_strict_waits_for_a_lower_id_of_its_key, 0),
 	RELAY_TEST(a_rolled_back_id_frees_those_behind_it, 0),
 	RELAY_TEST(an_older_transaction_with_the_higher_id_waits_for_the_younger, 0),
