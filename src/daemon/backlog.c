@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/daemon.h"
 #include "db/driver.h"
@@ -18,6 +19,7 @@ typedef struct seen {
 	wherry_db *db;
 	wherry_outbox *box;
 	wh_wal *wal; /* NULL: there is no log to be streamed */
+	int old_log; /* see wh_db_options; of a file that was replaced */
 	bool wanted;
 	wh_backlog_view view;
 } seen;
@@ -43,17 +45,31 @@ static void let_go(seen *s)
 	s->db = NULL;
 }
 
+static void drop_log(seen *s)
+{
+	if (s->old_log > 0)
+		(void)close(s->old_log);
+	s->old_log = 0;
+}
+
 static void forget(seen *s)
 {
 	let_go(s);
+	drop_log(s);
 	wherry_config_free(s->config);
 	free(s->from);
 }
 
 static wherry_code open_seen(seen *s, wherry_error *err)
 {
-	wherry_code code = wh_db_open_own(s->from, s->config, &s->db, err);
+	wh_db_options options = wh_db_options_of(s->config, &wh_env_system);
+	wherry_code code;
 
+	options.create = false;
+	options.old_log = s->old_log;
+	code = wh_db_open(s->from, &options, &s->db, err);
+	if (code == WHERRY_OK)
+		drop_log(s);
 	if (code == WHERRY_OK)
 		code = wherry_outbox_open(s->db,
 					  wherry_config_get(s->config, "outbox.table"),
@@ -80,8 +96,13 @@ static void take_share(void *ctx, const wh_sharer *who)
 
 static wherry_code ask(seen *s, wh_backlog_view *view, wherry_error *err)
 {
-	wherry_code code = s->box ? WHERRY_OK : open_seen(s, err);
+	wherry_code code;
 
+	if (wh_db_replaced(s->db, true)) {
+		wh_db_keep_log(s->db, &s->old_log);
+		let_go(s);
+	}
+	code = s->box ? WHERRY_OK : open_seen(s, err);
 	if (code == WHERRY_OK)
 		code = wh_outbox_backlog(s->box, &view->backlog, err);
 	if (code == WHERRY_OK)

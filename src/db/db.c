@@ -312,6 +312,17 @@ int64_t wh_db_version(wherry_db *db)
 	return db->driver->version ? db->driver->version(db) : 0;
 }
 
+bool wh_db_replaced(wherry_db *db, bool look)
+{
+	return db && db->driver->replaced && db->driver->replaced(db, look);
+}
+
+void wh_db_keep_log(wherry_db *db, int *inout)
+{
+	if (*inout <= 0 && wh_db_replaced(db, false) && db->driver->old_log)
+		*inout = db->driver->old_log(db);
+}
+
 wherry_code wh_stream_open(wherry_db *db, const wh_stream_options *options,
 			   wh_stream **out, wherry_error *err)
 {

@@ -52,6 +52,7 @@ typedef struct wh_db_options {
 	bool create;     /* make the database if it is not there */
 	bool full_sync;  /* a commit is on disk when it returns */
 	bool must_write; /* refuse a database that cannot be written */
+	int old_log; /* Descriptor of old_log(): refuse a file beside that log.  0: none. */
 	bool app_sql; /* the application's SQL runs on it as well: keep its search path */
 } wh_db_options;
 
@@ -142,6 +143,15 @@ typedef struct wh_db_driver {
 	/* A number that is another one once anybody but this connection has committed; 0: it
 	 * is not known.  May be NULL: never known. */
 	int64_t (*version)(wherry_db *db);
+
+	/* Has the file been replaced or deleted since it was opened?  With `look` the system is
+	 * asked, without it the last answer counts.  Once it is true, run() and begin() fail with
+	 * WHERRY_CLOSED.  May be NULL: never. */
+	bool (*replaced)(wherry_db *db, bool look);
+
+	/* Of a file that was replaced: a descriptor of its log, if that still has its name, else
+	 * -1; given.  It keeps the log's number from being used again.  May be NULL: none. */
+	int (*old_log)(wherry_db *db);
 
 	/* Make the running call return WHERRY_INTERRUPTED; from any thread. */
 	void (*interrupt)(wherry_db *db);
@@ -244,6 +254,10 @@ int wh_db_fd(wherry_db *db);
 bool wh_db_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us);
 int64_t wh_db_session(wherry_db *db); /* 0: it has no number */
 int64_t wh_db_version(wherry_db *db);
+bool wh_db_replaced(wherry_db *db, bool look); /* db may be NULL: false */
+/* Before a connection whose file was replaced is closed: its log, for the options of the next
+ * one.  What *inout holds already stays; close it if it is above 0. */
+void wh_db_keep_log(wherry_db *db, int *inout);
 
 /* The driver's schema_of(); empty where the database has no schemas. */
 wherry_code wh_db_schema_of(wherry_db *db, const char *table, bool own, char *out,

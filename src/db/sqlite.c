@@ -53,6 +53,10 @@ wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error
 	if ((extended & 0xff) == rc)
 		rc = extended; /* a borrowed handle may tell the primary code only */
 
+	if (rc == SQLITE_READONLY_DBMOVED && !s->base.shared) {
+		s->replaced = true;
+		return wh_sqlite_check_replaced(s, err);
+	}
 	for (size_t i = 0; i < sizeof(code_of) / sizeof(*code_of); i++)
 		if (code_of[i].native == (rc & 0xff))
 			code = code_of[i].code;
@@ -221,9 +225,12 @@ static wherry_code sqlite_open(const char *rest, const wh_db_options *options,
 		code = wh_sqlite_fail(s, rc, "", err);
 		goto out;
 	}
-	code = set_up(s, options, err);
+	code = wh_sqlite_check_log(s, options->old_log, err);
+	if (code == WHERRY_OK)
+		code = set_up(s, options, err);
 	if (code != WHERRY_OK)
 		goto out;
+	wh_sqlite_note_log(s);
 	*out = &s->base;
 	s = NULL; /* given away */
 out:
@@ -299,6 +306,8 @@ static wherry_code sqlite_begin(wherry_db *db, wherry_error *err)
 	wherry_code code = settle_old(s, err);
 	bool inside = !sqlite3_get_autocommit(s->handle);
 
+	if (code == WHERRY_OK)
+		code = wh_sqlite_check_replaced(s, err);
 	if (code != WHERRY_OK)
 		return code;
 	if (sqlite3_db_readonly(s->handle, "main") == 1) /* BEGIN would not say so */
@@ -427,6 +436,8 @@ static wherry_code sqlite_run(wherry_db *db, const wh_stmt *stmt, const wh_param
 	wh_row row = {.driver = &wh_db_sqlite, .handle = &seen};
 	int rc;
 
+	if (code == WHERRY_OK)
+		code = wh_sqlite_check_replaced(s, err);
 	if (code == WHERRY_OK)
 		code = prepare(s, stmt, &c, err);
 	if (code != WHERRY_OK || !c)
@@ -561,5 +572,7 @@ const wh_db_driver wh_db_sqlite = {
 	.fd = wh_sqlite_fd,
 	.changed = wh_sqlite_changed,
 	.version = wh_sqlite_version,
+	.replaced = wh_sqlite_replaced,
+	.old_log = wh_sqlite_old_log,
 	.interrupt = sqlite_interrupt,
 };

@@ -1,10 +1,11 @@
 /*
- * What the two files of the SQLite driver share.
+ * What the files of the SQLite driver share.
  */
 #ifndef WH_DB_SQLITE_H
 #define WH_DB_SQLITE_H
 
 #include <sqlite3.h>
+#include <sys/types.h>
 
 #include "db/driver.h"
 
@@ -35,6 +36,9 @@ typedef struct sqlite_db {
 	bool stuck; /* a transaction of ours could not be rolled back yet */
 	int64_t busy_timeout_us;
 	int64_t busy_since_us; /* when the wait that goes on began */
+	bool replaced;         /* The file is no longer the one that the path names. */
+	dev_t log_dev;         /* Device and inode of the file's write-ahead log; */
+	ino_t log_ino;         /* 0: it had none when it was opened. */
 	sqlite_watch watch;
 	char path[]; /* as opened */
 } sqlite_db;
@@ -47,5 +51,14 @@ int wh_sqlite_fd(wherry_db *db);
 bool wh_sqlite_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us);
 int64_t wh_sqlite_version(wherry_db *db);
 void wh_sqlite_unwatch(sqlite_db *s);
+
+/* sqlite_replaced.c */
+void wh_sqlite_note_log(sqlite_db *s); /* remember which log belongs to this file */
+bool wh_sqlite_replaced(wherry_db *db, bool look);
+int wh_sqlite_old_log(wherry_db *db);
+/* CLOSED once the file is known to be replaced. */
+wherry_code wh_sqlite_check_replaced(const sqlite_db *s, wherry_error *err);
+/* CLOSED if the log beside this file is the one that old_log was opened for. */
+wherry_code wh_sqlite_check_log(sqlite_db *s, int old_log, wherry_error *err);
 
 #endif

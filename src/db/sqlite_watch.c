@@ -24,6 +24,8 @@
 
 #include "db/sqlite.h"
 
+/* Events of a name that may stand for another file, or for none, afterwards. */
+enum { REPLACED = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO };
 enum { FIRST_LOOK_US = 100, LAST_LOOK_US = 250000, BLIND_US = 50000 };
 
 static int64_t read_version(sqlite_db *s)
@@ -52,7 +54,7 @@ static void watch_folder(sqlite_db *s)
 	if (s->watch.fd < 0)
 		return;
 	if (inotify_add_watch(s->watch.fd, folder,
-			      IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_DELETE) < 0) {
+			      IN_MODIFY | REPLACED | IN_DELETE_SELF | IN_MOVE_SELF) < 0) {
 		(void)close(s->watch.fd);
 		s->watch.fd = -1;
 	}
@@ -111,8 +113,17 @@ static bool concerns(const sqlite_watch *w, const struct inotify_event *event)
 	       (event->name[len] == 0 || event->name[len] == '-');
 }
 
+/* May the name stand for another file now?  An event without a name concerns the folder
+ * itself, or says that events were dropped: then it may. */
+static bool renames(const sqlite_watch *w, const struct inotify_event *event)
+{
+	if (!event->len)
+		return true;
+	return event->mask & REPLACED && strcmp(event->name, w->name) == 0;
+}
+
 /* Read all that stirred; true if any of it, or an overflow, concerns us. */
-static bool drain(sqlite_watch *w)
+static bool drain(sqlite_watch *w, bool *out_renamed)
 {
 	_Alignas(struct inotify_event) char events[4096];
 	bool any = false;
@@ -123,6 +134,7 @@ static bool drain(sqlite_watch *w)
 			const struct inotify_event *event = (const void *)p;
 
 			any |= concerns(w, event) || (event->mask & IN_Q_OVERFLOW);
+			*out_renamed |= renames(w, event);
 			p += sizeof(*event) + event->len;
 		}
 	}
@@ -156,14 +168,19 @@ bool wh_sqlite_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
 	sqlite_db *s = (sqlite_db *)db;
 	sqlite_watch *w = &s->watch;
 	int64_t version, changes;
+	bool renamed = false;
 
 	*out_next_us = WH_NEVER;
 	if (!w->on)
 		return false;
-	if (w->fd >= 0 && drain(w)) {
+	if (w->fd >= 0 && drain(w, &renamed)) {
 		w->event_us = now_us;
 		w->step_us = FIRST_LOOK_US;
 		w->check_us = now_us;
+	}
+	if (wh_sqlite_replaced(db, renamed)) {
+		*out_next_us = now_us;
+		return true;
 	}
 	if (now_us < w->check_us && !db->shared) {
 		*out_next_us = w->check_us;

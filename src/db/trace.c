@@ -187,6 +187,11 @@ static int64_t trace_version(wherry_db *db)
 	return wh_db_version(((traced *)db)->inner);
 }
 
+static bool trace_replaced(wherry_db *db, bool look)
+{
+	return wh_db_replaced(((traced *)db)->inner, look);
+}
+
 static void trace_interrupt(wherry_db *db)
 {
 	wherry_db_interrupt(((traced *)db)->inner);
@@ -206,6 +211,7 @@ static const wh_db_driver trace_template = {
 	.watch = trace_watch,
 	.fd = trace_fd,
 	.changed = trace_changed,
+	.replaced = trace_replaced,
 	.interrupt = trace_interrupt,
 	.schema_of = trace_schema_of,
 	.stream = trace_stream,

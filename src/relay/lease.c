@@ -140,6 +140,7 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 
 	if (now < r->renew_at_us)
 		return WHERRY_OK;
+	(void)wh_db_replaced(r->db, true); /* if so, the next call fails */
 	code = wh_outbox_holder(r->box, &holder, &why);
 	if (code == WHERRY_OK && holder.left_us > 0)
 		how = wh_meet_now(wh_relay_engine(r), wh_engine_of(holder.engine));
@@ -216,6 +217,7 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 
 	if (now < r->renew_at_us)
 		return WHERRY_OK;
+	(void)wh_db_replaced(r->db, true); /* if so, the next call fails */
 	if (r->set.competing) /* so that what is settled need not be extended */
 		code = wh_settle_flush(r, now, NULL, err);
 	if (code != WHERRY_OK || r->db_retry_at_us > now || r->fsm.state == WH_LOST)

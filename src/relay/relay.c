@@ -19,6 +19,8 @@ wherry_code wh_relay_db_trouble(wherry_relay *r, int64_t now, wherry_code code,
 	if (remedy == WHERRY_REMEDY_FIX)
 		return code;
 	wh_hook_error(r, code, err ? err->message : NULL);
+	if (wh_db_replaced(r->db, false))
+		wh_relay_replaced(r, now, err ? err->message : "");
 	r->db_failures++;
 	r->db_retry_at_us =
 		wh_later(now, wh_backoff_delay(&backoff, r->db_failures, &r->env));
@@ -193,7 +195,9 @@ static wherry_code db_steps(wherry_relay *r, int64_t now, wherry_error *err)
 		code = wh_relay_reopen(r, now, err);
 	if (code == WHERRY_OK && r->box)
 		code = wh_until_begin(r, now, err);
-	if (code == WHERRY_OK && r->box && r->db_retry_at_us <= now)
+	/* To forget what came from a file that is gone needs no database. */
+	if (code == WHERRY_OK && ((r->fsm.state == WH_LOST && r->awaits_file) ||
+				  (r->box && r->db_retry_at_us <= now)))
 		code = wh_lease_step(r, now, err);
 	if (code == WHERRY_OK && r->fsm.state == WH_LEADING && r->db_retry_at_us <= now)
 		code = lead_step(r, now, err);

@@ -224,6 +224,8 @@ struct wherry_relay {
 	int64_t db_retry_at_us;
 	int db_failures;
 	bool reopen_db;
+	bool awaits_file; /* The database file was replaced or deleted: wait for the next. */
+	int old_log;      /* The old file's log, for wh_db_options; 0 or -1: none. */
 	int64_t purge_at_us;
 	bool purge_idle; /* nothing was delivered since the last purge */
 
@@ -255,6 +257,9 @@ wherry_code wh_relay_db_trouble(wherry_relay *r, int64_t now, wherry_code code,
 
 /* relay_open.c: the database, whose connection is lost, is opened again. */
 wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err);
+
+/* relay_open.c: forget what came from a database file that was replaced or deleted. */
+void wh_relay_replaced(wherry_relay *r, int64_t now, const char *why);
 
 /* relay_open.c: refuse what the engine and the outbox, as it is now, do not do together. */
 wherry_code wh_relay_meet(const wherry_relay *r, wherry_error *err);

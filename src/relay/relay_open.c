@@ -216,6 +216,8 @@ static wherry_code open_db(wherry_relay *r, wherry_error *err)
 	wherry_code code;
 
 	options.must_write = true;
+	options.create = options.create && !r->awaits_file;
+	options.old_log = r->old_log;
 	options.idle_us = r->set.lease_us; /* others may have its locks then */
 	if (options.busy_timeout_us > r->set.lease_us / 3)
 		options.busy_timeout_us =
@@ -406,6 +408,8 @@ void wherry_relay_close(wherry_relay *r)
 	wherry_config_free(r->config);
 	if (r->stop_fd >= 0)
 		(void)close(r->stop_fd);
+	if (r->old_log > 0)
+		(void)close(r->old_log);
 	free(r->scratch);
 	free(r->done_ids);
 	free(r->names);
@@ -419,11 +423,57 @@ void wherry_relay_close(wherry_relay *r)
 
 /* ---- opening again ---- */
 
+void wh_relay_replaced(wherry_relay *r, int64_t now, const char *why)
+{
+	if (!r->awaits_file)
+		wh_relay_say(r, WHERRY_LOG_WARN, "database-replaced",
+			     wh_log_int("in_flight", (int64_t)r->window.flying.n),
+			     wh_log_text("why", why),
+			     wh_log_note("what the relay read from the old file is "
+					 "forgotten"));
+	r->awaits_file = true;
+	if (r->fsm.state == WH_LEADING || r->fsm.state == WH_DRAINING)
+		wh_lease_lost(r, now, "the database file was replaced or deleted");
+	r->lease = (wherry_lease){0};
+	r->held_until_us = now; /* so nothing more of it is submitted */
+	r->target_id = -1;
+	wh_claim_rewind(&r->place);
+	wh_held_clear(&r->held);
+	if (r->box)
+		wh_held_clear(&r->box->held);
+	wh_db_keep_log(r->db, &r->old_log);
+}
+
+/* A file that is not there yet, or not complete, is waited for. */
+static wherry_code reopen_failed(wherry_relay *r, int64_t now, wherry_code code,
+				 wherry_error *err)
+{
+	if (r->awaits_file && wherry_code_remedy(code) == WHERRY_REMEDY_FIX)
+		code = WHERRY_CLOSED;
+	return wh_relay_db_trouble(r, now, code, err);
+}
+
+static void file_is_there(wherry_relay *r)
+{
+	if (!r->awaits_file)
+		return;
+	wh_relay_say(r, WHERRY_LOG_INFO, "database-reopened");
+	r->awaits_file = false;
+	if (r->old_log > 0)
+		(void)close(r->old_log);
+	r->old_log = -1;
+}
+
 wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_code code;
 
-	if (r->box) { /* what is claimed stays so */
+	if (wh_db_replaced(r->db, false) &&
+	    (r->fsm.state == WH_LEADING || r->fsm.state == WH_DRAINING))
+		wh_relay_replaced(r, now, "");
+	if (wh_db_replaced(r->db, false))
+		r->db_failures = 0; /* why the next file cannot be opened is logged */
+	if (r->box) {               /* what is claimed stays so */
 		r->held = r->box->held;
 		r->box->held = (wh_held_set){0};
 	}
@@ -436,7 +486,8 @@ wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = open_box(r, err);
 	if (code != WHERRY_OK)
-		return wh_relay_db_trouble(r, now, code, err);
+		return reopen_failed(r, now, code, err);
+	file_is_there(r);
 	r->box->held = r->held;
 	r->held = (wh_held_set){0};
 	wh_window_forget_versions(&r->window); /* they were the other connection's */

@@ -191,6 +191,16 @@ void relay_start(relay_fixture *f, relay_side *side)
 	side->wake_us = 0;
 }
 
+void relay_start_by_url(relay_fixture *f, relay_side *side)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_relay_open(f->url, "memory:", f->config, &side->relay, &err));
+	wherry_relay_log(side->relay, keep_line, f);
+	side->finished = false;
+	side->wake_us = 0;
+}
+
 void relay_stream(relay_fixture *f, relay_side *side)
 {
 	f->log_len = 0;

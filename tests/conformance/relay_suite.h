@@ -162,7 +162,11 @@ void relay_wrap(relay_fixture *f, const wh_trace *trace);
 /* Open the side's relay. */
 void relay_start(relay_fixture *f, relay_side *side);
 
-/* Likewise with the engine stream, and wait until it reads the log.  What was logged before
+/* Open the side's relay on a connection of its own, by the URL, which it opens again when that
+ * is lost; its destination is memory:. */
+void relay_start_by_url(relay_fixture *f, relay_side *side);
+
+/* As relay_start(), with the engine stream, and wait until it reads the log.  What was logged before
  * is forgotten. */
 void relay_stream(relay_fixture *f, relay_side *side);
 
