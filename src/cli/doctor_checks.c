@@ -71,8 +71,9 @@ const wh_check wh_checks[] = {
 		.none = "nobody keeps claims waiting with an advisory lock",
 		.trouble = "pid $1 (role $2) has held the advisory lock of this outbox's "
 			   "claims for ~3, which takes milliseconds: $4 relays wait",
-		.advice = "`SELECT pg_terminate_backend($1)`; any role that may connect to "
-			  "the database can take this lock",
+		.advice =
+			"`SELECT pg_terminate_backend($1)`; any role that may connect to "
+			"the database can take this lock",
 	},
 	{
 		.name = "long-transactions",
@@ -122,8 +123,7 @@ const wh_check wh_checks[] = {
 		.none = "the indexes are there",
 		.trouble = "the index $1 is missing: reading takes long without it, or a "
 			   "message id may be there twice",
-		.advice =
-			"`wherry init $u --table $t --print | $d` makes what is missing",
+		.advice = "`wherry init $u --table $t` makes what is missing",
 	},
 	{
 		.name = "invalid",

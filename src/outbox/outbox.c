@@ -1,5 +1,6 @@
 #include "outbox/outbox.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,8 +113,21 @@ wherry_code wh_outbox_ids(wherry_outbox *box, const int64_t *ids, size_t n, wh_p
 
 wherry_code wh_outbox_missing(const char *table, wherry_code code, wherry_error *err)
 {
+	static const char mark[] = "no such index: "; /* as SQLite says it */
+	const char *found =
+		code == WHERRY_NOTFOUND && err ? strstr(err->message, mark) : NULL;
+	char index[100];
+
 	if (code != WHERRY_NOTFOUND)
 		return code;
+	if (found) {
+		(void)snprintf(index, sizeof(index), "%s", found + strlen(mark));
+		return wh_fail(err, code,
+			       "the index '%s' of outbox '%s' is missing: run `wherry "
+			       "init` to make it again (with --table %s if that is its "
+			       "name)",
+			       index, table, table);
+	}
 	return wh_fail(
 		err, code,
 		"there is no outbox '%s' in this database: run `wherry init` (with --table "

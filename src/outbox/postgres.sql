@@ -316,6 +316,14 @@ INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('outbox', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
+-- name: indexes-missing
+-- How many of the outbox's indexes are gone.
+SELECT count(*)
+FROM unnest(ARRAY[{'table_message_id}, {'table_open}, {'table_done}, {'table_dead},
+                  {'table_busy}, {'table_due}, {'table_archive_mid},
+                  {'table_archive_done}]) AS t(name)
+WHERE to_regclass(t.name) IS NULL;
+
 -- name: repair
 -- Tables that were made before the constraint get it, for new rows and for those that change:
 -- but not while they have rows that it refuses, which could not be marked dead then.

@@ -247,6 +247,21 @@ static wherry_code check_owners(wherry_outbox *box, wherry_error *err)
 		s.what, box->names.schema, s.owner, s.owner);
 }
 
+/* An outbox without one of its indexes is brought up to date from the first version on. */
+static wherry_code check_indexes(wherry_outbox *box, version *v, wherry_error *err)
+{
+	const wh_stmt *stmt = wh_sql_find(&box->sql, "indexes-missing");
+	int64_t missing = 0;
+	wherry_code code = WHERRY_OK;
+
+	if (stmt && v->version)
+		code = wh_db_run(box->db, stmt, NULL, 0, wh_take_int, &missing, NULL,
+				 err);
+	if (missing)
+		v->version = 0;
+	return code;
+}
+
 typedef struct migration {
 	wherry_outbox *box;
 	unsigned extras;
@@ -322,6 +337,9 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 		if (code != WHERRY_OK)
 			return code;
 	}
+	code = check_indexes(box, &v, err);
+	if (code != WHERRY_OK)
+		return code;
 	for (int i = (int)v.version + 1;; i++) {
 		const wh_stmt *stmt;
 		char name[24];

@@ -110,6 +110,15 @@ SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'wherry_schem
 -- name: schema-version
 SELECT version, min_program FROM wherry_schema WHERE model = 'outbox' AND name = :name;
 
+-- name: indexes-missing
+-- How many of the outbox's indexes are gone.
+SELECT count(*)
+FROM (SELECT {name} || s.column1 AS name FROM (
+        VALUES ('_message_id'), ('_open'), ('_done'), ('_dead'), ('_busy'), ('_due'),
+               ('_archive_message_id'), ('_archive_done')) AS s) AS t
+WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
+                  WHERE s.type = 'index' AND s.name = t.name COLLATE NOCASE);
+
 -- name: columns
 -- The columns of a table that is there already; none if it is not.
 SELECT name FROM pragma_table_info(:name);

@@ -135,6 +135,24 @@ static void an_outbox_is_no_other_s_archive(void **state)
 	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
 }
 
+static void init_makes_a_missing_index_again(void **state)
+{
+	static const char *const names[] = {"_message_id",  "_open", "_done",
+					    "_dead",        "_busy", "_due",
+					    "_archive_done"};
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fixture_send(f, "t", NULL);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		fixture_raw(f, "DROP INDEX outbox%s", names[i]);
+		WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+		fixture_raw(f, "DROP INDEX outbox%s", names[i]);
+		WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	}
+	fixture_lists(f, &(wherry_filter){0}, "1");
+}
+
 static void an_outbox_whose_table_is_gone_can_be_made_again(void **state)
 {
 	outbox_fixture *f = *state;
@@ -421,6 +439,7 @@ const outbox_case outbox_schema_cases[] = {
 	CASE(a_table_that_is_no_outbox_is_refused_and_left_alone),
 	CASE(a_table_that_has_the_archive_s_name_is_refused_and_left_alone),
 	CASE(an_outbox_is_no_other_s_archive),
+	CASE_THAT_NEEDS(init_makes_a_missing_index_again, NEEDS_NATIVE),
 	CASE(an_outbox_whose_table_is_gone_can_be_made_again),
 	CASE_THAT_NEEDS(names_that_are_none_are_refused, NEEDS_IDENTS),
 	CASE(names_that_sql_uses_itself_are_fine),

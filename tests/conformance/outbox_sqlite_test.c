@@ -121,6 +121,30 @@ static void what_is_not_due_is_not_looked_at(void **state)
 	assert_int_equal(sqlite3_close(handle), SQLITE_OK);
 }
 
+static void the_message_of_a_missing_index_names_it(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+	sqlite3 *handle = NULL;
+	wherry_status status;
+	wherry_db *db = NULL;
+
+	(void)state;
+	assert_int_equal(sqlite3_open(":memory:", &handle), SQLITE_OK);
+	WHERRY_PASS(wherry_sqlite_borrow(handle, &db, &err));
+	WHERRY_PASS(wherry_outbox_init(db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
+	assert_true(outbox_sqlite_run(handle, "DROP INDEX outbox_open", NULL, 0));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_status(box, &status, &err));
+	assert_non_null(strstr(err.message, "the index 'outbox_open' of outbox 'outbox' "
+					    "is missing: run `wherry init`"));
+	WHERRY_PASS(wherry_outbox_init(db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_status(box, &status, &err));
+	wherry_outbox_close(box);
+	wherry_db_close(db);
+	assert_int_equal(sqlite3_close(handle), SQLITE_OK);
+}
+
 int main(void)
 {
 	static const outbox_backend *const backends[] = {
@@ -129,6 +153,7 @@ int main(void)
 		cmocka_unit_test(the_sql_of_init_makes_what_init_makes),
 		cmocka_unit_test(a_refused_init_leaves_no_trace),
 		cmocka_unit_test(what_is_not_due_is_not_looked_at),
+		cmocka_unit_test(the_message_of_a_missing_index_names_it),
 	};
 
 	return outbox_suite_run(backends, sizeof(backends) / sizeof(*backends), tests,
