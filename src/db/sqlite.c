@@ -461,6 +461,7 @@ static wherry_code sqlite_run(wherry_db *db, const wh_stmt *stmt, const wh_param
 	wh_arena_clear(&seen.blobs);
 	/* The total tells that it changed rows; it counts those of triggers as well. */
 	changed = sqlite3_total_changes64(s->handle) - before;
+	s->watch.triggered |= changed > sqlite3_changes64(s->handle);
 	if (changed)
 		changed = sqlite3_changes64(s->handle);
 	if (out_changed && code == WHERRY_OK)

@@ -17,6 +17,7 @@ typedef struct sqlite_watch {
 	sqlite3_stmt *version; /* PRAGMA data_version */
 	int64_t seen_version;
 	int64_t seen_changes; /* sqlite3_total_changes64, for shared handles */
+	bool triggered;       /* A trigger may have put a message since the last look. */
 	int64_t event_us;     /* when something last stirred; monotonic */
 	int64_t check_us;     /* when to look again; WH_NEVER: on an event */
 	int64_t step_us;      /* the distance to the look after that */

@@ -13,6 +13,9 @@
  * On a shared handle commits come through the handle itself, which data_version does not
  * show: there the count of changed rows is compared.  Ours are among them, which costs a relay
  * one look in vain.
+ *
+ * data_version does not count the connection's own commits either.  If a statement changed
+ * more rows than its own, a trigger may have put a message: that counts as a commit.
  */
 #include <errno.h>
 #include <limits.h>
@@ -182,17 +185,19 @@ bool wh_sqlite_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
 		*out_next_us = now_us;
 		return true;
 	}
-	if (now_us < w->check_us && !db->shared) {
+	if (now_us < w->check_us && !db->shared && !w->triggered) {
 		*out_next_us = w->check_us;
 		return false;
 	}
 	version = read_version(s);
 	changes = sqlite3_total_changes64(s->handle);
-	if (version == w->seen_version && (!db->shared || changes == w->seen_changes)) {
+	if (version == w->seen_version && !w->triggered &&
+	    (!db->shared || changes == w->seen_changes)) {
 		plan_next_look(w, now_us);
 		*out_next_us = w->check_us;
 		return false;
 	}
+	w->triggered = false;
 	w->seen_version = version;
 	w->seen_changes = changes;
 	w->event_us = now_us; /* commits come in bursts: stay awake for the next */

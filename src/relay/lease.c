@@ -199,9 +199,9 @@ static void heed(wherry_relay *r, int64_t now)
 	}
 	if (r->set.competing || (lease->last_open > r->cursor && !wh_follow_on(r)))
 		r->more = true;
-	if (!r->set.competing &&
-	    (lease->nudge != r->control_nudge ||
-	     (lease->first_open && lease->first_open <= r->cursor && wh_read_idle(r)))) {
+	if (!r->set.competing && (lease->nudge != r->control_nudge ||
+				  (lease->first_open && lease->first_open <= r->cursor &&
+				   wh_read_idle(r) && now >= r->again_at_us))) {
 		if (lease->nudge == r->control_nudge)
 			wh_follow_forget(r);
 		wh_read_sweep(r, now); /* rows behind the cursor that we do not know */

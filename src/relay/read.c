@@ -618,6 +618,8 @@ static void plan_look(wherry_relay *r, int64_t now)
 	int64_t next = wh_later(r->open_looked_us,
 				wh_share_partial(r) ? r->set.sweep_us : OPEN_LOOK_US);
 
+	if (next < r->again_at_us)
+		next = r->again_at_us; /* rows cannot be acknowledged: see settle.c */
 	if (r->open_look_us == WH_NEVER)
 		r->open_look_us = next > now ? next : wh_later(now, LOOK_US);
 }

@@ -336,6 +336,11 @@ static void note_missing(wherry_relay *r, int64_t n, int64_t now)
 	if (++r->again > AT_ONCE)
 		r->again_at_us = wh_later(
 			now, wh_backoff_delay(&backoff, r->again - AT_ONCE, &r->env));
+	/* Nothing else may read the whole table before that. */
+	if (r->sweep_at_us < r->again_at_us)
+		r->sweep_at_us = r->again_at_us;
+	if (r->open_look_us < r->again_at_us)
+		r->open_look_us = r->again_at_us;
 	if (!r->replaced)
 		wh_relay_say(
 			r, WHERRY_LOG_WARN, "rows-missing", wh_log_int("n", n),
@@ -485,7 +490,8 @@ void wh_settle_lost(wherry_relay *r, const wh_settlement *s, int64_t changed)
 	r->stats.stale += lost;
 	wh_relay_say(r, WHERRY_LOG_WARN, "claims-lost", wh_log_int("n", lost),
 		     wh_log_note("these claims expired and other relays took "
-				 "them over; their messages may be delivered "
+				 "them over, or a trigger or a policy ignores "
+				 "the update; their messages may be delivered "
 				 "twice"));
 }
 

@@ -279,7 +279,97 @@ static void a_key_goes_on_when_what_it_waits_for_is_discarded(void **state)
 	each_engine(*state, behind_a_failed_one);
 }
 
+/* Each message that is acknowledged makes the next, up to the sixth. */
+static void chain(relay_fixture *f)
+{
+	relay_hourly(f);
+	run_on(f,
+	       "CREATE TRIGGER chain AFTER UPDATE ON outbox "
+	       "WHEN new.status = 2 AND new.id < 6 BEGIN "
+	       "INSERT INTO outbox(topic, payload) VALUES ('t', '{}'); END",
+	       "CREATE FUNCTION chain() RETURNS trigger LANGUAGE plpgsql "
+	       "SET search_path FROM CURRENT AS $$BEGIN "
+	       "INSERT INTO outbox(topic, payload) VALUES ('t', '{}'); RETURN new; END$$; "
+	       "CREATE TRIGGER chain AFTER UPDATE ON outbox FOR EACH ROW "
+	       "WHEN (new.status = 2 AND new.id < 6) EXECUTE FUNCTION chain()");
+	relay_start(f, &f->a);
+	relay_quiet(f, &f->a);
+	relay_put(f, "-");
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 6);
+	RELAY_DELIVERED(f, 1, 2, 3, 4, 5, 6);
+	run_on(f, "DROP TRIGGER chain", "DROP FUNCTION chain() CASCADE");
+}
+
+static void messages_that_an_acknowledgement_makes_are_delivered_at_once(void **state)
+{
+	each_engine(*state, chain);
+}
+
+static void ignore_acknowledgements(relay_fixture *f)
+{
+	run_on(f,
+	       "CREATE TRIGGER ignore BEFORE UPDATE ON outbox "
+	       "WHEN new.status = 2 AND new.topic <> 'u' "
+	       "BEGIN SELECT RAISE(IGNORE); END",
+	       "CREATE FUNCTION ignore() RETURNS trigger LANGUAGE plpgsql AS "
+	       "$$BEGIN RETURN NULL; END$$; "
+	       "CREATE TRIGGER ignore BEFORE UPDATE ON outbox FOR EACH ROW "
+	       "WHEN (new.status = 2 AND new.topic <> 'u') EXECUTE FUNCTION ignore()");
+}
+
+/* Others are put meanwhile, and the clock goes on by twenty minutes. */
+static void an_ignored_acknowledgement_is_repeated_ever_more_rarely(void **state)
+{
+	relay_fixture *f = *state;
+	int64_t end;
+
+	ignore_acknowledgements(f);
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_logged(f, "event=rows-missing n=1 "));
+	f->frozen_us = relay_now(f);
+	end = f->frozen_us + 1200 * WH_SECOND;
+	for (int64_t next = f->frozen_us; f->frozen_us < end;) {
+		if (f->frozen_us >= next) {
+			relay_sql(f, "INSERT INTO outbox(topic, payload) "
+				     "VALUES ('u', '{}')");
+			next = f->frozen_us + 10 * WH_SECOND;
+		}
+		if (f->a.wake_us > f->frozen_us + WH_SECOND)
+			f->a.wake_us = f->frozen_us + WH_SECOND;
+		relay_skip(f, &f->a);
+	}
+	assert_in_range(relay_told(f, 1, WHERRY_DELIVERED), 10, 40);
+	f->frozen_us = 0;
+	run_on(f, "DROP TRIGGER ignore", "DROP FUNCTION ignore() CASCADE");
+}
+
+static void a_claimed_message_whose_acknowledgement_is_ignored_dies(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.engine", "competing");
+	relay_set(f, "retry.attempts", "3");
+	ignore_acknowledgements(f);
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_logged(f, "event=claims-lost n=1 "));
+	for (int i = 0; i < 100 && relay_state(f, 1) != WHERRY_DEAD; i++) {
+		run_on(f, "UPDATE outbox SET next_retry_at = 0",
+		       "UPDATE outbox SET next_retry_at = '1970-01-02'");
+		relay_quiet(f, &f->a);
+		f->offset_us += WH_SECOND;
+	}
+	assert_int_equal(relay_state(f, 1), WHERRY_DEAD);
+	assert_in_range(relay_told(f, 1, WHERRY_DELIVERED), 2, 5);
+	run_on(f, "DROP TRIGGER ignore", "DROP FUNCTION ignore() CASCADE");
+}
+
 const relay_test relay_rows_tests[] = {
+	RELAY_TEST(messages_that_an_acknowledgement_makes_are_delivered_at_once,
+		   RELAY_LEASE),
+	RELAY_TEST(an_ignored_acknowledgement_is_repeated_ever_more_rarely, RELAY_LEASE),
+	RELAY_TEST(a_claimed_message_whose_acknowledgement_is_ignored_dies, RELAY_LEASE),
 	RELAY_TEST(a_row_that_is_too_long_dies_alone, RELAY_LEASE),
 	RELAY_TEST(a_row_with_a_number_out_of_range_dies_alone, RELAY_LEASE),
 	RELAY_TEST(an_infinite_time_stops_nothing, RELAY_LEASE),
