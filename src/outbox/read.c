@@ -245,7 +245,7 @@ wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
 			 err);
 	if (code == WHERRY_OK)
 		*out_any = n > 0;
-	return code;
+	return wh_outbox_missing(box->name.ptr, code, err);
 }
 
 wherry_code wh_outbox_last_open(wherry_outbox *box, int64_t *out_id, wherry_error *err)
