@@ -51,19 +51,30 @@ static wherry_code put(const wherry_outbox *box, const char *text, const grant *
 	return code;
 }
 
-/* What was granted before is taken from all of them first: a role may be named twice. */
-static wherry_code write_all(const wherry_outbox *box, const char *text,
-			     const char *const *grants, size_t n, wh_buf *to,
-			     wherry_error *err)
+static wherry_code write_each(const wherry_outbox *box, const char *text, bool clear,
+			      const char *const *grants, size_t n, wh_buf *to,
+			      wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
 	grant g;
 
-	for (size_t i = 0; code == WHERRY_OK && i < 2 * n; i++) {
-		code = parse(grants[i % n], &g, err);
+	for (size_t i = 0; code == WHERRY_OK && i < n; i++) {
+		code = parse(grants[i], &g, err);
 		if (code == WHERRY_OK)
-			code = put(box, text, &g, i < n ? "clear" : g.kind, to, err);
+			code = put(box, text, &g, clear ? "clear" : g.kind, to, err);
 	}
+	return code;
+}
+
+/* First revoke what all of the roles had: a role may be named twice. */
+static wherry_code write_all(const wherry_outbox *box, const char *text,
+			     const char *const *grants, size_t n, wh_buf *to,
+			     wherry_error *err)
+{
+	wherry_code code = write_each(box, text, true, grants, n, to, err);
+
+	if (code == WHERRY_OK)
+		code = write_each(box, text, false, grants, n, to, err);
 	return code == WHERRY_OK ? wh_buf_check(to, err) : code;
 }
 

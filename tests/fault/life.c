@@ -120,6 +120,7 @@ static wherry_code open_db(life *l, wherry_error *err)
 	wh_db_options options = wh_db_options_of(l->config, fault_env);
 	wherry_code code = WHERRY_OK;
 
+	options.app_sql = true; /* these tests write to the tables themselves */
 	if (!l->db)
 		code = wh_db_open(l->url, &options, &l->db, err);
 	if (code == WHERRY_OK)
