@@ -40,7 +40,10 @@ typedef struct wherry_temp {
 
 static inline const char *wherry_temp_make(wherry_temp *temp, const char *file)
 {
-	(void)snprintf(temp->dir, sizeof(temp->dir), "/tmp/wherry-test-XXXXXX");
+	const char *in = getenv("TMPDIR");
+
+	(void)snprintf(temp->dir, sizeof(temp->dir), "%.40s/wherry-test-XXXXXX",
+		       in && strlen(in) <= 40 ? in : "/tmp");
 	assert_non_null(mkdtemp(temp->dir));
 	(void)snprintf(temp->path, sizeof(temp->path), "%s/%.60s", temp->dir, file);
 	return temp->path;
