@@ -112,7 +112,7 @@ void wh_table_add(wh_table *table, const char *const *cells)
 	if (table->n_rows == WH_TABLE_ROWS)
 		flush(table);
 	for (size_t i = 0; i < table->n_columns; i++)
-		table->cells[table->n_rows][i] = strdup(cells[i]);
+		table->cells[table->n_rows][i] = cells[i] ? strdup(cells[i]) : NULL;
 	table->n_rows++;
 }
 

@@ -98,7 +98,8 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 		code = wh_outbox_holder(box, &holder, err);
 	if (code != WHERRY_OK)
 		return code;
-	status.ready = status.count[WHERRY_PENDING] + r.n;
+	if (__builtin_add_overflow(status.count[WHERRY_PENDING], r.n, &status.ready))
+		status.ready = INT64_MAX;
 	status.oldest_ready_us = wh_us(r.age_ms);
 	status.epoch = holder.epoch;
 	status.lease_left_us = holder.left_us;

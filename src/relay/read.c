@@ -64,6 +64,8 @@ static bool is_same(const wh_entry *e, const wh_open_row *row)
 	const char *name = e->msg.message_id ? e->msg.message_id : "";
 	size_t len = strlen(name);
 
+	if (!row->message_id.ptr) /* The row was read without its texts. */
+		return true;
 	/* of a name with a NUL inside only the beginning is kept */
 	return len == row->message_id.len ||
 			       (len < row->message_id.len && !row->message_id.ptr[len])
@@ -630,6 +632,19 @@ int64_t wh_read_deadline(const wherry_relay *r)
 								       : WH_NEVER;
 }
 
+/* Start a sweep if one is due. */
+static void sweep_if_due(wherry_relay *r, int64_t now)
+{
+	if (now >= r->sweep_at_us && !r->sweeping) {
+		if (r->keys.n_held || r->keys.n_parked || r->window.n || r->more)
+			wh_read_sweep(r, now);
+		else
+			r->sweep_at_us = wh_later(now, r->set.sweep_us);
+	}
+	if (r->replaced && !r->sweeping && now >= r->again_at_us)
+		sweep_replaced(r, now);
+}
+
 wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
@@ -647,14 +662,7 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 	tell_full(r);
 	if (r->stats.paused)
 		return woken ? wh_read_control(r, now, err) : WHERRY_OK;
-	if (now >= r->sweep_at_us && !r->sweeping) {
-		if (r->keys.n_held || r->keys.n_parked || r->window.n || r->more)
-			wh_read_sweep(r, now);
-		else
-			r->sweep_at_us = wh_later(now, r->set.sweep_us);
-	}
-	if (r->replaced && !r->sweeping && now >= r->again_at_us)
-		sweep_replaced(r, now);
+	sweep_if_due(r, now);
 	if (now >= r->keys.first_due)
 		code = wh_held_due(r, now, err);
 	if (code == WHERRY_OK && r->strict.gap_before &&
