@@ -48,7 +48,8 @@ def run(command, seconds, env=None, cwd=None):
 def build(tree, preset, targets=()):
     folder = f"{tree}/build/{preset}"
     if not os.path.exists(f"{folder}/build.ninja"):
-        code, out = run(["cmake", "--preset", preset, "-B", folder, "-D", "WHERRY_WERROR=OFF"], 600, cwd=tree)
+        code, out = run(["cmake", "--preset", preset, "-B", folder, "-D", "WHERRY_WERROR=OFF"],
+                        600, cwd=tree)
         if code:
             sys.exit(out)
     return run(["ninja", "-C", folder, *targets], 1200, cwd=tree)
