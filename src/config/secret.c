@@ -44,6 +44,7 @@ static wherry_code read_credential(const char *name, wh_buf *out, wherry_error *
 {
 	const char *folder = secure_getenv("CREDENTIALS_DIRECTORY");
 	char path[4096];
+	int len;
 
 	if (!folder || !*folder)
 		return wh_fail(
@@ -51,12 +52,11 @@ static wherry_code read_credential(const char *name, wh_buf *out, wherry_error *
 			"credential:%.80s: CREDENTIALS_DIRECTORY is not set: run it as "
 			"a service of systemd with LoadCredential=%.80s:PATH",
 			name, name);
-	if (!*name || strchr(name, '/') ||
-	    strlen(folder) + strlen(name) + 2 > sizeof(path))
+	len = snprintf(path, sizeof(path), "%s/%s", folder, name);
+	if (!*name || strchr(name, '/') || len < 0 || (size_t)len >= sizeof(path))
 		return wh_fail(err, WHERRY_INVALID,
 			       "credential:%.80s: a name as in LoadCredential=NAME:PATH",
 			       name);
-	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
 	return read_file(path, out, err);
 }
 
