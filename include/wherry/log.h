@@ -12,7 +12,7 @@ typedef enum wherry_log_level {
 	WHERRY_LOG_ERROR, /* the relay cannot do its work */
 	WHERRY_LOG_WARN,  /* it can, and somebody should look */
 	WHERRY_LOG_INFO,  /* it started, stopped, took a lease */
-	WHERRY_LOG_DEBUG  /* for whoever looks for a fault */
+	WHERRY_LOG_DEBUG  /* details for finding a fault */
 } wherry_log_level;
 
 /* Which member of wherry_log_field holds the value. */

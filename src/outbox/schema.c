@@ -226,7 +226,7 @@ static wherry_code take_stranger(void *ctx, const wh_row *row, wherry_error *err
 	return WHERRY_OK;
 }
 
-/* Triggers of a table run with the rights of whoever writes to it. */
+/* A trigger runs with the rights of the role that writes to the table. */
 static wherry_code check_owners(wherry_outbox *box, wherry_error *err)
 {
 	wh_param schema = WH_TEXT_PARAM("schema", wh_view_of(box->names.schema));

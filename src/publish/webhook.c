@@ -563,7 +563,7 @@ static size_t webhook_numbers(const wherry_publisher *pub, wh_number *out)
 /* 5 s, doubling to 6 h: a day, more or less, as each wait is a random part of that. */
 static const wh_persistence persistence = {20, 5 * WH_SECOND, 6 * 3600 * WH_SECOND};
 
-/* Without TLS whoever is between reads the request. */
+/* Without TLS anyone between both ends can read the request. */
 static void http_warn(const char *rest, const wherry_config *config, wh_buf *out)
 {
 	if (strpbrk(rest, "@?"))

@@ -1,5 +1,5 @@
 /*
- * Rows that cannot be handled, whoever wrote them: too long, not UTF-8, out of range.  The
+ * Rows that cannot be handled, of any producer: too long, not UTF-8, out of range.  The
  * relay makes such a row dead, alone, with a reason that names what is wrong with it.
  */
 #include <inttypes.h>

@@ -43,7 +43,7 @@ void wh_read_sweep(wherry_relay *r, int64_t now)
 	forget_holes(r);
 }
 
-/* Ids begin anew: what was passed over says nothing of rows that come now. */
+/* Ids restart: the gaps of before say nothing about the rows that come now. */
 static void sweep_replaced(wherry_relay *r, int64_t now)
 {
 	r->replaced = false;

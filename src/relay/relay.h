@@ -145,7 +145,7 @@ struct wherry_relay {
 	wh_keys keys;
 	wh_holes holes;
 	wh_buf key_text;  /* scratch */
-	wh_buf flaw_text; /* likewise: what is wrong with a row */
+	wh_buf flaw_text; /* scratch: what is wrong with a row */
 	int64_t cursor;   /* all up to here is delivered, in memory, or known */
 	int64_t passed;  /* the highest it has been: ids up to here are known, or holes */
 	int64_t oldest;  /* transaction that may still run, as of the last read */
@@ -217,7 +217,7 @@ struct wherry_relay {
 	int64_t flush_at_us;      /* WH_NEVER: nothing to write */
 	int64_t refused_at_us;    /* when to write again what the database refused */
 	int64_t *done_ids;        /* scratch, for wh_relay_entries_most() */
-	wh_view *names;           /* likewise: message ids */
+	wh_view *names;           /* scratch: message ids */
 	int64_t *back_ids;        /* likewise */
 	wherry_failure *failures; /* likewise */
 	bool *lost;               /* likewise: which of the failures were others' */

@@ -25,7 +25,7 @@ typedef enum wh_fate {
 	WH_FATE_DONE,
 	WH_FATE_FAILED, /* to be tried again after delay_us */
 	WH_FATE_DEAD,
-	WH_FATE_BACK /* pending again, or failed, for whoever claims it next */
+	WH_FATE_BACK /* pending again, or failed, for the relay that claims it next */
 } wh_fate;
 
 typedef struct wh_entry {
