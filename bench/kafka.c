@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
-#include "publish/kafka.h"
+#include "publish/kafka/kafka.h"
 
 enum { PARTITIONS = 8, POLL_MS = 1000, FDS_MOST = 256 };
 

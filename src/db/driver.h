@@ -1,5 +1,5 @@
 /*
- * One SQL connection behind a table of functions; one file per database, which exports
+ * One SQL connection behind a table of functions; one folder per database, which exports
  * one symbol.  Drivers trust their input; db.c checks it.
  *
  * Each driver has exactly one function that turns the database's error numbers into a

@@ -147,7 +147,7 @@ struct wherry_publisher {
 	const wh_publisher_driver *driver;
 };
 
-extern const wh_publisher_driver wh_publisher_stdout; /* stdout.c, which has file: too */
+extern const wh_publisher_driver wh_publisher_stdout; /* file/file.c, as the next */
 extern const wh_publisher_driver wh_publisher_file;
 extern const wh_publisher_driver wh_publisher_exec;
 extern const wh_publisher_driver wh_publisher_memory;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "publish/handlers.h"
+#include "publish/handlers/handlers.h"
 #include "relay/relay.h"
 
 /* An outbox of the database, open on a thread's connection. */

@@ -2,7 +2,7 @@
 
 #include <wherry/sqlite.h>
 
-#include "db/sqlite.h"
+#include "db/sqlite/sqlite.h"
 
 /* ---- the back ends ---- */
 

@@ -16,7 +16,7 @@
 #include <wherry/wherry.h>
 
 #include "base/text.h"
-#include "db/postgres.h"
+#include "db/postgres/postgres.h"
 #include "outbox/outbox.h"
 #include "postgres/server.h"
 

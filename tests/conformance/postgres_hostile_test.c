@@ -6,7 +6,7 @@
 
 #include <wherry/postgres.h>
 
-#include "db/postgres.h"
+#include "db/postgres/postgres.h"
 #include "outbox/outbox.h"
 #include "outbox/stream.h"
 #include "postgres/server.h"

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "publish/environment.h"
+#include "publish/exec/environment.h"
 #include "publish/parts.h"
 
 static const char *value_of(const wh_environment *environment, const char *name)

@@ -5,7 +5,7 @@
 #ifndef WHERRY_FUZZ_PGOUTPUT_H
 #define WHERRY_FUZZ_PGOUTPUT_H
 
-#include "db/pgoutput.h"
+#include "db/postgres/pgoutput.h"
 
 static inline void pgoutput_number(wh_buf *out, uint64_t number, unsigned size)
 {

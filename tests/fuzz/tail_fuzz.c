@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
-#include "publish/tail.h"
+#include "publish/file/tail.h"
 
 static size_t size_of(int fd)
 {

@@ -3,7 +3,7 @@
  */
 #include "unit/publish_fixture.h"
 
-#include "publish/kafka.h"
+#include "publish/kafka/kafka.h"
 
 static wh_kafka_keys keys;
 

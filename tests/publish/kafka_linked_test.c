@@ -5,7 +5,7 @@
 #include "kafka_mock.h"
 #include "unit/publish_fixture.h"
 
-#include "publish/kafka.h"
+#include "publish/kafka/kafka.h"
 
 enum { SEVERAL = 10 };
 

@@ -4,7 +4,7 @@
 #include "kafka_mock.h"
 #include "unit/publish_fixture.h"
 
-#include "publish/kafka.h"
+#include "publish/kafka/kafka.h"
 
 static kafka_mock *mock; /* of the test that runs; NULL: not here */
 

@@ -6,7 +6,7 @@
 #include "kafka_mock.h"
 #include "unit/publish_fixture.h"
 
-#include "publish/kafka.h"
+#include "publish/kafka/kafka.h"
 
 enum { SEVERAL = 10, END_TXN = 26, ADD_PARTITIONS = 24 };
 

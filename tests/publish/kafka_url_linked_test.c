@@ -3,7 +3,7 @@
  */
 #include "unit/publish_fixture.h"
 
-#include "publish/kafka.h"
+#include "publish/kafka/kafka.h"
 
 /* What librdkafka was told. */
 static void assert_property(const wh_kafka_settings *set, const char *name,

@@ -4,7 +4,7 @@
  */
 #include "webhook_site.h"
 
-#include "publish/webhook_sign.h"
+#include "publish/webhook/webhook_sign.h"
 
 static const char spec_secret[] = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 

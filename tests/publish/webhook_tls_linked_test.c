@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "publish/webhook.h"
+#include "publish/webhook/webhook.h"
 
 /* ---- TLS ---- */
 

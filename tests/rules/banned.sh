@@ -52,8 +52,7 @@ perror     wh_fail_errno                   -
 check() { # ROOT
 	(
 		cd "$1" || exit
-		for file in src/*/*.[ch]; do
-			[ -e "$file" ] || continue
+		for file in $(find src -name '*.[ch]' | LC_ALL=C sort); do
 			without_comments strings "$file" | BANNED=$banned FILE=$file perl -ne '
 				BEGIN {
 					for (grep { /\S/ } split /\n/, $ENV{BANNED}) {
@@ -84,7 +83,7 @@ plant() { # FILE LINE
 formatted_events() { # ROOT
 	local file
 
-	for file in "$1"/src/*/*.[ch]; do
+	for file in $(find "$1/src" -name '*.[ch]'); do
 		[[ $file == */src/base/log.[ch] ]] || ! grep -n '"event=' "$file" /dev/null ||
 			echo 'an event is a name and typed fields: see base/log.h'
 	done

@@ -76,8 +76,8 @@ check_header() { # FILE
 check() { # ROOT
 	local file
 
-	for file in "$1"/src/*/*.[ch]; do
-		[ ! -e "$file" ] || check_source "$1" "$file"
+	[ ! -d "$1/src" ] || for file in $(find "$1/src" -name '*.[ch]'); do
+		check_source "$1" "$file"
 	done
 	for file in "$1"/include/wherry/*.h; do
 		[ ! -e "$file" ] || check_header "$file"
@@ -102,6 +102,8 @@ plant src/relay/a.c '#include "cli/cli.h"'
 says 'relay may not include cli' 'may not include cli' check "$scratch"
 plant src/relay/a.c '#include "relay.h"'
 says 'an include names its folder' 'may not include relay.h' check "$scratch"
+plant src/publish/kafka/a.c '#include "outbox/outbox.h"'
+says 'a folder within a folder is part of it' 'publish/ may not include outbox' check "$scratch"
 plant src/outbox/a.c '#include <sqlite3.h>'
 says 'only db knows SQLite' 'only db/' check "$scratch"
 plant src/misc/a.c ''

@@ -9,7 +9,7 @@
 #include <wherry/sqlite.h>
 
 #include "base/error.h"
-#include "db/sqlite.h"
+#include "db/sqlite/sqlite.h"
 #include "db/trace.h"
 #include "relay/relay.h"
 #include "sim.h"

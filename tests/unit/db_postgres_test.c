@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <wherry/postgres.h>
 
-#include "db/postgres.h"
+#include "db/postgres/postgres.h"
 #include "postgres/server.h"
 
 static postgres_place place;

@@ -1,7 +1,7 @@
 /* Messages of pgoutput, as PostgreSQL's manual lays them out. */
 #include "wherry_test.h"
 
-#include "db/pgoutput.h"
+#include "db/postgres/pgoutput.h"
 
 #define BYTES(text) (text), sizeof(text) - 1
 

@@ -3,7 +3,7 @@
  */
 #include "wherry_test.h"
 
-#include "db/postgres_value.h"
+#include "db/postgres/postgres_value.h"
 
 static wh_postgres_value text(uint32_t type, const char *data)
 {

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "base/text.h"
-#include "publish/command.h"
+#include "publish/exec/command.h"
 
 /* ---- exec: ---- */
 

@@ -8,7 +8,7 @@
 
 #include <wherry/handlers.h>
 
-#include "publish/handlers.h"
+#include "publish/handlers/handlers.h"
 
 /* ---- the clock ---- */
 

@@ -2,7 +2,7 @@
 
 #include <fcntl.h>
 
-#include "publish/tail.h"
+#include "publish/file/tail.h"
 
 static const char torn[] = "{\"id\":1}\n{\"id\":2,\"top";
 

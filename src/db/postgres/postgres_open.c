@@ -1,0 +1,353 @@
+/*
+ * Connecting.  URLs are libpq's own, and so are ~/.pgpass, PGPASSWORD, service files and
+ * TLS.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "db/postgres/postgres.h"
+
+enum { CONNECT_S = 10 }; /* unless connect_timeout says otherwise */
+
+/* The value of an option as libpq resolved it; "" for none.  Freed by the caller. */
+static char *option_of(PGconn *conn, const char *keyword)
+{
+	PQconninfoOption *all = PQconninfo(conn);
+	char *value = NULL;
+
+	for (PQconninfoOption *o = all; o && o->keyword && !value; o++)
+		if (strcmp(o->keyword, keyword) == 0)
+			value = strdup(o->val ? o->val : "");
+	PQconninfoFree(all);
+	return value;
+}
+
+static int64_t time_to_connect(PGconn *conn)
+{
+	char *text = option_of(conn, "connect_timeout");
+	int64_t seconds = 0;
+
+	if (!text || !wh_parse_int(text, &seconds) || seconds == 0)
+		seconds = CONNECT_S;
+	free(text);
+	if (seconds < 0 || seconds > 3600)
+		seconds = 3600;
+	return seconds * WH_SECOND;
+}
+
+/* libpq's blocking connect tells no SQLSTATE: verbose messages have it, and only here can
+ * they be asked for in time. */
+static wherry_code wait_for(postgres_db *s, wherry_error *err)
+{
+	int64_t by_us = wh_later(wh_monotonic(&wh_env_system), time_to_connect(s->conn));
+	PostgresPollingStatusType next = PGRES_POLLING_WRITING;
+
+	while (next != PGRES_POLLING_OK) {
+		struct pollfd fd = {.fd = PQsocket(s->conn), .events = POLLIN};
+		int64_t left_us = by_us - wh_monotonic(&wh_env_system);
+		int n;
+
+		if (next == PGRES_POLLING_FAILED || PQstatus(s->conn) == CONNECTION_BAD)
+			return wh_postgres_refused(s, err);
+		if (next == PGRES_POLLING_WRITING)
+			fd.events = POLLOUT;
+		n = left_us > 0 ? poll(&fd, 1, (int)(left_us / 1000) + 1) : 0;
+		if (left_us <= 0 || (n == 0 && wh_monotonic(&wh_env_system) >= by_us))
+			return wh_fail(
+				err, WHERRY_TIMEOUT,
+				"%s: no answer in time: is the host right? "
+				"(connect_timeout in the URL says how long to wait)",
+				s->name);
+		if (n != 0)
+			next = PQconnectPoll(s->conn);
+	}
+	return WHERRY_OK;
+}
+
+/* libpq would write to standard error. */
+static void hear(void *arg, const PGresult *res)
+{
+	const char *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+	postgres_db *s = arg;
+
+	(void)snprintf(s->notice, sizeof(s->notice), "%s", text ? text : "");
+	wh_log(s->base.env, WHERRY_LOG_DEBUG, "db", "notice",
+	       wh_log_text("text", s->notice));
+}
+
+/* What errors call the database: never its password. */
+static void name_it(postgres_db *s)
+{
+	const char *db = PQdb(s->conn), *host = PQhost(s->conn);
+
+	(void)snprintf(s->name, sizeof(s->name), "%.60s%s%.60s",
+		       db && *db ? db : "postgres", host && *host ? " on " : "",
+		       host ? host : "");
+}
+
+wherry_code wh_postgres_connect(postgres_db *s, const char *const *keywords,
+				const char *const *values, wherry_error *err)
+{
+	wherry_code code;
+
+	s->conn = PQconnectStartParams(keywords, values, 1);
+	if (!s->conn)
+		return wh_oom(err);
+	(void)PQsetErrorVerbosity(s->conn, PQERRORS_VERBOSE);
+	(void)PQsetNoticeReceiver(s->conn, hear, s);
+	name_it(s);
+	code = wait_for(s, err);
+	if (code == WHERRY_OK)
+		name_it(s);
+	return code;
+}
+
+/*
+ * Statements are planned once, often when a table is empty, and run for days: the plans
+ * must be those for large tables, which use the indexes.
+ *
+ * Commits need not wait for the disk if the settings say so; those of lone statements do,
+ * since a lease must not be taken twice under one epoch when the server is killed and its
+ * relays are not ("a lease outlives a server that is killed", postgres_restart.sh).
+ */
+static void write_settings(char *out, size_t cap, const char *set,
+			   const wh_db_options *options)
+{
+	long long wait_ms = (options->busy_timeout_us + 999) / 1000 + 1;
+	long long idle_ms = options->idle_us / 1000;
+	char idle[80] = "";
+
+	if (idle_ms)
+		(void)snprintf(idle, sizeof(idle),
+			       "%s idle_in_transaction_session_timeout = %lld; ", set,
+			       idle_ms);
+	(void)snprintf(
+		out, cap,
+		"%s client_min_messages = warning; %s lock_timeout = %lld; "
+		"%s enable_seqscan = off; %s enable_bitmapscan = off; "
+		"%s enable_hashjoin = off; %s enable_mergejoin = off; %s jit = off; "
+		"%s",
+		set, set, wait_ms, set, set, set, set, set, idle);
+}
+
+/* For the session; or, where a pooler would give it to others so, for each transaction.
+ * The search path first: the rest is then looked up in no schema of other roles
+ * (postgres_hostile.sh). */
+static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_error *err)
+{
+	static const char begin[] = "BEGIN ISOLATION LEVEL READ COMMITTED";
+	const char *set = s->pooled ? "SET LOCAL" : "SET";
+	const char *no_sync =
+		options->full_sync ? "" : "SET LOCAL synchronous_commit = off";
+	char settings[400], sync[240], sql[800];
+
+	write_settings(settings, sizeof(settings), set, options);
+	(void)snprintf(sync, sizeof(sync),
+		       "%s%sSELECT pg_catalog.set_config('synchronous_commit', 'on', %s) "
+		       "WHERE pg_catalog.current_setting('synchronous_commit') = 'off'; ",
+		       s->fixed ? set : "",
+		       s->fixed ? " search_path = pg_catalog, pg_temp; " : "",
+		       s->pooled ? "true" : "false");
+	if (s->pooled) {
+		(void)snprintf(s->begin, sizeof(s->begin), "%s; %s%s%s", begin, sync,
+			       settings, no_sync);
+		return WHERRY_OK;
+	}
+	(void)snprintf(s->begin, sizeof(s->begin), "%s; %s", "BEGIN", no_sync);
+	(void)snprintf(sql, sizeof(sql),
+		       "%s%sSET default_transaction_isolation = 'read committed'", sync,
+		       settings);
+	return wh_postgres_exec(s, sql, err);
+}
+
+/* What answered is no PostgreSQL server, or a pooler in between has lost the answer. */
+static wherry_code no_sense(const postgres_db *s, wherry_error *err)
+{
+	return wh_fail(
+		err, WHERRY_IO,
+		"%s: the server's first answer makes no sense: is it PostgreSQL, and "
+		"what is between?",
+		s->name);
+}
+
+/* A pooler makes up the process number that it reports. */
+static wherry_code take_surroundings(postgres_db *s, const PGresult *res, bool must_write,
+				     wherry_error *err)
+{
+	int64_t pid = 0;
+
+	if (PQntuples(res) != 1 || PQnfields(res) != 3 || PQgetisnull(res, 0, 0) ||
+	    PQgetisnull(res, 0, 1) || PQgetisnull(res, 0, 2) ||
+	    !wh_parse_int(PQgetvalue(res, 0, 0), &pid))
+		return no_sense(s, err);
+	if (must_write && strcmp(PQgetvalue(res, 0, 1), "t") == 0)
+		return wh_fail(err, WHERRY_READONLY,
+			       "%s: it cannot be written, being a standby or set to read "
+			       "only: name the primary, as with "
+			       "?target_session_attrs=read-write",
+			       s->name);
+	s->pooled = pid != PQbackendPID(s->conn);
+	if (s->fixed)
+		s->schemas = strdup(PQgetvalue(res, 0, 2));
+	return s->fixed && !s->schemas ? wh_oom(err) : WHERRY_OK;
+}
+
+/* The first statement still runs with the user's search path: so all names are qualified. */
+static wherry_code look_around(postgres_db *s, bool must_write, wherry_error *err)
+{
+	static const char sql[] =
+		"SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery() OR "
+		"pg_catalog.current_setting('transaction_read_only') "
+		"OPERATOR(pg_catalog.=) 'on', "
+		"pg_catalog.current_schemas(false)::pg_catalog.text[]";
+	PGresult *res = PQexec(s->conn, sql);
+	wherry_code code = PQresultStatus(res) == PGRES_TUPLES_OK
+				   ? take_surroundings(s, res, must_write, err)
+				   : wh_postgres_fail(s, res, err);
+
+	PQclear(res);
+	return code;
+}
+
+/*
+ * By the search path as it is now, or as it was before it was fixed.  Temporary tables are
+ * not found: an outbox is there for others, too.
+ */
+wherry_code wh_postgres_schema_of(wherry_db *db, const char *table, bool own, char *out,
+				  size_t cap, wherry_error *err)
+{
+	static const char sql[] =
+		"SELECT s.name FROM pg_catalog.unnest(coalesce($2::pg_catalog.text[], "
+		"pg_catalog.current_schemas(false)::pg_catalog.text[])) "
+		"WITH ORDINALITY AS s(name, nth) JOIN pg_catalog.pg_namespace AS n "
+		"ON n.nspname OPERATOR(pg_catalog.=) s.name::pg_catalog.name "
+		"LEFT JOIN pg_catalog.pg_class AS c ON c.relnamespace "
+		"OPERATOR(pg_catalog.=) n.oid AND c.relname OPERATOR(pg_catalog.=) "
+		"$1::pg_catalog.name WHERE pg_catalog.left(s.name, 3) "
+		"OPERATOR(pg_catalog.<>) 'pg_' ORDER BY c.oid IS NULL OR $3::boolean AND "
+		"(pg_catalog.current_setting('is_superuser') OPERATOR(pg_catalog.=) 'on' "
+		"OR NOT pg_catalog.pg_has_role(c.relowner, 'USAGE')), s.nth LIMIT 1";
+	postgres_db *s = (postgres_db *)db;
+	const char *values[] = {table, s->schemas, own ? "t" : "f"};
+	wherry_code code = wh_postgres_check_free(s, err);
+	PGresult *res;
+
+	if (code != WHERRY_OK)
+		return code;
+	res = PQexecParams(s->conn, sql, 3, NULL, values, NULL, NULL, 0);
+	if (PQresultStatus(res) != PGRES_TUPLES_OK)
+		code = wh_postgres_fail(s, res, err);
+	else if (PQntuples(res) == 1 && PQnfields(res) == 1)
+		(void)snprintf(out, cap, "%s", PQgetvalue(res, 0, 0));
+	else
+		*out = 0;
+	PQclear(res);
+	wh_postgres_heard(s);
+	return code;
+}
+
+/* As libpq reads it.  Given; NULL: out of memory. */
+static char *libpq_url(const char *rest)
+{
+	size_t len = strlen(rest) + sizeof("postgresql:");
+	char *url = malloc(len);
+
+	if (url)
+		(void)snprintf(url, len, "postgresql:%s", rest);
+	return url;
+}
+
+/* In a password that is not percent-encoded an @ or a / makes libpq take the rest of it for
+ * hosts, a port or a database, which errors name. */
+static bool userinfo_plain(const char *url)
+{
+	const char *begin = strstr(url, "://");
+	const char *end, *at;
+
+	if (!begin)
+		return true;
+	begin += 3;
+	end = begin + strcspn(begin, "?");
+	at = memchr(begin, '@', (size_t)(end - begin));
+	return !at || (!memchr(at + 1, '@', (size_t)(end - at - 1)) &&
+		       !memchr(begin, '/', (size_t)(at - begin)));
+}
+
+static bool ports_plain(const PQconninfoOption *options)
+{
+	for (; options->keyword; options++)
+		if (strcmp(options->keyword, "port") == 0 && options->val)
+			return !options->val[strspn(options->val, "0123456789,")];
+	return true;
+}
+
+static wherry_code check_url(const char *url, wherry_error *err)
+{
+	PQconninfoOption *parsed = PQconninfoParse(url, NULL);
+
+	bool fine = parsed && userinfo_plain(url) && ports_plain(parsed);
+
+	PQconninfoFree(parsed);
+	if (!fine) /* libpq's own text would repeat the password, or a part of it */
+		return wh_fail(err, WHERRY_INVALID,
+			       "no PostgreSQL URL: write "
+			       "postgres://USER@HOST:PORT/DATABASE?OPTION=VALUE, with "
+			       "%%XX for special characters");
+	return WHERRY_OK;
+}
+
+wherry_code wh_postgres_check(const char *rest, wherry_error *err)
+{
+	char *url = libpq_url(rest);
+	wherry_code code = url ? check_url(url, err) : wh_oom(err);
+
+	free(url);
+	return code;
+}
+
+wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
+			     wherry_db **out, wherry_error *err)
+{
+	/* What the URL says comes later, and counts; but for the encoding. */
+	const char *const keywords[] = {"fallback_application_name", "keepalives_idle",
+					"keepalives_interval",       "keepalives_count",
+					"tcp_user_timeout",          "dbname",
+					"client_encoding",           NULL};
+	const char *values[] = {"wherry", "30", "10", "3", "60000", NULL, "UTF8", NULL};
+	postgres_db *s = calloc(1, sizeof(*s));
+	char *url = libpq_url(rest);
+	wherry_code code;
+
+	if (!s || !url) {
+		code = wh_oom(err);
+		goto out;
+	}
+	code = check_url(url, err);
+	if (code != WHERRY_OK)
+		goto out;
+	s->base.driver = &wh_db_postgres;
+	s->base.env = options->env;
+	s->fixed = !options->app_sql;
+	values[5] = url;
+	code = wh_postgres_connect(s, keywords, values, err);
+	if (code == WHERRY_OK)
+		code = look_around(s, options->must_write, err);
+	if (code == WHERRY_OK)
+		code = set_up(s, options, err);
+	if (code != WHERRY_OK)
+		goto out;
+	s->cancel = PQgetCancel(s->conn);
+	*out = &s->base;
+	s = NULL; /* given away */
+out:
+	if (s) {
+		PQfinish(s->conn);
+		free(s->schemas);
+	}
+	free(s);
+	free(url);
+	return code;
+}

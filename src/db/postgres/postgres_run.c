@@ -1,0 +1,617 @@
+/*
+ * Running statements: prepared once, values and rows in binary, rows one by one as they
+ * come, so that a batch of large bodies is never in memory as a whole.
+ */
+#include <endian.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "db/postgres/postgres.h"
+
+enum { EPOCH_S = 946684800 }; /* 2000-01-01, where its times begin, in Unix time */
+
+/* A row while it is visited. */
+typedef struct postgres_row {
+	PGresult *res;
+	wh_arena copies; /* made for the visit */
+	bool failed;     /* out of memory for one of them */
+} postgres_row;
+
+/* The values of one call, as libpq wants them. */
+typedef struct bound {
+	const char *values[WH_STMT_PARAMS];
+	int lengths[WH_STMT_PARAMS];
+	int formats[WH_STMT_PARAMS];
+	char numbers[WH_STMT_PARAMS][24];
+	wh_arena copies;
+} bound;
+
+/* ---- statements ---- */
+
+void wh_postgres_clear(postgres_db *s)
+{
+	for (size_t i = 0; i < s->n_stmts; i++)
+		free(s->stmts[i].text);
+	free(s->stmts);
+	s->stmts = NULL;
+	s->n_stmts = 0;
+}
+
+/* Forgetting is not worth a failure: at worst the server keeps a plan for a while. */
+static void deallocate(postgres_db *s, postgres_stmt *c)
+{
+	char sql[48];
+
+	if (!*c->name || s->visiting || PQstatus(s->conn) != CONNECTION_OK ||
+	    PQtransactionStatus(s->conn) != PQTRANS_IDLE)
+		return;
+	(void)snprintf(sql, sizeof(sql), "DEALLOCATE %s", c->name);
+	PQclear(PQexec(s->conn, sql));
+}
+
+void wh_postgres_forget(wherry_db *db, const wh_sql *sql)
+{
+	postgres_db *s = (postgres_db *)db;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->n_stmts; i++) {
+		postgres_stmt *c = &s->stmts[i];
+
+		if (c->stmt < sql->stmts || c->stmt >= sql->stmts + sql->n) {
+			s->stmts[kept++] = *c;
+			continue;
+		}
+		deallocate(s, c);
+		free(c->text);
+	}
+	s->n_stmts = kept;
+}
+
+/*
+ * The server refuses a prepared statement: the table was altered, or the session's statements
+ * were dropped.  Every statement is prepared again before it runs next, with the types that
+ * its parameters have by then.
+ */
+static void forget_plans(postgres_db *s)
+{
+	for (size_t i = 0; i < s->n_stmts; i++) {
+		s->stmts[i].name[0] = 0;
+		s->stmts[i].described = false;
+	}
+	s->stale = true;
+}
+
+static wherry_code find(postgres_db *s, const wh_stmt *stmt, postgres_stmt **out,
+			wherry_error *err)
+{
+	postgres_stmt *grown, fresh = {.stmt = stmt};
+	wherry_code code;
+
+	for (size_t i = 0; i < s->n_stmts; i++) {
+		if (s->stmts[i].stmt == stmt) {
+			*out = &s->stmts[i];
+			return WHERRY_OK;
+		}
+	}
+	grown = realloc(s->stmts, (s->n_stmts + 1) * sizeof(*grown));
+	if (!grown)
+		return wh_oom(err);
+	s->stmts = grown;
+	code = wh_postgres_number(stmt->text, &fresh, err);
+	if (code != WHERRY_OK)
+		return code;
+	s->stmts[s->n_stmts] = fresh;
+	*out = &s->stmts[s->n_stmts++];
+	return WHERRY_OK;
+}
+
+static wherry_code check_done(postgres_db *s, PGresult *res, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	if (PQresultStatus(res) != PGRES_COMMAND_OK)
+		code = wh_postgres_fail(s, res, err);
+	PQclear(res);
+	return code;
+}
+
+/* Have the server plan it and tell the types of its parameters.  On a borrowed connection,
+ * and behind a pooler, nothing stays prepared; the types are remembered all the same. */
+static wherry_code plan(postgres_db *s, postgres_stmt *c, wherry_error *err)
+{
+	char name[sizeof(c->name)] = "";
+	wherry_code code;
+	PGresult *res;
+
+	if (!s->borrowed && !s->pooled)
+		(void)snprintf(name, sizeof(name), "wherry%u", s->n_named++);
+	if (s->stale &&
+	    *name) /* the connection is ours, and so is all that it prepared */
+		PQclear(PQexec(s->conn, "DEALLOCATE ALL"));
+	s->stale = false;
+	code = check_done(s, PQprepare(s->conn, name, c->text, 0, NULL), err);
+	if (code != WHERRY_OK)
+		return code;
+	if (!c->described) {
+		res = PQdescribePrepared(s->conn, name);
+		for (int i = 0; i < c->n && i < PQnparams(res); i++)
+			c->types[i] = PQparamtype(res, i);
+		code = check_done(s, res, err);
+	}
+	if (code == WHERRY_OK) {
+		memcpy(c->name, name, sizeof(name));
+		c->described = true;
+	}
+	return code;
+}
+
+/* What is prepared and what is described may be in two sessions, but for a transaction. */
+static wherry_code prepare(postgres_db *s, postgres_stmt *c, wherry_error *err)
+{
+	bool unnamed = s->borrowed || s->pooled;
+	wherry_code code;
+
+	if (*c->name || (unnamed && c->described))
+		return WHERRY_OK;
+	if (!unnamed || PQtransactionStatus(s->conn) != PQTRANS_IDLE)
+		return plan(s, c, err);
+	code = wh_postgres_begin(s, err);
+	if (code != WHERRY_OK)
+		return code;
+	code = plan(s, c, err);
+	PQclear(PQexec(s->conn, "ROLLBACK"));
+	return code;
+}
+
+/* ---- parameters ---- */
+
+/* Which of the statement's parameters the i-th one given is; remembered by the address of
+ * its name, since a statement is always run from the same place. */
+static int slot_of(postgres_stmt *c, size_t i, const char *name)
+{
+	if (c->given[i] == name)
+		return c->slot[i];
+	c->given[i] = name;
+	c->slot[i] = -1;
+	for (int slot = 0; slot < c->n; slot++)
+		if (strcmp(c->params[slot], name) == 0)
+			c->slot[i] = slot;
+	return c->slot[i];
+}
+
+static void bind_number(bound *b, int slot, Oid type, int64_t number)
+{
+	char *to = b->numbers[slot];
+	uint64_t wide = htobe64((uint64_t)number);
+	uint32_t middle = htobe32((uint32_t)number);
+	uint16_t narrow = htobe16((uint16_t)number);
+	int len = 0;
+
+	if (type == WH_PG_INT8)
+		memcpy(to, &wide, (size_t)(len = 8));
+	else if (type == WH_PG_INT4 && number == (int32_t)number)
+		memcpy(to, &middle, (size_t)(len = 4));
+	else if (type == WH_PG_INT2 && number == (int16_t)number)
+		memcpy(to, &narrow, (size_t)(len = 2));
+	else if (type == WH_PG_BOOL)
+		to[0] = number != 0, len = 1;
+	else
+		(void)snprintf(to, sizeof(b->numbers[slot]), "%lld", (long long)number);
+	b->values[slot] = to;
+	b->lengths[slot] = len;
+	b->formats[slot] = len > 0;
+}
+
+/* Types whose binary form is the text itself go as they are; others as C strings. */
+static bool bind_bytes(bound *b, int slot, Oid type, const wh_param *param)
+{
+	bool as_is = type == WH_PG_BYTEA || type == WH_PG_TEXT || type == WH_PG_VARCHAR ||
+		     type == WH_PG_JSON;
+
+	b->values[slot] = param->bytes.ptr;
+	b->lengths[slot] = (int)param->bytes.len;
+	b->formats[slot] = as_is;
+	if (!as_is)
+		b->values[slot] =
+			wh_arena_copy(&b->copies, param->bytes.ptr, param->bytes.len);
+	return b->values[slot];
+}
+
+static wherry_code bind(postgres_stmt *c, const wh_param *params, size_t n, bound *b,
+			wherry_error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		int slot = slot_of(c, i, params[i].name);
+
+		if (slot < 0 || params[i].type == WH_NULL)
+			continue; /* not needed by this database's statement; or NULL */
+		if (params[i].type == WH_INT)
+			bind_number(b, slot, c->types[slot], params[i].number);
+		else if (params[i].bytes.len > INT32_MAX)
+			return wh_fail(err, WHERRY_TOOBIG, "a value is over 2 GB");
+		else if (!bind_bytes(b, slot, c->types[slot], &params[i]))
+			return wh_oom(err);
+	}
+	return WHERRY_OK;
+}
+
+/* ---- rows ---- */
+
+static int64_t read_number(const char *value, int len)
+{
+	uint64_t wide;
+	uint32_t middle;
+	uint16_t narrow;
+
+	switch (len) {
+	case 8:
+		memcpy(&wide, value, 8);
+		return (int64_t)be64toh(wide);
+	case 4:
+		memcpy(&middle, value, 4);
+		return (int32_t)be32toh(middle);
+	case 2:
+		memcpy(&narrow, value, 2);
+		return (int16_t)be16toh(narrow);
+	case 1:
+		return *value;
+	default:
+		return 0;
+	}
+}
+
+/* Times become Unix milliseconds; infinity is as far as there are. */
+int64_t wh_postgres_row_int(const wh_row *row, int column)
+{
+	const PGresult *res = ((postgres_row *)row->handle)->res;
+	int64_t number;
+
+	if (PQgetisnull(res, 0, column))
+		return 0;
+	number = read_number(PQgetvalue(res, 0, column), PQgetlength(res, 0, column));
+	if (PQftype(res, column) != WH_PG_TIMESTAMPTZ)
+		return number;
+	if (number > INT64_MAX - EPOCH_S * 1000000LL)
+		return INT64_MAX / 1000;
+	number += EPOCH_S * 1000000LL;
+	return number / 1000 - (number % 1000 < 0);
+}
+
+wh_view wh_postgres_row_bytes(const wh_row *row, int column)
+{
+	const PGresult *res = ((postgres_row *)row->handle)->res;
+	wh_view view = {NULL, 0};
+
+	if (PQgetisnull(res, 0, column))
+		return view;
+	view.ptr = PQgetvalue(res, 0, column); /* libpq puts a NUL behind it */
+	view.len = (size_t)PQgetlength(res, 0, column);
+	if (PQftype(res, column) == WH_PG_JSONB && view.len) { /* its version */
+		view.ptr++;
+		view.len--;
+	}
+	return view;
+}
+
+bool wh_postgres_row_failed(const wh_row *row)
+{
+	return ((postgres_row *)row->handle)->failed;
+}
+
+/* ---- running ---- */
+
+typedef struct running {
+	postgres_db *s;
+	wh_row_fn visit;
+	void *ctx;
+	int64_t changed;
+	bool alone; /* no transaction is open */
+	bool cuts;  /* the rest of its rows may be cut off: nothing is behind it */
+	bool any;   /* a row was visited */
+	bool gone;  /* what was prepared is no more */
+} running;
+
+static wherry_code send(postgres_db *s, postgres_stmt *c, const bound *b,
+			wherry_error *err)
+{
+	int sent;
+
+	if (*c->name)
+		sent = PQsendQueryPrepared(s->conn, c->name, c->n, b->values, b->lengths,
+					   b->formats, 1);
+	else
+		sent = PQsendQueryParams(s->conn, c->text, c->n, c->types, b->values,
+					 b->lengths, b->formats, 1);
+	return sent ? WHERRY_OK : wh_postgres_fail(s, NULL, err);
+}
+
+static wherry_code bind_and_send(postgres_db *s, postgres_stmt *c, const wh_param *params,
+				 size_t n_params, wherry_error *err)
+{
+	bound b = {.copies = WH_ARENA_INIT};
+	wherry_code code = bind(c, params, n_params, &b, err);
+
+	if (code == WHERRY_OK)
+		code = send(s, c, &b, err);
+	wh_arena_clear(&b.copies);
+	return code;
+}
+
+static wherry_code take_row(running *w, PGresult *res, wherry_error *err)
+{
+	postgres_row seen = {.res = res};
+	wh_row row = {.driver = &wh_db_postgres, .handle = &seen};
+	wherry_code code = WHERRY_OK;
+
+	w->any = true;
+	if (PQftype(res, 0) == WH_PG_INT8) /* of an INSERT that returns it */
+		w->s->last_id = wh_postgres_row_int(&row, 0);
+	if (w->visit)
+		code = w->visit(w->ctx, &row, err);
+	return code;
+}
+
+/* Rows that a SELECT finds are no rows that changed. */
+static void count_changed(running *w, PGresult *res)
+{
+	int64_t n = 0;
+
+	if (strncmp(PQcmdStatus(res), "SELECT", 6) != 0)
+		(void)wh_parse_int(PQcmdTuples(res), &n);
+	w->changed = n;
+}
+
+static bool is_gone(const PGresult *res)
+{
+	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
+
+	return (state && strcmp(state, "26000") == 0) || wh_postgres_outdated(res);
+}
+
+/* Who ends a statement early has the rest of its rows not sent, where that ends no
+ * transaction. */
+static void cut_short(running *w)
+{
+	char why[256];
+
+	if (w->s->cancel && w->cuts && !w->s->borrowed)
+		(void)PQcancel(w->s->cancel, why, sizeof(why));
+}
+
+/* The server is at work, and so may be whoever asked. */
+static void await(postgres_db *s)
+{
+	int fd;
+
+	while (s->base.meanwhile && PQisBusy(s->conn)) {
+		fd = PQsocket(s->conn);
+		if (fd < 0)
+			return; /* the result says why */
+		s->base.meanwhile(s->base.meanwhile_ctx, fd);
+		if (!PQconsumeInput(s->conn))
+			return; /* likewise */
+	}
+}
+
+/* Between rows only where all that has come is in libpq's own buffer: what is left of a TLS
+ * record no poll tells of. */
+static PGresult *next_result(running *w)
+{
+	PGconn *conn = w->s->conn;
+
+	if (!w->any || !(PQsslInUse(conn) || PQgssEncInUse(conn)))
+		await(w->s);
+	return PQgetResult(conn);
+}
+
+/* The answer to one statement. */
+static wherry_code collect(running *w, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+	PGresult *res;
+
+	(void)PQsetSingleRowMode(w->s->conn);
+	w->s->visiting = true;
+	while ((res = next_result(w))) {
+		ExecStatusType status = PQresultStatus(res);
+
+		if (code != WHERRY_OK) {
+			; /* the rest, unread */
+		} else if (status == PGRES_SINGLE_TUPLE) {
+			code = take_row(w, res, err);
+			if (code != WHERRY_OK)
+				cut_short(w);
+		} else if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
+			count_changed(w, res);
+		} else {
+			w->gone = is_gone(res);
+			code = wh_postgres_fail(w->s, res, err);
+		}
+		PQclear(res);
+	}
+	w->s->visiting = false;
+	return code;
+}
+
+static wherry_code run_once(running *w, postgres_stmt *c, const wh_param *params,
+			    size_t n_params, wherry_error *err)
+{
+	wherry_code code = prepare(w->s, c, err);
+
+	if (code == WHERRY_OK)
+		code = bind_and_send(w->s, c, params, n_params, err);
+	if (code == WHERRY_OK)
+		code = collect(w, err);
+	return code;
+}
+
+static void begin_call(postgres_db *s)
+{
+	atomic_store(&s->interrupted, false);
+	atomic_store(&s->running, true);
+}
+
+static void end_call(postgres_db *s)
+{
+	atomic_store(&s->running, false);
+	wh_postgres_heard(s);
+}
+
+/* Behind a pooler no statement is without a transaction, which has the settings. */
+static wherry_code run_lone(running *w, postgres_stmt *c, const wh_param *params,
+			    size_t n_params, wherry_error *err)
+{
+	wherry_code code;
+
+	if (!w->alone || !w->s->pooled)
+		return run_once(w, c, params, n_params, err);
+	code = wh_postgres_begin(w->s, err);
+	if (code != WHERRY_OK)
+		return code;
+	code = run_once(w, c, params, n_params, err);
+	if (code == WHERRY_OK)
+		return wh_postgres_end(w->s, err);
+	PQclear(PQexec(w->s->conn, "ROLLBACK"));
+	return code;
+}
+
+wherry_code wh_postgres_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
+			    size_t n_params, wh_row_fn visit, void *ctx,
+			    int64_t *out_changed, wherry_error *err)
+{
+	running w = {.s = (postgres_db *)db, .visit = visit, .ctx = ctx};
+	postgres_stmt *c = NULL;
+	wherry_code code = wh_postgres_check_free(w.s, err);
+
+	if (code == WHERRY_OK)
+		code = find(w.s, stmt, &c, err);
+	if (code != WHERRY_OK)
+		return code;
+	w.cuts = w.alone = PQtransactionStatus(w.s->conn) == PQTRANS_IDLE;
+	begin_call(w.s);
+	code = run_lone(&w, c, params, n_params, err);
+	if (w.gone)
+		forget_plans(w.s);
+	if (w.gone && !w.any && PQtransactionStatus(w.s->conn) == PQTRANS_IDLE)
+		code = run_lone(&w, c, params, n_params, err);
+	end_call(w.s);
+	if (code == WHERRY_OK && out_changed)
+		*out_changed = w.changed;
+	return code;
+}
+
+/* ---- several in one round trip ---- */
+
+static wherry_code prepare_all(postgres_db *s, const wh_call *calls, size_t n,
+			       wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+	postgres_stmt *c = NULL;
+
+	for (size_t i = 0; code == WHERRY_OK && i < n; i++) {
+		code = find(s, calls[i].stmt, &c, err);
+		if (code == WHERRY_OK)
+			code = prepare(s, c, err);
+	}
+	return code;
+}
+
+/* Each is followed by a sync: so it is committed by itself, and one that fails takes none
+ * along. */
+static wherry_code send_all(postgres_db *s, const wh_call *calls, size_t n,
+			    size_t *n_sent, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+	postgres_stmt *c = NULL;
+
+	for (*n_sent = 0; code == WHERRY_OK && *n_sent < n;
+	     *n_sent += code == WHERRY_OK) {
+		const wh_call *call = &calls[*n_sent];
+
+		code = find(s, call->stmt, &c, err);
+		if (code == WHERRY_OK)
+			code = bind_and_send(s, c, call->params, call->n_params, err);
+		if (code == WHERRY_OK && !PQpipelineSync(s->conn))
+			code = wh_postgres_fail(s, NULL, err);
+	}
+	return code;
+}
+
+/* The answers, up to the first that is a failure; the rest is thrown away. */
+static wherry_code collect_all(postgres_db *s, wh_call *calls, size_t n, size_t *n_done,
+			       bool *gone, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	for (size_t i = 0; i < n; i++) {
+		running w = {.s = s, .visit = calls[i].visit, .ctx = calls[i].ctx};
+
+		if (code == WHERRY_OK) {
+			code = collect(&w, err);
+			calls[i].changed = w.changed;
+			*n_done += code == WHERRY_OK;
+			*gone = w.gone && !w.any;
+		} else {
+			for (PGresult *res; (res = PQgetResult(s->conn));)
+				PQclear(res);
+		}
+		PQclear(PQgetResult(s->conn)); /* the sync's */
+	}
+	return code;
+}
+
+/* It cannot be left when the connection broke. */
+static wherry_code leave(postgres_db *s, wherry_code code, wherry_error *err)
+{
+	if (PQexitPipelineMode(s->conn) || code != WHERRY_OK)
+		return code;
+	return wh_fail(err, WHERRY_CLOSED, "%s: %s", s->name,
+		       *s->notice ? s->notice : "the connection was lost");
+}
+
+/* One by one. */
+static wherry_code run_in_turn(wherry_db *db, wh_call *calls, size_t n, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	for (wh_call *c = calls; code == WHERRY_OK && c < calls + n; c++)
+		code = wh_postgres_run(db, c->stmt, c->params, c->n_params, c->visit,
+				       c->ctx, &c->changed, err);
+	return code;
+}
+
+wherry_code wh_postgres_run_all(wherry_db *db, wh_call *calls, size_t n,
+				wherry_error *err)
+{
+	postgres_db *s = (postgres_db *)db;
+	size_t n_sent = 0, n_done = 0;
+	bool gone = false;
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code = wh_postgres_check_free(s, err), sent;
+
+	if (code == WHERRY_OK && s->pooled) /* of a pipeline it may lose the rest */
+		return run_in_turn(db, calls, n, err);
+	if (code == WHERRY_OK)
+		code = prepare_all(s, calls, n, err);
+	if (code != WHERRY_OK)
+		return code;
+	begin_call(s);
+	if (!PQenterPipelineMode(s->conn)) {
+		end_call(s);
+		return wh_postgres_fail(s, NULL, err);
+	}
+	sent = send_all(s, calls, n, &n_sent, &why);
+	code = collect_all(s, calls, n_sent, &n_done, &gone, err);
+	if (code == WHERRY_OK && sent != WHERRY_OK) {
+		code = sent;
+		if (err)
+			*err = why;
+	}
+	code = leave(s, code, err);
+	end_call(s);
+	if (gone) /* which prepares anew */
+		code = run_in_turn(db, calls + n_done, n - n_done, err);
+	return code;
+}

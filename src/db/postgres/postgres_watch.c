@@ -1,0 +1,285 @@
+/*
+ * Noticing commits.
+ *
+ * While there is work this looks again and again, ever less often.  To sleep it takes an
+ * advisory lock, the sleepers' of its outbox, that writers of that outbox try to share (a
+ * trigger does): who is refused knows that somebody sleeps, and notifies.  Writers that got it first may
+ * not have committed: then the sleeper is refused, and goes on looking.  With the lock in
+ * hand it looks once more, and what commits later is announced.  No snapshot is involved,
+ * so no writer is missed, whatever its isolation level; and where nobody sleeps nobody
+ * notifies.
+ *
+ * Of several sleepers one has the lock, and the others only listen: writers are refused all
+ * the same.  Who gives it back notifies them, and they begin anew.
+ *
+ * Notifications arrive with the answers of other statements, too: then an eventfd says so,
+ * and the descriptor to wait for is that of an epoll of both.
+ *
+ * On a borrowed connection, and behind a pooler, nothing is listened to and no lock is taken:
+ * there it looks, four times a second in the end.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "db/postgres/postgres.h"
+
+enum { FIRST_LOOK_US = 1000, SLEEPY_US = 16000, LAST_LOOK_US = 250000 };
+
+/* The sleepers' lock of an outbox: this and the number of its table; also in postgres.sql. */
+#define SLEEPERS (1669LL << 32)
+
+static bool add(const postgres_watch *w, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	return fd >= 0 && epoll_ctl(w->fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* Each outbox has two channels and a lock, so that a relay hears of its own outbox alone. */
+static void name_channels(postgres_db *s)
+{
+	long long key = s->base.wake_key;
+
+	(void)snprintf(s->watch.rows_channel, sizeof(s->watch.rows_channel),
+		       "wherry_%lld", key);
+	(void)snprintf(s->watch.control_channel, sizeof(s->watch.control_channel),
+		       "wherry_%lld_control", key);
+}
+
+static wherry_code listen_to(postgres_db *s, wherry_error *err)
+{
+	char sql[200], quiet[80] = "";
+
+	if (s->base.sole)
+		(void)snprintf(quiet, sizeof(quiet), "; SET wherry.quiet = '%lld'",
+			       (long long)s->base.wake_key);
+	(void)snprintf(sql, sizeof(sql), "LISTEN %s; LISTEN %s%s", s->watch.rows_channel,
+		       s->watch.control_channel, quiet);
+	return s->base.wake_key ? wh_postgres_exec(s, sql, err) : WHERRY_OK;
+}
+
+/* Failing to listen is no failure: then there is looking. */
+wherry_code wh_postgres_watch(wherry_db *db, wherry_error *err)
+{
+	postgres_db *s = (postgres_db *)db;
+	postgres_watch *w = &s->watch;
+
+	if (w->on)
+		return WHERRY_OK;
+	*w = (postgres_watch){
+		.on = true, .fd = -1, .event = -1, .step_us = FIRST_LOOK_US};
+	name_channels(s);
+	if (s->borrowed || s->pooled || listen_to(s, err) != WHERRY_OK)
+		return WHERRY_OK;
+	w->fd = epoll_create1(EPOLL_CLOEXEC);
+	w->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->fd >= 0 && !(add(w, w->event) && add(w, PQsocket(s->conn))))
+		wh_postgres_unwatch(s);
+	return WHERRY_OK;
+}
+
+void wh_postgres_unwatch(postgres_db *s)
+{
+	postgres_watch *w = &s->watch;
+
+	if (w->on && w->fd >= 0)
+		(void)close(w->fd);
+	if (w->on && w->event >= 0)
+		(void)close(w->event);
+	w->fd = w->event = -1;
+}
+
+int wh_postgres_fd(wherry_db *db)
+{
+	const postgres_watch *w = &((postgres_db *)db)->watch;
+
+	return w->on ? w->fd : -1;
+}
+
+/* ---- notifications ---- */
+
+/* Take those that have arrived; not its own. */
+static void take(postgres_db *s)
+{
+	PGnotify *n;
+
+	while ((n = PQnotifies(s->conn))) {
+		bool others = n->be_pid != PQbackendPID(s->conn);
+
+		s->watch.rows |= others && strcmp(n->relname, s->watch.rows_channel) == 0;
+		s->watch.control |=
+			others && strcmp(n->relname, s->watch.control_channel) == 0;
+		PQfreemem(n);
+	}
+}
+
+void wh_postgres_heard(postgres_db *s)
+{
+	static const uint64_t one = 1;
+	const postgres_watch *w = &s->watch;
+
+	if (!w->on || w->fd < 0)
+		return;
+	take(s);
+	if (w->rows || w->control) /* if it is full it says so already */
+		(void)!write(w->event, &one, sizeof(one));
+}
+
+/* Has one come that matters? */
+static bool heard(postgres_db *s)
+{
+	postgres_watch *w = &s->watch;
+	uint64_t count;
+	bool any;
+
+	if (w->fd < 0)
+		return false;
+	(void)!read(w->event, &count, sizeof(count));
+	if (PQconsumeInput(s->conn))
+		take(s);
+	any = w->control || (w->rows && !s->base.calm);
+	w->rows = w->control = false;
+	return any;
+}
+
+void wh_postgres_committed(postgres_db *s)
+{
+	char sql[120];
+
+	if (!s->watch.on || !s->watch.locked || s->base.quiet)
+		return;
+	(void)snprintf(sql, sizeof(sql), "SELECT pg_notify('%s', '')",
+		       s->watch.rows_channel);
+	PQclear(PQexec(s->conn, sql));
+}
+
+/* ---- sleeping ---- */
+
+static int64_t ask(postgres_db *s, const char *sql)
+{
+	PGresult *res = PQexec(s->conn, sql);
+	int64_t answer = -1;
+
+	if (PQresultStatus(res) == PGRES_TUPLES_OK && PQntuples(res) == 1 &&
+	    PQnfields(res) == 1)
+		answer = *PQgetvalue(res, 0, 0) - '0';
+	PQclear(res);
+	wh_postgres_heard(s);
+	return answer;
+}
+
+/* 1: it has the lock; 2: another sleeper has; 0: writers share it. */
+static bool lie_down(postgres_db *s)
+{
+	static const char text[] =
+		"SELECT CASE WHEN pg_try_advisory_lock(%lld) THEN 1 "
+		"WHEN EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' "
+		"AND database = (SELECT oid FROM pg_database WHERE datname = "
+		"current_database()) AND (classid::bigint << 32) + objid::bigint = %lld "
+		"AND objsubid = 1 AND mode = 'ExclusiveLock' AND granted) THEN 2 ELSE 0 END";
+	long long key = SLEEPERS + s->base.wake_key;
+	char sql[sizeof(text) + 40];
+	int64_t answer;
+
+	(void)snprintf(sql, sizeof(sql), text, key, key);
+	answer = ask(s, sql);
+	s->watch.locked = answer == 1;
+	return answer > 0;
+}
+
+static void get_up(postgres_db *s)
+{
+	postgres_watch *w = &s->watch;
+	char sql[160];
+
+	(void)snprintf(sql, sizeof(sql),
+		       "SELECT 1 FROM (SELECT pg_advisory_unlock(%lld), "
+		       "pg_notify('%s', '')) AS up",
+		       SLEEPERS + (long long)s->base.wake_key, w->rows_channel);
+	if (w->locked)
+		(void)ask(s, sql);
+	w->locked = w->drowsy = w->asleep = false;
+	w->step_us = FIRST_LOOK_US;
+	w->look_us = 0;
+}
+
+/* It is time to look again; sleepy ones look for the last time. */
+static void look(postgres_db *s, int64_t now_us)
+{
+	postgres_watch *w = &s->watch;
+	bool active = w->found != s->base.found;
+
+	w->found = s->base.found;
+	w->step_us = active ? FIRST_LOOK_US : w->step_us * 2;
+	if (w->step_us > LAST_LOOK_US)
+		w->step_us = LAST_LOOK_US;
+	w->look_us = now_us + w->step_us;
+	if (w->fd >= 0 && w->step_us >= SLEEPY_US && s->base.wake_key &&
+	    !s->base.unheard && lie_down(s)) {
+		w->drowsy = true;
+		w->look_us = now_us;
+	}
+}
+
+/* Awake it cannot know: it says that it is time to look. */
+static bool is_time(postgres_db *s, int64_t now_us)
+{
+	postgres_watch *w = &s->watch;
+
+	if (w->drowsy) { /* it has looked since: is there still nothing? */
+		w->drowsy = false;
+		w->asleep = w->found == s->base.found;
+		if (!w->asleep)
+			get_up(s);
+	}
+	if (w->asleep || now_us < w->look_us)
+		return false;
+	look(s, now_us);
+	return true;
+}
+
+static void tell_pooled(postgres_db *s)
+{
+	if (s->pooled && !s->watch.told)
+		wh_log(s->base.env, WHERRY_LOG_WARN, "db", "pooler",
+		       wh_log_note("a connection pooler keeps PostgreSQL from "
+				   "waking this relay, which therefore polls four "
+				   "times a second; give it a direct connection"));
+	s->watch.told = true;
+}
+
+/* The next query says why, and nobody would wake a relay whose lock went with its session. */
+static bool is_lost(const postgres_db *s)
+{
+	return PQstatus(s->conn) == CONNECTION_BAD;
+}
+
+bool wh_postgres_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
+{
+	postgres_db *s = (postgres_db *)db;
+	postgres_watch *w = &s->watch;
+	bool any;
+
+	*out_next_us = WH_NEVER;
+	if (!w->on || s->visiting)
+		return false;
+	if (is_lost(s))
+		return true;
+	if (PQtransactionStatus(s->conn) != PQTRANS_IDLE)
+		return false;
+	tell_pooled(s);
+	any = heard(s);
+	if (is_lost(s))
+		return true;
+	if ((any || db->calm) && (w->asleep || w->drowsy))
+		get_up(s);
+	if (db->calm && w->fd >= 0)
+		return any;
+	any |= is_time(s, now_us);
+	if (!w->asleep)
+		*out_next_us = w->look_us;
+	return any;
+}

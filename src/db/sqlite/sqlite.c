@@ -1,0 +1,579 @@
+/*
+ * SQLite.  On connections of our own: WAL, synchronous=EXTRA, BEGIN IMMEDIATE (so that a
+ * reader never has to become a writer half-way, which SQLite answers with BUSY_SNAPSHOT
+ * instead of waiting), and a busy handler that waits in fractions of a millisecond
+ * first.  On borrowed ones: savepoints, and nothing of the handle is changed.
+ */
+#include "db/sqlite/sqlite.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <wherry/sqlite.h>
+
+#include "base/arena.h"
+
+typedef struct sqlite_stmt {
+	const wh_stmt *stmt; /* whose; compared by address */
+	sqlite3_stmt *handle;
+	int slot[WH_STMT_PARAMS]; /* number of the i-th parameter given; 0: not used */
+	const char *name[WH_STMT_PARAMS];
+} sqlite_stmt;
+
+/* A row while it is visited. */
+typedef struct sqlite_row {
+	sqlite3_stmt *stmt;
+	wh_arena blobs; /* copies, valid for the visit */
+	bool failed;    /* out of memory for one of them */
+} sqlite_row;
+
+/* clang-format off */
+static const struct {
+	int native; /* primary result code */
+	wherry_code code;
+} code_of[] = {
+	{SQLITE_BUSY, WHERRY_BUSY},           {SQLITE_LOCKED, WHERRY_BUSY},
+	{SQLITE_READONLY, WHERRY_READONLY},   {SQLITE_FULL, WHERRY_FULL},
+	{SQLITE_NOMEM, WHERRY_NOMEM},         {SQLITE_INTERRUPT, WHERRY_INTERRUPTED},
+	{SQLITE_IOERR, WHERRY_IO},            {SQLITE_CORRUPT, WHERRY_CORRUPT},
+	{SQLITE_NOTADB, WHERRY_CORRUPT},      {SQLITE_PERM, WHERRY_DENIED},
+	{SQLITE_AUTH, WHERRY_DENIED},         {SQLITE_TOOBIG, WHERRY_TOOBIG},
+	{SQLITE_CANTOPEN, WHERRY_NOTFOUND},   {SQLITE_PROTOCOL, WHERRY_BUSY},
+};
+/* clang-format on */
+
+wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error *err)
+{
+	const char *text = s->handle ? sqlite3_errmsg(s->handle) : sqlite3_errstr(rc);
+	int extended = s->handle ? sqlite3_extended_errcode(s->handle) : rc;
+	wherry_code code = WHERRY_INVALID;
+
+	if ((extended & 0xff) == rc)
+		rc = extended; /* a borrowed handle may tell the primary code only */
+
+	if (rc == SQLITE_READONLY_DBMOVED && !s->base.shared) {
+		s->replaced = true;
+		return wh_sqlite_check_replaced(s, err);
+	}
+	for (size_t i = 0; i < sizeof(code_of) / sizeof(*code_of); i++)
+		if (code_of[i].native == (rc & 0xff))
+			code = code_of[i].code;
+	if (rc == SQLITE_CONSTRAINT_UNIQUE || rc == SQLITE_CONSTRAINT_PRIMARYKEY)
+		code = WHERRY_DUPLICATE;
+	else if (rc == SQLITE_BUSY_SNAPSHOT)
+		code = WHERRY_CONFLICT;
+	else if (rc == SQLITE_IOERR_NOMEM)
+		code = WHERRY_NOMEM;
+	else if (strncmp(text, "no such table", 13) == 0 ||
+		 strncmp(text, "no such index", 13) == 0 ||
+		 strncmp(text, "no such column", 14) == 0)
+		code = WHERRY_NOTFOUND;
+	if (code == WHERRY_CONFLICT)
+		text = "the transaction began by reading, and another has written since: roll "
+		       "it back and begin again, with BEGIN IMMEDIATE";
+	else if (code == WHERRY_BUSY)
+		text = "another connection is writing, or holds the file locked";
+	else if (code == WHERRY_READONLY)
+		text = "the file cannot be written: check its owner and mode, and its folder's";
+	else if (code == WHERRY_FULL)
+		text = "the disk is full: nothing was written; make room and try again";
+	return wh_fail_native(err, code, rc, "%s%s: %s", s->path, doing, text);
+}
+
+/* Called by SQLite while the file is locked; 0 gives up.  Most locks last for one commit,
+ * so look again soon, then ever less often. */
+static int on_busy(void *ctx, int count)
+{
+	static const int waits_us[] = {100, 200, 300, 500, 1000, 1000, 2000, 2000, 5000};
+	sqlite_db *s = ctx;
+	int64_t now = wh_monotonic(s->base.env);
+	int last = (int)(sizeof(waits_us) / sizeof(*waits_us)) - 1;
+
+	if (count == 0)
+		s->busy_since_us = now;
+	if (now - s->busy_since_us >= s->busy_timeout_us)
+		return 0;
+	wh_sleep(s->base.env, waits_us[count < last ? count : last]);
+	return 1;
+}
+
+static void sqlite_close(wherry_db *db)
+{
+	sqlite_db *s = (sqlite_db *)db;
+
+	wh_sqlite_unwatch(s);
+	for (size_t i = 0; i < s->n_stmts; i++)
+		sqlite3_finalize(s->stmts[i].handle);
+	free(s->stmts);
+	for (int i = 0; i < WH_SQLITE_UNDOS; i++)
+		sqlite3_finalize(s->undo[i]);
+	if (!s->borrowed)
+		sqlite3_close_v2(s->handle);
+	free(s);
+}
+
+static wherry_code make(const char *path, const wh_env *env, sqlite_db **out,
+			wherry_error *err)
+{
+	size_t len = strlen(path);
+	sqlite_db *s = calloc(1, sizeof(*s) + len + 1);
+
+	if (!s)
+		return wh_oom(err);
+	s->base.driver = &wh_db_sqlite;
+	s->base.env = env;
+	s->watch.fd = -1;
+	memcpy(s->path, path, len);
+	*out = s;
+	return WHERRY_OK;
+}
+
+static wherry_code exec(sqlite_db *s, const char *sql, const char *doing,
+			wherry_error *err)
+{
+	int rc = sqlite3_exec(s->handle, sql, NULL, NULL, NULL);
+
+	return rc == SQLITE_OK ? WHERRY_OK : wh_sqlite_fail(s, rc, doing, err);
+}
+
+/* A read-only file still opens; say so now when it must be written. */
+static wherry_code check_writable(sqlite_db *s, const wh_db_options *options,
+				  wherry_error *err)
+{
+	if (options->must_write && sqlite3_db_readonly(s->handle, "main") == 1)
+		return wh_fail(
+			err, WHERRY_READONLY,
+			"%s: the file cannot be written: check its owner and mode, and "
+			"those of its folder",
+			s->path);
+	return WHERRY_OK;
+}
+
+/*
+ * WAL lets producers commit while the relay reads.  A database that is opened for reading
+ * only keeps its mode, as one that others use right now in another mode does: all of
+ * Wherry works in every journal mode.
+ *
+ * EXTRA is FULL in WAL mode; with a rollback journal it also syncs the folder once the
+ * journal is deleted.  With FULL a power loss could bring the journal back, which undoes a
+ * commit whose messages have left (a_power_loss_takes_no_commit_of_a_rollback_journal).
+ */
+static wherry_code set_up(sqlite_db *s, const wh_db_options *options, wherry_error *err)
+{
+	wherry_code code;
+
+	sqlite3_extended_result_codes(s->handle, 1);
+	(void)sqlite3_busy_handler(s->handle, on_busy, s);
+	code = exec(s, "PRAGMA schema_version", "", err); /* reads the file: is it one? */
+	if (code != WHERRY_OK)
+		return code;
+	code = check_writable(s, options, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (sqlite3_db_readonly(s->handle, "main") == 0) {
+		code = exec(s, "PRAGMA journal_mode=WAL", "", err);
+		if (code != WHERRY_OK && code != WHERRY_BUSY)
+			return code;
+	}
+	return exec(s,
+		    options->full_sync ? "PRAGMA synchronous=EXTRA"
+				       : "PRAGMA synchronous=NORMAL",
+		    "", err);
+}
+
+static wherry_code sqlite_open(const char *rest, const wh_db_options *options,
+			       wherry_db **out, wherry_error *err)
+{
+	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+	sqlite_db *s = NULL;
+	wherry_code code;
+	int rc;
+
+	if (!*rest)
+		return wh_fail(err, WHERRY_INVALID,
+			       "sqlite: needs a file, as in sqlite:shop.db");
+	if (strncmp(rest, "//", 2) == 0)
+		rest += rest[2] == '/' ? 2
+				       : 0; /* sqlite:///abs/path, as others write it */
+	code = make(rest, options->env, &s, err);
+	if (code != WHERRY_OK)
+		return code;
+	s->busy_timeout_us = options->busy_timeout_us;
+	s->base.shared = strcmp(rest, ":memory:") == 0;
+	if (options->create || s->base.shared)
+		flags |= SQLITE_OPEN_CREATE;
+	rc = sqlite3_open_v2(rest, &s->handle, flags, NULL);
+	if (rc == SQLITE_CANTOPEN && sqlite3_system_errno(s->handle) == EACCES) {
+		code = wh_fail_native(
+			err, WHERRY_DENIED, rc,
+			"%s: permission denied: check the owner and mode of "
+			"the file, and its folder's",
+			rest);
+		goto out;
+	}
+	if (rc == SQLITE_CANTOPEN && !options->create) {
+		code = wh_fail_native(
+			err, WHERRY_NOTFOUND, rc,
+			"%s: no such file, or it cannot be opened: run `wherry init "
+			"sqlite:%s`",
+			rest, rest);
+		goto out;
+	}
+	if (rc != SQLITE_OK) {
+		code = wh_sqlite_fail(s, rc, "", err);
+		goto out;
+	}
+	code = wh_sqlite_check_log(s, options->old_log, err);
+	if (code == WHERRY_OK)
+		code = set_up(s, options, err);
+	if (code != WHERRY_OK)
+		goto out;
+	wh_sqlite_note_log(s);
+	*out = &s->base;
+	s = NULL; /* given away */
+out:
+	if (s)
+		sqlite_close(&s->base);
+	return code;
+}
+
+wherry_code wherry_sqlite_borrow(sqlite3 *handle, wherry_db **out, wherry_error *err)
+{
+	const char *path = handle ? sqlite3_db_filename(handle, "main") : NULL;
+	sqlite_db *s;
+	wherry_code code;
+
+	if (!handle || !out)
+		return wh_fail(err, WHERRY_INVALID, "no SQLite handle to borrow");
+	code = make(path && *path ? path : ":memory:", &wh_env_system, &s, err);
+	if (code != WHERRY_OK)
+		return code;
+	s->handle = handle;
+	s->borrowed = true;
+	s->base.shared = true;
+	*out = &s->base;
+	return WHERRY_OK;
+}
+
+sqlite3 *wherry_sqlite_handle(wherry_db *db)
+{
+	return db && db->driver == &wh_db_sqlite ? ((sqlite_db *)db)->handle : NULL;
+}
+
+/* ---- transactions ---- */
+
+/*
+ * A transaction is often rolled back because there is no memory left; so what rolls it
+ * back is prepared before it begins, each time, as a change of schema would void it.
+ */
+static wherry_code prepare_undo(sqlite_db *s, int which, wherry_error *err)
+{
+	static const char *const texts[] = {
+		[WH_SQLITE_ROLLBACK] = "ROLLBACK",
+		[WH_SQLITE_ROLLBACK_TO] = "ROLLBACK TO wherry",
+		[WH_SQLITE_RELEASE] = "RELEASE wherry",
+	};
+	int rc;
+
+	(void)sqlite3_finalize(s->undo[which]);
+	rc = sqlite3_prepare_v2(s->handle, texts[which], -1, &s->undo[which], NULL);
+	return rc == SQLITE_OK ? WHERRY_OK : wh_sqlite_fail(s, rc, "", err);
+}
+
+static void undo(sqlite_db *s, int which)
+{
+	(void)sqlite3_step(s->undo[which]);
+	(void)sqlite3_reset(s->undo[which]);
+}
+
+/* After a change of schema even the prepared statement may need memory.  A transaction of
+ * our own that is still open then is rolled back before anything else is done. */
+static wherry_code settle_old(sqlite_db *s, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	if (s->stuck && !sqlite3_get_autocommit(s->handle))
+		code = exec(s, "ROLLBACK", "", err);
+	s->stuck = code != WHERRY_OK;
+	return code;
+}
+
+static wherry_code sqlite_begin(wherry_db *db, wherry_error *err)
+{
+	sqlite_db *s = (sqlite_db *)db;
+	wherry_code code = settle_old(s, err);
+	bool inside = !sqlite3_get_autocommit(s->handle);
+
+	if (code == WHERRY_OK)
+		code = wh_sqlite_check_replaced(s, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (sqlite3_db_readonly(s->handle, "main") == 1) /* BEGIN would not say so */
+		return wh_sqlite_fail(s, SQLITE_READONLY, "", err);
+	code = prepare_undo(s, inside ? WH_SQLITE_ROLLBACK_TO : WH_SQLITE_ROLLBACK, err);
+	if (code == WHERRY_OK && inside)
+		code = prepare_undo(s, WH_SQLITE_RELEASE, err);
+	if (code == WHERRY_OK)
+		code = exec(s, inside ? "SAVEPOINT wherry" : "BEGIN IMMEDIATE", "", err);
+	if (code == WHERRY_OK)
+		s->savepoints = inside ? s->savepoints + 1 : 0;
+	return code;
+}
+
+static wherry_code sqlite_commit(wherry_db *db, wherry_error *err)
+{
+	sqlite_db *s = (sqlite_db *)db;
+
+	wherry_code code;
+
+	code = exec(s, s->savepoints ? "RELEASE wherry" : "COMMIT", "", err);
+	if (code == WHERRY_OK && s->savepoints)
+		s->savepoints--;
+	return code;
+}
+
+/* Some errors (disk full, out of memory) have rolled back already: then there is nothing
+ * to do, which is what the ignored results say. */
+static void sqlite_rollback(wherry_db *db)
+{
+	sqlite_db *s = (sqlite_db *)db;
+	bool open = !sqlite3_get_autocommit(s->handle);
+
+	if (open && s->savepoints) {
+		undo(s, WH_SQLITE_ROLLBACK_TO);
+		undo(s, WH_SQLITE_RELEASE);
+	} else if (open) {
+		undo(s, WH_SQLITE_ROLLBACK);
+		s->stuck = !s->borrowed && !sqlite3_get_autocommit(s->handle);
+	}
+	if (s->savepoints)
+		s->savepoints--;
+}
+
+static bool sqlite_in_transaction(wherry_db *db)
+{
+	sqlite_db *s = (sqlite_db *)db;
+
+	return settle_old(s, NULL) != WHERRY_OK || !sqlite3_get_autocommit(s->handle);
+}
+
+/* ---- statements ---- */
+
+static wherry_code prepare(sqlite_db *s, const wh_stmt *stmt, sqlite_stmt **out,
+			   wherry_error *err)
+{
+	sqlite_stmt *grown, fresh = {.stmt = stmt};
+	int rc;
+
+	for (size_t i = 0; i < s->n_stmts; i++) {
+		if (s->stmts[i].stmt == stmt) {
+			*out = &s->stmts[i];
+			return WHERRY_OK;
+		}
+	}
+	grown = realloc(s->stmts, (s->n_stmts + 1) * sizeof(*grown));
+	if (!grown)
+		return wh_oom(err);
+	s->stmts = grown;
+	rc = sqlite3_prepare_v3(s->handle, stmt->text, -1, SQLITE_PREPARE_PERSISTENT,
+				&fresh.handle, NULL);
+	if (rc != SQLITE_OK)
+		return wh_sqlite_fail(s, rc, "", err);
+	s->stmts[s->n_stmts] = fresh;
+	*out = &s->stmts[s->n_stmts++];
+	return WHERRY_OK;
+}
+
+/* Which of the statement's parameters the i-th one given is; remembered by the address of
+ * its name, since a statement is always run from the same place. */
+static int slot_of(sqlite_stmt *c, size_t i, const char *name)
+{
+	char full[40] = ":";
+
+	if (c->name[i] == name)
+		return c->slot[i];
+	(void)snprintf(full + 1, sizeof(full) - 1, "%s", name);
+	c->name[i] = name;
+	c->slot[i] = sqlite3_bind_parameter_index(c->handle, full);
+	return c->slot[i];
+}
+
+static int bind(sqlite_stmt *c, const wh_param *params, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		int slot = slot_of(c, i, params[i].name), rc = SQLITE_OK;
+		const wh_view *v = &params[i].bytes;
+
+		if (!slot)
+			continue; /* this database's statement does not need it */
+		if (params[i].type == WH_INT)
+			rc = sqlite3_bind_int64(c->handle, slot, params[i].number);
+		else if (params[i].type == WH_TEXT)
+			rc = sqlite3_bind_text64(c->handle, slot, v->ptr, v->len,
+						 SQLITE_STATIC, SQLITE_UTF8);
+		else if (params[i].type == WH_BLOB)
+			rc = sqlite3_bind_blob64(c->handle, slot, v->ptr, v->len,
+						 SQLITE_STATIC);
+		else
+			rc = sqlite3_bind_null(c->handle, slot);
+		if (rc != SQLITE_OK)
+			return rc;
+	}
+	return SQLITE_OK;
+}
+
+static wherry_code sqlite_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
+			      size_t n_params, wh_row_fn visit, void *ctx,
+			      int64_t *out_changed, wherry_error *err)
+{
+	sqlite_db *s = (sqlite_db *)db;
+	int64_t before = sqlite3_total_changes64(s->handle), changed;
+	wherry_code code = settle_old(s, err);
+	sqlite_stmt *c = NULL;
+	sqlite_row seen = {.blobs = WH_ARENA_INIT};
+	wh_row row = {.driver = &wh_db_sqlite, .handle = &seen};
+	int rc;
+
+	if (code == WHERRY_OK)
+		code = wh_sqlite_check_replaced(s, err);
+	if (code == WHERRY_OK)
+		code = prepare(s, stmt, &c, err);
+	if (code != WHERRY_OK || !c)
+		return code;
+	seen.stmt = c->handle;
+	rc = bind(c, params, n_params);
+	while (rc == SQLITE_OK && code == WHERRY_OK) {
+		rc = sqlite3_step(seen.stmt);
+		if (rc != SQLITE_ROW)
+			break;
+		rc = SQLITE_OK;
+		wh_arena_reset(&seen.blobs);
+		if (visit)
+			code = visit(ctx, &row, err);
+		if (seen.failed)
+			code = wh_oom(err);
+	}
+	if (code == WHERRY_OK && rc != SQLITE_DONE)
+		code = wh_sqlite_fail(s, rc, "", err);
+	(void)sqlite3_reset(seen.stmt);
+	wh_arena_clear(&seen.blobs);
+	/* The total tells that it changed rows; it counts those of triggers as well. */
+	changed = sqlite3_total_changes64(s->handle) - before;
+	s->watch.triggered |= changed > sqlite3_changes64(s->handle);
+	if (changed)
+		changed = sqlite3_changes64(s->handle);
+	if (out_changed && code == WHERRY_OK)
+		*out_changed = changed;
+	return code;
+}
+
+static int64_t sqlite_last_id(wherry_db *db)
+{
+	return sqlite3_last_insert_rowid(((sqlite_db *)db)->handle);
+}
+
+static wherry_code sqlite_script(wherry_db *db, const char *sql, wherry_error *err)
+{
+	sqlite_db *s = (sqlite_db *)db;
+	wherry_code code = settle_old(s, err);
+
+	return code == WHERRY_OK ? exec(s, sql, "", err) : code;
+}
+
+static int64_t sqlite_row_int(const wh_row *row, int column)
+{
+	return sqlite3_column_int64(((sqlite_row *)row->handle)->stmt, column);
+}
+
+static bool about_row(const wherry_error *err)
+{
+	int primary = err->native & 0xff;
+
+	return primary == SQLITE_CONSTRAINT || primary == SQLITE_TOOBIG ||
+	       primary == SQLITE_MISMATCH;
+}
+
+static bool sqlite_row_is_int(const wh_row *row, int column)
+{
+	int type = sqlite3_column_type(((sqlite_row *)row->handle)->stmt, column);
+
+	return type == SQLITE_INTEGER || type == SQLITE_NULL;
+}
+
+/* Blobs are copied, to put a NUL behind them: column_text would do so as well, but takes
+ * them for UTF-16 where the database's text is. */
+static wh_view sqlite_row_bytes(const wh_row *row, int column)
+{
+	sqlite_row *seen = row->handle;
+	int type = sqlite3_column_type(seen->stmt, column);
+	wh_view view = {NULL, 0};
+
+	if (type == SQLITE_NULL)
+		return view;
+	if (type == SQLITE_BLOB) {
+		view.ptr = sqlite3_column_blob(seen->stmt, column);
+		view.len = (size_t)sqlite3_column_bytes(seen->stmt, column);
+		if (view.ptr || !view.len)
+			view.ptr = wh_arena_copy(&seen->blobs, view.ptr, view.len);
+		seen->failed |= !view.ptr;
+	} else {
+		view.ptr = (const char *)sqlite3_column_text(seen->stmt, column);
+		view.len = (size_t)sqlite3_column_bytes(seen->stmt, column);
+		seen->failed |= !view.ptr;
+	}
+	return view.ptr ? view : (wh_view){"", 0};
+}
+
+static bool sqlite_row_failed(const wh_row *row)
+{
+	return ((sqlite_row *)row->handle)->failed;
+}
+
+static void sqlite_forget(wherry_db *db, const wh_sql *sql)
+{
+	sqlite_db *s = (sqlite_db *)db;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->n_stmts; i++) {
+		if (s->stmts[i].stmt >= sql->stmts &&
+		    s->stmts[i].stmt < sql->stmts + sql->n)
+			sqlite3_finalize(s->stmts[i].handle);
+		else
+			s->stmts[kept++] = s->stmts[i];
+	}
+	s->n_stmts = kept;
+}
+
+static void sqlite_interrupt(wherry_db *db)
+{
+	sqlite3_interrupt(((sqlite_db *)db)->handle);
+}
+
+const wh_db_driver wh_db_sqlite = {
+	.scheme = "sqlite",
+	.late_commits = false, /* one writer at a time, and ids are taken while writing */
+	.open = sqlite_open,
+	.close = sqlite_close,
+	.begin = sqlite_begin,
+	.commit = sqlite_commit,
+	.rollback = sqlite_rollback,
+	.in_transaction = sqlite_in_transaction,
+	.run = sqlite_run,
+	.last_id = sqlite_last_id,
+	.script = sqlite_script,
+	.forget = sqlite_forget,
+	.row_int = sqlite_row_int,
+	.row_bytes = sqlite_row_bytes,
+	.row_is_int = sqlite_row_is_int,
+	.about_row = about_row,
+	.row_failed = sqlite_row_failed,
+	.watch = wh_sqlite_watch,
+	.fd = wh_sqlite_fd,
+	.changed = wh_sqlite_changed,
+	.version = wh_sqlite_version,
+	.replaced = wh_sqlite_replaced,
+	.old_log = wh_sqlite_old_log,
+	.interrupt = sqlite_interrupt,
+};

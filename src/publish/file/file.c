@@ -1,0 +1,532 @@
+/*
+ * stdout: and file: write each message as one line of JSON.
+ *
+ * Lines gather in a buffer; a message is delivered once its whole line is written, and
+ * with file.sync on disk.  Each place below counts bytes from the opening on:
+ *
+ *   safe <= written <= queued       safe: receipts may be given up to here
+ */
+#include "publish/driver.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "config/settings.h"
+#include "publish/parts.h"
+#include "publish/file/tail.h"
+
+enum {
+	BUFFERED_MAX = 1 << 20, /* bytes: with more waiting, no message is taken */
+	KEPT_MAX = 8 << 20,     /* bytes: memory kept after a large message */
+	LOCKED_US = 5000        /* how long to wait for another that writes to the file */
+};
+
+typedef struct line_publisher {
+	wherry_publisher base;
+	const wh_env *env;
+	char *path; /* NULL: standard output */
+	int fd;
+	bool regular;        /* a regular file: never waits, cannot be polled */
+	bool sync;           /* safe only once on disk */
+	bool symlinks;       /* the path may be a symbolic link */
+	int sync_errno;      /* not 0: an fdatasync failed, so that nothing is known */
+	bool refusing;       /* a malformed message waits for its receipt */
+	int64_t retry_at_us; /* when to look whether the file is free; 0: it was */
+	wh_pending pending;  /* mark: where its line ends */
+	wh_buf buf;
+	size_t sent; /* bytes of buf that are written */
+	bool torn;   /* a stream has got half a line */
+	uint64_t queued, written, safe;
+} line_publisher;
+
+static line_publisher *of(wherry_publisher *pub)
+{
+	return (line_publisher *)pub;
+}
+
+/* ---- open and close ---- */
+
+static wherry_code no_regular_file(const char *path, const char *what, wherry_error *err)
+{
+	return wh_fail(
+		err, WHERRY_INVALID,
+		"'%.120s' is %s: file: writes to regular files only; for anything else "
+		"redirect stdout:",
+		path, what);
+}
+
+static wherry_code open_failed(const char *path, wherry_error *err)
+{
+	if (errno == EISDIR)
+		return no_regular_file(path, "a directory", err);
+	if (errno == ELOOP)
+		return wh_fail_native(
+			err, WHERRY_INVALID, ELOOP,
+			"'%.120s' is a symbolic link: give the path that it points to, or "
+			"set file.symlinks=on",
+			path);
+	if (errno == ENXIO)
+		return no_regular_file(path, "a device or a socket", err);
+	if (errno == ENOENT)
+		return wh_fail_native(
+			err, WHERRY_NOTFOUND, ENOENT,
+			"cannot open '%.120s': its directory does not exist; make "
+			"it first",
+			path);
+	return wh_fail_errno(err, errno, "cannot open '%.120s' for reading and writing",
+			     path);
+}
+
+/* A new file is on disk only once its name is: sync the directory. */
+static wherry_code sync_directory(const char *path, wherry_error *err)
+{
+	const char *slash = strrchr(path, '/');
+	char *name = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path))
+			   : strdup(".");
+	wherry_code code = WHERRY_OK;
+	int fd;
+
+	if (!name)
+		return wh_oom(err);
+	fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL))
+		code = wh_fail_errno(err, errno, "cannot sync the directory '%.120s'",
+				     name);
+	if (fd >= 0)
+		(void)close(fd);
+	free(name);
+	return code;
+}
+
+/* Others may append to the same file, such as a relay that just lost its lease: writing
+ * and mending are done under a lock.  False: not now. */
+static bool lock_file(line_publisher *p)
+{
+	p->retry_at_us = 0;
+	/* A file system without locks has to do without. */
+	if (flock(p->fd, LOCK_EX | LOCK_NB) == 0 ||
+	    (errno != EWOULDBLOCK && errno != EINTR))
+		return true;
+	p->retry_at_us = wh_later(wh_monotonic(p->env), LOCKED_US);
+	return false;
+}
+
+static void unlock_file(line_publisher *p)
+{
+	(void)flock(p->fd, LOCK_UN);
+}
+
+static wherry_code open_file(line_publisher *p, const char *path, wherry_error *err)
+{
+	int follow = p->symlinks ? 0 : O_NOFOLLOW;
+	wherry_code code = WHERRY_OK;
+	struct stat st;
+
+	p->path = strdup(path);
+	if (!p->path)
+		return wh_oom(err);
+	/* O_NONBLOCK: should it be a FIFO, do not wait for its reader. */
+	p->fd = open(path,
+		     O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
+			     follow,
+		     0640);
+	if (p->fd < 0)
+		return open_failed(path, err);
+	if (fstat(p->fd, &st) != 0)
+		return wh_fail_errno(err, errno, "cannot look at '%.120s'", path);
+	if (!S_ISREG(st.st_mode))
+		return no_regular_file(path, "not a regular file", err);
+	p->regular = true;
+	if (p->sync && st.st_size == 0)
+		code = sync_directory(path, err);
+	if (code == WHERRY_OK && lock_file(p)) {
+		code = wh_tail_mend(p->fd, p->path, err);
+		unlock_file(p);
+	}
+	return code;
+}
+
+static wherry_code open_stdout(line_publisher *p, wherry_error *err)
+{
+	struct stat st;
+
+	p->fd = STDOUT_FILENO;
+	if (fstat(p->fd, &st) != 0)
+		return wh_fail_errno(err, errno, "standard output cannot be used");
+	p->regular = S_ISREG(st.st_mode);
+	return WHERRY_OK;
+}
+
+/* NULL: out of memory. */
+static line_publisher *new_publisher(const wh_publisher_driver *driver, const wh_env *env)
+{
+	line_publisher *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->base.driver = driver;
+	p->env = env;
+	p->fd = -1;
+	/* No ceiling but memory: outbox.body_max bounds a message, BUFFERED_MAX their sum. */
+	p->buf = (wh_buf)WH_BUF_INIT(SIZE_MAX / 2);
+	return p;
+}
+
+static wherry_code flush_stream(line_publisher *p, size_t end, wherry_error *err);
+
+/* The end of the line that is half written; sent if none is. */
+static size_t torn_end(const line_publisher *p)
+{
+	const char *newline;
+
+	if (!p->torn)
+		return p->sent;
+	newline = memchr(p->buf.ptr + p->sent, '\n', p->buf.len - p->sent);
+	return newline ? (size_t)(newline - p->buf.ptr) + 1 : p->sent;
+}
+
+static void line_close(wherry_publisher *pub)
+{
+	line_publisher *p = of(pub);
+
+	/* What comes next on this stream should begin on a line of its own. */
+	if (p->fd >= 0 && !p->regular)
+		(void)flush_stream(p, torn_end(p), NULL);
+	if (p->path && p->fd >= 0)
+		(void)close(p->fd);
+	free(p->path);
+	wh_pending_clear(&p->pending);
+	wh_buf_clear(&p->buf);
+	free(p);
+}
+
+static wherry_code stdout_open(const char *rest, const wherry_config *config,
+			       const wh_env *env, wherry_publisher **out,
+			       wherry_error *err)
+{
+	line_publisher *p;
+	wherry_code code;
+
+	(void)config;
+	if (*rest)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"stdout: stands alone; to write to a file, say file:%.100s",
+			rest);
+	p = new_publisher(&wh_publisher_stdout, env);
+	if (!p)
+		return wh_oom(err);
+	code = open_stdout(p, err);
+	if (code == WHERRY_OK)
+		*out = &p->base;
+	else
+		line_close(&p->base);
+	return code;
+}
+
+static wherry_code file_open(const char *rest, const wherry_config *config,
+			     const wh_env *env, wherry_publisher **out, wherry_error *err)
+{
+	line_publisher *p;
+	wherry_code code;
+
+	if (!*rest)
+		return wh_fail(err, WHERRY_INVALID,
+			       "file: needs a path, as in file:events.jsonl");
+	p = new_publisher(&wh_publisher_file, env);
+	if (!p)
+		return wh_oom(err);
+	p->sync = wh_config_switch(config, WH_FILE_SYNC);
+	p->symlinks = wh_config_switch(config, WH_FILE_SYMLINKS);
+	code = open_file(p, rest, err);
+	if (code == WHERRY_OK)
+		*out = &p->base;
+	else
+		line_close(&p->base);
+	return code;
+}
+
+/* ---- taking ---- */
+
+/* Drop what is written, once that is worth the move. */
+static void compact(line_publisher *p)
+{
+	if (p->sent < p->buf.len && p->sent < p->buf.len / 2)
+		return;
+	wh_buf_cut(&p->buf, p->sent);
+	p->sent = 0;
+	if (!p->buf.len && p->buf.cap > KEPT_MAX)
+		wh_buf_clear(&p->buf);
+}
+
+static wherry_code line_submit(wherry_publisher *pub, const wherry_message *const *msgs,
+			       size_t n, size_t *out_taken, wherry_error *err)
+{
+	line_publisher *p = of(pub);
+	wherry_code code = WHERRY_OK;
+	size_t i;
+
+	compact(p);
+	/* Behind a refused message nothing is taken until the relay knows of it: the next
+	 * one of its key may have to wait. */
+	for (i = 0; i < n && !p->refusing && p->buf.len - p->sent < BUFFERED_MAX; i++) {
+		size_t before = p->buf.len;
+
+		if (!wh_pending_reserve(&p->pending)) {
+			code = wh_oom(err);
+			break;
+		}
+		code = wh_message_line(&p->buf, msgs[i], err);
+		if (code == WHERRY_NOMEM)
+			break;
+		p->refusing = code != WHERRY_OK;
+		p->queued += p->buf.len - before;
+		wh_pending_push(&p->pending,
+				(wh_pending_item){msgs[i], p->queued, p->refusing});
+	}
+	*out_taken = i;
+	return code == WHERRY_NOMEM && !p->pending.n ? code : WHERRY_OK;
+}
+
+/* ---- writing ---- */
+
+static wherry_code write_failed(const line_publisher *p, int number, wherry_error *err)
+{
+	const char *name = p->path ? p->path : "standard output";
+
+	if (number == EPIPE)
+		return wh_fail_native(err, WHERRY_CLOSED, number,
+				      "the reader of standard output is gone");
+	if (number == ENOSPC || number == EDQUOT || number == EFBIG)
+		return wh_fail_native(
+			err, WHERRY_FULL, number,
+			"no room to write to %.120s: free some, then it goes on", name);
+	return wh_fail_errno(err, number, "cannot write to %.120s", name);
+}
+
+/* POSIX promises that a pipe takes up to PIPE_BUF bytes at once when it can be written
+ * to, and in one piece; so whole lines are not torn unless they are longer. */
+static size_t stream_chunk(const line_publisher *p, size_t end)
+{
+	const char *from = p->buf.ptr + p->sent;
+	const char *newline;
+
+	if (end - p->sent <= PIPE_BUF)
+		return end - p->sent;
+	newline = memrchr(from, '\n', PIPE_BUF);
+	return newline ? (size_t)(newline - from) + 1 : PIPE_BUF;
+}
+
+/* Write as far as end, or until the stream takes no more for now. */
+static wherry_code flush_stream(line_publisher *p, size_t end, wherry_error *err)
+{
+	struct pollfd ready = {.fd = p->fd, .events = POLLOUT};
+	wherry_code code = WHERRY_OK;
+
+	while (code == WHERRY_OK && p->sent < end && poll(&ready, 1, 0) > 0) {
+		ssize_t n =
+			wh_quiet_write(p->fd, p->buf.ptr + p->sent, stream_chunk(p, end));
+
+		if (n > 0) {
+			p->sent += (size_t)n;
+			p->written += (uint64_t)n;
+			p->torn = p->buf.ptr[p->sent - 1] != '\n';
+		} else if (n == 0 || errno == EAGAIN) {
+			break;
+		} else if (errno != EINTR) {
+			code = write_failed(p, errno, err);
+		}
+	}
+	p->safe = p->written;
+	return code;
+}
+
+/* Take back the last bytes written, if they are still the last of the file. */
+static void unwrite(int fd, size_t len)
+{
+	off_t at = lseek(fd, 0, SEEK_CUR);
+	struct stat st;
+
+	if (at < (off_t)len || fstat(fd, &st) != 0 || st.st_size != at)
+		return;
+	/* Should this fail, file: mends the line before it writes the next. */
+	if (ftruncate(fd, at - (off_t)len) == 0)
+		(void)lseek(fd, at - (off_t)len, SEEK_SET);
+}
+
+/* All of the buffer, or as many whole lines as there is room for. */
+static wherry_code write_regular(line_publisher *p, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+	size_t from = p->sent;
+
+	while (code == WHERRY_OK && p->sent < p->buf.len) {
+		ssize_t n =
+			wh_quiet_write(p->fd, p->buf.ptr + p->sent, p->buf.len - p->sent);
+
+		if (n > 0)
+			p->sent += (size_t)n;
+		else if (n == 0 || errno != EINTR)
+			code = write_failed(p, n ? errno : EIO, err);
+	}
+	if (p->sent > from && p->buf.ptr[p->sent - 1] != '\n') {
+		const char *line = memrchr(p->buf.ptr + from, '\n', p->sent - from);
+		size_t whole = line ? (size_t)(line - p->buf.ptr) + 1 : from;
+
+		unwrite(p->fd, p->sent - whole);
+		p->sent = whole;
+	}
+	p->written += p->sent - from;
+	return code;
+}
+
+/* Is it still the file of that name, and does it end in a whole line? */
+static wherry_code ready_file(const line_publisher *p, wherry_error *err)
+{
+	struct stat st;
+
+	if (fstat(p->fd, &st) == 0 && st.st_nlink == 0)
+		return wh_fail(err, WHERRY_CLOSED,
+			       "'%.120s' was removed while it was open", p->path);
+	return wh_tail_mend(p->fd, p->path, err);
+}
+
+static wherry_code flush_file(line_publisher *p, wherry_error *err)
+{
+	wherry_code code;
+
+	if (!lock_file(p))
+		return WHERRY_OK;
+	code = ready_file(p, err);
+	if (code == WHERRY_OK)
+		code = write_regular(p, err);
+	unlock_file(p);
+	if (!p->sync || p->written == p->safe)
+		return code;
+	/* After a failed sync the kernel may have dropped the data and forgotten about it: a
+	 * second sync that succeeds would prove nothing. */
+	if (!p->sync_errno && fdatasync(p->fd) != 0)
+		p->sync_errno = errno;
+	if (p->sync_errno)
+		return wh_fail_errno(err, p->sync_errno, "cannot sync '%.120s'", p->path);
+	p->safe = p->written;
+	return code;
+}
+
+static wherry_code flush(line_publisher *p, wherry_error *err)
+{
+	wherry_code code;
+
+	if (p->sent == p->buf.len && p->written == p->safe)
+		return WHERRY_OK;
+	if (!p->regular)
+		return flush_stream(p, p->buf.len, err);
+	code = p->path ? flush_file(p, err) : write_regular(p, err);
+	if (!p->sync)
+		p->safe = p->written;
+	return code;
+}
+
+/* ---- receipts ---- */
+
+static void fill_refused(wh_receipt *out, const wherry_message *msg)
+{
+	const char *headers = wh_message_headers(msg);
+	wherry_error why = WHERRY_ERROR_INIT;
+
+	if (wh_json_headers(headers, strlen(headers), &why) == WHERRY_OK)
+		(void)wh_fail(&why, WHERRY_INVALID, "malformed");
+	wh_receipt_fill(out, msg, WHERRY_REJECTED, why.message);
+}
+
+static wherry_code line_collect(wherry_publisher *pub, wh_receipt *out, size_t cap,
+				size_t *out_n, wherry_error *err)
+{
+	line_publisher *p = of(pub);
+	wherry_code code = flush(p, err);
+	const wh_pending_item *item;
+	size_t n = 0;
+
+	while (n < cap && (item = wh_pending_first(&p->pending)) &&
+	       item->mark <= p->safe) {
+		if (item->refused) {
+			fill_refused(&out[n++], item->message);
+			p->refusing = false;
+		} else {
+			wh_receipt_fill(&out[n++], item->message, WHERRY_DELIVERED, NULL);
+		}
+		wh_pending_pop(&p->pending);
+	}
+	*out_n = n;
+	return n ? WHERRY_OK : code; /* receipts first: the error comes again */
+}
+
+/* A line of which half is out stays, so that the next begins on one of its own. */
+static void line_drop(wherry_publisher *pub)
+{
+	line_publisher *p = of(pub);
+	size_t end = torn_end(p);
+
+	wh_pending_drop(&p->pending);
+	p->buf.len = end;
+	if (p->buf.ptr)
+		p->buf.ptr[end] = 0;
+	p->queued = p->written + (end - p->sent);
+	p->safe = p->written;
+	p->sync_errno = 0;
+	p->refusing = false;
+}
+
+static int line_fd(wherry_publisher *pub, short *out_events)
+{
+	line_publisher *p = of(pub);
+
+	if (p->regular || p->sent == p->buf.len)
+		return -1;
+	*out_events = POLLOUT;
+	return p->fd;
+}
+
+static int64_t line_deadline(wherry_publisher *pub)
+{
+	const line_publisher *p = of(pub);
+	const wh_pending_item *item = wh_pending_first(&p->pending);
+
+	if (!item)
+		return WH_NEVER;
+	if (item->mark <= p->safe)
+		return 0;
+	return p->regular ? p->retry_at_us : WH_NEVER;
+}
+
+const wh_publisher_driver wh_publisher_stdout = {
+	.scheme = "stdout",
+	.caps = WH_PUB_ORDERED,
+	.open = stdout_open,
+	.close = line_close,
+	.submit = line_submit,
+	.collect = line_collect,
+	.drop = line_drop,
+	.fd = line_fd,
+	.deadline = line_deadline,
+};
+
+const wh_publisher_driver wh_publisher_file = {
+	.scheme = "file",
+	.caps = WH_PUB_ORDERED,
+	.open = file_open,
+	.close = line_close,
+	.submit = line_submit,
+	.collect = line_collect,
+	.drop = line_drop,
+	.fd = line_fd,
+	.deadline = line_deadline,
+};

@@ -1,0 +1,414 @@
+/*
+ * kafka: an idempotent producer.  Delivery reports drive the receipts; an eventfd that
+ * librdkafka writes to says when there are some.
+ *
+ * Several messages of a key are in flight, so once one fails, those behind it must not be
+ * delivered.  librdkafka promises that within a partition (enable.gapless.guarantee) for
+ * what brokers refuse, and not for what is late, so that its own time-outs are off and
+ * deliveries end here.  Either way a failure is an episode:
+ *
+ *        a report of failure, a deadline, a wish to end
+ *   OPEN ──────────────────────────────────────────────► FAILING: nothing more is taken,
+ *     ▲                                                     │     what is queued comes
+ *     └─────────────────────────────────────────────────────┘     back, what is in flight
+ *        nothing is in flight: verdicts, and a new client         ends within GRACE_US
+ *
+ * Only what failed by itself is charged; what came back with it is THROTTLED for a moment,
+ * which the relay does not count.
+ */
+#include "publish/kafka/kafka.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "base/duration.h"
+#include "publish/parts.h"
+
+enum { ID_LEN = 300, TOPIC_LEN = 1024 };
+
+static const wh_publisher_driver loose;
+
+static wh_kafka *of(wherry_publisher *pub)
+{
+	return (wh_kafka *)pub;
+}
+
+static wherry_code tell(const wh_kafka *p, wherry_error *err)
+{
+	return wh_fail_native(err, p->error.code, p->error.native, "%s",
+			      p->error.message);
+}
+
+/* ---- opening and closing ---- */
+
+/* Of a lease's slot there is one producer: who takes it over fences who had it. */
+static const char *name_of(const wh_kafka *p, char *out, size_t cap)
+{
+	if (!p->set.transactional)
+		return NULL;
+	if (p->granted)
+		(void)snprintf(out, cap, "%s-%" PRId32, p->set.transactional, p->slot);
+	else
+		(void)snprintf(out, cap, "%s", p->set.transactional);
+	return out;
+}
+
+/* The one that the URL names: is it there, or else made.  Once there is a lease: who relays
+ * has said by then where to log. */
+static void look_for_topic(wh_kafka *p)
+{
+	const wherry_message any = WHERRY_MESSAGE(.topic = "");
+	char buf[TOPIC_LEN];
+	const char *name;
+
+	if (p->looked || !p->granted || !p->client || !p->set.topic)
+		return;
+	name = wh_kafka_topic_of(&p->set, &any, buf, sizeof(buf));
+	p->looked = true;
+	if (p->set.partitions)
+		(void)wh_kafka_topic_ready(&p->topics, name, &p->set, p->client);
+	else
+		p->client->look = wh_kafka_look_new(p->client->rk, name, p->env);
+}
+
+static wherry_code open_client(wh_kafka *p, wherry_error *err)
+{
+	char id[ID_LEN];
+	wherry_code code;
+
+	code = wh_kafka_client_open(&p->set, p->alone_until != 0,
+				    name_of(p, id, sizeof(id)), p->exits, &p->client,
+				    err);
+	if (code != WHERRY_OK)
+		return code;
+	p->alone = p->alone_until != 0;
+	p->served = p->doubted = false;
+	p->stats.clients++;
+	look_for_topic(p);
+	return WHERRY_OK;
+}
+
+static void kafka_drop(wherry_publisher *pub)
+{
+	wh_kafka *p = of(pub);
+
+	wh_kafka_leave_client(p);
+	wh_kafka_jobs_clear(&p->open);
+	wh_kafka_jobs_clear(&p->done);
+	p->refusing = false;
+	p->error = (wherry_error)WHERRY_ERROR_INIT;
+}
+
+static void kafka_close(wherry_publisher *pub)
+{
+	wh_kafka *p = of(pub);
+
+	kafka_drop(pub);
+	wh_kafka_topics_clear(&p->topics);
+	wh_kafka_exits_free(p->exits);
+	wh_kafka_settings_clear(&p->set);
+	free(p);
+}
+
+static wherry_code kafka_check(const char *rest, const wherry_config *config,
+			       wherry_error *err)
+{
+	wh_kafka_settings set = {.conf = NULL};
+	wherry_code code = wh_kafka_settings_read(rest, config, &set, err);
+
+	if (code == WHERRY_OK)
+		wh_kafka_settings_clear(&set);
+	return code;
+}
+
+static wherry_code kafka_open(const char *rest, const wherry_config *config,
+			      const wh_env *env, wherry_publisher **out,
+			      wherry_error *err)
+{
+	wh_kafka *p = calloc(1, sizeof(*p));
+	wherry_code code;
+
+	if (!p)
+		return wh_oom(err);
+	p->env = env;
+	p->exits = wh_kafka_exits_new();
+	code = p->exits ? wh_kafka_settings_read(rest, config, &p->set, err)
+			: wh_oom(err);
+	p->base.driver = p->set.ordered ? &wh_publisher_kafka : &loose;
+	if (code == WHERRY_OK)
+		code = open_client(p, err);
+	if (code == WHERRY_OK)
+		*out = &p->base;
+	else
+		kafka_close(&p->base);
+	return code;
+}
+
+/* ---- taking ---- */
+
+typedef enum taking { TAKEN, LATER, REFUSED } taking;
+
+/* It could not be handed over.  Is that about it, or about what is in flight? */
+static taking refuse(wh_kafka *p, wh_kafka_job *job, rd_kafka_resp_err_t code, bool busy,
+		     const wherry_error *why)
+{
+	wh_kafka_meaning meaning = wh_kafka_error_find(code)->meaning;
+	bool full = meaning == WH_KAFKA_THROTTLED;
+	char text[200];
+
+	if (meaning == WH_KAFKA_INNOCENT)
+		wh_kafka_fail(p); /* the client has had its time */
+	if (meaning == WH_KAFKA_INNOCENT || code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE)
+		return LATER;
+	/* Reports make room; and what is before it in its key comes first. */
+	if (busy || (full && p->open.n))
+		return LATER;
+	wh_kafka_describe_of(p, job->message, code, text, sizeof(text));
+	if (full)
+		wh_kafka_answer(
+			p, job, WHERRY_REJECTED,
+			"larger than the queue: raise queue.buffering.max.kbytes");
+	else if (code == RD_KAFKA_RESP_ERR__BAD_MSG)
+		wh_kafka_answer(p, job, WHERRY_REJECTED, why->message);
+	else
+		wh_kafka_answer(p, job,
+				meaning == WH_KAFKA_REJECTED ? WHERRY_REJECTED
+							     : WHERRY_RETRY,
+				text);
+	p->stats.failed++;
+	return REFUSED;
+}
+
+static taking take(wh_kafka *p, const wherry_message *msg)
+{
+	wh_kafka_job *job = wh_kafka_job_new(msg, &p->set);
+	wherry_error why = WHERRY_ERROR_INIT;
+	rd_kafka_resp_err_t code;
+	bool busy, now = false;
+	taking outcome;
+
+	if (!job)
+		return LATER;
+	job->deadline_us = wh_later(wh_monotonic(p->env), p->set.limit_us);
+	busy = wh_kafka_key_busy(&p->keys, job->key_hash);
+	if (!wh_kafka_key_enter(&p->keys, job, &now)) {
+		wh_kafka_job_free(job);
+		return LATER;
+	}
+	code = now ? wh_kafka_hand_over(p, job, &why) : RD_KAFKA_RESP_ERR_NO_ERROR;
+	if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
+		wh_kafka_jobs_append(&p->open, job);
+		return TAKEN;
+	}
+	(void)wh_kafka_key_leave(&p->keys, job, RD_KAFKA_PARTITION_UA);
+	outcome = refuse(p, job, code, busy, &why);
+	if (outcome == LATER)
+		wh_kafka_job_free(job);
+	return outcome;
+}
+
+/* ---- handing over ---- */
+
+/* Between sending each alone and together the client changes, once nothing is in flight.
+ * False: not yet. */
+static bool choose_client(wh_kafka *p, const wherry_message *next)
+{
+	if (p->alone_until && next->id > p->alone_until)
+		p->alone_until = 0;
+	if (!p->client || (p->alone == (p->alone_until != 0) && !p->renamed))
+		return true;
+	if (p->open.n)
+		return false;
+	wh_kafka_leave_client(p);
+	return true;
+}
+
+/* Nothing is in flight: what happened to the client meanwhile is of no message. */
+static void settle_idle(wh_kafka *p)
+{
+	wh_kafka_serve(p);
+	if (p->failing)
+		wh_kafka_leave_client(p);
+}
+
+/* With a client's first messages, which wait for it. */
+static wherry_code begin_transactions(wh_kafka *p, wherry_error *err)
+{
+	if (p->competes)
+		return wh_fail(err, WHERRY_INVALID,
+			       "transactional.id: relays that compete have no lease, and "
+			       "would fence each other: leave it out, or relay with "
+			       "--engine exclusive");
+	if (p->client && !p->client->transaction)
+		p->client->transaction =
+			wh_kafka_transaction_new(p->client->rk, p->client->fd);
+	return p->client && p->client->transaction ? WHERRY_OK : wh_oom(err);
+}
+
+static wherry_code kafka_submit(wherry_publisher *pub, const wherry_message *const *msgs,
+				size_t n, size_t *out_taken, wherry_error *err)
+{
+	wh_kafka *p = of(pub);
+	wherry_code code;
+	size_t i = 0;
+
+	if (!p->open.n)
+		settle_idle(p);
+	if (p->error.code != WHERRY_OK && !p->open.n)
+		return tell(p, err);
+	if (p->failing || p->refusing || p->error.code != WHERRY_OK)
+		return WHERRY_OK; /* collect tells why */
+	if (!choose_client(p, msgs[0]))
+		return WHERRY_OK;
+	code = p->client ? WHERRY_OK : open_client(p, err);
+	if (code == WHERRY_OK && p->set.transactional)
+		code = begin_transactions(p, err);
+	wh_kafka_keys_age(&p->keys, wh_monotonic(p->env));
+	while (code == WHERRY_OK && i < n && !p->refusing) {
+		taking outcome;
+
+		if (p->alone && msgs[i]->id > p->alone_until)
+			break;
+		outcome = take(p, msgs[i]);
+		if (outcome == LATER)
+			break;
+		p->refusing = outcome == REFUSED;
+		i++;
+	}
+	*out_taken = i;
+	if (code == WHERRY_OK && !i && !p->open.n && !p->failing)
+		return wh_oom(err);
+	return code;
+}
+
+static wherry_code kafka_collect(wherry_publisher *pub, wh_receipt *out, size_t cap,
+				 size_t *out_n, wherry_error *err)
+{
+	wh_kafka *p = of(pub);
+	int64_t now;
+	size_t n = 0;
+
+	wh_kafka_serve(p);
+	now = wh_monotonic(p->env);
+	if (p->failing)
+		wh_kafka_fail_step(p, now);
+	else if (p->open.n && now >= p->open.head->deadline_us)
+		wh_kafka_miss_deadline(p, now);
+	while (n < cap && p->done.head) {
+		wh_kafka_job *job = p->done.head;
+
+		wh_receipt_fill(&out[n], job->message, job->verdict, job->reason);
+		out[n].retry_after_us = job->retry_after_us;
+		wh_kafka_jobs_remove(&p->done, job);
+		wh_kafka_job_free(job);
+		n++;
+	}
+	p->refusing = p->refusing && p->done.n;
+	*out_n = n;
+	if (n || p->error.code == WHERRY_OK || !p->open.n)
+		return WHERRY_OK;
+	return tell(p, err);
+}
+
+/* What is queued comes back; what is in flight has a little time. */
+static void kafka_cancel(wherry_publisher *pub)
+{
+	if (of(pub)->open.n && of(pub)->client)
+		wh_kafka_fail(of(pub));
+}
+
+/* While nothing is in flight. */
+static void open_anew(wh_kafka *p)
+{
+	wherry_error later = WHERRY_ERROR_INIT; /* the next submit meets it again */
+
+	wh_kafka_leave_client(p);
+	if (open_client(p, &later) == WHERRY_OK && p->set.transactional && p->granted &&
+	    !p->competes)
+		(void)begin_transactions(p, &later);
+}
+
+/* A producer's name is that of the lease, and who had it before is fenced from here on. */
+static void kafka_grant(wherry_publisher *pub, const wh_grant *grant)
+{
+	wh_kafka *p = of(pub);
+
+	if (!p->set.transactional) {
+		p->granted = true;
+		look_for_topic(p);
+		return;
+	}
+	p->renamed = !p->granted || p->slot != grant->slot || p->epoch != grant->epoch;
+	p->granted = true;
+	p->competes = *grant->token != 0;
+	p->slot = grant->slot;
+	p->epoch = grant->epoch;
+	if (p->renamed && !p->open.n)
+		open_anew(p);
+}
+
+static int kafka_fd(wherry_publisher *pub, short *out_events)
+{
+	const wh_kafka *p = of(pub);
+
+	if (!p->open.n || !p->client)
+		return -1;
+	*out_events = POLLIN;
+	return p->client->fd;
+}
+
+static int64_t kafka_deadline(wherry_publisher *pub)
+{
+	const wh_kafka *p = of(pub);
+
+	if (p->done.n || (p->open.n && p->error.code != WHERRY_OK))
+		return 0;
+	if (!p->open.n)
+		return WH_NEVER;
+	return p->failing ? p->give_up_us : p->open.head->deadline_us;
+}
+
+/* Statistics come with a client of their own, and are taken in while it is idle, too. */
+static void kafka_watch(wherry_publisher *pub)
+{
+	wh_kafka *p = of(pub);
+
+	if (p->open.n)
+		return;
+	if (!p->set.watched) {
+		p->set.watched = true;
+		p->looked = false;
+		p->stats.clients -= p->client != NULL; /* nothing failed */
+		open_anew(p);
+	}
+	settle_idle(p);
+}
+
+/* clang-format off */
+#define DRIVER(can) { \
+	.scheme = "kafka", \
+	.caps = (can), \
+	.check = kafka_check, \
+	.warn = wh_kafka_warn, \
+	.open = kafka_open, \
+	.close = kafka_close, \
+	.submit = kafka_submit, \
+	.collect = kafka_collect, \
+	.drop = kafka_drop, \
+	.cancel = kafka_cancel, \
+	.grant = kafka_grant, \
+	.fd = kafka_fd, \
+	.deadline = kafka_deadline, \
+	.watch = kafka_watch, \
+	.numbers = wh_kafka_numbers, \
+}
+/* clang-format on */
+
+const wh_publisher_driver wh_publisher_kafka = DRIVER(WH_PUB_ORDERED);
+
+/* Without idempotence a retry may overtake; only one of a key is in flight then. */
+static const wh_publisher_driver loose = DRIVER(0);

@@ -1,0 +1,304 @@
+/*
+ * What librdkafka reports: deliveries, failures, the state of the brokers.
+ */
+#include "publish/kafka/kafka.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+enum { TOPIC_LEN = 1024 };
+
+static const char to_closed[] =
+	"they take connections and close them: do they want security.protocol=ssl, or "
+	"credentials?";
+
+void wh_kafka_break_off(wh_kafka *p, wherry_code code, int native, const char *why,
+			const char *advice)
+{
+	if (p->error.code == WHERRY_OK)
+		(void)wh_fail_native(&p->error, code, native, "%s%s%s", why,
+				     advice ? "; " : "", advice ? advice : "");
+}
+
+static bool has_topic(wh_kafka *p, const wherry_message *msg)
+{
+	char buf[TOPIC_LEN];
+
+	return !p->set.partitions ||
+	       wh_kafka_topic_ready(&p->topics,
+				    wh_kafka_topic_of(&p->set, msg, buf, sizeof(buf)),
+				    &p->set, p->client);
+}
+
+/* Or not yet, and no error: when its topic is being made, or there is no transaction. */
+rd_kafka_resp_err_t wh_kafka_hand_over(wh_kafka *p, wh_kafka_job *job, wherry_error *why)
+{
+	wh_kafka_record record = {0};
+	rd_kafka_resp_err_t error;
+	wherry_code code;
+
+	job->unmade =
+		(p->set.transactional && !wh_kafka_transaction_takes(p, job->message)) ||
+		!has_topic(p, job->message);
+	if (job->unmade)
+		return RD_KAFKA_RESP_ERR_NO_ERROR;
+	code = wh_kafka_record_fill(job->message, &record, why);
+	if (code != WHERRY_OK)
+		return code == WHERRY_NOMEM ? RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE
+					    : RD_KAFKA_RESP_ERR__BAD_MSG;
+	error = wh_kafka_client_produce(p->client, &p->set, job->message, &record, job);
+	if (record.headers)
+		rd_kafka_headers_destroy(record.headers);
+	if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+		return error;
+	job->stage = WH_KAFKA_HANDED;
+	p->handed++;
+	return error;
+}
+
+static void fail_job(wh_kafka *p, wh_kafka_job *job, rd_kafka_resp_err_t error,
+		     bool maybe)
+{
+	job->stage = WH_KAFKA_FAILED;
+	job->error = error;
+	job->maybe = maybe;
+	wh_kafka_fail(p);
+}
+
+static void hand_on_one(wh_kafka *p, wh_kafka_job *job)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
+
+	if (!p->failing)
+		code = wh_kafka_hand_over(p, job, &why);
+	if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+		return;
+	if (code == RD_KAFKA_RESP_ERR__BAD_MSG)
+		job->reason = strdup(why.message);
+	fail_job(p, job, code, false);
+}
+
+/* What waited for one of its key goes now. */
+static void hand_on(wh_kafka *p, wh_kafka_job *job)
+{
+	for (wh_kafka_job *next; job; job = next) {
+		next = job->behind;
+		hand_on_one(p, job);
+	}
+}
+
+/* And what waited for its topic, or a transaction. */
+void wh_kafka_hand_on_unmade(wh_kafka *p)
+{
+	for (wh_kafka_job *job = p->open.head; job; job = job->next)
+		if (job->unmade)
+			hand_on_one(p, job);
+}
+
+static void hand_on_made(wh_kafka *p, rd_kafka_event_t *event)
+{
+	wh_kafka_topic_made(p->topics, event, p->why, sizeof(p->why));
+	if (*p->why)
+		wh_log(p->env, WHERRY_LOG_WARN, "kafka", "no-topic",
+		       wh_log_text("why", p->why));
+	wh_kafka_hand_on_unmade(p);
+}
+
+/*
+ * No broker has acknowledged it: librdkafka concludes that it is written, as what it sent
+ * behind it was (rd_kafka_message_t: no offset).  That is so where the broker knows the
+ * producer in this partition; if it does not yet, it takes what is behind all the same.
+ */
+static bool is_doubtful(const wh_kafka *p, const rd_kafka_message_t *of_message)
+{
+	return p->set.ordered && of_message->offset == RD_KAFKA_OFFSET_INVALID &&
+	       !wh_kafka_key_proves(&p->keys, of_message->_private,
+				    of_message->partition);
+}
+
+/* Nothing of its key is behind it.  What is in a transaction must not be there twice. */
+static void send_again(wh_kafka *p, wh_kafka_job *job)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
+
+	if (!p->doubted)
+		wh_log(p->env, WHERRY_LOG_WARN, "kafka", "sent-again",
+		       wh_log_int("id", job->message->id),
+		       wh_log_note("no broker acknowledged this message, but one "
+				   "took a later message; further cases are not "
+				   "logged"));
+	p->doubted = true;
+	job->stage = WH_KAFKA_WAITING;
+	if (p->set.transactional)
+		code = WH_KAFKA_UNACKNOWLEDGED;
+	else if (!p->failing)
+		code = wh_kafka_hand_over(p, job, &why);
+	if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
+		fail_job(p, job, WH_KAFKA_UNACKNOWLEDGED, true);
+}
+
+static void deliver(wh_kafka *p, wh_kafka_job *job, const rd_kafka_message_t *of_message)
+{
+	int32_t partition = of_message->offset == RD_KAFKA_OFFSET_INVALID
+				    ? RD_KAFKA_PARTITION_UA
+				    : of_message->partition;
+
+	p->served = true;
+	p->stats.down = false;
+	p->stats.delivered++;
+	p->stats.bytes += (int64_t)of_message->len;
+	p->stats.last_delivery_us = wh_monotonic(p->env);
+	if (p->set.transactional) {
+		job->stage = WH_KAFKA_SENT;
+		p->sent++;
+		hand_on(p, wh_kafka_key_leave(&p->keys, job, partition));
+		return;
+	}
+	wh_kafka_jobs_remove(&p->open, job);
+	hand_on(p, wh_kafka_key_leave(&p->keys, job, partition));
+	wh_kafka_answer(p, job, WHERRY_DELIVERED, NULL);
+}
+
+static void report(wh_kafka *p, const rd_kafka_message_t *of_message)
+{
+	wh_kafka_job *job = of_message->_private;
+	rd_kafka_msg_status_t status = rd_kafka_message_status(of_message);
+
+	p->handed--;
+	if (of_message->err != RD_KAFKA_RESP_ERR_NO_ERROR &&
+	    status != RD_KAFKA_MSG_STATUS_PERSISTED)
+		fail_job(p, job, of_message->err,
+			 status == RD_KAFKA_MSG_STATUS_POSSIBLY_PERSISTED);
+	else if (is_doubtful(p, of_message))
+		send_again(p, job);
+	else
+		deliver(p, job, of_message);
+}
+
+static void note(wh_kafka *p, const char *text)
+{
+	(void)snprintf(p->why, sizeof(p->why), "%.150s", text ? text : "");
+}
+
+static void fatal(wh_kafka *p)
+{
+	char text[160] = "";
+	rd_kafka_resp_err_t code =
+		rd_kafka_fatal_error(p->client->rk, text, sizeof(text));
+	const wh_kafka_error *error = wh_kafka_error_find(code);
+
+	note(p, text);
+	if (error->meaning == WH_KAFKA_INNOCENT || error->meaning == WH_KAFKA_RETRY)
+		wh_kafka_fail(p);
+	else
+		wh_kafka_break_off(p, wh_kafka_code_of(error->meaning), code, text,
+				   error->advice);
+}
+
+/* Has a broker told anything? */
+static bool was_reached(const wh_kafka *p)
+{
+	char *cluster = p->served ? NULL : rd_kafka_clusterid(p->client->rk, 0);
+	bool reached = p->served || cluster;
+
+	if (cluster)
+		rd_kafka_mem_free(p->client->rk, cluster);
+	return reached;
+}
+
+/* A handshake that failed may be told as a connection that did. */
+static const char *advice_for(const char *why)
+{
+	return strstr(why, "certificate verify failed")
+		       ? wh_kafka_error_find(RD_KAFKA_RESP_ERR__SSL)->advice
+		       : NULL;
+}
+
+/* Brokers that were reached once may come back, and librdkafka finds them then. */
+static void trouble(wh_kafka *p, rd_kafka_resp_err_t code, const char *text)
+{
+	const wh_kafka_error *error = wh_kafka_error_find(code);
+
+	if (code == RD_KAFKA_RESP_ERR__FATAL) {
+		fatal(p);
+		return;
+	}
+	if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
+		p->stats.down = true;
+		if (was_reached(p))
+			wh_log(p->env, WHERRY_LOG_WARN, "kafka", "brokers-down",
+			       wh_log_text("why", p->why),
+			       wh_log_note(
+				       "messages in flight wait until a broker is back"));
+		else
+			wh_kafka_break_off(p, WHERRY_CLOSED, code,
+					   *p->why ? p->why : text,
+					   *p->why ? advice_for(p->why) : to_closed);
+		return;
+	}
+	note(p, text);
+	if (error->meaning == WH_KAFKA_DENIED && !p->served)
+		wh_kafka_break_off(p, WHERRY_DENIED, code, p->why, error->advice);
+}
+
+static void log_line(wh_kafka *p, rd_kafka_event_t *event)
+{
+	const char *part, *text;
+	int level;
+
+	if (rd_kafka_event_log(event, &part, &text, &level) == 0)
+		wh_log(p->env, WHERRY_LOG_DEBUG, "kafka", "librdkafka",
+		       wh_log_text("facility", part), wh_log_text("text", text));
+}
+
+static void serve_event(wh_kafka *p, rd_kafka_event_t *event)
+{
+	const rd_kafka_message_t *message;
+
+	switch (rd_kafka_event_type(event)) {
+	case RD_KAFKA_EVENT_DR:
+		while ((message = rd_kafka_event_message_next(event)))
+			report(p, message);
+		break;
+	case RD_KAFKA_EVENT_ERROR:
+		trouble(p, rd_kafka_event_error(event),
+			rd_kafka_event_error_string(event));
+		break;
+	case RD_KAFKA_EVENT_LOG:
+		log_line(p, event);
+		break;
+	case RD_KAFKA_EVENT_STATS:
+		wh_kafka_watch_take(&p->watch, rd_kafka_event_stats(event));
+		p->stats.down = p->stats.down && !p->watch.connected;
+		break;
+	case RD_KAFKA_EVENT_CREATETOPICS_RESULT:
+		hand_on_made(p, event);
+		break;
+	case RD_KAFKA_EVENT_OAUTHBEARER_TOKEN_REFRESH:
+		wh_kafka_client_authorize(p->client, &p->set);
+		break;
+	default:
+		break;
+	}
+}
+
+void wh_kafka_serve(wh_kafka *p)
+{
+	eventfd_t seen;
+	rd_kafka_event_t *event;
+
+	if (!p->client)
+		return;
+	(void)eventfd_read(p->client->fd, &seen);
+	while ((event = rd_kafka_queue_poll(p->client->queue, 0))) {
+		serve_event(p, event);
+		rd_kafka_event_destroy(event);
+	}
+	if (p->client->transaction)
+		wh_kafka_transaction_step(p);
+}

@@ -1,0 +1,275 @@
+/*
+ * When something failed: what is in flight comes back, and each gets the verdict that it
+ * deserves.
+ */
+#include "publish/kafka/kafka.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/duration.h"
+
+enum {
+	GRACE_US = 1000000,    /* for what is in flight when a failure ends a client */
+	PURGED_US = 300000,    /* for librdkafka to give up what it was told to */
+	INNOCENT_US = 1000,    /* until what came back because of others is sent again */
+	THROTTLE_US = 1000000, /* when the brokers ask for less */
+	TOPIC_LEN = 1024
+};
+
+wherry_code wh_kafka_code_of(wh_kafka_meaning meaning)
+{
+	if (meaning == WH_KAFKA_DENIED)
+		return WHERRY_DENIED;
+	if (meaning == WH_KAFKA_FENCED)
+		return WHERRY_STALE;
+	return meaning == WH_KAFKA_INVALID ? WHERRY_INVALID : WHERRY_CLOSED;
+}
+
+void wh_kafka_leave_client(wh_kafka *p)
+{
+	wh_kafka_client_leave(p->client);
+	p->client = NULL;
+	p->failing = p->purged = false;
+	p->late_us = 0;
+	p->handed = p->sent = 0;
+	p->renamed = false;
+	wh_kafka_keys_clear(&p->keys);
+	wh_kafka_topics_forget(&p->topics);
+	wh_kafka_watch_renew(&p->watch);
+}
+
+void wh_kafka_answer(wh_kafka *p, wh_kafka_job *job, wherry_verdict verdict,
+		     const char *reason)
+{
+	job->verdict = verdict;
+	job->reason = reason ? strdup(reason) : NULL;
+	wh_kafka_jobs_append(&p->done, job);
+}
+
+void wh_kafka_fail(wh_kafka *p)
+{
+	if (p->failing)
+		return;
+	p->failing = true;
+	p->purged = false;
+	p->give_up_us = wh_later(wh_monotonic(p->env), GRACE_US);
+	(void)rd_kafka_purge(p->client->rk,
+			     RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING);
+}
+
+void wh_kafka_describe(rd_kafka_resp_err_t code, char *out, size_t cap)
+{
+	const char *advice = wh_kafka_error_find(code)->advice;
+
+	(void)snprintf(out, cap, "%s%s%s", rd_kafka_err2str(code), advice ? ": " : "",
+		       advice ? advice : "");
+}
+
+/* What is about a topic names it. */
+void wh_kafka_describe_of(const wh_kafka *p, const wherry_message *msg,
+			  rd_kafka_resp_err_t code, char *out, size_t cap)
+{
+	char topic[TOPIC_LEN], text[200];
+
+	wh_kafka_describe(code, text, sizeof(text));
+	if (code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
+	    code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
+	    code == RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION ||
+	    code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED)
+		(void)snprintf(out, cap, "topic %.80s: %s",
+			       wh_kafka_topic_of(&p->set, msg, topic, sizeof(topic)),
+			       text);
+	else
+		(void)snprintf(out, cap, "%s", text);
+}
+
+static bool is_late(const wh_kafka *p, const wh_kafka_job *job)
+{
+	/* What waits for a transaction waits for others. */
+	return p->late_us && job->deadline_us <= p->late_us &&
+	       (job->stage == WH_KAFKA_FAILED || (job->unmade && !p->set.transactional));
+}
+
+static wh_kafka_meaning meaning_of(const wh_kafka *p, const wh_kafka_job *job)
+{
+	wh_kafka_meaning meaning = job->stage == WH_KAFKA_FAILED
+					   ? wh_kafka_error_find(job->error)->meaning
+					   : WH_KAFKA_INNOCENT;
+
+	if (meaning == WH_KAFKA_INNOCENT && is_late(p, job))
+		return job->maybe ? WH_KAFKA_UNKNOWN : WH_KAFKA_RETRY;
+	if (meaning == WH_KAFKA_UNKNOWN && !job->maybe)
+		return WH_KAFKA_RETRY;
+	return meaning;
+}
+
+/* Has it taken anything of late?  Then it is this message that it does not take. */
+static bool takes_others(const wh_kafka *p)
+{
+	return p->stats.last_delivery_us &&
+	       wh_monotonic(p->env) - p->stats.last_delivery_us < p->set.limit_us;
+}
+
+static void fill_reason(const wh_kafka *p, const wh_kafka_job *job, char *out, size_t cap)
+{
+	char limit[32];
+
+	if (!is_late(p, job)) {
+		wh_kafka_describe_of(p, job->message, job->error, out, cap);
+		return;
+	}
+	wh_duration_print(p->set.limit_us, limit, sizeof(limit));
+	(void)snprintf(out, cap, "not acknowledged within %s%s%s%s", limit,
+		       job->maybe ? ", perhaps written" : "", *p->why ? ": " : "",
+		       p->why);
+}
+
+static void settle(wh_kafka *p, wh_kafka_job *job, wh_kafka_meaning meaning, bool sure)
+{
+	char text[240] = "";
+
+	if (meaning == WH_KAFKA_REJECTED && !sure) {
+		if (job->message->id > p->alone_until)
+			p->alone_until = job->message->id;
+		meaning = WH_KAFKA_INNOCENT;
+	}
+	if (meaning == WH_KAFKA_INNOCENT) {
+		p->stats.returned++;
+		job->retry_after_us = INNOCENT_US;
+		wh_kafka_answer(p, job, WHERRY_THROTTLED,
+				"came back because of another message");
+		return;
+	}
+	if (job->reason)
+		(void)snprintf(text, sizeof(text), "%s", job->reason);
+	else
+		fill_reason(p, job, text, sizeof(text));
+	free(job->reason);
+	job->retry_after_us = meaning == WH_KAFKA_THROTTLED ? THROTTLE_US : 0;
+	p->stats.failed++;
+	if (meaning == WH_KAFKA_REJECTED)
+		wh_kafka_answer(p, job, WHERRY_REJECTED, text);
+	else if (meaning == WH_KAFKA_THROTTLED)
+		wh_kafka_answer(p, job, WHERRY_THROTTLED, text);
+	else
+		wh_kafka_answer(p, job,
+				meaning == WH_KAFKA_UNKNOWN ? WHERRY_UNKNOWN
+							    : WHERRY_RETRY,
+				text);
+}
+
+/* Of what came back the destination's troubles come first: they are no message's. */
+static bool blame_destination(wh_kafka *p)
+{
+	for (const wh_kafka_job *job = p->open.head; job; job = job->next) {
+		wh_kafka_meaning meaning = meaning_of(p, job);
+		char text[200];
+
+		if (meaning < WH_KAFKA_DENIED ||
+		    (meaning == WH_KAFKA_DENIED && takes_others(p)))
+			continue;
+		wh_kafka_describe_of(p, job->message, job->error, text, sizeof(text));
+		wh_kafka_break_off(p, wh_kafka_code_of(meaning), job->error, text, NULL);
+		return true;
+	}
+	return false;
+}
+
+/* A request may have had several messages, and its error be that of one of them: then each
+ * is tried alone. */
+static bool is_sure(const wh_kafka *p)
+{
+	size_t rejected = 0;
+
+	for (const wh_kafka_job *job = p->open.head; job; job = job->next)
+		rejected += meaning_of(p, job) == WH_KAFKA_REJECTED;
+	return p->alone || rejected == 1;
+}
+
+/* What failed took along all that was in its transaction, also what was before it in its
+ * key, so that nobody heeds its verdict: next time those go first.  So does what is before
+ * one that was not acknowledged; then nothing is behind it that could be instead. */
+static void set_apart(wh_kafka *p)
+{
+	const wh_kafka_job *job = p->sent ? p->open.head : NULL;
+
+	while (job && meaning_of(p, job) == WH_KAFKA_INNOCENT &&
+	       job->error != WH_KAFKA_UNACKNOWLEDGED)
+		job = job->next;
+	p->apart = job ? job->message->id : 0;
+}
+
+/* Nothing is in flight any more. */
+static void conclude(wh_kafka *p)
+{
+	bool sure;
+
+	if (p->client->transaction)
+		wh_kafka_transaction_blame(p);
+	set_apart(p);
+	sure = is_sure(p);
+	if (blame_destination(p))
+		return;
+	while (p->open.head) {
+		wh_kafka_job *job = p->open.head;
+		wh_kafka_meaning meaning = meaning_of(p, job);
+
+		wh_kafka_jobs_remove(&p->open, job);
+		settle(p, job, meaning, sure);
+	}
+	wh_kafka_leave_client(p);
+	p->refusing = p->done.n > 0;
+}
+
+/* librdkafka does not give them back, or say that they are committed. */
+static void abandon(wh_kafka *p, bool committing)
+{
+	for (wh_kafka_job *job = p->open.head; job; job = job->next)
+		if (job->stage == WH_KAFKA_HANDED ||
+		    (committing && job->stage == WH_KAFKA_SENT)) {
+			job->stage = WH_KAFKA_FAILED;
+			job->error = RD_KAFKA_RESP_ERR__PURGE_INFLIGHT;
+			job->maybe = true;
+		}
+	p->handed = 0;
+}
+
+void wh_kafka_fail_step(wh_kafka *p, int64_t now)
+{
+	bool committing = wh_kafka_transaction_commits(p);
+
+	if (p->handed && now >= p->give_up_us && !p->purged) {
+		p->purged = true;
+		p->give_up_us = wh_later(now, PURGED_US);
+		(void)rd_kafka_purge(p->client->rk,
+				     RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_QUEUE |
+					     RD_KAFKA_PURGE_F_NON_BLOCKING);
+	} else if ((p->handed || committing) && now >= p->give_up_us) {
+		abandon(p, committing);
+		committing = false;
+	}
+	if (!p->handed && !committing)
+		conclude(p);
+}
+
+/* The oldest is late.  Where nothing else was delivered meanwhile it is the destination
+ * that does not answer; otherwise those that are late are, each by itself.  One that is set
+ * apart was late before, when others were not. */
+void wh_kafka_miss_deadline(wh_kafka *p, int64_t now)
+{
+	char limit[32], text[120];
+
+	if (p->stats.last_delivery_us > p->open.head->deadline_us - p->set.limit_us ||
+	    (p->apart && p->open.head->message->id == p->apart)) {
+		p->late_us = now;
+		wh_kafka_fail(p);
+		return;
+	}
+	wh_duration_print(p->set.limit_us, limit, sizeof(limit));
+	(void)snprintf(text, sizeof(text), "kafka: nothing was acknowledged for %s",
+		       limit);
+	wh_kafka_break_off(p, WHERRY_CLOSED, RD_KAFKA_RESP_ERR__MSG_TIMED_OUT, text,
+			   *p->why ? p->why : NULL);
+}

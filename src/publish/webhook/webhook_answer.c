@@ -1,0 +1,128 @@
+/*
+ * What an answer means, or that there was none.
+ *
+ *     2xx                          delivered
+ *     429; 503 with Retry-After    throttled: all wait, none is counted
+ *     408, 425, 5xx                retry, not before Retry-After
+ *     401, 403, 407                retry; perhaps the credentials are wrong, for all
+ *     1xx, 3xx                     retry; perhaps the URL is wrong, for all
+ *     other 4xx                    rejected
+ *     no answer                    unknown if some of the request may have left, else
+ *                                  the destination's: it cannot be reached
+ *
+ * A status that has arrived stands, also where the rest of the answer never comes.
+ */
+#include "publish/webhook/webhook.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const int64_t pause_most_s = 3600, delay_most_s = 24 * 3600;
+
+static void say_status(wh_webhook_verdict *v, const wh_webhook_answer *a)
+{
+	(void)snprintf(v->reason, sizeof(v->reason), "HTTP %ld%s%.200s", a->status,
+		       *a->text ? ": " : "", a->text);
+}
+
+static int64_t wait_us(int64_t seconds, int64_t most_s)
+{
+	return (seconds < most_s ? seconds : most_s) * WH_SECOND;
+}
+
+static void judge_status(wh_webhook_verdict *v, const wh_webhook_answer *a)
+{
+	bool waits = a->retry_after_s > 0;
+
+	say_status(v, a);
+	if (a->status == 429 || (a->status == 503 && waits)) {
+		v->verdict = WHERRY_THROTTLED;
+		v->retry_after_us = wait_us(a->retry_after_s, pause_most_s);
+	} else if (a->status == 408 || a->status == 425 || a->status >= 500) {
+		v->verdict = WHERRY_RETRY;
+		v->retry_after_us = wait_us(a->retry_after_s, delay_most_s);
+	} else if (a->status == 401 || a->status == 403 || a->status == 407) {
+		v->verdict = WHERRY_RETRY;
+		v->denied = true;
+	} else if (a->status < 400) {
+		v->verdict = WHERRY_RETRY;
+		v->denied = true;
+		(void)snprintf(
+			v->reason, sizeof(v->reason),
+			"HTTP %ld, and redirects are not followed: give the URL it "
+			"points to%s%.120s",
+			a->status, a->elsewhere ? ", " : "",
+			a->elsewhere ? a->elsewhere : "");
+	} else {
+		v->verdict = WHERRY_REJECTED;
+	}
+}
+
+/* Since TLS 1.3 a server may refuse our certificate only once we have sent something. */
+static bool is_alert(const char *error)
+{
+	return strstr(error, "SSL routines") && strstr(error, " alert ");
+}
+
+static wherry_code code_of(const wh_webhook_answer *a)
+{
+	/* clang-format off */
+	switch ((int)a->result) { /* few of them */
+	/* clang-format on */
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_SSL_CERTPROBLEM:
+	case CURLE_SSL_CIPHER:
+	case CURLE_SSL_ISSUER_ERROR:
+	case CURLE_SSL_CACERT_BADFILE:
+	case CURLE_SSL_CLIENTCERT:
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_LOGIN_DENIED:
+		return WHERRY_DENIED;
+	case CURLE_URL_MALFORMAT:
+	case CURLE_UNSUPPORTED_PROTOCOL:
+		return a->sent ? WHERRY_OK : WHERRY_INVALID;
+	case CURLE_OUT_OF_MEMORY:
+		return a->sent ? WHERRY_OK : WHERRY_NOMEM;
+	default:
+		if (is_alert(a->error))
+			return WHERRY_DENIED;
+		return a->sent ? WHERRY_OK : WHERRY_CLOSED;
+	}
+}
+
+/* What libcurl said, and what can be done where it is one's own authority that is missing. */
+static void say_failure(wh_webhook_verdict *v, const wh_webhook_answer *a)
+{
+	bool unvouched =
+		a->result == CURLE_PEER_FAILED_VERIFICATION &&
+		(strstr(a->error, "self-signed") || strstr(a->error, "self signed") ||
+		 strstr(a->error, "issuer certificate"));
+
+	(void)snprintf(v->reason, sizeof(v->reason), "%.150s%s",
+		       *a->error ? a->error : curl_easy_strerror(a->result),
+		       unvouched ? ": if it is your own, name its authority with "
+				   "webhook.ca_file"
+				 : "");
+}
+
+wh_webhook_verdict wh_webhook_judge(const wh_webhook_answer *a)
+{
+	wh_webhook_verdict v = {.verdict = WHERRY_DELIVERED};
+
+	if (a->status >= 200 && a->status < 300)
+		return v;
+	v.verdict = WHERRY_UNKNOWN;
+	if (a->status >= 300 || (a->status && a->result == CURLE_OK)) {
+		judge_status(&v, a);
+		return v;
+	}
+	v.code = code_of(a);
+	say_failure(&v, a);
+	if (a->refused) {
+		v.code = WHERRY_DENIED;
+		(void)snprintf(v.reason, sizeof(v.reason),
+			       "its address is private, which "
+			       "webhook.private_addresses=refuse refuses");
+	}
+	return v;
+}
