@@ -328,7 +328,7 @@ static void note_missing(wherry_relay *r, int64_t n, int64_t now)
 					   false};
 	enum { AT_ONCE = 3 };
 
-	if (r->set.competing || r->set.stream)
+	if (r->set.competing || r->set.keep)
 		return;
 	if (now - r->again_at_us > 60 * WH_SECOND)
 		r->again = 0;
@@ -546,15 +546,19 @@ static wherry_code later(wherry_relay *r, int64_t now)
 	return WHERRY_OK;
 }
 
-/* Not every row was there: what could be seen by then is gone, the rest is tried again.
- * *out_seen: the rows are acknowledged, or gone; false also after a failure. */
+/* Not every row was there.  Some could not be seen yet: those are acknowledged once more, now
+ * or later.  *settled becomes the sum of both.  *out_seen: all could be seen, so that what is
+ * still missing is gone or cannot be written; false also after a failure. */
 static wherry_code missed(wherry_relay *r, int64_t now, wh_settlement *s,
 			  wh_settled *settled, bool *out_seen, wherry_error *err)
 {
 	wherry_code code = wh_follow_seen(r, NULL, out_seen, err);
+	wh_settled late = {0};
 
 	if (code == WHERRY_OK && *out_seen && !s->n_failed && !s->try_id)
-		code = wh_outbox_settle(r->box, &r->lease, s, settled, err);
+		code = wh_outbox_settle(r->box, &r->lease, s, &late, err);
+	settled->n += late.n;
+	settled->n_done += late.n_done;
 	if (code == WHERRY_STALE) {
 		wh_lease_lost(r, now, "an acknowledgement was refused");
 		*out_seen = false;

@@ -26,6 +26,8 @@ static int64_t first_unknown(const wherry_relay *r)
 	if (!wh_follow_on(r) || r->set.keep || r->sweeping || r->stats.paused ||
 	    r->keys.n_held || r->keys.n_parked || !id || is_known(r, id))
 		return 0;
+	if (r->replaced) /* rows that could not be acknowledged are read when it is time */
+		return 0;
 	return id;
 }
 

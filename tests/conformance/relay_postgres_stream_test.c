@@ -678,8 +678,6 @@ static const relay_test own[] = {
 int main(void)
 {
 	static const char *const except[] = {
-		/* Such a message is delivered again every few seconds: there is no backoff. */
-		"an_ignored_acknowledgement_is_repeated_ever_more_rarely",
 		"an_idle_relay_sleeps", /* it tells the server where it is */
 		/* its acknowledgement may travel with the sweep that begins there */
 		"what_waits_behind_a_delivered_message_leaves_at_once",
