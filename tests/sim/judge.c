@@ -10,21 +10,54 @@ enum { CLAIM_MOST_US = 10000000 };
 
 static const char row_state[] = "SELECT status FROM outbox WHERE message_id = 'm' || ?";
 
+static bool competes(const sim_world *w)
+{
+	return w->plan.engine == SIM_COMPETING;
+}
+
+/* No partition has two relays, and a relay submits of its own ones alone. */
+static void judge_parts(sim_world *w, const sim_process *p, int index)
+{
+	int64_t shared =
+		sim_number(w,
+			   "SELECT count(*) FROM wherry_slot AS a JOIN wherry_slot AS b "
+			   "ON a.slot < b.slot AND a.mask & b.mask "
+			   "WHERE a.expires_at > (SELECT ms FROM wherry_clock) "
+			   "AND b.expires_at > (SELECT ms FROM wherry_clock)",
+			   0);
+	int64_t has =
+		sim_number(w,
+			   "SELECT (SELECT mask FROM wherry_slot WHERE slot = ?1 % 16) "
+			   ">> sim_slot(ordering_key, id) & 1 FROM outbox "
+			   "WHERE message_id = 'm' || (?1 / 16)",
+			   (int64_t)index * SIM_LEASES + p->relay->lease.slot);
+
+	if (shared > 0)
+		sim_wrong(w, "two relays have the same partitions");
+	if (has == 0)
+		sim_wrong(w, "relay %d submits %d, whose partition it does not have",
+			  p->number, index);
+}
+
 /* A relay that has lost its lease submits nothing new. */
 void sim_judge_fence(sim_world *w, sim_process *p, int index)
 {
-	int64_t epoch = sim_number(w, "SELECT epoch FROM wherry_slot", 0);
+	int lease = p->relay->lease.slot;
+	int64_t epoch =
+		sim_number(w, "SELECT epoch FROM wherry_slot WHERE slot = ?", lease);
 	int64_t left = sim_number(
-		w, "SELECT expires_at - (SELECT ms FROM wherry_clock) FROM wherry_slot",
-		0);
+		w,
+		"SELECT expires_at - (SELECT ms FROM wherry_clock) FROM wherry_slot "
+		"WHERE slot = ?",
+		lease);
 
-	if (w->plan.competing && w->now_us > w->jumped_us + CLAIM_MOST_US) {
+	if (competes(w) && w->now_us > w->jumped_us + CLAIM_MOST_US) {
 		left = sim_claim_left(w, index, p->relay->lease.token);
 		if (left != SIM_LOCKED && left <= 0)
 			sim_wrong(w, "relay %d submits %d, on which its claim is over",
 				  p->number, index);
 	}
-	if (w->plan.competing || epoch == SIM_LOCKED || left == SIM_LOCKED)
+	if (competes(w) || epoch == SIM_LOCKED || left == SIM_LOCKED)
 		return;
 	if (epoch != p->relay->lease.epoch || (left <= 0 && w->jumped_epoch != epoch))
 		if (w->jumped_epoch < p->relay->lease.epoch)
@@ -33,6 +66,8 @@ void sim_judge_fence(sim_world *w, sim_process *p, int index)
 				  "lease is of epoch %lld and lasts %lld ms",
 				  p->number, (long long)p->relay->lease.epoch,
 				  (long long)epoch, (long long)left);
+	if (w->plan.engine == SIM_PARTITIONED)
+		judge_parts(w, p, index);
 }
 
 static void judge_content(sim_world *w, const wherry_message *msg, int index)
@@ -63,11 +98,11 @@ void sim_judge_submit(sim_world *w, sim_process *p, const sim_connection *c,
 		return;
 	}
 	judge_content(w, msg, index);
-	if (w->plan.competing && sim_claim_left(w, index, p->relay->lease.token) < 0)
+	if (competes(w) && sim_claim_left(w, index, p->relay->lease.token) < 0)
 		return; /* it stood still, and another has it by now, or nobody can tell */
 	known = m->last == SIM_NEW || m->last == SIM_REFUSED || m->last == SIM_LOST;
-	if (!known &&
-	    (w->plan.competing || (!w->lapsed[epoch] && !w->lapsed[m->last_epoch])))
+	if (!known && (competes(w) || (!w->lapsed[p->relay->lease.slot][epoch] &&
+				       !w->lapsed[m->last_lease][m->last_epoch])))
 		sim_wrong(
 			w,
 			"%d is submitted under epoch %lld, though it was under %lld and "
@@ -82,6 +117,7 @@ void sim_judge_submit(sim_world *w, sim_process *p, const sim_connection *c,
 	if (c->n >= w->plan.window)
 		sim_wrong(w, "more is in flight than the window of %d", w->plan.window);
 	m->last = SIM_FLYING;
+	m->last_lease = p->relay->lease.slot;
 	m->last_epoch = epoch;
 	m->last_by = p->number;
 }

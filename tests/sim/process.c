@@ -109,10 +109,33 @@ static void note_lease(sim_process *p)
 	    sqlite3_step(stmt) == SQLITE_ROW) {
 		epoch = sqlite3_column_int64(stmt, 0);
 		if (epoch > 0 && epoch < SIM_EPOCHS && sqlite3_column_int64(stmt, 1)) {
-			w->lapses += !w->lapsed[epoch - 1];
-			w->lapsed[epoch - 1] = true;
+			w->lapses += !w->lapsed[0][epoch - 1];
+			w->lapsed[0][epoch - 1] = true;
 		}
 		sim_say(w, "relay %d: the epoch is %lld", p->number, (long long)epoch);
+	}
+	sqlite3_finalize(stmt);
+}
+
+/* Leases of a part of the outbox that were not given back, before their rows are taken. */
+static void note_parts(sim_process *p)
+{
+	sqlite3_stmt *stmt = NULL;
+	sim_world *w = p->world;
+
+	if (sqlite3_prepare_v2(p->sqlite,
+			       "SELECT slot, epoch FROM wherry_slot WHERE NOT clean AND "
+			       "expires_at <= (SELECT ms FROM wherry_clock)",
+			       -1, &stmt, NULL) != SQLITE_OK)
+		return;
+	while (sqlite3_step(stmt) == SQLITE_ROW) {
+		int64_t lease = sqlite3_column_int64(stmt, 0);
+		int64_t epoch = sqlite3_column_int64(stmt, 1);
+
+		if (lease < SIM_LEASES && epoch < SIM_EPOCHS) {
+			w->lapses += !w->lapsed[lease][epoch];
+			w->lapsed[lease][epoch] = true;
+		}
 	}
 	sqlite3_finalize(stmt);
 }
@@ -138,6 +161,8 @@ static wherry_code before(void *ctx, const char *op, const char *what, wherry_er
 		return fault(p, op, what, err);
 	if (strcmp(what, "claim-lapsed") == 0 || strcmp(what, "claim-share") == 0)
 		note_lapsed(p);
+	if (strcmp(what, "slots-strip") == 0 || strcmp(what, "slots-take") == 0)
+		note_parts(p);
 	return WHERRY_OK;
 }
 

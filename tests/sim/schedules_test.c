@@ -4,8 +4,10 @@
  *     schedules_test                 the first thousand
  *     schedules_test 500000..500019  these twenty
  *     schedules_test 500017          this one, telling all that happens
+ *     schedules_test 1..5000 NAME    those of these whose relays have this engine
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "sim.h"
 
@@ -18,13 +20,19 @@ static struct {
 	long crashes, lapses, losses, duplicates, messages;
 } sum;
 
+static const char *only; /* the name of an engine; NULL: any */
+
 static bool play(uint64_t seed)
 {
 	const sim_world *w = &the_world;
-	bool ok = sim_play(&the_world, seed, false);
+	bool ok;
 
+	if (only && strcmp(only, sim_engine_names[sim_engine_of(seed)]) != 0)
+		return true;
+	ok = sim_play(&the_world, seed, false);
 	if (!ok)
-		printf("# seed %llu: %s\n", (unsigned long long)seed, w->wrong);
+		printf("# seed %llu (%s): %s\n", (unsigned long long)seed,
+		       sim_engine_names[w->plan.engine], w->wrong);
 	sum.crashes += w->crashes;
 	sum.lapses += w->lapses;
 	sum.losses += w->losses;
@@ -74,6 +82,7 @@ int main(int argc, char **argv)
 	char *end = argc > 1 ? argv[1] : NULL;
 	uint64_t first = argc > 1 ? strtoull(argv[1], &end, 10) : 1;
 
+	only = argc > 2 ? argv[2] : NULL;
 	if (argc > 1 && end[0] == '.' && end[1] == '.')
 		return play_all(first, strtoull(end + 2, NULL, 10));
 	if (argc > 1) {

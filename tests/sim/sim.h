@@ -7,6 +7,7 @@
  *
  *     world.c     draws a world from a seed, and what happens in it, turn by turn
  *     store.c     the database, and its clock
+ *     server.c    partitions and a stream of commits, which SQLite does not have
  *     process.c   relays as processes: started, paused between any two calls, killed
  *     broker.c    connections and what the destination does with what comes through them
  *     post.c      where dead letters go
@@ -37,6 +38,7 @@ enum {
 	SIM_CONNECTIONS = 1024,
 	SIM_FLIGHTS = 128,
 	SIM_EPOCHS = 4096,
+	SIM_LEASES = 16, /* rows of leases at once */
 	SIM_QUESTIONS = 16,
 	SIM_LOCKED = -2,
 	SIM_DRAFTS = 3,
@@ -77,7 +79,8 @@ typedef struct sim_message {
 	bool died, redriven, replayed;
 	bool must_have_died; /* others of its key were delivered before it */
 	sim_outcome last;
-	int64_t last_epoch; /* under which it was submitted last, */
+	int last_lease;     /* number and epoch of the lease under which it was */
+	int64_t last_epoch; /* submitted last, */
 	int last_by;        /* and by which relay */
 } sim_message;
 
@@ -127,12 +130,24 @@ typedef struct sim_draft {
 	int n;
 } sim_draft;
 
+/* The engine of all relays; it follows from the seed. */
+typedef enum sim_engine {
+	SIM_EXCLUSIVE,
+	SIM_COMPETING,
+	SIM_PARTITIONED,
+	SIM_ENGINES
+} sim_engine;
+
+extern const char *const sim_engine_names[SIM_ENGINES];
+sim_engine sim_engine_of(uint64_t seed);
+
 /* What a schedule is like; drawn from the seed. */
 typedef struct sim_plan {
+	sim_engine engine;
 	int relays, keys, messages, turns;
 	bool ordered_publisher;
 	bool ordered; /* relay.ordering = key */
-	bool park, late, competing, letters;
+	bool park, late, letters;
 	bool busy; /* the database takes its time, and relays do something meanwhile */
 	int window, attempts;
 	wherry_on_done on_done;
@@ -175,10 +190,10 @@ typedef struct sim_world {
 	int place[SIM_KEYS + 1];     /* the last one given in a key */
 	int delivered[SIM_KEYS + 1]; /* the place of its last first delivery */
 
-	bool lapsed[SIM_EPOCHS]; /* the lease of that epoch ended uncleanly */
-	int64_t jumped_us;       /* when the database's clock jumped last */
-	int64_t jumped_epoch;    /* of the lease that the clock cut short */
-	bool fixed;              /* what died was mended and redriven */
+	bool lapsed[SIM_LEASES][SIM_EPOCHS]; /* the lease of that epoch ended uncleanly */
+	int64_t jumped_us;                   /* when the database's clock jumped last */
+	int64_t jumped_epoch;                /* of the lease that the clock cut short */
+	bool fixed;                          /* what died was mended and redriven */
 
 	/* What happened. */
 	int answers_lost;
@@ -209,6 +224,7 @@ void sim_heap(void); /* SQLite has one of its own: heap.c */
 void sim_store_open(sim_world *w);
 void sim_store_close(sim_world *w);
 sqlite3 *sim_store_connect(sim_world *w);
+sim_world *sim_store_world(void); /* which is played now */
 void sim_sql(sim_world *w, const char *sql);
 
 /* The answer of a literal question; -1: no row; SIM_LOCKED: nobody can tell now. */
@@ -216,6 +232,12 @@ int64_t sim_number(sim_world *w, const char *sql, int64_t param);
 
 /* How long the claim under this token on a message lasts, milliseconds; -1: none. */
 int64_t sim_claim_left(sim_world *w, int index, const char *token);
+
+/* ---- server.c ---- */
+
+int sim_slot_of(const char *ordering_key, int64_t id);
+void sim_server_teach(sqlite3 *db);
+void sim_server_prepare(sim_world *w);
 
 /* ---- process.c ---- */
 

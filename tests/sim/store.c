@@ -49,6 +49,11 @@ static void install_vfs(void)
 	sqlite3_vfs_register(&vfs, 0);
 }
 
+sim_world *sim_store_world(void)
+{
+	return world_now;
+}
+
 sqlite3 *sim_store_connect(sim_world *w)
 {
 	sqlite3 *db = NULL;
@@ -59,6 +64,7 @@ sqlite3 *sim_store_connect(sim_world *w)
 			    NULL) != SQLITE_OK)
 		sim_wrong(w, "the database does not open: %s", sqlite3_errmsg(db));
 	sqlite3_extended_result_codes(db, 1);
+	sim_server_teach(db);
 	return db;
 }
 
@@ -70,8 +76,10 @@ void sim_store_open(sim_world *w)
 	world_now = w;
 	w->db = sim_store_connect(w);
 	if (wherry_sqlite_borrow(w->db, &w->lib, &err) != WHERRY_OK ||
-	    wherry_outbox_init(w->lib, "outbox", &err) != WHERRY_OK ||
-	    wherry_outbox_open(w->lib, "outbox", &w->box, &err) != WHERRY_OK)
+	    wherry_outbox_init(w->lib, "outbox", &err) != WHERRY_OK)
+		sim_wrong(w, "the outbox is not made: %s", err.message);
+	sim_server_prepare(w);
+	if (wherry_outbox_open(w->lib, "outbox", &w->box, &err) != WHERRY_OK)
 		sim_wrong(w, "the outbox does not open: %s", err.message);
 }
 

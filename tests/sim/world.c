@@ -87,6 +87,24 @@ static int one_of(sim_world *w, int a, int b, int c)
 	return which == 0 ? a : which == 1 ? b : c;
 }
 
+const char *const sim_engine_names[SIM_ENGINES] = {
+	[SIM_EXCLUSIVE] = "exclusive",
+	[SIM_COMPETING] = "competing",
+	[SIM_PARTITIONED] = "partitioned",
+};
+
+sim_engine sim_engine_of(uint64_t seed)
+{
+	static const sim_engine by_turns[] = {
+		SIM_EXCLUSIVE,
+		SIM_COMPETING,
+		SIM_PARTITIONED,
+	};
+
+	/* other things follow from the seed's lowest digits */
+	return by_turns[seed / 6 % (sizeof(by_turns) / sizeof(*by_turns))];
+}
+
 static void draw_plan(sim_world *w)
 {
 	sim_plan *plan = &w->plan;
@@ -98,8 +116,9 @@ static void draw_plan(sim_world *w)
 	plan->ordered_publisher = sim_below(w, 2);
 	plan->ordered = sim_below(w, 8) > 0;
 	plan->park = sim_below(w, 3) == 0;
-	plan->competing = sim_below(w, 3) == 0;
-	plan->late = !plan->competing && sim_below(w, 3) == 0;
+	plan->engine = sim_engine_of(w->seed);
+	plan->late = plan->engine == SIM_PARTITIONED ||
+		     (plan->engine == SIM_EXCLUSIVE && sim_below(w, 3) == 0);
 	plan->window = 1 + sim_below(w, one_of(w, 3, 20, 60));
 	plan->attempts = 2 + sim_below(w, 4);
 	plan->on_done = (wherry_on_done)sim_below(w, 3);
@@ -116,6 +135,11 @@ static void draw_plan(sim_world *w)
 static void draw_settings(sim_world *w)
 {
 	static const char *const on_done[] = {"mark", "delete", "archive"};
+	static const char *const relay_engines[] = {
+		[SIM_EXCLUSIVE] = "exclusive",
+		[SIM_COMPETING] = "competing",
+		[SIM_PARTITIONED] = "exclusive",
+	};
 	const sim_plan *plan = &w->plan;
 
 	set(w, "log.level", "%s", "debug");
@@ -125,7 +149,7 @@ static void draw_settings(sim_world *w)
 	set(w, "relay.on_dead", "%s", plan->park ? "park" : "skip");
 	set(w, "relay.on_done", "%s", on_done[plan->on_done]);
 	set(w, "relay.lease", "%dms", one_of(w, 500, 1000, 5000));
-	set(w, "relay.engine", "%s", plan->competing ? "competing" : "exclusive");
+	set(w, "relay.engine", "%s", relay_engines[plan->engine]);
 	set(w, "relay.claim_timeout", "%dms", one_of(w, 1000, 2000, 10000));
 	set(w, "relay.sweep", "%dms", one_of(w, 100, 5000, 60000));
 	set(w, "relay.ack_delay", "%dms", one_of(w, 0, 2, 100));

@@ -1,0 +1,99 @@
+-- part: mine
+-- Of a lease's row: is this row of the outbox in one of its partitions?
+(mask >> sim_slot(ordering_key, id) & 1)
+
+-- part: live_others
+wherry_slot AS o WHERE o.outbox = :name AND o.slot <> :slot
+  AND o.expires_at > (SELECT ms FROM wherry_clock)
+
+-- part: shared
+epoch, suspects,
+  (SELECT paused_at IS NOT NULL FROM wherry_outbox WHERE name = :name),
+  (SELECT nudge FROM wherry_outbox WHERE name = :name),
+  coalesce((SELECT min(id) FROM {table} WHERE status = 0 AND {mine}), 0),
+  coalesce((SELECT max(id) FROM {table} WHERE status = 0 AND {mine}), 0),
+  mask,
+  (SELECT count(*) FROM {live_others}),
+  (SELECT sim_or(o.mask) FROM {live_others}),
+  (SELECT coalesce(min(o.expires_at - (SELECT ms FROM wherry_clock)), -1) FROM {live_others})
+
+-- name: slots-ready
+SELECT 1;
+
+-- name: slots-lock
+-- One transaction writes at a time.
+SELECT 1;
+
+-- name: slots-relays
+SELECT slot, epoch, expires_at > (SELECT ms FROM wherry_clock), clean, unclean, win, mask, engine,
+  max(expires_at - (SELECT ms FROM wherry_clock), 0), owner
+FROM wherry_slot WHERE outbox = :name ORDER BY slot;
+
+-- name: slots-strip
+UPDATE wherry_slot SET mask = mask & ~:mask, epoch = epoch + 1, engine = 'exclusive'
+WHERE outbox = :name AND slot = :slot AND epoch = :epoch
+  AND expires_at <= (SELECT ms FROM wherry_clock);
+
+-- name: slots-take
+INSERT INTO wherry_slot(outbox, slot, engine, owner, epoch, expires_at, clean, unclean, win,
+                        suspects, mask)
+VALUES (:name, :slot, 'exclusive', :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 0,
+        :unclean, :window, :suspects, :mask)
+ON CONFLICT (outbox, slot) DO UPDATE SET
+  engine = 'exclusive', owner = excluded.owner, epoch = epoch + 1,
+  expires_at = excluded.expires_at, clean = 0, unclean = excluded.unclean,
+  win = excluded.win, suspects = excluded.suspects, mask = excluded.mask
+  WHERE expires_at <= (SELECT ms FROM wherry_clock)
+RETURNING {shared};
+
+-- name: slots-renew
+UPDATE wherry_slot SET expires_at = (SELECT ms FROM wherry_clock) + :lasts,
+  mask = CASE WHEN :change THEN :mask ELSE mask END,
+  unclean = max(CASE WHEN :suspects = 0 THEN 0 ELSE unclean END, :unclean)
+WHERE outbox = :name AND slot = :slot AND epoch = :epoch
+  AND expires_at > (SELECT ms FROM wherry_clock)
+RETURNING {shared};
+
+-- name: slots-control
+SELECT paused_at IS NOT NULL, nudge, (SELECT count(*) FROM {live_others}),
+  (SELECT sim_or(o.mask) FROM {live_others})
+FROM wherry_outbox WHERE name = :name;
+
+-- name: slots-tell
+-- Relays look at the version of the database.
+SELECT 1;
+
+-- name: slots-read
+WITH some AS (
+  SELECT id, status AS st, sim_slot(ordering_key, id) AS n FROM {table}
+  WHERE (status = 0 OR :open AND status IN (1, 3)) AND sim_slot(ordering_key, id) IN (
+    SELECT value FROM json_each('[' || trim(:slots, '{}') || ']'))),
+ahead AS (
+  SELECT n, st, id FROM (
+    SELECT n, st, id, row_number() OVER (PARTITION BY n, st ORDER BY id) AS nth
+    FROM some WHERE id > :after)
+  WHERE nth <= :each),
+late AS (
+  SELECT id FROM some
+  WHERE st = 0 AND id > :late AND id <= :after
+    AND id NOT IN (SELECT value FROM json_each(:known))),
+picked AS (
+  SELECT id FROM late
+  UNION ALL
+  SELECT id FROM (
+    SELECT id FROM ahead
+    WHERE id <= coalesce((SELECT min(last) FROM (
+      SELECT max(id) AS last FROM ahead GROUP BY n, st HAVING count(*) >= :each)),
+      9223372036854775807)
+    ORDER BY id LIMIT :limit))
+SELECT id, status, attempts, generation, created_at,
+       max(0, {due} - (SELECT ms FROM wherry_clock)),
+       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
+       payload
+FROM {table} WHERE id IN (SELECT id FROM picked) ORDER BY id;
+
+-- name: slots-dead-keys
+SELECT id, aggregate_type, aggregate_id, partition_key
+FROM {table} WHERE status = 4 AND id > :after AND sim_slot(ordering_key, id) IN (
+  SELECT value FROM json_each('[' || trim(:slots, '{}') || ']'))
+ORDER BY id LIMIT :limit;
