@@ -6,6 +6,9 @@
 
 #include "base/duration.h"
 #include "base/text.h"
+#include "cli/target.h"
+#include "config/settings.h"
+#include "db/driver.h"
 
 const wh_option wh_common_options[] = {
 	{"table", "NAME", "The outbox table.", "outbox.table", 0},
@@ -97,17 +100,11 @@ static bool take_set(wh_args *args, const char *text)
 	return code == WHERRY_OK;
 }
 
-static bool take(wh_args *args, const wh_option *option, const char *value)
+/* What the value of an option means for the settings. */
+static bool apply(wh_args *args, const wh_option *option, const char *value)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	for (size_t i = 0; i < args->n_given; i++)
-		if (args->given[i].option == option && !(option->flags & WH_REPEAT)) {
-			(void)wh_usage(args->command, "--%s is given twice",
-				       option->name);
-			return false;
-		}
-	args->given[args->n_given++] = (wh_given){option, value};
 	if (value && strcmp(option->name, "set") == 0)
 		return take_set(args, value);
 	if (!option->setting)
@@ -117,6 +114,18 @@ static bool take(wh_args *args, const wh_option *option, const char *value)
 		return true;
 	(void)wh_usage(args->command, "--%s: %s", option->name, err.message);
 	return false;
+}
+
+static bool take(wh_args *args, const wh_option *option, const char *value)
+{
+	for (size_t i = 0; i < args->n_given; i++)
+		if (args->given[i].option == option && !(option->flags & WH_REPEAT)) {
+			(void)wh_usage(args->command, "--%s is given twice",
+				       option->name);
+			return false;
+		}
+	args->given[args->n_given++] = (wh_given){option, value};
+	return apply(args, option, value);
 }
 
 /* One "--name", "--name=value" or "--name value" at argv[*at]. */
@@ -182,7 +191,11 @@ static bool check_operands(const wh_args *args)
 
 	operand_bounds(command->operands, &least, &most);
 	if (args->n_operands < least) {
-		(void)wh_usage(command, "%s needs %s", command->name, command->operands);
+		(void)wh_usage(command, "%s needs %s%s", command->name, command->operands,
+			       args->n_operands ||
+					       strncmp(command->operands, "URL", 3) != 0
+				       ? ""
+				       : ", or the database in WHERRY_URL");
 		return false;
 	}
 	if (args->n_operands > most) {
@@ -218,12 +231,123 @@ static bool parse_words(wh_args *args, int argc, char **argv)
 			args->operands[args->n_operands++] = argv[i];
 		}
 	}
-	return args->help || check_operands(args);
+	return true;
+}
+
+/* ---- the outbox: by URL, by name, or by WHERRY_URL ---- */
+
+static void insert_operand(wh_args *args, size_t at, char *word)
+{
+	memmove(args->operands + at + 1, args->operands + at,
+		(args->n_operands - at) * sizeof(*args->operands));
+	args->operands[at] = word;
+	args->n_operands++;
+}
+
+/* The settings of wherry.yaml come first, then what the command line says. */
+static bool take_settings(wh_args *args, wh_named *named)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_config *plain = args->config;
+
+	args->config = named->config;
+	named->config = plain;
+	if (args->command->preset &&
+	    wherry_config_set(args->config, args->command->preset, "on", &err) !=
+		    WHERRY_OK) {
+		(void)wh_report(&err);
+		return false;
+	}
+	for (size_t i = 0; i < args->n_given; i++)
+		if (!apply(args, args->given[i].option, args->given[i].value))
+			return false;
+	return true;
+}
+
+static bool unknown_name(const wh_args *args, const char *name, const wh_named *named,
+			 wherry_code code)
+{
+	const char *where = named->looked_in ? named->looked_in : "wherry.yaml";
+
+	if (code == WHERRY_NOTFOUND)
+		(void)wh_usage(
+			args->command,
+			"'%s' is not a database URL, such as sqlite:%s or "
+			"postgres://HOST/%s, and %s",
+			name, name, name,
+			named->looked_in
+				? "wherry.yaml has no relay of that name"
+				: "there is no wherry.yaml with a relay of that name");
+	else
+		(void)wh_usage(args->command, "relay '%s' of %s cannot be used", name,
+			       where);
+	return false;
+}
+
+/* A relay of wherry.yaml stands for its database, and for `relay` for its destination. */
+static bool take_name(wh_args *args, bool relay, const char *shown)
+{
+	const char *name = args->operands[0];
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_named named;
+	wherry_code code = wh_named_find(name, relay, &named, &err);
+	wherry_config *known = NULL;
+	bool fine;
+
+	if (code != WHERRY_OK)
+		return unknown_name(args, name, &named, code);
+	fine = wh_config_copy(named.config, &known, &err) == WHERRY_OK &&
+	       take_settings(args, &named);
+	args->from = named.from;
+	args->to = named.to;
+	named.from = named.to = NULL;
+	args->operands[0] = args->from;
+	if (relay && args->n_operands == 1 && args->to)
+		insert_operand(args, 1, args->to);
+	args->target = wh_target_words(args->config, shown, known);
+	wherry_config_free(known);
+	wh_named_clear(&named);
+	return fine;
+}
+
+/* Does an operand say which outbox, so that WHERRY_URL need not? */
+static bool names_outbox(const char *operand)
+{
+	wh_named named = {.from = NULL};
+	bool found;
+
+	if (wh_db_known(operand, NULL) == WHERRY_OK)
+		return true;
+	found = wh_named_find(operand, false, &named, NULL) == WHERRY_OK;
+	wh_named_clear(&named);
+	return found;
+}
+
+static bool take_target(wh_args *args)
+{
+	char *standard = secure_getenv("WHERRY_URL");
+	bool relay = strncmp(args->command->operands, "FROM", 4) == 0, inserted;
+	char *shown;
+
+	if (!relay && strncmp(args->command->operands, "URL", 3) != 0)
+		return true;
+	inserted = standard && *standard &&
+		   (!args->n_operands || !names_outbox(args->operands[0]));
+	if (inserted)
+		insert_operand(args, 0, (char *)standard);
+	if (!args->n_operands)
+		return true; /* which is refused */
+	if (!strchr(args->operands[0], ':'))
+		return take_name(args, relay, inserted ? NULL : args->operands[0]);
+	shown = inserted ? NULL : wh_url_without_secrets(args->operands[0]);
+	args->target = wh_target_words(args->config, shown, NULL);
+	free(shown);
+	return true;
 }
 
 bool wh_args_parse(const wh_command *command, int argc, char **argv, wh_args *args)
 {
-	size_t room = (size_t)argc + 1;
+	size_t room = (size_t)argc + 3; /* for operands that are not typed */
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	*args = (wh_args){.command = command};
@@ -239,14 +363,26 @@ bool wh_args_parse(const wh_command *command, int argc, char **argv, wh_args *ar
 		(void)wh_report(&err);
 		return false;
 	}
-	return parse_words(args, argc, argv);
+	if (!parse_words(args, argc, argv))
+		return false;
+	if (args->help)
+		return true;
+	if (!take_target(args) || !check_operands(args))
+		return false;
+	if (args->target)
+		wh_report_target(args->target);
+	return true;
 }
 
 void wh_args_clear(wh_args *args)
 {
 	wherry_config_free(args->config);
+	wh_report_target("");
 	free(args->given);
 	free(args->operands);
+	free(args->target);
+	free(args->from);
+	free(args->to);
 	*args = (wh_args){0};
 }
 

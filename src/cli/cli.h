@@ -87,7 +87,10 @@ struct wh_args {
 	size_t n_given;
 	char **operands;
 	size_t n_operands;
-	bool help; /* --help was met: nothing after it counts */
+	bool help;    /* --help was met: nothing after it counts */
+	char *target; /* what names the outbox again behind "wherry COMMAND", with a blank
+			 before it: " sqlite:shop.db --table billing"; "" by WHERRY_URL */
+	char *from, *to; /* operands that were not typed; NULL: they were */
 };
 
 /* False: it said what is wrong.  args is to be cleared either way. */
@@ -134,11 +137,17 @@ void wh_print_paragraphs(const char *text);
 
 /* ---- report.c: what goes wrong ---- */
 
+/* What names the outbox in commands that messages of the library advise: see wh_args. */
+void wh_report_target(const char *target);
+
 /* "wherry: ..." and, unless hint is NULL, "  try: ..."; returns WH_EXIT_FAILED. */
 wh_exit wh_complain(const char *hint, const char *fmt, ...) WH_PRINTF(2, 3);
 
 /* What to do about a failure, where the library's message does not say it; or NULL. */
 const char *wh_way_out(wherry_code code);
+
+/* Append what the library says, with the outbox in the commands that it advises. */
+void wh_put_message(wh_buf *text, const char *message);
 
 /* Complain about a failure of the library. */
 wh_exit wh_report(const wherry_error *err);
@@ -152,8 +161,8 @@ wh_exit wh_finish(wh_exit status);
 /* ---- session.c: the outbox that a command works on ---- */
 
 typedef struct wh_session {
-	char url[200];  /* without its password, for messages */
-	char word[204]; /* the same as a shell takes it, for commands in them */
+	char url[200];      /* without its password, for messages */
+	const char *target; /* see wh_args; borrowed */
 	const char *table;
 	wherry_db *db;
 	wherry_outbox *box;
@@ -176,6 +185,9 @@ typedef struct wh_why {
 void wh_put_why(wh_buf *why, const wh_why *s, const wherry_row *row);
 
 /* ---- text.c: for people's eyes ---- */
+
+/* Append a word as a shell takes it, in quotes if it needs them. */
+void wh_put_word(wh_buf *text, const char *word);
 
 enum { WH_SPAN_LEN = 24 };
 

@@ -103,6 +103,9 @@ static void print_overview(void)
 		"  echo '{\"order\":1}' | wherry enqueue sqlite:shop.db --topic orders\n"
 		"  wherry relay sqlite:shop.db stdout: --until-empty\n"
 		"\n"
+		"With WHERRY_URL=sqlite:shop.db in the environment, commands need no URL. "
+		"The name of a relay in wherry.yaml stands for its URL, too.\n"
+		"\n"
 		"Commands:\n");
 	for (const wh_command *const *c = wh_commands; *c; c++)
 		(void)printf("  %-9s %s\n", (*c)->name, (*c)->brief);

@@ -96,7 +96,7 @@ static void print_summary(const relaying *r)
 }
 
 /* What is left to do, in words, for the outcomes that are no success. */
-static wh_exit conclude(const relaying *r, const char *from, wherry_outcome outcome)
+static wh_exit conclude(const relaying *r, const char *target, wherry_outcome outcome)
 {
 	print_summary(r);
 	if (r->reader_gone)
@@ -108,24 +108,23 @@ static wh_exit conclude(const relaying *r, const char *from, wherry_outcome outc
 	case WHERRY_DEATHS:
 		if (!r->quiet)
 			(void)fprintf(stderr,
-				      "messages died: wherry list %s --state dead\n",
-				      from);
+				      "messages died: `wherry list%s --state dead`\n",
+				      target);
 		return WH_EXIT_DEATHS;
 	case WHERRY_PARKED:
 		if (!r->quiet)
 			(void)fprintf(
 				stderr,
 				"what is left waits behind dead messages of its key: "
-				"wherry "
-				"list %s --state dead, then wherry retry\n",
-				from);
+				"`wherry list%s --state dead`, then `wherry retry%s ID`\n",
+				target, target);
 		return WH_EXIT_PARKED;
 	case WHERRY_TIMEDOUT:
 		if (!r->quiet)
 			(void)fprintf(stderr,
-				      "--timeout passed and messages are left: wherry "
-				      "status %s\n",
-				      from);
+				      "--timeout passed and messages are left: `wherry "
+				      "status%s`\n",
+				      target);
 		return WH_EXIT_TIMEDOUT;
 	}
 	return WH_EXIT_DONE;
@@ -235,9 +234,7 @@ static wh_exit relay(relaying *r, const wh_args *args)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outcome outcome = WHERRY_STOPPED;
 	wherry_code code;
-	char from[200];
 
-	wh_url_mask(wh_operand(args, 0), from, sizeof(from));
 	begin_progress(r, args);
 	code = wherry_relay_open(wh_operand(args, 0), wh_operand(args, 1), args->config,
 				 &r->relay, &err);
@@ -259,7 +256,7 @@ static wh_exit relay(relaying *r, const wh_args *args)
 		print_summary(r);
 		return wh_report(&err);
 	}
-	return conclude(r, from, outcome);
+	return conclude(r, args->target, outcome);
 }
 
 /* ---- the command ---- */

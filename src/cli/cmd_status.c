@@ -98,11 +98,11 @@ static void look(const wh_session *s, const wherry_status *st, warnings *out)
 	char span[WH_SPAN_LEN];
 
 	if (st->paused)
-		warn(out, "the outbox is paused: nothing leaves until `wherry resume %s`",
-		     s->word);
+		warn(out, "the outbox is paused: nothing leaves until `wherry resume%s`",
+		     s->target);
 	else if (st->ready && !st->lease_left_us && !*wh_outbox_limits(s->box))
-		warn(out, "no relay is running: start one with `wherry relay %s TO`",
-		     s->word);
+		warn(out, "no relay is running: start one with `wherry relay%s TO`",
+		     s->target);
 	else if (st->ready && st->oldest_ready_us > LATE_US)
 		warn(out,
 		     "the oldest message has been ready for %s: the relay is too slow, "
@@ -112,10 +112,10 @@ static void look(const wh_session *s, const wherry_status *st, warnings *out)
 	if (st->count[WHERRY_DEAD])
 		warn(out,
 		     "%" PRId64
-		     " message%s dead: look with `wherry list %s --state dead`, "
-		     "then `wherry retry %s ID`",
+		     " message%s dead: look with `wherry list%s --state dead`, "
+		     "then `wherry retry%s ID`",
 		     st->count[WHERRY_DEAD],
-		     st->count[WHERRY_DEAD] == 1 ? " is" : "s are", s->word, s->word);
+		     st->count[WHERRY_DEAD] == 1 ? " is" : "s are", s->target, s->target);
 }
 
 /* Relays that share the outbox, as they are to be shown. */

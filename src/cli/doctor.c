@@ -6,6 +6,7 @@
 
 #include "base/env.h"
 #include "base/text.h"
+#include "cli/target.h"
 #include "outbox/stream.h"
 
 enum { SENTENCE_MAX = 4096 };
@@ -31,30 +32,19 @@ static void put_column(wh_buf *text, const wh_row *row, int column, bool span)
 	wh_buf_puts(text, value ? value : "");
 }
 
-/* A URL or a name as a shell takes it. */
-static void put_word(wh_buf *text, const char *word)
-{
-	bool quote = strpbrk(word, "?&*;$ ()<>|\"") != NULL;
-
-	wh_buf_puts(text, quote ? "'" : "");
-	wh_buf_puts(text, word);
-	wh_buf_puts(text, quote ? "'" : "");
-}
-
 static void put_name(wh_buf *text, const wh_doctor *d, char which)
 {
-	const char *url = d->session->url;
+	char *url;
 	bool file = strcmp(d->session->db->driver->scheme, "sqlite") == 0;
 
-	if (which == 't') {
-		put_word(text, d->session->table);
+	if (which == 'u') {
+		wh_buf_puts(text, d->session->target);
 		return;
 	}
-	if (which == 'd')
-		wh_buf_puts(text, file ? "sqlite3 " : "psql ");
-	if (which == 'd' && file)
-		url += strcspn(url, ":") + 1;
-	put_word(text, url);
+	url = wh_url_without_secrets(d->session->url);
+	wh_buf_puts(text, file ? "sqlite3 " : "psql ");
+	wh_put_word(text, !url ? "" : file ? url + strcspn(url, ":") + 1 : url);
+	free(url);
 }
 
 /* row: NULL if the sentence names none of its columns. */
@@ -69,11 +59,11 @@ static char *fill(const wh_doctor *d, const char *sentence, const wh_row *row)
 
 		if (row && c >= '1' && c <= '8')
 			put_column(&text, row, c - '0', *p == '~');
-		else if (c == 'u' || c == 't' || c == 'd')
+		else if (c == 'u' || c == 'd')
 			put_name(&text, d, c);
 		else
 			wh_buf_putc(&text, *p);
-		p += c == 'u' || c == 't' || c == 'd' || (row && c >= '1' && c <= '8');
+		p += c == 'u' || c == 'd' || (row && c >= '1' && c <= '8');
 	}
 	filled = text.len ? wh_buf_take(&text) : strdup("");
 	wh_buf_clear(&text);

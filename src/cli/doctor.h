@@ -27,8 +27,8 @@ enum {
 
 /*
  * A check, which is a statement of the same name.  In sentences $1 to $8 are a row's columns,
- * ~1 to ~8 the same as lengths of time, $u is the URL, $t the table and $d the database's own
- * shell.
+ * ~1 to ~8 the same as lengths of time, $u names the outbox behind "wherry COMMAND", with a
+ * blank before it, and $d is the database's own shell.
  */
 typedef struct wh_check {
 	const char *name; /* one that a database lacks is passed over */

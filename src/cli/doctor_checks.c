@@ -13,7 +13,7 @@ const wh_check wh_checks[] = {
 		.flags = NATIVE,
 		.none = "the outbox is not paused",
 		.trouble = "the outbox is paused since ~1, at $2: nothing leaves",
-		.advice = "`wherry resume $u`",
+		.advice = "`wherry resume$u`",
 	},
 	{
 		.name = "relay",
@@ -21,7 +21,7 @@ const wh_check wh_checks[] = {
 		.well = "$1 relays the outbox ($2, epoch $3), its lease holds for ~4 more",
 		.trouble = "no relay is running, and nothing is ready to leave; $1",
 		.worse = "no relay is running while messages are ready to leave; $1",
-		.advice = "`wherry relay $u TO`; if one does run, is it on another "
+		.advice = "`wherry relay$u TO`; if one does run, is it on another "
 			  "database, schema or table?",
 	},
 	{
@@ -39,7 +39,7 @@ const wh_check wh_checks[] = {
 		.trouble =
 			"message $1 (key $2) failed $3 times: $5; it is due in ~4, and "
 			"$6 of the next messages wait behind it",
-		.advice = "mend the cause; `wherry retry $u $1` tries it at once",
+		.advice = "mend the cause; `wherry retry$u $1` tries it at once",
 	},
 	{
 		.name = "parked",
@@ -47,7 +47,7 @@ const wh_check wh_checks[] = {
 		.none = "no message is dead",
 		.trouble = "message $1 (key $2) is dead after $3 attempts: $4; with "
 			   "--on-dead park $5 of the next messages wait behind it",
-		.advice = "mend the cause, then `wherry retry $u $1`",
+		.advice = "mend the cause, then `wherry retry$u $1`",
 	},
 	{
 		.name = "claims",
@@ -55,7 +55,7 @@ const wh_check wh_checks[] = {
 		.none = "no claim has lapsed",
 		.trouble = "$1 messages, the first is $3, are claimed by a relay that is "
 			   "gone, since ~2",
-		.advice = "the next relay takes them up: `wherry relay $u TO`, with the "
+		.advice = "the next relay takes them up: `wherry relay$u TO`, with the "
 			  "engine that claimed them",
 	},
 	{
@@ -106,16 +106,15 @@ const wh_check wh_checks[] = {
 		.worse =
 			"relays share the outbox, and the index $1 is missing: each reads "
 			"what the others are to deliver",
-		.advice = "`wherry init $u --table $t --slots` makes the index; "
-			  "`wherry relay $u TO` helps the relays that are there",
+		.advice = "`wherry init$u --slots` makes the index; "
+			  "`wherry relay$u TO` helps the relays that are there",
 	},
 	{
 		.name = "tables",
 		.flags = NATIVE,
 		.none = "the tables are there",
 		.trouble = "the table $1 is missing",
-		.advice =
-			"`wherry init $u --table $t --print | $d` makes what is missing",
+		.advice = "`wherry init$u --print | $d` makes what is missing",
 	},
 	{
 		.name = "indexes",
@@ -123,7 +122,7 @@ const wh_check wh_checks[] = {
 		.none = "the indexes are there",
 		.trouble = "the index $1 is missing: reading takes long without it, or a "
 			   "message id may be there twice",
-		.advice = "`wherry init $u --table $t` makes what is missing",
+		.advice = "`wherry init$u` makes what is missing",
 	},
 	{
 		.name = "invalid",
@@ -137,7 +136,7 @@ const wh_check wh_checks[] = {
 		.none = "the triggers that wake relays are there",
 		.trouble = "$1 $2: relays sleep until they look by themselves "
 			   "(relay.poll)",
-		.advice = "`wherry init $u --table $t --print | $d` makes it anew",
+		.advice = "`wherry init$u --print | $d` makes it anew",
 	},
 	{
 		.name = "identity",
@@ -305,7 +304,7 @@ const wh_check wh_checks[] = {
 		.trouble = "nobody reads the slot $1$2: it is $5 behind, keeps $3 of the "
 			   "log, and $4",
 		.advice =
-			"`wherry relay $u TO --engine stream`; or, if no relay of this "
+			"`wherry relay$u TO --engine stream`; or, if no relay of this "
 			"engine is to come back, `SELECT pg_drop_replication_slot('$1')`",
 	},
 	{

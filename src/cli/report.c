@@ -4,6 +4,13 @@
 #include <stdarg.h>
 #include <string.h>
 
+static const char *target_words = "";
+
+void wh_report_target(const char *target)
+{
+	target_words = target;
+}
+
 WH_PRINTF(2, 0)
 static void complain(const char *hint, const char *fmt, va_list args)
 {
@@ -52,9 +59,27 @@ const char *wh_way_out(wherry_code code)
 	return (unsigned)code < WHERRY_CODE_COUNT ? ways[code] : NULL;
 }
 
+/* The library says "run `wherry init`" and does not know of which database. */
+void wh_put_message(wh_buf *text, const char *message)
+{
+	static const char command[] = "`wherry init";
+
+	for (const char *at; (at = strstr(message, command)); message = at) {
+		at += strlen(command);
+		wh_buf_put(text, message, (size_t)(at - message));
+		wh_buf_puts(text, target_words);
+	}
+	wh_buf_puts(text, message);
+}
+
 wh_exit wh_report(const wherry_error *err)
 {
-	return wh_complain(wh_way_out(err->code), "%s", err->message);
+	wh_buf text = WH_BUF_INIT(64 * 1024);
+
+	wh_put_message(&text, err->message);
+	(void)wh_complain(wh_way_out(err->code), "%s", wh_buf_str(&text));
+	wh_buf_clear(&text);
+	return WH_EXIT_FAILED;
 }
 
 wh_exit wh_finish(wh_exit status)

@@ -9,14 +9,13 @@
 
 wh_exit wh_session_open(wh_session *s, const wh_args *args)
 {
-	const char *url = wh_operand(args, 0), *quote;
+	const char *url = wh_operand(args, 0);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code;
 
-	*s = (wh_session){.table = wherry_config_get(args->config, "outbox.table")};
+	*s = (wh_session){.table = wherry_config_get(args->config, "outbox.table"),
+			  .target = args->target};
 	wh_url_mask(url, s->url, sizeof(s->url));
-	quote = strpbrk(s->url, "?&*;$ ()<>|\"") ? "'" : "";
-	(void)snprintf(s->word, sizeof(s->word), "%s%s%s", quote, s->url, quote);
 	code = wh_db_open_own(url, args->config, &s->db, &err);
 	if (code == WHERRY_OK)
 		code = wherry_outbox_open(s->db, s->table, &s->box, &err);

@@ -10,14 +10,14 @@ static void put_relay(wh_buf *why, const wh_why *s)
 	const wherry_status *st = &s->status;
 
 	if (st->paused)
-		wh_buf_printf(why, "the outbox is paused: `wherry resume %s`",
-			      s->session->word);
+		wh_buf_printf(why, "the outbox is paused: `wherry resume%s`",
+			      s->session->target);
 	else if (*wh_outbox_limits(s->session->box))
 		wh_buf_puts(why, "the next that claims rows takes it, a relay or the "
 				 "program whose table it is");
 	else if (st->lease_left_us <= 0)
-		wh_buf_printf(why, "no relay is running: `wherry relay %s TO`",
-			      s->session->word);
+		wh_buf_printf(why, "no relay is running: `wherry relay%s TO`",
+			      s->session->target);
 	else
 		wh_buf_printf(why, "%s relays this outbox and will come to it",
 			      st->owner);
@@ -32,8 +32,8 @@ static void put_parked(wh_buf *why, const wh_why *s, const wherry_row *row)
 		why,
 		"%smessage %" PRId64
 		" of its key is dead: with --on-dead park nothing of the key leaves "
-		"until `wherry retry %s %" PRId64 "`",
-		why->len ? "; " : "", row->parked_by, s->session->word, row->parked_by);
+		"until `wherry retry%s %" PRId64 "`",
+		why->len ? "; " : "", row->parked_by, s->session->target, row->parked_by);
 }
 
 static void put_retry(wh_buf *why, const wh_why *s, const wherry_row *row)
@@ -83,8 +83,8 @@ static void put_claim(wh_buf *why, const wh_why *s, const wherry_row *row)
 			why,
 			"it was claimed %s ago, by a relay that is gone: its claim lapsed "
 			"%s ago, and the next that competes takes it up: "
-			"`wherry relay %s TO --engine competing`",
-			span, wh_span_text(-left_us, left), s->session->word);
+			"`wherry relay%s TO --engine competing`",
+			span, wh_span_text(-left_us, left), s->session->target);
 	else if (row->next_retry_at_us)
 		wh_buf_printf(
 			why,
@@ -125,10 +125,10 @@ void wh_put_why(wh_buf *why, const wh_why *s, const wherry_row *row)
 		wh_buf_printf(why,
 			      "given up after %" PRId32
 			      " attempt%s: %s; mend the cause, then "
-			      "`wherry retry %s %" PRId64 "`",
+			      "`wherry retry%s %" PRId64 "`",
 			      m->attempts, wh_plural(m->attempts),
 			      row->last_error ? row->last_error : "no reason given",
-			      s->session->word, m->id);
+			      s->session->target, m->id);
 		break;
 	}
 }

@@ -162,8 +162,8 @@ static wherry_code check_size(FILE *file, const char *path, wherry_error *err)
 	return WHERRY_OK;
 }
 
-wherry_code wh_plan_read(const char *path, wh_plan *out, wh_buf *problems,
-			 wherry_error *err)
+wherry_code wh_plan_read_most(const char *path, wh_plan *out, wh_buf *problems,
+			      wherry_error *err)
 {
 	wh_plan plan = {.log_level = WHERRY_LOG_INFO};
 	wh_reading r = {.path = path, .plan = &plan, .problems = problems};
@@ -182,6 +182,16 @@ wherry_code wh_plan_read(const char *path, wh_plan *out, wh_buf *problems,
 			      r.n_problems - WH_PROBLEMS_MAX);
 	if (code == WHERRY_OK && r.n_problems)
 		code = wh_fail(err, WHERRY_INVALID, "%.150s cannot be used", path);
+	*out = plan;
+	return code;
+}
+
+wherry_code wh_plan_read(const char *path, wh_plan *out, wh_buf *problems,
+			 wherry_error *err)
+{
+	wh_plan plan = {.path = NULL};
+	wherry_code code = wh_plan_read_most(path, &plan, problems, err);
+
 	if (code == WHERRY_OK)
 		*out = plan;
 	else

@@ -34,6 +34,7 @@ typedef struct wh_plan_relay {
 	wh_plan_text from, to;
 	wherry_config *config;
 	char *raw[WH_SETTING_COUNT]; /* settings as written; NULL: not there */
+	bool broken;                 /* something about it is wrong */
 } wh_plan_relay;
 
 typedef struct wh_plan {
@@ -60,6 +61,11 @@ enum { WH_PLAN_NAME = 40, WH_PLAN_RELAYS = 1000, WH_PLAN_KEYS = 200 };
 wherry_code wh_plan_read(const char *path, wh_plan *out, wh_buf *problems,
 			 wherry_error *err);
 void wh_plan_clear(wh_plan *plan);
+
+/* The same, but *out is to be cleared in any case: with WHERRY_INVALID it has what was
+ * understood. */
+wherry_code wh_plan_read_most(const char *path, wh_plan *out, wh_buf *problems,
+			      wherry_error *err);
 void wh_plan_relay_clear(wh_plan_relay *relay);
 
 /* May this setting stand there?  A few mean nothing to a daemon. */

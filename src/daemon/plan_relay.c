@@ -286,6 +286,7 @@ static void take_relay(wh_reading *r, const yaml_node_t *value,
 			wh_plan_node(r, p->value));
 	wh_plan_each(r, value, "a relay", visit_relay, &relay);
 	check_relay(r, &relay, value->start_mark, before);
+	relay.broken = r->n_problems > before;
 	r->plan->relays[r->plan->n_relays++] = relay;
 }
 

@@ -124,15 +124,12 @@ wherry_code wh_outbox_missing(const char *table, wherry_code code, wherry_error 
 		(void)snprintf(index, sizeof(index), "%s", found + strlen(mark));
 		return wh_fail(err, code,
 			       "the index '%s' of outbox '%s' is missing: run `wherry "
-			       "init` to make it again (with --table %s if that is its "
-			       "name)",
-			       index, table, table);
+			       "init` to make it again",
+			       index, table);
 	}
-	return wh_fail(
-		err, code,
-		"there is no outbox '%s' in this database: run `wherry init` (with --table "
-		"%s if that is its name)",
-		table, table);
+	return wh_fail(err, code,
+		       "there is no outbox '%s' in this database: run `wherry init`",
+		       table);
 }
 
 const char *const wh_outbox_layouts[] = {"event-bus", "eventferry", "debezium", NULL};

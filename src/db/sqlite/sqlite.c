@@ -216,9 +216,8 @@ static wherry_code sqlite_open(const char *rest, const wh_db_options *options,
 	if (rc == SQLITE_CANTOPEN && !options->create) {
 		code = wh_fail_native(
 			err, WHERRY_NOTFOUND, rc,
-			"%s: no such file, or it cannot be opened: run `wherry init "
-			"sqlite:%s`",
-			rest, rest);
+			"%s: no such file, or it cannot be opened: run `wherry init`",
+			rest);
 		goto out;
 	}
 	if (rc != SQLITE_OK) {

@@ -1,0 +1,166 @@
+/*
+ * The outbox that a command works on: named by its URL, by a relay of wherry.yaml, or by
+ * WHERRY_URL; and the words that name it again in the commands that Wherry prints.
+ */
+#include "cli/target.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/url.h"
+#include "config/settings.h"
+#include "daemon/plan.h"
+#include "db/driver.h"
+
+static const char *const plan_files[] = {WH_PLAN_FILE, "/etc/wherry/" WH_PLAN_FILE};
+
+enum { N_PLAN_FILES = sizeof(plan_files) / sizeof(*plan_files) };
+
+/* ---- words for a shell ---- */
+
+static bool is_plain(const char *word)
+{
+	size_t n = strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				"0123456789_-./:@%+=,");
+
+	return n && !word[n];
+}
+
+void wh_put_word(wh_buf *text, const char *word)
+{
+	if (is_plain(word)) {
+		wh_buf_puts(text, word);
+		return;
+	}
+	wh_buf_putc(text, '\'');
+	for (const char *p = word; *p; p++)
+		if (*p == '\'')
+			wh_buf_puts(text, "'\\''");
+		else
+			wh_buf_putc(text, *p);
+	wh_buf_putc(text, '\'');
+}
+
+/* Remove each "KEY=***" from a URL, so that libpq looks for the password elsewhere. */
+static void drop_masked_parameters(char *url)
+{
+	char *at;
+
+	while ((at = strstr(url, "=***"))) {
+		char *end = at + strlen("=***"), *begin = at;
+
+		while (begin > url && !strchr("?&", *begin))
+			begin--;
+		if (begin == url)
+			return;
+		if (*end == '&')
+			begin++, end++;
+		memmove(begin, end, strlen(end) + 1);
+	}
+}
+
+char *wh_url_without_secrets(const char *url)
+{
+	size_t cap = 4 * strlen(url) + 16;
+	char *out = malloc(cap), *at;
+
+	if (!out)
+		return NULL;
+	wh_url_mask(url, out, cap);
+	at = strstr(out, ":***@");
+	if (at)
+		memmove(at, at + strlen(":***"), strlen(at + strlen(":***")) + 1);
+	drop_masked_parameters(out);
+	return out;
+}
+
+/* ---- wherry.yaml ---- */
+
+static bool is_name(const char *word)
+{
+	return !strchr(word, ':') && !strchr(word, '/');
+}
+
+static wh_plan_relay *find_relay(const wh_plan *plan, const char *name)
+{
+	for (size_t i = 0; i < plan->n_relays; i++)
+		if (plan->relays[i].name && strcmp(plan->relays[i].name, name) == 0)
+			return &plan->relays[i];
+	return NULL;
+}
+
+static char *copy_of(const char *text)
+{
+	return text ? strdup(text) : NULL;
+}
+
+/* The relay's URLs, and its settings in the place of the defaults. */
+static void take_relay(wh_named *out, wh_plan_relay *relay)
+{
+	out->from = copy_of(relay->from.value);
+	out->to = copy_of(relay->to.value);
+	out->config = relay->config;
+	relay->config = NULL;
+}
+
+wherry_code wh_named_find(const char *name, bool strict, wh_named *out, wherry_error *err)
+{
+	wh_buf problems = WH_BUF_INIT(64 * 1024);
+	wherry_code code = WHERRY_NOTFOUND;
+
+	*out = (wh_named){.from = NULL};
+	for (size_t i = 0; i < N_PLAN_FILES && is_name(name) && !out->from; i++) {
+		wh_plan plan = {.path = NULL};
+		wh_plan_relay *relay;
+
+		if (access(plan_files[i], F_OK) != 0)
+			continue;
+		out->looked_in = plan_files[i];
+		wh_buf_reset(&problems);
+		(void)wh_plan_read_most(plan_files[i], &plan, &problems, err);
+		relay = find_relay(&plan, name);
+		code = relay ? WHERRY_INVALID : WHERRY_NOTFOUND;
+		if (relay && relay->from.value && !(strict && relay->broken))
+			take_relay(out, relay);
+		else if (relay)
+			(void)fputs(wh_buf_str(&problems), stderr);
+		wh_plan_clear(&plan);
+		if (relay)
+			break;
+	}
+	wh_buf_clear(&problems);
+	return out->from ? WHERRY_OK : code;
+}
+
+void wh_named_clear(wh_named *named)
+{
+	free(named->from);
+	free(named->to);
+	wherry_config_free(named->config);
+	*named = (wh_named){.from = NULL};
+}
+
+/* ---- what follows the command's name ---- */
+
+/* A table that the name in wherry.yaml brings along needs no option. */
+char *wh_target_words(const wherry_config *config, const char *shown,
+		      const wherry_config *known)
+{
+	const char *table = wh_config_text(config, WH_OUTBOX_TABLE);
+	wh_buf text = WH_BUF_INIT(64 * 1024);
+	char *words;
+
+	if (shown) {
+		wh_buf_putc(&text, ' ');
+		wh_put_word(&text, shown);
+	}
+	if (strcmp(table, known ? wh_config_text(known, WH_OUTBOX_TABLE)
+				: wherry_config_table()[WH_OUTBOX_TABLE].standard) != 0) {
+		wh_buf_puts(&text, " --table ");
+		wh_put_word(&text, table);
+	}
+	words = text.len ? wh_buf_take(&text) : strdup("");
+	wh_buf_clear(&text);
+	return words;
+}

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# Which outbox a command works on, and how the commands that Wherry prints name it.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/cli.bash
+. "$(dirname "$0")/cli.bash"
+
+# The commands between backquotes in the output and the messages, whose last match of PATTERN
+# is run as it stands, by a shell.
+paste() { # PATTERN
+	local line
+
+
+	line=$(grep -oE '`wherry [^`]*`' <<<"$out"$'\n'"$err" | tr -d '`' | grep -E -- "$1" | tail -1)
+	line=${line//ID/${id:-ID}}
+	line=${line//TO/null: --until-empty --quiet}
+	out=$(PATH=$build_dir:$PATH bash -c "${line:-false nothing matches}" 2>"$tmp/.err" </dev/null)
+	status=$?
+	err="$line"$'\n'$(cat "$tmp/.err")
+}
+
+# ---- printed commands, on an outbox that needs every option, in a file whose name has quotes ----
+
+db="sqlite:it's \$a shop.db"
+here=("$db" --table billing_outbox)
+w status "${here[@]}"
+expect "a missing file names the command that makes the outbox" 1 "err:wherry init"
+paste init
+expect "which can be pasted" 0 "out:billing_outbox"
+w init "$db"
+w_in $'{"n":1,"k":"a"}\n{"n":2,"k":"a"}' enqueue "${here[@]}" --topic t --id /n --key /k
+w status "${here[@]}"
+expect "status names the outbox in the command that starts a relay" 0 \
+	"out:--table billing_outbox TO"
+paste relay
+expect "which can be pasted" 0
+w status "${here[@]}" --json
+json "and delivered from that outbox" 'd["done"] == 2'
+w_in $'{"n":3,"k":"a"}\n{"n":4,"k":"a"}' enqueue "${here[@]}" --topic t --id /n --key /k
+w relay "${here[@]}" 'exec:exit 65' --until-empty --on-dead park --set retry.attempts=1
+expect "a relay that leaves parked messages names both commands" 4 "err:\`wherry list" \
+	"err:\`wherry retry"
+id=3 paste retry
+expect "retry can be pasted from there" 0 "out:1 message is pending again"
+w relay "${here[@]}" 'exec:exit 65' --until-empty --on-dead park --set retry.attempts=1
+paste list
+expect "and so can list" 0 "out:dead"
+w show "${here[@]}" 4
+expect "show names the dead message that holds another" 0 "out:message 3 of its key is dead"
+paste retry
+expect "and its command can be pasted" 0 "out:1 message is pending again"
+w relay "${here[@]}" 'exec:exit 65' --until-empty --on-dead park --set retry.attempts=1
+w doctor "${here[@]}"
+expect "doctor names the outbox too" 1 "out:--table billing_outbox"
+paste retry
+expect "and its commands can be pasted" 0 "out:1 message is pending again"
+w pause "${here[@]}"
+w show "${here[@]}" 4
+paste resume
+expect "resume can be pasted" 0 "out:is resumed"
+w discard "${here[@]}" 3 4 --yes
+
+# ---- WHERRY_URL ----
+
+w status
+expect "without a URL the message says both ways to name one" 2 "err:WHERRY_URL"
+export WHERRY_URL=sqlite:env.db
+w init
+expect "WHERRY_URL stands for the URL" 0 "out:sqlite:env.db"
+w_in '{"n":1}' enqueue --topic t
+w show 1
+expect "operands may follow" 0 "out:id:             1" \
+	"out:\`wherry relay TO\`"
+paste relay
+expect "a printed command leaves the URL out and can be pasted" 0
+w doctor 1 --older-than 1h
+expect "an operand that need not be there is not taken for a database" 0 "out:message 1 "
+w relay stdout: --until-empty --quiet
+expect "a relay takes its destination alone" 0
+w status "${here[@]}" --json
+json "a URL on the command line is preferred" 'd["table"] == "billing_outbox"'
+w list --table nothere
+expect "an error names the command without the URL" 1 "err:wherry init --table nothere"
+w bench nothere:
+expect "bench does not write to it" 2 "no:env.db"
+unset WHERRY_URL
+
+# ---- names in wherry.yaml ----
+
+w status quakes
+expect "a word that is neither is refused, with what could stand there" 2 \
+	"err:sqlite:quakes" "err:wherry.yaml"
+cat >wherry.yaml <<'END'
+relays:
+  - name: quakes
+    from: sqlite:named.db
+    to: file:named.ndjson
+    outbox: {table: quake_outbox}
+    retry: {attempts: 7}
+  - name: hooks
+    from: sqlite:named.db
+    to: https://example.org/hook
+    webhook: {secret: '${env:NO_SUCH_SECRET}'}
+END
+w init quakes
+expect "init takes the database and the table of a name" 0 "out:quake_outbox" "out:named.db"
+w_in '{"n":1}' enqueue quakes --topic t
+w status quakes
+expect "status works by the name, and so do the commands in it" 0 "out:pending     1" \
+	"out:\`wherry relay quakes TO\`"
+w relay quakes --until-empty
+expect "a relay by its name delivers where the file says" 0 "err:1 delivered"
+check "there" lines named.ndjson 1
+w status quakes --json
+json "from the table that the file says" 'd["done"] == 1 and d["table"] == "quake_outbox"'
+w init quakes --table other
+w status quakes --table other
+expect "an option on the command line is preferred" 0 "out:other in sqlite:named.db"
+w status nothere
+expect "an unknown name is refused, with the file that was read" 2 "err:'nothere'" "err:wherry.yaml"
+w init hooks
+expect "a secret that this shell does not have keeps no operator away" 0 "out:named.db"
+w relay hooks --until-empty
+expect "but a relay is refused, and the file's problem is named" 2 "err:NO_SUCH_SECRET"
+export WHERRY_URL=quakes
+w status --json
+json "WHERRY_URL may be a name as well" 'd["table"] == "quake_outbox"'
+w status quakes --json
+json "a name on the command line is preferred to WHERRY_URL" 'd["table"] == "quake_outbox"'
+unset WHERRY_URL
+
+finish
