@@ -25,7 +25,8 @@ enum {
 	RELAY_KEYS = 8,   /* its messages can have keys, headers and an aggregate */
 	RELAY_LEASE = 16, /* a relay may have it alone, or pause it */
 	RELAY_IN_ORDER =
-		32 /* ids appear in their order; that they do not can be played */
+		32,        /* ids appear in their order; that they do not can be played */
+	RELAY_THREADS = 64 /* The test starts threads; every target can do that. */
 };
 
 /* A kind of database the suite runs on. */
