@@ -1,30 +1,34 @@
-# Write the text of .sql files into a C file: the array wh_sql_files of src/db/sql.h.
-# FILES: their paths, src/<model>/<scheme>.sql; OUT: the C file.  A line "-- include: NAME"
-# stands for the text of that file, beside the one it is in.
+# Write the text of .sql files into a C file: an array as wh_sql_files of src/db/sql.h.
+# FILES: their paths, …/MODEL/sql/LAYOUT.DIALECT.sql; OUT: the C file; ARRAY: the array's name.
+# A line "-- include: NAME" stands for the text of that file in the folder PARTS.
 
 set(texts "")
 set(rows "")
 foreach(file IN LISTS FILES)
-  get_filename_component(scheme ${file} NAME_WE)
+  get_filename_component(name ${file} NAME)
+  string(REGEX REPLACE "\\.sql$" "" name ${name})
+  string(REGEX REPLACE "\\.[^.]*$" "" layout ${name})
+  string(REGEX REPLACE "^.*\\." "" dialect ${name})
   get_filename_component(folder ${file} DIRECTORY)
+  get_filename_component(folder ${folder} DIRECTORY)
   get_filename_component(model ${folder} NAME)
-  string(MAKE_C_IDENTIFIER ${model}_${scheme} array)
+  string(MAKE_C_IDENTIFIER ${model}_${layout}_${dialect} text)
   file(READ ${file} hex HEX)
   file(STRINGS ${file} includes REGEX "^-- include: ")
   foreach(include IN LISTS includes)
     string(REPLACE "-- include: " "" name "${include}")
-    file(READ ${folder}/${name} included HEX)
+    file(READ ${PARTS}/${name} included HEX)
     string(HEX "${include}" line)
     string(REPLACE "${line}" "${included}" hex "${hex}")
   endforeach()
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${hex}")
   string(REGEX REPLACE "('.....,'.....,'.....,'.....,'.....,'.....,'.....,'.....,'.....,'.....,)"
     "\t\\1\n" bytes "${bytes}")
-  string(APPEND texts "static const char ${array}[] = {\n${bytes}\t0,\n};\n\n")
-  string(APPEND rows "\t{\"${model}\", \"${scheme}\", ${array}},\n")
+  string(APPEND texts "static const char ${text}[] = {\n${bytes}\t0,\n};\n\n")
+  string(APPEND rows "\t{\"${model}\", \"${layout}\", \"${dialect}\", ${text}},\n")
 endforeach()
 
 file(WRITE ${OUT}.new
-  "#include \"db/sql.h\"\n\n${texts}"
-  "const wh_sql_file wh_sql_files[] = {\n${rows}\t{NULL, NULL, NULL},\n};\n")
+  "#include \"db/sql.h\"\n\nextern const wh_sql_file ${ARRAY}[];\n\n${texts}"
+  "const wh_sql_file ${ARRAY}[] = {\n${rows}\t{NULL, NULL, NULL, NULL},\n};\n")
 file(RENAME ${OUT}.new ${OUT})

@@ -364,12 +364,9 @@ static void name_stream(wh_doctor *d)
 wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
 {
 	const char *scheme = d->session->db->driver->scheme;
-	const char *text;
-	wh_sql_names names = {.payload = ""};
-	char name[32];
+	const char *text = wh_sql_embedded("outbox", "doctor", scheme);
+	wh_sql_names names = {.dialect = scheme, .payload = ""};
 
-	(void)snprintf(name, sizeof(name), "doctor-%s", scheme);
-	text = wh_sql_embedded("outbox", name);
 	if (!text)
 		return wh_fail(err, WHERRY_UNSUPPORTED, "no doctor for '%s:'", scheme);
 	d->names = d->session->box->names;

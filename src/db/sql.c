@@ -6,6 +6,8 @@
 #define NAME_MARK "-- name: "
 #define PART_MARK "-- part: "
 #define HEAD_MARK "-- layout: "
+#define UNUSED_MARK "-- unused: "
+#define ALIAS '\1' /* in the text of a part: where the alias goes that it is given */
 #define SUFFIX_CHARS "abcdefghijklmnopqrstuvwxyz_0123456789"
 
 enum { STMT_MAX = 64 * 1024 };
@@ -72,6 +74,46 @@ static bool put_name(parser *p, wh_view name, const char *mark, const char *pref
 	return true;
 }
 
+/* Is what is read now a part? */
+static bool in_part(const parser *p)
+{
+	return p->sql.n && p->sql.stmts[p->sql.n - 1].part;
+}
+
+/* The text of a part with an alias, "c" or "" or "."; false: there is no alias to hand on. */
+static bool put_part(parser *p, const wh_stmt *part, wh_view alias)
+{
+	bool hand_on = alias.len == 1 && *alias.ptr == '.';
+
+	if ((hand_on && !in_part(p)) ||
+	    (!hand_on && strspn(alias.ptr, SUFFIX_CHARS) < alias.len))
+		return false;
+	for (const char *s = part->text; *s; s++) {
+		if (*s != ALIAS) {
+			wh_buf_putc(&p->text, *s);
+		} else if (hand_on) {
+			wh_buf_putc(&p->text, ALIAS);
+		} else if (alias.len) {
+			wh_buf_put(&p->text, alias.ptr, alias.len);
+			wh_buf_putc(&p->text, '.');
+		}
+	}
+	return true;
+}
+
+/* A part by its name, with or without an alias; false: there is none. */
+static bool put_named_part(parser *p, wh_view name)
+{
+	const char *colon = name.len ? memchr(name.ptr, ':', name.len) : NULL;
+	size_t len = colon ? (size_t)(colon - name.ptr) : name.len;
+	const wh_stmt *part = find_part(p, (wh_view){name.ptr, len});
+	wh_view alias = {"", 0};
+
+	if (colon)
+		alias = (wh_view){colon + 1, name.len - len - 1};
+	return part && (!colon || alias.len) && put_part(p, part, alias);
+}
+
 static bool put_braces(parser *p, wh_view name);
 
 /* As a string, what the name stands for. */
@@ -94,10 +136,11 @@ static bool put_string(parser *p, wh_view name)
 /* Put what "{NAME}" stands for; false if it stands for nothing. */
 static bool put_braces(parser *p, wh_view name)
 {
-	const wh_stmt *part = find_part(p, name);
-
-	if (part) {
-		wh_buf_puts(&p->text, part->text);
+	if (put_named_part(p, name)) {
+		return true;
+	} else if (wh_view_eq(name, wh_view_of("."))) {
+		wh_buf_putc(&p->text, ALIAS);
+		return in_part(p);
 	} else if (!name.len) { /* an empty JSON object, not ours */
 		wh_buf_puts(&p->text, "{}");
 	} else if (*name.ptr == '\'' && name.len > 1) {
@@ -154,10 +197,14 @@ static wherry_code put_line(parser *p, wh_view line, wherry_error *err)
 /* The statement being read is complete. */
 static wherry_code end_stmt(parser *p, wherry_error *err)
 {
-	if (!p->sql.n)
+	wh_stmt *stmt = p->sql.n ? &p->sql.stmts[p->sql.n - 1] : NULL;
+
+	if (!stmt)
 		return WHERRY_OK;
-	p->sql.stmts[p->sql.n - 1].text = wh_buf_take(&p->text);
-	return p->sql.stmts[p->sql.n - 1].text ? WHERRY_OK : wh_oom(err);
+	stmt->text = wh_buf_take(&p->text);
+	if (!stmt->text)
+		return wh_oom(err);
+	return stmt->part ? WHERRY_OK : wh_stmt_number(p->names.dialect, stmt, err);
 }
 
 static bool is_taken(const parser *p, const char *name)
@@ -191,8 +238,21 @@ static wherry_code begin_stmt(parser *p, wh_view line, bool part, wherry_error *
 		free(name);
 		return code;
 	}
-	p->sql.stmts[p->sql.n++] = (wh_stmt){name, NULL, part};
+	p->sql.stmts[p->sql.n++] = (wh_stmt){.name = name, .part = part};
 	return WHERRY_OK;
+}
+
+static wherry_code take_unused(parser *p, wh_view line, wherry_error *err)
+{
+	wh_stmt *stmt = p->sql.n ? &p->sql.stmts[p->sql.n - 1] : NULL;
+	size_t skip = strlen(UNUSED_MARK);
+
+	if (!stmt || stmt->part || stmt->unused)
+		return wh_fail(err, WHERRY_INVALID,
+			       "line %d: '%s' outside of a statement, or twice in one",
+			       p->line, UNUSED_MARK);
+	stmt->unused = strndup(line.ptr + skip, line.len - skip);
+	return stmt->unused ? WHERRY_OK : wh_oom(err);
 }
 
 static wherry_code take_line(parser *p, wh_view line, wherry_error *err)
@@ -212,6 +272,8 @@ static wherry_code take_line(parser *p, wh_view line, wherry_error *err)
 		return begin_stmt(p, line, false, err);
 	if (starts(line, PART_MARK))
 		return begin_stmt(p, line, true, err);
+	if (starts(line, UNUSED_MARK))
+		return take_unused(p, line, err);
 	if (comment || line.len == 0)
 		return WHERRY_OK;
 	if (!p->sql.n)
@@ -255,10 +317,8 @@ wherry_code wh_sql_parse(const char *text, const char *table, wh_sql *out,
 
 void wh_sql_clear(wh_sql *sql)
 {
-	for (size_t i = 0; i < sql->n; i++) {
-		free(sql->stmts[i].name);
-		free(sql->stmts[i].text);
-	}
+	for (size_t i = 0; i < sql->n; i++)
+		wh_stmt_clear(&sql->stmts[i]);
 	free(sql->stmts);
 	free(sql->layout);
 	*sql = (wh_sql){0};
@@ -303,10 +363,11 @@ bool wh_sql_says(const char *text, const char *word)
 	return false;
 }
 
-const char *wh_sql_embedded(const char *model, const char *scheme)
+const char *wh_sql_embedded(const char *model, const char *layout, const char *dialect)
 {
 	for (const wh_sql_file *f = wh_sql_files; f->model; f++)
-		if (strcmp(f->model, model) == 0 && strcmp(f->scheme, scheme) == 0)
+		if (strcmp(f->model, model) == 0 && strcmp(f->layout, layout) == 0 &&
+		    strcmp(f->dialect, dialect) == 0)
 			return f->text;
 	return NULL;
 }

@@ -5,7 +5,13 @@
  * each under a line "-- name: NAME" and a comment that says what it guarantees.  {table}
  * stands for the quoted name of the table, {table_open} for the quoted name with that
  * suffix, {name} for the name as a string; {} is left alone.  What several statements have in
- * common is a part, under a line "-- part: NAME", which {NAME} stands for below it.
+ * common is a part, under a line "-- part: NAME", which {NAME} stands for below it.  In a part
+ * {.} stands for the alias that it is given: {NAME:c} writes "c." there, {NAME} nothing, and
+ * {NAME:.} in another part hands the alias of that part on.
+ *
+ * A parameter is a name after a colon.  The names are read when the file is: what the database
+ * calls the n-th of them ($1 on PostgreSQL) is written into the text once.  A line
+ * "-- unused: NAME NAME" in a statement names values that it is given and has no use for.
  *
  * Where the table's name has a schema, that stands before {table…} and before {wherry_slot},
  * which is a table or function that the outboxes of a schema share; {schema.} is it alone,
@@ -21,13 +27,16 @@
 
 #include "base/buf.h"
 
-#define WH_STMT_PARAMS 24
+enum { WH_STMT_PARAMS = 24, WH_PARAM_NAME = 24 };
 
 /* A statement, ready to be prepared. */
 typedef struct wh_stmt {
 	char *name;
-	char *text; /* braces filled in */
-	bool part;  /* of others: no statement by itself */
+	char *text;   /* Braces and parameters filled in. */
+	bool part;    /* A part of statements, and not one itself. */
+	char *unused; /* Names of values that it does not use; NULL: none. */
+	char (*params)[WH_PARAM_NAME]; /* Names of its parameters, $1 first. */
+	int n_params;
 } wh_stmt;
 
 typedef struct wh_sql {
@@ -38,6 +47,8 @@ typedef struct wh_sql {
 
 /* What stands for names in a file; borrowed. */
 typedef struct wh_sql_names {
+	const char *
+		dialect; /* the scheme of the database; NULL: parameters stay as they are */
 	const char *schema; /* NULL: none */
 	const char *table;
 	const char *payload; /* the type of bodies */
@@ -63,18 +74,37 @@ bool wh_sql_says(const char *text, const char *word);
 /* The statement of that name; NULL if there is none. */
 const wh_stmt *wh_sql_find(const wh_sql *sql, const char *name);
 
+/* A statement by itself, of a dialect; text is copied.  Clear it with wh_stmt_clear(). */
+wherry_code wh_stmt_make(const char *dialect, const char *name, const char *text,
+			 wh_stmt *out, wherry_error *err);
+void wh_stmt_clear(wh_stmt *stmt);
+
+/*
+ * Compare the parameters of a statement with the names of the values that it is given,
+ * separated by spaces.
+ *
+ * @return WHERRY_OK; WHERRY_INVALID: it uses a name that it is not given, or it is given one
+ *         that it neither uses nor lists as unused; err tells which.
+ */
+wherry_code wh_stmt_check(const wh_stmt *stmt, const char *given, wherry_error *err);
+
+/* Write the parameters as the dialect has them, and note their names: sql_params.c. */
+wherry_code wh_stmt_number(const char *dialect, wh_stmt *stmt, wherry_error *err);
+
 /* Copy a word of the head line: value of "ids" in "ids=integer"; false if absent. */
 bool wh_sql_word(const wh_sql *sql, const char *key, char *out, size_t cap);
 
-/* A .sql file that the build embedded. */
+/* A .sql file that the build embedded: src/MODEL/sql/LAYOUT.DIALECT.sql. */
 typedef struct wh_sql_file {
-	const char *model;  /* "outbox" */
-	const char *scheme; /* "sqlite" */
+	const char *model;   /* "outbox" */
+	const char *layout;  /* "native" */
+	const char *dialect; /* "sqlite", the scheme of the database */
 	const char *text;
 } wh_sql_file;
 
 extern const wh_sql_file wh_sql_files[]; /* ended by a NULL model; made by the build */
 
-const char *wh_sql_embedded(const char *model, const char *scheme); /* NULL: none */
+/* NULL: there is none. */
+const char *wh_sql_embedded(const char *model, const char *layout, const char *dialect);
 
 #endif

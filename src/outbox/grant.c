@@ -81,10 +81,8 @@ static wherry_code write_all(const wherry_outbox *box, const char *text,
 static const char *text_of(const char *scheme)
 {
 	const char *known = wh_db_scheme(wh_view_of(scheme));
-	char name[40];
 
-	(void)snprintf(name, sizeof(name), "%.20s-grants", known ? known : scheme);
-	return wh_sql_embedded("outbox", name);
+	return wh_sql_embedded("outbox", "grants", known ? known : scheme);
 }
 
 wherry_code wh_outbox_grant_check(const char *scheme, const char *const *grants, size_t n,

@@ -178,10 +178,6 @@ static wherry_code read_layout(const wh_sql *sql, const char *scheme, wh_layout 
 	    !wh_sql_word(sql, "archive", layout.archive, sizeof(layout.archive)))
 		return wh_fail(err, WHERRY_UNSUPPORTED,
 			       "the head line has no name, columns or archive");
-	if (strcmp(layout.name, "native") != 0 && !lists(sql, "databases", scheme))
-		return wh_fail(err, WHERRY_UNSUPPORTED,
-			       "there is no layout '%s' on '%.20s:'", layout.name,
-			       scheme);
 	layout.home = wh_home_of(layout.name, scheme);
 	layout.exclusive = wh_meet_works(layout.home, WH_EXCLUSIVE);
 	layout.streams = !layout.exclusive && !wh_meet_works(layout.home, WH_COMPETING);
@@ -209,14 +205,6 @@ static bool chooses(const char *text, const char *payload)
 	return found;
 }
 
-/* NULL: there is none. */
-static const char *file_of(const char *scheme, const char *layout)
-{
-	if (!layout || strcmp(layout, "native") == 0)
-		return scheme;
-	return is_layout(layout) ? layout : NULL;
-}
-
 /* Its schema is looked up once, and then stands before each name in the statements. */
 static wherry_code name_it(wherry_outbox *box, const char *table, bool schemas,
 			   wherry_error *err)
@@ -240,22 +228,26 @@ static wherry_code name_it(wherry_outbox *box, const char *table, bool schemas,
 wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err)
 {
-	const char *file = file_of(scheme, layout), *text, *known;
-	wh_sql_names names = {.payload = box->payload ? box->payload : "bytea"};
+	wh_sql_names names = {.dialect = scheme,
+			      .payload = box->payload ? box->payload : "bytea"};
+	const char *text, *known = wh_sql_embedded("outbox", "native", scheme);
 	wherry_code code;
 
-	known = wh_sql_embedded("outbox", scheme);
+	layout = layout ? layout : "native";
 	code = name_it(box, table, known && wh_sql_says(known, "names=qualified"), err);
 	if (code != WHERRY_OK)
 		return code;
-	if (!file)
+	if (strcmp(layout, "native") != 0 && !is_layout(layout))
 		return wh_fail(err, WHERRY_INVALID,
 			       "there is no layout '%.40s': write native, event-bus, "
 			       "eventferry or debezium",
 			       layout);
-	text = wh_sql_embedded("outbox", file);
-	if (!text || !known || is_layout(scheme))
+	if (!known)
 		return wh_fail(err, WHERRY_UNSUPPORTED, "no outbox on '%.20s:'", scheme);
+	text = wh_sql_embedded("outbox", layout, scheme);
+	if (!text)
+		return wh_fail(err, WHERRY_UNSUPPORTED,
+			       "there is no layout '%s' on '%.20s:'", layout, scheme);
 	if (box->payload && !chooses(text, box->payload))
 		return wh_fail(
 			err, WHERRY_INVALID,
@@ -268,11 +260,12 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 	if (code == WHERRY_OK)
 		code = read_layout(&box->sql, scheme, &box->layout, err);
 	if (code != WHERRY_OK)
-		return wh_prefix(err, code, "outbox/%s.sql", file);
+		return wh_prefix(err, code, "outbox/sql/%s.%s.sql", layout, scheme);
 #define X(field, name_)                                                                  \
 	if (!(box->stmt.field = wh_sql_find(&box->sql, name_)))                          \
-		return wh_fail(err, WHERRY_UNSUPPORTED, "outbox/%s.sql has no '%s'",     \
-			       file, name_);
+		return wh_fail(err, WHERRY_UNSUPPORTED,                                  \
+			       "outbox/sql/%s.%s.sql has no '%s'", layout, scheme,       \
+			       name_);
 	WH_OUTBOX_STMTS(X)
 #undef X
 	box->claim_lock = wh_sql_find(&box->sql, "claim-lock");

@@ -1,6 +1,6 @@
 /*
  * Slots: several relays share an outbox, each with a lease of its own and a share of 64
- * slots, which are parts of the keys.  See postgres.slots.sql.
+ * slots, which are parts of the keys.  See postgres.partitions.sql.
  */
 #ifndef WH_OUTBOX_SLOTS_H
 #define WH_OUTBOX_SLOTS_H

@@ -85,8 +85,9 @@ static wherry_code name_all(wh_wal *wal, const char *slot, const char *publicati
 wherry_code wh_wal_open(wherry_outbox *box, const char *slot, const char *publication,
 			wh_wal **out, wherry_error *err)
 {
-	const char *text = wh_sql_embedded("outbox", "postgres-stream");
+	const char *text = wh_sql_embedded("outbox", "stream", box->db->driver->scheme);
 	const wh_sql_names names = {
+		.dialect = box->db->driver->scheme,
 		.schema = *box->names.schema ? box->names.schema : NULL,
 		.table = box->names.table,
 		.payload = "bytea",

@@ -174,19 +174,16 @@ static void the_sql_of_init_makes_what_init_makes(void **state)
 static void explain(PGconn *conn, const wh_stmt *stmt, char *out, size_t cap)
 {
 	wh_buf sql = WH_BUF_INIT(65536);
-	wherry_error err = WHERRY_ERROR_INIT;
-	postgres_stmt numbered = {.stmt = stmt};
 	PGresult *res;
 	size_t len = 0;
 
-	WHERRY_PASS(wh_postgres_number(stmt->text, &numbered, &err));
-	wh_buf_printf(&sql, "PREPARE it AS %s", numbered.text);
+	wh_buf_printf(&sql, "PREPARE it AS %s", stmt->text);
 	assert_true(postgres_exec(conn, sql.ptr, NULL, 0));
 	wh_buf_reset(&sql);
 	wh_buf_printf(&sql, "EXPLAIN (COSTS OFF) EXECUTE it");
-	for (int i = 0; i < numbered.n; i++)
+	for (int i = 0; i < stmt->n_params; i++)
 		wh_buf_printf(&sql, i ? ", NULL" : "(NULL");
-	wh_buf_printf(&sql, numbered.n ? ")" : "");
+	wh_buf_printf(&sql, stmt->n_params ? ")" : "");
 	res = PQexec(conn, sql.ptr);
 	assert_int_equal(PQresultStatus(res), PGRES_TUPLES_OK);
 	for (int i = 0; i < PQntuples(res) && len < cap; i++)
@@ -194,7 +191,6 @@ static void explain(PGconn *conn, const wh_stmt *stmt, char *out, size_t cap)
 					PQgetvalue(res, i, 0));
 	PQclear(res);
 	assert_true(postgres_exec(conn, "DEALLOCATE it", NULL, 0));
-	free(numbered.text);
 	wh_buf_clear(&sql);
 }
 

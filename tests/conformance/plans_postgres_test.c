@@ -138,9 +138,9 @@ static const char *value_of(const char *name, int variant)
 }
 
 /* Does any parameter differ from the first variant? */
-static bool differs(const postgres_stmt *s, int variant)
+static bool differs(const wh_stmt *s, int variant)
 {
-	for (int i = 0; i < s->n; i++)
+	for (int i = 0; i < s->n_params; i++)
 		if (strcmp(value_of(s->params[i], variant), value_of(s->params[i], 0)) !=
 		    0)
 			return true;
@@ -154,7 +154,6 @@ typedef struct plans {
 	wherry_db *db;
 	wherry_outbox *box;
 	PGconn *conn;
-	postgres_stmt *stmts; /* one for each of the file */
 	const char *world;
 	bool backlog; /* the many rows are pending */
 	int n_failed;
@@ -213,10 +212,10 @@ static double explain(plans *p, size_t i, int variant, const char *analyze, char
 
 	wh_buf_printf(&sql, "BEGIN; EXPLAIN (%s, FORMAT JSON) EXECUTE \"%s\"", analyze,
 		      name);
-	for (int n = 0; n < p->stmts[i].n; n++)
+	for (int n = 0; n < p->box->sql.stmts[i].n_params; n++)
 		wh_buf_printf(&sql, "%s%s", n ? ", " : "(",
-			      value_of(p->stmts[i].params[n], variant));
-	wh_buf_printf(&sql, "%s", p->stmts[i].n ? ")" : "");
+			      value_of(p->box->sql.stmts[i].params[n], variant));
+	wh_buf_printf(&sql, "%s", p->box->sql.stmts[i].n_params ? ")" : "");
 	done = postgres_exec(p->conn, sql.ptr, plan, PLAN_MAX);
 	run(p, "ROLLBACK");
 	wh_buf_clear(&sql);
@@ -238,7 +237,7 @@ static void prepare_all(plans *p)
 		if (!is_tried(p, i))
 			continue;
 		wh_buf_printf(&sql, "PREPARE \"%s\" AS %s", p->box->sql.stmts[i].name,
-			      p->stmts[i].text);
+			      p->box->sql.stmts[i].text);
 		run(p, sql.ptr);
 		wh_buf_clear(&sql);
 	}
@@ -267,7 +266,7 @@ static void try_all(plans *p, const char *when)
 			double rows;
 
 			if (is_unbounded(name, v, p->backlog) ||
-			    !differs(&p->stmts[i], v))
+			    !differs(&p->box->sql.stmts[i], v))
 				continue;
 			rows = explain(p, i, v, "ANALYZE", plan);
 			if (rows <= BOUND)
@@ -315,19 +314,10 @@ static void enter(plans *p, const char *world)
 	    "INSERT INTO wherry_slot(outbox, slot, engine, owner, epoch, expires_at, "
 	    "clean, unclean, win, suspects) VALUES ('outbox', 0, 'exclusive', 'me', 1, "
 	    "now() + interval '1 h', 0, 0, 1, 0)");
-	p->stmts = calloc(p->box->sql.n, sizeof(*p->stmts));
-	assert_non_null(p->stmts);
-	for (size_t i = 0; i < p->box->sql.n; i++)
-		if (is_tried(p, i))
-			WHERRY_PASS(wh_postgres_number(p->box->sql.stmts[i].text,
-						       &p->stmts[i], &err));
 }
 
 static void leave(plans *p)
 {
-	for (size_t i = 0; i < p->box->sql.n; i++)
-		free(p->stmts[i].text);
-	free(p->stmts);
 	wherry_outbox_close(p->box);
 	wherry_db_close(p->db);
 	postgres_drop(&p->place);

@@ -128,7 +128,10 @@ static int64_t pages_of(relay_fixture *f, const wh_stmt *stmt, int64_t after,
 	const wh_param params[] = {
 		WH_INT_PARAM("after", after), WH_INT_PARAM("limit", limit),
 		WH_TEXT_PARAM("holes", wh_view_of("[]")), WH_INT_PARAM("age", 3600000)};
-	wh_stmt explain = {name, text, false};
+	wh_stmt explain = {.name = name,
+			   .text = text,
+			   .params = stmt->params,
+			   .n_params = stmt->n_params};
 	wh_sql all = {NULL, &explain, 1};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t pages = -1;

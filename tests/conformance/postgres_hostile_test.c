@@ -65,14 +65,12 @@ static void nothing_of_it_ran(PGconn *conn)
 /* The server notes what the body of a function uses. */
 static bool is_clean(PGconn *conn, const wh_stmt *stmt)
 {
-	postgres_stmt numbered = {.stmt = stmt};
 	wh_buf text = WH_BUF_INIT(128 * 1024);
-	wherry_error err = WHERRY_ERROR_INIT;
-	char found[400] = "", kind[16];
+	char found[400] = "", kind[16], *body = strdup(stmt->text);
 	PGresult *res, *types;
 
-	WHERRY_PASS(wh_postgres_number(stmt->text, &numbered, &err));
-	res = PQprepare(conn, "", numbered.text, 0, NULL);
+	assert_non_null(body);
+	res = PQprepare(conn, "", body, 0, NULL);
 	if (PQresultStatus(res) != PGRES_COMMAND_OK)
 		print_error("%s: %s", stmt->name, PQerrorMessage(conn));
 	PQclear(res);
@@ -85,11 +83,10 @@ static bool is_clean(PGconn *conn, const wh_stmt *stmt)
 		wh_buf_printf(&text, "%s%s", i ? ", " : "", PQgetvalue(types, 0, 0));
 		PQclear(types);
 	}
-	*strrchr(numbered.text, ';') = 0;
-	wh_buf_printf(&text, ") RETURNS void LANGUAGE sql BEGIN ATOMIC %s; END",
-		      numbered.text);
+	*strrchr(body, ';') = 0;
+	wh_buf_printf(&text, ") RETURNS void LANGUAGE sql BEGIN ATOMIC %s; END", body);
 	PQclear(res);
-	free(numbered.text);
+	free(body);
 	assert_true(postgres_exec(conn, wh_buf_str(&text), NULL, 0));
 	wh_buf_clear(&text);
 	assert_true(postgres_exec(

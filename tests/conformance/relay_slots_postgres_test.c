@@ -561,7 +561,10 @@ static int64_t pages_of(relay_fixture *f, uint64_t slots, int64_t after)
 	wh_slots_read share = {.mask = slots, .each = 100, .late = after};
 	const wh_read_from from = {.after = after, .limit = 100, .slots = &share};
 	wh_param params[WH_SLOTS_READ_PARAMS];
-	wh_stmt explain = {name, text, false};
+	wh_stmt explain = {.name = name,
+			   .text = text,
+			   .params = f->box->slots.read->params,
+			   .n_params = f->box->slots.read->n_params};
 	wh_sql all = {NULL, &explain, 1};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t pages = -1;

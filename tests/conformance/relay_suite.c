@@ -395,7 +395,7 @@ static wherry_code take_number(void *ctx, const wh_row *row, wherry_error *err)
 int64_t relay_number(relay_fixture *f, const char *sql)
 {
 	char name[] = "number", text[256];
-	wh_stmt stmt = {name, text, false};
+	wh_stmt stmt = {.name = name, .text = text};
 	wh_sql all = {NULL, &stmt, 1};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t number = 0;

@@ -10,7 +10,7 @@ states() { # HEADER
 		grep -oE '= *[0-9]+' | tr -dc '0-9\n' | sort -n | xargs
 }
 
-# Written with OR: see the head of sqlite.sql.
+# Written with OR: see the head of native.sqlite.sql.
 allowed() { # SQL FILE
 	tr '\n\t' '  ' <"$1" |
 		grep -oiE 'CHECK *\( *status *= *[0-9]+( +OR +status *= *[0-9]+)* *\)' |
@@ -40,7 +40,7 @@ count_is() {
 silent 'wherry_state has as many numbers as WHERRY_STATE_COUNT says' count_is
 
 found=0
-for file in "$source"/src/outbox/*.sql; do
+for file in "$source"/src/outbox/sql/*.sql; do
 	[ -e "$file" ] || continue
 	grep -q '^-- layout: name=native ' "$file" || continue # its states may be words
 	silent "the states of $(basename "$file") are those of wherry_state" check "$file" "$header"

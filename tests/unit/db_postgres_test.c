@@ -33,12 +33,12 @@ static int tear_down(void **state)
 static void is_numbered(const char *sql, const char *wanted, int n)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	postgres_stmt stmt = {.n = 0};
+	wh_stmt stmt = {0};
 
-	WHERRY_PASS(wh_postgres_number(sql, &stmt, &err));
+	WHERRY_PASS(wh_stmt_make("postgres", "test", sql, &stmt, &err));
 	assert_string_equal(stmt.text, wanted);
-	assert_int_equal(stmt.n, n);
-	free(stmt.text);
+	assert_int_equal(stmt.n_params, n);
+	wh_stmt_clear(&stmt);
 }
 
 static void parameters_are_numbered_and_nothing_else(void **state)
@@ -56,7 +56,7 @@ static void parameters_are_numbered_and_nothing_else(void **state)
 static wherry_code run(wherry_db *db, const char *sql, wherry_error *err)
 {
 	char name[] = "test", text[512];
-	wh_stmt stmt = {name, text, false};
+	wh_stmt stmt = {.name = name, .text = text};
 	wh_sql all = {NULL, &stmt, 1};
 	wherry_code code;
 
@@ -108,7 +108,7 @@ static void who_ends_a_statement_early_can_run_the_next(void **state)
 {
 	char name[] = "large",
 	     text[] = "SELECT repeat('x', 100000) FROM generate_series(1, 100000)";
-	wh_stmt stmt = {name, text, false};
+	wh_stmt stmt = {.name = name, .text = text};
 	wh_sql all = {NULL, &stmt, 1};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
@@ -123,7 +123,7 @@ static void who_ends_a_statement_early_can_run_the_next(void **state)
 static void what_is_prepared_no_more_is_prepared_anew(void **state)
 {
 	char name[] = "again", text[] = "SELECT count(*) FROM t";
-	wh_stmt stmt = {name, text, false};
+	wh_stmt stmt = {.name = name, .text = text};
 	wh_sql all = {NULL, &stmt, 1};
 	wherry_error err = WHERRY_ERROR_INIT;
 

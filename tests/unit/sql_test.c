@@ -91,6 +91,89 @@ static void a_part_stands_in_the_statements_below_it(void **state)
 	refuse(HEAD "-- part: open\nx\n-- name: open\ny\n", "no new name");
 }
 
+static void a_part_takes_the_alias_that_it_is_given(void **state)
+{
+	wh_sql sql = {0};
+
+	(void)state;
+	parse(HEAD
+	      "-- part: key\n{.}a || {.}b\n-- part: busy\n{.}s = 1 AND {key:.} AND {key:d}\n"
+	      "-- name: one\n{key} {key:c}\n-- name: two\n{busy:b2}\n",
+	      &sql);
+	assert_string_equal(wh_sql_find(&sql, "one")->text, "a || b\n c.a || c.b\n\n");
+	assert_string_equal(wh_sql_find(&sql, "two")->text,
+			    "b2.s = 1 AND b2.a || b2.b\n AND d.a || d.b\n\n\n");
+	wh_sql_clear(&sql);
+	refuse(HEAD "-- name: one\n{.}a\n", "line 3");
+	refuse(HEAD "-- part: key\n{.}a\n-- name: one\n{key:.}\n", "line 5");
+	refuse(HEAD "-- part: key\n{.}a\n-- name: one\n{key:}\n", "line 5");
+	refuse(HEAD "-- part: key\n{.}a\n-- name: one\n{key:C}\n", "line 5");
+	refuse(HEAD "-- name: one\n{kez:c}\n", "line 3");
+}
+
+/* The names of a statement's parameters, in their order. */
+static void has_params(const wh_stmt *stmt, const char *wanted)
+{
+	char got[200] = "";
+	size_t len = 0;
+
+	for (int i = 0; i < stmt->n_params; i++)
+		len += (size_t)snprintf(got + len, sizeof(got) - len, i ? " %s" : "%s",
+					stmt->params[i]);
+	assert_string_equal(got, wanted);
+}
+
+static void parameters_are_numbered_when_a_file_is_read(void **state)
+{
+	static const char text[] = HEAD
+		"-- part: first\n:b::text\n-- name: one\n-- :none\nSELECT :a, {first}, :a, "
+		"':c', 1::int, x[1:2] -- :d\n-- name: two\nSELECT 1\n";
+	const wh_sql_names names = {.dialect = "postgres", .table = "shop"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_sql sql = {0};
+
+	(void)state;
+	WHERRY_PASS(wh_sql_parse_as(text, &names, &sql, &err));
+	assert_string_equal(wh_sql_find(&sql, "one")->text,
+			    "SELECT $1, $2::text\n, $1, ':c', 1::int, x[1:2] -- :d\n");
+	has_params(wh_sql_find(&sql, "one"), "a b");
+	has_params(wh_sql_find(&sql, "two"), "");
+	wh_sql_clear(&sql);
+	parse(text, &sql);
+	assert_string_equal(wh_sql_find(&sql, "one")->text,
+			    "SELECT :a, :b::text\n, :a, ':c', 1::int, x[1:2] -- :d\n");
+	has_params(wh_sql_find(&sql, "one"), "a b");
+	wh_sql_clear(&sql);
+	refuse(HEAD "-- name: one\n:a_name_of_more_than_twenty_three\n", "long name");
+}
+
+static void differs(const wh_sql *sql, const char *given, const char *says)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_FAILS(WHERRY_INVALID, wh_stmt_check(wh_sql_find(sql, "one"), given, &err));
+	assert_non_null(strstr(err.message, says));
+}
+
+static void a_statement_uses_all_that_it_is_given_or_says_what_it_does_not(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_sql sql = {0};
+
+	(void)state;
+	parse(HEAD "-- name: one\n-- unused: topic key\n:id, :name\n", &sql);
+	WHERRY_PASS(wh_stmt_check(wh_sql_find(&sql, "one"), "key id topic name", &err));
+	differs(&sql, "key id topic", "uses :name");
+	differs(&sql, "key id topic name more", "given :more");
+	differs(&sql, "id name topic", "lists :key");
+	wh_sql_clear(&sql);
+	parse(HEAD "-- name: one\n-- unused: id\n:id\n", &sql);
+	differs(&sql, "id", "either");
+	wh_sql_clear(&sql);
+	refuse(HEAD "-- unused: id\n", "outside");
+	refuse(HEAD "-- name: one\n-- unused: id\n-- unused: name\n", "twice");
+}
+
 static void braces_are_filled_in(void **state)
 {
 	static const struct {
@@ -270,7 +353,8 @@ static void every_embedded_file_parses(void **state)
 		wh_sql sql = {0};
 		char word[32];
 
-		assert_ptr_equal(wh_sql_embedded(f->model, f->scheme), f->text);
+		assert_ptr_equal(wh_sql_embedded(f->model, f->layout, f->dialect),
+				 f->text);
 		WHERRY_PASS(wh_sql_parse_as(f->text, &names, &sql, &err));
 		assert_true(wh_sql_word(&sql, "name", word, sizeof(word)));
 		if (!strstr(parts_of_native, word))
@@ -282,8 +366,9 @@ static void every_embedded_file_parses(void **state)
 		wh_sql_clear(&sql);
 	}
 	assert_true(n > 0);
-	assert_null(wh_sql_embedded("outbox", "nope"));
-	assert_null(wh_sql_embedded("nope", "sqlite"));
+	assert_null(wh_sql_embedded("outbox", "native", "nope"));
+	assert_null(wh_sql_embedded("outbox", "nope", "sqlite"));
+	assert_null(wh_sql_embedded("nope", "native", "sqlite"));
 }
 
 int main(void)
@@ -293,6 +378,10 @@ int main(void)
 		cmocka_unit_test(the_last_line_needs_no_newline),
 		cmocka_unit_test(a_statement_may_be_empty_and_a_file_may_have_none),
 		cmocka_unit_test(a_part_stands_in_the_statements_below_it),
+		cmocka_unit_test(a_part_takes_the_alias_that_it_is_given),
+		cmocka_unit_test(parameters_are_numbered_when_a_file_is_read),
+		cmocka_unit_test(
+			a_statement_uses_all_that_it_is_given_or_says_what_it_does_not),
 		cmocka_unit_test(braces_are_filled_in),
 		cmocka_unit_test(a_schema_stands_before_tables),
 		cmocka_unit_test(the_head_line_says_words),

@@ -25,15 +25,12 @@ enum {
 	WH_PG_JSONB = 3802
 };
 
-/* A statement with its parameters numbered. */
+/* A statement as the server knows it. */
 typedef struct postgres_stmt {
-	const wh_stmt *stmt;             /* whose; compared by address */
-	char *text;                      /* $1 for :name; owned */
-	char name[16];                   /* as prepared on the server; "": not prepared */
-	int n;                           /* parameters */
-	char params[WH_STMT_PARAMS][24]; /* their names */
-	Oid types[WH_STMT_PARAMS];       /* as the server infers them */
-	bool described;                  /* types are known */
+	const wh_stmt *stmt;       /* borrowed; compared by address */
+	char name[16];             /* as prepared on the server; "": not prepared */
+	Oid types[WH_STMT_PARAMS]; /* of its parameters, as the server infers them */
+	bool described;            /* types are known */
 	const char *given[WH_STMT_PARAMS]; /* names as last given, by address, */
 	int slot[WH_STMT_PARAMS];          /* and which parameter each is, -1: none */
 } postgres_stmt;
@@ -107,10 +104,6 @@ wherry_code wh_postgres_exec(postgres_db *s, const char *sql, wherry_error *err)
 /* Begin a transaction, not a savepoint.  How it ends is known from wh_postgres_end(). */
 wherry_code wh_postgres_begin(postgres_db *s, wherry_error *err);
 wherry_code wh_postgres_end(postgres_db *s, wherry_error *err);
-
-/* Number the parameters of a statement.  Not what looks like one in strings, quoted
- * names, comments and casts. */
-wherry_code wh_postgres_number(const char *sql, postgres_stmt *out, wherry_error *err);
 
 /* INVALID while rows are being visited. */
 wherry_code wh_postgres_check_free(const postgres_db *s, wherry_error *err);

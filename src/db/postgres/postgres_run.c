@@ -32,8 +32,6 @@ typedef struct bound {
 
 void wh_postgres_clear(postgres_db *s)
 {
-	for (size_t i = 0; i < s->n_stmts; i++)
-		free(s->stmts[i].text);
 	free(s->stmts);
 	s->stmts = NULL;
 	s->n_stmts = 0;
@@ -64,7 +62,6 @@ void wh_postgres_forget(wherry_db *db, const wh_sql *sql)
 			continue;
 		}
 		deallocate(s, c);
-		free(c->text);
 	}
 	s->n_stmts = kept;
 }
@@ -86,8 +83,7 @@ static void forget_plans(postgres_db *s)
 static wherry_code find(postgres_db *s, const wh_stmt *stmt, postgres_stmt **out,
 			wherry_error *err)
 {
-	postgres_stmt *grown, fresh = {.stmt = stmt};
-	wherry_code code;
+	postgres_stmt *grown;
 
 	for (size_t i = 0; i < s->n_stmts; i++) {
 		if (s->stmts[i].stmt == stmt) {
@@ -99,10 +95,7 @@ static wherry_code find(postgres_db *s, const wh_stmt *stmt, postgres_stmt **out
 	if (!grown)
 		return wh_oom(err);
 	s->stmts = grown;
-	code = wh_postgres_number(stmt->text, &fresh, err);
-	if (code != WHERRY_OK)
-		return code;
-	s->stmts[s->n_stmts] = fresh;
+	s->stmts[s->n_stmts] = (postgres_stmt){.stmt = stmt};
 	*out = &s->stmts[s->n_stmts++];
 	return WHERRY_OK;
 }
@@ -131,12 +124,12 @@ static wherry_code plan(postgres_db *s, postgres_stmt *c, wherry_error *err)
 	    *name) /* the connection is ours, and so is all that it prepared */
 		PQclear(PQexec(s->conn, "DEALLOCATE ALL"));
 	s->stale = false;
-	code = check_done(s, PQprepare(s->conn, name, c->text, 0, NULL), err);
+	code = check_done(s, PQprepare(s->conn, name, c->stmt->text, 0, NULL), err);
 	if (code != WHERRY_OK)
 		return code;
 	if (!c->described) {
 		res = PQdescribePrepared(s->conn, name);
-		for (int i = 0; i < c->n && i < PQnparams(res); i++)
+		for (int i = 0; i < c->stmt->n_params && i < PQnparams(res); i++)
 			c->types[i] = PQparamtype(res, i);
 		code = check_done(s, res, err);
 	}
@@ -175,8 +168,8 @@ static int slot_of(postgres_stmt *c, size_t i, const char *name)
 		return c->slot[i];
 	c->given[i] = name;
 	c->slot[i] = -1;
-	for (int slot = 0; slot < c->n; slot++)
-		if (strcmp(c->params[slot], name) == 0)
+	for (int slot = 0; slot < c->stmt->n_params; slot++)
+		if (strcmp(c->stmt->params[slot], name) == 0)
 			c->slot[i] = slot;
 	return c->slot[i];
 }
@@ -319,11 +312,11 @@ static wherry_code send(postgres_db *s, postgres_stmt *c, const bound *b,
 	int sent;
 
 	if (*c->name)
-		sent = PQsendQueryPrepared(s->conn, c->name, c->n, b->values, b->lengths,
-					   b->formats, 1);
+		sent = PQsendQueryPrepared(s->conn, c->name, c->stmt->n_params, b->values,
+					   b->lengths, b->formats, 1);
 	else
-		sent = PQsendQueryParams(s->conn, c->text, c->n, c->types, b->values,
-					 b->lengths, b->formats, 1);
+		sent = PQsendQueryParams(s->conn, c->stmt->text, c->stmt->n_params,
+					 c->types, b->values, b->lengths, b->formats, 1);
 	return sent ? WHERRY_OK : wh_postgres_fail(s, NULL, err);
 }
 

@@ -28,7 +28,7 @@
 
 enum { FIRST_LOOK_US = 1000, SLEEPY_US = 16000, LAST_LOOK_US = 250000 };
 
-/* The sleepers' lock of an outbox: this and the number of its table; also in postgres.sql. */
+/* The sleepers' lock of an outbox: this and the number of its table; also in native.postgres.sql. */
 #define SLEEPERS (1669LL << 32)
 
 static bool add(const postgres_watch *w, int fd)

@@ -1,6 +1,6 @@
 -- layout: name=doctor
 --
--- What `wherry doctor` asks SQLite, as doctor-postgres.sql asks PostgreSQL.
+-- What `wherry doctor` asks SQLite, as doctor.postgres.sql asks PostgreSQL.
 
 -- part: now
 (SELECT ms FROM wherry_clock)

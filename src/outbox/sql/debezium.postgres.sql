@@ -1,4 +1,4 @@
--- layout: name=debezium databases=postgres ids=none names=qualified ordered=yes fence=lease stream=,,,,,,id,aggregatetype,aggregatetype,aggregateid,,type,,payload columns=id,aggregatetype,aggregateid,type,payload,!status archive=
+-- layout: name=debezium ids=none names=qualified ordered=yes fence=lease stream=,,,,,,id,aggregatetype,aggregatetype,aggregateid,,type,,payload columns=id,aggregatetype,aggregateid,type,payload,!status archive=
 --
 -- The table that Debezium's outbox event router reads: rows are inserted, and often deleted at
 -- once in the same transaction, so that only who reads the log ever sees them.  There are no
@@ -11,7 +11,7 @@
 0::bigint, 0::bigint
 
 -- name: wake-key
--- See postgres.sql.
+-- See native.postgres.sql.
 SELECT {'table}::regclass::oid::bigint;
 
 -- include: postgres.lease.sql

@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS {wherry_slot}(
   win        bigint NOT NULL,     -- messages the holder may have in flight
   suspects   bigint NOT NULL,     -- messages to try one at a time
   members    text NOT NULL DEFAULT '',  -- tokens of those that hold it together, ",a,b,"
-  mask       bigint NOT NULL DEFAULT -1,  -- which parts of the keys, of 64; see postgres.slots.sql
+  mask       bigint NOT NULL DEFAULT -1,  -- which parts of the keys, of 64; see postgres.partitions.sql
   PRIMARY KEY (outbox, slot)
 ) WITH (fillfactor = 50);         -- renewed in place
 

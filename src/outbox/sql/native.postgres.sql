@@ -1181,4 +1181,4 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {pending} LIMIT :most:
        (SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {failed} LIMIT :most::bigint) AS c),
        (SELECT count(*) FROM (SELECT 1 FROM {table} WHERE status = 4 LIMIT :most::bigint) AS d);
 
--- include: postgres.slots.sql
+-- include: postgres.partitions.sql

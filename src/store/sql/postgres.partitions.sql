@@ -1,9 +1,9 @@
 --
--- What several relays need that share an outbox on PostgreSQL; included by postgres.sql.
+-- What several relays need that share an outbox on PostgreSQL; included by native.postgres.sql.
 --
 -- A message belongs to one of 64 slots, by its ordering key, or by its id where it has
 -- none.  Each relay has a lease of its own, a row of wherry_slot, whose mask has a bit for
--- each slot that is its share; the fence of postgres.sql looks at that row.  A live lease's
+-- each slot that is its share; the fence of postgres.lease.sql looks at that row.  A live lease's
 -- mask is changed by its holder alone, and slots are taken only out of leases that have
 -- ended, under "slots-lock": so no two that live have a slot in common
 -- (no_two_relays_have_a_slot_in_common).

@@ -1,4 +1,4 @@
--- layout: name=eventferry databases=postgres ids=integer names=qualified ordered=yes order=aggregate fence=claim wakes=no body=jsonb message_id=uuid columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token archive=
+-- layout: name=eventferry ids=integer names=qualified ordered=yes order=aggregate fence=claim wakes=no body=jsonb message_id=uuid columns=id,message_id,topic,aggregate_type,aggregate_id,key,payload,headers,trace_id,status,attempts,claimed_at,next_retry_at,!claim_token archive=
 --
 -- The table of the TypeScript library eventferry on PostgreSQL, as it publishes it: nothing
 -- is added, and its producers and relays may work on it at the same time.
@@ -77,7 +77,7 @@ VALUES (:message_id::uuid, :topic, :aggregate_type,
 ON CONFLICT DO NOTHING RETURNING id;
 
 -- name: lock-key
--- The lock of wherry_enqueue(), on what orders here: see postgres.sql.
+-- The lock of wherry_enqueue(), on what orders here: see native.postgres.sql.
 SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(
   k COLLATE pg_catalog."C", {'table}::pg_catalog.regclass::pg_catalog.oid::bigint))
 FROM (SELECT '=' OPERATOR(pg_catalog.||)
@@ -173,7 +173,7 @@ t.id = ANY (ARRAY(SELECT (claim->>2)::bigint FROM json_array_elements(:claims::j
     FROM json_array_elements(:claims::json) AS claim)) IS TRUE
 
 -- part: texts
--- As in postgres.sql: what is longer than its limit is not sent, with :long = -1 no text is.
+-- As in native.postgres.sql: what is longer than its limit is not sent, with :long = -1 no text is.
 -- Numbers of few bytes may be long texts in JSON, so that what is sent may be longer.
 message_id::text,
 CASE WHEN octet_length(topic::text) <= :long::bigint THEN topic

@@ -1,0 +1,233 @@
+/*
+ * Parameters of statements: read when a .sql file is, once, and written as the database has
+ * them.  SQLite takes names, PostgreSQL numbers.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "db/sql.h"
+
+enum { TEXT_MAX = 128 * 1024 };
+
+static bool in_name(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+	       (c >= '0' && c <= '9');
+}
+
+/* Behind the closing quote; two of them are one inside.  With escapes a backslash takes
+ * the next character along. */
+static const char *skip_quoted(const char *p, bool escapes)
+{
+	char quote = *p++;
+
+	for (; *p; p++) {
+		if ((escapes && *p == '\\' && p[1]) || (*p == quote && p[1] == quote))
+			p++;
+		else if (*p == quote)
+			return p + 1;
+	}
+	return p;
+}
+
+static const char *skip_comment(const char *p)
+{
+	int depth = 0;
+
+	for (; *p; p++) {
+		if (p[0] == '/' && p[1] == '*') {
+			depth++;
+			p++;
+		} else if (p[0] == '*' && p[1] == '/') {
+			p++;
+			if (--depth == 0)
+				return p + 1;
+		}
+	}
+	return p;
+}
+
+/* $tag$ … $tag$; at a $ that opens none, behind it. */
+static const char *skip_dollar(const char *p)
+{
+	size_t len = 1;
+	const char *end;
+
+	while (in_name(p[len]))
+		len++;
+	if (p[len] != '$' || (p[1] >= '0' && p[1] <= '9'))
+		return p + 1;
+	len++;
+	for (end = p + len; (end = strchr(end, '$')); end++)
+		if (strncmp(end, p, len) == 0)
+			return end + len;
+	return p + strlen(p);
+}
+
+/* Behind a string, comment or cast, where a colon begins no parameter; else p itself. */
+static const char *skip_opaque(const char *p, const char *begin)
+{
+	bool word = p > begin && in_name(p[-1]);
+
+	if (*p == '\'' || *p == '"')
+		return skip_quoted(p, *p == '\'' && word &&
+					      (p[-1] == 'E' || p[-1] == 'e') &&
+					      (p - begin < 2 || !in_name(p[-2])));
+	if (p[0] == '-' && p[1] == '-')
+		return p + strcspn(p, "\n");
+	if (p[0] == '/' && p[1] == '*')
+		return skip_comment(p);
+	if (*p == '$' && !word)
+		return skip_dollar(p);
+	if (p[0] == ':' && p[1] == ':')
+		return p + 2;
+	return p;
+}
+
+/* Which parameter that name is, from 0; a new one where it is met first; -1: too many. */
+static int number_of(wh_stmt *stmt, const char *name, size_t len)
+{
+	for (int i = 0; i < stmt->n_params; i++)
+		if (strlen(stmt->params[i]) == len &&
+		    memcmp(stmt->params[i], name, len) == 0)
+			return i;
+	if (stmt->n_params == WH_STMT_PARAMS || len >= WH_PARAM_NAME)
+		return -1;
+	memcpy(stmt->params[stmt->n_params], name, len);
+	stmt->params[stmt->n_params][len] = 0;
+	return stmt->n_params++;
+}
+
+/* The text with its parameters numbered, if they are to be; their names in stmt. */
+static wherry_code number(wh_stmt *stmt, bool numbered, wh_buf *text, wherry_error *err)
+{
+	const char *p = stmt->text;
+
+	while (*p) {
+		const char *end = skip_opaque(p, stmt->text);
+		size_t len = 0;
+		int n;
+
+		if (end != p) {
+			wh_buf_put(text, p, (size_t)(end - p));
+			p = end;
+			continue;
+		}
+		if (*p != ':' || !in_name(p[1]) || (p[1] >= '0' && p[1] <= '9')) {
+			wh_buf_putc(text, *p++);
+			continue;
+		}
+		while (in_name(p[1 + len]))
+			len++;
+		n = number_of(stmt, p + 1, len);
+		if (n < 0)
+			return wh_fail(
+				err, WHERRY_INVALID,
+				"statement '%s' has more than %d parameters, or one with "
+				"a long name",
+				stmt->name, WH_STMT_PARAMS);
+		if (numbered)
+			wh_buf_printf(text, "$%d", n + 1);
+		else
+			wh_buf_put(text, p, len + 1);
+		p += 1 + len;
+	}
+	return wh_buf_check(text, err);
+}
+
+wherry_code wh_stmt_number(const char *dialect, wh_stmt *stmt, wherry_error *err)
+{
+	bool numbered = dialect && strcmp(dialect, "postgres") == 0;
+	wh_buf text = WH_BUF_INIT(TEXT_MAX);
+	wherry_code code;
+
+	stmt->params = calloc(WH_STMT_PARAMS, sizeof(*stmt->params));
+	code = stmt->params ? number(stmt, numbered, &text, err) : wh_oom(err);
+	if (code == WHERRY_OK) {
+		free(stmt->text);
+		stmt->text = wh_buf_take(&text);
+		code = stmt->text ? WHERRY_OK : wh_oom(err);
+	}
+	wh_buf_clear(&text);
+	return code;
+}
+
+wherry_code wh_stmt_make(const char *dialect, const char *name, const char *text,
+			 wh_stmt *out, wherry_error *err)
+{
+	wh_stmt stmt = {.name = strdup(name), .text = strdup(text)};
+	wherry_code code = stmt.name && stmt.text ? WHERRY_OK : wh_oom(err);
+
+	if (code == WHERRY_OK)
+		code = wh_stmt_number(dialect, &stmt, err);
+	if (code == WHERRY_OK)
+		*out = stmt;
+	else
+		wh_stmt_clear(&stmt);
+	return code;
+}
+
+void wh_stmt_clear(wh_stmt *stmt)
+{
+	free(stmt->name);
+	free(stmt->text);
+	free(stmt->unused);
+	free(stmt->params);
+	*stmt = (wh_stmt){0};
+}
+
+/* Is that word in a list of words with spaces between them? */
+static bool listed(const char *list, const char *word, size_t len)
+{
+	for (const char *s = list ? list : ""; *s;) {
+		size_t n = strcspn(s, " ");
+
+		if (n == len && memcmp(s, word, n) == 0)
+			return true;
+		s += n + strspn(s + n, " ");
+	}
+	return false;
+}
+
+static bool has_param(const wh_stmt *stmt, const char *name, size_t len)
+{
+	for (int i = 0; i < stmt->n_params; i++)
+		if (strlen(stmt->params[i]) == len &&
+		    memcmp(stmt->params[i], name, len) == 0)
+			return true;
+	return false;
+}
+
+wherry_code wh_stmt_check(const wh_stmt *stmt, const char *given, wherry_error *err)
+{
+	for (int i = 0; i < stmt->n_params; i++)
+		if (!listed(given, stmt->params[i], strlen(stmt->params[i])))
+			return wh_fail(
+				err, WHERRY_INVALID,
+				"statement '%s' uses :%s, which it is not given; it "
+				"is given: %s",
+				stmt->name, stmt->params[i], *given ? given : "nothing");
+	for (const char *s = given; *s;) {
+		size_t n = strcspn(s, " ");
+
+		if (has_param(stmt, s, n) == listed(stmt->unused, s, n))
+			return wh_fail(
+				err, WHERRY_INVALID,
+				"statement '%s' is given :%.*s, which it must either "
+				"use or list under '-- unused:'",
+				stmt->name, (int)n, s);
+		s += n + strspn(s + n, " ");
+	}
+	for (const char *s = stmt->unused ? stmt->unused : ""; *s;) {
+		size_t n = strcspn(s, " ");
+
+		if (!listed(given, s, n))
+			return wh_fail(
+				err, WHERRY_INVALID,
+				"statement '%s' lists :%.*s as unused, which it is "
+				"not given",
+				stmt->name, (int)n, s);
+		s += n + strspn(s + n, " ");
+	}
+	return WHERRY_OK;
+}
