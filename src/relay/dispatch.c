@@ -76,7 +76,7 @@ void wh_key_advance(wherry_relay *r, wh_key *key)
 
 void wh_key_break(wherry_relay *r, wh_key *key)
 {
-	key->broken = key->flying > 0;
+	key->broken = key->in_flight > 0;
 	key->leaving = false;
 	for (wh_entry *e = r->window.ready.head, *next; key->broken && e; e = next) {
 		next = e->next;
@@ -90,7 +90,7 @@ void wh_key_break(wherry_relay *r, wh_key *key)
 
 void wh_key_rest(wherry_relay *r, wh_key *key, wh_entry *e)
 {
-	key->broken = key->flying > 0;
+	key->broken = key->in_flight > 0;
 	key->leaving = false;
 	for (wh_entry *ready = r->window.ready.head, *next; ready; ready = next) {
 		next = ready->next;
@@ -106,7 +106,7 @@ void wh_key_rest(wherry_relay *r, wh_key *key, wh_entry *e)
 
 void wh_key_landed(wherry_relay *r, wh_key *key)
 {
-	if (key->flying)
+	if (key->in_flight)
 		return;
 	key->broken = false;
 	if (key->fsm.state == WH_KEY_HELD)
@@ -166,12 +166,12 @@ static bool is_suspect(const wh_entry *e)
 void wh_suspect_back(wherry_relay *r, const wh_entry *e)
 {
 	if (e->tried && !is_suspect(e) && !r->set.keep && !r->set.competing)
-		r->innocent = e->msg.id;
+		r->untried_id = e->msg.id;
 }
 
 wherry_code wh_suspect_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_entry *e = r->innocent ? wh_window_find(&r->window, r->innocent) : NULL;
+	wh_entry *e = r->untried_id ? wh_window_find(&r->window, r->untried_id) : NULL;
 	wherry_code code;
 
 	if (e && e->tried && (e->stage == WH_READY || e->stage == WH_WAITING)) {
@@ -181,7 +181,7 @@ wherry_code wh_suspect_step(wherry_relay *r, int64_t now, wherry_error *err)
 			return wh_relay_db_trouble(r, now, code, err);
 		e->tried = false;
 	}
-	r->innocent = 0;
+	r->untried_id = 0;
 	return WHERRY_OK;
 }
 
@@ -194,20 +194,20 @@ static void take_down(wherry_relay *r, wh_entry *e)
 	if (!e->losses || r->answered > e->lost_at)
 		e->losses++;
 	e->lost_at = r->answered;
-	wh_list_remove(&r->window.flying, e);
+	wh_list_remove(&r->window.in_flight, e);
 	wh_suspect_back(r, e);
 	if (!key) {
 		if (e->probe)
-			wh_settle_aside(r, e);
+			wh_settle_failed_probe(r, e);
 		make_ready(r, e);
 		return;
 	}
-	key->flying--;
+	key->in_flight--;
 	key->active--;
 	key->owned++; /* the key must outlive what follows */
 	if (!wh_settle_behind(r, e)) {
 		if (e->probe)
-			wh_settle_aside(r, e);
+			wh_settle_failed_probe(r, e);
 		make_ready(r, e);
 	}
 	key->owned--;
@@ -223,10 +223,10 @@ static void take_down(wherry_relay *r, wh_entry *e)
  */
 void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 {
-	size_t flew = r->window.flying.n, suspects = 0;
+	size_t flew = r->window.in_flight.n, suspects = 0;
 
-	while (r->window.flying.tail) {
-		wh_entry *e = r->window.flying.tail;
+	while (r->window.in_flight.tail) {
+		wh_entry *e = r->window.in_flight.tail;
 
 		suspects += e->losses == 1 && r->answered > e->lost_at;
 		take_down(r, e);
@@ -284,10 +284,10 @@ static wherry_code submit(wherry_relay *r, const wherry_message *const *msgs, si
 		wh_entry *e = wh_window_find(&r->window, msgs[i]->id);
 
 		wh_list_remove(&r->window.ready, e);
-		wh_list_append(&r->window.flying, e);
-		e->stage = WH_FLYING;
+		wh_list_append(&r->window.in_flight, e);
+		e->stage = WH_IN_FLIGHT;
 		if (e->key)
-			e->key->flying++;
+			e->key->in_flight++;
 	}
 	if (code != WHERRY_OK)
 		wh_publisher_lost(r, now, &why);
@@ -296,9 +296,9 @@ static wherry_code submit(wherry_relay *r, const wherry_message *const *msgs, si
 
 /* A message that cannot be submitted dies when it is its turn: nothing of its key that
  * comes before it is in flight. */
-static bool bury(wherry_relay *r, wh_entry *e, int64_t now)
+static bool settle_poisoned(wherry_relay *r, wh_entry *e, int64_t now)
 {
-	if (!e->poison || (e->key && e->key->flying))
+	if (!e->poison || (e->key && e->key->in_flight))
 		return false;
 	wh_settle_poison(r, e, now);
 	return true;
@@ -319,9 +319,9 @@ static void submit_ready(wherry_relay *r, int64_t now)
 {
 	while (r->window.ready.n && !is_new(r, r->window.ready.head)) {
 		const wherry_message *msgs[CHUNK];
-		size_t n = 0, taken, most = (size_t)r->set.window - r->window.flying.n;
+		size_t n = 0, taken, most = (size_t)r->set.window - r->window.in_flight.n;
 
-		if (bury(r, r->window.ready.head, now))
+		if (settle_poisoned(r, r->window.ready.head, now))
 			continue;
 		for (wh_entry *e = r->window.ready.head;
 		     e && may_fly(r, e) && n < CHUNK && n < most; e = e->next) {
@@ -368,7 +368,7 @@ static wherry_code submit_one(wherry_relay *r, wh_entry *e, int64_t now,
 	size_t taken;
 
 	charge(r, e);
-	if (bury(r, e, now) || e->poison)
+	if (settle_poisoned(r, e, now) || e->poison)
 		return WHERRY_OK;
 	if ((r->lease.suspects || is_suspect(e)) && !e->tried) {
 		code = wh_settle_flush(r, now, e, err);
@@ -403,13 +403,13 @@ static wherry_code submit_alone(wherry_relay *r, int64_t now, wherry_error *err)
 static void end_suspicion(wherry_relay *r)
 {
 	if (r->lease.suspects && !r->sweeping &&
-	    r->window.ready.head->msg.id > r->unproven_id)
+	    r->window.ready.head->msg.id > r->suspects_upto)
 		r->lease.suspects = 0;
 }
 
 bool wh_dispatch_alone(const wherry_relay *r)
 {
-	const wh_entry *ready = r->window.ready.head, *flying = r->window.flying.head;
+	const wh_entry *ready = r->window.ready.head, *flying = r->window.in_flight.head;
 
 	return r->down || r->lease.suspects || (ready && is_suspect(ready)) ||
 	       (flying && is_suspect(flying));
@@ -448,8 +448,9 @@ wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err)
 		return code;
 	end_suspicion(r);
 	if (wh_dispatch_alone(r))
-		return r->window.flying.n && !r->probes_left ? WHERRY_OK
-							     : submit_alone(r, now, err);
+		return r->window.in_flight.n && !r->probes_left
+			       ? WHERRY_OK
+			       : submit_alone(r, now, err);
 	submit_ready(r, now);
 	return WHERRY_OK;
 }
@@ -469,7 +470,7 @@ void wh_collect_step(wherry_relay *r, int64_t now)
 	wherry_error why = WHERRY_ERROR_INIT;
 	size_t n;
 
-	while (r->pub && r->window.flying.n) {
+	while (r->pub && r->window.in_flight.n) {
 		n = 0;
 		if (wh_publisher_collect(r->pub, r->receipts, WH_RECEIPTS, &n, &why) !=
 		    WHERRY_OK) {
@@ -494,7 +495,7 @@ void wh_collect_step(wherry_relay *r, int64_t now)
 bool wh_meanwhile_submits(const wherry_relay *r)
 {
 	return r->db->driver->meanwhile && r->fsm.state == WH_LEADING &&
-	       !r->share.yielding && (!r->unfenced || r->reading) && r->pub &&
+	       !r->partitions.yielding && (!r->unfenced || r->reading) && r->pub &&
 	       !r->stats.paused && !wh_dispatch_alone(r);
 }
 
@@ -519,7 +520,7 @@ static int64_t wait_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out)
 	int64_t at;
 
 	out->fd = -1;
-	if (!r->pub || !r->window.flying.n)
+	if (!r->pub || !r->window.in_flight.n)
 		return WH_SECOND;
 	if (!one_per_key(r) && !r->window.ready.n)
 		return LOOK_US;
@@ -540,7 +541,7 @@ static void meanwhile(void *ctx, int fd)
 		bool more;
 
 		wh_collect_step(r, now);
-		more = wh_follow_meanwhile(r, now, &fds[2]);
+		more = wh_streaming_meanwhile(r, now, &fds[2]);
 		dispatch_meanwhile(r, now);
 		wait_us = more ? 0 : wait_meanwhile(r, now, &fds[1]);
 		(void)ppoll(fds, 3,

@@ -208,10 +208,10 @@ static bool counts_as_held(int state)
 	return state == WH_KEY_HELD || state == WH_KEY_DRAINING;
 }
 
-void wh_key_rests(wh_keys *keys, wh_key *key, bool rests)
+void wh_key_set_refused(wh_keys *keys, wh_key *key, bool rests)
 {
-	keys->n_resting = keys->n_resting + rests - key->resting;
-	key->resting = rests;
+	keys->n_refused = keys->n_refused + rests - key->refused;
+	key->refused = rests;
 }
 
 static void move(wh_keys *keys, wh_key *key, int to, const char *why)
@@ -222,7 +222,7 @@ static void move(wh_keys *keys, wh_key *key, int to, const char *why)
 	keys->n_held = keys->n_held + counts_as_held(to) - counts_as_held(from);
 	keys->n_parked = keys->n_parked + (to == WH_KEY_PARKED) - (from == WH_KEY_PARKED);
 	if (!counts_as_held(to))
-		wh_key_rests(keys, key, false);
+		wh_key_set_refused(keys, key, false);
 	if (from == WH_KEY_FREE) {
 		key->held_prev = NULL;
 		key->held_next = keys->held;

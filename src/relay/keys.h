@@ -19,7 +19,7 @@
 #include "base/buf.h"
 #include "base/fsm.h"
 #include "outbox/outbox.h"
-#include "relay/places.h"
+#include "relay/hold/places.h"
 
 enum { WH_KEY_FREE, WH_KEY_HELD, WH_KEY_DRAINING, WH_KEY_PARKED };
 
@@ -45,13 +45,13 @@ typedef struct wh_key {
 	int64_t overflow_from; /* >0: ids from here on are not noted */
 	wh_ids noted;
 	wh_fsm fsm;
-	uint32_t active; /* entries READY or FLYING */
-	uint32_t flying; /* submitted, no receipt yet */
-	uint32_t owned;  /* entries of it in memory */
-	bool broken;     /* one of it came back while others of it were flying; */
-	bool leaving;    /* it failed: they are left alone, or else ready again */
-	bool resting;    /* HELD because of a refusal that did not count */
-	uint32_t round;  /* of probes in which a message of it was considered */
+	uint32_t active;    /* entries READY or FLYING */
+	uint32_t in_flight; /* submitted, no receipt yet */
+	uint32_t owned;     /* entries of it in memory */
+	bool broken;        /* one of it came back while others of it were flying; */
+	bool leaving;       /* it failed: they are left alone, or else ready again */
+	bool refused;       /* HELD because of a refusal that did not count */
+	uint32_t round;     /* of probes in which a message of it was considered */
 	size_t len;
 	char bytes[];
 } wh_key;
@@ -62,7 +62,7 @@ typedef struct wh_keys {
 	wh_key *held;  /* all that are not FREE */
 	size_t n_held; /* HELD or DRAINING */
 	size_t n_parked;
-	size_t n_resting;  /* of those held */
+	size_t n_refused;  /* of those held */
 	size_t n_noted;    /* ids noted, over all keys */
 	int64_t first_due; /* no HELD key is due earlier */
 	wh_places *places; /* what is noted are places in here; NULL: ids */
@@ -93,7 +93,7 @@ void wh_key_park(wh_keys *keys, wh_key *key);
 void wh_key_set_due(wh_keys *keys, wh_key *key, int64_t due_us);
 
 /* Say whether a HELD key is so because of a refusal that did not count. */
-void wh_key_rests(wh_keys *keys, wh_key *key, bool rests);
+void wh_key_set_refused(wh_keys *keys, wh_key *key, bool rests);
 
 /* Note an id of a key that is HELD or DRAINING; over `most` in all it is only remembered
  * that there are more. */

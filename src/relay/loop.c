@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "relay/letters.h"
+#include "relay/dead_letters.h"
 
 /* eventfd and an atomic flag: both are safe in a signal handler. */
 void wherry_relay_stop(wherry_relay *relay)
@@ -27,15 +27,15 @@ size_t wherry_relay_fds(wherry_relay *r, struct pollfd *out)
 	out[n++] = (struct pollfd){.fd = r->stop_fd, .events = POLLIN};
 	if (r->db && !r->reopen_db && wh_db_fd(r->db) >= 0)
 		out[n++] = (struct pollfd){.fd = wh_db_fd(r->db), .events = POLLIN};
-	out[n].fd = wh_follow_fd(r, &out[n].events);
+	out[n].fd = wh_streaming_fd(r, &out[n].events);
 	out[n].revents = 0;
 	n += out[n].fd >= 0;
-	if (r->pub && (r->window.flying.n || r->window.ready.n)) {
+	if (r->pub && (r->window.in_flight.n || r->window.ready.n)) {
 		out[n].fd = wh_publisher_fd(r->pub, &out[n].events);
 		out[n].revents = 0;
 		n += out[n].fd >= 0;
 	}
-	out[n].fd = wh_letters_fd(r, &out[n].events);
+	out[n].fd = wh_dead_letters_fd(r, &out[n].events);
 	out[n].revents = 0;
 	n += out[n].fd >= 0;
 	return n;

@@ -76,7 +76,7 @@ static bool first_of_key(wh_key *key, uint32_t round)
 {
 	if (!key)
 		return true;
-	if (key->round == round || key->flying)
+	if (key->round == round || key->in_flight)
 		return false;
 	key->round = round;
 	return true;

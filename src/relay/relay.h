@@ -1,28 +1,25 @@
 /*
  * The relay inside: one steppable machine, over several files.
  *
- *     lease.c     takes, renews, loses and gives back the lease
- *     read.c      reads ahead, and sweeps
- *     held.c      reads again what was held
- *     claim.c     claims rows instead, where relays compete
- *     slots.c     shares the outbox with other relays, on PostgreSQL
- *     stream.c    beside the table, the log of commits: the connection, how far it is
- *     stream_read.c   what comes by it
- *     stream_open.c   the connection's life
- *     stream_missing.c   rows that do not come by it
- *     keep.c      where nothing is written to rows
- *     strict.c    key-strict: waits for lower ids that may yet be committed
- *     dispatch.c  submits what is ready, takes receipts
- *     probe.c     which messages are tried while the destination is down
- *     settle.c    decides what becomes of a message, and writes it
- *     relay_open.c    opens, closes
- *     relay.c     steps
- *     handlers.c  what a handler writes, and the acknowledgement, as one
- *     letters.c   hands what dies to another destination first
- *     hooks.c     tells the application what happens
- *     latency.c   how long messages take
- *     until.c     until-empty: is anything left of what was there at the start?
- *     loop.c      waits between steps
+ *     open.c          settings; opens and closes a relay, opens its database again
+ *     machine.c       the step, and when to step again
+ *     loop.c          waits between steps
+ *     leadership.c    takes, renews, loses and gives back the lease
+ *     window.c        messages in memory
+ *     keys.c          ordering keys with messages in memory or held
+ *     flaw.c          rows that cannot be handled
+ *     dispatch.c      submits what is ready, takes receipts
+ *     probe.c         which messages are tried while the destination is down
+ *     refused.c       which messages the destination refused, and when
+ *     settle.c        decides what becomes of a message, and writes it
+ *     settle_alone.c  writes one message at a time
+ *     dead_letters.c  hands what dies to another destination first
+ *     handler_step.c  what a handler writes, and the acknowledgement, in one transaction
+ *     hooks.c         calls the application's hook
+ *     latency.c       how long messages take
+ *     until_empty.c   is anything left of what was there at the start?
+ *     engine/         how rows come in, and how what became of them is written
+ *     hold/           where messages wait that may not be sent yet
  *
  *                      lease taken              asked to stop, or empty
  *     STANDBY ─────────────────────────► LEADING ──────────────────────► DRAINING
@@ -50,7 +47,7 @@
 #include "base/log.h"
 #include "outbox/outbox.h"
 #include "publish/driver.h"
-#include "relay/holes.h"
+#include "relay/engine/gaps.h"
 #include "relay/refused.h"
 #include "relay/window.h"
 
@@ -62,16 +59,16 @@ enum {
 	WH_PLACES_MOST = 100000, /* likewise, where places take room, too */
 	WH_PLACE_STEP = 1 << 20, /* others may come in between */
 	WH_RECEIPTS = 256,
-	WH_ASIDE_MOST = 64,
+	WH_FAILED_PROBES_MOST = 64,
 	WH_PROBES_MOST = 256, /* messages that probe at once */
 	WH_REFUSED_MOST =
 		100000 /* refused messages in memory, where rows are not written */
 };
 
 typedef struct wh_hooks wh_hooks;
-struct wh_letters;
+struct wh_dead_letters;
 struct pollfd;
-typedef struct wh_following wh_following;
+typedef struct wh_streaming wh_streaming;
 
 /* The settings a relay works by, read once. */
 typedef struct wh_relay_settings {
@@ -110,7 +107,7 @@ typedef struct wh_strict {
 	bool told; /* that it takes long */
 } wh_strict;
 
-/* A share of the outbox; see slots.c. */
+/* A share of the outbox; see partitioned.c. */
 typedef struct wh_share {
 	bool on;        /* the outbox is made for it */
 	wh_slots slots; /* as of the last renewal */
@@ -137,13 +134,13 @@ struct wherry_relay {
 	wherry_lease lease;
 	int64_t held_until_us; /* submit nothing after this */
 	int64_t renew_at_us;   /* LEADING: renew; STANDBY: try to take it */
-	int64_t unproven_id;   /* until all up to here is settled, a crash is its fault */
-	bool owner_told;       /* that another relay holds the lease */
+	int64_t suspects_upto; /* until all up to here is settled, a crash is its fault */
+	bool standby_logged;   /* that another relay holds the lease */
 
 	/* reading */
 	wh_window window;
 	wh_keys keys;
-	wh_holes holes;
+	wh_gaps gaps;
 	wh_buf key_text;  /* scratch */
 	wh_buf flaw_text; /* scratch: what is wrong with a row */
 	int64_t cursor;   /* all up to here is delivered, in memory, or known */
@@ -160,7 +157,7 @@ struct wherry_relay {
 	int64_t version; /* wh_db_version() before the rows being read; 0: not known */
 	int64_t sweep_at_us;
 	int64_t check_us; /* when to look for commits again */
-	int64_t control_nudge;
+	int64_t control_version;
 	int64_t look_by_us; /* others committed: look for an operator's wish till then */
 	int64_t open_look_us; /* others committed: when to look for open rows that reading ahead
 				 does not meet; WH_NEVER */
@@ -168,16 +165,16 @@ struct wherry_relay {
 	bool unfenced;     /* rows were read: is the lease still ours? */
 	bool reading;      /* and are being read, where all before them is fenced */
 	int64_t fenced_us; /* when it was known to be so */
-	bool full_told;    /* that reading stopped at relay.held_keys */
+	bool full_logged;  /* that reading stopped at relay.held_keys */
 	int64_t fits; /* rows that fitted when bodies were too large for a batch; 0: all */
 	int64_t *scratch; /* ids of one batch */
 	wh_strict strict;
-	wh_share share;
+	wh_share partitions;
 
 	/* streaming */
-	wh_following *follow; /* NULL: another engine */
-	int64_t order;        /* of the last entry */
-	wh_places places;     /* of what is noted */
+	wh_streaming *streaming; /* NULL: another engine */
+	int64_t order;           /* of the last entry */
+	wh_places places;        /* of what is noted */
 	uint64_t taking; /* the transaction whose rows are taken in; 0: they are read */
 
 	/* claiming */
@@ -193,19 +190,19 @@ struct wherry_relay {
 
 	/* delivering */
 	wh_receipt receipts[WH_RECEIPTS];
-	bool collecting;     /* receipts name messages: none is freed meanwhile */
-	bool advanced;       /* something became ready since the last submit */
-	bool down;           /* the destination is */
-	int64_t innocent;    /* id: its attempt is on record, and was none; 0 */
-	int64_t probe_at_us; /* when to try it again */
-	int probes;          /* tries in vain */
-	int64_t probed;      /* the last message that did: its order */
-	size_t n_aside;      /* entries that probed in vain */
-	wh_refused refused;  /* Messages that were refused, and when. */
-	size_t width;        /* Messages that probe together next, if they are new. */
-	bool probing;        /* No answer to the probes in flight has come yet. */
-	size_t probes_left;  /* Probes of this round for which there was no room yet. */
-	uint32_t round;      /* Number of the last choice of probes. */
+	bool collecting; /* receipts name messages: none is freed meanwhile */
+	bool advanced;   /* something became ready since the last submit */
+	bool down;       /* the destination is */
+	int64_t untried_id; /* Id whose recorded attempt must be removed because it was never made; 0: none. */
+	int64_t probe_at_us;    /* when to try it again */
+	int probes;             /* tries in vain */
+	int64_t probed;         /* the last message that did: its order */
+	size_t n_failed_probes; /* entries that probed in vain */
+	wh_refused refused;     /* Messages that were refused, and when. */
+	size_t width;           /* Messages that probe together next, if they are new. */
+	bool probing;           /* No answer to the probes in flight has come yet. */
+	size_t probes_left; /* Probes of this round for which there was no room yet. */
+	uint32_t round;     /* Number of the last choice of probes. */
 	int64_t failing
 		[WH_DOWN_MOST]; /* distinct messages that failed since one succeeded */
 	int n_failing;
@@ -242,8 +239,8 @@ struct wherry_relay {
 	bool finished;
 
 	wherry_relay_stats stats;
-	struct wh_letters *letters; /* NULL: none are wanted */
-	wh_hooks *hooks;            /* NULL: nobody wants to be told */
+	struct wh_dead_letters *dead_letters; /* NULL: none are wanted */
+	wh_hooks *hooks;                      /* NULL: nobody wants to be told */
 };
 
 /* wh_relay_say(r, WHERRY_LOG_WARN, "dead", wh_log_int("id", id), wh_log_note("…")): log an
@@ -271,7 +268,7 @@ void wh_lease_lost(wherry_relay *r, int64_t now, const char *why);
 void wh_lease_forget(wherry_relay *r); /* all that is in memory: nothing flies */
 wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err);
 
-/* read.c */
+/* engine/table.c */
 wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err);
 void wh_read_sweep(wherry_relay *r, int64_t now);
 /* Is this row in memory?  If its id belongs to another message there, that one's row is gone:
@@ -303,19 +300,19 @@ wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err);
 /* Log it if an operator's command raised the outbox's control version. */
 void wh_read_notice(wherry_relay *r, int64_t version);
 
-/* slots.c */
-wherry_code wh_share_open(wherry_relay *r, wherry_error *err);
-wherry_code wh_share_join(wherry_relay *r, wherry_error *err);
-void wh_share_begin(wherry_relay *r);
+/* engine/partitioned.c */
+wherry_code wh_partitions_open(wherry_relay *r, wherry_error *err);
+wherry_code wh_partitions_join(wherry_relay *r, wherry_error *err);
+void wh_partitions_begin(wherry_relay *r);
 
 /* The share is as it was heard: say so, take what is missing, and give up what is too much
  * once it can be. */
-wherry_code wh_share_adopt(wherry_relay *r, int64_t now, const wh_slots *heard,
-			   wherry_error *err);
-wherry_code wh_share_yield(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_partitions_adopt(wherry_relay *r, int64_t now, const wh_slots *heard,
+				wherry_error *err);
+wherry_code wh_partitions_yield(wherry_relay *r, int64_t now, wherry_error *err);
 
 /* Are there slots that are none of its own? */
-bool wh_share_partial(const wherry_relay *r);
+bool wh_partitions_partial(const wherry_relay *r);
 
 /* The destination's own numbers; how many, at most WH_NUMBERS_MOST. */
 size_t wh_relay_numbers(const wherry_relay *r, wh_number *out);
@@ -323,53 +320,56 @@ size_t wh_relay_numbers(const wherry_relay *r, wh_number *out);
 /* held.c */
 /* While the destination is down, messages that were held fill half of the window: the rest is
  * for new ones, which are probed first. */
-bool wh_held_has_room(const wherry_relay *r);
-void wh_held_note(wherry_relay *r, wh_key *key, int64_t id, int64_t place);
-wherry_code wh_held_due(wherry_relay *r, int64_t now, wherry_error *err);
-wherry_code wh_held_parked(wherry_relay *r, int64_t now, wherry_error *err);
-void wh_held_look(wherry_relay *r, int64_t now);
+bool wh_noted_has_room(const wherry_relay *r);
+void wh_noted_add(wherry_relay *r, wh_key *key, int64_t id, int64_t place);
+wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_noted_parked(wherry_relay *r, int64_t now, wherry_error *err);
+void wh_noted_look(wherry_relay *r, int64_t now);
 
 /* stream.c: the log of commits beside the table */
-wherry_code wh_follow_open(wherry_relay *r, wherry_error *err); /* once there is a box */
-void wh_follow_close(wherry_relay *r);
-void wh_follow_break(wherry_relay *r, int64_t now); /* its database is opened anew */
-void wh_follow_end(wherry_relay *r); /* the connection, and what came by it */
-wherry_code wh_follow_step(wherry_relay *r, int64_t now, wherry_error *err);
-wherry_code wh_follow_alive(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_streaming_open(wherry_relay *r,
+			      wherry_error *err); /* once there is a box */
+void wh_streaming_close(wherry_relay *r);
+void wh_streaming_break(wherry_relay *r, int64_t now); /* its database is opened anew */
+void wh_streaming_end(wherry_relay *r); /* the connection, and what came by it */
+wherry_code wh_streaming_step(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_streaming_alive(wherry_relay *r, int64_t now, wherry_error *err);
 /* What was settled moves the position: where it is the truth it is written, and told. */
-wherry_code wh_follow_settled(wherry_relay *r, int64_t now, wherry_error *err);
-wherry_code wh_follow_finish(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_streaming_settled(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_streaming_finish(wherry_relay *r, int64_t now, wherry_error *err);
 /* Rows that have come, as far as that asks nothing of the database.  True: there may be more
  * of them; *out: for what to wait else. */
-bool wh_follow_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out);
-int64_t wh_follow_deadline(const wherry_relay *r, int64_t now);
-int wh_follow_fd(const wherry_relay *r, short *out_events); /* -1: none */
-bool wh_follow_on(const wherry_relay *r);                   /* new rows come by it */
-void wh_follow_taken(wherry_relay *r, uint64_t number);
-void wh_follow_landed(wherry_relay *r,
-		      uint64_t number);      /* a message of it needs it no more */
-bool wh_follow_knows(const wherry_relay *r); /* all that is open and nobody touched */
-void wh_follow_forget(wherry_relay *r);      /* it does not */
+bool wh_streaming_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out);
+int64_t wh_streaming_deadline(const wherry_relay *r, int64_t now);
+int wh_streaming_fd(const wherry_relay *r, short *out_events); /* -1: none */
+bool wh_streaming_on(const wherry_relay *r);                   /* new rows come by it */
+void wh_streaming_taken(wherry_relay *r, uint64_t number);
+void wh_streaming_landed(wherry_relay *r,
+			 uint64_t number);      /* a message of it needs it no more */
+bool wh_streaming_knows(const wherry_relay *r); /* all that is open and nobody touched */
+void wh_streaming_forget(wherry_relay *r);      /* it does not */
 /* A sweep has met everything: where was the log then? */
-wherry_code wh_follow_swept(wherry_relay *r, int64_t now, wherry_error *err);
-/* As wh_until_step(), where nothing is marked: is all delivered that was in the log? */
-wherry_code wh_follow_until(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_streaming_swept(wherry_relay *r, int64_t now, wherry_error *err);
+/* As wh_until_empty_step(), where nothing is marked: is all delivered that was in the log? */
+wherry_code wh_streaming_until(wherry_relay *r, int64_t now, wherry_error *err);
 /* Can everybody see the rows of what is settled, and of this one? */
-wherry_code wh_follow_seen(wherry_relay *r, const wh_entry *also, bool *out_all,
-			   wherry_error *err);
+wherry_code wh_streaming_seen(wherry_relay *r, const wh_entry *also, bool *out_all,
+			      wherry_error *err);
 
 /* After a renewal: does the first pending row come by the log? */
-wherry_code wh_follow_missing(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_streaming_missing(wherry_relay *r, int64_t now, wherry_error *err);
 
-int64_t wh_follow_unseen(wherry_relay *r); /* some cannot: how long to wait, us */
+int64_t wh_streaming_unseen(wherry_relay *r); /* some cannot: how long to wait, us */
 
 /* keep.c: nothing is written to rows; what failed waits in memory */
-wherry_code wh_keep_step(wherry_relay *r, int64_t now, wherry_error *err);
-void wh_keep_failure(wherry_relay *r, wh_entry *e, int64_t now);
+wherry_code wh_unmarked_step(wherry_relay *r, int64_t now, wherry_error *err);
+void wh_unmarked_failure(wherry_relay *r, wh_entry *e, int64_t now);
 /* Of what is settled: what died, and that one is being tried. */
-wherry_code wh_keep_settle(wherry_relay *r, const wh_entry *try_next, wherry_error *err);
+wherry_code wh_unmarked_settle(wherry_relay *r, const wh_entry *try_next,
+			       wherry_error *err);
 /* The same, and how far all is delivered. */
-wherry_code wh_keep_write(wherry_relay *r, const wh_entry *try_next, wherry_error *err);
+wherry_code wh_unmarked_write(wherry_relay *r, const wh_entry *try_next,
+			      wherry_error *err);
 
 /* strict.c */
 wherry_code wh_strict_check(const wherry_relay *r, wherry_error *err);
@@ -382,9 +382,9 @@ wherry_code wh_strict_look(wherry_relay *r, int64_t now, wherry_error *err);
 void wh_latency_note(wherry_relay *r, const wh_entry *e);
 
 /* until.c */
-wherry_code wh_until_begin(wherry_relay *r, int64_t now, wherry_error *err);
-wherry_code wh_until_step(wherry_relay *r, int64_t now, wherry_error *err);
-void wh_until_finish(wherry_relay *r, wherry_outcome outcome);
+wherry_code wh_until_empty_begin(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_until_empty_step(wherry_relay *r, int64_t now, wherry_error *err);
+void wh_until_empty_finish(wherry_relay *r, wherry_outcome outcome);
 
 /* claim.c */
 wherry_code wh_claim_step(wherry_relay *r, int64_t now, wherry_error *err);
@@ -392,7 +392,7 @@ int64_t wh_claim_deadline(const wherry_relay *r, int64_t now);
 wherry_code wh_claim_extend(wherry_relay *r, wherry_error *err);
 void wh_claim_let_go(wherry_relay *r); /* of all that does not fly */
 
-/* handlers.c: the publisher is told under which lease it works; functions write there */
+/* handler_step.c: the publisher is told under which lease it works; functions write there */
 void wh_handlers_grant(wherry_relay *r);
 
 /* dispatch.c */
@@ -444,7 +444,7 @@ void wh_settle_rode(wherry_relay *r, const wh_ride *ride, int64_t now);
 bool wh_settle_behind(wherry_relay *r, wh_entry *e);
 /* It probed in vain: it takes no room in the window any more, so that others are read
  * that may probe, and what comes behind it in its key is left alone until it has landed. */
-void wh_settle_aside(wherry_relay *r, wh_entry *e);
+void wh_settle_failed_probe(wherry_relay *r, wh_entry *e);
 void wh_entry_gone(wherry_relay *r,
 		   wh_entry *e); /* forget it, and its key if that was all */
 void wh_down(wherry_relay *r, int64_t now, const char *why);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "relay/hooks.h"
-#include "relay/letters.h"
+#include "relay/dead_letters.h"
 #include "relay/settle.h"
 
 enum { THROTTLE_US = 1000000 };
@@ -23,9 +23,9 @@ void wh_entry_gone(wherry_relay *r, wh_entry *e)
 {
 	wh_key *key = e->key;
 
-	r->n_aside -= e->aside;
+	r->n_failed_probes -= e->failed_probe;
 	r->replaced |= e->replaced && !r->set.competing;
-	wh_follow_landed(r, e->tx);
+	wh_streaming_landed(r, e->tx);
 	if (r->collecting) {
 		e->stage = WH_GONE;
 		wh_list_append(&r->window.gone, e);
@@ -46,7 +46,7 @@ static void leave_alone(wherry_relay *r, wh_entry *e)
 		return;
 	}
 	if (e->key->fsm.state != WH_KEY_PARKED) /* a redrive reads all of a parked key */
-		wh_held_note(r, e->key, e->msg.id, e->order);
+		wh_noted_add(r, e->key, e->msg.id, e->order);
 	wh_entry_gone(r, e);
 }
 
@@ -69,7 +69,7 @@ void wh_settle_put(wherry_relay *r, wh_entry *e, int64_t now)
 {
 	int64_t at = e->fate == WH_FATE_DONE ? wh_later(now, r->set.ack_delay_us) : now;
 
-	if (e->aside && e->key && e->fate == WH_FATE_DONE)
+	if (e->failed_probe && e->key && e->fate == WH_FATE_DONE)
 		wh_key_set_due(&r->keys, e->key, now);
 	e->stage = WH_SETTLED;
 	wh_list_append(&r->window.settled, e);
@@ -93,15 +93,15 @@ static void settle_failure(wherry_relay *r, wh_entry *e, const char *why, int64_
 
 	e->error = wh_window_copy(&r->window, e, why);
 	if (r->set.keep) {
-		wh_keep_failure(r, e, now);
+		wh_unmarked_failure(r, e, now);
 		return;
 	}
 	if (key) {
 		wh_key_hold(&r->keys, key, WH_NEVER);
-		key->broken = key->leaving = key->flying > 0;
+		key->broken = key->leaving = key->in_flight > 0;
 		hold_followers(r, key);
 	}
-	if (e->fate != WH_FATE_DEAD || !wh_letters_take(r, e, now))
+	if (e->fate != WH_FATE_DEAD || !wh_dead_letters_take(r, e, now))
 		wh_settle_put(r, e, now);
 }
 
@@ -147,12 +147,12 @@ static void throttle(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 		r->throttled_until_us = wh_later(now, wait);
 }
 
-void wh_settle_aside(wherry_relay *r, wh_entry *e)
+void wh_settle_failed_probe(wherry_relay *r, wh_entry *e)
 {
-	if (e->aside || r->n_aside == WH_ASIDE_MOST || r->set.keep)
+	if (e->failed_probe || r->n_failed_probes == WH_FAILED_PROBES_MOST || r->set.keep)
 		return;
-	e->aside = true;
-	r->n_aside++;
+	e->failed_probe = true;
+	r->n_failed_probes++;
 	if (!e->key)
 		return;
 	if (e->key->fsm.state != WH_KEY_HELD)
@@ -212,13 +212,13 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 	bool lost = r->fsm.state == WH_LOST;
 	wh_key *key;
 
-	if (!e || e->stage != WH_FLYING)
+	if (!e || e->stage != WH_IN_FLIGHT)
 		return; /* a second receipt, or one from before the connection was lost */
 	key = e->key;
 
-	wh_list_remove(&r->window.flying, e);
+	wh_list_remove(&r->window.in_flight, e);
 	if (key) {
-		key->flying--;
+		key->in_flight--;
 		key->active--;
 		key->owned++; /* the key must outlive what follows */
 	}
@@ -281,8 +281,8 @@ static void after_failure(wherry_relay *r, wh_entry *e, int64_t now)
 			return;
 		wh_key_hold(&r->keys, key, due);
 	}
-	wh_key_rests(&r->keys, key, e->uncounted);
-	wh_held_note(r, key, e->msg.id, e->order);
+	wh_key_set_refused(&r->keys, key, e->uncounted);
+	wh_noted_add(r, key, e->msg.id, e->order);
 	wh_key_set_due(&r->keys, key, due);
 }
 
@@ -542,7 +542,7 @@ void wh_settle_rode(wherry_relay *r, const wh_ride *ride, int64_t now)
  */
 static wherry_code later(wherry_relay *r, int64_t now)
 {
-	r->flush_at_us = wh_later(now, wh_follow_unseen(r));
+	r->flush_at_us = wh_later(now, wh_streaming_unseen(r));
 	return WHERRY_OK;
 }
 
@@ -552,7 +552,7 @@ static wherry_code later(wherry_relay *r, int64_t now)
 static wherry_code missed(wherry_relay *r, int64_t now, wh_settlement *s,
 			  wh_settled *settled, bool *out_seen, wherry_error *err)
 {
-	wherry_code code = wh_follow_seen(r, NULL, out_seen, err);
+	wherry_code code = wh_streaming_seen(r, NULL, out_seen, err);
 	wh_settled late = {0};
 
 	if (code == WHERRY_OK && *out_seen && !s->n_failed && !s->try_id)
@@ -623,7 +623,7 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 		return WHERRY_OK;
 	}
 	if (r->set.stream && !r->set.keep && (try_next || r->window.n_undelivered)) {
-		code = wh_follow_seen(r, try_next, &seen, err);
+		code = wh_streaming_seen(r, try_next, &seen, err);
 		if (code != WHERRY_OK)
 			return wh_relay_db_trouble(r, now, code, err);
 		if (!seen)
@@ -637,7 +637,7 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 	wh_settle_gather(r, &s, n);
 	settled.n_done = (int64_t)s.n_done;
 	if (r->set.keep)
-		code = wh_keep_settle(r, try_next, err);
+		code = wh_unmarked_settle(r, try_next, err);
 	else if (s.n_done || s.n_failed || s.n_back || s.try_id)
 		code = write_down(r, &s, &settled, &why);
 	if (wh_db_about_row(r->db, code, &why))

@@ -95,7 +95,7 @@ void wh_window_empty(wh_window *w)
 	for (size_t i = 0; i < w->n_buckets; i++)
 		while (w->buckets[i])
 			wh_window_drop(w, w->buckets[i]);
-	w->ready = w->flying = w->settled = w->refused = (wh_list){0};
+	w->ready = w->in_flight = w->settled = w->refused = (wh_list){0};
 	w->n_undelivered = 0;
 }
 

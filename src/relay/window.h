@@ -13,12 +13,12 @@
 typedef struct wh_batch wh_batch;
 
 typedef enum wh_stage {
-	WH_WAITING, /* behind another of its key, or for room */
-	WH_READY,   /* may be submitted */
-	WH_FLYING,  /* submitted, no receipt yet */
-	WH_LETTER,  /* it dies, once its letter is written */
-	WH_SETTLED, /* known what became of it, not yet written */
-	WH_GONE     /* no more of our business */
+	WH_WAITING,   /* behind another of its key, or for room */
+	WH_READY,     /* may be submitted */
+	WH_IN_FLIGHT, /* submitted, no receipt yet */
+	WH_DYING,     /* waits until the dead-letter destination took it */
+	WH_SETTLED,   /* known what became of it, not yet written */
+	WH_GONE       /* no more of our business */
 } wh_stage;
 
 typedef enum wh_fate {
@@ -40,13 +40,13 @@ typedef struct wh_entry {
 	wh_stage stage;
 	wh_fate fate;
 	int64_t delay_us;
-	const char *error;            /* in the batch's memory */
-	const wherry_message *letter; /* likewise */
+	const char *error;                 /* in the batch's memory */
+	const wherry_message *dead_letter; /* In the batch's memory; NULL: not made. */
 	const char *poison; /* static: why it cannot be submitted and must die; or NULL */
 	bool tried;         /* its attempt was recorded before it was submitted */
 	bool untried;       /* and then it was not submitted: it had to die */
 	bool probe;         /* submitted to see whether the destination is back */
-	bool aside;         /* it did so in vain */
+	bool failed_probe;  /* It probed, and the destination did not take it. */
 	bool uncounted;     /* It was refused, and that is no attempt. */
 	bool written;       /* its handler has acknowledged it */
 	bool replaced;      /* its row is gone, and another message has its id */
@@ -77,7 +77,7 @@ struct wh_batch {
 };
 
 typedef struct wh_window {
-	wh_list ready, flying, settled;
+	wh_list ready, in_flight, settled;
 	size_t n_undelivered; /* of the settled: whose fate is another than DONE */
 	wh_list refused;      /* settled, but the database refuses to write it */
 	wh_list gone;         /* forgotten once all receipts at hand are seen */

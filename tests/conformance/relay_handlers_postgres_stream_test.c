@@ -38,8 +38,8 @@ static void stream(handlers_fixture *f, wherry_handler_fn fn)
 	handlers_on(f, "orders", fn);
 	handlers_on(f, "paid", handlers_deliver);
 	handlers_relay(f);
-	HANDLERS_UNTIL(f, wh_follow_on(f->relay) && !f->relay->sweeping &&
-				  !f->relay->more && wh_follow_knows(f->relay));
+	HANDLERS_UNTIL(f, wh_streaming_on(f->relay) && !f->relay->sweeping &&
+				  !f->relay->more && wh_streaming_knows(f->relay));
 }
 
 static void a_message_that_nobody_sees_yet_is_handled_when_it_is_seen(void **state)
@@ -129,8 +129,8 @@ static void a_stream_that_is_cut_meanwhile_has_nothing_handled_twice(void **stat
 	HANDLERS_UNTIL(f, handlers_waiting(f) == 3);
 	handlers_sql(f, "SELECT pg_terminate_backend(active_pid) FROM "
 			"pg_replication_slots WHERE active");
-	HANDLERS_UNTIL(f, !wh_follow_on(f->relay));
-	HANDLERS_UNTIL(f, wh_follow_on(f->relay));
+	HANDLERS_UNTIL(f, !wh_streaming_on(f->relay));
+	HANDLERS_UNTIL(f, wh_streaming_on(f->relay));
 	handlers_put(f, "orders", "ab");
 	handlers_open_gate(f);
 	HANDLERS_UNTIL(f, handlers_number(f, done) == 8);

@@ -5,7 +5,7 @@
 #include "relay_suite.h"
 
 #include "postgres/server.h"
-#include "relay/stream.h"
+#include "relay/engine/streaming.h"
 
 #define NARROW                                                                           \
 	"outbox (id, message_id, topic, aggregate_type, aggregate_id, partition_key, "   \
@@ -161,7 +161,7 @@ static void rows_of_a_while_without_the_publication_are_read(void **state)
 	relay_sql(f, "ALTER PUBLICATION mine ADD TABLE outbox");
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
 	assert_true(relay_logged(f, "event=stream-missed id=1"));
-	assert_true(wh_follow_on(f->a.relay));
+	assert_true(wh_streaming_on(f->a.relay));
 	RELAY_DELIVERED(f, 1, 2);
 }
 

@@ -7,7 +7,7 @@
 #include "postgres/server.h"
 #include "postgres/unseen.h"
 #include "relay/relay.h"
-#include "relay/stream.h"
+#include "relay/engine/streaming.h"
 
 static void drop(void)
 {
@@ -17,9 +17,9 @@ static void drop(void)
 	postgres_leave_slots();
 }
 
-static wh_following *following(relay_fixture *f)
+static wh_streaming *following(relay_fixture *f)
 {
-	return f->a.relay->follow;
+	return f->a.relay->streaming;
 }
 
 /* Rows come by the log, and by nothing else. */
@@ -27,7 +27,7 @@ static void stream(relay_fixture *f)
 {
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a,
-		    wh_follow_on(f->a.relay) &&
+		    wh_streaming_on(f->a.relay) &&
 			    (f->a.relay->set.keep ||
 			     (!f->a.relay->sweeping && !f->a.relay->more &&
 			      following(f)->placed)));
@@ -36,7 +36,7 @@ static void stream(relay_fixture *f)
 /* All open rows are read, as when a stream begins. */
 static void sweep_all(relay_fixture *f)
 {
-	wh_follow_forget(f->a.relay);
+	wh_streaming_forget(f->a.relay);
 	wh_read_sweep(f->a.relay, relay_now(f));
 }
 
@@ -271,8 +271,8 @@ static void a_server_whose_log_ends_before_what_was_received_is_read_from_where_
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
 	following(f)->received = following(f)->delivered = end_of_log(f) + (1 << 30);
 	relay_sql(f, "SELECT pg_terminate_backend(pid) FROM pg_stat_replication");
-	RELAY_UNTIL(f, &f->a, !wh_follow_on(f->a.relay));
-	RELAY_UNTIL(f, &f->a, wh_follow_on(f->a.relay) && !f->a.relay->sweeping);
+	RELAY_UNTIL(f, &f->a, !wh_streaming_on(f->a.relay));
+	RELAY_UNTIL(f, &f->a, wh_streaming_on(f->a.relay) && !f->a.relay->sweeping);
 	relay_put(f, "a");
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
 	RELAY_DELIVERED(f, 1, 2);
@@ -289,13 +289,13 @@ static void what_was_received_before_the_stream_broke_is_not_confirmed_unless_de
 	relay_set(f, "relay.on_done", "keep");
 	fake->by_hand = true;
 	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, wh_follow_on(f->a.relay));
+	RELAY_UNTIL(f, &f->a, wh_streaming_on(f->a.relay));
 	relay_put(f, "abc");
 	RELAY_UNTIL(f, &f->a, fake->n == 3);
 	RELAY_UNTIL(f, &f->a, !following(f)->inside);
 	relay_sql(f, "SELECT pg_terminate_backend(pid) FROM pg_stat_replication");
-	RELAY_UNTIL(f, &f->a, !wh_follow_on(f->a.relay));
-	RELAY_UNTIL(f, &f->a, wh_follow_on(f->a.relay));
+	RELAY_UNTIL(f, &f->a, !wh_streaming_on(f->a.relay));
+	RELAY_UNTIL(f, &f->a, wh_streaming_on(f->a.relay));
 	RELAY_UNTIL(f, &f->a,
 		    relay_number(f, "SELECT count(*) FROM pg_stat_replication WHERE "
 				    "flush_lsn IS NOT NULL") == 1);
@@ -322,7 +322,7 @@ static void cut_a_large_one(relay_fixture *f)
 	while (relay_number(f, "SELECT count(pg_terminate_backend(active_pid)) FROM "
 			       "pg_replication_slots") > 0)
 		;
-	while (wh_follow_on(f->a.relay)) /* what is in the socket is of it, too */
+	while (wh_streaming_on(f->a.relay)) /* what is in the socket is of it, too */
 		relay_turn(f, &f->a, relay_deadline(), "the cut", __LINE__, __FILE__);
 	assert_true(following(f)->inside);
 }

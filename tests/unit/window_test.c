@@ -3,7 +3,7 @@
  */
 #include "wherry_test.h"
 
-#include "relay/holes.h"
+#include "relay/engine/gaps.h"
 #include "relay/window.h"
 
 /* ---- the window ---- */
@@ -218,7 +218,7 @@ static void entries_are_in_lists(void **state)
 /* ---- holes ---- */
 
 /* They are these ranges, first and last in turn. */
-static void has_holes(const wh_holes *set, const int64_t *ends, size_t n)
+static void has_gaps(const wh_gaps *set, const int64_t *ends, size_t n)
 {
 	assert_int_equal(set->n, n / 2);
 	for (size_t i = 0; i < set->n; i++) {
@@ -228,86 +228,86 @@ static void has_holes(const wh_holes *set, const int64_t *ends, size_t n)
 }
 
 #define HAS_HOLES(set, ...)                                                              \
-	has_holes((set), (int64_t[]){__VA_ARGS__},                                       \
-		  sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+	has_gaps((set), (int64_t[]){__VA_ARGS__},                                        \
+		 sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 static void holes_are_noted_and_filled(void **state)
 {
-	wh_holes set = {.n = 0};
+	wh_gaps set = {.n = 0};
 
 	(void)state;
-	wh_holes_fill(&set, 1);
+	wh_gaps_fill(&set, 1);
 	assert_int_equal(set.n, 0);
-	wh_holes_add(&set, 3, 6);
-	wh_holes_add(&set, 8, 8);
-	wh_holes_add(&set, 10, 9); /* no gap */
+	wh_gaps_add(&set, 3, 6);
+	wh_gaps_add(&set, 8, 8);
+	wh_gaps_add(&set, 10, 9); /* no gap */
 	HAS_HOLES(&set, 3, 6, 8, 8);
-	wh_holes_fill(&set, 4); /* in the middle */
-	wh_holes_fill(&set, 4);
-	wh_holes_fill(&set, 7);
-	wh_holes_fill(&set, 99);
+	wh_gaps_fill(&set, 4); /* in the middle */
+	wh_gaps_fill(&set, 4);
+	wh_gaps_fill(&set, 7);
+	wh_gaps_fill(&set, 99);
 	HAS_HOLES(&set, 3, 3, 5, 6, 8, 8);
-	wh_holes_fill(&set, 5); /* its first */
+	wh_gaps_fill(&set, 5); /* its first */
 	HAS_HOLES(&set, 3, 3, 6, 6, 8, 8);
-	wh_holes_add(&set, 20, 22);
-	wh_holes_fill(&set, 22); /* its last */
+	wh_gaps_add(&set, 20, 22);
+	wh_gaps_fill(&set, 22); /* its last */
 	HAS_HOLES(&set, 3, 3, 6, 6, 8, 8, 20, 21);
-	wh_holes_fill(&set, 6);
-	wh_holes_fill(&set, 3);
+	wh_gaps_fill(&set, 6);
+	wh_gaps_fill(&set, 3);
 	HAS_HOLES(&set, 8, 8, 20, 21);
 }
 
 static void holes_are_forgotten_once_nobody_can_fill_them(void **state)
 {
-	wh_holes set = {.n = 0};
+	wh_gaps set = {.n = 0};
 
 	(void)state;
-	wh_holes_add(&set, 1, 2);
-	wh_holes_expire(&set, 1000000); /* not told yet who runs */
+	wh_gaps_add(&set, 1, 2);
+	wh_gaps_expire(&set, 1000000); /* not told yet who runs */
 	HAS_HOLES(&set, 1, 2);
-	wh_holes_date(&set, 0, 100); /* statements run, of transactions without numbers */
-	wh_holes_expire(&set, 1000000);
-	wh_holes_date(&set, 99, 100);
-	wh_holes_expire(&set, 1000000);
+	wh_gaps_date(&set, 0, 100); /* statements run, of transactions without numbers */
+	wh_gaps_expire(&set, 1000000);
+	wh_gaps_date(&set, 99, 100);
+	wh_gaps_expire(&set, 1000000);
 	HAS_HOLES(&set, 1, 2);
-	wh_holes_date(&set, 100, 100); /* transactions up to 99 */
-	wh_holes_add(&set, 5, 5);
-	wh_holes_add(&set, 7, 7);
-	wh_holes_date(&set, 100, 105);
-	wh_holes_date(&set, 105, 105);
-	wh_holes_expire(&set, 99);
+	wh_gaps_date(&set, 100, 100); /* transactions up to 99 */
+	wh_gaps_add(&set, 5, 5);
+	wh_gaps_add(&set, 7, 7);
+	wh_gaps_date(&set, 100, 105);
+	wh_gaps_date(&set, 105, 105);
+	wh_gaps_expire(&set, 99);
 	HAS_HOLES(&set, 1, 2, 5, 5, 7, 7);
-	wh_holes_expire(&set, 100);
+	wh_gaps_expire(&set, 100);
 	HAS_HOLES(&set, 5, 5, 7, 7);
-	wh_holes_expire(&set, 104);
+	wh_gaps_expire(&set, 104);
 	HAS_HOLES(&set, 5, 5, 7, 7);
-	wh_holes_expire(&set, 105);
+	wh_gaps_expire(&set, 105);
 	assert_int_equal(set.n, 0);
 }
 
 /* What is asked for grows; what is forgotten, and when, is safe. */
 static void too_many_holes_are_merged(void **state)
 {
-	wh_holes set = {.n = 0};
+	wh_gaps set = {.n = 0};
 
 	(void)state;
-	for (int64_t i = 0; i < WH_HOLES_MOST; i++) {
-		wh_holes_add(&set, 10 * i, 10 * i + 1);
-		wh_holes_date(&set, 0, 100 + i);
-		wh_holes_date(&set, 100 + i, 100 + i);
+	for (int64_t i = 0; i < WH_GAPS_MOST; i++) {
+		wh_gaps_add(&set, 10 * i, 10 * i + 1);
+		wh_gaps_date(&set, 0, 100 + i);
+		wh_gaps_date(&set, 100 + i, 100 + i);
 	}
-	assert_int_equal(set.n, WH_HOLES_MOST);
-	wh_holes_add(&set, 10LL * WH_HOLES_MOST, 10LL * WH_HOLES_MOST);
-	assert_int_equal(set.n, WH_HOLES_MOST / 2 + 1);
+	assert_int_equal(set.n, WH_GAPS_MOST);
+	wh_gaps_add(&set, 10LL * WH_GAPS_MOST, 10LL * WH_GAPS_MOST);
+	assert_int_equal(set.n, WH_GAPS_MOST / 2 + 1);
 	assert_int_equal(set.ranges[0].first, 0);
 	assert_int_equal(set.ranges[0].last, 11);
 	assert_int_equal(set.seen[0], 101); /* the later of both */
 	assert_int_equal(set.ranges[1].first, 20);
-	assert_int_equal(set.ranges[set.n - 1].first, 10LL * WH_HOLES_MOST);
-	while (set.n < WH_HOLES_MOST) /* no room to split one */
-		wh_holes_add(&set, 1000000 + 10 * (int64_t)set.n,
-			     1000002 + 10 * (int64_t)set.n);
-	wh_holes_fill(&set, 5);
+	assert_int_equal(set.ranges[set.n - 1].first, 10LL * WH_GAPS_MOST);
+	while (set.n < WH_GAPS_MOST) /* no room to split one */
+		wh_gaps_add(&set, 1000000 + 10 * (int64_t)set.n,
+			    1000002 + 10 * (int64_t)set.n);
+	wh_gaps_fill(&set, 5);
 	assert_int_equal(set.ranges[0].first, 0);
 	assert_int_equal(set.ranges[0].last, 11);
 }

@@ -25,17 +25,17 @@ typedef struct reading {
  * comes before what it meets behind them. */
 static void forget_holes(wherry_relay *r)
 {
-	if (!r->follow)
+	if (!r->streaming)
 		return;
 	r->passed = r->cursor;
-	r->holes.n = 0;
+	r->gaps.n = 0;
 }
 
 void wh_read_sweep(wherry_relay *r, int64_t now)
 {
 	r->cursor = INT64_MIN;
 	r->sweeping = true;
-	r->touched = wh_follow_knows(r);
+	r->touched = wh_streaming_knows(r);
 	r->swept_clean = true;
 	r->more = true;
 	r->sweep_at_us = wh_later(now, r->set.sweep_us);
@@ -47,9 +47,9 @@ void wh_read_sweep(wherry_relay *r, int64_t now)
 static void sweep_replaced(wherry_relay *r, int64_t now)
 {
 	r->replaced = false;
-	r->holes.n = 0;
+	r->gaps.n = 0;
 	r->passed = r->oldest = 0;
-	wh_follow_forget(r);
+	wh_streaming_forget(r);
 	wh_read_sweep(r, now);
 }
 
@@ -171,7 +171,7 @@ static bool held_back(reading *w, const wh_open_row *row)
 	if (!key || key->fsm.state == WH_KEY_FREE)
 		return false;
 	if (key->fsm.state != WH_KEY_PARKED)
-		wh_held_note(r, key, row->id, place_behind(r, key, row->id));
+		wh_noted_add(r, key, row->id, place_behind(r, key, row->id));
 	let_go(w, key, row);
 	return true;
 }
@@ -189,7 +189,7 @@ static wherry_code hold_back(reading *w, const wh_open_row *row, wherry_error *e
 		return wh_oom(err);
 	if (key->fsm.state == WH_KEY_FREE || key->fsm.state == WH_KEY_DRAINING)
 		wh_key_hold(&r->keys, key, wh_later(w->now, row->due_in_us));
-	wh_held_note(r, key, row->id, place_of(r, row->id));
+	wh_noted_add(r, key, row->id, place_of(r, row->id));
 	return WHERRY_OK;
 }
 
@@ -222,7 +222,7 @@ wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_erro
 	e->order = place_of(r, row->id);
 	e->version = r->version;
 	e->tx = r->taking;
-	wh_follow_taken(r, e->tx);
+	wh_streaming_taken(r, e->tx);
 	e->key = key;
 	if (key)
 		key->owned++;
@@ -242,12 +242,13 @@ wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_erro
  * to rows, refused ones and those behind them stay in memory. */
 static size_t beside_window(const wherry_relay *r)
 {
-	return r->set.keep && r->keys.n_resting ? WH_REFUSED_MOST : r->n_aside;
+	return r->set.keep && r->keys.n_refused ? WH_REFUSED_MOST : r->n_failed_probes;
 }
 
 size_t wh_relay_entries_most(const wherry_relay *r)
 {
-	return (size_t)r->set.window + (r->set.keep ? WH_REFUSED_MOST : WH_ASIDE_MOST);
+	return (size_t)r->set.window +
+	       (r->set.keep ? WH_REFUSED_MOST : WH_FAILED_PROBES_MOST);
 }
 
 bool wh_read_has_room(const wherry_relay *r)
@@ -258,7 +259,8 @@ bool wh_read_has_room(const wherry_relay *r)
 
 bool wh_read_keys_left(const wherry_relay *r)
 {
-	return r->keys.n_held < (size_t)r->set.held_keys + r->n_aside + r->keys.n_resting;
+	return r->keys.n_held <
+	       (size_t)r->set.held_keys + r->n_failed_probes + r->keys.n_refused;
 }
 
 /* Rows of keys that are held may be read again, but not others, which might be held too. */
@@ -272,7 +274,7 @@ static bool may_read_on(const wherry_relay *r)
 static bool late_ids_matter(const wherry_relay *r)
 {
 	return r->db->driver->late_commits && !r->set.strict &&
-	       (!wh_follow_on(r) || (r->sweeping && !r->touched));
+	       (!wh_streaming_on(r) || (r->sweeping && !r->touched));
 }
 
 static void move_cursor(wherry_relay *r, int64_t id)
@@ -280,10 +282,10 @@ static void move_cursor(wherry_relay *r, int64_t id)
 	r->cursor = id;
 	if (id <= r->passed)
 		return;
-	if (late_ids_matter(r) && wh_share_partial(r))
-		wh_holes_pass(&r->holes, r->passed + 1, id);
+	if (late_ids_matter(r) && wh_partitions_partial(r))
+		wh_gaps_pass(&r->gaps, r->passed + 1, id);
 	else if (late_ids_matter(r))
-		wh_holes_add(&r->holes, r->passed + 1, id - 1);
+		wh_gaps_add(&r->gaps, r->passed + 1, id - 1);
 	r->passed = id;
 }
 
@@ -335,8 +337,8 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 		return code;
 	if (w->ahead && row->id > r->cursor)
 		move_cursor(r, row->id);
-	else if (!wh_share_partial(r))
-		wh_holes_fill(&r->holes, row->id);
+	else if (!wh_partitions_partial(r))
+		wh_gaps_fill(&r->gaps, row->id);
 	return WHERRY_OK;
 }
 
@@ -349,7 +351,7 @@ static wherry_code finish(reading *w, wherry_code code)
 
 static void note_horizon(wherry_relay *r, const wh_horizon *now)
 {
-	wh_holes_date(&r->holes, r->running, now->next);
+	wh_gaps_date(&r->gaps, r->running, now->next);
 	r->oldest = now->oldest;
 	r->running = now->running;
 	if (now->held)
@@ -364,8 +366,7 @@ static void note_horizon(wherry_relay *r, const wh_horizon *now)
 static wherry_code note_transactions(wherry_relay *r, wherry_error *err)
 {
 	wh_horizon now;
-	wherry_code code =
-		wh_outbox_horizon(r->box, &r->lease, r->holes.n > 0, &now, err);
+	wherry_code code = wh_outbox_horizon(r->box, &r->lease, r->gaps.n > 0, &now, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -380,7 +381,7 @@ static wherry_code note_transactions(wherry_relay *r, wherry_error *err)
 static wh_slots_read share_of(wherry_relay *r, int64_t limit)
 {
 	enum { SPARE = 8 };
-	wh_share *s = &r->share;
+	wh_share *s = &r->partitions;
 	int64_t least = 2 * limit / (wh_slots_count(s->slots.mine) + 1) + SPARE;
 	wh_slots_read share = {.mask = s->slots.mine, .late = r->cursor};
 
@@ -389,9 +390,9 @@ static wh_slots_read share_of(wherry_relay *r, int64_t limit)
 	if (s->each > limit)
 		s->each = limit;
 	share.each = s->each;
-	if (!r->holes.n || r->holes.ranges[0].first > r->cursor)
+	if (!r->gaps.n || r->gaps.ranges[0].first > r->cursor)
 		return share;
-	share.late = r->holes.ranges[0].first - 1;
+	share.late = r->gaps.ranges[0].first - 1;
 	share.known = r->back_ids; /* nobody else's at the moment */
 	share.n_known = wh_window_ids(&r->window, share.late, r->cursor, r->back_ids);
 	return share;
@@ -400,7 +401,7 @@ static wh_slots_read share_of(wherry_relay *r, int64_t limit)
 /* Where few slots have much, more is read of each. */
 static void note_share(wherry_relay *r, const reading *w, int64_t limit)
 {
-	wh_share *s = &r->share;
+	wh_share *s = &r->partitions;
 
 	if (w->fresh >= limit)
 		s->each -= s->each / 8;
@@ -414,19 +415,19 @@ static wherry_code read_turn(reading *w, int64_t limit, wherry_error *err)
 	wherry_relay *r = w->r;
 	wh_read_from from = {.after = r->cursor,
 			     .limit = limit,
-			     .holes = r->holes.ranges,
-			     .n_holes = r->holes.n,
+			     .holes = r->gaps.ranges,
+			     .n_holes = r->gaps.n,
 			     .all_open = r->sweeping,
 			     .touched = r->sweeping && r->touched};
 	wh_slots_read share;
 	int64_t oldest = r->oldest;
-	bool asked = r->holes.n > 0;
+	bool asked = r->gaps.n > 0;
 	wh_horizon horizon = {.next = 0};
 	wh_ride ride;
 	bool rides = wh_settle_ride(r, w->now, &ride);
 	wherry_code code;
 
-	if (wh_share_partial(r)) {
+	if (wh_partitions_partial(r)) {
 		share = share_of(r, limit);
 		from.slots = &share;
 	}
@@ -443,8 +444,8 @@ static wherry_code read_turn(reading *w, int64_t limit, wherry_error *err)
 	if (code != WHERRY_OK)
 		return code;
 	if (!w->full && (from.slots || w->rows < limit))
-		wh_holes_expire(&r->holes, oldest);
-	if (w->full || (r->holes.n && !asked))
+		wh_gaps_expire(&r->gaps, oldest);
+	if (w->full || (r->gaps.n && !asked))
 		return note_transactions(r, err);
 	note_horizon(r, &horizon);
 	return WHERRY_OK;
@@ -472,10 +473,10 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 			      wherry_error *err)
 {
 	reading w = {.r = r, .now = now, .ahead = true, .after = r->cursor};
-	bool partial = wh_share_partial(r);
+	bool partial = wh_partitions_partial(r);
 	wherry_code code = WHERRY_OK;
 
-	if (partial && !r->share.slots.mine) {
+	if (partial && !r->partitions.slots.mine) {
 		r->more = r->sweeping = false;
 		return code;
 	}
@@ -487,7 +488,7 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 	if (code != WHERRY_OK)
 		return code;
 	note_fit(r, &w);
-	r->more = w.full || (partial ? w.fresh >= r->share.each : w.rows == limit);
+	r->more = w.full || (partial ? w.fresh >= r->partitions.each : w.rows == limit);
 	if (partial)
 		note_share(r, &w, limit);
 	if (!r->more && r->sweeping) {
@@ -495,10 +496,10 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 		r->more =
 			true; /* rows may have come in behind the three ranges it merged */
 	}
-	if (!r->sweeping && wh_follow_on(r)) {
+	if (!r->sweeping && wh_streaming_on(r)) {
 		r->more = false; /* they come by the log */
 		forget_holes(r);
-		return wh_follow_swept(r, now, err);
+		return wh_streaming_swept(r, now, err);
 	}
 	return WHERRY_OK;
 }
@@ -530,17 +531,17 @@ static void tell_full(wherry_relay *r)
 {
 	bool full = !wh_read_keys_left(r);
 
-	if (full && !r->full_told)
+	if (full && !r->full_logged)
 		wh_relay_say(r, WHERRY_LOG_WARN, "slot-full",
 			     wh_log_int("held_keys", (int64_t)r->keys.n_held),
 			     wh_log_note("reading stops until fewer keys wait; see "
 					 "relay.held_keys"));
-	r->full_told = full;
+	r->full_logged = full;
 }
 
 void wh_read_notice(wherry_relay *r, int64_t version)
 {
-	if (version != r->control_nudge)
+	if (version != r->control_version)
 		wh_relay_say(r, WHERRY_LOG_INFO, "operator-change",
 			     wh_log_int("control_version", version));
 }
@@ -549,27 +550,28 @@ void wh_read_notice(wherry_relay *r, int64_t version)
 wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	bool paused = r->stats.paused;
-	int64_t nudge = r->control_nudge;
-	wh_slots slots = r->share.slots;
-	wherry_code code = r->share.on ? wh_slots_control(r->box, &r->lease, &paused,
-							  &nudge, &slots, err)
-				       : wh_outbox_control(r->box, &paused, &nudge, err);
+	int64_t nudge = r->control_version;
+	wh_slots slots = r->partitions.slots;
+	wherry_code code = r->partitions.on
+				   ? wh_slots_control(r->box, &r->lease, &paused, &nudge,
+						      &slots, err)
+				   : wh_outbox_control(r->box, &paused, &nudge, err);
 
 	if (code != WHERRY_OK)
 		return code;
-	if (slots.n_others != r->share.slots.n_others ||
-	    slots.others != r->share.slots.others)
+	if (slots.n_others != r->partitions.slots.n_others ||
+	    slots.others != r->partitions.slots.others)
 		r->renew_at_us = now; /* which looks at it closely */
 	r->look_by_us = WH_NEVER;
 	if (paused != r->stats.paused)
 		wh_relay_say(r, WHERRY_LOG_INFO, paused ? "paused" : "resumed");
 	r->stats.paused = r->lease.paused = paused;
 	wh_read_notice(r, nudge);
-	if (nudge != r->control_nudge && !r->set.competing && !r->set.keep) {
-		wh_held_look(r, now);
+	if (nudge != r->control_version && !r->set.competing && !r->set.keep) {
+		wh_noted_look(r, now);
 		wh_read_sweep(r, now);
 	}
-	r->control_nudge = nudge;
+	r->control_version = nudge;
 	return WHERRY_OK;
 }
 
@@ -586,7 +588,7 @@ static wherry_code read_more(wherry_relay *r, int64_t now, wherry_error *err)
 		limit = 2 * r->fits;
 
 	if (from_start && r->set.park)
-		code = wh_held_parked(r, now, err);
+		code = wh_noted_parked(r, now, err);
 	if (code == WHERRY_OK)
 		code = read_ahead(r, now, limit, err);
 	return code;
@@ -600,10 +602,10 @@ static wherry_code read_more(wherry_relay *r, int64_t now, wherry_error *err)
  */
 static wherry_code look_for_open(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	bool any = wh_share_partial(r);
+	bool any = wh_partitions_partial(r);
 	wherry_code code = WHERRY_OK;
 
-	if (now < r->open_look_us || !wh_read_idle(r) || wh_follow_on(r))
+	if (now < r->open_look_us || !wh_read_idle(r) || wh_streaming_on(r))
 		return WHERRY_OK;
 	r->open_look_us = WH_NEVER;
 	r->open_looked_us = now;
@@ -617,8 +619,9 @@ static wherry_code look_for_open(wherry_relay *r, int64_t now, wherry_error *err
 /* Soon, and some time after the last look. */
 static void plan_look(wherry_relay *r, int64_t now)
 {
-	int64_t next = wh_later(r->open_looked_us,
-				wh_share_partial(r) ? r->set.sweep_us : OPEN_LOOK_US);
+	int64_t next =
+		wh_later(r->open_looked_us,
+			 wh_partitions_partial(r) ? r->set.sweep_us : OPEN_LOOK_US);
 
 	if (next < r->again_at_us)
 		next = r->again_at_us; /* rows cannot be acknowledged: see settle.c */
@@ -628,8 +631,9 @@ static void plan_look(wherry_relay *r, int64_t now)
 
 int64_t wh_read_deadline(const wherry_relay *r)
 {
-	return wh_read_idle(r) && !wh_follow_on(r) && !r->stats.paused ? r->open_look_us
-								       : WH_NEVER;
+	return wh_read_idle(r) && !wh_streaming_on(r) && !r->stats.paused
+		       ? r->open_look_us
+		       : WH_NEVER;
 }
 
 /* Start a sweep if one is due. */
@@ -653,7 +657,7 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 	size_t before = r->window.n;
 
 	r->version = wh_db_version(r->db);
-	if (woken && !wh_follow_on(r))
+	if (woken && !wh_streaming_on(r))
 		r->more = true;
 	if (woken && r->look_by_us == WH_NEVER)
 		r->look_by_us = wh_later(now, LOOK_US);
@@ -664,7 +668,7 @@ wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err)
 		return woken ? wh_read_control(r, now, err) : WHERRY_OK;
 	sweep_if_due(r, now);
 	if (now >= r->keys.first_due)
-		code = wh_held_due(r, now, err);
+		code = wh_noted_due(r, now, err);
 	if (code == WHERRY_OK && r->strict.gap_before &&
 	    (woken || now >= r->strict.look_us))
 		code = wh_strict_look(r, now, err);

@@ -5,7 +5,7 @@
  * first, and taken from the table, if it is open there.  It may be in the log and not yet be
  * visible: then the look-up is made again.
  */
-#include "relay/stream.h"
+#include "relay/engine/streaming.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ typedef struct pulling {
 	int64_t at; /* the position of the row that came */
 } pulling;
 
-bool wh_follow_has_room(const wherry_relay *r)
+bool wh_streaming_has_room(const wherry_relay *r)
 {
 	return wh_read_has_room(r) && wh_read_keys_left(r);
 }
@@ -35,13 +35,13 @@ static wherry_code meet_known(void *ctx, const wh_open_row *row, wherry_error *e
 {
 	pulling *w = ctx;
 	wherry_relay *r = w->r;
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 
 	while (w->nth < f->n_ids && f->ids[w->nth] != row->id)
 		w->nth++;
 	if (w->nth == f->n_ids)
 		return WHERRY_OK;
-	if (!wh_follow_has_room(r)) {
+	if (!wh_streaming_has_room(r)) {
 		w->full = true;
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	}
@@ -50,7 +50,7 @@ static wherry_code meet_known(void *ctx, const wh_open_row *row, wherry_error *e
 }
 
 /* Are all of them visible, whose rows are to be looked up? */
-static wherry_code all_visible(wh_following *f, bool *out, wherry_error *err)
+static wherry_code all_visible(wh_streaming *f, bool *out, wherry_error *err)
 {
 	uint32_t *xids = calloc(f->n_ids, sizeof(*xids));
 	int64_t unseen = 0;
@@ -76,10 +76,10 @@ static wherry_code all_visible(wh_following *f, bool *out, wherry_error *err)
 /* The first n need no look any more. */
 static void forget_ids(wherry_relay *r, size_t n)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 
 	for (size_t i = 0; i < n; i++)
-		wh_follow_landed(r, f->id_txs[i]);
+		wh_streaming_landed(r, f->id_txs[i]);
 	f->n_ids -= n;
 	memmove(f->ids, f->ids + n, f->n_ids * sizeof(*f->ids));
 	memmove(f->id_txs, f->id_txs + n, f->n_ids * sizeof(*f->id_txs));
@@ -88,16 +88,16 @@ static void forget_ids(wherry_relay *r, size_t n)
 static wherry_code look_up(pulling *w, wherry_error *err)
 {
 	wherry_relay *r = w->r;
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	bool visible = false;
 	wherry_code code;
 
-	if (!f->n_ids || !wh_follow_has_room(r) || w->now < f->look_up_us)
+	if (!f->n_ids || !wh_streaming_has_room(r) || w->now < f->look_up_us)
 		return WHERRY_OK;
 	code = all_visible(f, &visible, err);
 	if (code != WHERRY_OK)
 		return code;
-	f->look_up_us = visible ? 0 : wh_later(w->now, wh_follow_unseen(r));
+	f->look_up_us = visible ? 0 : wh_later(w->now, wh_streaming_unseen(r));
 	if (!visible)
 		return WHERRY_OK;
 	f->unseen_us = 0;
@@ -130,15 +130,15 @@ static wherry_code meet_row(void *ctx, const wh_open_row *row, wherry_error *err
 {
 	pulling *w = ctx;
 	wherry_relay *r = w->r;
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 
 	if (r->set.keep)
-		return wh_keep_meet(r, row, w->at, err);
+		return wh_unmarked_meet(r, row, w->at, err);
 	/* behind one that is looked up, too, or it would overtake that */
 	if (f->look || f->n_ids || row->state != WHERRY_PENDING || is_held(r, row)) {
 		f->ids[f->n_ids] = row->id;
 		f->id_txs[f->n_ids++] = r->taking;
-		wh_follow_taken(r, r->taking);
+		wh_streaming_taken(r, r->taking);
 		return WHERRY_OK;
 	}
 	if (row->id > r->cursor)
@@ -153,7 +153,7 @@ static wherry_code meet_row(void *ctx, const wh_open_row *row, wherry_error *err
  * made anew, and another server's log may have gone another way: then it never comes, and
  * what was received of it must not keep the position where it is.
  */
-static void give_up_cut(wh_following *f)
+static void give_up_cut(wh_streaming *f)
 {
 	wh_tx_find(f, wh_tx_last(f))->end = f->received;
 	f->inside = f->cut = false;
@@ -168,7 +168,7 @@ static bool is_again(const wh_tx *tx, const wh_stream_event *event)
 static wherry_code begin_tx(wherry_relay *r, const wh_stream_event *event,
 			    wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wh_tx *tx = f->cut ? wh_tx_find(f, wh_tx_last(f)) : NULL;
 
 	if (tx && is_again(tx, event)) {
@@ -193,7 +193,7 @@ static wherry_code begin_tx(wherry_relay *r, const wh_stream_event *event,
 
 static void end_tx(wherry_relay *r, const wh_stream_event *event)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wh_tx *tx = wh_tx_find(f, r->taking);
 
 	tx->end = event->at;
@@ -209,7 +209,7 @@ static void end_tx(wherry_relay *r, const wh_stream_event *event)
 
 static wherry_code take(pulling *w, const wh_stream_event *event, wherry_error *err)
 {
-	wh_following *f = w->r->follow;
+	wh_streaming *f = w->r->streaming;
 	wh_open_reader reader = {meet_row, w, 0, 0};
 
 	switch (event->kind) {
@@ -253,13 +253,13 @@ static bool is_enough(const pulling *w)
 static wherry_code pull(pulling *w, wherry_error *err)
 {
 	wherry_relay *r = w->r;
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wh_stream_event event = {.kind = WH_STREAM_PLACE};
 	wherry_code code = WHERRY_OK;
 
 	r->taking = f->inside ? wh_tx_last(f) : 0;
 	while (code == WHERRY_OK && event.kind != WH_STREAM_NOTHING && !is_enough(w) &&
-	       f->n_ids < (size_t)r->set.batch && wh_follow_has_room(r)) {
+	       f->n_ids < (size_t)r->set.batch && wh_streaming_has_room(r)) {
 		code = f->stream->driver->next(f->stream, &event, err);
 		w->told++;
 		w->bytes += event.len;
@@ -279,7 +279,7 @@ static void fence_late(const pulling *w)
 		r->unfenced = true;
 }
 
-wherry_code wh_follow_pull(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_streaming_pull(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	pulling w = {.r = r, .now = now};
 	wherry_code code = wh_window_begin(&r->window, err);
@@ -287,7 +287,7 @@ wherry_code wh_follow_pull(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK)
 		return code;
 	code = look_up(&w, err);
-	if (code == WHERRY_OK && !r->follow->n_ids)
+	if (code == WHERRY_OK && !r->streaming->n_ids)
 		code = pull(&w, err);
 	if (code == WHERRY_OK)
 		code = look_up(&w, err);
@@ -299,13 +299,13 @@ wherry_code wh_follow_pull(wherry_relay *r, int64_t now, wherry_error *err)
 /* What the table must be looked at for waits until that can be asked. */
 static bool comes_meanwhile(const wherry_relay *r)
 {
-	const wh_following *f = r->follow;
+	const wh_streaming *f = r->streaming;
 
-	return f && wh_follow_on(r) && f->placed && !f->n_ids && !r->set.keep &&
-	       !r->sweeping && !r->more && !r->stats.paused && wh_follow_has_room(r);
+	return f && wh_streaming_on(r) && f->placed && !f->n_ids && !r->set.keep &&
+	       !r->sweeping && !r->more && !r->stats.paused && wh_streaming_has_room(r);
 }
 
-bool wh_follow_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out)
+bool wh_streaming_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out)
 {
 	pulling w = {.r = r, .now = now};
 	wherry_error why = WHERRY_ERROR_INIT;
@@ -318,19 +318,19 @@ bool wh_follow_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out)
 	wh_window_end(&r->window);
 	fence_late(&w);
 	if (code != WHERRY_OK)
-		(void)wh_follow_trouble(r, now, code, &why);
+		(void)wh_streaming_trouble(r, now, code, &why);
 	if (!comes_meanwhile(r))
 		return false;
-	out->fd = wh_follow_fd(r, &out->events);
-	return r->follow->stream->driver->waiting(r->follow->stream);
+	out->fd = wh_streaming_fd(r, &out->events);
+	return r->streaming->stream->driver->waiting(r->streaming->stream);
 }
 
 /* ---- what was there before the log, where nothing is marked ---- */
 
-wherry_code wh_follow_table(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_streaming_table(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	enum { AT_ONCE = 100 };
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	int64_t limit = wh_read_room(r) < AT_ONCE ? wh_read_room(r) : AT_ONCE;
 	pulling w = {.r = r, .now = now};
 	wh_open_reader reader = {meet_row, &w, 0, 0};
@@ -338,7 +338,7 @@ wherry_code wh_follow_table(wherry_relay *r, int64_t now, wherry_error *err)
 	bool more = true;
 	wherry_code code;
 
-	if (r->stats.paused || !wh_follow_has_room(r) || limit <= 0)
+	if (r->stats.paused || !wh_streaming_has_room(r) || limit <= 0)
 		return WHERRY_OK;
 	code = wh_window_begin(&r->window, err);
 	if (code != WHERRY_OK)
@@ -349,6 +349,6 @@ wherry_code wh_follow_table(wherry_relay *r, int64_t now, wherry_error *err)
 	r->taking = 0;
 	wh_window_end(&r->window);
 	if (code != WHERRY_OK)
-		return wh_follow_trouble(r, now, code, err);
-	return more ? WHERRY_OK : wh_follow_table_done(r, now, err);
+		return wh_streaming_trouble(r, now, code, err);
+	return more ? WHERRY_OK : wh_streaming_table_done(r, now, err);
 }

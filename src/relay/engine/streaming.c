@@ -4,10 +4,10 @@
  * It is the engine exclusive with another way to learn of new rows.  While it has no stream
  * it works as that does; once it has one, rows come by it in the order of commits, and the
  * table is read only for what the log does not tell: what was there before, what waits for a
- * retry, what operators did.  Where nothing is marked (keep.c) the log is all there is.  See
+ * retry, what operators did.  Where nothing is marked (unmarked.c) the log is all there is.  See
  * docs/internals/stream.md.
  */
-#include "relay/stream.h"
+#include "relay/engine/streaming.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -18,7 +18,7 @@ enum { ASK_US = 100000, UNSEEN_US = 1000, UNSEEN_MOST_US = 100000 };
 
 /* ---- transactions ---- */
 
-wh_tx *wh_tx_begin(wh_following *f, uint32_t xid)
+wh_tx *wh_tx_begin(wh_streaming *f, uint32_t xid)
 {
 	if (f->first && f->first + f->n == f->cap) {
 		memmove(f->txs, f->txs + f->first, f->n * sizeof(*f->txs));
@@ -37,19 +37,19 @@ wh_tx *wh_tx_begin(wh_following *f, uint32_t xid)
 	return &f->txs[f->first + f->n++];
 }
 
-wh_tx *wh_tx_find(wh_following *f, uint64_t number)
+wh_tx *wh_tx_find(wh_streaming *f, uint64_t number)
 {
 	if (number < f->base || number - f->base >= f->n)
 		return NULL;
 	return &f->txs[f->first + (number - f->base)];
 }
 
-uint64_t wh_tx_last(const wh_following *f)
+uint64_t wh_tx_last(const wh_streaming *f)
 {
 	return f->n ? f->base + f->n - 1 : 0;
 }
 
-void wh_tx_advance(wh_following *f)
+void wh_tx_advance(wh_streaming *f)
 {
 	while (f->n && f->txs[f->first].end && !f->txs[f->first].open) {
 		f->delivered = f->txs[f->first].end;
@@ -63,45 +63,45 @@ void wh_tx_advance(wh_following *f)
 		f->delivered = f->received;
 }
 
-void wh_follow_taken(wherry_relay *r, uint64_t number)
+void wh_streaming_taken(wherry_relay *r, uint64_t number)
 {
-	wh_tx *tx = number ? wh_tx_find(r->follow, number) : NULL;
+	wh_tx *tx = number ? wh_tx_find(r->streaming, number) : NULL;
 
 	if (tx)
 		tx->open++;
 }
 
-void wh_follow_landed(wherry_relay *r, uint64_t number)
+void wh_streaming_landed(wherry_relay *r, uint64_t number)
 {
-	wh_tx *tx = number && r->follow ? wh_tx_find(r->follow, number) : NULL;
+	wh_tx *tx = number && r->streaming ? wh_tx_find(r->streaming, number) : NULL;
 
 	if (!tx)
 		return;
 	tx->open--;
-	r->follow->moved = true;
+	r->streaming->moved = true;
 }
 
-bool wh_follow_knows(const wherry_relay *r)
+bool wh_streaming_knows(const wherry_relay *r)
 {
-	return wh_follow_on(r) && r->follow->swept && !r->keys.n_parked;
+	return wh_streaming_on(r) && r->streaming->swept && !r->keys.n_parked;
 }
 
-void wh_follow_forget(wherry_relay *r)
+void wh_streaming_forget(wherry_relay *r)
 {
-	if (r->follow)
-		r->follow->swept = false;
+	if (r->streaming)
+		r->streaming->swept = false;
 }
 
-bool wh_follow_on(const wherry_relay *r)
+bool wh_streaming_on(const wherry_relay *r)
 {
-	return r->follow && r->follow->fsm.state == WH_FOLLOW_ON;
+	return r->streaming && r->streaming->fsm.state == WH_STREAMING_ON;
 }
 
 /* ---- what rows can be seen ---- */
 
-wherry_code wh_follow_swept(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_streaming_swept(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wh_wal_now at;
 	wherry_code code;
 
@@ -116,7 +116,7 @@ wherry_code wh_follow_swept(wherry_relay *r, int64_t now, wherry_error *err)
 	return WHERRY_OK;
 }
 
-static size_t add_xid(wh_following *f, uint64_t number, uint32_t *xids, size_t n)
+static size_t add_xid(wh_streaming *f, uint64_t number, uint32_t *xids, size_t n)
 {
 	const wh_tx *tx = number ? wh_tx_find(f, number) : NULL;
 
@@ -126,10 +126,10 @@ static size_t add_xid(wh_following *f, uint64_t number, uint32_t *xids, size_t n
 	return n + 1;
 }
 
-wherry_code wh_follow_seen(wherry_relay *r, const wh_entry *also, bool *out_all,
-			   wherry_error *err)
+wherry_code wh_streaming_seen(wherry_relay *r, const wh_entry *also, bool *out_all,
+			      wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	size_t n = 0;
 	uint32_t *xids = calloc(r->window.settled.n + 1, sizeof(*xids));
 	int64_t unseen = 0;
@@ -153,9 +153,9 @@ wherry_code wh_follow_seen(wherry_relay *r, const wh_entry *also, bool *out_all,
 }
 
 /* Mostly a moment; but a commit may wait for a standby that is away. */
-int64_t wh_follow_unseen(wherry_relay *r)
+int64_t wh_streaming_unseen(wherry_relay *r)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 
 	f->unseen_us = f->unseen_us ? 2 * f->unseen_us : UNSEEN_US;
 	if (f->unseen_us > UNSEEN_MOST_US)
@@ -165,32 +165,32 @@ int64_t wh_follow_unseen(wherry_relay *r)
 
 /* ---- the step ---- */
 
-wherry_code wh_follow_alive(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_streaming_alive(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wherry_code code;
 
-	if (!wh_follow_on(r))
+	if (!wh_streaming_on(r))
 		return WHERRY_OK;
 	wh_tx_advance(f);
 	code = f->stream->driver->confirm(f->stream, now, f->delivered, false, err);
-	return code == WHERRY_OK ? code : wh_follow_trouble(r, now, code, err);
+	return code == WHERRY_OK ? code : wh_streaming_trouble(r, now, code, err);
 }
 
 /* Rows that have come, if there may be any more. */
 static wherry_code receive(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wherry_code code = WHERRY_OK;
 
 	if (r->sweeping || r->stats.paused)
 		return WHERRY_OK;
 	if (!r->set.keep && !f->placed)
-		code = wh_follow_swept(r, now, err);
+		code = wh_streaming_swept(r, now, err);
 	if (code == WHERRY_OK && (f->placed || r->set.keep)) {
-		code = wh_follow_pull(r, now, err);
+		code = wh_streaming_pull(r, now, err);
 		if (code != WHERRY_OK)
-			return wh_follow_trouble(r, now, code, err);
+			return wh_streaming_trouble(r, now, code, err);
 	}
 	return code;
 }
@@ -199,55 +199,55 @@ static wherry_code receive(wherry_relay *r, int64_t now, wherry_error *err)
  * but a log that is not read is kept, so not for long. */
 static bool waits_for_table(const wherry_relay *r, int64_t now)
 {
-	return r->sweeping && !r->set.keep && now < r->follow->begin_by_us;
+	return r->sweeping && !r->set.keep && now < r->streaming->begin_by_us;
 }
 
-wherry_code wh_follow_step(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_streaming_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	enum { BACKLOG_S = 10 };
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wherry_code code = WHERRY_OK;
 
 	if (!f->begin_by_us)
 		f->begin_by_us = wh_later(now, BACKLOG_S * WH_SECOND);
-	if (f->fsm.state == WH_FOLLOW_OFF && now >= f->retry_us && !f->given_up &&
+	if (f->fsm.state == WH_STREAMING_OFF && now >= f->retry_us && !f->given_up &&
 	    !waits_for_table(r, now))
-		code = wh_follow_connect(r, now, err);
-	if (code == WHERRY_OK && f->fsm.state == WH_FOLLOW_MAKING)
-		code = wh_follow_begin(r, now, err);
-	if (code == WHERRY_OK && f->fsm.state == WH_FOLLOW_TABLE)
-		code = wh_follow_table(r, now, err);
-	if (code == WHERRY_OK && wh_follow_on(r) && now >= r->db_retry_at_us)
+		code = wh_streaming_connect(r, now, err);
+	if (code == WHERRY_OK && f->fsm.state == WH_STREAMING_MAKING)
+		code = wh_streaming_begin(r, now, err);
+	if (code == WHERRY_OK && f->fsm.state == WH_STREAMING_TABLE)
+		code = wh_streaming_table(r, now, err);
+	if (code == WHERRY_OK && wh_streaming_on(r) && now >= r->db_retry_at_us)
 		code = receive(r, now, err);
 	if (code == WHERRY_OK && now >= r->db_retry_at_us)
-		code = wh_follow_watch(r, now, err);
-	return code == WHERRY_OK ? wh_follow_alive(r, now, err) : code;
+		code = wh_streaming_watch(r, now, err);
+	return code == WHERRY_OK ? wh_streaming_alive(r, now, err) : code;
 }
 
-wherry_code wh_follow_settled(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_streaming_settled(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
 
-	if (!wh_follow_on(r))
+	if (!wh_streaming_on(r))
 		return WHERRY_OK;
 	if (r->set.keep && now >= r->db_retry_at_us)
-		code = wh_keep_place(r, now, err);
+		code = wh_unmarked_place(r, now, err);
 	return code == WHERRY_OK && r->fsm.state == WH_LEADING
-		       ? wh_follow_alive(r, now, err)
+		       ? wh_streaming_alive(r, now, err)
 		       : code;
 }
 
 /* The last word to the server, so that the next relay goes on from here. */
-wherry_code wh_follow_finish(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_streaming_finish(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wherry_code code = WHERRY_OK;
 
-	if (!wh_follow_on(r))
+	if (!wh_streaming_on(r))
 		return WHERRY_OK;
 	wh_tx_advance(f);
 	if (r->set.keep && f->delivered) /* though it has not moved: it says when */
-		code = wh_keep_write(r, NULL, err);
+		code = wh_unmarked_write(r, NULL, err);
 	if (code == WHERRY_STALE) {
 		wh_lease_lost(r, now, "the position was refused");
 		return WHERRY_OK;
@@ -258,13 +258,13 @@ wherry_code wh_follow_finish(wherry_relay *r, int64_t now, wherry_error *err)
 	    WHERRY_OK)
 		wh_relay_say(r, WHERRY_LOG_DEBUG, "stream-not-told",
 			     wh_log_text("why", err ? err->message : ""));
-	wh_follow_end(r);
+	wh_streaming_end(r);
 	return WHERRY_OK;
 }
 
-wherry_code wh_follow_until(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_streaming_until(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wherry_code code = WHERRY_OK;
 	wh_wal_now at;
 
@@ -276,25 +276,25 @@ wherry_code wh_follow_until(wherry_relay *r, int64_t now, wherry_error *err)
 		}
 		return code;
 	}
-	if (!wh_follow_on(r))
+	if (!wh_streaming_on(r))
 		return WHERRY_OK;
 	wh_tx_advance(f);
 	if (f->delivered >= r->target_at) {
-		wh_until_finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
+		wh_until_empty_finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
 		return WHERRY_OK;
 	}
 	if (now < r->empty_check_us || f->received >= r->target_at)
 		return WHERRY_OK;
 	r->empty_check_us = wh_later(now, ASK_US);
 	code = f->stream->driver->confirm(f->stream, now, f->delivered, true, err);
-	return code == WHERRY_OK ? code : wh_follow_trouble(r, now, code, err);
+	return code == WHERRY_OK ? code : wh_streaming_trouble(r, now, code, err);
 }
 
 /* ---- when to step, and for what to wait ---- */
 
 static bool may_receive(const wherry_relay *r)
 {
-	return !r->stats.paused && !r->sweeping && wh_follow_has_room(r);
+	return !r->stats.paused && !r->sweeping && wh_streaming_has_room(r);
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -302,24 +302,24 @@ static int64_t earlier(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-int64_t wh_follow_deadline(const wherry_relay *r, int64_t now)
+int64_t wh_streaming_deadline(const wherry_relay *r, int64_t now)
 {
-	const wh_following *f = r->follow;
+	const wh_streaming *f = r->streaming;
 	int64_t at = WH_NEVER;
 
 	if (!f)
 		return at;
-	if (f->fsm.state == WH_FOLLOW_OFF && f->given_up && !f->dropping)
+	if (f->fsm.state == WH_STREAMING_OFF && f->given_up && !f->dropping)
 		return at;
-	if (f->fsm.state == WH_FOLLOW_OFF)
+	if (f->fsm.state == WH_STREAMING_OFF)
 		return waits_for_table(r, now) ? f->begin_by_us : f->retry_us;
 	if (r->window.n)
 		at = f->look_us;
-	if (f->fsm.state == WH_FOLLOW_TABLE)
+	if (f->fsm.state == WH_STREAMING_TABLE)
 		return may_receive(r) ? now : at;
-	if (f->fsm.state == WH_FOLLOW_MAKING && f->ahead_next)
+	if (f->fsm.state == WH_STREAMING_MAKING && f->ahead_next)
 		at = earlier(at, f->ahead_look_us);
-	if (f->fsm.state != WH_FOLLOW_ON)
+	if (f->fsm.state != WH_STREAMING_ON)
 		return at;
 	if (r->set.keep && f->moved && f->delivered > f->written)
 		at = earlier(at, f->write_us);
@@ -334,16 +334,16 @@ int64_t wh_follow_deadline(const wherry_relay *r, int64_t now)
 	return earlier(at, f->stream->driver->deadline(f->stream));
 }
 
-int wh_follow_fd(const wherry_relay *r, short *out_events)
+int wh_streaming_fd(const wherry_relay *r, short *out_events)
 {
-	const wh_following *f = r->follow;
+	const wh_streaming *f = r->streaming;
 	int fd;
 
 	*out_events = 0;
-	if (!f || !f->stream || f->fsm.state == WH_FOLLOW_TABLE)
+	if (!f || !f->stream || f->fsm.state == WH_STREAMING_TABLE)
 		return -1;
 	fd = f->stream->driver->fd(f->stream, out_events);
-	if (wh_follow_on(r) && !may_receive(r)) /* what comes stays in the socket */
+	if (wh_streaming_on(r) && !may_receive(r)) /* what comes stays in the socket */
 		*out_events = (short)(*out_events & ~POLLIN);
 	return *out_events ? fd : -1;
 }

@@ -12,8 +12,8 @@
 
 #include "config/settings.h"
 #include "relay/hooks.h"
-#include "relay/letters.h"
-#include "relay/stream.h"
+#include "relay/dead_letters.h"
+#include "relay/engine/streaming.h"
 
 enum {
 	WRITE_US = 100000,       /* between two writes of the position, at least; */
@@ -27,7 +27,7 @@ enum {
 /* A message that a relay before this one tried alone, and then ended. */
 static void remember_tries(wherry_relay *r, const wh_open_row *row)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wh_entry *e = wh_window_find(&r->window, row->id);
 
 	if (!*f->suspect || !e || !e->msg.message_id ||
@@ -43,7 +43,7 @@ static void remember_tries(wherry_relay *r, const wh_open_row *row)
 static void route(wherry_relay *r, wh_open_row *row)
 {
 	const char *topic = wh_config_text(r->config, WH_STREAM_TOPIC), *mark;
-	wh_buf *text = &r->follow->routed;
+	wh_buf *text = &r->streaming->routed;
 	size_t at;
 
 	wh_buf_reset(text);
@@ -63,10 +63,10 @@ static void route(wherry_relay *r, wh_open_row *row)
 	row->headers = (wh_view){text->ptr + at, text->len - at};
 }
 
-wherry_code wh_keep_meet(wherry_relay *r, const wh_open_row *row, int64_t at,
-			 wherry_error *err)
+wherry_code wh_unmarked_meet(wherry_relay *r, const wh_open_row *row, int64_t at,
+			     wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wh_open_row numbered = *row;
 	wherry_code code;
 
@@ -110,7 +110,7 @@ static wh_key *key_of(wherry_relay *r, wh_entry *e)
 	return e->key;
 }
 
-void wh_keep_failure(wherry_relay *r, wh_entry *e, int64_t now)
+void wh_unmarked_failure(wherry_relay *r, wh_entry *e, int64_t now)
 {
 	bool dead = e->fate == WH_FATE_DEAD;
 	int64_t due = wh_later(now, e->delay_us);
@@ -121,7 +121,7 @@ void wh_keep_failure(wherry_relay *r, wh_entry *e, int64_t now)
 			wh_key_hold(&r->keys, key, WH_NEVER);
 			wh_key_rest(r, key, NULL);
 		}
-		if (!wh_letters_take(r, e, now))
+		if (!wh_dead_letters_take(r, e, now))
 			wh_settle_put(r, e, now);
 		return;
 	}
@@ -136,7 +136,7 @@ void wh_keep_failure(wherry_relay *r, wh_entry *e, int64_t now)
 		return;
 	}
 	wh_key_hold(&r->keys, key, due);
-	wh_key_rests(&r->keys, key, e->uncounted);
+	wh_key_set_refused(&r->keys, key, e->uncounted);
 	wh_key_rest(r, key, e);
 }
 
@@ -163,7 +163,7 @@ static void let_go(wherry_relay *r, int64_t now)
 	r->keys.first_due = first_due;
 }
 
-wherry_code wh_keep_step(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_unmarked_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	bool woken = wh_db_changed(r->db, now, &r->check_us);
 
@@ -176,7 +176,7 @@ wherry_code wh_keep_step(wherry_relay *r, int64_t now, wherry_error *err)
 
 static size_t gather_dead(wherry_relay *r)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	size_t n = 0;
 
 	for (const wh_entry *e = r->window.settled.head; e; e = e->next)
@@ -187,7 +187,7 @@ static size_t gather_dead(wherry_relay *r)
 
 /* The position is written ten times a second while it moves, and at the end; where nothing is
  * delivered it moves with what others write, and what is written here, too: then rarely. */
-static bool is_time(const wh_following *f, int64_t now)
+static bool is_time(const wh_streaming *f, int64_t now)
 {
 	if (f->fresh)
 		return true;
@@ -203,9 +203,10 @@ static int64_t rest_after(int64_t took_us)
 	return took_us > WRITE_US / WRITE_TIMES ? WRITE_TIMES * took_us : WRITE_US;
 }
 
-wherry_code wh_keep_write(wherry_relay *r, const wh_entry *try_next, wherry_error *err)
+wherry_code wh_unmarked_write(wherry_relay *r, const wh_entry *try_next,
+			      wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	size_t n_dead = gather_dead(r);
 	int64_t at = f->delivered;
 	const char *suspect = NULL;
@@ -216,7 +217,7 @@ wherry_code wh_keep_write(wherry_relay *r, const wh_entry *try_next, wherry_erro
 		suspect = try_next->msg.message_id;
 		tries = try_next->msg.attempts + 1;
 	}
-	if (!wh_follow_on(r) && f->fresh)
+	if (!wh_streaming_on(r) && f->fresh)
 		at = -1; /* the table is being read: there is no position yet */
 	code = wh_wal_settle(f->wal, &r->lease, f->dead, n_dead, at, suspect, tries, err);
 	if (code == WHERRY_OK && at >= 0) {
@@ -226,30 +227,32 @@ wherry_code wh_keep_write(wherry_relay *r, const wh_entry *try_next, wherry_erro
 	return code;
 }
 
-wherry_code wh_keep_settle(wherry_relay *r, const wh_entry *try_next, wherry_error *err)
+wherry_code wh_unmarked_settle(wherry_relay *r, const wh_entry *try_next,
+			       wherry_error *err)
 {
-	return try_next || gather_dead(r) ? wh_keep_write(r, try_next, err) : WHERRY_OK;
+	return try_next || gather_dead(r) ? wh_unmarked_write(r, try_next, err)
+					  : WHERRY_OK;
 }
 
 /* Without waiting for the disk, if it can be. */
 static wherry_code write_place(wherry_relay *r, wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	bool moved = false;
 	wherry_code code = WHERRY_OK;
 
 	if (!f->fresh)
 		code = wh_wal_move(f->wal, &r->lease, f->delivered, &moved, err);
 	if (code != WHERRY_OK || !moved)
-		return code == WHERRY_OK ? wh_keep_write(r, NULL, err) : code;
+		return code == WHERRY_OK ? wh_unmarked_write(r, NULL, err) : code;
 	f->written = f->delivered;
 	f->moved = false;
 	return WHERRY_OK;
 }
 
-wherry_code wh_keep_place(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_unmarked_place(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	bool idle = !f->moved && f->delivered - f->written < FAR;
 	int64_t began = wh_monotonic(&r->env), ended;
 	wherry_code code;

@@ -2,7 +2,7 @@
 
 #include <sys/eventfd.h>
 
-#include "relay/letters.h"
+#include "relay/dead_letters.h"
 
 enum { PURGE_ROWS = 1000, LOG_LINE_MAX = 64 * 1024 };
 
@@ -88,7 +88,7 @@ static wherry_code purge_step(wherry_relay *r, int64_t now, wherry_error *err)
 static void stop_step(wherry_relay *r, int64_t now)
 {
 	if (now >= r->give_up_us && !atomic_load(&r->stop))
-		wh_until_finish(r, WHERRY_TIMEDOUT);
+		wh_until_empty_finish(r, WHERRY_TIMEDOUT);
 	if (!atomic_load(&r->stop))
 		return;
 	(void)eventfd_read(r->stop_fd, &(eventfd_t){0}); /* seen */
@@ -109,24 +109,24 @@ static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
 
 	if (r->set.competing)
 		wh_claim_let_go(r);
-	if ((r->window.flying.n || wh_letters_busy(r)) && !late)
-		return wh_follow_alive(r, now, err);
+	if ((r->window.in_flight.n || wh_dead_letters_busy(r)) && !late)
+		return wh_streaming_alive(r, now, err);
 	code = wh_suspect_step(r, now, err);
-	if (code == WHERRY_OK && !r->innocent)
+	if (code == WHERRY_OK && !r->untried_id)
 		code = wh_settle_flush(r, now, NULL, err);
-	if (code != WHERRY_OK || r->fsm.state != WH_DRAINING || r->innocent)
+	if (code != WHERRY_OK || r->fsm.state != WH_DRAINING || r->untried_id)
 		return code;
 	if (r->window.settled.n && !late)
 		return WHERRY_OK; /* the database is in trouble */
-	if (r->window.flying.n || r->window.settled.n || wh_letters_busy(r)) {
+	if (r->window.in_flight.n || r->window.settled.n || wh_dead_letters_busy(r)) {
 		wh_relay_say(r, WHERRY_LOG_WARN, "stop-timeout",
-			     wh_log_int("in_flight", (int64_t)r->window.flying.n),
+			     wh_log_int("in_flight", (int64_t)r->window.in_flight.n),
 			     wh_log_int("unwritten", (int64_t)r->window.settled.n),
 			     wh_log_note("these messages will be delivered again"));
 		wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "stop time-out");
 		return WHERRY_OK;
 	}
-	code = wh_follow_finish(r, now, err);
+	code = wh_streaming_finish(r, now, err);
 	if (code != WHERRY_OK || r->fsm.state != WH_DRAINING || r->db_retry_at_us > now)
 		return code;
 	return wh_lease_give_back(r, now, err);
@@ -143,14 +143,14 @@ static wherry_code read_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	if (r->set.competing)
 		return wh_claim_step(r, now, err);
-	return r->set.keep ? wh_keep_step(r, now, err) : wh_read_step(r, now, err);
+	return r->set.keep ? wh_unmarked_step(r, now, err) : wh_read_step(r, now, err);
 }
 
 /* The database has work at once: what is ready is submitted meanwhile. */
 static bool submits_later(const wherry_relay *r, int64_t now)
 {
 	return r->window.ready.n && !r->set.competing && wh_meanwhile_submits(r) &&
-	       (now >= r->flush_at_us || (!r->follow && wh_read_next(r, now)));
+	       (now >= r->flush_at_us || (!r->streaming && wh_read_next(r, now)));
 }
 
 static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
@@ -158,18 +158,18 @@ static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
 	int64_t before = r->window.added;
 	wherry_code code;
 
-	if (r->share.yielding)
-		return wh_share_yield(r, now, err);
+	if (r->partitions.yielding)
+		return wh_partitions_yield(r, now, err);
 	code = read_step(r, now, err);
 
-	if (code == WHERRY_OK && r->follow && r->fsm.state == WH_LEADING)
-		code = wh_follow_step(r, now, err);
+	if (code == WHERRY_OK && r->streaming && r->fsm.state == WH_LEADING)
+		code = wh_streaming_step(r, now, err);
 	wh_hook_claimed(r, r->window.added - before);
 	if (code != WHERRY_OK)
 		return wh_relay_db_trouble(r, now, code, err);
 	now = wh_monotonic(&r->env);
 	code = wh_suspect_step(r, now, err);
-	if (code != WHERRY_OK || r->innocent)
+	if (code != WHERRY_OK || r->untried_id)
 		return code;
 	if (!submits_later(r, now)) {
 		code = wh_dispatch_step(r, now, err);
@@ -179,8 +179,8 @@ static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
 	}
 	if (now >= r->flush_at_us && !rides(r, now))
 		code = wh_settle_flush(r, now, NULL, err);
-	if (code == WHERRY_OK && r->fsm.state == WH_LEADING && r->follow)
-		code = wh_follow_settled(r, now, err);
+	if (code == WHERRY_OK && r->fsm.state == WH_LEADING && r->streaming)
+		code = wh_streaming_settled(r, now, err);
 	if (code == WHERRY_OK && r->fsm.state == WH_LEADING)
 		code = purge_step(r, now, err);
 	return code;
@@ -194,7 +194,7 @@ static wherry_code db_steps(wherry_relay *r, int64_t now, wherry_error *err)
 	if (r->reopen_db)
 		code = wh_relay_reopen(r, now, err);
 	if (code == WHERRY_OK && r->box)
-		code = wh_until_begin(r, now, err);
+		code = wh_until_empty_begin(r, now, err);
 	/* To forget what came from a file that is gone needs no database. */
 	if (code == WHERRY_OK && ((r->fsm.state == WH_LOST && r->awaits_file) ||
 				  (r->box && r->db_retry_at_us <= now)))
@@ -204,7 +204,7 @@ static wherry_code db_steps(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code == WHERRY_OK && r->fsm.state == WH_DRAINING && r->db_retry_at_us <= now)
 		code = drain_step(r, now, err);
 	if (code == WHERRY_OK && r->box && r->db_retry_at_us <= now)
-		code = wh_until_step(r, now, err);
+		code = wh_until_empty_step(r, now, err);
 	return code;
 }
 
@@ -222,7 +222,7 @@ static int64_t work_deadline(const wherry_relay *r, int64_t now)
 
 	if (r->set.competing)
 		at = wh_claim_deadline(r, now);
-	else if (r->keys.first_due > now || wh_held_has_room(r))
+	else if (r->keys.first_due > now || wh_noted_has_room(r))
 		at = r->keys.first_due;
 	if (!r->set.competing && !r->sweeping &&
 	    (r->keys.n_held || r->keys.n_parked || r->window.n))
@@ -241,7 +241,7 @@ static int64_t work_deadline(const wherry_relay *r, int64_t now)
 		return r->advanced ? now : at;
 	if (r->probes_left)
 		return r->advanced ? now : at;
-	if (r->window.flying.n)
+	if (r->window.in_flight.n)
 		return at;
 	next = r->down ? r->probe_at_us : now;
 	return sooner(at, next > r->throttled_until_us ? next : r->throttled_until_us);
@@ -252,13 +252,14 @@ static int64_t lead_deadline(const wherry_relay *r, int64_t now)
 	int64_t at = sooner(r->renew_at_us, r->flush_at_us);
 
 	at = sooner(at, r->check_us);
-	at = sooner(at, wh_follow_deadline(r, now));
+	at = sooner(at, wh_streaming_deadline(r, now));
 	if (!r->set.competing && !r->set.keep)
 		at = sooner(at, wh_read_deadline(r));
 	if (purges(r))
 		at = sooner(at, r->purge_at_us);
-	return r->stats.paused || r->share.yielding ? at
-						    : sooner(at, work_deadline(r, now));
+	return r->stats.paused || r->partitions.yielding
+		       ? at
+		       : sooner(at, work_deadline(r, now));
 }
 
 static int64_t deadline(const wherry_relay *r, int64_t now)
@@ -272,15 +273,15 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 	else if (r->fsm.state == WH_STANDBY)
 		at = sooner(at, sooner(r->renew_at_us, r->check_us));
 	if (r->fsm.state == WH_LOST)
-		at = sooner(at, r->window.flying.n ? WH_NEVER : now);
+		at = sooner(at, r->window.in_flight.n ? WH_NEVER : now);
 	if (r->target & WHERRY_UNTIL_EMPTY &&
-	    (r->fsm.state == WH_STANDBY || r->set.competing || wh_share_partial(r)))
+	    (r->fsm.state == WH_STANDBY || r->set.competing || wh_partitions_partial(r)))
 		at = sooner(at, r->empty_check_us);
 	if (r->db_retry_at_us > now && at < r->db_retry_at_us)
 		at = r->db_retry_at_us;
-	if (r->pub && (r->window.flying.n || r->window.ready.n))
+	if (r->pub && (r->window.in_flight.n || r->window.ready.n))
 		at = sooner(at, wh_publisher_deadline(r->pub));
-	return sooner(at, wh_letters_deadline(r));
+	return sooner(at, wh_dead_letters_deadline(r));
 }
 
 /* A standby looks when someone commits: the holder may have given the lease back. */
@@ -288,7 +289,7 @@ static void standby_wake(wherry_relay *r, int64_t now)
 {
 	if (!r->db || r->reopen_db)
 		return;
-	r->db->calm = r->fsm.state == WH_STANDBY || wh_follow_on(r);
+	r->db->calm = r->fsm.state == WH_STANDBY || wh_streaming_on(r);
 	if (r->fsm.state != WH_STANDBY)
 		return;
 	if (wh_db_changed(r->db, now, &r->check_us) && r->renew_at_us > now + 50000)
@@ -319,7 +320,7 @@ wherry_code wherry_relay_step(wherry_relay *r, int64_t *out_wake_us, bool *out_f
 		code = db_steps(r, now, err);
 	else if (r->fsm.state == WH_LEADING)
 		wh_collect_step(r, now);
-	wh_letters_step(r, now);
+	wh_dead_letters_step(r, now);
 	if (code != WHERRY_OK) {
 		wh_hook_error(r, code, err ? err->message : NULL);
 		return code;
@@ -330,8 +331,9 @@ wherry_code wherry_relay_step(wherry_relay *r, int64_t *out_wake_us, bool *out_f
 	stop_step(r, now);
 	r->finished = r->fsm.state == WH_STOPPED;
 	*out_finished = r->finished;
-	*out_wake_us = r->fsm.state == WH_DRAINING && !r->window.flying.n &&
-				       !wh_letters_busy(r) && r->db_retry_at_us <= now
+	*out_wake_us = r->fsm.state == WH_DRAINING && !r->window.in_flight.n &&
+				       !wh_dead_letters_busy(r) &&
+				       r->db_retry_at_us <= now
 			       ? now
 			       : deadline(r, now);
 	return WHERRY_OK;
@@ -378,7 +380,7 @@ void wherry_relay_log(wherry_relay *relay, wherry_log_fn log, void *ctx)
 void wherry_relay_get_stats(const wherry_relay *relay, wherry_relay_stats *out)
 {
 	*out = relay->stats;
-	out->in_flight = (int64_t)relay->window.flying.n;
+	out->in_flight = (int64_t)relay->window.in_flight.n;
 	out->window = (int64_t)relay->window.n;
 	out->held_keys = (int64_t)relay->keys.n_held;
 	out->parked_keys = (int64_t)relay->keys.n_parked;

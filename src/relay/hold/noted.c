@@ -5,7 +5,7 @@
 
 #include "relay/relay.h"
 
-void wh_held_note(wherry_relay *r, wh_key *key, int64_t id, int64_t place)
+void wh_noted_add(wherry_relay *r, wh_key *key, int64_t id, int64_t place)
 {
 	if (r->keys.places && !wh_places_add(r->keys.places, id, place))
 		r->sweep_at_us = 0; /* out of memory: a sweep finds it */
@@ -15,11 +15,12 @@ void wh_held_note(wherry_relay *r, wh_key *key, int64_t id, int64_t place)
 
 /* ---- keys whose wait is over ---- */
 
-bool wh_held_has_room(const wherry_relay *r)
+bool wh_noted_has_room(const wherry_relay *r)
 {
 	size_t half = r->set.window > 1 ? (size_t)r->set.window / 2 : 1;
 
-	return wh_read_has_room(r) && (!r->down || r->window.n < half + r->n_aside);
+	return wh_read_has_room(r) &&
+	       (!r->down || r->window.n < half + r->n_failed_probes);
 }
 
 /* A key whose noted ids are all in memory goes on as others do.  Where not all of its
@@ -31,7 +32,7 @@ static void end_draining(wherry_relay *r, wh_key *key)
 	wh_key_free(&r->keys, key);
 	wh_keys_drop(&r->keys, key);
 	if (from && r->set.stream) { /* places say nothing of ids: all is read */
-		wh_follow_forget(r);
+		wh_streaming_forget(r);
 		wh_read_sweep(r, wh_monotonic(&r->env));
 	} else if (from && from <= r->cursor) {
 		r->cursor = from - 1;
@@ -64,7 +65,7 @@ static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *e
 	wherry_code code;
 	bool later;
 
-	if (!wh_held_has_room(r) || d->key->fsm.state != WH_KEY_DRAINING) {
+	if (!wh_noted_has_room(r) || d->key->fsm.state != WH_KEY_DRAINING) {
 		d->full = true;
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	}
@@ -145,7 +146,7 @@ static wherry_code drain_key(wherry_relay *r, int64_t now, wh_key *key, wherry_e
 }
 
 /* Let go of the keys that are due, and read what waits behind them. */
-wherry_code wh_held_due(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	int64_t first_due = WH_NEVER;
 	wherry_code code = WHERRY_OK;
@@ -157,7 +158,7 @@ wherry_code wh_held_due(wherry_relay *r, int64_t now, wherry_error *err)
 			wh_key_drain(&r->keys, key);
 		}
 		if (key->fsm.state == WH_KEY_DRAINING && wh_ids_count(&key->noted)) {
-			if (!wh_held_has_room(r)) {
+			if (!wh_noted_has_room(r)) {
 				first_due = now;
 				continue;
 			}
@@ -178,7 +179,7 @@ wherry_code wh_held_due(wherry_relay *r, int64_t now, wherry_error *err)
 
 /* An operator may have taken off what keys wait for: they are read again.  What is not due
  * holds its key again. */
-void wh_held_look(wherry_relay *r, int64_t now)
+void wh_noted_look(wherry_relay *r, int64_t now)
 {
 	enum { MOST = 1000 };
 
@@ -218,10 +219,10 @@ static wherry_code meet_dead(void *ctx, const wh_open_row *row, wherry_error *er
 
 /* With on_dead=park a key is parked as long as a dead message of it exists: read afresh
  * before each sweep, since a redrive may have changed it. */
-wherry_code wh_held_parked(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_noted_parked(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	enum { SOON_US = 100000 };
-	uint64_t slots = wh_share_partial(r) ? r->share.slots.mine : UINT64_MAX;
+	uint64_t slots = wh_partitions_partial(r) ? r->partitions.slots.mine : UINT64_MAX;
 	parking w = {.r = r, .last = INT64_MIN};
 	wherry_code code;
 

@@ -4,11 +4,11 @@
  * A publication can lose its table while a relay reads the log.  The server says nothing then:
  * it sends no rows any more.  The table shows it, where rows are marked.
  */
-#include "relay/stream.h"
+#include "relay/engine/streaming.h"
 
 static bool is_known(const wherry_relay *r, int64_t id)
 {
-	const wh_following *f = r->follow;
+	const wh_streaming *f = r->streaming;
 	int64_t place;
 
 	for (size_t i = 0; i < f->n_ids; i++)
@@ -23,7 +23,7 @@ static int64_t first_unknown(const wherry_relay *r)
 {
 	int64_t id = r->lease.first_open;
 
-	if (!wh_follow_on(r) || r->set.keep || r->sweeping || r->stats.paused ||
+	if (!wh_streaming_on(r) || r->set.keep || r->sweeping || r->stats.paused ||
 	    r->keys.n_held || r->keys.n_parked || !id || is_known(r, id))
 		return 0;
 	if (r->replaced) /* rows that could not be acknowledged are read when it is time */
@@ -34,7 +34,7 @@ static int64_t first_unknown(const wherry_relay *r)
 /* The publication may have lost the table, or have lost it for a while. */
 static wherry_code read_missing(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	int64_t id = f->missing_id;
 	wh_wal_state state;
 	wherry_code code = wh_wal_look(f->wal, &state, err);
@@ -48,8 +48,8 @@ static wherry_code read_missing(wherry_relay *r, int64_t now, wherry_error *err)
 				 "table"));
 	code = wh_wal_check(f->wal, &state, err);
 	if (code != WHERRY_OK)
-		return wh_follow_trouble(r, now, code, err);
-	wh_follow_forget(r);
+		return wh_streaming_trouble(r, now, code, err);
+	wh_streaming_forget(r);
 	wh_read_sweep(r, now);
 	return WHERRY_OK;
 }
@@ -58,9 +58,9 @@ static wherry_code read_missing(wherry_relay *r, int64_t now, wherry_error *err)
  * A row that is pending comes by the log before the position at which the log was when the
  * row could be seen.  If it has not come by then, it is not in the publication.
  */
-wherry_code wh_follow_missing(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_streaming_missing(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	int64_t id = first_unknown(r), soon = wh_later(now, WH_SECOND);
 	wh_wal_now at;
 	wherry_code code = WHERRY_OK;
@@ -81,5 +81,5 @@ wherry_code wh_follow_missing(wherry_relay *r, int64_t now, wherry_error *err)
 	if (soon < r->renew_at_us)
 		r->renew_at_us = soon;
 	code = f->stream->driver->confirm(f->stream, now, f->delivered, true, err);
-	return code == WHERRY_OK ? code : wh_follow_trouble(r, now, code, err);
+	return code == WHERRY_OK ? code : wh_streaming_trouble(r, now, code, err);
 }

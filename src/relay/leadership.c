@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "relay/letters.h"
+#include "relay/dead_letters.h"
 
 static void note_lease(wherry_relay *r, int64_t asked_us)
 {
@@ -32,19 +32,19 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	wherry_code code = WHERRY_OK;
 
 	note_lease(r, now);
-	r->control_nudge = r->lease.nudge;
-	r->unproven_id = r->set.competing ? INT64_MAX : r->lease.last_open;
+	r->control_version = r->lease.nudge;
+	r->suspects_upto = r->set.competing ? INT64_MAX : r->lease.last_open;
 	r->lapse_at_us = r->due_at_us = now; /* nobody knows yet */
 	if (r->lease.suspects && r->set.keep)
-		r->unproven_id = INT64_MAX; /* they end by their number */
+		r->suspects_upto = INT64_MAX; /* they end by their number */
 	else if (r->lease.suspects)
-		code = wh_outbox_last_open(r->box, &r->unproven_id, err);
+		code = wh_outbox_last_open(r->box, &r->suspects_upto, err);
 	if (code != WHERRY_OK) {
-		r->unproven_id = INT64_MAX; /* so all are suspects that are read */
+		r->suspects_upto = INT64_MAX; /* so all are suspects that are read */
 		code = wh_relay_db_trouble(r, now, code, err);
 	}
 	r->purge_at_us = now;
-	r->owner_told = false;
+	r->standby_logged = false;
 	wh_strict_reset(r);
 	wh_fsm_move(&r->fsm, WH_LEADING, &r->env, "lease taken");
 	r->db->calm = false;
@@ -55,7 +55,7 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 		wh_read_sweep(r, now);
 	else
 		r->sweep_at_us = WH_NEVER;
-	wh_share_begin(r);
+	wh_partitions_begin(r);
 	if (*wh_outbox_limits(r->box))
 		wh_relay_say(r, WHERRY_LOG_INFO, "layout",
 			     wh_log_text("name", r->box->layout.name),
@@ -72,9 +72,9 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 
 static void tell_standby(wherry_relay *r, const char *owner)
 {
-	if (!r->owner_told)
+	if (!r->standby_logged)
 		wh_relay_say(r, WHERRY_LOG_INFO, "standby", wh_log_text("leader", owner));
-	r->owner_told = true;
+	r->standby_logged = true;
 }
 
 wh_engine wh_relay_engine(const wherry_relay *r)
@@ -83,7 +83,7 @@ wh_engine wh_relay_engine(const wherry_relay *r)
 		return r->set.keep ? WH_STREAM_KEEP : WH_STREAM;
 	if (r->set.competing)
 		return WH_COMPETING;
-	return r->share.on ? WH_PARTITIONED : WH_EXCLUSIVE;
+	return r->partitions.on ? WH_PARTITIONED : WH_EXCLUSIVE;
 }
 
 static wherry_code other_engine(const wh_holder *holder, wherry_error *err)
@@ -103,8 +103,8 @@ static wherry_code take(wherry_relay *r, wherry_error *err)
 	if (s->competing)
 		return wh_outbox_join_as(r->box, s->again, s->name, s->lease_us,
 					 &r->lease, err);
-	if (r->share.on)
-		return wh_share_join(r, err);
+	if (r->partitions.on)
+		return wh_partitions_join(r, err);
 	return wh_outbox_lease_as(r->box, wh_relay_engine(r), s->again, s->name,
 				  s->lease_us, s->window, &r->lease, err);
 }
@@ -113,7 +113,7 @@ static wherry_code take(wherry_relay *r, wherry_error *err)
  * looked at again now that the lease is its own. */
 static wherry_code take_and_meet(wherry_relay *r, wherry_error *err)
 {
-	wherry_code code = wh_share_open(r, err);
+	wherry_code code = wh_partitions_open(r, err);
 
 	if (code == WHERRY_OK)
 		code = take(r, err);
@@ -147,7 +147,7 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	if (how == WH_REFUSED)
 		return other_engine(&holder, err);
 	if (code == WHERRY_OK && holder.left_us > 0 && how == WH_STANDS_BY &&
-	    !r->share.on) {
+	    !r->partitions.on) {
 		tell_standby(r, holder.owner);
 		left_us = holder.left_us + 1000; /* the table keeps milliseconds */
 		r->renew_at_us = wh_later(
@@ -171,7 +171,8 @@ static bool proven(const wherry_relay *r)
 {
 	if (r->set.keep)
 		return !r->lease.suspects;
-	return !r->sweeping && !r->more && wh_window_lowest(&r->window) > r->unproven_id;
+	return !r->sweeping && !r->more &&
+	       wh_window_lowest(&r->window) > r->suspects_upto;
 }
 
 /* What is shared is joined again, and all that is claimed extended. */
@@ -194,19 +195,19 @@ static void heed(wherry_relay *r, int64_t now)
 
 	wh_read_notice(r, lease->nudge);
 	if (r->set.keep) {
-		r->control_nudge = lease->nudge;
+		r->control_version = lease->nudge;
 		return;
 	}
-	if (r->set.competing || (lease->last_open > r->cursor && !wh_follow_on(r)))
+	if (r->set.competing || (lease->last_open > r->cursor && !wh_streaming_on(r)))
 		r->more = true;
-	if (!r->set.competing && (lease->nudge != r->control_nudge ||
+	if (!r->set.competing && (lease->nudge != r->control_version ||
 				  (lease->first_open && lease->first_open <= r->cursor &&
 				   wh_read_idle(r) && now >= r->again_at_us))) {
-		if (lease->nudge == r->control_nudge)
-			wh_follow_forget(r);
+		if (lease->nudge == r->control_version)
+			wh_streaming_forget(r);
 		wh_read_sweep(r, now); /* rows behind the cursor that we do not know */
 	}
-	r->control_nudge = lease->nudge;
+	r->control_version = lease->nudge;
 }
 
 static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
@@ -225,7 +226,7 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 	fresh.suspects = r->lease.suspects || !proven(r) ? 1 : 0;
 	if (r->set.competing)
 		code = renew_claims(r, &fresh, err);
-	else if (r->share.on)
+	else if (r->partitions.on)
 		code = wh_slots_renew(r->box, &fresh, &slots, err);
 	else
 		code = wherry_outbox_renew(r->box, &fresh, err);
@@ -239,23 +240,23 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 	r->lease = fresh;
 	note_lease(r, now);
 	heed(r, now);
-	if (r->follow)
-		return wh_follow_missing(r, now, err);
-	return r->share.on ? wh_share_adopt(r, now, &slots, err) : WHERRY_OK;
+	if (r->streaming)
+		return wh_streaming_missing(r, now, err);
+	return r->partitions.on ? wh_partitions_adopt(r, now, &slots, err) : WHERRY_OK;
 }
 
 void wh_lease_lost(wherry_relay *r, int64_t now, const char *why)
 {
 	wh_relay_say(r, WHERRY_LOG_WARN, "lease-lost",
 		     wh_log_int("epoch", r->lease.epoch),
-		     wh_log_int("in_flight", (int64_t)r->window.flying.n),
+		     wh_log_int("in_flight", (int64_t)r->window.in_flight.n),
 		     wh_log_text("why", why));
 	r->stats.stale++;
 	r->stats.epoch = 0;
 	r->lease.epoch = 0;
 	r->lease.suspects = 0;
-	r->share.yielding = false;
-	r->share.slots.mine = 0;
+	r->partitions.yielding = false;
+	r->partitions.slots.mine = 0;
 	r->renew_at_us = now;
 	wh_fsm_move(&r->fsm, WH_LOST, &r->env, why);
 	if (r->pub)
@@ -264,10 +265,10 @@ void wh_lease_lost(wherry_relay *r, int64_t now, const char *why)
 
 void wh_lease_forget(wherry_relay *r)
 {
-	wh_letters_forget(r);
+	wh_dead_letters_forget(r);
 	wh_window_empty(&r->window);
 	wh_keys_clear(&r->keys);
-	r->holes.n = r->n_aside = 0;
+	r->gaps.n = r->n_failed_probes = 0;
 	wh_refused_clear(&r->refused);
 	r->unfenced = false;
 	r->passed = r->oldest = 0;
@@ -281,14 +282,14 @@ void wh_lease_forget(wherry_relay *r)
  */
 static void forget(wherry_relay *r)
 {
-	if (r->window.flying.n && r->to) {
+	if (r->window.in_flight.n && r->to) {
 		wherry_publisher_close(r->pub);
 		r->pub = NULL;
-		r->window.flying = (wh_list){0};
+		r->window.in_flight = (wh_list){0};
 	}
-	if (r->window.flying.n)
+	if (r->window.in_flight.n)
 		return;
-	wh_follow_end(r);
+	wh_streaming_end(r);
 	wh_lease_forget(r);
 	wh_fsm_move(&r->fsm, atomic_load(&r->stop) ? WH_STOPPED : WH_STANDBY, &r->env,
 		    "nothing flies");

@@ -8,7 +8,7 @@
 
 enum { CHECK_US = 200000, COMPETING_CHECK_US = 50000 };
 
-void wh_until_finish(wherry_relay *r, wherry_outcome outcome)
+void wh_until_empty_finish(wherry_relay *r, wherry_outcome outcome)
 {
 	r->outcome = outcome;
 	atomic_store(&r->stop, true);
@@ -39,7 +39,7 @@ static bool knows_better(const wherry_relay *r)
 	       (r->cursor < r->target_id || wh_window_lowest(&r->window) <= r->target_id);
 }
 
-wherry_code wh_until_step(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_until_empty_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	bool quiet = !r->more && !r->sweeping && r->window.n == 0 && r->keys.n_held == 0;
 	bool open = true;
@@ -49,9 +49,9 @@ wherry_code wh_until_step(wherry_relay *r, int64_t now, wherry_error *err)
 	    atomic_load(&r->stop))
 		return WHERRY_OK;
 	if (r->set.keep)
-		return wh_follow_until(r, now, err);
+		return wh_streaming_until(r, now, err);
 	if ((r->fsm.state == WH_STANDBY || !quiet || r->set.competing ||
-	     wh_share_partial(r)) &&
+	     wh_partitions_partial(r)) &&
 	    now < r->empty_check_us)
 		return WHERRY_OK; /* newer messages may never let it be quiet */
 	r->empty_check_us =
@@ -64,21 +64,21 @@ wherry_code wh_until_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (r->set.failed_only && quiet) /* what is merely pending is for others */
 		open = r->lapse_at_us != WH_NEVER || r->due_at_us != WH_NEVER;
 	if (!open) {
-		wh_until_finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
+		wh_until_empty_finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
 	} else if (r->fsm.state != WH_LEADING || !quiet) {
 		return WHERRY_OK;
 	} else if (only_parked(r)) {
-		wh_until_finish(r, WHERRY_PARKED);
+		wh_until_empty_finish(r, WHERRY_PARKED);
 	} else if (r->set.competing) {
 		r->more = true;
 	} else if (!r->stats.paused) {
-		wh_follow_forget(r);
+		wh_streaming_forget(r);
 		wh_read_sweep(r, now);
 	}
 	return WHERRY_OK;
 }
 
-wherry_code wh_until_begin(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_until_empty_begin(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_code code;
 
@@ -86,7 +86,7 @@ wherry_code wh_until_begin(wherry_relay *r, int64_t now, wherry_error *err)
 		return WHERRY_OK;
 	if (r->give_up_us == WH_NEVER && r->set.timeout_us)
 		r->give_up_us = wh_later(now, r->set.timeout_us);
-	code = r->set.keep ? wh_follow_until(r, now, err)
+	code = r->set.keep ? wh_streaming_until(r, now, err)
 			   : wh_outbox_last_open(r->box, &r->target_id, err);
 	return code == WHERRY_OK ? code : wh_relay_db_trouble(r, now, code, err);
 }

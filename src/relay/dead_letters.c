@@ -1,4 +1,4 @@
-#include "relay/letters.h"
+#include "relay/dead_letters.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,10 +13,10 @@
 
 enum { LETTER_RECEIPTS = 16, TEXT_MAX = 64 * 1024 * 1024, REJECTED_US = 30000000 };
 
-struct wh_letters {
+struct wh_dead_letters {
 	const char *to;
 	wherry_publisher *pub; /* NULL: to be opened */
-	wh_list waiting, flying;
+	wh_list waiting, in_flight;
 	wh_buf text;         /* scratch */
 	bool down;           /* it could not be written */
 	int failures;        /* in a row */
@@ -25,10 +25,10 @@ struct wh_letters {
 
 /* ---- open and close ---- */
 
-wherry_code wh_letters_open(wherry_relay *r, wherry_error *err)
+wherry_code wh_dead_letters_open(wherry_relay *r, wherry_error *err)
 {
 	const char *to = wh_config_text(r->config, WH_RELAY_DEAD_LETTERS);
-	wh_letters *letters;
+	wh_dead_letters *letters;
 	wherry_code code;
 
 	if (!*to)
@@ -38,36 +38,36 @@ wherry_code wh_letters_open(wherry_relay *r, wherry_error *err)
 		return wh_oom(err);
 	letters->to = to;
 	letters->text = (wh_buf)WH_BUF_INIT(TEXT_MAX);
-	r->letters = letters;
+	r->dead_letters = letters;
 	code = wh_publisher_open(to, r->config, &r->env, &letters->pub, err);
 	return code == WHERRY_OK ? code : wh_prefix(err, code, "relay.dead_letters");
 }
 
-static void drop_pub(wh_letters *letters)
+static void drop_pub(wh_dead_letters *letters)
 {
 	wherry_publisher_close(letters->pub);
 	letters->pub = NULL;
 }
 
-void wh_letters_close(wherry_relay *r)
+void wh_dead_letters_close(wherry_relay *r)
 {
-	if (!r->letters)
+	if (!r->dead_letters)
 		return;
-	drop_pub(r->letters);
-	wh_buf_clear(&r->letters->text);
-	free(r->letters);
-	r->letters = NULL;
+	drop_pub(r->dead_letters);
+	wh_buf_clear(&r->dead_letters->text);
+	free(r->dead_letters);
+	r->dead_letters = NULL;
 }
 
-void wh_letters_forget(wherry_relay *r)
+void wh_dead_letters_forget(wherry_relay *r)
 {
-	wh_letters *letters = r->letters;
+	wh_dead_letters *letters = r->dead_letters;
 
 	if (!letters)
 		return;
-	if (letters->flying.n) /* it has borrowed them */
+	if (letters->in_flight.n) /* it has borrowed them */
 		drop_pub(letters);
-	letters->waiting = letters->flying = (wh_list){0};
+	letters->waiting = letters->in_flight = (wh_list){0};
 }
 
 /* ---- what a letter says ---- */
@@ -122,14 +122,14 @@ static wherry_code write_headers(wherry_relay *r, wh_buf *out, const wh_entry *e
 	return wh_buf_check(out, err);
 }
 
-/* Once: e->letter, in the memory of its batch. */
+/* Once: e->dead_letter, in the memory of its batch. */
 static wherry_code write_letter(wherry_relay *r, wh_entry *e, wherry_error *err)
 {
-	wh_buf *text = &r->letters->text;
+	wh_buf *text = &r->dead_letters->text;
 	wherry_message *msg;
 	wherry_code code;
 
-	if (e->letter)
+	if (e->dead_letter)
 		return WHERRY_OK;
 	code = write_headers(r, text, e, e->error ? e->error : "out of memory", err);
 	if (code != WHERRY_OK)
@@ -141,7 +141,7 @@ static wherry_code write_letter(wherry_relay *r, wh_entry *e, wherry_error *err)
 	msg->headers = wh_window_copy(&r->window, e, wh_buf_str(text));
 	if (!msg->headers)
 		return wh_oom(err);
-	e->letter = msg;
+	e->dead_letter = msg;
 	return WHERRY_OK;
 }
 
@@ -149,9 +149,9 @@ static wherry_code write_letter(wherry_relay *r, wh_entry *e, wherry_error *err)
 
 static void say_down(wherry_relay *r, const char *why)
 {
-	if (r->letters->down)
+	if (r->dead_letters->down)
 		return;
-	r->letters->down = true;
+	r->dead_letters->down = true;
 	wh_relay_say(r, WHERRY_LOG_ERROR, "dead-letters-down", wh_log_text("why", why),
 		     wh_log_note("dead messages stay failed until the "
 				 "dead-letter destination takes them; none is "
@@ -161,11 +161,11 @@ static void say_down(wherry_relay *r, const char *why)
 
 static void say_up(wherry_relay *r)
 {
-	if (r->letters->down)
+	if (r->dead_letters->down)
 		wh_relay_say(r, WHERRY_LOG_INFO, "dead-letters-up");
-	r->letters->down = false;
-	r->letters->failures = 0;
-	r->letters->retry_at_us = 0;
+	r->dead_letters->down = false;
+	r->dead_letters->failures = 0;
+	r->dead_letters->retry_at_us = 0;
 }
 
 /* Its letter was not taken: it is failed, so that nothing is lost, and tried again. */
@@ -186,7 +186,7 @@ static void stay_failed(wherry_relay *r, wh_entry *e, const char *why, int64_t d
 	e->fate = WH_FATE_FAILED;
 	e->delay_us = delay_us > own_us ? delay_us : own_us;
 	if (r->set.keep)
-		wh_keep_failure(r, e, now);
+		wh_unmarked_failure(r, e, now);
 	else
 		wh_settle_put(r, e, now);
 }
@@ -200,7 +200,7 @@ static bool is_deadly(const wherry_relay *r, const wh_entry *e)
 /* Nothing waits for a destination that is down, but for what may not be tried again. */
 static void fail_list(wherry_relay *r, wh_list *list, const char *why, int64_t now)
 {
-	wh_letters *letters = r->letters;
+	wh_dead_letters *letters = r->dead_letters;
 
 	for (wh_entry *e = list->head, *next; e; e = next) {
 		next = e->next;
@@ -217,7 +217,7 @@ static void fail_list(wherry_relay *r, wh_list *list, const char *why, int64_t n
 /* It cannot be written to now. */
 static void lose(wherry_relay *r, const char *why, int64_t at_least_us, int64_t now)
 {
-	wh_letters *letters = r->letters;
+	wh_dead_letters *letters = r->dead_letters;
 	int64_t delay = wh_backoff_delay(&r->set.probe, ++letters->failures, &r->env);
 
 	if (delay < at_least_us)
@@ -232,23 +232,23 @@ static void lose(wherry_relay *r, const char *why, int64_t at_least_us, int64_t 
 /* The publisher failed: there will be no receipts. */
 static void lose_pub(wherry_relay *r, const char *why, int64_t now)
 {
-	drop_pub(r->letters);
+	drop_pub(r->dead_letters);
 	lose(r, why, 0, now);
-	fail_list(r, &r->letters->flying, why, now);
+	fail_list(r, &r->dead_letters->in_flight, why, now);
 }
 
 static void settle_letter(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 {
-	wh_letters *letters = r->letters;
+	wh_dead_letters *letters = r->dead_letters;
 	const char *why = *receipt->reason ? receipt->reason : "it gave no reason";
 	wh_entry *e = NULL;
 
-	for (e = letters->flying.head; e; e = e->next)
-		if (e->letter == receipt->message)
+	for (e = letters->in_flight.head; e; e = e->next)
+		if (e->dead_letter == receipt->message)
 			break;
 	if (!e)
 		return; /* a second receipt */
-	wh_list_remove(&letters->flying, e);
+	wh_list_remove(&letters->in_flight, e);
 	if (receipt->verdict == WHERRY_DELIVERED) {
 		say_up(r);
 		wh_settle_put(r, e, now);
@@ -265,9 +265,9 @@ static void settle_letter(wherry_relay *r, const wh_receipt *receipt, int64_t no
 	stay_failed(r, e, why, REJECTED_US, now);
 }
 
-bool wh_letters_take(wherry_relay *r, wh_entry *e, int64_t now)
+bool wh_dead_letters_take(wherry_relay *r, wh_entry *e, int64_t now)
 {
-	wh_letters *letters = r->letters;
+	wh_dead_letters *letters = r->dead_letters;
 
 	if (!letters)
 		return false;
@@ -275,7 +275,7 @@ bool wh_letters_take(wherry_relay *r, wh_entry *e, int64_t now)
 		stay_failed(r, e, "it is down", letters->retry_at_us - now, now);
 		return true;
 	}
-	e->stage = WH_LETTER;
+	e->stage = WH_DYING;
 	wh_list_append(&letters->waiting, e);
 	return true;
 }
@@ -285,7 +285,7 @@ bool wh_letters_take(wherry_relay *r, wh_entry *e, int64_t now)
 /* True: it is open. */
 static bool reopen(wherry_relay *r, int64_t now)
 {
-	wh_letters *letters = r->letters;
+	wh_dead_letters *letters = r->dead_letters;
 	wherry_error why = WHERRY_ERROR_INIT;
 
 	if (letters->pub)
@@ -310,7 +310,7 @@ static bool prepare(wherry_relay *r, wh_entry *e, int64_t now)
 
 static void submit(wherry_relay *r, int64_t now)
 {
-	wh_letters *letters = r->letters;
+	wh_dead_letters *letters = r->dead_letters;
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code = WHERRY_OK;
 	size_t taken = 1;
@@ -325,10 +325,11 @@ static void submit(wherry_relay *r, int64_t now)
 			return;
 		if (wh_monotonic(&r->env) >= r->held_until_us)
 			return; /* this took longer than the lease had left */
-		code = wh_publisher_submit(letters->pub, &e->letter, 1, &taken, &why);
+		code = wh_publisher_submit(letters->pub, &e->dead_letter, 1, &taken,
+					   &why);
 		if (taken) {
 			wh_list_remove(&letters->waiting, e);
-			wh_list_append(&letters->flying, e);
+			wh_list_append(&letters->in_flight, e);
 		}
 	}
 	if (code != WHERRY_OK)
@@ -341,10 +342,10 @@ static void collect(wherry_relay *r, int64_t now)
 	wherry_error why = WHERRY_ERROR_INIT;
 	size_t n = 1;
 
-	while (r->letters->pub && r->letters->flying.n && n) {
+	while (r->dead_letters->pub && r->dead_letters->in_flight.n && n) {
 		n = 0;
-		if (wh_publisher_collect(r->letters->pub, receipts, LETTER_RECEIPTS, &n,
-					 &why) != WHERRY_OK) {
+		if (wh_publisher_collect(r->dead_letters->pub, receipts, LETTER_RECEIPTS,
+					 &n, &why) != WHERRY_OK) {
 			lose_pub(r, why.message, now);
 			return;
 		}
@@ -353,40 +354,42 @@ static void collect(wherry_relay *r, int64_t now)
 	}
 }
 
-void wh_letters_step(wherry_relay *r, int64_t now)
+void wh_dead_letters_step(wherry_relay *r, int64_t now)
 {
 	bool leads = r->fsm.state == WH_LEADING || r->fsm.state == WH_DRAINING;
 
-	if (!r->letters || !(r->letters->waiting.n || r->letters->flying.n))
+	if (!r->dead_letters ||
+	    !(r->dead_letters->waiting.n || r->dead_letters->in_flight.n))
 		return;
 	if (!leads) {
-		wh_letters_forget(r);
+		wh_dead_letters_forget(r);
 		return;
 	}
 	submit(r, now);
 	collect(r, now);
 }
 
-bool wh_letters_busy(const wherry_relay *r)
+bool wh_dead_letters_busy(const wherry_relay *r)
 {
-	const wh_letters *letters = r->letters;
+	const wh_dead_letters *letters = r->dead_letters;
 
-	return letters && (letters->flying.n || (letters->waiting.n && !letters->down));
+	return letters &&
+	       (letters->in_flight.n || (letters->waiting.n && !letters->down));
 }
 
-int wh_letters_fd(wherry_relay *r, short *out_events)
+int wh_dead_letters_fd(wherry_relay *r, short *out_events)
 {
-	if (!wh_letters_busy(r) || !r->letters->pub)
+	if (!wh_dead_letters_busy(r) || !r->dead_letters->pub)
 		return -1;
-	return wh_publisher_fd(r->letters->pub, out_events);
+	return wh_publisher_fd(r->dead_letters->pub, out_events);
 }
 
-int64_t wh_letters_deadline(const wherry_relay *r)
+int64_t wh_dead_letters_deadline(const wherry_relay *r)
 {
-	const wh_letters *letters = r->letters;
+	const wh_dead_letters *letters = r->dead_letters;
 	int64_t at = WH_NEVER;
 
-	if (letters && letters->pub && wh_letters_busy(r))
+	if (letters && letters->pub && wh_dead_letters_busy(r))
 		at = wh_publisher_deadline(letters->pub);
 	if (letters && letters->waiting.n && letters->retry_at_us &&
 	    letters->retry_at_us < at)

@@ -1,8 +1,8 @@
 /*
  * Inside the stream engine: what its files share.
  */
-#ifndef WH_RELAY_STREAM_H
-#define WH_RELAY_STREAM_H
+#ifndef WH_RELAY_ENGINE_STREAMING_H
+#define WH_RELAY_ENGINE_STREAMING_H
 
 #include "outbox/stream.h"
 #include "relay/relay.h"
@@ -30,9 +30,9 @@ typedef struct wh_tx {
  *     TABLE   nothing is marked: what was in the table when the slot was made is read.
  *     ON      rows come by the log.
  */
-enum { WH_FOLLOW_OFF, WH_FOLLOW_MAKING, WH_FOLLOW_TABLE, WH_FOLLOW_ON };
+enum { WH_STREAMING_OFF, WH_STREAMING_MAKING, WH_STREAMING_TABLE, WH_STREAMING_ON };
 
-struct wh_following {
+struct wh_streaming {
 	wh_wal *wal;
 	wh_stream *stream; /* NULL: OFF */
 	wh_fsm fsm;
@@ -40,7 +40,7 @@ struct wh_following {
 	int64_t retry_us;    /* when to connect again */
 	int failures;
 	int64_t look_us; /* when to see how much the server keeps, and what it sends */
-	bool lag_told;
+	bool lag_logged;
 	bool given_up; /* the slot, for what the server kept: not again in this lease */
 	bool dropping; /* it, once nobody reads it any more */
 
@@ -89,32 +89,32 @@ struct wh_following {
 	int64_t committed_us; /* of the transaction that is coming */
 };
 
-/* stream_open.c */
-wherry_code wh_follow_connect(wherry_relay *r, int64_t now, wherry_error *err);
-wherry_code wh_follow_begin(wherry_relay *r, int64_t now, wherry_error *err);
+/* streaming_connection.c */
+wherry_code wh_streaming_connect(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_streaming_begin(wherry_relay *r, int64_t now, wherry_error *err);
 /* The stream broke: it is opened again in a while. */
-wherry_code wh_follow_trouble(wherry_relay *r, int64_t now, wherry_code code,
-			      wherry_error *err);
-wherry_code wh_follow_watch(wherry_relay *r, int64_t now,
-			    wherry_error *err); /* the lag */
+wherry_code wh_streaming_trouble(wherry_relay *r, int64_t now, wherry_code code,
+				 wherry_error *err);
+wherry_code wh_streaming_watch(wherry_relay *r, int64_t now,
+			       wherry_error *err); /* the lag */
 
 /* All of the table is taken in: on with the log. */
-wherry_code wh_follow_table_done(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_streaming_table_done(wherry_relay *r, int64_t now, wherry_error *err);
 
-/* stream_read.c */
-wherry_code wh_follow_pull(wherry_relay *r, int64_t now, wherry_error *err);
-wherry_code wh_follow_table(wherry_relay *r, int64_t now, wherry_error *err);
-bool wh_follow_has_room(const wherry_relay *r);
+/* streaming_intake.c */
+wherry_code wh_streaming_pull(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_streaming_table(wherry_relay *r, int64_t now, wherry_error *err);
+bool wh_streaming_has_room(const wherry_relay *r);
 
-/* keep.c */
-wherry_code wh_keep_meet(wherry_relay *r, const wh_open_row *row, int64_t at,
-			 wherry_error *err);
-wherry_code wh_keep_place(wherry_relay *r, int64_t now, wherry_error *err);
+/* unmarked.c */
+wherry_code wh_unmarked_meet(wherry_relay *r, const wh_open_row *row, int64_t at,
+			     wherry_error *err);
+wherry_code wh_unmarked_place(wherry_relay *r, int64_t now, wherry_error *err);
 
 /* stream.c */
-wh_tx *wh_tx_begin(wh_following *f, uint32_t xid);   /* NULL: out of memory */
-wh_tx *wh_tx_find(wh_following *f, uint64_t number); /* NULL: it is settled */
-uint64_t wh_tx_last(const wh_following *f);          /* its number; 0: there is none */
-void wh_tx_advance(wh_following *f); /* forget those of which nothing is open */
+wh_tx *wh_tx_begin(wh_streaming *f, uint32_t xid);   /* NULL: out of memory */
+wh_tx *wh_tx_find(wh_streaming *f, uint64_t number); /* NULL: it is settled */
+uint64_t wh_tx_last(const wh_streaming *f);          /* its number; 0: there is none */
+void wh_tx_advance(wh_streaming *f); /* forget those of which nothing is open */
 
 #endif

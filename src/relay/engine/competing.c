@@ -216,7 +216,7 @@ static wherry_code lapsed_step(wherry_relay *r, int64_t now, wherry_error *err)
 static int64_t failed_room(const wherry_relay *r)
 {
 	int64_t half = r->set.window > 1 ? r->set.window / 2 : 1;
-	int64_t room = half + (int64_t)r->n_aside - (int64_t)r->window.n;
+	int64_t room = half + (int64_t)r->n_failed_probes - (int64_t)r->window.n;
 
 	return room > 0 ? room : -1;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "config/settings.h"
-#include "relay/stream.h"
+#include "relay/engine/streaming.h"
 
 enum {
 	LOOK_US = 10 * 1000000,
@@ -19,56 +19,58 @@ enum {
 };
 
 static const wh_fsm_state states[] = {
-	[WH_FOLLOW_OFF] = {"off", WH_BIT(WH_FOLLOW_MAKING)},
-	[WH_FOLLOW_MAKING] = {"making", WH_BIT(WH_FOLLOW_OFF) | WH_BIT(WH_FOLLOW_TABLE) |
-						WH_BIT(WH_FOLLOW_ON)},
-	[WH_FOLLOW_TABLE] = {"table", WH_BIT(WH_FOLLOW_OFF) | WH_BIT(WH_FOLLOW_ON)},
-	[WH_FOLLOW_ON] = {"on", WH_BIT(WH_FOLLOW_OFF)},
+	[WH_STREAMING_OFF] = {"off", WH_BIT(WH_STREAMING_MAKING)},
+	[WH_STREAMING_MAKING] = {"making", WH_BIT(WH_STREAMING_OFF) |
+						   WH_BIT(WH_STREAMING_TABLE) |
+						   WH_BIT(WH_STREAMING_ON)},
+	[WH_STREAMING_TABLE] = {"table",
+				WH_BIT(WH_STREAMING_OFF) | WH_BIT(WH_STREAMING_ON)},
+	[WH_STREAMING_ON] = {"on", WH_BIT(WH_STREAMING_OFF)},
 };
 
 /* ---- memory ---- */
 
 static wherry_code make(wherry_relay *r, wherry_error *err)
 {
-	wh_following *f = calloc(1, sizeof(*f));
+	wh_streaming *f = calloc(1, sizeof(*f));
 	size_t n = wh_relay_entries_most(r);
 
 	if (!f)
 		return wh_oom(err);
-	r->follow = f;
+	r->streaming = f;
 	f->base = 1;
 	f->routed = (wh_buf)WH_BUF_INIT(ROUTED_MOST);
-	f->fsm = (wh_fsm){states, "relay.stream", WH_FOLLOW_OFF};
+	f->fsm = (wh_fsm){states, "relay.stream", WH_STREAMING_OFF};
 	f->ids = calloc((size_t)r->set.batch, sizeof(*f->ids));
 	f->id_txs = calloc((size_t)r->set.batch, sizeof(*f->id_txs));
 	f->dead = calloc(n, sizeof(*f->dead));
 	return f->ids && f->id_txs && f->dead ? WHERRY_OK : wh_oom(err);
 }
 
-wherry_code wh_follow_open(wherry_relay *r, wherry_error *err)
+wherry_code wh_streaming_open(wherry_relay *r, wherry_error *err)
 {
 	wh_wal_state state;
-	wherry_code code = r->follow ? WHERRY_OK : make(r, err);
+	wherry_code code = r->streaming ? WHERRY_OK : make(r, err);
 
 	if (code == WHERRY_OK)
 		code = wh_wal_open(r->box, wh_config_text(r->config, WH_STREAM_SLOT),
 				   wh_config_text(r->config, WH_STREAM_PUBLICATION),
-				   &r->follow->wal, err);
+				   &r->streaming->wal, err);
 	if (code == WHERRY_OK)
-		code = wh_wal_look(r->follow->wal, &state, err);
+		code = wh_wal_look(r->streaming->wal, &state, err);
 	if (code == WHERRY_OK)
-		code = wh_wal_check(r->follow->wal, &state, err);
+		code = wh_wal_check(r->streaming->wal, &state, err);
 	return code;
 }
 
 static void turn_off(wherry_relay *r, const char *why)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 
 	wh_stream_close(f->stream);
 	f->stream = NULL;
-	if (f->fsm.state != WH_FOLLOW_OFF)
-		wh_fsm_move(&f->fsm, WH_FOLLOW_OFF, &r->env, why);
+	if (f->fsm.state != WH_STREAMING_OFF)
+		wh_fsm_move(&f->fsm, WH_STREAMING_OFF, &r->env, why);
 	f->placed = f->swept = false;
 	f->ahead_next = f->missing_id = 0;
 	f->cut = f->inside;
@@ -78,15 +80,15 @@ static void turn_off(wherry_relay *r, const char *why)
 
 /* Where the log is the truth, what came of it stays; where the table is, the table is read
  * again. */
-void wh_follow_break(wherry_relay *r, int64_t now)
+void wh_streaming_break(wherry_relay *r, int64_t now)
 {
-	wh_following *f = r->follow;
-	bool was_on = wh_follow_on(r);
+	wh_streaming *f = r->streaming;
+	bool was_on = wh_streaming_on(r);
 
 	if (!f)
 		return;
-	if (f->fsm.state == WH_FOLLOW_TABLE) /* its snapshot is gone: it begins anew */
-		wh_follow_end(r);
+	if (f->fsm.state == WH_STREAMING_TABLE) /* its snapshot is gone: it begins anew */
+		wh_streaming_end(r);
 	turn_off(r, "the connection is lost");
 	wh_wal_close(f->wal);
 	f->wal = NULL;
@@ -94,9 +96,9 @@ void wh_follow_break(wherry_relay *r, int64_t now)
 		wh_read_sweep(r, now);
 }
 
-void wh_follow_end(wherry_relay *r)
+void wh_streaming_end(wherry_relay *r)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 
 	if (!f)
 		return;
@@ -108,13 +110,13 @@ void wh_follow_end(wherry_relay *r)
 	f->retry_us = f->begin_by_us = 0;
 }
 
-void wh_follow_close(wherry_relay *r)
+void wh_streaming_close(wherry_relay *r)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 
 	if (!f)
 		return;
-	wh_follow_end(r);
+	wh_streaming_end(r);
 	wh_wal_close(f->wal);
 	free(f->txs);
 	free(f->ids);
@@ -122,23 +124,24 @@ void wh_follow_close(wherry_relay *r)
 	free(f->dead);
 	wh_buf_clear(&f->routed);
 	free(f);
-	r->follow = NULL;
+	r->streaming = NULL;
 }
 
-wherry_code wh_follow_trouble(wherry_relay *r, int64_t now, wherry_code code,
-			      wherry_error *err)
+wherry_code wh_streaming_trouble(wherry_relay *r, int64_t now, wherry_code code,
+				 wherry_error *err)
 {
 	static const wh_backoff backoff = {WH_EXPONENTIAL, 10000, 5 * WH_SECOND, false};
-	wh_following *f = r->follow;
-	bool was_on = wh_follow_on(r);
+	wh_streaming *f = r->streaming;
+	bool was_on = wh_streaming_on(r);
 
-	if (f->fsm.state == WH_FOLLOW_TABLE)
-		wh_follow_end(r);
+	if (f->fsm.state == WH_STREAMING_TABLE)
+		wh_streaming_end(r);
 	turn_off(r, "trouble");
 	if (code == WHERRY_INVALID && r->set.keep)
 		return code; /* what the log does not have cannot be read elsewhere */
 	if (code == WHERRY_INVALID)
-		wh_follow_end(r); /* the table has what cannot be read: on behind that */
+		wh_streaming_end(
+			r); /* the table has what cannot be read: on behind that */
 	f->failures++;
 	f->retry_us = wh_later(now, wh_backoff_delay(&backoff, f->failures, &r->env));
 	if (f->failures == 1 || f->failures % 10 == 0)
@@ -159,7 +162,7 @@ typedef struct beginning {
 	int64_t from;
 } beginning;
 
-static wherry_code slot_gone(const wh_following *f, const wh_wal_place *place,
+static wherry_code slot_gone(const wh_streaming *f, const wh_wal_place *place,
 			     wherry_error *err)
 {
 	return wh_fail(err, WHERRY_INVALID,
@@ -175,7 +178,7 @@ static wherry_code begin_kept(wherry_relay *r, const wh_wal_state *state, beginn
 			      wherry_error *err)
 {
 	enum { PLACE, TABLE, NOW };
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	int from = wh_config_choice(r->config, WH_STREAM_FROM);
 	bool there = state->has_slot && !state->lost;
 	wh_wal_place place = {0};
@@ -211,7 +214,7 @@ static wherry_code begin_kept(wherry_relay *r, const wh_wal_state *state, beginn
 static wherry_code begin_marked(wherry_relay *r, const wh_wal_state *state,
 				beginning *out, wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 
 	out->create = !state->has_slot || state->lost;
 	out->from = state->confirmed;
@@ -227,7 +230,7 @@ static wherry_code begin_marked(wherry_relay *r, const wh_wal_state *state,
  * program. */
 static wherry_code busy(wherry_relay *r, int64_t now, int64_t reader, wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	bool ended = false;
 	wherry_code code = WHERRY_OK;
 
@@ -240,17 +243,17 @@ static wherry_code busy(wherry_relay *r, int64_t now, int64_t reader, wherry_err
 			       ended ? ", which is told to end"
 				     : ": stop that, or name another slot with "
 				       "stream.slot");
-	return wh_follow_trouble(r, now, code, err);
+	return wh_streaming_trouble(r, now, code, err);
 }
 
 static wherry_code look(wherry_relay *r, wh_wal_state *state, beginning *out,
 			wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wherry_code code = WHERRY_OK;
 
 	if (!f->wal)
-		return wh_follow_open(r, err);
+		return wh_streaming_open(r, err);
 	if (code == WHERRY_OK)
 		code = wh_wal_look(f->wal, state, err);
 	if (code == WHERRY_OK)
@@ -263,15 +266,15 @@ static wherry_code look(wherry_relay *r, wh_wal_state *state, beginning *out,
 			   : begin_marked(r, state, out, err);
 }
 
-wherry_code wh_follow_connect(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_streaming_connect(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wh_wal_state state = {0};
 	beginning how = {0};
 	wherry_code code = look(r, &state, &how, err);
 
 	if (code == WHERRY_INVALID && !r->set.keep)
-		return wh_follow_trouble(r, now, code, err);
+		return wh_streaming_trouble(r, now, code, err);
 	if (code != WHERRY_OK)
 		return wh_relay_db_trouble(r, now, code, err);
 	if (state.reader)
@@ -291,7 +294,7 @@ wherry_code wh_follow_connect(wherry_relay *r, int64_t now, wherry_error *err)
 			     wh_log_note("the server's WAL ends before the position "
 					 "received; it is another server, or it was "
 					 "restored"));
-		wh_follow_end(r);
+		wh_streaming_end(r);
 	}
 	if (f->received < how.from) /* of an earlier connection it may be higher */
 		f->received = f->delivered = how.from;
@@ -299,9 +302,9 @@ wherry_code wh_follow_connect(wherry_relay *r, int64_t now, wherry_error *err)
 		f->written = 0;
 	code = wh_stream_open(r->db, &options, &f->stream, err);
 	if (code != WHERRY_OK)
-		return wh_follow_trouble(r, now, code, err);
+		return wh_streaming_trouble(r, now, code, err);
 	f->begin_by_us = now;
-	wh_fsm_move(&f->fsm, WH_FOLLOW_MAKING, &r->env, "connected");
+	wh_fsm_move(&f->fsm, WH_STREAMING_MAKING, &r->env, "connected");
 	return WHERRY_OK;
 }
 
@@ -310,24 +313,24 @@ wherry_code wh_follow_connect(wherry_relay *r, int64_t now, wherry_error *err)
 /* A transaction that was being received comes again, and what came of it is skipped. */
 static wherry_code start(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wherry_code code = f->stream->driver->start(f->stream, f->received, err);
 	char position[24];
 
 	if (code != WHERRY_OK)
-		return wh_follow_trouble(r, now, code, err);
+		return wh_streaming_trouble(r, now, code, err);
 	(void)snprintf(position, sizeof(position), "%X/%X",
 		       (unsigned)((uint64_t)f->received >> 32), (unsigned)f->received);
 	wh_relay_say(r, WHERRY_LOG_INFO, "streaming", wh_log_text("slot", f->wal->slot),
 		     wh_log_text("position", position));
-	wh_fsm_move(&f->fsm, WH_FOLLOW_ON, &r->env, "streaming");
+	wh_fsm_move(&f->fsm, WH_STREAMING_ON, &r->env, "streaming");
 	f->failures = 0;
 	if (r->set.keep) { /* the server may have lost what was written last */
 		f->written = 0;
 		f->moved = true;
 		return WHERRY_OK;
 	}
-	r->holes.n = 0;
+	r->gaps.n = 0;
 	wh_read_sweep(r, now);
 	return WHERRY_OK;
 }
@@ -342,7 +345,7 @@ static wherry_code look_ahead(wherry_relay *r, int64_t now, bool *out_wait,
 			      wherry_error *err)
 {
 	enum { MOST_US = 100000, AGAIN_US = 5000 };
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wh_wal_now at = {.flushed = f->ahead};
 	wh_horizon horizon;
 	wherry_code code = WHERRY_OK;
@@ -368,15 +371,15 @@ static wherry_code look_ahead(wherry_relay *r, int64_t now, bool *out_wait,
 	return WHERRY_OK;
 }
 
-wherry_code wh_follow_begin(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_streaming_begin(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wh_wal_state state;
 	bool ready = false, wait;
 	wherry_code code = f->stream->driver->ready(f->stream, &ready, err);
 
 	if (code != WHERRY_OK)
-		return wh_follow_trouble(r, now, code, err);
+		return wh_streaming_trouble(r, now, code, err);
 	if (!ready)
 		return WHERRY_OK;
 	code = wh_wal_look(f->wal, &state, err);
@@ -396,15 +399,15 @@ wherry_code wh_follow_begin(wherry_relay *r, int64_t now, wherry_error *err)
 		wh_relay_say(r, WHERRY_LOG_INFO, "stream-table",
 			     wh_log_text("slot", f->wal->slot),
 			     wh_log_note("the relay reads the table before it streams"));
-		wh_fsm_move(&f->fsm, WH_FOLLOW_TABLE, &r->env, "the slot is made");
+		wh_fsm_move(&f->fsm, WH_STREAMING_TABLE, &r->env, "the slot is made");
 		return WHERRY_OK;
 	}
 	return start(r, now, err);
 }
 
-wherry_code wh_follow_table_done(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_streaming_table_done(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 
 	wh_tx_find(f, wh_tx_last(f))->end = f->received;
 	return start(r, now, err);
@@ -414,7 +417,7 @@ wherry_code wh_follow_table_done(wherry_relay *r, int64_t now, wherry_error *err
 
 static void give_up(wherry_relay *r, int64_t now, const wh_wal_state *state)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 
 	wh_relay_say(r, WHERRY_LOG_ERROR, "slot-given-up",
 		     wh_log_text("slot", f->wal->slot),
@@ -431,7 +434,7 @@ static void give_up(wherry_relay *r, int64_t now, const wh_wal_state *state)
 static wherry_code drop_slot(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	enum { AGAIN_US = 50000 };
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	wh_wal_state state;
 	wherry_code code = wh_wal_drop(f->wal, err);
 
@@ -450,9 +453,9 @@ static bool is_quiet(const wherry_relay *r)
 }
 
 /* Where nothing is marked no row says that it did not come: then also while nothing comes. */
-wherry_code wh_follow_watch(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_streaming_watch(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_following *f = r->follow;
+	wh_streaming *f = r->streaming;
 	int64_t warn = wh_config_int(r->config, WH_STREAM_LAG_WARN);
 	int64_t limit = wh_config_int(r->config, WH_STREAM_LAG_LIMIT);
 	wh_wal_state state;
@@ -468,14 +471,14 @@ wherry_code wh_follow_watch(wherry_relay *r, int64_t now, wherry_error *err)
 		return wh_relay_db_trouble(r, now, code, err);
 	code = wh_wal_check(f->wal, &state, err);
 	if (code != WHERRY_OK)
-		return wh_follow_trouble(r, now, code, err);
-	if (state.retained > warn && !f->lag_told)
+		return wh_streaming_trouble(r, now, code, err);
+	if (state.retained > warn && !f->lag_logged)
 		wh_relay_say(r, WHERRY_LOG_WARN, "slot-lag",
 			     wh_log_text("slot", f->wal->slot),
 			     wh_log_int("retained", state.retained),
 			     wh_log_note("the server keeps this much WAL for the relay, "
 					 "over stream.lag_warn"));
-	f->lag_told = state.retained > warn;
+	f->lag_logged = state.retained > warn;
 	if (limit && state.retained > limit && !r->set.keep)
 		give_up(r, now, &state);
 	return WHERRY_OK;

@@ -112,7 +112,7 @@ wherry_code wh_strict_look(wherry_relay *r, int64_t now, wherry_error *err)
 		f.last = s->gap_before;
 	advance(s, &f);
 	if (s->gap_before &&
-	    ((f.filled && !wh_share_partial(r)) || s->gap_before <= s->solid))
+	    ((f.filled && !wh_partitions_partial(r)) || s->gap_before <= s->solid))
 		s->gap_before = 0;
 	if (s->solid > solid) {
 		r->more = true;

@@ -7,27 +7,27 @@
  * forgotten once every transaction that was running when it was seen is over.  Too many
  * of them are merged with their neighbours: a hole that is too large costs time only.
  */
-#ifndef WH_RELAY_HOLES_H
-#define WH_RELAY_HOLES_H
+#ifndef WH_RELAY_ENGINE_GAPS_H
+#define WH_RELAY_ENGINE_GAPS_H
 
 #include "outbox/outbox.h"
 
-enum { WH_HOLES_MOST = 1000, WH_PASSES_MOST = 8 };
+enum { WH_GAPS_MOST = 1000, WH_PASSES_MOST = 8 };
 
-typedef struct wh_holes {
-	wh_range ranges[WH_HOLES_MOST]; /* ascending, apart from each other */
-	int64_t seen[WH_HOLES_MOST]; /* the next transaction then; below 0: minus the next
+typedef struct wh_gaps {
+	wh_range ranges[WH_GAPS_MOST]; /* ascending, apart from each other */
+	int64_t seen[WH_GAPS_MOST]; /* the next transaction then; below 0: minus the next
 					   one when it was read, statements run still */
 	size_t n;
-} wh_holes;
+} wh_gaps;
 
 /* Note the ids from first to last, which are above all that are noted; seen when, is told
- * by wh_holes_date() after this read and later ones. */
-void wh_holes_add(wh_holes *set, int64_t first, int64_t last);
+ * by wh_gaps_date() after this read and later ones. */
+void wh_gaps_add(wh_gaps *set, int64_t first, int64_t last);
 
 /* Note the ids from first to last, of which some were read and others may be committed yet,
  * or are other relays': in a few ranges without gaps, each of one time. */
-void wh_holes_pass(wh_holes *set, int64_t first, int64_t last);
+void wh_gaps_pass(wh_gaps *set, int64_t first, int64_t last);
 
 /*
  * Whoever takes an id has no transaction number yet, maybe, until his statement writes.  So
@@ -38,12 +38,12 @@ void wh_holes_pass(wh_holes *set, int64_t first, int64_t last);
  *                 transaction was the next.
  * @param next     The next transaction, asked for after `running` was.
  */
-void wh_holes_date(wh_holes *set, int64_t running, int64_t next);
+void wh_gaps_date(wh_gaps *set, int64_t running, int64_t next);
 
 /* A row came out of a hole. */
-void wh_holes_fill(wh_holes *set, int64_t id);
+void wh_gaps_fill(wh_gaps *set, int64_t id);
 
 /* Forget what was seen before `oldest_transaction` began. */
-void wh_holes_expire(wh_holes *set, int64_t oldest_transaction);
+void wh_gaps_expire(wh_gaps *set, int64_t oldest_transaction);
 
 #endif

@@ -1,8 +1,8 @@
-#include "relay/holes.h"
+#include "relay/engine/gaps.h"
 
 #include <string.h>
 
-static void merge_neighbours(wh_holes *set)
+static void merge_neighbours(wh_gaps *set)
 {
 	size_t kept = 0;
 
@@ -16,29 +16,29 @@ static void merge_neighbours(wh_holes *set)
 	set->n = kept;
 }
 
-void wh_holes_add(wh_holes *set, int64_t first, int64_t last)
+void wh_gaps_add(wh_gaps *set, int64_t first, int64_t last)
 {
 	if (last < first)
 		return;
-	if (set->n == WH_HOLES_MOST)
+	if (set->n == WH_GAPS_MOST)
 		merge_neighbours(set);
 	set->ranges[set->n] = (wh_range){first, last};
 	set->seen[set->n++] = INT64_MAX;
 }
 
-void wh_holes_pass(wh_holes *set, int64_t first, int64_t last)
+void wh_gaps_pass(wh_gaps *set, int64_t first, int64_t last)
 {
 	bool dated = set->n && set->seen[set->n - 1] != INT64_MAX;
 
 	if (!set->n || (dated && set->n < WH_PASSES_MOST)) {
-		wh_holes_add(set, first, last);
+		wh_gaps_add(set, first, last);
 		return;
 	}
 	set->ranges[set->n - 1].last = last;
 	set->seen[set->n - 1] = INT64_MAX;
 }
 
-void wh_holes_date(wh_holes *set, int64_t running, int64_t next)
+void wh_gaps_date(wh_gaps *set, int64_t running, int64_t next)
 {
 	for (size_t i = 0; i < set->n; i++) {
 		if (set->seen[i] == INT64_MAX)
@@ -48,7 +48,7 @@ void wh_holes_date(wh_holes *set, int64_t running, int64_t next)
 	}
 }
 
-static void make_room(wh_holes *set, size_t at)
+static void make_room(wh_gaps *set, size_t at)
 {
 	memmove(set->ranges + at + 1, set->ranges + at,
 		(set->n - at) * sizeof(*set->ranges));
@@ -56,7 +56,7 @@ static void make_room(wh_holes *set, size_t at)
 	set->n++;
 }
 
-static void take_out(wh_holes *set, size_t at)
+static void take_out(wh_gaps *set, size_t at)
 {
 	set->n--;
 	memmove(set->ranges + at, set->ranges + at + 1,
@@ -64,7 +64,7 @@ static void take_out(wh_holes *set, size_t at)
 	memmove(set->seen + at, set->seen + at + 1, (set->n - at) * sizeof(*set->seen));
 }
 
-void wh_holes_fill(wh_holes *set, int64_t id)
+void wh_gaps_fill(wh_gaps *set, int64_t id)
 {
 	size_t low = 0, high = set->n;
 	wh_range *hole;
@@ -86,14 +86,14 @@ void wh_holes_fill(wh_holes *set, int64_t id)
 		hole->first++;
 	} else if (hole->last == id) {
 		hole->last--;
-	} else if (set->n < WH_HOLES_MOST) { /* else it stays too large */
+	} else if (set->n < WH_GAPS_MOST) { /* else it stays too large */
 		make_room(set, low);
 		set->ranges[low].last = id - 1;
 		set->ranges[low + 1].first = id + 1;
 	}
 }
 
-void wh_holes_expire(wh_holes *set, int64_t oldest_transaction)
+void wh_gaps_expire(wh_gaps *set, int64_t oldest_transaction)
 {
 	size_t kept = 0;
 

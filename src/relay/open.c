@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "config/settings.h"
-#include "relay/letters.h"
+#include "relay/dead_letters.h"
 
 static const wh_fsm_state states[] = {
 	[WH_STANDBY] = {"standby", WH_BIT(WH_LEADING) | WH_BIT(WH_STOPPED)},
@@ -93,7 +93,7 @@ static void read_settings(wherry_relay *r)
 }
 
 /* What this kind of destination can do, and how long it asks to be tried. */
-static void heed_publisher(wherry_relay *r)
+static void apply_publisher(wherry_relay *r)
 {
 	const wh_persistence *asked = r->pub->driver->persistence;
 	const wherry_config *c = r->config;
@@ -187,14 +187,14 @@ wherry_code wh_relay_meet(const wherry_relay *r, wherry_error *err)
 }
 
 /* What the tables cannot do is not done by default, and refused if it was asked for. */
-static wherry_code heed_layout(wherry_relay *r, wherry_error *err)
+static wherry_code apply_layout(wherry_relay *r, wherry_error *err)
 {
 	const wh_layout *layout = &r->box->layout;
 	wh_relay_settings *s = &r->set;
 	wherry_code code;
 
 	choose_engine(r);
-	code = wh_share_open(r, err);
+	code = wh_partitions_open(r, err);
 	s->ordered = s->ordered && layout->ordered;
 	s->strict = s->strict && s->ordered && r->box->stmt_frontier;
 	if (code == WHERRY_OK)
@@ -247,9 +247,9 @@ static wherry_code open_box(wherry_relay *r, wherry_error *err)
 	code = wherry_outbox_open(r->db, wh_config_text(r->config, WH_OUTBOX_TABLE),
 				  &r->box, err);
 	if (code == WHERRY_OK)
-		code = heed_layout(r, err);
+		code = apply_layout(r, err);
 	if (code == WHERRY_OK && r->set.stream)
-		code = wh_follow_open(r, err);
+		code = wh_streaming_open(r, err);
 	if (code == WHERRY_OK)
 		wh_outbox_set_body_max(r->box,
 				       wh_config_int(r->config, WH_OUTBOX_BODY_MAX));
@@ -274,7 +274,8 @@ static wherry_code allocate(wherry_relay *r, wherry_error *err)
 	r->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (r->stop_fd < 0)
 		return wh_fail(err, WHERRY_BUSY, "no descriptor left for the relay");
-	return wh_window_init(&r->window, (size_t)r->set.window + WH_ASIDE_MOST, err);
+	return wh_window_init(&r->window, (size_t)r->set.window + WH_FAILED_PROBES_MOST,
+			      err);
 }
 
 static wherry_code make(const wherry_config *config, const wh_env *env,
@@ -339,7 +340,7 @@ wherry_code wherry_relay_open(const char *from, const char *to,
 	if (code == WHERRY_OK)
 		code = wh_publisher_open(to, r->config, &r->env, &r->pub, err);
 	if (code == WHERRY_OK)
-		code = wh_letters_open(r, err);
+		code = wh_dead_letters_open(r, err);
 	if (code == WHERRY_OK)
 		code = open_db(r, err);
 	if (code == WHERRY_OK)
@@ -348,7 +349,7 @@ wherry_code wherry_relay_open(const char *from, const char *to,
 		wherry_relay_close(r);
 		return code;
 	}
-	heed_publisher(r);
+	apply_publisher(r);
 	*out = r;
 	return WHERRY_OK;
 }
@@ -368,8 +369,8 @@ wherry_code wherry_relay_open_on(wherry_db *db, wherry_publisher *publisher,
 		return code;
 	r->db = db;
 	r->pub = publisher;
-	heed_publisher(r);
-	code = wh_letters_open(r, err);
+	apply_publisher(r);
+	code = wh_dead_letters_open(r, err);
 	if (code == WHERRY_OK)
 		code = open_box(r, err);
 	if (code != WHERRY_OK) {
@@ -384,17 +385,17 @@ void wherry_relay_close(wherry_relay *r)
 {
 	if (!r || wh_hooks_inside(r))
 		return;
-	if (r->box && r->lease.epoch && !r->set.competing && !r->window.flying.n &&
+	if (r->box && r->lease.epoch && !r->set.competing && !r->window.in_flight.n &&
 	    !r->window.settled.n &&
 	    wherry_outbox_release(r->box, &r->lease, NULL) != WHERRY_OK)
 		wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-lapse");
 	if (r->to)
 		wherry_publisher_close(r->pub);
-	else if (r->window.flying.n) /* what it was lent goes with the window */
+	else if (r->window.in_flight.n) /* what it was lent goes with the window */
 		wh_publisher_drop(r->pub);
-	wh_letters_close(r);
+	wh_dead_letters_close(r);
 	wh_hooks_close(r->hooks, r->set.stop_timeout_us);
-	wh_follow_close(r);
+	wh_streaming_close(r);
 	wherry_outbox_close(r->box);
 	wh_held_clear(&r->held);
 	if (r->from)
@@ -427,7 +428,7 @@ void wh_relay_replaced(wherry_relay *r, int64_t now, const char *why)
 {
 	if (!r->awaits_file)
 		wh_relay_say(r, WHERRY_LOG_WARN, "database-replaced",
-			     wh_log_int("in_flight", (int64_t)r->window.flying.n),
+			     wh_log_int("in_flight", (int64_t)r->window.in_flight.n),
 			     wh_log_text("why", why),
 			     wh_log_note("what the relay read from the old file is "
 					 "forgotten"));
@@ -477,7 +478,7 @@ wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err)
 		r->held = r->box->held;
 		r->box->held = (wh_held_set){0};
 	}
-	wh_follow_break(r, now);
+	wh_streaming_break(r, now);
 	wherry_outbox_close(r->box);
 	wherry_db_close(r->db);
 	r->box = NULL;
