@@ -86,7 +86,14 @@ typedef struct wherry_filter {
 	int64_t since_us;  /* created (replay: delivered) at most this long ago; 0: any */
 	int64_t after_id;  /* only ids above; for paging */
 	int64_t limit;     /* at most this many rows; 0: 100 for list, else all */
-	bool archived; /* list only: those in the archive instead, which are all done */
+	/* For wherry_outbox_list() alone: */
+	bool archived;            /* rows of the archive instead, which are all done */
+	bool newest;              /* from the highest id down; not with archived */
+	int64_t before_id;        /* only ids below, with newest; for paging; 0: any */
+	const char *topic_prefix; /* topics that begin with it; NULL: any */
+	const char *text;         /* contained in topic, key, message id, last error or
+	                             body; NULL: any */
+	int64_t older_us;         /* created at least this long ago; 0: any */
 } wherry_filter;
 
 /* A row as list and show see it. */
@@ -240,7 +247,8 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_oldest_ready(wherry_outbox 
 								  int64_t *out_age_us,
 								  wherry_error *err);
 
-/** Visit the rows that match, in id order; every state unless the filter names some.
+/** Visit the rows that match, in id order, or from the newest down; every state unless the
+ *  filter names some.
  *  Those in the archive only with filter->archived. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_list(wherry_outbox *box,
 							  const wherry_filter *filter,

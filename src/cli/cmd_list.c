@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/env.h"
 #include "publish/parts.h"
@@ -72,37 +73,115 @@ static wherry_code visit(void *ctx, const wherry_row *row)
 	return ferror(stdout) ? WHERRY_INTERRUPTED : WHERRY_OK;
 }
 
+/* Problems come first: what is dead or has failed, then what waits. */
+static const unsigned by_urgency[] = {
+	1u << WHERRY_DEAD | 1u << WHERRY_FAILED,
+	1u << WHERRY_PROCESSING | 1u << WHERRY_PENDING,
+};
+
+static wherry_code list_by_urgency(wh_session *s, wherry_filter filter, listing *l,
+				   wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	for (size_t i = 0; i < 2 && code == WHERRY_OK && !l->more; i++) {
+		filter.states = by_urgency[i];
+		filter.limit = l->limit - l->n + 1;
+		code = wherry_outbox_list(s->box, &filter, visit, l, err);
+	}
+	return code;
+}
+
+static void say_more(const wh_session *s, const wherry_filter *filter, const listing *l)
+{
+	if (!l->n && !l->json)
+		(void)fprintf(
+			stderr, "no messages%s\n",
+			filter->states || filter->archived
+				? ""
+				: " that are not delivered; --all shows the others");
+	if (!l->more)
+		return;
+	if (!filter->states && !filter->archived)
+		(void)fprintf(stderr,
+			      "there are more: `wherry list%s --limit %" PRId64 "`\n",
+			      s->target, 10 * l->limit);
+	else
+		(void)fprintf(stderr, "there are more: --%s %" PRId64 "\n",
+			      filter->newest && !filter->archived ? "before" : "after",
+			      l->last);
+}
+
 static wh_exit list(wh_session *s, const wherry_filter *filter, listing *l)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_code code = wherry_outbox_list(s->box, filter, visit, l, &err);
+	wherry_code code = filter->states || filter->archived
+				   ? wherry_outbox_list(s->box, filter, visit, l, &err)
+				   : list_by_urgency(s, *filter, l, &err);
 
 	if (!l->json)
 		wh_table_end(&l->table);
 	if (code != WHERRY_OK && !ferror(stdout))
 		return wh_report(&err);
-	if (!l->n && !l->json)
-		(void)fputs("no messages\n", stderr);
-	if (l->more)
-		(void)fprintf(stderr, "there are more: --after %" PRId64 "\n", l->last);
+	say_more(s, filter, l);
 	return WH_EXIT_DONE;
+}
+
+/* "orders*" names all topics that begin with "orders". */
+static void take_topic(const wh_args *args, wherry_filter *out, char *prefix, size_t cap)
+{
+	const char *topic = wh_arg(args, "topic");
+	size_t len = topic ? strlen(topic) : 0;
+
+	if (!len || topic[len - 1] != '*' || len > cap) {
+		out->topic = topic;
+		return;
+	}
+	memcpy(prefix, topic, len - 1);
+	prefix[len - 1] = 0;
+	out->topic_prefix = prefix;
+}
+
+/* A page of explicit ids, or of named states, is in order of ids; so is the archive. */
+static bool read_filter(const wh_args *args, wherry_filter *out, listing *l)
+{
+	const unsigned all = (1u << WHERRY_STATE_COUNT) - 1;
+
+	out->key = wh_arg(args, "key");
+	out->text = wh_arg(args, "text");
+	if (!wh_arg_states(args, "state", &out->states) ||
+	    !wh_arg_duration(args, "since", &out->since_us) ||
+	    !wh_arg_duration(args, "older-than", &out->older_us) ||
+	    !wh_arg_count(args, "after", 0, INT64_MAX, &out->after_id) ||
+	    !wh_arg_count(args, "before", 1, INT64_MAX, &out->before_id) ||
+	    !wh_arg_count(args, "limit", 1, INT64_MAX / 16, &l->limit))
+		return false;
+	if (wh_arg(args, "after") && wh_arg(args, "before")) {
+		(void)wh_usage(args->command,
+			       "--after lists upwards, --before downwards: "
+			       "give one of them");
+		return false;
+	}
+	out->archived = wh_arg_on(args, "archived");
+	out->newest = !wh_arg(args, "after") && !out->archived;
+	if (!out->states &&
+	    (wh_arg_on(args, "all") || wh_arg(args, "after") || wh_arg(args, "before")))
+		out->states = all;
+	out->limit = l->limit + 1;
+	return true;
 }
 
 static wh_exit run(wh_args *args)
 {
-	wherry_filter filter = {.topic = wh_arg(args, "topic"),
-				.key = wh_arg(args, "key")};
+	wherry_filter filter = {.topic = NULL};
 	listing l = {.line = WH_BUF_INIT(1024 * 1024), .limit = 100};
+	char prefix[256];
 	wh_exit status;
 	wh_session s;
 
-	if (!wh_arg_states(args, "state", &filter.states) ||
-	    !wh_arg_duration(args, "since", &filter.since_us) ||
-	    !wh_arg_count(args, "after", 0, INT64_MAX, &filter.after_id) ||
-	    !wh_arg_count(args, "limit", 1, INT64_MAX - 1, &l.limit))
+	if (!read_filter(args, &filter, &l))
 		return WH_EXIT_USAGE;
-	filter.limit = l.limit + 1;
-	filter.archived = wh_arg_on(args, "archived");
+	take_topic(args, &filter, prefix, sizeof(prefix));
 	l.json = wh_arg_on(args, "json");
 	l.now_us = wh_now(&wh_env_system);
 	status = wh_session_open(&s, args);
@@ -116,16 +195,25 @@ static wh_exit run(wh_args *args)
 }
 
 static const wh_option options[] = {
-	{"state", "STATES", "Only these, such as failed,dead.", NULL, 0},
-	{"topic", "TOPIC", "Only this topic.", NULL, 0},
+	{"all", NULL, "Messages in every state, delivered ones too.", NULL, 0},
+	{"state", "STATES", "Only messages in these states, such as failed,dead.", NULL,
+	 0},
+	{"topic", "TOPIC",
+	 "Only this topic, or with a * at its end all topics that begin so: 'orders.*'.",
+	 NULL, 0},
 	{"key", "KEY", "Only this key, or this aggregate id where there is no key.", NULL,
 	 0},
-	{"since", "AGE", "Only messages written at most so long ago, such as 1h.", NULL,
+	{"text", "TEXT",
+	 "Only messages with this text in topic, key, message id, last error or body. It "
+	 "reads every message in the states that are listed.",
+	 NULL, 0},
+	{"since", "AGE", "Only messages written at most this long ago, such as 1h.", NULL,
 	 0},
-	{"archived", NULL, "Those in the archive instead, all of which are done.", NULL,
-	 0},
-	{"after", "ID", "Only ids above this one: the next page.", NULL, 0},
-	{"limit", "N", "At most so many. (default 100)", NULL, 0},
+	{"older-than", "AGE", "Only messages written at least this long ago.", NULL, 0},
+	{"archived", NULL, "Messages in the archive, the oldest first.", NULL, 0},
+	{"before", "ID", "Only ids below this one: the next page.", NULL, 0},
+	{"after", "ID", "Only ids above this one, the oldest first.", NULL, 0},
+	{"limit", "N", "At most this many. (default 100)", NULL, 0},
 	WH_JSON_OPTION,
 	{0},
 };
@@ -133,16 +221,23 @@ static const wh_option options[] = {
 const wh_command wh_cmd_list = {
 	.name = "list",
 	.operands = "URL",
-	.synopsis = "URL [--state STATES] [--topic TOPIC] [--key KEY] [--since AGE] "
-		    "[--archived] [--after ID] [--limit N] [--json]",
-	.brief = "List messages, the oldest first",
-	.help = "On a terminal a row is cut to its width; in a pipe it is whole. With "
-		"--json, one object a line.\n"
+	.synopsis =
+		"URL [--all] [--state STATES] [--topic TOPIC] [--key KEY] [--text TEXT] "
+		"[--since AGE] [--older-than AGE] [--archived] [--before ID] "
+		"[--after ID] [--limit N] [--json]",
+	.brief = "List messages: problems first, then the newest",
+	.help = "Lists the messages that are not delivered: dead and failed ones first, then "
+		"those that are being delivered or wait, the newest first. --all or --state "
+		"lists messages in those states by id, the newest first.\n"
+		"\n"
+		"On a terminal a row is cut to the width of the terminal; in a pipe it is "
+		"whole. With --json, each message is one object on a line.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry list sqlite:shop.db --state dead\n"
-		"  wherry list sqlite:shop.db --key customer-7 --since 1h\n"
-		"  wherry list sqlite:shop.db --archived --topic orders\n",
+		"  wherry list sqlite:shop.db\n"
+		"  wherry list sqlite:shop.db --state dead --topic 'orders.*'\n"
+		"  wherry list sqlite:shop.db --all --key customer-7 --since 1h\n"
+		"  wherry list sqlite:shop.db --text 'connection refused'\n",
 	.options = options,
 	.run = run,
 };

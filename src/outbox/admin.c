@@ -142,7 +142,7 @@ typedef struct visitor {
 	void *ctx;
 	int64_t n;
 	int64_t last; /* id visited */
-	bool archived;
+	bool archived, newest;
 	bool bare;               /* rows without their texts, which cannot be read */
 	char notes[TEXTS][NOTE]; /* instead of such texts */
 	int n_notes;
@@ -240,6 +240,17 @@ static wherry_code check_filter(const wherry_outbox *box, const wherry_filter *f
 	return WHERRY_OK;
 }
 
+enum { LIST_PARAMS = FILTER_PARAMS + 6 };
+
+/* What only a list can be asked for, behind the params of the filter and two limits. */
+static void list_params(const wherry_filter *f, wh_param out[4])
+{
+	out[0] = WH_INT_PARAM("before", f->before_id ? f->before_id : INT64_MAX);
+	out[1] = WH_TEXT_PARAM("prefix", wh_view_of(f->topic_prefix));
+	out[2] = WH_TEXT_PARAM("text", wh_view_of(f->text));
+	out[3] = WH_INT_PARAM("older", wh_ms(f->older_us));
+}
+
 /* Bodies are shown however long they are. */
 static void shown_limits(bool bare, wh_param out[2])
 {
@@ -250,13 +261,14 @@ static void shown_limits(bool bare, wh_param out[2])
 static wherry_code list_page(wherry_outbox *box, const wh_stmt *stmt, wh_param *params,
 			     int64_t limit, bool bare, visitor *v, wherry_error *err)
 {
-	if (v->n)
+	if (v->n && v->newest)
+		params[FILTER_PARAMS + 2] = WH_INT_PARAM("before", v->last);
+	else if (v->n)
 		params[6] = WH_INT_PARAM("after", v->last);
 	params[7] = WH_INT_PARAM("limit", limit);
 	shown_limits(bare, &params[FILTER_PARAMS]);
 	v->bare = bare;
-	return wh_db_run(box->db, stmt, params, FILTER_PARAMS + 2, take_row, v, NULL,
-			 err);
+	return wh_db_run(box->db, stmt, params, LIST_PARAMS, take_row, v, NULL, err);
 }
 
 /* A row whose texts the database cannot send is shown without them, as in careful.c. */
@@ -286,21 +298,34 @@ static wherry_code list_rows(wherry_outbox *box, const wh_stmt *stmt, wh_param *
 	return code;
 }
 
+static const wh_stmt *list_of(const wherry_outbox *box, const wherry_filter *filter,
+			      unsigned states)
+{
+	bool any = states >> WHERRY_DONE & 1;
+
+	if (filter->archived)
+		return box->stmt.list_archived;
+	if (filter->newest)
+		return any ? box->stmt.list_any_newest : box->stmt.list_newest;
+	return any ? box->stmt.list_any : box->stmt.list;
+}
+
 wherry_code wherry_outbox_list(wherry_outbox *box, const wherry_filter *filter,
 			       wherry_row_fn visit, void *ctx, wherry_error *err)
 {
 	unsigned states = filter->states ? filter->states : ALL_STATES;
-	bool any = states >> WHERRY_DONE & 1;
-	visitor v = {.visit = visit, .ctx = ctx, .archived = filter->archived};
-	const wh_stmt *stmt = any ? box->stmt.list_any : box->stmt.list;
-	wh_param params[FILTER_PARAMS + 2];
+	visitor v = {.visit = visit,
+		     .ctx = ctx,
+		     .archived = filter->archived,
+		     .newest = filter->newest && !filter->archived};
+	wh_param params[LIST_PARAMS];
 	wherry_code code = check_filter(box, filter, err);
 
 	if (code != WHERRY_OK)
 		return code;
 	filter_params(filter, states, LIST_DEFAULT, params);
-	code = list_rows(box, filter->archived ? box->stmt.list_archived : stmt, params,
-			 &v, err);
+	list_params(filter, &params[FILTER_PARAMS + 2]);
+	code = list_rows(box, list_of(box, filter, states), params, &v, err);
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
 

@@ -52,6 +52,7 @@ typedef struct wh_layout {
 	X(redrive, "redrive") X(discard, "discard") X(replay, "replay") X(nudge, "nudge") X(pause, "pause") \
 	X(replay_archived, "replay-archived") X(unarchive, "unarchive") \
 	X(list, "list") X(list_any, "list-any") X(list_archived, "list-archived") \
+	X(list_newest, "list-newest") X(list_any_newest, "list-any-newest") \
 	X(show, "show") X(show_archived, "show-archived") \
 	X(count, "count") X(count_archived, "count-archived") X(ready, "ready") X(oldest_pending, "oldest-pending")
 /* clang-format on */

@@ -86,6 +86,54 @@ static void rows_are_listed_by_topic(void **state)
 	lists_both(f, (wherry_filter){.topic = ""}, "");
 }
 
+static void rows_are_listed_by_the_beginning_of_a_topic(void **state)
+{
+	outbox_fixture *f = *state;
+
+	fixture_send(f, "orders.eu", NULL);
+	fixture_send(f, "orders", NULL);
+	fixture_send(f, "invoices", NULL);
+	fixture_send(f, "Orders", NULL);
+	lists_both(f, (wherry_filter){.topic_prefix = "orders"}, "1 2");
+	lists_both(f, (wherry_filter){.topic_prefix = "orders."}, "1");
+	lists_both(f, (wherry_filter){.topic_prefix = "%"}, "");
+}
+
+static void rows_are_listed_from_the_newest_down(void **state)
+{
+	outbox_fixture *f = *state;
+
+	fixture_send_many(f, 5);
+	lists_both(f, (wherry_filter){.newest = true}, "5 4 3 2 1");
+	lists_both(f, (wherry_filter){.newest = true, .limit = 2}, "5 4");
+	lists_both(f, (wherry_filter){.newest = true, .limit = 2, .before_id = 4}, "3 2");
+	lists_both(f, (wherry_filter){.newest = true, .topic_prefix = "none"}, "");
+}
+
+static void add_text(outbox_fixture *f, const char *topic, const char *body)
+{
+	wherry_message msg = WHERRY_MESSAGE(.topic = topic, .message_id = body + 2,
+					    .body = body, .body_len = strlen(body));
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(
+		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+}
+
+static void rows_are_listed_by_a_text_in_them(void **state)
+{
+	outbox_fixture *f = *state;
+
+	add_text(f, "orders", "{\"who\":\"Zo\u00eb\"}");
+	add_text(f, "invoices", "{\"for\":\"orders\"}");
+	add_text(f, "other", "{\"n\":17}");
+	lists_both(f, (wherry_filter){.text = "orders"}, "1 2");
+	lists_both(f, (wherry_filter){.text = "Zo\u00eb"}, "1");
+	lists_both(f, (wherry_filter){.text = "17", .newest = true}, "3");
+	lists_both(f, (wherry_filter){.text = "%"}, "");
+	lists_both(f, (wherry_filter){.text = "orders", .topic = "invoices"}, "2");
+}
+
 static void rows_are_listed_by_the_key_a_broker_sees(void **state)
 {
 	outbox_fixture *f = *state;
@@ -110,6 +158,8 @@ static void rows_are_listed_by_age(void **state)
 		    "UPDATE outbox SET created_at = created_at - 3600000 WHERE id = 2");
 	lists_both(f, (wherry_filter){.since_us = 60000000}, "1 3");
 	lists_both(f, (wherry_filter){.since_us = 3700000000}, "1 2 3");
+	lists_both(f, (wherry_filter){.older_us = 60000000}, "2");
+	lists_both(f, (wherry_filter){.older_us = 3700000000}, "");
 }
 
 static void rows_are_listed_by_ident(void **state)
@@ -575,6 +625,9 @@ static void the_horizon_moves_on(void **state)
 
 const outbox_case outbox_list_cases[] = {
 	CASE(rows_are_listed_by_state),
+	CASE(rows_are_listed_by_the_beginning_of_a_topic),
+	CASE(rows_are_listed_from_the_newest_down),
+	CASE(rows_are_listed_by_a_text_in_them),
 	CASE(rows_are_listed_by_topic),
 	CASE(rows_are_listed_by_the_key_a_broker_sees),
 	CASE(rows_are_listed_by_age),

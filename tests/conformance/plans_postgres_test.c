@@ -64,6 +64,10 @@ static const struct {
 	const char *name, *values[VARIANTS];
 } values[] = {
 	{"after", {"0"}},
+	{"before", {"9000000000"}},
+	{"older", {"0", "0", "60000"}},
+	{"prefix", {"NULL", "'t'", "NULL"}},
+	{"text", {"NULL"}},
 	{"age", {"3600000"}},
 	{"aggregate_id", {"''"}},
 	{"aggregate_type", {"''"}},

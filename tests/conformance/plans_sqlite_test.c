@@ -25,9 +25,19 @@ typedef struct exception {
 
 /* No relay runs one of these. */
 static const exception unbounded[] = {
-	{"count", ANY},  {"count-archived", ANY}, {"list", BACKLOG},    {"list-any", 1},
-	{"list-any", 2}, {"list-archived", 1},    {"list-archived", 2}, {"replay", 0},
-	{"replay", 1},   {"replay-archived", 0},
+	{"count", ANY},
+	{"count-archived", ANY},
+	{"list", BACKLOG},
+	{"list-any", 1},
+	{"list-newest", BACKLOG},
+	{"list-any-newest", 1},
+	{"list-any-newest", 2},
+	{"list-any", 2},
+	{"list-archived", 1},
+	{"list-archived", 2},
+	{"replay", 0},
+	{"replay", 1},
+	{"replay-archived", 0},
 };
 
 static bool is_unbounded(const char *name, int variant, bool backlog)
@@ -47,6 +57,7 @@ static const struct {
 } values[] = {
 	{":after", {"0"}},
 	{":age", {"3600000"}},
+	{":before", {"9000000000"}},
 	{":claimed", {"0", "1"}},
 	{":count", {"1"}},
 	{":dead", {"0", "1"}},
@@ -73,10 +84,12 @@ static const struct {
 	{":number", {"-1", "-1", "20005"}},
 	{":of", {"gone"}},
 	{":on", {"1"}},
+	{":older", {"0", "0", "60000"}},
 	{":owner", {"owner"}},
 	{":park", {"0", "1"}},
 	{":passed", {"[]"}},
 	{":payload", {"{}"}},
+	{":prefix", {"", "t"}},
 	{":scan", {"100"}},
 	{":share", {"0", "1"}},
 	{":shared", {"0", "1"}},
@@ -84,6 +97,7 @@ static const struct {
 	{":slot", {"0"}},
 	{":states", {"31"}},
 	{":suspects", {"0"}},
+	{":text", {""}},
 	{":timeout", {"60000"}},
 	{":token", {"gone"}},
 	{":topic", {"t"}},

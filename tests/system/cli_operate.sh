@@ -17,11 +17,27 @@ w_in $'"x"\n"y"' enqueue sqlite:ops.db --topic b --aggregate-type thing --aggreg
 w list sqlite:ops.db
 expect "list is a table" 0 "out:ID  STATE" "out:pending"
 w list sqlite:ops.db --json
-json "list answers with one object a line" \
-	'[m["id"] for m in l] == [1, 2, 3, 4, 5] and d["state"] == "pending"'
+json "list answers with one object a line, the newest first" \
+	'[m["id"] for m in l] == [5, 4, 3, 2, 1] and d["state"] == "pending"'
 w list sqlite:ops.db --limit 2 --json
 json "a limit holds" 'len(l) == 2'
-expect "and says where to go on" 0 "err:--after 2"
+expect "and says how to see more" 0 "err:\`wherry list sqlite:ops.db --limit 20\`"
+w list sqlite:ops.db --limit 2 --all --json
+json "all are listed by id" '[m["id"] for m in l] == [5, 4]'
+expect "and a page says where the next begins" 0 "err:--before 4"
+w list sqlite:ops.db --limit 2 --before 4 --json
+json "which can be asked for" '[m["id"] for m in l] == [3, 2]'
+w list sqlite:ops.db --limit 2 --after 1 --json
+json "from the oldest up as well" '[m["id"] for m in l] == [2, 3]'
+expect "with its next page" 0 "err:--after 3"
+w list sqlite:ops.db --before 4 --after 1
+expect "one direction at a time" 2 "err:give one of them"
+w list sqlite:ops.db --topic 'a*' --older-than 1h --json
+json "an age excludes what is younger" 'l == []'
+w list sqlite:ops.db --topic 'a*' --json
+json "topics are found by their beginning" '[m["id"] for m in l] == [3, 2, 1]'
+w list sqlite:ops.db --text '"n":2' --json
+json "messages are found by a text in their bodies" '[m["id"] for m in l] == [2]'
 w list sqlite:ops.db --after 2 --topic a --json
 json "pages and conditions go together" '[m["id"] for m in l] == [3]'
 w list sqlite:ops.db --key x --json
@@ -104,6 +120,11 @@ expect "show says why it is dead, and what to do" 0 "out:no such customer" \
 	"out:wherry retry sqlite:exec.db"
 w status sqlite:exec.db
 expect "status warns of the dead" 0 "out:dead        1" "out:1 message is dead"
+w_in '{}' enqueue sqlite:exec.db --topic fine
+w list sqlite:exec.db --json
+json "list shows problems first and leaves out what is delivered" \
+	'[m["state"] for m in l] == ["dead", "pending"]'
+w relay sqlite:exec.db null: --until-empty --quiet
 w list sqlite:exec.db --state dead --json
 json "list finds it by state" 'len(l) == 1 and "no such customer" in d["last_error"]'
 

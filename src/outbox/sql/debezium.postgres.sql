@@ -177,6 +177,12 @@ SELECT NULL WHERE false;
 -- name: list-any
 SELECT NULL WHERE false;
 
+-- name: list-newest
+SELECT NULL WHERE false;
+
+-- name: list-any-newest
+SELECT NULL WHERE false;
+
 -- name: list-archived
 SELECT NULL WHERE false;
 

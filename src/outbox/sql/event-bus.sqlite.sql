@@ -408,18 +408,36 @@ DELETE FROM {table_archive} WHERE rowid IN (
   WHERE e.status = 'created' AND e.started_on IS NOT NULL AND a.id = e.id
     AND a.occurred_at = e.occurred_at AND coalesce(a.started_on, e.started_on) = e.started_on);
 
+-- part: asked
+(:prefix IS NULL OR substr(type, 1, length(:prefix)) = :prefix)
+  AND (:older = 0 OR julianday(created_on) <= julianday('now') - :older / 86400000.0)
+  AND (:text IS NULL OR instr(type, :text) OR instr(id, :text)
+       OR instr(CAST(payload AS TEXT), :text))
+
 -- name: list
-SELECT {row} FROM {table} WHERE {wanted} ORDER BY rowid LIMIT :limit;
+SELECT {row} FROM {table} WHERE {wanted} AND {asked} ORDER BY rowid LIMIT :limit;
 
 -- name: list-any
 -- What is delivered comes last: it is in another table.
-SELECT {row} FROM {table} WHERE {wanted}
+SELECT {row} FROM {table} WHERE {wanted} AND {asked}
 UNION ALL
-SELECT {archived} FROM {table_archive} WHERE {wanted-archived}
+SELECT {archived} FROM {table_archive} WHERE {wanted-archived} AND {asked}
 ORDER BY 1 LIMIT :limit;
 
+-- name: list-newest
+SELECT {row} FROM {table} WHERE {wanted} AND rowid < :before AND {asked}
+ORDER BY rowid DESC LIMIT :limit;
+
+-- name: list-any-newest
+-- What is delivered comes first: it is in another table, and has the higher numbers.
+SELECT {row} FROM {table} WHERE {wanted} AND rowid < :before AND {asked}
+UNION ALL
+SELECT {archived} FROM {table_archive}
+WHERE {wanted-archived} AND rowid + 1000000000000 < :before AND {asked}
+ORDER BY 1 DESC LIMIT :limit;
+
 -- name: list-archived
-SELECT {archived} FROM {table_archive} WHERE {wanted-archived} ORDER BY rowid LIMIT :limit;
+SELECT {archived} FROM {table_archive} WHERE {wanted-archived} AND {asked} ORDER BY rowid LIMIT :limit;
 
 -- name: show
 SELECT {row} FROM {table}

@@ -505,16 +505,37 @@ id, status, attempts, 0::bigint, created_at, claimed_at, next_retry_at, processe
   {texts},
   NULL::text, 0::bigint, 0::bigint
 
+-- part: asked
+(:prefix::text IS NULL OR starts_with(topic::text, :prefix::text))
+  AND (:older::bigint = 0
+       OR created_at <= statement_timestamp() - least(:older::bigint, 3153600000000)::float8 * interval '1 millisecond')
+  AND (:text::text IS NULL
+       OR position(:text::text IN concat_ws(' ', topic, message_id, key, aggregate_id,
+                                            payload::text)) > 0)
+
 -- name: list
 SELECT {shown} FROM {table}
 WHERE (:states::integer >> status::integer) & 1 = 1 AND status <> 2 AND {wanted}
-  AND {since_created}
+  AND {since_created} AND {asked}
 ORDER BY id {limited};
 
 -- name: list-any
 SELECT {shown} FROM {table}
-WHERE (:states::integer >> status::integer) & 1 = 1 AND {wanted} AND {since_created}
+WHERE (:states::integer >> status::integer) & 1 = 1 AND {wanted} AND {since_created} AND {asked}
 ORDER BY id {limited};
+
+-- name: list-newest
+SELECT {shown} FROM {table}
+WHERE (:states::integer >> status::integer) & 1 = 1 AND status <> 2 AND {wanted}
+  AND {since_created} AND {asked}
+  AND id < :before::bigint
+ORDER BY id DESC {limited};
+
+-- name: list-any-newest
+SELECT {shown} FROM {table}
+WHERE (:states::integer >> status::integer) & 1 = 1 AND {wanted} AND {since_created} AND {asked}
+  AND id < :before::bigint
+ORDER BY id DESC {limited};
 
 -- name: list-archived
 SELECT NULL WHERE false;

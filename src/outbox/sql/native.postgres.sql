@@ -1072,7 +1072,15 @@ status, attempts, generation, created_at, claimed_at, next_retry_at, processed_a
        {error_text}, 0::bigint, 0::bigint
 
 -- part: asked
+-- A payload of bytes is looked through by its hexadecimal digits.
 {topic_and_key} AND {since_created}
+  AND (:prefix::text IS NULL OR starts_with(topic, :prefix::text))
+  AND (:older::bigint = 0
+       OR created_at <= statement_timestamp() - least(:older::bigint, 3153600000000)::float8 * interval '1 millisecond')
+  AND (:text::text IS NULL
+       OR position(:text::text IN concat_ws(' ', topic, message_id, partition_key, aggregate_id,
+                                            last_error, payload::text)) > 0
+       OR payload::text ~ (E'^\\\\x(..)*' || encode(convert_to(:text::text, 'UTF8'), 'hex')))
 
 -- name: list
 -- States that are not done, each by its own index, so that dead letters are found at once
@@ -1111,6 +1119,43 @@ FROM (
    WHERE id > :after::bigint AND (:states::integer >> status::integer) & 1 = 1
      AND {asked})) AS t
 ORDER BY id {limited};
+
+-- name: list-newest
+-- As "list", from the highest id down.
+SELECT id, {shown}
+FROM (
+  (SELECT * FROM {table}
+   WHERE {pending} AND (status, id) < (0, :before::bigint) AND :states::bigint & 1::bigint <> 0
+     AND :ident::text IS NULL AND {asked} ORDER BY status DESC, id DESC {limited})
+  UNION ALL
+  (SELECT * FROM {table}
+   WHERE {processing} AND (status, id) < (1, :before::bigint) AND :states::bigint & 2::bigint <> 0
+     AND :ident::text IS NULL AND {asked} ORDER BY status DESC, id DESC {limited})
+  UNION ALL
+  (SELECT * FROM {table}
+   WHERE {failed} AND (status, id) < (3, :before::bigint) AND :states::bigint & 8::bigint <> 0
+     AND :ident::text IS NULL AND {asked} ORDER BY status DESC, id DESC {limited})
+  UNION ALL
+  (SELECT * FROM {table}
+   WHERE status = 4 AND id < :before::bigint AND :states::bigint & 16::bigint <> 0
+     AND :ident::text IS NULL AND {asked} ORDER BY id DESC {limited})
+  UNION ALL
+  (SELECT * FROM ({named}) AS n
+   WHERE status <> 2 AND (:states::integer >> status::integer) & 1 = 1
+     AND id < :before::bigint AND {asked})) AS t
+ORDER BY id DESC {limited};
+
+-- name: list-any-newest
+SELECT id, {shown}
+FROM (
+  (SELECT * FROM {table}
+   WHERE id < :before::bigint AND (:states::integer >> status::integer) & 1 = 1
+     AND :ident::text IS NULL AND {asked} ORDER BY id DESC {limited})
+  UNION ALL
+  (SELECT * FROM ({named}) AS n
+   WHERE id < :before::bigint AND (:states::integer >> status::integer) & 1 = 1
+     AND {asked})) AS t
+ORDER BY id DESC {limited};
 
 -- part: named_archived
 SELECT * FROM {table_archive} WHERE message_id = :ident::text

@@ -673,12 +673,29 @@ UPDATE wherry_outbox SET nudge = nudge + 1,
   paused_at = CASE WHEN :on THEN coalesce(paused_at, (SELECT ms FROM wherry_clock)) END
 WHERE name = :name;
 
--- name: list
--- States that are not done, each by its own index, so that dead letters are found at once
--- in a large table.
+-- part: listed
 SELECT id, status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        payload, last_error, 0, 0
+
+-- part: identified
+(:ident IS NULL OR message_id = :ident
+ OR (id = :number AND NOT EXISTS (SELECT 1 FROM {table} WHERE message_id = :ident)))
+
+-- part: asked
+(:topic IS NULL OR topic = :topic)
+  AND (:prefix IS NULL OR substr(topic, 1, length(:prefix)) = :prefix)
+  AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
+  AND (:since = 0 OR created_at >= (SELECT ms FROM wherry_clock) - :since)
+  AND (:older = 0 OR created_at <= (SELECT ms FROM wherry_clock) - :older)
+  AND (:text IS NULL OR instr(topic, :text) OR instr(message_id, :text)
+       OR instr(coalesce(partition_key, ''), :text) OR instr(coalesce(aggregate_id, ''), :text)
+       OR instr(coalesce(last_error, ''), :text) OR instr(CAST(payload AS TEXT), :text))
+
+-- name: list
+-- States that are not done, each by its own index, so that dead letters are found at once
+-- in a large table.
+{listed}
 FROM {table} NOT INDEXED
 WHERE id IN (
   SELECT id FROM {table} INDEXED BY {table_open}
@@ -692,25 +709,45 @@ WHERE id IN (
   UNION ALL
   SELECT id FROM {table} INDEXED BY {table_dead}
   WHERE status = 4 AND (:states & 16) AND id > :after)
-  AND (:ident IS NULL OR message_id = :ident
-       OR (id = :number AND NOT EXISTS (SELECT 1 FROM {table} WHERE message_id = :ident)))
-  AND (:topic IS NULL OR topic = :topic)
-  AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
-  AND (:since = 0 OR created_at >= (SELECT ms FROM wherry_clock) - :since)
+  AND {identified}
+  AND {asked}
 ORDER BY id LIMIT :limit;
 
 -- name: list-any
-SELECT id, status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
-       message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
-       payload, last_error, 0, 0
+{listed}
 FROM {table} NOT INDEXED
 WHERE id > :after AND (:states >> status & 1)
-  AND (:ident IS NULL OR message_id = :ident
-       OR (id = :number AND NOT EXISTS (SELECT 1 FROM {table} WHERE message_id = :ident)))
-  AND (:topic IS NULL OR topic = :topic)
-  AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
-  AND (:since = 0 OR created_at >= (SELECT ms FROM wherry_clock) - :since)
+  AND {identified}
+  AND {asked}
 ORDER BY id LIMIT :limit;
+
+-- name: list-newest
+-- As "list", from the highest id down.
+{listed}
+FROM {table} NOT INDEXED
+WHERE id IN (
+  SELECT id FROM {table} INDEXED BY {table_open}
+  WHERE status = 0 AND (:states & 1) AND id < :before
+  UNION ALL
+  SELECT id FROM {table} INDEXED BY {table_open}
+  WHERE status = 1 AND (:states & 2) AND id < :before
+  UNION ALL
+  SELECT id FROM {table} INDEXED BY {table_open}
+  WHERE status = 3 AND (:states & 8) AND id < :before
+  UNION ALL
+  SELECT id FROM {table} INDEXED BY {table_dead}
+  WHERE status = 4 AND (:states & 16) AND id < :before)
+  AND {identified}
+  AND {asked}
+ORDER BY id DESC LIMIT :limit;
+
+-- name: list-any-newest
+{listed}
+FROM {table} NOT INDEXED
+WHERE id < :before AND (:states >> status & 1)
+  AND {identified}
+  AND {asked}
+ORDER BY id DESC LIMIT :limit;
 
 -- name: list-archived
 SELECT id, 2, attempts, generation, created_at, NULL, NULL, processed_at,
@@ -721,9 +758,7 @@ WHERE id > :after AND (:states & 4)
   AND (:ident IS NULL OR message_id = :ident
        OR (id = :number
            AND NOT EXISTS (SELECT 1 FROM {table_archive} WHERE message_id = :ident)))
-  AND (:topic IS NULL OR topic = :topic)
-  AND (:key IS NULL OR coalesce(nullif(partition_key, ''), aggregate_id) = :key)
-  AND (:since = 0 OR created_at >= (SELECT ms FROM wherry_clock) - :since)
+  AND {asked}
 ORDER BY id LIMIT :limit;
 
 -- name: show
