@@ -405,7 +405,7 @@ static wherry_code take_place(void *ctx, const wh_row *row, wherry_error *err)
 	wh_wal_place *out = ctx;
 
 	(void)err;
-	*out = (wh_wal_place){.known = true,
+	*out = (wh_wal_place){.known = wh_row_int(row, 0) > 0,
 			      .at = wh_row_int(row, 0),
 			      .tries = (int32_t)wh_row_int(row, 2)};
 	(void)snprintf(out->slot, sizeof(out->slot), "%s", wh_row_text(row, 1));
@@ -511,7 +511,7 @@ static wherry_code settle(void *ctx, wherry_error *err)
 
 	for (size_t i = 0; code == WHERRY_OK && i < w->n_dead; i++)
 		code = bury(w, &w->dead[i], err);
-	if (code == WHERRY_OK && w->at >= 0) {
+	if (code == WHERRY_OK) {
 		const wh_param params[] = {
 			WH_TEXT_PARAM("name", w->wal->box->name),
 			WH_TEXT_PARAM("slot", wh_view_of(w->wal->slot)),

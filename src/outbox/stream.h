@@ -121,7 +121,8 @@ typedef struct wh_dead {
 	const char *error;
 } wh_dead;
 
-/* Write, under the fence, what died and how far everything is delivered; at < 0: not that. */
+/* Write, under the fence, what died, how far everything is delivered (0: the table is not, so that
+ * there is no position yet) and which message is tried alone (NULL: none). */
 wherry_code wh_wal_settle(wh_wal *wal, const wherry_lease *lease, const wh_dead *dead,
 			  size_t n_dead, int64_t at, const char *suspect, int32_t tries,
 			  wherry_error *err);

@@ -531,17 +531,15 @@ static int64_t wait_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out)
 	return at - now < WH_SECOND ? at - now : WH_SECOND;
 }
 
-static void meanwhile(void *ctx, int fd, int64_t until_us)
+static void meanwhile(void *ctx, int fd)
 {
 	wherry_relay *r = ctx;
 	struct pollfd fds[3] = {{.fd = fd, .events = POLLIN}};
-	int64_t now;
 
 	do {
-		int64_t wait_us;
+		int64_t now = wh_monotonic(&r->env), wait_us;
 		bool more;
 
-		now = wh_monotonic(&r->env);
 		wh_collect_step(r, now);
 		more = wh_streaming_meanwhile(r, now, &fds[2]);
 		dispatch_meanwhile(r, now);
@@ -550,7 +548,7 @@ static void meanwhile(void *ctx, int fd, int64_t until_us)
 			    &(struct timespec){wait_us / WH_SECOND,
 					       wait_us % WH_SECOND * 1000},
 			    NULL);
-	} while (!fds[0].revents && now < until_us);
+	} while (!fds[0].revents);
 }
 
 void wh_meanwhile_begin(wherry_relay *r)

@@ -195,9 +195,6 @@ static wherry_code db_steps(wherry_relay *r, int64_t now, wherry_error *err)
 		code = wh_relay_reopen(r, now, err);
 	if (code == WHERRY_OK && r->box)
 		code = wh_until_empty_begin(r, now, err);
-	if (r->db &&
-	    r->give_up_us != WH_NEVER) /* a call that waits does not see the time */
-		r->db->give_up_us = wh_later(r->give_up_us, r->set.stop_timeout_us);
 	/* To forget what came from a file that is gone needs no database. */
 	if (code == WHERRY_OK && ((r->fsm.state == WH_LOST && r->awaits_file) ||
 				  (r->box && r->db_retry_at_us <= now)))

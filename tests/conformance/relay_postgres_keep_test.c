@@ -517,6 +517,56 @@ static void a_message_that_kills_its_relay_ends_dead(void **state)
 			 1);
 }
 
+/* The try of a suspect is written before any position is: that does not mean that the table was
+ * delivered. */
+static void a_table_is_read_again_until_all_of_it_is_delivered(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	keep(f);
+	relay_put(f, "abc");
+	fake->by_hand = true;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 3);
+	relay_kill(f, &f->a);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a,
+		    relay_number(f, "SELECT count(*) FROM wherry_stream "
+				    "WHERE suspect IS NOT NULL") == 1 &&
+			    relay_fake_holds(fake, 1));
+	relay_kill(f, &f->a);
+	fake->by_hand = false;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 3);
+	relay_check_once(f, 3);
+}
+
+static void a_connection_cut_before_the_first_position_repeats_nothing(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	keep(f);
+	relay_put(f, "abc");
+	fake->by_hand = true;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 3);
+	RELAY_UNTIL(f, &f->a, wh_streaming_on(f->a.relay));
+	relay_sql(f, "SELECT pg_terminate_backend(active_pid) FROM "
+		     "pg_replication_slots WHERE active");
+	RELAY_UNTIL(f, &f->a, !wh_streaming_on(f->a.relay));
+	RELAY_UNTIL(f, &f->a, wh_streaming_on(f->a.relay));
+	relay_put(f, "d");
+	RELAY_UNTIL(f, &f->a, fake->n == 4);
+	fake->by_hand = false;
+	for (int64_t id = 1; id <= 4; id++)
+		assert_true(relay_fake_answer(fake, id, WHERRY_DELIVERED));
+	relay_put(f, "abc"); /* behind all of their keys */
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) >= 7);
+	relay_check_once(f, 7);
+}
+
 /* ---- who is refused ---- */
 
 static void what_makes_no_sense_with_it_is_refused(void **state)
@@ -564,6 +614,8 @@ static const relay_test own[] = {
 	RELAY_TEST(until_empty_ends_at_the_end_of_the_log, 0),
 	RELAY_TEST(until_empty_waits_for_commits_that_are_not_flushed_yet, 0),
 	RELAY_TEST(a_message_that_kills_its_relay_ends_dead, 0),
+	RELAY_TEST(a_table_is_read_again_until_all_of_it_is_delivered, 0),
+	RELAY_TEST(a_connection_cut_before_the_first_position_repeats_nothing, 0),
 	RELAY_TEST(what_makes_no_sense_with_it_is_refused, 0),
 	RELAY_TESTS_END,
 };

@@ -77,10 +77,11 @@ struct wh_streaming {
 	size_t n_ids;
 
 	/* Where nothing is marked. */
-	int64_t last_id;      /* given to a row that has none */
-	int64_t written;      /* the position in the database, */
-	int64_t write_us;     /* and when it may be written again */
-	bool fresh;           /* nothing is in the database yet */
+	int64_t last_id;  /* given to a row that has none */
+	int64_t written;  /* the position in the database, */
+	int64_t write_us; /* and when it may be written again */
+	bool fresh;       /* nothing is in the database yet */
+	bool streamed; /* In this lease; what the table held before is in memory or settled. */
 	bool moved;           /* something was settled since */
 	char suspect[64];     /* the message that a relay before this one tried alone, */
 	int32_t tries;        /* and how often */

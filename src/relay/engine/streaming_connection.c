@@ -105,7 +105,7 @@ void wh_streaming_end(wherry_relay *r)
 	turn_off(r, "ended");
 	f->base += f->n;
 	f->first = f->n = f->n_ids = 0;
-	f->inside = f->cut = f->given_up = false;
+	f->inside = f->cut = f->given_up = f->streamed = false;
 	f->received = f->delivered = f->written = 0;
 	f->retry_us = f->begin_by_us = 0;
 }
@@ -201,7 +201,7 @@ static wherry_code begin_kept(wherry_relay *r, const wh_wal_state *state, beginn
 		place = (wh_wal_place){.known = false};
 	out->from = place.at > state->confirmed ? place.at : state->confirmed;
 	f->fresh = !place.known;
-	if (there && (place.known || from == NOW))
+	if (there && (place.known || from == NOW || f->streamed))
 		return WHERRY_OK;
 	if (!there && place.known && from == PLACE)
 		return slot_gone(f, &place, err);
@@ -325,6 +325,7 @@ static wherry_code start(wherry_relay *r, int64_t now, wherry_error *err)
 		     wh_log_text("position", position));
 	wh_fsm_move(&f->fsm, WH_STREAMING_ON, &r->env, "streaming");
 	f->failures = 0;
+	f->streamed = true;
 	if (r->set.keep) { /* the server may have lost what was written last */
 		f->written = 0;
 		f->moved = true;

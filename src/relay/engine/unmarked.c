@@ -63,11 +63,26 @@ static void route(wherry_relay *r, wh_open_row *row)
 	row->headers = (wh_view){text->ptr + at, text->len - at};
 }
 
+static bool is_same(const wh_entry *e, const wh_open_row *row)
+{
+	return e->msg.message_id && row->message_id.ptr &&
+	       wh_view_eq(row->message_id, wh_view_of(e->msg.message_id));
+}
+
+/* The message is in memory already: the transaction that comes now waits for it. */
+static void rejoin(wherry_relay *r, wh_entry *e)
+{
+	wh_streaming_landed(r, e->tx);
+	e->tx = r->taking;
+	wh_streaming_taken(r, e->tx);
+}
+
 wherry_code wh_unmarked_meet(wherry_relay *r, const wh_open_row *row, int64_t at,
 			     wherry_error *err)
 {
 	wh_streaming *f = r->streaming;
 	wh_open_row numbered = *row;
+	wh_entry *e;
 	wherry_code code;
 
 	if (row->state != WHERRY_PENDING && row->state != WHERRY_PROCESSING &&
@@ -75,7 +90,12 @@ wherry_code wh_unmarked_meet(wherry_relay *r, const wh_open_row *row, int64_t at
 		return WHERRY_OK; /* it was inserted as delivered, or dead */
 	if (!f->wal->keeps_ids)
 		numbered.id = f->last_id = at > f->last_id ? at : f->last_id + 1;
-	if (wh_window_find(&r->window, numbered.id))
+	e = wh_window_find(&r->window, numbered.id);
+	if (e && f->fsm.state == WH_STREAMING_TABLE && is_same(e, row)) {
+		rejoin(r, e); /* The snapshot was lost before all of it was read. */
+		return WHERRY_OK;
+	}
+	if (e)
 		numbered.id = -r->order - 1; /* of a row that is gone and came again */
 	if (r->box->layout.streams)
 		route(r, &numbered);
@@ -218,9 +238,9 @@ wherry_code wh_unmarked_write(wherry_relay *r, const wh_entry *try_next,
 		tries = try_next->msg.attempts + 1;
 	}
 	if (!wh_streaming_on(r) && f->fresh)
-		at = -1; /* the table is being read: there is no position yet */
+		at = 0; /* The table is being read: there is no position yet. */
 	code = wh_wal_settle(f->wal, &r->lease, f->dead, n_dead, at, suspect, tries, err);
-	if (code == WHERRY_OK && at >= 0) {
+	if (code == WHERRY_OK && at > 0) {
 		f->written = at;
 		f->fresh = f->moved = false;
 	}
