@@ -15,6 +15,22 @@ static bool competes(const sim_world *w)
 	return w->plan.engine == SIM_COMPETING;
 }
 
+/* The state of its row; where nothing is written to rows, of the message. */
+static int64_t state_of(sim_world *w, int index)
+{
+	int64_t dead;
+
+	if (w->plan.engine != SIM_UNMARKED)
+		return sim_number(w, row_state, index);
+	dead = sim_number(
+		w, "SELECT count(*) FROM wherry_dead WHERE message_id = 'm' || ?", index);
+	if (dead)
+		return dead < 0 ? dead : WHERRY_DEAD;
+	if (!w->messages[index].committed)
+		return -1;
+	return w->messages[index].deliveries ? WHERRY_DONE : WHERRY_PENDING;
+}
+
 /* No partition has two relays, and a relay submits of its own ones alone. */
 static void judge_parts(sim_world *w, const sim_process *p, int index)
 {
@@ -101,6 +117,12 @@ void sim_judge_submit(sim_world *w, sim_process *p, const sim_connection *c,
 	if (competes(w) && sim_claim_left(w, index, p->relay->lease.token) < 0)
 		return; /* it stood still, and another has it by now, or nobody can tell */
 	known = m->last == SIM_NEW || m->last == SIM_REFUSED || m->last == SIM_LOST;
+	if (w->plan.engine == SIM_UNMARKED) /* of what it had not told, all comes again */
+		known |= m->last_epoch != epoch;
+	if (!known) {
+		known = m->again > 0;
+		m->again -= known;
+	}
 	if (!known && (competes(w) || (!w->lapsed[p->relay->lease.slot][epoch] &&
 				       !w->lapsed[m->last_lease][m->last_epoch])))
 		sim_wrong(
@@ -114,7 +136,7 @@ void sim_judge_submit(sim_world *w, sim_process *p, const sim_connection *c,
 			if (w->messages[c->flights[i].index].key == m->key)
 				sim_wrong(w, "%d and %d of key %d are both in flight",
 					  c->flights[i].index, index, m->key);
-	if (c->n >= w->plan.window)
+	if (c->n >= w->plan.window && w->plan.engine != SIM_UNMARKED)
 		sim_wrong(w, "more is in flight than the window of %d", w->plan.window);
 	m->last = SIM_FLYING;
 	m->last_lease = p->relay->lease.slot;
@@ -135,7 +157,7 @@ static void judge_order(sim_world *w, int index)
 		    !before->committed || before->deliveries || before->died ||
 		    before->replayed)
 			continue;
-		state = w->plan.park ? -1 : sim_number(w, row_state, i);
+		state = w->plan.park ? -1 : state_of(w, i);
 		before->died = state == WHERRY_DEAD;
 		before->must_have_died |= state == SIM_LOCKED;
 		if (before->died && w->plan.letters && !before->letters)
@@ -209,6 +231,12 @@ static bool is_open(int64_t state)
 
 bool sim_judge_empty(sim_world *w)
 {
+	if (w->plan.engine == SIM_UNMARKED) {
+		for (int i = 0; i < w->n_messages; i++)
+			if (is_open(state_of(w, i)))
+				return false;
+		return true;
+	}
 	if (sim_number(w, "SELECT count(*) FROM outbox WHERE status IN (0, 1, 3)", 0) ==
 	    0)
 		return true;
@@ -234,7 +262,7 @@ static void judge_attempts(sim_world *w, int index)
 static void judge_message(sim_world *w, int index)
 {
 	const sim_message *m = &w->messages[index];
-	int64_t state = sim_number(w, row_state, index);
+	int64_t state = state_of(w, index);
 
 	judge_attempts(w, index);
 	if (m->must_have_died && !m->died && state != WHERRY_DEAD)
@@ -266,4 +294,39 @@ void sim_judge_end(sim_world *w)
 {
 	for (int i = 0; i < w->n_messages && !*w->wrong; i++)
 		judge_message(w, i);
+}
+
+/* ---- positions of the log ---- */
+
+void sim_judge_position(sim_world *w, int64_t position)
+{
+	int64_t written = -1;
+
+	if (w->plan.engine == SIM_UNMARKED)
+		written = sim_number(w, "SELECT position FROM wherry_stream", 0);
+	if (position > w->wal_end)
+		sim_wrong(w, "position %lld is behind the end of the log",
+			  (long long)position);
+	for (const sim_commit *c = w->log; c < w->log + w->n_log; c++) {
+		if (c->visible && w->plan.engine == SIM_STREAM)
+			continue; /* the table has it */
+		if (c->end > written && (c->end <= w->slot.made_at || c->end > position))
+			continue; /* it is in the slot's snapshot, or still to come */
+		for (int i = 0; i < c->n; i++) {
+			int64_t state = state_of(w, c->rows[i]);
+
+			if (!w->messages[c->rows[i]].deliveries && state != WHERRY_DEAD &&
+			    state != SIM_LOCKED)
+				sim_wrong(w,
+					  "%d was neither delivered nor is it dead, but "
+					  "the position is behind it",
+					  c->rows[i]);
+		}
+	}
+}
+
+void sim_judge_anew(sim_world *w, int process)
+{
+	for (sim_message *m = w->messages; m < w->messages + w->n_messages; m++)
+		m->again += m->last_by == process;
 }

@@ -73,6 +73,25 @@ static void charge_tried(sim_process *p)
 	sqlite3_finalize(stmt);
 }
 
+/* The same where nothing is written to rows. */
+static void charge_alone(sim_process *p)
+{
+	sqlite3_stmt *stmt = NULL;
+
+	if (sqlite3_prepare_v2(
+		    p->sqlite,
+		    "SELECT suspect, tries FROM wherry_stream WHERE suspect <> ''", -1,
+		    &stmt, NULL) == SQLITE_OK &&
+	    sqlite3_step(stmt) == SQLITE_ROW) {
+		const char *id = (const char *)sqlite3_column_text(stmt, 0);
+
+		p->world->messages[sim_index(id, strlen(id))].charges++;
+		sim_say(p->world, "relay %d tries %s alone, attempt %d", p->number, id,
+			sqlite3_column_int(stmt, 1));
+	}
+	sqlite3_finalize(stmt);
+}
+
 /* A claim of somebody else that lapsed is taken: what it was on may have been delivered. */
 static void note_lapsed(sim_process *p)
 {
@@ -146,7 +165,7 @@ static void pass_time(void *ctx)
 	const sim_process *p = ctx;
 
 	if (p->world->plan.busy && p->db && p->db->meanwhile)
-		p->db->meanwhile(p->db->meanwhile_ctx, p->world->ready, WH_NEVER);
+		p->db->meanwhile(p->db->meanwhile_ctx, p->world->ready);
 }
 
 static wherry_code before(void *ctx, const char *op, const char *what, wherry_error *err)
@@ -174,6 +193,8 @@ static wherry_code after(void *ctx, const char *op, const char *what, wherry_cod
 	(void)took_us;
 	if (strcmp(op, "rollback") == 0 || p->crashed)
 		return code;
+	if (strcmp(what, "put-place") == 0 && code == WHERRY_OK)
+		charge_alone(p);
 	if ((strcmp(what, "try") == 0 || strcmp(what, "claim-lapsed") == 0) &&
 	    code == WHERRY_OK)
 		charge_tried(p);
@@ -217,6 +238,7 @@ wherry_code __wrap_wh_db_open(const char *url, const wh_db_options *options,
 
 		driver->late_commits = p->world->plan.late;
 		driver->meanwhile = p->world->plan.busy;
+		driver->stream = sim_stream_open;
 		p->db = *out;
 	}
 	return code;
@@ -315,13 +337,25 @@ void sim_process_kill(sim_process *p)
 		bury(p);
 }
 
+bool sim_process_polls(const sim_process *p, int fd)
+{
+	struct pollfd fds[WHERRY_RELAY_FDS];
+	size_t n = p->relay ? wherry_relay_fds(p->relay, fds) : 0;
+
+	while (n--)
+		if (fds[n].fd == fd && fds[n].events & POLLIN)
+			return true;
+	return false;
+}
+
 bool sim_process_ready(const sim_process *p)
 {
 	const sim_world *w = p->world;
 
 	if (!p->relay || p->inside || w->now_us < p->paused_until_us)
 		return false;
-	return w->now_us >= p->wake_us || sim_broker_next(w, p) <= w->now_us;
+	return w->now_us >= p->wake_us || sim_broker_next(w, p) <= w->now_us ||
+	       sim_stream_next(w, p) <= w->now_us;
 }
 
 void sim_process_step(sim_process *p)

@@ -33,12 +33,24 @@ static sim_kind draw_kind(sim_world *w)
 	return (sim_kind)(1 + sim_below(w, SIM_KINDS - 1));
 }
 
+/* Has a transaction that committed written it, which others do not see yet? */
+static bool is_unseen(const sim_world *w, int key)
+{
+	for (const sim_commit *c = w->log; c < w->log + w->n_log; c++)
+		for (int i = 0; !c->visible && i < c->n; i++)
+			if (w->messages[c->rows[i]].key == key)
+				return true;
+	return false;
+}
+
 /* A key that no other open transaction has written. */
 static int draw_key(sim_world *w, const sim_draft *mine)
 {
 	int key = sim_below(w, w->plan.keys + 1);
 
 	if (key == w->plan.keys || w->calm)
+		return SIM_KEYS;
+	if (is_unseen(w, key))
 		return SIM_KEYS;
 	for (const sim_draft *d = w->drafts; d < w->drafts + SIM_DRAFTS; d++)
 		for (int i = 0; d != mine && d->open && i < d->n; i++)
@@ -59,6 +71,25 @@ static bool too_many(const sim_world *w, sim_kind kind)
 	       n >= 2;
 }
 
+/*
+ * Two limits of relays that write nothing to rows.  A message that ends its connection stays in
+ * the window: if the window holds nothing else, the destination seems to be down.  And until the
+ * first position is written, a relay begins with all of the table again: it remembers the tries
+ * of one message that ended its relay, not of two.
+ */
+static bool blocks(const sim_world *w, sim_kind kind)
+{
+	enum { ROOM = 8 };
+	bool killed = false;
+
+	if (w->plan.engine != SIM_UNMARKED)
+		return false;
+	for (int i = 0; i < w->n_messages; i++)
+		killed |= w->messages[i].kind == SIM_KILLS_RELAY;
+	return (kind == SIM_KILLS_RELAY && killed) ||
+	       (kind == SIM_KILLS_CONNECTION && w->plan.window < ROOM);
+}
+
 static int compose(sim_world *w, sim_draft *d)
 {
 	int index = w->n_messages++;
@@ -66,53 +97,133 @@ static int compose(sim_world *w, sim_draft *d)
 	sim_kind kind = draw_kind(w);
 
 	*m = (sim_message){.key = draw_key(w, d)};
-	m->kind = too_many(w, kind) ? SIM_PLAIN : kind;
+	m->kind = too_many(w, kind) || blocks(w, kind) ? SIM_PLAIN : kind;
 	m->refusals = 1 + sim_below(w, w->plan.attempts > 2 ? w->plan.attempts - 2 : 1);
-	m->place = ++w->place[m->key];
 	m->id = w->plan.late ? w->next_id++ : 0;
 	d->rows[d->n++] = index;
 	return index;
 }
 
 /* Half of the keys are written as aggregates. */
-static bool insert(sim_world *w, int index)
+void sim_row_of(const sim_world *w, int index, sim_row *out)
 {
 	const sim_message *m = &w->messages[index];
-	char sql[400], key[64] = "NULL", id[32] = "NULL", aggregate[40] = "''",
-		       type[8] = "";
+	bool aggregate = m->key < SIM_KEYS && m->key % 2 == 0;
 
-	if (m->key < SIM_KEYS && m->key % 2)
-		(void)snprintf(key, sizeof(key), "'k%d'", m->key);
-	else if (m->key < SIM_KEYS) {
-		(void)snprintf(aggregate, sizeof(aggregate), "'k%d'", m->key);
-		(void)snprintf(type, sizeof(type), "order");
-	}
-	if (m->id)
-		(void)snprintf(id, sizeof(id), "%lld", (long long)m->id);
+	*out = (sim_row){
+		.id = m->id,
+		.created_ms = w->now_us / 1000,
+		.has_key = m->key < SIM_KEYS && m->key % 2,
+	};
+	(void)snprintf(out->message_id, sizeof(out->message_id), "m%d", index);
+	(void)snprintf(out->payload, sizeof(out->payload), "{\"message\":%d}", index);
+	if (out->has_key)
+		(void)snprintf(out->key, sizeof(out->key), "k%d", m->key);
+	if (!aggregate)
+		return;
+	(void)snprintf(out->aggregate_type, sizeof(out->aggregate_type), "order");
+	(void)snprintf(out->aggregate_id, sizeof(out->aggregate_id), "k%d", m->key);
+}
+
+static bool insert(sim_world *w, int index)
+{
+	char sql[400], key[32] = "NULL", id[32] = "NULL";
+	sim_row row;
+
+	sim_row_of(w, index, &row);
+	if (row.has_key)
+		(void)snprintf(key, sizeof(key), "'%s'", row.key);
+	if (row.id)
+		(void)snprintf(id, sizeof(id), "%lld", (long long)row.id);
 	(void)snprintf(
 		sql, sizeof(sql),
 		"INSERT INTO outbox(id, message_id, topic, aggregate_type, aggregate_id, "
-		"partition_key, payload) VALUES (%s, 'm%d', 'sim', '%s', %s, %s, "
-		"'{\"message\":%d}')",
-		id, index, type, aggregate, key, index);
+		"partition_key, payload) VALUES (%s, '%s', 'sim', '%s', '%s', %s, '%s')",
+		id, row.message_id, row.aggregate_type, row.aggregate_id, key,
+		row.payload);
 	return sqlite3_exec(w->db, sql, NULL, NULL, NULL) == SQLITE_OK;
 }
 
 static void end(sim_world *w, sim_draft *d, bool commit)
 {
 	sim_say(w, "a transaction of %d %s", d->n, commit ? "commits" : "is rolled back");
-	for (int i = 0; commit && i < d->n; i++)
-		w->messages[d->rows[i]].committed = true;
+	for (int i = 0; commit && i < d->n; i++) {
+		sim_message *m = &w->messages[d->rows[i]];
+
+		m->committed = true;
+		m->place = ++w->place[m->key];
+	}
 	*d = (sim_draft){.open = false};
+}
+
+bool sim_streams(const sim_world *w)
+{
+	return w->plan.engine == SIM_STREAM || w->plan.engine == SIM_UNMARKED;
+}
+
+/* Into the log, whose readers may see it before those of the table do. */
+static void log_commit(sim_world *w, sim_draft *d)
+{
+	sim_commit *c = &w->log[w->n_log];
+	int64_t before_us = w->n_log ? c[-1].sent_us : 0;
+
+	w->wal_end += 1 + sim_below(w, 100);
+	*c = (sim_commit){
+		.at = w->wal_end + d->n,
+		.end = w->wal_end + d->n + 1,
+		.committed_us = w->now_us,
+		.sent_us = w->now_us + sim_time(w, sim_chance(w, 1, 10) ? 300000 : 2000),
+		.visible_us = w->now_us,
+		.xid = d->xid,
+		.n = d->n,
+	};
+	if (c->sent_us < before_us)
+		c->sent_us = before_us;
+	if (sim_chance(w, 1, 4))
+		c->visible_us += sim_time(w, 200000);
+	memcpy(c->rows, d->rows, sizeof(c->rows));
+	w->wal_end = c->end;
+	w->n_log++;
+	end(w, d, true);
+}
+
+/* What is in the log comes into the table, one after the other.  False: not all of it did. */
+static bool show_commits(sim_world *w)
+{
+	for (sim_commit *c = w->log; c < w->log + w->n_log; c++) {
+		bool ok = true;
+
+		if (c->visible)
+			continue;
+		if (c->visible_us > w->now_us && !w->calm)
+			return false;
+		if (sqlite3_exec(w->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
+			return false;
+		for (int i = 0; ok && i < c->n; i++)
+			ok = insert(w, c->rows[i]);
+		c->visible = ok &&
+			     sqlite3_exec(w->db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK;
+		if (!c->visible) {
+			(void)sqlite3_exec(w->db, "ROLLBACK", NULL, NULL, NULL);
+			return false;
+		}
+	}
+	return true;
 }
 
 /* Write all of it, unless it is written already, and commit.  False: the database is
  * locked. */
 static bool commit(sim_world *w, sim_draft *d)
 {
-	bool ok = d->begun ||
-		  sqlite3_exec(w->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
+	bool ok;
 
+	if (sim_streams(w)) {
+		log_commit(w, d);
+		(void)show_commits(w);
+		return true;
+	}
+	ok = d->begun ||
+	     sqlite3_exec(w->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
 	for (int i = 0; ok && !d->begun && i < d->n; i++)
 		ok = insert(w, d->rows[i]);
 	ok = ok && sqlite3_exec(w->db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK;
@@ -136,7 +247,7 @@ static void begin(sim_world *w, sim_draft *d)
 
 	if (w->n_messages + n > w->plan.messages)
 		return;
-	*d = (sim_draft){.open = true};
+	*d = (sim_draft){.open = true, .xid = w->next_xid++};
 	for (int i = 0; i < n; i++)
 		(void)compose(w, d);
 	d->commit_by_us = w->now_us + sim_time(w, 800000);
@@ -177,6 +288,8 @@ void sim_produce_due(sim_world *w)
 	for (sim_draft *d = w->drafts; d < w->drafts + SIM_DRAFTS; d++)
 		if (d->open && w->now_us >= d->commit_by_us && !commit(w, d))
 			roll_back(w, d);
+	if (sim_streams(w))
+		(void)show_commits(w);
 }
 
 bool sim_produce_settle(sim_world *w)
@@ -188,14 +301,14 @@ bool sim_produce_settle(sim_world *w)
 			roll_back(w, d);
 		any |= d->open;
 	}
-	return !any;
+	return !any && (!sim_streams(w) || show_commits(w));
 }
 
 /* Something for the destination to take, by each of the relays, while the last that are
  * open break it. */
 void sim_produce_filler(sim_world *w)
 {
-	sim_draft d = {.open = true};
+	sim_draft d = {.open = true, .xid = w->next_xid++};
 
 	if (w->n_messages + SIM_DRAFT_ROWS > SIM_MESSAGES)
 		return;

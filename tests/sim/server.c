@@ -12,50 +12,75 @@
 #include "sim.h"
 
 static char *texts[SIM_ENGINES]; /* of the outbox's statements, with each engine */
+static char *stream_text;
 
 /* ---- statements ---- */
 
-static char *read_file(const char *name)
+static void put_file(wh_buf *to, const char *name)
 {
 	char path[1024];
 	FILE *file;
-	wh_buf text = WH_BUF_INIT(1 << 20);
 	int c;
 
 	(void)snprintf(path, sizeof(path), "%s/%s.sql", SIM_FOLDER, name);
 	file = fopen(path, "r");
 	while (file && (c = getc(file)) != EOF)
-		wh_buf_putc(&text, (char)c);
+		wh_buf_putc(to, (char)c);
 	if (!file || fclose(file) != 0)
 		abort(); /* the tests were built from here */
-	return wh_buf_take(&text);
+}
+
+static const char *of_stream(void)
+{
+	wh_buf text = WH_BUF_INIT(1 << 20);
+
+	if (!stream_text) {
+		put_file(&text, "stream");
+		stream_text = wh_buf_take(&text);
+	}
+	return stream_text;
 }
 
 /* SQLite's statements and those that it has not, under one head line. */
 static const char *with(sim_engine engine, const char *sqlite)
 {
 	wh_buf text = WH_BUF_INIT(1 << 20);
-	char *more;
+	static const char columns[] =
+		" stream=id,status,attempts,generation,created_at,,message_id,topic,"
+		"aggregate_type,aggregate_id,partition_key,headers,trace_id,payload";
+	static const char ours[] = "-- name: horizon\n"; /* that one is replaced */
+	const char *head_end = strchr(sqlite, '\n'), *cut = strstr(sqlite, ours);
 
 	if (texts[engine])
 		return texts[engine];
-	more = read_file("partitions");
-	wh_buf_puts(&text, sqlite);
-	wh_buf_puts(&text, more);
-	free(more);
+	if (!head_end || !cut)
+		abort();
+	wh_buf_put(&text, sqlite, (size_t)(head_end - sqlite));
+	if (engine != SIM_PARTITIONED)
+		wh_buf_puts(&text, columns);
+	wh_buf_put(&text, head_end, (size_t)(cut - head_end));
+	wh_buf_puts(&text, strstr(cut + 1, "-- name: "));
+	put_file(&text, "follow");
+	if (engine == SIM_PARTITIONED)
+		put_file(&text, "partitions");
 	texts[engine] = wh_buf_take(&text);
 	return texts[engine];
 }
 
 /* Linked in place of wh_sql_embedded(). */
-const char *__real_wh_sql_embedded(const char *model, const char *scheme);
-const char *__wrap_wh_sql_embedded(const char *model, const char *scheme);
-const char *__wrap_wh_sql_embedded(const char *model, const char *scheme)
+const char *__real_wh_sql_embedded(const char *model, const char *layout,
+				   const char *dialect);
+const char *__wrap_wh_sql_embedded(const char *model, const char *layout,
+				   const char *dialect);
+const char *__wrap_wh_sql_embedded(const char *model, const char *layout,
+				   const char *dialect)
 {
-	const char *text = __real_wh_sql_embedded(model, scheme);
+	const char *text = __real_wh_sql_embedded(model, layout, dialect);
 	sim_engine engine = sim_store_world()->plan.engine;
 
-	if (engine == SIM_PARTITIONED && strcmp(scheme, "sqlite") == 0)
+	if (strcmp(layout, "stream") == 0)
+		return of_stream();
+	if (engine >= SIM_PARTITIONED && strcmp(layout, "native") == 0)
 		return with(engine, text);
 	return text;
 }
@@ -70,7 +95,7 @@ wherry_code __wrap_wh_meet_check(wh_home at, wh_engine by, wh_ask ask, wherry_er
 
 /* ---- functions ---- */
 
-int sim_slot_of(const char *ordering_key, int64_t id)
+static int slot_of(const char *ordering_key, int64_t id)
 {
 	uint64_t hash = 14695981039346656037U;
 
@@ -84,8 +109,8 @@ int sim_slot_of(const char *ordering_key, int64_t id)
 static void slot(sqlite3_context *ctx, int n, sqlite3_value **args)
 {
 	(void)n;
-	sqlite3_result_int(ctx, sim_slot_of((const char *)sqlite3_value_text(args[0]),
-					    sqlite3_value_int64(args[1])));
+	sqlite3_result_int(ctx, slot_of((const char *)sqlite3_value_text(args[0]),
+					sqlite3_value_int64(args[1])));
 }
 
 static void or_step(sqlite3_context *ctx, int n, sqlite3_value **args)
@@ -104,8 +129,78 @@ static void or_end(sqlite3_context *ctx)
 	sqlite3_result_int64(ctx, sum ? *sum : 0);
 }
 
+/* The oldest transaction that is not over, to those who look at the table. */
+static uint32_t oldest(const sim_world *w)
+{
+	uint32_t xid = w->next_xid;
+
+	for (const sim_draft *d = w->drafts; d < w->drafts + SIM_DRAFTS; d++)
+		if (d->open && d->xid < xid)
+			xid = d->xid;
+	for (int i = 0; sim_streams(w) && i < w->n_log; i++)
+		if (!w->log[i].visible && w->log[i].xid < xid)
+			xid = w->log[i].xid;
+	return xid;
+}
+
+static void wal(sqlite3_context *ctx, int n, sqlite3_value **args)
+{
+	const char *what = (const char *)sqlite3_value_text(args[0]);
+	const sim_world *w = sim_store_world();
+	const struct {
+		const char *name;
+		int64_t value;
+	} values[] = {
+		{"end", w->wal_end},
+		{"confirmed", w->slot.confirmed},
+		{"slot", w->slot.there},
+		{"lost", w->slot.lost},
+		{"reader", sim_slot_reader(w)},
+		{"oldest", oldest(w)},
+		{"next", w->next_xid},
+	};
+
+	(void)n;
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+		if (strcmp(values[i].name, what) == 0)
+			sqlite3_result_int64(ctx, values[i].value);
+}
+
+static void visible(sqlite3_context *ctx, int n, sqlite3_value **args)
+{
+	const sim_world *w = sim_store_world();
+	int64_t xid = sqlite3_value_int64(args[0]);
+	int is_visible = 1;
+
+	(void)n;
+	for (int i = 0; i < w->n_log; i++)
+		if (w->log[i].xid == xid)
+			is_visible = w->log[i].visible;
+	sqlite3_result_int(ctx, is_visible);
+}
+
+static void end_reader(sqlite3_context *ctx, int n, sqlite3_value **args)
+{
+	(void)n, (void)args;
+	sqlite3_result_int(ctx, sim_slot_end_reader(sim_store_world()));
+}
+
+static void drop_slot(sqlite3_context *ctx, int n, sqlite3_value **args)
+{
+	(void)n, (void)args;
+	sqlite3_result_int(ctx, sim_slot_drop(sim_store_world()));
+}
+
 void sim_server_teach(sqlite3 *db)
 {
+	(void)sqlite3_create_function(db, "sim_wal", 1, SQLITE_UTF8, NULL, wal, NULL,
+				      NULL);
+	(void)sqlite3_create_function(db, "sim_visible", 1, SQLITE_UTF8, NULL, visible,
+				      NULL, NULL);
+	(void)sqlite3_create_function(db, "sim_end_reader", 1, SQLITE_UTF8, NULL,
+				      end_reader, NULL, NULL);
+	(void)sqlite3_create_function(db, "sim_drop_slot", 1, SQLITE_UTF8, NULL,
+				      drop_slot, NULL, NULL);
 	(void)sqlite3_create_function(db, "sim_slot", 2, SQLITE_UTF8, NULL, slot, NULL,
 				      NULL);
 	(void)sqlite3_create_function(db, "sim_or", 1, SQLITE_UTF8, NULL, NULL, or_step,

@@ -7,7 +7,8 @@
  *
  *     world.c     draws a world from a seed, and what happens in it, turn by turn
  *     store.c     the database, and its clock
- *     server.c    partitions and a stream of commits, which SQLite does not have
+ *     server.c    partitions and positions in a log, which SQLite does not have
+ *     stream.c    the log of commits, and connections that read it
  *     process.c   relays as processes: started, paused between any two calls, killed
  *     broker.c    connections and what the destination does with what comes through them
  *     post.c      where dead letters go
@@ -24,6 +25,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include <poll.h>
 #include <sqlite3.h>
 
 #include <wherry/wherry.h>
@@ -42,7 +44,8 @@ enum {
 	SIM_QUESTIONS = 16,
 	SIM_LOCKED = -2,
 	SIM_DRAFTS = 3,
-	SIM_DRAFT_ROWS = 12
+	SIM_DRAFT_ROWS = 12,
+	SIM_COMMITS = SIM_MESSAGES
 };
 
 /* What there is about a message. */
@@ -77,6 +80,7 @@ typedef struct sim_message {
 	int letters;    /* that said it is dead */
 	int generation; /* of its row */
 	bool died, redriven, replayed;
+	int again;           /* times that its relay had to read it once more */
 	bool must_have_died; /* others of its key were delivered before it */
 	sim_outcome last;
 	int last_lease;     /* number and epoch of the lease under which it was */
@@ -121,9 +125,18 @@ typedef struct sim_process {
 	int64_t paused_until_us, start_us;
 } sim_process;
 
+/* A message as a row. */
+typedef struct sim_row {
+	int64_t id; /* 0: the database takes one */
+	int64_t created_ms;
+	char message_id[16], aggregate_type[8], aggregate_id[16], key[16], payload[40];
+	bool has_key;
+} sim_row;
+
 /* A transaction of a producer. */
 typedef struct sim_draft {
 	bool open;
+	uint32_t xid;
 	bool begun; /* in the database */
 	int64_t commit_by_us;
 	int rows[SIM_DRAFT_ROWS];
@@ -135,11 +148,32 @@ typedef enum sim_engine {
 	SIM_EXCLUSIVE,
 	SIM_COMPETING,
 	SIM_PARTITIONED,
+	SIM_STREAM,
+	SIM_UNMARKED, /* the stream engine that writes nothing to rows */
 	SIM_ENGINES
 } sim_engine;
 
 extern const char *const sim_engine_names[SIM_ENGINES];
 sim_engine sim_engine_of(uint64_t seed);
+
+/* A transaction in the log of commits; its rows are in the table a while later. */
+typedef struct sim_commit {
+	int64_t at, end; /* positions: of the commit, and behind it */
+	int64_t committed_us, sent_us, visible_us;
+	uint32_t xid;
+	bool visible;
+	int rows[SIM_DRAFT_ROWS];
+	int n;
+} sim_commit;
+
+/* The replication slot. */
+typedef struct sim_slot {
+	bool there, lost;
+	int64_t made_at;          /* the end of the log then */
+	int64_t confirmed, saved; /* what it was told, and what outlives the server */
+	int reader;               /* process + 1; 0: none */
+	int64_t reader_until_us;  /* the server takes it for alive */
+} sim_slot;
 
 /* What a schedule is like; drawn from the seed. */
 typedef struct sim_plan {
@@ -190,6 +224,13 @@ typedef struct sim_world {
 	int place[SIM_KEYS + 1];     /* the last one given in a key */
 	int delivered[SIM_KEYS + 1]; /* the place of its last first delivery */
 
+	sim_commit log[SIM_COMMITS + 1]; /* in the order of commits */
+	int n_log;
+	int64_t wal_end;
+	uint32_t next_xid;
+	sim_slot slot;
+	struct sim_stream *streams[SIM_RELAYS];
+
 	bool lapsed[SIM_LEASES][SIM_EPOCHS]; /* the lease of that epoch ended uncleanly */
 	int64_t jumped_us;                   /* when the database's clock jumped last */
 	int64_t jumped_epoch;                /* of the lease that the clock cut short */
@@ -235,11 +276,25 @@ int64_t sim_claim_left(sim_world *w, int index, const char *token);
 
 /* ---- server.c ---- */
 
-int sim_slot_of(const char *ordering_key, int64_t id);
 void sim_server_teach(sqlite3 *db);
 void sim_server_prepare(sim_world *w);
 
+/* ---- stream.c ---- */
+
+struct wh_stream_options;
+struct wh_stream;
+wherry_code sim_stream_open(wherry_db *db, const struct wh_stream_options *options,
+			    struct wh_stream **out, wherry_error *err);
+int64_t sim_stream_next(const sim_world *w, const sim_process *p);
+int sim_slot_reader(const sim_world *w); /* process + 1; 0: none */
+bool sim_slot_end_reader(sim_world *w);
+bool sim_slot_drop(sim_world *w); /* false: it is read, or not there */
+void sim_server_crash(sim_world *w);
+void sim_server_lose_slot(sim_world *w);
+
 /* ---- process.c ---- */
+
+bool sim_process_polls(const sim_process *p, int fd); /* for reading */
 
 void sim_process_start(sim_process *p);
 void sim_process_step(sim_process *p);
@@ -270,6 +325,8 @@ void sim_produce_filler(sim_world *w);
 void sim_operate(sim_world *w);
 bool sim_operate_fix(sim_world *w);
 int sim_index(const char *message_id, size_t len); /* -1: not one of ours */
+void sim_row_of(const sim_world *w, int index, sim_row *out);
+bool sim_streams(const sim_world *w); /* are commits in the log first? */
 
 /* ---- judge.c ---- */
 
@@ -280,5 +337,11 @@ void sim_judge_letter(sim_world *w, const wherry_message *msg, int index);
 void sim_judge_delivery(sim_world *w, const sim_flight *f);
 bool sim_judge_empty(sim_world *w); /* no message is to be expected any more */
 void sim_judge_end(sim_world *w);
+
+/* All that was committed before this position of the log may be forgotten by the server. */
+void sim_judge_position(sim_world *w, int64_t position);
+
+/* This relay reads all that was there before the stream again. */
+void sim_judge_anew(sim_world *w, int process);
 
 #endif

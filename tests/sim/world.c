@@ -88,17 +88,15 @@ static int one_of(sim_world *w, int a, int b, int c)
 }
 
 const char *const sim_engine_names[SIM_ENGINES] = {
-	[SIM_EXCLUSIVE] = "exclusive",
-	[SIM_COMPETING] = "competing",
-	[SIM_PARTITIONED] = "partitioned",
+	[SIM_EXCLUSIVE] = "exclusive",     [SIM_COMPETING] = "competing",
+	[SIM_PARTITIONED] = "partitioned", [SIM_STREAM] = "stream",
+	[SIM_UNMARKED] = "unmarked",
 };
 
 sim_engine sim_engine_of(uint64_t seed)
 {
 	static const sim_engine by_turns[] = {
-		SIM_EXCLUSIVE,
-		SIM_COMPETING,
-		SIM_PARTITIONED,
+		SIM_EXCLUSIVE, SIM_COMPETING, SIM_PARTITIONED, SIM_STREAM, SIM_UNMARKED,
 	};
 
 	/* other things follow from the seed's lowest digits */
@@ -117,7 +115,7 @@ static void draw_plan(sim_world *w)
 	plan->ordered = sim_below(w, 8) > 0;
 	plan->park = sim_below(w, 3) == 0;
 	plan->engine = sim_engine_of(w->seed);
-	plan->late = plan->engine == SIM_PARTITIONED ||
+	plan->late = plan->engine >= SIM_PARTITIONED ||
 		     (plan->engine == SIM_EXCLUSIVE && sim_below(w, 3) == 0);
 	plan->window = 1 + sim_below(w, one_of(w, 3, 20, 60));
 	plan->attempts = 2 + sim_below(w, 4);
@@ -129,6 +127,8 @@ static void draw_plan(sim_world *w)
 	plan->refuse = one_of(w, 0, 100, 1500);
 	plan->bad = one_of(w, 0, 20, 150);
 	plan->letters = w->seed % 3 == 1;
+	if (plan->engine == SIM_UNMARKED)
+		plan->park = false;
 	plan->busy = w->seed % 2;
 }
 
@@ -136,9 +136,9 @@ static void draw_settings(sim_world *w)
 {
 	static const char *const on_done[] = {"mark", "delete", "archive"};
 	static const char *const relay_engines[] = {
-		[SIM_EXCLUSIVE] = "exclusive",
-		[SIM_COMPETING] = "competing",
-		[SIM_PARTITIONED] = "exclusive",
+		[SIM_EXCLUSIVE] = "exclusive",   [SIM_COMPETING] = "competing",
+		[SIM_PARTITIONED] = "exclusive", [SIM_STREAM] = "stream",
+		[SIM_UNMARKED] = "stream",
 	};
 	const sim_plan *plan = &w->plan;
 
@@ -147,7 +147,8 @@ static void draw_settings(sim_world *w)
 	set(w, "relay.batch", "%d", 1 + sim_below(w, plan->window));
 	set(w, "relay.ordering", "%s", plan->ordered ? "key" : "none");
 	set(w, "relay.on_dead", "%s", plan->park ? "park" : "skip");
-	set(w, "relay.on_done", "%s", on_done[plan->on_done]);
+	set(w, "relay.on_done", "%s",
+	    plan->engine == SIM_UNMARKED ? "keep" : on_done[plan->on_done]);
 	set(w, "relay.lease", "%dms", one_of(w, 500, 1000, 5000));
 	set(w, "relay.engine", "%s", relay_engines[plan->engine]);
 	set(w, "relay.claim_timeout", "%dms", one_of(w, 1000, 2000, 10000));
@@ -162,7 +163,8 @@ static void draw_settings(sim_world *w)
 	set(w, "retry.cap", "5s");
 	set(w, "outbox.retention", "%ds", one_of(w, 0, 1, 3600));
 	set(w, "relay.purge_every", "1s");
-	set(w, "relay.on_expiry", "%s", sim_below(w, 2) ? "archive" : "delete");
+	set(w, "relay.on_expiry", "%s",
+	    sim_below(w, 2) && plan->engine != SIM_UNMARKED ? "archive" : "delete");
 }
 
 /* ---- mishaps ---- */
@@ -208,6 +210,16 @@ static void jump(sim_world *w)
 	sim_say(w, "the database's clock jumps");
 }
 
+static void trouble_server(sim_world *w)
+{
+	if (w->plan.engine == SIM_STREAM && sim_below(w, 8) == 0)
+		sim_server_lose_slot(w);
+	else if (sim_below(w, 2))
+		sim_server_crash(w);
+	else
+		(void)sim_slot_end_reader(w);
+}
+
 static void mishap(sim_world *w)
 {
 	switch (sim_below(w, 10)) {
@@ -235,6 +247,10 @@ static void mishap(sim_world *w)
 		else if (w->plan.pause && sim_below(w, 4) == 0)
 			jump_back(w);
 		break;
+	case 6:
+		if (sim_streams(w) && w->plan.fault)
+			trouble_server(w);
+		break;
 	default:
 		if (sim_below(w, 3) == 0)
 			sim_operate(w);
@@ -255,6 +271,8 @@ static int64_t next_event(const sim_world *w)
 			continue;
 		if (p->relay && sim_broker_next(w, p) < due)
 			due = sim_broker_next(w, p);
+		if (p->relay && sim_stream_next(w, p) < due)
+			due = sim_stream_next(w, p);
 		if (due < p->paused_until_us)
 			due = p->paused_until_us;
 		if (due < at)
@@ -373,7 +391,12 @@ static void set_up(sim_world *w, uint64_t seed, bool loud)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	*w = (sim_world){.seed = seed, .random = seed, .loud = loud, .next_id = 1};
+	*w = (sim_world){.seed = seed,
+			 .random = seed,
+			 .loud = loud,
+			 .next_id = 1,
+			 .next_xid = 1,
+			 .wal_end = 1000};
 	w->now_us = 1700000000 * WH_SECOND;
 	w->env = (wh_env){
 		.now_us = now_us,

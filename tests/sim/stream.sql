@@ -1,0 +1,76 @@
+-- layout: name=stream columns= archive=
+
+-- name: which
+SELECT 'sim', 'main', 'outbox';
+
+-- name: state
+SELECT 1, 1, sim_wal('end') - sim_wal('confirmed'), sim_wal('slot'), 1, 'pgoutput',
+  sim_wal('reader'), sim_wal('lost'), sim_wal('confirmed'), sim_wal('confirmed'), sim_wal('end'),
+  1, 1, 1, 0, 0, '', ''
+WHERE coalesce(:slot, :publication, :columns) IS NOT NULL;
+
+-- name: now
+SELECT sim_wal('end'), sim_wal('end');
+
+-- name: republish
+SELECT 1;
+
+-- name: unseen
+SELECT count(*) FROM json_each(:xids) WHERE NOT sim_visible(value);
+
+-- name: name-publication
+SELECT :publication;
+
+-- name: publish
+SELECT 1;
+
+-- name: has-tables
+SELECT count(*) FROM sqlite_schema WHERE name IN ('wherry_stream', 'wherry_dead');
+
+-- name: tables
+CREATE TABLE IF NOT EXISTS wherry_stream(
+  outbox TEXT NOT NULL PRIMARY KEY, slot TEXT NOT NULL, position INTEGER NOT NULL,
+  epoch INTEGER NOT NULL, suspect TEXT, tries INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS wherry_dead(
+  outbox TEXT NOT NULL, message_id TEXT NOT NULL, topic TEXT NOT NULL,
+  aggregate_type TEXT NOT NULL, aggregate_id TEXT NOT NULL, partition_key TEXT, headers TEXT,
+  trace_id TEXT, payload BLOB NOT NULL, attempts INTEGER NOT NULL, last_error TEXT,
+  created_at INTEGER NOT NULL, PRIMARY KEY (outbox, message_id));
+
+-- name: place
+SELECT position, slot, tries, coalesce(suspect, '') FROM wherry_stream WHERE outbox = :name;
+
+-- name: left
+SELECT 0 WHERE coalesce(:name, :slot) IS NULL;
+
+-- name: put-place
+INSERT INTO wherry_stream(outbox, slot, position, epoch, suspect, tries)
+VALUES (:name, :slot, :position, :epoch, :suspect, :tries)
+ON CONFLICT (outbox) DO UPDATE SET slot = excluded.slot, position = excluded.position,
+  epoch = excluded.epoch, suspect = excluded.suspect, tries = excluded.tries;
+
+-- name: move-place
+UPDATE wherry_stream SET position = :position, epoch = :epoch
+WHERE outbox = :name AND slot = :slot AND suspect IS NULL AND EXISTS (
+  SELECT 1 FROM wherry_slot WHERE outbox = :name AND slot = :lease_slot AND epoch = :epoch
+    AND expires_at > (SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)));
+
+-- name: bury
+INSERT INTO wherry_dead(outbox, message_id, topic, aggregate_type, aggregate_id,
+  partition_key, headers, trace_id, payload, attempts, last_error, created_at)
+VALUES (:name, :message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id,
+        :payload, :attempts, :error, :created)
+ON CONFLICT (outbox, message_id) DO UPDATE SET attempts = excluded.attempts,
+  last_error = excluded.last_error;
+
+-- name: end-reader
+SELECT sim_end_reader(:slot);
+
+-- name: dead
+SELECT count(*) FROM wherry_dead WHERE outbox = :name;
+
+-- name: drop-slot
+SELECT sim_drop_slot(:slot);
+
+-- name: make-slot
+SELECT :slot;
