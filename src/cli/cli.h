@@ -135,6 +135,11 @@ void wh_print_wrapped(const char *head, int indent, const char *text);
 /* Paragraphs, each one line of text; lines that begin with a blank stand as they are. */
 void wh_print_paragraphs(const char *text);
 
+/* ---- confirm.c ---- */
+
+/* Ask on a terminal; elsewhere --yes is required.  False: it said that nothing happens. */
+bool wh_confirm(const wh_args *args, const char *fmt, ...) WH_PRINTF(2, 3);
+
 /* ---- report.c: what goes wrong ---- */
 
 /* What names the outbox in commands that messages of the library advise: see wh_args. */

@@ -2,32 +2,9 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/env.h"
 #include "publish/parts.h"
-
-/* On a terminal; elsewhere --yes is required. */
-static bool confirmed(const wh_args *args, size_t n)
-{
-	char answer[8] = "";
-
-	if (wh_arg_on(args, "yes"))
-		return true;
-	if (!isatty(STDIN_FILENO)) {
-		(void)wh_usage(
-			args->command,
-			"discard deletes messages for good: confirm it with --yes");
-		return false;
-	}
-	(void)fprintf(stderr, "delete %zu message%s for good? [y/N] ", n,
-		      wh_plural((int64_t)n));
-	if (fgets(answer, sizeof(answer), stdin) &&
-	    (answer[0] == 'y' || answer[0] == 'Y'))
-		return true;
-	(void)wh_complain(NULL, "nothing was changed");
-	return false;
-}
 
 typedef struct audit {
 	wh_buf line;
@@ -72,7 +49,8 @@ static wh_exit run(wh_args *args)
 	wh_session s;
 	int64_t n = 0;
 
-	if (!confirmed(args, args->n_operands - 1))
+	if (!wh_confirm(args, "delete %zu message%s for good", args->n_operands - 1,
+			wh_plural((int64_t)args->n_operands - 1)))
 		return WH_EXIT_USAGE;
 	status = wh_session_open(&s, args);
 	if (status != WH_EXIT_DONE)

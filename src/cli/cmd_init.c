@@ -61,7 +61,31 @@ static wh_exit print_sql(const wh_args *args, const wh_make *how, const char *ta
 	return WH_EXIT_DONE;
 }
 
-static void print_done(const wh_args *args, const char *table)
+static const char *what_was_done(const wh_made *made)
+{
+	if (!made->from)
+		return "made";
+	if (made->from != made->to)
+		return "upgraded";
+	return made->repaired ? "repaired" : "unchanged";
+}
+
+static void put_done(wh_buf *text, const wh_made *made, const char *table,
+		     const char *url)
+{
+	wh_buf_printf(text, "outbox '%s' is ready in %s: ", table, url);
+	if (!made->from)
+		wh_buf_puts(text, "it was made");
+	else if (made->from != made->to)
+		wh_buf_printf(text, "it was upgraded from version %d to %d", made->from,
+			      made->to);
+	else if (made->repaired)
+		wh_buf_puts(text, "what was missing was added");
+	else
+		wh_buf_puts(text, "it was there, and is up to date");
+}
+
+static void print_done(const wh_args *args, const wh_made *made, const char *table)
 {
 	wh_buf text = WH_BUF_INIT(4096);
 	char url[200];
@@ -72,9 +96,10 @@ static void print_done(const wh_args *args, const char *table)
 		wh_buf_json(&text, url, wh_view_of(url).len);
 		wh_buf_puts(&text, ",\"table\":");
 		wh_buf_json(&text, table, wh_view_of(table).len);
-		wh_buf_putc(&text, '}');
+		wh_buf_printf(&text, ",\"did\":\"%s\",\"from\":%d,\"to\":%d}",
+			      what_was_done(made), made->from, made->to);
 	} else {
-		wh_buf_printf(&text, "outbox '%s' is ready in %s", table, url);
+		put_done(&text, made, table, url);
 	}
 	(void)puts(wh_buf_str(&text));
 	wh_buf_clear(&text);
@@ -163,11 +188,13 @@ static wh_exit run(wh_args *args)
 	wherry_db *db = NULL;
 	wherry_code code;
 	size_t n_grants;
+	wh_made made = {0};
 	wh_make how;
 
 	if (!take_grants(args, grants, &n_grants))
 		return wh_usage(args->command, "more than %d times --grant", GRANTS_MOST);
 	how = making(args, grants, n_grants);
+	how.made = &made;
 	if (wh_arg_on(args, "print"))
 		return print_sql(args, &how, table);
 	code = check_grants(args, &how, &err);
@@ -184,7 +211,7 @@ static wh_exit run(wh_args *args)
 	wherry_db_close(db);
 	if (code != WHERRY_OK)
 		return fail(args, &err);
-	print_done(args, table);
+	print_done(args, &made, table);
 	wh_audit(args->command->name, wh_operand(args, 0), table, 0);
 	return WH_EXIT_DONE;
 }

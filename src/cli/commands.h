@@ -16,6 +16,8 @@ extern const wh_command wh_cmd_status;
 extern const wh_command wh_cmd_list;
 extern const wh_command wh_cmd_show;
 extern const wh_command wh_cmd_doctor;
+extern const wh_command wh_cmd_drop;
+extern const wh_command wh_cmd_outboxes;
 extern const wh_command wh_cmd_retry;
 extern const wh_command wh_cmd_discard;
 extern const wh_command wh_cmd_replay;

@@ -131,6 +131,37 @@ const wh_check wh_checks[] = {
 		.advice = "`REINDEX INDEX CONCURRENTLY $1`",
 	},
 	{
+		.name = "constraints",
+		.flags = NATIVE | TABLE,
+		.none = "the table refuses rows that no relay can handle",
+		.trouble =
+			"the table does not have the constraint that refuses rows that no "
+			"relay can handle: an older version made it",
+		.advice = "`wherry init$u` adds it, unless there are such rows already",
+	},
+	{
+		.name = "acknowledgements",
+		.flags = TABLE,
+		.none = "no trigger can ignore an acknowledgement",
+		.trouble = "the $1 can ignore what a relay writes: if it ignores an "
+			   "acknowledgement, the message is delivered again and again",
+		.advice =
+			"let it leave UPDATE and DELETE of the outbox alone, or make it an "
+			"AFTER trigger",
+	},
+	{
+		.name = "search-path",
+		.flags = TABLE,
+		.none = "no trigger function depends on the search path",
+		.trouble =
+			"the function $1 of trigger $2 has no search_path of its own: it "
+			"runs with the path of whoever writes, where another role may have "
+			"put its own functions",
+		.advice =
+			"`ALTER FUNCTION $1 SET search_path = pg_catalog, pg_temp`, with the "
+			"schemas it needs",
+	},
+	{
 		.name = "trigger",
 		.flags = NATIVE,
 		.none = "the triggers that wake relays are there",

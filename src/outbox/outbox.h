@@ -164,6 +164,12 @@ enum {
 	WH_STREAMED = 4 /* the caller will make what relays stream from */
 };
 
+/* What making an outbox changed. */
+typedef struct wh_made {
+	int from, to;  /* versions of the schema; from 0: there was none */
+	bool repaired; /* something of this version was missing */
+} wh_made;
+
 /* How an outbox is to be made. */
 typedef struct wh_make {
 	const char *layout; /* NULL: that of the table that is there, or native */
@@ -173,6 +179,7 @@ typedef struct wh_make {
 	unsigned extras;  /* WH_STRICT, WH_SHARED, WH_STREAMED */
 	const char *const *grants; /* "ROLE=KIND"; only of wh_outbox_make_sql() */
 	size_t n_grants;
+	wh_made *made; /* receives what was changed; NULL: nobody asks */
 } wh_make;
 
 /*
@@ -193,6 +200,14 @@ wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 			   wherry_error *err);
 wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const char *table,
 			       char **out, wherry_error *err);
+
+/*
+ * Remove an outbox with all its messages, and what outboxes share if it was the last one.
+ * UNSUPPORTED: its layout is another program's.
+ *
+ * Transaction: its own.
+ */
+wherry_code wh_outbox_drop(wherry_outbox *box, wherry_error *err);
 
 /* Sets box->payload_type. */
 wherry_code wh_outbox_payload(wherry_outbox *box, wherry_error *err);

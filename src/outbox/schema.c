@@ -265,6 +265,7 @@ static wherry_code check_indexes(wherry_outbox *box, version *v, wherry_error *e
 typedef struct migration {
 	wherry_outbox *box;
 	unsigned extras;
+	wh_made made;
 } migration;
 
 enum { EXTRAS = 2 };
@@ -291,13 +292,32 @@ static const wh_stmt *extra_sql(const wherry_outbox *box, unsigned extras, int i
 	return extras >> i & 1 ? wh_sql_find(&box->sql, names[i]) : NULL;
 }
 
+/* To a table that an earlier version made. */
+static wherry_code add_constraint(migration *m, const wh_stmt *repair, wherry_error *err)
+{
+	const wh_stmt *look = wh_sql_find(&m->box->sql, "constraint-missing");
+	int64_t before = 0, after = 0;
+	wherry_code code = WHERRY_OK;
+
+	if (look)
+		code = wh_db_run(m->box->db, look, NULL, 0, wh_take_int, &before, NULL,
+				 err);
+	if (code == WHERRY_OK)
+		code = wh_db_script(m->box->db, repair->text, err);
+	if (code == WHERRY_OK && look)
+		code = wh_db_run(m->box->db, look, NULL, 0, wh_take_int, &after, NULL,
+				 err);
+	m->made.repaired = m->made.repaired || before > after;
+	return code;
+}
+
 static wherry_code add_extras(migration *m, wherry_error *err)
 {
 	const wh_stmt *repair = wh_sql_find(&m->box->sql, "repair");
 	wherry_code code = WHERRY_OK;
 
 	if (repair)
-		code = wh_db_script(m->box->db, repair->text, err);
+		code = add_constraint(m, repair, err);
 
 	for (int i = 0; code == WHERRY_OK && i < EXTRAS; i++) {
 		const wh_stmt *stmt = extra_sql(m->box, m->extras, i);
@@ -337,9 +357,12 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 		if (code != WHERRY_OK)
 			return code;
 	}
+	m->made.from = (int)v.version;
 	code = check_indexes(box, &v, err);
 	if (code != WHERRY_OK)
 		return code;
+	m->made.repaired = v.version != m->made.from;
+	m->made.to = m->made.from;
 	for (int i = (int)v.version + 1;; i++) {
 		const wh_stmt *stmt;
 		char name[24];
@@ -351,6 +374,7 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 		code = wh_db_script(box->db, stmt->text, err);
 		if (code != WHERRY_OK)
 			return wh_prefix(err, code, "%s", name);
+		m->made.to = i;
 	}
 }
 
@@ -385,7 +409,7 @@ wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 			   wherry_error *err)
 {
 	wherry_outbox box = {.db = db, .payload = how->payload, .making = true};
-	migration m = {&box, how->extras};
+	migration m = {.box = &box, .extras = how->extras};
 	wherry_code code;
 
 	if (!db)
@@ -408,6 +432,8 @@ wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 		code = check_extras(&box, how->extras, err);
 	if (code == WHERRY_OK)
 		code = wh_db_transact(db, migrate, &m, err);
+	if (code == WHERRY_OK && how->made)
+		*how->made = m.made;
 	wh_outbox_unload(&box);
 	return code;
 }

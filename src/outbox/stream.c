@@ -218,6 +218,16 @@ static wherry_code publish_again(void *ctx, wherry_error *err)
 	return publish_by(ctx, "republish", err);
 }
 
+static wherry_code unpublish(void *ctx, wherry_error *err)
+{
+	return publish_by(ctx, "unpublish", err);
+}
+
+wherry_code wh_wal_unpublish(wh_wal *wal, wherry_error *err)
+{
+	return wh_db_transact(wal->box->db, unpublish, wal, err);
+}
+
 wherry_code wh_wal_publish(wh_wal *wal, wherry_error *err)
 {
 	wherry_code code = wh_db_transact(wal->box->db, publish, wal, err);

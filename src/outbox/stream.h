@@ -88,6 +88,9 @@ wherry_code wh_wal_take_over(wh_wal *wal, bool *out_ended, wherry_error *err);
 
 /* Drop the slot; nobody may be reading it. */
 wherry_code wh_wal_drop(wh_wal *wal, wherry_error *err);
+
+/* Drop the publication. */
+wherry_code wh_wal_unpublish(wh_wal *wal, wherry_error *err);
 /* Make it, with nothing of before; waits for transactions that run. */
 wherry_code wh_wal_make(wh_wal *wal, wherry_error *err);
 

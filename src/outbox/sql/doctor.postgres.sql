@@ -469,3 +469,40 @@ FROM {its_slot} AS s, (
     AND NOT EXISTS (SELECT 1 FROM pg_replication_slots AS l
                     WHERE l.active_pid = r.pid AND l.slot_type = 'logical')) AS standbys
 WHERE NOT follows AND n > 0;
+
+-- name: constraints
+-- An outbox of an earlier version has none, or had rows that they refuse.
+SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM pg_constraint
+  WHERE conrelid = {'table}::regclass::oid AND conname = {name} || '_sane');
+
+-- part: foreign_triggers
+-- Triggers that Wherry did not make.
+SELECT t.tgname::text AS name, t.tgtype::integer AS type, p.oid::regprocedure::text AS function,
+  p.proconfig AS config
+FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
+WHERE t.tgrelid = {'table}::regclass::oid AND NOT t.tgisinternal AND t.tgenabled <> 'D'
+  AND p.proname::text NOT LIKE 'wherry\_%'
+
+-- name: acknowledgements
+-- A row trigger before UPDATE or DELETE (bits 1, 2, 8 and 16) may return NULL, a rule may do
+-- something else instead.
+SELECT 1, 'trigger ' || name FROM ({foreign_triggers}) AS t
+WHERE type & 3 = 3 AND type & 24 <> 0
+UNION ALL
+SELECT 1, 'rule ' || rulename::text FROM pg_rewrite
+WHERE ev_class = {'table}::regclass::oid AND ev_type IN ('2', '4') AND is_instead;
+
+-- name: search-path
+SELECT 1, function, name FROM ({foreign_triggers}) AS t
+WHERE NOT EXISTS (SELECT 1 FROM unnest(config) AS c(setting) WHERE setting LIKE 'search\_path=%');
+
+-- name: outboxes
+-- Tables that may be outboxes: every layout has a column `payload`.
+SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname::text
+            ELSE quote_ident(c.relnamespace::regnamespace::text) || '.' || quote_ident(c.relname) END
+FROM pg_class AS c
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname::text NOT LIKE 'wherry\_%'
+  AND c.relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
+  AND EXISTS (SELECT 1 FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'payload'
+              AND NOT a.attisdropped)
+ORDER BY 1;

@@ -122,3 +122,15 @@ SELECT 2,
        ELSE '' END, ''
 FROM (SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = {name} COLLATE NOCASE), 0)
         AS last);
+
+-- name: acknowledgements
+SELECT 1, 'trigger ' || name FROM sqlite_schema
+WHERE type = 'trigger' AND tbl_name = {name} COLLATE NOCASE
+  AND replace(upper(sql), ' ', '') LIKE '%RAISE(IGNORE)%';
+
+-- name: outboxes
+-- Tables that may be outboxes: every layout has a column `payload`.
+SELECT name FROM sqlite_schema AS t
+WHERE type = 'table' AND substr(name, 1, 7) <> 'wherry_'
+  AND EXISTS (SELECT 1 FROM pragma_table_info(t.name) WHERE name = 'payload')
+ORDER BY name;

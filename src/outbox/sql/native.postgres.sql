@@ -324,6 +324,47 @@ FROM unnest(ARRAY[{'table_message_id}, {'table_open}, {'table_done}, {'table_dea
                   {'table_archive_done}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
 
+-- name: drop
+SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
+FROM pg_class WHERE oid = {'table}::regclass::oid;
+DROP TABLE {table};
+DROP TABLE IF EXISTS {table_archive};
+DELETE FROM {wherry_outbox} WHERE name = {name};
+DELETE FROM {wherry_slot} WHERE outbox = {name};
+DELETE FROM {wherry_schema} WHERE model = 'outbox' AND name = {name};
+DO $$ BEGIN
+  IF to_regclass({'wherry_stream}) IS NOT NULL THEN
+    DELETE FROM {wherry_stream} WHERE outbox = {name};
+    DELETE FROM {wherry_dead} WHERE outbox = {name};
+  END IF;
+END $$;
+
+-- name: outboxes-left
+-- Outboxes of other layouts have a row in wherry_outbox alone.
+SELECT (SELECT count(*) FROM {wherry_schema}) + (SELECT count(*) FROM {wherry_outbox});
+
+-- name: drop-shared
+DROP VIEW {wherry_clock};
+DROP TABLE {wherry_slot};
+DROP TABLE {wherry_outbox};
+DROP TABLE {wherry_schema};
+DO $$ DECLARE f regprocedure; BEGIN
+  IF to_regclass({'wherry_stream}) IS NOT NULL THEN
+    DROP TABLE {wherry_stream};
+    DROP TABLE {wherry_dead};
+  END IF;
+  FOR f IN SELECT oid FROM pg_proc
+    WHERE pronamespace = current_setting('wherry.schema')::regnamespace
+      AND proname IN ('wherry_enqueue', 'wherry_wake', 'wherry_wake_control', 'wherry_number')
+  LOOP
+    EXECUTE 'DROP FUNCTION ' || f::text;
+  END LOOP;
+END $$;
+
+-- name: constraint-missing
+SELECT 1 - count(*) FROM pg_constraint
+WHERE conrelid = {'table}::regclass::oid AND conname = {name} || '_sane';
+
 -- name: repair
 -- Tables that were made before the constraint get it, for new rows and for those that change:
 -- but not while they have rows that it refuses, which could not be marked dead then.

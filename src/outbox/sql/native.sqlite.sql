@@ -119,6 +119,22 @@ FROM (SELECT {name} || s.column1 AS name FROM (
 WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
                   WHERE s.type = 'index' AND s.name = t.name COLLATE NOCASE);
 
+-- name: drop
+DROP TABLE {table};
+DROP TABLE IF EXISTS {table_archive};
+DELETE FROM wherry_outbox WHERE name = {name};
+DELETE FROM wherry_slot WHERE outbox = {name};
+DELETE FROM wherry_schema WHERE model = 'outbox' AND name = {name};
+
+-- name: outboxes-left
+SELECT count(*) FROM wherry_schema;
+
+-- name: drop-shared
+DROP VIEW wherry_clock;
+DROP TABLE wherry_slot;
+DROP TABLE wherry_outbox;
+DROP TABLE wherry_schema;
+
 -- name: columns
 -- The columns of a table that is there already; none if it is not.
 SELECT name FROM pragma_table_info(:name);

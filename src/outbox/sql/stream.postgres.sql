@@ -102,6 +102,11 @@ DO $$ BEGIN
 EXCEPTION WHEN duplicate_object THEN NULL;
 END $$;
 
+-- name: unpublish
+DO $$ BEGIN
+  EXECUTE format('DROP PUBLICATION IF EXISTS %I', current_setting('wherry.publication'));
+END $$;
+
 -- name: has-tables
 SELECT count(*) FROM pg_class
 WHERE oid IN (to_regclass({'wherry_stream}), to_regclass({'wherry_dead}));

@@ -1,0 +1,116 @@
+#include "cli/commands.h"
+
+#include <inttypes.h>
+
+#include "outbox/stream.h"
+
+/* A relay that works would go on delivering what it has read. */
+static bool relay_is_gone(const wh_session *s, const wherry_status *st)
+{
+	char span[WH_SPAN_LEN];
+
+	if (st->lease_left_us <= 0)
+		return true;
+	(void)wh_complain("stop the relay first, or add --force",
+			  "relay %s holds the lease of outbox '%s' for %s more",
+			  st->owner, s->table, wh_span_text(st->lease_left_us, span));
+	return false;
+}
+
+/* The replication slot, for which the server would keep its log for ever. */
+static wherry_code drop_slot(const wh_session *s, const wherry_config *config,
+			     wherry_error *err)
+{
+	wh_wal_state state;
+	wh_wal *wal = NULL;
+	wherry_code code = WHERRY_OK;
+
+	if (wh_wal_open(s->box, wherry_config_get(config, "stream.slot"),
+			wherry_config_get(config, "stream.publication"), &wal,
+			NULL) != WHERRY_OK)
+		return WHERRY_OK;
+	if (wh_wal_look(wal, &state, NULL) == WHERRY_OK && state.has_slot)
+		code = wh_wal_drop(wal, err);
+	if (code == WHERRY_OK && state.published && wal->own)
+		code = wh_wal_unpublish(wal, err);
+	wh_wal_close(wal);
+	return code;
+}
+
+static wh_exit drop(const wh_args *args, wh_session *s, const wherry_status *st)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t open = st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
+		       st->count[WHERRY_FAILED];
+
+	if (!wh_confirm(args,
+			"delete outbox '%s' in %s with %" PRId64
+			" messages that are not delivered, %" PRId64 " dead and %" PRId64
+			" delivered ones",
+			s->table, s->url, open, st->count[WHERRY_DEAD],
+			st->count[WHERRY_DONE] + st->archived))
+		return wh_arg_on(args, "yes") ? WH_EXIT_FAILED : WH_EXIT_USAGE;
+	if (drop_slot(s, args->config, &err) != WHERRY_OK ||
+	    wh_outbox_drop(s->box, &err) != WHERRY_OK)
+		return wh_report(&err);
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"undelivered\":%" PRId64 ",\"dead\":%" PRId64
+			     ",\"delivered\":%" PRId64 "}\n",
+			     open, st->count[WHERRY_DEAD],
+			     st->count[WHERRY_DONE] + st->archived);
+	else
+		(void)printf("outbox '%s' is gone, with %" PRId64
+			     " messages that were not delivered\n",
+			     s->table, open + st->count[WHERRY_DEAD]);
+	wh_audit(args->command->name, wh_operand(args, 0), s->table,
+		 open + st->count[WHERRY_DEAD] + st->count[WHERRY_DONE] + st->archived);
+	return WH_EXIT_DONE;
+}
+
+static wh_exit run(wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_status st;
+	wh_session s;
+	wh_exit status = wh_session_open(&s, args);
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	if (wherry_outbox_status(s.box, &st, &err) != WHERRY_OK)
+		status = wh_report(&err);
+	else if (*wh_outbox_limits(s.box))
+		status = wh_complain(NULL,
+				     "the table '%s' has layout %s and belongs to "
+				     "another program: remove it there",
+				     s.table, st.layout);
+	else if (!wh_arg_on(args, "force") && !relay_is_gone(&s, &st))
+		status = WH_EXIT_FAILED;
+	else
+		status = drop(args, &s, &st);
+	wh_session_close(&s);
+	return status;
+}
+
+static const wh_option options[] = {
+	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",
+	 NULL, 0},
+	{"force", NULL, "Also while a relay holds the lease.", NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_cmd_drop = {
+	.name = "drop",
+	.operands = "URL",
+	.synopsis = "URL [--yes] [--force] [--json]",
+	.brief = "Remove an outbox and all its messages",
+	.help = "Says how many messages would be lost, and asks. Removes the table, its "
+		"archive and what a relay keeps for it; with the last outbox of the database "
+		"everything else that `wherry init` made.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry drop sqlite:shop.db --table billing_outbox\n"
+		"  wherry drop sqlite:shop.db --yes\n",
+	.options = options,
+	.run = run,
+};

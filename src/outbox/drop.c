@@ -1,0 +1,31 @@
+/*
+ * Removing an outbox.
+ */
+#include "outbox/outbox.h"
+
+/* Remove the outbox, then, if it was the last one, what outboxes share. */
+static wherry_code drop(void *ctx, wherry_error *err)
+{
+	wherry_outbox *box = ctx;
+	int64_t others = 0;
+	wherry_code code =
+		wh_db_script(box->db, wh_sql_find(&box->sql, "drop")->text, err);
+
+	if (code == WHERRY_OK)
+		code = wh_db_run(box->db, wh_sql_find(&box->sql, "outboxes-left"), NULL,
+				 0, wh_take_int, &others, NULL, err);
+	if (code == WHERRY_OK && !others)
+		code = wh_db_script(box->db, wh_sql_find(&box->sql, "drop-shared")->text,
+				    err);
+	return code;
+}
+
+wherry_code wh_outbox_drop(wherry_outbox *box, wherry_error *err)
+{
+	if (!wh_sql_find(&box->sql, "drop"))
+		return wh_fail(err, WHERRY_UNSUPPORTED,
+			       "the table '%s' has layout %s and belongs to another "
+			       "program: remove it there",
+			       box->name.ptr, box->layout.name);
+	return wh_db_transact(box->db, drop, box, err);
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# The life of an outbox: init says what it did, outboxes lists, drop removes.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/cli.bash
+. "$(dirname "$0")/cli.bash"
+
+objects() { # FILE
+	sql "$1" "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'"
+}
+
+sql shop.db 'CREATE TABLE orders(id INTEGER PRIMARY KEY, payload TEXT)'
+w outboxes sqlite:shop.db
+expect "a database without outboxes says how to make one" 0 "is:" "err:wherry init sqlite:shop.db"
+w init sqlite:shop.db
+expect "init says that it made the outbox" 0 "out:it was made"
+w init sqlite:shop.db
+expect "a second time it says that there was nothing to do" 0 "out:is up to date"
+w init sqlite:shop.db --json
+json "and in JSON" 'd["did"] == "unchanged" and d["from"] == d["to"] > 0'
+sql shop.db 'DROP INDEX outbox_due'
+w init sqlite:shop.db
+expect "a missing index is added, and init says so" 0 "out:what was missing was added"
+
+w init sqlite:shop.db --table billing
+w_in $'{"n":1}\n{"n":2}\n{"n":3}' enqueue sqlite:shop.db --table billing --topic t
+w relay sqlite:shop.db 'exec:test $WHERRY_ID = 1 || exit 65' --table billing --until-empty --quiet
+w_in $'{"n":4}' enqueue sqlite:shop.db --table billing --topic t
+w outboxes sqlite:shop.db
+expect "outboxes lists each with its layout, counts and relay" 0 "out:OUTBOX" \
+	"out:billing  native      1       0     2     1  none" "no:orders" "no:archive"
+w outboxes sqlite:shop.db --json
+json "and in JSON, one object a line" \
+	'[(o["table"], o["dead"]) for o in l] == [("billing", 2), ("outbox", 0)]'
+
+w drop sqlite:shop.db --table billing
+expect "drop counts what would be lost and asks" 2 \
+	"err:1 messages that are not delivered, 2 dead and 1 delivered ones" "err:--yes"
+w outboxes sqlite:shop.db --json
+json "without an answer nothing is removed" 'len(l) == 2'
+"$wherry" relay sqlite:shop.db null: --table billing --quiet &
+pids+=($!)
+has_relay() {
+	"$wherry" status sqlite:shop.db --table billing --json | grep -q '"relay":{'
+}
+check "a relay takes the lease" until_true 20 has_relay
+w drop sqlite:shop.db --table billing --yes
+expect "while a relay holds the lease drop refuses" 1 "err:holds the lease" "err:--force"
+w drop sqlite:shop.db --table billing --yes --force --json
+json "unless it is forced" 'd["dead"] == 2'
+expect "and leaves a record" 0 "err:action=drop"
+kill "${pids[0]}"
+wait "${pids[0]}" 2>/dev/null
+w status sqlite:shop.db --table billing
+expect "the outbox is gone" 1 "err:there is no outbox 'billing'"
+w status sqlite:shop.db
+expect "the other one is not" 0
+w drop sqlite:shop.db --yes
+expect "the last one goes" 0 "out:outbox 'outbox' is gone"
+check "with all that init made, and nothing else" is "$(objects shop.db)" 1
+w init sqlite:shop.db
+expect "it can be made again" 0 "out:it was made"
+
+finish

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# The life of an outbox on PostgreSQL: outboxes lists, doctor looks at triggers and
+# constraints, drop removes all that init made.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/postgres.bash
+. "$(dirname "$0")/postgres.bash"
+start_server wal_level=logical
+
+everything() { # what a schema has, beside what the application has
+	sql "SELECT (SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace)
+	          + (SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace)
+	          + (SELECT count(*) FROM pg_publication)
+	          + (SELECT count(*) FROM pg_replication_slots)"
+}
+
+sql 'CREATE TABLE orders(id int, payload text)'
+before=$(everything)
+sql 'CREATE SCHEMA billing'
+w init "$url" --stream --strict
+expect "init says that it made the outbox" 0 "out:it was made"
+w init "$url" --table billing.outbox --payload jsonb
+w init "$url"
+expect "a second time there is nothing to do" 0 "out:is up to date"
+sql "SELECT wherry_enqueue('t', '{}')" >/dev/null
+w outboxes "$url" --json
+json "outboxes lists those of every schema, and no other table" \
+	'[(o["table"], o["pending"]) for o in l] == [("billing.outbox", 0), ("public.outbox", 1)]'
+
+# ---- doctor ----
+
+w doctor "$url" --json
+json "a new outbox has its constraint, and no trigger that could harm" \
+	'{f["level"] for f in d["findings"]
+	  if f["check"] in ("constraints", "acknowledgements", "search-path")} == {"ok"}'
+sql 'ALTER TABLE outbox DROP CONSTRAINT outbox_sane'
+w doctor "$url" --json
+json "a table without its constraint is found, with what to do" \
+	'[("wherry init" in f["advice"], f["level"]) for f in d["findings"]
+	  if f["check"] == "constraints"] == [(True, "warn")]'
+w init "$url"
+expect "which adds it" 0 "out:what was missing was added"
+sql "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+	CREATE TRIGGER keep BEFORE UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION keep()"
+w doctor "$url" --json
+json "a trigger that can ignore acknowledgements is found" \
+	'["keep" in f["what"] for f in d["findings"] if f["check"] == "acknowledgements"] == [True]'
+json "and that its function follows the search path" \
+	'["keep()" in f["what"] for f in d["findings"] if f["check"] == "search-path"] == [True]'
+sql 'DROP FUNCTION keep CASCADE'
+
+# ---- drop ----
+
+w drop "$url" --table billing.outbox --yes
+expect "an outbox of another schema is dropped" 0 "out:is gone"
+sql 'DROP SCHEMA billing'
+check "with all that is its own there" is $? 0
+w drop "$url" --yes
+expect "the last of a schema is dropped" 0 "out:with 1 messages that were not delivered"
+check "with its functions, its publication and its replication slot" is "$(everything)" "$before"
+sql "CREATE TABLE ferry(LIKE orders)"
+w drop "$url" --table ferry --yes
+expect "a table that is not an outbox is refused" 1 "err:there is no outbox 'ferry'"
+stop_server
+finish
