@@ -9,6 +9,7 @@
 #include "base/url.h"
 #include "config/settings.h"
 #include "publish/parts.h"
+#include "relay/engine/engine.h"
 #include "relay/hooks.h"
 
 enum { LETTER_RECEIPTS = 16, TEXT_MAX = 64 * 1024 * 1024, REJECTED_US = 30000000 };
@@ -185,10 +186,7 @@ static void stay_failed(wherry_relay *r, wh_entry *e, const char *why, int64_t d
 		e->error = whole;
 	e->fate = WH_FATE_FAILED;
 	e->delay_us = delay_us > own_us ? delay_us : own_us;
-	if (r->set.keep)
-		wh_unmarked_failure(r, e, now);
-	else
-		wh_settle_put(r, e, now);
+	r->engine->hold->failed_again(r, e, now);
 }
 
 /* It ended its relay, or its connection, each time it was tried: not once more. */

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <poll.h>
 
+#include "relay/engine/engine.h"
 #include "relay/hooks.h"
 
 static bool one_per_key(const wherry_relay *r)
@@ -41,7 +42,7 @@ static void make_ready(wherry_relay *r, wh_entry *e)
 }
 
 /* Into the queue of its key in its order; nearly always at its end. */
-static void wait_behind(wh_key *key, wh_entry *e)
+void wh_key_wait(wh_key *key, wh_entry *e)
 {
 	wh_entry *after = key->tail;
 
@@ -60,10 +61,10 @@ static void wait_behind(wh_key *key, wh_entry *e)
 		key->head = e;
 }
 
-/* Where nothing is written to rows, what is held waits in memory. */
+/* The key is held, and its messages wait in memory. */
 static bool rests(const wherry_relay *r, const wh_key *key)
 {
-	return r->set.keep && key->fsm.state == WH_KEY_HELD;
+	return r->engine->hold->in_memory && key->fsm.state == WH_KEY_HELD;
 }
 
 /* One, or for an ordered publisher all, once what will come back is back. */
@@ -84,24 +85,8 @@ void wh_key_break(wherry_relay *r, wh_key *key)
 			continue;
 		wh_list_remove(&r->window.ready, e);
 		key->active--;
-		wait_behind(key, e);
+		wh_key_wait(key, e);
 	}
-}
-
-void wh_key_rest(wherry_relay *r, wh_key *key, wh_entry *e)
-{
-	key->broken = key->in_flight > 0;
-	key->leaving = false;
-	for (wh_entry *ready = r->window.ready.head, *next; ready; ready = next) {
-		next = ready->next;
-		if (ready->key != key)
-			continue;
-		wh_list_remove(&r->window.ready, ready);
-		key->active--;
-		wait_behind(key, ready);
-	}
-	if (e)
-		wait_behind(key, e);
 }
 
 void wh_key_landed(wherry_relay *r, wh_key *key)
@@ -119,7 +104,7 @@ void wh_entry_admit(wherry_relay *r, wh_entry *e)
 		make_ready(r, e);
 		return;
 	}
-	wait_behind(e->key, e);
+	wh_key_wait(e->key, e);
 	wh_key_advance(r, e->key);
 }
 
@@ -165,11 +150,11 @@ static bool is_suspect(const wh_entry *e)
 
 void wh_suspect_back(wherry_relay *r, const wh_entry *e)
 {
-	if (e->tried && !is_suspect(e) && !r->set.keep && !r->set.competing)
+	if (e->tried && !is_suspect(e) && r->engine->records_attempts)
 		r->untried_id = e->msg.id;
 }
 
-wherry_code wh_suspect_step(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_suspect_step(wherry_relay *r, wherry_error *err)
 {
 	wh_entry *e = r->untried_id ? wh_window_find(&r->window, r->untried_id) : NULL;
 	wherry_code code;
@@ -178,7 +163,7 @@ wherry_code wh_suspect_step(wherry_relay *r, int64_t now, wherry_error *err)
 		code = wh_outbox_untry(r->box, &r->lease, e->msg.id, e->msg.message_id,
 				       e->msg.attempts + 1, err);
 		if (code != WHERRY_OK)
-			return wh_relay_db_trouble(r, now, code, err);
+			return code;
 		e->tried = false;
 	}
 	r->untried_id = 0;
@@ -244,7 +229,7 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 	} else {
 		wh_publisher_drop(r->pub);
 	}
-	if (why->code == WHERRY_STALE && !r->set.competing)
+	if (why->code == WHERRY_STALE && !r->engine->claims_rows)
 		r->unfenced = true; /* is the lease still ours? */
 	r->width = 1;
 	r->probes_left = 0;
@@ -372,7 +357,7 @@ static wherry_code submit_one(wherry_relay *r, wh_entry *e, int64_t now,
 		return WHERRY_OK;
 	if ((r->lease.suspects || is_suspect(e)) && !e->tried) {
 		code = wh_settle_flush(r, now, e, err);
-		if (code != WHERRY_OK || r->fsm.state != WH_LEADING || !e->tried)
+		if (code != WHERRY_OK || !e->tried)
 			return code;
 	}
 	e->probe = r->probing = r->down;
@@ -402,8 +387,8 @@ static wherry_code submit_alone(wherry_relay *r, int64_t now, wherry_error *err)
 /* What came after the unclean end is beyond suspicion. */
 static void end_suspicion(wherry_relay *r)
 {
-	if (r->lease.suspects && !r->sweeping &&
-	    r->window.ready.head->msg.id > r->suspects_upto)
+	if (r->lease.suspects && r->engine->is_unsuspected &&
+	    r->engine->is_unsuspected(r, r->window.ready.head))
 		r->lease.suspects = 0;
 }
 
@@ -428,9 +413,7 @@ static wherry_code check_fence(wherry_relay *r, int64_t now, wherry_error *err)
 		r->unfenced = false;
 	else if (code == WHERRY_STALE)
 		wh_lease_lost(r, now, "the lease had ended before rows were read");
-	else
-		return wh_relay_db_trouble(r, now, code, err);
-	return WHERRY_OK;
+	return code;
 }
 
 wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err)
@@ -444,7 +427,7 @@ wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (r->down && now < r->probe_at_us && !r->probes_left)
 		return WHERRY_OK;
 	code = check_fence(r, now, err);
-	if (code != WHERRY_OK || r->unfenced || !reopen(r, now))
+	if (code != WHERRY_OK || !reopen(r, now))
 		return code;
 	end_suspicion(r);
 	if (wh_dispatch_alone(r))
@@ -491,11 +474,16 @@ void wh_collect_step(wherry_relay *r, int64_t now)
 
 /* ---- while the database is at work ---- */
 
+bool wh_relay_yields(const wherry_relay *r)
+{
+	return r->engine->yields && r->engine->yields(r);
+}
+
 /* Whoever is tried alone, or is not known to be fenced, needs the database. */
 bool wh_meanwhile_submits(const wherry_relay *r)
 {
 	return r->db->driver->meanwhile && r->fsm.state == WH_LEADING &&
-	       !r->partitions.yielding && (!r->unfenced || r->reading) && r->pub &&
+	       !wh_relay_yields(r) && (!r->unfenced || r->reading) && r->pub &&
 	       !r->stats.paused && !wh_dispatch_alone(r);
 }
 
@@ -541,7 +529,8 @@ static void meanwhile(void *ctx, int fd)
 		bool more;
 
 		wh_collect_step(r, now);
-		more = wh_streaming_meanwhile(r, now, &fds[2]);
+		fds[2] = (struct pollfd){.fd = -1};
+		more = r->engine->meanwhile && r->engine->meanwhile(r, now, &fds[2]);
 		dispatch_meanwhile(r, now);
 		wait_us = more ? 0 : wait_meanwhile(r, now, &fds[1]);
 		(void)ppoll(fds, 3,

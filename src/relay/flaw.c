@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "relay/engine/engine.h"
 #include "relay/relay.h"
 
 /* The texts of a row by their columns; most: bytes. */
@@ -65,7 +66,7 @@ static bool number_flaw(wherry_relay *r, const wh_open_row *row)
 
 	if (row->unreadable)
 		wh_buf_printf(why, "the row cannot be read: %s", row->unreadable);
-	else if (row->id <= 0 && !r->set.keep && !r->box->layout.by_claim)
+	else if (row->id <= 0 && r->engine->writes_rows && !r->box->layout.by_claim)
 		wh_buf_printf(why, "id is %" PRId64 ": ids begin at 1", row->id);
 	else if (row->odd)
 		wh_buf_printf(why, "%s is not an integer", row->odd);

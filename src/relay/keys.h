@@ -19,7 +19,7 @@
 #include "base/buf.h"
 #include "base/fsm.h"
 #include "outbox/outbox.h"
-#include "relay/hold/places.h"
+#include "relay/places.h"
 
 enum { WH_KEY_FREE, WH_KEY_HELD, WH_KEY_DRAINING, WH_KEY_PARKED };
 

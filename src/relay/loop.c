@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "relay/dead_letters.h"
+#include "relay/engine/engine.h"
 
 /* eventfd and an atomic flag: both are safe in a signal handler. */
 void wherry_relay_stop(wherry_relay *relay)
@@ -27,7 +28,8 @@ size_t wherry_relay_fds(wherry_relay *r, struct pollfd *out)
 	out[n++] = (struct pollfd){.fd = r->stop_fd, .events = POLLIN};
 	if (r->db && !r->reopen_db && wh_db_fd(r->db) >= 0)
 		out[n++] = (struct pollfd){.fd = wh_db_fd(r->db), .events = POLLIN};
-	out[n].fd = wh_streaming_fd(r, &out[n].events);
+	out[n].events = 0;
+	out[n].fd = r->engine->fd ? r->engine->fd(r, &out[n].events) : -1;
 	out[n].revents = 0;
 	n += out[n].fd >= 0;
 	if (r->pub && (r->window.in_flight.n || r->window.ready.n)) {

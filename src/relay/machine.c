@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 
 #include "relay/dead_letters.h"
+#include "relay/engine/engine.h"
 
 enum { PURGE_ROWS = 1000, LOG_LINE_MAX = 64 * 1024 };
 
@@ -10,17 +11,15 @@ static const int64_t idle_purge_us = 3600 * WH_SECOND;
 
 /* ---- the database in trouble ---- */
 
-wherry_code wh_relay_db_trouble(wherry_relay *r, int64_t now, wherry_code code,
-				wherry_error *err)
+/* A database call failed in a way that may pass: the next calls wait. */
+static void db_trouble(wherry_relay *r, int64_t now, wherry_code code,
+		       const wherry_error *why)
 {
 	static const wh_backoff backoff = {WH_EXPONENTIAL, 10000, 5 * WH_SECOND, false};
-	wherry_remedy remedy = wherry_code_remedy(code);
 
-	if (remedy == WHERRY_REMEDY_FIX)
-		return code;
-	wh_hook_error(r, code, err ? err->message : NULL);
+	wh_hook_error(r, code, why->message);
 	if (wh_db_replaced(r->db, false))
-		wh_relay_replaced(r, now, err ? err->message : "");
+		wh_relay_replaced(r, now, why->message);
 	r->db_failures++;
 	r->db_retry_at_us =
 		wh_later(now, wh_backoff_delay(&backoff, r->db_failures, &r->env));
@@ -28,19 +27,47 @@ wherry_code wh_relay_db_trouble(wherry_relay *r, int64_t now, wherry_code code,
 		wh_relay_say(r, WHERRY_LOG_WARN, "database-trouble",
 			     wh_log_text("code", wherry_code_name(code)),
 			     wh_log_int("failures", r->db_failures),
-			     wh_log_text("why", err ? err->message : ""));
-	if (remedy == WHERRY_REMEDY_REOPEN && r->from)
+			     wh_log_text("why", why->message));
+	if (wherry_code_remedy(code) == WHERRY_REMEDY_REOPEN && r->from)
 		r->reopen_db = true;
-	return WHERRY_OK;
+}
+
+/*
+ * What a part of a step came to.  This is the one place where an error is decided upon: a lease
+ * that is lost ends leading, an error that may pass is waited out, any other ends the run.
+ */
+typedef enum wh_outcome {
+	WH_GO_ON,
+	WH_WAIT,       /* The database failed: nothing more is asked of it before
+			  db_retry_at_us. */
+	WH_LEASE_LOST, /* Nothing of this lease may be read, submitted or written. */
+	WH_FATAL       /* The error is to be fixed: the step returns it. */
+} wh_outcome;
+
+static wh_outcome outcome_of(wherry_relay *r, int64_t now, wherry_code code,
+			     wherry_error *why)
+{
+	if (code == WHERRY_STALE) {
+		if (r->fsm.state == WH_LEADING || r->fsm.state == WH_DRAINING)
+			wh_lease_lost(r, now, why->message);
+		return WH_LEASE_LOST;
+	}
+	if (code == WHERRY_OK)
+		return WH_GO_ON;
+	if (wherry_code_remedy(code) == WHERRY_REMEDY_FIX) {
+		why->code = code;
+		return WH_FATAL;
+	}
+	db_trouble(r, now, code, why);
+	return WH_WAIT;
 }
 
 /* ---- the step ---- */
 
 static bool purges(const wherry_relay *r)
 {
-	if (r->set.keep)
-		return false;
-	return r->set.retention_us || r->set.archive_retention_us;
+	return r->engine->writes_rows &&
+	       (r->set.retention_us || r->set.archive_retention_us);
 }
 
 /* One batch of the outbox, and one of its archive; *out_n: the larger. */
@@ -73,7 +100,7 @@ static wherry_code purge_step(wherry_relay *r, int64_t now, wherry_error *err)
 		return WHERRY_OK;
 	code = purge(r, &n, err);
 	if (code != WHERRY_OK)
-		return wh_relay_db_trouble(r, now, code, err);
+		return code;
 	if (n == PURGE_ROWS)
 		r->purge_at_us = wh_later(now, 5000);
 	else if (n || !r->purge_idle)
@@ -102,164 +129,159 @@ static void stop_step(wherry_relay *r, int64_t now)
 	}
 }
 
+/* At the stop time-out these messages will be delivered again. */
+static void give_up_draining(wherry_relay *r)
+{
+	wh_relay_say(r, WHERRY_LOG_WARN, "stop-timeout",
+		     wh_log_int("in_flight", (int64_t)r->window.in_flight.n),
+		     wh_log_int("unwritten", (int64_t)r->window.settled.n),
+		     wh_log_note("these messages will be delivered again"));
+	wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "stop time-out");
+}
+
 static wherry_code drain_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
+	const wh_engine_driver *engine = r->engine;
 	bool late = now >= r->stop_by_us;
 	wherry_code code;
 
-	if (r->set.competing)
-		wh_claim_let_go(r);
+	if (engine->let_go)
+		engine->let_go(r);
 	if ((r->window.in_flight.n || wh_dead_letters_busy(r)) && !late)
-		return wh_streaming_alive(r, now, err);
-	code = wh_suspect_step(r, now, err);
-	if (code == WHERRY_OK && !r->untried_id)
+		return engine->keep_alive ? engine->keep_alive(r, now, err) : WHERRY_OK;
+	code = wh_suspect_step(r, err);
+	if (code == WHERRY_OK)
 		code = wh_settle_flush(r, now, NULL, err);
-	if (code != WHERRY_OK || r->fsm.state != WH_DRAINING || r->untried_id)
+	if (code != WHERRY_OK)
 		return code;
 	if (r->window.settled.n && !late)
-		return WHERRY_OK; /* the database is in trouble */
+		return WHERRY_OK;
 	if (r->window.in_flight.n || r->window.settled.n || wh_dead_letters_busy(r)) {
-		wh_relay_say(r, WHERRY_LOG_WARN, "stop-timeout",
-			     wh_log_int("in_flight", (int64_t)r->window.in_flight.n),
-			     wh_log_int("unwritten", (int64_t)r->window.settled.n),
-			     wh_log_note("these messages will be delivered again"));
-		wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "stop time-out");
+		give_up_draining(r);
 		return WHERRY_OK;
 	}
-	code = wh_streaming_finish(r, now, err);
-	if (code != WHERRY_OK || r->fsm.state != WH_DRAINING || r->db_retry_at_us > now)
-		return code;
-	return wh_lease_give_back(r, now, err);
+	if (engine->finish)
+		code = engine->finish(r, now, err);
+	return code == WHERRY_OK ? wh_lease_give_back(r, now, err) : code;
+}
+
+static bool reads_next(const wherry_relay *r, int64_t now)
+{
+	return r->engine->reads_next && r->engine->reads_next(r, now);
 }
 
 /* Will what is to be acknowledged travel with the next read, at once? */
 static bool rides(const wherry_relay *r, int64_t now)
 {
-	return r->db->driver->late_commits && !r->set.competing && wh_read_next(r, now) &&
+	return r->db->driver->late_commits && reads_next(r, now) &&
 	       wh_settle_rides(r, now);
-}
-
-static wherry_code read_step(wherry_relay *r, int64_t now, wherry_error *err)
-{
-	if (r->set.competing)
-		return wh_claim_step(r, now, err);
-	return r->set.keep ? wh_unmarked_step(r, now, err) : wh_read_step(r, now, err);
 }
 
 /* The database has work at once: what is ready is submitted meanwhile. */
 static bool submits_later(const wherry_relay *r, int64_t now)
 {
-	return r->window.ready.n && !r->set.competing && wh_meanwhile_submits(r) &&
-	       (now >= r->flush_at_us || (!r->streaming && wh_read_next(r, now)));
+	return r->window.ready.n && !r->engine->claims_rows && wh_meanwhile_submits(r) &&
+	       (now >= r->flush_at_us ||
+		(r->engine->submits_while_reading && reads_next(r, now)));
+}
+
+static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	int64_t before = r->window.added;
+	wherry_code code = r->engine->fetch(r, now, err);
+
+	wh_hook_claimed(r, r->window.added - before);
+	return code;
+}
+
+/* Submit, take receipts, and write what is due. */
+static wherry_code deliver(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_code code = wh_suspect_step(r, err);
+
+	if (code == WHERRY_OK && !submits_later(r, now)) {
+		code = wh_dispatch_step(r, now, err);
+		if (code == WHERRY_OK)
+			wh_collect_step(r, now);
+	}
+	if (code == WHERRY_OK && now >= r->flush_at_us && !rides(r, now))
+		code = wh_settle_flush(r, now, NULL, err);
+	return code;
 }
 
 static wherry_code lead_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	int64_t before = r->window.added;
-	wherry_code code;
+	wherry_code code = fetch(r, now, err);
 
-	if (r->partitions.yielding)
-		return wh_partitions_yield(r, now, err);
-	code = read_step(r, now, err);
-
-	if (code == WHERRY_OK && r->streaming && r->fsm.state == WH_LEADING)
-		code = wh_streaming_step(r, now, err);
-	wh_hook_claimed(r, r->window.added - before);
-	if (code != WHERRY_OK)
-		return wh_relay_db_trouble(r, now, code, err);
-	now = wh_monotonic(&r->env);
-	code = wh_suspect_step(r, now, err);
-	if (code != WHERRY_OK || r->untried_id)
+	if (code != WHERRY_OK || r->fsm.state != WH_LEADING || wh_relay_yields(r))
 		return code;
-	if (!submits_later(r, now)) {
-		code = wh_dispatch_step(r, now, err);
-		if (code != WHERRY_OK || r->fsm.state != WH_LEADING)
-			return code;
-		wh_collect_step(r, now);
-	}
-	if (now >= r->flush_at_us && !rides(r, now))
-		code = wh_settle_flush(r, now, NULL, err);
-	if (code == WHERRY_OK && r->fsm.state == WH_LEADING && r->streaming)
-		code = wh_streaming_settled(r, now, err);
-	if (code == WHERRY_OK && r->fsm.state == WH_LEADING)
-		code = purge_step(r, now, err);
-	return code;
+	now = wh_monotonic(&r->env);
+	code = deliver(r, now, err);
+	if (code == WHERRY_OK && r->engine->progress)
+		code = r->engine->progress(r, now, err);
+	return code == WHERRY_OK ? purge_step(r, now, err) : code;
 }
 
-/* Everything that may touch the database. */
-static wherry_code db_steps(wherry_relay *r, int64_t now, wherry_error *err)
+static wherry_code work_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wherry_code code = WHERRY_OK;
+	if (r->fsm.state == WH_LEADING)
+		return lead_step(r, now, err);
+	return r->fsm.state == WH_DRAINING ? drain_step(r, now, err) : WHERRY_OK;
+}
+
+/* Everything that may touch the database.  A part that fails is the last of the step. */
+static wh_outcome db_steps(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	typedef wherry_code (*part)(wherry_relay *, int64_t, wherry_error *);
+	static const part parts[] = {wh_until_empty_begin, wh_lease_step, work_step,
+				     wh_until_empty_step};
+	wh_outcome out = WH_GO_ON;
 
 	if (r->reopen_db)
-		code = wh_relay_reopen(r, now, err);
-	if (code == WHERRY_OK && r->box)
-		code = wh_until_empty_begin(r, now, err);
+		out = outcome_of(r, now, wh_relay_reopen(r, now, err), err);
 	/* To forget what came from a file that is gone needs no database. */
-	if (code == WHERRY_OK && ((r->fsm.state == WH_LOST && r->awaits_file) ||
-				  (r->box && r->db_retry_at_us <= now)))
-		code = wh_lease_step(r, now, err);
-	if (code == WHERRY_OK && r->fsm.state == WH_LEADING && r->db_retry_at_us <= now)
-		code = lead_step(r, now, err);
-	if (code == WHERRY_OK && r->fsm.state == WH_DRAINING && r->db_retry_at_us <= now)
-		code = drain_step(r, now, err);
-	if (code == WHERRY_OK && r->box && r->db_retry_at_us <= now)
-		code = wh_until_empty_step(r, now, err);
-	return code;
+	if (out != WH_GO_ON && r->fsm.state == WH_LOST && r->awaits_file)
+		(void)wh_lease_step(r, now, err);
+	for (size_t i = 0; out == WH_GO_ON && i < sizeof(parts) / sizeof(*parts); i++)
+		out = outcome_of(r, now, parts[i](r, now, err), err);
+	return out;
 }
 
 /* ---- when to step again ---- */
 
-static int64_t sooner(int64_t a, int64_t b)
+/* When to submit what is ready. */
+static int64_t dispatch_deadline(const wherry_relay *r, int64_t now)
 {
-	return a < b ? a : b;
-}
+	int64_t next;
 
-/* While reading and submitting are allowed. */
-static int64_t work_deadline(const wherry_relay *r, int64_t now)
-{
-	int64_t at = WH_NEVER, next;
-
-	if (r->set.competing)
-		at = wh_claim_deadline(r, now);
-	else if (r->keys.first_due > now || wh_noted_has_room(r))
-		at = r->keys.first_due;
-	if (!r->set.competing && !r->sweeping &&
-	    (r->keys.n_held || r->keys.n_parked || r->window.n))
-		at = sooner(at, r->sweep_at_us);
-	if (!r->set.competing && r->more && wh_read_worth_it(r))
-		at = now;
-	if (r->strict.gap_before)
-		at = sooner(at, r->strict.look_us);
-	if (r->replaced && !r->sweeping && !r->set.competing)
-		at = sooner(at, r->again_at_us);
 	if (!r->window.ready.n)
-		return at;
+		return WH_NEVER;
 	if (!wh_dispatch_alone(r) && r->throttled_until_us > now)
-		return sooner(at, r->throttled_until_us);
-	if (!wh_dispatch_alone(r))
-		return r->advanced ? now : at;
-	if (r->probes_left)
-		return r->advanced ? now : at;
+		return r->throttled_until_us;
+	if (!wh_dispatch_alone(r) || r->probes_left)
+		return r->advanced ? now : WH_NEVER;
 	if (r->window.in_flight.n)
-		return at;
+		return WH_NEVER;
 	next = r->down ? r->probe_at_us : now;
-	return sooner(at, next > r->throttled_until_us ? next : r->throttled_until_us);
+	return next > r->throttled_until_us ? next : r->throttled_until_us;
 }
 
 static int64_t lead_deadline(const wherry_relay *r, int64_t now)
 {
-	int64_t at = sooner(r->renew_at_us, r->flush_at_us);
+	int64_t at = wh_sooner(r->renew_at_us, r->flush_at_us);
 
-	at = sooner(at, r->check_us);
-	at = sooner(at, wh_streaming_deadline(r, now));
-	if (!r->set.competing && !r->set.keep)
-		at = sooner(at, wh_read_deadline(r));
+	at = wh_sooner(at, r->check_us);
+	at = wh_sooner(at, r->engine->deadline(r, now));
 	if (purges(r))
-		at = sooner(at, r->purge_at_us);
-	return r->stats.paused || r->partitions.yielding
-		       ? at
-		       : sooner(at, work_deadline(r, now));
+		at = wh_sooner(at, r->purge_at_us);
+	if (r->stats.paused || wh_relay_yields(r))
+		return at;
+	return wh_sooner(at, dispatch_deadline(r, now));
+}
+
+static bool is_partial(const wherry_relay *r)
+{
+	return r->engine->is_partial && r->engine->is_partial(r);
 }
 
 static int64_t deadline(const wherry_relay *r, int64_t now)
@@ -267,21 +289,21 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 	int64_t at = r->give_up_us;
 
 	if (r->fsm.state == WH_LEADING)
-		at = sooner(at, lead_deadline(r, now));
+		at = wh_sooner(at, lead_deadline(r, now));
 	else if (r->fsm.state == WH_DRAINING)
-		at = sooner(at, sooner(r->stop_by_us, r->renew_at_us));
+		at = wh_sooner(at, wh_sooner(r->stop_by_us, r->renew_at_us));
 	else if (r->fsm.state == WH_STANDBY)
-		at = sooner(at, sooner(r->renew_at_us, r->check_us));
+		at = wh_sooner(at, wh_sooner(r->renew_at_us, r->check_us));
 	if (r->fsm.state == WH_LOST)
-		at = sooner(at, r->window.in_flight.n ? WH_NEVER : now);
+		at = wh_sooner(at, r->window.in_flight.n ? WH_NEVER : now);
 	if (r->target & WHERRY_UNTIL_EMPTY &&
-	    (r->fsm.state == WH_STANDBY || r->set.competing || wh_partitions_partial(r)))
-		at = sooner(at, r->empty_check_us);
+	    (r->fsm.state == WH_STANDBY || is_partial(r)))
+		at = wh_sooner(at, r->empty_check_us);
 	if (r->db_retry_at_us > now && at < r->db_retry_at_us)
 		at = r->db_retry_at_us;
 	if (r->pub && (r->window.in_flight.n || r->window.ready.n))
-		at = sooner(at, wh_publisher_deadline(r->pub));
-	return sooner(at, wh_dead_letters_deadline(r));
+		at = wh_sooner(at, wh_publisher_deadline(r->pub));
+	return wh_sooner(at, wh_dead_letters_deadline(r));
 }
 
 /* A standby looks when someone commits: the holder may have given the lease back. */
@@ -289,7 +311,8 @@ static void standby_wake(wherry_relay *r, int64_t now)
 {
 	if (!r->db || r->reopen_db)
 		return;
-	r->db->calm = r->fsm.state == WH_STANDBY || wh_streaming_on(r);
+	r->db->calm =
+		r->fsm.state == WH_STANDBY || (r->engine->is_fed && r->engine->is_fed(r));
 	if (r->fsm.state != WH_STANDBY)
 		return;
 	if (wh_db_changed(r->db, now, &r->check_us) && r->renew_at_us > now + 50000)
@@ -299,7 +322,8 @@ static void standby_wake(wherry_relay *r, int64_t now)
 wherry_code wherry_relay_step(wherry_relay *r, int64_t *out_wake_us, bool *out_finished,
 			      wherry_error *err)
 {
-	wherry_code code = WHERRY_OK;
+	wherry_error ours = WHERRY_ERROR_INIT, *why = err ? err : &ours;
+	wh_outcome out = WH_GO_ON;
 	int64_t now;
 
 	if (!r || !out_wake_us || !out_finished)
@@ -317,13 +341,13 @@ wherry_code wherry_relay_step(wherry_relay *r, int64_t *out_wake_us, bool *out_f
 		wh_collect_step(r, now);
 	standby_wake(r, now);
 	if (now >= r->db_retry_at_us && r->fsm.state != WH_STOPPED)
-		code = db_steps(r, now, err);
+		out = db_steps(r, now, why);
 	else if (r->fsm.state == WH_LEADING)
 		wh_collect_step(r, now);
 	wh_dead_letters_step(r, now);
-	if (code != WHERRY_OK) {
-		wh_hook_error(r, code, err ? err->message : NULL);
-		return code;
+	if (out == WH_FATAL) {
+		wh_hook_error(r, why->code, why->message);
+		return why->code;
 	}
 	if (now >= r->stop_by_us && r->fsm.state == WH_DRAINING &&
 	    r->db_retry_at_us > now)

@@ -12,6 +12,8 @@
 
 #include "config/settings.h"
 #include "relay/dead_letters.h"
+#include "relay/engine/engine.h"
+#include "relay/engine/strict.h"
 
 static const wh_fsm_state states[] = {
 	[WH_STANDBY] = {"standby", WH_BIT(WH_LEADING) | WH_BIT(WH_STOPPED)},
@@ -48,17 +50,14 @@ static void read_settings(wherry_relay *r)
 	(void)snprintf(s->name, sizeof(s->name), "%s", wh_config_text(c, WH_RELAY_NAME));
 	if (!*s->name)
 		default_name(r);
-	s->competing = wh_config_choice(c, WH_RELAY_ENGINE) == 1;
-	s->stream = wh_config_choice(c, WH_RELAY_ENGINE) == 2;
 	s->failed_only = wh_config_switch(c, WH_RELAY_FAILED_ONLY);
 	s->claim_us = wh_config_int(c, WH_RELAY_CLAIM_TIMEOUT);
 	s->ordered = wh_config_choice(c, WH_RELAY_ORDERING) != 2;
 	s->strict = wh_config_choice(c, WH_RELAY_ORDERING) == 1;
 	s->park = wh_config_choice(c, WH_RELAY_ON_DEAD) == 1;
 	s->on_done = (wherry_on_done)wh_config_choice(c, WH_RELAY_ON_DONE);
-	s->keep = s->on_done == WHERRY_KEEP;
 	s->log_level = (wherry_log_level)wh_config_choice(c, WH_LOG_LEVEL);
-	s->again = wh_config_choice(c, WH_STREAM_FROM) == 1;
+	s->redeliver = wh_config_choice(c, WH_STREAM_FROM) == 1;
 	s->window = wh_config_int(c, WH_RELAY_WINDOW);
 	s->batch = wh_config_int(c, WH_RELAY_BATCH);
 	if (s->batch > s->window)
@@ -66,7 +65,7 @@ static void read_settings(wherry_relay *r)
 	s->window_bytes = wh_config_int(c, WH_RELAY_WINDOW_BYTES);
 	s->held_keys = wh_config_int(c, WH_RELAY_HELD_KEYS);
 	s->noted_most = WH_NOTED_MOST;
-	s->lease_us = wh_config_int(c, WH_RELAY_LEASE);
+	s->lease_us = s->lasts_us = wh_config_int(c, WH_RELAY_LEASE);
 	third = s->lease_us / 3;
 	s->renew_us = wh_config_int(c, WH_RELAY_POLL);
 	if (s->renew_us > third)
@@ -153,33 +152,13 @@ static bool asked(const wherry_relay *r, wh_ask ask)
 	return false;
 }
 
-/* The layout's default where no engine is set. */
-static void choose_engine(wherry_relay *r)
-{
-	const wh_layout *layout = &r->box->layout;
-	wh_relay_settings *s = &r->set;
-
-	if (layout->streams && !wh_config_is_set(r->config, WH_RELAY_ENGINE))
-		s->stream = true;
-	if (layout->streams && s->stream &&
-	    !wh_config_is_set(r->config, WH_RELAY_ON_DONE)) {
-		s->keep = true;
-		s->on_done = WHERRY_KEEP;
-	}
-	if (!layout->exclusive && !layout->streams &&
-	    !wh_config_is_set(r->config, WH_RELAY_ENGINE))
-		s->competing = true;
-	if (s->keep)
-		r->keys.places = NULL;
-}
-
 wherry_code wh_relay_meet(const wherry_relay *r, wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
 
 	for (int ask = 0; code == WHERRY_OK && ask < WH_ASKS; ask++)
 		if (asked(r, (wh_ask)ask))
-			code = wh_meet_check(r->box->layout.home, wh_relay_engine(r),
+			code = wh_meet_check(r->box->layout.home, r->engine->id,
 					     (wh_ask)ask, err);
 	if (code == WHERRY_OK && r->set.strict)
 		code = wh_strict_check(r, err);
@@ -193,8 +172,7 @@ static wherry_code apply_layout(wherry_relay *r, wherry_error *err)
 	wh_relay_settings *s = &r->set;
 	wherry_code code;
 
-	choose_engine(r);
-	code = wh_partitions_open(r, err);
+	code = wh_engine_choose(r, err);
 	s->ordered = s->ordered && layout->ordered;
 	s->strict = s->strict && s->ordered && r->box->stmt_frontier;
 	if (code == WHERRY_OK)
@@ -203,8 +181,6 @@ static wherry_code apply_layout(wherry_relay *r, wherry_error *err)
 		return code;
 	if (layout->by_claim && !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
 		s->retention_us = 0; /* others may count on what was delivered */
-	if (s->competing && s->renew_us > s->claim_us / 3)
-		s->renew_us = s->claim_us / 3;
 	return WHERRY_OK;
 }
 
@@ -239,6 +215,39 @@ static void choose_turn(wherry_relay *r)
 		s->turn = (s->window + 2) / 3;
 }
 
+static void free_scratch(wherry_relay *r)
+{
+	free(r->done_ids);
+	free(r->names);
+	free(r->back_ids);
+	free(r->failures);
+	free(r->lost);
+	r->done_ids = r->back_ids = NULL;
+	r->names = NULL;
+	r->failures = NULL;
+	r->lost = NULL;
+	r->scratch_most = 0;
+}
+
+/* Room for all that may be in memory at once, which the engine says. */
+static wherry_code allocate(wherry_relay *r, wherry_error *err)
+{
+	size_t n = wh_relay_entries_most(r);
+
+	if (n <= r->scratch_most)
+		return WHERRY_OK;
+	free_scratch(r);
+	r->done_ids = calloc(n, sizeof(*r->done_ids));
+	r->names = calloc(n, sizeof(*r->names));
+	r->back_ids = calloc(n, sizeof(*r->back_ids));
+	r->failures = calloc(n, sizeof(*r->failures));
+	r->lost = calloc(n, sizeof(*r->lost));
+	if (!r->done_ids || !r->names || !r->back_ids || !r->failures || !r->lost)
+		return wh_oom(err);
+	r->scratch_most = n;
+	return WHERRY_OK;
+}
+
 static wherry_code open_box(wherry_relay *r, wherry_error *err)
 {
 	wherry_code code;
@@ -248,28 +257,22 @@ static wherry_code open_box(wherry_relay *r, wherry_error *err)
 				  &r->box, err);
 	if (code == WHERRY_OK)
 		code = apply_layout(r, err);
-	if (code == WHERRY_OK && r->set.stream)
-		code = wh_streaming_open(r, err);
+	if (code == WHERRY_OK)
+		code = allocate(r, err);
+	if (code == WHERRY_OK && r->engine->attach)
+		code = r->engine->attach(r, err);
 	if (code == WHERRY_OK)
 		wh_outbox_set_body_max(r->box,
 				       wh_config_int(r->config, WH_OUTBOX_BODY_MAX));
 	if (code == WHERRY_OK)
-		code = wh_outbox_watch(r->box, !r->set.competing, err);
+		code = wh_outbox_watch(r->box, !r->engine->claims_rows, err);
 	return code;
 }
 
-static wherry_code allocate(wherry_relay *r, wherry_error *err)
+static wherry_code make_window(wherry_relay *r, wherry_error *err)
 {
-	size_t n = wh_relay_entries_most(r);
-
-	r->scratch = calloc((size_t)r->set.batch, sizeof(*r->scratch));
-	r->done_ids = calloc(n, sizeof(*r->done_ids));
-	r->names = calloc(n, sizeof(*r->names));
-	r->back_ids = calloc(n, sizeof(*r->back_ids));
-	r->failures = calloc(n, sizeof(*r->failures));
-	r->lost = calloc(n, sizeof(*r->lost));
-	if (!r->scratch || !r->done_ids || !r->names || !r->back_ids || !r->failures ||
-	    !r->lost)
+	r->batch_ids = calloc((size_t)r->set.batch, sizeof(*r->batch_ids));
+	if (!r->batch_ids)
 		return wh_oom(err);
 	r->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (r->stop_fd < 0)
@@ -293,25 +296,16 @@ static wherry_code make(const wherry_config *config, const wh_env *env,
 	r->flaw_text = (wh_buf)WH_BUF_INIT(FLAW_TEXT_MAX);
 	r->flush_at_us = WH_NEVER;
 	r->width = 1;
-	r->look_by_us = r->open_look_us = WH_NEVER;
-	wh_strict_reset(r);
 	r->target_id = -1;
-	r->lapse_at_us = r->due_at_us = WH_NEVER;
 	r->stop_by_us = WH_NEVER;
 	r->give_up_us = WH_NEVER;
 	wh_keys_init(&r->keys, &r->env);
-	wh_places_clear(&r->places);
-	wh_claim_rewind(&r->place);
 	code = wh_config_check(config, err);
 	if (code == WHERRY_OK)
 		code = wh_config_copy(config, &r->config, err);
 	if (code == WHERRY_OK) {
 		read_settings(r);
-		if (r->set.stream && !r->set.keep) {
-			r->keys.places = &r->places;
-			r->set.noted_most = WH_PLACES_MOST;
-		}
-		code = allocate(r, err);
+		code = make_window(r, err);
 	}
 	if (code != WHERRY_OK) {
 		wherry_relay_close(r);
@@ -385,8 +379,8 @@ void wherry_relay_close(wherry_relay *r)
 {
 	if (!r || wh_hooks_inside(r))
 		return;
-	if (r->box && r->lease.epoch && !r->set.competing && !r->window.in_flight.n &&
-	    !r->window.settled.n &&
+	if (r->box && r->lease.epoch && !r->engine->claims_rows &&
+	    !r->window.in_flight.n && !r->window.settled.n &&
 	    wherry_outbox_release(r->box, &r->lease, NULL) != WHERRY_OK)
 		wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-lapse");
 	if (r->to)
@@ -395,9 +389,9 @@ void wherry_relay_close(wherry_relay *r)
 		wh_publisher_drop(r->pub);
 	wh_dead_letters_close(r);
 	wh_hooks_close(r->hooks, r->set.stop_timeout_us);
-	wh_streaming_close(r);
+	if (r->engine)
+		r->engine->free(r);
 	wherry_outbox_close(r->box);
-	wh_held_clear(&r->held);
 	if (r->from)
 		wherry_db_close(r->db);
 	wh_window_clear(&r->window);
@@ -405,18 +399,13 @@ void wherry_relay_close(wherry_relay *r)
 	wh_refused_clear(&r->refused);
 	wh_buf_clear(&r->key_text);
 	wh_buf_clear(&r->flaw_text);
-	wh_claim_rewind(&r->place);
 	wherry_config_free(r->config);
 	if (r->stop_fd >= 0)
 		(void)close(r->stop_fd);
 	if (r->old_log > 0)
 		(void)close(r->old_log);
-	free(r->scratch);
-	free(r->done_ids);
-	free(r->names);
-	free(r->back_ids);
-	free(r->failures);
-	free(r->lost);
+	free(r->batch_ids);
+	free_scratch(r);
 	free(r->from);
 	free(r->to);
 	free(r);
@@ -438,20 +427,17 @@ void wh_relay_replaced(wherry_relay *r, int64_t now, const char *why)
 	r->lease = (wherry_lease){0};
 	r->held_until_us = now; /* so nothing more of it is submitted */
 	r->target_id = -1;
-	wh_claim_rewind(&r->place);
-	wh_held_clear(&r->held);
-	if (r->box)
-		wh_held_clear(&r->box->held);
+	if (r->engine->replaced)
+		r->engine->replaced(r);
 	wh_db_keep_log(r->db, &r->old_log);
 }
 
 /* A file that is not there yet, or not complete, is waited for. */
-static wherry_code reopen_failed(wherry_relay *r, int64_t now, wherry_code code,
-				 wherry_error *err)
+static wherry_code reopen_failed(const wherry_relay *r, wherry_code code)
 {
 	if (r->awaits_file && wherry_code_remedy(code) == WHERRY_REMEDY_FIX)
-		code = WHERRY_CLOSED;
-	return wh_relay_db_trouble(r, now, code, err);
+		return WHERRY_CLOSED;
+	return code;
 }
 
 static void file_is_there(wherry_relay *r)
@@ -474,11 +460,8 @@ wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err)
 		wh_relay_replaced(r, now, "");
 	if (wh_db_replaced(r->db, false))
 		r->db_failures = 0; /* why the next file cannot be opened is logged */
-	if (r->box) {               /* what is claimed stays so */
-		r->held = r->box->held;
-		r->box->held = (wh_held_set){0};
-	}
-	wh_streaming_break(r, now);
+	if (r->engine->detach)
+		r->engine->detach(r, now);
 	wherry_outbox_close(r->box);
 	wherry_db_close(r->db);
 	r->box = NULL;
@@ -487,15 +470,11 @@ wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = open_box(r, err);
 	if (code != WHERRY_OK)
-		return reopen_failed(r, now, code, err);
+		return reopen_failed(r, code);
 	file_is_there(r);
-	r->box->held = r->held;
-	r->held = (wh_held_set){0};
 	wh_window_forget_versions(&r->window); /* they were the other connection's */
 	r->reopen_db = false;
-	r->more = !r->set.keep;
-	if (r->box->ack[0] && !r->set.competing && !r->set.keep)
-		wh_read_sweep(r, now); /* the server may have lost acknowledgements */
-	wh_strict_reset(r);            /* it may be another server now */
+	if (r->engine->resume)
+		r->engine->resume(r, now);
 	return WHERRY_OK;
 }

@@ -5,8 +5,11 @@
  *     machine.c       the step, and when to step again
  *     loop.c          waits between steps
  *     leadership.c    takes, renews, loses and gives back the lease
+ *     operator.c      looks for what operators changed
+ *     intake.c        takes rows into memory
  *     window.c        messages in memory
  *     keys.c          ordering keys with messages in memory or held
+ *     places.c        the order of messages that wait, where it is not that of ids
  *     flaw.c          rows that cannot be handled
  *     dispatch.c      submits what is ready, takes receipts
  *     probe.c         which messages are tried while the destination is down
@@ -47,7 +50,6 @@
 #include "base/log.h"
 #include "outbox/outbox.h"
 #include "publish/driver.h"
-#include "relay/engine/gaps.h"
 #include "relay/refused.h"
 #include "relay/window.h"
 
@@ -61,31 +63,26 @@ enum {
 	WH_RECEIPTS = 256,
 	WH_FAILED_PROBES_MOST = 64,
 	WH_PROBES_MOST = 256, /* messages that probe at once */
-	WH_REFUSED_MOST =
-		100000 /* refused messages in memory, where rows are not written */
 };
 
 typedef struct wh_hooks wh_hooks;
 struct wh_dead_letters;
 struct pollfd;
-typedef struct wh_streaming wh_streaming;
 
 /* The settings a relay works by, read once. */
 typedef struct wh_relay_settings {
 	char name[96];
-	bool competing; /* with others: rows are claimed */
-	bool stream;    /* new rows come from the database's log */
-	bool keep;      /* and nothing is written to them */
-	bool again; /* go on after a relay that wrote nothing to rows: all leaves again */
-	bool failed_only;
-	bool ordered; /* per key, */
-	bool strict;  /* also where lower ids may be committed late */
-	bool park;
+	bool redeliver; /* Go on after a relay that wrote nothing to rows: all is sent again. */
+	bool failed_only; /* Claim only messages that failed. */
+	bool ordered;     /* Messages of a key are delivered in order, */
+	bool strict;      /* also where lower ids may be committed late. */
+	bool park;        /* A dead message parks its key. */
 	wherry_on_done on_done;
 	int64_t batch, window, window_bytes, held_keys;
 	int64_t turn;      /* messages read, and acknowledged, in one round trip */
 	size_t noted_most; /* ids remembered of what is held */
 	int64_t claim_us;
+	int64_t lasts_us; /* A lease, or a claim, lasts this long. */
 	int64_t lease_us, renew_us, ack_delay_us, sweep_us, stop_timeout_us, timeout_us;
 	int64_t retention_us, archive_retention_us, purge_every_us;
 	bool archive_expired; /* or they are deleted */
@@ -95,26 +92,6 @@ typedef struct wh_relay_settings {
 	wh_backoff probe;           /* of a destination that is down */
 	wherry_log_level log_level; /* the least severe level that is logged */
 } wh_relay_settings;
-
-/* key-strict; see strict.c. */
-typedef struct wh_strict {
-	int64_t solid;      /* of ids up to here no more are committed */
-	int64_t upto;       /* those that will be solid, 0: nothing is dated, */
-	int64_t number;     /* when all transactions below this one have ended */
-	int64_t gap_before; /* the row at which reading stopped; 0: it goes on */
-	int64_t look_us;    /* when to see whether it may */
-	int64_t step_us, since_us;
-	bool told; /* that it takes long */
-} wh_strict;
-
-/* A share of the outbox; see partitioned.c. */
-typedef struct wh_share {
-	bool on;        /* the outbox is made for it */
-	wh_slots slots; /* as of the last renewal */
-	bool yielding;  /* it has too many, and goes on with fewer once nothing flies */
-	int64_t each;   /* rows of a slot read at once */
-	int told;       /* how many it said it has */
-} wh_share;
 
 struct wherry_relay {
 	wh_env env;        /* its log filters records and hands them to log */
@@ -130,6 +107,10 @@ struct wherry_relay {
 	char *from, *to;       /* URLs; NULL: the caller's own db and publisher */
 	unsigned caps;         /* of the publisher */
 
+	/* The engine; see engine/engine.h. */
+	const struct wh_engine_driver *engine;
+	void *state; /* The engine's own. */
+
 	/* lease */
 	wherry_lease lease;
 	int64_t held_until_us; /* submit nothing after this */
@@ -137,56 +118,23 @@ struct wherry_relay {
 	int64_t suspects_upto; /* until all up to here is settled, a crash is its fault */
 	bool standby_logged;   /* that another relay holds the lease */
 
-	/* reading */
+	/* Messages in memory. */
 	wh_window window;
 	wh_keys keys;
-	wh_gaps gaps;
-	wh_buf key_text;  /* scratch */
-	wh_buf flaw_text; /* scratch: what is wrong with a row */
-	int64_t cursor;   /* all up to here is delivered, in memory, or known */
-	int64_t passed;  /* the highest it has been: ids up to here are known, or holes */
-	int64_t oldest;  /* transaction that may still run, as of the last read */
-	int64_t running; /* and its oldest statement; see wh_horizon */
-	bool sweeping;   /* reading open rows from the beginning, */
-	bool touched; /* but only those that somebody changed since they were written */
-	bool more;    /* there may be more behind the cursor */
-	bool swept_clean;    /* the last sweep met no row but known ones */
-	bool replaced;       /* ids are given again: rows below the cursor are new ones */
-	int64_t again_at_us; /* when to read them, at the earliest */
-	int again; /* times that rows were missing, each within a minute of the last */
-	int64_t version; /* wh_db_version() before the rows being read; 0: not known */
-	int64_t sweep_at_us;
-	int64_t check_us; /* when to look for commits again */
-	int64_t control_version;
-	int64_t look_by_us; /* others committed: look for an operator's wish till then */
-	int64_t open_look_us; /* others committed: when to look for open rows that reading ahead
-				 does not meet; WH_NEVER */
-	int64_t open_looked_us;
-	bool unfenced;     /* rows were read: is the lease still ours? */
-	bool reading;      /* and are being read, where all before them is fenced */
-	int64_t fenced_us; /* when it was known to be so */
-	bool full_logged;  /* that reading stopped at relay.held_keys */
-	int64_t fits; /* rows that fitted when bodies were too large for a batch; 0: all */
-	int64_t *scratch; /* ids of one batch */
-	wh_strict strict;
-	wh_share partitions;
+	int64_t version;  /* wh_db_version() before the rows being read; 0: not known. */
+	wh_buf key_text;  /* Scratch: an ordering key. */
+	wh_buf flaw_text; /* Scratch: what is wrong with a row. */
+	int64_t *batch_ids; /* Scratch: ids of one batch. */
 
-	/* streaming */
-	wh_streaming *streaming; /* NULL: another engine */
-	int64_t order;           /* of the last entry */
-	wh_places places;        /* of what is noted */
-	uint64_t taking; /* the transaction whose rows are taken in; 0: they are read */
+	/* What others do. */
+	int64_t check_us;        /* When to look for commits again. */
+	int64_t control_version; /* Of the outbox: operators' commands raise it. */
 
-	/* claiming */
-	int64_t lapse_at_us;   /* when the first claim of anybody lapses, */
-	int64_t due_at_us;     /* and when the first failed row is due */
-	bool sharing;          /* what is in memory had lapsed: nothing joins it */
-	int64_t fresh_most;    /* then so many that had not, at most; 0: any number */
-	int64_t look_again_us; /* whether there still is what lapsed */
-	wh_claim_place place;
-	int careful_claims; /* so many more are made carefully; see careful.c */
-	bool freed;         /* keys were, perhaps of rows before that place */
-	wh_held_set held;   /* the outbox's, while it is opened anew */
+	/* The fence. */
+	bool unfenced; /* Rows were read since the lease was last verified: verify it before
+			  anything is submitted. */
+	bool reading; /* Rows are being read; all that were read before are fenced. */
+	int64_t fenced_us; /* When the lease was last verified. */
 
 	/* delivering */
 	wh_receipt receipts[WH_RECEIPTS];
@@ -197,7 +145,7 @@ struct wherry_relay {
 	int64_t probe_at_us;    /* when to try it again */
 	int probes;             /* tries in vain */
 	int64_t probed;         /* the last message that did: its order */
-	size_t n_failed_probes; /* entries that probed in vain */
+	size_t n_failed_probes; /* Messages that probed and were not taken. */
 	wh_refused refused;     /* Messages that were refused, and when. */
 	size_t width;           /* Messages that probe together next, if they are new. */
 	bool probing;           /* No answer to the probes in flight has come yet. */
@@ -213,7 +161,8 @@ struct wherry_relay {
 	/* writing */
 	int64_t flush_at_us;      /* WH_NEVER: nothing to write */
 	int64_t refused_at_us;    /* when to write again what the database refused */
-	int64_t *done_ids;        /* scratch, for wh_relay_entries_most() */
+	size_t scratch_most;      /* Entries that the scratch has room for. */
+	int64_t *done_ids;        /* Scratch: ids. */
 	wh_view *names;           /* scratch: message ids */
 	int64_t *back_ids;        /* likewise */
 	wherry_failure *failures; /* likewise */
@@ -231,7 +180,6 @@ struct wherry_relay {
 	int stop_fd; /* eventfd, for wherry_relay_stop */
 	int64_t stop_by_us;
 	unsigned target;
-	int64_t target_at; /* until-empty, nothing being marked: the log's end at the start */
 	int64_t target_id; /* until-empty: the highest id at the start; -1: not read yet */
 	int64_t give_up_us;
 	int64_t empty_check_us; /* until-empty without the lease: when to look again */
@@ -247,11 +195,6 @@ struct wherry_relay {
  * event of this relay; see base/log.h. */
 #define wh_relay_say(r, level, ...) wh_log(&(r)->env, level, "relay", __VA_ARGS__)
 
-/* The step goes on after a database call failed, unless the failure is one to fix; the
- * next calls wait. */
-wherry_code wh_relay_db_trouble(wherry_relay *r, int64_t now, wherry_code code,
-				wherry_error *err);
-
 /* relay_open.c: the database, whose connection is lost, is opened again. */
 wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err);
 
@@ -261,28 +204,29 @@ void wh_relay_replaced(wherry_relay *r, int64_t now, const char *why);
 /* relay_open.c: refuse what the engine and the outbox, as it is now, do not do together. */
 wherry_code wh_relay_meet(const wherry_relay *r, wherry_error *err);
 
-/* lease.c */
-wh_engine wh_relay_engine(const wherry_relay *r);
+/* leadership.c */
 wherry_code wh_lease_step(wherry_relay *r, int64_t now, wherry_error *err);
+/* The lease is lost.  The caller returns WHERRY_STALE. */
 void wh_lease_lost(wherry_relay *r, int64_t now, const char *why);
-void wh_lease_forget(wherry_relay *r); /* all that is in memory: nothing flies */
+void wh_lease_forget(wherry_relay *r); /* all that is in memory: nothing is in flight */
 wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err);
 
-/* engine/table.c */
-wherry_code wh_read_step(wherry_relay *r, int64_t now, wherry_error *err);
-void wh_read_sweep(wherry_relay *r, int64_t now);
+/* operator.c */
+wherry_code wh_operator_look(wherry_relay *r, int64_t now, wherry_error *err);
+void wh_operator_note(wherry_relay *r, int64_t version);
+void wh_operator_pause(wherry_relay *r, bool paused);
+
+/* intake.c */
 /* Is this row in memory?  If its id belongs to another message there, that one's row is gone:
  * it is dropped, unless the destination has it; then this row is read once that one is through,
  * and *out_later is set. */
-bool wh_read_knows(wherry_relay *r, const wh_open_row *row, bool *out_later);
-bool wh_read_idle(const wherry_relay *r);
-int64_t wh_read_deadline(const wherry_relay *r); /* of the look for open rows */
-bool wh_read_has_room(const wherry_relay *r);
-bool wh_read_keys_left(const wherry_relay *r); /* may more keys be held? */
-int64_t wh_read_room(const wherry_relay *r);   /* messages that still fit */
-bool wh_read_worth_it(const wherry_relay *r);
-bool wh_read_next(const wherry_relay *r,
-		  int64_t now); /* will the next step read ahead? */
+bool wh_intake_knows(wherry_relay *r, const wh_open_row *row, bool *out_later);
+/* Take a row into memory. */
+wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error *err);
+int64_t wh_intake_place(wherry_relay *r, int64_t id); /* in the order of delivery */
+bool wh_intake_has_room(const wherry_relay *r);
+bool wh_intake_keys_left(const wherry_relay *r); /* may more keys be held? */
+int64_t wh_intake_room(const wherry_relay *r);   /* messages that still fit */
 
 /* flaw.c: why a row cannot be handled and must die; NULL: it can.  Borrowed until the next
  * call. */
@@ -292,105 +236,16 @@ void wh_flaw_trim(const wherry_relay *r, wh_open_row *row);
 /* Write a row's ordering key to key_text; none, if its texts are too long. */
 void wh_flaw_key(wherry_relay *r, const wh_open_row *row);
 
-wherry_code wh_read_take_in(wherry_relay *r, const wh_open_row *row, wherry_error *err);
-/* Take in a row, or note it behind its key. */
-wherry_code wh_read_meet(wherry_relay *r, int64_t now, const wh_open_row *row,
-			 wherry_error *err);
-wherry_code wh_read_control(wherry_relay *r, int64_t now, wherry_error *err);
-/* Log it if an operator's command raised the outbox's control version. */
-void wh_read_notice(wherry_relay *r, int64_t version);
-
-/* engine/partitioned.c */
-wherry_code wh_partitions_open(wherry_relay *r, wherry_error *err);
-wherry_code wh_partitions_join(wherry_relay *r, wherry_error *err);
-void wh_partitions_begin(wherry_relay *r);
-
-/* The share is as it was heard: say so, take what is missing, and give up what is too much
- * once it can be. */
-wherry_code wh_partitions_adopt(wherry_relay *r, int64_t now, const wh_slots *heard,
-				wherry_error *err);
-wherry_code wh_partitions_yield(wherry_relay *r, int64_t now, wherry_error *err);
-
-/* Are there slots that are none of its own? */
-bool wh_partitions_partial(const wherry_relay *r);
-
 /* The destination's own numbers; how many, at most WH_NUMBERS_MOST. */
 size_t wh_relay_numbers(const wherry_relay *r, wh_number *out);
-
-/* held.c */
-/* While the destination is down, messages that were held fill half of the window: the rest is
- * for new ones, which are probed first. */
-bool wh_noted_has_room(const wherry_relay *r);
-void wh_noted_add(wherry_relay *r, wh_key *key, int64_t id, int64_t place);
-wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err);
-wherry_code wh_noted_parked(wherry_relay *r, int64_t now, wherry_error *err);
-void wh_noted_look(wherry_relay *r, int64_t now);
-
-/* stream.c: the log of commits beside the table */
-wherry_code wh_streaming_open(wherry_relay *r,
-			      wherry_error *err); /* once there is a box */
-void wh_streaming_close(wherry_relay *r);
-void wh_streaming_break(wherry_relay *r, int64_t now); /* its database is opened anew */
-void wh_streaming_end(wherry_relay *r); /* the connection, and what came by it */
-wherry_code wh_streaming_step(wherry_relay *r, int64_t now, wherry_error *err);
-wherry_code wh_streaming_alive(wherry_relay *r, int64_t now, wherry_error *err);
-/* What was settled moves the position: where it is the truth it is written, and told. */
-wherry_code wh_streaming_settled(wherry_relay *r, int64_t now, wherry_error *err);
-wherry_code wh_streaming_finish(wherry_relay *r, int64_t now, wherry_error *err);
-/* Rows that have come, as far as that asks nothing of the database.  True: there may be more
- * of them; *out: for what to wait else. */
-bool wh_streaming_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out);
-int64_t wh_streaming_deadline(const wherry_relay *r, int64_t now);
-int wh_streaming_fd(const wherry_relay *r, short *out_events); /* -1: none */
-bool wh_streaming_on(const wherry_relay *r);                   /* new rows come by it */
-void wh_streaming_taken(wherry_relay *r, uint64_t number);
-void wh_streaming_landed(wherry_relay *r,
-			 uint64_t number);      /* a message of it needs it no more */
-bool wh_streaming_knows(const wherry_relay *r); /* all that is open and nobody touched */
-void wh_streaming_forget(wherry_relay *r);      /* it does not */
-/* A sweep has met everything: where was the log then? */
-wherry_code wh_streaming_swept(wherry_relay *r, int64_t now, wherry_error *err);
-/* As wh_until_empty_step(), where nothing is marked: is all delivered that was in the log? */
-wherry_code wh_streaming_until(wherry_relay *r, int64_t now, wherry_error *err);
-/* Can everybody see the rows of what is settled, and of this one? */
-wherry_code wh_streaming_seen(wherry_relay *r, const wh_entry *also, bool *out_all,
-			      wherry_error *err);
-
-/* After a renewal: does the first pending row come by the log? */
-wherry_code wh_streaming_missing(wherry_relay *r, int64_t now, wherry_error *err);
-
-int64_t wh_streaming_unseen(wherry_relay *r); /* some cannot: how long to wait, us */
-
-/* keep.c: nothing is written to rows; what failed waits in memory */
-wherry_code wh_unmarked_step(wherry_relay *r, int64_t now, wherry_error *err);
-void wh_unmarked_failure(wherry_relay *r, wh_entry *e, int64_t now);
-/* Of what is settled: what died, and that one is being tried. */
-wherry_code wh_unmarked_settle(wherry_relay *r, const wh_entry *try_next,
-			       wherry_error *err);
-/* The same, and how far all is delivered. */
-wherry_code wh_unmarked_write(wherry_relay *r, const wh_entry *try_next,
-			      wherry_error *err);
-
-/* strict.c */
-wherry_code wh_strict_check(const wherry_relay *r, wherry_error *err);
-void wh_strict_reset(wherry_relay *r);
-/* Must reading stop before this row? */
-bool wh_strict_stops(wherry_relay *r, int64_t now, int64_t id);
-wherry_code wh_strict_look(wherry_relay *r, int64_t now, wherry_error *err);
 
 /* latency.c: of a message that was delivered */
 void wh_latency_note(wherry_relay *r, const wh_entry *e);
 
-/* until.c */
+/* until_empty.c */
 wherry_code wh_until_empty_begin(wherry_relay *r, int64_t now, wherry_error *err);
 wherry_code wh_until_empty_step(wherry_relay *r, int64_t now, wherry_error *err);
 void wh_until_empty_finish(wherry_relay *r, wherry_outcome outcome);
-
-/* claim.c */
-wherry_code wh_claim_step(wherry_relay *r, int64_t now, wherry_error *err);
-int64_t wh_claim_deadline(const wherry_relay *r, int64_t now);
-wherry_code wh_claim_extend(wherry_relay *r, wherry_error *err);
-void wh_claim_let_go(wherry_relay *r); /* of all that does not fly */
 
 /* handler_step.c: the publisher is told under which lease it works; functions write there */
 void wh_handlers_grant(wherry_relay *r);
@@ -402,6 +257,7 @@ void wh_collect_step(wherry_relay *r, int64_t now);
 /* While the database is at work on what is asked of it in between, the destination goes on:
  * what is ready is submitted, receipts are taken, nothing is asked of the database. */
 bool wh_meanwhile_submits(const wherry_relay *r);
+bool wh_relay_yields(const wherry_relay *r); /* nothing new may be submitted */
 void wh_meanwhile_begin(wherry_relay *r);
 void wh_meanwhile_end(wherry_relay *r);
 void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why);
@@ -409,7 +265,7 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why);
 /* A suspect that came back while the destination is down was not tried: that is to be put on
  * record, too. */
 void wh_suspect_back(wherry_relay *r, const wh_entry *e);
-wherry_code wh_suspect_step(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_suspect_step(wherry_relay *r, wherry_error *err);
 
 void wh_entry_admit(wherry_relay *r, wh_entry *e); /* READY, or behind its key */
 void wh_key_advance(wherry_relay *r, wh_key *key); /* the next of it may be ready */
@@ -418,13 +274,20 @@ void wh_key_advance(wherry_relay *r, wh_key *key); /* the next of it may be read
  * submitted until they have landed. */
 void wh_key_break(wherry_relay *r, wh_key *key);
 void wh_key_landed(wherry_relay *r, wh_key *key);
-/* It is held, and its messages wait in memory; so does e, if not NULL. */
-void wh_key_rest(wherry_relay *r, wh_key *key, wh_entry *e);
+/* It waits in the queue of its key, in order. */
+void wh_key_wait(wh_key *key, wh_entry *e);
 
 /* settle.c */
 void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now);
 void wh_settle_poison(wherry_relay *r, wh_entry *e, int64_t now);
 void wh_settle_put(wherry_relay *r, wh_entry *e, int64_t now); /* to be written */
+/* It failed or died: its key is held until that is written, and what follows is left alone. */
+void wh_settle_held(wherry_relay *r, wh_entry *e, int64_t now);
+/* When a failed message is due again. */
+int64_t wh_failure_due(const wh_entry *e, int64_t now);
+/* Write to the rows, while the destination goes on. */
+wherry_code wh_settle_write(wherry_relay *r, const wh_settlement *s, wh_settled *out,
+			    wherry_error *err);
 void wh_settle_back(wherry_relay *r, wh_entry *e); /* claimed, and not tried after all */
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err);
@@ -462,6 +325,12 @@ bool wh_probe_refused(wherry_relay *r, const wh_entry *e, const wh_receipt *rece
 		      int64_t now, const char *why);
 /* How long a message rests whose refusal does not count. */
 int64_t wh_probe_rest_us(const wherry_relay *r, int64_t now);
+
+/* The earlier of two times. */
+static inline int64_t wh_sooner(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
 
 /* Entries that may be in memory at once. */
 size_t wh_relay_entries_most(const wherry_relay *r);

@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "relay/hooks.h"
 #include "relay/dead_letters.h"
+#include "relay/engine/engine.h"
+#include "relay/hooks.h"
 #include "relay/settle.h"
 
 enum { THROTTLE_US = 1000000 };
@@ -24,8 +25,8 @@ void wh_entry_gone(wherry_relay *r, wh_entry *e)
 	wh_key *key = e->key;
 
 	r->n_failed_probes -= e->failed_probe;
-	r->replaced |= e->replaced && !r->set.competing;
-	wh_streaming_landed(r, e->tx);
+	if (r->engine->left)
+		r->engine->left(r, e);
 	if (r->collecting) {
 		e->stage = WH_GONE;
 		wh_list_append(&r->window.gone, e);
@@ -38,16 +39,10 @@ void wh_entry_gone(wherry_relay *r, wh_entry *e)
 	wh_keys_drop(&r->keys, key);
 }
 
-/* Not now: its row is read again when its key is let go, or by whoever claims it. */
+/* Not now: its key is held. */
 static void leave_alone(wherry_relay *r, wh_entry *e)
 {
-	if (r->set.competing) {
-		wh_settle_back(r, e);
-		return;
-	}
-	if (e->key->fsm.state != WH_KEY_PARKED) /* a redrive reads all of a parked key */
-		wh_noted_add(r, e->key, e->msg.id, e->order);
-	wh_entry_gone(r, e);
+	r->engine->hold->leave(r, e);
 }
 
 /* Everything of a key that is ready or waiting is left alone. */
@@ -86,16 +81,10 @@ void wh_settle_back(wherry_relay *r, wh_entry *e)
 	wh_settle_put(r, e, wh_monotonic(&r->env));
 }
 
-/* It failed or died: its key waits until that is written. */
-static void settle_failure(wherry_relay *r, wh_entry *e, const char *why, int64_t now)
+void wh_settle_held(wherry_relay *r, wh_entry *e, int64_t now)
 {
 	wh_key *key = e->key;
 
-	e->error = wh_window_copy(&r->window, e, why);
-	if (r->set.keep) {
-		wh_unmarked_failure(r, e, now);
-		return;
-	}
 	if (key) {
 		wh_key_hold(&r->keys, key, WH_NEVER);
 		key->broken = key->leaving = key->in_flight > 0;
@@ -103,6 +92,12 @@ static void settle_failure(wherry_relay *r, wh_entry *e, const char *why, int64_
 	}
 	if (e->fate != WH_FATE_DEAD || !wh_dead_letters_take(r, e, now))
 		wh_settle_put(r, e, now);
+}
+
+static void settle_failure(wherry_relay *r, wh_entry *e, const char *why, int64_t now)
+{
+	e->error = wh_window_copy(&r->window, e, why);
+	r->engine->hold->failed(r, e, now);
 }
 
 void wh_settle_poison(wherry_relay *r, wh_entry *e, int64_t now)
@@ -149,7 +144,8 @@ static void throttle(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 
 void wh_settle_failed_probe(wherry_relay *r, wh_entry *e)
 {
-	if (e->failed_probe || r->n_failed_probes == WH_FAILED_PROBES_MOST || r->set.keep)
+	if (e->failed_probe || r->n_failed_probes == WH_FAILED_PROBES_MOST ||
+	    r->engine->hold->in_memory)
 		return;
 	e->failed_probe = true;
 	r->n_failed_probes++;
@@ -248,42 +244,21 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 
 /* ---- writing ---- */
 
-/* Its row is failed: its key, or it alone if it has none, is tried again when due. */
+int64_t wh_failure_due(const wh_entry *e, int64_t now)
+{
+	enum { KEPT_US = 1000 }; /* tables keep milliseconds */
+
+	return wh_later(now, wh_later(e->delay_us, KEPT_US));
+}
+
 static void after_failure(wherry_relay *r, wh_entry *e, int64_t now)
 {
-	/* tables keep milliseconds */
-	int64_t due = wh_later(now, wh_later(e->delay_us, 1000));
-	wh_key *key = e->key;
-	char text[32];
-	wh_buf lone = WH_BUF_INIT(sizeof(text));
-
 	if (!e->uncounted) {
 		r->stats.retried++;
 		wh_hook_settled(r, WHERRY_ON_FAILED, e);
 	}
-	if (r->set.competing) { /* the database holds its key */
-		if (due < r->due_at_us)
-			r->due_at_us = due;
-		if (key)
-			wh_key_set_due(&r->keys, key, now);
-		return;
-	}
-	if (!key) {
-		wh_buf_printf(&lone, "#%" PRId64, e->msg.id);
-		key = lone.failed ? NULL
-				  : wh_keys_get(&r->keys, (wh_view){lone.ptr, lone.len});
-		wh_buf_clear(&lone);
-		if (!key) {
-			r->sweep_at_us = now; /* out of memory: a sweep finds it */
-			return;
-		}
-		if (key->fsm.state != WH_KEY_FREE)
-			return;
-		wh_key_hold(&r->keys, key, due);
-	}
-	wh_key_set_refused(&r->keys, key, e->uncounted);
-	wh_noted_add(r, key, e->msg.id, e->order);
-	wh_key_set_due(&r->keys, key, due);
+	if (r->engine->hold->failure_written)
+		r->engine->hold->failure_written(r, e, now);
 }
 
 static void after_death(wherry_relay *r, wh_entry *e, int64_t now)
@@ -294,17 +269,14 @@ static void after_death(wherry_relay *r, wh_entry *e, int64_t now)
 	wh_relay_say(r, WHERRY_LOG_WARN, "dead", wh_log_int("id", e->msg.id),
 		     wh_log_text("message_id", e->msg.message_id),
 		     wh_log_text("topic", e->msg.topic), wh_log_text("why", e->error));
-	if (!e->key)
-		return;
-	if (r->set.park && !r->set.competing)
-		wh_key_park(&r->keys, e->key);
-	else
-		wh_key_set_due(&r->keys, e->key, now);
+	r->engine->hold->death_written(r, e, now);
 }
 
 /* Its claim was taken over: what becomes of it is for others to write and to count. */
 static void after_loss(wherry_relay *r, const wh_entry *e, int64_t now)
 {
+	if (r->engine->row_lost)
+		r->engine->row_lost(r);
 	if (e->key)
 		wh_key_set_due(&r->keys, e->key, now);
 }
@@ -317,38 +289,6 @@ int64_t wh_settle_next(const wherry_relay *r, int64_t now)
 	return r->window.n_undelivered || r->window.settled.n >= (size_t)r->set.turn
 		       ? now
 		       : wh_later(now, r->set.ack_delay_us);
-}
-
-/* Rows that were read are not there any more: deleted, or others have taken their ids.  Or
- * they are, and cannot be written. */
-static void note_missing(wherry_relay *r, int64_t n, int64_t now)
-{
-	/* Rows that are never acknowledged are not to be delivered again and again. */
-	static const wh_backoff backoff = {WH_EXPONENTIAL, WH_SECOND, 60 * WH_SECOND,
-					   false};
-	enum { AT_ONCE = 3 };
-
-	if (r->set.competing || r->set.keep)
-		return;
-	if (now - r->again_at_us > 60 * WH_SECOND)
-		r->again = 0;
-	r->again_at_us = now;
-	if (++r->again > AT_ONCE)
-		r->again_at_us = wh_later(
-			now, wh_backoff_delay(&backoff, r->again - AT_ONCE, &r->env));
-	/* Nothing else may read the whole table before that. */
-	if (r->sweep_at_us < r->again_at_us)
-		r->sweep_at_us = r->again_at_us;
-	if (r->open_look_us < r->again_at_us)
-		r->open_look_us = r->again_at_us;
-	if (!r->replaced)
-		wh_relay_say(
-			r, WHERRY_LOG_WARN, "rows-missing", wh_log_int("n", n),
-			wh_log_note("delivered rows could not be acknowledged: they "
-				    "were deleted or replaced meanwhile, or a trigger "
-				    "or a policy ignores the update; the table is "
-				    "read again"));
-	r->replaced = true;
 }
 
 /* Another message has its id and was claimed by us: pending again. */
@@ -367,17 +307,17 @@ void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *
 {
 	size_t nth = 0; /* of the failures */
 
-	r->stats.published += r->set.competing ? settled->n_done : (int64_t)s->n_done;
-	if (settled->n_done < (int64_t)s->n_done)
-		note_missing(r, (int64_t)s->n_done - settled->n_done, now);
+	r->stats.published +=
+		r->engine->claims_rows ? settled->n_done : (int64_t)s->n_done;
+	if (settled->n_done < (int64_t)s->n_done && r->engine->missed)
+		r->engine->missed(r, (int64_t)s->n_done - settled->n_done, now);
 	while (n--) {
 		wh_entry *e = r->window.settled.head;
 		bool failed = e->fate == WH_FATE_FAILED || e->fate == WH_FATE_DEAD;
 
 		wh_list_remove(&r->window.settled, e);
 		r->window.n_undelivered -= e->fate != WH_FATE_DONE;
-		if (failed && !r->set.keep && s->lost[nth++]) {
-			r->replaced |= !r->set.competing;
+		if (failed && s->lost[nth++]) {
 			after_loss(r, e, now);
 		} else if (e->fate == WH_FATE_DONE) {
 			r->stats.published += e->written;
@@ -392,8 +332,8 @@ void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *
 		else
 			wh_entry_gone(r, e);
 	}
-	if (r->set.competing)
-		r->more = r->freed = true;
+	if (r->engine->written)
+		r->engine->written(r);
 	if (r->purge_idle && r->purge_at_us > wh_later(now, r->set.purge_every_us))
 		r->purge_at_us = wh_later(now, r->set.purge_every_us);
 	r->purge_idle = false;
@@ -441,8 +381,9 @@ static size_t written_at_once(const wherry_relay *r)
 {
 	size_t n = r->window.settled.n, turn = (size_t)r->set.turn;
 
-	if (!r->db->driver->meanwhile || r->set.competing || r->set.keep ||
-	    r->fsm.state != WH_LEADING || n <= turn || r->window.n_undelivered)
+	if (!r->db->driver->meanwhile || r->engine->claims_rows ||
+	    !r->engine->writes_rows || r->fsm.state != WH_LEADING || n <= turn ||
+	    r->window.n_undelivered)
 		return n;
 	return turn;
 }
@@ -485,7 +426,7 @@ void wh_settle_lost(wherry_relay *r, const wh_settlement *s, int64_t changed)
 {
 	int64_t lost = (int64_t)(s->n_done + s->n_failed + s->n_back) - changed;
 
-	if (!r->set.competing || lost <= 0)
+	if (!r->engine->claims_rows || lost <= 0)
 		return;
 	r->stats.stale += lost;
 	wh_relay_say(r, WHERRY_LOG_WARN, "claims-lost", wh_log_int("n", lost),
@@ -514,7 +455,8 @@ bool wh_settle_rides(const wherry_relay *r, int64_t now)
 
 	while (e && e->written)
 		e = e->next;
-	return e && now >= r->flush_at_us && !r->set.keep && !r->window.n_undelivered &&
+	return e && now >= r->flush_at_us && r->engine->writes_rows &&
+	       !r->window.n_undelivered &&
 	       wh_outbox_acks(r->box, &r->lease, r->set.on_done);
 }
 
@@ -536,48 +478,15 @@ void wh_settle_rode(wherry_relay *r, const wh_ride *ride, int64_t now)
 		wh_settle_after(r, &ride->s, &settled, ride->n, now);
 }
 
-/*
- * Where rows come by the log, one may be delivered before the statement that acknowledges it
- * can see it: the log is written first.
- */
-static wherry_code later(wherry_relay *r, int64_t now)
-{
-	r->flush_at_us = wh_later(now, wh_streaming_unseen(r));
-	return WHERRY_OK;
-}
-
-/* Not every row was there.  Some could not be seen yet: those are acknowledged once more, now
- * or later.  *settled becomes the sum of both.  *out_seen: all could be seen, so that what is
- * still missing is gone or cannot be written; false also after a failure. */
-static wherry_code missed(wherry_relay *r, int64_t now, wh_settlement *s,
-			  wh_settled *settled, bool *out_seen, wherry_error *err)
-{
-	wherry_code code = wh_streaming_seen(r, NULL, out_seen, err);
-	wh_settled late = {0};
-
-	if (code == WHERRY_OK && *out_seen && !s->n_failed && !s->try_id)
-		code = wh_outbox_settle(r->box, &r->lease, s, &late, err);
-	settled->n += late.n;
-	settled->n_done += late.n_done;
-	if (code == WHERRY_STALE) {
-		wh_lease_lost(r, now, "an acknowledgement was refused");
-		*out_seen = false;
-		return WHERRY_OK;
-	}
-	if (code != WHERRY_OK) { /* which rows were there is not known */
-		*out_seen = false;
-		return wh_relay_db_trouble(r, now, code, err);
-	}
-	return *out_seen ? WHERRY_OK : later(r, now);
-}
-
-static wherry_code write_down(wherry_relay *r, const wh_settlement *s,
-			      wh_settled *settled, wherry_error *err)
+wherry_code wh_settle_write(wherry_relay *r, const wh_settlement *s, wh_settled *out,
+			    wherry_error *err)
 {
 	wherry_code code;
 
+	if (!(s->n_done || s->n_failed || s->n_back || s->try_id))
+		return WHERRY_OK;
 	wh_meanwhile_begin(r);
-	code = wh_outbox_settle(r->box, &r->lease, s, settled, err);
+	code = wh_outbox_settle(r->box, &r->lease, s, out, err);
 	wh_meanwhile_end(r);
 	return code;
 }
@@ -593,10 +502,9 @@ static wherry_code flush_failed(wherry_relay *r, int64_t now, wherry_code code,
 {
 	if (err && *why->message)
 		*err = *why;
-	if (code != WHERRY_STALE)
-		return wh_relay_db_trouble(r, now, code, err);
-	wh_lease_lost(r, now, "an acknowledgement was refused");
-	return WHERRY_OK;
+	if (code == WHERRY_STALE)
+		wh_lease_lost(r, now, "an acknowledgement was refused");
+	return code;
 }
 
 /* The database refuses to write one of several, or the attempt of this one alone. */
@@ -615,19 +523,12 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 	wh_settled settled = {0};
 	size_t n = settled_after(r, now);
 	wherry_error why = WHERRY_ERROR_INIT;
-	wherry_code code = WHERRY_OK;
-	bool seen = true;
+	int64_t later_us = 0;
+	wherry_code code;
 
 	if (!n && !try_next) {
 		r->flush_at_us = wh_settle_next(r, now);
 		return WHERRY_OK;
-	}
-	if (r->set.stream && !r->set.keep && (try_next || r->window.n_undelivered)) {
-		code = wh_streaming_seen(r, try_next, &seen, err);
-		if (code != WHERRY_OK)
-			return wh_relay_db_trouble(r, now, code, err);
-		if (!seen)
-			return later(r, now);
 	}
 	if (try_next) {
 		s.try_id = try_next->msg.id;
@@ -636,18 +537,14 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 	}
 	wh_settle_gather(r, &s, n);
 	settled.n_done = (int64_t)s.n_done;
-	if (r->set.keep)
-		code = wh_unmarked_settle(r, try_next, err);
-	else if (s.n_done || s.n_failed || s.n_back || s.try_id)
-		code = write_down(r, &s, &settled, &why);
+	code = r->engine->acknowledge(r, try_next, &s, &settled, &later_us, &why);
 	if (wh_db_about_row(r->db, code, &why))
 		return not_written(r, now, try_next, n, why.message, err);
 	if (code != WHERRY_OK)
 		return flush_failed(r, now, code, &why, err);
-	if (r->set.stream && settled.n_done < (int64_t)s.n_done) {
-		code = missed(r, now, &s, &settled, &seen, err);
-		if (code != WHERRY_OK || !seen)
-			return code;
+	if (later_us) {
+		r->flush_at_us = wh_later(now, later_us);
+		return WHERRY_OK;
 	}
 	if (try_next)
 		try_next->tried = true;

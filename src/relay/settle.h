@@ -7,7 +7,7 @@
 
 #include "relay/relay.h"
 
-/* Nothing, in the relay's scratch. */
+/* Nothing yet, with the relay's scratch for its lists. */
 wh_settlement wh_settle_empty(wherry_relay *r);
 
 /* Put the first n of what is settled into it. */

@@ -92,13 +92,11 @@ wherry_code wh_settle_one_by_one(wherry_relay *r, int64_t now, wherry_error *err
 		}
 	}
 	r->flush_at_us = wh_settle_next(r, now);
-	if (code == WHERRY_STALE) {
+	if (code == WHERRY_STALE)
 		wh_lease_lost(r, now, "an acknowledgement was refused");
-		return WHERRY_OK;
-	}
 	if (code != WHERRY_OK && err)
 		*err = why;
-	return code == WHERRY_OK ? code : wh_relay_db_trouble(r, now, code, err);
+	return code;
 }
 
 /* Its attempt cannot be written: it must die. */

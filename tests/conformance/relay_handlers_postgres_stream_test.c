@@ -8,7 +8,7 @@
 
 #include "postgres/server.h"
 #include "postgres/unseen.h"
-#include "relay/relay.h"
+#include "relay/engine/streaming.h"
 
 #define PUT                                                                              \
 	"INSERT INTO outbox(topic, partition_key, payload) VALUES ('orders', 'a', '{}')"
@@ -38,8 +38,10 @@ static void stream(handlers_fixture *f, wherry_handler_fn fn)
 	handlers_on(f, "orders", fn);
 	handlers_on(f, "paid", handlers_deliver);
 	handlers_relay(f);
-	HANDLERS_UNTIL(f, wh_streaming_on(f->relay) && !f->relay->sweeping &&
-				  !f->relay->more && wh_streaming_knows(f->relay));
+	HANDLERS_UNTIL(f, wh_streaming_on(f->relay) &&
+				  !wh_reader_of(f->relay)->sweeping &&
+				  !wh_reader_of(f->relay)->more &&
+				  wh_reader_of(f->relay)->knows_all);
 }
 
 static void a_message_that_nobody_sees_yet_is_handled_when_it_is_seen(void **state)

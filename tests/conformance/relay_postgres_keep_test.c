@@ -247,7 +247,7 @@ static void deliver(relay_fixture *f, const char *keys)
 		f, "SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint");
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == n);
 	f->frozen_us += 5000; /* its acknowledgements are due */
-	RELAY_UNTIL(f, &f->a, f->a.relay->streaming->delivered >= end);
+	RELAY_UNTIL(f, &f->a, wh_streaming_of(f->a.relay)->delivered >= end);
 }
 
 static int64_t written(relay_fixture *f)
@@ -279,13 +279,13 @@ static void a_position_is_told_in_10_ms_and_written_in_100(void **state)
 		deliver(f, "ab");
 		f->frozen_us += 10000;
 		relay_quiet(f, &f->a);
-		server_knows(f, f->a.relay->streaming->delivered);
+		server_knows(f, wh_streaming_of(f->a.relay)->delivered);
 		f->frozen_us += 90000;
 		relay_quiet(f, &f->a);
 		position = written(f);
 		assert_true(position > 0);
-		assert_int_equal(position, f->a.relay->streaming->written);
-		assert_false(f->a.relay->streaming->moved);
+		assert_int_equal(position, wh_streaming_of(f->a.relay)->written);
+		assert_false(wh_streaming_of(f->a.relay)->moved);
 	}
 	relay_kill(f, &f->a);
 	relay_stream(f, &f->a);
@@ -302,7 +302,7 @@ static void the_last_position_is_told_and_written_before_the_relay_sleeps(void *
 
 	keep(f);
 	relay_stream(f, &f->a);
-	follow = f->a.relay->streaming;
+	follow = wh_streaming_of(f->a.relay);
 	for (size_t n = 1; n <= 5; n++) {
 		int64_t end;
 
@@ -330,7 +330,7 @@ static void a_position_that_the_server_lost_is_written_again(void **state)
 	relay_put(f, "ab");
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
 	RELAY_UNTIL(f, &f->a,
-		    !relay_stats(&f->a).window && !f->a.relay->streaming->moved);
+		    !relay_stats(&f->a).window && !wh_streaming_of(f->a.relay)->moved);
 	position = written(f);
 	relay_sql(f, "UPDATE wherry_stream SET position = 1");
 	relay_sql(f, "SELECT pg_terminate_backend(pid) FROM pg_stat_replication");

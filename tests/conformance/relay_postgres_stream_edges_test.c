@@ -19,7 +19,7 @@ static void drop(void)
 
 static wh_streaming *following(relay_fixture *f)
 {
-	return f->a.relay->streaming;
+	return wh_streaming_of(f->a.relay);
 }
 
 /* Rows come by the log, and by nothing else. */
@@ -28,16 +28,15 @@ static void stream(relay_fixture *f)
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a,
 		    wh_streaming_on(f->a.relay) &&
-			    (f->a.relay->set.keep ||
-			     (!f->a.relay->sweeping && !f->a.relay->more &&
-			      following(f)->placed)));
+			    (following(f)->unmarked ||
+			     (!wh_reader_of(f->a.relay)->sweeping &&
+			      !wh_reader_of(f->a.relay)->more && following(f)->placed)));
 }
 
 /* All open rows are read, as when a stream begins. */
 static void sweep_all(relay_fixture *f)
 {
-	wh_streaming_forget(f->a.relay);
-	wh_read_sweep(f->a.relay, relay_now(f));
+	wh_reader_sweep_all(f->a.relay, relay_now(f));
 }
 
 /* ---- sweeps ---- */
@@ -63,7 +62,7 @@ static void a_sweep_of_several_reads_keeps_the_order_of_a_key(void **state)
 	relay_put(f, "bcdef");
 	RELAY_UNTIL(f, &f->a, fake->n == 5);
 	sweep_all(f);
-	RELAY_UNTIL(f, &f->a, f->a.relay->cursor >= 3);
+	RELAY_UNTIL(f, &f->a, wh_reader_of(f->a.relay)->cursor >= 3);
 	postgres_end(late, "COMMIT");
 	relay_put(f, "a");
 	fake->by_hand = false;
@@ -272,7 +271,8 @@ static void a_server_whose_log_ends_before_what_was_received_is_read_from_where_
 	following(f)->received = following(f)->delivered = end_of_log(f) + (1 << 30);
 	relay_sql(f, "SELECT pg_terminate_backend(pid) FROM pg_stat_replication");
 	RELAY_UNTIL(f, &f->a, !wh_streaming_on(f->a.relay));
-	RELAY_UNTIL(f, &f->a, wh_streaming_on(f->a.relay) && !f->a.relay->sweeping);
+	RELAY_UNTIL(f, &f->a,
+		    wh_streaming_on(f->a.relay) && !wh_reader_of(f->a.relay)->sweeping);
 	relay_put(f, "a");
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
 	RELAY_DELIVERED(f, 1, 2);

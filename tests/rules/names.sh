@@ -5,7 +5,7 @@
 
 . "$(dirname "$0")/tap.bash"
 
-layers=(db publish)
+layers=(db publish relay)
 
 check() { # ROOT
 	local layer

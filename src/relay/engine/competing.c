@@ -1,19 +1,157 @@
 /*
- * Where relays compete: rows are claimed, not read; the database holds keys back.
+ * Where relays compete: rows are claimed, not read.
  *
- * A claim takes a run of each key it gets.  What fails goes back with its retry time, and
- * what is behind it goes back pending.  Claims are extended while anything is in memory.
- * Of those that lapse one may be what ended its relay.  They are claimed in shares, with
- * nothing else in memory, and fresh ones in between; the fewer they are, the smaller the
- * share, in the end one alone, its attempt on record.
+ * A claim takes a run of messages of each key that it gets.  The database holds the keys of the
+ * others back.  Claims are extended while anything is in memory.
+ *
+ * When a claim expires, its message may be the one that ended its relay.  Expired claims are
+ * taken over in batches, with nothing else in memory, and fresh rows are claimed in between.
+ * The fewer messages of a batch are suspects, the smaller it is, in the end one message alone
+ * with its attempt on record.
  */
+#include <stdlib.h>
+
+#include "relay/engine/engine.h"
+#include "relay/engine/competing.h"
+#include "relay/engine/strict.h"
+#include "relay/hold/claimed.h"
 #include "relay/relay.h"
 
-enum { BLOCKED_US = 50000, FRESH_LEAST = 8, CAREFUL_CLAIMS = 16 };
+enum { BLOCKED_US = 50000, FRESH_LEAST = 8, CAREFUL_CLAIMS = 16, CHECK_US = 50000 };
+
+typedef struct wh_competing {
+	bool more;             /* There may be rows to claim. */
+	int64_t expires_at_us; /* When the first claim of any relay expires; WH_NEVER. */
+	int64_t due_at_us;     /* When the first failed row is due; WH_NEVER. */
+	bool taking_over;      /* The messages in memory had expired: claim no others. */
+	int64_t fresh_most;    /* After a batch of expired claims, claim at most this many
+				  fresh rows; 0: no limit. */
+	int64_t look_again_us; /* When to look again whether claims are still expired. */
+	wh_claim_place place;  /* Where the next claim goes on. */
+	bool freed;         /* Keys were let go, perhaps with rows before that place. */
+	int careful_claims; /* Claims that are still made carefully; see careful.c. */
+	wh_held_set held;   /* The outbox's, while it is opened again. */
+	wh_strict strict;
+} wh_competing;
+
+static wh_competing *state_of(const wherry_relay *r)
+{
+	return r->state;
+}
+
+/* ---- the state ---- */
+
+static wherry_code make(wherry_relay *r, wherry_error *err)
+{
+	wh_competing *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return wh_oom(err);
+	c->expires_at_us = c->due_at_us = WH_NEVER;
+	wh_strict_reset(&c->strict);
+	wh_claim_rewind(&c->place);
+	r->state = c;
+	return WHERRY_OK;
+}
+
+static void forget_place(wherry_relay *r)
+{
+	wh_competing *c = state_of(r);
+
+	wh_claim_rewind(&c->place);
+	wh_held_clear(&c->held);
+	if (r->box)
+		wh_held_clear(&r->box->held);
+}
+
+static void free_state(wherry_relay *r)
+{
+	wh_competing *c = state_of(r);
+
+	wh_claim_rewind(&c->place);
+	wh_held_clear(&c->held);
+	free(c);
+}
+
+static wherry_code attach(wherry_relay *r, wherry_error *err)
+{
+	wh_relay_settings *s = &r->set;
+	wh_competing *c = state_of(r);
+
+	(void)err;
+	if (s->claim_us < s->lasts_us || r->box->layout.by_claim)
+		s->lasts_us = s->claim_us;
+	if (s->renew_us > s->claim_us / 3)
+		s->renew_us = s->claim_us / 3;
+	if (c->held.n) {
+		r->box->held = c->held;
+		c->held = (wh_held_set){0};
+	}
+	return WHERRY_OK;
+}
+
+/* Rows that are claimed stay so. */
+static void detach(wherry_relay *r, int64_t now)
+{
+	wh_competing *c = state_of(r);
+
+	(void)now;
+	if (!r->box || c->held.n)
+		return;
+	c->held = r->box->held;
+	r->box->held = (wh_held_set){0};
+}
+
+static void resume(wherry_relay *r, int64_t now)
+{
+	wh_competing *c = state_of(r);
+
+	(void)now;
+	c->more = true;
+	wh_strict_reset(&c->strict);
+}
+
+/* ---- the lease ---- */
+
+static wherry_code take_lease(wherry_relay *r, wherry_error *err)
+{
+	return wh_outbox_join_as(r->box, r->set.redeliver, r->set.name, r->set.lease_us,
+				 &r->lease, err);
+}
+
+static void begin(wherry_relay *r, int64_t now)
+{
+	wh_competing *c = state_of(r);
+
+	wh_strict_reset(&c->strict);
+	c->expires_at_us = c->due_at_us = now; /* nobody knows yet */
+	c->more = true;
+}
+
+/* Suspects are claimed one by one. */
+static wherry_code suspects(wherry_relay *r, int64_t *out_upto, wherry_error *err)
+{
+	(void)r;
+	(void)err;
+	*out_upto = INT64_MAX;
+	return WHERRY_OK;
+}
+
+static bool proven(const wherry_relay *r)
+{
+	(void)r;
+	return false;
+}
+
+static void forget(wherry_relay *r)
+{
+	state_of(r)->more = false;
+}
 
 static wherry_claim_options options_of(const wherry_relay *r)
 {
-	int64_t room = wh_read_room(r);
+	wh_competing *c = state_of(r);
+	int64_t room = wh_intake_room(r);
 
 	return (wherry_claim_options){
 		.limit = room < r->set.batch ? room : r->set.batch,
@@ -21,7 +159,7 @@ static wherry_claim_options options_of(const wherry_relay *r)
 		.unordered = !r->set.ordered,
 		.park = r->set.park,
 		.failed_only = r->set.failed_only,
-		.below_id = r->set.strict ? r->strict.solid + 1 : 0,
+		.below_id = r->set.strict ? c->strict.solid + 1 : 0,
 	};
 }
 
@@ -47,7 +185,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	bool later;
 
 	w->n++;
-	if (wh_read_knows(r, row, &later)) /* our own, which had lapsed */
+	if (wh_intake_knows(r, row, &later)) /* our own, which had lapsed */
 		return later ? inherit(r, row, err) : WHERRY_OK;
 	wh_flaw_key(r, row);
 	if (r->box->layout.by_aggregate) {
@@ -57,7 +195,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	}
 	code = wh_buf_check(&r->key_text, err);
 	if (code == WHERRY_OK)
-		code = wh_read_take_in(r, row, err);
+		code = wh_intake_add(r, row, err);
 	if (code == WHERRY_OK && row->state == WHERRY_PROCESSING) { /* alone */
 		wh_window_find(&r->window, row->id)->tried = true;
 		r->lease.suspects = 1;
@@ -93,7 +231,7 @@ static void give_back_batch(wherry_relay *r, const wh_batch *batch)
 	}
 }
 
-void wh_claim_let_go(wherry_relay *r)
+static void let_go(wherry_relay *r)
 {
 	give_back_batch(r, NULL);
 }
@@ -104,12 +242,14 @@ void wh_claim_let_go(wherry_relay *r)
 static wherry_code after_claim(wherry_relay *r, wherry_code code, const wherry_error *why,
 			       wherry_error *err)
 {
+	wh_competing *c = state_of(r);
+
 	if (!r->box->careful && wh_db_about_row(r->db, code, why)) {
-		r->box->careful = r->more = true;
-		r->careful_claims = CAREFUL_CLAIMS;
+		r->box->careful = c->more = true;
+		c->careful_claims = CAREFUL_CLAIMS;
 		return WHERRY_OK;
 	}
-	if (r->box->careful && --r->careful_claims <= 0)
+	if (r->box->careful && --c->careful_claims <= 0)
 		r->box->careful = false;
 	if (code != WHERRY_OK && err)
 		*err = *why;
@@ -120,6 +260,7 @@ static wherry_code after_claim(wherry_relay *r, wherry_code code, const wherry_e
 static wherry_code claim(wherry_relay *r, const wherry_claim_options *options,
 			 bool lapsed, int64_t *out_n, wherry_error *err)
 {
+	wh_competing *c = state_of(r);
 	wherry_error why = WHERRY_ERROR_INIT;
 	claiming w = {.r = r};
 	const wh_batch *batch;
@@ -129,18 +270,18 @@ static wherry_code claim(wherry_relay *r, const wherry_claim_options *options,
 	if (code != WHERRY_OK)
 		return code;
 	batch = r->window.batch;
-	if (!lapsed && r->place.after == INT64_MIN)
-		r->freed = false;
+	if (!lapsed && c->place.after == INT64_MIN)
+		c->freed = false;
 	if (lapsed)
 		code = wh_outbox_claim_lapsed(r->box, &r->lease, options, meet, &w, &why);
 	else
-		code = wh_outbox_claim(r->box, &r->lease, options, &r->place, meet, &w,
+		code = wh_outbox_claim(r->box, &r->lease, options, &c->place, meet, &w,
 				       &more, &why);
 	if (code != WHERRY_OK && w.n)
 		give_back_batch(r, batch); /* if they were claimed, nobody knows */
 	wh_window_end(&r->window);
 	if (code == WHERRY_OK && !lapsed)
-		r->more = more || r->freed;
+		c->more = more || c->freed;
 	*out_n = w.n;
 	return after_claim(r, code, &why, err);
 }
@@ -149,65 +290,65 @@ static wherry_code claim(wherry_relay *r, const wherry_claim_options *options,
  * again soon. */
 static wherry_code look_ahead(wherry_relay *r, int64_t now, wherry_error *err)
 {
+	wh_competing *c = state_of(r);
 	int64_t lapse_us, due_us;
 	wherry_code code = wh_outbox_claim_next(r->box, r->set.park && r->set.ordered,
 						r->set.claim_us, &lapse_us, &due_us, err);
 
 	if (code != WHERRY_OK)
 		return code;
-	r->lapse_at_us = wh_later(now, lapse_us);
-	r->due_at_us = wh_later(now, due_us > 0 ? due_us : BLOCKED_US);
+	c->expires_at_us = wh_later(now, lapse_us);
+	c->due_at_us = wh_later(now, due_us > 0 ? due_us : BLOCKED_US);
 	return WHERRY_OK;
 }
 
-/* Keys that were held until their failure was written. */
-static void free_keys(wherry_relay *r, int64_t now)
+/* Few large claims cost less than many small ones. */
+static bool is_worth_it(const wherry_relay *r)
 {
-	r->keys.first_due = WH_NEVER;
-	for (wh_key *key = r->keys.held, *next; key; key = next) {
-		next = key->held_next;
-		if (key->due_us <= now && !key->active) {
-			key->broken = false;
-			wh_key_drain(&r->keys, key);
-			wh_key_free(&r->keys, key);
-			wh_keys_drop(&r->keys, key);
-		} else if (!key->active && key->due_us < r->keys.first_due) {
-			r->keys.first_due = key->due_us;
-		}
-	}
+	int64_t least = r->set.window / 4;
+
+	if (least > r->set.turn)
+		least = r->set.turn;
+	return wh_intake_has_room(r) && wh_intake_keys_left(r) &&
+	       wh_intake_room(r) >= least;
 }
 
 static bool may_claim(const wherry_relay *r)
 {
-	return r->more && wh_read_worth_it(r);
+	wh_competing *c = state_of(r);
+
+	return c->more && is_worth_it(r);
 }
 
 /* What lapsed comes first, but for the fresh ones after each share of it. */
 static bool lapsed_first(const wherry_relay *r, int64_t now)
 {
-	return now >= r->lapse_at_us && !r->down && !(r->fresh_most && may_claim(r));
+	wh_competing *c = state_of(r);
+
+	return now >= c->expires_at_us && !r->down && !(c->fresh_most && may_claim(r));
 }
 
 /* First what is in memory must be through; others may have taken up what lapsed by then. */
 static wherry_code lapsed_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
+	wh_competing *c = state_of(r);
 	wherry_claim_options options = options_of(r);
 	wherry_code code;
 	int64_t n;
 
-	if (r->window.n && now < r->look_again_us)
+	if (r->window.n && now < c->look_again_us)
 		return WHERRY_OK;
-	r->look_again_us = wh_later(now, BLOCKED_US);
+	c->look_again_us = wh_later(now, BLOCKED_US);
 	code = look_ahead(r, now, err);
-	if (code != WHERRY_OK || now < r->lapse_at_us || r->window.n)
+	if (code != WHERRY_OK || now < c->expires_at_us || r->window.n)
 		return code;
 	code = claim(r, &options, true, &n, err);
 	if (code != WHERRY_OK)
 		return code;
 	if (!n)
-		r->lapse_at_us = wh_later(now, BLOCKED_US);
-	r->sharing = n > 0;
-	r->fresh_most = n > FRESH_LEAST ? n : FRESH_LEAST;
+		c->expires_at_us = wh_later(now, BLOCKED_US);
+	c->taking_over = n > 0;
+	c->fresh_most = n > FRESH_LEAST ? n : FRESH_LEAST;
 	return WHERRY_OK;
 }
 
@@ -223,22 +364,25 @@ static int64_t failed_room(const wherry_relay *r)
 
 static wherry_code fresh_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wherry_code code = r->set.strict ? wh_strict_look(r, now, err) : WHERRY_OK;
+	wh_competing *c = state_of(r);
+	wherry_code code = r->set.strict ? wh_strict_look(r, &c->strict, now, 0, false,
+							  &c->more, err)
+					 : WHERRY_OK;
 	wherry_claim_options options = options_of(r);
 	int64_t n;
 
 	if (code != WHERRY_OK)
 		return code;
-	if (r->fresh_most && r->fresh_most < options.limit)
-		options.limit = r->fresh_most;
-	r->fresh_most = 0;
+	if (c->fresh_most && c->fresh_most < options.limit)
+		options.limit = c->fresh_most;
+	c->fresh_most = 0;
 	if (r->down && !r->set.failed_only)
 		options.failed_most = failed_room(r);
 	code = claim(r, &options, false, &n, err);
 	if (code == WHERRY_OK)
 		code = look_ahead(r, now, err);
-	if (code == WHERRY_OK && options.failed_most < 0 && r->due_at_us < r->probe_at_us)
-		r->due_at_us = r->probe_at_us;
+	if (code == WHERRY_OK && options.failed_most < 0 && c->due_at_us < r->probe_at_us)
+		c->due_at_us = r->probe_at_us;
 	return code;
 }
 
@@ -255,8 +399,9 @@ static wherry_code write_first(wherry_relay *r, int64_t now, wherry_error *err)
 	return WHERRY_OK;
 }
 
-wherry_code wh_claim_step(wherry_relay *r, int64_t now, wherry_error *err)
+static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 {
+	wh_competing *c = state_of(r);
 	wherry_code code = write_first(r, now, err);
 	bool woken;
 
@@ -266,17 +411,17 @@ wherry_code wh_claim_step(wherry_relay *r, int64_t now, wherry_error *err)
 	r->version = wh_db_version(r->db);
 
 	if (woken) {
-		r->more = r->freed = true;
-		code = wh_read_control(r, now, err);
+		c->more = c->freed = true;
+		code = wh_operator_look(r, now, err);
 	}
 	if (code != WHERRY_OK || r->stats.paused)
 		return code;
 	if (now >= r->keys.first_due)
-		free_keys(r, now);
-	if (now >= r->due_at_us || now >= r->strict.look_us)
-		r->more = true;
-	r->sharing &= r->window.n > 0;
-	if (r->sharing && !r->down)
+		wh_claimed_due(r, now);
+	if (now >= c->due_at_us || now >= c->strict.look_us)
+		c->more = true;
+	c->taking_over &= r->window.n > 0;
+	if (c->taking_over && !r->down)
 		return WHERRY_OK;
 	if (lapsed_first(r, now)) {
 		code = lapsed_step(r, now, err);
@@ -286,30 +431,33 @@ wherry_code wh_claim_step(wherry_relay *r, int64_t now, wherry_error *err)
 	return may_claim(r) ? fresh_step(r, now, err) : WHERRY_OK;
 }
 
-int64_t wh_claim_deadline(const wherry_relay *r, int64_t now)
+static int64_t deadline(const wherry_relay *r, int64_t now)
 {
+	wh_competing *c = state_of(r);
 	int64_t at = r->keys.first_due;
 
-	if (r->sharing && r->window.n && !r->down)
+	if (r->stats.paused)
+		return WH_NEVER;
+	if (c->taking_over && r->window.n && !r->down)
 		return at;
 	if (lapsed_first(r, now) && r->window.n)
-		return r->look_again_us < at ? r->look_again_us : at;
+		return c->look_again_us < at ? c->look_again_us : at;
 	if (lapsed_first(r, now))
 		return now;
-	if (r->lapse_at_us < at && r->lapse_at_us > now && !r->down)
-		at = r->lapse_at_us;
-	if (!wh_read_worth_it(r))
+	if (c->expires_at_us < at && c->expires_at_us > now && !r->down)
+		at = c->expires_at_us;
+	if (!is_worth_it(r))
 		return at;
-	if (r->more)
+	if (c->more)
 		return now;
-	if (r->strict.look_us < at)
-		at = r->strict.look_us;
-	return r->due_at_us < at ? r->due_at_us : at;
+	if (c->strict.look_us < at)
+		at = c->strict.look_us;
+	return c->due_at_us < at ? c->due_at_us : at;
 }
 
 /* ---- extending ---- */
 
-wherry_code wh_claim_extend(wherry_relay *r, wherry_error *err)
+static wherry_code extend(wherry_relay *r, wherry_error *err)
 {
 	size_t n = 0;
 
@@ -322,3 +470,128 @@ wherry_code wh_claim_extend(wherry_relay *r, wherry_error *err)
 	return wherry_outbox_extend(r->box, &r->lease, r->back_ids, n, r->set.claim_us,
 				    NULL, err);
 }
+
+/* The lease is joined again, and all that is claimed is extended. */
+static wherry_code renew(wherry_relay *r, wherry_lease *inout, wherry_error *err)
+{
+	wherry_code code =
+		wherry_outbox_join(r->box, r->set.name, r->set.lease_us, inout, err);
+
+	if (code == WHERRY_OK && inout->epoch == r->lease.epoch)
+		return extend(r, err);
+	if (code == WHERRY_OK || (code == WHERRY_BUSY && !err->native))
+		return WHERRY_STALE;
+	return code;
+}
+
+static wherry_code renewed(wherry_relay *r, int64_t now, int64_t version,
+			   wherry_error *err)
+{
+	(void)now;
+	(void)version;
+	(void)err;
+	state_of(r)->more = true;
+	return WHERRY_OK;
+}
+
+static wherry_code control(wherry_relay *r, bool *out_paused, int64_t *out_version,
+			   wherry_error *err)
+{
+	return wh_outbox_control(r->box, out_paused, out_version, err);
+}
+
+/* ---- what became of messages ---- */
+
+static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
+			       wh_settlement *s, wh_settled *out, int64_t *out_later_us,
+			       wherry_error *err)
+{
+	(void)try_next;
+	(void)out_later_us;
+	return wh_settle_write(r, s, out, err);
+}
+
+static void written(wherry_relay *r)
+{
+	wh_competing *c = state_of(r);
+
+	c->more = c->freed = true;
+}
+
+void wh_competing_due(wherry_relay *r, int64_t due_us)
+{
+	wh_competing *c = state_of(r);
+
+	if (due_us < c->due_at_us)
+		c->due_at_us = due_us;
+}
+
+/* ---- until empty ---- */
+
+static wherry_code aim(wherry_relay *r, wherry_error *err)
+{
+	return wh_outbox_last_open(r->box, &r->target_id, err);
+}
+
+/* Waits for what other relays have claimed, too. */
+static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_competing *c = state_of(r);
+	bool quiet = !c->more && !r->window.n && !r->keys.n_held;
+	bool waits, open = true;
+	wherry_code code;
+
+	if (now < r->empty_check_us)
+		return WHERRY_OK;
+	r->empty_check_us = wh_later(now, CHECK_US);
+	code = wh_outbox_open_upto(r->box, r->target_id, &open, err);
+	if (code != WHERRY_OK)
+		return code;
+	waits = c->expires_at_us != WH_NEVER || c->due_at_us != WH_NEVER;
+	if (r->set.failed_only && quiet) /* pending messages are for other relays */
+		open = waits;
+	if (!open)
+		wh_until_empty_finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
+	else if (r->fsm.state != WH_LEADING || !quiet)
+		return WHERRY_OK;
+	else if (r->set.park && !waits)
+		wh_until_empty_finish(r, WHERRY_PARKED);
+	else
+		c->more = true;
+	return WHERRY_OK;
+}
+
+static bool is_partial(const wherry_relay *r)
+{
+	(void)r;
+	return true;
+}
+
+const wh_engine_driver wh_engine_competing = {
+	.id = WH_COMPETING,
+	.hold = &wh_hold_claimed,
+	.writes_rows = true,
+	.claims_rows = true,
+	.make = make,
+	.free = free_state,
+	.attach = attach,
+	.detach = detach,
+	.resume = resume,
+	.replaced = forget_place,
+	.take = take_lease,
+	.begin = begin,
+	.suspects = suspects,
+	.proven = proven,
+	.renew = renew,
+	.renewed = renewed,
+	.forget = forget,
+	.fetch = fetch,
+	.is_partial = is_partial,
+	.control = control,
+	.acknowledge = acknowledge,
+	.written = written,
+	.let_go = let_go,
+	.aim = aim,
+	.until_empty = until_empty,
+	.deadline = deadline,
+};

@@ -1,48 +1,87 @@
 /*
  * A share of the outbox, beside other relays on PostgreSQL.
  *
- * The lease's row in the database says which slots are this relay's.  It never loses one
- * while the lease lives; it takes what nobody has, as far as it is fair, and gives up what is
- * too much: then nothing new is read or submitted until all that flies has landed and is
- * written, all else in memory is forgotten, and reading begins anew with fewer.
+ * The lease's row in the database says which partitions are this relay's.  It never loses one
+ * while its lease lives.  It takes partitions that nobody has, up to a fair share.  It gives up
+ * partitions over a fair share: then it reads and submits nothing new until all that is in
+ * flight has landed and is written, forgets all else in memory, and reads anew with fewer.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "relay/dead_letters.h"
+#include "relay/engine/engine.h"
+#include "relay/engine/reader.h"
 
-wherry_code wh_partitions_open(wherry_relay *r, wherry_error *err)
+typedef struct wh_partitioned {
+	wh_reader reader;
+	wh_slots slots; /* As of the last renewal. */
+	wh_slots heard; /* As this renewal says. */
+	bool yielding;  /* It gives partitions up once nothing is in flight. */
+	int logged;     /* Number of partitions that was logged last; -1: none. */
+} wh_partitioned;
+
+static wh_partitioned *state_of(const wherry_relay *r)
 {
-	if (r->set.competing || r->set.stream || r->lease.epoch)
-		return WHERRY_OK; /* these have all of it; and a lease stays what it is */
-	return wh_slots_ready(r->box, &r->partitions.on, err);
+	return r->state;
 }
 
-bool wh_partitions_partial(const wherry_relay *r)
+static wherry_code make(wherry_relay *r, wherry_error *err)
 {
-	return r->partitions.on && r->partitions.slots.mine != UINT64_MAX;
+	wh_partitioned *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return wh_oom(err);
+	wh_reader_init(&p->reader);
+	p->reader.mask = 0;
+	r->state = p;
+	return WHERRY_OK;
 }
 
-wherry_code wh_partitions_join(wherry_relay *r, wherry_error *err)
+static void log_share(wherry_relay *r)
 {
-	return wh_slots_join(r->box, r->set.again, r->set.name, r->set.lease_us,
-			     r->set.window, &r->lease, &r->partitions.slots, err);
-}
+	wh_partitioned *p = state_of(r);
+	int n = wh_slots_count(p->slots.mine);
 
-static void tell(wherry_relay *r)
-{
-	int n = wh_slots_count(r->partitions.slots.mine);
-
-	if (n == r->partitions.told)
+	if (n == p->logged)
 		return;
 	wh_relay_say(r, WHERRY_LOG_INFO, "slots", wh_log_int("n", n),
 		     wh_log_int("of", WH_SLOTS),
-		     wh_log_int("relays", r->partitions.slots.n_others + 1));
-	r->partitions.told = n;
+		     wh_log_int("relays", p->slots.n_others + 1));
+	p->logged = n;
 }
 
-/* Whoever had these may have ended in the middle of what he was sent. */
-static wherry_code suspect(wherry_relay *r, int64_t now, int64_t suspects,
-			   wherry_error *err)
+/* ---- the lease ---- */
+
+static wherry_code take(wherry_relay *r, wherry_error *err)
+{
+	wh_partitioned *p = state_of(r);
+	wherry_code code =
+		wh_slots_join(r->box, r->set.redeliver, r->set.name, r->set.lease_us,
+			      r->set.window, &r->lease, &p->slots, err);
+
+	if (code == WHERRY_OK)
+		p->reader.mask = p->slots.mine;
+	return code;
+}
+
+static void begin(wherry_relay *r, int64_t now)
+{
+	wh_partitioned *p = state_of(r);
+
+	wh_reader_begin(r, now);
+	p->yielding = false;
+	p->logged = -1;
+	log_share(r);
+}
+
+static wherry_code renew(wherry_relay *r, wherry_lease *inout, wherry_error *err)
+{
+	return wh_slots_renew(r->box, inout, &state_of(r)->heard, err);
+}
+
+/* The relays that had these partitions may have crashed while messages were in flight. */
+static wherry_code suspect(wherry_relay *r, int64_t suspects, wherry_error *err)
 {
 	wherry_code code;
 
@@ -55,13 +94,12 @@ static wherry_code suspect(wherry_relay *r, int64_t now, int64_t suspects,
 	r->lease.suspects += suspects + (int64_t)(r->window.n - r->window.in_flight.n -
 						  r->window.settled.n);
 	code = wh_outbox_last_open(r->box, &r->suspects_upto, err);
-	if (code == WHERRY_OK)
-		return code;
-	r->suspects_upto = INT64_MAX;
-	return wh_relay_db_trouble(r, now, code, err);
+	if (code != WHERRY_OK)
+		r->suspects_upto = INT64_MAX;
+	return code;
 }
 
-/* How many it should have more; below 0: fewer. */
+/* Partitions it should have more; below 0: fewer. */
 static int missing(const wh_slots *s)
 {
 	return wh_slots_fair(s->n_others) - wh_slots_count(s->mine);
@@ -74,66 +112,66 @@ static wherry_code take_more(wherry_relay *r, int64_t now, wherry_error *err)
 	wherry_error why = WHERRY_ERROR_INIT;
 	int64_t suspects = 0;
 	wherry_code code =
-		wh_slots_more(r->box, &r->lease, &r->partitions.slots, &suspects, &why);
+		wh_slots_more(r->box, &r->lease, &state_of(r)->slots, &suspects, &why);
 
 	if (code == WHERRY_BUSY && !why.native) { /* another was faster */
 		r->renew_at_us = wh_later(now, SOON_US);
 		return WHERRY_OK;
 	}
-	if (err)
-		*err = why;
-	if (code == WHERRY_STALE) {
-		wh_lease_lost(r, now, "it lapsed before it took more slots");
-		return WHERRY_OK;
+	if (code != WHERRY_OK) {
+		if (err)
+			*err = why;
+		return code;
 	}
-	if (code != WHERRY_OK)
-		return wh_relay_db_trouble(r, now, code, err);
-	return suspect(r, now, suspects, err);
+	return suspect(r, suspects, err);
 }
 
-/* What was passed over was so for other slots. */
-static void read_anew(wherry_relay *r, int64_t now)
+/* The share is as it was heard: take what is missing, give up what is too much once that is
+ * possible. */
+static wherry_code adopt(wherry_relay *r, int64_t now, const wh_slots *heard,
+			 wherry_error *err)
 {
-	r->gaps.n = 0;
-	r->passed = r->oldest = 0;
-	wh_read_sweep(r, now);
-}
-
-wherry_code wh_partitions_adopt(wherry_relay *r, int64_t now, const wh_slots *heard,
-				wherry_error *err)
-{
-	wh_slots *s = &r->partitions.slots;
+	wh_partitioned *p = state_of(r);
+	wh_slots *s = &p->slots;
 	uint64_t before = s->mine;
 	wherry_code code = WHERRY_OK;
 
 	*s = *heard;
 	if (s->lapse_us >= 0 && wh_later(now, s->lapse_us + 1000) < r->renew_at_us)
 		r->renew_at_us = wh_later(now, s->lapse_us + 1000);
-	if (r->fsm.state != WH_LEADING)
-		return code;
-	if (missing(s) > 0 && ~(s->mine | s->others))
+	if (r->fsm.state == WH_LEADING && missing(s) > 0 && ~(s->mine | s->others))
 		code = take_more(r, now, err);
+	p->reader.mask = s->mine;
 	if (r->fsm.state != WH_LEADING)
 		return code;
-	r->partitions.yielding = missing(s) < 0;
-	if (s->mine & ~before)
-		read_anew(r, now);
-	tell(r);
+	p->yielding = missing(s) < 0;
+	if (s->mine & ~before) /* gaps are those of other partitions */
+		wh_reader_read_anew(r, now);
+	log_share(r);
 	return code;
 }
 
-void wh_partitions_begin(wherry_relay *r)
+static wherry_code renewed(wherry_relay *r, int64_t now, int64_t version,
+			   wherry_error *err)
 {
-	if (!r->partitions.on)
-		return;
-	r->partitions.yielding = false;
-	r->partitions.told = -1;
-	tell(r);
+	wherry_code code = wh_reader_renewed(r, now, version, err);
+
+	return code == WHERRY_OK ? adopt(r, now, &state_of(r)->heard, err) : code;
 }
 
-wherry_code wh_partitions_yield(wherry_relay *r, int64_t now, wherry_error *err)
+static void lost(wherry_relay *r)
 {
-	const wh_slots *s = &r->partitions.slots;
+	wh_partitioned *p = state_of(r);
+
+	p->yielding = false;
+	p->slots.mine = p->reader.mask = 0;
+}
+
+/* ---- the step ---- */
+
+static wherry_code yield(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	const wh_slots *s = &state_of(r)->slots;
 	wh_slots heard;
 	wherry_code code = WHERRY_OK;
 
@@ -148,12 +186,55 @@ wherry_code wh_partitions_yield(wherry_relay *r, int64_t now, wherry_error *err)
 	code = wh_slots_keep(r->box, &r->lease,
 			     wh_slots_first(s->mine, wh_slots_fair(s->n_others)), &heard,
 			     err);
-	if (code == WHERRY_STALE) {
-		wh_lease_lost(r, now, "it lapsed before slots were given up");
-		return WHERRY_OK;
-	}
 	if (code != WHERRY_OK)
-		return wh_relay_db_trouble(r, now, code, err);
-	wh_read_sweep(r, now);
-	return wh_partitions_adopt(r, now, &heard, err);
+		return code;
+	wh_reader_sweep(r, now);
+	return adopt(r, now, &heard, err);
 }
+
+static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	return state_of(r)->yielding ? yield(r, now, err) : wh_reader_fetch(r, now, err);
+}
+
+static bool yields(const wherry_relay *r)
+{
+	return state_of(r)->yielding;
+}
+
+/* Other relays came or went: a renewal looks at that closely. */
+static wherry_code control(wherry_relay *r, bool *out_paused, int64_t *out_version,
+			   wherry_error *err)
+{
+	const wh_slots *known = &state_of(r)->slots;
+	wh_slots now = *known;
+	wherry_code code =
+		wh_slots_control(r->box, &r->lease, out_paused, out_version, &now, err);
+
+	if (code == WHERRY_OK &&
+	    (now.n_others != known->n_others || now.others != known->others))
+		r->renew_at_us = wh_monotonic(&r->env);
+	return code;
+}
+
+const wh_engine_driver wh_engine_partitioned = {
+	.id = WH_PARTITIONED,
+	WH_READER_FUNCTIONS,
+	.joins_leader = true,
+	.make = make,
+	.free = wh_reader_free,
+	.resume = wh_reader_resume,
+	.take = take,
+	.begin = begin,
+	.renew = renew,
+	.renewed = renewed,
+	.lost = lost,
+	.control = control,
+	.acknowledge = wh_reader_acknowledge,
+	.admitted = wh_reader_admitted,
+	.left = wh_reader_left,
+	.fetch = fetch,
+	.yields = yields,
+	.submits_while_reading = true,
+	.deadline = wh_reader_deadline,
+};

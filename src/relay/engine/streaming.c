@@ -63,54 +63,73 @@ void wh_tx_advance(wh_streaming *f)
 		f->delivered = f->received;
 }
 
-void wh_streaming_taken(wherry_relay *r, uint64_t number)
+bool wh_streaming_on(const wherry_relay *r)
 {
-	wh_tx *tx = number ? wh_tx_find(r->streaming, number) : NULL;
+	return wh_streaming_of(r)->fsm.state == WH_STREAMING_ON;
+}
+
+/* ---- rows in memory ---- */
+
+/* Its place among all, which is not that of its id. */
+int64_t wh_streaming_place(wherry_relay *r, int64_t id)
+{
+	wh_streaming *f = wh_streaming_of(r);
+	int64_t order;
+
+	if (!wh_places_of(&f->places, id, &order))
+		order = f->order += WH_PLACE_STEP;
+	return order;
+}
+
+void wh_streaming_taken(wh_streaming *f, uint64_t number)
+{
+	wh_tx *tx = number ? wh_tx_find(f, number) : NULL;
 
 	if (tx)
 		tx->open++;
 }
 
-void wh_streaming_landed(wherry_relay *r, uint64_t number)
+void wh_streaming_admitted(wherry_relay *r, wh_entry *e)
 {
-	wh_tx *tx = number && r->streaming ? wh_tx_find(r->streaming, number) : NULL;
+	wh_streaming *f = wh_streaming_of(r);
+
+	e->tx = f->reader.taking;
+	if (!e->tx)
+		r->unfenced = true;
+	wh_streaming_taken(f, e->tx);
+}
+
+void wh_streaming_landed(wh_streaming *f, uint64_t number)
+{
+	wh_tx *tx = number ? wh_tx_find(f, number) : NULL;
 
 	if (!tx)
 		return;
 	tx->open--;
-	r->streaming->moved = true;
+	f->moved = true;
 }
 
-bool wh_streaming_knows(const wherry_relay *r)
+void wh_streaming_left(wherry_relay *r, const wh_entry *e)
 {
-	return wh_streaming_on(r) && r->streaming->swept && !r->keys.n_parked;
-}
-
-void wh_streaming_forget(wherry_relay *r)
-{
-	if (r->streaming)
-		r->streaming->swept = false;
-}
-
-bool wh_streaming_on(const wherry_relay *r)
-{
-	return r->streaming && r->streaming->fsm.state == WH_STREAMING_ON;
+	wh_reader_left(r, e);
+	wh_streaming_landed(wh_streaming_of(r), e->tx);
 }
 
 /* ---- what rows can be seen ---- */
 
 wherry_code wh_streaming_swept(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	wh_wal_now at;
 	wherry_code code;
 
+	(void)now;
 	f->placed = false;
 	code = wh_wal_position(f->wal, &at, err);
 	if (code != WHERRY_OK)
-		return wh_relay_db_trouble(r, now, code, err);
+		return code;
 	f->known = at.written;
-	f->swept = true;
+	f->reader.knows_all = true;
 	f->placed = true;
 	f->look |= f->inside; /* the sweep has met the rest of it */
 	return WHERRY_OK;
@@ -126,10 +145,10 @@ static size_t add_xid(wh_streaming *f, uint64_t number, uint32_t *xids, size_t n
 	return n + 1;
 }
 
-wherry_code wh_streaming_seen(wherry_relay *r, const wh_entry *also, bool *out_all,
-			      wherry_error *err)
+static wherry_code seen(wherry_relay *r, const wh_entry *also, bool *out_all,
+			wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	size_t n = 0;
 	uint32_t *xids = calloc(r->window.settled.n + 1, sizeof(*xids));
 	int64_t unseen = 0;
@@ -152,10 +171,10 @@ wherry_code wh_streaming_seen(wherry_relay *r, const wh_entry *also, bool *out_a
 	return WHERRY_OK;
 }
 
-/* Mostly a moment; but a commit may wait for a standby that is away. */
+/* How long to wait: mostly a moment, but a commit may wait for a standby that is away. */
 int64_t wh_streaming_unseen(wherry_relay *r)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 
 	f->unseen_us = f->unseen_us ? 2 * f->unseen_us : UNSEEN_US;
 	if (f->unseen_us > UNSEEN_MOST_US)
@@ -163,11 +182,39 @@ int64_t wh_streaming_unseen(wherry_relay *r)
 	return f->unseen_us;
 }
 
+/*
+ * Rows come by the log, so that a message may be delivered before the statement that
+ * acknowledges it can see its row: then the log is written first.
+ */
+static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
+			       wh_settlement *s, wh_settled *out, int64_t *out_later_us,
+			       wherry_error *err)
+{
+	wh_settled late = {0};
+	bool all = true;
+	wherry_code code = WHERRY_OK;
+
+	if (try_next || r->window.n_undelivered)
+		code = seen(r, try_next, &all, err);
+	if (code == WHERRY_OK && all)
+		code = wh_settle_write(r, s, out, err);
+	if (code == WHERRY_OK && all && out->n_done < (int64_t)s->n_done) {
+		code = seen(r, NULL, &all, err);
+		if (code == WHERRY_OK && all && !s->n_failed && !s->try_id)
+			code = wh_outbox_settle(r->box, &r->lease, s, &late, err);
+		out->n += late.n;
+		out->n_done += late.n_done;
+	}
+	if (code == WHERRY_OK && !all)
+		*out_later_us = wh_streaming_unseen(r);
+	return code;
+}
+
 /* ---- the step ---- */
 
-wherry_code wh_streaming_alive(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_streaming_confirm(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	wherry_code code;
 
 	if (!wh_streaming_on(r))
@@ -180,14 +227,14 @@ wherry_code wh_streaming_alive(wherry_relay *r, int64_t now, wherry_error *err)
 /* Rows that have come, if there may be any more. */
 static wherry_code receive(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	wherry_code code = WHERRY_OK;
 
-	if (r->sweeping || r->stats.paused)
+	if (f->reader.sweeping || r->stats.paused)
 		return WHERRY_OK;
-	if (!r->set.keep && !f->placed)
+	if (!f->unmarked && !f->placed)
 		code = wh_streaming_swept(r, now, err);
-	if (code == WHERRY_OK && (f->placed || r->set.keep)) {
+	if (code == WHERRY_OK && (f->placed || f->unmarked)) {
 		code = wh_streaming_pull(r, now, err);
 		if (code != WHERRY_OK)
 			return wh_streaming_trouble(r, now, code, err);
@@ -199,13 +246,15 @@ static wherry_code receive(wherry_relay *r, int64_t now, wherry_error *err)
  * but a log that is not read is kept, so not for long. */
 static bool waits_for_table(const wherry_relay *r, int64_t now)
 {
-	return r->sweeping && !r->set.keep && now < r->streaming->begin_by_us;
+	wh_streaming *f = wh_streaming_of(r);
+
+	return f->reader.sweeping && !f->unmarked && now < f->begin_by_us;
 }
 
 wherry_code wh_streaming_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	enum { BACKLOG_S = 10 };
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	wherry_code code = WHERRY_OK;
 
 	if (!f->begin_by_us)
@@ -217,43 +266,21 @@ wherry_code wh_streaming_step(wherry_relay *r, int64_t now, wherry_error *err)
 		code = wh_streaming_begin(r, now, err);
 	if (code == WHERRY_OK && f->fsm.state == WH_STREAMING_TABLE)
 		code = wh_streaming_table(r, now, err);
-	if (code == WHERRY_OK && wh_streaming_on(r) && now >= r->db_retry_at_us)
+	if (code == WHERRY_OK && wh_streaming_on(r))
 		code = receive(r, now, err);
-	if (code == WHERRY_OK && now >= r->db_retry_at_us)
+	if (code == WHERRY_OK)
 		code = wh_streaming_watch(r, now, err);
-	return code == WHERRY_OK ? wh_streaming_alive(r, now, err) : code;
-}
-
-wherry_code wh_streaming_settled(wherry_relay *r, int64_t now, wherry_error *err)
-{
-	wherry_code code = WHERRY_OK;
-
-	if (!wh_streaming_on(r))
-		return WHERRY_OK;
-	if (r->set.keep && now >= r->db_retry_at_us)
-		code = wh_unmarked_place(r, now, err);
-	return code == WHERRY_OK && r->fsm.state == WH_LEADING
-		       ? wh_streaming_alive(r, now, err)
-		       : code;
+	return code == WHERRY_OK ? wh_streaming_confirm(r, now, err) : code;
 }
 
 /* The last word to the server, so that the next relay goes on from here. */
 wherry_code wh_streaming_finish(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
-	wherry_code code = WHERRY_OK;
+	wh_streaming *f = wh_streaming_of(r);
 
 	if (!wh_streaming_on(r))
 		return WHERRY_OK;
 	wh_tx_advance(f);
-	if (r->set.keep && f->delivered) /* though it has not moved: it says when */
-		code = wh_unmarked_write(r, NULL, err);
-	if (code == WHERRY_STALE) {
-		wh_lease_lost(r, now, "the position was refused");
-		return WHERRY_OK;
-	}
-	if (code != WHERRY_OK)
-		return wh_relay_db_trouble(r, now, code, err);
 	if (f->stream->driver->confirm(f->stream, now, f->delivered, true, err) !=
 	    WHERRY_OK)
 		wh_relay_say(r, WHERRY_LOG_DEBUG, "stream-not-told",
@@ -262,53 +289,20 @@ wherry_code wh_streaming_finish(wherry_relay *r, int64_t now, wherry_error *err)
 	return WHERRY_OK;
 }
 
-wherry_code wh_streaming_until(wherry_relay *r, int64_t now, wherry_error *err)
-{
-	wh_streaming *f = r->streaming;
-	wherry_code code = WHERRY_OK;
-	wh_wal_now at;
-
-	if (r->target_id < 0) {
-		code = wh_wal_position(f->wal, &at, err);
-		if (code == WHERRY_OK) {
-			r->target_at = at.written; /* commits need not be flushed yet */
-			r->target_id = 0;
-		}
-		return code;
-	}
-	if (!wh_streaming_on(r))
-		return WHERRY_OK;
-	wh_tx_advance(f);
-	if (f->delivered >= r->target_at) {
-		wh_until_empty_finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
-		return WHERRY_OK;
-	}
-	if (now < r->empty_check_us || f->received >= r->target_at)
-		return WHERRY_OK;
-	r->empty_check_us = wh_later(now, ASK_US);
-	code = f->stream->driver->confirm(f->stream, now, f->delivered, true, err);
-	return code == WHERRY_OK ? code : wh_streaming_trouble(r, now, code, err);
-}
-
 /* ---- when to step, and for what to wait ---- */
 
 static bool may_receive(const wherry_relay *r)
 {
-	return !r->stats.paused && !r->sweeping && wh_streaming_has_room(r);
+	wh_streaming *f = wh_streaming_of(r);
+
+	return !r->stats.paused && !f->reader.sweeping && wh_streaming_has_room(r);
 }
 
-static int64_t earlier(int64_t a, int64_t b)
+int64_t wh_streaming_arrival(const wherry_relay *r, int64_t now)
 {
-	return a < b ? a : b;
-}
-
-int64_t wh_streaming_deadline(const wherry_relay *r, int64_t now)
-{
-	const wh_streaming *f = r->streaming;
+	const wh_streaming *f = wh_streaming_of(r);
 	int64_t at = WH_NEVER;
 
-	if (!f)
-		return at;
 	if (f->fsm.state == WH_STREAMING_OFF && f->given_up && !f->dropping)
 		return at;
 	if (f->fsm.state == WH_STREAMING_OFF)
@@ -318,32 +312,89 @@ int64_t wh_streaming_deadline(const wherry_relay *r, int64_t now)
 	if (f->fsm.state == WH_STREAMING_TABLE)
 		return may_receive(r) ? now : at;
 	if (f->fsm.state == WH_STREAMING_MAKING && f->ahead_next)
-		at = earlier(at, f->ahead_look_us);
+		at = wh_sooner(at, f->ahead_look_us);
 	if (f->fsm.state != WH_STREAMING_ON)
 		return at;
-	if (r->set.keep && f->moved && f->delivered > f->written)
-		at = earlier(at, f->write_us);
-	if ((r->target & WHERRY_UNTIL_EMPTY) && r->set.keep)
-		at = earlier(at,
-			     r->empty_check_us > now ? r->empty_check_us : now + ASK_US);
 	if (may_receive(r) && f->n_ids)
-		at = earlier(at, f->look_up_us); /* until they can be seen */
+		at = wh_sooner(at, f->look_up_us); /* until they can be seen */
 	else if (may_receive(r) &&
-		 ((!r->set.keep && !f->placed) || f->stream->driver->waiting(f->stream)))
+		 ((!f->unmarked && !f->placed) || f->stream->driver->waiting(f->stream)))
 		at = now;
-	return earlier(at, f->stream->driver->deadline(f->stream));
+	return wh_sooner(at, f->stream->driver->deadline(f->stream));
 }
 
 int wh_streaming_fd(const wherry_relay *r, short *out_events)
 {
-	const wh_streaming *f = r->streaming;
+	const wh_streaming *f = wh_streaming_of(r);
 	int fd;
 
 	*out_events = 0;
-	if (!f || !f->stream || f->fsm.state == WH_STREAMING_TABLE)
+	if (!f->stream || f->fsm.state == WH_STREAMING_TABLE)
 		return -1;
 	fd = f->stream->driver->fd(f->stream, out_events);
 	if (wh_streaming_on(r) && !may_receive(r)) /* what comes stays in the socket */
 		*out_events = (short)(*out_events & ~POLLIN);
 	return *out_events ? fd : -1;
 }
+
+/* ---- the engine that marks rows ---- */
+
+static wherry_code make(wherry_relay *r, wherry_error *err)
+{
+	wherry_code code = wh_streaming_make(r, false, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	wh_streaming_of(r)->reader.swept = wh_streaming_swept;
+	r->keys.places = &wh_streaming_of(r)->places;
+	r->set.noted_most = WH_PLACES_MOST;
+	return WHERRY_OK;
+}
+
+static wherry_code renewed(wherry_relay *r, int64_t now, int64_t version,
+			   wherry_error *err)
+{
+	wherry_code code = wh_reader_renewed(r, now, version, err);
+
+	return code == WHERRY_OK ? wh_streaming_missing(r, now, err) : code;
+}
+
+static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_code code = wh_reader_fetch(r, now, err);
+
+	return code == WHERRY_OK ? wh_streaming_step(r, now, err) : code;
+}
+
+static int64_t deadline(const wherry_relay *r, int64_t now)
+{
+	return wh_sooner(wh_reader_deadline(r, now), wh_streaming_arrival(r, now));
+}
+
+const wh_engine_driver wh_engine_stream = {
+	.id = WH_STREAM,
+	WH_READER_FUNCTIONS,
+	.make = make,
+	.free = wh_streaming_free,
+	.attach = wh_streaming_attach,
+	.detach = wh_streaming_detach,
+	.resume = wh_reader_resume,
+	.take = wh_reader_take,
+	.begin = wh_reader_begin,
+	.renew = wh_reader_renew,
+	.renewed = renewed,
+	.end = wh_streaming_end,
+	.control = wh_reader_control,
+	.admitted = wh_streaming_admitted,
+	.left = wh_streaming_left,
+	.place = wh_streaming_place,
+	.is_fed = wh_streaming_on,
+	.fetch = fetch,
+	.meanwhile = wh_streaming_meanwhile,
+	.acknowledge = acknowledge,
+	.progress = wh_streaming_confirm,
+	.keep_alive = wh_streaming_confirm,
+	.finish = wh_streaming_finish,
+	.deadline = deadline,
+	.fd = wh_streaming_fd,
+};

@@ -5,7 +5,8 @@
 #define WH_RELAY_ENGINE_STREAMING_H
 
 #include "outbox/stream.h"
-#include "relay/relay.h"
+#include "relay/engine/reader.h"
+#include "relay/places.h"
 
 /* A transaction that the log told of, in the order of commits. */
 typedef struct wh_tx {
@@ -32,7 +33,10 @@ typedef struct wh_tx {
  */
 enum { WH_STREAMING_OFF, WH_STREAMING_MAKING, WH_STREAMING_TABLE, WH_STREAMING_ON };
 
-struct wh_streaming {
+typedef struct wh_streaming {
+	wh_reader reader; /* First: see wh_reader_of(). */
+	bool unmarked;    /* Nothing is written to rows. */
+
 	wh_wal *wal;
 	wh_stream *stream; /* NULL: OFF */
 	wh_fsm fsm;
@@ -64,7 +68,6 @@ struct wh_streaming {
 	int64_t known;      /* what was committed before it a sweep may have met */
 	int64_t unseen_us;  /* so long it was waited for what nobody can see yet */
 	int64_t look_up_us; /* and when it is looked up again */
-	bool swept;         /* since it is ON, all of the table */
 	bool placed;        /* known is; else it is asked for */
 
 	/* A pending row that did not come by the log; 0: none.  Once the log was read up to
@@ -88,34 +91,63 @@ struct wh_streaming {
 	wh_dead *dead;        /* scratch */
 	wh_buf routed;        /* likewise: a topic and headers */
 	int64_t committed_us; /* of the transaction that is coming */
-};
+	int64_t target_at;    /* Until empty: the end of the WAL at the start. */
+
+	/* Where rows are marked: the order of messages that wait, which is not that of ids. */
+	wh_places places;
+	int64_t order; /* Place of the last message that was taken in. */
+} wh_streaming;
+
+wh_streaming *wh_streaming_of(const wherry_relay *r);
 
 /* streaming_connection.c */
+wherry_code wh_streaming_make(wherry_relay *r, bool unmarked, wherry_error *err);
+void wh_streaming_free(wherry_relay *r);
+wherry_code wh_streaming_attach(wherry_relay *r, wherry_error *err);
+void wh_streaming_detach(wherry_relay *r, int64_t now);
+void wh_streaming_end(wherry_relay *r); /* the connection, and what came by it */
 wherry_code wh_streaming_connect(wherry_relay *r, int64_t now, wherry_error *err);
 wherry_code wh_streaming_begin(wherry_relay *r, int64_t now, wherry_error *err);
 /* The stream broke: it is opened again in a while. */
 wherry_code wh_streaming_trouble(wherry_relay *r, int64_t now, wherry_code code,
 				 wherry_error *err);
-wherry_code wh_streaming_watch(wherry_relay *r, int64_t now,
-			       wherry_error *err); /* the lag */
-
+/* Look how far the relay lags behind. */
+wherry_code wh_streaming_watch(wherry_relay *r, int64_t now, wherry_error *err);
 /* All of the table is taken in: on with the log. */
 wherry_code wh_streaming_table_done(wherry_relay *r, int64_t now, wherry_error *err);
+
+/* streaming_missing.c: after a renewal: does the first pending row come by the log? */
+wherry_code wh_streaming_missing(wherry_relay *r, int64_t now, wherry_error *err);
 
 /* streaming_intake.c */
 wherry_code wh_streaming_pull(wherry_relay *r, int64_t now, wherry_error *err);
 wherry_code wh_streaming_table(wherry_relay *r, int64_t now, wherry_error *err);
 bool wh_streaming_has_room(const wherry_relay *r);
+bool wh_streaming_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out);
 
-/* unmarked.c */
+/* unmarked.c: a row came by the log at this position. */
 wherry_code wh_unmarked_meet(wherry_relay *r, const wh_open_row *row, int64_t at,
 			     wherry_error *err);
-wherry_code wh_unmarked_place(wherry_relay *r, int64_t now, wherry_error *err);
 
-/* stream.c */
+/* streaming.c */
 wh_tx *wh_tx_begin(wh_streaming *f, uint32_t xid);   /* NULL: out of memory */
 wh_tx *wh_tx_find(wh_streaming *f, uint64_t number); /* NULL: it is settled */
 uint64_t wh_tx_last(const wh_streaming *f);          /* its number; 0: there is none */
-void wh_tx_advance(wh_streaming *f); /* forget those of which nothing is open */
+void wh_tx_advance(wh_streaming *f);         /* forget those of which nothing is open */
+bool wh_streaming_on(const wherry_relay *r); /* new rows come by it */
+/* A message of the transaction is open; is not any more. */
+void wh_streaming_taken(wh_streaming *f, uint64_t number);
+void wh_streaming_landed(wh_streaming *f, uint64_t number);
+void wh_streaming_admitted(wherry_relay *r, wh_entry *e);
+void wh_streaming_left(wherry_relay *r, const wh_entry *e);
+int64_t wh_streaming_place(wherry_relay *r, int64_t id);
+int64_t wh_streaming_unseen(wherry_relay *r);
+wherry_code wh_streaming_swept(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_streaming_step(wherry_relay *r, int64_t now, wherry_error *err);
+/* Tell the server how far all is delivered. */
+wherry_code wh_streaming_confirm(wherry_relay *r, int64_t now, wherry_error *err);
+wherry_code wh_streaming_finish(wherry_relay *r, int64_t now, wherry_error *err);
+int64_t wh_streaming_arrival(const wherry_relay *r, int64_t now);
+int wh_streaming_fd(const wherry_relay *r, short *out_events);
 
 #endif

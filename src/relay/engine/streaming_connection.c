@@ -30,14 +30,21 @@ static const wh_fsm_state states[] = {
 
 /* ---- memory ---- */
 
-static wherry_code make(wherry_relay *r, wherry_error *err)
+wh_streaming *wh_streaming_of(const wherry_relay *r)
+{
+	return r->state;
+}
+
+wherry_code wh_streaming_make(wherry_relay *r, bool unmarked, wherry_error *err)
 {
 	wh_streaming *f = calloc(1, sizeof(*f));
 	size_t n = wh_relay_entries_most(r);
 
 	if (!f)
 		return wh_oom(err);
-	r->streaming = f;
+	r->state = f;
+	wh_reader_init(&f->reader);
+	f->unmarked = unmarked;
 	f->base = 1;
 	f->routed = (wh_buf)WH_BUF_INIT(ROUTED_MOST);
 	f->fsm = (wh_fsm){states, "relay.stream", WH_STREAMING_OFF};
@@ -47,61 +54,56 @@ static wherry_code make(wherry_relay *r, wherry_error *err)
 	return f->ids && f->id_txs && f->dead ? WHERRY_OK : wh_oom(err);
 }
 
-wherry_code wh_streaming_open(wherry_relay *r, wherry_error *err)
+wherry_code wh_streaming_attach(wherry_relay *r, wherry_error *err)
 {
+	wh_streaming *f = wh_streaming_of(r);
 	wh_wal_state state;
-	wherry_code code = r->streaming ? WHERRY_OK : make(r, err);
+	wherry_code code = wh_wal_open(r->box, wh_config_text(r->config, WH_STREAM_SLOT),
+				       wh_config_text(r->config, WH_STREAM_PUBLICATION),
+				       &f->wal, err);
 
 	if (code == WHERRY_OK)
-		code = wh_wal_open(r->box, wh_config_text(r->config, WH_STREAM_SLOT),
-				   wh_config_text(r->config, WH_STREAM_PUBLICATION),
-				   &r->streaming->wal, err);
+		code = wh_wal_look(f->wal, &state, err);
 	if (code == WHERRY_OK)
-		code = wh_wal_look(r->streaming->wal, &state, err);
-	if (code == WHERRY_OK)
-		code = wh_wal_check(r->streaming->wal, &state, err);
+		code = wh_wal_check(f->wal, &state, err);
 	return code;
 }
 
 static void turn_off(wherry_relay *r, const char *why)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 
 	wh_stream_close(f->stream);
 	f->stream = NULL;
 	if (f->fsm.state != WH_STREAMING_OFF)
 		wh_fsm_move(&f->fsm, WH_STREAMING_OFF, &r->env, why);
-	f->placed = f->swept = false;
+	f->placed = f->reader.knows_all = f->reader.fed = false;
 	f->ahead_next = f->missing_id = 0;
 	f->cut = f->inside;
 	f->skip = 0;
-	r->taking = 0;
+	f->reader.taking = 0;
 }
 
 /* Where the log is the truth, what came of it stays; where the table is, the table is read
  * again. */
-void wh_streaming_break(wherry_relay *r, int64_t now)
+void wh_streaming_detach(wherry_relay *r, int64_t now)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	bool was_on = wh_streaming_on(r);
 
-	if (!f)
-		return;
 	if (f->fsm.state == WH_STREAMING_TABLE) /* its snapshot is gone: it begins anew */
 		wh_streaming_end(r);
 	turn_off(r, "the connection is lost");
 	wh_wal_close(f->wal);
 	f->wal = NULL;
-	if (was_on && !r->set.keep)
-		wh_read_sweep(r, now);
+	if (was_on && !f->unmarked)
+		wh_reader_sweep(r, now);
 }
 
 void wh_streaming_end(wherry_relay *r)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 
-	if (!f)
-		return;
 	turn_off(r, "ended");
 	f->base += f->n;
 	f->first = f->n = f->n_ids = 0;
@@ -110,12 +112,10 @@ void wh_streaming_end(wherry_relay *r)
 	f->retry_us = f->begin_by_us = 0;
 }
 
-void wh_streaming_close(wherry_relay *r)
+void wh_streaming_free(wherry_relay *r)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 
-	if (!f)
-		return;
 	wh_streaming_end(r);
 	wh_wal_close(f->wal);
 	free(f->txs);
@@ -123,21 +123,23 @@ void wh_streaming_close(wherry_relay *r)
 	free(f->id_txs);
 	free(f->dead);
 	wh_buf_clear(&f->routed);
+	if (r->keys.places == &f->places)
+		r->keys.places = NULL;
+	wh_places_clear(&f->places);
 	free(f);
-	r->streaming = NULL;
 }
 
 wherry_code wh_streaming_trouble(wherry_relay *r, int64_t now, wherry_code code,
 				 wherry_error *err)
 {
 	static const wh_backoff backoff = {WH_EXPONENTIAL, 10000, 5 * WH_SECOND, false};
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	bool was_on = wh_streaming_on(r);
 
 	if (f->fsm.state == WH_STREAMING_TABLE)
 		wh_streaming_end(r);
 	turn_off(r, "trouble");
-	if (code == WHERRY_INVALID && r->set.keep)
+	if (code == WHERRY_INVALID && f->unmarked)
 		return code; /* what the log does not have cannot be read elsewhere */
 	if (code == WHERRY_INVALID)
 		wh_streaming_end(
@@ -149,8 +151,8 @@ wherry_code wh_streaming_trouble(wherry_relay *r, int64_t now, wherry_code code,
 			     wh_log_text("code", wherry_code_name(code)),
 			     wh_log_int("failures", f->failures),
 			     wh_log_text("why", err ? err->message : ""));
-	if (was_on && !r->set.keep)
-		wh_read_sweep(r, now);
+	if (was_on && !f->unmarked)
+		wh_reader_sweep(r, now);
 	return WHERRY_OK;
 }
 
@@ -178,7 +180,7 @@ static wherry_code begin_kept(wherry_relay *r, const wh_wal_state *state, beginn
 			      wherry_error *err)
 {
 	enum { PLACE, TABLE, NOW };
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	int from = wh_config_choice(r->config, WH_STREAM_FROM);
 	bool there = state->has_slot && !state->lost;
 	wh_wal_place place = {0};
@@ -214,7 +216,7 @@ static wherry_code begin_kept(wherry_relay *r, const wh_wal_state *state, beginn
 static wherry_code begin_marked(wherry_relay *r, const wh_wal_state *state,
 				beginning *out, wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 
 	out->create = !state->has_slot || state->lost;
 	out->from = state->confirmed;
@@ -230,7 +232,7 @@ static wherry_code begin_marked(wherry_relay *r, const wh_wal_state *state,
  * program. */
 static wherry_code busy(wherry_relay *r, int64_t now, int64_t reader, wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	bool ended = false;
 	wherry_code code = WHERRY_OK;
 
@@ -249,11 +251,11 @@ static wherry_code busy(wherry_relay *r, int64_t now, int64_t reader, wherry_err
 static wherry_code look(wherry_relay *r, wh_wal_state *state, beginning *out,
 			wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	wherry_code code = WHERRY_OK;
 
 	if (!f->wal)
-		return wh_streaming_open(r, err);
+		return wh_streaming_attach(r, err);
 	if (code == WHERRY_OK)
 		code = wh_wal_look(f->wal, state, err);
 	if (code == WHERRY_OK)
@@ -262,21 +264,21 @@ static wherry_code look(wherry_relay *r, wh_wal_state *state, beginning *out,
 		code = wh_wal_publish(f->wal, err);
 	if (code != WHERRY_OK || state->reader)
 		return code;
-	return r->set.keep ? begin_kept(r, state, out, err)
+	return f->unmarked ? begin_kept(r, state, out, err)
 			   : begin_marked(r, state, out, err);
 }
 
 wherry_code wh_streaming_connect(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	wh_wal_state state = {0};
 	beginning how = {0};
 	wherry_code code = look(r, &state, &how, err);
 
-	if (code == WHERRY_INVALID && !r->set.keep)
+	if (code == WHERRY_INVALID && !f->unmarked)
 		return wh_streaming_trouble(r, now, code, err);
 	if (code != WHERRY_OK)
-		return wh_relay_db_trouble(r, now, code, err);
+		return code;
 	if (state.reader)
 		return busy(r, now, state.reader, err);
 	const wh_stream_options options = {
@@ -285,7 +287,7 @@ wherry_code wh_streaming_connect(wherry_relay *r, int64_t now, wherry_error *err
 		.schema = f->wal->schema,
 		.table = f->wal->table,
 		.columns = f->wal->columns,
-		.confirm_us = r->set.keep ? CONFIRM_KEEP_US : CONFIRM_US,
+		.confirm_us = f->unmarked ? CONFIRM_KEEP_US : CONFIRM_US,
 		.create = how.create,
 		.snapshot = how.table,
 	};
@@ -313,7 +315,7 @@ wherry_code wh_streaming_connect(wherry_relay *r, int64_t now, wherry_error *err
 /* A transaction that was being received comes again, and what came of it is skipped. */
 static wherry_code start(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	wherry_code code = f->stream->driver->start(f->stream, f->received, err);
 	char position[24];
 
@@ -324,15 +326,16 @@ static wherry_code start(wherry_relay *r, int64_t now, wherry_error *err)
 	wh_relay_say(r, WHERRY_LOG_INFO, "streaming", wh_log_text("slot", f->wal->slot),
 		     wh_log_text("position", position));
 	wh_fsm_move(&f->fsm, WH_STREAMING_ON, &r->env, "streaming");
+	f->reader.fed = true;
 	f->failures = 0;
 	f->streamed = true;
-	if (r->set.keep) { /* the server may have lost what was written last */
+	if (f->unmarked) { /* the server may have lost what was written last */
 		f->written = 0;
 		f->moved = true;
 		return WHERRY_OK;
 	}
-	r->gaps.n = 0;
-	wh_read_sweep(r, now);
+	f->reader.gaps.n = 0;
+	wh_reader_sweep(r, now);
 	return WHERRY_OK;
 }
 
@@ -346,13 +349,13 @@ static wherry_code look_ahead(wherry_relay *r, int64_t now, bool *out_wait,
 			      wherry_error *err)
 {
 	enum { MOST_US = 100000, AGAIN_US = 5000 };
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	wh_wal_now at = {.flushed = f->ahead};
 	wh_horizon horizon;
 	wherry_code code = WHERRY_OK;
 
 	*out_wait = false;
-	if (r->set.keep || f->n)
+	if (f->unmarked || f->n)
 		return WHERRY_OK;
 	if (!f->ahead_next)
 		code = wh_wal_position(f->wal, &at, err);
@@ -374,7 +377,7 @@ static wherry_code look_ahead(wherry_relay *r, int64_t now, bool *out_wait,
 
 wherry_code wh_streaming_begin(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	wh_wal_state state;
 	bool ready = false, wait;
 	wherry_code code = f->stream->driver->ready(f->stream, &ready, err);
@@ -385,15 +388,15 @@ wherry_code wh_streaming_begin(wherry_relay *r, int64_t now, wherry_error *err)
 		return WHERRY_OK;
 	code = wh_wal_look(f->wal, &state, err);
 	if (code != WHERRY_OK)
-		return wh_relay_db_trouble(r, now, code, err);
+		return code;
 	if (state.confirmed > f->received)
 		f->received = f->delivered = state.confirmed;
 	code = look_ahead(r, now, &wait, err);
 	if (code != WHERRY_OK)
-		return wh_relay_db_trouble(r, now, code, err);
+		return code;
 	if (wait)
 		return WHERRY_OK;
-	if (r->set.keep && f->stream->driver->has_rows(f->stream)) {
+	if (f->unmarked && f->stream->driver->has_rows(f->stream)) {
 		f->delivered = 0; /* not before all of it is */
 		if (!wh_tx_begin(f, 0))
 			return wh_oom(err);
@@ -408,7 +411,7 @@ wherry_code wh_streaming_begin(wherry_relay *r, int64_t now, wherry_error *err)
 
 wherry_code wh_streaming_table_done(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 
 	wh_tx_find(f, wh_tx_last(f))->end = f->received;
 	return start(r, now, err);
@@ -418,7 +421,7 @@ wherry_code wh_streaming_table_done(wherry_relay *r, int64_t now, wherry_error *
 
 static void give_up(wherry_relay *r, int64_t now, const wh_wal_state *state)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 
 	wh_relay_say(r, WHERRY_LOG_ERROR, "slot-given-up",
 		     wh_log_text("slot", f->wal->slot),
@@ -428,21 +431,21 @@ static void give_up(wherry_relay *r, int64_t now, const wh_wal_state *state)
 	turn_off(r, "over stream.lag_limit");
 	f->given_up = f->dropping = true;
 	f->retry_us = now;
-	wh_read_sweep(r, now);
+	wh_reader_sweep(r, now);
 }
 
 /* Once the server has noticed that nobody reads it. */
 static wherry_code drop_slot(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	enum { AGAIN_US = 50000 };
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	wh_wal_state state;
 	wherry_code code = wh_wal_drop(f->wal, err);
 
 	if (code == WHERRY_OK)
 		code = wh_wal_look(f->wal, &state, err);
 	if (code != WHERRY_OK)
-		return wh_relay_db_trouble(r, now, code, err);
+		return code;
 	f->dropping = state.has_slot;
 	f->retry_us = wh_later(now, AGAIN_US);
 	return WHERRY_OK;
@@ -456,7 +459,7 @@ static bool is_quiet(const wherry_relay *r)
 /* Where nothing is marked no row says that it did not come: then also while nothing comes. */
 wherry_code wh_streaming_watch(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	int64_t warn = wh_config_int(r->config, WH_STREAM_LAG_WARN);
 	int64_t limit = wh_config_int(r->config, WH_STREAM_LAG_LIMIT);
 	wh_wal_state state;
@@ -464,12 +467,12 @@ wherry_code wh_streaming_watch(wherry_relay *r, int64_t now, wherry_error *err)
 
 	if (f->dropping && now >= f->retry_us && f->wal)
 		return drop_slot(r, now, err);
-	if (now < f->look_us || !f->stream || (is_quiet(r) && !r->set.keep))
+	if (now < f->look_us || !f->stream || (is_quiet(r) && !f->unmarked))
 		return WHERRY_OK;
 	f->look_us = wh_later(now, is_quiet(r) ? QUIET_LOOK_US : LOOK_US);
 	code = wh_wal_look(f->wal, &state, err);
 	if (code != WHERRY_OK)
-		return wh_relay_db_trouble(r, now, code, err);
+		return code;
 	code = wh_wal_check(f->wal, &state, err);
 	if (code != WHERRY_OK)
 		return wh_streaming_trouble(r, now, code, err);
@@ -480,7 +483,7 @@ wherry_code wh_streaming_watch(wherry_relay *r, int64_t now, wherry_error *err)
 			     wh_log_note("the server keeps this much WAL for the relay, "
 					 "over stream.lag_warn"));
 	f->lag_logged = state.retained > warn;
-	if (limit && state.retained > limit && !r->set.keep)
+	if (limit && state.retained > limit && !f->unmarked)
 		give_up(r, now, &state);
 	return WHERRY_OK;
 }

@@ -26,7 +26,7 @@ typedef struct pulling {
 
 bool wh_streaming_has_room(const wherry_relay *r)
 {
-	return wh_read_has_room(r) && wh_read_keys_left(r);
+	return wh_intake_has_room(r) && wh_intake_keys_left(r);
 }
 
 /* ---- looking up ---- */
@@ -35,7 +35,7 @@ static wherry_code meet_known(void *ctx, const wh_open_row *row, wherry_error *e
 {
 	pulling *w = ctx;
 	wherry_relay *r = w->r;
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 
 	while (w->nth < f->n_ids && f->ids[w->nth] != row->id)
 		w->nth++;
@@ -45,8 +45,8 @@ static wherry_code meet_known(void *ctx, const wh_open_row *row, wherry_error *e
 		w->full = true;
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	}
-	r->taking = f->id_txs[w->nth++];
-	return wh_read_meet(r, w->now, row, err);
+	f->reader.taking = f->id_txs[w->nth++];
+	return wh_reader_meet(r, w->now, row, err);
 }
 
 /* Are all of them visible, whose rows are to be looked up? */
@@ -76,10 +76,10 @@ static wherry_code all_visible(wh_streaming *f, bool *out, wherry_error *err)
 /* The first n need no look any more. */
 static void forget_ids(wherry_relay *r, size_t n)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 
 	for (size_t i = 0; i < n; i++)
-		wh_streaming_landed(r, f->id_txs[i]);
+		wh_streaming_landed(f, f->id_txs[i]);
 	f->n_ids -= n;
 	memmove(f->ids, f->ids + n, f->n_ids * sizeof(*f->ids));
 	memmove(f->id_txs, f->id_txs + n, f->n_ids * sizeof(*f->id_txs));
@@ -88,7 +88,7 @@ static void forget_ids(wherry_relay *r, size_t n)
 static wherry_code look_up(pulling *w, wherry_error *err)
 {
 	wherry_relay *r = w->r;
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	bool visible = false;
 	wherry_code code;
 
@@ -104,7 +104,7 @@ static wherry_code look_up(pulling *w, wherry_error *err)
 	w->nth = 0;
 	w->full = false;
 	code = wh_outbox_read_in_turn(r->box, f->ids, f->n_ids, meet_known, w, err);
-	r->taking = 0;
+	f->reader.taking = 0;
 	if (w->full && code == WHERRY_INTERRUPTED)
 		code = WHERRY_OK;
 	if (code == WHERRY_OK)
@@ -130,20 +130,20 @@ static wherry_code meet_row(void *ctx, const wh_open_row *row, wherry_error *err
 {
 	pulling *w = ctx;
 	wherry_relay *r = w->r;
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 
-	if (r->set.keep)
+	if (f->unmarked)
 		return wh_unmarked_meet(r, row, w->at, err);
 	/* behind one that is looked up, too, or it would overtake that */
 	if (f->look || f->n_ids || row->state != WHERRY_PENDING || is_held(r, row)) {
 		f->ids[f->n_ids] = row->id;
-		f->id_txs[f->n_ids++] = r->taking;
-		wh_streaming_taken(r, r->taking);
+		f->id_txs[f->n_ids++] = f->reader.taking;
+		wh_streaming_taken(f, f->reader.taking);
 		return WHERRY_OK;
 	}
-	if (row->id > r->cursor)
-		r->cursor = row->id;
-	return wh_read_meet(r, w->now, row, err);
+	if (row->id > f->reader.cursor)
+		f->reader.cursor = row->id;
+	return wh_reader_meet(r, w->now, row, err);
 }
 
 /*
@@ -168,7 +168,7 @@ static bool is_again(const wh_tx *tx, const wh_stream_event *event)
 static wherry_code begin_tx(wherry_relay *r, const wh_stream_event *event,
 			    wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	wh_tx *tx = f->cut ? wh_tx_find(f, wh_tx_last(f)) : NULL;
 
 	if (tx && is_again(tx, event)) {
@@ -187,19 +187,19 @@ static wherry_code begin_tx(wherry_relay *r, const wh_stream_event *event,
 	f->committed_us = event->committed_us;
 	f->look =
 		event->at <= f->known || (r->pub && (r->pub->driver->caps & WH_PUB_ACKS));
-	r->taking = wh_tx_last(f);
+	f->reader.taking = wh_tx_last(f);
 	return WHERRY_OK;
 }
 
 static void end_tx(wherry_relay *r, const wh_stream_event *event)
 {
-	wh_streaming *f = r->streaming;
-	wh_tx *tx = wh_tx_find(f, r->taking);
+	wh_streaming *f = wh_streaming_of(r);
+	wh_tx *tx = wh_tx_find(f, f->reader.taking);
 
 	tx->end = event->at;
 	f->received = event->at;
 	f->inside = false;
-	r->taking = 0;
+	f->reader.taking = 0;
 	if (!tx->open &&
 	    f->n > 1) { /* nothing waits for it: the one before goes on to here */
 		tx[-1].end = event->at;
@@ -209,7 +209,7 @@ static void end_tx(wherry_relay *r, const wh_stream_event *event)
 
 static wherry_code take(pulling *w, const wh_stream_event *event, wherry_error *err)
 {
-	wh_streaming *f = w->r->streaming;
+	wh_streaming *f = wh_streaming_of(w->r);
 	wh_open_reader reader = {meet_row, w, 0, 0};
 
 	switch (event->kind) {
@@ -220,7 +220,7 @@ static wherry_code take(pulling *w, const wh_stream_event *event, wherry_error *
 		w->at = event->at;
 		if (f->skip && f->skip--)
 			return WHERRY_OK;
-		wh_tx_find(f, w->r->taking)->rows++;
+		wh_tx_find(f, f->reader.taking)->rows++;
 		return wh_take_open(&reader, &event->row, err);
 	case WH_STREAM_END:
 		end_tx(w->r, event);
@@ -253,11 +253,11 @@ static bool is_enough(const pulling *w)
 static wherry_code pull(pulling *w, wherry_error *err)
 {
 	wherry_relay *r = w->r;
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	wh_stream_event event = {.kind = WH_STREAM_PLACE};
 	wherry_code code = WHERRY_OK;
 
-	r->taking = f->inside ? wh_tx_last(f) : 0;
+	f->reader.taking = f->inside ? wh_tx_last(f) : 0;
 	while (code == WHERRY_OK && event.kind != WH_STREAM_NOTHING && !is_enough(w) &&
 	       f->n_ids < (size_t)r->set.batch && wh_streaming_has_room(r)) {
 		code = f->stream->driver->next(f->stream, &event, err);
@@ -266,7 +266,7 @@ static wherry_code pull(pulling *w, wherry_error *err)
 		if (code == WHERRY_OK)
 			code = take(w, &event, err);
 	}
-	r->taking = 0;
+	f->reader.taking = 0;
 	return code;
 }
 
@@ -274,8 +274,9 @@ static wherry_code pull(pulling *w, wherry_error *err)
 static void fence_late(const pulling *w)
 {
 	wherry_relay *r = w->r;
+	wh_streaming *f = wh_streaming_of(r);
 
-	if (w->rows && !r->set.keep && w->now - r->fenced_us > WH_SECOND)
+	if (w->rows && !f->unmarked && w->now - r->fenced_us > WH_SECOND)
 		r->unfenced = true;
 }
 
@@ -287,7 +288,7 @@ wherry_code wh_streaming_pull(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK)
 		return code;
 	code = look_up(&w, err);
-	if (code == WHERRY_OK && !r->streaming->n_ids)
+	if (code == WHERRY_OK && !wh_streaming_of(r)->n_ids)
 		code = pull(&w, err);
 	if (code == WHERRY_OK)
 		code = look_up(&w, err);
@@ -299,10 +300,11 @@ wherry_code wh_streaming_pull(wherry_relay *r, int64_t now, wherry_error *err)
 /* What the table must be looked at for waits until that can be asked. */
 static bool comes_meanwhile(const wherry_relay *r)
 {
-	const wh_streaming *f = r->streaming;
+	const wh_streaming *f = wh_streaming_of(r);
 
-	return f && wh_streaming_on(r) && f->placed && !f->n_ids && !r->set.keep &&
-	       !r->sweeping && !r->more && !r->stats.paused && wh_streaming_has_room(r);
+	return f && wh_streaming_on(r) && f->placed && !f->n_ids && !f->unmarked &&
+	       !f->reader.sweeping && !f->reader.more && !r->stats.paused &&
+	       wh_streaming_has_room(r);
 }
 
 bool wh_streaming_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out)
@@ -322,7 +324,7 @@ bool wh_streaming_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out)
 	if (!comes_meanwhile(r))
 		return false;
 	out->fd = wh_streaming_fd(r, &out->events);
-	return r->streaming->stream->driver->waiting(r->streaming->stream);
+	return wh_streaming_of(r)->stream->driver->waiting(wh_streaming_of(r)->stream);
 }
 
 /* ---- what was there before the log, where nothing is marked ---- */
@@ -330,8 +332,8 @@ bool wh_streaming_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out)
 wherry_code wh_streaming_table(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	enum { AT_ONCE = 100 };
-	wh_streaming *f = r->streaming;
-	int64_t limit = wh_read_room(r) < AT_ONCE ? wh_read_room(r) : AT_ONCE;
+	wh_streaming *f = wh_streaming_of(r);
+	int64_t limit = wh_intake_room(r) < AT_ONCE ? wh_intake_room(r) : AT_ONCE;
 	pulling w = {.r = r, .now = now};
 	wh_open_reader reader = {meet_row, &w, 0, 0};
 	const wh_stmt *first = wh_sql_find(&r->box->sql, "stream-first");
@@ -343,10 +345,10 @@ wherry_code wh_streaming_table(wherry_relay *r, int64_t now, wherry_error *err)
 	code = wh_window_begin(&r->window, err);
 	if (code != WHERRY_OK)
 		return code;
-	r->taking = wh_tx_last(f);
+	f->reader.taking = wh_tx_last(f);
 	code = f->stream->driver->rows(f->stream, first->text, limit, wh_take_open,
 				       &reader, &more, err);
-	r->taking = 0;
+	f->reader.taking = 0;
 	wh_window_end(&r->window);
 	if (code != WHERRY_OK)
 		return wh_streaming_trouble(r, now, code, err);

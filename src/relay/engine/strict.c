@@ -16,6 +16,7 @@
  */
 #include <inttypes.h>
 
+#include "relay/engine/strict.h"
 #include "relay/relay.h"
 
 enum { FIRST_US = 1000, LAST_US = 250000, LONG_US = 5 * WH_SECOND };
@@ -44,16 +45,14 @@ wherry_code wh_strict_check(const wherry_relay *r, wherry_error *err)
 	return WHERRY_OK;
 }
 
-void wh_strict_reset(wherry_relay *r)
+void wh_strict_reset(wh_strict *s)
 {
-	r->strict = (wh_strict){.look_us = WH_NEVER};
+	*s = (wh_strict){.look_us = WH_NEVER};
 }
 
-bool wh_strict_stops(wherry_relay *r, int64_t now, int64_t id)
+bool wh_strict_stops(wh_strict *s, int64_t now, int64_t id)
 {
-	wh_strict *s = &r->strict;
-
-	if (!r->set.strict || id <= s->solid)
+	if (id <= s->solid)
 		return false;
 	if (id == s->solid + 1) {
 		s->solid = id;
@@ -67,13 +66,11 @@ bool wh_strict_stops(wherry_relay *r, int64_t now, int64_t id)
 	return true;
 }
 
-static void tell(wherry_relay *r, int64_t now)
+static void log_wait(wherry_relay *r, wh_strict *s, int64_t now)
 {
-	wh_strict *s = &r->strict;
-
-	if (s->told || now - s->since_us < LONG_US)
+	if (s->logged || now - s->since_us < LONG_US)
 		return;
-	s->told = true;
+	s->logged = true;
 	wh_relay_say(r, WHERRY_LOG_WARN, "strict-wait", wh_log_int("after", s->solid),
 		     wh_log_int("before_transaction", s->number),
 		     wh_log_note("later messages wait for a transaction that "
@@ -99,28 +96,27 @@ static void advance(wh_strict *s, const wh_frontier *f)
 	}
 }
 
-wherry_code wh_strict_look(wherry_relay *r, int64_t now, wherry_error *err)
+wherry_code wh_strict_look(wherry_relay *r, wh_strict *s, int64_t now, int64_t cursor,
+			   bool partial, bool *out_more, wherry_error *err)
 {
-	wh_strict *s = &r->strict;
 	int64_t solid = s->solid;
 	wh_frontier f;
-	wherry_code code = wh_outbox_frontier(r->box, r->cursor, s->gap_before, &f, err);
+	wherry_code code = wh_outbox_frontier(r->box, cursor, s->gap_before, &f, err);
 
 	if (code != WHERRY_OK)
 		return code;
 	if (f.last < s->gap_before) /* somebody took it away */
 		f.last = s->gap_before;
 	advance(s, &f);
-	if (s->gap_before &&
-	    ((f.filled && !wh_partitions_partial(r)) || s->gap_before <= s->solid))
+	if (s->gap_before && ((f.filled && !partial) || s->gap_before <= s->solid))
 		s->gap_before = 0;
 	if (s->solid > solid) {
-		r->more = true;
+		*out_more = true;
 		s->since_us = now;
 		s->step_us = FIRST_US;
-		s->told = false;
+		s->logged = false;
 	}
-	tell(r, now);
+	log_wait(r, s, now);
 	s->look_us = WH_NEVER;
 	if (!s->gap_before && !s->upto)
 		return WHERRY_OK;

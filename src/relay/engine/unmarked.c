@@ -1,19 +1,18 @@
 /*
- * Streaming where nothing is written to rows: the log is the truth, and what of it is
- * delivered is one position.
+ * Streaming where nothing is written to rows: the WAL is the truth, and one position says what
+ * of it is delivered.
  *
- * What failed waits in memory, and those of its key behind it; when the window is full of
- * such, no more is read, and the server keeps its log.  What died is written to wherry_dead
- * before the position moves past it.
+ * A message that failed waits in memory, and so do those of its key behind it.  A message that
+ * died is written to wherry_dead before the position moves past it.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "config/settings.h"
-#include "relay/hooks.h"
-#include "relay/dead_letters.h"
+#include "relay/engine/engine.h"
 #include "relay/engine/streaming.h"
+#include "relay/hold/in_memory.h"
 
 enum {
 	WRITE_US = 100000,       /* between two writes of the position, at least; */
@@ -27,7 +26,7 @@ enum {
 /* A message that a relay before this one tried alone, and then ended. */
 static void remember_tries(wherry_relay *r, const wh_open_row *row)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	wh_entry *e = wh_window_find(&r->window, row->id);
 
 	if (!*f->suspect || !e || !e->msg.message_id ||
@@ -43,7 +42,7 @@ static void remember_tries(wherry_relay *r, const wh_open_row *row)
 static void route(wherry_relay *r, wh_open_row *row)
 {
 	const char *topic = wh_config_text(r->config, WH_STREAM_TOPIC), *mark;
-	wh_buf *text = &r->streaming->routed;
+	wh_buf *text = &wh_streaming_of(r)->routed;
 	size_t at;
 
 	wh_buf_reset(text);
@@ -70,17 +69,19 @@ static bool is_same(const wh_entry *e, const wh_open_row *row)
 }
 
 /* The message is in memory already: the transaction that comes now waits for it. */
-static void rejoin(wherry_relay *r, wh_entry *e)
+static void rejoin(const wherry_relay *r, wh_entry *e)
 {
-	wh_streaming_landed(r, e->tx);
-	e->tx = r->taking;
-	wh_streaming_taken(r, e->tx);
+	wh_streaming *f = wh_streaming_of(r);
+
+	wh_streaming_landed(f, e->tx);
+	e->tx = f->reader.taking;
+	wh_streaming_taken(f, e->tx);
 }
 
 wherry_code wh_unmarked_meet(wherry_relay *r, const wh_open_row *row, int64_t at,
 			     wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	wh_open_row numbered = *row;
 	wh_entry *e;
 	wherry_code code;
@@ -96,7 +97,7 @@ wherry_code wh_unmarked_meet(wherry_relay *r, const wh_open_row *row, int64_t at
 		return WHERRY_OK;
 	}
 	if (e)
-		numbered.id = -r->order - 1; /* of a row that is gone and came again */
+		numbered.id = -f->order - 1; /* of a row that is gone and came again */
 	if (r->box->layout.streams)
 		route(r, &numbered);
 	numbered.state = WHERRY_PENDING;
@@ -107,96 +108,29 @@ wherry_code wh_unmarked_meet(wherry_relay *r, const wh_open_row *row, int64_t at
 	wh_flaw_key(r, &numbered);
 	code = wh_buf_check(&r->key_text, err);
 	if (code == WHERRY_OK)
-		code = wh_read_take_in(r, &numbered, err);
+		code = wh_intake_add(r, &numbered, err);
 	if (code == WHERRY_OK)
 		remember_tries(r, &numbered);
 	return code;
 }
 
-/* ---- failing ---- */
-
-/* What has no key gets one of its own to wait under. */
-static wh_key *key_of(wherry_relay *r, wh_entry *e)
-{
-	char text[32];
-	int n;
-
-	if (e->key)
-		return e->key;
-	n = snprintf(text, sizeof(text), "#%" PRId64, e->order);
-	e->key = wh_keys_get(&r->keys, (wh_view){text, (size_t)n});
-	if (e->key)
-		e->key->owned++;
-	return e->key;
-}
-
-void wh_unmarked_failure(wherry_relay *r, wh_entry *e, int64_t now)
-{
-	bool dead = e->fate == WH_FATE_DEAD;
-	int64_t due = wh_later(now, e->delay_us);
-	wh_key *key = dead ? e->key : key_of(r, e);
-
-	if (dead) {
-		if (key) {
-			wh_key_hold(&r->keys, key, WH_NEVER);
-			wh_key_rest(r, key, NULL);
-		}
-		if (!wh_dead_letters_take(r, e, now))
-			wh_settle_put(r, e, now);
-		return;
-	}
-	e->tried = false;
-	if (!e->uncounted) {
-		e->msg.attempts++;
-		r->stats.retried++;
-		wh_hook_settled(r, WHERRY_ON_FAILED, e);
-	}
-	if (!key) { /* out of memory: at once, then */
-		wh_entry_admit(r, e);
-		return;
-	}
-	wh_key_hold(&r->keys, key, due);
-	wh_key_set_refused(&r->keys, key, e->uncounted);
-	wh_key_rest(r, key, e);
-}
-
-/* Keys whose wait is over go on with what waits in memory. */
-static void let_go(wherry_relay *r, int64_t now)
-{
-	int64_t first_due = WH_NEVER;
-
-	for (wh_key *key = r->keys.held, *next; key; key = next) {
-		next = key->held_next;
-		if (key->active)
-			continue; /* once all of it that flies has landed */
-		if (key->due_us > now) {
-			if (key->due_us < first_due)
-				first_due = key->due_us;
-			continue;
-		}
-		key->broken = false;
-		wh_key_drain(&r->keys, key);
-		wh_key_free(&r->keys, key);
-		wh_key_advance(r, key);
-		wh_keys_drop(&r->keys, key);
-	}
-	r->keys.first_due = first_due;
-}
-
-wherry_code wh_unmarked_step(wherry_relay *r, int64_t now, wherry_error *err)
+static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	bool woken = wh_db_changed(r->db, now, &r->check_us);
+	wherry_code code = WHERRY_OK;
 
 	if (now >= r->keys.first_due)
-		let_go(r, now);
-	return woken ? wh_read_control(r, now, err) : WHERRY_OK;
+		wh_memory_due(r, now);
+	if (woken)
+		code = wh_operator_look(r, now, err);
+	return code == WHERRY_OK ? wh_streaming_step(r, now, err) : code;
 }
 
 /* ---- writing ---- */
 
 static size_t gather_dead(wherry_relay *r)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	size_t n = 0;
 
 	for (const wh_entry *e = r->window.settled.head; e; e = e->next)
@@ -223,10 +157,9 @@ static int64_t rest_after(int64_t took_us)
 	return took_us > WRITE_US / WRITE_TIMES ? WRITE_TIMES * took_us : WRITE_US;
 }
 
-wherry_code wh_unmarked_write(wherry_relay *r, const wh_entry *try_next,
-			      wherry_error *err)
+static wherry_code write_all(wherry_relay *r, const wh_entry *try_next, wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	size_t n_dead = gather_dead(r);
 	int64_t at = f->delivered;
 	const char *suspect = NULL;
@@ -247,32 +180,36 @@ wherry_code wh_unmarked_write(wherry_relay *r, const wh_entry *try_next,
 	return code;
 }
 
-wherry_code wh_unmarked_settle(wherry_relay *r, const wh_entry *try_next,
+/* Messages that died, and that one is being tried; the position moves later. */
+static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
+			       wh_settlement *s, wh_settled *out, int64_t *out_later_us,
 			       wherry_error *err)
 {
-	return try_next || gather_dead(r) ? wh_unmarked_write(r, try_next, err)
-					  : WHERRY_OK;
+	(void)s;
+	(void)out;
+	(void)out_later_us;
+	return try_next || gather_dead(r) ? write_all(r, try_next, err) : WHERRY_OK;
 }
 
 /* Without waiting for the disk, if it can be. */
 static wherry_code write_place(wherry_relay *r, wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	bool moved = false;
 	wherry_code code = WHERRY_OK;
 
 	if (!f->fresh)
 		code = wh_wal_move(f->wal, &r->lease, f->delivered, &moved, err);
 	if (code != WHERRY_OK || !moved)
-		return code == WHERRY_OK ? wh_unmarked_write(r, NULL, err) : code;
+		return code == WHERRY_OK ? write_all(r, NULL, err) : code;
 	f->written = f->delivered;
 	f->moved = false;
 	return WHERRY_OK;
 }
 
-wherry_code wh_unmarked_place(wherry_relay *r, int64_t now, wherry_error *err)
+static wherry_code write_when_due(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wh_streaming *f = r->streaming;
+	wh_streaming *f = wh_streaming_of(r);
 	bool idle = !f->moved && f->delivered - f->written < FAR;
 	int64_t began = wh_monotonic(&r->env), ended;
 	wherry_code code;
@@ -285,9 +222,154 @@ wherry_code wh_unmarked_place(wherry_relay *r, int64_t now, wherry_error *err)
 	code = write_place(r, err);
 	ended = wh_monotonic(&r->env);
 	f->write_us = wh_later(ended, rest_after(ended - began));
-	if (code == WHERRY_STALE) {
+	if (code == WHERRY_STALE)
 		wh_lease_lost(r, now, "the position was refused");
+	return code;
+}
+
+static wherry_code progress(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	if (wh_streaming_on(r))
+		code = write_when_due(r, now, err);
+	return code == WHERRY_OK ? wh_streaming_confirm(r, now, err) : code;
+}
+
+/* The position is written though it has not moved: it says when. */
+static wherry_code finish(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_streaming *f = wh_streaming_of(r);
+	wherry_code code = WHERRY_OK;
+
+	if (wh_streaming_on(r)) {
+		wh_tx_advance(f);
+		if (f->delivered)
+			code = write_all(r, NULL, err);
+	}
+	if (code == WHERRY_STALE)
+		wh_lease_lost(r, now, "the position was refused");
+	return code == WHERRY_OK ? wh_streaming_finish(r, now, err) : code;
+}
+
+/* ---- the lease ---- */
+
+static void begin(wherry_relay *r, int64_t now)
+{
+	(void)r;
+	(void)now;
+}
+
+/* Suspects are known by their number. */
+static wherry_code suspects(wherry_relay *r, int64_t *out_upto, wherry_error *err)
+{
+	(void)r;
+	(void)err;
+	*out_upto = INT64_MAX;
+	return WHERRY_OK;
+}
+
+static bool proven(const wherry_relay *r)
+{
+	return !r->lease.suspects;
+}
+
+static wherry_code renewed(wherry_relay *r, int64_t now, int64_t version,
+			   wherry_error *err)
+{
+	(void)version;
+	return wh_streaming_missing(r, now, err);
+}
+
+/* ---- until empty ---- */
+
+enum { ASK_US = 100000 };
+
+static wherry_code aim(wherry_relay *r, wherry_error *err)
+{
+	wh_streaming *f = wh_streaming_of(r);
+	wh_wal_now at;
+	wherry_code code = wh_wal_position(f->wal, &at, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	f->target_at = at.written; /* commits need not be flushed yet */
+	r->target_id = 0;
+	return WHERRY_OK;
+}
+
+/* Is all delivered that was in the WAL at the start? */
+static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_streaming *f = wh_streaming_of(r);
+	wherry_code code;
+
+	if (!wh_streaming_on(r))
+		return WHERRY_OK;
+	wh_tx_advance(f);
+	if (f->delivered >= f->target_at) {
+		wh_until_empty_finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
 		return WHERRY_OK;
 	}
-	return code == WHERRY_OK ? code : wh_relay_db_trouble(r, now, code, err);
+	if (now < r->empty_check_us || f->received >= f->target_at)
+		return WHERRY_OK;
+	r->empty_check_us = wh_later(now, ASK_US);
+	code = f->stream->driver->confirm(f->stream, now, f->delivered, true, err);
+	return code == WHERRY_OK ? code : wh_streaming_trouble(r, now, code, err);
 }
+
+/* ---- when to step again ---- */
+
+static int64_t deadline(const wherry_relay *r, int64_t now)
+{
+	const wh_streaming *f = wh_streaming_of(r);
+	int64_t at = wh_streaming_arrival(r, now);
+
+	if (!r->stats.paused)
+		at = wh_sooner(at, r->keys.first_due);
+	if (!wh_streaming_on(r))
+		return at;
+	if (f->moved && f->delivered > f->written)
+		at = wh_sooner(at, f->write_us);
+	if (r->target & WHERRY_UNTIL_EMPTY)
+		at = wh_sooner(at, r->empty_check_us > now ? r->empty_check_us
+							   : now + ASK_US);
+	return at;
+}
+
+static wherry_code make(wherry_relay *r, wherry_error *err)
+{
+	return wh_streaming_make(r, true, err);
+}
+
+const wh_engine_driver wh_engine_unmarked = {
+	.id = WH_STREAM_KEEP,
+	.hold = &wh_hold_memory,
+	.make = make,
+	.free = wh_streaming_free,
+	.attach = wh_streaming_attach,
+	.detach = wh_streaming_detach,
+	.take = wh_reader_take,
+	.begin = begin,
+	.suspects = suspects,
+	.proven = proven,
+	.renew = wh_reader_renew,
+	.renewed = renewed,
+	.forget = wh_reader_forget,
+	.end = wh_streaming_end,
+	.control = wh_reader_control,
+	.admitted = wh_streaming_admitted,
+	.left = wh_streaming_left,
+	.place = wh_streaming_place,
+	.is_fed = wh_streaming_on,
+	.fetch = fetch,
+	.meanwhile = wh_streaming_meanwhile,
+	.acknowledge = acknowledge,
+	.progress = progress,
+	.keep_alive = wh_streaming_confirm,
+	.finish = finish,
+	.aim = aim,
+	.until_empty = until_empty,
+	.deadline = deadline,
+	.fd = wh_streaming_fd,
+};

@@ -1,14 +1,18 @@
 /*
  * What was left alone behind a message that failed or died, read again when it is time.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "relay/relay.h"
+#include "relay/hold/noted.h"
 
 void wh_noted_add(wherry_relay *r, wh_key *key, int64_t id, int64_t place)
 {
+	wh_reader *t = wh_reader_of(r);
+
 	if (r->keys.places && !wh_places_add(r->keys.places, id, place))
-		r->sweep_at_us = 0; /* out of memory: a sweep finds it */
+		t->sweep_at_us = 0; /* out of memory: a sweep finds it */
 	else
 		wh_key_note(&r->keys, key, place, r->set.noted_most);
 }
@@ -19,7 +23,7 @@ bool wh_noted_has_room(const wherry_relay *r)
 {
 	size_t half = r->set.window > 1 ? (size_t)r->set.window / 2 : 1;
 
-	return wh_read_has_room(r) &&
+	return wh_intake_has_room(r) &&
 	       (!r->down || r->window.n < half + r->n_failed_probes);
 }
 
@@ -27,17 +31,17 @@ bool wh_noted_has_room(const wherry_relay *r)
  * ids could be noted, the rest is read from there on, failed ones too. */
 static void end_draining(wherry_relay *r, wh_key *key)
 {
+	wh_reader *t = wh_reader_of(r);
 	int64_t from = key->overflow_from;
 
 	wh_key_free(&r->keys, key);
 	wh_keys_drop(&r->keys, key);
-	if (from && r->set.stream) { /* places say nothing of ids: all is read */
-		wh_streaming_forget(r);
-		wh_read_sweep(r, wh_monotonic(&r->env));
-	} else if (from && from <= r->cursor) {
-		r->cursor = from - 1;
-		r->sweeping = r->more = true;
-		r->strict.gap_before = 0;
+	if (from && r->keys.places) { /* places say nothing of ids: all is read */
+		wh_reader_sweep_all(r, wh_monotonic(&r->env));
+	} else if (from && from <= t->cursor) {
+		t->cursor = from - 1;
+		t->sweeping = t->more = true;
+		t->strict.gap_before = 0;
 	}
 }
 
@@ -58,10 +62,18 @@ static bool is_of(const wh_key *key, const wh_buf *text)
 			  (wh_view){text->ptr, text->len});
 }
 
+static void set_last(redo *d, int64_t id)
+{
+	d->last = id;
+	if (d->r->keys.places)
+		(void)wh_places_of(d->r->keys.places, id, &d->last);
+}
+
 static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *err)
 {
 	redo *d = ctx;
 	wherry_relay *r = d->r;
+	wh_reader *t = wh_reader_of(r);
 	wherry_code code;
 	bool later;
 
@@ -69,25 +81,23 @@ static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *e
 		d->full = true;
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	}
-	if (!wh_read_knows(r, row, &later)) {
+	if (!wh_intake_knows(r, row, &later)) {
 		wh_buf_reset(&r->key_text);
 		wh_flaw_key(r, row);
 		if (!is_of(d->key,
 			   &r->key_text)) { /* another message has its id by now */
-			d->last = row->id;
-			(void)wh_places_of(&r->places, row->id, &d->last);
-			return wh_read_meet(r, d->now, row, err);
+			set_last(d, row->id);
+			return wh_reader_meet(r, d->now, row, err);
 		}
 		if (d->key->bytes[0] == '#')
 			wh_buf_reset(&r->key_text);
-		r->swept_clean = false;
+		t->swept_clean = false;
 		if (row->due_in_us > 0 && row->state == WHERRY_FAILED)
 			wh_key_hold(&r->keys, d->key, wh_later(d->now, row->due_in_us));
-		else if ((code = wh_read_take_in(r, row, err)) != WHERRY_OK)
+		else if ((code = wh_intake_add(r, row, err)) != WHERRY_OK)
 			return code;
 	}
-	d->last = row->id;
-	(void)wh_places_of(&r->places, row->id, &d->last);
+	set_last(d, row->id);
 	return WHERRY_OK;
 }
 
@@ -108,12 +118,12 @@ static wherry_code read_noted(redo *d, size_t n, wherry_error *err)
 	wherry_relay *r = d->r;
 	const int64_t *places = d->key->noted.ids + d->key->noted.first;
 
-	memcpy(r->scratch, places, n * sizeof(*r->scratch));
+	memcpy(r->batch_ids, places, n * sizeof(*r->batch_ids));
 	if (!r->keys.places)
-		return wh_outbox_read_ids(r->box, r->scratch, n, meet_again, d, err);
+		return wh_outbox_read_ids(r->box, r->batch_ids, n, meet_again, d, err);
 	for (size_t i = 0; i < n; i++)
-		(void)wh_places_at(r->keys.places, places[i], &r->scratch[i]);
-	return wh_outbox_read_in_turn(r->box, r->scratch, n, meet_again, d, err);
+		(void)wh_places_at(r->keys.places, places[i], &r->batch_ids[i]);
+	return wh_outbox_read_in_turn(r->box, r->batch_ids, n, meet_again, d, err);
 }
 
 /* Read some of what was left alone behind a message that failed. */
@@ -183,7 +193,7 @@ void wh_noted_look(wherry_relay *r, int64_t now)
 {
 	enum { MOST = 1000 };
 
-	if (r->set.competing || r->set.keep || r->keys.n_held > MOST)
+	if (r->keys.n_held > MOST)
 		return;
 	for (wh_key *key = r->keys.held; key; key = key->held_next)
 		if (key->fsm.state == WH_KEY_HELD && key->due_us != WH_NEVER)
@@ -221,8 +231,9 @@ static wherry_code meet_dead(void *ctx, const wh_open_row *row, wherry_error *er
  * before each sweep, since a redrive may have changed it. */
 wherry_code wh_noted_parked(wherry_relay *r, int64_t now, wherry_error *err)
 {
+	wh_reader *t = wh_reader_of(r);
 	enum { SOON_US = 100000 };
-	uint64_t slots = wh_partitions_partial(r) ? r->partitions.slots.mine : UINT64_MAX;
+	uint64_t mask = wh_reader_of(r)->mask;
 	parking w = {.r = r, .last = INT64_MIN};
 	wherry_code code;
 
@@ -231,7 +242,7 @@ wherry_code wh_noted_parked(wherry_relay *r, int64_t now, wherry_error *err)
 		if (key->fsm.state != WH_KEY_PARKED)
 			continue;
 		if (key->owned) { /* until what flies has come back */
-			r->sweep_at_us = wh_later(now, SOON_US);
+			t->sweep_at_us = wh_later(now, SOON_US);
 			continue;
 		}
 		wh_key_free(&r->keys, key);
@@ -239,8 +250,70 @@ wherry_code wh_noted_parked(wherry_relay *r, int64_t now, wherry_error *err)
 	}
 	do {
 		w.rows = 0;
-		code = wh_outbox_dead_keys(r->box, slots, w.last, r->set.batch, meet_dead,
+		code = wh_outbox_dead_keys(r->box, mask, w.last, r->set.batch, meet_dead,
 					   &w, err);
 	} while (code == WHERRY_OK && w.rows == r->set.batch);
 	return code;
 }
+
+/* ---- the policy ---- */
+
+/* Its row is read again when its key is let go.  A retry reads all rows of a parked key. */
+static void leave(wherry_relay *r, wh_entry *e)
+{
+	if (e->key->fsm.state != WH_KEY_PARKED)
+		wh_noted_add(r, e->key, e->msg.id, e->order);
+	wh_entry_gone(r, e);
+}
+
+/* A message without a key waits under one of its own; no ordering key begins so. */
+static wh_key *lone_key(wherry_relay *r, const wh_entry *e)
+{
+	char text[32];
+	int n = snprintf(text, sizeof(text), "#%" PRId64, e->msg.id);
+
+	return wh_keys_get(&r->keys, (wh_view){text, (size_t)n});
+}
+
+static void failure_written(wherry_relay *r, wh_entry *e, int64_t now)
+{
+	int64_t due = wh_failure_due(e, now);
+	wh_key *key = e->key;
+
+	if (!key) {
+		key = lone_key(r, e);
+		if (!key) {
+			wh_reader_of(r)->sweep_at_us = now; /* a sweep finds it */
+			return;
+		}
+		if (key->fsm.state != WH_KEY_FREE)
+			return;
+		wh_key_hold(&r->keys, key, due);
+	}
+	wh_key_set_refused(&r->keys, key, e->uncounted);
+	wh_noted_add(r, key, e->msg.id, e->order);
+	wh_key_set_due(&r->keys, key, due);
+}
+
+static void death_written(wherry_relay *r, wh_entry *e, int64_t now)
+{
+	if (e->key && r->set.park)
+		wh_key_park(&r->keys, e->key);
+	else if (e->key)
+		wh_key_set_due(&r->keys, e->key, now);
+}
+
+static size_t beside_window(const wherry_relay *r)
+{
+	return r->n_failed_probes;
+}
+
+const wh_hold wh_hold_noted = {
+	.failed = wh_settle_held,
+	.failed_again = wh_settle_put,
+	.leave = leave,
+	.failure_written = failure_written,
+	.death_written = death_written,
+	.beside_window = beside_window,
+	.beside_window_most = WH_FAILED_PROBES_MOST,
+};

@@ -2,8 +2,8 @@
  * Places of messages that were left alone, where order is not that of their ids: the id of
  * each place, and the place of each id.
  */
-#ifndef WH_RELAY_HOLD_PLACES_H
-#define WH_RELAY_HOLD_PLACES_H
+#ifndef WH_RELAY_PLACES_H
+#define WH_RELAY_PLACES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "relay/hold/places.h"
+#include "relay/places.h"
 
 #include <stdlib.h>
 #include <string.h>

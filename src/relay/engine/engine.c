@@ -1,0 +1,75 @@
+#include "relay/engine/engine.h"
+
+#include "config/settings.h"
+#include "relay/relay.h"
+
+static const wh_engine_driver *const engines[WH_ENGINES] = {
+	[WH_EXCLUSIVE] = &wh_engine_exclusive,  [WH_PARTITIONED] = &wh_engine_partitioned,
+	[WH_COMPETING] = &wh_engine_competing,  [WH_STREAM] = &wh_engine_stream,
+	[WH_STREAM_KEEP] = &wh_engine_unmarked,
+};
+
+/* What is set, or else the layout's default. */
+static wh_engine asked_for(const wherry_relay *r)
+{
+	static const wh_engine set[] = {WH_EXCLUSIVE, WH_COMPETING, WH_STREAM};
+	const wh_layout *layout = &r->box->layout;
+
+	if (wh_config_is_set(r->config, WH_RELAY_ENGINE))
+		return set[wh_config_choice(r->config, WH_RELAY_ENGINE)];
+	if (layout->streams)
+		return WH_STREAM;
+	return layout->exclusive ? WH_EXCLUSIVE : WH_COMPETING;
+}
+
+static bool leaves_rows(const wherry_relay *r)
+{
+	return wh_config_choice(r->config, WH_RELAY_ON_DONE) == WHERRY_KEEP ||
+	       (r->box->layout.streams && !wh_config_is_set(r->config, WH_RELAY_ON_DONE));
+}
+
+/* The state of the old engine goes once that of the new one is made. */
+static wherry_code change(wherry_relay *r, wh_engine to, wherry_error *err)
+{
+	const wh_engine_driver *old = r->engine;
+	void *old_state = r->state, *made;
+	wherry_code code;
+
+	if (old && old->id == to)
+		return WHERRY_OK;
+	r->engine = engines[to];
+	r->state = NULL;
+	code = r->engine->make(r, err);
+	if (code != WHERRY_OK) {
+		if (r->state)
+			r->engine->free(r);
+		r->engine = old;
+		r->state = old_state;
+		return code;
+	}
+	made = r->state;
+	r->state = old_state;
+	if (old)
+		old->free(r);
+	r->state = made;
+	return WHERRY_OK;
+}
+
+wherry_code wh_engine_choose(wherry_relay *r, wherry_error *err)
+{
+	wh_engine to = asked_for(r);
+	bool ready = false;
+	wherry_code code = WHERRY_OK;
+
+	if (r->engine && r->lease.epoch)
+		return WHERRY_OK; /* a lease stays what it is */
+	if (to == WH_STREAM && leaves_rows(r)) {
+		to = WH_STREAM_KEEP;
+		r->set.on_done = WHERRY_KEEP;
+	}
+	if (to == WH_EXCLUSIVE)
+		code = wh_slots_ready(r->box, &ready, err);
+	if (code != WHERRY_OK)
+		return code;
+	return change(r, ready ? WH_PARTITIONED : to, err);
+}

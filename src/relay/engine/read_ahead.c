@@ -1,0 +1,504 @@
+/*
+ * Reading: ahead of the cursor, from the beginning (a sweep), and again what was held.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "relay/engine/engine.h"
+#include "relay/engine/reader.h"
+#include "relay/hold/noted.h"
+
+enum { LOOK_US = 100000, OPEN_LOOK_US = 5000000 };
+
+/* One read in progress. */
+typedef struct reading {
+	wherry_relay *r;
+	int64_t now;
+	int64_t rows;  /* met */
+	int64_t fresh; /* of them, behind the cursor as it was */
+	int64_t after; /* that */
+	bool full;     /* ended for want of room */
+	bool ahead;    /* rows behind the cursor move it */
+	int64_t last;  /* id met; where the next page of dead ones begins */
+} reading;
+
+/* Text under which an unordered message waits for its retry: no ordering key begins so. */
+static void lone_key_text(wherry_relay *r, int64_t id)
+{
+	wh_buf_reset(&r->key_text);
+	wh_buf_printf(&r->key_text, "#%" PRId64, id);
+}
+
+/* Behind a message of its key: what an operator wants again comes before those with higher
+ * ids, as it did. */
+static int64_t place_behind(wherry_relay *r, const wh_key *key, int64_t id)
+{
+	int64_t before = 0, at = 0, other, order;
+
+	if (!r->keys.places || wh_places_of(r->keys.places, id, &order))
+		return wh_intake_place(r, id);
+	for (size_t i = key->noted.first; !wh_reader_of(r)->taking && i < key->noted.end;
+	     i++) {
+		at = key->noted.ids[i];
+		if (!wh_places_at(r->keys.places, at, &other) || other > id)
+			break;
+		before = at;
+		at = 0;
+	}
+	return at - before > 1 ? before + (at - before) / 2 : wh_intake_place(r, id);
+}
+
+/* The first of a held key need not wait any more: an operator retried it. */
+static void let_go(reading *w, wh_key *key, const wh_open_row *row)
+{
+	if (key->fsm.state == WH_KEY_HELD && key->due_us != WH_NEVER &&
+	    row->state == WHERRY_PENDING && wh_ids_count(&key->noted) &&
+	    key->noted.ids[key->noted.first] == wh_intake_place(w->r, row->id))
+		wh_key_set_due(&w->r->keys, key, w->now);
+}
+
+/* A row that an earlier message of its key holds back is only noted. */
+static bool held_back(reading *w, const wh_open_row *row)
+{
+	wherry_relay *r = w->r;
+	wh_reader *t = wh_reader_of(r);
+	bool lone = !r->set.ordered || !r->key_text.len;
+	wh_key *key;
+
+	if (lone && (!t->sweeping || !r->keys.n_held))
+		return false;
+	if (lone)
+		lone_key_text(r, row->id);
+	key = wh_keys_find(&r->keys, (wh_view){r->key_text.ptr, r->key_text.len});
+	if (lone)
+		wh_buf_reset(&r->key_text);
+	if (!key || key->fsm.state == WH_KEY_FREE)
+		return false;
+	if (key->fsm.state != WH_KEY_PARKED)
+		wh_noted_add(r, key, row->id, place_behind(r, key, row->id));
+	let_go(w, key, row);
+	return true;
+}
+
+/* A row that may only be tried later holds its key until then. */
+static wherry_code hold_back(reading *w, const wh_open_row *row, wherry_error *err)
+{
+	wherry_relay *r = w->r;
+	wh_key *key;
+
+	if (!r->set.ordered || !r->key_text.len)
+		lone_key_text(r, row->id);
+	key = wh_keys_get(&r->keys, (wh_view){r->key_text.ptr, r->key_text.len});
+	if (!key)
+		return wh_oom(err);
+	if (key->fsm.state == WH_KEY_FREE || key->fsm.state == WH_KEY_DRAINING)
+		wh_key_hold(&r->keys, key, wh_later(w->now, row->due_in_us));
+	wh_noted_add(r, key, row->id, wh_intake_place(r, row->id));
+	return WHERRY_OK;
+}
+
+/* Rows of keys that are held may be read again, but not others, which might be held too. */
+static bool may_read_on(const wherry_relay *r)
+{
+	return wh_intake_has_room(r) && wh_intake_keys_left(r);
+}
+
+/* Must what is passed over be remembered?  Not where reading waits for it, or it comes by
+ * the log. */
+static bool late_ids_matter(const wherry_relay *r)
+{
+	wh_reader *t = wh_reader_of(r);
+
+	return r->db->driver->late_commits && !r->set.strict &&
+	       (!t->fed || (t->sweeping && !t->changed_only));
+}
+
+static void move_cursor(wherry_relay *r, int64_t id)
+{
+	wh_reader *t = wh_reader_of(r);
+
+	t->cursor = id;
+	if (id <= t->highest)
+		return;
+	if (late_ids_matter(r) && wh_reader_is_partial(r))
+		wh_gaps_pass(&t->gaps, t->highest + 1, id);
+	else if (late_ids_matter(r))
+		wh_gaps_add(&t->gaps, t->highest + 1, id - 1);
+	t->highest = id;
+}
+
+/* It is not in memory. */
+static wherry_code meet_new(reading *w, const wh_open_row *row, wherry_error *err)
+{
+	wherry_relay *r = w->r;
+	wh_reader *t = wh_reader_of(r);
+	wherry_code code;
+
+	wh_flaw_key(r, row);
+	code = wh_buf_check(&r->key_text, err);
+	if (code != WHERRY_OK || held_back(w, row))
+		return code;
+	t->swept_clean = false;
+	return row->due_in_us > 0 && row->state == WHERRY_FAILED
+		       ? hold_back(w, row, err)
+		       : wh_intake_add(r, row, err);
+}
+
+wherry_code wh_reader_meet(wherry_relay *r, int64_t now, const wh_open_row *row,
+			   wherry_error *err)
+{
+	reading w = {.r = r, .now = now};
+	bool later;
+
+	return wh_intake_knows(r, row, &later) ? WHERRY_OK : meet_new(&w, row, err);
+}
+
+static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	reading *w = ctx;
+	wherry_relay *r = w->r;
+	wh_reader *t = wh_reader_of(r);
+	wherry_code code = WHERRY_OK;
+	bool later;
+
+	if (!may_read_on(r)) {
+		w->full = true;
+		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
+	}
+	if (r->set.strict && wh_strict_stops(&t->strict, w->now, row->id)) {
+		w->full = true;
+		return wh_fail(err, WHERRY_INTERRUPTED, "lower ids may follow");
+	}
+	w->rows++;
+	w->fresh += row->id > w->after;
+	if (!wh_intake_knows(r, row, &later))
+		code = meet_new(w, row, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (w->ahead && row->id > t->cursor)
+		move_cursor(r, row->id);
+	else if (!wh_reader_is_partial(r))
+		wh_gaps_fill(&t->gaps, row->id);
+	return WHERRY_OK;
+}
+
+/* Ending a read early for want of room is no failure. */
+static wherry_code finish(reading *w, wherry_code code)
+{
+	wh_window_end(&w->r->window);
+	return w->full && code == WHERRY_INTERRUPTED ? WHERRY_OK : code;
+}
+
+static void note_horizon(wherry_relay *r, const wh_horizon *now)
+{
+	wh_reader *t = wh_reader_of(r);
+
+	wh_gaps_date(&t->gaps, t->running, now->next);
+	t->oldest = now->oldest;
+	t->running = now->running;
+	if (now->held)
+		r->unfenced = false;
+}
+
+/*
+ * Where lower ids may yet be committed: what is passed over now belongs to a transaction
+ * that runs before `next`; and a read that began after all such were over has met their
+ * rows.  So the oldest that ran is asked for before a read, the next one after it.
+ */
+static wherry_code note_transactions(wherry_relay *r, wherry_error *err)
+{
+	wh_reader *t = wh_reader_of(r);
+	wh_horizon now;
+	wherry_code code = wh_outbox_horizon(r->box, &r->lease, t->gaps.n > 0, &now, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	note_horizon(r, &now);
+	return WHERRY_OK;
+}
+
+/*
+ * What is read of a share: so many rows of each slot that together they are about a batch,
+ * and what may have been committed late, but for what is in memory.
+ */
+static wh_slots_read share_of(wherry_relay *r, int64_t limit)
+{
+	wh_reader *t = wh_reader_of(r);
+	enum { SPARE = 8 };
+	int64_t least = 2 * limit / (wh_slots_count(t->mask) + 1) + SPARE;
+	wh_slots_read share = {.mask = t->mask, .late = t->cursor};
+
+	if (t->each < least)
+		t->each = least;
+	if (t->each > limit)
+		t->each = limit;
+	share.each = t->each;
+	if (!t->gaps.n || t->gaps.ranges[0].first > t->cursor)
+		return share;
+	share.late = t->gaps.ranges[0].first - 1;
+	share.known = r->back_ids; /* nobody else's at the moment */
+	share.n_known = wh_window_ids(&r->window, share.late, t->cursor, r->back_ids);
+	return share;
+}
+
+/* Where few slots have much, more is read of each. */
+static void note_share(wherry_relay *r, const reading *w, int64_t limit)
+{
+	wh_reader *t = wh_reader_of(r);
+
+	if (w->fresh >= limit)
+		t->each -= t->each / 8;
+	else if (w->fresh >= t->each && w->fresh < limit / 2)
+		t->each *= 2;
+}
+
+/* Where lower ids may yet be committed a read and what surrounds it are one round trip. */
+static wherry_code read_turn(reading *w, int64_t limit, wherry_error *err)
+{
+	wherry_relay *r = w->r;
+	wh_reader *t = wh_reader_of(r);
+	wh_read_from from = {.after = t->cursor,
+			     .limit = limit,
+			     .holes = t->gaps.ranges,
+			     .n_holes = t->gaps.n,
+			     .all_open = t->sweeping,
+			     .touched = t->sweeping && t->changed_only};
+	wh_slots_read share;
+	int64_t oldest = t->oldest;
+	bool asked = t->gaps.n > 0;
+	wh_horizon horizon = {.next = 0};
+	wh_ride ride;
+	bool rides = wh_settle_ride(r, w->now, &ride);
+	wherry_code code;
+
+	if (wh_reader_is_partial(r)) {
+		share = share_of(r, limit);
+		from.slots = &share;
+	}
+	wh_meanwhile_begin(r);
+	r->reading = !r->unfenced;
+	code = wh_outbox_turn(r->box, &r->lease, rides ? &ride.ack : NULL, &from, meet, w,
+			      asked, &horizon, err);
+	wh_meanwhile_end(r);
+	r->advanced |= r->reading; /* what was new need not wait any more */
+	r->reading = false;
+	if (rides)
+		wh_settle_rode(r, &ride, w->now);
+	code = finish(w, code);
+	if (code != WHERRY_OK)
+		return code;
+	if (!w->full && (from.slots || w->rows < limit))
+		wh_gaps_expire(&t->gaps, oldest);
+	if (w->full || (t->gaps.n && !asked))
+		return note_transactions(r, err);
+	note_horizon(r, &horizon);
+	return WHERRY_OK;
+}
+
+static wherry_code read_plainly(reading *w, int64_t limit, wherry_error *err)
+{
+	wherry_relay *r = w->r;
+	wh_reader *t = wh_reader_of(r);
+
+	return finish(
+		w, wh_outbox_read(r->box, t->sweeping, t->cursor, limit, meet, w, err));
+}
+
+/* What is read and finds no room has come for nothing: of large bodies fewer are asked for,
+ * then twice as many each time. */
+static void note_fit(wherry_relay *r, const reading *w)
+{
+	wh_reader *t = wh_reader_of(r);
+
+	if (w->full && r->window.bytes >= (size_t)r->set.window_bytes)
+		t->fits = w->rows ? w->rows : 1;
+	else if (t->fits)
+		t->fits = t->fits < r->set.batch ? 2 * t->fits : 0;
+}
+
+static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
+			      wherry_error *err)
+{
+	wh_reader *t = wh_reader_of(r);
+	reading w = {.r = r, .now = now, .ahead = true, .after = t->cursor};
+	bool partial = wh_reader_is_partial(r);
+	wherry_code code = WHERRY_OK;
+
+	if (partial && !t->mask) {
+		t->more = t->sweeping = false;
+		return code;
+	}
+	code = wh_window_begin(&r->window, err);
+
+	if (code == WHERRY_OK)
+		code = r->db->driver->late_commits ? read_turn(&w, limit, err)
+						   : read_plainly(&w, limit, err);
+	if (code != WHERRY_OK)
+		return code;
+	note_fit(r, &w);
+	t->more = w.full || (partial ? w.fresh >= t->each : w.rows == limit);
+	if (partial)
+		note_share(r, &w, limit);
+	if (!t->more && t->sweeping) {
+		t->sweeping = false;
+		t->more =
+			true; /* rows may have come in behind the three ranges it merged */
+	}
+	if (!t->sweeping && t->fed) {
+		t->more = false; /* they come by the log */
+		wh_reader_forget_gaps(t);
+		return t->swept(r, now, err);
+	}
+	return WHERRY_OK;
+}
+
+/* ---- the step ---- */
+
+/* Rather few large reads than many small ones. */
+bool wh_reader_is_worth_it(const wherry_relay *r)
+{
+	wh_reader *t = wh_reader_of(r);
+	int64_t least = r->set.window / 4;
+
+	if (least > r->set.turn)
+		least = r->set.turn;
+	return may_read_on(r) && wh_intake_room(r) >= least && !t->strict.gap_before;
+}
+
+bool wh_reader_reads_next(const wherry_relay *r, int64_t now)
+{
+	wh_reader *t = wh_reader_of(r);
+
+	return t->more && wh_reader_is_worth_it(r) && !r->stats.paused &&
+	       now < t->sweep_at_us && now < r->keys.first_due;
+}
+
+static void tell_full(wherry_relay *r)
+{
+	wh_reader *t = wh_reader_of(r);
+	bool full = !wh_intake_keys_left(r);
+
+	if (full && !t->full_logged)
+		wh_relay_say(r, WHERRY_LOG_WARN, "slot-full",
+			     wh_log_int("held_keys", (int64_t)r->keys.n_held),
+			     wh_log_note("reading stops until fewer keys wait; see "
+					 "relay.held_keys"));
+	t->full_logged = full;
+}
+
+static wherry_code read_more(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_reader *t = wh_reader_of(r);
+	bool from_start = t->sweeping && t->cursor == INT64_MIN;
+	int64_t limit = r->set.turn;
+	bool new = t->cursor >= t->highest; /* a sweep meets many that are known */
+	wherry_code code = WHERRY_OK;
+
+	if (limit > wh_intake_room(r) && (new || !t->sweeping))
+		limit = wh_intake_room(r);
+	if (t->fits && limit > 2 * t->fits)
+		limit = 2 * t->fits;
+
+	if (from_start && r->set.park)
+		code = wh_noted_parked(r, now, err);
+	if (code == WHERRY_OK)
+		code = read_ahead(r, now, limit, err);
+	return code;
+}
+
+/*
+ * Rows that reading ahead does not meet: inserted below the cursor, as with an id far above
+ * all others before, or as processing or failed.  Looked for at most every few seconds, after
+ * others have committed, when nothing else is left to do
+ * (a_row_inserted_below_the_cursor_is_delivered).
+ */
+static wherry_code look_for_open(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_reader *t = wh_reader_of(r);
+	bool any = wh_reader_is_partial(r);
+	wherry_code code = WHERRY_OK;
+
+	if (now < t->open_look_us || !wh_reader_is_idle(r) || t->fed)
+		return WHERRY_OK;
+	t->open_look_us = WH_NEVER;
+	t->open_looked_us = now;
+	if (!any)
+		code = wh_outbox_open_upto(r->box, INT64_MAX, &any, err);
+	if (code == WHERRY_OK && any)
+		wh_reader_sweep(r, now);
+	return code;
+}
+
+/* Soon, and some time after the last look. */
+static void plan_look(wherry_relay *r, int64_t now)
+{
+	wh_reader *t = wh_reader_of(r);
+	int64_t next = wh_later(t->open_looked_us,
+				wh_reader_is_partial(r) ? r->set.sweep_us : OPEN_LOOK_US);
+
+	if (next < t->reread_at_us)
+		next = t->reread_at_us; /* rows cannot be acknowledged: see settle.c */
+	if (t->open_look_us == WH_NEVER)
+		t->open_look_us = next > now ? next : wh_later(now, LOOK_US);
+}
+
+static wherry_code look_for_operator(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wherry_code code = wh_operator_look(r, now, err);
+
+	if (code == WHERRY_OK)
+		wh_reader_of(r)->look_by_us = WH_NEVER;
+	return code;
+}
+
+/* Start a sweep if one is due. */
+static void sweep_if_due(wherry_relay *r, int64_t now)
+{
+	wh_reader *t = wh_reader_of(r);
+
+	if (now >= t->sweep_at_us && !t->sweeping) {
+		if (r->keys.n_held || r->keys.n_parked || r->window.n || t->more)
+			wh_reader_sweep(r, now);
+		else
+			t->sweep_at_us = wh_later(now, r->set.sweep_us);
+	}
+	if (t->replaced && !t->sweeping && now >= t->reread_at_us) {
+		t->replaced = t->knows_all = false;
+		wh_reader_read_anew(r, now);
+	}
+}
+
+wherry_code wh_reader_fetch(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_reader *t = wh_reader_of(r);
+	wherry_code code = WHERRY_OK;
+	bool woken = wh_db_changed(r->db, now, &r->check_us);
+	int64_t found = r->db->found;
+	size_t before = r->window.n;
+
+	r->version = wh_db_version(r->db);
+	if (woken && !t->fed)
+		t->more = true;
+	if (woken && t->look_by_us == WH_NEVER)
+		t->look_by_us = wh_later(now, LOOK_US);
+	if (woken)
+		plan_look(r, now);
+	tell_full(r);
+	if (r->stats.paused)
+		return woken ? look_for_operator(r, now, err) : WHERRY_OK;
+	sweep_if_due(r, now);
+	if (now >= r->keys.first_due)
+		code = wh_noted_due(r, now, err);
+	if (code == WHERRY_OK && t->strict.gap_before &&
+	    (woken || now >= t->strict.look_us))
+		code = wh_strict_look(r, &t->strict, now, t->cursor,
+				      wh_reader_is_partial(r), &t->more, err);
+	if (code == WHERRY_OK && t->more && wh_reader_is_worth_it(r))
+		code = read_more(r, now, err);
+	if (code == WHERRY_OK && t->look_by_us != WH_NEVER &&
+	    ((r->window.n == before && r->db->found == found) || now >= t->look_by_us))
+		code = look_for_operator(r, now, err);
+	if (code == WHERRY_OK)
+		code = look_for_open(r, now, err);
+	return code;
+}

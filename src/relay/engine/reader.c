@@ -1,0 +1,344 @@
+/*
+ * Reading the table, but for the reading itself: sweeps, the lease, acknowledgements, deadlines.
+ */
+#include "relay/engine/reader.h"
+
+#include <stdlib.h>
+
+#include "relay/hold/noted.h"
+
+enum { CHECK_US = 200000 };
+
+wh_reader *wh_reader_of(const wherry_relay *r)
+{
+	return r->state;
+}
+
+/* ---- the state ---- */
+
+void wh_reader_init(wh_reader *t)
+{
+	*t = (wh_reader){
+		.mask = UINT64_MAX, .look_by_us = WH_NEVER, .open_look_us = WH_NEVER};
+	wh_strict_reset(&t->strict);
+}
+
+wherry_code wh_reader_make(wherry_relay *r, wherry_error *err)
+{
+	r->state = malloc(sizeof(wh_reader));
+	if (!r->state)
+		return wh_oom(err);
+	wh_reader_init(r->state);
+	return WHERRY_OK;
+}
+
+void wh_reader_free(wherry_relay *r)
+{
+	free(r->state);
+}
+
+/* The server may have lost acknowledgements, and it may be another server now. */
+void wh_reader_resume(wherry_relay *r, int64_t now)
+{
+	wh_reader *t = wh_reader_of(r);
+
+	t->more = true;
+	if (r->box->ack[0])
+		wh_reader_sweep(r, now);
+	wh_strict_reset(&t->strict);
+}
+
+void wh_reader_forget(wherry_relay *r)
+{
+	wh_reader *t = wh_reader_of(r);
+
+	t->gaps.n = 0;
+	t->highest = t->oldest = 0;
+	t->more = false;
+}
+
+/* ---- sweeps ---- */
+
+/* Beside a stream gaps are those of one sweep: rows that are committed in them while it goes
+ * on come before the rows that it meets behind them. */
+void wh_reader_forget_gaps(wh_reader *t)
+{
+	if (!t->swept)
+		return;
+	t->highest = t->cursor;
+	t->gaps.n = 0;
+}
+
+void wh_reader_sweep(wherry_relay *r, int64_t now)
+{
+	wh_reader *t = wh_reader_of(r);
+
+	t->cursor = INT64_MIN;
+	t->sweeping = true;
+	t->changed_only = t->fed && t->knows_all && !r->keys.n_parked;
+	t->swept_clean = true;
+	t->more = true;
+	t->sweep_at_us = wh_later(now, r->set.sweep_us);
+	t->strict.gap_before = 0;
+	wh_reader_forget_gaps(t);
+}
+
+void wh_reader_sweep_all(wherry_relay *r, int64_t now)
+{
+	wh_reader_of(r)->knows_all = false;
+	wh_reader_sweep(r, now);
+}
+
+void wh_reader_read_anew(wherry_relay *r, int64_t now)
+{
+	wh_reader *t = wh_reader_of(r);
+
+	t->gaps.n = 0;
+	t->highest = t->oldest = 0;
+	wh_reader_sweep(r, now);
+}
+
+bool wh_reader_is_idle(const wherry_relay *r)
+{
+	wh_reader *t = wh_reader_of(r);
+
+	return !t->more && r->window.n == 0 && r->keys.n_held == 0 &&
+	       r->keys.n_parked == 0;
+}
+
+bool wh_reader_is_partial(const wherry_relay *r)
+{
+	return wh_reader_of(r)->mask != UINT64_MAX;
+}
+
+/* ---- the lease ---- */
+
+wherry_code wh_reader_take(wherry_relay *r, wherry_error *err)
+{
+	const wh_relay_settings *s = &r->set;
+
+	return wh_outbox_lease_as(r->box, r->engine->id, s->redeliver, s->name,
+				  s->lease_us, s->window, &r->lease, err);
+}
+
+void wh_reader_begin(wherry_relay *r, int64_t now)
+{
+	wh_strict_reset(&wh_reader_of(r)->strict);
+	wh_reader_sweep(r, now);
+}
+
+wherry_code wh_reader_suspects(wherry_relay *r, int64_t *out_upto, wherry_error *err)
+{
+	*out_upto = r->lease.last_open;
+	return r->lease.suspects ? wh_outbox_last_open(r->box, out_upto, err) : WHERRY_OK;
+}
+
+/* The suspects are delivered or dead, and so is all that was open when they became suspects. */
+bool wh_reader_proven(const wherry_relay *r)
+{
+	const wh_reader *t = wh_reader_of(r);
+
+	return !t->sweeping && !t->more &&
+	       wh_window_lowest(&r->window) > r->suspects_upto;
+}
+
+bool wh_reader_is_unsuspected(const wherry_relay *r, const wh_entry *e)
+{
+	return !wh_reader_of(r)->sweeping && e->msg.id > r->suspects_upto;
+}
+
+wherry_code wh_reader_renew(wherry_relay *r, wherry_lease *inout, wherry_error *err)
+{
+	return wherry_outbox_renew(r->box, inout, err);
+}
+
+/* A renewal also says which rows are open: some may be behind the cursor and not known. */
+wherry_code wh_reader_renewed(wherry_relay *r, int64_t now, int64_t version,
+			      wherry_error *err)
+{
+	const wherry_lease *lease = &r->lease;
+	wh_reader *t = wh_reader_of(r);
+	bool missed = lease->first_open && lease->first_open <= t->cursor &&
+		      wh_reader_is_idle(r) && now >= t->reread_at_us;
+
+	(void)err;
+	if (lease->last_open > t->cursor && !t->fed)
+		t->more = true;
+	if (lease->nudge != version)
+		wh_reader_sweep(r, now);
+	else if (missed)
+		wh_reader_sweep_all(r, now);
+	return WHERRY_OK;
+}
+
+wherry_code wh_reader_control(wherry_relay *r, bool *out_paused, int64_t *out_version,
+			      wherry_error *err)
+{
+	return wh_outbox_control(r->box, out_paused, out_version, err);
+}
+
+void wh_reader_changed(wherry_relay *r, int64_t now)
+{
+	wh_noted_look(r, now);
+	wh_reader_sweep(r, now);
+}
+
+/* ---- rows in memory ---- */
+
+/* Rows were read since the lease was last verified. */
+void wh_reader_admitted(wherry_relay *r, wh_entry *e)
+{
+	(void)e;
+	r->unfenced = true;
+}
+
+void wh_reader_left(wherry_relay *r, const wh_entry *e)
+{
+	wh_reader_of(r)->replaced |= e->replaced;
+}
+
+wherry_code wh_reader_acknowledge(wherry_relay *r, const wh_entry *try_next,
+				  wh_settlement *s, wh_settled *out,
+				  int64_t *out_later_us, wherry_error *err)
+{
+	(void)try_next;
+	(void)out_later_us;
+	return wh_settle_write(r, s, out, err);
+}
+
+void wh_reader_row_lost(wherry_relay *r)
+{
+	wh_reader_of(r)->replaced = true;
+}
+
+/* Rows of delivered messages are not to be delivered again and again. */
+static void plan_reread(wh_reader *t, const wh_env *env, int64_t now)
+{
+	static const wh_backoff backoff = {WH_EXPONENTIAL, WH_SECOND, 60 * WH_SECOND,
+					   false};
+	enum { AT_ONCE = 3 };
+
+	if (now - t->reread_at_us > 60 * WH_SECOND)
+		t->n_rereads = 0;
+	t->reread_at_us = now;
+	if (++t->n_rereads > AT_ONCE)
+		t->reread_at_us = wh_later(
+			now, wh_backoff_delay(&backoff, t->n_rereads - AT_ONCE, env));
+	/* Nothing else may read the whole table before that. */
+	if (t->sweep_at_us < t->reread_at_us)
+		t->sweep_at_us = t->reread_at_us;
+	if (t->open_look_us < t->reread_at_us)
+		t->open_look_us = t->reread_at_us;
+}
+
+/* The rows were deleted, or other messages have their ids.  Or they cannot be written. */
+void wh_reader_missed(wherry_relay *r, int64_t n, int64_t now)
+{
+	wh_reader *t = wh_reader_of(r);
+
+	plan_reread(t, &r->env, now);
+	if (!t->replaced)
+		wh_relay_say(
+			r, WHERRY_LOG_WARN, "rows-missing", wh_log_int("n", n),
+			wh_log_note("delivered rows could not be acknowledged: they "
+				    "were deleted or replaced meanwhile, or a trigger "
+				    "or a policy ignores the update; the table is "
+				    "read again"));
+	t->replaced = true;
+}
+
+/* ---- until empty ---- */
+
+wherry_code wh_reader_aim(wherry_relay *r, wherry_error *err)
+{
+	return wh_outbox_last_open(r->box, &r->target_id, err);
+}
+
+/* Is it known without asking the database that something is open? */
+static bool knows_of_open(const wherry_relay *r)
+{
+	return r->fsm.state == WH_LEADING &&
+	       (wh_reader_of(r)->cursor < r->target_id ||
+		wh_window_lowest(&r->window) <= r->target_id);
+}
+
+wherry_code wh_reader_until_empty(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	wh_reader *t = wh_reader_of(r);
+	bool quiet = !t->more && !t->sweeping && !r->window.n && !r->keys.n_held;
+	bool open = true;
+	wherry_code code;
+
+	if ((r->fsm.state == WH_STANDBY || !quiet || wh_reader_is_partial(r)) &&
+	    now < r->empty_check_us)
+		return WHERRY_OK; /* newer messages may never let it be quiet */
+	r->empty_check_us = wh_later(now, CHECK_US);
+	if (!quiet && knows_of_open(r))
+		return WHERRY_OK;
+	code = wh_outbox_open_upto(r->box, r->target_id, &open, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (!open)
+		wh_until_empty_finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);
+	else if (r->fsm.state != WH_LEADING || !quiet)
+		return WHERRY_OK;
+	else if (r->keys.n_parked && t->swept_clean)
+		wh_until_empty_finish(r, WHERRY_PARKED);
+	else if (!r->stats.paused)
+		wh_reader_sweep_all(r, now);
+	return WHERRY_OK;
+}
+
+/* ---- when to step again ---- */
+
+static int64_t look_deadline(const wherry_relay *r)
+{
+	wh_reader *t = wh_reader_of(r);
+
+	return wh_reader_is_idle(r) && !t->fed && !r->stats.paused ? t->open_look_us
+								   : WH_NEVER;
+}
+
+static int64_t read_deadline(const wherry_relay *r, int64_t now)
+{
+	const wh_reader *t = wh_reader_of(r);
+	int64_t at = WH_NEVER;
+
+	if (r->keys.first_due > now || wh_noted_has_room(r))
+		at = r->keys.first_due;
+	if (!t->sweeping && (r->keys.n_held || r->keys.n_parked || r->window.n))
+		at = wh_sooner(at, t->sweep_at_us);
+	if (t->more && wh_reader_is_worth_it(r))
+		at = now;
+	if (t->strict.gap_before)
+		at = wh_sooner(at, t->strict.look_us);
+	if (t->replaced && !t->sweeping)
+		at = wh_sooner(at, t->reread_at_us);
+	return at;
+}
+
+int64_t wh_reader_deadline(const wherry_relay *r, int64_t now)
+{
+	if (r->stats.paused || (r->engine->yields && r->engine->yields(r)))
+		return look_deadline(r);
+	return wh_sooner(look_deadline(r), read_deadline(r, now));
+}
+
+const wh_engine_driver wh_engine_exclusive = {
+	.id = WH_EXCLUSIVE,
+	WH_READER_FUNCTIONS,
+	.make = wh_reader_make,
+	.free = wh_reader_free,
+	.resume = wh_reader_resume,
+	.take = wh_reader_take,
+	.begin = wh_reader_begin,
+	.renew = wh_reader_renew,
+	.renewed = wh_reader_renewed,
+	.control = wh_reader_control,
+	.acknowledge = wh_reader_acknowledge,
+	.admitted = wh_reader_admitted,
+	.left = wh_reader_left,
+	.fetch = wh_reader_fetch,
+	.submits_while_reading = true,
+	.deadline = wh_reader_deadline,
+};

@@ -1,0 +1,126 @@
+/*
+ * Messages wait in memory, in the queue of their key.  When the window is full of them, nothing
+ * more is read.
+ */
+#include "relay/hold/in_memory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "relay/dead_letters.h"
+#include "relay/hold/hold.h"
+#include "relay/hooks.h"
+
+/* Messages that the destination refused may be in memory beside the window. */
+enum { REFUSED_MOST = 100000 };
+
+/* The key is held, and its messages that are not in flight wait; e, too, if not NULL. */
+static void hold_in_memory(wherry_relay *r, wh_key *key, wh_entry *e)
+{
+	key->broken = key->in_flight > 0;
+	key->leaving = false;
+	for (wh_entry *ready = r->window.ready.head, *next; ready; ready = next) {
+		next = ready->next;
+		if (ready->key != key)
+			continue;
+		wh_list_remove(&r->window.ready, ready);
+		key->active--;
+		wh_key_wait(key, ready);
+	}
+	if (e)
+		wh_key_wait(key, e);
+}
+
+/* What has no key gets one of its own to wait under. */
+static wh_key *key_of(wherry_relay *r, wh_entry *e)
+{
+	char text[32];
+	int n;
+
+	if (e->key)
+		return e->key;
+	n = snprintf(text, sizeof(text), "#%" PRId64, e->order);
+	e->key = wh_keys_get(&r->keys, (wh_view){text, (size_t)n});
+	if (e->key)
+		e->key->owned++;
+	return e->key;
+}
+
+static void failed(wherry_relay *r, wh_entry *e, int64_t now)
+{
+	bool dead = e->fate == WH_FATE_DEAD;
+	int64_t due = wh_later(now, e->delay_us);
+	wh_key *key = dead ? e->key : key_of(r, e);
+
+	if (dead) {
+		if (key) {
+			wh_key_hold(&r->keys, key, WH_NEVER);
+			hold_in_memory(r, key, NULL);
+		}
+		if (!wh_dead_letters_take(r, e, now))
+			wh_settle_put(r, e, now);
+		return;
+	}
+	e->tried = false;
+	if (!e->uncounted) {
+		e->msg.attempts++;
+		r->stats.retried++;
+		wh_hook_settled(r, WHERRY_ON_FAILED, e);
+	}
+	if (!key) { /* out of memory: at once, then */
+		wh_entry_admit(r, e);
+		return;
+	}
+	wh_key_hold(&r->keys, key, due);
+	wh_key_set_refused(&r->keys, key, e->uncounted);
+	hold_in_memory(r, key, e);
+}
+
+/* Keys whose wait is over go on with what waits in memory. */
+void wh_memory_due(wherry_relay *r, int64_t now)
+{
+	int64_t first_due = WH_NEVER;
+
+	for (wh_key *key = r->keys.held, *next; key; key = next) {
+		next = key->held_next;
+		if (key->active)
+			continue; /* once all of it that flies has landed */
+		if (key->due_us > now) {
+			if (key->due_us < first_due)
+				first_due = key->due_us;
+			continue;
+		}
+		key->broken = false;
+		wh_key_drain(&r->keys, key);
+		wh_key_free(&r->keys, key);
+		wh_key_advance(r, key);
+		wh_keys_drop(&r->keys, key);
+	}
+	r->keys.first_due = first_due;
+}
+
+static void leave(wherry_relay *r, wh_entry *e)
+{
+	wh_entry_admit(r, e);
+}
+
+static void death_written(wherry_relay *r, wh_entry *e, int64_t now)
+{
+	if (e->key)
+		wh_key_set_due(&r->keys, e->key, now);
+}
+
+static size_t beside_window(const wherry_relay *r)
+{
+	return r->keys.n_refused ? REFUSED_MOST : r->n_failed_probes;
+}
+
+const wh_hold wh_hold_memory = {
+	.in_memory = true,
+	.failed = failed,
+	.failed_again = failed,
+	.leave = leave,
+	.death_written = death_written,
+	.beside_window = beside_window,
+	.beside_window_most = REFUSED_MOST,
+};

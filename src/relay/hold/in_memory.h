@@ -1,0 +1,9 @@
+#ifndef WH_RELAY_HOLD_IN_MEMORY_H
+#define WH_RELAY_HOLD_IN_MEMORY_H
+
+#include "relay/relay.h"
+
+/* Let go of the keys that are due: their messages are ready. */
+void wh_memory_due(wherry_relay *r, int64_t now);
+
+#endif

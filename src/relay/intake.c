@@ -1,0 +1,131 @@
+/*
+ * Taking rows into memory, whichever way they come.
+ */
+#include <string.h>
+
+#include "base/json.h"
+#include "relay/engine/engine.h"
+#include "relay/relay.h"
+
+static bool is_same(const wh_entry *e, const wh_open_row *row)
+{
+	const char *name = e->msg.message_id ? e->msg.message_id : "";
+	size_t len = strlen(name);
+
+	if (!row->message_id.ptr) /* The row was read without its texts. */
+		return true;
+	/* of a name with a NUL inside only the beginning is kept */
+	return len == row->message_id.len ||
+			       (len < row->message_id.len && !row->message_id.ptr[len])
+		       ? memcmp(name, row->message_id.ptr, len) == 0
+		       : false;
+}
+
+static void drop_unsent(wherry_relay *r, wh_entry *e)
+{
+	wh_key *key = e->key;
+
+	if (e->stage == WH_READY)
+		wh_list_remove(&r->window.ready, e);
+	else
+		wh_key_remove(key, e);
+	if (!key) {
+		wh_entry_gone(r, e);
+		return;
+	}
+	key->active -= e->stage == WH_READY;
+	key->owned++; /* the key must outlive what follows */
+	wh_entry_gone(r, e);
+	key->owned--;
+	wh_key_advance(r, key);
+	wh_keys_drop(&r->keys, key);
+}
+
+bool wh_intake_knows(wherry_relay *r, const wh_open_row *row, bool *out_later)
+{
+	wh_entry *e = wh_window_find(&r->window, row->id);
+
+	*out_later = false;
+	if (!e || is_same(e, row))
+		return e != NULL;
+	if (e->stage == WH_READY || e->stage == WH_WAITING) {
+		drop_unsent(r, e);
+		return false;
+	}
+	e->replaced = *out_later = true;
+	return true;
+}
+
+/* Where a row is in the order of delivery. */
+int64_t wh_intake_place(wherry_relay *r, int64_t id)
+{
+	return r->engine->place ? r->engine->place(r, id) : id;
+}
+
+wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error *err)
+{
+	const char *poison = wh_flaw_of(r, row);
+	wh_view body = wh_outbox_body(row);
+	wh_open_row trimmed = *row;
+	wh_key *key = NULL;
+	wh_entry *e;
+
+	if (poison)
+		wh_flaw_trim(r, &trimmed);
+	else if (r->box->layout.json && !wh_json_valid(body.ptr, body.len))
+		poison = "its payload is no JSON";
+
+	if (r->set.ordered && r->key_text.len) {
+		key = wh_keys_get(&r->keys, (wh_view){r->key_text.ptr, r->key_text.len});
+		if (!key)
+			return wh_oom(err);
+	}
+	e = wh_window_add(&r->window, &trimmed);
+	if (!e) {
+		if (key)
+			wh_keys_drop(&r->keys, key);
+		return wh_oom(err);
+	}
+	e->order = wh_intake_place(r, row->id);
+	e->version = r->version;
+	if (r->engine->admitted)
+		r->engine->admitted(r, e);
+	e->key = key;
+	if (key)
+		key->owned++;
+	if (!poison && row->state == WHERRY_PROCESSING &&
+	    row->attempts >= r->set.attempts)
+		poison = "its relay ended each time it was tried, also alone";
+	if (poison)
+		e->poison = wh_window_copy(&r->window, e, poison);
+	if (poison && !e->poison)
+		e->poison =
+			"the row cannot be handled, and there was no memory to say why";
+	wh_entry_admit(r, e);
+	return WHERRY_OK;
+}
+
+/* ---- room ---- */
+
+size_t wh_relay_entries_most(const wherry_relay *r)
+{
+	return (size_t)r->set.window + r->engine->hold->beside_window_most;
+}
+
+bool wh_intake_has_room(const wherry_relay *r)
+{
+	return r->window.n < (size_t)r->set.window + r->engine->hold->beside_window(r) &&
+	       r->window.bytes < (size_t)r->set.window_bytes;
+}
+
+bool wh_intake_keys_left(const wherry_relay *r)
+{
+	return r->keys.n_held <
+	       (size_t)r->set.held_keys + r->n_failed_probes + r->keys.n_refused;
+}
+
+int64_t wh_intake_room(const wherry_relay *r)
+{
+	return r->set.window + (int64_t)r->engine->hold->beside_window(r) -
+	       (int64_t)r->window.n;
+}
