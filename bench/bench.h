@@ -29,6 +29,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include <wherry/db.h>
 #include <wherry/message.h>
 
 #include "base/error.h"
@@ -197,6 +198,9 @@ wherry_code bench_wherry_drain(const bench_job *job, double out[BENCH_VALUES],
 			       wherry_error *err);
 wherry_code bench_wherry_compete(const bench_job *job, double out[BENCH_VALUES],
 				 wherry_error *err);
+/* Make an outbox whose bodies are bytes, as those of the other side are. */
+wherry_code bench_init(wherry_db *db, const char *table, wherry_error *err);
+
 wherry_code bench_wherry_enqueue(const bench_job *job, double out[BENCH_VALUES],
 				 wherry_error *err);
 wherry_code bench_wherry_latency(const bench_job *job, double out[BENCH_VALUES],

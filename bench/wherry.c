@@ -14,6 +14,8 @@
 
 #include "base/env.h"
 #include "cli/bench.h"
+#include "db/driver.h"
+#include "outbox/outbox.h"
 
 enum { SETTLE_US = 2000000, PROBES_LEAST = 20 };
 
@@ -98,6 +100,14 @@ static wherry_code enqueue(wherry_outbox *box, const bench_load *load, int64_t m
 	return code;
 }
 
+wherry_code bench_init(wherry_db *db, const char *table, wherry_error *err)
+{
+	bool chooses = strcmp(db->driver->scheme, "postgres") == 0;
+	wh_make how = {.payload = chooses ? "bytea" : NULL};
+
+	return wh_outbox_make(db, &how, table, err);
+}
+
 wherry_code bench_wherry_enqueue(const bench_job *job, double out[BENCH_VALUES],
 				 wherry_error *err)
 {
@@ -134,7 +144,7 @@ wherry_code bench_make_backlog(const bench_job *job, double out[BENCH_VALUES],
 	if (code == WHERRY_OK)
 		code = wherry_db_open(s.url, s.config, &s.db, err);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_init(s.db, "outbox", err);
+		code = bench_init(s.db, "outbox", err);
 	if (code == WHERRY_OK)
 		code = wherry_outbox_open(s.db, "outbox", &s.box, err);
 	if (code == WHERRY_OK)

@@ -23,7 +23,7 @@ public class Order {
                      "INSERT INTO orders(customer, cents) VALUES (?, ?) RETURNING id");
              var enqueue = db.prepareStatement(
                      "SELECT wherry_enqueue('orders', json_build_object('order', id,"
-                             + " 'customer', customer, 'cents', cents), key => id::text)"
+                             + " 'customer', customer, 'cents', cents), key => id)"
                              + " FROM orders WHERE id = ?")) {
             insert.setString(1, customer);
             insert.setLong(2, cents);

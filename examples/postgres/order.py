@@ -23,7 +23,7 @@ def place_order(db, customer, cents):
         event = {"order": order, "customer": customer, "cents": cents}
         db.execute(
             "SELECT wherry_enqueue('orders', %s, key => %s)",
-            (json.dumps(event), str(order)),
+            (json.dumps(event), order),
         )
         if cents > 100_000:
             raise Refused(f"order {order} is over the credit limit")

@@ -238,8 +238,8 @@ static const wh_option options[] = {
 	 "a relay reads it.",
 	 NULL, 0},
 	{"payload", "TYPE",
-	 "How a native outbox on PostgreSQL keeps bodies: bytea, or json or jsonb, which "
-	 "refuse what is no JSON. (default: of the table that is there, else bytea)",
+	 "How a native outbox on PostgreSQL keeps bodies: json or jsonb, which refuse a body that "
+	 "is not JSON, text or bytea. (default: the type of an existing table, else json)",
 	 NULL, 0},
 	{"grant", "ROLE=KIND",
 	 "Give a role of the database exactly the rights that it needs on the outbox, and take "

@@ -36,7 +36,46 @@ static bool is_uuid(const char *text)
 static bool has_json(const wherry_outbox *box)
 {
 	return box->layout.json || box->layout.jsonb ||
-	       (*box->payload_type && strcmp(box->payload_type, "bytea") != 0);
+	       strcmp(box->payload_type, "json") == 0 ||
+	       strcmp(box->payload_type, "jsonb") == 0;
+}
+
+static wh_view body_of(const wherry_message *msg)
+{
+	return (wh_view){msg->body ? msg->body : "", msg->body_len};
+}
+
+static bool is_text(wh_view body)
+{
+	return wh_utf8_valid(body.ptr, body.len) && !memchr(body.ptr, 0, body.len);
+}
+
+static wherry_code check_body(const wherry_outbox *box, wh_view body, wherry_error *err)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	int column = 0;
+
+	if (strcmp(box->payload_type, "text") == 0 && !is_text(body))
+		return wh_fail(err, WHERRY_INVALID,
+			       "outbox '%s' keeps payloads as text, and this body is not "
+			       "UTF-8 or contains a NUL: use an outbox made with "
+			       "--payload bytea",
+			       box->name.ptr);
+	if (!has_json(box) ||
+	    wh_json_check(body.ptr, body.len, &column, &why) == WHERRY_OK)
+		return WHERRY_OK;
+	if (*box->payload_type)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"outbox '%s' keeps payloads as %s, and this body is not JSON "
+			"(%.80s): send it as a JSON string, or use an outbox made with "
+			"--payload text or --payload bytea",
+			box->name.ptr, box->payload_type, why.message);
+	return wh_fail(err, WHERRY_INVALID,
+		       "outbox '%s' has the layout %s, whose payloads are JSON, and "
+		       "this body is not (%.80s): send it as a JSON string, or use "
+		       "a native outbox",
+		       box->name.ptr, box->layout.name, why.message);
 }
 
 /* What the layout has no place for would be lost: it is refused. */
@@ -53,8 +92,6 @@ static wherry_code check_layout(const wherry_outbox *box, const wherry_message *
 	};
 	bool headers =
 		msg->headers && strspn(msg->headers, " \t\r\n{}") != strlen(msg->headers);
-	wherry_error why = WHERRY_ERROR_INIT;
-	int column = 0;
 
 	if (!box->layout.ordered)
 		for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
@@ -77,20 +114,7 @@ static wherry_code check_layout(const wherry_outbox *box, const wherry_message *
 			"outbox '%s' has the layout %s, whose message ids are UUIDs, "
 			"and '%.40s' is none: leave it out, or use a native outbox",
 			box->name.ptr, box->layout.name, msg->message_id);
-	if (!has_json(box) || wh_json_check(msg->body ? msg->body : "", msg->body_len,
-					    &column, &why) == WHERRY_OK)
-		return WHERRY_OK;
-	if (*box->payload_type)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"outbox '%s' keeps payloads as %s, and this body is no JSON (%.80s): "
-			"send it as a JSON string, or use an outbox made with --payload bytea",
-			box->name.ptr, box->payload_type, why.message);
-	return wh_fail(err, WHERRY_INVALID,
-		       "outbox '%s' has the layout %s, whose payloads are JSON, and "
-		       "this body is not (%.80s): send it as a JSON string, or use "
-		       "a native outbox",
-		       box->name.ptr, box->layout.name, why.message);
+	return check_body(box, body_of(msg), err);
 }
 
 static wherry_code check_message(const wherry_outbox *box, const wherry_message *msg,
@@ -144,9 +168,9 @@ static wherry_code check_message(const wherry_outbox *box, const wherry_message 
 /* Text stays text, so that SQL reads it; anything else is a blob. */
 static wh_param body_param(const wherry_message *msg)
 {
-	wh_view body = {msg->body ? msg->body : "", msg->body_len};
+	wh_view body = body_of(msg);
 
-	if (wh_utf8_valid(body.ptr, body.len) && !memchr(body.ptr, 0, body.len))
+	if (is_text(body))
 		return WH_TEXT_PARAM("payload", body);
 	return WH_BLOB_PARAM("payload", body);
 }

@@ -229,7 +229,7 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 			   const char *table, wherry_error *err)
 {
 	wh_sql_names names = {.dialect = scheme,
-			      .payload = box->payload ? box->payload : "bytea"};
+			      .payload = box->payload ? box->payload : "json"};
 	const char *text, *known = wh_sql_embedded("outbox", "native", scheme);
 	wherry_code code;
 
@@ -251,7 +251,7 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 	if (box->payload && !chooses(text, box->payload))
 		return wh_fail(
 			err, WHERRY_INVALID,
-			"no payloads of type '%.40s' here: bytea, json and jsonb are "
+			"no payloads of type '%.40s' here: json, jsonb, text and bytea are "
 			"possible, and those of native outboxes on PostgreSQL only",
 			box->payload);
 	names.schema = *box->names.schema ? box->names.schema : NULL;

@@ -4,6 +4,8 @@
  */
 #include "wherry_test.h"
 
+#include "any_body.h"
+
 #include <wherry/postgres.h>
 #include <wherry/wherry.h>
 
@@ -20,7 +22,7 @@ static int make(void **state)
 	(void)state;
 	postgres_make(&place);
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
-	WHERRY_PASS(wherry_outbox_init(db, "outbox", &err));
+	WHERRY_PASS(make_any_body(db, 0, "outbox", &err));
 	wherry_db_close(db);
 	return 0;
 }
@@ -94,6 +96,37 @@ static void a_message_has_the_fields_that_are_named(void **state)
 	assert_string_equal(text("length(message_id)::text", id), "36");
 	id = put(conn, "'orders', '{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL");
 	assert_int_equal(id, 3);
+	PQfinish(conn);
+}
+
+static void a_key_is_a_text_a_number_or_a_uuid(void **state)
+{
+	static const struct {
+		const char *given, *kept;
+	} rows[] = {
+		{"'k'", "k"},
+		{"7", "7"},
+		{"7::smallint", "7"},
+		{"9223372036854775807", "9223372036854775807"},
+		{"'0b41c0de-0000-7000-8000-000000000001'::uuid",
+		 "0b41c0de-0000-7000-8000-000000000001"},
+		{"'k'::varchar", "k"},
+		{"NULL", "none"},
+	};
+	static const char *const bodies[] = {"'{}'", "'{}'::json", "'{}'::jsonb",
+					     "'{}'::bytea", "'{}'::text"};
+	PGconn *conn = connect();
+	char call[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		for (size_t b = 0; b < sizeof(bodies) / sizeof(*bodies); b++) {
+			(void)snprintf(call, sizeof(call), "'t', %s, key => %s",
+				       bodies[b], rows[i].given);
+			assert_string_equal(
+				text("coalesce(partition_key, 'none')", put(conn, call)),
+				rows[i].kept);
+		}
 	PQfinish(conn);
 }
 
@@ -376,6 +409,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
 	static const struct CMUnitTest tests[] = {
 		TEST(a_message_has_the_fields_that_are_named),
+		TEST(a_key_is_a_text_a_number_or_a_uuid),
 		TEST(texts_bytes_and_json_are_bodies),
 		TEST(a_duplicate_message_id_gives_null_and_the_transaction_goes_on),
 		TEST(what_is_rolled_back_never_was),

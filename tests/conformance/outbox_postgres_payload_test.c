@@ -113,6 +113,7 @@ static void bodies_are_delivered_as_the_text_of_the_column(void **state)
 		{"json", "{\"b\":1,  \"a\":\"\\u00e9\"}"},
 		{"jsonb", "{\"a\": \"\xc3\xa9\", \"b\": 1}"},
 		{"bytea", "{\"b\":1,  \"a\":\"\\u00e9\"}"},
+		{"text", "{\"b\":1,  \"a\":\"\\u00e9\"}"},
 		{NULL, "{\"b\":1,  \"a\":\"\\u00e9\"}"},
 	};
 	fixture *f = *state;
@@ -123,7 +124,7 @@ static void bodies_are_delivered_as_the_text_of_the_column(void **state)
 					"SELECT string_agg(DISTINCT data_type, ' ') FROM "
 					"information_schema.columns WHERE column_name = "
 					"'payload' AND table_schema = current_schema()"),
-				    rows[i].type ? rows[i].type : "bytea");
+				    rows[i].type ? rows[i].type : "json");
 		lives(f, "{\"b\":1,  \"a\":\"\\u00e9\"}", rows[i].kept);
 		wherry_outbox_close(f->box);
 		f->box = NULL;
@@ -168,6 +169,38 @@ static void what_is_no_JSON_is_refused_and_told_the_way_out(void **state)
 		(void)ask(f,
 			  "DROP TABLE outbox, outbox_archive; DELETE FROM wherry_schema");
 	}
+}
+
+static void text_takes_any_text_and_refuses_other_bytes(void **state)
+{
+	fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	begin(f, "text");
+	lives(f, "not {JSON}: Zo\xc3\xab \\x41", "not {JSON}: Zo\xc3\xab \\x41");
+	WHERRY_FAILS(WHERRY_INVALID, put(f, "\xff", 1, &err));
+	assert_non_null(strstr(err.message, "--payload bytea"));
+	WHERRY_FAILS(WHERRY_INVALID, put(f, "a\0b", 3, &err));
+}
+
+/* As a driver in another language, or psql, writes it: a text with escapes. */
+static void a_literal_with_escapes_is_delivered_as_it_was_written(void **state)
+{
+	static const char body[] = "{\"c\":\"Zo\\u00eb\",\"path\":\"C:\\\\101\"}";
+	fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	char sql[256];
+
+	begin(f, NULL);
+	(void)snprintf(sql, sizeof(sql),
+		       "INSERT INTO outbox(topic, payload) VALUES ('t', '%s')", body);
+	(void)ask(f, sql);
+	WHERRY_PASS(wh_outbox_read(f->box, 0, 0, 10, take_message, f, &err));
+	assert_string_equal(f->text, body);
+	(void)ask(f, "INSERT INTO outbox(topic, payload) "
+		     "VALUES ('t', json_build_object('order', 7))");
+	WHERRY_PASS(wh_outbox_read(f->box, 1, 0, 10, take_message, f, &err));
+	assert_string_equal(f->text, "{\"order\" : 7}");
 }
 
 static void a_table_keeps_the_type_it_was_made_with(void **state)
@@ -227,6 +260,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		TEST(bodies_are_delivered_as_the_text_of_the_column),
 		TEST(what_is_no_JSON_is_refused_and_told_the_way_out),
+		TEST(text_takes_any_text_and_refuses_other_bytes),
+		TEST(a_literal_with_escapes_is_delivered_as_it_was_written),
 		TEST(a_table_keeps_the_type_it_was_made_with),
 		TEST(settings_made_by_hand_stay),
 	};

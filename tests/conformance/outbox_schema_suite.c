@@ -27,7 +27,7 @@ static void init_twice_is_fine_and_keeps_the_messages(void **state)
 
 static int init_and_send(wherry_db *db, int which)
 {
-	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "");
+	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2);
 	wherry_outbox *box = NULL;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = wherry_outbox_init(db, "fresh", &err);
@@ -156,7 +156,7 @@ static void init_makes_a_missing_index_again(void **state)
 static void an_outbox_whose_table_is_gone_can_be_made_again(void **state)
 {
 	outbox_fixture *f = *state;
-	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "");
+	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	fixture_raw(f, "DROP TABLE outbox");
@@ -223,7 +223,7 @@ static void names_that_sql_uses_itself_are_fine(void **state)
 		"index", "_",      "_1",
 		"Group", "x",      "a23456789b23456789c23456789d23456789e23456789f2345",
 		NULL};
-	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "");
+	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2);
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -268,8 +268,8 @@ static void the_shared_tables_are_no_outboxes(void **state)
 static void outboxes_of_one_database_are_independent(void **state)
 {
 	outbox_fixture *f = *state;
-	wherry_message msg =
-		WHERRY_MESSAGE(.topic = "t", .message_id = "same", .body = "");
+	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .message_id = "same",
+					    .body = "{}", .body_len = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *second = NULL, *first = f->box;
 	wherry_lease mine, other;

@@ -1,5 +1,7 @@
 #include "outbox_suite.h"
 
+#include "any_body.h"
+
 #include <pthread.h>
 #include <sys/wait.h>
 
@@ -47,7 +49,7 @@ static int make(void **state)
 	/* Where the tables are another program's, they are there. */
 	if (f->db &&
 	    (f->backend->lacks & NEEDS_LEASE ||
-	     wherry_outbox_init(f->db, "outbox", &err) == WHERRY_OK) &&
+	     make_any_body(f->db, 0, "outbox", &err) == WHERRY_OK) &&
 	    wherry_outbox_open(f->db, "outbox", &f->box, &err) == WHERRY_OK)
 		return 0;
 	print_error("no outbox on %s: %s\n", f->backend->name, err.message);

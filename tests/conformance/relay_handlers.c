@@ -1,5 +1,7 @@
 #include "relay_handlers.h"
 
+#include "any_body.h"
+
 #include <time.h>
 
 static handlers_fixture the_fixture;
@@ -36,7 +38,7 @@ int handlers_set_up(void **state)
 	handlers_set(f, "relay.engine", f->engine);
 	base->make(f->url, sizeof(f->url));
 	WHERRY_PASS(wherry_db_open(f->url, f->config, &f->db, &err));
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	WHERRY_PASS(make_any_body(f->db, 0, "outbox", &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &f->box, &err));
 	handlers_sql(f, "CREATE TABLE orders(id bigint, topic text)");
 	*state = f;

@@ -1,5 +1,7 @@
 #include "relay_suite.h"
 
+#include "any_body.h"
+
 #include "log_line.h"
 
 #include "base/env.h"
@@ -259,9 +261,7 @@ static void open_all(relay_fixture *f)
 		WHERRY_PASS(wh_db_script(f->other, f->target->tables, &err));
 		WHERRY_PASS(wh_db_script(f->other, f->target->views, &err));
 	} else {
-		WHERRY_PASS(wh_outbox_make(f->other,
-					   &(wh_make){.extras = f->target->extras},
-					   "outbox", &err));
+		WHERRY_PASS(make_any_body(f->other, f->target->extras, "outbox", &err));
 	}
 	f->n_put = 0;
 	WHERRY_PASS(wherry_outbox_open(f->other, "outbox", &f->box, &err));

@@ -51,10 +51,10 @@ class Bout(kill_postgres.Bout):
         first = self.extra["large transactions"] * 10000
         self.shop.db.run(
             f"WITH m AS (INSERT INTO outbox(topic, partition_key, payload) "
-            f"SELECT 't', 'large', convert_to(json_build_object('k', 'large', 'n', i)::text, "
-            f"'UTF8') FROM generate_series({first} + 1, {first} + 10000) AS i "
+            f"SELECT 't', 'large', json_build_object('k', 'large', 'n', i) "
+            f"FROM generate_series({first} + 1, {first} + 10000) AS i "
             f"RETURNING message_id, payload) INSERT INTO ledger "
-            f"SELECT message_id, 'large', (convert_from(payload, 'UTF8')::json->>'n')::bigint "
+            f"SELECT message_id, 'large', (payload->>'n')::bigint "
             f"FROM m"
         )
         self.extra["large transactions"] += 1

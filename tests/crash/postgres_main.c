@@ -147,7 +147,7 @@ static bool enqueue(const writer *w, const place *p, const char *id, const char 
 		return sql(w,
 			   "INSERT INTO outbox(message_id, topic, aggregate_type, "
 			   "aggregate_id, partition_key, payload) "
-			   "VALUES ($1, 'crash', $2, $3, $4, convert_to($5, 'UTF8'))",
+			   "VALUES ($1, 'crash', $2, $3, $4, $5)",
 			   5, values, NULL);
 	msg.aggregate_type = values[1];
 	msg.aggregate_id = values[2];

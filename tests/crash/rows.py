@@ -288,6 +288,8 @@ def run(case, folder, seed, server):
         init = ["--slots"]
     if case.engine == "stream":
         init = ["--stream"]
+    if case.layout == "native" and database.kind != "sqlite":
+        init += ["--payload", rng.choice(["bytea", "json", "jsonb", "text"])]
     subprocess.run([tap.WHERRY, "init", database.url, *init], check=True, stdout=log, stderr=log)
     database.prepare()
     first, good = statements(rng, case, database, owner, 0)

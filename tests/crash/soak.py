@@ -144,8 +144,8 @@ class PostgresWriter(Writer):
         self.db.run(
             f"BEGIN; WITH new(k, n) AS (VALUES {values}), sent AS ("
             f"INSERT INTO {self.table}(message_id, topic, partition_key, payload) "
-            f"SELECT k || '-' || n, '{self.table}', k, convert_to(json_build_object("
-            f"'k', k, 'n', n)::text, 'UTF8') FROM new ORDER BY n "
+            f"SELECT k || '-' || n, '{self.table}', k, json_build_object("
+            f"'k', k, 'n', n) FROM new ORDER BY n "
             f"ON CONFLICT (message_id) DO NOTHING RETURNING 1) "
             f"INSERT INTO ledger_{self.table} SELECT k || '-' || n, k, n FROM new "
             f"ON CONFLICT DO NOTHING; COMMIT"

@@ -92,7 +92,7 @@ publication=$(run "SELECT pubname FROM pg_publication")
 doctor
 check "the level of the log is well" is_well wal-level
 finds "a slot that nobody reads is found" slot-unread warn "nobody reads the slot $slot"
-run "INSERT INTO outbox(topic, payload, created_at) VALUES ('t', '', now() - interval '1 h')"
+run "INSERT INTO outbox(topic, payload, created_at) VALUES ('t', '{}', now() - interval '1 h')"
 finds "and for how long what it tells of waits" slot-unread warn ' s behind, keeps'
 finds "and that nothing bounds what it keeps" slot-unread warn 'it can fill the disk'
 run "DROP PUBLICATION $publication"
@@ -128,7 +128,7 @@ follow publication
 mended publication
 
 kill -STOP "$reader"
-run "INSERT INTO outbox(topic, payload) SELECT 't', decode(repeat('ab', 2000), 'hex')
+run "INSERT INTO outbox(topic, payload) SELECT 't', to_json(repeat('ab', 2000))
 	FROM generate_series(1, 20000) AS i"
 write_log
 finds "a relay that is far behind is found" slot-lag warn 'behind, more than max_wal_size'

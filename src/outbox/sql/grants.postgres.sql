@@ -45,11 +45,14 @@ GRANT {insert} ON {table} TO {role};
 {schema}
 GRANT {insert}, SELECT (id, message_id) ON {table} TO {role};
 GRANT SELECT ON {wherry_schema} TO {role};
-GRANT EXECUTE ON ROUTINE
-  {wherry_enqueue}(text, bytea, text, text, json, text, text, text, boolean, text),
-  {wherry_enqueue}(text, text, text, text, json, text, text, text, boolean, text),
-  {wherry_enqueue}(text, json, text, text, json, text, text, text, boolean, text),
-  {wherry_enqueue}(text, jsonb, text, text, json, text, text, text, boolean, text) TO {role};
+DO $$
+DECLARE f regprocedure;
+BEGIN
+  FOR f IN SELECT p.oid FROM pg_proc AS p JOIN pg_class AS c ON c.relnamespace = p.pronamespace
+    WHERE c.oid = {'table}::regclass::oid AND p.proname = 'wherry_enqueue' LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', f, {'role});
+  END LOOP;
+END $$;
 
 -- name: relay
 {schema}

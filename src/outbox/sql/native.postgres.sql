@@ -1,4 +1,4 @@
--- layout: name=native ids=integer names=qualified payloads=bytea,json,jsonb ordered=yes fence=lease stream=id,status,attempts,generation,created_at,,message_id,topic,aggregate_type,aggregate_id,partition_key,headers,trace_id,payload columns=id,message_id,topic,payload,status,claim_token archive=id,message_id,topic,payload,!status
+-- layout: name=native ids=integer names=qualified payloads=json,jsonb,text,bytea ordered=yes fence=lease stream=id,status,attempts,generation,created_at,,message_id,topic,aggregate_type,aggregate_id,partition_key,headers,trace_id,payload columns=id,message_id,topic,payload,status,claim_token archive=id,message_id,topic,payload,!status
 --
 -- The native outbox on PostgreSQL.  Times are timestamptz, which the driver reads as Unix
 -- milliseconds, and always the database's: statement_timestamp() stands still in a
@@ -238,15 +238,16 @@ SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
 FROM pg_class WHERE oid = {'table}::regclass::oid;
 DO $do$
 DECLARE
-  named CONSTANT text := 'key text DEFAULT NULL, message_id text DEFAULT NULL, '
+  named CONSTANT text := 'message_id text DEFAULT NULL, '
     'headers json DEFAULT ''{}'', aggregate_type text DEFAULT '''', '
     'aggregate_id text DEFAULT '''', trace_id text DEFAULT NULL, '
     'lock_key boolean DEFAULT false, outbox text DEFAULT ''outbox''';
   schema CONSTANT text := current_setting('wherry.schema');  -- quoted where it must be
   kind text;
+  key_kind text;
 BEGIN
   EXECUTE format($f$CREATE OR REPLACE FUNCTION %s.wherry_enqueue(
-    topic text, payload bytea, %s) RETURNS bigint LANGUAGE plpgsql AS $body$
+    topic text, payload bytea, key text DEFAULT NULL, %s) RETURNS bigint LANGUAGE plpgsql AS $body$
 DECLARE -- a message of the caller's transaction; its id, or NULL for a message_id that is there
   box CONSTANT text := %L OPERATOR(pg_catalog.||) pg_catalog.quote_ident(outbox);
   kind text;
@@ -271,14 +272,14 @@ BEGIN
   SELECT atttypid::pg_catalog.regtype::text INTO kind FROM pg_catalog.pg_attribute
   WHERE attrelid OPERATOR(pg_catalog.=) box::pg_catalog.regclass::pg_catalog.oid
     AND attname OPERATOR(pg_catalog.=) 'payload';
-  IF kind OPERATOR(pg_catalog.<>) 'bytea' THEN
+  IF kind OPERATOR(pg_catalog.=) 'json' OR kind OPERATOR(pg_catalog.=) 'jsonb' THEN
     BEGIN
       PERFORM pg_catalog.convert_from(payload, 'UTF8')::pg_catalog.json;
     EXCEPTION WHEN data_exception THEN
-      RAISE 'outbox %% keeps payloads as %%, and this one is no JSON: %%', outbox, kind, sqlerrm
+      RAISE 'outbox %% keeps payloads as %%, and this one is not JSON: %%', outbox, kind, sqlerrm
         USING ERRCODE = 'invalid_text_representation',
         HINT = 'Send it as a JSON string, with to_json(), or use an outbox made with '
-               'wherry init --payload bytea.';
+               'wherry init --payload text or --payload bytea.';
     END;
   END IF;
   IF lock_key THEN -- before the id is taken
@@ -304,12 +305,19 @@ BEGIN
     message_id;
   RETURN made;
 END $body$ $f$, schema, named, schema || '.');
-  FOREACH kind IN ARRAY ARRAY['text', 'json', 'jsonb'] LOOP
-    EXECUTE format($f$CREATE OR REPLACE FUNCTION %s.wherry_enqueue(
-      topic text, payload %s, %s) RETURNS bigint LANGUAGE sql AS $body$
-SELECT %s.wherry_enqueue(topic, pg_catalog.convert_to(payload::text, 'UTF8'), key, message_id, headers,
-  aggregate_type, aggregate_id, trace_id, lock_key, outbox) $body$ $f$,
-      schema, kind, named, schema);
+  -- What drivers send: a payload as text, JSON or bytes, a key as text, a number or a UUID.  Only
+  -- a key that is text may be left out, or a call without one would fit three functions.
+  FOREACH kind IN ARRAY ARRAY['bytea', 'text', 'json', 'jsonb'] LOOP
+    FOREACH key_kind IN ARRAY ARRAY['text DEFAULT NULL', 'numeric', 'uuid'] LOOP
+      CONTINUE WHEN kind = 'bytea' AND key_kind = 'text DEFAULT NULL';
+      EXECUTE format($f$CREATE OR REPLACE FUNCTION %s.wherry_enqueue(
+        topic text, payload %s, key %s, %s) RETURNS bigint LANGUAGE sql AS $body$
+SELECT %s.wherry_enqueue(topic, %s, key::text, message_id, headers, aggregate_type,
+  aggregate_id, trace_id, lock_key, outbox) $body$ $f$,
+        schema, kind, key_kind, named, schema,
+        CASE WHEN kind = 'bytea' THEN 'payload'
+             ELSE 'pg_catalog.convert_to(payload::text, ''UTF8'')' END);
+    END LOOP;
   END LOOP;
 END $do$;
 INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
