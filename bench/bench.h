@@ -114,7 +114,7 @@ typedef struct bench_figure {
 	double at_least;           /* the target: of the ratio; 0: none */
 	double at_most;            /* the target: of our number; 0: none */
 	bool full;                 /* measured with synchronous=FULL */
-	bool headline;             /* stands in README.md */
+	bool headline;             /* stands in docs/benchmarks.md */
 	bool wanted;
 
 	/* Once measured. */

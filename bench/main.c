@@ -48,7 +48,7 @@ static const char help[] =
 	"                   build/bench.json exists\n"
 	"  --svg FILE       draw a chart\n"
 	"  --json           the result as JSON, with every run\n"
-	"  --markdown       the table of README.md; the lines go to standard error\n"
+	"  --markdown       the table of docs/benchmarks.md; the lines go to standard error\n"
 	"  --data FILE      JSON lines that bodies are made of\n"
 	"\n"
 	"A line has: the figure, Wherry's number, the other side's, what that is, the\n"
@@ -158,7 +158,7 @@ static int parse(bench_options *to, bool *teach, char **words)
 
 /* ---- output ---- */
 
-/* The table of README.md has standard output for itself. */
+/* The table of docs/benchmarks.md has standard output for itself. */
 static FILE *lines_to(const bench *b)
 {
 	return b->options.markdown ? stderr : stdout;

@@ -1,5 +1,5 @@
 /*
- * One line per figure, for people and for README.md.
+ * One line per figure, for people and for docs/benchmarks.md.
  */
 #include "bench.h"
 
@@ -71,7 +71,7 @@ void bench_print_legend(const bench *b, FILE *to)
 		      (long long)b->options.messages, (long long)b->options.runs);
 }
 
-/* ---- README.md ---- */
+/* ---- docs/benchmarks.md ---- */
 
 static const bench_figure *twin(const bench *b, const bench_figure *f)
 {

@@ -11,6 +11,25 @@ add_custom_command(
   VERBATIM)
 add_custom_target(wherry_sample ALL DEPENDS ${sample})
 
+foreach(completion bash:bash-completion/completions/wherry zsh:zsh/site-functions/_wherry)
+  string(REPLACE ":" ";" completion ${completion})
+  list(GET completion 0 shell)
+  list(GET completion 1 place)
+  get_filename_component(folder ${place} DIRECTORY)
+  get_filename_component(name ${place} NAME)
+  set(script ${PROJECT_BINARY_DIR}/completion.${shell})
+  add_custom_command(
+    OUTPUT ${script}
+    COMMAND sh -c "\"$1\" completion \"$2\" >\"$3\"" sh
+      $<TARGET_FILE:wherry_program> ${shell} ${script}
+    DEPENDS wherry_program
+    COMMENT "Writing the completion for ${shell}"
+    VERBATIM)
+  add_custom_target(wherry_completion_${shell} ALL DEPENDS ${script})
+  install(FILES ${script} DESTINATION ${CMAKE_INSTALL_DATADIR}/${folder} RENAME ${name}
+    COMPONENT program)
+endforeach()
+
 install(FILES ${sample} DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/wherry/examples
   COMPONENT program)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/wherry

@@ -114,8 +114,10 @@ typedef struct wherry_row {
 typedef struct wherry_status {
 	int64_t count[WHERRY_STATE_COUNT]; /* rows by state */
 	int64_t archived;        /* rows in the archive, which are not in count */
-	int64_t oldest_ready_us; /* age of the oldest that may leave now, 0 if none */
-	int64_t ready;           /* messages that may leave now */
+	int64_t oldest_ready_us; /* age of the oldest that could be delivered now, 0 if
+				    none; of pending ones the first 40 are looked at */
+	int64_t ready;           /* messages that could be delivered now: nothing of their
+				    key before them waits for a retry */
 	bool paused;
 	int64_t epoch;         /* of the last lease, 0 if there never was one */
 	int64_t lease_left_us; /* >0: a relay holds it for so long yet */

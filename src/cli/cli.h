@@ -207,6 +207,11 @@ size_t wh_columns(const char *text);
 /* Columns of the terminal on a descriptor; 0: it is none. */
 size_t wh_terminal_width(int fd);
 
+/* Colours for a terminal.  Each begins a colour, or is "" where standard output is not one, or
+ * NO_COLOR is set. */
+typedef enum wh_paint { WH_PLAIN, WH_GOOD, WH_CARE, WH_DANGER } wh_paint;
+const char *wh_painted(wh_paint paint);
+
 const char *wh_plural(int64_t n); /* "" for 1, else "s" */
 
 /* Append valid JSON with line breaks and indentation, its numbers as they are. */
@@ -220,6 +225,7 @@ typedef struct wh_table_column {
 	const char *title;
 	size_t most; /* columns it may take on a terminal; 0: what is left */
 	bool right;  /* numbers */
+	wh_paint (*paint)(const char *cell); /* NULL: plain */
 } wh_table_column;
 
 typedef struct wh_table {

@@ -33,25 +33,38 @@ static void print_safe(const char *head, const char *text)
 
 static void print_finding(const wh_finding *f)
 {
+	static const wh_paint paints[] = {WH_GOOD, WH_CARE, WH_DANGER};
 	char head[64];
 
+	(void)fputs(wh_painted(paints[f->level]), stdout);
 	(void)snprintf(head, sizeof(head), "%-5s %s", wh_level_name(f->level), f->check);
 	print_safe(head, f->what);
+	(void)fputs(wh_painted(WH_PLAIN), stdout);
 	if (*f->advice)
 		print_safe("      to do", f->advice);
 }
 
-/* The message that was asked about first, then what is worst. */
-static void print_text(const wh_doctor *d)
+/* The message that was asked about first, then what is worst; what is well only if asked. */
+static void print_text(const wh_doctor *d, bool verbose)
 {
+	size_t well = 0;
+
 	for (size_t i = 0; i < d->n; i++)
 		if (strcmp(d->findings[i].check, "message") == 0)
 			print_finding(&d->findings[i]);
-	for (int level = WH_BAD; level >= WH_WELL; level--)
+	for (int level = WH_BAD; level >= (verbose ? WH_WELL : WH_WARN); level--)
 		for (size_t i = 0; i < d->n; i++)
 			if (d->findings[i].level == (wh_level)level &&
 			    strcmp(d->findings[i].check, "message") != 0)
 				print_finding(&d->findings[i]);
+	for (size_t i = 0; i < d->n; i++)
+		well += d->findings[i].level == WH_WELL &&
+			strcmp(d->findings[i].check, "message") != 0;
+	if (!verbose)
+		(void)printf(
+			"%sok%s    %zu check%s found nothing; --verbose lists them\n",
+			wh_painted(WH_GOOD), wh_painted(WH_PLAIN), well,
+			wh_plural((int64_t)well));
 }
 
 static void put_text(wh_buf *buf, const char *name, const char *text)
@@ -113,7 +126,7 @@ static wh_exit run(wh_args *args)
 		if (wh_arg_on(args, "json"))
 			print_json(&d);
 		else
-			print_text(&d);
+			print_text(&d, wh_arg_on(args, "verbose"));
 		status = count(&d, WH_BAD) ? WH_EXIT_FAILED : WH_EXIT_DONE;
 		wh_doctor_clear(&d);
 	}
@@ -128,6 +141,7 @@ static const wh_option options[] = {
 	 "Tell of transactions that are open, and of messages that are ready, for longer "
 	 "than this. (default: 60s)",
 	 NULL, 0},
+	{"verbose", NULL, "Also list the checks that found nothing.", NULL, 0},
 	WH_JSON_OPTION,
 	{0},
 };
@@ -135,7 +149,7 @@ static const wh_option options[] = {
 const wh_command wh_cmd_doctor = {
 	.name = "doctor",
 	.operands = "URL [MESSAGE]",
-	.synopsis = "URL [MESSAGE] [--older-than AGE] [--json]",
+	.synopsis = "URL [MESSAGE] [--older-than AGE] [--verbose] [--json]",
 	.brief = "Say what keeps messages from leaving, and what to do",
 	.help = "Looks at the outbox, its relay and the database, and changes nothing. Each "
 		"finding is ok, warn or bad: what is so, and what to do about it. MESSAGE, a "

@@ -8,15 +8,22 @@
 
 enum { ID, STATE, ATTEMPTS, AGE, TOPIC, KEY, MESSAGE_ID, ERROR, COLUMNS };
 
+static wh_paint paint_state(const char *state)
+{
+	if (strcmp(state, "dead") == 0)
+		return WH_DANGER;
+	return strcmp(state, "failed") == 0 ? WH_CARE : WH_PLAIN;
+}
+
 static const wh_table_column columns[COLUMNS] = {
-	[ID] = {"ID", 0, true},
-	[STATE] = {"STATE", 0, false},
-	[ATTEMPTS] = {"ATTEMPTS", 0, true},
-	[AGE] = {"AGE", 0, true},
-	[TOPIC] = {"TOPIC", 20, false},
-	[KEY] = {"KEY", 20, false},
-	[MESSAGE_ID] = {"MESSAGE_ID", 36, false},
-	[ERROR] = {"ERROR", 0, false},
+	[ID] = {"ID", 0, true, NULL},
+	[STATE] = {"STATE", 0, false, paint_state},
+	[ATTEMPTS] = {"ATTEMPTS", 0, true, NULL},
+	[AGE] = {"AGE", 0, true, NULL},
+	[TOPIC] = {"TOPIC", 20, false, NULL},
+	[KEY] = {"KEY", 20, false, NULL},
+	[MESSAGE_ID] = {"MESSAGE_ID", 36, false, NULL},
+	[ERROR] = {"ERROR", 0, false, NULL},
 };
 
 typedef struct listing {

@@ -12,11 +12,16 @@ enum { OUTBOXES_MOST = 1000 };
 
 enum { OUTBOX, LAYOUT, READY, FAILED, DEAD, DONE, RELAY, COLUMNS };
 
+static wh_paint paint_count(const char *n)
+{
+	return strcmp(n, "0") == 0 ? WH_PLAIN : WH_DANGER;
+}
+
 static const wh_table_column columns[COLUMNS] = {
-	[OUTBOX] = {"OUTBOX", 40, false}, [LAYOUT] = {"LAYOUT", 0, false},
-	[READY] = {"READY", 0, true},     [FAILED] = {"FAILED", 0, true},
-	[DEAD] = {"DEAD", 0, true},       [DONE] = {"DONE", 0, true},
-	[RELAY] = {"RELAY", 0, false},
+	[OUTBOX] = {"OUTBOX", 40, false, NULL},  [LAYOUT] = {"LAYOUT", 0, false, NULL},
+	[READY] = {"READY", 0, true, NULL},      [FAILED] = {"FAILED", 0, true, NULL},
+	[DEAD] = {"DEAD", 0, true, paint_count}, [DONE] = {"DONE", 0, true, NULL},
+	[RELAY] = {"RELAY", 0, false, NULL},
 };
 
 typedef struct names {

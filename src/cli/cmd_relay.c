@@ -156,12 +156,12 @@ static int64_t count_open(const wh_args *args)
 static void begin_progress(relaying *r, const wh_args *args)
 {
 	bool to_screen = r->to_stdout && isatty(STDOUT_FILENO);
-	bool wanted = wh_arg_on(args, "until-empty") && !r->quiet && !to_screen &&
-		      isatty(STDERR_FILENO);
+	bool bounded = wh_arg_on(args, "until-empty");
 
-	if (wanted)
-		wh_progress_begin(&r->progress, "relay", count_open(args));
-	r->progress.on = r->progress.on && r->progress.total > 0;
+	if (r->quiet || to_screen || !isatty(STDERR_FILENO))
+		return;
+	wh_progress_begin(&r->progress, "relay", bounded ? count_open(args) : 0);
+	r->progress.on = r->progress.on && (!bounded || r->progress.total > 0);
 }
 
 static void show_progress(relaying *r)
@@ -170,18 +170,19 @@ static void show_progress(relaying *r)
 
 	wherry_relay_get_stats(r->relay, &stats);
 	wh_progress_show(&r->progress, stats.published + stats.dead,
-			 "%" PRId64 " delivered%s", stats.published,
+			 "%" PRId64 " delivered, %" PRId64 " retried, %" PRId64 " dead%s",
+			 stats.published, stats.retried, stats.dead,
 			 stats.down ? ", the destination is down" : "");
 }
 
 /* The loop of wherry_relay_run() with a bar, drawn a few times a second. */
-static wherry_code run_watched(relaying *r, wherry_outcome *out_outcome,
+static wherry_code run_watched(relaying *r, unsigned flags, wherry_outcome *out_outcome,
 			       wherry_error *err)
 {
 	enum { DRAW_US = 200000 };
 	bool finished = false;
 
-	wherry_relay_target(r->relay, WHERRY_UNTIL_EMPTY);
+	wherry_relay_target(r->relay, flags);
 	while (!finished) {
 		int64_t wake_us = 0, draw_us;
 		wherry_code code = wherry_relay_step(r->relay, &wake_us, &finished, err);
@@ -248,7 +249,7 @@ static wh_exit relay(relaying *r, const wh_args *args)
 	announce(r, args);
 	warn(r, args);
 	if (r->progress.on)
-		code = run_watched(r, &outcome, &err);
+		code = run_watched(r, flags, &outcome, &err);
 	else
 		code = wherry_relay_run(r->relay, flags, &outcome, &err);
 	wh_progress_end(&r->progress);

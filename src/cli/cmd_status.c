@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/env.h"
 #include "outbox/stream.h"
@@ -147,11 +148,29 @@ static void put_sharer(void *ctx, const wh_sharer *who)
 	s->n++;
 }
 
+/* First whether all is well, or what is not. */
+static void print_health(const wh_session *s, const wherry_status *st, const warnings *w)
+{
+	for (size_t i = 0; i < w->n; i++)
+		(void)printf("%swarning%s     %s\n", wh_painted(WH_CARE),
+			     wh_painted(WH_PLAIN), w->text[i]);
+	if (w->n)
+		return;
+	(void)printf("%sall is well%s", wh_painted(WH_GOOD), wh_painted(WH_PLAIN));
+	if (!st->ready && !st->count[WHERRY_FAILED] && !st->count[WHERRY_PROCESSING])
+		(void)printf(": every message is delivered\n");
+	else if (st->lease_left_us > 0 || *wh_outbox_limits(s->box))
+		(void)printf(": messages are being delivered\n");
+	else
+		(void)printf(": no message is ready\n");
+}
+
 static void print_text(const wh_session *s, const wherry_status *st,
 		       const wh_wal_watched *stream, const warnings *w, sharers *shares)
 {
 	char span[WH_SPAN_LEN];
 
+	print_health(s, st, w);
 	(void)printf("outbox      %s in %s%s\n", s->table, s->url,
 		     st->paused ? " (paused)" : "");
 	if (*wh_outbox_limits(s->box))
@@ -179,8 +198,6 @@ static void print_text(const wh_session *s, const wherry_status *st,
 	else
 		(void)printf("\nrelay       none so far\n");
 	print_stream(stream);
-	for (size_t i = 0; i < w->n; i++)
-		(void)printf("warning     %s\n", w->text[i]);
 }
 
 static void put_text(wh_buf *buf, const char *text)
@@ -232,36 +249,71 @@ static void print_json(const wh_session *s, const wherry_status *st,
 	wh_buf_clear(&buf);
 }
 
-static wh_exit run(wh_args *args)
+static wh_exit show(const wh_args *args, wh_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_session s;
 	wherry_status st;
 	warnings w = {.n = 0};
 	sharers shares = {.json = wh_arg_on(args, "json"),
 			  .text = WH_BUF_INIT(64 * 1024)};
 	wh_wal_watched stream;
-	wh_exit status = wh_session_open(&s, args);
+	wh_exit status = WH_EXIT_DONE;
 
-	if (status != WH_EXIT_DONE)
-		return status;
-	if (wherry_outbox_status(s.box, &st, &err) != WHERRY_OK ||
-	    wh_slots_list(s.box, put_sharer, &shares, &err) != WHERRY_OK) {
+	if (wherry_outbox_status(s->box, &st, &err) != WHERRY_OK ||
+	    wh_slots_list(s->box, put_sharer, &shares, &err) != WHERRY_OK) {
 		status = wh_report(&err);
 	} else {
-		look(&s, &st, &w);
-		look_at_log(&s, args->config, &stream);
+		look(s, &st, &w);
+		look_at_log(s, args->config, &stream);
 		if (shares.json)
-			print_json(&s, &st, &stream, &w, &shares);
+			print_json(s, &st, &stream, &w, &shares);
 		else
-			print_text(&s, &st, &stream, &w, &shares);
+			print_text(s, &st, &stream, &w, &shares);
 	}
 	wh_buf_clear(&shares.text);
+	return status;
+}
+
+/* Until it is interrupted, or nobody reads on.  A terminal shows the last one alone. */
+static wh_exit watch(const wh_args *args, wh_session *s, int64_t every_us)
+{
+	bool terminal = wh_terminal_width(STDOUT_FILENO) > 0;
+	wh_exit status = WH_EXIT_DONE;
+
+	while (status == WH_EXIT_DONE && !ferror(stdout)) {
+		if (terminal)
+			(void)fputs("\033[H\033[2J", stdout);
+		status = show(args, s);
+		if (!terminal && !wh_arg_on(args, "json"))
+			(void)putchar('\n');
+		if (fflush(stdout) != 0)
+			return WH_EXIT_FAILED;
+		wh_sleep(&wh_env_system, every_us);
+	}
+	return status;
+}
+
+static wh_exit run(wh_args *args)
+{
+	int64_t every_us = 2 * WH_SECOND;
+	wh_exit status;
+	wh_session s;
+
+	if (!wh_arg_duration(args, "every", &every_us))
+		return WH_EXIT_USAGE;
+	status = wh_session_open(&s, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	status = wh_arg_on(args, "watch") || wh_arg(args, "every")
+			 ? watch(args, &s, every_us)
+			 : show(args, &s);
 	wh_session_close(&s);
 	return status;
 }
 
 static const wh_option options[] = {
+	{"watch", NULL, "Show it again and again, until it is interrupted.", NULL, 0},
+	{"every", "D", "How often, with --watch. (default: 2s)", NULL, 0},
 	WH_JSON_OPTION,
 	{0},
 };
@@ -269,15 +321,17 @@ static const wh_option options[] = {
 const wh_command wh_cmd_status = {
 	.name = "status",
 	.operands = "URL",
-	.synopsis = "URL [--json]",
-	.brief = "Count the messages by state, and say who relays them",
-	.help = "A message is pending until it is delivered, processing while a relay "
-		"tries it alone, then done; failed until its next attempt is due; dead "
-		"when it needs a person. Archived are those that were moved to the archive; "
-		"ready are those that could leave now.\n"
+	.synopsis = "URL [--watch] [--every D] [--json]",
+	.brief = "Say whether all is well, and count the messages by state",
+	.help = "The first lines say what is wrong, or that all is well. A message is pending "
+		"until it is delivered, processing while a relay tries it alone, and done "
+		"afterwards. It is failed until its next attempt is due, and dead when it "
+		"needs a person. Archived messages were moved to the archive. Ready messages "
+		"could be delivered now.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry status sqlite:shop.db\n"
+		"  wherry status sqlite:shop.db --watch\n"
 		"  wherry status sqlite:shop.db --json | jq .ready\n",
 	.options = options,
 	.run = run,

@@ -11,6 +11,7 @@ extern const wh_command wh_cmd_enqueue;
 extern const wh_command wh_cmd_relay;
 extern const wh_command wh_cmd_run;
 extern const wh_command wh_cmd_check;
+extern const wh_command wh_cmd_completion;
 extern const wh_command wh_cmd_config;
 extern const wh_command wh_cmd_status;
 extern const wh_command wh_cmd_list;

@@ -38,6 +38,17 @@ static void put_blanks(wh_buf *line, size_t n)
 		wh_buf_putc(line, ' ');
 }
 
+/* Not the titles. */
+static void put_painted(wh_buf *line, const wh_table *table, size_t i, const char *cell)
+{
+	wh_paint (*paint)(const char *) = table->columns[i].paint;
+	wh_paint how = paint && table->begun ? paint(cell) : WH_PLAIN;
+
+	wh_buf_puts(line, how == WH_PLAIN ? "" : wh_painted(how));
+	wh_buf_puts(line, cell);
+	wh_buf_puts(line, how == WH_PLAIN ? "" : wh_painted(WH_PLAIN));
+}
+
 static void write_line(const wh_table *table, const char *const *cells)
 {
 	wh_buf line = WH_BUF_INIT(LINE_MAX_BYTES);
@@ -54,7 +65,7 @@ static void write_line(const wh_table *table, const char *const *cells)
 		pad = table->width[i] > width ? table->width[i] - width : 0;
 		if (table->columns[i].right)
 			put_blanks(&line, pad);
-		wh_buf_puts(&line, wh_buf_str(&cell));
+		put_painted(&line, table, i, wh_buf_str(&cell));
 		if (i + 1 < table->n_columns && !table->columns[i].right)
 			put_blanks(&line, pad);
 		if (i + 1 < table->n_columns)

@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -16,6 +17,18 @@ const char *wh_span_text(int64_t us, char out[WH_SPAN_LEN])
 const char *wh_plural(int64_t n)
 {
 	return n == 1 ? "" : "s";
+}
+
+const char *wh_painted(wh_paint paint)
+{
+	static const char *const begins[] = {"\033[0m", "\033[32m", "\033[33m",
+					     "\033[31m"};
+	const char *none = secure_getenv("NO_COLOR"), *term = secure_getenv("TERM");
+
+	if ((none && *none) || !term || strcmp(term, "dumb") == 0 ||
+	    !isatty(STDOUT_FILENO))
+		return "";
+	return begins[paint];
 }
 
 size_t wh_terminal_width(int fd)

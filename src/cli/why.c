@@ -56,7 +56,8 @@ static void put_retry(wh_buf *why, const wh_why *s, const wherry_row *row)
 /* A pending message is waited for by a relay that leads, unless something holds it. */
 static void put_pending(wh_buf *why, const wh_why *s, const wherry_row *row)
 {
-	bool relayed = s->status.lease_left_us > 0 && !s->status.paused;
+	bool relayed = *wh_outbox_limits(s->session->box) ||
+		       (s->status.lease_left_us > 0 && !s->status.paused);
 
 	if (relayed && row->held_by)
 		wh_buf_printf(why, "waits behind message %" PRId64 " of its key",

@@ -66,6 +66,18 @@ static wherry_code read_ready(wherry_outbox *box, ready *out, wherry_error *err)
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
 
+/* Pending messages that wait behind a failed one.  Not counted where none has failed. */
+static wherry_code count_held(wherry_outbox *box, const wherry_status *status,
+			      int64_t *out_n, wherry_error *err)
+{
+	const wh_stmt *held = wh_sql_find(&box->sql, "held-pending");
+
+	*out_n = 0;
+	if (!held || !status->count[WHERRY_FAILED])
+		return WHERRY_OK;
+	return wh_db_run(box->db, held, NULL, 0, wh_take_int, out_n, NULL, err);
+}
+
 wherry_code wherry_outbox_oldest_ready(wherry_outbox *box, int64_t *out_age_us,
 				       wherry_error *err)
 {
@@ -83,7 +95,7 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 	wherry_status status = {.schema_version = box->version};
 	wh_holder holder = {.epoch = 0};
 	ready r = {0};
-	int64_t nudge;
+	int64_t nudge, held = 0;
 	wherry_code code;
 
 	code = wherry_outbox_count(box, status.count, err);
@@ -93,6 +105,8 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 	if (code == WHERRY_OK)
 		code = read_ready(box, &r, err);
 	if (code == WHERRY_OK)
+		code = count_held(box, &status, &held, err);
+	if (code == WHERRY_OK)
 		code = wh_outbox_control(box, &status.paused, &nudge, err);
 	if (code == WHERRY_OK)
 		code = wh_outbox_holder(box, &holder, err);
@@ -100,6 +114,7 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 		return code;
 	if (__builtin_add_overflow(status.count[WHERRY_PENDING], r.n, &status.ready))
 		status.ready = INT64_MAX;
+	status.ready = status.ready > held ? status.ready - held : 0;
 	status.oldest_ready_us = wh_us(r.age_ms);
 	status.epoch = holder.epoch;
 	status.lease_left_us = holder.left_us;

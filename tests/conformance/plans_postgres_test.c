@@ -33,6 +33,7 @@ static const struct {
 } unbounded[] = {
 	{"count", -1}, /* wherry status counts */
 	{"count-archived", -1},
+	{"held-pending", -1}, /* likewise, where messages have failed */
 	{"stream-first", -1}, /* the backlog, once, before the log is read */
 	{"replay", 0},        /* all that is done */
 	{"replay-archived", 0},

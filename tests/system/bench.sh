@@ -59,7 +59,7 @@ expect "it answers in JSON" 0
 json "with as many runs as were asked for" \
 	'[len(f["wherry_runs"]) for f in d["figures"]] == [2, 2]'
 w --messages 300 --runs 1 --only 'enqueue, 100*200 B' --markdown
-expect "it writes README.md's table" 0 "out:| enqueue, 100 per commit, 200 B, messages/s | raw |"
+expect "it writes the table of docs/benchmarks.md" 0 "out:| enqueue, 100 per commit, 200 B, messages/s | raw |"
 check "FULL and NORMAL share a row" is "$(grep -c '^|' <<<"$out")" 3
 
 if [ -x "$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null | tail -n 1)" ]; then

@@ -307,7 +307,7 @@ else
 		"err:1 delivered, 0 retried, 0 dead"
 fi
 
-"$wherry" list sqlite:shop.db >/dev/full 2>.err
+"$wherry" list sqlite:shop.db --all >/dev/full 2>.err
 status=$? out='' err=$(cat .err)
 expect "a result that cannot be written is an error" 1 \
 	"err:cannot write to standard output"
@@ -316,7 +316,7 @@ import os, subprocess, sys
 r, w = os.pipe()
 os.close(r)
 sys.exit(subprocess.run(sys.argv[1:], stdout=w).returncode)' \
-	"$wherry" list sqlite:shop.db --limit 2000 2>.err
+	"$wherry" list sqlite:shop.db --all --limit 2000 2>.err
 status=$? out='' err=$(cat .err)
 expect "a reader that went away is exit 1, without a word" 1 "no:wherry:"
 

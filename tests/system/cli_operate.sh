@@ -154,6 +154,49 @@ w retry sqlite:shelf.db 1
 w relay sqlite:shelf.db null: --until-empty --quiet --on-dead park
 expect "and that is the way out" 0 "is:"
 
+w init sqlite:held.db
+w_in $'{"n":1,"k":"a"}\n{"n":2,"k":"a"}\n{"n":3,"k":"b"}' enqueue sqlite:held.db --topic t --id /n \
+	--key /k
+w relay sqlite:held.db 'exec:exit 75' --until-empty --timeout 1s --set retry.base=1h \
+	--set retry.cap=1h --set relay.down_after=1000
+w_in '{"n":4,"k":"c"}' enqueue sqlite:held.db --topic t --id /n --key /k
+w status sqlite:held.db --json
+json "a message that waits behind a failed one is not ready" \
+	'(d["pending"], d["failed"], d["ready"]) == (2, 2, 1)'
+sql held.db 'DELETE FROM outbox WHERE id = 4'
+w status sqlite:held.db --json
+json "and has no age to be alarmed about" 'd["ready"] == 0 and d["oldest_ready_us"] == 0'
+
+# ---- status and doctor for people ----
+
+w init sqlite:face.db
+w status sqlite:face.db
+check "status begins with one line that says that all is well" is "$(head -n 1 <<<"$out")" \
+	"all is well: every message is delivered"
+w_in '{}' enqueue sqlite:face.db --topic t
+w status sqlite:face.db
+check "or what is not" is "$(head -n 1 <<<"$out")" \
+	"warning     no relay is running: start one with \`wherry relay sqlite:face.db TO\`"
+out=$(timeout 5 "$wherry" status sqlite:face.db --watch --every 100ms | head -n 40)
+check "--watch shows it again and again" test "$(grep -c '^outbox ' <<<"$out")" -ge 2
+w doctor sqlite:face.db
+expect "doctor shows what is wrong and counts the rest" 1 "out:bad   relay " "no:ok    writing" \
+	"out: checks found nothing; --verbose lists them"
+w doctor sqlite:face.db --verbose
+expect "which --verbose lists" 1 "out:ok    writing"
+on_terminal() { # COMMAND...: out is what a terminal gets
+	out=$(TERM=xterm python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)' "$@" \
+		</dev/null 2>"$tmp/.err")
+	status=$?
+	err=$(cat "$tmp/.err")
+}
+on_terminal "$wherry" status sqlite:face.db
+expect "a terminal gets colours" 0 "out:"$'\033[33mwarning'
+NO_COLOR=1 on_terminal "$wherry" status sqlite:face.db
+expect "unless NO_COLOR is set" 0 "no:"$'\033['
+on_terminal "$wherry" relay sqlite:face.db 'exec:sleep 0.4' --until-empty
+expect "and progress, which a pipe does not get" 0 "out:relay [" "out:1 delivered"
+
 w init sqlite:body.db
 sql body.db "INSERT INTO outbox(topic, payload) VALUES
 	('long', '{\"a\":\"' || printf('%.4088c', 'x') || '\"}'),

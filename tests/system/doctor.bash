@@ -13,7 +13,7 @@ shell=() # runs SQL on the database of $url
 
 # doctor [OPTION...]: out has a line for each finding, and one for its advice.
 doctor() {
-	w doctor "$url" "$@"
+	w doctor "$url" --verbose "$@"
 }
 
 # said CHECK [LEVEL]: what is said of it, and what is advised then, from out.

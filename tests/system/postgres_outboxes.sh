@@ -50,6 +50,20 @@ json "and that its function follows the search path" \
 	'["keep()" in f["what"] for f in d["findings"] if f["check"] == "search-path"] == [True]'
 sql 'DROP FUNCTION keep CASCADE'
 
+# ---- what is ready ----
+
+sql "DELETE FROM outbox;
+	INSERT INTO outbox(topic, partition_key, payload, status, next_retry_at)
+	SELECT 't', 'a', '{}', CASE WHEN n = 1 THEN 3 ELSE 0 END,
+		CASE WHEN n = 1 THEN now() + interval '1 hour' END FROM generate_series(1, 3) AS n"
+w status "$url" --json
+json "messages that wait behind a failed one are not ready, and have no age" \
+	'(d["pending"], d["failed"], d["ready"], d["oldest_ready_us"]) == (2, 1, 0, 0)'
+sql "INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', 'b', '{}')"
+w status "$url" --json
+json "others are" 'd["ready"] == 1 and d["oldest_ready_us"] > 0'
+sql 'DELETE FROM outbox WHERE id > (SELECT min(id) FROM outbox)'
+
 # ---- drop ----
 
 w drop "$url" --table billing.outbox --yes

@@ -826,10 +826,27 @@ SELECT count(*), coalesce(max((SELECT ms FROM wherry_clock) - created_at), 0)
 FROM {table} INDEXED BY {table_open}
 WHERE status = 3 AND next_retry_at <= (SELECT ms FROM wherry_clock);
 
+-- part: waiting_behind
+-- A failed message of its key is before c, and not due yet.
+EXISTS (
+  SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
+  WHERE {busy} AND b.ordering_key = c.ordering_key AND b.id < c.id
+    AND b.status = 3 AND {due_b} > {now})
+
 -- name: oldest-pending
+-- Of the first 40 that nothing holds; if there is none, the next one.
 SELECT (SELECT ms FROM wherry_clock) - created_at
-FROM {table} INDEXED BY {table_open}
-WHERE status = 0 ORDER BY id LIMIT 1;
+FROM (SELECT id, created_at, ordering_key FROM {table} INDEXED BY {table_open}
+      WHERE status = 0 ORDER BY id LIMIT 41) AS c
+WHERE NOT {waiting_behind}
+   OR c.id = (SELECT id FROM {table} INDEXED BY {table_open}
+              WHERE status = 0 ORDER BY id LIMIT 1 OFFSET 40)
+ORDER BY id LIMIT 1;
+
+-- name: held-pending
+-- How many pending messages wait behind a failed one of their key.
+SELECT count(*) FROM {table} AS c INDEXED BY {table_open}
+WHERE c.status = 0 AND {waiting_behind};
 
 -- name: backlog
 -- What waits, each counted up to a limit: it is asked again and again.

@@ -1,0 +1,175 @@
+#include "cli/commands.h"
+
+#include <string.h>
+
+/*
+ * Completion for shells, from the tables of commands, options, settings and states.  The
+ * script has every word in it, so that completing runs nothing.
+ */
+
+static void put_words(const char *separator, const wh_command *command)
+{
+	for (const wh_option *o = command->options; o && o->name; o++)
+		(void)printf("--%s%s", o->name, separator);
+	for (const wh_option *o = wh_common_options; !command->plain && o->name; o++)
+		(void)printf("--%s%s", o->name, separator);
+	(void)fputs("--help", stdout);
+}
+
+static bool takes_database(const wh_command *command)
+{
+	return strncmp(command->operands, "URL", 3) == 0 ||
+	       strncmp(command->operands, "FROM", 4) == 0 ||
+	       strcmp(command->operands, "[URL]") == 0;
+}
+
+static void put_settings(void)
+{
+	for (const wherry_setting *s = wherry_config_table(); s->key; s++)
+		(void)printf("%s= ", s->key);
+}
+
+static void put_states(void)
+{
+	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
+		(void)printf("%s%s", i ? " " : "", wherry_state_name((wherry_state)i));
+}
+
+static void put_names(void)
+{
+	for (const wh_command *const *c = wh_commands; *c; c++)
+		(void)printf("%s%s", c == wh_commands ? "" : " ", (*c)->name);
+}
+
+/* ---- bash ---- */
+
+static void print_bash(void)
+{
+	(void)puts(
+		"# Completion of wherry for bash; made by `wherry completion bash`.\n"
+		"_wherry() {\n"
+		"\tlocal current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
+		"\tlocal command=${COMP_WORDS[1]} words=\n"
+		"\tCOMPREPLY=()\n"
+		"\tif [ \"$COMP_CWORD\" -eq 1 ]; then");
+	(void)fputs("\t\twords='", stdout);
+	put_names();
+	(void)fputs("'\n\telif [ \"$before\" = --set ]; then\n\t\twords='", stdout);
+	put_settings();
+	(void)fputs("'\n\t\tcompopt -o nospace 2>/dev/null\n"
+		    "\telif [ \"$before\" = --state ]; then\n\t\twords='",
+		    stdout);
+	put_states();
+	(void)puts("'\n\telse\n\t\tcase $command in");
+	for (const wh_command *const *c = wh_commands; *c; c++) {
+		(void)printf("\t\t%s) words='", (*c)->name);
+		put_words(" ", *c);
+		if (strcmp((*c)->name, "help") == 0) {
+			(void)putchar(' ');
+			put_names();
+		}
+		(void)printf("%s' ;;\n",
+			     takes_database(*c) ? " sqlite: postgres://" : "");
+	}
+	(void)puts(
+		"\t\tesac\n"
+		"\t\t[[ $current == -* || $command == help ]] || words+=' '$(compgen -f -- \"$current\")\n"
+		"\tfi\n"
+		"\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+		"}\n"
+		"complete -F _wherry wherry");
+}
+
+/* ---- zsh ---- */
+
+/* A text between single quotes in _arguments: no quotes, brackets or colons. */
+static void put_zsh_text(const char *text)
+{
+	for (const char *p = text; *p; p++)
+		(void)putchar(strchr("'[]:", *p) ? ' ' : *p);
+}
+
+static void put_zsh_option(const wh_option *o)
+{
+	const wherry_setting *s = wh_setting_find(o->setting);
+
+	(void)printf(" \\\n\t\t\t'%s--%s%s[", o->flags & WH_REPEAT ? "*" : "", o->name,
+		     o->value ? "=" : "");
+	put_zsh_text(o->help ? o->help : s ? s->help : "");
+	(void)fputs("]", stdout);
+	if (o->value && strcmp(o->name, "set") == 0) {
+		(void)fputs(":setting:(", stdout);
+		put_settings();
+		(void)putchar(')');
+	} else if (o->value && strcmp(o->name, "state") == 0) {
+		(void)fputs(":state:(", stdout);
+		put_states();
+		(void)putchar(')');
+	} else if (o->value) {
+		(void)printf(":%s:", o->value);
+	}
+	(void)putchar('\'');
+}
+
+static void print_zsh(void)
+{
+	(void)puts("#compdef wherry\n"
+		   "# Completion of wherry for zsh; made by `wherry completion zsh`.\n"
+		   "_wherry() {\n"
+		   "\tlocal -a commands=(");
+	for (const wh_command *const *c = wh_commands; *c; c++) {
+		(void)printf("\t\t'%s:", (*c)->name);
+		put_zsh_text((*c)->brief);
+		(void)puts("'");
+	}
+	(void)puts("\t)\n"
+		   "\tif (( CURRENT == 2 )); then\n"
+		   "\t\t_describe command commands\n"
+		   "\t\treturn\n"
+		   "\tfi\n"
+		   "\tlocal command=$words[2]\n"
+		   "\tshift words\n"
+		   "\t(( CURRENT-- ))\n"
+		   "\tcase $command in");
+	for (const wh_command *const *c = wh_commands; *c; c++) {
+		(void)printf("\t%s)\n\t\t_arguments", (*c)->name);
+		for (const wh_option *o = (*c)->options; o && o->name; o++)
+			put_zsh_option(o);
+		for (const wh_option *o = wh_common_options; !(*c)->plain && o->name; o++)
+			put_zsh_option(o);
+		(void)printf(
+			" \\\n\t\t\t'--help[Show the help.]' \\\n\t\t\t'*:%s:_files' ;;\n",
+			*(*c)->operands ? "operand" : "none");
+	}
+	(void)puts("\tesac\n"
+		   "}\n"
+		   "_wherry \"$@\"");
+}
+
+static wh_exit run(wh_args *args)
+{
+	const char *shell = wh_operand(args, 0);
+
+	if (strcmp(shell, "bash") == 0)
+		print_bash();
+	else if (strcmp(shell, "zsh") == 0)
+		print_zsh();
+	else
+		return wh_usage(args->command, "'%s' is not supported: write bash or zsh",
+				shell);
+	return WH_EXIT_DONE;
+}
+
+const wh_command wh_cmd_completion = {
+	.name = "completion",
+	.operands = "SHELL",
+	.synopsis = "bash|zsh",
+	.brief = "Print the completion script for a shell",
+	.help = "The Debian package installs both scripts.\n"
+		"\n"
+		"Examples:\n"
+		"  . <(wherry completion bash)\n"
+		"  wherry completion zsh > ~/.zfunc/_wherry\n",
+	.plain = true,
+	.run = run,
+};
