@@ -54,10 +54,12 @@ typedef struct redo {
 } redo;
 
 /* Is this the text of the key?  One that waits alone has none, and its number instead. */
-static bool is_of(const wh_key *key, const wh_buf *text)
+static bool is_of(const wherry_relay *r, const wh_key *key, const wh_buf *text)
 {
-	if (key->bytes[0] == '#' || !text->len)
-		return (key->bytes[0] == '#') == !text->len;
+	bool lone = !r->set.ordered || !text->len;
+
+	if (key->bytes[0] == '#' || lone)
+		return (key->bytes[0] == '#') == lone;
 	return wh_view_eq((wh_view){key->bytes, key->len},
 			  (wh_view){text->ptr, text->len});
 }
@@ -84,7 +86,7 @@ static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *e
 	if (!wh_intake_knows(r, row, &later)) {
 		wh_buf_reset(&r->key_text);
 		wh_flaw_key(r, row);
-		if (!is_of(d->key,
+		if (!is_of(r, d->key,
 			   &r->key_text)) { /* another message has its id by now */
 			set_last(d, row->id);
 			return wh_reader_meet(r, d->now, row, err);
