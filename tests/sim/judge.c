@@ -6,7 +6,7 @@
 #include "relay/relay.h"
 #include "sim.h"
 
-enum { CLAIM_MOST_US = 10000000 };
+enum { CLAIM_MOST_US = 10000000, ENDED_MOST_US = 240000000 };
 
 static const char row_state[] = "SELECT status FROM outbox WHERE message_id = 'm' || ?";
 
@@ -28,6 +28,10 @@ static int64_t state_of(sim_world *w, int index)
 		return dead < 0 ? dead : WHERRY_DEAD;
 	if (!w->messages[index].committed)
 		return -1;
+	/* one that ends relays or connections may arrive, but no relay hears of it */
+	if (w->messages[index].kind == SIM_KILLS_RELAY ||
+	    w->messages[index].kind == SIM_KILLS_CONNECTION)
+		return WHERRY_PENDING;
 	return w->messages[index].deliveries ? WHERRY_DONE : WHERRY_PENDING;
 }
 
@@ -199,6 +203,8 @@ void sim_judge_delivery(sim_world *w, const sim_flight *f)
 	sim_say(w, "%d is delivered", f->index);
 	if (f->generation != m->generation)
 		return; /* from before it was replayed */
+	if (!m->deliveries)
+		m->delivered_us = w->now_us;
 	if (m->deliveries++) {
 		w->duplicates++;
 		return;
@@ -229,23 +235,55 @@ static bool is_open(int64_t state)
 	       state == WHERRY_FAILED;
 }
 
-bool sim_judge_empty(sim_world *w)
+/* Is one of its key refused for what it is? */
+static bool behind_refused(const sim_world *w, const sim_message *m)
 {
-	if (w->plan.engine == SIM_UNMARKED) {
-		for (int i = 0; i < w->n_messages; i++)
-			if (is_open(state_of(w, i)))
-				return false;
-		return true;
-	}
-	if (sim_number(w, "SELECT count(*) FROM outbox WHERE status IN (0, 1, 3)", 0) ==
-	    0)
-		return true;
-	if (!w->plan.park)
+	if (m->key == SIM_KEYS || !w->plan.ordered)
 		return false;
 	for (int i = 0; i < w->n_messages; i++)
-		if (is_open(sim_number(w, row_state, i)) && !is_parked(w, i))
-			return false;
-	return true;
+		if (w->messages[i].key == m->key && w->messages[i].kind != SIM_PLAIN)
+			return true;
+	return false;
+}
+
+void sim_judge_waits(sim_world *w)
+{
+	/* in memory they take turns as probes, of which there is one every five seconds */
+	int64_t kept_most_us = w->plan.engine == SIM_UNMARKED ? 90000000 : 20000000;
+
+	if (!w->plan.picky || w->fixed)
+		return;
+	w->ended_us = w->now_us - w->calm_us;
+	for (const sim_message *m = w->messages; m < w->messages + w->n_messages; m++) {
+		int64_t since =
+			m->committed_us > w->calm_us ? m->committed_us : w->calm_us;
+
+		if (m->deliveries && m->kind == SIM_PLAIN && !m->replayed &&
+		    !m->redriven && !behind_refused(w, m) &&
+		    m->delivered_us - since > w->kept_us)
+			w->kept_us = m->delivered_us - since;
+	}
+	if (w->kept_us > kept_most_us)
+		sim_wrong(w, "a message that is not refused waited %lld ms",
+			  (long long)(w->kept_us / 1000));
+	if (w->ended_us > ENDED_MOST_US)
+		sim_wrong(w, "what is refused ended after %lld ms",
+			  (long long)(w->ended_us / 1000));
+}
+
+int sim_judge_open(sim_world *w)
+{
+	if (w->plan.engine != SIM_UNMARKED &&
+	    sim_number(w, "SELECT count(*) FROM outbox WHERE status IN (0, 1, 3)", 0) ==
+		    0)
+		return -1;
+	for (int i = 0; i < w->n_messages; i++) {
+		int64_t state = state_of(w, i);
+
+		if ((is_open(state) || state == SIM_LOCKED) && !is_parked(w, i))
+			return i;
+	}
+	return -1;
 }
 
 static void judge_attempts(sim_world *w, int index)

@@ -28,7 +28,9 @@ int sim_index(const char *message_id, size_t len)
 
 static sim_kind draw_kind(sim_world *w)
 {
-	if (w->calm || sim_below(w, 1000) >= w->plan.bad)
+	if (w->plan.picky && !w->calm && sim_below(w, 4) == 0)
+		return sim_below(w, 4) ? SIM_HOPELESS : SIM_REJECTED;
+	if (w->calm || w->plan.picky || sim_below(w, 1000) >= w->plan.bad)
 		return SIM_PLAIN;
 	return (sim_kind)(1 + sim_below(w, SIM_KINDS - 1));
 }
@@ -64,7 +66,7 @@ static bool too_many(const sim_world *w, sim_kind kind)
 {
 	int n = 0;
 
-	for (int i = 0; i < w->n_messages; i++)
+	for (int i = 0; !w->plan.picky && i < w->n_messages; i++)
 		n += w->messages[i].kind == kind;
 	return (kind == SIM_KILLS_RELAY || kind == SIM_KILLS_CONNECTION ||
 		kind == SIM_HOPELESS) &&
@@ -151,6 +153,7 @@ static void end(sim_world *w, sim_draft *d, bool commit)
 		sim_message *m = &w->messages[d->rows[i]];
 
 		m->committed = true;
+		m->committed_us = w->now_us;
 		m->place = ++w->place[m->key];
 	}
 	*d = (sim_draft){.open = false};

@@ -17,7 +17,8 @@ static sim_world the_world;
 
 /* What happened in all, so that nobody believes in a simulator in which nothing does. */
 static struct {
-	long crashes, lapses, losses, duplicates, messages;
+	long crashes, lapses, losses, duplicates, messages, picky;
+	int64_t kept_us, ended_us; /* at most */
 } sum;
 
 static const char *only; /* the name of an engine; NULL: any */
@@ -38,6 +39,11 @@ static bool play(uint64_t seed)
 	sum.losses += w->losses;
 	sum.duplicates += w->duplicates;
 	sum.messages += w->n_messages;
+	sum.picky += w->plan.picky;
+	if (w->kept_us > sum.kept_us)
+		sum.kept_us = w->kept_us;
+	if (w->ended_us > sum.ended_us)
+		sum.ended_us = w->ended_us;
 	return ok;
 }
 
@@ -68,8 +74,11 @@ static int play_all(uint64_t first, uint64_t last)
 		failed += !tell(i, ok, what);
 	}
 	printf("# %ld messages, %ld crashes, %ld leases lapsed, %ld connections lost, "
-	       "%ld duplicates\n",
-	       sum.messages, sum.crashes, sum.lapses, sum.losses, sum.duplicates);
+	       "%ld duplicates; %ld schedules refuse some bodies: those ended within "
+	       "%lld ms, others waited %lld ms at most\n",
+	       sum.messages, sum.crashes, sum.lapses, sum.losses, sum.duplicates,
+	       sum.picky, (long long)(sum.ended_us / 1000),
+	       (long long)(sum.kept_us / 1000));
 	if (enough)
 		failed += !tell(n + 1,
 				sum.crashes && sum.lapses && sum.losses && sum.duplicates,

@@ -83,7 +83,8 @@ typedef struct sim_message {
 	int again;           /* times that its relay had to read it once more */
 	bool must_have_died; /* others of its key were delivered before it */
 	sim_outcome last;
-	int last_lease;     /* number and epoch of the lease under which it was */
+	int last_lease; /* number and epoch of the lease under which it was */
+	int64_t committed_us, delivered_us;
 	int64_t last_epoch; /* submitted last, */
 	int last_by;        /* and by which relay */
 } sim_message;
@@ -182,7 +183,8 @@ typedef struct sim_plan {
 	bool ordered_publisher;
 	bool ordered; /* relay.ordering = key */
 	bool park, late, letters;
-	bool busy; /* the database takes its time, and relays do something meanwhile */
+	bool picky; /* the broker refuses many bodies, and takes the others */
+	bool busy;  /* the database takes its time, and relays do something meanwhile */
 	int window, attempts;
 	wherry_on_done on_done;
 	int crash, pause, fault; /* per 10,000 calls */
@@ -232,9 +234,12 @@ typedef struct sim_world {
 	struct sim_stream *streams[SIM_RELAYS];
 
 	bool lapsed[SIM_LEASES][SIM_EPOCHS]; /* the lease of that epoch ended uncleanly */
-	int64_t jumped_us;                   /* when the database's clock jumped last */
-	int64_t jumped_epoch;                /* of the lease that the clock cut short */
-	bool fixed;                          /* what died was mended and redriven */
+	int64_t calm_us;                     /* since when; */
+	int64_t kept_us;      /* so long a message waited then that was not refused, */
+	int64_t ended_us;     /* and so long it took until the refused ones ended */
+	int64_t jumped_us;    /* when the database's clock jumped last */
+	int64_t jumped_epoch; /* of the lease that the clock cut short */
+	bool fixed;           /* what died was mended and redriven */
 
 	/* What happened. */
 	int answers_lost;
@@ -335,7 +340,8 @@ void sim_judge_submit(sim_world *w, sim_process *p, const sim_connection *c,
 		      const wherry_message *msg, int index);
 void sim_judge_letter(sim_world *w, const wherry_message *msg, int index);
 void sim_judge_delivery(sim_world *w, const sim_flight *f);
-bool sim_judge_empty(sim_world *w); /* no message is to be expected any more */
+void sim_judge_waits(sim_world *w); /* all has come to an end */
+int sim_judge_open(sim_world *w);   /* a message that is to be expected yet; -1: none */
 void sim_judge_end(sim_world *w);
 
 /* All that was committed before this position of the log may be forgotten by the server. */

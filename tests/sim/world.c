@@ -127,6 +127,9 @@ static void draw_plan(sim_world *w)
 	plan->refuse = one_of(w, 0, 100, 1500);
 	plan->bad = one_of(w, 0, 20, 150);
 	plan->letters = w->seed % 3 == 1;
+	plan->picky = w->seed / 30 % 4 == 1;
+	if (plan->picky) /* a window full of what is refused may keep others */
+		plan->window += 8;
 	if (plan->engine == SIM_UNMARKED)
 		plan->park = false;
 	plan->busy = w->seed % 2;
@@ -155,7 +158,7 @@ static void draw_settings(sim_world *w)
 	set(w, "relay.sweep", "%dms", one_of(w, 100, 5000, 60000));
 	set(w, "relay.ack_delay", "%dms", one_of(w, 0, 2, 100));
 	set(w, "relay.down_after", "%d", 5 + sim_below(w, 5));
-	set(w, "relay.held_keys", "%d", one_of(w, 1, 3, 1000));
+	set(w, "relay.held_keys", "%d", plan->picky ? 1000 : one_of(w, 1, 3, 1000));
 	set(w, "relay.stop_timeout", "%dms", one_of(w, 1, 200, 5000));
 	set(w, "relay.window_bytes", "%dKB", one_of(w, 64, 1024, 16384));
 	set(w, "retry.attempts", "%d", plan->attempts);
@@ -348,9 +351,11 @@ static void calm_down(sim_world *w)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t filler_us = w->now_us;
+	int open;
 
 	sim_say(w, "all is calm now");
 	w->calm = true;
+	w->calm_us = w->now_us;
 	w->outage_until_us = 0;
 	if (!sim_produce_settle(w))
 		sim_wrong(w, "a transaction does not end");
@@ -358,16 +363,21 @@ static void calm_down(sim_world *w)
 		sim_wrong(w, "resume: %s", err.message);
 	for (int i = 0; i < CALM_TURNS && !*w->wrong; i++) {
 		turn(w, WH_NEVER);
-		if (i % 16 == 0 && sim_judge_empty(w))
+		if (i % 16 == 0 && sim_judge_open(w) < 0) {
+			sim_judge_waits(w);
 			return;
+		}
 		if (w->now_us > filler_us) {
 			filler_us = w->now_us + sim_time(w, 6 * WH_SECOND);
 			sim_produce_filler(w);
 		}
 	}
-	sim_wrong(
-		w, "it does not come to an end: %d is open",
-		(int)sim_number(w, "SELECT id FROM outbox WHERE status IN (0, 1, 3)", 0));
+	open = (int)sim_judge_open(w);
+	sim_wrong(w, "it does not come to an end: %d (%s) is open, in state %d", open,
+		  open < 0 ? "" : sim_kind_names[w->messages[open].kind],
+		  (int)sim_number(w,
+				  "SELECT status FROM outbox WHERE message_id = 'm' || ?",
+				  open));
 }
 
 /* ---- one schedule ---- */
