@@ -43,6 +43,9 @@ static const entry table[] = {
 		"Make the database file if it is not there."},
 	[WH_DB_BUSY_TIMEOUT] = {"db.busy_timeout", DURATION, "5s", "0", "1h",
 		"How long to wait while another connection writes."},
+	[WH_DB_ANSWER_TIMEOUT] = {"db.answer_timeout", DURATION, "10s", "100ms", "1h",
+		"How long a PostgreSQL server may send nothing. Then Wherry asks it on a second "
+		"connection, and closes the first one if the server does not work on its statement."},
 	[WH_DB_SYNCHRONOUS] = {"db.synchronous", CHOICE, "full", "full, normal", NULL,
 		"full: a commit survives power loss. normal: the last commits may not."},
 	[WH_RELAY_NAME] = {"relay.name", TEXT, "", NULL, NULL,

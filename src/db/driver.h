@@ -48,6 +48,7 @@ typedef wherry_code (*wh_row_fn)(void *ctx, const wh_row *row, wherry_error *err
 typedef struct wh_db_options {
 	const wh_env *env; /* borrowed; outlives the connection */
 	int64_t busy_timeout_us;
+	int64_t answer_us; /* Silence of a server after which it is asked; 0: never. */
 	int64_t idle_us; /* who stops for so long in a transaction loses it; 0: nobody */
 	bool create;     /* make the database if it is not there */
 	bool full_sync;  /* a commit is on disk when it returns */
@@ -187,11 +188,14 @@ struct wherry_db {
 		       for another relay, and wakes none */
 	bool quiet;    /* of begin and commit: nor does this transaction */
 	int64_t found; /* rows read so as to deliver them: changed() looks often meanwhile */
-	int depth;     /* of begin: how many of ours are open, one inside the other */
+	/* Calls wait for no server beyond this time by the monotonic clock; 0: no such limit. */
+	int64_t give_up_us;
+	int depth; /* of begin: how many of ours are open, one inside the other */
 
-	/* While a server is at work: do something else until fd can be read, and at least
-	 * look once; nothing of this connection.  NULL: there is nothing to do. */
-	void (*meanwhile)(void *ctx, int fd);
+	/* While a server is at work: do something else until fd can be read or this time has
+	 * come, and at least look once; nothing of this connection.  NULL: there is nothing
+	 * to do. */
+	void (*meanwhile)(void *ctx, int fd, int64_t until_us);
 	void *meanwhile_ctx;
 };
 

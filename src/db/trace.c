@@ -82,6 +82,7 @@ static void pass_on_meanwhile(traced *t)
 {
 	t->inner->meanwhile = t->base.meanwhile;
 	t->inner->meanwhile_ctx = t->base.meanwhile_ctx;
+	t->inner->give_up_us = t->base.give_up_us;
 }
 
 typedef struct row_reader {

@@ -519,15 +519,17 @@ static int64_t wait_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out)
 	return at - now < WH_SECOND ? at - now : WH_SECOND;
 }
 
-static void meanwhile(void *ctx, int fd)
+static void meanwhile(void *ctx, int fd, int64_t until_us)
 {
 	wherry_relay *r = ctx;
 	struct pollfd fds[3] = {{.fd = fd, .events = POLLIN}};
+	int64_t now;
 
 	do {
-		int64_t now = wh_monotonic(&r->env), wait_us;
+		int64_t wait_us;
 		bool more;
 
+		now = wh_monotonic(&r->env);
 		wh_collect_step(r, now);
 		fds[2] = (struct pollfd){.fd = -1};
 		more = r->engine->meanwhile && r->engine->meanwhile(r, now, &fds[2]);
@@ -537,7 +539,7 @@ static void meanwhile(void *ctx, int fd)
 			    &(struct timespec){wait_us / WH_SECOND,
 					       wait_us % WH_SECOND * 1000},
 			    NULL);
-	} while (!fds[0].revents);
+	} while (!fds[0].revents && now < until_us);
 }
 
 void wh_meanwhile_begin(wherry_relay *r)

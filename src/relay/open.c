@@ -198,6 +198,8 @@ static wherry_code open_db(wherry_relay *r, wherry_error *err)
 	if (options.busy_timeout_us > r->set.lease_us / 3)
 		options.busy_timeout_us =
 			r->set.lease_us / 3; /* a lease outlives a wait */
+	if (options.answer_us > r->set.lease_us / 3)
+		options.answer_us = r->set.lease_us / 3;
 	code = wh_db_open(r->from, &options, &r->db, err);
 	if (code != WHERRY_OK)
 		r->db = NULL;

@@ -12,11 +12,13 @@ void wh_until_empty_finish(wherry_relay *r, wherry_outcome outcome)
 
 wherry_code wh_until_empty_begin(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	if (!(r->target & WHERRY_UNTIL_EMPTY) || r->target_id >= 0)
+	if (!(r->target & WHERRY_UNTIL_EMPTY))
 		return WHERRY_OK;
-	if (r->give_up_us == WH_NEVER && r->set.timeout_us)
+	if (r->target_id < 0 && r->give_up_us == WH_NEVER && r->set.timeout_us)
 		r->give_up_us = wh_later(now, r->set.timeout_us);
-	return r->engine->aim(r, err);
+	if (r->give_up_us != WH_NEVER) /* a call that waits does not see the time */
+		r->db->give_up_us = wh_later(r->give_up_us, r->set.stop_timeout_us);
+	return r->target_id < 0 ? r->engine->aim(r, err) : WHERRY_OK;
 }
 
 wherry_code wh_until_empty_step(wherry_relay *r, int64_t now, wherry_error *err)

@@ -25,7 +25,7 @@ static void take_over(void *ctx)
 		return;
 	if (c->rows++ == 0)
 		relay_steal(c->f);
-	db->meanwhile(db->meanwhile_ctx, c->pipe[0]);
+	db->meanwhile(db->meanwhile_ctx, c->pipe[0], WH_NEVER);
 }
 
 static void what_is_being_read_waits_for_the_fence_behind_it(void **state)

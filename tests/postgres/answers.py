@@ -15,6 +15,8 @@ connection, and how:
     tag       a completion without a command    strange  a message of an unknown kind
     params    statements have no parameters     silent   nothing but "ready" is said
 
+With "mute.N" nothing is said from the N-th answer on, and the connection stays open.
+
 How many answers a connection had is a line in FOLDER/counts.
 
 usage: answers.py FOLDER SOCKET-OF-THE-SERVER
@@ -148,6 +150,8 @@ class Talk:
             if self.n == self.nth and self.how in KINDS:
                 text = changed(self.how, answer)
             answer = []
+            if self.how == "mute" and self.n >= self.nth:
+                continue
             client.write(text)
             await client.drain()
             if self.n == self.nth and self.how == "cut":

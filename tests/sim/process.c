@@ -165,7 +165,7 @@ static void pass_time(void *ctx)
 	const sim_process *p = ctx;
 
 	if (p->world->plan.busy && p->db && p->db->meanwhile)
-		p->db->meanwhile(p->db->meanwhile_ctx, p->world->ready);
+		p->db->meanwhile(p->db->meanwhile_ctx, p->world->ready, WH_NEVER);
 }
 
 static wherry_code before(void *ctx, const char *op, const char *what, wherry_error *err)

@@ -95,6 +95,39 @@ static void each_sqlstate_has_its_code(void **state)
 	}
 }
 
+/* It runs with the path of the connection that Wherry keeps for itself. */
+static void a_function_that_needs_a_search_path_is_named(void **state)
+{
+	static const char *const made[] = {
+		"CREATE SCHEMA shop",
+		"CREATE TABLE shop.audit(id bigint)",
+		"CREATE TABLE shop.orders(id bigint)",
+		"CREATE FUNCTION shop.note() RETURNS trigger LANGUAGE plpgsql AS "
+		"$$BEGIN INSERT INTO audit VALUES (NEW.id); RETURN NEW; END$$",
+		"CREATE TRIGGER note AFTER INSERT ON shop.orders FOR EACH ROW "
+		"EXECUTE FUNCTION shop.note()",
+		"SET search_path = shop",
+	};
+	static const char insert[] = "INSERT INTO shop.orders VALUES (1)";
+	static const char hint[] =
+		"ALTER FUNCTION shop.note() SET search_path FROM CURRENT";
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_config *config = NULL;
+	wherry_db *own = NULL;
+
+	for (size_t i = 0; i < sizeof(made) / sizeof(*made); i++)
+		WHERRY_PASS(run(*state, made[i], &err));
+	WHERRY_PASS(wherry_config_new(&config, &err));
+	WHERRY_PASS(wh_db_open_own(place.url, config, &own, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, run(own, insert, &err));
+	if (!strstr(err.message, hint))
+		fail_msg("%s", err.message);
+	WHERRY_PASS(run(*state, hint, &err));
+	WHERRY_PASS(run(own, insert, &err));
+	wherry_db_close(own);
+	wherry_config_free(config);
+}
+
 static wherry_code count_row(void *ctx, const wh_row *row, wherry_error *err)
 {
 	int64_t *count = ctx;
@@ -208,6 +241,7 @@ int main(void)
 		cmocka_unit_test(parameters_are_numbered_and_nothing_else),
 		cmocka_unit_test(nothing_is_borrowed_that_is_none),
 		TEST(each_sqlstate_has_its_code),
+		TEST(a_function_that_needs_a_search_path_is_named),
 		TEST(who_ends_a_statement_early_can_run_the_next),
 		TEST(what_is_prepared_no_more_is_prepared_anew),
 		TEST(a_connection_that_was_ended_says_so),

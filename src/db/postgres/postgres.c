@@ -129,12 +129,52 @@ bool wh_postgres_outdated(const PGresult *res)
 	       (text && strstr(text, "cached plan"));
 }
 
+/* The innermost function of "PL/pgSQL function shop.audit() line 3 at SQL statement", or of
+ * "SQL function "audit" statement 1".  False: there is none. */
+static bool function_in(const char *context, char *out, size_t cap)
+{
+	static const char word[] = "function ";
+	const char *at = context ? strstr(context, word) : NULL;
+	size_t len;
+
+	if (!at)
+		return false;
+	at += strlen(word);
+	if (*at == '"') {
+		len = strcspn(++at, "\"\n");
+		(void)snprintf(out, cap, "%.*s()", (int)len, at);
+		return len > 0;
+	}
+	len = strcspn(at, ")\n");
+	(void)snprintf(out, cap, "%.*s)", (int)len, at);
+	return at[len] == ')';
+}
+
+/* A function on the outbox, such as a trigger's, names something without its schema. */
+static void path_hint(const postgres_db *s, const PGresult *res, const char *state,
+		      char *hint, size_t cap)
+{
+	static const char *const missing[] = {"42P01", "42883", "42704", "42703"};
+	char function[64];
+
+	if (!s->fixed || !function_in(PQresultErrorField(res, PG_DIAG_CONTEXT), function,
+				      sizeof(function)))
+		return;
+	for (size_t i = 0; i < sizeof(missing) / sizeof(*missing); i++)
+		if (strcmp(state, missing[i]) == 0)
+			(void)snprintf(hint, cap,
+				       ", in %s, which runs without your search path: "
+				       "ALTER FUNCTION %s SET search_path FROM CURRENT",
+				       function, function);
+}
+
 wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *err)
 {
 	const char *state = res ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
 	const char *text = res ? PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY) : NULL;
 	/* A write that fails leaves the status as it was; a result of libpq's own tells. */
 	bool gone = PQstatus(s->conn) == CONNECTION_BAD || (res && !state);
+	char hint[256] = "";
 	wherry_code code;
 
 	if (!state && gone && *s->notice)
@@ -157,9 +197,11 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 		code = WHERRY_CLOSED;
 	if (code == WHERRY_DENIED)
 		return denied(s, state, text, err);
-	return tell(s, code, state, text,
-		    strcmp(state, "3F000") == 0 ? ": make it with CREATE SCHEMA" : "",
-		    err);
+	if (strcmp(state, "3F000") == 0)
+		return tell(s, code, state, text, ": make it with CREATE SCHEMA", err);
+	if (res)
+		path_hint(s, res, state, hint, sizeof(hint));
+	return tell(s, code, state, text, hint, err);
 }
 
 /* Classes 22 and 23, data and constraints, and 54, the server's own limits. */
@@ -283,7 +325,7 @@ wherry_code wh_postgres_exec(postgres_db *s, const char *sql, wherry_error *err)
 	wherry_code code = wh_postgres_check_free(s, err);
 
 	if (code == WHERRY_OK)
-		code = check_result(s, PQexec(s->conn, sql), err);
+		code = check_result(s, wh_postgres_query(s, sql), err);
 	wh_postgres_heard(s);
 	return code;
 }
@@ -314,7 +356,7 @@ wherry_code wh_postgres_begin(postgres_db *s, wherry_error *err)
 	(void)snprintf(sql, sizeof(sql), "%s%s", s->begin, s->base.quiet ? quiet : "");
 	code = wh_postgres_exec(s, sql, err);
 	if (code != WHERRY_OK && is_open(s))
-		PQclear(PQexec(s->conn, "ROLLBACK"));
+		PQclear(wh_postgres_query(s, "ROLLBACK"));
 	return code;
 }
 
@@ -347,7 +389,7 @@ wherry_code wh_postgres_end(postgres_db *s, wherry_error *err)
 	if (PQstatus(s->conn) == CONNECTION_BAD || !is_open(s))
 		return wh_fail(err, WHERRY_CLOSED,
 			       "%s: the connection was lost before the commit", s->name);
-	res = PQexec(s->conn, "COMMIT");
+	res = wh_postgres_query(s, "COMMIT");
 	if (PQresultStatus(res) == PGRES_COMMAND_OK) {
 		if (strcmp(PQcmdStatus(res), "COMMIT") != 0)
 			code = wh_fail(
@@ -391,9 +433,10 @@ static void postgres_rollback(wherry_db *db)
 	postgres_db *s = (postgres_db *)db;
 
 	if (is_open(s))
-		PQclear(PQexec(s->conn, s->savepoints ? "ROLLBACK TO SAVEPOINT wherry; "
-							"RELEASE SAVEPOINT wherry"
-						      : "ROLLBACK"));
+		PQclear(wh_postgres_query(s, s->savepoints
+						     ? "ROLLBACK TO SAVEPOINT wherry; "
+						       "RELEASE SAVEPOINT wherry"
+						     : "ROLLBACK"));
 	if (s->savepoints)
 		s->savepoints--;
 }

@@ -70,9 +70,10 @@ typedef struct postgres_db {
 	atomic_bool running;     /* a call that may be interrupted */
 	atomic_bool interrupted; /* since it began */
 	postgres_watch watch;
-	char begin[1024]; /* begins a transaction */
-	char name[128];   /* "shop on db.example.org" */
-	char notice[160]; /* what the server said last without being asked */
+	int64_t answer_us; /* Silence after which the server is asked; 0: never. */
+	char begin[1024];  /* begins a transaction */
+	char name[128];    /* "shop on db.example.org" */
+	char notice[160];  /* what the server said last without being asked */
 } postgres_db;
 
 /* Turn an error into ours; the driver's only place that knows SQLSTATEs.  res: NULL where
@@ -89,6 +90,22 @@ bool wh_postgres_outdated(const PGresult *res);
  * failure. */
 wherry_code wh_postgres_connect(postgres_db *s, const char *const *keywords,
 				const char *const *values, wherry_error *err);
+
+/* The same as another connection does, to the same server; replication may be NULL. */
+wherry_code wh_postgres_connect_as(postgres_db *s, const postgres_db *like,
+				   const char *replication, wherry_error *err);
+
+/*
+ * postgres_wait.c.  Wait until a result can be fetched without blocking, but no longer than is
+ * reasonable: then the connection is shut down, and the result says so.
+ */
+void wh_postgres_await(postgres_db *s);
+PGresult *wh_postgres_result(postgres_db *s); /* as PQgetResult() */
+PGresult *wh_postgres_query(postgres_db *s, const char *sql);
+PGresult *wh_postgres_query_params(postgres_db *s, const char *sql, int n,
+				   const char *const *values, int format);
+PGresult *wh_postgres_prepare(postgres_db *s, const char *name, const char *sql);
+PGresult *wh_postgres_describe(postgres_db *s, const char *name);
 
 /* Is it a URL?  And open a connection; see postgres_open.c. */
 wherry_code wh_postgres_check(const char *rest, wherry_error *err);

@@ -38,11 +38,22 @@ static int64_t time_to_connect(PGconn *conn)
 	return seconds * WH_SECOND;
 }
 
+/* The wait is measured by the system's clock, and give_up_us is of the environment's. */
+static int64_t limit_us(const postgres_db *s)
+{
+	int64_t limit = time_to_connect(s->conn), left;
+
+	if (!s->base.give_up_us)
+		return limit;
+	left = s->base.give_up_us - wh_monotonic(s->base.env);
+	return left < limit ? left : limit;
+}
+
 /* libpq's blocking connect tells no SQLSTATE: verbose messages have it, and only here can
  * they be asked for in time. */
 static wherry_code wait_for(postgres_db *s, wherry_error *err)
 {
-	int64_t by_us = wh_later(wh_monotonic(&wh_env_system), time_to_connect(s->conn));
+	int64_t by_us = wh_later(wh_monotonic(&wh_env_system), limit_us(s));
 	PostgresPollingStatusType next = PGRES_POLLING_WRITING;
 
 	while (next != PGRES_POLLING_OK) {
@@ -102,6 +113,43 @@ wherry_code wh_postgres_connect(postgres_db *s, const char *const *keywords,
 	code = wait_for(s, err);
 	if (code == WHERRY_OK)
 		name_it(s);
+	return code;
+}
+
+/* Where libpq finds an option several times, it takes the last.  The server is the one that
+ * answered, whatever else the URL names. */
+wherry_code wh_postgres_connect_as(postgres_db *s, const postgres_db *like,
+				   const char *replication, wherry_error *err)
+{
+	enum { MOST = 80, MORE = 4 };
+	PQconninfoOption *all = PQconninfo(like->conn);
+	const char *keywords[MOST + MORE + 1], *values[MOST + MORE + 1];
+	const char *more[MORE][2] = {{"host", PQhost(like->conn)},
+				     {"hostaddr", PQhostaddr(like->conn)},
+				     {"port", PQport(like->conn)},
+				     {"replication", replication}};
+	size_t n = 0;
+	wherry_code code;
+
+	if (!all)
+		return wh_oom(err);
+	s->base.driver = like->base.driver;
+	s->base.env = like->base.env;
+	s->answer_us = like->answer_us;
+	for (const PQconninfoOption *o = all; o->keyword && n < MOST; o++) {
+		if (!o->val || strcmp(o->keyword, "replication") == 0)
+			continue;
+		keywords[n] = o->keyword;
+		values[n++] = o->val;
+	}
+	for (size_t i = 0; i < MORE; i++) {
+		keywords[n] = more[i][0];
+		values[n] = more[i][1];
+		n += more[i][1] != NULL;
+	}
+	keywords[n] = values[n] = NULL;
+	code = wh_postgres_connect(s, keywords, values, err);
+	PQconninfoFree(all);
 	return code;
 }
 
@@ -203,7 +251,7 @@ static wherry_code look_around(postgres_db *s, bool must_write, wherry_error *er
 		"pg_catalog.current_setting('transaction_read_only') "
 		"OPERATOR(pg_catalog.=) 'on', "
 		"pg_catalog.current_schemas(false)::pg_catalog.text[]";
-	PGresult *res = PQexec(s->conn, sql);
+	PGresult *res = wh_postgres_query(s, sql);
 	wherry_code code = PQresultStatus(res) == PGRES_TUPLES_OK
 				   ? take_surroundings(s, res, must_write, err)
 				   : wh_postgres_fail(s, res, err);
@@ -237,7 +285,7 @@ wherry_code wh_postgres_schema_of(wherry_db *db, const char *table, bool own, ch
 
 	if (code != WHERRY_OK)
 		return code;
-	res = PQexecParams(s->conn, sql, 3, NULL, values, NULL, NULL, 0);
+	res = wh_postgres_query_params(s, sql, 3, values, 0);
 	if (PQresultStatus(res) != PGRES_TUPLES_OK)
 		code = wh_postgres_fail(s, res, err);
 	else if (PQntuples(res) == 1 && PQnfields(res) == 1)
@@ -331,8 +379,13 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 	s->base.driver = &wh_db_postgres;
 	s->base.env = options->env;
 	s->fixed = !options->app_sql;
+	s->answer_us = options->answer_us;
 	values[5] = url;
 	code = wh_postgres_connect(s, keywords, values, err);
+	/* What is sent waits for a bounded time, too.  The application's own calls may not
+	 * know that they must flush. */
+	if (code == WHERRY_OK && s->fixed)
+		(void)PQsetnonblocking(s->conn, 1);
 	if (code == WHERRY_OK)
 		code = look_around(s, options->must_write, err);
 	if (code == WHERRY_OK)

@@ -46,7 +46,7 @@ static void deallocate(postgres_db *s, postgres_stmt *c)
 	    PQtransactionStatus(s->conn) != PQTRANS_IDLE)
 		return;
 	(void)snprintf(sql, sizeof(sql), "DEALLOCATE %s", c->name);
-	PQclear(PQexec(s->conn, sql));
+	PQclear(wh_postgres_query(s, sql));
 }
 
 void wh_postgres_forget(wherry_db *db, const wh_sql *sql)
@@ -122,13 +122,13 @@ static wherry_code plan(postgres_db *s, postgres_stmt *c, wherry_error *err)
 		(void)snprintf(name, sizeof(name), "wherry%u", s->n_named++);
 	if (s->stale &&
 	    *name) /* the connection is ours, and so is all that it prepared */
-		PQclear(PQexec(s->conn, "DEALLOCATE ALL"));
+		PQclear(wh_postgres_query(s, "DEALLOCATE ALL"));
 	s->stale = false;
-	code = check_done(s, PQprepare(s->conn, name, c->stmt->text, 0, NULL), err);
+	code = check_done(s, wh_postgres_prepare(s, name, c->stmt->text), err);
 	if (code != WHERRY_OK)
 		return code;
 	if (!c->described) {
-		res = PQdescribePrepared(s->conn, name);
+		res = wh_postgres_describe(s, name);
 		for (int i = 0; i < c->stmt->n_params && i < PQnparams(res); i++)
 			c->types[i] = PQparamtype(res, i);
 		code = check_done(s, res, err);
@@ -154,7 +154,7 @@ static wherry_code prepare(postgres_db *s, postgres_stmt *c, wherry_error *err)
 	if (code != WHERRY_OK)
 		return code;
 	code = plan(s, c, err);
-	PQclear(PQexec(s->conn, "ROLLBACK"));
+	PQclear(wh_postgres_query(s, "ROLLBACK"));
 	return code;
 }
 
@@ -373,32 +373,6 @@ static void cut_short(running *w)
 		(void)PQcancel(w->s->cancel, why, sizeof(why));
 }
 
-/* The server is at work, and so may be whoever asked. */
-static void await(postgres_db *s)
-{
-	int fd;
-
-	while (s->base.meanwhile && PQisBusy(s->conn)) {
-		fd = PQsocket(s->conn);
-		if (fd < 0)
-			return; /* the result says why */
-		s->base.meanwhile(s->base.meanwhile_ctx, fd);
-		if (!PQconsumeInput(s->conn))
-			return; /* likewise */
-	}
-}
-
-/* Between rows only where all that has come is in libpq's own buffer: what is left of a TLS
- * record no poll tells of. */
-static PGresult *next_result(running *w)
-{
-	PGconn *conn = w->s->conn;
-
-	if (!w->any || !(PQsslInUse(conn) || PQgssEncInUse(conn)))
-		await(w->s);
-	return PQgetResult(conn);
-}
-
 /* The answer to one statement. */
 static wherry_code collect(running *w, wherry_error *err)
 {
@@ -407,7 +381,7 @@ static wherry_code collect(running *w, wherry_error *err)
 
 	(void)PQsetSingleRowMode(w->s->conn);
 	w->s->visiting = true;
-	while ((res = next_result(w))) {
+	while ((res = wh_postgres_result(w->s))) {
 		ExecStatusType status = PQresultStatus(res);
 
 		if (code != WHERRY_OK) {
@@ -466,7 +440,7 @@ static wherry_code run_lone(running *w, postgres_stmt *c, const wh_param *params
 	code = run_once(w, c, params, n_params, err);
 	if (code == WHERRY_OK)
 		return wh_postgres_end(w->s, err);
-	PQclear(PQexec(w->s->conn, "ROLLBACK"));
+	PQclear(wh_postgres_query(w->s, "ROLLBACK"));
 	return code;
 }
 
@@ -547,10 +521,10 @@ static wherry_code collect_all(postgres_db *s, wh_call *calls, size_t n, size_t 
 			*n_done += code == WHERRY_OK;
 			*gone = w.gone && !w.any;
 		} else {
-			for (PGresult *res; (res = PQgetResult(s->conn));)
+			for (PGresult *res; (res = wh_postgres_result(s));)
 				PQclear(res);
 		}
-		PQclear(PQgetResult(s->conn)); /* the sync's */
+		PQclear(wh_postgres_result(s)); /* the sync's */
 	}
 	return code;
 }

@@ -84,7 +84,7 @@ static wherry_code stream_start(wh_stream *base, int64_t from, wherry_error *err
 		       "publication_names %s%s)",
 		       slot, (unsigned)((uint64_t)from >> 32), (unsigned)from, list,
 		       PQserverVersion(conn) >= 140000 ? ", binary 'true'" : "");
-	res = PQexec(conn, sql);
+	res = wh_postgres_query(&s->link, sql);
 	if (PQresultStatus(res) != PGRES_COPY_BOTH)
 		code = wh_postgres_fail(&s->link, res, err);
 	PQclear(res);

@@ -28,38 +28,10 @@ static void take_columns(postgres_stream *s, const char *columns)
 	}
 }
 
-/* As the relay's own connection, with other settings where libpq takes the last. */
-static wherry_code connect_as(postgres_db *link, const postgres_db *like,
-			      const char *replication, wherry_error *err)
-{
-	enum { MOST = 80 };
-	PQconninfoOption *all = PQconninfo(like->conn);
-	const char *keywords[MOST + 2], *values[MOST + 2];
-	size_t n = 0;
-	wherry_code code;
-
-	if (!all)
-		return wh_oom(err);
-	link->base = (wherry_db){.driver = like->base.driver, .env = like->base.env};
-	for (const PQconninfoOption *o = all; o->keyword && n < MOST; o++) {
-		if (!o->val || strcmp(o->keyword, "replication") == 0)
-			continue;
-		keywords[n] = o->keyword;
-		values[n++] = o->val;
-	}
-	keywords[n] = "replication";
-	values[n++] = replication;
-	keywords[n] = NULL;
-	values[n] = NULL;
-	code = wh_postgres_connect(link, keywords, values, err);
-	PQconninfoFree(all);
-	return code;
-}
-
 static wherry_code run(postgres_db *link, const char *sql, char *out, size_t cap,
 		       int column, wherry_error *err)
 {
-	PGresult *res = PQexec(link->conn, sql);
+	PGresult *res = wh_postgres_query(link, sql);
 	ExecStatusType status = PQresultStatus(res);
 	wherry_code code = WHERRY_OK;
 
@@ -135,7 +107,7 @@ wherry_code wh_postgres_stream(wherry_db *db, const wh_stream_options *options,
 	(void)snprintf(s->table, sizeof(s->table), "%s", options->table);
 	s->confirm_us = options->confirm_us;
 	take_columns(s, options->columns);
-	code = connect_as(&s->link, (postgres_db *)db, "database", err);
+	code = wh_postgres_connect_as(&s->link, (postgres_db *)db, "database", err);
 	if (code == WHERRY_OK)
 		code = set_up(s, err);
 	if (code == WHERRY_OK && options->create)
@@ -155,7 +127,7 @@ wherry_code wh_postgres_stream(wherry_db *db, const wh_stream_options *options,
 static wherry_code take_snapshot(postgres_stream *s, wherry_error *err)
 {
 	char sql[220];
-	wherry_code code = connect_as(&s->reads, &s->link, "false", err);
+	wherry_code code = wh_postgres_connect_as(&s->reads, &s->link, "false", err);
 
 	(void)snprintf(sql, sizeof(sql),
 		       "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
@@ -250,7 +222,7 @@ wherry_code wh_postgres_stream_rows(wh_stream *base, const char *select, int64_t
 		return code;
 	(void)snprintf(sql, sizeof(sql), "FETCH FORWARD %lld FROM wherry_rows",
 		       (long long)limit);
-	res = PQexecParams(s->reads.conn, sql, 0, NULL, NULL, NULL, NULL, 1);
+	res = wh_postgres_query_params(&s->reads, sql, 0, NULL, 1);
 	n = PQntuples(res);
 	if (PQresultStatus(res) != PGRES_TUPLES_OK)
 		code = wh_postgres_fail(&s->reads, res, err);

@@ -153,14 +153,14 @@ void wh_postgres_committed(postgres_db *s)
 		return;
 	(void)snprintf(sql, sizeof(sql), "SELECT pg_notify('%s', '')",
 		       s->watch.rows_channel);
-	PQclear(PQexec(s->conn, sql));
+	PQclear(wh_postgres_query(s, sql));
 }
 
 /* ---- sleeping ---- */
 
 static int64_t ask(postgres_db *s, const char *sql)
 {
-	PGresult *res = PQexec(s->conn, sql);
+	PGresult *res = wh_postgres_query(s, sql);
 	int64_t answer = -1;
 
 	if (PQresultStatus(res) == PGRES_TUPLES_OK && PQntuples(res) == 1 &&

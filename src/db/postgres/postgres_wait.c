@@ -1,0 +1,260 @@
+/*
+ * Waiting for the server's answers, for a bounded time.
+ *
+ * A server, or what stands between, may keep a connection open and send nothing any more.
+ * Keepalives do not notice it: its kernel still answers them.  A statement that takes long looks
+ * the same from here.  So after db.answer_timeout without a byte a second connection asks the
+ * server what the session does.  While the session works on the statement, the wait goes on.
+ * Otherwise the connection is shut down, and the call fails as with any connection that is lost.
+ *
+ * Nothing is bounded on a borrowed connection, whose owner decides how long to wait.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "db/postgres/postgres.h"
+
+/* If nobody can say what the session does, it may be silent for so long. */
+#define UNSURE_US (300 * WH_SECOND)
+
+/* An answer may have been on its way when the session was found idle. */
+#define GRACE_US WH_SECOND
+
+typedef enum verdict { WORKS, UNSURE, LOST } verdict;
+
+typedef struct silence {
+	int64_t began_us; /* when something came or went last; monotonic */
+	int64_t ask_us;   /* when to ask what the session does */
+	bool lost;        /* it was asked, and the session works on nothing */
+} silence;
+
+static silence silence_from(const postgres_db *s, int64_t now_us)
+{
+	return (silence){now_us, s->answer_us ? wh_later(now_us, s->answer_us) : WH_NEVER,
+			 false};
+}
+
+/* ---- giving up ---- */
+
+/* libpq then finds the connection closed, and so does whoever looks at it. */
+static void hang_up(postgres_db *s, int64_t silent_us, const char *why)
+{
+	(void)snprintf(s->notice, sizeof(s->notice),
+		       "the server sent nothing for %lld ms, and %s: the connection is "
+		       "closed",
+		       (long long)silent_us / 1000, why);
+	(void)shutdown(PQsocket(s->conn), SHUT_RDWR);
+	(void)PQconsumeInput(s->conn);
+}
+
+/* ---- what does the session do? ---- */
+
+static bool is(const PGresult *res, int column, const char *text)
+{
+	return strcmp(PQgetvalue(res, 0, column), text) == 0;
+}
+
+/* A session that waits for its client has said all, as far as it knows. */
+static verdict read_activity(const PGresult *res)
+{
+	if (PQresultStatus(res) != PGRES_TUPLES_OK || PQnfields(res) != 2)
+		return PQresultErrorField(res, PG_DIAG_SQLSTATE) ? UNSURE : LOST;
+	if (PQntuples(res) == 0)
+		return LOST;
+	if (is(res, 0, "disabled") || is(res, 0, ""))
+		return UNSURE;
+	return is(res, 0, "active") && !is(res, 1, "Client") ? WORKS : LOST;
+}
+
+static verdict ask(postgres_db *other, const postgres_db *s)
+{
+	char sql[160];
+	PGresult *res;
+	verdict answer;
+
+	(void)snprintf(sql, sizeof(sql),
+		       "SELECT state, wait_event_type FROM pg_catalog.pg_stat_activity "
+		       "WHERE pid OPERATOR(pg_catalog.=) %d",
+		       PQbackendPID(s->conn));
+	res = wh_postgres_query(other, sql);
+	answer = read_activity(res);
+	PQclear(res);
+	return answer;
+}
+
+/* A pooler makes the session's number up; a server that refuses us for want of a connection
+ * is there. */
+static verdict activity(const postgres_db *s)
+{
+	postgres_db other = {.conn = NULL};
+	wherry_error err = WHERRY_ERROR_INIT;
+	verdict answer = UNSURE;
+	wherry_code code;
+
+	if (s->pooled)
+		return UNSURE;
+	other.base.give_up_us = wh_later(wh_monotonic(s->base.env), s->answer_us);
+	code = wh_postgres_connect_as(&other, s, NULL, &err);
+	other.answer_us = 0; /* nobody is asked about the second one */
+	if (code == WHERRY_OK)
+		answer = ask(&other, s);
+	else if (!*err.sqlstate)
+		answer = LOST;
+	PQfinish(other.conn);
+	wh_log(s->base.env, WHERRY_LOG_DEBUG, "db", "silence",
+	       wh_log_text("session", answer == WORKS ? "works" : "does not work"));
+	return answer;
+}
+
+/* When no call waits any longer. */
+static int64_t limit(const postgres_db *s)
+{
+	return s->base.give_up_us && !s->borrowed ? s->base.give_up_us : WH_NEVER;
+}
+
+/* False: the connection was given up. */
+static bool endure(postgres_db *s, silence *t, int64_t now_us)
+{
+	int64_t silent_us = now_us - t->began_us;
+	verdict found;
+
+	if (now_us >= limit(s)) {
+		hang_up(s, silent_us, "there is no time left to wait for it");
+		return false;
+	}
+	if (now_us < t->ask_us)
+		return true;
+	found = t->lost ? LOST : activity(s);
+	if (t->lost || (found == UNSURE && silent_us >= UNSURE_US)) {
+		hang_up(s, silent_us,
+			found == LOST ? "it does not work on the statement"
+				      : "cannot be asked whether it works");
+		return false;
+	}
+	t->lost = found == LOST;
+	now_us = wh_monotonic(s->base.env);
+	t->ask_us = wh_later(now_us, t->lost ? GRACE_US : s->answer_us);
+	return true;
+}
+
+/* ---- waiting ---- */
+
+/* True: something came, or something that is still to be sent can be. */
+static bool wait_once(postgres_db *s, const silence *t, int64_t now_us, bool unsent)
+{
+	struct pollfd fd = {.fd = PQsocket(s->conn), .events = POLLIN};
+	int64_t until_us = t->ask_us < limit(s) ? t->ask_us : limit(s);
+	int64_t wait_us = until_us - now_us;
+
+	if (s->base.meanwhile && !unsent) {
+		s->base.meanwhile(s->base.meanwhile_ctx, fd.fd, until_us);
+		return poll(&fd, 1, 0) > 0;
+	}
+	if (unsent)
+		fd.events |= POLLOUT;
+	if (wait_us > 60 * WH_SECOND)
+		wait_us = 60 * WH_SECOND;
+	return poll(&fd, 1, wait_us > 0 ? (int)(wait_us / 1000) + 1 : 0) > 0;
+}
+
+static bool done(const postgres_db *s, int unsent)
+{
+	return unsent < 0 || (!unsent && !PQisBusy(s->conn));
+}
+
+/*
+ * What is left of an encrypted record no poll reports.  It holds 16 kB at most, of which a read
+ * takes 8 kB or more.  True: all is in libpq's own buffer.
+ */
+static bool decrypt(postgres_db *s)
+{
+	struct pollfd fd = {.fd = PQsocket(s->conn), .events = POLLIN};
+
+	if (!PQsslInUse(s->conn) && !PQgssEncInUse(s->conn))
+		return true;
+	while (poll(&fd, 1, 0) > 0)
+		if (!PQconsumeInput(s->conn))
+			return false;
+	return PQconsumeInput(s->conn) && PQconsumeInput(s->conn);
+}
+
+void wh_postgres_await(postgres_db *s)
+{
+	int64_t now_us = wh_monotonic(s->base.env);
+	silence t = silence_from(s, now_us);
+
+	while (PQsocket(s->conn) >= 0) { /* the result says what happened */
+		int unsent = PQflush(s->conn);
+
+		if (done(s, unsent) || !decrypt(s) || done(s, unsent))
+			return;
+		if (wait_once(s, &t, now_us, unsent)) {
+			if (!PQconsumeInput(s->conn))
+				return;
+			now_us = wh_monotonic(s->base.env);
+			t = silence_from(s, now_us);
+			continue;
+		}
+		now_us = wh_monotonic(s->base.env);
+		if (!endure(s, &t, now_us))
+			return;
+	}
+}
+
+PGresult *wh_postgres_result(postgres_db *s)
+{
+	wh_postgres_await(s);
+	return PQgetResult(s->conn);
+}
+
+/* ---- as libpq's functions of these names, which wait for ever ---- */
+
+static bool copies(const PGresult *res)
+{
+	ExecStatusType status = PQresultStatus(res);
+
+	return status == PGRES_COPY_IN || status == PGRES_COPY_OUT ||
+	       status == PGRES_COPY_BOTH;
+}
+
+/* The last result of several, or the first that is an error; NULL: nothing could be sent. */
+static PGresult *last_result(postgres_db *s, int sent)
+{
+	PGresult *last = NULL, *res;
+
+	while (sent && (res = wh_postgres_result(s))) {
+		if (PQresultStatus(last) == PGRES_FATAL_ERROR && last) {
+			PQclear(res);
+			continue;
+		}
+		PQclear(last);
+		last = res;
+		if (copies(res) || PQstatus(s->conn) == CONNECTION_BAD)
+			break;
+	}
+	return last;
+}
+
+PGresult *wh_postgres_query(postgres_db *s, const char *sql)
+{
+	return last_result(s, PQsendQuery(s->conn, sql));
+}
+
+PGresult *wh_postgres_query_params(postgres_db *s, const char *sql, int n,
+				   const char *const *values, int format)
+{
+	return last_result(
+		s, PQsendQueryParams(s->conn, sql, n, NULL, values, NULL, NULL, format));
+}
+
+PGresult *wh_postgres_prepare(postgres_db *s, const char *name, const char *sql)
+{
+	return last_result(s, PQsendPrepare(s->conn, name, sql, 0, NULL));
+}
+
+PGresult *wh_postgres_describe(postgres_db *s, const char *name)
+{
+	return last_result(s, PQsendDescribePrepared(s->conn, name));
+}
