@@ -17,11 +17,10 @@ enum { LETTER_RECEIPTS = 16, TEXT_MAX = 64 * 1024 * 1024, REJECTED_US = 30000000
 struct wh_dead_letters {
 	const char *to;
 	wherry_publisher *pub; /* NULL: to be opened */
-	wh_list waiting, in_flight;
-	wh_buf text;         /* scratch */
-	bool down;           /* it could not be written */
-	int failures;        /* in a row */
-	int64_t retry_at_us; /* DOWN: nothing is tried before */
+	wh_buf text;           /* scratch */
+	bool down;             /* it could not be written */
+	int failures;          /* in a row */
+	int64_t retry_at_us;   /* DOWN: nothing is tried before */
 };
 
 /* ---- open and close ---- */
@@ -66,9 +65,12 @@ void wh_dead_letters_forget(wherry_relay *r)
 
 	if (!letters)
 		return;
-	if (letters->in_flight.n) /* it has borrowed them */
+	if (r->window.letters.n) /* it has borrowed them */
 		drop_pub(letters);
-	letters->waiting = letters->in_flight = (wh_list){0};
+	while (r->window.letters.head)
+		wh_entry_move(r, r->window.letters.head, WH_LOOSE);
+	while (r->window.dying.head)
+		wh_entry_move(r, r->window.dying.head, WH_LOOSE);
 }
 
 /* ---- what a letter says ---- */
@@ -198,17 +200,12 @@ static bool is_deadly(const wherry_relay *r, const wh_entry *e)
 /* Nothing waits for a destination that is down, but for what may not be tried again. */
 static void fail_list(wherry_relay *r, wh_list *list, const char *why, int64_t now)
 {
-	wh_dead_letters *letters = r->dead_letters;
-
 	for (wh_entry *e = list->head, *next; e; e = next) {
 		next = e->next;
-		if (is_deadly(r, e) && list == &letters->waiting)
-			continue;
-		wh_list_remove(list, e);
-		if (is_deadly(r, e))
-			wh_list_append(&letters->waiting, e);
-		else
-			stay_failed(r, e, why, letters->retry_at_us - now, now);
+		if (!is_deadly(r, e))
+			stay_failed(r, e, why, r->dead_letters->retry_at_us - now, now);
+		else if (e->stage == WH_LETTER)
+			wh_entry_move(r, e, WH_DYING);
 	}
 }
 
@@ -224,7 +221,7 @@ static void lose(wherry_relay *r, const char *why, int64_t at_least_us, int64_t 
 		delay = 1000;
 	letters->retry_at_us = wh_later(now, delay);
 	say_down(r, why);
-	fail_list(r, &letters->waiting, why, now);
+	fail_list(r, &r->window.dying, why, now);
 }
 
 /* The publisher failed: there will be no receipts. */
@@ -232,28 +229,26 @@ static void lose_pub(wherry_relay *r, const char *why, int64_t now)
 {
 	drop_pub(r->dead_letters);
 	lose(r, why, 0, now);
-	fail_list(r, &r->dead_letters->in_flight, why, now);
+	fail_list(r, &r->window.letters, why, now);
 }
 
 static void settle_letter(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 {
-	wh_dead_letters *letters = r->dead_letters;
 	const char *why = *receipt->reason ? receipt->reason : "it gave no reason";
 	wh_entry *e = NULL;
 
-	for (e = letters->in_flight.head; e; e = e->next)
+	for (e = r->window.letters.head; e; e = e->next)
 		if (e->dead_letter == receipt->message)
 			break;
 	if (!e)
 		return; /* a second receipt */
-	wh_list_remove(&letters->in_flight, e);
 	if (receipt->verdict == WHERRY_DELIVERED) {
 		say_up(r);
 		wh_settle_put(r, e, now);
 		return;
 	}
 	if (receipt->verdict != WHERRY_REJECTED || is_deadly(r, e)) {
-		wh_list_append(&letters->waiting, e);
+		wh_entry_move(r, e, WH_DYING);
 		lose(r, why, receipt->retry_after_us, now);
 		return;
 	}
@@ -273,8 +268,7 @@ bool wh_dead_letters_take(wherry_relay *r, wh_entry *e, int64_t now)
 		stay_failed(r, e, "it is down", letters->retry_at_us - now, now);
 		return true;
 	}
-	e->stage = WH_DYING;
-	wh_list_append(&letters->waiting, e);
+	wh_entry_move(r, e, WH_DYING);
 	return true;
 }
 
@@ -316,8 +310,8 @@ static void submit(wherry_relay *r, int64_t now)
 	if (now < letters->retry_at_us)
 		return;
 	letters->retry_at_us = 0;
-	while (letters->waiting.head && taken && code == WHERRY_OK) {
-		wh_entry *e = letters->waiting.head;
+	while (r->window.dying.head && taken && code == WHERRY_OK) {
+		wh_entry *e = r->window.dying.head;
 
 		if (!prepare(r, e, now) || !reopen(r, now))
 			return;
@@ -325,10 +319,8 @@ static void submit(wherry_relay *r, int64_t now)
 			return; /* this took longer than the lease had left */
 		code = wh_publisher_submit(letters->pub, &e->dead_letter, 1, &taken,
 					   &why);
-		if (taken) {
-			wh_list_remove(&letters->waiting, e);
-			wh_list_append(&letters->in_flight, e);
-		}
+		if (taken)
+			wh_entry_move(r, e, WH_LETTER);
 	}
 	if (code != WHERRY_OK)
 		lose_pub(r, why.message, now);
@@ -340,7 +332,7 @@ static void collect(wherry_relay *r, int64_t now)
 	wherry_error why = WHERRY_ERROR_INIT;
 	size_t n = 1;
 
-	while (r->dead_letters->pub && r->dead_letters->in_flight.n && n) {
+	while (r->dead_letters->pub && r->window.letters.n && n) {
 		n = 0;
 		if (wh_publisher_collect(r->dead_letters->pub, receipts, LETTER_RECEIPTS,
 					 &n, &why) != WHERRY_OK) {
@@ -356,8 +348,7 @@ void wh_dead_letters_step(wherry_relay *r, int64_t now)
 {
 	bool leads = r->fsm.state == WH_LEADING || r->fsm.state == WH_DRAINING;
 
-	if (!r->dead_letters ||
-	    !(r->dead_letters->waiting.n || r->dead_letters->in_flight.n))
+	if (!r->dead_letters || !(r->window.dying.n || r->window.letters.n))
 		return;
 	if (!leads) {
 		wh_dead_letters_forget(r);
@@ -371,8 +362,7 @@ bool wh_dead_letters_busy(const wherry_relay *r)
 {
 	const wh_dead_letters *letters = r->dead_letters;
 
-	return letters &&
-	       (letters->in_flight.n || (letters->waiting.n && !letters->down));
+	return letters && (r->window.letters.n || (r->window.dying.n && !letters->down));
 }
 
 int wh_dead_letters_fd(wherry_relay *r, short *out_events)
@@ -389,7 +379,7 @@ int64_t wh_dead_letters_deadline(const wherry_relay *r)
 
 	if (letters && letters->pub && wh_dead_letters_busy(r))
 		at = wh_publisher_deadline(letters->pub);
-	if (letters && letters->waiting.n && letters->retry_at_us &&
+	if (letters && r->window.dying.n && letters->retry_at_us &&
 	    letters->retry_at_us < at)
 		at = letters->retry_at_us;
 	return at;

@@ -16,51 +16,6 @@ static bool one_per_key(const wherry_relay *r)
 	return !(r->caps & WH_PUB_ORDERED);
 }
 
-/* Into the ready list in its order; nearly always at its end. */
-static void make_ready(wherry_relay *r, wh_entry *e)
-{
-	wh_list *list = &r->window.ready;
-	wh_entry *after = list->tail;
-
-	e->stage = WH_READY;
-	r->advanced = true;
-	if (e->key)
-		e->key->active++;
-	while (after && after->order > e->order)
-		after = after->prev;
-	if (after == list->tail) {
-		wh_list_append(list, e);
-	} else if (!after) {
-		wh_list_prepend(list, e);
-	} else {
-		e->prev = after;
-		e->next = after->next;
-		after->next->prev = e;
-		after->next = e;
-		list->n++;
-	}
-}
-
-/* Into the queue of its key in its order; nearly always at its end. */
-void wh_key_wait(wh_key *key, wh_entry *e)
-{
-	wh_entry *after = key->tail;
-
-	e->stage = WH_WAITING;
-	while (after && after->order > e->order)
-		after = after->prev;
-	e->prev = after;
-	e->next = after ? after->next : key->head;
-	if (e->next)
-		e->next->prev = e;
-	else
-		key->tail = e;
-	if (after)
-		after->next = e;
-	else
-		key->head = e;
-}
-
 /* The key is held, and its messages wait in memory. */
 static bool rests(const wherry_relay *r, const wh_key *key)
 {
@@ -70,23 +25,26 @@ static bool rests(const wherry_relay *r, const wh_key *key)
 /* One, or for an ordered publisher all, once what will come back is back. */
 void wh_key_advance(wherry_relay *r, wh_key *key)
 {
-	while (key->head && !rests(r, key) &&
+	while (key->waiting.head && !rests(r, key) &&
 	       (!key->active || (!one_per_key(r) && !key->broken)))
-		make_ready(r, wh_key_pop(key));
+		wh_entry_move(r, key->waiting.head, WH_READY);
+}
+
+void wh_key_queue(wherry_relay *r, wh_key *key)
+{
+	for (wh_entry *e = r->window.ready.head, *next; e; e = next) {
+		next = e->next;
+		if (e->key == key)
+			wh_entry_move(r, e, WH_WAITING);
+	}
 }
 
 void wh_key_break(wherry_relay *r, wh_key *key)
 {
 	key->broken = key->in_flight > 0;
 	key->leaving = false;
-	for (wh_entry *e = r->window.ready.head, *next; key->broken && e; e = next) {
-		next = e->next;
-		if (e->key != key)
-			continue;
-		wh_list_remove(&r->window.ready, e);
-		key->active--;
-		wh_key_wait(key, e);
-	}
+	if (key->broken)
+		wh_key_queue(r, key);
 }
 
 void wh_key_landed(wherry_relay *r, wh_key *key)
@@ -101,10 +59,10 @@ void wh_key_landed(wherry_relay *r, wh_key *key)
 void wh_entry_admit(wherry_relay *r, wh_entry *e)
 {
 	if (!e->key || (!one_per_key(r) && !e->key->broken && !rests(r, e->key))) {
-		make_ready(r, e);
+		wh_entry_move(r, e, WH_READY);
 		return;
 	}
-	wh_key_wait(e->key, e);
+	wh_entry_move(r, e, WH_WAITING);
 	wh_key_advance(r, e->key);
 }
 
@@ -179,21 +137,19 @@ static void take_down(wherry_relay *r, wh_entry *e)
 	if (!e->losses || r->answered > e->lost_at)
 		e->losses++;
 	e->lost_at = r->answered;
-	wh_list_remove(&r->window.in_flight, e);
+	wh_entry_move(r, e, WH_LOOSE);
 	wh_suspect_back(r, e);
 	if (!key) {
 		if (e->probe)
 			wh_settle_failed_probe(r, e);
-		make_ready(r, e);
+		wh_entry_move(r, e, WH_READY);
 		return;
 	}
-	key->in_flight--;
-	key->active--;
 	key->owned++; /* the key must outlive what follows */
 	if (!wh_settle_behind(r, e)) {
 		if (e->probe)
 			wh_settle_failed_probe(r, e);
-		make_ready(r, e);
+		wh_entry_move(r, e, WH_READY);
 	}
 	key->owned--;
 	wh_key_landed(r, key);
@@ -268,11 +224,7 @@ static wherry_code submit(wherry_relay *r, const wherry_message *const *msgs, si
 	for (size_t i = 0; i < *out_taken; i++) {
 		wh_entry *e = wh_window_find(&r->window, msgs[i]->id);
 
-		wh_list_remove(&r->window.ready, e);
-		wh_list_append(&r->window.in_flight, e);
-		e->stage = WH_IN_FLIGHT;
-		if (e->key)
-			e->key->in_flight++;
+		wh_entry_move(r, e, WH_IN_FLIGHT);
 	}
 	if (code != WHERRY_OK)
 		wh_publisher_lost(r, now, &why);
@@ -443,7 +395,7 @@ static void forget_gone(wherry_relay *r)
 	while (r->window.gone.head) {
 		wh_entry *e = r->window.gone.head;
 
-		wh_list_remove(&r->window.gone, e);
+		wh_entry_move(r, e, WH_LOOSE);
 		wh_window_drop(&r->window, e);
 	}
 }

@@ -25,15 +25,11 @@ static void drop_unsent(wherry_relay *r, wh_entry *e)
 {
 	wh_key *key = e->key;
 
-	if (e->stage == WH_READY)
-		wh_list_remove(&r->window.ready, e);
-	else
-		wh_key_remove(key, e);
+	wh_entry_move(r, e, WH_LOOSE);
 	if (!key) {
 		wh_entry_gone(r, e);
 		return;
 	}
-	key->active -= e->stage == WH_READY;
 	key->owned++; /* the key must outlive what follows */
 	wh_entry_gone(r, e);
 	key->owned--;

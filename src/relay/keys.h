@@ -25,6 +25,11 @@ enum { WH_KEY_FREE, WH_KEY_HELD, WH_KEY_DRAINING, WH_KEY_PARKED };
 
 struct wh_entry;
 
+typedef struct wh_list {
+	struct wh_entry *head, *tail;
+	size_t n;
+} wh_list;
+
 /* Ascending ids; from `first` on, so that taking from the front is cheap. */
 typedef struct wh_ids {
 	int64_t *ids;
@@ -39,13 +44,13 @@ void wh_ids_clear(wh_ids *list);
 typedef struct wh_key {
 	struct wh_key *bucket_next;
 	struct wh_key *held_next, *held_prev; /* list of keys that are not FREE */
-	struct wh_entry *head, *tail;         /* waiting for their turn, by id */
+	wh_list waiting;                      /* Its messages that wait, in order. */
 	uint64_t hash;
 	int64_t due_us;        /* HELD: when, monotonic; WH_NEVER: once it is written */
 	int64_t overflow_from; /* >0: ids from here on are not noted */
 	wh_ids noted;
 	wh_fsm fsm;
-	uint32_t active;    /* entries READY or FLYING */
+	uint32_t active;    /* entries READY or IN_FLIGHT */
 	uint32_t in_flight; /* submitted, no receipt yet */
 	uint32_t owned;     /* entries of it in memory */
 	bool broken;        /* one of it came back while others of it were flying; */

@@ -26,11 +26,13 @@ static void note_lease(wherry_relay *r, int64_t asked_us)
 /* Everything is read from the beginning: rows, not memories, are the truth. */
 static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wherry_code code;
+	wherry_code code = WHERRY_OK;
 
 	note_lease(r, now);
 	r->control_version = r->lease.nudge;
-	code = r->engine->suspects(r, &r->suspects_upto, err);
+	r->suspects_upto = INT64_MAX;
+	if (r->engine->suspects)
+		code = r->engine->suspects(r, &r->suspects_upto, err);
 	if (code != WHERRY_OK)
 		r->suspects_upto = INT64_MAX; /* so all are suspects that are read */
 	r->purge_at_us = now;
@@ -38,7 +40,8 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	wh_fsm_move(&r->fsm, WH_LEADING, &r->env, "lease taken");
 	r->db->calm = false;
 	wh_handlers_grant(r);
-	r->engine->begin(r, now);
+	if (r->engine->begin)
+		r->engine->begin(r, now);
 	if (*wh_outbox_limits(r->box))
 		wh_relay_say(r, WHERRY_LOG_INFO, "layout",
 			     wh_log_text("name", r->box->layout.name),
@@ -69,6 +72,16 @@ static wherry_code other_engine(const wh_holder *holder, wherry_error *err)
 		       wh_engine_options(wh_engine_of(holder->engine)));
 }
 
+static wherry_code take(wherry_relay *r, wherry_error *err)
+{
+	const wh_relay_settings *s = &r->set;
+
+	if (r->engine->take)
+		return r->engine->take(r, err);
+	return wh_outbox_lease_as(r->box, r->engine->id, s->redeliver, s->name,
+				  s->lease_us, s->window, &r->lease, err);
+}
+
 /* The outbox may have changed while this relay stood by: what was true when it was opened is
  * looked at again now that the lease is its own. */
 static wherry_code take_and_meet(wherry_relay *r, wherry_error *err)
@@ -76,7 +89,7 @@ static wherry_code take_and_meet(wherry_relay *r, wherry_error *err)
 	wherry_code code = wh_engine_choose(r, err);
 
 	if (code == WHERRY_OK)
-		code = r->engine->take(r, err);
+		code = take(r, err);
 	if (code != WHERRY_OK)
 		return code;
 	code = wh_relay_meet(r, err);
@@ -126,6 +139,11 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
+static bool is_proven(const wherry_relay *r)
+{
+	return r->engine->proven && r->engine->proven(r);
+}
+
 static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_lease fresh = r->lease;
@@ -140,8 +158,9 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 		code = wh_settle_flush(r, now, NULL, err);
 	if (code != WHERRY_OK)
 		return code;
-	fresh.suspects = r->lease.suspects || !r->engine->proven(r) ? 1 : 0;
-	code = r->engine->renew(r, &fresh, err);
+	fresh.suspects = r->lease.suspects || !is_proven(r) ? 1 : 0;
+	code = r->engine->renew ? r->engine->renew(r, &fresh, err)
+				: wherry_outbox_renew(r->box, &fresh, err);
 	if (code == WHERRY_STALE)
 		wh_lease_lost(r, now, "it lapsed or was taken over");
 	if (code != WHERRY_OK)

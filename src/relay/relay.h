@@ -8,6 +8,7 @@
  *     operator.c      looks for what operators changed
  *     intake.c        takes rows into memory
  *     window.c        messages in memory
+ *     stages.c        moves messages from stage to stage
  *     keys.c          ordering keys with messages in memory or held
  *     places.c        the order of messages that wait, where it is not that of ids
  *     flaw.c          rows that cannot be handled
@@ -267,6 +268,9 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why);
 void wh_suspect_back(wherry_relay *r, const wh_entry *e);
 wherry_code wh_suspect_step(wherry_relay *r, wherry_error *err);
 
+/* stages.c: the only way to change a message's stage. */
+void wh_entry_move(wherry_relay *r, wh_entry *e, wh_stage to);
+
 void wh_entry_admit(wherry_relay *r, wh_entry *e); /* READY, or behind its key */
 void wh_key_advance(wherry_relay *r, wh_key *key); /* the next of it may be ready */
 
@@ -274,8 +278,8 @@ void wh_key_advance(wherry_relay *r, wh_key *key); /* the next of it may be read
  * submitted until they have landed. */
 void wh_key_break(wherry_relay *r, wh_key *key);
 void wh_key_landed(wherry_relay *r, wh_key *key);
-/* It waits in the queue of its key, in order. */
-void wh_key_wait(wh_key *key, wh_entry *e);
+/* What of it is ready waits in its queue. */
+void wh_key_queue(wherry_relay *r, wh_key *key);
 
 /* settle.c */
 void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now);

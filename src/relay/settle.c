@@ -28,9 +28,11 @@ void wh_entry_gone(wherry_relay *r, wh_entry *e)
 	if (r->engine->left)
 		r->engine->left(r, e);
 	if (r->collecting) {
-		e->stage = WH_GONE;
-		wh_list_append(&r->window.gone, e);
+		wh_entry_move(r, e, WH_GONE);
+		e->key = NULL;
 	} else {
+		if (e->stage != WH_LOOSE)
+			wh_entry_move(r, e, WH_LOOSE);
 		wh_window_drop(&r->window, e);
 	}
 	if (!key)
@@ -50,14 +52,11 @@ static void hold_followers(wherry_relay *r, wh_key *key)
 {
 	for (wh_entry *e = r->window.ready.head, *next; e; e = next) {
 		next = e->next;
-		if (e->key != key)
-			continue;
-		wh_list_remove(&r->window.ready, e);
-		key->active--;
-		leave_alone(r, e);
+		if (e->key == key)
+			leave_alone(r, e);
 	}
-	while (key->head)
-		leave_alone(r, wh_key_pop(key));
+	while (key->waiting.head)
+		leave_alone(r, key->waiting.head);
 }
 
 void wh_settle_put(wherry_relay *r, wh_entry *e, int64_t now)
@@ -66,9 +65,7 @@ void wh_settle_put(wherry_relay *r, wh_entry *e, int64_t now)
 
 	if (e->failed_probe && e->key && e->fate == WH_FATE_DONE)
 		wh_key_set_due(&r->keys, e->key, now);
-	e->stage = WH_SETTLED;
-	wh_list_append(&r->window.settled, e);
-	r->window.n_undelivered += e->fate != WH_FATE_DONE;
+	wh_entry_move(r, e, WH_SETTLED);
 	if (r->window.settled.n >= (size_t)r->set.turn)
 		at = now;
 	if (at < r->flush_at_us)
@@ -102,9 +99,7 @@ static void settle_failure(wherry_relay *r, wh_entry *e, const char *why, int64_
 
 void wh_settle_poison(wherry_relay *r, wh_entry *e, int64_t now)
 {
-	wh_list_remove(&r->window.ready, e);
-	if (e->key)
-		e->key->active--;
+	wh_entry_move(r, e, WH_LOOSE);
 	e->fate = WH_FATE_DEAD;
 	e->untried = e->tried; /* its attempt is taken back */
 	e->tried = true;       /* attempts stay as they are */
@@ -212,13 +207,10 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 		return; /* a second receipt, or one from before the connection was lost */
 	key = e->key;
 
-	wh_list_remove(&r->window.in_flight, e);
-	if (key) {
-		key->in_flight--;
-		key->active--;
+	wh_entry_move(r, e, WH_LOOSE);
+	if (key)
 		key->owned++; /* the key must outlive what follows */
-	}
-	e->losses = 0; /* the connection outlived it */
+	e->losses = 0;        /* the connection outlived it */
 	if (e->tried && r->lease.suspects)
 		r->lease.suspects--;
 	if (lost) {
@@ -285,7 +277,7 @@ static void after_loss(wherry_relay *r, const wh_entry *e, int64_t now)
 int64_t wh_settle_next(const wherry_relay *r, int64_t now)
 {
 	if (!r->window.settled.n)
-		return r->window.refused.n ? r->refused_at_us : WH_NEVER;
+		return r->window.unwritable.n ? r->refused_at_us : WH_NEVER;
 	return r->window.n_undelivered || r->window.settled.n >= (size_t)r->set.turn
 		       ? now
 		       : wh_later(now, r->set.ack_delay_us);
@@ -315,8 +307,7 @@ void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *
 		wh_entry *e = r->window.settled.head;
 		bool failed = e->fate == WH_FATE_FAILED || e->fate == WH_FATE_DEAD;
 
-		wh_list_remove(&r->window.settled, e);
-		r->window.n_undelivered -= e->fate != WH_FATE_DONE;
+		wh_entry_move(r, e, WH_LOOSE);
 		if (failed && s->lost[nth++]) {
 			after_loss(r, e, now);
 		} else if (e->fate == WH_FATE_DONE) {
@@ -537,7 +528,9 @@ wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 	}
 	wh_settle_gather(r, &s, n);
 	settled.n_done = (int64_t)s.n_done;
-	code = r->engine->acknowledge(r, try_next, &s, &settled, &later_us, &why);
+	code = r->engine->acknowledge ? r->engine->acknowledge(r, try_next, &s, &settled,
+							       &later_us, &why)
+				      : wh_settle_write(r, &s, &settled, &why);
 	if (wh_db_about_row(r->db, code, &why))
 		return not_written(r, now, try_next, n, why.message, err);
 	if (code != WHERRY_OK)

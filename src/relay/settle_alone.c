@@ -39,9 +39,7 @@ static wherry_code write_first_alone(wherry_relay *r, wh_settlement *s, wh_settl
 /* The database refuses what became of one message: it waits, and others are written. */
 static void refuse(wherry_relay *r, wh_entry *e, int64_t now, const char *why)
 {
-	wh_list_remove(&r->window.settled, e);
-	wh_list_append(&r->window.refused, e);
-	r->window.n_undelivered -= e->fate != WH_FATE_DONE;
+	wh_entry_move(r, e, WH_UNWRITABLE);
 	r->refused_at_us = wh_later(now, REFUSED_US);
 	wh_relay_say(r, WHERRY_LOG_ERROR, "write-refused", wh_log_int("id", e->msg.id),
 		     wh_log_text("why", why),
@@ -52,15 +50,10 @@ static void refuse(wherry_relay *r, wh_entry *e, int64_t now, const char *why)
 /* What was refused is settled once more. */
 void wh_settle_retry_refused(wherry_relay *r, int64_t now)
 {
-	if (!r->window.refused.n || now < r->refused_at_us)
+	if (!r->window.unwritable.n || now < r->refused_at_us)
 		return;
-	while (r->window.refused.head) {
-		wh_entry *e = r->window.refused.head;
-
-		wh_list_remove(&r->window.refused, e);
-		wh_list_append(&r->window.settled, e);
-		r->window.n_undelivered += e->fate != WH_FATE_DONE;
-	}
+	while (r->window.unwritable.head)
+		wh_entry_move(r, r->window.unwritable.head, WH_SETTLED);
 }
 
 /*

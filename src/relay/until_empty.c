@@ -18,7 +18,10 @@ wherry_code wh_until_empty_begin(wherry_relay *r, int64_t now, wherry_error *err
 		r->give_up_us = wh_later(now, r->set.timeout_us);
 	if (r->give_up_us != WH_NEVER) /* a call that waits does not see the time */
 		r->db->give_up_us = wh_later(r->give_up_us, r->set.stop_timeout_us);
-	return r->target_id < 0 ? r->engine->aim(r, err) : WHERRY_OK;
+	if (r->target_id >= 0)
+		return WHERRY_OK;
+	return r->engine->aim ? r->engine->aim(r, err)
+			      : wh_outbox_last_open(r->box, &r->target_id, err);
 }
 
 wherry_code wh_until_empty_step(wherry_relay *r, int64_t now, wherry_error *err)

@@ -41,26 +41,23 @@ void wh_list_remove(wh_list *list, wh_entry *e)
 	list->n--;
 }
 
-void wh_key_remove(wh_key *key, wh_entry *e)
+void wh_list_insert(wh_list *list, wh_entry *e)
 {
-	if (e->prev)
-		e->prev->next = e->next;
-	else
-		key->head = e->next;
-	if (e->next)
-		e->next->prev = e->prev;
-	else
-		key->tail = e->prev;
-	e->next = e->prev = NULL;
-}
+	wh_entry *after = list->tail;
 
-wh_entry *wh_key_pop(wh_key *key)
-{
-	wh_entry *e = key->head;
-
-	if (e)
-		wh_key_remove(key, e);
-	return e;
+	while (after && after->order > e->order)
+		after = after->prev;
+	if (after == list->tail) {
+		wh_list_append(list, e);
+	} else if (!after) {
+		wh_list_prepend(list, e);
+	} else {
+		e->prev = after;
+		e->next = after->next;
+		after->next->prev = e;
+		after->next = e;
+		list->n++;
+	}
 }
 
 wherry_code wh_window_init(wh_window *w, size_t most, wherry_error *err)
@@ -95,7 +92,8 @@ void wh_window_empty(wh_window *w)
 	for (size_t i = 0; i < w->n_buckets; i++)
 		while (w->buckets[i])
 			wh_window_drop(w, w->buckets[i]);
-	w->ready = w->in_flight = w->settled = w->refused = (wh_list){0};
+	w->ready = w->in_flight = w->dying = w->letters = (wh_list){0};
+	w->settled = w->unwritable = w->gone = (wh_list){0};
 	w->n_undelivered = 0;
 }
 

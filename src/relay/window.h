@@ -12,13 +12,18 @@
 
 typedef struct wh_batch wh_batch;
 
+/* See stages.c. */
 typedef enum wh_stage {
-	WH_WAITING,   /* behind another of its key, or for room */
-	WH_READY,     /* may be submitted */
-	WH_IN_FLIGHT, /* submitted, no receipt yet */
-	WH_DYING,     /* waits until the dead-letter destination took it */
-	WH_SETTLED,   /* known what became of it, not yet written */
-	WH_GONE       /* no more of our business */
+	WH_LOOSE,      /* On no list: it was just read, or is being decided upon. */
+	WH_WAITING,    /* Behind another message of its key. */
+	WH_READY,      /* It may be submitted. */
+	WH_IN_FLIGHT,  /* It is submitted, no receipt has come yet. */
+	WH_DYING,      /* It dies once the dead-letter destination has taken it. */
+	WH_LETTER,     /* It is submitted there. */
+	WH_SETTLED,    /* What became of it is known, and not written yet. */
+	WH_UNWRITABLE, /* The database refused to write that; it is tried again. */
+	WH_GONE,       /* It is forgotten once all receipts at hand are seen. */
+	WH_STAGES
 } wh_stage;
 
 typedef enum wh_fate {
@@ -55,20 +60,12 @@ typedef struct wh_entry {
 	int64_t lost_at;    /* what had been answered when it was lost last */
 } wh_entry;
 
-typedef struct wh_list {
-	wh_entry *head, *tail;
-	size_t n;
-} wh_list;
-
 void wh_list_append(wh_list *list, wh_entry *e);
 void wh_list_prepend(wh_list *list, wh_entry *e);
 void wh_list_remove(wh_list *list, wh_entry *e);
 
-/* Take one out of its key's queue. */
-void wh_key_remove(wh_key *key, wh_entry *e);
-
-/* Take the first that waits in its key's queue; NULL if none does. */
-wh_entry *wh_key_pop(wh_key *key);
+/* Where it belongs by its order; nearly always at the end. */
+void wh_list_insert(wh_list *list, wh_entry *e);
 
 struct wh_batch {
 	wh_batch *next;
@@ -77,10 +74,8 @@ struct wh_batch {
 };
 
 typedef struct wh_window {
-	wh_list ready, in_flight, settled;
+	wh_list ready, in_flight, dying, letters, settled, unwritable, gone;
 	size_t n_undelivered; /* of the settled: whose fate is another than DONE */
-	wh_list refused;      /* settled, but the database refuses to write it */
-	wh_list gone;         /* forgotten once all receipts at hand are seen */
 	wh_entry **buckets;   /* by id; as many as the window holds, rounded up */
 	size_t n_buckets;
 	size_t n;        /* entries alive */

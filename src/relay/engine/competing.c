@@ -128,21 +128,6 @@ static void begin(wherry_relay *r, int64_t now)
 	c->more = true;
 }
 
-/* Suspects are claimed one by one. */
-static wherry_code suspects(wherry_relay *r, int64_t *out_upto, wherry_error *err)
-{
-	(void)r;
-	(void)err;
-	*out_upto = INT64_MAX;
-	return WHERRY_OK;
-}
-
-static bool proven(const wherry_relay *r)
-{
-	(void)r;
-	return false;
-}
-
 static void forget(wherry_relay *r)
 {
 	state_of(r)->more = false;
@@ -205,27 +190,18 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 
 /* ---- giving back ---- */
 
-static void give_back(wherry_relay *r, wh_entry *e)
-{
-	wh_list_remove(&r->window.ready, e);
-	if (e->key)
-		e->key->active--;
-	wh_settle_back(r, e);
-}
-
 /* Of these ready ones, and what waits behind them; NULL: of every batch. */
 static void give_back_batch(wherry_relay *r, const wh_batch *batch)
 {
 	for (wh_entry *e = r->window.ready.head, *next; e; e = next) {
 		next = e->next;
 		if (!batch || e->batch == batch)
-			give_back(r, e);
+			wh_settle_back(r, e);
 	}
 	for (size_t i = 0; i < r->window.n_buckets; i++) {
 		for (wh_entry *e = r->window.buckets[i]; e; e = e->bucket_next) {
 			if (e->stage != WH_WAITING || (batch && e->batch != batch))
 				continue;
-			wh_key_remove(e->key, e);
 			wh_settle_back(r, e);
 		}
 	}
@@ -463,7 +439,7 @@ static wherry_code extend(wherry_relay *r, wherry_error *err)
 
 	for (size_t i = 0; i < r->window.n_buckets; i++)
 		for (const wh_entry *e = r->window.buckets[i]; e; e = e->bucket_next)
-			if (e->stage != WH_SETTLED)
+			if (e->stage != WH_SETTLED && e->stage != WH_UNWRITABLE)
 				r->back_ids[n++] = e->msg.id;
 	if (!n)
 		return WHERRY_OK;
@@ -494,22 +470,7 @@ static wherry_code renewed(wherry_relay *r, int64_t now, int64_t version,
 	return WHERRY_OK;
 }
 
-static wherry_code control(wherry_relay *r, bool *out_paused, int64_t *out_version,
-			   wherry_error *err)
-{
-	return wh_outbox_control(r->box, out_paused, out_version, err);
-}
-
 /* ---- what became of messages ---- */
-
-static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
-			       wh_settlement *s, wh_settled *out, int64_t *out_later_us,
-			       wherry_error *err)
-{
-	(void)try_next;
-	(void)out_later_us;
-	return wh_settle_write(r, s, out, err);
-}
 
 static void written(wherry_relay *r)
 {
@@ -527,11 +488,6 @@ void wh_competing_due(wherry_relay *r, int64_t due_us)
 }
 
 /* ---- until empty ---- */
-
-static wherry_code aim(wherry_relay *r, wherry_error *err)
-{
-	return wh_outbox_last_open(r->box, &r->target_id, err);
-}
 
 /* Waits for what other relays have claimed, too. */
 static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
@@ -580,18 +536,13 @@ const wh_engine_driver wh_engine_competing = {
 	.replaced = forget_place,
 	.take = take_lease,
 	.begin = begin,
-	.suspects = suspects,
-	.proven = proven,
 	.renew = renew,
 	.renewed = renewed,
 	.forget = forget,
 	.fetch = fetch,
 	.is_partial = is_partial,
-	.control = control,
-	.acknowledge = acknowledge,
 	.written = written,
 	.let_go = let_go,
-	.aim = aim,
 	.until_empty = until_empty,
 	.deadline = deadline,
 };

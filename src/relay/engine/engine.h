@@ -52,16 +52,19 @@ typedef struct wh_engine_driver {
 
 	/* ---- the lease ---- */
 
+	/* Take the lease.  Optional: by wh_outbox_lease_as(). */
 	wherry_code (*take)(struct wherry_relay *r, wherry_error *err);
-	/* The lease was taken: begin to read. */
+	/* The lease was taken: begin to read.  Optional. */
 	void (*begin)(struct wherry_relay *r, int64_t now);
-	/* Messages up to which id the last relay may have had in flight when it crashed. */
+	/* Messages up to which id the last relay may have had in flight when it crashed.
+	 * Optional: all may be suspects. */
 	wherry_code (*suspects)(struct wherry_relay *r, int64_t *out_upto,
 				wherry_error *err);
-	/* Are all suspects delivered or dead? */
+	/* Are all suspects delivered or dead?  Optional: that is never known. */
 	bool (*proven)(const struct wherry_relay *r);
 	/* Was this ready message read after all suspects?  Optional. */
 	bool (*is_unsuspected)(const struct wherry_relay *r, const struct wh_entry *e);
+	/* Optional: by wherry_outbox_renew(). */
 	wherry_code (*renew)(struct wherry_relay *r, wherry_lease *inout,
 			     wherry_error *err);
 	/* r->lease was renewed; its control version was `version` before. */
@@ -89,10 +92,11 @@ typedef struct wh_engine_driver {
 	bool (*is_fed)(const struct wherry_relay *r);
 	/* Where a row is in the order of delivery.  Optional: by its id. */
 	int64_t (*place)(struct wherry_relay *r, int64_t id);
-	/* A message was taken into memory, has left it. */
+	/* A message was taken into memory, has left it.  Optional. */
 	void (*admitted)(struct wherry_relay *r, struct wh_entry *e);
 	void (*left)(struct wherry_relay *r, const struct wh_entry *e);
-	/* Ask for what operators changed: paused or not, and the control version. */
+	/* Ask whether the outbox is paused, and for its control version.  Optional: by
+	 * wh_outbox_control(). */
 	wherry_code (*control)(struct wherry_relay *r, bool *out_paused,
 			       int64_t *out_version, wherry_error *err);
 	/* The control version is another.  Optional. */
@@ -101,7 +105,8 @@ typedef struct wh_engine_driver {
 	/* ---- what became of them ---- */
 
 	/*
-	 * Write what is settled, and that try_next (or NULL) is submitted next.
+	 * Write what is settled, and that try_next (or NULL) is submitted next.  Optional: by
+	 * wh_settle_write().
 	 *
 	 * @param out_later_us  Receives, if > 0, how long to wait: nothing was written yet.
 	 */
@@ -126,7 +131,8 @@ typedef struct wh_engine_driver {
 	wherry_code (*keep_alive)(struct wherry_relay *r, int64_t now, wherry_error *err);
 	/* All is written, the lease will be given back.  Optional. */
 	wherry_code (*finish)(struct wherry_relay *r, int64_t now, wherry_error *err);
-	/* Until empty: what is to be delivered, and whether it is. */
+	/* Until empty: what is to be delivered (optional: up to the last open id), and whether
+	 * it is. */
 	wherry_code (*aim)(struct wherry_relay *r, wherry_error *err);
 	wherry_code (*until_empty)(struct wherry_relay *r, int64_t now,
 				   wherry_error *err);

@@ -230,7 +230,6 @@ const wh_engine_driver wh_engine_partitioned = {
 	.renewed = renewed,
 	.lost = lost,
 	.control = control,
-	.acknowledge = wh_reader_acknowledge,
 	.admitted = wh_reader_admitted,
 	.left = wh_reader_left,
 	.fetch = fetch,

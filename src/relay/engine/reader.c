@@ -113,14 +113,6 @@ bool wh_reader_is_partial(const wherry_relay *r)
 
 /* ---- the lease ---- */
 
-wherry_code wh_reader_take(wherry_relay *r, wherry_error *err)
-{
-	const wh_relay_settings *s = &r->set;
-
-	return wh_outbox_lease_as(r->box, r->engine->id, s->redeliver, s->name,
-				  s->lease_us, s->window, &r->lease, err);
-}
-
 void wh_reader_begin(wherry_relay *r, int64_t now)
 {
 	wh_strict_reset(&wh_reader_of(r)->strict);
@@ -147,11 +139,6 @@ bool wh_reader_is_unsuspected(const wherry_relay *r, const wh_entry *e)
 	return !wh_reader_of(r)->sweeping && e->msg.id > r->suspects_upto;
 }
 
-wherry_code wh_reader_renew(wherry_relay *r, wherry_lease *inout, wherry_error *err)
-{
-	return wherry_outbox_renew(r->box, inout, err);
-}
-
 /* A renewal also says which rows are open: some may be behind the cursor and not known. */
 wherry_code wh_reader_renewed(wherry_relay *r, int64_t now, int64_t version,
 			      wherry_error *err)
@@ -169,12 +156,6 @@ wherry_code wh_reader_renewed(wherry_relay *r, int64_t now, int64_t version,
 	else if (missed)
 		wh_reader_sweep_all(r, now);
 	return WHERRY_OK;
-}
-
-wherry_code wh_reader_control(wherry_relay *r, bool *out_paused, int64_t *out_version,
-			      wherry_error *err)
-{
-	return wh_outbox_control(r->box, out_paused, out_version, err);
 }
 
 void wh_reader_changed(wherry_relay *r, int64_t now)
@@ -195,15 +176,6 @@ void wh_reader_admitted(wherry_relay *r, wh_entry *e)
 void wh_reader_left(wherry_relay *r, const wh_entry *e)
 {
 	wh_reader_of(r)->replaced |= e->replaced;
-}
-
-wherry_code wh_reader_acknowledge(wherry_relay *r, const wh_entry *try_next,
-				  wh_settlement *s, wh_settled *out,
-				  int64_t *out_later_us, wherry_error *err)
-{
-	(void)try_next;
-	(void)out_later_us;
-	return wh_settle_write(r, s, out, err);
 }
 
 void wh_reader_row_lost(wherry_relay *r)
@@ -248,11 +220,6 @@ void wh_reader_missed(wherry_relay *r, int64_t n, int64_t now)
 }
 
 /* ---- until empty ---- */
-
-wherry_code wh_reader_aim(wherry_relay *r, wherry_error *err)
-{
-	return wh_outbox_last_open(r->box, &r->target_id, err);
-}
 
 /* Is it known without asking the database that something is open? */
 static bool knows_of_open(const wherry_relay *r)
@@ -330,12 +297,8 @@ const wh_engine_driver wh_engine_exclusive = {
 	.make = wh_reader_make,
 	.free = wh_reader_free,
 	.resume = wh_reader_resume,
-	.take = wh_reader_take,
 	.begin = wh_reader_begin,
-	.renew = wh_reader_renew,
 	.renewed = wh_reader_renewed,
-	.control = wh_reader_control,
-	.acknowledge = wh_reader_acknowledge,
 	.admitted = wh_reader_admitted,
 	.left = wh_reader_left,
 	.fetch = wh_reader_fetch,

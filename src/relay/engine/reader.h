@@ -63,12 +63,10 @@ void wh_reader_init(wh_reader *t);
 wherry_code wh_reader_make(wherry_relay *r, wherry_error *err);
 void wh_reader_free(wherry_relay *r);
 void wh_reader_resume(wherry_relay *r, int64_t now);
-wherry_code wh_reader_take(wherry_relay *r, wherry_error *err);
 void wh_reader_begin(wherry_relay *r, int64_t now);
 wherry_code wh_reader_suspects(wherry_relay *r, int64_t *out_upto, wherry_error *err);
 bool wh_reader_proven(const wherry_relay *r);
 bool wh_reader_is_unsuspected(const wherry_relay *r, const wh_entry *e);
-wherry_code wh_reader_renew(wherry_relay *r, wherry_lease *inout, wherry_error *err);
 wherry_code wh_reader_renewed(wherry_relay *r, int64_t now, int64_t version,
 			      wherry_error *err);
 void wh_reader_forget(wherry_relay *r);
@@ -77,15 +75,9 @@ bool wh_reader_reads_next(const wherry_relay *r, int64_t now);
 bool wh_reader_is_partial(const wherry_relay *r);
 void wh_reader_admitted(wherry_relay *r, wh_entry *e);
 void wh_reader_left(wherry_relay *r, const wh_entry *e);
-wherry_code wh_reader_control(wherry_relay *r, bool *out_paused, int64_t *out_version,
-			      wherry_error *err);
 void wh_reader_changed(wherry_relay *r, int64_t now);
-wherry_code wh_reader_acknowledge(wherry_relay *r, const wh_entry *try_next,
-				  wh_settlement *s, wh_settled *out,
-				  int64_t *out_later_us, wherry_error *err);
 void wh_reader_row_lost(wherry_relay *r);
 void wh_reader_missed(wherry_relay *r, int64_t n, int64_t now);
-wherry_code wh_reader_aim(wherry_relay *r, wherry_error *err);
 wherry_code wh_reader_until_empty(wherry_relay *r, int64_t now, wherry_error *err);
 int64_t wh_reader_deadline(const wherry_relay *r, int64_t now);
 
@@ -109,8 +101,7 @@ bool wh_reader_is_worth_it(const wherry_relay *r);
 	.is_unsuspected = wh_reader_is_unsuspected, .forget = wh_reader_forget,          \
 	.reads_next = wh_reader_reads_next, .is_partial = wh_reader_is_partial,          \
 	.changed = wh_reader_changed, .row_lost = wh_reader_row_lost,                    \
-	.missed = wh_reader_missed, .aim = wh_reader_aim,                                \
-	.until_empty = wh_reader_until_empty
+	.missed = wh_reader_missed, .until_empty = wh_reader_until_empty
 
 /* Take in a row that arrived or was read, or note it behind its key. */
 wherry_code wh_reader_meet(wherry_relay *r, int64_t now, const wh_open_row *row,

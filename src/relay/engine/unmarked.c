@@ -254,21 +254,6 @@ static wherry_code finish(wherry_relay *r, int64_t now, wherry_error *err)
 
 /* ---- the lease ---- */
 
-static void begin(wherry_relay *r, int64_t now)
-{
-	(void)r;
-	(void)now;
-}
-
-/* Suspects are known by their number. */
-static wherry_code suspects(wherry_relay *r, int64_t *out_upto, wherry_error *err)
-{
-	(void)r;
-	(void)err;
-	*out_upto = INT64_MAX;
-	return WHERRY_OK;
-}
-
 static bool proven(const wherry_relay *r)
 {
 	return !r->lease.suspects;
@@ -349,15 +334,10 @@ const wh_engine_driver wh_engine_unmarked = {
 	.free = wh_streaming_free,
 	.attach = wh_streaming_attach,
 	.detach = wh_streaming_detach,
-	.take = wh_reader_take,
-	.begin = begin,
-	.suspects = suspects,
 	.proven = proven,
-	.renew = wh_reader_renew,
 	.renewed = renewed,
 	.forget = wh_reader_forget,
 	.end = wh_streaming_end,
-	.control = wh_reader_control,
 	.admitted = wh_streaming_admitted,
 	.left = wh_streaming_left,
 	.place = wh_streaming_place,

@@ -19,16 +19,9 @@ static void hold_in_memory(wherry_relay *r, wh_key *key, wh_entry *e)
 {
 	key->broken = key->in_flight > 0;
 	key->leaving = false;
-	for (wh_entry *ready = r->window.ready.head, *next; ready; ready = next) {
-		next = ready->next;
-		if (ready->key != key)
-			continue;
-		wh_list_remove(&r->window.ready, ready);
-		key->active--;
-		wh_key_wait(key, ready);
-	}
+	wh_key_queue(r, key);
 	if (e)
-		wh_key_wait(key, e);
+		wh_entry_move(r, e, WH_WAITING);
 }
 
 /* What has no key gets one of its own to wait under. */

@@ -1,0 +1,106 @@
+/*
+ * The stages of a message in memory.  A message is on the list of its stage; this is the one
+ * place where it moves from one to another.
+ *
+ *     LOOSE ──► WAITING ◄──► READY ──► IN_FLIGHT ──► LOOSE
+ *
+ *     LOOSE ──► DYING ◄──► LETTER        a dead letter is wanted
+ *     LOOSE ──► SETTLED ◄──► UNWRITABLE  what became of it is to be written
+ *
+ * A message that is LOOSE is being decided upon.  Each may be forgotten but those in flight.
+ */
+#include <stdlib.h>
+
+#include "relay/relay.h"
+
+static const wh_fsm_state stages[WH_STAGES] = {
+	[WH_LOOSE] = {"loose", WH_BIT(WH_WAITING) | WH_BIT(WH_READY) | WH_BIT(WH_DYING) |
+				       WH_BIT(WH_SETTLED) | WH_BIT(WH_GONE)},
+	[WH_WAITING] = {"waiting", WH_BIT(WH_LOOSE) | WH_BIT(WH_READY) |
+					   WH_BIT(WH_SETTLED) | WH_BIT(WH_GONE)},
+	[WH_READY] = {"ready", WH_BIT(WH_LOOSE) | WH_BIT(WH_WAITING) |
+				       WH_BIT(WH_IN_FLIGHT) | WH_BIT(WH_SETTLED) |
+				       WH_BIT(WH_GONE)},
+	[WH_IN_FLIGHT] = {"in flight", WH_BIT(WH_LOOSE)},
+	[WH_DYING] = {"dying", WH_BIT(WH_LOOSE) | WH_BIT(WH_LETTER) | WH_BIT(WH_READY) |
+				       WH_BIT(WH_WAITING) | WH_BIT(WH_SETTLED)},
+	[WH_LETTER] = {"letter", WH_BIT(WH_LOOSE) | WH_BIT(WH_DYING) | WH_BIT(WH_READY) |
+					 WH_BIT(WH_WAITING) | WH_BIT(WH_SETTLED)},
+	[WH_SETTLED] = {"settled", WH_BIT(WH_LOOSE) | WH_BIT(WH_UNWRITABLE)},
+	[WH_UNWRITABLE] = {"unwritable", WH_BIT(WH_SETTLED)},
+	[WH_GONE] = {"gone", WH_BIT(WH_LOOSE)},
+};
+
+static wh_list *list_of(wh_window *w, const wh_entry *e)
+{
+	switch (e->stage) {
+	case WH_WAITING:
+		return &e->key->waiting;
+	case WH_READY:
+		return &w->ready;
+	case WH_IN_FLIGHT:
+		return &w->in_flight;
+	case WH_DYING:
+		return &w->dying;
+	case WH_LETTER:
+		return &w->letters;
+	case WH_SETTLED:
+		return &w->settled;
+	case WH_UNWRITABLE:
+		return &w->unwritable;
+	case WH_GONE:
+		return &w->gone;
+	case WH_LOOSE:
+	case WH_STAGES:
+		break;
+	}
+	return NULL;
+}
+
+static bool is_active(wh_stage stage)
+{
+	return stage == WH_READY || stage == WH_IN_FLIGHT;
+}
+
+/* A violated invariant: what follows could lose or reorder messages. */
+static void stop_here(const wherry_relay *r, const wh_entry *e, wh_stage to)
+{
+	wh_relay_say(r, WHERRY_LOG_ERROR, "bug", wh_log_int("id", e->msg.id),
+		     wh_log_text("from", stages[e->stage].name),
+		     wh_log_text("to", stages[to].name));
+	abort();
+}
+
+static void count(wherry_relay *r, const wh_entry *e, wh_stage from, wh_stage to)
+{
+	wh_key *key = e->key;
+
+	if (e->fate != WH_FATE_DONE && from == WH_SETTLED)
+		r->window.n_undelivered--;
+	if (e->fate != WH_FATE_DONE && to == WH_SETTLED)
+		r->window.n_undelivered++;
+	if (!key)
+		return;
+	if ((is_active(from) && !key->active) ||
+	    (from == WH_IN_FLIGHT && !key->in_flight))
+		stop_here(r, e, to);
+	key->active = key->active + is_active(to) - is_active(from);
+	key->in_flight = key->in_flight + (to == WH_IN_FLIGHT) - (from == WH_IN_FLIGHT);
+}
+
+void wh_entry_move(wherry_relay *r, wh_entry *e, wh_stage to)
+{
+	wh_stage from = e->stage;
+
+	if (!(stages[from].next & WH_BIT(to)) || (to == WH_WAITING && !e->key))
+		stop_here(r, e, to);
+	if (from != WH_LOOSE)
+		wh_list_remove(list_of(&r->window, e), e);
+	count(r, e, from, to);
+	e->stage = to;
+	if (to == WH_READY || to == WH_WAITING)
+		wh_list_insert(list_of(&r->window, e), e);
+	else if (to != WH_LOOSE)
+		wh_list_append(list_of(&r->window, e), e);
+	r->advanced |= to == WH_READY;
+}
