@@ -72,33 +72,33 @@ void wh_down(wherry_relay *r, int64_t now, const char *why)
 {
 	int64_t delay;
 
-	if (!r->down)
+	if (!r->destination.down)
 		wh_relay_say(r, WHERRY_LOG_ERROR, "destination-down",
 			     wh_log_text("why", why),
 			     wh_log_note("one message probes, the others wait, and no "
 					 "attempts are counted"));
-	if (!r->down)
+	if (!r->destination.down)
 		wh_hook_error(r, WHERRY_CLOSED, why);
-	r->down = true;
-	r->probing = false;
-	r->probes++;
-	delay = wh_backoff_delay(&r->set.probe, r->probes, &r->env);
+	r->destination.down = true;
+	r->destination.probing = false;
+	r->destination.probes++;
+	delay = wh_backoff_delay(&r->set.probe, r->destination.probes, &r->env);
 	if (delay < 1000)
 		delay = 1000;
-	r->probe_at_us = wh_later(now, delay);
+	r->destination.probe_at_us = wh_later(now, delay);
 }
 
 void wh_up(wherry_relay *r)
 {
-	if (r->down)
+	if (r->destination.down)
 		wh_relay_say(r, WHERRY_LOG_INFO, "destination-up",
-			     wh_log_int("probes", r->probes));
-	r->down = r->probing = false;
-	r->probes = 0;
-	r->probes_left = 0;
-	r->width = 1;
-	r->n_failing = 0;
-	r->answered++;
+			     wh_log_int("probes", r->destination.probes));
+	r->destination.down = r->destination.probing = false;
+	r->destination.probes = 0;
+	r->destination.probes_left = 0;
+	r->destination.width = 1;
+	r->destination.n_failing = 0;
+	r->destination.answered++;
 }
 
 static bool is_suspect(const wh_entry *e)
@@ -134,9 +134,9 @@ static void take_down(wherry_relay *r, wh_entry *e)
 {
 	wh_key *key = e->key;
 
-	if (!e->losses || r->answered > e->lost_at)
+	if (!e->losses || r->destination.answered > e->lost_at)
 		e->losses++;
-	e->lost_at = r->answered;
+	e->lost_at = r->destination.answered;
 	wh_entry_move(r, e, WH_LOOSE);
 	wh_suspect_back(r, e);
 	if (!key) {
@@ -169,7 +169,7 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 	while (r->window.in_flight.tail) {
 		wh_entry *e = r->window.in_flight.tail;
 
-		suspects += e->losses == 1 && r->answered > e->lost_at;
+		suspects += e->losses == 1 && r->destination.answered > e->lost_at;
 		take_down(r, e);
 	}
 	if (suspects)
@@ -187,8 +187,8 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 	}
 	if (why->code == WHERRY_STALE && !r->engine->claims_rows)
 		r->unfenced = true; /* is the lease still ours? */
-	r->width = 1;
-	r->probes_left = 0;
+	r->destination.width = 1;
+	r->destination.probes_left = 0;
 	wh_down(r, now, why->message);
 }
 
@@ -274,7 +274,7 @@ static void submit_ready(wherry_relay *r, int64_t now)
  * was its own, and it has another, or has had them all. */
 static void charge(wherry_relay *r, wh_entry *e)
 {
-	if (!is_suspect(e) || !e->tried || r->answered == e->lost_at)
+	if (!is_suspect(e) || !e->tried || r->destination.answered == e->lost_at)
 		return;
 	e->tried = false;
 	if (++e->msg.attempts >= r->set.attempts)
@@ -291,9 +291,9 @@ static void submit_probes(wherry_relay *r, wh_entry **probes, size_t n, int64_t 
 		probes[i]->probe = true;
 		msgs[i] = &probes[i]->msg;
 	}
-	r->probing |= !r->probes_left;
+	r->destination.probing |= !r->destination.probes_left;
 	if (submit(r, msgs, n, now, &taken) == WHERRY_OK)
-		r->probes_left = n - taken;
+		r->destination.probes_left = n - taken;
 }
 
 /* One message alone: a probe, or a suspect whose attempt is written first. */
@@ -312,9 +312,9 @@ static wherry_code submit_one(wherry_relay *r, wh_entry *e, int64_t now,
 		if (code != WHERRY_OK || !e->tried)
 			return code;
 	}
-	e->probe = r->probing = r->down;
-	if (r->down)
-		r->probed = e->order;
+	e->probe = r->destination.probing = r->destination.down;
+	if (r->destination.down)
+		r->destination.probed = e->order;
 	(void)submit(r, &msg, 1, now, &taken);
 	return WHERRY_OK;
 }
@@ -322,17 +322,18 @@ static wherry_code submit_one(wherry_relay *r, wh_entry *e, int64_t now,
 static wherry_code submit_alone(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_entry *probes[WH_PROBES_MOST];
-	bool goes_on = r->probes_left > 0;
+	bool goes_on = r->destination.probes_left > 0;
 	size_t n;
 
-	if (!r->down)
+	if (!r->destination.down)
 		return submit_one(r, r->window.ready.head, now, err);
-	n = wh_probe_choose(r, probes, goes_on ? r->probes_left : r->width);
+	n = wh_probe_choose(r, probes,
+			    goes_on ? r->destination.probes_left : r->destination.width);
 	if (n) {
 		submit_probes(r, probes, n, now);
 		return WHERRY_OK;
 	}
-	r->probes_left = 0;
+	r->destination.probes_left = 0;
 	return goes_on ? WHERRY_OK : submit_one(r, wh_probe_next(r), now, err);
 }
 
@@ -348,7 +349,7 @@ bool wh_dispatch_alone(const wherry_relay *r)
 {
 	const wh_entry *ready = r->window.ready.head, *flying = r->window.in_flight.head;
 
-	return r->down || r->lease.suspects || (ready && is_suspect(ready)) ||
+	return r->destination.down || r->lease.suspects || (ready && is_suspect(ready)) ||
 	       (flying && is_suspect(flying));
 }
 
@@ -373,17 +374,18 @@ wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err)
 	wherry_code code;
 
 	r->advanced = false;
-	if (r->stats.paused || now >= r->held_until_us || now < r->throttled_until_us ||
-	    !r->window.ready.n)
+	if (r->stats.paused || now >= r->held_until_us ||
+	    now < r->destination.throttled_until_us || !r->window.ready.n)
 		return WHERRY_OK;
-	if (r->down && now < r->probe_at_us && !r->probes_left)
+	if (r->destination.down && now < r->destination.probe_at_us &&
+	    !r->destination.probes_left)
 		return WHERRY_OK;
 	code = check_fence(r, now, err);
 	if (code != WHERRY_OK || !reopen(r, now))
 		return code;
 	end_suspicion(r);
 	if (wh_dispatch_alone(r))
-		return r->window.in_flight.n && !r->probes_left
+		return r->window.in_flight.n && !r->destination.probes_left
 			       ? WHERRY_OK
 			       : submit_alone(r, now, err);
 	submit_ready(r, now);
@@ -442,7 +444,7 @@ bool wh_meanwhile_submits(const wherry_relay *r)
 static bool submits_now(const wherry_relay *r, int64_t now)
 {
 	return r->window.ready.n && wh_meanwhile_submits(r) &&
-	       now >= r->throttled_until_us && now < r->held_until_us;
+	       now >= r->destination.throttled_until_us && now < r->held_until_us;
 }
 
 static void dispatch_meanwhile(wherry_relay *r, int64_t now)

@@ -116,8 +116,9 @@ bool wh_intake_has_room(const wherry_relay *r)
 
 bool wh_intake_keys_left(const wherry_relay *r)
 {
-	return r->keys.n_held <
-	       (size_t)r->set.held_keys + r->n_failed_probes + r->keys.n_refused;
+	return r->keys.n_held < (size_t)r->set.held_keys +
+					r->destination.n_failed_probes +
+					r->keys.n_refused;
 }
 
 int64_t wh_intake_room(const wherry_relay *r)

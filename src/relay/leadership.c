@@ -195,8 +195,8 @@ void wh_lease_forget(wherry_relay *r)
 	wh_dead_letters_forget(r);
 	wh_window_empty(&r->window);
 	wh_keys_clear(&r->keys);
-	r->n_failed_probes = 0;
-	wh_refused_clear(&r->refused);
+	r->destination.n_failed_probes = 0;
+	wh_refused_clear(&r->destination.refused);
 	r->unfenced = false;
 	r->flush_at_us = WH_NEVER;
 	r->engine->forget(r);

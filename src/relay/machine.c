@@ -256,14 +256,16 @@ static int64_t dispatch_deadline(const wherry_relay *r, int64_t now)
 
 	if (!r->window.ready.n)
 		return WH_NEVER;
-	if (!wh_dispatch_alone(r) && r->throttled_until_us > now)
-		return r->throttled_until_us;
-	if (!wh_dispatch_alone(r) || r->probes_left)
+	if (!wh_dispatch_alone(r) && r->destination.throttled_until_us > now)
+		return r->destination.throttled_until_us;
+	if (!wh_dispatch_alone(r) || r->destination.probes_left)
 		return r->advanced ? now : WH_NEVER;
 	if (r->window.in_flight.n)
 		return WH_NEVER;
-	next = r->down ? r->probe_at_us : now;
-	return next > r->throttled_until_us ? next : r->throttled_until_us;
+	next = r->destination.down ? r->destination.probe_at_us : now;
+	return next > r->destination.throttled_until_us
+		       ? next
+		       : r->destination.throttled_until_us;
 }
 
 static int64_t lead_deadline(const wherry_relay *r, int64_t now)
@@ -353,8 +355,7 @@ wherry_code wherry_relay_step(wherry_relay *r, int64_t *out_wake_us, bool *out_f
 	    r->db_retry_at_us > now)
 		wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "stop time-out");
 	stop_step(r, now);
-	r->finished = r->fsm.state == WH_STOPPED;
-	*out_finished = r->finished;
+	*out_finished = r->fsm.state == WH_STOPPED;
 	*out_wake_us = r->fsm.state == WH_DRAINING && !r->window.in_flight.n &&
 				       !wh_dead_letters_busy(r) &&
 				       r->db_retry_at_us <= now
@@ -409,5 +410,5 @@ void wherry_relay_get_stats(const wherry_relay *relay, wherry_relay_stats *out)
 	out->held_keys = (int64_t)relay->keys.n_held;
 	out->parked_keys = (int64_t)relay->keys.n_parked;
 	out->suspects = relay->lease.suspects;
-	out->down = relay->down;
+	out->down = relay->destination.down;
 }

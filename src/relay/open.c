@@ -219,16 +219,16 @@ static void choose_turn(wherry_relay *r)
 
 static void free_scratch(wherry_relay *r)
 {
-	free(r->done_ids);
-	free(r->names);
-	free(r->back_ids);
-	free(r->failures);
-	free(r->lost);
-	r->done_ids = r->back_ids = NULL;
-	r->names = NULL;
-	r->failures = NULL;
-	r->lost = NULL;
-	r->scratch_most = 0;
+	free(r->scratch.done_ids);
+	free(r->scratch.names);
+	free(r->scratch.back_ids);
+	free(r->scratch.failures);
+	free(r->scratch.lost);
+	r->scratch.done_ids = r->scratch.back_ids = NULL;
+	r->scratch.names = NULL;
+	r->scratch.failures = NULL;
+	r->scratch.lost = NULL;
+	r->scratch.most = 0;
 }
 
 /* Room for all that may be in memory at once, which the engine says. */
@@ -236,17 +236,18 @@ static wherry_code allocate(wherry_relay *r, wherry_error *err)
 {
 	size_t n = wh_relay_entries_most(r);
 
-	if (n <= r->scratch_most)
+	if (n <= r->scratch.most)
 		return WHERRY_OK;
 	free_scratch(r);
-	r->done_ids = calloc(n, sizeof(*r->done_ids));
-	r->names = calloc(n, sizeof(*r->names));
-	r->back_ids = calloc(n, sizeof(*r->back_ids));
-	r->failures = calloc(n, sizeof(*r->failures));
-	r->lost = calloc(n, sizeof(*r->lost));
-	if (!r->done_ids || !r->names || !r->back_ids || !r->failures || !r->lost)
+	r->scratch.done_ids = calloc(n, sizeof(*r->scratch.done_ids));
+	r->scratch.names = calloc(n, sizeof(*r->scratch.names));
+	r->scratch.back_ids = calloc(n, sizeof(*r->scratch.back_ids));
+	r->scratch.failures = calloc(n, sizeof(*r->scratch.failures));
+	r->scratch.lost = calloc(n, sizeof(*r->scratch.lost));
+	if (!r->scratch.done_ids || !r->scratch.names || !r->scratch.back_ids ||
+	    !r->scratch.failures || !r->scratch.lost)
 		return wh_oom(err);
-	r->scratch_most = n;
+	r->scratch.most = n;
 	return WHERRY_OK;
 }
 
@@ -297,7 +298,7 @@ static wherry_code make(const wherry_config *config, const wh_env *env,
 	r->key_text = (wh_buf)WH_BUF_INIT(KEY_TEXT_MAX);
 	r->flaw_text = (wh_buf)WH_BUF_INIT(FLAW_TEXT_MAX);
 	r->flush_at_us = WH_NEVER;
-	r->width = 1;
+	r->destination.width = 1;
 	r->target_id = -1;
 	r->stop_by_us = WH_NEVER;
 	r->give_up_us = WH_NEVER;
@@ -398,7 +399,7 @@ void wherry_relay_close(wherry_relay *r)
 		wherry_db_close(r->db);
 	wh_window_clear(&r->window);
 	wh_keys_clear(&r->keys);
-	wh_refused_clear(&r->refused);
+	wh_refused_clear(&r->destination.refused);
 	wh_buf_clear(&r->key_text);
 	wh_buf_clear(&r->flaw_text);
 	wherry_config_free(r->config);

@@ -15,12 +15,12 @@
 /* Counts distinct messages that fail while the destination takes none. */
 static void note_failing(wherry_relay *r, int64_t id, int64_t now, const char *why)
 {
-	for (int i = 0; i < r->n_failing; i++)
-		if (r->failing[i] == id)
+	for (int i = 0; i < r->destination.n_failing; i++)
+		if (r->destination.failing[i] == id)
 			return;
-	if (r->n_failing < WH_DOWN_MOST)
-		r->failing[r->n_failing++] = id;
-	if (r->n_failing >= r->set.down_after)
+	if (r->destination.n_failing < WH_DOWN_MOST)
+		r->destination.failing[r->destination.n_failing++] = id;
+	if (r->destination.n_failing >= r->set.down_after)
 		wh_down(r, now, why);
 }
 
@@ -31,40 +31,41 @@ static void note_probe(wherry_relay *r, const wh_receipt *receipt, int64_t now,
 {
 	bool answers = receipt->verdict == WHERRY_RETRY;
 
-	if (r->probing)
+	if (r->destination.probing)
 		wh_down(r, now, why);
 	else if (answers)
 		return;
-	r->width = answers ? 2 * r->width : 1;
-	if (r->width > WH_PROBES_MOST)
-		r->width = WH_PROBES_MOST;
+	r->destination.width = answers ? 2 * r->destination.width : 1;
+	if (r->destination.width > WH_PROBES_MOST)
+		r->destination.width = WH_PROBES_MOST;
 	if (!answers)
-		r->probes_left = 0;
+		r->destination.probes_left = 0;
 }
 
 bool wh_probe_refused(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt,
 		      int64_t now, const char *why)
 {
-	int64_t before = wh_refused_find(&r->refused, e->msg.id);
-	bool again = before == r->answered;
+	int64_t before = wh_refused_find(&r->destination.refused, e->msg.id);
+	bool again = before == r->destination.answered;
 
-	wh_refused_add(&r->refused, e->msg.id, r->answered);
-	if (r->down && e->probe)
+	wh_refused_add(&r->destination.refused, e->msg.id, r->destination.answered);
+	if (r->destination.down && e->probe)
 		note_probe(r, receipt, now, why);
 	if (before >= 0 && !again)
 		return true;
-	if (!r->down && receipt->denied && (again || !r->answered))
+	if (!r->destination.down && receipt->denied &&
+	    (again || !r->destination.answered))
 		wh_down(r, now, why);
-	else if (!r->down)
+	else if (!r->destination.down)
 		note_failing(r, e->msg.id, now, why);
-	return !r->down && !receipt->denied;
+	return !r->destination.down && !receipt->denied;
 }
 
 int64_t wh_probe_rest_us(const wherry_relay *r, int64_t now)
 {
-	int64_t rest = r->probe_at_us - now;
+	int64_t rest = r->destination.probe_at_us - now;
 
-	if (!r->down || rest < 0)
+	if (!r->destination.down || rest < 0)
 		rest = wh_backoff_delay(&r->set.probe, 1, &r->env);
 	return rest;
 }
@@ -86,7 +87,7 @@ static bool first_of_key(wh_key *key, uint32_t round)
  * flight when the connection was lost. */
 static bool with_others(const wherry_relay *r, const wh_entry *e)
 {
-	bool lost = e->losses && e->lost_at == r->answered;
+	bool lost = e->losses && e->lost_at == r->destination.answered;
 
 	return !e->poison && e->losses < 2 && !lost && !r->lease.suspects;
 }
@@ -99,13 +100,13 @@ typedef struct choice {
 
 static void consider(const wherry_relay *r, choice *c, wh_entry *e, size_t most)
 {
-	int64_t refused = wh_refused_find(&r->refused, e->msg.id);
+	int64_t refused = wh_refused_find(&r->destination.refused, e->msg.id);
 
 	if (!with_others(r, e))
 		return;
 	if (refused < 0 && !e->msg.attempts && c->n_fresh < most)
 		c->fresh[c->n_fresh++] = e;
-	else if (refused != r->answered && c->n_other < most)
+	else if (refused != r->destination.answered && c->n_other < most)
 		c->other[c->n_other++] = e;
 }
 
@@ -114,9 +115,9 @@ size_t wh_probe_choose(wherry_relay *r, wh_entry **out, size_t most)
 	choice c = {.n_fresh = 0};
 	size_t n = 0;
 
-	r->round++;
+	r->destination.round++;
 	for (wh_entry *e = r->window.ready.head; e && c.n_fresh < most; e = e->next)
-		if (first_of_key(e->key, r->round))
+		if (first_of_key(e->key, r->destination.round))
 			consider(r, &c, e, most);
 	for (size_t i = 0; i < c.n_fresh; i++)
 		out[n++] = c.fresh[i];
@@ -129,9 +130,10 @@ size_t wh_probe_choose(wherry_relay *r, wh_entry **out, size_t most)
  * a destination down that takes others; only the first of a key, for its order. */
 wh_entry *wh_probe_next(wherry_relay *r)
 {
-	r->round++;
+	r->destination.round++;
 	for (wh_entry *e = r->window.ready.head; e; e = e->next)
-		if (first_of_key(e->key, r->round) && e->order > r->probed)
+		if (first_of_key(e->key, r->destination.round) &&
+		    e->order > r->destination.probed)
 			return e;
 	return r->window.ready.head;
 }

@@ -30,14 +30,14 @@
  *        ▲ │                                │                               │ │
  *        │ └── asked to stop ──► STOPPED    └──────── lease lost ───────────┘ │
  *        │                          ▲                      │                  │
- *        │        nothing flies     │                      ▼                  │
+ *        │        all has landed    │                      ▼                  │
  *        └──────────────────────────┼─────────────────── LOST                 │
  *                                   └──────────── nothing in memory ──────────┘
  *
  *     STANDBY   holds no lease; nothing is in memory.
- *     LEADING   holds a lease that has not lapsed; reads, submits, writes.
+ *     LEADING   holds a lease that has not expired; reads, submits, writes.
  *     DRAINING  the same, but reads and submits nothing new.
- *     LOST      held a lease; what still flies is none of its business any more.
+ *     LOST      lost its lease; waits until nothing is in flight, and ignores the receipts.
  *     STOPPED   done.
  */
 #ifndef WH_RELAY_RELAY_H
@@ -59,8 +59,8 @@ enum { WH_STANDBY, WH_LEADING, WH_DRAINING, WH_LOST, WH_STOPPED };
 enum {
 	WH_DOWN_MOST = 1000,
 	WH_NOTED_MOST = 500000,
-	WH_PLACES_MOST = 100000, /* likewise, where places take room, too */
-	WH_PLACE_STEP = 1 << 20, /* others may come in between */
+	WH_PLACES_MOST = 100000, /* The same, where places take room, too. */
+	WH_PLACE_STEP = 1 << 20, /* Between two places: room for others. */
 	WH_RECEIPTS = 256,
 	WH_FAILED_PROBES_MOST = 64,
 	WH_PROBES_MOST = 256, /* messages that probe at once */
@@ -70,7 +70,7 @@ typedef struct wh_hooks wh_hooks;
 struct wh_dead_letters;
 struct pollfd;
 
-/* The settings a relay works by, read once. */
+/* The settings a relay works by, read once.  See src/config/settings.c. */
 typedef struct wh_relay_settings {
 	char name[96];
 	bool redeliver; /* Go on after a relay that wrote nothing to rows: all is sent again. */
@@ -80,44 +80,77 @@ typedef struct wh_relay_settings {
 	bool park;        /* A dead message parks its key. */
 	wherry_on_done on_done;
 	int64_t batch, window, window_bytes, held_keys;
-	int64_t turn;      /* messages read, and acknowledged, in one round trip */
-	size_t noted_most; /* ids remembered of what is held */
+	int64_t turn;      /* Messages to read, or to acknowledge, in one round trip. */
+	size_t noted_most; /* Ids to note behind held keys, at most. */
 	int64_t claim_us;
-	int64_t lasts_us; /* A lease, or a claim, lasts this long. */
+	int64_t lasts_us; /* How long a lease, or a claim, lasts. */
 	int64_t lease_us, renew_us, ack_delay_us, sweep_us, stop_timeout_us, timeout_us;
 	int64_t retention_us, archive_retention_us, purge_every_us;
-	bool archive_expired; /* or they are deleted */
-	int64_t down_after;
+	bool archive_expired; /* Expired messages are archived, not deleted. */
+	int64_t down_after; /* Messages that fail before the destination counts as down. */
 	int32_t attempts;
 	wh_backoff retry;
-	wh_backoff probe;           /* of a destination that is down */
-	wherry_log_level log_level; /* the least severe level that is logged */
+	wh_backoff probe;           /* Between probes of a destination that is down. */
+	wherry_log_level log_level; /* The least severe level that is logged. */
 } wh_relay_settings;
 
+/* The destination's health; see probe.c. */
+typedef struct wh_destination {
+	bool down;
+	bool probing;        /* No answer to the probes in flight has come yet. */
+	int64_t probe_at_us; /* When to probe again. */
+	int probes;          /* Probes since it went down that it did not take. */
+	int64_t probed;      /* Place of the last message that probed alone. */
+	size_t width;        /* Messages that probe together next, if they are new. */
+	size_t probes_left;  /* Probes of this round for which there was no room yet. */
+	uint32_t round;      /* Number of the last choice of probes. */
+	int64_t answered;    /* Messages that it took or rejected. */
+	wh_refused refused;  /* Messages that it refused, and when. */
+	int64_t failing
+		[WH_DOWN_MOST]; /* Ids of messages that failed since it took one. */
+	int n_failing;
+	size_t n_failed_probes; /* Messages in memory that probed and were not taken. */
+	int64_t throttled_until_us; /* It asked for a pause until then. */
+} wh_destination;
+
+/* Room for the lists of one acknowledgement. */
+typedef struct wh_scratch {
+	size_t most;              /* Entries that there is room for. */
+	int64_t *done_ids;        /* Delivered messages, */
+	wh_view *names;           /* and their message ids. */
+	int64_t *back_ids;        /* Messages to give back. */
+	wherry_failure *failures; /* Messages that failed or died; */
+	bool *lost;               /* whether the row of each was not there. */
+} wh_scratch;
+
 struct wherry_relay {
-	wh_env env;        /* its log filters records and hands them to log */
-	wherry_log_fn log; /* the program's; NULL: none */
+	wh_env env;        /* Its log filters records and hands them to log. */
+	wherry_log_fn log; /* The program's; NULL: none. */
 	void *log_ctx;
 	wh_relay_settings set;
-	wh_fsm fsm;
+	wh_fsm fsm; /* WH_STANDBY to WH_STOPPED. */
 
-	wherry_config *config; /* of its own, to open things anew */
-	wherry_db *db;
-	wherry_outbox *box;
-	wherry_publisher *pub; /* NULL while it could not be opened again */
-	char *from, *to;       /* URLs; NULL: the caller's own db and publisher */
-	unsigned caps;         /* of the publisher */
+	wherry_config *config; /* A copy, to open things again. */
+	wherry_db *db;         /* NULL while it could not be opened again. */
+	wherry_outbox *box;    /* The same. */
+	wherry_publisher *pub; /* The same. */
+	char *from, *to;       /* URLs; NULL: the caller's own db and publisher. */
+	unsigned caps;         /* The publisher's. */
 
 	/* The engine; see engine/engine.h. */
 	const struct wh_engine_driver *engine;
 	void *state; /* The engine's own. */
 
-	/* lease */
+	/* The lease. */
 	wherry_lease lease;
-	int64_t held_until_us; /* submit nothing after this */
-	int64_t renew_at_us;   /* LEADING: renew; STANDBY: try to take it */
-	int64_t suspects_upto; /* until all up to here is settled, a crash is its fault */
-	bool standby_logged;   /* that another relay holds the lease */
+	int64_t held_until_us; /* Submit nothing after this time. */
+	int64_t renew_at_us; /* LEADING: when to renew; STANDBY: when to try to take it. */
+	int64_t suspects_upto; /* Messages up to this id may have ended the last relay. */
+	bool standby_logged;   /* It is logged that another relay holds the lease. */
+	bool unfenced; /* Rows were read since the lease was last verified: verify it before
+			      anything is submitted. */
+	bool reading; /* Rows are being read; all that were read before are fenced. */
+	int64_t fenced_us; /* When the lease was last verified. */
 
 	/* Messages in memory. */
 	wh_window window;
@@ -129,80 +162,56 @@ struct wherry_relay {
 
 	/* What others do. */
 	int64_t check_us;        /* When to look for commits again. */
-	int64_t control_version; /* Of the outbox: operators' commands raise it. */
+	int64_t control_version; /* The outbox's: operators' commands raise it. */
 
-	/* The fence. */
-	bool unfenced; /* Rows were read since the lease was last verified: verify it before
-			  anything is submitted. */
-	bool reading; /* Rows are being read; all that were read before are fenced. */
-	int64_t fenced_us; /* When the lease was last verified. */
-
-	/* delivering */
+	/* Delivering. */
+	wh_destination destination;
 	wh_receipt receipts[WH_RECEIPTS];
-	bool collecting; /* receipts name messages: none is freed meanwhile */
-	bool advanced;   /* something became ready since the last submit */
-	bool down;       /* the destination is */
-	int64_t untried_id; /* Id whose recorded attempt must be removed because it was never made; 0: none. */
-	int64_t probe_at_us;    /* when to try it again */
-	int probes;             /* tries in vain */
-	int64_t probed;         /* the last message that did: its order */
-	size_t n_failed_probes; /* Messages that probed and were not taken. */
-	wh_refused refused;     /* Messages that were refused, and when. */
-	size_t width;           /* Messages that probe together next, if they are new. */
-	bool probing;           /* No answer to the probes in flight has come yet. */
-	size_t probes_left; /* Probes of this round for which there was no room yet. */
-	uint32_t round;     /* Number of the last choice of probes. */
-	int64_t failing
-		[WH_DOWN_MOST]; /* distinct messages that failed since one succeeded */
-	int n_failing;
-	int64_t throttled_until_us;
-	int64_t answered; /* messages taken or rejected: the destination works */
-	int64_t now_us;   /* Unix time of what is being collected */
+	bool collecting; /* Receipts that name messages are at hand: free none of these. */
+	bool advanced;   /* A message became ready since the last submit. */
+	int64_t untried_id; /* Id whose recorded attempt must be removed because it was never
+			       made; 0: none. */
+	int64_t now_us;     /* Unix time of the receipts at hand. */
 
-	/* writing */
-	int64_t flush_at_us;      /* WH_NEVER: nothing to write */
-	int64_t refused_at_us;    /* when to write again what the database refused */
-	size_t scratch_most;      /* Entries that the scratch has room for. */
-	int64_t *done_ids;        /* Scratch: ids. */
-	wh_view *names;           /* scratch: message ids */
-	int64_t *back_ids;        /* likewise */
-	wherry_failure *failures; /* likewise */
-	bool *lost;               /* likewise: which of the failures were others' */
-	int64_t db_retry_at_us;
-	int db_failures;
-	bool reopen_db;
+	/* Writing. */
+	wh_scratch scratch;
+	int64_t flush_at_us;      /* When to acknowledge; WH_NEVER: there is nothing. */
+	int64_t unwritable_at_us; /* When to write again what the database refused. */
+	int64_t db_retry_at_us;   /* When the database may be asked again. */
+	int db_failures;          /* Failures of it in a row. */
+	bool reopen_db;           /* Its connection must be opened again. */
 	bool awaits_file; /* The database file was replaced or deleted: wait for the next. */
 	int old_log;      /* The old file's log, for wh_db_options; 0 or -1: none. */
 	int64_t purge_at_us;
-	bool purge_idle; /* nothing was delivered since the last purge */
+	bool purge_idle; /* Nothing was delivered since the last purge. */
 
-	/* ending */
+	/* Ending. */
 	atomic_bool stop;
-	int stop_fd; /* eventfd, for wherry_relay_stop */
-	int64_t stop_by_us;
-	unsigned target;
-	int64_t target_id; /* until-empty: the highest id at the start; -1: not read yet */
-	int64_t give_up_us;
-	int64_t empty_check_us; /* until-empty without the lease: when to look again */
+	int stop_fd;        /* An eventfd, for wherry_relay_stop(). */
+	int64_t stop_by_us; /* DRAINING: until when. */
+	unsigned target;    /* Flags of wherry_relay_target(). */
+	int64_t target_id; /* Until empty: the highest id at the start; -1: not read yet. */
+	int64_t give_up_us;     /* Until empty: relay.timeout ends. */
+	int64_t empty_check_us; /* Until empty: when to look again. */
 	wherry_outcome outcome;
-	bool finished;
 
 	wherry_relay_stats stats;
-	struct wh_dead_letters *dead_letters; /* NULL: none are wanted */
-	wh_hooks *hooks;                      /* NULL: nobody wants to be told */
+	struct wh_dead_letters
+		*dead_letters; /* NULL: dead letters are handed to nobody. */
+	wh_hooks *hooks;       /* NULL: there is no hook. */
 };
 
 /* wh_relay_say(r, WHERRY_LOG_WARN, "dead", wh_log_int("id", id), wh_log_note("…")): log an
  * event of this relay; see base/log.h. */
 #define wh_relay_say(r, level, ...) wh_log(&(r)->env, level, "relay", __VA_ARGS__)
 
-/* relay_open.c: the database, whose connection is lost, is opened again. */
+/* open.c: the database, whose connection is lost, is opened again. */
 wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err);
 
-/* relay_open.c: forget what came from a database file that was replaced or deleted. */
+/* open.c: forget what came from a database file that was replaced or deleted. */
 void wh_relay_replaced(wherry_relay *r, int64_t now, const char *why);
 
-/* relay_open.c: refuse what the engine and the outbox, as it is now, do not do together. */
+/* open.c: refuse what the engine and the outbox, as it is now, do not do together. */
 wherry_code wh_relay_meet(const wherry_relay *r, wherry_error *err);
 
 /* leadership.c */

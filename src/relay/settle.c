@@ -24,7 +24,7 @@ void wh_entry_gone(wherry_relay *r, wh_entry *e)
 {
 	wh_key *key = e->key;
 
-	r->n_failed_probes -= e->failed_probe;
+	r->destination.n_failed_probes -= e->failed_probe;
 	if (r->engine->left)
 		r->engine->left(r, e);
 	if (r->collecting) {
@@ -133,17 +133,17 @@ static void throttle(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 	int64_t wait =
 		receipt->retry_after_us > 0 ? receipt->retry_after_us : THROTTLE_US;
 
-	if (wh_later(now, wait) > r->throttled_until_us)
-		r->throttled_until_us = wh_later(now, wait);
+	if (wh_later(now, wait) > r->destination.throttled_until_us)
+		r->destination.throttled_until_us = wh_later(now, wait);
 }
 
 void wh_settle_failed_probe(wherry_relay *r, wh_entry *e)
 {
-	if (e->failed_probe || r->n_failed_probes == WH_FAILED_PROBES_MOST ||
+	if (e->failed_probe || r->destination.n_failed_probes == WH_FAILED_PROBES_MOST ||
 	    r->engine->hold->in_memory)
 		return;
 	e->failed_probe = true;
-	r->n_failed_probes++;
+	r->destination.n_failed_probes++;
 	if (!e->key)
 		return;
 	if (e->key->fsm.state != WH_KEY_HELD)
@@ -217,7 +217,7 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 		wh_entry_gone(r, e);
 	} else if (receipt->verdict == WHERRY_DELIVERED) {
 		wh_up(r);
-		wh_refused_remove(&r->refused, e->msg.id);
+		wh_refused_remove(&r->destination.refused, e->msg.id);
 		wh_latency_note(r, e);
 		e->written = receipt->written;
 		e->fate = WH_FATE_DONE;
@@ -256,7 +256,7 @@ static void after_failure(wherry_relay *r, wh_entry *e, int64_t now)
 static void after_death(wherry_relay *r, wh_entry *e, int64_t now)
 {
 	r->stats.dead++;
-	wh_refused_remove(&r->refused, e->msg.id);
+	wh_refused_remove(&r->destination.refused, e->msg.id);
 	wh_hook_settled(r, WHERRY_ON_DEAD, e);
 	wh_relay_say(r, WHERRY_LOG_WARN, "dead", wh_log_int("id", e->msg.id),
 		     wh_log_text("message_id", e->msg.message_id),
@@ -277,7 +277,7 @@ static void after_loss(wherry_relay *r, const wh_entry *e, int64_t now)
 int64_t wh_settle_next(const wherry_relay *r, int64_t now)
 {
 	if (!r->window.settled.n)
-		return r->window.unwritable.n ? r->refused_at_us : WH_NEVER;
+		return r->window.unwritable.n ? r->unwritable_at_us : WH_NEVER;
 	return r->window.n_undelivered || r->window.settled.n >= (size_t)r->set.turn
 		       ? now
 		       : wh_later(now, r->set.ack_delay_us);
@@ -353,13 +353,13 @@ static void put_in_order(wherry_relay *r)
 
 	for (const wh_entry *e = settled->head; e; e = e->next) {
 		ordered &= e->msg.id > last;
-		last = r->done_ids[n++] = e->msg.id;
+		last = r->scratch.done_ids[n++] = e->msg.id;
 	}
 	if (ordered)
 		return;
-	qsort(r->done_ids, n, sizeof(*r->done_ids), by_id);
+	qsort(r->scratch.done_ids, n, sizeof(*r->scratch.done_ids), by_id);
 	for (size_t i = 0; i < n; i++) {
-		wh_entry *e = wh_window_find(&r->window, r->done_ids[i]);
+		wh_entry *e = wh_window_find(&r->window, r->scratch.done_ids[i]);
 
 		wh_list_remove(settled, e);
 		wh_list_append(settled, e);
@@ -388,18 +388,18 @@ void wh_settle_gather(wherry_relay *r, wh_settlement *s, size_t n)
 		if (e->written)
 			continue;
 		if (e->fate == WH_FATE_DONE) {
-			r->names[s->n_done] =
+			r->scratch.names[s->n_done] =
 				wh_view_of(e->msg.message_id ? e->msg.message_id : "");
-			r->done_ids[s->n_done++] = e->msg.id;
+			r->scratch.done_ids[s->n_done++] = e->msg.id;
 			if (e->version != s->version)
 				s->version = s->n_done > 1 ? 0 : e->version;
 			continue;
 		}
 		if (e->fate == WH_FATE_BACK) {
-			r->back_ids[s->n_back++] = e->msg.id;
+			r->scratch.back_ids[s->n_back++] = e->msg.id;
 			continue;
 		}
-		r->failures[s->n_failed++] = (wherry_failure){
+		r->scratch.failures[s->n_failed++] = (wherry_failure){
 			.id = e->msg.id,
 			.message_id = e->poison ? NULL : e->msg.message_id,
 			.delay_us = e->delay_us,
@@ -430,11 +430,11 @@ void wh_settle_lost(wherry_relay *r, const wh_settlement *s, int64_t changed)
 wh_settlement wh_settle_empty(wherry_relay *r)
 {
 	return (wh_settlement){
-		.done = r->done_ids,
-		.names = r->names,
-		.failed = r->failures,
-		.lost = r->lost,
-		.back = r->back_ids,
+		.done = r->scratch.done_ids,
+		.names = r->scratch.names,
+		.failed = r->scratch.failures,
+		.lost = r->scratch.lost,
+		.back = r->scratch.back_ids,
 		.back_failed = r->set.failed_only,
 		.on_done = r->set.on_done,
 	};

@@ -40,7 +40,7 @@ static wherry_code write_first_alone(wherry_relay *r, wh_settlement *s, wh_settl
 static void refuse(wherry_relay *r, wh_entry *e, int64_t now, const char *why)
 {
 	wh_entry_move(r, e, WH_UNWRITABLE);
-	r->refused_at_us = wh_later(now, REFUSED_US);
+	r->unwritable_at_us = wh_later(now, REFUSED_US);
 	wh_relay_say(r, WHERRY_LOG_ERROR, "write-refused", wh_log_int("id", e->msg.id),
 		     wh_log_text("why", why),
 		     wh_log_note("the database refuses to write what became of this "
@@ -50,7 +50,7 @@ static void refuse(wherry_relay *r, wh_entry *e, int64_t now, const char *why)
 /* What was refused is settled once more. */
 void wh_settle_retry_refused(wherry_relay *r, int64_t now)
 {
-	if (!r->window.unwritable.n || now < r->refused_at_us)
+	if (!r->window.unwritable.n || now < r->unwritable_at_us)
 		return;
 	while (r->window.unwritable.head)
 		wh_entry_move(r, r->window.unwritable.head, WH_SETTLED);

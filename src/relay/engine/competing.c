@@ -301,7 +301,8 @@ static bool lapsed_first(const wherry_relay *r, int64_t now)
 {
 	wh_competing *c = state_of(r);
 
-	return now >= c->expires_at_us && !r->down && !(c->fresh_most && may_claim(r));
+	return now >= c->expires_at_us && !r->destination.down &&
+	       !(c->fresh_most && may_claim(r));
 }
 
 /* First what is in memory must be through; others may have taken up what lapsed by then. */
@@ -333,7 +334,8 @@ static wherry_code lapsed_step(wherry_relay *r, int64_t now, wherry_error *err)
 static int64_t failed_room(const wherry_relay *r)
 {
 	int64_t half = r->set.window > 1 ? r->set.window / 2 : 1;
-	int64_t room = half + (int64_t)r->n_failed_probes - (int64_t)r->window.n;
+	int64_t room =
+		half + (int64_t)r->destination.n_failed_probes - (int64_t)r->window.n;
 
 	return room > 0 ? room : -1;
 }
@@ -352,13 +354,14 @@ static wherry_code fresh_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (c->fresh_most && c->fresh_most < options.limit)
 		options.limit = c->fresh_most;
 	c->fresh_most = 0;
-	if (r->down && !r->set.failed_only)
+	if (r->destination.down && !r->set.failed_only)
 		options.failed_most = failed_room(r);
 	code = claim(r, &options, false, &n, err);
 	if (code == WHERRY_OK)
 		code = look_ahead(r, now, err);
-	if (code == WHERRY_OK && options.failed_most < 0 && c->due_at_us < r->probe_at_us)
-		c->due_at_us = r->probe_at_us;
+	if (code == WHERRY_OK && options.failed_most < 0 &&
+	    c->due_at_us < r->destination.probe_at_us)
+		c->due_at_us = r->destination.probe_at_us;
 	return code;
 }
 
@@ -397,7 +400,7 @@ static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 	if (now >= c->due_at_us || now >= c->strict.look_us)
 		c->more = true;
 	c->taking_over &= r->window.n > 0;
-	if (c->taking_over && !r->down)
+	if (c->taking_over && !r->destination.down)
 		return WHERRY_OK;
 	if (lapsed_first(r, now)) {
 		code = lapsed_step(r, now, err);
@@ -414,13 +417,13 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 
 	if (r->stats.paused)
 		return WH_NEVER;
-	if (c->taking_over && r->window.n && !r->down)
+	if (c->taking_over && r->window.n && !r->destination.down)
 		return at;
 	if (lapsed_first(r, now) && r->window.n)
 		return c->look_again_us < at ? c->look_again_us : at;
 	if (lapsed_first(r, now))
 		return now;
-	if (c->expires_at_us < at && c->expires_at_us > now && !r->down)
+	if (c->expires_at_us < at && c->expires_at_us > now && !r->destination.down)
 		at = c->expires_at_us;
 	if (!is_worth_it(r))
 		return at;
@@ -440,11 +443,11 @@ static wherry_code extend(wherry_relay *r, wherry_error *err)
 	for (size_t i = 0; i < r->window.n_buckets; i++)
 		for (const wh_entry *e = r->window.buckets[i]; e; e = e->bucket_next)
 			if (e->stage != WH_SETTLED && e->stage != WH_UNWRITABLE)
-				r->back_ids[n++] = e->msg.id;
+				r->scratch.back_ids[n++] = e->msg.id;
 	if (!n)
 		return WHERRY_OK;
-	return wherry_outbox_extend(r->box, &r->lease, r->back_ids, n, r->set.claim_us,
-				    NULL, err);
+	return wherry_outbox_extend(r->box, &r->lease, r->scratch.back_ids, n,
+				    r->set.claim_us, NULL, err);
 }
 
 /* The lease is joined again, and all that is claimed is extended. */

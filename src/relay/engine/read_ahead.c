@@ -236,8 +236,9 @@ static wh_slots_read share_of(wherry_relay *r, int64_t limit)
 	if (!t->gaps.n || t->gaps.ranges[0].first > t->cursor)
 		return share;
 	share.late = t->gaps.ranges[0].first - 1;
-	share.known = r->back_ids; /* nobody else's at the moment */
-	share.n_known = wh_window_ids(&r->window, share.late, t->cursor, r->back_ids);
+	share.known = r->scratch.back_ids; /* nobody else's at the moment */
+	share.n_known =
+		wh_window_ids(&r->window, share.late, t->cursor, r->scratch.back_ids);
 	return share;
 }
 

@@ -44,7 +44,7 @@ static void leave(wherry_relay *r, wh_entry *e)
 
 static size_t beside_window(const wherry_relay *r)
 {
-	return r->n_failed_probes;
+	return r->destination.n_failed_probes;
 }
 
 const wh_hold wh_hold_claimed = {

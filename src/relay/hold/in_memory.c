@@ -105,7 +105,7 @@ static void death_written(wherry_relay *r, wh_entry *e, int64_t now)
 
 static size_t beside_window(const wherry_relay *r)
 {
-	return r->keys.n_refused ? REFUSED_MOST : r->n_failed_probes;
+	return r->keys.n_refused ? REFUSED_MOST : r->destination.n_failed_probes;
 }
 
 const wh_hold wh_hold_memory = {

@@ -24,7 +24,8 @@ bool wh_noted_has_room(const wherry_relay *r)
 	size_t half = r->set.window > 1 ? (size_t)r->set.window / 2 : 1;
 
 	return wh_intake_has_room(r) &&
-	       (!r->down || r->window.n < half + r->n_failed_probes);
+	       (!r->destination.down ||
+		r->window.n < half + r->destination.n_failed_probes);
 }
 
 /* A key whose noted ids are all in memory goes on as others do.  Where not all of its
@@ -307,7 +308,7 @@ static void death_written(wherry_relay *r, wh_entry *e, int64_t now)
 
 static size_t beside_window(const wherry_relay *r)
 {
-	return r->n_failed_probes;
+	return r->destination.n_failed_probes;
 }
 
 const wh_hold wh_hold_noted = {
