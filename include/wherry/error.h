@@ -16,7 +16,7 @@ typedef enum wherry_remedy {
 	WHERRY_REMEDY_FIX,      /* caller bug, bad input, set-up: retrying cannot help */
 	WHERRY_REMEDY_RETRY,    /* transient: roll back, wait, try the same again */
 	WHERRY_REMEDY_ROLLBACK, /* the transaction is lost, the handle is fine */
-	WHERRY_REMEDY_REOPEN    /* the handle is unusable: close it, open anew */
+	WHERRY_REMEDY_REOPEN    /* the handle is unusable: close it and open it again */
 } wherry_remedy;
 
 /* clang-format off */

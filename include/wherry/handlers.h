@@ -101,7 +101,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_handlers_once(wherry_publisher *ha
 							    wherry_handler_fn handle,
 							    void *ctx, wherry_error *err);
 
-/** Let a function handle every topic that has no handler of its own. */
+/** Let a function handle every topic without a handler. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_handlers_others(wherry_publisher *handlers,
 							      wherry_handler_fn handle,
 							      void *ctx,
@@ -141,7 +141,7 @@ WHERRY_API bool wherry_call_cancelled(const wherry_call *call);
 /** Say why it is not delivered: one line, cut at 199 bytes.  Copied. */
 WHERRY_API void wherry_call_reason(wherry_call *call, const char *text);
 
-/** Return what was said why; "" if nothing was.  Borrowed until it is said anew. */
+/** Return what was said why; "" if nothing was.  Borrowed until it is said again. */
 WHERRY_API const char *wherry_call_why(const wherry_call *call);
 
 /** Ask for so many microseconds until the next attempt at least, with WHERRY_RETRY; until

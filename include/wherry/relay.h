@@ -15,7 +15,7 @@
 #include <wherry/log.h>
 #include <wherry/publisher.h>
 
-/* One relay.  One thread at a time, but for wherry_relay_stop(). */
+/* One relay.  One thread at a time, except wherry_relay_stop(). */
 typedef struct wherry_relay wherry_relay;
 
 /* Flags of wherry_relay_run() and wherry_relay_target(). */
@@ -60,7 +60,7 @@ typedef struct wherry_relay_stats {
 	bool down; /* the destination is down: probing */
 } wherry_relay_stats;
 
-/* What a relay tells of. */
+/* What a relay reports. */
 typedef enum wherry_event_kind {
 	WHERRY_ON_CLAIMED,   /* messages were read, or claimed */
 	WHERRY_ON_PUBLISHED, /* one was delivered, and that is written */
@@ -92,7 +92,7 @@ typedef void (*wherry_hook_fn)(void *ctx, const wherry_event *event);
 WHERRY_BEGIN
 
 /**
- * Open a relay with a connection and a publisher of its own.
+ * Open a relay with its own connection and publisher.
  *
  * @param from    The database, "sqlite:shop.db"; the table is the setting outbox.table.
  * @param to      The destination, "stdout:".
@@ -113,7 +113,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_relay_open(const char *from, const
  * On a borrowed connection it refuses to step while a transaction is open.
  *
  * @param db         Borrowed until wherry_relay_close().
- * @param publisher  Likewise.
+ * @param publisher  As the connection.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_relay_open_on(wherry_db *db,
 							    wherry_publisher *publisher,
@@ -136,7 +136,7 @@ WHERRY_API void wherry_relay_log(wherry_relay *relay, wherry_log_fn log, void *c
 /**
  * Call a function for what happens.
  *
- * It is called on a thread of its own, one event after another.  However slow it is, the
+ * It is called on a separate thread, one event after another.  However slow it is, the
  * relay goes on; of the events that wait for it only some thousands are kept, and
  * wherry_event.lost says how many were not.  It may call wherry_relay_stop(), but not
  * step, run or close its relay: that is WHERRY_INVALID, or ignored.
@@ -172,7 +172,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_relay_run(wherry_relay *relay,
 WHERRY_API void wherry_relay_stop(wherry_relay *relay);
 
 /**
- * Do what can be done without waiting; for programs with a loop of their own.
+ * Do what can be done without waiting; for programs with their own loop.
  *
  * @param out_wake_us   Receives when to step again at the latest, on
  *                      wherry_relay_clock()'s clock, unless a descriptor is ready first.

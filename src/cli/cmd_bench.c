@@ -196,7 +196,7 @@ const wh_command wh_cmd_bench = {
 	.operands = "[URL]",
 	.synopsis = "[URL] [--messages N] [--json]",
 	.brief = "Measure this machine: rates, latency, memory",
-	.help = "Without a URL it works on a file of its own in TMPDIR, which should "
+	.help = "Without a URL it works on a new file in TMPDIR, which should "
 		"be on the disk that the real one is on; a URL must name an empty "
 		"outbox, which is empty again afterwards.\n"
 		"\n"

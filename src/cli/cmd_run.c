@@ -20,8 +20,7 @@ const wh_command wh_cmd_run = {
 	.operands = "[FILE]",
 	.synopsis = "[FILE]",
 	.brief = "Run all relays of a file, and watch them",
-	.help = "FILE is " WH_PLAN_FILE
-		" unless named. Each relay has a thread of its own; "
+	.help = "FILE is " WH_PLAN_FILE " unless named. Each relay has its own thread; "
 		"one that fails is started again, after a while that grows to 30 "
 		"seconds, and the others go on. It runs until SIGTERM or SIGINT, "
 		"finishes what is in flight, and ends; a second signal ends it at once. "

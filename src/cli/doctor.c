@@ -155,7 +155,7 @@ static bool check_one(wh_doctor *d, const wh_check *c, bool wait)
 	code = run(d, stmt, NULL, take_finding, &v, &err);
 	if (code != WHERRY_OK)
 		add(d, c->name, WH_WARN, strdup(err.message),
-		    strdup("this could not be looked at: mend that first"));
+		    strdup("this could not be checked: repair that first"));
 	else if (!v.any)
 		add(d, c->name, c->none ? WH_WELL : WH_WARN,
 		    fill(d, c->none ? c->none : "the database answered nothing", NULL),

@@ -39,7 +39,7 @@ const wh_check wh_checks[] = {
 		.trouble =
 			"message $1 (key $2) failed $3 times: $5; it is due in ~4, and "
 			"$6 of the next messages wait behind it",
-		.advice = "mend the cause; `wherry retry$u $1` tries it at once",
+		.advice = "remove the cause; `wherry retry$u $1` tries it at once",
 	},
 	{
 		.name = "parked",
@@ -47,12 +47,12 @@ const wh_check wh_checks[] = {
 		.none = "no message is dead",
 		.trouble = "message $1 (key $2) is dead after $3 attempts: $4; with "
 			   "--on-dead park $5 of the next messages wait behind it",
-		.advice = "mend the cause, then `wherry retry$u $1`",
+		.advice = "remove the cause, then `wherry retry$u $1`",
 	},
 	{
 		.name = "claims",
 		.flags = NATIVE | TABLE,
-		.none = "no claim has lapsed",
+		.none = "no claim has expired",
 		.trouble = "$1 messages, the first is $3, are claimed by a relay that is "
 			   "gone, since ~2",
 		.advice = "the next relay takes them up: `wherry relay$u TO`, with the "
@@ -102,7 +102,7 @@ const wh_check wh_checks[] = {
 		.none = "no relays share the outbox",
 		.well = "$1 has $2 of 64 slots, its lease holds for ~3 more",
 		.trouble = "$1 of 64 slots have no relay: one has died, and others take "
-			   "them when its lease has lapsed",
+			   "them when its lease has expired",
 		.worse =
 			"relays share the outbox, and the index $1 is missing: each reads "
 			"what the others are to deliver",
@@ -154,8 +154,8 @@ const wh_check wh_checks[] = {
 		.flags = TABLE,
 		.none = "no trigger function depends on the search path",
 		.trouble =
-			"the function $1 of trigger $2 has no search_path of its own: it "
-			"runs with the path of whoever writes, where another role may have "
+			"the function $1 of trigger $2 has no fixed search_path: it "
+			"runs with the path of the role that writes, where another role may have "
 			"put its own functions",
 		.advice =
 			"`ALTER FUNCTION $1 SET search_path = pg_catalog, pg_temp`, with the "
@@ -167,7 +167,7 @@ const wh_check wh_checks[] = {
 		.none = "the triggers that wake relays are there",
 		.trouble = "$1 $2: relays sleep until they look by themselves "
 			   "(relay.poll)",
-		.advice = "`wherry init$u --print | $d` makes it anew",
+		.advice = "`wherry init$u --print | $d` makes it again",
 	},
 	{
 		.name = "identity",
@@ -270,10 +270,9 @@ const wh_check wh_checks[] = {
 	{
 		.name = "wal-level",
 		.flags = STREAM,
-		.none = "the log tells of rows (wal_level is logical)",
-		.trouble =
-			"wal_level is $1: the log does not tell of rows, and the engine "
-			"stream cannot read it",
+		.none = "the log has rows (wal_level is logical)",
+		.trouble = "wal_level is $1: the log has no rows, and the engine "
+			   "stream cannot read it",
 		.advice =
 			"`ALTER SYSTEM SET wal_level = logical`, then restart the server",
 	},

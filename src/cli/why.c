@@ -75,14 +75,15 @@ static void put_claim(wh_buf *why, const wh_why *s, const wherry_row *row)
 
 	(void)wh_span_text(s->now_us - row->claimed_at_us, span);
 	if (*wh_outbox_limits(s->session->box))
-		wh_buf_printf(why,
-			      "it is claimed since %s ago; if its claim lapses, the next "
-			      "that claims rows takes it up",
-			      span);
+		wh_buf_printf(
+			why,
+			"it is claimed since %s ago; if its claim expires, the next "
+			"that claims rows takes it up",
+			span);
 	else if (row->next_retry_at_us && left_us <= 0)
 		wh_buf_printf(
 			why,
-			"it was claimed %s ago, by a relay that is gone: its claim lapsed "
+			"it was claimed %s ago, by a relay that is gone: its claim expired "
 			"%s ago, and the next that competes takes it up: "
 			"`wherry relay%s TO --engine competing`",
 			span, wh_span_text(-left_us, left), s->session->target);
@@ -90,7 +91,7 @@ static void put_claim(wh_buf *why, const wh_why *s, const wherry_row *row)
 		wh_buf_printf(
 			why,
 			"a relay has claimed it since %s ago; if that one is gone, the "
-			"claim lapses in %s, and the next takes it up",
+			"claim expires in %s, and the next takes it up",
 			span, wh_span_text(left_us, left));
 	else
 		wh_buf_printf(
@@ -125,7 +126,7 @@ void wh_put_why(wh_buf *why, const wh_why *s, const wherry_row *row)
 	case WHERRY_DEAD:
 		wh_buf_printf(why,
 			      "given up after %" PRId32
-			      " attempt%s: %s; mend the cause, then "
+			      " attempt%s: %s; remove the cause, then "
 			      "`wherry retry%s %" PRId64 "`",
 			      m->attempts, wh_plural(m->attempts),
 			      row->last_error ? row->last_error : "no reason given",

@@ -148,7 +148,7 @@ static const entry table[] = {
 		"file: the path may be a symbolic link."},
 	[WH_WEBHOOK_FORMAT] = {"webhook.format", CHOICE, "plain",
 		"plain, cloudevents, cloudevents-structured", NULL,
-		"plain: the body as it is, the rest in headers. cloudevents: likewise, in the headers "
+		"plain: the body as it is, the rest in headers. cloudevents: the same, in the headers "
 		"of CloudEvents 1.0. cloudevents-structured: a JSON object that holds all of it."},
 	[WH_WEBHOOK_SOURCE] = {"webhook.source", TEXT, "/wherry", NULL, NULL,
 		"The source of CloudEvents, a URI that names the application."},

@@ -513,7 +513,7 @@ wherry_code wherry_outbox_extend(wherry_outbox *box, const wherry_lease *lease,
 		*out_n = changed;
 	if (changed < (int64_t)n)
 		return wh_fail(err, WHERRY_STALE,
-			       "%" PRId64 " of %zu claims had lapsed or were taken over",
+			       "%" PRId64 " of %zu claims had expired or were taken over",
 			       (int64_t)n - changed, n);
 	return WHERRY_OK;
 }

@@ -83,7 +83,7 @@ wherry_code wh_outbox_stale(const wherry_outbox *box, wherry_error *err)
 {
 	return wh_fail(
 		err, WHERRY_STALE,
-		"the lease on outbox '%s' has lapsed or was taken over: nothing was changed",
+		"the lease on outbox '%s' has expired or was taken over: nothing was changed",
 		box->name.ptr);
 }
 

@@ -10,7 +10,7 @@ static wherry_code refuse(const char *text, wherry_error *err)
 	return wh_fail(
 		err, WHERRY_INVALID,
 		"'%.60s' is no table name: write TABLE or SCHEMA.TABLE; a part with "
-		"a dot or a quote in it goes into double quotes, with each of its own "
+		"a dot or a quote in it goes into double quotes, with each of them "
 		"written twice",
 		text);
 }

@@ -332,7 +332,7 @@ static wherry_code begin(wherry_call *call, connection *c, wherry_error *err)
 		code = wh_outbox_cannot(
 			box,
 			"whose claims only the relay itself knows: a handler writes "
-			"there on a connection of its own",
+			"there on a separate connection",
 			err);
 	if (code == WHERRY_OK)
 		code = take_turn(call->pool, err);

@@ -96,7 +96,7 @@ static wherry_code take_and_meet(wherry_relay *r, wherry_error *err)
 	if (code == WHERRY_OK)
 		return code;
 	if (wherry_outbox_release(r->box, &r->lease, NULL) != WHERRY_OK)
-		wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-lapse");
+		wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-expire");
 	r->lease.epoch = 0;
 	*r->lease.token = 0;
 	return code;
@@ -162,7 +162,7 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 	code = r->engine->renew ? r->engine->renew(r, &fresh, err)
 				: wherry_outbox_renew(r->box, &fresh, err);
 	if (code == WHERRY_STALE)
-		wh_lease_lost(r, now, "it lapsed or was taken over");
+		wh_lease_lost(r, now, "it expired or was taken over");
 	if (code != WHERRY_OK)
 		return code;
 	fresh.suspects = r->lease.suspects;
@@ -219,7 +219,7 @@ static void forget(wherry_relay *r)
 		r->engine->end(r);
 	wh_lease_forget(r);
 	wh_fsm_move(&r->fsm, atomic_load(&r->stop) ? WH_STOPPED : WH_STANDBY, &r->env,
-		    "nothing flies");
+		    "nothing is in flight");
 }
 
 wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err)
@@ -227,7 +227,7 @@ wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err)
 	wherry_code code = wherry_outbox_release(r->box, &r->lease, err);
 
 	if (code == WHERRY_STALE)
-		wh_lease_lost(r, now, "it lapsed before it was given back");
+		wh_lease_lost(r, now, "it expired before it was given back");
 	if (code != WHERRY_OK)
 		return code;
 	r->stats.epoch = 0;

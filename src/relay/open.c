@@ -385,7 +385,7 @@ void wherry_relay_close(wherry_relay *r)
 	if (r->box && r->lease.epoch && !r->engine->claims_rows &&
 	    !r->window.in_flight.n && !r->window.settled.n &&
 	    wherry_outbox_release(r->box, &r->lease, NULL) != WHERRY_OK)
-		wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-lapse");
+		wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-expire");
 	if (r->to)
 		wherry_publisher_close(r->pub);
 	else if (r->window.in_flight.n) /* what it was lent goes with the window */

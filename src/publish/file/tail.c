@@ -13,7 +13,7 @@ enum { BLOCK = 16 * 1024, TAIL_MAX = 1 << 30 };
 
 static wherry_code cannot_mend(const char *path, wherry_error *err)
 {
-	return wh_fail_errno(err, errno, "cannot mend the last line of '%.120s'", path);
+	return wh_fail_errno(err, errno, "cannot repair the last line of '%.120s'", path);
 }
 
 static bool read_all(int fd, char *out, size_t len, off_t at)

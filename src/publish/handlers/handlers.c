@@ -448,9 +448,8 @@ static void time_out_queued(wh_handlers *pool, int64_t now_us)
 			continue;
 		wh_calls_remove(&pool->queue, call);
 		call->own = true;
-		wh_pool_conclude(
-			call, WHERRY_RETRY,
-			"waited in vain for an earlier call that is over its time");
+		wh_pool_conclude(call, WHERRY_RETRY,
+				 "waited for an earlier call that is over its time");
 	}
 }
 

@@ -52,7 +52,7 @@ wherry_code wh_kafka_allow(const wherry_config *config, const char *name,
 		return WHERRY_OK;
 	return wh_fail(
 		err, WHERRY_DENIED,
-		"%.60s %s: set kafka.run_code=on if whoever writes this URL may run "
+		"%.60s %s: set kafka.run_code=on if those who write this URL may run "
 		"code as this user",
 		name, does);
 }

@@ -196,7 +196,7 @@ static wherry_code begin_kept(wherry_relay *r, const wh_wal_state *state, beginn
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"what is delivered is known of replication slot '%s', not of "
-			"'%s': name that with stream.slot, or begin anew with --from "
+			"'%s': name that with stream.slot, or begin again with --from "
 			"now, or with --from table, which delivers all in it again",
 			place.slot, f->wal->slot);
 	if (strcmp(place.slot, f->wal->slot) != 0)

@@ -40,7 +40,7 @@ wherry_code wh_strict_check(const wherry_relay *r, wherry_error *err)
 			err, WHERRY_INVALID,
 			"sessions take ids of outbox '%s' %" PRId64
 			" at a time, so that they say nothing about order: run `wherry init "
-			"--strict`, which sets that to 1, and let producers connect anew",
+			"--strict`, which sets that to 1, and let producers connect again",
 			r->box->name.ptr, ids.cache);
 	return WHERRY_OK;
 }
