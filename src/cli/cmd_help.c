@@ -3,25 +3,34 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "publish/driver.h"
 
 /* ---- topics ---- */
 
-static void print_settings(void)
+/* With the values that are in force for a destination, if one is named. */
+static void print_settings(const char *url)
 {
+	char own[WH_STANDARD_LEN];
+
 	wh_print_paragraphs(
 		"Settings are given as --set KEY=VALUE, to any command; some have "
-		"an option of their own. Durations and sizes need a unit: 250ms, "
+		"an option too. Durations and sizes need a unit: 250ms, "
 		"30s, 7d; 64KB, 8MB.\n\n");
 	for (const wherry_setting *s = wherry_config_table(); s->key; s++) {
 		(void)printf("%s  %s", s->key, s->type);
 		if (s->range[0])
 			(void)printf(", %s", s->range);
-		(void)printf(", default %s\n", s->standard[0] ? s->standard : "empty");
+		if (url && wh_publisher_standard(url, NULL,
+						 (int)(s - wherry_config_table()), own))
+			(void)printf(", for this destination %s\n", own);
+		else
+			(void)printf(", default %s\n",
+				     s->standard[0] ? s->standard : "empty");
 		wh_print_wrapped("", 4, s->help);
 	}
 }
 
-static void print_exits(void)
+static void print_exits(const char *url)
 {
 	static const struct {
 		int status;
@@ -33,6 +42,7 @@ static void print_exits(void)
 	};
 	char head[16];
 
+	(void)url;
 	for (size_t i = 0; i < sizeof(exits) / sizeof(*exits); i++) {
 		(void)snprintf(head, sizeof(head), "%4d", exits[i].status);
 		wh_print_wrapped(head, 6, exits[i].text);
@@ -70,15 +80,16 @@ static const char format_text[] =
 	"  126, 127  the command cannot be run: the destination is down, and no\n"
 	"            attempt is counted\n";
 
-static void print_format(void)
+static void print_format(const char *url)
 {
+	(void)url;
 	wh_print_paragraphs(format_text);
 }
 
 static const struct topic {
 	const char *name;
 	const char *brief;
-	void (*print)(void);
+	void (*print)(const char *url);
 } topics[] = {
 	{"settings", "every setting, with its default", print_settings},
 	{"exit-codes", "what the exit status means", print_exits},
@@ -139,7 +150,7 @@ static wh_exit run(wh_args *args)
 	}
 	for (size_t i = 0; i < N_TOPICS; i++)
 		if (strcmp(topics[i].name, name) == 0) {
-			topics[i].print();
+			topics[i].print(wh_operand(args, 1));
 			return WH_EXIT_DONE;
 		}
 	near = wh_nearest(name, name_at, NULL);
@@ -150,12 +161,13 @@ static wh_exit run(wh_args *args)
 
 const wh_command wh_cmd_help = {
 	.name = "help",
-	.operands = "[TOPIC]",
-	.synopsis = "[COMMAND|settings|exit-codes|format]",
+	.operands = "[TOPIC] [URL]",
+	.synopsis = "[COMMAND|settings [DESTINATION]|exit-codes|format]",
 	.brief = "Explain a command, the settings, the exit codes or the format",
 	.help = "Examples:\n"
 		"  wherry help relay\n"
-		"  wherry help settings\n",
+		"  wherry help settings\n"
+		"  wherry help settings https:\n",
 	.plain = true,
 	.run = run,
 };

@@ -1,5 +1,7 @@
 #include "cli/commands.h"
 
+#include "outbox/outbox.h"
+
 /* What it does, and what its result is called. */
 typedef struct way {
 	wherry_code (*purge)(wherry_outbox *box, int64_t older_than_us, int64_t batch,
@@ -36,6 +38,12 @@ static wh_exit run(wh_args *args)
 	status = wh_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
+	if (wh_arg_on(args, "archived") && !*s.box->layout.archive) {
+		status = wh_usage(args->command, "layout %s has no archive",
+				  s.box->layout.name);
+		wh_session_close(&s);
+		return status;
+	}
 	code = to.purge(s.box, age_us, batch, limit, &n, &err);
 	if (n)
 		wh_audit(args->command->name, wh_operand(args, 0), s.table, n);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/url.h"
 #include "daemon/plan.h"
+#include "publish/driver.h"
 
 enum { COLUMNS = 78 };
 
@@ -81,16 +82,20 @@ static void put_effective(wh_buf *out, const char *indent, const char *name, siz
 {
 	const wherry_setting *s = &wherry_config_table()[which];
 	const wh_plan_relay *relay = ctx;
-
-	char masked[1000];
+	char masked[1000], standard[WH_STANDARD_LEN];
 
 	wh_buf_printf(out, "%s%s%s: ", indent, relay->raw[which] ? "" : "# ", name);
 	if (which == WH_RELAY_DEAD_LETTERS && relay->raw[which])
 		wh_url_mask(relay->raw[which], masked, sizeof(masked));
+	else if (relay->raw[which])
+		(void)snprintf(masked, sizeof(masked), "%s",
+			       wh_shown(s->key, relay->raw[which]));
 	else
 		(void)snprintf(masked, sizeof(masked), "%s",
-			       relay->raw[which] ? wh_shown(s->key, relay->raw[which])
-						 : s->standard);
+			       wh_publisher_standard(relay->to.value, relay->config,
+						     (int)which, standard)
+				       ? standard
+				       : s->standard);
 	put_scalar(out, masked);
 	wh_buf_putc(out, '\n');
 }

@@ -50,6 +50,10 @@ typedef struct wh_grant {
 	bool ordered;
 } wh_grant;
 
+/* Messages in flight from which on a driver's ack_delay_us counts: what waits to be acknowledged
+ * fills no more of a smaller window. */
+enum { WH_LARGE_WINDOW = 500 };
+
 /* How long a message is tried where the settings retry.* leave it open. */
 typedef struct wh_persistence {
 	int32_t attempts;
@@ -166,6 +170,17 @@ extern const wh_publisher_driver *const wh_publishers_linked[];
 
 /* Is there a destination with the scheme of this URL? */
 wherry_code wh_publisher_known(const char *url, wherry_error *err);
+/*
+ * What a setting that is not set comes to for this destination, as text.
+ *
+ * @param config  NULL: with the defaults.
+ * @param which   A wh_setting.
+ * @return false: its default.
+ */
+enum { WH_STANDARD_LEN = 32 };
+bool wh_publisher_standard(const char *url, const wherry_config *config, int which,
+			   char out[WH_STANDARD_LEN]);
+
 /* And can it be opened with these settings, as far as one can say without going there? */
 wherry_code wh_publisher_check(const char *url, const wherry_config *config,
 			       wherry_error *err);

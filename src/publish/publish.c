@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/duration.h"
 #include "base/text.h"
 #include "base/url.h"
+#include "config/settings.h"
 
 static const wh_publisher_driver *const drivers[] = {
 	&wh_publisher_stdout, &wh_publisher_file, &wh_publisher_exec,
@@ -79,6 +81,30 @@ wherry_code wh_publisher_check(const char *url, const wherry_config *config,
 	if (code != WHERRY_OK || !driver->check)
 		return code;
 	return driver->check(parts.rest.ptr, config, err);
+}
+
+bool wh_publisher_standard(const char *url, const wherry_config *config, int which,
+			   char out[WH_STANDARD_LEN])
+{
+	const wh_publisher_driver *driver;
+	const wh_persistence *asked;
+	wh_url parts;
+
+	if (find_driver(url, &parts, &driver, NULL) != WHERRY_OK)
+		return false;
+	asked = driver->persistence;
+	if (which == WH_RELAY_ACK_DELAY && driver->ack_delay_us &&
+	    (!config || wh_config_int(config, WH_RELAY_WINDOW) >= WH_LARGE_WINDOW))
+		wh_duration_print(driver->ack_delay_us, out, WH_STANDARD_LEN);
+	else if (which == WH_RETRY_ATTEMPTS && asked)
+		(void)snprintf(out, WH_STANDARD_LEN, "%d", (int)asked->attempts);
+	else if (which == WH_RETRY_BASE && asked)
+		wh_duration_print(asked->base_us, out, WH_STANDARD_LEN);
+	else if (which == WH_RETRY_CAP && asked)
+		wh_duration_print(asked->cap_us, out, WH_STANDARD_LEN);
+	else
+		return false;
+	return true;
 }
 
 void wh_publisher_warn(const char *url, const wherry_config *config, wh_buf *out)

@@ -26,8 +26,6 @@ static const wh_fsm_state states[] = {
 enum {
 	KEY_TEXT_MAX = 4 * 1024 * 1024, /* two texts at their limit, and more */
 	FLAW_TEXT_MAX = 4096,
-	LARGE_WINDOW =
-		500 /* messages: what waits to be acknowledged fills no more of it */
 };
 
 /* ---- settings ---- */
@@ -99,7 +97,7 @@ static void apply_publisher(wherry_relay *r)
 	wh_relay_settings *s = &r->set;
 
 	r->caps = r->pub->driver->caps;
-	if (r->pub->driver->ack_delay_us && s->window >= LARGE_WINDOW &&
+	if (r->pub->driver->ack_delay_us && s->window >= WH_LARGE_WINDOW &&
 	    !wh_config_is_set(c, WH_RELAY_ACK_DELAY))
 		s->ack_delay_us = r->pub->driver->ack_delay_us;
 	if (!asked)

@@ -123,6 +123,12 @@ w init hooks
 expect "a secret that this shell does not have keeps no operator away" 0 "out:named.db"
 w relay hooks --until-empty
 expect "but a relay is refused, and the file's problem is named" 2 "err:NO_SUCH_SECRET"
+w config
+expect "config refuses a file whose secrets are missing" 1 "err:NO_SUCH_SECRET"
+NO_SUCH_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw w config
+expect "and prints the values in force for a destination" 0 "out:# attempts: 20" "out:  attempts: 7"
+w help settings https:
+expect "so does help, for a destination" 0 "out:for this destination 20"
 export WHERRY_URL=quakes
 w status --json
 json "WHERRY_URL may be a name as well" 'd["table"] == "quake_outbox"'

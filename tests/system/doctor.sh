@@ -46,7 +46,7 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 	run "UPDATE outbox SET status = 1, claim_token = 'x', claimed_at = $earlier,
 		next_retry_at = $earlier WHERE id = 2"
 	finds "a claim that lapsed is found" claims warn '1 messages, the first is 2'
-	of_message "and told of the message" 2 bad 'its claim lapsed'
+	of_message "and told of the message" 2 bad 'its claim expired'
 	run "UPDATE outbox SET status = 0, claim_token = NULL, claimed_at = NULL,
 		next_retry_at = NULL, created_at = $earlier WHERE id = 2;
 		UPDATE wherry_slot SET owner = 'boat', expires_at = $later, clean = 0"
@@ -129,7 +129,7 @@ mended bloat
 w doctor "$url" --json
 json "as JSON it has the same" 'd["table"] == "outbox" and d["bad"] == 0 and d["warn"] == 1 and
 	[f["level"] for f in d["findings"] if f["check"] == "relay"] == ["warn"]'
-w doctor "$url"
+w doctor "$url" --verbose
 expect "for people there is a line for each finding" 0 "out:warn  relay " "out:      to do " \
 	"out:ok    indexes "
 w doctor "sqlite:$tmp/nowhere.db"

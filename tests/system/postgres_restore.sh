@@ -64,7 +64,7 @@ pids+=($!)
 disown
 until_true 30 eval 'answers "SELECT pg_is_in_recovery()" f'
 
-w doctor "$url"
+w doctor "$url" --verbose
 check "the doctor finds that the slot is gone" says slot bad 'is gone'
 check "and that the publication is there" says publication ok ''
 stream outbox mark out.restored
@@ -73,7 +73,7 @@ check "with what was open, each once" is "$(numbers out.restored)" "$(seq -s ' '
 put outbox 2
 stream outbox mark out.restored
 check "and streams again" is "$(wc -l <out.restored)" 7
-w doctor "$url"
+w doctor "$url" --verbose
 check "there is a slot" says slot ok ''
 
 stream kept keep kept.restored
