@@ -211,11 +211,28 @@ wherry_code wh_db_transact_quietly(wherry_db *db, wh_work_fn fn, void *ctx,
 	return code;
 }
 
+#ifndef NDEBUG
+/* Is each parameter given?  A caller that forgets one is wrong: tests find it. */
+static bool all_given(const wh_stmt *stmt, const wh_param *params, size_t n)
+{
+	for (int i = 0; i < stmt->n_params; i++) {
+		size_t at = 0;
+
+		while (at < n && strcmp(params[at].name, stmt->params[i]) != 0)
+			at++;
+		if (at == n)
+			return false;
+	}
+	return true;
+}
+#endif
+
 wherry_code wh_db_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
 		      size_t n_params, wh_row_fn visit, void *ctx, int64_t *out_changed,
 		      wherry_error *err)
 {
 	assert(stmt && n_params <= WH_STMT_PARAMS);
+	assert(all_given(stmt, params, n_params));
 	return db->driver->run(db, stmt, params, n_params, visit, ctx, out_changed, err);
 }
 
@@ -224,6 +241,8 @@ wherry_code wh_db_run_all(wherry_db *db, wh_call *calls, size_t n, wherry_error 
 	wherry_code code = WHERRY_OK;
 
 	assert(n <= WH_DB_CALLS_MOST);
+	for (size_t i = 0; i < n; i++)
+		assert(all_given(calls[i].stmt, calls[i].params, calls[i].n_params));
 	if (db->driver->run_all)
 		return db->driver->run_all(db, calls, n, err);
 	for (size_t i = 0; code == WHERRY_OK && i < n; i++)

@@ -4,13 +4,13 @@
  */
 #include "outbox/outbox.h"
 
-/* As wherry_outbox's ack has them. */
-const char *const wh_outbox_ack_names[WH_ACKS] = {"ack-mark", "ack-mark-range",
-						  "ack-delete", "ack-delete-range"};
-
 static const wh_stmt *find(const wherry_outbox *box, wherry_on_done on_done, bool range)
 {
-	return box->ack[(on_done == WHERRY_DELETE ? 2 : 0) + (range ? 1 : 0)];
+	const wh_store_stmts *stmt = &box->stmt;
+
+	if (on_done == WHERRY_DELETE)
+		return range ? stmt->ack_delete_range : stmt->ack_delete;
+	return range ? stmt->ack_mark_range : stmt->ack_mark;
 }
 
 bool wh_outbox_acks(const wherry_outbox *box, const wherry_lease *lease,
@@ -57,9 +57,9 @@ static wherry_code read_call(wherry_outbox *box, const wh_read_from *from,
 	params[1] = WH_INT_PARAM("limit", from->limit);
 	out->n_params = 5;
 	wh_outbox_limits_of(box, &params[3]);
-	out->stmt = late ? box->stmt.sweep : box->stmt.read;
-	if (from->touched && box->touched)
-		out->stmt = box->touched;
+	out->stmt = late ? box->own.sweep : box->own.read;
+	if (from->touched && box->own.sweep_touched)
+		out->stmt = box->own.sweep_touched;
 	return wh_outbox_ranges(box, from->holes, from->n_holes, &params[2], err);
 }
 
@@ -67,7 +67,7 @@ static wherry_code share_call(wherry_outbox *box, const wh_read_from *from,
 			      wh_param *params, wh_call *out, wherry_error *err)
 {
 	out->n_params = WH_SLOTS_READ_PARAMS;
-	out->stmt = box->slots.read;
+	out->stmt = box->stmt.slots_read;
 	return wh_slots_read_params(box, from, params, err);
 }
 
@@ -93,7 +93,7 @@ wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack
 		calls[n++] = ack->call;
 	}
 	calls[n++] = read;
-	calls[n++] = (wh_call){.stmt = box->stmt.horizon,
+	calls[n++] = (wh_call){.stmt = box->own.horizon,
 			       .params = asked,
 			       .n_params = WH_HORIZON_PARAMS,
 			       .visit = wh_take_horizon,
@@ -102,7 +102,7 @@ wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack
 	if (ack)
 		ack->call.changed = calls[0].changed;
 	if (wh_db_about_row(box->db, code, &why)) {
-		code = wh_read_carefully(box, read.stmt, box->stmt.read_ids, params,
+		code = wh_read_carefully(box, read.stmt, box->own.read_ids, params,
 					 read.n_params, &reader, &why);
 		if (code == WHERRY_OK)
 			code = wh_outbox_horizon(box, lease, statements, horizon, &why);

@@ -24,10 +24,11 @@ wherry_code wherry_outbox_count(wherry_outbox *box, int64_t out_count[WHERRY_STA
 				wherry_error *err)
 {
 	int64_t count[WHERRY_STATE_COUNT] = {0};
-	wherry_code code;
+	wherry_code code = WHERRY_OK;
 
-	code = wh_db_run(box->db, box->stmt.count, NULL, 0, take_counts, count, NULL,
-			 err);
+	if (box->own.count)
+		code = wh_db_run(box->db, box->own.count, NULL, 0, take_counts, count,
+				 NULL, err);
 	if (code == WHERRY_OK)
 		memcpy(out_count, count, sizeof(count));
 	return wh_outbox_missing(box->name.ptr, code, err);
@@ -59,9 +60,11 @@ static wherry_code read_ready(wherry_outbox *box, ready *out, wherry_error *err)
 {
 	wherry_code code;
 
-	code = wh_db_run(box->db, box->stmt.ready, NULL, 0, take_ready, out, NULL, err);
+	if (!box->own.ready)
+		return WHERRY_OK; /* rows do not say what is ready */
+	code = wh_db_run(box->db, box->own.ready, NULL, 0, take_ready, out, NULL, err);
 	if (code == WHERRY_OK)
-		code = wh_db_run(box->db, box->stmt.oldest_pending, NULL, 0, take_age,
+		code = wh_db_run(box->db, box->own.oldest_pending, NULL, 0, take_age,
 				 &out->age_ms, NULL, err);
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
@@ -70,7 +73,7 @@ static wherry_code read_ready(wherry_outbox *box, ready *out, wherry_error *err)
 static wherry_code count_held(wherry_outbox *box, const wherry_status *status,
 			      int64_t *out_n, wherry_error *err)
 {
-	const wh_stmt *held = wh_sql_find(&box->sql, "held-pending");
+	const wh_stmt *held = box->own.held_pending;
 
 	*out_n = 0;
 	if (!held || !status->count[WHERRY_FAILED])
@@ -99,7 +102,7 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 	wherry_code code;
 
 	code = wherry_outbox_count(box, status.count, err);
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK && box->stmt.count_archived)
 		code = wh_db_run(box->db, box->stmt.count_archived, NULL, 0, wh_take_int,
 				 &status.archived, NULL, err);
 	if (code == WHERRY_OK)
@@ -250,6 +253,9 @@ static void filter_params(const wherry_filter *f, unsigned states, int64_t limit
 static wherry_code check_filter(const wherry_outbox *box, const wherry_filter *f,
 				wherry_error *err)
 {
+	if (!box->own.list)
+		return wh_outbox_cannot(box, "whose rows do not say what became of them",
+					err);
 	if (f->key && !box->layout.ordered)
 		return wh_outbox_cannot(box, "whose messages have no keys", err);
 	return WHERRY_OK;
@@ -319,10 +325,10 @@ static const wh_stmt *list_of(const wherry_outbox *box, const wherry_filter *fil
 	bool any = states >> WHERRY_DONE & 1;
 
 	if (filter->archived)
-		return box->stmt.list_archived;
+		return box->own.list_archived;
 	if (filter->newest)
-		return any ? box->stmt.list_any_newest : box->stmt.list_newest;
-	return any ? box->stmt.list_any : box->stmt.list;
+		return any ? box->own.list_any_newest : box->own.list_newest;
+	return any ? box->own.list_any : box->own.list;
 }
 
 wherry_code wherry_outbox_list(wherry_outbox *box, const wherry_filter *filter,
@@ -338,6 +344,8 @@ wherry_code wherry_outbox_list(wherry_outbox *box, const wherry_filter *filter,
 
 	if (code != WHERRY_OK)
 		return code;
+	if (filter->archived && !box->own.list_archived)
+		return WHERRY_OK; /* there is no archive, and so nothing in it */
 	filter_params(filter, states, LIST_DEFAULT, params);
 	list_params(filter, &params[FILTER_PARAMS + 2]);
 	code = list_rows(box, list_of(box, filter, states), params, &v, err);
@@ -375,10 +383,13 @@ wherry_code wherry_outbox_show(wherry_outbox *box, const char *ident, wherry_row
 
 	if (!ident)
 		return wh_fail(err, WHERRY_INVALID, "no message named");
-	code = show_one(box, box->stmt.show, params, &v, err);
+	code = check_filter(box, &(wherry_filter){.ident = ident}, err);
+	if (code != WHERRY_OK)
+		return code;
+	code = show_one(box, box->own.show, params, &v, err);
 	v.archived = !v.n;
-	if (code == WHERRY_OK && !v.n)
-		code = show_one(box, box->stmt.show_archived, params, &v, err);
+	if (code == WHERRY_OK && !v.n && box->own.show_archived)
+		code = show_one(box, box->own.show_archived, params, &v, err);
 	if (code == WHERRY_OK && !v.n)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "there is no message '%.100s' in outbox '%s'", ident,
@@ -408,10 +419,10 @@ static wherry_code bring_back(change *c, wherry_error *err)
 		return WHERRY_OK;
 	memcpy(params, c->params, sizeof(params));
 	params[FILTER_PARAMS - 1].number = limit;
-	code = wh_db_run(c->box->db, c->box->stmt.replay_archived, params, FILTER_PARAMS,
+	code = wh_db_run(c->box->db, c->box->own.replay_archived, params, FILTER_PARAMS,
 			 NULL, NULL, &n, err);
 	if (code == WHERRY_OK && n)
-		code = wh_db_run(c->box->db, c->box->stmt.unarchive, NULL, 0, NULL, NULL,
+		code = wh_db_run(c->box->db, c->box->own.unarchive, NULL, 0, NULL, NULL,
 				 NULL, err);
 	c->n += n;
 	return code;
@@ -422,13 +433,14 @@ static wherry_code change_and_nudge(void *ctx, wherry_error *err)
 {
 	change *c = ctx;
 	const wh_param name = WH_TEXT_PARAM("name", c->box->name);
-	wherry_code code;
+	wherry_code code = WHERRY_OK;
 
-	code = wh_db_run(c->box->db, c->stmt, c->params, FILTER_PARAMS, NULL, NULL, &c->n,
-			 err);
-	if (code == WHERRY_OK && c->archived)
+	if (c->stmt)
+		code = wh_db_run(c->box->db, c->stmt, c->params, FILTER_PARAMS, NULL,
+				 NULL, &c->n, err);
+	if (code == WHERRY_OK && c->archived && c->box->own.replay_archived)
 		code = bring_back(c, err);
-	if (code == WHERRY_OK && c->n)
+	if (code == WHERRY_OK && c->n && c->box->stmt.nudge)
 		code = wh_db_run(c->box->db, c->box->stmt.nudge, &name, 1, NULL, NULL,
 				 NULL, err);
 	return wh_outbox_missing(c->box->name.ptr, code, err);
@@ -455,13 +467,13 @@ wherry_code wherry_outbox_redrive(wherry_outbox *box, const wherry_filter *filte
 {
 	unsigned states = filter->states ? filter->states : 1u << WHERRY_DEAD;
 
-	return change_rows(box, box->stmt.redrive, false, filter, states, out_n, err);
+	return change_rows(box, box->own.redrive, false, filter, states, out_n, err);
 }
 
 wherry_code wherry_outbox_replay(wherry_outbox *box, const wherry_filter *filter,
 				 int64_t *out_n, wherry_error *err)
 {
-	return change_rows(box, box->stmt.replay, true, filter, 0, out_n, err);
+	return change_rows(box, box->own.replay, true, filter, 0, out_n, err);
 }
 
 wherry_code wherry_outbox_discard(wherry_outbox *box, const char *ident,
@@ -476,7 +488,7 @@ wherry_code wherry_outbox_discard(wherry_outbox *box, const char *ident,
 	if (box->layout.streams)
 		return wh_outbox_cannot(
 			box, "which is only streamed: delete its row yourself", err);
-	code = change_rows(box, box->stmt.discard, false, &filter, 0, &n, err);
+	code = change_rows(box, box->own.discard, false, &filter, 0, &n, err);
 	if (code == WHERRY_OK && !n)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "there is no message '%.100s' in outbox '%s' that is not "
@@ -491,7 +503,7 @@ static wherry_code set_paused(wherry_outbox *box, bool on, wherry_error *err)
 				   WH_INT_PARAM("on", on)};
 	wherry_code code;
 
-	if (box->layout.by_claim)
+	if (!box->stmt.pause)
 		return wh_outbox_cannot(box,
 					"which has nowhere to write that it is paused: "
 					"stop its relays instead",
@@ -516,6 +528,8 @@ wherry_code wherry_outbox_reap(wherry_outbox *box, int64_t claim_timeout_us,
 	change c = {.box = box, .stmt = box->stmt.reap};
 	wherry_code code;
 
+	if (!box->stmt.reap)
+		return wh_outbox_cannot(box, "whose rows are not claimed", err);
 	c.params[0] = WH_INT_PARAM("timeout", wh_ms(claim_timeout_us));
 	for (int i = 1; i < FILTER_PARAMS; i++)
 		c.params[i] = WH_INT_PARAM("none", 0);
@@ -565,6 +579,11 @@ static wherry_code purge(wherry_outbox *box, const wh_stmt *before, const wh_stm
 	if (wherry_db_in_transaction(box->db))
 		return wh_fail(err, WHERRY_INVALID,
 			       "a transaction is open: a purge needs its own");
+	if (!stmt) { /* nothing is kept that could be purged */
+		if (out_n)
+			*out_n = 0;
+		return WHERRY_OK;
+	}
 	do {
 		size = max_rows && max_rows - sum < batch ? max_rows - sum : batch;
 		p.params[0] = WH_INT_PARAM("age", wh_ms(older_than_us));
@@ -590,8 +609,13 @@ wherry_code wherry_outbox_archive(wherry_outbox *box, int64_t older_than_us,
 				  int64_t batch, int64_t max_rows, int64_t *out_n,
 				  wherry_error *err)
 {
-	if (!*box->layout.archive)
-		return wh_outbox_cannot(box, "which has no archive", err);
+	if (!box->stmt.archive)
+		return wh_outbox_cannot(box,
+					box->stmt.done_archive
+						? "where delivered rows are in the "
+						  "archive already"
+						: "which has no archive",
+					err);
 	return purge(box, box->stmt.archive, box->stmt.purge_archived, older_than_us,
 		     batch, max_rows, out_n, err);
 }

@@ -35,9 +35,9 @@ wherry_code wh_outbox_backlog(wherry_outbox *box, wh_backlog *out, wherry_error 
 	wh_backlog b = {.pending = 0};
 	wherry_code code;
 
-	if (box->backlog)
-		code = wh_db_run(box->db, box->backlog, &most, 1, take_backlog, &b, NULL,
-				 err);
+	if (box->own.backlog)
+		code = wh_db_run(box->db, box->own.backlog, &most, 1, take_backlog, &b,
+				 NULL, err);
 	else
 		code = count_all(box, &b, err);
 	if (code == WHERRY_OK)

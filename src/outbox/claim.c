@@ -43,7 +43,14 @@ wherry_code wh_outbox_join_as(wherry_outbox *box, bool again, const char *owner,
 		WH_INT_PARAM("epoch", *inout->token ? inout->epoch : 0),
 		WH_TEXT_PARAM("token", wh_view_of(lease.token)),
 	};
-	if (inout->epoch || box->layout.by_claim)
+	if (!box->stmt.claim)
+		return wh_outbox_cannot(box, "whose rows are not claimed", err);
+	if (!box->stmt.join) {
+		lease.epoch = 1; /* nothing is written: who comes may claim */
+		*inout = lease;
+		return WHERRY_OK;
+	}
+	if (inout->epoch)
 		code = wh_db_run(box->db, box->stmt.join, params,
 				 sizeof(params) / sizeof(*params), wh_take_lease, &lease,
 				 NULL, err);
@@ -162,7 +169,7 @@ static wherry_code move_on(claiming *w, wh_param *params, wherry_error *err)
 		place->deep = w->more = deep;
 		return WHERRY_OK;
 	}
-	if (!w->options->unordered && !place->many) {
+	if (!w->options->unordered && !place->many && w->box->stmt.claim_passed) {
 		params[4] = WH_INT_PARAM("limit", w->scanned); /* all of them */
 		code = wh_db_run(w->box->db, w->box->stmt.claim_passed, params,
 				 CLAIM_PARAMS, take_passed, place, NULL, err);
@@ -224,9 +231,10 @@ static wherry_code claim_pending(claiming *w, int64_t limit, wherry_error *err)
 /* Where several write at once, claims wait for each other, and see each other's rows. */
 static wherry_code take_turns(const claiming *w, wherry_error *err)
 {
-	if (!w->box->claim_lock)
+	if (!w->box->stmt.claim_lock)
 		return WHERRY_OK;
-	return wh_db_run(w->box->db, w->box->claim_lock, NULL, 0, NULL, NULL, NULL, err);
+	return wh_db_run(w->box->db, w->box->stmt.claim_lock, NULL, 0, NULL, NULL, NULL,
+			 err);
 }
 
 static wherry_code claim(void *ctx, wherry_error *err)
@@ -296,7 +304,7 @@ wherry_code wh_claim_ids(wherry_outbox *box, const wherry_lease *lease,
 	wh_buf_putc(&box->ids, ']');
 	code = wh_buf_check(&box->ids, err);
 	if (code == WHERRY_OK)
-		*out = WH_TEXT_PARAM("claims", ((wh_view){box->ids.ptr, box->ids.len}));
+		*out = WH_TEXT_PARAM("ids", ((wh_view){box->ids.ptr, box->ids.len}));
 	return code;
 }
 
@@ -335,7 +343,8 @@ static wherry_code check_options(const wherry_outbox *box, const wherry_lease *l
 			err, WHERRY_INVALID,
 			"a claim needs a lease of wherry_outbox_join(), a limit and a "
 			"time");
-	return WHERRY_OK;
+	return box->stmt.claim ? WHERRY_OK
+			       : wh_outbox_cannot(box, "whose rows are not claimed", err);
 }
 
 /* Carefully: the texts of what is claimed are read when that is committed. */
@@ -350,8 +359,7 @@ static wherry_code claim_rows(claiming *w, wh_work_fn make, wherry_error *err)
 	note_claims(w);
 	code = wh_db_transact_quietly(w->box->db, make, w, err);
 	if (w->box->careful && code == WHERRY_OK)
-		code = wh_bare_visit(w->box, w->box->stmt.read_ids, &bare, 0, &whole,
-				     err);
+		code = wh_bare_visit(w->box, w->box->own.read_ids, &bare, 0, &whole, err);
 	wh_bare_clear(&bare);
 	return code;
 }
@@ -498,6 +506,8 @@ wherry_code wherry_outbox_extend(wherry_outbox *box, const wherry_lease *lease,
 	if (!box || !lease || !*lease->token || lasts_us <= 0)
 		return wh_fail(err, WHERRY_INVALID,
 			       "to extend claims takes their lease and a time");
+	if (!box->stmt.extend)
+		return wh_outbox_cannot(box, "whose rows are not claimed", err);
 	code = wh_claim_ids(box, lease, ids, n, &params[0], err);
 	if (code != WHERRY_OK)
 		return code;

@@ -8,21 +8,19 @@ static wherry_code drop(void *ctx, wherry_error *err)
 {
 	wherry_outbox *box = ctx;
 	int64_t others = 0;
-	wherry_code code =
-		wh_db_script(box->db, wh_sql_find(&box->sql, "drop")->text, err);
+	wherry_code code = wh_db_script(box->db, box->stmt.drop->text, err);
 
 	if (code == WHERRY_OK)
-		code = wh_db_run(box->db, wh_sql_find(&box->sql, "outboxes-left"), NULL,
-				 0, wh_take_int, &others, NULL, err);
+		code = wh_db_run(box->db, box->stmt.outboxes_left, NULL, 0, wh_take_int,
+				 &others, NULL, err);
 	if (code == WHERRY_OK && !others)
-		code = wh_db_script(box->db, wh_sql_find(&box->sql, "drop-shared")->text,
-				    err);
+		code = wh_db_script(box->db, box->stmt.drop_shared->text, err);
 	return code;
 }
 
 wherry_code wh_outbox_drop(wherry_outbox *box, wherry_error *err)
 {
-	if (!wh_sql_find(&box->sql, "drop"))
+	if (!box->stmt.drop)
 		return wh_fail(err, WHERRY_UNSUPPORTED,
 			       "the table '%s' has layout %s and belongs to another "
 			       "program: remove it there",

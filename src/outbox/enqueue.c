@@ -204,11 +204,11 @@ static wherry_code insert(wherry_outbox *box, const wherry_message *msg, unsigne
 		WH_TEXT_PARAM("trace_id", wh_view_of(msg->trace_id)),
 		body_param(msg),
 	};
-	if ((flags & WHERRY_LOCK_KEY) && box->lock_key)
-		code = wh_db_run(box->db, box->lock_key, params,
+	if ((flags & WHERRY_LOCK_KEY) && box->own.lock_key)
+		code = wh_db_run(box->db, box->own.lock_key, params,
 				 sizeof(params) / sizeof(*params), NULL, NULL, NULL, err);
 	if (code == WHERRY_OK)
-		code = wh_db_run(box->db, box->stmt.enqueue, params,
+		code = wh_db_run(box->db, box->own.enqueue, params,
 				 sizeof(params) / sizeof(*params), NULL, NULL, &changed,
 				 err);
 	if (code == WHERRY_OK)

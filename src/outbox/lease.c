@@ -54,7 +54,7 @@ wherry_code wh_outbox_lease_as(wherry_outbox *box, wh_engine engine, bool again,
 	if (!box || !owner || !out || lasts_us <= 0)
 		return wh_fail(err, WHERRY_INVALID,
 			       "a lease needs an outbox, an owner and a time");
-	if (!box->layout.exclusive && !box->layout.streams)
+	if (!box->stmt.lease)
 		return wh_outbox_cannot(
 			box,
 			"where no relay can work alone: there is nowhere to keep a lease",
@@ -100,6 +100,8 @@ wherry_code wherry_outbox_renew(wherry_outbox *box, wherry_lease *lease,
 	};
 	wherry_code code;
 
+	if (!box->stmt.renew)
+		return WHERRY_OK; /* nothing was taken */
 	fresh.epoch = 0;
 	code = wh_db_run(box->db, box->stmt.renew, params,
 			 sizeof(params) / sizeof(*params), wh_take_lease, &fresh, NULL,
@@ -126,7 +128,7 @@ wherry_code wherry_outbox_release(wherry_outbox *box, const wherry_lease *lease,
 	int64_t changed = 0;
 	wherry_code code;
 
-	if (box->layout.by_claim)
+	if (!stmt)
 		return WHERRY_OK; /* nothing was taken */
 	code = wh_db_run(box->db, stmt, params, 4, NULL, NULL, &changed, err);
 	if (code != WHERRY_OK)
@@ -152,9 +154,12 @@ wherry_code wh_outbox_fence(wherry_outbox *box, const wherry_lease *lease,
 		WH_INT_PARAM("shared", *lease->token != 0),
 	};
 	bool holds = false;
-	wherry_code code = wh_db_run(box->db, box->stmt.fence, params, 4, take_yes,
-				     &holds, NULL, err);
+	wherry_code code;
 
+	if (!box->stmt.fence)
+		return WHERRY_OK; /* each claim is its own fence */
+	code = wh_db_run(box->db, box->stmt.fence, params, 4, take_yes, &holds, NULL,
+			 err);
 	if (code != WHERRY_OK)
 		return wh_outbox_missing(box->name.ptr, code, err);
 	return holds ? WHERRY_OK : wh_outbox_stale(box, err);
@@ -241,14 +246,14 @@ static wherry_code settle_done(settling *w, wherry_error *err)
 {
 	const wh_settlement *s = w->s;
 	const wherry_outbox *box = w->box;
-	bool mark = s->on_done == WHERRY_MARK && !box->layout.archives;
+	bool mark = s->on_done == WHERRY_MARK && box->stmt.done_mark;
 	wherry_code code = WHERRY_OK;
 
-	if (s->n_done && s->on_done == WHERRY_ARCHIVE && !*box->layout.archive)
+	if (s->n_done && s->on_done == WHERRY_ARCHIVE && !box->stmt.done_archive)
 		return wh_outbox_cannot(box, "which has no archive", err);
 	if (!mark && s->on_done != WHERRY_DELETE)
 		code = on_ids(w, box->stmt.done_archive, s->done, s->n_done, false, err);
-	if (code == WHERRY_OK && !box->layout.by_claim &&
+	if (code == WHERRY_OK && box->stmt.done_delete_range &&
 	    wh_ids_in_a_row(s->done, s->n_done))
 		return on_range(
 			w, mark ? box->stmt.done_mark_range : box->stmt.done_delete_range,
@@ -317,9 +322,9 @@ wherry_code wh_outbox_untry(wherry_outbox *box, const wherry_lease *lease, int64
 		name_param(name),
 	};
 
-	return box->untry
-		       ? wh_db_run(box->db, box->untry, params, 4, NULL, NULL, NULL, err)
-		       : WHERRY_OK;
+	return box->stmt.untry ? wh_db_run(box->db, box->stmt.untry, params, 4, NULL,
+					   NULL, NULL, err)
+			       : WHERRY_OK;
 }
 
 static wherry_code settle_try(settling *w, wherry_error *err)
@@ -352,8 +357,12 @@ static wherry_code settle(void *ctx, wherry_error *err)
 {
 	settling *w = ctx;
 	const wh_settlement *s = w->s;
-	wherry_code code = wh_outbox_fence(w->box, w->lease, err);
+	wherry_code code = WHERRY_OK;
 
+	if (!w->box->stmt.done_delete)
+		code = wh_outbox_cannot(w->box, "whose rows are not acknowledged", err);
+	if (code == WHERRY_OK)
+		code = wh_outbox_fence(w->box, w->lease, err);
 	w->n = 0;
 	if (code == WHERRY_OK)
 		code = settle_done(w, err);

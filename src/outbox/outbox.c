@@ -259,38 +259,14 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 	code = wh_sql_parse_as(text, &names, &box->sql, err);
 	if (code == WHERRY_OK)
 		code = read_layout(&box->sql, scheme, &box->layout, err);
+	if (code == WHERRY_OK)
+		code = wh_groups_check(&box->sql, wh_store_groups, wh_outbox_groups, err);
+	if (code == WHERRY_OK)
+		code = wh_groups_bind(&box->sql, wh_store_groups, &box->stmt, err);
+	if (code == WHERRY_OK)
+		code = wh_groups_bind(&box->sql, wh_outbox_groups, &box->own, err);
 	if (code != WHERRY_OK)
 		return wh_prefix(err, code, "outbox/sql/%s.%s.sql", layout, scheme);
-#define X(field, name_)                                                                  \
-	if (!(box->stmt.field = wh_sql_find(&box->sql, name_)))                          \
-		return wh_fail(err, WHERRY_UNSUPPORTED,                                  \
-			       "outbox/sql/%s.%s.sql has no '%s'", layout, scheme,       \
-			       name_);
-	WH_OUTBOX_STMTS(X)
-#undef X
-	box->claim_lock = wh_sql_find(&box->sql, "claim-lock");
-	box->wake_key = wh_sql_find(&box->sql, "wake-key");
-	box->untry = wh_sql_find(&box->sql, "untry");
-	for (int i = 0; i < WH_ACKS; i++)
-		box->ack[i] = wh_sql_find(&box->sql, wh_outbox_ack_names[i]);
-	box->stmt_frontier = wh_sql_find(&box->sql, "frontier");
-	box->stmt_ids = wh_sql_find(&box->sql, "id-taking");
-	box->backlog = wh_sql_find(&box->sql, "backlog");
-	box->in_turn = wh_sql_find(&box->sql, "read-in-turn");
-	box->touched = wh_sql_find(&box->sql, "sweep-touched");
-	box->lock_key = wh_sql_find(&box->sql, "lock-key");
-	box->slots = (wh_slots_sql){
-		.ready = wh_sql_find(&box->sql, "slots-ready"),
-		.lock = wh_sql_find(&box->sql, "slots-lock"),
-		.relays = wh_sql_find(&box->sql, "slots-relays"),
-		.strip = wh_sql_find(&box->sql, "slots-strip"),
-		.take = wh_sql_find(&box->sql, "slots-take"),
-		.renew = wh_sql_find(&box->sql, "slots-renew"),
-		.control = wh_sql_find(&box->sql, "slots-control"),
-		.tell = wh_sql_find(&box->sql, "slots-tell"),
-		.read = wh_sql_find(&box->sql, "slots-read"),
-		.dead_keys = wh_sql_find(&box->sql, "slots-dead-keys"),
-	};
 	return WHERRY_OK;
 }
 
@@ -322,22 +298,33 @@ wherry_code wh_outbox_cannot(const wherry_outbox *box, const char *what,
 		       box->name.ptr, box->layout.name, what);
 }
 
-/* The tables say which layout it is: native ones are listed, others known by columns. */
-static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_error *err)
+wherry_code wh_outbox_recognize(wherry_outbox *box, const char *table, wh_version *out,
+				wherry_error *err)
 {
 	const char *scheme = box->db->driver->scheme;
 	wherry_code code = wh_outbox_load(box, scheme, NULL, table, err);
 
+	*out = (wh_version){.found = false};
 	if (code == WHERRY_OK)
-		code = wh_outbox_check(box, err);
-	for (int i = 0; code == WHERRY_NOTFOUND && wh_outbox_layouts[i]; i++) {
+		code = wh_outbox_version(box, out, err);
+	for (int i = 0; code == WHERRY_OK && !out->found && wh_outbox_layouts[i]; i++) {
+		if (!wh_sql_embedded("outbox", wh_outbox_layouts[i], scheme))
+			continue;
 		wh_outbox_unload(box);
 		code = wh_outbox_load(box, scheme, wh_outbox_layouts[i], table, err);
 		if (code == WHERRY_OK)
-			code = wh_outbox_check(box, err);
-		else if (code == WHERRY_UNSUPPORTED)
-			code = WHERRY_NOTFOUND;
+			code = wh_outbox_version(box, out, err);
 	}
+	return code;
+}
+
+static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_error *err)
+{
+	wh_version v = {.found = false};
+	wherry_code code = wh_outbox_recognize(box, table, &v, err);
+
+	if (code == WHERRY_OK)
+		code = wh_outbox_check(box, &v, err);
 	if (code == WHERRY_OK)
 		code = wh_outbox_payload(box, err);
 	return wh_outbox_missing(table, code, err);

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "db/driver.h"
+#include "outbox/groups.h"
 #include "outbox/held.h"
 #include "outbox/meet.h"
 #include "outbox/name.h"
@@ -32,33 +33,6 @@ typedef struct wh_layout {
 				 an archive "": there is none */
 } wh_layout;
 
-/* Every statement of a layout, by name; src/outbox/DATABASE.sql has them all, and so has
- * the file of each other layout. */
-/* clang-format off */
-#define WH_OUTBOX_STMTS(X) \
-	X(schema_exists, "schema-exists") X(schema_version, "schema-version") \
-	X(columns, "columns") X(enqueue, "enqueue") \
-	X(lease, "lease") X(lease_holder, "lease-holder") X(renew, "renew") \
-	X(join, "join") X(leave, "leave") X(claim_end, "claim-end") X(claim, "claim") X(claim_passed, "claim-passed") X(claim_due, "claim-due") \
-	X(lapsed, "lapsed") X(claim_share, "claim-share") X(claim_lapsed, "claim-lapsed") X(claim_next, "claim-next") X(extend, "extend") \
-	X(control, "control") X(release, "release") X(fence, "fence") \
-	X(read, "read") X(sweep, "sweep") X(read_ids, "read-ids") \
-	X(horizon, "horizon") X(dead_keys, "dead-keys") X(open_upto, "open-upto") X(last_open, "last-open") \
-	X(done_mark, "done-mark") X(done_delete, "done-delete") X(done_archive, "done-archive") \
-	X(done_mark_range, "done-mark-range") X(done_delete_range, "done-delete-range")  \
-	X(fail, "fail") X(requeue, "requeue") X(requeue_failed, "requeue-failed") X(try, "try") X(reap, "reap") \
-	X(purge, "purge") X(archive, "archive") \
-	X(purge_archived, "purge-archived") X(purge_archive, "purge-archive") \
-	X(redrive, "redrive") X(discard, "discard") X(replay, "replay") X(nudge, "nudge") X(pause, "pause") \
-	X(replay_archived, "replay-archived") X(unarchive, "unarchive") \
-	X(list, "list") X(list_any, "list-any") X(list_archived, "list-archived") \
-	X(list_newest, "list-newest") X(list_any_newest, "list-any-newest") \
-	X(show, "show") X(show_archived, "show-archived") \
-	X(count, "count") X(count_archived, "count-archived") X(ready, "ready") X(oldest_pending, "oldest-pending")
-/* clang-format on */
-
-enum { WH_ACKS = 4 };
-
 struct wherry_outbox {
 	wherry_db *db; /* borrowed */
 	wh_sql sql;
@@ -75,26 +49,11 @@ struct wherry_outbox {
 	wh_buf ids;            /* the list of ids being bound, */
 	wh_buf holes;          /* and that of ranges; */
 	wh_buf message_ids;    /* and the message ids of those rows */
-	struct {
-#define X(field, name) const wh_stmt *field;
-		WH_OUTBOX_STMTS(X)
-#undef X
-	} stmt;
-	const wh_stmt *claim_lock; /* NULL: claims are made one after the other anyway */
-	const wh_stmt *wake_key;   /* NULL: no writer wakes relays, or all do */
-	const wh_stmt *untry;      /* NULL: an attempt on record stays there */
-	const wh_stmt *ack[WH_ACKS];             /* see ack.c; NULL: there are none */
-	const wh_stmt *stmt_frontier, *stmt_ids; /* NULL: ids appear in their order */
-	const wh_stmt *backlog;                  /* NULL: all is counted */
-	const wh_stmt *in_turn, *touched;        /* NULL: nothing is streamed */
-	const wh_stmt *lock_key; /* NULL: so are transactions that write */
-	wh_slots_sql slots;
+	wh_store_stmts stmt;   /* what every model has, and */
+	wh_outbox_stmts own;   /* what outboxes alone have; NULL: not in this layout */
 	bool careful; /* claims are made without texts, which are read behind them */
 	int slotted;  /* it was made for slots; -1: nobody has looked */
 };
-
-/* The names of those. */
-extern const char *const wh_outbox_ack_names[];
 
 /* Open and dead rows, each counted up to WH_BACKLOG_MOST where the layout can stop there. */
 typedef struct wh_backlog {
@@ -145,6 +104,22 @@ wherry_code wh_outbox_missing(const char *table, wherry_code code, wherry_error 
 wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err);
 void wh_outbox_unload(wherry_outbox *box);
+
+typedef struct wh_version {
+	bool found;
+	int64_t version;     /* 0: a table beside it is missing */
+	int64_t min_program; /* the oldest program that may still run */
+} wh_version;
+
+/*
+ * Load the layout that the tables have: native outboxes are listed in wherry_schema, others
+ * are known by their columns.  Where nothing is found some layout is loaded.
+ */
+wherry_code wh_outbox_recognize(wherry_outbox *box, const char *table, wh_version *out,
+				wherry_error *err);
+
+/* The version that the tables of the loaded layout have. */
+wherry_code wh_outbox_version(wherry_outbox *box, wh_version *out, wherry_error *err);
 
 /* The layouts there are besides the native one; NULL at the end. */
 extern const char *const wh_outbox_layouts[];
@@ -212,8 +187,8 @@ wherry_code wh_outbox_drop(wherry_outbox *box, wherry_error *err);
 /* Sets box->payload_type. */
 wherry_code wh_outbox_payload(wherry_outbox *box, wherry_error *err);
 
-/* Is the schema there, and may this program use it?  Sets box->version. */
-wherry_code wh_outbox_check(wherry_outbox *box, wherry_error *err);
+/* Is the schema there, and whole?  Sets box->version. */
+wherry_code wh_outbox_check(wherry_outbox *box, const wh_version *v, wherry_error *err);
 
 /* Bytes an enqueued body may have. */
 void wh_outbox_set_body_max(wherry_outbox *box, int64_t bytes);
@@ -291,9 +266,8 @@ wherry_code wh_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease
 				   void *ctx, wherry_error *err);
 
 /*
- * The list of ids as a parameter for what their claimer writes: named "ids", or "claims"
- * where a claim has a mark of its own, [[message id, mark, id], …], and then without those
- * that are not held.
+ * The list of ids as the parameter "ids" for what their claimer writes.  Where a claim has a
+ * mark of its own the list is [[message id, mark, id], …], without ids that are not held.
  */
 wherry_code wh_claim_ids(wherry_outbox *box, const wherry_lease *lease,
 			 const int64_t *ids, size_t n, wh_param *out, wherry_error *err);

@@ -79,10 +79,13 @@ wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
 	visitor v = {visit, ctx, 0, 0};
 	wherry_code code;
 
+	if (!box->own.read)
+		return wh_outbox_cannot(box, "whose rows are only claimed or streamed",
+					err);
 	if (all_open)
 		return wh_outbox_read_late(box, after, NULL, 0, limit, visit, ctx, err);
 	wh_outbox_limits_of(box, &params[2]);
-	code = wh_read_rows(box, box->stmt.read, box->stmt.read_ids, params, 4, &v, err);
+	code = wh_read_rows(box, box->own.read, box->own.read_ids, params, 4, &v, err);
 	box->db->found += v.n;
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
@@ -119,8 +122,8 @@ wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_rang
 
 	wh_outbox_limits_of(box, &params[3]);
 	if (code == WHERRY_OK)
-		code = wh_read_rows(box, box->stmt.sweep, box->stmt.read_ids, params, 5,
-				    &v, err);
+		code = wh_read_rows(box, box->own.sweep, box->own.read_ids, params, 5, &v,
+				    err);
 	box->db->found += v.n;
 	return wh_outbox_missing(box->name.ptr, code, err);
 }
@@ -142,13 +145,13 @@ static wherry_code read_ids(wherry_outbox *box, const wh_stmt *stmt, const int64
 wherry_code wh_outbox_read_ids(wherry_outbox *box, const int64_t *ids, size_t n,
 			       wh_open_fn visit, void *ctx, wherry_error *err)
 {
-	return read_ids(box, box->stmt.read_ids, ids, n, visit, ctx, err);
+	return read_ids(box, box->own.read_ids, ids, n, visit, ctx, err);
 }
 
 wherry_code wh_outbox_read_in_turn(wherry_outbox *box, const int64_t *ids, size_t n,
 				   wh_open_fn visit, void *ctx, wherry_error *err)
 {
-	return read_ids(box, box->in_turn, ids, n, visit, ctx, err);
+	return read_ids(box, box->own.read_in_turn, ids, n, visit, ctx, err);
 }
 
 static wherry_code take_dead_key(void *ctx, const wh_row *row, wherry_error *err)
@@ -184,7 +187,7 @@ static wherry_code dead_page(wherry_outbox *box, wh_param *params, int64_t limit
 			     bool bare, visitor *v, wherry_error *err)
 {
 	const wh_stmt *stmt =
-		params[2].bytes.len ? box->slots.dead_keys : box->stmt.dead_keys;
+		params[2].bytes.len ? box->stmt.slots_dead_keys : box->own.dead_keys;
 
 	params[0] = WH_INT_PARAM("after", v->last);
 	params[1] = WH_INT_PARAM("limit", limit);
@@ -239,10 +242,11 @@ wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
 {
 	const wh_param param = WH_INT_PARAM("upto", upto);
 	int64_t n = 0;
-	wherry_code code;
+	wherry_code code = WHERRY_OK;
 
-	code = wh_db_run(box->db, box->stmt.open_upto, &param, 1, wh_take_int, &n, NULL,
-			 err);
+	if (box->own.open_upto)
+		code = wh_db_run(box->db, box->own.open_upto, &param, 1, wh_take_int, &n,
+				 NULL, err);
 	if (code == WHERRY_OK)
 		*out_any = n > 0;
 	return wh_outbox_missing(box->name.ptr, code, err);
@@ -250,8 +254,15 @@ wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
 
 wherry_code wh_outbox_last_open(wherry_outbox *box, int64_t *out_id, wherry_error *err)
 {
-	return wh_db_run(box->db, box->stmt.last_open, NULL, 0, wh_take_int, out_id, NULL,
-			 err);
+	int64_t id = 0;
+	wherry_code code = WHERRY_OK;
+
+	if (box->own.last_open)
+		code = wh_db_run(box->db, box->own.last_open, NULL, 0, wh_take_int, &id,
+				 NULL, err);
+	if (code == WHERRY_OK)
+		*out_id = id;
+	return code;
 }
 
 typedef struct control {
@@ -271,9 +282,9 @@ wherry_code wh_outbox_watch(wherry_outbox *box, bool sole, wherry_error *err)
 	int64_t key = 0;
 	wherry_code code = WHERRY_OK;
 
-	if (box->wake_key)
-		code = wh_db_run(box->db, box->wake_key, NULL, 0, wh_take_int, &key, NULL,
-				 err);
+	if (box->stmt.wake_key)
+		code = wh_db_run(box->db, box->stmt.wake_key, NULL, 0, wh_take_int, &key,
+				 NULL, err);
 	if (code != WHERRY_OK)
 		return wh_outbox_missing(box->name.ptr, code, err);
 	box->db->unheard = box->layout.unheard;
@@ -287,10 +298,11 @@ wherry_code wh_outbox_control(wherry_outbox *box, bool *out_paused, int64_t *out
 {
 	const wh_param name = WH_TEXT_PARAM("name", box->name);
 	control c = {0};
-	wherry_code code;
+	wherry_code code = WHERRY_OK;
 
-	code = wh_db_run(box->db, box->stmt.control, &name, 1, take_control, &c, NULL,
-			 err);
+	if (box->stmt.control)
+		code = wh_db_run(box->db, box->stmt.control, &name, 1, take_control, &c,
+				 NULL, err);
 	if (code == WHERRY_OK) {
 		*out_paused = c.paused;
 		*out_nudge = c.nudge;
@@ -327,7 +339,7 @@ wherry_code wh_outbox_horizon(wherry_outbox *box, const wherry_lease *lease,
 	wherry_code code;
 
 	wh_horizon_params(box, lease, statements, params);
-	code = wh_db_run(box->db, box->stmt.horizon, params, WH_HORIZON_PARAMS,
+	code = wh_db_run(box->db, box->own.horizon, params, WH_HORIZON_PARAMS,
 			 wh_take_horizon, &horizon, NULL, err);
 	if (code == WHERRY_OK)
 		*out = horizon;
@@ -348,8 +360,8 @@ wherry_code wh_outbox_frontier(wherry_outbox *box, int64_t after, int64_t before
 	const wh_param params[] = {WH_INT_PARAM("after", after),
 				   WH_INT_PARAM("before", before)};
 	wh_frontier frontier = {0};
-	wherry_code code = wh_db_run(box->db, box->stmt_frontier, params, 2,
-				     take_frontier, &frontier, NULL, err);
+	wherry_code code = wh_db_run(box->db, box->own.frontier, params, 2, take_frontier,
+				     &frontier, NULL, err);
 
 	if (code == WHERRY_OK)
 		*out = frontier;
@@ -367,7 +379,7 @@ static wherry_code take_id_taking(void *ctx, const wh_row *row, wherry_error *er
 wherry_code wh_outbox_id_taking(wherry_outbox *box, wh_id_taking *out, wherry_error *err)
 {
 	wh_id_taking ids = {0};
-	wherry_code code = wh_db_run(box->db, box->stmt_ids, NULL, 0, take_id_taking,
+	wherry_code code = wh_db_run(box->db, box->own.id_taking, NULL, 0, take_id_taking,
 				     &ids, NULL, err);
 
 	if (code == WHERRY_OK)
@@ -399,10 +411,11 @@ wherry_code wh_outbox_holder_of(wherry_outbox *box, int32_t slot, wh_holder *out
 	const wh_param params[] = {WH_TEXT_PARAM("name", box->name),
 				   WH_INT_PARAM("slot", slot)};
 	wh_holder holder = {.epoch = 0};
-	wherry_code code;
+	wherry_code code = WHERRY_OK;
 
-	code = wh_db_run(box->db, box->stmt.lease_holder, params, 2, take_holder, &holder,
-			 NULL, err);
+	if (box->stmt.lease_holder)
+		code = wh_db_run(box->db, box->stmt.lease_holder, params, 2, take_holder,
+				 &holder, NULL, err);
 	if (code == WHERRY_OK)
 		*out = holder;
 	return wh_outbox_missing(box->name.ptr, code, err);

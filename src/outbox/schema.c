@@ -11,28 +11,23 @@
 #include "base/text.h"
 #include "outbox/outbox.h"
 
-typedef struct version {
-	bool found;
-	int64_t version;
-	int64_t min_program;
-} version;
-
 static wherry_code take_version(void *ctx, const wh_row *row, wherry_error *err)
 {
 	(void)err;
-	*(version *)ctx = (version){true, wh_row_int(row, 0), wh_row_int(row, 1)};
+	*(wh_version *)ctx = (wh_version){true, wh_row_int(row, 0), wh_row_int(row, 1)};
 	return WHERRY_OK;
 }
 
-static wherry_code read_version(wherry_outbox *box, version *out, wherry_error *err)
+wherry_code wh_outbox_version(wherry_outbox *box, wh_version *out, wherry_error *err)
 {
 	wh_param name = WH_TEXT_PARAM("name", box->name);
-	int64_t exists = 0;
-	wherry_code code;
+	int64_t exists = 1;
+	wherry_code code = WHERRY_OK;
 
-	*out = (version){0};
-	code = wh_db_run(box->db, box->stmt.schema_exists, NULL, 0, wh_take_int, &exists,
-			 NULL, err);
+	*out = (wh_version){0};
+	if (box->stmt.schema_exists)
+		code = wh_db_run(box->db, box->stmt.schema_exists, NULL, 0, wh_take_int,
+				 &exists, NULL, err);
 	if (code != WHERRY_OK || !exists)
 		return code;
 	code = wh_db_run(box->db, box->stmt.schema_version, &name, 1, take_version, out,
@@ -50,27 +45,22 @@ static wherry_code read_version(wherry_outbox *box, version *out, wherry_error *
 	return WHERRY_OK;
 }
 
-wherry_code wh_outbox_check(wherry_outbox *box, wherry_error *err)
+wherry_code wh_outbox_check(wherry_outbox *box, const wh_version *v, wherry_error *err)
 {
-	version v;
-	wherry_code code = read_version(box, &v, err);
-
-	if (code != WHERRY_OK)
-		return code;
-	if (!v.found)
+	if (!v->found)
 		return wh_outbox_missing(box->name.ptr, WHERRY_NOTFOUND, err);
-	if (!v.version && box->layout.streams)
+	if (!v->version && box->layout.streams)
 		return wh_fail(err, WHERRY_INVALID,
 			       "there is a table '%s' of layout %s, but not the tables "
 			       "that a relay keeps beside it: `wherry init` makes them",
 			       box->name.ptr, box->layout.name);
-	if (!v.version)
+	if (!v->version)
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"there is a table '%s', but no table '%s_archive' with the "
 			"columns that layout %s has: `wherry init` makes it",
 			box->name.ptr, box->name.ptr, box->layout.name);
-	box->version = (int)v.version;
+	box->version = (int)v->version;
 	return WHERRY_OK;
 }
 
@@ -87,7 +77,7 @@ static wherry_code take_type(void *ctx, const wh_row *row, wherry_error *err)
 
 wherry_code wh_outbox_payload(wherry_outbox *box, wherry_error *err)
 {
-	const wh_stmt *stmt = wh_sql_find(&box->sql, "payload-type");
+	const wh_stmt *stmt = box->own.payload_type;
 
 	*box->payload_type = 0;
 	if (!stmt)
@@ -230,7 +220,7 @@ static wherry_code take_stranger(void *ctx, const wh_row *row, wherry_error *err
 static wherry_code check_owners(wherry_outbox *box, wherry_error *err)
 {
 	wh_param schema = WH_TEXT_PARAM("schema", wh_view_of(box->names.schema));
-	const wh_stmt *stmt = wh_sql_find(&box->sql, "owners");
+	const wh_stmt *stmt = box->stmt.owners;
 	stranger s = {.found = false};
 	wherry_code code;
 
@@ -248,9 +238,9 @@ static wherry_code check_owners(wherry_outbox *box, wherry_error *err)
 }
 
 /* An outbox without one of its indexes is brought up to date from the first version on. */
-static wherry_code check_indexes(wherry_outbox *box, version *v, wherry_error *err)
+static wherry_code check_indexes(wherry_outbox *box, wh_version *v, wherry_error *err)
 {
-	const wh_stmt *stmt = wh_sql_find(&box->sql, "indexes-missing");
+	const wh_stmt *stmt = box->stmt.indexes_missing;
 	int64_t missing = 0;
 	wherry_code code = WHERRY_OK;
 
@@ -295,7 +285,7 @@ static const wh_stmt *extra_sql(const wherry_outbox *box, unsigned extras, int i
 /* To a table that an earlier version made. */
 static wherry_code add_constraint(migration *m, const wh_stmt *repair, wherry_error *err)
 {
-	const wh_stmt *look = wh_sql_find(&m->box->sql, "constraint-missing");
+	const wh_stmt *look = m->box->stmt.constraint_missing;
 	int64_t before = 0, after = 0;
 	wherry_code code = WHERRY_OK;
 
@@ -313,7 +303,7 @@ static wherry_code add_constraint(migration *m, const wh_stmt *repair, wherry_er
 
 static wherry_code add_extras(migration *m, wherry_error *err)
 {
-	const wh_stmt *repair = wh_sql_find(&m->box->sql, "repair");
+	const wh_stmt *repair = m->box->stmt.repair;
 	wherry_code code = WHERRY_OK;
 
 	if (repair)
@@ -334,10 +324,10 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 {
 	migration *m = ctx;
 	wherry_outbox *box = m->box;
-	const wh_stmt *lock = wh_sql_find(&box->sql, "migrate-lock");
+	const wh_stmt *lock = box->stmt.migrate_lock;
 	wherry_code code = WHERRY_OK;
 	columns found;
-	version v;
+	wh_version v;
 
 	if (lock)
 		code = wh_db_run(box->db, lock, NULL, 0, NULL, NULL, NULL, err);
@@ -346,7 +336,7 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = check_payload(box, err);
 	if (code == WHERRY_OK)
-		code = read_version(box, &v, err);
+		code = wh_outbox_version(box, &v, err);
 	if (code == WHERRY_OK)
 		code = read_columns(box, box->name.ptr, box->layout.columns, &found, err);
 	if (code != WHERRY_OK)
@@ -381,28 +371,20 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 /* The layout of the table that is there; native if there is none, or of no layout. */
 static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_error *err)
 {
-	const char *scheme = box->db->driver->scheme;
-	wherry_code code = wh_outbox_load(box, scheme, NULL, table, err);
-	columns found = {0};
-	version v = {0};
-	int len;
+	const char *payload = box->payload;
+	char layout[sizeof(box->layout.name)];
+	wh_version v = {.found = false};
+	wherry_code code;
 
-	if (code == WHERRY_OK)
-		code = read_columns(box, box->name.ptr, box->layout.columns, &found, err);
-	if (code != WHERRY_OK || !found.any || !mismatch(&found, &len))
+	box->payload = NULL; /* not every layout has a choice */
+	code = wh_outbox_recognize(box, table, &v, err);
+	box->payload = payload;
+	if (code != WHERRY_OK)
 		return code;
-	for (int i = 0; code == WHERRY_OK && wh_outbox_layouts[i]; i++) {
-		wh_outbox_unload(box);
-		code = wh_outbox_load(box, scheme, wh_outbox_layouts[i], table, err);
-		if (code == WHERRY_OK)
-			code = read_version(box, &v, err);
-		else if (code == WHERRY_UNSUPPORTED) /* on another database */
-			code = WHERRY_OK;
-		if (code != WHERRY_OK || v.found)
-			return code;
-	}
+	memcpy(layout, box->layout.name, sizeof(layout));
 	wh_outbox_unload(box);
-	return wh_outbox_load(box, scheme, NULL, table, err);
+	return wh_outbox_load(box, box->db->driver->scheme, v.found ? layout : NULL,
+			      table, err);
 }
 
 wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,

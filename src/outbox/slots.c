@@ -37,8 +37,8 @@ wherry_code wh_slots_ready(wherry_outbox *box, bool *out, wherry_error *err)
 	int64_t n = 0;
 	wherry_code code = WHERRY_OK;
 
-	if (box->slots.ready)
-		code = wh_db_run(box->db, box->slots.ready, NULL, 0, wh_take_int, &n,
+	if (box->stmt.slots_ready)
+		code = wh_db_run(box->db, box->stmt.slots_ready, NULL, 0, wh_take_int, &n,
 				 NULL, err);
 	if (code != WHERRY_OK)
 		return wh_outbox_missing(box->name.ptr, code, err);
@@ -62,7 +62,7 @@ static wherry_code refuse_again(const wherry_outbox *box, wh_engine engine,
 /* The position is worth nothing once another engine has worked. */
 static wherry_code forget_place(const wherry_outbox *box, wherry_error *err)
 {
-	const wh_stmt *stmt = wh_sql_find(&box->sql, "forget-place");
+	const wh_stmt *stmt = box->stmt.forget_place;
 
 	return stmt ? wh_db_script(box->db, stmt->text, err) : WHERRY_OK;
 }
@@ -85,7 +85,7 @@ static wherry_code run_guarded(void *ctx, wherry_error *err)
 	wherry_code code = WHERRY_OK;
 
 	if (g->box->slotted > 0)
-		code = wh_db_run(g->box->db, g->box->slots.lock, NULL, 0, NULL, NULL,
+		code = wh_db_run(g->box->db, g->box->stmt.slots_lock, NULL, 0, NULL, NULL,
 				 NULL, err);
 	if (code == WHERRY_OK)
 		code = wh_outbox_holder_of(g->box, 0, &last, err);
@@ -169,7 +169,7 @@ static wherry_code renew(wherry_outbox *box, wherry_lease *lease, const change *
 	wherry_code code;
 
 	t.lease.epoch = 0;
-	code = wh_db_run(box->db, box->slots.renew, params,
+	code = wh_db_run(box->db, box->stmt.slots_renew, params,
 			 sizeof(params) / sizeof(*params), take_shared, &t, NULL, err);
 	if (code != WHERRY_OK)
 		return wh_outbox_missing(box->name.ptr, code, err);
@@ -236,15 +236,15 @@ static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 static wherry_code look(sharing *w, wherry_error *err)
 {
 	const wh_param name = WH_TEXT_PARAM("name", w->box->name);
-	wherry_code code =
-		wh_db_run(w->box->db, w->box->slots.lock, NULL, 0, NULL, NULL, NULL, err);
+	wherry_code code = wh_db_run(w->box->db, w->box->stmt.slots_lock, NULL, 0, NULL,
+				     NULL, NULL, err);
 
 	w->n_holders = 0;
 	w->gained = 0;
 	w->suspects = w->unclean = 0;
 	if (code == WHERRY_OK)
-		code = wh_db_run(w->box->db, w->box->slots.relays, &name, 1, take_holder,
-				 w, NULL, err);
+		code = wh_db_run(w->box->db, w->box->stmt.slots_relays, &name, 1,
+				 take_holder, w, NULL, err);
 	return wh_outbox_missing(w->box->name.ptr, code, err);
 }
 
@@ -279,8 +279,8 @@ static wherry_code strip(sharing *w, wherry_error *err)
 
 		if (h->lives || !(h->mask & w->gained))
 			continue;
-		code = wh_db_run(w->box->db, w->box->slots.strip, params, 4, NULL, NULL,
-				 &changed, err);
+		code = wh_db_run(w->box->db, w->box->stmt.slots_strip, params, 4, NULL,
+				 NULL, &changed, err);
 		if (code != WHERRY_OK)
 			return code;
 		if (!changed)
@@ -327,7 +327,7 @@ static wherry_code take(sharing *w, wherry_error *err)
 		WH_INT_PARAM("unclean", w->unclean),
 	};
 	wherry_code code =
-		wh_db_run(w->box->db, w->box->slots.take, params,
+		wh_db_run(w->box->db, w->box->stmt.slots_take, params,
 			  sizeof(params) / sizeof(*params), take_shared, &t, NULL, err);
 
 	if (code == WHERRY_OK && !t.lease.epoch)
@@ -342,7 +342,7 @@ static wherry_code take(sharing *w, wherry_error *err)
 
 static wherry_code tell(const wherry_outbox *box, wherry_error *err)
 {
-	return wh_db_run(box->db, box->slots.tell, NULL, 0, NULL, NULL, NULL, err);
+	return wh_db_run(box->db, box->stmt.slots_tell, NULL, 0, NULL, NULL, NULL, err);
 }
 
 /* May this relay be let in, by those that are there? */
@@ -509,8 +509,8 @@ wherry_code wh_slots_control(wherry_outbox *box, const wherry_lease *lease,
 	wherry_code code;
 
 	c.slots = *out;
-	code = wh_db_run(box->db, box->slots.control, params, 2, take_control, &c, NULL,
-			 err);
+	code = wh_db_run(box->db, box->stmt.slots_control, params, 2, take_control, &c,
+			 NULL, err);
 	if (code != WHERRY_OK)
 		return code;
 	*out_paused = c.paused;
@@ -552,7 +552,7 @@ wherry_code wh_slots_list(wherry_outbox *box, wh_sharer_fn visit, void *ctx,
 
 	if (code != WHERRY_OK || !ready)
 		return code;
-	return wh_db_run(box->db, box->slots.relays, &name, 1, take_sharer, &w, NULL,
+	return wh_db_run(box->db, box->stmt.slots_relays, &name, 1, take_sharer, &w, NULL,
 			 err);
 }
 

@@ -15,12 +15,6 @@
 
 enum { WH_SLOTS = 64, WH_SLOTS_LIST = WH_SLOTS * 3 + 3, WH_SLOTS_READ_PARAMS = 9 };
 
-/* The statements; NULL where a layout has none. */
-typedef struct wh_slots_sql {
-	const wh_stmt *ready, *lock, *relays, *strip, *take, *renew, *control, *tell,
-		*read, *dead_keys;
-} wh_slots_sql;
-
 /* Who has what, as of a moment. */
 typedef struct wh_slots {
 	uint64_t mine, others; /* a bit for each slot; the others who live */

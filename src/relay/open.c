@@ -172,7 +172,7 @@ static wherry_code apply_layout(wherry_relay *r, wherry_error *err)
 
 	code = wh_engine_choose(r, err);
 	s->ordered = s->ordered && layout->ordered;
-	s->strict = s->strict && s->ordered && r->box->stmt_frontier;
+	s->strict = s->strict && s->ordered && r->box->own.frontier;
 	if (code == WHERRY_OK)
 		code = wh_relay_meet(r, err);
 	if (code != WHERRY_OK)

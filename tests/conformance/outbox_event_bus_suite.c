@@ -304,6 +304,25 @@ static void a_replay_puts_back_what_is_archived(void **state)
 	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox"), 0);
 }
 
+static void an_event_is_discarded_by_its_id_or_its_number(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_lease a = claim_join(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	bus_publish(f, "one", "{}");
+	bus_publish(f, "two", "{}");
+	bus_publish(f, "three", "{}");
+	claim_takes(f, &a, &(wherry_claim_options){.limit = 1, .lasts_us = MINUTE_US},
+		    "1");
+	claim_done(f, &a, 1);
+	WHERRY_PASS(wherry_outbox_discard(f->box, "two", &err));
+	WHERRY_PASS(wherry_outbox_discard(f->box, "3", &err));
+	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox"), 0);
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(f->box, "one", &err));
+	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox_archive"), 1);
+}
+
 static void reaping_frees_what_lapsed_and_nothing_else(void **state)
 {
 	outbox_fixture *f = *state;
@@ -336,6 +355,7 @@ const outbox_case outbox_event_bus_cases[] = {
 	CASE(a_message_is_shown_by_its_id_or_its_number),
 	CASE(a_retry_is_as_the_library_retries_but_of_no_active_row),
 	CASE(a_replay_puts_back_what_is_archived),
+	CASE(an_event_is_discarded_by_its_id_or_its_number),
 	CASE(reaping_frees_what_lapsed_and_nothing_else),
 	{NULL, NULL, 0},
 };

@@ -155,9 +155,9 @@ static void defect_25_a_read_touches_what_it_returns(void **state)
 	fill(f, 51, "'k' || i");
 	relay_sql(f, "UPDATE outbox SET status = 3, next_retry_at = now() + "
 		     "interval '1 hour' WHERE id = 1");
-	assert_in_range(pages_of(f, f->box->stmt.read, 0, 500), 1, 100);
-	assert_in_range(pages_of(f, f->box->stmt.read, 20000, 500), 1, 50);
-	assert_in_range(pages_of(f, f->box->stmt.sweep, 0, 500), 1, 3000);
+	assert_in_range(pages_of(f, f->box->own.read, 0, 500), 1, 100);
+	assert_in_range(pages_of(f, f->box->own.read, 20000, 500), 1, 50);
+	assert_in_range(pages_of(f, f->box->own.sweep, 0, 500), 1, 3000);
 }
 
 /* The peer reads once for each message. */
@@ -354,7 +354,7 @@ static void defect_33_what_was_delivered_is_not_walked_over(void **state)
 	relay_sql(f, "UPDATE outbox SET status = 2, processed_at = now()");
 	relay_sql(f, "VACUUM outbox");
 	fill(f, 10, "'k'");
-	assert_in_range(pages_of(f, f->box->stmt.read, 20000, 500), 1, 50);
+	assert_in_range(pages_of(f, f->box->own.read, 20000, 500), 1, 50);
 	relay_set(f, "relay.batch", "100");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 10);

@@ -8,14 +8,15 @@ declare -A below=(
 	[base]=''
 	[config]='base'
 	[db]='base config'
-	[outbox]='base config db'
-	[inbox]='base config db'
-	[queue]='base config db'
-	[delayed]='base config db'
+	[store]='base config db'
+	[outbox]='base config db store'
+	[inbox]='base config db store'
+	[queue]='base config db store'
+	[delayed]='base config db store'
 	[publish]='base config'
-	[relay]='base config db outbox inbox queue delayed publish'
-	[daemon]='base config db outbox inbox queue delayed publish relay'
-	[cli]='base config db outbox inbox queue delayed publish relay daemon'
+	[relay]='base config db store outbox inbox queue delayed publish'
+	[daemon]='base config db store outbox inbox queue delayed publish relay'
+	[cli]='base config db store outbox inbox queue delayed publish relay daemon'
 )
 
 # The layer that each public header belongs to.

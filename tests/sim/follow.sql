@@ -5,6 +5,7 @@ SELECT sim_wal('oldest'), sim_wal('next'), CASE WHEN :statements THEN sim_wal('n
           AND expires_at > (SELECT ms FROM wherry_clock));
 
 -- name: sweep-touched
+-- unused: long body
 SELECT id, status, attempts, generation, created_at,
        max(0, {due} - (SELECT ms FROM wherry_clock)),
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
@@ -12,6 +13,7 @@ SELECT id, status, attempts, generation, created_at,
 FROM {table} AS b WHERE {busy} AND status <> 4 AND id > :after ORDER BY id LIMIT :limit;
 
 -- name: read-in-turn
+-- unused: long body
 SELECT id, status, attempts, generation, created_at,
        max(0, {due} - (SELECT ms FROM wherry_clock)),
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,

@@ -64,6 +64,7 @@ FROM wherry_outbox WHERE name = :name;
 SELECT 1;
 
 -- name: slots-read
+-- unused: long body
 WITH some AS (
   SELECT id, status AS st, sim_slot(ordering_key, id) AS n FROM {table}
   WHERE (status = 0 OR :open AND status IN (1, 3)) AND sim_slot(ordering_key, id) IN (
@@ -93,6 +94,7 @@ SELECT id, status, attempts, generation, created_at,
 FROM {table} WHERE id IN (SELECT id FROM picked) ORDER BY id;
 
 -- name: slots-dead-keys
+-- unused: long
 SELECT id, aggregate_type, aggregate_id, partition_key
 FROM {table} WHERE status = 4 AND id > :after AND sim_slot(ordering_key, id) IN (
   SELECT value FROM json_each('[' || trim(:slots, '{}') || ']'))

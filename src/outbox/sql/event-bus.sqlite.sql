@@ -50,9 +50,6 @@ CREATE TABLE IF NOT EXISTS {table_archive}(
 );
 CREATE INDEX IF NOT EXISTS {idx_table_status_retry} ON {table}(status, next_retry_at);
 
--- name: schema-exists
-SELECT 1;
-
 -- name: schema-version
 -- The columns say it; 0: the archive is missing.
 SELECT 10 = (SELECT count(*) FROM pragma_table_info(:name || '_archive')
@@ -104,7 +101,7 @@ CASE status WHEN 'created' THEN 0 WHEN 'active' THEN 1 WHEN 'completed' THEN 2
 
 -- part: held
 -- The rows of these claims.
-SELECT e.rowid FROM json_each(:claims) AS c CROSS JOIN {table} AS e
+SELECT e.rowid FROM json_each(:ids) AS c CROSS JOIN {table} AS e
 WHERE e.id = json_extract(c.value, '$[0]') AND e.started_on = json_extract(c.value, '$[1]')
   AND e.status = 'active'
 
@@ -143,51 +140,21 @@ id IS NOT NULL AND rowid + 1000000000000 > :after AND (:states & 4)
   AND (:topic IS NULL OR type = :topic) AND {young}
 
 -- name: enqueue
+-- unused: aggregate_type aggregate_id key headers trace_id
 -- An id that was delivered already is a duplicate as well, while the archive has it.
 INSERT INTO {table}(id, type, payload, occurred_at, status, created_on)
 SELECT :message_id, :topic, :payload, {now}, 'created', {now}
 WHERE NOT EXISTS (SELECT 1 FROM {table_archive} WHERE id = :message_id)
 ON CONFLICT DO NOTHING;
 
--- name: lease
--- There is nowhere to keep one: the C code refuses before it comes here.
-SELECT NULL WHERE 0;
-
--- name: lease-holder
-SELECT NULL WHERE 0;
-
--- name: renew
-SELECT NULL WHERE 0;
-
--- name: release
-SELECT NULL WHERE 0;
-
--- name: join
--- Nothing is written: whoever comes may claim.
-SELECT 1, 0, 0, 0, 0, 0;
-
--- name: leave
-SELECT NULL WHERE 0;
-
--- name: fence
--- Each claim is its own: see done-delete.
-SELECT 1;
-
--- name: control
-SELECT 0, 0;
-
--- name: nudge
-SELECT NULL WHERE 0;
-
--- name: pause
-SELECT NULL WHERE 0;
-
 -- name: claim-end
+-- unused: after scan most
 -- Nothing is ever passed over: there are no keys.
 SELECT 0, count(*) FROM (
   SELECT 1 FROM {table} WHERE status = 'created' AND id IS NOT NULL LIMIT 1);
 
 -- name: claim
+-- unused: token unordered park after upto passed share many long body
 -- The oldest first: in the order of the library's index, whose rows without a retry time
 -- are in the order in which they were written.
 UPDATE {table} SET {mark}
@@ -197,10 +164,8 @@ WHERE rowid IN (
 RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
   payload, started_on;
 
--- name: claim-passed
-SELECT NULL WHERE 0;
-
 -- name: claim-due
+-- unused: token unordered park after share long body
 -- Before those that were never tried, so that they do not starve behind them.
 UPDATE {table} SET {mark}
 WHERE rowid IN (
@@ -211,6 +176,7 @@ RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}',
   payload, started_on;
 
 -- name: lapsed
+-- unused: lasts unordered park after share
 -- Rows that were claimed together, by Wherry or by the library, have one started_on.
 SELECT f.started_on, (
   SELECT count(*) FROM {table}
@@ -222,6 +188,7 @@ FROM (
   ORDER BY {left}, rowid LIMIT 1) AS f;
 
 -- name: claim-share
+-- unused: token unordered park after share long body
 -- No attempt is on record: it is one of many that ended their program, if any did.
 UPDATE {table} SET {mark}
 WHERE rowid IN (
@@ -232,6 +199,7 @@ RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}',
   payload, started_on;
 
 -- name: claim-lapsed
+-- unused: token unordered park after share long body
 -- One row whose claim has lapsed; the attempt is on record before it is made, so that an
 -- event that kills its program runs out of attempts.
 UPDATE {table} SET {mark}, retry_count = retry_count + 1
@@ -243,6 +211,7 @@ RETURNING rowid, 1, retry_count - 1, 0, {happened}, 0, id, type, '', '', NULL, '
   payload, started_on;
 
 -- name: claim-next
+-- unused: park lasts
 SELECT (SELECT CAST(min({left}) * 1000.0 + 0.5 AS INTEGER)
         FROM {table} WHERE status = 'active' AND id IS NOT NULL),
        (SELECT CAST((julianday(next_retry_at) - julianday('now')) * 86400000.0 + 0.5
@@ -252,25 +221,10 @@ SELECT (SELECT CAST(min({left}) * 1000.0 + 0.5 AS INTEGER)
         ORDER BY next_retry_at LIMIT 1);
 
 -- name: extend
+-- unused: token
 -- A lapsed claim is not revived.
 UPDATE {table} SET keep_alive = {now}, expire_in_seconds = (:lasts + 999) / 1000
 WHERE rowid IN ({held}) AND {left} > 0.0001;
-
--- name: read
--- What one relay alone would read.
-SELECT NULL WHERE 0;
-
--- name: sweep
-SELECT NULL WHERE 0;
-
--- name: read-ids
-SELECT NULL WHERE 0;
-
--- name: horizon
-SELECT 0, 0;
-
--- name: dead-keys
-SELECT NULL WHERE 0;
 
 -- name: open-upto
 -- Up to the time that last-open gave: rowids may be used again meanwhile
@@ -287,22 +241,13 @@ SELECT coalesce(max(CAST((julianday(created_on) - 2440587.5) * 86400000.0 + 0.5
                          AS INTEGER)), 0)
 FROM {table} WHERE {open};
 
--- name: done-mark
--- A delivered row goes to the archive: the C code runs done-archive and done-delete.
-SELECT NULL WHERE 0;
-
 -- name: done-delete
+-- unused: token names width
 -- Only what this very claim holds (an_acknowledgement_of_a_lost_claim_changes_nothing_…).
 DELETE FROM {table} WHERE rowid IN ({held});
 
--- name: done-mark-range
--- Claims are no numbers.
-SELECT NULL WHERE 0;
-
--- name: done-delete-range
-SELECT NULL WHERE 0;
-
 -- name: done-archive
+-- unused: token names width
 -- Before done-delete, in the same transaction.  An id that is there already is replaced:
 -- it was used again (defect_5_an_archived_id_is_settled_once).
 INSERT OR REPLACE INTO {table_archive}(id, type, payload, occurred_at, status, retry_count,
@@ -312,6 +257,7 @@ SELECT id, type, payload, occurred_at, 'completed', retry_count, last_error, cre
 FROM {table} WHERE rowid IN ({held});
 
 -- name: fail
+-- unused: id token
 -- The time of the next attempt counts from now, by the database's clock.
 UPDATE {table} SET status = 'failed',
   retry_count = CASE WHEN retry_count BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
@@ -322,18 +268,21 @@ UPDATE {table} SET status = 'failed',
 WHERE id = :message_id AND started_on = :started AND status = 'active';
 
 -- name: requeue
+-- unused: token
 -- started_on stays, so that the next one grows.
 UPDATE {table} SET status = 'created', next_retry_at = NULL, keep_alive = NULL,
   expire_in_seconds = {standard}
 WHERE rowid IN ({held});
 
 -- name: requeue-failed
+-- unused: token
 -- For relays that take nothing pending: failed, due now, no attempt counted.
 UPDATE {table} SET status = 'failed', next_retry_at = {now}, keep_alive = NULL,
   expire_in_seconds = {standard}
 WHERE rowid IN ({held});
 
 -- name: try
+-- unused: id claimed token
 UPDATE {table} SET
   retry_count = CASE WHEN retry_count BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
                      ELSE retry_count + 1 END
@@ -354,13 +303,6 @@ DELETE FROM {table_archive} WHERE rowid IN (
     printf('-%d.%03d seconds', :age / 1000, :age % 1000))
   LIMIT :limit);
 
--- name: archive
--- Delivered rows are there already.
-SELECT NULL WHERE 0;
-
--- name: purge-archived
-SELECT NULL WHERE 0;
-
 -- name: purge-archive
 DELETE FROM {table_archive} WHERE rowid IN (
   SELECT rowid FROM {table_archive}
@@ -369,6 +311,7 @@ DELETE FROM {table_archive} WHERE rowid IN (
   LIMIT :limit);
 
 -- name: redrive
+-- unused: key
 -- As the library's retryEvents, but no row that is being tried.
 UPDATE {table} SET status = 'created', retry_count = 0, last_error = NULL,
   next_retry_at = NULL
@@ -378,13 +321,12 @@ WHERE rowid IN (
 
 -- name: discard
 -- What is delivered is in the archive.
-DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} WHERE {wanted});
-
--- name: replay
--- What is done is in the archive: see replay-archived.
-SELECT NULL WHERE 0;
+DELETE FROM {table} WHERE id IS NOT NULL AND status <> 'completed'
+  AND (id = :ident
+       OR (rowid = :number AND NOT EXISTS (SELECT 1 FROM {table} WHERE id = :ident)));
 
 -- name: replay-archived
+-- unused: key
 -- Not while the outbox has one of its id.  started_on comes along, by which unarchive knows
 -- it, and which grows on.
 INSERT INTO {table}(id, type, payload, occurred_at, status, created_on, started_on)
@@ -415,9 +357,11 @@ DELETE FROM {table_archive} WHERE rowid IN (
        OR instr(CAST(payload AS TEXT), :text))
 
 -- name: list
+-- unused: key long body
 SELECT {row} FROM {table} WHERE {wanted} AND {asked} ORDER BY rowid LIMIT :limit;
 
 -- name: list-any
+-- unused: key long body
 -- What is delivered comes last: it is in another table.
 SELECT {row} FROM {table} WHERE {wanted} AND {asked}
 UNION ALL
@@ -425,10 +369,12 @@ SELECT {archived} FROM {table_archive} WHERE {wanted-archived} AND {asked}
 ORDER BY 1 LIMIT :limit;
 
 -- name: list-newest
+-- unused: key long body
 SELECT {row} FROM {table} WHERE {wanted} AND rowid < :before AND {asked}
 ORDER BY rowid DESC LIMIT :limit;
 
 -- name: list-any-newest
+-- unused: key long body
 -- What is delivered comes first: it is in another table, and has the higher numbers.
 SELECT {row} FROM {table} WHERE {wanted} AND rowid < :before AND {asked}
 UNION ALL
@@ -437,9 +383,11 @@ WHERE {wanted-archived} AND rowid + 1000000000000 < :before AND {asked}
 ORDER BY 1 DESC LIMIT :limit;
 
 -- name: list-archived
+-- unused: key long body
 SELECT {archived} FROM {table_archive} WHERE {wanted-archived} AND {asked} ORDER BY rowid LIMIT :limit;
 
 -- name: show
+-- unused: long body
 SELECT {row} FROM {table}
 WHERE id = :ident
    OR (rowid = :number AND id IS NOT NULL
@@ -447,6 +395,7 @@ WHERE id = :ident
 ORDER BY id = :ident DESC LIMIT 1;
 
 -- name: show-archived
+-- unused: long body
 SELECT {archived} FROM {table_archive}
 WHERE id = :ident OR rowid = :number - 1000000000000 AND id IS NOT NULL
 ORDER BY id = :ident DESC LIMIT 1;
@@ -462,10 +411,6 @@ SELECT
                                   AND id IS NOT NULL),
   (SELECT count(*) FROM {table} WHERE status = 'failed' AND next_retry_at IS NULL
                                   AND id IS NOT NULL);
-
--- name: count-archived
--- None besides those that count as done.
-SELECT 0;
 
 -- name: ready
 SELECT count(*),

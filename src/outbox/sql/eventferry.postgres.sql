@@ -45,9 +45,6 @@ CREATE INDEX IF NOT EXISTS {idx_table_ready} ON {table}(id) WHERE status IN (0, 
 CREATE INDEX IF NOT EXISTS {idx_table_agg_order} ON {table}(aggregate_id, id)
   WHERE status IN (0, 1, 3);
 
--- name: schema-exists
-SELECT 1;
-
 -- name: schema-version
 -- The columns say it; and that no native outbox is called so, which has them too.
 SELECT 1, 100
@@ -77,6 +74,7 @@ VALUES (:message_id::uuid, :topic, :aggregate_type,
 ON CONFLICT DO NOTHING RETURNING id;
 
 -- name: lock-key
+-- unused: aggregate_type
 -- The lock of wherry_enqueue(), on what orders here: see native.postgres.sql.
 SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(
   k COLLATE pg_catalog."C", {'table}::pg_catalog.regclass::pg_catalog.oid::bigint))
@@ -166,11 +164,11 @@ CASE WHEN isfinite(claimed_at)
 
 -- part: held
 -- t is a row of these claims.  IS TRUE keeps the planner from joining the list row by row.
-t.id = ANY (ARRAY(SELECT (claim->>2)::bigint FROM json_array_elements(:claims::json) AS claim))
+t.id = ANY (ARRAY(SELECT (claim->>2)::bigint FROM json_array_elements(:ids::json) AS claim))
   AND t.status = 1
   AND (t.id::text || ' ' || {mark} IN (
     SELECT (claim->>2) || ' ' || (claim->>1)
-    FROM json_array_elements(:claims::json) AS claim)) IS TRUE
+    FROM json_array_elements(:ids::json) AS claim)) IS TRUE
 
 -- part: texts
 -- As in native.postgres.sql: what is longer than its limit is not sent, with :long = -1 no text is.
@@ -197,46 +195,15 @@ CASE WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
 id, 0::bigint, attempts, 0::bigint, created_at, 0::bigint,
   {texts}, {mark}
 
--- name: lease
--- There is nowhere to keep one: the C code refuses before it comes here.
-SELECT NULL WHERE false;
-
--- name: lease-holder
-SELECT NULL WHERE false;
-
--- name: renew
-SELECT NULL WHERE false;
-
--- name: release
-SELECT NULL WHERE false;
-
--- name: join
--- Nothing is written: whoever comes may claim.
-SELECT 1, 0, 0, 0, 0, 0;
-
--- name: leave
-SELECT NULL WHERE false;
-
--- name: fence
--- Each claim is its own: see done-mark.
-SELECT 1;
-
--- name: control
-SELECT 0, 0;
-
--- name: nudge
-SELECT NULL WHERE false;
-
--- name: pause
-SELECT NULL WHERE false;
-
 -- name: claim-end
+-- unused: most
 -- How far one claim looks.
 SELECT coalesce(max(id), 0), count(*) FROM (
   SELECT id FROM {table}
   WHERE status IN (0, 1, 3) AND id > :after::bigint ORDER BY id LIMIT :scan::bigint) AS p;
 
 -- name: claim
+-- unused: token park passed share many
 -- In id order the first open ones of their aggregates, each with the run of pending ones
 -- behind it.  They are locked; whoever else looks at them meanwhile, the library too, passes
 -- over them and so over their aggregate, and where one of a run was not to be had what is
@@ -276,11 +243,8 @@ taken AS (
   RETURNING t.*)
 SELECT {taken} FROM taken ORDER BY id;
 
--- name: claim-passed
--- Nobody is overtaken: what is open before a row says so.
-SELECT NULL WHERE false;
-
 -- name: claim-due
+-- unused: token park after share
 -- Failed rows whose time has come, before pending ones.
 WITH chosen AS MATERIALIZED (
   SELECT c.id FROM {table} AS c
@@ -295,6 +259,7 @@ taken AS (
 SELECT {taken} FROM taken ORDER BY id;
 
 -- name: lapsed
+-- unused: park after
 -- Rows that were claimed together, by Wherry or by the library, have one claimed_at.
 SELECT f.mark, (
   SELECT count(*) FROM {table} AS c
@@ -306,6 +271,7 @@ FROM (
   ORDER BY c.claimed_at NULLS FIRST, c.id LIMIT 1) AS f;
 
 -- name: claim-share
+-- unused: token park after
 -- No attempt is on record: it is one of many that ended their program, if any did.  As in
 -- "claim", several rows of one aggregate are taken together or not at all.
 WITH chosen AS MATERIALIZED (
@@ -326,6 +292,7 @@ taken AS (
 SELECT {taken} FROM taken ORDER BY id;
 
 -- name: claim-lapsed
+-- unused: token park after
 -- One row whose claim has lapsed; the attempt is on record before it is made, so that a
 -- message that kills its program runs out of attempts.
 WITH chosen AS MATERIALIZED (
@@ -338,6 +305,7 @@ RETURNING t.id, 1::bigint, attempts - 1, 0::bigint, created_at, 0::bigint,
   {texts}, {mark};
 
 -- name: claim-next
+-- unused: park
 -- Milliseconds until the first claim lapses, and until the first failed row is due.
 SELECT ceil(extract(epoch FROM min({claimed}) FILTER (WHERE c.status = 1)
                           - ({lapsed_before})) * 1000.0)::bigint,
@@ -347,17 +315,11 @@ SELECT ceil(extract(epoch FROM min({claimed}) FILTER (WHERE c.status = 1)
 FROM {front} AS c;
 
 -- name: extend
+-- unused: token
 -- A lapsed claim is not revived.  All get one new mark.
 UPDATE {table} AS t SET claimed_at = {now}
 WHERE {held} AND t.claimed_at > {lapsed_before}
 RETURNING t.id, {mark};
-
--- name: read
--- What one relay alone would read.
-SELECT NULL WHERE false;
-
--- name: sweep
-SELECT NULL WHERE false;
 
 -- name: read-ids
 -- Rows that were claimed without their texts.
@@ -366,12 +328,6 @@ SELECT id, status, attempts, 0::bigint, created_at, 0::bigint,
 FROM {table}
 WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND status IN (0, 1, 3)
 ORDER BY id;
-
--- name: horizon
-SELECT 0, 0, 0;
-
--- name: dead-keys
-SELECT NULL WHERE false;
 
 -- name: open-upto
 SELECT count(*) FROM (
@@ -382,24 +338,16 @@ SELECT coalesce((SELECT id FROM {table} WHERE status IN (0, 1, 3)
                  ORDER BY id DESC LIMIT 1), 0);
 
 -- name: done-mark
+-- unused: token names width
 -- Only what this very claim holds.
 UPDATE {table} AS t SET status = 2, processed_at = {now} WHERE {held};
 
 -- name: done-delete
+-- unused: token names width
 DELETE FROM {table} AS t WHERE {held};
 
--- name: done-mark-range
--- Claims are no numbers.
-SELECT NULL WHERE false;
-
--- name: done-delete-range
-SELECT NULL WHERE false;
-
--- name: done-archive
--- There is no archive: the C code refuses before it comes here.
-SELECT NULL WHERE false;
-
 -- name: fail
+-- unused: message_id error token
 -- claimed_at stays, as the library leaves it.  There is no place for :error.
 UPDATE {table} SET status = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
@@ -410,13 +358,16 @@ UPDATE {table} SET status = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
 WHERE id = :id AND status = 1 AND {mark} = :started::text;
 
 -- name: requeue
+-- unused: token
 UPDATE {table} AS t SET status = 0, next_retry_at = NULL, claimed_at = NULL WHERE {held};
 
 -- name: requeue-failed
+-- unused: token
 -- For relays that take nothing pending: failed, due now, no attempt counted.
 UPDATE {table} AS t SET status = 3, next_retry_at = {now}, claimed_at = NULL WHERE {held};
 
 -- name: try
+-- unused: message_id claimed token
 UPDATE {table} SET
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
                        AND :nth::integer > 0 THEN :nth::integer
@@ -435,16 +386,6 @@ processed_at <= statement_timestamp() - least(:age::bigint, 3153600000000)::floa
 DELETE FROM {table} WHERE status = 2 AND id = ANY (ARRAY(
   SELECT id FROM {table} WHERE status = 2 AND {old_enough}
   LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
-
--- name: archive
--- There is none.
-SELECT NULL WHERE false;
-
--- name: purge-archived
-SELECT NULL WHERE false;
-
--- name: purge-archive
-SELECT NULL WHERE false;
 
 -- part: limited
 -- -1: all.
@@ -493,12 +434,6 @@ WHERE status = 2 AND id = ANY (ARRAY(
          - least(:since::bigint, 3153600000000)::float8 * interval '1 millisecond')
   ORDER BY id {limited}));
 
--- name: replay-archived
-SELECT NULL WHERE false;
-
--- name: unarchive
-SELECT NULL WHERE false;
-
 -- part: shown
 -- next_retry_at is the library's when it failed.
 id, status, attempts, 0::bigint, created_at, claimed_at, next_retry_at, processed_at,
@@ -537,9 +472,6 @@ WHERE (:states::integer >> status::integer) & 1 = 1 AND {wanted} AND {since_crea
   AND id < :before::bigint
 ORDER BY id DESC {limited};
 
--- name: list-archived
-SELECT NULL WHERE false;
-
 -- name: show
 -- With the lowest open row of the same aggregate before it.
 SELECT c.id, c.status, c.attempts, 0::bigint, c.created_at, c.claimed_at, c.next_retry_at,
@@ -553,17 +485,11 @@ FROM {table} AS c
 WHERE c.message_id = {ident} OR c.id = :number::bigint
 ORDER BY c.id <> :number::bigint LIMIT 1;
 
--- name: show-archived
-SELECT NULL WHERE false;
-
 -- name: count
 SELECT count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE status = 1),
   count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
   count(*) FILTER (WHERE status = 4)
 FROM {table};
-
--- name: count-archived
-SELECT 0;
 
 -- name: ready
 SELECT count(*), coalesce(max({age}), 0)

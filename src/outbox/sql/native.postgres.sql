@@ -639,6 +639,7 @@ SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
 FROM taken ORDER BY id;
 
 -- name: lapsed
+-- unused: lasts
 -- Whose claim lapsed first, of what nothing holds back, and how many rows lapsed with it.
 SELECT f.claim_token, (
   SELECT count(*) FROM {table} AS c
@@ -677,6 +678,7 @@ RETURNING id, 1::bigint, attempts - 1, generation, created_at, 0::bigint,
   {texts};
 
 -- name: claim-next
+-- unused: lasts
 -- When the first claim lapses, and when the first failed row is due: milliseconds from now.
 -- What is parked behind a dead row is neither
 -- (until_empty_competing_ends_with_parked_claims_and_failures).
@@ -920,6 +922,7 @@ FOR UPDATE
 statement_timestamp() + least(:delay::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
 -- name: fail
+-- unused: started
 -- Where the number of the attempt is known it is set, not added to: a transaction whose
 -- answer was lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator
 -- may have begun to count anew meanwhile.
@@ -946,6 +949,7 @@ WHERE id = ANY ({ids}) AND status + 0 IN (1, 3)
   AND (:token::text IS NULL OR claim_token = :token::text);
 
 -- name: try
+-- unused: started
 -- A suspect's attempt is on record before it is published, so that a message that kills
 -- its relay runs out of attempts (a_message_that_kills_its_relay_ends_dead).
 UPDATE {table} SET status = 1,
@@ -1170,6 +1174,7 @@ FROM (
 ORDER BY id {limited};
 
 -- name: list-newest
+-- unused: after
 -- As "list", from the highest id down.
 SELECT id, {shown}
 FROM (
@@ -1195,6 +1200,7 @@ FROM (
 ORDER BY id DESC {limited};
 
 -- name: list-any-newest
+-- unused: after
 SELECT id, {shown}
 FROM (
   (SELECT * FROM {table}

@@ -254,12 +254,14 @@ WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing
   WHERE {busy} AND b.ordering_key = c.ordering_key AND b.id < c.id AND b.status = 4))
 
 -- name: claim-end
+-- unused: most
 -- How far one claim looks: the last of so many pending rows, and how many there are.
 SELECT coalesce(max(id), 0), count(*) FROM (
   SELECT id FROM {table} INDEXED BY {table_open}
   WHERE status = 0 AND id > :after ORDER BY id LIMIT :scan);
 
 -- name: claim
+-- unused: long body
 -- Pending rows between two ids, those of one key together: none of a key of which one is
 -- being tried, of which an earlier one failed or was redriven, or which was passed over by
 -- the claims before this one (two_claims_never_hold_messages_of_one_key).  Those that were
@@ -289,6 +291,7 @@ WHERE status = 0 AND id > :after AND id <= :upto AND ordering_key IS NOT NULL
   AND hex(ordering_key) NOT IN (SELECT value FROM json_each(:passed)) LIMIT :limit;
 
 -- name: claim-due
+-- unused: long body
 -- Failed rows whose time has come, each the first of its key.
 UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
   claimed_at = (SELECT ms FROM wherry_clock),
@@ -302,6 +305,7 @@ RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggrega
   aggregate_id, partition_key, headers, trace_id, payload;
 
 -- name: lapsed
+-- unused: lasts
 -- Whose claim lapsed first, of what nothing holds back, and how many rows lapsed with it.
 SELECT claim_token, (
   SELECT count(*) FROM {table} AS d INDEXED BY {table_due}
@@ -314,6 +318,7 @@ FROM (
   ORDER BY {due_c} LIMIT 1) AS f;
 
 -- name: claim-share
+-- unused: long body
 -- Some of the rows that lapsed together, in id order; no attempt is on record, since it is
 -- one of many that ended the relay, if any did (what_lapses_again_is_shared_out_smaller).
 UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
@@ -328,6 +333,7 @@ RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggrega
   aggregate_id, partition_key, headers, trace_id, payload;
 
 -- name: claim-lapsed
+-- unused: long body
 -- One row whose claim has lapsed, to be tried alone: the attempt is on record before it is
 -- made, so that a message that kills its relay runs out of attempts.  The first of its
 -- key, none of which is under a claim that lives.
@@ -344,6 +350,7 @@ RETURNING id, 1, attempts - 1, generation, created_at, 0, message_id, topic,
   aggregate_type, aggregate_id, partition_key, headers, trace_id, payload;
 
 -- name: claim-next
+-- unused: lasts
 -- When the first claim lapses, and when the first failed row is due: milliseconds from now.
 -- What is parked behind a dead row is neither
 -- (until_empty_competing_ends_with_parked_claims_and_failures).
@@ -396,6 +403,7 @@ SELECT 1 FROM wherry_slot WHERE outbox = :name AND slot = :slot AND epoch = :epo
   AND (:shared OR expires_at > (SELECT ms FROM wherry_clock));
 
 -- name: read
+-- unused: long body
 -- Read ahead: pending rows behind the cursor, in id order, by the open index, which holds
 -- no delivered row however many are kept.
 SELECT id, status, attempts, generation, created_at,
@@ -406,6 +414,7 @@ FROM {table} INDEXED BY {table_open}
 WHERE status = 0 AND id > :after ORDER BY id LIMIT :limit;
 
 -- name: sweep
+-- unused: long body
 -- All open rows behind the cursor, in id order: three ranges of the index, merged, and
 -- what was committed since in ids that were passed over (rows_of_a_key_that_appear_late_…).
 SELECT id, status, attempts, generation, created_at,
@@ -431,6 +440,7 @@ WHERE id IN (
 ORDER BY id;
 
 -- name: read-ids
+-- unused: long body
 -- Rows that were left alone behind a failed message of their key, or holes.
 SELECT id, status, attempts, generation, created_at,
        max(0, {due} - (SELECT ms FROM wherry_clock)),
@@ -441,12 +451,14 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR
 ORDER BY id;
 
 -- name: horizon
+-- unused: statements name slot epoch
 -- The oldest transaction that still runs, and the next to begin: a hole seen before `next`
 -- is over once `oldest` has reached it.  Not asked on SQLite, where no id can appear late;
 -- a second of the clock stands in for tests.
 SELECT ms - 1000, ms, ms, 0 FROM wherry_clock;
 
 -- name: dead-keys
+-- unused: long
 -- Dead rows, for relays that park their keys.
 SELECT id, aggregate_type, aggregate_id, partition_key
 FROM {table} INDEXED BY {table_dead} WHERE status = 4 AND id > :after ORDER BY id LIMIT :limit;
@@ -483,6 +495,7 @@ SELECT max(coalesce((SELECT id FROM {table} INDEXED BY {table_open}
 (:message_id IS NULL OR CAST(message_id AS TEXT) = :message_id)
 
 -- name: done-mark
+-- unused: width
 -- OR FAIL, or SQLite would keep a copy of every page it changes, in a temporary file, so
 -- as to undo the statement alone.  It runs in a transaction, which is undone as a whole
 -- (when_one_of_many_cannot_be_marked_none_is).
@@ -492,12 +505,14 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR
   AND {named};
 
 -- name: done-delete
+-- unused: width
 DELETE FROM {table} NOT INDEXED
 WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR status = 3)
   AND (:token IS NULL OR claim_token = :token)
   AND {named};
 
 -- name: done-mark-range
+-- unused: width
 -- Ids that follow one another, as those of a batch nearly always do: without a list to read.
 UPDATE OR FAIL {table} NOT INDEXED SET status = 2, processed_at = (SELECT ms FROM wherry_clock)
 WHERE id BETWEEN :first AND :last AND (status = 0 OR status = 1 OR status = 3)
@@ -505,12 +520,14 @@ WHERE id BETWEEN :first AND :last AND (status = 0 OR status = 1 OR status = 3)
   AND {named};
 
 -- name: done-delete-range
+-- unused: width
 DELETE FROM {table} NOT INDEXED
 WHERE id BETWEEN :first AND :last AND (status = 0 OR status = 1 OR status = 3)
   AND (:token IS NULL OR claim_token = :token)
   AND {named};
 
 -- name: done-archive
+-- unused: width
 -- Before done-delete, in the same transaction.
 INSERT OR REPLACE INTO {table_archive}(id, message_id, topic, aggregate_type, aggregate_id,
   partition_key, headers, trace_id, attempts, created_at, processed_at, generation, last_error,
@@ -523,6 +540,7 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR
   AND {named};
 
 -- name: fail
+-- unused: started
 -- Where the number of the attempt is known it is set, not added to: a transaction whose
 -- answer was lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator
 -- may have begun to count anew meanwhile.  A number of attempts that the table's constraint
@@ -552,6 +570,7 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
   AND (:token IS NULL OR claim_token = :token);
 
 -- name: try
+-- unused: started
 -- A suspect's attempt is on record before it is published, so that a message that kills
 -- its relay runs out of attempts (a_message_that_kills_its_relay_ends_dead).
 UPDATE {table} NOT INDEXED SET status = 1,
@@ -709,6 +728,7 @@ SELECT id, status, attempts, generation, created_at, claimed_at, next_retry_at, 
        OR instr(coalesce(last_error, ''), :text) OR instr(CAST(payload AS TEXT), :text))
 
 -- name: list
+-- unused: long body
 -- States that are not done, each by its own index, so that dead letters are found at once
 -- in a large table.
 {listed}
@@ -730,6 +750,7 @@ WHERE id IN (
 ORDER BY id LIMIT :limit;
 
 -- name: list-any
+-- unused: long body
 {listed}
 FROM {table} NOT INDEXED
 WHERE id > :after AND (:states >> status & 1)
@@ -738,6 +759,7 @@ WHERE id > :after AND (:states >> status & 1)
 ORDER BY id LIMIT :limit;
 
 -- name: list-newest
+-- unused: after long body
 -- As "list", from the highest id down.
 {listed}
 FROM {table} NOT INDEXED
@@ -758,6 +780,7 @@ WHERE id IN (
 ORDER BY id DESC LIMIT :limit;
 
 -- name: list-any-newest
+-- unused: after long body
 {listed}
 FROM {table} NOT INDEXED
 WHERE id < :before AND (:states >> status & 1)
@@ -766,6 +789,7 @@ WHERE id < :before AND (:states >> status & 1)
 ORDER BY id DESC LIMIT :limit;
 
 -- name: list-archived
+-- unused: long body
 SELECT id, 2, attempts, generation, created_at, NULL, NULL, processed_at,
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
        payload, last_error, 0, 0
@@ -778,6 +802,7 @@ WHERE id > :after AND (:states & 4)
 ORDER BY id LIMIT :limit;
 
 -- name: show
+-- unused: long body
 -- With the lowest open row of the same ordering key before it, and the lowest dead one.
 SELECT m.id, m.status, m.attempts, m.generation, m.created_at, m.claimed_at, m.next_retry_at,
        m.processed_at, m.message_id, m.topic, m.aggregate_type, m.aggregate_id,
@@ -801,6 +826,7 @@ WHERE m.message_id = :ident
 ORDER BY m.message_id = :ident DESC LIMIT 1;
 
 -- name: show-archived
+-- unused: long body
 -- What show does not find.
 SELECT id, 2, attempts, generation, created_at, NULL, NULL, processed_at,
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,

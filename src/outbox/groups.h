@@ -1,0 +1,92 @@
+/*
+ * Statements that only an outbox has; see store/groups.h, whose rules hold here as well.
+ */
+#ifndef WH_OUTBOX_GROUPS_H
+#define WH_OUTBOX_GROUPS_H
+
+#include "store/groups.h"
+
+/* clang-format off */
+
+#define WH_OUTBOX_ENQUEUE(X) \
+	X(enqueue, "enqueue", "message_id topic aggregate_type aggregate_id key headers trace_id payload")
+
+/* Transactions that write one key wait for each other. */
+#define WH_OUTBOX_LOCK(X) \
+	X(lock_key, "lock-key", "aggregate_type aggregate_id key")
+
+/* Payloads can have several types. */
+#define WH_OUTBOX_PAYLOAD(X) \
+	X(payload_type, "payload-type", "")
+
+/* Rows for a relay that works under a lease. */
+#define WH_OUTBOX_READ(X) \
+	X(read, "read", "after limit long body") \
+	X(sweep, "sweep", "after limit holes long body") \
+	X(horizon, "horizon", "statements name slot epoch") \
+	X(dead_keys, "dead-keys", "after limit long")
+
+/* Open rows by their ids. */
+#define WH_OUTBOX_READ_IDS(X) \
+	X(read_ids, "read-ids", "ids long body")
+
+/* Rows beside the log that a relay streams from. */
+#define WH_OUTBOX_STREAM(X) \
+	X(stream_first, "stream-first", "")
+#define WH_OUTBOX_STREAM_ROWS(X) \
+	X(sweep_touched, "sweep-touched", "after limit long body") \
+	X(read_in_turn, "read-in-turn", "ids long body")
+
+/* For relay.ordering=key-strict. */
+#define WH_OUTBOX_STRICT(X) \
+	X(frontier, "frontier", "after before") \
+	X(id_taking, "id-taking", "")
+
+/* Rows say their state. */
+#define WH_OUTBOX_STATES(X) \
+	X(last_open, "last-open", "") \
+	X(open_upto, "open-upto", "upto") \
+	X(count, "count", "") \
+	X(ready, "ready", "") \
+	X(oldest_pending, "oldest-pending", "")
+
+#define WH_OUTBOX_BACKLOG(X) \
+	X(backlog, "backlog", "most") \
+	X(held_pending, "held-pending", "")
+
+/* For operators. */
+#define WH_OUTBOX_ADMIN(X) \
+	X(redrive, "redrive", "states ident number topic key since after limit") \
+	X(discard, "discard", "ident number") \
+	X(list, "list", "states ident number topic key since after limit long body prefix older text") \
+	X(list_any, "list-any", "states ident number topic key since after limit long body prefix older text") \
+	X(list_newest, "list-newest", "states ident number topic key since after before limit long body prefix older text") \
+	X(list_any_newest, "list-any-newest", "states ident number topic key since after before limit long body prefix older text") \
+	X(show, "show", "ident number long body")
+
+/* Delivered rows that are still in the table, and those in the archive. */
+#define WH_OUTBOX_REPLAY(X) \
+	X(replay, "replay", "ident number topic key since after limit")
+#define WH_OUTBOX_ARCHIVED(X) \
+	X(replay_archived, "replay-archived", "ident number topic key since after limit") \
+	X(unarchive, "unarchive", "") \
+	X(list_archived, "list-archived", "states ident number topic key since after limit long body prefix older text") \
+	X(show_archived, "show-archived", "ident number long body")
+
+#define WH_OUTBOX_GROUPS(G) \
+	G(enqueue, WH_OUTBOX_ENQUEUE) G(lock, WH_OUTBOX_LOCK) G(payload, WH_OUTBOX_PAYLOAD) \
+	G(read, WH_OUTBOX_READ) G(read_ids, WH_OUTBOX_READ_IDS) \
+	G(stream, WH_OUTBOX_STREAM) G(stream_rows, WH_OUTBOX_STREAM_ROWS) \
+	G(strict, WH_OUTBOX_STRICT) G(states, WH_OUTBOX_STATES) \
+	G(backlog, WH_OUTBOX_BACKLOG) G(admin, WH_OUTBOX_ADMIN) G(replay, WH_OUTBOX_REPLAY) \
+	G(archived, WH_OUTBOX_ARCHIVED)
+
+/* clang-format on */
+
+typedef struct wh_outbox_stmts {
+	WH_OUTBOX_GROUPS(WH_GROUP_FIELDS)
+} wh_outbox_stmts;
+
+extern const wh_group wh_outbox_groups[];
+
+#endif

@@ -1,0 +1,188 @@
+/*
+ * Statements of a model's .sql files, in groups.  A layout has all statements of a group or
+ * none: the C code asks for a group by one of its statements, which is NULL where the layout
+ * has not got it.  So no statement exists only to select nothing.
+ *
+ * X(FIELD, NAME, GIVEN): GIVEN names the values that the C code gives a statement.  Whoever
+ * writes a statement uses each of them or lists it under "-- unused:"; what differs is an error
+ * when the file is loaded.
+ */
+#ifndef WH_STORE_GROUPS_H
+#define WH_STORE_GROUPS_H
+
+#include <stddef.h>
+
+#include "db/sql.h"
+
+/* clang-format off */
+
+/* Is the table there, in which version, and with which columns?  Every layout has these. */
+#define WH_STORE_SCHEMA(X) \
+	X(schema_version, "schema-version", "name") \
+	X(columns, "columns", "name")
+
+/* Wherry's own tables: is wherry_schema there, and which indexes are not? */
+#define WH_STORE_VERSIONS(X) \
+	X(schema_exists, "schema-exists", "") \
+	X(indexes_missing, "indexes-missing", "")
+
+/* Migrations on a server, where several may run at once and others own tables. */
+#define WH_STORE_MIGRATE(X) \
+	X(migrate_lock, "migrate-lock", "") \
+	X(owners, "owners", "schema")
+
+#define WH_STORE_REPAIR(X) \
+	X(repair, "repair", "") \
+	X(constraint_missing, "constraint-missing", "")
+
+/* The tables, and what they share with others, can be removed. */
+#define WH_STORE_DROP(X) \
+	X(drop, "drop", "") \
+	X(outboxes_left, "outboxes-left", "") \
+	X(drop_shared, "drop-shared", "")
+
+/* One relay at a time, and what operators ask of relays. */
+#define WH_STORE_LEASE(X) \
+	X(lease, "lease", "name slot engine owner lasts window") \
+	X(lease_holder, "lease-holder", "name slot") \
+	X(renew, "renew", "name slot epoch lasts suspects") \
+	X(release, "release", "name slot epoch") \
+	X(fence, "fence", "name slot epoch shared") \
+	X(control, "control", "name") \
+	X(nudge, "nudge", "name") \
+	X(pause, "pause", "name on")
+
+/* A lease that competing relays hold together. */
+#define WH_STORE_MEMBERS(X) \
+	X(join, "join", "name slot owner lasts epoch token") \
+	X(leave, "leave", "name slot epoch token")
+
+/* Relays that write nothing to rows have a position, which ends with them. */
+#define WH_STORE_POSITION(X) \
+	X(forget_place, "forget-place", "")
+
+/* Writers wake relays. */
+#define WH_STORE_WAKE(X) \
+	X(wake_key, "wake-key", "")
+
+/* Rows that one of several relays works on.  "ids": a list of ids, or where fence=claim a list
+ * of claims, [[message id, mark, id], …]. */
+#define WH_STORE_CLAIM(X) \
+	X(claim_end, "claim-end", "after scan most") \
+	X(claim, "claim", "token lasts unordered park limit after upto passed share many long body") \
+	X(claim_due, "claim-due", "token lasts unordered park limit after share long body") \
+	X(lapsed, "lapsed", "lasts unordered park after share") \
+	X(claim_share, "claim-share", "token lasts unordered park limit after share of long body") \
+	X(claim_lapsed, "claim-lapsed", "token lasts unordered park after share long body") \
+	X(claim_next, "claim-next", "park lasts") \
+	X(extend, "extend", "ids token lasts") \
+	X(reap, "reap", "timeout")
+
+/* Keys that a claim passed over are listed. */
+#define WH_STORE_PASSED(X) \
+	X(claim_passed, "claim-passed", "after upto passed limit")
+
+/* Claims are made one after the other by a lock. */
+#define WH_STORE_TURNS(X) \
+	X(claim_lock, "claim-lock", "")
+
+/* What became of rows. */
+#define WH_STORE_SETTLE(X) \
+	X(done_delete, "done-delete", "ids token names width") \
+	X(fail, "fail", "id message_id started dead count nth delay error token") \
+	X(requeue, "requeue", "ids token") \
+	X(requeue_failed, "requeue-failed", "ids token") \
+	X(try, "try", "id message_id started nth claimed token")
+
+/* Delivered rows stay, marked. */
+#define WH_STORE_MARK(X) \
+	X(done_mark, "done-mark", "ids token names width")
+
+/* Rows whose ids follow one another are settled by the first and the last id, and an attempt on
+ * record can be taken back. */
+#define WH_STORE_RANGES(X) \
+	X(done_mark_range, "done-mark-range", "first last token names width") \
+	X(done_delete_range, "done-delete-range", "first last token names width") \
+	X(untry, "untry", "id message_id nth token")
+
+/* Acknowledgements with the fence in them. */
+#define WH_STORE_ACK(X) \
+	X(ack_mark, "ack-mark", "name slot epoch ids names width") \
+	X(ack_mark_range, "ack-mark-range", "name slot epoch first last names width") \
+	X(ack_delete, "ack-delete", "name slot epoch ids names width") \
+	X(ack_delete_range, "ack-delete-range", "name slot epoch first last names width")
+
+#define WH_STORE_PURGE(X) \
+	X(purge, "purge", "age limit")
+
+/* Delivered rows move to an archive when they are acknowledged. */
+#define WH_STORE_ARCHIVE(X) \
+	X(done_archive, "done-archive", "ids token names width") \
+	X(purge_archive, "purge-archive", "age limit")
+
+/* Or later. */
+#define WH_STORE_EXPIRE(X) \
+	X(archive, "archive", "age limit") \
+	X(purge_archived, "purge-archived", "age limit") \
+	X(count_archived, "count-archived", "")
+
+/* Several relays share the keys. */
+#define WH_STORE_PARTITIONS(X) \
+	X(slots_ready, "slots-ready", "") \
+	X(slots_lock, "slots-lock", "") \
+	X(slots_relays, "slots-relays", "name") \
+	X(slots_strip, "slots-strip", "name slot epoch mask") \
+	X(slots_take, "slots-take", "name slot owner lasts unclean window suspects mask") \
+	X(slots_renew, "slots-renew", "name slot epoch lasts suspects change mask unclean") \
+	X(slots_control, "slots-control", "name slot") \
+	X(slots_tell, "slots-tell", "") \
+	X(slots_read, "slots-read", "after limit each late open slots known long body") \
+	X(slots_dead_keys, "slots-dead-keys", "after limit slots long")
+
+#define WH_STORE_GROUPS(G) \
+	G(schema, WH_STORE_SCHEMA) G(versions, WH_STORE_VERSIONS) G(migrate, WH_STORE_MIGRATE) \
+	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(lease, WH_STORE_LEASE) G(members, WH_STORE_MEMBERS) \
+	G(position, WH_STORE_POSITION) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
+	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(settle, WH_STORE_SETTLE) \
+	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(ack, WH_STORE_ACK) \
+	G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) G(expire, WH_STORE_EXPIRE) \
+	G(partitions, WH_STORE_PARTITIONS)
+
+/* clang-format on */
+
+#define WH_STMT_FIELD(field, name, given) const wh_stmt *field;
+#define WH_GROUP_FIELDS(group, list) list(WH_STMT_FIELD)
+
+/* NULL: the layout has not got the group. */
+typedef struct wh_store_stmts {
+	WH_STORE_GROUPS(WH_GROUP_FIELDS)
+} wh_store_stmts;
+
+/* A statement of a group, and where its pointer is kept. */
+typedef struct wh_stmt_spec {
+	const char *name, *given;
+	size_t at; /* offset in a struct of pointers, one for each statement */
+} wh_stmt_spec;
+
+typedef struct wh_group {
+	const char *name; /* NULL: the end of the list */
+	const wh_stmt_spec *specs;
+	size_t n;
+} wh_group;
+
+extern const wh_group wh_store_groups[];
+
+/*
+ * Find the statements of these groups, and write their pointers to the struct at `stmts`.
+ *
+ * @return WHERRY_OK; WHERRY_INVALID: a group is there in part, or the parameters of a statement
+ *         differ from what it is given; err names group, statement and parameter.
+ */
+wherry_code wh_groups_bind(const wh_sql *sql, const wh_group *groups, void *stmts,
+			   wherry_error *err);
+
+/* Refuse a file with statements of neither list, but for scripts: migrate-N and add-NAME. */
+wherry_code wh_groups_check(const wh_sql *sql, const wh_group *groups,
+			    const wh_group *more, wherry_error *err);
+
+#endif

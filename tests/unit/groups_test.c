@@ -1,0 +1,131 @@
+#include "wherry_test.h"
+
+#include "outbox/groups.h"
+
+static const char *const layouts[] = {"native", "event-bus", "eventferry", "debezium"};
+
+static void parse(const wh_sql_file *file, const char *text, wh_sql *out)
+{
+	const wh_sql_names names = {.dialect = file->dialect,
+				    .table = "shop",
+				    .payload = "bytea",
+				    .role = "clerk"};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wh_sql_parse_as(text, &names, out, &err));
+}
+
+static bool is_layout(const wh_sql_file *file)
+{
+	for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++)
+		if (strcmp(file->layout, layouts[i]) == 0)
+			return true;
+	return false;
+}
+
+static wherry_code bind(const wh_sql *sql, wherry_error *err)
+{
+	wh_store_stmts stmts;
+	wh_outbox_stmts own;
+	wherry_code code = wh_groups_check(sql, wh_store_groups, wh_outbox_groups, err);
+
+	if (code == WHERRY_OK)
+		code = wh_groups_bind(sql, wh_store_groups, &stmts, err);
+	if (code == WHERRY_OK)
+		code = wh_groups_bind(sql, wh_outbox_groups, &own, err);
+	return code;
+}
+
+static void every_layout_has_whole_groups_and_uses_what_it_is_given(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int n = 0;
+
+	(void)state;
+	for (const wh_sql_file *f = wh_sql_files; f->model; f++) {
+		wh_sql sql = {0};
+
+		if (!is_layout(f))
+			continue;
+		parse(f, f->text, &sql);
+		if (bind(&sql, &err) != WHERRY_OK)
+			fail_msg("%s.%s: %s", f->layout, f->dialect, err.message);
+		wh_sql_clear(&sql);
+		n++;
+	}
+	assert_true(n >= 2);
+}
+
+/* "SELECT NULL WHERE 0": what a layout has not got has no statement. */
+static void no_statement_only_selects_nothing(void **state)
+{
+	(void)state;
+	for (const wh_sql_file *f = wh_sql_files; f->model; f++) {
+		wh_sql sql = {0};
+
+		parse(f, f->text, &sql);
+		for (size_t i = 0; i < sql.n; i++) {
+			const wh_stmt *stmt = &sql.stmts[i];
+
+			if (!stmt->part && (strstr(stmt->text, "SELECT NULL WHERE") ||
+					    strstr(stmt->text, "WHERE false")))
+				fail_msg("%s.%s: %s", f->layout, f->dialect, stmt->name);
+		}
+		wh_sql_clear(&sql);
+	}
+}
+
+/* A copy of the native file on SQLite with one text in place of another. */
+static char *changed(const char *old, const char *new)
+{
+	const char *text = wh_sql_embedded("outbox", "native", "sqlite");
+	const char *at = strstr(text, old);
+	wh_buf out = WH_BUF_INIT(1 << 20);
+
+	assert_non_null(at);
+	wh_buf_put(&out, text, (size_t)(at - text));
+	wh_buf_puts(&out, new);
+	wh_buf_puts(&out, at + strlen(old));
+	return wh_buf_take(&out);
+}
+
+static void is_refused(const char *old, const char *new, const char *says)
+{
+	const wh_sql_file file = {"outbox", "native", "sqlite", NULL};
+	char *text = changed(old, new);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_sql sql = {0};
+
+	parse(&file, text, &sql);
+	WHERRY_FAILS(WHERRY_INVALID, bind(&sql, &err));
+	if (!strstr(err.message, says))
+		fail_msg("'%s' does not say '%s'", err.message, says);
+	wh_sql_clear(&sql);
+	free(text);
+}
+
+static void a_difference_is_named_when_a_file_is_loaded(void **state)
+{
+	(void)state;
+	is_refused("-- name: renew\n", "-- part: renew\n",
+		   "the group 'lease' is there without its statement 'renew'");
+	is_refused("-- name: renew\n", "-- name: renewed\n",
+		   "the statement 'renewed' is of no group");
+	is_refused("ORDER BY id LIMIT :scan", "ORDER BY id LIMIT :scam",
+		   "statement 'claim-end' uses :scam");
+	is_refused("ORDER BY id LIMIT :scan", "ORDER BY id",
+		   "statement 'claim-end' is given :scan");
+	is_refused("-- unused: most\n", "-- unused: most scan\n",
+		   "statement 'claim-end' is given :scan");
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_layout_has_whole_groups_and_uses_what_it_is_given),
+		cmocka_unit_test(no_statement_only_selects_nothing),
+		cmocka_unit_test(a_difference_is_named_when_a_file_is_loaded),
+	};
+
+	return cmocka_run_group_tests_name("groups", tests, NULL, NULL);
+}
