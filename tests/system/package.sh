@@ -18,6 +18,10 @@ status=$? out=$(cd packages && ls ./*.deb) err=$(cat cpack.log)
 expect "there are three packages" 0 "out:./libwherry0_" "out:./libwherry-dev_" \
 	"out:./wherry_"
 
+out=$(dpkg-deb -c packages/wherry_*.deb) status=$? err=
+expect "the program's has the completion of both shells" 0 \
+	"out:/usr/share/bash-completion/completions/wherry" "out:/usr/share/zsh/site-functions/_wherry"
+
 # ---- a machine to install them on ----
 
 root=$tmp/over/root
