@@ -5,6 +5,7 @@
 #define WHERRY_CONFIG_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include <wherry/error.h>
 
@@ -55,6 +56,13 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_config_set(wherry_config *config,
 
 /** Return a setting's value as text, NULL for an unknown key.  Borrowed until it is set. */
 WHERRY_API const char *wherry_config_get(const wherry_config *config, const char *key);
+
+/**
+ * Return a setting's value as a number: microseconds of a duration, bytes of a size, 0 or 1 of a
+ * switch, of a choice its place among the words, counted from 0; 0 for text and for an unknown
+ * key.  config may be NULL: the default.
+ */
+WHERRY_API int64_t wherry_config_number(const wherry_config *config, const char *key);
 
 /** Return the table of settings, ended by a row whose key is NULL.  Static. */
 WHERRY_API const wherry_setting *wherry_config_table(void);

@@ -68,6 +68,18 @@ WHERRY_API const char *wherry_code_name(wherry_code code);
 /** Return a code's one-line text, such as "the disk is full".  Static. */
 WHERRY_API const char *wherry_code_text(wherry_code code);
 
+/**
+ * Fill in an error, as functions that Wherry calls back do.
+ *
+ * @param err      What to fill in; may be NULL.
+ * @param code     What kind of failure it is; not WHERRY_OK.
+ * @param message  What happened, to what, and what to do; copied, cut to fit, made one line.
+ *                 NULL: the code's own text.
+ * @return code, so that failing is one statement.
+ */
+WHERRY_API wherry_code wherry_error_set(wherry_error *err, wherry_code code,
+					const char *message);
+
 /** Return what can be done about a code. */
 WHERRY_API wherry_remedy wherry_code_remedy(wherry_code code);
 

@@ -76,6 +76,11 @@ wherry_code wh_fail(wherry_error *err, wherry_code code, const char *fmt, ...)
 	return code;
 }
 
+wherry_code wherry_error_set(wherry_error *err, wherry_code code, const char *message)
+{
+	return wh_fail(err, code, "%s", message ? message : "");
+}
+
 wherry_code wh_fail_native(wherry_error *err, wherry_code code, int native,
 			   const char *fmt, ...)
 {

@@ -192,8 +192,18 @@ typedef struct value {
 	int64_t number; /* as parsed */
 } value;
 
+/* A setting of a destination that the application brings along. */
+typedef struct extra {
+	const wherry_setting *row;
+	value value;
+} extra;
+
 struct wherry_config {
 	value values[WH_SETTING_COUNT];
+	extra *extras;
+	size_t n_extras;
+	const void **publishers;
+	size_t n_publishers;
 };
 
 /* The place of a word in "a, b, c"; -1 if it is none of them. */
@@ -272,20 +282,39 @@ static wherry_code parse_value(const entry *e, const char *text, int64_t *out,
 	return WHERRY_OK;
 }
 
+static wherry_code copy_value(const value *from, value *to, wherry_error *err)
+{
+	to->number = from->number;
+	to->text = from->text ? strdup(from->text) : NULL;
+	return from->text && !to->text ? wh_oom(err) : WHERRY_OK;
+}
+
+static wherry_code copy_extras(const wherry_config *from, wherry_config *to,
+			       wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	for (size_t i = 0; code == WHERRY_OK && i < from->n_publishers; i++)
+		code = wh_config_add_publisher(to, from->publishers[i], err);
+	for (size_t i = 0; code == WHERRY_OK && i < from->n_extras; i++) {
+		code = wh_config_add_setting(to, from->extras[i].row, err);
+		if (code == WHERRY_OK)
+			code = copy_value(&from->extras[i].value, &to->extras[i].value,
+					  err);
+	}
+	return code;
+}
+
 wherry_code wh_config_copy(const wherry_config *from, wherry_config **out,
 			   wherry_error *err)
 {
 	wherry_config *copy = NULL;
 	wherry_code code = wherry_config_new(&copy, err);
 
-	for (int i = 0; code == WHERRY_OK && from && i < WH_SETTING_COUNT; i++) {
-		copy->values[i].number = from->values[i].number;
-		if (!from->values[i].text)
-			continue;
-		copy->values[i].text = strdup(from->values[i].text);
-		if (!copy->values[i].text)
-			code = wh_oom(err);
-	}
+	for (int i = 0; code == WHERRY_OK && from && i < WH_SETTING_COUNT; i++)
+		code = copy_value(&from->values[i], &copy->values[i], err);
+	if (code == WHERRY_OK && from)
+		code = copy_extras(from, copy, err);
 	if (code == WHERRY_OK)
 		*out = copy;
 	else
@@ -293,10 +322,15 @@ wherry_code wh_config_copy(const wherry_config *from, wherry_config **out,
 	return code;
 }
 
+/* First those of the table, then those of the application's destinations. */
 static const char *key_at(const void *ctx, size_t i)
 {
-	(void)ctx;
-	return i < WH_SETTING_COUNT ? table[i].key : NULL;
+	const wherry_config *config = ctx;
+
+	if (i < WH_SETTING_COUNT)
+		return table[i].key;
+	i -= WH_SETTING_COUNT;
+	return config && i < config->n_extras ? config->extras[i].row->key : NULL;
 }
 
 static int find(const char *key)
@@ -321,22 +355,145 @@ void wherry_config_free(wherry_config *config)
 {
 	for (int i = 0; config && i < WH_SETTING_COUNT; i++)
 		free(config->values[i].text);
+	for (size_t i = 0; config && i < config->n_extras; i++)
+		free(config->extras[i].value.text);
+	if (config) {
+		free(config->extras);
+		free(config->publishers);
+	}
 	free(config);
+}
+
+/* ---- settings of the application's destinations ---- */
+
+static extra *find_extra(const wherry_config *config, const char *key)
+{
+	for (size_t i = 0; config && key && i < config->n_extras; i++)
+		if (strcmp(config->extras[i].row->key, key) == 0)
+			return &config->extras[i];
+	return NULL;
+}
+
+/* "1s to 1h" is taken apart into `bounds`, which the entry borrows. */
+static wherry_code entry_of(const wherry_setting *row, entry *out, char bounds[2][24],
+			    wherry_error *err)
+{
+	const char *range = row->range ? row->range : "", *to = strstr(range, " to ");
+	size_t n = sizeof(kind_names) / sizeof(*kind_names), i = 0;
+
+	while (i < n && strcmp(kind_names[i], row->type ? row->type : "") != 0)
+		i++;
+	if (i == n || !row->standard)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"%.60s: it needs a default, and one of the types duration, "
+			"size, number, choice, text and switch",
+			row->key);
+	*out = (entry){row->key, (kind)i, row->standard, NULL, NULL, row->help};
+	if (out->kind == CHOICE) {
+		out->least = range;
+	} else if (to) {
+		(void)snprintf(bounds[0], 24, "%.*s", (int)(to - range), range);
+		(void)snprintf(bounds[1], 24, "%s", to + strlen(" to "));
+		out->least = bounds[0];
+		out->most = bounds[1];
+	}
+	return WHERRY_OK;
+}
+
+static wherry_code parse_extra(const wherry_setting *row, const char *text, int64_t *out,
+			       wherry_error *err)
+{
+	char bounds[2][24];
+	entry e;
+	wherry_code code = entry_of(row, &e, bounds, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	code = parse_value(&e, text, out, err);
+	return code == WHERRY_OK ? code : wh_prefix(err, code, "%s", row->key);
+}
+
+wherry_code wh_config_add_setting(wherry_config *config, const wherry_setting *row,
+				  wherry_error *err)
+{
+	int64_t number = 0;
+	wherry_code code =
+		parse_extra(row, row->standard ? row->standard : "", &number, err);
+	extra *grown;
+
+	if (code != WHERRY_OK)
+		return code;
+	if (find(row->key) >= 0 || find_extra(config, row->key))
+		return wh_fail(err, WHERRY_DUPLICATE,
+			       "there is a setting '%.60s' already", row->key);
+	grown = realloc(config->extras, (config->n_extras + 1) * sizeof(*grown));
+	if (!grown)
+		return wh_oom(err);
+	config->extras = grown;
+	grown[config->n_extras++] = (extra){row, {NULL, number}};
+	return WHERRY_OK;
+}
+
+size_t wh_config_count_added(const wherry_config *config)
+{
+	return config->n_extras;
+}
+
+void wh_config_remove_added(wherry_config *config, size_t n)
+{
+	while (config->n_extras > n)
+		free(config->extras[--config->n_extras].value.text);
+}
+
+wherry_code wh_config_add_publisher(wherry_config *config, const void *driver,
+				    wherry_error *err)
+{
+	const void **grown =
+		realloc(config->publishers, (config->n_publishers + 1) * sizeof(*grown));
+
+	if (!grown)
+		return wh_oom(err);
+	config->publishers = grown;
+	grown[config->n_publishers++] = driver;
+	return WHERRY_OK;
+}
+
+const void *wh_config_publisher(const wherry_config *config, size_t i)
+{
+	return config && i < config->n_publishers ? config->publishers[i] : NULL;
+}
+
+/* ---- by name ---- */
+
+static wherry_code put(value *v, const char *text, int64_t number, wherry_error *err)
+{
+	char *copy = strdup(text);
+
+	if (!copy)
+		return wh_oom(err);
+	free(v->text);
+	*v = (value){copy, number};
+	return WHERRY_OK;
 }
 
 wherry_code wherry_config_set(wherry_config *config, const char *key, const char *text,
 			      wherry_error *err)
 {
 	int which = key ? find(key) : -1;
+	extra *more = which < 0 ? find_extra(config, key) : NULL;
 	int64_t number;
 	wherry_code code;
-	char *copy;
 
 	if (!config || !key || !text)
 		return wh_fail(err, WHERRY_INVALID,
 			       "a setting needs a set, a key and a value");
+	if (more) {
+		code = parse_extra(more->row, text, &number, err);
+		return code == WHERRY_OK ? put(&more->value, text, number, err) : code;
+	}
 	if (which < 0) {
-		const char *near = wh_nearest(key, key_at, NULL);
+		const char *near = wh_nearest(key, key_at, config);
 
 		return wh_fail(err, WHERRY_INVALID, "unknown setting '%.60s'%s%s%s", key,
 			       near ? "; did you mean '" : "", near ? near : "",
@@ -345,20 +502,27 @@ wherry_code wherry_config_set(wherry_config *config, const char *key, const char
 	code = parse_value(&table[which], text, &number, err);
 	if (code != WHERRY_OK)
 		return wh_prefix(err, code, "%s", key);
-	copy = strdup(text);
-	if (!copy)
-		return wh_oom(err);
-	free(config->values[which].text);
-	config->values[which].text = copy;
-	config->values[which].number = number;
-	return WHERRY_OK;
+	return put(&config->values[which], text, number, err);
 }
 
 const char *wherry_config_get(const wherry_config *config, const char *key)
 {
 	int which = find(key);
+	const extra *more = which < 0 ? find_extra(config, key) : NULL;
 
+	if (more)
+		return more->value.text ? more->value.text : more->row->standard;
 	return which < 0 ? NULL : wh_config_text(config, (wh_setting)which);
+}
+
+int64_t wherry_config_number(const wherry_config *config, const char *key)
+{
+	int which = find(key);
+	const extra *more = which < 0 ? find_extra(config, key) : NULL;
+
+	if (more)
+		return more->value.number;
+	return which < 0 ? 0 : wh_config_int(config, (wh_setting)which);
 }
 
 static wherry_setting rows[WH_SETTING_COUNT + 1];

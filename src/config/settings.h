@@ -91,6 +91,19 @@ bool wh_config_is_set(const wherry_config *config, wh_setting which); /* not a d
 wherry_code wh_config_copy(const wherry_config *from, wherry_config **out,
 			   wherry_error *err);
 
+/*
+ * Settings and destinations that the application adds to a set; borrowed for as long as it or a
+ * copy of it is there.  INVALID: the row makes no sense.  DUPLICATE: there is such a key.
+ */
+wherry_code wh_config_add_setting(wherry_config *config, const wherry_setting *row,
+				  wherry_error *err);
+size_t wh_config_count_added(const wherry_config *config);    /* settings */
+void wh_config_remove_added(wherry_config *config, size_t n); /* all but the first n */
+wherry_code wh_config_add_publisher(wherry_config *config, const void *driver,
+				    wherry_error *err);
+const void *wh_config_publisher(const wherry_config *config,
+				size_t i); /* NULL: no more */
+
 /* Refuse settings that contradict each other. */
 wherry_code wh_config_check(const wherry_config *config, wherry_error *err);
 

@@ -20,8 +20,7 @@
 enum {
 	WH_PUB_ORDERED = 1, /* once a message fails, none of its key already taken is
 			       delivered; so several of one key may be in flight */
-	WH_PUB_DEDUPS = 2,  /* drops a message whose id it has seen */
-	WH_PUB_ACKS = 4     /* acknowledges in the outbox itself, under its grant */
+	WH_PUB_ACKS = 2     /* acknowledges in the outbox itself, under its grant */
 };
 
 typedef struct wh_receipt {
@@ -142,9 +141,6 @@ typedef struct wh_publisher_driver {
 
 	/* Up to WH_NUMBERS_MOST numbers, since it was opened.  May be NULL: there are none. */
 	size_t (*numbers)(const wherry_publisher *pub, wh_number *out);
-
-	/* Is the destination well?  May be NULL: then nobody knows better than a probe. */
-	wherry_code (*health)(wherry_publisher *pub, wherry_error *err);
 } wh_publisher_driver;
 
 struct wherry_publisher {
@@ -167,6 +163,14 @@ extern const wh_publisher_driver wh_publisher_http;
 extern const wh_publisher_driver *const wh_publishers_linked[];
 
 /* ---- what the relay calls: publish.c checks and dispatches ---- */
+
+/* Is a function missing that a driver must have, or one that others of it need?  INVALID
+ * names it. */
+wherry_code wh_publisher_driver_check(const wh_publisher_driver *driver,
+				      wherry_error *err);
+
+/* Is a destination with this scheme built in? */
+bool wh_publisher_has(wh_view scheme);
 
 /* Is there a destination with the scheme of this URL? */
 wherry_code wh_publisher_known(const char *url, wherry_error *err);
@@ -201,6 +205,17 @@ int wh_publisher_fd(wherry_publisher *pub, short *out_events);
 int64_t wh_publisher_deadline(wherry_publisher *pub);
 void wh_publisher_watch(wherry_publisher *pub);
 size_t wh_publisher_numbers(const wherry_publisher *pub, wh_number *out);
+
+/* ---- destinations of the application: custom.c ---- */
+
+/* The one with this scheme among those of a set of settings; NULL: there is none. */
+const wherry_publisher_driver *wh_custom_find(const wherry_config *config,
+					      wh_view scheme);
+wherry_code wh_custom_check(const wherry_publisher_driver *driver, const char *rest,
+			    const wherry_config *config, wherry_error *err);
+wherry_code wh_custom_open(const wherry_publisher_driver *driver, const char *rest,
+			   const wherry_config *config, wherry_publisher **out,
+			   wherry_error *err);
 
 /* ---- shared by the drivers ---- */
 

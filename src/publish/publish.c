@@ -22,15 +22,35 @@ static const wh_publisher_driver *driver_at(size_t i)
 	return i < DRIVER_COUNT ? drivers[i] : wh_publishers_linked[i - DRIVER_COUNT];
 }
 
-static const char *scheme_at(const void *ctx, size_t i)
+static const wh_publisher_driver *built_in(wh_view scheme)
 {
-	const wh_publisher_driver *driver = driver_at(i);
+	const wh_publisher_driver *driver;
 
-	(void)ctx;
-	return driver ? driver->scheme : NULL;
+	for (size_t i = 0; (driver = driver_at(i)); i++)
+		if (wh_view_eq(scheme, wh_view_of(driver->scheme)))
+			return driver;
+	return NULL;
 }
 
-static wherry_code unknown_scheme(wh_view scheme, wherry_error *err)
+bool wh_publisher_has(wh_view scheme)
+{
+	return built_in(scheme);
+}
+
+/* First those that are built in, then those of the settings. */
+static const char *scheme_at(const void *ctx, size_t i)
+{
+	const wherry_publisher_driver *own;
+
+	for (size_t n = 0; driver_at(n); n++)
+		if (i-- == 0)
+			return driver_at(n)->scheme;
+	own = wh_config_publisher(ctx, i);
+	return own ? own->scheme : NULL;
+}
+
+static wherry_code unknown_scheme(wh_view scheme, const wherry_config *config,
+				  wherry_error *err)
 {
 	wh_buf known = WH_BUF_INIT(256);
 	char name[64];
@@ -39,9 +59,9 @@ static wherry_code unknown_scheme(wh_view scheme, wherry_error *err)
 
 	(void)snprintf(name, sizeof(name), "%.*s",
 		       (int)(scheme.len < 60 ? scheme.len : 60), scheme.ptr);
-	near = wh_nearest(name, scheme_at, NULL);
-	for (size_t i = 0; scheme_at(NULL, i); i++)
-		wh_buf_printf(&known, "%s%s:", i ? ", " : "", scheme_at(NULL, i));
+	near = wh_nearest(name, scheme_at, config);
+	for (size_t i = 0; scheme_at(config, i); i++)
+		wh_buf_printf(&known, "%s%s:", i ? ", " : "", scheme_at(config, i));
 	code = wh_fail(err, WHERRY_INVALID,
 		       "unknown destination '%s:'%s%s%s; known are %s", name,
 		       near ? "; did you mean '" : "", near ? near : "",
@@ -50,52 +70,93 @@ static wherry_code unknown_scheme(wh_view scheme, wherry_error *err)
 	return code;
 }
 
-static wherry_code find_driver(const char *url, wh_url *parts,
-			       const wh_publisher_driver **out, wherry_error *err)
+/* ---- the table ---- */
+
+/* A pointer to a function has no other type that all can be seen as. */
+typedef void (*any_fn)(void);
+#define FN(member) ((any_fn)driver->member)
+
+wherry_code wh_publisher_driver_check(const wh_publisher_driver *driver,
+				      wherry_error *err)
 {
-	wherry_code code = wh_url_parse(url, parts, err);
+	const struct {
+		const char *name;
+		any_fn fn;
+	} needed[] = {
+		{"close", FN(close)},
+		{"submit", FN(submit)},
+		{"collect", FN(collect)},
+		/* What is waited for has a time; cancelled is what can be dropped. */
+		{"deadline", driver->fd ? FN(deadline) : FN(close)},
+		{"drop", driver->cancel ? FN(drop) : FN(close)},
+		{"numbers", driver->watch ? FN(numbers) : FN(close)}};
+
+	if (!driver->scheme)
+		return wh_fail(err, WHERRY_INVALID, "a publisher has no scheme");
+	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++)
+		if (!needed[i].fn)
+			return wh_fail(err, WHERRY_INVALID,
+				       "the publisher '%s:' lacks %s", driver->scheme,
+				       needed[i].name);
+	return WHERRY_OK;
+}
+
+/* ---- by URL ---- */
+
+/* What a URL names: one of these is set. */
+typedef struct named {
+	wh_url url;
+	const wh_publisher_driver *driver;
+	const wherry_publisher_driver *own; /* the application's */
+} named;
+
+static wherry_code find(const char *url, const wherry_config *config, named *out,
+			wherry_error *err)
+{
+	wherry_code code = wh_url_parse(url, &out->url, err);
 
 	if (code != WHERRY_OK)
 		return code;
-	for (size_t i = 0; (*out = driver_at(i)); i++)
-		if (wh_view_eq(parts->scheme, wh_view_of((*out)->scheme)))
-			return WHERRY_OK;
-	return unknown_scheme(parts->scheme, err);
+	out->driver = built_in(out->url.scheme);
+	out->own = out->driver ? NULL : wh_custom_find(config, out->url.scheme);
+	if (out->driver)
+		return wh_publisher_driver_check(out->driver, err);
+	return out->own ? WHERRY_OK : unknown_scheme(out->url.scheme, config, err);
 }
 
 wherry_code wh_publisher_known(const char *url, wherry_error *err)
 {
-	const wh_publisher_driver *driver;
-	wh_url parts;
+	named to;
 
-	return find_driver(url, &parts, &driver, err);
+	return find(url, NULL, &to, err);
 }
 
 wherry_code wh_publisher_check(const char *url, const wherry_config *config,
 			       wherry_error *err)
 {
-	const wh_publisher_driver *driver;
-	wh_url parts;
-	wherry_code code = find_driver(url, &parts, &driver, err);
+	named to;
+	wherry_code code = find(url, config, &to, err);
 
-	if (code != WHERRY_OK || !driver->check)
+	if (code != WHERRY_OK)
 		return code;
-	return driver->check(parts.rest.ptr, config, err);
+	if (to.own)
+		return wh_custom_check(to.own, to.url.rest.ptr, config, err);
+	return to.driver->check ? to.driver->check(to.url.rest.ptr, config, err)
+				: WHERRY_OK;
 }
 
 bool wh_publisher_standard(const char *url, const wherry_config *config, int which,
 			   char out[WH_STANDARD_LEN])
 {
-	const wh_publisher_driver *driver;
 	const wh_persistence *asked;
-	wh_url parts;
+	named to;
 
-	if (find_driver(url, &parts, &driver, NULL) != WHERRY_OK)
+	if (find(url, config, &to, NULL) != WHERRY_OK || !to.driver)
 		return false;
-	asked = driver->persistence;
-	if (which == WH_RELAY_ACK_DELAY && driver->ack_delay_us &&
+	asked = to.driver->persistence;
+	if (which == WH_RELAY_ACK_DELAY && to.driver->ack_delay_us &&
 	    (!config || wh_config_int(config, WH_RELAY_WINDOW) >= WH_LARGE_WINDOW))
-		wh_duration_print(driver->ack_delay_us, out, WH_STANDARD_LEN);
+		wh_duration_print(to.driver->ack_delay_us, out, WH_STANDARD_LEN);
 	else if (which == WH_RETRY_ATTEMPTS && asked)
 		(void)snprintf(out, WH_STANDARD_LEN, "%d", (int)asked->attempts);
 	else if (which == WH_RETRY_BASE && asked)
@@ -109,23 +170,24 @@ bool wh_publisher_standard(const char *url, const wherry_config *config, int whi
 
 void wh_publisher_warn(const char *url, const wherry_config *config, wh_buf *out)
 {
-	const wh_publisher_driver *driver;
-	wh_url parts;
+	named to;
 
-	if (find_driver(url, &parts, &driver, NULL) == WHERRY_OK && driver->warn)
-		driver->warn(parts.rest.ptr, config, out);
+	if (find(url, config, &to, NULL) == WHERRY_OK && to.driver && to.driver->warn)
+		to.driver->warn(to.url.rest.ptr, config, out);
 }
 
 wherry_code wh_publisher_open(const char *url, const wherry_config *config,
 			      const wh_env *env, wherry_publisher **out,
 			      wherry_error *err)
 {
-	const wh_publisher_driver *driver;
-	wh_url parts;
-	wherry_code code = find_driver(url, &parts, &driver, err);
+	named to;
+	wherry_code code = find(url, config, &to, err);
 
-	return code == WHERRY_OK ? driver->open(parts.rest.ptr, config, env, out, err)
-				 : code;
+	if (code != WHERRY_OK)
+		return code;
+	if (to.own)
+		return wh_custom_open(to.own, to.url.rest.ptr, config, out, err);
+	return to.driver->open(to.url.rest.ptr, config, env, out, err);
 }
 
 wherry_code wherry_publisher_open(const char *url, const wherry_config *config,

@@ -356,6 +356,58 @@ static wherry_code publisher_open(world *w, wherry_error *err)
 				     err);
 }
 
+static wherry_code never_open(const char *rest, const wherry_config *config,
+			      void **out_state, wherry_error *err)
+{
+	(void)rest;
+	(void)config;
+	(void)out_state;
+	return wherry_error_set(err, WHERRY_UNSUPPORTED, NULL);
+}
+
+static void never_close(void *state)
+{
+	(void)state;
+}
+
+static wherry_code never_submit(void *state, const wherry_message *const *messages,
+				size_t n, size_t *out_taken, wherry_error *err)
+{
+	(void)state;
+	(void)messages;
+	(void)n;
+	(void)out_taken;
+	return wherry_error_set(err, WHERRY_UNSUPPORTED, NULL);
+}
+
+static wherry_code never_collect(void *state, wherry_receipt *out, size_t cap,
+				 size_t *out_n, wherry_error *err)
+{
+	(void)state;
+	(void)out;
+	(void)cap;
+	(void)out_n;
+	return wherry_error_set(err, WHERRY_UNSUPPORTED, NULL);
+}
+
+static wherry_code publisher_register(world *w, wherry_error *err)
+{
+	static const wherry_setting settings[] = {{"never.a", "text", "", "", ""},
+						  {"never.b", "text", "", "", ""},
+						  {NULL, NULL, NULL, NULL, NULL}};
+	static const wherry_publisher_driver never = {
+		.version = WHERRY_PUBLISHER_VERSION,
+		.scheme = "never",
+		.settings = settings,
+		.open = never_open,
+		.close = never_close,
+		.submit = never_submit,
+		.collect = never_collect,
+	};
+
+	return wherry_publisher_register(w->config, &never, err);
+}
+
 static void drop_publisher(world *w)
 {
 	wherry_publisher_close(w->out.made);
@@ -496,6 +548,7 @@ const operation operations[] = {
 	{"outbox_requeue", outbox_requeue, take_lease, NULL, NULL, 0},
 	{"outbox_try", outbox_try, take_lease, NULL, NULL, 0},
 	{"outbox_reap", outbox_reap, NULL, NULL, NULL, 0},
+	{"publisher_register", publisher_register, NULL, NULL, NULL, 0},
 	{"publisher_open of stdout", publisher_open, NULL, drop_publisher, "stdout:", 0},
 	{"publisher_open of file", publisher_open, NULL, drop_publisher, "file:", 0},
 	{"publisher_open of exec", publisher_open, NULL, drop_publisher, "exec:true", 0},

@@ -408,9 +408,12 @@ static void after_a_drop_messages_are_taken_anew(void **state)
 
 	suite_set(f, "relay.claim_timeout", "1h");
 	hang(f);
-	if (!f->pub->driver->drop)
-		skip(); /* a close and an open do it */
-	wh_publisher_drop(f->pub);
+	if (f->pub->driver->drop) {
+		wh_publisher_drop(f->pub);
+	} else { /* as a relay does then */
+		wherry_publisher_close(f->pub);
+		suite_open(f);
+	}
 	memset(f->texts, 0xee, sizeof(f->texts)); /* nobody looks at them again */
 	memset(f->messages, 0xee, sizeof(f->messages));
 	is_idle(f);

@@ -16,7 +16,7 @@ can_fail() { # ROOT
 		without_comments "$file" | sed '/^[[:space:]]*#/d'
 	done | tr '\n' ' ' | tr ';{}' '\n\n\n' | grep -v typedef |
 		grep -E 'wherry_error \*err\)' |
-		sed -nE 's/^[^(]*[ *](wherry_[a-z0-9_]+)[[:space:]]*\(.*/\1/p' | LC_ALL=C sort -u
+		sed -nE 's/^[^(]*[ *](wherry_[a-z0-9_]+)[[:space:]]*\(([^*].*)?$/\1/p' | LC_ALL=C sort -u
 }
 
 swept() { # FILE

@@ -10,7 +10,7 @@ declared() { # ROOT
 	for file in "$1"/include/wherry/*.h; do
 		without_comments "$file" | sed '/^[[:space:]]*#/d'
 	done | tr '\n' ' ' | tr ';{}' '\n\n\n' | grep -v typedef |
-		sed -nE 's/^[^(]*[ *](wherry_[a-z0-9_]+)[[:space:]]*\(.*/\1/p' | LC_ALL=C sort -u
+		sed -nE 's/^[^(]*[ *](wherry_[a-z0-9_]+)[[:space:]]*\(([^*].*)?$/\1/p' | LC_ALL=C sort -u
 }
 
 unmarked() { # ROOT
@@ -19,7 +19,7 @@ unmarked() { # ROOT
 	for file in "$1"/include/wherry/*.h; do
 		without_comments "$file" | sed '/^[[:space:]]*#/d'
 	done | tr '\n' ' ' | tr ';{}' '\n\n\n' | grep -v typedef |
-		grep -E '[ *]wherry_[a-z0-9_]+[[:space:]]*\(' | grep -v WHERRY_API
+		grep -E '[ *]wherry_[a-z0-9_]+[[:space:]]*\(([^*]|$)' | grep -v WHERRY_API
 }
 
 exported() { # LIBRARY
