@@ -8,6 +8,8 @@ constant or statement of src/relay, src/outbox or src/store (or of FILE...).  Th
 run the changed line are run, the quickest first, until one fails.  A mutant that no test
 kills is alive: it is printed with its line.  tests/mutate/equivalent.txt lists mutants that
 change nothing anybody can see, each with the reason.
+
+WHERRY_MUTATE_TESTS: a regular expression; only tests with such names are asked.
 """
 import json
 import os
@@ -18,7 +20,8 @@ import sys
 import time
 
 FOLDERS = ("src/relay/", "src/outbox/", "src/store/")
-TESTS = r"^(unit|conformance|fault)_|^sim_schedules_test_0$"
+TESTS = os.environ.get("WHERRY_MUTATE_TESTS") or \
+    r"^(unit|conformance|fault)_|^sim_schedules_test_0$"
 OBJECTS = "CMakeFiles/wherry_objects.dir"
 
 SWAPS = [("==", "!="), ("!=", "=="), ("<=", "<"), (">=", ">"), ("<", "<="), (">", ">="),
