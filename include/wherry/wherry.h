@@ -13,6 +13,7 @@
 #include <wherry/handlers.h>
 #include <wherry/log.h>
 #include <wherry/message.h>
+#include <wherry/lease.h>
 #include <wherry/outbox.h>
 #include <wherry/publisher.h>
 #include <wherry/relay.h>

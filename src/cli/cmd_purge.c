@@ -38,9 +38,9 @@ static wh_exit run(wh_args *args)
 	status = wh_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	if (wh_arg_on(args, "archived") && !*s.box->layout.archive) {
+	if (wh_arg_on(args, "archived") && !*s.box->store.layout.archive) {
 		status = wh_usage(args->command, "layout %s has no archive",
-				  s.box->layout.name);
+				  s.box->store.layout.name);
 		wh_session_close(&s);
 		return status;
 	}

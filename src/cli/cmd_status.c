@@ -260,7 +260,7 @@ static wh_exit show(const wh_args *args, wh_session *s)
 	wh_exit status = WH_EXIT_DONE;
 
 	if (wherry_outbox_status(s->box, &st, &err) != WHERRY_OK ||
-	    wh_slots_list(s->box, put_sharer, &shares, &err) != WHERRY_OK) {
+	    wh_slots_list(&s->box->store, put_sharer, &shares, &err) != WHERRY_OK) {
 		status = wh_report(&err);
 	} else {
 		look(s, &st, &w);

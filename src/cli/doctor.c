@@ -313,10 +313,10 @@ static wherry_code ask_relay(wherry_outbox *box, wherry_status *out, wherry_erro
 {
 	wh_holder holder = {.epoch = 0};
 	int64_t nudge;
-	wherry_code code = wh_outbox_control(box, &out->paused, &nudge, err);
+	wherry_code code = wh_store_control(&box->store, &out->paused, &nudge, err);
 
 	if (code == WHERRY_OK)
-		code = wh_outbox_holder(box, &holder, err);
+		code = wh_store_holder(&box->store, &holder, err);
 	out->lease_left_us = holder.left_us;
 	memcpy(out->owner, holder.owner, sizeof(out->owner));
 	return code;
@@ -369,7 +369,7 @@ wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
 
 	if (!text)
 		return wh_fail(err, WHERRY_UNSUPPORTED, "no doctor for '%s:'", scheme);
-	d->names = d->session->box->names;
+	d->names = d->session->box->store.names;
 	names.schema = *d->names.schema ? d->names.schema : NULL;
 	names.table = d->names.table;
 	name_stream(d);

@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 #include "db/sql.h"
-#include "outbox/name.h"
+#include "store/name.h"
 
 typedef enum wh_level { WH_WELL, WH_WARN, WH_BAD } wh_level;
 

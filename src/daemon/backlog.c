@@ -106,9 +106,9 @@ static wherry_code ask(seen *s, wh_backlog_view *view, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wh_outbox_backlog(s->box, &view->backlog, err);
 	if (code == WHERRY_OK)
-		code = wh_outbox_holder(s->box, &view->holder, err);
+		code = wh_store_holder(&s->box->store, &view->holder, err);
 	if (code == WHERRY_OK)
-		code = wh_slots_list(s->box, take_share, view, err);
+		code = wh_slots_list(&s->box->store, take_share, view, err);
 	if (code == WHERRY_OK && s->wal)
 		code = wh_wal_watch(s->wal, &view->log, err);
 	return code;

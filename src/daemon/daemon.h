@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "daemon/plan.h"
 #include "outbox/outbox.h"
-#include "outbox/slots.h"
+#include "store/partitions.h"
 #include "outbox/stream.h"
 #include "publish/driver.h"
 

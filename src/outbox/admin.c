@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "outbox/outbox.h"
+#include "store/purge.h"
 
 enum { ALL_STATES = (1 << WHERRY_STATE_COUNT) - 1, LIST_DEFAULT = 100 };
 
@@ -27,11 +28,11 @@ wherry_code wherry_outbox_count(wherry_outbox *box, int64_t out_count[WHERRY_STA
 	wherry_code code = WHERRY_OK;
 
 	if (box->own.count)
-		code = wh_db_run(box->db, box->own.count, NULL, 0, take_counts, count,
-				 NULL, err);
+		code = wh_db_run(box->store.db, box->own.count, NULL, 0, take_counts,
+				 count, NULL, err);
 	if (code == WHERRY_OK)
 		memcpy(out_count, count, sizeof(count));
-	return wh_outbox_missing(box->name.ptr, code, err);
+	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }
 
 typedef struct ready {
@@ -62,11 +63,12 @@ static wherry_code read_ready(wherry_outbox *box, ready *out, wherry_error *err)
 
 	if (!box->own.ready)
 		return WHERRY_OK; /* rows do not say what is ready */
-	code = wh_db_run(box->db, box->own.ready, NULL, 0, take_ready, out, NULL, err);
+	code = wh_db_run(box->store.db, box->own.ready, NULL, 0, take_ready, out, NULL,
+			 err);
 	if (code == WHERRY_OK)
-		code = wh_db_run(box->db, box->own.oldest_pending, NULL, 0, take_age,
-				 &out->age_ms, NULL, err);
-	return wh_outbox_missing(box->name.ptr, code, err);
+		code = wh_db_run(box->store.db, box->own.oldest_pending, NULL, 0,
+				 take_age, &out->age_ms, NULL, err);
+	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }
 
 /* Pending messages that wait behind a failed one.  Not counted where none has failed. */
@@ -78,7 +80,7 @@ static wherry_code count_held(wherry_outbox *box, const wherry_status *status,
 	*out_n = 0;
 	if (!held || !status->count[WHERRY_FAILED])
 		return WHERRY_OK;
-	return wh_db_run(box->db, held, NULL, 0, wh_take_int, out_n, NULL, err);
+	return wh_db_run(box->store.db, held, NULL, 0, wh_take_int, out_n, NULL, err);
 }
 
 wherry_code wherry_outbox_oldest_ready(wherry_outbox *box, int64_t *out_age_us,
@@ -95,24 +97,24 @@ wherry_code wherry_outbox_oldest_ready(wherry_outbox *box, int64_t *out_age_us,
 wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 				 wherry_error *err)
 {
-	wherry_status status = {.schema_version = box->version};
+	wherry_status status = {.schema_version = box->store.version};
 	wh_holder holder = {.epoch = 0};
 	ready r = {0};
 	int64_t nudge, held = 0;
 	wherry_code code;
 
 	code = wherry_outbox_count(box, status.count, err);
-	if (code == WHERRY_OK && box->stmt.count_archived)
-		code = wh_db_run(box->db, box->stmt.count_archived, NULL, 0, wh_take_int,
-				 &status.archived, NULL, err);
+	if (code == WHERRY_OK && box->store.stmt.count_archived)
+		code = wh_db_run(box->store.db, box->store.stmt.count_archived, NULL, 0,
+				 wh_take_int, &status.archived, NULL, err);
 	if (code == WHERRY_OK)
 		code = read_ready(box, &r, err);
 	if (code == WHERRY_OK)
 		code = count_held(box, &status, &held, err);
 	if (code == WHERRY_OK)
-		code = wh_outbox_control(box, &status.paused, &nudge, err);
+		code = wh_store_control(&box->store, &status.paused, &nudge, err);
 	if (code == WHERRY_OK)
-		code = wh_outbox_holder(box, &holder, err);
+		code = wh_store_holder(&box->store, &holder, err);
 	if (code != WHERRY_OK)
 		return code;
 	if (__builtin_add_overflow(status.count[WHERRY_PENDING], r.n, &status.ready))
@@ -123,7 +125,8 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 	status.lease_left_us = holder.left_us;
 	memcpy(status.owner, holder.owner, sizeof(status.owner));
 	memcpy(status.engine, holder.engine, sizeof(status.engine));
-	(void)snprintf(status.layout, sizeof(status.layout), "%s", box->layout.name);
+	(void)snprintf(status.layout, sizeof(status.layout), "%s",
+		       box->store.layout.name);
 	*out = status;
 	return WHERRY_OK;
 }
@@ -254,10 +257,10 @@ static wherry_code check_filter(const wherry_outbox *box, const wherry_filter *f
 				wherry_error *err)
 {
 	if (!box->own.list)
-		return wh_outbox_cannot(box, "whose rows do not say what became of them",
-					err);
+		return wh_store_cannot(&box->store,
+				       "whose rows do not say what became of them", err);
 	if (f->key && !box->layout.ordered)
-		return wh_outbox_cannot(box, "whose messages have no keys", err);
+		return wh_store_cannot(&box->store, "whose messages have no keys", err);
 	return WHERRY_OK;
 }
 
@@ -289,7 +292,8 @@ static wherry_code list_page(wherry_outbox *box, const wh_stmt *stmt, wh_param *
 	params[7] = WH_INT_PARAM("limit", limit);
 	shown_limits(bare, &params[FILTER_PARAMS]);
 	v->bare = bare;
-	return wh_db_run(box->db, stmt, params, LIST_PARAMS, take_row, v, NULL, err);
+	return wh_db_run(box->store.db, stmt, params, LIST_PARAMS, take_row, v, NULL,
+			 err);
 }
 
 /* A row whose texts the database cannot send is shown without them, as in careful.c. */
@@ -307,7 +311,7 @@ static wherry_code list_rows(wherry_outbox *box, const wh_stmt *stmt, wh_param *
 		code = list_page(box, stmt, params, limit, false, v, &why);
 		more = v->n - before == limit;
 		chunk = chunk < most / 2 ? chunk * 2 : most;
-		if (!wh_db_about_row(box->db, code, &why))
+		if (!wh_db_about_row(box->store.db, code, &why))
 			continue;
 		more = true;
 		chunk = 1;
@@ -349,7 +353,7 @@ wherry_code wherry_outbox_list(wherry_outbox *box, const wherry_filter *filter,
 	filter_params(filter, states, LIST_DEFAULT, params);
 	list_params(filter, &params[FILTER_PARAMS + 2]);
 	code = list_rows(box, list_of(box, filter, states), params, &v, err);
-	return wh_outbox_missing(box->name.ptr, code, err);
+	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }
 
 static wherry_code show_one(wherry_outbox *box, const wh_stmt *stmt, wh_param *params,
@@ -360,11 +364,11 @@ static wherry_code show_one(wherry_outbox *box, const wh_stmt *stmt, wh_param *p
 
 	v->bare = false;
 	shown_limits(false, &params[2]);
-	code = wh_db_run(box->db, stmt, params, 4, take_row, v, NULL, &why);
-	if (wh_db_about_row(box->db, code, &why)) {
+	code = wh_db_run(box->store.db, stmt, params, 4, take_row, v, NULL, &why);
+	if (wh_db_about_row(box->store.db, code, &why)) {
 		v->bare = true;
 		shown_limits(true, &params[2]);
-		code = wh_db_run(box->db, stmt, params, 4, take_row, v, NULL, &why);
+		code = wh_db_run(box->store.db, stmt, params, 4, take_row, v, NULL, &why);
 	}
 	if (code != WHERRY_OK && err)
 		*err = why;
@@ -393,8 +397,8 @@ wherry_code wherry_outbox_show(wherry_outbox *box, const char *ident, wherry_row
 	if (code == WHERRY_OK && !v.n)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "there is no message '%.100s' in outbox '%s'", ident,
-			       box->name.ptr);
-	return wh_outbox_missing(box->name.ptr, code, err);
+			       box->store.name.ptr);
+	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }
 
 /* ---- changing rows behind the relay ---- */
@@ -419,11 +423,11 @@ static wherry_code bring_back(change *c, wherry_error *err)
 		return WHERRY_OK;
 	memcpy(params, c->params, sizeof(params));
 	params[FILTER_PARAMS - 1].number = limit;
-	code = wh_db_run(c->box->db, c->box->own.replay_archived, params, FILTER_PARAMS,
-			 NULL, NULL, &n, err);
+	code = wh_db_run(c->box->store.db, c->box->own.replay_archived, params,
+			 FILTER_PARAMS, NULL, NULL, &n, err);
 	if (code == WHERRY_OK && n)
-		code = wh_db_run(c->box->db, c->box->own.unarchive, NULL, 0, NULL, NULL,
-				 NULL, err);
+		code = wh_db_run(c->box->store.db, c->box->own.unarchive, NULL, 0, NULL,
+				 NULL, NULL, err);
 	c->n += n;
 	return code;
 }
@@ -432,18 +436,18 @@ static wherry_code bring_back(change *c, wherry_error *err)
 static wherry_code change_and_nudge(void *ctx, wherry_error *err)
 {
 	change *c = ctx;
-	const wh_param name = WH_TEXT_PARAM("name", c->box->name);
+	const wh_param name = WH_TEXT_PARAM("name", c->box->store.name);
 	wherry_code code = WHERRY_OK;
 
 	if (c->stmt)
-		code = wh_db_run(c->box->db, c->stmt, c->params, FILTER_PARAMS, NULL,
-				 NULL, &c->n, err);
+		code = wh_db_run(c->box->store.db, c->stmt, c->params, FILTER_PARAMS,
+				 NULL, NULL, &c->n, err);
 	if (code == WHERRY_OK && c->archived && c->box->own.replay_archived)
 		code = bring_back(c, err);
-	if (code == WHERRY_OK && c->n && c->box->stmt.nudge)
-		code = wh_db_run(c->box->db, c->box->stmt.nudge, &name, 1, NULL, NULL,
-				 NULL, err);
-	return wh_outbox_missing(c->box->name.ptr, code, err);
+	if (code == WHERRY_OK && c->n && c->box->store.stmt.nudge)
+		code = wh_db_run(c->box->store.db, c->box->store.stmt.nudge, &name, 1,
+				 NULL, NULL, NULL, err);
+	return wh_store_missing(c->box->store.model, c->box->store.name.ptr, code, err);
 }
 
 static wherry_code change_rows(wherry_outbox *box, const wh_stmt *stmt, bool archived,
@@ -456,7 +460,7 @@ static wherry_code change_rows(wherry_outbox *box, const wh_stmt *stmt, bool arc
 	if (code != WHERRY_OK)
 		return code;
 	filter_params(filter, states, -1, c.params);
-	code = wh_db_transact(box->db, change_and_nudge, &c, err);
+	code = wh_db_transact(box->store.db, change_and_nudge, &c, err);
 	if (code == WHERRY_OK && out_n)
 		*out_n = c.n;
 	return code;
@@ -486,54 +490,40 @@ wherry_code wherry_outbox_discard(wherry_outbox *box, const char *ident,
 	if (!box || !ident)
 		return wh_fail(err, WHERRY_INVALID, "no message named");
 	if (box->layout.streams)
-		return wh_outbox_cannot(
-			box, "which is only streamed: delete its row yourself", err);
+		return wh_store_cannot(&box->store,
+				       "which is only streamed: delete its row yourself",
+				       err);
 	code = change_rows(box, box->own.discard, false, &filter, 0, &n, err);
 	if (code == WHERRY_OK && !n)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "there is no message '%.100s' in outbox '%s' that is not "
 			       "delivered",
-			       ident, box->name.ptr);
+			       ident, box->store.name.ptr);
 	return code;
-}
-
-static wherry_code set_paused(wherry_outbox *box, bool on, wherry_error *err)
-{
-	const wh_param params[] = {WH_TEXT_PARAM("name", box->name),
-				   WH_INT_PARAM("on", on)};
-	wherry_code code;
-
-	if (!box->stmt.pause)
-		return wh_outbox_cannot(box,
-					"which has nowhere to write that it is paused: "
-					"stop its relays instead",
-					err);
-	code = wh_db_run(box->db, box->stmt.pause, params, 2, NULL, NULL, NULL, err);
-	return wh_outbox_missing(box->name.ptr, code, err);
 }
 
 wherry_code wherry_outbox_pause(wherry_outbox *box, wherry_error *err)
 {
-	return set_paused(box, true, err);
+	return wh_store_pause(&box->store, true, err);
 }
 
 wherry_code wherry_outbox_resume(wherry_outbox *box, wherry_error *err)
 {
-	return set_paused(box, false, err);
+	return wh_store_pause(&box->store, false, err);
 }
 
 wherry_code wherry_outbox_reap(wherry_outbox *box, int64_t claim_timeout_us,
 			       int64_t *out_n, wherry_error *err)
 {
-	change c = {.box = box, .stmt = box->stmt.reap};
+	change c = {.box = box, .stmt = box->store.stmt.reap};
 	wherry_code code;
 
-	if (!box->stmt.reap)
-		return wh_outbox_cannot(box, "whose rows are not claimed", err);
+	if (!box->store.stmt.reap)
+		return wh_store_cannot(&box->store, "whose rows are not claimed", err);
 	c.params[0] = WH_INT_PARAM("timeout", wh_ms(claim_timeout_us));
 	for (int i = 1; i < FILTER_PARAMS; i++)
 		c.params[i] = WH_INT_PARAM("none", 0);
-	code = wh_db_transact(box->db, change_and_nudge, &c, err);
+	code = wh_db_transact(box->store.db, change_and_nudge, &c, err);
 	if (code == WHERRY_OK && out_n)
 		*out_n = c.n;
 	return code;
@@ -541,89 +531,33 @@ wherry_code wherry_outbox_reap(wherry_outbox *box, int64_t claim_timeout_us,
 
 /* ---- purge and archive ---- */
 
-typedef struct purging {
-	wherry_outbox *box;
-	const wh_stmt *before; /* copies what goes; NULL: nothing */
-	const wh_stmt *stmt;
-	wh_param params[2];
-	int64_t n;
-} purging;
-
-static wherry_code purge_batch(void *ctx, wherry_error *err)
-{
-	purging *p = ctx;
-	wherry_code code = WHERRY_OK;
-
-	if (p->before)
-		code = wh_db_run(p->box->db, p->before, p->params, 2, NULL, NULL, NULL,
-				 err);
-	if (code == WHERRY_OK)
-		code = wh_db_run(p->box->db, p->stmt, p->params, 2, NULL, NULL, &p->n,
-				 err);
-	return wh_outbox_missing(p->box->name.ptr, code, err);
-}
-
-static wherry_code purge(wherry_outbox *box, const wh_stmt *before, const wh_stmt *stmt,
-			 int64_t older_than_us, int64_t batch, int64_t max_rows,
-			 int64_t *out_n, wherry_error *err)
-{
-	purging p = {.box = box, .before = before, .stmt = stmt};
-	wherry_code code = WHERRY_OK;
-	int64_t sum = 0, size;
-
-	if (older_than_us < 0 || batch < 1 || batch > 100000 || max_rows < 0)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"a purge needs an age, a batch of 1 to 100000 and a limit of 0 or "
-			"more");
-	if (wherry_db_in_transaction(box->db))
-		return wh_fail(err, WHERRY_INVALID,
-			       "a transaction is open: a purge needs its own");
-	if (!stmt) { /* nothing is kept that could be purged */
-		if (out_n)
-			*out_n = 0;
-		return WHERRY_OK;
-	}
-	do {
-		size = max_rows && max_rows - sum < batch ? max_rows - sum : batch;
-		p.params[0] = WH_INT_PARAM("age", wh_ms(older_than_us));
-		p.params[1] = WH_INT_PARAM("limit", size);
-		p.n = 0;
-		code = wh_db_transact_quietly(box->db, purge_batch, &p, err);
-		if (code == WHERRY_OK)
-			sum += p.n;
-	} while (code == WHERRY_OK && p.n == size && sum != max_rows);
-	if (out_n)
-		*out_n = sum;
-	return code;
-}
-
 wherry_code wherry_outbox_purge(wherry_outbox *box, int64_t older_than_us, int64_t batch,
 				int64_t max_rows, int64_t *out_n, wherry_error *err)
 {
-	return purge(box, NULL, box->stmt.purge, older_than_us, batch, max_rows, out_n,
-		     err);
+	return wh_store_purge(&box->store, NULL, box->store.stmt.purge, older_than_us,
+			      batch, max_rows, out_n, err);
 }
 
 wherry_code wherry_outbox_archive(wherry_outbox *box, int64_t older_than_us,
 				  int64_t batch, int64_t max_rows, int64_t *out_n,
 				  wherry_error *err)
 {
-	if (!box->stmt.archive)
-		return wh_outbox_cannot(box,
-					box->stmt.done_archive
-						? "where delivered rows are in the "
-						  "archive already"
-						: "which has no archive",
-					err);
-	return purge(box, box->stmt.archive, box->stmt.purge_archived, older_than_us,
-		     batch, max_rows, out_n, err);
+	if (!box->store.stmt.archive)
+		return wh_store_cannot(&box->store,
+				       box->store.stmt.done_archive
+					       ? "where delivered rows are in the "
+						 "archive already"
+					       : "which has no archive",
+				       err);
+	return wh_store_purge(&box->store, box->store.stmt.archive,
+			      box->store.stmt.purge_archived, older_than_us, batch,
+			      max_rows, out_n, err);
 }
 
 wherry_code wherry_outbox_purge_archive(wherry_outbox *box, int64_t older_than_us,
 					int64_t batch, int64_t max_rows, int64_t *out_n,
 					wherry_error *err)
 {
-	return purge(box, NULL, box->stmt.purge_archive, older_than_us, batch, max_rows,
-		     out_n, err);
+	return wh_store_purge(&box->store, NULL, box->store.stmt.purge_archive,
+			      older_than_us, batch, max_rows, out_n, err);
 }

@@ -36,8 +36,8 @@ wherry_code wh_outbox_backlog(wherry_outbox *box, wh_backlog *out, wherry_error 
 	wherry_code code;
 
 	if (box->own.backlog)
-		code = wh_db_run(box->db, box->own.backlog, &most, 1, take_backlog, &b,
-				 NULL, err);
+		code = wh_db_run(box->store.db, box->own.backlog, &most, 1, take_backlog,
+				 &b, NULL, err);
 	else
 		code = count_all(box, &b, err);
 	if (code == WHERRY_OK)

@@ -92,10 +92,10 @@ static wherry_code read_run(wherry_outbox *box, const wh_stmt *by_ids, passing *
 
 	for (size_t i = p->at; i < p->upto; i++)
 		ids[i - p->at] = p->bare->rows[i].id;
-	code = wh_outbox_ids(box, ids, p->upto - p->at, &params[0], err);
+	code = wh_store_ids(&box->store, ids, p->upto - p->at, &params[0], err);
 	wh_outbox_limits_of(box, &params[1]);
-	return code == WHERRY_OK ? wh_db_run(box->db, by_ids, params, 3, wh_take_open,
-					     &reader, NULL, err)
+	return code == WHERRY_OK ? wh_db_run(box->store.db, by_ids, params, 3,
+					     wh_take_open, &reader, NULL, err)
 				 : code;
 }
 
@@ -116,7 +116,7 @@ wherry_code wh_bare_visit(wherry_outbox *box, const wh_stmt *by_ids,
 		if (code == WHERRY_OK) {
 			p.at = p.upto;
 			chunk = chunk * 2 < CHUNK_MOST ? chunk * 2 : CHUNK_MOST;
-		} else if (wh_db_about_row(box->db, code, &why)) {
+		} else if (wh_db_about_row(box->store.db, code, &why)) {
 			chunk = 1;
 			code = WHERRY_OK;
 			if (n == 1) {
@@ -152,7 +152,8 @@ wherry_code wh_read_carefully(wherry_outbox *box, const wh_stmt *stmt,
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(params[i].name, "long") == 0)
 			params[i].number = -1;
-	code = wh_db_run(box->db, stmt, params, n, wh_take_open, &reader, NULL, err);
+	code = wh_db_run(box->store.db, stmt, params, n, wh_take_open, &reader, NULL,
+			 err);
 	if (code == WHERRY_OK)
 		code = wh_bare_visit(box, by_ids, &bare, behind(&bare, to), to, err);
 	wh_bare_clear(&bare);
@@ -165,9 +166,9 @@ wherry_code wh_read_rows(wherry_outbox *box, const wh_stmt *stmt, const wh_stmt 
 {
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code =
-		wh_db_run(box->db, stmt, params, n, wh_take_open, to, NULL, &why);
+		wh_db_run(box->store.db, stmt, params, n, wh_take_open, to, NULL, &why);
 
-	if (wh_db_about_row(box->db, code, &why))
+	if (wh_db_about_row(box->store.db, code, &why))
 		return wh_read_carefully(box, stmt, by_ids, params, n, to, err);
 	if (code != WHERRY_OK && err)
 		*err = why;

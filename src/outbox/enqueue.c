@@ -60,7 +60,7 @@ static wherry_code check_body(const wherry_outbox *box, wh_view body, wherry_err
 			       "outbox '%s' keeps payloads as text, and this body is not "
 			       "UTF-8 or contains a NUL: use an outbox made with "
 			       "--payload bytea",
-			       box->name.ptr);
+			       box->store.name.ptr);
 	if (!has_json(box) ||
 	    wh_json_check(body.ptr, body.len, &column, &why) == WHERRY_OK)
 		return WHERRY_OK;
@@ -70,12 +70,12 @@ static wherry_code check_body(const wherry_outbox *box, wh_view body, wherry_err
 			"outbox '%s' keeps payloads as %s, and this body is not JSON "
 			"(%.80s): send it as a JSON string, or use an outbox made with "
 			"--payload text or --payload bytea",
-			box->name.ptr, box->payload_type, why.message);
+			box->store.name.ptr, box->payload_type, why.message);
 	return wh_fail(err, WHERRY_INVALID,
 		       "outbox '%s' has the layout %s, whose payloads are JSON, and "
 		       "this body is not (%.80s): send it as a JSON string, or use "
 		       "a native outbox",
-		       box->name.ptr, box->layout.name, why.message);
+		       box->store.name.ptr, box->store.layout.name, why.message);
 }
 
 /* What the layout has no place for would be lost: it is refused. */
@@ -101,19 +101,20 @@ static wherry_code check_layout(const wherry_outbox *box, const wherry_message *
 					"outbox '%s' has the layout %s, which has no "
 					"column for %s: put it into the body, or use a "
 					"native outbox",
-					box->name.ptr, box->layout.name, fields[i].name);
+					box->store.name.ptr, box->store.layout.name,
+					fields[i].name);
 	if (!box->layout.ordered && headers)
 		return wh_fail(err, WHERRY_INVALID,
 			       "outbox '%s' has the layout %s, which has no column for "
 			       "headers: put them into the body, or use a native outbox",
-			       box->name.ptr, box->layout.name);
+			       box->store.name.ptr, box->store.layout.name);
 	if (box->layout.uuid && msg->message_id && *msg->message_id &&
 	    !is_uuid(msg->message_id))
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"outbox '%s' has the layout %s, whose message ids are UUIDs, "
 			"and '%.40s' is none: leave it out, or use a native outbox",
-			box->name.ptr, box->layout.name, msg->message_id);
+			box->store.name.ptr, box->store.layout.name, msg->message_id);
 	return check_body(box, body_of(msg), err);
 }
 
@@ -179,7 +180,7 @@ static wh_param body_param(const wherry_message *msg)
 static wherry_code insert(wherry_outbox *box, const wherry_message *msg, unsigned flags,
 			  int64_t *out_id, wherry_error *err)
 {
-	const wh_env *env = box->db->env;
+	const wh_env *env = box->store.db->env;
 	char made[WH_UUID_LEN + 1];
 	const char *message_id = msg->message_id;
 	const char *key = msg->key && *msg->key ? msg->key : NULL;
@@ -205,15 +206,15 @@ static wherry_code insert(wherry_outbox *box, const wherry_message *msg, unsigne
 		body_param(msg),
 	};
 	if ((flags & WHERRY_LOCK_KEY) && box->own.lock_key)
-		code = wh_db_run(box->db, box->own.lock_key, params,
+		code = wh_db_run(box->store.db, box->own.lock_key, params,
 				 sizeof(params) / sizeof(*params), NULL, NULL, NULL, err);
 	if (code == WHERRY_OK)
-		code = wh_db_run(box->db, box->own.enqueue, params,
+		code = wh_db_run(box->store.db, box->own.enqueue, params,
 				 sizeof(params) / sizeof(*params), NULL, NULL, &changed,
 				 err);
 	if (code == WHERRY_OK)
-		*out_id = changed ? wh_db_last_id(box->db) : 0;
-	return wh_outbox_missing(box->name.ptr, code, err);
+		*out_id = changed ? wh_db_last_id(box->store.db) : 0;
+	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }
 
 typedef struct work {
@@ -245,7 +246,7 @@ static wherry_code insert_all(void *ctx, wherry_error *err)
  */
 static wherry_code run(work *w, wherry_error *err)
 {
-	wherry_db *db = w->box->db;
+	wherry_db *db = w->box->store.db;
 
 	if (wherry_db_in_transaction(db))
 		return w->n == 1 && !db->driver->failure_spreads

@@ -37,8 +37,8 @@ static wherry_code put(const wherry_outbox *box, const char *text, const grant *
 		       const char *statement, wh_buf *to, wherry_error *err)
 {
 	const wh_sql_names names = {
-		.schema = *box->names.schema ? box->names.schema : NULL,
-		.table = box->names.table,
+		.schema = *box->store.names.schema ? box->store.names.schema : NULL,
+		.table = box->store.names.table,
 		.payload = "",
 		.role = g->role,
 	};
@@ -110,12 +110,12 @@ wherry_code wh_outbox_grant_sql(const wherry_outbox *box, const char *scheme,
 
 	if (code != WHERRY_OK)
 		return code;
-	if (strcmp(box->layout.name, "native") != 0)
+	if (strcmp(box->store.layout.name, "native") != 0)
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"--grant is for outboxes of Wherry's own layout, and this is one "
 			"of %s: grant rights on its table yourself",
-			box->layout.name);
+			box->store.layout.name);
 	return write_all(box, text_of(scheme), grants, n, to, err);
 }
 
@@ -130,12 +130,12 @@ wherry_code wh_outbox_grant(wherry_outbox *box, const char *const *grants, size_
 			    wherry_error *err)
 {
 	wh_buf text = WH_BUF_INIT(256 * 1024);
-	wherry_code code =
-		wh_outbox_grant_sql(box, box->db->driver->scheme, grants, n, &text, err);
-	void *both[2] = {box->db, text.ptr};
+	wherry_code code = wh_outbox_grant_sql(box, box->store.db->driver->scheme, grants,
+					       n, &text, err);
+	void *both[2] = {box->store.db, text.ptr};
 
 	if (code == WHERRY_OK)
-		code = wh_db_transact(box->db, run, both, err);
+		code = wh_db_transact(box->store.db, run, both, err);
 	wh_buf_clear(&text);
 	return code;
 }

@@ -4,20 +4,6 @@
 
 #include "base/error.h"
 
-typedef struct engine {
-	const char *name, *word, *options;
-} engine;
-
-static const engine engines[WH_ENGINES + 1] = {
-	[WH_EXCLUSIVE] = {"exclusive", "exclusive", "--engine exclusive"},
-	[WH_PARTITIONED] = {"exclusive, partitions", "exclusive", "--engine exclusive"},
-	[WH_COMPETING] = {"competing", "competing", "--engine competing"},
-	[WH_STREAM] = {"stream", "stream", "--engine stream"},
-	[WH_STREAM_KEEP] = {"stream, keep", "stream-keep",
-			    "--engine stream --on-done keep"},
-	[WH_ENGINES] = {"unknown", "unknown", "a newer version of Wherry"},
-};
-
 typedef struct home {
 	const char *name, *layout, *scheme;
 } home;
@@ -171,63 +157,16 @@ wherry_code wh_meet_check(wh_home at, wh_engine by, wh_ask ask, wherry_error *er
 	if (r->homes == ANYWHERE)
 		return wh_fail(err, WHERRY_INVALID,
 			       "%s does not go with the engine '%s': %s", asks[ask],
-			       engines[by].name, r->why);
+			       wh_engine_name(by), r->why);
 	if (ask == WH_ASK_ENGINE)
 		return wh_fail(err, WHERRY_INVALID,
 			       "the engine '%s' does not work on the layout %s: %s",
-			       engines[by].name, homes[at].name, r->why);
+			       wh_engine_name(by), homes[at].name, r->why);
 	return wh_fail(err, WHERRY_INVALID, "%s does not go with the layout %s: %s",
 		       asks[ask], homes[at].name, r->why);
 }
 
-/* ---- who works beside whom ---- */
-
-static const wh_meeting meetings[WH_ENGINES][WH_ENGINES] = {
-	[WH_EXCLUSIVE] = {[WH_EXCLUSIVE] = WH_STANDS_BY, [WH_PARTITIONED] = WH_STANDS_BY},
-	[WH_PARTITIONED] =
-		{[WH_EXCLUSIVE] = WH_STANDS_BY, [WH_PARTITIONED] = WH_WORKS_BESIDE},
-	[WH_COMPETING] = {[WH_COMPETING] = WH_WORKS_BESIDE},
-	[WH_STREAM] = {[WH_STREAM] = WH_STANDS_BY},
-	[WH_STREAM_KEEP] = {[WH_STREAM_KEEP] = WH_STANDS_BY},
-};
-
-wh_meeting wh_meet_now(wh_engine newcomer, wh_engine holder)
-{
-	if (newcomer >= WH_ENGINES || holder >= WH_ENGINES)
-		return WH_REFUSED;
-	return meetings[newcomer][holder];
-}
-
-/* Rows say what was delivered, except where nothing was written to them. */
-bool wh_meet_after(wh_engine newcomer, wh_engine last)
-{
-	return last != WH_STREAM_KEEP || newcomer == WH_STREAM_KEEP;
-}
-
 /* ---- names ---- */
-
-const char *wh_engine_name(wh_engine which)
-{
-	return engines[which].name;
-}
-
-const char *wh_engine_word(wh_engine which)
-{
-	return engines[which].word;
-}
-
-const char *wh_engine_options(wh_engine which)
-{
-	return engines[which].options;
-}
-
-wh_engine wh_engine_of(const char *word)
-{
-	for (int i = 0; word && i < WH_ENGINES; i++)
-		if (strcmp(engines[i].word, word) == 0)
-			return (wh_engine)i;
-	return WH_ENGINES;
-}
 
 const char *wh_home_name(wh_home which)
 {

@@ -1,6 +1,6 @@
 /*
- * Which engines, layouts and options may meet on one outbox, and which relays may work on it
- * at the same time or one after the other.  docs/internals/engines.md shows both tables.
+ * Which engines, layouts and options may meet on one outbox.  docs/internals/engines.md shows
+ * the table.
  */
 #ifndef WH_OUTBOX_MEET_H
 #define WH_OUTBOX_MEET_H
@@ -9,14 +9,7 @@
 
 #include <wherry/error.h>
 
-typedef enum wh_engine {
-	WH_EXCLUSIVE,   /* has the whole outbox under one lease */
-	WH_PARTITIONED, /* exclusive, on an outbox made with init --slots */
-	WH_COMPETING,
-	WH_STREAM,      /* marks, deletes or archives the rows that it delivered */
-	WH_STREAM_KEEP, /* writes nothing to rows: relay.on_done=keep */
-	WH_ENGINES      /* their number; also an engine that this version does not know */
-} wh_engine;
+#include "store/engines.h"
 
 /* Tables of a layout on a database. */
 typedef enum wh_home {
@@ -48,19 +41,11 @@ typedef enum wh_ask {
 } wh_ask;
 
 /* Names for documents and messages: "competing", "native, SQLite", "relay.on_dead=park". */
-const char *wh_engine_name(wh_engine which);
 const char *wh_home_name(wh_home which);
 const char *wh_ask_name(wh_ask which);
 
 /* WH_HOMES: there is no such layout there. */
 wh_home wh_home_of(const char *layout, const char *scheme);
-
-/* The word for an engine in wherry_slot, and back. */
-const char *wh_engine_word(wh_engine which);
-wh_engine wh_engine_of(const char *word);
-
-/* The options that start a relay of this engine: "--engine stream --on-done keep". */
-const char *wh_engine_options(wh_engine which);
 
 /* Does this engine work on these tables at all? */
 bool wh_meet_works(wh_home at, wh_engine by);
@@ -68,17 +53,5 @@ bool wh_meet_works(wh_home at, wh_engine by);
 /* Refuse what this engine cannot do on these tables, with the way out.  by: WH_ENGINES for what
  * init is asked for. */
 wherry_code wh_meet_check(wh_home at, wh_engine by, wh_ask ask, wherry_error *err);
-
-/* What becomes of a relay that comes while another one works. */
-typedef enum wh_meeting {
-	WH_REFUSED,
-	WH_STANDS_BY,
-	WH_WORKS_BESIDE,
-} wh_meeting;
-
-wh_meeting wh_meet_now(wh_engine newcomer, wh_engine holder);
-
-/* May it go on where that one ended?  false: it would deliver everything again. */
-bool wh_meet_after(wh_engine newcomer, wh_engine last);
 
 #endif

@@ -6,54 +6,36 @@
 
 #include <wherry/outbox.h>
 
-#include "base/buf.h"
-#include "db/driver.h"
 #include "outbox/groups.h"
-#include "outbox/held.h"
 #include "outbox/meet.h"
-#include "outbox/name.h"
-#include "outbox/slots.h"
+#include "store/claims.h"
+#include "store/leases.h"
+#include "store/partitions.h"
+#include "store/settlement.h"
 
-/* What a layout can do, as the head line of its .sql file says, and meet.c. */
+/* What the tables of an outbox can do, as the head line of their .sql file says, and meet.c. */
 typedef struct wh_layout {
-	char name[24];
 	wh_home home;
-	bool ordered;      /* there are keys, and order by them */
-	bool exclusive;    /* a lease can be kept: one relay may work alone */
-	bool streams;      /* it can only be streamed: there is nothing to mark */
-	bool by_claim;     /* no token, no lease: a claim is known by its own mark */
-	bool archives;     /* what is delivered moves to the archive at once */
-	bool json;         /* bodies are JSON, kept as any text */
-	bool jsonb;        /* bodies are JSON, as the database sees to */
-	bool uuid;         /* so are message ids UUIDs */
-	bool by_aggregate; /* order is that of the aggregate id, whatever the key */
-	bool unheard;      /* nothing wakes relays */
-	char columns[200],
-		archive[200]; /* it is known by: "id,topic"; !x: must not be there;
-				 an archive "": there is none */
+	bool ordered;      /* There are keys, and order by them. */
+	bool streams;      /* It can only be streamed: rows are not settled. */
+	bool json;         /* Bodies are JSON, kept as any text. */
+	bool jsonb;        /* Bodies are JSON, which the database checks. */
+	bool uuid;         /* Message ids are UUIDs. */
+	bool by_aggregate; /* Order is that of the aggregate id, whatever the key. */
 } wh_layout;
 
 struct wherry_outbox {
-	wherry_db *db; /* borrowed */
-	wh_sql sql;
-	wh_name names;
-	wh_view name; /* the table's, in names: what the shared tables call it */
-	char *title;  /* as it was opened, maybe with its schema; owned */
+	wh_store store;      /* What every model has. */
+	wh_outbox_stmts own; /* Statements of outboxes alone; NULL: not in this layout. */
 	wh_layout layout;
-	wh_held_set held;      /* where claims have marks of their own */
-	int version;           /* of its schema */
-	bool making;           /* to be made or changed: a table of ours is meant */
-	const char *payload;   /* to be made with this type of bodies; NULL: bytea */
-	char payload_type[16]; /* what it has; "": there is no choice */
-	int64_t body_max;      /* bytes */
-	wh_buf ids;            /* the list of ids being bound, */
-	wh_buf holes;          /* and that of ranges; */
-	wh_buf message_ids;    /* and the message ids of those rows */
-	wh_store_stmts stmt;   /* what every model has, and */
-	wh_outbox_stmts own;   /* what outboxes alone have; NULL: not in this layout */
-	bool careful; /* claims are made without texts, which are read behind them */
-	int slotted;  /* it was made for slots; -1: nobody has looked */
+	char *title;           /* Name as it was opened, maybe with its schema; owned. */
+	char payload_type[16]; /* Type of its bodies; "": there is no choice. */
+	int64_t body_max;      /* Bytes that an enqueued body may have. */
+	bool careful;          /* Claim without texts, and read those behind the claim. */
 };
+
+/* The layouts, the native one first, and the statements. */
+extern const wh_model wh_outbox_model;
 
 /* Open and dead rows, each counted up to WH_BACKLOG_MOST where the layout can stop there. */
 typedef struct wh_backlog {
@@ -72,64 +54,15 @@ enum { WH_TEXT_MOST = 1024 * 1024, WH_COUNT_MOST = 1000000000 };
 
 enum { WH_BODY_MAX = 16 * 1024 * 1024 };
 
-/* A wh_row_fn: the first column into the int64_t that ctx is. */
-wherry_code wh_take_int(void *ctx, const wh_row *row, wherry_error *err);
-
-/* Milliseconds, as tables keep time, from microseconds: never shorter than asked. */
-int64_t wh_ms(int64_t us);
-
-/* Does each id follow the one before it? */
-bool wh_ids_in_a_row(const int64_t *ids, size_t n);
-
-/* The list of ids as one parameter named "ids"; borrowed until the next call. */
-wherry_code wh_outbox_ids(wherry_outbox *box, const int64_t *ids, size_t n, wh_param *out,
-			  wherry_error *err);
-
-/* Message ids as the parameters "names" and "width"; borrowed until the next call.  Where the
- * database can tell whether others committed, a list of them in hexadecimal; else one after the
- * other, each with zeros behind it up to the width. */
-enum { WH_NAME_PARAMS = 2 };
-wherry_code wh_outbox_names(wherry_outbox *box, const wh_view *names, size_t n,
-			    wh_param out[WH_NAME_PARAMS], wherry_error *err);
-
-/* The same, in this buffer, which is borrowed. */
-wherry_code wh_outbox_list(wh_buf *buf, const int64_t *ids, size_t n, wh_param *out,
-			   wherry_error *err);
-
-/* The database's "no such table" with the way out. */
-wherry_code wh_outbox_missing(const char *table, wherry_code code, wherry_error *err);
-
-/* Read a layout's file of SQL for this table, and find every statement in it.  layout:
- * NULL or "native" is the database's own. */
+/* wh_store_load() of an outbox. */
 wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err);
-void wh_outbox_unload(wherry_outbox *box);
 
-typedef struct wh_version {
-	bool found;
-	int64_t version;     /* 0: a table beside it is missing */
-	int64_t min_program; /* the oldest program that may still run */
-} wh_version;
-
-/*
- * Load the layout that the tables have: native outboxes are listed in wherry_schema, others
- * are known by their columns.  Where nothing is found some layout is loaded.
- */
-wherry_code wh_outbox_recognize(wherry_outbox *box, const char *table, wh_version *out,
-				wherry_error *err);
-
-/* The version that the tables of the loaded layout have. */
-wherry_code wh_outbox_version(wherry_outbox *box, wh_version *out, wherry_error *err);
-
-/* The layouts there are besides the native one; NULL at the end. */
-extern const char *const wh_outbox_layouts[];
+/* Set box->layout from what is loaded. */
+void wh_outbox_read_layout(wherry_outbox *box, const char *scheme);
 
 /* What users should know of a layout that is not native: "no order, …"; "" otherwise. */
 const char *wh_outbox_limits(const wherry_outbox *box);
-
-/* Refuse what the layout of this outbox cannot do. */
-wherry_code wh_outbox_cannot(const wherry_outbox *box, const char *what,
-			     wherry_error *err);
 
 /* What an outbox may have as well.  Where a database needs nothing for it, nothing is made;
  * what a layout cannot have is refused. */
@@ -152,6 +85,7 @@ typedef struct wh_make {
 		*payload; /* the type of bodies where there is a choice; NULL: that of the
 				table that is there, or bytea */
 	unsigned extras;  /* WH_STRICT, WH_SHARED, WH_STREAMED */
+	const wh_model *model; /* NULL: wh_outbox_model; tests have their own layouts */
 	const char *const *grants; /* "ROLE=KIND"; only of wh_outbox_make_sql() */
 	size_t n_grants;
 	wh_made *made; /* receives what was changed; NULL: nobody asks */
@@ -170,6 +104,10 @@ wherry_code wh_outbox_grant_sql(const wherry_outbox *box, const char *scheme,
 				const char *const *grants, size_t n, wh_buf *to,
 				wherry_error *err);
 
+/* As wherry_outbox_open(), with layouts of another model. */
+wherry_code wh_outbox_open_model(wherry_db *db, const wh_model *model, const char *table,
+				 wherry_outbox **out, wherry_error *err);
+
 /* As wherry_outbox_init() and wherry_outbox_init_sql(), but so. */
 wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 			   wherry_error *err);
@@ -186,9 +124,6 @@ wherry_code wh_outbox_drop(wherry_outbox *box, wherry_error *err);
 
 /* Sets box->payload_type. */
 wherry_code wh_outbox_payload(wherry_outbox *box, wherry_error *err);
-
-/* Is the schema there, and whole?  Sets box->version. */
-wherry_code wh_outbox_check(wherry_outbox *box, const wh_version *v, wherry_error *err);
 
 /* Bytes an enqueued body may have. */
 void wh_outbox_set_body_max(wherry_outbox *box, int64_t bytes);
@@ -220,36 +155,10 @@ wh_view wh_outbox_body(const wh_open_row *row);
 wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
 			   int64_t limit, wh_open_fn visit, void *ctx, wherry_error *err);
 
-typedef struct wh_range {
-	int64_t first, last;
-} wh_range;
-
-/* The list of ranges as one parameter named "holes"; borrowed until the next call. */
-wherry_code wh_outbox_ranges(wherry_outbox *box, const wh_range *ranges, size_t n,
-			     wh_param *out, wherry_error *err);
-
 /* Every open row after an id, and pending ones in these ranges up to it, in id order. */
 wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_range *holes,
 				size_t n_holes, int64_t limit, wh_open_fn visit,
 				void *ctx, wherry_error *err);
-
-typedef struct wh_settlement wh_settlement;
-
-/* Where claims go on that passed over rows they could not have; begun by wh_claim_rewind(). */
-typedef struct wh_claim_place {
-	int64_t after; /* rows up to here were looked at */
-	wh_buf passed; /* keys of those left there, in hexadecimal: JSON strings, comma
-			  between them */
-	size_t n_passed;
-	int64_t n_rows;    /* passed over */
-	int64_t n_claimed; /* on the way */
-	bool deep;         /* the last way was in vain: go on behind many keys */
-	bool many;         /* too many keys for that list: the database finds them */
-} wh_claim_place;
-
-enum { WH_PASSED_MOST = 1000 };
-
-void wh_claim_rewind(wh_claim_place *place);
 
 /* As wherry_outbox_claim(); place: NULL looks from the beginning each time.  *out_more:
  * there may be more to claim at once. */
@@ -264,27 +173,6 @@ wherry_code wh_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 wherry_code wh_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease,
 				   const wherry_claim_options *options, wh_open_fn visit,
 				   void *ctx, wherry_error *err);
-
-/*
- * The list of ids as the parameter "ids" for what their claimer writes.  Where a claim has a
- * mark of its own the list is [[message id, mark, id], …], without ids that are not held.
- */
-wherry_code wh_claim_ids(wherry_outbox *box, const wherry_lease *lease,
-			 const int64_t *ids, size_t n, wh_param *out, wherry_error *err);
-
-/* The parameters "message_id" and "started" of one claimed row; NULL where not needed. */
-void wh_claim_params(const wherry_outbox *box, const wherry_lease *lease, int64_t id,
-		     wh_param out[2]);
-
-/* These are settled: not held any more. */
-void wh_claim_forget(wherry_outbox *box, const wherry_lease *lease,
-		     const wh_settlement *s);
-
-/* How long until a claim lapses, and until a failed row is due; WH_NEVER: there is none,
- * with park: but behind dead ones.  lasts_us: of a claim, where rows do not say. */
-wherry_code wh_outbox_claim_next(wherry_outbox *box, bool park, int64_t lasts_us,
-				 int64_t *out_lapse_us, int64_t *out_due_us,
-				 wherry_error *err);
 
 /* A wh_row_fn for statements that return the columns of "read": visit is in the reader that ctx is. */
 typedef struct wh_open_reader {
@@ -328,8 +216,9 @@ wherry_code wh_read_carefully(wherry_outbox *box, const wh_stmt *stmt,
 
 wherry_code wh_take_open(void *ctx, const wh_row *row, wherry_error *err);
 
-/* A wh_row_fn: the wherry_lease that ctx is, out of a row of "lease", "renew" or "join". */
-wherry_code wh_take_lease(void *ctx, const wh_row *row, wherry_error *err);
+/* The same for a row that is known by this id. */
+wherry_code wh_take_open_as(wh_open_reader *v, int64_t id, const wh_row *row,
+			    wherry_error *err);
 
 /* The open ones among these ids, in id order. */
 wherry_code wh_outbox_read_ids(wherry_outbox *box, const int64_t *ids, size_t n,
@@ -338,6 +227,11 @@ wherry_code wh_outbox_read_ids(wherry_outbox *box, const int64_t *ids, size_t n,
 /* The same, in the order of the list. */
 wherry_code wh_outbox_read_in_turn(wherry_outbox *box, const int64_t *ids, size_t n,
 				   wh_open_fn visit, void *ctx, wherry_error *err);
+
+/* The parameters of "slots-read"; they borrow box->store.ranges. */
+struct wh_read_from;
+wherry_code wh_slots_read_params(wherry_outbox *box, const struct wh_read_from *from,
+				 wh_param out[WH_SLOTS_READ_PARAMS], wherry_error *err);
 
 /* The keys of dead rows of these slots, ~0: of all: only id, key and aggregate are set in
  * the row. */
@@ -348,46 +242,6 @@ wherry_code wh_outbox_dead_keys(wherry_outbox *box, uint64_t slots, int64_t afte
 wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
 				wherry_error *err);
 wherry_code wh_outbox_last_open(wherry_outbox *box, int64_t *out_id, wherry_error *err);
-/* Who has the lease; all zero if nobody ever had. */
-typedef struct wh_holder {
-	char owner[96];
-	char engine[16];
-	int64_t epoch;
-	int64_t left_us; /* 0: it has lapsed, or was given back */
-} wh_holder;
-
-/* Of the whole outbox, or one that has a share of it; or of that slot alone, if it is not 0. */
-wherry_code wh_outbox_holder(wherry_outbox *box, wh_holder *out, wherry_error *err);
-wherry_code wh_outbox_holder_of(wherry_outbox *box, int32_t slot, wh_holder *out,
-				wherry_error *err);
-
-/* Always fails: WHERRY_STALE. */
-wherry_code wh_outbox_stale(const wherry_outbox *box, wherry_error *err);
-
-/*
- * As wherry_outbox_lease(), for a relay of this engine.
- *
- * @param again  Go on where a relay ended that wrote nothing to rows, though all in the table
- *               is delivered again.
- */
-wherry_code wh_outbox_lease_as(wherry_outbox *box, wh_engine engine, bool again,
-			       const char *owner, int64_t lasts_us, int64_t window,
-			       wherry_lease *out, wherry_error *err);
-
-/* As wherry_outbox_join(). */
-wherry_code wh_outbox_join_as(wherry_outbox *box, bool again, const char *owner,
-			      int64_t lasts_us, wherry_lease *inout, wherry_error *err);
-
-/* Always fails: WHERRY_BUSY, naming the holder. */
-wherry_code wh_outbox_held(wherry_outbox *box, const char *advice, wherry_error *err);
-
-/* Notice commits, and be woken by those who write to this outbox.  sole: the caller's own
- * updates make no work for another relay. */
-wherry_code wh_outbox_watch(wherry_outbox *box, bool sole, wherry_error *err);
-
-wherry_code wh_outbox_control(wherry_outbox *box, bool *out_paused, int64_t *out_nudge,
-			      wherry_error *err);
-
 /* Which transactions run: see "horizon" in the .sql files. */
 typedef struct wh_horizon {
 	int64_t oldest;  /* transaction that runs */
@@ -424,47 +278,6 @@ typedef struct wh_id_taking {
 
 wherry_code wh_outbox_id_taking(wherry_outbox *box, wh_id_taking *out, wherry_error *err);
 
-/* Does the lease still hold?  WHERRY_STALE: no. */
-wherry_code wh_outbox_fence(wherry_outbox *box, const wherry_lease *lease,
-			    wherry_error *err);
-
-/* What a step of a relay wants written; all or nothing, under one fence. */
-struct wh_settlement {
-	const int64_t *done;  /* in ascending order, if there are names */
-	const wh_view *names; /* their message ids; NULL: whatever rows have these ids */
-	int64_t version; /* wh_db_version() before all of them were read; 0: unknown */
-	size_t n_done;
-	wherry_on_done on_done;
-	const wherry_failure *failed;
-	size_t n_failed;
-	bool *lost;          /* receives which of those are others' by now; or NULL */
-	const int64_t *back; /* claimed, and not tried after all: pending again */
-	size_t n_back;
-	bool back_failed; /* or failed and due, for relays that take nothing pending */
-	int64_t try_id;   /* a suspect to be tried next, 0: none */
-	const char *try_name; /* its message id; NULL: not known */
-	int32_t try_nth;      /* for which time; 0: not known */
-};
-
-/* A settlement that is one statement. */
-typedef struct wh_ack {
-	size_t n; /* rows it is to change */
-	wh_param params[7];
-	wh_call call;
-} wh_ack;
-
-/* Can what is delivered be acknowledged so, by a relay that leads, in this layout? */
-bool wh_outbox_acks(const wherry_outbox *box, const wherry_lease *lease,
-		    wherry_on_done on_done);
-
-/* Make it one, if it acknowledges and does nothing else, for a relay that leads, in a layout
- * that has such statements.  It borrows box->ids. */
-bool wh_outbox_ack(wherry_outbox *box, const wherry_lease *lease, const wh_settlement *s,
-		   wh_ack *out);
-
-/* Did it change every row?  If not, the lease may be gone: ask with wh_outbox_settle(). */
-bool wh_outbox_acked(const wh_ack *ack);
-
 /* Where to read on, and how much. */
 typedef struct wh_read_from {
 	int64_t after, limit;
@@ -481,20 +294,5 @@ typedef struct wh_read_from {
 wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack *ack,
 			   const wh_read_from *from, wh_open_fn visit, void *ctx,
 			   bool statements, wh_horizon *horizon, wherry_error *err);
-
-/* Take back what was put on record as the nth attempt of a suspect, by this leader, unless it
- * was changed since. */
-wherry_code wh_outbox_untry(wherry_outbox *box, const wherry_lease *lease, int64_t id,
-			    const char *name, int32_t nth, wherry_error *err);
-
-/* Rows that changed; under claims, others had been lost. */
-typedef struct wh_settled {
-	int64_t n;
-	int64_t n_done; /* of them */
-} wh_settled;
-
-/* out: may be NULL. */
-wherry_code wh_outbox_settle(wherry_outbox *box, const wherry_lease *lease,
-			     const wh_settlement *s, wh_settled *out, wherry_error *err);
 
 #endif

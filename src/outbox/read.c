@@ -42,9 +42,13 @@ static const char *odd_column(const wh_row *row)
 
 wherry_code wh_take_open(void *ctx, const wh_row *row, wherry_error *err)
 {
-	visitor *v = ctx;
+	return wh_take_open_as(ctx, wh_row_int(row, ID), row, err);
+}
+
+wherry_code wh_take_open_as(visitor *v, int64_t id, const wh_row *row, wherry_error *err)
+{
 	const wh_open_row open = {
-		.id = wh_row_int(row, ID),
+		.id = id,
 		.state = (wherry_state)wh_row_int(row, STATUS),
 		.attempts = wh_clamp32(wh_row_int(row, ATTEMPTS)),
 		.generation = wh_clamp32(wh_row_int(row, GENERATION)),
@@ -80,34 +84,14 @@ wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
 	wherry_code code;
 
 	if (!box->own.read)
-		return wh_outbox_cannot(box, "whose rows are only claimed or streamed",
-					err);
+		return wh_store_cannot(&box->store,
+				       "whose rows are only claimed or streamed", err);
 	if (all_open)
 		return wh_outbox_read_late(box, after, NULL, 0, limit, visit, ctx, err);
 	wh_outbox_limits_of(box, &params[2]);
 	code = wh_read_rows(box, box->own.read, box->own.read_ids, params, 4, &v, err);
-	box->db->found += v.n;
-	return wh_outbox_missing(box->name.ptr, code, err);
-}
-
-wherry_code wh_outbox_ranges(wherry_outbox *box, const wh_range *ranges, size_t n,
-			     wh_param *out, wherry_error *err)
-{
-	wherry_code code;
-
-	wh_buf_reset(&box->holes);
-	wh_buf_putc(&box->holes, '[');
-	for (size_t i = 0; i < n; i++)
-		wh_buf_printf(&box->holes,
-			      i ? ",[%" PRId64 ",%" PRId64 "]"
-				: "[%" PRId64 ",%" PRId64 "]",
-			      ranges[i].first, ranges[i].last);
-	wh_buf_putc(&box->holes, ']');
-	code = wh_buf_check(&box->holes, err);
-	if (code == WHERRY_OK)
-		*out = WH_TEXT_PARAM("holes",
-				     ((wh_view){box->holes.ptr, box->holes.len}));
-	return code;
+	box->store.db->found += v.n;
+	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }
 
 wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_range *holes,
@@ -118,14 +102,14 @@ wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_rang
 			      WH_INT_PARAM("limit", limit),
 			      {.name = "holes"}};
 	visitor v = {visit, ctx, 0, 0};
-	wherry_code code = wh_outbox_ranges(box, holes, n_holes, &params[2], err);
+	wherry_code code = wh_store_ranges(&box->store, holes, n_holes, &params[2], err);
 
 	wh_outbox_limits_of(box, &params[3]);
 	if (code == WHERRY_OK)
 		code = wh_read_rows(box, box->own.sweep, box->own.read_ids, params, 5, &v,
 				    err);
-	box->db->found += v.n;
-	return wh_outbox_missing(box->name.ptr, code, err);
+	box->store.db->found += v.n;
+	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }
 
 static wherry_code read_ids(wherry_outbox *box, const wh_stmt *stmt, const int64_t *ids,
@@ -135,7 +119,7 @@ static wherry_code read_ids(wherry_outbox *box, const wh_stmt *stmt, const int64
 	wh_param params[3];
 	wherry_code code;
 
-	code = wh_outbox_ids(box, ids, n, &params[0], err);
+	code = wh_store_ids(&box->store, ids, n, &params[0], err);
 	if (code != WHERRY_OK)
 		return code;
 	wh_outbox_limits_of(box, &params[1]);
@@ -186,16 +170,16 @@ static wherry_code take_dead(void *ctx, const wh_row *row, wherry_error *err)
 static wherry_code dead_page(wherry_outbox *box, wh_param *params, int64_t limit,
 			     bool bare, visitor *v, wherry_error *err)
 {
-	const wh_stmt *stmt =
-		params[2].bytes.len ? box->stmt.slots_dead_keys : box->own.dead_keys;
+	const wh_stmt *stmt = params[2].bytes.len ? box->store.stmt.slots_dead_keys
+						  : box->own.dead_keys;
 
 	params[0] = WH_INT_PARAM("after", v->last);
 	params[1] = WH_INT_PARAM("limit", limit);
 	wh_outbox_limits_of(box, &params[3]);
 	if (bare)
 		params[3].number = -1;
-	return wh_db_run(box->db, stmt, params, 5, bare ? take_dead : take_dead_key, v,
-			 NULL, err);
+	return wh_db_run(box->store.db, stmt, params, 5, bare ? take_dead : take_dead_key,
+			 v, NULL, err);
 }
 
 /* A row whose texts the database cannot send is passed alone, as in careful.c. */
@@ -213,7 +197,7 @@ static wherry_code dead_keys(wherry_outbox *box, wh_param *params, int64_t limit
 		code = dead_page(box, params, limit, false, v, &why);
 		more = v->n - before == limit;
 		chunk = chunk * 2 < most ? chunk * 2 : most;
-		if (!wh_db_about_row(box->db, code, &why))
+		if (!wh_db_about_row(box->store.db, code, &why))
 			continue;
 		more = true;
 		chunk = 1;
@@ -245,11 +229,11 @@ wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
 	wherry_code code = WHERRY_OK;
 
 	if (box->own.open_upto)
-		code = wh_db_run(box->db, box->own.open_upto, &param, 1, wh_take_int, &n,
-				 NULL, err);
+		code = wh_db_run(box->store.db, box->own.open_upto, &param, 1,
+				 wh_take_int, &n, NULL, err);
 	if (code == WHERRY_OK)
 		*out_any = n > 0;
-	return wh_outbox_missing(box->name.ptr, code, err);
+	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }
 
 wherry_code wh_outbox_last_open(wherry_outbox *box, int64_t *out_id, wherry_error *err)
@@ -258,55 +242,10 @@ wherry_code wh_outbox_last_open(wherry_outbox *box, int64_t *out_id, wherry_erro
 	wherry_code code = WHERRY_OK;
 
 	if (box->own.last_open)
-		code = wh_db_run(box->db, box->own.last_open, NULL, 0, wh_take_int, &id,
-				 NULL, err);
+		code = wh_db_run(box->store.db, box->own.last_open, NULL, 0, wh_take_int,
+				 &id, NULL, err);
 	if (code == WHERRY_OK)
 		*out_id = id;
-	return code;
-}
-
-typedef struct control {
-	bool paused;
-	int64_t nudge;
-} control;
-
-static wherry_code take_control(void *ctx, const wh_row *row, wherry_error *err)
-{
-	(void)err;
-	*(control *)ctx = (control){wh_row_int(row, 0) != 0, wh_row_int(row, 1)};
-	return WHERRY_OK;
-}
-
-wherry_code wh_outbox_watch(wherry_outbox *box, bool sole, wherry_error *err)
-{
-	int64_t key = 0;
-	wherry_code code = WHERRY_OK;
-
-	if (box->stmt.wake_key)
-		code = wh_db_run(box->db, box->stmt.wake_key, NULL, 0, wh_take_int, &key,
-				 NULL, err);
-	if (code != WHERRY_OK)
-		return wh_outbox_missing(box->name.ptr, code, err);
-	box->db->unheard = box->layout.unheard;
-	box->db->wake_key = key;
-	box->db->sole = sole;
-	return wh_db_watch(box->db, err);
-}
-
-wherry_code wh_outbox_control(wherry_outbox *box, bool *out_paused, int64_t *out_nudge,
-			      wherry_error *err)
-{
-	const wh_param name = WH_TEXT_PARAM("name", box->name);
-	control c = {0};
-	wherry_code code = WHERRY_OK;
-
-	if (box->stmt.control)
-		code = wh_db_run(box->db, box->stmt.control, &name, 1, take_control, &c,
-				 NULL, err);
-	if (code == WHERRY_OK) {
-		*out_paused = c.paused;
-		*out_nudge = c.nudge;
-	}
 	return code;
 }
 
@@ -326,7 +265,7 @@ void wh_horizon_params(const wherry_outbox *box, const wherry_lease *lease,
 		       bool statements, wh_param out[WH_HORIZON_PARAMS])
 {
 	out[0] = WH_INT_PARAM("statements", statements);
-	out[1] = WH_TEXT_PARAM("name", box->name);
+	out[1] = WH_TEXT_PARAM("name", box->store.name);
 	out[2] = WH_INT_PARAM("slot", lease->slot);
 	out[3] = WH_INT_PARAM("epoch", lease->epoch);
 }
@@ -339,7 +278,7 @@ wherry_code wh_outbox_horizon(wherry_outbox *box, const wherry_lease *lease,
 	wherry_code code;
 
 	wh_horizon_params(box, lease, statements, params);
-	code = wh_db_run(box->db, box->own.horizon, params, WH_HORIZON_PARAMS,
+	code = wh_db_run(box->store.db, box->own.horizon, params, WH_HORIZON_PARAMS,
 			 wh_take_horizon, &horizon, NULL, err);
 	if (code == WHERRY_OK)
 		*out = horizon;
@@ -360,8 +299,8 @@ wherry_code wh_outbox_frontier(wherry_outbox *box, int64_t after, int64_t before
 	const wh_param params[] = {WH_INT_PARAM("after", after),
 				   WH_INT_PARAM("before", before)};
 	wh_frontier frontier = {0};
-	wherry_code code = wh_db_run(box->db, box->own.frontier, params, 2, take_frontier,
-				     &frontier, NULL, err);
+	wherry_code code = wh_db_run(box->store.db, box->own.frontier, params, 2,
+				     take_frontier, &frontier, NULL, err);
 
 	if (code == WHERRY_OK)
 		*out = frontier;
@@ -379,44 +318,10 @@ static wherry_code take_id_taking(void *ctx, const wh_row *row, wherry_error *er
 wherry_code wh_outbox_id_taking(wherry_outbox *box, wh_id_taking *out, wherry_error *err)
 {
 	wh_id_taking ids = {0};
-	wherry_code code = wh_db_run(box->db, box->own.id_taking, NULL, 0, take_id_taking,
-				     &ids, NULL, err);
+	wherry_code code = wh_db_run(box->store.db, box->own.id_taking, NULL, 0,
+				     take_id_taking, &ids, NULL, err);
 
 	if (code == WHERRY_OK)
 		*out = ids;
 	return code;
-}
-
-static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
-{
-	wh_holder *out = ctx;
-	int64_t left_us = wh_us(wh_row_int(row, 1));
-
-	(void)err;
-	(void)snprintf(out->owner, sizeof(out->owner), "%s", wh_row_text(row, 0));
-	(void)snprintf(out->engine, sizeof(out->engine), "%s", wh_row_text(row, 3));
-	out->left_us = left_us > 0 ? left_us : 0;
-	out->epoch = wh_row_int(row, 2);
-	return WHERRY_OK;
-}
-
-wherry_code wh_outbox_holder(wherry_outbox *box, wh_holder *out, wherry_error *err)
-{
-	return wh_outbox_holder_of(box, 0, out, err);
-}
-
-wherry_code wh_outbox_holder_of(wherry_outbox *box, int32_t slot, wh_holder *out,
-				wherry_error *err)
-{
-	const wh_param params[] = {WH_TEXT_PARAM("name", box->name),
-				   WH_INT_PARAM("slot", slot)};
-	wh_holder holder = {.epoch = 0};
-	wherry_code code = WHERRY_OK;
-
-	if (box->stmt.lease_holder)
-		code = wh_db_run(box->db, box->stmt.lease_holder, params, 2, take_holder,
-				 &holder, NULL, err);
-	if (code == WHERRY_OK)
-		*out = holder;
-	return wh_outbox_missing(box->name.ptr, code, err);
 }

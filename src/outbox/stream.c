@@ -59,7 +59,7 @@ static wherry_code run(wh_wal *wal, const char *name, const wh_param *params, si
 	if (!stmt)
 		return wh_fail(err, WHERRY_UNSUPPORTED, "there is no statement '%s'",
 			       name);
-	return wh_db_run(wal->box->db, stmt, params, n, visit, ctx, NULL, err);
+	return wh_db_run(wal->box->store.db, stmt, params, n, visit, ctx, NULL, err);
 }
 
 static wherry_code name_all(wh_wal *wal, const char *slot, const char *publication,
@@ -71,7 +71,8 @@ static wherry_code name_all(wh_wal *wal, const char *slot, const char *publicati
 	if (code != WHERRY_OK)
 		return code;
 	if (!w.found)
-		return wh_outbox_missing(wal->box->name.ptr, WHERRY_NOTFOUND, err);
+		return wh_store_missing(wal->box->store.model, wal->box->store.name.ptr,
+					WHERRY_NOTFOUND, err);
 	derive(wal, w.database, wal->slot);
 	derive(wal, w.database, wal->publication);
 	wal->own = !*publication || strcmp(publication, wal->publication) == 0;
@@ -85,30 +86,31 @@ static wherry_code name_all(wh_wal *wal, const char *slot, const char *publicati
 wherry_code wh_wal_open(wherry_outbox *box, const char *slot, const char *publication,
 			wh_wal **out, wherry_error *err)
 {
-	const char *text = wh_sql_embedded("outbox", "stream", box->db->driver->scheme);
+	const char *text =
+		wh_sql_embedded("outbox", "stream", box->store.db->driver->scheme);
 	const wh_sql_names names = {
-		.dialect = box->db->driver->scheme,
-		.schema = *box->names.schema ? box->names.schema : NULL,
-		.table = box->names.table,
+		.dialect = box->store.db->driver->scheme,
+		.schema = *box->store.names.schema ? box->store.names.schema : NULL,
+		.table = box->store.names.table,
 		.payload = "bytea",
 	};
 	wh_wal *wal;
 	wherry_code code;
 
-	if (!box->db->driver->stream || !text)
+	if (!box->store.db->driver->stream || !text)
 		return wh_fail(err, WHERRY_INVALID,
 			       "'%s:' has no log to stream from: leave --engine stream "
 			       "out, or relay from PostgreSQL",
-			       box->db->driver->scheme);
+			       box->store.db->driver->scheme);
 	wal = calloc(1, sizeof(*wal));
 	if (!wal)
 		return wh_oom(err);
 	wal->box = box;
-	if (!wh_sql_word(&box->sql, "stream", wal->columns, sizeof(wal->columns))) {
+	if (!wh_sql_word(&box->store.sql, "stream", wal->columns, sizeof(wal->columns))) {
 		code = wh_fail(err, WHERRY_INVALID,
 			       "the outbox has the layout %s, which cannot be streamed: "
 			       "leave --engine stream out",
-			       box->layout.name);
+			       box->store.layout.name);
 		goto out;
 	}
 	wal->keeps_ids = *wal->columns != ',';
@@ -129,7 +131,7 @@ void wh_wal_close(wh_wal *wal)
 	if (!wal)
 		return;
 	if (wal->sql.n)
-		wh_db_forget(wal->box->db, &wal->sql);
+		wh_db_forget(wal->box->store.db, &wal->sql);
 	wh_sql_clear(&wal->sql);
 	free(wal);
 }
@@ -225,12 +227,12 @@ static wherry_code unpublish(void *ctx, wherry_error *err)
 
 wherry_code wh_wal_unpublish(wh_wal *wal, wherry_error *err)
 {
-	return wh_db_transact(wal->box->db, unpublish, wal, err);
+	return wh_db_transact(wal->box->store.db, unpublish, wal, err);
 }
 
 wherry_code wh_wal_publish(wh_wal *wal, wherry_error *err)
 {
-	wherry_code code = wh_db_transact(wal->box->db, publish, wal, err);
+	wherry_code code = wh_db_transact(wal->box->store.db, publish, wal, err);
 
 	if (code != WHERRY_DENIED)
 		return code;
@@ -246,7 +248,7 @@ wherry_code wh_wal_publish_again(wh_wal *wal, wherry_error *err)
 
 	if (!wal->own)
 		return WHERRY_OK;
-	code = wh_db_transact(wal->box->db, publish_again, wal, err);
+	code = wh_db_transact(wal->box->store.db, publish_again, wal, err);
 	if (code != WHERRY_DENIED)
 		return code;
 	return wh_prefix(err, code,
@@ -389,7 +391,7 @@ wherry_code wh_wal_tables(wh_wal *wal, wherry_error *err)
 
 	if (code != WHERRY_OK || n == 2)
 		return code;
-	code = wh_db_script(wal->box->db, stmt->text, err);
+	code = wh_db_script(wal->box->store.db, stmt->text, err);
 	if (code == WHERRY_DENIED)
 		return wh_prefix(err, code,
 				 "the tables wherry_stream and wherry_dead have to be "
@@ -399,7 +401,7 @@ wherry_code wh_wal_tables(wh_wal *wal, wherry_error *err)
 
 wherry_code wh_wal_dead(wh_wal *wal, int64_t *out_n, wherry_error *err)
 {
-	const wh_param name = WH_TEXT_PARAM("name", wal->box->name);
+	const wh_param name = WH_TEXT_PARAM("name", wal->box->store.name);
 	int64_t n = 0;
 	wherry_code code = run(wal, "has-tables", NULL, 0, wh_take_int, &n, err);
 
@@ -425,7 +427,7 @@ static wherry_code take_place(void *ctx, const wh_row *row, wherry_error *err)
 
 wherry_code wh_wal_place_of(wh_wal *wal, wh_wal_place *out, wherry_error *err)
 {
-	const wh_param name = WH_TEXT_PARAM("name", wal->box->name);
+	const wh_param name = WH_TEXT_PARAM("name", wal->box->store.name);
 	wh_wal_place place = {0};
 	wherry_code code = run(wal, "place", &name, 1, take_place, &place, err);
 
@@ -438,7 +440,7 @@ wherry_code wh_wal_place_of(wh_wal *wal, wh_wal_place *out, wherry_error *err)
 static wherry_code left_ago(wh_wal *wal, int64_t *out_us, wherry_error *err)
 {
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", wal->box->name),
+		WH_TEXT_PARAM("name", wal->box->store.name),
 		WH_TEXT_PARAM("slot", wh_view_of(wal->slot)),
 	};
 	int64_t n = 0;
@@ -492,7 +494,7 @@ static wherry_code bury(const settling *w, const wh_dead *dead, wherry_error *er
 	const wherry_message *m = dead->message;
 	const char *none = "";
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", w->wal->box->name),
+		WH_TEXT_PARAM("name", w->wal->box->store.name),
 		WH_TEXT_PARAM("message_id",
 			      wh_view_of(m->message_id ? m->message_id : none)),
 		WH_TEXT_PARAM("topic", wh_view_of(m->topic ? m->topic : none)),
@@ -517,13 +519,13 @@ static wherry_code bury(const settling *w, const wh_dead *dead, wherry_error *er
 static wherry_code settle(void *ctx, wherry_error *err)
 {
 	const settling *w = ctx;
-	wherry_code code = wh_outbox_fence(w->wal->box, w->lease, err);
+	wherry_code code = wh_store_fence(&w->wal->box->store, w->lease, err);
 
 	for (size_t i = 0; code == WHERRY_OK && i < w->n_dead; i++)
 		code = bury(w, &w->dead[i], err);
 	if (code == WHERRY_OK) {
 		const wh_param params[] = {
-			WH_TEXT_PARAM("name", w->wal->box->name),
+			WH_TEXT_PARAM("name", w->wal->box->store.name),
 			WH_TEXT_PARAM("slot", wh_view_of(w->wal->slot)),
 			WH_INT_PARAM("position", w->at),
 			WH_INT_PARAM("epoch", w->lease->epoch),
@@ -542,22 +544,23 @@ wherry_code wh_wal_settle(wh_wal *wal, const wherry_lease *lease, const wh_dead 
 {
 	settling w = {wal, lease, dead, n_dead, at, suspect, tries};
 
-	return wh_db_transact(wal->box->db, settle, &w, err);
+	return wh_db_transact(wal->box->store.db, settle, &w, err);
 }
 
 wherry_code wh_wal_move(wh_wal *wal, const wherry_lease *lease, int64_t at,
 			bool *out_moved, wherry_error *err)
 {
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", wal->box->name),
+		WH_TEXT_PARAM("name", wal->box->store.name),
 		WH_TEXT_PARAM("slot", wh_view_of(wal->slot)),
 		WH_INT_PARAM("lease_slot", lease->slot),
 		WH_INT_PARAM("position", at),
 		WH_INT_PARAM("epoch", lease->epoch),
 	};
 	int64_t n = 0;
-	wherry_code code = wh_db_run(wal->box->db, wh_sql_find(&wal->sql, "move-place"),
-				     params, 5, NULL, NULL, &n, err);
+	wherry_code code =
+		wh_db_run(wal->box->store.db, wh_sql_find(&wal->sql, "move-place"),
+			  params, 5, NULL, NULL, &n, err);
 
 	if (code == WHERRY_OK)
 		*out_moved = n == 1;

@@ -66,7 +66,7 @@ static bool number_flaw(wherry_relay *r, const wh_open_row *row)
 
 	if (row->unreadable)
 		wh_buf_printf(why, "the row cannot be read: %s", row->unreadable);
-	else if (row->id <= 0 && r->engine->writes_rows && !r->box->layout.by_claim)
+	else if (row->id <= 0 && r->engine->writes_rows && !r->box->store.layout.by_claim)
 		wh_buf_printf(why, "id is %" PRId64 ": ids begin at 1", row->id);
 	else if (row->odd)
 		wh_buf_printf(why, "%s is not an integer", row->odd);
@@ -113,7 +113,7 @@ static bool body_flaw(wherry_relay *r, const wh_open_row *row)
 /* In tables the key's column has another name. */
 static const char *column_of(const wherry_relay *r, const char *field)
 {
-	bool native = strcmp(r->box->layout.name, "native") == 0;
+	bool native = strcmp(r->box->store.layout.name, "native") == 0;
 
 	return native && strcmp(field, "key") == 0 ? "partition_key" : field;
 }

@@ -238,7 +238,7 @@ static wherry_code acknowledge(const wherry_call *call, connection *c, wherry_er
 			       "itself: leave that to its return");
 	code = box_of(c, call->grant.outbox, &box, err);
 	if (code == WHERRY_OK)
-		code = wh_outbox_settle(box, &lease, &s, &settled, err);
+		code = wh_store_settle(&box->store, &lease, &s, &settled, err);
 	if (code == WHERRY_OK && !settled.n)
 		code = wh_fail(err, WHERRY_STALE,
 			       "message %" PRId64 " is no longer this relay's: what its "
@@ -307,12 +307,12 @@ static wherry_code check_lease(const wherry_call *call, connection *c, wherry_ou
 {
 	wherry_lease lease = lease_of(&call->grant);
 	wh_holder holder = {.epoch = 0};
-	wherry_code code = wh_outbox_fence(box, &lease, err);
+	wherry_code code = wh_store_fence(&box->store, &lease, err);
 
 	if (c->epoch == lease.epoch || *lease.token || code == WHERRY_STALE)
 		return code; /* of competing relays each row has the token */
 	if (code == WHERRY_OK)
-		code = wh_outbox_holder_of(box, lease.slot, &holder, err);
+		code = wh_store_holder_of(&box->store, lease.slot, &holder, err);
 	if (code == WHERRY_OK && strcmp(holder.owner, lease.owner) != 0)
 		code = wh_fail(
 			err, WHERRY_INVALID,
@@ -328,9 +328,9 @@ static wherry_code begin(wherry_call *call, connection *c, wherry_error *err)
 	wherry_outbox *box = NULL;
 	wherry_code code = box_of(c, call->grant.outbox, &box, err);
 
-	if (code == WHERRY_OK && box->layout.by_claim)
-		code = wh_outbox_cannot(
-			box,
+	if (code == WHERRY_OK && box->store.layout.by_claim)
+		code = wh_store_cannot(
+			&box->store,
 			"whose claims only the relay itself knows: a handler writes "
 			"there on a separate connection",
 			err);

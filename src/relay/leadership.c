@@ -44,7 +44,7 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 		r->engine->begin(r, now);
 	if (*wh_outbox_limits(r->box))
 		wh_relay_say(r, WHERRY_LOG_INFO, "layout",
-			     wh_log_text("name", r->box->layout.name),
+			     wh_log_text("name", r->box->store.layout.name),
 			     wh_log_text("limits", wh_outbox_limits(r->box)));
 	wh_relay_say(r, WHERRY_LOG_INFO, "leading", wh_log_int("epoch", r->lease.epoch),
 		     wh_log_int("suspects", r->lease.suspects));
@@ -78,8 +78,8 @@ static wherry_code take(wherry_relay *r, wherry_error *err)
 
 	if (r->engine->take)
 		return r->engine->take(r, err);
-	return wh_outbox_lease_as(r->box, r->engine->id, s->redeliver, s->name,
-				  s->lease_us, s->window, &r->lease, err);
+	return wh_store_lease_as(&r->box->store, r->engine->id, s->redeliver, s->name,
+				 s->lease_us, s->window, &r->lease, err);
 }
 
 /* The outbox may have changed while this relay stood by: what was true when it was opened is
@@ -114,7 +114,7 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	if (now < r->renew_at_us)
 		return WHERRY_OK;
 	(void)wh_db_replaced(r->db, true); /* if so, the next call fails */
-	code = wh_outbox_holder(r->box, &holder, &why);
+	code = wh_store_holder(&r->box->store, &holder, &why);
 	if (code == WHERRY_OK && holder.left_us > 0)
 		how = wh_meet_now(r->engine->id, wh_engine_of(holder.engine));
 	if (how == WH_REFUSED)

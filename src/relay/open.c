@@ -177,7 +177,8 @@ static wherry_code apply_layout(wherry_relay *r, wherry_error *err)
 		code = wh_relay_meet(r, err);
 	if (code != WHERRY_OK)
 		return code;
-	if (layout->by_claim && !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
+	if (r->box->store.layout.by_claim &&
+	    !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
 		s->retention_us = 0; /* others may count on what was delivered */
 	return WHERRY_OK;
 }
@@ -266,7 +267,7 @@ static wherry_code open_box(wherry_relay *r, wherry_error *err)
 		wh_outbox_set_body_max(r->box,
 				       wh_config_int(r->config, WH_OUTBOX_BODY_MAX));
 	if (code == WHERRY_OK)
-		code = wh_outbox_watch(r->box, !r->engine->claims_rows, err);
+		code = wh_store_watch(&r->box->store, !r->engine->claims_rows, err);
 	return code;
 }
 

@@ -38,7 +38,7 @@
 /* The tables, and what they share with others, can be removed. */
 #define WH_STORE_DROP(X) \
 	X(drop, "drop", "") \
-	X(outboxes_left, "outboxes-left", "") \
+	X(others_left, "others-left", "") \
 	X(drop_shared, "drop-shared", "")
 
 /* One relay at a time, and what operators ask of relays. */

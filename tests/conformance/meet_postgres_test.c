@@ -469,13 +469,13 @@ static void check_under_lock(wh_engine engine, wh_engine holder)
 	db = open_db(urls[WH_NATIVE_POSTGRES]);
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
 	if (engine == WH_PARTITIONED)
-		code = wh_slots_join(box, false, "third", WH_SECOND, 1, &lease, &slots,
-				     &err);
+		code = wh_slots_join(&box->store, false, "third", WH_SECOND, 1, &lease,
+				     &slots, &err);
 	else if (engine == WH_COMPETING)
 		code = wherry_outbox_join(box, "third", WH_SECOND, &lease, &err);
 	else
-		code = wh_outbox_lease_as(box, engine, false, "third", WH_SECOND, 1,
-					  &lease, &err);
+		code = wh_store_lease_as(&box->store, engine, false, "third", WH_SECOND,
+					 1, &lease, &err);
 	assert_int_equal(code, WHERRY_BUSY);
 	wherry_outbox_close(box);
 	wherry_db_close(db);

@@ -13,7 +13,7 @@ static int64_t nudge(outbox_fixture *f)
 	int64_t out = 0;
 	bool paused;
 
-	WHERRY_PASS(wh_outbox_control(f->box, &paused, &out, &err));
+	WHERRY_PASS(wh_store_control(&f->box->store, &paused, &out, &err));
 	return out;
 }
 

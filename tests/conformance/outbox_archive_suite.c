@@ -211,9 +211,9 @@ static void an_archived_message_is_replayed_under_its_id(void **state)
 		    "aggregate_type = 'order', aggregate_id = '9', attempts = 3, "
 		    "generation = 4, payload = x'ff00', last_error = 'why'");
 	fixture_raw(f, "CREATE TABLE before AS SELECT * FROM outbox_archive");
-	WHERRY_PASS(wh_outbox_control(f->box, &paused, &before, &err));
+	WHERRY_PASS(wh_store_control(&f->box->store, &paused, &before, &err));
 	assert_int_equal(replay(f, (wherry_filter){.ident = "b"}), 1);
-	WHERRY_PASS(wh_outbox_control(f->box, &paused, &after, &err));
+	WHERRY_PASS(wh_store_control(&f->box->store, &paused, &after, &err));
 	assert_true(after > before);
 	lists_archived(f, (wherry_filter){0}, "1 3 4");
 	assert_int_equal(

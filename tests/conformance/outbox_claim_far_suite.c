@@ -218,19 +218,19 @@ static void what_is_next_to_lapse_and_to_be_due_is_known(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t lapse_us = -7, due_us = -7;
 
-	WHERRY_PASS(
-		wh_outbox_claim_next(f->box, false, MINUTE_US, &lapse_us, &due_us, &err));
+	WHERRY_PASS(wh_store_claim_next(&f->box->store, false, MINUTE_US, &lapse_us,
+					&due_us, &err));
 	assert_true(lapse_us == WH_NEVER && due_us == WH_NEVER);
 	claim_send(f, "ab");
 	claim_takes(f, &a, &claim_ten, "1 2");
 	claim_fail(f, &a, 1, MINUTE_US / 2, false);
-	WHERRY_PASS(
-		wh_outbox_claim_next(f->box, false, MINUTE_US, &lapse_us, &due_us, &err));
+	WHERRY_PASS(wh_store_claim_next(&f->box->store, false, MINUTE_US, &lapse_us,
+					&due_us, &err));
 	assert_in_range((uint64_t)lapse_us, 40000000, 60000000);
 	assert_in_range((uint64_t)due_us, 10000000, 30000000);
 	claim_lapse(f);
-	WHERRY_PASS(
-		wh_outbox_claim_next(f->box, false, MINUTE_US, &lapse_us, &due_us, &err));
+	WHERRY_PASS(wh_store_claim_next(&f->box->store, false, MINUTE_US, &lapse_us,
+					&due_us, &err));
 	assert_int_equal(lapse_us, 0);
 	assert_int_equal(due_us, 0);
 }

@@ -186,7 +186,7 @@ static void pause_and_resume_are_seen_wherever_a_relay_looks(void **state)
 		assert_int_equal(lease.paused, on);
 		assert_true(lease.nudge > nudge);
 		nudge = lease.nudge;
-		WHERRY_PASS(wh_outbox_control(f->box, &paused, &seen, &err));
+		WHERRY_PASS(wh_store_control(&f->box->store, &paused, &seen, &err));
 		assert_int_equal(paused, on);
 		assert_int_equal(seen, nudge);
 		WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
@@ -211,7 +211,7 @@ static void status_tells_who_relays(void **state)
 	assert_string_equal(status.owner, "");
 	assert_string_equal(status.engine, "");
 	assert_int_equal(status.schema_version, 1);
-	WHERRY_PASS(wh_outbox_holder(f->box, &holder, &err));
+	WHERRY_PASS(wh_store_holder(&f->box->store, &holder, &err));
 	assert_int_equal(holder.left_us, 0);
 	assert_string_equal(holder.owner, "");
 
@@ -221,7 +221,7 @@ static void status_tells_who_relays(void **state)
 	assert_in_range((uint64_t)status.lease_left_us, 50000000, 60000000);
 	assert_string_equal(status.owner, "host-1");
 	assert_string_equal(status.engine, "exclusive");
-	WHERRY_PASS(wh_outbox_holder(f->box, &holder, &err));
+	WHERRY_PASS(wh_store_holder(&f->box->store, &holder, &err));
 	assert_in_range((uint64_t)holder.left_us, 50000000, 60000000);
 	assert_string_equal(holder.owner, "host-1");
 

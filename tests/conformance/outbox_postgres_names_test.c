@@ -381,8 +381,8 @@ static void every_statement_finds_its_tables_without_a_search_path(void **state)
 	refuse(db, name, "SCHEMA.TABLE");
 	(void)snprintf(name, sizeof(name), "%s.\"Out.box\"", schema);
 	box = make(db, name);
-	for (size_t i = 0; i < box->sql.n; i++) {
-		const wh_stmt *stmt = &box->sql.stmts[i];
+	for (size_t i = 0; i < box->store.sql.n; i++) {
+		const wh_stmt *stmt = &box->store.sql.stmts[i];
 		PGresult *res;
 
 		if (stmt->part || strncmp(stmt->name, "migrate-", 8) == 0 ||

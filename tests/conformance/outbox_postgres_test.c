@@ -216,7 +216,7 @@ static void a_plan_made_for_a_backlog_reads_no_rows_that_are_done(void **state)
 				  "SET plan_cache_mode = force_generic_plan",
 				  NULL, 0));
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		explain(conn_of(db), wh_sql_find(&box->sql, names[i]), plan,
+		explain(conn_of(db), wh_sql_find(&box->store.sql, names[i]), plan,
 			sizeof(plan));
 		assert_non_null(strstr(plan, "outbox_open"));
 		assert_null(strstr(plan, "Index Cond: (id > "));

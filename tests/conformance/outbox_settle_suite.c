@@ -505,7 +505,8 @@ static void everything_is_refused(outbox_fixture *f, const wherry_lease *lease)
 	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_fail(f->box, lease, &failure, 1, &err));
 	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_requeue(f->box, lease, ids, 4, &err));
 	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_try(f->box, lease, 1, &err));
-	WHERRY_FAILS(WHERRY_STALE, wh_outbox_settle(f->box, lease, &all, NULL, &err));
+	WHERRY_FAILS(WHERRY_STALE,
+		     wh_store_settle(&f->box->store, lease, &all, NULL, &err));
 	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->box, &copy, &err));
 	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->box, lease, &err));
 	assert_non_null(strstr(err.message, "nothing was changed"));
@@ -568,7 +569,7 @@ static void a_settlement_is_written_as_one(void **state)
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wh_outbox_settle(f->box, &lease, &all, NULL, &err));
+	WHERRY_PASS(wh_store_settle(&f->box->store, &lease, &all, NULL, &err));
 	fixture_lists(f, &(wherry_filter){0}, "2 3");
 	assert_int_equal(fixture_state(f, id + 1), WHERRY_FAILED);
 	assert_int_equal(fixture_state(f, id + 2), WHERRY_PROCESSING);

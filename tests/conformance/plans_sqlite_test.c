@@ -222,7 +222,7 @@ static void test_world(const world *w)
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
 	for (int i = 0; w->steps[i]; i++)
 		run(handle, w->steps[i]);
-	n_failed = try_all(handle, &box->sql, w->backlog, w->name);
+	n_failed = try_all(handle, &box->store.sql, w->backlog, w->name);
 	wherry_outbox_close(box);
 	wherry_db_close(db);
 	(void)sqlite3_close(handle);

@@ -332,10 +332,11 @@ static void defect_32_a_purge_touches_what_is_old(void **state)
 	fill(f, 20000, "'k'");
 	relay_sql(f, "UPDATE outbox SET status = 2, processed_at = now()");
 	relay_sql(f, "VACUUM outbox");
-	assert_in_range(pages_of(f, f->box->stmt.purge, 0, 100), 1, 50); /* in vain */
+	assert_in_range(pages_of(f, f->box->store.stmt.purge, 0, 100), 1,
+			50); /* in vain */
 	relay_sql(f, "UPDATE outbox SET processed_at = now() - interval '2 hours' "
 		     "WHERE id > 19900");
-	assert_in_range(pages_of(f, f->box->stmt.purge, 0, 100), 1, 1500);
+	assert_in_range(pages_of(f, f->box->store.stmt.purge, 0, 100), 1, 1500);
 	WHERRY_PASS(wherry_outbox_purge(f->box, 3600 * WH_SECOND, 100, 0, &n, &err));
 	assert_int_equal(n, 0);
 	assert_int_equal(relay_count(f, WHERRY_DONE), 19900);

@@ -149,7 +149,7 @@ static void no_statement_uses_what_another_role_made(void **state)
 		(void)snprintf(schema, sizeof(schema), "plain%d", i);
 		conn = arrive(schema, &db);
 		box = made(db, &how);
-		unclean += count_unclean(conn, &box->sql);
+		unclean += count_unclean(conn, &box->store.sql);
 		if (i != 1) {
 			WHERRY_PASS(wh_wal_open(box, "", "", &wal, &err));
 			WHERRY_PASS(wh_wal_tables(wal, &err));

@@ -511,8 +511,8 @@ static void a_stream_relay_works_alone_on_an_outbox_with_partitions(void **state
 	f->b.relay = NULL;
 	second_is_refused(f, "exclusive", "--engine stream");
 	second_is_refused(f, "competing", "--engine stream");
-	WHERRY_FAILS(WHERRY_BUSY, wh_slots_join(f->box, false, "share", WH_SECOND, 1,
-						&lease, &slots, &err));
+	WHERRY_FAILS(WHERRY_BUSY, wh_slots_join(&f->box->store, false, "share", WH_SECOND,
+						1, &lease, &slots, &err));
 	relay_stop(f, &f->a);
 	relay_set(f, "relay.engine", "exclusive");
 	relay_start(f, &f->a);

@@ -563,14 +563,14 @@ static int64_t pages_of(relay_fixture *f, uint64_t slots, int64_t after)
 	wh_param params[WH_SLOTS_READ_PARAMS];
 	wh_stmt explain = {.name = name,
 			   .text = text,
-			   .params = f->box->stmt.slots_read->params,
-			   .n_params = f->box->stmt.slots_read->n_params};
+			   .params = f->box->store.stmt.slots_read->params,
+			   .n_params = f->box->store.stmt.slots_read->n_params};
 	wh_sql all = {NULL, &explain, 1};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t pages = -1;
 
 	(void)snprintf(text, sizeof(text), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) %s",
-		       f->box->stmt.slots_read->text);
+		       f->box->store.stmt.slots_read->text);
 	WHERRY_PASS(wh_slots_read_params(f->box, &from, params, &err));
 	WHERRY_PASS(wh_db_run(f->other, &explain, params, WH_SLOTS_READ_PARAMS,
 			      take_pages, &pages, NULL, &err));

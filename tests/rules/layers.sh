@@ -23,7 +23,7 @@ declare -A below=(
 declare -A owner=(
 	[error]=base [export]=base [log]=base [message]=base [version]=base
 	[config]=config [db]=db [sqlite]=db [postgres]=db [odbc]=db
-	[outbox]=outbox [inbox]=inbox [queue]=queue [delayed]=delayed [publisher]=publish
+	[lease]=store [outbox]=outbox [inbox]=inbox [queue]=queue [delayed]=delayed [publisher]=publish
 	[handlers]=publish
 	[relay]=relay [wherry]=cli
 )
@@ -91,7 +91,19 @@ plant() { # FILE LINE
 	printf '%s\n' "$2" >"$scratch/$1"
 }
 
+# The store serves every model: it names none of them.
+names_model() { # ROOT
+	local file
+
+	for file in "$1"/src/store/*.[ch]; do
+		[ -e "$file" ] || continue
+		grep -nHiE 'outbox|inbox|\bqueues?\b|delayed' "$file"
+	done
+	true
+}
+
 silent 'each folder includes only itself and what is below' check "$source"
+silent 'the store names no model' names_model "$source"
 
 plant src/base/a.c '#include "db/driver.h"'
 says 'base may not include db' 'base/ may not include db/driver.h' check "$scratch"
@@ -107,6 +119,10 @@ plant src/publish/kafka/a.c '#include "outbox/outbox.h"'
 says 'a folder within a folder is part of it' 'publish/ may not include outbox' check "$scratch"
 plant src/outbox/a.c '#include <sqlite3.h>'
 says 'only db knows SQLite' 'only db/' check "$scratch"
+plant src/store/a.c '#include "outbox/outbox.h"'
+says 'the store may not see the models' 'store/ may not include outbox' check "$scratch"
+plant src/store/a.c 'wherry_outbox *box;'
+says 'a model that the store names is found' 'wherry_outbox' names_model "$scratch"
 plant src/misc/a.c ''
 says 'a folder must be in the drawing' 'is no layer' check "$scratch"
 plant include/wherry/a.h '#include "base/buf.h"'

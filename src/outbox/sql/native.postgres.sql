@@ -347,7 +347,7 @@ DO $$ BEGIN
   END IF;
 END $$;
 
--- name: outboxes-left
+-- name: others-left
 -- Outboxes of other layouts have a row in wherry_outbox alone.
 SELECT (SELECT count(*) FROM {wherry_schema}) + (SELECT count(*) FROM {wherry_outbox});
 

@@ -126,7 +126,7 @@ DELETE FROM wherry_outbox WHERE name = {name};
 DELETE FROM wherry_slot WHERE outbox = {name};
 DELETE FROM wherry_schema WHERE model = 'outbox' AND name = {name};
 
--- name: outboxes-left
+-- name: others-left
 SELECT count(*) FROM wherry_schema;
 
 -- name: drop-shared

@@ -30,7 +30,7 @@ typedef struct wh_competing {
 	wh_claim_place place;  /* Where the next claim goes on. */
 	bool freed;         /* Keys were let go, perhaps with rows before that place. */
 	int careful_claims; /* Claims that are still made carefully; see careful.c. */
-	wh_held_set held;   /* The outbox's, while it is opened again. */
+	wh_marks marks;     /* The outbox's, while it is opened again. */
 	wh_strict strict;
 } wh_competing;
 
@@ -59,9 +59,9 @@ static void forget_place(wherry_relay *r)
 	wh_competing *c = state_of(r);
 
 	wh_claim_rewind(&c->place);
-	wh_held_clear(&c->held);
+	wh_marks_clear(&c->marks);
 	if (r->box)
-		wh_held_clear(&r->box->held);
+		wh_marks_clear(&r->box->store.marks);
 }
 
 static void free_state(wherry_relay *r)
@@ -69,7 +69,7 @@ static void free_state(wherry_relay *r)
 	wh_competing *c = state_of(r);
 
 	wh_claim_rewind(&c->place);
-	wh_held_clear(&c->held);
+	wh_marks_clear(&c->marks);
 	free(c);
 }
 
@@ -79,13 +79,13 @@ static wherry_code attach(wherry_relay *r, wherry_error *err)
 	wh_competing *c = state_of(r);
 
 	(void)err;
-	if (s->claim_us < s->lasts_us || r->box->layout.by_claim)
+	if (s->claim_us < s->lasts_us || r->box->store.layout.by_claim)
 		s->lasts_us = s->claim_us;
 	if (s->renew_us > s->claim_us / 3)
 		s->renew_us = s->claim_us / 3;
-	if (c->held.n) {
-		r->box->held = c->held;
-		c->held = (wh_held_set){0};
+	if (c->marks.n) {
+		r->box->store.marks = c->marks;
+		c->marks = (wh_marks){0};
 	}
 	return WHERRY_OK;
 }
@@ -96,10 +96,10 @@ static void detach(wherry_relay *r, int64_t now)
 	wh_competing *c = state_of(r);
 
 	(void)now;
-	if (!r->box || c->held.n)
+	if (!r->box || c->marks.n)
 		return;
-	c->held = r->box->held;
-	r->box->held = (wh_held_set){0};
+	c->marks = r->box->store.marks;
+	r->box->store.marks = (wh_marks){0};
 }
 
 static void resume(wherry_relay *r, int64_t now)
@@ -115,8 +115,8 @@ static void resume(wherry_relay *r, int64_t now)
 
 static wherry_code take_lease(wherry_relay *r, wherry_error *err)
 {
-	return wh_outbox_join_as(r->box, r->set.redeliver, r->set.name, r->set.lease_us,
-				 &r->lease, err);
+	return wh_store_join_as(&r->box->store, r->set.redeliver, r->set.name,
+				r->set.lease_us, &r->lease, err);
 }
 
 static void begin(wherry_relay *r, int64_t now)
@@ -268,8 +268,9 @@ static wherry_code look_ahead(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_competing *c = state_of(r);
 	int64_t lapse_us, due_us;
-	wherry_code code = wh_outbox_claim_next(r->box, r->set.park && r->set.ordered,
-						r->set.claim_us, &lapse_us, &due_us, err);
+	wherry_code code =
+		wh_store_claim_next(&r->box->store, r->set.park && r->set.ordered,
+				    r->set.claim_us, &lapse_us, &due_us, err);
 
 	if (code != WHERRY_OK)
 		return code;

@@ -19,7 +19,7 @@ static wh_engine asked_for(const wherry_relay *r)
 		return set[wh_config_choice(r->config, WH_RELAY_ENGINE)];
 	if (layout->streams)
 		return WH_STREAM;
-	return layout->exclusive ? WH_EXCLUSIVE : WH_COMPETING;
+	return r->box->own.read ? WH_EXCLUSIVE : WH_COMPETING;
 }
 
 static bool leaves_rows(const wherry_relay *r)
@@ -68,7 +68,7 @@ wherry_code wh_engine_choose(wherry_relay *r, wherry_error *err)
 		r->set.on_done = WHERRY_KEEP;
 	}
 	if (to == WH_EXCLUSIVE)
-		code = wh_slots_ready(r->box, &ready, err);
+		code = wh_slots_ready(&r->box->store, &ready, err);
 	if (code != WHERRY_OK)
 		return code;
 	return change(r, ready ? WH_PARTITIONED : to, err);

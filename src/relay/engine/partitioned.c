@@ -57,8 +57,8 @@ static wherry_code take(wherry_relay *r, wherry_error *err)
 {
 	wh_partitioned *p = state_of(r);
 	wherry_code code =
-		wh_slots_join(r->box, r->set.redeliver, r->set.name, r->set.lease_us,
-			      r->set.window, &r->lease, &p->slots, err);
+		wh_slots_join(&r->box->store, r->set.redeliver, r->set.name,
+			      r->set.lease_us, r->set.window, &r->lease, &p->slots, err);
 
 	if (code == WHERRY_OK)
 		p->reader.mask = p->slots.mine;
@@ -77,7 +77,7 @@ static void begin(wherry_relay *r, int64_t now)
 
 static wherry_code renew(wherry_relay *r, wherry_lease *inout, wherry_error *err)
 {
-	return wh_slots_renew(r->box, inout, &state_of(r)->heard, err);
+	return wh_slots_renew(&r->box->store, inout, &state_of(r)->heard, err);
 }
 
 /* The relays that had these partitions may have crashed while messages were in flight. */
@@ -111,8 +111,8 @@ static wherry_code take_more(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
 	int64_t suspects = 0;
-	wherry_code code =
-		wh_slots_more(r->box, &r->lease, &state_of(r)->slots, &suspects, &why);
+	wherry_code code = wh_slots_more(&r->box->store, &r->lease, &state_of(r)->slots,
+					 &suspects, &why);
 
 	if (code == WHERRY_BUSY && !why.native) { /* another was faster */
 		r->renew_at_us = wh_later(now, SOON_US);
@@ -183,7 +183,7 @@ static wherry_code yield(wherry_relay *r, int64_t now, wherry_error *err)
 	    r->window.settled.n || wh_dead_letters_busy(r))
 		return code;
 	wh_lease_forget(r);
-	code = wh_slots_keep(r->box, &r->lease,
+	code = wh_slots_keep(&r->box->store, &r->lease,
 			     wh_slots_first(s->mine, wh_slots_fair(s->n_others)), &heard,
 			     err);
 	if (code != WHERRY_OK)
@@ -208,8 +208,8 @@ static wherry_code control(wherry_relay *r, bool *out_paused, int64_t *out_versi
 {
 	const wh_slots *known = &state_of(r)->slots;
 	wh_slots now = *known;
-	wherry_code code =
-		wh_slots_control(r->box, &r->lease, out_paused, out_version, &now, err);
+	wherry_code code = wh_slots_control(&r->box->store, &r->lease, out_paused,
+					    out_version, &now, err);
 
 	if (code == WHERRY_OK &&
 	    (now.n_others != known->n_others || now.others != known->others))

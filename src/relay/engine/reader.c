@@ -43,7 +43,7 @@ void wh_reader_resume(wherry_relay *r, int64_t now)
 	wh_reader *t = wh_reader_of(r);
 
 	t->more = true;
-	if (r->box->stmt.ack_mark)
+	if (r->box->store.stmt.ack_mark)
 		wh_reader_sweep(r, now);
 	wh_strict_reset(&t->strict);
 }

@@ -1,4 +1,4 @@
-#include "outbox/name.h"
+#include "store/name.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
- * Names of outboxes, as users write them.
+ * Names of tables, as users write them.
  */
-#ifndef WH_OUTBOX_NAME_H
-#define WH_OUTBOX_NAME_H
+#ifndef WH_STORE_NAME_H
+#define WH_STORE_NAME_H
 
 #include <stdbool.h>
 

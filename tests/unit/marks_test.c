@@ -1,37 +1,37 @@
 #include "wherry_test.h"
 
-#include "outbox/held.h"
+#include "store/marks.h"
 
-static int64_t hold(wh_held_set *set, const char *token, const char *message_id,
+static int64_t hold(wh_marks *set, const char *token, const char *message_id,
 		    const char *mark, int64_t id)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wh_held_add(set, token, wh_view_of(message_id), wh_view_of(mark), &id,
-				&err));
+	WHERRY_PASS(wh_marks_add(set, token, wh_view_of(message_id), wh_view_of(mark),
+				 &id, &err));
 	return id;
 }
 
-static void is_held(const wh_held_set *set, const char *token, int64_t id,
+static void is_held(const wh_marks *set, const char *token, int64_t id,
 		    const char *message_id, const char *mark)
 {
 	wh_view got_id, got_mark;
 
-	assert_true(wh_held_find(set, token, id, &got_id, &got_mark));
+	assert_true(wh_marks_find(set, token, id, &got_id, &got_mark));
 	assert_true(wh_view_eq(got_id, wh_view_of(message_id)));
 	assert_true(wh_view_eq(got_mark, wh_view_of(mark)));
 }
 
-static void is_not_held(const wh_held_set *set, const char *token, int64_t id)
+static void is_not_held(const wh_marks *set, const char *token, int64_t id)
 {
 	wh_view message_id, mark;
 
-	assert_false(wh_held_find(set, token, id, &message_id, &mark));
+	assert_false(wh_marks_find(set, token, id, &message_id, &mark));
 }
 
 static void each_token_holds_its_own(void **state)
 {
-	wh_held_set set = {0};
+	wh_marks set = {0};
 
 	(void)state;
 	is_not_held(&set, "a", 1);
@@ -39,30 +39,30 @@ static void each_token_holds_its_own(void **state)
 	assert_int_equal(hold(&set, "b", "one", "t2", 1), 1);
 	is_held(&set, "a", 1, "one", "t1");
 	is_held(&set, "b", 1, "one", "t2");
-	wh_held_drop(&set, "a", 1);
-	wh_held_drop(&set, "a", 1);
+	wh_marks_drop(&set, "a", 1);
+	wh_marks_drop(&set, "a", 1);
 	is_not_held(&set, "a", 1);
 	is_held(&set, "b", 1, "one", "t2");
 	assert_int_equal(set.n, 1);
-	wh_held_clear(&set);
+	wh_marks_clear(&set);
 	is_not_held(&set, "b", 1);
 }
 
 static void a_message_that_is_claimed_again_replaces_its_mark(void **state)
 {
-	wh_held_set set = {0};
+	wh_marks set = {0};
 
 	(void)state;
 	assert_int_equal(hold(&set, "a", "one", "t1", 7), 7);
 	assert_int_equal(hold(&set, "a", "one", "t2", 7), 7);
 	is_held(&set, "a", 7, "one", "t2");
 	assert_int_equal(set.n, 1);
-	wh_held_clear(&set);
+	wh_marks_clear(&set);
 }
 
 static void another_message_of_the_same_number_gets_one_of_its_own(void **state)
 {
-	wh_held_set set = {0};
+	wh_marks set = {0};
 	int64_t other, third;
 
 	(void)state;
@@ -73,12 +73,12 @@ static void another_message_of_the_same_number_gets_one_of_its_own(void **state)
 	is_held(&set, "a", 7, "one", "t1");
 	is_held(&set, "a", other, "two", "t2");
 	is_held(&set, "a", third, "", "t3");
-	wh_held_clear(&set);
+	wh_marks_clear(&set);
 }
 
 static void many_are_held(void **state)
 {
-	wh_held_set set = {0};
+	wh_marks set = {0};
 	char text[24];
 
 	(void)state;
@@ -88,7 +88,7 @@ static void many_are_held(void **state)
 	}
 	assert_int_equal(set.n, 6000);
 	for (int64_t i = -3000; i < 3000; i += 2)
-		wh_held_drop(&set, "a", i * 1000003);
+		wh_marks_drop(&set, "a", i * 1000003);
 	assert_int_equal(set.n, 3000);
 	for (int64_t i = -3000; i < 3000; i++) {
 		(void)snprintf(text, sizeof(text), "%lld", (long long)i);
@@ -97,7 +97,7 @@ static void many_are_held(void **state)
 		else
 			is_not_held(&set, "a", i * 1000003);
 	}
-	wh_held_clear(&set);
+	wh_marks_clear(&set);
 }
 
 int main(void)

@@ -1,17 +1,14 @@
 /*
- * Slots: several relays share an outbox, each with a lease of its own and a share of 64
+ * Partitions: several relays share a table, each with a lease of its own and a share of 64
  * slots, which are parts of the keys.  See postgres.partitions.sql.
  */
-#ifndef WH_OUTBOX_SLOTS_H
-#define WH_OUTBOX_SLOTS_H
+#ifndef WH_STORE_PARTITIONS_H
+#define WH_STORE_PARTITIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <wherry/outbox.h>
-
-#include "db/driver.h"
-#include "outbox/meet.h"
+#include "store/store.h"
 
 enum { WH_SLOTS = 64, WH_SLOTS_LIST = WH_SLOTS * 3 + 3, WH_SLOTS_READ_PARAMS = 9 };
 
@@ -30,15 +27,8 @@ int wh_slots_count(uint64_t mask);
 /* The lowest of them, at most so many. */
 uint64_t wh_slots_first(uint64_t mask, int most);
 
-/* Was the outbox made for it? */
-wherry_code wh_slots_ready(wherry_outbox *box, bool *out, wherry_error *err);
-
-/* Run what takes the whole outbox for an engine, "lease" or "join", while nobody takes a share
- * of it, unless meet.c lets that engine in neither beside who works now nor after who did.
- * again: as of wh_outbox_lease_as(). */
-wherry_code wh_slots_guard(wherry_outbox *box, wh_engine engine, bool again,
-			   const wh_stmt *stmt, const wh_param *params, size_t n_params,
-			   wherry_lease *out, wherry_error *err);
+/* Was the table made for it? */
+wherry_code wh_slots_ready(wh_store *store, bool *out, wherry_error *err);
 
 /*
  * Take a lease with a fair share of what is free, which may be nothing.  Who has more than
@@ -47,12 +37,12 @@ wherry_code wh_slots_guard(wherry_outbox *box, wh_engine engine, bool again,
  * @return WHERRY_OK; WHERRY_BUSY (competing relays work on it, or one was faster: then there
  *         is no native error); what a write can fail with.
  */
-wherry_code wh_slots_join(wherry_outbox *box, bool again, const char *owner,
+wherry_code wh_slots_join(wh_store *store, bool again, const char *owner,
 			  int64_t lasts_us, int64_t window, wherry_lease *out,
 			  wh_slots *out_slots, wherry_error *err);
 
-/* As wherry_outbox_renew(), which learns the share as it is. */
-wherry_code wh_slots_renew(wherry_outbox *box, wherry_lease *lease, wh_slots *out,
+/* As wh_store_renew(), which learns the share as it is. */
+wherry_code wh_slots_renew(wh_store *store, wherry_lease *lease, wh_slots *out,
 			   wherry_error *err);
 
 /*
@@ -60,17 +50,16 @@ wherry_code wh_slots_renew(wherry_outbox *box, wherry_lease *lease, wh_slots *ou
  *
  * @param out_suspects  Messages that others who ended uncleanly may have had in flight.
  */
-wherry_code wh_slots_more(wherry_outbox *box, wherry_lease *lease, wh_slots *inout,
+wherry_code wh_slots_more(wh_store *store, wherry_lease *lease, wh_slots *inout,
 			  int64_t *out_suspects, wherry_error *err);
 
 /* Keep these alone; nothing of the others may be in memory any more. */
-wherry_code wh_slots_keep(wherry_outbox *box, wherry_lease *lease, uint64_t mask,
+wherry_code wh_slots_keep(wh_store *store, wherry_lease *lease, uint64_t mask,
 			  wh_slots *out, wherry_error *err);
 
-/* As wh_outbox_control(); and who else lives, and what they have: only that is set. */
-wherry_code wh_slots_control(wherry_outbox *box, const wherry_lease *lease,
-			     bool *out_paused, int64_t *out_nudge, wh_slots *out,
-			     wherry_error *err);
+/* As wh_store_control(); and who else lives, and what they have: only that is set. */
+wherry_code wh_slots_control(wh_store *store, const wherry_lease *lease, bool *out_paused,
+			     int64_t *out_nudge, wh_slots *out, wherry_error *err);
 
 /* A relay that lives, and its share; owner is borrowed for the visit. */
 typedef struct wh_sharer {
@@ -81,8 +70,8 @@ typedef struct wh_sharer {
 
 typedef void (*wh_sharer_fn)(void *ctx, const wh_sharer *who);
 
-/* Those who share an outbox that was made for it; of others nobody is visited. */
-wherry_code wh_slots_list(wherry_outbox *box, wh_sharer_fn visit, void *ctx,
+/* Those who share a table that was made for it; of others nobody is visited. */
+wherry_code wh_slots_list(wh_store *store, wh_sharer_fn visit, void *ctx,
 			  wherry_error *err);
 
 /* ---- reading a share ---- */
@@ -95,12 +84,6 @@ typedef struct wh_slots_read {
 	size_t n_known;
 	char list[WH_SLOTS_LIST]; /* for the parameters */
 } wh_slots_read;
-
-struct wh_read_from;
-
-/* The parameters of "slots-read"; they borrow box->holes. */
-wherry_code wh_slots_read_params(wherry_outbox *box, const struct wh_read_from *from,
-				 wh_param out[WH_SLOTS_READ_PARAMS], wherry_error *err);
 
 /* The parameter "slots", kept in list. */
 wh_param wh_slots_param(uint64_t mask, char list[WH_SLOTS_LIST]);

@@ -1,9 +1,9 @@
-#include "outbox/slots.h"
+#include "store/partitions.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "outbox/outbox.h"
+#include "store/leases.h"
 
 enum { RELAYS_MOST = 256, SUSPECTS_MOST = 1000000, DOUBLED_MOST = 16 };
 
@@ -32,89 +32,19 @@ int wh_slots_fair(int64_t n_others)
 	return (int)((WH_SLOTS + n_others) / (n_others + 1));
 }
 
-wherry_code wh_slots_ready(wherry_outbox *box, bool *out, wherry_error *err)
+wherry_code wh_slots_ready(wh_store *store, bool *out, wherry_error *err)
 {
 	int64_t n = 0;
 	wherry_code code = WHERRY_OK;
 
-	if (box->stmt.slots_ready)
-		code = wh_db_run(box->db, box->stmt.slots_ready, NULL, 0, wh_take_int, &n,
-				 NULL, err);
+	if (store->stmt.slots_ready)
+		code = wh_db_run(store->db, store->stmt.slots_ready, NULL, 0, wh_take_int,
+				 &n, NULL, err);
 	if (code != WHERRY_OK)
-		return wh_outbox_missing(box->name.ptr, code, err);
+		return wh_store_missing(store->model, store->name.ptr, code, err);
 	*out = n > 0;
-	box->slotted = n > 0;
+	store->partitioned = n > 0;
 	return code;
-}
-
-/* Delivered rows are still pending, and no engine but that one can tell them apart. */
-static wherry_code refuse_again(const wherry_outbox *box, wh_engine engine,
-				wherry_error *err)
-{
-	return wh_fail(err, WHERRY_INVALID,
-		       "outbox '%s' was relayed with relay.on_done=keep, which leaves "
-		       "delivered rows pending: the engine %s would deliver them again; "
-		       "delete them and start once with --from table, or go on with %s",
-		       box->name.ptr, wh_engine_word(engine),
-		       wh_engine_options(WH_STREAM_KEEP));
-}
-
-/* The position is worth nothing once another engine has worked. */
-static wherry_code forget_place(const wherry_outbox *box, wherry_error *err)
-{
-	const wh_stmt *stmt = box->stmt.forget_place;
-
-	return stmt ? wh_db_script(box->db, stmt->text, err) : WHERRY_OK;
-}
-
-typedef struct guarded {
-	wherry_outbox *box;
-	wh_engine engine;
-	bool again;
-	const wh_stmt *stmt;
-	const wh_param *params;
-	size_t n_params;
-	wherry_lease *out;
-} guarded;
-
-static wherry_code run_guarded(void *ctx, wherry_error *err)
-{
-	const guarded *g = ctx;
-	wh_holder last = {.epoch = 0};
-	wh_engine who;
-	wherry_code code = WHERRY_OK;
-
-	if (g->box->slotted > 0)
-		code = wh_db_run(g->box->db, g->box->stmt.slots_lock, NULL, 0, NULL, NULL,
-				 NULL, err);
-	if (code == WHERRY_OK)
-		code = wh_outbox_holder_of(g->box, 0, &last, err);
-	if (code != WHERRY_OK)
-		return code;
-	who = last.epoch ? wh_engine_of(last.engine) : g->engine;
-	if (last.left_us > 0 && wh_meet_now(g->engine, who) == WH_REFUSED)
-		return WHERRY_OK; /* the caller says by whom it is held */
-	if (!wh_meet_after(g->engine, who) && !g->again)
-		return refuse_again(g->box, g->engine, err);
-	code = wh_db_run(g->box->db, g->stmt, g->params, g->n_params, wh_take_lease,
-			 g->out, NULL, err);
-	if (code == WHERRY_OK && g->out->epoch && !wh_meet_after(g->engine, who))
-		code = forget_place(g->box, err);
-	return code;
-}
-
-wherry_code wh_slots_guard(wherry_outbox *box, wh_engine engine, bool again,
-			   const wh_stmt *stmt, const wh_param *params, size_t n_params,
-			   wherry_lease *out, wherry_error *err)
-{
-	guarded g = {box, engine, again, stmt, params, n_params, out};
-	bool slotted = false;
-	wherry_code code = wh_slots_ready(box, &slotted, err);
-
-	if (code != WHERRY_OK)
-		return code;
-	return slotted || again ? wh_db_transact(box->db, run_guarded, &g, err)
-				: run_guarded(&g, err);
 }
 
 /* ---- what a lease tells ---- */
@@ -142,7 +72,7 @@ static wherry_code take_shared(void *ctx, const wh_row *row, wherry_error *err)
 		.n_others = wh_row_int(row, N_OTHERS),
 		.lapse_us = to_us(wh_row_int(row, LAPSE)),
 	};
-	return wh_take_lease(&t->lease, row, err);
+	return wh_store_take_lease(&t->lease, row, err);
 }
 
 /* How a renewal changes the share. */
@@ -152,12 +82,12 @@ typedef struct change {
 	int64_t unclean;
 } change;
 
-static wherry_code renew(wherry_outbox *box, wherry_lease *lease, const change *how,
+static wherry_code renew(wh_store *store, wherry_lease *lease, const change *how,
 			 wh_slots *out, wherry_error *err)
 {
 	taking t = {.lease = *lease};
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", box->name),
+		WH_TEXT_PARAM("name", store->name),
 		WH_INT_PARAM("slot", lease->slot),
 		WH_INT_PARAM("epoch", lease->epoch),
 		WH_INT_PARAM("lasts", wh_ms(lease->lasts_us)),
@@ -169,22 +99,22 @@ static wherry_code renew(wherry_outbox *box, wherry_lease *lease, const change *
 	wherry_code code;
 
 	t.lease.epoch = 0;
-	code = wh_db_run(box->db, box->stmt.slots_renew, params,
+	code = wh_db_run(store->db, store->stmt.slots_renew, params,
 			 sizeof(params) / sizeof(*params), take_shared, &t, NULL, err);
 	if (code != WHERRY_OK)
-		return wh_outbox_missing(box->name.ptr, code, err);
+		return wh_store_missing(store->model, store->name.ptr, code, err);
 	if (!t.lease.epoch)
-		return wh_outbox_stale(box, err);
+		return wh_store_stale(store, err);
 	t.lease.suspects = lease->suspects; /* the holder knows better */
 	*lease = t.lease;
 	*out = t.slots;
 	return WHERRY_OK;
 }
 
-wherry_code wh_slots_renew(wherry_outbox *box, wherry_lease *lease, wh_slots *out,
+wherry_code wh_slots_renew(wh_store *store, wherry_lease *lease, wh_slots *out,
 			   wherry_error *err)
 {
-	return renew(box, lease, &(change){.change = false}, out, err);
+	return renew(store, lease, &(change){.change = false}, out, err);
 }
 
 /* ---- who has what ---- */
@@ -200,7 +130,7 @@ typedef struct holder {
 
 /* Slots are being taken. */
 typedef struct sharing {
-	wherry_outbox *box;
+	wh_store *store;
 	wherry_lease *lease;
 	wh_slots slots;
 	int64_t window;
@@ -208,7 +138,7 @@ typedef struct sharing {
 	int n_holders;
 	uint64_t gained;
 	int64_t suspects, unclean;
-	bool again; /* as of wh_outbox_lease_as() */
+	bool again; /* as of wh_store_lease_as() */
 } sharing;
 
 static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
@@ -217,8 +147,8 @@ static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 
 	if (w->n_holders == RELAYS_MOST)
 		return wh_fail(err, WHERRY_BUSY,
-			       "%d relays share outbox '%s': no more find a place",
-			       RELAYS_MOST, w->box->name.ptr);
+			       "%d relays share %s '%s': no more find a place",
+			       RELAYS_MOST, w->store->model->name, w->store->name.ptr);
 	w->holders[w->n_holders++] = (holder){
 		.number = (int32_t)wh_row_int(row, 0),
 		.epoch = wh_row_int(row, 1),
@@ -235,17 +165,17 @@ static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 /* Nobody else takes any until the transaction ends. */
 static wherry_code look(sharing *w, wherry_error *err)
 {
-	const wh_param name = WH_TEXT_PARAM("name", w->box->name);
-	wherry_code code = wh_db_run(w->box->db, w->box->stmt.slots_lock, NULL, 0, NULL,
-				     NULL, NULL, err);
+	const wh_param name = WH_TEXT_PARAM("name", w->store->name);
+	wherry_code code = wh_db_run(w->store->db, w->store->stmt.slots_lock, NULL, 0,
+				     NULL, NULL, NULL, err);
 
 	w->n_holders = 0;
 	w->gained = 0;
 	w->suspects = w->unclean = 0;
 	if (code == WHERRY_OK)
-		code = wh_db_run(w->box->db, w->box->stmt.slots_relays, &name, 1,
+		code = wh_db_run(w->store->db, w->store->stmt.slots_relays, &name, 1,
 				 take_holder, w, NULL, err);
-	return wh_outbox_missing(w->box->name.ptr, code, err);
+	return wh_store_missing(w->store->model, w->store->name.ptr, code, err);
 }
 
 /* What ended uncleanly had messages in flight; and twice as many are suspects after each
@@ -269,7 +199,7 @@ static wherry_code strip(sharing *w, wherry_error *err)
 	for (int i = 0; i < w->n_holders; i++) {
 		holder *h = &w->holders[i];
 		const wh_param params[] = {
-			WH_TEXT_PARAM("name", w->box->name),
+			WH_TEXT_PARAM("name", w->store->name),
 			WH_INT_PARAM("slot", h->number),
 			WH_INT_PARAM("epoch", h->epoch),
 			WH_INT_PARAM("mask", (int64_t)w->gained),
@@ -279,14 +209,14 @@ static wherry_code strip(sharing *w, wherry_error *err)
 
 		if (h->lives || !(h->mask & w->gained))
 			continue;
-		code = wh_db_run(w->box->db, w->box->stmt.slots_strip, params, 4, NULL,
-				 NULL, &changed, err);
+		code = wh_db_run(w->store->db, w->store->stmt.slots_strip, params, 4,
+				 NULL, NULL, &changed, err);
 		if (code != WHERRY_OK)
 			return code;
 		if (!changed)
 			return wh_fail(err, WHERRY_BUSY,
-				       "a relay of outbox '%s' that seemed gone is not",
-				       w->box->name.ptr);
+				       "a relay of %s '%s' that seemed gone is not",
+				       w->store->model->name, w->store->name.ptr);
 		suspect(w, h);
 		h->mask &= ~w->gained;
 		h->epoch++;
@@ -317,7 +247,7 @@ static wherry_code take(sharing *w, wherry_error *err)
 {
 	taking t = {.lease = *w->lease};
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", w->box->name),
+		WH_TEXT_PARAM("name", w->store->name),
 		WH_INT_PARAM("slot", place(w)),
 		WH_TEXT_PARAM("owner", wh_view_of(w->lease->owner)),
 		WH_INT_PARAM("lasts", wh_ms(w->lease->lasts_us)),
@@ -327,7 +257,7 @@ static wherry_code take(sharing *w, wherry_error *err)
 		WH_INT_PARAM("unclean", w->unclean),
 	};
 	wherry_code code =
-		wh_db_run(w->box->db, w->box->stmt.slots_take, params,
+		wh_db_run(w->store->db, w->store->stmt.slots_take, params,
 			  sizeof(params) / sizeof(*params), take_shared, &t, NULL, err);
 
 	if (code == WHERRY_OK && !t.lease.epoch)
@@ -340,9 +270,10 @@ static wherry_code take(sharing *w, wherry_error *err)
 	return WHERRY_OK;
 }
 
-static wherry_code tell(const wherry_outbox *box, wherry_error *err)
+static wherry_code tell(const wh_store *store, wherry_error *err)
 {
-	return wh_db_run(box->db, box->stmt.slots_tell, NULL, 0, NULL, NULL, NULL, err);
+	return wh_db_run(store->db, store->stmt.slots_tell, NULL, 0, NULL, NULL, NULL,
+			 err);
 }
 
 /* May this relay be let in, by those that are there? */
@@ -354,18 +285,18 @@ static wherry_code meet(const sharing *w, wherry_error *err)
 		const holder *h = &w->holders[i];
 
 		if (h->lives && wh_meet_now(WH_PARTITIONED, h->engine) == WH_REFUSED)
-			return wh_outbox_held(
-				w->box,
-				" and which has another engine: run all relays of an "
-				"outbox with one engine",
+			return wh_store_held(
+				w->store,
+				" and which has another engine: run all relays of a "
+				"table with one engine",
 				err);
 		if (wh_meet_after(WH_PARTITIONED, h->engine))
 			continue;
 		if (!w->again)
-			return refuse_again(w->box, WH_PARTITIONED, err);
+			return wh_store_refuse_again(w->store, WH_PARTITIONED, err);
 		again = true;
 	}
-	return again ? forget_place(w->box, err) : WHERRY_OK;
+	return again ? wh_store_forget_place(w->store, err) : WHERRY_OK;
 }
 
 static wherry_code join(void *ctx, wherry_error *err)
@@ -389,19 +320,19 @@ static wherry_code join(void *ctx, wherry_error *err)
 	code = strip(w, err);
 	if (code == WHERRY_OK)
 		code = take(w, err);
-	return code == WHERRY_OK ? tell(w->box, err) : code;
+	return code == WHERRY_OK ? tell(w->store, err) : code;
 }
 
-wherry_code wh_slots_join(wherry_outbox *box, bool again, const char *owner,
+wherry_code wh_slots_join(wh_store *store, bool again, const char *owner,
 			  int64_t lasts_us, int64_t window, wherry_lease *out,
 			  wh_slots *out_slots, wherry_error *err)
 {
 	wherry_lease lease = {.lasts_us = lasts_us};
-	sharing w = {.box = box, .lease = &lease, .window = window, .again = again};
+	sharing w = {.store = store, .lease = &lease, .window = window, .again = again};
 	wherry_code code;
 
 	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner);
-	code = wh_db_transact(box->db, join, &w, err);
+	code = wh_db_transact(store->db, join, &w, err);
 	if (code != WHERRY_OK)
 		return code;
 	*out = lease;
@@ -436,15 +367,15 @@ static wherry_code more(void *ctx, wherry_error *err)
 	code = strip(w, err);
 	how.mask |= w->gained;
 	how.unclean = w->unclean;
-	return code == WHERRY_OK ? renew(w->box, w->lease, &how, &w->slots, err) : code;
+	return code == WHERRY_OK ? renew(w->store, w->lease, &how, &w->slots, err) : code;
 }
 
-wherry_code wh_slots_more(wherry_outbox *box, wherry_lease *lease, wh_slots *inout,
+wherry_code wh_slots_more(wh_store *store, wherry_lease *lease, wh_slots *inout,
 			  int64_t *out_suspects, wherry_error *err)
 {
 	wherry_lease fresh = *lease;
-	sharing w = {.box = box, .lease = &fresh};
-	wherry_code code = wh_db_transact(box->db, more, &w, err);
+	sharing w = {.store = store, .lease = &fresh};
+	wherry_code code = wh_db_transact(store->db, more, &w, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -458,17 +389,17 @@ static wherry_code keep(void *ctx, wherry_error *err)
 {
 	sharing *w = ctx;
 	const change how = {.change = true, .mask = w->gained};
-	wherry_code code = renew(w->box, w->lease, &how, &w->slots, err);
+	wherry_code code = renew(w->store, w->lease, &how, &w->slots, err);
 
-	return code == WHERRY_OK ? tell(w->box, err) : code;
+	return code == WHERRY_OK ? tell(w->store, err) : code;
 }
 
-wherry_code wh_slots_keep(wherry_outbox *box, wherry_lease *lease, uint64_t mask,
+wherry_code wh_slots_keep(wh_store *store, wherry_lease *lease, uint64_t mask,
 			  wh_slots *out, wherry_error *err)
 {
 	wherry_lease fresh = *lease;
-	sharing w = {.box = box, .lease = &fresh, .gained = mask};
-	wherry_code code = wh_db_transact(box->db, keep, &w, err);
+	sharing w = {.store = store, .lease = &fresh, .gained = mask};
+	wherry_code code = wh_db_transact(store->db, keep, &w, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -497,20 +428,19 @@ static wherry_code take_control(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-wherry_code wh_slots_control(wherry_outbox *box, const wherry_lease *lease,
-			     bool *out_paused, int64_t *out_nudge, wh_slots *out,
-			     wherry_error *err)
+wherry_code wh_slots_control(wh_store *store, const wherry_lease *lease, bool *out_paused,
+			     int64_t *out_nudge, wh_slots *out, wherry_error *err)
 {
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", box->name),
+		WH_TEXT_PARAM("name", store->name),
 		WH_INT_PARAM("slot", lease->slot),
 	};
 	control c = {.paused = *out_paused, .nudge = *out_nudge};
 	wherry_code code;
 
 	c.slots = *out;
-	code = wh_db_run(box->db, box->stmt.slots_control, params, 2, take_control, &c,
-			 NULL, err);
+	code = wh_db_run(store->db, store->stmt.slots_control, params, 2, take_control,
+			 &c, NULL, err);
 	if (code != WHERRY_OK)
 		return code;
 	*out_paused = c.paused;
@@ -542,18 +472,18 @@ static wherry_code take_sharer(void *ctx, const wh_row *row, wherry_error *err)
 	return code;
 }
 
-wherry_code wh_slots_list(wherry_outbox *box, wh_sharer_fn visit, void *ctx,
+wherry_code wh_slots_list(wh_store *store, wh_sharer_fn visit, void *ctx,
 			  wherry_error *err)
 {
-	const wh_param name = WH_TEXT_PARAM("name", box->name);
+	const wh_param name = WH_TEXT_PARAM("name", store->name);
 	listing w = {visit, ctx};
 	bool ready = false;
-	wherry_code code = wh_slots_ready(box, &ready, err);
+	wherry_code code = wh_slots_ready(store, &ready, err);
 
 	if (code != WHERRY_OK || !ready)
 		return code;
-	return wh_db_run(box->db, box->stmt.slots_relays, &name, 1, take_sharer, &w, NULL,
-			 err);
+	return wh_db_run(store->db, store->stmt.slots_relays, &name, 1, take_sharer, &w,
+			 NULL, err);
 }
 
 /* ---- reading a share ---- */
@@ -571,22 +501,4 @@ wh_param wh_slots_param(uint64_t mask, char list[WH_SLOTS_LIST])
 	list[len++] = '}';
 	list[len] = 0;
 	return WH_TEXT_PARAM("slots", ((wh_view){list, len}));
-}
-
-wherry_code wh_slots_read_params(wherry_outbox *box, const wh_read_from *from,
-				 wh_param out[WH_SLOTS_READ_PARAMS], wherry_error *err)
-{
-	wh_slots_read *share = from->slots;
-	wherry_code code;
-
-	out[0] = WH_INT_PARAM("after", from->after);
-	out[1] = WH_INT_PARAM("limit", from->limit);
-	out[2] = WH_INT_PARAM("each", share->each);
-	out[3] = WH_INT_PARAM("late", share->late);
-	out[4] = WH_INT_PARAM("open", from->all_open);
-	out[5] = wh_slots_param(share->mask, share->list);
-	code = wh_outbox_list(&box->holes, share->known, share->n_known, &out[6], err);
-	out[6].name = "known";
-	wh_outbox_limits_of(box, &out[7]);
-	return code;
 }

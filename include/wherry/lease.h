@@ -1,0 +1,59 @@
+/*
+ * The right to work on a table of messages, what to claim there, and what became of it.
+ */
+#ifndef WHERRY_LEASE_H
+#define WHERRY_LEASE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a relay does with a delivered message. */
+typedef enum wherry_on_done {
+	WHERRY_MARK,    /* state done, purged after the retention */
+	WHERRY_DELETE,  /* gone at once */
+	WHERRY_ARCHIVE, /* moved to the table NAME_archive */
+	WHERRY_KEEP     /* left as they are: a relay of the stream engine alone */
+} wherry_on_done;
+
+/* The right to relay a table: the holder, and a number that fences it.  Plain data. */
+typedef struct wherry_lease {
+	int64_t epoch;      /* grows with each take-over; 0: there is no lease */
+	int64_t lasts_us;   /* how long it was given for, by the database's clock */
+	int64_t suspects;   /* >0: the last holder ended uncleanly, with up to this many
+	                       messages in flight */
+	int32_t slot;       /* 0 on SQLite */
+	bool paused;        /* the outbox is paused */
+	int64_t nudge;      /* changes when an operator changed rows behind the relay */
+	int64_t first_open; /* lowest pending id, 0 if none */
+	int64_t last_open;  /* highest pending id, 0 if none */
+	char owner[96];     /* who */
+	char token
+		[40]; /* of competing relays: marks what this one has claimed; else "" */
+} wherry_lease;
+
+/* What to claim; start from {0}. */
+typedef struct wherry_claim_options {
+	int64_t limit;       /* at most this many messages, at least 1 */
+	int64_t lasts_us;    /* until the claim expires unless extended */
+	bool unordered;      /* keys do not matter */
+	bool park;           /* nothing behind a dead message of its key */
+	bool failed_only;    /* only what failed before, and is due */
+	int64_t below_id;    /* of pending ones only ids below; 0: any */
+	int64_t failed_most; /* of failed ones at most this many; 0: any number, -1: none */
+} wherry_claim_options;
+
+/* One message that could not be delivered. */
+typedef struct wherry_failure {
+	int64_t id;
+	int64_t delay_us; /* until it may be tried again; ignored when dead */
+	bool dead;        /* give it up */
+	bool counted;     /* its attempt was recorded already: do not count again */
+	bool innocent;    /* not its fault: count nothing, take a recorded attempt back */
+	int32_t nth; /* which attempt it was, from 1 on: written twice, after an answer
+	                     was lost, it counts once; 0: not known */
+	const char *error;      /* why; cut at 500 bytes */
+	const char *message_id; /* of the message, so that no other row that has taken its
+				 * id meanwhile is changed; NULL: whatever has the id */
+} wherry_failure;
+
+#endif

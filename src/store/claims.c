@@ -1,0 +1,452 @@
+/*
+ * Claims: rows that one of several relays works on, marked with its token until a time by
+ * the database's clock.
+ *
+ * A claim takes the first of a key and those behind it as one, and none of a key of which
+ * anything is being tried: so two relays never hold two messages of one key.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "store/claims.h"
+#include "store/settlement.h"
+
+enum { SCAN_LEAST = 2000, SCAN_MOST = 50000, SHARES = 8 };
+
+/* ---- claiming ---- */
+
+typedef struct claiming {
+	wh_store *store;
+	const wherry_lease *lease;
+	const wherry_claim_options *options;
+	wh_claim_place *place; /* NULL: none is kept */
+	const wh_claim_ask *ask;
+	int64_t n;             /* rows claimed */
+	int64_t scan;          /* so many pending rows to look at */
+	int64_t upto, scanned; /* those looked at */
+	char of[48];           /* whose claim lapsed; "": nobody's, or any */
+	int64_t lapsed;        /* rows that lapsed with it */
+	bool more;
+} claiming;
+
+enum { CLAIM_PARAMS = 14, PASSED_BYTES_MOST = 8 * 1024 * 1024 };
+
+void wh_claim_rewind(wh_claim_place *place)
+{
+	wh_buf_clear(&place->passed);
+	*place = (wh_claim_place){.passed = WH_BUF_INIT(PASSED_BYTES_MOST),
+				  .after = INT64_MIN};
+}
+
+static void fill_params(const claiming *w, wh_param *p, int64_t limit)
+{
+	p[0] = WH_TEXT_PARAM("token", wh_view_of(w->lease->token));
+	p[1] = WH_INT_PARAM("lasts", wh_ms(w->options->lasts_us));
+	p[2] = WH_INT_PARAM("unordered", w->options->unordered);
+	p[3] = WH_INT_PARAM("park", w->options->park);
+	p[4] = WH_INT_PARAM("limit", limit);
+	p[5] = WH_INT_PARAM("after", w->place ? w->place->after : INT64_MIN);
+	p[6] = WH_INT_PARAM("upto", w->upto);
+	p[7] = WH_TEXT_PARAM("passed", wh_view_of("[]"));
+	p[8] = WH_INT_PARAM("share", *w->of != 0);
+	p[9] = WH_TEXT_PARAM("of", wh_view_of(w->of));
+	p[10] = WH_INT_PARAM("many", w->place && w->place->many);
+	p[11] = WH_INT_PARAM("most",
+			     w->options->below_id ? w->options->below_id - 1 : INT64_MAX);
+	p[12] = WH_INT_PARAM("long", w->ask->text_most);
+	p[13] = WH_INT_PARAM("body", w->ask->body_most);
+}
+
+/* The columns of a claimed row that are looked at here: its id, the message's own id, and
+ * behind those of every claim the mark by which this one is known. */
+enum { ID = 0, MESSAGE_ID = 6, MARK = 14, MARK_MOST = 48 };
+
+static wherry_code take_claimed(void *ctx, const wh_row *row, wherry_error *err)
+{
+	claiming *w = ctx;
+	int64_t id = wh_row_int(row, ID);
+	wherry_code code = WHERRY_OK;
+
+	if (w->store->layout.by_claim)
+		code = wh_marks_add(&w->store->marks, w->lease->token,
+				    wh_row_bytes(row, MESSAGE_ID),
+				    wh_row_bytes(row, MARK), &id, err);
+	w->n++;
+	return code == WHERRY_OK ? w->ask->visit(w->ask->ctx, id, row, err) : code;
+}
+
+static wherry_code take_end(void *ctx, const wh_row *row, wherry_error *err)
+{
+	claiming *w = ctx;
+
+	(void)err;
+	w->upto = wh_row_int(row, 0);
+	w->scanned = wh_row_int(row, 1);
+	return WHERRY_OK;
+}
+
+/* Looking up the keys that were passed over takes as long as passing over them did: then
+ * it is to get further. */
+static int64_t scan_of(const claiming *w)
+{
+	int64_t most = SCAN_LEAST;
+
+	if (w->options->limit > most / 2)
+		most = 2 * w->options->limit;
+	if (w->place->many && w->place->n_rows > most)
+		most = w->place->n_rows < SCAN_MOST ? w->place->n_rows : SCAN_MOST;
+	return most;
+}
+
+static wherry_code take_passed(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_claim_place *place = ctx;
+	wh_view key = wh_row_bytes(row, 0);
+
+	if (place->n_passed++)
+		wh_buf_putc(&place->passed, ',');
+	wh_buf_put(&place->passed, key.ptr, key.len);
+	(void)err;
+	return WHERRY_OK; /* there is no room: move_on() sees to it */
+}
+
+/* Rows are left that could not be claimed: the next claim looks further on, but takes none
+ * of their keys.  Having passed many it begins anew, since others free keys meanwhile, but
+ * not if nothing was claimed on the way: then it looks further for once.  Too many keys, or
+ * too long ones, are not kept. */
+static wherry_code move_on(claiming *w, wh_param *params, wherry_error *err)
+{
+	wh_claim_place *place = w->place;
+	wherry_code code = WHERRY_OK;
+	bool deep;
+
+	if (w->scanned < w->scan) {
+		wh_claim_rewind(place);
+		return WHERRY_OK;
+	}
+	if (place->n_passed >= WH_PASSED_MOST && !place->deep) {
+		deep = !place->n_claimed;
+		wh_claim_rewind(place);
+		place->deep = w->more = deep;
+		return WHERRY_OK;
+	}
+	if (!w->options->unordered && !place->many && w->store->stmt.claim_passed) {
+		params[4] = WH_INT_PARAM("limit", w->scanned); /* all of them */
+		code = wh_db_run(w->store->db, w->store->stmt.claim_passed, params,
+				 CLAIM_PARAMS, take_passed, place, NULL, err);
+	}
+	if (code != WHERRY_OK) {
+		wh_claim_rewind(place);
+		return code;
+	}
+	if (place->passed.failed || place->n_passed > WH_PASSED_MOST) {
+		wh_buf_clear(&place->passed);
+		place->passed = (wh_buf)WH_BUF_INIT(PASSED_BYTES_MOST);
+		place->n_passed = 0;
+		place->many = true;
+	}
+	place->n_rows += w->scanned;
+	place->after = w->upto;
+	w->more = true;
+	return code;
+}
+
+static wherry_code claim_pending(claiming *w, int64_t limit, wherry_error *err)
+{
+	wh_param params[CLAIM_PARAMS];
+	wh_buf passed = WH_BUF_INIT(PASSED_BYTES_MOST + 3);
+	int64_t before = w->n;
+	wherry_code code = WHERRY_OK;
+
+	fill_params(w, params, limit);
+	if (w->place) {
+		w->scan = scan_of(w);
+		params[6] = WH_INT_PARAM("scan", w->scan);
+		code = wh_db_run(w->store->db, w->store->stmt.claim_end, params,
+				 CLAIM_PARAMS, take_end, w, NULL, err);
+	} else { /* it looks at all that is pending */
+		w->upto = w->options->below_id ? w->options->below_id - 1 : INT64_MAX;
+		w->scanned = INT64_MAX;
+	}
+	if (code == WHERRY_OK && w->scanned) {
+		fill_params(w, params, limit);
+		if (w->place && w->place->n_passed) {
+			wh_buf_printf(&passed, "[%s]", w->place->passed.ptr);
+			params[7] = WH_TEXT_PARAM("passed",
+						  ((wh_view){passed.ptr, passed.len}));
+		}
+		code = wh_buf_check(&passed, err);
+	}
+	if (code == WHERRY_OK && w->scanned)
+		code = wh_db_run(w->store->db, w->store->stmt.claim, params, CLAIM_PARAMS,
+				 take_claimed, w, NULL, err);
+	if (w->place)
+		w->place->n_claimed += w->n - before;
+	w->more = w->n - before == limit;
+	if (code == WHERRY_OK && !w->more && w->place)
+		code = move_on(w, params, err);
+	wh_buf_clear(&passed);
+	return code;
+}
+
+/* Where several write at once, claims wait for each other, and see each other's rows. */
+static wherry_code take_turns(const claiming *w, wherry_error *err)
+{
+	if (!w->store->stmt.claim_lock)
+		return WHERRY_OK;
+	return wh_db_run(w->store->db, w->store->stmt.claim_lock, NULL, 0, NULL, NULL,
+			 NULL, err);
+}
+
+static wherry_code claim(void *ctx, wherry_error *err)
+{
+	claiming *w = ctx;
+	wh_param params[CLAIM_PARAMS];
+	int64_t due = w->options->limit, most = w->options->failed_most;
+	wherry_code code = take_turns(w, err);
+
+	if (most && most < due)
+		due = most;
+	w->n = 0;
+	fill_params(w, params, due);
+	if (code == WHERRY_OK && due > 0)
+		code = wh_db_run(w->store->db, w->store->stmt.claim_due, params,
+				 CLAIM_PARAMS, take_claimed, w, NULL, err);
+	w->more = w->n == w->options->limit;
+	if (code == WHERRY_OK && !w->more && !w->options->failed_only)
+		code = claim_pending(w, w->options->limit - w->n, err);
+	return code;
+}
+
+/* ---- what is held by claims ---- */
+
+wherry_code wh_store_claim_ids(wh_store *store, const wherry_lease *lease,
+			       const int64_t *ids, size_t n, wh_param *out,
+			       wherry_error *err)
+{
+	wh_view message_id, mark;
+	wherry_code code;
+
+	if (!store->layout.by_claim)
+		return wh_store_ids(store, ids, n, out, err);
+	wh_buf_reset(&store->ids);
+	wh_buf_putc(&store->ids, '[');
+	for (size_t i = 0; i < n; i++) {
+		if (!wh_marks_find(&store->marks, lease->token, ids[i], &message_id,
+				   &mark))
+			continue;
+		wh_buf_puts(&store->ids, store->ids.len > 1 ? ",[" : "[");
+		wh_buf_json(&store->ids, message_id.ptr, message_id.len);
+		wh_buf_putc(&store->ids, ',');
+		wh_buf_json(&store->ids, mark.ptr, mark.len);
+		wh_buf_printf(&store->ids, ",%" PRId64 "]", ids[i]);
+	}
+	wh_buf_putc(&store->ids, ']');
+	code = wh_buf_check(&store->ids, err);
+	if (code == WHERRY_OK)
+		*out = WH_TEXT_PARAM("ids", ((wh_view){store->ids.ptr, store->ids.len}));
+	return code;
+}
+
+void wh_store_claim_params(const wh_store *store, const wherry_lease *lease, int64_t id,
+			   wh_param out[2])
+{
+	wh_view message_id = {NULL, 0}, mark = {NULL, 0};
+
+	if (store->layout.by_claim)
+		(void)wh_marks_find(&store->marks, lease->token, id, &message_id, &mark);
+	out[0] = WH_TEXT_PARAM("message_id", message_id);
+	out[1] = WH_TEXT_PARAM("started", mark);
+}
+
+void wh_store_claim_forget(wh_store *store, const wherry_lease *lease,
+			   const wh_settlement *s)
+{
+	if (!store->marks.n)
+		return;
+	for (size_t i = 0; i < s->n_done; i++)
+		wh_marks_drop(&store->marks, lease->token, s->done[i]);
+	for (size_t i = 0; i < s->n_failed; i++)
+		wh_marks_drop(&store->marks, lease->token, s->failed[i].id);
+	for (size_t i = 0; i < s->n_back; i++)
+		wh_marks_drop(&store->marks, lease->token, s->back[i]);
+}
+
+/* ---- claiming them ---- */
+
+wherry_code wh_store_claim_check(const wh_store *store, const wherry_lease *lease,
+				 const wherry_claim_options *options, wherry_error *err)
+{
+	if (!lease || !options || !*lease->token || options->limit < 1 ||
+	    options->lasts_us <= 0)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"a claim needs a lease that competing relays hold, a limit and "
+			"a time");
+	return store->stmt.claim
+		       ? WHERRY_OK
+		       : wh_store_cannot(store, "whose rows are not claimed", err);
+}
+
+static claiming begin(wh_store *store, const wh_claim_ask *ask)
+{
+	return (claiming){.store = store,
+			  .ask = ask,
+			  .lease = ask->lease,
+			  .options = ask->options,
+			  .place = ask->place};
+}
+
+wherry_code wh_store_claim(wh_store *store, const wh_claim_ask *ask, bool *out_more,
+			   wherry_error *err)
+{
+	claiming w = begin(store, ask);
+	wherry_code code = wh_store_claim_check(store, ask->lease, ask->options, err);
+
+	if (code == WHERRY_OK)
+		code = wh_db_transact_quietly(store->db, claim, &w, err);
+	if (code == WHERRY_OK) {
+		store->db->found += w.n;
+		*out_more = w.more;
+	} else if (ask->place) {
+		wh_claim_rewind(ask->place);
+	}
+	return wh_store_missing(store->model, store->name.ptr, code, err);
+}
+
+static wherry_code take_lapsed(void *ctx, const wh_row *row, wherry_error *err)
+{
+	claiming *w = ctx;
+	wh_view token = wh_row_bytes(row, 0);
+
+	(void)err;
+	if (token.len >= sizeof(w->of)) /* none of ours: one by one */
+		return WHERRY_OK;
+	(void)snprintf(w->of, sizeof(w->of), "%s", token.len ? token.ptr : "");
+	w->lapsed = wh_row_int(row, 1);
+	return WHERRY_OK;
+}
+
+/* Small shares find one that ends its relays in few steps, large ones let the others leave
+ * soon. */
+static int64_t share_of(const claiming *w)
+{
+	int64_t n = (w->lapsed + SHARES - 1) / SHARES;
+
+	return n < w->options->limit ? n : w->options->limit;
+}
+
+/* In a transaction: a statement alone would stay, though its row was refused. */
+static wherry_code claim_lapsed(void *ctx, wherry_error *err)
+{
+	claiming *w = ctx;
+	const wh_stmt *stmt = w->store->stmt.claim_lapsed;
+	wh_param params[CLAIM_PARAMS];
+	wherry_code code = take_turns(w, err);
+	int64_t n = 1;
+
+	if (code == WHERRY_OK && w->options->limit > 1) {
+		fill_params(w, params, 1);
+		code = wh_db_run(w->store->db, w->store->stmt.lapsed, params,
+				 CLAIM_PARAMS, take_lapsed, w, NULL, err);
+	}
+	if (*w->of && share_of(w) > 1) {
+		stmt = w->store->stmt.claim_share;
+		n = share_of(w);
+	} else {
+		*w->of = 0;
+	}
+	fill_params(w, params, n);
+	return code == WHERRY_OK ? wh_db_run(w->store->db, stmt, params, CLAIM_PARAMS,
+					     take_claimed, w, NULL, err)
+				 : code;
+}
+
+wherry_code wh_store_claim_lapsed(wh_store *store, const wh_claim_ask *ask,
+				  wherry_error *err)
+{
+	claiming w = begin(store, ask);
+	wherry_code code = wh_store_claim_check(store, ask->lease, ask->options, err);
+
+	if (code == WHERRY_OK)
+		code = wh_db_transact_quietly(store->db, claim_lapsed, &w, err);
+	return wh_store_missing(store->model, store->name.ptr, code, err);
+}
+
+static wherry_code take_next(void *ctx, const wh_row *row, wherry_error *err)
+{
+	int64_t *out = ctx;
+
+	(void)err;
+	for (int i = 0; i < 2; i++) {
+		int64_t ms = wh_row_int(row, i);
+
+		if (!wh_row_text(row, i))
+			out[i] = WH_NEVER;
+		else
+			out[i] = ms > 0 ? wh_us(ms) : 0;
+	}
+	return WHERRY_OK;
+}
+
+wherry_code wh_store_claim_next(wh_store *store, bool park, int64_t lasts_us,
+				int64_t *out_lapse_us, int64_t *out_due_us,
+				wherry_error *err)
+{
+	const wh_param params[] = {WH_INT_PARAM("park", park),
+				   WH_INT_PARAM("lasts", wh_ms(lasts_us))};
+	int64_t next[2] = {WH_NEVER, WH_NEVER};
+	wherry_code code = wh_db_run(store->db, store->stmt.claim_next, params, 2,
+				     take_next, next, NULL, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	*out_lapse_us = next[0];
+	*out_due_us = next[1];
+	return WHERRY_OK;
+}
+
+/* All that were extended at once have one mark, where there are marks. */
+static wherry_code take_mark(void *ctx, const wh_row *row, wherry_error *err)
+{
+	char *mark = ctx;
+
+	(void)err;
+	(void)snprintf(mark, MARK_MOST, "%s", wh_row_text(row, 1));
+	return WHERRY_OK;
+}
+
+wherry_code wh_store_extend(wh_store *store, const wherry_lease *lease,
+			    const int64_t *ids, size_t n, int64_t lasts_us,
+			    int64_t *out_n, wherry_error *err)
+{
+	wh_param params[3] = {{.name = "ids"}};
+	char mark[MARK_MOST] = "";
+	int64_t changed = 0;
+	wherry_code code;
+
+	if (!lease || !*lease->token || lasts_us <= 0)
+		return wh_fail(err, WHERRY_INVALID,
+			       "to extend claims takes their lease and a time");
+	if (!store->stmt.extend)
+		return wh_store_cannot(store, "whose rows are not claimed", err);
+	code = wh_store_claim_ids(store, lease, ids, n, &params[0], err);
+	if (code != WHERRY_OK)
+		return code;
+	params[1] = WH_TEXT_PARAM("token", wh_view_of(lease->token));
+	params[2] = WH_INT_PARAM("lasts", wh_ms(lasts_us));
+	code = wh_db_run(store->db, store->stmt.extend, params, 3, take_mark, mark,
+			 &changed, err);
+	if (code != WHERRY_OK)
+		return wh_store_missing(store->model, store->name.ptr, code, err);
+	for (size_t i = 0; *mark && i < n; i++)
+		wh_marks_change(&store->marks, lease->token, ids[i], wh_view_of(mark));
+	if (out_n)
+		*out_n = changed;
+	if (changed < (int64_t)n)
+		return wh_fail(err, WHERRY_STALE,
+			       "%" PRId64 " of %zu claims had expired or were taken over",
+			       (int64_t)n - changed, n);
+	return WHERRY_OK;
+}

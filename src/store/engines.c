@@ -1,0 +1,67 @@
+#include "store/engines.h"
+
+#include <stddef.h>
+#include <string.h>
+
+typedef struct engine {
+	const char *name, *word, *options;
+} engine;
+
+static const engine engines[WH_ENGINES + 1] = {
+	[WH_EXCLUSIVE] = {"exclusive", "exclusive", "--engine exclusive"},
+	[WH_PARTITIONED] = {"exclusive, partitions", "exclusive", "--engine exclusive"},
+	[WH_COMPETING] = {"competing", "competing", "--engine competing"},
+	[WH_STREAM] = {"stream", "stream", "--engine stream"},
+	[WH_STREAM_KEEP] = {"stream, keep", "stream-keep",
+			    "--engine stream --on-done keep"},
+	[WH_ENGINES] = {"unknown", "unknown", "a newer version of Wherry"},
+};
+
+/* ---- who works beside whom ---- */
+
+static const wh_meeting meetings[WH_ENGINES][WH_ENGINES] = {
+	[WH_EXCLUSIVE] = {[WH_EXCLUSIVE] = WH_STANDS_BY, [WH_PARTITIONED] = WH_STANDS_BY},
+	[WH_PARTITIONED] =
+		{[WH_EXCLUSIVE] = WH_STANDS_BY, [WH_PARTITIONED] = WH_WORKS_BESIDE},
+	[WH_COMPETING] = {[WH_COMPETING] = WH_WORKS_BESIDE},
+	[WH_STREAM] = {[WH_STREAM] = WH_STANDS_BY},
+	[WH_STREAM_KEEP] = {[WH_STREAM_KEEP] = WH_STANDS_BY},
+};
+
+wh_meeting wh_meet_now(wh_engine newcomer, wh_engine holder)
+{
+	if (newcomer >= WH_ENGINES || holder >= WH_ENGINES)
+		return WH_REFUSED;
+	return meetings[newcomer][holder];
+}
+
+/* Rows say what was delivered, except where nothing was written to them. */
+bool wh_meet_after(wh_engine newcomer, wh_engine last)
+{
+	return last != WH_STREAM_KEEP || newcomer == WH_STREAM_KEEP;
+}
+
+/* ---- names ---- */
+
+const char *wh_engine_name(wh_engine which)
+{
+	return engines[which].name;
+}
+
+const char *wh_engine_word(wh_engine which)
+{
+	return engines[which].word;
+}
+
+const char *wh_engine_options(wh_engine which)
+{
+	return engines[which].options;
+}
+
+wh_engine wh_engine_of(const char *word)
+{
+	for (int i = 0; word && i < WH_ENGINES; i++)
+		if (strcmp(engines[i].word, word) == 0)
+			return (wh_engine)i;
+	return WH_ENGINES;
+}

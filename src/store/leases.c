@@ -1,0 +1,369 @@
+#include "store/leases.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/uuid.h"
+#include "store/partitions.h"
+
+wherry_code wh_store_take_lease(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wherry_lease *lease = ctx;
+
+	(void)err;
+	lease->epoch = wh_row_int(row, 0);
+	lease->suspects = wh_row_int(row, 1);
+	lease->paused = wh_row_int(row, 2) != 0;
+	lease->nudge = wh_row_int(row, 3);
+	lease->first_open = wh_row_int(row, 4);
+	lease->last_open = wh_row_int(row, 5);
+	return WHERRY_OK;
+}
+
+wherry_code wh_store_held(wh_store *store, const char *advice, wherry_error *err)
+{
+	wh_holder holder;
+	wherry_code code = wh_store_holder(store, &holder, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	return wh_fail(err, WHERRY_BUSY,
+		       "%s '%s' is relayed by %.80s, whose lease lasts %" PRId64
+		       " ms more%s",
+		       store->model->name, store->name.ptr, holder.owner,
+		       holder.left_us / 1000, advice);
+}
+
+wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, bool again,
+			      const char *owner, int64_t lasts_us, int64_t window,
+			      wherry_lease *out, wherry_error *err)
+{
+	wherry_lease lease = {.lasts_us = lasts_us};
+	wherry_code code;
+
+	if (!owner || !out || lasts_us <= 0)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a lease needs a table, an owner and a time");
+	if (!store->stmt.lease)
+		return wh_store_cannot(
+			store,
+			"where no relay can work alone: there is nowhere to keep a lease",
+			err);
+	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner);
+	const wh_param params[] = {
+		WH_TEXT_PARAM("name", store->name),
+		WH_INT_PARAM("slot", 0),
+		WH_TEXT_PARAM("engine", wh_view_of(wh_engine_word(engine))),
+		WH_TEXT_PARAM("owner", wh_view_of(lease.owner)),
+		WH_INT_PARAM("lasts", wh_ms(lasts_us)),
+		WH_INT_PARAM("window", window),
+	};
+	code = wh_store_guard(store, engine, again, store->stmt.lease, params,
+			      sizeof(params) / sizeof(*params), &lease, err);
+	if (code != WHERRY_OK)
+		return wh_store_missing(store->model, store->name.ptr, code, err);
+	if (lease.epoch) {
+		*out = lease;
+		return WHERRY_OK;
+	}
+	return wh_store_held(store, "", err);
+}
+
+wherry_code wh_store_stale(const wh_store *store, wherry_error *err)
+{
+	return wh_fail(
+		err, WHERRY_STALE,
+		"the lease on %s '%s' has expired or was taken over: nothing was changed",
+		store->model->name, store->name.ptr);
+}
+
+wherry_code wh_store_renew(wh_store *store, wherry_lease *lease, wherry_error *err)
+{
+	wherry_lease fresh = *lease;
+	const wh_param params[] = {
+		WH_TEXT_PARAM("name", store->name),
+		WH_INT_PARAM("slot", lease->slot),
+		WH_INT_PARAM("epoch", lease->epoch),
+		WH_INT_PARAM("lasts", wh_ms(lease->lasts_us)),
+		WH_INT_PARAM("suspects", lease->suspects),
+	};
+	wherry_code code;
+
+	if (!store->stmt.renew)
+		return WHERRY_OK; /* nothing was taken */
+	fresh.epoch = 0;
+	code = wh_db_run(store->db, store->stmt.renew, params,
+			 sizeof(params) / sizeof(*params), wh_store_take_lease, &fresh,
+			 NULL, err);
+	if (code != WHERRY_OK)
+		return wh_store_missing(store->model, store->name.ptr, code, err);
+	if (!fresh.epoch)
+		return wh_store_stale(store, err);
+	fresh.suspects = lease->suspects; /* the holder knows better */
+	*lease = fresh;
+	return WHERRY_OK;
+}
+
+wherry_code wh_store_release(wh_store *store, const wherry_lease *lease,
+			     wherry_error *err)
+{
+	const wh_param params[] = {
+		WH_TEXT_PARAM("name", store->name),
+		WH_INT_PARAM("slot", lease->slot),
+		WH_INT_PARAM("epoch", lease->epoch),
+		WH_TEXT_PARAM("token", wh_view_of(lease->token)),
+	};
+	const wh_stmt *stmt = *lease->token ? store->stmt.leave : store->stmt.release;
+	int64_t changed = 0;
+	wherry_code code;
+
+	if (!stmt)
+		return WHERRY_OK; /* nothing was taken */
+	code = wh_db_run(store->db, stmt, params, 4, NULL, NULL, &changed, err);
+	if (code != WHERRY_OK)
+		return code;
+	return changed ? WHERRY_OK : wh_store_stale(store, err);
+}
+
+static wherry_code take_yes(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)row;
+	(void)err;
+	*(bool *)ctx = true;
+	return WHERRY_OK;
+}
+
+wherry_code wh_store_fence(wh_store *store, const wherry_lease *lease, wherry_error *err)
+{
+	const wh_param params[] = {
+		WH_TEXT_PARAM("name", store->name),
+		WH_INT_PARAM("slot", lease->slot),
+		WH_INT_PARAM("epoch", lease->epoch),
+		WH_INT_PARAM("shared", *lease->token != 0),
+	};
+	bool holds = false;
+	wherry_code code;
+
+	if (!store->stmt.fence)
+		return WHERRY_OK; /* each claim is its own fence */
+	code = wh_db_run(store->db, store->stmt.fence, params, 4, take_yes, &holds, NULL,
+			 err);
+	if (code != WHERRY_OK)
+		return wh_store_missing(store->model, store->name.ptr, code, err);
+	return holds ? WHERRY_OK : wh_store_stale(store, err);
+}
+
+/* Delivered rows are still pending, and no engine but that one can tell them apart. */
+wherry_code wh_store_refuse_again(const wh_store *store, wh_engine engine,
+				  wherry_error *err)
+{
+	return wh_fail(err, WHERRY_INVALID,
+		       "%s '%s' was relayed with relay.on_done=keep, which leaves "
+		       "delivered rows pending: the engine %s would deliver them again; "
+		       "delete them and start once with --from table, or go on with %s",
+		       store->model->name, store->name.ptr, wh_engine_word(engine),
+		       wh_engine_options(WH_STREAM_KEEP));
+}
+
+/* The position is worth nothing once another engine has worked. */
+wherry_code wh_store_forget_place(const wh_store *store, wherry_error *err)
+{
+	const wh_stmt *stmt = store->stmt.forget_place;
+
+	return stmt ? wh_db_script(store->db, stmt->text, err) : WHERRY_OK;
+}
+
+typedef struct guarded {
+	wh_store *store;
+	wh_engine engine;
+	bool again;
+	const wh_stmt *stmt;
+	const wh_param *params;
+	size_t n_params;
+	wherry_lease *out;
+} guarded;
+
+static wherry_code run_guarded(void *ctx, wherry_error *err)
+{
+	const guarded *g = ctx;
+	wh_holder last = {.epoch = 0};
+	wh_engine who;
+	wherry_code code = WHERRY_OK;
+
+	if (g->store->partitioned > 0)
+		code = wh_db_run(g->store->db, g->store->stmt.slots_lock, NULL, 0, NULL,
+				 NULL, NULL, err);
+	if (code == WHERRY_OK)
+		code = wh_store_holder_of(g->store, 0, &last, err);
+	if (code != WHERRY_OK)
+		return code;
+	who = last.epoch ? wh_engine_of(last.engine) : g->engine;
+	if (last.left_us > 0 && wh_meet_now(g->engine, who) == WH_REFUSED)
+		return WHERRY_OK; /* the caller says by whom it is held */
+	if (!wh_meet_after(g->engine, who) && !g->again)
+		return wh_store_refuse_again(g->store, g->engine, err);
+	code = wh_db_run(g->store->db, g->stmt, g->params, g->n_params,
+			 wh_store_take_lease, g->out, NULL, err);
+	if (code == WHERRY_OK && g->out->epoch && !wh_meet_after(g->engine, who))
+		code = wh_store_forget_place(g->store, err);
+	return code;
+}
+
+wherry_code wh_store_guard(wh_store *store, wh_engine engine, bool again,
+			   const wh_stmt *stmt, const wh_param *params, size_t n_params,
+			   wherry_lease *out, wherry_error *err)
+{
+	guarded g = {store, engine, again, stmt, params, n_params, out};
+	bool slotted = false;
+	wherry_code code = wh_slots_ready(store, &slotted, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	return slotted || again ? wh_db_transact(store->db, run_guarded, &g, err)
+				: run_guarded(&g, err);
+}
+
+wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
+			     int64_t lasts_us, wherry_lease *inout, wherry_error *err)
+{
+	wherry_lease lease;
+	wherry_code code;
+
+	if (!owner || !inout || lasts_us <= 0)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a lease needs a table, an owner and a time");
+	lease = *inout;
+	lease.lasts_us = lasts_us;
+	lease.epoch = 0;
+	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner);
+	if (!*lease.token)
+		wh_uuid7_now(store->db->env, lease.token);
+	const wh_param params[] = {
+		WH_TEXT_PARAM("name", store->name),
+		WH_INT_PARAM("slot", 0),
+		WH_TEXT_PARAM("owner", wh_view_of(lease.owner)),
+		WH_INT_PARAM("lasts", wh_ms(lasts_us)),
+		WH_INT_PARAM("epoch", *inout->token ? inout->epoch : 0),
+		WH_TEXT_PARAM("token", wh_view_of(lease.token)),
+	};
+	if (!store->stmt.claim)
+		return wh_store_cannot(store, "whose rows are not claimed", err);
+	if (!store->stmt.join) {
+		lease.epoch = 1; /* nothing is written: who comes may claim */
+		*inout = lease;
+		return WHERRY_OK;
+	}
+	if (inout->epoch)
+		code = wh_db_run(store->db, store->stmt.join, params,
+				 sizeof(params) / sizeof(*params), wh_store_take_lease,
+				 &lease, NULL, err);
+	else
+		code = wh_store_guard(store, WH_COMPETING, again, store->stmt.join,
+				      params, sizeof(params) / sizeof(*params), &lease,
+				      err);
+	if (code != WHERRY_OK)
+		return wh_store_missing(store->model, store->name.ptr, code, err);
+	if (lease.epoch) {
+		*inout = lease;
+		return WHERRY_OK;
+	}
+	return wh_store_held(
+		store, ": that relay works alone; run all of a table with one engine",
+		err);
+}
+
+static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_holder *out = ctx;
+	int64_t left_us = wh_us(wh_row_int(row, 1));
+
+	(void)err;
+	(void)snprintf(out->owner, sizeof(out->owner), "%s", wh_row_text(row, 0));
+	(void)snprintf(out->engine, sizeof(out->engine), "%s", wh_row_text(row, 3));
+	out->left_us = left_us > 0 ? left_us : 0;
+	out->epoch = wh_row_int(row, 2);
+	return WHERRY_OK;
+}
+
+wherry_code wh_store_holder(wh_store *store, wh_holder *out, wherry_error *err)
+{
+	return wh_store_holder_of(store, 0, out, err);
+}
+
+wherry_code wh_store_holder_of(wh_store *store, int32_t slot, wh_holder *out,
+			       wherry_error *err)
+{
+	const wh_param params[] = {WH_TEXT_PARAM("name", store->name),
+				   WH_INT_PARAM("slot", slot)};
+	wh_holder holder = {.epoch = 0};
+	wherry_code code = WHERRY_OK;
+
+	if (store->stmt.lease_holder)
+		code = wh_db_run(store->db, store->stmt.lease_holder, params, 2,
+				 take_holder, &holder, NULL, err);
+	if (code == WHERRY_OK)
+		*out = holder;
+	return wh_store_missing(store->model, store->name.ptr, code, err);
+}
+
+typedef struct control {
+	bool paused;
+	int64_t nudge;
+} control;
+
+static wherry_code take_control(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)err;
+	*(control *)ctx = (control){wh_row_int(row, 0) != 0, wh_row_int(row, 1)};
+	return WHERRY_OK;
+}
+
+wherry_code wh_store_control(wh_store *store, bool *out_paused, int64_t *out_nudge,
+			     wherry_error *err)
+{
+	const wh_param name = WH_TEXT_PARAM("name", store->name);
+	control c = {0};
+	wherry_code code = WHERRY_OK;
+
+	if (store->stmt.control)
+		code = wh_db_run(store->db, store->stmt.control, &name, 1, take_control,
+				 &c, NULL, err);
+	if (code == WHERRY_OK) {
+		*out_paused = c.paused;
+		*out_nudge = c.nudge;
+	}
+	return code;
+}
+
+wherry_code wh_store_pause(wh_store *store, bool on, wherry_error *err)
+{
+	const wh_param params[] = {WH_TEXT_PARAM("name", store->name),
+				   WH_INT_PARAM("on", on)};
+	wherry_code code;
+
+	if (!store->stmt.pause)
+		return wh_store_cannot(store,
+				       "which has nowhere to write that it is paused: "
+				       "stop its relays instead",
+				       err);
+	code = wh_db_run(store->db, store->stmt.pause, params, 2, NULL, NULL, NULL, err);
+	return wh_store_missing(store->model, store->name.ptr, code, err);
+}
+
+wherry_code wh_store_watch(wh_store *store, bool sole, wherry_error *err)
+{
+	int64_t key = 0;
+	wherry_code code = WHERRY_OK;
+
+	if (store->stmt.wake_key)
+		code = wh_db_run(store->db, store->stmt.wake_key, NULL, 0, wh_take_int,
+				 &key, NULL, err);
+	if (code != WHERRY_OK)
+		return wh_store_missing(store->model, store->name.ptr, code, err);
+	store->db->unheard = store->layout.unheard;
+	store->db->wake_key = key;
+	store->db->sole = sole;
+	return wh_db_watch(store->db, err);
+}

@@ -1,0 +1,61 @@
+/*
+ * Deleting what was delivered, in batches; and moving it to an archive.
+ */
+#include "store/purge.h"
+
+typedef struct purging {
+	wh_store *store;
+	const wh_stmt *before; /* copies what goes; NULL: nothing */
+	const wh_stmt *stmt;
+	wh_param params[2];
+	int64_t n;
+} purging;
+
+static wherry_code purge_batch(void *ctx, wherry_error *err)
+{
+	purging *p = ctx;
+	wherry_code code = WHERRY_OK;
+
+	if (p->before)
+		code = wh_db_run(p->store->db, p->before, p->params, 2, NULL, NULL, NULL,
+				 err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(p->store->db, p->stmt, p->params, 2, NULL, NULL, &p->n,
+				 err);
+	return wh_store_missing(p->store->model, p->store->name.ptr, code, err);
+}
+
+wherry_code wh_store_purge(wh_store *store, const wh_stmt *before, const wh_stmt *stmt,
+			   int64_t older_than_us, int64_t batch, int64_t max_rows,
+			   int64_t *out_n, wherry_error *err)
+{
+	purging p = {.store = store, .before = before, .stmt = stmt};
+	wherry_code code = WHERRY_OK;
+	int64_t sum = 0, size;
+
+	if (older_than_us < 0 || batch < 1 || batch > 100000 || max_rows < 0)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"a purge needs an age, a batch of 1 to 100000 and a limit of 0 or "
+			"more");
+	if (wherry_db_in_transaction(store->db))
+		return wh_fail(err, WHERRY_INVALID,
+			       "a transaction is open: a purge needs its own");
+	if (!stmt) { /* nothing is kept that could be purged */
+		if (out_n)
+			*out_n = 0;
+		return WHERRY_OK;
+	}
+	do {
+		size = max_rows && max_rows - sum < batch ? max_rows - sum : batch;
+		p.params[0] = WH_INT_PARAM("age", wh_ms(older_than_us));
+		p.params[1] = WH_INT_PARAM("limit", size);
+		p.n = 0;
+		code = wh_db_transact_quietly(store->db, purge_batch, &p, err);
+		if (code == WHERRY_OK)
+			sum += p.n;
+	} while (code == WHERRY_OK && p.n == size && sum != max_rows);
+	if (out_n)
+		*out_n = sum;
+	return code;
+}

@@ -1,0 +1,326 @@
+/*
+ * What became of rows, written under a lease or a claim.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "store/claims.h"
+#include "store/leases.h"
+#include "store/settlement.h"
+
+enum { ERROR_MAX = 500, TOKEN_LEN = 32 };
+
+/* NULL where the lease is of one relay alone, who owns every row. */
+static wh_param token_param(const wherry_lease *lease)
+{
+	wh_view token = {NULL, 0};
+
+	if (*lease->token)
+		token = wh_view_of(lease->token);
+	return WH_TEXT_PARAM("token", token);
+}
+
+typedef struct settling {
+	wh_store *store;
+	const wherry_lease *lease;
+	const wh_settlement *s;
+	bool all;       /* or nothing */
+	int64_t n;      /* rows changed */
+	int64_t n_done; /* of them */
+} settling;
+
+/* Where nobody else has committed since they were read, their ids say which rows these are.
+ * It is asked under the fence: nobody else commits from there on. */
+static const wh_view *names_of(const settling *w)
+{
+	if (w->s->version && w->s->version == wh_db_version(w->store->db))
+		return NULL;
+	return w->s->names;
+}
+
+/* Run a statement on a list of ids. */
+static wherry_code on_ids(settling *w, const wh_stmt *stmt, const int64_t *ids, size_t n,
+			  bool count, wherry_error *err)
+{
+	wh_param params[2 + WH_NAME_PARAMS] = {{.name = "ids"}, token_param(w->lease)};
+	int64_t changed = 0;
+	wherry_code code = WHERRY_OK;
+
+	if (!n)
+		return WHERRY_OK;
+	code = wh_store_claim_ids(w->store, w->lease, ids, n, &params[0], err);
+	if (code == WHERRY_OK)
+		code = wh_store_names(w->store, ids == w->s->done ? names_of(w) : NULL, n,
+				      &params[2], err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(w->store->db, stmt, params, 2 + WH_NAME_PARAMS, NULL,
+				 NULL, &changed, err);
+	if (code == WHERRY_OK && count)
+		w->n += changed;
+	return code;
+}
+
+bool wh_ids_in_a_row(const int64_t *ids, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (ids[i - 1] == INT64_MAX || ids[i] != ids[i - 1] + 1)
+			return false;
+	return n > 0;
+}
+
+static wherry_code on_range(settling *w, const wh_stmt *stmt, int64_t first, int64_t last,
+			    wherry_error *err)
+{
+	wh_param params[3 + WH_NAME_PARAMS] = {
+		WH_INT_PARAM("first", first),
+		WH_INT_PARAM("last", last),
+		token_param(w->lease),
+	};
+	int64_t changed = 0;
+	wherry_code code =
+		wh_store_names(w->store, names_of(w), w->s->n_done, &params[3], err);
+
+	if (code == WHERRY_OK)
+		code = wh_db_run(w->store->db, stmt, params, 3 + WH_NAME_PARAMS, NULL,
+				 NULL, &changed, err);
+	w->n += changed;
+	return code;
+}
+
+static wherry_code settle_done(settling *w, wherry_error *err)
+{
+	const wh_settlement *s = w->s;
+	const wh_store *store = w->store;
+	bool mark = s->on_done == WHERRY_MARK && store->stmt.done_mark;
+	wherry_code code = WHERRY_OK;
+
+	if (s->n_done && s->on_done == WHERRY_ARCHIVE && !store->stmt.done_archive)
+		return wh_store_cannot(store, "which has no archive", err);
+	if (!mark && s->on_done != WHERRY_DELETE)
+		code = on_ids(w, store->stmt.done_archive, s->done, s->n_done, false,
+			      err);
+	if (code == WHERRY_OK && store->stmt.done_delete_range &&
+	    wh_ids_in_a_row(s->done, s->n_done))
+		return on_range(w,
+				mark ? store->stmt.done_mark_range
+				     : store->stmt.done_delete_range,
+				s->done[0], s->done[s->n_done - 1], err);
+	if (code == WHERRY_OK)
+		code = on_ids(w, mark ? store->stmt.done_mark : store->stmt.done_delete,
+			      s->done, s->n_done, true, err);
+	return code;
+}
+
+/* NULL: any message that has the id. */
+static wh_param name_param(const char *message_id)
+{
+	wh_view name = {NULL, 0};
+
+	if (message_id)
+		name = wh_view_of(message_id);
+	return WH_TEXT_PARAM("message_id", name);
+}
+
+static wherry_code settle_failure(settling *w, const wherry_failure *f, wherry_error *err)
+{
+	const char *why = f->error ? f->error : "";
+	wh_view error = {why, wh_utf8_cut(why, strlen(why), ERROR_MAX)};
+	wh_param claim[2];
+	wh_store_claim_params(w->store, w->lease, f->id, claim);
+	if (!w->store->layout.by_claim)
+		claim[0] = name_param(f->message_id);
+	const wh_param params[] = {
+		WH_INT_PARAM("id", f->id),
+		claim[0],
+		claim[1],
+		WH_INT_PARAM("dead", f->dead),
+		WH_INT_PARAM("count", f->innocent ? -(int)f->counted : !f->counted),
+		WH_INT_PARAM("nth", f->innocent ? 0 : f->nth),
+		WH_INT_PARAM("delay", wh_ms(f->delay_us)),
+		WH_TEXT_PARAM("error", error),
+		token_param(w->lease),
+	};
+	int64_t changed = 0;
+	wherry_code code =
+		wh_db_run(w->store->db, w->store->stmt.fail, params,
+			  sizeof(params) / sizeof(*params), NULL, NULL, &changed, err);
+
+	w->n += changed;
+	if (w->s->lost)
+		w->s->lost[f - w->s->failed] = !changed;
+	return code;
+}
+
+/* Whose attempt it was. */
+static wh_view leader_token(const wherry_lease *lease, char out[TOKEN_LEN])
+{
+	(void)snprintf(out, TOKEN_LEN, "epoch:%" PRId64, lease->epoch);
+	return wh_view_of(out);
+}
+
+wherry_code wh_store_untry(wh_store *store, const wherry_lease *lease, int64_t id,
+			   const char *name, int32_t nth, wherry_error *err)
+{
+	char token[TOKEN_LEN];
+	const wh_param params[] = {
+		WH_INT_PARAM("id", id),
+		WH_INT_PARAM("nth", nth),
+		WH_TEXT_PARAM("token", leader_token(lease, token)),
+		name_param(name),
+	};
+
+	return store->stmt.untry ? wh_db_run(store->db, store->stmt.untry, params, 4,
+					     NULL, NULL, NULL, err)
+				 : WHERRY_OK;
+}
+
+static wherry_code settle_try(settling *w, wherry_error *err)
+{
+	bool claimed = *w->lease->token;
+	char token[TOKEN_LEN];
+	wh_param params[6];
+	int64_t changed = 0;
+	wherry_code code;
+
+	params[0] = WH_INT_PARAM("id", w->s->try_id);
+	params[1] = claimed ? token_param(w->lease)
+			    : WH_TEXT_PARAM("token", leader_token(w->lease, token));
+	params[2] = WH_INT_PARAM("nth", w->s->try_nth);
+	params[3] = WH_INT_PARAM("claimed", claimed);
+	wh_store_claim_params(w->store, w->lease, w->s->try_id, &params[4]);
+	if (!w->store->layout.by_claim)
+		params[4] = name_param(w->s->try_name);
+	code = wh_db_run(w->store->db, w->store->stmt.try, params, 6, NULL, NULL,
+			 &changed, err);
+	if (code == WHERRY_OK && w->all && claimed && !changed)
+		code = wh_fail(err, WHERRY_STALE,
+			       "message %" PRId64 " is claimed by others by now: do not "
+			       "try it",
+			       w->s->try_id);
+	return code;
+}
+
+static wherry_code settle(void *ctx, wherry_error *err)
+{
+	settling *w = ctx;
+	const wh_settlement *s = w->s;
+	wherry_code code = WHERRY_OK;
+
+	if (!w->store->stmt.done_delete)
+		code = wh_store_cannot(w->store, "whose rows are not acknowledged", err);
+	if (code == WHERRY_OK)
+		code = wh_store_fence(w->store, w->lease, err);
+	w->n = 0;
+	if (code == WHERRY_OK)
+		code = settle_done(w, err);
+	w->n_done = w->n;
+	for (size_t i = 0; code == WHERRY_OK && i < s->n_failed; i++)
+		code = settle_failure(w, &s->failed[i], err);
+	if (code == WHERRY_OK)
+		code = on_ids(w,
+			      s->back_failed ? w->store->stmt.requeue_failed
+					     : w->store->stmt.requeue,
+			      s->back, s->n_back, true, err);
+	if (code == WHERRY_OK && s->try_id)
+		code = settle_try(w, err);
+	if (code == WHERRY_OK && w->all && *w->lease->token &&
+	    w->n < (int64_t)(s->n_done + s->n_failed + s->n_back))
+		code = wh_fail(err, WHERRY_STALE,
+			       "%" PRId64
+			       " of %zu messages are claimed by others by now: "
+			       "nothing was changed",
+			       (int64_t)(s->n_done + s->n_failed + s->n_back) - w->n,
+			       s->n_done + s->n_failed + s->n_back);
+	return code;
+}
+
+wherry_code wh_store_settle(wh_store *store, const wherry_lease *lease,
+			    const wh_settlement *s, wh_settled *out, wherry_error *err)
+{
+	settling w = {.store = store, .lease = lease, .s = s};
+	wherry_code code = WHERRY_OK;
+	int64_t before = 0;
+	wh_ack ack;
+
+	if (wh_store_ack(store, lease, s, &ack)) {
+		code = wh_db_run(store->db, ack.call.stmt, ack.params, ack.call.n_params,
+				 NULL, NULL, &ack.call.changed, err);
+		if (code != WHERRY_OK || wh_store_acked(&ack)) {
+			w.n = w.n_done = (int64_t)s->n_done;
+			goto out;
+		}
+		before = ack.call.changed;
+	}
+	code = wh_db_transact(store->db, settle, &w, err);
+	w.n += before;
+	w.n_done += before;
+	if (code == WHERRY_OK)
+		wh_store_claim_forget(store, lease, s);
+out:
+	if (code == WHERRY_OK && out)
+		*out = (wh_settled){w.n, w.n_done};
+	return code;
+}
+
+wherry_code wh_store_settle_all(wh_store *store, const wherry_lease *lease,
+				const wh_settlement *s, int64_t *out_n, wherry_error *err)
+{
+	settling w = {.store = store, .lease = lease, .s = s, .all = true};
+	wherry_code code = wh_db_transact(store->db, settle, &w, err);
+
+	if (code == WHERRY_OK)
+		wh_store_claim_forget(store, lease, s);
+	if (code == WHERRY_OK && out_n)
+		*out_n = w.n;
+	return code;
+}
+
+/* ---- acknowledgements that are one statement ---- */
+
+static const wh_stmt *find(const wh_store *store, wherry_on_done on_done, bool range)
+{
+	const wh_store_stmts *stmt = &store->stmt;
+
+	if (on_done == WHERRY_DELETE)
+		return range ? stmt->ack_delete_range : stmt->ack_delete;
+	return range ? stmt->ack_mark_range : stmt->ack_mark;
+}
+
+bool wh_store_acks(const wh_store *store, const wherry_lease *lease,
+		   wherry_on_done on_done)
+{
+	return find(store, on_done, false) && !*lease->token &&
+	       on_done != WHERRY_ARCHIVE && !wherry_db_in_transaction(store->db);
+}
+
+bool wh_store_ack(wh_store *store, const wherry_lease *lease, const wh_settlement *s,
+		  wh_ack *out)
+{
+	bool range = wh_ids_in_a_row(s->done, s->n_done);
+
+	if (!s->n_done || s->n_failed || s->n_back || s->try_id ||
+	    !wh_store_acks(store, lease, s->on_done))
+		return false;
+	*out = (wh_ack){.n = s->n_done};
+	out->params[0] = WH_TEXT_PARAM("name", store->name);
+	out->params[1] = WH_INT_PARAM("slot", lease->slot);
+	out->params[2] = WH_INT_PARAM("epoch", lease->epoch);
+	out->params[3] = WH_INT_PARAM("first", s->done[0]);
+	out->params[4] = WH_INT_PARAM("last", s->done[s->n_done - 1]);
+	out->call = (wh_call){.stmt = find(store, s->on_done, range), .n_params = 5};
+	if (wh_store_names(store, s->names, s->n_done, &out->params[5], NULL) !=
+	    WHERRY_OK)
+		return false;
+	out->call.n_params = 5 + WH_NAME_PARAMS;
+	if (range)
+		return true;
+	return wh_store_ids(store, s->done, s->n_done, &out->params[4], NULL) ==
+	       WHERRY_OK;
+}
+
+bool wh_store_acked(const wh_ack *ack)
+{
+	return ack->call.changed == (int64_t)ack->n;
+}

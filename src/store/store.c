@@ -1,0 +1,382 @@
+#include "store/store.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "store/versions.h"
+
+enum {
+	IDS_MAX = 4 * 1024 * 1024,    /* bytes of a list of ids */
+	NAMES_MAX = 512 * 1024 * 1024 /* and of message ids */
+};
+
+wherry_code wh_take_int(void *ctx, const wh_row *row, wherry_error *err)
+{
+	(void)err;
+	*(int64_t *)ctx = wh_row_int(row, 0);
+	return WHERRY_OK;
+}
+
+int64_t wh_ms(int64_t us)
+{
+	return us / 1000 + (us % 1000 > 0);
+}
+
+wherry_code wh_store_list(wh_buf *buf, const int64_t *ids, size_t n, wh_param *out,
+			  wherry_error *err)
+{
+	wherry_code code;
+
+	wh_buf_reset(buf);
+	wh_buf_putc(buf, '[');
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			wh_buf_putc(buf, ',');
+		wh_buf_int(buf, ids[i]);
+	}
+	wh_buf_putc(buf, ']');
+	code = wh_buf_check(buf, err);
+	if (code != WHERRY_OK)
+		return code;
+	*out = WH_TEXT_PARAM("ids", ((wh_view){buf->ptr, buf->len}));
+	return WHERRY_OK;
+}
+
+static void list_names(wh_buf *buf, const wh_view *names, size_t n)
+{
+	static const char digits[] = "0123456789ABCDEF";
+
+	wh_buf_putc(buf, '[');
+	for (size_t i = 0; i < n; i++) {
+		wh_buf_puts(buf, i ? ",\"" : "\"");
+		for (size_t at = 0; at < names[i].len; at++) {
+			unsigned char c = (unsigned char)names[i].ptr[at];
+
+			wh_buf_putc(buf, digits[c >> 4]);
+			wh_buf_putc(buf, digits[c & 15]);
+		}
+		wh_buf_putc(buf, '"');
+	}
+	wh_buf_putc(buf, ']');
+}
+
+static size_t line_up(wh_buf *buf, const wh_view *names, size_t n)
+{
+	static const char zeros[64];
+	size_t width = 0;
+
+	for (size_t i = 0; i < n; i++)
+		width = names[i].len > width ? names[i].len : width;
+	for (size_t i = 0; i < n; i++) {
+		wh_buf_put(buf, names[i].ptr, names[i].len);
+		for (size_t left = width - names[i].len; left;) {
+			size_t some = left < sizeof(zeros) ? left : sizeof(zeros);
+
+			wh_buf_put(buf, zeros, some);
+			left -= some;
+		}
+	}
+	return width;
+}
+
+wherry_code wh_store_names(wh_store *store, const wh_view *names, size_t n,
+			   wh_param out[WH_NAME_PARAMS], wherry_error *err)
+{
+	size_t width = 0;
+	wherry_code code;
+	wh_view all;
+
+	out[0] = WH_TEXT_PARAM("names", ((wh_view){NULL, 0}));
+	out[1] = WH_INT_PARAM("width", 0);
+	if (!names || store->layout.by_claim)
+		return WHERRY_OK;
+	wh_buf_reset(&store->message_ids);
+	if (store->db->driver->version)
+		list_names(&store->message_ids, names, n);
+	else
+		width = line_up(&store->message_ids, names, n);
+	code = wh_buf_check(&store->message_ids, err);
+	if (code != WHERRY_OK)
+		return code;
+	all = (wh_view){store->message_ids.ptr, store->message_ids.len};
+	out[0] = width ? WH_BLOB_PARAM("names", all) : WH_TEXT_PARAM("names", all);
+	out[1] = WH_INT_PARAM("width", (int64_t)width);
+	return WHERRY_OK;
+}
+
+wherry_code wh_store_ids(wh_store *store, const int64_t *ids, size_t n, wh_param *out,
+			 wherry_error *err)
+{
+	return wh_store_list(&store->ids, ids, n, out, err);
+}
+
+wherry_code wh_store_missing(const wh_model *model, const char *table, wherry_code code,
+			     wherry_error *err)
+{
+	static const char mark[] = "no such index: "; /* as SQLite says it */
+	const char *found =
+		code == WHERRY_NOTFOUND && err ? strstr(err->message, mark) : NULL;
+	char index[100];
+
+	if (code != WHERRY_NOTFOUND)
+		return code;
+	if (found) {
+		(void)snprintf(index, sizeof(index), "%s", found + strlen(mark));
+		return wh_fail(err, code,
+			       "the index '%s' of %s '%s' is missing: run `wherry "
+			       "init` to make it again",
+			       index, model->name, table);
+	}
+	return wh_fail(err, code,
+		       "there is no %s '%s' in this database: run `wherry init`",
+		       model->name, table);
+}
+
+wherry_code wh_store_ranges(wh_store *store, const wh_range *ranges, size_t n,
+			    wh_param *out, wherry_error *err)
+{
+	wherry_code code;
+
+	wh_buf_reset(&store->ranges);
+	wh_buf_putc(&store->ranges, '[');
+	for (size_t i = 0; i < n; i++)
+		wh_buf_printf(&store->ranges,
+			      i ? ",[%" PRId64 ",%" PRId64 "]"
+				: "[%" PRId64 ",%" PRId64 "]",
+			      ranges[i].first, ranges[i].last);
+	wh_buf_putc(&store->ranges, ']');
+	code = wh_buf_check(&store->ranges, err);
+	if (code == WHERRY_OK)
+		*out = WH_TEXT_PARAM("holes",
+				     ((wh_view){store->ranges.ptr, store->ranges.len}));
+	return code;
+}
+
+wh_store wh_store_init(wherry_db *db, const wh_model *model)
+{
+	return (wh_store){
+		.model = model,
+		.db = db,
+		.partitioned = -1,
+		.ids = WH_BUF_INIT(IDS_MAX),
+		.ranges = WH_BUF_INIT(IDS_MAX),
+		.message_ids = WH_BUF_INIT(NAMES_MAX),
+	};
+}
+
+void wh_store_clear(wh_store *store)
+{
+	wh_store_unload(store);
+	wh_buf_clear(&store->ids);
+	wh_buf_clear(&store->ranges);
+	wh_buf_clear(&store->message_ids);
+	wh_marks_clear(&store->marks);
+}
+
+/* ---- layouts ---- */
+
+static bool says(const wh_sql *sql, const char *key, const char *word)
+{
+	char text[64];
+
+	return wh_sql_word(sql, key, text, sizeof(text)) && strcmp(text, word) == 0;
+}
+
+bool wh_store_says(const wh_store *store, const char *key, const char *word)
+{
+	return says(&store->sql, key, word);
+}
+
+/* Is a word in "a,b,c"? */
+static bool lists(const wh_sql *sql, const char *key, const char *word)
+{
+	size_t len = strlen(word);
+	char text[64];
+
+	if (!wh_sql_word(sql, key, text, sizeof(text)))
+		return false;
+	for (const char *s = text; *s;) {
+		size_t n = strcspn(s, ",");
+
+		if (n == len && memcmp(s, word, n) == 0)
+			return true;
+		s += n + (s[n] == ',');
+	}
+	return false;
+}
+
+const char *wh_store_text(const wh_model *model, const char *layout, const char *scheme)
+{
+	if (!model->files)
+		return wh_sql_embedded(model->name, layout, scheme);
+	for (const wh_sql_file *f = model->files; f->model; f++)
+		if (strcmp(f->model, model->name) == 0 &&
+		    strcmp(f->layout, layout) == 0 && strcmp(f->dialect, scheme) == 0)
+			return f->text;
+	return NULL;
+}
+
+static wherry_code read_layout(wh_store *store, wherry_error *err)
+{
+	wh_store_layout layout = {
+		.by_claim = says(&store->sql, "fence", "claim"),
+		.unheard = says(&store->sql, "wakes", "no"),
+	};
+
+	if (!wh_sql_word(&store->sql, "name", layout.name, sizeof(layout.name)) ||
+	    !wh_sql_word(&store->sql, "columns", layout.columns,
+			 sizeof(layout.columns)) ||
+	    !wh_sql_word(&store->sql, "archive", layout.archive, sizeof(layout.archive)))
+		return wh_fail(err, WHERRY_INVALID,
+			       "the head line has no name, columns or archive");
+	store->layout = layout;
+	return WHERRY_OK;
+}
+
+/* Is it a layout of the model, on any database? */
+static bool is_layout(const wh_model *model, const char *name)
+{
+	for (int i = 0; model->layouts[i]; i++)
+		if (strcmp(model->layouts[i], name) == 0)
+			return true;
+	return false;
+}
+
+static wherry_code refuse_layout(const wh_model *model, const char *name,
+				 wherry_error *err)
+{
+	wh_buf known = WH_BUF_INIT(1000);
+	wherry_code code;
+
+	for (int i = 0; model->layouts[i]; i++) {
+		const char *between = model->layouts[i + 1] ? ", " : " or ";
+
+		wh_buf_printf(&known, "%s%s", i ? between : "", model->layouts[i]);
+	}
+	code = wh_fail(err, WHERRY_INVALID, "there is no layout '%.40s': write %s", name,
+		       wh_buf_str(&known));
+	wh_buf_clear(&known);
+	return code;
+}
+
+/* Is it a type that the head line of this text lists? */
+static bool chooses(const char *text, const char *payload)
+{
+	size_t len = strcspn(text, "\n");
+	char *line = strndup(text, len);
+	wh_sql head = {.layout = line};
+	bool found = line && lists(&head, "payloads", payload);
+
+	free(line);
+	return found;
+}
+
+/* Its schema is looked up once, and then stands before each name in the statements. */
+static wherry_code name_it(wh_store *store, const char *table, bool schemas,
+			   wherry_error *err)
+{
+	wherry_code code;
+	wh_name name;
+
+	if (*store->names.schema)
+		return WHERRY_OK; /* loaded before, with another layout */
+	code = wh_name_parse(table, schemas, &name, err);
+	if (code == WHERRY_OK && !*name.schema && schemas && store->db)
+		code = wh_db_schema_of(store->db, name.table, store->making, name.schema,
+				       sizeof(name.schema), err);
+	if (code != WHERRY_OK)
+		return code;
+	store->names = name;
+	store->name = wh_view_of(store->names.table);
+	return WHERRY_OK;
+}
+
+/* The text of the layout's file, if there is one and it has the type of bodies. */
+static wherry_code find_text(const wh_store *store, const char *scheme,
+			     const char *layout, const char **out, wherry_error *err)
+{
+	if (!is_layout(store->model, layout))
+		return refuse_layout(store->model, layout, err);
+	*out = wh_store_text(store->model, layout, scheme);
+	if (!*out && !wh_store_text(store->model, store->model->layouts[0], scheme))
+		return wh_fail(err, WHERRY_UNSUPPORTED, "no %s on '%.20s:'",
+			       store->model->name, scheme);
+	if (!*out)
+		return wh_fail(err, WHERRY_UNSUPPORTED,
+			       "there is no layout '%s' on '%.20s:'", layout, scheme);
+	if (store->payload && !chooses(*out, store->payload))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"no payloads of type '%.40s' here: json, jsonb, text and bytea are "
+			"possible, and those of native tables on PostgreSQL only",
+			store->payload);
+	return WHERRY_OK;
+}
+
+wherry_code wh_store_load(wh_store *store, const char *scheme, const char *layout,
+			  const char *table, void *own, wherry_error *err)
+{
+	wh_sql_names names = {.dialect = scheme,
+			      .payload = store->payload ? store->payload : "json"};
+	const char *native = store->model->layouts[0], *text = NULL, *known;
+	wherry_code code;
+
+	layout = layout ? layout : native;
+	known = wh_store_text(store->model, native, scheme);
+	code = name_it(store, table, known && wh_sql_says(known, "names=qualified"), err);
+	if (code == WHERRY_OK)
+		code = find_text(store, scheme, layout, &text, err);
+	if (code != WHERRY_OK)
+		return code;
+	names.schema = *store->names.schema ? store->names.schema : NULL;
+	names.table = store->names.table;
+	code = wh_sql_parse_as(text, &names, &store->sql, err);
+	if (code == WHERRY_OK)
+		code = read_layout(store, err);
+	if (code == WHERRY_OK)
+		code = wh_groups_check(&store->sql, wh_store_groups, store->model->groups,
+				       err);
+	if (code == WHERRY_OK)
+		code = wh_groups_bind(&store->sql, wh_store_groups, &store->stmt, err);
+	if (code == WHERRY_OK)
+		code = wh_groups_bind(&store->sql, store->model->groups, own, err);
+	if (code != WHERRY_OK)
+		return wh_prefix(err, code, "%s/sql/%s.%s.sql", store->model->name,
+				 layout, scheme);
+	return WHERRY_OK;
+}
+
+void wh_store_unload(wh_store *store)
+{
+	if (store->db && store->sql.n)
+		wh_db_forget(store->db, &store->sql);
+	wh_sql_clear(&store->sql);
+}
+
+wherry_code wh_store_cannot(const wh_store *store, const char *what, wherry_error *err)
+{
+	return wh_fail(err, WHERRY_UNSUPPORTED, "%s '%s' has the layout %s, %s",
+		       store->model->name, store->name.ptr, store->layout.name, what);
+}
+
+wherry_code wh_store_recognize(wh_store *store, const char *table, void *own,
+			       wh_version *out, wherry_error *err)
+{
+	const char *scheme = store->db->driver->scheme;
+	const char *const *layouts = store->model->layouts;
+	wherry_code code = WHERRY_OK;
+
+	*out = (wh_version){.found = false};
+	for (int i = 0; code == WHERRY_OK && !out->found && layouts[i]; i++) {
+		if (i && !wh_store_text(store->model, layouts[i], scheme))
+			continue;
+		wh_store_unload(store);
+		code = wh_store_load(store, scheme, layouts[i], table, own, err);
+		if (code == WHERRY_OK)
+			code = wh_store_version(store, out, err);
+	}
+	return code;
+}

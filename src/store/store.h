@@ -1,0 +1,132 @@
+/*
+ * What every model needs of its tables: which statements there are, how they are called, and
+ * what is bound to them.
+ */
+#ifndef WH_STORE_STORE_H
+#define WH_STORE_STORE_H
+
+#include <wherry/lease.h>
+
+#include "base/buf.h"
+#include "db/driver.h"
+#include "store/groups.h"
+#include "store/marks.h"
+#include "store/name.h"
+
+/* A model of messages: its .sql files, and the statements it has beside those of the store. */
+typedef struct wh_model {
+	const char *name;           /* as in wherry_schema and in messages */
+	const char *const *layouts; /* native first; NULL at the end */
+	const wh_sql_file *files;   /* ended by a NULL model; NULL: those of the build */
+	const wh_group *groups;
+} wh_model;
+
+/* What the head line of a layout's .sql file says to the store. */
+typedef struct wh_store_layout {
+	char name[24];
+	bool by_claim;     /* No token, no lease: a claim is known by its own mark. */
+	bool unheard;      /* Nothing wakes relays. */
+	char columns[200]; /* It is known by these: "id,topic"; !x: must not be there. */
+	char archive[200]; /* Those of its archive; "": there is none. */
+} wh_store_layout;
+
+/* One table of a model on one connection. */
+typedef struct wh_store {
+	const wh_model *model;
+	wherry_db *db; /* borrowed */
+	wh_sql sql;
+	wh_store_stmts stmt; /* NULL: not in this layout */
+	wh_store_layout layout;
+	wh_name names;
+	wh_view name;        /* the table's, in names: what the shared tables call it */
+	int version;         /* of its schema */
+	bool making;         /* to be made or changed: a table of ours is meant */
+	const char *payload; /* to be made with this type of bodies; NULL: json */
+	int partitioned;     /* it was made for partitions; -1: nobody has looked */
+	wh_marks marks;      /* claims that are known by marks of their own */
+	wh_buf ids;          /* the list of ids being bound, */
+	wh_buf ranges;       /* that of ranges, */
+	wh_buf message_ids;  /* and the message ids of those rows */
+} wh_store;
+
+/* A store for a table, without statements yet. */
+wh_store wh_store_init(wherry_db *db, const wh_model *model);
+
+/* Free all but the connection. */
+void wh_store_clear(wh_store *store);
+
+/*
+ * Read a layout's file of SQL for this table.
+ *
+ * @param layout  NULL: native.
+ * @param own     Struct of pointers for the model's own statements.
+ * @return WHERRY_OK; WHERRY_INVALID (a bad name of a table, no such layout, or a file that
+ *         differs from the groups); WHERRY_UNSUPPORTED: the layout is not on this database.
+ */
+wherry_code wh_store_load(wh_store *store, const char *scheme, const char *layout,
+			  const char *table, void *own, wherry_error *err);
+void wh_store_unload(wh_store *store);
+
+/* Is there a file of this layout for this database? */
+const char *wh_store_text(const wh_model *model, const char *layout, const char *scheme);
+
+/* Does the head line have that word for a key: "yes" for ordered=yes? */
+bool wh_store_says(const wh_store *store, const char *key, const char *word);
+
+/* Which version of the schema is there. */
+typedef struct wh_version {
+	bool found;
+	int64_t version;     /* 0: a table beside it is missing */
+	int64_t min_program; /* the oldest program that may still run */
+} wh_version;
+
+/*
+ * Load the layout that the tables have: native ones are listed in wherry_schema, others are
+ * known by their columns.  Where nothing is found some layout is loaded.
+ */
+wherry_code wh_store_recognize(wh_store *store, const char *table, void *own,
+			       wh_version *out, wherry_error *err);
+
+/* Is the schema there, and whole?  Sets store->version. */
+wherry_code wh_store_check(wh_store *store, const wh_version *v, wherry_error *err);
+
+/* Refuse what the layout cannot do: "MODEL 'x' has the layout y, WHAT". */
+wherry_code wh_store_cannot(const wh_store *store, const char *what, wherry_error *err);
+
+/* A wh_row_fn: the first column into the int64_t that ctx is. */
+wherry_code wh_take_int(void *ctx, const wh_row *row, wherry_error *err);
+
+/* Milliseconds, as tables keep time, from microseconds: never shorter than asked. */
+int64_t wh_ms(int64_t us);
+
+/* Does each id follow the one before it? */
+bool wh_ids_in_a_row(const int64_t *ids, size_t n);
+
+/* The list of ids as one parameter named "ids"; borrowed until the next call. */
+wherry_code wh_store_ids(wh_store *store, const int64_t *ids, size_t n, wh_param *out,
+			 wherry_error *err);
+
+/* Message ids as the parameters "names" and "width"; borrowed until the next call.  Where the
+ * database can tell whether others committed, a list of them in hexadecimal; else one after the
+ * other, each with zeros behind it up to the width. */
+enum { WH_NAME_PARAMS = 2 };
+wherry_code wh_store_names(wh_store *store, const wh_view *names, size_t n,
+			   wh_param out[WH_NAME_PARAMS], wherry_error *err);
+
+/* The same, in this buffer, which is borrowed. */
+wherry_code wh_store_list(wh_buf *buf, const int64_t *ids, size_t n, wh_param *out,
+			  wherry_error *err);
+
+/* The database's "no such table" with the way out. */
+wherry_code wh_store_missing(const wh_model *model, const char *table, wherry_code code,
+			     wherry_error *err);
+
+typedef struct wh_range {
+	int64_t first, last;
+} wh_range;
+
+/* The list of ranges as one parameter named "holes"; borrowed until the next call. */
+wherry_code wh_store_ranges(wh_store *store, const wh_range *ranges, size_t n,
+			    wh_param *out, wherry_error *err);
+
+#endif

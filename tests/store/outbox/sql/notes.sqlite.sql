@@ -1,0 +1,10 @@
+-- layout: name=notes ids=integer ordered=no columns=id,message_id,topic,payload,state,attempts,claimer,until archive=
+--
+-- A layout of an outbox that exists on two databases.
+
+-- include: claims.sqlite.sql
+
+-- name: enqueue
+-- unused: aggregate_type aggregate_id key headers trace_id
+INSERT INTO {table}(message_id, topic, payload) VALUES (:message_id, :topic, :payload)
+ON CONFLICT DO NOTHING;

@@ -1,0 +1,5 @@
+-- layout: name=native ids=integer names=qualified ordered=no columns=id,message_id,topic,payload,state,attempts,claimer,until archive=
+--
+-- A model whose rows are only claimed.
+
+-- include: claims.postgres.sql
