@@ -8,19 +8,7 @@
 -- part: now
 statement_timestamp()
 
--- part: key_b
-(CASE
-    WHEN b.partition_key <> '' THEN '=' || b.partition_key
-    WHEN b.aggregate_type <> '' OR b.aggregate_id <> ''
-    THEN length(b.aggregate_type)::text || ':' || b.aggregate_type || b.aggregate_id
-  END) COLLATE "C"
-
--- part: key_c
-(CASE
-    WHEN c.partition_key <> '' THEN '=' || c.partition_key
-    WHEN c.aggregate_type <> '' OR c.aggregate_id <> ''
-    THEN length(c.aggregate_type)::text || ':' || c.aggregate_type || c.aggregate_id
-  END) COLLATE "C"
+-- include: postgres.sql
 
 -- part: key_shown
 coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggregate_id, ' '),
@@ -29,8 +17,8 @@ coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggreg
 -- part: behind
 -- How many wait behind c, of the next pending rows.
 (SELECT count(*) FROM (
-   SELECT {key_b} AS key FROM {table} AS b WHERE b.status = 0 AND b.id > c.id
-   ORDER BY b.id LIMIT 10000) AS next WHERE next.key = {key_c})::text
+   SELECT {key:b} AS key FROM {table} AS b WHERE b.status = 0 AND b.id > c.id
+   ORDER BY b.id LIMIT 10000) AS next WHERE next.key = {key:c})::text
 
 -- part: led
 (SELECT count(*) > 0 FROM {wherry_slot} WHERE outbox = :name AND expires_at > {now})
@@ -305,7 +293,7 @@ WHERE {led} AND NOT EXISTS (SELECT 1 FROM {wherry_outbox}
   AND NOT EXISTS (
     SELECT 1 FROM {table} AS b
     WHERE (b.status IN (1, 3, 4) OR b.claim_token IS NOT NULL AND b.status = 0)
-      AND {key_b} = {key_c} AND b.id < c.id)
+      AND {key:b} = {key:c} AND b.id < c.id)
 ORDER BY c.id LIMIT 1;
 
 -- name: claims

@@ -132,6 +132,8 @@ id > 0 AND attempts BETWEEN 0 AND 1000000000 AND generation BETWEEN 0 AND 100000
   AND created_at >= '1970-01-01 00:00:00+00'::timestamptz AND created_at < '10000-01-01 00:00:00+00'::timestamptz
   AND next_retry_at < '10000-01-01 00:00:00+00'::timestamptz AND claimed_at < '10000-01-01 00:00:00+00'::timestamptz AND processed_at < '10000-01-01 00:00:00+00'::timestamptz
 
+-- include: postgres.sql
+
 -- include: postgres.lease.sql
 
 -- name: migrate-1
@@ -187,23 +189,10 @@ CREATE UNIQUE INDEX IF NOT EXISTS {bare_message_id} ON {table}(message_id);
 CREATE INDEX IF NOT EXISTS {bare_open} ON {table}(status, id) WHERE status IN (0, 1, 3);
 CREATE INDEX IF NOT EXISTS {bare_done} ON {table}(processed_at) WHERE status = 2;
 CREATE INDEX IF NOT EXISTS {bare_dead} ON {table}(id) WHERE status = 4;
-CREATE INDEX IF NOT EXISTS {bare_busy} ON {table}((CASE
-    WHEN octet_length(partition_key) > 1000
-    THEN '~' || hashtextextended(partition_key COLLATE "C", 1::bigint)::text
-         || hashtextextended(partition_key COLLATE "C", 2::bigint)::text
-    WHEN partition_key <> '' THEN '=' || partition_key
-    WHEN octet_length(aggregate_type) + octet_length(aggregate_id) > 1000
-    THEN '~' || length(aggregate_type)::text || ':'
-         || hashtextextended((aggregate_type || aggregate_id) COLLATE "C", 1::bigint)::text
-         || hashtextextended((aggregate_type || aggregate_id) COLLATE "C", 2::bigint)::text
-    WHEN aggregate_type <> '' OR aggregate_id <> ''
-    THEN length(aggregate_type)::text || ':' || aggregate_type || aggregate_id
-  END) COLLATE "C", id)
+CREATE INDEX IF NOT EXISTS {bare_busy} ON {table}({key}, id)
   WHERE status IN (1, 3, 4) OR claim_token IS NOT NULL AND status = 0;
 CREATE INDEX IF NOT EXISTS {bare_due} ON {table}(status,
-    (CASE WHEN next_retry_at > '1970-01-01 00:00:00+00'::timestamptz
-               AND next_retry_at < '10000-01-01 00:00:00+00'::timestamptz THEN next_retry_at
-          ELSE '1970-01-01 00:00:00+00'::timestamptz END))
+    {due})
   WHERE status IN (1, 3);
 CREATE TABLE IF NOT EXISTS {table_archive}(
   id bigint PRIMARY KEY, message_id text COLLATE "C" NOT NULL, topic text NOT NULL,
@@ -453,13 +442,6 @@ CASE WHEN next_retry_at > statement_timestamp()
      THEN ceil(extract(epoch FROM next_retry_at - statement_timestamp()) * 1000.0)::bigint
      ELSE 0::bigint END
 
--- part: due
--- As the index of rows that wait for a time says it.  A time before 1970 or after 9999,
--- as infinity is, is none: the row is due.
-(CASE WHEN c.next_retry_at > '1970-01-01 00:00:00+00'::timestamptz
-           AND c.next_retry_at < '10000-01-01 00:00:00+00'::timestamptz THEN c.next_retry_at
-      ELSE '1970-01-01 00:00:00+00'::timestamptz END)
-
 -- part: ids
 -- A list "[1,2]" as an array.
 translate(:ids::text, '[]', '{}')::bigint[]
@@ -516,37 +498,6 @@ UPDATE {wherry_slot} SET members = replace(members, ',' || :token::text || ',', 
 WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing'
   AND strpos(members, ',' || :token::text || ',') > 0;
 
--- part: key_b
--- The ordering key, as the index of rows that may hold others back says it.  A B-tree holds no
--- text of more than 2,704 bytes: of a longer key the index has two hashes, and no other key
--- begins with '~'.  Two keys with equal hashes would only wait for each other.
-(CASE
-    WHEN octet_length(b.partition_key) > 1000
-    THEN '~' || hashtextextended(b.partition_key COLLATE "C", 1::bigint)::text
-         || hashtextextended(b.partition_key COLLATE "C", 2::bigint)::text
-    WHEN b.partition_key <> '' THEN '=' || b.partition_key
-    WHEN octet_length(b.aggregate_type) + octet_length(b.aggregate_id) > 1000
-    THEN '~' || length(b.aggregate_type)::text || ':'
-         || hashtextextended((b.aggregate_type || b.aggregate_id) COLLATE "C", 1::bigint)::text
-         || hashtextextended((b.aggregate_type || b.aggregate_id) COLLATE "C", 2::bigint)::text
-    WHEN b.aggregate_type <> '' OR b.aggregate_id <> ''
-    THEN length(b.aggregate_type)::text || ':' || b.aggregate_type || b.aggregate_id
-  END) COLLATE "C"
-
--- part: key_c
-(CASE
-    WHEN octet_length(c.partition_key) > 1000
-    THEN '~' || hashtextextended(c.partition_key COLLATE "C", 1::bigint)::text
-         || hashtextextended(c.partition_key COLLATE "C", 2::bigint)::text
-    WHEN c.partition_key <> '' THEN '=' || c.partition_key
-    WHEN octet_length(c.aggregate_type) + octet_length(c.aggregate_id) > 1000
-    THEN '~' || length(c.aggregate_type)::text || ':'
-         || hashtextextended((c.aggregate_type || c.aggregate_id) COLLATE "C", 1::bigint)::text
-         || hashtextextended((c.aggregate_type || c.aggregate_id) COLLATE "C", 2::bigint)::text
-    WHEN c.aggregate_type <> '' OR c.aggregate_id <> ''
-    THEN length(c.aggregate_type)::text || ':' || c.aggregate_type || c.aggregate_id
-  END) COLLATE "C"
-
 -- part: busy
 -- What the index of rows that may hold others back says of itself.
 (b.status IN (1, 3, 4) OR b.claim_token IS NOT NULL AND b.status = 0)
@@ -556,9 +507,9 @@ WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing
 -- claimed, has failed, was redriven or requeued, or is dead where that parks a key.  Of
 -- pending rows those that the same claim looks at come along, and with :share those that
 -- lapsed with c.
-(:unordered::bigint <> 0 OR {key_c} IS NULL OR NOT EXISTS (
+(:unordered::bigint <> 0 OR {key:c} IS NULL OR NOT EXISTS (
   SELECT 1 FROM {table} AS b
-  WHERE {busy} AND {key_b} = {key_c} AND b.id <> c.id
+  WHERE {busy} AND {key:b} = {key:c} AND b.id <> c.id
     AND (b.status = 1 AND b.next_retry_at > {now}
                      AND b.next_retry_at < '10000-01-01 00:00:00+00'::timestamptz
          OR b.id < c.id AND (b.status = 3 OR b.status = 4 AND :park::bigint <> 0
@@ -568,9 +519,9 @@ WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing
                              OR b.status = 0 AND (c.status <> 0 OR b.id <= :after::bigint)))))
 
 -- part: unparked
-(:park::bigint = 0 OR {key_c} IS NULL OR NOT EXISTS (
+(:park::bigint = 0 OR {key:c} IS NULL OR NOT EXISTS (
   SELECT 1 FROM {table} AS b
-  WHERE {busy} AND {key_b} = {key_c} AND b.id < c.id AND b.status = 4))
+  WHERE {busy} AND {key:b} = {key:c} AND b.id < c.id AND b.status = 4))
 
 -- name: claim-lock
 -- First in the transaction of every claim: claims of an outbox are made one after the
@@ -602,13 +553,13 @@ WITH taken AS (
   WHERE t.status + 0 = 0 AND t.id = ANY (ARRAY(
     SELECT c.id FROM {table} AS c
     WHERE {between}
-      AND (:unordered::bigint <> 0 OR {key_c} IS NULL
-           OR encode(pg_catalog.convert_to({key_c}, getdatabaseencoding()), 'hex') NOT IN
+      AND (:unordered::bigint <> 0 OR {key:c} IS NULL
+           OR encode(pg_catalog.convert_to({key:c}, getdatabaseencoding()), 'hex') NOT IN
               (SELECT json_array_elements_text(:passed::json)))
-      AND (:unordered::bigint <> 0 OR :many::bigint = 0 OR {key_c} IS NULL
-           OR {key_c} NOT IN (
-             SELECT {key_b} FROM {table} AS b
-             WHERE b.status = 0 AND b.id <= :after::bigint AND {key_b} IS NOT NULL))
+      AND (:unordered::bigint <> 0 OR :many::bigint = 0 OR {key:c} IS NULL
+           OR {key:c} NOT IN (
+             SELECT {key:b} FROM {table} AS b
+             WHERE b.status = 0 AND b.id <= :after::bigint AND {key:b} IS NOT NULL))
       AND {free}
     ORDER BY c.status, c.id LIMIT :limit::bigint))
   RETURNING t.*)
@@ -619,9 +570,9 @@ FROM taken ORDER BY id;
 -- name: claim-passed
 -- Keys of pending rows that a claim passed over: later ones of theirs wait for these.  In
 -- hexadecimal, since JSON has no text with a NUL inside, and every key becomes as long.
-SELECT DISTINCT '"' || encode(pg_catalog.convert_to({key_c}, getdatabaseencoding()), 'hex') || '"' FROM {table} AS c
-WHERE {between} AND {key_c} IS NOT NULL
-  AND encode(pg_catalog.convert_to({key_c}, getdatabaseencoding()), 'hex') NOT IN
+SELECT DISTINCT '"' || encode(pg_catalog.convert_to({key:c}, getdatabaseencoding()), 'hex') || '"' FROM {table} AS c
+WHERE {between} AND {key:c} IS NOT NULL
+  AND encode(pg_catalog.convert_to({key:c}, getdatabaseencoding()), 'hex') NOT IN
       (SELECT json_array_elements_text(:passed::json)) LIMIT :limit::bigint;
 
 -- name: claim-due
@@ -631,8 +582,8 @@ WITH taken AS (
     next_retry_at = {until}
   WHERE t.status + 0 = 3 AND t.id = ANY (ARRAY(
     SELECT c.id FROM {table} AS c
-    WHERE c.status = 3 AND {due} <= {now} AND {free}
-    ORDER BY {due} LIMIT :limit::bigint))
+    WHERE c.status = 3 AND {due:c} <= {now} AND {free}
+    ORDER BY {due:c} LIMIT :limit::bigint))
   RETURNING t.*)
 SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
   {texts}
@@ -643,11 +594,11 @@ FROM taken ORDER BY id;
 -- Whose claim lapsed first, of what nothing holds back, and how many rows lapsed with it.
 SELECT f.claim_token, (
   SELECT count(*) FROM {table} AS c
-  WHERE c.status = 1 AND {due} <= {now} AND c.claim_token = f.claim_token)
+  WHERE c.status = 1 AND {due:c} <= {now} AND c.claim_token = f.claim_token)
 FROM (
   SELECT c.claim_token FROM {table} AS c
-  WHERE c.status = 1 AND {due} <= {now} AND {free}
-  ORDER BY {due} LIMIT 1) AS f;
+  WHERE c.status = 1 AND {due:c} <= {now} AND {free}
+  ORDER BY {due:c} LIMIT 1) AS f;
 
 -- name: claim-share
 -- Some of the rows that lapsed together, in id order; no attempt is on record, since it is
@@ -657,7 +608,7 @@ WITH taken AS (
     next_retry_at = {until}
   WHERE t.status + 0 = 1 AND t.id = ANY (ARRAY(
     SELECT c.id FROM {table} AS c
-    WHERE c.status = 1 AND {due} <= {now} AND c.claim_token = :of::text AND {free}
+    WHERE c.status = 1 AND {due:c} <= {now} AND c.claim_token = :of::text AND {free}
     ORDER BY c.id LIMIT :limit::bigint))
   RETURNING t.*)
 SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
@@ -672,8 +623,8 @@ UPDATE {table} AS t SET status = 1, claim_token = :token,
   attempts = least(t.attempts, 999999999) + 1, claimed_at = {now}, next_retry_at = {until}
 WHERE t.status + 0 = 1 AND t.id = (
   SELECT c.id FROM {table} AS c
-  WHERE c.status = 1 AND {due} <= {now} AND {free}
-  ORDER BY {due} LIMIT 1)
+  WHERE c.status = 1 AND {due:c} <= {now} AND {free}
+  ORDER BY {due:c} LIMIT 1)
 RETURNING id, 1::bigint, attempts - 1, generation, created_at, 0::bigint,
   {texts};
 
@@ -682,10 +633,10 @@ RETURNING id, 1::bigint, attempts - 1, generation, created_at, 0::bigint,
 -- When the first claim lapses, and when the first failed row is due: milliseconds from now.
 -- What is parked behind a dead row is neither
 -- (until_empty_competing_ends_with_parked_claims_and_failures).
-SELECT (SELECT ceil(extract(epoch FROM {due} - {now}) * 1000.0)::bigint
-        FROM {table} AS c WHERE c.status = 1 AND {unparked} ORDER BY {due} LIMIT 1),
-       (SELECT ceil(extract(epoch FROM {due} - {now}) * 1000.0)::bigint
-        FROM {table} AS c WHERE c.status = 3 AND {unparked} ORDER BY {due} LIMIT 1);
+SELECT (SELECT ceil(extract(epoch FROM {due:c} - {now}) * 1000.0)::bigint
+        FROM {table} AS c WHERE c.status = 1 AND {unparked} ORDER BY {due:c} LIMIT 1),
+       (SELECT ceil(extract(epoch FROM {due:c} - {now}) * 1000.0)::bigint
+        FROM {table} AS c WHERE c.status = 3 AND {unparked} ORDER BY {due:c} LIMIT 1);
 
 -- name: extend
 -- A lapsed claim is not revived.
@@ -1236,9 +1187,9 @@ SELECT c.id, c.status, c.attempts, c.generation, c.created_at, c.claimed_at, c.n
        {texts},
        {error_text},
        (SELECT min(b.id + 0) FROM {table} AS b
-        WHERE b.status IN (0, 1, 3) AND b.id + 0 < c.id AND {key_b} = {key_c}),
+        WHERE b.status IN (0, 1, 3) AND b.id + 0 < c.id AND {key:b} = {key:c}),
        (SELECT min(b.id) FROM {table} AS b
-        WHERE {busy} AND b.status + 0 = 4 AND c.status IN (0, 1, 3) AND {key_b} = {key_c})
+        WHERE {busy} AND b.status + 0 = 4 AND c.status IN (0, 1, 3) AND {key:b} = {key:c})
 FROM (
   SELECT * FROM {table} WHERE message_id = :ident::text
   UNION ALL
@@ -1278,7 +1229,7 @@ FROM (SELECT id, created_at, partition_key, aggregate_type, aggregate_id FROM {t
       WHERE {pending} ORDER BY status, id LIMIT 41) AS c
 WHERE NOT EXISTS (
   SELECT 1 FROM {table} AS b
-  WHERE {busy} AND {key_b} = {key_c} AND b.id < c.id AND b.status = 3
+  WHERE {busy} AND {key:b} = {key:c} AND b.id < c.id AND b.status = 3
     AND b.next_retry_at > {now} OFFSET 0)
    OR c.id = (SELECT id FROM {table} WHERE {pending} ORDER BY status, id LIMIT 1 OFFSET 40)
 ORDER BY id LIMIT 1;
@@ -1288,7 +1239,7 @@ ORDER BY id LIMIT 1;
 SELECT count(*) FROM {table} AS c
 WHERE c.status = 0 AND EXISTS (
   SELECT 1 FROM {table} AS b
-  WHERE {busy} AND {key_b} = {key_c} AND b.id < c.id AND b.status = 3
+  WHERE {busy} AND {key:b} = {key:c} AND b.id < c.id AND b.status = 3
     AND b.next_retry_at > {now});
 
 -- name: backlog

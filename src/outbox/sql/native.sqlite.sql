@@ -14,6 +14,8 @@
 -- took more than half of the time of an insert.  SQLite knows that status = 0 implies
 -- status = 0 OR status = 1 OR status = 3, and so uses the open index for it.
 
+-- include: sqlite.sql
+
 -- name: migrate-1
 -- The shared tables: wherry_schema says what exists in which version, wherry_outbox what
 -- operators asked for, wherry_slot who relays.
@@ -88,8 +90,7 @@ CREATE INDEX IF NOT EXISTS {table_dead} ON {table}(id) WHERE status = 4;
 CREATE INDEX IF NOT EXISTS {table_busy} ON {table}(ordering_key, id)
   WHERE status = 1 OR status = 3 OR status = 4 OR claim_token IS NOT NULL AND status = 0;
 CREATE INDEX IF NOT EXISTS {table_due} ON {table}(status,
-  (CASE WHEN typeof(next_retry_at) = 'integer' AND next_retry_at < 253402300800000
-        THEN next_retry_at ELSE 0 END))
+  {due})
   WHERE status = 1 OR status = 3;
 CREATE TABLE IF NOT EXISTS {table_archive}(
   id INTEGER PRIMARY KEY, message_id TEXT NOT NULL, topic TEXT NOT NULL,
@@ -206,30 +207,6 @@ UPDATE wherry_slot SET members = replace(members, ',' || :token || ',', ','),
 WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing'
   AND instr(members, ',' || :token || ',');
 
--- part: now
--- A sum has no affinity: that of a column would keep SQLite from using the index over an
--- expression for more than its first term, and all that is not due would be looked at
--- (what_is_not_due_is_not_looked_at).
-((SELECT ms FROM wherry_clock) + 0)
-
--- part: due
--- As the index of rows that wait for a time says it.  What is not an integer, or is after the
--- year 9999, is no time: the row is due.
-(CASE WHEN typeof(next_retry_at) = 'integer' AND next_retry_at < 253402300800000
-      THEN next_retry_at ELSE 0 END)
-
--- part: due_b
-(CASE WHEN typeof(b.next_retry_at) = 'integer' AND b.next_retry_at < 253402300800000
-      THEN b.next_retry_at ELSE 0 END)
-
--- part: due_c
-(CASE WHEN typeof(c.next_retry_at) = 'integer' AND c.next_retry_at < 253402300800000
-      THEN c.next_retry_at ELSE 0 END)
-
--- part: due_d
-(CASE WHEN typeof(d.next_retry_at) = 'integer' AND d.next_retry_at < 253402300800000
-      THEN d.next_retry_at ELSE 0 END)
-
 -- part: busy
 -- What the index of rows that may hold others back says of itself.
 (b.status = 1 OR b.status = 3 OR b.status = 4 OR b.claim_token IS NOT NULL AND b.status = 0)
@@ -242,7 +219,7 @@ WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing
 (:unordered OR c.ordering_key IS NULL OR NOT EXISTS (
   SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
   WHERE {busy} AND b.ordering_key = c.ordering_key AND b.id <> c.id
-    AND (b.status = 1 AND {due_b} > (SELECT ms FROM wherry_clock)
+    AND (b.status = 1 AND {due:b} > (SELECT ms FROM wherry_clock)
          OR b.id < c.id AND (b.status = 3 OR b.status = 4 AND :park
                              OR b.status = 1
                                 AND (NOT :share OR b.claim_token IS NOT c.claim_token)
@@ -298,9 +275,9 @@ UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
   next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
 WHERE id IN (
   SELECT c.id FROM {table} AS c INDEXED BY {table_due}
-  WHERE c.status = 3 AND {due_c} <= {now}
+  WHERE c.status = 3 AND {due:c} <= {now}
     AND {free}
-  ORDER BY {due_c} LIMIT :limit)
+  ORDER BY {due:c} LIMIT :limit)
 RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
   aggregate_id, partition_key, headers, trace_id, payload;
 
@@ -309,13 +286,13 @@ RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggrega
 -- Whose claim lapsed first, of what nothing holds back, and how many rows lapsed with it.
 SELECT claim_token, (
   SELECT count(*) FROM {table} AS d INDEXED BY {table_due}
-  WHERE d.status = 1 AND {due_d} <= {now}
+  WHERE d.status = 1 AND {due:d} <= {now}
     AND d.claim_token = f.claim_token)
 FROM (
   SELECT c.claim_token FROM {table} AS c INDEXED BY {table_due}
-  WHERE c.status = 1 AND {due_c} <= {now}
+  WHERE c.status = 1 AND {due:c} <= {now}
     AND {free}
-  ORDER BY {due_c} LIMIT 1) AS f;
+  ORDER BY {due:c} LIMIT 1) AS f;
 
 -- name: claim-share
 -- unused: long body
@@ -326,7 +303,7 @@ UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
   next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
 WHERE id IN (
   SELECT c.id FROM {table} AS c INDEXED BY {table_due}
-  WHERE c.status = 1 AND {due_c} <= {now}
+  WHERE c.status = 1 AND {due:c} <= {now}
     AND c.claim_token = :of AND {free}
   ORDER BY c.id LIMIT :limit)
 RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
@@ -343,9 +320,9 @@ UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
   next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
 WHERE id = (
   SELECT c.id FROM {table} AS c INDEXED BY {table_due}
-  WHERE c.status = 1 AND {due_c} <= {now}
+  WHERE c.status = 1 AND {due:c} <= {now}
     AND {free}
-  ORDER BY {due_c} LIMIT 1)
+  ORDER BY {due:c} LIMIT 1)
 RETURNING id, 1, attempts - 1, generation, created_at, 0, message_id, topic,
   aggregate_type, aggregate_id, partition_key, headers, trace_id, payload;
 
@@ -354,14 +331,14 @@ RETURNING id, 1, attempts - 1, generation, created_at, 0, message_id, topic,
 -- When the first claim lapses, and when the first failed row is due: milliseconds from now.
 -- What is parked behind a dead row is neither
 -- (until_empty_competing_ends_with_parked_claims_and_failures).
-SELECT (SELECT {due_c} - (SELECT ms FROM wherry_clock)
+SELECT (SELECT {due:c} - (SELECT ms FROM wherry_clock)
         FROM {table} AS c INDEXED BY {table_due} WHERE c.status = 1
           AND {unparked}
-        ORDER BY {due_c} LIMIT 1),
-       (SELECT {due_c} - (SELECT ms FROM wherry_clock)
+        ORDER BY {due:c} LIMIT 1),
+       (SELECT {due:c} - (SELECT ms FROM wherry_clock)
         FROM {table} AS c INDEXED BY {table_due} WHERE c.status = 3
           AND {unparked}
-        ORDER BY {due_c} LIMIT 1);
+        ORDER BY {due:c} LIMIT 1);
 
 -- name: extend
 -- A lapsed claim is not revived.
@@ -857,7 +834,7 @@ WHERE status = 3 AND next_retry_at <= (SELECT ms FROM wherry_clock);
 EXISTS (
   SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
   WHERE {busy} AND b.ordering_key = c.ordering_key AND b.id < c.id
-    AND b.status = 3 AND {due_b} > {now})
+    AND b.status = 3 AND {due:b} > {now})
 
 -- name: oldest-pending
 -- Of the first 40 that nothing holds; if there is none, the next one.

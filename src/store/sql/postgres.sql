@@ -1,0 +1,26 @@
+--
+-- Expressions that statements on PostgreSQL share.
+
+-- part: key
+-- The ordering key, as the index of rows that may hold others back says it.  A B-tree holds no
+-- text of more than 2,704 bytes: of a longer key the index has two hashes, and no other key
+-- begins with '~'.  Two keys with equal hashes would only wait for each other.
+(CASE
+    WHEN octet_length({.}partition_key) > 1000
+    THEN '~' || hashtextextended({.}partition_key COLLATE "C", 1::bigint)::text
+         || hashtextextended({.}partition_key COLLATE "C", 2::bigint)::text
+    WHEN {.}partition_key <> '' THEN '=' || {.}partition_key
+    WHEN octet_length({.}aggregate_type) + octet_length({.}aggregate_id) > 1000
+    THEN '~' || length({.}aggregate_type)::text || ':'
+         || hashtextextended(({.}aggregate_type || {.}aggregate_id) COLLATE "C", 1::bigint)::text
+         || hashtextextended(({.}aggregate_type || {.}aggregate_id) COLLATE "C", 2::bigint)::text
+    WHEN {.}aggregate_type <> '' OR {.}aggregate_id <> ''
+    THEN length({.}aggregate_type)::text || ':' || {.}aggregate_type || {.}aggregate_id
+  END) COLLATE "C"
+
+-- part: due
+-- As the index of rows that wait for a time says it.  A time before 1970 or after 9999,
+-- as infinity is, is none: the row is due.
+(CASE WHEN {.}next_retry_at > '1970-01-01 00:00:00+00'::timestamptz
+           AND {.}next_retry_at < '10000-01-01 00:00:00+00'::timestamptz THEN {.}next_retry_at
+      ELSE '1970-01-01 00:00:00+00'::timestamptz END)
