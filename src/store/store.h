@@ -49,7 +49,7 @@ typedef struct wh_store {
 	wh_buf message_ids;  /* and the message ids of those rows */
 } wh_store;
 
-/* A store for a table, without statements yet. */
+/* A store for a table, without statements yet.  Load it where it stays: name points into it. */
 wh_store wh_store_init(wherry_db *db, const wh_model *model);
 
 /* Free all but the connection. */

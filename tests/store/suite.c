@@ -114,23 +114,22 @@ static const char *const task_layouts[] = {"native", NULL};
 static const wh_group no_groups[] = {{NULL, NULL, 0}};
 static const wh_model tasks = {"tasks", task_layouts, test_sql_files, no_groups};
 
-static wh_store open_tasks(wherry_db *db)
+static void open_tasks(wherry_db *db, wh_store *out)
 {
-	wh_store store = wh_store_init(db, &tasks);
-	wh_version v;
 	wherry_error err = WHERRY_ERROR_INIT;
+	wh_version v;
 
-	store.making = true;
-	WHERRY_PASS(wh_store_load(&store, db->driver->scheme, NULL, "task", NULL, &err));
-	WHERRY_PASS(wh_db_script(db, wh_sql_find(&store.sql, "migrate-1")->text, &err));
-	WHERRY_PASS(wh_store_version(&store, &v, &err));
-	WHERRY_PASS(wh_store_check(&store, &v, &err));
+	*out = wh_store_init(db, &tasks);
+	out->making = true;
+	WHERRY_PASS(wh_store_load(out, db->driver->scheme, NULL, "task", NULL, &err));
+	WHERRY_PASS(wh_db_script(db, wh_sql_find(&out->sql, "migrate-1")->text, &err));
+	WHERRY_PASS(wh_store_version(out, &v, &err));
+	WHERRY_PASS(wh_store_check(out, &v, &err));
 	WHERRY_PASS(
 		wh_db_script(db,
 			     "INSERT INTO task(message_id, topic, payload) VALUES "
 			     "('m1', 'mow', '1'), ('m2', 'dig', '2'), ('m3', 'sow', '3')",
 			     &err));
-	return store;
 }
 
 static wherry_code take_task(void *ctx, int64_t id, const wh_row *row, wherry_error *err)
@@ -183,12 +182,15 @@ static int64_t settle(wh_store *store, const wherry_lease *lease, const wh_settl
 
 static void another_model_is_claimed_by_the_same_functions(void **state)
 {
-	wh_store store = open_tasks(*state);
-	wherry_lease a = join(&store, "a"), b = join(&store, "b");
+	wh_store store;
+	wherry_lease a, b;
 	const wherry_failure failure = {.id = 2, .error = "no spade"};
 	wh_settlement s = {.on_done = WHERRY_DELETE};
 	list of_a, of_b;
 
+	open_tasks(*state, &store);
+	a = join(&store, "a");
+	b = join(&store, "b");
 	claims(&store, &a, 2, false, "mow 1, dig 2", &of_a);
 	claims(&store, &b, 2, false, "sow 3", &of_b);
 	claims(&store, &b, 2, false, "", &of_b);
@@ -204,13 +206,16 @@ static void another_model_is_claimed_by_the_same_functions(void **state)
 
 static void claims_that_expired_are_taken_over(void **state)
 {
-	wh_store store = open_tasks(*state);
-	wherry_lease a = join(&store, "a"), b = join(&store, "b");
+	wh_store store;
+	wherry_lease a, b;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_settlement s = {.on_done = WHERRY_DELETE, .n_done = 1};
 	list of_a, of_b;
 	int64_t n = -7;
 
+	open_tasks(*state, &store);
+	a = join(&store, "a");
+	b = join(&store, "b");
 	claims(&store, &a, 1, false, "mow 1", &of_a);
 	claims(&store, &b, 1, true, "", &of_b);
 	WHERRY_PASS(wh_store_extend(&store, &a, of_a.ids, 1, MINUTE_US, &n, &err));
@@ -228,10 +233,11 @@ static void claims_that_expired_are_taken_over(void **state)
 
 static void errors_name_the_model(void **state)
 {
-	wh_store store = open_tasks(*state);
+	wh_store store;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease;
 
+	open_tasks(*state, &store);
 	WHERRY_FAILS(WHERRY_UNSUPPORTED,
 		     wh_store_lease_as(&store, WH_EXCLUSIVE, false, "a", MINUTE_US, 1,
 				       &lease, &err));
