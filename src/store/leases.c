@@ -24,7 +24,7 @@ wherry_code wh_store_take_lease(void *ctx, const wh_row *row, wherry_error *err)
 
 wherry_code wh_store_held(wh_store *store, const char *advice, wherry_error *err)
 {
-	wh_holder holder;
+	wh_holder holder = {.epoch = 0};
 	wherry_code code = wh_store_holder(store, &holder, err);
 
 	if (code != WHERRY_OK)
