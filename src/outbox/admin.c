@@ -282,45 +282,26 @@ static void shown_limits(bool bare, wh_param out[2])
 	out[1] = WH_INT_PARAM("body", INT64_C(1) << 40);
 }
 
-static wherry_code list_page(wherry_outbox *box, const wh_stmt *stmt, wh_param *params,
-			     int64_t limit, bool bare, visitor *v, wherry_error *err)
-{
-	if (v->n && v->newest)
-		params[FILTER_PARAMS + 2] = WH_INT_PARAM("before", v->last);
-	else if (v->n)
-		params[6] = WH_INT_PARAM("after", v->last);
-	params[7] = WH_INT_PARAM("limit", limit);
-	shown_limits(bare, &params[FILTER_PARAMS]);
-	v->bare = bare;
-	return wh_db_run(box->store.db, stmt, params, LIST_PARAMS, take_row, v, NULL,
-			 err);
-}
+typedef struct listing {
+	wherry_outbox *box;
+	const wh_stmt *stmt;
+	wh_param params[LIST_PARAMS];
+	visitor v;
+} listing;
 
-/* A row whose texts the database cannot send is shown without them, as in careful.c. */
-static wherry_code list_rows(wherry_outbox *box, const wh_stmt *stmt, wh_param *params,
-			     visitor *v, wherry_error *err)
+static wherry_code list_page(void *ctx, int64_t limit, bool bare, wherry_error *err)
 {
-	int64_t most = params[FILTER_PARAMS - 1].number, chunk = most, limit, before;
-	wherry_error why = WHERRY_ERROR_INIT;
-	wherry_code code = WHERRY_OK;
-	bool more = true;
+	listing *l = ctx;
 
-	while (code == WHERRY_OK && more && v->n < most) {
-		before = v->n;
-		limit = chunk < most - v->n ? chunk : most - v->n;
-		code = list_page(box, stmt, params, limit, false, v, &why);
-		more = v->n - before == limit;
-		chunk = chunk < most / 2 ? chunk * 2 : most;
-		if (!wh_db_about_row(box->store.db, code, &why))
-			continue;
-		more = true;
-		chunk = 1;
-		code = limit == 1 ? list_page(box, stmt, params, 1, true, v, &why)
-				  : WHERRY_OK;
-	}
-	if (code != WHERRY_OK && err)
-		*err = why;
-	return code;
+	if (l->v.n && l->v.newest)
+		l->params[FILTER_PARAMS + 2] = WH_INT_PARAM("before", l->v.last);
+	else if (l->v.n)
+		l->params[6] = WH_INT_PARAM("after", l->v.last);
+	l->params[7] = WH_INT_PARAM("limit", limit);
+	shown_limits(bare, &l->params[FILTER_PARAMS]);
+	l->v.bare = bare;
+	return wh_db_run(l->box->store.db, l->stmt, l->params, LIST_PARAMS, take_row,
+			 &l->v, NULL, err);
 }
 
 static const wh_stmt *list_of(const wherry_outbox *box, const wherry_filter *filter,
@@ -339,20 +320,22 @@ wherry_code wherry_outbox_list(wherry_outbox *box, const wherry_filter *filter,
 			       wherry_row_fn visit, void *ctx, wherry_error *err)
 {
 	unsigned states = filter->states ? filter->states : ALL_STATES;
-	visitor v = {.visit = visit,
-		     .ctx = ctx,
-		     .archived = filter->archived,
-		     .newest = filter->newest && !filter->archived};
-	wh_param params[LIST_PARAMS];
+	listing l = {.box = box,
+		     .stmt = list_of(box, filter, states),
+		     .v = {.visit = visit,
+			   .ctx = ctx,
+			   .archived = filter->archived,
+			   .newest = filter->newest && !filter->archived}};
+	const wh_pages pages = {list_page, &l, &l.v.n};
 	wherry_code code = check_filter(box, filter, err);
 
 	if (code != WHERRY_OK)
 		return code;
 	if (filter->archived && !box->own.list_archived)
 		return WHERRY_OK; /* there is no archive, and so nothing in it */
-	filter_params(filter, states, LIST_DEFAULT, params);
-	list_params(filter, &params[FILTER_PARAMS + 2]);
-	code = list_rows(box, list_of(box, filter, states), params, &v, err);
+	filter_params(filter, states, LIST_DEFAULT, l.params);
+	list_params(filter, &l.params[FILTER_PARAMS + 2]);
+	code = wh_read_pages(box, &pages, l.params[FILTER_PARAMS - 1].number, err);
 	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }
 

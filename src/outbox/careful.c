@@ -175,6 +175,31 @@ wherry_code wh_read_rows(wherry_outbox *box, const wh_stmt *stmt, const wh_stmt 
 	return code;
 }
 
+wherry_code wh_read_pages(wherry_outbox *box, const wh_pages *pages, int64_t most,
+			  wherry_error *err)
+{
+	int64_t chunk = most, limit, before;
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code = WHERRY_OK;
+	bool more = true;
+
+	while (code == WHERRY_OK && more && *pages->n < most) {
+		before = *pages->n;
+		limit = chunk < most - before ? chunk : most - before;
+		code = pages->read(pages->ctx, limit, false, &why);
+		more = *pages->n - before == limit;
+		chunk = chunk < most / 2 ? chunk * 2 : most;
+		if (!wh_db_about_row(box->store.db, code, &why))
+			continue;
+		more = true;
+		chunk = 1;
+		code = limit == 1 ? pages->read(pages->ctx, 1, true, &why) : WHERRY_OK;
+	}
+	if (code != WHERRY_OK && err)
+		*err = why;
+	return code;
+}
+
 void wh_outbox_limits_of(const wherry_outbox *box, wh_param out[2])
 {
 	out[0] = WH_INT_PARAM("long", WH_TEXT_MOST);

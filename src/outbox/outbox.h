@@ -214,6 +214,19 @@ wherry_code wh_read_carefully(wherry_outbox *box, const wh_stmt *stmt,
 			      const wh_stmt *by_ids, wh_param *params, size_t n,
 			      wh_open_reader *to, wherry_error *err);
 
+/* Rows that are read page by page. */
+typedef struct wh_pages {
+	/* Read at most limit rows behind those that were read; bare: without their texts. */
+	wherry_code (*read)(void *ctx, int64_t limit, bool bare, wherry_error *err);
+	void *ctx;
+	const int64_t *n; /* Rows read, which read() counts. */
+} wh_pages;
+
+/* Read at most so many rows.  A row whose texts the database cannot send is read alone, and
+ * without them. */
+wherry_code wh_read_pages(wherry_outbox *box, const wh_pages *pages, int64_t most,
+			  wherry_error *err);
+
 wherry_code wh_take_open(void *ctx, const wh_row *row, wherry_error *err);
 
 /* The same for a row that is known by this id. */

@@ -166,46 +166,24 @@ static wherry_code take_dead(void *ctx, const wh_row *row, wherry_error *err)
 	return v->visit(v->ctx, &open, err);
 }
 
-/* One page of dead keys; bare: of rows without their texts. */
-static wherry_code dead_page(wherry_outbox *box, wh_param *params, int64_t limit,
-			     bool bare, visitor *v, wherry_error *err)
-{
-	const wh_stmt *stmt = params[2].bytes.len ? box->store.stmt.slots_dead_keys
-						  : box->own.dead_keys;
+typedef struct dead_keys {
+	wherry_outbox *box;
+	const wh_stmt *stmt;
+	wh_param params[5];
+	visitor v;
+} dead_keys;
 
-	params[0] = WH_INT_PARAM("after", v->last);
-	params[1] = WH_INT_PARAM("limit", limit);
-	wh_outbox_limits_of(box, &params[3]);
+static wherry_code dead_page(void *ctx, int64_t limit, bool bare, wherry_error *err)
+{
+	dead_keys *d = ctx;
+
+	d->params[0] = WH_INT_PARAM("after", d->v.last);
+	d->params[1] = WH_INT_PARAM("limit", limit);
+	wh_outbox_limits_of(d->box, &d->params[3]);
 	if (bare)
-		params[3].number = -1;
-	return wh_db_run(box->store.db, stmt, params, 5, bare ? take_dead : take_dead_key,
-			 v, NULL, err);
-}
-
-/* A row whose texts the database cannot send is passed alone, as in careful.c. */
-static wherry_code dead_keys(wherry_outbox *box, wh_param *params, int64_t limit,
-			     visitor *v, wherry_error *err)
-{
-	int64_t most = limit, chunk = limit, before;
-	wherry_error why = WHERRY_ERROR_INIT;
-	wherry_code code = WHERRY_OK;
-	bool more = true;
-
-	while (code == WHERRY_OK && more && v->n < most) {
-		before = v->n;
-		limit = chunk < most - v->n ? chunk : most - v->n;
-		code = dead_page(box, params, limit, false, v, &why);
-		more = v->n - before == limit;
-		chunk = chunk * 2 < most ? chunk * 2 : most;
-		if (!wh_db_about_row(box->store.db, code, &why))
-			continue;
-		more = true;
-		chunk = 1;
-		code = limit == 1 ? dead_page(box, params, 1, true, v, &why) : WHERRY_OK;
-	}
-	if (code != WHERRY_OK && err)
-		*err = why;
-	return code;
+		d->params[3].number = -1;
+	return wh_db_run(d->box->store.db, d->stmt, d->params, 5,
+			 bare ? take_dead : take_dead_key, &d->v, NULL, err);
 }
 
 wherry_code wh_outbox_dead_keys(wherry_outbox *box, uint64_t slots, int64_t after,
@@ -213,12 +191,17 @@ wherry_code wh_outbox_dead_keys(wherry_outbox *box, uint64_t slots, int64_t afte
 				wherry_error *err)
 {
 	char list[WH_SLOTS_LIST];
-	wh_param params[5] = {[2] = {.name = "slots"}};
-	visitor v = {visit, ctx, 0, after};
+	dead_keys d = {.box = box,
+		       .stmt = box->own.dead_keys,
+		       .params = {[2] = {.name = "slots"}},
+		       .v = {visit, ctx, 0, after}};
+	const wh_pages pages = {dead_page, &d, &d.v.n};
 
-	if (slots != UINT64_MAX)
-		params[2] = wh_slots_param(slots, list);
-	return dead_keys(box, params, limit, &v, err);
+	if (slots != UINT64_MAX) {
+		d.stmt = box->store.stmt.slots_dead_keys;
+		d.params[2] = wh_slots_param(slots, list);
+	}
+	return wh_read_pages(box, &pages, limit, err);
 }
 
 wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,

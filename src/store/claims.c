@@ -112,8 +112,8 @@ static wherry_code take_passed(void *ctx, const wh_row *row, wherry_error *err)
 }
 
 /* Rows are left that could not be claimed: the next claim looks further on, but takes none
- * of their keys.  Having passed many it begins anew, since others free keys meanwhile, but
- * not if nothing was claimed on the way: then it looks further for once.  Too many keys, or
+ * of their keys.  If it passed many it starts from the beginning, since others free keys
+ * meanwhile; but if nothing was claimed on the way it looks further once.  Too many keys, or
  * too long ones, are not kept. */
 static wherry_code move_on(claiming *w, wh_param *params, wherry_error *err)
 {

@@ -109,7 +109,7 @@ CASE WHEN octet_length(last_error) <= :long::bigint
      THEN last_error ELSE chr(1) || octet_length(last_error)::text END
 
 -- part: key_texts
--- Likewise.
+-- As in "texts", of the key alone.
 CASE WHEN octet_length(aggregate_type) <= :long::bigint THEN aggregate_type
      ELSE chr(1) || octet_length(aggregate_type)::text END,
 CASE WHEN octet_length(aggregate_id) <= :long::bigint THEN aggregate_id
@@ -454,7 +454,7 @@ translate(:ids::text, '[]', '{}')::bigint[]
 status + 0 IN (0, 1, 3)
 
 -- part: processing
--- Likewise, and so are those that failed.
+-- Said so that only the open index fits, as "pending" is; and so are failed rows.
 status IN (0, 1, 3) AND status >= 1 AND status <= 1
 
 -- part: failed
@@ -695,7 +695,7 @@ ORDER BY id + 0 LIMIT :limit::bigint;
 SELECT {open_columns} FROM {table} WHERE id = ANY ({ids}) AND {is_open} ORDER BY id;
 
 -- name: read-in-turn
--- Likewise, in the order of the list.
+-- As "read-ids", in the order of the list.
 SELECT {open_columns}
 FROM unnest({ids}) WITH ORDINALITY AS turn(wanted, nth)
 CROSS JOIN LATERAL (SELECT * FROM {table} WHERE id = wanted OFFSET 0) AS t
@@ -876,7 +876,7 @@ statement_timestamp() + least(:delay::bigint, 3153600000000)::float8 * interval 
 -- unused: started
 -- Where the number of the attempt is known it is set, not added to: a transaction whose
 -- answer was lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator
--- may have begun to count anew meanwhile.
+-- may have set the number to 0 meanwhile.
 UPDATE {table} SET
   status = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer
@@ -931,7 +931,7 @@ WHERE status = 1
 processed_at <= statement_timestamp() - least(:age::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
 -- part: is_done
--- Likewise of delivered rows
+-- Delivered, said so that only the primary key fits, as "is_open" is
 -- (statistics_of_a_backlog_make_no_statement_read_what_is_done).
 status + 0 = 2
 

@@ -520,7 +520,7 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR
 -- unused: started
 -- Where the number of the attempt is known it is set, not added to: a transaction whose
 -- answer was lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator
--- may have begun to count anew meanwhile.  A number of attempts that the table's constraint
+-- may have set the number to 0 meanwhile.  A number of attempts that the table's constraint
 -- refuses becomes one that it takes.
 UPDATE {table} NOT INDEXED SET
   status = CASE WHEN :dead THEN 4 ELSE 3 END,
