@@ -53,8 +53,8 @@ typedef struct wherry_row {
 	wherry_message message;
 	wherry_state state;
 	int64_t claimed_at_us;    /* Unix time, microseconds; 0 if never */
-	int64_t next_retry_at_us; /* likewise */
-	int64_t processed_at_us;  /* likewise */
+	int64_t next_retry_at_us; /* as claimed_at_us */
+	int64_t processed_at_us;  /* as claimed_at_us */
 	const char *last_error;   /* NULL if none */
 	int64_t held_by; /* show only: the lowest open id of its key before it, 0 if none */
 	int64_t parked_by; /* show only: the lowest dead id of its key, 0 if none or if it
@@ -96,7 +96,7 @@ WHERRY_BEGIN
  * @param table  Its name: a letter or _, then letters, digits and _, at most 48; on
  *               PostgreSQL any text, also SCHEMA.TABLE, each part maybe in double quotes.
  * @param err    Details on failure; may be NULL.
- * @return WHERRY_OK; WHERRY_INVALID (bad name; a table of this name that is no outbox);
+ * @return WHERRY_OK; WHERRY_INVALID (bad name; a table of this name that is not an outbox);
  *         WHERRY_TOONEW (made by a newer program that says we may not); WHERRY_READONLY;
  *         WHERRY_BUSY; WHERRY_FULL.
  *
@@ -156,7 +156,7 @@ WHERRY_API void wherry_outbox_close(wherry_outbox *box);
  * @return WHERRY_OK;
  *         WHERRY_DUPLICATE a message with this message_id exists: nothing was added, and
  *                          the transaction is intact;
- *         WHERRY_INVALID   no transaction is open, no topic, headers that are no JSON
+ *         WHERRY_INVALID   no transaction is open, no topic, headers that are not a JSON
  *                          object, text that is not UTF-8;
  *         WHERRY_TOOBIG    a field is over its limit, the body over 16 MiB;
  *         WHERRY_BUSY, WHERRY_READONLY, WHERRY_FULL, WHERRY_IO as the database says.
@@ -178,7 +178,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_enqueue(wherry_outbox *box,
  * @param flags    0, or some of WHERRY_OWN_TRANSACTION and WHERRY_LOCK_KEY.
  * @param out_ids  Receives n ids, 0 for a duplicate, which is passed over; may be NULL.
  * @param err      Details on failure, naming the message; may be NULL.
- * @return as wherry_outbox_enqueue(), but for WHERRY_DUPLICATE.
+ * @return as wherry_outbox_enqueue(), except WHERRY_DUPLICATE.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_enqueue_many(wherry_outbox *box, const wherry_message *msgs, size_t n,
@@ -334,7 +334,7 @@ typedef wherry_code (*wherry_claim_fn)(void *ctx, const wherry_message *msg);
  * Claim messages: those that failed and are due, then pending ones, in id order.
  *
  * The first of a key and those behind it are claimed as one, and no other claim gets any
- * of that key until they are settled or the claim lapses.  Settle each with
+ * of that key until they are settled or the claim expires.  Settle each with
  * wherry_outbox_done(), wherry_outbox_fail() or wherry_outbox_requeue() under the same
  * lease; of a key, in order, and what is behind one that failed is to be requeued.
  *
@@ -349,7 +349,7 @@ wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 		    int64_t *out_n, wherry_error *err);
 
 /**
- * Claim one message whose claim has lapsed.  It may be what ended its relay: try it while
+ * Claim one message whose claim has expired.  It may be what ended its relay: try it while
  * nothing else is in flight.  The attempt is on record already: fail it as `counted`; with
  * its attempts used up, do not try it but let it die, as `counted` and `innocent`, which
  * takes back the attempt that was not made.
@@ -365,7 +365,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_extend(wherry_outbox *box, const wherry_lease *lease, const int64_t *ids,
 		     size_t n, int64_t lasts_us, int64_t *out_n, wherry_error *err);
 
-/** Renew a lease that has not lapsed, and refresh what it tells; WHERRY_STALE if lost. */
+/** Renew a lease that has not expired, and refresh what it tells; WHERRY_STALE if lost. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_renew(wherry_outbox *box,
 							   wherry_lease *lease,
 							   wherry_error *err);
@@ -406,7 +406,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_try(wherry_outbox *box,
 							 const wherry_lease *lease,
 							 int64_t id, wherry_error *err);
 
-/** Make messages pending whose claim is older than claim_timeout_us, and has lapsed. */
+/** Make messages pending whose claim is older than claim_timeout_us, and has expired. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_reap(wherry_outbox *box,
 							  int64_t claim_timeout_us,
 							  int64_t *out_n,
