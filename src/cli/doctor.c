@@ -102,6 +102,11 @@ static wherry_code take_finding(void *ctx, const wh_row *row, wherry_error *err)
 		what = v->c->well;
 	else if (level == WH_BAD && v->c->worse)
 		what = v->c->worse;
+	if (!what)
+		return wh_fail(err, WHERRY_INVALID,
+			       "the database answered the check '%s' with a row that it "
+			       "cannot have",
+			       v->c->name);
 	add(v->d, v->c->name, level > WH_WARN ? WH_BAD : (wh_level)level,
 	    fill(v->d, what, row), fill(v->d, level == WH_WELL ? "" : v->c->advice, row));
 	return WHERRY_OK;
