@@ -15,7 +15,8 @@ enum { STMT_MAX = 64 * 1024 };
 typedef struct parser {
 	wh_sql_names names;
 	wh_sql sql;
-	wh_buf text; /* of the statement being read */
+	wh_buf text;     /* of the statement being read */
+	wh_buf numbered; /* scratch: the same with its parameters numbered */
 	int line;
 } parser;
 
@@ -89,9 +90,13 @@ static bool put_part(parser *p, const wh_stmt *part, wh_view alias)
 	    (!hand_on && strspn(alias.ptr, SUFFIX_CHARS) < alias.len))
 		return false;
 	for (const char *s = part->text; *s; s++) {
-		if (*s != ALIAS) {
-			wh_buf_putc(&p->text, *s);
-		} else if (hand_on) {
+		size_t plain = strcspn(s, (const char[]){ALIAS, 0});
+
+		wh_buf_put(&p->text, s, plain);
+		s += plain;
+		if (!*s)
+			break;
+		if (hand_on) {
 			wh_buf_putc(&p->text, ALIAS);
 		} else if (alias.len) {
 			wh_buf_put(&p->text, alias.ptr, alias.len);
@@ -177,7 +182,11 @@ static wherry_code put_line(parser *p, wh_view line, wherry_error *err)
 		const char *close;
 
 		if (line.ptr[i] != '{') {
-			wh_buf_putc(&p->text, line.ptr[i]);
+			close = memchr(line.ptr + i, '{', line.len - i);
+			close = close ? close : line.ptr + line.len;
+			wh_buf_put(&p->text, line.ptr + i,
+				   (size_t)(close - line.ptr) - i);
+			i = (size_t)(close - line.ptr) - 1;
 			continue;
 		}
 		close = memchr(braces.ptr, '}', line.len - i);
@@ -198,13 +207,17 @@ static wherry_code put_line(parser *p, wh_view line, wherry_error *err)
 static wherry_code end_stmt(parser *p, wherry_error *err)
 {
 	wh_stmt *stmt = p->sql.n ? &p->sql.stmts[p->sql.n - 1] : NULL;
+	wherry_code code = WHERRY_OK;
 
 	if (!stmt)
 		return WHERRY_OK;
-	stmt->text = wh_buf_take(&p->text);
-	if (!stmt->text)
-		return wh_oom(err);
-	return stmt->part ? WHERRY_OK : wh_stmt_number(p->names.dialect, stmt, err);
+	if (stmt->part)
+		stmt->text = strdup(wh_buf_str(&p->text));
+	else
+		code = wh_stmt_number(p->names.dialect, stmt, wh_buf_str(&p->text),
+				      &p->numbered, err);
+	wh_buf_reset(&p->text);
+	return code == WHERRY_OK && !stmt->text ? wh_oom(err) : code;
 }
 
 static bool is_taken(const parser *p, const char *name)
@@ -225,7 +238,10 @@ static wherry_code begin_stmt(parser *p, wh_view line, bool part, wherry_error *
 	if (code != WHERRY_OK)
 		return code;
 	name = strndup(line.ptr + skip, line.len - skip);
-	grown = realloc(p->sql.stmts, (p->sql.n + 1) * sizeof(*grown));
+	grown = p->sql.stmts;
+	if ((p->sql.n & (p->sql.n - 1)) == 0) /* 0, 1, 2, 4, ...: it is full */
+		grown = realloc(p->sql.stmts,
+				(p->sql.n ? 2 * p->sql.n : 1) * sizeof(*grown));
 	if (grown)
 		p->sql.stmts = grown;
 	if (!name || !grown) {
@@ -285,7 +301,9 @@ static wherry_code take_line(parser *p, wh_view line, wherry_error *err)
 wherry_code wh_sql_parse_as(const char *text, const wh_sql_names *names, wh_sql *out,
 			    wherry_error *err)
 {
-	parser p = {.names = *names, .text = WH_BUF_INIT(STMT_MAX)};
+	parser p = {.names = *names,
+		    .text = WH_BUF_INIT(STMT_MAX),
+		    .numbered = WH_BUF_INIT(STMT_MAX)};
 	wherry_code code = WHERRY_OK;
 
 	while (code == WHERRY_OK && *text) {
@@ -300,6 +318,7 @@ wherry_code wh_sql_parse_as(const char *text, const wh_sql_names *names, wh_sql 
 	if (code == WHERRY_OK && !p.sql.layout)
 		code = wh_fail(err, WHERRY_INVALID, "no head line '%s'", HEAD_MARK);
 	wh_buf_clear(&p.text);
+	wh_buf_clear(&p.numbered);
 	if (code != WHERRY_OK) {
 		wh_sql_clear(&p.sql);
 		return code;

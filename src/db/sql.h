@@ -88,8 +88,10 @@ void wh_stmt_clear(wh_stmt *stmt);
  */
 wherry_code wh_stmt_check(const wh_stmt *stmt, const char *given, wherry_error *err);
 
-/* Write the parameters as the dialect has them, and note their names: sql_params.c. */
-wherry_code wh_stmt_number(const char *dialect, wh_stmt *stmt, wherry_error *err);
+/* Set a statement's text and the names of its parameters from the text of a file: sql_params.c.
+ * Afterwards scratch may be used again. */
+wherry_code wh_stmt_number(const char *dialect, wh_stmt *stmt, const char *from,
+			   wh_buf *scratch, wherry_error *err);
 
 /* Copy a word of the head line: value of "ids" in "ids=integer"; false if absent. */
 bool wh_sql_word(const wh_sql *sql, const char *key, char *out, size_t cap);

@@ -99,12 +99,13 @@ static int number_of(wh_stmt *stmt, const char *name, size_t len)
 }
 
 /* The text with its parameters numbered, if they are to be; their names in stmt. */
-static wherry_code number(wh_stmt *stmt, bool numbered, wh_buf *text, wherry_error *err)
+static wherry_code number(wh_stmt *stmt, bool numbered, const char *from, wh_buf *text,
+			  wherry_error *err)
 {
-	const char *p = stmt->text;
+	const char *p = from;
 
 	while (*p) {
-		const char *end = skip_opaque(p, stmt->text);
+		const char *end = skip_opaque(p, from);
 		size_t len = 0;
 		int n;
 
@@ -114,7 +115,9 @@ static wherry_code number(wh_stmt *stmt, bool numbered, wh_buf *text, wherry_err
 			continue;
 		}
 		if (*p != ':' || !in_name(p[1]) || (p[1] >= '0' && p[1] <= '9')) {
-			wh_buf_putc(text, *p++);
+			len = 1 + strcspn(p + 1, "'\"-/$:");
+			wh_buf_put(text, p, len);
+			p += len;
 			continue;
 		}
 		while (in_name(p[1 + len]))
@@ -135,31 +138,31 @@ static wherry_code number(wh_stmt *stmt, bool numbered, wh_buf *text, wherry_err
 	return wh_buf_check(text, err);
 }
 
-wherry_code wh_stmt_number(const char *dialect, wh_stmt *stmt, wherry_error *err)
+wherry_code wh_stmt_number(const char *dialect, wh_stmt *stmt, const char *from,
+			   wh_buf *scratch, wherry_error *err)
 {
 	bool numbered = dialect && strcmp(dialect, "postgres") == 0;
-	wh_buf text = WH_BUF_INIT(TEXT_MAX);
 	wherry_code code;
 
+	wh_buf_reset(scratch);
 	stmt->params = calloc(WH_STMT_PARAMS, sizeof(*stmt->params));
-	code = stmt->params ? number(stmt, numbered, &text, err) : wh_oom(err);
-	if (code == WHERRY_OK) {
-		free(stmt->text);
-		stmt->text = wh_buf_take(&text);
-		code = stmt->text ? WHERRY_OK : wh_oom(err);
-	}
-	wh_buf_clear(&text);
-	return code;
+	code = stmt->params ? number(stmt, numbered, from, scratch, err) : wh_oom(err);
+	if (code != WHERRY_OK)
+		return code;
+	stmt->text = strdup(wh_buf_str(scratch));
+	return stmt->text ? WHERRY_OK : wh_oom(err);
 }
 
 wherry_code wh_stmt_make(const char *dialect, const char *name, const char *text,
 			 wh_stmt *out, wherry_error *err)
 {
-	wh_stmt stmt = {.name = strdup(name), .text = strdup(text)};
-	wherry_code code = stmt.name && stmt.text ? WHERRY_OK : wh_oom(err);
+	wh_stmt stmt = {.name = strdup(name)};
+	wh_buf scratch = WH_BUF_INIT(TEXT_MAX);
+	wherry_code code = stmt.name ? WHERRY_OK : wh_oom(err);
 
 	if (code == WHERRY_OK)
-		code = wh_stmt_number(dialect, &stmt, err);
+		code = wh_stmt_number(dialect, &stmt, text, &scratch, err);
+	wh_buf_clear(&scratch);
 	if (code == WHERRY_OK)
 		*out = stmt;
 	else
