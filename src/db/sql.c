@@ -94,7 +94,7 @@ static bool put_part(parser *p, const wh_stmt *part, wh_view alias)
 
 		wh_buf_put(&p->text, s, plain);
 		s += plain;
-		if (!*s)
+		if (*s != ALIAS)
 			break;
 		if (hand_on) {
 			wh_buf_putc(&p->text, ALIAS);
@@ -199,7 +199,9 @@ static wherry_code put_line(parser *p, wh_view line, wherry_error *err)
 				p->line);
 		i += braces.len - 1;
 	}
-	wh_buf_putc(&p->text, '\n');
+	/* A part at the end of the line has ended it. */
+	if (!p->text.len || p->text.ptr[p->text.len - 1] != '\n')
+		wh_buf_putc(&p->text, '\n');
 	return wh_buf_check(&p->text, err);
 }
 

@@ -5,6 +5,8 @@
  */
 #include "life.h"
 
+#include "any_body.h"
+
 #include <wherry/wherry.h>
 
 #include "base/env.h"
@@ -124,7 +126,7 @@ static wherry_code open_db(life *l, wherry_error *err)
 	if (!l->db)
 		code = wh_db_open(l->url, &options, &l->db, err);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_init(l->db, "outbox", err);
+		code = make_any_body(l->db, 0, "outbox", err);
 	if (code == WHERRY_OK && !l->box)
 		code = wherry_outbox_open(l->db, "outbox", &l->box, err);
 	return code;

@@ -77,13 +77,13 @@ static void a_part_stands_in_the_statements_below_it(void **state)
 		   "-- name: two\n{open}{open}",
 	      &sql);
 	assert_null(wh_sql_find(&sql, "open"));
-	assert_string_equal(wh_sql_find(&sql, "two")->text, "status = 0\nstatus = 0\n\n");
+	assert_string_equal(wh_sql_find(&sql, "two")->text, "status = 0\nstatus = 0\n");
 	wh_sql_clear(&sql);
 	parse(HEAD "-- part: open\nstatus = 0\n-- part: mine\nx = {table}.x AND {open}\n"
 		   "-- name: one\nSELECT 1 WHERE {mine};\n",
 	      &sql);
 	assert_string_equal(wh_sql_find(&sql, "one")->text,
-			    "SELECT 1 WHERE x = \"shop\".x AND status = 0\n\n;\n");
+			    "SELECT 1 WHERE x = \"shop\".x AND status = 0\n;\n");
 	wh_sql_clear(&sql);
 	refuse(HEAD "-- name: one\n{open}\n-- part: open\nx\n", "a part above");
 	refuse(HEAD "-- part: open\n{open}\n", "a part above");
@@ -100,9 +100,9 @@ static void a_part_takes_the_alias_that_it_is_given(void **state)
 	      "-- part: key\n{.}a || {.}b\n-- part: busy\n{.}s = 1 AND {key:.} AND {key:d}\n"
 	      "-- name: one\n{key} {key:c}\n-- name: two\n{busy:b2}\n",
 	      &sql);
-	assert_string_equal(wh_sql_find(&sql, "one")->text, "a || b\n c.a || c.b\n\n");
+	assert_string_equal(wh_sql_find(&sql, "one")->text, "a || b\n c.a || c.b\n");
 	assert_string_equal(wh_sql_find(&sql, "two")->text,
-			    "b2.s = 1 AND b2.a || b2.b\n AND d.a || d.b\n\n\n");
+			    "b2.s = 1 AND b2.a || b2.b\n AND d.a || d.b\n");
 	wh_sql_clear(&sql);
 	refuse(HEAD "-- name: one\n{.}a\n", "line 3");
 	refuse(HEAD "-- part: key\n{.}a\n-- name: one\n{key:.}\n", "line 5");
