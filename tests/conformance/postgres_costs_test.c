@@ -125,9 +125,12 @@ static int64_t pages_of(relay_fixture *f, const wh_stmt *stmt, int64_t after,
 			int64_t limit)
 {
 	static char text[16384], name[] = "explain";
-	const wh_param params[] = {
-		WH_INT_PARAM("after", after), WH_INT_PARAM("limit", limit),
-		WH_TEXT_PARAM("holes", wh_view_of("[]")), WH_INT_PARAM("age", 3600000)};
+	const wh_param params[] = {WH_INT_PARAM("after", after),
+				   WH_INT_PARAM("limit", limit),
+				   WH_TEXT_PARAM("holes", wh_view_of("[]")),
+				   WH_INT_PARAM("age", 3600000),
+				   WH_INT_PARAM("long", 1 << 20),
+				   WH_INT_PARAM("body", 1 << 24)};
 	wh_stmt explain = {.name = name,
 			   .text = text,
 			   .params = stmt->params,
@@ -138,8 +141,9 @@ static int64_t pages_of(relay_fixture *f, const wh_stmt *stmt, int64_t after,
 
 	(void)snprintf(text, sizeof(text), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) %s",
 		       stmt->text);
-	WHERRY_PASS(
-		wh_db_run(f->other, &explain, params, 4, take_plan, &pages, NULL, &err));
+	WHERRY_PASS(wh_db_run(f->other, &explain, params,
+			      sizeof(params) / sizeof(*params), take_plan, &pages, NULL,
+			      &err));
 	wh_db_forget(f->other, &all);
 	return pages;
 }

@@ -1084,7 +1084,7 @@ status, attempts, generation, created_at, claimed_at, next_retry_at, processed_a
   AND (:text::text IS NULL
        OR position(:text::text IN concat_ws(' ', topic, message_id, partition_key, aggregate_id,
                                             last_error, payload::text)) > 0
-       OR payload::text ~ (E'^\\\\x(..)*' || encode(convert_to(:text::text, 'UTF8'), 'hex')))
+       OR payload::text ~ (E'^\\\\x(..)*' || encode(pg_catalog.convert_to(:text::text, 'UTF8'), 'hex')))
 
 -- name: list
 -- States that are not done, each by its own index, so that dead letters are found at once
