@@ -313,6 +313,29 @@ static void nothing_is_claimed_behind_a_row_that_another_claimer_has_locked(void
 	}
 }
 
+/* Neither from its own aggregate, nor, where it was committed late, from before it. */
+static void a_time_that_never_comes_holds_nothing_back(void **state)
+{
+	relay_fixture *f = *state;
+
+	emit("e");
+	plain_sql(
+		"INSERT INTO outbox (topic, aggregate_type, aggregate_id, payload, status, "
+		"next_retry_at, claimed_at) VALUES "
+		"('t', 'o', 'a', '{}', 3, '294276-12-31', NULL), "
+		"('t', 'o', 'b', '{}', 3, 'infinity', NULL), "
+		"('t', 'o', 'c', '{}', 1, NULL, '294276-12-31'), "
+		"('t', 'o', 'd', '{}', 1, NULL, 'infinity'), "
+		"('t', 'o', 'e', '{}', 1, NULL, '10000-01-02')");
+	emit("a");
+	emit("b");
+	emit("c");
+	emit("d");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 10);
+	relay_check_once(f, 10);
+}
+
 static const relay_test own[] = {
 	RELAY_TEST(
 		beside_relays_of_the_library_each_message_has_one_and_aggregates_their_order,
@@ -323,6 +346,7 @@ static const relay_test own[] = {
 	RELAY_TEST(weakness_9_and_10_one_bad_message_takes_no_other_along, 0),
 	RELAY_TEST(weakness_25_an_aggregate_with_a_backlog_is_claimed_in_runs, 0),
 	RELAY_TEST(nothing_is_claimed_behind_a_row_that_another_claimer_has_locked, 0),
+	RELAY_TEST(a_time_that_never_comes_holds_nothing_back, 0),
 	RELAY_TESTS_END,
 };
 

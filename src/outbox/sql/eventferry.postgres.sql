@@ -94,10 +94,15 @@ statement_timestamp()
 -- A claim of then lapses now.
 statement_timestamp() - least(:lasts::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
+-- part: year_10000
+-- Where time ends: a time from then on, or an infinite one, only a hand can write, and what
+-- waited for it would hold its aggregate back for ever
+-- (a_time_that_never_comes_holds_nothing_back).
+'10000-01-01 00:00:00+00'::timestamptz
+
 -- part: claimed
--- Of c.  A claim without a time, or with an infinite one, which only a hand can make, lapsed
--- long ago.
-CASE WHEN isfinite(c.claimed_at) THEN c.claimed_at
+-- Of c.  A claim without a time, or with one that never comes, lapsed long ago.
+CASE WHEN isfinite(c.claimed_at) AND c.claimed_at < {year_10000} THEN c.claimed_at
      ELSE '1970-01-01 00:00:00+00'::timestamptz END
 
 -- part: open_c
@@ -107,7 +112,7 @@ c.status IN (0, 1, 3)
 -- part: due
 -- c failed and may be tried again.
 (c.status = 3 AND (c.next_retry_at IS NULL OR c.next_retry_at <= {now}
-                   OR NOT isfinite(c.next_retry_at)))
+                   OR c.next_retry_at >= {year_10000}))
 
 -- part: unclaimed_behind
 -- No later one of the aggregate of c is under a claim that lives, as one may be when c was
@@ -118,7 +123,7 @@ NOT EXISTS (
     WHERE b.aggregate_id::text = c.aggregate_id::text AND b.id > c.id AND b.status IN (0, 1, 3)
     ORDER BY b.id LIMIT 1000) AS behind
   WHERE behind.status = 1 AND behind.claimed_at > {lapsed_before}
-    AND isfinite(behind.claimed_at))
+    AND behind.claimed_at < {year_10000})
 
 -- part: first
 -- c is the first open one of its aggregate: the library's own condition, and the one above.
@@ -157,9 +162,10 @@ CASE WHEN :unordered::bigint <> 0 THEN c.id::text ELSE c.aggregate_id END
  WHERE run.whole)
 
 -- part: mark
--- A claim's mark: claimed_at to the microsecond, as a number whatever the session's settings.
+-- A claim's mark: claimed_at to the microsecond, as a number whatever the session's
+-- settings; that of the last times there are is more than a bigint holds.
 CASE WHEN isfinite(claimed_at)
-     THEN (round((extract(epoch FROM claimed_at) * 1000000.0)::numeric))::bigint::text
+     THEN round((extract(epoch FROM claimed_at) * 1000000.0)::numeric)::text
      ELSE claimed_at::text END
 
 -- part: held
@@ -211,7 +217,7 @@ SELECT coalesce(max(id), 0), count(*) FROM (
 WITH looked AS (
   SELECT c.id, c.aggregate_id, c.status, {due} AS due,
     {unit} AS unit,
-    c.status = 1 AND c.claimed_at > {lapsed_before} AND isfinite(c.claimed_at) AS lives
+    c.status = 1 AND c.claimed_at > {lapsed_before} AND c.claimed_at < {year_10000} AS lives
   FROM (
     SELECT * FROM {table} AS c
     WHERE {open_c} AND c.id > :after::bigint AND c.id <= :upto::bigint
@@ -309,7 +315,8 @@ RETURNING t.id, 1::bigint, attempts - 1, 0::bigint, created_at, 0::bigint,
 -- Milliseconds until the first claim lapses, and until the first failed row is due.
 SELECT ceil(extract(epoch FROM min({claimed}) FILTER (WHERE c.status = 1)
                           - ({lapsed_before})) * 1000.0)::bigint,
-  ceil(extract(epoch FROM min(CASE WHEN isfinite(c.next_retry_at) THEN c.next_retry_at
+  ceil(extract(epoch FROM min(CASE WHEN isfinite(c.next_retry_at)
+                                     AND c.next_retry_at < {year_10000} THEN c.next_retry_at
                                 ELSE '1970-01-01 00:00:00+00' END)
                           FILTER (WHERE c.status = 3) - {now}) * 1000.0)::bigint
 FROM {front} AS c;
