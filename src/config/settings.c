@@ -473,7 +473,8 @@ static wherry_code put(value *v, const char *text, int64_t number, wherry_error 
 	if (!copy)
 		return wh_oom(err);
 	free(v->text);
-	*v = (value){copy, number};
+	v->text = copy;
+	v->number = number;
 	return WHERRY_OK;
 }
 

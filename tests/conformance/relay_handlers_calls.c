@@ -308,8 +308,7 @@ static void a_handler_over_its_time_fails_and_its_key_waits_for_it(void **state)
 	assert_int_equal(handlers_seen(f), 3); /* 1, which hangs; and 3 and 4 */
 	assert_int_equal(wherry_handlers_running(f->pub), 1);
 	handlers_text(f, "SELECT last_error FROM outbox WHERE id = 1", why, sizeof(why));
-	assert_string_equal(why,
-			    "waited for an earlier call that is over its time");
+	assert_string_equal(why, "waited for an earlier call that is over its time");
 	handlers_open_gate(f);
 	HANDLERS_UNTIL(f, handlers_number(f, "SELECT count(*) FROM outbox "
 					     "WHERE status = 2") == 4);
