@@ -145,8 +145,9 @@ struct wherry_relay {
 	wherry_lease lease;
 	int64_t held_until_us; /* Submit nothing after this time. */
 	int64_t renew_at_us; /* LEADING: when to renew; STANDBY: when to try to take it. */
-	int64_t suspects_upto; /* Messages up to this id may have ended the last relay. */
-	bool standby_logged;   /* It is logged that another relay holds the lease. */
+	int64_t suspects_upto; /* Messages up to this id, or position of the log, may have ended
+				* the last relay. */
+	bool standby_logged; /* It is logged that another relay holds the lease. */
 	bool unfenced; /* Rows were read since the lease was last verified: verify it before
 			      anything is submitted. */
 	bool reading; /* Rows are being read; all that were read before are fenced. */

@@ -517,6 +517,44 @@ static void a_message_that_kills_its_relay_ends_dead(void **state)
 			 1);
 }
 
+/* The table is read from its beginning each time: as long as relays end before the first position
+ * is written, more and more of it are suspects, also when the lease is renewed in between. */
+static void a_message_deep_in_the_table_that_kills_its_relay_ends_dead(void **state)
+{
+	enum { DEEP = 6 };
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	int kills = 0;
+
+	keep(f);
+	relay_set(f, "retry.attempts", "2");
+	relay_set(f, "relay.window", "1");
+	relay_set(f, "relay.batch", "1");
+	relay_put(f, "abcdef");
+	fake->by_hand = true;
+	relay_start(f, &f->a);
+	while (!relay_stats(&f->a).dead) {
+		for (int64_t id = 1; id < DEEP; id++) {
+			RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, id));
+			assert_true(relay_fake_answer(fake, id, WHERRY_DELIVERED));
+		}
+		RELAY_UNTIL(f, &f->a,
+			    relay_fake_holds(fake, DEEP) || relay_stats(&f->a).dead);
+		if (relay_stats(&f->a).dead)
+			break;
+		assert_true(kills < 10);
+		f->a.relay->renew_at_us = 0;
+		RELAY_UNTIL(f, &f->a, f->a.relay->renew_at_us > 0);
+		relay_kill(f, &f->a);
+		kills++;
+		relay_start(f, &f->a);
+	}
+	RELAY_UNTIL(f, &f->a, wh_streaming_on(f->a.relay));
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM wherry_dead AS d JOIN "
+					 "outbox AS o USING (message_id) WHERE o.id = 6"),
+			 1);
+}
+
 /* The try of a suspect is written before any position is: that does not mean that the table was
  * delivered. */
 static void a_table_is_read_again_until_all_of_it_is_delivered(void **state)
@@ -614,6 +652,7 @@ static const relay_test own[] = {
 	RELAY_TEST(until_empty_ends_at_the_end_of_the_log, 0),
 	RELAY_TEST(until_empty_waits_for_commits_that_are_not_flushed_yet, 0),
 	RELAY_TEST(a_message_that_kills_its_relay_ends_dead, 0),
+	RELAY_TEST(a_message_deep_in_the_table_that_kills_its_relay_ends_dead, 0),
 	RELAY_TEST(a_table_is_read_again_until_all_of_it_is_delivered, 0),
 	RELAY_TEST(a_connection_cut_before_the_first_position_repeats_nothing, 0),
 	RELAY_TEST(what_makes_no_sense_with_it_is_refused, 0),

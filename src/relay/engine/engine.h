@@ -56,8 +56,8 @@ typedef struct wh_engine_driver {
 	wherry_code (*take)(struct wherry_relay *r, wherry_error *err);
 	/* The lease was taken: begin to read.  Optional. */
 	void (*begin)(struct wherry_relay *r, int64_t now);
-	/* Messages up to which id the last relay may have had in flight when it crashed.
-	 * Optional: all may be suspects. */
+	/* Messages up to which id (or position of the log) the last relay may have had in flight
+	 * when it crashed.  Optional: all may be suspects. */
 	wherry_code (*suspects)(struct wherry_relay *r, int64_t *out_upto,
 				wherry_error *err);
 	/* Are all suspects delivered or dead?  Optional: that is never known. */

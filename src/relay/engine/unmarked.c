@@ -254,9 +254,25 @@ static wherry_code finish(wherry_relay *r, int64_t now, wherry_error *err)
 
 /* ---- the lease ---- */
 
+/* What ended the last relay is before where the log ends now. */
+static wherry_code suspects(wherry_relay *r, int64_t *out_upto, wherry_error *err)
+{
+	wh_wal_now at;
+	wherry_code code = WHERRY_OK;
+
+	if (!r->lease.suspects)
+		return WHERRY_OK;
+	code = wh_wal_position(wh_streaming_of(r)->wal, &at, err);
+	if (code == WHERRY_OK)
+		*out_upto = at.written;
+	return code;
+}
+
+/* Much may come again before it, of a table or a large transaction: as long as it may still
+ * come, the next unclean end is one more in a row, after which twice as many are suspects. */
 static bool proven(const wherry_relay *r)
 {
-	return !r->lease.suspects;
+	return !r->lease.suspects && wh_streaming_of(r)->delivered >= r->suspects_upto;
 }
 
 static wherry_code renewed(wherry_relay *r, int64_t now, int64_t version,
@@ -334,6 +350,7 @@ const wh_engine_driver wh_engine_unmarked = {
 	.free = wh_streaming_free,
 	.attach = wh_streaming_attach,
 	.detach = wh_streaming_detach,
+	.suspects = suspects,
 	.proven = proven,
 	.renewed = renewed,
 	.forget = wh_reader_forget,
