@@ -363,8 +363,10 @@ void sim_judge_position(sim_world *w, int64_t position)
 	}
 }
 
-void sim_judge_anew(sim_world *w, int process)
+/* A relay's snapshot of the table is lost: the next one has all of it again.  What the relay has
+ * in memory it may deliver before it meets it there, and then it does not know it any more. */
+void sim_judge_anew(sim_world *w)
 {
 	for (sim_message *m = w->messages; m < w->messages + w->n_messages; m++)
-		m->again += m->last_by == process;
+		m->again += m->committed;
 }

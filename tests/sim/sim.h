@@ -347,7 +347,7 @@ void sim_judge_end(sim_world *w);
 /* All that was committed before this position of the log may be forgotten by the server. */
 void sim_judge_position(sim_world *w, int64_t position);
 
-/* This relay reads all that was there before the stream again. */
-void sim_judge_anew(sim_world *w, int process);
+/* A relay reads all that was there before the stream again. */
+void sim_judge_anew(sim_world *w);
 
 #endif

@@ -294,7 +294,7 @@ static void close_stream(wh_stream *stream)
 	sim_world *w = s->world;
 
 	if (s->snapshot && s->made && !s->started)
-		sim_judge_anew(w, s->process);
+		sim_judge_anew(w);
 	if (w->slot.reader == s->process + 1 && w->streams[s->process] == s)
 		w->slot.reader_until_us =
 			w->now_us + (sim_chance(w, 1, 3) ? sim_time(w, 3000000) : 0);
