@@ -553,6 +553,11 @@ static void a_message_deep_in_the_table_that_kills_its_relay_ends_dead(void **st
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM wherry_dead AS d JOIN "
 					 "outbox AS o USING (message_id) WHERE o.id = 6"),
 			 1);
+	assert_true(f->a.relay->lease.suspects > 0);
+	fake->by_hand = false;
+	relay_put(f, "ab"); /* what is new is no suspect */
+	RELAY_UNTIL(f, &f->a, relay_told(f, 8, WHERRY_DELIVERED) > 0);
+	assert_int_equal(f->a.relay->lease.suspects, 0);
 }
 
 /* The try of a suspect is written before any position is: that does not mean that the table was

@@ -268,11 +268,18 @@ static wherry_code suspects(wherry_relay *r, int64_t *out_upto, wherry_error *er
 	return code;
 }
 
+/* Once all before that is delivered, what comes is new. */
+static bool is_unsuspected(const wherry_relay *r, const wh_entry *e)
+{
+	(void)e;
+	return wh_streaming_of(r)->delivered >= r->suspects_upto;
+}
+
 /* Much may come again before it, of a table or a large transaction: as long as it may still
  * come, the next unclean end is one more in a row, after which twice as many are suspects. */
 static bool proven(const wherry_relay *r)
 {
-	return !r->lease.suspects && wh_streaming_of(r)->delivered >= r->suspects_upto;
+	return !r->lease.suspects && is_unsuspected(r, NULL);
 }
 
 static wherry_code renewed(wherry_relay *r, int64_t now, int64_t version,
@@ -352,6 +359,7 @@ const wh_engine_driver wh_engine_unmarked = {
 	.detach = wh_streaming_detach,
 	.suspects = suspects,
 	.proven = proven,
+	.is_unsuspected = is_unsuspected,
 	.renewed = renewed,
 	.forget = wh_reader_forget,
 	.end = wh_streaming_end,
