@@ -336,6 +336,22 @@ static void a_time_that_never_comes_holds_nothing_back(void **state)
 	relay_check_once(f, 10);
 }
 
+/* The table's identity column can be overridden, and nothing in it bounds ids. */
+static void rows_with_the_lowest_and_the_highest_id_there_are_are_delivered(void **state)
+{
+	relay_fixture *f = *state;
+
+	emit("a");
+	plain_sql("INSERT INTO outbox (id, topic, aggregate_type, aggregate_id, payload) "
+		  "OVERRIDING SYSTEM VALUE VALUES "
+		  "(-9223372036854775808, 't', 'o', 'a', '{}'), "
+		  "(9223372036854775807, 't', 'o', 'a', '{}')");
+	relay_set(f, "relay.batch", "1");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	RELAY_DELIVERED(f, INT64_MIN, 1, INT64_MAX);
+}
+
 static const relay_test own[] = {
 	RELAY_TEST(
 		beside_relays_of_the_library_each_message_has_one_and_aggregates_their_order,
@@ -347,6 +363,7 @@ static const relay_test own[] = {
 	RELAY_TEST(weakness_25_an_aggregate_with_a_backlog_is_claimed_in_runs, 0),
 	RELAY_TEST(nothing_is_claimed_behind_a_row_that_another_claimer_has_locked, 0),
 	RELAY_TEST(a_time_that_never_comes_holds_nothing_back, 0),
+	RELAY_TEST(rows_with_the_lowest_and_the_highest_id_there_are_are_delivered, 0),
 	RELAY_TESTS_END,
 };
 

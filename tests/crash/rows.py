@@ -132,6 +132,8 @@ def bad_row(rng, database, layout, owner):
     if rng.random() < 0.1 and owner and layout == "native":
         row["id"] = rng.choice(["0", "-1", "-5", "-9223372036854775807"]) \
             if rng.random() < 0.5 else f"-{rng.randrange(2, 1 << 40)}"
+    if rng.random() < 0.1 and owner and layout == "eventferry":
+        row["id"] = rng.choice(["0", "-1", "-9223372036854775808", "9223372036854775807"])
     return row
 
 
@@ -141,14 +143,16 @@ def bad_event(rng, database):
     for column in rng.sample(["type", "payload", "occurred_at", "last_error", "keep_alive"], 2):
         row[column] = text(rng, database)
     if rng.random() < 0.2:
-        row["id"] = rng.choice([f"{rng.randrange(1000)}", "1.5"])
+        row["id"] = rng.choice([f"{rng.randrange(1000)}", "1.5", f"x'{rng.randrange(256):02x}'",
+                                "x'c328'", "x'006100'", "x''", "zeroblob(1200000)"])  # fmt: skip
     if rng.random() < 0.3:
         row["retry_count"] = number(rng, database)
     for column in ("created_on", "started_on"):
         if rng.random() < 0.2:
             row[column] = time_of(rng, database)
     if rng.random() < 0.2:
-        row["next_retry_at"] = "'2020-01-01T00:00:00.000Z'"
+        row["next_retry_at"] = rng.choice(["'2020-01-01T00:00:00.000Z'", "'soon'", "''", "x'00'",
+                                           "x'ff'", "'é'", "1", "-9e999"])  # fmt: skip
     if rng.random() < 0.2:
         row["status"] = rng.choice(["'active'", "'failed'"])
     if rng.random() < 0.2:
@@ -168,8 +172,9 @@ def flood(database, owner):
     return f"INSERT INTO outbox({columns}) SELECT {values} FROM generate_series(1, {FLOOD})"
 
 
-def insert(row):
-    return f"INSERT INTO outbox({', '.join(row)}) VALUES ({', '.join(row.values())})"
+def insert(row, layout):
+    over = "OVERRIDING SYSTEM VALUE " if layout == "eventferry" and "id" in row else ""
+    return f"INSERT INTO outbox({', '.join(row)}) {over}VALUES ({', '.join(row.values())})"
 
 
 # ---- databases ----
@@ -281,13 +286,13 @@ def statements(rng, case, database, owner, start):
     out = []
     for _ in range(GOOD // 2):
         key = rng.randrange(KEYS)
-        out.append(insert(good_row(case.layout, f"k{key}", counts[key])))
+        out.append(insert(good_row(case.layout, f"k{key}", counts[key]), case.layout))
         counts[key] += 1
     order = list(range(len(out)))
     mixed = [(i, sql) for i, sql in zip(order, out)]
     for _ in range(BAD // 2):
         at = rng.choice([-1, rng.randrange(len(out))])  # many in front of all
-        mixed.append((at, insert(bad_row(rng, database.kind, case.layout, owner))))
+        mixed.append((at, insert(bad_row(rng, database.kind, case.layout, owner), case.layout)))
     mixed.sort(key=lambda item: item[0])
     good = {f"k{key}": counts[key] for key in range(KEYS)}
     return [sql for _, sql in mixed], good

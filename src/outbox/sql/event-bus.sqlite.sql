@@ -16,7 +16,9 @@
 -- 1000000000001.
 --
 -- dead is: failed, with nothing in next_retry_at, which no clause of the library finds.
--- Rows without an id, which SQLite allows, are nobody's.
+-- Rows without an id, which SQLite allows, are nobody's.  An id that is a BLOB is another one
+-- than the same bytes as text: what a claim returns to be known by says which of the two it is
+-- (an_event_whose_id_is_a_blob_is_settled).
 --
 -- Times are text, ISO 8601 in UTC with milliseconds and Z.
 
@@ -91,6 +93,15 @@ coalesce((julianday(coalesce(keep_alive, started_on)) - julianday('now')) * 8640
 CAST((coalesce(julianday(occurred_at), julianday(created_on), 2440587.5) - 2440587.5)
      * 86400000.0 + 0.5 AS INTEGER)
 
+-- part: never
+-- The time of this failed row sorts behind every year, so it is not a time and would never come:
+-- the row is due (a_retry_time_that_is_not_a_time_is_due).
+status = 'failed' AND next_retry_at >= ':' AND id IS NOT NULL
+
+-- part: fence
+-- By which a claim is known.
+started_on || CASE typeof(id) WHEN 'blob' THEN ' blob' ELSE '' END
+
 -- part: state
 CASE status WHEN 'created' THEN 0 WHEN 'active' THEN 1 WHEN 'completed' THEN 2
   ELSE CASE WHEN status <> 'failed' OR next_retry_at IS NULL THEN 4 ELSE 3 END END
@@ -104,6 +115,16 @@ CASE status WHEN 'created' THEN 0 WHEN 'active' THEN 1 WHEN 'completed' THEN 2
 SELECT e.rowid FROM json_each(:ids) AS c CROSS JOIN {table} AS e
 WHERE e.id = json_extract(c.value, '$[0]') AND e.started_on = json_extract(c.value, '$[1]')
   AND e.status = 'active'
+UNION ALL
+SELECT e.rowid FROM json_each(:ids) AS c CROSS JOIN {table} AS e
+WHERE json_extract(c.value, '$[1]') LIKE '% blob'
+  AND e.id = CAST(json_extract(c.value, '$[0]') AS BLOB)
+  AND e.started_on || ' blob' = json_extract(c.value, '$[1]') AND e.status = 'active'
+
+-- part: this
+-- The row of one claim.
+(id = :message_id AND started_on = :started
+ OR id = CAST(:message_id AS BLOB) AND started_on || ' blob' = :started) AND status = 'active'
 
 -- part: young
 (:since = 0 OR coalesce((julianday('now') - julianday(occurred_at)) * 86400000.0, 0) <= :since)
@@ -162,18 +183,23 @@ WHERE rowid IN (
   SELECT rowid FROM {table} WHERE status = 'created' AND id IS NOT NULL
   ORDER BY next_retry_at, rowid LIMIT :limit)
 RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
-  payload, started_on;
+  payload, {fence};
 
 -- name: claim-due
 -- unused: token unordered park after share long body
 -- Before those that were never tried, so that they do not starve behind them.
 UPDATE {table} SET {mark}
 WHERE rowid IN (
-  SELECT rowid FROM {table}
-  WHERE status = 'failed' AND next_retry_at <= {now} AND id IS NOT NULL
-  ORDER BY next_retry_at, rowid LIMIT :limit)
+  SELECT rowid FROM (
+    SELECT rowid FROM (
+      SELECT rowid FROM {table}
+      WHERE status = 'failed' AND next_retry_at <= {now} AND id IS NOT NULL
+      ORDER BY next_retry_at, rowid LIMIT :limit)
+    UNION ALL
+    SELECT rowid FROM {table} WHERE {never})
+  LIMIT :limit)
 RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
-  payload, started_on;
+  payload, {fence};
 
 -- name: lapsed
 -- unused: lasts unordered park after share
@@ -196,7 +222,7 @@ WHERE rowid IN (
   WHERE status = 'active' AND id IS NOT NULL AND started_on = :of AND {left} <= 0.0001
   ORDER BY rowid LIMIT :limit)
 RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
-  payload, started_on;
+  payload, {fence};
 
 -- name: claim-lapsed
 -- unused: token unordered park after share long body
@@ -208,17 +234,18 @@ WHERE rowid = (
   WHERE status = 'active' AND id IS NOT NULL AND {left} <= 0.0001
   ORDER BY {left}, rowid LIMIT 1)
 RETURNING rowid, 1, retry_count - 1, 0, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
-  payload, started_on;
+  payload, {fence};
 
 -- name: claim-next
 -- unused: park lasts
 SELECT (SELECT CAST(min({left}) * 1000.0 + 0.5 AS INTEGER)
         FROM {table} WHERE status = 'active' AND id IS NOT NULL),
-       (SELECT CAST((julianday(next_retry_at) - julianday('now')) * 86400000.0 + 0.5
-                    AS INTEGER)
-        FROM {table} WHERE status = 'failed' AND next_retry_at IS NOT NULL
-          AND id IS NOT NULL
-        ORDER BY next_retry_at LIMIT 1);
+       CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {never}) THEN 0 ELSE
+         (SELECT CAST((julianday(next_retry_at) - julianday('now')) * 86400000.0 + 0.5
+                      AS INTEGER)
+          FROM {table} WHERE status = 'failed' AND next_retry_at IS NOT NULL
+            AND id IS NOT NULL
+          ORDER BY next_retry_at LIMIT 1) END;
 
 -- name: extend
 -- unused: token
@@ -265,7 +292,7 @@ UPDATE {table} SET status = 'failed',
   next_retry_at = CASE WHEN NOT :dead THEN strftime('%Y-%m-%dT%H:%M:%fZ', 'now',
     printf('+%d.%03d seconds', :delay / 1000, :delay % 1000)) END,
   last_error = :error, expire_in_seconds = {standard}
-WHERE id = :message_id AND started_on = :started AND status = 'active';
+WHERE {this};
 
 -- name: requeue
 -- unused: token
@@ -286,7 +313,7 @@ WHERE rowid IN ({held});
 UPDATE {table} SET
   retry_count = CASE WHEN retry_count BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
                      ELSE retry_count + 1 END
-WHERE id = :message_id AND started_on = :started AND status = 'active';
+WHERE {this};
 
 -- name: reap
 UPDATE {table} SET status = 'created', next_retry_at = NULL, keep_alive = NULL,
@@ -416,7 +443,9 @@ SELECT
 SELECT count(*),
        coalesce(max(CAST((julianday('now') - julianday(created_on)) * 86400000.0 + 0.5
                          AS INTEGER)), 0)
-FROM {table} WHERE status = 'failed' AND next_retry_at <= {now} AND id IS NOT NULL;
+FROM {table}
+WHERE status = 'failed' AND (next_retry_at <= {now} OR next_retry_at >= ':')
+  AND id IS NOT NULL;
 
 -- name: oldest-pending
 SELECT coalesce(CAST((julianday('now') - julianday(created_on)) * 86400000.0 + 0.5

@@ -141,6 +141,12 @@ NOT EXISTS (
              AND b.claimed_at IS NOT DISTINCT FROM c.claimed_at))
   AND {unclaimed_behind}))
 
+-- part: from
+-- The first id behind :after; the lowest there is where :after is that one, which is how a claim
+-- begins (a_row_with_the_lowest_id_there_is_is_delivered).
+least(:after::bigint, 9223372036854775806)
+  + (:after::bigint > '-9223372036854775808'::bigint)::integer
+
 -- part: front
 -- The open rows where claimed and failed ones are; all of them once in fifty times, for those
 -- that are far behind.
@@ -206,7 +212,7 @@ id, 0::bigint, attempts, 0::bigint, created_at, 0::bigint,
 -- How far one claim looks.
 SELECT coalesce(max(id), 0), count(*) FROM (
   SELECT id FROM {table}
-  WHERE status IN (0, 1, 3) AND id > :after::bigint ORDER BY id LIMIT :scan::bigint) AS p;
+  WHERE status IN (0, 1, 3) AND id >= {from} ORDER BY id LIMIT :scan::bigint) AS p;
 
 -- name: claim
 -- unused: token park passed share many
@@ -220,7 +226,7 @@ WITH looked AS (
     c.status = 1 AND c.claimed_at > {lapsed_before} AND c.claimed_at < {year_10000} AS lives
   FROM (
     SELECT * FROM {table} AS c
-    WHERE {open_c} AND c.id > :after::bigint AND c.id <= :upto::bigint
+    WHERE {open_c} AND c.id >= {from} AND c.id <= :upto::bigint
     ORDER BY c.id OFFSET 0) AS c), -- by the index on (id)
 counted AS (
   SELECT *, row_number() OVER (PARTITION BY unit ORDER BY id) AS nth,
@@ -233,7 +239,8 @@ runs AS (
 chosen AS MATERIALIZED (
   SELECT c.id, c.unit FROM runs AS c
   WHERE c.goes AND NOT c.held
-    AND (:unordered::bigint <> 0 OR :after::bigint <= 0 OR :after::bigint < (
+    AND (:unordered::bigint <> 0 OR :after::bigint = '-9223372036854775808'::bigint
+         OR :after::bigint < (
       SELECT b.id FROM {table} AS b
       WHERE b.aggregate_id::text = c.aggregate_id::text AND b.status IN (0, 1, 3)
       ORDER BY b.id LIMIT 1))
@@ -409,7 +416,7 @@ CASE WHEN length(:ident::text) = 36 AND translate(lower(:ident::text), '01234567
 (:topic::text IS NULL OR topic::text = :topic::text)
   AND (:key::text IS NULL OR coalesce(nullif(key, ''), aggregate_id) = :key::text)
   AND (:ident::text IS NULL OR message_id = {ident} OR id = :number::bigint)
-  AND id > :after::bigint
+  AND id >= {from}
 
 -- part: since_created
 (:since::bigint = 0

@@ -124,7 +124,7 @@ CASE WHEN octet_length(partition_key) <= :long::bigint THEN partition_key
 
 -- part: sane
 -- What a relay can handle, but for the payload, whose limit is a setting.
-id > 0 AND attempts BETWEEN 0 AND 1000000000 AND generation BETWEEN 0 AND 1000000000
+id > 0 AND id < 4611686018427387904 AND attempts BETWEEN 0 AND 1000000000 AND generation BETWEEN 0 AND 1000000000
   AND octet_length(message_id) <= 1048576 AND octet_length(topic) <= 1048576
   AND octet_length(aggregate_type) <= 1048576 AND octet_length(aggregate_id) <= 1048576
   AND octet_length(partition_key) <= 1048576 AND octet_length(trace_id) <= 1048576
