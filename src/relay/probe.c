@@ -6,6 +6,10 @@
  *     again, and the destination      yes: it is this message that is refused
  *     took another one in between
  *
+ * A rejection ends a message at once, unless the destination may reject every message: it has
+ * taken none yet, or rejected several in a row.  Then the rejection is a failure like any other,
+ * until the destination takes another message and rejects this one again.
+ *
  * While the destination is down and answers, new messages probe: 1, 2, 4, … of them together,
  * at growing intervals, so that one that it takes is found behind many that it does not.
  * When all that are in memory were refused, one message probes at a time.
@@ -29,7 +33,7 @@ static void note_failing(wherry_relay *r, int64_t id, int64_t now, const char *w
 static void note_probe(wherry_relay *r, const wh_receipt *receipt, int64_t now,
 		       const char *why)
 {
-	bool answers = receipt->verdict == WHERRY_RETRY;
+	bool answers = receipt->verdict != WHERRY_UNKNOWN;
 
 	if (r->destination.probing)
 		wh_down(r, now, why);
@@ -47,18 +51,29 @@ bool wh_probe_refused(wherry_relay *r, const wh_entry *e, const wh_receipt *rece
 {
 	int64_t before = wh_refused_find(&r->destination.refused, e->msg.id);
 	bool again = before == r->destination.answered;
+	bool denied = receipt->denied && receipt->verdict != WHERRY_REJECTED;
 
 	wh_refused_add(&r->destination.refused, e->msg.id, r->destination.answered);
 	if (r->destination.down && e->probe)
 		note_probe(r, receipt, now, why);
 	if (before >= 0 && !again)
 		return true;
-	if (!r->destination.down && receipt->denied &&
-	    (again || !r->destination.answered))
+	if (!r->destination.down && denied && (again || !r->destination.answered))
 		wh_down(r, now, why);
 	else if (!r->destination.down)
 		note_failing(r, e->msg.id, now, why);
-	return !r->destination.down && !receipt->denied;
+	return !r->destination.down && !denied;
+}
+
+bool wh_probe_rejects_all(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt)
+{
+	wh_destination *d = &r->destination;
+	int64_t before = wh_refused_find(&d->refused, e->msg.id);
+
+	d->n_rejected++;
+	if (!receipt->denied || (before >= 0 && before != d->answered))
+		return false;
+	return !d->taken || d->n_rejected >= r->set.down_after;
 }
 
 int64_t wh_probe_rest_us(const wherry_relay *r, int64_t now)

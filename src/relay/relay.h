@@ -105,6 +105,8 @@ typedef struct wh_destination {
 	size_t probes_left;  /* Probes of this round for which there was no room yet. */
 	uint32_t round;      /* Number of the last choice of probes. */
 	int64_t answered;    /* Messages that it took or rejected. */
+	int64_t taken;       /* Messages that it took. */
+	int64_t n_rejected;  /* Messages that it rejected since it took one. */
 	wh_refused refused;  /* Messages that it refused, and when. */
 	int64_t failing
 		[WH_DOWN_MOST]; /* Ids of messages that failed since it took one. */
@@ -337,6 +339,9 @@ wh_entry *wh_probe_next(wherry_relay *r);
  * destination is down. */
 bool wh_probe_refused(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt,
 		      int64_t now, const char *why);
+/* A message was rejected.  True: it may be that the destination rejects every message, so that
+ * this one must not die yet. */
+bool wh_probe_rejects_all(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt);
 /* How long a message rests whose refusal does not count. */
 int64_t wh_probe_rest_us(const wherry_relay *r, int64_t now);
 

@@ -3,7 +3,7 @@
  *
  *     delivered            done
  *     retry, unknown       failed, attempts + 1; dead when they are used up
- *     rejected             dead
+ *     rejected             dead, unless the destination may reject all (probe.c)
  *     throttled            ready again, in its place, later; nothing is counted
  *
  * A failed message holds back those of its key behind it.  What an ordered publisher had
@@ -174,13 +174,12 @@ bool wh_settle_behind(wherry_relay *r, wh_entry *e)
 static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *receipt,
 			   int64_t now)
 {
-	bool rejected = receipt->verdict == WHERRY_REJECTED;
 	const char *why =
 		*receipt->reason ? receipt->reason : "the destination gave no reason";
 
 	if (wh_settle_behind(r, e))
 		return;
-	if (rejected) {
+	if (receipt->verdict == WHERRY_REJECTED && !wh_probe_rejects_all(r, e, receipt)) {
 		wh_up(r); /* it answered about this one message */
 		e->fate = WH_FATE_DEAD;
 		settle_failure(r, e, why, now);
@@ -217,6 +216,8 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 		wh_entry_gone(r, e);
 	} else if (receipt->verdict == WHERRY_DELIVERED) {
 		wh_up(r);
+		r->destination.taken++;
+		r->destination.n_rejected = 0;
 		wh_refused_remove(&r->destination.refused, e->msg.id);
 		wh_latency_note(r, e);
 		e->written = receipt->written;

@@ -337,6 +337,98 @@ static void messages_that_are_denied_keep_no_others_from_being_claimed(void **st
 	more_that_are_denied_than_fit_in_the_window_keep_no_others(state);
 }
 
+/* A rejection may be the same for every message: the destination has not taken one yet. */
+static relay_fake *begin_rejecting(relay_fixture *f)
+{
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	fake->denies = true;
+	f->every = WHERRY_REJECTED;
+	return fake;
+}
+
+static void a_destination_that_rejects_all_from_the_start_ends_no_message(void **state)
+{
+	relay_fixture *f = *state;
+
+	(void)begin_rejecting(f);
+	relay_put(f, "abcdefgh");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).down);
+	RELAY_UNTIL(f, &f->a, f->n_events > 60);
+	assert_int_equal(relay_count(f, WHERRY_DEAD), 0);
+	f->every = WHERRY_DELIVERED;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 8);
+	relay_check_once(f, 8);
+}
+
+static void a_destination_that_begins_to_reject_all_ends_few(void **state)
+{
+	relay_fixture *f = *state;
+
+	(void)begin_rejecting(f);
+	f->every = WHERRY_DELIVERED;
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	f->every = WHERRY_REJECTED;
+	relay_put(f, "bcdefghijklmnopqrst");
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).down);
+	RELAY_UNTIL(f, &f->a, f->n_events > 60);
+	assert_int_equal(relay_count(f, WHERRY_DEAD), 4); /* relay.down_after - 1 */
+	f->every = WHERRY_DELIVERED;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 16);
+	assert_int_equal(relay_count(f, WHERRY_DEAD), 4);
+}
+
+static void a_message_rejected_alone_ends_once_another_is_taken(void **state)
+{
+	relay_fixture *f = *state;
+
+	(void)begin_rejecting(f);
+	f->every = WHERRY_DELIVERED;
+	relay_set(f, "retry.attempts", "1000");
+	relay_answers(f, 1, WHERRY_REJECTED, -1);
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_attempts(f, 1) > 0);
+	assert_int_equal(relay_count(f, WHERRY_DEAD), 0);
+	relay_put(f, "b");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
+	assert_true(relay_told(f, 1, WHERRY_REJECTED) >= 2);
+	assert_int_equal(relay_count(f, WHERRY_DONE), 1);
+}
+
+static void one_that_is_rejected_beside_others_ends_at_once(void **state)
+{
+	relay_fixture *f = *state;
+
+	(void)begin_rejecting(f);
+	f->every = WHERRY_DELIVERED;
+	relay_answers(f, 2, WHERRY_REJECTED, -1);
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	relay_put(f, "bc");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	assert_int_equal(relay_told(f, 2, WHERRY_REJECTED), 1);
+}
+
+static void one_that_is_rejected_alone_uses_up_its_attempts(void **state)
+{
+	relay_fixture *f = *state;
+
+	(void)begin_rejecting(f);
+	relay_set(f, "retry.base", "1ms");
+	relay_set(f, "retry.cap", "1ms");
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
+	assert_int_equal(relay_told(f, 1, WHERRY_REJECTED), 5);
+	assert_false(relay_stats(&f->a).down);
+}
+
 /* However often each message is tried. */
 static void a_destination_that_denies_all_costs_no_attempt(void **state)
 {
@@ -381,6 +473,11 @@ const relay_test relay_down_tests[] = {
 	RELAY_TEST(thousands_that_are_denied_keep_no_others, RELAY_ALONE),
 	RELAY_TEST(more_that_are_denied_than_fit_in_the_window_keep_no_others, 0),
 	RELAY_TEST(messages_that_are_denied_keep_no_others_from_being_claimed, 0),
+	RELAY_TEST(a_destination_that_rejects_all_from_the_start_ends_no_message, 0),
+	RELAY_TEST(a_destination_that_begins_to_reject_all_ends_few, 0),
+	RELAY_TEST(a_message_rejected_alone_ends_once_another_is_taken, 0),
+	RELAY_TEST(one_that_is_rejected_beside_others_ends_at_once, 0),
+	RELAY_TEST(one_that_is_rejected_alone_uses_up_its_attempts, 0),
 	RELAY_TEST(a_destination_that_denies_all_costs_no_attempt, 0),
 	RELAY_TEST(a_destination_that_denies_all_is_asked_rarely, 0),
 	RELAY_TEST(five_failures_mean_that_the_destination_is_down, 0),

@@ -153,7 +153,8 @@ static void give(relay_fake *fake, size_t i, wh_receipt *out)
 		.message = flight.msg,
 		.verdict = flight.verdict,
 		.retry_after_us = flight.retry_after_us,
-		.denied = fake->denies && flight.verdict == WHERRY_RETRY,
+		.denied = fake->denies && (flight.verdict == WHERRY_RETRY ||
+					   flight.verdict == WHERRY_REJECTED),
 	};
 	if (flight.verdict != WHERRY_DELIVERED)
 		(void)snprintf(out->reason, sizeof(out->reason), "the test said so");

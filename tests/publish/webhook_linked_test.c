@@ -22,8 +22,9 @@ static void each_status_means_what_it_should(void **state)
 		{"204", WHERRY_DELIVERED, 0},
 		{"299", WHERRY_DELIVERED, 0},
 		{"400", WHERRY_REJECTED, 0},
-		{"404", WHERRY_REJECTED, 0},
-		{"410", WHERRY_REJECTED, 0},
+		{"404", WHERRY_RETRY, 0},
+		{"405", WHERRY_RETRY, 0},
+		{"410", WHERRY_RETRY, 0},
 		{"413", WHERRY_REJECTED, 0},
 		{"422", WHERRY_REJECTED, 0},
 		{"408", WHERRY_RETRY, 0},
@@ -86,7 +87,7 @@ static void a_date_says_how_long_to_wait(void **state)
 	site_end(s);
 }
 
-static void credentials_and_redirects_may_be_the_destinations_fault(void **state)
+static void credentials_paths_and_redirects_may_be_the_destinations_fault(void **state)
 {
 	site *s = site_begin(NULL);
 
@@ -97,6 +98,12 @@ static void credentials_and_redirects_may_be_the_destinations_fault(void **state
 	site_denies(s, "HTTP 403");
 	webhook_server_answer(s->server, "407");
 	site_denies(s, "HTTP 407");
+	webhook_server_answer(s->server, "404");
+	site_denies(s, "HTTP 404");
+	webhook_server_answer(s->server, "405");
+	site_denies(s, "HTTP 405");
+	webhook_server_answer(s->server, "410");
+	site_denies(s, "HTTP 410");
 	webhook_server_answer(s->server, "301 location=http://127.0.0.1/there");
 	site_denies(s, "redirects are not followed: give the URL it points to, "
 		       "http://127.0.0.1/there");
@@ -104,7 +111,7 @@ static void credentials_and_redirects_may_be_the_destinations_fault(void **state
 	site_denies(s, "/there");
 	webhook_server_answer(s->server, "304");
 	site_denies(s, "HTTP 304");
-	assert_int_equal(site_requests(s), 6);
+	assert_int_equal(site_requests(s), 9);
 	site_end(s);
 }
 
@@ -447,7 +454,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_status_means_what_it_should),
 		cmocka_unit_test(a_date_says_how_long_to_wait),
-		cmocka_unit_test(credentials_and_redirects_may_be_the_destinations_fault),
+		cmocka_unit_test(
+			credentials_paths_and_redirects_may_be_the_destinations_fault),
 		cmocka_unit_test(others_are_delivered_beside_one_that_is_denied),
 		cmocka_unit_test(verdicts_are_never_mixed_up),
 		cmocka_unit_test(an_answer_that_breaks_off_is_one_or_none),

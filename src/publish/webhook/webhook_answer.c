@@ -5,8 +5,8 @@
  *     429; 503 with Retry-After    throttled: all wait, none is counted
  *     408, 425, 5xx                retry, not before Retry-After
  *     401, 403, 407                retry; perhaps the credentials are wrong, for all
- *     1xx, 3xx                     retry; perhaps the URL is wrong, for all
- *     other 4xx                    rejected
+ *     1xx, 3xx, 404, 405, 410      retry; perhaps the URL is wrong, for all
+ *     other 4xx                    rejected; perhaps for all, if the receiver takes nothing
  *     no answer                    unknown if some of the request may have left, else
  *                                  the destination's: it cannot be reached
  *
@@ -30,6 +30,14 @@ static int64_t wait_us(int64_t seconds, int64_t most_s)
 	return (seconds < most_s ? seconds : most_s) * WH_SECOND;
 }
 
+/* Credentials, or a path that the receiver does not have, or not yet or no longer: a new version
+ * of it may be on its way. */
+static bool is_endpoints(long status)
+{
+	return status == 401 || status == 403 || status == 404 || status == 405 ||
+	       status == 407 || status == 410;
+}
+
 static void judge_status(wh_webhook_verdict *v, const wh_webhook_answer *a)
 {
 	bool waits = a->retry_after_s > 0;
@@ -41,7 +49,7 @@ static void judge_status(wh_webhook_verdict *v, const wh_webhook_answer *a)
 	} else if (a->status == 408 || a->status == 425 || a->status >= 500) {
 		v->verdict = WHERRY_RETRY;
 		v->retry_after_us = wait_us(a->retry_after_s, delay_most_s);
-	} else if (a->status == 401 || a->status == 403 || a->status == 407) {
+	} else if (is_endpoints(a->status)) {
 		v->verdict = WHERRY_RETRY;
 		v->denied = true;
 	} else if (a->status < 400) {
@@ -55,6 +63,7 @@ static void judge_status(wh_webhook_verdict *v, const wh_webhook_answer *a)
 			a->elsewhere ? a->elsewhere : "");
 	} else {
 		v->verdict = WHERRY_REJECTED;
+		v->denied = true;
 	}
 }
 
