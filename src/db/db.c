@@ -22,6 +22,59 @@ static const char *scheme_at(const void *ctx, size_t i)
 	return drivers[i] ? drivers[i]->scheme : NULL;
 }
 
+/* ---- the table ---- */
+
+/* A pointer to a function has no other type that all can be seen as. */
+typedef void (*any_fn)(void);
+#define FN(member) ((any_fn)driver->member)
+#define NEEDED(member)                                                                   \
+	{                                                                                \
+#member, FN(member)                                                      \
+	}
+
+wherry_code wh_db_driver_check(const wh_db_driver *driver, wherry_error *err)
+{
+	static const wh_row_driver no_row;
+	const wh_row_driver *row = driver->row ? driver->row : &no_row;
+	const struct {
+		const char *name;
+		any_fn fn;
+	} needed[] = {
+		{"row.integer", (any_fn)row->integer},
+		{"row.bytes", (any_fn)row->bytes},
+		NEEDED(connection.open),
+		NEEDED(connection.close),
+		NEEDED(connection.interrupt),
+		NEEDED(transaction.begin),
+		NEEDED(transaction.commit),
+		NEEDED(transaction.rollback),
+		NEEDED(transaction.is_open),
+		NEEDED(statement.run),
+		NEEDED(statement.script),
+		NEEDED(statement.last_id),
+		NEEDED(statement.forget),
+		NEEDED(commits.watch),
+		NEEDED(commits.fd),
+		NEEDED(commits.changed),
+		/* A file that is replaced may leave its log behind; who waits is waited for. */
+		{"file.old_log",
+		 driver->file.replaced ? FN(file.old_log) : FN(statement.run)},
+		{"connection.limit",
+		 driver->meanwhile ? FN(connection.limit) : FN(statement.run)},
+	};
+
+	if (!driver->scheme)
+		return wh_fail(err, WHERRY_INVALID, "a database driver has no scheme");
+	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++)
+		if (!needed[i].fn)
+			return wh_fail(err, WHERRY_INVALID,
+				       "the database driver '%s:' lacks %s",
+				       driver->scheme, needed[i].name);
+	return WHERRY_OK;
+}
+
+/* ---- by URL ---- */
+
 static const wh_db_driver *find_driver(wh_view scheme)
 {
 	for (size_t i = 0; drivers[i]; i++)
@@ -80,7 +133,10 @@ wherry_code wh_db_known(const char *url, wherry_error *err)
 	driver = find_driver(parts.scheme);
 	if (!driver)
 		return unknown_scheme(parts.scheme, err);
-	return driver->check ? driver->check(parts.rest.ptr, err) : WHERRY_OK;
+	code = wh_db_driver_check(driver, err);
+	if (code == WHERRY_OK && driver->connection.check)
+		code = driver->connection.check(parts.rest.ptr, err);
+	return code;
 }
 
 bool wh_db_streams(const char *url)
@@ -96,6 +152,7 @@ bool wh_db_streams(const char *url)
 wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db **out,
 		       wherry_error *err)
 {
+	const wh_db_driver *driver;
 	wh_url parts;
 	wherry_code code;
 
@@ -104,9 +161,13 @@ wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db 
 	code = wh_url_parse(url, &parts, err);
 	if (code != WHERRY_OK)
 		return code;
-	if (!find_driver(parts.scheme))
+	driver = find_driver(parts.scheme);
+	if (!driver)
 		return unknown_scheme(parts.scheme, err);
-	return find_driver(parts.scheme)->open(parts.rest.ptr, options, out, err);
+	code = wh_db_driver_check(driver, err);
+	if (code != WHERRY_OK)
+		return code;
+	return driver->connection.open(parts.rest.ptr, options, out, err);
 }
 
 wherry_code wherry_db_open(const char *url, const wherry_config *config, wherry_db **out,
@@ -133,16 +194,21 @@ void wherry_db_close(wherry_db *db)
 	if (!db)
 		return;
 	wherry_db_rollback(db);
-	db->driver->close(db);
+	db->driver->connection.close(db);
 }
 
-wherry_code wh_db_begin(wherry_db *db, wherry_error *err)
+static wherry_code begin(wherry_db *db, bool quiet, wherry_error *err)
 {
-	wherry_code code = db->driver->begin(db, err);
+	wherry_code code = db->driver->transaction.begin(db, quiet, err);
 
 	if (code == WHERRY_OK)
 		db->depth++;
 	return code;
+}
+
+wherry_code wh_db_begin(wherry_db *db, wherry_error *err)
+{
+	return begin(db, false, err);
 }
 
 wherry_code wherry_db_begin(wherry_db *db, wherry_error *err)
@@ -160,9 +226,9 @@ wherry_code wherry_db_commit(wherry_db *db, wherry_error *err)
 
 	if (!db || !db->depth)
 		return wh_fail(err, WHERRY_INVALID, "no transaction of ours is open");
-	code = db->driver->commit(db, err);
+	code = db->driver->transaction.commit(db, err);
 	if (code != WHERRY_OK)
-		db->driver->rollback(db);
+		db->driver->transaction.rollback(db);
 	db->depth--;
 	return code;
 }
@@ -171,24 +237,25 @@ void wherry_db_rollback(wherry_db *db)
 {
 	if (!db || !db->depth)
 		return;
-	db->driver->rollback(db);
+	db->driver->transaction.rollback(db);
 	db->depth--;
 }
 
 bool wherry_db_in_transaction(wherry_db *db)
 {
-	return db && db->driver->in_transaction(db);
+	return db && db->driver->transaction.is_open(db);
 }
 
 void wherry_db_interrupt(wherry_db *db)
 {
 	if (db)
-		db->driver->interrupt(db);
+		db->driver->connection.interrupt(db);
 }
 
-wherry_code wh_db_transact(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error *err)
+static wherry_code transact(wherry_db *db, bool quiet, wh_work_fn fn, void *ctx,
+			    wherry_error *err)
 {
-	wherry_code code = wh_db_begin(db, err);
+	wherry_code code = begin(db, quiet, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -200,15 +267,15 @@ wherry_code wh_db_transact(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error
 	return wherry_db_commit(db, err);
 }
 
+wherry_code wh_db_transact(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error *err)
+{
+	return transact(db, false, fn, ctx, err);
+}
+
 wherry_code wh_db_transact_quietly(wherry_db *db, wh_work_fn fn, void *ctx,
 				   wherry_error *err)
 {
-	wherry_code code;
-
-	db->quiet = true;
-	code = wh_db_transact(db, fn, ctx, err);
-	db->quiet = false;
-	return code;
+	return transact(db, true, fn, ctx, err);
 }
 
 #ifndef NDEBUG
@@ -233,7 +300,8 @@ wherry_code wh_db_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params
 {
 	assert(stmt && n_params <= WH_STMT_PARAMS);
 	assert(all_given(stmt, params, n_params));
-	return db->driver->run(db, stmt, params, n_params, visit, ctx, out_changed, err);
+	return db->driver->statement.run(db, stmt, params, n_params, visit, ctx,
+					 out_changed, err);
 }
 
 wherry_code wh_db_run_all(wherry_db *db, wh_call *calls, size_t n, wherry_error *err)
@@ -243,8 +311,8 @@ wherry_code wh_db_run_all(wherry_db *db, wh_call *calls, size_t n, wherry_error 
 	assert(n <= WH_DB_CALLS_MOST);
 	for (size_t i = 0; i < n; i++)
 		assert(all_given(calls[i].stmt, calls[i].params, calls[i].n_params));
-	if (db->driver->run_all)
-		return db->driver->run_all(db, calls, n, err);
+	if (db->driver->statement.run_all)
+		return db->driver->statement.run_all(db, calls, n, err);
 	for (size_t i = 0; code == WHERRY_OK && i < n; i++)
 		code = wh_db_run(db, calls[i].stmt, calls[i].params, calls[i].n_params,
 				 calls[i].visit, calls[i].ctx, &calls[i].changed, err);
@@ -253,94 +321,101 @@ wherry_code wh_db_run_all(wherry_db *db, wh_call *calls, size_t n, wherry_error 
 
 int64_t wh_db_last_id(wherry_db *db)
 {
-	return db->driver->last_id(db);
+	return db->driver->statement.last_id(db);
 }
 
 wherry_code wh_db_script(wherry_db *db, const char *sql, wherry_error *err)
 {
-	return db->driver->script(db, sql, err);
+	return db->driver->statement.script(db, sql, err);
 }
 
 void wh_db_forget(wherry_db *db, const wh_sql *sql)
 {
-	db->driver->forget(db, sql);
+	db->driver->statement.forget(db, sql);
 }
 
 int64_t wh_row_int(const wh_row *row, int column)
 {
-	return row->driver->row_int(row, column);
+	return row->driver->integer(row, column);
 }
 
 wh_view wh_row_bytes(const wh_row *row, int column)
 {
-	return row->driver->row_bytes(row, column);
+	return row->driver->bytes(row, column);
 }
 
 const char *wh_row_text(const wh_row *row, int column)
 {
-	return row->driver->row_bytes(row, column).ptr;
+	return row->driver->bytes(row, column).ptr;
 }
 
 bool wh_row_is_int(const wh_row *row, int column)
 {
-	return !row->driver->row_is_int || row->driver->row_is_int(row, column);
+	return !row->driver->is_int || row->driver->is_int(row, column);
 }
 
 bool wh_db_about_row(const wherry_db *db, wherry_code code, const wherry_error *err)
 {
-	return code != WHERRY_OK && db->driver->about_row && db->driver->about_row(err);
+	return code != WHERRY_OK && db->driver->statement.about_row &&
+	       db->driver->statement.about_row(err);
 }
 
 wherry_code wh_row_check(const wh_row *row, wherry_error *err)
 {
-	bool failed = row->driver->row_failed && row->driver->row_failed(row);
+	bool failed = row->driver->failed && row->driver->failed(row);
 
 	return failed ? wh_oom(err) : WHERRY_OK;
 }
 
-wherry_code wh_db_watch(wherry_db *db, wherry_error *err)
+void wh_db_limit(wherry_db *db, int64_t until_us)
 {
-	return db->driver->watch(db, err);
+	if (db->driver->connection.limit)
+		db->driver->connection.limit(db, until_us);
+}
+
+wherry_code wh_db_watch(wherry_db *db, const wh_watch *whose, wherry_error *err)
+{
+	return db->driver->commits.watch(db, whose, err);
 }
 
 int wh_db_fd(wherry_db *db)
 {
-	return db->driver->fd(db);
+	return db->driver->commits.fd(db);
 }
 
-bool wh_db_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
+bool wh_db_changed(wherry_db *db, const wh_look *look, int64_t *out_next_us)
 {
-	return db->driver->changed(db, now_us, out_next_us);
+	return db->driver->commits.changed(db, look, out_next_us);
 }
 
 int64_t wh_db_session(wherry_db *db)
 {
-	return db->driver->session ? db->driver->session(db) : 0;
+	return db->driver->connection.session ? db->driver->connection.session(db) : 0;
 }
 
 wherry_code wh_db_schema_of(wherry_db *db, const char *table, bool own, char *out,
 			    size_t cap, wherry_error *err)
 {
-	if (db->driver->schema_of)
-		return db->driver->schema_of(db, table, own, out, cap, err);
+	if (db->driver->connection.schema_of)
+		return db->driver->connection.schema_of(db, table, own, out, cap, err);
 	*out = 0;
 	return WHERRY_OK;
 }
 
 int64_t wh_db_version(wherry_db *db)
 {
-	return db->driver->version ? db->driver->version(db) : 0;
+	return db->driver->commits.version ? db->driver->commits.version(db) : 0;
 }
 
 bool wh_db_replaced(wherry_db *db, bool look)
 {
-	return db && db->driver->replaced && db->driver->replaced(db, look);
+	return db && db->driver->file.replaced && db->driver->file.replaced(db, look);
 }
 
 void wh_db_keep_log(wherry_db *db, int *inout)
 {
-	if (*inout <= 0 && wh_db_replaced(db, false) && db->driver->old_log)
-		*inout = db->driver->old_log(db);
+	if (*inout <= 0 && wh_db_replaced(db, false) && db->driver->file.old_log)
+		*inout = db->driver->file.old_log(db);
 }
 
 wherry_code wh_stream_open(wherry_db *db, const wh_stream_options *options,

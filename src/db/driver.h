@@ -35,9 +35,25 @@ typedef struct wh_param {
 /* NULL in SQL when the view is absent. */
 wh_param wh_bytes_param(const char *name, wh_type type, wh_view bytes);
 
+struct wh_row;
+
+/* How to read the columns of a row, which count from 0. */
+typedef struct wh_row_driver {
+	int64_t (*integer)(const struct wh_row *row, int column);
+	/* Absent for NULL; ends in NUL. */
+	wh_view (*bytes)(const struct wh_row *row, int column);
+
+	/* Is this column an integer, or NULL?  May be NULL: integer columns hold nothing else. */
+	bool (*is_int)(const struct wh_row *row, int column);
+
+	/* Was there no memory for one of its columns, which then looks empty?  The statement
+	 * fails after the visit.  May be NULL: there always is. */
+	bool (*failed)(const struct wh_row *row);
+} wh_row_driver;
+
 /* A row while it is being visited. */
 typedef struct wh_row {
-	const struct wh_db_driver *driver;
+	const wh_row_driver *driver;
 	void *handle;
 } wh_row;
 
@@ -69,131 +85,159 @@ typedef struct wh_call {
 
 enum { WH_DB_CALLS_MOST = 4 };
 
+/* Whose commits are watched for. */
+typedef struct wh_watch {
+	int64_t key;  /* Number of the table whose writers notify; 0: no writer does. */
+	bool unheard; /* Writers of new rows notify nobody. */
+	bool sole; /* What this session updates or deletes there makes no work for another
+			 relay, and notifies none. */
+} wh_watch;
+
+/* What a caller that looks for commits has to do with them. */
+typedef struct wh_look {
+	int64_t now_us; /* Monotonic. */
+	int64_t found; /* Rows that the caller has read in order to deliver them: while the
+			   number rises, it looks often. */
+	bool calm; /* New rows do not matter, only what operators and other relays do. */
+} wh_look;
+
+/*
+ * What a database can do, its functions grouped by what they are about.  Each must be there
+ * unless its comment says that it may be NULL; wh_db_driver_check() knows which.
+ */
 typedef struct wh_db_driver {
-	const char *scheme; /* selects it in a URL: "sqlite" */
-	const char *alias;  /* so does this; NULL: none */
+	const char *scheme; /* Selects it in a URL: "sqlite". */
+	const char *alias;  /* So does this one; NULL: there is none. */
 
 	/* Can a transaction still commit a lower id than one already seen committed? */
 	bool late_commits;
 
-	/* Does it call, while it waits, what wherry_db has of that name? */
+	/* While a call waits for the server, it calls wherry_db's function of this name. */
 	bool meanwhile;
 
 	/* Does a statement that fails take its transaction along?  Then what may fail gets a
 	 * savepoint of its own. */
 	bool failure_spreads;
 
-	/* Refuse what open() would without going there.  NULL: nothing is known before. */
-	wherry_code (*check)(const char *rest, wherry_error *err);
+	/* The rows that its statements visit. */
+	const wh_row_driver *row;
 
-	/* Open what rest (the URL behind the colon) names.  On failure leave *out alone. */
-	wherry_code (*open)(const char *rest, const wh_db_options *options,
-			    wherry_db **out, wherry_error *err);
-	void (*close)(wherry_db *db);
+	struct {
+		/* Refuse what open() would without going there.  May be NULL: nothing is known
+		 * before. */
+		wherry_code (*check)(const char *rest, wherry_error *err);
 
-	/* Begin to write; a savepoint where a transaction is open, anyone's. */
-	wherry_code (*begin)(wherry_db *db, wherry_error *err);
-	wherry_code (*commit)(wherry_db *db, wherry_error *err);
-	void (*rollback)(wherry_db *db);
-	bool (*in_transaction)(wherry_db *db);
+		/* Open what rest (the URL behind the colon) names.  On failure leave *out
+		 * alone. */
+		wherry_code (*open)(const char *rest, const wh_db_options *options,
+				    wherry_db **out, wherry_error *err);
+		void (*close)(wherry_db *db);
 
-	/* Run one statement, visit its rows, count the rows it changed. */
-	wherry_code (*run)(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
-			   size_t n_params, wh_row_fn visit, void *ctx,
-			   int64_t *out_changed, wherry_error *err);
+		/* Make the running call return WHERRY_INTERRUPTED; from any thread. */
+		void (*interrupt)(wherry_db *db);
 
-	/* The same for several, in one round trip; NULL: they are run one by one.  See
-	 * wh_db_run_all(). */
-	wherry_code (*run_all)(wherry_db *db, wh_call *calls, size_t n,
-			       wherry_error *err);
+		/* Let no call wait for the server beyond this time by the monotonic clock.
+		 * May be NULL: no call waits for a server. */
+		void (*limit)(wherry_db *db, int64_t until_us);
 
-	/* The id that the last INSERT which changed a row took. */
-	int64_t (*last_id)(wherry_db *db);
+		/* The number that the server gave this session when it began.  May be NULL:
+		 * there is no server. */
+		int64_t (*session)(wherry_db *db);
 
-	/* Run several statements without parameters, as migrations are. */
-	wherry_code (*script)(wherry_db *db, const char *sql, wherry_error *err);
+		/*
+		 * The schema that a table named without one is in, by the search path of the
+		 * user; if there is no such table, the schema that it would be created in.
+		 * With `own` tables count only if the user has the rights of their owner, and
+		 * not for a superuser, who has those of all.  Empty where the path names no
+		 * schema that is there.  May be NULL: the database has no schemas.
+		 */
+		wherry_code (*schema_of)(wherry_db *db, const char *table, bool own,
+					 char *out, size_t cap, wherry_error *err);
+	} connection;
 
-	/* Drop what is prepared of these statements, which are about to be freed. */
-	void (*forget)(wherry_db *db, const wh_sql *sql);
+	struct {
+		/*
+		 * Begin to write; a savepoint where a transaction is open, anyone's.
+		 *
+		 * @param quiet  The transaction makes no work for a relay: its updates and
+		 *               deletes notify none.  Of no effect on a savepoint.
+		 */
+		wherry_code (*begin)(wherry_db *db, bool quiet, wherry_error *err);
+		wherry_code (*commit)(wherry_db *db, wherry_error *err);
+		void (*rollback)(wherry_db *db);
+		bool (*is_open)(wherry_db *db);
+	} transaction;
 
-	/* Columns of a row, from 0. */
-	int64_t (*row_int)(const wh_row *row, int column);
-	wh_view (*row_bytes)(const wh_row *row,
-			     int column); /* absent for NULL; ends in NUL */
+	struct {
+		/* Run one statement, visit its rows, count the rows it changed. */
+		wherry_code (*run)(wherry_db *db, const wh_stmt *stmt,
+				   const wh_param *params, size_t n_params,
+				   wh_row_fn visit, void *ctx, int64_t *out_changed,
+				   wherry_error *err);
 
-	/* Is this column an integer, or NULL?  May be NULL: integer columns have nothing else. */
-	bool (*row_is_int)(const wh_row *row, int column);
+		/* The same for several, in one round trip.  May be NULL: they are run one by
+		 * one.  See wh_db_run_all(). */
+		wherry_code (*run_all)(wherry_db *db, wh_call *calls, size_t n,
+				       wherry_error *err);
 
-	/* Did a statement fail because of what a row holds: a text that cannot be converted,
-	 * a value out of range?  May be NULL: it never does. */
-	bool (*about_row)(const wherry_error *err);
+		/* Run several statements without parameters, as migrations are. */
+		wherry_code (*script)(wherry_db *db, const char *sql, wherry_error *err);
 
-	/* Was there no memory for one of its columns, which then looks empty?  The statement
-	 * fails after the visit.  May be NULL: then never. */
-	bool (*row_failed)(const wh_row *row);
+		/* The id that the last INSERT which changed a row took. */
+		int64_t (*last_id)(wherry_db *db);
 
-	/* Start to notice commits of others; fd() may be polled for reading afterwards. */
-	wherry_code (*watch)(wherry_db *db, wherry_error *err);
-	int (*fd)(wherry_db *db); /* -1: none */
+		/* Drop what is prepared of these statements, which are about to be freed. */
+		void (*forget)(wherry_db *db, const wh_sql *sql);
 
-	/* Has anything been committed, by anyone but the relay's own calls, since the last
-	 * call that said so?  True also where the connection is lost, which the next call
-	 * tells.  *out_next_us: when to ask again, WH_NEVER: when fd() says. */
-	bool (*changed)(wherry_db *db, int64_t now_us, int64_t *out_next_us);
+		/* Did a statement fail because of what a row holds: a text that cannot be
+		 * converted, a value out of range?  May be NULL: none ever does. */
+		bool (*about_row)(const wherry_error *err);
+	} statement;
 
-	/* A number that is another one once anybody but this connection has committed; 0: it
-	 * is not known.  May be NULL: never known. */
-	int64_t (*version)(wherry_db *db);
+	/* Noticing what others commit. */
+	struct {
+		/* Begin to; fd() may be polled for reading afterwards.  Once is enough. */
+		wherry_code (*watch)(wherry_db *db, const wh_watch *whose,
+				     wherry_error *err);
+		int (*fd)(wherry_db *db); /* -1: none */
 
-	/* Has the file been replaced or deleted since it was opened?  With `look` the system is
-	 * asked, without it the last answer counts.  Once it is true, run() and begin() fail with
-	 * WHERRY_CLOSED.  May be NULL: never. */
-	bool (*replaced)(wherry_db *db, bool look);
+		/* Has anyone committed, except the relay's own calls, since the last call that
+		 * said so?  True also where the connection is lost; the next call says why.
+		 * *out_next_us: when to ask again, WH_NEVER: when fd() is readable. */
+		bool (*changed)(wherry_db *db, const wh_look *look, int64_t *out_next_us);
 
-	/* Of a file that was replaced: a descriptor of its log, if that still has its name, else
-	 * -1; given.  It keeps the log's number from being used again.  May be NULL: none. */
-	int (*old_log)(wherry_db *db);
+		/* A number that is another one once anybody but this connection has committed;
+		 * 0: it is not known.  May be NULL: it never is. */
+		int64_t (*version)(wherry_db *db);
+	} commits;
 
-	/* Make the running call return WHERRY_INTERRUPTED; from any thread. */
-	void (*interrupt)(wherry_db *db);
+	/* A database that is a file.  Both may be NULL: it is not, or it cannot be replaced. */
+	struct {
+		/* Has the file been replaced or deleted since it was opened?  With `look` the
+		 * system is asked, without it the last answer counts.  Once it is true, run()
+		 * and begin() fail with WHERRY_CLOSED. */
+		bool (*replaced)(wherry_db *db, bool look);
 
-	/* The number that the server gave this session when it began.  May be NULL: there
-	 * is no server. */
-	int64_t (*session)(wherry_db *db);
-
-	/*
-	 * The schema that a table named without one is in, by the search path of the user; if
-	 * there is no such table, the schema that it would be created in.  With `own` tables
-	 * count only if the user has the rights of their owner, and not for a superuser, who has
-	 * those of all.  Empty where the path
-	 * names no schema that is there.  May be NULL: the database has no schemas.
-	 */
-	wherry_code (*schema_of)(wherry_db *db, const char *table, bool own, char *out,
-				 size_t cap, wherry_error *err);
+		/* Of a file that was replaced: a descriptor of its log, if that still has its
+		 * name, else -1; given.  It keeps the log's number from being used again.
+		 * Must be there if replaced() is. */
+		int (*old_log)(wherry_db *db);
+	} file;
 
 	/* Open the log of commits; see stream.h.  May be NULL: there is none. */
 	wherry_code (*stream)(wherry_db *db, const struct wh_stream_options *options,
 			      struct wh_stream **out, wherry_error *err);
 } wh_db_driver;
 
+/* The part of a connection that all drivers share; it is the first member of a driver's own. */
 struct wherry_db {
 	const wh_db_driver *driver;
 	const wh_env *env;
-	bool shared; /* borrowed, or in memory: producers use this very handle */
-	bool calm; /* of changed(): what operators and other relays do matters, not new rows */
-	bool unheard;     /* of changed(): who writes new rows tells nobody */
-	int64_t wake_key; /* of watch(): the number of the table whose writers wake it, 0:
-			     none does */
-	bool sole; /* of watch(): what this session updates or deletes there makes no work
-		       for another relay, and wakes none */
-	bool quiet;    /* of begin and commit: nor does this transaction */
-	int64_t found; /* rows read so as to deliver them: changed() looks often meanwhile */
-	/* Calls wait for no server beyond this time by the monotonic clock; 0: no such limit. */
-	int64_t give_up_us;
-	int depth; /* of begin: how many of ours are open, one inside the other */
+	bool shared; /* Borrowed, or in memory: producers use this very handle. */
+	int depth;   /* Transactions and savepoints of ours that are open. */
 
 	/* While a server is at work: do something else until fd can be read or this time has
-	 * come, and at least look once; nothing of this connection.  NULL: there is nothing
+	 * come, and at least look once; use nothing of this connection.  NULL: there is nothing
 	 * to do. */
 	void (*meanwhile)(void *ctx, int fd, int64_t until_us);
 	void *meanwhile_ctx;
@@ -205,6 +249,10 @@ extern const wh_db_driver wh_db_postgres;
 #endif
 
 /* ---- what the layers above call: db.c ---- */
+
+/* Is a function missing that a driver must have, or one that others of it need?  INVALID
+ * names it. */
+wherry_code wh_db_driver_check(const wh_db_driver *driver, wherry_error *err);
 
 /* Is there a database with the scheme of this URL, and has it the form that one takes? */
 wherry_code wh_db_known(const char *url, wherry_error *err);
@@ -253,9 +301,12 @@ bool wh_db_about_row(const wherry_db *db, wherry_code code, const wherry_error *
 /* NOMEM if a column that was asked for could not be had: ask before acting on a row. */
 wherry_code wh_row_check(const wh_row *row, wherry_error *err);
 
-wherry_code wh_db_watch(wherry_db *db, wherry_error *err);
+/* Let no call of this connection wait for the server beyond this time; see the driver. */
+void wh_db_limit(wherry_db *db, int64_t until_us);
+
+wherry_code wh_db_watch(wherry_db *db, const wh_watch *whose, wherry_error *err);
 int wh_db_fd(wherry_db *db);
-bool wh_db_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us);
+bool wh_db_changed(wherry_db *db, const wh_look *look, int64_t *out_next_us);
 int64_t wh_db_session(wherry_db *db); /* 0: it has no number */
 int64_t wh_db_version(wherry_db *db);
 bool wh_db_replaced(wherry_db *db, bool look); /* db may be NULL: false */

@@ -40,15 +40,16 @@ static void trace_close(wherry_db *db)
 	free(t);
 }
 
-static wherry_code trace_begin(wherry_db *db, wherry_error *err)
+static wherry_code trace_begin(wherry_db *db, bool quiet, wherry_error *err)
 {
 	traced *t = (traced *)db;
 	wherry_code code = before(t, "begin", "", err);
 
 	if (code != WHERRY_OK)
 		return code;
-	t->inner->quiet = db->quiet;
-	code = after(t, "begin", "", wh_db_begin(t->inner, err), err);
+	code = t->inner->driver->transaction.begin(t->inner, quiet, err);
+	t->inner->depth += code == WHERRY_OK;
+	code = after(t, "begin", "", code, err);
 	if (code != WHERRY_OK)
 		wherry_db_rollback(t->inner);
 	return code;
@@ -61,7 +62,6 @@ static wherry_code trace_commit(wherry_db *db, wherry_error *err)
 
 	if (code != WHERRY_OK)
 		return code;
-	t->inner->quiet = db->quiet;
 	return after(t, "commit", "", wherry_db_commit(t->inner, err), err);
 }
 
@@ -73,7 +73,7 @@ static void trace_rollback(wherry_db *db)
 	(void)after(t, "rollback", "", WHERRY_OK, NULL);
 }
 
-static bool trace_in_transaction(wherry_db *db)
+static bool trace_is_open(wherry_db *db)
 {
 	return wherry_db_in_transaction(((traced *)db)->inner);
 }
@@ -82,7 +82,6 @@ static void pass_on_meanwhile(traced *t)
 {
 	t->inner->meanwhile = t->base.meanwhile;
 	t->inner->meanwhile_ctx = t->base.meanwhile_ctx;
-	t->inner->give_up_us = t->base.give_up_us;
 }
 
 typedef struct row_reader {
@@ -136,13 +135,9 @@ static void trace_forget(wherry_db *db, const wh_sql *sql)
 	wh_db_forget(((traced *)db)->inner, sql);
 }
 
-static wherry_code trace_watch(wherry_db *db, wherry_error *err)
+static wherry_code trace_watch(wherry_db *db, const wh_watch *whose, wherry_error *err)
 {
-	wherry_db *inner = ((traced *)db)->inner;
-
-	inner->wake_key = db->wake_key;
-	inner->sole = db->sole;
-	return wh_db_watch(inner, err);
+	return wh_db_watch(((traced *)db)->inner, whose, err);
 }
 
 static int trace_fd(wherry_db *db)
@@ -150,13 +145,14 @@ static int trace_fd(wherry_db *db)
 	return wh_db_fd(((traced *)db)->inner);
 }
 
-static bool trace_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
+static bool trace_changed(wherry_db *db, const wh_look *look, int64_t *out_next_us)
 {
-	wherry_db *inner = ((traced *)db)->inner;
+	return wh_db_changed(((traced *)db)->inner, look, out_next_us);
+}
 
-	inner->calm = db->calm;
-	inner->found = db->found;
-	return wh_db_changed(inner, now_us, out_next_us);
+static void trace_limit(wherry_db *db, int64_t until_us)
+{
+	wh_db_limit(((traced *)db)->inner, until_us);
 }
 
 static wherry_code trace_schema_of(wherry_db *db, const char *table, bool own, char *out,
@@ -198,23 +194,24 @@ static void trace_interrupt(wherry_db *db)
 	wherry_db_interrupt(((traced *)db)->inner);
 }
 
-/* Rows carry the inner driver, so the wrapper has no row functions of its own. */
 static const wh_db_driver trace_template = {
-	.close = trace_close,
-	.begin = trace_begin,
-	.commit = trace_commit,
-	.rollback = trace_rollback,
-	.in_transaction = trace_in_transaction,
-	.run = trace_run,
-	.last_id = trace_last_id,
-	.script = trace_script,
-	.forget = trace_forget,
-	.watch = trace_watch,
-	.fd = trace_fd,
-	.changed = trace_changed,
-	.replaced = trace_replaced,
-	.interrupt = trace_interrupt,
-	.schema_of = trace_schema_of,
+	.connection = {.close = trace_close,
+		       .interrupt = trace_interrupt,
+		       .limit = trace_limit,
+		       .schema_of = trace_schema_of},
+	.transaction = {.begin = trace_begin,
+			.commit = trace_commit,
+			.rollback = trace_rollback,
+			.is_open = trace_is_open},
+	.statement = {.run = trace_run,
+		      .script = trace_script,
+		      .last_id = trace_last_id,
+		      .forget = trace_forget},
+	.commits = {.watch = trace_watch,
+		    .fd = trace_fd,
+		    .changed = trace_changed,
+		    .version = trace_version},
+	.file = {.replaced = trace_replaced},
 	.stream = trace_stream,
 };
 
@@ -233,10 +230,13 @@ wherry_code wh_db_trace(wherry_db *inner, const wh_trace *trace, wherry_db **out
 	both->driver = trace_template;
 	both->driver.scheme = inner->driver->scheme;
 	both->driver.late_commits = inner->driver->late_commits;
-	both->driver.version = inner->driver->version ? trace_version : NULL;
 	both->driver.meanwhile = inner->driver->meanwhile;
 	both->driver.failure_spreads = inner->driver->failure_spreads;
-	both->driver.schema_of = inner->driver->schema_of ? trace_schema_of : NULL;
+	both->driver.row = inner->driver->row;
+	if (!inner->driver->commits.version)
+		both->driver.commits.version = NULL;
+	if (!inner->driver->connection.schema_of)
+		both->driver.connection.schema_of = NULL;
 	both->t.base = *inner;
 	both->t.base.driver = &both->driver;
 	both->t.base.depth = 0;

@@ -90,7 +90,7 @@ wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
 		return wh_outbox_read_late(box, after, NULL, 0, limit, visit, ctx, err);
 	wh_outbox_limits_of(box, &params[2]);
 	code = wh_read_rows(box, box->own.read, box->own.read_ids, params, 4, &v, err);
-	box->store.db->found += v.n;
+	box->store.found += v.n;
 	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }
 
@@ -108,7 +108,7 @@ wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_rang
 	if (code == WHERRY_OK)
 		code = wh_read_rows(box, box->own.sweep, box->own.read_ids, params, 5, &v,
 				    err);
-	box->store.db->found += v.n;
+	box->store.found += v.n;
 	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }
 

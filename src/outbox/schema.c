@@ -201,7 +201,8 @@ wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 		code = wh_outbox_load(&box, db->driver->scheme, how->layout, table, err);
 	else
 		code = find_layout(&box, table, err);
-	if (code == WHERRY_OK && db->driver->schema_of && !*box.store.names.schema)
+	if (code == WHERRY_OK && db->driver->connection.schema_of &&
+	    !*box.store.names.schema)
 		code = wh_fail(
 			err, WHERRY_NOTFOUND,
 			"the search path names no schema that exists: make one with "

@@ -84,6 +84,6 @@ wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack
 	}
 	if (code != WHERRY_OK && err)
 		*err = why;
-	box->store.db->found += reader.n;
+	box->store.found += reader.n;
 	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }

@@ -86,7 +86,7 @@ static bool number_flaw(wherry_relay *r, const wh_open_row *row)
 /* A server sends no body that is too long. */
 static bool body_withheld(const wherry_relay *r, const wh_open_row *row, wh_view body)
 {
-	return !body.ptr && row->row && row->row->driver == r->db->driver &&
+	return !body.ptr && row->row && row->row->driver == r->db->driver->row &&
 	       r->db->driver->late_commits;
 }
 

@@ -38,7 +38,6 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	r->purge_at_us = now;
 	r->standby_logged = false;
 	wh_fsm_move(&r->fsm, WH_LEADING, &r->env, "lease taken");
-	r->db->calm = false;
 	wh_handlers_grant(r);
 	if (r->engine->begin)
 		r->engine->begin(r, now);

@@ -308,16 +308,21 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 	return wh_sooner(at, wh_dead_letters_deadline(r));
 }
 
+bool wh_relay_woken(wherry_relay *r, int64_t now)
+{
+	wh_look look = {.now_us = now, .found = r->box->store.found};
+
+	look.calm =
+		r->fsm.state == WH_STANDBY || (r->engine->is_fed && r->engine->is_fed(r));
+	return wh_db_changed(r->db, &look, &r->check_us);
+}
+
 /* A standby looks when someone commits: the holder may have given the lease back. */
 static void standby_wake(wherry_relay *r, int64_t now)
 {
-	if (!r->db || r->reopen_db)
+	if (!r->db || r->reopen_db || r->fsm.state != WH_STANDBY)
 		return;
-	r->db->calm =
-		r->fsm.state == WH_STANDBY || (r->engine->is_fed && r->engine->is_fed(r));
-	if (r->fsm.state != WH_STANDBY)
-		return;
-	if (wh_db_changed(r->db, now, &r->check_us) && r->renew_at_us > now + 50000)
+	if (wh_relay_woken(r, now) && r->renew_at_us > now + 50000)
 		r->renew_at_us = now + 50000; /* not at each commit of a busy outbox */
 }
 

@@ -217,6 +217,9 @@ void wh_relay_replaced(wherry_relay *r, int64_t now, const char *why);
 /* open.c: refuse what the engine and the outbox, as it is now, do not do together. */
 wherry_code wh_relay_meet(const wherry_relay *r, wherry_error *err);
 
+/* machine.c: has anyone committed something that concerns this relay?  Sets check_us. */
+bool wh_relay_woken(wherry_relay *r, int64_t now);
+
 /* leadership.c */
 wherry_code wh_lease_step(wherry_relay *r, int64_t now, wherry_error *err);
 /* The lease is lost.  The caller returns WHERRY_STALE. */

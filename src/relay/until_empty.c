@@ -17,7 +17,7 @@ wherry_code wh_until_empty_begin(wherry_relay *r, int64_t now, wherry_error *err
 	if (r->target_id < 0 && r->give_up_us == WH_NEVER && r->set.timeout_us)
 		r->give_up_us = wh_later(now, r->set.timeout_us);
 	if (r->give_up_us != WH_NEVER) /* a call that waits does not see the time */
-		r->db->give_up_us = wh_later(r->give_up_us, r->set.stop_timeout_us);
+		wh_db_limit(r->db, wh_later(r->give_up_us, r->set.stop_timeout_us));
 	if (r->target_id >= 0)
 		return WHERRY_OK;
 	return r->engine->aim ? r->engine->aim(r, err)

@@ -307,7 +307,7 @@ wherry_code wh_store_claim(wh_store *store, const wh_claim_ask *ask, bool *out_m
 	if (code == WHERRY_OK)
 		code = wh_db_transact_quietly(store->db, claim, &w, err);
 	if (code == WHERRY_OK) {
-		store->db->found += w.n;
+		store->found += w.n;
 		*out_more = w.more;
 	} else if (ask->place) {
 		wh_claim_rewind(ask->place);

@@ -354,16 +354,13 @@ wherry_code wh_store_pause(wh_store *store, bool on, wherry_error *err)
 
 wherry_code wh_store_watch(wh_store *store, bool sole, wherry_error *err)
 {
-	int64_t key = 0;
+	wh_watch whose = {.unheard = store->layout.unheard, .sole = sole};
 	wherry_code code = WHERRY_OK;
 
 	if (store->stmt.wake_key)
 		code = wh_db_run(store->db, store->stmt.wake_key, NULL, 0, wh_take_int,
-				 &key, NULL, err);
+				 &whose.key, NULL, err);
 	if (code != WHERRY_OK)
 		return wh_store_missing(store->model, store->name.ptr, code, err);
-	store->db->unheard = store->layout.unheard;
-	store->db->wake_key = key;
-	store->db->sole = sole;
-	return wh_db_watch(store->db, err);
+	return wh_db_watch(store->db, &whose, err);
 }

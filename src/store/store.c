@@ -94,7 +94,7 @@ wherry_code wh_store_names(wh_store *store, const wh_view *names, size_t n,
 	if (!names || store->layout.by_claim)
 		return WHERRY_OK;
 	wh_buf_reset(&store->message_ids);
-	if (store->db->driver->version)
+	if (store->db->driver->commits.version)
 		list_names(&store->message_ids, names, n);
 	else
 		width = line_up(&store->message_ids, names, n);

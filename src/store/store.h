@@ -43,6 +43,7 @@ typedef struct wh_store {
 	bool making;         /* to be made or changed: a table of ours is meant */
 	const char *payload; /* to be made with this type of bodies; NULL: json */
 	int partitioned;     /* it was made for partitions; -1: nobody has looked */
+	int64_t found;       /* rows read in order to deliver them */
 	wh_marks marks;      /* claims that are known by marks of their own */
 	wh_buf ids;          /* the list of ids being bound, */
 	wh_buf ranges;       /* that of ranges, */

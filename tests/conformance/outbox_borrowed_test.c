@@ -229,8 +229,8 @@ static void the_application_s_settings_stay_as_they_are(void **state)
 	WHERRY_PASS(
 		wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
 	WHERRY_PASS(wherry_outbox_lease(g->box, "a", 1000000, 1, &lease, &err));
-	WHERRY_PASS(wh_db_watch(g->db, &err));
-	(void)wh_db_changed(g->db, 0, &next);
+	WHERRY_PASS(wh_db_watch(g->db, &(wh_watch){0}, &err));
+	(void)wh_db_changed(g->db, &(wh_look){.now_us = 0}, &next);
 	WHERRY_PASS(wherry_outbox_purge(g->box, 0, 10, 0, NULL, &err));
 	for (int i = 0; pragmas[i]; i++) {
 		(void)snprintf(sql, sizeof(sql), "PRAGMA %s", pragmas[i]);

@@ -84,7 +84,7 @@ static wh_view row_bytes(const wh_row *row, int column)
 	return text_of(row->handle, column);
 }
 
-static const wh_db_driver row_driver = {.row_int = row_int, .row_bytes = row_bytes};
+static const wh_row_driver row_driver = {.integer = row_int, .bytes = row_bytes};
 
 static wh_row row_of(sim_stream *s, int index)
 {

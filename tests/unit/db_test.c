@@ -484,11 +484,57 @@ static void statements_are_forgotten_before_they_are_freed(void **state)
 	}
 }
 
+static void refuses(const wh_db_driver *driver, const char *message)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_FAILS(WHERRY_INVALID, wh_db_driver_check(driver, &err));
+	assert_string_equal(err.message, message);
+}
+
+static void a_driver_that_lacks_a_function_is_refused(void **state)
+{
+	static const wh_db_driver *const all[] = {
+		&wh_db_sqlite,
+#ifdef WHERRY_POSTGRES
+		&wh_db_postgres,
+#endif
+	};
+	wh_row_driver rows = *wh_db_sqlite.row;
+	wh_db_driver d = wh_db_sqlite;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		WHERRY_PASS(wh_db_driver_check(all[i], &err));
+	d.statement.run_all = NULL; /* may be absent */
+	d.commits.version = NULL;
+	WHERRY_PASS(wh_db_driver_check(&d, &err));
+	d.commits.changed = NULL;
+	refuses(&d, "the database driver 'sqlite:' lacks commits.changed");
+	d = wh_db_sqlite;
+	d.file.old_log = NULL; /* what is replaced may leave a log */
+	refuses(&d, "the database driver 'sqlite:' lacks file.old_log");
+	d.file.replaced = NULL;
+	WHERRY_PASS(wh_db_driver_check(&d, &err));
+	d.meanwhile = true; /* a driver that waits lets its wait be limited */
+	refuses(&d, "the database driver 'sqlite:' lacks connection.limit");
+	d = wh_db_sqlite;
+	rows.bytes = NULL;
+	d.row = &rows;
+	refuses(&d, "the database driver 'sqlite:' lacks row.bytes");
+	d.row = NULL;
+	refuses(&d, "the database driver 'sqlite:' lacks row.integer");
+	d.scheme = NULL;
+	refuses(&d, "a database driver has no scheme");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
 
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_driver_that_lacks_a_function_is_refused),
 		cmocka_unit_test(urls_that_cannot_be_say_why),
 		TEST(a_file_that_is_not_there_is_not_made),
 		TEST(a_file_that_is_no_database_says_so),

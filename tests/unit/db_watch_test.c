@@ -62,7 +62,7 @@ static bool sees_a_change(wherry_db *db)
 		struct pollfd fd = {wh_db_fd(db), POLLIN, 0};
 		int64_t now = wh_monotonic(&wh_env_system), wait;
 
-		if (wh_db_changed(db, now, &next))
+		if (wh_db_changed(db, &(wh_look){.now_us = now}, &next))
 			return true;
 		if (next == WH_NEVER || now > end)
 			return false;
@@ -83,8 +83,8 @@ static void a_commit_of_another_connection_is_seen(void **state)
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wh_db_watch(f->db, &err));
-	WHERRY_PASS(wh_db_watch(f->db, &err)); /* once is enough */
+	WHERRY_PASS(wh_db_watch(f->db, &(wh_watch){0}, &err));
+	WHERRY_PASS(wh_db_watch(f->db, &(wh_watch){0}, &err)); /* once is enough */
 	assert_true(wh_db_fd(f->db) >= 0);
 	assert_false(sees_a_change(f->db));
 	for (int i = 0; i < 5; i++) {
@@ -100,7 +100,7 @@ static void its_own_commits_are_not(void **state)
 	fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wh_db_watch(f->db, &err));
+	WHERRY_PASS(wh_db_watch(f->db, &(wh_watch){0}, &err));
 	for (int i = 0; i < 5; i++)
 		put(f->db);
 	assert_false(sees_a_change(f->db));
@@ -116,7 +116,8 @@ static void without_watching_nothing_is_seen(void **state)
 	int64_t next = 0;
 
 	put(f->other);
-	assert_false(wh_db_changed(f->db, wh_monotonic(&wh_env_system), &next));
+	assert_false(wh_db_changed(
+		f->db, &(wh_look){.now_us = wh_monotonic(&wh_env_system)}, &next));
 	assert_int_equal(next, WH_NEVER);
 	assert_int_equal(wh_db_fd(f->db), -1);
 }
@@ -130,11 +131,11 @@ static void on_a_handle_that_is_shared_its_own_commits_count(void **state)
 	(void)state;
 	WHERRY_PASS(wherry_db_open("sqlite::memory:", NULL, &db, &err));
 	WHERRY_PASS(wh_db_script(db, "CREATE TABLE t(a)", &err));
-	WHERRY_PASS(wh_db_watch(db, &err));
-	assert_false(wh_db_changed(db, 1, &next));
+	WHERRY_PASS(wh_db_watch(db, &(wh_watch){0}, &err));
+	assert_false(wh_db_changed(db, &(wh_look){.now_us = 1}, &next));
 	put(db);
-	assert_true(wh_db_changed(db, 2, &next));
-	assert_false(wh_db_changed(db, 3, &next));
+	assert_true(wh_db_changed(db, &(wh_look){.now_us = 2}, &next));
+	assert_false(wh_db_changed(db, &(wh_look){.now_us = 3}, &next));
 	wherry_db_close(db);
 }
 

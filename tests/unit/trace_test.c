@@ -240,10 +240,10 @@ static void it_looks_like_what_it_wraps(void **state)
 	assert_string_equal(f->db->driver->scheme, "sqlite");
 	assert_int_equal(f->db->driver->late_commits, f->inner->driver->late_commits);
 	assert_int_equal(f->db->shared, f->inner->shared);
-	WHERRY_PASS(wh_db_watch(f->db, &err));
+	WHERRY_PASS(wh_db_watch(f->db, &(wh_watch){0}, &err));
 	assert_int_equal(wh_db_fd(f->db), wh_db_fd(f->inner));
 	assert_true(wh_db_fd(f->db) >= 0);
-	(void)wh_db_changed(f->db, 0, &next);
+	(void)wh_db_changed(f->db, &(wh_look){.now_us = 0}, &next);
 	wherry_db_interrupt(f->db); /* nothing runs: nothing happens */
 	WHERRY_PASS(
 		wherry_outbox_enqueue(f->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));

@@ -18,7 +18,7 @@ static wh_view fake_bytes(const wh_row *row, int column)
 	return fake_body;
 }
 
-static const wh_db_driver fake_driver = {.row_bytes = fake_bytes};
+static const wh_row_driver fake_driver = {.bytes = fake_bytes};
 static const wh_row fake_row = {.driver = &fake_driver};
 
 static wh_open_row row_of(int64_t id)

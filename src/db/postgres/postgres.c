@@ -347,20 +347,20 @@ static bool is_on(const postgres_db *s, const char *parameter)
 }
 
 /* One that cannot be set up is not left open. */
-wherry_code wh_postgres_begin(postgres_db *s, wherry_error *err)
+wherry_code wh_postgres_begin(postgres_db *s, bool quietly, wherry_error *err)
 {
 	static const char quiet[] = "; SET LOCAL wherry.quiet = 'on'";
 	char sql[sizeof(s->begin) + sizeof(quiet)];
 	wherry_code code;
 
-	(void)snprintf(sql, sizeof(sql), "%s%s", s->begin, s->base.quiet ? quiet : "");
+	(void)snprintf(sql, sizeof(sql), "%s%s", s->begin, quietly ? quiet : "");
 	code = wh_postgres_exec(s, sql, err);
 	if (code != WHERRY_OK && is_open(s))
 		PQclear(wh_postgres_query(s, "ROLLBACK"));
 	return code;
 }
 
-static wherry_code postgres_begin(wherry_db *db, wherry_error *err)
+static wherry_code postgres_begin(wherry_db *db, bool quiet, wherry_error *err)
 {
 	postgres_db *s = (postgres_db *)db;
 	bool inside = is_open(s);
@@ -373,9 +373,11 @@ static wherry_code postgres_begin(wherry_db *db, wherry_error *err)
 		return tell(s, code, "25006", text, "", err);
 	}
 	code = inside ? wh_postgres_exec(s, "SAVEPOINT wherry", err)
-		      : wh_postgres_begin(s, err);
+		      : wh_postgres_begin(s, quiet, err);
 	if (code == WHERRY_OK)
 		s->savepoints = inside ? s->savepoints + 1 : 0;
+	if (code == WHERRY_OK && !inside)
+		s->quiet = quiet;
 	return code;
 }
 
@@ -476,33 +478,37 @@ static int64_t postgres_session(wherry_db *db)
 	return PQbackendPID(((postgres_db *)db)->conn);
 }
 
+static void postgres_limit(wherry_db *db, int64_t until_us)
+{
+	((postgres_db *)db)->give_up_us = until_us;
+}
+
 const wh_db_driver wh_db_postgres = {
 	.scheme = "postgres",
 	.alias = "postgresql",
 	.late_commits = true, /* ids are taken before the commit, by many at once */
 	.meanwhile = true,
 	.failure_spreads = true,
-	.check = wh_postgres_check,
-	.open = wh_postgres_open,
-	.close = postgres_close,
-	.begin = postgres_begin,
-	.commit = postgres_commit,
-	.rollback = postgres_rollback,
-	.in_transaction = postgres_in_transaction,
-	.run = wh_postgres_run,
-	.run_all = wh_postgres_run_all,
-	.last_id = postgres_last_id,
-	.script = postgres_script,
-	.forget = wh_postgres_forget,
-	.row_int = wh_postgres_row_int,
-	.row_bytes = wh_postgres_row_bytes,
-	.about_row = about_row,
-	.row_failed = wh_postgres_row_failed,
-	.watch = wh_postgres_watch,
-	.fd = wh_postgres_fd,
-	.changed = wh_postgres_changed,
-	.interrupt = postgres_interrupt,
-	.session = postgres_session,
-	.schema_of = wh_postgres_schema_of,
+	.row = &wh_postgres_rows,
+	.connection = {.check = wh_postgres_check,
+		       .open = wh_postgres_open,
+		       .close = postgres_close,
+		       .interrupt = postgres_interrupt,
+		       .limit = postgres_limit,
+		       .session = postgres_session,
+		       .schema_of = wh_postgres_schema_of},
+	.transaction = {.begin = postgres_begin,
+			.commit = postgres_commit,
+			.rollback = postgres_rollback,
+			.is_open = postgres_in_transaction},
+	.statement = {.run = wh_postgres_run,
+		      .run_all = wh_postgres_run_all,
+		      .script = postgres_script,
+		      .last_id = postgres_last_id,
+		      .forget = wh_postgres_forget,
+		      .about_row = about_row},
+	.commits = {.watch = wh_postgres_watch,
+		    .fd = wh_postgres_fd,
+		    .changed = wh_postgres_changed},
 	.stream = wh_postgres_stream,
 };

@@ -38,6 +38,7 @@ typedef struct postgres_stmt {
 /* Notices commits of others; see postgres_watch.c. */
 typedef struct postgres_watch {
 	bool on;
+	wh_watch whose;
 	bool told;          /* that it only looks, behind a pooler */
 	int fd;             /* an epoll of the connection and the event below; -1: none */
 	int event;          /* a notification came with the answer of another statement */
@@ -70,10 +71,12 @@ typedef struct postgres_db {
 	atomic_bool running;     /* a call that may be interrupted */
 	atomic_bool interrupted; /* since it began */
 	postgres_watch watch;
-	int64_t answer_us; /* Silence after which the server is asked; 0: never. */
-	char begin[1024];  /* begins a transaction */
-	char name[128];    /* "shop on db.example.org" */
-	char notice[160];  /* what the server said last without being asked */
+	bool quiet; /* the transaction that begin began makes no work for a relay */
+	int64_t give_up_us; /* No call waits beyond this time, monotonic; 0: no limit. */
+	int64_t answer_us;  /* Silence after which the server is asked; 0: never. */
+	char begin[1024];   /* begins a transaction */
+	char name[128];     /* "shop on db.example.org" */
+	char notice[160];   /* what the server said last without being asked */
 } postgres_db;
 
 /* Turn an error into ours; the driver's only place that knows SQLSTATEs.  res: NULL where
@@ -119,7 +122,7 @@ wherry_code wh_postgres_schema_of(wherry_db *db, const char *table, bool own, ch
 wherry_code wh_postgres_exec(postgres_db *s, const char *sql, wherry_error *err);
 
 /* Begin a transaction, not a savepoint.  How it ends is known from wh_postgres_end(). */
-wherry_code wh_postgres_begin(postgres_db *s, wherry_error *err);
+wherry_code wh_postgres_begin(postgres_db *s, bool quietly, wherry_error *err);
 wherry_code wh_postgres_end(postgres_db *s, wherry_error *err);
 
 /* INVALID while rows are being visited. */
@@ -132,9 +135,7 @@ wherry_code wh_postgres_run_all(wherry_db *db, wh_call *calls, size_t n,
 void wh_postgres_forget(wherry_db *db, const wh_sql *sql);
 void wh_postgres_clear(postgres_db *s); /* frees all statements */
 
-int64_t wh_postgres_row_int(const wh_row *row, int column);
-wh_view wh_postgres_row_bytes(const wh_row *row, int column);
-bool wh_postgres_row_failed(const wh_row *row);
+extern const wh_row_driver wh_postgres_rows;
 
 /* After each answer: did it bring notifications along? */
 void wh_postgres_heard(postgres_db *s);
@@ -146,8 +147,8 @@ void wh_postgres_unwatch(postgres_db *s);
 wherry_code wh_postgres_stream(wherry_db *db, const wh_stream_options *options,
 			       wh_stream **out, wherry_error *err);
 
-wherry_code wh_postgres_watch(wherry_db *db, wherry_error *err);
+wherry_code wh_postgres_watch(wherry_db *db, const wh_watch *whose, wherry_error *err);
 int wh_postgres_fd(wherry_db *db);
-bool wh_postgres_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us);
+bool wh_postgres_changed(wherry_db *db, const wh_look *look, int64_t *out_next_us);
 
 #endif

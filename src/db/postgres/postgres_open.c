@@ -43,9 +43,9 @@ static int64_t limit_us(const postgres_db *s)
 {
 	int64_t limit = time_to_connect(s->conn), left;
 
-	if (!s->base.give_up_us)
+	if (!s->give_up_us)
 		return limit;
-	left = s->base.give_up_us - wh_monotonic(s->base.env);
+	left = s->give_up_us - wh_monotonic(s->base.env);
 	return left < limit ? left : limit;
 }
 

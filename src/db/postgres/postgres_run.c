@@ -150,7 +150,7 @@ static wherry_code prepare(postgres_db *s, postgres_stmt *c, wherry_error *err)
 		return WHERRY_OK;
 	if (!unnamed || PQtransactionStatus(s->conn) != PQTRANS_IDLE)
 		return plan(s, c, err);
-	code = wh_postgres_begin(s, err);
+	code = wh_postgres_begin(s, false, err);
 	if (code != WHERRY_OK)
 		return code;
 	code = plan(s, c, err);
@@ -256,7 +256,7 @@ static int64_t read_number(const char *value, int len)
 }
 
 /* Times become Unix milliseconds; infinity is as far as there are. */
-int64_t wh_postgres_row_int(const wh_row *row, int column)
+static int64_t row_int(const wh_row *row, int column)
 {
 	const PGresult *res = ((postgres_row *)row->handle)->res;
 	int64_t number;
@@ -272,7 +272,7 @@ int64_t wh_postgres_row_int(const wh_row *row, int column)
 	return number / 1000 - (number % 1000 < 0);
 }
 
-wh_view wh_postgres_row_bytes(const wh_row *row, int column)
+static wh_view row_bytes(const wh_row *row, int column)
 {
 	const PGresult *res = ((postgres_row *)row->handle)->res;
 	wh_view view = {NULL, 0};
@@ -288,10 +288,16 @@ wh_view wh_postgres_row_bytes(const wh_row *row, int column)
 	return view;
 }
 
-bool wh_postgres_row_failed(const wh_row *row)
+static bool row_failed(const wh_row *row)
 {
 	return ((postgres_row *)row->handle)->failed;
 }
+
+const wh_row_driver wh_postgres_rows = {
+	.integer = row_int,
+	.bytes = row_bytes,
+	.failed = row_failed,
+};
 
 /* ---- running ---- */
 
@@ -335,12 +341,12 @@ static wherry_code bind_and_send(postgres_db *s, postgres_stmt *c, const wh_para
 static wherry_code take_row(running *w, PGresult *res, wherry_error *err)
 {
 	postgres_row seen = {.res = res};
-	wh_row row = {.driver = &wh_db_postgres, .handle = &seen};
+	wh_row row = {.driver = &wh_postgres_rows, .handle = &seen};
 	wherry_code code = WHERRY_OK;
 
 	w->any = true;
 	if (PQftype(res, 0) == WH_PG_INT8) /* of an INSERT that returns it */
-		w->s->last_id = wh_postgres_row_int(&row, 0);
+		w->s->last_id = row_int(&row, 0);
 	if (w->visit)
 		code = w->visit(w->ctx, &row, err);
 	return code;
@@ -434,7 +440,7 @@ static wherry_code run_lone(running *w, postgres_stmt *c, const wh_param *params
 
 	if (!w->alone || !w->s->pooled)
 		return run_once(w, c, params, n_params, err);
-	code = wh_postgres_begin(w->s, err);
+	code = wh_postgres_begin(w->s, false, err);
 	if (code != WHERRY_OK)
 		return code;
 	code = run_once(w, c, params, n_params, err);

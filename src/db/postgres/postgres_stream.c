@@ -46,11 +46,10 @@ static bool row_failed(const wh_row *row)
 	return ((postgres_stream *)row->handle)->failed;
 }
 
-static const wh_db_driver rows_of_log = {
-	.scheme = "postgres",
-	.row_int = row_int,
-	.row_bytes = row_bytes,
-	.row_failed = row_failed,
+static const wh_row_driver rows_of_log = {
+	.integer = row_int,
+	.bytes = row_bytes,
+	.failed = row_failed,
 };
 
 wh_row wh_postgres_stream_row(postgres_stream *s)

@@ -95,7 +95,7 @@ static verdict activity(const postgres_db *s)
 
 	if (s->pooled)
 		return UNSURE;
-	other.base.give_up_us = wh_later(wh_monotonic(s->base.env), s->answer_us);
+	other.give_up_us = wh_later(wh_monotonic(s->base.env), s->answer_us);
 	code = wh_postgres_connect_as(&other, s, NULL, &err);
 	other.answer_us = 0; /* nobody is asked about the second one */
 	if (code == WHERRY_OK)
@@ -111,7 +111,7 @@ static verdict activity(const postgres_db *s)
 /* When no call waits any longer. */
 static int64_t limit(const postgres_db *s)
 {
-	return s->base.give_up_us && !s->borrowed ? s->base.give_up_us : WH_NEVER;
+	return s->give_up_us && !s->borrowed ? s->give_up_us : WH_NEVER;
 }
 
 /* False: the connection was given up. */

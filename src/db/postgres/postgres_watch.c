@@ -41,7 +41,7 @@ static bool add(const postgres_watch *w, int fd)
 /* Each outbox has two channels and a lock, so that a relay hears of its own outbox alone. */
 static void name_channels(postgres_db *s)
 {
-	long long key = s->base.wake_key;
+	long long key = s->watch.whose.key;
 
 	(void)snprintf(s->watch.rows_channel, sizeof(s->watch.rows_channel),
 		       "wherry_%lld", key);
@@ -53,24 +53,27 @@ static wherry_code listen_to(postgres_db *s, wherry_error *err)
 {
 	char sql[200], quiet[80] = "";
 
-	if (s->base.sole)
+	if (s->watch.whose.sole)
 		(void)snprintf(quiet, sizeof(quiet), "; SET wherry.quiet = '%lld'",
-			       (long long)s->base.wake_key);
+			       (long long)s->watch.whose.key);
 	(void)snprintf(sql, sizeof(sql), "LISTEN %s; LISTEN %s%s", s->watch.rows_channel,
 		       s->watch.control_channel, quiet);
-	return s->base.wake_key ? wh_postgres_exec(s, sql, err) : WHERRY_OK;
+	return s->watch.whose.key ? wh_postgres_exec(s, sql, err) : WHERRY_OK;
 }
 
 /* Failing to listen is no failure: then there is looking. */
-wherry_code wh_postgres_watch(wherry_db *db, wherry_error *err)
+wherry_code wh_postgres_watch(wherry_db *db, const wh_watch *whose, wherry_error *err)
 {
 	postgres_db *s = (postgres_db *)db;
 	postgres_watch *w = &s->watch;
 
 	if (w->on)
 		return WHERRY_OK;
-	*w = (postgres_watch){
-		.on = true, .fd = -1, .event = -1, .step_us = FIRST_LOOK_US};
+	*w = (postgres_watch){.on = true,
+			      .whose = *whose,
+			      .fd = -1,
+			      .event = -1,
+			      .step_us = FIRST_LOOK_US};
 	name_channels(s);
 	if (s->borrowed || s->pooled || listen_to(s, err) != WHERRY_OK)
 		return WHERRY_OK;
@@ -129,7 +132,7 @@ void wh_postgres_heard(postgres_db *s)
 }
 
 /* Has one come that matters? */
-static bool heard(postgres_db *s)
+static bool heard(postgres_db *s, bool calm)
 {
 	postgres_watch *w = &s->watch;
 	uint64_t count;
@@ -140,7 +143,7 @@ static bool heard(postgres_db *s)
 	(void)!read(w->event, &count, sizeof(count));
 	if (PQconsumeInput(s->conn))
 		take(s);
-	any = w->control || (w->rows && !s->base.calm);
+	any = w->control || (w->rows && !calm);
 	w->rows = w->control = false;
 	return any;
 }
@@ -149,7 +152,7 @@ void wh_postgres_committed(postgres_db *s)
 {
 	char sql[120];
 
-	if (!s->watch.on || !s->watch.locked || s->base.quiet)
+	if (!s->watch.on || !s->watch.locked || s->quiet)
 		return;
 	(void)snprintf(sql, sizeof(sql), "SELECT pg_notify('%s', '')",
 		       s->watch.rows_channel);
@@ -180,7 +183,7 @@ static bool lie_down(postgres_db *s)
 		"AND database = (SELECT oid FROM pg_database WHERE datname = "
 		"current_database()) AND (classid::bigint << 32) + objid::bigint = %lld "
 		"AND objsubid = 1 AND mode = 'ExclusiveLock' AND granted) THEN 2 ELSE 0 END";
-	long long key = SLEEPERS + s->base.wake_key;
+	long long key = SLEEPERS + s->watch.whose.key;
 	char sql[sizeof(text) + 40];
 	int64_t answer;
 
@@ -198,7 +201,7 @@ static void get_up(postgres_db *s)
 	(void)snprintf(sql, sizeof(sql),
 		       "SELECT 1 FROM (SELECT pg_advisory_unlock(%lld), "
 		       "pg_notify('%s', '')) AS up",
-		       SLEEPERS + (long long)s->base.wake_key, w->rows_channel);
+		       SLEEPERS + (long long)s->watch.whose.key, w->rows_channel);
 	if (w->locked)
 		(void)ask(s, sql);
 	w->locked = w->drowsy = w->asleep = false;
@@ -207,37 +210,37 @@ static void get_up(postgres_db *s)
 }
 
 /* It is time to look again; sleepy ones look for the last time. */
-static void look(postgres_db *s, int64_t now_us)
+static void look_again(postgres_db *s, const wh_look *look)
 {
 	postgres_watch *w = &s->watch;
-	bool active = w->found != s->base.found;
+	bool active = w->found != look->found;
 
-	w->found = s->base.found;
+	w->found = look->found;
 	w->step_us = active ? FIRST_LOOK_US : w->step_us * 2;
 	if (w->step_us > LAST_LOOK_US)
 		w->step_us = LAST_LOOK_US;
-	w->look_us = now_us + w->step_us;
-	if (w->fd >= 0 && w->step_us >= SLEEPY_US && s->base.wake_key &&
-	    !s->base.unheard && lie_down(s)) {
+	w->look_us = look->now_us + w->step_us;
+	if (w->fd >= 0 && w->step_us >= SLEEPY_US && s->watch.whose.key &&
+	    !s->watch.whose.unheard && lie_down(s)) {
 		w->drowsy = true;
-		w->look_us = now_us;
+		w->look_us = look->now_us;
 	}
 }
 
 /* Awake it cannot know: it says that it is time to look. */
-static bool is_time(postgres_db *s, int64_t now_us)
+static bool is_time(postgres_db *s, const wh_look *look)
 {
 	postgres_watch *w = &s->watch;
 
 	if (w->drowsy) { /* it has looked since: is there still nothing? */
 		w->drowsy = false;
-		w->asleep = w->found == s->base.found;
+		w->asleep = w->found == look->found;
 		if (!w->asleep)
 			get_up(s);
 	}
-	if (w->asleep || now_us < w->look_us)
+	if (w->asleep || look->now_us < w->look_us)
 		return false;
-	look(s, now_us);
+	look_again(s, look);
 	return true;
 }
 
@@ -257,7 +260,7 @@ static bool is_lost(const postgres_db *s)
 	return PQstatus(s->conn) == CONNECTION_BAD;
 }
 
-bool wh_postgres_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
+bool wh_postgres_changed(wherry_db *db, const wh_look *look, int64_t *out_next_us)
 {
 	postgres_db *s = (postgres_db *)db;
 	postgres_watch *w = &s->watch;
@@ -271,14 +274,14 @@ bool wh_postgres_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
 	if (PQtransactionStatus(s->conn) != PQTRANS_IDLE)
 		return false;
 	tell_pooled(s);
-	any = heard(s);
+	any = heard(s, look->calm);
 	if (is_lost(s))
 		return true;
-	if ((any || db->calm) && (w->asleep || w->drowsy))
+	if ((any || look->calm) && (w->asleep || w->drowsy))
 		get_up(s);
-	if (db->calm && w->fd >= 0)
+	if (look->calm && w->fd >= 0)
 		return any;
-	any |= is_time(s, now_us);
+	any |= is_time(s, look);
 	if (!w->asleep)
 		*out_next_us = w->look_us;
 	return any;

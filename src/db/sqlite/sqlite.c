@@ -299,12 +299,13 @@ static wherry_code settle_old(sqlite_db *s, wherry_error *err)
 	return code;
 }
 
-static wherry_code sqlite_begin(wherry_db *db, wherry_error *err)
+static wherry_code sqlite_begin(wherry_db *db, bool quiet, wherry_error *err)
 {
 	sqlite_db *s = (sqlite_db *)db;
 	wherry_code code = settle_old(s, err);
 	bool inside = !sqlite3_get_autocommit(s->handle);
 
+	(void)quiet; /* who waits sees every commit to the file */
 	if (code == WHERRY_OK)
 		code = wh_sqlite_check_replaced(s, err);
 	if (code != WHERRY_OK)
@@ -432,7 +433,7 @@ static wherry_code sqlite_run(wherry_db *db, const wh_stmt *stmt, const wh_param
 	wherry_code code = settle_old(s, err);
 	sqlite_stmt *c = NULL;
 	sqlite_row seen = {.blobs = WH_ARENA_INIT};
-	wh_row row = {.driver = &wh_db_sqlite, .handle = &seen};
+	wh_row row = {.driver = wh_db_sqlite.row, .handle = &seen};
 	int rc;
 
 	if (code == WHERRY_OK)
@@ -550,29 +551,32 @@ static void sqlite_interrupt(wherry_db *db)
 	sqlite3_interrupt(((sqlite_db *)db)->handle);
 }
 
+static const wh_row_driver rows = {
+	.integer = sqlite_row_int,
+	.bytes = sqlite_row_bytes,
+	.is_int = sqlite_row_is_int,
+	.failed = sqlite_row_failed,
+};
+
 const wh_db_driver wh_db_sqlite = {
 	.scheme = "sqlite",
 	.late_commits = false, /* one writer at a time, and ids are taken while writing */
-	.open = sqlite_open,
-	.close = sqlite_close,
-	.begin = sqlite_begin,
-	.commit = sqlite_commit,
-	.rollback = sqlite_rollback,
-	.in_transaction = sqlite_in_transaction,
-	.run = sqlite_run,
-	.last_id = sqlite_last_id,
-	.script = sqlite_script,
-	.forget = sqlite_forget,
-	.row_int = sqlite_row_int,
-	.row_bytes = sqlite_row_bytes,
-	.row_is_int = sqlite_row_is_int,
-	.about_row = about_row,
-	.row_failed = sqlite_row_failed,
-	.watch = wh_sqlite_watch,
-	.fd = wh_sqlite_fd,
-	.changed = wh_sqlite_changed,
-	.version = wh_sqlite_version,
-	.replaced = wh_sqlite_replaced,
-	.old_log = wh_sqlite_old_log,
-	.interrupt = sqlite_interrupt,
+	.row = &rows,
+	.connection = {.open = sqlite_open,
+		       .close = sqlite_close,
+		       .interrupt = sqlite_interrupt},
+	.transaction = {.begin = sqlite_begin,
+			.commit = sqlite_commit,
+			.rollback = sqlite_rollback,
+			.is_open = sqlite_in_transaction},
+	.statement = {.run = sqlite_run,
+		      .script = sqlite_script,
+		      .last_id = sqlite_last_id,
+		      .forget = sqlite_forget,
+		      .about_row = about_row},
+	.commits = {.watch = wh_sqlite_watch,
+		    .fd = wh_sqlite_fd,
+		    .changed = wh_sqlite_changed,
+		    .version = wh_sqlite_version},
+	.file = {.replaced = wh_sqlite_replaced, .old_log = wh_sqlite_old_log},
 };

@@ -47,9 +47,9 @@ typedef struct sqlite_db {
 /* Turn SQLite's error into ours; the driver's only place that knows its numbers. */
 wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error *err);
 
-wherry_code wh_sqlite_watch(wherry_db *db, wherry_error *err);
+wherry_code wh_sqlite_watch(wherry_db *db, const wh_watch *whose, wherry_error *err);
 int wh_sqlite_fd(wherry_db *db);
-bool wh_sqlite_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us);
+bool wh_sqlite_changed(wherry_db *db, const wh_look *look, int64_t *out_next_us);
 int64_t wh_sqlite_version(wherry_db *db);
 void wh_sqlite_unwatch(sqlite_db *s);
 

@@ -63,11 +63,12 @@ static void watch_folder(sqlite_db *s)
 	}
 }
 
-wherry_code wh_sqlite_watch(wherry_db *db, wherry_error *err)
+wherry_code wh_sqlite_watch(wherry_db *db, const wh_watch *whose, wherry_error *err)
 {
 	sqlite_db *s = (sqlite_db *)db;
 	int rc;
 
+	(void)whose; /* all commits to the file are noticed */
 	if (s->watch.on)
 		return WHERRY_OK;
 	rc = sqlite3_prepare_v3(s->handle, "PRAGMA data_version", -1,
@@ -166,11 +167,11 @@ static void plan_next_look(sqlite_watch *w, int64_t now_us)
 	}
 }
 
-bool wh_sqlite_changed(wherry_db *db, int64_t now_us, int64_t *out_next_us)
+bool wh_sqlite_changed(wherry_db *db, const wh_look *look, int64_t *out_next_us)
 {
 	sqlite_db *s = (sqlite_db *)db;
 	sqlite_watch *w = &s->watch;
-	int64_t version, changes;
+	int64_t version, changes, now_us = look->now_us;
 	bool renamed = false;
 
 	*out_next_us = WH_NEVER;

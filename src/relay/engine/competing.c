@@ -387,7 +387,7 @@ static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 
 	if (code != WHERRY_OK || r->fsm.state != WH_LEADING || r->db_retry_at_us > now)
 		return code;
-	woken = wh_db_changed(r->db, now, &r->check_us);
+	woken = wh_relay_woken(r, now);
 	r->version = wh_db_version(r->db);
 
 	if (woken) {

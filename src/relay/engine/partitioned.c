@@ -175,7 +175,7 @@ static wherry_code yield(wherry_relay *r, int64_t now, wherry_error *err)
 	wh_slots heard;
 	wherry_code code = WHERRY_OK;
 
-	(void)wh_db_changed(r->db, now, &r->check_us);
+	(void)wh_relay_woken(r, now);
 	wh_collect_step(r, now);
 	if (!r->window.in_flight.n || now >= r->flush_at_us)
 		code = wh_settle_flush(r, now, NULL, err);

@@ -473,8 +473,8 @@ wherry_code wh_reader_fetch(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_reader *t = wh_reader_of(r);
 	wherry_code code = WHERRY_OK;
-	bool woken = wh_db_changed(r->db, now, &r->check_us);
-	int64_t found = r->db->found;
+	bool woken = wh_relay_woken(r, now);
+	int64_t found = r->box->store.found;
 	size_t before = r->window.n;
 
 	r->version = wh_db_version(r->db);
@@ -497,7 +497,8 @@ wherry_code wh_reader_fetch(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code == WHERRY_OK && t->more && wh_reader_is_worth_it(r))
 		code = read_more(r, now, err);
 	if (code == WHERRY_OK && t->look_by_us != WH_NEVER &&
-	    ((r->window.n == before && r->db->found == found) || now >= t->look_by_us))
+	    ((r->window.n == before && r->box->store.found == found) ||
+	     now >= t->look_by_us))
 		code = look_for_operator(r, now, err);
 	if (code == WHERRY_OK)
 		code = look_for_open(r, now, err);

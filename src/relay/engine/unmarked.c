@@ -116,7 +116,7 @@ wherry_code wh_unmarked_meet(wherry_relay *r, const wh_open_row *row, int64_t at
 
 static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	bool woken = wh_db_changed(r->db, now, &r->check_us);
+	bool woken = wh_relay_woken(r, now);
 	wherry_code code = WHERRY_OK;
 
 	if (now >= r->keys.first_due)
