@@ -17,16 +17,16 @@ typedef enum wherry_on_done {
 
 /* The right to relay a table: the holder, and a number that fences it.  Plain data. */
 typedef struct wherry_lease {
-	int64_t epoch;      /* grows with each take-over; 0: there is no lease */
-	int64_t lasts_us;   /* how long it was given for, by the database's clock */
-	int64_t suspects;   /* >0: the last holder ended uncleanly, with up to this many
+	int64_t epoch;    /* grows with each take-over; 0: there is no lease */
+	int64_t lasts_us; /* how long it was given for, by the database's clock */
+	int64_t suspects; /* >0: the last holder ended uncleanly, with up to this many
 	                       messages in flight */
-	int32_t slot;       /* 0 on SQLite */
-	bool paused;        /* the outbox is paused */
-	int64_t nudge;      /* changes when an operator changed rows behind the relay */
-	int64_t first_open; /* lowest pending id, 0 if none */
-	int64_t last_open;  /* highest pending id, 0 if none */
-	char owner[96];     /* who */
+	int32_t number;   /* 0 on SQLite */
+	bool paused;      /* the outbox is paused */
+	int64_t control_version; /* changes when an operator changed rows behind the relay */
+	int64_t first_open;      /* lowest pending id, 0 if none */
+	int64_t last_open;       /* highest pending id, 0 if none */
+	char owner[96];          /* who */
 	char token
 		[40]; /* of competing relays: marks what this one has claimed; else "" */
 } wherry_lease;

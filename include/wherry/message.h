@@ -15,7 +15,7 @@ typedef enum wherry_state {
 	WHERRY_PROCESSING = 1, /* claimed, or tried alone after a crash */
 	WHERRY_DONE = 2,       /* delivered */
 	WHERRY_FAILED = 3,     /* will be retried at next_retry_at */
-	WHERRY_DEAD = 4        /* needs a person; see wherry_outbox_redrive */
+	WHERRY_DEAD = 4        /* needs a person; see wherry_outbox_retry */
 } wherry_state;
 
 #define WHERRY_STATE_COUNT 5

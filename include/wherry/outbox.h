@@ -222,10 +222,10 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_show(wherry_outbox *box,
 
 /** Make dead messages that match pending again, with no attempts counted; with states
  *  naming them, failed ones too, which then need not wait for their retry. */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_redrive(wherry_outbox *box,
-							     const wherry_filter *filter,
-							     int64_t *out_n,
-							     wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_retry(wherry_outbox *box,
+							   const wherry_filter *filter,
+							   int64_t *out_n,
+							   wherry_error *err);
 
 /**
  * Take one message off for good: pending, in flight, failed or dead.
@@ -355,9 +355,9 @@ wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
  * takes back the attempt that was not made.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease,
-			   const wherry_claim_options *options, wherry_claim_fn visit,
-			   void *ctx, int64_t *out_n, wherry_error *err);
+wherry_outbox_claim_expired(wherry_outbox *box, const wherry_lease *lease,
+			    const wherry_claim_options *options, wherry_claim_fn visit,
+			    void *ctx, int64_t *out_n, wherry_error *err);
 
 /** Make claims last from now on for lasts_us; WHERRY_STALE: not all of them were held any
  *  more, *out_n (may be NULL) were. */

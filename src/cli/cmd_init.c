@@ -36,7 +36,7 @@ static wh_make making(const wh_args *args, const char *const *grants, size_t n_g
 		.layout = wh_arg(args, "layout"),
 		.payload = wh_arg(args, "payload"),
 		.extras = (wh_arg_on(args, "strict") ? WH_STRICT : 0) |
-			  (wh_arg_on(args, "slots") ? WH_SHARED : 0) |
+			  (wh_arg_on(args, "partitions") ? WH_SHARED : 0) |
 			  (wh_arg_on(args, "stream") ? WH_STREAMED : 0),
 	};
 }
@@ -227,9 +227,9 @@ static const wh_option options[] = {
 	 "well: on PostgreSQL a trigger that gives each transaction its number before it takes "
 	 "an id; elsewhere nothing.",
 	 NULL, 0},
-	{"slots", NULL,
+	{"partitions", NULL,
 	 "Add what several relays need that share the outbox, to a table that is there as well: "
-	 "on PostgreSQL an index of what is open, by slot. Other databases and layouts refuse "
+	 "on PostgreSQL an index of what is open, by partition. Other databases and layouts refuse "
 	 "it.",
 	 NULL, 0},
 	{"stream", NULL,
@@ -255,7 +255,7 @@ const wh_command wh_cmd_init = {
 	.name = "init",
 	.operands = "URL",
 	.synopsis =
-		"URL [--table NAME] [--layout LAYOUT] [--payload TYPE] [--strict] [--slots] "
+		"URL [--table NAME] [--layout LAYOUT] [--payload TYPE] [--strict] [--partitions] "
 		"[--stream] [--grant ROLE=KIND] [--print] [--json]",
 	.brief = "Create an outbox, or bring it up to date",
 	.help = "Makes the table and what belongs to it, and the database file if it "

@@ -24,7 +24,7 @@ static bool read_states(const wh_args *args, const wherry_filter *filter, unsign
 static wh_exit run(wh_args *args)
 {
 	static const wh_again retry = {
-		.change = wherry_outbox_redrive,
+		.change = wherry_outbox_retry,
 		.wanted = "dead or failed",
 		.did = "retried",
 		.says = "pending again",

@@ -135,14 +135,14 @@ static void put_sharer(void *ctx, const wh_sharer *who)
 		wh_buf_puts(&s->text, s->n ? ",{\"owner\":" : "{\"owner\":");
 		wh_buf_json(&s->text, who->owner, strlen(who->owner));
 		wh_buf_printf(&s->text,
-			      ",\"slots\":%d,\"epoch\":%" PRId64
+			      ",\"partitions\":%d,\"epoch\":%" PRId64
 			      ",\"lease_left_us\":%" PRId64 "}",
 			      who->n, who->epoch, who->left_us);
 	} else {
 		wh_buf_printf(&s->text,
-			      "slots       %d of %d: %s, epoch %" PRId64
+			      "partitions  %d of %d: %s, epoch %" PRId64
 			      ", lease for %s more\n",
-			      who->n, WH_SLOTS, who->owner, who->epoch,
+			      who->n, WH_PARTITIONS, who->owner, who->epoch,
 			      wh_span_text(who->left_us, span));
 	}
 	s->n++;
@@ -237,7 +237,7 @@ static void print_json(const wh_session *s, const wherry_status *st,
 		      st->paused ? "true" : "false");
 	put_relay(&buf, st);
 	if (shares->n)
-		wh_buf_printf(&buf, ",\"slots\":[%s]", wh_buf_str(&shares->text));
+		wh_buf_printf(&buf, ",\"partitions\":[%s]", wh_buf_str(&shares->text));
 	put_stream(&buf, stream);
 	wh_buf_printf(&buf, ",\"schema_version\":%d,\"warnings\":[", st->schema_version);
 	for (size_t i = 0; i < w->n; i++) {
@@ -260,7 +260,7 @@ static wh_exit show(const wh_args *args, wh_session *s)
 	wh_exit status = WH_EXIT_DONE;
 
 	if (wherry_outbox_status(s->box, &st, &err) != WHERRY_OK ||
-	    wh_slots_list(&s->box->store, put_sharer, &shares, &err) != WHERRY_OK) {
+	    wh_partitions_list(&s->box->store, put_sharer, &shares, &err) != WHERRY_OK) {
 		status = wh_report(&err);
 	} else {
 		look(s, &st, &w);

@@ -317,8 +317,9 @@ static wherry_code absent(wh_doctor *d, const char *ident, wherry_error *err)
 static wherry_code ask_relay(wherry_outbox *box, wherry_status *out, wherry_error *err)
 {
 	wh_holder holder = {.epoch = 0};
-	int64_t nudge;
-	wherry_code code = wh_store_control(&box->store, &out->paused, &nudge, err);
+	int64_t control_version;
+	wherry_code code =
+		wh_store_control(&box->store, &out->paused, &control_version, err);
 
 	if (code == WHERRY_OK)
 		code = wh_store_holder(&box->store, &holder, err);

@@ -97,16 +97,17 @@ const wh_check wh_checks[] = {
 			"in that database: `COMMIT PREPARED $1` or `ROLLBACK PREPARED $1`",
 	},
 	{
-		.name = "slots",
+		.name = "partitions",
 		.flags = NATIVE,
 		.none = "no relays share the outbox",
-		.well = "$1 has $2 of 64 slots, its lease holds for ~3 more",
-		.trouble = "$1 of 64 slots have no relay: one has died, and others take "
-			   "them when its lease has expired",
+		.well = "$1 has $2 of 64 partitions, its lease holds for ~3 more",
+		.trouble =
+			"$1 of 64 partitions have no relay: one has died, and others take "
+			"them when its lease has expired",
 		.worse =
 			"relays share the outbox, and the index $1 is missing: each reads "
 			"what the others are to deliver",
-		.advice = "`wherry init$u --slots` makes the index; "
+		.advice = "`wherry init$u --partitions` makes the index; "
 			  "`wherry relay$u TO` helps the relays that are there",
 	},
 	{

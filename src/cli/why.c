@@ -67,7 +67,7 @@ static void put_pending(wh_buf *why, const wh_why *s, const wherry_row *row)
 	put_parked(why, s, row);
 }
 
-/* Competing relays write when a claim lapses; one that tries a suspect alone does not. */
+/* Competing relays write when a claim expires; one that tries a suspect alone does not. */
 static void put_claim(wh_buf *why, const wh_why *s, const wherry_row *row)
 {
 	int64_t left_us = row->next_retry_at_us - s->now_us;

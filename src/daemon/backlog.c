@@ -86,7 +86,7 @@ static void take_share(void *ctx, const wh_sharer *who)
 	wh_backlog_view *view = ctx;
 	wh_shareholder *share = &view->shares[view->n_shares];
 
-	if (view->n_shares == WH_SLOTS)
+	if (view->n_shares == WH_PARTITIONS)
 		return;
 	(void)snprintf(share->owner, sizeof(share->owner), "%s", who->owner);
 	share->epoch = who->epoch;
@@ -108,7 +108,7 @@ static wherry_code ask(seen *s, wh_backlog_view *view, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wh_store_holder(&s->box->store, &view->holder, err);
 	if (code == WHERRY_OK)
-		code = wh_slots_list(&s->box->store, take_share, view, err);
+		code = wh_partitions_list(&s->box->store, take_share, view, err);
 	if (code == WHERRY_OK && s->wal)
 		code = wh_wal_watch(s->wal, &view->log, err);
 	return code;

@@ -103,13 +103,13 @@ bool wh_daemon_ready(wh_daemon *d, wh_buf *out); /* a line for each relay */
 typedef struct wh_shareholder {
 	char owner[sizeof(((wh_holder *)NULL)->owner)];
 	int64_t epoch;
-	int n; /* slots */
+	int n; /* partitions */
 } wh_shareholder;
 
 typedef struct wh_backlog_view {
 	wh_backlog backlog;
 	wh_holder holder;
-	wh_shareholder shares[WH_SLOTS]; /* where several have it */
+	wh_shareholder shares[WH_PARTITIONS]; /* where several have it */
 	int n_shares;
 	wh_wal_watched log;
 	int64_t seen_us; /* monotonic; 0: never */

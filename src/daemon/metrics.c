@@ -352,11 +352,11 @@ static void put_leases(wh_buf *out, const sample *samples, size_t n)
 			put_owned(out, "wherry_lease_epoch", &samples[i],
 				  box->holder.owner, box->holder.epoch);
 	}
-	head(out, "wherry_lease_slots", "gauge",
-	     "How many of an outbox's 64 slots a relay has, where several share it.");
+	head(out, "wherry_lease_partitions", "gauge",
+	     "How many of an outbox's 64 partitions a relay has, where several share it.");
 	for (size_t i = 0; i < n; i++)
 		for (int k = 0; samples[i].known && k < samples[i].outbox.n_shares; k++)
-			put_owned(out, "wherry_lease_slots", &samples[i],
+			put_owned(out, "wherry_lease_partitions", &samples[i],
 				  samples[i].outbox.shares[k].owner,
 				  samples[i].outbox.shares[k].n);
 	head(out, "wherry_lease_left_seconds", "gauge",

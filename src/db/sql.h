@@ -13,7 +13,7 @@
  * calls the n-th of them ($1 on PostgreSQL) is written into the text once.  A line
  * "-- unused: NAME NAME" in a statement names values that it is given and has no use for.
  *
- * Where the table's name has a schema, that stands before {table…} and before {wherry_slot},
+ * Where the table's name has a schema, that stands before {table…} and before {wherry_lease},
  * which is a table or function that the outboxes of a schema share; {schema.} is it alone,
  * with its dot.  {bare_open} is {table_open} without it, as the name of an index or a trigger
  * is written where it is made; {idx_table_retry} and {uq_table_id} begin with idx_ and uq_.  {'table} is

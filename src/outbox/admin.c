@@ -100,7 +100,7 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 	wherry_status status = {.schema_version = box->store.version};
 	wh_holder holder = {.epoch = 0};
 	ready r = {0};
-	int64_t nudge, held = 0;
+	int64_t control_version, held = 0;
 	wherry_code code;
 
 	code = wherry_outbox_count(box, status.count, err);
@@ -112,7 +112,8 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 	if (code == WHERRY_OK)
 		code = count_held(box, &status, &held, err);
 	if (code == WHERRY_OK)
-		code = wh_store_control(&box->store, &status.paused, &nudge, err);
+		code = wh_store_control(&box->store, &status.paused, &control_version,
+					err);
 	if (code == WHERRY_OK)
 		code = wh_store_holder(&box->store, &holder, err);
 	if (code != WHERRY_OK)
@@ -415,8 +416,8 @@ static wherry_code bring_back(change *c, wherry_error *err)
 	return code;
 }
 
-/* The nudge tells a relay that rows it has passed are open again. */
-static wherry_code change_and_nudge(void *ctx, wherry_error *err)
+/* The control version tells a relay that rows it has passed are open again. */
+static wherry_code change_and_announce(void *ctx, wherry_error *err)
 {
 	change *c = ctx;
 	const wh_param name = WH_TEXT_PARAM("name", c->box->store.name);
@@ -427,9 +428,10 @@ static wherry_code change_and_nudge(void *ctx, wherry_error *err)
 				 NULL, NULL, &c->n, err);
 	if (code == WHERRY_OK && c->archived && c->box->own.replay_archived)
 		code = bring_back(c, err);
-	if (code == WHERRY_OK && c->n && c->box->store.stmt.nudge)
-		code = wh_db_run(c->box->store.db, c->box->store.stmt.nudge, &name, 1,
-				 NULL, NULL, NULL, err);
+	if (code == WHERRY_OK && c->n && c->box->store.stmt.raise_control_version)
+		code = wh_db_run(c->box->store.db,
+				 c->box->store.stmt.raise_control_version, &name, 1, NULL,
+				 NULL, NULL, err);
 	return wh_store_missing(c->box->store.model, c->box->store.name.ptr, code, err);
 }
 
@@ -443,18 +445,18 @@ static wherry_code change_rows(wherry_outbox *box, const wh_stmt *stmt, bool arc
 	if (code != WHERRY_OK)
 		return code;
 	filter_params(filter, states, -1, c.params);
-	code = wh_db_transact(box->store.db, change_and_nudge, &c, err);
+	code = wh_db_transact(box->store.db, change_and_announce, &c, err);
 	if (code == WHERRY_OK && out_n)
 		*out_n = c.n;
 	return code;
 }
 
-wherry_code wherry_outbox_redrive(wherry_outbox *box, const wherry_filter *filter,
-				  int64_t *out_n, wherry_error *err)
+wherry_code wherry_outbox_retry(wherry_outbox *box, const wherry_filter *filter,
+				int64_t *out_n, wherry_error *err)
 {
 	unsigned states = filter->states ? filter->states : 1u << WHERRY_DEAD;
 
-	return change_rows(box, box->own.redrive, false, filter, states, out_n, err);
+	return change_rows(box, box->own.retry_dead, false, filter, states, out_n, err);
 }
 
 wherry_code wherry_outbox_replay(wherry_outbox *box, const wherry_filter *filter,
@@ -506,7 +508,7 @@ wherry_code wherry_outbox_reap(wherry_outbox *box, int64_t claim_timeout_us,
 	c.params[0] = WH_INT_PARAM("timeout", wh_ms(claim_timeout_us));
 	for (int i = 1; i < FILTER_PARAMS; i++)
 		c.params[i] = WH_INT_PARAM("none", 0);
-	code = wh_db_transact(box->store.db, change_and_nudge, &c, err);
+	code = wh_db_transact(box->store.db, change_and_announce, &c, err);
 	if (code == WHERRY_OK && out_n)
 		*out_n = c.n;
 	return code;

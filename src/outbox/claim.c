@@ -66,9 +66,9 @@ wherry_code wh_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 	return code;
 }
 
-wherry_code wh_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease,
-				   const wherry_claim_options *options, wh_open_fn visit,
-				   void *ctx, wherry_error *err)
+wherry_code wh_outbox_claim_expired(wherry_outbox *box, const wherry_lease *lease,
+				    const wherry_claim_options *options, wh_open_fn visit,
+				    void *ctx, wherry_error *err)
 {
 	claiming c = {.box = box, .whole = {visit, ctx, 0, 0}};
 	wherry_code code = check_options(box, lease, options, err);
@@ -77,7 +77,7 @@ wherry_code wh_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease
 		return code;
 	c.ask = (wh_claim_ask){.lease = lease, .options = options};
 	begin(&c);
-	return end(&c, wh_store_claim_lapsed(&box->store, &c.ask, err), err);
+	return end(&c, wh_store_claim_expired(&box->store, &c.ask, err), err);
 }
 
 /* ---- for programs ---- */
@@ -141,10 +141,10 @@ wherry_code wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 	return code;
 }
 
-wherry_code wherry_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease,
-				       const wherry_claim_options *options,
-				       wherry_claim_fn visit, void *ctx, int64_t *out_n,
-				       wherry_error *err)
+wherry_code wherry_outbox_claim_expired(wherry_outbox *box, const wherry_lease *lease,
+					const wherry_claim_options *options,
+					wherry_claim_fn visit, void *ctx, int64_t *out_n,
+					wherry_error *err)
 {
 	showing s = {visit, ctx, 0};
 	wherry_claim_options one;
@@ -157,7 +157,7 @@ wherry_code wherry_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *l
 		return code;
 	one = *options;
 	one.limit = 1;
-	code = wh_outbox_claim_lapsed(box, lease, &one, show, &s, err);
+	code = wh_outbox_claim_expired(box, lease, &one, show, &s, err);
 	if (code == WHERRY_OK && out_n)
 		*out_n = s.n;
 	return code;

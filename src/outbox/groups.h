@@ -23,7 +23,7 @@
 #define WH_OUTBOX_READ(X) \
 	X(read, "read", "after limit long body") \
 	X(sweep, "sweep", "after limit holes long body") \
-	X(horizon, "horizon", "statements name slot epoch") \
+	X(horizon, "horizon", "statements name number epoch") \
 	X(dead_keys, "dead-keys", "after limit long")
 
 /* Open rows by their ids. */
@@ -56,7 +56,7 @@
 
 /* For operators. */
 #define WH_OUTBOX_ADMIN(X) \
-	X(redrive, "redrive", "states ident number topic key since after limit") \
+	X(retry_dead, "retry-dead", "states ident number topic key since after limit") \
 	X(discard, "discard", "ident number") \
 	X(list, "list", "states ident number topic key since after limit long body prefix older text") \
 	X(list_any, "list-any", "states ident number topic key since after limit long body prefix older text") \

@@ -29,7 +29,7 @@ static const char *const asks[WH_ASKS] = {
 	[WH_ASK_FAILED_ONLY] = "relay.failed_only",
 	[WH_ASK_HANDLERS] = "handlers",
 	[WH_ASK_INIT_STRICT] = "init --strict",
-	[WH_ASK_INIT_SLOTS] = "init --slots",
+	[WH_ASK_INIT_PARTITIONS] = "init --partitions",
 	[WH_ASK_INIT_STREAM] = "init --stream",
 };
 
@@ -84,14 +84,14 @@ static const rule rules[] = {
 	 "it has no keys to order by: leave --strict out, or use a native outbox"},
 	{WH_ASK_INIT_STRICT, AT(WH_EVENTFERRY) | AT(WH_DEBEZIUM), ANY,
 	 "nothing is added to its table: leave --strict out, or use a native outbox"},
-	{WH_ASK_INIT_SLOTS, ON_SQLITE, ANY,
-	 "relays cannot share partitions of it: leave --slots out, and use --engine "
+	{WH_ASK_INIT_PARTITIONS, ON_SQLITE, ANY,
+	 "relays cannot share partitions of it: leave --partitions out, and use --engine "
 	 "competing for several relays"},
-	{WH_ASK_INIT_SLOTS, AT(WH_EVENTFERRY), ANY,
+	{WH_ASK_INIT_PARTITIONS, AT(WH_EVENTFERRY), ANY,
 	 "nothing is added to its table, and several relays compete there anyway: leave "
-	 "--slots out"},
-	{WH_ASK_INIT_SLOTS, AT(WH_DEBEZIUM), ANY,
-	 "one relay streams all of it: leave --slots out, or use a native outbox"},
+	 "--partitions out"},
+	{WH_ASK_INIT_PARTITIONS, AT(WH_DEBEZIUM), ANY,
+	 "one relay streams all of it: leave --partitions out, or use a native outbox"},
 	{WH_ASK_INIT_STREAM, ON_SQLITE, ANY,
 	 "SQLite has no log to stream from: leave --stream out"},
 	{WH_ASK_INIT_STREAM, AT(WH_EVENTFERRY), ANY,

@@ -167,12 +167,12 @@ wherry_code wh_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 			    wh_open_fn visit, void *ctx, bool *out_more,
 			    wherry_error *err);
 
-/* Claims that lapsed: with a limit above 1 an eighth of those that lapsed with the first of
+/* Claims that expired: with a limit above 1 an eighth of those that expired with the first of
  * them, and so in the end one alone, which is a row in the state processing: as of
- * wherry_outbox_claim_lapsed(). */
-wherry_code wh_outbox_claim_lapsed(wherry_outbox *box, const wherry_lease *lease,
-				   const wherry_claim_options *options, wh_open_fn visit,
-				   void *ctx, wherry_error *err);
+ * wherry_outbox_claim_expired(). */
+wherry_code wh_outbox_claim_expired(wherry_outbox *box, const wherry_lease *lease,
+				    const wherry_claim_options *options, wh_open_fn visit,
+				    void *ctx, wherry_error *err);
 
 /* A wh_row_fn for statements that return the columns of "read": visit is in the reader that ctx is. */
 typedef struct wh_open_reader {
@@ -241,14 +241,15 @@ wherry_code wh_outbox_read_ids(wherry_outbox *box, const int64_t *ids, size_t n,
 wherry_code wh_outbox_read_in_turn(wherry_outbox *box, const int64_t *ids, size_t n,
 				   wh_open_fn visit, void *ctx, wherry_error *err);
 
-/* The parameters of "slots-read"; they borrow box->store.ranges. */
+/* The parameters of "partitions-read"; they borrow box->store.ranges. */
 struct wh_read_from;
-wherry_code wh_slots_read_params(wherry_outbox *box, const struct wh_read_from *from,
-				 wh_param out[WH_SLOTS_READ_PARAMS], wherry_error *err);
+wherry_code wh_partitions_read_params(wherry_outbox *box, const struct wh_read_from *from,
+				      wh_param out[WH_PARTITION_READ_PARAMS],
+				      wherry_error *err);
 
-/* The keys of dead rows of these slots, ~0: of all: only id, key and aggregate are set in
+/* The keys of dead rows of these partitions, ~0: of all: only id, key and aggregate are set in
  * the row. */
-wherry_code wh_outbox_dead_keys(wherry_outbox *box, uint64_t slots, int64_t after,
+wherry_code wh_outbox_dead_keys(wherry_outbox *box, uint64_t partitions, int64_t after,
 				int64_t limit, wh_open_fn visit, void *ctx,
 				wherry_error *err);
 
@@ -297,8 +298,8 @@ typedef struct wh_read_from {
 	const wh_range *holes; /* also these; see wh_outbox_read_late() */
 	size_t n_holes;
 	bool all_open;
-	wh_slots_read *slots; /* these alone, and not the holes; NULL: all */
-	bool touched;         /* of those only what was tried, or is wanted again */
+	wh_partitions_read *partitions; /* these alone, and not the holes; NULL: all */
+	bool touched; /* of those only what was tried, or is wanted again */
 } wh_read_from;
 
 /* Read as wh_outbox_read() or wh_outbox_read_late() do, in one round trip with an

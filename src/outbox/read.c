@@ -186,20 +186,20 @@ static wherry_code dead_page(void *ctx, int64_t limit, bool bare, wherry_error *
 			 bare ? take_dead : take_dead_key, &d->v, NULL, err);
 }
 
-wherry_code wh_outbox_dead_keys(wherry_outbox *box, uint64_t slots, int64_t after,
+wherry_code wh_outbox_dead_keys(wherry_outbox *box, uint64_t partitions, int64_t after,
 				int64_t limit, wh_open_fn visit, void *ctx,
 				wherry_error *err)
 {
-	char list[WH_SLOTS_LIST];
+	char list[WH_PARTITION_LIST];
 	dead_keys d = {.box = box,
 		       .stmt = box->own.dead_keys,
-		       .params = {[2] = {.name = "slots"}},
+		       .params = {[2] = {.name = "partitions"}},
 		       .v = {visit, ctx, 0, after}};
 	const wh_pages pages = {dead_page, &d, &d.v.n};
 
-	if (slots != UINT64_MAX) {
-		d.stmt = box->store.stmt.slots_dead_keys;
-		d.params[2] = wh_slots_param(slots, list);
+	if (partitions != UINT64_MAX) {
+		d.stmt = box->store.stmt.partitions_dead_keys;
+		d.params[2] = wh_partitions_param(partitions, list);
 	}
 	return wh_read_pages(box, &pages, limit, err);
 }
@@ -249,7 +249,7 @@ void wh_horizon_params(const wherry_outbox *box, const wherry_lease *lease,
 {
 	out[0] = WH_INT_PARAM("statements", statements);
 	out[1] = WH_TEXT_PARAM("name", box->store.name);
-	out[2] = WH_INT_PARAM("slot", lease->slot);
+	out[2] = WH_INT_PARAM("number", lease->number);
 	out[3] = WH_INT_PARAM("epoch", lease->epoch);
 }
 

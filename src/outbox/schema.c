@@ -57,7 +57,7 @@ enum { EXTRAS = 2 };
 static wherry_code check_extras(const wherry_outbox *box, unsigned extras,
 				wherry_error *err)
 {
-	static const wh_ask asks[] = {WH_ASK_INIT_STRICT, WH_ASK_INIT_SLOTS,
+	static const wh_ask asks[] = {WH_ASK_INIT_STRICT, WH_ASK_INIT_PARTITIONS,
 				      WH_ASK_INIT_STREAM};
 	wherry_code code = WHERRY_OK;
 
@@ -70,7 +70,7 @@ static wherry_code check_extras(const wherry_outbox *box, unsigned extras,
 /* The SQL of the i-th extra; NULL: it is not asked for, or nothing is needed for it here. */
 static const wh_stmt *extra_sql(const wherry_outbox *box, unsigned extras, int i)
 {
-	static const char *const names[EXTRAS] = {"add-strict", "add-slots"};
+	static const char *const names[EXTRAS] = {"add-strict", "add-partitions"};
 
 	return extras >> i & 1 ? wh_sql_find(&box->store.sql, names[i]) : NULL;
 }

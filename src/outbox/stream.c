@@ -553,7 +553,7 @@ wherry_code wh_wal_move(wh_wal *wal, const wherry_lease *lease, int64_t at,
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", wal->box->store.name),
 		WH_TEXT_PARAM("slot", wh_view_of(wal->slot)),
-		WH_INT_PARAM("lease_slot", lease->slot),
+		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("position", at),
 		WH_INT_PARAM("epoch", lease->epoch),
 	};

@@ -19,10 +19,11 @@ static wherry_code read_call(wherry_outbox *box, const wh_read_from *from,
 	return wh_store_ranges(&box->store, from->holes, from->n_holes, &params[2], err);
 }
 
-wherry_code wh_slots_read_params(wherry_outbox *box, const wh_read_from *from,
-				 wh_param out[WH_SLOTS_READ_PARAMS], wherry_error *err)
+wherry_code wh_partitions_read_params(wherry_outbox *box, const wh_read_from *from,
+				      wh_param out[WH_PARTITION_READ_PARAMS],
+				      wherry_error *err)
 {
-	wh_slots_read *share = from->slots;
+	wh_partitions_read *share = from->partitions;
 	wherry_code code;
 
 	out[0] = WH_INT_PARAM("after", from->after);
@@ -30,7 +31,7 @@ wherry_code wh_slots_read_params(wherry_outbox *box, const wh_read_from *from,
 	out[2] = WH_INT_PARAM("each", share->each);
 	out[3] = WH_INT_PARAM("late", share->late);
 	out[4] = WH_INT_PARAM("open", from->all_open);
-	out[5] = wh_slots_param(share->mask, share->list);
+	out[5] = wh_partitions_param(share->mask, share->list);
 	code = wh_store_list(&box->store.ranges, share->known, share->n_known, &out[6],
 			     err);
 	out[6].name = "known";
@@ -41,24 +42,24 @@ wherry_code wh_slots_read_params(wherry_outbox *box, const wh_read_from *from,
 static wherry_code share_call(wherry_outbox *box, const wh_read_from *from,
 			      wh_param *params, wh_call *out, wherry_error *err)
 {
-	out->n_params = WH_SLOTS_READ_PARAMS;
-	out->stmt = box->store.stmt.slots_read;
-	return wh_slots_read_params(box, from, params, err);
+	out->n_params = WH_PARTITION_READ_PARAMS;
+	out->stmt = box->store.stmt.partitions_read;
+	return wh_partitions_read_params(box, from, params, err);
 }
 
 wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack *ack,
 			   const wh_read_from *from, wh_open_fn visit, void *ctx,
 			   bool statements, wh_horizon *horizon, wherry_error *err)
 {
-	wh_param params[WH_SLOTS_READ_PARAMS];
+	wh_param params[WH_PARTITION_READ_PARAMS];
 	wh_param asked[WH_HORIZON_PARAMS];
 	wh_open_reader reader = {visit, ctx, 0, 0};
 	wherry_error why = WHERRY_ERROR_INIT;
 	wh_call calls[3],
 		read = {.params = params, .visit = wh_take_open, .ctx = &reader};
 	size_t n = 0;
-	wherry_code code = from->slots ? share_call(box, from, params, &read, err)
-				       : read_call(box, from, params, &read, err);
+	wherry_code code = from->partitions ? share_call(box, from, params, &read, err)
+					    : read_call(box, from, params, &read, err);
 
 	if (code != WHERRY_OK)
 		return code;

@@ -43,7 +43,7 @@ typedef struct wh_grant {
 	char owner[96];
 	char token[40]; /* of competing relays, else "" */
 	int64_t epoch;
-	int32_t slot;
+	int32_t number;
 	int on_done;      /* a wherry_on_done */
 	int32_t attempts; /* until a message is dead */
 	bool ordered;

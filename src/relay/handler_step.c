@@ -33,7 +33,7 @@ void wh_handlers_grant(wherry_relay *r)
 {
 	wh_grant grant = {
 		.epoch = r->lease.epoch,
-		.slot = r->lease.slot,
+		.number = r->lease.number,
 		.on_done = (int)r->set.on_done,
 		.attempts = r->set.attempts,
 		.ordered = r->set.ordered,
@@ -49,7 +49,7 @@ void wh_handlers_grant(wherry_relay *r)
 
 static wherry_lease lease_of(const wh_grant *grant)
 {
-	wherry_lease lease = {.epoch = grant->epoch, .slot = grant->slot};
+	wherry_lease lease = {.epoch = grant->epoch, .number = grant->number};
 
 	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", grant->owner);
 	(void)snprintf(lease.token, sizeof(lease.token), "%s", grant->token);
@@ -312,7 +312,7 @@ static wherry_code check_lease(const wherry_call *call, connection *c, wherry_ou
 	if (c->epoch == lease.epoch || *lease.token || code == WHERRY_STALE)
 		return code; /* of competing relays each row has the token */
 	if (code == WHERRY_OK)
-		code = wh_store_holder_of(&box->store, lease.slot, &holder, err);
+		code = wh_store_holder_of(&box->store, lease.number, &holder, err);
 	if (code == WHERRY_OK && strcmp(holder.owner, lease.owner) != 0)
 		code = wh_fail(
 			err, WHERRY_INVALID,

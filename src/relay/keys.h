@@ -6,12 +6,12 @@
  *     FREE ─────────────────────────► HELD ───────► DRAINING ──► FREE
  *       │                                               │
  *       └── a message dies, on_dead = park ──► PARKED   └── a message fails ──► HELD
- *                                                 └── redriven ──► FREE
+ *                                                 └── retried ──► FREE
  *
  *     FREE      its messages are sent as they are read.
  *     HELD      nothing of it is sent until due; ids met meanwhile are noted.
  *     DRAINING  the noted ids are being read again, in order; ids met are noted.
- *     PARKED    nothing is sent, nothing is noted: a redrive reads from the beginning.
+ *     PARKED    nothing is sent, nothing is noted: a retry by hand reads from the beginning.
  */
 #ifndef WH_RELAY_KEYS_H
 #define WH_RELAY_KEYS_H

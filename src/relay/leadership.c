@@ -29,7 +29,7 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	wherry_code code = WHERRY_OK;
 
 	note_lease(r, now);
-	r->control_version = r->lease.nudge;
+	r->control_version = r->lease.control_version;
 	r->suspects_upto = INT64_MAX;
 	if (r->engine->suspects)
 		code = r->engine->suspects(r, &r->suspects_upto, err);
@@ -167,7 +167,7 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 	fresh.suspects = r->lease.suspects;
 	r->lease = fresh;
 	note_lease(r, now);
-	wh_operator_note(r, r->lease.nudge);
+	wh_operator_note(r, r->lease.control_version);
 	return r->engine->renewed(r, now, version, err);
 }
 

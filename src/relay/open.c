@@ -142,7 +142,7 @@ static bool asked(const wherry_relay *r, wh_ask ask)
 	case WH_ASK_HANDLERS:
 		return r->pub && r->pub->driver->caps & WH_PUB_ACKS;
 	case WH_ASK_INIT_STRICT:
-	case WH_ASK_INIT_SLOTS:
+	case WH_ASK_INIT_PARTITIONS:
 	case WH_ASK_INIT_STREAM:
 	case WH_ASKS:
 		break;

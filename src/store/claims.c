@@ -25,8 +25,8 @@ typedef struct claiming {
 	int64_t n;             /* rows claimed */
 	int64_t scan;          /* so many pending rows to look at */
 	int64_t upto, scanned; /* those looked at */
-	char of[48];           /* whose claim lapsed; "": nobody's, or any */
-	int64_t lapsed;        /* rows that lapsed with it */
+	char of[48];           /* whose claim expired; "": nobody's, or any */
+	int64_t expired;       /* rows that expired with it */
 	bool more;
 } claiming;
 
@@ -315,7 +315,7 @@ wherry_code wh_store_claim(wh_store *store, const wh_claim_ask *ask, bool *out_m
 	return wh_store_missing(store->model, store->name.ptr, code, err);
 }
 
-static wherry_code take_lapsed(void *ctx, const wh_row *row, wherry_error *err)
+static wherry_code take_expired(void *ctx, const wh_row *row, wherry_error *err)
 {
 	claiming *w = ctx;
 	wh_view token = wh_row_bytes(row, 0);
@@ -324,7 +324,7 @@ static wherry_code take_lapsed(void *ctx, const wh_row *row, wherry_error *err)
 	if (token.len >= sizeof(w->of)) /* none of ours: one by one */
 		return WHERRY_OK;
 	(void)snprintf(w->of, sizeof(w->of), "%s", token.len ? token.ptr : "");
-	w->lapsed = wh_row_int(row, 1);
+	w->expired = wh_row_int(row, 1);
 	return WHERRY_OK;
 }
 
@@ -332,24 +332,24 @@ static wherry_code take_lapsed(void *ctx, const wh_row *row, wherry_error *err)
  * soon. */
 static int64_t share_of(const claiming *w)
 {
-	int64_t n = (w->lapsed + SHARES - 1) / SHARES;
+	int64_t n = (w->expired + SHARES - 1) / SHARES;
 
 	return n < w->options->limit ? n : w->options->limit;
 }
 
 /* In a transaction: a statement alone would stay, though its row was refused. */
-static wherry_code claim_lapsed(void *ctx, wherry_error *err)
+static wherry_code claim_expired(void *ctx, wherry_error *err)
 {
 	claiming *w = ctx;
-	const wh_stmt *stmt = w->store->stmt.claim_lapsed;
+	const wh_stmt *stmt = w->store->stmt.claim_expired;
 	wh_param params[CLAIM_PARAMS];
 	wherry_code code = take_turns(w, err);
 	int64_t n = 1;
 
 	if (code == WHERRY_OK && w->options->limit > 1) {
 		fill_params(w, params, 1);
-		code = wh_db_run(w->store->db, w->store->stmt.lapsed, params,
-				 CLAIM_PARAMS, take_lapsed, w, NULL, err);
+		code = wh_db_run(w->store->db, w->store->stmt.expired, params,
+				 CLAIM_PARAMS, take_expired, w, NULL, err);
 	}
 	if (*w->of && share_of(w) > 1) {
 		stmt = w->store->stmt.claim_share;
@@ -363,14 +363,14 @@ static wherry_code claim_lapsed(void *ctx, wherry_error *err)
 				 : code;
 }
 
-wherry_code wh_store_claim_lapsed(wh_store *store, const wh_claim_ask *ask,
-				  wherry_error *err)
+wherry_code wh_store_claim_expired(wh_store *store, const wh_claim_ask *ask,
+				   wherry_error *err)
 {
 	claiming w = begin(store, ask);
 	wherry_code code = wh_store_claim_check(store, ask->lease, ask->options, err);
 
 	if (code == WHERRY_OK)
-		code = wh_db_transact_quietly(store->db, claim_lapsed, &w, err);
+		code = wh_db_transact_quietly(store->db, claim_expired, &w, err);
 	return wh_store_missing(store->model, store->name.ptr, code, err);
 }
 
@@ -391,7 +391,7 @@ static wherry_code take_next(void *ctx, const wh_row *row, wherry_error *err)
 }
 
 wherry_code wh_store_claim_next(wh_store *store, bool park, int64_t lasts_us,
-				int64_t *out_lapse_us, int64_t *out_due_us,
+				int64_t *out_expiry_us, int64_t *out_due_us,
 				wherry_error *err)
 {
 	const wh_param params[] = {WH_INT_PARAM("park", park),
@@ -402,7 +402,7 @@ wherry_code wh_store_claim_next(wh_store *store, bool park, int64_t lasts_us,
 
 	if (code != WHERRY_OK)
 		return code;
-	*out_lapse_us = next[0];
+	*out_expiry_us = next[0];
 	*out_due_us = next[1];
 	return WHERRY_OK;
 }

@@ -48,8 +48,8 @@ wherry_code wh_store_claim(wh_store *store, const wh_claim_ask *ask, bool *out_m
 
 /* Claim rows whose claim expired: with a limit above 1 an eighth of those that expired with the
  * first of them, and so in the end one alone, whose attempt is then on record. */
-wherry_code wh_store_claim_lapsed(wh_store *store, const wh_claim_ask *ask,
-				  wherry_error *err);
+wherry_code wh_store_claim_expired(wh_store *store, const wh_claim_ask *ask,
+				   wherry_error *err);
 
 /*
  * The list of ids as the parameter "ids" for what their claimer writes.  Where a claim has a
@@ -63,10 +63,10 @@ wherry_code wh_store_claim_ids(wh_store *store, const wherry_lease *lease,
 void wh_store_claim_params(const wh_store *store, const wherry_lease *lease, int64_t id,
 			   wh_param out[2]);
 
-/* How long until a claim lapses, and until a failed row is due; WH_NEVER: there is none,
+/* How long until a claim expires, and until a failed row is due; WH_NEVER: there is none,
  * with park: but behind dead ones.  lasts_us: of a claim, where rows do not say. */
 wherry_code wh_store_claim_next(wh_store *store, bool park, int64_t lasts_us,
-				int64_t *out_lapse_us, int64_t *out_due_us,
+				int64_t *out_expiry_us, int64_t *out_due_us,
 				wherry_error *err);
 
 /* Let claims last from now on; STALE: some had expired or were taken over. */

@@ -9,7 +9,7 @@
 
 typedef enum wh_engine {
 	WH_EXCLUSIVE,   /* has the whole table under one lease */
-	WH_PARTITIONED, /* exclusive, on a table made with init --slots */
+	WH_PARTITIONED, /* exclusive, on a table made with init --partitions */
 	WH_COMPETING,
 	WH_STREAM,      /* marks, deletes or archives the rows that it delivered */
 	WH_STREAM_KEEP, /* writes nothing to rows: relay.on_done=keep */
@@ -19,7 +19,7 @@ typedef enum wh_engine {
 /* Its name for documents and messages: "competing". */
 const char *wh_engine_name(wh_engine which);
 
-/* The word for an engine in wherry_slot, and back. */
+/* The word for an engine in wherry_lease, and back. */
 const char *wh_engine_word(wh_engine which);
 wh_engine wh_engine_of(const char *word);
 

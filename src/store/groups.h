@@ -43,19 +43,19 @@
 
 /* One relay at a time, and what operators ask of relays. */
 #define WH_STORE_LEASE(X) \
-	X(lease, "lease", "name slot engine owner lasts window") \
-	X(lease_holder, "lease-holder", "name slot") \
-	X(renew, "renew", "name slot epoch lasts suspects") \
-	X(release, "release", "name slot epoch") \
-	X(fence, "fence", "name slot epoch shared") \
+	X(lease, "lease", "name number engine owner lasts window") \
+	X(lease_holder, "lease-holder", "name number") \
+	X(renew, "renew", "name number epoch lasts suspects") \
+	X(release, "release", "name number epoch") \
+	X(fence, "fence", "name number epoch shared") \
 	X(control, "control", "name") \
-	X(nudge, "nudge", "name") \
+	X(raise_control_version, "raise-control-version", "name") \
 	X(pause, "pause", "name on")
 
 /* A lease that competing relays hold together. */
 #define WH_STORE_MEMBERS(X) \
-	X(join, "join", "name slot owner lasts epoch token") \
-	X(leave, "leave", "name slot epoch token")
+	X(join, "join", "name number owner lasts epoch token") \
+	X(leave, "leave", "name number epoch token")
 
 /* Relays that write nothing to rows have a position, which ends with them. */
 #define WH_STORE_POSITION(X) \
@@ -71,9 +71,9 @@
 	X(claim_end, "claim-end", "after scan most") \
 	X(claim, "claim", "token lasts unordered park limit after upto passed share many long body") \
 	X(claim_due, "claim-due", "token lasts unordered park limit after share long body") \
-	X(lapsed, "lapsed", "lasts unordered park after share") \
+	X(expired, "expired", "lasts unordered park after share") \
 	X(claim_share, "claim-share", "token lasts unordered park limit after share of long body") \
-	X(claim_lapsed, "claim-lapsed", "token lasts unordered park after share long body") \
+	X(claim_expired, "claim-expired", "token lasts unordered park after share long body") \
 	X(claim_next, "claim-next", "park lasts") \
 	X(extend, "extend", "ids token lasts") \
 	X(reap, "reap", "timeout")
@@ -107,10 +107,10 @@
 
 /* Acknowledgements with the fence in them. */
 #define WH_STORE_ACK(X) \
-	X(ack_mark, "ack-mark", "name slot epoch ids names width") \
-	X(ack_mark_range, "ack-mark-range", "name slot epoch first last names width") \
-	X(ack_delete, "ack-delete", "name slot epoch ids names width") \
-	X(ack_delete_range, "ack-delete-range", "name slot epoch first last names width")
+	X(ack_mark, "ack-mark", "name number epoch ids names width") \
+	X(ack_mark_range, "ack-mark-range", "name number epoch first last names width") \
+	X(ack_delete, "ack-delete", "name number epoch ids names width") \
+	X(ack_delete_range, "ack-delete-range", "name number epoch first last names width")
 
 #define WH_STORE_PURGE(X) \
 	X(purge, "purge", "age limit")
@@ -128,16 +128,16 @@
 
 /* Several relays share the keys. */
 #define WH_STORE_PARTITIONS(X) \
-	X(slots_ready, "slots-ready", "") \
-	X(slots_lock, "slots-lock", "") \
-	X(slots_relays, "slots-relays", "name") \
-	X(slots_strip, "slots-strip", "name slot epoch mask") \
-	X(slots_take, "slots-take", "name slot owner lasts unclean window suspects mask") \
-	X(slots_renew, "slots-renew", "name slot epoch lasts suspects change mask unclean") \
-	X(slots_control, "slots-control", "name slot") \
-	X(slots_tell, "slots-tell", "") \
-	X(slots_read, "slots-read", "after limit each late open slots known long body") \
-	X(slots_dead_keys, "slots-dead-keys", "after limit slots long")
+	X(partitions_ready, "partitions-ready", "") \
+	X(partitions_lock, "partitions-lock", "") \
+	X(partitions_relays, "partitions-relays", "name") \
+	X(partitions_strip, "partitions-strip", "name number epoch mask") \
+	X(partitions_take, "partitions-take", "name number owner lasts unclean window suspects mask") \
+	X(partitions_renew, "partitions-renew", "name number epoch lasts suspects change mask unclean") \
+	X(partitions_control, "partitions-control", "name number") \
+	X(partitions_tell, "partitions-tell", "") \
+	X(partitions_read, "partitions-read", "after limit each late open partitions known long body") \
+	X(partitions_dead_keys, "partitions-dead-keys", "after limit partitions long")
 
 #define WH_STORE_GROUPS(G) \
 	G(schema, WH_STORE_SCHEMA) G(versions, WH_STORE_VERSIONS) G(migrate, WH_STORE_MIGRATE) \

@@ -16,7 +16,7 @@ wherry_code wh_store_take_lease(void *ctx, const wh_row *row, wherry_error *err)
 	lease->epoch = wh_row_int(row, 0);
 	lease->suspects = wh_row_int(row, 1);
 	lease->paused = wh_row_int(row, 2) != 0;
-	lease->nudge = wh_row_int(row, 3);
+	lease->control_version = wh_row_int(row, 3);
 	lease->first_open = wh_row_int(row, 4);
 	lease->last_open = wh_row_int(row, 5);
 	return WHERRY_OK;
@@ -54,7 +54,7 @@ wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, bool again,
 	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner);
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", store->name),
-		WH_INT_PARAM("slot", 0),
+		WH_INT_PARAM("number", 0),
 		WH_TEXT_PARAM("engine", wh_view_of(wh_engine_word(engine))),
 		WH_TEXT_PARAM("owner", wh_view_of(lease.owner)),
 		WH_INT_PARAM("lasts", wh_ms(lasts_us)),
@@ -84,7 +84,7 @@ wherry_code wh_store_renew(wh_store *store, wherry_lease *lease, wherry_error *e
 	wherry_lease fresh = *lease;
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", store->name),
-		WH_INT_PARAM("slot", lease->slot),
+		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("epoch", lease->epoch),
 		WH_INT_PARAM("lasts", wh_ms(lease->lasts_us)),
 		WH_INT_PARAM("suspects", lease->suspects),
@@ -111,7 +111,7 @@ wherry_code wh_store_release(wh_store *store, const wherry_lease *lease,
 {
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", store->name),
-		WH_INT_PARAM("slot", lease->slot),
+		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("epoch", lease->epoch),
 		WH_TEXT_PARAM("token", wh_view_of(lease->token)),
 	};
@@ -139,7 +139,7 @@ wherry_code wh_store_fence(wh_store *store, const wherry_lease *lease, wherry_er
 {
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", store->name),
-		WH_INT_PARAM("slot", lease->slot),
+		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("epoch", lease->epoch),
 		WH_INT_PARAM("shared", *lease->token != 0),
 	};
@@ -193,8 +193,8 @@ static wherry_code run_guarded(void *ctx, wherry_error *err)
 	wherry_code code = WHERRY_OK;
 
 	if (g->store->partitioned > 0)
-		code = wh_db_run(g->store->db, g->store->stmt.slots_lock, NULL, 0, NULL,
-				 NULL, NULL, err);
+		code = wh_db_run(g->store->db, g->store->stmt.partitions_lock, NULL, 0,
+				 NULL, NULL, NULL, err);
 	if (code == WHERRY_OK)
 		code = wh_store_holder_of(g->store, 0, &last, err);
 	if (code != WHERRY_OK)
@@ -216,13 +216,13 @@ wherry_code wh_store_guard(wh_store *store, wh_engine engine, bool again,
 			   wherry_lease *out, wherry_error *err)
 {
 	guarded g = {store, engine, again, stmt, params, n_params, out};
-	bool slotted = false;
-	wherry_code code = wh_slots_ready(store, &slotted, err);
+	bool partitioned = false;
+	wherry_code code = wh_partitions_ready(store, &partitioned, err);
 
 	if (code != WHERRY_OK)
 		return code;
-	return slotted || again ? wh_db_transact(store->db, run_guarded, &g, err)
-				: run_guarded(&g, err);
+	return partitioned || again ? wh_db_transact(store->db, run_guarded, &g, err)
+				    : run_guarded(&g, err);
 }
 
 wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
@@ -242,7 +242,7 @@ wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
 		wh_uuid7_now(store->db->env, lease.token);
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", store->name),
-		WH_INT_PARAM("slot", 0),
+		WH_INT_PARAM("number", 0),
 		WH_TEXT_PARAM("owner", wh_view_of(lease.owner)),
 		WH_INT_PARAM("lasts", wh_ms(lasts_us)),
 		WH_INT_PARAM("epoch", *inout->token ? inout->epoch : 0),
@@ -292,11 +292,11 @@ wherry_code wh_store_holder(wh_store *store, wh_holder *out, wherry_error *err)
 	return wh_store_holder_of(store, 0, out, err);
 }
 
-wherry_code wh_store_holder_of(wh_store *store, int32_t slot, wh_holder *out,
+wherry_code wh_store_holder_of(wh_store *store, int32_t number, wh_holder *out,
 			       wherry_error *err)
 {
 	const wh_param params[] = {WH_TEXT_PARAM("name", store->name),
-				   WH_INT_PARAM("slot", slot)};
+				   WH_INT_PARAM("number", number)};
 	wh_holder holder = {.epoch = 0};
 	wherry_code code = WHERRY_OK;
 
@@ -310,7 +310,7 @@ wherry_code wh_store_holder_of(wh_store *store, int32_t slot, wh_holder *out,
 
 typedef struct control {
 	bool paused;
-	int64_t nudge;
+	int64_t control_version;
 } control;
 
 static wherry_code take_control(void *ctx, const wh_row *row, wherry_error *err)
@@ -320,7 +320,7 @@ static wherry_code take_control(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-wherry_code wh_store_control(wh_store *store, bool *out_paused, int64_t *out_nudge,
+wherry_code wh_store_control(wh_store *store, bool *out_paused, int64_t *out_version,
 			     wherry_error *err)
 {
 	const wh_param name = WH_TEXT_PARAM("name", store->name);
@@ -332,7 +332,7 @@ wherry_code wh_store_control(wh_store *store, bool *out_paused, int64_t *out_nud
 				 &c, NULL, err);
 	if (code == WHERRY_OK) {
 		*out_paused = c.paused;
-		*out_nudge = c.nudge;
+		*out_version = c.control_version;
 	}
 	return code;
 }

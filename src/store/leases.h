@@ -12,12 +12,12 @@ typedef struct wh_holder {
 	char owner[96];
 	char engine[16];
 	int64_t epoch;
-	int64_t left_us; /* 0: it has lapsed, or was given back */
+	int64_t left_us; /* 0: it has expired, or was given back */
 } wh_holder;
 
-/* Of the whole table, or one that has a share of it; or of that slot alone, if it is not 0. */
+/* Of the whole table, or one that has a share of it; or of that number alone, if it is not 0. */
 wherry_code wh_store_holder(wh_store *store, wh_holder *out, wherry_error *err);
-wherry_code wh_store_holder_of(wh_store *store, int32_t slot, wh_holder *out,
+wherry_code wh_store_holder_of(wh_store *store, int32_t number, wh_holder *out,
 			       wherry_error *err);
 
 /* Always fails: WHERRY_STALE. */
@@ -44,7 +44,7 @@ wherry_code wh_store_held(wh_store *store, const char *advice, wherry_error *err
  * updates make no work for another relay. */
 wherry_code wh_store_watch(wh_store *store, bool sole, wherry_error *err);
 
-wherry_code wh_store_control(wh_store *store, bool *out_paused, int64_t *out_nudge,
+wherry_code wh_store_control(wh_store *store, bool *out_paused, int64_t *out_version,
 			     wherry_error *err);
 
 /* A wh_row_fn: the wherry_lease that ctx is, out of a row of "lease", "renew" or "join". */

@@ -7,7 +7,7 @@
 
 enum { RELAYS_MOST = 256, SUSPECTS_MOST = 1000000, DOUBLED_MOST = 16 };
 
-int wh_slots_count(uint64_t mask)
+int wh_partitions_count(uint64_t mask)
 {
 	int n = 0;
 
@@ -16,7 +16,7 @@ int wh_slots_count(uint64_t mask)
 	return n;
 }
 
-uint64_t wh_slots_first(uint64_t mask, int most)
+uint64_t wh_partitions_first(uint64_t mask, int most)
 {
 	uint64_t taken = 0;
 
@@ -27,19 +27,19 @@ uint64_t wh_slots_first(uint64_t mask, int most)
 	return taken;
 }
 
-int wh_slots_fair(int64_t n_others)
+int wh_partitions_fair(int64_t n_others)
 {
-	return (int)((WH_SLOTS + n_others) / (n_others + 1));
+	return (int)((WH_PARTITIONS + n_others) / (n_others + 1));
 }
 
-wherry_code wh_slots_ready(wh_store *store, bool *out, wherry_error *err)
+wherry_code wh_partitions_ready(wh_store *store, bool *out, wherry_error *err)
 {
 	int64_t n = 0;
 	wherry_code code = WHERRY_OK;
 
-	if (store->stmt.slots_ready)
-		code = wh_db_run(store->db, store->stmt.slots_ready, NULL, 0, wh_take_int,
-				 &n, NULL, err);
+	if (store->stmt.partitions_ready)
+		code = wh_db_run(store->db, store->stmt.partitions_ready, NULL, 0,
+				 wh_take_int, &n, NULL, err);
 	if (code != WHERRY_OK)
 		return wh_store_missing(store->model, store->name.ptr, code, err);
 	*out = n > 0;
@@ -49,12 +49,12 @@ wherry_code wh_slots_ready(wh_store *store, bool *out, wherry_error *err)
 
 /* ---- what a lease tells ---- */
 
-/* Columns of slots-take and slots-renew behind those of a lease. */
-enum { MASK = 6, N_OTHERS, OTHERS, LAPSE };
+/* Columns of partitions-take and partitions-renew behind those of a lease. */
+enum { MASK = 6, N_OTHERS, OTHERS, EXPIRY };
 
 typedef struct taking {
 	wherry_lease lease;
-	wh_slots slots;
+	wh_partitions partitions;
 } taking;
 
 static int64_t to_us(int64_t ms)
@@ -66,11 +66,11 @@ static wherry_code take_shared(void *ctx, const wh_row *row, wherry_error *err)
 {
 	taking *t = ctx;
 
-	t->slots = (wh_slots){
+	t->partitions = (wh_partitions){
 		.mine = (uint64_t)wh_row_int(row, MASK),
 		.others = (uint64_t)wh_row_int(row, OTHERS),
 		.n_others = wh_row_int(row, N_OTHERS),
-		.lapse_us = to_us(wh_row_int(row, LAPSE)),
+		.expiry_us = to_us(wh_row_int(row, EXPIRY)),
 	};
 	return wh_store_take_lease(&t->lease, row, err);
 }
@@ -83,12 +83,12 @@ typedef struct change {
 } change;
 
 static wherry_code renew(wh_store *store, wherry_lease *lease, const change *how,
-			 wh_slots *out, wherry_error *err)
+			 wh_partitions *out, wherry_error *err)
 {
 	taking t = {.lease = *lease};
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", store->name),
-		WH_INT_PARAM("slot", lease->slot),
+		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("epoch", lease->epoch),
 		WH_INT_PARAM("lasts", wh_ms(lease->lasts_us)),
 		WH_INT_PARAM("suspects", lease->suspects || how->change),
@@ -99,7 +99,7 @@ static wherry_code renew(wh_store *store, wherry_lease *lease, const change *how
 	wherry_code code;
 
 	t.lease.epoch = 0;
-	code = wh_db_run(store->db, store->stmt.slots_renew, params,
+	code = wh_db_run(store->db, store->stmt.partitions_renew, params,
 			 sizeof(params) / sizeof(*params), take_shared, &t, NULL, err);
 	if (code != WHERRY_OK)
 		return wh_store_missing(store->model, store->name.ptr, code, err);
@@ -107,12 +107,12 @@ static wherry_code renew(wh_store *store, wherry_lease *lease, const change *how
 		return wh_store_stale(store, err);
 	t.lease.suspects = lease->suspects; /* the holder knows better */
 	*lease = t.lease;
-	*out = t.slots;
+	*out = t.partitions;
 	return WHERRY_OK;
 }
 
-wherry_code wh_slots_renew(wh_store *store, wherry_lease *lease, wh_slots *out,
-			   wherry_error *err)
+wherry_code wh_partitions_renew(wh_store *store, wherry_lease *lease, wh_partitions *out,
+				wherry_error *err)
 {
 	return renew(store, lease, &(change){.change = false}, out, err);
 }
@@ -128,11 +128,11 @@ typedef struct holder {
 	uint64_t mask;
 } holder;
 
-/* Slots are being taken. */
+/* Partitions are being taken. */
 typedef struct sharing {
 	wh_store *store;
 	wherry_lease *lease;
-	wh_slots slots;
+	wh_partitions partitions;
 	int64_t window;
 	holder holders[RELAYS_MOST];
 	int n_holders;
@@ -166,14 +166,14 @@ static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 static wherry_code look(sharing *w, wherry_error *err)
 {
 	const wh_param name = WH_TEXT_PARAM("name", w->store->name);
-	wherry_code code = wh_db_run(w->store->db, w->store->stmt.slots_lock, NULL, 0,
-				     NULL, NULL, NULL, err);
+	wherry_code code = wh_db_run(w->store->db, w->store->stmt.partitions_lock, NULL,
+				     0, NULL, NULL, NULL, err);
 
 	w->n_holders = 0;
 	w->gained = 0;
 	w->suspects = w->unclean = 0;
 	if (code == WHERRY_OK)
-		code = wh_db_run(w->store->db, w->store->stmt.slots_relays, &name, 1,
+		code = wh_db_run(w->store->db, w->store->stmt.partitions_relays, &name, 1,
 				 take_holder, w, NULL, err);
 	return wh_store_missing(w->store->model, w->store->name.ptr, code, err);
 }
@@ -200,7 +200,7 @@ static wherry_code strip(sharing *w, wherry_error *err)
 		holder *h = &w->holders[i];
 		const wh_param params[] = {
 			WH_TEXT_PARAM("name", w->store->name),
-			WH_INT_PARAM("slot", h->number),
+			WH_INT_PARAM("number", h->number),
 			WH_INT_PARAM("epoch", h->epoch),
 			WH_INT_PARAM("mask", (int64_t)w->gained),
 		};
@@ -209,7 +209,7 @@ static wherry_code strip(sharing *w, wherry_error *err)
 
 		if (h->lives || !(h->mask & w->gained))
 			continue;
-		code = wh_db_run(w->store->db, w->store->stmt.slots_strip, params, 4,
+		code = wh_db_run(w->store->db, w->store->stmt.partitions_strip, params, 4,
 				 NULL, NULL, &changed, err);
 		if (code != WHERRY_OK)
 			return code;
@@ -248,7 +248,7 @@ static wherry_code take(sharing *w, wherry_error *err)
 	taking t = {.lease = *w->lease};
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", w->store->name),
-		WH_INT_PARAM("slot", place(w)),
+		WH_INT_PARAM("number", place(w)),
 		WH_TEXT_PARAM("owner", wh_view_of(w->lease->owner)),
 		WH_INT_PARAM("lasts", wh_ms(w->lease->lasts_us)),
 		WH_INT_PARAM("window", w->window),
@@ -257,23 +257,23 @@ static wherry_code take(sharing *w, wherry_error *err)
 		WH_INT_PARAM("unclean", w->unclean),
 	};
 	wherry_code code =
-		wh_db_run(w->store->db, w->store->stmt.slots_take, params,
+		wh_db_run(w->store->db, w->store->stmt.partitions_take, params,
 			  sizeof(params) / sizeof(*params), take_shared, &t, NULL, err);
 
 	if (code == WHERRY_OK && !t.lease.epoch)
 		code = wh_fail(err, WHERRY_BUSY, "another relay was faster");
 	if (code != WHERRY_OK)
 		return code;
-	t.lease.slot = (int32_t)params[1].number;
+	t.lease.number = (int32_t)params[1].number;
 	*w->lease = t.lease;
-	w->slots = t.slots;
+	w->partitions = t.partitions;
 	return WHERRY_OK;
 }
 
 static wherry_code tell(const wh_store *store, wherry_error *err)
 {
-	return wh_db_run(store->db, store->stmt.slots_tell, NULL, 0, NULL, NULL, NULL,
-			 err);
+	return wh_db_run(store->db, store->stmt.partitions_tell, NULL, 0, NULL, NULL,
+			 NULL, err);
 }
 
 /* May this relay be let in, by those that are there? */
@@ -316,16 +316,16 @@ static wherry_code join(void *ctx, wherry_error *err)
 		n_others += h->lives;
 		others |= h->lives ? h->mask : 0;
 	}
-	w->gained = wh_slots_first(~others, wh_slots_fair(n_others));
+	w->gained = wh_partitions_first(~others, wh_partitions_fair(n_others));
 	code = strip(w, err);
 	if (code == WHERRY_OK)
 		code = take(w, err);
 	return code == WHERRY_OK ? tell(w->store, err) : code;
 }
 
-wherry_code wh_slots_join(wh_store *store, bool again, const char *owner,
-			  int64_t lasts_us, int64_t window, wherry_lease *out,
-			  wh_slots *out_slots, wherry_error *err)
+wherry_code wh_partitions_join(wh_store *store, bool again, const char *owner,
+			       int64_t lasts_us, int64_t window, wherry_lease *out,
+			       wh_partitions *out_partitions, wherry_error *err)
 {
 	wherry_lease lease = {.lasts_us = lasts_us};
 	sharing w = {.store = store, .lease = &lease, .window = window, .again = again};
@@ -336,7 +336,7 @@ wherry_code wh_slots_join(wh_store *store, bool again, const char *owner,
 	if (code != WHERRY_OK)
 		return code;
 	*out = lease;
-	*out_slots = w.slots;
+	*out_partitions = w.partitions;
 	return WHERRY_OK;
 }
 
@@ -356,22 +356,23 @@ static wherry_code more(void *ctx, wherry_error *err)
 	for (int i = 0; i < w->n_holders; i++) {
 		const holder *h = &w->holders[i];
 
-		n_others += h->lives && h->number != w->lease->slot;
+		n_others += h->lives && h->number != w->lease->number;
 		taken |= h->lives ? h->mask : 0;
-		if (h->lives && h->number == w->lease->slot &&
+		if (h->lives && h->number == w->lease->number &&
 		    h->epoch == w->lease->epoch)
 			how.mask = h->mask;
 	}
-	most = wh_slots_fair(n_others) - wh_slots_count(how.mask);
-	w->gained = wh_slots_first(~taken, most);
+	most = wh_partitions_fair(n_others) - wh_partitions_count(how.mask);
+	w->gained = wh_partitions_first(~taken, most);
 	code = strip(w, err);
 	how.mask |= w->gained;
 	how.unclean = w->unclean;
-	return code == WHERRY_OK ? renew(w->store, w->lease, &how, &w->slots, err) : code;
+	return code == WHERRY_OK ? renew(w->store, w->lease, &how, &w->partitions, err)
+				 : code;
 }
 
-wherry_code wh_slots_more(wh_store *store, wherry_lease *lease, wh_slots *inout,
-			  int64_t *out_suspects, wherry_error *err)
+wherry_code wh_partitions_more(wh_store *store, wherry_lease *lease, wh_partitions *inout,
+			       int64_t *out_suspects, wherry_error *err)
 {
 	wherry_lease fresh = *lease;
 	sharing w = {.store = store, .lease = &fresh};
@@ -380,7 +381,7 @@ wherry_code wh_slots_more(wh_store *store, wherry_lease *lease, wh_slots *inout,
 	if (code != WHERRY_OK)
 		return code;
 	*lease = fresh;
-	*inout = w.slots;
+	*inout = w.partitions;
 	*out_suspects = w.suspects;
 	return WHERRY_OK;
 }
@@ -389,13 +390,13 @@ static wherry_code keep(void *ctx, wherry_error *err)
 {
 	sharing *w = ctx;
 	const change how = {.change = true, .mask = w->gained};
-	wherry_code code = renew(w->store, w->lease, &how, &w->slots, err);
+	wherry_code code = renew(w->store, w->lease, &how, &w->partitions, err);
 
 	return code == WHERRY_OK ? tell(w->store, err) : code;
 }
 
-wherry_code wh_slots_keep(wh_store *store, wherry_lease *lease, uint64_t mask,
-			  wh_slots *out, wherry_error *err)
+wherry_code wh_partitions_keep(wh_store *store, wherry_lease *lease, uint64_t mask,
+			       wh_partitions *out, wherry_error *err)
 {
 	wherry_lease fresh = *lease;
 	sharing w = {.store = store, .lease = &fresh, .gained = mask};
@@ -404,7 +405,7 @@ wherry_code wh_slots_keep(wh_store *store, wherry_lease *lease, uint64_t mask,
 	if (code != WHERRY_OK)
 		return code;
 	*lease = fresh;
-	*out = w.slots;
+	*out = w.partitions;
 	return WHERRY_OK;
 }
 
@@ -412,8 +413,8 @@ wherry_code wh_slots_keep(wh_store *store, wherry_lease *lease, uint64_t mask,
 
 typedef struct control {
 	bool paused;
-	int64_t nudge;
-	wh_slots slots;
+	int64_t control_version;
+	wh_partitions partitions;
 } control;
 
 static wherry_code take_control(void *ctx, const wh_row *row, wherry_error *err)
@@ -421,32 +422,33 @@ static wherry_code take_control(void *ctx, const wh_row *row, wherry_error *err)
 	(void)err;
 	*(control *)ctx = (control){
 		.paused = wh_row_int(row, 0) != 0,
-		.nudge = wh_row_int(row, 1),
-		.slots.n_others = wh_row_int(row, 2),
-		.slots.others = (uint64_t)wh_row_int(row, 3),
+		.control_version = wh_row_int(row, 1),
+		.partitions.n_others = wh_row_int(row, 2),
+		.partitions.others = (uint64_t)wh_row_int(row, 3),
 	};
 	return WHERRY_OK;
 }
 
-wherry_code wh_slots_control(wh_store *store, const wherry_lease *lease, bool *out_paused,
-			     int64_t *out_nudge, wh_slots *out, wherry_error *err)
+wherry_code wh_partitions_control(wh_store *store, const wherry_lease *lease,
+				  bool *out_paused, int64_t *out_version,
+				  wh_partitions *out, wherry_error *err)
 {
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", store->name),
-		WH_INT_PARAM("slot", lease->slot),
+		WH_INT_PARAM("number", lease->number),
 	};
-	control c = {.paused = *out_paused, .nudge = *out_nudge};
+	control c = {.paused = *out_paused, .control_version = *out_version};
 	wherry_code code;
 
-	c.slots = *out;
-	code = wh_db_run(store->db, store->stmt.slots_control, params, 2, take_control,
-			 &c, NULL, err);
+	c.partitions = *out;
+	code = wh_db_run(store->db, store->stmt.partitions_control, params, 2,
+			 take_control, &c, NULL, err);
 	if (code != WHERRY_OK)
 		return code;
 	*out_paused = c.paused;
-	*out_nudge = c.nudge;
-	out->n_others = c.slots.n_others;
-	out->others = c.slots.others;
+	*out_version = c.control_version;
+	out->n_others = c.partitions.n_others;
+	out->others = c.partitions.others;
 	return WHERRY_OK;
 }
 
@@ -462,7 +464,7 @@ static wherry_code take_sharer(void *ctx, const wh_row *row, wherry_error *err)
 		.owner = wh_row_text(row, 9),
 		.epoch = wh_row_int(row, 1),
 		.left_us = wh_row_int(row, 8) * 1000,
-		.n = wh_slots_count((uint64_t)wh_row_int(row, 6)),
+		.n = wh_partitions_count((uint64_t)wh_row_int(row, 6)),
 	};
 	wherry_code code = wh_row_check(row, err);
 
@@ -472,33 +474,33 @@ static wherry_code take_sharer(void *ctx, const wh_row *row, wherry_error *err)
 	return code;
 }
 
-wherry_code wh_slots_list(wh_store *store, wh_sharer_fn visit, void *ctx,
-			  wherry_error *err)
+wherry_code wh_partitions_list(wh_store *store, wh_sharer_fn visit, void *ctx,
+			       wherry_error *err)
 {
 	const wh_param name = WH_TEXT_PARAM("name", store->name);
 	listing w = {visit, ctx};
 	bool ready = false;
-	wherry_code code = wh_slots_ready(store, &ready, err);
+	wherry_code code = wh_partitions_ready(store, &ready, err);
 
 	if (code != WHERRY_OK || !ready)
 		return code;
-	return wh_db_run(store->db, store->stmt.slots_relays, &name, 1, take_sharer, &w,
-			 NULL, err);
+	return wh_db_run(store->db, store->stmt.partitions_relays, &name, 1, take_sharer,
+			 &w, NULL, err);
 }
 
 /* ---- reading a share ---- */
 
-wh_param wh_slots_param(uint64_t mask, char list[WH_SLOTS_LIST])
+wh_param wh_partitions_param(uint64_t mask, char list[WH_PARTITION_LIST])
 {
 	size_t len = 0;
 
 	list[len++] = '{';
-	for (int i = 0; i < WH_SLOTS; i++) {
+	for (int i = 0; i < WH_PARTITIONS; i++) {
 		if (!(mask >> i & 1))
 			continue;
 		len += (size_t)snprintf(list + len, 4, len > 1 ? ",%d" : "%d", i);
 	}
 	list[len++] = '}';
 	list[len] = 0;
-	return WH_TEXT_PARAM("slots", ((wh_view){list, len}));
+	return WH_TEXT_PARAM("partitions", ((wh_view){list, len}));
 }

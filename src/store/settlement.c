@@ -305,7 +305,7 @@ bool wh_store_ack(wh_store *store, const wherry_lease *lease, const wh_settlemen
 		return false;
 	*out = (wh_ack){.n = s->n_done};
 	out->params[0] = WH_TEXT_PARAM("name", store->name);
-	out->params[1] = WH_INT_PARAM("slot", lease->slot);
+	out->params[1] = WH_INT_PARAM("number", lease->number);
 	out->params[2] = WH_INT_PARAM("epoch", lease->epoch);
 	out->params[3] = WH_INT_PARAM("first", s->done[0]);
 	out->params[4] = WH_INT_PARAM("last", s->done[s->n_done - 1]);

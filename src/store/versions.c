@@ -153,7 +153,7 @@ wherry_code wh_store_check_foreign(wh_store *store, wherry_error *err)
 
 typedef struct stranger {
 	bool found;
-	char what[80]; /* "table wherry_slot" */
+	char what[80]; /* "table wherry_lease" */
 	char owner[80];
 } stranger;
 

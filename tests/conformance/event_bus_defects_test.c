@@ -196,7 +196,7 @@ static int64_t archived(bus *b)
 	return bus_int(&b->f, "SELECT count(*) FROM outbox_archive");
 }
 
-static void lapse(bus *b)
+static void expire(bus *b)
 {
 	bus_raw(&b->f, "UPDATE outbox SET keep_alive = '2020-01-01T00:00:00.000Z' "
 		       "WHERE status = 'active'");
@@ -233,7 +233,7 @@ static void defect_3_a_crash_runs_again_only_what_was_in_flight(void **state)
 	done = archived(b);
 	stop(b); /* with nothing given back */
 	assert_in_range((int64_t)crashed_at - done, 0, 10);
-	lapse(b);
+	expire(b);
 	assert_int_equal(run_empty(b), WHERRY_EMPTY);
 	for (int i = 1; i <= 50; i++) {
 		char id[16];
@@ -369,11 +369,11 @@ static void defect_10_a_crashing_event_ends(void **state)
 		if (!relay_fake_holds(fake, 1))
 			break;
 		stop(b);
-		lapse(b);
+		expire(b);
 	}
 	assert_in_range(crashes, 5, 6);
 	stop(b);
-	lapse(b);
+	expire(b);
 	(void)run_empty(b);
 	assert_string_equal(bus_text(&b->f,
 				     "SELECT id || status || (retry_count >= 5) || "
@@ -384,7 +384,8 @@ static void defect_10_a_crashing_event_ends(void **state)
 
 /* ---- 11: fresh rows come first, so that others starve ---- */
 
-static void defect_11_failed_and_lapsed_rows_do_not_starve_behind_fresh_ones(void **state)
+static void defect_11_failed_and_expired_rows_do_not_starve_behind_fresh_ones(
+	void **state)
 {
 	bus *b = *state;
 
@@ -392,15 +393,15 @@ static void defect_11_failed_and_lapsed_rows_do_not_starve_behind_fresh_ones(voi
 	set(b, "relay.window", "10");
 	publish_many(b, 300);
 	bus_publish(&b->f, "failed", "{}");
-	bus_publish(&b->f, "lapsed", "{}");
+	bus_publish(&b->f, "expired", "{}");
 	bus_raw(&b->f, "UPDATE outbox SET status = 'failed', retry_count = 1, "
 		       "next_retry_at = '2020-01-01T00:00:00.000Z' WHERE id = 'failed';"
-		       "UPDATE outbox SET status = 'active' WHERE id = 'lapsed'");
-	lapse(b);
+		       "UPDATE outbox SET status = 'active' WHERE id = 'expired'");
+	expire(b);
 	assert_int_equal(run_empty(b), WHERRY_EMPTY);
 	assert_int_equal(b->n, 302);
 	assert_true(place_of(b, "failed") < 20);
-	assert_true(place_of(b, "lapsed") < 20);
+	assert_true(place_of(b, "expired") < 20);
 	assert_true(place_of(b, "e0001") < place_of(b, "e0300")); /* the oldest first */
 }
 
@@ -542,7 +543,7 @@ int main(void)
 		DEFECT(defect_9_what_is_enqueued_is_rolled_back_with_its_transaction),
 		DEFECT(defect_10_keep_alive_is_refreshed_while_a_delivery_goes_on),
 		DEFECT(defect_10_a_crashing_event_ends),
-		DEFECT(defect_11_failed_and_lapsed_rows_do_not_starve_behind_fresh_ones),
+		DEFECT(defect_11_failed_and_expired_rows_do_not_starve_behind_fresh_ones),
 		DEFECT(defect_12_delays_have_a_cap_and_count_from_the_failure),
 		DEFECT(defect_13_the_archive_is_purged_by_age_when_asked),
 		DEFECT(defect_13_the_failed_list_has_pages),

@@ -291,7 +291,7 @@ static const char *tried_engine(wh_home home, wh_engine engine)
 
 		code = wh_outbox_make(db, &how, table, &why);
 		wherry_db_close(db);
-		return found(home, WH_ENGINES, WH_ASK_INIT_SLOTS, code, &why);
+		return found(home, WH_ENGINES, WH_ASK_INIT_PARTITIONS, code, &why);
 	}
 	make(home, table, extras);
 	set_engine(&r, engine);
@@ -446,7 +446,7 @@ static int64_t share_of_second(void)
 
 	assert_true(
 		postgres_raw(postgres_here.url,
-			     "SELECT count(*) FROM wherry_slot WHERE owner = 'second' "
+			     "SELECT count(*) FROM wherry_lease WHERE owner = 'second' "
 			     "AND mask <> 0",
 			     out, sizeof(out)));
 	return strtoll(out, NULL, 10);
@@ -459,7 +459,7 @@ static void check_under_lock(wh_engine engine, wh_engine holder)
 	wherry_outbox *box = NULL;
 	wherry_lease lease = {.epoch = 0};
 	wherry_db *db;
-	wh_slots slots;
+	wh_partitions partitions;
 	wherry_code code;
 
 	if (wh_meet_now(engine, holder) == WH_WORKS_BESIDE)
@@ -469,8 +469,8 @@ static void check_under_lock(wh_engine engine, wh_engine holder)
 	db = open_db(urls[WH_NATIVE_POSTGRES]);
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
 	if (engine == WH_PARTITIONED)
-		code = wh_slots_join(&box->store, false, "third", WH_SECOND, 1, &lease,
-				     &slots, &err);
+		code = wh_partitions_join(&box->store, false, "third", WH_SECOND, 1,
+					  &lease, &partitions, &err);
 	else if (engine == WH_COMPETING)
 		code = wherry_outbox_join(box, "third", WH_SECOND, &lease, &err);
 	else
@@ -532,7 +532,7 @@ static const char *after(relay *first, relay *second, wh_engine newcomer)
 {
 	wherry_relay_close(first->relay);
 	first->relay = NULL;
-	run_sql("UPDATE wherry_slot SET expires_at = to_timestamp(0), clean = 0, members = '' "
+	run_sql("UPDATE wherry_lease SET expires_at = to_timestamp(0), clean = 0, members = '' "
 		"WHERE owner = 'first'");
 	if (!second->relay) {
 		close_relay(second);

@@ -1,5 +1,5 @@
 /*
- * What operators do to rows: redrive, replay, purge, archive.
+ * What operators do to rows: retry, replay, purge, archive.
  */
 #include "outbox_suite.h"
 
@@ -7,7 +7,7 @@
 
 #define BIT(state) (1u << (state))
 
-static int64_t nudge(outbox_fixture *f)
+static int64_t control_version(outbox_fixture *f)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t out = 0;
@@ -22,14 +22,14 @@ static void lists_state(outbox_fixture *f, wherry_state state, const char *ids)
 	fixture_lists(f, &(wherry_filter){.states = BIT(state)}, ids);
 }
 
-/* ---- redrive ---- */
+/* ---- retry ---- */
 
-static int64_t redrive(outbox_fixture *f, wherry_filter filter)
+static int64_t retry_dead(outbox_fixture *f, wherry_filter filter)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
-	WHERRY_PASS(wherry_outbox_redrive(f->box, &filter, &n, &err));
+	WHERRY_PASS(wherry_outbox_retry(f->box, &filter, &n, &err));
 	return n;
 }
 
@@ -49,15 +49,15 @@ static void four_dead(outbox_fixture *f)
 	fixture_done(f, 8);
 }
 
-static void dead_messages_are_redriven_and_no_others(void **state)
+static void dead_messages_are_retried_and_no_others(void **state)
 {
 	outbox_fixture *f = *state;
 	int64_t before;
 
 	four_dead(f);
-	before = nudge(f);
-	assert_int_equal(redrive(f, (wherry_filter){0}), 4);
-	assert_true(nudge(f) > before);
+	before = control_version(f);
+	assert_int_equal(retry_dead(f, (wherry_filter){0}), 4);
+	assert_true(control_version(f) > before);
 	lists_state(f, WHERRY_PENDING, "1 2 3 4 5");
 	lists_state(f, WHERRY_FAILED, "6");
 	lists_state(f, WHERRY_PROCESSING, "7");
@@ -69,12 +69,13 @@ static void dead_messages_are_redriven_and_no_others(void **state)
 			f, "SELECT count(*) FROM outbox WHERE id <= 4 AND generation = 0 "
 			   "AND next_retry_at IS NULL AND claimed_at IS NULL"),
 		4);
-	before = nudge(f);
-	assert_int_equal(redrive(f, (wherry_filter){0}), 0);
-	assert_int_equal(nudge(f), before); /* nothing changed: nobody is woken */
+	before = control_version(f);
+	assert_int_equal(retry_dead(f, (wherry_filter){0}), 0);
+	assert_int_equal(control_version(f),
+			 before); /* nothing changed: nobody is woken */
 }
 
-static void messages_are_redriven_by_what_the_filter_says(void **state)
+static void messages_are_retried_by_what_the_filter_says(void **state)
 {
 	static const struct {
 		wherry_filter filter;
@@ -92,13 +93,13 @@ static void messages_are_redriven_by_what_the_filter_says(void **state)
 		{{.limit = 1, .key = "l"}, "1 3 4"},
 		{{.states = BIT(WHERRY_DEAD)}, ""},
 		{{.states = BIT(WHERRY_FAILED)}, "1 2 3 4"},
-		{{.ident = "5"}, "1 2 3 4"}, /* pending: there is nothing to redrive */
+		{{.ident = "5"}, "1 2 3 4"}, /* pending: there is nothing to retry */
 	};
 	outbox_fixture *f = *state;
 
 	four_dead(f);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		(void)redrive(f, rows[i].filter);
+		(void)retry_dead(f, rows[i].filter);
 		lists_state(f, WHERRY_DEAD, rows[i].dead_then);
 		fixture_raw(f,
 			    "UPDATE outbox SET status = 4, attempts = 1 WHERE id <= 4");
@@ -112,26 +113,27 @@ static void old_ones_can_be_left_alone(void **state)
 	four_dead(f);
 	fixture_raw(f,
 		    "UPDATE outbox SET created_at = created_at - 3600000 WHERE id < 3");
-	assert_int_equal(redrive(f, (wherry_filter){.since_us = 60000000}), 2);
+	assert_int_equal(retry_dead(f, (wherry_filter){.since_us = 60000000}), 2);
 	lists_state(f, WHERRY_DEAD, "1 2");
 }
 
-static void failed_messages_are_redriven_when_asked_for(void **state)
+static void failed_messages_are_retried_when_asked_for(void **state)
 {
 	outbox_fixture *f = *state;
 	unsigned both = BIT(WHERRY_FAILED) | BIT(WHERRY_DEAD);
 
 	four_dead(f);
-	assert_int_equal(redrive(f, (wherry_filter){.states = both, .after_id = 3}), 2);
+	assert_int_equal(retry_dead(f, (wherry_filter){.states = both, .after_id = 3}),
+			 2);
 	lists_state(f, WHERRY_PENDING, "4 5 6");
 	lists_state(f, WHERRY_DEAD, "1 2 3");
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox WHERE id = 6 AND "
 					"next_retry_at IS NULL AND attempts = 0"),
 			 1);
-	/* states that cannot be redriven change nothing */
-	assert_int_equal(redrive(f, (wherry_filter){.states = BIT(WHERRY_DONE) |
-							      BIT(WHERRY_PROCESSING) |
-							      BIT(WHERRY_PENDING)}),
+	/* states that cannot be retried change nothing */
+	assert_int_equal(retry_dead(f, (wherry_filter){.states = BIT(WHERRY_DONE) |
+								 BIT(WHERRY_PROCESSING) |
+								 BIT(WHERRY_PENDING)}),
 			 0);
 	lists_state(f, WHERRY_DONE, "8");
 	lists_state(f, WHERRY_PROCESSING, "7");
@@ -145,24 +147,24 @@ static void redriving_one_touches_no_other_whose_number_is_its_name(void **state
 	fixture_send_named(f, "1", "t", NULL);
 	fixture_kill(f, 1);
 	fixture_kill(f, 2);
-	assert_int_equal(redrive(f, (wherry_filter){.ident = "2"}), 1);
+	assert_int_equal(retry_dead(f, (wherry_filter){.ident = "2"}), 1);
 	lists_state(f, WHERRY_DEAD, "2");
 }
 
-static void a_redrive_is_part_of_an_open_transaction(void **state)
+static void a_retry_by_hand_is_part_of_an_open_transaction(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t before;
 
 	four_dead(f);
-	before = nudge(f);
+	before = control_version(f);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	assert_int_equal(redrive(f, (wherry_filter){0}), 4);
+	assert_int_equal(retry_dead(f, (wherry_filter){0}), 4);
 	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
 	wherry_db_rollback(f->db);
 	lists_state(f, WHERRY_DEAD, "1 2 3 4");
-	assert_int_equal(nudge(f), before);
+	assert_int_equal(control_version(f), before);
 }
 
 /* ---- replay ---- */
@@ -198,9 +200,9 @@ static void done_messages_are_replayed_under_a_new_generation(void **state)
 	int64_t before;
 
 	four_done(f);
-	before = nudge(f);
+	before = control_version(f);
 	assert_int_equal(replay(f, (wherry_filter){0}), 4);
-	assert_true(nudge(f) > before);
+	assert_true(control_version(f) > before);
 	lists_state(f, WHERRY_PENDING, "1 2 3 4 5");
 	lists_state(f, WHERRY_FAILED, "6");
 	lists_state(f, WHERRY_PROCESSING, "7");
@@ -216,9 +218,9 @@ static void done_messages_are_replayed_under_a_new_generation(void **state)
 	fixture_done(f, 1);
 	assert_int_equal(replay(f, (wherry_filter){.ident = "a"}), 1);
 	assert_int_equal(fixture_int(f, "SELECT generation FROM outbox WHERE id = 1"), 2);
-	before = nudge(f);
+	before = control_version(f);
 	assert_int_equal(replay(f, (wherry_filter){0}), 0);
-	assert_int_equal(nudge(f), before);
+	assert_int_equal(control_version(f), before);
 }
 
 static void messages_are_replayed_by_what_the_filter_says(void **state)
@@ -429,12 +431,12 @@ static void triggers_of_the_application_do_not_confuse_a_purge(void **state)
 }
 
 const outbox_case outbox_admin_cases[] = {
-	CASE(dead_messages_are_redriven_and_no_others),
-	CASE(messages_are_redriven_by_what_the_filter_says),
+	CASE(dead_messages_are_retried_and_no_others),
+	CASE(messages_are_retried_by_what_the_filter_says),
 	CASE(old_ones_can_be_left_alone),
-	CASE(failed_messages_are_redriven_when_asked_for),
+	CASE(failed_messages_are_retried_when_asked_for),
 	CASE(redriving_one_touches_no_other_whose_number_is_its_name),
-	CASE(a_redrive_is_part_of_an_open_transaction),
+	CASE(a_retry_by_hand_is_part_of_an_open_transaction),
 	CASE(done_messages_are_replayed_under_a_new_generation),
 	CASE(messages_are_replayed_by_what_the_filter_says),
 	CASE(replaying_one_touches_no_other_whose_number_is_its_name),

@@ -353,7 +353,7 @@ static void a_replay_from_the_archive_is_part_of_an_open_transaction(void **stat
 	fixture_lists(f, &(wherry_filter){0}, "5 6");
 }
 
-/* Competing relays take it as they take what was redriven: before later ones of its key. */
+/* Competing relays take it as they take what was retried: before later ones of its key. */
 static void later_ones_of_its_key_wait_for_a_replayed_message(void **state)
 {
 	outbox_fixture *f = *state;

@@ -193,7 +193,7 @@ static void a_replayed_message_comes_before_later_ones_of_its_key(void **state)
 
 	fixture_send(f, "t", "k"); /* delivered by a relay that was alone */
 	fixture_done(f, 1);
-	fixture_lapse(f);
+	fixture_expire(f);
 	c = begin(f);
 	fill(f, 1, WHERRY_FAILED, "'hot'");
 	fill(f, 2500, WHERRY_PENDING, "'hot'");
@@ -211,27 +211,27 @@ static void a_replayed_message_comes_before_later_ones_of_its_key(void **state)
 	end(&c);
 }
 
-static void what_is_next_to_lapse_and_to_be_due_is_known(void **state)
+static void what_is_next_to_expire_and_to_be_due_is_known(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t lapse_us = -7, due_us = -7;
+	int64_t expiry_us = -7, due_us = -7;
 
-	WHERRY_PASS(wh_store_claim_next(&f->box->store, false, MINUTE_US, &lapse_us,
+	WHERRY_PASS(wh_store_claim_next(&f->box->store, false, MINUTE_US, &expiry_us,
 					&due_us, &err));
-	assert_true(lapse_us == WH_NEVER && due_us == WH_NEVER);
+	assert_true(expiry_us == WH_NEVER && due_us == WH_NEVER);
 	claim_send(f, "ab");
 	claim_takes(f, &a, &claim_ten, "1 2");
 	claim_fail(f, &a, 1, MINUTE_US / 2, false);
-	WHERRY_PASS(wh_store_claim_next(&f->box->store, false, MINUTE_US, &lapse_us,
+	WHERRY_PASS(wh_store_claim_next(&f->box->store, false, MINUTE_US, &expiry_us,
 					&due_us, &err));
-	assert_in_range((uint64_t)lapse_us, 40000000, 60000000);
+	assert_in_range((uint64_t)expiry_us, 40000000, 60000000);
 	assert_in_range((uint64_t)due_us, 10000000, 30000000);
-	claim_lapse(f);
-	WHERRY_PASS(wh_store_claim_next(&f->box->store, false, MINUTE_US, &lapse_us,
+	claim_expiry(f);
+	WHERRY_PASS(wh_store_claim_next(&f->box->store, false, MINUTE_US, &expiry_us,
 					&due_us, &err));
-	assert_int_equal(lapse_us, 0);
+	assert_int_equal(expiry_us, 0);
 	assert_int_equal(due_us, 0);
 }
 
@@ -248,6 +248,6 @@ const outbox_case outbox_claim_far_cases[] = {
 			NEEDS_KEYS | NEEDS_NUL),
 	CASE_THAT_NEEDS(a_replayed_message_comes_before_later_ones_of_its_key,
 			NEEDS_KEYS | NEEDS_LEASE),
-	CASE(what_is_next_to_lapse_and_to_be_due_is_known),
+	CASE(what_is_next_to_expire_and_to_be_due_is_known),
 	{NULL, NULL, 0},
 };

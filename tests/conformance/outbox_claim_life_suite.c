@@ -1,29 +1,29 @@
 /*
- * Claims that last and lapse, and what their holders may write.
+ * Claims that last and expire, and what their holders may write.
  */
 #include "outbox_claims.h"
 
-/* ---- claims that lapse ---- */
+/* ---- claims that expire ---- */
 
-static void a_claim_that_lapsed_is_taken_alone_with_its_attempt_on_record(void **state)
+static void a_claim_that_expired_is_taken_alone_with_its_attempt_on_record(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
 
 	claim_send(f, "kkx");
 	claim_takes(f, &a, &claim_ten, "1 2 3");
-	claim_takes_lapsed(f, &b, "");
-	claim_lapse(f);
-	claim_takes(f, &b, &claim_ten, ""); /* it is for claim_lapsed alone */
-	claim_takes_lapsed(f, &b, "1");
+	claim_takes_expired(f, &b, "");
+	claim_expiry(f);
+	claim_takes(f, &b, &claim_ten, ""); /* it is for claim_expired alone */
+	claim_takes_expired(f, &b, "1");
 	assert_int_equal(fixture_int(f, "SELECT attempts FROM outbox WHERE id = 1"), 1);
 	assert_string_equal(
 		fixture_text(f, "SELECT claim_token FROM outbox WHERE id = 1"), b.token);
-	claim_takes_lapsed(f, &b, "3");
-	claim_takes_lapsed(f, &b, ""); /* 2 is behind 1 */
+	claim_takes_expired(f, &b, "3");
+	claim_takes_expired(f, &b, ""); /* 2 is behind 1 */
 	assert_int_equal(fixture_int(f, "SELECT attempts FROM outbox WHERE id = 2"), 0);
 	claim_done(f, &b, 1);
-	claim_takes_lapsed(f, &b, "2");
+	claim_takes_expired(f, &b, "2");
 	assert_int_equal(fixture_int(f, "SELECT sum(attempts) FROM outbox"), 3);
 }
 
@@ -33,7 +33,7 @@ static wherry_code take_attempts(void *ctx, const wherry_message *msg)
 	return WHERRY_OK;
 }
 
-static void attempts_of_lapsed_claims_add_up(void **state)
+static void attempts_of_expired_claims_add_up(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
@@ -44,8 +44,8 @@ static void attempts_of_lapsed_claims_add_up(void **state)
 	claim_send(f, "k");
 	claim_takes(f, &a, &claim_ten, "1");
 	for (int i = 0; i < 4; i++) {
-		claim_lapse(f);
-		WHERRY_PASS(wherry_outbox_claim_lapsed(
+		claim_expiry(f);
+		WHERRY_PASS(wherry_outbox_claim_expired(
 			f->box, &a, &claim_ten, take_attempts, &attempts, NULL, &err));
 		assert_int_equal(attempts, i); /* before this one, as ever */
 	}
@@ -54,7 +54,7 @@ static void attempts_of_lapsed_claims_add_up(void **state)
 	assert_int_equal(fixture_state(f, 1), WHERRY_FAILED);
 }
 
-static void what_is_pending_behind_a_lapsed_claim_waits_for_it(void **state)
+static void what_is_pending_behind_a_expired_claim_waits_for_it(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
@@ -62,9 +62,9 @@ static void what_is_pending_behind_a_lapsed_claim_waits_for_it(void **state)
 	claim_send(f, "k");
 	claim_takes(f, &a, &claim_ten, "1");
 	claim_send(f, "kj");
-	claim_lapse(f);
+	claim_expiry(f);
 	claim_takes(f, &b, &claim_ten, "3");
-	claim_takes_lapsed(f, &b, "1");
+	claim_takes_expired(f, &b, "1");
 	claim_done(f, &b, 1);
 	claim_takes(f, &b, &claim_ten, "2");
 }
@@ -77,8 +77,8 @@ static void a_claim_that_lives_is_not_taken(void **state)
 	claim_send(f, "k-");
 	claim_takes(f, &a, &claim_ten, "1 2");
 	claim_takes(f, &b, &claim_ten, "");
-	claim_takes_lapsed(f, &b, "");
-	claim_takes_lapsed(f, &a, "");
+	claim_takes_expired(f, &b, "");
+	claim_takes_expired(f, &a, "");
 }
 
 static void an_extended_claim_lasts(void **state)
@@ -94,12 +94,12 @@ static void an_extended_claim_lasts(void **state)
 	WHERRY_PASS(wherry_outbox_extend(f->box, &a, ids, 2, MINUTE_US, &n, &err));
 	assert_int_equal(n, 2);
 	fixture_raw(f, "UPDATE outbox SET next_retry_at = next_retry_at - 40000");
-	claim_takes_lapsed(f, &b, "");
+	claim_takes_expired(f, &b, "");
 	fixture_raw(f, "UPDATE outbox SET next_retry_at = next_retry_at - 20001");
-	claim_takes_lapsed(f, &b, "1");
+	claim_takes_expired(f, &b, "1");
 }
 
-static void a_lapsed_claim_is_not_revived(void **state)
+static void a_expired_claim_is_not_revived(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
@@ -114,29 +114,29 @@ static void a_lapsed_claim_is_not_revived(void **state)
 		     wherry_outbox_extend(f->box, &a, ids, 2, MINUTE_US, &n, &err));
 	assert_int_equal(n, 1);
 	assert_non_null(strstr(err.message, "1 of 2 claims"));
-	claim_takes_lapsed(f, &b, "2");
+	claim_takes_expired(f, &b, "2");
 	WHERRY_FAILS(WHERRY_STALE,
 		     wherry_outbox_extend(f->box, &a, ids, 2, MINUTE_US, &n, &err));
 	assert_int_equal(n, 1); /* nor b's */
 	WHERRY_PASS(wherry_outbox_extend(f->box, &b, ids + 1, 1, MINUTE_US, NULL, &err));
 }
 
-/* Until others take it over, a lapsed claim can be settled: what was delivered was. */
-static void a_claim_that_lapsed_can_be_settled_until_it_is_taken(void **state)
+/* Until others take it over, a expired claim can be settled: what was delivered was. */
+static void a_claim_that_expired_can_be_settled_until_it_is_taken(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
 
 	claim_send(f, "k");
 	claim_takes(f, &a, &claim_ten, "1");
-	claim_lapse(f);
+	claim_expiry(f);
 	claim_done(f, &a, 1);
 	assert_int_equal(fixture_state(f, 1), WHERRY_DONE);
 }
 
-/* ---- shares of what lapsed ---- */
+/* ---- shares of what expired ---- */
 
-static void what_lapsed_together_is_shared_out(void **state)
+static void what_expired_together_is_shared_out(void **state)
 {
 	const wherry_claim_options all = {.limit = 30, .lasts_us = MINUTE_US};
 	outbox_fixture *f = *state;
@@ -145,7 +145,7 @@ static void what_lapsed_together_is_shared_out(void **state)
 	claim_send(f, "--------------------");
 	claim_takes(f, &a, &all, "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20");
 	claim_takes_share(f, &b, "");
-	claim_lapse(f);
+	claim_expiry(f);
 	claim_takes_share(f, &b, "1 2 3");
 	claim_takes_share(f, &a, "4 5 6"); /* several at once */
 	claim_takes_share(f, &b, "7 8");
@@ -157,7 +157,7 @@ static void what_lapsed_together_is_shared_out(void **state)
 	assert_int_equal(fixture_int(f, "SELECT sum(attempts) FROM outbox"), 2);
 }
 
-static void what_lapses_again_is_shared_out_smaller(void **state)
+static void what_expires_again_is_shared_out_smaller(void **state)
 {
 	const wherry_claim_options all = {.limit = 30, .lasts_us = MINUTE_US};
 	outbox_fixture *f = *state;
@@ -165,7 +165,7 @@ static void what_lapses_again_is_shared_out_smaller(void **state)
 
 	claim_send(f, "--------------------");
 	claim_takes(f, &a, &all, "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20");
-	claim_lapse(f);
+	claim_expiry(f);
 	claim_takes_share(f, &b, "1 2 3");
 	fixture_raw(f, "UPDATE outbox SET next_retry_at = 1 WHERE id <= 3");
 	fixture_raw(f, "UPDATE outbox SET next_retry_at = 2 WHERE id > 3");
@@ -182,7 +182,7 @@ static void a_share_has_the_messages_of_a_key_in_order(void **state)
 
 	claim_send(f, "xkkkkjjkkkkjjkkkkk");
 	claim_takes(f, &a, &all, "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18");
-	claim_lapse(f);
+	claim_expiry(f);
 	claim_takes_share(f, &b, "1 2 3");
 	claim_takes_share(f, &a, "6 7"); /* of k nothing, b has it */
 	claim_done(f, &b, 2);
@@ -194,7 +194,7 @@ static void a_share_has_the_messages_of_a_key_in_order(void **state)
 	claim_done(f, &b, 12);
 	claim_done(f, &b, 13);
 	claim_takes_share(f, &b, ""); /* what is left waits for 3 */
-	claim_lapse(f);
+	claim_expiry(f);
 	claim_takes(f, &b, &claim_ten, "3");
 	claim_done(f, &b, 3);
 	claim_takes_share(f, &b, "4 5");
@@ -213,8 +213,8 @@ static void an_acknowledgement_of_a_lost_claim_changes_nothing_and_says_so(void 
 	claim_send(f, "kkx");
 	claim_takes(f, &a, &claim_ten, "1 2 3");
 	claim_all_refused(f, &b, ids, 3); /* never had them */
-	claim_lapse(f);
-	claim_takes_lapsed(f, &b, "1");
+	claim_expiry(f);
+	claim_takes_expired(f, &b, "1");
 	claim_all_refused(f, &a, ids, 1); /* taken over */
 	claim_all_refused(f, &a, ids, 3); /* in part */
 	claim_done(f, &b, 1);
@@ -253,7 +253,7 @@ static void what_an_operator_took_from_a_claim_is_lost_to_it(void **state)
 	claim_send(f, "k");
 	claim_takes(f, &a, &claim_ten, "1");
 	claim_fail(f, &a, 1, MINUTE_US, false);
-	WHERRY_PASS(wherry_outbox_redrive(f->box, &failed, &n, &err));
+	WHERRY_PASS(wherry_outbox_retry(f->box, &failed, &n, &err));
 	assert_int_equal(n, 1);
 	claim_all_refused(f, &a, &id, 1);
 }
@@ -288,16 +288,16 @@ static void a_claim_inside_the_callers_transaction_is_rolled_back_with_it(void *
 
 	claim_send(f, "kj");
 	claim_takes(f, &a, &(wherry_claim_options){.limit = 1, .lasts_us = 1000}, "1");
-	claim_lapse(f);
+	claim_expiry(f);
 	(void)snprintf(before, sizeof(before), "%s", fixture_digest(f));
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	claim_takes(f, &a, &claim_ten, "2");
-	claim_takes_lapsed(f, &a, "1");
+	claim_takes_expired(f, &a, "1");
 	assert_true(wherry_db_in_transaction(f->db));
 	wherry_db_rollback(f->db);
 	assert_string_equal(fixture_digest(f), before);
 	claim_takes(f, &b, &claim_ten, "2");
-	claim_takes_lapsed(f, &b, "1");
+	claim_takes_expired(f, &b, "1");
 }
 
 static void a_visitor_that_fails_claims_nothing(void **state)
@@ -324,7 +324,7 @@ static void a_visitor_that_fails_claims_nothing(void **state)
 	claim_takes(f, &a, &claim_ten, "3 1 2");
 }
 
-static void a_visitor_that_fails_takes_no_lapsed_claim(void **state)
+static void a_visitor_that_fails_takes_no_expired_claim(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
@@ -334,28 +334,28 @@ static void a_visitor_that_fails_takes_no_lapsed_claim(void **state)
 
 	claim_send(f, "k");
 	claim_takes(f, &a, &claim_ten, "1");
-	claim_lapse(f);
+	claim_expiry(f);
 	WHERRY_FAILS(WHERRY_NOMEM,
-		     wherry_outbox_claim_lapsed(f->box, &b, &claim_ten, claim_refuse, &r,
-						&n, &err));
+		     wherry_outbox_claim_expired(f->box, &b, &claim_ten, claim_refuse, &r,
+						 &n, &err));
 	assert_int_equal(n, -7);
 	assert_int_equal(fixture_int(f, "SELECT attempts FROM outbox"), 0);
 	assert_string_equal(fixture_text(f, "SELECT claim_token FROM outbox"), a.token);
-	claim_takes_lapsed(f, &b, "1");
+	claim_takes_expired(f, &b, "1");
 }
 
 const outbox_case outbox_claim_life_cases[] = {
-	CASE_THAT_NEEDS(a_claim_that_lapsed_is_taken_alone_with_its_attempt_on_record,
+	CASE_THAT_NEEDS(a_claim_that_expired_is_taken_alone_with_its_attempt_on_record,
 			NEEDS_KEYS | NEEDS_TOKEN),
-	CASE(attempts_of_lapsed_claims_add_up),
-	CASE_THAT_NEEDS(what_is_pending_behind_a_lapsed_claim_waits_for_it, NEEDS_KEYS),
+	CASE(attempts_of_expired_claims_add_up),
+	CASE_THAT_NEEDS(what_is_pending_behind_a_expired_claim_waits_for_it, NEEDS_KEYS),
 	CASE(a_claim_that_lives_is_not_taken),
 	CASE_THAT_NEEDS(an_extended_claim_lasts, NEEDS_NATIVE),
-	CASE(a_lapsed_claim_is_not_revived),
-	CASE(what_lapsed_together_is_shared_out),
-	CASE_THAT_NEEDS(what_lapses_again_is_shared_out_smaller, NEEDS_NATIVE),
+	CASE(a_expired_claim_is_not_revived),
+	CASE(what_expired_together_is_shared_out),
+	CASE_THAT_NEEDS(what_expires_again_is_shared_out_smaller, NEEDS_NATIVE),
 	CASE_THAT_NEEDS(a_share_has_the_messages_of_a_key_in_order, NEEDS_KEYS),
-	CASE_THAT_NEEDS(a_claim_that_lapsed_can_be_settled_until_it_is_taken,
+	CASE_THAT_NEEDS(a_claim_that_expired_can_be_settled_until_it_is_taken,
 			NEEDS_NATIVE),
 	CASE_THAT_NEEDS(an_acknowledgement_of_a_lost_claim_changes_nothing_and_says_so,
 			NEEDS_NATIVE),
@@ -364,6 +364,6 @@ const outbox_case outbox_claim_life_cases[] = {
 	CASE_THAT_NEEDS(reaping_leaves_claims_that_live, NEEDS_TOKEN),
 	CASE(a_claim_inside_the_callers_transaction_is_rolled_back_with_it),
 	CASE(a_visitor_that_fails_claims_nothing),
-	CASE_THAT_NEEDS(a_visitor_that_fails_takes_no_lapsed_claim, NEEDS_TOKEN),
+	CASE_THAT_NEEDS(a_visitor_that_fails_takes_no_expired_claim, NEEDS_TOKEN),
 	{NULL, NULL, 0},
 };

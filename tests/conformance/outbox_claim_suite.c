@@ -179,7 +179,7 @@ static void unordered_claims_ignore_keys(void **state)
 	claim_fail(f, &a, 1, MINUTE_US, false);
 	claim_fail(f, &b, 2, 0, true);
 	claim_takes(f, &a, &one, "3");
-	claim_lapse(f);
+	claim_expiry(f);
 	claim_takes(f, &b, &one, "1");
 	claim_takes(f, &b, &one, "4");
 }
@@ -196,7 +196,7 @@ static void a_failed_message_holds_its_key_until_it_is_due(void **state)
 	claim_fail(f, &a, 1, MINUTE_US, false);
 	claim_requeue(f, &a, 2);
 	claim_takes(f, &b, &claim_ten, "");
-	claim_lapse(f); /* 3 lapses as well: it is another matter */
+	claim_expiry(f); /* 3 expires as well: it is another matter */
 	claim_takes(f, &b, &claim_ten, "1");
 	claim_takes(f, &a, &claim_ten, "");
 	claim_done(f, &b, 1);
@@ -302,7 +302,7 @@ static void a_requeued_message_comes_before_later_ones_of_its_key(void **state)
 }
 
 /* A failed one behind it, which is due, waits for it too. */
-static void a_redriven_message_comes_before_later_ones_of_its_key(void **state)
+static void a_retry_by_handn_message_comes_before_later_ones_of_its_key(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
@@ -315,7 +315,7 @@ static void a_redriven_message_comes_before_later_ones_of_its_key(void **state)
 	claim_fail(f, &a, 1, 0, true);
 	claim_fail(f, &a, 2, 0, false);
 	claim_requeue(f, &a, 3);
-	WHERRY_PASS(wherry_outbox_redrive(f->box, &(wherry_filter){0}, &n, &err));
+	WHERRY_PASS(wherry_outbox_retry(f->box, &(wherry_filter){0}, &n, &err));
 	assert_int_equal(n, 1);
 	for (int id = 1; id <= 3; id++) {
 		char ids[24];
@@ -414,7 +414,7 @@ const outbox_case outbox_claim_cases[] = {
 	CASE(failed_only_claims_nothing_pending),
 	CASE_THAT_NEEDS(a_requeued_message_comes_before_later_ones_of_its_key,
 			NEEDS_KEYS),
-	CASE_THAT_NEEDS(a_redriven_message_comes_before_later_ones_of_its_key,
+	CASE_THAT_NEEDS(a_retry_by_handn_message_comes_before_later_ones_of_its_key,
 			NEEDS_KEYS),
 	CASE_THAT_NEEDS(
 		of_many_that_claim_at_once_each_message_has_one_and_keys_their_order,

@@ -37,14 +37,14 @@ void claim_takes(outbox_fixture *f, const wherry_lease *lease,
 	wh_buf_clear(&out);
 }
 
-void claim_takes_lapsed(outbox_fixture *f, const wherry_lease *lease, const char *ids)
+void claim_takes_expired(outbox_fixture *f, const wherry_lease *lease, const char *ids)
 {
 	wh_buf out = WH_BUF_INIT(4096);
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
-	WHERRY_PASS(wherry_outbox_claim_lapsed(f->box, lease, &claim_ten, put_id, &out,
-					       &n, &err));
+	WHERRY_PASS(wherry_outbox_claim_expired(f->box, lease, &claim_ten, put_id, &out,
+						&n, &err));
 	assert_string_equal(wh_buf_str(&out), ids);
 	assert_int_equal(n, *ids ? 1 : 0);
 	wh_buf_clear(&out);
@@ -70,7 +70,8 @@ void claim_takes_share(outbox_fixture *f, const wherry_lease *lease, const char 
 	sharing s = {.ids = WH_BUF_INIT(4096)};
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wh_outbox_claim_lapsed(f->box, lease, &claim_ten, put_row, &s, &err));
+	WHERRY_PASS(
+		wh_outbox_claim_expired(f->box, lease, &claim_ten, put_row, &s, &err));
 	assert_string_equal(wh_buf_str(&s.ids), ids);
 	assert_int_equal(s.alone, *ids && !strchr(ids, ' '));
 	wh_buf_clear(&s.ids);
@@ -107,7 +108,7 @@ void claim_send(outbox_fixture *f, const char *keys)
 }
 
 /* As if an hour had passed for claims and retries. */
-void claim_lapse(outbox_fixture *f)
+void claim_expiry(outbox_fixture *f)
 {
 	fixture_raw(f, "UPDATE outbox SET next_retry_at = next_retry_at - 3600000 "
 		       "WHERE status IN (1, 3)");

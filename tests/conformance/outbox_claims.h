@@ -18,14 +18,14 @@ void claim_send(outbox_fixture *f, const char *keys);
 /* A claim gives these ids, in this order: "1 3 4". */
 void claim_takes(outbox_fixture *f, const wherry_lease *lease,
 		 const wherry_claim_options *options, const char *ids);
-void claim_takes_lapsed(outbox_fixture *f, const wherry_lease *lease, const char *ids);
+void claim_takes_expired(outbox_fixture *f, const wherry_lease *lease, const char *ids);
 
-/* As a relay does: some of those that lapsed together, in their order; several have no
+/* As a relay does: some of those that expired together, in their order; several have no
  * attempt on record. */
 void claim_takes_share(outbox_fixture *f, const wherry_lease *lease, const char *ids);
 
 /* As if an hour had passed for claims and retries. */
-void claim_lapse(outbox_fixture *f);
+void claim_expiry(outbox_fixture *f);
 
 void claim_done(outbox_fixture *f, const wherry_lease *lease, int64_t id);
 void claim_requeue(outbox_fixture *f, const wherry_lease *lease, int64_t id);

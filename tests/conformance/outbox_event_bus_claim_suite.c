@@ -59,15 +59,15 @@ static void a_claim_of_the_library_that_lives_is_not_taken(void **state)
 	bus_raw(f, "UPDATE outbox SET status = 'active', keep_alive = "
 		   "strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now', '-299 seconds')");
 	claim_takes(f, &a, &claim_ten, "");
-	claim_takes_lapsed(f, &a, "");
+	claim_takes_expired(f, &a, "");
 	bus_raw(f, "UPDATE outbox SET keep_alive = "
 		   "strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now', '-301 seconds')");
 	claim_takes(f, &a, &claim_ten, "");
-	claim_takes_lapsed(f, &a, "1");
+	claim_takes_expired(f, &a, "1");
 	assert_int_equal(bus_int(f, "SELECT retry_count FROM outbox"), 1);
 }
 
-static void a_claim_without_a_time_has_lapsed(void **state)
+static void a_claim_without_a_time_has_expired(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
@@ -76,8 +76,8 @@ static void a_claim_without_a_time_has_lapsed(void **state)
 	bus_publish(f, "two", "{}");
 	bus_raw(f, "UPDATE outbox SET status = 'active', "
 		   "keep_alive = CASE id WHEN 'two' THEN 'soon' END");
-	claim_takes_lapsed(f, &a, "1");
-	claim_takes_lapsed(f, &a, "2");
+	claim_takes_expired(f, &a, "1");
+	claim_takes_expired(f, &a, "2");
 }
 
 /* Whoever claims it next may rely on what the table says. */
@@ -207,7 +207,7 @@ static void a_number_that_is_used_again_is_another_message(void **state)
 
 	bus_publish(f, "one", "{}");
 	claim_takes(f, &a, &claim_ten, "1");
-	bus_raw(f, "DELETE FROM outbox"); /* the library, once the claim had lapsed */
+	bus_raw(f, "DELETE FROM outbox"); /* the library, once the claim had expired */
 	bus_publish(f, "two", "{}");
 	assert_true(refused(f, &a, 1));
 	claim_takes(f, &b, &claim_ten, "1");
@@ -281,7 +281,7 @@ const outbox_case outbox_event_bus_claim_cases[] = {
 	CASE(a_claim_is_written_as_the_library_writes_it),
 	CASE(a_claim_that_lives_is_not_taken_by_the_library),
 	CASE(a_claim_of_the_library_that_lives_is_not_taken),
-	CASE(a_claim_without_a_time_has_lapsed),
+	CASE(a_claim_without_a_time_has_expired),
 	CASE(what_is_given_back_expires_as_the_table_says),
 	CASE(a_failure_is_one_to_the_library),
 	CASE(two_claims_within_a_millisecond_are_two),

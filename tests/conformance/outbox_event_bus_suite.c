@@ -256,7 +256,7 @@ static int64_t retry(outbox_fixture *f, const char *ident)
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
-	WHERRY_PASS(wherry_outbox_redrive(f->box, &filter, &n, &err));
+	WHERRY_PASS(wherry_outbox_retry(f->box, &filter, &n, &err));
 	return n;
 }
 
@@ -323,7 +323,7 @@ static void an_event_is_discarded_by_its_id_or_its_number(void **state)
 	assert_int_equal(bus_int(f, "SELECT count(*) FROM outbox_archive"), 1);
 }
 
-static void reaping_frees_what_lapsed_and_nothing_else(void **state)
+static void reaping_frees_what_expired_and_nothing_else(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
@@ -356,6 +356,6 @@ const outbox_case outbox_event_bus_cases[] = {
 	CASE(a_retry_is_as_the_library_retries_but_of_no_active_row),
 	CASE(a_replay_puts_back_what_is_archived),
 	CASE(an_event_is_discarded_by_its_id_or_its_number),
-	CASE(reaping_frees_what_lapsed_and_nothing_else),
+	CASE(reaping_frees_what_expired_and_nothing_else),
 	{NULL, NULL, 0},
 };

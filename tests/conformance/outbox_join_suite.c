@@ -16,7 +16,7 @@ static void competing_and_exclusive_leases_keep_each_other_out(void **state)
 	assert_non_null(strstr(err.message, "host-1/42"));
 	assert_non_null(strstr(err.message, "'outbox'"));
 	assert_int_equal(other.epoch, -7);
-	fixture_lapse(f);
+	fixture_expire(f);
 	alone = fixture_lease(f, "host-3");
 	assert_int_equal(alone.epoch, a.epoch + 1);
 	other = a;
@@ -39,7 +39,7 @@ static void what_was_claimed_before_a_lease_of_another_kind_is_fenced(void **sta
 
 	claim_send(f, "k");
 	claim_takes(f, &a, &claim_ten, "1");
-	fixture_lapse(f);
+	fixture_expire(f);
 	alone = fixture_lease(f, "alone");
 	claim_all_refused(f, &a, &id, 1);
 	WHERRY_PASS(wherry_outbox_done(f->box, &alone, &id, 1, WHERRY_MARK, NULL, &err));
@@ -57,11 +57,11 @@ static void a_joined_lease_keeps_its_token(void **state)
 	assert_true(*a.token);
 	assert_string_not_equal(a.token, b.token);
 	assert_int_equal(a.epoch, b.epoch);
-	fixture_raw(f, "UPDATE wherry_slot SET expires_at = expires_at - 50000");
+	fixture_raw(f, "UPDATE wherry_lease SET expires_at = expires_at - 50000");
 	WHERRY_PASS(wherry_outbox_join(f->box, "a", MINUTE_US, &a, &err));
 	assert_string_equal(a.token, first.token);
 	assert_int_equal(a.epoch, first.epoch);
-	fixture_lapse(f); /* nobody else was there meanwhile */
+	fixture_expire(f); /* nobody else was there meanwhile */
 	WHERRY_PASS(wherry_outbox_join(f->box, "a", MINUTE_US, &a, &err));
 	assert_string_equal(a.token, first.token);
 	assert_int_equal(a.epoch, first.epoch);
@@ -131,7 +131,7 @@ static void members_that_crashed_are_forgotten(void **state)
 		(void)claim_join(f, "b");
 		WHERRY_PASS(wherry_outbox_join(f->box, "a", MINUTE_US, &a, &err));
 	}
-	assert_in_range(fixture_int(f, "SELECT length(members) FROM wherry_slot"), 37,
+	assert_in_range(fixture_int(f, "SELECT length(members) FROM wherry_lease"), 37,
 			4000);
 	WHERRY_FAILS(WHERRY_BUSY,
 		     wherry_outbox_lease(f->box, "d", MINUTE_US, 8, &other, &err));
@@ -139,13 +139,13 @@ static void members_that_crashed_are_forgotten(void **state)
 }
 
 /* It slept past its lease, and another began anew meanwhile. */
-static void one_that_comes_back_after_a_lapse_is_counted_again(void **state)
+static void one_that_comes_back_after_a_expire_is_counted_again(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease a = claim_join(f, "a"), b, other;
 
-	fixture_lapse(f);
+	fixture_expire(f);
 	b = claim_join(f, "b");
 	WHERRY_PASS(wherry_outbox_join(f->box, "a", MINUTE_US, &a, &err));
 	WHERRY_PASS(wherry_outbox_release(f->box, &b, &err));
@@ -155,13 +155,13 @@ static void one_that_comes_back_after_a_lapse_is_counted_again(void **state)
 	WHERRY_PASS(wherry_outbox_lease(f->box, "c", MINUTE_US, 8, &other, &err));
 }
 
-static void two_that_come_back_after_a_lapse_are_both_counted(void **state)
+static void two_that_come_back_after_a_expire_are_both_counted(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b"), other;
 
-	fixture_lapse(f);
+	fixture_expire(f);
 	WHERRY_PASS(wherry_outbox_join(f->box, "a", MINUTE_US, &a, &err));
 	WHERRY_PASS(wherry_outbox_join(f->box, "b", MINUTE_US, &b, &err));
 	WHERRY_PASS(wherry_outbox_release(f->box, &b, &err));
@@ -174,13 +174,13 @@ static void a_paused_outbox_says_so_when_joined(void **state)
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease a = claim_join(f, "a");
-	int64_t nudge = a.nudge;
+	int64_t control_version = a.control_version;
 
 	assert_false(a.paused);
 	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
 	WHERRY_PASS(wherry_outbox_join(f->box, "a", MINUTE_US, &a, &err));
 	assert_true(a.paused);
-	assert_true(a.nudge > nudge);
+	assert_true(a.control_version > control_version);
 	assert_true(claim_join(f, "b").paused);
 	WHERRY_PASS(wherry_outbox_resume(f->box, &err));
 	assert_false(claim_join(f, "c").paused);
@@ -204,8 +204,8 @@ static void bad_claims_are_refused(void **state)
 							 claim_refuse, &r, &n, &err));
 	assert_non_null(strstr(err.message, "wherry_outbox_join()"));
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_claim_lapsed(f->box, &alone, &claim_ten, claim_refuse,
-						&r, &n, &err));
+		     wherry_outbox_claim_expired(f->box, &alone, &claim_ten, claim_refuse,
+						 &r, &n, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_outbox_extend(f->box, &alone, &id, 1, 1, &n, &err));
 	WHERRY_PASS(wherry_outbox_release(f->box, &alone, &err));
@@ -215,8 +215,8 @@ static void bad_claims_are_refused(void **state)
 			     wherry_outbox_claim(f->box, &a, &bad[i], claim_refuse, &r,
 						 &n, &err));
 		WHERRY_FAILS(WHERRY_INVALID,
-			     wherry_outbox_claim_lapsed(f->box, &a, &bad[i], claim_refuse,
-							&r, &n, &err));
+			     wherry_outbox_claim_expired(f->box, &a, &bad[i],
+							 claim_refuse, &r, &n, &err));
 	}
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_outbox_claim(f->box, &a, NULL, claim_refuse, &r, &n, &err));
@@ -224,8 +224,8 @@ static void bad_claims_are_refused(void **state)
 							 claim_refuse, &r, &n, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_outbox_claim(f->box, &a, &claim_ten, NULL, NULL, &n, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_claim_lapsed(f->box, &a, &claim_ten,
-								NULL, NULL, &n, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_claim_expired(f->box, &a, &claim_ten,
+								 NULL, NULL, &n, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_outbox_extend(f->box, &a, &id, 1, 0, &n, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
@@ -247,8 +247,8 @@ const outbox_case outbox_join_cases[] = {
 	CASE(the_last_to_release_a_joined_lease_gives_it_back),
 	CASE(who_leaves_twice_is_counted_once),
 	CASE(members_that_crashed_are_forgotten),
-	CASE(one_that_comes_back_after_a_lapse_is_counted_again),
-	CASE(two_that_come_back_after_a_lapse_are_both_counted),
+	CASE(one_that_comes_back_after_a_expire_is_counted_again),
+	CASE(two_that_come_back_after_a_expire_are_both_counted),
 	CASE(a_paused_outbox_says_so_when_joined),
 	CASE(bad_claims_are_refused),
 	{NULL, NULL, 0},

@@ -33,7 +33,7 @@ static void a_lease_is_taken_once_and_others_are_told_by_whom(void **state)
 		     wherry_outbox_lease(f->box, "host-1/42", 60000000, 8, &other, &err));
 }
 
-static void a_lease_lapses_by_the_database_s_clock(void **state)
+static void a_lease_expires_by_the_database_s_clock(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -65,7 +65,7 @@ static void the_epoch_grows_with_every_lease(void **state)
 		if (i % 2)
 			WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
 		else
-			fixture_lapse(f);
+			fixture_expire(f);
 	}
 }
 
@@ -76,7 +76,7 @@ static void renewal_makes_a_lease_last_from_now_on(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	assert_in_range((uint64_t)left_us(f), 50000000, 60000000);
-	fixture_raw(f, "UPDATE wherry_slot SET expires_at = expires_at - 50000");
+	fixture_raw(f, "UPDATE wherry_lease SET expires_at = expires_at - 50000");
 	assert_in_range((uint64_t)left_us(f), 1, 10000000);
 	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
 	assert_in_range((uint64_t)left_us(f), 50000000, 60000000);
@@ -84,13 +84,13 @@ static void renewal_makes_a_lease_last_from_now_on(void **state)
 	assert_string_equal(lease.owner, "a");
 }
 
-static void a_lapsed_lease_is_not_revived(void **state)
+static void a_expired_lease_is_not_revived(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease lease = fixture_lease(f, "a"), before = lease;
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	fixture_lapse(f);
+	fixture_expire(f);
 	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->box, &lease, &err));
 	assert_memory_equal(&lease, &before, sizeof(lease));
 	assert_int_equal(left_us(f), 0);
@@ -174,7 +174,7 @@ static void pause_and_resume_are_seen_wherever_a_relay_looks(void **state)
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = fixture_lease(f, "a");
-	int64_t nudge = lease.nudge, seen;
+	int64_t control_version = lease.control_version, seen;
 	wherry_status status;
 	bool paused;
 
@@ -184,17 +184,17 @@ static void pause_and_resume_are_seen_wherever_a_relay_looks(void **state)
 				       : wherry_outbox_resume(f->box, &err));
 		WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
 		assert_int_equal(lease.paused, on);
-		assert_true(lease.nudge > nudge);
-		nudge = lease.nudge;
+		assert_true(lease.control_version > control_version);
+		control_version = lease.control_version;
 		WHERRY_PASS(wh_store_control(&f->box->store, &paused, &seen, &err));
 		assert_int_equal(paused, on);
-		assert_int_equal(seen, nudge);
+		assert_int_equal(seen, control_version);
 		WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
 		assert_int_equal(status.paused, on);
 		WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
 		lease = fixture_lease(f, "b");
 		assert_int_equal(lease.paused, on);
-		assert_int_equal(lease.nudge, nudge);
+		assert_int_equal(lease.control_version, control_version);
 	}
 }
 
@@ -225,7 +225,7 @@ static void status_tells_who_relays(void **state)
 	assert_in_range((uint64_t)holder.left_us, 50000000, 60000000);
 	assert_string_equal(holder.owner, "host-1");
 
-	fixture_lapse(f);
+	fixture_expire(f);
 	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
 	assert_int_equal(status.lease_left_us, 0);
 	assert_int_equal(status.epoch, 1);
@@ -266,13 +266,13 @@ static void after_an_unclean_end_the_window_is_suspect_and_doubles(void **state)
 
 	lease_with(f, 3);
 	for (int64_t wanted = 3; wanted < 100; wanted *= 2) {
-		fixture_lapse(f);
+		fixture_expire(f);
 		lease = lease_with(f, 3);
 		assert_int_equal(lease.suspects, wanted);
 	}
 	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
 	assert_int_equal(lease_with(f, 3).suspects, 0);
-	fixture_lapse(f);
+	fixture_expire(f);
 	assert_int_equal(lease_with(f, 3).suspects, 3);
 }
 
@@ -281,9 +281,9 @@ static void it_is_the_window_of_the_one_that_ended(void **state)
 	outbox_fixture *f = *state;
 
 	lease_with(f, 3);
-	fixture_lapse(f);
+	fixture_expire(f);
 	assert_int_equal(lease_with(f, 100).suspects, 3);
-	fixture_lapse(f);
+	fixture_expire(f);
 	assert_int_equal(lease_with(f, 1).suspects, 200);
 }
 
@@ -294,7 +294,7 @@ static void suspects_have_a_ceiling(void **state)
 
 	lease_with(f, 100000);
 	for (int i = 0; i < 70; i++) {
-		fixture_lapse(f);
+		fixture_expire(f);
 		last = lease_with(f, 100000).suspects;
 		assert_in_range((uint64_t)last, 100000, 1000000);
 	}
@@ -308,13 +308,13 @@ static void a_renewal_without_suspects_ends_the_suspicion(void **state)
 	wherry_lease lease;
 
 	lease_with(f, 3);
-	fixture_lapse(f);
+	fixture_expire(f);
 	lease = lease_with(f, 3);
 	assert_int_equal(lease.suspects, 3);
 	lease.suspects = 0; /* the holder has tried them all */
 	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
 	assert_int_equal(lease.suspects, 0);
-	fixture_lapse(f);
+	fixture_expire(f);
 	assert_int_equal(lease_with(f, 3).suspects, 3);
 }
 
@@ -325,12 +325,12 @@ static void a_renewal_with_suspects_left_does_not(void **state)
 	wherry_lease lease;
 
 	lease_with(f, 3);
-	fixture_lapse(f);
+	fixture_expire(f);
 	lease = lease_with(f, 3);
 	lease.suspects = 1;
 	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
 	assert_int_equal(lease.suspects, 1);
-	fixture_lapse(f);
+	fixture_expire(f);
 	assert_int_equal(lease_with(f, 3).suspects, 6);
 }
 
@@ -365,10 +365,10 @@ static void of_many_that_ask_at_once_one_gets_the_lease(void **state)
 
 const outbox_case outbox_lease_cases[] = {
 	CASE(a_lease_is_taken_once_and_others_are_told_by_whom),
-	CASE(a_lease_lapses_by_the_database_s_clock),
+	CASE(a_lease_expires_by_the_database_s_clock),
 	CASE(the_epoch_grows_with_every_lease),
 	CASE(renewal_makes_a_lease_last_from_now_on),
-	CASE(a_lapsed_lease_is_not_revived),
+	CASE(a_expired_lease_is_not_revived),
 	CASE(a_released_lease_is_free_at_once),
 	CASE(a_lease_needs_an_owner_and_a_time),
 	CASE(a_long_owner_is_cut),

@@ -250,7 +250,7 @@ static void what_it_has_no_place_for_is_refused(void **state)
 }
 
 /* Of which no raw SQL could change the time without changing the mark. */
-static void a_claim_that_lapsed_can_be_settled_until_another_takes_it(void **state)
+static void a_claim_that_expired_can_be_settled_until_another_takes_it(void **state)
 {
 	plain *p = *state;
 	wherry_claim_options soon = {.limit = 10, .lasts_us = 1};
@@ -267,8 +267,8 @@ static void a_claim_that_lapsed_can_be_settled_until_another_takes_it(void **sta
 	WHERRY_PASS(wherry_outbox_extend(p->box, &a, ids, 2, MINUTE_US, &n, &err));
 	assert_int_equal(n, 2);
 	do
-		WHERRY_PASS(wherry_outbox_claim_lapsed(p->box, &b, &soon, take_none, NULL,
-						       &taken, &err));
+		WHERRY_PASS(wherry_outbox_claim_expired(p->box, &b, &soon, take_none,
+							NULL, &taken, &err));
 	while (!taken); /* a millisecond must pass */
 	WHERRY_FAILS(WHERRY_STALE,
 		     wherry_outbox_done(p->box, &a, ids, 1, WHERRY_MARK, &n, &err));
@@ -291,7 +291,7 @@ int main(void)
 		TEST(a_native_outbox_may_be_beside_it),
 		TEST(enqueue_writes_rows_of_the_library),
 		TEST(what_it_has_no_place_for_is_refused),
-		TEST(a_claim_that_lapsed_can_be_settled_until_another_takes_it),
+		TEST(a_claim_that_expired_can_be_settled_until_another_takes_it),
 	};
 
 	if (!postgres_start())

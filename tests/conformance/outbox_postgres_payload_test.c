@@ -130,7 +130,7 @@ static void bodies_are_delivered_as_the_text_of_the_column(void **state)
 		f->box = NULL;
 		(void)ask(f,
 			  "DROP TABLE outbox, outbox_archive; DELETE FROM wherry_schema; "
-			  "DELETE FROM wherry_slot");
+			  "DELETE FROM wherry_lease");
 	}
 }
 

@@ -241,8 +241,7 @@ static void names_that_sql_uses_itself_are_fine(void **state)
 		fixture_kill(f, 1);
 		fixture_done(f, 2);
 		fixture_lists(f, &(wherry_filter){0}, "1 2 3");
-		WHERRY_PASS(
-			wherry_outbox_redrive(f->box, &(wherry_filter){0}, NULL, &err));
+		WHERRY_PASS(wherry_outbox_retry(f->box, &(wherry_filter){0}, NULL, &err));
 		WHERRY_PASS(
 			wherry_outbox_replay(f->box, &(wherry_filter){0}, NULL, &err));
 		fixture_done(f, 3);
@@ -254,7 +253,7 @@ static void names_that_sql_uses_itself_are_fine(void **state)
 static void the_shared_tables_are_no_outboxes(void **state)
 {
 	static const char *const names[] = {"wherry_schema", "wherry_outbox",
-					    "wherry_slot", "WHERRY_SLOT", NULL};
+					    "wherry_lease", "WHERRY_LEASE", NULL};
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -294,7 +293,7 @@ static void outboxes_of_one_database_are_independent(void **state)
 	WHERRY_PASS(wherry_outbox_pause(second, &err));
 	WHERRY_PASS(wherry_outbox_renew(first, &mine, &err));
 	assert_false(mine.paused);
-	assert_int_equal(mine.nudge, 0);
+	assert_int_equal(mine.control_version, 0);
 
 	WHERRY_PASS(
 		wherry_outbox_done(second, &other, gone, 2, WHERRY_ARCHIVE, &n, &err));

@@ -463,11 +463,11 @@ static void only_old_claims_are_taken_back(void **state)
 	assert_int_equal(fixture_state(f, old + 1), WHERRY_PROCESSING);
 	assert_int_equal(fixture_state(f, old + 2), WHERRY_FAILED);
 	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
-	assert_int_equal(lease.nudge, 1); /* so that the relay reads it */
+	assert_int_equal(lease.control_version, 1); /* so that the relay reads it */
 	WHERRY_PASS(wherry_outbox_reap(f->box, 60000000, &n, &err));
 	assert_int_equal(n, 0);
 	WHERRY_PASS(wherry_outbox_renew(f->box, &lease, &err));
-	assert_int_equal(lease.nudge, 1);
+	assert_int_equal(lease.control_version, 1);
 }
 
 static void a_claim_without_a_time_is_an_old_one(void **state)
@@ -526,8 +526,8 @@ static void a_stale_lease_changes_nothing_and_says_so(void **state)
 	fixture_try(f, first + 2);
 	everything_is_refused(f, &none);
 	lease = fixture_lease(f, "a");
-	fixture_lapse(f);
-	everything_is_refused(f, &lease); /* lapsed */
+	fixture_expire(f);
+	everything_is_refused(f, &lease); /* expired */
 	next = fixture_lease(f, "b");
 	everything_is_refused(f, &lease); /* taken over */
 	future = next;
@@ -544,7 +544,7 @@ static void a_stale_write_leaves_the_caller_s_transaction_intact(void **state)
 	wherry_lease lease = fixture_lease(f, "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	fixture_lapse(f);
+	fixture_expire(f);
 	fixture_raw(f, "CREATE TABLE business(id INTEGER)");
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	fixture_app(f, "INSERT INTO business VALUES (1)");

@@ -38,7 +38,7 @@ static void the_sql_of_init_makes_what_init_makes(void **state)
 
 static void a_refused_init_leaves_no_trace(void **state)
 {
-	static const char *const names[] = {"events",   "shop", "wherry_slot",
+	static const char *const names[] = {"events",   "shop", "wherry_lease",
 					    "sqlite_x", "1",    NULL};
 	static char before[8192], after[8192];
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -88,7 +88,7 @@ static int64_t work_of_claims(sqlite3 *handle, wherry_outbox *box)
 	WHERRY_PASS(wherry_outbox_claim(box, &lease, &options, see, NULL, &n, &err));
 	assert_int_equal(n, 0);
 	WHERRY_PASS(
-		wherry_outbox_claim_lapsed(box, &lease, &options, see, NULL, &n, &err));
+		wherry_outbox_claim_expired(box, &lease, &options, see, NULL, &n, &err));
 	assert_int_equal(n, 0);
 	sqlite3_progress_handler(handle, 0, NULL, NULL);
 	return work;

@@ -175,9 +175,9 @@ wherry_lease fixture_lease(outbox_fixture *f, const char *owner)
 	return lease;
 }
 
-void fixture_lapse(outbox_fixture *f)
+void fixture_expire(outbox_fixture *f)
 {
-	fixture_raw(f, "UPDATE wherry_slot SET expires_at = expires_at - 3600000");
+	fixture_raw(f, "UPDATE wherry_lease SET expires_at = expires_at - 3600000");
 }
 
 static void settle(outbox_fixture *f, int64_t id, const wherry_failure *failure,

@@ -125,7 +125,7 @@ int64_t fixture_send_many(outbox_fixture *f, int n);
 
 /* A lease for a minute, with a window of 8; and as if that minute had passed. */
 wherry_lease fixture_lease(outbox_fixture *f, const char *owner);
-void fixture_lapse(outbox_fixture *f);
+void fixture_expire(outbox_fixture *f);
 
 /* Bring a message into a state as a relay would. */
 void fixture_done(outbox_fixture *f, int64_t id);

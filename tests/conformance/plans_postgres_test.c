@@ -116,8 +116,8 @@ static const struct {
 	{"share", {"0", "1"}},
 	{"shared", {"0", "1"}},
 	{"since", {"0", "0", "60000"}},
-	{"slot", {"0", "1"}},
-	{"slots", {"'{0,1,2,3,4,5,6,7}'"}},
+	{"number", {"0", "1"}},
+	{"partitions", {"'{0,1,2,3,4,5,6,7}'"}},
 	{"statements", {"1"}},
 	{"states", {"31"}},
 	{"suspects", {"0"}},
@@ -317,7 +317,7 @@ static void enter(plans *p, const char *world)
 	    "ALTER TABLE outbox SET (autovacuum_enabled = off); "
 	    "ALTER TABLE outbox_archive SET (autovacuum_enabled = off); "
 	    "SET statement_timeout = '10s'; SELECT setval(pg_get_serial_sequence('outbox', 'id'), 1000000); "
-	    "INSERT INTO wherry_slot(outbox, slot, engine, owner, epoch, expires_at, "
+	    "INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, "
 	    "clean, unclean, win, suspects) VALUES ('outbox', 0, 'exclusive', 'me', 1, "
 	    "now() + interval '1 h', 0, 0, 1, 0)");
 }

@@ -86,7 +86,7 @@ static const struct {
 	{":share", {"0", "1"}},
 	{":shared", {"0", "1"}},
 	{":since", {"0", "0", "60000"}},
-	{":slot", {"0"}},
+	{":number", {"0"}},
 	{":states", {"31"}},
 	{":suspects", {"0"}},
 	{":text", {""}},

@@ -210,7 +210,7 @@ static void defect_5_what_is_behind_a_dead_message_waits_if_asked_to(void **stat
 		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
 		relay_quiet(f, &f->a);
 		RELAY_DELIVERED(f, 3);
-		assert_int_equal(relay_redrive(f, 0), 1);
+		assert_int_equal(relay_retry(f, 0), 1);
 		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
 		RELAY_DELIVERED(f, 3, 1, 2, 4);
 	}
@@ -542,7 +542,7 @@ static void defect_17_a_stop_does_not_wait_for_the_database(void **state)
 	relay_put(f, "ab");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
-	holder = postgres_begin("LOCK TABLE outbox, wherry_slot");
+	holder = postgres_begin("LOCK TABLE outbox, wherry_lease");
 	wherry_relay_stop(f->a.relay);
 	RELAY_UNTIL(f, &f->a, f->a.finished);
 	postgres_end(holder, "ROLLBACK");

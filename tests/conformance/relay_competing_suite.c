@@ -9,7 +9,7 @@ static void compete(relay_fixture *f)
 }
 
 /* As if the claims' time had passed. */
-static void lapse(relay_fixture *f)
+static void expire(relay_fixture *f)
 {
 	relay_sql(f, "UPDATE outbox SET next_retry_at = 1 WHERE status = 1");
 }
@@ -19,13 +19,13 @@ static void make_due(relay_fixture *f)
 	relay_sql(f, "UPDATE outbox SET next_retry_at = 1 WHERE status = 3");
 }
 
-/* As a crash would: what it had claimed lapses. */
+/* As a crash would: what it had claimed expires. */
 static void crash(relay_fixture *f, relay_side *side)
 {
 	wherry_relay_close(side->relay);
 	side->relay = NULL;
 	relay_fake_drop(side->fake);
-	lapse(f);
+	expire(f);
 }
 
 static relay_fake *by_hand(relay_fixture *f, relay_side *side)
@@ -375,7 +375,7 @@ static void competing_relays_pause_and_resume(void **state)
 	assert_int_equal(relay_delivered(f), 2);
 }
 
-static void failed_only_takes_failed_and_lapsed_messages_alone(void **state)
+static void failed_only_takes_failed_and_expired_messages_alone(void **state)
 {
 	relay_fixture *f = *state;
 
@@ -420,7 +420,7 @@ static void a_failed_only_relay_gives_back_messages_that_another_one_takes(void 
 	assert_int_equal(relay_count(f, WHERRY_PENDING), 1);
 }
 
-static void competing_relays_take_up_what_an_operator_redrives(void **state)
+static void competing_relays_take_up_what_an_operator_retries(void **state)
 {
 	relay_fixture *f = *state;
 
@@ -433,7 +433,7 @@ static void competing_relays_take_up_what_an_operator_redrives(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
 	relay_quiet(f, &f->a);
 	assert_int_equal(relay_state(f, 2), WHERRY_PENDING);
-	assert_int_equal(relay_redrive(f, 0), 1);
+	assert_int_equal(relay_retry(f, 0), 1);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 	RELAY_DELIVERED(f, 3, 1, 2);
 }
@@ -455,7 +455,7 @@ static void until_empty_competing_waits_for_retries_and_ends(void **state)
 	relay_check_order(f);
 }
 
-static void until_empty_competing_takes_up_lapsed_claims(void **state)
+static void until_empty_competing_takes_up_expired_claims(void **state)
 {
 	relay_fixture *f = *state;
 
@@ -557,8 +557,8 @@ const char *const relay_claiming_also[] = {
 	"a_stop_wakes_whoever_waits_for_the_descriptors",
 	"a_second_step_after_the_end_changes_nothing",
 	"a_message_that_ends_its_connection_is_found_and_dies",
-	"a_redrive_is_noticed",
-	"a_redrive_is_noticed_beside_new_messages",
+	"a_retry_by_hand_is_noticed",
+	"a_retry_by_hand_is_noticed_beside_new_messages",
 	"an_empty_outbox_is_empty_at_once",
 	"until_empty_delivers_all_and_ends",
 	"until_empty_waits_for_retries",
@@ -589,12 +589,12 @@ const relay_test relay_competing_tests[] = {
 	RELAY_TEST(a_relay_of_another_engine_is_refused_and_told_which,
 		   RELAY_OTHERS | RELAY_LEASE),
 	RELAY_TEST(competing_relays_pause_and_resume, RELAY_OTHERS | RELAY_LEASE),
-	RELAY_TEST(failed_only_takes_failed_and_lapsed_messages_alone, 0),
+	RELAY_TEST(failed_only_takes_failed_and_expired_messages_alone, 0),
 	RELAY_TEST(a_failed_only_relay_gives_back_messages_that_another_one_takes,
 		   RELAY_OTHERS),
-	RELAY_TEST(competing_relays_take_up_what_an_operator_redrives, RELAY_KEYS),
+	RELAY_TEST(competing_relays_take_up_what_an_operator_retries, RELAY_KEYS),
 	RELAY_TEST(until_empty_competing_waits_for_retries_and_ends, 0),
-	RELAY_TEST(until_empty_competing_takes_up_lapsed_claims, 0),
+	RELAY_TEST(until_empty_competing_takes_up_expired_claims, 0),
 	RELAY_TEST(until_empty_competing_tells_of_deaths_and_parked_keys, RELAY_KEYS),
 	RELAY_TEST(until_empty_competing_ends_with_parked_claims_and_failures,
 		   RELAY_KEYS),

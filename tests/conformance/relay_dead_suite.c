@@ -86,7 +86,7 @@ static void park(relay_fixture *f)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
 }
 
-static void a_parked_key_waits_until_its_message_is_redriven(void **state)
+static void a_parked_key_waits_until_its_message_is_retried(void **state)
 {
 	relay_fixture *f = *state;
 
@@ -94,11 +94,11 @@ static void a_parked_key_waits_until_its_message_is_redriven(void **state)
 	relay_quiet(f, &f->a);
 	RELAY_DELIVERED(f, 1, 4, 5, 7);
 	assert_int_equal(relay_stats(&f->a).parked_keys, 1);
-	assert_int_equal(relay_redrive(f, 0), 1);
+	assert_int_equal(relay_retry(f, 0), 1);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 7);
 	RELAY_DELIVERED(f, 1, 4, 5, 7, 2, 3, 6);
 	assert_int_equal(relay_stats(&f->a).parked_keys, 0);
-	assert_int_equal(relay_attempts(f, 2), 0); /* a redrive begins anew */
+	assert_int_equal(relay_attempts(f, 2), 0); /* a retry by hand begins anew */
 }
 
 static void a_parked_key_stays_parked_after_a_restart(void **state)
@@ -113,7 +113,7 @@ static void a_parked_key_stays_parked_after_a_restart(void **state)
 	relay_quiet(f, &f->a);
 	RELAY_DELIVERED(f, 1, 4, 5, 7, 9);
 	assert_int_equal(relay_stats(&f->a).parked_keys, 1);
-	relay_redrive(f, 0);
+	relay_retry(f, 0);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 9);
 	RELAY_DELIVERED(f, 1, 4, 5, 7, 9, 2, 3, 6, 8);
 }
@@ -124,17 +124,17 @@ static void a_parked_key_is_parked_again_when_its_message_dies_again(void **stat
 
 	park(f);
 	relay_answers(f, 2, WHERRY_REJECTED, 1);
-	relay_redrive(f, 0);
+	relay_retry(f, 0);
 	RELAY_UNTIL(f, &f->a, relay_told(f, 2, WHERRY_REJECTED) == 2);
 	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_DEAD);
 	relay_quiet(f, &f->a);
 	RELAY_DELIVERED(f, 1, 4, 5, 7);
-	relay_redrive(f, 0);
+	relay_retry(f, 0);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 7);
 	relay_check_order(f);
 }
 
-static void redriven_messages_keep_their_order(void **state)
+static void retried_messages_keep_their_order(void **state)
 {
 	relay_fixture *f = *state;
 
@@ -143,7 +143,7 @@ static void redriven_messages_keep_their_order(void **state)
 	relay_put(f, "aabb-");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 4);
-	assert_int_equal(relay_redrive(f, 0), 4);
+	assert_int_equal(relay_retry(f, 0), 4);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 5);
 	relay_check_once(f, 5);
 	relay_check_order(f);
@@ -185,7 +185,9 @@ static void a_key_stays_parked_while_others_of_it_come_back(void **state)
 	RELAY_UNTIL(f, &f->a, fake->n == 3);
 	assert_true(relay_fake_answer(fake, 1, WHERRY_REJECTED));
 	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_DEAD);
-	relay_sql(f, "UPDATE wherry_outbox SET nudge = nudge + 1"); /* so it sweeps */
+	relay_sql(
+		f,
+		"UPDATE wherry_outbox SET control_version = control_version + 1"); /* so it sweeps */
 	relay_quiet(f, &f->a);
 	assert_true(relay_fake_answer(fake, 2, WHERRY_RETRY));
 	assert_true(relay_fake_answer(fake, 3, WHERRY_DELIVERED));
@@ -194,7 +196,7 @@ static void a_key_stays_parked_while_others_of_it_come_back(void **state)
 	assert_false(relay_fake_holds(fake, 2));
 	assert_int_equal(relay_stats(&f->a).parked_keys, 1);
 	fake->by_hand = false;
-	relay_redrive(f, 0);
+	relay_retry(f, 0);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 	RELAY_DELIVERED(f, 3, 1, 2);
 }
@@ -240,7 +242,7 @@ static void text_with_a_nul_parks_only_what_comes_after_it(void **state)
 	relay_check_order(f);
 	assert_int_equal(relay_state(f, 4), WHERRY_PENDING);
 	relay_sql(f, "UPDATE outbox SET topic = 't' WHERE id = 3");
-	relay_redrive(f, 0);
+	relay_retry(f, 0);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 5);
 	relay_check_once(f, 5);
 	relay_check_order(f);
@@ -290,11 +292,11 @@ const relay_test relay_dead_tests[] = {
 	RELAY_TEST(a_rejected_message_dies_at_once_and_alone, 0),
 	RELAY_TEST(all_may_be_rejected_without_the_destination_being_down, 0),
 	RELAY_TEST(a_key_goes_on_after_a_dead_message, 0),
-	RELAY_TEST(a_parked_key_waits_until_its_message_is_redriven, 0),
+	RELAY_TEST(a_parked_key_waits_until_its_message_is_retried, 0),
 	RELAY_TEST(a_parked_key_stays_parked_after_a_restart, 0),
 	RELAY_TEST(a_parked_key_is_parked_again_when_its_message_dies_again, 0),
 	RELAY_TEST(a_key_stays_parked_while_others_of_it_come_back, 0),
-	RELAY_TEST(redriven_messages_keep_their_order, 0),
+	RELAY_TEST(retried_messages_keep_their_order, 0),
 	RELAY_TEST(a_replayed_message_has_the_next_generation, 0),
 	RELAY_TEST(text_with_a_nul_dies_alone, RELAY_NUL),
 	RELAY_TEST(text_with_a_nul_parks_only_what_comes_after_it, RELAY_NUL),

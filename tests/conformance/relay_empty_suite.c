@@ -181,7 +181,7 @@ static void until_empty_goes_on_where_another_relay_died(void **state)
 }
 
 /* Rows that a crash left behind, claimed. */
-static void until_empty_takes_up_lapsed_claims(void **state)
+static void until_empty_takes_up_expired_claims(void **state)
 {
 	relay_fixture *f = *state;
 
@@ -205,6 +205,6 @@ const relay_test relay_empty_tests[] = {
 	RELAY_TEST(until_empty_ignores_what_comes_after_its_start, 0),
 	RELAY_TEST(until_empty_works_while_another_relay_delivers, RELAY_OTHERS),
 	RELAY_TEST(until_empty_goes_on_where_another_relay_died, RELAY_OTHERS),
-	RELAY_TEST(until_empty_takes_up_lapsed_claims, 0),
+	RELAY_TEST(until_empty_takes_up_expired_claims, 0),
 	RELAY_TESTS_END,
 };

@@ -199,7 +199,7 @@ static void a_retry_by_an_operator_need_not_wait(void **state)
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_FAILED) == 2);
 	relay_quiet(f, &f->a);
-	assert_int_equal(relay_redrive(f, 1u << WHERRY_FAILED), 2);
+	assert_int_equal(relay_retry(f, 1u << WHERRY_FAILED), 2);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 	relay_check_once(f, 3);
 	relay_check_order(f);
@@ -218,9 +218,9 @@ static void a_retry_keeps_the_order_of_its_key(void **state)
 	relay_put(f, "aaa");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_FAILED);
-	assert_int_equal(relay_redrive(f, 0), 1); /* the dead one */
+	assert_int_equal(relay_retry(f, 0), 1); /* the dead one */
 	relay_quiet(f, &f->a);
-	relay_redrive(f, 1u << WHERRY_FAILED);
+	relay_retry(f, 1u << WHERRY_FAILED);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 	relay_check_order(f);
 }

@@ -77,7 +77,7 @@ static void a_busy_database_is_waited_out_at_every_call(void **state)
 /* The relay before it was killed: all are suspects. */
 static void leave_an_unclean_end(relay_fixture *f)
 {
-	relay_sql(f, "INSERT INTO wherry_slot(outbox, slot, engine, owner, epoch, "
+	relay_sql(f, "INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, "
 		     "expires_at, clean, unclean, win, suspects) "
 		     "VALUES ('outbox', 0, 'exclusive', 'gone', 7, 0, 0, 0, 4, 0)");
 }

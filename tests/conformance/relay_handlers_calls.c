@@ -371,7 +371,7 @@ static void a_lost_lease_cancels_what_runs(void **state)
 	handlers_relay(f);
 	handlers_put(f, "t", "a");
 	HANDLERS_UNTIL(f, handlers_seen(f) == 1);
-	handlers_sql(f, "UPDATE wherry_slot SET epoch = epoch + 1, owner = 'thief', "
+	handlers_sql(f, "UPDATE wherry_lease SET epoch = epoch + 1, owner = 'thief', "
 			"expires_at = (SELECT ms FROM wherry_clock) + 3600000");
 	HANDLERS_UNTIL(f, wherry_handlers_running(f->pub) == 0);
 	assert_int_equal(handlers_number(f, "SELECT max(attempts) FROM outbox"), 0);

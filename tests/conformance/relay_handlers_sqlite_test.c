@@ -96,7 +96,7 @@ static void another_database_is_noticed(void **state)
 	(void)snprintf(
 		sql, sizeof(sql),
 		"ATTACH '%s' AS other; "
-		"UPDATE other.wherry_slot SET epoch = epoch + 1, owner = 'another', "
+		"UPDATE other.wherry_lease SET epoch = epoch + 1, owner = 'another', "
 		"expires_at = 1e15; DETACH other",
 		other);
 	handlers_sql(f, sql);

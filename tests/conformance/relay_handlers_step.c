@@ -91,7 +91,7 @@ static void a_handler_that_fails_leaves_nothing(void **state)
 			 3);
 }
 
-/* As if the lease, or the claim, lapsed while the handler worked. */
+/* As if the lease, or the claim, expired while the handler worked. */
 static wherry_verdict lose_first(void *ctx, wherry_call *call)
 {
 	handlers_fixture *f = ctx;
@@ -103,12 +103,12 @@ static wherry_verdict lose_first(void *ctx, wherry_call *call)
 	    wherry_call_begin(call, &db, &err) != WHERRY_OK)
 		return verdict;
 	(void)handlers_call_sql(f, db,
-				"UPDATE wherry_slot SET expires_at = 0; "
+				"UPDATE wherry_lease SET expires_at = 0; "
 				"UPDATE outbox SET claim_token = 'thief'");
 	return verdict;
 }
 
-static void a_lease_that_lapses_meanwhile_rolls_all_back(void **state)
+static void a_lease_that_expires_meanwhile_rolls_all_back(void **state)
 {
 	handlers_fixture *f = *state;
 
@@ -140,7 +140,7 @@ static void a_handler_whose_lease_is_lost_writes_nothing(void **state)
 	handlers_relay(f);
 	handlers_put(f, "orders", "a");
 	HANDLERS_UNTIL(f, handlers_waiting(f) == 1);
-	handlers_sql(f, "UPDATE wherry_slot SET epoch = epoch + 1, owner = 'thief', "
+	handlers_sql(f, "UPDATE wherry_lease SET epoch = epoch + 1, owner = 'thief', "
 			"expires_at = (SELECT ms FROM wherry_clock) + 3600000");
 	handlers_open_gate(f);
 	HANDLERS_UNTIL(f, wherry_handlers_running(f->pub) == 0);
@@ -293,7 +293,7 @@ static void a_relay_closed_meanwhile_leaves_nothing_half_done(void **state)
 	wherry_db_close(f->relay_db);
 	f->relay = NULL;
 	f->relay_db = NULL;
-	handlers_sql(f, "UPDATE wherry_slot SET expires_at = 0; "
+	handlers_sql(f, "UPDATE wherry_lease SET expires_at = 0; "
 			"UPDATE outbox SET next_retry_at = 0 WHERE status = 1");
 	handlers_open_gate(f);
 	assert_int_equal(handlers_run(f), WHERRY_EMPTY);
@@ -305,7 +305,7 @@ const handlers_test handlers_step_tests[] = {
 	HANDLERS_TEST(what_a_handler_writes_is_one_with_its_acknowledgement),
 	HANDLERS_TEST(the_relay_counts_what_a_handler_acknowledged),
 	HANDLERS_TEST(a_handler_that_fails_leaves_nothing),
-	HANDLERS_TEST(a_lease_that_lapses_meanwhile_rolls_all_back),
+	HANDLERS_TEST(a_lease_that_expires_meanwhile_rolls_all_back),
 	HANDLERS_TEST(a_handler_whose_lease_is_lost_writes_nothing),
 	HANDLERS_TEST(a_success_that_comes_too_late_is_rolled_back),
 	HANDLERS_TEST(delivered_messages_are_deleted_or_archived_as_set),

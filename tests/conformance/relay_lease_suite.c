@@ -62,7 +62,7 @@ static void a_step_that_outlasts_its_lease_submits_nothing(void **state)
 	assert_int_equal(fake->submits, 1);
 }
 
-static void a_second_relay_takes_over_when_the_lease_lapses(void **state)
+static void a_second_relay_takes_over_when_the_lease_expires(void **state)
 {
 	relay_fixture *f = *state;
 	relay_fake *fake;
@@ -186,7 +186,7 @@ static void a_busy_and_an_idle_relay_renew_their_lease(void **state)
 	assert_int_equal(relay_stats(&f->a).stale, 0);
 }
 
-static void a_lapsed_lease_acknowledges_nothing(void **state)
+static void a_expired_lease_acknowledges_nothing(void **state)
 {
 	relay_fixture *f = *state;
 	relay_fake *fake = two_in_flight(f, &f->a);
@@ -289,13 +289,13 @@ static void past_its_lease_nothing_new_is_submitted(void **state)
 const relay_test relay_lease_tests[] = {
 	RELAY_TEST(only_the_holder_of_the_lease_delivers, RELAY_OTHERS),
 	RELAY_TEST(a_step_that_outlasts_its_lease_submits_nothing, 0),
-	RELAY_TEST(a_second_relay_takes_over_when_the_lease_lapses, RELAY_OTHERS),
+	RELAY_TEST(a_second_relay_takes_over_when_the_lease_expires, RELAY_OTHERS),
 	RELAY_TEST(a_second_relay_takes_over_at_once_after_a_release, RELAY_OTHERS),
 	RELAY_TEST(a_standby_that_is_woken_too_early_looks_again,
 		   RELAY_OTHERS | RELAY_THREADS),
 	RELAY_TEST(closing_gives_the_lease_back, 0),
 	RELAY_TEST(a_busy_and_an_idle_relay_renew_their_lease, 0),
-	RELAY_TEST(a_lapsed_lease_acknowledges_nothing, 0),
+	RELAY_TEST(a_expired_lease_acknowledges_nothing, 0),
 	RELAY_TEST(a_lease_that_was_taken_over_acknowledges_nothing, 0),
 	RELAY_TEST(what_flew_past_the_lease_is_ignored, 0),
 	RELAY_TEST(past_its_lease_nothing_new_is_submitted, 0),

@@ -195,7 +195,7 @@ static void a_key_is_parked_once_the_letter_is_taken(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
 	relay_quiet(f, &f->a);
 	assert_int_equal(relay_stats(&f->a).parked_keys, 1);
-	relay_redrive(f, 0);
+	relay_retry(f, 0);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 	assert_true(letters_are(&b, "1\n"));
 	relay_check_order(f);

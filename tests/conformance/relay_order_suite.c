@@ -222,7 +222,7 @@ static void followers_in_flight_stay_behind_a_parked_message(void **state)
 	relay_quiet(f, &f->a);
 	RELAY_DELIVERED(f, 4);
 	assert_int_equal(relay_stats(&f->a).window, 0);
-	assert_int_equal(relay_redrive(f, 0), 1);
+	assert_int_equal(relay_retry(f, 0), 1);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
 	RELAY_DELIVERED(f, 4, 1, 2, 3);
 }
@@ -264,7 +264,7 @@ static void followers_wait_for_their_failed_message_when_the_connection_is_lost(
 	RELAY_UNTIL(f, &f->a, fake->losses == 1);
 	relay_kill(f, &f->a);
 	relay_sql(f, "UPDATE outbox SET attempts = 10 WHERE id = 1");
-	relay_sql(f, "UPDATE wherry_slot SET clean = 1");
+	relay_sql(f, "UPDATE wherry_lease SET clean = 1");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, fake->n == 4);
 	assert_true(relay_fake_answer(fake, 1, WHERRY_RETRY));

@@ -495,13 +495,13 @@ static void a_stream_relay_works_alone_on_an_outbox_with_partitions(void **state
 	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {0};
-	wh_slots slots = {0};
+	wh_partitions slots = {0};
 
 	WHERRY_PASS(wh_outbox_make(f->other, &(wh_make){.extras = WH_SHARED}, "outbox",
 				   &err));
 	start(f, &f->a);
-	assert_int_equal(relay_number(f, "SELECT count(*) FROM wherry_slot WHERE engine "
-					 "= 'stream' AND slot = 0 AND mask = -1"),
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM wherry_lease WHERE engine "
+					 "= 'stream' AND number = 0 AND mask = -1"),
 			 1);
 	relay_set(f, "relay.engine", "stream");
 	relay_start(f, &f->b);
@@ -511,8 +511,8 @@ static void a_stream_relay_works_alone_on_an_outbox_with_partitions(void **state
 	f->b.relay = NULL;
 	second_is_refused(f, "exclusive", "--engine stream");
 	second_is_refused(f, "competing", "--engine stream");
-	WHERRY_FAILS(WHERRY_BUSY, wh_slots_join(&f->box->store, false, "share", WH_SECOND,
-						1, &lease, &slots, &err));
+	WHERRY_FAILS(WHERRY_BUSY, wh_partitions_join(&f->box->store, false, "share",
+						     WH_SECOND, 1, &lease, &slots, &err));
 	relay_stop(f, &f->a);
 	relay_set(f, "relay.engine", "exclusive");
 	relay_start(f, &f->a);

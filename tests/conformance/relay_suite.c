@@ -221,7 +221,7 @@ void relay_kill(relay_fixture *f, relay_side *side)
 		wherry_publisher_close(side->pub);
 		side->pub = NULL;
 	}
-	relay_sql(f, "UPDATE wherry_slot SET expires_at = 0, clean = 0");
+	relay_sql(f, "UPDATE wherry_lease SET expires_at = 0, clean = 0");
 }
 
 void relay_stop(relay_fixture *f, relay_side *side)
@@ -446,24 +446,24 @@ int64_t relay_count(relay_fixture *f, wherry_state state)
 	return count[state];
 }
 
-int64_t relay_redrive(relay_fixture *f, unsigned states)
+int64_t relay_retry(relay_fixture *f, unsigned states)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_filter filter = {.states = states};
 	int64_t n = 0;
 
-	WHERRY_PASS(wherry_outbox_redrive(f->box, &filter, &n, &err));
+	WHERRY_PASS(wherry_outbox_retry(f->box, &filter, &n, &err));
 	return n;
 }
 
 void relay_expire(relay_fixture *f)
 {
-	relay_sql(f, "UPDATE wherry_slot SET expires_at = 0");
+	relay_sql(f, "UPDATE wherry_lease SET expires_at = 0");
 }
 
 void relay_steal(relay_fixture *f)
 {
-	relay_sql(f, "UPDATE wherry_slot SET owner = 'thief', epoch = epoch + 1, "
+	relay_sql(f, "UPDATE wherry_lease SET owner = 'thief', epoch = epoch + 1, "
 		     "expires_at = (SELECT ms FROM wherry_clock) + 3600000");
 }
 
@@ -534,7 +534,7 @@ int relay_suite(const relay_target *targets, size_t n_targets)
 		{relay_empty_tests, RELAY_LEASE},
 		{relay_fault_tests, RELAY_LEASE},
 		{relay_competing_tests, 0},
-		{relay_lapse_tests, 0},
+		{relay_expiry_tests, 0},
 		{relay_replaced_tests, RELAY_LEASE | RELAY_KEYS | RELAY_OTHERS},
 		{relay_replaced_claims_tests, RELAY_KEYS | RELAY_OTHERS},
 	};

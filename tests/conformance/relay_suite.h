@@ -135,7 +135,7 @@ extern const relay_test relay_order_tests[], relay_window_tests[], relay_failure
 	relay_dead_tests[], relay_down_tests[], relay_lease_tests[],
 	relay_suspect_tests[], relay_stop_tests[], relay_wake_tests[],
 	relay_empty_tests[], relay_fault_tests[], relay_competing_tests[],
-	relay_lapse_tests[], relay_letters_tests[], relay_replaced_tests[],
+	relay_expiry_tests[], relay_letters_tests[], relay_replaced_tests[],
 	relay_replaced_claims_tests[], relay_rows_tests[];
 
 /* For relay_target.also. */
@@ -171,7 +171,7 @@ void relay_start_by_url(relay_fixture *f, relay_side *side);
  * is forgotten. */
 void relay_stream(relay_fixture *f, relay_side *side);
 
-/* Close it as a crash would: its lease stays, unclean, but lapses at once. */
+/* Close it as a crash would: its lease stays, unclean, but expires at once. */
 void relay_kill(relay_fixture *f, relay_side *side);
 
 /* Stop it and wait until it has; then close it. */
@@ -191,9 +191,9 @@ int64_t relay_number(relay_fixture *f, const char *sql); /* the first column */
 wherry_state relay_state(relay_fixture *f, int64_t id);
 int relay_attempts(relay_fixture *f, int64_t id);
 int64_t relay_count(relay_fixture *f, wherry_state state);
-int64_t relay_redrive(relay_fixture *f, unsigned states);
+int64_t relay_retry(relay_fixture *f, unsigned states);
 
-/* Let the lease lapse, or another one hold it for an hour. */
+/* Let the lease expire, or another one hold it for an hour. */
 void relay_expire(relay_fixture *f);
 void relay_steal(relay_fixture *f);
 

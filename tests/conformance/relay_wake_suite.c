@@ -202,7 +202,7 @@ static void holes_are_filled_without_a_sweep(void **state)
 	}
 }
 
-static void a_redrive_is_noticed(void **state)
+static void a_retry_by_hand_is_noticed(void **state)
 {
 	relay_fixture *f = *state;
 
@@ -212,14 +212,14 @@ static void a_redrive_is_noticed(void **state)
 	lead(f);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
 	relay_quiet(f, &f->a);
-	relay_redrive(f, 0);
+	relay_retry(f, 0);
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
 	if (f->target->is & RELAY_LEASE)
 		RELAY_UNTIL(f, &f->a, relay_logged(f, "event=operator-change"));
 }
 
 /* The commit that woke it was another's. */
-static void a_redrive_is_noticed_beside_new_messages(void **state)
+static void a_retry_by_hand_is_noticed_beside_new_messages(void **state)
 {
 	relay_fixture *f = *state;
 
@@ -230,7 +230,7 @@ static void a_redrive_is_noticed_beside_new_messages(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
 	relay_quiet(f, &f->a);
-	relay_redrive(f, 0);
+	relay_retry(f, 0);
 	relay_put(f, "c");
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 }
@@ -348,8 +348,8 @@ const relay_test relay_wake_tests[] = {
 	RELAY_TEST(a_row_with_a_lower_id_is_found_by_the_sweep_while_a_key_is_held, 0),
 	RELAY_TEST(holes_are_filled_without_a_sweep, RELAY_IN_ORDER),
 	RELAY_TEST(rows_of_a_key_that_appear_late_leave_in_order, RELAY_IN_ORDER),
-	RELAY_TEST(a_redrive_is_noticed, 0),
-	RELAY_TEST(a_redrive_is_noticed_beside_new_messages, 0),
+	RELAY_TEST(a_retry_by_hand_is_noticed, 0),
+	RELAY_TEST(a_retry_by_hand_is_noticed_beside_new_messages, 0),
 	RELAY_TEST(a_pause_stops_submitting_until_the_resume, 0),
 	RELAY_TEST(a_pause_lets_finish_what_is_in_flight, 0),
 	RELAY_TEST(a_relay_that_starts_paused_delivers_nothing, 0),

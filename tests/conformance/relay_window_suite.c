@@ -97,7 +97,7 @@ static void reading_stops_at_held_keys_and_goes_on_as_they_are_let_go(void **sta
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_FAILED) == 4);
 	relay_put(f, "abcdefgh");
-	RELAY_UNTIL(f, &f->a, relay_logged(f, "event=slot-full"));
+	RELAY_UNTIL(f, &f->a, relay_logged(f, "event=held-full"));
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 12);
 	relay_check_once(f, 12);
 	relay_check_order(f);

@@ -233,8 +233,9 @@ static void a_busy_outbox_wakes_no_relay_of_another(void **state)
 	fall_asleep(&m);
 	for (int i = 0; i < 20; i++)
 		run(&m, "INSERT INTO box0(topic, payload) VALUES ('t', '{}')");
-	run(&m, "UPDATE wherry_outbox SET nudge = nudge + 1 WHERE name = 'box0'");
-	run(&m, "UPDATE wherry_slot SET expires_at = expires_at - interval '1 s' "
+	run(&m,
+	    "UPDATE wherry_outbox SET control_version = control_version + 1 WHERE name = 'box0'");
+	run(&m, "UPDATE wherry_lease SET expires_at = expires_at - interval '1 s' "
 		"WHERE outbox = 'box0'");
 	assert_false(hears(&m, 1, SILENCE_MS));
 	assert_true(hears(&m, 0, SILENCE_MS));

@@ -80,7 +80,7 @@ class Database:
 
 
 class Shop(victims.Shop):
-    LEADER = "SELECT owner FROM wherry_slot WHERE expires_at > clock_timestamp()"
+    LEADER = "SELECT owner FROM wherry_lease WHERE expires_at > clock_timestamp()"
     SERVER = []  # more settings of the server
 
     def make(self, path):

@@ -339,8 +339,8 @@ def run(case, folder, seed, server):
     out = os.path.join(folder, "out")
     log = open(os.path.join(folder, "log"), "w")
     init = [] if case.layout == "native" else ["--layout", case.layout]
-    if case.engine == "slots":
-        init = ["--slots"]
+    if case.engine == "partitions":
+        init = ["--partitions"]
     if case.engine == "stream":
         init = ["--stream"]
     if case.layout == "native" and database.kind != "sqlite":
@@ -436,7 +436,7 @@ def cases(server):
         return
     yield Case("PostgreSQL flood exclusive", "exclusive", "native", 1,
                postgres("flood", "UTF8"), flood=True)  # fmt: skip
-    engines = (("exclusive", 1), ("slots", 2), ("competing", 2), ("stream", 1))
+    engines = (("exclusive", 1), ("partitions", 2), ("competing", 2), ("stream", 1))
     for encoding, some in (("UTF8", engines), ("SQL_ASCII", engines), ("WIN1252", engines[2:])):
         for engine, relays in some:
             yield Case(f"PostgreSQL {encoding} {engine}", engine, "native", relays,

@@ -61,7 +61,7 @@ class Victim:
 class Shop:
     """A database with an outbox and a ledger, relays, writers, and what they are given."""
 
-    LEADER = "SELECT owner FROM wherry_slot, wherry_clock WHERE expires_at > ms"
+    LEADER = "SELECT owner FROM wherry_lease, wherry_clock WHERE expires_at > ms"
 
     def __init__(self, folder, seed, to, pace_ms=20, fill=30000, settings=(), path=None,
                  lease_s=1.0):

@@ -1,6 +1,6 @@
 /*
  * A relay's whole life, with each call failing in turn that the relay or the application
- * makes: init, enqueue, deliver, retry, bury, redrive, deliver, stop.  Whatever fails,
+ * makes: init, enqueue, deliver, retry, bury, retry, deliver, stop.  Whatever fails,
  * once or for a while, all is delivered in the end, in order, and counted once.
  */
 #include "life.h"
@@ -14,7 +14,7 @@
 
 enum { MESSAGES = 10, EVENTS = 4096, STEPS = 20000, TRIES = 2000, LOG = 16 * 1024 };
 
-/* Keys by number; 1 fails once, 4 is refused until it was redriven. */
+/* Keys by number; 1 fails once, 4 is refused until it was retried. */
 static const char keys[] = "abab-aabab";
 enum { FAILS_ONCE = 1, REFUSED = 4, FIRST_PART = 8 };
 
@@ -30,7 +30,7 @@ typedef struct life {
 	wherry_outbox *box;
 	wherry_publisher *pub;
 	wherry_relay *relay;
-	bool redriven, failed_once, robbed;
+	bool retried, failed_once, robbed;
 	int64_t events[EVENTS]; /* numbers in the order of their delivery */
 	size_t n_events;
 	char log[LOG];
@@ -62,7 +62,7 @@ static void steal(life *l)
 {
 	l->robbed = true;
 	(void)wh_db_script(l->db,
-			   "UPDATE wherry_slot SET epoch = epoch + 1, "
+			   "UPDATE wherry_lease SET epoch = epoch + 1, "
 			   "expires_at = 0, clean = 0",
 			   NULL);
 }
@@ -73,7 +73,7 @@ static wherry_verdict decide(void *ctx, const wherry_message *msg)
 
 	if (l->stolen && !l->robbed && number_of(msg) == 2)
 		steal(l);
-	if (number_of(msg) == REFUSED && !l->redriven)
+	if (number_of(msg) == REFUSED && !l->retried)
 		return WHERRY_REJECTED;
 	if (number_of(msg) != FAILS_ONCE || l->failed_once)
 		return WHERRY_DELIVERED;
@@ -160,9 +160,9 @@ static wherry_code enqueue_more(life *l, wherry_error *err)
 	return enqueue(l, FIRST_PART, MESSAGES, err);
 }
 
-static wherry_code redrive(life *l, wherry_error *err)
+static wherry_code retry_dead(life *l, wherry_error *err)
 {
-	return wherry_outbox_redrive(l->box, &(wherry_filter){0}, NULL, err);
+	return wherry_outbox_retry(l->box, &(wherry_filter){0}, NULL, err);
 }
 
 static void insist(life *l, action act)
@@ -239,7 +239,7 @@ static void check_end(life *l, wherry_code code, const wherry_error *err)
 		       err->message);
 }
 
-/* The lease of one that gave up lapses by the server's clock, which is none of ours: steps
+/* The lease of one that gave up expires by the server's clock, which is none of ours: steps
  * until then do not count. */
 static bool waits_for_a_lease(const life *l)
 {
@@ -283,8 +283,8 @@ static void relay_all(life *l)
 static wherry_code leave_unclean(life *l, wherry_error *err)
 {
 	return wh_db_script(l->db,
-			    "DELETE FROM wherry_slot; "
-			    "INSERT INTO wherry_slot(outbox, slot, engine, "
+			    "DELETE FROM wherry_lease; "
+			    "INSERT INTO wherry_lease(outbox, number, engine, "
 			    "owner, epoch, expires_at, clean, unclean, win, suspects) "
 			    "VALUES ('outbox', 0, 'exclusive', 'gone', 7, 0, 0, 0, 4, 0)",
 			    err);
@@ -292,7 +292,7 @@ static wherry_code leave_unclean(life *l, wherry_error *err)
 
 static void live(life *l)
 {
-	l->redriven = l->failed_once = l->robbed = false;
+	l->retried = l->failed_once = l->robbed = false;
 	l->n_events = l->log_len = 0;
 	l->log[0] = 0;
 	l->target->make(l->url, sizeof(l->url));
@@ -307,8 +307,8 @@ static void live(life *l)
 	relay_all(l);
 	if (l->letters && !fault_letters)
 		BROKEN(l, "what died left no letter");
-	l->redriven = true;
-	insist(l, redrive);
+	l->retried = true;
+	insist(l, retry_dead);
 	insist(l, enqueue_more);
 	relay_all(l);
 	fault_disarm();

@@ -162,9 +162,9 @@ static wherry_code outbox_show(world *w, wherry_error *err)
 	return wherry_outbox_show(w->box, "m2", see_row, w, err);
 }
 
-static wherry_code outbox_redrive(world *w, wherry_error *err)
+static wherry_code outbox_retry(world *w, wherry_error *err)
 {
-	return wherry_outbox_redrive(w->box, &(wherry_filter){0}, w->out.number, err);
+	return wherry_outbox_retry(w->box, &(wherry_filter){0}, w->out.number, err);
 }
 
 static wherry_code outbox_discard(world *w, wherry_error *err)
@@ -271,11 +271,11 @@ static wherry_code outbox_claim(world *w, wherry_error *err)
 				   w->out.number, err);
 }
 
-static wherry_code outbox_claim_lapsed(world *w, wherry_error *err)
+static wherry_code outbox_claim_expired(world *w, wherry_error *err)
 {
 	w->rows_len = 0;
-	return wherry_outbox_claim_lapsed(w->box, &w->lease, &claim_options, see_claimed,
-					  w, w->out.number, err);
+	return wherry_outbox_claim_expired(w->box, &w->lease, &claim_options, see_claimed,
+					   w, w->out.number, err);
 }
 
 static void claim_some(world *w)
@@ -524,9 +524,9 @@ const operation operations[] = {
 	{"outbox_show", outbox_show, NULL, NULL, NULL, 0},
 	{"outbox_list of the archive", outbox_list_archived, NULL, NULL, NULL, 0},
 	{"outbox_show of the archive", outbox_show_archived, NULL, NULL, NULL, 0},
-	{"outbox_redrive", outbox_redrive, NULL, NULL, NULL, 0},
+	{"outbox_retry", outbox_retry, NULL, NULL, NULL, 0},
 	{"outbox_discard", outbox_discard, NULL, NULL, NULL, 0},
-	{"outbox_redrive in a transaction", outbox_redrive, begin_and_enqueue, NULL, NULL, OPERATION_JOINS},
+	{"outbox_retry in a transaction", outbox_retry, begin_and_enqueue, NULL, NULL, OPERATION_JOINS},
 	{"outbox_replay", outbox_replay, NULL, NULL, NULL, 0},
 	{"outbox_replay in a transaction", outbox_replay, begin_and_enqueue, NULL, NULL, OPERATION_JOINS},
 	{"outbox_pause", outbox_pause, NULL, NULL, NULL, 0},
@@ -538,7 +538,7 @@ const operation operations[] = {
 	{"outbox_lease", outbox_lease, NULL, NULL, NULL, 0},
 	{"outbox_join", outbox_join, no_lease, NULL, NULL, 0},
 	{"outbox_claim", outbox_claim, join_lease, NULL, NULL, 0},
-	{"outbox_claim_lapsed", outbox_claim_lapsed, join_lease, NULL, NULL, 0},
+	{"outbox_claim_expired", outbox_claim_expired, join_lease, NULL, NULL, 0},
 	{"outbox_extend", outbox_extend, claim_some, NULL, NULL, 0},
 	{"outbox_renew", outbox_renew, take_lease, NULL, NULL, 0},
 	{"outbox_release", outbox_release, take_lease, NULL, NULL, 0},

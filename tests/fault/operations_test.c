@@ -15,7 +15,7 @@ static const char *const tables[] = {
 	"sqlite_schema",
 	"wherry_schema",
 	"wherry_outbox",
-	"wherry_slot",
+	"wherry_lease",
 	"outbox",
 	"outbox_archive",
 	NULL,
@@ -210,8 +210,8 @@ static wherry_code run(const operation *op, world *w, const fault_plan *plan,
 static bool same_lease(const wherry_lease *a, const wherry_lease *b)
 {
 	return a->epoch == b->epoch && a->lasts_us == b->lasts_us &&
-	       a->suspects == b->suspects && a->slot == b->slot &&
-	       a->paused == b->paused && a->nudge == b->nudge &&
+	       a->suspects == b->suspects && a->number == b->number &&
+	       a->paused == b->paused && a->control_version == b->control_version &&
 	       a->first_open == b->first_open && a->last_open == b->last_open;
 }
 

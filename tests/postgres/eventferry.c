@@ -16,7 +16,7 @@ const char eventferry_tables[] =
 	"CREATE INDEX IF NOT EXISTS idx_outbox_agg_order ON outbox (aggregate_id, id) "
 	"WHERE status IN (0, 1, 3);";
 
-/* A claim lasts a minute, as those of the suites do.  One that is made to lapse by a time near
+/* A claim lasts a minute, as those of the suites do.  One that is made to expire by a time near
  * the epoch keeps its distance to others, by which claims are told apart. */
 const char eventferry_views[] =
 	"CREATE VIEW wherry_clock(ms) AS "

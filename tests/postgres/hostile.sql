@@ -106,7 +106,7 @@ END $$;
 DO $do$
 DECLARE name text;
 BEGIN
-  FOREACH name IN ARRAY ARRAY['wherry_schema', 'wherry_outbox', 'wherry_slot', 'wherry_clock',
+  FOREACH name IN ARRAY ARRAY['wherry_schema', 'wherry_outbox', 'wherry_lease', 'wherry_clock',
       'wherry_stream', 'wherry_dead', 'outbox_archive', 'pg_class', 'pg_locks',
       'pg_stat_activity', 'pg_roles'] LOOP
     EXECUTE format('CREATE TABLE lobby.%I(name text, version integer); '

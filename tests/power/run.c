@@ -368,7 +368,7 @@ static void operate(power_run *run)
 	case 1:
 	case 2:
 	case 3:
-		WHERRY_PASS(wherry_outbox_redrive(run->box, &all, NULL, &err));
+		WHERRY_PASS(wherry_outbox_retry(run->box, &all, NULL, &err));
 		break;
 	default:
 		WHERRY_PASS(wherry_outbox_purge(run->box, 0, 1 + (int64_t)pick(run, 20),

@@ -204,7 +204,7 @@ static void relay_the_rest(ruin *s)
 	WHERRY_PASS(wherry_db_open(url, s->run->config, &db, &err));
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
 	WHERRY_PASS(wherry_outbox_resume(box, &err));
-	WHERRY_PASS(wherry_outbox_redrive(box, &dead, NULL, &err));
+	WHERRY_PASS(wherry_outbox_retry(box, &dead, NULL, &err));
 	WHERRY_PASS(wherry_publisher_open("memory:", s->run->config, &pub, &err));
 	wherry_memory_answer(pub, take, s);
 	WHERRY_PASS(wherry_relay_open_on(db, pub, s->run->config, &relay, &err));

@@ -51,10 +51,10 @@ static void assert_name(wherry_publisher *pub, const char *want)
 	assert_string_equal(name, want);
 }
 
-static void a_producer_has_the_name_of_its_slot(void **state)
+static void a_producer_has_the_number_of_its_lease(void **state)
 {
 	wherry_publisher *pub = open_kafka("");
-	wh_grant grant = {.slot = 3, .epoch = 1};
+	wh_grant grant = {.number = 3, .epoch = 1};
 	wherry_message m = message("x");
 
 	(void)state;
@@ -63,7 +63,7 @@ static void a_producer_has_the_name_of_its_slot(void **state)
 	wh_publisher_grant(pub, &grant);
 	delivers(pub, &m);
 	assert_name(pub, "shop-3");
-	grant.slot = 4;
+	grant.number = 4;
 	wh_publisher_grant(pub, &grant);
 	delivers(pub, &m);
 	assert_name(pub, "shop-4");
@@ -74,7 +74,7 @@ static void a_producer_has_the_name_of_its_slot(void **state)
 static void a_new_epoch_gets_a_new_producer(void **state)
 {
 	wherry_publisher *pub = open_kafka("");
-	wh_grant grant = {.slot = 1, .epoch = 1};
+	wh_grant grant = {.number = 1, .epoch = 1};
 	wherry_message m = message("x");
 	wh_kafka_stats first, same, other;
 
@@ -221,7 +221,7 @@ static void what_passes_is_not_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		KAFKA(a_producer_has_the_name_of_its_slot),
+		KAFKA(a_producer_has_the_number_of_its_lease),
 		KAFKA(a_new_epoch_gets_a_new_producer),
 		KAFKA(what_comes_meanwhile_is_in_the_next_transaction),
 		KAFKA(a_commit_that_nobody_answers_is_unknown),

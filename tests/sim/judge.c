@@ -38,19 +38,19 @@ static int64_t state_of(sim_world *w, int index)
 /* No partition has two relays, and a relay submits of its own ones alone. */
 static void judge_parts(sim_world *w, const sim_process *p, int index)
 {
-	int64_t shared =
-		sim_number(w,
-			   "SELECT count(*) FROM wherry_slot AS a JOIN wherry_slot AS b "
-			   "ON a.slot < b.slot AND a.mask & b.mask "
-			   "WHERE a.expires_at > (SELECT ms FROM wherry_clock) "
-			   "AND b.expires_at > (SELECT ms FROM wherry_clock)",
-			   0);
-	int64_t has =
-		sim_number(w,
-			   "SELECT (SELECT mask FROM wherry_slot WHERE slot = ?1 % 16) "
-			   ">> sim_slot(ordering_key, id) & 1 FROM outbox "
-			   "WHERE message_id = 'm' || (?1 / 16)",
-			   (int64_t)index * SIM_LEASES + p->relay->lease.slot);
+	int64_t shared = sim_number(
+		w,
+		"SELECT count(*) FROM wherry_lease AS a JOIN wherry_lease AS b "
+		"ON a.number < b.number AND a.mask & b.mask "
+		"WHERE a.expires_at > (SELECT ms FROM wherry_clock) "
+		"AND b.expires_at > (SELECT ms FROM wherry_clock)",
+		0);
+	int64_t has = sim_number(
+		w,
+		"SELECT (SELECT mask FROM wherry_lease WHERE number = ?1 % 16) "
+		">> sim_partition(ordering_key, id) & 1 FROM outbox "
+		"WHERE message_id = 'm' || (?1 / 16)",
+		(int64_t)index * SIM_LEASES + p->relay->lease.number);
 
 	if (shared > 0)
 		sim_wrong(w, "two relays have the same partitions");
@@ -62,13 +62,13 @@ static void judge_parts(sim_world *w, const sim_process *p, int index)
 /* A relay that has lost its lease submits nothing new. */
 void sim_judge_fence(sim_world *w, sim_process *p, int index)
 {
-	int lease = p->relay->lease.slot;
+	int lease = p->relay->lease.number;
 	int64_t epoch =
-		sim_number(w, "SELECT epoch FROM wherry_slot WHERE slot = ?", lease);
+		sim_number(w, "SELECT epoch FROM wherry_lease WHERE number = ?", lease);
 	int64_t left = sim_number(
 		w,
-		"SELECT expires_at - (SELECT ms FROM wherry_clock) FROM wherry_slot "
-		"WHERE slot = ?",
+		"SELECT expires_at - (SELECT ms FROM wherry_clock) FROM wherry_lease "
+		"WHERE number = ?",
 		lease);
 
 	if (competes(w) && w->now_us > w->jumped_us + CLAIM_MOST_US) {
@@ -127,8 +127,8 @@ void sim_judge_submit(sim_world *w, sim_process *p, const sim_connection *c,
 		known = m->again > 0;
 		m->again -= known;
 	}
-	if (!known && (competes(w) || (!w->lapsed[p->relay->lease.slot][epoch] &&
-				       !w->lapsed[m->last_lease][m->last_epoch])))
+	if (!known && (competes(w) || (!w->expired[p->relay->lease.number][epoch] &&
+				       !w->expired[m->last_lease][m->last_epoch])))
 		sim_wrong(
 			w,
 			"%d is submitted under epoch %lld, though it was under %lld and "
@@ -143,7 +143,7 @@ void sim_judge_submit(sim_world *w, sim_process *p, const sim_connection *c,
 	if (c->n >= w->plan.window && w->plan.engine != SIM_UNMARKED)
 		sim_wrong(w, "more is in flight than the window of %d", w->plan.window);
 	m->last = SIM_FLYING;
-	m->last_lease = p->relay->lease.slot;
+	m->last_lease = p->relay->lease.number;
 	m->last_epoch = epoch;
 	m->last_by = p->number;
 }
@@ -259,7 +259,7 @@ void sim_judge_waits(sim_world *w)
 			m->committed_us > w->calm_us ? m->committed_us : w->calm_us;
 
 		if (m->deliveries && m->kind == SIM_PLAIN && !m->replayed &&
-		    !m->redriven && !behind_refused(w, m) &&
+		    !m->retried && !behind_refused(w, m) &&
 		    m->delivered_us - since > w->kept_us)
 			w->kept_us = m->delivered_us - since;
 	}
@@ -292,7 +292,7 @@ static void judge_attempts(sim_world *w, int index)
 	int64_t attempts = sim_number(
 		w, "SELECT attempts FROM outbox WHERE message_id = 'm' || ?", index);
 
-	if (attempts > m->charges && m->kind != SIM_REJECTED && !m->redriven)
+	if (attempts > m->charges && m->kind != SIM_REJECTED && !m->retried)
 		sim_wrong(w, "%d counts %d attempts, though %d failed at most", index,
 			  (int)attempts, m->charges);
 }

@@ -1,15 +1,15 @@
 -- part: mine
 -- Of a lease's row: is this row of the outbox in one of its partitions?
-(mask >> sim_slot(ordering_key, id) & 1)
+(mask >> sim_partition(ordering_key, id) & 1)
 
 -- part: live_others
-wherry_slot AS o WHERE o.outbox = :name AND o.slot <> :slot
+wherry_lease AS o WHERE o.outbox = :name AND o.number <> :number
   AND o.expires_at > (SELECT ms FROM wherry_clock)
 
 -- part: shared
 epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM wherry_outbox WHERE name = :name),
-  (SELECT nudge FROM wherry_outbox WHERE name = :name),
+  (SELECT control_version FROM wherry_outbox WHERE name = :name),
   coalesce((SELECT min(id) FROM {table} WHERE status = 0 AND {mine}), 0),
   coalesce((SELECT max(id) FROM {table} WHERE status = 0 AND {mine}), 0),
   mask,
@@ -17,58 +17,58 @@ epoch, suspects,
   (SELECT sim_or(o.mask) FROM {live_others}),
   (SELECT coalesce(min(o.expires_at - (SELECT ms FROM wherry_clock)), -1) FROM {live_others})
 
--- name: slots-ready
+-- name: partitions-ready
 SELECT 1;
 
--- name: slots-lock
+-- name: partitions-lock
 -- One transaction writes at a time.
 SELECT 1;
 
--- name: slots-relays
-SELECT slot, epoch, expires_at > (SELECT ms FROM wherry_clock), clean, unclean, win, mask, engine,
+-- name: partitions-relays
+SELECT number, epoch, expires_at > (SELECT ms FROM wherry_clock), clean, unclean, win, mask, engine,
   max(expires_at - (SELECT ms FROM wherry_clock), 0), owner
-FROM wherry_slot WHERE outbox = :name ORDER BY slot;
+FROM wherry_lease WHERE outbox = :name ORDER BY number;
 
--- name: slots-strip
-UPDATE wherry_slot SET mask = mask & ~:mask, epoch = epoch + 1, engine = 'exclusive'
-WHERE outbox = :name AND slot = :slot AND epoch = :epoch
+-- name: partitions-strip
+UPDATE wherry_lease SET mask = mask & ~:mask, epoch = epoch + 1, engine = 'exclusive'
+WHERE outbox = :name AND number = :number AND epoch = :epoch
   AND expires_at <= (SELECT ms FROM wherry_clock);
 
--- name: slots-take
-INSERT INTO wherry_slot(outbox, slot, engine, owner, epoch, expires_at, clean, unclean, win,
+-- name: partitions-take
+INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
                         suspects, mask)
-VALUES (:name, :slot, 'exclusive', :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 0,
+VALUES (:name, :number, 'exclusive', :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 0,
         :unclean, :window, :suspects, :mask)
-ON CONFLICT (outbox, slot) DO UPDATE SET
+ON CONFLICT (outbox, number) DO UPDATE SET
   engine = 'exclusive', owner = excluded.owner, epoch = epoch + 1,
   expires_at = excluded.expires_at, clean = 0, unclean = excluded.unclean,
   win = excluded.win, suspects = excluded.suspects, mask = excluded.mask
   WHERE expires_at <= (SELECT ms FROM wherry_clock)
 RETURNING {shared};
 
--- name: slots-renew
-UPDATE wherry_slot SET expires_at = (SELECT ms FROM wherry_clock) + :lasts,
+-- name: partitions-renew
+UPDATE wherry_lease SET expires_at = (SELECT ms FROM wherry_clock) + :lasts,
   mask = CASE WHEN :change THEN :mask ELSE mask END,
   unclean = max(CASE WHEN :suspects = 0 THEN 0 ELSE unclean END, :unclean)
-WHERE outbox = :name AND slot = :slot AND epoch = :epoch
+WHERE outbox = :name AND number = :number AND epoch = :epoch
   AND expires_at > (SELECT ms FROM wherry_clock)
 RETURNING {shared};
 
--- name: slots-control
-SELECT paused_at IS NOT NULL, nudge, (SELECT count(*) FROM {live_others}),
+-- name: partitions-control
+SELECT paused_at IS NOT NULL, control_version, (SELECT count(*) FROM {live_others}),
   (SELECT sim_or(o.mask) FROM {live_others})
 FROM wherry_outbox WHERE name = :name;
 
--- name: slots-tell
+-- name: partitions-tell
 -- Relays look at the version of the database.
 SELECT 1;
 
--- name: slots-read
+-- name: partitions-read
 -- unused: long body
 WITH some AS (
-  SELECT id, status AS st, sim_slot(ordering_key, id) AS n FROM {table}
-  WHERE (status = 0 OR :open AND status IN (1, 3)) AND sim_slot(ordering_key, id) IN (
-    SELECT value FROM json_each('[' || trim(:slots, '{}') || ']'))),
+  SELECT id, status AS st, sim_partition(ordering_key, id) AS n FROM {table}
+  WHERE (status = 0 OR :open AND status IN (1, 3)) AND sim_partition(ordering_key, id) IN (
+    SELECT value FROM json_each('[' || trim(:partitions, '{}') || ']'))),
 ahead AS (
   SELECT n, st, id FROM (
     SELECT n, st, id, row_number() OVER (PARTITION BY n, st ORDER BY id) AS nth
@@ -93,9 +93,9 @@ SELECT id, status, attempts, generation, created_at,
        payload
 FROM {table} WHERE id IN (SELECT id FROM picked) ORDER BY id;
 
--- name: slots-dead-keys
+-- name: partitions-dead-keys
 -- unused: long
 SELECT id, aggregate_type, aggregate_id, partition_key
-FROM {table} WHERE status = 4 AND id > :after AND sim_slot(ordering_key, id) IN (
-  SELECT value FROM json_each('[' || trim(:slots, '{}') || ']'))
+FROM {table} WHERE status = 4 AND id > :after AND sim_partition(ordering_key, id) IN (
+  SELECT value FROM json_each('[' || trim(:partitions, '{}') || ']'))
 ORDER BY id LIMIT :limit;

@@ -92,8 +92,8 @@ static void charge_alone(sim_process *p)
 	sqlite3_finalize(stmt);
 }
 
-/* A claim of somebody else that lapsed is taken: what it was on may have been delivered. */
-static void note_lapsed(sim_process *p)
+/* A claim of somebody else that expired is taken: what it was on may have been delivered. */
+static void note_expired(sim_process *p)
 {
 	sim_world *w = p->world;
 	sqlite3_stmt *stmt = NULL;
@@ -110,7 +110,7 @@ static void note_lapsed(sim_process *p)
 		if (index >= 0 && (w->messages[index].last == SIM_FLYING ||
 				   w->messages[index].last == SIM_TAKEN)) {
 			w->messages[index].last = SIM_LOST;
-			w->lapses++;
+			w->expires++;
 		}
 	}
 	sqlite3_finalize(stmt);
@@ -123,13 +123,13 @@ static void note_lease(sim_process *p)
 	sim_world *w = p->world;
 	int64_t epoch;
 
-	if (sqlite3_prepare_v2(p->sqlite, "SELECT epoch, unclean FROM wherry_slot", -1,
+	if (sqlite3_prepare_v2(p->sqlite, "SELECT epoch, unclean FROM wherry_lease", -1,
 			       &stmt, NULL) == SQLITE_OK &&
 	    sqlite3_step(stmt) == SQLITE_ROW) {
 		epoch = sqlite3_column_int64(stmt, 0);
 		if (epoch > 0 && epoch < SIM_EPOCHS && sqlite3_column_int64(stmt, 1)) {
-			w->lapses += !w->lapsed[0][epoch - 1];
-			w->lapsed[0][epoch - 1] = true;
+			w->expires += !w->expired[0][epoch - 1];
+			w->expired[0][epoch - 1] = true;
 		}
 		sim_say(w, "relay %d: the epoch is %lld", p->number, (long long)epoch);
 	}
@@ -142,18 +142,19 @@ static void note_parts(sim_process *p)
 	sqlite3_stmt *stmt = NULL;
 	sim_world *w = p->world;
 
-	if (sqlite3_prepare_v2(p->sqlite,
-			       "SELECT slot, epoch FROM wherry_slot WHERE NOT clean AND "
-			       "expires_at <= (SELECT ms FROM wherry_clock)",
-			       -1, &stmt, NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(
+		    p->sqlite,
+		    "SELECT number, epoch FROM wherry_lease WHERE NOT clean AND "
+		    "expires_at <= (SELECT ms FROM wherry_clock)",
+		    -1, &stmt, NULL) != SQLITE_OK)
 		return;
 	while (sqlite3_step(stmt) == SQLITE_ROW) {
 		int64_t lease = sqlite3_column_int64(stmt, 0);
 		int64_t epoch = sqlite3_column_int64(stmt, 1);
 
 		if (lease < SIM_LEASES && epoch < SIM_EPOCHS) {
-			w->lapses += !w->lapsed[lease][epoch];
-			w->lapsed[lease][epoch] = true;
+			w->expires += !w->expired[lease][epoch];
+			w->expired[lease][epoch] = true;
 		}
 	}
 	sqlite3_finalize(stmt);
@@ -178,9 +179,9 @@ static wherry_code before(void *ctx, const char *op, const char *what, wherry_er
 		return wh_fail(err, WHERRY_IO, "the process is gone");
 	if (sim_chance(p->world, p->world->plan.fault, 10000))
 		return fault(p, op, what, err);
-	if (strcmp(what, "claim-lapsed") == 0 || strcmp(what, "claim-share") == 0)
-		note_lapsed(p);
-	if (strcmp(what, "slots-strip") == 0 || strcmp(what, "slots-take") == 0)
+	if (strcmp(what, "claim-expired") == 0 || strcmp(what, "claim-share") == 0)
+		note_expired(p);
+	if (strcmp(what, "partitions-strip") == 0 || strcmp(what, "partitions-take") == 0)
 		note_parts(p);
 	return WHERRY_OK;
 }
@@ -195,7 +196,7 @@ static wherry_code after(void *ctx, const char *op, const char *what, wherry_cod
 		return code;
 	if (strcmp(what, "put-place") == 0 && code == WHERRY_OK)
 		charge_alone(p);
-	if ((strcmp(what, "try") == 0 || strcmp(what, "claim-lapsed") == 0) &&
+	if ((strcmp(what, "try") == 0 || strcmp(what, "claim-expired") == 0) &&
 	    code == WHERRY_OK)
 		charge_tried(p);
 	if (strcmp(what, "lease") == 0 && code == WHERRY_OK)

@@ -343,7 +343,7 @@ static void each_in_state(sim_world *w, int state, void (*fn)(sim_message *m, in
 static void note_dead(sim_message *m, int64_t generation)
 {
 	(void)generation;
-	m->died = m->redriven = true;
+	m->died = m->retried = true;
 }
 
 static void note_mended(sim_message *m, int64_t generation)
@@ -363,7 +363,7 @@ static void note_generation(sim_message *m, int64_t generation)
 }
 
 /* Nobody else can commit between these calls. */
-static bool redrive(sim_world *w, bool mend)
+static bool retry_dead(sim_world *w, bool mend)
 {
 	wherry_filter filter = {.states = 1U << WHERRY_DEAD};
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -375,9 +375,9 @@ static bool redrive(sim_world *w, bool mend)
 		each_in_state(w, WHERRY_DEAD, note_dead);
 		if (mend)
 			each_in_state(w, WHERRY_DEAD, note_mended);
-		if (wherry_outbox_redrive(w->box, &filter, &n, &err) != WHERRY_OK)
-			sim_wrong(w, "redrive: %s", err.message);
-		sim_say(w, "an operator redrives %d", (int)n);
+		if (wherry_outbox_retry(w->box, &filter, &n, &err) != WHERRY_OK)
+			sim_wrong(w, "retry: %s", err.message);
+		sim_say(w, "an operator retries %d", (int)n);
 	}
 	if (sqlite3_exec(w->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK) {
 		(void)sqlite3_exec(w->db, "ROLLBACK", NULL, NULL, NULL);
@@ -414,11 +414,11 @@ void sim_operate(sim_world *w)
 	else if (what == 1)
 		code = wherry_outbox_resume(w->box, &err);
 	else if (what == 2)
-		(void)redrive(w, false);
+		(void)retry_dead(w, false);
 	else if (what == 3)
 		replay(w);
 	else if (what == 4)
-		code = wherry_outbox_redrive(w->box, &filter, &n, &err);
+		code = wherry_outbox_retry(w->box, &filter, &n, &err);
 	else
 		code = wherry_outbox_purge(w->box, 1000000, 20, 20, &n, &err);
 	sim_say(w, "an operator does %d: %s", what, wherry_code_name(code));
@@ -429,5 +429,5 @@ void sim_operate(sim_world *w)
 bool sim_operate_fix(sim_world *w)
 {
 	w->fixed = true;
-	return redrive(w, true);
+	return retry_dead(w, true);
 }

@@ -17,7 +17,7 @@ static sim_world the_world;
 
 /* What happened in all, so that nobody believes in a simulator in which nothing does. */
 static struct {
-	long crashes, lapses, losses, duplicates, messages, picky;
+	long crashes, expires, losses, duplicates, messages, picky;
 	int64_t kept_us, ended_us; /* at most */
 } sum;
 
@@ -35,7 +35,7 @@ static bool play(uint64_t seed)
 		printf("# seed %llu (%s): %s\n", (unsigned long long)seed,
 		       sim_engine_names[w->plan.engine], w->wrong);
 	sum.crashes += w->crashes;
-	sum.lapses += w->lapses;
+	sum.expires += w->expires;
 	sum.losses += w->losses;
 	sum.duplicates += w->duplicates;
 	sum.messages += w->n_messages;
@@ -73,16 +73,16 @@ static int play_all(uint64_t first, uint64_t last)
 			       (unsigned long long)from, (unsigned long long)to);
 		failed += !tell(i, ok, what);
 	}
-	printf("# %ld messages, %ld crashes, %ld leases lapsed, %ld connections lost, "
+	printf("# %ld messages, %ld crashes, %ld leases expired, %ld connections lost, "
 	       "%ld duplicates; %ld schedules refuse some bodies: those ended within "
 	       "%lld ms, others waited %lld ms at most\n",
-	       sum.messages, sum.crashes, sum.lapses, sum.losses, sum.duplicates,
+	       sum.messages, sum.crashes, sum.expires, sum.losses, sum.duplicates,
 	       sum.picky, (long long)(sum.ended_us / 1000),
 	       (long long)(sum.kept_us / 1000));
 	if (enough)
-		failed += !tell(n + 1,
-				sum.crashes && sum.lapses && sum.losses && sum.duplicates,
-				"every kind of mishap is met");
+		failed += !tell(
+			n + 1, sum.crashes && sum.expires && sum.losses && sum.duplicates,
+			"every kind of mishap is met");
 	return failed > 0;
 }
 

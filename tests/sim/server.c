@@ -95,7 +95,7 @@ wherry_code __wrap_wh_meet_check(wh_home at, wh_engine by, wh_ask ask, wherry_er
 
 /* ---- functions ---- */
 
-static int slot_of(const char *ordering_key, int64_t id)
+static int partition_of(const char *ordering_key, int64_t id)
 {
 	uint64_t hash = 14695981039346656037U;
 
@@ -106,11 +106,11 @@ static int slot_of(const char *ordering_key, int64_t id)
 	return (int)(hash >> 58);
 }
 
-static void slot(sqlite3_context *ctx, int n, sqlite3_value **args)
+static void partition(sqlite3_context *ctx, int n, sqlite3_value **args)
 {
 	(void)n;
-	sqlite3_result_int(ctx, slot_of((const char *)sqlite3_value_text(args[0]),
-					sqlite3_value_int64(args[1])));
+	sqlite3_result_int(ctx, partition_of((const char *)sqlite3_value_text(args[0]),
+					     sqlite3_value_int64(args[1])));
 }
 
 static void or_step(sqlite3_context *ctx, int n, sqlite3_value **args)
@@ -201,8 +201,8 @@ void sim_server_teach(sqlite3 *db)
 				      end_reader, NULL, NULL);
 	(void)sqlite3_create_function(db, "sim_drop_slot", 1, SQLITE_UTF8, NULL,
 				      drop_slot, NULL, NULL);
-	(void)sqlite3_create_function(db, "sim_slot", 2, SQLITE_UTF8, NULL, slot, NULL,
-				      NULL);
+	(void)sqlite3_create_function(db, "sim_partition", 2, SQLITE_UTF8, NULL,
+				      partition, NULL, NULL);
 	(void)sqlite3_create_function(db, "sim_or", 1, SQLITE_UTF8, NULL, NULL, or_step,
 				      or_end);
 }
@@ -212,5 +212,5 @@ void sim_server_prepare(sim_world *w)
 {
 	if (w->plan.engine == SIM_PARTITIONED)
 		sim_sql(w,
-			"ALTER TABLE wherry_slot ADD COLUMN mask INTEGER NOT NULL DEFAULT 0");
+			"ALTER TABLE wherry_lease ADD COLUMN mask INTEGER NOT NULL DEFAULT 0");
 }

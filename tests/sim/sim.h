@@ -79,7 +79,7 @@ typedef struct sim_message {
 	int deliveries; /* of this generation */
 	int letters;    /* that said it is dead */
 	int generation; /* of its row */
-	bool died, redriven, replayed;
+	bool died, retried, replayed;
 	int again;           /* times that its relay had to read it once more */
 	bool must_have_died; /* others of its key were delivered before it */
 	sim_outcome last;
@@ -233,17 +233,18 @@ typedef struct sim_world {
 	sim_slot slot;
 	struct sim_stream *streams[SIM_RELAYS];
 
-	bool lapsed[SIM_LEASES][SIM_EPOCHS]; /* the lease of that epoch ended uncleanly */
-	int64_t calm_us;                     /* since when; */
+	bool expired[SIM_LEASES]
+		    [SIM_EPOCHS]; /* the lease of that epoch ended uncleanly */
+	int64_t calm_us;          /* since when; */
 	int64_t kept_us;      /* so long a message waited then that was not refused, */
 	int64_t ended_us;     /* and so long it took until the refused ones ended */
 	int64_t jumped_us;    /* when the database's clock jumped last */
 	int64_t jumped_epoch; /* of the lease that the clock cut short */
-	bool fixed;           /* what died was mended and redriven */
+	bool fixed;           /* what died was mended and retried */
 
 	/* What happened. */
 	int answers_lost;
-	int crashes, lapses, duplicates, losses, redeliveries;
+	int crashes, expires, duplicates, losses, redeliveries;
 	char wrong[400]; /* the first broken promise, or empty */
 } sim_world;
 

@@ -52,7 +52,7 @@ ON CONFLICT (outbox) DO UPDATE SET slot = excluded.slot, position = excluded.pos
 -- name: move-place
 UPDATE wherry_stream SET position = :position, epoch = :epoch
 WHERE outbox = :name AND slot = :slot AND suspect IS NULL AND EXISTS (
-  SELECT 1 FROM wherry_slot WHERE outbox = :name AND slot = :lease_slot AND epoch = :epoch
+  SELECT 1 FROM wherry_lease WHERE outbox = :name AND number = :number AND epoch = :epoch
     AND expires_at > (SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)));
 
 -- name: bury

@@ -207,7 +207,7 @@ static void jump(sim_world *w)
 {
 	w->ahead_us += sim_time(w, 2000000);
 	w->jumped_us = w->now_us;
-	w->jumped_epoch = sim_number(w, "SELECT epoch FROM wherry_slot", 0);
+	w->jumped_epoch = sim_number(w, "SELECT epoch FROM wherry_lease", 0);
 	if (w->jumped_epoch < 0)
 		w->jumped_epoch = INT64_MAX; /* who knows whose */
 	sim_say(w, "the database's clock jumps");

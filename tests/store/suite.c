@@ -156,7 +156,7 @@ static void claims(wh_store *store, const wherry_lease *lease, int64_t limit,
 
 	*out = (list){.n = 0};
 	if (expired)
-		WHERRY_PASS(wh_store_claim_lapsed(store, &ask, &err));
+		WHERRY_PASS(wh_store_claim_expired(store, &ask, &err));
 	else
 		WHERRY_PASS(wh_store_claim(store, &ask, &more, &err));
 	assert_string_equal(out->text, wanted);

@@ -33,9 +33,9 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 		'failed 2 times: no route; it is due in 59m'
 	finds "which is counted" held warn 'and 2 of the next messages wait'
 	of_message "it is said when it is due" 2 bad 'the next is due in 59m'
-	run "UPDATE wherry_slot SET owner = 'boat', expires_at = $later, clean = 0"
+	run "UPDATE wherry_lease SET owner = 'boat', expires_at = $later, clean = 0"
 	of_message "one behind it is said to wait for it" 4 warn 'waits behind message 2 of its key'
-	run "UPDATE wherry_slot SET expires_at = $earlier, clean = 1"
+	run "UPDATE wherry_lease SET expires_at = $earlier, clean = 1"
 	follow held
 	mended held
 	run "UPDATE outbox SET status = 4, attempts = 5, last_error = 'no use' WHERE id = 2"
@@ -45,18 +45,18 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 	mended parked
 	run "UPDATE outbox SET status = 1, claim_token = 'x', claimed_at = $earlier,
 		next_retry_at = $earlier WHERE id = 2"
-	finds "a claim that lapsed is found" claims warn '1 messages, the first is 2'
+	finds "a claim that expired is found" claims warn '1 messages, the first is 2'
 	of_message "and told of the message" 2 bad 'its claim expired'
 	run "UPDATE outbox SET status = 0, claim_token = NULL, claimed_at = NULL,
 		next_retry_at = NULL, created_at = $earlier WHERE id = 2;
-		UPDATE wherry_slot SET owner = 'boat', expires_at = $later, clean = 0"
+		UPDATE wherry_lease SET owner = 'boat', expires_at = $later, clean = 0"
 	doctor
 	expect "the relay that leads is named" 0 "out:ok    relay               boat relays the outbox"
 	finds "what lies though a relay leads is found" backlog warn 'message 2 has been ready for'
 	of_message "and told of the message" 2 ok 'what may keep it: message 2 has been ready'
 	run "UPDATE outbox SET created_at = $later WHERE id = 2"
 	of_message "one that is young is said to leave soon" 2 ok 'at the latest within 10s'
-	run "UPDATE wherry_slot SET expires_at = $earlier, clean = 1"
+	run "UPDATE wherry_lease SET expires_at = $earlier, clean = 1"
 	mended backlog
 	w relay "$url" file:out.ndjson --until-empty --timeout 20s
 	of_message "a number that was not given out is told" 999 bad 'ids up to 4 have been given out'
@@ -235,8 +235,8 @@ run 'ALTER TABLE outbox DISABLE TRIGGER outbox_wake'
 finds "a trigger that is disabled is found" trigger warn 'outbox has its trigger disabled'
 follow trigger
 mended trigger
-run 'DROP TRIGGER wherry_wake ON wherry_slot'
-finds "a trigger that is missing is found" trigger warn 'wherry_slot has no trigger'
+run 'DROP TRIGGER wherry_wake ON wherry_lease'
+finds "a trigger that is missing is found" trigger warn 'wherry_lease has no trigger'
 follow trigger
 mended trigger
 run "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'outbox_done'::regclass"
@@ -252,30 +252,30 @@ finds "an identity behind its rows is found" identity bad 'producers will fail'
 follow identity
 mended identity
 
-# ---- slots ----
+# ---- partitions ----
 
-w init "$url" --slots
-run "INSERT INTO wherry_slot(outbox, slot, engine, owner, epoch, expires_at, clean, unclean,
+w init "$url" --partitions
+run "INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean,
 		win, suspects, mask)
 	SELECT 'outbox', 7 + i, 'exclusive', 'boat' || i, 1, now() + interval '1 hour', 0, 0, 1, 0,
 		(ARRAY[4294967295, 65535::bigint << 32])[i] FROM generate_series(1, 2) AS i"
-finds "slots that nobody has are found" slots warn '16 of 64 slots have no relay'
-expect "and who has the others is told" 0 "out:boat2 has 16 of 64 slots"
-run "DROP INDEX outbox_slot"
-finds "relays that share without the index are found" slots bad 'outbox_slot'
-follow slots
-run "UPDATE wherry_slot SET mask = ~4294967295 WHERE owner = 'boat2'"
-mended slots
+finds "partitions that nobody has are found" partitions warn '16 of 64 partitions have no relay'
+expect "and who has the others is told" 0 "out:boat2 has 16 of 64 partitions"
+run "DROP INDEX outbox_partition"
+finds "relays that share without the index are found" partitions bad 'outbox_partition'
+follow partitions
+run "UPDATE wherry_lease SET mask = ~4294967295 WHERE owner = 'boat2'"
+mended partitions
 w status "$url"
-expect "status tells who has how many" 0 "out:slots       32 of 64: boat2, epoch 1"
+expect "status tells who has how many" 0 "out:partitions  32 of 64: boat2, epoch 1"
 w status "$url" --json
-expect "as JSON, too" 0 'out:"slots":[{"owner":"boat1","slots":32,'
-run "DELETE FROM wherry_slot"
+expect "as JSON, too" 0 'out:"partitions":[{"owner":"boat1","partitions":32,'
+run "DELETE FROM wherry_lease"
 
 # ---- the server ----
 
 run "CREATE ROLE reader LOGIN; GRANT SELECT ON outbox, wherry_schema, wherry_outbox,
-	wherry_slot, wherry_clock TO reader"
+	wherry_lease, wherry_clock TO reader"
 url="postgres://reader@/postgres?host=$folder"
 finds "a role that lacks rights is found" rights bad 'INSERT, UPDATE, DELETE on public.outbox'
 finds "and one that does not see others" activity warn 'reader'

@@ -67,7 +67,7 @@ drop_slot() {
 serve poor
 doctor
 expect "who does not stream hears nothing of it" 1 'no:slot-' 'no:wal' 'no:replication'
-run "INSERT INTO wherry_slot(outbox, slot, engine, owner, epoch, expires_at, clean, unclean, win,
+run "INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
 	suspects) VALUES ('outbox', 0, 'stream', 'boat', 1, now() - interval '1 h', 1, 0, 0, 0);
 	SELECT pg_create_physical_replication_slot('backup')" >/dev/null
 finds "a log that does not tell of rows is found" wal-level bad 'wal_level is replica'

@@ -1,4 +1,4 @@
-"""Both on one file: nothing lost, nothing twice but where a claim lapsed, and each reads
+"""Both on one file: nothing lost, nothing twice but where a claim expired, and each reads
 what the other wrote.  Run by event_bus.sh."""
 
 import json

@@ -112,7 +112,7 @@ expect "a producer that is fenced says so, and delivers all the same" 0 \
 out=$(read_topic committed orders)
 json "each is there once" "$all_once"
 answer=$(broker_says names)
-check "the one opened anew has the name of the slot, too" is "$answer" "shop-0"
+check "the one opened anew has the number of the lease, too" is "$answer" "shop-0"
 
 # ---- refused ----
 

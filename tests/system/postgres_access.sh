@@ -151,7 +151,7 @@ for role in producer enqueuer; do
 	no $role "delete one" "DELETE FROM outbox"
 	no $role "read one" "SELECT payload FROM outbox"
 	no $role "empty the outbox" "TRUNCATE outbox"
-	no $role "take the lease" "UPDATE wherry_slot SET expires_at = 'infinity'"
+	no $role "take the lease" "UPDATE wherry_lease SET expires_at = 'infinity'"
 	no $role "pause the outbox" "UPDATE wherry_outbox SET paused_at = now()"
 done
 no producer "read message ids" "SELECT message_id FROM outbox"
@@ -169,7 +169,7 @@ done
 no relay "write a message" "INSERT INTO outbox(topic, payload) VALUES ('t', '{}')"
 no relay "change the text of one" "UPDATE outbox SET payload = '{}'"
 no relay "pause the outbox" "UPDATE wherry_outbox SET paused_at = now()"
-no operator "take the lease" "UPDATE wherry_slot SET expires_at = 'infinity'"
+no operator "take the lease" "UPDATE wherry_lease SET expires_at = 'infinity'"
 may relay=producer
 no relay "do what it might before its rights were changed" "SELECT payload FROM outbox"
 may relay=relay

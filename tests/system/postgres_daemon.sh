@@ -19,7 +19,7 @@ put() { # TABLE N
 
 "$wherry" init "$url" >/dev/null
 "$wherry" init "$url" --table kept --stream >/dev/null
-"$wherry" init "$url" --table shared --slots >/dev/null
+"$wherry" init "$url" --table shared --partitions >/dev/null
 cat >wherry.yaml <<END
 http: {listen: 127.0.0.1:0}
 defaults: {lease: 2s, engine: stream}
@@ -40,8 +40,8 @@ metrics "its slot is there, is read, and is not behind" \
 metrics "what died where no row says so is told" \
 	'v("wherry_stream_dead", relay="kept") == 3 and v("wherry_dead_total", relay="kept") == 3
 	 and v("wherry_stream_dead", relay="marked") == 0'
-metrics "relays that share an outbox are told apart, with their slots" \
-	'sorted(int(n) for l, n in all_of("wherry_lease_slots") if l["relay"] == "one") == [32, 32]
+metrics "relays that share an outbox are told apart, with their partitions" \
+	'sorted(int(n) for l, n in all_of("wherry_lease_partitions") if l["relay"] == "one") == [32, 32]
 	 and {l["owner"].split("@")[0] for l, e in all_of("wherry_lease_epoch")
 	      if l["relay"] == "two" and e > 0} == {"one", "two"}
 	 and v("wherry_lease_left_seconds", relay="one") > 0'

@@ -22,7 +22,7 @@ quiet() { # WHAT: nothing of the hostile role's has run so far
 	check "$1 runs nothing of a hostile role" answers "SELECT is_called FROM lobby.ran" f
 }
 
-w init "$(as shop)" --strict --slots
+w init "$(as shop)" --strict --partitions
 expect "an outbox is made in a schema of its owner" 0
 check "and not in that of the hostile role" answers \
 	"SELECT count(*) FROM pg_tables WHERE schemaname = 'lobby' AND tablename = 'outbox'" 0
@@ -87,7 +87,7 @@ sql "CREATE SCHEMA open; GRANT USAGE, CREATE ON SCHEMA open TO PUBLIC;
 	ALTER SCHEMA open OWNER TO shop;
 	SET ROLE hostile;
 	CREATE TABLE open.wherry_outbox(name text NOT NULL PRIMARY KEY, paused_at timestamptz,
-		nudge bigint NOT NULL DEFAULT 0);
+		control_version bigint NOT NULL DEFAULT 0);
 	CREATE TRIGGER t BEFORE INSERT ON open.wherry_outbox FOR EACH STATEMENT
 		EXECUTE FUNCTION lobby.trigger();
 	GRANT ALL ON open.wherry_outbox TO PUBLIC"

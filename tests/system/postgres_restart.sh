@@ -43,8 +43,8 @@ kill -KILL "${pids[-1]}"
 kill_server
 until_true 30 answers "SELECT 1" 1
 check "a lease outlives a server that is killed" \
-	answers "SELECT epoch FROM wherry_slot" 1
-sql "UPDATE wherry_slot SET expires_at = now()"
+	answers "SELECT epoch FROM wherry_lease" 1
+sql "UPDATE wherry_lease SET expires_at = now()"
 
 # ---- under a running relay ----
 

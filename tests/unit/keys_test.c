@@ -237,7 +237,7 @@ static void states_move_as_drawn_and_are_counted(void **state)
 	assert_int_equal(keys.n_parked, 1);
 	wh_key_park(&keys, key[3]);
 	held_list(&keys, 3);
-	wh_key_free(&keys, key[1]); /* redriven */
+	wh_key_free(&keys, key[1]); /* retried */
 	wh_key_free(&keys, key[3]);
 	held_list(&keys, 1);
 	wh_key_park(&keys, key[2]); /* from free */
@@ -292,7 +292,8 @@ static void notes_are_sorted_counted_and_bounded(void **state)
 	holds(&a->noted, (int64_t[]){3, 5}, 2);
 	wh_key_note(&keys, a, 7, 4);
 	holds(&a->noted, (int64_t[]){3, 5, 7}, 3);
-	wh_key_park(&keys, a); /* notes nothing: a redrive reads from the beginning */
+	wh_key_park(&keys,
+		    a); /* notes nothing: a retry by hand reads from the beginning */
 	assert_int_equal(keys.n_noted, 0);
 	assert_int_equal(a->overflow_from, 0);
 	assert_int_equal(wh_ids_count(&a->noted), 0);

@@ -215,7 +215,7 @@ static void a_schema_stands_before_tables(void **state)
 		{"{table_a}", "\"my \"\"s\"\"\".\"it's \"\"x\"\"_a\"\n"},
 		{"{bare_a}", "\"it's \"\"x\"\"_a\"\n"},
 		{"{idx_table_a}", "\"idx_it's \"\"x\"\"_a\"\n"},
-		{"{wherry_slot}", "\"my \"\"s\"\"\".wherry_slot\n"},
+		{"{wherry_lease}", "\"my \"\"s\"\"\".wherry_lease\n"},
 		{"{schema.}f()", "\"my \"\"s\"\"\".f()\n"},
 		{"{name}", "'it''s \"x\"'\n"},
 		{"{'bare}", "'\"it''s \"\"x\"\"\"'\n"},

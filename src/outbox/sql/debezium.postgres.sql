@@ -30,7 +30,7 @@ INSERT INTO {wherry_outbox}(name) VALUES ({name}) ON CONFLICT DO NOTHING;
 
 -- name: schema-version
 -- The columns say it, and that no native outbox is called so.
-SELECT CASE WHEN to_regclass({'wherry_slot}) IS NULL
+SELECT CASE WHEN to_regclass({'wherry_lease}) IS NULL
               OR to_regclass({'wherry_outbox}) IS NULL THEN 0 ELSE 1 END, 100
 WHERE 5 = (SELECT count(*) FROM pg_attribute
            WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid

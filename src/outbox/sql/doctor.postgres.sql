@@ -21,7 +21,7 @@ coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggreg
    ORDER BY b.id LIMIT 10000) AS next WHERE next.key = {key:c})::text
 
 -- part: led
-(SELECT count(*) > 0 FROM {wherry_slot} WHERE outbox = :name AND expires_at > {now})
+(SELECT count(*) > 0 FROM {wherry_lease} WHERE outbox = :name AND expires_at > {now})
 
 -- part: utc
 AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'
@@ -155,7 +155,7 @@ LIMIT 5;
 
 -- name: tables
 SELECT 2, t.name
-FROM unnest(ARRAY[{'table}, {'table_archive}, {'wherry_outbox}, {'wherry_slot}]) AS t(name)
+FROM unnest(ARRAY[{'table}, {'table_archive}, {'wherry_outbox}, {'wherry_lease}]) AS t(name)
 WHERE to_regclass(t.name) IS NULL;
 
 -- name: rights
@@ -163,7 +163,7 @@ SELECT 2, current_user::text, string_agg(p.privilege, ', '), to_regclass(t.name)
 FROM (VALUES ({'table}, 'SELECT,INSERT,UPDATE,DELETE'),
              ({'table_archive}, 'SELECT,INSERT,UPDATE,DELETE'),
              ({'wherry_outbox}, 'SELECT,UPDATE'),
-             ({'wherry_slot}, 'SELECT,INSERT,UPDATE')) AS t(name, needed)
+             ({'wherry_lease}, 'SELECT,INSERT,UPDATE')) AS t(name, needed)
 CROSS JOIN LATERAL regexp_split_to_table(t.needed, ',') AS p(privilege)
 WHERE NOT has_table_privilege(to_regclass(t.name), p.privilege)
 GROUP BY t.name;
@@ -185,7 +185,7 @@ SELECT 1, to_regclass(t.name)::text,
   CASE WHEN g.tgname IS NULL THEN 'has no trigger' ELSE 'has its trigger disabled' END
 FROM (VALUES ({'table}, 'wherry_wake', 4), ({'table}, 'wherry_wake', 24),
              ({'wherry_outbox}, 'wherry_wake_control', 16),
-             ({'wherry_slot}, 'wherry_wake_control', 16)) AS t(name, function, events)
+             ({'wherry_lease}, 'wherry_wake_control', 16)) AS t(name, function, events)
 LEFT JOIN (pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid)
   ON g.tgrelid = to_regclass(t.name)::oid AND p.proname = t.function
   AND g.tgtype & t.events::smallint = t.events::smallint
@@ -250,7 +250,7 @@ FROM {wherry_outbox} WHERE name = :name AND paused_at IS NOT NULL;
 -- name: relay
 SELECT 0, owner, engine, epoch::text,
   ceil(extract(epoch FROM max(expires_at) - {now}) * 1000)::bigint::text
-FROM {wherry_slot} WHERE outbox = :name AND expires_at > {now}
+FROM {wherry_lease} WHERE outbox = :name AND expires_at > {now}
 GROUP BY owner, engine, epoch
 UNION ALL
 SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
@@ -258,16 +258,16 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
               AND coalesce(next_retry_at, '1970-01-01 00:00:00+00') <= {now})
             THEN 2 ELSE 1 END,
   coalesce((SELECT 'the last was ' || owner || CASE
-              WHEN expires_at > '1970-01-02' THEN ', whose lease lapsed at '
+              WHEN expires_at > '1970-01-02' THEN ', whose lease expired at '
                 || to_char(expires_at {utc}) ELSE ', which ended in good order' END
-            FROM {wherry_slot} WHERE outbox = :name ORDER BY expires_at DESC LIMIT 1),
+            FROM {wherry_lease} WHERE outbox = :name ORDER BY expires_at DESC LIMIT 1),
            'none has been here so far'), '', '', ''
 WHERE NOT {led};
 
 -- part: sharing
-FROM {wherry_slot} WHERE outbox = :name AND engine = 'exclusive' AND expires_at > {now}
+FROM {wherry_lease} WHERE outbox = :name AND engine = 'exclusive' AND expires_at > {now}
 
--- name: slots
+-- name: partitions
 -- Where one has them all there is nothing to tell.
 SELECT 0, owner, length(replace(mask::bit(64)::text, '0', ''))::text,
   ceil(extract(epoch FROM expires_at - {now}) * 1000)::bigint::text
@@ -277,8 +277,8 @@ SELECT 1, length(replace((~coalesce(bit_or(mask), 0))::bit(64)::text, '0', '')):
 {sharing}
 HAVING count(*) > 0 AND bit_or(mask) <> -1
 UNION ALL
-SELECT 2, {'table_slot}, '', ''
-WHERE EXISTS (SELECT 1 {sharing} AND mask <> -1) AND to_regclass({'table_slot}) IS NULL;
+SELECT 2, {'table_partition}, '', ''
+WHERE EXISTS (SELECT 1 {sharing} AND mask <> -1) AND to_regclass({'table_partition}) IS NULL;
 
 -- name: backlog
 -- Ready for long though a relay leads, and nothing holds it back.
@@ -302,7 +302,7 @@ SELECT 1, count(*)::text,
 FROM (SELECT id, coalesce(next_retry_at, claimed_at) AS since FROM {table}
       WHERE status = 1 AND coalesce(next_retry_at, '1970-01-01 00:00:00+00') <= {now}
         AND (next_retry_at IS NOT NULL OR NOT {led})
-      LIMIT 1000) AS lapsed
+      LIMIT 1000) AS expired
 HAVING count(*) > 0;
 
 -- name: held
@@ -342,7 +342,7 @@ FROM (SELECT pg_sequence_last_value(pg_get_serial_sequence({'table}, 'id')::regc
 
 -- name: streamed
 -- Is there a slot of this outbox, or has a relay of the engine stream been here?
-SELECT 1 FROM {wherry_slot} WHERE outbox = :name AND engine LIKE 'stream%'
+SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND engine LIKE 'stream%'
 UNION ALL
 SELECT 1 FROM pg_replication_slots WHERE slot_name = :slot;
 

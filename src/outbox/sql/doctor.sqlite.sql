@@ -16,7 +16,7 @@ coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggreg
    ORDER BY id LIMIT 10000) AS next WHERE next.key = c.ordering_key)
 
 -- part: led
-(SELECT count(*) > 0 FROM wherry_slot WHERE outbox = :name AND expires_at > {now})
+(SELECT count(*) > 0 FROM wherry_lease WHERE outbox = :name AND expires_at > {now})
 
 -- name: time
 SELECT ms FROM wherry_clock;
@@ -42,7 +42,7 @@ FROM (SELECT ms - :local AS ahead FROM wherry_clock);
 
 -- name: tables
 SELECT 2, name FROM (SELECT {name} || '_archive' AS name UNION ALL SELECT 'wherry_outbox'
-                     UNION ALL SELECT 'wherry_slot') AS t
+                     UNION ALL SELECT 'wherry_lease') AS t
 WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
                   WHERE s.type = 'table' AND s.name = t.name COLLATE NOCASE);
 
@@ -67,17 +67,17 @@ FROM wherry_outbox WHERE name = :name AND paused_at IS NOT NULL;
 
 -- name: relay
 SELECT 0, owner, engine, epoch, expires_at - {now}
-FROM wherry_slot WHERE outbox = :name AND expires_at > {now}
+FROM wherry_lease WHERE outbox = :name AND expires_at > {now}
 UNION ALL
 SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
               SELECT 1 FROM {table} WHERE status = 3
               AND coalesce(next_retry_at, 0) <= {now})
             THEN 2 ELSE 1 END,
   coalesce((SELECT 'the last was ' || owner || CASE
-              WHEN expires_at > 86400000 THEN ', whose lease lapsed at '
+              WHEN expires_at > 86400000 THEN ', whose lease expired at '
                 || strftime('%Y-%m-%d %H:%M:%S UTC', expires_at / 1000, 'unixepoch')
               ELSE ', which ended in good order' END
-            FROM wherry_slot WHERE outbox = :name ORDER BY expires_at DESC LIMIT 1),
+            FROM wherry_lease WHERE outbox = :name ORDER BY expires_at DESC LIMIT 1),
            'none has been here so far'), '', '', ''
 WHERE NOT {led};
 

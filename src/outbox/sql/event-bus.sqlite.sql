@@ -84,7 +84,7 @@ coalesce((SELECT nullif(CAST(dflt_value AS INTEGER), 0) FROM pragma_table_info({
           WHERE name = 'expire_in_seconds'), 300)
 
 -- part: left
--- Seconds until a claim lapses; of one without a time none.
+-- Seconds until a claim expires; of one without a time none.
 coalesce((julianday(coalesce(keep_alive, started_on)) - julianday('now')) * 86400.0
          + expire_in_seconds, -1)
 
@@ -201,7 +201,7 @@ WHERE rowid IN (
 RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
   payload, {fence};
 
--- name: lapsed
+-- name: expired
 -- unused: lasts unordered park after share
 -- Rows that were claimed together, by Wherry or by the library, have one started_on.
 SELECT f.started_on, (
@@ -224,9 +224,9 @@ WHERE rowid IN (
 RETURNING rowid, 0, retry_count, 0, {happened}, 0, id, type, '', '', NULL, '{}', NULL,
   payload, {fence};
 
--- name: claim-lapsed
+-- name: claim-expired
 -- unused: token unordered park after share long body
--- One row whose claim has lapsed; the attempt is on record before it is made, so that an
+-- One row whose claim has expired; the attempt is on record before it is made, so that an
 -- event that kills its program runs out of attempts.
 UPDATE {table} SET {mark}, retry_count = retry_count + 1
 WHERE rowid = (
@@ -249,7 +249,7 @@ SELECT (SELECT CAST(min({left}) * 1000.0 + 0.5 AS INTEGER)
 
 -- name: extend
 -- unused: token
--- A lapsed claim is not revived.
+-- A expired claim is not revived.
 UPDATE {table} SET keep_alive = {now}, expire_in_seconds = (:lasts + 999) / 1000
 WHERE rowid IN ({held}) AND {left} > 0.0001;
 
@@ -337,7 +337,7 @@ DELETE FROM {table_archive} WHERE rowid IN (
     printf('-%d.%03d seconds', :age / 1000, :age % 1000))
   LIMIT :limit);
 
--- name: redrive
+-- name: retry-dead
 -- unused: key
 -- As the library's retryEvents, but no row that is being tried.
 UPDATE {table} SET status = 'created', retry_count = 0, last_error = NULL,

@@ -5,7 +5,7 @@
 --
 -- Its rules, to the letter.  Order is by aggregate_id alone, and a row is claimed only while
 -- no earlier one of its aggregate is open: so neither side ever takes what the other has
--- before it.  A claim is status 1 and claimed_at; it lapses when claimed_at is older than the
+-- before it.  A claim is status 1 and claimed_at; it expires when claimed_at is older than the
 -- claimer's timeout, which no row says.  Wherry renews claimed_at while it holds a row, well
 -- before that (a_claim_is_renewed_so_that_the_library_leaves_it_alone).
 --
@@ -90,8 +90,8 @@ statement_timestamp()
 -- Milliseconds since a row was made; NULL if it says infinity.
 (extract(epoch FROM {now} - CASE WHEN isfinite(created_at) THEN created_at END) * 1000.0)::bigint
 
--- part: lapsed_before
--- A claim of then lapses now.
+-- part: expired_before
+-- A claim of then expires now.
 statement_timestamp() - least(:lasts::bigint, 3153600000000)::float8 * interval '1 millisecond'
 
 -- part: year_10000
@@ -101,7 +101,7 @@ statement_timestamp() - least(:lasts::bigint, 3153600000000)::float8 * interval 
 '10000-01-01 00:00:00+00'::timestamptz
 
 -- part: claimed
--- Of c.  A claim without a time, or with one that never comes, lapsed long ago.
+-- Of c.  A claim without a time, or with one that never comes, expired long ago.
 CASE WHEN isfinite(c.claimed_at) AND c.claimed_at < {year_10000} THEN c.claimed_at
      ELSE '1970-01-01 00:00:00+00'::timestamptz END
 
@@ -122,7 +122,7 @@ NOT EXISTS (
     SELECT b.status, b.claimed_at FROM {table} AS b
     WHERE b.aggregate_id::text = c.aggregate_id::text AND b.id > c.id AND b.status IN (0, 1, 3)
     ORDER BY b.id LIMIT 1000) AS behind
-  WHERE behind.status = 1 AND behind.claimed_at > {lapsed_before}
+  WHERE behind.status = 1 AND behind.claimed_at > {expired_before}
     AND behind.claimed_at < {year_10000})
 
 -- part: first
@@ -132,8 +132,8 @@ NOT EXISTS (
   WHERE b.aggregate_id::text = c.aggregate_id::text AND b.id < c.id AND b.status IN (0, 1, 3))
   AND {unclaimed_behind}))
 
--- part: first_lapsed
--- With :share those that lapsed with c come along.
+-- part: first_expired
+-- With :share those that expired with c come along.
 (:unordered::bigint <> 0 OR (NOT EXISTS (
   SELECT 1 FROM {table} AS b
   WHERE b.aggregate_id::text = c.aggregate_id::text AND b.id < c.id AND b.status IN (0, 1, 3)
@@ -223,7 +223,7 @@ SELECT coalesce(max(id), 0), count(*) FROM (
 WITH looked AS (
   SELECT c.id, c.aggregate_id, c.status, {due} AS due,
     {unit} AS unit,
-    c.status = 1 AND c.claimed_at > {lapsed_before} AND c.claimed_at < {year_10000} AS lives
+    c.status = 1 AND c.claimed_at > {expired_before} AND c.claimed_at < {year_10000} AS lives
   FROM (
     SELECT * FROM {table} AS c
     WHERE {open_c} AND c.id >= {from} AND c.id <= :upto::bigint
@@ -271,16 +271,16 @@ taken AS (
   RETURNING t.*)
 SELECT {taken} FROM taken ORDER BY id;
 
--- name: lapsed
+-- name: expired
 -- unused: park after
 -- Rows that were claimed together, by Wherry or by the library, have one claimed_at.
 SELECT f.mark, (
   SELECT count(*) FROM {table} AS c
-  WHERE {open_c} AND c.status = 1 AND {claimed} <= {lapsed_before}
+  WHERE {open_c} AND c.status = 1 AND {claimed} <= {expired_before}
     AND c.claimed_at IS NOT DISTINCT FROM f.claimed_at)
 FROM (
   SELECT c.claimed_at, {mark} AS mark FROM {table} AS c
-  WHERE {open_c} AND c.status = 1 AND {claimed} <= {lapsed_before} AND {first_lapsed}
+  WHERE {open_c} AND c.status = 1 AND {claimed} <= {expired_before} AND {first_expired}
   ORDER BY c.claimed_at NULLS FIRST, c.id LIMIT 1) AS f;
 
 -- name: claim-share
@@ -289,13 +289,13 @@ FROM (
 -- "claim", several rows of one aggregate are taken together or not at all.
 WITH chosen AS MATERIALIZED (
   SELECT c.id, {unit} AS unit FROM {table} AS c
-  WHERE {open_c} AND c.status = 1 AND {claimed} <= {lapsed_before}
-    AND {mark} = :of::text AND {first_lapsed}
+  WHERE {open_c} AND c.status = 1 AND {claimed} <= {expired_before}
+    AND {mark} = :of::text AND {first_expired}
   ORDER BY c.id LIMIT :limit::bigint),
 locked AS MATERIALIZED (
   SELECT c.id FROM {table} AS c
   WHERE c.id = ANY (ARRAY(SELECT id FROM chosen)) AND c.status = 1
-    AND {claimed} <= {lapsed_before}
+    AND {claimed} <= {expired_before}
   FOR UPDATE SKIP LOCKED),
 taken AS (
   UPDATE {table} AS t SET claimed_at = {now}
@@ -304,13 +304,13 @@ taken AS (
   RETURNING t.*)
 SELECT {taken} FROM taken ORDER BY id;
 
--- name: claim-lapsed
+-- name: claim-expired
 -- unused: token park after
--- One row whose claim has lapsed; the attempt is on record before it is made, so that a
+-- One row whose claim has expired; the attempt is on record before it is made, so that a
 -- message that kills its program runs out of attempts.
 WITH chosen AS MATERIALIZED (
   SELECT c.id FROM {table} AS c
-  WHERE {open_c} AND c.status = 1 AND {claimed} <= {lapsed_before} AND {first_lapsed}
+  WHERE {open_c} AND c.status = 1 AND {claimed} <= {expired_before} AND {first_expired}
   ORDER BY c.claimed_at NULLS FIRST, c.id LIMIT 1 FOR UPDATE SKIP LOCKED)
 UPDATE {table} AS t SET claimed_at = {now}, attempts = least(t.attempts, 2147483646) + 1
 FROM chosen WHERE t.id = chosen.id
@@ -319,9 +319,9 @@ RETURNING t.id, 1::bigint, attempts - 1, 0::bigint, created_at, 0::bigint,
 
 -- name: claim-next
 -- unused: park
--- Milliseconds until the first claim lapses, and until the first failed row is due.
+-- Milliseconds until the first claim expires, and until the first failed row is due.
 SELECT ceil(extract(epoch FROM min({claimed}) FILTER (WHERE c.status = 1)
-                          - ({lapsed_before})) * 1000.0)::bigint,
+                          - ({expired_before})) * 1000.0)::bigint,
   ceil(extract(epoch FROM min(CASE WHEN isfinite(c.next_retry_at)
                                      AND c.next_retry_at < {year_10000} THEN c.next_retry_at
                                 ELSE '1970-01-01 00:00:00+00' END)
@@ -330,9 +330,9 @@ FROM {front} AS c;
 
 -- name: extend
 -- unused: token
--- A lapsed claim is not revived.  All get one new mark.
+-- A expired claim is not revived.  All get one new mark.
 UPDATE {table} AS t SET claimed_at = {now}
-WHERE {held} AND t.claimed_at > {lapsed_before}
+WHERE {held} AND t.claimed_at > {expired_before}
 RETURNING t.id, {mark};
 
 -- name: read-ids
@@ -422,7 +422,7 @@ CASE WHEN length(:ident::text) = 36 AND translate(lower(:ident::text), '01234567
 (:since::bigint = 0
   OR created_at >= statement_timestamp() - least(:since::bigint, 3153600000000)::float8 * interval '1 millisecond')
 
--- name: redrive
+-- name: retry-dead
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL
 WHERE status IN (3, 4) AND id = ANY (ARRAY(
   SELECT id FROM {table}

@@ -5,7 +5,7 @@
 
 -- name: clear
 -- What it was granted before on the tables of the outbox.
-REVOKE ALL ON {table}, {table_archive}, {wherry_outbox}, {wherry_slot}, {wherry_schema},
+REVOKE ALL ON {table}, {table_archive}, {wherry_outbox}, {wherry_lease}, {wherry_schema},
   {wherry_clock} FROM {role};
 DO $$ BEGIN
   IF to_regclass({'wherry_stream}) IS NOT NULL THEN
@@ -59,7 +59,7 @@ END $$;
 GRANT SELECT, DELETE, {mark} ON {table} TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table_archive} TO {role};
 GRANT SELECT ON {wherry_schema}, {wherry_outbox}, {wherry_clock} TO {role};
-GRANT SELECT, INSERT, UPDATE ON {wherry_slot} TO {role};
+GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 {stream_tables}
     GRANT SELECT, INSERT, UPDATE ON {wherry_stream}, {wherry_dead} TO {role};
   END IF;
@@ -71,7 +71,7 @@ END $$;
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table_archive} TO {role};
 GRANT SELECT, UPDATE ON {wherry_outbox} TO {role};
-GRANT SELECT ON {wherry_schema}, {wherry_slot}, {wherry_clock} TO {role};
+GRANT SELECT ON {wherry_schema}, {wherry_lease}, {wherry_clock} TO {role};
 {stream_tables}
     GRANT SELECT ON {wherry_stream}, {wherry_dead} TO {role};
   END IF;

@@ -138,7 +138,7 @@ id > 0 AND id < 4611686018427387904 AND attempts BETWEEN 0 AND 1000000000 AND ge
 
 -- name: migrate-1
 -- The shared tables: wherry_schema says what exists in which version, wherry_outbox what
--- operators asked for, wherry_slot who relays.  The table's columns are those that other
+-- operators asked for, wherry_lease who relays.  The table's columns are those that other
 -- relays know, and some of ours with defaults.
 CREATE TABLE IF NOT EXISTS {wherry_schema}(
   model       text NOT NULL,
@@ -327,7 +327,7 @@ FROM pg_class WHERE oid = {'table}::regclass::oid;
 DROP TABLE {table};
 DROP TABLE IF EXISTS {table_archive};
 DELETE FROM {wherry_outbox} WHERE name = {name};
-DELETE FROM {wherry_slot} WHERE outbox = {name};
+DELETE FROM {wherry_lease} WHERE outbox = {name};
 DELETE FROM {wherry_schema} WHERE model = 'outbox' AND name = {name};
 DO $$ BEGIN
   IF to_regclass({'wherry_stream}) IS NOT NULL THEN
@@ -342,7 +342,7 @@ SELECT (SELECT count(*) FROM {wherry_schema}) + (SELECT count(*) FROM {wherry_ou
 
 -- name: drop-shared
 DROP VIEW {wherry_clock};
-DROP TABLE {wherry_slot};
+DROP TABLE {wherry_lease};
 DROP TABLE {wherry_outbox};
 DROP TABLE {wherry_schema};
 DO $$ DECLARE f regprocedure; BEGIN
@@ -463,15 +463,15 @@ status IN (0, 1, 3) AND status >= 3 AND status <= 3
 -- name: join
 -- What competing relays hold together, so that none of another engine works beside them; it
 -- names its members, so that the last to leave gives it back.  Whoever joins first after a
--- lapse begins a new epoch, so that those of before are known, and counted again.  Members
+-- expire begins a new epoch, so that those of before are known, and counted again.  Members
 -- that crashed stay: when there are a hundred, all but the caller are forgotten until they
 -- renew (members_that_crashed_are_forgotten).
-INSERT INTO {wherry_slot} AS s (outbox, slot, engine, owner, epoch, expires_at, clean, unclean,
+INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean,
                               win, suspects, members)
-SELECT :name::text, :slot::integer, 'competing', :owner::text, 1, {until}, 1, 0, 1, 0,
+SELECT :name::text, :number::integer, 'competing', :owner::text, 1, {until}, 1, 0, 1, 0,
   ',' || :token::text || ','
 WHERE {alone}
-ON CONFLICT (outbox, slot) DO UPDATE SET
+ON CONFLICT (outbox, number) DO UPDATE SET
   engine = 'competing', owner = excluded.owner, mask = -1,
   epoch = s.epoch + CASE
     WHEN s.engine <> 'competing' OR (s.expires_at <= {now} AND s.epoch <> :epoch::bigint)
@@ -488,14 +488,14 @@ ON CONFLICT (outbox, slot) DO UPDATE SET
   WHERE s.engine = 'competing' OR s.expires_at <= {now}
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
-  (SELECT nudge FROM {wherry_outbox} WHERE name = s.outbox), 0::bigint, 0::bigint;
+  (SELECT control_version FROM {wherry_outbox} WHERE name = s.outbox), 0::bigint, 0::bigint;
 
 -- name: leave
 -- Once (who_leaves_twice_is_counted_once).
-UPDATE {wherry_slot} SET members = replace(members, ',' || :token::text || ',', ','),
+UPDATE {wherry_lease} SET members = replace(members, ',' || :token::text || ',', ','),
   expires_at = CASE WHEN members = ',' || :token::text || ','
                     THEN '1970-01-01 00:00:00+00' ELSE expires_at END
-WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing'
+WHERE outbox = :name AND number = :number AND epoch = :epoch AND engine = 'competing'
   AND strpos(members, ',' || :token::text || ',') > 0;
 
 -- part: busy
@@ -504,9 +504,9 @@ WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing
 
 -- part: free
 -- Nothing of its key holds c back: no row is under a claim that lives; and none before it is
--- claimed, has failed, was redriven or requeued, or is dead where that parks a key.  Of
+-- claimed, has failed, was retried or requeued, or is dead where that parks a key.  Of
 -- pending rows those that the same claim looks at come along, and with :share those that
--- lapsed with c.
+-- expired with c.
 (:unordered::bigint <> 0 OR {key:c} IS NULL OR NOT EXISTS (
   SELECT 1 FROM {table} AS b
   WHERE {busy} AND {key:b} = {key:c} AND b.id <> c.id
@@ -544,7 +544,7 @@ SELECT coalesce(max(id), 0), count(*) FROM (
 
 -- name: claim
 -- Pending rows between two ids, those of one key together: none of a key of which one is
--- being tried, of which an earlier one failed or was redriven, or which was passed over by
+-- being tried, of which an earlier one failed or was retried, or which was passed over by
 -- the claims before this one (two_claims_never_hold_messages_of_one_key).  Those that were
 -- passed over are listed, or with :many looked up, which takes longer.
 WITH taken AS (
@@ -589,9 +589,9 @@ SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
   {texts}
 FROM taken ORDER BY id;
 
--- name: lapsed
+-- name: expired
 -- unused: lasts
--- Whose claim lapsed first, of what nothing holds back, and how many rows lapsed with it.
+-- Whose claim expired first, of what nothing holds back, and how many rows expired with it.
 SELECT f.claim_token, (
   SELECT count(*) FROM {table} AS c
   WHERE c.status = 1 AND {due:c} <= {now} AND c.claim_token = f.claim_token)
@@ -601,8 +601,8 @@ FROM (
   ORDER BY {due:c} LIMIT 1) AS f;
 
 -- name: claim-share
--- Some of the rows that lapsed together, in id order; no attempt is on record, since it is
--- one of many that ended the relay, if any did (what_lapses_again_is_shared_out_smaller).
+-- Some of the rows that expired together, in id order; no attempt is on record, since it is
+-- one of many that ended the relay, if any did (what_expires_again_is_shared_out_smaller).
 WITH taken AS (
   UPDATE {table} AS t SET status = 1, claim_token = :token, claimed_at = {now},
     next_retry_at = {until}
@@ -615,8 +615,8 @@ SELECT id, 0::bigint, attempts, generation, created_at, 0::bigint,
   {texts}
 FROM taken ORDER BY id;
 
--- name: claim-lapsed
--- One row whose claim has lapsed, to be tried alone: the attempt is on record before it is
+-- name: claim-expired
+-- One row whose claim has expired, to be tried alone: the attempt is on record before it is
 -- made, so that a message that kills its relay runs out of attempts.  The first of its
 -- key, none of which is under a claim that lives.
 UPDATE {table} AS t SET status = 1, claim_token = :token,
@@ -630,7 +630,7 @@ RETURNING id, 1::bigint, attempts - 1, generation, created_at, 0::bigint,
 
 -- name: claim-next
 -- unused: lasts
--- When the first claim lapses, and when the first failed row is due: milliseconds from now.
+-- When the first claim expires, and when the first failed row is due: milliseconds from now.
 -- What is parked behind a dead row is neither
 -- (until_empty_competing_ends_with_parked_claims_and_failures).
 SELECT (SELECT ceil(extract(epoch FROM {due:c} - {now}) * 1000.0)::bigint
@@ -639,7 +639,7 @@ SELECT (SELECT ceil(extract(epoch FROM {due:c} - {now}) * 1000.0)::bigint
         FROM {table} AS c WHERE c.status = 3 AND {unparked} ORDER BY {due:c} LIMIT 1);
 
 -- name: extend
--- A lapsed claim is not revived.
+-- A expired claim is not revived.
 UPDATE {table} SET next_retry_at = {until}
 WHERE id = ANY ({ids}) AND status + 0 = 1 AND claim_token = :token
   AND next_retry_at > {now};
@@ -726,7 +726,7 @@ SELECT pg_snapshot_xmin(s)::text::bigint, {next_number},
     WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()
       AND datid = (SELECT oid FROM pg_database WHERE datname = current_database())
       AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_vacuum AS v WHERE v.pid = a.pid)), 0) END,
-  EXISTS (SELECT 1 FROM {wherry_slot} WHERE outbox = :name AND slot = :slot
+  EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND number = :number
           AND epoch = :epoch AND expires_at > {now})
 FROM pg_current_snapshot() AS s;
 
@@ -815,8 +815,8 @@ DELETE FROM {table} WHERE id BETWEEN :first AND :last AND {is_open}
 -- The fence, in the statement that writes.  Such an acknowledgement need not be on disk
 -- when it is answered: what is lost with it is delivered again, which may happen anyway.
 WITH held AS MATERIALIZED (
-  SELECT set_config('synchronous_commit', 'off', true) FROM {wherry_slot}
-  WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND expires_at > {now} FOR SHARE)
+  SELECT set_config('synchronous_commit', 'off', true) FROM {wherry_lease}
+  WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now} FOR SHARE)
 
 -- name: ack-mark
 -- Delivered, and nothing else to write: one statement that is its own transaction
@@ -888,7 +888,7 @@ WHERE id = :id AND {this} AND {is_open}
   AND (:token::text IS NULL OR claim_token = :token::text);
 
 -- name: requeue
--- The empty token, as in "redrive".
+-- The empty token, as in "retry-dead".
 UPDATE {table} SET status = 0, next_retry_at = NULL, claimed_at = NULL, claim_token = ''
 WHERE id = ANY ({ids}) AND status + 0 IN (1, 3)
   AND (:token::text IS NULL OR claim_token = :token::text);
@@ -985,7 +985,7 @@ SELECT * FROM {table} WHERE message_id = :ident::text
   SELECT * FROM {table} WHERE :ident::text IS NOT NULL AND id = :number::bigint
     AND NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_id = :ident::text)
 
--- name: redrive
+-- name: retry-dead
 -- A token that is nobody's tells claims of later ones of its key to wait for this one.  The
 -- sum, as in "purge".
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL,
@@ -1012,7 +1012,7 @@ DELETE FROM {table} WHERE status + 0 IN (0, 1, 3, 4) AND id = ANY (ARRAY(
   SELECT id FROM ({named}) AS t));
 
 -- name: replay
--- The empty token, as in "redrive".
+-- The empty token, as in "retry-dead".
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, processed_at = NULL,
   claimed_at = NULL, claim_token = '',
   generation = least(generation, 999999999) + 1

@@ -18,7 +18,7 @@
 
 -- name: migrate-1
 -- The shared tables: wherry_schema says what exists in which version, wherry_outbox what
--- operators asked for, wherry_slot who relays.
+-- operators asked for, wherry_lease who relays.
 CREATE TABLE IF NOT EXISTS wherry_schema(
   model       TEXT NOT NULL,
   name        TEXT NOT NULL COLLATE NOCASE,
@@ -29,11 +29,11 @@ CREATE TABLE IF NOT EXISTS wherry_schema(
 CREATE TABLE IF NOT EXISTS wherry_outbox(
   name      TEXT NOT NULL COLLATE NOCASE PRIMARY KEY,
   paused_at INTEGER,              -- relays deliver nothing while set
-  nudge     INTEGER NOT NULL DEFAULT 0  -- grows when rows changed behind the relay
+  control_version INTEGER NOT NULL DEFAULT 0  -- grows when rows changed behind the relay
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS wherry_slot(
+CREATE TABLE IF NOT EXISTS wherry_lease(
   outbox     TEXT NOT NULL COLLATE NOCASE,
-  slot       INTEGER NOT NULL,
+  number       INTEGER NOT NULL,
   engine     TEXT NOT NULL,
   owner      TEXT NOT NULL,
   epoch      INTEGER NOT NULL,    -- fences every acknowledgement
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS wherry_slot(
   win        INTEGER NOT NULL,    -- messages the holder may have in flight
   suspects   INTEGER NOT NULL,    -- messages to try one at a time
   members    TEXT NOT NULL DEFAULT '',  -- tokens of those that hold it together, ",a,b,"
-  PRIMARY KEY (outbox, slot)
+  PRIMARY KEY (outbox, number)
 ) WITHOUT ROWID;
 CREATE VIEW IF NOT EXISTS wherry_clock(ms) AS
   SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER);
@@ -124,7 +124,7 @@ WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
 DROP TABLE {table};
 DROP TABLE IF EXISTS {table_archive};
 DELETE FROM wherry_outbox WHERE name = {name};
-DELETE FROM wherry_slot WHERE outbox = {name};
+DELETE FROM wherry_lease WHERE outbox = {name};
 DELETE FROM wherry_schema WHERE model = 'outbox' AND name = {name};
 
 -- name: others-left
@@ -132,7 +132,7 @@ SELECT count(*) FROM wherry_schema;
 
 -- name: drop-shared
 DROP VIEW wherry_clock;
-DROP TABLE wherry_slot;
+DROP TABLE wherry_lease;
 DROP TABLE wherry_outbox;
 DROP TABLE wherry_schema;
 
@@ -151,15 +151,15 @@ VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :tr
 ON CONFLICT (message_id) DO NOTHING;
 
 -- name: lease
--- Taken when it is free or has lapsed, by the database's clock; the epoch grows, so that
+-- Taken when it is free or has expired, by the database's clock; the epoch grows, so that
 -- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
 -- After an unclean end as many messages are suspects as it may have had in flight, and
 -- twice as many after each further one in a row.
-INSERT INTO wherry_slot(outbox, slot, engine, owner, epoch, expires_at, clean, unclean, win,
+INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
                         suspects)
-VALUES (:name, :slot, :engine, :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 0, 0, :window,
+VALUES (:name, :number, :engine, :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 0, 0, :window,
         0)
-ON CONFLICT (outbox, slot) DO UPDATE SET
+ON CONFLICT (outbox, number) DO UPDATE SET
   engine = excluded.engine, owner = excluded.owner, epoch = epoch + 1,
   expires_at = excluded.expires_at, clean = 0, win = excluded.win,
   unclean = CASE WHEN clean THEN 0 ELSE unclean + 1 END,
@@ -167,7 +167,7 @@ ON CONFLICT (outbox, slot) DO UPDATE SET
   WHERE expires_at <= (SELECT ms FROM wherry_clock)
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM wherry_outbox WHERE name = :name),
-  (SELECT nudge FROM wherry_outbox WHERE name = :name),
+  (SELECT control_version FROM wherry_outbox WHERE name = :name),
   (SELECT CASE id WHEN 0 THEN -1 ELSE id END FROM {table} INDEXED BY {table_open}
    WHERE status = 0 ORDER BY id LIMIT 1),
   (SELECT id FROM {table} INDEXED BY {table_open}
@@ -176,14 +176,14 @@ RETURNING epoch, suspects,
 -- name: join
 -- What competing relays hold together, so that none of another engine works beside them; it
 -- names its members, so that the last to leave gives it back.  Whoever joins first after a
--- lapse begins a new epoch, so that those of before are known, and counted again.  Members
+-- expire begins a new epoch, so that those of before are known, and counted again.  Members
 -- that crashed stay: when there are a hundred, all but the caller are forgotten until they
 -- renew (members_that_crashed_are_forgotten).
-INSERT INTO wherry_slot(outbox, slot, engine, owner, epoch, expires_at, clean, unclean, win,
+INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
                         suspects, members)
-VALUES (:name, :slot, 'competing', :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 1, 0, 1,
+VALUES (:name, :number, 'competing', :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 1, 0, 1,
         0, ',' || :token || ',')
-ON CONFLICT (outbox, slot) DO UPDATE SET
+ON CONFLICT (outbox, number) DO UPDATE SET
   engine = 'competing', owner = excluded.owner,
   epoch = epoch + (engine <> 'competing' OR
                    (expires_at <= (SELECT ms FROM wherry_clock) AND epoch <> :epoch)),
@@ -198,13 +198,13 @@ ON CONFLICT (outbox, slot) DO UPDATE SET
   WHERE engine = 'competing' OR expires_at <= (SELECT ms FROM wherry_clock)
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM wherry_outbox WHERE name = :name),
-  (SELECT nudge FROM wherry_outbox WHERE name = :name), 0, 0;
+  (SELECT control_version FROM wherry_outbox WHERE name = :name), 0, 0;
 
 -- name: leave
 -- Once (who_leaves_twice_is_counted_once).
-UPDATE wherry_slot SET members = replace(members, ',' || :token || ',', ','),
+UPDATE wherry_lease SET members = replace(members, ',' || :token || ',', ','),
   expires_at = CASE WHEN members = ',' || :token || ',' THEN 0 ELSE expires_at END
-WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing'
+WHERE outbox = :name AND number = :number AND epoch = :epoch AND engine = 'competing'
   AND instr(members, ',' || :token || ',');
 
 -- part: busy
@@ -213,9 +213,9 @@ WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND engine = 'competing
 
 -- part: free
 -- Nothing of its key holds c back: no row is under a claim that lives; and none before it is
--- claimed, has failed, was redriven or requeued, or is dead where that parks a key.  Of
+-- claimed, has failed, was retried or requeued, or is dead where that parks a key.  Of
 -- pending rows those that the same claim looks at come along, and with :share those that
--- lapsed with c.
+-- expired with c.
 (:unordered OR c.ordering_key IS NULL OR NOT EXISTS (
   SELECT 1 FROM {table} AS b INDEXED BY {table_busy}
   WHERE {busy} AND b.ordering_key = c.ordering_key AND b.id <> c.id
@@ -240,7 +240,7 @@ SELECT coalesce(max(id), 0), count(*) FROM (
 -- name: claim
 -- unused: long body
 -- Pending rows between two ids, those of one key together: none of a key of which one is
--- being tried, of which an earlier one failed or was redriven, or which was passed over by
+-- being tried, of which an earlier one failed or was retried, or which was passed over by
 -- the claims before this one (two_claims_never_hold_messages_of_one_key).  Those that were
 -- passed over are listed, or with :many looked up, which takes longer.
 UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
@@ -281,9 +281,9 @@ WHERE id IN (
 RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
   aggregate_id, partition_key, headers, trace_id, payload;
 
--- name: lapsed
+-- name: expired
 -- unused: lasts
--- Whose claim lapsed first, of what nothing holds back, and how many rows lapsed with it.
+-- Whose claim expired first, of what nothing holds back, and how many rows expired with it.
 SELECT claim_token, (
   SELECT count(*) FROM {table} AS d INDEXED BY {table_due}
   WHERE d.status = 1 AND {due:d} <= {now}
@@ -296,8 +296,8 @@ FROM (
 
 -- name: claim-share
 -- unused: long body
--- Some of the rows that lapsed together, in id order; no attempt is on record, since it is
--- one of many that ended the relay, if any did (what_lapses_again_is_shared_out_smaller).
+-- Some of the rows that expired together, in id order; no attempt is on record, since it is
+-- one of many that ended the relay, if any did (what_expires_again_is_shared_out_smaller).
 UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
   claimed_at = (SELECT ms FROM wherry_clock),
   next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
@@ -309,9 +309,9 @@ WHERE id IN (
 RETURNING id, 0, attempts, generation, created_at, 0, message_id, topic, aggregate_type,
   aggregate_id, partition_key, headers, trace_id, payload;
 
--- name: claim-lapsed
+-- name: claim-expired
 -- unused: long body
--- One row whose claim has lapsed, to be tried alone: the attempt is on record before it is
+-- One row whose claim has expired, to be tried alone: the attempt is on record before it is
 -- made, so that a message that kills its relay runs out of attempts.  The first of its
 -- key, none of which is under a claim that lives.
 UPDATE {table} NOT INDEXED SET status = 1, claim_token = :token,
@@ -328,7 +328,7 @@ RETURNING id, 1, attempts - 1, generation, created_at, 0, message_id, topic,
 
 -- name: claim-next
 -- unused: lasts
--- When the first claim lapses, and when the first failed row is due: milliseconds from now.
+-- When the first claim expires, and when the first failed row is due: milliseconds from now.
 -- What is parked behind a dead row is neither
 -- (until_empty_competing_ends_with_parked_claims_and_failures).
 SELECT (SELECT {due:c} - (SELECT ms FROM wherry_clock)
@@ -341,42 +341,42 @@ SELECT (SELECT {due:c} - (SELECT ms FROM wherry_clock)
         ORDER BY {due:c} LIMIT 1);
 
 -- name: extend
--- A lapsed claim is not revived.
+-- A expired claim is not revived.
 UPDATE {table} NOT INDEXED SET next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 1 AND claim_token = :token
   AND next_retry_at > (SELECT ms FROM wherry_clock);
 
 -- name: lease-holder
-SELECT owner, expires_at - (SELECT ms FROM wherry_clock), epoch, engine FROM wherry_slot
-WHERE outbox = :name AND slot = :slot;
+SELECT owner, expires_at - (SELECT ms FROM wherry_clock), epoch, engine FROM wherry_lease
+WHERE outbox = :name AND number = :number;
 
 -- name: renew
--- Renewal and fallback poll in one.  A lapsed lease is not revived.
-UPDATE wherry_slot SET
+-- Renewal and fallback poll in one.  A expired lease is not revived.
+UPDATE wherry_lease SET
   expires_at = (SELECT ms FROM wherry_clock) + :lasts,
   unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END
-WHERE outbox = :name AND slot = :slot AND epoch = :epoch
+WHERE outbox = :name AND number = :number AND epoch = :epoch
   AND expires_at > (SELECT ms FROM wherry_clock)
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM wherry_outbox WHERE name = :name),
-  (SELECT nudge FROM wherry_outbox WHERE name = :name),
+  (SELECT control_version FROM wherry_outbox WHERE name = :name),
   (SELECT CASE id WHEN 0 THEN -1 ELSE id END FROM {table} INDEXED BY {table_open}
    WHERE status = 0 ORDER BY id LIMIT 1),
   (SELECT id FROM {table} INDEXED BY {table_open}
    WHERE status = 0 ORDER BY id DESC LIMIT 1);
 
 -- name: control
-SELECT paused_at IS NOT NULL, nudge FROM wherry_outbox WHERE name = :name;
+SELECT paused_at IS NOT NULL, control_version FROM wherry_outbox WHERE name = :name;
 
 -- name: release
-UPDATE wherry_slot SET expires_at = 0, clean = 1, unclean = 0
-WHERE outbox = :name AND slot = :slot AND epoch = :epoch
+UPDATE wherry_lease SET expires_at = 0, clean = 1, unclean = 0
+WHERE outbox = :name AND number = :number AND epoch = :epoch
   AND expires_at > (SELECT ms FROM wherry_clock);
 
 -- name: fence
 -- First in every transaction of a relay: no row, and it changes nothing (STALE).  Claims
 -- have their own expiry: of a shared lease only the epoch counts.
-SELECT 1 FROM wherry_slot WHERE outbox = :name AND slot = :slot AND epoch = :epoch
+SELECT 1 FROM wherry_lease WHERE outbox = :name AND number = :number AND epoch = :epoch
   AND (:shared OR expires_at > (SELECT ms FROM wherry_clock));
 
 -- name: read
@@ -428,7 +428,7 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND (status = 0 OR status = 1 OR
 ORDER BY id;
 
 -- name: horizon
--- unused: statements name slot epoch
+-- unused: statements name number epoch
 -- The oldest transaction that still runs, and the next to begin: a hole seen before `next`
 -- is over once `oldest` has reached it.  Not asked on SQLite, where no id can appear late;
 -- a second of the clock stands in for tests.
@@ -533,7 +533,7 @@ WHERE id = :id AND (status = 0 OR status = 1 OR status = 3) AND {this}
   AND (:token IS NULL OR claim_token = :token);
 
 -- name: requeue
--- The empty token, as in "redrive".
+-- The empty token, as in "retry-dead".
 UPDATE {table} NOT INDEXED SET status = 0, next_retry_at = NULL, claimed_at = NULL,
   claim_token = ''
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
@@ -602,7 +602,7 @@ DELETE FROM {table_archive} WHERE id IN (
   SELECT id FROM {table_archive} INDEXED BY {table_archive_done}
   WHERE processed_at <= (SELECT ms FROM wherry_clock) - :age ORDER BY processed_at LIMIT :limit);
 
--- name: redrive
+-- name: retry-dead
 -- A token that is nobody's tells claims of later ones of its key to wait for this one.
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL,
   claim_token = ''
@@ -628,7 +628,7 @@ DELETE FROM {table} WHERE (status = 0 OR status = 1 OR status = 3 OR status = 4)
                AND NOT EXISTS (SELECT 1 FROM {table} WHERE message_id = :ident));
 
 -- name: replay
--- The empty token, as in "redrive".
+-- The empty token, as in "retry-dead".
 UPDATE {table} SET status = 0, attempts = 0, next_retry_at = NULL, processed_at = NULL,
   claimed_at = NULL, claim_token = '', generation = min(generation, 999999999) + 1
 WHERE id IN (SELECT id FROM {table} NOT INDEXED WHERE id IN (
@@ -677,11 +677,11 @@ DELETE FROM {table_archive} WHERE id IN (
   WHERE {busy} AND b.status = 0 AND a.message_id = b.message_id
     AND a.created_at = b.created_at AND a.generation = b.generation - 1);
 
--- name: nudge
-UPDATE wherry_outbox SET nudge = nudge + 1 WHERE name = :name;
+-- name: raise-control-version
+UPDATE wherry_outbox SET control_version = control_version + 1 WHERE name = :name;
 
 -- name: pause
-UPDATE wherry_outbox SET nudge = nudge + 1,
+UPDATE wherry_outbox SET control_version = control_version + 1,
   paused_at = CASE WHEN :on THEN coalesce(paused_at, (SELECT ms FROM wherry_clock)) END
 WHERE name = :name;
 

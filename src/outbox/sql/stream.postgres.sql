@@ -145,9 +145,9 @@ WHERE outbox = :name;
 
 -- name: left
 -- How long ago a relay that marks nothing was there: it wrote its position at the end, or its
--- lease lapsed.  No row: rows are marked.
+-- lease expired.  No row: rows are marked.
 SELECT greatest((extract(epoch FROM clock_timestamp() - greatest(p.written_at,
-  (SELECT max(l.expires_at) FROM {wherry_slot} AS l
+  (SELECT max(l.expires_at) FROM {wherry_lease} AS l
    WHERE l.outbox = :name AND l.expires_at <= clock_timestamp()))) * 1000000.0)::bigint, 0)
 FROM {wherry_stream} AS p WHERE p.outbox = :name AND p.slot = :slot::text;
 
@@ -164,8 +164,8 @@ ON CONFLICT (outbox) DO UPDATE SET slot = excluded.slot, position = excluded.pos
 -- The position alone, with the fence in the statement.  It need not be on disk when it is
 -- answered: what is lost with it is delivered again, which may happen anyway.
 WITH held AS MATERIALIZED (
-  SELECT set_config('synchronous_commit', 'off', true) FROM {wherry_slot}
-  WHERE outbox = :name AND slot = :lease_slot::integer AND epoch = :epoch
+  SELECT set_config('synchronous_commit', 'off', true) FROM {wherry_lease}
+  WHERE outbox = :name AND number = :number::integer AND epoch = :epoch
     AND expires_at > statement_timestamp() FOR SHARE)
 UPDATE {wherry_stream} SET position = :position::bigint, epoch = :epoch,
   written_at = clock_timestamp()

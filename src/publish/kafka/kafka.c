@@ -45,13 +45,14 @@ static wherry_code tell(const wh_kafka *p, wherry_error *err)
 
 /* ---- opening and closing ---- */
 
-/* Of a lease's slot there is one producer: who takes it over fences who had it. */
+/* Each lease number has one producer: who takes it over fences who had it. */
 static const char *name_of(const wh_kafka *p, char *out, size_t cap)
 {
 	if (!p->set.transactional)
 		return NULL;
 	if (p->granted)
-		(void)snprintf(out, cap, "%s-%" PRId32, p->set.transactional, p->slot);
+		(void)snprintf(out, cap, "%s-%" PRId32, p->set.transactional,
+			       p->lease_number);
 	else
 		(void)snprintf(out, cap, "%s", p->set.transactional);
 	return out;
@@ -342,10 +343,11 @@ static void kafka_grant(wherry_publisher *pub, const wh_grant *grant)
 		look_for_topic(p);
 		return;
 	}
-	p->renamed = !p->granted || p->slot != grant->slot || p->epoch != grant->epoch;
+	p->renamed = !p->granted || p->lease_number != grant->number ||
+		     p->epoch != grant->epoch;
 	p->granted = true;
 	p->competes = *grant->token != 0;
-	p->slot = grant->slot;
+	p->lease_number = grant->number;
 	p->epoch = grant->epoch;
 	if (p->renamed && !p->open.n)
 		open_anew(p);

@@ -284,7 +284,7 @@ typedef struct wh_kafka {
 	int64_t apart;          /* the id of one that gets a transaction of its own; 0 */
 	bool granted, renamed;  /* under a lease; the client has another's name */
 	bool competes;          /* nobody has a lease */
-	int32_t slot;           /* of the lease */
+	int32_t lease_number;
 	int64_t epoch;
 	bool served;          /* this client has delivered something */
 	bool doubted;         /* it had to be sent something again; logged once */

@@ -276,7 +276,7 @@ static wherry_code read_limit(wh_kafka_settings *set, const wherry_config *confi
 	return WHERRY_OK;
 }
 
-/* It gets the slot behind it. */
+/* It gets the number of the lease behind it. */
 static wherry_code read_id(wh_kafka_settings *set, const char *value, wherry_error *err)
 {
 	if (!*value || strlen(value) > ID_MAX)

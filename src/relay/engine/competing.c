@@ -170,7 +170,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	bool later;
 
 	w->n++;
-	if (wh_intake_knows(r, row, &later)) /* our own, which had lapsed */
+	if (wh_intake_knows(r, row, &later)) /* our own, which had expired */
 		return later ? inherit(r, row, err) : WHERRY_OK;
 	wh_flaw_key(r, row);
 	if (r->box->layout.by_aggregate) {
@@ -232,9 +232,9 @@ static wherry_code after_claim(wherry_relay *r, wherry_code code, const wherry_e
 	return code;
 }
 
-/* Of those that lapsed, or of the others.  *out_n: how many it got. */
+/* Of those that expired, or of the others.  *out_n: how many it got. */
 static wherry_code claim(wherry_relay *r, const wherry_claim_options *options,
-			 bool lapsed, int64_t *out_n, wherry_error *err)
+			 bool expired, int64_t *out_n, wherry_error *err)
 {
 	wh_competing *c = state_of(r);
 	wherry_error why = WHERRY_ERROR_INIT;
@@ -246,17 +246,18 @@ static wherry_code claim(wherry_relay *r, const wherry_claim_options *options,
 	if (code != WHERRY_OK)
 		return code;
 	batch = r->window.batch;
-	if (!lapsed && c->place.after == INT64_MIN)
+	if (!expired && c->place.after == INT64_MIN)
 		c->freed = false;
-	if (lapsed)
-		code = wh_outbox_claim_lapsed(r->box, &r->lease, options, meet, &w, &why);
+	if (expired)
+		code = wh_outbox_claim_expired(r->box, &r->lease, options, meet, &w,
+					       &why);
 	else
 		code = wh_outbox_claim(r->box, &r->lease, options, &c->place, meet, &w,
 				       &more, &why);
 	if (code != WHERRY_OK && w.n)
 		give_back_batch(r, batch); /* if they were claimed, nobody knows */
 	wh_window_end(&r->window);
-	if (code == WHERRY_OK && !lapsed)
+	if (code == WHERRY_OK && !expired)
 		c->more = more || c->freed;
 	*out_n = w.n;
 	return after_claim(r, code, &why, err);
@@ -267,14 +268,14 @@ static wherry_code claim(wherry_relay *r, const wherry_claim_options *options,
 static wherry_code look_ahead(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_competing *c = state_of(r);
-	int64_t lapse_us, due_us;
+	int64_t expiry_us, due_us;
 	wherry_code code =
 		wh_store_claim_next(&r->box->store, r->set.park && r->set.ordered,
-				    r->set.claim_us, &lapse_us, &due_us, err);
+				    r->set.claim_us, &expiry_us, &due_us, err);
 
 	if (code != WHERRY_OK)
 		return code;
-	c->expires_at_us = wh_later(now, lapse_us);
+	c->expires_at_us = wh_later(now, expiry_us);
 	c->due_at_us = wh_later(now, due_us > 0 ? due_us : BLOCKED_US);
 	return WHERRY_OK;
 }
@@ -297,8 +298,8 @@ static bool may_claim(const wherry_relay *r)
 	return c->more && is_worth_it(r);
 }
 
-/* What lapsed comes first, but for the fresh ones after each share of it. */
-static bool lapsed_first(const wherry_relay *r, int64_t now)
+/* What expired comes first, but for the fresh ones after each share of it. */
+static bool expired_first(const wherry_relay *r, int64_t now)
 {
 	wh_competing *c = state_of(r);
 
@@ -306,8 +307,8 @@ static bool lapsed_first(const wherry_relay *r, int64_t now)
 	       !(c->fresh_most && may_claim(r));
 }
 
-/* First what is in memory must be through; others may have taken up what lapsed by then. */
-static wherry_code lapsed_step(wherry_relay *r, int64_t now, wherry_error *err)
+/* First what is in memory must be through; others may have taken up what expired by then. */
+static wherry_code expired_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_competing *c = state_of(r);
 	wherry_claim_options options = options_of(r);
@@ -403,8 +404,8 @@ static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 	c->taking_over &= r->window.n > 0;
 	if (c->taking_over && !r->destination.down)
 		return WHERRY_OK;
-	if (lapsed_first(r, now)) {
-		code = lapsed_step(r, now, err);
+	if (expired_first(r, now)) {
+		code = expired_step(r, now, err);
 		if (code != WHERRY_OK || r->window.n)
 			return code;
 	}
@@ -420,9 +421,9 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 		return WH_NEVER;
 	if (c->taking_over && r->window.n && !r->destination.down)
 		return at;
-	if (lapsed_first(r, now) && r->window.n)
+	if (expired_first(r, now) && r->window.n)
 		return c->look_again_us < at ? c->look_again_us : at;
-	if (lapsed_first(r, now))
+	if (expired_first(r, now))
 		return now;
 	if (c->expires_at_us < at && c->expires_at_us > now && !r->destination.down)
 		at = c->expires_at_us;

@@ -15,10 +15,10 @@
 
 typedef struct wh_partitioned {
 	wh_reader reader;
-	wh_slots slots; /* As of the last renewal. */
-	wh_slots heard; /* As this renewal says. */
-	bool yielding;  /* It gives partitions up once nothing is in flight. */
-	int logged;     /* Number of partitions that was logged last; -1: none. */
+	wh_partitions partitions; /* As of the last renewal. */
+	wh_partitions heard;      /* As this renewal says. */
+	bool yielding;            /* It gives partitions up once nothing is in flight. */
+	int logged; /* Number of partitions that was logged last; -1: none. */
 } wh_partitioned;
 
 static wh_partitioned *state_of(const wherry_relay *r)
@@ -41,13 +41,13 @@ static wherry_code make(wherry_relay *r, wherry_error *err)
 static void log_share(wherry_relay *r)
 {
 	wh_partitioned *p = state_of(r);
-	int n = wh_slots_count(p->slots.mine);
+	int n = wh_partitions_count(p->partitions.mine);
 
 	if (n == p->logged)
 		return;
-	wh_relay_say(r, WHERRY_LOG_INFO, "slots", wh_log_int("n", n),
-		     wh_log_int("of", WH_SLOTS),
-		     wh_log_int("relays", p->slots.n_others + 1));
+	wh_relay_say(r, WHERRY_LOG_INFO, "partitions", wh_log_int("n", n),
+		     wh_log_int("of", WH_PARTITIONS),
+		     wh_log_int("relays", p->partitions.n_others + 1));
 	p->logged = n;
 }
 
@@ -56,12 +56,12 @@ static void log_share(wherry_relay *r)
 static wherry_code take(wherry_relay *r, wherry_error *err)
 {
 	wh_partitioned *p = state_of(r);
-	wherry_code code =
-		wh_slots_join(&r->box->store, r->set.redeliver, r->set.name,
-			      r->set.lease_us, r->set.window, &r->lease, &p->slots, err);
+	wherry_code code = wh_partitions_join(&r->box->store, r->set.redeliver,
+					      r->set.name, r->set.lease_us, r->set.window,
+					      &r->lease, &p->partitions, err);
 
 	if (code == WHERRY_OK)
-		p->reader.mask = p->slots.mine;
+		p->reader.mask = p->partitions.mine;
 	return code;
 }
 
@@ -77,7 +77,7 @@ static void begin(wherry_relay *r, int64_t now)
 
 static wherry_code renew(wherry_relay *r, wherry_lease *inout, wherry_error *err)
 {
-	return wh_slots_renew(&r->box->store, inout, &state_of(r)->heard, err);
+	return wh_partitions_renew(&r->box->store, inout, &state_of(r)->heard, err);
 }
 
 /* The relays that had these partitions may have crashed while messages were in flight. */
@@ -100,9 +100,9 @@ static wherry_code suspect(wherry_relay *r, int64_t suspects, wherry_error *err)
 }
 
 /* Partitions it should have more; below 0: fewer. */
-static int missing(const wh_slots *s)
+static int missing(const wh_partitions *s)
 {
-	return wh_slots_fair(s->n_others) - wh_slots_count(s->mine);
+	return wh_partitions_fair(s->n_others) - wh_partitions_count(s->mine);
 }
 
 enum { SOON_US = 100000 };
@@ -111,8 +111,8 @@ static wherry_code take_more(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
 	int64_t suspects = 0;
-	wherry_code code = wh_slots_more(&r->box->store, &r->lease, &state_of(r)->slots,
-					 &suspects, &why);
+	wherry_code code = wh_partitions_more(&r->box->store, &r->lease,
+					      &state_of(r)->partitions, &suspects, &why);
 
 	if (code == WHERRY_BUSY && !why.native) { /* another was faster */
 		r->renew_at_us = wh_later(now, SOON_US);
@@ -128,17 +128,17 @@ static wherry_code take_more(wherry_relay *r, int64_t now, wherry_error *err)
 
 /* The share is as it was heard: take what is missing, give up what is too much once that is
  * possible. */
-static wherry_code adopt(wherry_relay *r, int64_t now, const wh_slots *heard,
+static wherry_code adopt(wherry_relay *r, int64_t now, const wh_partitions *heard,
 			 wherry_error *err)
 {
 	wh_partitioned *p = state_of(r);
-	wh_slots *s = &p->slots;
+	wh_partitions *s = &p->partitions;
 	uint64_t before = s->mine;
 	wherry_code code = WHERRY_OK;
 
 	*s = *heard;
-	if (s->lapse_us >= 0 && wh_later(now, s->lapse_us + 1000) < r->renew_at_us)
-		r->renew_at_us = wh_later(now, s->lapse_us + 1000);
+	if (s->expiry_us >= 0 && wh_later(now, s->expiry_us + 1000) < r->renew_at_us)
+		r->renew_at_us = wh_later(now, s->expiry_us + 1000);
 	if (r->fsm.state == WH_LEADING && missing(s) > 0 && ~(s->mine | s->others))
 		code = take_more(r, now, err);
 	p->reader.mask = s->mine;
@@ -164,15 +164,15 @@ static void lost(wherry_relay *r)
 	wh_partitioned *p = state_of(r);
 
 	p->yielding = false;
-	p->slots.mine = p->reader.mask = 0;
+	p->partitions.mine = p->reader.mask = 0;
 }
 
 /* ---- the step ---- */
 
 static wherry_code yield(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	const wh_slots *s = &state_of(r)->slots;
-	wh_slots heard;
+	const wh_partitions *s = &state_of(r)->partitions;
+	wh_partitions heard;
 	wherry_code code = WHERRY_OK;
 
 	(void)wh_relay_woken(r, now);
@@ -183,9 +183,10 @@ static wherry_code yield(wherry_relay *r, int64_t now, wherry_error *err)
 	    r->window.settled.n || wh_dead_letters_busy(r))
 		return code;
 	wh_lease_forget(r);
-	code = wh_slots_keep(&r->box->store, &r->lease,
-			     wh_slots_first(s->mine, wh_slots_fair(s->n_others)), &heard,
-			     err);
+	code = wh_partitions_keep(
+		&r->box->store, &r->lease,
+		wh_partitions_first(s->mine, wh_partitions_fair(s->n_others)), &heard,
+		err);
 	if (code != WHERRY_OK)
 		return code;
 	wh_reader_sweep(r, now);
@@ -206,10 +207,10 @@ static bool yields(const wherry_relay *r)
 static wherry_code control(wherry_relay *r, bool *out_paused, int64_t *out_version,
 			   wherry_error *err)
 {
-	const wh_slots *known = &state_of(r)->slots;
-	wh_slots now = *known;
-	wherry_code code = wh_slots_control(&r->box->store, &r->lease, out_paused,
-					    out_version, &now, err);
+	const wh_partitions *known = &state_of(r)->partitions;
+	wh_partitions now = *known;
+	wherry_code code = wh_partitions_control(&r->box->store, &r->lease, out_paused,
+						 out_version, &now, err);
 
 	if (code == WHERRY_OK &&
 	    (now.n_others != known->n_others || now.others != known->others))

@@ -218,15 +218,15 @@ static wherry_code note_transactions(wherry_relay *r, wherry_error *err)
 }
 
 /*
- * What is read of a share: so many rows of each slot that together they are about a batch,
+ * What is read of a share: so many rows of each partition that together they are about a batch,
  * and what may have been committed late, but for what is in memory.
  */
-static wh_slots_read share_of(wherry_relay *r, int64_t limit)
+static wh_partitions_read share_of(wherry_relay *r, int64_t limit)
 {
 	wh_reader *t = wh_reader_of(r);
 	enum { SPARE = 8 };
-	int64_t least = 2 * limit / (wh_slots_count(t->mask) + 1) + SPARE;
-	wh_slots_read share = {.mask = t->mask, .late = t->cursor};
+	int64_t least = 2 * limit / (wh_partitions_count(t->mask) + 1) + SPARE;
+	wh_partitions_read share = {.mask = t->mask, .late = t->cursor};
 
 	if (t->each < least)
 		t->each = least;
@@ -242,7 +242,7 @@ static wh_slots_read share_of(wherry_relay *r, int64_t limit)
 	return share;
 }
 
-/* Where few slots have much, more is read of each. */
+/* Where few partitions have much, more is read of each. */
 static void note_share(wherry_relay *r, const reading *w, int64_t limit)
 {
 	wh_reader *t = wh_reader_of(r);
@@ -264,7 +264,7 @@ static wherry_code read_turn(reading *w, int64_t limit, wherry_error *err)
 			     .n_holes = t->gaps.n,
 			     .all_open = t->sweeping,
 			     .touched = t->sweeping && t->changed_only};
-	wh_slots_read share;
+	wh_partitions_read share;
 	int64_t oldest = t->oldest;
 	bool asked = t->gaps.n > 0;
 	wh_horizon horizon = {.next = 0};
@@ -274,7 +274,7 @@ static wherry_code read_turn(reading *w, int64_t limit, wherry_error *err)
 
 	if (wh_reader_is_partial(r)) {
 		share = share_of(r, limit);
-		from.slots = &share;
+		from.partitions = &share;
 	}
 	wh_meanwhile_begin(r);
 	r->reading = !r->unfenced;
@@ -288,7 +288,7 @@ static wherry_code read_turn(reading *w, int64_t limit, wherry_error *err)
 	code = finish(w, code);
 	if (code != WHERRY_OK)
 		return code;
-	if (!w->full && (from.slots || w->rows < limit))
+	if (!w->full && (from.partitions || w->rows < limit))
 		wh_gaps_expire(&t->gaps, oldest);
 	if (w->full || (t->gaps.n && !asked))
 		return note_transactions(r, err);
@@ -380,7 +380,7 @@ static void tell_full(wherry_relay *r)
 	bool full = !wh_intake_keys_left(r);
 
 	if (full && !t->full_logged)
-		wh_relay_say(r, WHERRY_LOG_WARN, "slot-full",
+		wh_relay_say(r, WHERRY_LOG_WARN, "held-full",
 			     wh_log_int("held_keys", (int64_t)r->keys.n_held),
 			     wh_log_note("reading stops until fewer keys wait; see "
 					 "relay.held_keys"));

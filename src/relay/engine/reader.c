@@ -151,7 +151,7 @@ wherry_code wh_reader_renewed(wherry_relay *r, int64_t now, int64_t version,
 	(void)err;
 	if (lease->last_open > t->cursor && !t->fed)
 		t->more = true;
-	if (lease->nudge != version)
+	if (lease->control_version != version)
 		wh_reader_sweep(r, now);
 	else if (missed)
 		wh_reader_sweep_all(r, now);

@@ -231,7 +231,7 @@ static wherry_code meet_dead(void *ctx, const wh_open_row *row, wherry_error *er
 }
 
 /* With on_dead=park a key is parked as long as a dead message of it exists: read afresh
- * before each sweep, since a redrive may have changed it. */
+ * before each sweep, since a retry by hand may have changed it. */
 wherry_code wh_noted_parked(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_reader *t = wh_reader_of(r);

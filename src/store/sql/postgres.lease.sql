@@ -15,7 +15,7 @@ SELECT t.what || t.name, t.owner::regrole::text FROM (
   SELECT 'table ' AS what, c.relname::text AS name, c.relowner AS owner, c.relnamespace AS place
   FROM pg_class AS c WHERE c.oid = ANY (ARRAY[
     to_regclass({'table}), to_regclass({'table_archive}), to_regclass({'wherry_schema}),
-    to_regclass({'wherry_outbox}), to_regclass({'wherry_slot}), to_regclass({'wherry_clock}),
+    to_regclass({'wherry_outbox}), to_regclass({'wherry_lease}), to_regclass({'wherry_clock}),
     to_regclass({'wherry_stream}), to_regclass({'wherry_dead})]::oid[])
   UNION ALL
   SELECT 'function ', p.proname::text, p.proowner, p.pronamespace FROM pg_proc AS p
@@ -42,11 +42,11 @@ statement_timestamp() + least(:lasts::bigint, 3153600000000)::float8 * interval 
 CREATE TABLE IF NOT EXISTS {wherry_outbox}(
   name      text NOT NULL PRIMARY KEY,
   paused_at timestamptz,          -- relays deliver nothing while set
-  nudge     bigint NOT NULL DEFAULT 0   -- grows when rows changed behind the relay
+  control_version bigint NOT NULL DEFAULT 0   -- grows when rows changed behind the relay
 );
-CREATE TABLE IF NOT EXISTS {wherry_slot}(
+CREATE TABLE IF NOT EXISTS {wherry_lease}(
   outbox     text NOT NULL,
-  slot       integer NOT NULL,
+  number       integer NOT NULL,
   engine     text NOT NULL,
   owner      text NOT NULL,
   epoch      bigint NOT NULL,     -- fences every acknowledgement
@@ -57,7 +57,7 @@ CREATE TABLE IF NOT EXISTS {wherry_slot}(
   suspects   bigint NOT NULL,     -- messages to try one at a time
   members    text NOT NULL DEFAULT '',  -- tokens of those that hold it together, ",a,b,"
   mask       bigint NOT NULL DEFAULT -1,  -- which parts of the keys, of 64; see postgres.partitions.sql
-  PRIMARY KEY (outbox, slot)
+  PRIMARY KEY (outbox, number)
 ) WITH (fillfactor = 50);         -- renewed in place
 
 -- part: own_wakes
@@ -72,27 +72,27 @@ END $$;
 DROP TRIGGER IF EXISTS wherry_wake ON {wherry_outbox};
 CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_outbox}
   FOR EACH ROW EXECUTE FUNCTION {wherry_wake_control}('name');
-DROP TRIGGER IF EXISTS wherry_wake ON {wherry_slot};
-CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_slot}
+DROP TRIGGER IF EXISTS wherry_wake ON {wherry_lease};
+CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_lease}
   FOR EACH ROW WHEN (new.expires_at < old.expires_at)
   EXECUTE FUNCTION {wherry_wake_control}('outbox');
 
 -- part: alone
--- No relay lives that has a share of the slots (a_whole_lease_and_shares_keep_each_other_out).
-NOT EXISTS (SELECT 1 FROM {wherry_slot} AS o
-            WHERE o.outbox = :name AND o.slot > 0 AND o.expires_at > {now})
+-- No relay lives that has a share of the partitions (a_whole_lease_and_shares_keep_each_other_out).
+NOT EXISTS (SELECT 1 FROM {wherry_lease} AS o
+            WHERE o.outbox = :name AND o.number > 0 AND o.expires_at > {now})
 
 -- name: lease
--- Taken when it is free or has lapsed, by the database's clock; the epoch grows, so that
+-- Taken when it is free or has expired, by the database's clock; the epoch grows, so that
 -- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
 -- After an unclean end as many messages are suspects as it may have had in flight, and
 -- twice as many after each further one in a row.
-INSERT INTO {wherry_slot} AS s (outbox, slot, engine, owner, epoch, expires_at, clean, unclean,
+INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean,
                               win, suspects)
-SELECT :name::text, :slot::integer, :engine::text, :owner::text, 1, {until}, 0, 0,
+SELECT :name::text, :number::integer, :engine::text, :owner::text, 1, {until}, 0, 0,
   :window::bigint, 0
 WHERE {alone}
-ON CONFLICT (outbox, slot) DO UPDATE SET
+ON CONFLICT (outbox, number) DO UPDATE SET
   engine = excluded.engine, owner = excluded.owner, epoch = s.epoch + 1,
   expires_at = excluded.expires_at, clean = 0, win = excluded.win, mask = -1,
   unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE s.unclean + 1 END,
@@ -101,7 +101,7 @@ ON CONFLICT (outbox, slot) DO UPDATE SET
   WHERE s.expires_at <= {now}
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
-  (SELECT nudge FROM {wherry_outbox} WHERE name = s.outbox),
+  (SELECT control_version FROM {wherry_outbox} WHERE name = s.outbox),
   {ends};
 
 -- name: forget-place
@@ -114,45 +114,45 @@ DO $$ BEGIN
 END $$;
 
 -- name: lease-holder
--- Slot 0 has it whole; where several share, one that lives is told before it.
+-- Number 0 has it whole; where several share, one that lives is told before it.
 SELECT owner, ceil(extract(epoch FROM expires_at - {now}) * 1000.0)::bigint, epoch, engine
-FROM {wherry_slot}
-WHERE outbox = :name AND (:slot::integer = 0 OR slot = :slot::integer)
-ORDER BY expires_at > {now} DESC, slot LIMIT 1;
+FROM {wherry_lease}
+WHERE outbox = :name AND (:number::integer = 0 OR number = :number::integer)
+ORDER BY expires_at > {now} DESC, number LIMIT 1;
 
 -- name: renew
--- Renewal and fallback poll in one.  A lapsed lease is not revived.
-UPDATE {wherry_slot} AS s SET expires_at = {until},
+-- Renewal and fallback poll in one.  A expired lease is not revived.
+UPDATE {wherry_lease} AS s SET expires_at = {until},
   unclean = CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END
-WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND expires_at > {now}
+WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now}
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
-  (SELECT nudge FROM {wherry_outbox} WHERE name = s.outbox),
+  (SELECT control_version FROM {wherry_outbox} WHERE name = s.outbox),
   {ends};
 
 -- name: control
-SELECT paused_at IS NOT NULL, nudge FROM {wherry_outbox} WHERE name = :name;
+SELECT paused_at IS NOT NULL, control_version FROM {wherry_outbox} WHERE name = :name;
 
 -- name: release
-UPDATE {wherry_slot} SET expires_at = '1970-01-01 00:00:00+00', clean = 1, unclean = 0
-WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND expires_at > {now};
+UPDATE {wherry_lease} SET expires_at = '1970-01-01 00:00:00+00', clean = 1, unclean = 0
+WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now};
 
 -- name: fence
 -- First in every transaction of a relay: no row, and it changes nothing (STALE).  The lock
 -- keeps others from taking the lease until what was written under it is committed.  Claims
 -- have their own expiry: of a shared lease only the epoch counts, and nobody waits.
 WITH held AS (
-  SELECT 1 FROM {wherry_slot} WHERE :shared::bigint = 0 AND outbox = :name AND slot = :slot
+  SELECT 1 FROM {wherry_lease} WHERE :shared::bigint = 0 AND outbox = :name AND number = :number
     AND epoch = :epoch AND expires_at > {now} FOR SHARE)
 SELECT 1 FROM held
 UNION ALL
-SELECT 1 FROM {wherry_slot} WHERE :shared::bigint <> 0 AND outbox = :name AND slot = :slot
+SELECT 1 FROM {wherry_lease} WHERE :shared::bigint <> 0 AND outbox = :name AND number = :number
   AND epoch = :epoch;
 
--- name: nudge
-UPDATE {wherry_outbox} SET nudge = nudge + 1 WHERE name = :name;
+-- name: raise-control-version
+UPDATE {wherry_outbox} SET control_version = control_version + 1 WHERE name = :name;
 
 -- name: pause
-UPDATE {wherry_outbox} SET nudge = nudge + 1,
+UPDATE {wherry_outbox} SET control_version = control_version + 1,
   paused_at = CASE WHEN :on::bigint <> 0 THEN coalesce(paused_at, {now}) END
 WHERE name = :name;

@@ -1,14 +1,14 @@
 --
 -- What several relays need that share an outbox on PostgreSQL; included by native.postgres.sql.
 --
--- A message belongs to one of 64 slots, by its ordering key, or by its id where it has
--- none.  Each relay has a lease of its own, a row of wherry_slot, whose mask has a bit for
--- each slot that is its share; the fence of postgres.lease.sql looks at that row.  A live lease's
--- mask is changed by its holder alone, and slots are taken only out of leases that have
--- ended, under "slots-lock": so no two that live have a slot in common
--- (no_two_relays_have_a_slot_in_common).
+-- A message belongs to one of 64 partitions, by its ordering key, or by its id where it has
+-- none.  Each relay has a lease of its own, a row of wherry_lease, whose mask has a bit for
+-- each partition that is its share; the fence of postgres.lease.sql looks at that row.  A live lease's
+-- mask is changed by its holder alone, and partitions are taken only out of leases that have
+-- ended, under "partitions-lock": so no two that live have a partition in common
+-- (no_two_relays_have_a_partition_in_common).
 
--- part: slot
+-- part: partition
 -- Of a message.  The hash is of bytes, whatever the database's collation.
 ((coalesce(hashtextextended((CASE
     WHEN partition_key <> '' THEN '=' || partition_key
@@ -16,47 +16,47 @@
     THEN length(aggregate_type)::text || ':' || aggregate_type || aggregate_id
   END) COLLATE "C", 0::bigint), id) & 63::bigint)::smallint)
 
--- name: add-slots
--- What is open, by slot.  It says abs(status) and id + 0, and so does the part "of": no other
+-- name: add-partitions
+-- What is open, by partition.  It says abs(status) and id + 0, and so does the part "of": no other
 -- index fits then, each of which would read the rows of other relays; and this one fits
 -- nothing else.
-CREATE INDEX IF NOT EXISTS {bare_slot} ON {table}({slot}, abs(status), (id + 0))
+CREATE INDEX IF NOT EXISTS {bare_partition} ON {table}({partition}, abs(status), (id + 0))
   WHERE abs(status) IN (0, 1, 3);
 
--- name: slots-ready
+-- name: partitions-ready
 -- Is the index there, and whole?
 SELECT count(*) FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
-WHERE i.indrelid = {'table}::regclass::oid AND c.relname = {name} || '_slot' AND i.indisvalid;
+WHERE i.indrelid = {'table}::regclass::oid AND c.relname = {name} || '_partition' AND i.indisvalid;
 
--- name: slots-lock
--- First in every transaction that takes slots: they are taken by one after the other, and
+-- name: partitions-lock
+-- First in every transaction that takes partitions: they are taken by one after the other, and
 -- such a transaction is on disk when it is answered.
 SELECT pg_advisory_xact_lock((1668::bigint << 32) + {'table}::regclass::oid::bigint),
   set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'),
              true);
 
--- name: slots-relays
+-- name: partitions-relays
 -- Relays of other engines have no partitions: they work on the whole outbox.
-SELECT slot, epoch, expires_at > {now}, clean, unclean, win, mask, engine,
+SELECT number, epoch, expires_at > {now}, clean, unclean, win, mask, engine,
   greatest(ceil(extract(epoch FROM expires_at - {now}) * 1000.0), 0)::bigint, owner
-FROM {wherry_slot} WHERE outbox = :name ORDER BY slot;
+FROM {wherry_lease} WHERE outbox = :name ORDER BY number;
 
--- name: slots-strip
--- Take slots out of a lease that has lapsed.  Its epoch grows: whoever had it may be in the
+-- name: partitions-strip
+-- Take partitions out of a lease that has expired.  Its epoch grows: whoever had it may be in the
 -- middle of a transaction, and this waits for its end.
-UPDATE {wherry_slot} SET mask = mask & ~:mask::bigint, epoch = epoch + 1, engine = 'exclusive'
-WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND expires_at <= {now};
+UPDATE {wherry_lease} SET mask = mask & ~:mask::bigint, epoch = epoch + 1, engine = 'exclusive'
+WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at <= {now};
 
 -- part: of
--- Rows of slot n in one state.
-abs(status) IN (0, 1, 3) AND {slot} = n AND abs(status) = st
+-- Rows of partition n in one state.
+abs(status) IN (0, 1, 3) AND {partition} = n AND abs(status) = st
 
 -- part: shared
 -- What a lease tells, and who else is there: the share, those who live, what the others
--- have, and when the first of them lapses.
+-- have, and when the first of them expires.
 epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
-  (SELECT nudge FROM {wherry_outbox} WHERE name = s.outbox),
+  (SELECT control_version FROM {wherry_outbox} WHERE name = s.outbox),
   coalesce((SELECT min(a.id) FROM generate_series(0, 63) AS n CROSS JOIN (VALUES (0)) AS p(st)
     CROSS JOIN LATERAL (SELECT id FROM {table} WHERE {of} ORDER BY id + 0 LIMIT 1) AS a
     WHERE s.mask >> n & 1::bigint = 1), 0),
@@ -64,46 +64,46 @@ epoch, suspects,
     CROSS JOIN LATERAL (SELECT id FROM {table} WHERE {of} ORDER BY id + 0 DESC LIMIT 1) AS a
     WHERE s.mask >> n & 1::bigint = 1), 0),
   s.mask,
-  (SELECT count(*) FROM {wherry_slot} AS o
-   WHERE o.outbox = s.outbox AND o.slot <> s.slot AND o.expires_at > {now}),
-  (SELECT coalesce(bit_or(o.mask), 0) FROM {wherry_slot} AS o
-   WHERE o.outbox = s.outbox AND o.slot <> s.slot AND o.expires_at > {now}),
+  (SELECT count(*) FROM {wherry_lease} AS o
+   WHERE o.outbox = s.outbox AND o.number <> s.number AND o.expires_at > {now}),
+  (SELECT coalesce(bit_or(o.mask), 0) FROM {wherry_lease} AS o
+   WHERE o.outbox = s.outbox AND o.number <> s.number AND o.expires_at > {now}),
   (SELECT coalesce(min(ceil(extract(epoch FROM o.expires_at - {now}) * 1000.0)), -1)::bigint
-   FROM {wherry_slot} AS o
-   WHERE o.outbox = s.outbox AND o.slot <> s.slot AND o.expires_at > {now})
+   FROM {wherry_lease} AS o
+   WHERE o.outbox = s.outbox AND o.number <> s.number AND o.expires_at > {now})
 
--- name: slots-take
+-- name: partitions-take
 -- A new lease, in a row that is nobody's any more.
-INSERT INTO {wherry_slot} AS s (outbox, slot, engine, owner, epoch, expires_at, clean, unclean,
+INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean,
                               win, suspects, mask)
-VALUES (:name, :slot, 'exclusive', :owner, 1, {until}, 0, :unclean::bigint, :window::bigint,
+VALUES (:name, :number, 'exclusive', :owner, 1, {until}, 0, :unclean::bigint, :window::bigint,
         :suspects::bigint, :mask::bigint)
-ON CONFLICT (outbox, slot) DO UPDATE SET
+ON CONFLICT (outbox, number) DO UPDATE SET
   engine = 'exclusive', owner = excluded.owner, epoch = s.epoch + 1,
   expires_at = excluded.expires_at, clean = 0, unclean = excluded.unclean,
   win = excluded.win, suspects = excluded.suspects, mask = excluded.mask
   WHERE s.expires_at <= {now}
 RETURNING {shared};
 
--- name: slots-renew
+-- name: partitions-renew
 -- Renewal, fallback poll and a look at the others in one; and the share, changed.
-UPDATE {wherry_slot} AS s SET expires_at = {until},
+UPDATE {wherry_lease} AS s SET expires_at = {until},
   mask = CASE WHEN :change::bigint <> 0 THEN :mask::bigint ELSE s.mask END,
   unclean = greatest(CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END,
                      :unclean::bigint)
-WHERE outbox = :name AND slot = :slot AND epoch = :epoch AND expires_at > {now}
+WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now}
 RETURNING {shared};
 
--- name: slots-control
+-- name: partitions-control
 -- As control, and who else is there.
-SELECT paused_at IS NOT NULL, nudge,
-  (SELECT count(*) FROM {wherry_slot}
-   WHERE outbox = :name AND slot <> :slot AND expires_at > {now}),
-  (SELECT coalesce(bit_or(mask), 0) FROM {wherry_slot}
-   WHERE outbox = :name AND slot <> :slot AND expires_at > {now})
+SELECT paused_at IS NOT NULL, control_version,
+  (SELECT count(*) FROM {wherry_lease}
+   WHERE outbox = :name AND number <> :number AND expires_at > {now}),
+  (SELECT coalesce(bit_or(mask), 0) FROM {wherry_lease}
+   WHERE outbox = :name AND number <> :number AND expires_at > {now})
 FROM {wherry_outbox} WHERE name = :name;
 
--- name: slots-tell
+-- name: partitions-tell
 -- Shares are to change: whoever sleeps looks.
 SELECT pg_notify(concat('wherry_', {'table}::regclass::oid, '_control'), '');
 
@@ -111,18 +111,18 @@ SELECT pg_notify(concat('wherry_', {'table}::regclass::oid, '_control'), '');
 -- With :open rows of all open states, else pending ones.
 SELECT st FROM (VALUES (0), (1), (3)) AS s(st) WHERE st = 0 OR :open::bigint <> 0
 
--- name: slots-read
--- Open rows of some slots behind the cursor, so many of each and then of all, up to the
+-- name: partitions-read
+-- Open rows of some partitions behind the cursor, so many of each and then of all, up to the
 -- first of which there may be more.  And pending ones before it that may have been committed
 -- late, but for those that the relay has (late_ids_of_a_share_leave_before_higher_ones).
 WITH ahead AS MATERIALIZED (
   SELECT n, st, a.id
-  FROM unnest(:slots::smallint[]) AS n CROSS JOIN ({states_asked}) AS s CROSS JOIN LATERAL (
+  FROM unnest(:partitions::smallint[]) AS n CROSS JOIN ({states_asked}) AS s CROSS JOIN LATERAL (
     SELECT id FROM {table} WHERE {of} AND id + 0 > :after::bigint
     ORDER BY id + 0 LIMIT :each::bigint) AS a),
 late AS MATERIALIZED (
   SELECT a.id
-  FROM unnest(:slots::smallint[]) AS n CROSS JOIN (VALUES (0)) AS p(st) CROSS JOIN LATERAL (
+  FROM unnest(:partitions::smallint[]) AS n CROSS JOIN (VALUES (0)) AS p(st) CROSS JOIN LATERAL (
     SELECT id FROM {table}
     WHERE {of} AND id + 0 > :late::bigint AND id + 0 <= :after::bigint
     ORDER BY id + 0) AS a
@@ -141,7 +141,7 @@ FROM (SELECT place FROM picked ORDER BY place) AS p
 CROSS JOIN LATERAL (SELECT * FROM {table} WHERE id = place OFFSET 0) AS t
 ORDER BY place;
 
--- name: slots-dead-keys
+-- name: partitions-dead-keys
 SELECT id, {key_texts}
-FROM {table} WHERE status = 4 AND id > :after AND {slot} = ANY (:slots::smallint[])
+FROM {table} WHERE status = 4 AND id > :after AND {partition} = ANY (:partitions::smallint[])
 ORDER BY id LIMIT :limit;

@@ -7,7 +7,7 @@
 -- part: texts
 created_at, 0::bigint, message_id, topic, ''::text, ''::text, NULL::text, '{}'::text, NULL::text, payload
 
--- part: expired
+-- part: overdue
 state = 1 AND until <= {now}
 
 -- name: migrate-1
@@ -44,21 +44,21 @@ UPDATE {table} SET state = 1, claimer = :token::text, until = {now} + :lasts::bi
 WHERE id IN (SELECT id FROM {table} WHERE state = 3 AND until <= {now} LIMIT :limit::bigint)
 RETURNING id, 0::bigint, attempts, 0::bigint, {texts};
 
--- name: lapsed
+-- name: expired
 -- unused: lasts unordered park after share
-SELECT claimer, count(*) FROM {table} WHERE {expired}
+SELECT claimer, count(*) FROM {table} WHERE {overdue}
 GROUP BY claimer ORDER BY min(until) LIMIT 1;
 
 -- name: claim-share
 -- unused: unordered park after share long body
 UPDATE {table} SET claimer = :token::text, until = {now} + :lasts::bigint
-WHERE id IN (SELECT id FROM {table} WHERE {expired} AND claimer = :of::text LIMIT :limit::bigint)
+WHERE id IN (SELECT id FROM {table} WHERE {overdue} AND claimer = :of::text LIMIT :limit::bigint)
 RETURNING id, 0::bigint, attempts, 0::bigint, {texts};
 
--- name: claim-lapsed
+-- name: claim-expired
 -- unused: unordered park after share long body
 UPDATE {table} SET claimer = :token::text, until = {now} + :lasts::bigint, attempts = attempts + 1
-WHERE id = (SELECT id FROM {table} WHERE {expired} ORDER BY until LIMIT 1)
+WHERE id = (SELECT id FROM {table} WHERE {overdue} ORDER BY until LIMIT 1)
 RETURNING id, 1::bigint, attempts - 1, 0::bigint, {texts};
 
 -- name: claim-next
@@ -68,7 +68,7 @@ SELECT (SELECT min(until) - {now} FROM {table} WHERE state = 1),
 
 -- name: extend
 UPDATE {table} SET until = {now} + :lasts::bigint
-WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND claimer = :token::text AND NOT ({expired});
+WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND claimer = :token::text AND NOT ({overdue});
 
 -- name: reap
 UPDATE {table} SET state = 0, claimer = NULL WHERE state = 1 AND until <= {now} - :timeout::bigint;

@@ -7,7 +7,7 @@ CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)
 -- part: texts
 created_at, 0, message_id, topic, '', '', NULL, '{}', NULL, payload
 
--- part: expired
+-- part: overdue
 state = 1 AND until <= {now}
 
 -- name: migrate-1
@@ -42,21 +42,21 @@ UPDATE {table} SET state = 1, claimer = :token, until = {now} + :lasts
 WHERE id IN (SELECT id FROM {table} WHERE state = 3 AND until <= {now} LIMIT :limit)
 RETURNING id, 0, attempts, 0, {texts};
 
--- name: lapsed
+-- name: expired
 -- unused: lasts unordered park after share
-SELECT claimer, count(*) FROM {table} WHERE {expired}
+SELECT claimer, count(*) FROM {table} WHERE {overdue}
 GROUP BY claimer ORDER BY min(until) LIMIT 1;
 
 -- name: claim-share
 -- unused: unordered park after share long body
 UPDATE {table} SET claimer = :token, until = {now} + :lasts
-WHERE id IN (SELECT id FROM {table} WHERE {expired} AND claimer = :of LIMIT :limit)
+WHERE id IN (SELECT id FROM {table} WHERE {overdue} AND claimer = :of LIMIT :limit)
 RETURNING id, 0, attempts, 0, {texts};
 
--- name: claim-lapsed
+-- name: claim-expired
 -- unused: unordered park after share long body
 UPDATE {table} SET claimer = :token, until = {now} + :lasts, attempts = attempts + 1
-WHERE id = (SELECT id FROM {table} WHERE {expired} ORDER BY until LIMIT 1)
+WHERE id = (SELECT id FROM {table} WHERE {overdue} ORDER BY until LIMIT 1)
 RETURNING id, 1, attempts - 1, 0, {texts};
 
 -- name: claim-next
@@ -66,7 +66,7 @@ SELECT (SELECT min(until) - {now} FROM {table} WHERE state = 1),
 
 -- name: extend
 UPDATE {table} SET until = {now} + :lasts
-WHERE id IN (SELECT value FROM json_each(:ids)) AND claimer = :token AND NOT ({expired});
+WHERE id IN (SELECT value FROM json_each(:ids)) AND claimer = :token AND NOT ({overdue});
 
 -- name: reap
 UPDATE {table} SET state = 0, claimer = NULL WHERE state = 1 AND until <= {now} - :timeout;

@@ -1,5 +1,5 @@
 /*
- * Claims that lapsed, of relays that compete: what a relay held when it ended leaves soon,
+ * Claims that expired, of relays that compete: what a relay held when it ended leaves soon,
  * what ended it is found, and the work of others goes on meanwhile.
  */
 #include "relay_suite.h"
@@ -42,7 +42,7 @@ static int64_t most_attempts(relay_fixture *f)
 	return relay_number(f, "SELECT max(attempts) FROM outbox");
 }
 
-static void many_that_lapsed_together_are_tried_in_shares(void **state)
+static void many_that_expired_together_are_tried_in_shares(void **state)
 {
 	relay_fixture *f = *state;
 	relay_fake *fake;
@@ -66,7 +66,7 @@ static void many_that_lapsed_together_are_tried_in_shares(void **state)
 	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 8);
 }
 
-static void fresh_messages_leave_between_those_that_lapsed(void **state)
+static void fresh_messages_leave_between_those_that_expired(void **state)
 {
 	relay_fixture *f = *state;
 	relay_fake *fake;
@@ -95,7 +95,7 @@ static void fresh_messages_leave_between_those_that_lapsed(void **state)
 }
 
 /* One that waits for its last message to land finds that others were faster. */
-static void a_relay_that_waits_to_try_what_lapsed_goes_on_when_another_took_it(
+static void a_relay_that_waits_to_try_what_expired_goes_on_when_another_took_it(
 	void **state)
 {
 	relay_fixture *f = *state;
@@ -110,7 +110,7 @@ static void a_relay_that_waits_to_try_what_lapsed_goes_on_when_another_took_it(
 	RELAY_UNTIL(f, &f->b, relay_fake_holds(of_b, 2));
 	relay_sql(f, "UPDATE outbox SET next_retry_at = 1 WHERE id = 1");
 	relay_put(f, "y");
-	f->offset_us += 60 * WH_SECOND * 60; /* b knows when it lapses */
+	f->offset_us += 60 * WH_SECOND * 60; /* b knows when it expires */
 	relay_sql(f, "UPDATE outbox SET next_retry_at = "
 		     "(SELECT ms FROM wherry_clock) + 3600000 WHERE id = 2");
 	relay_quiet(f, &f->b);
@@ -189,10 +189,10 @@ static void what_another_took_over_is_not_counted(void **state)
 	RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 6) && relay_fake_holds(fake, 7));
 }
 
-const relay_test relay_lapse_tests[] = {
-	RELAY_TEST(many_that_lapsed_together_are_tried_in_shares, RELAY_OTHERS),
-	RELAY_TEST(fresh_messages_leave_between_those_that_lapsed, RELAY_OTHERS),
-	RELAY_TEST(a_relay_that_waits_to_try_what_lapsed_goes_on_when_another_took_it,
+const relay_test relay_expiry_tests[] = {
+	RELAY_TEST(many_that_expired_together_are_tried_in_shares, RELAY_OTHERS),
+	RELAY_TEST(fresh_messages_leave_between_those_that_expired, RELAY_OTHERS),
+	RELAY_TEST(a_relay_that_waits_to_try_what_expired_goes_on_when_another_took_it,
 		   RELAY_OTHERS),
 	RELAY_TEST(one_of_many_that_kills_its_relays_is_found_and_only_it_dies, 0),
 	RELAY_TEST(what_another_took_over_is_not_counted, RELAY_KEYS),

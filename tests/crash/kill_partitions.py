@@ -1,4 +1,4 @@
-"""As kill_postgres.py, with three relays that share the outbox by slots, and come and go; by its
+"""As kill_postgres.py, with three relays that share the outbox by partitions, and come and go; by its
 seed a bout has a server that is killed, or only connections that end.
 """
 
@@ -17,12 +17,12 @@ RELAYS = 3
 class Shop(postgres.Shop):
     def make(self, path):
         super().make(path)
-        self.wherry("init", self.url, "--slots", check=True)
+        self.wherry("init", self.url, "--partitions", check=True)
 
     def leader(self, victims):
-        """One that has slots, any; and the others."""
+        """One that has partitions, any; and the others."""
         rows = self.db.execute(
-            "SELECT owner FROM wherry_slot WHERE expires_at > clock_timestamp() AND mask <> 0"
+            "SELECT owner FROM wherry_lease WHERE expires_at > clock_timestamp() AND mask <> 0"
         )
         relays = [v for v in victims if v.kind == "relay"]
         holders = [v for v in relays if any(f":{v.process.pid}:" in owner for (owner,) in rows)]
@@ -34,7 +34,7 @@ class Bout(kill_postgres.Bout):
     server_killed = False
 
     def end_one(self):
-        """It gives its slots back, while the others go on."""
+        """It gives its partitions back, while the others go on."""
         self.shop.wait_ready()
         relay = self.rng.choice(self.relays)
         relay.end()
@@ -79,4 +79,4 @@ def run(folder, seed, rounds, tell_round):
 
 
 if __name__ == "__main__":
-    sys.exit(tap.bouts("kill-slots", 12, 60 if tap.rounds(12) > 12 else 12, run))
+    sys.exit(tap.bouts("kill-partitions", 12, 60 if tap.rounds(12) > 12 else 12, run))

@@ -1,5 +1,5 @@
 /*
- * Several exclusive relays share an outbox on PostgreSQL: each has some of its slots, and
+ * Several exclusive relays share an outbox on PostgreSQL: each has some of its partitions, and
  * takes and gives up some when others come and go.
  */
 #include "relay_suite.h"
@@ -43,13 +43,13 @@ static void turn_all(relay_fixture *f, int64_t by_us, const char *what, int line
 			turn_all((f), by_, #condition, __LINE__, __FILE__);              \
 	} while (0)
 
-/* The slots that a live lease of that name has. */
-static uint64_t slots_of(relay_fixture *f, int i)
+/* The partitions that a live lease of that name has. */
+static uint64_t partitions_of(relay_fixture *f, int i)
 {
 	char sql[200];
 
 	(void)snprintf(sql, sizeof(sql),
-		       "SELECT coalesce(bit_or(mask), 0) FROM wherry_slot WHERE owner = "
+		       "SELECT coalesce(bit_or(mask), 0) FROM wherry_lease WHERE owner = "
 		       "'relay%d' AND expires_at > clock_timestamp()",
 		       i);
 	return (uint64_t)relay_number(f, sql);
@@ -57,8 +57,9 @@ static uint64_t slots_of(relay_fixture *f, int i)
 
 static bool shares(relay_fixture *f, int a, int b, int c)
 {
-	return wh_slots_count(slots_of(f, 0)) == a &&
-	       wh_slots_count(slots_of(f, 1)) == b && wh_slots_count(slots_of(f, 2)) == c;
+	return wh_partitions_count(partitions_of(f, 0)) == a &&
+	       wh_partitions_count(partitions_of(f, 1)) == b &&
+	       wh_partitions_count(partitions_of(f, 2)) == c;
 }
 
 /* As a crash would. */
@@ -76,7 +77,7 @@ static void kill(relay_fixture *f, int i)
 		side->pub = NULL;
 	}
 	(void)snprintf(sql, sizeof(sql),
-		       "UPDATE wherry_slot SET expires_at = 0, clean = 0 WHERE owner = "
+		       "UPDATE wherry_lease SET expires_at = 0, clean = 0 WHERE owner = "
 		       "'relay%d'",
 		       i);
 	relay_sql(f, sql);
@@ -110,7 +111,7 @@ static void three_relays_share_an_outbox(void **state)
 	ALL_UNTIL(f, shares(f, 32, 32, 0));
 	start(f, 2);
 	ALL_UNTIL(f, shares(f, 22, 22, 20));
-	assert_true(relay_logged(f, "event=slots n=20 of=64 relays=3"));
+	assert_true(relay_logged(f, "event=partitions n=20 of=64 relays=3"));
 	for (int i = 0; i < 5; i++)
 		relay_put(f, letters);
 	ALL_UNTIL(f, relay_count(f, WHERRY_DONE) == 260);
@@ -120,7 +121,7 @@ static void three_relays_share_an_outbox(void **state)
 		assert_true(relay_stats(side_of(f, i)).published > 0);
 }
 
-static void a_relay_that_leaves_hands_its_slots_over_at_once(void **state)
+static void a_relay_that_leaves_hands_its_partitions_over_at_once(void **state)
 {
 	relay_fixture *f = *state;
 
@@ -155,7 +156,7 @@ static void what_a_relay_had_that_was_killed_is_taken_over(void **state)
 	ALL_UNTIL(f, shares(f, 32, 0, 32));
 }
 
-static void no_two_relays_have_a_slot_in_common(void **state)
+static void no_two_relays_have_a_partition_in_common(void **state)
 {
 	relay_fixture *f = *state;
 	int64_t n = 0;
@@ -182,9 +183,9 @@ static void no_two_relays_have_a_slot_in_common(void **state)
 			n += 3;
 		}
 		turn_all(f, relay_deadline(), "a turn", __LINE__, __FILE__);
-		assert_int_equal(slots_of(f, 0) & slots_of(f, 1), 0);
-		assert_int_equal(slots_of(f, 1) & slots_of(f, 2), 0);
-		assert_int_equal(slots_of(f, 2) & slots_of(f, 0), 0);
+		assert_int_equal(partitions_of(f, 0) & partitions_of(f, 1), 0);
+		assert_int_equal(partitions_of(f, 1) & partitions_of(f, 2), 0);
+		assert_int_equal(partitions_of(f, 2) & partitions_of(f, 0), 0);
 	}
 	for (int i = 0; i < SIDES; i++)
 		if (!side_of(f, i)->relay)
@@ -203,7 +204,7 @@ static char key_of(relay_fixture *f, int i, int n)
 		"SELECT ascii(c) FROM unnest(string_to_array('%s', NULL)) AS c WHERE "
 		"(%lld::bigint >> (hashtextextended('=' || c, 0) & 63)::integer) & 1 "
 		"= 1 ORDER BY c LIMIT 1 OFFSET %d",
-		letters, (long long)slots_of(f, i), n);
+		letters, (long long)partitions_of(f, i), n);
 	return (char)relay_number(f, sql);
 }
 
@@ -236,7 +237,7 @@ static void a_relay_stopped_past_its_lease_changes_nothing(void **state)
 	keys[1] = key_of(f, 1, 1);
 	relay_put(f, keys);
 	ALL_UNTIL(f, fake->n == 2);
-	relay_sql(f, "UPDATE wherry_slot SET expires_at = 0 WHERE owner = 'relay1'");
+	relay_sql(f, "UPDATE wherry_lease SET expires_at = 0 WHERE owner = 'relay1'");
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2); /* b stands still */
 	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
 	assert_true(relay_fake_answer(fake, 2, WHERRY_REJECTED));
@@ -346,7 +347,7 @@ static void a_key_stays_parked_when_its_relay_changes(void **state)
 	for (int i = 0; i < 20; i++)
 		turn_all(f, relay_deadline(), "a turn", __LINE__, __FILE__);
 	assert_int_equal(relay_delivered(f), 0);
-	assert_int_equal(relay_redrive(f, 0), 2);
+	assert_int_equal(relay_retry(f, 0), 2);
 	ALL_UNTIL(f, relay_count(f, WHERRY_DONE) == 6);
 	relay_check_once(f, 6);
 	relay_check_order(f);
@@ -377,7 +378,7 @@ static void a_hot_key_that_is_stuck_stops_nobody_else(void **state)
 }
 
 /* Not before what flies has landed, even if it is in no slot that is given up. */
-static void slots_are_given_up_when_nothing_of_theirs_flies(void **state)
+static void partitions_are_given_up_when_nothing_of_theirs_flies(void **state)
 {
 	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
@@ -518,7 +519,7 @@ static void until_empty_waits_for_what_others_have(void **state)
 }
 
 /* Each as a program would, that waits until it is woken. */
-static void an_insert_wakes_the_relay_that_has_its_slot(void **state)
+static void an_insert_wakes_the_relay_that_has_its_partition(void **state)
 {
 	relay_fixture *f = *state;
 
@@ -554,25 +555,25 @@ static wherry_code take_pages(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* Pages that reading a batch of these slots touches. */
-static int64_t pages_of(relay_fixture *f, uint64_t slots, int64_t after)
+/* Pages that reading a batch of these partitions touches. */
+static int64_t pages_of(relay_fixture *f, uint64_t partitions, int64_t after)
 {
 	static char text[16384], name[] = "explain";
-	wh_slots_read share = {.mask = slots, .each = 100, .late = after};
-	const wh_read_from from = {.after = after, .limit = 100, .slots = &share};
-	wh_param params[WH_SLOTS_READ_PARAMS];
+	wh_partitions_read share = {.mask = partitions, .each = 100, .late = after};
+	const wh_read_from from = {.after = after, .limit = 100, .partitions = &share};
+	wh_param params[WH_PARTITION_READ_PARAMS];
 	wh_stmt explain = {.name = name,
 			   .text = text,
-			   .params = f->box->store.stmt.slots_read->params,
-			   .n_params = f->box->store.stmt.slots_read->n_params};
+			   .params = f->box->store.stmt.partitions_read->params,
+			   .n_params = f->box->store.stmt.partitions_read->n_params};
 	wh_sql all = {NULL, &explain, 1};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t pages = -1;
 
 	(void)snprintf(text, sizeof(text), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) %s",
-		       f->box->store.stmt.slots_read->text);
-	WHERRY_PASS(wh_slots_read_params(f->box, &from, params, &err));
-	WHERRY_PASS(wh_db_run(f->other, &explain, params, WH_SLOTS_READ_PARAMS,
+		       f->box->store.stmt.partitions_read->text);
+	WHERRY_PASS(wh_partitions_read_params(f->box, &from, params, &err));
+	WHERRY_PASS(wh_db_run(f->other, &explain, params, WH_PARTITION_READ_PARAMS,
 			      take_pages, &pages, NULL, &err));
 	wh_db_forget(f->other, &all);
 	return pages;
@@ -600,21 +601,21 @@ static void a_share_is_read_without_the_rows_of_others(void **state)
 
 static const relay_test own[] = {
 	RELAY_TEST(three_relays_share_an_outbox, 0),
-	RELAY_TEST(a_relay_that_leaves_hands_its_slots_over_at_once, 0),
+	RELAY_TEST(a_relay_that_leaves_hands_its_partitions_over_at_once, 0),
 	RELAY_TEST(what_a_relay_had_that_was_killed_is_taken_over, 0),
-	RELAY_TEST(no_two_relays_have_a_slot_in_common, 0),
+	RELAY_TEST(no_two_relays_have_a_partition_in_common, 0),
 	RELAY_TEST(a_relay_stopped_past_its_lease_changes_nothing, 0),
 	RELAY_TEST(a_lower_id_that_is_committed_late_is_delivered_by_its_relay, 0),
 	RELAY_TEST(late_ids_of_a_share_leave_before_higher_ones, 0),
 	RELAY_TEST(what_waits_behind_a_failed_message_stays_behind_it, 0),
 	RELAY_TEST(a_key_stays_parked_when_its_relay_changes, 0),
 	RELAY_TEST(a_hot_key_that_is_stuck_stops_nobody_else, 0),
-	RELAY_TEST(slots_are_given_up_when_nothing_of_theirs_flies, 0),
+	RELAY_TEST(partitions_are_given_up_when_nothing_of_theirs_flies, 0),
 	RELAY_TEST(suspects_of_a_killed_relay_are_tried_one_at_a_time, 0),
 	RELAY_TEST(no_schedule_of_transactions_reorders_a_key_of_a_share, 0),
 	RELAY_TEST(a_whole_lease_and_shares_keep_each_other_out, 0),
 	RELAY_TEST(until_empty_waits_for_what_others_have, 0),
-	RELAY_TEST(an_insert_wakes_the_relay_that_has_its_slot, 0),
+	RELAY_TEST(an_insert_wakes_the_relay_that_has_its_partition, 0),
 	RELAY_TEST(a_share_is_read_without_the_rows_of_others, 0),
 	RELAY_TESTS_END,
 };
@@ -623,7 +624,7 @@ int main(void)
 {
 	static const relay_target targets[] = {
 		{
-			.name = "postgres, slots",
+			.name = "postgres, partitions",
 			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
 			.make = postgres_enter,
 			.drop = postgres_leave,

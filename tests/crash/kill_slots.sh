@@ -1,6 +1,0 @@
-#!/usr/bin/env bash
-# As kill_postgres.sh, with three relays that share the outbox by slots.
-#
-# Writes TAP.  WHERRY_CRASH_ROUNDS: how many kills and stops; WHERRY_CRASH_SEED: which.
-
-exec python3 -B "$(dirname "$0")/kill_slots.py"
