@@ -105,13 +105,12 @@ void wh_handlers_free(wh_handlers *pool)
 	free(pool);
 }
 
-static void free_calls(wh_calls *list)
+static void free_calls(wh_flights *list)
 {
-	for (wherry_call *call = list->head, *next; call; call = next) {
-		next = call->next;
+	wherry_call *call;
+
+	while ((call = (wherry_call *)wh_flights_pop(list)))
 		free(call);
-	}
-	*list = (wh_calls){NULL, NULL, 0};
 }
 
 static void handlers_drop(wherry_publisher *pub)
@@ -121,7 +120,8 @@ static void handlers_drop(wherry_publisher *pub)
 	(void)pthread_mutex_lock(&pool->lock);
 	free_calls(&pool->queue);
 	free_calls(&pool->over);
-	for (wherry_call *call = pool->running.head; call; call = call->next)
+	for (wherry_call *call = wh_calls_first(&pool->running); call;
+	     call = wh_calls_next(call))
 		wh_pool_stray(call);
 	(void)pthread_mutex_unlock(&pool->lock);
 }
@@ -412,7 +412,7 @@ static wherry_code handlers_submit(wherry_publisher *pub,
 			break;
 		call->grant = pool->grant;
 		call->limit_us = now_us;
-		wh_calls_append(&pool->queue, call);
+		wh_flights_append(&pool->queue, &call->flight);
 	}
 	staffed = wh_pool_staff(pool);
 	busy = busy || pool->queue.n;
@@ -434,20 +434,20 @@ static void time_out(wherry_call *call, wh_receipt *out)
 	char why[64];
 
 	(void)snprintf(why, sizeof(why), "timed out after %s", call->pool->limit);
-	wh_receipt_fill(out, call->given, WHERRY_UNKNOWN, why);
+	wh_receipt_fill(out, call->flight.message, WHERRY_UNKNOWN, why);
 	wh_pool_stray(call);
 }
 
 /* Those that wait for a function that may never return. */
 static void time_out_queued(wh_handlers *pool, int64_t now_us)
 {
-	for (wherry_call *call = pool->queue.head, *next; call; call = next) {
-		next = call->next;
+	for (wherry_call *call = wh_calls_first(&pool->queue), *next; call; call = next) {
+		next = wh_calls_next(call);
 		if (now_us < wh_later(call->limit_us, pool->limit_us) ||
 		    !wh_pool_blocked(pool, call, true))
 			continue;
-		wh_calls_remove(&pool->queue, call);
-		call->own = true;
+		wh_flights_remove(&pool->queue, &call->flight);
+		call->flight.own = true;
 		wh_pool_conclude(call, WHERRY_RETRY,
 				 "waited for an earlier call that is over its time");
 	}
@@ -458,7 +458,8 @@ static size_t keep_limits(wh_handlers *pool, wh_receipt *out, size_t cap)
 	int64_t now_us = wh_monotonic(pool->env);
 	size_t n = 0;
 
-	for (wherry_call *call = pool->running.head; call && n < cap; call = call->next)
+	for (wherry_call *call = wh_calls_first(&pool->running); call && n < cap;
+	     call = wh_calls_next(call))
 		if (call->phase == WH_CALL_RUNNING && !call->ending &&
 		    now_us >= call->limit_us)
 			time_out(call, &out[n++]);
@@ -469,20 +470,11 @@ static size_t keep_limits(wh_handlers *pool, wh_receipt *out, size_t cap)
 	return n;
 }
 
-static void fill(wh_receipt *out, const wherry_call *call)
-{
-	wh_receipt_fill(out, call->given, call->verdict,
-			call->verdict == WHERRY_DELIVERED ? NULL : call->reason);
-	out->written = call->written;
-	out->own = call->own;
-	out->retry_after_us = call->retry_after_us;
-}
-
 static wherry_code handlers_collect(wherry_publisher *pub, wh_receipt *out, size_t cap,
 				    size_t *out_n, wherry_error *err)
 {
 	wh_handlers *pool = of(pub);
-	wh_calls told = {NULL, NULL, 0};
+	wh_flights told = {NULL, NULL, 0};
 	size_t n;
 
 	(void)err;
@@ -490,11 +482,10 @@ static wherry_code handlers_collect(wherry_publisher *pub, wh_receipt *out, size
 	(void)pthread_mutex_lock(&pool->lock);
 	n = keep_limits(pool, out, cap);
 	while (n < cap && pool->over.n) {
-		wherry_call *call = pool->over.head;
+		wh_flight *f = wh_flights_pop(&pool->over);
 
-		wh_calls_remove(&pool->over, call);
-		fill(&out[n++], call);
-		wh_calls_append(&told, call);
+		wh_flight_receipt(f, &out[n++]);
+		wh_flights_append(&told, f);
 	}
 	if (pool->over.n)
 		(void)eventfd_write(pool->event, 1);
@@ -508,15 +499,12 @@ static wherry_code handlers_collect(wherry_publisher *pub, wh_receipt *out, size
 static void handlers_cancel(wherry_publisher *pub)
 {
 	wh_handlers *pool = of(pub);
+	wherry_call *call;
 
 	(void)pthread_mutex_lock(&pool->lock);
-	while (pool->queue.head) {
-		wherry_call *call = pool->queue.head;
-
-		wh_calls_remove(&pool->queue, call);
+	while ((call = (wherry_call *)wh_flights_pop(&pool->queue)))
 		wh_pool_conclude(call, WHERRY_THROTTLED, "not begun: the relay stops");
-	}
-	for (wherry_call *call = pool->running.head; call; call = call->next) {
+	for (call = wh_calls_first(&pool->running); call; call = wh_calls_next(call)) {
 		call->stopping = true;
 		atomic_store(&call->cancelled, true);
 	}
@@ -535,12 +523,13 @@ static int64_t handlers_deadline(wherry_publisher *pub)
 	int64_t at = WH_NEVER;
 
 	(void)pthread_mutex_lock(&pool->lock);
-	for (const wherry_call *call = pool->running.head; call; call = call->next)
+	for (const wherry_call *call = wh_calls_first(&pool->running); call;
+	     call = wh_calls_next(call))
 		if (call->phase == WH_CALL_RUNNING && !call->ending &&
 		    call->limit_us < at)
 			at = call->limit_us;
-	for (const wherry_call *call = pool->queue.head; pool->n_stray && call;
-	     call = call->next) {
+	for (const wherry_call *call = wh_calls_first(&pool->queue);
+	     pool->n_stray && call; call = wh_calls_next(call)) {
 		int64_t by_us = wh_later(call->limit_us, pool->limit_us);
 
 		if (by_us < at && wh_pool_blocked(pool, call, true))

@@ -26,7 +26,7 @@
 
 #include <wherry/handlers.h>
 
-#include "publish/driver.h"
+#include "publish/flight.h"
 
 typedef struct wh_handlers wh_handlers;
 typedef struct wh_worker wh_worker;
@@ -68,11 +68,10 @@ typedef struct wh_step {
 typedef enum wh_phase { WH_CALL_QUEUED, WH_CALL_RUNNING, WH_CALL_STRAY } wh_phase;
 
 struct wherry_call {
+	wh_flight flight; /* first; its message is not read, its reason is below */
 	wh_handlers *pool;
-	wherry_call *next, *prev;
-	const wherry_message *given; /* what the receipt will name; borrowed, not read */
-	wherry_message message;      /* a copy, in this block */
-	uint64_t key_hash;           /* 0: not ordered */
+	wherry_message message; /* a copy, in this block */
+	uint64_t key_hash;      /* 0: not ordered */
 	wh_grant grant;
 	int64_t limit_us; /* when its time is up; QUEUED: when it was taken */
 	wh_phase phase;
@@ -93,19 +92,20 @@ struct wherry_call {
 	bool dropped;        /* by middleware */
 	bool succeeded;      /* the handler said so, and it stands */
 
-	/* how it ended */
-	wherry_verdict verdict;
-	bool written, own; /* as in wh_receipt */
-	int64_t retry_after_us;
 	char reason[sizeof(((wh_receipt *)NULL)->reason)];
 
 	char text[];
 };
 
-typedef struct wh_calls {
-	wherry_call *head, *tail;
-	size_t n;
-} wh_calls;
+static inline wherry_call *wh_calls_first(const wh_flights *list) /* NULL: none */
+{
+	return (wherry_call *)list->head;
+}
+
+static inline wherry_call *wh_calls_next(const wherry_call *call)
+{
+	return (wherry_call *)call->flight.next;
+}
 
 struct wh_worker {
 	wh_handlers *pool;
@@ -132,7 +132,7 @@ struct wh_handlers {
 	wh_middleware *outermost, *innermost;
 	size_t n_middleware;
 	wh_grant grant;
-	wh_calls queue, running, over;
+	wh_flights queue, running, over;
 	size_t n_stray;                       /* of those that run */
 	size_t n_live, n_idle;                /* threads */
 	size_t n_leaving;                     /* of the live ones, about to end */
@@ -140,11 +140,6 @@ struct wh_handlers {
 	int64_t turns_since_us, last_turn_us; /* with hardly a pause in between */
 	bool closing, abandoned;
 };
-
-#define WH_CALL_OF(call, list_) wh_calls_remove(&(call)->pool->list_, (call))
-
-void wh_calls_append(wh_calls *list, wherry_call *call);
-void wh_calls_remove(wh_calls *list, wherry_call *call);
 
 /* handlers.c: with an environment of one's own */
 wherry_code wh_handlers_open(const char *url, const wherry_config *config,

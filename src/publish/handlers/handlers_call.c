@@ -38,7 +38,11 @@ wherry_call *wh_call_make(wh_handlers *pool, const wherry_message *msg)
 	if (!call)
 		return NULL;
 	*call = (wherry_call){
-		.pool = pool, .given = msg, .key_hash = wh_message_key_hash(msg)};
+		.flight = {.message = msg},
+		.pool = pool,
+		.key_hash = wh_message_key_hash(msg),
+	};
+	call->flight.reason = call->reason;
 	atomic_init(&call->cancelled, false);
 	to = call->text;
 	for (int i = 0; i < TEXTS; i++) {
@@ -94,7 +98,7 @@ static wherry_verdict end_step(wherry_call *call, wherry_verdict verdict)
 	}
 	close_step(call);
 	if (step->commit(call, &err) == WHERRY_OK) {
-		call->written = true;
+		call->flight.written = true;
 		return WHERRY_DELIVERED;
 	}
 	wherry_call_reason(call, err.message);
@@ -108,7 +112,7 @@ static wherry_verdict no_handler(wherry_call *call)
 	(void)snprintf(why, sizeof(why), "no handler for topic '%.120s'",
 		       call->message.topic);
 	wherry_call_reason(call, why);
-	call->own = true;
+	call->flight.own = true;
 	return WHERRY_RETRY;
 }
 
@@ -132,7 +136,7 @@ static wherry_verdict check_verdict(wherry_call *call, wherry_verdict verdict)
 		(void)snprintf(why, sizeof(why),
 			       "a handler returned %d, which is not a verdict", value);
 	wherry_call_reason(call, why);
-	call->own = true;
+	call->flight.own = true;
 	return WHERRY_RETRY;
 }
 
@@ -174,7 +178,7 @@ void wh_call_run(wherry_call *call)
 {
 	wherry_verdict verdict = run_layer(call, call->outermost, call->n_middleware);
 
-	call->verdict = call->written ? WHERRY_DELIVERED : verdict;
+	call->flight.verdict = call->flight.written ? WHERRY_DELIVERED : verdict;
 }
 
 wherry_verdict wherry_call_next(wherry_call *call)
@@ -231,5 +235,5 @@ const char *wherry_call_why(const wherry_call *call)
 
 void wherry_call_retry_after(wherry_call *call, int64_t us)
 {
-	call->retry_after_us = us > 0 ? us : 0;
+	call->flight.retry_after_us = us > 0 ? us : 0;
 }

@@ -13,33 +13,6 @@
 #include "base/thread.h"
 #include "publish/handlers/handlers.h"
 
-/* ---- lists ---- */
-
-void wh_calls_append(wh_calls *list, wherry_call *call)
-{
-	call->next = NULL;
-	call->prev = list->tail;
-	if (list->tail)
-		list->tail->next = call;
-	else
-		list->head = call;
-	list->tail = call;
-	list->n++;
-}
-
-void wh_calls_remove(wh_calls *list, wherry_call *call)
-{
-	if (call->prev)
-		call->prev->next = call->next;
-	else
-		list->head = call->next;
-	if (call->next)
-		call->next->prev = call->prev;
-	else
-		list->tail = call->prev;
-	list->n--;
-}
-
 /* ---- which call is next ---- */
 
 static bool same_place(const wherry_call *a, const wherry_call *b)
@@ -56,7 +29,8 @@ bool wh_pool_blocked(const wh_handlers *pool, const wherry_call *call, bool by_s
 {
 	const wh_handler *h = wh_handlers_find(pool, call->message.topic);
 
-	for (const wherry_call *other = pool->running.head; other; other = other->next) {
+	for (const wherry_call *other = wh_calls_first(&pool->running); other;
+	     other = wh_calls_next(other)) {
 		if (by_stray && other->phase != WH_CALL_STRAY)
 			continue;
 		if (same_place(call, other))
@@ -69,10 +43,10 @@ bool wh_pool_blocked(const wh_handlers *pool, const wherry_call *call, bool by_s
 
 static wherry_call *pick(wh_handlers *pool)
 {
-	wherry_call *call = pool->queue.head;
+	wherry_call *call = wh_calls_first(&pool->queue);
 
 	while (call && wh_pool_blocked(pool, call, false))
-		call = call->next;
+		call = wh_calls_next(call);
 	return call;
 }
 
@@ -87,10 +61,10 @@ void wh_pool_conclude(wherry_call *call, wherry_verdict verdict, const char *why
 {
 	wh_handlers *pool = call->pool;
 
-	call->verdict = verdict;
+	call->flight.verdict = verdict;
 	if (why)
 		wherry_call_reason(call, why);
-	wh_calls_append(&pool->over, call);
+	wh_flights_append(&pool->over, &call->flight);
 	if (pool->over.n == 1)
 		tell(pool);
 }
@@ -105,7 +79,7 @@ void wh_pool_stray(wherry_call *call)
 {
 	wh_handlers *pool = call->pool;
 
-	call->given = NULL;
+	call->flight.message = NULL;
 	atomic_store(&call->cancelled, true);
 	if (call->phase != WH_CALL_STRAY)
 		pool->n_stray++;
@@ -132,7 +106,7 @@ static wherry_call *end(wherry_call *call)
 {
 	wh_handlers *pool = call->pool;
 
-	wh_calls_remove(&pool->running, call);
+	wh_flights_remove(&pool->running, &call->flight);
 	end_once(call);
 	if (pool->n_idle && pool->queue.n)
 		(void)pthread_cond_broadcast(
@@ -141,9 +115,9 @@ static wherry_call *end(wherry_call *call)
 		pool->n_stray--;
 		return call;
 	}
-	if (call->stopping && call->verdict == WHERRY_RETRY)
-		call->verdict = WHERRY_THROTTLED; /* not its fault */
-	wh_pool_conclude(call, call->verdict, NULL);
+	if (call->stopping && call->flight.verdict == WHERRY_RETRY)
+		call->flight.verdict = WHERRY_THROTTLED; /* not its fault */
+	wh_pool_conclude(call, call->flight.verdict, NULL);
 	return NULL;
 }
 
@@ -152,8 +126,8 @@ static void begin(wh_worker *w, wherry_call *call)
 	wh_handlers *pool = w->pool;
 	wh_handler *h = wh_handlers_find(pool, call->message.topic);
 
-	wh_calls_remove(&pool->queue, call);
-	wh_calls_append(&pool->running, call);
+	wh_flights_remove(&pool->queue, &call->flight);
+	wh_flights_append(&pool->running, &call->flight);
 	call->phase = WH_CALL_RUNNING;
 	call->limit_us = wh_later(wh_monotonic(pool->env), pool->limit_us);
 	call->worker = w;

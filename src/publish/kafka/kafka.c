@@ -168,7 +168,7 @@ static taking refuse(wh_kafka *p, wh_kafka_job *job, rd_kafka_resp_err_t code, b
 	/* Reports make room; and what is before it in its key comes first. */
 	if (busy || (full && p->open.n))
 		return LATER;
-	wh_kafka_describe_of(p, job->message, code, text, sizeof(text));
+	wh_kafka_describe_of(p, job->flight.message, code, text, sizeof(text));
 	if (full)
 		wh_kafka_answer(
 			p, job, WHERRY_REJECTED,
@@ -202,7 +202,7 @@ static taking take(wh_kafka *p, const wherry_message *msg)
 	}
 	code = now ? wh_kafka_hand_over(p, job, &why) : RD_KAFKA_RESP_ERR_NO_ERROR;
 	if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
-		wh_kafka_jobs_append(&p->open, job);
+		wh_flights_append(&p->open, &job->flight);
 		return TAKEN;
 	}
 	(void)wh_kafka_key_leave(&p->keys, job, RD_KAFKA_PARTITION_UA);
@@ -297,16 +297,13 @@ static wherry_code kafka_collect(wherry_publisher *pub, wh_receipt *out, size_t 
 	now = wh_monotonic(p->env);
 	if (p->failing)
 		wh_kafka_fail_step(p, now);
-	else if (p->open.n && now >= p->open.head->deadline_us)
+	else if (p->open.n && now >= wh_kafka_first(p)->deadline_us)
 		wh_kafka_miss_deadline(p, now);
-	while (n < cap && p->done.head) {
-		wh_kafka_job *job = p->done.head;
+	while (n < cap && p->done.n) {
+		wh_kafka_job *job = (wh_kafka_job *)wh_flights_pop(&p->done);
 
-		wh_receipt_fill(&out[n], job->message, job->verdict, job->reason);
-		out[n].retry_after_us = job->retry_after_us;
-		wh_kafka_jobs_remove(&p->done, job);
+		wh_flight_receipt(&job->flight, &out[n++]);
 		wh_kafka_job_free(job);
-		n++;
 	}
 	p->refusing = p->refusing && p->done.n;
 	*out_n = n;
@@ -371,7 +368,7 @@ static int64_t kafka_deadline(wherry_publisher *pub)
 		return 0;
 	if (!p->open.n)
 		return WH_NEVER;
-	return p->failing ? p->give_up_us : p->open.head->deadline_us;
+	return p->failing ? p->give_up_us : wh_kafka_first(p)->deadline_us;
 }
 
 /* Statistics come with a client of their own, and are taken in while it is idle, too. */

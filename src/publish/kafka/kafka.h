@@ -11,7 +11,7 @@
 #include <librdkafka/rdkafka.h>
 #include <pthread.h>
 
-#include "publish/driver.h"
+#include "publish/flight.h"
 
 /* ---- what the URL says: kafka_url.c ---- */
 
@@ -136,29 +136,18 @@ typedef enum wh_kafka_stage {
 } wh_kafka_stage;
 
 typedef struct wh_kafka_job {
-	struct wh_kafka_job *prev, *next;
+	wh_flight flight;            /* first; its reason is the job's, from malloc() */
 	struct wh_kafka_job *behind; /* the next one that waits in its key */
-	const wherry_message *message;
-	uint64_t key_hash; /* 0: not ordered */
-	uint64_t place;    /* topic and partition as far as they are asked for */
+	uint64_t key_hash;           /* 0: not ordered */
+	uint64_t place; /* topic and partition as far as they are asked for */
 	int64_t deadline_us;
 	wh_kafka_stage stage;
 	rd_kafka_resp_err_t error; /* of a failed one */
 	bool maybe;                /* of a failed one: it may be written */
 	bool unmade; /* it waits for its topic to be made, or for a transaction */
-	wherry_verdict verdict; /* once it has one */
-	int64_t retry_after_us; /* of a verdict */
-	char *reason;           /* NULL: none */
 } wh_kafka_job;
 
-typedef struct wh_kafka_jobs {
-	wh_kafka_job *head, *tail;
-	size_t n;
-} wh_kafka_jobs;
-
-void wh_kafka_jobs_append(wh_kafka_jobs *jobs, wh_kafka_job *job);
-void wh_kafka_jobs_remove(wh_kafka_jobs *jobs, wh_kafka_job *job);
-void wh_kafka_jobs_clear(wh_kafka_jobs *jobs); /* and free them */
+void wh_kafka_jobs_clear(wh_flights *jobs); /* and free them */
 wh_kafka_job *wh_kafka_job_new(const wherry_message *msg, const wh_kafka_settings *set);
 void wh_kafka_job_free(wh_kafka_job *job);
 
@@ -271,8 +260,8 @@ typedef struct wh_kafka {
 	wh_kafka_settings set;
 	wh_kafka_exits *exits;
 	wh_kafka_client *client; /* NULL: the next submit opens one */
-	wh_kafka_jobs open;      /* taken and without a verdict, in order */
-	wh_kafka_jobs done;      /* with one, for receipts */
+	wh_flights open;         /* taken and without a verdict, in order */
+	wh_flights done;         /* with one, for receipts */
 	size_t handed;           /* of the open ones: librdkafka has them */
 	size_t sent;             /* and those that wait for a commit */
 	wh_kafka_keys keys;
@@ -296,6 +285,17 @@ typedef struct wh_kafka {
 	wh_kafka_stats stats;
 	wh_kafka_watch watch;
 } wh_kafka;
+
+/* The open ones in turn; NULL: there are no more. */
+static inline wh_kafka_job *wh_kafka_first(const wh_kafka *p)
+{
+	return (wh_kafka_job *)p->open.head;
+}
+
+static inline wh_kafka_job *wh_kafka_next(const wh_kafka_job *job)
+{
+	return (wh_kafka_job *)job->flight.next;
+}
 
 /* The error of what no broker acknowledged, where it could not be sent again at once. */
 #define WH_KAFKA_UNACKNOWLEDGED RD_KAFKA_RESP_ERR__RETRY

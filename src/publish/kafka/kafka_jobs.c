@@ -7,42 +7,6 @@
 
 #define PROOF_US (3600 * WH_SECOND)
 
-/* ---- lists ---- */
-
-void wh_kafka_jobs_append(wh_kafka_jobs *jobs, wh_kafka_job *job)
-{
-	job->next = NULL;
-	job->prev = jobs->tail;
-	if (jobs->tail)
-		jobs->tail->next = job;
-	else
-		jobs->head = job;
-	jobs->tail = job;
-	jobs->n++;
-}
-
-void wh_kafka_jobs_remove(wh_kafka_jobs *jobs, wh_kafka_job *job)
-{
-	if (job->prev)
-		job->prev->next = job->next;
-	else
-		jobs->head = job->next;
-	if (job->next)
-		job->next->prev = job->prev;
-	else
-		jobs->tail = job->prev;
-	jobs->n--;
-}
-
-void wh_kafka_jobs_clear(wh_kafka_jobs *jobs)
-{
-	for (wh_kafka_job *job = jobs->head, *next; job; job = next) {
-		next = job->next;
-		wh_kafka_job_free(job);
-	}
-	*jobs = (wh_kafka_jobs){0};
-}
-
 /* ---- one ---- */
 
 /* Topic and headers as they are asked for: whoever names a partition does so in headers.
@@ -69,7 +33,7 @@ wh_kafka_job *wh_kafka_job_new(const wherry_message *msg, const wh_kafka_setting
 
 	if (!job)
 		return NULL;
-	*job = (wh_kafka_job){.message = msg};
+	*job = (wh_kafka_job){.flight = {.message = msg}};
 	job->key_hash = set->ordered ? wh_message_key_hash(msg) : 0;
 	job->place = job->key_hash ? place_of(msg, set) : 0;
 	return job;
@@ -77,8 +41,16 @@ wh_kafka_job *wh_kafka_job_new(const wherry_message *msg, const wh_kafka_setting
 
 void wh_kafka_job_free(wh_kafka_job *job)
 {
-	free(job->reason);
+	free(job->flight.reason);
 	free(job);
+}
+
+void wh_kafka_jobs_clear(wh_flights *jobs)
+{
+	wh_kafka_job *job;
+
+	while ((job = (wh_kafka_job *)wh_flights_pop(jobs)))
+		wh_kafka_job_free(job);
 }
 
 /* ---- keys ---- */

@@ -40,16 +40,17 @@ rd_kafka_resp_err_t wh_kafka_hand_over(wh_kafka *p, wh_kafka_job *job, wherry_er
 	rd_kafka_resp_err_t error;
 	wherry_code code;
 
-	job->unmade =
-		(p->set.transactional && !wh_kafka_transaction_takes(p, job->message)) ||
-		!has_topic(p, job->message);
+	job->unmade = (p->set.transactional &&
+		       !wh_kafka_transaction_takes(p, job->flight.message)) ||
+		      !has_topic(p, job->flight.message);
 	if (job->unmade)
 		return RD_KAFKA_RESP_ERR_NO_ERROR;
-	code = wh_kafka_record_fill(job->message, &record, why);
+	code = wh_kafka_record_fill(job->flight.message, &record, why);
 	if (code != WHERRY_OK)
 		return code == WHERRY_NOMEM ? RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE
 					    : RD_KAFKA_RESP_ERR__BAD_MSG;
-	error = wh_kafka_client_produce(p->client, &p->set, job->message, &record, job);
+	error = wh_kafka_client_produce(p->client, &p->set, job->flight.message, &record,
+					job);
 	if (record.headers)
 		rd_kafka_headers_destroy(record.headers);
 	if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
@@ -78,7 +79,7 @@ static void hand_on_one(wh_kafka *p, wh_kafka_job *job)
 	if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
 		return;
 	if (code == RD_KAFKA_RESP_ERR__BAD_MSG)
-		job->reason = strdup(why.message);
+		job->flight.reason = strdup(why.message);
 	fail_job(p, job, code, false);
 }
 
@@ -94,7 +95,7 @@ static void hand_on(wh_kafka *p, wh_kafka_job *job)
 /* And what waited for its topic, or a transaction. */
 void wh_kafka_hand_on_unmade(wh_kafka *p)
 {
-	for (wh_kafka_job *job = p->open.head; job; job = job->next)
+	for (wh_kafka_job *job = wh_kafka_first(p); job; job = wh_kafka_next(job))
 		if (job->unmade)
 			hand_on_one(p, job);
 }
@@ -128,7 +129,7 @@ static void send_again(wh_kafka *p, wh_kafka_job *job)
 
 	if (!p->doubted)
 		wh_log(p->env, WHERRY_LOG_WARN, "kafka", "sent-again",
-		       wh_log_int("id", job->message->id),
+		       wh_log_int("id", job->flight.message->id),
 		       wh_log_note("no broker acknowledged this message, but one "
 				   "took a later message; further cases are not "
 				   "logged"));
@@ -159,7 +160,7 @@ static void deliver(wh_kafka *p, wh_kafka_job *job, const rd_kafka_message_t *of
 		hand_on(p, wh_kafka_key_leave(&p->keys, job, partition));
 		return;
 	}
-	wh_kafka_jobs_remove(&p->open, job);
+	wh_flights_remove(&p->open, &job->flight);
 	hand_on(p, wh_kafka_key_leave(&p->keys, job, partition));
 	wh_kafka_answer(p, job, WHERRY_DELIVERED, NULL);
 }

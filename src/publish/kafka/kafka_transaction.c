@@ -222,14 +222,14 @@ bool wh_kafka_transaction_commits(const wh_kafka *p)
 /* What the transaction was for is delivered. */
 static void deliver_sent(wh_kafka *p)
 {
-	for (wh_kafka_job *job = p->open.head, *next; job && p->sent; job = next) {
-		next = job->next;
+	for (wh_kafka_job *job = wh_kafka_first(p), *next; job && p->sent; job = next) {
+		next = wh_kafka_next(job);
 		if (job->stage != WH_KAFKA_SENT)
 			continue;
-		wh_kafka_jobs_remove(&p->open, job);
+		wh_flights_remove(&p->open, &job->flight);
 		wh_kafka_answer(p, job, WHERRY_DELIVERED, NULL);
 		p->sent--;
-		if (job->message->id == p->apart)
+		if (job->flight.message->id == p->apart)
 			p->apart = 0;
 	}
 	p->stats.transactions++;
@@ -285,7 +285,7 @@ static rd_kafka_resp_err_t find_cause(wh_kafka *p)
 	rd_kafka_error_t *error;
 	rd_kafka_resp_err_t code;
 
-	for (const wh_kafka_job *job = p->open.head; job; job = job->next)
+	for (const wh_kafka_job *job = wh_kafka_first(p); job; job = wh_kafka_next(job))
 		if (job->stage == WH_KAFKA_FAILED &&
 		    wh_kafka_error_find(job->error)->meaning != WH_KAFKA_INNOCENT)
 			return RD_KAFKA_RESP_ERR_NO_ERROR;
@@ -311,14 +311,14 @@ void wh_kafka_transaction_blame(wh_kafka *p)
 
 	if (!cause)
 		return;
-	for (wh_kafka_job *job = p->open.head; job; job = job->next) {
+	for (wh_kafka_job *job = wh_kafka_first(p); job; job = wh_kafka_next(job)) {
 		if (!was_in(job))
 			continue;
 		if (p->alone || wh_kafka_error_find(cause)->meaning > WH_KAFKA_DENIED) {
 			job->stage = WH_KAFKA_FAILED;
 			job->error = cause;
-		} else if (job->message->id > p->alone_until) {
-			p->alone_until = job->message->id;
+		} else if (job->flight.message->id > p->alone_until) {
+			p->alone_until = job->flight.message->id;
 		}
 	}
 }

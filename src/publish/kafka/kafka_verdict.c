@@ -43,9 +43,9 @@ void wh_kafka_leave_client(wh_kafka *p)
 void wh_kafka_answer(wh_kafka *p, wh_kafka_job *job, wherry_verdict verdict,
 		     const char *reason)
 {
-	job->verdict = verdict;
-	job->reason = reason ? strdup(reason) : NULL;
-	wh_kafka_jobs_append(&p->done, job);
+	job->flight.verdict = verdict;
+	job->flight.reason = reason ? strdup(reason) : NULL;
+	wh_flights_append(&p->done, &job->flight);
 }
 
 void wh_kafka_fail(wh_kafka *p)
@@ -117,7 +117,7 @@ static void fill_reason(const wh_kafka *p, const wh_kafka_job *job, char *out, s
 	char limit[32];
 
 	if (!is_late(p, job)) {
-		wh_kafka_describe_of(p, job->message, job->error, out, cap);
+		wh_kafka_describe_of(p, job->flight.message, job->error, out, cap);
 		return;
 	}
 	wh_duration_print(p->set.limit_us, limit, sizeof(limit));
@@ -131,23 +131,23 @@ static void settle(wh_kafka *p, wh_kafka_job *job, wh_kafka_meaning meaning, boo
 	char text[240] = "";
 
 	if (meaning == WH_KAFKA_REJECTED && !sure) {
-		if (job->message->id > p->alone_until)
-			p->alone_until = job->message->id;
+		if (job->flight.message->id > p->alone_until)
+			p->alone_until = job->flight.message->id;
 		meaning = WH_KAFKA_INNOCENT;
 	}
 	if (meaning == WH_KAFKA_INNOCENT) {
 		p->stats.returned++;
-		job->retry_after_us = INNOCENT_US;
+		job->flight.retry_after_us = INNOCENT_US;
 		wh_kafka_answer(p, job, WHERRY_THROTTLED,
 				"came back because of another message");
 		return;
 	}
-	if (job->reason)
-		(void)snprintf(text, sizeof(text), "%s", job->reason);
+	if (job->flight.reason)
+		(void)snprintf(text, sizeof(text), "%s", job->flight.reason);
 	else
 		fill_reason(p, job, text, sizeof(text));
-	free(job->reason);
-	job->retry_after_us = meaning == WH_KAFKA_THROTTLED ? THROTTLE_US : 0;
+	free(job->flight.reason);
+	job->flight.retry_after_us = meaning == WH_KAFKA_THROTTLED ? THROTTLE_US : 0;
 	p->stats.failed++;
 	if (meaning == WH_KAFKA_REJECTED)
 		wh_kafka_answer(p, job, WHERRY_REJECTED, text);
@@ -163,14 +163,15 @@ static void settle(wh_kafka *p, wh_kafka_job *job, wh_kafka_meaning meaning, boo
 /* Of what came back the destination's troubles come first: they are no message's. */
 static bool blame_destination(wh_kafka *p)
 {
-	for (const wh_kafka_job *job = p->open.head; job; job = job->next) {
+	for (const wh_kafka_job *job = wh_kafka_first(p); job; job = wh_kafka_next(job)) {
 		wh_kafka_meaning meaning = meaning_of(p, job);
 		char text[200];
 
 		if (meaning < WH_KAFKA_DENIED ||
 		    (meaning == WH_KAFKA_DENIED && takes_others(p)))
 			continue;
-		wh_kafka_describe_of(p, job->message, job->error, text, sizeof(text));
+		wh_kafka_describe_of(p, job->flight.message, job->error, text,
+				     sizeof(text));
 		wh_kafka_break_off(p, wh_kafka_code_of(meaning), job->error, text, NULL);
 		return true;
 	}
@@ -183,7 +184,7 @@ static bool is_sure(const wh_kafka *p)
 {
 	size_t rejected = 0;
 
-	for (const wh_kafka_job *job = p->open.head; job; job = job->next)
+	for (const wh_kafka_job *job = wh_kafka_first(p); job; job = wh_kafka_next(job))
 		rejected += meaning_of(p, job) == WH_KAFKA_REJECTED;
 	return p->alone || rejected == 1;
 }
@@ -193,12 +194,12 @@ static bool is_sure(const wh_kafka *p)
  * one that was not acknowledged; then nothing is behind it that could be instead. */
 static void set_apart(wh_kafka *p)
 {
-	const wh_kafka_job *job = p->sent ? p->open.head : NULL;
+	const wh_kafka_job *job = p->sent ? wh_kafka_first(p) : NULL;
 
 	while (job && meaning_of(p, job) == WH_KAFKA_INNOCENT &&
 	       job->error != WH_KAFKA_UNACKNOWLEDGED)
-		job = job->next;
-	p->apart = job ? job->message->id : 0;
+		job = wh_kafka_next(job);
+	p->apart = job ? job->flight.message->id : 0;
 }
 
 /* Nothing is in flight any more. */
@@ -213,10 +214,10 @@ static void conclude(wh_kafka *p)
 	if (blame_destination(p))
 		return;
 	while (p->open.head) {
-		wh_kafka_job *job = p->open.head;
+		wh_kafka_job *job = wh_kafka_first(p);
 		wh_kafka_meaning meaning = meaning_of(p, job);
 
-		wh_kafka_jobs_remove(&p->open, job);
+		wh_flights_remove(&p->open, &job->flight);
 		settle(p, job, meaning, sure);
 	}
 	wh_kafka_leave_client(p);
@@ -226,7 +227,7 @@ static void conclude(wh_kafka *p)
 /* librdkafka does not give them back, or say that they are committed. */
 static void abandon(wh_kafka *p, bool committing)
 {
-	for (wh_kafka_job *job = p->open.head; job; job = job->next)
+	for (wh_kafka_job *job = wh_kafka_first(p); job; job = wh_kafka_next(job))
 		if (job->stage == WH_KAFKA_HANDED ||
 		    (committing && job->stage == WH_KAFKA_SENT)) {
 			job->stage = WH_KAFKA_FAILED;
@@ -261,8 +262,9 @@ void wh_kafka_miss_deadline(wh_kafka *p, int64_t now)
 {
 	char limit[32], text[120];
 
-	if (p->stats.last_delivery_us > p->open.head->deadline_us - p->set.limit_us ||
-	    (p->apart && p->open.head->message->id == p->apart)) {
+	if (p->stats.last_delivery_us >
+		    wh_kafka_first(p)->deadline_us - p->set.limit_us ||
+	    (p->apart && wh_kafka_first(p)->flight.message->id == p->apart)) {
 		p->late_us = now;
 		wh_kafka_fail(p);
 		return;

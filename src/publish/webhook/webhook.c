@@ -23,6 +23,7 @@
 #include <wherry/version.h>
 
 #include "config/settings.h"
+#include "publish/flight.h"
 #include "publish/parts.h"
 #include "publish/webhook/webhook_watch.h"
 
@@ -36,15 +37,11 @@ enum {
 typedef enum phase { FREE, FLYING, OVER, BROKEN } phase;
 
 typedef struct slot {
+	wh_flight flight; /* first */
 	struct webhook_publisher *of;
-	struct slot *next; /* free, or over */
-	CURL *easy;        /* NULL until it is needed */
-	const wherry_message *message;
+	CURL *easy; /* NULL until it is needed */
 	phase phase;
 	wh_webhook_request request;
-	wherry_verdict verdict;
-	int64_t retry_after_us;
-	bool denied;  /* the answer may be the same for every message */
 	bool refused; /* its address was private */
 	size_t read;  /* bytes of the answer */
 	char excerpt[EXCERPT + 1];
@@ -62,9 +59,9 @@ typedef struct webhook_publisher {
 	CURLM *multi;
 	wh_watch watch;
 	speech speech;
-	slot *slots, *free;
-	slot *over, **over_end; /* first in first out */
-	size_t n_slots, n_flying, n_over, n_broken;
+	slot *slots;
+	wh_flights free, over;
+	size_t n_slots, n_flying, n_broken;
 	wherry_error broken; /* why nothing is taken */
 	int64_t next_us;     /* webhook.rate: when the next may leave */
 	int64_t held_us;     /* one was refused until then; WH_NEVER: none */
@@ -112,17 +109,15 @@ static void begin_curl(void)
 static void release(webhook_publisher *p, slot *s)
 {
 	s->phase = FREE;
-	s->message = NULL;
-	s->next = p->free;
-	p->free = s;
+	s->flight = (wh_flight){.reason = s->reason};
+	wh_flights_append(&p->free, &s->flight);
 }
 
 static void webhook_drop(wherry_publisher *pub)
 {
 	webhook_publisher *p = of(pub);
 
-	p->free = p->over = NULL;
-	p->over_end = &p->over;
+	p->free = p->over = (wh_flights){NULL, NULL, 0};
 	for (size_t i = p->n_slots; i--;) {
 		slot *s = &p->slots[i];
 
@@ -130,7 +125,7 @@ static void webhook_drop(wherry_publisher *pub)
 			(void)curl_multi_remove_handle(p->multi, s->easy);
 		release(p, s);
 	}
-	p->n_flying = p->n_over = p->n_broken = 0;
+	p->n_flying = p->n_broken = 0;
 	p->broken = (wherry_error)WHERRY_ERROR_INIT;
 	p->held_us = p->timer_us = WH_NEVER;
 }
@@ -324,21 +319,16 @@ static void finish(webhook_publisher *p, slot *s, wherry_verdict verdict,
 		   const char *reason)
 {
 	s->phase = OVER;
-	s->verdict = verdict;
-	s->retry_after_us = 0;
-	s->denied = false;
+	s->flight.verdict = verdict;
 	(void)snprintf(s->reason, sizeof(s->reason), "%.*s", (int)sizeof(s->reason) - 1,
 		       reason);
-	s->next = NULL;
-	*p->over_end = s;
-	p->over_end = &s->next;
-	p->n_over++;
+	wh_flights_append(&p->over, &s->flight);
 }
 
 static wherry_code start(webhook_publisher *p, const wherry_message *msg,
 			 wherry_error *err)
 {
-	slot *s = p->free;
+	slot *s = (slot *)p->free.tail; /* used last: others may never need memory */
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code =
 		wh_webhook_write(&s->request, &p->set, msg, wh_now(p->env), &why);
@@ -348,8 +338,8 @@ static wherry_code start(webhook_publisher *p, const wherry_message *msg,
 		return wh_fail(err, code, "%s", why.message);
 	if (!refused && !send_request(p, s))
 		return wh_oom(err);
-	p->free = s->next;
-	s->message = msg;
+	wh_flights_remove(&p->free, &s->flight);
+	s->flight.message = msg;
 	if (refused) {
 		finish(p, s, WHERRY_REJECTED, why.message);
 		return WHERRY_OK;
@@ -404,8 +394,8 @@ static void conclude(webhook_publisher *p, slot *s, CURLcode result)
 	p->n_flying--;
 	if (v.code == WHERRY_OK) {
 		finish(p, s, v.verdict, v.reason);
-		s->retry_after_us = v.retry_after_us;
-		s->denied = v.denied;
+		s->flight.retry_after_us = v.retry_after_us;
+		s->flight.denied = v.denied;
 		return;
 	}
 	s->phase = BROKEN;
@@ -464,7 +454,7 @@ static bool has_room(const webhook_publisher *p)
 		most = (size_t)p->set.streams;
 	if (p->speech == UNKNOWN)
 		most = 1;
-	return p->free && p->n_flying < most && !p->n_broken;
+	return p->free.n && p->n_flying < most && !p->n_broken;
 }
 
 /* Spread over the second, but for what may leave at once after a pause. */
@@ -503,7 +493,7 @@ static wherry_code webhook_submit(wherry_publisher *pub,
 	if (i)
 		go_on(p);
 	/* Out of memory: what flies gives some back. */
-	return p->n_flying + p->n_over + p->n_broken ? WHERRY_OK : code;
+	return p->n_flying + p->over.n + p->n_broken ? WHERRY_OK : code;
 }
 
 static wherry_code webhook_collect(wherry_publisher *pub, wh_receipt *out, size_t cap,
@@ -514,17 +504,10 @@ static wherry_code webhook_collect(wherry_publisher *pub, wh_receipt *out, size_
 
 	if (p->n_flying)
 		drive(p);
-	for (; n < cap && p->over; n++) {
-		slot *s = p->over;
+	for (; n < cap && p->over.n; n++) {
+		slot *s = (slot *)wh_flights_pop(&p->over);
 
-		p->over = s->next;
-		if (!p->over)
-			p->over_end = &p->over;
-		p->n_over--;
-		wh_receipt_fill(&out[n], s->message, s->verdict,
-				s->verdict == WHERRY_DELIVERED ? NULL : s->reason);
-		out[n].retry_after_us = s->retry_after_us;
-		out[n].denied = s->denied;
+		wh_flight_receipt(&s->flight, &out[n]);
 		release(p, s);
 	}
 	*out_n = n;
@@ -548,7 +531,7 @@ static int64_t webhook_deadline(wherry_publisher *pub)
 {
 	const webhook_publisher *p = of(pub);
 
-	if (p->n_over || (p->n_broken && !p->n_flying))
+	if (p->over.n || (p->n_broken && !p->n_flying))
 		return 0;
 	if (!p->n_flying)
 		return p->held_us;
