@@ -1,0 +1,284 @@
+#!/usr/bin/env bash
+# The commands, SQL, files and programs of the guide work, in the order of each page, with the
+# output that the page shows.  languages.md and c.md have tests of their own (examples_orders.sh,
+# examples_receivers.sh, readme.sh).
+#
+# Writes TAP.
+# shellcheck disable=SC2154
+
+# shellcheck source=tests/system/postgres.bash
+. "$(dirname "$0")/postgres.bash"
+# shellcheck source=tests/kafka/broker.bash
+. "$source_dir/tests/kafka/broker.bash"
+# shellcheck source=tests/webhook/server.bash
+. "$source_dir/tests/webhook/server.bash"
+
+export NO_PROXY='*'
+blocks=$source_dir/tests/system/guide.py
+guide=$source_dir/docs/guide
+
+# ---- where the pages' names lead ----
+
+make_certificate broker DNS:localhost
+start_broker --topic orders 4
+plain=$broker
+start_secure() {
+	mkfifo secure.in
+	exec 4<>secure.in
+	python3 "$source_dir/tests/kafka/broker.py" --tls broker.pem broker.key \
+		--sasl shop sesame token --topic orders 1 <secure.in >secure.out 2>secure.err &
+	pids+=($!)
+	disown $!
+	until_true 20 test -s secure.out
+	secure=$(cat secure.out)
+}
+start_secure
+export KAFKA_PASSWORD=sesame
+receive --log received
+start_server wal_level=logical max_replication_slots=10 max_wal_senders=10
+for role in web relay ops; do
+	sql "CREATE ROLE $role LOGIN"
+done
+http=$(python3 -c '
+import socket
+with socket.socket() as s:
+    s.bind(("127.0.0.1", 0))
+    print(s.getsockname()[1])')
+mkdir -p bin shop
+declare -A page_of
+
+# The program as the pages run it.  A relay ends when all is delivered, after a message is there
+# for it; a daemon runs in the background; nobody is asked.
+cat >bin/wherry <<END
+#!/usr/bin/env bash
+case \$1 in
+relay)
+	bash before_relay "\$@" >&2
+	exec '$wherry' "\$@" --until-empty --timeout 60s
+	;;
+run)
+	'$wherry' "\$@" >run.out 2>&1 </dev/null 9>&- &
+	echo \$! >run.pid
+	for ((i = 0; i < 400; i++)); do
+		! curl -s http://127.0.0.1:$http/readyz | grep -q leading || exit 0
+		sleep 0.05
+	done
+	cat run.out >&2
+	exit 1
+	;;
+discard)
+	for id in "\${@:2}"; do
+		[ "\$id" = --yes ] ||
+			sqlite3 shop/shop.db "INSERT INTO outbox(id, topic, payload) VALUES (\$id, 'orders', '{}')"
+	done
+	[[ " \$* " == *' --yes '* ]] || set -- "\$@" --yes
+	exec '$wherry' "\$@"
+	;;
+drop)
+	exec '$wherry' "\$@" --yes
+	;;
+doctor)
+	'$wherry' "\$@" || [ \$? -eq 1 ]
+	;;
+status)
+	[[ " \$* " != *' --watch '* ]] || {
+		timeout 1 '$wherry' "\$@" || [ \$? -eq 124 ]
+		exit
+	}
+	exec '$wherry' "\$@"
+	;;
+*)
+	exec '$wherry' "\$@"
+	;;
+esac
+END
+chmod +x bin/wherry
+
+# place FILE: with this test's servers, files and messages in place of the page's.
+place() {
+	sed -e "s#postgres://shop[^ @]*@db.example.org/shop#postgres://wherry@/$page?host=$folder#g" \
+		-e "s#broker1:9092,broker2:9092#$plain#g; s#broker1:9092#$plain#g" \
+		-e "s#broker1:9093#$secure#g; s#/etc/shop/ca.pem#$tmp/broker.pem#g" \
+		-e "s#https://example.com/#http://127.0.0.1:$port/#g" \
+		-e "s#/var/lib/shop#$tmp/shop#g; s#/var/lib/wherry#$tmp/shop#g; s#/var/log#$tmp/shop#g" \
+		-e "s#/etc/wherry/#$tmp/shop/#g; s#127.0.0.1:9464#127.0.0.1:$http#g; s#MESSAGE_ID#order-7-paid#g" "$1"
+}
+
+# page NAME: run what it shows.  before_relay and the databases are there already.
+try() { # NAME SQL-COMMAND
+	local name=$1
+
+	page=${page_of[$name]:-$name}
+	python3 "$blocks" script "$guide/$name.md" "$2" >"$name.raw"
+	{
+		printf 'write_yaml() { cat >wherry.yaml; wherry check; }\n'
+		place "$name.raw"
+	} >"$name.sh"
+	place before_relay >before_relay.placed && mv before_relay.placed before_relay
+	out=$(PATH=$tmp/bin:$PATH WHERRY_URL='' bash "$name.sh" 2>"$tmp/.err" </dev/null 9>&- 6>&- 4>&-)
+	status=$?
+	cp "$tmp/.err" "$name.err"
+	err=$(tail -n 12 "$name.err")
+	expect "$name.md: its commands work" 0
+	err=$(not_printed "$name")
+	check "$name.md: they print what it shows" is "$err" ''
+}
+
+# Lines of output that the page shows and the commands did not print; … stands for anything.
+not_printed() {
+	local line
+
+	python3 "$blocks" texts "$guide/$1.md" | place /dev/stdin | while IFS= read -r line; do
+		line=$(sed 's/[][\\.*^$]/\\&/g; s/…/.*/g' <<<"$line")
+		[ -z "$line" ] || grep -qx -- "$line" <<<"${out//\'/}"$'\n'"$(cat "$1.err")" ||
+			echo "not printed: $line"
+	done
+}
+
+postgres() { # DATABASE
+	sql "CREATE DATABASE $1"
+	server_sql="psql -X -q -v ON_ERROR_STOP=1 postgres://shop@db.example.org/shop"
+}
+
+on_server() { # DATABASE SQL
+	psql -X -q -A -t -h "$folder" -U wherry "$1" -v ON_ERROR_STOP=1 -c "$2"
+}
+
+# Each relay gets a message by wherry enqueue, in the table that it relays.
+send_before_relay() {
+	cat >before_relay <<-'END'
+		from=$2 table=()
+		while [ $# -gt 0 ]; do
+			[ "$1" != --table ] || table=(--table "$2")
+			shift
+		done
+		echo '{"order": 7, "state": "paid"}' | wherry enqueue "$from" --topic orders "${table[@]}"
+	END
+}
+
+# ---- PostgreSQL ----
+
+send_before_relay
+postgres kafka
+"$wherry" init "postgres://wherry@/kafka?host=$folder" >/dev/null
+try kafka "$server_sql"
+
+postgres webhooks
+"$wherry" init "postgres://wherry@/webhooks?host=$folder" >/dev/null
+try webhooks "$server_sql"
+check "webhooks.md: the receiver got the message" \
+	grep -q '"request": "POST /hooks/orders' received
+
+postgres stream
+"$wherry" init "postgres://wherry@/stream?host=$folder" >/dev/null
+on_server stream "CREATE TABLE outboxevent(id uuid PRIMARY KEY, aggregatetype varchar(255) NOT NULL,
+	aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb)"
+cat >before_relay <<-'END'
+	case " $* " in
+	*' outboxevent '*)
+		psql -q postgres://shop@db.example.org/shop -c "INSERT INTO outboxevent VALUES
+			(gen_random_uuid(), 'orders', '7', 'paid', '{}')" ;;
+	*) psql -q postgres://shop@db.example.org/shop -c "INSERT INTO outbox(topic, payload) VALUES ('orders', '{}')" ;;
+	esac
+END
+try stream "$server_sql"
+send_before_relay
+
+postgres eventferry
+"$wherry" init "postgres://wherry@/eventferry?host=$folder" --layout eventferry >/dev/null
+cat >bin/eventferry_sql <<-END
+	#!/usr/bin/env bash
+	input=\$(cat)
+	[[ \$input != *RENAME* ]] || psql -q -h $folder -U wherry eventferry -c "INSERT INTO outbox
+		(message_id, aggregate_type, aggregate_id, topic, payload)
+		VALUES (gen_random_uuid(), 'order', '8', 'orders', '{\"order\": 8}')"
+	exec psql -X -q -v ON_ERROR_STOP=1 -h $folder -U wherry eventferry <<<"\$input"
+END
+chmod +x bin/eventferry_sql
+try eventferry eventferry_sql
+check "eventferry.md: the open event has moved" is "$(on_server eventferry \
+	"SELECT count(*) FROM outbox WHERE partition_key = '8' AND status = 0")" 1
+
+cat >before_relay <<-'END'
+	echo '{"order": 7}' | wherry enqueue "$2" --topic orders --key 7
+END
+sql 'CREATE DATABASE postgres_page'
+page_of[postgres]=postgres_page
+on_server postgres_page "CREATE TABLE orders(id bigint, state text); INSERT INTO orders VALUES (7, 'paid')"
+try postgres "$server_sql"
+
+sql 'CREATE DATABASE doctor'
+"$wherry" init "postgres://wherry@/doctor?host=$folder" >/dev/null
+on_server doctor "INSERT INTO outbox(id, message_id, topic, payload) OVERRIDING SYSTEM VALUE
+	VALUES (42, 'order-7-paid', 'orders', '{}');
+	SELECT setval('outbox_id_seq', 42)" >setval.out
+try doctor "$server_sql"
+
+# ---- SQLite ----
+
+send_before_relay
+"$wherry" init sqlite:app.db --layout event-bus --table outbox_events >/dev/null
+cat >bin/event_bus_sql <<-END
+	#!/usr/bin/env bash
+	echo '{}' | wherry enqueue sqlite:app.db --topic moves --table outbox_events >&2
+	exec sqlite3 -bail app.db
+END
+chmod +x bin/event_bus_sql
+try event-bus event_bus_sql
+check "event-bus.md: the open event has moved" is \
+	"$(sqlite3 app.db "SELECT count(*) FROM outbox WHERE topic = 'moves'")" 1
+
+rm -f shop.db*
+try sqlite 'sqlite3 -bail shop.db'
+
+rm -f shop.db*
+"$wherry" init sqlite:shop.db >/dev/null
+sqlite3 shop.db "INSERT INTO outbox(id, topic, payload, status) VALUES (42, 'orders', '{}', 4)"
+try dead-letters ''
+
+"$wherry" init sqlite:shop/shop.db >/dev/null
+"$wherry" init sqlite:shop/shop.db --table billing_outbox >/dev/null
+sqlite3 shop/shop.db "INSERT INTO outbox(id, message_id, topic, payload, status) VALUES
+	(1, 'order-7-paid', 'orders', '{}', 2), (2, 'a', 'orders', '{}', 4)"
+try operating ''
+
+# ---- the daemon ----
+
+sql 'CREATE DATABASE daemon'
+"$wherry" init "postgres://wherry@/daemon?host=$folder" >/dev/null
+echo hush >shop/password
+echo "whsec_$(head -c 32 /dev/urandom | base64 -w 0)" >shop/hook-secret
+try daemon ''
+[ ! -e run.pid ] || kill "$(cat run.pid)"
+
+# ---- programs, and what no test runs ----
+
+for name in handlers destinations; do
+	out=$(python3 "$blocks" programs "$guide/$name.md" "$source_dir/examples")
+	check "$name.md: its C is that of an example" is "$out" ''
+done
+others() {
+	local name
+
+	for name in "$guide"/*.md; do
+		[[ $name == */languages.md || $name == */c.md ]] || python3 "$blocks" others "$name"
+	done
+}
+out=$(others)
+check "every other block is run, but the installation of the service" is "$out" \
+	"openssl rand -hex 32 | sudo install -m 600 /dev/stdin /etc/wherry/secrets/http-token
+sudo systemctl enable --now wherry"
+untried() {
+	local name
+
+	for name in "$guide"/*.md; do
+		name=$(basename "$name" .md)
+		grep -q "^try $name " "$source_dir/tests/system/guide.sh" ||
+			[ -z "$(python3 "$blocks" script "$guide/$name.md" true | sed 1d)" ] ||
+			echo "$name"
+	done
+}
+check "the commands of every page are run" is "$(untried)" languages
+
+stop_server
+finish
