@@ -16,6 +16,7 @@
 #include <wherry/lease.h>
 #include <wherry/outbox.h>
 #include <wherry/publisher.h>
+#include <wherry/queue.h>
 #include <wherry/relay.h>
 #include <wherry/version.h>
 

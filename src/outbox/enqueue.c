@@ -7,21 +7,6 @@
 #include "base/uuid.h"
 #include "outbox/outbox.h"
 
-enum { FIELD_MAX = 255, KEY_MAX = 1024, HEADERS_MAX = 256 * 1024 };
-
-static wherry_code check_text(const char *field, const char *text, size_t most,
-			      wherry_error *err)
-{
-	size_t len = text ? strlen(text) : 0;
-
-	if (len > most)
-		return wh_fail(err, WHERRY_TOOBIG, "%s is %zu bytes, the limit is %zu",
-			       field, len, most);
-	if (len && !wh_utf8_valid(text, len))
-		return wh_fail(err, WHERRY_INVALID, "%s is not UTF-8", field);
-	return WHERRY_OK;
-}
-
 static bool is_uuid(const char *text)
 {
 	for (size_t i = 0; i < WH_UUID_LEN; i++) {
@@ -33,21 +18,9 @@ static bool is_uuid(const char *text)
 	return !text[WH_UUID_LEN];
 }
 
-static bool has_json(const wherry_outbox *box)
-{
-	return box->layout.json || box->layout.jsonb ||
-	       strcmp(box->payload_type, "json") == 0 ||
-	       strcmp(box->payload_type, "jsonb") == 0;
-}
-
 static wh_view body_of(const wherry_message *msg)
 {
 	return (wh_view){msg->body ? msg->body : "", msg->body_len};
-}
-
-static bool is_text(wh_view body)
-{
-	return wh_utf8_valid(body.ptr, body.len) && !memchr(body.ptr, 0, body.len);
 }
 
 static wherry_code check_body(const wherry_outbox *box, wh_view body, wherry_error *err)
@@ -55,22 +28,10 @@ static wherry_code check_body(const wherry_outbox *box, wh_view body, wherry_err
 	wherry_error why = WHERRY_ERROR_INIT;
 	int column = 0;
 
-	if (strcmp(box->payload_type, "text") == 0 && !is_text(body))
-		return wh_fail(err, WHERRY_INVALID,
-			       "outbox '%s' keeps payloads as text, and this body is not "
-			       "UTF-8 or contains a NUL: use an outbox made with "
-			       "--payload bytea",
-			       box->store.name.ptr);
-	if (!has_json(box) ||
-	    wh_json_check(body.ptr, body.len, &column, &why) == WHERRY_OK)
+	if (*box->payload_type || !(box->layout.json || box->layout.jsonb))
+		return wh_store_check_body(&box->store, box->payload_type, body, err);
+	if (wh_json_check(body.ptr, body.len, &column, &why) == WHERRY_OK)
 		return WHERRY_OK;
-	if (*box->payload_type)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"outbox '%s' keeps payloads as %s, and this body is not JSON "
-			"(%.80s): send it as a JSON string, or use an outbox made with "
-			"--payload text or --payload bytea",
-			box->store.name.ptr, box->payload_type, why.message);
 	return wh_fail(err, WHERRY_INVALID,
 		       "outbox '%s' has the layout %s, whose payloads are JSON, and "
 		       "this body is not (%.80s): send it as a JSON string, or use "
@@ -121,17 +82,14 @@ static wherry_code check_layout(const wherry_outbox *box, const wherry_message *
 static wherry_code check_message(const wherry_outbox *box, const wherry_message *msg,
 				 wherry_error *err)
 {
-	struct {
-		const char *name, *text;
-		size_t most;
-	} fields[] = {
-		{"message_id", msg->message_id, FIELD_MAX},
-		{"topic", msg->topic, FIELD_MAX},
-		{"aggregate_type", msg->aggregate_type, FIELD_MAX},
-		{"aggregate_id", msg->aggregate_id, FIELD_MAX},
-		{"key", msg->key, KEY_MAX},
-		{"trace_id", msg->trace_id, FIELD_MAX},
-		{"headers", msg->headers, HEADERS_MAX},
+	const wh_field fields[] = {
+		{"message_id", msg->message_id, WH_FIELD_MOST},
+		{"topic", msg->topic, WH_FIELD_MOST},
+		{"aggregate_type", msg->aggregate_type, WH_FIELD_MOST},
+		{"aggregate_id", msg->aggregate_id, WH_FIELD_MOST},
+		{"key", msg->key, WH_KEY_MOST},
+		{"trace_id", msg->trace_id, WH_FIELD_MOST},
+		{"headers", msg->headers, WH_HEADERS_MOST},
 	};
 	wherry_code code;
 
@@ -153,27 +111,10 @@ static wherry_code check_message(const wherry_outbox *box, const wherry_message 
 			       "the body is %zu bytes, the limit is %" PRId64
 			       " (setting outbox.body_max)",
 			       msg->body_len, box->body_max);
-	for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
-		code = check_text(fields[i].name, fields[i].text, fields[i].most, err);
-		if (code != WHERRY_OK)
-			return code;
-	}
-	if (msg->headers) {
+	code = wh_fields_check(fields, sizeof(fields) / sizeof(*fields), err);
+	if (code == WHERRY_OK && msg->headers)
 		code = wh_json_headers(msg->headers, strlen(msg->headers), err);
-		if (code != WHERRY_OK)
-			return code;
-	}
-	return check_layout(box, msg, err);
-}
-
-/* Text stays text, so that SQL reads it; anything else is a blob. */
-static wh_param body_param(const wherry_message *msg)
-{
-	wh_view body = body_of(msg);
-
-	if (is_text(body))
-		return WH_TEXT_PARAM("payload", body);
-	return WH_BLOB_PARAM("payload", body);
+	return code == WHERRY_OK ? check_layout(box, msg, err) : code;
 }
 
 /* *out_id is 0 for a duplicate. */
@@ -203,7 +144,7 @@ static wherry_code insert(wherry_outbox *box, const wherry_message *msg, unsigne
 		WH_TEXT_PARAM("key", wh_view_of(key)),
 		WH_TEXT_PARAM("headers", wh_view_of(msg->headers ? msg->headers : "{}")),
 		WH_TEXT_PARAM("trace_id", wh_view_of(msg->trace_id)),
-		body_param(msg),
+		wh_body_param("payload", body_of(msg)),
 	};
 	if ((flags & WHERRY_LOCK_KEY) && box->own.lock_key)
 		code = wh_db_run(box->store.db, box->own.lock_key, params,

@@ -9,7 +9,7 @@
 static const char *const layouts[] = {"native", "event-bus", "eventferry", "debezium",
 				      NULL};
 
-const wh_model wh_outbox_model = {"outbox", layouts, NULL, wh_outbox_groups};
+const wh_model wh_outbox_model = {"outbox", layouts, NULL, wh_outbox_groups, NULL};
 
 wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err)

@@ -9,7 +9,9 @@
 #include "outbox/groups.h"
 #include "outbox/meet.h"
 #include "store/claims.h"
+#include "store/fields.h"
 #include "store/leases.h"
+#include "store/making.h"
 #include "store/partitions.h"
 #include "store/settlement.h"
 
@@ -52,8 +54,6 @@ wherry_code wh_outbox_backlog(wherry_outbox *box, wh_backlog *out, wherry_error 
 enum { WH_TEXT_MOST = 1024 * 1024, WH_COUNT_MOST = 1000000000 };
 #define WH_TIME_MOST_US 253402300800000000LL /* the year 10000 */
 
-enum { WH_BODY_MAX = 16 * 1024 * 1024 };
-
 /* wh_store_load() of an outbox. */
 wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err);
@@ -71,12 +71,6 @@ enum {
 	WH_SHARED = 2,  /* and what several exclusive relays do */
 	WH_STREAMED = 4 /* the caller will make what relays stream from */
 };
-
-/* What making an outbox changed. */
-typedef struct wh_made {
-	int from, to;  /* versions of the schema; from 0: there was none */
-	bool repaired; /* something of this version was missing */
-} wh_made;
 
 /* How an outbox is to be made. */
 typedef struct wh_make {

@@ -7,7 +7,6 @@
 
 #include "base/text.h"
 #include "outbox/outbox.h"
-#include "store/versions.h"
 
 static wherry_code take_type(void *ctx, const wh_row *row, wherry_error *err)
 {
@@ -116,50 +115,13 @@ static wherry_code add_extras(migration *m, wherry_error *err)
 static wherry_code migrate(void *ctx, wherry_error *err)
 {
 	migration *m = ctx;
-	wherry_outbox *box = m->box;
-	const wh_stmt *lock = box->store.stmt.migrate_lock;
-	wherry_code code = WHERRY_OK;
-	wh_columns found;
-	wh_version v;
+	wherry_code code = wh_store_begin_making(&m->box->store, err);
 
-	if (lock)
-		code = wh_db_run(box->store.db, lock, NULL, 0, NULL, NULL, NULL, err);
 	if (code == WHERRY_OK)
-		code = wh_store_check_owners(&box->store, err);
+		code = check_payload(m->box, err);
 	if (code == WHERRY_OK)
-		code = check_payload(box, err);
-	if (code == WHERRY_OK)
-		code = wh_store_version(&box->store, &v, err);
-	if (code == WHERRY_OK)
-		code = wh_store_columns(&box->store, box->store.name.ptr,
-					box->store.layout.columns, &found, err);
-	if (code != WHERRY_OK)
-		return code;
-	if (!v.found || !v.version || !found.any) {
-		v.version = 0; /* also when only the table is gone */
-		code = wh_store_check_foreign(&box->store, err);
-		if (code != WHERRY_OK)
-			return code;
-	}
-	m->made.from = (int)v.version;
-	code = wh_store_check_indexes(&box->store, &v, err);
-	if (code != WHERRY_OK)
-		return code;
-	m->made.repaired = v.version != m->made.from;
-	m->made.to = m->made.from;
-	for (int i = (int)v.version + 1;; i++) {
-		const wh_stmt *stmt;
-		char name[24];
-
-		(void)snprintf(name, sizeof(name), "migrate-%d", i);
-		stmt = wh_sql_find(&box->store.sql, name);
-		if (!stmt)
-			return add_extras(m, err);
-		code = wh_db_script(box->store.db, stmt->text, err);
-		if (code != WHERRY_OK)
-			return wh_prefix(err, code, "%s", name);
-		m->made.to = i;
-	}
+		code = wh_store_migrate(&m->box->store, &m->made, err);
+	return code == WHERRY_OK ? add_extras(m, err) : code;
 }
 
 /* The layout of the table that is there; native if there is none, or of no layout. */
@@ -201,13 +163,8 @@ wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 		code = wh_outbox_load(&box, db->driver->scheme, how->layout, table, err);
 	else
 		code = find_layout(&box, table, err);
-	if (code == WHERRY_OK && db->driver->connection.schema_of &&
-	    !*box.store.names.schema)
-		code = wh_fail(
-			err, WHERRY_NOTFOUND,
-			"the search path names no schema that exists: make one with "
-			"CREATE SCHEMA, and name it, as in --table shop.%s",
-			table);
+	if (code == WHERRY_OK)
+		code = wh_store_can_make(&box.store, table, err);
 	if (code == WHERRY_OK)
 		code = check_extras(&box, how->extras, err);
 	if (code == WHERRY_OK)
@@ -231,7 +188,6 @@ wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const cha
 	const wh_stmt *stmt;
 	const char *known;
 	wherry_code code;
-	char name[24];
 
 	if (!scheme || !out)
 		return wh_fail(err, WHERRY_INVALID, "no database to write SQL for");
@@ -240,14 +196,8 @@ wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const cha
 	code = wh_outbox_load(&box, known ? known : scheme, how->layout, table, err);
 	if (code == WHERRY_OK)
 		code = check_extras(&box, how->extras, err);
-	for (int i = 1; code == WHERRY_OK; i++) {
-		(void)snprintf(name, sizeof(name), "migrate-%d", i);
-		stmt = wh_sql_find(&box.store.sql, name);
-		if (!stmt)
-			break;
-		wh_buf_printf(&text, "-- %s of outbox %s\nBEGIN;\n%sCOMMIT;\n", name,
-			      table, stmt->text);
-	}
+	if (code == WHERRY_OK)
+		wh_store_migrations_sql(&box.store, table, &text);
 	for (int i = 0; code == WHERRY_OK && i < EXTRAS; i++) {
 		stmt = extra_sql(&box, how->extras, i);
 		if (stmt)

@@ -117,6 +117,7 @@ wherry_code wh_store_missing(const wh_model *model, const char *table, wherry_co
 			     wherry_error *err)
 {
 	static const char mark[] = "no such index: "; /* as SQLite says it */
+	const char *make = model->make ? model->make : "wherry init";
 	const char *found =
 		code == WHERRY_NOTFOUND && err ? strstr(err->message, mark) : NULL;
 	char index[100];
@@ -126,13 +127,12 @@ wherry_code wh_store_missing(const wh_model *model, const char *table, wherry_co
 	if (found) {
 		(void)snprintf(index, sizeof(index), "%s", found + strlen(mark));
 		return wh_fail(err, code,
-			       "the index '%s' of %s '%s' is missing: run `wherry "
-			       "init` to make it again",
-			       index, model->name, table);
+			       "the index '%s' of %s '%s' is missing: run `%s` to make "
+			       "it again",
+			       index, model->name, table, make);
 	}
-	return wh_fail(err, code,
-		       "there is no %s '%s' in this database: run `wherry init`",
-		       model->name, table);
+	return wh_fail(err, code, "there is no %s '%s' in this database: run `%s`",
+		       model->name, table, make);
 }
 
 wherry_code wh_store_ranges(wh_store *store, const wh_range *ranges, size_t n,

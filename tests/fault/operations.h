@@ -24,6 +24,7 @@ typedef struct world {
 	wherry_config *config;
 	wherry_db *db; /* through faults */
 	wherry_outbox *box;
+	wherry_queue *queue;
 	wherry_lease lease;
 	sqlite3 *handle; /* the application's, for operations on a borrowed one */
 	wherry_publisher *pub;
@@ -47,7 +48,7 @@ typedef struct operation {
 	unsigned flags;
 } operation;
 
-extern const operation operations[];
-extern const size_t n_operations;
+extern const operation operations[], queue_operations[];
+extern const size_t n_operations, n_queue_operations;
 
 #endif

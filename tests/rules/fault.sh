@@ -1,7 +1,7 @@
 #!/bin/bash
 #
-# Every public function that can fail is a row of tests/fault/operations.c, or is named
-# here with the reason why not.
+# Every public function that can fail is a row of a table in tests/fault/*operations.c, or is
+# named here with the reason why not.
 
 . "$(dirname "$0")/tap.bash"
 
@@ -19,9 +19,9 @@ can_fail() { # ROOT
 		sed -nE 's/^[^(]*[ *](wherry_[a-z0-9_]+)[[:space:]]*\(([^*].*)?$/\1/p' | LC_ALL=C sort -u
 }
 
-swept() { # FILE
+swept() { # FILE...
 	{
-		sed -nE 's/^[[:space:]]*\{"([a-z0-9_]+)[" ].*/wherry_\1/p' "$1"
+		sed -nE 's/^[[:space:]]*\{"([a-z0-9_]+)[" ].*/wherry_\1/p' "$@"
 		tr ' ' '\n' <<<"$elsewhere"
 	} | LC_ALL=C sort -u
 }
@@ -31,7 +31,7 @@ same() { # FILE FILE
 }
 
 can_fail "$source" >"$scratch/can_fail"
-swept "$source/tests/fault/operations.c" >"$scratch/swept"
+swept "$source"/tests/fault/*operations.c >"$scratch/swept"
 silent 'the table has every public function that can fail' \
 	same "$scratch/swept" "$scratch/can_fail"
 if [ "$(wc -l <"$scratch/can_fail")" -gt 30 ]; then

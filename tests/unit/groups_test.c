@@ -1,6 +1,7 @@
 #include "wherry_test.h"
 
 #include "outbox/groups.h"
+#include "queue/groups.h"
 
 static const char *const layouts[] = {"native", "event-bus", "eventferry", "debezium"};
 
@@ -23,16 +24,20 @@ static bool is_layout(const wh_sql_file *file)
 	return false;
 }
 
-static wherry_code bind(const wh_sql *sql, wherry_error *err)
+static wherry_code bind(const wh_sql *sql, bool is_queue, wherry_error *err)
 {
+	const wh_group *groups = is_queue ? wh_queue_groups : wh_outbox_groups;
 	wh_store_stmts stmts;
-	wh_outbox_stmts own;
-	wherry_code code = wh_groups_check(sql, wh_store_groups, wh_outbox_groups, err);
+	union {
+		wh_outbox_stmts outbox;
+		wh_queue_stmts queue;
+	} own;
+	wherry_code code = wh_groups_check(sql, wh_store_groups, groups, err);
 
 	if (code == WHERRY_OK)
 		code = wh_groups_bind(sql, wh_store_groups, &stmts, err);
 	if (code == WHERRY_OK)
-		code = wh_groups_bind(sql, wh_outbox_groups, &own, err);
+		code = wh_groups_bind(sql, groups, &own, err);
 	return code;
 }
 
@@ -48,7 +53,7 @@ static void every_layout_has_whole_groups_and_uses_what_it_is_given(void **state
 		if (!is_layout(f))
 			continue;
 		parse(f, f->text, &sql);
-		if (bind(&sql, &err) != WHERRY_OK)
+		if (bind(&sql, strcmp(f->model, "queue") == 0, &err) != WHERRY_OK)
 			fail_msg("%s.%s: %s", f->layout, f->dialect, err.message);
 		wh_sql_clear(&sql);
 		n++;
@@ -97,7 +102,7 @@ static void is_refused(const char *old, const char *new, const char *says)
 	wh_sql sql = {0};
 
 	parse(&file, text, &sql);
-	WHERRY_FAILS(WHERRY_INVALID, bind(&sql, &err));
+	WHERRY_FAILS(WHERRY_INVALID, bind(&sql, false, &err));
 	if (!strstr(err.message, says))
 		fail_msg("'%s' does not say '%s'", err.message, says);
 	wh_sql_clear(&sql);

@@ -134,6 +134,7 @@ SELECT count(*) FROM wherry_schema;
 DROP VIEW wherry_clock;
 DROP TABLE wherry_lease;
 DROP TABLE wherry_outbox;
+DROP TABLE IF EXISTS wherry_subscription;
 DROP TABLE wherry_schema;
 
 -- name: columns

@@ -1,0 +1,61 @@
+/*
+ * Statements that only a queue has; see store/groups.h, whose rules hold here as well.
+ */
+#ifndef WH_QUEUE_GROUPS_H
+#define WH_QUEUE_GROUPS_H
+
+#include "store/groups.h"
+
+/* clang-format off */
+
+#define WH_QUEUE_SEND(X) \
+	X(send, "send", "message_id topic correlation_id reply_to headers body delay ttl") \
+	X(cancel, "cancel", "id")
+
+/* Many messages are one statement. */
+#define WH_QUEUE_SEND_MANY(X) \
+	X(send_many, "send-many", "message_id topic correlation_id reply_to headers body delay ttl")
+
+/* Bodies can have several types. */
+#define WH_QUEUE_PAYLOAD(X) \
+	X(payload_type, "payload-type", "")
+
+#define WH_QUEUE_TAKE(X) \
+	X(take, "take", "full after limit") \
+	X(bury, "bury", "id message_id topic correlation_id reply_to headers body attempts created error")
+
+/* Rows have leases. */
+#define WH_QUEUE_LEASE(X) \
+	X(receive, "receive", "full after limit most token lasts") \
+	X(ack, "ack", "ids token") \
+	X(nack, "nack", "ids token delay back error") \
+	X(dead_letter, "dead-letter", "ids token error")
+
+#define WH_QUEUE_EXPIRY(X) \
+	X(expire, "expire", "token limit")
+
+#define WH_QUEUE_INSPECT(X) \
+	X(peek, "peek", "states after limit") \
+	X(show, "show", "id") \
+	X(count, "count", "") \
+	X(estimate, "estimate", "") \
+	X(next_due, "next-due", "")
+
+#define WH_QUEUE_ADMIN(X) \
+	X(return_dead, "return", "id limit") \
+	X(purge_states, "purge-states", "states limit")
+
+#define WH_QUEUE_GROUPS(G) \
+	G(send, WH_QUEUE_SEND) G(send_many, WH_QUEUE_SEND_MANY) G(payload, WH_QUEUE_PAYLOAD) \
+	G(take, WH_QUEUE_TAKE) G(lease, WH_QUEUE_LEASE) G(expiry, WH_QUEUE_EXPIRY) \
+	G(inspect, WH_QUEUE_INSPECT) G(admin, WH_QUEUE_ADMIN)
+
+/* clang-format on */
+
+typedef struct wh_queue_stmts {
+	WH_QUEUE_GROUPS(WH_GROUP_FIELDS)
+} wh_queue_stmts;
+
+extern const wh_group wh_queue_groups[];
+
+#endif

@@ -1,0 +1,281 @@
+/*
+ * What is in a queue; and what operators do with it.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "queue/queue.h"
+
+enum { PEEK_STANDARD = 100, BATCH_MOST = 100000, ALL_STATES = 31, RETURN_BATCH = 1000 };
+
+/* ---- messages that were read ---- */
+
+static int64_t time_of(const wh_row *row, int column)
+{
+	return wh_us(wh_row_int(row, column));
+}
+
+/* NULL: NULL in the row, or out of memory. */
+static const char *copy(wh_queue_batch *batch, const wh_row *row, int column,
+			bool *failed)
+{
+	wh_view text = wh_row_bytes(row, column);
+	char *made = text.ptr ? wh_arena_copy(&batch->arena, text.ptr, text.len) : NULL;
+
+	*failed = *failed || (text.ptr && !made);
+	return made;
+}
+
+wherry_code wh_queue_batch_add(wh_queue_batch *batch, const wh_row *row,
+			       const char *token, wherry_error *err)
+{
+	wh_view body = wh_row_bytes(row, WH_QUEUE_BODY);
+	bool failed = false;
+	const wherry_queue_message m = {
+		.size = sizeof(m),
+		.message_id = copy(batch, row, WH_QUEUE_MESSAGE_ID, &failed),
+		.topic = copy(batch, row, WH_QUEUE_TOPIC, &failed),
+		.correlation_id = copy(batch, row, WH_QUEUE_CORRELATION_ID, &failed),
+		.reply_to = copy(batch, row, WH_QUEUE_REPLY_TO, &failed),
+		.headers = copy(batch, row, WH_QUEUE_HEADERS, &failed),
+		.last_error = copy(batch, row, WH_QUEUE_LAST_ERROR, &failed),
+		.body = copy(batch, row, WH_QUEUE_BODY, &failed),
+		.body_len = body.len,
+		.id = wh_row_int(row, WH_QUEUE_ID),
+		.created_at_us = time_of(row, WH_QUEUE_CREATED_AT),
+		.available_at_us = time_of(row, WH_QUEUE_AVAILABLE_AT),
+		.expires_at_us = time_of(row, WH_QUEUE_EXPIRES_AT),
+		.attempts = wh_clamp32(wh_row_int(row, WH_QUEUE_ATTEMPTS)),
+		.state = (wherry_state)wh_row_int(row, WH_QUEUE_STATE),
+		.token = token,
+	};
+	wherry_code code = wh_row_check(row, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	if (!failed && batch->n == batch->cap) {
+		size_t cap = batch->cap ? 2 * batch->cap : 16;
+		wherry_queue_message *grown =
+			realloc(batch->messages, cap * sizeof(*grown));
+
+		failed = !grown;
+		batch->messages = grown ? grown : batch->messages;
+		batch->cap = grown ? cap : batch->cap;
+	}
+	if (failed)
+		return wh_oom(err);
+	batch->messages[batch->n++] = m;
+	return WHERRY_OK;
+}
+
+wherry_code wh_queue_batch_visit(const wh_queue_batch *batch, wherry_queue_fn visit,
+				 void *ctx, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	for (size_t i = 0; code == WHERRY_OK && i < batch->n; i++)
+		code = visit(ctx, &batch->messages[i]);
+	return code == WHERRY_OK ? code
+				 : wh_fail(err, code, "stopped by the caller's function");
+}
+
+void wh_queue_batch_clear(wh_queue_batch *batch)
+{
+	wh_arena_clear(&batch->arena);
+	free(batch->messages);
+	*batch = (wh_queue_batch){.messages = NULL};
+}
+
+/* ---- looking ---- */
+
+static wherry_code take_message(void *ctx, const wh_row *row, wherry_error *err)
+{
+	return wh_queue_batch_add(ctx, row, NULL, err);
+}
+
+wherry_code wherry_queue_peek(wherry_queue *queue, const wherry_queue_filter *filter,
+			      wherry_queue_fn visit, void *ctx, wherry_error *err)
+{
+	static const wherry_queue_filter any = {.states = 0};
+	wh_queue_batch batch = {.messages = NULL};
+	wherry_code code;
+
+	if (!queue || !visit)
+		return wh_fail(err, WHERRY_INVALID,
+			       "no queue to look at, or nobody who sees messages");
+	filter = filter ? filter : &any;
+	const wh_param params[] = {
+		WH_INT_PARAM("states", filter->states ? filter->states : ALL_STATES),
+		WH_INT_PARAM("after", filter->after_id),
+		WH_INT_PARAM("limit", filter->limit > 0 ? filter->limit : PEEK_STANDARD),
+	};
+	code = wh_db_run(queue->store.db, queue->own.peek, params, 3, take_message,
+			 &batch, NULL, err);
+	code = wh_queue_failed(queue, code, err);
+	if (code == WHERRY_OK)
+		code = wh_queue_batch_visit(&batch, visit, ctx, err);
+	wh_queue_batch_clear(&batch);
+	return code;
+}
+
+static wherry_code take_counts(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wherry_queue_status *out = ctx;
+
+	(void)err;
+	out->ready = wh_row_int(row, 0);
+	out->leased = wh_row_int(row, 1);
+	out->waiting = wh_row_int(row, 2);
+	out->dead = wh_row_int(row, 3);
+	out->oldest_ready_us = out->ready ? wh_us(wh_row_int(row, 4)) : 0;
+	return WHERRY_OK;
+}
+
+wherry_code wherry_queue_get_status(wherry_queue *queue, wherry_queue_status *out,
+				    wherry_error *err)
+{
+	wherry_queue_status status = {.ready = 0};
+	wherry_code code;
+
+	if (!queue || !out)
+		return wh_fail(err, WHERRY_INVALID, "no queue, or nowhere to count to");
+	code = wh_db_run(queue->store.db, queue->own.count, NULL, 0, take_counts, &status,
+			 NULL, err);
+	if (code != WHERRY_OK)
+		return wh_queue_failed(queue, code, err);
+	status.schema_version = queue->store.version;
+	(void)snprintf(status.layout, sizeof(status.layout), "%s",
+		       queue->store.layout.name);
+	*out = status;
+	return WHERRY_OK;
+}
+
+static wherry_code read_int(wherry_queue *queue, const wh_stmt *stmt, int64_t *out,
+			    wherry_error *err)
+{
+	wherry_code code =
+		wh_db_run(queue->store.db, stmt, NULL, 0, wh_take_int, out, NULL, err);
+
+	return wh_queue_failed(queue, code, err);
+}
+
+wherry_code wherry_queue_estimate(wherry_queue *queue, int64_t *out_n, wherry_error *err)
+{
+	int64_t n = 0;
+	wherry_code code;
+
+	if (!queue || !out_n)
+		return wh_fail(err, WHERRY_INVALID, "no queue, or nowhere to count to");
+	code = read_int(queue, queue->own.estimate, &n, err);
+	if (code == WHERRY_OK)
+		*out_n = n;
+	return code;
+}
+
+wherry_code wherry_queue_next_due(wherry_queue *queue, int64_t *out_us, wherry_error *err)
+{
+	int64_t ms = -1;
+	wherry_code code;
+
+	if (!queue || !out_us)
+		return wh_fail(err, WHERRY_INVALID, "no queue, or nowhere to put a time");
+	code = read_int(queue, queue->own.next_due, &ms, err);
+	if (code == WHERRY_OK)
+		*out_us = ms < 0 ? -1 : wh_us(ms);
+	return code;
+}
+
+/* ---- changing many ---- */
+
+typedef struct batches {
+	wherry_queue *queue;
+	const wh_stmt *stmt;
+	const wh_param *params;
+	int64_t changed;
+} batches;
+
+static wherry_code run_batch(void *ctx, wherry_error *err)
+{
+	batches *b = ctx;
+
+	return wh_db_run(b->queue->store.db, b->stmt, b->params, 2, NULL, NULL,
+			 &b->changed, err);
+}
+
+/* Repeat a statement while it changes as many rows as it may. */
+static wherry_code in_batches(wherry_queue *queue, const wh_stmt *stmt, wh_param param,
+			      int64_t batch, int64_t *out_n, wherry_error *err)
+{
+	const wh_param params[] = {param, WH_INT_PARAM("limit", batch)};
+	batches b = {queue, stmt, params, batch};
+	int64_t total = 0;
+	wherry_code code = WHERRY_OK;
+
+	while (code == WHERRY_OK && b.changed == batch) {
+		b.changed = 0;
+		code = wh_db_transact(queue->store.db, run_batch, &b, err);
+		if (code == WHERRY_OK)
+			total += b.changed;
+	}
+	if (out_n)
+		*out_n = total;
+	return wh_queue_failed(queue, code, err);
+}
+
+wherry_code wherry_queue_return(wherry_queue *queue, int64_t id, int64_t *out_n,
+				wherry_error *err)
+{
+	int64_t n = 0;
+	wherry_code code;
+
+	if (!queue)
+		return wh_fail(err, WHERRY_INVALID, "no queue");
+	code = in_batches(queue, queue->own.return_dead, WH_INT_PARAM("id", id),
+			  RETURN_BATCH, &n, err);
+	queue->after = 0;
+	if (code == WHERRY_OK && id && !n)
+		return wh_fail(err, WHERRY_NOTFOUND,
+			       "queue '%s' has no dead message %" PRId64,
+			       queue->store.name.ptr, id);
+	if (out_n)
+		*out_n = n;
+	return code;
+}
+
+static wherry_code check_batch(wherry_queue *queue, int64_t batch, wherry_error *err)
+{
+	if (!queue)
+		return wh_fail(err, WHERRY_INVALID, "no queue");
+	if (batch < 1 || batch > BATCH_MOST)
+		return wh_fail(err, WHERRY_INVALID, "a batch has 1 to %d rows",
+			       BATCH_MOST);
+	if (wherry_db_in_transaction(queue->store.db))
+		return wh_fail(err, WHERRY_INVALID,
+			       "a transaction is open: each batch needs its own");
+	return WHERRY_OK;
+}
+
+wherry_code wherry_queue_purge(wherry_queue *queue, unsigned states, int64_t batch,
+			       int64_t *out_n, wherry_error *err)
+{
+	wherry_code code = check_batch(queue, batch, err);
+
+	return code == WHERRY_OK
+		       ? in_batches(queue, queue->own.purge_states,
+				    WH_INT_PARAM("states", states ? states : ALL_STATES),
+				    batch, out_n, err)
+		       : code;
+}
+
+wherry_code wherry_queue_expire(wherry_queue *queue, int64_t batch, int64_t *out_n,
+				wherry_error *err)
+{
+	wherry_code code = check_batch(queue, batch, err);
+
+	return code == WHERRY_OK ? in_batches(queue, queue->own.expire,
+					      WH_TEXT_PARAM("token", wh_view_of("")),
+					      batch, out_n, err)
+				 : code;
+}

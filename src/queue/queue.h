@@ -1,0 +1,75 @@
+/*
+ * A queue inside: what its files share.
+ */
+#ifndef WH_QUEUE_QUEUE_H
+#define WH_QUEUE_QUEUE_H
+
+#include <wherry/queue.h>
+
+#include "base/arena.h"
+#include "base/uuid.h"
+#include "queue/groups.h"
+#include "store/claims.h"
+#include "store/fields.h"
+#include "store/making.h"
+
+struct wherry_queue {
+	wh_store store;        /* What every model has. */
+	wh_queue_stmts own;    /* Statements of queues alone; NULL: not in this layout. */
+	char payload_type[16]; /* Type of its bodies; "": there is no choice. */
+
+	char next_token[WH_UUID_LEN + 1]; /* Of the next lease; "": none is made yet. */
+
+	/* Where the next receive begins, so that it does not walk over deleted rows that an old
+	 * snapshot keeps: docs/internals/queues.md. */
+	int64_t after;        /* Id of the last message received. */
+	int64_t next_full_us; /* When to look at all again, by the monotonic clock. */
+	int64_t full_cost_us; /* What the last look at all took. */
+};
+
+/* The layouts, the native one first, and the statements. */
+extern const wh_model wh_queue_model;
+
+/* Columns of "receive", "take", "peek" and "show". */
+enum {
+	WH_QUEUE_ID,
+	WH_QUEUE_STATE,
+	WH_QUEUE_ATTEMPTS,
+	WH_QUEUE_CREATED_AT,
+	WH_QUEUE_AVAILABLE_AT,
+	WH_QUEUE_EXPIRES_AT,
+	WH_QUEUE_EXPIRED,
+	WH_QUEUE_MESSAGE_ID,
+	WH_QUEUE_TOPIC,
+	WH_QUEUE_CORRELATION_ID,
+	WH_QUEUE_REPLY_TO,
+	WH_QUEUE_HEADERS,
+	WH_QUEUE_LAST_ERROR,
+	WH_QUEUE_BODY,
+	WH_QUEUE_N_DUE /* of "receive" and "take" */
+};
+
+/* Messages that were read, copied so that they outlive the statement. */
+typedef struct wh_queue_batch {
+	wh_arena arena;
+	wherry_queue_message *messages;
+	size_t n, cap;
+} wh_queue_batch;
+
+/* Add a copy of the message in a row; the token is borrowed. */
+wherry_code wh_queue_batch_add(wh_queue_batch *batch, const wh_row *row,
+			       const char *token, wherry_error *err);
+
+/* Visit them all; ends with the first code that is not WHERRY_OK. */
+wherry_code wh_queue_batch_visit(const wh_queue_batch *batch, wherry_queue_fn visit,
+				 void *ctx, wherry_error *err);
+void wh_queue_batch_clear(wh_queue_batch *batch);
+
+/* The parameter "error", cut to what is kept; NULL: absent. */
+wh_param wh_queue_error_param(const char *error);
+
+/* "There is no queue …" for WHERRY_NOTFOUND. */
+wherry_code wh_queue_failed(const wherry_queue *queue, wherry_code code,
+			    wherry_error *err);
+
+#endif

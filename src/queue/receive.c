@@ -1,0 +1,265 @@
+/*
+ * Receiving messages.
+ */
+#include <string.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "base/uuid.h"
+#include "queue/queue.h"
+
+enum {
+	LIMIT_MOST = 10000,
+	EXPIRE_BATCH = 1000,
+	FULL_SHARE = 9, /* Look at all for a tenth of the time. */
+	FULL_COST_MOST_US =
+		50000, /* What a look at all may take that is made in between. */
+	LEASE_STANDARD_US = 30000000 /* 30 s */
+};
+
+typedef struct receiving {
+	wherry_queue *queue;
+	wherry_receive_options options;
+	char token[WH_UUID_LEN + 1];      /* "": no lease */
+	wh_queue_batch batch;             /* what is to be visited */
+	bool full;                        /* Everything is looked at. */
+	int64_t n_rows, n_due, n_expired; /* of one statement */
+	int64_t first, last;              /* ids of its rows */
+} receiving;
+
+/* ---- messages whose headers cannot be handled ---- */
+
+/* Leased: it becomes dead.  Taken: it comes back as a dead one. */
+static wherry_code bury(receiving *r, const wherry_queue_message *m, const char *why,
+			wherry_error *err)
+{
+	wherry_queue *queue = r->queue;
+
+	if (*r->token)
+		return wherry_queue_dead_letter(queue, r->token, &m->id, 1, why, NULL,
+						err);
+	const wh_param params[] = {
+		WH_INT_PARAM("id", m->id),
+		WH_TEXT_PARAM("message_id", wh_view_of(m->message_id)),
+		WH_TEXT_PARAM("topic", wh_view_of(m->topic)),
+		WH_TEXT_PARAM("correlation_id", wh_view_of(m->correlation_id)),
+		WH_TEXT_PARAM("reply_to", wh_view_of(m->reply_to)),
+		WH_TEXT_PARAM("headers", wh_view_of(m->headers)),
+		wh_body_param("body", (wh_view){m->body, m->body_len}),
+		WH_INT_PARAM("attempts", m->attempts),
+		WH_INT_PARAM("created", m->created_at_us / 1000),
+		wh_queue_error_param(why),
+	};
+	return wh_db_run(queue->store.db, queue->own.bury, params,
+			 sizeof(params) / sizeof(*params), NULL, NULL, NULL, err);
+}
+
+/* Keep what can be handled, in its order. */
+static wherry_code bury_poison(receiving *r, wherry_error *err)
+{
+	wh_queue_batch *batch = &r->batch;
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code = WHERRY_OK;
+	size_t kept = 0;
+
+	for (size_t i = 0; code == WHERRY_OK && i < batch->n; i++) {
+		const wherry_queue_message *m = &batch->messages[i];
+		const char *headers = m->headers ? m->headers : "";
+
+		if (wh_json_headers(headers, strlen(headers), &why) == WHERRY_OK)
+			batch->messages[kept++] = *m;
+		else
+			code = bury(r, m, why.message, err);
+	}
+	batch->n = kept;
+	return code;
+}
+
+/* ---- one statement ---- */
+
+static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
+{
+	receiving *r = ctx;
+	int64_t id = wh_row_int(row, WH_QUEUE_ID);
+
+	if (!r->n_rows++)
+		r->first = id;
+	r->last = id;
+	r->n_due = wh_row_int(row, WH_QUEUE_N_DUE);
+	if (wh_row_int(row, WH_QUEUE_EXPIRED)) {
+		r->n_expired++;
+		return WHERRY_OK;
+	}
+	if (wh_row_int(row, WH_QUEUE_STATE) == WHERRY_DEAD)
+		return WHERRY_OK; /* it has just died */
+	return wh_queue_batch_add(&r->batch, row, *r->token ? r->token : NULL, err);
+}
+
+/* The next receive begins behind what this one got: behind all of it where that cannot come
+ * back, before it where a rollback of the caller's may bring it back. */
+static void move_anchor(receiving *r)
+{
+	wherry_queue *queue = r->queue;
+
+	if (!queue->store.db->driver->late_commits || r->n_due || !r->n_rows)
+		return;
+	queue->after = r->options.mode == WHERRY_ATOMIC ? r->first - 1 : r->last;
+}
+
+static wherry_code pick(receiving *r, wherry_error *err)
+{
+	wherry_queue *queue = r->queue;
+	wherry_db *db = queue->store.db;
+	const wh_param params[] = {
+		WH_INT_PARAM("full", r->full),
+		WH_INT_PARAM("after", r->full ? 0 : queue->after),
+		WH_INT_PARAM("limit", r->options.limit - (int64_t)r->batch.n),
+		WH_INT_PARAM("most", r->options.max_attempts),
+		WH_TEXT_PARAM("token", wh_view_of(r->token)),
+		WH_INT_PARAM("lasts", wh_ms(r->options.lease_us)),
+	};
+	int64_t before = wh_monotonic(db->env), after;
+	wherry_code code;
+
+	r->n_rows = r->n_due = r->n_expired = 0;
+	code = wh_db_run(db, *r->token ? queue->own.receive : queue->own.take, params,
+			 *r->token ? 6 : 3, take_row, r, NULL, err);
+	if (code != WHERRY_OK)
+		return code;
+	after = wh_monotonic(db->env);
+	if (r->full) {
+		queue->full_cost_us = after - before;
+		queue->next_full_us = wh_later(after, FULL_SHARE * queue->full_cost_us);
+	}
+	move_anchor(r);
+	return WHERRY_OK;
+}
+
+/* Is it time to look at all again?  Rows below the anchor are those that a rollback or a
+ * settlement brought back, or that were committed late. */
+static bool full_is_due(const wherry_queue *queue)
+{
+	return !queue->store.db->driver->late_commits ||
+	       wh_monotonic(queue->store.db->env) >= queue->next_full_us;
+}
+
+static wherry_code expire(receiving *r, wherry_error *err)
+{
+	const wh_param params[] = {
+		WH_TEXT_PARAM("token", wh_view_of(r->token)),
+		WH_INT_PARAM("limit", EXPIRE_BATCH),
+	};
+
+	return wh_db_run(r->queue->store.db, r->queue->own.expire, params, 2, NULL, NULL,
+			 NULL, err);
+}
+
+static wherry_code receive(void *ctx, wherry_error *err)
+{
+	receiving *r = ctx;
+	wherry_code code = WHERRY_OK;
+	bool again = true;
+
+	r->full = full_is_due(r->queue);
+	while (code == WHERRY_OK && again) {
+		code = pick(r, err);
+		again = code == WHERRY_OK && r->n_expired;
+		if (again)
+			code = expire(r, err);
+		if (code == WHERRY_OK && !again && !r->full &&
+		    (int64_t)r->batch.n < r->options.limit &&
+		    r->queue->full_cost_us < FULL_COST_MOST_US)
+			r->full = again = true;
+	}
+	return code == WHERRY_OK ? bury_poison(r, err) : code;
+}
+
+/* ---- the call ---- */
+
+static wherry_code check(const wherry_queue *queue, wherry_receive_options *options,
+			 wherry_error *err)
+{
+	bool open = wherry_db_in_transaction(queue->store.db);
+
+	if (!options->limit)
+		options->limit = 1;
+	if (!options->lease_us)
+		options->lease_us = LEASE_STANDARD_US;
+	if (options->limit < 1 || options->limit > LIMIT_MOST || options->lease_us < 0 ||
+	    options->max_attempts < 0)
+		return wh_fail(err, WHERRY_INVALID,
+			       "receive takes 1 to %d messages, and no negative lease "
+			       "or number of attempts",
+			       LIMIT_MOST);
+	switch (options->mode) {
+	case WHERRY_LEASE:
+		return queue->own.receive
+			       ? WHERRY_OK
+			       : wh_store_cannot(&queue->store,
+						 "which has no place for leases: receive "
+						 "in a transaction",
+						 err);
+	case WHERRY_ATOMIC:
+		return open ? WHERRY_OK
+			    : wh_fail(err, WHERRY_INVALID,
+				      "no transaction is open: an atomic receive is part "
+				      "of the transaction that handles the message");
+	case WHERRY_AT_MOST_ONCE:
+		return !open ? WHERRY_OK
+			     : wh_fail(err, WHERRY_INVALID,
+				       "a transaction is open, and a receive at most once "
+				       "has to be committed before the message is seen: "
+				       "commit first, or receive in mode atomic");
+	}
+	return wh_fail(err, WHERRY_INVALID, "there is no such mode to receive in");
+}
+
+/* A receive that is repeated after it failed has the same token. */
+static void make_token(receiving *r)
+{
+	char *next = r->queue->next_token;
+
+	if (!*next)
+		wh_uuid7_now(r->queue->store.db->env, next);
+	memcpy(r->token, next, sizeof(r->token));
+}
+
+/* Is a receive a transaction, or a savepoint?  On a server each costs two round trips.  They are
+ * saved where nothing is lost without them: messages leased by a receive that failed are received
+ * again once the lease ends, and the server undoes all of a transaction in which one failed. */
+static bool all_or_nothing(const receiving *r)
+{
+	return r->options.mode == WHERRY_AT_MOST_ONCE ||
+	       !r->queue->store.db->driver->failure_spreads;
+}
+
+wherry_code wherry_queue_receive(wherry_queue *queue,
+				 const wherry_receive_options *options,
+				 wherry_queue_fn visit, void *ctx, int64_t *out_n,
+				 wherry_error *err)
+{
+	receiving r = {.queue = queue};
+	wherry_code code;
+
+	if (!queue || !visit)
+		return wh_fail(err, WHERRY_INVALID,
+			       "no queue to receive from, or nobody who sees messages");
+	if (options)
+		r.options = *options;
+	code = check(queue, &r.options, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (r.options.mode == WHERRY_LEASE)
+		make_token(&r);
+	code = all_or_nothing(&r) ? wh_db_transact(queue->store.db, receive, &r, err)
+				  : receive(&r, err);
+	code = wh_queue_failed(queue, code, err);
+	if (code == WHERRY_OK)
+		*queue->next_token = 0;
+	if (code == WHERRY_OK && out_n)
+		*out_n = (int64_t)r.batch.n;
+	if (code == WHERRY_OK)
+		code = wh_queue_batch_visit(&r.batch, visit, ctx, err);
+	wh_queue_batch_clear(&r.batch);
+	return code;
+}

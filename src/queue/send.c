@@ -1,0 +1,287 @@
+/*
+ * Sending, and taking back what was sent.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/uuid.h"
+#include "queue/queue.h"
+
+enum { SEND_PARAMS = 8, ARRAY_MAX = 256 * 1024 * 1024 };
+
+static wh_view body_of(const wherry_queue_message *msg)
+{
+	return (wh_view){msg->body ? msg->body : "", msg->body_len};
+}
+
+static wherry_code check(const wherry_queue *queue, const wherry_queue_message *msg,
+			 wherry_error *err)
+{
+	const wh_field fields[] = {
+		{"message_id", msg->message_id, WH_FIELD_MOST},
+		{"topic", msg->topic, WH_FIELD_MOST},
+		{"correlation_id", msg->correlation_id, WH_FIELD_MOST},
+		{"reply_to", msg->reply_to, WH_FIELD_MOST},
+		{"headers", msg->headers, WH_HEADERS_MOST},
+	};
+	wherry_code code;
+
+	if (msg->size != sizeof(*msg))
+		return wh_fail(err, WHERRY_INVALID,
+			       "the message has size %zu, this library's have %zu: use "
+			       "WHERRY_QUEUE_MESSAGE or wherry_queue_message_init, and "
+			       "recompile the program with its headers",
+			       msg->size, sizeof(*msg));
+	if (!msg->body && msg->body_len)
+		return wh_fail(err, WHERRY_INVALID, "a message needs a body");
+	if (msg->delay_us < 0 || msg->expires_us < 0)
+		return wh_fail(err, WHERRY_INVALID,
+			       "delay_us and expires_us are not negative: 0 means no "
+			       "delay, and that the message never expires");
+	if (msg->body_len > WH_BODY_MAX)
+		return wh_fail(err, WHERRY_TOOBIG,
+			       "the body is %zu bytes, the limit is %d", msg->body_len,
+			       WH_BODY_MAX);
+	code = wh_fields_check(fields, sizeof(fields) / sizeof(*fields), err);
+	if (code == WHERRY_OK && msg->headers)
+		code = wh_json_headers(msg->headers, strlen(msg->headers), err);
+	return code == WHERRY_OK ? wh_store_check_body(&queue->store, queue->payload_type,
+						       body_of(msg), err)
+				 : code;
+}
+
+/* The message's own id, or one that is made in `made`. */
+static const char *id_of(const wherry_queue *queue, const wherry_queue_message *msg,
+			 char made[WH_UUID_LEN + 1])
+{
+	if (msg->message_id && *msg->message_id)
+		return msg->message_id;
+	wh_uuid7_now(queue->store.db->env, made);
+	return made;
+}
+
+static wherry_code insert(wherry_queue *queue, const wherry_queue_message *msg,
+			  int64_t *out_id, wherry_error *err)
+{
+	char made[WH_UUID_LEN + 1];
+	const wh_param params[SEND_PARAMS] = {
+		WH_TEXT_PARAM("message_id", wh_view_of(id_of(queue, msg, made))),
+		WH_TEXT_PARAM("topic", wh_view_of(msg->topic)),
+		WH_TEXT_PARAM("correlation_id", wh_view_of(msg->correlation_id)),
+		WH_TEXT_PARAM("reply_to", wh_view_of(msg->reply_to)),
+		WH_TEXT_PARAM("headers", wh_view_of(msg->headers ? msg->headers : "{}")),
+		wh_body_param("body", body_of(msg)),
+		WH_INT_PARAM("delay", wh_ms(msg->delay_us)),
+		WH_INT_PARAM("ttl", wh_ms(msg->expires_us)),
+	};
+	wherry_code code = wh_db_run(queue->store.db, queue->own.send, params,
+				     SEND_PARAMS, NULL, NULL, NULL, err);
+
+	if (code == WHERRY_OK)
+		*out_id = wh_db_last_id(queue->store.db);
+	return code;
+}
+
+/* ---- many messages as arrays, one for each column ---- */
+
+typedef struct sending {
+	wherry_queue *queue;
+	const wherry_queue_message *msgs;
+	size_t n;
+	int64_t *ids; /* n, written as they come */
+	size_t n_ids;
+} sending;
+
+/* An element of an array's text; absent: NULL. */
+static void put_element(wh_buf *to, wh_view text)
+{
+	wh_buf_putc(to, to->len > 1 ? ',' : ' ');
+	if (!text.ptr) {
+		wh_buf_puts(to, "NULL");
+		return;
+	}
+	wh_buf_putc(to, '"');
+	for (size_t i = 0; i < text.len;) {
+		size_t plain = i;
+
+		while (plain < text.len && text.ptr[plain] != '"' &&
+		       text.ptr[plain] != '\\')
+			plain++;
+		wh_buf_put(to, text.ptr + i, plain - i);
+		if (plain < text.len) {
+			wh_buf_putc(to, '\\');
+			wh_buf_putc(to, text.ptr[plain++]);
+		}
+		i = plain;
+	}
+	wh_buf_putc(to, '"');
+}
+
+/* Bytes as the text of a bytea, whose backslash is escaped. */
+static void put_bytes(wh_buf *to, wh_view bytes)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	wh_buf_puts(to, to->len > 1 ? ",\"\\\\x" : "\"\\\\x");
+	for (size_t i = 0; i < bytes.len; i++) {
+		unsigned char c = (unsigned char)bytes.ptr[i];
+
+		wh_buf_putc(to, digits[c >> 4]);
+		wh_buf_putc(to, digits[c & 15]);
+	}
+	wh_buf_putc(to, '"');
+}
+
+static void put_number(wh_buf *to, int64_t number)
+{
+	if (to->len > 1)
+		wh_buf_putc(to, ',');
+	wh_buf_int(to, number);
+}
+
+static void put_message(const wherry_queue *queue, const wherry_queue_message *msg,
+			wh_buf to[SEND_PARAMS])
+{
+	char made[WH_UUID_LEN + 1];
+
+	put_element(&to[0], wh_view_of(id_of(queue, msg, made)));
+	put_element(&to[1], wh_view_of(msg->topic));
+	put_element(&to[2], wh_view_of(msg->correlation_id));
+	put_element(&to[3], wh_view_of(msg->reply_to));
+	put_element(&to[4], wh_view_of(msg->headers ? msg->headers : "{}"));
+	if (strcmp(queue->payload_type, "bytea") == 0)
+		put_bytes(&to[5], body_of(msg));
+	else
+		put_element(&to[5], body_of(msg));
+	put_number(&to[6], wh_ms(msg->delay_us));
+	put_number(&to[7], wh_ms(msg->expires_us));
+}
+
+static wherry_code take_id(void *ctx, const wh_row *row, wherry_error *err)
+{
+	sending *w = ctx;
+
+	(void)err;
+	if (w->n_ids < w->n)
+		w->ids[w->n_ids++] = wh_row_int(row, 0);
+	return WHERRY_OK;
+}
+
+static wherry_code insert_arrays(sending *w, wherry_error *err)
+{
+	static const char *const names[SEND_PARAMS] = {
+		"message_id", "topic", "correlation_id", "reply_to",
+		"headers",    "body",  "delay",          "ttl"};
+	wh_param params[SEND_PARAMS];
+	wh_buf arrays[SEND_PARAMS];
+	wherry_code code = WHERRY_OK;
+
+	for (int i = 0; i < SEND_PARAMS; i++) {
+		arrays[i] = (wh_buf)WH_BUF_INIT(ARRAY_MAX);
+		wh_buf_putc(&arrays[i], '{');
+	}
+	for (size_t i = 0; i < w->n; i++)
+		put_message(w->queue, &w->msgs[i], arrays);
+	for (int i = 0; code == WHERRY_OK && i < SEND_PARAMS; i++) {
+		wh_buf_putc(&arrays[i], '}');
+		code = wh_buf_check(&arrays[i], err);
+		params[i] = WH_TEXT_PARAM(names[i],
+					  ((wh_view){arrays[i].ptr, arrays[i].len}));
+	}
+	w->n_ids = 0;
+	if (code == WHERRY_OK)
+		code = wh_db_run(w->queue->store.db, w->queue->own.send_many, params,
+				 SEND_PARAMS, take_id, w, NULL, err);
+	for (int i = 0; i < SEND_PARAMS; i++)
+		wh_buf_clear(&arrays[i]);
+	return code;
+}
+
+static wherry_code insert_all(void *ctx, wherry_error *err)
+{
+	sending *w = ctx;
+	wherry_code code = WHERRY_OK;
+
+	if (w->n > 1 && w->queue->own.send_many)
+		return insert_arrays(w, err);
+	for (size_t i = 0; code == WHERRY_OK && i < w->n; i++)
+		code = insert(w->queue, &w->msgs[i], &w->ids[i], err);
+	return code;
+}
+
+/* One statement is a transaction of its own.  In the caller's it gets a savepoint where a
+ * failure would take the transaction along. */
+static wherry_code run(sending *w, wherry_error *err)
+{
+	wherry_db *db = w->queue->store.db;
+	bool one = w->n == 1 || w->queue->own.send_many;
+	bool spreads = db->driver->failure_spreads && wherry_db_in_transaction(db);
+	wherry_code code = one && !spreads ? insert_all(w, err)
+					   : wh_db_transact(db, insert_all, w, err);
+
+	return wh_queue_failed(w->queue, code, err);
+}
+
+wherry_code wherry_queue_send(wherry_queue *queue, const wherry_queue_message *msg,
+			      int64_t *out_id, wherry_error *err)
+{
+	int64_t id = 0;
+	sending w = {queue, msg, 1, &id, 0};
+	wherry_code code;
+
+	if (!queue || !msg)
+		return wh_fail(err, WHERRY_INVALID, "no queue, or no message to send");
+	code = check(queue, msg, err);
+	if (code == WHERRY_OK)
+		code = run(&w, err);
+	if (code == WHERRY_OK && out_id)
+		*out_id = id;
+	return code;
+}
+
+wherry_code wherry_queue_send_many(wherry_queue *queue, const wherry_queue_message *msgs,
+				   size_t n, int64_t *out_ids, wherry_error *err)
+{
+	sending w = {queue, msgs, n, NULL, 0};
+	wherry_code code = WHERRY_OK;
+
+	if (!queue || (!msgs && n))
+		return wh_fail(err, WHERRY_INVALID, "no queue, or no messages to send");
+	for (size_t i = 0; code == WHERRY_OK && i < n; i++) {
+		code = check(queue, &msgs[i], err);
+		if (code != WHERRY_OK)
+			return wh_prefix(err, code, "message %zu", i);
+	}
+	if (!n)
+		return WHERRY_OK;
+	w.ids = calloc(n, sizeof(*w.ids));
+	if (!w.ids)
+		return wh_oom(err);
+	code = run(&w, err);
+	if (code == WHERRY_OK && out_ids)
+		memcpy(out_ids, w.ids, n * sizeof(*out_ids));
+	free(w.ids);
+	return code;
+}
+
+wherry_code wherry_queue_cancel(wherry_queue *queue, int64_t id, wherry_error *err)
+{
+	const wh_param param = WH_INT_PARAM("id", id);
+	int64_t changed = 0;
+	wherry_code code;
+
+	if (!queue)
+		return wh_fail(err, WHERRY_INVALID, "no queue");
+	code = wh_db_run(queue->store.db, queue->own.cancel, &param, 1, NULL, NULL,
+			 &changed, err);
+	if (code != WHERRY_OK)
+		return wh_queue_failed(queue, code, err);
+	if (!changed)
+		return wh_fail(err, WHERRY_NOTFOUND,
+			       "queue '%s' has no message %" PRId64
+			       " that nobody has received",
+			       queue->store.name.ptr, id);
+	return WHERRY_OK;
+}

@@ -1,0 +1,327 @@
+-- layout: name=native ids=integer columns=id,message_id,body,state,available_at,lease_token archive=
+--
+-- The native queue on SQLite.  Times are Unix milliseconds.  SQLite has one writer at a time: ids
+-- appear in commit order, and nothing is ever locked by another receiver.
+--
+-- state: 0 ready, 1 leased, 3 waiting (delayed, or to be retried), 4 dead.  available_at is NULL
+-- while a message is ready; the end of the lease while it is leased; when it is due while it waits.
+-- Acknowledged messages are deleted.  Each state has an index of its own, and a row is in one.
+
+-- include: sqlite.sql
+
+-- part: until
+{now} + min(:lasts, 3153600000000)
+
+-- part: after_delay
+{now} + min(:delay, 3153600000000)
+
+-- part: ids
+(SELECT value FROM json_each(:ids))
+
+-- part: timed
+(state = 1 OR state = 3)
+
+-- name: migrate-1
+CREATE TABLE IF NOT EXISTS wherry_schema(
+  model       TEXT NOT NULL,
+  name        TEXT NOT NULL COLLATE NOCASE,
+  version     INTEGER NOT NULL,
+  min_program INTEGER NOT NULL,   -- the oldest program that may still run
+  PRIMARY KEY (model, name)
+) WITHOUT ROWID;
+CREATE VIEW IF NOT EXISTS wherry_clock(ms) AS
+  SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER);
+CREATE TABLE IF NOT EXISTS wherry_subscription(
+  topic TEXT NOT NULL,
+  queue TEXT NOT NULL COLLATE NOCASE,
+  PRIMARY KEY (topic, queue)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS {table}(
+  id             INTEGER PRIMARY KEY AUTOINCREMENT,
+  message_id     TEXT NOT NULL DEFAULT (printf('%08x-%04x-7%03x-%04x-%012x',
+                   CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) >> 16,
+                   CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) & 65535,
+                   random() & 4095, 32768 | (random() & 16383), random() & 281474976710655)),
+  topic          TEXT,               -- it was published to; NULL: it was sent to this queue
+  correlation_id TEXT,
+  reply_to       TEXT,
+  headers        TEXT NOT NULL DEFAULT '{}',
+  state          INTEGER NOT NULL DEFAULT 0
+                 CHECK (state = 0 OR state = 1 OR state = 3 OR state = 4),
+  attempts       INTEGER NOT NULL DEFAULT 0 CHECK (attempts BETWEEN 0 AND 1000000000),
+  available_at   INTEGER CHECK (available_at BETWEEN 0 AND 253402300799999),
+  expires_at     INTEGER CHECK (expires_at BETWEEN 0 AND 253402300799999),
+  lease_token    TEXT,
+  created_at     INTEGER NOT NULL DEFAULT
+                   (CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER))
+                 CHECK (created_at BETWEEN 0 AND 253402300799999),
+  last_error     TEXT,
+  body           TEXT NOT NULL,
+  CHECK (id > 0 AND id < 4611686018427387904),
+  CHECK (length(message_id) <= 1048576), CHECK (length(topic) <= 1048576),
+  CHECK (length(correlation_id) <= 1048576), CHECK (length(reply_to) <= 1048576),
+  CHECK (length(headers) <= 1048576),
+  CHECK (CASE WHEN state = 0 THEN available_at IS NULL ELSE state = 4 OR available_at IS NOT NULL END),
+  CHECK (state <> 1 OR lease_token IS NOT NULL)
+);
+CREATE INDEX IF NOT EXISTS {table_ready} ON {table}(id) WHERE state = 0;
+CREATE INDEX IF NOT EXISTS {table_timed} ON {table}(available_at) WHERE {timed};
+CREATE INDEX IF NOT EXISTS {table_dead} ON {table}(id) WHERE state = 4;
+CREATE INDEX IF NOT EXISTS {table_expires} ON {table}(expires_at) WHERE expires_at IS NOT NULL AND state <> 4;
+INSERT INTO wherry_schema(model, name, version, min_program)
+  VALUES ('queue', {name}, 1, 100) ON CONFLICT DO NOTHING;
+
+-- name: schema-exists
+SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'wherry_schema';
+
+-- name: schema-version
+SELECT version, min_program FROM wherry_schema WHERE model = 'queue' AND name = :name;
+
+-- name: indexes-missing
+SELECT count(*)
+FROM (SELECT {name} || s.column1 AS name FROM (
+        VALUES ('_ready'), ('_timed'), ('_dead'), ('_expires')) AS s) AS t
+WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
+                  WHERE s.type = 'index' AND s.name = t.name COLLATE NOCASE);
+
+-- name: columns
+-- The columns of a table that is there already; none if it is not.
+SELECT name FROM pragma_table_info(:name);
+
+-- name: drop
+DROP TABLE {table};
+DELETE FROM wherry_subscription WHERE queue = {name};
+DELETE FROM wherry_schema WHERE model = 'queue' AND name = {name};
+
+-- name: others-left
+SELECT count(*) FROM wherry_schema;
+
+-- name: drop-shared
+DROP VIEW wherry_clock;
+DROP TABLE wherry_subscription;
+DROP TABLE IF EXISTS wherry_lease;
+DROP TABLE IF EXISTS wherry_outbox;
+DROP TABLE wherry_schema;
+
+-- name: send
+-- The time a message may wait begins when it is due.
+INSERT INTO {table}(message_id, topic, correlation_id, reply_to, headers, body, state,
+                    available_at, expires_at)
+VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, :body,
+  CASE WHEN :delay > 0 THEN 3 ELSE 0 END,
+  CASE WHEN :delay > 0 THEN {after_delay} END,
+  CASE WHEN :ttl > 0 THEN {after_delay} + min(:ttl, 3153600000000) END);
+
+-- name: cancel
+-- A message that nobody has received.
+DELETE FROM {table} WHERE id = :id AND (state = 0 OR state = 3);
+
+-- part: these
+-- The rows that a receive takes: those that are due (with :full), then ready ones above an id.
+id IN (
+  SELECT id FROM (
+    SELECT id, 0 AS nth FROM (
+      SELECT id FROM {table} INDEXED BY {table_timed}
+      WHERE :full AND {timed} AND available_at <= {now} ORDER BY available_at LIMIT :limit)
+    UNION ALL
+    SELECT id, 1 FROM (
+      SELECT id FROM {table} INDEXED BY {table_ready}
+      WHERE state = 0 AND id > :after ORDER BY id LIMIT :limit)
+    ORDER BY nth LIMIT :limit))
+
+-- part: shown
+id, state, attempts, created_at, available_at, expires_at,
+  expires_at IS NOT NULL AND expires_at <= {now},
+  message_id, topic, correlation_id, reply_to, headers, last_error, body
+
+-- part: dies
+-- Its lease expired after so many attempts.
+(state = 1 AND :most > 0 AND attempts >= :most)
+
+-- name: receive
+-- Lease messages.  The attempt is counted before it is made.  A message whose lease expired, and
+-- which has had so many attempts, dies: its receivers may have died of it.
+UPDATE {table} NOT INDEXED SET
+  state = CASE WHEN {dies} THEN 4 ELSE 1 END,
+  last_error = CASE WHEN state = 1 THEN 'its lease expired before it was acknowledged' ELSE last_error END,
+  attempts = CASE WHEN {dies} THEN attempts ELSE min(attempts, 999999999) + 1 END,
+  lease_token = CASE WHEN NOT {dies} THEN :token END,
+  available_at = CASE WHEN NOT {dies} THEN {until} END
+WHERE {these}
+RETURNING {shown}, 0;
+
+-- name: take
+-- Delete messages and return them: part of the transaction that is open, or for good.
+DELETE FROM {table} NOT INDEXED WHERE {these} RETURNING {shown}, 0;
+
+-- name: bury
+-- A message that was taken and cannot be handled comes back as a dead one.
+INSERT INTO {table}(id, message_id, topic, correlation_id, reply_to, headers, body, state,
+                    attempts, created_at, last_error)
+VALUES (:id, :message_id, :topic, :correlation_id, :reply_to, :headers, :body, 4,
+  :attempts, :created, :error);
+
+-- part: own
+id IN {ids} AND lease_token = :token AND state = 1
+
+-- name: ack
+DELETE FROM {table} WHERE {own};
+
+-- name: nack
+-- Ready again at once, or after a delay; :back attempts are taken back.
+UPDATE {table} SET
+  state = CASE WHEN :delay > 0 THEN 3 ELSE 0 END,
+  available_at = CASE WHEN :delay > 0 THEN {after_delay} END,
+  attempts = max(attempts - :back, 0),
+  lease_token = NULL, last_error = coalesce(:error, last_error)
+WHERE {own};
+
+-- name: extend
+UPDATE {table} SET available_at = {until} WHERE {own};
+
+-- name: dead-letter
+UPDATE {table} SET state = 4, lease_token = NULL, available_at = NULL, last_error = :error
+WHERE {own};
+
+-- name: expire
+-- Delete what has expired, but not what is being handled; :token: the caller's own leases too.
+DELETE FROM {table} WHERE id IN (
+  SELECT id FROM {table} INDEXED BY {table_expires}
+  WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
+    AND (state <> 1 OR available_at <= {now} OR lease_token = :token)
+  ORDER BY expires_at LIMIT :limit);
+
+-- name: peek
+SELECT {shown} FROM {table}
+WHERE id > :after AND (:states >> state) & 1 ORDER BY id LIMIT :limit;
+
+-- name: show
+SELECT {shown} FROM {table} WHERE id = :id;
+
+-- part: over
+(SELECT id FROM {table} INDEXED BY {table_expires}
+ WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now})
+
+-- name: count
+-- Ready, leased, waiting and dead messages, and the age of the oldest ready one.  Expired ones
+-- do not count.
+SELECT (SELECT count(*) FROM {table} INDEXED BY {table_ready} WHERE state = 0)
+     - (SELECT count(*) FROM {table} NOT INDEXED WHERE id IN {over} AND state = 0),
+       (SELECT count(*) FROM {table} INDEXED BY {table_timed} WHERE {timed} AND state = 1),
+       (SELECT count(*) FROM {table} INDEXED BY {table_timed} WHERE {timed} AND state = 3)
+     - (SELECT count(*) FROM {table} NOT INDEXED WHERE id IN {over} AND state = 3),
+       (SELECT count(*) FROM {table} INDEXED BY {table_dead} WHERE state = 4),
+       coalesce((SELECT {now} - created_at FROM {table} INDEXED BY {table_ready}
+                 WHERE state = 0 ORDER BY id LIMIT 1), 0);
+
+-- name: estimate
+-- SQLite keeps no statistics of its own: the ready rows are counted.
+SELECT count(*) FROM {table} INDEXED BY {table_ready} WHERE state = 0;
+
+-- name: next-due
+-- How long until the first message that waits or is leased can be received; no row: there is none.
+SELECT max(available_at - {now}, 0) FROM {table} INDEXED BY {table_timed}
+WHERE {timed} ORDER BY available_at LIMIT 1;
+
+-- name: return
+-- Dead messages are ready again, in the order of their ids.
+UPDATE {table} SET state = 0, attempts = 0, lease_token = NULL, available_at = NULL
+WHERE id IN (SELECT id FROM {table} INDEXED BY {table_dead}
+             WHERE state = 4 AND (:id = 0 OR id = :id) ORDER BY id LIMIT :limit);
+
+-- name: purge-states
+DELETE FROM {table} WHERE id IN (
+  SELECT id FROM {table} WHERE state <> 1 AND (:states >> state) & 1 ORDER BY id LIMIT :limit);
+
+-- part: relayed
+-- The columns of a claimed row, as the store has them.
+created_at, 0, message_id, coalesce(topic, {name}), '', '', NULL, headers, NULL, body
+
+-- part: lives
+-- It has not expired.
+(expires_at IS NULL OR expires_at > {now})
+
+-- part: claims
+state = 1, lease_token = :token, available_at = {until}
+
+-- part: is_due
+{timed} AND available_at <= {now}
+
+-- name: claim-end
+-- unused: after scan most
+-- Rows have no keys: none is passed over, and each claim begins with the first.
+SELECT 0, count(*) FROM (SELECT 1 FROM {table} INDEXED BY {table_ready} WHERE state = 0 LIMIT 1);
+
+-- name: claim
+-- unused: unordered park after upto passed share many long body
+UPDATE {table} NOT INDEXED SET {claims}
+WHERE id IN (SELECT id FROM {table} INDEXED BY {table_ready}
+             WHERE state = 0 AND {lives} ORDER BY id LIMIT :limit)
+RETURNING id, 0, attempts, 0, {relayed};
+
+-- name: claim-due
+-- unused: unordered park after share long body
+UPDATE {table} NOT INDEXED SET {claims}
+WHERE id IN (SELECT id FROM {table} INDEXED BY {table_timed}
+             WHERE {is_due} AND state = 3 AND {lives} ORDER BY available_at LIMIT :limit)
+RETURNING id, 0, attempts, 0, {relayed};
+
+-- name: expired
+-- unused: lasts unordered park after share
+SELECT lease_token, count(*) FROM {table} INDEXED BY {table_timed} WHERE {is_due} AND state = 1
+GROUP BY lease_token ORDER BY min(available_at) LIMIT 1;
+
+-- name: claim-share
+-- unused: unordered park after share long body
+UPDATE {table} NOT INDEXED SET {claims}
+WHERE id IN (SELECT id FROM {table} INDEXED BY {table_timed}
+             WHERE {is_due} AND state = 1 AND lease_token = :of ORDER BY id LIMIT :limit)
+RETURNING id, 0, attempts, 0, {relayed};
+
+-- name: claim-expired
+-- unused: unordered park after share long body
+UPDATE {table} NOT INDEXED SET {claims}, attempts = min(attempts, 999999999) + 1
+WHERE id = (SELECT id FROM {table} INDEXED BY {table_timed}
+            WHERE {is_due} AND state = 1 ORDER BY available_at LIMIT 1)
+RETURNING id, 1, attempts - 1, 0, {relayed};
+
+-- name: claim-next
+-- unused: park lasts
+SELECT (SELECT available_at - {now} FROM {table} INDEXED BY {table_timed}
+        WHERE {timed} AND state = 1 ORDER BY available_at LIMIT 1),
+       (SELECT available_at - {now} FROM {table} INDEXED BY {table_timed}
+        WHERE {timed} AND state = 3 ORDER BY available_at LIMIT 1);
+
+-- name: reap
+UPDATE {table} SET state = 0, lease_token = NULL, available_at = NULL
+WHERE id IN (SELECT id FROM {table} INDEXED BY {table_timed}
+             WHERE {timed} AND state = 1 AND available_at <= {now} - min(:timeout, 3153600000000));
+
+-- name: done-delete
+-- unused: names width
+DELETE FROM {table} WHERE {own};
+
+-- name: fail
+-- unused: started
+-- :nth says which attempt it was: written twice, it counts once.
+UPDATE {table} SET
+  state = CASE WHEN :dead THEN 4 ELSE 3 END,
+  attempts = CASE WHEN :nth > 0 THEN max(attempts, :nth)
+                  ELSE min(max(attempts + :count, 0), 1000000000) END,
+  available_at = CASE WHEN NOT :dead THEN {after_delay} END,
+  lease_token = NULL, last_error = :error
+WHERE id = :id AND (:message_id IS NULL OR message_id = :message_id)
+  AND lease_token = :token AND state = 1;
+
+-- name: requeue
+UPDATE {table} SET state = 0, lease_token = NULL, available_at = NULL WHERE {own};
+
+-- name: requeue-failed
+UPDATE {table} SET state = 3, lease_token = NULL, available_at = {now} WHERE {own};
+
+-- name: try
+-- unused: claimed started
+UPDATE {table} SET attempts = CASE WHEN :nth > 0 THEN max(attempts, :nth)
+                                   ELSE min(attempts, 999999999) + 1 END
+WHERE id = :id AND (:message_id IS NULL OR message_id = :message_id)
+  AND lease_token = :token AND state = 1;

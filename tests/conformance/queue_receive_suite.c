@@ -1,0 +1,290 @@
+#include "queue_suite.h"
+
+static void send_some(queue_fixture *f, int n)
+{
+	for (int i = 1; i <= n; i++)
+		(void)queue_send(f, i);
+}
+
+static void one_receiver_gets_messages_in_their_order(void **state)
+{
+	queue_fixture *f = *state;
+
+	send_some(f, 7);
+	(void)queue_lease(f->queue, 1, "1");
+	(void)queue_lease(f->queue, 3, "2 3 4");
+	queue_takes(f, 2, "5 6");
+	(void)queue_lease(f->queue, 9, "7");
+	(void)queue_lease(f->queue, 9, "");
+}
+
+static void a_leased_message_is_hidden_until_its_lease_ends(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_queue *other = queue_again(f);
+	queue_got got;
+
+	send_some(f, 2);
+	(void)queue_lease(f->queue, 1, "1");
+	(void)queue_lease(other, 9, "2");
+	(void)queue_lease(other, 9, "");
+	queue_counts(f, "0 2 0 0");
+	queue_minute(f);
+	got = queue_lease(other, 1, "1");
+	assert_int_equal(got.attempts[0], 2);
+	got = queue_lease(f->queue, 1, "2");
+	assert_int_equal(got.attempts[0], 2);
+	wherry_queue_close(other);
+}
+
+/* Missing upstream: it counts attempts in the process. */
+static void a_restart_keeps_attempts(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got;
+
+	if (!f->backend->several)
+		return;
+	send_some(f, 1);
+	for (int i = 1; i <= 3; i++) {
+		got = queue_lease(f->queue, 1, "1");
+		assert_int_equal(got.attempts[0], i);
+		queue_minute(f);
+		wherry_queue_close(f->queue);
+		f->queue = NULL;
+		assert_true(f->backend->disconnect(f->db));
+		f->db = queue_connect(f);
+		WHERRY_PASS(wherry_queue_open(f->db, "jobs", &f->queue, &err));
+	}
+}
+
+static void a_message_that_kills_its_receivers_dies_alone(void **state)
+{
+	const wherry_receive_options options = {.limit = 9, .max_attempts = 2};
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got = {.n = 0};
+
+	send_some(f, 1);
+	(void)queue_lease(f->queue, 1, "1");
+	queue_minute(f);
+	(void)queue_lease(f->queue, 1, "1");
+	queue_minute(f);
+	(void)queue_send(f, 2);
+	WHERRY_PASS(
+		wherry_queue_receive(f->queue, &options, queue_note, &got, NULL, &err));
+	assert_string_equal(got.bodies, "2");
+	queue_counts(f, "0 1 0 1");
+	assert_int_equal(queue_int(f, "SELECT attempts FROM jobs WHERE state = 4"), 2);
+	assert_string_equal(queue_text(f, "SELECT last_error FROM jobs WHERE state = 4"),
+			    "its lease expired before it was acknowledged");
+}
+
+static void a_rollback_brings_atomic_messages_back_to_their_place(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got;
+
+	send_some(f, 5);
+	queue_takes(f, 1, "1");
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	got = queue_receive(f->queue, WHERRY_ATOMIC, 2);
+	assert_string_equal(got.bodies, "2 3");
+	assert_string_equal(got.token, "");
+	wherry_db_rollback(f->db);
+	queue_counts(f, "4 0 0 0");
+	queue_takes(f, 1, "2");
+	queue_takes(f, 9, "3 4 5");
+	queue_counts(f, "0 0 0 0");
+}
+
+static void an_atomic_receive_commits_with_its_sends(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	send_some(f, 1);
+	for (int i = 0; i < 2; i++) {
+		WHERRY_PASS(wherry_db_begin(f->db, &err));
+		assert_int_equal(queue_receive(f->queue, WHERRY_ATOMIC, 1).n, 1);
+		(void)queue_send(f, 9);
+		if (i == 0)
+			wherry_db_rollback(f->db);
+		else
+			WHERRY_PASS(wherry_db_commit(f->db, &err));
+	}
+	(void)queue_lease(f->queue, 9, "9");
+}
+
+static void at_most_once_is_gone_before_it_is_seen(void **state)
+{
+	queue_fixture *f = *state;
+
+	send_some(f, 3);
+	assert_string_equal(queue_receive(f->queue, WHERRY_AT_MOST_ONCE, 2).bodies,
+			    "1 2");
+	queue_counts(f, "1 0 0 0");
+	assert_int_equal(queue_int(f, "SELECT count(*) FROM jobs"), 1);
+}
+
+static void modes_ask_for_the_transaction_they_need(void **state)
+{
+	wherry_receive_options options = {.mode = WHERRY_ATOMIC};
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got = {.n = 0};
+
+	send_some(f, 1);
+	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_receive(f->queue, &options, queue_note,
+							  &got, NULL, &err));
+	options.mode = WHERRY_AT_MOST_ONCE;
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_receive(f->queue, &options, queue_note,
+							  &got, NULL, &err));
+	wherry_db_rollback(f->db);
+	options = (wherry_receive_options){.limit = 10001};
+	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_receive(f->queue, &options, queue_note,
+							  &got, NULL, &err));
+	options = (wherry_receive_options){.lease_us = -1};
+	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_receive(f->queue, &options, queue_note,
+							  &got, NULL, &err));
+	queue_counts(f, "1 0 0 0");
+}
+
+static wherry_code send_and_refuse(void *ctx, const wherry_queue_message *msg)
+{
+	queue_fixture *f = ctx;
+
+	(void)queue_send(f, 100 + (int)msg->attempts);
+	return WHERRY_TIMEOUT;
+}
+
+static void a_visitor_may_use_the_queue_and_end_the_call(void **state)
+{
+	const wherry_receive_options two = {.limit = 2};
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	send_some(f, 2);
+	WHERRY_FAILS(WHERRY_TIMEOUT, wherry_queue_receive(f->queue, &two, send_and_refuse,
+							  f, NULL, &err));
+	queue_counts(f, "1 2 0 0");
+	(void)queue_lease(f->queue, 9, "101");
+}
+
+/* Upstream's corrupt headers. */
+static void poison_dies_and_its_neighbours_are_received(void **state)
+{
+	static const wherry_receive_mode modes[] = {WHERRY_LEASE, WHERRY_ATOMIC,
+						    WHERRY_AT_MOST_ONCE};
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got;
+
+	for (int i = 0; i < 3; i++) {
+		(void)queue_send(f, 1);
+		queue_raw(f, "INSERT INTO jobs(message_id, body, headers, correlation_id)"
+			     " VALUES ('bad', '2', '[\"x\"]', 'c')");
+		(void)queue_send(f, 3);
+		if (modes[i] == WHERRY_ATOMIC)
+			WHERRY_PASS(wherry_db_begin(f->db, &err));
+		got = queue_receive(f->queue, modes[i], 9);
+		if (modes[i] == WHERRY_ATOMIC)
+			WHERRY_PASS(wherry_db_commit(f->db, &err));
+		assert_string_equal(got.bodies, "1 3");
+		assert_string_equal(
+			queue_text(f, "SELECT message_id || body || headers || "
+				      "correlation_id FROM jobs WHERE state = 4"),
+			"bad2[\"x\"]c");
+		assert_int_equal(
+			queue_int(f, "SELECT count(*) FROM jobs WHERE state = 4 AND "
+				     "last_error LIKE '%%headers%%'"),
+			1);
+		queue_raw(f, "DELETE FROM jobs");
+	}
+}
+
+/* Defect 4: upstream's peek locks rows, and a receive meanwhile takes later ones first. */
+static void order_with_one_consumer_while_peeking(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_queue_filter some = {.limit = 2};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue *other = NULL;
+	wherry_db *db = NULL;
+	queue_got got = {.n = 0};
+
+	if (!f->backend->several)
+		return;
+	send_some(f, 3);
+	db = queue_connect(f);
+	WHERRY_PASS(wherry_queue_open(db, "jobs", &other, &err));
+	if (strcmp(f->backend->name, "own") == 0) /* a reader's transaction stays open */
+		WHERRY_PASS(wherry_db_begin(db, &err));
+	WHERRY_PASS(wherry_queue_peek(other, &some, queue_note, &got, &err));
+	assert_string_equal(got.bodies, "1 2");
+	(void)queue_lease(f->queue, 1, "1");
+	queue_takes(f, 1, "2");
+	some.after_id = got.ids[1];
+	some.states = 1u << WHERRY_PENDING;
+	got = (queue_got){.n = 0};
+	WHERRY_PASS(wherry_queue_peek(other, &some, queue_note, &got, &err));
+	assert_string_equal(got.bodies, "3");
+	wherry_db_rollback(db);
+	wherry_queue_close(other);
+	assert_true(f->backend->disconnect(db));
+}
+
+/* Defect 5: upstream's length is the distance of the last from the first. */
+static void a_length_is_not_a_distance(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7;
+
+	queue_raw(f, "INSERT INTO jobs(id, body) VALUES (1, '1')");
+	queue_raw(f, "INSERT INTO jobs(id, body) VALUES (4000000000000, '2')");
+	queue_counts(f, "2 0 0 0");
+	WHERRY_PASS(wherry_queue_estimate(f->queue, &n, &err));
+	assert_in_range((uint64_t)n, 0, 2);
+}
+
+static void the_oldest_age_is_that_of_the_first_ready_message(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue_status s;
+	int64_t due = -7;
+
+	WHERRY_PASS(wherry_queue_get_status(f->queue, &s, &err));
+	assert_int_equal(s.oldest_ready_us, 0);
+	assert_string_equal(s.layout, "native");
+	WHERRY_PASS(wherry_queue_next_due(f->queue, &due, &err));
+	assert_int_equal(due, -1);
+	send_some(f, 2);
+	queue_raw(f, "UPDATE jobs SET created_at = created_at - 5000");
+	WHERRY_PASS(wherry_queue_get_status(f->queue, &s, &err));
+	assert_in_range((uint64_t)s.oldest_ready_us, 5000000, 65000000);
+	(void)queue_lease(f->queue, 1, "1");
+	WHERRY_PASS(wherry_queue_next_due(f->queue, &due, &err));
+	assert_in_range((uint64_t)due, 1000000, 60000000);
+}
+
+const queue_case queue_receive_cases[] = {
+	QUEUE_CASE(one_receiver_gets_messages_in_their_order),
+	QUEUE_CASE(a_leased_message_is_hidden_until_its_lease_ends),
+	QUEUE_CASE(a_restart_keeps_attempts),
+	QUEUE_CASE(a_message_that_kills_its_receivers_dies_alone),
+	QUEUE_CASE(a_rollback_brings_atomic_messages_back_to_their_place),
+	QUEUE_CASE(an_atomic_receive_commits_with_its_sends),
+	QUEUE_CASE(at_most_once_is_gone_before_it_is_seen),
+	QUEUE_CASE(modes_ask_for_the_transaction_they_need),
+	QUEUE_CASE(a_visitor_may_use_the_queue_and_end_the_call),
+	QUEUE_CASE(poison_dies_and_its_neighbours_are_received),
+	QUEUE_CASE(order_with_one_consumer_while_peeking),
+	QUEUE_CASE(a_length_is_not_a_distance),
+	QUEUE_CASE(the_oldest_age_is_that_of_the_first_ready_message),
+	{NULL, NULL, false},
+};

@@ -1,0 +1,182 @@
+#include "queue_suite.h"
+
+enum { MINUTE_US = 60000000 };
+
+static void an_acknowledged_message_is_gone(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got;
+	int64_t n = -7;
+
+	for (int i = 1; i <= 3; i++)
+		(void)queue_send(f, i);
+	got = queue_lease(f->queue, 2, "1 2");
+	queue_ack(f->queue, &got);
+	queue_counts(f, "1 0 0 0");
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_queue_ack(f->queue, got.token, got.ids, 2, &n, &err));
+	assert_int_equal(n, 0);
+	WHERRY_PASS(wherry_queue_ack(f->queue, got.token, NULL, 0, &n, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_queue_ack(f->queue, "", got.ids, 1, &n, &err));
+}
+
+static void a_lease_that_ended_is_good_until_another_receives(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got first, second;
+	int64_t n = -7;
+
+	(void)queue_send(f, 1);
+	(void)queue_send(f, 2);
+	first = queue_lease(f->queue, 2, "1 2");
+	queue_minute(f);
+	WHERRY_PASS(wherry_queue_ack(f->queue, first.token, first.ids, 1, &n, &err));
+	second = queue_lease(f->queue, 9, "2");
+	assert_string_not_equal(first.token, second.token);
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_queue_ack(f->queue, first.token, &first.ids[1], 1, &n, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_queue_nack(f->queue, first.token, &first.ids[1],
+						     1, NULL, &n, &err));
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_queue_extend(f->queue, first.token, &first.ids[1], 1,
+					 MINUTE_US, &n, &err));
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_queue_dead_letter(f->queue, first.token, &first.ids[1], 1,
+					      "no", &n, &err));
+	queue_ack(f->queue, &second);
+	queue_counts(f, "0 0 0 0");
+}
+
+static void an_extended_lease_lasts(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got;
+
+	(void)queue_send(f, 1);
+	got = queue_lease(f->queue, 1, "1");
+	WHERRY_PASS(wherry_queue_extend(f->queue, got.token, got.ids, 1, 3LL * MINUTE_US,
+					NULL, &err));
+	queue_minute(f);
+	(void)queue_lease(f->queue, 1, "");
+	queue_ack(f->queue, &got);
+}
+
+static void what_is_given_back_is_first_again(void **state)
+{
+	const wherry_nack innocent = {.innocent = true};
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got;
+
+	for (int i = 1; i <= 4; i++)
+		(void)queue_send(f, i);
+	got = queue_lease(f->queue, 3, "1 2 3");
+	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 2, NULL, NULL, &err));
+	got = queue_lease(f->queue, 1, "1");
+	assert_int_equal(got.attempts[0], 2);
+	WHERRY_PASS(wherry_queue_nack(f->queue, got.token, got.ids, 1, &innocent, NULL,
+				      &err));
+	got = queue_lease(f->queue, 9, "1 2 4");
+	assert_int_equal(got.attempts[0], 2);
+}
+
+static void a_nack_with_a_delay_waits_and_says_why(void **state)
+{
+	const wherry_nack later = {.delay_us = 50000000, .error = "no route"};
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got;
+
+	(void)queue_send(f, 1);
+	got = queue_lease(f->queue, 1, "1");
+	WHERRY_PASS(
+		wherry_queue_nack(f->queue, got.token, got.ids, 1, &later, NULL, &err));
+	queue_counts(f, "0 0 1 0");
+	assert_string_equal(queue_text(f, "SELECT last_error FROM jobs"), "no route");
+	(void)queue_lease(f->queue, 1, "");
+	queue_minute(f);
+	got = queue_lease(f->queue, 1, "1");
+	assert_int_equal(got.attempts[0], 2);
+}
+
+static void a_dead_letter_keeps_its_reason_and_can_be_returned(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got;
+	int64_t n = -7;
+
+	for (int i = 1; i <= 4; i++)
+		(void)queue_send(f, i);
+	got = queue_lease(f->queue, 2, "1 2");
+	WHERRY_PASS(wherry_queue_dead_letter(f->queue, got.token, got.ids, 2, "bad order",
+					     &n, &err));
+	assert_int_equal(n, 2);
+	queue_counts(f, "2 0 0 2");
+	assert_string_equal(queue_text(f, "SELECT last_error FROM jobs WHERE state = 4"),
+			    "bad order");
+	(void)queue_lease(f->queue, 1, "3");
+	WHERRY_PASS(wherry_queue_return(f->queue, got.ids[1], &n, &err));
+	assert_int_equal(n, 1);
+	WHERRY_FAILS(WHERRY_NOTFOUND,
+		     wherry_queue_return(f->queue, got.ids[1], &n, &err));
+	WHERRY_PASS(wherry_queue_return(f->queue, 0, &n, &err));
+	assert_int_equal(n, 1);
+	got = queue_lease(f->queue, 9, "1 2 4");
+	assert_int_equal(got.attempts[0], 1);
+}
+
+static void a_rolled_back_settlement_never_was(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got;
+
+	(void)queue_send(f, 1);
+	got = queue_lease(f->queue, 1, "1");
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	queue_ack(f->queue, &got);
+	wherry_db_rollback(f->db);
+	queue_counts(f, "0 1 0 0");
+	queue_ack(f->queue, &got);
+}
+
+static void a_purge_leaves_what_is_leased(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got;
+	int64_t n = -7;
+
+	for (int i = 1; i <= 5; i++)
+		(void)queue_send(f, i);
+	(void)queue_send_so(f, 6, MINUTE_US, 0);
+	got = queue_lease(f->queue, 2, "1 2");
+	WHERRY_PASS(wherry_queue_dead_letter(f->queue, got.token, got.ids, 1, "x", NULL,
+					     &err));
+	WHERRY_PASS(wherry_queue_purge(f->queue, 1u << WHERRY_DEAD, 10, &n, &err));
+	assert_int_equal(n, 1);
+	queue_counts(f, "3 1 1 0");
+	WHERRY_PASS(wherry_queue_purge(f->queue, 0, 2, &n, &err));
+	assert_int_equal(n, 4);
+	queue_counts(f, "0 1 0 0");
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_purge(f->queue, 0, 2, &n, &err));
+	wherry_db_rollback(f->db);
+}
+
+const queue_case queue_settle_cases[] = {
+	QUEUE_CASE(an_acknowledged_message_is_gone),
+	QUEUE_CASE(a_lease_that_ended_is_good_until_another_receives),
+	QUEUE_CASE(an_extended_lease_lasts),
+	QUEUE_CASE(what_is_given_back_is_first_again),
+	QUEUE_CASE(a_nack_with_a_delay_waits_and_says_why),
+	QUEUE_CASE(a_dead_letter_keeps_its_reason_and_can_be_returned),
+	QUEUE_CASE(a_rolled_back_settlement_never_was),
+	QUEUE_CASE(a_purge_leaves_what_is_leased),
+	{NULL, NULL, false},
+};
