@@ -1,6 +1,7 @@
 # Write the text of .sql files into a C file: an array as wh_sql_files of src/db/sql.h.
 # FILES: their paths, …/MODEL/sql/LAYOUT.DIALECT.sql; OUT: the C file; ARRAY: the array's name.
-# A line "-- include: NAME" stands for the text of that file in the folder PARTS.
+# A line "-- include: NAME" stands for the text of that file in the folder parts beside the file,
+# or else in the folder PARTS.
 
 set(texts "")
 set(rows "")
@@ -10,6 +11,7 @@ foreach(file IN LISTS FILES)
   string(REGEX REPLACE "\\.[^.]*$" "" layout ${name})
   string(REGEX REPLACE "^.*\\." "" dialect ${name})
   get_filename_component(folder ${file} DIRECTORY)
+  set(own ${folder}/parts)
   get_filename_component(folder ${folder} DIRECTORY)
   get_filename_component(model ${folder} NAME)
   string(MAKE_C_IDENTIFIER ${model}_${layout}_${dialect} text)
@@ -17,7 +19,11 @@ foreach(file IN LISTS FILES)
   file(STRINGS ${file} includes REGEX "^-- include: ")
   foreach(include IN LISTS includes)
     string(REPLACE "-- include: " "" name "${include}")
-    file(READ ${PARTS}/${name} included HEX)
+    set(path ${PARTS}/${name})
+    if(EXISTS ${own}/${name})
+      set(path ${own}/${name})
+    endif()
+    file(READ ${path} included HEX)
     string(HEX "${include}" line)
     string(REPLACE "${line}" "${included}" hex "${hex}")
   endforeach()

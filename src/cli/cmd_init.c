@@ -219,7 +219,7 @@ static wh_exit run(wh_args *args)
 static const wh_option options[] = {
 	{"print", NULL, "Write the SQL to standard output and touch nothing.", NULL, 0},
 	{"layout", "LAYOUT",
-	 "native, or event-bus, eventferry or debezium: the tables of these. (default: of the "
+	 "native, or event-bus, eventferry or debezium: the tables of these; eventferry-sole: with a lease, for relay.sole. (default: of the "
 	 "table that is there, else native)",
 	 NULL, 0},
 	{"strict", NULL,

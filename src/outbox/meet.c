@@ -13,6 +13,7 @@ static const home homes[WH_HOMES] = {
 	[WH_NATIVE_POSTGRES] = {"native, PostgreSQL", "native", "postgres"},
 	[WH_EVENT_BUS] = {"event-bus", "event-bus", "sqlite"},
 	[WH_EVENTFERRY] = {"eventferry", "eventferry", "postgres"},
+	[WH_EVENTFERRY_SOLE] = {"eventferry, relay.sole", "eventferry-sole", "postgres"},
 	[WH_DEBEZIUM] = {"debezium", "debezium", "postgres"},
 };
 
@@ -27,6 +28,7 @@ static const char *const asks[WH_ASKS] = {
 	[WH_ASK_KEEP] = "relay.on_done=keep",
 	[WH_ASK_EXPIRY_ARCHIVE] = "relay.on_expiry=archive",
 	[WH_ASK_FAILED_ONLY] = "relay.failed_only",
+	[WH_ASK_SOLE] = "relay.sole",
 	[WH_ASK_HANDLERS] = "handlers",
 	[WH_ASK_INIT_STRICT] = "init --strict",
 	[WH_ASK_INIT_PARTITIONS] = "init --partitions",
@@ -45,6 +47,7 @@ enum {
 	LEADING = BY(WH_EXCLUSIVE) | BY(WH_PARTITIONED),
 	STREAMING = BY(WH_STREAM) | BY(WH_STREAM_KEEP),
 	OF_LIBRARIES = AT(WH_EVENT_BUS) | AT(WH_EVENTFERRY),
+	ON_EVENTFERRY = AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_SOLE),
 };
 
 /* What is refused, and why.  Of several rules the first counts; whatever no rule names is
@@ -62,8 +65,14 @@ static const rule rules[] = {
 	{WH_ASK_ENGINE, ON_SQLITE, STREAMING,
 	 "SQLite has no log to stream from: leave --engine stream out, or relay from "
 	 "PostgreSQL"},
-	{WH_ASK_ENGINE, AT(WH_EVENTFERRY), STREAMING,
-	 "it cannot be streamed: leave --engine stream out, and relays compete"},
+	{WH_ASK_ENGINE, ON_EVENTFERRY, STREAMING,
+	 "it cannot be streamed: leave --engine stream out"},
+	{WH_ASK_ENGINE, AT(WH_EVENTFERRY_SOLE), BY(WH_COMPETING) | BY(WH_PARTITIONED),
+	 "relay.sole lets one relay work alone, under a lease: leave --engine out, or "
+	 "relay.sole"},
+	{WH_ASK_ENGINE, AT(WH_EVENTFERRY), LEADING,
+	 "its relays compete: leave --engine exclusive out, and set relay.sole=on if "
+	 "nothing else delivers from the table"},
 	{WH_ASK_ENGINE, OF_LIBRARIES, LEADING,
 	 "it has nowhere to keep a lease: relay it with --engine competing, the default "
 	 "there"},
@@ -74,7 +83,7 @@ static const rule rules[] = {
 	 "it has no keys to order by: leave --ordering out, or use a native outbox"},
 	{WH_ASK_STRICT, AT(WH_EVENT_BUS), ANY,
 	 "it has no keys to order by: leave --ordering out, or use a native outbox"},
-	{WH_ASK_STRICT, AT(WH_EVENTFERRY), ANY,
+	{WH_ASK_STRICT, ON_EVENTFERRY, ANY,
 	 "its table does not show which transactions may still commit a lower id: use "
 	 "--ordering key, or a native outbox"},
 	{WH_ASK_STRICT, ANYWHERE, STREAMING,
@@ -82,7 +91,7 @@ static const rule rules[] = {
 	 "--ordering key-strict out"},
 	{WH_ASK_INIT_STRICT, AT(WH_EVENT_BUS), ANY,
 	 "it has no keys to order by: leave --strict out, or use a native outbox"},
-	{WH_ASK_INIT_STRICT, AT(WH_EVENTFERRY) | AT(WH_DEBEZIUM), ANY,
+	{WH_ASK_INIT_STRICT, ON_EVENTFERRY | AT(WH_DEBEZIUM), ANY,
 	 "nothing is added to its table: leave --strict out, or use a native outbox"},
 	{WH_ASK_INIT_PARTITIONS, ON_SQLITE, ANY,
 	 "relays cannot share partitions of it: leave --partitions out, and use --engine "
@@ -90,16 +99,19 @@ static const rule rules[] = {
 	{WH_ASK_INIT_PARTITIONS, AT(WH_EVENTFERRY), ANY,
 	 "nothing is added to its table, and several relays compete there anyway: leave "
 	 "--partitions out"},
+	{WH_ASK_INIT_PARTITIONS, AT(WH_EVENTFERRY_SOLE), ANY,
+	 "nothing is added to its table: leave --partitions out, and relay.sole for several "
+	 "relays"},
 	{WH_ASK_INIT_PARTITIONS, AT(WH_DEBEZIUM), ANY,
 	 "one relay streams all of it: leave --partitions out, or use a native outbox"},
 	{WH_ASK_INIT_STREAM, ON_SQLITE, ANY,
 	 "SQLite has no log to stream from: leave --stream out"},
-	{WH_ASK_INIT_STREAM, AT(WH_EVENTFERRY), ANY,
+	{WH_ASK_INIT_STREAM, ON_EVENTFERRY, ANY,
 	 "it cannot be streamed: leave --stream out"},
 
 	{WH_ASK_PARK, AT(WH_EVENT_BUS), ANY,
 	 "it has no keys that could be parked: leave relay.on_dead=park out"},
-	{WH_ASK_PARK, AT(WH_EVENTFERRY), ANY,
+	{WH_ASK_PARK, ON_EVENTFERRY, ANY,
 	 "nothing finds the dead messages of a key in time: leave relay.on_dead=park out"},
 	{WH_ASK_PARK, ANYWHERE, BY(WH_STREAM_KEEP),
 	 "rows do not show that a dead message may be tried again: leave "
@@ -108,15 +120,15 @@ static const rule rules[] = {
 	{WH_ASK_MARK, AT(WH_EVENT_BUS), ANY,
 	 "delivered events move to the archive at once: leave relay.on_done out, or set "
 	 "it to archive or delete"},
-	{WH_ASK_ARCHIVE, AT(WH_EVENTFERRY), ANY,
+	{WH_ASK_ARCHIVE, ON_EVENTFERRY, ANY,
 	 "it has no archive: leave relay.on_done=archive out"},
-	{WH_ASK_KEEP, ON_SQLITE | AT(WH_EVENTFERRY), ANY,
+	{WH_ASK_KEEP, ON_SQLITE | ON_EVENTFERRY, ANY,
 	 "only relays that stream can leave rows as they are, and it cannot be streamed: "
 	 "leave relay.on_done=keep out"},
 	{WH_ASK_KEEP, ANYWHERE, LEADING | BY(WH_COMPETING),
 	 "it needs marks in the rows: relay with --engine stream, or leave "
 	 "relay.on_done=keep out"},
-	{WH_ASK_EXPIRY_ARCHIVE, AT(WH_EVENTFERRY), ANY,
+	{WH_ASK_EXPIRY_ARCHIVE, ON_EVENTFERRY, ANY,
 	 "it has no archive: leave relay.on_expiry=archive out"},
 	{WH_ASK_EXPIRY_ARCHIVE, AT(WH_EVENT_BUS), ANY,
 	 "delivered events are in the archive already: leave relay.on_expiry=archive out, "
@@ -129,6 +141,13 @@ static const rule rules[] = {
 	 "its rows do not show that a delivery failed: leave relay.failed_only out"},
 	{WH_ASK_FAILED_ONLY, ANYWHERE, LEADING | STREAMING,
 	 "it is for relays that compete: relay.engine=competing"},
+	{WH_ASK_SOLE, AT(WH_NATIVE_SQLITE) | AT(WH_NATIVE_POSTGRES), ANY,
+	 "a relay of it has a lease that keeps others out: leave relay.sole out, and use "
+	 "--engine exclusive, the default there"},
+	{WH_ASK_SOLE, AT(WH_EVENT_BUS), ANY,
+	 "it has nowhere to keep a lease: leave relay.sole out"},
+	{WH_ASK_SOLE, AT(WH_DEBEZIUM), ANY,
+	 "one relay streams it under a lease: leave relay.sole out"},
 	{WH_ASK_HANDLERS, ANYWHERE, BY(WH_STREAM_KEEP),
 	 "handlers acknowledge in the row, and relay.on_done=keep writes nothing there: "
 	 "use mark, delete or archive"},

@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "store/versions.h"
 
-static const char *const layouts[] = {"native", "event-bus", "eventferry", "debezium",
-				      NULL};
+/* Tables that are there are recognised in this order: "eventferry-sole", which has the same
+ * tables as "eventferry", only when it is asked for. */
+static const char *const layouts[] = {"native",          "event-bus", "eventferry",
+				      "eventferry-sole", "debezium",  NULL};
 
 const wh_model wh_outbox_model = {"outbox", layouts, NULL, wh_outbox_groups, NULL};
 
@@ -45,6 +48,9 @@ const char *wh_outbox_limits(const wherry_outbox *box)
 	if (strcmp(box->store.layout.name, "eventferry") == 0)
 		return "order by aggregate_id alone, no pause, no archive, no errors kept; "
 		       "relays compete, and look for messages four times a second";
+	if (strcmp(box->store.layout.name, "eventferry-sole") == 0)
+		return "one relay alone, under a lease; order by aggregate_id alone, no "
+		       "archive, no errors kept; it looks for messages four times a second";
 	if (strcmp(box->store.layout.name, "debezium") == 0)
 		return "nothing is written to rows, which say nothing of what is delivered; "
 		       "it is streamed";
@@ -94,6 +100,37 @@ wherry_code wh_outbox_open_model(wherry_db *db, const wh_model *model, const cha
 out:
 	wherry_outbox_close(box);
 	return code;
+}
+
+static wherry_code load_sole(wherry_outbox *box, wh_version *out, wherry_error *err)
+{
+	wherry_db *db = box->store.db;
+	wherry_code code;
+
+	wh_store_unload(&box->store);
+	code = wh_outbox_load(box, db->driver->scheme, "eventferry-sole", box->title,
+			      err);
+	return code == WHERRY_OK ? wh_store_version(&box->store, out, err) : code;
+}
+
+wherry_code wh_outbox_sole(wherry_outbox *box, wherry_error *err)
+{
+	const wh_make how = {.layout = "eventferry-sole"};
+	wh_version v = {.found = false};
+	wherry_code code;
+
+	if (box->layout.home != WH_EVENTFERRY)
+		return WHERRY_OK; /* the caller refuses it */
+	code = load_sole(box, &v, err);
+	if (code == WHERRY_OK && !v.version)
+		code = wh_outbox_make(box->store.db, &how, box->title, err);
+	if (code != WHERRY_OK)
+		return wh_prefix(err, code,
+				 "relay.sole needs tables for a lease beside '%s', which "
+				 "`wherry init --layout eventferry-sole` makes",
+				 box->store.name.ptr);
+	box->store.version = 1;
+	return WHERRY_OK;
 }
 
 void wherry_outbox_close(wherry_outbox *box)

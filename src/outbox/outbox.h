@@ -98,6 +98,16 @@ wherry_code wh_outbox_grant_sql(const wherry_outbox *box, const char *scheme,
 				const char *const *grants, size_t n, wh_buf *to,
 				wherry_error *err);
 
+/*
+ * Use the statements by which one relay works alone on the table, under a lease, where its layout
+ * has such ones; else nothing is done.  The tables that the lease needs are made if they are
+ * missing.
+ *
+ * @return WHERRY_OK; WHERRY_DENIED: the tables are missing, and the role may not make them.
+ *         Transaction: its own.
+ */
+wherry_code wh_outbox_sole(wherry_outbox *box, wherry_error *err);
+
 /* As wherry_outbox_open(), with layouts of another model. */
 wherry_code wh_outbox_open_model(wherry_db *db, const wh_model *model, const char *table,
 				 wherry_outbox **out, wherry_error *err);

@@ -58,6 +58,14 @@ int64_t wh_intake_place(wherry_relay *r, int64_t id)
 	return r->engine->place ? r->engine->place(r, id) : id;
 }
 
+/* Its last attempt has no result: its relay ended meanwhile.  A relay that claims nothing leaves
+ * such a row failed. */
+static bool was_tried_alone(const wherry_relay *r, const wh_open_row *row)
+{
+	return row->state == WHERRY_PROCESSING ||
+	       (r->box->store.stmt.sole_begin && row->state == WHERRY_FAILED);
+}
+
 wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error *err)
 {
 	const char *poison = wh_flaw_of(r, row);
@@ -89,8 +97,7 @@ wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error 
 	e->key = key;
 	if (key)
 		key->owned++;
-	if (!poison && row->state == WHERRY_PROCESSING &&
-	    row->attempts >= r->set.attempts)
+	if (!poison && was_tried_alone(r, row) && row->attempts >= r->set.attempts)
 		poison = "its relay ended each time it was tried, also alone";
 	if (poison)
 		e->poison = wh_window_copy(&r->window, e, poison);

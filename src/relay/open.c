@@ -139,6 +139,8 @@ static bool asked(const wherry_relay *r, wh_ask ask)
 		return wh_config_choice(c, WH_RELAY_ON_EXPIRY) == 1;
 	case WH_ASK_FAILED_ONLY:
 		return wh_config_switch(c, WH_RELAY_FAILED_ONLY);
+	case WH_ASK_SOLE:
+		return wh_config_switch(c, WH_RELAY_SOLE);
 	case WH_ASK_HANDLERS:
 		return r->pub && r->pub->driver->caps & WH_PUB_ACKS;
 	case WH_ASK_INIT_STRICT:
@@ -177,7 +179,7 @@ static wherry_code apply_layout(wherry_relay *r, wherry_error *err)
 		code = wh_relay_meet(r, err);
 	if (code != WHERRY_OK)
 		return code;
-	if (r->box->store.layout.by_claim &&
+	if ((r->box->store.layout.by_claim || r->box->store.stmt.sole_claims) &&
 	    !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
 		s->retention_us = 0; /* others may count on what was delivered */
 	return WHERRY_OK;
@@ -257,6 +259,8 @@ static wherry_code open_box(wherry_relay *r, wherry_error *err)
 	choose_turn(r);
 	code = wherry_outbox_open(r->db, wh_config_text(r->config, WH_OUTBOX_TABLE),
 				  &r->box, err);
+	if (code == WHERRY_OK && wh_config_switch(r->config, WH_RELAY_SOLE))
+		code = wh_outbox_sole(r->box, err);
 	if (code == WHERRY_OK)
 		code = apply_layout(r, err);
 	if (code == WHERRY_OK)

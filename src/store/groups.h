@@ -78,6 +78,11 @@
 	X(extend, "extend", "ids token lasts") \
 	X(reap, "reap", "timeout")
 
+/* A relay that works alone on rows that other programs may claim by mistake. */
+#define WH_STORE_SOLE(X) \
+	X(sole_claims, "sole-claims", "timeout most") \
+	X(sole_begin, "sole-begin", "")
+
 /* Keys that a claim passed over are listed. */
 #define WH_STORE_PASSED(X) \
 	X(claim_passed, "claim-passed", "after upto passed limit")
@@ -142,7 +147,7 @@
 #define WH_STORE_GROUPS(G) \
 	G(schema, WH_STORE_SCHEMA) G(versions, WH_STORE_VERSIONS) G(migrate, WH_STORE_MIGRATE) \
 	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(lease, WH_STORE_LEASE) G(members, WH_STORE_MEMBERS) \
-	G(position, WH_STORE_POSITION) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
+	G(position, WH_STORE_POSITION) G(sole, WH_STORE_SOLE) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(settle, WH_STORE_SETTLE) \
 	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(ack, WH_STORE_ACK) \
 	G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) G(expire, WH_STORE_EXPIRE) \

@@ -20,8 +20,9 @@ static char urls[WH_HOMES][200];
 
 static const char *layout_of(wh_home home)
 {
-	static const char *const layouts[WH_HOMES] = {"native", "native", "event-bus",
-						      "eventferry", "debezium"};
+	static const char *const layouts[WH_HOMES] = {"native",          "native",
+						      "event-bus",       "eventferry",
+						      "eventferry-sole", "debezium"};
 
 	return layouts[home];
 }
@@ -29,8 +30,8 @@ static const char *layout_of(wh_home home)
 /* A table for each. */
 static const char *table_of(wh_home home)
 {
-	static const char *const tables[WH_HOMES] = {"outbox", "outbox", "bus", "ferry",
-						     "debezium"};
+	static const char *const tables[WH_HOMES] = {"outbox", "outbox", "bus",
+						     "ferry",  "sole",   "debezium"};
 
 	return tables[home];
 }
@@ -70,6 +71,7 @@ static int set_up(void **state)
 	(void)state;
 	postgres_enter(urls[WH_NATIVE_POSTGRES], sizeof(*urls));
 	memcpy(urls[WH_EVENTFERRY], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
+	memcpy(urls[WH_EVENTFERRY_SOLE], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
 	memcpy(urls[WH_DEBEZIUM], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
 	wherry_temp_make(&temp, "meet.db");
 	(void)snprintf(urls[WH_NATIVE_SQLITE], sizeof(*urls), "sqlite:%s", temp.path);
@@ -133,6 +135,8 @@ static wherry_code open_relay(relay *r, wh_home home, const char *table, unsigne
 {
 	set(r, "outbox.table", table);
 	set(r, "relay.poll", "20ms");
+	if (home == WH_EVENTFERRY_SOLE)
+		set(r, "relay.sole", "on");
 	r->why = (wherry_error)WHERRY_ERROR_INIT;
 	r->db = open_db(urls[home]);
 	r->fake = relay_fake_open(caps);
@@ -336,6 +340,7 @@ static void set_ask(relay *r, wh_ask ask)
 		[WH_ASK_KEEP] = {"relay.on_done", "keep"},
 		[WH_ASK_EXPIRY_ARCHIVE] = {"relay.on_expiry", "archive"},
 		[WH_ASK_FAILED_ONLY] = {"relay.failed_only", "on"},
+		[WH_ASK_SOLE] = {"relay.sole", "on"},
 	};
 
 	if (settings[ask][0])
@@ -343,7 +348,7 @@ static void set_ask(relay *r, wh_ask ask)
 }
 
 /* What is done with delivered messages makes it another engine: the relay that keeps its rows
- * is asked to keep them. */
+ * is asked to keep them.  relay.sole makes it another column. */
 static const char *tried_option(wh_home home, wh_engine engine, wh_ask ask)
 {
 	bool done = ask >= WH_ASK_MARK && ask <= WH_ASK_KEEP;
@@ -353,6 +358,8 @@ static const char *tried_option(wh_home home, wh_engine engine, wh_ask ask)
 
 	if (done && (engine == WH_STREAM || engine == WH_STREAM_KEEP) &&
 	    (engine == WH_STREAM_KEEP) != (ask == WH_ASK_KEEP))
+		return "-";
+	if (ask == WH_ASK_SOLE && home == WH_EVENTFERRY)
 		return "-";
 	set_engine(&r, engine);
 	set_ask(&r, ask);
@@ -379,6 +386,7 @@ static void each_option_is_taken_or_refused_as_the_page_says(void **state)
 		{WH_NATIVE_POSTGRES, WH_STREAM_KEEP, "stream, keep"},
 		{WH_EVENT_BUS, WH_COMPETING, "event-bus: competing"},
 		{WH_EVENTFERRY, WH_COMPETING, "eventferry: competing"},
+		{WH_EVENTFERRY_SOLE, WH_EXCLUSIVE, "eventferry, relay.sole: exclusive"},
 		{WH_DEBEZIUM, WH_STREAM_KEEP, "debezium: stream, keep"},
 	};
 	enum { COLUMNS = sizeof(columns) / sizeof(*columns) };

@@ -326,6 +326,8 @@ static int set_up(void **state)
 	WHERRY_PASS(wherry_config_new(&f->config, &err));
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 		relay_set(f, settings[i][0], settings[i][1]);
+	if (f->target->setting)
+		relay_set(f, f->target->setting, "on");
 	if (f->target->engine)
 		relay_set(f, "relay.engine", f->target->engine);
 	open_all(f);

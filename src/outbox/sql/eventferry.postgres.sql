@@ -21,84 +21,20 @@
 -- Nothing finds claimed or failed rows among them but looking at all, so the common
 -- statements look at the first 2000, where such rows are, and at all now and then.
 
--- name: migrate-1
--- As the library makes it.
-CREATE TABLE IF NOT EXISTS {table}(
-  id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  message_id     uuid NOT NULL DEFAULT gen_random_uuid(),
-  topic          varchar(255) NOT NULL,
-  aggregate_type varchar(255) NOT NULL,
-  aggregate_id   varchar(255) NOT NULL,
-  key            text,
-  payload        jsonb NOT NULL,
-  headers        jsonb NOT NULL DEFAULT '{}'::jsonb,
-  trace_id       varchar(64),
-  status         smallint NOT NULL DEFAULT 0,
-  attempts       integer NOT NULL DEFAULT 0,
-  next_retry_at  timestamptz,
-  claimed_at     timestamptz,
-  created_at     timestamptz NOT NULL DEFAULT now(),
-  processed_at   timestamptz,
-  CONSTRAINT {uq_table_message_id} UNIQUE (message_id)
-);
-CREATE INDEX IF NOT EXISTS {idx_table_ready} ON {table}(id) WHERE status IN (0, 1, 3);
-CREATE INDEX IF NOT EXISTS {idx_table_agg_order} ON {table}(aggregate_id, id)
-  WHERE status IN (0, 1, 3);
-
--- name: schema-version
--- The columns say it; and that no native outbox is called so, which has them too.
-SELECT 1, 100
-WHERE 15 = (SELECT count(*) FROM pg_attribute
-            WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid
-              AND attname IN ('id', 'message_id', 'topic', 'aggregate_type', 'aggregate_id',
-                'key', 'payload', 'headers', 'trace_id', 'status', 'attempts', 'claimed_at',
-                'next_retry_at', 'created_at', 'processed_at') AND NOT attisdropped)
-  AND NOT EXISTS (
-    SELECT 1 FROM pg_attribute
-    WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid
-      AND attname = 'claim_token' AND NOT attisdropped);
-
--- name: columns
-SELECT attname::text FROM pg_attribute
-WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND attnum > 0
-  AND NOT attisdropped;
-
--- name: enqueue
--- What has no aggregate is one of its own: its key, or the message itself, which then waits
--- for nobody.
-INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, key, headers, trace_id,
-                    payload)
-VALUES (:message_id::uuid, :topic, :aggregate_type,
-        coalesce(nullif(:aggregate_id::text, ''), :key::text, :message_id::uuid::text),
-        :key::text, :headers, :trace_id, :payload)
-ON CONFLICT DO NOTHING RETURNING id;
-
--- name: lock-key
--- unused: aggregate_type
--- The lock of wherry_enqueue(), on what orders here: see native.postgres.sql.
-SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(
-  k COLLATE pg_catalog."C", {'table}::pg_catalog.regclass::pg_catalog.oid::bigint))
-FROM (SELECT '=' OPERATOR(pg_catalog.||)
-  CASE WHEN :aggregate_id::text OPERATOR(pg_catalog.<>) '' THEN :aggregate_id::text
-       ELSE :key::text END) AS o(k)
-WHERE k IS NOT NULL;
-
 -- part: now
 statement_timestamp()
 
--- part: age
--- Milliseconds since a row was made; NULL if it says infinity.
-(extract(epoch FROM {now} - CASE WHEN isfinite(created_at) THEN created_at END) * 1000.0)::bigint
+-- include: postgres.eventferry.sql
+
+-- name: migrate-1
+{eventferry_table}
+
+-- name: schema-version
+SELECT 1, 100 WHERE {is_eventferry};
 
 -- part: expired_before
 -- A claim of then expires now.
 statement_timestamp() - least(:lasts::bigint, 3153600000000)::float8 * interval '1 millisecond'
-
--- part: year_10000
--- Where time ends: a time from then on, or an infinite one, only a hand can write, and what
--- waited for it would hold its aggregate back for ever
--- (a_time_that_never_comes_holds_nothing_back).
-'10000-01-01 00:00:00+00'::timestamptz
 
 -- part: claimed
 -- Of c.  A claim without a time, or with one that never comes, expired long ago.
@@ -108,11 +44,6 @@ CASE WHEN isfinite(c.claimed_at) AND c.claimed_at < {year_10000} THEN c.claimed_
 -- part: open_c
 -- As the indexes say it.
 c.status IN (0, 1, 3)
-
--- part: due
--- c failed and may be tried again.
-(c.status = 3 AND (c.next_retry_at IS NULL OR c.next_retry_at <= {now}
-                   OR c.next_retry_at >= {year_10000}))
 
 -- part: unclaimed_behind
 -- No later one of the aggregate of c is under a claim that lives, as one may be when c was
@@ -181,26 +112,6 @@ t.id = ANY (ARRAY(SELECT (claim->>2)::bigint FROM json_array_elements(:ids::json
   AND (t.id::text || ' ' || {mark} IN (
     SELECT (claim->>2) || ' ' || (claim->>1)
     FROM json_array_elements(:ids::json) AS claim)) IS TRUE
-
--- part: texts
--- As in native.postgres.sql: what is longer than its limit is not sent, with :long = -1 no text is.
--- Numbers of few bytes may be long texts in JSON, so that what is sent may be longer.
-message_id::text,
-CASE WHEN octet_length(topic::text) <= :long::bigint THEN topic
-     ELSE chr(1) || octet_length(topic::text)::text END,
-CASE WHEN octet_length(aggregate_type::text) <= :long::bigint THEN aggregate_type
-     ELSE chr(1) || octet_length(aggregate_type::text)::text END,
-CASE WHEN octet_length(aggregate_id::text) <= :long::bigint THEN aggregate_id
-     ELSE chr(1) || octet_length(aggregate_id::text)::text END,
-CASE WHEN octet_length(key) <= :long::bigint THEN key
-     ELSE chr(1) || octet_length(key)::text END,
-CASE WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
-     WHEN octet_length(headers::text) <= :long::bigint THEN headers
-     ELSE pg_catalog.to_jsonb(octet_length(headers::text)) END,
-CASE WHEN octet_length(trace_id::text) <= :long::bigint THEN trace_id
-     ELSE chr(1) || octet_length(trace_id::text)::text END,
-CASE WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
-     WHEN octet_length(payload::text) <= :body::bigint THEN payload END
 
 -- part: taken
 -- What a claim returns.
@@ -343,14 +254,6 @@ FROM {table}
 WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND status IN (0, 1, 3)
 ORDER BY id;
 
--- name: open-upto
-SELECT count(*) FROM (
-  SELECT 1 FROM {table} WHERE status IN (0, 1, 3) AND id <= :upto::bigint LIMIT 1) AS upto;
-
--- name: last-open
-SELECT coalesce((SELECT id FROM {table} WHERE status IN (0, 1, 3)
-                 ORDER BY id DESC LIMIT 1), 0);
-
 -- name: done-mark
 -- unused: token names width
 -- Only what this very claim holds.
@@ -392,14 +295,6 @@ WHERE id = :id AND status = 1 AND {mark} = :started::text;
 UPDATE {table} AS c SET status = 0, next_retry_at = NULL, claimed_at = NULL
 WHERE {open_c} AND status = 1
   AND {claimed} <= {now} - least(:timeout::bigint, 3153600000000)::float8 * interval '1 millisecond';
-
--- part: old_enough
-processed_at <= statement_timestamp() - least(:age::bigint, 3153600000000)::float8 * interval '1 millisecond'
-
--- name: purge
-DELETE FROM {table} WHERE status = 2 AND id = ANY (ARRAY(
-  SELECT id FROM {table} WHERE status = 2 AND {old_enough}
-  LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
 
 -- part: limited
 -- -1: all.
@@ -499,16 +394,3 @@ FROM {table} AS c
 WHERE c.message_id = {ident} OR c.id = :number::bigint
 ORDER BY c.id <> :number::bigint LIMIT 1;
 
--- name: count
-SELECT count(*) FILTER (WHERE status = 0), count(*) FILTER (WHERE status = 1),
-  count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
-  count(*) FILTER (WHERE status = 4)
-FROM {table};
-
--- name: ready
-SELECT count(*), coalesce(max({age}), 0)
-FROM {table} AS c WHERE {open_c} AND {due};
-
--- name: oldest-pending
-SELECT {age}
-FROM {table} WHERE status IN (0, 1, 3) AND status = 0 ORDER BY id LIMIT 1;

@@ -6,6 +6,7 @@
 
 #include "relay/engine/engine.h"
 #include "relay/engine/reader.h"
+#include "relay/engine/sole.h"
 #include "relay/hold/noted.h"
 
 enum { LOOK_US = 100000, OPEN_LOOK_US = 5000000 };
@@ -134,6 +135,9 @@ static wherry_code meet_new(reading *w, const wh_open_row *row, wherry_error *er
 	wh_reader *t = wh_reader_of(r);
 	wherry_code code;
 
+	code = wh_sole_check_row(r, row, err);
+	if (code != WHERRY_OK)
+		return code;
 	wh_flaw_key(r, row);
 	code = wh_buf_check(&r->key_text, err);
 	if (code != WHERRY_OK || held_back(w, row))

@@ -2,6 +2,7 @@
  * Reading the table, but for the reading itself: sweeps, the lease, acknowledgements, deadlines.
  */
 #include "relay/engine/reader.h"
+#include "relay/engine/sole.h"
 
 #include <stdlib.h>
 
@@ -180,7 +181,7 @@ void wh_reader_left(wherry_relay *r, const wh_entry *e)
 
 void wh_reader_row_lost(wherry_relay *r)
 {
-	wh_reader_of(r)->replaced = true;
+	wh_reader_of(r)->replaced = wh_reader_of(r)->look_for_claims = true;
 }
 
 /* Rows of delivered messages are not to be delivered again and again. */
@@ -209,6 +210,7 @@ void wh_reader_missed(wherry_relay *r, int64_t n, int64_t now)
 	wh_reader *t = wh_reader_of(r);
 
 	plan_reread(t, &r->env, now);
+	t->look_for_claims = true;
 	if (!t->replaced)
 		wh_relay_say(
 			r, WHERRY_LOG_WARN, "rows-missing", wh_log_int("n", n),
@@ -297,11 +299,12 @@ const wh_engine_driver wh_engine_exclusive = {
 	.make = wh_reader_make,
 	.free = wh_reader_free,
 	.resume = wh_reader_resume,
+	.take = wh_sole_take,
 	.begin = wh_reader_begin,
-	.renewed = wh_reader_renewed,
+	.renewed = wh_sole_renewed,
 	.admitted = wh_reader_admitted,
 	.left = wh_reader_left,
-	.fetch = wh_reader_fetch,
+	.fetch = wh_sole_fetch,
 	.submits_while_reading = true,
 	.deadline = wh_reader_deadline,
 };

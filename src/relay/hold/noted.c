@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "relay/engine/sole.h"
 #include "relay/hold/noted.h"
 
 void wh_noted_add(wherry_relay *r, wh_key *key, int64_t id, int64_t place)
@@ -85,6 +86,9 @@ static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *e
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	}
 	if (!wh_intake_knows(r, row, &later)) {
+		code = wh_sole_check_row(r, row, err);
+		if (code != WHERRY_OK)
+			return code;
 		wh_buf_reset(&r->key_text);
 		wh_flaw_key(r, row);
 		if (!is_of(r, d->key,
