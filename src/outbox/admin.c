@@ -78,9 +78,9 @@ static wherry_code count_held(wherry_outbox *box, const wherry_status *status,
 	const wh_stmt *held = box->own.held_pending;
 
 	*out_n = 0;
-	if (!held || !status->count[WHERRY_FAILED])
+	if (!status->count[WHERRY_FAILED])
 		return WHERRY_OK;
-	return wh_db_run(box->store.db, held, NULL, 0, wh_take_int, out_n, NULL, err);
+	return wh_store_ask(&box->store, held, NULL, 0, out_n, err);
 }
 
 wherry_code wherry_outbox_oldest_ready(wherry_outbox *box, int64_t *out_age_us,
@@ -104,9 +104,9 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 	wherry_code code;
 
 	code = wherry_outbox_count(box, status.count, err);
-	if (code == WHERRY_OK && box->store.stmt.count_archived)
-		code = wh_db_run(box->store.db, box->store.stmt.count_archived, NULL, 0,
-				 wh_take_int, &status.archived, NULL, err);
+	if (code == WHERRY_OK)
+		code = wh_store_ask(&box->store, box->store.stmt.count_archived, NULL, 0,
+				    &status.archived, err);
 	if (code == WHERRY_OK)
 		code = read_ready(box, &r, err);
 	if (code == WHERRY_OK)

@@ -77,7 +77,7 @@ typedef struct wh_make {
 	const char *layout; /* NULL: that of the table that is there, or native */
 	const char
 		*payload; /* the type of bodies where there is a choice; NULL: that of the
-				table that is there, or bytea */
+				table that is there, or json */
 	unsigned extras;  /* WH_STRICT, WH_SHARED, WH_STREAMED */
 	const wh_model *model; /* NULL: wh_outbox_model; tests have their own layouts */
 	const char *const *grants; /* "ROLE=KIND"; only of wh_outbox_make_sql() */

@@ -209,24 +209,20 @@ wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
 {
 	const wh_param param = WH_INT_PARAM("upto", upto);
 	int64_t n = 0;
-	wherry_code code = WHERRY_OK;
+	wherry_code code =
+		wh_store_ask(&box->store, box->own.open_upto, &param, 1, &n, err);
 
-	if (box->own.open_upto)
-		code = wh_db_run(box->store.db, box->own.open_upto, &param, 1,
-				 wh_take_int, &n, NULL, err);
 	if (code == WHERRY_OK)
 		*out_any = n > 0;
-	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
+	return code;
 }
 
 wherry_code wh_outbox_last_open(wherry_outbox *box, int64_t *out_id, wherry_error *err)
 {
 	int64_t id = 0;
-	wherry_code code = WHERRY_OK;
+	wherry_code code =
+		wh_store_ask(&box->store, box->own.last_open, NULL, 0, &id, err);
 
-	if (box->own.last_open)
-		code = wh_db_run(box->store.db, box->own.last_open, NULL, 0, wh_take_int,
-				 &id, NULL, err);
 	if (code == WHERRY_OK)
 		*out_id = id;
 	return code;

@@ -175,6 +175,17 @@ bool wh_publisher_has(wh_view scheme);
 /* Is there a destination with the scheme of this URL? */
 wherry_code wh_publisher_known(const char *url, wherry_error *err);
 /*
+ * What a destination takes instead of a setting's default.
+ *
+ * @param which   A wh_setting.
+ * @param window  Messages in flight, at most.
+ * @param out     Receives microseconds, or a number.
+ * @return false: the setting's default.
+ */
+bool wh_publisher_prefers(const wh_publisher_driver *driver, int which, int64_t window,
+			  int64_t *out);
+
+/*
  * What a setting that is not set comes to for this destination, as text.
  *
  * @param config  NULL: with the defaults.

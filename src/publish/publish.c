@@ -145,26 +145,39 @@ wherry_code wh_publisher_check(const char *url, const wherry_config *config,
 				: WHERRY_OK;
 }
 
+bool wh_publisher_prefers(const wh_publisher_driver *driver, int which, int64_t window,
+			  int64_t *out)
+{
+	const wh_persistence *asked = driver->persistence;
+
+	if (which == WH_RELAY_ACK_DELAY && driver->ack_delay_us &&
+	    window >= WH_LARGE_WINDOW)
+		*out = driver->ack_delay_us;
+	else if (which == WH_RETRY_ATTEMPTS && asked)
+		*out = asked->attempts;
+	else if (which == WH_RETRY_BASE && asked)
+		*out = asked->base_us;
+	else if (which == WH_RETRY_CAP && asked)
+		*out = asked->cap_us;
+	else
+		return false;
+	return true;
+}
+
 bool wh_publisher_standard(const char *url, const wherry_config *config, int which,
 			   char out[WH_STANDARD_LEN])
 {
-	const wh_persistence *asked;
+	int64_t window = config ? wh_config_int(config, WH_RELAY_WINDOW) : INT64_MAX;
+	int64_t value;
 	named to;
 
-	if (find(url, config, &to, NULL) != WHERRY_OK || !to.driver)
+	if (find(url, config, &to, NULL) != WHERRY_OK || !to.driver ||
+	    !wh_publisher_prefers(to.driver, which, window, &value))
 		return false;
-	asked = to.driver->persistence;
-	if (which == WH_RELAY_ACK_DELAY && to.driver->ack_delay_us &&
-	    (!config || wh_config_int(config, WH_RELAY_WINDOW) >= WH_LARGE_WINDOW))
-		wh_duration_print(to.driver->ack_delay_us, out, WH_STANDARD_LEN);
-	else if (which == WH_RETRY_ATTEMPTS && asked)
-		(void)snprintf(out, WH_STANDARD_LEN, "%d", (int)asked->attempts);
-	else if (which == WH_RETRY_BASE && asked)
-		wh_duration_print(asked->base_us, out, WH_STANDARD_LEN);
-	else if (which == WH_RETRY_CAP && asked)
-		wh_duration_print(asked->cap_us, out, WH_STANDARD_LEN);
+	if (which == WH_RETRY_ATTEMPTS)
+		(void)snprintf(out, WH_STANDARD_LEN, "%d", (int)value);
 	else
-		return false;
+		wh_duration_print(value, out, WH_STANDARD_LEN);
 	return true;
 }
 

@@ -89,25 +89,26 @@ static void read_settings(wherry_relay *r)
 	s->probe.jitter = false;
 }
 
-/* What this kind of destination can do, and how long it asks to be tried. */
+/* What the destination takes for a setting that is left open; else `otherwise`. */
+static int64_t preferred(const wherry_relay *r, wh_setting which, int64_t otherwise)
+{
+	int64_t value;
+
+	if (!wh_config_is_set(r->config, which) &&
+	    wh_publisher_prefers(r->pub->driver, (int)which, r->set.window, &value))
+		return value;
+	return otherwise;
+}
+
 static void apply_publisher(wherry_relay *r)
 {
-	const wh_persistence *asked = r->pub->driver->persistence;
-	const wherry_config *c = r->config;
 	wh_relay_settings *s = &r->set;
 
 	r->caps = r->pub->driver->caps;
-	if (r->pub->driver->ack_delay_us && s->window >= WH_LARGE_WINDOW &&
-	    !wh_config_is_set(c, WH_RELAY_ACK_DELAY))
-		s->ack_delay_us = r->pub->driver->ack_delay_us;
-	if (!asked)
-		return;
-	if (!wh_config_is_set(c, WH_RETRY_ATTEMPTS))
-		s->attempts = asked->attempts;
-	if (!wh_config_is_set(c, WH_RETRY_BASE))
-		s->retry.base_us = asked->base_us;
-	if (!wh_config_is_set(c, WH_RETRY_CAP))
-		s->retry.cap_us = asked->cap_us;
+	s->ack_delay_us = preferred(r, WH_RELAY_ACK_DELAY, s->ack_delay_us);
+	s->attempts = (int32_t)preferred(r, WH_RETRY_ATTEMPTS, s->attempts);
+	s->retry.base_us = preferred(r, WH_RETRY_BASE, s->retry.base_us);
+	s->retry.cap_us = preferred(r, WH_RETRY_CAP, s->retry.cap_us);
 }
 
 /* What is set, as meet.c names it. */

@@ -152,3 +152,8 @@ wh_entry *wh_probe_next(wherry_relay *r)
 			return e;
 	return r->window.ready.head;
 }
+
+size_t wh_failed_probes(const wherry_relay *r)
+{
+	return r->destination.n_failed_probes;
+}

@@ -333,6 +333,7 @@ void wh_down(wherry_relay *r, int64_t now, const char *why);
 void wh_up(wherry_relay *r);
 
 /* probe.c */
+size_t wh_failed_probes(const wherry_relay *r); /* in memory, beside the window */
 /* Messages to probe with: up to `most` that were not refused since the destination took one.
  * Returns how many. */
 size_t wh_probe_choose(wherry_relay *r, wh_entry **out, size_t most);

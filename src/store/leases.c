@@ -355,12 +355,8 @@ wherry_code wh_store_pause(wh_store *store, bool on, wherry_error *err)
 wherry_code wh_store_watch(wh_store *store, bool sole, wherry_error *err)
 {
 	wh_watch whose = {.unheard = store->layout.unheard, .sole = sole};
-	wherry_code code = WHERRY_OK;
+	wherry_code code =
+		wh_store_ask(store, store->stmt.wake_key, NULL, 0, &whose.key, err);
 
-	if (store->stmt.wake_key)
-		code = wh_db_run(store->db, store->stmt.wake_key, NULL, 0, wh_take_int,
-				 &whose.key, NULL, err);
-	if (code != WHERRY_OK)
-		return wh_store_missing(store->model, store->name.ptr, code, err);
-	return wh_db_watch(store->db, &whose, err);
+	return code == WHERRY_OK ? wh_db_watch(store->db, &whose, err) : code;
 }

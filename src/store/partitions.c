@@ -35,13 +35,11 @@ int wh_partitions_fair(int64_t n_others)
 wherry_code wh_partitions_ready(wh_store *store, bool *out, wherry_error *err)
 {
 	int64_t n = 0;
-	wherry_code code = WHERRY_OK;
+	wherry_code code =
+		wh_store_ask(store, store->stmt.partitions_ready, NULL, 0, &n, err);
 
-	if (store->stmt.partitions_ready)
-		code = wh_db_run(store->db, store->stmt.partitions_ready, NULL, 0,
-				 wh_take_int, &n, NULL, err);
 	if (code != WHERRY_OK)
-		return wh_store_missing(store->model, store->name.ptr, code, err);
+		return code;
 	*out = n > 0;
 	store->partitioned = n > 0;
 	return code;

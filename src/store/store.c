@@ -135,6 +135,18 @@ wherry_code wh_store_missing(const wh_model *model, const char *table, wherry_co
 		       model->name, table, make);
 }
 
+wherry_code wh_store_ask(const wh_store *store, const wh_stmt *stmt,
+			 const wh_param *params, size_t n_params, int64_t *inout,
+			 wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	if (stmt)
+		code = wh_db_run(store->db, stmt, params, n_params, wh_take_int, inout,
+				 NULL, err);
+	return wh_store_missing(store->model, store->name.ptr, code, err);
+}
+
 wherry_code wh_store_ranges(wh_store *store, const wh_range *ranges, size_t n,
 			    wh_param *out, wherry_error *err)
 {

@@ -95,6 +95,16 @@ wherry_code wh_store_check(wh_store *store, const wh_version *v, wherry_error *e
 /* Refuse what the layout cannot do: "MODEL 'x' has the layout y, WHAT". */
 wherry_code wh_store_cannot(const wh_store *store, const char *what, wherry_error *err);
 
+/*
+ * Take a number from a statement that a layout may lack.
+ *
+ * @param stmt   NULL: the layout lacks it; *inout stays.
+ * @param inout  Its value until then; the first column of the row, if there is one.
+ */
+wherry_code wh_store_ask(const wh_store *store, const wh_stmt *stmt,
+			 const wh_param *params, size_t n_params, int64_t *inout,
+			 wherry_error *err);
+
 /* A wh_row_fn: the first column into the int64_t that ctx is. */
 wherry_code wh_take_int(void *ctx, const wh_row *row, wherry_error *err);
 

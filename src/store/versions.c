@@ -17,12 +17,10 @@ wherry_code wh_store_version(wh_store *store, wh_version *out, wherry_error *err
 {
 	wh_param name = WH_TEXT_PARAM("name", store->name);
 	int64_t exists = 1;
-	wherry_code code = WHERRY_OK;
+	wherry_code code;
 
 	*out = (wh_version){0};
-	if (store->stmt.schema_exists)
-		code = wh_db_run(store->db, store->stmt.schema_exists, NULL, 0,
-				 wh_take_int, &exists, NULL, err);
+	code = wh_store_ask(store, store->stmt.schema_exists, NULL, 0, &exists, err);
 	if (code != WHERRY_OK || !exists)
 		return code;
 	code = wh_db_run(store->db, store->stmt.schema_version, &name, 1, take_version,
@@ -198,9 +196,8 @@ wherry_code wh_store_check_indexes(wh_store *store, wh_version *v, wherry_error 
 	int64_t missing = 0;
 	wherry_code code = WHERRY_OK;
 
-	if (stmt && v->version)
-		code = wh_db_run(store->db, stmt, NULL, 0, wh_take_int, &missing, NULL,
-				 err);
+	if (v->version)
+		code = wh_store_ask(store, stmt, NULL, 0, &missing, err);
 	if (missing)
 		v->version = 0;
 	return code;

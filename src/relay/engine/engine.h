@@ -52,7 +52,7 @@ typedef struct wh_engine_driver {
 
 	/* ---- the lease ---- */
 
-	/* Take the lease.  Optional: by wh_outbox_lease_as(). */
+	/* Take the lease.  Optional: by wh_store_lease_as(). */
 	wherry_code (*take)(struct wherry_relay *r, wherry_error *err);
 	/* The lease was taken: begin to read.  Optional. */
 	void (*begin)(struct wherry_relay *r, int64_t now);
@@ -96,7 +96,7 @@ typedef struct wh_engine_driver {
 	void (*admitted)(struct wherry_relay *r, struct wh_entry *e);
 	void (*left)(struct wherry_relay *r, const struct wh_entry *e);
 	/* Ask whether the outbox is paused, and for its control version.  Optional: by
-	 * wh_outbox_control(). */
+	 * wh_store_control(). */
 	wherry_code (*control)(struct wherry_relay *r, bool *out_paused,
 			       int64_t *out_version, wherry_error *err);
 	/* The control version is another.  Optional. */

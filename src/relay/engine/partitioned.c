@@ -146,7 +146,7 @@ static wherry_code adopt(wherry_relay *r, int64_t now, const wh_partitions *hear
 		return code;
 	p->yielding = missing(s) < 0;
 	if (s->mine & ~before) /* gaps are those of other partitions */
-		wh_reader_read_anew(r, now);
+		wh_reader_read_again(r, now);
 	log_share(r);
 	return code;
 }

@@ -469,7 +469,7 @@ static void sweep_if_due(wherry_relay *r, int64_t now)
 	}
 	if (t->replaced && !t->sweeping && now >= t->reread_at_us) {
 		t->replaced = t->knows_all = false;
-		wh_reader_read_anew(r, now);
+		wh_reader_read_again(r, now);
 	}
 }
 

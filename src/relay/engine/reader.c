@@ -90,12 +90,9 @@ void wh_reader_sweep_all(wherry_relay *r, int64_t now)
 	wh_reader_sweep(r, now);
 }
 
-void wh_reader_read_anew(wherry_relay *r, int64_t now)
+void wh_reader_read_again(wherry_relay *r, int64_t now)
 {
-	wh_reader *t = wh_reader_of(r);
-
-	t->gaps.n = 0;
-	t->highest = t->oldest = 0;
+	wh_reader_forget(r);
 	wh_reader_sweep(r, now);
 }
 

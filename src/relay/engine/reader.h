@@ -87,7 +87,7 @@ void wh_reader_sweep(wherry_relay *r, int64_t now);
 /* The same, though all open rows were known: also those that nobody changed. */
 void wh_reader_sweep_all(wherry_relay *r, int64_t now);
 /* Forget the gaps, and read from the beginning. */
-void wh_reader_read_anew(wherry_relay *r, int64_t now);
+void wh_reader_read_again(wherry_relay *r, int64_t now);
 /* Forget the gaps, where a stream brings what is committed in them. */
 void wh_reader_forget_gaps(wh_reader *t);
 /* Nothing is in memory, and nothing is known to be there to read. */

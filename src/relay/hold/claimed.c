@@ -42,17 +42,12 @@ static void leave(wherry_relay *r, wh_entry *e)
 	wh_settle_back(r, e);
 }
 
-static size_t beside_window(const wherry_relay *r)
-{
-	return r->destination.n_failed_probes;
-}
-
 const wh_hold wh_hold_claimed = {
 	.failed = wh_settle_held,
 	.failed_again = wh_settle_put,
 	.leave = leave,
 	.failure_written = failure_written,
 	.death_written = death_written,
-	.beside_window = beside_window,
+	.beside_window = wh_failed_probes,
 	.beside_window_most = WH_FAILED_PROBES_MOST,
 };

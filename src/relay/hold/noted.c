@@ -310,17 +310,12 @@ static void death_written(wherry_relay *r, wh_entry *e, int64_t now)
 		wh_key_set_due(&r->keys, e->key, now);
 }
 
-static size_t beside_window(const wherry_relay *r)
-{
-	return r->destination.n_failed_probes;
-}
-
 const wh_hold wh_hold_noted = {
 	.failed = wh_settle_held,
 	.failed_again = wh_settle_put,
 	.leave = leave,
 	.failure_written = failure_written,
 	.death_written = death_written,
-	.beside_window = beside_window,
+	.beside_window = wh_failed_probes,
 	.beside_window_most = WH_FAILED_PROBES_MOST,
 };
