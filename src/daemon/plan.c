@@ -10,12 +10,6 @@
 
 enum { FILE_MAX = 1024 * 1024, TOKEN_LEAST = 16 };
 
-bool wh_plan_has(const char *key)
-{
-	return strcmp(key, "relay.name") != 0 && strcmp(key, "relay.timeout") != 0 &&
-	       strcmp(key, "db.create") != 0;
-}
-
 static void take_log(wh_reading *r, const yaml_node_t *value, bool level)
 {
 	const char *text = wh_plan_scalar(r, value, level ? "level" : "format");

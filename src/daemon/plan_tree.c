@@ -9,6 +9,12 @@
 #include "base/text.h"
 #include "daemon/plan_read.h"
 
+bool wh_plan_has(const char *key)
+{
+	return strcmp(key, "relay.name") != 0 && strcmp(key, "relay.timeout") != 0 &&
+	       strcmp(key, "db.create") != 0;
+}
+
 enum { WORDS_MAX = 200, WORD_LEN = 64 };
 
 /* ---- what is wrong, and where ---- */

@@ -6,75 +6,7 @@
 
 #include "outbox/outbox.h"
 
-/* Columns of read, sweep and read-ids. */
-enum {
-	ID,
-	STATUS,
-	ATTEMPTS,
-	GENERATION,
-	CREATED_AT,
-	DUE_IN,
-	MESSAGE_ID,
-	TOPIC,
-	AGGREGATE_TYPE,
-	AGGREGATE_ID,
-	KEY,
-	HEADERS,
-	TRACE_ID,
-	PAYLOAD
-};
-
 typedef wh_open_reader visitor;
-
-/* Columns of SQLite hold values of any type. */
-static const char *odd_column(const wh_row *row)
-{
-	static const char *const names[] = {[STATUS] = "status",
-					    [ATTEMPTS] = "attempts",
-					    [GENERATION] = "generation",
-					    [CREATED_AT] = "created_at"};
-
-	for (int i = STATUS; i <= CREATED_AT; i++)
-		if (!wh_row_is_int(row, i))
-			return names[i];
-	return NULL;
-}
-
-wherry_code wh_take_open(void *ctx, const wh_row *row, wherry_error *err)
-{
-	return wh_take_open_as(ctx, wh_row_int(row, ID), row, err);
-}
-
-wherry_code wh_take_open_as(visitor *v, int64_t id, const wh_row *row, wherry_error *err)
-{
-	const wh_open_row open = {
-		.id = id,
-		.state = (wherry_state)wh_row_int(row, STATUS),
-		.attempts = wh_clamp32(wh_row_int(row, ATTEMPTS)),
-		.generation = wh_clamp32(wh_row_int(row, GENERATION)),
-		.created_at_us = wh_us(wh_row_int(row, CREATED_AT)),
-		.due_in_us = wh_us(wh_row_int(row, DUE_IN)),
-		.message_id = wh_row_bytes(row, MESSAGE_ID),
-		.topic = wh_row_bytes(row, TOPIC),
-		.aggregate_type = wh_row_bytes(row, AGGREGATE_TYPE),
-		.aggregate_id = wh_row_bytes(row, AGGREGATE_ID),
-		.key = wh_row_bytes(row, KEY),
-		.headers = wh_row_bytes(row, HEADERS),
-		.trace_id = wh_row_bytes(row, TRACE_ID),
-		.odd = odd_column(row),
-		.row = row,
-	};
-	wherry_code code = wh_row_check(row, err);
-
-	v->n++;
-	v->last = open.id;
-	return code == WHERRY_OK ? v->visit(v->ctx, &open, err) : code;
-}
-
-wh_view wh_outbox_body(const wh_open_row *row)
-{
-	return row->no_body ? (wh_view){NULL, 0} : wh_row_bytes(row->row, PAYLOAD);
-}
 
 wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
 			   int64_t limit, wh_open_fn visit, void *ctx, wherry_error *err)

@@ -8,27 +8,6 @@
 #include "base/text.h"
 #include "outbox/outbox.h"
 
-static wherry_code take_type(void *ctx, const wh_row *row, wherry_error *err)
-{
-	wherry_outbox *box = ctx;
-	const char *type = wh_row_text(row, 0);
-
-	(void)err;
-	(void)snprintf(box->payload_type, sizeof(box->payload_type), "%s",
-		       type ? type : "");
-	return WHERRY_OK;
-}
-
-wherry_code wh_outbox_payload(wherry_outbox *box, wherry_error *err)
-{
-	const wh_stmt *stmt = box->own.payload_type;
-
-	*box->payload_type = 0;
-	if (!stmt)
-		return WHERRY_OK;
-	return wh_db_run(box->store.db, stmt, NULL, 0, take_type, box, NULL, err);
-}
-
 /* A table keeps the type it was made with. */
 static wherry_code check_payload(wherry_outbox *box, wherry_error *err)
 {

@@ -11,96 +11,6 @@
 #include "relay/engine/engine.h"
 #include "relay/hooks.h"
 
-static bool one_per_key(const wherry_relay *r)
-{
-	return !(r->caps & WH_PUB_ORDERED);
-}
-
-/* The key is held, and its messages wait in memory. */
-static bool rests(const wherry_relay *r, const wh_key *key)
-{
-	return r->engine->hold->in_memory && key->fsm.state == WH_KEY_HELD;
-}
-
-/* One, or for an ordered publisher all, once what will come back is back. */
-void wh_key_advance(wherry_relay *r, wh_key *key)
-{
-	while (key->waiting.head && !rests(r, key) &&
-	       (!key->active || (!one_per_key(r) && !key->broken)))
-		wh_entry_move(r, key->waiting.head, WH_READY);
-}
-
-void wh_key_queue(wherry_relay *r, wh_key *key)
-{
-	for (wh_entry *e = r->window.ready.head, *next; e; e = next) {
-		next = e->next;
-		if (e->key == key)
-			wh_entry_move(r, e, WH_WAITING);
-	}
-}
-
-void wh_key_break(wherry_relay *r, wh_key *key)
-{
-	key->broken = key->in_flight > 0;
-	key->leaving = false;
-	if (key->broken)
-		wh_key_queue(r, key);
-}
-
-void wh_key_landed(wherry_relay *r, wh_key *key)
-{
-	if (key->in_flight)
-		return;
-	key->broken = false;
-	if (key->fsm.state == WH_KEY_HELD)
-		wh_key_set_due(&r->keys, key, key->due_us);
-}
-
-void wh_entry_admit(wherry_relay *r, wh_entry *e)
-{
-	if (!e->key || (!one_per_key(r) && !e->key->broken && !rests(r, e->key))) {
-		wh_entry_move(r, e, WH_READY);
-		return;
-	}
-	wh_entry_move(r, e, WH_WAITING);
-	wh_key_advance(r, e->key);
-}
-
-/* ---- the destination's health ---- */
-
-void wh_down(wherry_relay *r, int64_t now, const char *why)
-{
-	int64_t delay;
-
-	if (!r->destination.down)
-		wh_relay_say(r, WHERRY_LOG_ERROR, "destination-down",
-			     wh_log_text("why", why),
-			     wh_log_note("one message probes, the others wait, and no "
-					 "attempts are counted"));
-	if (!r->destination.down)
-		wh_hook_error(r, WHERRY_CLOSED, why);
-	r->destination.down = true;
-	r->destination.probing = false;
-	r->destination.probes++;
-	delay = wh_backoff_delay(&r->set.probe, r->destination.probes, &r->env);
-	if (delay < 1000)
-		delay = 1000;
-	r->destination.probe_at_us = wh_later(now, delay);
-}
-
-void wh_up(wherry_relay *r)
-{
-	if (r->destination.down)
-		wh_relay_say(r, WHERRY_LOG_INFO, "destination-up",
-			     wh_log_int("probes", r->destination.probes));
-	r->destination.down = r->destination.probing = false;
-	r->destination.probes = 0;
-	r->destination.probes_left = 0;
-	r->destination.width = 1;
-	r->destination.n_failing = 0;
-	r->destination.answered++;
-}
-
 static bool is_suspect(const wh_entry *e)
 {
 	return e->losses >= 2;
@@ -464,7 +374,7 @@ static int64_t wait_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out)
 	out->fd = -1;
 	if (!r->pub || !r->window.in_flight.n)
 		return WH_SECOND;
-	if (!one_per_key(r) && !r->window.ready.n)
+	if (!wh_one_per_key(r) && !r->window.ready.n)
 		return LOOK_US;
 	out->fd = wh_publisher_fd(r->pub, &out->events);
 	at = wh_publisher_deadline(r->pub);

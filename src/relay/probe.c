@@ -14,7 +14,41 @@
  * at growing intervals, so that one that it takes is found behind many that it does not.
  * When all that are in memory were refused, one message probes at a time.
  */
+#include "relay/hooks.h"
 #include "relay/relay.h"
+
+void wh_down(wherry_relay *r, int64_t now, const char *why)
+{
+	int64_t delay;
+
+	if (!r->destination.down)
+		wh_relay_say(r, WHERRY_LOG_ERROR, "destination-down",
+			     wh_log_text("why", why),
+			     wh_log_note("one message probes, the others wait, and no "
+					 "attempts are counted"));
+	if (!r->destination.down)
+		wh_hook_error(r, WHERRY_CLOSED, why);
+	r->destination.down = true;
+	r->destination.probing = false;
+	r->destination.probes++;
+	delay = wh_backoff_delay(&r->set.probe, r->destination.probes, &r->env);
+	if (delay < 1000)
+		delay = 1000;
+	r->destination.probe_at_us = wh_later(now, delay);
+}
+
+void wh_up(wherry_relay *r)
+{
+	if (r->destination.down)
+		wh_relay_say(r, WHERRY_LOG_INFO, "destination-up",
+			     wh_log_int("probes", r->destination.probes));
+	r->destination.down = r->destination.probing = false;
+	r->destination.probes = 0;
+	r->destination.probes_left = 0;
+	r->destination.width = 1;
+	r->destination.n_failing = 0;
+	r->destination.answered++;
+}
 
 /* Counts distinct messages that fail while the destination takes none. */
 static void note_failing(wherry_relay *r, int64_t id, int64_t now, const char *why)

@@ -8,12 +8,12 @@
  *     operator.c      looks for what operators changed
  *     intake.c        takes rows into memory
  *     window.c        messages in memory
- *     stages.c        moves messages from stage to stage
+ *     stages.c        moves messages from stage to stage, and keys along
  *     keys.c          ordering keys with messages in memory or held
  *     places.c        the order of messages that wait, where it is not that of ids
  *     flaw.c          rows that cannot be handled
  *     dispatch.c      submits what is ready, takes receipts
- *     probe.c         which messages are tried while the destination is down
+ *     probe.c         is the destination down, and which messages are tried meanwhile
  *     refused.c       which messages the destination refused, and when
  *     settle.c        decides what becomes of a message, and writes it
  *     settle_alone.c  writes one message at a time
@@ -286,6 +286,9 @@ wherry_code wh_suspect_step(wherry_relay *r, wherry_error *err);
 /* stages.c: the only way to change a message's stage. */
 void wh_entry_move(wherry_relay *r, wh_entry *e, wh_stage to);
 
+/* May only one message of a key be in flight? */
+bool wh_one_per_key(const wherry_relay *r);
+
 void wh_entry_admit(wherry_relay *r, wh_entry *e); /* READY, or behind its key */
 void wh_key_advance(wherry_relay *r, wh_key *key); /* the next of it may be ready */
 
@@ -329,10 +332,10 @@ bool wh_settle_behind(wherry_relay *r, wh_entry *e);
 void wh_settle_failed_probe(wherry_relay *r, wh_entry *e);
 void wh_entry_gone(wherry_relay *r,
 		   wh_entry *e); /* forget it, and its key if that was all */
+
+/* probe.c: the destination cannot be reached or takes nothing; it takes something again */
 void wh_down(wherry_relay *r, int64_t now, const char *why);
 void wh_up(wherry_relay *r);
-
-/* probe.c */
 size_t wh_failed_probes(const wherry_relay *r); /* in memory, beside the window */
 /* Messages to probe with: up to `most` that were not refused since the destination took one.
  * Returns how many. */

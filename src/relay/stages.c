@@ -11,6 +11,7 @@
  */
 #include <stdlib.h>
 
+#include "relay/engine/engine.h"
 #include "relay/relay.h"
 
 static const wh_fsm_state stages[WH_STAGES] = {
@@ -103,4 +104,61 @@ void wh_entry_move(wherry_relay *r, wh_entry *e, wh_stage to)
 	else if (to != WH_LOOSE)
 		wh_list_append(list_of(&r->window, e), e);
 	r->advanced |= to == WH_READY;
+}
+
+/* ---- by key ---- */
+
+bool wh_one_per_key(const wherry_relay *r)
+{
+	return !(r->caps & WH_PUB_ORDERED);
+}
+
+/* The key is held, and its messages wait in memory. */
+static bool rests(const wherry_relay *r, const wh_key *key)
+{
+	return r->engine->hold->in_memory && key->fsm.state == WH_KEY_HELD;
+}
+
+/* One, or for an ordered publisher all, once what will come back is back. */
+void wh_key_advance(wherry_relay *r, wh_key *key)
+{
+	while (key->waiting.head && !rests(r, key) &&
+	       (!key->active || (!wh_one_per_key(r) && !key->broken)))
+		wh_entry_move(r, key->waiting.head, WH_READY);
+}
+
+void wh_key_queue(wherry_relay *r, wh_key *key)
+{
+	for (wh_entry *e = r->window.ready.head, *next; e; e = next) {
+		next = e->next;
+		if (e->key == key)
+			wh_entry_move(r, e, WH_WAITING);
+	}
+}
+
+void wh_key_break(wherry_relay *r, wh_key *key)
+{
+	key->broken = key->in_flight > 0;
+	key->leaving = false;
+	if (key->broken)
+		wh_key_queue(r, key);
+}
+
+void wh_key_landed(wherry_relay *r, wh_key *key)
+{
+	if (key->in_flight)
+		return;
+	key->broken = false;
+	if (key->fsm.state == WH_KEY_HELD)
+		wh_key_set_due(&r->keys, key, key->due_us);
+}
+
+void wh_entry_admit(wherry_relay *r, wh_entry *e)
+{
+	if (!e->key || (!wh_one_per_key(r) && !e->key->broken && !rests(r, e->key))) {
+		wh_entry_move(r, e, WH_READY);
+		return;
+	}
+	wh_entry_move(r, e, WH_WAITING);
+	wh_key_advance(r, e->key);
 }

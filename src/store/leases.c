@@ -217,7 +217,7 @@ wherry_code wh_store_guard(wh_store *store, wh_engine engine, bool again,
 {
 	guarded g = {store, engine, again, stmt, params, n_params, out};
 	bool partitioned = false;
-	wherry_code code = wh_partitions_ready(store, &partitioned, err);
+	wherry_code code = wh_store_partitioned(store, &partitioned, err);
 
 	if (code != WHERRY_OK)
 		return code;

@@ -32,19 +32,6 @@ int wh_partitions_fair(int64_t n_others)
 	return (int)((WH_PARTITIONS + n_others) / (n_others + 1));
 }
 
-wherry_code wh_partitions_ready(wh_store *store, bool *out, wherry_error *err)
-{
-	int64_t n = 0;
-	wherry_code code =
-		wh_store_ask(store, store->stmt.partitions_ready, NULL, 0, &n, err);
-
-	if (code != WHERRY_OK)
-		return code;
-	*out = n > 0;
-	store->partitioned = n > 0;
-	return code;
-}
-
 /* ---- what a lease tells ---- */
 
 /* Columns of partitions-take and partitions-renew behind those of a lease. */
@@ -478,7 +465,7 @@ wherry_code wh_partitions_list(wh_store *store, wh_sharer_fn visit, void *ctx,
 	const wh_param name = WH_TEXT_PARAM("name", store->name);
 	listing w = {visit, ctx};
 	bool ready = false;
-	wherry_code code = wh_partitions_ready(store, &ready, err);
+	wherry_code code = wh_store_partitioned(store, &ready, err);
 
 	if (code != WHERRY_OK || !ready)
 		return code;

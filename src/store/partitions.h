@@ -31,9 +31,6 @@ int wh_partitions_count(uint64_t mask);
 /* The lowest of them, at most so many. */
 uint64_t wh_partitions_first(uint64_t mask, int most);
 
-/* Was the table made for it? */
-wherry_code wh_partitions_ready(wh_store *store, bool *out, wherry_error *err);
-
 /*
  * Take a lease with a fair share of what is free, which may be nothing.  Who has more than
  * his share gives it up when he hears of it.

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "store/versions.h"
 
 enum {
 	IDS_MAX = 4 * 1024 * 1024,    /* bytes of a list of ids */
@@ -374,21 +373,15 @@ wherry_code wh_store_cannot(const wh_store *store, const char *what, wherry_erro
 		       store->model->name, store->name.ptr, store->layout.name, what);
 }
 
-wherry_code wh_store_recognize(wh_store *store, const char *table, void *own,
-			       wh_version *out, wherry_error *err)
+wherry_code wh_store_partitioned(wh_store *store, bool *out, wherry_error *err)
 {
-	const char *scheme = store->db->driver->scheme;
-	const char *const *layouts = store->model->layouts;
-	wherry_code code = WHERRY_OK;
+	int64_t n = 0;
+	wherry_code code =
+		wh_store_ask(store, store->stmt.partitions_ready, NULL, 0, &n, err);
 
-	*out = (wh_version){.found = false};
-	for (int i = 0; code == WHERRY_OK && !out->found && layouts[i]; i++) {
-		if (i && !wh_store_text(store->model, layouts[i], scheme))
-			continue;
-		wh_store_unload(store);
-		code = wh_store_load(store, scheme, layouts[i], table, own, err);
-		if (code == WHERRY_OK)
-			code = wh_store_version(store, out, err);
-	}
+	if (code != WHERRY_OK)
+		return code;
+	*out = n > 0;
+	store->partitioned = n > 0;
 	return code;
 }

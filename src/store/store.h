@@ -105,6 +105,9 @@ wherry_code wh_store_ask(const wh_store *store, const wh_stmt *stmt,
 			 const wh_param *params, size_t n_params, int64_t *inout,
 			 wherry_error *err);
 
+/* Was the table made for partitions? */
+wherry_code wh_store_partitioned(wh_store *store, bool *out, wherry_error *err);
+
 /* A wh_row_fn: the first column into the int64_t that ctx is. */
 wherry_code wh_take_int(void *ctx, const wh_row *row, wherry_error *err);
 

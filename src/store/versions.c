@@ -202,3 +202,22 @@ wherry_code wh_store_check_indexes(wh_store *store, wh_version *v, wherry_error 
 		v->version = 0;
 	return code;
 }
+
+wherry_code wh_store_recognize(wh_store *store, const char *table, void *own,
+			       wh_version *out, wherry_error *err)
+{
+	const char *scheme = store->db->driver->scheme;
+	const char *const *layouts = store->model->layouts;
+	wherry_code code = WHERRY_OK;
+
+	*out = (wh_version){.found = false};
+	for (int i = 0; code == WHERRY_OK && !out->found && layouts[i]; i++) {
+		if (i && !wh_store_text(store->model, layouts[i], scheme))
+			continue;
+		wh_store_unload(store);
+		code = wh_store_load(store, scheme, layouts[i], table, own, err);
+		if (code == WHERRY_OK)
+			code = wh_store_version(store, out, err);
+	}
+	return code;
+}

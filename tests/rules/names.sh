@@ -1,18 +1,11 @@
 #!/bin/bash
 #
-# The base name of a .c file stands once in the layers that are checked, so that it alone names the
-# file.
+# The base name of a .c file stands once in src/, so that it alone names the file.
 
 . "$(dirname "$0")/tap.bash"
 
-layers=(db publish relay)
-
 check() { # ROOT
-	local layer
-
-	for layer in "${layers[@]}"; do
-		[ ! -d "$1/src/$layer" ] || find "$1/src/$layer" -name '*.c' -printf '%f %p\n'
-	done | LC_ALL=C sort | awk '
+	find "$1/src" -name '*.c' -printf '%f %p\n' | LC_ALL=C sort | awk '
 		$1 == name { print $2 ": " path " has this base name too: rename one of them" }
 		{ name = $1; path = $2 }'
 }

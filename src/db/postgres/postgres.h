@@ -79,12 +79,18 @@ typedef struct postgres_db {
 	char notice[160];   /* what the server said last without being asked */
 } postgres_db;
 
-/* Turn an error into ours; the driver's only place that knows SQLSTATEs.  res: NULL where
+/* postgres_error.c: turn an error into ours; the driver's only place that knows SQLSTATEs.  res: NULL where
  * the connection itself failed. */
 wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *err);
 
 /* The same for a connection that could not be made: its message tells the SQLSTATE. */
 wherry_code wh_postgres_refused(postgres_db *s, wherry_error *err);
+
+/* As the server would with this SQLSTATE; and when a commit got no answer. */
+wherry_code wh_postgres_fail_as(const postgres_db *s, const char *state,
+				wherry_error *err);
+wherry_code wh_postgres_fail_indoubt(const postgres_db *s, wherry_error *err);
+bool wh_postgres_about_row(const wherry_error *err);
 
 /* Did a prepared statement fail because a table was altered after it was prepared? */
 bool wh_postgres_outdated(const PGresult *res);
@@ -118,8 +124,11 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 wherry_code wh_postgres_schema_of(wherry_db *db, const char *table, bool own, char *out,
 				  size_t cap, wherry_error *err);
 
-/* Run SQL without parameters or rows. */
+/* postgres_exec.c: run SQL without parameters or rows. */
 wherry_code wh_postgres_exec(postgres_db *s, const char *sql, wherry_error *err);
+
+/* Is a transaction open, whoever began it? */
+bool wh_postgres_is_open(const postgres_db *s);
 
 /* Begin a transaction, not a savepoint.  How it ends is known from wh_postgres_end(). */
 wherry_code wh_postgres_begin(postgres_db *s, bool quietly, wherry_error *err);

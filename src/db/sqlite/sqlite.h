@@ -44,8 +44,10 @@ typedef struct sqlite_db {
 	char path[]; /* as opened */
 } sqlite_db;
 
-/* Turn SQLite's error into ours; the driver's only place that knows its numbers. */
+/* sqlite_error.c: turn SQLite's error into ours; the driver's only place that knows its
+ * numbers. */
 wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error *err);
+bool wh_sqlite_about_row(const wherry_error *err);
 
 wherry_code wh_sqlite_watch(wherry_db *db, const wh_watch *whose, wherry_error *err);
 int wh_sqlite_fd(wherry_db *db);

@@ -110,3 +110,11 @@ const wh_kafka_error *wh_kafka_error_find(rd_kafka_resp_err_t code)
 			return &table[i];
 	return &other;
 }
+
+void wh_kafka_describe(rd_kafka_resp_err_t code, char *out, size_t cap)
+{
+	const char *advice = wh_kafka_error_find(code)->advice;
+
+	(void)snprintf(out, cap, "%s%s%s", rd_kafka_err2str(code), advice ? ": " : "",
+		       advice ? advice : "");
+}

@@ -59,14 +59,6 @@ void wh_kafka_fail(wh_kafka *p)
 			     RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING);
 }
 
-void wh_kafka_describe(rd_kafka_resp_err_t code, char *out, size_t cap)
-{
-	const char *advice = wh_kafka_error_find(code)->advice;
-
-	(void)snprintf(out, cap, "%s%s%s", rd_kafka_err2str(code), advice ? ": " : "",
-		       advice ? advice : "");
-}
-
 /* What is about a topic names it. */
 void wh_kafka_describe_of(const wh_kafka *p, const wherry_message *msg,
 			  rd_kafka_resp_err_t code, char *out, size_t cap)

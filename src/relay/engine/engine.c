@@ -68,7 +68,7 @@ wherry_code wh_engine_choose(wherry_relay *r, wherry_error *err)
 		r->set.on_done = WHERRY_KEEP;
 	}
 	if (to == WH_EXCLUSIVE)
-		code = wh_partitions_ready(&r->box->store, &ready, err);
+		code = wh_store_partitioned(&r->box->store, &ready, err);
 	if (code != WHERRY_OK)
 		return code;
 	return change(r, ready ? WH_PARTITIONED : to, err);

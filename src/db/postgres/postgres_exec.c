@@ -1,0 +1,86 @@
+/*
+ * Running SQL without parameters or rows, as transactions need it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "db/postgres/postgres.h"
+
+static wherry_code check_result(postgres_db *s, PGresult *res, wherry_error *err)
+{
+	ExecStatusType status = PQresultStatus(res);
+	wherry_code code = WHERRY_OK;
+
+	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+		code = wh_postgres_fail(s, res, err);
+	PQclear(res);
+	return code;
+}
+
+wherry_code wh_postgres_check_free(const postgres_db *s, wherry_error *err)
+{
+	if (s->visiting)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a statement's rows are being visited on this connection: "
+			       "use another one");
+	return WHERRY_OK;
+}
+
+wherry_code wh_postgres_exec(postgres_db *s, const char *sql, wherry_error *err)
+{
+	wherry_code code = wh_postgres_check_free(s, err);
+
+	if (code == WHERRY_OK)
+		code = check_result(s, wh_postgres_query(s, sql), err);
+	wh_postgres_heard(s);
+	return code;
+}
+
+bool wh_postgres_is_open(const postgres_db *s)
+{
+	PGTransactionStatusType status = PQtransactionStatus(s->conn);
+
+	return status == PQTRANS_INTRANS || status == PQTRANS_INERROR ||
+	       status == PQTRANS_ACTIVE;
+}
+
+/* One that cannot be set up is not left open. */
+wherry_code wh_postgres_begin(postgres_db *s, bool quietly, wherry_error *err)
+{
+	static const char quiet[] = "; SET LOCAL wherry.quiet = 'on'";
+	char sql[sizeof(s->begin) + sizeof(quiet)];
+	wherry_code code;
+
+	(void)snprintf(sql, sizeof(sql), "%s%s", s->begin, quietly ? quiet : "");
+	code = wh_postgres_exec(s, sql, err);
+	if (code != WHERRY_OK && wh_postgres_is_open(s))
+		PQclear(wh_postgres_query(s, "ROLLBACK"));
+	return code;
+}
+
+/* A transaction in which something failed answers a COMMIT with a ROLLBACK.  Where there
+ * is no answer, nobody knows. */
+wherry_code wh_postgres_end(postgres_db *s, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+	PGresult *res;
+
+	if (PQstatus(s->conn) == CONNECTION_BAD || !wh_postgres_is_open(s))
+		return wh_fail(err, WHERRY_CLOSED,
+			       "%s: the connection was lost before the commit", s->name);
+	res = wh_postgres_query(s, "COMMIT");
+	if (PQresultStatus(res) == PGRES_COMMAND_OK) {
+		if (strcmp(PQcmdStatus(res), "COMMIT") != 0)
+			code = wh_fail(
+				err, WHERRY_CONFLICT,
+				"%s: a statement of the transaction had failed: it "
+				"was rolled back",
+				s->name);
+	} else {
+		code = wh_postgres_fail(s, res, err);
+		if (code == WHERRY_CLOSED)
+			code = wh_postgres_fail_indoubt(s, err);
+	}
+	PQclear(res);
+	return code;
+}
