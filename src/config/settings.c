@@ -1,4 +1,4 @@
-#include "config/settings.h"
+#include "config/settings_value.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -6,28 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/duration.h"
 #include "base/error.h"
 #include "base/text.h"
 
-typedef enum kind { DURATION, SIZE, NUMBER, CHOICE, TEXT, SWITCH } kind;
-
-static const char *const kind_names[] = {
-	[DURATION] = "duration", [SIZE] = "size", [NUMBER] = "number",
-	[CHOICE] = "choice",     [TEXT] = "text", [SWITCH] = "switch",
-};
-
-typedef struct entry {
-	const char *key;
-	kind kind;
-	const char *standard;
-	const char *least; /* as written; NULL: no bound.  CHOICE: the words */
-	const char *most;  /* as written; NULL: no bound */
-	const char *help;
-} entry;
-
 /* clang-format off */
-static const entry table[] = {
+static const wh_setting_entry table[] = {
 	[WH_OUTBOX_TABLE] = {"outbox.table", TEXT, "outbox", NULL, NULL,
 		"Name of the outbox table; on PostgreSQL also SCHEMA.TABLE."},
 	[WH_OUTBOX_RETENTION] = {"outbox.retention", DURATION, "7d", "0", "3650d",
@@ -210,82 +193,6 @@ struct wherry_config {
 	size_t n_publishers;
 };
 
-/* The place of a word in "a, b, c"; -1 if it is none of them. */
-static int choice_place(const char *words, const char *word)
-{
-	size_t len = strlen(word);
-
-	for (int place = 0;; place++) {
-		size_t n = strcspn(words, ",");
-
-		if (n == len && memcmp(words, word, n) == 0)
-			return place;
-		if (!words[n])
-			return -1;
-		words += n + 2;
-	}
-}
-
-static wherry_code parse_number(const char *text, int64_t *out, wherry_error *err)
-{
-	if (wh_parse_int(text, out))
-		return WHERRY_OK;
-	return wh_fail(err, WHERRY_INVALID, "'%.40s' is no whole number", text);
-}
-
-static wherry_code parse_bounded(kind type, const char *text, int64_t *out,
-				 wherry_error *err)
-{
-	if (type == DURATION)
-		return wh_duration_parse(text, out, err);
-	if (type == SIZE)
-		return wh_size_parse(text, out, err);
-	return parse_number(text, out, err);
-}
-
-static wherry_code parse_value(const entry *e, const char *text, int64_t *out,
-			       wherry_error *err)
-{
-	int64_t number = 0, bound;
-	wherry_code code;
-
-	switch (e->kind) {
-	case TEXT:
-		break;
-	case SWITCH:
-		if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
-			return wh_fail(err, WHERRY_INVALID,
-				       "'%.40s' is neither on nor off", text);
-		number = text[1] == 'n';
-		break;
-	case CHOICE:
-		number = choice_place(e->least, text);
-		if (number < 0)
-			return wh_fail(err, WHERRY_INVALID, "'%.40s' is none of: %s",
-				       text, e->least);
-		break;
-	case DURATION:
-	case SIZE:
-	case NUMBER:
-		code = parse_bounded(e->kind, text, &number, err);
-		if (code != WHERRY_OK)
-			return code;
-		if (e->least &&
-		    parse_bounded(e->kind, e->least, &bound, err) == WHERRY_OK &&
-		    number < bound)
-			return wh_fail(err, WHERRY_INVALID,
-				       "%.40s is below the least, %s", text, e->least);
-		if (e->most &&
-		    parse_bounded(e->kind, e->most, &bound, err) == WHERRY_OK &&
-		    number > bound)
-			return wh_fail(err, WHERRY_INVALID, "%.40s is above the most, %s",
-				       text, e->most);
-		break;
-	}
-	*out = number;
-	return WHERRY_OK;
-}
-
 static wherry_code copy_value(const value *from, value *to, wherry_error *err)
 {
 	to->number = from->number;
@@ -378,52 +285,12 @@ static extra *find_extra(const wherry_config *config, const char *key)
 	return NULL;
 }
 
-/* "1s to 1h" is taken apart into `bounds`, which the entry borrows. */
-static wherry_code entry_of(const wherry_setting *row, entry *out, char bounds[2][24],
-			    wherry_error *err)
-{
-	const char *range = row->range ? row->range : "", *to = strstr(range, " to ");
-	size_t n = sizeof(kind_names) / sizeof(*kind_names), i = 0;
-
-	while (i < n && strcmp(kind_names[i], row->type ? row->type : "") != 0)
-		i++;
-	if (i == n || !row->standard)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"%.60s: it needs a default, and one of the types duration, "
-			"size, number, choice, text and switch",
-			row->key);
-	*out = (entry){row->key, (kind)i, row->standard, NULL, NULL, row->help};
-	if (out->kind == CHOICE) {
-		out->least = range;
-	} else if (to) {
-		(void)snprintf(bounds[0], 24, "%.*s", (int)(to - range), range);
-		(void)snprintf(bounds[1], 24, "%s", to + strlen(" to "));
-		out->least = bounds[0];
-		out->most = bounds[1];
-	}
-	return WHERRY_OK;
-}
-
-static wherry_code parse_extra(const wherry_setting *row, const char *text, int64_t *out,
-			       wherry_error *err)
-{
-	char bounds[2][24];
-	entry e;
-	wherry_code code = entry_of(row, &e, bounds, err);
-
-	if (code != WHERRY_OK)
-		return code;
-	code = parse_value(&e, text, out, err);
-	return code == WHERRY_OK ? code : wh_prefix(err, code, "%s", row->key);
-}
-
 wherry_code wh_config_add_setting(wherry_config *config, const wherry_setting *row,
 				  wherry_error *err)
 {
 	int64_t number = 0;
 	wherry_code code =
-		parse_extra(row, row->standard ? row->standard : "", &number, err);
+		wh_setting_parse_row(row, row->standard ? row->standard : "", &number, err);
 	extra *grown;
 
 	if (code != WHERRY_OK)
@@ -494,7 +361,7 @@ wherry_code wherry_config_set(wherry_config *config, const char *key, const char
 		return wh_fail(err, WHERRY_INVALID,
 			       "a setting needs a set, a key and a value");
 	if (more) {
-		code = parse_extra(more->row, text, &number, err);
+		code = wh_setting_parse_row(more->row, text, &number, err);
 		return code == WHERRY_OK ? put(&more->value, text, number, err) : code;
 	}
 	if (which < 0) {
@@ -504,7 +371,7 @@ wherry_code wherry_config_set(wherry_config *config, const char *key, const char
 			       near ? "; did you mean '" : "", near ? near : "",
 			       near ? "'?" : "");
 	}
-	code = parse_value(&table[which], text, &number, err);
+	code = wh_setting_parse(&table[which], text, &number, err);
 	if (code != WHERRY_OK)
 		return wh_prefix(err, code, "%s", key);
 	return put(&config->values[which], text, number, err);
@@ -539,7 +406,7 @@ static void fill_rows(void)
 	static char ranges[WH_SETTING_COUNT][40];
 
 	for (int i = 0; i < WH_SETTING_COUNT; i++) {
-		const entry *e = &table[i];
+		const wh_setting_entry *e = &table[i];
 		const char *range = e->kind == CHOICE ? e->least : "";
 
 		if (e->kind != CHOICE && e->least) {
@@ -549,7 +416,7 @@ static void fill_rows(void)
 		}
 		rows[i] = (wherry_setting){
 			.key = e->key,
-			.type = kind_names[e->kind],
+			.type = wh_kind_names[e->kind],
 			.standard = e->standard,
 			.range = range,
 			.help = e->help,
@@ -569,7 +436,7 @@ int64_t wh_config_int(const wherry_config *config, wh_setting which)
 
 	if (config && config->values[which].text)
 		return config->values[which].number;
-	if (parse_value(&table[which], table[which].standard, &number, NULL) != WHERRY_OK)
+	if (wh_setting_parse(&table[which], table[which].standard, &number, NULL) != WHERRY_OK)
 		abort(); /* a test parses every default */
 	return number;
 }
