@@ -289,8 +289,8 @@ wherry_code wh_config_add_setting(wherry_config *config, const wherry_setting *r
 				  wherry_error *err)
 {
 	int64_t number = 0;
-	wherry_code code =
-		wh_setting_parse_row(row, row->standard ? row->standard : "", &number, err);
+	wherry_code code = wh_setting_parse_row(row, row->standard ? row->standard : "",
+						&number, err);
 	extra *grown;
 
 	if (code != WHERRY_OK)
@@ -436,7 +436,8 @@ int64_t wh_config_int(const wherry_config *config, wh_setting which)
 
 	if (config && config->values[which].text)
 		return config->values[which].number;
-	if (wh_setting_parse(&table[which], table[which].standard, &number, NULL) != WHERRY_OK)
+	if (wh_setting_parse(&table[which], table[which].standard, &number, NULL) !=
+	    WHERRY_OK)
 		abort(); /* a test parses every default */
 	return number;
 }

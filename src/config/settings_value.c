@@ -46,7 +46,7 @@ static wherry_code parse_bounded(wh_kind type, const char *text, int64_t *out,
 }
 
 wherry_code wh_setting_parse(const wh_setting_entry *e, const char *text, int64_t *out,
-			       wherry_error *err)
+			     wherry_error *err)
 {
 	int64_t number = 0, bound;
 	wherry_code code;
@@ -91,8 +91,8 @@ wherry_code wh_setting_parse(const wh_setting_entry *e, const char *text, int64_
 }
 
 /* "1s to 1h" is taken apart into `bounds`, which the entry borrows. */
-static wherry_code entry_of(const wherry_setting *row, wh_setting_entry *out, char bounds[2][24],
-			    wherry_error *err)
+static wherry_code entry_of(const wherry_setting *row, wh_setting_entry *out,
+			    char bounds[2][24], wherry_error *err)
 {
 	const char *range = row->range ? row->range : "", *to = strstr(range, " to ");
 	size_t i = 0;
@@ -105,7 +105,8 @@ static wherry_code entry_of(const wherry_setting *row, wh_setting_entry *out, ch
 			"%.60s: it needs a default, and one of the types duration, "
 			"size, number, choice, text and switch",
 			row->key);
-	*out = (wh_setting_entry){row->key, (wh_kind)i, row->standard, NULL, NULL, row->help};
+	*out = (wh_setting_entry){row->key, (wh_kind)i, row->standard,
+				  NULL,     NULL,       row->help};
 	if (out->kind == CHOICE) {
 		out->least = range;
 	} else if (to) {
@@ -117,8 +118,8 @@ static wherry_code entry_of(const wherry_setting *row, wh_setting_entry *out, ch
 	return WHERRY_OK;
 }
 
-wherry_code wh_setting_parse_row(const wherry_setting *row, const char *text, int64_t *out,
-			       wherry_error *err)
+wherry_code wh_setting_parse_row(const wherry_setting *row, const char *text,
+				 int64_t *out, wherry_error *err)
 {
 	char bounds[2][24];
 	wh_setting_entry e;
