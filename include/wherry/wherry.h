@@ -11,6 +11,7 @@
 #include <wherry/db.h>
 #include <wherry/error.h>
 #include <wherry/handlers.h>
+#include <wherry/inbox.h>
 #include <wherry/log.h>
 #include <wherry/message.h>
 #include <wherry/lease.h>

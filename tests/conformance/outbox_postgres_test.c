@@ -8,129 +8,8 @@
 
 #include "db/postgres/postgres.h"
 #include "outbox/outbox.h"
+#include "postgres/backends.h"
 #include "postgres/server.h"
-
-static void *make(void)
-{
-	postgres_place *place = calloc(1, sizeof(*place));
-
-	assert_non_null(place);
-	postgres_make(place);
-	return place;
-}
-
-static void drop(void *place)
-{
-	postgres_drop(place);
-	free(place);
-}
-
-static wherry_db *connect(void *place)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_config *config = NULL;
-	wherry_db *db = NULL;
-	wherry_code code = wherry_config_new(&config, &err);
-
-	if (code == WHERRY_OK)
-		code = wherry_config_set(config, "db.busy_timeout", "30s", &err);
-	if (code == WHERRY_OK)
-		code = wherry_db_open(((postgres_place *)place)->url, config, &db, &err);
-	if (code != WHERRY_OK)
-		print_error("%s\n", err.message);
-	wherry_config_free(config);
-	return db;
-}
-
-static bool disconnect(wherry_db *db)
-{
-	wherry_db_close(db);
-	return true;
-}
-
-static bool raw(void *place, wherry_db *db, const char *sql, char *out, size_t cap)
-{
-	(void)db;
-	return postgres_raw(((postgres_place *)place)->url, sql, out, cap);
-}
-
-static PGconn *conn_of(wherry_db *db)
-{
-	return ((postgres_db *)db)->conn;
-}
-
-static void forbid_writing(wherry_db *db)
-{
-	assert_true(postgres_exec(conn_of(db), "SET default_transaction_read_only = on",
-				  NULL, 0));
-}
-
-/* What the server answers then; a disk cannot be filled for one database alone. */
-static void fill_disk(wherry_db *db, bool full)
-{
-	static const char sql[] =
-		"CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
-		"$$BEGIN RAISE 'could not extend file' USING ERRCODE = '53100'; END$$; "
-		"CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON outbox "
-		"EXECUTE FUNCTION refuse()";
-
-	assert_true(postgres_exec(conn_of(db),
-				  full ? sql : "DROP TRIGGER refuse ON outbox", NULL, 0));
-}
-
-static const outbox_backend own = {
-	.name = "own",
-	.several = true,
-	.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS,
-	.make = make,
-	.drop = drop,
-	.connect = connect,
-	.disconnect = disconnect,
-	.raw = raw,
-	.forbid_writing = forbid_writing,
-	.fill_disk = fill_disk,
-};
-
-/* The application's connection, with settings of its own. */
-static wherry_db *connect_borrowed(void *place)
-{
-	PGconn *conn = PQconnectdb(((postgres_place *)place)->url);
-	wherry_db *db = NULL;
-
-	if (!postgres_exec(conn, "SET client_min_messages = warning", NULL, 0) ||
-	    wherry_postgres_borrow(conn, &db, NULL) != WHERRY_OK)
-		PQfinish(conn);
-	return db;
-}
-
-static bool disconnect_borrowed(wherry_db *db)
-{
-	PGconn *conn = conn_of(db);
-	char left[24] = "";
-	bool idle;
-
-	wherry_db_close(db);
-	idle = PQtransactionStatus(conn) == PQTRANS_IDLE;
-	idle = idle &&
-	       postgres_exec(conn, "SELECT count(*) FROM pg_prepared_statements", left,
-			     sizeof(left)) &&
-	       strcmp(left, "0") == 0;
-	PQfinish(conn);
-	return idle;
-}
-
-static const outbox_backend borrowed = {
-	.name = "borrowed",
-	.several = true,
-	.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS,
-	.make = make,
-	.drop = drop,
-	.connect = connect_borrowed,
-	.disconnect = disconnect_borrowed,
-	.raw = raw,
-	.forbid_writing = forbid_writing,
-	.fill_disk = fill_disk,
-};
 
 #define SCHEMA                                                                                                          \
 	"SELECT string_agg(line, E'\\n' ORDER BY line) FROM ("                                                          \
@@ -210,13 +89,13 @@ static void a_plan_made_for_a_backlog_reads_no_rows_that_are_done(void **state)
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
 	WHERRY_PASS(wherry_outbox_init(db, "outbox", &err));
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
-	assert_true(postgres_exec(conn_of(db),
+	assert_true(postgres_exec(backend_conn(db),
 				  "INSERT INTO outbox(topic, payload) SELECT 't', '{}' "
 				  "FROM generate_series(1, 20000); ANALYZE outbox; "
 				  "SET plan_cache_mode = force_generic_plan",
 				  NULL, 0));
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		explain(conn_of(db), wh_sql_find(&box->store.sql, names[i]), plan,
+		explain(backend_conn(db), wh_sql_find(&box->store.sql, names[i]), plan,
 			sizeof(plan));
 		assert_non_null(strstr(plan, "outbox_open"));
 		assert_null(strstr(plan, "Index Cond: (id > "));
@@ -229,7 +108,8 @@ static void a_plan_made_for_a_backlog_reads_no_rows_that_are_done(void **state)
 
 int main(void)
 {
-	static const outbox_backend *const backends[] = {&own, &borrowed};
+	static const outbox_backend *const backends[] = {&outbox_postgres_own,
+							 &outbox_postgres_borrowed};
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_sql_of_init_makes_what_init_makes),
 		cmocka_unit_test(a_plan_made_for_a_backlog_reads_no_rows_that_are_done),

@@ -197,7 +197,32 @@ static void a_borrowed_connection_runs_nothing_of_another_role(void **state)
 	PQfinish(conn);
 }
 
-/* The same where pg_catalog comes last, so that what others made goes before all of it. */
+/* Where pg_catalog comes last, what others made goes before all of it.  Begins. */
+static void put_catalog_last(PGconn *conn, const char *schema)
+{
+	char sql[100];
+
+	assert_true(postgres_exec(
+		conn,
+		"CREATE FUNCTION lobby.same(text, text) RETURNS boolean LANGUAGE plpgsql AS "
+		"$$BEGIN PERFORM pg_catalog.nextval('lobby.ran'); RAISE 'hostile: text'; END$$; "
+		"CREATE OPERATOR lobby.= (leftarg = text, rightarg = text, function = "
+		"lobby.same); CREATE OPERATOR lobby.<> (leftarg = text, rightarg = text, "
+		"function = lobby.same); CREATE FUNCTION lobby.joined(text, text) RETURNS text "
+		"LANGUAGE plpgsql AS $$BEGIN PERFORM pg_catalog.nextval('lobby.ran'); RAISE 'hostile: "
+		"text'; END$$; CREATE OPERATOR lobby.|| (leftarg = text, rightarg = text, "
+		"function = lobby.joined); CREATE FUNCTION lobby.pg_notify(text, text) RETURNS "
+		"void LANGUAGE plpgsql AS $$BEGIN PERFORM pg_catalog.nextval('lobby.ran'); END$$",
+		NULL, 0));
+	(void)snprintf(sql, sizeof(sql), "SET search_path = %s, lobby, pg_catalog; BEGIN",
+		       schema);
+	assert_true(postgres_exec(conn, sql, NULL, 0));
+}
+
+#define DROP_HOSTILE                                                                     \
+	"DROP FUNCTION lobby.pg_notify(text, text); "                                    \
+	"DROP FUNCTION lobby.same CASCADE; DROP FUNCTION lobby.joined CASCADE"
+
 static void enqueueing_is_safe_though_pg_catalog_comes_last(void **state)
 {
 	const wherry_message m =
@@ -210,29 +235,42 @@ static void enqueueing_is_safe_though_pg_catalog_comes_last(void **state)
 	(void)state;
 	conn = arrive("last", &db);
 	box = made(db, &(wh_make){.layout = NULL});
-	assert_true(postgres_exec(
-		conn,
-		"CREATE FUNCTION lobby.same(text, text) RETURNS boolean LANGUAGE plpgsql AS "
-		"$$BEGIN PERFORM pg_catalog.nextval('lobby.ran'); RAISE 'hostile: text'; END$$; "
-		"CREATE OPERATOR lobby.= (leftarg = text, rightarg = text, function = "
-		"lobby.same); CREATE OPERATOR lobby.<> (leftarg = text, rightarg = text, "
-		"function = lobby.same); CREATE FUNCTION lobby.joined(text, text) RETURNS text "
-		"LANGUAGE plpgsql AS $$BEGIN PERFORM pg_catalog.nextval('lobby.ran'); RAISE 'hostile: "
-		"text'; END$$; CREATE OPERATOR lobby.|| (leftarg = text, rightarg = text, "
-		"function = lobby.joined); CREATE FUNCTION lobby.pg_notify(text, text) RETURNS "
-		"void LANGUAGE plpgsql AS $$BEGIN PERFORM pg_catalog.nextval('lobby.ran'); END$$; "
-		"SET search_path = last, lobby, pg_catalog; BEGIN",
-		NULL, 0));
+	put_catalog_last(conn, "last");
 	WHERRY_PASS(wherry_outbox_enqueue(box, &m, WHERRY_LOCK_KEY, NULL, &err));
 	assert_true(postgres_exec(
 		conn,
 		"SELECT wherry_enqueue('t', '{}'::text, key => 'k', lock_key => true); "
-		"SELECT wherry_enqueue('t', '{}'::json, headers => '{\"a\":\"b\"}'); COMMIT; "
-		"DROP FUNCTION lobby.pg_notify(text, text); "
-		"DROP FUNCTION lobby.same CASCADE; DROP FUNCTION lobby.joined CASCADE",
+		"SELECT wherry_enqueue('t', '{}'::json, headers => '{\"a\":\"b\"}'); COMMIT; " DROP_HOSTILE,
 		NULL, 0));
 	nothing_of_it_ran(conn);
 	wherry_outbox_close(box);
+	wherry_db_close(db);
+	PQfinish(conn);
+}
+
+static void accepting_is_safe_though_pg_catalog_comes_last(void **state)
+{
+	static const char *const ids[] = {"m1", "m2"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_inbox *inbox = NULL;
+	bool new[2] = {false};
+	wherry_db *db;
+	PGconn *conn;
+
+	(void)state;
+	conn = arrive("accepting", &db);
+	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
+	WHERRY_PASS(wherry_inbox_open(db, NULL, &inbox, &err));
+	put_catalog_last(conn, "accepting");
+	WHERRY_PASS(wherry_inbox_accept(inbox, NULL, "m1", new, &err));
+	assert_true(*new);
+	WHERRY_PASS(wherry_inbox_accept_many(inbox, NULL, ids, 2, new, &err));
+	assert_true(!new[0] && new[1]);
+	WHERRY_PASS(wherry_inbox_forget(inbox, NULL, "m1", &err));
+	assert_true(postgres_exec(
+		conn, "SELECT wherry_accept('m3', 'c'); COMMIT; " DROP_HOSTILE, NULL, 0));
+	nothing_of_it_ran(conn);
+	wherry_inbox_close(inbox);
 	wherry_db_close(db);
 	PQfinish(conn);
 }
@@ -243,6 +281,7 @@ int main(void)
 		cmocka_unit_test(no_statement_uses_what_another_role_made),
 		cmocka_unit_test(a_borrowed_connection_runs_nothing_of_another_role),
 		cmocka_unit_test(enqueueing_is_safe_though_pg_catalog_comes_last),
+		cmocka_unit_test(accepting_is_safe_though_pg_catalog_comes_last),
 	};
 
 	if (!postgres_start_logical())

@@ -3,113 +3,13 @@
  */
 #include "queue_suite.h"
 
-#include <wherry/postgres.h>
-
-#include "db/postgres/postgres.h"
+#include "postgres/backends.h"
 #include "postgres/server.h"
-
-static void *make(void)
-{
-	postgres_place *place = calloc(1, sizeof(*place));
-
-	assert_non_null(place);
-	postgres_make(place);
-	return place;
-}
-
-static void drop(void *place)
-{
-	postgres_drop(place);
-	free(place);
-}
-
-static wherry_db *connect(void *place)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_config *config = NULL;
-	wherry_db *db = NULL;
-	wherry_code code = wherry_config_new(&config, &err);
-
-	if (code == WHERRY_OK)
-		code = wherry_config_set(config, "db.busy_timeout", "30s", &err);
-	if (code == WHERRY_OK)
-		code = wherry_db_open(((postgres_place *)place)->url, config, &db, &err);
-	if (code != WHERRY_OK)
-		print_error("%s\n", err.message);
-	wherry_config_free(config);
-	return db;
-}
-
-static bool disconnect(wherry_db *db)
-{
-	wherry_db_close(db);
-	return true;
-}
-
-static bool raw(void *place, wherry_db *db, const char *sql, char *out, size_t cap)
-{
-	(void)db;
-	return postgres_raw(((postgres_place *)place)->url, sql, out, cap);
-}
-
-static PGconn *conn_of(wherry_db *db)
-{
-	return ((postgres_db *)db)->conn;
-}
-
-static const outbox_backend own = {
-	.name = "own",
-	.several = true,
-	.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS,
-	.make = make,
-	.drop = drop,
-	.connect = connect,
-	.disconnect = disconnect,
-	.raw = raw,
-};
-
-/* The application's connection, with settings of its own. */
-static wherry_db *connect_borrowed(void *place)
-{
-	PGconn *conn = PQconnectdb(((postgres_place *)place)->url);
-	wherry_db *db = NULL;
-
-	if (!postgres_exec(conn, "SET client_min_messages = warning", NULL, 0) ||
-	    wherry_postgres_borrow(conn, &db, NULL) != WHERRY_OK)
-		PQfinish(conn);
-	return db;
-}
-
-static bool disconnect_borrowed(wherry_db *db)
-{
-	PGconn *conn = conn_of(db);
-	char left[24] = "";
-	bool idle;
-
-	wherry_db_close(db);
-	idle = PQtransactionStatus(conn) == PQTRANS_IDLE;
-	idle = idle &&
-	       postgres_exec(conn, "SELECT count(*) FROM pg_prepared_statements", left,
-			     sizeof(left)) &&
-	       strcmp(left, "0") == 0;
-	PQfinish(conn);
-	return idle;
-}
-
-static const outbox_backend borrowed = {
-	.name = "borrowed",
-	.several = true,
-	.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS,
-	.make = make,
-	.drop = drop,
-	.connect = connect_borrowed,
-	.disconnect = disconnect_borrowed,
-	.raw = raw,
-};
 
 int main(void)
 {
-	static const outbox_backend *const backends[] = {&own, &borrowed};
+	static const outbox_backend *const backends[] = {&outbox_postgres_own,
+							 &outbox_postgres_borrowed};
 
 	if (!postgres_start())
 		return 0;

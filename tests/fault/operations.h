@@ -25,6 +25,7 @@ typedef struct world {
 	wherry_db *db; /* through faults */
 	wherry_outbox *box;
 	wherry_queue *queue;
+	wherry_inbox *inbox;
 	wherry_lease lease;
 	sqlite3 *handle; /* the application's, for operations on a borrowed one */
 	wherry_publisher *pub;
@@ -48,7 +49,7 @@ typedef struct operation {
 	unsigned flags;
 } operation;
 
-extern const operation operations[], queue_operations[];
-extern const size_t n_operations, n_queue_operations;
+extern const operation operations[], queue_operations[], inbox_operations[];
+extern const size_t n_operations, n_queue_operations, n_inbox_operations;
 
 #endif

@@ -19,6 +19,7 @@ static const char *const tables[] = {
 	"outbox",
 	"outbox_archive",
 	"jobs",
+	"inbox",
 	"wherry_subscription",
 	NULL,
 };
@@ -92,7 +93,10 @@ static const char fill[] =
 	" (4, 'j4', '{}', 3, 1, 1700000000000, NULL, NULL, 1700000000000, '4'),"
 	" (5, 'j5', '{}', 4, 5, NULL, NULL, NULL, 1700000000000, '5'),"
 	" (6, 'j6', '{}', 0, 0, NULL, 1700000000000, NULL, 1700000000000, '6'),"
-	" (7, 'j7', '[]', 0, 0, NULL, NULL, NULL, 1700000000000, x'ff');";
+	" (7, 'j7', '[]', 0, 0, NULL, NULL, NULL, 1700000000000, x'ff');"
+	"INSERT INTO inbox(consumer, message_id, accepted_at) VALUES"
+	" ('', 'm1', 1700000000000), ('', 'm2', 1700000000000),"
+	" ('c', 'm1', 1700000000000);";
 
 static int make_template(void **state)
 {
@@ -112,6 +116,7 @@ static int make_template(void **state)
 	WHERRY_PASS(wherry_db_open(url, config, &db, &err));
 	WHERRY_PASS(wherry_outbox_init(db, "outbox", &err));
 	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
+	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
 	WHERRY_PASS(wh_db_script(db, fill, &err));
 	wherry_db_close(db);
 	wherry_config_free(config);
@@ -174,6 +179,7 @@ static void make_world(world *w, wherry_temp *temp, const operation *op)
 	fault_trace(&w->db);
 	WHERRY_PASS(wherry_outbox_open(w->db, "outbox", &w->box, &err));
 	WHERRY_PASS(wherry_queue_open(w->db, "jobs", &w->queue, &err));
+	WHERRY_PASS(wherry_inbox_open(w->db, NULL, &w->inbox, &err));
 	WHERRY_PASS(wherry_publisher_open("null:", w->config, &w->pub, &err));
 	if (op->url)
 		(void)snprintf(w->url, sizeof(w->url), "%s", op->url);
@@ -187,6 +193,7 @@ static void drop_world(world *w)
 
 	wherry_publisher_close(w->pub);
 	wherry_outbox_close(w->box);
+	wherry_inbox_close(w->inbox);
 	wherry_queue_close(w->queue);
 	wherry_db_close(w->db);
 	wherry_config_free(w->config);
@@ -502,6 +509,8 @@ int main(void)
 		add_tests(&operations[i]);
 	for (size_t i = 0; i < n_queue_operations; i++)
 		add_tests(&queue_operations[i]);
+	for (size_t i = 0; i < n_inbox_operations; i++)
+		add_tests(&inbox_operations[i]);
 	return _cmocka_run_group_tests("operations", tests, n_tests, make_template,
 				       drop_template);
 }

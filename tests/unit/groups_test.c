@@ -1,5 +1,6 @@
 #include "wherry_test.h"
 
+#include "inbox/groups.h"
 #include "outbox/groups.h"
 #include "queue/groups.h"
 
@@ -24,13 +25,20 @@ static bool is_layout(const wh_sql_file *file)
 	return false;
 }
 
-static wherry_code bind(const wh_sql *sql, bool is_queue, wherry_error *err)
+static const wh_group *groups_of(const char *model)
 {
-	const wh_group *groups = is_queue ? wh_queue_groups : wh_outbox_groups;
+	if (strcmp(model, "inbox") == 0)
+		return wh_inbox_groups;
+	return strcmp(model, "queue") == 0 ? wh_queue_groups : wh_outbox_groups;
+}
+
+static wherry_code bind(const wh_sql *sql, const wh_group *groups, wherry_error *err)
+{
 	wh_store_stmts stmts;
 	union {
 		wh_outbox_stmts outbox;
 		wh_queue_stmts queue;
+		wh_inbox_stmts inbox;
 	} own;
 	wherry_code code = wh_groups_check(sql, wh_store_groups, groups, err);
 
@@ -53,7 +61,7 @@ static void every_layout_has_whole_groups_and_uses_what_it_is_given(void **state
 		if (!is_layout(f))
 			continue;
 		parse(f, f->text, &sql);
-		if (bind(&sql, strcmp(f->model, "queue") == 0, &err) != WHERRY_OK)
+		if (bind(&sql, groups_of(f->model), &err) != WHERRY_OK)
 			fail_msg("%s.%s: %s", f->layout, f->dialect, err.message);
 		wh_sql_clear(&sql);
 		n++;
@@ -102,7 +110,7 @@ static void is_refused(const char *old, const char *new, const char *says)
 	wh_sql sql = {0};
 
 	parse(&file, text, &sql);
-	WHERRY_FAILS(WHERRY_INVALID, bind(&sql, false, &err));
+	WHERRY_FAILS(WHERRY_INVALID, bind(&sql, wh_outbox_groups, &err));
 	if (!strstr(err.message, says))
 		fail_msg("'%s' does not say '%s'", err.message, says);
 	wh_sql_clear(&sql);

@@ -1,0 +1,32 @@
+/*
+ * Statements that only an inbox has; see store/groups.h, whose rules hold here as well.
+ */
+#ifndef WH_INBOX_GROUPS_H
+#define WH_INBOX_GROUPS_H
+
+#include "store/groups.h"
+
+/* clang-format off */
+
+/* "ids": a JSON array of message ids. */
+#define WH_INBOX_ACCEPT(X) \
+	X(accept, "accept", "consumer message_id") \
+	X(accept_many, "accept-many", "consumer ids")
+
+#define WH_INBOX_ADMIN(X) \
+	X(forget, "forget", "consumer message_id") \
+	X(purge_accepted, "purge-accepted", "age limit") \
+	X(count, "count", "")
+
+#define WH_INBOX_GROUPS(G) \
+	G(accept, WH_INBOX_ACCEPT) G(admin, WH_INBOX_ADMIN)
+
+/* clang-format on */
+
+typedef struct wh_inbox_stmts {
+	WH_INBOX_GROUPS(WH_GROUP_FIELDS)
+} wh_inbox_stmts;
+
+extern const wh_group wh_inbox_groups[];
+
+#endif

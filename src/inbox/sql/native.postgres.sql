@@ -1,0 +1,144 @@
+-- layout: name=native ids=integer names=qualified columns=consumer,message_id,accepted_at archive=
+--
+-- The inbox on PostgreSQL.  Times are timestamptz, which the driver reads as Unix milliseconds.
+--
+-- "accept" and "accept-many" run in transactions of the application, with its search path: their
+-- functions and operators are qualified (accepting_is_safe_though_pg_catalog_comes_last).
+
+-- name: migrate-lock
+-- Of two that migrate at once the second waits and then finds the work done.
+SELECT pg_advisory_xact_lock(7810779305);
+
+-- name: owners
+-- A table or function with a name of Wherry's own that belongs to a stranger: its code would run
+-- with the rights of everyone who uses the inbox.
+SELECT t.what || t.name, t.owner::regrole::text FROM (
+  SELECT 'table ' AS what, c.relname::text AS name, c.relowner AS owner, c.relnamespace AS place
+  FROM pg_class AS c WHERE c.oid = ANY (ARRAY[
+    to_regclass({'table}), to_regclass({'wherry_schema}), to_regclass({'wherry_clock})]::oid[])
+  UNION ALL
+  SELECT 'function ', p.proname::text, p.proowner, p.pronamespace FROM pg_proc AS p
+  WHERE p.proname = ANY (ARRAY['wherry_accept']::name[])
+    AND p.pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = :schema::name)) AS t
+JOIN pg_namespace AS n ON n.oid = t.place
+JOIN pg_roles AS me ON me.rolname = current_user
+WHERE t.owner <> me.oid AND NOT CASE WHEN me.rolsuper
+  THEN pg_has_role(t.owner, n.nspowner, 'MEMBER')
+       OR (SELECT rolsuper FROM pg_roles WHERE oid = t.owner)
+  ELSE pg_has_role(t.owner, 'USAGE') END
+LIMIT 1;
+
+-- name: migrate-1
+CREATE TABLE IF NOT EXISTS {wherry_schema}(
+  model       text NOT NULL,
+  name        text NOT NULL,
+  version     integer NOT NULL,
+  min_program integer NOT NULL,   -- the oldest program that may still run
+  PRIMARY KEY (model, name)
+);
+CREATE OR REPLACE VIEW {wherry_clock}(ms) AS
+  SELECT floor(extract(epoch FROM clock_timestamp()) * 1000.0)::bigint;
+CREATE TABLE IF NOT EXISTS {table}(
+  consumer    text COLLATE "C" NOT NULL DEFAULT '' CHECK (octet_length(consumer) <= 255),
+  message_id  text COLLATE "C" NOT NULL CHECK (octet_length(message_id) BETWEEN 1 AND 1024),
+  accepted_at timestamptz NOT NULL DEFAULT statement_timestamp(),
+  PRIMARY KEY (consumer, message_id)
+);
+CREATE INDEX IF NOT EXISTS {bare_accepted} ON {table}(accepted_at);
+SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
+FROM pg_class WHERE oid = {'table}::regclass::oid;
+DO $do$ BEGIN
+  -- Runs with the rights and in the transaction of its caller.  Every name is qualified, as the
+  -- caller's search path may hold anything.
+  EXECUTE format($f$CREATE OR REPLACE FUNCTION %s.wherry_accept(
+    message_id text, consumer text DEFAULT '', inbox text DEFAULT 'inbox')
+    RETURNS boolean LANGUAGE plpgsql AS $body$
+DECLARE -- true: the message is new
+  n bigint;
+BEGIN
+  IF message_id IS NULL OR message_id OPERATOR(pg_catalog.=) '' THEN
+    RAISE 'a message needs an id' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  EXECUTE pg_catalog.concat('INSERT INTO ', %L, pg_catalog.quote_ident(inbox),
+    '(consumer, message_id) VALUES ($1, $2) ON CONFLICT DO NOTHING')
+  USING coalesce(consumer, ''), message_id;
+  GET DIAGNOSTICS n = ROW_COUNT;
+  RETURN n OPERATOR(pg_catalog.=) 1;
+END $body$ $f$, current_setting('wherry.schema'), current_setting('wherry.schema') || '.');
+END $do$;
+INSERT INTO {wherry_schema}(model, name, version, min_program)
+  VALUES ('inbox', {name}, 1, 100) ON CONFLICT DO NOTHING;
+
+-- name: schema-exists
+SELECT count(*) FROM pg_class WHERE oid = to_regclass({'wherry_schema})::oid;
+
+-- name: schema-version
+SELECT version, min_program FROM {wherry_schema}
+WHERE model = 'inbox' AND name = :name::text;
+
+-- name: columns
+-- The columns of a table that is there already; none if it is not.
+SELECT attname::text FROM pg_attribute
+WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND attnum > 0 AND NOT attisdropped;
+
+-- name: indexes-missing
+SELECT count(*) FROM (SELECT 1 WHERE to_regclass({'table_accepted}) IS NULL) AS missing;
+
+-- name: drop
+DROP TABLE {table};
+DELETE FROM {wherry_schema} WHERE model = 'inbox' AND name = {name};
+DO $$ DECLARE f regprocedure; BEGIN
+  IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = 'inbox') THEN
+    FOR f IN SELECT oid FROM pg_proc
+      WHERE pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = {'wherry_schema}::regclass::oid)
+        AND proname = 'wherry_accept'
+    LOOP
+      EXECUTE 'DROP FUNCTION ' || f::text;
+    END LOOP;
+  END IF;
+END $$;
+
+-- name: others-left
+SELECT count(*) FROM {wherry_schema};
+
+-- name: drop-shared
+-- What outboxes share stays where it is: the last one that is dropped takes it along.
+DO $$ BEGIN
+  IF to_regclass({'wherry_outbox}) IS NULL THEN
+    DROP TABLE IF EXISTS {wherry_subscription};
+    DROP VIEW {wherry_clock};
+    DROP TABLE {wherry_schema};
+  END IF;
+END $$;
+
+-- name: accept
+-- It inserts a row, or the message was seen.  If another transaction that accepted the message is
+-- open, it waits for the end of that transaction (a_message_is_accepted_by_one_of_two_at_once).
+INSERT INTO {table}(consumer, message_id) VALUES (:consumer::text, :message_id::text)
+ON CONFLICT DO NOTHING;
+
+-- name: accept-many
+-- Returns the ids that are new.  They are inserted in one order, so that two transactions do not
+-- wait for each other (two_that_accept_the_same_messages_do_not_deadlock).
+INSERT INTO {table}(consumer, message_id)
+SELECT :consumer::text, i.id COLLATE pg_catalog."C"
+FROM pg_catalog.json_array_elements_text(:ids::pg_catalog.json) AS i(id)
+ORDER BY 2
+ON CONFLICT DO NOTHING RETURNING message_id;
+
+-- name: forget
+DELETE FROM {table}
+WHERE consumer OPERATOR(pg_catalog.=) :consumer::text
+  AND message_id OPERATOR(pg_catalog.=) :message_id::text;
+
+-- name: purge-accepted
+DELETE FROM {table} WHERE ctid = ANY (ARRAY(
+  SELECT ctid FROM {table}
+  WHERE accepted_at <= statement_timestamp() - least(:age::bigint, 3153600000000)::double precision
+                       * interval '1 millisecond'
+  ORDER BY accepted_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
+
+-- name: count
+SELECT count(*), coalesce(greatest(
+  (extract(epoch FROM statement_timestamp() - min(accepted_at)) * 1000.0)::bigint, 0), 0)
+FROM {table};
