@@ -87,7 +87,7 @@ static wherry_code drain(const bench_job *job, double out[BENCH_VALUES],
 	began = wh_monotonic(&wh_env_system);
 	while (code == WHERRY_OK && stats.published < job->messages) {
 		code = wherry_relay_step(o.relay, &wake_us, &finished, err);
-		wherry_relay_get_stats(o.relay, &stats);
+		wherry_relay_get_stats(o.relay, &stats, sizeof(wherry_relay_stats));
 		if (code == WHERRY_OK && stats.published < job->messages)
 			wherry_relay_wait(o.relay, wake_us);
 	}

@@ -88,7 +88,7 @@ static wherry_code relay_once(const bench_job *job, int64_t *out_published,
 	if (code == WHERRY_OK)
 		code = wherry_relay_run(relay, WHERRY_UNTIL_EMPTY, NULL, err);
 	if (code == WHERRY_OK)
-		wherry_relay_get_stats(relay, &stats);
+		wherry_relay_get_stats(relay, &stats, sizeof(wherry_relay_stats));
 	wherry_relay_close(relay);
 	wherry_config_free(config);
 	*out_published = stats.published;

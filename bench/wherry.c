@@ -161,7 +161,7 @@ static wherry_code check_drained(wherry_relay *relay, const bench_job *job,
 {
 	wherry_relay_stats stats;
 
-	wherry_relay_get_stats(relay, &stats);
+	wherry_relay_get_stats(relay, &stats, sizeof(wherry_relay_stats));
 	if (stats.published == job->messages)
 		return WHERRY_OK;
 	return wh_fail(err, WHERRY_INVALID, "%" PRId64 " of %" PRId64 " were delivered",

@@ -3,7 +3,8 @@
  *
  * Every function that can fail returns a wherry_code and takes a wherry_error as its
  * last parameter, which may be NULL.  The code says what happened, its remedy what to do
- * about it.  On failure outputs are untouched.
+ * about it.  On failure outputs are untouched.  On success the error is WHERRY_OK with an
+ * empty message, whatever it was before the call.
  */
 #ifndef WHERRY_ERROR_H
 #define WHERRY_ERROR_H
@@ -49,6 +50,8 @@ typedef enum wherry_code {
 #undef WHERRY_CODE_ENUM
 	WHERRY_CODE_COUNT
 } wherry_code;
+
+enum { WHERRY_CODE_ROOM = 64 }; /* of an array by code: there will never be more */
 
 #define WHERRY_ERROR_INIT {WHERRY_OK, 0, "", ""}
 /* clang-format on */

@@ -16,6 +16,9 @@
 #else
 #define WHERRY_BEGIN
 #define WHERRY_END
+/* A struct that begins with its size, with the members that are given; the others are zero.
+ * In C++ set `size` and the members yourself, which begin as zero with `= {}`. */
+#define WHERRY_SIZED(type, ...) ((type){.size = sizeof(type), __VA_ARGS__})
 #endif
 
 #endif

@@ -5,7 +5,10 @@
 #define WHERRY_LEASE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include <wherry/export.h>
 
 /* What a relay does with a delivered message. */
 typedef enum wherry_on_done {
@@ -26,13 +29,15 @@ typedef struct wherry_lease {
 	int64_t control_version; /* changes when an operator changed rows behind the relay */
 	int64_t first_open;      /* lowest pending id, 0 if none */
 	int64_t last_open;       /* highest pending id, 0 if none */
-	char owner[96];          /* who */
+	char owner[96];          /* who holds it */
 	char token
 		[40]; /* of competing relays: marks what this one has claimed; else "" */
-} wherry_lease;
+	char reserved[64]; /* zero */
+} wherry_lease;            /* 256 bytes: part of the ABI */
 
-/* What to claim; start from {0}. */
+/* What to claim; start from WHERRY_CLAIM_OPTIONS(...), which sets `size`. */
 typedef struct wherry_claim_options {
+	size_t size;         /* sizeof(wherry_claim_options), so that it can grow */
 	int64_t limit;       /* at most this many messages, at least 1 */
 	int64_t lasts_us;    /* until the claim expires unless extended */
 	bool unordered;      /* keys do not matter */
@@ -42,8 +47,12 @@ typedef struct wherry_claim_options {
 	int64_t failed_most; /* of failed ones at most this many; 0: any number, -1: none */
 } wherry_claim_options;
 
-/* One message that could not be delivered. */
+/* WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = 60000000), in C */
+#define WHERRY_CLAIM_OPTIONS(...) WHERRY_SIZED(wherry_claim_options, __VA_ARGS__)
+
+/* One message that could not be delivered; start from WHERRY_FAILURE(...). */
 typedef struct wherry_failure {
+	size_t size; /* sizeof(wherry_failure); of an array, the same in all */
 	int64_t id;
 	int64_t delay_us; /* until it may be tried again; ignored when dead */
 	bool dead;        /* give it up */
@@ -55,5 +64,8 @@ typedef struct wherry_failure {
 	const char *message_id; /* of the message, so that no other row that has taken its
 				 * id meanwhile is changed; NULL: whatever has the id */
 } wherry_failure;
+
+/* WHERRY_FAILURE(.id = 7, .error = "no answer"), in C */
+#define WHERRY_FAILURE(...) WHERRY_SIZED(wherry_failure, __VA_ARGS__)
 
 #endif

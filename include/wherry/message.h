@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <wherry/error.h>
 #include <wherry/export.h>
 
 /* Where a message stands.  The numbers are the values of the status column. */
@@ -37,8 +38,9 @@ typedef struct wherry_message {
 	const char *key;            /* explicit ordering key, at most 1024 bytes */
 	const char *headers;        /* JSON object of strings, "{}" by default */
 	const char *trace_id;       /* at most 255 bytes */
-	const void *body;           /* any bytes; required, may be empty */
-	size_t body_len;            /* bytes */
+	const void *body; /* any bytes; NULL or "" is an empty body.  Of a message that a
+			     relay delivers a NUL byte follows, which body_len leaves out */
+	size_t body_len; /* bytes; enqueue takes 0 as: the body is text and ends in NUL */
 
 	/* Filled in for messages that were read; ignored by enqueue. */
 	int64_t id;            /* its place in the outbox */
@@ -47,14 +49,30 @@ typedef struct wherry_message {
 	int32_t generation;    /* 0; one more with each replay */
 } wherry_message;
 
-/* WHERRY_MESSAGE(.topic = "orders", .body = "{}", .body_len = 2), C99 and later */
-#define WHERRY_MESSAGE(...)                                                              \
-	((wherry_message){.size = sizeof(wherry_message), __VA_ARGS__})
+/* WHERRY_MESSAGE(.topic = "orders", .body = "{}"), in C */
+#define WHERRY_MESSAGE(...) WHERRY_SIZED(wherry_message, __VA_ARGS__)
 
 WHERRY_BEGIN
 
 /** Set every field of *msg to absent and its size; for C++ and for plain structs. */
 WHERRY_API void wherry_message_init(wherry_message *msg);
+
+/**
+ * Add a header to the JSON text that wherry_message.headers takes.
+ *
+ * @param headers  NULL at *headers begins an empty set; else text that an earlier call made.
+ *                 Receives the longer text: given, free() it after the message is enqueued.
+ * @param name     UTF-8; copied and escaped.
+ * @param value    As name.
+ * @param err      Details on failure; may be NULL.
+ * @return WHERRY_OK; WHERRY_INVALID (no name or value, or not UTF-8; *headers is not such a text);
+ *         WHERRY_DUPLICATE (the name is there already); WHERRY_NOMEM.  On failure *headers is
+ *         unchanged.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_headers_add(char **headers,
+							  const char *name,
+							  const char *value,
+							  wherry_error *err);
 
 /** Return a state's name: pending, processing, done, failed or dead.  Static. */
 WHERRY_API const char *wherry_state_name(wherry_state state);

@@ -29,8 +29,9 @@ enum {
 	WHERRY_LOCK_KEY = 2
 };
 
-/* Which rows; start from {0}.  Conditions are joined by "and". */
+/* Which rows; start from WHERRY_FILTER(...).  Conditions are joined by "and". */
 typedef struct wherry_filter {
+	size_t size;       /* sizeof(wherry_filter), so that it can grow */
 	unsigned states;   /* bits 1 << wherry_state; 0: as the call says */
 	const char *ident; /* a message_id, else a number in `id`; NULL: any */
 	const char *topic; /* NULL: any */
@@ -48,9 +49,28 @@ typedef struct wherry_filter {
 	int64_t older_us;         /* created at least this long ago; 0: any */
 } wherry_filter;
 
-/* A row as list and show see it. */
+/* WHERRY_FILTER(.topic = "orders"), in C; WHERRY_FILTER() is any row */
+#define WHERRY_FILTER(...) WHERRY_SIZED(wherry_filter, __VA_ARGS__)
+
+/* How to create an outbox; start from WHERRY_INIT_OPTIONS(...). */
+typedef struct wherry_init_options {
+	size_t size; /* sizeof(wherry_init_options), so that it can grow */
+	const char
+		*layout; /* "native", "event-bus", "eventferry", "debezium"; NULL: that of
+				the table that exists, else native */
+	const char
+		*payload; /* PostgreSQL, a new table: the type of bodies, "json", "jsonb",
+				"text" or "bytea"; NULL: json, or that of the table */
+	bool strict;      /* what relay.ordering=key-strict needs */
+	bool partitions;  /* what several exclusive relays need to share the outbox */
+} wherry_init_options;
+
+/* WHERRY_INIT_OPTIONS(.payload = "bytea"), in C */
+#define WHERRY_INIT_OPTIONS(...) WHERRY_SIZED(wherry_init_options, __VA_ARGS__)
+
+/* A row as list and show see it.  Later versions add members at the end. */
 typedef struct wherry_row {
-	wherry_message message;
+	const wherry_message *message;
 	wherry_state state;
 	int64_t claimed_at_us;    /* Unix time, microseconds; 0 if never */
 	int64_t next_retry_at_us; /* as claimed_at_us */
@@ -62,7 +82,7 @@ typedef struct wherry_row {
 	bool archived;     /* it is in the table NAME_archive; done */
 } wherry_row;
 
-/* An outbox at a glance. */
+/* An outbox at a glance.  Later versions add members at the end. */
 typedef struct wherry_status {
 	int64_t count[WHERRY_STATE_COUNT]; /* rows by state */
 	int64_t archived;        /* rows in the archive, which are not in count */
@@ -93,32 +113,33 @@ WHERRY_BEGIN
  * Create the outbox, or bring it up to date; doing it twice is fine, also at once.
  *
  * @param db     A connection with no transaction open.
- * @param table  Its name: a letter or _, then letters, digits and _, at most 48; on
- *               PostgreSQL any text, also SCHEMA.TABLE, each part maybe in double quotes.
- * @param err    Details on failure; may be NULL.
+ * @param table    Its name: a letter or _, then letters, digits and _, at most 48; on
+ *                 PostgreSQL any text, also SCHEMA.TABLE, each part maybe in double quotes.
+ * @param options  How; borrowed for the call, NULL for the defaults.
+ * @param err      Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_INVALID (bad name; a table of this name that is not an outbox);
  *         WHERRY_TOONEW (made by a newer program that says we may not); WHERRY_READONLY;
  *         WHERRY_BUSY; WHERRY_FULL.
  *
  * Transaction: its own, one per version.
  */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_init(wherry_db *db,
-							  const char *table,
-							  wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_outbox_init(wherry_db *db, const char *table, const wherry_init_options *options,
+		   wherry_error *err);
 
 /**
  * Write out the SQL of wherry_outbox_init(), for the user's own migration tool.
  *
  * @param scheme  The database, as in its URL: "sqlite".
  * @param table   The name of the outbox.
+ * @param options As wherry_outbox_init().
  * @param out     Receives the text; given, free() it.
  * @param err     Details on failure; may be NULL.
  * @return WHERRY_OK, WHERRY_INVALID, WHERRY_UNSUPPORTED or WHERRY_NOMEM.
  */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_init_sql(const char *scheme,
-							      const char *table,
-							      char **out,
-							      wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_outbox_init_sql(const char *scheme, const char *table,
+		       const wherry_init_options *options, char **out, wherry_error *err);
 
 /**
  * Open an outbox that exists.
@@ -186,9 +207,14 @@ wherry_outbox_enqueue_many(wherry_outbox *box, const wherry_message *msgs, size_
 
 /* ---- for operators ---- */
 
-/** Read counts, ages and the lease.  Counting costs an index scan. */
+/**
+ * Read counts, ages and the lease.  Counting costs an index scan.
+ *
+ * @param size  sizeof(*out): the members that a program was compiled with are written.
+ */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_status(wherry_outbox *box,
 							    wherry_status *out,
+							    size_t size,
 							    wherry_error *err);
 
 /** Count the rows by state. */

@@ -46,9 +46,8 @@ typedef struct wherry_queue_message {
 	const char *last_error; /* NULL: none */
 } wherry_queue_message;
 
-/* WHERRY_QUEUE_MESSAGE(.body = "{}", .body_len = 2), C99 and later */
-#define WHERRY_QUEUE_MESSAGE(...)                                                        \
-	((wherry_queue_message){.size = sizeof(wherry_queue_message), __VA_ARGS__})
+/* WHERRY_QUEUE_MESSAGE(.body = "{}", .body_len = 2), in C */
+#define WHERRY_QUEUE_MESSAGE(...) WHERRY_SIZED(wherry_queue_message, __VA_ARGS__)
 
 /* How a message that is received leaves the queue. */
 typedef enum wherry_receive_mode {

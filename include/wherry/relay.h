@@ -40,7 +40,7 @@ typedef enum wherry_outcome {
 /* Classes of the time from a message's creation to its delivery. */
 enum { WHERRY_LATENCY_CLASSES = 17 };
 
-/* What a relay did and does. */
+/* What a relay did and does.  Later versions add members at the end. */
 typedef struct wherry_relay_stats {
 	int64_t published;   /* messages delivered since it was opened */
 	int64_t retried;     /* failures that will be tried again */
@@ -55,7 +55,7 @@ typedef struct wherry_relay_stats {
 	int64_t latency_us;  /* sum over delivered messages, by both clocks */
 	int64_t latency[WHERRY_LATENCY_CLASSES]; /* how many took up to
 						    wherry_latency_bound(i) */
-	int64_t errors[WHERRY_CODE_COUNT];       /* what failed, by code */
+	int64_t errors[WHERRY_CODE_ROOM];        /* what failed, by code */
 	bool paused;
 	bool down; /* the destination is down: probing */
 } wherry_relay_stats;
@@ -213,9 +213,15 @@ WHERRY_API int64_t wherry_relay_clock(const wherry_relay *relay);
  */
 WHERRY_API int64_t wherry_latency_bound(int i);
 
-/** Read the relay's numbers. */
-WHERRY_API void wherry_relay_get_stats(const wherry_relay *relay,
-				       wherry_relay_stats *out);
+/**
+ * Read the relay's numbers, as of the end of its last step.
+ *
+ * @param size  sizeof(*out): the members that a program was compiled with are written.
+ *
+ * Threads: any, while the relay is open.  Blocks: no longer than it takes to copy them.
+ */
+WHERRY_API void wherry_relay_get_stats(wherry_relay *relay, wherry_relay_stats *out,
+				       size_t size);
 
 /** Close a relay, giving its lease back if nothing is in flight.  NULL is fine. */
 WHERRY_API void wherry_relay_close(wherry_relay *relay);

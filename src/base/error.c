@@ -8,6 +8,8 @@
 #include <string.h>
 
 static_assert(sizeof(wherry_error) == 256, "wherry_error is part of the ABI");
+static_assert((int)WHERRY_CODE_COUNT <= (int)WHERRY_CODE_ROOM,
+	      "arrays by code are part of the ABI");
 
 static const struct {
 	const char *name;
@@ -27,6 +29,12 @@ const char *wherry_code_name(wherry_code code)
 const char *wherry_code_text(wherry_code code)
 {
 	return (unsigned)code < WHERRY_CODE_COUNT ? codes[code].text : "unknown code";
+}
+
+void wh_error_clear(wherry_error *err)
+{
+	if (err)
+		*err = (wherry_error)WHERRY_ERROR_INIT;
 }
 
 wherry_remedy wherry_code_remedy(wherry_code code)

@@ -25,6 +25,9 @@ wherry_code wh_prefix(wherry_error *err, wherry_code code, const char *fmt, ...)
 wherry_code wh_fail_errno(wherry_error *err, int number, const char *fmt, ...)
 	WH_PRINTF(3, 4);
 
+/* Begin a call: *err (may be NULL) is what it is on success. */
+void wh_error_clear(wherry_error *err);
+
 wherry_code wh_oom(wherry_error *err);
 
 /* The analyser sees one file at a time: tell it that these return a failure. */

@@ -13,11 +13,9 @@ static const char *arg_if_known(const wh_args *args, const char *name)
 
 bool wh_again_filter(const wh_args *args, wherry_filter *out)
 {
-	wherry_filter f = {
-		.ident = wh_operand(args, 1),
-		.topic = wh_arg(args, "topic"),
-		.key = wh_arg(args, "key"),
-	};
+	wherry_filter f =
+		WHERRY_FILTER(.ident = wh_operand(args, 1),
+			      .topic = wh_arg(args, "topic"), .key = wh_arg(args, "key"));
 	bool conditions = f.topic || f.key;
 	int ways;
 

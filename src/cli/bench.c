@@ -83,7 +83,7 @@ wherry_code wh_bench_prepare(wh_bench *b, wherry_error *err)
 	wherry_code code = wh_db_open_own(b->url, b->config, &db, err);
 
 	if (code == WHERRY_OK)
-		code = wherry_outbox_init(db, table, err);
+		code = wherry_outbox_init(db, table, NULL, err);
 	if (code == WHERRY_OK)
 		code = wherry_outbox_open(db, table, &box, err);
 	if (code == WHERRY_OK)
@@ -137,7 +137,7 @@ wherry_code wh_bench_drain(wh_bench *b, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wherry_relay_run(relay, WHERRY_UNTIL_EMPTY, NULL, err);
 	if (code == WHERRY_OK)
-		wherry_relay_get_stats(relay, &stats);
+		wherry_relay_get_stats(relay, &stats, sizeof(wherry_relay_stats));
 	b->shared->drain_rate = (double)b->messages * 1e6 /
 				(double)(wh_monotonic(&wh_env_system) - began);
 	wherry_relay_close(relay);

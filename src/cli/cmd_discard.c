@@ -20,12 +20,12 @@ static wherry_code write_audit(void *ctx, const wherry_row *row)
 	wh_time_print(wh_now(&wh_env_system), now);
 	wh_buf_printf(&a->line,
 		      "discarded time=%s outbox=%s id=%" PRId64 " state=%s topic=", now,
-		      a->session->table, row->message.id, wherry_state_name(row->state));
-	wh_buf_json(&a->line, row->message.topic ? row->message.topic : "",
-		    row->message.topic ? strlen(row->message.topic) : 0);
+		      a->session->table, row->message->id, wherry_state_name(row->state));
+	wh_buf_json(&a->line, row->message->topic ? row->message->topic : "",
+		    row->message->topic ? strlen(row->message->topic) : 0);
 	wh_buf_puts(&a->line, " message_id=");
-	wh_buf_json(&a->line, row->message.message_id ? row->message.message_id : "",
-		    row->message.message_id ? strlen(row->message.message_id) : 0);
+	wh_buf_json(&a->line, row->message->message_id ? row->message->message_id : "",
+		    row->message->message_id ? strlen(row->message->message_id) : 0);
 	return WHERRY_OK;
 }
 

@@ -76,7 +76,7 @@ static wh_exit run(wh_args *args)
 
 	if (status != WH_EXIT_DONE)
 		return status;
-	if (wherry_outbox_status(s.box, &st, &err) != WHERRY_OK)
+	if (wherry_outbox_status(s.box, &st, sizeof(wherry_status), &err) != WHERRY_OK)
 		status = wh_report(&err);
 	else if (*wh_outbox_limits(s.box))
 		status = wh_complain(NULL,

@@ -39,7 +39,7 @@ typedef struct listing {
 
 static void add_row(listing *l, const wherry_row *row)
 {
-	const wherry_message *m = &row->message;
+	const wherry_message *m = row->message;
 	const char *key = wh_message_key(m);
 	char id[24], attempts[16], age[WH_SPAN_LEN];
 	const char *cells[COLUMNS] = {
@@ -68,7 +68,7 @@ static wherry_code visit(void *ctx, const wherry_row *row)
 		return WHERRY_OK;
 	}
 	l->n++;
-	l->last = row->message.id;
+	l->last = row->message->id;
 	if (l->json) {
 		wh_buf_reset(&l->line);
 		wh_put_row(&l->line, row, WH_ROW_BRIEF);
@@ -180,7 +180,7 @@ static bool read_filter(const wh_args *args, wherry_filter *out, listing *l)
 
 static wh_exit run(wh_args *args)
 {
-	wherry_filter filter = {.topic = NULL};
+	wherry_filter filter = WHERRY_FILTER(.topic = NULL);
 	listing l = {.line = WH_BUF_INIT(1024 * 1024), .limit = 100};
 	char prefix[256];
 	wh_exit status;

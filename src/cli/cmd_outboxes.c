@@ -124,7 +124,7 @@ static wherry_code show(wherry_db *db, const char *name, listing *l, wherry_erro
 	    code == WHERRY_UNSUPPORTED)
 		return WHERRY_OK;
 	if (code == WHERRY_OK)
-		code = wherry_outbox_status(box, &st, err);
+		code = wherry_outbox_status(box, &st, sizeof(wherry_status), err);
 	if (code == WHERRY_OK) {
 		l->n++;
 		if (l->json)

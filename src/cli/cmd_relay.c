@@ -85,7 +85,7 @@ static void print_summary(const relaying *r)
 	double seconds = (double)(wh_monotonic(&wh_env_system) - r->began_us) / 1e6;
 	wherry_relay_stats stats;
 
-	wherry_relay_get_stats(r->relay, &stats);
+	wherry_relay_get_stats(r->relay, &stats, sizeof(wherry_relay_stats));
 	if (r->quiet)
 		return;
 	(void)fprintf(stderr,
@@ -168,7 +168,7 @@ static void show_progress(relaying *r)
 {
 	wherry_relay_stats stats;
 
-	wherry_relay_get_stats(r->relay, &stats);
+	wherry_relay_get_stats(r->relay, &stats, sizeof(wherry_relay_stats));
 	wh_progress_show(&r->progress, stats.published + stats.dead,
 			 "%" PRId64 " delivered, %" PRId64 " retried, %" PRId64 " dead%s",
 			 stats.published, stats.retried, stats.dead,

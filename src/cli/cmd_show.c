@@ -53,7 +53,7 @@ static void field_number(const char *name, int64_t number)
 
 static void print_fields(const show *s, const wherry_row *row, const char *why)
 {
-	const wherry_message *m = &row->message;
+	const wherry_message *m = row->message;
 
 	field_number("id:", m->id);
 	field("message_id:", m->message_id);
@@ -166,7 +166,7 @@ static wherry_code visit(void *ctx, const wherry_row *row)
 		wh_buf_clear(&json);
 	} else {
 		print_fields(s, row, wh_buf_str(&why));
-		print_body(&row->message);
+		print_body(row->message);
 	}
 	wh_buf_clear(&why);
 	return WHERRY_OK;
@@ -183,7 +183,8 @@ static wh_exit run(wh_args *args)
 	if (status != WH_EXIT_DONE)
 		return status;
 	s.why.now_us = wh_now(&wh_env_system);
-	code = wherry_outbox_status(session.box, &s.why.status, &err);
+	code = wherry_outbox_status(session.box, &s.why.status, sizeof(wherry_status),
+				    &err);
 	if (code == WHERRY_OK)
 		code = wherry_outbox_show(session.box, wh_operand(args, 1), visit, &s,
 					  &err);

@@ -259,7 +259,7 @@ static wh_exit show(const wh_args *args, wh_session *s)
 	wh_wal_watched stream;
 	wh_exit status = WH_EXIT_DONE;
 
-	if (wherry_outbox_status(s->box, &st, &err) != WHERRY_OK ||
+	if (wherry_outbox_status(s->box, &st, sizeof(wherry_status), &err) != WHERRY_OK ||
 	    wh_partitions_list(&s->box->store, put_sharer, &shares, &err) != WHERRY_OK) {
 		status = wh_report(&err);
 	} else {

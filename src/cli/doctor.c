@@ -267,8 +267,8 @@ static wherry_code take_message(void *ctx, const wherry_row *row)
 	wh_level level = level_of(&a->why, row);
 	wh_buf text = WH_BUF_INIT(2 * SENTENCE_MAX);
 
-	wh_buf_printf(&text, "message %" PRId64 " (%s) is %s: ", row->message.id,
-		      row->message.message_id, wherry_state_name(row->state));
+	wh_buf_printf(&text, "message %" PRId64 " (%s) is %s: ", row->message->id,
+		      row->message->message_id, wherry_state_name(row->state));
 	wh_put_why(&text, &a->why, row);
 	if (level == WH_WELL && row->state == WHERRY_PENDING &&
 	    a->why.status.lease_left_us > 0)

@@ -54,9 +54,9 @@ static void put_brief(wh_buf *buf, const wherry_message *m)
 void wh_put_row(wh_buf *buf, const wherry_row *row, wh_row_detail detail)
 {
 	if (detail == WH_ROW_FULL)
-		put_line(buf, &row->message);
+		put_line(buf, row->message);
 	else
-		put_brief(buf, &row->message);
+		put_brief(buf, row->message);
 	put_text(buf, "state", wherry_state_name(row->state));
 	put_time(buf, "claimed_at", row->claimed_at_us);
 	put_time(buf, "next_retry_at", row->next_retry_at_us);

@@ -41,7 +41,7 @@ static void put_retry(wh_buf *why, const wh_why *s, const wherry_row *row)
 	int64_t left = row->next_retry_at_us - s->now_us;
 	char span[WH_SPAN_LEN];
 
-	wh_buf_printf(why, "attempt %" PRId32 " failed: %s; ", row->message.attempts,
+	wh_buf_printf(why, "attempt %" PRId32 " failed: %s; ", row->message->attempts,
 		      row->last_error ? row->last_error : "no reason given");
 	if (row->held_by)
 		wh_buf_printf(why, "it waits behind message %" PRId64 " of its key",
@@ -103,7 +103,7 @@ static void put_claim(wh_buf *why, const wh_why *s, const wherry_row *row)
 
 void wh_put_why(wh_buf *why, const wh_why *s, const wherry_row *row)
 {
-	const wherry_message *m = &row->message;
+	const wherry_message *m = row->message;
 	char span[WH_SPAN_LEN], at[WH_TIME_LEN];
 
 	switch (row->state) {

@@ -254,6 +254,7 @@ static int find(const char *key)
 
 wherry_code wherry_config_new(wherry_config **out, wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_config *config = calloc(1, sizeof(*config));
 
 	if (!config)
@@ -352,6 +353,7 @@ static wherry_code put(value *v, const char *text, int64_t number, wherry_error 
 wherry_code wherry_config_set(wherry_config *config, const char *key, const char *text,
 			      wherry_error *err)
 {
+	wh_error_clear(err);
 	int which = key ? find(key) : -1;
 	extra *more = which < 0 ? find_extra(config, key) : NULL;
 	int64_t number;

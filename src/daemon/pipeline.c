@@ -58,11 +58,11 @@ static void add_stats(wherry_relay_stats *sum, const wherry_relay_stats *before)
 		sum->errors[i] += before->errors[i];
 }
 
-static void note_step(wh_pipeline *p, const wherry_relay *relay)
+static void note_step(wh_pipeline *p, wherry_relay *relay)
 {
 	wherry_relay_stats stats;
 
-	wherry_relay_get_stats(relay, &stats);
+	wherry_relay_get_stats(relay, &stats, sizeof(wherry_relay_stats));
 	(void)pthread_mutex_lock(&p->lock);
 	add_stats(&stats, &p->before);
 	p->view.stats = stats;

@@ -173,6 +173,7 @@ wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db 
 wherry_code wherry_db_open(const char *url, const wherry_config *config, wherry_db **out,
 			   wherry_error *err)
 {
+	wh_error_clear(err);
 	wh_db_options options = wh_db_options_of(config, &wh_env_system);
 
 	if (!out)
@@ -213,6 +214,7 @@ wherry_code wh_db_begin(wherry_db *db, wherry_error *err)
 
 wherry_code wherry_db_begin(wherry_db *db, wherry_error *err)
 {
+	wh_error_clear(err);
 	if (!db)
 		return wh_fail(err, WHERRY_INVALID, "no connection");
 	if (db->depth)
@@ -222,6 +224,7 @@ wherry_code wherry_db_begin(wherry_db *db, wherry_error *err)
 
 wherry_code wherry_db_commit(wherry_db *db, wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_code code;
 
 	if (!db || !db->depth)

@@ -48,6 +48,7 @@ static wherry_code make(void *ctx, wherry_error *err)
 
 wherry_code wherry_inbox_create(wherry_db *db, const char *name, wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_inbox inbox = {.store = wh_store_init(db, &model)};
 	wherry_code code;
 
@@ -72,6 +73,7 @@ wherry_code wherry_inbox_create(wherry_db *db, const char *name, wherry_error *e
 wherry_code wherry_inbox_create_sql(const char *scheme, const char *name, char **out,
 				    wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_inbox inbox = {.store = wh_store_init(NULL, &model)};
 	wh_buf text = WH_BUF_INIT(256 * 1024);
 	const char *known;
@@ -97,6 +99,7 @@ wherry_code wherry_inbox_create_sql(const char *scheme, const char *name, char *
 wherry_code wherry_inbox_open(wherry_db *db, const char *name, wherry_inbox **out,
 			      wherry_error *err)
 {
+	wh_error_clear(err);
 	wh_version v = {.found = false};
 	wherry_inbox *inbox;
 	wherry_code code;
@@ -128,6 +131,7 @@ void wherry_inbox_close(wherry_inbox *inbox)
 
 wherry_code wherry_inbox_drop(wherry_inbox *inbox, wherry_error *err)
 {
+	wh_error_clear(err);
 	if (!inbox)
 		return wh_fail(err, WHERRY_INVALID, "no inbox to drop");
 	return failed(inbox, wh_store_drop(&inbox->store, err), err);
@@ -167,6 +171,7 @@ static void name_row(const char *consumer, const char *message_id, wh_param out[
 wherry_code wherry_inbox_accept(wherry_inbox *inbox, const char *consumer,
 				const char *message_id, bool *out_new, wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_code code = check(inbox, consumer, message_id, err);
 	wh_param params[2];
 	int64_t n = 0;
@@ -257,6 +262,7 @@ wherry_code wherry_inbox_accept_many(wherry_inbox *inbox, const char *consumer,
 				     const char *const *message_ids, size_t n,
 				     bool *out_new, wherry_error *err)
 {
+	wh_error_clear(err);
 	many m = {.n = n};
 	wherry_code code = WHERRY_OK;
 
@@ -293,6 +299,7 @@ wherry_code wherry_inbox_accept_many(wherry_inbox *inbox, const char *consumer,
 wherry_code wherry_inbox_forget(wherry_inbox *inbox, const char *consumer,
 				const char *message_id, wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_code code = check(inbox, consumer, message_id, err);
 	wh_param params[2];
 	int64_t n = 0;
@@ -313,6 +320,7 @@ wherry_code wherry_inbox_forget(wherry_inbox *inbox, const char *consumer,
 wherry_code wherry_inbox_purge(wherry_inbox *inbox, int64_t older_than_us, int64_t batch,
 			       int64_t max_rows, int64_t *out_n, wherry_error *err)
 {
+	wh_error_clear(err);
 	if (!inbox)
 		return wh_fail(err, WHERRY_INVALID, "no inbox to purge");
 	return wh_store_purge(&inbox->store, NULL, inbox->own.purge_accepted,
@@ -335,6 +343,7 @@ static wherry_code take_count(void *ctx, const wh_row *row, wherry_error *err)
 wherry_code wherry_inbox_count(wherry_inbox *inbox, int64_t *out_n,
 			       int64_t *out_oldest_us, wherry_error *err)
 {
+	wh_error_clear(err);
 	counting c = {.n = 0};
 	wherry_code code;
 

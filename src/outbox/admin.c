@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "base/text.h"
 #include "outbox/outbox.h"
 #include "store/purge.h"
@@ -24,6 +25,7 @@ static wherry_code take_counts(void *ctx, const wh_row *row, wherry_error *err)
 wherry_code wherry_outbox_count(wherry_outbox *box, int64_t out_count[WHERRY_STATE_COUNT],
 				wherry_error *err)
 {
+	wh_error_clear(err);
 	int64_t count[WHERRY_STATE_COUNT] = {0};
 	wherry_code code = WHERRY_OK;
 
@@ -86,6 +88,7 @@ static wherry_code count_held(wherry_outbox *box, const wherry_status *status,
 wherry_code wherry_outbox_oldest_ready(wherry_outbox *box, int64_t *out_age_us,
 				       wherry_error *err)
 {
+	wh_error_clear(err);
 	ready r = {0};
 	wherry_code code = read_ready(box, &r, err);
 
@@ -94,9 +97,10 @@ wherry_code wherry_outbox_oldest_ready(wherry_outbox *box, int64_t *out_age_us,
 	return code;
 }
 
-wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
+wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out, size_t size,
 				 wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_status status = {.schema_version = box->store.version};
 	wh_holder holder = {.epoch = 0};
 	ready r = {0};
@@ -128,7 +132,7 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out,
 	memcpy(status.engine, holder.engine, sizeof(status.engine));
 	(void)snprintf(status.layout, sizeof(status.layout), "%s",
 		       box->store.layout.name);
-	*out = status;
+	wh_sized_write(out, size, &status, sizeof(status));
 	return WHERRY_OK;
 }
 
@@ -191,24 +195,24 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 {
 	visitor *v = ctx;
 	wh_view body = wh_row_bytes(row, PAYLOAD);
+	const wherry_message message = {
+		.size = sizeof(wherry_message),
+		.message_id = text_at(v, row, MESSAGE_ID),
+		.topic = text_at(v, row, TOPIC),
+		.aggregate_type = text_at(v, row, AGGREGATE_TYPE),
+		.aggregate_id = text_at(v, row, AGGREGATE_ID),
+		.key = text_at(v, row, KEY),
+		.headers = wh_row_text(row, HEADERS),
+		.trace_id = text_at(v, row, TRACE_ID),
+		.body = body.ptr,
+		.body_len = body.len,
+		.id = wh_row_int(row, ID),
+		.created_at_us = wh_us(wh_row_int(row, CREATED_AT)),
+		.attempts = wh_clamp32(wh_row_int(row, ATTEMPTS)),
+		.generation = wh_clamp32(wh_row_int(row, GENERATION)),
+	};
 	const wherry_row out = {
-		.message =
-			{
-				.size = sizeof(wherry_message),
-				.message_id = text_at(v, row, MESSAGE_ID),
-				.topic = text_at(v, row, TOPIC),
-				.aggregate_type = text_at(v, row, AGGREGATE_TYPE),
-				.aggregate_id = text_at(v, row, AGGREGATE_ID),
-				.key = text_at(v, row, KEY),
-				.headers = wh_row_text(row, HEADERS),
-				.trace_id = text_at(v, row, TRACE_ID),
-				.body = body.ptr,
-				.body_len = body.len,
-				.id = wh_row_int(row, ID),
-				.created_at_us = wh_us(wh_row_int(row, CREATED_AT)),
-				.attempts = wh_clamp32(wh_row_int(row, ATTEMPTS)),
-				.generation = wh_clamp32(wh_row_int(row, GENERATION)),
-			},
+		.message = &message,
 		.state = (wherry_state)wh_row_int(row, STATUS),
 		.claimed_at_us = wh_us(wh_row_int(row, CLAIMED_AT)),
 		.next_retry_at_us = wh_us(wh_row_int(row, NEXT_RETRY_AT)),
@@ -224,7 +228,7 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 		return code;
 	code = v->visit(v->ctx, &out);
 	v->n++;
-	v->last = out.message.id;
+	v->last = message.id;
 	return code == WHERRY_OK ? code
 				 : wh_fail(err, code, "the visitor of rows gave up");
 }
@@ -317,8 +321,15 @@ static const wh_stmt *list_of(const wherry_outbox *box, const wherry_filter *fil
 	return any ? box->own.list_any : box->own.list;
 }
 
-wherry_code wherry_outbox_list(wherry_outbox *box, const wherry_filter *filter,
-			       wherry_row_fn visit, void *ctx, wherry_error *err)
+static wherry_code read_filter(const wherry_filter *given, wherry_filter *out,
+			       wherry_error *err)
+{
+	return wh_sized_read(out, sizeof(*out), given, offsetof(wherry_filter, ident),
+			     "filter", "WHERRY_FILTER", err);
+}
+
+static wherry_code list_rows(wherry_outbox *box, const wherry_filter *filter,
+			     wherry_row_fn visit, void *ctx, wherry_error *err)
 {
 	unsigned states = filter->states ? filter->states : ALL_STATES;
 	listing l = {.box = box,
@@ -338,6 +349,16 @@ wherry_code wherry_outbox_list(wherry_outbox *box, const wherry_filter *filter,
 	list_params(filter, &l.params[FILTER_PARAMS + 2]);
 	code = wh_read_pages(box, &pages, l.params[FILTER_PARAMS - 1].number, err);
 	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
+}
+
+wherry_code wherry_outbox_list(wherry_outbox *box, const wherry_filter *filter,
+			       wherry_row_fn visit, void *ctx, wherry_error *err)
+{
+	wh_error_clear(err);
+	wherry_filter own;
+	wherry_code code = read_filter(filter, &own, err);
+
+	return code == WHERRY_OK ? list_rows(box, &own, visit, ctx, err) : code;
 }
 
 static wherry_code show_one(wherry_outbox *box, const wh_stmt *stmt, wh_param *params,
@@ -362,6 +383,7 @@ static wherry_code show_one(wherry_outbox *box, const wh_stmt *stmt, wh_param *p
 wherry_code wherry_outbox_show(wherry_outbox *box, const char *ident, wherry_row_fn visit,
 			       void *ctx, wherry_error *err)
 {
+	wh_error_clear(err);
 	wh_param params[4] = {
 		WH_TEXT_PARAM("ident", wh_view_of(ident)),
 		WH_INT_PARAM("number", number_of(ident)),
@@ -371,7 +393,7 @@ wherry_code wherry_outbox_show(wherry_outbox *box, const char *ident, wherry_row
 
 	if (!ident)
 		return wh_fail(err, WHERRY_INVALID, "no message named");
-	code = check_filter(box, &(wherry_filter){.ident = ident}, err);
+	code = check_filter(box, &WHERRY_FILTER(.ident = ident), err);
 	if (code != WHERRY_OK)
 		return code;
 	code = show_one(box, box->own.show, params, &v, err);
@@ -436,15 +458,18 @@ static wherry_code change_and_announce(void *ctx, wherry_error *err)
 }
 
 static wherry_code change_rows(wherry_outbox *box, const wh_stmt *stmt, bool archived,
-			       const wherry_filter *filter, unsigned states,
+			       const wherry_filter *given, unsigned states,
 			       int64_t *out_n, wherry_error *err)
 {
 	change c = {.box = box, .stmt = stmt, .archived = archived};
-	wherry_code code = check_filter(box, filter, err);
+	wherry_filter filter;
+	wherry_code code = read_filter(given, &filter, err);
 
+	if (code == WHERRY_OK)
+		code = check_filter(box, &filter, err);
 	if (code != WHERRY_OK)
 		return code;
-	filter_params(filter, states, -1, c.params);
+	filter_params(&filter, filter.states ? filter.states : states, -1, c.params);
 	code = wh_db_transact(box->store.db, change_and_announce, &c, err);
 	if (code == WHERRY_OK && out_n)
 		*out_n = c.n;
@@ -454,21 +479,23 @@ static wherry_code change_rows(wherry_outbox *box, const wh_stmt *stmt, bool arc
 wherry_code wherry_outbox_retry(wherry_outbox *box, const wherry_filter *filter,
 				int64_t *out_n, wherry_error *err)
 {
-	unsigned states = filter->states ? filter->states : 1u << WHERRY_DEAD;
-
-	return change_rows(box, box->own.retry_dead, false, filter, states, out_n, err);
+	wh_error_clear(err);
+	return change_rows(box, box->own.retry_dead, false, filter, 1u << WHERRY_DEAD,
+			   out_n, err);
 }
 
 wherry_code wherry_outbox_replay(wherry_outbox *box, const wherry_filter *filter,
 				 int64_t *out_n, wherry_error *err)
 {
+	wh_error_clear(err);
 	return change_rows(box, box->own.replay, true, filter, 0, out_n, err);
 }
 
 wherry_code wherry_outbox_discard(wherry_outbox *box, const char *ident,
 				  wherry_error *err)
 {
-	const wherry_filter filter = {.ident = ident};
+	wh_error_clear(err);
+	const wherry_filter filter = WHERRY_FILTER(.ident = ident);
 	int64_t n = 0;
 	wherry_code code;
 
@@ -489,17 +516,20 @@ wherry_code wherry_outbox_discard(wherry_outbox *box, const char *ident,
 
 wherry_code wherry_outbox_pause(wherry_outbox *box, wherry_error *err)
 {
+	wh_error_clear(err);
 	return wh_store_pause(&box->store, true, err);
 }
 
 wherry_code wherry_outbox_resume(wherry_outbox *box, wherry_error *err)
 {
+	wh_error_clear(err);
 	return wh_store_pause(&box->store, false, err);
 }
 
 wherry_code wherry_outbox_reap(wherry_outbox *box, int64_t claim_timeout_us,
 			       int64_t *out_n, wherry_error *err)
 {
+	wh_error_clear(err);
 	change c = {.box = box, .stmt = box->store.stmt.reap};
 	wherry_code code;
 
@@ -519,6 +549,7 @@ wherry_code wherry_outbox_reap(wherry_outbox *box, int64_t claim_timeout_us,
 wherry_code wherry_outbox_purge(wherry_outbox *box, int64_t older_than_us, int64_t batch,
 				int64_t max_rows, int64_t *out_n, wherry_error *err)
 {
+	wh_error_clear(err);
 	return wh_store_purge(&box->store, NULL, box->store.stmt.purge, older_than_us,
 			      batch, max_rows, out_n, err);
 }
@@ -527,6 +558,7 @@ wherry_code wherry_outbox_archive(wherry_outbox *box, int64_t older_than_us,
 				  int64_t batch, int64_t max_rows, int64_t *out_n,
 				  wherry_error *err)
 {
+	wh_error_clear(err);
 	if (!box->store.stmt.archive)
 		return wh_store_cannot(&box->store,
 				       box->store.stmt.done_archive
@@ -543,6 +575,7 @@ wherry_code wherry_outbox_purge_archive(wherry_outbox *box, int64_t older_than_u
 					int64_t batch, int64_t max_rows, int64_t *out_n,
 					wherry_error *err)
 {
+	wh_error_clear(err);
 	return wh_store_purge(&box->store, NULL, box->store.stmt.purge_archive,
 			      older_than_us, batch, max_rows, out_n, err);
 }

@@ -1,6 +1,7 @@
 /*
  * Claims of messages: rows that the store claims, with their texts.
  */
+#include "base/sized.h"
 #include "outbox/outbox.h"
 
 static wherry_code check_options(const wherry_outbox *box, const wherry_lease *lease,
@@ -124,18 +125,31 @@ static wherry_code show(void *ctx, const wh_open_row *row, wherry_error *err)
 		       : wh_fail(err, code, "the caller's function ended the claim");
 }
 
+static wherry_code read_options(const wherry_claim_options *given,
+				wherry_claim_options *out, wherry_error *err)
+{
+	return wh_sized_read(out, sizeof(*out), given,
+			     offsetof(wherry_claim_options, unordered), "claim's options",
+			     "WHERRY_CLAIM_OPTIONS", err);
+}
+
 wherry_code wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 				const wherry_claim_options *options,
 				wherry_claim_fn visit, void *ctx, int64_t *out_n,
 				wherry_error *err)
 {
+	wh_error_clear(err);
 	showing s = {visit, ctx, 0};
+	wherry_claim_options own;
 	bool more;
 	wherry_code code;
 
-	if (!visit)
-		return wh_fail(err, WHERRY_INVALID, "nobody to give claimed messages to");
-	code = wh_outbox_claim(box, lease, options, NULL, show, &s, &more, err);
+	if (!visit || !options)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a claim needs options, and a function to visit messages");
+	code = read_options(options, &own, err);
+	if (code == WHERRY_OK)
+		code = wh_outbox_claim(box, lease, &own, NULL, show, &s, &more, err);
 	if (code == WHERRY_OK && out_n)
 		*out_n = s.n;
 	return code;
@@ -146,16 +160,19 @@ wherry_code wherry_outbox_claim_expired(wherry_outbox *box, const wherry_lease *
 					wherry_claim_fn visit, void *ctx, int64_t *out_n,
 					wherry_error *err)
 {
+	wh_error_clear(err);
 	showing s = {visit, ctx, 0};
 	wherry_claim_options one;
 	wherry_code code;
 
-	if (!visit)
-		return wh_fail(err, WHERRY_INVALID, "nobody to give claimed messages to");
-	code = check_options(box, lease, options, err);
+	if (!visit || !options)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a claim needs options, and a function to visit messages");
+	code = read_options(options, &one, err);
+	if (code == WHERRY_OK)
+		code = check_options(box, lease, &one, err);
 	if (code != WHERRY_OK)
 		return code;
-	one = *options;
 	one.limit = 1;
 	code = wh_outbox_claim_expired(box, lease, &one, show, &s, err);
 	if (code == WHERRY_OK && out_n)

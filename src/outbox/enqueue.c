@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "base/uuid.h"
 #include "outbox/outbox.h"
@@ -93,15 +94,6 @@ static wherry_code check_message(const wherry_outbox *box, const wherry_message 
 	};
 	wherry_code code;
 
-	if (!msg->size)
-		return wh_fail(err, WHERRY_INVALID,
-			       "the message's size is not set: use WHERRY_MESSAGE or "
-			       "wherry_message_init");
-	if (msg->size != sizeof(*msg))
-		return wh_fail(err, WHERRY_INVALID,
-			       "the message has %zu bytes, this library's have %zu: "
-			       "recompile the program with its headers",
-			       msg->size, sizeof(*msg));
 	if (!msg->topic || !*msg->topic)
 		return wh_fail(err, WHERRY_INVALID, "a message needs a topic");
 	if (!msg->body && msg->body_len)
@@ -115,6 +107,18 @@ static wherry_code check_message(const wherry_outbox *box, const wherry_message 
 	if (code == WHERRY_OK && msg->headers)
 		code = wh_json_headers(msg->headers, strlen(msg->headers), err);
 	return code == WHERRY_OK ? check_layout(box, msg, err) : code;
+}
+
+/* A message of a program that may be older, with the length of its body. */
+static wherry_code read_message(const void *given, wherry_message *out, wherry_error *err)
+{
+	wherry_code code =
+		wh_sized_read(out, sizeof(*out), given, offsetof(wherry_message, id),
+			      "message", "WHERRY_MESSAGE or wherry_message_init", err);
+
+	if (code == WHERRY_OK && out->body && !out->body_len)
+		out->body_len = strlen(out->body);
+	return code;
 }
 
 /* *out_id is 0 for a duplicate. */
@@ -169,10 +173,15 @@ typedef struct work {
 static wherry_code insert_all(void *ctx, wherry_error *err)
 {
 	work *w = ctx;
+	const char *at = (const char *)w->msgs;
 
-	for (size_t i = 0; i < w->n; i++) {
+	for (size_t i = 0; i < w->n; i++, at += w->msgs->size) {
+		wherry_message msg;
 		int64_t id = 0;
-		wherry_code code = insert(w->box, &w->msgs[i], w->flags, &id, err);
+		wherry_code code = read_message(at, &msg, err);
+
+		if (code == WHERRY_OK)
+			code = insert(w->box, &msg, w->flags, &id, err);
 
 		if (code != WHERRY_OK)
 			return w->n > 1 ? wh_prefix(err, code, "message %zu", i) : code;
@@ -204,6 +213,7 @@ static wherry_code run(work *w, wherry_error *err)
 wherry_code wherry_outbox_enqueue(wherry_outbox *box, const wherry_message *msg,
 				  unsigned flags, int64_t *out_id, wherry_error *err)
 {
+	wh_error_clear(err);
 	int64_t id = 0;
 	work w = {box, msg, 1, flags, &id};
 	wherry_code code;
@@ -227,6 +237,7 @@ wherry_code wherry_outbox_enqueue_many(wherry_outbox *box, const wherry_message 
 				       size_t n, unsigned flags, int64_t *out_ids,
 				       wherry_error *err)
 {
+	wh_error_clear(err);
 	work w = {box, msgs, n, flags, NULL};
 	wherry_code code;
 

@@ -1,11 +1,17 @@
 /*
  * Leases of an outbox, for programs that bring their own relay.
  */
+#include <stdlib.h>
+
+#include "base/sized.h"
 #include "outbox/outbox.h"
+
+_Static_assert(sizeof(wherry_lease) == 256, "its size is part of the ABI");
 
 wherry_code wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t lasts_us,
 				int64_t window, wherry_lease *out, wherry_error *err)
 {
+	wh_error_clear(err);
 	if (!box || !owner || !out)
 		return wh_fail(err, WHERRY_INVALID,
 			       "a lease needs an outbox, an owner and a time");
@@ -16,6 +22,7 @@ wherry_code wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t l
 wherry_code wherry_outbox_join(wherry_outbox *box, const char *owner, int64_t lasts_us,
 			       wherry_lease *inout, wherry_error *err)
 {
+	wh_error_clear(err);
 	if (!box || !owner || !inout)
 		return wh_fail(err, WHERRY_INVALID,
 			       "a lease needs an outbox, an owner and a time");
@@ -26,6 +33,7 @@ wherry_code wherry_outbox_done(wherry_outbox *box, const wherry_lease *lease,
 			       const int64_t *ids, size_t n, wherry_on_done on_done,
 			       int64_t *out_n, wherry_error *err)
 {
+	wh_error_clear(err);
 	wh_settlement s = {.done = ids, .n_done = n, .on_done = on_done};
 
 	if (on_done == WHERRY_KEEP)
@@ -38,14 +46,32 @@ wherry_code wherry_outbox_fail(wherry_outbox *box, const wherry_lease *lease,
 			       const wherry_failure *failures, size_t n,
 			       wherry_error *err)
 {
-	wh_settlement s = {.failed = failures, .n_failed = n};
+	wh_error_clear(err);
+	const char *at = (const char *)failures;
+	wherry_failure *own;
+	wh_settlement s = {.n_failed = n};
+	wherry_code code = WHERRY_OK;
 
-	return wh_store_settle_all(&box->store, lease, &s, NULL, err);
+	if (!box || !lease || (!failures && n))
+		return wh_fail(err, WHERRY_INVALID, "no outbox, lease or failures");
+	own = calloc(n ? n : 1, sizeof(*own));
+	if (!own)
+		return wh_oom(err);
+	for (size_t i = 0; i < n && code == WHERRY_OK; i++, at += failures->size)
+		code = wh_sized_read(&own[i], sizeof(*own), at,
+				     offsetof(wherry_failure, delay_us), "failure",
+				     "WHERRY_FAILURE", err);
+	s.failed = own;
+	if (code == WHERRY_OK)
+		code = wh_store_settle_all(&box->store, lease, &s, NULL, err);
+	free(own);
+	return code;
 }
 
 wherry_code wherry_outbox_try(wherry_outbox *box, const wherry_lease *lease, int64_t id,
 			      wherry_error *err)
 {
+	wh_error_clear(err);
 	wh_settlement s = {.try_id = id};
 
 	return wh_store_settle_all(&box->store, lease, &s, NULL, err);
@@ -54,6 +80,7 @@ wherry_code wherry_outbox_try(wherry_outbox *box, const wherry_lease *lease, int
 wherry_code wherry_outbox_requeue(wherry_outbox *box, const wherry_lease *lease,
 				  const int64_t *ids, size_t n, wherry_error *err)
 {
+	wh_error_clear(err);
 	wh_settlement s = {.back = ids, .n_back = n};
 
 	return wh_store_settle_all(&box->store, lease, &s, NULL, err);
@@ -62,12 +89,14 @@ wherry_code wherry_outbox_requeue(wherry_outbox *box, const wherry_lease *lease,
 wherry_code wherry_outbox_renew(wherry_outbox *box, wherry_lease *lease,
 				wherry_error *err)
 {
+	wh_error_clear(err);
 	return wh_store_renew(&box->store, lease, err);
 }
 
 wherry_code wherry_outbox_release(wherry_outbox *box, const wherry_lease *lease,
 				  wherry_error *err)
 {
+	wh_error_clear(err);
 	return wh_store_release(&box->store, lease, err);
 }
 
@@ -75,6 +104,7 @@ wherry_code wherry_outbox_extend(wherry_outbox *box, const wherry_lease *lease,
 				 const int64_t *ids, size_t n, int64_t lasts_us,
 				 int64_t *out_n, wherry_error *err)
 {
+	wh_error_clear(err);
 	if (!box)
 		return wh_fail(err, WHERRY_INVALID,
 			       "to extend claims takes their lease and a time");

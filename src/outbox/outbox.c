@@ -74,6 +74,7 @@ static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_err
 wherry_code wherry_outbox_open(wherry_db *db, const char *table, wherry_outbox **out,
 			       wherry_error *err)
 {
+	wh_error_clear(err);
 	return wh_outbox_open_model(db, &wh_outbox_model, table, out, err);
 }
 

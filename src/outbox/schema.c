@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/sized.h"
 #include "outbox/outbox.h"
 
 /* A table keeps the type it was made with. */
@@ -154,9 +155,30 @@ wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 	return code;
 }
 
-wherry_code wherry_outbox_init(wherry_db *db, const char *table, wherry_error *err)
+static wherry_code read_how(const wherry_init_options *given, wh_make *out,
+			    wherry_error *err)
 {
-	return wh_outbox_make(db, &(wh_make){.layout = NULL}, table, err);
+	wherry_init_options own = {.layout = NULL};
+	wherry_code code = given ? wh_sized_read(&own, sizeof(own), given,
+						 offsetof(wherry_init_options, payload),
+						 "options", "WHERRY_INIT_OPTIONS", err)
+				 : WHERRY_OK;
+
+	*out = (wh_make){.layout = own.layout,
+			 .payload = own.payload,
+			 .extras = (own.strict ? WH_STRICT : 0u) |
+				   (own.partitions ? WH_SHARED : 0u)};
+	return code;
+}
+
+wherry_code wherry_outbox_init(wherry_db *db, const char *table,
+			       const wherry_init_options *options, wherry_error *err)
+{
+	wh_error_clear(err);
+	wh_make how;
+	wherry_code code = read_how(options, &how, err);
+
+	return code == WHERRY_OK ? wh_outbox_make(db, &how, table, err) : code;
 }
 
 wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const char *table,
@@ -198,8 +220,14 @@ wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const cha
 	return code;
 }
 
-wherry_code wherry_outbox_init_sql(const char *scheme, const char *table, char **out,
+wherry_code wherry_outbox_init_sql(const char *scheme, const char *table,
+				   const wherry_init_options *options, char **out,
 				   wherry_error *err)
 {
-	return wh_outbox_make_sql(scheme, &(wh_make){.layout = NULL}, table, out, err);
+	wh_error_clear(err);
+	wh_make how;
+	wherry_code code = read_how(options, &how, err);
+
+	return code == WHERRY_OK ? wh_outbox_make_sql(scheme, &how, table, out, err)
+				 : code;
 }

@@ -91,6 +91,7 @@ wherry_code wherry_publisher_register(wherry_config *config,
 				      const wherry_publisher_driver *driver,
 				      wherry_error *err)
 {
+	wh_error_clear(err);
 	size_t n_settings;
 	wherry_code code;
 

@@ -206,6 +206,7 @@ wherry_code wh_publisher_open(const char *url, const wherry_config *config,
 wherry_code wherry_publisher_open(const char *url, const wherry_config *config,
 				  wherry_publisher **out, wherry_error *err)
 {
+	wh_error_clear(err);
 	if (!url || !out)
 		return wh_fail(err, WHERRY_INVALID,
 			       "a publisher needs a URL and a place to put it");

@@ -98,6 +98,7 @@ static wherry_code take_message(void *ctx, const wh_row *row, wherry_error *err)
 wherry_code wherry_queue_peek(wherry_queue *queue, const wherry_queue_filter *filter,
 			      wherry_queue_fn visit, void *ctx, wherry_error *err)
 {
+	wh_error_clear(err);
 	static const wherry_queue_filter any = {.states = 0};
 	wh_queue_batch batch = {.messages = NULL};
 	wherry_code code;
@@ -136,6 +137,7 @@ static wherry_code take_counts(void *ctx, const wh_row *row, wherry_error *err)
 wherry_code wherry_queue_get_status(wherry_queue *queue, wherry_queue_status *out,
 				    wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_queue_status status = {.ready = 0};
 	wherry_code code;
 
@@ -163,6 +165,7 @@ static wherry_code read_int(wherry_queue *queue, const wh_stmt *stmt, int64_t *o
 
 wherry_code wherry_queue_estimate(wherry_queue *queue, int64_t *out_n, wherry_error *err)
 {
+	wh_error_clear(err);
 	int64_t n = 0;
 	wherry_code code;
 
@@ -176,6 +179,7 @@ wherry_code wherry_queue_estimate(wherry_queue *queue, int64_t *out_n, wherry_er
 
 wherry_code wherry_queue_next_due(wherry_queue *queue, int64_t *out_us, wherry_error *err)
 {
+	wh_error_clear(err);
 	int64_t ms = -1;
 	wherry_code code;
 
@@ -227,6 +231,7 @@ static wherry_code in_batches(wherry_queue *queue, const wh_stmt *stmt, wh_param
 wherry_code wherry_queue_return(wherry_queue *queue, int64_t id, int64_t *out_n,
 				wherry_error *err)
 {
+	wh_error_clear(err);
 	int64_t n = 0;
 	wherry_code code;
 
@@ -260,6 +265,7 @@ static wherry_code check_batch(wherry_queue *queue, int64_t batch, wherry_error 
 wherry_code wherry_queue_purge(wherry_queue *queue, unsigned states, int64_t batch,
 			       int64_t *out_n, wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_code code = check_batch(queue, batch, err);
 
 	return code == WHERRY_OK
@@ -272,6 +278,7 @@ wherry_code wherry_queue_purge(wherry_queue *queue, unsigned states, int64_t bat
 wherry_code wherry_queue_expire(wherry_queue *queue, int64_t batch, int64_t *out_n,
 				wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_code code = check_batch(queue, batch, err);
 
 	return code == WHERRY_OK ? in_batches(queue, queue->own.expire,

@@ -74,6 +74,7 @@ static wherry_code make(void *ctx, wherry_error *err)
 wherry_code wherry_queue_create(wherry_db *db, const char *name, const char *payload,
 				wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_queue queue = {.store = wh_store_init(db, &wh_queue_model)};
 	wherry_code code;
 
@@ -98,6 +99,7 @@ wherry_code wherry_queue_create(wherry_db *db, const char *name, const char *pay
 wherry_code wherry_queue_create_sql(const char *scheme, const char *name,
 				    const char *payload, char **out, wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_queue queue = {.store = wh_store_init(NULL, &wh_queue_model)};
 	wh_buf text = WH_BUF_INIT(256 * 1024);
 	const char *known;
@@ -133,6 +135,7 @@ static wherry_code find_layout(wherry_queue *queue, const char *name, wherry_err
 wherry_code wherry_queue_open(wherry_db *db, const char *name, wherry_queue **out,
 			      wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_queue *queue;
 	wherry_code code;
 
@@ -162,6 +165,7 @@ void wherry_queue_close(wherry_queue *queue)
 
 wherry_code wherry_queue_drop(wherry_queue *queue, wherry_error *err)
 {
+	wh_error_clear(err);
 	if (!queue)
 		return wh_fail(err, WHERRY_INVALID, "no queue to drop");
 	return wh_queue_failed(queue, wh_store_drop(&queue->store, err), err);

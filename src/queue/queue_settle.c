@@ -58,6 +58,7 @@ static wherry_code settle(wherry_queue *queue, const wh_stmt *stmt, const char *
 wherry_code wherry_queue_ack(wherry_queue *queue, const char *token, const int64_t *ids,
 			     size_t n, int64_t *out_n, wherry_error *err)
 {
+	wh_error_clear(err);
 	return settle(queue, queue ? queue->own.ack : NULL, token, ids, n, NULL, 0, out_n,
 		      err);
 }
@@ -74,6 +75,7 @@ wherry_code wherry_queue_nack(wherry_queue *queue, const char *token, const int6
 			      size_t n, const wherry_nack *how, int64_t *out_n,
 			      wherry_error *err)
 {
+	wh_error_clear(err);
 	static const wherry_nack at_once = {.delay_us = 0};
 	wherry_code code;
 
@@ -97,6 +99,7 @@ wherry_code wherry_queue_extend(wherry_queue *queue, const char *token,
 				const int64_t *ids, size_t n, int64_t lease_us,
 				int64_t *out_n, wherry_error *err)
 {
+	wh_error_clear(err);
 	const wh_param lasts = WH_INT_PARAM("lasts", wh_ms(lease_us));
 
 	if (lease_us <= 0)
@@ -109,6 +112,7 @@ wherry_code wherry_queue_dead_letter(wherry_queue *queue, const char *token,
 				     const int64_t *ids, size_t n, const char *reason,
 				     int64_t *out_n, wherry_error *err)
 {
+	wh_error_clear(err);
 	const wh_param error = wh_queue_error_param(reason ? reason : "");
 
 	return settle(queue, queue ? queue->own.dead_letter : NULL, token, ids, n, &error,

@@ -238,6 +238,7 @@ wherry_code wherry_queue_receive(wherry_queue *queue,
 				 wherry_queue_fn visit, void *ctx, int64_t *out_n,
 				 wherry_error *err)
 {
+	wh_error_clear(err);
 	receiving r = {.queue = queue};
 	wherry_code code;
 

@@ -227,6 +227,7 @@ static wherry_code run(sending *w, wherry_error *err)
 wherry_code wherry_queue_send(wherry_queue *queue, const wherry_queue_message *msg,
 			      int64_t *out_id, wherry_error *err)
 {
+	wh_error_clear(err);
 	int64_t id = 0;
 	sending w = {queue, msg, 1, &id, 0};
 	wherry_code code;
@@ -244,6 +245,7 @@ wherry_code wherry_queue_send(wherry_queue *queue, const wherry_queue_message *m
 wherry_code wherry_queue_send_many(wherry_queue *queue, const wherry_queue_message *msgs,
 				   size_t n, int64_t *out_ids, wherry_error *err)
 {
+	wh_error_clear(err);
 	sending w = {queue, msgs, n, NULL, 0};
 	wherry_code code = WHERRY_OK;
 
@@ -268,6 +270,7 @@ wherry_code wherry_queue_send_many(wherry_queue *queue, const wherry_queue_messa
 
 wherry_code wherry_queue_cancel(wherry_queue *queue, int64_t id, wherry_error *err)
 {
+	wh_error_clear(err);
 	const wh_param param = WH_INT_PARAM("id", id);
 	int64_t changed = 0;
 	wherry_code code;

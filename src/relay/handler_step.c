@@ -372,6 +372,7 @@ static wherry_code check_call(const wherry_call *call, wherry_error *err)
 wherry_code wherry_call_begin(wherry_call *call, struct wherry_db **out,
 			      wherry_error *err)
 {
+	wh_error_clear(err);
 	connection *c = NULL;
 	wherry_code code = check_call(call, err);
 
@@ -399,6 +400,7 @@ wherry_code wherry_call_enqueue(wherry_call *call, const char *outbox,
 				const wherry_message *msg, int64_t *out_id,
 				wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_outbox *box = NULL;
 	wherry_db *db = NULL;
 	wherry_code code = wherry_call_begin(call, &db, err);

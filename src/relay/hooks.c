@@ -106,6 +106,7 @@ static bool start(wh_hooks *h)
 wherry_code wherry_relay_hook(wherry_relay *relay, unsigned kinds, wherry_hook_fn hook,
 			      void *ctx, wherry_error *err)
 {
+	wh_error_clear(err);
 	wh_hooks *h;
 
 	if (!relay || !hook)

@@ -57,6 +57,7 @@ void wherry_relay_wait(wherry_relay *r, int64_t wake_us)
 wherry_code wherry_relay_run(wherry_relay *r, unsigned flags, wherry_outcome *out_outcome,
 			     wherry_error *err)
 {
+	wh_error_clear(err);
 	bool finished = false;
 	wherry_code code = WHERRY_OK;
 

@@ -2,6 +2,7 @@
 
 #include <sys/eventfd.h>
 
+#include "base/sized.h"
 #include "relay/dead_letters.h"
 #include "relay/engine/engine.h"
 
@@ -326,15 +327,29 @@ static void standby_wake(wherry_relay *r, int64_t now)
 		r->renew_at_us = now + 50000; /* not at each commit of a busy outbox */
 }
 
-wherry_code wherry_relay_step(wherry_relay *r, int64_t *out_wake_us, bool *out_finished,
-			      wherry_error *err)
+/* Other threads see the numbers as of the end of a step. */
+static void show_stats(wherry_relay *r)
+{
+	wherry_relay_stats stats = r->stats;
+
+	stats.in_flight = (int64_t)r->window.in_flight.n;
+	stats.window = (int64_t)r->window.n;
+	stats.held_keys = (int64_t)r->keys.n_held;
+	stats.parked_keys = (int64_t)r->keys.n_parked;
+	stats.suspects = r->lease.suspects;
+	stats.down = r->destination.down;
+	(void)pthread_mutex_lock(&r->shown.lock);
+	r->shown.stats = stats;
+	(void)pthread_mutex_unlock(&r->shown.lock);
+}
+
+static wherry_code step(wherry_relay *r, int64_t *out_wake_us, bool *out_finished,
+			wherry_error *err)
 {
 	wherry_error ours = WHERRY_ERROR_INIT, *why = err ? err : &ours;
 	wh_outcome out = WH_GO_ON;
 	int64_t now;
 
-	if (!r || !out_wake_us || !out_finished)
-		return wh_fail(err, WHERRY_INVALID, "no relay to step");
 	if (wh_hooks_inside(r))
 		return wh_fail(err, WHERRY_INVALID, "a hook may not step its relay");
 	if (r->db && r->db->shared && wherry_db_in_transaction(r->db))
@@ -367,6 +382,21 @@ wherry_code wherry_relay_step(wherry_relay *r, int64_t *out_wake_us, bool *out_f
 			       ? now
 			       : deadline(r, now);
 	return WHERRY_OK;
+}
+
+wherry_code wherry_relay_step(wherry_relay *r, int64_t *out_wake_us, bool *out_finished,
+			      wherry_error *err)
+{
+	wh_error_clear(err);
+	wherry_code code;
+
+	if (!r || !out_wake_us || !out_finished)
+		return wh_fail(err, WHERRY_INVALID, "no relay to step");
+	code = step(r, out_wake_us, out_finished, err);
+	show_stats(r);
+	if (code == WHERRY_OK)
+		wh_error_clear(err); /* of what was waited out */
+	return code;
 }
 
 void wherry_relay_target(wherry_relay *relay, unsigned flags)
@@ -407,13 +437,12 @@ void wherry_relay_log(wherry_relay *relay, wherry_log_fn log, void *ctx)
 	relay->env.log_ctx = relay;
 }
 
-void wherry_relay_get_stats(const wherry_relay *relay, wherry_relay_stats *out)
+void wherry_relay_get_stats(wherry_relay *relay, wherry_relay_stats *out, size_t size)
 {
-	*out = relay->stats;
-	out->in_flight = (int64_t)relay->window.in_flight.n;
-	out->window = (int64_t)relay->window.n;
-	out->held_keys = (int64_t)relay->keys.n_held;
-	out->parked_keys = (int64_t)relay->keys.n_parked;
-	out->suspects = relay->lease.suspects;
-	out->down = relay->destination.down;
+	wherry_relay_stats stats;
+
+	(void)pthread_mutex_lock(&relay->shown.lock);
+	stats = relay->shown.stats;
+	(void)pthread_mutex_unlock(&relay->shown.lock);
+	wh_sized_write(out, size, &stats, sizeof(stats));
 }

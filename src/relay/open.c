@@ -296,6 +296,10 @@ static wherry_code make(const wherry_config *config, const wh_env *env,
 
 	if (!r)
 		return wh_oom(err);
+	if (pthread_mutex_init(&r->shown.lock, NULL) != 0) {
+		free(r);
+		return wh_fail(err, WHERRY_BUSY, "no lock can be made");
+	}
 	r->stop_fd = -1;
 	r->env = *env;
 	r->fsm = (wh_fsm){states, "relay", WH_STANDBY};
@@ -326,6 +330,7 @@ wherry_code wherry_relay_open(const char *from, const char *to,
 			      const wherry_config *config, wherry_relay **out,
 			      wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_relay *r;
 	wherry_code code;
 
@@ -359,6 +364,7 @@ wherry_code wherry_relay_open_on(wherry_db *db, wherry_publisher *publisher,
 				 const wherry_config *config, wherry_relay **out,
 				 wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_relay *r;
 	wherry_code code;
 
@@ -415,6 +421,7 @@ void wherry_relay_close(wherry_relay *r)
 	free_scratch(r);
 	free(r->from);
 	free(r->to);
+	(void)pthread_mutex_destroy(&r->shown.lock);
 	free(r);
 }
 

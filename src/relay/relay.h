@@ -43,6 +43,7 @@
 #ifndef WH_RELAY_RELAY_H
 #define WH_RELAY_RELAY_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include <wherry/relay.h>
@@ -199,6 +200,10 @@ struct wherry_relay {
 	wherry_outcome outcome;
 
 	wherry_relay_stats stats;
+	struct {
+		pthread_mutex_t lock;
+		wherry_relay_stats stats; /* As of the end of the last step. */
+	} shown;                          /* Read by any thread. */
 	struct wh_dead_letters
 		*dead_letters; /* NULL: dead letters are handed to nobody. */
 	wh_hooks *hooks;       /* NULL: there is no hook. */

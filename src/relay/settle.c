@@ -400,16 +400,14 @@ void wh_settle_gather(wherry_relay *r, wh_settlement *s, size_t n)
 			r->scratch.back_ids[s->n_back++] = e->msg.id;
 			continue;
 		}
-		r->scratch.failures[s->n_failed++] = (wherry_failure){
-			.id = e->msg.id,
-			.message_id = e->poison ? NULL : e->msg.message_id,
-			.delay_us = e->delay_us,
-			.dead = e->fate == WH_FATE_DEAD,
-			.counted = e->tried,
-			.innocent = e->untried,
-			.nth = e->poison ? 0 : e->msg.attempts + 1,
-			.error = e->error ? e->error : "",
-		};
+		r->scratch.failures[s->n_failed++] =
+			WHERRY_FAILURE(.id = e->msg.id,
+				       .message_id = e->poison ? NULL : e->msg.message_id,
+				       .delay_us = e->delay_us,
+				       .dead = e->fate == WH_FATE_DEAD,
+				       .counted = e->tried, .innocent = e->untried,
+				       .nth = e->poison ? 0 : e->msg.attempts + 1,
+				       .error = e->error ? e->error : "");
 	}
 }
 

@@ -459,8 +459,9 @@ static void defect_13_the_failed_list_has_pages(void **state)
 	bus_raw(&b->f, "UPDATE outbox SET status = 'failed', next_retry_at = "
 		       "CASE WHEN rowid %% 2 THEN '2999-01-01T00:00:00.000Z' END");
 	for (int64_t after = 0; after < 250; after += 100) {
-		wherry_filter page = {.states = 1u << WHERRY_FAILED | 1u << WHERRY_DEAD,
-				      .after_id = after};
+		wherry_filter page =
+			WHERRY_FILTER(.states = 1u << WHERRY_FAILED | 1u << WHERRY_DEAD,
+				      .after_id = after);
 
 		*ids = 0;
 		len = 0;
@@ -484,7 +485,8 @@ static wherry_code keep(void *ctx, const wherry_message *msg)
 /* Claims until nothing is left, writing down each id it got. */
 static int work(wherry_db *db, int which)
 {
-	wherry_claim_options seven = {.limit = 7, .lasts_us = MINUTE_US};
+	wherry_claim_options seven =
+		WHERRY_CLAIM_OPTIONS(.limit = 7, .lasts_us = MINUTE_US);
 	int64_t count[WHERRY_STATE_COUNT] = {1};
 	wherry_outbox *box = NULL;
 	wherry_lease lease = {0};

@@ -165,7 +165,7 @@ static int64_t epoch_of(const relay *r)
 	wherry_relay_stats stats = {.epoch = 0};
 
 	if (r->relay)
-		wherry_relay_get_stats(r->relay, &stats);
+		wherry_relay_get_stats(r->relay, &stats, sizeof(wherry_relay_stats));
 	return stats.epoch;
 }
 

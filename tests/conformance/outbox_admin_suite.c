@@ -5,6 +5,12 @@
 
 #include "outbox/outbox.h"
 
+static wherry_filter sized(wherry_filter filter)
+{
+	filter.size = sizeof(filter);
+	return filter;
+}
+
 #define BIT(state) (1u << (state))
 
 static int64_t control_version(outbox_fixture *f)
@@ -19,7 +25,7 @@ static int64_t control_version(outbox_fixture *f)
 
 static void lists_state(outbox_fixture *f, wherry_state state, const char *ids)
 {
-	fixture_lists(f, &(wherry_filter){.states = BIT(state)}, ids);
+	fixture_lists(f, &WHERRY_FILTER(.states = BIT(state)), ids);
 }
 
 /* ---- retry ---- */
@@ -56,7 +62,7 @@ static void dead_messages_are_retried_and_no_others(void **state)
 
 	four_dead(f);
 	before = control_version(f);
-	assert_int_equal(retry_dead(f, (wherry_filter){0}), 4);
+	assert_int_equal(retry_dead(f, WHERRY_FILTER()), 4);
 	assert_true(control_version(f) > before);
 	lists_state(f, WHERRY_PENDING, "1 2 3 4 5");
 	lists_state(f, WHERRY_FAILED, "6");
@@ -70,7 +76,7 @@ static void dead_messages_are_retried_and_no_others(void **state)
 			   "AND next_retry_at IS NULL AND claimed_at IS NULL"),
 		4);
 	before = control_version(f);
-	assert_int_equal(retry_dead(f, (wherry_filter){0}), 0);
+	assert_int_equal(retry_dead(f, WHERRY_FILTER()), 0);
 	assert_int_equal(control_version(f),
 			 before); /* nothing changed: nobody is woken */
 }
@@ -99,7 +105,7 @@ static void messages_are_retried_by_what_the_filter_says(void **state)
 
 	four_dead(f);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		(void)retry_dead(f, rows[i].filter);
+		(void)retry_dead(f, sized(rows[i].filter));
 		lists_state(f, WHERRY_DEAD, rows[i].dead_then);
 		fixture_raw(f,
 			    "UPDATE outbox SET status = 4, attempts = 1 WHERE id <= 4");
@@ -113,7 +119,7 @@ static void old_ones_can_be_left_alone(void **state)
 	four_dead(f);
 	fixture_raw(f,
 		    "UPDATE outbox SET created_at = created_at - 3600000 WHERE id < 3");
-	assert_int_equal(retry_dead(f, (wherry_filter){.since_us = 60000000}), 2);
+	assert_int_equal(retry_dead(f, WHERRY_FILTER(.since_us = 60000000)), 2);
 	lists_state(f, WHERRY_DEAD, "1 2");
 }
 
@@ -123,17 +129,16 @@ static void failed_messages_are_retried_when_asked_for(void **state)
 	unsigned both = BIT(WHERRY_FAILED) | BIT(WHERRY_DEAD);
 
 	four_dead(f);
-	assert_int_equal(retry_dead(f, (wherry_filter){.states = both, .after_id = 3}),
-			 2);
+	assert_int_equal(retry_dead(f, WHERRY_FILTER(.states = both, .after_id = 3)), 2);
 	lists_state(f, WHERRY_PENDING, "4 5 6");
 	lists_state(f, WHERRY_DEAD, "1 2 3");
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox WHERE id = 6 AND "
 					"next_retry_at IS NULL AND attempts = 0"),
 			 1);
 	/* states that cannot be retried change nothing */
-	assert_int_equal(retry_dead(f, (wherry_filter){.states = BIT(WHERRY_DONE) |
-								 BIT(WHERRY_PROCESSING) |
-								 BIT(WHERRY_PENDING)}),
+	assert_int_equal(retry_dead(f, WHERRY_FILTER(.states = BIT(WHERRY_DONE) |
+							       BIT(WHERRY_PROCESSING) |
+							       BIT(WHERRY_PENDING))),
 			 0);
 	lists_state(f, WHERRY_DONE, "8");
 	lists_state(f, WHERRY_PROCESSING, "7");
@@ -147,7 +152,7 @@ static void redriving_one_touches_no_other_whose_number_is_its_name(void **state
 	fixture_send_named(f, "1", "t", NULL);
 	fixture_kill(f, 1);
 	fixture_kill(f, 2);
-	assert_int_equal(retry_dead(f, (wherry_filter){.ident = "2"}), 1);
+	assert_int_equal(retry_dead(f, WHERRY_FILTER(.ident = "2")), 1);
 	lists_state(f, WHERRY_DEAD, "2");
 }
 
@@ -160,7 +165,7 @@ static void a_retry_by_hand_is_part_of_an_open_transaction(void **state)
 	four_dead(f);
 	before = control_version(f);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	assert_int_equal(retry_dead(f, (wherry_filter){0}), 4);
+	assert_int_equal(retry_dead(f, WHERRY_FILTER()), 4);
 	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
 	wherry_db_rollback(f->db);
 	lists_state(f, WHERRY_DEAD, "1 2 3 4");
@@ -201,7 +206,7 @@ static void done_messages_are_replayed_under_a_new_generation(void **state)
 
 	four_done(f);
 	before = control_version(f);
-	assert_int_equal(replay(f, (wherry_filter){0}), 4);
+	assert_int_equal(replay(f, WHERRY_FILTER()), 4);
 	assert_true(control_version(f) > before);
 	lists_state(f, WHERRY_PENDING, "1 2 3 4 5");
 	lists_state(f, WHERRY_FAILED, "6");
@@ -216,10 +221,10 @@ static void done_messages_are_replayed_under_a_new_generation(void **state)
 	assert_int_equal(
 		fixture_int(f, "SELECT max(generation) FROM outbox WHERE id > 4"), 0);
 	fixture_done(f, 1);
-	assert_int_equal(replay(f, (wherry_filter){.ident = "a"}), 1);
+	assert_int_equal(replay(f, WHERRY_FILTER(.ident = "a")), 1);
 	assert_int_equal(fixture_int(f, "SELECT generation FROM outbox WHERE id = 1"), 2);
 	before = control_version(f);
-	assert_int_equal(replay(f, (wherry_filter){0}), 0);
+	assert_int_equal(replay(f, WHERRY_FILTER()), 0);
 	assert_int_equal(control_version(f), before);
 }
 
@@ -244,7 +249,7 @@ static void messages_are_replayed_by_what_the_filter_says(void **state)
 			    "UPDATE outbox SET status = 2, processed_at = %lld - "
 			    "(CASE id WHEN 1 THEN 3600000 ELSE 0 END) WHERE id <= 4",
 			    (long long)(wh_now(&wh_env_system) / 1000));
-		(void)replay(f, rows[i].filter);
+		(void)replay(f, sized(rows[i].filter));
 		lists_state(f, WHERRY_DONE, rows[i].done_then);
 	}
 }
@@ -257,7 +262,7 @@ static void replaying_one_touches_no_other_whose_number_is_its_name(void **state
 	fixture_send_named(f, "1", "t", NULL);
 	fixture_done(f, 1);
 	fixture_done(f, 2);
-	assert_int_equal(replay(f, (wherry_filter){.ident = "2"}), 1);
+	assert_int_equal(replay(f, WHERRY_FILTER(.ident = "2")), 1);
 	lists_state(f, WHERRY_DONE, "2");
 }
 
@@ -306,10 +311,10 @@ static void only_what_was_done_long_ago_is_purged(void **state)
 
 	twenty(f);
 	assert_int_equal(purged(f, wherry_outbox_purge, 3600000000, 3, 0), 10);
-	fixture_lists(f, &(wherry_filter){0}, "11 12 13 14 15 16 17 18 19 20");
+	fixture_lists(f, &WHERRY_FILTER(), "11 12 13 14 15 16 17 18 19 20");
 	assert_int_equal(purged(f, wherry_outbox_purge, 3600000000, 3, 0), 0);
 	assert_int_equal(purged(f, wherry_outbox_purge, 0, 3, 0), 5);
-	fixture_lists(f, &(wherry_filter){0}, "16 17 18 19 20");
+	fixture_lists(f, &WHERRY_FILTER(), "16 17 18 19 20");
 	assert_int_equal(purged(f, wherry_outbox_purge, 0, 3, 0), 0);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox_archive"), 0);
 }
@@ -321,7 +326,7 @@ static void exactly_what_was_done_long_ago_is_archived(void **state)
 	twenty(f);
 	fixture_raw(f, "CREATE TABLE before AS SELECT * FROM outbox");
 	assert_int_equal(purged(f, wherry_outbox_archive, 3600000000, 3, 0), 10);
-	fixture_lists(f, &(wherry_filter){0}, "11 12 13 14 15 16 17 18 19 20");
+	fixture_lists(f, &WHERRY_FILTER(), "11 12 13 14 15 16 17 18 19 20");
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox_archive"), 10);
 	assert_int_equal(
 		fixture_int(

@@ -6,6 +6,12 @@
 
 #include "outbox/outbox.h"
 
+static wherry_filter sized(wherry_filter filter)
+{
+	filter.size = sizeof(filter);
+	return filter;
+}
+
 static void archive(outbox_fixture *f, int64_t id)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -46,31 +52,34 @@ static void the_archive_is_listed_when_asked_for(void **state)
 	outbox_fixture *f = *state;
 
 	four_archived(f);
-	fixture_lists(f, &(wherry_filter){0}, "5 6");
-	lists_archived(f, (wherry_filter){0}, "1 2 3 4");
-	lists_archived(f, (wherry_filter){.topic = "t"}, "1 2");
-	lists_archived(f, (wherry_filter){.key = "k"}, "1 3");
-	lists_archived(f, (wherry_filter){.topic = "u", .key = "k"}, "3");
-	lists_archived(f, (wherry_filter){.ident = "c"}, "3");
-	lists_archived(f, (wherry_filter){.ident = "2"}, "2");
-	lists_archived(f, (wherry_filter){.ident = "e"}, "");
-	lists_archived(f, (wherry_filter){.limit = 2}, "1 2");
-	lists_archived(f, (wherry_filter){.limit = 2, .after_id = 2}, "3 4");
-	lists_archived(f, (wherry_filter){.states = 1u << WHERRY_DONE}, "1 2 3 4");
-	lists_archived(f, (wherry_filter){.states = 1u << WHERRY_PENDING}, "");
+	fixture_lists(f, &WHERRY_FILTER(), "5 6");
+	lists_archived(f, WHERRY_FILTER(), "1 2 3 4");
+	lists_archived(f, WHERRY_FILTER(.topic = "t"), "1 2");
+	lists_archived(f, WHERRY_FILTER(.key = "k"), "1 3");
+	lists_archived(f, WHERRY_FILTER(.topic = "u", .key = "k"), "3");
+	lists_archived(f, WHERRY_FILTER(.ident = "c"), "3");
+	lists_archived(f, WHERRY_FILTER(.ident = "2"), "2");
+	lists_archived(f, WHERRY_FILTER(.ident = "e"), "");
+	lists_archived(f, WHERRY_FILTER(.limit = 2), "1 2");
+	lists_archived(f, WHERRY_FILTER(.limit = 2, .after_id = 2), "3 4");
+	lists_archived(f, WHERRY_FILTER(.states = 1u << WHERRY_DONE), "1 2 3 4");
+	lists_archived(f, WHERRY_FILTER(.states = 1u << WHERRY_PENDING), "");
 	fixture_raw(f, "UPDATE outbox_archive SET created_at = created_at - 3600000 "
 		       "WHERE id <> 3");
-	lists_archived(f, (wherry_filter){.since_us = 60000000}, "3");
+	lists_archived(f, WHERRY_FILTER(.since_us = 60000000), "3");
 }
 
 static wherry_code keep_row(void *ctx, const wherry_row *row)
 {
+	static wherry_message message; /* until the next row is shown */
 	wherry_row *out = ctx;
 
 	*out = *row;
-	assert_string_equal(row->message.body, "");
-	out->message.topic = strcmp(row->message.topic, "t") == 0 ? "t" : "?";
-	out->message.message_id = out->last_error = NULL; /* borrowed */
+	message = *row->message;
+	assert_string_equal(row->message->body, "");
+	message.topic = strcmp(row->message->topic, "t") == 0 ? "t" : "?";
+	message.message_id = out->last_error = NULL; /* borrowed */
+	out->message = &message;
 	return WHERRY_OK;
 }
 
@@ -91,11 +100,11 @@ static void a_message_is_shown_from_the_archive_which_is_said(void **state)
 
 	four_archived(f);
 	row = show(f, "b");
-	assert_int_equal(row.message.id, 2);
+	assert_int_equal(row.message->id, 2);
 	assert_true(row.archived);
 	assert_int_equal(row.state, WHERRY_DONE);
-	assert_string_equal(row.message.topic, "t");
-	assert_int_equal(row.message.created_at_us / 1000,
+	assert_string_equal(row.message->topic, "t");
+	assert_int_equal(row.message->created_at_us / 1000,
 			 fixture_int(f, "SELECT created_at FROM outbox_archive WHERE "
 					"id = 2"));
 	assert_int_equal(row.processed_at_us / 1000,
@@ -103,7 +112,7 @@ static void a_message_is_shown_from_the_archive_which_is_said(void **state)
 					"id = 2"));
 	assert_int_equal(row.held_by, 0);
 	assert_int_equal(row.next_retry_at_us, 0);
-	assert_int_equal(show(f, "3").message.id, 3);
+	assert_int_equal(show(f, "3").message->id, 3);
 	assert_true(show(f, "3").archived);
 	assert_false(show(f, "e").archived);
 	assert_false(show(f, "6").archived);
@@ -118,8 +127,8 @@ static void a_message_id_in_the_archive_wins_over_a_number_in_the_outbox(void **
 	fixture_send_named(f, "2", "t", NULL);
 	fixture_send_named(f, "x", "t", NULL);
 	archive(f, 1);
-	assert_int_equal(show(f, "2").message.id, 1);
-	assert_int_equal(show(f, "x").message.id, 2);
+	assert_int_equal(show(f, "2").message->id, 1);
+	assert_int_equal(show(f, "x").message->id, 2);
 }
 
 /* A message id may be used again once its first message is archived. */
@@ -130,10 +139,10 @@ static void of_a_message_id_the_outbox_comes_first(void **state)
 	fixture_send_named(f, "a", "t", NULL);
 	archive(f, 1);
 	assert_int_equal(fixture_send_named(f, "a", "t", NULL), 2);
-	assert_int_equal(show(f, "a").message.id, 2);
-	assert_int_equal(show(f, "1").message.id, 1);
+	assert_int_equal(show(f, "a").message->id, 2);
+	assert_int_equal(show(f, "1").message->id, 1);
 	archive(f, 2);
-	assert_int_equal(show(f, "a").message.id, 2); /* the later one */
+	assert_int_equal(show(f, "a").message->id, 2); /* the later one */
 }
 
 static void status_counts_the_archive_apart(void **state)
@@ -142,10 +151,10 @@ static void status_counts_the_archive_apart(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_status status;
 
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.archived, 0);
 	four_archived(f);
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.archived, 4);
 	assert_int_equal(status.count[WHERRY_DONE], 1);
 	assert_int_equal(status.count[WHERRY_PENDING], 1);
@@ -169,12 +178,12 @@ static void what_was_delivered_long_ago_is_purged_from_the_archive(void **state)
 
 	four_archived(f);
 	assert_int_equal(purge(f, 7000000000, 10, 0), 1);
-	lists_archived(f, (wherry_filter){0}, "2 3 4");
+	lists_archived(f, WHERRY_FILTER(), "2 3 4");
 	assert_int_equal(purge(f, 1800000000, 1, 0), 2);
-	lists_archived(f, (wherry_filter){0}, "4");
+	lists_archived(f, WHERRY_FILTER(), "4");
 	assert_int_equal(purge(f, 1800000000, 1, 0), 0);
 	assert_int_equal(purge(f, 0, 1, 0), 1);
-	fixture_lists(f, &(wherry_filter){0}, "5 6"); /* which it leaves alone */
+	fixture_lists(f, &WHERRY_FILTER(), "5 6"); /* which it leaves alone */
 }
 
 static void a_purge_of_the_archive_stops_at_its_limit_oldest_first(void **state)
@@ -184,7 +193,7 @@ static void a_purge_of_the_archive_stops_at_its_limit_oldest_first(void **state)
 	four_archived(f);
 	fixture_raw(f, "UPDATE outbox_archive SET processed_at = 100 - id");
 	assert_int_equal(purge(f, 0, 2, 3), 3);
-	lists_archived(f, (wherry_filter){0}, "1");
+	lists_archived(f, WHERRY_FILTER(), "1");
 }
 
 /* ---- delivering once more ---- */
@@ -212,10 +221,10 @@ static void an_archived_message_is_replayed_under_its_id(void **state)
 		    "generation = 4, payload = x'ff00', last_error = 'why'");
 	fixture_raw(f, "CREATE TABLE before AS SELECT * FROM outbox_archive");
 	WHERRY_PASS(wh_store_control(&f->box->store, &paused, &before, &err));
-	assert_int_equal(replay(f, (wherry_filter){.ident = "b"}), 1);
+	assert_int_equal(replay(f, WHERRY_FILTER(.ident = "b")), 1);
 	WHERRY_PASS(wh_store_control(&f->box->store, &paused, &after, &err));
 	assert_true(after > before);
-	lists_archived(f, (wherry_filter){0}, "1 3 4");
+	lists_archived(f, WHERRY_FILTER(), "1 3 4");
 	assert_int_equal(
 		fixture_int(
 			f,
@@ -229,8 +238,8 @@ static void an_archived_message_is_replayed_under_its_id(void **state)
 			"AND o.processed_at IS NULL AND o.next_retry_at IS NULL"),
 		1);
 	archive(f, 2); /* and it may be archived again */
-	lists_archived(f, (wherry_filter){0}, "1 2 3 4");
-	assert_int_equal(replay(f, (wherry_filter){.ident = "2"}), 1);
+	lists_archived(f, WHERRY_FILTER(), "1 2 3 4");
+	assert_int_equal(replay(f, WHERRY_FILTER(.ident = "2")), 1);
 	assert_int_equal(fixture_int(f, "SELECT generation FROM outbox WHERE id = 2"), 6);
 }
 
@@ -273,8 +282,8 @@ static void archived_messages_are_replayed_by_what_the_filter_says(void **state)
 			"UPDATE outbox SET status = 2, processed_at = %lld WHERE id = "
 			"6",
 			(long long)(wh_now(&wh_env_system) / 1000));
-		assert_int_equal(replay(f, rows[i].filter), rows[i].n);
-		lists_archived(f, (wherry_filter){0}, rows[i].archived_then);
+		assert_int_equal(replay(f, sized(rows[i].filter)), rows[i].n);
+		lists_archived(f, WHERRY_FILTER(), rows[i].archived_then);
 	}
 }
 
@@ -288,13 +297,13 @@ static void no_message_is_replayed_while_the_outbox_has_one_of_its_message_id(
 	archive(f, 1);
 	archive(f, 2);
 	assert_int_equal(fixture_send_named(f, "a", "t", NULL), 3);
-	assert_int_equal(replay(f, (wherry_filter){0}), 1);
-	lists_archived(f, (wherry_filter){0}, "1"); /* it is not lost either */
-	fixture_lists(f, &(wherry_filter){0}, "2 3");
+	assert_int_equal(replay(f, WHERRY_FILTER()), 1);
+	lists_archived(f, WHERRY_FILTER(), "1"); /* it is not lost either */
+	fixture_lists(f, &WHERRY_FILTER(), "2 3");
 	fixture_done(f, 3);
-	assert_int_equal(replay(f, (wherry_filter){.ident = "a"}), 1);
+	assert_int_equal(replay(f, WHERRY_FILTER(.ident = "a")), 1);
 	assert_int_equal(fixture_int(f, "SELECT generation FROM outbox WHERE id = 3"), 1);
-	lists_archived(f, (wherry_filter){0}, "1");
+	lists_archived(f, WHERRY_FILTER(), "1");
 }
 
 static void of_two_archived_messages_of_one_message_id_one_is_replayed(void **state)
@@ -306,9 +315,9 @@ static void of_two_archived_messages_of_one_message_id_one_is_replayed(void **st
 	assert_int_equal(fixture_send_named(f, "a", "t", NULL), 2);
 	fixture_raw(f, "UPDATE outbox SET created_at = created_at + 1");
 	archive(f, 2);
-	assert_int_equal(replay(f, (wherry_filter){0}), 1);
-	fixture_lists(f, &(wherry_filter){0}, "1");
-	lists_archived(f, (wherry_filter){0}, "2");
+	assert_int_equal(replay(f, WHERRY_FILTER()), 1);
+	fixture_lists(f, &WHERRY_FILTER(), "1");
+	lists_archived(f, WHERRY_FILTER(), "2");
 }
 
 static void a_message_whose_id_is_taken_is_replayed_under_another(void **state)
@@ -319,10 +328,10 @@ static void a_message_whose_id_is_taken_is_replayed_under_another(void **state)
 	archive(f, 1);
 	fixture_raw(f, "INSERT INTO outbox(id, message_id, topic, payload) VALUES (1, "
 		       "'b', 't', '')");
-	assert_int_equal(replay(f, (wherry_filter){.ident = "a"}), 1);
-	fixture_lists(f, &(wherry_filter){0}, "1 2");
-	fixture_lists(f, &(wherry_filter){.ident = "a"}, "2");
-	lists_archived(f, (wherry_filter){0}, "");
+	assert_int_equal(replay(f, WHERRY_FILTER(.ident = "a")), 1);
+	fixture_lists(f, &WHERRY_FILTER(), "1 2");
+	fixture_lists(f, &WHERRY_FILTER(.ident = "a"), "2");
+	lists_archived(f, WHERRY_FILTER(), "");
 }
 
 static void a_replay_touches_no_other_whose_number_is_an_archived_name(void **state)
@@ -335,9 +344,9 @@ static void a_replay_touches_no_other_whose_number_is_an_archived_name(void **st
 	archive(f, 1);
 	archive(f, 3);
 	fixture_done(f, 2);
-	assert_int_equal(replay(f, (wherry_filter){.ident = "2"}), 1);
-	fixture_lists(f, &(wherry_filter){.states = 1u << WHERRY_PENDING}, "1");
-	lists_archived(f, (wherry_filter){0}, "3");
+	assert_int_equal(replay(f, WHERRY_FILTER(.ident = "2")), 1);
+	fixture_lists(f, &WHERRY_FILTER(.states = 1u << WHERRY_PENDING), "1");
+	lists_archived(f, WHERRY_FILTER(), "3");
 }
 
 static void a_replay_from_the_archive_is_part_of_an_open_transaction(void **state)
@@ -347,10 +356,10 @@ static void a_replay_from_the_archive_is_part_of_an_open_transaction(void **stat
 
 	four_archived(f);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	assert_int_equal(replay(f, (wherry_filter){.topic = "u"}), 2);
+	assert_int_equal(replay(f, WHERRY_FILTER(.topic = "u")), 2);
 	wherry_db_rollback(f->db);
-	lists_archived(f, (wherry_filter){0}, "1 2 3 4");
-	fixture_lists(f, &(wherry_filter){0}, "5 6");
+	lists_archived(f, WHERRY_FILTER(), "1 2 3 4");
+	fixture_lists(f, &WHERRY_FILTER(), "5 6");
 }
 
 /* Competing relays take it as they take what was retried: before later ones of its key. */
@@ -359,7 +368,7 @@ static void later_ones_of_its_key_wait_for_a_replayed_message(void **state)
 	outbox_fixture *f = *state;
 
 	four_archived(f);
-	assert_int_equal(replay(f, (wherry_filter){.ident = "a"}), 1);
+	assert_int_equal(replay(f, WHERRY_FILTER(.ident = "a")), 1);
 	assert_int_equal(fixture_int(f,
 				     "SELECT count(*) FROM outbox INDEXED BY "
 				     "outbox_busy WHERE (status = 1 OR status = 3 OR "

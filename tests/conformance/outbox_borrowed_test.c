@@ -32,7 +32,8 @@ static int arrive_at(void **state, const char *before)
 				       NULL, 0) &&
 			       wherry_sqlite_borrow(g->handle, &g->db, NULL) ==
 				       WHERRY_OK &&
-			       wherry_outbox_init(g->db, "outbox", NULL) == WHERRY_OK &&
+			       wherry_outbox_init(g->db, "outbox", NULL, NULL) ==
+				       WHERRY_OK &&
 			       wherry_outbox_open(g->db, "outbox", &g->box, NULL) ==
 				       WHERRY_OK
 		       ? 0
@@ -224,7 +225,7 @@ static void the_application_s_settings_stay_as_they_are(void **state)
 	wherry_outbox_close(g->box);
 	wherry_db_close(g->db);
 	WHERRY_PASS(wherry_sqlite_borrow(g->handle, &g->db, &err));
-	WHERRY_PASS(wherry_outbox_init(g->db, "second", &err));
+	WHERRY_PASS(wherry_outbox_init(g->db, "second", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(g->db, "second", &g->box, &err));
 	WHERRY_PASS(
 		wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
@@ -248,7 +249,7 @@ static void what_needs_a_transaction_of_its_own_refuses_the_application_s(void *
 	app(g, "BEGIN; INSERT INTO business VALUES (1)");
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_purge(g->box, 0, 10, 0, NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_archive(g->box, 0, 10, 0, NULL, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(g->db, "outbox", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(g->db, "outbox", NULL, &err));
 	assert_false(sqlite3_get_autocommit(g->handle));
 	app(g, "COMMIT");
 	assert_int_equal(app_int(g, "SELECT count(*) FROM business"), 1);
@@ -297,9 +298,9 @@ static wherry_code same_body(void *ctx, const wherry_row *row)
 {
 	wh_view *sent = ctx;
 
-	assert_int_equal(row->message.body_len, sent->len);
-	assert_memory_equal(row->message.body, sent->ptr, sent->len);
-	assert_string_equal(row->message.topic, "\xe2\x82\xac");
+	assert_int_equal(row->message->body_len, sent->len);
+	assert_memory_equal(row->message->body, sent->ptr, sent->len);
+	assert_string_equal(row->message->topic, "\xe2\x82\xac");
 	return WHERRY_OK;
 }
 
@@ -378,7 +379,7 @@ static void a_handle_for_reading_only_can_list(void **state)
 	WHERRY_FAILS(WHERRY_READONLY, wherry_db_begin(db, &err));
 	WHERRY_FAILS(WHERRY_READONLY,
 		     wherry_outbox_enqueue(box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
-	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_init(db, "second", &err));
+	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_init(db, "second", NULL, &err));
 	wherry_outbox_close(box);
 	wherry_db_close(db);
 	assert_int_equal(sqlite3_close(reader), SQLITE_OK);

@@ -200,7 +200,7 @@ static void a_replayed_message_comes_before_later_ones_of_its_key(void **state)
 	claim_send(f, "k");
 	go_on(f, &c);
 	assert_true(c.more && c.place.after > 1);
-	WHERRY_PASS(wherry_outbox_replay(f->box, &(wherry_filter){.key = "k"}, &n, &err));
+	WHERRY_PASS(wherry_outbox_replay(f->box, &WHERRY_FILTER(.key = "k"), &n, &err));
 	assert_int_equal(n, 1);
 	go_on(f, &c);
 	assert_int_equal(c.n, 0);

@@ -37,7 +37,8 @@ static void attempts_of_expired_claims_add_up(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
-	wherry_failure failure = {.id = 1, .counted = true, .error = "no answer"};
+	wherry_failure failure =
+		WHERRY_FAILURE(.id = 1, .counted = true, .error = "no answer");
 	wherry_error err = WHERRY_ERROR_INIT;
 	int attempts = -7;
 
@@ -138,7 +139,8 @@ static void a_claim_that_expired_can_be_settled_until_it_is_taken(void **state)
 
 static void what_expired_together_is_shared_out(void **state)
 {
-	const wherry_claim_options all = {.limit = 30, .lasts_us = MINUTE_US};
+	const wherry_claim_options all =
+		WHERRY_CLAIM_OPTIONS(.limit = 30, .lasts_us = MINUTE_US);
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
 
@@ -159,7 +161,8 @@ static void what_expired_together_is_shared_out(void **state)
 
 static void what_expires_again_is_shared_out_smaller(void **state)
 {
-	const wherry_claim_options all = {.limit = 30, .lasts_us = MINUTE_US};
+	const wherry_claim_options all =
+		WHERRY_CLAIM_OPTIONS(.limit = 30, .lasts_us = MINUTE_US);
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
 
@@ -176,7 +179,8 @@ static void what_expires_again_is_shared_out_smaller(void **state)
 
 static void a_share_has_the_messages_of_a_key_in_order(void **state)
 {
-	const wherry_claim_options all = {.limit = 30, .lasts_us = MINUTE_US};
+	const wherry_claim_options all =
+		WHERRY_CLAIM_OPTIONS(.limit = 30, .lasts_us = MINUTE_US);
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
 
@@ -246,7 +250,7 @@ static void what_an_operator_took_from_a_claim_is_lost_to_it(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
-	wherry_filter failed = {.states = 1u << WHERRY_FAILED};
+	wherry_filter failed = WHERRY_FILTER(.states = 1u << WHERRY_FAILED);
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = 1, n = 0;
 
@@ -287,7 +291,7 @@ static void a_claim_inside_the_callers_transaction_is_rolled_back_with_it(void *
 	char before[sizeof(f->text)];
 
 	claim_send(f, "kj");
-	claim_takes(f, &a, &(wherry_claim_options){.limit = 1, .lasts_us = 1000}, "1");
+	claim_takes(f, &a, &WHERRY_CLAIM_OPTIONS(.limit = 1, .lasts_us = 1000), "1");
 	claim_expiry(f);
 	(void)snprintf(before, sizeof(before), "%s", fixture_digest(f));
 	WHERRY_PASS(wherry_db_begin(f->db, &err));

@@ -11,7 +11,8 @@ static void a_claim_is_in_id_order(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
-	wherry_claim_options three = {.limit = 3, .lasts_us = MINUTE_US};
+	wherry_claim_options three =
+		WHERRY_CLAIM_OPTIONS(.limit = 3, .lasts_us = MINUTE_US);
 
 	claim_send(f, "a-bca-");
 	claim_takes(f, &a, &three, "1 2 3");
@@ -32,7 +33,8 @@ static void two_claims_never_hold_messages_of_one_key(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
-	wherry_claim_options two = {.limit = 2, .lasts_us = MINUTE_US};
+	wherry_claim_options two =
+		WHERRY_CLAIM_OPTIONS(.limit = 2, .lasts_us = MINUTE_US);
 
 	claim_send(f, "kkkk");
 	claim_takes(f, &a, &two, "1 2");
@@ -126,7 +128,8 @@ static void keys_that_differ_only_in_where_type_ends_are_two(void **state)
 		{"ab", "c"}, {"a", "bc"}, {"", "abc"}, {"abc", ""}};
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
-	wherry_claim_options one = {.limit = 1, .lasts_us = MINUTE_US};
+	wherry_claim_options one =
+		WHERRY_CLAIM_OPTIONS(.limit = 1, .lasts_us = MINUTE_US);
 
 	for (size_t i = 0; i < 8; i++)
 		fixture_raw(f,
@@ -142,7 +145,8 @@ static void an_explicit_key_is_the_key_whatever_the_aggregate(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
-	wherry_claim_options one = {.limit = 1, .lasts_us = MINUTE_US};
+	wherry_claim_options one =
+		WHERRY_CLAIM_OPTIONS(.limit = 1, .lasts_us = MINUTE_US);
 
 	fixture_raw(f, "INSERT INTO outbox(topic, aggregate_type, aggregate_id, "
 		       "partition_key, payload) VALUES ('t', 'o', '1', 'k', ''), "
@@ -157,7 +161,8 @@ static void messages_without_a_key_hold_nothing_back(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
-	wherry_claim_options one = {.limit = 1, .lasts_us = MINUTE_US};
+	wherry_claim_options one =
+		WHERRY_CLAIM_OPTIONS(.limit = 1, .lasts_us = MINUTE_US);
 
 	claim_send(f, "---");
 	claim_takes(f, &a, &one, "1");
@@ -170,8 +175,8 @@ static void unordered_claims_ignore_keys(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
-	wherry_claim_options one = {
-		.limit = 1, .lasts_us = MINUTE_US, .unordered = true, .park = true};
+	wherry_claim_options one = WHERRY_CLAIM_OPTIONS(.limit = 1, .lasts_us = MINUTE_US,
+							.unordered = true, .park = true);
 
 	claim_send(f, "kkkk");
 	claim_takes(f, &a, &one, "1");
@@ -207,7 +212,8 @@ static void a_due_message_is_claimed_before_pending_ones(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
-	wherry_claim_options two = {.limit = 2, .lasts_us = MINUTE_US};
+	wherry_claim_options two =
+		WHERRY_CLAIM_OPTIONS(.limit = 2, .lasts_us = MINUTE_US);
 
 	claim_send(f, "abcdef");
 	fixture_raw(f, "UPDATE outbox SET status = 3, attempts = 1, next_retry_at = 1 "
@@ -286,7 +292,8 @@ static void a_requeued_message_comes_before_later_ones_of_its_key(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a"), b = claim_join(f, "b");
-	wherry_claim_options one = {.limit = 1, .lasts_us = MINUTE_US};
+	wherry_claim_options one =
+		WHERRY_CLAIM_OPTIONS(.limit = 1, .lasts_us = MINUTE_US);
 
 	claim_send(f, "kkk");
 	claim_takes(f, &a, &claim_ten, "1 2 3");
@@ -306,7 +313,8 @@ static void a_retry_by_handn_message_comes_before_later_ones_of_its_key(void **s
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
-	wherry_claim_options one = {.limit = 1, .lasts_us = MINUTE_US};
+	wherry_claim_options one =
+		WHERRY_CLAIM_OPTIONS(.limit = 1, .lasts_us = MINUTE_US);
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
 
@@ -315,7 +323,7 @@ static void a_retry_by_handn_message_comes_before_later_ones_of_its_key(void **s
 	claim_fail(f, &a, 1, 0, true);
 	claim_fail(f, &a, 2, 0, false);
 	claim_requeue(f, &a, 3);
-	WHERRY_PASS(wherry_outbox_retry(f->box, &(wherry_filter){0}, &n, &err));
+	WHERRY_PASS(wherry_outbox_retry(f->box, &WHERRY_FILTER(), &n, &err));
 	assert_int_equal(n, 1);
 	for (int id = 1; id <= 3; id++) {
 		char ids[24];
@@ -340,7 +348,8 @@ static wherry_code keep_id(void *ctx, const wherry_message *msg)
 /* Claims until nothing is open, writing each message down before it is done. */
 static int claim_all(wherry_db *db, int which)
 {
-	wherry_claim_options seven = {.limit = 7, .lasts_us = MINUTE_US};
+	wherry_claim_options seven =
+		WHERRY_CLAIM_OPTIONS(.limit = 7, .lasts_us = MINUTE_US);
 	wherry_outbox *box = NULL;
 	wherry_lease lease = {0};
 	int64_t count[WHERRY_STATE_COUNT] = {1};

@@ -2,7 +2,8 @@
 
 #include "outbox/outbox.h"
 
-const wherry_claim_options claim_ten = {.limit = 10, .lasts_us = MINUTE_US};
+const wherry_claim_options claim_ten = {
+	.size = sizeof(wherry_claim_options), .limit = 10, .lasts_us = MINUTE_US};
 
 wherry_lease claim_join(outbox_fixture *f, const char *owner)
 {
@@ -94,8 +95,8 @@ void claim_requeue(outbox_fixture *f, const wherry_lease *lease, int64_t id)
 void claim_fail(outbox_fixture *f, const wherry_lease *lease, int64_t id,
 		int64_t delay_us, bool dead)
 {
-	wherry_failure failure = {
-		.id = id, .delay_us = delay_us, .dead = dead, .error = "no answer"};
+	wherry_failure failure = WHERRY_FAILURE(.id = id, .delay_us = delay_us,
+						.dead = dead, .error = "no answer");
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_outbox_fail(f->box, lease, &failure, 1, &err));
@@ -155,7 +156,7 @@ void claim_all_refused(outbox_fixture *f, const wherry_lease *lease, const int64
 						(wherry_on_done)how, &n, &err));
 	assert_non_null(strstr(err.message, "nothing was changed"));
 	for (size_t i = 0; i < n_ids; i++)
-		failures[i] = (wherry_failure){.id = ids[i], .error = "late"};
+		failures[i] = WHERRY_FAILURE(.id = ids[i], .error = "late");
 	WHERRY_FAILS(WHERRY_STALE,
 		     wherry_outbox_fail(f->box, lease, failures, n_ids, &err));
 	WHERRY_FAILS(WHERRY_STALE,

@@ -447,11 +447,11 @@ static void one_that_cannot_be_written_says_so_and_can_be_read(void **state)
 		     wherry_outbox_lease(f->box, "a", 1000000, 1, &lease, &err));
 	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_pause(f->box, &err));
 	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_purge(f->box, 0, 100, 0, NULL, &err));
-	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_init(f->db, "second", &err));
+	WHERRY_FAILS(WHERRY_READONLY, wherry_outbox_init(f->db, "second", NULL, &err));
 	assert_int_equal(wherry_code_remedy(err.code), WHERRY_REMEDY_FIX);
 	WHERRY_PASS(wherry_outbox_count(f->box, count, &err));
 	assert_int_equal(count[WHERRY_PENDING], 1);
-	fixture_lists(f, &(wherry_filter){0}, "1");
+	fixture_lists(f, &WHERRY_FILTER(), "1");
 }
 
 /* Enqueue until it fails; returns with what. */

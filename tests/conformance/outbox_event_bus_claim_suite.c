@@ -178,7 +178,8 @@ static void an_acknowledgement_survives_vacuum(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_lease a = claim_join(f, "a");
-	wherry_claim_options two = {.limit = 2, .lasts_us = MINUTE_US};
+	wherry_claim_options two =
+		WHERRY_CLAIM_OPTIONS(.limit = 2, .lasts_us = MINUTE_US);
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t ids[] = {3, 4}, n = 0;
 

@@ -19,10 +19,10 @@ static void foreign_tables_are_known_and_left_as_they_are(void **state)
 	wherry_status status;
 
 	(void)snprintf(before, sizeof(before), "%s", bus_text(f, SCHEMA));
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "event-bus");
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 	assert_string_equal(bus_text(f, SCHEMA), before);
 }
 
@@ -37,10 +37,10 @@ static void an_archive_that_is_missing_is_told_and_made(void **state)
 	assert_non_null(strstr(err.message, "outbox_archive"));
 	assert_non_null(strstr(err.message, "wherry init"));
 	bus_raw(f, "CREATE TABLE outbox_archive(id)");
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "outbox", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "outbox", NULL, &err));
 	assert_non_null(strstr(err.message, "no archive"));
 	bus_raw(f, "DROP TABLE outbox_archive");
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &box, &err));
 	wherry_outbox_close(box);
 }
@@ -56,7 +56,7 @@ static void a_table_that_only_resembles_them_is_none(void **state)
 		   "completed_on, expire_in_seconds FROM outbox");
 	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "near", &box, &err));
 	assert_non_null(strstr(err.message, "wherry init"));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "near", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "near", NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_outbox_open(f->db, "x\"; DROP TABLE outbox; --", &box, &err));
 	assert_null(box);
@@ -69,9 +69,9 @@ static void a_native_outbox_beside_them_stays_native(void **state)
 	wherry_outbox *box = NULL;
 	wherry_status status;
 
-	WHERRY_PASS(wherry_outbox_init(f->db, "mine", &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "mine", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "mine", &box, &err));
-	WHERRY_PASS(wherry_outbox_status(box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(box, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "native");
 	wherry_outbox_close(box);
 }
@@ -199,8 +199,8 @@ static wherry_code see(void *ctx, const wherry_row *row)
 	size_t n = strlen(text);
 
 	(void)snprintf(text + n, sizeof(((seen *)ctx)->text) - n, "%s:%s:%d:%s ",
-		       row->message.message_id, wherry_state_name(row->state),
-		       row->message.attempts, row->last_error ? row->last_error : "");
+		       row->message->message_id, wherry_state_name(row->state),
+		       row->message->attempts, row->last_error ? row->last_error : "");
 	return WHERRY_OK;
 }
 
@@ -209,7 +209,7 @@ static void every_state_is_listed_and_counted(void **state)
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t count[WHERRY_STATE_COUNT];
-	wherry_filter filter = {0};
+	wherry_filter filter = WHERRY_FILTER();
 	seen s = {""};
 
 	fill(f);
@@ -223,11 +223,11 @@ static void every_state_is_listed_and_counted(void **state)
 	filter.states = 1u << WHERRY_DEAD | 1u << WHERRY_FAILED;
 	WHERRY_PASS(wherry_outbox_list(f->box, &filter, see, &s, &err));
 	assert_string_equal(s.text, "f:failed:2:no d:dead:5:no ");
-	fixture_lists(f, &(wherry_filter){.after_id = 3}, "4 1000000000001");
-	fixture_lists(f, &(wherry_filter){.states = 1u << WHERRY_DONE}, "1000000000001");
+	fixture_lists(f, &WHERRY_FILTER(.after_id = 3), "4 1000000000001");
+	fixture_lists(f, &WHERRY_FILTER(.states = 1u << WHERRY_DONE), "1000000000001");
 	WHERRY_FAILS(
 		WHERRY_UNSUPPORTED,
-		wherry_outbox_list(f->box, &(wherry_filter){.key = "k"}, see, &s, &err));
+		wherry_outbox_list(f->box, &WHERRY_FILTER(.key = "k"), see, &s, &err));
 }
 
 static void a_message_is_shown_by_its_id_or_its_number(void **state)
@@ -251,8 +251,9 @@ static void a_message_is_shown_by_its_id_or_its_number(void **state)
 
 static int64_t retry(outbox_fixture *f, const char *ident)
 {
-	wherry_filter filter = {.ident = ident,
-				.states = 1u << WHERRY_DEAD | 1u << WHERRY_FAILED};
+	wherry_filter filter =
+		WHERRY_FILTER(.ident = ident,
+			      .states = 1u << WHERRY_DEAD | 1u << WHERRY_FAILED);
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
@@ -291,10 +292,9 @@ static void a_replay_puts_back_what_is_archived(void **state)
 	claim_takes(f, &a, &claim_ten, "1");
 	claim_done(f, &a, 1);
 	WHERRY_PASS(
-		wherry_outbox_replay(f->box, &(wherry_filter){.ident = "one"}, &n, &err));
+		wherry_outbox_replay(f->box, &WHERRY_FILTER(.ident = "one"), &n, &err));
 	assert_int_equal(n, 1);
-	WHERRY_PASS(
-		wherry_outbox_replay(f->box, &(wherry_filter){.topic = "t"}, &n, &err));
+	WHERRY_PASS(wherry_outbox_replay(f->box, &WHERRY_FILTER(.topic = "t"), &n, &err));
 	assert_int_equal(n, 0); /* it is there */
 	assert_string_equal(bus_text(f, "SELECT payload || status FROM outbox"),
 			    "{\"n\":1}created");
@@ -313,8 +313,7 @@ static void an_event_is_discarded_by_its_id_or_its_number(void **state)
 	bus_publish(f, "one", "{}");
 	bus_publish(f, "two", "{}");
 	bus_publish(f, "three", "{}");
-	claim_takes(f, &a, &(wherry_claim_options){.limit = 1, .lasts_us = MINUTE_US},
-		    "1");
+	claim_takes(f, &a, &WHERRY_CLAIM_OPTIONS(.limit = 1, .lasts_us = MINUTE_US), "1");
 	claim_done(f, &a, 1);
 	WHERRY_PASS(wherry_outbox_discard(f->box, "two", &err));
 	WHERRY_PASS(wherry_outbox_discard(f->box, "3", &err));

@@ -20,7 +20,7 @@ static void same(const char *read, const char *sent, const char *absent)
 /* As show and list tell it. */
 static wherry_code compare_row(void *ctx, const wherry_row *row)
 {
-	const wherry_message *sent = ctx, *read = &row->message;
+	const wherry_message *sent = ctx, *read = row->message;
 
 	assert_int_equal(read->size, sizeof(*read));
 	if (sent->message_id)
@@ -334,15 +334,56 @@ static void headers_that_are_no_object_of_strings_are_refused(void **state)
 }
 
 /* Of a program compiled for another version: its fields may lie elsewhere. */
-static void a_message_of_another_size_is_refused(void **state)
+static void a_message_of_an_older_program_is_taken(void **state)
 {
 	outbox_fixture *f = *state;
-	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "");
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_message msgs[] = {WHERRY_MESSAGE(.topic = "t", .body = "a"),
+				 WHERRY_MESSAGE(.topic = "t", .body = "b")};
+	const size_t older = offsetof(wherry_message, id);
+	char packed[2 * sizeof(wherry_message)];
 
-	msg.size = sizeof(msg) - sizeof(void *);
-	is_refused(f, &msg, WHERRY_INVALID, "recompile");
-	msg.size = sizeof(msg) + sizeof(void *);
-	is_refused(f, &msg, WHERRY_INVALID, "recompile");
+	for (int i = 0; i < 2; i++) {
+		msgs[i].size = older;
+		memcpy(packed + (size_t)i * older, &msgs[i], older);
+	}
+	WHERRY_PASS(wherry_outbox_enqueue_many(f->box, (const wherry_message *)packed, 2,
+					       WHERRY_OWN_TRANSACTION, NULL, &err));
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox"), 2);
+	fixture_raw(f, "DELETE FROM outbox");
+	msgs[0].size = older - 1;
+	is_refused(f, &msgs[0], WHERRY_INVALID, "size of the message");
+}
+
+static void a_message_of_a_newer_program_is_taken_unless_it_uses_what_is_new(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	struct {
+		wherry_message msg;
+		const char *newer;
+	} newer = {WHERRY_MESSAGE(.topic = "t", .body = ""), "new"};
+
+	newer.msg.size = sizeof(newer);
+	is_refused(f, &newer.msg, WHERRY_UNSUPPORTED, "needs a newer libwherry");
+	newer.newer = NULL;
+	WHERRY_PASS(wherry_outbox_enqueue(f->box, &newer.msg, WHERRY_OWN_TRANSACTION,
+					  NULL, &err));
+}
+
+static void a_body_without_a_length_is_text(void **state)
+{
+	const wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{\"a\": 1}");
+	wherry_message long_as_it_is = msg;
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t id = 0;
+
+	long_as_it_is.body_len = 8;
+	WHERRY_PASS(
+		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
+	WHERRY_PASS(wh_outbox_read(f->box, false, id - 1, 1, compare_open, &long_as_it_is,
+				   &err));
 }
 
 static void init_does_what_the_macro_does(void **state)
@@ -398,7 +439,9 @@ const outbox_case outbox_field_cases[] = {
 	CASE(the_limit_of_a_body_is_16_MiB),
 	CASE(text_that_is_not_UTF8_is_refused),
 	CASE(headers_that_are_no_object_of_strings_are_refused),
-	CASE(a_message_of_another_size_is_refused),
+	CASE(a_message_of_an_older_program_is_taken),
+	CASE(a_message_of_a_newer_program_is_taken_unless_it_uses_what_is_new),
+	CASE(a_body_without_a_length_is_text),
 	CASE(init_does_what_the_macro_does),
 	CASE(a_message_needs_a_size_a_topic_and_a_body),
 	CASE(a_refused_message_leaves_the_transaction_as_it_was),

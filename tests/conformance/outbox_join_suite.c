@@ -75,7 +75,7 @@ static void a_short_lease_does_not_cut_a_longer_one(void **state)
 	wherry_status status;
 
 	WHERRY_PASS(wherry_outbox_join(f->box, "b", 1000, &b, &err));
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
 	assert_in_range((uint64_t)status.lease_left_us, 50000000, MINUTE_US);
 	assert_string_equal(status.engine, "competing");
 	assert_int_equal(status.epoch, a.epoch);

@@ -10,7 +10,7 @@ static int64_t left_us(outbox_fixture *f)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_status status;
 
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
 	return status.lease_left_us;
 }
 
@@ -142,7 +142,7 @@ static void a_long_owner_is_cut(void **state)
 	owner[299] = 0;
 	lease = fixture_lease(f, owner);
 	assert_int_equal(strlen(lease.owner), sizeof(lease.owner) - 1);
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.owner, lease.owner);
 }
 
@@ -189,7 +189,8 @@ static void pause_and_resume_are_seen_wherever_a_relay_looks(void **state)
 		WHERRY_PASS(wh_store_control(&f->box->store, &paused, &seen, &err));
 		assert_int_equal(paused, on);
 		assert_int_equal(seen, control_version);
-		WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+		WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status),
+						 &err));
 		assert_int_equal(status.paused, on);
 		WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
 		lease = fixture_lease(f, "b");
@@ -205,7 +206,7 @@ static void status_tells_who_relays(void **state)
 	wherry_status status;
 	wh_holder holder = {.left_us = -7, .owner = "nobody"};
 
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.epoch, 0);
 	assert_int_equal(status.lease_left_us, 0);
 	assert_string_equal(status.owner, "");
@@ -216,7 +217,7 @@ static void status_tells_who_relays(void **state)
 	assert_string_equal(holder.owner, "");
 
 	fixture_lease(f, "host-1");
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.epoch, 1);
 	assert_in_range((uint64_t)status.lease_left_us, 50000000, 60000000);
 	assert_string_equal(status.owner, "host-1");
@@ -226,7 +227,7 @@ static void status_tells_who_relays(void **state)
 	assert_string_equal(holder.owner, "host-1");
 
 	fixture_expire(f);
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.lease_left_us, 0);
 	assert_int_equal(status.epoch, 1);
 	assert_string_equal(status.owner, "host-1");
@@ -358,7 +359,7 @@ static void of_many_that_ask_at_once_one_gets_the_lease(void **state)
 
 	fixture_threads(f, 8, try_lease);
 	fixture_reopen(f);
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.epoch, 1); /* a second one would have raised it */
 	assert_true(status.lease_left_us > 0);
 }

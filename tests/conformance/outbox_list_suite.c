@@ -50,18 +50,17 @@ static void rows_are_listed_by_state(void **state)
 	outbox_fixture *f = *state;
 
 	one_of_each(f);
-	fixture_lists(f, &(wherry_filter){0}, "1 2 3 4 5 6");
-	fixture_lists(f, &(wherry_filter){.states = BIT(WHERRY_PENDING)}, "1 6");
-	fixture_lists(f, &(wherry_filter){.states = BIT(WHERRY_PROCESSING)}, "2");
-	fixture_lists(f, &(wherry_filter){.states = BIT(WHERRY_DONE)}, "3");
-	fixture_lists(f, &(wherry_filter){.states = BIT(WHERRY_FAILED)}, "4");
-	fixture_lists(f, &(wherry_filter){.states = BIT(WHERRY_DEAD)}, "5");
-	fixture_lists(f,
-		      &(wherry_filter){.states = BIT(WHERRY_DEAD) | BIT(WHERRY_PENDING)},
+	fixture_lists(f, &WHERRY_FILTER(), "1 2 3 4 5 6");
+	fixture_lists(f, &WHERRY_FILTER(.states = BIT(WHERRY_PENDING)), "1 6");
+	fixture_lists(f, &WHERRY_FILTER(.states = BIT(WHERRY_PROCESSING)), "2");
+	fixture_lists(f, &WHERRY_FILTER(.states = BIT(WHERRY_DONE)), "3");
+	fixture_lists(f, &WHERRY_FILTER(.states = BIT(WHERRY_FAILED)), "4");
+	fixture_lists(f, &WHERRY_FILTER(.states = BIT(WHERRY_DEAD)), "5");
+	fixture_lists(f, &WHERRY_FILTER(.states = BIT(WHERRY_DEAD) | BIT(WHERRY_PENDING)),
 		      "1 5 6");
-	fixture_lists(f, &(wherry_filter){.states = BIT(WHERRY_DEAD) | BIT(WHERRY_DONE)},
+	fixture_lists(f, &WHERRY_FILTER(.states = BIT(WHERRY_DEAD) | BIT(WHERRY_DONE)),
 		      "3 5");
-	fixture_lists(f, &(wherry_filter){.states = 31}, "1 2 3 4 5 6");
+	fixture_lists(f, &WHERRY_FILTER(.states = 31), "1 2 3 4 5 6");
 }
 
 /* Every filter works with the states that are done and with those that are not, which a
@@ -81,9 +80,9 @@ static void rows_are_listed_by_topic(void **state)
 	fixture_send(f, "b", NULL);
 	fixture_send(f, "a", NULL);
 	fixture_send(f, "A", NULL);
-	lists_both(f, (wherry_filter){.topic = "a"}, "1 3");
-	lists_both(f, (wherry_filter){.topic = "%"}, "");
-	lists_both(f, (wherry_filter){.topic = ""}, "");
+	lists_both(f, WHERRY_FILTER(.topic = "a"), "1 3");
+	lists_both(f, WHERRY_FILTER(.topic = "%"), "");
+	lists_both(f, WHERRY_FILTER(.topic = ""), "");
 }
 
 static void rows_are_listed_by_the_beginning_of_a_topic(void **state)
@@ -94,9 +93,9 @@ static void rows_are_listed_by_the_beginning_of_a_topic(void **state)
 	fixture_send(f, "orders", NULL);
 	fixture_send(f, "invoices", NULL);
 	fixture_send(f, "Orders", NULL);
-	lists_both(f, (wherry_filter){.topic_prefix = "orders"}, "1 2");
-	lists_both(f, (wherry_filter){.topic_prefix = "orders."}, "1");
-	lists_both(f, (wherry_filter){.topic_prefix = "%"}, "");
+	lists_both(f, WHERRY_FILTER(.topic_prefix = "orders"), "1 2");
+	lists_both(f, WHERRY_FILTER(.topic_prefix = "orders."), "1");
+	lists_both(f, WHERRY_FILTER(.topic_prefix = "%"), "");
 }
 
 static void rows_are_listed_from_the_newest_down(void **state)
@@ -104,10 +103,10 @@ static void rows_are_listed_from_the_newest_down(void **state)
 	outbox_fixture *f = *state;
 
 	fixture_send_many(f, 5);
-	lists_both(f, (wherry_filter){.newest = true}, "5 4 3 2 1");
-	lists_both(f, (wherry_filter){.newest = true, .limit = 2}, "5 4");
-	lists_both(f, (wherry_filter){.newest = true, .limit = 2, .before_id = 4}, "3 2");
-	lists_both(f, (wherry_filter){.newest = true, .topic_prefix = "none"}, "");
+	lists_both(f, WHERRY_FILTER(.newest = true), "5 4 3 2 1");
+	lists_both(f, WHERRY_FILTER(.newest = true, .limit = 2), "5 4");
+	lists_both(f, WHERRY_FILTER(.newest = true, .limit = 2, .before_id = 4), "3 2");
+	lists_both(f, WHERRY_FILTER(.newest = true, .topic_prefix = "none"), "");
 }
 
 static void add_text(outbox_fixture *f, const char *topic, const char *body)
@@ -127,11 +126,11 @@ static void rows_are_listed_by_a_text_in_them(void **state)
 	add_text(f, "orders", "{\"who\":\"Zo\u00eb\"}");
 	add_text(f, "invoices", "{\"for\":\"orders\"}");
 	add_text(f, "other", "{\"n\":17}");
-	lists_both(f, (wherry_filter){.text = "orders"}, "1 2");
-	lists_both(f, (wherry_filter){.text = "Zo\u00eb"}, "1");
-	lists_both(f, (wherry_filter){.text = "17", .newest = true}, "3");
-	lists_both(f, (wherry_filter){.text = "%"}, "");
-	lists_both(f, (wherry_filter){.text = "orders", .topic = "invoices"}, "2");
+	lists_both(f, WHERRY_FILTER(.text = "orders"), "1 2");
+	lists_both(f, WHERRY_FILTER(.text = "Zo\u00eb"), "1");
+	lists_both(f, WHERRY_FILTER(.text = "17", .newest = true), "3");
+	lists_both(f, WHERRY_FILTER(.text = "%"), "");
+	lists_both(f, WHERRY_FILTER(.text = "orders", .topic = "invoices"), "2");
 }
 
 static void rows_are_listed_by_the_key_a_broker_sees(void **state)
@@ -143,10 +142,10 @@ static void rows_are_listed_by_the_key_a_broker_sees(void **state)
 	add(f, "order", "42", "k");
 	add(f, "order", "7", "42");
 	add(f, NULL, NULL, NULL);
-	lists_both(f, (wherry_filter){.key = "42"}, "1 2 4");
-	lists_both(f, (wherry_filter){.key = "k"}, "3");
-	lists_both(f, (wherry_filter){.key = "order"}, "");
-	lists_both(f, (wherry_filter){.key = "7"}, "");
+	lists_both(f, WHERRY_FILTER(.key = "42"), "1 2 4");
+	lists_both(f, WHERRY_FILTER(.key = "k"), "3");
+	lists_both(f, WHERRY_FILTER(.key = "order"), "");
+	lists_both(f, WHERRY_FILTER(.key = "7"), "");
 }
 
 static void rows_are_listed_by_age(void **state)
@@ -156,10 +155,10 @@ static void rows_are_listed_by_age(void **state)
 	fixture_send_many(f, 3);
 	fixture_raw(f,
 		    "UPDATE outbox SET created_at = created_at - 3600000 WHERE id = 2");
-	lists_both(f, (wherry_filter){.since_us = 60000000}, "1 3");
-	lists_both(f, (wherry_filter){.since_us = 3700000000}, "1 2 3");
-	lists_both(f, (wherry_filter){.older_us = 60000000}, "2");
-	lists_both(f, (wherry_filter){.older_us = 3700000000}, "");
+	lists_both(f, WHERRY_FILTER(.since_us = 60000000), "1 3");
+	lists_both(f, WHERRY_FILTER(.since_us = 3700000000), "1 2 3");
+	lists_both(f, WHERRY_FILTER(.older_us = 60000000), "2");
+	lists_both(f, WHERRY_FILTER(.older_us = 3700000000), "");
 }
 
 static void rows_are_listed_by_ident(void **state)
@@ -168,12 +167,12 @@ static void rows_are_listed_by_ident(void **state)
 
 	add_named(f, "a");
 	add_named(f, "b");
-	lists_both(f, (wherry_filter){.ident = "b"}, "2");
-	lists_both(f, (wherry_filter){.ident = "1"}, "1");
-	lists_both(f, (wherry_filter){.ident = "A"}, "");
-	lists_both(f, (wherry_filter){.ident = "1x"}, "");
-	lists_both(f, (wherry_filter){.ident = ""}, "");
-	lists_both(f, (wherry_filter){.ident = "99999999999999999999"}, "");
+	lists_both(f, WHERRY_FILTER(.ident = "b"), "2");
+	lists_both(f, WHERRY_FILTER(.ident = "1"), "1");
+	lists_both(f, WHERRY_FILTER(.ident = "A"), "");
+	lists_both(f, WHERRY_FILTER(.ident = "1x"), "");
+	lists_both(f, WHERRY_FILTER(.ident = ""), "");
+	lists_both(f, WHERRY_FILTER(.ident = "99999999999999999999"), "");
 }
 
 static void a_message_id_wins_over_a_number(void **state)
@@ -183,9 +182,9 @@ static void a_message_id_wins_over_a_number(void **state)
 	add_named(f, "2");
 	add_named(f, "1");
 	add_named(f, "x");
-	lists_both(f, (wherry_filter){.ident = "2"}, "1");
-	lists_both(f, (wherry_filter){.ident = "1"}, "2");
-	lists_both(f, (wherry_filter){.ident = "3"}, "3");
+	lists_both(f, WHERRY_FILTER(.ident = "2"), "1");
+	lists_both(f, WHERRY_FILTER(.ident = "1"), "2");
+	lists_both(f, WHERRY_FILTER(.ident = "3"), "3");
 }
 
 static void conditions_are_joined_by_and(void **state)
@@ -196,9 +195,9 @@ static void conditions_are_joined_by_and(void **state)
 	fixture_send(f, "a", "l");
 	fixture_send(f, "b", "k");
 	fixture_send(f, "a", "k");
-	lists_both(f, (wherry_filter){.topic = "a", .key = "k"}, "1 4");
-	lists_both(f, (wherry_filter){.topic = "a", .key = "k", .after_id = 1}, "4");
-	lists_both(f, (wherry_filter){.topic = "b", .ident = "1"}, "");
+	lists_both(f, WHERRY_FILTER(.topic = "a", .key = "k"), "1 4");
+	lists_both(f, WHERRY_FILTER(.topic = "a", .key = "k", .after_id = 1), "4");
+	lists_both(f, WHERRY_FILTER(.topic = "b", .ident = "1"), "");
 }
 
 static void a_list_is_read_page_by_page(void **state)
@@ -206,10 +205,10 @@ static void a_list_is_read_page_by_page(void **state)
 	outbox_fixture *f = *state;
 
 	fixture_send_many(f, 5);
-	lists_both(f, (wherry_filter){.limit = 2}, "1 2");
-	lists_both(f, (wherry_filter){.limit = 2, .after_id = 2}, "3 4");
-	lists_both(f, (wherry_filter){.limit = 2, .after_id = 4}, "5");
-	lists_both(f, (wherry_filter){.limit = 2, .after_id = 5}, "");
+	lists_both(f, WHERRY_FILTER(.limit = 2), "1 2");
+	lists_both(f, WHERRY_FILTER(.limit = 2, .after_id = 2), "3 4");
+	lists_both(f, WHERRY_FILTER(.limit = 2, .after_id = 4), "5");
+	lists_both(f, WHERRY_FILTER(.limit = 2, .after_id = 5), "");
 }
 
 static void rows_are_listed_in_id_order_whatever_their_state(void **state)
@@ -221,8 +220,8 @@ static void rows_are_listed_in_id_order_whatever_their_state(void **state)
 	fixture_fail(f, 2, 0);
 	fixture_try(f, 4);
 	fixture_kill(f, 6);
-	lists_both(f, (wherry_filter){0}, "1 2 3 4 5 6");
-	lists_both(f, (wherry_filter){.limit = 3}, "1 2 3");
+	lists_both(f, WHERRY_FILTER(), "1 2 3 4 5 6");
+	lists_both(f, WHERRY_FILTER(.limit = 3), "1 2 3");
 }
 
 static wherry_code count_rows(void *ctx, const wherry_row *row)
@@ -236,7 +235,7 @@ static void without_a_limit_a_hundred_are_listed(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_filter filter = {0};
+	wherry_filter filter = WHERRY_FILTER();
 	int n = 0;
 
 	for (int i = 0; i < 5; i++)
@@ -269,13 +268,13 @@ static void a_visitor_s_code_ends_the_list_and_is_returned(void **state)
 	int n = 0;
 
 	fixture_send_many(f, 3);
-	WHERRY_FAILS(WHERRY_TIMEOUT, wherry_outbox_list(f->box, &(wherry_filter){0},
-							stop_at_two, &n, &err));
+	WHERRY_FAILS(WHERRY_TIMEOUT,
+		     wherry_outbox_list(f->box, &WHERRY_FILTER(), stop_at_two, &n, &err));
 	assert_int_equal(n, 2);
 	assert_int_equal(err.code, WHERRY_TIMEOUT);
 	/* and leaves nothing locked */
 	fixture_send(f, "t", NULL);
-	fixture_lists(f, &(wherry_filter){0}, "1 2 3 4");
+	fixture_lists(f, &WHERRY_FILTER(), "1 2 3 4");
 	n = 1;
 	WHERRY_FAILS(WHERRY_TIMEOUT,
 		     wherry_outbox_show(f->box, "1", stop_at_two, &n, &err));
@@ -290,7 +289,7 @@ typedef struct seen {
 
 static wherry_code take_seen(void *ctx, const wherry_row *row)
 {
-	*(seen *)ctx = (seen){row->message.id, row->held_by, row->parked_by, row->state};
+	*(seen *)ctx = (seen){row->message->id, row->held_by, row->parked_by, row->state};
 	return WHERRY_OK;
 }
 
@@ -433,7 +432,7 @@ static void rows_are_counted_by_state(void **state)
 	one_of_each(f);
 	WHERRY_PASS(wherry_outbox_count(f->box, count, &err));
 	assert_memory_equal(count, wanted, sizeof(wanted));
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
 	assert_memory_equal(status.count, wanted, sizeof(wanted));
 	assert_int_equal(status.ready, 2);
 }
@@ -445,7 +444,7 @@ static int64_t oldest(outbox_fixture *f)
 	int64_t age = -7;
 
 	WHERRY_PASS(wherry_outbox_oldest_ready(f->box, &age, &err));
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
 	assert_in_range((uint64_t)(status.oldest_ready_us - age + 1000000), 1000000,
 			30000000);
 	return age / 60000000; /* minutes */
@@ -483,7 +482,7 @@ static void messages_that_are_due_again_are_ready(void **state)
 	fixture_send_many(f, 3);
 	fixture_fail(f, 1, 0);
 	fixture_fail(f, 2, 60000000);
-	WHERRY_PASS(wherry_outbox_status(f->box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.ready, 2);
 }
 

@@ -143,9 +143,9 @@ static void init_adds_nothing_to_it(void **state)
 	char before[sizeof(p->text)];
 
 	(void)snprintf(before, sizeof(before), "%s", text(p, SCHEMA));
-	WHERRY_PASS(wherry_outbox_init(p->db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(p->db, "outbox", NULL, &err));
 	assert_string_equal(text(p, SCHEMA), before);
-	WHERRY_PASS(wherry_outbox_status(p->box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(p->box, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "eventferry");
 	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_make(p->db, &(wh_make){.layout = "native"},
 						    "outbox", &err));
@@ -176,14 +176,14 @@ static void a_native_outbox_may_be_beside_it(void **state)
 	wherry_outbox *native = NULL;
 	wherry_status status;
 
-	WHERRY_PASS(wherry_outbox_init(p->db, "mine", &err));
+	WHERRY_PASS(wherry_outbox_init(p->db, "mine", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(p->db, "mine", &native, &err));
-	WHERRY_PASS(wherry_outbox_status(native, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(native, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "native");
 	wherry_outbox_close(native);
 	wherry_outbox_close(p->box);
 	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->box, &err));
-	WHERRY_PASS(wherry_outbox_status(p->box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(p->box, &status, sizeof(wherry_status), &err));
 	assert_string_equal(status.layout, "eventferry");
 }
 
@@ -253,7 +253,7 @@ static void what_it_has_no_place_for_is_refused(void **state)
 static void a_claim_that_expired_can_be_settled_until_another_takes_it(void **state)
 {
 	plain *p = *state;
-	wherry_claim_options soon = {.limit = 10, .lasts_us = 1};
+	wherry_claim_options soon = WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = 1);
 	wherry_lease a = {0}, b = {0};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0, taken = 0, ids[] = {1, 2};

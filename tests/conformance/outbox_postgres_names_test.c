@@ -62,8 +62,8 @@ static wherry_outbox *make(wherry_db *db, const char *table)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *box = NULL;
 
-	WHERRY_PASS(wherry_outbox_init(db, table, &err));
-	WHERRY_PASS(wherry_outbox_init(db, table, &err)); /* twice is fine */
+	WHERRY_PASS(wherry_outbox_init(db, table, NULL, &err));
+	WHERRY_PASS(wherry_outbox_init(db, table, NULL, &err)); /* twice is fine */
 	WHERRY_PASS(wherry_outbox_open(db, table, &box, &err));
 	return box;
 }
@@ -104,9 +104,10 @@ static wherry_code count_row(void *ctx, const wherry_row *row)
 /* Delivered alone, archived, replayed, delivered by one of several, purged. */
 static void live(wherry_outbox *box)
 {
-	wherry_claim_options options = {.limit = 10, .lasts_us = 60000000};
+	wherry_claim_options options =
+		WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = 60000000);
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_filter all = {0};
+	wherry_filter all = WHERRY_FILTER();
 	wherry_status status;
 	wherry_lease lease;
 	int64_t id = put(box, "k"), n = 0;
@@ -129,7 +130,7 @@ static void live(wherry_outbox *box)
 	WHERRY_PASS(wherry_outbox_list(box, &all, count_row, &rows, &err));
 	assert_int_equal(rows, 1);
 	WHERRY_PASS(wherry_outbox_show(box, "1", count_row, &rows, &err));
-	WHERRY_PASS(wherry_outbox_status(box, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(box, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.count[WHERRY_DONE], 1);
 	WHERRY_PASS(wherry_outbox_archive(box, 0, 10, 0, &n, &err));
 	assert_int_equal(n, 1);
@@ -208,9 +209,9 @@ static void refuse(wherry_db *db, const char *name, const char *says)
 	char *text = NULL;
 
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(db, name, &box, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(db, name, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(db, name, NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_outbox_init_sql("postgres", name, &text, &err));
+		     wherry_outbox_init_sql("postgres", name, NULL, &text, &err));
 	if (!strstr(err.message, says))
 		fail_msg("'%s' is refused with '%s'", name, err.message);
 }
@@ -267,7 +268,8 @@ static void a_schema_that_is_not_there_is_named(void **state)
 	wherry_db *db = connect();
 
 	(void)state;
-	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_init(db, "no such.outbox", &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND,
+		     wherry_outbox_init(db, "no such.outbox", NULL, &err));
 	assert_non_null(strstr(err.message, "no such"));
 	assert_non_null(strstr(err.message, "CREATE SCHEMA"));
 	wherry_db_close(db);
@@ -278,7 +280,8 @@ static void outboxes_of_one_name_in_two_schemas_do_not_mix(void **state)
 	wherry_db *db = connect();
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease[2], claims = {0};
-	wherry_claim_options options = {.limit = 10, .lasts_us = 60000000};
+	wherry_claim_options options =
+		WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = 60000000);
 	wherry_outbox *box[2];
 	wherry_status status;
 	char schema[32], name[64];
@@ -295,7 +298,7 @@ static void outboxes_of_one_name_in_two_schemas_do_not_mix(void **state)
 	assert_int_equal(put(box[0], "k"), 1);
 	assert_int_equal(put(box[1], "k"), 1);
 	WHERRY_PASS(wherry_outbox_pause(box[0], &err));
-	WHERRY_PASS(wherry_outbox_status(box[1], &status, &err));
+	WHERRY_PASS(wherry_outbox_status(box[1], &status, sizeof(wherry_status), &err));
 	assert_false(status.paused);
 	assert_int_equal(status.count[WHERRY_PENDING], 1);
 	WHERRY_PASS(wherry_outbox_done(box[0], &lease[0], (int64_t[]){1}, 1, WHERRY_MARK,
@@ -327,7 +330,7 @@ static void an_outbox_is_one_however_it_is_named(void **state)
 		       "postgres://wherry@/postgres?host=%s&options=-csearch_path%%3D%s",
 		       postgres_folder(), schema);
 	WHERRY_PASS(wherry_db_open(path, NULL, &other, &err));
-	WHERRY_PASS(wherry_outbox_init(other, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(other, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(other, "outbox", &same, &err));
 	box = make(db, name);
 	put(same, "k");

@@ -64,8 +64,8 @@ static wherry_code take_body(void *ctx, const wherry_row *row)
 {
 	fixture *f = ctx;
 
-	(void)snprintf(f->text, sizeof(f->text), "%.*s", (int)row->message.body_len,
-		       (const char *)row->message.body);
+	(void)snprintf(f->text, sizeof(f->text), "%.*s", (int)row->message->body_len,
+		       (const char *)row->message->body);
 	return WHERRY_OK;
 }
 
@@ -83,7 +83,7 @@ static wherry_code take_message(void *ctx, const wh_open_row *row, wherry_error 
 static void lives(fixture *f, const char *body, const char *kept)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_filter all = {.archived = true};
+	wherry_filter all = WHERRY_FILTER(.archived = true);
 	wherry_lease lease;
 	int64_t n = 0, id = 1;
 
@@ -100,7 +100,7 @@ static void lives(fixture *f, const char *body, const char *kept)
 		*f->text = 0;
 		WHERRY_PASS(wherry_outbox_list(f->box, &all, take_body, f, &err));
 		assert_string_equal(f->text, kept);
-		WHERRY_PASS(wherry_outbox_replay(f->box, &(wherry_filter){0}, &n, &err));
+		WHERRY_PASS(wherry_outbox_replay(f->box, &WHERRY_FILTER(), &n, &err));
 		assert_int_equal(n, 1);
 	}
 }
@@ -210,7 +210,7 @@ static void a_table_keeps_the_type_it_was_made_with(void **state)
 	char *sql = NULL;
 
 	begin(f, "jsonb");
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 	WHERRY_PASS(
 		wh_outbox_make(f->db, &(wh_make){.payload = "jsonb"}, "outbox", &err));
 	WHERRY_FAILS(WHERRY_INVALID, wh_outbox_make(f->db, &(wh_make){.payload = "bytea"},
@@ -248,9 +248,9 @@ static void settings_made_by_hand_stay(void **state)
 	(void)ask(f, "ALTER TABLE outbox RESET (autovacuum_vacuum_scale_factor)");
 	(void)snprintf(before, sizeof(before), "%s", ask(f, options));
 	assert_non_null(strstr(before, "fillfactor=55"));
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 	(void)ask(f, "DELETE FROM wherry_schema"); /* as if a version were missing */
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 	assert_string_equal(ask(f, options), before);
 }
 

@@ -33,9 +33,9 @@ static void the_sql_of_init_makes_what_init_makes(void **state)
 	(void)state;
 	postgres_make(&first);
 	postgres_make(&other);
-	WHERRY_PASS(wherry_outbox_init_sql("postgresql", "outbox", &sql, &err));
+	WHERRY_PASS(wherry_outbox_init_sql("postgresql", "outbox", NULL, &sql, &err));
 	WHERRY_PASS(wherry_db_open(first.url, NULL, &db, &err));
-	WHERRY_PASS(wherry_outbox_init(db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
 	wherry_db_close(db);
 	assert_true(postgres_raw(first.url, SCHEMA, made, sizeof(made)));
 	for (int i = 0; i < 2; i++) {
@@ -87,7 +87,7 @@ static void a_plan_made_for_a_backlog_reads_no_rows_that_are_done(void **state)
 	(void)state;
 	postgres_make(&place);
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
-	WHERRY_PASS(wherry_outbox_init(db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
 	assert_true(postgres_exec(backend_conn(db),
 				  "INSERT INTO outbox(topic, payload) SELECT 't', '{}' "

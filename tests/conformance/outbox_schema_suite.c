@@ -15,9 +15,9 @@ static void init_twice_is_fine_and_keeps_the_messages(void **state)
 	fixture_send_many(f, 3);
 	fixture_kill(f, 2);
 	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
-	fixture_lists(f, &(wherry_filter){0}, "1 2 3");
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
+	fixture_lists(f, &WHERRY_FILTER(), "1 2 3");
 	assert_int_equal(fixture_state(f, 2), WHERRY_DEAD);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
 	assert_int_equal(
@@ -30,7 +30,7 @@ static int init_and_send(wherry_db *db, int which)
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{}", .body_len = 2);
 	wherry_outbox *box = NULL;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_code code = wherry_outbox_init(db, "fresh", &err);
+	wherry_code code = wherry_outbox_init(db, "fresh", NULL, &err);
 
 	(void)which;
 	if (code == WHERRY_OK)
@@ -77,11 +77,11 @@ static void init_inside_a_transaction_is_refused(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "second", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "second", NULL, &err));
 	assert_non_null(strstr(err.message, "transaction"));
 	assert_true(wherry_db_in_transaction(f->db));
 	wherry_db_rollback(f->db);
-	WHERRY_PASS(wherry_outbox_init(f->db, "second", &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "second", NULL, &err));
 }
 
 static void a_table_that_is_no_outbox_is_refused_and_left_alone(void **state)
@@ -94,18 +94,19 @@ static void a_table_that_is_no_outbox_is_refused_and_left_alone(void **state)
 		f,
 		"CREATE TABLE events(id INTEGER PRIMARY KEY, topic TEXT, payload TEXT)");
 	fixture_raw(f, "INSERT INTO events VALUES (1, 'a', 'b')");
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "events", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "events", NULL, &err));
 	assert_non_null(strstr(err.message, "'events'"));
 	assert_non_null(strstr(err.message, "message_id"));
 	if (!(f->backend->lacks & NEEDS_CASELESS))
-		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "EVENTS", &err));
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_outbox_init(f->db, "EVENTS", NULL, &err));
 	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_open(f->db, "events", &box, &err));
 	assert_null(box);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM events WHERE topic = 'a'"),
 			 1);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
 	fixture_raw(f, "CREATE VIEW seen AS SELECT * FROM outbox");
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "seen", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "seen", NULL, &err));
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
 }
 
@@ -115,7 +116,7 @@ static void a_table_that_has_the_archive_s_name_is_refused_and_left_alone(void *
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	fixture_raw(f, "CREATE TABLE shop_archive(id INTEGER PRIMARY KEY, goods TEXT)");
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "shop", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "shop", NULL, &err));
 	assert_non_null(strstr(err.message, "'shop_archive'"));
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
 }
@@ -126,13 +127,14 @@ static void an_outbox_is_no_other_s_archive(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	/* either way round */
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "outbox_archive", &err));
-	WHERRY_PASS(wherry_outbox_init(f->db, "b_archive", &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "b", &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_init(f->db, "outbox_archive", NULL, &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "b_archive", NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "b", NULL, &err));
 	assert_non_null(strstr(err.message, "'b_archive'"));
 	if (!(f->backend->lacks & NEEDS_CASELESS))
-		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "B", &err));
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "B", NULL, &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 }
 
 static void init_makes_a_missing_index_again(void **state)
@@ -146,11 +148,11 @@ static void init_makes_a_missing_index_again(void **state)
 	fixture_send(f, "t", NULL);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		fixture_raw(f, "DROP INDEX outbox%s", names[i]);
-		WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+		WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 		fixture_raw(f, "DROP INDEX outbox%s", names[i]);
-		WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+		WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 	}
-	fixture_lists(f, &(wherry_filter){0}, "1");
+	fixture_lists(f, &WHERRY_FILTER(), "1");
 }
 
 static void an_outbox_whose_table_is_gone_can_be_made_again(void **state)
@@ -164,7 +166,7 @@ static void an_outbox_whose_table_is_gone_can_be_made_again(void **state)
 		WHERRY_NOTFOUND,
 		wherry_outbox_enqueue(f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
 	assert_non_null(strstr(err.message, "wherry init"));
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 	fixture_send(f, "t", NULL);
 }
 
@@ -203,12 +205,13 @@ static void names_that_are_none_are_refused(void **state)
 	for (int i = 0; bad[i]; i++) {
 		const char *name = bad[i];
 
-		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, name, &err));
+		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, name, NULL, &err));
 		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, name, &box, &err));
-		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init_sql(f->db->driver->scheme,
-								    name, &sql, &err));
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_outbox_init_sql(f->db->driver->scheme, name, NULL,
+						    &sql, &err));
 	}
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, NULL, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, NULL, NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, NULL, &box, &err));
 	assert_null(box);
 	assert_null(sql);
@@ -233,20 +236,19 @@ static void names_that_sql_uses_itself_are_fine(void **state)
 		(void)snprintf(name, sizeof(name), "%.48s", good[i]);
 		wherry_outbox_close(f->box);
 		f->box = NULL;
-		WHERRY_PASS(wherry_outbox_init(f->db, name, &err));
+		WHERRY_PASS(wherry_outbox_init(f->db, name, NULL, &err));
 		WHERRY_PASS(wherry_outbox_open(f->db, name, &f->box, &err));
 		for (int k = 0; k < 3; k++)
 			WHERRY_PASS(wherry_outbox_enqueue(
 				f->box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
 		fixture_kill(f, 1);
 		fixture_done(f, 2);
-		fixture_lists(f, &(wherry_filter){0}, "1 2 3");
-		WHERRY_PASS(wherry_outbox_retry(f->box, &(wherry_filter){0}, NULL, &err));
-		WHERRY_PASS(
-			wherry_outbox_replay(f->box, &(wherry_filter){0}, NULL, &err));
+		fixture_lists(f, &WHERRY_FILTER(), "1 2 3");
+		WHERRY_PASS(wherry_outbox_retry(f->box, &WHERRY_FILTER(), NULL, &err));
+		WHERRY_PASS(wherry_outbox_replay(f->box, &WHERRY_FILTER(), NULL, &err));
 		fixture_done(f, 3);
 		WHERRY_PASS(wherry_outbox_archive(f->box, 0, 10, 0, NULL, &err));
-		fixture_lists(f, &(wherry_filter){0}, "1 2");
+		fixture_lists(f, &WHERRY_FILTER(), "1 2");
 	}
 }
 
@@ -258,7 +260,8 @@ static void the_shared_tables_are_no_outboxes(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (int i = 0; names[i]; i++)
-		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, names[i], &err));
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_outbox_init(f->db, names[i], NULL, &err));
 	fixture_send(f, "t", NULL);
 }
 
@@ -275,7 +278,7 @@ static void outboxes_of_one_database_are_independent(void **state)
 	wherry_status status;
 	int64_t id = 0, n = 0, gone[] = {1, 2};
 
-	WHERRY_PASS(wherry_outbox_init(f->db, "second", &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "second", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "second", &second, &err));
 	WHERRY_PASS(
 		wherry_outbox_enqueue(first, &msg, WHERRY_OWN_TRANSACTION, &id, &err));
@@ -299,13 +302,13 @@ static void outboxes_of_one_database_are_independent(void **state)
 		wherry_outbox_done(second, &other, gone, 2, WHERRY_ARCHIVE, &n, &err));
 	assert_int_equal(n, 2);
 	WHERRY_PASS(wherry_outbox_release(second, &other, &err));
-	WHERRY_PASS(wherry_outbox_status(first, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(first, &status, sizeof(wherry_status), &err));
 	assert_int_equal(status.count[WHERRY_PENDING], 1);
 	assert_false(status.paused);
 	assert_true(status.lease_left_us > 0);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox_archive"), 0);
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM second_archive"), 2);
-	WHERRY_PASS(wherry_outbox_status(second, &status, &err));
+	WHERRY_PASS(wherry_outbox_status(second, &status, sizeof(wherry_status), &err));
 	assert_true(status.paused);
 	assert_int_equal(status.lease_left_us, 0);
 	wherry_outbox_close(second);
@@ -318,7 +321,7 @@ static void a_lease_on_one_is_none_on_another(void **state)
 	wherry_outbox *second = NULL;
 	wherry_lease lease = fixture_lease(f, "a");
 
-	WHERRY_PASS(wherry_outbox_init(f->db, "second", &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "second", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "second", &second, &err));
 	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(second, &lease, &err));
 	assert_non_null(strstr(err.message, "'second'"));
@@ -333,7 +336,7 @@ static void a_name_in_other_letters_is_the_same_outbox(void **state)
 	wherry_lease lease = fixture_lease(f, "a"), other;
 	int64_t id = fixture_send(f, "t", NULL), n = 0;
 
-	WHERRY_PASS(wherry_outbox_init(f->db, "OutBox", &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "OutBox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "OUTBOX", &again, &err));
 	assert_int_equal(fixture_int(f, "SELECT count(*) FROM wherry_schema"), 1);
 	WHERRY_FAILS(WHERRY_BUSY,
@@ -378,7 +381,7 @@ static void a_schema_that_needs_a_newer_program_is_refused(void **state)
 	/* a newer schema that we may still use */
 	fixture_raw(f, "UPDATE wherry_schema SET version = 7");
 	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &box, &err));
-	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 	wherry_outbox_close(box);
 	box = NULL;
 	assert_int_equal(fixture_int(f, "SELECT version FROM wherry_schema"), 7);
@@ -389,10 +392,11 @@ static void a_schema_that_needs_a_newer_program_is_refused(void **state)
 	assert_non_null(strstr(err.message, "version 7"));
 	assert_non_null(strstr(err.message, WHERRY_VERSION));
 	assert_non_null(strstr(err.message, "0.1.1"));
-	WHERRY_FAILS(WHERRY_TOONEW, wherry_outbox_init(f->db, "outbox", &err));
+	WHERRY_FAILS(WHERRY_TOONEW, wherry_outbox_init(f->db, "outbox", NULL, &err));
 	assert_null(box);
 	assert_false(wherry_db_in_transaction(f->db));
-	WHERRY_PASS(wherry_outbox_init(f->db, "second", &err)); /* that one is ours */
+	WHERRY_PASS(
+		wherry_outbox_init(f->db, "second", NULL, &err)); /* that one is ours */
 }
 
 static void the_sql_of_init_makes_an_outbox_and_can_be_run_again(void **state)
@@ -402,14 +406,15 @@ static void the_sql_of_init_makes_an_outbox_and_can_be_run_again(void **state)
 	wherry_outbox *first = f->box;
 	char *sql = NULL;
 
-	WHERRY_PASS(wherry_outbox_init_sql(f->db->driver->scheme, "second", &sql, &err));
+	WHERRY_PASS(wherry_outbox_init_sql(f->db->driver->scheme, "second", NULL, &sql,
+					   &err));
 	assert_true(f->backend->raw(f->place, f->db, sql, NULL, 0));
 	WHERRY_PASS(wherry_outbox_open(f->db, "second", &f->box, &err));
 	wherry_outbox_close(first);
 	fixture_send_many(f, 2);
 	assert_true(f->backend->raw(f->place, f->db, sql, NULL, 0));
-	WHERRY_PASS(wherry_outbox_init(f->db, "second", &err));
-	fixture_lists(f, &(wherry_filter){0}, "1 2");
+	WHERRY_PASS(wherry_outbox_init(f->db, "second", NULL, &err));
+	fixture_lists(f, &WHERRY_FILTER(), "1 2");
 	free(sql);
 }
 
@@ -420,12 +425,13 @@ static void missing_arguments_are_refused(void **state)
 	wherry_outbox *box = NULL;
 	char *sql = NULL;
 
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(NULL, "outbox", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(NULL, "outbox", NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(NULL, "outbox", &box, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_open(f->db, "outbox", NULL, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init_sql(NULL, "outbox", &sql, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_init_sql(NULL, "outbox", NULL, &sql, &err));
 	WHERRY_FAILS(WHERRY_UNSUPPORTED,
-		     wherry_outbox_init_sql("oracle", "outbox", &sql, &err));
+		     wherry_outbox_init_sql("oracle", "outbox", NULL, &sql, &err));
 	assert_null(sql);
 	wherry_outbox_close(NULL);
 }

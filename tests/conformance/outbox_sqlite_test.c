@@ -18,10 +18,10 @@ static void the_sql_of_init_makes_what_init_makes(void **state)
 	char *sql = NULL;
 
 	(void)state;
-	WHERRY_PASS(wherry_outbox_init_sql("sqlite", "outbox", &sql, &err));
+	WHERRY_PASS(wherry_outbox_init_sql("sqlite", "outbox", NULL, &sql, &err));
 	assert_int_equal(sqlite3_open(":memory:", &first), SQLITE_OK);
 	WHERRY_PASS(wherry_sqlite_borrow(first, &db, &err));
-	WHERRY_PASS(wherry_outbox_init(db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
 	wherry_db_close(db);
 	assert_true(outbox_sqlite_run(first, SCHEMA, made, sizeof(made)));
 	assert_int_equal(sqlite3_close(first), SQLITE_OK);
@@ -53,7 +53,8 @@ static void a_refused_init_leaves_no_trace(void **state)
 	assert_true(outbox_sqlite_run(handle, SCHEMA, before, sizeof(before)));
 	WHERRY_PASS(wherry_sqlite_borrow(handle, &db, &err));
 	for (int i = 0; names[i]; i++) {
-		WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(db, names[i], &err));
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_outbox_init(db, names[i], NULL, &err));
 		assert_true(outbox_sqlite_run(handle, SCHEMA, after, sizeof(after)));
 		assert_string_equal(after, before);
 		assert_true(sqlite3_get_autocommit(handle));
@@ -78,7 +79,8 @@ static wherry_code see(void *ctx, const wherry_message *msg)
 /* What SQLite does for a claim in vain, of either kind, in tens of its instructions. */
 static int64_t work_of_claims(sqlite3 *handle, wherry_outbox *box)
 {
-	const wherry_claim_options options = {.limit = 10, .lasts_us = 1000000};
+	const wherry_claim_options options =
+		WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = 1000000);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_lease lease = {0};
 	int64_t work = 0, n = 0;
@@ -105,7 +107,7 @@ static void what_is_not_due_is_not_looked_at(void **state)
 	(void)state;
 	assert_int_equal(sqlite3_open(":memory:", &handle), SQLITE_OK);
 	WHERRY_PASS(wherry_sqlite_borrow(handle, &db, &err));
-	WHERRY_PASS(wherry_outbox_init(db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
 	few = work_of_claims(handle, box);
 	assert_true(outbox_sqlite_run(
@@ -132,14 +134,15 @@ static void the_message_of_a_missing_index_names_it(void **state)
 	(void)state;
 	assert_int_equal(sqlite3_open(":memory:", &handle), SQLITE_OK);
 	WHERRY_PASS(wherry_sqlite_borrow(handle, &db, &err));
-	WHERRY_PASS(wherry_outbox_init(db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
 	assert_true(outbox_sqlite_run(handle, "DROP INDEX outbox_open", NULL, 0));
-	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_status(box, &status, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND,
+		     wherry_outbox_status(box, &status, sizeof(wherry_status), &err));
 	assert_non_null(strstr(err.message, "the index 'outbox_open' of outbox 'outbox' "
 					    "is missing: run `wherry init`"));
-	WHERRY_PASS(wherry_outbox_init(db, "outbox", &err));
-	WHERRY_PASS(wherry_outbox_status(box, &status, &err));
+	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_status(box, &status, sizeof(wherry_status), &err));
 	wherry_outbox_close(box);
 	wherry_db_close(db);
 	assert_int_equal(sqlite3_close(handle), SQLITE_OK);

@@ -203,14 +203,16 @@ void fixture_done(outbox_fixture *f, int64_t id)
 
 void fixture_fail(outbox_fixture *f, int64_t id, int64_t delay_us)
 {
-	wherry_failure failure = {.id = id, .delay_us = delay_us, .error = "no answer"};
+	wherry_failure failure =
+		WHERRY_FAILURE(.id = id, .delay_us = delay_us, .error = "no answer");
 
 	settle(f, id, &failure, false);
 }
 
 void fixture_kill(outbox_fixture *f, int64_t id)
 {
-	wherry_failure failure = {.id = id, .dead = true, .error = "refused"};
+	wherry_failure failure =
+		WHERRY_FAILURE(.id = id, .dead = true, .error = "refused");
 
 	settle(f, id, &failure, false);
 }
@@ -234,10 +236,10 @@ static wherry_code put_row(void *ctx, const wherry_row *row)
 {
 	wh_buf *out = ctx;
 
-	wh_buf_printf(out, "%lld %d %d %d %lld %lld %lld %s|", (long long)row->message.id,
-		      row->state, row->message.attempts, row->message.generation,
-		      (long long)row->claimed_at_us, (long long)row->next_retry_at_us,
-		      (long long)row->processed_at_us,
+	wh_buf_printf(out, "%lld %d %d %d %lld %lld %lld %s|",
+		      (long long)row->message->id, row->state, row->message->attempts,
+		      row->message->generation, (long long)row->claimed_at_us,
+		      (long long)row->next_retry_at_us, (long long)row->processed_at_us,
 		      row->last_error ? row->last_error : "-");
 	return WHERRY_OK;
 }
@@ -247,7 +249,7 @@ const char *fixture_digest(outbox_fixture *f)
 	wh_buf out = WH_BUF_INIT(sizeof(f->text) - 1);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(wherry_outbox_list(f->box, &(wherry_filter){0}, put_row, &out, &err));
+	WHERRY_PASS(wherry_outbox_list(f->box, &WHERRY_FILTER(), put_row, &out, &err));
 	WHERRY_PASS(wh_buf_check(&out, &err));
 	(void)snprintf(f->text, sizeof(f->text), "%s", wh_buf_str(&out));
 	wh_buf_clear(&out);
@@ -258,7 +260,7 @@ static wherry_code put_id(void *ctx, const wherry_row *row)
 {
 	wh_buf *out = ctx;
 
-	wh_buf_printf(out, out->len ? " %lld" : "%lld", (long long)row->message.id);
+	wh_buf_printf(out, out->len ? " %lld" : "%lld", (long long)row->message->id);
 	return WHERRY_OK;
 }
 

@@ -24,7 +24,8 @@ static wherry_code take(void *ctx, int64_t id, const wh_row *row, wherry_error *
 static queue_got claim(queue_fixture *f, const wherry_lease *lease, int64_t limit,
 		       bool expired, const char *bodies)
 {
-	const wherry_claim_options options = {.limit = limit, .lasts_us = MINUTE_US};
+	const wherry_claim_options options =
+		WHERRY_CLAIM_OPTIONS(.limit = limit, .lasts_us = MINUTE_US);
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got = {.n = 0};
 	const wh_claim_ask ask = {.lease = lease,
@@ -67,7 +68,7 @@ static void a_queue_is_claimed_as_an_outbox_is(void **state)
 	queue_fixture *f = *state;
 	wherry_lease a = join(f, "a"), b = join(f, "b");
 	wh_settlement s = {.on_done = WHERRY_DELETE, .n_done = 1, .n_failed = 1};
-	wherry_failure failure = {.error = "no", .delay_us = 50000000};
+	wherry_failure failure = WHERRY_FAILURE(.error = "no", .delay_us = 50000000);
 	queue_got of_a;
 
 	for (int i = 1; i <= 4; i++)

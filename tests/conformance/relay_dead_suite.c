@@ -152,7 +152,7 @@ static void retried_messages_keep_their_order(void **state)
 static void a_replayed_message_has_the_next_generation(void **state)
 {
 	relay_fixture *f = *state;
-	wherry_filter filter = {.key = "a"};
+	wherry_filter filter = WHERRY_FILTER(.key = "a");
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
 

@@ -48,7 +48,7 @@ int handlers_set_up(void **state)
 static void close_relay(handlers_fixture *f)
 {
 	if (f->relay)
-		wherry_relay_get_stats(f->relay, &f->stats);
+		wherry_relay_get_stats(f->relay, &f->stats, sizeof(wherry_relay_stats));
 	wherry_relay_close(f->relay);
 	wherry_db_close(f->relay_db);
 	f->relay = NULL;

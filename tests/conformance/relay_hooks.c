@@ -155,7 +155,9 @@ static void a_destination_that_is_down_is_an_error(void **state)
 	handlers_on(f, "t", always_fail);
 	hook(f, 1u << WHERRY_ON_ERROR, keep, t);
 	handlers_put(f, "t", "abcdefgh");
-	HANDLERS_UNTIL(f, (wherry_relay_get_stats(f->relay, &f->stats), f->stats.down));
+	HANDLERS_UNTIL(f, (wherry_relay_get_stats(f->relay, &f->stats,
+						  sizeof(wherry_relay_stats)),
+			   f->stats.down));
 	wherry_relay_close(f->relay);
 	f->relay = NULL;
 	assert_int_equal(t->n[WHERRY_ON_ERROR], 1);

@@ -40,7 +40,7 @@ static void debezium(relay_fixture *f)
 	relay_set(f, "relay.on_done", "keep");
 	relay_set(f, "outbox.table", "deb");
 	relay_sql(f, DEBEZIUM);
-	WHERRY_PASS(wherry_outbox_init(f->other, "deb", &err));
+	WHERRY_PASS(wherry_outbox_init(f->other, "deb", NULL, &err));
 }
 
 static void an_event_leaves_as_debezium_routes_it(void **state)

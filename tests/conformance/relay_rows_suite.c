@@ -127,7 +127,9 @@ static void infinite_times(relay_fixture *f)
 	run_on(f, "UPDATE outbox SET next_retry_at = 'x', claimed_at = 'x' WHERE id = 2",
 	       "UPDATE outbox SET next_retry_at = '-infinity', claimed_at = 'infinity' "
 	       "WHERE id = 2");
-	assert_int_equal(wherry_outbox_status(f->box, &status, &err), WHERRY_OK);
+	assert_int_equal(
+		wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err),
+		WHERRY_OK);
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_DEAD);
 	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_DONE);

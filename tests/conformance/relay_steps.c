@@ -17,7 +17,7 @@ wherry_relay_stats relay_stats(const relay_side *side)
 {
 	wherry_relay_stats stats;
 
-	wherry_relay_get_stats(side->relay, &stats);
+	wherry_relay_get_stats(side->relay, &stats, sizeof(wherry_relay_stats));
 	return stats;
 }
 

@@ -411,10 +411,11 @@ int64_t relay_number(relay_fixture *f, const char *sql)
 
 static wherry_code take_row(void *ctx, const wherry_row *row)
 {
+	static wherry_message message; /* until the next row is shown */
 	wherry_row *out = ctx;
 
-	out->state = row->state;
-	out->message.attempts = row->message.attempts;
+	message = *row->message;
+	*out = (wherry_row){.message = &message, .state = row->state};
 	return WHERRY_OK;
 }
 
@@ -436,7 +437,7 @@ wherry_state relay_state(relay_fixture *f, int64_t id)
 
 int relay_attempts(relay_fixture *f, int64_t id)
 {
-	return show(f, id).message.attempts;
+	return show(f, id).message->attempts;
 }
 
 int64_t relay_count(relay_fixture *f, wherry_state state)
@@ -451,7 +452,7 @@ int64_t relay_count(relay_fixture *f, wherry_state state)
 int64_t relay_retry(relay_fixture *f, unsigned states)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_filter filter = {.states = states};
+	wherry_filter filter = WHERRY_FILTER(.states = states);
 	int64_t n = 0;
 
 	WHERRY_PASS(wherry_outbox_retry(f->box, &filter, &n, &err));

@@ -230,7 +230,7 @@ static void what_is_replayed_from_the_archive_is_delivered_once_more(void **stat
 	relay_put(f, "aba");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, archived(f) == 3);
-	WHERRY_PASS(wherry_outbox_replay(f->box, &(wherry_filter){.key = "a"}, &n, &err));
+	WHERRY_PASS(wherry_outbox_replay(f->box, &WHERRY_FILTER(.key = "a"), &n, &err));
 	assert_int_equal(n, 2);
 	assert_int_equal(archived(f), 1);
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).published == 5);

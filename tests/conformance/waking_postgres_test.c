@@ -146,7 +146,7 @@ static void open_sleeper(waking *k, int i)
 
 	WHERRY_PASS(wherry_config_set(k->config, "outbox.table", tables[i], &err));
 	WHERRY_PASS(wh_db_open(k->place.url, &options, &s->db, &err));
-	WHERRY_PASS(wherry_outbox_init(s->db, tables[i], &err));
+	WHERRY_PASS(wherry_outbox_init(s->db, tables[i], NULL, &err));
 	WHERRY_PASS(wherry_publisher_open("null:", k->config, &s->pub, &err));
 	WHERRY_PASS(wherry_relay_open_on(s->db, s->pub, k->config, &s->relay, &err));
 }
@@ -157,7 +157,8 @@ static long delivered(const waking *k)
 	long n = 0;
 
 	for (int i = 0; i < k->n_sleepers; i++) {
-		wherry_relay_get_stats(k->sleepers[i].relay, &stats);
+		wherry_relay_get_stats(k->sleepers[i].relay, &stats,
+				       sizeof(wherry_relay_stats));
 		n += stats.published;
 	}
 	return n;

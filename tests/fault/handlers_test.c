@@ -50,8 +50,8 @@ static void enqueue(handling *h)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *box = NULL;
 
-	WHERRY_PASS(wherry_outbox_init(h->db, "outbox", &err));
-	WHERRY_PASS(wherry_outbox_init(h->db, "events", &err));
+	WHERRY_PASS(wherry_outbox_init(h->db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_init(h->db, "events", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(h->db, "outbox", &box, &err));
 	for (int i = 0; i < MESSAGES; i++) {
 		const wherry_message msg =
@@ -191,7 +191,7 @@ static bool one_is_uncounted(const char *engine)
 		fault_arm_for(h.plan, "commit");
 		run(&h);
 		hit = fault_hit();
-		wherry_relay_get_stats(h.relay, &stats);
+		wherry_relay_get_stats(h.relay, &stats, sizeof(wherry_relay_stats));
 		uncounted |= hit && !stats.retried;
 		fault_disarm();
 		end(&h);

@@ -162,7 +162,7 @@ static wherry_code enqueue_more(life *l, wherry_error *err)
 
 static wherry_code retry_dead(life *l, wherry_error *err)
 {
-	return wherry_outbox_retry(l->box, &(wherry_filter){0}, NULL, err);
+	return wherry_outbox_retry(l->box, &WHERRY_FILTER(), NULL, err);
 }
 
 static void insist(life *l, action act)
@@ -245,7 +245,7 @@ static bool waits_for_a_lease(const life *l)
 {
 	wherry_relay_stats stats;
 
-	wherry_relay_get_stats(l->relay, &stats);
+	wherry_relay_get_stats(l->relay, &stats, sizeof(wherry_relay_stats));
 	return l->target->lease && !stats.epoch;
 }
 
@@ -329,17 +329,17 @@ static int logged(const life *l, const char *event)
 static wherry_code take_attempts(void *ctx, const wherry_row *row)
 {
 	life *l = ctx;
-	int64_t id = number_of(&row->message);
+	int64_t id = number_of(row->message);
 	bool down = strstr(l->log, "event=destination-down"); /* counts nothing */
 	int took_over = logged(l, "event=unclean-takeover") + logged(l, "event=suspects");
 	int most = (id == FAILS_ONCE) + took_over;
 
 	if (row->state != WHERRY_DONE)
 		BROKEN(l, "%d is %s", (int)id, wherry_state_name(row->state));
-	if (row->message.attempts > most ||
-	    (!took_over && !down && row->message.attempts < most))
+	if (row->message->attempts > most ||
+	    (!took_over && !down && row->message->attempts < most))
 		BROKEN(l, "%d has %d attempts, not %d", (int)id,
-		       (int)row->message.attempts, most);
+		       (int)row->message->attempts, most);
 	return WHERRY_OK;
 }
 
@@ -387,8 +387,7 @@ static void check_life(life *l)
 	WHERRY_PASS(wherry_outbox_count(l->box, count, &err));
 	if (count[WHERRY_DONE] != MESSAGES)
 		BROKEN(l, "%d are done", (int)count[WHERRY_DONE]);
-	WHERRY_PASS(
-		wherry_outbox_list(l->box, &(wherry_filter){0}, take_attempts, l, &err));
+	WHERRY_PASS(wherry_outbox_list(l->box, &WHERRY_FILTER(), take_attempts, l, &err));
 	check_order(l);
 	check_deliveries(l, l->plan.kind == FAULT_RECEIPT || (lost && !l->unclean));
 	close_db(l);

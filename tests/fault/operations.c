@@ -71,21 +71,35 @@ static wherry_code db_commit(world *w, wherry_error *err)
 	return wherry_db_commit(w->db, err);
 }
 
+/* ---- headers ---- */
+
+static wherry_code headers_add(world *w, wherry_error *err)
+{
+	char *headers = NULL;
+	wherry_code code =
+		wherry_headers_add(&headers, "tenant", "a value that is long", err);
+
+	if (code == WHERRY_OK)
+		w->out.made = headers;
+	return code;
+}
+
 /* ---- schema ---- */
 
 static wherry_code outbox_init(world *w, wherry_error *err)
 {
-	return wherry_outbox_init(w->db, "events", err);
+	return wherry_outbox_init(w->db, "events", NULL, err);
 }
 
 static wherry_code outbox_init_again(world *w, wherry_error *err)
 {
-	return wherry_outbox_init(w->db, "outbox", err);
+	return wherry_outbox_init(w->db, "outbox", NULL, err);
 }
 
 static wherry_code outbox_init_sql(world *w, wherry_error *err)
 {
-	return wherry_outbox_init_sql("sqlite", "events", (char **)&w->out.made, err);
+	return wherry_outbox_init_sql("sqlite", "events", NULL, (char **)&w->out.made,
+				      err);
 }
 
 static void drop_text(world *w)
@@ -123,7 +137,7 @@ static wherry_code outbox_enqueue_many(world *w, wherry_error *err)
 
 static wherry_code see_row(void *ctx, const wherry_row *row)
 {
-	const wherry_message *m = &row->message;
+	const wherry_message *m = row->message;
 	world *w = ctx;
 	int n = snprintf(w->rows + w->rows_len, sizeof(w->rows) - w->rows_len,
 			 "%d %d %s %s %s %s %.*s|", (int)m->id, (int)row->state,
@@ -137,7 +151,7 @@ static wherry_code see_row(void *ctx, const wherry_row *row)
 
 static wherry_code outbox_status(world *w, wherry_error *err)
 {
-	return wherry_outbox_status(w->box, &w->out.status, err);
+	return wherry_outbox_status(w->box, &w->out.status, sizeof(wherry_status), err);
 }
 
 static wherry_code outbox_count(world *w, wherry_error *err)
@@ -153,7 +167,7 @@ static wherry_code outbox_oldest_ready(world *w, wherry_error *err)
 static wherry_code outbox_list(world *w, wherry_error *err)
 {
 	w->rows_len = 0;
-	return wherry_outbox_list(w->box, &(wherry_filter){0}, see_row, w, err);
+	return wherry_outbox_list(w->box, &WHERRY_FILTER(), see_row, w, err);
 }
 
 static wherry_code outbox_show(world *w, wherry_error *err)
@@ -164,7 +178,7 @@ static wherry_code outbox_show(world *w, wherry_error *err)
 
 static wherry_code outbox_retry(world *w, wherry_error *err)
 {
-	return wherry_outbox_retry(w->box, &(wherry_filter){0}, w->out.number, err);
+	return wherry_outbox_retry(w->box, &WHERRY_FILTER(), w->out.number, err);
 }
 
 static wherry_code outbox_discard(world *w, wherry_error *err)
@@ -174,7 +188,7 @@ static wherry_code outbox_discard(world *w, wherry_error *err)
 
 static wherry_code outbox_replay(world *w, wherry_error *err)
 {
-	return wherry_outbox_replay(w->box, &(wherry_filter){.topic = "t"}, w->out.number,
+	return wherry_outbox_replay(w->box, &WHERRY_FILTER(.topic = "t"), w->out.number,
 				    err);
 }
 
@@ -211,7 +225,7 @@ static wherry_code outbox_purge_archive(world *w, wherry_error *err)
 static wherry_code outbox_list_archived(world *w, wherry_error *err)
 {
 	w->rows_len = 0;
-	return wherry_outbox_list(w->box, &(wherry_filter){.archived = true}, see_row, w,
+	return wherry_outbox_list(w->box, &WHERRY_FILTER(.archived = true), see_row, w,
 				  err);
 }
 
@@ -259,10 +273,11 @@ static void join_lease(world *w)
 
 static wherry_code see_claimed(void *ctx, const wherry_message *msg)
 {
-	return see_row(ctx, &(wherry_row){.message = *msg});
+	return see_row(ctx, &(wherry_row){.message = msg});
 }
 
-static const wherry_claim_options claim_options = {.limit = 10, .lasts_us = 1000000};
+static const wherry_claim_options claim_options = {
+	.size = sizeof(wherry_claim_options), .limit = 10, .lasts_us = 1000000};
 
 static wherry_code outbox_claim(world *w, wherry_error *err)
 {
@@ -326,8 +341,8 @@ static wherry_code outbox_done_archive(world *w, wherry_error *err)
 static wherry_code outbox_fail(world *w, wherry_error *err)
 {
 	const wherry_failure failures[] = {
-		{.id = 1, .delay_us = 1000000, .error = "not now"},
-		{.id = 2, .dead = true, .error = "never"},
+		WHERRY_FAILURE(.id = 1, .delay_us = 1000000, .error = "not now"),
+		WHERRY_FAILURE(.id = 2, .dead = true, .error = "never"),
 	};
 
 	return wherry_outbox_fail(w->box, &w->lease, failures, 2, err);
@@ -507,6 +522,7 @@ const operation operations[] = {
 	{"db_begin", db_begin, roll_back, roll_back, NULL, 0},
 	{"db_commit", db_commit, begin_and_enqueue, NULL, NULL, 0},
 	{"sqlite_borrow", sqlite_borrow, NULL, drop_db, NULL, OPERATION_BORROWS},
+	{"headers_add", headers_add, NULL, drop_text, NULL, 0},
 	{"outbox_init", outbox_init, NULL, NULL, NULL, 0},
 	{"outbox_init of one that is there", outbox_init_again, NULL, NULL, NULL, 0},
 	{"outbox_init_sql", outbox_init_sql, NULL, drop_text, NULL, 0},

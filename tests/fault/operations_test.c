@@ -114,7 +114,7 @@ static int make_template(void **state)
 	WHERRY_PASS(wherry_config_new(&config, &err));
 	WHERRY_PASS(wherry_config_set(config, "db.create", "on", &err));
 	WHERRY_PASS(wherry_db_open(url, config, &db, &err));
-	WHERRY_PASS(wherry_outbox_init(db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
 	WHERRY_PASS(wh_db_script(db, fill, &err));
@@ -216,7 +216,7 @@ static wherry_code run(const operation *op, world *w, const fault_plan *plan,
 	if (op->ready)
 		op->ready(w);
 	memcpy(before, &w->out, sizeof(*before));
-	*err = (wherry_error)WHERRY_ERROR_INIT;
+	(void)wherry_error_set(err, WHERRY_FULL, "of an earlier call");
 	if (plan)
 		fault_arm(*plan);
 	code = op->run(w, err);
@@ -283,6 +283,8 @@ static void learn(const operation *op, wherry_temp *temp, reference *ref)
 	drop_world(&w);
 	make_world(&w, temp, op);
 	WHERRY_PASS(run(op, &w, NULL, &before, &err));
+	assert_int_equal(err.code, WHERRY_OK);
+	assert_string_equal(err.message, "");
 	if (op->flags & OPERATION_JOINS)
 		commit(&w);
 	digest(&w, ref->after);
@@ -312,6 +314,7 @@ static void check_success(const operation *op, world *w, const reference *ref,
 {
 	CHECK(same_outcome(&w->out, &ref->out), "another result");
 	CHECK(strcmp(w->rows, ref->rows) == 0, "other rows");
+	CHECK(err->code == WHERRY_OK && !*err->message, "an error is told all the same");
 	if (op->flags & OPERATION_JOINS)
 		commit(w);
 	CHECK(strcmp(committed(w), ref->after) == 0, "another database than usual");

@@ -9,7 +9,7 @@
 static void check(const wherry_row *row, wh_row_detail detail)
 {
 	const size_t flags = JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL;
-	const wherry_message *m = &row->message;
+	const wherry_message *m = row->message;
 	const char *headers = m->headers && *m->headers ? m->headers : "{}";
 	wh_buf buf = WH_BUF_INIT(1 << 20);
 	json_t *object;
@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	fuzz_message f;
 
 	fuzz_message_read(&f, data, len);
-	row.message = f.message;
+	row.message = &f.message;
 	row.state = (wherry_state)(len % WHERRY_STATE_COUNT);
 	row.last_error = f.message.trace_id;
 	row.claimed_at_us = f.message.id;

@@ -357,7 +357,7 @@ static void step_relay(power_run *run)
 static void operate(power_run *run)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_filter all = {0};
+	wherry_filter all = WHERRY_FILTER();
 
 	switch (pick(run, 6)) {
 	case 0:
@@ -476,7 +476,7 @@ static void begin(power_run *run)
 		assert_int_equal(sqlite3_close(run->app), SQLITE_OK);
 	}
 	open_side(run, &run->own, run->plan->own);
-	WHERRY_PASS(wherry_outbox_init(run->own.db, "outbox", &err));
+	WHERRY_PASS(wherry_outbox_init(run->own.db, "outbox", NULL, &err));
 	WHERRY_PASS(wh_db_script(run->own.db,
 				 "CREATE TABLE ledger(id TEXT PRIMARY KEY, tx INTEGER, "
 				 "k INTEGER, n INTEGER)",

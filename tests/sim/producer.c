@@ -365,7 +365,7 @@ static void note_generation(sim_message *m, int64_t generation)
 /* Nobody else can commit between these calls. */
 static bool retry_dead(sim_world *w, bool mend)
 {
-	wherry_filter filter = {.states = 1U << WHERRY_DEAD};
+	wherry_filter filter = WHERRY_FILTER(.states = 1U << WHERRY_DEAD);
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
 
@@ -388,7 +388,7 @@ static bool retry_dead(sim_world *w, bool mend)
 
 static void replay(sim_world *w)
 {
-	wherry_filter filter = {.limit = 1 + sim_below(w, 5)};
+	wherry_filter filter = WHERRY_FILTER(.limit = 1 + sim_below(w, 5));
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = 0;
 
@@ -401,7 +401,7 @@ static void replay(sim_world *w)
 void sim_operate(sim_world *w)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_filter filter = {.states = 1U << WHERRY_FAILED};
+	wherry_filter filter = WHERRY_FILTER(.states = 1U << WHERRY_FAILED);
 	wherry_code code = WHERRY_OK;
 	int what = sim_below(w, 6);
 	int64_t n = 0;

@@ -62,7 +62,8 @@ static void send(wherry_outbox *box, const char *topic)
 
 static void a_layout_may_be_on_several_databases(void **state)
 {
-	static const wherry_claim_options two = {.limit = 2, .lasts_us = MINUTE_US};
+	static const wherry_claim_options two = {
+		.size = sizeof(wherry_claim_options), .limit = 2, .lasts_us = MINUTE_US};
 	const wh_make how = {.model = &notes, .layout = "notes"};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outbox *box = NULL;
@@ -91,7 +92,7 @@ static void what_a_layout_has_no_statements_for_is_refused(void **state)
 {
 	const wh_make how = {.model = &notes, .layout = "notes"};
 	wherry_error err = WHERRY_ERROR_INIT;
-	const wherry_filter all = {.limit = 1};
+	const wherry_filter all = WHERRY_FILTER(.limit = 1);
 	wherry_outbox *box = NULL;
 	wherry_lease lease;
 	int64_t n = -7;
@@ -145,7 +146,8 @@ static wherry_code take_task(void *ctx, int64_t id, const wh_row *row, wherry_er
 static void claims(wh_store *store, const wherry_lease *lease, int64_t limit,
 		   bool expired, const char *wanted, list *out)
 {
-	const wherry_claim_options options = {.limit = limit, .lasts_us = MINUTE_US};
+	const wherry_claim_options options =
+		WHERRY_CLAIM_OPTIONS(.limit = limit, .lasts_us = MINUTE_US);
 	const wh_claim_ask ask = {.lease = lease,
 				  .options = &options,
 				  .text_most = 1000,
@@ -185,7 +187,7 @@ static void another_model_is_claimed_by_the_same_functions(void **state)
 {
 	wh_store store;
 	wherry_lease a, b;
-	const wherry_failure failure = {.id = 2, .error = "no spade"};
+	const wherry_failure failure = WHERRY_FAILURE(.id = 2, .error = "no spade");
 	wh_settlement s = {.on_done = WHERRY_DELETE};
 	list of_a, of_b;
 

@@ -33,6 +33,7 @@ static void postgres_close(wherry_db *db)
 
 wherry_code wherry_postgres_borrow(PGconn *conn, wherry_db **out, wherry_error *err)
 {
+	wh_error_clear(err);
 	const char *encoding;
 	postgres_db *s;
 

@@ -187,6 +187,7 @@ out:
 
 wherry_code wherry_sqlite_borrow(sqlite3 *handle, wherry_db **out, wherry_error *err)
 {
+	wh_error_clear(err);
 	const char *path = handle ? sqlite3_db_filename(handle, "main") : NULL;
 	sqlite_db *s;
 	wherry_code code;

@@ -79,6 +79,7 @@ wherry_code wh_handlers_open(const char *url, const wherry_config *config,
 wherry_code wherry_handlers_open(const char *url, const wherry_config *config,
 				 wherry_publisher **out, wherry_error *err)
 {
+	wh_error_clear(err);
 	if (!out)
 		return wh_fail(err, WHERRY_INVALID, "nowhere to put the handlers");
 	return wh_handlers_open(url, config, &wh_env_system, out, err);
@@ -281,18 +282,21 @@ static wherry_code register_one(wherry_publisher *pub, const char *topic,
 wherry_code wherry_handlers_on(wherry_publisher *handlers, const char *topic,
 			       wherry_handler_fn handle, void *ctx, wherry_error *err)
 {
+	wh_error_clear(err);
 	return register_one(handlers, topic, handle, ctx, false, err);
 }
 
 wherry_code wherry_handlers_once(wherry_publisher *handlers, const char *topic,
 				 wherry_handler_fn handle, void *ctx, wherry_error *err)
 {
+	wh_error_clear(err);
 	return register_one(handlers, topic, handle, ctx, true, err);
 }
 
 wherry_code wherry_handlers_others(wherry_publisher *handlers, wherry_handler_fn handle,
 				   void *ctx, wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_code code = check_pool(handlers, handle != NULL, err);
 	wh_handler *h;
 	bool there;
@@ -319,6 +323,7 @@ wherry_code wherry_handlers_others(wherry_publisher *handlers, wherry_handler_fn
 wherry_code wherry_handlers_off(wherry_publisher *handlers, const char *topic,
 				wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_code code = check_pool(handlers, true, err);
 	wh_handlers *pool = of(handlers);
 	bool there;
@@ -348,6 +353,7 @@ wherry_code wherry_handlers_off(wherry_publisher *handlers, const char *topic,
 wherry_code wherry_handlers_use(wherry_publisher *handlers, wherry_middleware_fn around,
 				void *ctx, wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_code code = check_pool(handlers, around != NULL, err);
 	wh_handlers *pool = of(handlers);
 	wh_middleware *m;

@@ -138,14 +138,11 @@ static wherry_claim_options options_of(const wherry_relay *r)
 	wh_competing *c = state_of(r);
 	int64_t room = wh_intake_room(r);
 
-	return (wherry_claim_options){
-		.limit = room < r->set.batch ? room : r->set.batch,
-		.lasts_us = r->set.claim_us,
-		.unordered = !r->set.ordered,
-		.park = r->set.park,
-		.failed_only = r->set.failed_only,
-		.below_id = r->set.strict ? c->strict.solid + 1 : 0,
-	};
+	return WHERRY_CLAIM_OPTIONS(.limit = room < r->set.batch ? room : r->set.batch,
+				    .lasts_us = r->set.claim_us,
+				    .unordered = !r->set.ordered, .park = r->set.park,
+				    .failed_only = r->set.failed_only,
+				    .below_id = r->set.strict ? c->strict.solid + 1 : 0);
 }
 
 typedef struct claiming {

@@ -1,0 +1,29 @@
+/*
+ * Structs of the public interface that can grow: what a program compiled with an older or a
+ * newer header gives and gets.
+ */
+#ifndef WH_BASE_SIZED_H
+#define WH_BASE_SIZED_H
+
+#include <stddef.h>
+
+#include <wherry/error.h>
+
+/*
+ * Read a struct that begins with its size.  Members that an older program does not have are
+ * zero in *out; members that this library does not know must be zero.
+ *
+ * @param own    Size of *out.
+ * @param least  Bytes that every program has.
+ * @param name   What it is, for the error: "filter".
+ * @param macro  How to set the size, for the error: "WHERRY_FILTER".
+ * @return WHERRY_OK; WHERRY_INVALID: no size, or one below `least`; WHERRY_UNSUPPORTED: a
+ *         member that this library does not know is set.
+ */
+wherry_code wh_sized_read(void *out, size_t own, const void *given, size_t least,
+			  const char *name, const char *macro, wherry_error *err);
+
+/* Write a struct to a caller that has room for `room` bytes; what is beyond ours is zero. */
+void wh_sized_write(void *out, size_t room, const void *ours, size_t own);
+
+#endif
