@@ -18,6 +18,9 @@
 /* One queue on one connection.  One thread at a time, as its connection. */
 typedef struct wherry_queue wherry_queue;
 
+/* Which queues get what is published, on one connection; threads as of a queue. */
+typedef struct wherry_topics wherry_topics;
+
 /*
  * A message of a queue.  All strings are UTF-8 and end in NUL; NULL counts as absent.  Start
  * from WHERRY_QUEUE_MESSAGE(...) or wherry_queue_message_init(), so that `size` is set.
@@ -211,6 +214,21 @@ wherry_queue_receive(wherry_queue *queue, const wherry_receive_options *options,
 		     wherry_queue_fn visit, void *ctx, int64_t *out_n, wherry_error *err);
 
 /**
+ * Wait until a message can be received; another receiver may then be faster.
+ *
+ * Where the connection is our own and not behind a pooler, a sender on PostgreSQL wakes the
+ * waiting receiver when it commits.  Elsewhere this looks up to four times a second.
+ *
+ * @param timeout_us  How long at most; 0: only look.
+ * @param out_any     Receives whether there is a message; false also after a signal.
+ * @return WHERRY_OK; WHERRY_INVALID: a transaction is open; what a read can fail with.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_wait(wherry_queue *queue,
+							 int64_t timeout_us,
+							 bool *out_any,
+							 wherry_error *err);
+
+/**
  * Acknowledge messages: delete them.
  *
  * @param token  Of their lease.
@@ -262,8 +280,8 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_estimate(wherry_queue *queue
 							     int64_t *out_n,
 							     wherry_error *err);
 
-/** Read how long until the first message that waits or is leased can be received; -1: there is
- *  none. */
+/** Read how long until a message can be received; 0: one can be now; -1: there is none that
+ *  waits or is leased. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_next_due(wherry_queue *queue,
 							     int64_t *out_us,
 							     wherry_error *err);
@@ -292,6 +310,62 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_purge(wherry_queue *queue,
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_expire(wherry_queue *queue,
 							   int64_t batch, int64_t *out_n,
 							   wherry_error *err);
+
+/* ---- topics: one message to every queue that has subscribed ---- */
+
+/**
+ * Open the topics of a database, or of one of its schemas.
+ *
+ * @param db      The connection; borrowed until wherry_topics_close().
+ * @param schema  On PostgreSQL the schema that has the queues; NULL: the first of the search
+ *                path that has some.  On SQLite NULL.
+ * @param out     Receives the topics; given, close with wherry_topics_close().
+ * @return WHERRY_OK; WHERRY_NOTFOUND (there are no queues); what a read can fail with.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_topics_open(wherry_db *db,
+							  const char *schema,
+							  wherry_topics **out,
+							  wherry_error *err);
+
+/** Close them; the connection stays open.  NULL is fine. */
+WHERRY_API void wherry_topics_close(wherry_topics *topics);
+
+/** Let a queue get what is published to a topic from now on; doing it twice is fine.
+ *  WHERRY_NOTFOUND: there is no such queue in the schema. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_topics_subscribe(wherry_topics *topics,
+							       const char *topic,
+							       const char *queue,
+							       wherry_error *err);
+
+/** Take that back; WHERRY_NOTFOUND: the queue has not subscribed to the topic. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_topics_unsubscribe(wherry_topics *topics,
+								 const char *topic,
+								 const char *queue,
+								 wherry_error *err);
+
+/** Called for each subscription; returning another code than WHERRY_OK ends the listing. */
+typedef wherry_code (*wherry_subscription_fn)(void *ctx, const char *topic,
+					      const char *queue);
+
+/** Visit the subscriptions to a topic, or with NULL all of them. */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_topics_list(wherry_topics *topics,
+							  const char *topic,
+							  wherry_subscription_fn visit,
+							  void *ctx, wherry_error *err);
+
+/**
+ * Send a message to every queue that has subscribed to a topic: to all or to none, under one
+ * message id.  Which queues these are is read in the same transaction: nothing is cached.
+ *
+ * @param msg    What to send; its topic is not looked at.
+ * @param out_n  Receives the number of queues, which may be 0; may be NULL.
+ * @return as wherry_queue_send().
+ *
+ * Transaction: as of wherry_queue_send().
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_topics_publish(wherry_topics *topics, const char *topic,
+		      const wherry_queue_message *msg, int64_t *out_n, wherry_error *err);
 
 WHERRY_END
 

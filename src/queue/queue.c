@@ -7,10 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/grants.h"
+
 static const char *const layouts[] = {"native", NULL};
 
-const wh_model wh_queue_model = {"queue", layouts, NULL, wh_queue_groups,
-				 "wherry queue create"};
+static const char *const roles[] = {"sender", "receiver", "operator", NULL};
+
+const wh_model wh_queue_model = {
+	"queue", layouts, NULL, wh_queue_groups, "wherry queue create", roles};
 
 void wherry_queue_message_init(wherry_queue_message *msg)
 {
@@ -120,6 +124,12 @@ wherry_code wherry_queue_create_sql(const char *scheme, const char *name,
 	wh_buf_clear(&text);
 	wh_store_clear(&queue.store);
 	return code;
+}
+
+wherry_code wh_queue_grant(wherry_queue *queue, const char *const *grants, size_t n,
+			   wherry_error *err)
+{
+	return wh_store_grant(&queue->store, grants, n, err);
 }
 
 static wherry_code find_layout(wherry_queue *queue, const char *name, wherry_error *err)

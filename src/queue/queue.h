@@ -65,6 +65,14 @@ wherry_code wh_queue_batch_visit(const wh_queue_batch *batch, wherry_queue_fn vi
 				 void *ctx, wherry_error *err);
 void wh_queue_batch_clear(wh_queue_batch *batch);
 
+/* Give roles of the database the rights that they need on a queue: "ROLE=sender", receiver or
+ * operator; see store/grants.h. */
+wherry_code wh_queue_grant(wherry_queue *queue, const char *const *grants, size_t n,
+			   wherry_error *err);
+
+/* Is it a message that can be sent, whatever type of bodies a queue keeps? */
+wherry_code wh_queue_check_message(const wherry_queue_message *msg, wherry_error *err);
+
 /* The parameter "error", cut to what is kept; NULL: absent. */
 wh_param wh_queue_error_param(const char *error);
 

@@ -255,8 +255,10 @@ wherry_code wherry_queue_receive(wherry_queue *queue,
 	code = all_or_nothing(&r) ? wh_db_transact(queue->store.db, receive, &r, err)
 				  : receive(&r, err);
 	code = wh_queue_failed(queue, code, err);
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK) {
+		queue->store.found += (int64_t)r.batch.n;
 		*queue->next_token = 0;
+	}
 	if (code == WHERRY_OK && out_n)
 		*out_n = (int64_t)r.batch.n;
 	if (code == WHERRY_OK)

@@ -16,8 +16,7 @@ static wh_view body_of(const wherry_queue_message *msg)
 	return (wh_view){msg->body ? msg->body : "", msg->body_len};
 }
 
-static wherry_code check(const wherry_queue *queue, const wherry_queue_message *msg,
-			 wherry_error *err)
+wherry_code wh_queue_check_message(const wherry_queue_message *msg, wherry_error *err)
 {
 	const wh_field fields[] = {
 		{"message_id", msg->message_id, WH_FIELD_MOST},
@@ -47,6 +46,14 @@ static wherry_code check(const wherry_queue *queue, const wherry_queue_message *
 	code = wh_fields_check(fields, sizeof(fields) / sizeof(*fields), err);
 	if (code == WHERRY_OK && msg->headers)
 		code = wh_json_headers(msg->headers, strlen(msg->headers), err);
+	return code;
+}
+
+static wherry_code check(const wherry_queue *queue, const wherry_queue_message *msg,
+			 wherry_error *err)
+{
+	wherry_code code = wh_queue_check_message(msg, err);
+
 	return code == WHERRY_OK ? wh_store_check_body(&queue->store, queue->payload_type,
 						       body_of(msg), err)
 				 : code;

@@ -19,7 +19,8 @@ typedef struct wh_model {
 	const char *const *layouts; /* native first; NULL at the end */
 	const wh_sql_file *files;   /* ended by a NULL model; NULL: those of the build */
 	const wh_group *groups;
-	const char *make; /* Command that makes its tables; NULL: wherry init. */
+	const char *make;         /* Command that makes its tables; NULL: wherry init. */
+	const char *const *roles; /* Kinds of grants; NULL at the end. */
 } wh_model;
 
 /* What the head line of a layout's .sql file says to the store. */

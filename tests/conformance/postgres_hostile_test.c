@@ -10,6 +10,7 @@
 #include "outbox/outbox.h"
 #include "outbox/stream.h"
 #include "postgres/server.h"
+#include "queue/queue.h"
 
 /* The application's connection: its own schema, then one where others may create. */
 static PGconn *arrive(const char *schema, wherry_db **out)
@@ -275,6 +276,109 @@ static void accepting_is_safe_though_pg_catalog_comes_last(void **state)
 	PQfinish(conn);
 }
 
+/* ---- queues ---- */
+
+static wherry_queue *made_queue(wherry_db *db)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue *queue = NULL;
+
+	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
+	WHERRY_PASS(wherry_queue_open(db, "jobs", &queue, &err));
+	return queue;
+}
+
+static void no_statement_of_a_queue_uses_what_another_role_made(void **state)
+{
+	wherry_queue *queue;
+	wherry_db *db;
+	PGconn *conn;
+
+	(void)state;
+	conn = arrive("jobs1", &db);
+	queue = made_queue(db);
+	assert_int_equal(count_unclean(conn, &queue->store.sql), 0);
+	nothing_depends_on_it("a queue");
+	nothing_of_it_ran(conn);
+	wherry_queue_close(queue);
+	wherry_db_close(db);
+	PQfinish(conn);
+}
+
+typedef struct leased {
+	char token[64];
+	int64_t ids[4];
+	size_t n;
+} leased;
+
+static wherry_code lease(void *ctx, const wherry_queue_message *msg)
+{
+	leased *l = ctx;
+
+	(void)snprintf(l->token, sizeof(l->token), "%s", msg->token ? msg->token : "");
+	assert_true(l->n < 4);
+	l->ids[l->n++] = msg->id;
+	return WHERRY_OK;
+}
+
+static void use_queue(wherry_db *db, wherry_queue *queue)
+{
+	const wherry_queue_message m =
+		WHERRY_QUEUE_MESSAGE(.body = "{}", .body_len = 2,
+				     .headers = "{\"a\":\"b\"}", .expires_us = 60000000);
+	const wherry_queue_message two[] = {m, m};
+	const wherry_receive_options atomic = {.mode = WHERRY_ATOMIC, .limit = 2};
+	const wherry_nack how = {.delay_us = 1000, .error = "later"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_topics *topics = NULL;
+	leased l = {.n = 0};
+	int64_t id = 0;
+
+	WHERRY_PASS(wherry_queue_send(queue, &m, &id, &err));
+	WHERRY_PASS(wherry_queue_cancel(queue, id, &err));
+	WHERRY_PASS(wherry_queue_send(queue, &m, NULL, &err));
+	WHERRY_PASS(wherry_queue_send_many(queue, two, 2, NULL, &err));
+	WHERRY_PASS(wherry_queue_receive(queue, NULL, lease, &l, NULL, &err));
+	WHERRY_PASS(wherry_queue_extend(queue, l.token, l.ids, 1, 1000000, NULL, &err));
+	WHERRY_PASS(wherry_queue_ack(queue, l.token, l.ids, 1, NULL, &err));
+	WHERRY_PASS(wherry_queue_receive(queue, NULL, lease, &l, NULL, &err));
+	WHERRY_PASS(wherry_queue_nack(queue, l.token, &l.ids[1], 1, &how, NULL, &err));
+	assert_true(wherry_db_in_transaction(db));
+	WHERRY_PASS(wherry_queue_receive(queue, &atomic, lease, &l, NULL, &err));
+	WHERRY_PASS(wherry_topics_open(db, NULL, &topics, &err));
+	WHERRY_PASS(wherry_topics_subscribe(topics, "t", "jobs", &err));
+	WHERRY_PASS(wherry_topics_publish(topics, "t", &m, NULL, &err));
+	WHERRY_PASS(wherry_topics_unsubscribe(topics, "t", "jobs", &err));
+	wherry_topics_close(topics);
+}
+
+static void receiving_is_safe_though_pg_catalog_comes_last(void **state)
+{
+	static const char sql[] =
+		"SELECT wherry_send('jobs', '{}'::json, headers => '{\"a\":\"b\"}'); "
+		"SELECT wherry_subscribe('t', 'jobs'); SELECT wherry_publish('t', '1'::text); "
+		"SELECT wherry_ack('jobs', id, token) FROM wherry_receive('jobs', 9); "
+		"SELECT wherry_queue_length('jobs'); COMMIT";
+	wherry_queue *queue;
+	wherry_db *db;
+	PGconn *conn;
+
+	(void)state;
+	conn = arrive("jobs2", &db);
+	queue = made_queue(db);
+	assert_true(postgres_exec(conn, "BEGIN", NULL, 0));
+	use_queue(db, queue);
+	assert_true(postgres_exec(conn, sql, NULL, 0));
+	assert_true(postgres_exec(
+		conn, "SET search_path = jobs2, lobby, pg_catalog; BEGIN", NULL, 0));
+	use_queue(db, queue);
+	assert_true(postgres_exec(conn, sql, NULL, 0));
+	nothing_of_it_ran(conn);
+	wherry_queue_close(queue);
+	wherry_db_close(db);
+	PQfinish(conn);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -282,6 +386,8 @@ int main(void)
 		cmocka_unit_test(a_borrowed_connection_runs_nothing_of_another_role),
 		cmocka_unit_test(enqueueing_is_safe_though_pg_catalog_comes_last),
 		cmocka_unit_test(accepting_is_safe_though_pg_catalog_comes_last),
+		cmocka_unit_test(no_statement_of_a_queue_uses_what_another_role_made),
+		cmocka_unit_test(receiving_is_safe_though_pg_catalog_comes_last),
 	};
 
 	if (!postgres_start_logical())

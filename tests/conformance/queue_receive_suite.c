@@ -1,5 +1,7 @@
 #include "queue_suite.h"
 
+#include <pthread.h>
+
 static void send_some(queue_fixture *f, int n)
 {
 	for (int i = 1; i <= n; i++)
@@ -267,9 +269,68 @@ static void the_oldest_age_is_that_of_the_first_ready_message(void **state)
 	queue_raw(f, "UPDATE jobs SET created_at = created_at - 5000");
 	WHERRY_PASS(wherry_queue_get_status(f->queue, &s, &err));
 	assert_in_range((uint64_t)s.oldest_ready_us, 5000000, 65000000);
-	(void)queue_lease(f->queue, 1, "1");
+	WHERRY_PASS(wherry_queue_next_due(f->queue, &due, &err));
+	assert_int_equal(due, 0);
+	(void)queue_lease(f->queue, 2, "1 2");
 	WHERRY_PASS(wherry_queue_next_due(f->queue, &due, &err));
 	assert_in_range((uint64_t)due, 1000000, 60000000);
+}
+
+static bool waits(wherry_queue *queue, int64_t timeout_us)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	bool any = false;
+
+	WHERRY_PASS(wherry_queue_wait(queue, timeout_us, &any, &err));
+	return any;
+}
+
+static void waiting_ends_when_a_message_is_due_or_the_time_is_over(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	bool any = false;
+
+	assert_false(waits(f->queue, 0));
+	assert_false(waits(f->queue, 60000));
+	(void)queue_send_so(f, 1, 300000, 0);
+	assert_false(waits(f->queue, 1000));
+	assert_true(waits(f->queue, 300000000));
+	(void)queue_lease(f->queue, 1, "1");
+	(void)queue_send(f, 2);
+	assert_true(waits(f->queue, 300000000));
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_wait(f->queue, 1, &any, &err));
+	wherry_db_rollback(f->db);
+}
+
+/* Sends from another connection once the receiver has begun to wait. */
+static void *send_soon(void *ctx)
+{
+	queue_fixture *f = ctx;
+	wherry_queue_message msg = WHERRY_QUEUE_MESSAGE(.body = "7", .body_len = 1);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue *queue = NULL;
+	wherry_db *db = f->backend->connect(f->place);
+	bool sent = db && wherry_queue_open(db, "jobs", &queue, &err) == WHERRY_OK &&
+		    wherry_queue_send(queue, &msg, NULL, &err) == WHERRY_OK;
+
+	wherry_queue_close(queue);
+	return sent && f->backend->disconnect(db) ? f : NULL;
+}
+
+static void a_waiting_receiver_sees_what_another_sends(void **state)
+{
+	queue_fixture *f = *state;
+	void *sent = NULL;
+	pthread_t sender;
+
+	assert_false(waits(f->queue, 100000)); /* by now it would sleep */
+	assert_int_equal(pthread_create(&sender, NULL, send_soon, f), 0);
+	assert_true(waits(f->queue, 300000000));
+	assert_int_equal(pthread_join(sender, &sent), 0);
+	assert_non_null(sent);
+	(void)queue_lease(f->queue, 9, "7");
 }
 
 const queue_case queue_receive_cases[] = {
@@ -286,5 +347,8 @@ const queue_case queue_receive_cases[] = {
 	QUEUE_CASE(order_with_one_consumer_while_peeking),
 	QUEUE_CASE(a_length_is_not_a_distance),
 	QUEUE_CASE(the_oldest_age_is_that_of_the_first_ready_message),
+	QUEUE_CASE(waiting_ends_when_a_message_is_due_or_the_time_is_over),
+	{"a_waiting_receiver_sees_what_another_sends",
+	 a_waiting_receiver_sees_what_another_sends, true},
 	{NULL, NULL, false},
 };

@@ -193,9 +193,9 @@ void queue_counts(queue_fixture *f, const char *wanted)
 int queue_suite_run(const outbox_backend *const *backends, size_t n_backends,
 		    const struct CMUnitTest *more, size_t n_more)
 {
-	static const queue_case *const suites[] = {queue_send_cases, queue_receive_cases,
-						   queue_settle_cases, queue_schema_cases,
-						   queue_claim_cases};
+	static const queue_case *const suites[] = {
+		queue_send_cases,   queue_receive_cases, queue_settle_cases,
+		queue_schema_cases, queue_claim_cases,   queue_topics_cases};
 	static struct CMUnitTest tests[500];
 	static char names[500][120];
 	size_t n = 0;

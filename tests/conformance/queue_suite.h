@@ -29,7 +29,7 @@ typedef struct queue_case {
 
 /* Each ends with a row of NULL. */
 extern const queue_case queue_send_cases[], queue_receive_cases[], queue_settle_cases[],
-	queue_schema_cases[], queue_claim_cases[];
+	queue_schema_cases[], queue_claim_cases[], queue_topics_cases[];
 
 /* Run all of them on all of these back ends, and then the tests in `more`. */
 int queue_suite_run(const outbox_backend *const *backends, size_t n_backends,

@@ -96,7 +96,8 @@ static const char fill[] =
 	" (7, 'j7', '[]', 0, 0, NULL, NULL, NULL, 1700000000000, x'ff');"
 	"INSERT INTO inbox(consumer, message_id, accepted_at) VALUES"
 	" ('', 'm1', 1700000000000), ('', 'm2', 1700000000000),"
-	" ('c', 'm1', 1700000000000);";
+	" ('c', 'm1', 1700000000000);"
+	"INSERT INTO wherry_subscription VALUES ('paid', 'jobs');";
 
 static int make_template(void **state)
 {

@@ -107,6 +107,16 @@ static wherry_code queue_receive_once(world *w, wherry_error *err)
 	return receive(w, WHERRY_AT_MOST_ONCE, err);
 }
 
+static wherry_code queue_wait(world *w, wherry_error *err)
+{
+	bool any = false;
+	wherry_code code = wherry_queue_wait(w->queue, 0, &any, err);
+
+	if (code == WHERRY_OK)
+		w->out.number[0] = any;
+	return code;
+}
+
 static const int64_t leased[] = {2, 3};
 
 static wherry_code queue_ack(world *w, wherry_error *err)
@@ -185,6 +195,85 @@ static wherry_code queue_drop(world *w, wherry_error *err)
 	return wherry_queue_drop(w->queue, err);
 }
 
+/* ---- topics ---- */
+
+static wherry_code topics_open(world *w, wherry_error *err)
+{
+	return wherry_topics_open(w->db, NULL, (wherry_topics **)&w->out.made, err);
+}
+
+static void drop_topics(world *w)
+{
+	wherry_topics_close(w->out.made);
+}
+
+/* An operation on topics that are opened for it. */
+static wherry_code with_topics(world *w, wherry_error *err,
+			       wherry_code (*run)(world *w, wherry_topics *topics,
+						  wherry_error *err))
+{
+	wherry_topics *topics = NULL;
+	wherry_code code = wherry_topics_open(w->db, NULL, &topics, err);
+
+	if (code == WHERRY_OK)
+		code = run(w, topics, err);
+	wherry_topics_close(topics);
+	return code;
+}
+
+static wherry_code subscribe(world *w, wherry_topics *topics, wherry_error *err)
+{
+	(void)w;
+	return wherry_topics_subscribe(topics, "sent", "jobs", err);
+}
+
+static wherry_code topics_subscribe(world *w, wherry_error *err)
+{
+	return with_topics(w, err, subscribe);
+}
+
+static wherry_code unsubscribe(world *w, wherry_topics *topics, wherry_error *err)
+{
+	(void)w;
+	return wherry_topics_unsubscribe(topics, "paid", "jobs", err);
+}
+
+static wherry_code topics_unsubscribe(world *w, wherry_error *err)
+{
+	return with_topics(w, err, unsubscribe);
+}
+
+static wherry_code publish(world *w, wherry_topics *topics, wherry_error *err)
+{
+	return wherry_topics_publish(topics, "paid", &MESSAGE("one"), w->out.number, err);
+}
+
+static wherry_code topics_publish(world *w, wherry_error *err)
+{
+	return with_topics(w, err, publish);
+}
+
+static wherry_code see_subscription(void *ctx, const char *topic, const char *queue)
+{
+	world *w = ctx;
+	int n = snprintf(w->rows + w->rows_len, sizeof(w->rows) - w->rows_len, "%s %s|",
+			 topic, queue);
+
+	w->rows_len += (size_t)n;
+	return WHERRY_OK;
+}
+
+static wherry_code list(world *w, wherry_topics *topics, wherry_error *err)
+{
+	w->rows_len = 0;
+	return wherry_topics_list(topics, NULL, see_subscription, w, err);
+}
+
+static wherry_code topics_list(world *w, wherry_error *err)
+{
+	return with_topics(w, err, list);
+}
+
 /* clang-format off */
 const operation queue_operations[] = {
 	{"queue_create", queue_create, NULL, NULL, NULL, 0},
@@ -199,6 +288,7 @@ const operation queue_operations[] = {
 	{"queue_receive", queue_receive, see_nothing, NULL, NULL, 0},
 	{"queue_receive in a transaction", queue_receive_atomic, begin, NULL, NULL, OPERATION_JOINS},
 	{"queue_receive at most once", queue_receive_once, see_nothing, NULL, NULL, 0},
+	{"queue_wait", queue_wait, NULL, NULL, NULL, 0},
 	{"queue_ack", queue_ack, NULL, NULL, NULL, 0},
 	{"queue_nack", queue_nack, NULL, NULL, NULL, 0},
 	{"queue_extend", queue_extend, NULL, NULL, NULL, 0},
@@ -211,6 +301,12 @@ const operation queue_operations[] = {
 	{"queue_purge", queue_purge, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"queue_expire", queue_expire, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"queue_drop", queue_drop, NULL, NULL, NULL, 0},
+	{"topics_open", topics_open, NULL, drop_topics, NULL, 0},
+	{"topics_subscribe", topics_subscribe, NULL, NULL, NULL, 0},
+	{"topics_unsubscribe", topics_unsubscribe, NULL, NULL, NULL, 0},
+	{"topics_publish", topics_publish, NULL, NULL, NULL, 0},
+	{"topics_publish in a transaction", topics_publish, begin, NULL, NULL, OPERATION_JOINS},
+	{"topics_list", topics_list, see_nothing, NULL, NULL, 0},
 };
 /* clang-format on */
 const size_t n_queue_operations = sizeof(queue_operations) / sizeof(*queue_operations);

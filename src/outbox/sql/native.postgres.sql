@@ -344,7 +344,6 @@ SELECT (SELECT count(*) FROM {wherry_schema}) + (SELECT count(*) FROM {wherry_ou
 DROP VIEW {wherry_clock};
 DROP TABLE {wherry_lease};
 DROP TABLE {wherry_outbox};
-DROP TABLE IF EXISTS {wherry_subscription};
 DROP TABLE {wherry_schema};
 DO $$ DECLARE f regprocedure; BEGIN
   IF to_regclass({'wherry_stream}) IS NOT NULL THEN

@@ -71,7 +71,9 @@ SELECT t.what || t.name, t.owner::regrole::text FROM (
     to_regclass({'wherry_subscription})]::oid[])
   UNION ALL
   SELECT 'function ', p.proname::text, p.proowner, p.pronamespace FROM pg_proc AS p
-  WHERE p.proname = ANY (ARRAY['wherry_wake']::name[])
+  WHERE p.proname = ANY (ARRAY['wherry_wake', 'wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack',
+                           'wherry_extend', 'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length',
+                           'wherry_subscribe', 'wherry_unsubscribe']::name[])
     AND p.pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = :schema::name)) AS t
 JOIN pg_namespace AS n ON n.oid = t.place
 JOIN pg_roles AS me ON me.rolname = current_user
@@ -133,12 +135,223 @@ BEGIN
   PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', TG_RELID), '');
   RETURN NULL;
 END $$;
--- A receiver of this queue sleeps if the lock is taken.
+-- A receiver of this queue sleeps if the lock is taken.  It is woken by new messages, and by those
+-- that are given back or returned; leases and acknowledgements wake nobody.
 DROP TRIGGER IF EXISTS {bare_wake} ON {table};
 CREATE TRIGGER {bare_wake} AFTER INSERT ON {table}
   FOR EACH STATEMENT
   WHEN (NOT pg_try_advisory_xact_lock_shared({wake_lock}))
   EXECUTE FUNCTION {wherry_wake}();
+DROP TRIGGER IF EXISTS {bare_wake_back} ON {table};
+CREATE TRIGGER {bare_wake_back} AFTER UPDATE ON {table}
+  FOR EACH ROW
+  WHEN (NEW.state IN (0, 3) AND OLD.state IN (1, 4)
+        AND NOT pg_try_advisory_xact_lock_shared({wake_lock}))
+  EXECUTE FUNCTION {wherry_wake}();
+SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
+FROM pg_class WHERE oid = {'table}::regclass::oid;
+DO $do$
+DECLARE
+  schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
+  kind text;
+  made text;
+BEGIN
+  -- What drivers send: a body as text, JSON or bytes.
+  FOREACH kind IN ARRAY ARRAY['bytea', 'text', 'json', 'jsonb'] LOOP
+    FOREACH made IN ARRAY ARRAY[
+$f$CREATE OR REPLACE FUNCTION @.wherry_send(queue text, body @type@, headers json DEFAULT '{}',
+  delay interval DEFAULT NULL, expires interval DEFAULT NULL, correlation_id text DEFAULT NULL,
+  reply_to text DEFAULT NULL, message_id text DEFAULT NULL, topic text DEFAULT NULL)
+RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE -- a message of the caller's transaction; its id
+  box CONSTANT text := @box@ || quote_ident(queue);
+  due CONSTANT timestamptz := statement_timestamp()
+    + greatest(extract(epoch FROM coalesce(delay, '0')), 0)::double precision * interval '1 second';
+  later CONSTANT boolean := due > statement_timestamp();
+  kind text;
+  made bigint;
+BEGIN
+  SELECT format_type(atttypid, NULL) INTO kind FROM pg_attribute
+  WHERE attrelid = to_regclass(box) AND attname = 'body' AND NOT attisdropped;
+  IF kind IS NULL THEN
+    RAISE 'there is no queue %', queue USING ERRCODE = 'undefined_table',
+      HINT = 'Create it with wherry queue create.';
+  ELSIF body IS NULL THEN
+    RAISE 'a message needs a body' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  headers := coalesce(headers, '{}');
+  IF json_typeof(headers) <> 'object' OR EXISTS (
+    SELECT 1 FROM json_each(headers) AS h(n, v)
+    WHERE json_typeof(v) NOT IN ('string', 'null')) THEN
+    RAISE 'headers are not a JSON object of strings' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  EXECUTE concat('INSERT INTO ', box, '(topic, correlation_id, reply_to, headers, body, state, '
+    'available_at, expires_at', CASE WHEN message_id <> '' THEN ', message_id' END,
+    ') VALUES ($1, $2, $3, $4, ',
+    CASE kind WHEN 'bytea' THEN $q$@bytes@$q$ ELSE concat($q$(@text@)::$q$, kind) END,
+    ', $6, $7, $8', CASE WHEN message_id <> '' THEN ', $9' END, ') RETURNING id')
+  INTO made USING topic, correlation_id, reply_to, headers, body,
+    CASE WHEN later THEN 3 ELSE 0 END, CASE WHEN later THEN due END,
+    due + extract(epoch FROM expires)::double precision * interval '1 second', message_id;
+  RETURN made;
+END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_publish(topic text, body @type@, headers json DEFAULT '{}',
+  delay interval DEFAULT NULL, expires interval DEFAULT NULL, correlation_id text DEFAULT NULL,
+  reply_to text DEFAULT NULL, message_id text DEFAULT NULL)
+RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE -- to each queue that has subscribed, under one message id; how many there are
+  one CONSTANT text := coalesce(nullif(message_id, ''), gen_random_uuid()::text);
+  n bigint;
+BEGIN
+  SELECT count(@.wherry_send(s.queue, body, headers, delay, expires, correlation_id, reply_to,
+                             one, s.topic)) INTO n
+  FROM @.wherry_subscription AS s
+  JOIN @.wherry_schema AS q ON q.model = 'queue' AND q.name = s.queue
+  WHERE s.topic = wherry_publish.topic;
+  RETURN n;
+END $body$ $f$] LOOP
+      EXECUTE replace(replace(replace(replace(replace(made, '@type@', kind),
+        '@text@', CASE kind WHEN 'bytea' THEN 'pg_catalog.convert_from($5, ''UTF8'')' ELSE '$5::text' END),
+        '@bytes@', CASE kind WHEN 'bytea' THEN '$5' ELSE 'pg_catalog.convert_to($5::text, ''UTF8'')' END),
+        '@box@', quote_literal(schema)), '@.', schema);
+    END LOOP;
+  END LOOP;
+  FOREACH made IN ARRAY ARRAY[
+$f$CREATE OR REPLACE FUNCTION @.wherry_receive(queue text, n integer DEFAULT 1,
+  lease interval DEFAULT '30 seconds', max_attempts integer DEFAULT 0, after bigint DEFAULT 0)
+RETURNS TABLE (id bigint, message_id text, topic text, correlation_id text, reply_to text,
+  headers json, body text, bytes bytea, attempts integer, token text, created_at timestamptz)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE -- messages leased for that long; lease NULL: deleted by the caller's transaction
+  box CONSTANT text := @box@ || quote_ident(queue);
+  kind text;
+BEGIN
+  SELECT format_type(atttypid, NULL) INTO kind FROM pg_attribute
+  WHERE attrelid = to_regclass(box) AND attname = 'body' AND NOT attisdropped;
+  IF kind IS NULL THEN
+    RAISE 'there is no queue %', queue USING ERRCODE = 'undefined_table',
+      HINT = 'Create it with wherry queue create.';
+  END IF;
+  RETURN QUERY EXECUTE concat('WITH gone AS (DELETE FROM ', box, ' WHERE id = ANY (ARRAY(
+    SELECT id FROM ', box, ' WHERE expires_at IS NOT NULL AND state <> 4
+      AND expires_at <= statement_timestamp() AND (state <> 1 OR available_at <= statement_timestamp())
+    ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED))),
+  due AS MATERIALIZED (
+    SELECT id FROM ', box, ' WHERE state = ANY (ARRAY[1, 3]) AND available_at <= statement_timestamp()
+      AND (expires_at IS NULL OR expires_at > statement_timestamp())
+    ORDER BY available_at LIMIT $1 FOR UPDATE SKIP LOCKED),
+  ready AS MATERIALIZED (
+    SELECT id FROM ', box, ' WHERE state = 0 AND (id + 0) > $2
+      AND (expires_at IS NULL OR expires_at > statement_timestamp())
+    ORDER BY (id + 0) LIMIT $1 - (SELECT count(*) FROM due) FOR UPDATE SKIP LOCKED),
+  got AS (',
+    CASE WHEN lease IS NULL THEN concat('DELETE FROM ', box) ELSE concat('UPDATE ', box, ' SET
+      state = CASE WHEN state = 1 AND $3 > 0 AND attempts >= $3 THEN 4 ELSE 1 END,
+      last_error = CASE WHEN state = 1 THEN ''its lease expired before it was acknowledged''
+                        ELSE last_error END,
+      attempts = CASE WHEN state = 1 AND $3 > 0 AND attempts >= $3 THEN attempts
+                      ELSE least(attempts, 999999999) + 1 END,
+      lease_token = CASE WHEN NOT (state = 1 AND $3 > 0 AND attempts >= $3) THEN $4 END,
+      available_at = CASE WHEN NOT (state = 1 AND $3 > 0 AND attempts >= $3)
+                          THEN statement_timestamp() + $5 * interval ''1 second'' END') END,
+    ' WHERE id = ANY (ARRAY(SELECT id FROM due UNION ALL SELECT id FROM ready)) RETURNING *)
+  SELECT id, message_id, topic, correlation_id, reply_to, headers, ',
+    CASE kind WHEN 'bytea' THEN 'NULL::text, body' ELSE 'body::text, NULL::bytea' END,
+    ', attempts, lease_token, created_at FROM got WHERE state <> 4 ORDER BY id')
+  USING n, after, max_attempts, gen_random_uuid()::text, extract(epoch FROM lease)::double precision;
+END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_ack(queue text, ids bigint[], token text)
+RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE n bigint; -- messages that were deleted: others are not leased under this token any more
+BEGIN
+  EXECUTE concat('DELETE FROM ', @box@, quote_ident(queue),
+    ' WHERE id = ANY ($1) AND lease_token = $2 AND state = 1') USING ids, token;
+  GET DIAGNOSTICS n = ROW_COUNT;
+  RETURN n;
+END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_ack(queue text, id bigint, token text)
+RETURNS boolean LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+SELECT @.wherry_ack(queue, ARRAY[id], token) = 1 $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_nack(queue text, id bigint, token text,
+  delay interval DEFAULT NULL, error text DEFAULT NULL, innocent boolean DEFAULT false)
+RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE n bigint; -- ready again at once, or after the delay; false: the lease is lost
+BEGIN
+  EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET
+    state = CASE WHEN $3 > 0 THEN 3 ELSE 0 END,
+    available_at = CASE WHEN $3 > 0 THEN statement_timestamp() + $3 * interval ''1 second'' END,
+    attempts = greatest(attempts - CASE WHEN $5 THEN 1 ELSE 0 END, 0),
+    lease_token = NULL, last_error = coalesce(left($4, 500), last_error)
+    WHERE id = $1 AND lease_token = $2 AND state = 1')
+  USING id, token, coalesce(extract(epoch FROM delay), 0)::double precision, error, innocent;
+  GET DIAGNOSTICS n = ROW_COUNT;
+  RETURN n = 1;
+END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_extend(queue text, id bigint, token text,
+  lease interval DEFAULT '30 seconds')
+RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE n bigint;
+BEGIN
+  EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET
+    available_at = statement_timestamp() + $3 * interval ''1 second''
+    WHERE id = $1 AND lease_token = $2 AND state = 1')
+  USING id, token, extract(epoch FROM lease)::double precision;
+  GET DIAGNOSTICS n = ROW_COUNT;
+  RETURN n = 1;
+END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_dead_letter(queue text, id bigint, token text, reason text)
+RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE n bigint;
+BEGIN
+  EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET state = 4, lease_token = NULL,
+    available_at = NULL, last_error = left($3, 500)
+    WHERE id = $1 AND lease_token = $2 AND state = 1') USING id, token, reason;
+  GET DIAGNOSTICS n = ROW_COUNT;
+  RETURN n = 1;
+END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_cancel(queue text, id bigint)
+RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE n bigint; -- a message that nobody has received; false: there is none
+BEGIN
+  EXECUTE concat('DELETE FROM ', @box@, quote_ident(queue),
+    ' WHERE id = $1 AND state = ANY (ARRAY[0, 3])') USING id;
+  GET DIAGNOSTICS n = ROW_COUNT;
+  RETURN n = 1;
+END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_queue_length(queue text)
+RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE n bigint; -- messages that can be received now
+BEGIN
+  EXECUTE concat('SELECT (SELECT count(*) FROM ', @box@, quote_ident(queue), ' WHERE state = 0)
+    - (SELECT count(*) FROM ', @box@, quote_ident(queue), ' WHERE expires_at IS NOT NULL
+         AND state <> 4 AND expires_at <= statement_timestamp() AND state + 0 = 0)') INTO n;
+  RETURN n;
+END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_subscribe(topic text, queue text)
+RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE n bigint; -- false: it had subscribed before
+BEGIN
+  IF NOT EXISTS (SELECT 1 FROM @.wherry_schema AS q
+                 WHERE q.model = 'queue' AND q.name = wherry_subscribe.queue) THEN
+    RAISE 'there is no queue %', queue USING ERRCODE = 'undefined_table',
+      HINT = 'Create it with wherry queue create.';
+  END IF;
+  INSERT INTO @.wherry_subscription VALUES (topic, queue) ON CONFLICT DO NOTHING;
+  GET DIAGNOSTICS n = ROW_COUNT;
+  RETURN n = 1;
+END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_unsubscribe(topic text, queue text)
+RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE n bigint; -- false: it had not subscribed
+BEGIN
+  DELETE FROM @.wherry_subscription AS s
+  WHERE s.topic = wherry_unsubscribe.topic AND s.queue = wherry_unsubscribe.queue;
+  GET DIAGNOSTICS n = ROW_COUNT;
+  RETURN n = 1;
+END $body$ $f$] LOOP
+    EXECUTE replace(replace(made, '@box@', quote_literal(schema)), '@.', schema);
+  END LOOP;
+END $do$;
 INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('queue', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
@@ -164,16 +377,31 @@ SELECT atttypid::regtype::text FROM pg_attribute
 WHERE attrelid = to_regclass({'table})::oid AND attname = 'body' AND NOT attisdropped;
 
 -- name: drop
+SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
+FROM pg_class WHERE oid = {'table}::regclass::oid;
 DROP TABLE {table};
 DELETE FROM {wherry_subscription} WHERE queue = {name};
 DELETE FROM {wherry_schema} WHERE model = 'queue' AND name = {name};
+-- The last queue takes along what queues alone share.
+DO $$ DECLARE f regprocedure; BEGIN
+  IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = 'queue') THEN
+    DROP TABLE {wherry_subscription};
+    FOR f IN SELECT oid FROM pg_proc
+      WHERE pronamespace = current_setting('wherry.schema')::regnamespace
+        AND proname = ANY (ARRAY['wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack',
+                           'wherry_extend', 'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length',
+                           'wherry_subscribe', 'wherry_unsubscribe']::name[])
+    LOOP
+      EXECUTE 'DROP FUNCTION ' || f::text;
+    END LOOP;
+  END IF;
+END $$;
 
 -- name: others-left
 SELECT count(*) FROM {wherry_schema};
 
 -- name: drop-shared
 -- What outboxes share stays where it is: the last one that is dropped takes it along.
-DROP TABLE {wherry_subscription};
 DO $$ BEGIN
   IF to_regclass({'wherry_outbox}) IS NULL THEN
     DROP VIEW {wherry_clock};
@@ -344,9 +572,10 @@ SELECT (SELECT count(*) FROM {table} WHERE state = 0)
 SELECT pg_stat_get_live_tuples({'table}::regclass::oid)::bigint;
 
 -- name: next-due
--- How long until the first message that waits or is leased can be received; no row: there is none.
-SELECT greatest(ceil(extract(epoch FROM available_at - {now}) * 1000.0), 0)::bigint FROM {table}
-WHERE {timed} ORDER BY available_at LIMIT 1;
+-- How long until a message can be received, 0: one can be now; -1: there is none.
+SELECT coalesce((SELECT 0::bigint FROM {table} WHERE state = 0 ORDER BY {seq} LIMIT 1),
+                (SELECT greatest(ceil(extract(epoch FROM available_at - {now}) * 1000.0), 0)::bigint
+                 FROM {table} WHERE {timed} ORDER BY available_at LIMIT 1), -1);
 
 -- name: return
 -- Dead messages are ready again, in the order of their ids.
@@ -376,7 +605,7 @@ state = 1, lease_token = :token::text, available_at = {until}
 -- name: claim-end
 -- unused: after scan most
 -- Rows have no keys: none is passed over, and each claim begins with the first.
-SELECT 0::bigint, count(*) FROM (SELECT 1 FROM {table} WHERE state = 0 LIMIT 1) AS some;
+SELECT 0::bigint, count(*) FROM (SELECT 1 FROM {table} WHERE state = 0 LIMIT 1) AS first;
 
 -- name: claim
 -- unused: unordered park after upto passed share many long body

@@ -219,9 +219,10 @@ SELECT (SELECT count(*) FROM {table} INDEXED BY {table_ready} WHERE state = 0)
 SELECT count(*) FROM {table} INDEXED BY {table_ready} WHERE state = 0;
 
 -- name: next-due
--- How long until the first message that waits or is leased can be received; no row: there is none.
-SELECT max(available_at - {now}, 0) FROM {table} INDEXED BY {table_timed}
-WHERE {timed} ORDER BY available_at LIMIT 1;
+-- How long until a message can be received, 0: one can be now; -1: there is none.
+SELECT coalesce((SELECT 0 FROM {table} INDEXED BY {table_ready} WHERE state = 0 ORDER BY id LIMIT 1),
+                (SELECT max(available_at - {now}, 0) FROM {table} INDEXED BY {table_timed}
+                 WHERE {timed} ORDER BY available_at LIMIT 1), -1);
 
 -- name: return
 -- Dead messages are ready again, in the order of their ids.

@@ -1,0 +1,34 @@
+-- layout: name=grants
+--
+-- What the roles of a queue on PostgreSQL may do, each exactly what it needs
+-- (roles_of_a_queue_may_do_what_they_need).  {role} is the role.  Everyone may execute the
+-- functions, which run with the rights of their caller.
+
+-- name: clear
+-- What it was granted before on the tables of the queue.
+REVOKE ALL ON {table}, {wherry_schema}, {wherry_clock}, {wherry_subscription} FROM {role};
+
+-- part: schema
+DO $$ BEGIN
+  EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %s TO %s',
+    (SELECT relnamespace::regnamespace FROM pg_catalog.pg_class
+     WHERE oid = {'table}::regclass::oid), {'role});
+END $$;
+GRANT SELECT ON {wherry_schema}, {wherry_clock}, {wherry_subscription} TO {role};
+
+-- name: sender
+-- Sends and publishes; it cannot read messages, or take them back.
+{schema}
+GRANT INSERT (message_id, topic, correlation_id, reply_to, headers, body, state, available_at,
+  expires_at), SELECT (id) ON {table} TO {role};
+
+-- name: receiver
+-- Receives and settles.  A message with headers that cannot be read is inserted again, as dead.
+{schema}
+GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role};
+
+-- name: operator
+-- Does all of that, and says which queues get what is published.
+{schema}
+GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role};
+GRANT INSERT, DELETE ON {wherry_subscription} TO {role};

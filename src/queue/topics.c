@@ -1,0 +1,306 @@
+/*
+ * Topics: one message to every queue that has subscribed.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "queue/queue.h"
+
+enum { PUBLISH_PARAMS = 8 };
+
+struct wherry_topics {
+	wherry_db *db; /* borrowed */
+	wh_sql sql;
+	char schema[WH_NAME_MOST + 1]; /* "": the database has none */
+	wherry_queue **queues; /* that were published to; only where the database has
+					  no statement for that */
+	size_t n_queues;
+};
+
+static const wh_stmt *find(const wherry_topics *topics, const char *name)
+{
+	return wh_sql_find(&topics->sql, name);
+}
+
+static wherry_code load(wherry_topics *topics, const char *schema, wherry_error *err)
+{
+	const char *scheme = topics->db->driver->scheme;
+	const char *text = wh_sql_embedded("queue", "topics", scheme);
+	wh_sql_names names = {.dialect = scheme, .table = "", .payload = ""};
+	wherry_code code = WHERRY_OK;
+	int64_t exists = 0;
+
+	if (!text)
+		return wh_fail(err, WHERRY_UNSUPPORTED, "no topics on '%.20s:'", scheme);
+	if (schema && strlen(schema) > WH_NAME_MOST)
+		return wh_fail(err, WHERRY_INVALID, "a schema has at most %d bytes",
+			       WH_NAME_MOST);
+	if (schema)
+		(void)snprintf(topics->schema, sizeof(topics->schema), "%s", schema);
+	else
+		code = wh_db_schema_of(topics->db, "wherry_subscription", false,
+				       topics->schema, sizeof(topics->schema), err);
+	if (*topics->schema)
+		names.schema = topics->schema;
+	if (code == WHERRY_OK)
+		code = wh_sql_parse_as(text, &names, &topics->sql, err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(topics->db, find(topics, "exists"), NULL, 0, wh_take_int,
+				 &exists, NULL, err);
+	if (code == WHERRY_OK && !exists)
+		code = wh_fail(err, WHERRY_NOTFOUND,
+			       "there are no queues in this database: run `wherry queue "
+			       "create`");
+	return code;
+}
+
+wherry_code wherry_topics_open(wherry_db *db, const char *schema, wherry_topics **out,
+			       wherry_error *err)
+{
+	wherry_topics *topics;
+	wherry_code code;
+
+	if (!db || !out)
+		return wh_fail(err, WHERRY_INVALID, "no connection to open topics on");
+	topics = calloc(1, sizeof(*topics));
+	if (!topics)
+		return wh_oom(err);
+	topics->db = db;
+	code = load(topics, schema, err);
+	if (code != WHERRY_OK) {
+		wherry_topics_close(topics);
+		return code;
+	}
+	*out = topics;
+	return WHERRY_OK;
+}
+
+void wherry_topics_close(wherry_topics *topics)
+{
+	if (!topics)
+		return;
+	for (size_t i = 0; i < topics->n_queues; i++)
+		wherry_queue_close(topics->queues[i]);
+	free(topics->queues);
+	if (topics->sql.n)
+		wh_db_forget(topics->db, &topics->sql);
+	wh_sql_clear(&topics->sql);
+	free(topics);
+}
+
+/* ---- subscriptions ---- */
+
+static wherry_code check(const wherry_topics *topics, const char *topic,
+			 wherry_error *err)
+{
+	const wh_field field = {"the topic", topic, WH_FIELD_MOST};
+
+	if (!topics || !topic || !*topic)
+		return wh_fail(err, WHERRY_INVALID, "no topics are open, or no topic");
+	return wh_fields_check(&field, 1, err);
+}
+
+wherry_code wherry_topics_subscribe(wherry_topics *topics, const char *topic,
+				    const char *queue, wherry_error *err)
+{
+	const wh_param params[] = {WH_TEXT_PARAM("queue", wh_view_of(queue)),
+				   WH_TEXT_PARAM("topic", wh_view_of(topic))};
+	int64_t exists = 0;
+	wherry_code code = check(topics, topic, err);
+
+	if (code == WHERRY_OK)
+		code = wh_db_run(topics->db, find(topics, "queue-exists"), params, 1,
+				 wh_take_int, &exists, NULL, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (!exists)
+		return wh_fail(err, WHERRY_NOTFOUND,
+			       "there is no queue '%.100s' to subscribe: run `wherry "
+			       "queue create`",
+			       queue ? queue : "");
+	return wh_db_run(topics->db, find(topics, "subscribe"), params, 2, NULL, NULL,
+			 NULL, err);
+}
+
+wherry_code wherry_topics_unsubscribe(wherry_topics *topics, const char *topic,
+				      const char *queue, wherry_error *err)
+{
+	const wh_param params[] = {WH_TEXT_PARAM("topic", wh_view_of(topic)),
+				   WH_TEXT_PARAM("queue", wh_view_of(queue))};
+	int64_t changed = 0;
+	wherry_code code = check(topics, topic, err);
+
+	if (code == WHERRY_OK)
+		code = wh_db_run(topics->db, find(topics, "unsubscribe"), params, 2, NULL,
+				 NULL, &changed, err);
+	if (code == WHERRY_OK && !changed)
+		code = wh_fail(err, WHERRY_NOTFOUND,
+			       "queue '%.100s' has not subscribed to '%.100s'",
+			       queue ? queue : "", topic);
+	return code;
+}
+
+/* Subscriptions that were read: copied, so that they outlive the statement. */
+typedef struct subscriptions {
+	wh_arena arena;
+	struct subscription {
+		const char *topic, *queue;
+	} * all;
+	size_t n;
+} subscriptions;
+
+static wherry_code take_subscription(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_view topic = wh_row_bytes(row, 0), queue = wh_row_bytes(row, 1);
+	subscriptions *list = ctx;
+	struct subscription one, *grown;
+
+	one.topic = wh_arena_copy(&list->arena, topic.ptr, topic.len);
+	one.queue = wh_arena_copy(&list->arena, queue.ptr, queue.len);
+	if (!one.topic || !one.queue)
+		return wh_oom(err);
+	if ((list->n & (list->n - 1)) == 0) { /* 0, 1, 2, 4, ...: it is full */
+		grown = realloc(list->all, (list->n ? 2 * list->n : 1) * sizeof(*grown));
+		if (!grown)
+			return wh_oom(err);
+		list->all = grown;
+	}
+	list->all[list->n++] = one;
+	return wh_row_check(row, err);
+}
+
+static void clear(subscriptions *list)
+{
+	wh_arena_clear(&list->arena);
+	free(list->all);
+}
+
+static wherry_code read_subscriptions(wherry_topics *topics, const char *topic,
+				      subscriptions *out, wherry_error *err)
+{
+	const wh_param param = WH_TEXT_PARAM("topic", wh_view_of(topic));
+
+	return wh_db_run(topics->db, find(topics, "subscriptions"), &param, 1,
+			 take_subscription, out, NULL, err);
+}
+
+wherry_code wherry_topics_list(wherry_topics *topics, const char *topic,
+			       wherry_subscription_fn visit, void *ctx, wherry_error *err)
+{
+	subscriptions list = {.n = 0};
+	wherry_code code;
+
+	if (!topics || !visit)
+		return wh_fail(err, WHERRY_INVALID,
+			       "no topics are open, or nobody sees subscriptions");
+	code = read_subscriptions(topics, topic, &list, err);
+	for (size_t i = 0; code == WHERRY_OK && i < list.n; i++) {
+		code = visit(ctx, list.all[i].topic, list.all[i].queue);
+		if (code != WHERRY_OK)
+			(void)wh_fail(err, code, "stopped by the caller's function");
+	}
+	clear(&list);
+	return code;
+}
+
+/* ---- publishing ---- */
+
+typedef struct publishing {
+	wherry_topics *topics;
+	const char *topic;
+	wherry_queue_message message;
+	char made[WH_UUID_LEN + 1];
+	int64_t n;
+} publishing;
+
+static wherry_code publish_at_once(void *ctx, wherry_error *err)
+{
+	publishing *p = ctx;
+	const wherry_queue_message *m = &p->message;
+	const wh_view body = {m->body ? m->body : "", m->body_len};
+	const wh_param params[PUBLISH_PARAMS] = {
+		WH_TEXT_PARAM("topic", wh_view_of(p->topic)),
+		WH_BLOB_PARAM("body", body),
+		WH_TEXT_PARAM("headers", wh_view_of(m->headers ? m->headers : "{}")),
+		WH_INT_PARAM("delay", wh_ms(m->delay_us)),
+		WH_INT_PARAM("ttl", wh_ms(m->expires_us)),
+		WH_TEXT_PARAM("correlation_id", wh_view_of(m->correlation_id)),
+		WH_TEXT_PARAM("reply_to", wh_view_of(m->reply_to)),
+		WH_TEXT_PARAM("message_id", wh_view_of(m->message_id)),
+	};
+
+	return wh_db_run(p->topics->db, find(p->topics, "publish"), params,
+			 PUBLISH_PARAMS, wh_take_int, &p->n, NULL, err);
+}
+
+/* The queue, opened once. */
+static wherry_code open_queue(wherry_topics *topics, const char *name, wherry_queue **out,
+			      wherry_error *err)
+{
+	wherry_queue **grown;
+	wherry_code code;
+
+	for (size_t i = 0; i < topics->n_queues; i++)
+		if (strcmp(topics->queues[i]->store.name.ptr, name) == 0) {
+			*out = topics->queues[i];
+			return WHERRY_OK;
+		}
+	grown = realloc(topics->queues, (topics->n_queues + 1) * sizeof(*grown));
+	if (!grown)
+		return wh_oom(err);
+	topics->queues = grown;
+	code = wherry_queue_open(topics->db, name, out, err);
+	if (code == WHERRY_OK)
+		topics->queues[topics->n_queues++] = *out;
+	return code;
+}
+
+static wherry_code publish_to_each(void *ctx, wherry_error *err)
+{
+	publishing *p = ctx;
+	subscriptions list = {.n = 0};
+	wherry_code code = read_subscriptions(p->topics, p->topic, &list, err);
+
+	p->message.topic = p->topic;
+	for (size_t i = 0; code == WHERRY_OK && i < list.n; i++) {
+		wherry_queue *queue = NULL;
+
+		code = open_queue(p->topics, list.all[i].queue, &queue, err);
+		if (code == WHERRY_OK)
+			code = wherry_queue_send(queue, &p->message, NULL, err);
+	}
+	p->n = (int64_t)list.n;
+	clear(&list);
+	return code;
+}
+
+wherry_code wherry_topics_publish(wherry_topics *topics, const char *topic,
+				  const wherry_queue_message *msg, int64_t *out_n,
+				  wherry_error *err)
+{
+	publishing p = {.topics = topics, .topic = topic};
+	wherry_code code = check(topics, topic, err);
+	wh_work_fn fn = publish_to_each;
+
+	if (code == WHERRY_OK && !msg)
+		code = wh_fail(err, WHERRY_INVALID, "no message to publish");
+	if (code == WHERRY_OK)
+		code = wh_queue_check_message(msg, err);
+	if (code != WHERRY_OK)
+		return code;
+	p.message = *msg;
+	if (!msg->message_id || !*msg->message_id) {
+		wh_uuid7_now(topics->db->env, p.made);
+		p.message.message_id = p.made;
+	}
+	if (find(topics, "publish"))
+		fn = publish_at_once;
+	code = fn == publish_at_once && !wherry_db_in_transaction(topics->db)
+		       ? fn(&p, err)
+		       : wh_db_transact(topics->db, fn, &p, err);
+	if (code == WHERRY_OK && out_n)
+		*out_n = p.n;
+	return code;
+}

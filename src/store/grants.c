@@ -1,0 +1,143 @@
+#include "store/grants.h"
+
+#include <string.h>
+
+typedef struct grant {
+	char role[WH_NAME_MOST + 1];
+	const char *kind;
+} grant;
+
+static wherry_code refuse(const wh_model *model, const char *text, wherry_error *err)
+{
+	wh_buf known = WH_BUF_INIT(1000);
+	wherry_code code;
+
+	for (int i = 0; model->roles[i]; i++)
+		wh_buf_printf(&known, "%sROLE=%s",
+			      !i                    ? ""
+			      : model->roles[i + 1] ? ", "
+						    : " or ",
+			      model->roles[i]);
+	code = wh_fail(err, WHERRY_INVALID,
+		       "--grant %.80s: write %s, with a role of at most %d bytes", text,
+		       wh_buf_str(&known), WH_NAME_MOST);
+	wh_buf_clear(&known);
+	return code;
+}
+
+static wherry_code parse(const wh_model *model, const char *text, grant *out,
+			 wherry_error *err)
+{
+	const char *equals = strrchr(text, '=');
+	size_t len = equals ? (size_t)(equals - text) : 0;
+
+	out->kind = NULL;
+	for (int i = 0; equals && model->roles[i]; i++)
+		if (strcmp(equals + 1, model->roles[i]) == 0)
+			out->kind = model->roles[i];
+	if (!len || len > WH_NAME_MOST || !out->kind)
+		return refuse(model, text, err);
+	memcpy(out->role, text, len);
+	out->role[len] = 0;
+	return WHERRY_OK;
+}
+
+static wherry_code put(const wh_store *store, const char *text, const grant *g,
+		       const char *statement, wh_buf *to, wherry_error *err)
+{
+	const wh_sql_names names = {
+		.schema = *store->names.schema ? store->names.schema : NULL,
+		.table = store->names.table,
+		.payload = "",
+		.role = g->role,
+	};
+	wh_sql sql = {0};
+	wherry_code code = wh_sql_parse_as(text, &names, &sql, err);
+
+	if (code == WHERRY_OK)
+		wh_buf_puts(to, wh_sql_find(&sql, statement)->text);
+	wh_sql_clear(&sql);
+	return code;
+}
+
+static wherry_code write_each(const wh_store *store, const char *text, bool clear,
+			      const char *const *grants, size_t n, wh_buf *to,
+			      wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+	grant g;
+
+	for (size_t i = 0; code == WHERRY_OK && i < n; i++) {
+		code = parse(store->model, grants[i], &g, err);
+		if (code == WHERRY_OK)
+			code = put(store, text, &g, clear ? "clear" : g.kind, to, err);
+	}
+	return code;
+}
+
+static const char *text_of(const wh_model *model, const char *scheme)
+{
+	const char *known = wh_db_scheme(wh_view_of(scheme));
+
+	return wh_sql_embedded(model->name, "grants", known ? known : scheme);
+}
+
+wherry_code wh_store_grant_check(const wh_model *model, const char *scheme,
+				 const char *const *grants, size_t n, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+	grant g;
+
+	if (n && !text_of(model, scheme))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"'%.20s:' has no roles to grant rights to: leave --grant out, "
+			"and let the mode of the file say who may use it",
+			scheme);
+	for (size_t i = 0; code == WHERRY_OK && i < n; i++)
+		code = parse(model, grants[i], &g, err);
+	return code;
+}
+
+wherry_code wh_store_grant_sql(const wh_store *store, const char *scheme,
+			       const char *const *grants, size_t n, wh_buf *to,
+			       wherry_error *err)
+{
+	wherry_code code = wh_store_grant_check(store->model, scheme, grants, n, err);
+	const char *text = text_of(store->model, scheme);
+
+	if (code != WHERRY_OK)
+		return code;
+	if (strcmp(store->layout.name, store->model->layouts[0]) != 0)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"--grant is for tables of Wherry's own layout, and this is "
+			"one of %s: grant rights on its table yourself",
+			store->layout.name);
+	/* First revoke what all of the roles had: a role may be named twice. */
+	code = write_each(store, text, true, grants, n, to, err);
+	if (code == WHERRY_OK)
+		code = write_each(store, text, false, grants, n, to, err);
+	return code == WHERRY_OK ? wh_buf_check(to, err) : code;
+}
+
+static wherry_code run(void *ctx, wherry_error *err)
+{
+	void **both = ctx;
+
+	return wh_db_script(both[0], both[1], err);
+}
+
+wherry_code wh_store_grant(wh_store *store, const char *const *grants, size_t n,
+			   wherry_error *err)
+{
+	wh_buf text = WH_BUF_INIT(256 * 1024);
+	wherry_code code = wh_store_grant_sql(store, store->db->driver->scheme, grants, n,
+					      &text, err);
+	void *both[2] = {store->db, text.ptr};
+
+	if (code == WHERRY_OK)
+		code = wh_db_transact(store->db, run, both, err);
+	wh_buf_clear(&text);
+	return code;
+}

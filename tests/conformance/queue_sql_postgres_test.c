@@ -1,0 +1,437 @@
+/*
+ * What a queue promises on PostgreSQL alone: SQL functions, roles, waking, and reads that old
+ * snapshots do not slow.
+ */
+#include "queue_suite.h"
+
+#include <time.h>
+
+#include "postgres/backends.h"
+#include "postgres/server.h"
+#include "queue/queue.h"
+
+static PGconn *app(queue_fixture *f, const char *sql)
+{
+	PGconn *conn = PQconnectdb(((postgres_place *)f->place)->url);
+
+	assert_true(postgres_exec(conn, sql, NULL, 0));
+	return conn;
+}
+
+static void says(PGconn *conn, const char *sql, const char *wanted)
+{
+	char got[200] = "";
+
+	assert_true(postgres_exec(conn, sql, got, sizeof(got)));
+	if (strcmp(got, wanted) != 0)
+		print_error("%s\n", sql);
+	assert_string_equal(got, wanted);
+}
+
+static void refuses(PGconn *conn, const char *sql, const char *why)
+{
+	PGresult *res = PQexec(conn, sql);
+
+	assert_int_equal(PQresultStatus(res), PGRES_FATAL_ERROR);
+	if (!strstr(PQresultErrorMessage(res), why))
+		print_error("%s", PQresultErrorMessage(res));
+	assert_non_null(strstr(PQresultErrorMessage(res), why));
+	PQclear(res);
+}
+
+static void a_worker_in_sql_and_one_of_ours_share_a_queue(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *conn = app(f, "SELECT 1");
+	queue_got got;
+
+	(void)state;
+	says(conn, "SELECT wherry_send('jobs', '1')", "1");
+	says(conn,
+	     "SELECT wherry_send('jobs', '2'::jsonb, '{\"a\":\"b\",\"c\":null}', "
+	     "reply_to => 'answers')",
+	     "2");
+	says(conn, "SELECT wherry_send('jobs', '3'::bytea, message_id => 'm3')", "3");
+	(void)queue_send(f, 4);
+	says(conn, "SELECT wherry_queue_length('jobs')", "4");
+	says(conn, "SELECT id || body || attempts FROM wherry_receive('jobs')", "111");
+	(void)queue_lease(f->queue, 1, "2");
+	says(conn,
+	     "SELECT string_agg(id || body || message_id, ' ') FROM "
+	     "wherry_receive('jobs', 1, lease => NULL)",
+	     "33m3");
+	got = queue_lease(f->queue, 9, "4");
+	says(conn, "SELECT count(*) FROM wherry_receive('jobs')", "0");
+	queue_ack(f->queue, &got);
+	says(conn, "SELECT bool_and(wherry_ack('jobs', id, lease_token)) FROM jobs", "1");
+	says(conn, "SELECT count(*) FROM jobs", "0");
+	PQfinish(conn);
+	queue_fixture_drop(f);
+}
+
+static void functions_settle_as_the_library_does(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *conn = app(f, "CREATE TABLE held(id bigint, token text)");
+
+	(void)state;
+	for (int i = 1; i <= 4; i++)
+		(void)queue_send(f, i);
+	assert_true(postgres_exec(conn,
+				  "INSERT INTO held SELECT id, token FROM "
+				  "wherry_receive('jobs', 4, '1 minute')",
+				  NULL, 0));
+	says(conn, "SELECT wherry_ack('jobs', 1, token) FROM held WHERE id = 1", "1");
+	says(conn, "SELECT wherry_ack('jobs', 1, token) FROM held WHERE id = 1", "0");
+	says(conn, "SELECT wherry_nack('jobs', 2, token, error => 'x') FROM held LIMIT 1",
+	     "1");
+	says(conn, "SELECT wherry_nack('jobs', 3, token, '10 s') FROM held LIMIT 1", "1");
+	says(conn, "SELECT wherry_extend('jobs', 4, token, '2 h') FROM held LIMIT 1",
+	     "1");
+	queue_counts(f, "1 1 1 0");
+	queue_minute(f);
+	says(conn, "SELECT wherry_dead_letter('jobs', 4, token, 'no') FROM held LIMIT 1",
+	     "1");
+	says(conn, "SELECT wherry_ack('jobs', ARRAY[1, 2, 3, 4], 'none')", "0");
+	(void)queue_lease(f->queue, 9, "2 3");
+	queue_counts(f, "0 2 0 1");
+	says(conn, "SELECT wherry_send('jobs', '5', delay => '1 h', expires => '1 h')",
+	     "5");
+	says(conn, "SELECT wherry_cancel('jobs', 5)", "1");
+	says(conn, "SELECT wherry_cancel('jobs', 2)", "0");
+	PQfinish(conn);
+	queue_fixture_drop(f);
+}
+
+static void functions_refuse_bad_input_by_name(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *conn = app(f, "SELECT 1");
+
+	(void)state;
+	refuses(conn, "SELECT wherry_send('tasks', '1')", "there is no queue tasks");
+	refuses(conn, "SELECT * FROM wherry_receive('tasks')", "there is no queue tasks");
+	refuses(conn, "SELECT wherry_send('x\"; DROP TABLE jobs; --', '1')",
+		"there is no queue x");
+	refuses(conn, "SELECT wherry_ack('x\"; DROP TABLE jobs; --', 1, 't')",
+		"does not exist");
+	refuses(conn, "SELECT wherry_send('jobs', '1', '[]')", "headers");
+	refuses(conn, "SELECT wherry_send('jobs', '1', '{\"a\":1}')", "headers");
+	refuses(conn, "SELECT wherry_send('jobs', 'no json')", "json");
+	refuses(conn, "SELECT wherry_send('jobs', NULL::text)", "needs a body");
+	refuses(conn, "SELECT wherry_subscribe('t', 'tasks')", "there is no queue tasks");
+	says(conn, "SELECT wherry_subscribe('t', 'jobs')", "1");
+	says(conn, "SELECT wherry_subscribe('t', 'jobs')", "0");
+	says(conn, "SELECT wherry_publish('t', '1')", "1");
+	says(conn, "SELECT wherry_unsubscribe('t', 'jobs')", "1");
+	says(conn, "SELECT wherry_publish('t', '1')", "0");
+	queue_counts(f, "1 0 0 0");
+	PQfinish(conn);
+	queue_fixture_drop(f);
+}
+
+/* Defect 2: upstream's delays depend on the session's time zone. */
+static void a_delay_does_not_depend_on_the_session_time_zone(void **state)
+{
+	static const char *const zones[] = {"America/New_York", "Asia/Kolkata", "UTC"};
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *conn = app(f, "SELECT 1");
+	char sql[100];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		(void)snprintf(sql, sizeof(sql), "SET TimeZone = '%s'", zones[i]);
+		assert_true(postgres_exec(conn, sql, NULL, 0));
+		assert_true(postgres_exec(
+			conn, "SELECT wherry_send('jobs', '1', delay => '10 s')", NULL,
+			0));
+		assert_true(postgres_exec(backend_conn(f->db), sql, NULL, 0));
+		(void)queue_send_so(f, 2, 10000000, 0);
+	}
+	says(conn,
+	     "SELECT count(*) FROM jobs WHERE extract(epoch FROM available_at - "
+	     "created_at) BETWEEN 9.9 AND 11",
+	     "6");
+	/* a day is 24 hours, also where a zone's clocks change */
+	assert_true(postgres_exec(conn,
+				  "SET TimeZone = 'America/New_York'; SELECT "
+				  "wherry_send('jobs', '3', delay => '365 days')",
+				  NULL, 0));
+	says(conn,
+	     "SELECT round(extract(epoch FROM available_at - created_at) / 86400)"
+	     "::int FROM jobs ORDER BY id DESC LIMIT 1",
+	     "365");
+	queue_raw(f, "UPDATE jobs SET available_at = available_at - 10000");
+	(void)queue_lease(f->queue, 9, "1 2 1 2 1 2");
+	PQfinish(conn);
+	queue_fixture_drop(f);
+}
+
+/* Defect 3: upstream's sequence ends at 2147483647. */
+static void a_queue_goes_on_behind_2_to_the_31(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+
+	(void)state;
+	queue_raw(f, "ALTER TABLE jobs ALTER COLUMN id RESTART WITH 2147483646");
+	for (int i = 1; i <= 4; i++)
+		(void)queue_send(f, i);
+	(void)queue_lease(f->queue, 2, "1 2");
+	queue_takes(f, 2, "3 4");
+	queue_fixture_drop(f);
+}
+
+/* Upstream's second mover waits for the first, and delivers nothing. */
+static void receivers_pass_over_what_another_transaction_has(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	wherry_db *db = queue_connect(f);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue *other = NULL;
+
+	(void)state;
+	WHERRY_PASS(wherry_queue_open(db, "jobs", &other, &err));
+	(void)queue_send(f, 1);
+	(void)queue_send(f, 2);
+	(void)queue_send_so(f, 3, 50000000, 0);
+	(void)queue_send_so(f, 4, 55000000, 0);
+	queue_minute(f);
+	WHERRY_PASS(wherry_db_begin(db, &err));
+	assert_string_equal(queue_receive(other, WHERRY_ATOMIC, 1).bodies, "3");
+	other->next_full_us = 0;
+	assert_string_equal(queue_receive(other, WHERRY_ATOMIC, 2).bodies, "1 4");
+	(void)queue_lease(f->queue, 9, "2");
+	(void)queue_lease(f->queue, 9, "");
+	wherry_db_rollback(db);
+	(void)queue_lease(f->queue, 9, "1 3 4");
+	wherry_queue_close(other);
+	wherry_db_close(db);
+	queue_fixture_drop(f);
+}
+
+static void roles_of_a_queue_may_do_what_they_need(void **state)
+{
+	static const char *const grants[] = {"q_sender=sender", "q_receiver=receiver",
+					     "q_operator=operator"};
+	static const char *const bad[] = {"q_sender=relay"};
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *conn = app(f, "CREATE ROLE q_sender; CREATE ROLE q_receiver; CREATE ROLE "
+			      "q_operator");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)state;
+	WHERRY_PASS(wh_queue_grant(f->queue, grants, 3, &err));
+	WHERRY_PASS(wh_queue_grant(f->queue, grants, 3, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wh_queue_grant(f->queue, bad, 1, &err));
+	assert_non_null(
+		strstr(err.message, "ROLE=sender, ROLE=receiver or ROLE=operator"));
+	assert_true(postgres_exec(conn, "SET ROLE q_operator", NULL, 0));
+	says(conn, "SELECT wherry_subscribe('t', 'jobs')", "1");
+	assert_true(postgres_exec(conn, "SET ROLE q_sender", NULL, 0));
+	says(conn, "SELECT wherry_send('jobs', '1', delay => '1 s', message_id => 'm')",
+	     "1");
+	says(conn, "SELECT wherry_publish('t', '2')", "1");
+	refuses(conn, "SELECT * FROM wherry_receive('jobs')", "permission denied");
+	refuses(conn, "SELECT body FROM jobs", "permission denied");
+	refuses(conn, "SELECT wherry_cancel('jobs', 1)", "permission denied");
+	refuses(conn, "SELECT wherry_subscribe('u', 'jobs')", "permission denied");
+	refuses(conn, "INSERT INTO jobs(body, attempts) VALUES ('1', 5)",
+		"permission denied");
+	assert_true(postgres_exec(conn, "SET ROLE q_receiver", NULL, 0));
+	says(conn,
+	     "SELECT bool_and(wherry_ack('jobs', id, token)) FROM "
+	     "wherry_receive('jobs', 9)",
+	     "1");
+	refuses(conn, "SELECT wherry_unsubscribe('t', 'jobs')", "permission denied");
+	refuses(conn, "UPDATE wherry_schema SET version = 7", "permission denied");
+	assert_true(
+		postgres_exec(conn,
+			      "RESET ROLE; DROP OWNED BY q_sender, q_receiver, "
+			      "q_operator; DROP ROLE q_sender, q_receiver, q_operator",
+			      NULL, 0));
+	PQfinish(conn);
+	queue_fixture_drop(f);
+}
+
+/* Asleep it asks nothing: who sends, or gives a message back, wakes it. */
+static void a_sleeping_receiver_is_woken(void **state)
+{
+	static const char asleep[] =
+		"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = "
+		"'ExclusiveLock' AND granted";
+	static const char *const wakes[] = {
+		"SELECT wherry_send('jobs', '1')",
+		"SELECT wherry_nack('jobs', id, lease_token) FROM jobs"};
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *conn = app(f, "SELECT 1");
+	wherry_error err = WHERRY_ERROR_INIT;
+	bool any = false;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		char locks[24] = "0";
+
+		while (strcmp(locks, "1") != 0) {
+			WHERRY_PASS(wherry_queue_wait(f->queue, 50000, &any, &err));
+			assert_false(any);
+			assert_true(postgres_exec(conn, asleep, locks, sizeof(locks)));
+		}
+		assert_true(postgres_exec(conn, wakes[i], NULL, 0));
+		/* it is woken now, not when it would look again by itself */
+		WHERRY_PASS(wherry_queue_wait(f->queue, 5000000, &any, &err));
+		assert_true(any);
+		(void)queue_lease(f->queue, 1, "1");
+	}
+	PQfinish(conn);
+	queue_fixture_drop(f);
+}
+
+/* A message whose id is lower and whose commit is later is not lost. */
+static void a_late_commit_is_received(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *conn = app(f, "BEGIN; SELECT wherry_send('jobs', '1')");
+
+	(void)state;
+	(void)queue_send(f, 2);
+	(void)queue_lease(f->queue, 1, "2");
+	(void)queue_lease(f->queue, 1, "");
+	assert_true(postgres_exec(conn, "COMMIT", NULL, 0));
+	(void)queue_lease(f->queue, 1, "1");
+	PQfinish(conn);
+	queue_fixture_drop(f);
+}
+
+static int64_t now_us(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000LL + t.tv_nsec / 1000;
+}
+
+/* How long a receive of one takes, and its acknowledgement, by the fastest of some. */
+static int64_t cost(wherry_queue *queue, bool anchored)
+{
+	int64_t best = INT64_MAX;
+
+	for (int i = 0; i < 20; i++) {
+		int64_t before, after;
+		queue_got got;
+
+		if (!anchored)
+			queue->next_full_us = 0;
+		before = now_us();
+		got = queue_receive(queue, WHERRY_LEASE, 1);
+		after = now_us();
+		assert_int_equal(got.n, 1);
+		queue_ack(queue, &got);
+		best = after - before < best ? after - before : best;
+	}
+	return best;
+}
+
+static wherry_code drop_it(void *ctx, const wherry_queue_message *msg)
+{
+	(void)ctx;
+	(void)msg;
+	return WHERRY_OK;
+}
+
+/* Defect 1: upstream walks over every message received since the oldest snapshot began. */
+static void an_open_snapshot_does_not_slow_a_drain(void **state)
+{
+	const wherry_receive_options many = {.mode = WHERRY_AT_MOST_ONCE, .limit = 1000};
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	wherry_error err = WHERRY_ERROR_INIT;
+	PGconn *report;
+	int64_t before, anchored, unanchored;
+
+	(void)state;
+	queue_raw(f, "INSERT INTO jobs(body) SELECT '1' FROM generate_series(1, 30000)");
+	before = cost(f->queue, true);
+	report = app(f,
+		     "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM jobs");
+	for (int i = 0; i < 29; i++)
+		WHERRY_PASS(
+			wherry_queue_receive(f->queue, &many, drop_it, NULL, NULL, &err));
+	unanchored = cost(f->queue, false);
+	f->queue->next_full_us = INT64_MAX;
+	anchored = cost(f->queue, true);
+	print_message(
+		"# a receive: %lld us before, %lld us under an old snapshot, %lld us "
+		"from the beginning\n",
+		(long long)before, (long long)anchored, (long long)unanchored);
+	assert_true(anchored < 3 * before + 1000);
+	assert_true(unanchored > 3 * anchored);
+	PQfinish(report);
+	queue_fixture_drop(f);
+}
+
+/* Plans are made once, perhaps while the queue is empty, and used when it is not. */
+static void a_plan_for_any_queue_reads_no_row_it_does_not_return(void **state)
+{
+	static const char *const names[] = {"receive", "take"};
+	static const char *const wanted[] = {"jobs_ready", "jobs_timed", "jobs_pkey"};
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *conn = backend_conn(f->db);
+	wh_buf sql = WH_BUF_INIT(65536);
+	static char plan[16384];
+
+	(void)state;
+	assert_true(
+		postgres_exec(conn, "SET plan_cache_mode = force_generic_plan", NULL, 0));
+	for (int full = 0; full < 2; full++) {
+		for (int i = 0; i < 2; i++) {
+			const wh_stmt *stmt = wh_sql_find(&f->queue->store.sql, names[i]);
+			PGresult *res;
+			size_t len = 0;
+
+			wh_buf_reset(&sql);
+			wh_buf_printf(&sql, "PREPARE it AS %s", stmt->text);
+			assert_true(postgres_exec(conn, sql.ptr, NULL, 0));
+			wh_buf_reset(&sql);
+			wh_buf_puts(&sql, "EXPLAIN (COSTS OFF) EXECUTE it");
+			for (int k = 0; k < stmt->n_params; k++)
+				wh_buf_puts(&sql, k ? ", NULL" : "(NULL");
+			wh_buf_puts(&sql, ")");
+			res = PQexec(conn, sql.ptr);
+			assert_int_equal(PQresultStatus(res), PGRES_TUPLES_OK);
+			for (int k = 0; k < PQntuples(res) && len < sizeof(plan); k++)
+				len += (size_t)snprintf(plan + len, sizeof(plan) - len,
+							"%s\n", PQgetvalue(res, k, 0));
+			PQclear(res);
+			assert_true(postgres_exec(conn, "DEALLOCATE it", NULL, 0));
+			for (int k = 0; k < 3; k++)
+				if (!strstr(plan, wanted[k]) ||
+				    strstr(plan, "Seq Scan") ||
+				    strstr(plan, "Sort Key: jobs"))
+					fail_msg("%s", plan);
+		}
+		queue_raw(f, "INSERT INTO jobs(body) SELECT '1' FROM generate_series(1, "
+			     "20000); ANALYZE jobs");
+	}
+	wh_buf_clear(&sql);
+	queue_fixture_drop(f);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_worker_in_sql_and_one_of_ours_share_a_queue),
+		cmocka_unit_test(functions_settle_as_the_library_does),
+		cmocka_unit_test(functions_refuse_bad_input_by_name),
+		cmocka_unit_test(a_delay_does_not_depend_on_the_session_time_zone),
+		cmocka_unit_test(a_queue_goes_on_behind_2_to_the_31),
+		cmocka_unit_test(receivers_pass_over_what_another_transaction_has),
+		cmocka_unit_test(a_late_commit_is_received),
+		cmocka_unit_test(a_sleeping_receiver_is_woken),
+		cmocka_unit_test(roles_of_a_queue_may_do_what_they_need),
+		cmocka_unit_test(an_open_snapshot_does_not_slow_a_drain),
+		cmocka_unit_test(a_plan_for_any_queue_reads_no_row_it_does_not_return),
+	};
+
+	if (!postgres_start())
+		return 0;
+	return cmocka_run_group_tests_name("queue, PostgreSQL", tests, NULL, NULL);
+}
