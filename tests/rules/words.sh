@@ -1,7 +1,7 @@
 #!/bin/bash
 #
 # Documents, public headers and messages are in plain words: words.txt lists those that are not.
-# docs/internals and comments of src are not looked at.
+# Comments of src are not looked at.
 
 . "$(dirname "$0")/tap.bash"
 list=$(readlink -f "$(dirname "$0")/words.txt")
@@ -36,7 +36,7 @@ check() {
 }
 
 documents() { # ROOT
-	(cd "$1" && check documents ./*.md docs/*.md docs/guide/*.md docs/man/*)
+	(cd "$1" && check documents ./*.md docs/*.md docs/guide/*.md docs/internals/*.md docs/man/*)
 }
 
 headers() { # ROOT
