@@ -136,7 +136,7 @@ static wherry_code failed(const custom *c, wherry_code code, wherry_error *err)
 		return code;
 	}
 	return wh_fail(err, WHERRY_INVALID,
-		       "the destination '%s:' returned %d, which is no code",
+		       "the destination '%s:' returned %d, which is not a wherry_code",
 		       c->driver->scheme, (int)code);
 }
 

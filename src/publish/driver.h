@@ -99,7 +99,7 @@ typedef struct wh_publisher_driver {
 	 * many, from the first on.  Taken messages are borrowed until their receipt is
 	 * collected, the others are not touched.  An error is the destination's, not a
 	 * message's: CLOSED and the like (what is in flight will not get receipts: the
-	 * caller closes and opens anew), DENIED or INVALID (credentials, configuration),
+	 * caller closes and opens it again), DENIED or INVALID (credentials, configuration),
 	 * STALE (another relay took over: is the lease still ours?).
 	 */
 	wherry_code (*submit)(wherry_publisher *pub, const wherry_message *const *msgs,
@@ -114,17 +114,17 @@ typedef struct wh_publisher_driver {
 
 	/*
 	 * Forget what is in flight, as a close and an open would: its messages are not
-	 * touched again, and submit works anew.  After an error, when whoever called has
+	 * touched again, and submit works again.  After an error, if the caller has
 	 * borrowed the publisher.  May be NULL: then nothing is kept after an error.
 	 */
 	void (*drop)(wherry_publisher *pub);
 
 	/* What is in flight had better end soon: the relay stops, or has lost its lease.  Its
-	 * receipts are collected as ever.  May be NULL. */
+	 * receipts are collected as always.  May be NULL. */
 	void (*cancel)(wherry_publisher *pub);
 
 	/* What is submitted from now on is relayed under this lease; said again to one that
-	 * is opened anew.  May be NULL. */
+	 * is opened again.  May be NULL. */
 	void (*grant)(wherry_publisher *pub, const wh_grant *grant);
 
 	/* A descriptor to poll with *out_events while something is in flight; -1: none.

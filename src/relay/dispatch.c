@@ -2,8 +2,8 @@
  * Handing messages to the publisher, and taking its receipts.
  *
  * Only a publisher that is `ordered` may have several messages of one key in flight; for
- * any other, one message per key flies and the rest wait behind it.  Different keys
- * always fly together.
+ * any other, one message per key is in flight and the rest wait behind it.  Messages of
+ * different keys are always in flight together.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -38,8 +38,8 @@ wherry_code wh_suspect_step(wherry_relay *r, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* It flew, and there will be no receipt.  A loss is held against it only if something was
- * answered since the last: else the destination is down, and it is nobody's fault. */
+/* A message was in flight, and there will be no receipt.  The loss counts against it only if
+ * the destination answered something since the last loss: else the destination is down. */
 static void take_down(wherry_relay *r, wh_entry *e)
 {
 	wh_key *key = e->key;
@@ -68,13 +68,13 @@ static void take_down(wherry_relay *r, wh_entry *e)
 }
 
 /*
- * The connection is gone, and with it the receipts of what was in flight: all that goes
- * back, in order.  What flew each of two times may be what ends it, and is a suspect:
- * tried alone, its attempt on record.
+ * The connection is gone, and with it the receipts of the messages in flight: they go back,
+ * in order.  A message that was in flight both times may be the cause, and is a suspect: it
+ * is tried alone, and its attempt is recorded before.
  */
 void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 {
-	size_t flew = r->window.in_flight.n, suspects = 0;
+	size_t n_in_flight = r->window.in_flight.n, suspects = 0;
 
 	while (r->window.in_flight.tail) {
 		wh_entry *e = r->window.in_flight.tail;
@@ -85,7 +85,7 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 	if (suspects)
 		wh_relay_say(r, WHERRY_LOG_WARN, "suspects",
 			     wh_log_int("n", (int64_t)suspects),
-			     wh_log_int("in_flight", (int64_t)flew),
+			     wh_log_int("in_flight", (int64_t)n_in_flight),
 			     wh_log_note("the connection was lost twice while these "
 					 "messages were in flight; they are tried one at "
 					 "a time"));
@@ -247,7 +247,7 @@ static wherry_code submit_alone(wherry_relay *r, int64_t now, wherry_error *err)
 	return goes_on ? WHERRY_OK : submit_one(r, wh_probe_next(r), now, err);
 }
 
-/* What came after the unclean end is beyond suspicion. */
+/* Messages read after the last suspect cannot have ended the last relay. */
 static void end_suspicion(wherry_relay *r)
 {
 	if (r->lease.suspects && r->engine->is_unsuspected &&
@@ -257,10 +257,10 @@ static void end_suspicion(wherry_relay *r)
 
 bool wh_dispatch_alone(const wherry_relay *r)
 {
-	const wh_entry *ready = r->window.ready.head, *flying = r->window.in_flight.head;
+	const wh_entry *ready = r->window.ready.head, *sent = r->window.in_flight.head;
 
 	return r->destination.down || r->lease.suspects || (ready && is_suspect(ready)) ||
-	       (flying && is_suspect(flying));
+	       (sent && is_suspect(sent));
 }
 
 /* What was read after another took over may be behind what that one has in hand.  The
@@ -343,7 +343,7 @@ bool wh_relay_yields(const wherry_relay *r)
 	return r->engine->yields && r->engine->yields(r);
 }
 
-/* Whoever is tried alone, or is not known to be fenced, needs the database. */
+/* A message that is tried alone, or is not known to be fenced, needs the database. */
 bool wh_meanwhile_submits(const wherry_relay *r)
 {
 	return r->db->driver->meanwhile && r->fsm.state == WH_LEADING &&

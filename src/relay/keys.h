@@ -53,7 +53,7 @@ typedef struct wh_key {
 	uint32_t active;    /* entries READY or IN_FLIGHT */
 	uint32_t in_flight; /* submitted, no receipt yet */
 	uint32_t owned;     /* entries of it in memory */
-	bool broken;        /* one of it came back while others of it were flying; */
+	bool broken;        /* a message came back while later ones were in flight; */
 	bool leaving;       /* it failed: they are left alone, or else ready again */
 	bool refused;       /* HELD because of a refusal that did not count */
 	uint32_t round;     /* of probes in which a message of it was considered */

@@ -202,8 +202,8 @@ void wh_lease_forget(wherry_relay *r)
 }
 
 /*
- * What flies belongs to the next holder now.  A publisher of our own is closed, which
- * drops it; the caller's is left until its receipts are in, which are then ignored.
+ * Messages in flight belong to the next holder of the lease now.  A publisher of our own is
+ * closed, which drops them.  The caller's is left until its receipts are in, which are ignored.
  */
 static void forget(wherry_relay *r)
 {

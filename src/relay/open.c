@@ -89,7 +89,7 @@ static void read_settings(wherry_relay *r)
 	s->probe.jitter = false;
 }
 
-/* What the destination takes for a setting that is left open; else `otherwise`. */
+/* The destination's own value of a setting that is left open; else `otherwise`. */
 static int64_t preferred(const wherry_relay *r, wh_setting which, int64_t otherwise)
 {
 	int64_t value;
@@ -111,7 +111,7 @@ static void apply_publisher(wherry_relay *r)
 	s->retry.cap_us = preferred(r, WH_RETRY_CAP, s->retry.cap_us);
 }
 
-/* What is set, as meet.c names it. */
+/* Is this option set?  Options are named in meet.c. */
 static bool asked(const wherry_relay *r, wh_ask ask)
 {
 	static const wherry_on_done done[] = {[WH_ASK_MARK] = WHERRY_MARK,
@@ -166,7 +166,7 @@ wherry_code wh_relay_meet(const wherry_relay *r, wherry_error *err)
 	return code;
 }
 
-/* What the tables cannot do is not done by default, and refused if it was asked for. */
+/* Leave out by default what the tables cannot do; refuse it if it was asked for. */
 static wherry_code apply_layout(wherry_relay *r, wherry_error *err)
 {
 	const wh_layout *layout = &r->box->layout;

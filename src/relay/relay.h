@@ -297,11 +297,11 @@ bool wh_one_per_key(const wherry_relay *r);
 void wh_entry_admit(wherry_relay *r, wh_entry *e); /* READY, or behind its key */
 void wh_key_advance(wherry_relay *r, wh_key *key); /* the next of it may be ready */
 
-/* A message of it comes back, and so will those that fly behind it: none of it is
- * submitted until they have landed. */
+/* A message of it comes back, and so will those in flight behind it: no message of the key is
+ * submitted until they have. */
 void wh_key_break(wherry_relay *r, wh_key *key);
 void wh_key_landed(wherry_relay *r, wh_key *key);
-/* What of it is ready waits in its queue. */
+/* Messages of the key that are ready wait in its queue again. */
 void wh_key_queue(wherry_relay *r, wh_key *key);
 
 /* settle.c */
@@ -332,8 +332,8 @@ void wh_settle_rode(wherry_relay *r, const wh_ride *ride, int64_t now);
 
 /* Undelivered behind one of its key that failed before it: take it back, uncounted. */
 bool wh_settle_behind(wherry_relay *r, wh_entry *e);
-/* It probed in vain: it takes no room in the window any more, so that others are read
- * that may probe, and what comes behind it in its key is left alone until it has landed. */
+/* A probe was not taken.  The message takes no room in the window any more, so that others are
+ * read that may probe.  Later messages of its key are left alone until its receipt is in. */
 void wh_settle_failed_probe(wherry_relay *r, wh_entry *e);
 void wh_entry_gone(wherry_relay *r,
 		   wh_entry *e); /* forget it, and its key if that was all */

@@ -151,7 +151,8 @@ void wh_settle_failed_probe(wherry_relay *r, wh_entry *e)
 	hold_followers(r, e->key);
 }
 
-/* Not its fault: ready again in its place, and so is what flew behind it. */
+/* A message failed through no fault of its own: it is ready again in its place, and so are those
+ * that were in flight behind it. */
 static void take_back(wherry_relay *r, wh_entry *e)
 {
 	if (e->key)

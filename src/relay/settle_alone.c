@@ -47,7 +47,7 @@ static void refuse(wherry_relay *r, wh_entry *e, int64_t now, const char *why)
 				 "message; it is tried again, others go on"));
 }
 
-/* What was refused is settled once more. */
+/* Settle once more what the database refused to write. */
 void wh_settle_retry_refused(wherry_relay *r, int64_t now)
 {
 	if (!r->window.unwritable.n || now < r->unwritable_at_us)

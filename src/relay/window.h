@@ -56,7 +56,7 @@ typedef struct wh_entry {
 	bool written;       /* its handler has acknowledged it */
 	bool replaced;      /* its row is gone, and another message has its id */
 	const char *heir;   /* of a claimed row: the message that has its id; or NULL */
-	int losses;         /* of the connection while it flew; from 2 on it is suspect */
+	int losses;         /* of the connection while it was in flight; 2: suspect */
 	int64_t lost_at;    /* what had been answered when it was lost last */
 } wh_entry;
 

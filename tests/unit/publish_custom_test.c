@@ -249,7 +249,8 @@ static void mistakes_of_a_driver_are_errors_that_name_it(void **state)
 	FAILS(WHERRY_INVALID, "took more", wh_publisher_submit(pub, all, 2, &n, &err));
 	plan.taken = 0;
 	plan.code = (wherry_code)WHERRY_RETRY;
-	FAILS(WHERRY_INVALID, "is no code", wh_publisher_submit(pub, all, 2, &n, &err));
+	FAILS(WHERRY_INVALID, "is not a wherry_code",
+	      wh_publisher_submit(pub, all, 2, &n, &err));
 	plan.code = WHERRY_CLOSED; /* and nothing was said */
 	FAILS(WHERRY_CLOSED, "mine: ", wh_publisher_submit(pub, all, 2, &n, &err));
 	plan.code = WHERRY_OK;

@@ -6,7 +6,7 @@
  *     └── refused: malformed or too large ────────────┘
  *
  * One failure that is the destination's, such as wrong credentials, and nothing more is
- * taken; what flies is waited for, then collect fails.
+ * taken; requests in flight are waited for, then collect fails.
  *
  * Every socket of libcurl's is in one epoll, which is the descriptor to poll.
  */
@@ -492,7 +492,7 @@ static wherry_code webhook_submit(wherry_publisher *pub,
 	*out_taken = i;
 	if (i)
 		go_on(p);
-	/* Out of memory: what flies gives some back. */
+	/* Out of memory: requests in flight give some back. */
 	return p->n_flying + p->over.n + p->n_broken ? WHERRY_OK : code;
 }
 

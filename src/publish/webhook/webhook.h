@@ -1,7 +1,7 @@
 /*
  * https: and http: POST each message to a URL, over libcurl's multi interface.
  *
- *     webhook.c           what flies, and its receipts
+ *     webhook.c           requests in flight, and their receipts
  *     webhook_settings.c  what was asked for, read and checked once
  *     webhook_request.c   a message as a request: URL, headers, body
  *     webhook_sign.c      Standard Webhooks

@@ -9,7 +9,7 @@ static const wh_engine_driver *const engines[WH_ENGINES] = {
 	[WH_STREAM_KEEP] = &wh_engine_unmarked,
 };
 
-/* What is set, or else the layout's default. */
+/* The engine that is set, or else the layout's default. */
 static wh_engine asked_for(const wherry_relay *r)
 {
 	static const wh_engine set[] = {WH_EXCLUSIVE, WH_COMPETING, WH_STREAM};

@@ -30,9 +30,9 @@ void wh_gaps_add(wh_gaps *set, int64_t first, int64_t last);
 void wh_gaps_pass(wh_gaps *set, int64_t first, int64_t last);
 
 /*
- * Whoever takes an id has no transaction number yet, maybe, until his statement writes.  So
- * a hole is dated when all statements are over that ran when it was seen: by then their
- * transactions have numbers.
+ * A transaction that takes an id may get its number only when its statement writes.  So a gap
+ * is dated once all statements are over that ran when it was seen: by then their transactions
+ * have numbers.
  *
  * @param running  Of the call before this one: no statement runs that began before this
  *                 transaction was the next.

@@ -4,7 +4,7 @@
  * The lease's row in the database says which partitions are this relay's.  It never loses one
  * while its lease lives.  It takes partitions that nobody has, up to a fair share.  It gives up
  * partitions over a fair share: then it reads and submits nothing new until all that is in
- * flight has landed and is written, forgets all else in memory, and reads anew with fewer.
+ * flight has landed and is written, forgets all else in memory, and reads again with fewer.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -18,7 +18,7 @@ typedef struct reading {
 	int64_t rows;  /* met */
 	int64_t fresh; /* of them, behind the cursor as it was */
 	int64_t after; /* that */
-	bool full;     /* ended for want of room */
+	bool full;     /* ended because there was no room */
 	bool ahead;    /* rows behind the cursor move it */
 	int64_t last;  /* id met; where the next page of dead ones begins */
 } reading;
@@ -186,7 +186,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* Ending a read early for want of room is no failure. */
+/* A read that ends early because there is no room has not failed. */
 static wherry_code finish(reading *w, wherry_code code)
 {
 	wh_window_end(&w->r->window);

@@ -91,7 +91,7 @@ void wh_streaming_detach(wherry_relay *r, int64_t now)
 	wh_streaming *f = wh_streaming_of(r);
 	bool was_on = wh_streaming_on(r);
 
-	if (f->fsm.state == WH_STREAMING_TABLE) /* its snapshot is gone: it begins anew */
+	if (f->fsm.state == WH_STREAMING_TABLE) /* its snapshot is gone: begin again */
 		wh_streaming_end(r);
 	turn_off(r, "the connection is lost");
 	wh_wal_close(f->wal);
@@ -343,7 +343,7 @@ static wherry_code start(wherry_relay *r, int64_t now, wherry_error *err)
  * What can be seen before the table is read need not come by the log too.  The place of the
  * log is asked for first, then which transactions have begun: those that begin later commit
  * behind it, and of the others each is met by the sweep if it is over before that begins.
- * One that takes longer than this is waited for in vain, and then all comes again.
+ * If one takes longer than the wait, the relay stops waiting, and the log brings all again.
  */
 static wherry_code look_ahead(wherry_relay *r, int64_t now, bool *out_wait,
 			      wherry_error *err)

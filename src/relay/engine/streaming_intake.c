@@ -114,7 +114,7 @@ static wherry_code look_up(pulling *w, wherry_error *err)
 
 /* ---- taking in ---- */
 
-/* What waits behind a held key is read from the table, which must have it by then. */
+/* Rows behind a held key are read from the table, which must have them by then. */
 static bool is_held(wherry_relay *r, const wh_open_row *row)
 {
 	const wh_key *key;
@@ -150,7 +150,7 @@ static wherry_code meet_row(void *ctx, const wh_open_row *row, wherry_error *err
  * A transaction of which a part had come when the connection was lost comes first when it is
  * made again: the server reads on behind `received`, which is where that one began to come,
  * and what it leaves out depends on the log alone.  But the slot may have been moved on, or
- * made anew, and another server's log may have gone another way: then it never comes, and
+ * made again, and another server's log may have gone another way: then it never comes, and
  * what was received of it must not keep the position where it is.
  */
 static void give_up_cut(wh_streaming *f)
@@ -270,7 +270,7 @@ static wherry_code pull(pulling *w, wherry_error *err)
 	return code;
 }
 
-/* What comes while acknowledgements are written is fenced by those. */
+/* Rows that come while acknowledgements are written are fenced by these. */
 static void fence_late(const pulling *w)
 {
 	wherry_relay *r = w->r;
@@ -297,7 +297,7 @@ wherry_code wh_streaming_pull(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
-/* What the table must be looked at for waits until that can be asked. */
+/* Rows that must be looked up in the table wait until the database can be asked. */
 static bool comes_meanwhile(const wherry_relay *r)
 {
 	const wh_streaming *f = wh_streaming_of(r);

@@ -5,9 +5,9 @@
  * Ids up to the solid one are settled: what was not committed of them never will be.  A row
  * that follows directly makes its id the solid one.  At a gap reading stops, and nothing
  * behind it is taken in, until the gap is filled, or all transactions have ended that had
- * begun when the row behind it was seen; then all ids seen by then are solid.  Whoever takes
- * an id has a number before (a trigger sees to that, and init to the trigger), so numbers
- * tell.  Where relays compete none meets all rows: there only the second way is left, and
+ * begun when the row behind it was seen; then all ids seen by then are solid.  A transaction
+ * has a number before it takes an id (a trigger, which init makes, sees to that), so numbers
+ * say which ones had begun.  Where relays compete none meets all rows: there only the second way is left, and
  * claims end at the solid id.
  *
  * To compare the number of a row's own transaction with the oldest that runs is not enough:

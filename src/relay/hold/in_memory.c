@@ -24,7 +24,7 @@ static void hold_in_memory(wherry_relay *r, wh_key *key, wh_entry *e)
 		wh_entry_move(r, e, WH_WAITING);
 }
 
-/* What has no key gets one of its own to wait under. */
+/* A message without a key gets one to wait under. */
 static wh_key *key_of(wherry_relay *r, wh_entry *e)
 {
 	char text[32];
@@ -77,7 +77,7 @@ void wh_memory_due(wherry_relay *r, int64_t now)
 	for (wh_key *key = r->keys.held, *next; key; key = next) {
 		next = key->held_next;
 		if (key->active)
-			continue; /* once all of it that flies has landed */
+			continue; /* once nothing of it is in flight */
 		if (key->due_us > now) {
 			if (key->due_us < first_due)
 				first_due = key->due_us;

@@ -51,7 +51,7 @@ typedef struct redo {
 	wherry_relay *r;
 	int64_t now;
 	wh_key *key;
-	bool full;    /* ended for want of room */
+	bool full;    /* ended because there was no room */
 	int64_t last; /* the place of the last row met */
 } redo;
 
@@ -182,7 +182,7 @@ wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err)
 			code = drain_key(r, now, key, err);
 		}
 		if (key->fsm.state == WH_KEY_HELD && key->active)
-			continue; /* once all of it that flies has landed */
+			continue; /* once nothing of it is in flight */
 		if (key->fsm.state == WH_KEY_HELD && key->due_us < first_due)
 			first_due = key->due_us;
 		else if (key->fsm.state == WH_KEY_DRAINING && wh_ids_count(&key->noted))
@@ -248,7 +248,7 @@ wherry_code wh_noted_parked(wherry_relay *r, int64_t now, wherry_error *err)
 		next = key->held_next;
 		if (key->fsm.state != WH_KEY_PARKED)
 			continue;
-		if (key->owned) { /* until what flies has come back */
+		if (key->owned) { /* until its messages in flight have receipts */
 			t->sweep_at_us = wh_later(now, SOON_US);
 			continue;
 		}
