@@ -38,11 +38,11 @@ allowed=(
 calls() { # ROOT BUILD
 	find "$2" -name '*.c.o' -path '*.dir/src/*' | while read -r object; do
 		file=${object##*.dir/src/}
-		file=${file%.o}
-		[ ! -e "$1/src/$file" ] || nm "$object" | awk -v file="$file" '
-			$2 ~ /^[TW]$/ { print "defines", $3, file }
-			$1 == "U" { print "names", $2, file }'
-	done | LC_ALL=C sort -u | awk '
+		[ ! -e "$1/src/${file%.o}" ] || printf '%s\0' "$object"
+	done | xargs -0 nm -A -P | sed -nE \
+		-e 's#^.*\.dir/src/([^ ]+)\.o: ([^ ]+) [TW] .*#defines \2 \1#p' \
+		-e 's#^.*\.dir/src/([^ ]+)\.o: ([^ ]+) U.*#names \2 \1#p' |
+		LC_ALL=C sort -u | awk '
 		function folder(file) { sub(/\/[^\/]*$/, "", file); return file }
 		$1 == "defines" { where[$2] = $3; next }
 		$2 in where && where[$2] != $3 && folder(where[$2]) == folder($3) { print $3, where[$2] }' |
