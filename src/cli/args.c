@@ -68,6 +68,33 @@ const char *wh_command_nearest(const char *name)
 	return wh_nearest(name, command_at, NULL);
 }
 
+const char *wh_command_last(const wh_command *command)
+{
+	const char *blank = strrchr(command->name, ' ');
+
+	return blank ? blank + 1 : command->name;
+}
+
+static const char *word_at(const void *ctx, size_t i)
+{
+	const wh_command *command = ctx;
+
+	return command->words[i] ? wh_command_last(command->words[i]) : NULL;
+}
+
+const wh_command *wh_command_word(const wh_command *command, const char *word)
+{
+	for (const wh_command *const *c = command->words; word && c && *c; c++)
+		if (strcmp(wh_command_last(*c), word) == 0)
+			return *c;
+	return NULL;
+}
+
+const char *wh_command_word_nearest(const wh_command *command, const char *word)
+{
+	return wh_nearest(word, word_at, command);
+}
+
 const wherry_setting *wh_setting_find(const char *key)
 {
 	for (const wherry_setting *s = wherry_config_table(); key && s->key; s++)

@@ -67,6 +67,8 @@ typedef struct wh_command {
 	const wh_option *options; /* ended by a row without a name */
 	const char *preset; /* a switch to turn on unless the user sets it; or NULL */
 	bool plain;         /* takes no --table and no --set */
+	const struct wh_command *const *words; /* second words, as in "queue send", ended
+						  by NULL; NULL: it has none */
 	wh_exit (*run)(wh_args *args);
 } wh_command;
 
@@ -104,6 +106,10 @@ const char *wh_operand(const wh_args *args, size_t i);
 const char *wh_arg(const wh_args *args, const char *name);
 bool wh_arg_on(const wh_args *args, const char *name);
 
+/* The headers that --header NAME=VALUE gives, as a JSON object: *out is given, free() it.  On
+ * another status than WH_EXIT_DONE it said what is wrong. */
+wh_exit wh_arg_headers(const wh_args *args, char **out);
+
 /* The values of an option that repeats: start with *at = 0, ends with NULL. */
 const char *wh_arg_next(const wh_args *args, const char *name, size_t *at);
 
@@ -123,6 +129,13 @@ const wherry_setting *wh_setting_find(const char *key);
 /* The command of a name, NULL if there is none; nearest: the one that may be meant. */
 const wh_command *wh_command_find(const char *name);
 const char *wh_command_nearest(const char *name);
+
+/* The same among the second words of a command. */
+const wh_command *wh_command_word(const wh_command *command, const char *word);
+const char *wh_command_word_nearest(const wh_command *command, const char *word);
+
+/* The last word of a command: "send" of "queue send". */
+const char *wh_command_last(const wh_command *command);
 
 /* ---- help.c: the tables as text on stdout ---- */
 
@@ -245,6 +258,13 @@ void wh_table_end(wh_table *table);
 /* ---- row.c: a row of the outbox ---- */
 
 typedef enum wh_row_detail { WH_ROW_BRIEF, WH_ROW_FULL } wh_row_detail;
+
+/* Append a message as the line that a destination would get, without the end of the object. */
+void wh_put_line(wh_buf *buf, const wherry_message *message);
+
+/* Append ",\"NAME\":TEXT"; NULL: null.  A time of 0 is null, too. */
+void wh_put_text_field(wh_buf *buf, const char *name, const char *text);
+void wh_put_time_field(wh_buf *buf, const char *name, int64_t us);
 
 /* Append a row as a JSON object; brief: without headers and body. */
 void wh_put_row(wh_buf *buf, const wherry_row *row, wh_row_detail detail);

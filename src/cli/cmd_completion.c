@@ -43,13 +43,31 @@ static void put_names(void)
 
 /* ---- bash ---- */
 
+/* The words behind a command; of "queue" the words that may follow it. */
+static void put_bash_case(const wh_command *command)
+{
+	(void)printf("\t\t'%s '*) words='", command->name);
+	if (command->words)
+		for (const wh_command *const *w = command->words; *w; w++)
+			(void)printf("%s%s", w == command->words ? "" : " ",
+				     wh_command_last(*w));
+	else
+		put_words(" ", command);
+	if (strcmp(command->name, "help") == 0) {
+		(void)putchar(' ');
+		put_names();
+	}
+	(void)printf("%s' ;;\n", takes_database(command) ? " sqlite: postgres://" : "");
+}
+
 static void print_bash(void)
 {
 	(void)puts(
 		"# Completion of wherry for bash; made by `wherry completion bash`.\n"
 		"_wherry() {\n"
 		"\tlocal current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
-		"\tlocal command=${COMP_WORDS[1]} words=\n"
+		"\tlocal command=\"${COMP_WORDS[1]} \" words=\n"
+		"\t[ \"$COMP_CWORD\" -le 2 ] || command+=\"${COMP_WORDS[2]} \"\n"
 		"\tCOMPREPLY=()\n"
 		"\tif [ \"$COMP_CWORD\" -eq 1 ]; then");
 	(void)fputs("\t\twords='", stdout);
@@ -62,18 +80,13 @@ static void print_bash(void)
 	put_states();
 	(void)puts("'\n\telse\n\t\tcase $command in");
 	for (const wh_command *const *c = wh_commands; *c; c++) {
-		(void)printf("\t\t%s) words='", (*c)->name);
-		put_words(" ", *c);
-		if (strcmp((*c)->name, "help") == 0) {
-			(void)putchar(' ');
-			put_names();
-		}
-		(void)printf("%s' ;;\n",
-			     takes_database(*c) ? " sqlite: postgres://" : "");
+		for (const wh_command *const *w = (*c)->words; w && *w; w++)
+			put_bash_case(*w);
+		put_bash_case(*c);
 	}
 	(void)puts(
 		"\t\tesac\n"
-		"\t\t[[ $current == -* || $command == help ]] || words+=' '$(compgen -f -- \"$current\")\n"
+		"\t\t[[ $current == -* || $command == 'help '* ]] || words+=' '$(compgen -f -- \"$current\")\n"
 		"\tfi\n"
 		"\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
 		"}\n"
@@ -111,6 +124,26 @@ static void put_zsh_option(const wh_option *o)
 	(void)putchar('\'');
 }
 
+static void put_zsh_case(const wh_command *command)
+{
+	(void)printf("\t%s)\n\t\t", command->name);
+	if (command->words) {
+		(void)fputs("_arguments '1:command:(", stdout);
+		for (const wh_command *const *w = command->words; *w; w++)
+			(void)printf("%s%s", w == command->words ? "" : " ",
+				     wh_command_last(*w));
+		(void)puts(")' '*:operand:_files' ;;");
+		return;
+	}
+	(void)fputs("_arguments", stdout);
+	for (const wh_option *o = command->options; o && o->name; o++)
+		put_zsh_option(o);
+	for (const wh_option *o = wh_common_options; !command->plain && o->name; o++)
+		put_zsh_option(o);
+	(void)printf(" \\\n\t\t\t'--help[Show the help.]' \\\n\t\t\t'*:%s:_files' ;;\n",
+		     *command->operands ? "operand" : "none");
+}
+
 static void print_zsh(void)
 {
 	(void)puts("#compdef wherry\n"
@@ -131,16 +164,8 @@ static void print_zsh(void)
 		   "\tshift words\n"
 		   "\t(( CURRENT-- ))\n"
 		   "\tcase $command in");
-	for (const wh_command *const *c = wh_commands; *c; c++) {
-		(void)printf("\t%s)\n\t\t_arguments", (*c)->name);
-		for (const wh_option *o = (*c)->options; o && o->name; o++)
-			put_zsh_option(o);
-		for (const wh_option *o = wh_common_options; !(*c)->plain && o->name; o++)
-			put_zsh_option(o);
-		(void)printf(
-			" \\\n\t\t\t'--help[Show the help.]' \\\n\t\t\t'*:%s:_files' ;;\n",
-			*(*c)->operands ? "operand" : "none");
-	}
+	for (const wh_command *const *c = wh_commands; *c; c++)
+		put_zsh_case(*c);
 	(void)puts("\tesac\n"
 		   "}\n"
 		   "_wherry \"$@\"");

@@ -144,6 +144,15 @@ static wh_exit run(wh_args *args)
 		print_overview();
 		return WH_EXIT_DONE;
 	}
+	if (command && command->words && wh_operand(args, 1)) {
+		const wh_command *word = wh_command_word(command, wh_operand(args, 1));
+
+		if (!word)
+			return wh_usage(command, "no command is called '%s %s'", name,
+					wh_operand(args, 1));
+		wh_print_help(word);
+		return WH_EXIT_DONE;
+	}
 	if (command) {
 		wh_print_help(command);
 		return WH_EXIT_DONE;
@@ -162,7 +171,7 @@ static wh_exit run(wh_args *args)
 const wh_command wh_cmd_help = {
 	.name = "help",
 	.operands = "[TOPIC] [URL]",
-	.synopsis = "[COMMAND|settings [DESTINATION]|exit-codes|format]",
+	.synopsis = "[COMMAND [WORD]|settings [DESTINATION]|exit-codes|format]",
 	.brief = "Explain a command, the settings, the exit codes or the format",
 	.help = "Examples:\n"
 		"  wherry help relay\n"

@@ -94,6 +94,14 @@ void wh_print_help(const wh_command *command)
 	wh_print_wrapped(head, (int)strlen(head) + 1, command->synopsis);
 	(void)putchar('\n');
 	wh_print_paragraphs(command->help);
+	if (command->words) {
+		(void)printf("\nCommands:\n");
+		for (const wh_command *const *c = command->words; *c; c++) {
+			(void)snprintf(head, sizeof(head), "  %s", (*c)->name);
+			wh_print_wrapped(head, NAME_COLUMNS, (*c)->brief);
+		}
+		return;
+	}
 	(void)printf("\nOptions:\n");
 	for (const wh_option *o = command->options; o && o->name; o++)
 		print_option(o);

@@ -36,12 +36,33 @@ static wh_exit run_command(const wh_command *command, int argc, char **argv)
 	return status;
 }
 
+/* "queue send": the second word says which. */
+static wh_exit run_word(const wh_command *command, int argc, char **argv)
+{
+	const wh_command *word = argc ? wh_command_word(command, argv[0]) : NULL;
+	const char *near;
+
+	if (word)
+		return run_command(word, argc - 1, argv + 1);
+	if (!argc || argv[0][0] == '-') {
+		wh_print_help(command);
+		return argc ? WH_EXIT_DONE : WH_EXIT_USAGE;
+	}
+	near = wh_command_word_nearest(command, argv[0]);
+	return wh_usage(command, "unknown command '%s %s'%s%s%s%s%s", command->name,
+			argv[0], near ? "; did you mean '" : "",
+			near ? command->name : "", near ? " " : "", near ? near : "",
+			near ? "'?" : "");
+}
+
 static wh_exit dispatch(int argc, char **argv)
 {
 	const char *name = argc > 1 ? alias(argv[1]) : "help";
 	const wh_command *command = wh_command_find(name);
 	const char *near;
 
+	if (command && command->words)
+		return run_word(command, argc - 2, argv + 2);
 	if (command)
 		return run_command(command, argc > 1 ? argc - 2 : 0, argv + 2);
 	near = wh_command_nearest(name);

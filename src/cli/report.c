@@ -62,13 +62,15 @@ const char *wh_way_out(wherry_code code)
 /* The library says "run `wherry init`" and does not know of which database. */
 void wh_put_message(wh_buf *text, const char *message)
 {
-	static const char command[] = "`wherry init";
+	static const char *const commands[] = {"`wherry init", "`wherry queue create",
+					       "`wherry inbox create"};
 
-	for (const char *at; (at = strstr(message, command)); message = at) {
-		at += strlen(command);
-		wh_buf_put(text, message, (size_t)(at - message));
-		wh_buf_puts(text, target_words);
-	}
+	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
+		for (const char *at; (at = strstr(message, commands[i])); message = at) {
+			at += strlen(commands[i]);
+			wh_buf_put(text, message, (size_t)(at - message));
+			wh_buf_puts(text, target_words);
+		}
 	wh_buf_puts(text, message);
 }
 

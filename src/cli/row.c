@@ -5,7 +5,7 @@
 
 #include "publish/parts.h"
 
-static void put_text(wh_buf *buf, const char *name, const char *text)
+void wh_put_text_field(wh_buf *buf, const char *name, const char *text)
 {
 	wh_buf_printf(buf, ",\"%s\":", name);
 	if (text)
@@ -14,17 +14,16 @@ static void put_text(wh_buf *buf, const char *name, const char *text)
 		wh_buf_puts(buf, "null");
 }
 
-static void put_time(wh_buf *buf, const char *name, int64_t us)
+void wh_put_time_field(wh_buf *buf, const char *name, int64_t us)
 {
 	char text[WH_TIME_LEN];
 
 	if (us)
 		wh_time_print(us, text);
-	put_text(buf, name, us ? text : NULL);
+	wh_put_text_field(buf, name, us ? text : NULL);
 }
 
-/* The line that a destination would get, without its end, so that both read alike. */
-static void put_line(wh_buf *buf, const wherry_message *message)
+void wh_put_line(wh_buf *buf, const wherry_message *message)
 {
 	wherry_message fit = *message;
 
@@ -34,7 +33,7 @@ static void put_line(wh_buf *buf, const wherry_message *message)
 		if (wh_message_line(buf, &fit, NULL) != WHERRY_OK)
 			return;
 		buf->len -= 2;
-		put_text(buf, "malformed_headers", message->headers);
+		wh_put_text_field(buf, "malformed_headers", message->headers);
 		return;
 	}
 	buf->len -= 2; /* "}\n" */
@@ -43,10 +42,10 @@ static void put_line(wh_buf *buf, const wherry_message *message)
 static void put_brief(wh_buf *buf, const wherry_message *m)
 {
 	wh_buf_printf(buf, "{\"id\":%" PRId64, m->id);
-	put_text(buf, "message_id", m->message_id);
-	put_text(buf, "topic", m->topic);
-	put_text(buf, "key", wh_message_key(m));
-	put_time(buf, "created_at", m->created_at_us);
+	wh_put_text_field(buf, "message_id", m->message_id);
+	wh_put_text_field(buf, "topic", m->topic);
+	wh_put_text_field(buf, "key", wh_message_key(m));
+	wh_put_time_field(buf, "created_at", m->created_at_us);
 	wh_buf_printf(buf, ",\"attempts\":%" PRId32 ",\"generation\":%" PRId32,
 		      m->attempts, m->generation);
 }
@@ -54,14 +53,14 @@ static void put_brief(wh_buf *buf, const wherry_message *m)
 void wh_put_row(wh_buf *buf, const wherry_row *row, wh_row_detail detail)
 {
 	if (detail == WH_ROW_FULL)
-		put_line(buf, row->message);
+		wh_put_line(buf, row->message);
 	else
 		put_brief(buf, row->message);
-	put_text(buf, "state", wherry_state_name(row->state));
-	put_time(buf, "claimed_at", row->claimed_at_us);
-	put_time(buf, "next_retry_at", row->next_retry_at_us);
-	put_time(buf, "processed_at", row->processed_at_us);
-	put_text(buf, "last_error", row->last_error);
+	wh_put_text_field(buf, "state", wherry_state_name(row->state));
+	wh_put_time_field(buf, "claimed_at", row->claimed_at_us);
+	wh_put_time_field(buf, "next_retry_at", row->next_retry_at_us);
+	wh_put_time_field(buf, "processed_at", row->processed_at_us);
+	wh_put_text_field(buf, "last_error", row->last_error);
 	wh_buf_printf(buf, ",\"archived\":%s", row->archived ? "true" : "false");
 	if (detail == WH_ROW_FULL)
 		wh_buf_printf(buf, ",\"held_by\":%" PRId64 ",\"parked_by\":%" PRId64,

@@ -1,0 +1,316 @@
+#include "cli/commands.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "db/driver.h"
+
+/* The inbox of a command's second operand; the standard one without it. */
+typedef struct inbox_session {
+	wherry_db *db;
+	wherry_inbox *inbox;
+	const char *name;
+	char target[400]; /* " URL NAME", for commands to paste */
+} inbox_session;
+
+static void leave(inbox_session *s)
+{
+	wherry_inbox_close(s->inbox);
+	wherry_db_close(s->db);
+	wh_report_target("");
+}
+
+static wh_exit failed(const wh_args *args, wherry_code code, const wherry_error *err)
+{
+	return code == WHERRY_INVALID ? wh_usage(args->command, "%s", err->message)
+				      : wh_report(err);
+}
+
+static wh_exit enter(inbox_session *s, const wh_args *args, bool open)
+{
+	const char *name = wh_operand(args, 1);
+	wh_buf target = WH_BUF_INIT(sizeof(s->target));
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status = WH_EXIT_DONE;
+	wherry_code code;
+
+	*s = (inbox_session){.name = name ? name : "inbox"};
+	wh_buf_puts(&target, args->target ? args->target : "");
+	if (name) {
+		wh_buf_putc(&target, ' ');
+		wh_put_word(&target, name);
+	}
+	(void)snprintf(s->target, sizeof(s->target), "%s", wh_buf_str(&target));
+	wh_buf_clear(&target);
+	wh_report_target(s->target);
+	code = wh_db_open_own(wh_operand(args, 0), args->config, &s->db, &err);
+	if (code == WHERRY_OK && open)
+		code = wherry_inbox_open(s->db, name, &s->inbox, &err);
+	if (code != WHERRY_OK) {
+		status = failed(args, code, &err);
+		leave(s);
+	}
+	return status;
+}
+
+/* ---- create ---- */
+
+static wh_exit print_sql(const wh_args *args)
+{
+	const char *url = wh_operand(args, 0);
+	size_t len = strcspn(url, ":");
+	wherry_error err = WHERRY_ERROR_INIT;
+	char scheme[16], *sql = NULL;
+
+	(void)snprintf(scheme, sizeof(scheme), "%.*s", (int)(len < 15 ? len : 15), url);
+	if (wherry_inbox_create_sql(scheme, wh_operand(args, 1), &sql, &err) != WHERRY_OK)
+		return wh_report(&err);
+	(void)fputs(sql, stdout);
+	free(sql);
+	return WH_EXIT_DONE;
+}
+
+static wh_exit run_create(wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	inbox_session s;
+	wherry_code code;
+	wh_exit status;
+
+	if (wh_arg_on(args, "print"))
+		return print_sql(args);
+	if (wherry_config_set(args->config, "db.create", "on", &err) != WHERRY_OK)
+		return wh_report(&err);
+	status = enter(&s, args, false);
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = wherry_inbox_create(s.db, s.name, &err);
+	if (code != WHERRY_OK)
+		status = failed(args, code, &err);
+	else if (wh_arg_on(args, "json"))
+		(void)printf("{\"inbox\":\"ready\"}\n");
+	else
+		(void)printf("inbox '%s' is ready\n", s.name);
+	leave(&s);
+	return status;
+}
+
+static const wh_option create_options[] = {
+	{"print", NULL, "Print the SQL, and change nothing.", NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+static const wh_command create = {
+	.name = "inbox create",
+	.operands = "URL [NAME]",
+	.synopsis = "URL [NAME] [--print] [--json]",
+	.brief = "Create an inbox, or bring it up to date",
+	.help = "On PostgreSQL it also makes the function wherry_accept(message_id), which "
+		"returns true for a new message.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry inbox create sqlite:shop.db\n"
+		"  wherry inbox create sqlite:shop.db --print\n",
+	.options = create_options,
+	.plain = true,
+	.run = run_create,
+};
+
+/* ---- status ---- */
+
+static wh_exit run_status(wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = 0, oldest_us = 0;
+	char age[WH_SPAN_LEN];
+	inbox_session s;
+	wh_exit status = enter(&s, args, true);
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	if (wherry_inbox_count(s.inbox, &n, &oldest_us, &err) != WHERRY_OK)
+		status = wh_report(&err);
+	else if (wh_arg_on(args, "json"))
+		(void)printf("{\"ids\":%" PRId64 ",\"oldest_seconds\":%.3f}\n", n,
+			     (double)oldest_us / 1e6);
+	else
+		(void)printf("%" PRId64 " id%s%s%s\n", n, wh_plural(n),
+			     n ? ", the oldest for " : "",
+			     n ? wh_span_text(oldest_us, age) : "");
+	leave(&s);
+	return status;
+}
+
+static const wh_option status_options[] = {
+	WH_JSON_OPTION,
+	{0},
+};
+
+static const wh_command status_word = {
+	.name = "inbox status",
+	.operands = "URL [NAME]",
+	.synopsis = "URL [NAME] [--json]",
+	.brief = "Count the ids that an inbox keeps",
+	.help = "Examples:\n"
+		"  wherry inbox status sqlite:shop.db\n",
+	.options = status_options,
+	.plain = true,
+	.run = run_status,
+};
+
+/* ---- forget, purge, drop ---- */
+
+static wh_exit run_forget(wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	inbox_session s;
+	wh_exit status = enter(&s, args, true);
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	if (wherry_inbox_forget(s.inbox, wh_arg(args, "consumer"),
+				wh_arg(args, "message"), &err) != WHERRY_OK) {
+		status = wh_report(&err);
+	} else {
+		(void)printf("message '%s' is new again\n", wh_arg(args, "message"));
+		wh_audit(args->command->name, wh_operand(args, 0), s.name, 1);
+	}
+	leave(&s);
+	return status;
+}
+
+static const wh_option forget_options[] = {
+	{"message", "ID", "The message id.", NULL, WH_REQUIRED},
+	{"consumer", "NAME", "Who accepted it.", NULL, 0},
+	{0},
+};
+
+static const wh_command forget = {
+	.name = "inbox forget",
+	.operands = "URL [NAME]",
+	.synopsis = "URL [NAME] --message ID [--consumer NAME]",
+	.brief = "Make a message new again",
+	.help = "The consumer handles it once more when it is delivered again.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry inbox forget sqlite:shop.db --message order-7\n",
+	.options = forget_options,
+	.plain = true,
+	.run = run_forget,
+};
+
+static wh_exit run_purge(wh_args *args)
+{
+	int64_t age_us = 0, batch = 1000, n = 0;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code;
+	inbox_session s;
+	wh_exit status;
+
+	if (!wh_arg_duration(args, "older-than", &age_us) ||
+	    !wh_arg_count(args, "batch", 1, 100000, &batch))
+		return WH_EXIT_USAGE;
+	status = enter(&s, args, true);
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = wherry_inbox_purge(s.inbox, age_us, batch, 0, &n, &err);
+	if (n)
+		wh_audit(args->command->name, wh_operand(args, 0), s.name, n);
+	if (code != WHERRY_OK)
+		status = wh_report(&err);
+	else if (wh_arg_on(args, "json"))
+		(void)printf("{\"purged\":%" PRId64 "}\n", n);
+	else
+		(void)printf("%" PRId64 " id%s purged\n", n, wh_plural(n));
+	leave(&s);
+	return status;
+}
+
+static const wh_option purge_options[] = {
+	{"older-than", "AGE", "Accepted longer ago than this, such as 30d.", NULL,
+	 WH_REQUIRED},
+	{"batch", "N", "Ids in one transaction. (1 to 100000; default 1000)", NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+static const wh_command purge = {
+	.name = "inbox purge",
+	.operands = "URL [NAME]",
+	.synopsis = "URL [NAME] --older-than AGE [--batch N] [--json]",
+	.brief = "Delete ids that were accepted long ago",
+	.help = "A message that is delivered again after that counts as new: keep ids for "
+		"longer than anybody can retry a message.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry inbox purge sqlite:shop.db --older-than 30d\n",
+	.options = purge_options,
+	.plain = true,
+	.run = run_purge,
+};
+
+static wh_exit run_drop(wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	inbox_session s;
+	int64_t n = 0;
+	wh_exit status = enter(&s, args, true);
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	if (wherry_inbox_count(s.inbox, &n, NULL, &err) != WHERRY_OK)
+		status = wh_report(&err);
+	else if (!wh_confirm(args, "delete inbox '%s' with %" PRId64 " id%s", s.name, n,
+			     wh_plural(n)))
+		status = WH_EXIT_USAGE;
+	else if (wherry_inbox_drop(s.inbox, &err) != WHERRY_OK)
+		status = wh_report(&err);
+	if (status == WH_EXIT_DONE) {
+		(void)printf("inbox '%s' is gone\n", s.name);
+		wh_audit(args->command->name, wh_operand(args, 0), s.name, n);
+	}
+	leave(&s);
+	return status;
+}
+
+static const wh_option drop_options[] = {
+	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",
+	 NULL, 0},
+	{0},
+};
+
+static const wh_command drop = {
+	.name = "inbox drop",
+	.operands = "URL [NAME]",
+	.synopsis = "URL [NAME] [--yes]",
+	.brief = "Remove an inbox",
+	.help = "Every message counts as new afterwards.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry inbox drop sqlite:shop.db --yes\n",
+	.options = drop_options,
+	.plain = true,
+	.run = run_drop,
+};
+
+static const wh_command *const words[] = {
+	&create, &status_word, &forget, &purge, &drop, NULL,
+};
+
+const wh_command wh_cmd_inbox = {
+	.name = "inbox",
+	.operands = "",
+	.synopsis = "COMMAND URL [NAME] ...",
+	.brief = "Keep the ids of messages that a consumer has handled",
+	.help = "A consumer accepts a message's id in the transaction of its writes, and leaves "
+		"out the writes of an id that it has seen: so each message takes effect exactly "
+		"once.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry inbox create sqlite:shop.db\n"
+		"  wherry inbox purge sqlite:shop.db --older-than 30d\n",
+	.plain = true,
+	.words = words,
+};

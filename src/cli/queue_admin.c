@@ -1,0 +1,405 @@
+#include "cli/queue_session.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+/* ---- create, drop ---- */
+
+static wh_exit print_sql(const wh_args *args)
+{
+	const char *url = wh_operand(args, 0);
+	size_t len = strcspn(url, ":");
+	wherry_error err = WHERRY_ERROR_INIT;
+	char scheme[16], *sql = NULL;
+
+	(void)snprintf(scheme, sizeof(scheme), "%.*s", (int)(len < 15 ? len : 15), url);
+	if (wherry_queue_create_sql(scheme, wh_operand(args, 1), wh_arg(args, "payload"),
+				    &sql, &err) != WHERRY_OK)
+		return wh_report(&err);
+	(void)fputs(sql, stdout);
+	free(sql);
+	return WH_EXIT_DONE;
+}
+
+static wh_exit run_create(wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_queue_session s;
+	wherry_code code;
+	wh_exit status;
+
+	if (wh_arg_on(args, "print"))
+		return print_sql(args);
+	if (wherry_config_set(args->config, "db.create", "on", &err) != WHERRY_OK)
+		return wh_report(&err);
+	status = wh_queue_connect(&s, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = wherry_queue_create(s.db, s.name, wh_arg(args, "payload"), &err);
+	if (code == WHERRY_INVALID)
+		status = wh_usage(args->command, "%s", err.message);
+	else if (code != WHERRY_OK)
+		status = wh_report(&err);
+	else if (wh_arg_on(args, "json"))
+		(void)printf("{\"queue\":\"ready\"}\n");
+	else
+		(void)printf("queue '%s' is ready: `wherry queue send%s BODY`\n", s.name,
+			     s.target);
+	wh_queue_session_close(&s);
+	return status;
+}
+
+static const wh_option create_options[] = {
+	{"payload", "TYPE",
+	 "On PostgreSQL what bodies are kept as: json, jsonb, text or bytea. (default json)",
+	 NULL, 0},
+	{"print", NULL, "Print the SQL, and change nothing.", NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_queue_create = {
+	.name = "queue create",
+	.operands = "URL NAME",
+	.synopsis = "URL NAME [--payload TYPE] [--print] [--json]",
+	.brief = "Create a queue, or bring it up to date",
+	.help = "Doing it twice is fine.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry queue create sqlite:shop.db jobs\n"
+		"  wherry queue create sqlite:shop.db jobs --print\n",
+	.options = create_options,
+	.plain = true,
+	.run = run_create,
+};
+
+static wh_exit drop(const wh_args *args, wh_queue_session *s)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue_status st;
+	int64_t n;
+
+	if (wherry_queue_get_status(s->queue, &st, &err) != WHERRY_OK)
+		return wh_report(&err);
+	n = st.ready + st.leased + st.waiting + st.dead;
+	if (!wh_confirm(args, "delete queue '%s' with %" PRId64 " message%s", s->name, n,
+			wh_plural(n)))
+		return WH_EXIT_USAGE;
+	if (wherry_queue_drop(s->queue, &err) != WHERRY_OK)
+		return wh_report(&err);
+	wh_audit(args->command->name, wh_operand(args, 0), s->name, n);
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"messages\":%" PRId64 "}\n", n);
+	else
+		(void)printf("queue '%s' is gone, with %" PRId64 " message%s\n", s->name,
+			     n, wh_plural(n));
+	return WH_EXIT_DONE;
+}
+
+static wh_exit with_queue(const wh_args *args,
+			  wh_exit (*work)(const wh_args *args, wh_queue_session *s))
+{
+	wh_queue_session s;
+	wh_exit status = wh_queue_session_open(&s, args);
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	status = work(args, &s);
+	wh_queue_session_close(&s);
+	return status;
+}
+
+static wh_exit run_drop(wh_args *args)
+{
+	return with_queue(args, drop);
+}
+
+static const wh_option drop_options[] = {
+	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",
+	 NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_queue_drop = {
+	.name = "queue drop",
+	.operands = "URL NAME",
+	.synopsis = "URL NAME [--yes] [--json]",
+	.brief = "Remove a queue and all its messages",
+	.help = "Says how many messages would be lost, and asks.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry queue drop sqlite:shop.db jobs --yes\n",
+	.options = drop_options,
+	.plain = true,
+	.run = run_drop,
+};
+
+/* ---- length ---- */
+
+static wh_exit show_length(const wh_args *args, wh_queue_session *s)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue_status st;
+	char age[WH_SPAN_LEN];
+
+	if (wherry_queue_get_status(s->queue, &st, &err) != WHERRY_OK)
+		return wh_report(&err);
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"ready\":%" PRId64 ",\"leased\":%" PRId64
+			     ",\"waiting\":%" PRId64 ",\"dead\":%" PRId64
+			     ",\"oldest_ready_seconds\":%.3f}\n",
+			     st.ready, st.leased, st.waiting, st.dead,
+			     (double)st.oldest_ready_us / 1e6);
+	else
+		(void)printf("ready    %" PRId64 "%s%s\nleased   %" PRId64
+			     "\nwaiting  %" PRId64 "\ndead     %" PRId64 "\n",
+			     st.ready, st.ready ? ", the oldest for " : "",
+			     st.ready ? wh_span_text(st.oldest_ready_us, age) : "",
+			     st.leased, st.waiting, st.dead);
+	return WH_EXIT_DONE;
+}
+
+static wh_exit run_length(wh_args *args)
+{
+	return with_queue(args, show_length);
+}
+
+static const wh_option length_options[] = {
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_queue_length_word = {
+	.name = "queue length",
+	.operands = "URL NAME",
+	.synopsis = "URL NAME [--json]",
+	.brief = "Count the messages of a queue",
+	.help = "Ready messages can be received now. Leased ones were received and not "
+		"acknowledged. Waiting ones are delayed or will be tried again. Dead ones need "
+		"a person.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry queue length sqlite:shop.db jobs\n",
+	.options = length_options,
+	.plain = true,
+	.run = run_length,
+};
+
+/* ---- peek, errors ---- */
+
+enum { ID, STATE, ATTEMPTS, MESSAGE_ID, TEXT, COLUMNS };
+
+static const wh_table_column columns[COLUMNS] = {
+	[ID] = {"ID", 0, true, NULL},
+	[STATE] = {"STATE", 0, false, NULL},
+	[ATTEMPTS] = {"ATTEMPTS", 0, true, NULL},
+	[MESSAGE_ID] = {"MESSAGE_ID", 36, false, NULL},
+	[TEXT] = {"BODY OR ERROR", 0, false, NULL},
+};
+
+typedef struct listing {
+	wh_queue_session *session;
+	wh_table table;
+	bool json;
+	int64_t n;
+} listing;
+
+static wherry_code show(void *ctx, const wherry_queue_message *msg)
+{
+	listing *l = ctx;
+	char id[24], attempts[16], body[200];
+	const char *cells[COLUMNS] = {[ID] = id,
+				      [STATE] = wh_queue_state_name(msg->state),
+				      [ATTEMPTS] = attempts,
+				      [MESSAGE_ID] = msg->message_id,
+				      [TEXT] = msg->last_error ? msg->last_error : body};
+
+	l->n++;
+	if (l->json) {
+		wh_buf line = WH_BUF_INIT(64 * 1024 * 1024);
+
+		wh_put_queue_message(&line, l->session, msg);
+		(void)fwrite(wh_buf_str(&line), 1, line.len, stdout);
+		wh_buf_clear(&line);
+		return ferror(stdout) ? WHERRY_INTERRUPTED : WHERRY_OK;
+	}
+	(void)snprintf(id, sizeof(id), "%" PRId64, msg->id);
+	(void)snprintf(attempts, sizeof(attempts), "%" PRId32, msg->attempts);
+	(void)snprintf(
+		body, sizeof(body), "%.*s",
+		(int)(msg->body_len < sizeof(body) ? msg->body_len : sizeof(body) - 1),
+		msg->body ? (const char *)msg->body : "");
+	wh_table_add(&l->table, cells);
+	return WHERRY_OK;
+}
+
+static wh_exit list(const wh_args *args, unsigned states)
+{
+	wherry_queue_filter filter = {.states = states, .limit = 100};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_queue_session s;
+	listing l = {.session = &s, .json = wh_arg_on(args, "json")};
+	wherry_code code;
+	wh_exit status;
+
+	if (!wh_arg_count(args, "limit", 1, INT64_MAX, &filter.limit) ||
+	    !wh_arg_count(args, "after", 0, INT64_MAX, &filter.after_id))
+		return WH_EXIT_USAGE;
+	status = wh_queue_session_open(&s, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	wh_table_begin(&l.table, columns, COLUMNS);
+	code = wherry_queue_peek(s.queue, &filter, show, &l, &err);
+	if (!l.json)
+		wh_table_end(&l.table);
+	if (code != WHERRY_OK && !ferror(stdout))
+		status = wh_report(&err);
+	else if (!l.n && !l.json)
+		(void)fprintf(stderr, "no messages\n");
+	wh_queue_session_close(&s);
+	return status;
+}
+
+static const wh_option list_options[] = {
+	{"limit", "N", "At most this many. (default 100)", NULL, 0},
+	{"after", "ID", "Only ids above this one: the next page.", NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+static wh_exit run_peek(wh_args *args)
+{
+	return list(args, 0);
+}
+
+const wh_command wh_queue_peek_word = {
+	.name = "queue peek",
+	.operands = "URL NAME",
+	.synopsis = "URL NAME [--limit N] [--after ID] [--json]",
+	.brief = "Look at messages without receiving them",
+	.help = "It locks nothing: receivers that work meanwhile do not notice.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry queue peek sqlite:shop.db jobs --limit 10\n",
+	.options = list_options,
+	.plain = true,
+	.run = run_peek,
+};
+
+static wh_exit run_errors(wh_args *args)
+{
+	return list(args, 1u << WHERRY_DEAD);
+}
+
+const wh_command wh_queue_errors_word = {
+	.name = "queue errors",
+	.operands = "URL NAME",
+	.synopsis = "URL NAME [--limit N] [--after ID] [--json]",
+	.brief = "List the dead messages of a queue, with their errors",
+	.help = "`wherry queue return` makes them ready again.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry queue errors sqlite:shop.db jobs\n",
+	.options = list_options,
+	.plain = true,
+	.run = run_errors,
+};
+
+/* ---- return, purge ---- */
+
+static wh_exit changed(const wh_args *args, const wh_queue_session *s, int64_t n,
+		       const char *what)
+{
+	if (n)
+		wh_audit(args->command->name, wh_operand(args, 0), s->name, n);
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"%s\":%" PRId64 "}\n", what, n);
+	else
+		(void)printf("%" PRId64 " message%s %s\n", n, wh_plural(n), what);
+	return WH_EXIT_DONE;
+}
+
+static wh_exit return_dead(const wh_args *args, wh_queue_session *s)
+{
+	const char *text = wh_operand(args, 2);
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t id = 0, n = 0;
+
+	if (text && (!wh_parse_int(text, &id) || id <= 0))
+		return wh_usage(args->command, "'%s' is not an id", text);
+	if (wherry_queue_return(s->queue, id, &n, &err) != WHERRY_OK)
+		return wh_report(&err);
+	return changed(args, s, n, "returned");
+}
+
+static wh_exit run_return(wh_args *args)
+{
+	if (!wh_operand(args, 2) == !wh_arg_on(args, "all"))
+		return wh_usage(args->command, "name a message by its id, or say --all");
+	return with_queue(args, return_dead);
+}
+
+static const wh_option return_options[] = {
+	{"all", NULL, "Every dead message.", NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_queue_return_word = {
+	.name = "queue return",
+	.operands = "URL NAME [ID]",
+	.synopsis = "URL NAME ID|--all [--json]",
+	.brief = "Make dead messages ready again",
+	.help = "They take their old places, and no attempt is counted.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry queue return sqlite:shop.db jobs --all\n",
+	.options = return_options,
+	.plain = true,
+	.run = run_return,
+};
+
+static wh_exit purge(const wh_args *args, wh_queue_session *s)
+{
+	unsigned states = wh_arg_on(args, "dead") ? 1u << WHERRY_DEAD : 0;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = 0;
+
+	if (!wh_confirm(args, "delete %s of queue '%s' that are not leased",
+			states ? "the dead messages" : "all messages", s->name))
+		return WH_EXIT_USAGE;
+	if (wherry_queue_purge(s->queue, states, 1000, &n, &err) != WHERRY_OK)
+		return wh_report(&err);
+	return changed(args, s, n, "deleted");
+}
+
+static wh_exit run_purge(wh_args *args)
+{
+	return with_queue(args, purge);
+}
+
+static const wh_option purge_options[] = {
+	{"dead", NULL, "Only dead messages.", NULL, 0},
+	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",
+	 NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_queue_purge_word = {
+	.name = "queue purge",
+	.operands = "URL NAME",
+	.synopsis = "URL NAME [--dead] [--yes] [--json]",
+	.brief = "Delete the messages of a queue",
+	.help = "Messages that are leased stay.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry queue purge sqlite:shop.db jobs --dead --yes\n",
+	.options = purge_options,
+	.plain = true,
+	.run = run_purge,
+};

@@ -1,0 +1,154 @@
+#include "cli/queue_session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/settings.h"
+#include "db/driver.h"
+
+wh_exit wh_queue_connect(wh_queue_session *s, const wh_args *args)
+{
+	const char *name = wh_operand(args, 1);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_buf target = WH_BUF_INIT(sizeof(s->target));
+	wherry_code code;
+
+	*s = (wh_queue_session){.name = name ? name : ""};
+	wh_buf_puts(&target, args->target ? args->target : "");
+	if (name) {
+		wh_buf_putc(&target, ' ');
+		wh_put_word(&target, name);
+	}
+	(void)snprintf(s->target, sizeof(s->target), "%s", wh_buf_str(&target));
+	wh_buf_clear(&target);
+	wh_report_target(s->target);
+	code = wh_db_open_own(wh_operand(args, 0), args->config, &s->db, &err);
+	if (code == WHERRY_OK)
+		return WH_EXIT_DONE;
+	return code == WHERRY_INVALID ? wh_usage(args->command, "%s", err.message)
+				      : wh_report(&err);
+}
+
+wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status = wh_queue_connect(s, args);
+	wherry_code code;
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = wherry_queue_open(s->db, s->name, &s->queue, &err);
+	if (code == WHERRY_OK)
+		return WH_EXIT_DONE;
+	status = code == WHERRY_INVALID ? wh_usage(args->command, "%s", err.message)
+					: wh_report(&err);
+	wh_queue_session_close(s);
+	return status;
+}
+
+void wh_queue_session_close(wh_queue_session *s)
+{
+	wherry_queue_close(s->queue);
+	wherry_db_close(s->db);
+	s->queue = NULL;
+	s->db = NULL;
+	wh_report_target("");
+}
+
+const char *wh_queue_state_name(wherry_state state)
+{
+	switch (state) {
+	case WHERRY_PROCESSING:
+		return "leased";
+	case WHERRY_FAILED:
+		return "waiting";
+	case WHERRY_DEAD:
+		return "dead";
+	case WHERRY_PENDING:
+	case WHERRY_DONE:
+		break;
+	}
+	return "ready";
+}
+
+void wh_put_queue_message(wh_buf *buf, const wh_queue_session *s,
+			  const wherry_queue_message *msg)
+{
+	const wherry_message line =
+		WHERRY_MESSAGE(.id = msg->id, .message_id = msg->message_id,
+			       .topic = msg->topic ? msg->topic : s->name,
+			       .headers = msg->headers, .body = msg->body,
+			       .body_len = msg->body_len,
+			       .created_at_us = msg->created_at_us,
+			       .attempts = msg->attempts);
+
+	wh_put_line(buf, &line);
+	wh_put_text_field(buf, "correlation_id", msg->correlation_id);
+	wh_put_text_field(buf, "reply_to", msg->reply_to);
+	wh_put_text_field(buf, "state", wh_queue_state_name(msg->state));
+	wh_put_time_field(buf, "available_at", msg->available_at_us);
+	wh_put_time_field(buf, "expires_at", msg->expires_at_us);
+	wh_put_text_field(buf, "last_error", msg->last_error);
+	if (msg->token)
+		wh_put_text_field(buf, "token", msg->token);
+	wh_buf_puts(buf, "}\n");
+}
+
+/* ---- a message to send ---- */
+
+static wh_exit read_file(wh_outgoing *out, const char *from)
+{
+	FILE *file = strcmp(from, "-") == 0 ? stdin : fopen(from, "re");
+	char chunk[4096];
+	size_t n;
+	bool failed;
+
+	if (!file)
+		return wh_complain(NULL, "%s: %s", from, strerrordesc_np(errno));
+	while ((n = fread(chunk, 1, sizeof(chunk), file)) > 0)
+		wh_buf_put(&out->body, chunk, n);
+	failed = ferror(file) != 0;
+	if (file != stdin)
+		(void)fclose(file);
+	return failed ? wh_complain(NULL, "%s cannot be read", from) : WH_EXIT_DONE;
+}
+
+wh_exit wh_outgoing_read(wh_outgoing *out, const wh_args *args, const char *body)
+{
+	const char *from = wh_arg(args, "from");
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status = WH_EXIT_DONE;
+
+	*out = (wh_outgoing){
+		.body = WH_BUF_INIT(
+			(size_t)wh_config_int(args->config, WH_OUTBOX_BODY_MAX) + 1)};
+	wherry_queue_message_init(&out->msg);
+	if (body && from)
+		return wh_usage(args->command,
+				"a body is given, and --from too: only one of them");
+	if (!wh_arg_duration(args, "in", &out->msg.delay_us) ||
+	    !wh_arg_duration(args, "expires", &out->msg.expires_us))
+		return WH_EXIT_USAGE;
+	if (body && strcmp(body, "-") != 0)
+		wh_buf_puts(&out->body, body);
+	else
+		status = read_file(out, from ? from : "-");
+	if (status == WH_EXIT_DONE && wh_buf_check(&out->body, &err) != WHERRY_OK)
+		status = wh_complain(NULL, "the body is over outbox.body_max");
+	if (status == WH_EXIT_DONE)
+		status = wh_arg_headers(args, &out->headers);
+	out->msg.message_id = wh_arg(args, "id");
+	out->msg.correlation_id = wh_arg(args, "correlation-id");
+	out->msg.reply_to = wh_arg(args, "reply-to");
+	out->msg.headers = out->headers;
+	out->msg.body = wh_buf_str(&out->body);
+	out->msg.body_len = out->body.len;
+	return status;
+}
+
+void wh_outgoing_clear(wh_outgoing *out)
+{
+	wh_buf_clear(&out->body);
+	free(out->headers);
+}

@@ -1,0 +1,58 @@
+/*
+ * What the commands "wherry queue …" share.
+ */
+#ifndef WH_CLI_QUEUE_SESSION_H
+#define WH_CLI_QUEUE_SESSION_H
+
+#include "cli/cli.h"
+
+/* The database of a command's first operand, and the queue that its second one names. */
+typedef struct wh_queue_session {
+	wherry_db *db;
+	wherry_queue *queue;
+	const char *name;
+	char target[400]; /* " URL NAME", for commands to paste */
+} wh_queue_session;
+
+/* Open the database alone, and both; on another status than WH_EXIT_DONE it said why, and the
+ * session is closed. */
+wh_exit wh_queue_connect(wh_queue_session *s, const wh_args *args);
+wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args);
+void wh_queue_session_close(wh_queue_session *s);
+
+/* What a queue calls a state: "leased". */
+const char *wh_queue_state_name(wherry_state state);
+
+/* Append a message as a JSON object, with its token if it is leased. */
+void wh_put_queue_message(wh_buf *buf, const wh_queue_session *s,
+			  const wherry_queue_message *msg);
+
+/* A message to send, as options and operands say; the body is read.  Clear it either way. */
+typedef struct wh_outgoing {
+	wherry_queue_message msg;
+	char *headers;
+	wh_buf body;
+} wh_outgoing;
+
+wh_exit wh_outgoing_read(wh_outgoing *out, const wh_args *args, const char *body);
+void wh_outgoing_clear(wh_outgoing *out);
+
+/* The options of a message to send. */
+/* clang-format off */
+#define WH_SEND_OPTIONS \
+	{"from", "FILE", "Where the body is; - is standard input.", NULL, 0}, \
+	{"header", "NAME=VALUE", "A header.", NULL, WH_REPEAT}, \
+	{"id", "ID", "The message id; without it, one is made.", NULL, 0}, \
+	{"correlation-id", "ID", "Which conversation it belongs to.", NULL, 0}, \
+	{"reply-to", "ADDRESS", "Where an answer is expected.", NULL, 0}, \
+	{"in", "DURATION", "Nobody receives it earlier, such as 5s.", NULL, 0}, \
+	{"expires", "DURATION", "If nobody has received it by then, it is deleted.", NULL, 0}
+/* clang-format on */
+
+extern const wh_command wh_queue_create, wh_queue_drop, wh_queue_send_word,
+	wh_queue_receive_word, wh_queue_ack_word, wh_queue_nack_word, wh_queue_peek_word,
+	wh_queue_length_word, wh_queue_errors_word, wh_queue_return_word,
+	wh_queue_purge_word, wh_queue_publish_word, wh_queue_subscribe_word,
+	wh_queue_unsubscribe_word, wh_queue_subscriptions_word;
+
+#endif
