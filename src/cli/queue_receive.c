@@ -42,12 +42,13 @@ static wh_exit settle(receiving *r)
 	wherry_queue *queue = r->session->queue;
 
 	if (fflush(stdout) != 0) {
-		(void)wherry_queue_nack(queue, r->token, &r->id, 1,
-					&(wherry_nack){.innocent = true}, NULL, NULL);
-		return wh_complain(NULL,
-				   "message %" PRId64
-				   " could not be written and was given back",
-				   r->id);
+		const wherry_nack how = {.innocent = true};
+		bool back = wherry_queue_nack(queue, r->token, &r->id, 1, &how, NULL,
+					      &err) == WHERRY_OK;
+
+		return wh_complain(
+			NULL, "message %" PRId64 " could not be written and %s", r->id,
+			back ? "was given back" : "is leased until its time ends");
 	}
 	if (r->keep) {
 		(void)fprintf(stderr,
@@ -170,6 +171,7 @@ static wh_exit run_ack(wh_args *args)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_queue_session s;
+	wherry_code code;
 	wh_exit status;
 	int64_t n = 0;
 	leased l;
@@ -179,8 +181,8 @@ static wh_exit run_ack(wh_args *args)
 	status = wh_queue_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	status = settled(args, wherry_queue_ack(s.queue, l.token, l.ids, l.n, &n, &err),
-			 &err, n, "acknowledged");
+	code = wherry_queue_ack(s.queue, l.token, l.ids, l.n, &n, &err);
+	status = settled(args, code, &err, n, "acknowledged");
 	wh_queue_session_close(&s);
 	return status;
 }

@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# Queues and inboxes from the command line: what is sent is received once, and operators see why not.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/cli.bash
+. "$(dirname "$0")/cli.bash"
+
+url=sqlite:shop.db
+
+w queue send $url jobs x
+expect "a database that is not there is refused" 1 "err:shop.db"
+w init $url
+w queue send $url jobs 1
+expect "a queue that is not there is refused, with the command that makes it" 1 \
+	"err:there is no queue 'jobs'" "err:wherry queue create $url jobs"
+w queue create $url jobs
+expect "a queue is created, and how to send is said" 0 "out:queue 'jobs' is ready" \
+	"out:wherry queue send $url jobs BODY"
+w queue create $url jobs --json
+json "twice is fine" 'd["queue"] == "ready"'
+w queue create $url 'no such.name!'
+expect "a bad name is refused" 2
+w queue create $url others --print
+expect "the SQL can be printed" 0 "out:CREATE TABLE IF NOT EXISTS \"others\"" "out:COMMIT;"
+w queue length $url others
+expect "and nothing was made" 1 "err:there is no queue 'others'"
+
+# ---- send, receive ----
+
+w queue receive $url jobs
+expect "an empty queue has no message, and the exit status says so" 1 "is:" "err:no message"
+w queue send $url jobs '{"job":1}' --header 'kind=first' --correlation-id c7 --reply-to answers --id m1
+expect "a message is sent" 0 "out:message 1 is in queue 'jobs'"
+w_in '{"job":2}' queue send $url jobs --json
+json "the body may come from standard input" 'd["id"] == 2'
+printf '{"job":3}' >job.json
+w queue send $url jobs --from job.json
+expect "or from a file" 0 "out:message 3"
+w queue send $url jobs '{"job":4}' --from job.json
+expect "but not from two places" 2 "err:only one of them"
+w queue send $url jobs --from missing.json
+expect "a file that is missing is named" 1 "err:missing.json: No such file"
+w queue send $url jobs 'not json' --header 'broken'
+expect "a header without a value is refused" 2 "err:NAME=VALUE"
+w queue send $url jobs '{"job":5}' --in 1h --expires 2h
+expect "a delayed message is sent" 0 "out:message 4"
+w queue send $url jobs '{}' --in 5
+expect "a delay needs a unit" 2 "err:--in"
+w queue length $url jobs
+expect "the length counts by state" 0 "out:ready    3, the oldest for" "out:waiting  1" "out:dead     0"
+w queue length $url jobs --json
+json "and in JSON" '(d["ready"], d["leased"], d["waiting"], d["dead"]) == (3, 0, 1, 0)'
+w queue peek $url jobs --json
+json "peek shows every field" '[m["id"] for m in l] == [1, 2, 3, 4]
+	and l[0]["headers"] == {"kind": "first"} and l[0]["correlation_id"] == "c7"
+	and l[0]["reply_to"] == "answers" and l[0]["body"] == {"job": 1}
+	and l[0]["message_id"] == "m1" and l[3]["state"] == "waiting" and l[3]["expires_at"]'
+w queue peek $url jobs --limit 1 --after 1
+expect "and pages, as a table" 0 "out:MESSAGE_ID" 'out:{"job":2}' 'no:{"job":1}' 'no:{"job":3}'
+
+w queue receive $url jobs
+expect "receive prints the body of the oldest" 0 'is:{"job":1}'
+w queue receive $url jobs --json
+json "or all of the message" 'd["id"] == 2 and d["attempts"] == 1 and d["state"] == "leased"'
+w queue length $url jobs --json
+json "what was received is gone" 'd["ready"] == 1 and d["leased"] == 0'
+
+# ---- lease, ack, nack ----
+
+w queue receive $url jobs --lease 1m --json
+token=$(printf '%s' "$out" | python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])')
+ack=$(sed -nE 's/.*`(wherry queue ack [^`]*)`.*/\1/p' <<<"$err")
+expect "with --lease the message stays, and how to acknowledge it is said" 0 "err:is leased: \`wherry queue ack"
+w queue receive $url jobs
+expect "meanwhile nobody else receives it" 1 "err:no message"
+w queue nack $url jobs wrong 3
+expect "a wrong token changes nothing" 1 "err:not leased under this token"
+w queue nack $url jobs "$token" 3 --innocent
+expect "it can be given back" 0 "out:1 message returned"
+w queue receive $url jobs --lease 1m --json
+ack=$(sed -nE 's/.*`wherry (queue ack [^`]*)`.*/\1/p' <<<"$err")
+json "its attempt did not count" 'd["id"] == 3 and d["attempts"] == 1'
+# shellcheck disable=SC2086
+w $ack
+expect "the command that was printed acknowledges it" 0 "out:1 message acknowledged"
+# shellcheck disable=SC2086
+w $ack
+expect "once" 1 "err:not leased under this token"
+
+# ---- waiting ----
+
+(sleep 0.3; exec "$wherry" queue send $url jobs '{"late":1}' >/dev/null) &
+pids+=($!)
+w queue receive $url jobs --wait 30s
+expect "receive waits for a message" 0 'is:{"late":1}'
+w queue receive $url jobs --wait 50ms
+expect "and no longer than it is told to" 1 "err:no message"
+
+# ---- errors ----
+
+w queue send $url jobs '{"bad":1}'
+w queue receive $url jobs --lease 1m --json
+token=$(printf '%s' "$out" | python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])')
+id=$(printf '%s' "$out" | python3 -c 'import json, sys; print(json.load(sys.stdin)["id"])')
+w queue nack $url jobs "$token" "$id" --dead --error 'no such order'
+expect "a message is given up" 0 "out:1 message dead"
+w queue errors $url jobs
+expect "errors lists it, with its error" 0 "out:dead" "out:no such order" 'no:{"job":5}'
+w queue return $url jobs
+expect "return wants an id or --all" 2 "err:--all"
+w queue return $url jobs 4
+expect "a message that is not dead is not returned" 1
+w queue return $url jobs "$id" --json
+json "a dead one is" 'd["returned"] == 1'
+w queue receive $url jobs --json
+json "and is received again, from its first attempt" 'd["body"] == {"bad": 1} and d["attempts"] == 1'
+
+# ---- topics ----
+
+w queue create $url mail
+w queue subscribe $url jobs orders.placed
+expect "a queue subscribes" 0 "out:queue 'jobs' gets what is published to 'orders.placed'"
+w queue subscribe $url mail orders.placed
+w queue subscribe $url nobody orders.placed
+expect "a queue that is not there cannot" 1 "err:nobody"
+w queue subscriptions $url --json
+json "subscriptions lists them" '[(s["topic"], s["queue"]) for s in l] ==
+	[("orders.placed", "jobs"), ("orders.placed", "mail")]'
+w queue publish $url orders.placed '{"order":7}' --json
+json "a message is published to both" 'd["queues"] == 2'
+w queue publish $url orders.lost '{}'
+expect "where nobody has subscribed, to none" 0 "out:published to 0 queues"
+w queue receive $url mail --json
+json "each queue got it, under its topic" 'd["body"] == {"order": 7} and d["topic"] == "orders.placed"'
+w queue unsubscribe $url mail orders.placed
+expect "a subscription is taken back" 0
+w queue unsubscribe $url mail orders.placed
+expect "once" 1
+w queue publish $url orders.placed '{"order":8}' --json
+json "then the queue gets nothing more" 'd["queues"] == 1'
+
+# ---- purge, drop ----
+
+w queue purge $url jobs
+expect "purge asks" 2 "err:--yes"
+w queue purge $url jobs --yes --json
+json "and deletes" 'd["deleted"] == 3'
+w queue drop $url mail
+expect "drop says what would be lost" 2 "err:delete queue 'mail' with 0 messages"
+w queue drop $url mail --yes
+expect "and drops" 0 "out:queue 'mail' is gone"
+expect "an operator's change is logged" 0 "err:event=operator" "err:mail"
+w queue length $url mail
+expect "it is gone" 1 "err:there is no queue 'mail'"
+
+# ---- words ----
+
+w queue
+expect "queue alone lists its commands" 2 "out:queue receive" "out:queue publish"
+w queue --help
+expect "and so does --help" 0 "out:queue receive"
+w queue recieve $url jobs
+expect "a slip is corrected" 2 "err:did you mean 'queue receive'"
+w help queue send
+expect "help explains a command of it" 0 "out:usage: wherry queue send URL NAME" "out:--reply-to ADDRESS"
+export WHERRY_URL=$url
+w queue length jobs --json
+json "WHERRY_URL names the database" 'd["ready"] == 0'
+unset WHERRY_URL
+
+# ---- inbox ----
+
+w inbox status $url
+expect "an inbox that is not there is refused, with the command that makes it" 1 \
+	"err:wherry inbox create $url"
+w inbox create $url
+expect "an inbox is created" 0 "out:inbox 'inbox' is ready"
+sql shop.db "INSERT INTO inbox(message_id) VALUES ('m1') ON CONFLICT DO NOTHING;
+	INSERT INTO inbox(message_id, consumer) VALUES ('m1', 'billing') ON CONFLICT DO NOTHING"
+w inbox status $url --json
+json "its ids are counted" 'd["ids"] == 2'
+w inbox forget $url --message m2
+expect "an id that it has not is named" 1 "err:has not accepted message 'm2'"
+w inbox forget $url --message m1 --consumer billing
+expect "a message can be made new again" 0 "out:message 'm1' is new again"
+w inbox purge $url --older-than 1h --json
+json "young ids stay" 'd["purged"] == 0'
+w inbox purge $url --older-than 0s
+expect "old ones go" 0 "out:1 id purged"
+w inbox drop $url --yes
+expect "an inbox is dropped" 0 "out:inbox 'inbox' is gone"
+finish
