@@ -87,7 +87,8 @@ typedef struct wherry_status {
 	int64_t count[WHERRY_STATE_COUNT]; /* rows by state */
 	int64_t archived;        /* rows in the archive, which are not in count */
 	int64_t oldest_ready_us; /* age of the oldest that could be delivered now, 0 if
-				    none; of pending ones the first 40 are looked at */
+				    none; of pending ones the first 10,000 are looked
+				    at */
 	int64_t ready;           /* messages that could be delivered now: nothing of their
 				    key before them waits for a retry */
 	bool paused;
@@ -97,6 +98,18 @@ typedef struct wherry_status {
 	char engine[16];       /* "exclusive", … or "" */
 	int schema_version;
 	char layout[24]; /* of its table: "native", "event-bus" */
+
+	/* What the relay that holds the lease, or held it last, wrote of itself; it writes every
+	 * few seconds, and at once when the destination fails or is up again.  Ages in
+	 * microseconds; -1: not known, or never. */
+	char state[16];   /* "leading", "paused", "retrying" (the destination), "stopped";
+				  "": not known */
+	int64_t state_us; /* since when it is in this state */
+	char destination[128]; /* scheme and host of its URL */
+	int64_t delivered;     /* messages since it took the lease */
+	int64_t delivered_us;  /* since the last one was delivered */
+	char error[200];       /* why the last delivery that failed did; "": none did */
+	int64_t error_us;      /* since then */
 } wherry_status;
 
 /**

@@ -43,11 +43,25 @@ static void system_sleep(void *ctx, int64_t us)
 	(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
 }
 
+static void system_self(void *ctx, char out[WH_PROCESS_LEN])
+{
+	(void)ctx;
+	wh_process_self(out);
+}
+
+static wh_process_state system_look(void *ctx, const char *who)
+{
+	(void)ctx;
+	return wh_process_look(who);
+}
+
 const wh_env wh_env_system = {
 	.now_us = system_now,
 	.monotonic_us = system_monotonic,
 	.random = system_random,
 	.sleep_us = system_sleep,
+	.process_self = system_self,
+	.process_look = system_look,
 };
 
 int64_t wh_now(const wh_env *env)
@@ -68,6 +82,18 @@ uint64_t wh_random(const wh_env *env)
 void wh_sleep(const wh_env *env, int64_t us)
 {
 	env->sleep_us(env->ctx, us);
+}
+
+void wh_self(const wh_env *env, char out[WH_PROCESS_LEN])
+{
+	*out = 0;
+	if (env->process_self)
+		env->process_self(env->ctx, out);
+}
+
+wh_process_state wh_look_at_process(const wh_env *env, const char *who)
+{
+	return env->process_look ? env->process_look(env->ctx, who) : WH_PROCESS_UNKNOWN;
 }
 
 int64_t wh_later(int64_t a_us, int64_t b_us)

@@ -199,6 +199,9 @@ typedef struct wh_why {
 	int64_t now_us; /* Unix time */
 } wh_why;
 
+/* Does the destination of the relay that runs refuse everything? */
+bool wh_is_refused(const wherry_status *st);
+
 /* Append it, in words. */
 void wh_put_why(wh_buf *why, const wh_why *s, const wherry_row *row);
 

@@ -7,11 +7,13 @@
 
 #include "base/env.h"
 #include "outbox/stream.h"
+#include "publish/parts.h"
+#include "store/relay_report.h"
 
-enum { WARNINGS_MAX = 4, LATE_US = 60 * WH_SECOND };
+enum { WARNINGS_MAX = 4, WARNING_MAX = 600, LATE_US = 60 * WH_SECOND };
 
 typedef struct warnings {
-	char text[WARNINGS_MAX][300];
+	char text[WARNINGS_MAX][WARNING_MAX];
 	size_t n;
 } warnings;
 
@@ -93,6 +95,19 @@ static void put_stream(wh_buf *buf, const wh_wal_watched *st)
 		      st->dead);
 }
 
+/* Messages that the destination does not take: all that are open. */
+static void warn_refused(const wherry_status *st, warnings *out)
+{
+	wh_buf text = WH_BUF_INIT(WARNING_MAX);
+	int64_t waiting = st->count[WHERRY_PENDING] + st->count[WHERRY_PROCESSING] +
+			  st->count[WHERRY_FAILED];
+
+	wh_report_put_refusal(&text, st->destination, st->error, st->state_us);
+	warn(out, "%s; %" PRId64 " message%s", wh_buf_str(&text), waiting,
+	     waiting == 1 ? " waits" : "s wait");
+	wh_buf_clear(&text);
+}
+
 /* What a person would want to know before they ask. */
 static void look(const wh_session *s, const wherry_status *st, warnings *out)
 {
@@ -101,14 +116,15 @@ static void look(const wh_session *s, const wherry_status *st, warnings *out)
 	if (st->paused)
 		warn(out, "the outbox is paused: nothing leaves until `wherry resume%s`",
 		     s->target);
+	else if (wh_is_refused(st))
+		warn_refused(st, out);
 	else if (st->ready && !st->lease_left_us && !*wh_outbox_limits(s->box))
 		warn(out, "no relay is running: start one with `wherry relay%s TO`",
 		     s->target);
 	else if (st->ready && st->oldest_ready_us > LATE_US)
 		warn(out,
-		     "the oldest message has been ready for %s: the relay is too slow, "
-		     "or its "
-		     "destination is down",
+		     "the oldest message has been ready for %s: the relay or its "
+		     "destination is too slow",
 		     wh_span_text(st->oldest_ready_us, span));
 	if (st->count[WHERRY_DEAD])
 		warn(out,
@@ -165,6 +181,30 @@ static void print_health(const wh_session *s, const wherry_status *st, const war
 		(void)printf(": no message is ready\n");
 }
 
+/* What the relay wrote of itself. */
+static void print_report(const wherry_status *st)
+{
+	char span[WH_SPAN_LEN];
+	wh_buf error = WH_BUF_INIT(WARNING_MAX);
+
+	if (*st->state && st->lease_left_us > 0)
+		(void)printf("state       %s for %s\n", st->state,
+			     wh_span_text(st->state_us, span));
+	else if (*st->state && strcmp(st->state, WH_STATE_STOPPED) != 0)
+		(void)printf("state       it ended without giving its lease back\n");
+	if (*st->destination)
+		(void)printf("destination %s\n", st->destination);
+	if (st->delivered_us >= 0)
+		(void)printf("delivered   %" PRId64 " by this relay, the last %s ago\n",
+			     st->delivered, wh_span_text(st->delivered_us, span));
+	if (st->error_us >= 0) {
+		wh_put_cell(&error, st->error, 0);
+		(void)printf("last error  %s ago: %s\n", wh_span_text(st->error_us, span),
+			     wh_buf_str(&error));
+	}
+	wh_buf_clear(&error);
+}
+
 static void print_text(const wh_session *s, const wherry_status *st,
 		       const wh_wal_watched *stream, const warnings *w, sharers *shares)
 {
@@ -197,6 +237,7 @@ static void print_text(const wh_session *s, const wherry_status *st,
 		(void)printf("\nrelay       not known: these tables do not say\n");
 	else
 		(void)printf("\nrelay       none so far\n");
+	print_report(st);
 	print_stream(stream);
 }
 
@@ -205,8 +246,36 @@ static void put_text(wh_buf *buf, const char *text)
 	wh_buf_json(buf, text, strlen(text));
 }
 
+/* An age; -1 is null. */
+static void put_age(wh_buf *buf, const char *name, int64_t us)
+{
+	if (us < 0)
+		wh_buf_printf(buf, ",\"%s\":null", name);
+	else
+		wh_buf_printf(buf, ",\"%s\":%" PRId64, name, us);
+}
+
+/* Also of the last relay, where none runs. */
+static void put_report(wh_buf *buf, const wherry_status *st)
+{
+	bool gone = st->lease_left_us <= 0 && *st->state &&
+		    strcmp(st->state, WH_STATE_STOPPED) != 0;
+
+	wh_buf_puts(buf, ",\"state\":");
+	put_text(buf, gone ? "gone" : st->state);
+	put_age(buf, "state_us", st->state_us);
+	wh_buf_puts(buf, ",\"destination\":");
+	put_text(buf, st->destination);
+	wh_buf_printf(buf, ",\"delivered\":%" PRId64, st->delivered);
+	put_age(buf, "last_delivery_us", st->delivered_us);
+	wh_buf_puts(buf, ",\"last_error\":");
+	put_text(buf, st->error);
+	put_age(buf, "last_error_us", st->error_us);
+}
+
 static void put_relay(wh_buf *buf, const wherry_status *st)
 {
+	put_report(buf, st);
 	if (st->lease_left_us <= 0) {
 		wh_buf_printf(buf, ",\"epoch\":%" PRId64 ",\"relay\":null", st->epoch);
 		return;

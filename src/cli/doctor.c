@@ -234,6 +234,8 @@ static wh_level level_of(const wh_why *why, const wherry_row *row)
 	if (row->state == WHERRY_DEAD || why->status.paused ||
 	    (native && why->status.lease_left_us <= 0))
 		return WH_BAD;
+	if (wh_is_refused(&why->status))
+		return WH_BAD;
 	return row->state == WHERRY_FAILED || row->held_by || row->parked_by ? WH_WARN
 									     : WH_WELL;
 }
@@ -316,15 +318,14 @@ static wherry_code absent(wh_doctor *d, const char *ident, wherry_error *err)
 /* Of the status what can be had without counting. */
 static wherry_code ask_relay(wherry_outbox *box, wherry_status *out, wherry_error *err)
 {
-	wh_holder holder = {.epoch = 0};
+	wh_holder holder = WH_HOLDER_NONE;
 	int64_t control_version;
 	wherry_code code =
 		wh_store_control(&box->store, &out->paused, &control_version, err);
 
 	if (code == WHERRY_OK)
 		code = wh_store_holder(&box->store, &holder, err);
-	out->lease_left_us = holder.left_us;
-	memcpy(out->owner, holder.owner, sizeof(out->owner));
+	wh_outbox_relay_status(&holder, out);
 	return code;
 }
 

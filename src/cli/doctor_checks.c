@@ -25,12 +25,20 @@ const wh_check wh_checks[] = {
 			  "database, schema or table?",
 	},
 	{
+		.name = "destination",
+		.flags = NATIVE,
+		.none = "the destination takes messages",
+		.trouble = "destination refuses: $2, to $1 for ~3; the relay tries it "
+			   "again and again",
+		.advice = "repair the destination: messages lose no attempts meanwhile",
+	},
+	{
 		.name = "backlog",
 		.flags = NATIVE | TABLE,
 		.none = "a relay leaves nothing lying that could leave",
 		.trouble = "message $1 has been ready for ~2 though a relay runs$3",
-		.advice = "read the relay's log: its destination is down or slow, or the "
-			  "relay itself is stopped or starved",
+		.advice = "read the relay's log: its destination is slow, or the relay "
+			  "itself is stopped or starved",
 	},
 	{
 		.name = "held",

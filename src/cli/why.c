@@ -1,9 +1,22 @@
 #include "cli/cli.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "outbox/outbox.h"
 #include "publish/parts.h"
+#include "store/relay_report.h"
+
+bool wh_is_refused(const wherry_status *st)
+{
+	return st->lease_left_us > 0 && strcmp(st->state, WH_STATE_RETRYING) == 0;
+}
+
+static void put_refusal(wh_buf *why, const wherry_status *st)
+{
+	wh_report_put_refusal(why, st->destination, st->error, st->state_us);
+	wh_buf_printf(why, "; %s tries it again and again", st->owner);
+}
 
 static void put_relay(wh_buf *why, const wh_why *s)
 {
@@ -18,6 +31,8 @@ static void put_relay(wh_buf *why, const wh_why *s)
 	else if (st->lease_left_us <= 0)
 		wh_buf_printf(why, "no relay is running: `wherry relay%s TO`",
 			      s->session->target);
+	else if (wh_is_refused(st))
+		put_refusal(why, st);
 	else
 		wh_buf_printf(why, "%s relays this outbox and will come to it",
 			      st->owner);
@@ -50,6 +65,10 @@ static void put_retry(wh_buf *why, const wh_why *s, const wherry_row *row)
 		wh_buf_printf(why, "the next is due in %s", wh_span_text(left, span));
 	else
 		put_relay(why, s);
+	if (wh_is_refused(&s->status) && (row->held_by || left > 0)) {
+		wh_buf_puts(why, "; ");
+		put_refusal(why, &s->status);
+	}
 	put_parked(why, s, row);
 }
 

@@ -24,6 +24,7 @@
 #include "store/partitions.h"
 #include "outbox/stream.h"
 #include "publish/driver.h"
+#include "store/relay_report.h"
 
 /* ---- line.c ---- */
 
@@ -64,8 +65,11 @@ typedef struct wh_pipeline_view {
 	int64_t restarts;
 	wh_number numbers[WH_NUMBERS_MOST]; /* the destination's own */
 	size_t n_numbers;
-	int64_t stepped_us; /* monotonic: when it was last alive */
-	char why[240];      /* it fails */
+	int64_t stepped_us;   /* monotonic: when it was last alive */
+	const char *state;    /* WH_STATE_…, "standby", or "" while it does not run */
+	int64_t state_us;     /* monotonic: since when */
+	wh_relay_report said; /* of itself */
+	char why[240];        /* it fails */
 } wh_pipeline_view;
 
 typedef struct wh_pipeline wh_pipeline;

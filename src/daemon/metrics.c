@@ -65,6 +65,28 @@ static bool paused(const sample *s, double *out)
 	return true;
 }
 
+static bool state_age(const sample *s, double *out)
+{
+	*out = seconds(wh_monotonic(&wh_env_system) - s->view.state_us);
+	return s->view.state && *s->view.state;
+}
+
+static bool since(int64_t at_us, double *out)
+{
+	*out = seconds(wh_monotonic(&wh_env_system) - at_us);
+	return at_us > 0;
+}
+
+static bool delivery_age(const sample *s, double *out)
+{
+	return since(s->view.said.delivered_us, out);
+}
+
+static bool error_age(const sample *s, double *out)
+{
+	return since(s->view.said.error_us, out);
+}
+
 static bool oldest(const sample *s, double *out)
 {
 	*out = seconds(s->outbox.backlog.oldest_ready_us);
@@ -147,6 +169,14 @@ static const family families[] = {
 	 MADE(leading)},
 	{"wherry_destination_up", "gauge", "0 while the destination is down.",
 	 MADE(destination_up)},
+	{"wherry_state_seconds", "gauge",
+	 "How long the relay has been in the state of wherry_state.", MADE(state_age)},
+	{"wherry_last_delivery_seconds", "gauge",
+	 "Since this relay delivered a message; missing until it has.",
+	 MADE(delivery_age)},
+	{"wherry_last_error_seconds", "gauge",
+	 "Since a delivery of this relay failed; missing until one does.",
+	 MADE(error_age)},
 	{"wherry_paused", "gauge", "1 while an operator has paused the outbox.",
 	 MADE(paused)},
 	{"wherry_in_flight", "gauge", "Messages handed over, without an answer yet.",
@@ -337,6 +367,23 @@ static void put_owned(wh_buf *out, const char *name, const sample *s, const char
 	wh_buf_printf(out, "\"} %" PRId64 "\n", value);
 }
 
+/* Which of the states it is in: 1, the others 0. */
+static void put_states(wh_buf *out, const sample *samples, size_t n)
+{
+	static const char *const states[] = {WH_STATE_LEADING, "standby", WH_STATE_PAUSED,
+					     WH_STATE_RETRYING, WH_STATE_STOPPED};
+
+	head(out, "wherry_state", "gauge",
+	     "1 for the state that the relay is in; retrying: the destination is down.");
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < sizeof(states) / sizeof(*states); k++)
+			wh_buf_printf(out, "wherry_state{relay=\"%s\",state=\"%s\"} %d\n",
+				      samples[i].name, states[k],
+				      samples[i].view.state &&
+					      strcmp(samples[i].view.state, states[k]) ==
+						      0);
+}
+
 static void put_leases(wh_buf *out, const sample *samples, size_t n)
 {
 	head(out, "wherry_lease_epoch", "gauge",
@@ -427,6 +474,7 @@ void wh_metrics_write(wh_daemon *d, wh_backlogs *b, wh_buf *out)
 	if (!samples)
 		return;
 	put_families(out, samples, n);
+	put_states(out, samples, n);
 	put_leases(out, samples, n);
 	put_errors(out, samples, n);
 	put_latency(out, samples, n);

@@ -58,6 +58,18 @@ static void add_stats(wherry_relay_stats *sum, const wherry_relay_stats *before)
 		sum->errors[i] += before->errors[i];
 }
 
+/* As the row of its lease has it, but at once. */
+static void note_state(wh_pipeline_view *view, const wherry_relay *relay)
+{
+	const char *state = wh_report_state(relay);
+
+	view->said = relay->report;
+	if (view->state && strcmp(view->state, state) == 0)
+		return;
+	view->state = state;
+	view->state_us = wh_monotonic(&wh_env_system);
+}
+
 static void note_step(wh_pipeline *p, wherry_relay *relay)
 {
 	wherry_relay_stats stats;
@@ -68,6 +80,7 @@ static void note_step(wh_pipeline *p, wherry_relay *relay)
 	p->view.stats = stats;
 	p->view.n_numbers = wh_relay_numbers(relay, p->view.numbers);
 	p->view.stepped_us = wh_monotonic(&wh_env_system);
+	note_state(&p->view, relay);
 	(void)pthread_mutex_unlock(&p->lock);
 }
 
@@ -112,6 +125,8 @@ static void hide(wh_pipeline *p)
 	p->view.stats.held_keys = p->view.stats.parked_keys = 0;
 	p->view.stats.epoch = p->view.stats.suspects = 0;
 	p->view.stats.paused = p->view.stats.down = false;
+	p->view.state = "";
+	p->view.state_us = wh_monotonic(&wh_env_system);
 	(void)pthread_mutex_unlock(&p->lock);
 }
 

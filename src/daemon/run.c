@@ -57,23 +57,30 @@ bool wh_daemon_alive(wh_daemon *d, char why[240])
 	return alive;
 }
 
-static const char *state_of(const wh_pipeline_view *view)
+static void put_state(wh_buf *out, const wh_pipeline_view *view)
 {
+	int64_t since_us = wh_monotonic(&wh_env_system) - view->state_us;
+
 	switch (view->health) {
 	case WH_STARTING:
-		return "starting";
+		wh_buf_puts(out, "starting");
+		return;
 	case WH_FAILING:
-		return view->why;
+		wh_buf_puts(out, view->why);
+		return;
 	case WH_ENDED:
-		return "ended";
+		wh_buf_puts(out, "ended");
+		return;
 	case WH_RUNNING:
 		break;
 	}
 	if (view->stats.down)
-		return "its destination is down";
-	if (view->stats.paused)
-		return "paused";
-	return view->stats.epoch ? "leading" : "standing by";
+		wh_report_put_refusal(out, view->said.destination, view->said.error,
+				      since_us);
+	else if (view->stats.paused)
+		wh_buf_puts(out, "paused");
+	else
+		wh_buf_puts(out, view->stats.epoch ? "leading" : "standing by");
 }
 
 bool wh_daemon_ready(wh_daemon *d, wh_buf *out)
@@ -88,8 +95,10 @@ bool wh_daemon_ready(wh_daemon *d, wh_buf *out)
 		wh_pipeline_look(d->pipelines[i], &view);
 		fine = wh_pipeline_ready(&view);
 		ready = ready && fine;
-		wh_buf_printf(out, "%s %s: %s\n", wh_pipeline_plan(d->pipelines[i])->name,
-			      fine ? "ready" : "not ready", state_of(&view));
+		wh_buf_printf(out, "%s %s: ", wh_pipeline_plan(d->pipelines[i])->name,
+			      fine ? "ready" : "not ready");
+		put_state(out, &view);
+		wh_buf_putc(out, '\n');
 	}
 	(void)pthread_mutex_unlock(&d->lock);
 	return ready;

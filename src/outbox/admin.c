@@ -97,12 +97,27 @@ wherry_code wherry_outbox_oldest_ready(wherry_outbox *box, int64_t *out_age_us,
 	return code;
 }
 
+void wh_outbox_relay_status(const wh_holder *holder, wherry_status *out)
+{
+	out->epoch = holder->epoch;
+	out->lease_left_us = holder->left_us;
+	memcpy(out->owner, holder->owner, sizeof(out->owner));
+	memcpy(out->engine, holder->engine, sizeof(out->engine));
+	memcpy(out->state, holder->state, sizeof(out->state));
+	out->state_us = holder->state_us;
+	memcpy(out->destination, holder->destination, sizeof(out->destination));
+	out->delivered = holder->delivered;
+	out->delivered_us = holder->delivered_us;
+	memcpy(out->error, holder->error, sizeof(out->error));
+	out->error_us = holder->error_us;
+}
+
 wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out, size_t size,
 				 wherry_error *err)
 {
 	wh_error_clear(err);
 	wherry_status status = {.schema_version = box->store.version};
-	wh_holder holder = {.epoch = 0};
+	wh_holder holder = WH_HOLDER_NONE;
 	ready r = {0};
 	int64_t control_version, held = 0;
 	wherry_code code;
@@ -126,10 +141,7 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out, size_t 
 		status.ready = INT64_MAX;
 	status.ready = status.ready > held ? status.ready - held : 0;
 	status.oldest_ready_us = wh_us(r.age_ms);
-	status.epoch = holder.epoch;
-	status.lease_left_us = holder.left_us;
-	memcpy(status.owner, holder.owner, sizeof(status.owner));
-	memcpy(status.engine, holder.engine, sizeof(status.engine));
+	wh_outbox_relay_status(&holder, &status);
 	(void)snprintf(status.layout, sizeof(status.layout), "%s",
 		       box->store.layout.name);
 	wh_sized_write(out, size, &status, sizeof(status));

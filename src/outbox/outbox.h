@@ -313,4 +313,7 @@ wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack
 			   const wh_read_from *from, wh_open_fn visit, void *ctx,
 			   bool statements, wh_horizon *horizon, wherry_error *err);
 
+/* Fill in what a status says of relays. */
+void wh_outbox_relay_status(const wh_holder *holder, wherry_status *out);
+
 #endif

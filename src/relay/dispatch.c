@@ -67,6 +67,14 @@ static void take_down(wherry_relay *r, wh_entry *e)
 	wh_keys_drop(&r->keys, key);
 }
 
+/* The connection failed; "destination-down" says so the first time. */
+static void not_reached(wherry_relay *r, int64_t now, const char *why)
+{
+	if (r->destination.down)
+		wh_report_failure(r, NULL, now, why);
+	wh_down(r, now, why);
+}
+
 /*
  * The connection is gone, and with it the receipts of the messages in flight: they go back,
  * in order.  A message that was in flight both times may be the cause, and is a suspect: it
@@ -99,7 +107,7 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 		r->unfenced = true; /* is the lease still ours? */
 	r->destination.width = 1;
 	r->destination.probes_left = 0;
-	wh_down(r, now, why->message);
+	not_reached(r, now, why->message);
 }
 
 static bool reopen(wherry_relay *r, int64_t now)
@@ -113,7 +121,7 @@ static bool reopen(wherry_relay *r, int64_t now)
 		wh_handlers_grant(r);
 		return true;
 	}
-	wh_down(r, now, why.message);
+	not_reached(r, now, why.message);
 	return false;
 }
 

@@ -18,7 +18,7 @@ static void note_lease(wherry_relay *r, int64_t asked_us)
 	r->held_until_us = wh_later(asked_us, lasts_us - margin_us);
 	r->renew_at_us = wh_later(asked_us, r->set.renew_us);
 	wh_operator_pause(r, r->lease.paused);
-	r->fenced_us = asked_us;
+	r->fenced_us = r->reported_us = asked_us;
 	r->stats.epoch = r->lease.epoch;
 	r->db_failures = 0;
 }
@@ -30,6 +30,7 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 
 	note_lease(r, now);
 	r->control_version = r->lease.control_version;
+	r->published_before = r->stats.published;
 	r->suspects_upto = INT64_MAX;
 	if (r->engine->suspects)
 		code = r->engine->suspects(r, &r->suspects_upto, err);
@@ -75,6 +76,8 @@ static wherry_code take(wherry_relay *r, wherry_error *err)
 {
 	const wh_relay_settings *s = &r->set;
 
+	wh_report_update(r);
+
 	if (r->engine->take)
 		return r->engine->take(r, err);
 	return wh_store_lease_as(&r->box->store, r->engine->id, s->redeliver, s->name,
@@ -101,6 +104,37 @@ static wherry_code take_and_meet(wherry_relay *r, wherry_error *err)
 	return code;
 }
 
+/* The process that holds the lease has ended on this machine: nobody need wait for the lease. */
+static wherry_code expire_orphan(wherry_relay *r, wh_holder *holder, wherry_error *err)
+{
+	wherry_code code;
+
+	if (holder->left_us <= 0 || r->engine->joins_leader ||
+	    !wh_store_orphaned(&r->box->store, holder->process))
+		return WHERRY_OK;
+	wh_relay_say(r, WHERRY_LOG_WARN, "leader-gone",
+		     wh_log_text("leader", holder->owner),
+		     wh_log_note("its process has ended; its lease is taken over at "
+				 "once"));
+	code = wh_store_expire(&r->box->store, 0, holder->epoch, err);
+	if (code == WHERRY_OK)
+		holder->left_us = 0;
+	return code;
+}
+
+/* While it stands by: look again whether the leader's process has ended. */
+static void watch_leader(wherry_relay *r, int64_t now)
+{
+	enum { LOOK_US = 500000 };
+	const char *process = r->leader_process;
+
+	if (wh_look_at_process(&r->env, process) == WH_PROCESS_ENDED)
+		r->renew_at_us = now;
+	r->leader_look_us = wh_look_at_process(&r->env, process) == WH_PROCESS_UNKNOWN
+				    ? WH_NEVER
+				    : wh_later(now, LOOK_US);
+}
+
 /* Looking first costs no write lock, which the holder may want. */
 static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 {
@@ -110,10 +144,14 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	wh_meeting how = WH_STANDS_BY;
 	wherry_code code;
 
+	if (now >= r->leader_look_us)
+		watch_leader(r, now);
 	if (now < r->renew_at_us)
 		return WHERRY_OK;
 	(void)wh_db_replaced(r->db, true); /* if so, the next call fails */
 	code = wh_store_holder(&r->box->store, &holder, &why);
+	if (code == WHERRY_OK)
+		code = expire_orphan(r, &holder, &why);
 	if (code == WHERRY_OK && holder.left_us > 0)
 		how = wh_meet_now(r->engine->id, wh_engine_of(holder.engine));
 	if (how == WH_REFUSED)
@@ -121,11 +159,14 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code == WHERRY_OK && holder.left_us > 0 && how == WH_STANDS_BY &&
 	    !r->engine->joins_leader) {
 		log_standby(r, holder.owner);
+		memcpy(r->leader_process, holder.process, sizeof(r->leader_process));
+		watch_leader(r, now);
 		left_us = holder.left_us + 1000; /* the table keeps milliseconds */
 		r->renew_at_us = wh_later(
 			now, left_us < r->set.renew_us ? left_us : r->set.renew_us);
 		return WHERRY_OK;
 	}
+	r->leader_look_us = WH_NEVER;
 	r->renew_at_us = wh_later(now, r->set.renew_us);
 	if (code == WHERRY_OK)
 		code = take_and_meet(r, &why);
@@ -158,6 +199,7 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK)
 		return code;
 	fresh.suspects = r->lease.suspects || !is_proven(r) ? 1 : 0;
+	wh_report_update(r);
 	code = r->engine->renew ? r->engine->renew(r, &fresh, err)
 				: wherry_outbox_renew(r->box, &fresh, err);
 	if (code == WHERRY_STALE)

@@ -296,7 +296,8 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 	else if (r->fsm.state == WH_DRAINING)
 		at = wh_sooner(at, wh_sooner(r->stop_by_us, r->renew_at_us));
 	else if (r->fsm.state == WH_STANDBY)
-		at = wh_sooner(at, wh_sooner(r->renew_at_us, r->check_us));
+		at = wh_sooner(at, wh_sooner(r->leader_look_us,
+					     wh_sooner(r->renew_at_us, r->check_us)));
 	if (r->fsm.state == WH_LOST)
 		at = wh_sooner(at, r->window.in_flight.n ? WH_NEVER : now);
 	if (r->target & WHERRY_UNTIL_EMPTY &&

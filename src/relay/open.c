@@ -263,6 +263,8 @@ static wherry_code open_box(wherry_relay *r, wherry_error *err)
 	if (code == WHERRY_OK && wh_config_switch(r->config, WH_RELAY_SOLE))
 		code = wh_outbox_sole(r->box, err);
 	if (code == WHERRY_OK)
+		r->box->store.report = &r->report;
+	if (code == WHERRY_OK)
 		code = apply_layout(r, err);
 	if (code == WHERRY_OK)
 		code = allocate(r, err);
@@ -345,6 +347,7 @@ wherry_code wherry_relay_open(const char *from, const char *to,
 	code = r->from && r->to ? WHERRY_OK : wh_oom(err);
 	if (code == WHERRY_OK)
 		code = wh_publisher_open(to, r->config, &r->env, &r->pub, err);
+	wh_report_init(r);
 	if (code == WHERRY_OK)
 		code = wh_dead_letters_open(r, err);
 	if (code == WHERRY_OK)
@@ -376,6 +379,7 @@ wherry_code wherry_relay_open_on(wherry_db *db, wherry_publisher *publisher,
 		return code;
 	r->db = db;
 	r->pub = publisher;
+	wh_report_init(r);
 	apply_publisher(r);
 	code = wh_dead_letters_open(r, err);
 	if (code == WHERRY_OK)

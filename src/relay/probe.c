@@ -26,8 +26,11 @@ void wh_down(wherry_relay *r, int64_t now, const char *why)
 			     wh_log_text("why", why),
 			     wh_log_note("one message probes, the others wait, and no "
 					 "attempts are counted"));
-	if (!r->destination.down)
+	wh_report_error(r, now, why);
+	if (!r->destination.down) {
 		wh_hook_error(r, WHERRY_CLOSED, why);
+		wh_report_soon(r, now);
+	}
 	r->destination.down = true;
 	r->destination.probing = false;
 	r->destination.probes++;
@@ -39,9 +42,11 @@ void wh_down(wherry_relay *r, int64_t now, const char *why)
 
 void wh_up(wherry_relay *r)
 {
-	if (r->destination.down)
+	if (r->destination.down) {
 		wh_relay_say(r, WHERRY_LOG_INFO, "destination-up",
 			     wh_log_int("probes", r->destination.probes));
+		wh_report_soon(r, wh_monotonic(&r->env));
+	}
 	r->destination.down = r->destination.probing = false;
 	r->destination.probes = 0;
 	r->destination.probes_left = 0;

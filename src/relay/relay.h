@@ -21,6 +21,7 @@
  *     handler_step.c  what a handler writes, and the acknowledgement, in one transaction
  *     hooks.c         calls the application's hook
  *     latency.c       how long messages take
+ *     self_report.c   what the relay says of itself in the lease, and of failures in the log
  *     until_empty.c   is anything left of what was there at the start?
  *     engine/         how rows come in, and how what became of them is written
  *     hold/           where messages wait that may not be sent yet
@@ -54,6 +55,7 @@
 #include "publish/driver.h"
 #include "relay/refused.h"
 #include "relay/window.h"
+#include "store/relay_report.h"
 
 enum { WH_STANDBY, WH_LEADING, WH_DRAINING, WH_LOST, WH_STOPPED };
 
@@ -150,7 +152,10 @@ struct wherry_relay {
 	int64_t renew_at_us; /* LEADING: when to renew; STANDBY: when to try to take it. */
 	int64_t suspects_upto; /* Messages up to this id, or position of the log, may have ended
 				* the last relay. */
-	bool standby_logged; /* It is logged that another relay holds the lease. */
+	char leader_process[WH_PROCESS_LEN]; /* STANDBY: of the relay that leads. */
+	int64_t leader_look_us; /* STANDBY: when to see whether that process has ended. */
+	int64_t published_before; /* Messages delivered when the lease was taken. */
+	bool standby_logged;      /* It is logged that another relay holds the lease. */
 	bool unfenced; /* Rows were read since the lease was last verified: verify it before
 			      anything is submitted. */
 	bool reading; /* Rows are being read; all that were read before are fenced. */
@@ -188,6 +193,13 @@ struct wherry_relay {
 	int old_log;      /* The old file's log, for wh_db_options; 0 or -1: none. */
 	int64_t purge_at_us;
 	bool purge_idle; /* Nothing was delivered since the last purge. */
+
+	/* What it says of itself. */
+	wh_relay_report report;
+	int64_t reported_us;    /* When the lease, and with it the report, was written. */
+	int64_t failure_log_us; /* Until then failures are not logged. */
+	int64_t failure_wait_us; /* How long that lasts the next time. */
+	int64_t n_unlogged;      /* Failures since one was logged. */
 
 	/* Ending. */
 	atomic_bool stop;
@@ -262,6 +274,18 @@ size_t wh_relay_numbers(const wherry_relay *r, wh_number *out);
 
 /* latency.c: of a message that was delivered */
 void wh_latency_note(wherry_relay *r, const wh_entry *e);
+
+/* self_report.c */
+void wh_report_init(wherry_relay *r);
+const char *wh_report_state(const wherry_relay *r); /* also "standby" */
+void wh_report_update(wherry_relay *r); /* before the lease is taken or renewed */
+/* Note why a delivery failed. */
+void wh_report_error(wherry_relay *r, int64_t now, const char *why);
+/* The same, and log it unless that was done a short while ago.  e: the message; NULL: the
+ * connection to the destination failed. */
+void wh_report_failure(wherry_relay *r, const wh_entry *e, int64_t now, const char *why);
+/* The destination went down, or is up again: have that written soon. */
+void wh_report_soon(wherry_relay *r, int64_t now);
 
 /* until_empty.c */
 wherry_code wh_until_empty_begin(wherry_relay *r, int64_t now, wherry_error *err);

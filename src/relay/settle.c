@@ -116,6 +116,7 @@ static void settle_retry(wherry_relay *r, wh_entry *e, const wh_receipt *receipt
 	e->delay_us = wh_backoff_delay(&r->set.retry, attempts, &r->env);
 	if (receipt->retry_after_us > e->delay_us)
 		e->delay_us = receipt->retry_after_us;
+	wh_report_failure(r, e, now, why);
 	settle_failure(r, e, why, now);
 }
 
@@ -125,6 +126,7 @@ static void settle_uncounted(wherry_relay *r, wh_entry *e, const char *why, int6
 	e->fate = WH_FATE_FAILED;
 	e->uncounted = e->untried = true;
 	e->delay_us = wh_probe_rest_us(r, now);
+	wh_report_failure(r, e, now, why);
 	settle_failure(r, e, why, now);
 }
 
@@ -183,6 +185,7 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 	if (receipt->verdict == WHERRY_REJECTED && !wh_probe_rejects_all(r, e, receipt)) {
 		wh_up(r); /* it answered about this one message */
 		e->fate = WH_FATE_DEAD;
+		wh_report_error(r, now, why);
 		settle_failure(r, e, why, now);
 		return;
 	}
@@ -219,6 +222,7 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 		wh_up(r);
 		r->destination.taken++;
 		r->destination.n_rejected = 0;
+		r->report.delivered_us = now;
 		wh_refused_remove(&r->destination.refused, e->msg.id);
 		wh_latency_note(r, e);
 		e->written = receipt->written;

@@ -41,11 +41,15 @@
 	X(others_left, "others-left", "") \
 	X(drop_shared, "drop-shared", "")
 
+/* What a relay says of itself with each renewal. */
+#define WH_REPORT_GIVEN "state destination delivered delivered_age error error_age"
+
 /* One relay at a time, and what operators ask of relays. */
 #define WH_STORE_LEASE(X) \
-	X(lease, "lease", "name number engine owner lasts window") \
+	X(lease, "lease", "name number engine owner lasts window process destination") \
 	X(lease_holder, "lease-holder", "name number") \
-	X(renew, "renew", "name number epoch lasts suspects") \
+	X(lease_orphaned, "lease-orphaned", "name number epoch") \
+	X(renew, "renew", "name number epoch lasts suspects " WH_REPORT_GIVEN) \
 	X(release, "release", "name number epoch") \
 	X(fence, "fence", "name number epoch shared") \
 	X(control, "control", "name") \
@@ -54,7 +58,7 @@
 
 /* A lease that competing relays hold together. */
 #define WH_STORE_MEMBERS(X) \
-	X(join, "join", "name number owner lasts epoch token") \
+	X(join, "join", "name number owner lasts epoch token " WH_REPORT_GIVEN) \
 	X(leave, "leave", "name number epoch token")
 
 /* Relays that write nothing to rows have a position, which ends with them. */
@@ -137,8 +141,8 @@
 	X(partitions_lock, "partitions-lock", "") \
 	X(partitions_relays, "partitions-relays", "name") \
 	X(partitions_strip, "partitions-strip", "name number epoch mask") \
-	X(partitions_take, "partitions-take", "name number owner lasts unclean window suspects mask") \
-	X(partitions_renew, "partitions-renew", "name number epoch lasts suspects change mask unclean") \
+	X(partitions_take, "partitions-take", "name number owner lasts unclean window suspects mask process destination") \
+	X(partitions_renew, "partitions-renew", "name number epoch lasts suspects change mask unclean " WH_REPORT_GIVEN) \
 	X(partitions_control, "partitions-control", "name number") \
 	X(partitions_tell, "partitions-tell", "") \
 	X(partitions_read, "partitions-read", "after limit each late open partitions known long body") \

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/uuid.h"
 #include "store/partitions.h"
+#include "store/relay_report.h"
 
 wherry_code wh_store_take_lease(void *ctx, const wh_row *row, wherry_error *err)
 {
@@ -41,6 +42,7 @@ wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, bool again,
 			      wherry_lease *out, wherry_error *err)
 {
 	wherry_lease lease = {.lasts_us = lasts_us};
+	char process[WH_PROCESS_LEN];
 	wherry_code code;
 
 	if (!owner || !out || lasts_us <= 0)
@@ -52,6 +54,7 @@ wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, bool again,
 			"where no relay can work alone: there is nowhere to keep a lease",
 			err);
 	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner);
+	wh_self(store->db->env, process);
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", store->name),
 		WH_INT_PARAM("number", 0),
@@ -59,6 +62,8 @@ wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, bool again,
 		WH_TEXT_PARAM("owner", wh_view_of(lease.owner)),
 		WH_INT_PARAM("lasts", wh_ms(lasts_us)),
 		WH_INT_PARAM("window", window),
+		WH_TEXT_PARAM("process", wh_view_of(process)),
+		WH_TEXT_PARAM("destination", wh_report_now(store).destination),
 	};
 	code = wh_store_guard(store, engine, again, store->stmt.lease, params,
 			      sizeof(params) / sizeof(*params), &lease, err);
@@ -82,12 +87,14 @@ wherry_code wh_store_stale(const wh_store *store, wherry_error *err)
 wherry_code wh_store_renew(wh_store *store, wherry_lease *lease, wherry_error *err)
 {
 	wherry_lease fresh = *lease;
+	wh_report_values said = wh_report_now(store);
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", store->name),
 		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("epoch", lease->epoch),
 		WH_INT_PARAM("lasts", wh_ms(lease->lasts_us)),
 		WH_INT_PARAM("suspects", lease->suspects),
+		WH_REPORT_PARAMS_OF(said),
 	};
 	wherry_code code;
 
@@ -228,6 +235,7 @@ wherry_code wh_store_guard(wh_store *store, wh_engine engine, bool again,
 wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
 			     int64_t lasts_us, wherry_lease *inout, wherry_error *err)
 {
+	wh_report_values said = wh_report_now(store);
 	wherry_lease lease;
 	wherry_code code;
 
@@ -247,6 +255,7 @@ wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
 		WH_INT_PARAM("lasts", wh_ms(lasts_us)),
 		WH_INT_PARAM("epoch", *inout->token ? inout->epoch : 0),
 		WH_TEXT_PARAM("token", wh_view_of(lease.token)),
+		WH_REPORT_PARAMS_OF(said),
 	};
 	if (!store->stmt.claim)
 		return wh_store_cannot(store, "whose rows are not claimed", err);
@@ -274,6 +283,37 @@ wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
 		err);
 }
 
+/* An age in microseconds; -1 where there is no time. */
+static int64_t take_age(const wh_row *row, int column)
+{
+	int64_t us = wh_us(wh_row_int(row, column));
+
+	if (!wh_row_text(row, column))
+		return -1;
+	return us > 0 ? us : 0;
+}
+
+static void take_text(char *out, size_t cap, const wh_row *row, int column)
+{
+	const char *text = wh_row_text(row, column);
+
+	(void)snprintf(out, cap, "%s", text ? text : "");
+}
+
+static void take_report(wh_holder *out, const wh_row *row)
+{
+	enum { PROCESS = 4, STATE, SINCE, DESTINATION, DELIVERED, LAST, ERROR, ERROR_AT };
+
+	take_text(out->process, sizeof(out->process), row, PROCESS);
+	take_text(out->state, sizeof(out->state), row, STATE);
+	out->state_us = take_age(row, SINCE);
+	take_text(out->destination, sizeof(out->destination), row, DESTINATION);
+	out->delivered = wh_row_int(row, DELIVERED);
+	out->delivered_us = take_age(row, LAST);
+	take_text(out->error, sizeof(out->error), row, ERROR);
+	out->error_us = take_age(row, ERROR_AT);
+}
+
 static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 {
 	wh_holder *out = ctx;
@@ -284,6 +324,7 @@ static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 	(void)snprintf(out->engine, sizeof(out->engine), "%s", wh_row_text(row, 3));
 	out->left_us = left_us > 0 ? left_us : 0;
 	out->epoch = wh_row_int(row, 2);
+	take_report(out, row);
 	return WHERRY_OK;
 }
 
@@ -297,7 +338,7 @@ wherry_code wh_store_holder_of(wh_store *store, int32_t number, wh_holder *out,
 {
 	const wh_param params[] = {WH_TEXT_PARAM("name", store->name),
 				   WH_INT_PARAM("number", number)};
-	wh_holder holder = {.epoch = 0};
+	wh_holder holder = WH_HOLDER_NONE;
 	wherry_code code = WHERRY_OK;
 
 	if (store->stmt.lease_holder)
@@ -306,6 +347,25 @@ wherry_code wh_store_holder_of(wh_store *store, int32_t number, wh_holder *out,
 	if (code == WHERRY_OK)
 		*out = holder;
 	return wh_store_missing(store->model, store->name.ptr, code, err);
+}
+
+bool wh_store_orphaned(const wh_store *store, const char *process)
+{
+	return process && *process &&
+	       wh_look_at_process(store->db->env, process) == WH_PROCESS_ENDED;
+}
+
+wherry_code wh_store_expire(wh_store *store, int32_t number, int64_t epoch,
+			    wherry_error *err)
+{
+	const wh_param params[] = {
+		WH_TEXT_PARAM("name", store->name),
+		WH_INT_PARAM("number", number),
+		WH_INT_PARAM("epoch", epoch),
+	};
+
+	return wh_db_run(store->db, store->stmt.lease_orphaned, params,
+			 sizeof(params) / sizeof(*params), NULL, NULL, NULL, err);
 }
 
 typedef struct control {

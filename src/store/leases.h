@@ -4,6 +4,7 @@
 #ifndef WH_STORE_LEASES_H
 #define WH_STORE_LEASES_H
 
+#include "base/process.h"
 #include "store/engines.h"
 #include "store/store.h"
 
@@ -12,13 +13,34 @@ typedef struct wh_holder {
 	char owner[96];
 	char engine[16];
 	int64_t epoch;
-	int64_t left_us; /* 0: it has expired, or was given back */
+	int64_t left_us;              /* 0: it has expired, or was given back */
+	char process[WH_PROCESS_LEN]; /* "": not known */
+
+	/* What it said of itself when it renewed the lease.  Ages; -1: not known, or never. */
+	char state[16]; /* WH_STATE_LEADING, …; "": not known */
+	int64_t state_us;
+	char destination[128];
+	int64_t delivered; /* messages, since the lease was taken */
+	int64_t delivered_us;
+	char error[200];
+	int64_t error_us;
 } wh_holder;
+
+#define WH_HOLDER_NONE                                                                   \
+	((wh_holder){.epoch = 0, .state_us = -1, .delivered_us = -1, .error_us = -1})
 
 /* Of the whole table, or one that has a share of it; or of that number alone, if it is not 0. */
 wherry_code wh_store_holder(wh_store *store, wh_holder *out, wherry_error *err);
 wherry_code wh_store_holder_of(wh_store *store, int32_t number, wh_holder *out,
 			       wherry_error *err);
+
+/* Has the process of a holder ended?  True only if that is certain. */
+bool wh_store_orphaned(const wh_store *store, const char *process);
+
+/* The process that held it under this epoch has ended: have the lease expire now, so that it can
+ * be taken.  Changes nothing if another holds it meanwhile. */
+wherry_code wh_store_expire(wh_store *store, int32_t number, int64_t epoch,
+			    wherry_error *err);
 
 /* Always fails: WHERRY_STALE. */
 wherry_code wh_store_stale(const wh_store *store, wherry_error *err);

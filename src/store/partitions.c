@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "store/leases.h"
+#include "store/relay_report.h"
 
 enum { RELAYS_MOST = 256, SUSPECTS_MOST = 1000000, DOUBLED_MOST = 16 };
 
@@ -71,6 +72,7 @@ static wherry_code renew(wh_store *store, wherry_lease *lease, const change *how
 			 wh_partitions *out, wherry_error *err)
 {
 	taking t = {.lease = *lease};
+	wh_report_values said = wh_report_now(store);
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", store->name),
 		WH_INT_PARAM("number", lease->number),
@@ -80,6 +82,7 @@ static wherry_code renew(wh_store *store, wherry_lease *lease, const change *how
 		WH_INT_PARAM("change", how->change),
 		WH_INT_PARAM("mask", (int64_t)how->mask),
 		WH_INT_PARAM("unclean", how->unclean),
+		WH_REPORT_PARAMS_OF(said),
 	};
 	wherry_code code;
 
@@ -108,6 +111,7 @@ typedef struct holder {
 	int32_t number;
 	int64_t epoch;
 	bool lives, clean;
+	bool orphaned; /* it lives, but the process that holds it has ended */
 	wh_engine engine;
 	int64_t unclean, window;
 	uint64_t mask;
@@ -143,8 +147,26 @@ static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 		.window = wh_row_int(row, 5),
 		.mask = (uint64_t)wh_row_int(row, 6),
 		.engine = wh_engine_of(wh_row_text(row, 7)),
+		.orphaned = wh_row_int(row, 2) != 0 &&
+			    wh_store_orphaned(w->store, wh_row_text(row, 10)),
 	};
 	return WHERRY_OK;
+}
+
+/* Nobody need wait for leases whose holders have ended. */
+static wherry_code expire_orphans(sharing *w, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	for (int i = 0; code == WHERRY_OK && i < w->n_holders; i++) {
+		holder *h = &w->holders[i];
+
+		if (!h->orphaned)
+			continue;
+		code = wh_store_expire(w->store, h->number, h->epoch, err);
+		h->lives = h->orphaned = false;
+	}
+	return code;
 }
 
 /* Nobody else takes any until the transaction ends. */
@@ -160,18 +182,21 @@ static wherry_code look(sharing *w, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wh_db_run(w->store->db, w->store->stmt.partitions_relays, &name, 1,
 				 take_holder, w, NULL, err);
+	if (code == WHERRY_OK)
+		code = expire_orphans(w, err);
 	return wh_store_missing(w->store->model, w->store->name.ptr, code, err);
 }
 
-/* What ended uncleanly had messages in flight; and twice as many are suspects after each
- * further time in a row, as of "lease". */
+/* The second time in a row that a lease ends uncleanly, what was in flight is suspect; and twice
+ * as much after each further time, as of "lease". */
 static void suspect(sharing *w, const holder *h)
 {
-	int64_t doubled = h->unclean < DOUBLED_MOST ? h->unclean : DOUBLED_MOST;
+	int64_t doubled = h->unclean - 1 < DOUBLED_MOST ? h->unclean - 1 : DOUBLED_MOST;
 
 	if (h->clean)
 		return;
-	w->suspects += h->window << doubled;
+	if (h->unclean > 0)
+		w->suspects += h->window << doubled;
 	if (w->suspects > SUSPECTS_MOST)
 		w->suspects = SUSPECTS_MOST;
 	if (w->unclean < h->unclean + 1)
@@ -231,6 +256,9 @@ static int32_t place(const sharing *w)
 static wherry_code take(sharing *w, wherry_error *err)
 {
 	taking t = {.lease = *w->lease};
+	char process[WH_PROCESS_LEN];
+
+	wh_self(w->store->db->env, process);
 	const wh_param params[] = {
 		WH_TEXT_PARAM("name", w->store->name),
 		WH_INT_PARAM("number", place(w)),
@@ -240,6 +268,8 @@ static wherry_code take(sharing *w, wherry_error *err)
 		WH_INT_PARAM("mask", (int64_t)w->gained),
 		WH_INT_PARAM("suspects", w->suspects),
 		WH_INT_PARAM("unclean", w->unclean),
+		WH_TEXT_PARAM("process", wh_view_of(process)),
+		WH_TEXT_PARAM("destination", wh_report_now(w->store).destination),
 	};
 	wherry_code code =
 		wh_db_run(w->store->db, w->store->stmt.partitions_take, params,

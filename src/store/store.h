@@ -46,10 +46,12 @@ typedef struct wh_store {
 	const char *payload; /* to be made with this type of bodies; NULL: json */
 	int partitioned;     /* it was made for partitions; -1: nobody has looked */
 	int64_t found;       /* rows read in order to deliver them */
-	wh_marks marks;      /* claims that are known by marks of their own */
-	wh_buf ids;          /* the list of ids being bound, */
-	wh_buf ranges;       /* that of ranges, */
-	wh_buf message_ids;  /* and the message ids of those rows */
+	const struct wh_relay_report
+		*report;    /* of the relay that works with it; NULL: none does */
+	wh_marks marks;     /* claims that are known by marks of their own */
+	wh_buf ids;         /* the list of ids being bound, */
+	wh_buf ranges;      /* that of ranges, */
+	wh_buf message_ids; /* and the message ids of those rows */
 } wh_store;
 
 /* A store for a table, without statements yet.  Load it where it stays: name points into it. */

@@ -1,6 +1,7 @@
 /*
  * One relay at a time, and none past its lease.
  */
+#include "relay/relay.h"
 #include "relay_suite.h"
 
 #include <pthread.h>
@@ -286,6 +287,138 @@ static void past_its_lease_nothing_new_is_submitted(void **state)
 	relay_check_once(f, 2);
 }
 
+/* ---- a leader whose process has ended ---- */
+
+static wh_process_state look(void *ctx, const char *who)
+{
+	(void)ctx;
+	if (strcmp(who, "ended") == 0)
+		return WH_PROCESS_ENDED;
+	return strcmp(who, "lives") == 0 ? WH_PROCESS_LIVES : WH_PROCESS_UNKNOWN;
+}
+
+/* a leads for an hour, with messages in flight, in this process. */
+static relay_fake *leads_in(relay_fixture *f, const char *process)
+{
+	relay_fake *fake;
+	char sql[100];
+
+	f->env.process_look = look;
+	relay_set(f, "relay.lease", "1h");
+	relay_set(f, "relay.poll", "1h");
+	fake = two_in_flight(f, &f->a);
+	(void)snprintf(sql, sizeof(sql), "UPDATE wherry_lease SET process = '%s'",
+		       process);
+	relay_sql(f, sql);
+	relay_start(f, &f->b);
+	return fake;
+}
+
+static void a_lease_whose_process_has_ended_is_taken_at_once(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = leads_in(f, "ended");
+
+	RELAY_UNTIL(f, &f->b, relay_stats(&f->b).epoch == 2);
+	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 2);
+	assert_true(relay_logged(f, "event=leader-gone"));
+	assert_int_equal(relay_stats(&f->b).suspects, 0);
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED)); /* it is fenced, too */
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).stale > 0);
+}
+
+static void a_lease_whose_process_may_live_is_waited_for(void **state)
+{
+	relay_fixture *f = *state;
+
+	(void)leads_in(f, "lives");
+	relay_quiet(f, &f->b);
+	assert_int_equal(relay_stats(&f->b).epoch, 0);
+	relay_sql(f, "UPDATE wherry_lease SET process = 'of another machine'");
+	f->b.relay->renew_at_us = 0;
+	RELAY_ASLEEP_UNTIL(f, &f->b, f->b.wake_us - relay_now(f) > 60 * WH_SECOND);
+	assert_int_equal(relay_stats(&f->b).epoch, 0);
+}
+
+static void a_standby_notices_soon_that_the_leaders_process_has_ended(void **state)
+{
+	relay_fixture *f = *state;
+
+	(void)leads_in(f, "lives");
+	relay_quiet(f, &f->b);
+	assert_true(f->b.wake_us - relay_now(f) <= WH_SECOND);
+	relay_sql(f, "UPDATE wherry_lease SET process = 'ended'");
+	(void)snprintf(f->b.relay->leader_process, WH_PROCESS_LEN, "ended");
+	RELAY_ASLEEP_UNTIL(f, &f->b, relay_stats(&f->b).epoch == 2);
+}
+
+/* ---- what a relay says of itself ---- */
+
+static void the_lease_says_what_its_relay_does(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_status st;
+
+	relay_set(f, "relay.poll", "1h"); /* what changes is written at once */
+	f->why = "connection refused";
+	relay_put(f, "abcdefgh");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 8);
+	WHERRY_PASS(wherry_outbox_status(f->box, &st, sizeof(st), &err));
+	assert_string_equal(st.state, "leading");
+	assert_string_equal(st.destination, "memory:");
+	assert_int_equal(st.error_us, -1);
+
+	f->every = WHERRY_RETRY;
+	relay_put(f, "abcdefgh");
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).down);
+	f->offset_us += 2 * WH_SECOND;
+	RELAY_UNTIL(f, &f->a,
+		    relay_number(f, "SELECT count(*) FROM wherry_lease "
+				    "WHERE state = 'retrying'") == 1);
+	WHERRY_PASS(wherry_outbox_status(f->box, &st, sizeof(st), &err));
+	assert_string_equal(st.error, "connection refused");
+	assert_true(st.error_us >= 0 && st.state_us >= 0);
+	assert_int_equal(st.delivered, 8);
+	assert_true(st.delivered_us >= 2 * WH_SECOND);
+
+	f->every = WHERRY_DELIVERED;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 16);
+	f->offset_us += 2 * WH_SECOND;
+	RELAY_UNTIL(f, &f->a,
+		    relay_number(f, "SELECT count(*) FROM wherry_lease "
+				    "WHERE state = 'leading'") == 1);
+	WHERRY_PASS(wherry_outbox_status(f->box, &st, sizeof(st), &err));
+	assert_string_equal(st.error, "connection refused"); /* the last one */
+	relay_stop(f, &f->a);
+	WHERRY_PASS(wherry_outbox_status(f->box, &st, sizeof(st), &err));
+	assert_string_equal(st.state, "stopped");
+}
+
+static void failed_deliveries_are_logged_now_and_then(void **state)
+{
+	relay_fixture *f = *state;
+	size_t lines = 0;
+
+	f->every = WHERRY_RETRY;
+	f->why = "HTTP 500: first";
+	relay_put(f, "abc");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, f->n_events > 3);
+	f->why = "HTTP 500: later";
+	RELAY_UNTIL(f, &f->a, f->n_events > 8);
+	assert_true(relay_logged(f, "event=delivery-failed id=1 topic=t attempts=1 "
+				    "others=0 why=\"HTTP 500: first\""));
+	assert_false(relay_logged(f, "HTTP 500: later"));
+	f->offset_us += 11 * WH_SECOND;
+	relay_put(f, "d");
+	RELAY_UNTIL(f, &f->a, relay_logged(f, "why=\"HTTP 500: later\""));
+	for (const char *at = f->log; (at = strstr(at, "event=delivery-failed")); at++)
+		lines++;
+	assert_int_equal(lines, 2);
+}
+
 const relay_test relay_lease_tests[] = {
 	RELAY_TEST(only_the_holder_of_the_lease_delivers, RELAY_OTHERS),
 	RELAY_TEST(a_step_that_outlasts_its_lease_submits_nothing, 0),
@@ -299,5 +432,11 @@ const relay_test relay_lease_tests[] = {
 	RELAY_TEST(a_lease_that_was_taken_over_acknowledges_nothing, 0),
 	RELAY_TEST(what_flew_past_the_lease_is_ignored, 0),
 	RELAY_TEST(past_its_lease_nothing_new_is_submitted, 0),
+	RELAY_TEST(a_lease_whose_process_has_ended_is_taken_at_once, RELAY_OTHERS),
+	RELAY_TEST(a_lease_whose_process_may_live_is_waited_for, RELAY_OTHERS),
+	RELAY_TEST(a_standby_notices_soon_that_the_leaders_process_has_ended,
+		   RELAY_OTHERS),
+	RELAY_TEST(the_lease_says_what_its_relay_does, 0),
+	RELAY_TEST(failed_deliveries_are_logged_now_and_then, 0),
 	RELAY_TESTS_END,
 };

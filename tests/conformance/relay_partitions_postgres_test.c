@@ -151,7 +151,7 @@ static void what_a_relay_had_that_was_killed_is_taken_over(void **state)
 	ALL_UNTIL(f, fake->n > 5 && relay_count(f, WHERRY_DONE) > 20);
 	kill(f, 1);
 	ALL_UNTIL(f, relay_count(f, WHERRY_DONE) == 52);
-	assert_true(relay_logged(f, "event=unclean-takeover"));
+	assert_false(relay_logged(f, "event=unclean-takeover")); /* the first time */
 	relay_check_order(f);
 	ALL_UNTIL(f, shares(f, 32, 0, 32));
 }
@@ -415,6 +415,7 @@ static void suspects_of_a_killed_relay_are_tried_one_at_a_time(void **state)
 	put(f, key_of(f, 1, 0), 10);
 	ALL_UNTIL(f, b->n == 10);
 	kill(f, 1);
+	relay_sql(f, "UPDATE wherry_lease SET unclean = 1"); /* and one before that */
 	a->most = 0;
 	ALL_UNTIL(f, relay_count(f, WHERRY_DONE) == 10);
 	assert_int_equal(a->most, 1);

@@ -379,6 +379,7 @@ static void a_table_is_read_again_until_all_of_it_is_delivered(void **state)
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, fake->n == 3);
 	relay_kill(f, &f->a);
+	relay_sql(f, "UPDATE wherry_lease SET unclean = 1"); /* and one before that */
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a,
 		    relay_number(f, "SELECT count(*) FROM wherry_stream "

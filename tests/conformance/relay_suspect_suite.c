@@ -1,19 +1,70 @@
 /*
  * Suspects: messages that may have killed their relay, or their connection.
  */
+#include "relay/relay.h"
 #include "relay_suite.h"
 
-/* A relay that was killed with these in flight. */
+/* Two relays that were killed with these in flight. */
 static relay_fake *killed_with(relay_fixture *f, const char *keys)
 {
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
 	fake->by_hand = true;
 	relay_put(f, keys);
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, fake->n == strlen(keys));
-	relay_kill(f, &f->a);
+	for (int i = 0; i < 2; i++) {
+		relay_start(f, &f->a);
+		RELAY_UNTIL(f, &f->a, fake->n == strlen(keys));
+		relay_kill(f, &f->a);
+	}
 	return fake;
+}
+
+/* One crash may be anybody's: it costs no speed. */
+static void after_one_unclean_end_nothing_is_tried_alone(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	fake->by_hand = true;
+	relay_put(f, "abcd");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 4);
+	relay_kill(f, &f->a);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 4);
+	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 0);
+	fake->by_hand = false;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	assert_false(relay_logged(f, "event=unclean-takeover"));
+}
+
+/* What was in flight was delivered since: the next crash is the first one again. */
+static void a_crash_after_twice_the_window_is_the_first(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	relay_set(f, "relay.window", "2");
+	relay_set(f, "relay.batch", "2");
+	relay_set(f, "relay.poll", "100ms");
+	fake->by_hand = true;
+	relay_put(f, "abcdefghijkl");
+	for (int64_t done = 0; done < 8; done += 4) {
+		relay_start(f, &f->a);
+		for (int64_t id = done + 1; id <= done + 4; id++) {
+			RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, id));
+			assert_true(relay_fake_answer(fake, id, WHERRY_DELIVERED));
+		}
+		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == done + 4);
+		f->a.relay->renew_at_us = 0;
+		RELAY_UNTIL(f, &f->a, f->a.relay->renew_at_us > 0 && fake->n == 2);
+		relay_kill(f, &f->a);
+	}
+	assert_int_equal(relay_number(f, "SELECT unclean FROM wherry_lease"), 0);
+	fake->by_hand = false;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 12);
+	assert_false(relay_logged(f, "event=unclean-takeover"));
 }
 
 /* Called before a suspect is answered: its attempt is on record. */
@@ -25,7 +76,7 @@ static void check_recorded(relay_fixture *f, const wherry_message *msg)
 	assert_int_equal(relay_attempts(f, msg->id), 1);
 }
 
-static void after_an_unclean_end_each_is_tried_alone_and_on_record(void **state)
+static void after_two_unclean_ends_each_is_tried_alone_and_on_record(void **state)
 {
 	relay_fixture *f = *state;
 	relay_fake *fake = killed_with(f, "abcd");
@@ -71,7 +122,7 @@ static void a_message_that_kills_its_relay_ends_dead(void **state)
 		relay_kill(f, &f->a);
 		kills++;
 	}
-	assert_int_equal(kills, 6); /* one in a batch, five alone */
+	assert_int_equal(kills, 6); /* the second in a batch, and five alone */
 	assert_int_equal(relay_attempts(f, 2), 5);
 	fake->by_hand = false;
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
@@ -262,7 +313,9 @@ static void a_clean_stop_leaves_no_suspects(void **state)
 }
 
 const relay_test relay_suspect_tests[] = {
-	RELAY_TEST(after_an_unclean_end_each_is_tried_alone_and_on_record, 0),
+	RELAY_TEST(after_one_unclean_end_nothing_is_tried_alone, 0),
+	RELAY_TEST(a_crash_after_twice_the_window_is_the_first, 0),
+	RELAY_TEST(after_two_unclean_ends_each_is_tried_alone_and_on_record, 0),
 	RELAY_TEST(a_message_that_kills_its_relay_ends_dead, 0),
 	RELAY_TEST(being_killed_in_a_batch_is_no_attempt, 0),
 	RELAY_TEST(a_suspect_that_is_innocent_is_counted_once, 0),

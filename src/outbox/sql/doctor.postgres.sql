@@ -280,6 +280,11 @@ UNION ALL
 SELECT 2, {'table_partition}, '', ''
 WHERE EXISTS (SELECT 1 {sharing} AND mask <> -1) AND to_regclass({'table_partition}) IS NULL;
 
+-- name: destination
+SELECT 2, CASE destination WHEN '' THEN 'the destination' ELSE destination END, error,
+  floor(extract(epoch FROM {now} - state_since) * 1000)::bigint::text
+FROM {wherry_lease} WHERE outbox = :name AND expires_at > {now} AND state = 'retrying';
+
 -- name: backlog
 -- Ready for long though a relay leads, and nothing holds it back.
 SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000)::bigint::text,
@@ -289,6 +294,7 @@ SELECT 1, c.id::text, floor(extract(epoch FROM {now} - c.created_at) * 1000)::bi
 FROM (SELECT * FROM {table} WHERE status = 0 ORDER BY id LIMIT 100) AS c
 WHERE {led} AND NOT EXISTS (SELECT 1 FROM {wherry_outbox}
                             WHERE name = :name AND paused_at IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND state = 'retrying')
   AND c.created_at <= {now} - :older::bigint::float8 * interval '1 millisecond'
   AND NOT EXISTS (
     SELECT 1 FROM {table} AS b

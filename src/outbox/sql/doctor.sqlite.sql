@@ -81,6 +81,11 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status = 0) OR EXISTS (
            'none has been here so far'), '', '', ''
 WHERE NOT {led};
 
+-- name: destination
+SELECT 2, CASE destination WHEN '' THEN 'the destination' ELSE destination END, error,
+  {now} - state_since
+FROM wherry_lease WHERE outbox = :name AND expires_at > {now} AND state = 'retrying';
+
 -- name: backlog
 -- Ready for long though a relay leads, and nothing holds it back.
 SELECT 1, c.id, {now} - c.created_at,
@@ -90,6 +95,7 @@ SELECT 1, c.id, {now} - c.created_at,
 FROM (SELECT * FROM {table} WHERE status = 0 ORDER BY id LIMIT 100) AS c
 WHERE {led} AND NOT EXISTS (SELECT 1 FROM wherry_outbox
                             WHERE name = :name AND paused_at IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM wherry_lease WHERE outbox = :name AND state = 'retrying')
   AND c.created_at <= {now} - :older
   AND NOT EXISTS (
     SELECT 1 FROM {table} AS b

@@ -476,7 +476,7 @@ ON CONFLICT (outbox, number) DO UPDATE SET
   epoch = s.epoch + CASE
     WHEN s.engine <> 'competing' OR (s.expires_at <= {now} AND s.epoch <> :epoch::bigint)
     THEN 1 ELSE 0 END,
-  win = 1,
+  win = 1, process = '', {reported},
   members = CASE
     WHEN s.engine <> 'competing' OR length(s.members) > 3700
          OR (s.expires_at <= {now} AND s.epoch <> :epoch::bigint)
@@ -494,7 +494,9 @@ RETURNING epoch, suspects,
 -- Once (who_leaves_twice_is_counted_once).
 UPDATE {wherry_lease} SET members = replace(members, ',' || :token::text || ',', ','),
   expires_at = CASE WHEN members = ',' || :token::text || ','
-                    THEN '1970-01-01 00:00:00+00' ELSE expires_at END
+                    THEN '1970-01-01 00:00:00+00' ELSE expires_at END,
+  state = CASE WHEN members = ',' || :token::text || ',' THEN 'stopped' ELSE state END,
+  state_since = CASE WHEN members = ',' || :token::text || ',' THEN {now} ELSE state_since END
 WHERE outbox = :name AND number = :number AND epoch = :epoch AND engine = 'competing'
   AND strpos(members, ',' || :token::text || ',') > 0;
 

@@ -43,6 +43,14 @@ CREATE TABLE IF NOT EXISTS wherry_lease(
   win        INTEGER NOT NULL,    -- messages the holder may have in flight
   suspects   INTEGER NOT NULL,    -- messages to try one at a time
   members    TEXT NOT NULL DEFAULT '',  -- tokens of those that hold it together, ",a,b,"
+  process    TEXT NOT NULL DEFAULT '',  -- the holder's, for others on its machine
+  state      TEXT NOT NULL DEFAULT '',  -- leading, paused, retrying (the destination), stopped
+  state_since INTEGER,
+  destination TEXT NOT NULL DEFAULT '', -- scheme and host
+  delivered  INTEGER NOT NULL DEFAULT 0,  -- messages, since the lease was taken
+  delivered_at INTEGER,                 -- the last one
+  error      TEXT NOT NULL DEFAULT '',  -- the last reason why a delivery failed
+  error_at   INTEGER,
   PRIMARY KEY (outbox, number)
 ) WITHOUT ROWID;
 CREATE VIEW IF NOT EXISTS wherry_clock(ms) AS
@@ -154,17 +162,20 @@ ON CONFLICT (message_id) DO NOTHING;
 -- name: lease
 -- Taken when it is free or has expired, by the database's clock; the epoch grows, so that
 -- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
--- After an unclean end as many messages are suspects as it may have had in flight, and
--- twice as many after each further one in a row.
+-- After the second unclean end in a row as many messages are suspects as it may have had in
+-- flight, and twice as many after each further one.
 INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
-                        suspects)
+                        suspects, process, state, state_since, destination)
 VALUES (:name, :number, :engine, :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 0, 0, :window,
-        0)
+        0, :process, 'leading', (SELECT ms FROM wherry_clock), :destination)
 ON CONFLICT (outbox, number) DO UPDATE SET
   engine = excluded.engine, owner = excluded.owner, epoch = epoch + 1,
   expires_at = excluded.expires_at, clean = 0, win = excluded.win,
+  process = excluded.process, state = excluded.state, state_since = excluded.state_since,
+  destination = excluded.destination, delivered = 0, error = '', error_at = NULL,
   unclean = CASE WHEN clean THEN 0 ELSE unclean + 1 END,
-  suspects = CASE WHEN clean THEN 0 ELSE min(win << min(unclean, 16), 1000000) END
+  suspects = CASE WHEN clean OR unclean = 0 THEN 0
+                  ELSE min(win << min(unclean - 1, 16), 1000000) END
   WHERE expires_at <= (SELECT ms FROM wherry_clock)
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM wherry_outbox WHERE name = :name),
@@ -188,7 +199,7 @@ ON CONFLICT (outbox, number) DO UPDATE SET
   engine = 'competing', owner = excluded.owner,
   epoch = epoch + (engine <> 'competing' OR
                    (expires_at <= (SELECT ms FROM wherry_clock) AND epoch <> :epoch)),
-  win = 1,
+  win = 1, process = '', {reported},
   members = CASE
     WHEN engine <> 'competing' OR length(members) > 3700
          OR (expires_at <= (SELECT ms FROM wherry_clock) AND epoch <> :epoch)
@@ -204,7 +215,10 @@ RETURNING epoch, suspects,
 -- name: leave
 -- Once (who_leaves_twice_is_counted_once).
 UPDATE wherry_lease SET members = replace(members, ',' || :token || ',', ','),
-  expires_at = CASE WHEN members = ',' || :token || ',' THEN 0 ELSE expires_at END
+  expires_at = CASE WHEN members = ',' || :token || ',' THEN 0 ELSE expires_at END,
+  state = CASE WHEN members = ',' || :token || ',' THEN 'stopped' ELSE state END,
+  state_since = CASE WHEN members = ',' || :token || ',' THEN (SELECT ms FROM wherry_clock)
+                     ELSE state_since END
 WHERE outbox = :name AND number = :number AND epoch = :epoch AND engine = 'competing'
   AND instr(members, ',' || :token || ',');
 
@@ -348,14 +362,22 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 1 AND claim_token =
   AND next_retry_at > (SELECT ms FROM wherry_clock);
 
 -- name: lease-holder
-SELECT owner, expires_at - (SELECT ms FROM wherry_clock), epoch, engine FROM wherry_lease
-WHERE outbox = :name AND number = :number;
+SELECT owner, expires_at - (SELECT ms FROM wherry_clock), epoch, engine, process, state,
+  (SELECT ms FROM wherry_clock) - state_since, destination, delivered,
+  (SELECT ms FROM wherry_clock) - delivered_at, error, (SELECT ms FROM wherry_clock) - error_at
+FROM wherry_lease WHERE outbox = :name AND number = :number;
+
+-- name: lease-orphaned
+-- The process that holds the lease has ended, so that the lease can be taken at once.
+UPDATE wherry_lease SET expires_at = 0
+WHERE outbox = :name AND number = :number AND epoch = :epoch;
 
 -- name: renew
 -- Renewal and fallback poll in one.  A expired lease is not revived.
 UPDATE wherry_lease SET
   expires_at = (SELECT ms FROM wherry_clock) + :lasts,
-  unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END
+  unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END,
+  {reported}
 WHERE outbox = :name AND number = :number AND epoch = :epoch
   AND expires_at > (SELECT ms FROM wherry_clock)
 RETURNING epoch, suspects,
@@ -370,7 +392,8 @@ RETURNING epoch, suspects,
 SELECT paused_at IS NOT NULL, control_version FROM wherry_outbox WHERE name = :name;
 
 -- name: release
-UPDATE wherry_lease SET expires_at = 0, clean = 1, unclean = 0
+UPDATE wherry_lease SET expires_at = 0, clean = 1, unclean = 0, state = 'stopped',
+  state_since = (SELECT ms FROM wherry_clock)
 WHERE outbox = :name AND number = :number AND epoch = :epoch
   AND expires_at > (SELECT ms FROM wherry_clock);
 

@@ -123,6 +123,10 @@ static wherry_code take_more(wherry_relay *r, int64_t now, wherry_error *err)
 			*err = why;
 		return code;
 	}
+	r->published_before =
+		r->stats.published; /* nothing is proven of what it gained */
+	if (r->suspects_upto < r->lease.last_open)
+		r->suspects_upto = r->lease.last_open;
 	return suspect(r, suspects, err);
 }
 

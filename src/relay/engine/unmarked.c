@@ -258,11 +258,8 @@ static wherry_code finish(wherry_relay *r, int64_t now, wherry_error *err)
 static wherry_code suspects(wherry_relay *r, int64_t *out_upto, wherry_error *err)
 {
 	wh_wal_now at;
-	wherry_code code = WHERRY_OK;
+	wherry_code code = wh_wal_position(wh_streaming_of(r)->wal, &at, err);
 
-	if (!r->lease.suspects)
-		return WHERRY_OK;
-	code = wh_wal_position(wh_streaming_of(r)->wal, &at, err);
 	if (code == WHERRY_OK)
 		*out_upto = at.written;
 	return code;

@@ -57,6 +57,14 @@ CREATE TABLE IF NOT EXISTS {wherry_lease}(
   suspects   bigint NOT NULL,     -- messages to try one at a time
   members    text NOT NULL DEFAULT '',  -- tokens of those that hold it together, ",a,b,"
   mask       bigint NOT NULL DEFAULT -1,  -- which parts of the keys, of 64; see postgres.partitions.sql
+  process    text NOT NULL DEFAULT '',  -- the holder's, for others on its machine
+  state      text NOT NULL DEFAULT '',  -- leading, paused, retrying (the destination), stopped
+  state_since timestamptz,
+  destination text NOT NULL DEFAULT '', -- scheme and host
+  delivered  bigint NOT NULL DEFAULT 0, -- messages, since the lease was taken
+  delivered_at timestamptz,       -- the last one
+  error      text NOT NULL DEFAULT '',  -- the last reason why a delivery failed
+  error_at   timestamptz,
   PRIMARY KEY (outbox, number)
 ) WITH (fillfactor = 50);         -- renewed in place
 
@@ -77,6 +85,23 @@ CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_lease}
   FOR EACH ROW WHEN (new.expires_at < old.expires_at)
   EXECUTE FUNCTION {wherry_wake_control}('outbox');
 
+-- part: taken
+-- What a new holder says of itself.
+process = excluded.process, state = excluded.state, state_since = excluded.state_since,
+  destination = excluded.destination, delivered = 0, error = '', error_at = NULL
+
+-- part: reported
+-- What a relay says of itself with each renewal.  Ages are in milliseconds; below 0: there is
+-- nothing new to say.
+state_since = CASE WHEN s.state = :state::text THEN s.state_since ELSE {now} END,
+  state = :state::text, destination = :destination::text, delivered = :delivered::bigint,
+  error = CASE WHEN :error_age::bigint < 0 THEN s.error ELSE :error::text END,
+  error_at = CASE WHEN :error_age::bigint < 0 THEN s.error_at ELSE {now}
+             - least(:error_age::bigint, 3153600000000)::float8 * interval '1 millisecond' END,
+  delivered_at = CASE WHEN :delivered_age::bigint < 0 THEN s.delivered_at ELSE {now}
+             - least(:delivered_age::bigint, 3153600000000)::float8 * interval '1 millisecond'
+             END
+
 -- part: alone
 -- No relay lives that has a share of the partitions (a_whole_lease_and_shares_keep_each_other_out).
 NOT EXISTS (SELECT 1 FROM {wherry_lease} AS o
@@ -85,19 +110,19 @@ NOT EXISTS (SELECT 1 FROM {wherry_lease} AS o
 -- name: lease
 -- Taken when it is free or has expired, by the database's clock; the epoch grows, so that
 -- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
--- After an unclean end as many messages are suspects as it may have had in flight, and
--- twice as many after each further one in a row.
+-- After the second unclean end in a row as many messages are suspects as it may have had in
+-- flight, and twice as many after each further one.
 INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean,
-                              win, suspects)
+                              win, suspects, process, state, state_since, destination)
 SELECT :name::text, :number::integer, :engine::text, :owner::text, 1, {until}, 0, 0,
-  :window::bigint, 0
+  :window::bigint, 0, :process::text, 'leading', {now}, :destination::text
 WHERE {alone}
 ON CONFLICT (outbox, number) DO UPDATE SET
   engine = excluded.engine, owner = excluded.owner, epoch = s.epoch + 1,
-  expires_at = excluded.expires_at, clean = 0, win = excluded.win, mask = -1,
+  expires_at = excluded.expires_at, clean = 0, win = excluded.win, mask = -1, {taken},
   unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE s.unclean + 1 END,
-  suspects = CASE WHEN s.clean <> 0 THEN 0
-                  ELSE least(s.win << least(s.unclean, 16), 1000000) END
+  suspects = CASE WHEN s.clean <> 0 OR s.unclean = 0 THEN 0
+                  ELSE least(s.win << least(s.unclean - 1, 16), 1000000) END
   WHERE s.expires_at <= {now}
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
@@ -115,15 +140,23 @@ END $$;
 
 -- name: lease-holder
 -- Number 0 has it whole; where several share, one that lives is told before it.
-SELECT owner, ceil(extract(epoch FROM expires_at - {now}) * 1000.0)::bigint, epoch, engine
+SELECT owner, ceil(extract(epoch FROM expires_at - {now}) * 1000.0)::bigint, epoch, engine,
+  process, state, floor(extract(epoch FROM {now} - state_since) * 1000.0)::bigint,
+  destination, delivered, floor(extract(epoch FROM {now} - delivered_at) * 1000.0)::bigint,
+  error, floor(extract(epoch FROM {now} - error_at) * 1000.0)::bigint
 FROM {wherry_lease}
 WHERE outbox = :name AND (:number::integer = 0 OR number = :number::integer)
 ORDER BY expires_at > {now} DESC, number LIMIT 1;
 
+-- name: lease-orphaned
+-- The process that holds the lease has ended, so that the lease can be taken at once.
+UPDATE {wherry_lease} SET expires_at = '1970-01-01 00:00:00+00'
+WHERE outbox = :name AND number = :number AND epoch = :epoch;
+
 -- name: renew
 -- Renewal and fallback poll in one.  A expired lease is not revived.
 UPDATE {wherry_lease} AS s SET expires_at = {until},
-  unclean = CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END
+  unclean = CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END, {reported}
 WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now}
 RETURNING epoch, suspects,
   (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
@@ -134,7 +167,8 @@ RETURNING epoch, suspects,
 SELECT paused_at IS NOT NULL, control_version FROM {wherry_outbox} WHERE name = :name;
 
 -- name: release
-UPDATE {wherry_lease} SET expires_at = '1970-01-01 00:00:00+00', clean = 1, unclean = 0
+UPDATE {wherry_lease} SET expires_at = '1970-01-01 00:00:00+00', clean = 1, unclean = 0,
+  state = 'stopped', state_since = {now}
 WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now};
 
 -- name: fence

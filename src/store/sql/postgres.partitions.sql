@@ -38,7 +38,7 @@ SELECT pg_advisory_xact_lock((1668::bigint << 32) + {'table}::regclass::oid::big
 -- name: partitions-relays
 -- Relays of other engines have no partitions: they work on the whole outbox.
 SELECT number, epoch, expires_at > {now}, clean, unclean, win, mask, engine,
-  greatest(ceil(extract(epoch FROM expires_at - {now}) * 1000.0), 0)::bigint, owner
+  greatest(ceil(extract(epoch FROM expires_at - {now}) * 1000.0), 0)::bigint, owner, process
 FROM {wherry_lease} WHERE outbox = :name ORDER BY number;
 
 -- name: partitions-strip
@@ -75,12 +75,12 @@ epoch, suspects,
 -- name: partitions-take
 -- A new lease, in a row that is nobody's any more.
 INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean,
-                              win, suspects, mask)
+                              win, suspects, mask, process, state, state_since, destination)
 VALUES (:name, :number, 'exclusive', :owner, 1, {until}, 0, :unclean::bigint, :window::bigint,
-        :suspects::bigint, :mask::bigint)
+        :suspects::bigint, :mask::bigint, :process, 'leading', {now}, :destination)
 ON CONFLICT (outbox, number) DO UPDATE SET
   engine = 'exclusive', owner = excluded.owner, epoch = s.epoch + 1,
-  expires_at = excluded.expires_at, clean = 0, unclean = excluded.unclean,
+  expires_at = excluded.expires_at, clean = 0, unclean = excluded.unclean, {taken},
   win = excluded.win, suspects = excluded.suspects, mask = excluded.mask
   WHERE s.expires_at <= {now}
 RETURNING {shared};
@@ -90,7 +90,7 @@ RETURNING {shared};
 UPDATE {wherry_lease} AS s SET expires_at = {until},
   mask = CASE WHEN :change::bigint <> 0 THEN :mask::bigint ELSE s.mask END,
   unclean = greatest(CASE WHEN :suspects::bigint = 0 THEN 0 ELSE s.unclean END,
-                     :unclean::bigint)
+                     :unclean::bigint), {reported}
 WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now}
 RETURNING {shared};
 

@@ -1,0 +1,58 @@
+#include "store/relay_report.h"
+
+#include "base/duration.h"
+
+static int64_t age_ms(const wh_store *store, int64_t at_us)
+{
+	int64_t now = wh_monotonic(store->db->env);
+
+	if (at_us < 0)
+		return -1;
+	return now > at_us ? (now - at_us) / 1000 : 0;
+}
+
+wh_report_values wh_report_now(const wh_store *store)
+{
+	const wh_relay_report *report = store->report;
+
+	if (!report)
+		return (wh_report_values){.state = wh_view_of(WH_STATE_LEADING),
+					  .destination = wh_view_of(""),
+					  .error = wh_view_of(""),
+					  .delivered_age = -1,
+					  .error_age = -1};
+	return (wh_report_values){
+		.state = wh_view_of(report->state),
+		.destination = wh_view_of(report->destination),
+		.error = wh_view_of(report->error),
+		.delivered = report->delivered,
+		.delivered_age = age_ms(store, report->delivered_us),
+		.error_age = age_ms(store, report->error_us),
+	};
+}
+
+/* What destinations answered is for a terminal now. */
+static void put_plain(wh_buf *out, const char *text)
+{
+	for (; *text; text++)
+		wh_buf_putc(out,
+			    (unsigned char)*text < ' ' || *text == 0x7f ? ' ' : *text);
+}
+
+void wh_report_put_refusal(wh_buf *out, const char *destination, const char *error,
+			   int64_t since_us)
+{
+	enum { SPAN_LEN = 24 };
+	char span[SPAN_LEN];
+
+	wh_buf_puts(out, "destination refuses: ");
+	put_plain(out, *error ? error : "it gave no reason");
+	if (*destination) {
+		wh_buf_puts(out, ", to ");
+		put_plain(out, destination);
+	}
+	if (since_us < 0)
+		return;
+	wh_duration_print(since_us, span, sizeof(span));
+	wh_buf_printf(out, " for %s", span);
+}

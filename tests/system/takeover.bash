@@ -1,0 +1,57 @@
+# What the scripts about a killed relay share.
+# shellcheck shell=bash disable=SC2154
+
+# A relay with a lease of an hour, whose process is $relay_pid; its output is out.ndjson.
+start_leader() { # URL [OPTION...]
+	"$wherry" relay "$1" file:out.ndjson --lease 1h "${@:2}" 2>"$tmp/relay.log" &
+	relay_pid=$!
+	pids+=("$relay_pid")
+	until_true 20 grep -q 'event=leading' "$tmp/relay.log"
+}
+
+kill_leader() {
+	kill -KILL "$relay_pid"
+	wait "$relay_pid" 2>/dev/null
+}
+
+# takes_over URL [OPTION...]: the checks; OPTIONs are for all relays.
+takes_over() {
+	local url=$1
+	shift
+	rm -f out.ndjson
+	seq 1 2000 | sed 's/.*/{"n":&}/' >many.ndjson
+	head -1 many.ndjson >one.ndjson
+
+	w enqueue "$url" --topic t --from one.ndjson
+	start_leader "$url" "$@"
+	until_true 20 lines out.ndjson 1
+	kill_leader
+	w enqueue "$url" --topic t --from one.ndjson
+	w status "$url"
+	expect "$url: a killed relay has not given its lease back" 0 "out:lease for "
+	w relay "$url" file:out.ndjson --lease 1h --until-empty --timeout 60s "$@"
+	expect "$url: the next relay takes over from an idle one without waiting" 0 \
+		"err:event=leader-gone" "err:1 delivered"
+
+	start_leader "$url" "$@"
+	w enqueue "$url" --topic t --from many.ndjson
+	kill_leader
+	w relay "$url" file:out.ndjson --lease 1h --until-empty --timeout 60s "$@"
+	expect "$url: and from a busy one" 0 "err:event=leader-gone" "no:suspects=1" "err:0 dead in"
+
+	start_leader "$url" "$@"
+	"$wherry" relay "$url" file:out.ndjson --lease 1h "$@" 2>standby.log &
+	standby_pid=$!
+	pids+=("$standby_pid")
+	until_true 20 grep -q 'event=standby' standby.log
+	kill_leader
+	check "$url: one that stands by notices" until_true 20 grep -q 'event=leader-gone' standby.log
+	check "$url: and leads" until_true 20 grep -q 'event=leading' standby.log
+
+	kill -STOP "$standby_pid"
+	w relay "$url" file:out.ndjson --lease 1h --until-empty --timeout 2s "$@"
+	expect "$url: a relay that only stands still keeps its lease" 0 "err:event=standby"
+	kill -CONT "$standby_pid"
+	kill -TERM "$standby_pid"
+	wait "$standby_pid" 2>/dev/null
+}
