@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/env.h"
 #include "base/url.h"
 #include "outbox/stream.h"
 
@@ -41,19 +42,42 @@ static wh_make making(const wh_args *args, const char *const *grants, size_t n_g
 	};
 }
 
-static wh_exit print_sql(const wh_args *args, const wh_make *how, const char *table)
+/* A database that is not there lacks everything; so does what only a scheme names. */
+static wherry_code open_to_compare(const wh_args *args, const wh_url *url,
+				   wherry_db **out, wherry_error *err)
+{
+	wh_db_options options = wh_db_options_of(args->config, &wh_env_system);
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code;
+
+	if (wh_arg_on(args, "all") || !url->rest.len)
+		return WHERRY_OK;
+	options.create = false;
+	code = wh_db_open(wh_operand(args, 0), &options, out, &why);
+	if (code == WHERRY_OK || code == WHERRY_NOTFOUND)
+		return WHERRY_OK;
+	return wh_fail(err, code, "%s; --print --all prints all of it without looking",
+		       why.message);
+}
+
+static wh_exit print_sql(const wh_args *args, wh_make *how, const char *table)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	char scheme[32], *sql = NULL;
+	wherry_db *db = NULL;
 	wherry_code code;
 	wh_url url;
 
 	code = wh_url_parse(wh_operand(args, 0), &url, &err);
+	if (code == WHERRY_OK)
+		code = open_to_compare(args, &url, &db, &err);
 	if (code == WHERRY_OK) {
+		how->lacking = db;
 		(void)snprintf(scheme, sizeof(scheme), "%.*s", (int)url.scheme.len,
 			       url.scheme.ptr);
 		code = wh_outbox_make_sql(scheme, how, table, &sql, &err);
 	}
+	wherry_db_close(db);
 	if (code != WHERRY_OK)
 		return fail(args, &err);
 	(void)fputs(sql, stdout);
@@ -217,7 +241,14 @@ static wh_exit run(wh_args *args)
 }
 
 static const wh_option options[] = {
-	{"print", NULL, "Write the SQL to standard output and touch nothing.", NULL, 0},
+	{"print", NULL,
+	 "Write the SQL that it would run to standard output and change nothing: what the "
+	 "database lacks, and the options asked for.",
+	 NULL, 0},
+	{"all", NULL,
+	 "With --print, write the SQL that makes all of the outbox, without looking at the "
+	 "database.",
+	 NULL, 0},
 	{"layout", "LAYOUT",
 	 "native, or event-bus, eventferry or debezium: the tables of these; eventferry-sole: with a lease, for relay.sole. (default: of the "
 	 "table that is there, else native)",
@@ -256,11 +287,11 @@ const wh_command wh_cmd_init = {
 	.operands = "URL",
 	.synopsis =
 		"URL [--table NAME] [--layout LAYOUT] [--payload TYPE] [--strict] [--partitions] "
-		"[--stream] [--grant ROLE=KIND] [--print] [--json]",
+		"[--stream] [--grant ROLE=KIND] [--print [--all]] [--json]",
 	.brief = "Create an outbox, or bring it up to date",
 	.help = "Makes the table and what belongs to it, and the database file if it "
 		"is not there. Doing it twice is fine, also at once. With --print, the "
-		"SQL goes to your own migration tool instead.\n"
+		"SQL that is missing goes to your own migration tool instead.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry init sqlite:shop.db\n"
@@ -270,7 +301,7 @@ const wh_command wh_cmd_init = {
 		"  wherry init postgres://shop@db/shop --grant web=enqueuer --grant relay=relay\n"
 		"  wherry init sqlite:app.db --table outbox_events --layout event-bus\n"
 		"  wherry init postgres://shop@db/shop --table shop.outbox --payload jsonb\n"
-		"  wherry init sqlite: --print > migrations/0007_outbox.sql\n",
+		"  wherry init sqlite: --print --all > migrations/0007_outbox.sql\n",
 	.options = options,
 	.preset = "db.create",
 	.run = run,

@@ -123,7 +123,7 @@ const wh_check wh_checks[] = {
 		.flags = NATIVE,
 		.none = "the tables are there",
 		.trouble = "the table $1 is missing",
-		.advice = "`wherry init$u --print | $d` makes what is missing",
+		.advice = "`wherry init$u --print --all | $d` makes what is missing",
 	},
 	{
 		.name = "indexes",
@@ -176,7 +176,7 @@ const wh_check wh_checks[] = {
 		.none = "the triggers that wake relays are there",
 		.trouble = "$1 $2: relays sleep until they look by themselves "
 			   "(relay.poll)",
-		.advice = "`wherry init$u --print | $d` makes it again",
+		.advice = "`wherry init$u --print --all | $d` makes it again",
 	},
 	{
 		.name = "identity",

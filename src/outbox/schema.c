@@ -181,38 +181,78 @@ wherry_code wherry_outbox_init(wherry_db *db, const char *table,
 	return code == WHERRY_OK ? wh_outbox_make(db, &how, table, err) : code;
 }
 
+/* Which version is there, and whether the table lacks its constraint. */
+static wherry_code look(wherry_outbox *box, int *out_version, bool *out_repair,
+			wherry_error *err)
+{
+	const wh_stmt *missing = box->store.stmt.constraint_missing;
+	int64_t n = 0;
+	wherry_code code = wh_store_migrated(&box->store, out_version, err);
+
+	if (code == WHERRY_OK && *out_version)
+		code = check_payload(box, err);
+	if (code == WHERRY_OK && *out_version && missing)
+		code = wh_db_run(box->store.db, missing, NULL, 0, wh_take_int, &n, NULL,
+				 err);
+	*out_repair = n > 0;
+	return code;
+}
+
+static void put_script(wh_buf *to, const wh_stmt *stmt, const char *table)
+{
+	if (stmt)
+		wh_buf_printf(to, "-- %s of outbox %s\nBEGIN;\n%sCOMMIT;\n", stmt->name,
+			      table, stmt->text);
+}
+
+/* The statements that are asked for, of a box whose layout is loaded. */
+static wherry_code put_sql(wherry_outbox *box, const char *scheme, const wh_make *how,
+			   const char *table, wh_buf *text, wherry_error *err)
+{
+	int version = 0;
+	bool repair = false;
+	wherry_code code = check_extras(box, how->extras, err);
+
+	if (code == WHERRY_OK && how->lacking)
+		code = look(box, &version, &repair, err);
+	if (code != WHERRY_OK)
+		return code;
+	wh_store_later_sql(&box->store, table, version, text);
+	if (repair)
+		put_script(text, box->store.stmt.repair, table);
+	for (int i = 0; i < EXTRAS; i++)
+		put_script(text, extra_sql(box, how->extras, i), table);
+	if (how->n_grants) {
+		wh_buf_printf(text, "-- rights of outbox %s\nBEGIN;\n", table);
+		code = wh_outbox_grant_sql(box, scheme, how->grants, how->n_grants, text,
+					   err);
+		wh_buf_puts(text, "COMMIT;\n");
+	}
+	if (code == WHERRY_OK && !text->len)
+		wh_buf_printf(text, "-- outbox %s is there and lacks nothing\n", table);
+	return code == WHERRY_OK ? wh_buf_check(text, err) : code;
+}
+
 wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const char *table,
 			       char **out, wherry_error *err)
 {
 	wh_buf text = WH_BUF_INIT(256 * 1024);
-	wherry_outbox box = {.store = wh_store_init(NULL, &wh_outbox_model)};
-	const wh_stmt *stmt;
+	wherry_outbox box = {.store = wh_store_init(how->lacking, &wh_outbox_model)};
 	const char *known;
 	wherry_code code;
 
 	if (!scheme || !out)
 		return wh_fail(err, WHERRY_INVALID, "no database to write SQL for");
 	box.store.payload = how->payload;
+	box.store.making = how->lacking != NULL;
 	known = wh_db_scheme(wh_view_of(scheme));
-	code = wh_outbox_load(&box, known ? known : scheme, how->layout, table, err);
+	if (how->lacking && !how->layout)
+		code = find_layout(&box, table, err);
+	else
+		code = wh_outbox_load(&box, known ? known : scheme, how->layout, table,
+				      err);
 	if (code == WHERRY_OK)
-		code = check_extras(&box, how->extras, err);
-	if (code == WHERRY_OK)
-		wh_store_migrations_sql(&box.store, table, &text);
-	for (int i = 0; code == WHERRY_OK && i < EXTRAS; i++) {
-		stmt = extra_sql(&box, how->extras, i);
-		if (stmt)
-			wh_buf_printf(&text, "-- %s of outbox %s\nBEGIN;\n%sCOMMIT;\n",
-				      stmt->name, table, stmt->text);
-	}
-	if (code == WHERRY_OK && how->n_grants) {
-		wh_buf_printf(&text, "-- rights of outbox %s\nBEGIN;\n", table);
-		code = wh_outbox_grant_sql(&box, known ? known : scheme, how->grants,
-					   how->n_grants, &text, err);
-		wh_buf_puts(&text, "COMMIT;\n");
-	}
-	if (code == WHERRY_OK)
-		code = wh_buf_check(&text, err);
+		code = put_sql(&box, known ? known : scheme, how, table, &text, err);
 	if (code == WHERRY_OK)
 		*out = wh_buf_take(&text);
 	wh_buf_clear(&text);

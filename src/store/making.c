@@ -35,19 +35,41 @@ static const wh_stmt *migration(const wh_store *store, int version)
 	return wh_sql_find(&store->sql, name);
 }
 
-wherry_code wh_store_migrate(wh_store *store, wh_made *out, wherry_error *err)
+/* The version of the tables that are there; 0: there is none, or only some of them. */
+static wherry_code look(wh_store *store, wh_version *out, wherry_error *err)
 {
-	wh_version v = {.found = false};
 	wh_columns found = {.any = false};
-	wherry_code code = wh_store_version(store, &v, err);
+	wherry_code code;
 
+	*out = (wh_version){.found = false};
+	code = wh_store_version(store, out, err);
 	if (code == WHERRY_OK)
 		code = wh_store_columns(store, store->name.ptr, store->layout.columns,
 					&found, err);
-	if (code == WHERRY_OK && (!v.found || !v.version || !found.any)) {
-		v.version = 0; /* also when only the table is gone */
+	if (code == WHERRY_OK && (!out->found || !out->version || !found.any)) {
+		out->version = 0; /* also when only the table is gone */
 		code = wh_store_check_foreign(store, err);
 	}
+	return code;
+}
+
+wherry_code wh_store_migrated(wh_store *store, int *out_version, wherry_error *err)
+{
+	wh_version v;
+	wherry_code code = look(store, &v, err);
+
+	if (code == WHERRY_OK)
+		code = wh_store_check_indexes(store, &v, err);
+	if (code == WHERRY_OK)
+		*out_version = (int)v.version;
+	return code;
+}
+
+wherry_code wh_store_migrate(wh_store *store, wh_made *out, wherry_error *err)
+{
+	wh_version v;
+	wherry_code code = look(store, &v, err);
+
 	if (code != WHERRY_OK)
 		return code;
 	out->from = out->to = (int)v.version;
@@ -66,13 +88,18 @@ wherry_code wh_store_migrate(wh_store *store, wh_made *out, wherry_error *err)
 	return code;
 }
 
-void wh_store_migrations_sql(const wh_store *store, const char *table, wh_buf *to)
+void wh_store_later_sql(const wh_store *store, const char *table, int version, wh_buf *to)
 {
 	const wh_stmt *stmt;
 
-	for (int i = 1; (stmt = migration(store, i)) != NULL; i++)
+	for (int i = version + 1; (stmt = migration(store, i)) != NULL; i++)
 		wh_buf_printf(to, "-- %s of %s %s\nBEGIN;\n%sCOMMIT;\n", stmt->name,
 			      store->model->name, table, stmt->text);
+}
+
+void wh_store_migrations_sql(const wh_store *store, const char *table, wh_buf *to)
+{
+	wh_store_later_sql(store, table, 0, to);
 }
 
 static wherry_code drop(void *ctx, wherry_error *err)

@@ -22,7 +22,13 @@ wherry_code wh_store_begin_making(wh_store *store, wherry_error *err);
 /* Run the migrations that are missing, after wh_store_begin_making() in the same transaction. */
 wherry_code wh_store_migrate(wh_store *store, wh_made *out, wherry_error *err);
 
-/* Append the SQL of all migrations. */
+/* The version that the tables have, as far as migrations are concerned: 0 if one of the tables or
+ * indexes is not there. */
+wherry_code wh_store_migrated(wh_store *store, int *out_version, wherry_error *err);
+
+/* Append the SQL of the migrations after a version; or of all. */
+void wh_store_later_sql(const wh_store *store, const char *table, int version,
+			wh_buf *to);
 void wh_store_migrations_sql(const wh_store *store, const char *table, wh_buf *to);
 
 /*

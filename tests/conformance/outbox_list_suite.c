@@ -473,6 +473,24 @@ static void the_age_is_of_the_oldest_that_may_leave_now(void **state)
 	assert_int_equal(oldest(f), 0);
 }
 
+static void a_hundred_that_are_held_do_not_hide_the_oldest_that_may_leave(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_status status;
+
+	for (int i = 0; i < 101; i++)
+		fixture_send(f, "t", "held");
+	fixture_raw(f, "UPDATE outbox SET created_at = created_at - 3600000");
+	fixture_fail(f, 1, 60000000);
+	assert_int_equal(oldest(f), 0);
+	fixture_send(f, "t", "other");
+	fixture_raw(f, "UPDATE outbox SET created_at = created_at - 600000 WHERE id = 102");
+	assert_int_equal(oldest(f), 10);
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(status), &err));
+	assert_int_equal(status.ready, 1);
+}
+
 static void messages_that_are_due_again_are_ready(void **state)
 {
 	outbox_fixture *f = *state;
@@ -643,6 +661,8 @@ const outbox_case outbox_list_cases[] = {
 	CASE(without_a_key_the_aggregate_s_pair_holds),
 	CASE(rows_are_counted_by_state),
 	CASE(the_age_is_of_the_oldest_that_may_leave_now),
+	CASE_THAT_NEEDS(a_hundred_that_are_held_do_not_hide_the_oldest_that_may_leave,
+			NEEDS_KEYS),
 	CASE(messages_that_are_due_again_are_ready),
 	CASE(a_relay_reads_ahead_what_is_pending),
 	CASE(a_relay_sweeps_everything_open),

@@ -324,6 +324,17 @@ w relay sqlite:printed.db null: --until-empty --set outbox.table=billing
 expect "--set outbox.table is --table" 0 "err:1 delivered"
 w init sqlite:absent.db --print
 check "init --print touches nothing" test ! -e absent.db
+expect "a database that is not there lacks everything" 0 "out:CREATE TABLE"
+w init sqlite:printed.db --print --table billing
+expect "on an outbox that is there it prints that nothing is missing" 0 \
+	"is:-- outbox billing is there and lacks nothing"
+sqlite3 printed.db "DROP INDEX billing_due"
+w init sqlite:printed.db --print --table billing
+printf '%s\n' "$out" | sqlite3 printed.db
+w init sqlite:printed.db --table billing
+expect "else what is missing, which sqlite3 runs" 0 "out:it was there, and is up to date"
+w init sqlite:printed.db --print --all --table billing
+expect "and with --all everything" 0 "out:CREATE TABLE IF NOT EXISTS"
 
 # ---- signals ----
 

@@ -77,7 +77,7 @@ common() { # NOW: the SQL of the time in so many seconds, of a column
 	run "DROP VIEW wherry_clock; CREATE VIEW wherry_clock AS SELECT ms - 3600000 AS ms FROM clock"
 	finds "a clock that is an hour off is told" clock warn "1h"
 	run "DROP VIEW wherry_clock; DROP TABLE clock"
-	"$wherry" init "$url" --print >init.sql && run "$(cat init.sql)" >/dev/null 2>&1
+	"$wherry" init "$url" --print --all >init.sql && run "$(cat init.sql)" >/dev/null 2>&1
 	mended clock
 }
 

@@ -1224,17 +1224,17 @@ SELECT count(*), coalesce(max({age}), 0)
 FROM {table} WHERE status = 3 AND next_retry_at <= {now};
 
 -- name: oldest-pending
--- Of the first 40 that nothing holds; if there is none, the next one.  OFFSET 0 keeps the
--- search for each row by index.
+-- The oldest that nothing holds, of the first 10,000; if all of these are held, the next one.
+-- Almost always it is the first.  OFFSET 0 keeps the search for each row by index.
 SELECT {age}
-FROM (SELECT id, created_at, partition_key, aggregate_type, aggregate_id FROM {table}
-      WHERE {pending} ORDER BY status, id LIMIT 41) AS c
-WHERE NOT EXISTS (
+FROM {table} AS c
+WHERE {pending} AND (NOT EXISTS (
   SELECT 1 FROM {table} AS b
   WHERE {busy} AND {key:b} = {key:c} AND b.id < c.id AND b.status = 3
     AND b.next_retry_at > {now} OFFSET 0)
-   OR c.id = (SELECT id FROM {table} WHERE {pending} ORDER BY status, id LIMIT 1 OFFSET 40)
-ORDER BY id LIMIT 1;
+  OR c.id >= coalesce((SELECT id FROM {table} WHERE {pending}
+                       ORDER BY status, id LIMIT 1 OFFSET 10000), 9223372036854775807))
+ORDER BY status, id LIMIT 1;
 
 -- name: held-pending
 -- How many pending messages wait behind a failed one of their key.

@@ -861,14 +861,16 @@ EXISTS (
     AND b.status = 3 AND {due:b} > {now})
 
 -- name: oldest-pending
--- Of the first 40 that nothing holds; if there is none, the next one.
+-- The oldest that nothing holds, of the first 10,000; if all of these are held, the next one.
+-- Almost always it is the first.
 SELECT (SELECT ms FROM wherry_clock) - created_at
-FROM (SELECT id, created_at, ordering_key FROM {table} INDEXED BY {table_open}
-      WHERE status = 0 ORDER BY id LIMIT 41) AS c
-WHERE NOT {waiting_behind}
-   OR c.id = (SELECT id FROM {table} INDEXED BY {table_open}
-              WHERE status = 0 ORDER BY id LIMIT 1 OFFSET 40)
-ORDER BY id LIMIT 1;
+FROM {table} AS c INDEXED BY {table_open}
+WHERE c.status = 0
+  AND (NOT {waiting_behind}
+       OR c.id >= coalesce((SELECT id FROM {table} INDEXED BY {table_open}
+                            WHERE status = 0 ORDER BY id LIMIT 1 OFFSET 10000),
+                           9223372036854775807))
+ORDER BY c.id LIMIT 1;
 
 -- name: held-pending
 -- How many pending messages wait behind a failed one of their key.

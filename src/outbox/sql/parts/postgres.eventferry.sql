@@ -125,5 +125,14 @@ SELECT count(*), coalesce(max({age}), 0)
 FROM {table} AS c WHERE c.status IN (0, 1, 3) AND {due};
 
 -- name: oldest-pending
+-- As in native.postgres.sql; of the first 10,000.
 SELECT {age}
-FROM {table} WHERE status IN (0, 1, 3) AND status = 0 ORDER BY id LIMIT 1;
+FROM {table} AS c
+WHERE c.status IN (0, 1, 3) AND c.status = 0 AND (NOT EXISTS (
+  SELECT 1 FROM {table} AS b
+  WHERE b.aggregate_id::text = c.aggregate_id::text AND b.id < c.id
+    AND b.status IN (0, 1, 3) AND b.status = 3 AND b.next_retry_at > {now}
+    AND b.next_retry_at < {year_10000} OFFSET 0)
+  OR c.id >= coalesce((SELECT id FROM {table} WHERE status IN (0, 1, 3) AND status = 0
+                       ORDER BY id LIMIT 1 OFFSET 10000), 9223372036854775807))
+ORDER BY c.id LIMIT 1;
