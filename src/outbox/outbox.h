@@ -82,7 +82,8 @@ typedef struct wh_make {
 	const wh_model *model; /* NULL: wh_outbox_model; tests have their own layouts */
 	const char *const *grants; /* "ROLE=KIND"; only of wh_outbox_make_sql() */
 	size_t n_grants;
-	wherry_db *lacking; /* wh_outbox_make_sql(): only what this database lacks; NULL: all */
+	wherry_db *
+		lacking; /* wh_outbox_make_sql(): only what this database lacks; NULL: all */
 	wh_made *made; /* receives what was changed; NULL: nobody asks */
 } wh_make;
 

@@ -485,7 +485,8 @@ static void a_hundred_that_are_held_do_not_hide_the_oldest_that_may_leave(void *
 	fixture_fail(f, 1, 60000000);
 	assert_int_equal(oldest(f), 0);
 	fixture_send(f, "t", "other");
-	fixture_raw(f, "UPDATE outbox SET created_at = created_at - 600000 WHERE id = 102");
+	fixture_raw(f,
+		    "UPDATE outbox SET created_at = created_at - 600000 WHERE id = 102");
 	assert_int_equal(oldest(f), 10);
 	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(status), &err));
 	assert_int_equal(status.ready, 1);

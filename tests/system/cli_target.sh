@@ -129,6 +129,12 @@ NO_SUCH_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw w config
 expect "and prints the values in force for a destination" 0 "out:# attempts: 20" "out:  attempts: 7"
 w help settings https:
 expect "so does help, for a destination" 0 "out:for this destination 20"
+differs=$(sed -n 's/^\([a-z_.]*\) .*, for this destination \([^ ]*\).*/\1 \2/p' <<<"$out" |
+	while read -r setting value; do
+		grep -A1 "^\.Cm $setting\$" "$source_dir/docs/man/wherry.1" | grep -q "^$value[,. ]" ||
+			echo "$setting $value"
+	done)
+check "the manual has the same values" is "$differs" ""
 export WHERRY_URL=quakes
 w status --json
 json "WHERRY_URL may be a name as well" 'd["table"] == "quake_outbox"'
