@@ -377,8 +377,11 @@ typedef wherry_code (*wherry_claim_fn)(void *ctx, const wherry_message *msg);
  * wherry_outbox_done(), wherry_outbox_fail() or wherry_outbox_requeue() under the same
  * lease; of a key, in order, and what is behind one that failed is to be requeued.
  *
+ * A row that the database cannot send, such as a text that is not in its encoding, is not visited:
+ * it becomes dead alone, with the reason.
+ *
  * @param lease    From wherry_outbox_join().
- * @param out_n    Receives how many were claimed; may be NULL.
+ * @param out_n    Receives how many were claimed and visited; may be NULL.
  *
  * Transaction: its own, or part of the one that is open.
  */

@@ -1,6 +1,10 @@
 /*
  * Claims of messages: rows that the store claims, with their texts.
  */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "base/sized.h"
 #include "outbox/outbox.h"
 
@@ -27,6 +31,20 @@ typedef struct claiming {
 	wh_bare_rows bare;
 } claiming;
 
+/* What was claimed carefully is given back: nothing is claimed then, or it expires. */
+static void give_back(const claiming *c)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+
+	for (size_t i = 0; i < c->bare.n; i++) {
+		const wh_settlement back = {.back = &c->bare.rows[i].id, .n_back = 1};
+
+		if (wh_store_settle(&c->box->store, c->ask.lease, &back, NULL, &why) !=
+		    WHERRY_OK)
+			return;
+	}
+}
+
 /* Carefully: the texts of what is claimed are read when that is committed. */
 static void begin(claiming *c)
 {
@@ -42,6 +60,8 @@ static wherry_code end(claiming *c, wherry_code code, wherry_error *err)
 	if (c->box->careful && code == WHERRY_OK)
 		code = wh_bare_visit(c->box, c->box->own.read_ids, &c->bare, 0, &c->whole,
 				     err);
+	if (c->box->careful && code != WHERRY_OK)
+		give_back(c);
 	wh_bare_clear(&c->bare);
 	return code;
 }
@@ -84,19 +104,66 @@ wherry_code wh_outbox_claim_expired(wherry_outbox *box, const wherry_lease *leas
 /* ---- for programs ---- */
 
 typedef struct showing {
+	wherry_outbox *box;
+	const wherry_lease *lease;
 	wherry_claim_fn visit;
 	void *ctx;
-	int64_t n;
+	int64_t n;     /* messages visited */
+	int64_t *seen; /* their ids */
+	size_t cap;    /* of that list */
+	bool again;    /* the claim is made once more: those are not visited again */
 } showing;
+
+static wherry_code note_seen(showing *s, int64_t id, wherry_error *err)
+{
+	size_t cap = s->cap ? 2 * s->cap : 64;
+
+	if ((size_t)s->n == s->cap) {
+		int64_t *grown = realloc(s->seen, cap * sizeof(*grown));
+
+		if (!grown)
+			return wh_oom(err);
+		s->seen = grown;
+		s->cap = cap;
+	}
+	s->seen[s->n++] = id;
+	return WHERRY_OK;
+}
+
+static bool is_seen(const showing *s, int64_t id)
+{
+	for (int64_t i = 0; i < s->n; i++)
+		if (s->seen[i] == id)
+			return true;
+	return false;
+}
+
+/* The database cannot send the row: it dies alone, without an attempt. */
+static wherry_code bury(showing *s, const wh_open_row *row, wherry_error *err)
+{
+	char why[300];
+	const wherry_failure failure = {
+		.size = sizeof(failure),
+		.id = row->id,
+		.dead = true,
+		.counted = true,
+		.innocent =
+			row->state == WHERRY_PROCESSING, /* its attempt is on record */
+		.error = why,
+	};
+	const wh_settlement dead = {.failed = &failure, .n_failed = 1};
+
+	(void)snprintf(why, sizeof(why), "the row cannot be read: %s", row->unreadable);
+	return wh_store_settle_all(&s->box->store, s->lease, &dead, NULL, err);
+}
 
 static const char *text_of(wh_view view)
 {
 	return view.ptr; /* NULL where absent; ends in NUL */
 }
 
-static wherry_code show(void *ctx, const wh_open_row *row, wherry_error *err)
+static wherry_code show_whole(showing *s, const wh_open_row *row, wherry_error *err)
 {
-	showing *s = ctx;
 	wh_view body = wh_outbox_body(row);
 	wherry_message msg = {
 		.size = sizeof(msg),
@@ -118,7 +185,9 @@ static wherry_code show(void *ctx, const wh_open_row *row, wherry_error *err)
 
 	if (code != WHERRY_OK)
 		return code;
-	s->n++;
+	code = note_seen(s, row->id, err);
+	if (code != WHERRY_OK)
+		return code;
 	code = s->visit(s->ctx, &msg);
 	return code == WHERRY_OK
 		       ? code
@@ -133,13 +202,47 @@ static wherry_code read_options(const wherry_claim_options *given,
 			     "WHERRY_CLAIM_OPTIONS", err);
 }
 
+static wherry_code show(void *ctx, const wh_open_row *row, wherry_error *err)
+{
+	showing *s = ctx;
+
+	if (row->unreadable)
+		return bury(s, row, err);
+	if (s->again && is_seen(s, row->id))
+		return WHERRY_OK;
+	return show_whole(s, row, err);
+}
+
+/* A row that the database cannot send failed the claim, which is rolled back: it is made again
+ * without texts, and each row is read behind it. */
+static bool must_take_care(showing *s, wherry_code code, const wherry_error *why)
+{
+	s->again = !s->box->careful && wh_db_about_row(s->box->store.db, code, why);
+	s->box->careful |= s->again;
+	return s->again;
+}
+
+static wherry_code ended(showing *s, wherry_code code, const wherry_error *why,
+			 int64_t *out_n, wherry_error *err)
+{
+	if (s->again)
+		s->box->careful = false;
+	if (code == WHERRY_OK && out_n)
+		*out_n = s->n;
+	if (code != WHERRY_OK && err)
+		*err = *why;
+	free(s->seen);
+	return code;
+}
+
 wherry_code wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 				const wherry_claim_options *options,
 				wherry_claim_fn visit, void *ctx, int64_t *out_n,
 				wherry_error *err)
 {
 	wh_error_clear(err);
-	showing s = {visit, ctx, 0};
+	showing s = {.box = box, .lease = lease, .visit = visit, .ctx = ctx};
+	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_claim_options own;
 	bool more;
 	wherry_code code;
@@ -149,10 +252,13 @@ wherry_code wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 			       "a claim needs options, and a function to visit messages");
 	code = read_options(options, &own, err);
 	if (code == WHERRY_OK)
-		code = wh_outbox_claim(box, lease, &own, NULL, show, &s, &more, err);
-	if (code == WHERRY_OK && out_n)
-		*out_n = s.n;
-	return code;
+		code = check_options(box, lease, &own, err);
+	if (code != WHERRY_OK)
+		return code;
+	code = wh_outbox_claim(box, lease, &own, NULL, show, &s, &more, &why);
+	if (must_take_care(&s, code, &why))
+		code = wh_outbox_claim(box, lease, &own, NULL, show, &s, &more, &why);
+	return ended(&s, code, &why, out_n, err);
 }
 
 wherry_code wherry_outbox_claim_expired(wherry_outbox *box, const wherry_lease *lease,
@@ -161,7 +267,8 @@ wherry_code wherry_outbox_claim_expired(wherry_outbox *box, const wherry_lease *
 					wherry_error *err)
 {
 	wh_error_clear(err);
-	showing s = {visit, ctx, 0};
+	showing s = {.box = box, .lease = lease, .visit = visit, .ctx = ctx};
+	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_claim_options one;
 	wherry_code code;
 
@@ -174,8 +281,8 @@ wherry_code wherry_outbox_claim_expired(wherry_outbox *box, const wherry_lease *
 	if (code != WHERRY_OK)
 		return code;
 	one.limit = 1;
-	code = wh_outbox_claim_expired(box, lease, &one, show, &s, err);
-	if (code == WHERRY_OK && out_n)
-		*out_n = s.n;
-	return code;
+	code = wh_outbox_claim_expired(box, lease, &one, show, &s, &why);
+	if (must_take_care(&s, code, &why))
+		code = wh_outbox_claim_expired(box, lease, &one, show, &s, &why);
+	return ended(&s, code, &why, out_n, err);
 }

@@ -108,5 +108,5 @@ wherry_code wherry_outbox_extend(wherry_outbox *box, const wherry_lease *lease,
 	if (!box)
 		return wh_fail(err, WHERRY_INVALID,
 			       "to extend claims takes their lease and a time");
-	return wh_store_extend(&box->store, lease, ids, n, lasts_us, out_n, err);
+	return wh_store_extend(&box->store, lease, ids, NULL, n, lasts_us, out_n, err);
 }

@@ -224,10 +224,11 @@ static void free_scratch(wherry_relay *r)
 	free(r->scratch.done_ids);
 	free(r->scratch.names);
 	free(r->scratch.back_ids);
+	free(r->scratch.back_names);
 	free(r->scratch.failures);
 	free(r->scratch.lost);
 	r->scratch.done_ids = r->scratch.back_ids = NULL;
-	r->scratch.names = NULL;
+	r->scratch.names = r->scratch.back_names = NULL;
 	r->scratch.failures = NULL;
 	r->scratch.lost = NULL;
 	r->scratch.most = 0;
@@ -244,10 +245,11 @@ static wherry_code allocate(wherry_relay *r, wherry_error *err)
 	r->scratch.done_ids = calloc(n, sizeof(*r->scratch.done_ids));
 	r->scratch.names = calloc(n, sizeof(*r->scratch.names));
 	r->scratch.back_ids = calloc(n, sizeof(*r->scratch.back_ids));
+	r->scratch.back_names = calloc(n, sizeof(*r->scratch.back_names));
 	r->scratch.failures = calloc(n, sizeof(*r->scratch.failures));
 	r->scratch.lost = calloc(n, sizeof(*r->scratch.lost));
 	if (!r->scratch.done_ids || !r->scratch.names || !r->scratch.back_ids ||
-	    !r->scratch.failures || !r->scratch.lost)
+	    !r->scratch.back_names || !r->scratch.failures || !r->scratch.lost)
 		return wh_oom(err);
 	r->scratch.most = n;
 	return WHERRY_OK;

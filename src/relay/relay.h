@@ -123,7 +123,8 @@ typedef struct wh_scratch {
 	size_t most;              /* Entries that there is room for. */
 	int64_t *done_ids;        /* Delivered messages, */
 	wh_view *names;           /* and their message ids. */
-	int64_t *back_ids;        /* Messages to give back. */
+	int64_t *back_ids;        /* Messages to give back, */
+	wh_view *back_names;      /* and their message ids. */
 	wherry_failure *failures; /* Messages that failed or died; */
 	bool *lost;               /* whether the row of each was not there. */
 } wh_scratch;

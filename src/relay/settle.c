@@ -385,6 +385,14 @@ static size_t written_at_once(const wherry_relay *r)
 	return turn;
 }
 
+static void gather_back(wherry_relay *r, wh_settlement *s, const wh_entry *e)
+{
+	r->scratch.back_names[s->n_back] = wh_view_of(e->msg.message_id);
+	r->scratch.back_ids[s->n_back++] = e->msg.id;
+	if (e->poison) /* what is known of its name may not be all */
+		s->back_names = NULL;
+}
+
 void wh_settle_gather(wherry_relay *r, wh_settlement *s, size_t n)
 {
 	const wh_entry *e;
@@ -402,7 +410,7 @@ void wh_settle_gather(wherry_relay *r, wh_settlement *s, size_t n)
 			continue;
 		}
 		if (e->fate == WH_FATE_BACK) {
-			r->scratch.back_ids[s->n_back++] = e->msg.id;
+			gather_back(r, s, e);
 			continue;
 		}
 		r->scratch.failures[s->n_failed++] =
@@ -439,6 +447,7 @@ wh_settlement wh_settle_empty(wherry_relay *r)
 		.failed = r->scratch.failures,
 		.lost = r->scratch.lost,
 		.back = r->scratch.back_ids,
+		.back_names = r->scratch.back_names,
 		.back_failed = r->set.failed_only,
 		.on_done = r->set.on_done,
 	};

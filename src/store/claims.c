@@ -418,10 +418,10 @@ static wherry_code take_mark(void *ctx, const wh_row *row, wherry_error *err)
 }
 
 wherry_code wh_store_extend(wh_store *store, const wherry_lease *lease,
-			    const int64_t *ids, size_t n, int64_t lasts_us,
-			    int64_t *out_n, wherry_error *err)
+			    const int64_t *ids, const wh_view *names, size_t n,
+			    int64_t lasts_us, int64_t *out_n, wherry_error *err)
 {
-	wh_param params[3] = {{.name = "ids"}};
+	wh_param params[3 + WH_NAME_PARAMS] = {{.name = "ids"}};
 	char mark[MARK_MOST] = "";
 	int64_t changed = 0;
 	wherry_code code;
@@ -436,8 +436,11 @@ wherry_code wh_store_extend(wh_store *store, const wherry_lease *lease,
 		return code;
 	params[1] = WH_TEXT_PARAM("token", wh_view_of(lease->token));
 	params[2] = WH_INT_PARAM("lasts", wh_ms(lasts_us));
-	code = wh_db_run(store->db, store->stmt.extend, params, 3, take_mark, mark,
-			 &changed, err);
+	code = wh_store_names(store, names, n, &params[3], err);
+	if (code != WHERRY_OK)
+		return code;
+	code = wh_db_run(store->db, store->stmt.extend, params, 3 + WH_NAME_PARAMS,
+			 take_mark, mark, &changed, err);
 	if (code != WHERRY_OK)
 		return wh_store_missing(store->model, store->name.ptr, code, err);
 	for (size_t i = 0; *mark && i < n; i++)

@@ -69,9 +69,14 @@ wherry_code wh_store_claim_next(wh_store *store, bool park, int64_t lasts_us,
 				int64_t *out_expiry_us, int64_t *out_due_us,
 				wherry_error *err);
 
-/* Let claims last from now on; STALE: some had expired or were taken over. */
+/*
+ * Let claims last from now on; STALE: some had expired or were taken over.
+ *
+ * @param names  The messages' own ids, and ids in ascending order; NULL: whatever rows have these
+ *               ids.
+ */
 wherry_code wh_store_extend(wh_store *store, const wherry_lease *lease,
-			    const int64_t *ids, size_t n, int64_t lasts_us,
-			    int64_t *out_n, wherry_error *err);
+			    const int64_t *ids, const wh_view *names, size_t n,
+			    int64_t lasts_us, int64_t *out_n, wherry_error *err);
 
 #endif

@@ -79,7 +79,7 @@
 	X(claim_share, "claim-share", "token lasts unordered park limit after share of long body") \
 	X(claim_expired, "claim-expired", "token lasts unordered park after share long body") \
 	X(claim_next, "claim-next", "park lasts") \
-	X(extend, "extend", "ids token lasts") \
+	X(extend, "extend", "ids token lasts names width") \
 	X(reap, "reap", "timeout")
 
 /* A relay that works alone on rows that other programs may claim by mistake. */
@@ -99,8 +99,8 @@
 #define WH_STORE_SETTLE(X) \
 	X(done_delete, "done-delete", "ids token names width") \
 	X(fail, "fail", "id message_id started dead count nth delay error token") \
-	X(requeue, "requeue", "ids token") \
-	X(requeue_failed, "requeue-failed", "ids token") \
+	X(requeue, "requeue", "ids token names width") \
+	X(requeue_failed, "requeue-failed", "ids token names width") \
 	X(try, "try", "id message_id started nth claimed token")
 
 /* Delivered rows stay, marked. */

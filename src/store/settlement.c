@@ -41,8 +41,8 @@ static const wh_view *names_of(const settling *w)
 }
 
 /* Run a statement on a list of ids. */
-static wherry_code on_ids(settling *w, const wh_stmt *stmt, const int64_t *ids, size_t n,
-			  bool count, wherry_error *err)
+static wherry_code on_ids(settling *w, const wh_stmt *stmt, const int64_t *ids,
+			  const wh_view *names, size_t n, bool count, wherry_error *err)
 {
 	wh_param params[2 + WH_NAME_PARAMS] = {{.name = "ids"}, token_param(w->lease)};
 	int64_t changed = 0;
@@ -52,8 +52,7 @@ static wherry_code on_ids(settling *w, const wh_stmt *stmt, const int64_t *ids, 
 		return WHERRY_OK;
 	code = wh_store_claim_ids(w->store, w->lease, ids, n, &params[0], err);
 	if (code == WHERRY_OK)
-		code = wh_store_names(w->store, ids == w->s->done ? names_of(w) : NULL, n,
-				      &params[2], err);
+		code = wh_store_names(w->store, names, n, &params[2], err);
 	if (code == WHERRY_OK)
 		code = wh_db_run(w->store->db, stmt, params, 2 + WH_NAME_PARAMS, NULL,
 				 NULL, &changed, err);
@@ -99,8 +98,8 @@ static wherry_code settle_done(settling *w, wherry_error *err)
 	if (s->n_done && s->on_done == WHERRY_ARCHIVE && !store->stmt.done_archive)
 		return wh_store_cannot(store, "which has no archive", err);
 	if (!mark && s->on_done != WHERRY_DELETE)
-		code = on_ids(w, store->stmt.done_archive, s->done, s->n_done, false,
-			      err);
+		code = on_ids(w, store->stmt.done_archive, s->done, names_of(w),
+			      s->n_done, false, err);
 	if (code == WHERRY_OK && store->stmt.done_delete_range &&
 	    wh_ids_in_a_row(s->done, s->n_done))
 		return on_range(w,
@@ -109,7 +108,7 @@ static wherry_code settle_done(settling *w, wherry_error *err)
 				s->done[0], s->done[s->n_done - 1], err);
 	if (code == WHERRY_OK)
 		code = on_ids(w, mark ? store->stmt.done_mark : store->stmt.done_delete,
-			      s->done, s->n_done, true, err);
+			      s->done, names_of(w), s->n_done, true, err);
 	return code;
 }
 
@@ -222,7 +221,7 @@ static wherry_code settle(void *ctx, wherry_error *err)
 		code = on_ids(w,
 			      s->back_failed ? w->store->stmt.requeue_failed
 					     : w->store->stmt.requeue,
-			      s->back, s->n_back, true, err);
+			      s->back, s->back_names, s->n_back, true, err);
 	if (code == WHERRY_OK && s->try_id)
 		code = settle_try(w, err);
 	if (code == WHERRY_OK && w->all && *w->lease->token &&

@@ -16,7 +16,10 @@ typedef struct wh_settlement {
 	const wherry_failure *failed;
 	size_t n_failed;
 	bool *lost;          /* receives which of those are others' by now; or NULL */
-	const int64_t *back; /* claimed, and not tried after all: pending again */
+	const int64_t *back; /* claimed, and not tried after all: pending again; in
+				ascending order, if there are names */
+	const wh_view
+		*back_names; /* their message ids; NULL: whatever rows have these ids */
 	size_t n_back;
 	bool back_failed; /* or failed and due, for relays that take nothing pending */
 	int64_t try_id;   /* a suspect to be tried next, 0: none */

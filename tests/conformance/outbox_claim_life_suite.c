@@ -3,6 +3,8 @@
  */
 #include "outbox_claims.h"
 
+#include "outbox/outbox.h"
+
 /* ---- claims that expire ---- */
 
 static void a_claim_that_expired_is_taken_alone_with_its_attempt_on_record(void **state)
@@ -304,6 +306,44 @@ static void a_claim_inside_the_callers_transaction_is_rolled_back_with_it(void *
 	claim_takes_expired(f, &b, "1");
 }
 
+/* Its id was taken by another message, which the same relay claimed. */
+static void a_claim_is_extended_and_given_back_by_its_message_id(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_lease a = claim_join(f, "a");
+	const int64_t ids[] = {1, 2};
+	char first[64], second[64];
+	wh_view names[2] = {wh_view_of("gone"), {NULL, 0}};
+	wh_settlement back = {.back = ids, .back_names = names, .n_back = 2};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_settled settled = {0};
+	int64_t n = -7;
+
+	claim_send(f, "kj");
+	(void)snprintf(first, sizeof(first), "%s",
+		       fixture_text(f, "SELECT message_id FROM outbox WHERE id = 1"));
+	(void)snprintf(second, sizeof(second), "%s",
+		       fixture_text(f, "SELECT message_id FROM outbox WHERE id = 2"));
+	names[1] = wh_view_of(second);
+	claim_takes(f, &a, &claim_ten, "1 2");
+	WHERRY_FAILS(WHERRY_STALE, wh_store_extend(&f->box->store, &a, ids, names, 2,
+						   MINUTE_US, &n, &err));
+	assert_int_equal(n, 1);
+	WHERRY_PASS(wh_store_settle(&f->box->store, &a, &back, &settled, &err));
+	assert_int_equal(settled.n, 1);
+	assert_int_equal(fixture_state(f, 1), WHERRY_PROCESSING);
+	assert_int_equal(fixture_state(f, 2), WHERRY_PENDING);
+	back.back_failed = true;
+	WHERRY_PASS(wh_store_settle(&f->box->store, &a, &back, &settled, &err));
+	assert_int_equal(settled.n, 0);
+	names[0] = wh_view_of(first);
+	back.n_back = 1;
+	WHERRY_PASS(
+		wh_store_extend(&f->box->store, &a, ids, names, 1, MINUTE_US, &n, &err));
+	WHERRY_PASS(wh_store_settle(&f->box->store, &a, &back, &settled, &err));
+	assert_int_equal(fixture_state(f, 1), WHERRY_FAILED);
+}
+
 static void a_visitor_that_fails_claims_nothing(void **state)
 {
 	outbox_fixture *f = *state;
@@ -367,6 +407,8 @@ const outbox_case outbox_claim_life_cases[] = {
 	CASE(what_an_operator_took_from_a_claim_is_lost_to_it),
 	CASE_THAT_NEEDS(reaping_leaves_claims_that_live, NEEDS_TOKEN),
 	CASE(a_claim_inside_the_callers_transaction_is_rolled_back_with_it),
+	CASE_THAT_NEEDS(a_claim_is_extended_and_given_back_by_its_message_id,
+			NEEDS_TOKEN),
 	CASE(a_visitor_that_fails_claims_nothing),
 	CASE_THAT_NEEDS(a_visitor_that_fails_takes_no_expired_claim, NEEDS_TOKEN),
 	{NULL, NULL, 0},

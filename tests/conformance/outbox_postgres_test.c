@@ -106,6 +106,81 @@ static void a_plan_made_for_a_backlog_reads_no_rows_that_are_done(void **state)
 	postgres_drop(&place);
 }
 
+/* ---- rows that the server cannot send ---- */
+
+typedef struct visits {
+	int64_t ids[10];
+	int n;
+} visits;
+
+static wherry_code note_visit(void *ctx, const wherry_message *msg)
+{
+	visits *v = ctx;
+
+	v->ids[v->n++] = msg->id;
+	return WHERRY_OK;
+}
+
+/* A database without an encoding keeps any bytes; the second row's are not UTF-8. */
+static void a_row_that_cannot_be_read_dies_alone_when_a_program_claims(void **state)
+{
+	const wherry_claim_options ten =
+		WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = 60000000);
+	wherry_error err = WHERRY_ERROR_INIT;
+	char url[200], out[200], host[120];
+	wherry_lease lease = {.epoch = 0};
+	wherry_outbox *box = NULL;
+	postgres_place place;
+	wherry_db *db = NULL;
+	visits v = {.n = 0};
+	int64_t n = 0;
+
+	(void)state;
+	postgres_make(&place);
+	(void)sscanf(strstr(place.url, "host=") + 5, "%119[^&]", host);
+	assert_true(postgres_raw(place.url,
+				 "CREATE DATABASE bytes ENCODING 'SQL_ASCII' LOCALE 'C' "
+				 "TEMPLATE template0",
+				 NULL, 0));
+	(void)snprintf(url, sizeof(url), "postgresql://wherry@/bytes?host=%s", host);
+	WHERRY_PASS(wherry_db_open(url, NULL, &db, &err));
+	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
+	assert_true(postgres_raw(url,
+				 "SET client_encoding = 'SQL_ASCII'; "
+				 "INSERT INTO outbox(topic, payload) VALUES ('a', '1'), "
+				 "(E'\\xff', '2'), ('c', '3')",
+				 NULL, 0));
+	WHERRY_PASS(wherry_outbox_join(box, "program", 60000000, &lease, &err));
+	WHERRY_PASS(wherry_outbox_claim(box, &lease, &ten, note_visit, &v, &n, &err));
+	assert_int_equal(n, 2);
+	assert_int_equal(v.n, 2);
+	assert_int_equal(v.ids[0], 1);
+	assert_int_equal(v.ids[1], 3);
+	assert_true(postgres_raw(url, "SELECT last_error FROM outbox WHERE status = 4",
+				 out, sizeof(out)));
+	assert_non_null(strstr(out, "the row cannot be read: "));
+	WHERRY_PASS(wherry_outbox_done(box, &lease, v.ids, 2, WHERRY_MARK, &n, &err));
+	assert_int_equal(n, 2);
+	/* one that expired, too: the attempt on record was not made */
+	assert_true(postgres_raw(url,
+				 "UPDATE outbox SET status = 1, next_retry_at = 'epoch', "
+				 "attempts = 2 WHERE id = 2",
+				 NULL, 0));
+	WHERRY_PASS(
+		wherry_outbox_claim_expired(box, &lease, &ten, note_visit, &v, &n, &err));
+	assert_int_equal(n, 0);
+	assert_true(postgres_raw(url,
+				 "SELECT status || ' ' || attempts FROM outbox "
+				 "WHERE id = 2",
+				 out, sizeof(out)));
+	assert_string_equal(out, "4 2");
+	wherry_outbox_close(box);
+	wherry_db_close(db);
+	assert_true(postgres_raw(place.url, "DROP DATABASE bytes WITH (FORCE)", NULL, 0));
+	postgres_drop(&place);
+}
+
 int main(void)
 {
 	static const outbox_backend *const backends[] = {&outbox_postgres_own,
@@ -113,6 +188,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_sql_of_init_makes_what_init_makes),
 		cmocka_unit_test(a_plan_made_for_a_backlog_reads_no_rows_that_are_done),
+		cmocka_unit_test(
+			a_row_that_cannot_be_read_dies_alone_when_a_program_claims),
 	};
 
 	if (!postgres_start())

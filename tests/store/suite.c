@@ -222,13 +222,13 @@ static void claims_that_expired_are_taken_over(void **state)
 	b = join(&store, "b");
 	claims(&store, &a, 1, false, "mow 1", &of_a);
 	claims(&store, &b, 1, true, "", &of_b);
-	WHERRY_PASS(wh_store_extend(&store, &a, of_a.ids, 1, MINUTE_US, &n, &err));
+	WHERRY_PASS(wh_store_extend(&store, &a, of_a.ids, NULL, 1, MINUTE_US, &n, &err));
 	assert_int_equal(n, 1);
 	WHERRY_PASS(
 		wh_db_script(*state, "UPDATE task SET until = 1 WHERE state = 1", &err));
 	claims(&store, &b, 1, true, "mow 1", &of_b);
 	WHERRY_FAILS(WHERRY_STALE,
-		     wh_store_extend(&store, &a, of_a.ids, 1, MINUTE_US, &n, &err));
+		     wh_store_extend(&store, &a, of_a.ids, NULL, 1, MINUTE_US, &n, &err));
 	s.done = of_a.ids;
 	assert_int_equal(settle(&store, &a, &s), 0);
 	assert_int_equal(settle(&store, &b, &s), 1);

@@ -248,7 +248,7 @@ SELECT (SELECT CAST(min({left}) * 1000.0 + 0.5 AS INTEGER)
           ORDER BY next_retry_at LIMIT 1) END;
 
 -- name: extend
--- unused: token
+-- unused: token names width
 -- A expired claim is not revived.
 UPDATE {table} SET keep_alive = {now}, expire_in_seconds = (:lasts + 999) / 1000
 WHERE rowid IN ({held}) AND {left} > 0.0001;
@@ -295,14 +295,14 @@ UPDATE {table} SET status = 'failed',
 WHERE {this};
 
 -- name: requeue
--- unused: token
+-- unused: token names width
 -- started_on stays, so that the next one grows.
 UPDATE {table} SET status = 'created', next_retry_at = NULL, keep_alive = NULL,
   expire_in_seconds = {standard}
 WHERE rowid IN ({held});
 
 -- name: requeue-failed
--- unused: token
+-- unused: token names width
 -- For relays that take nothing pending: failed, due now, no attempt counted.
 UPDATE {table} SET status = 'failed', next_retry_at = {now}, keep_alive = NULL,
   expire_in_seconds = {standard}

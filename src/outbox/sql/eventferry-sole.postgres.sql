@@ -181,12 +181,14 @@ WHERE id = :id AND {this} AND {is_ours};
 -- name: requeue
 -- unused: token
 UPDATE {table} SET status = 0, next_retry_at = NULL, claimed_at = NULL
-WHERE id = ANY ({ids}) AND {is_ours};
+WHERE id = ANY ({ids}) AND {is_ours}
+  AND {named_in_list};
 
 -- name: requeue-failed
 -- unused: token
 UPDATE {table} SET status = 3, next_retry_at = {now}, claimed_at = NULL
-WHERE id = ANY ({ids}) AND {is_ours};
+WHERE id = ANY ({ids}) AND {is_ours}
+  AND {named_in_list};
 
 -- name: try
 -- unused: started claimed token

@@ -240,7 +240,7 @@ SELECT ceil(extract(epoch FROM min({claimed}) FILTER (WHERE c.status = 1)
 FROM {front} AS c;
 
 -- name: extend
--- unused: token
+-- unused: token names width
 -- A expired claim is not revived.  All get one new mark.
 UPDATE {table} AS t SET claimed_at = {now}
 WHERE {held} AND t.claimed_at > {expired_before}
@@ -275,11 +275,11 @@ UPDATE {table} SET status = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END,
 WHERE id = :id AND status = 1 AND {mark} = :started::text;
 
 -- name: requeue
--- unused: token
+-- unused: token names width
 UPDATE {table} AS t SET status = 0, next_retry_at = NULL, claimed_at = NULL WHERE {held};
 
 -- name: requeue-failed
--- unused: token
+-- unused: token names width
 -- For relays that take nothing pending: failed, due now, no attempt counted.
 UPDATE {table} AS t SET status = 3, next_retry_at = {now}, claimed_at = NULL WHERE {held};
 

@@ -640,11 +640,18 @@ SELECT (SELECT ceil(extract(epoch FROM {due:c} - {now}) * 1000.0)::bigint
        (SELECT ceil(extract(epoch FROM {due:c} - {now}) * 1000.0)::bigint
         FROM {table} AS c WHERE c.status = 3 AND {unparked} ORDER BY {due:c} LIMIT 1);
 
+-- part: named_in_list
+-- The ids are in ascending order.
+(:names::bytea IS NULL OR textsend(message_id) = btrim(
+   substr(:names::bytea, (width_bucket(id, (SELECT {ids})) - 1) * :width::integer + 1,
+          :width::integer), decode('00', 'hex')))
+
 -- name: extend
 -- A expired claim is not revived.
 UPDATE {table} SET next_retry_at = {until}
 WHERE id = ANY ({ids}) AND status + 0 = 1 AND claim_token = :token
-  AND next_retry_at > {now};
+  AND next_retry_at > {now}
+  AND {named_in_list};
 
 -- part: open_columns
 id, status, attempts, generation, created_at,
@@ -780,12 +787,6 @@ SELECT greatest(
    substr(:names::bytea, (id - :first)::integer * :width::integer + 1, :width::integer),
    decode('00', 'hex')))
 
--- part: named_in_list
--- The ids are in ascending order.
-(:names::bytea IS NULL OR textsend(message_id) = btrim(
-   substr(:names::bytea, (width_bucket(id, (SELECT {ids})) - 1) * :width::integer + 1,
-          :width::integer), decode('00', 'hex')))
-
 -- part: this
 -- The message, and no other that has taken its id.
 (:message_id::text IS NULL OR message_id = :message_id::text)
@@ -893,13 +894,15 @@ WHERE id = :id AND {this} AND {is_open}
 -- The empty token, as in "retry-dead".
 UPDATE {table} SET status = 0, next_retry_at = NULL, claimed_at = NULL, claim_token = ''
 WHERE id = ANY ({ids}) AND status + 0 IN (1, 3)
-  AND (:token::text IS NULL OR claim_token = :token::text);
+  AND (:token::text IS NULL OR claim_token = :token::text)
+  AND {named_in_list};
 
 -- name: requeue-failed
 -- For relays that take nothing pending: failed, due now, no attempt counted.
 UPDATE {table} SET status = 3, next_retry_at = {now}, claimed_at = NULL, claim_token = ''
 WHERE id = ANY ({ids}) AND status + 0 IN (1, 3)
-  AND (:token::text IS NULL OR claim_token = :token::text);
+  AND (:token::text IS NULL OR claim_token = :token::text)
+  AND {named_in_list};
 
 -- name: try
 -- unused: started

@@ -355,11 +355,19 @@ SELECT (SELECT {due:c} - (SELECT ms FROM wherry_clock)
           AND {unparked}
         ORDER BY {due:c} LIMIT 1);
 
+-- part: named
+-- A row may have been deleted, and another one have taken its id: what is acknowledged is named
+-- by its message id as well.  :names is NULL where nobody else has committed since the rows
+-- were read (what_took_the_id_of_a_message_in_flight_is_delivered).
+(:names IS NULL OR hex(message_id) IN (SELECT value FROM json_each(:names)))
+
 -- name: extend
+-- unused: width
 -- A expired claim is not revived.
 UPDATE {table} NOT INDEXED SET next_retry_at = (SELECT ms FROM wherry_clock) + :lasts
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 1 AND claim_token = :token
-  AND next_retry_at > (SELECT ms FROM wherry_clock);
+  AND next_retry_at > (SELECT ms FROM wherry_clock)
+  AND {named};
 
 -- name: lease-holder
 SELECT owner, expires_at - (SELECT ms FROM wherry_clock), epoch, engine, process, state,
@@ -485,12 +493,6 @@ SELECT max(coalesce((SELECT id FROM {table} INDEXED BY {table_open}
            coalesce((SELECT id FROM {table} INDEXED BY {table_open}
                      WHERE status = 3 ORDER BY id DESC LIMIT 1), 0));
 
--- part: named
--- A row may have been deleted, and another one have taken its id: what is acknowledged is named
--- by its message id as well.  :names is NULL where nobody else has committed since the rows
--- were read (what_took_the_id_of_a_message_in_flight_is_delivered).
-(:names IS NULL OR hex(message_id) IN (SELECT value FROM json_each(:names)))
-
 -- part: this
 -- The message, and no other that has taken its id.
 (:message_id IS NULL OR CAST(message_id AS TEXT) = :message_id)
@@ -557,18 +559,22 @@ WHERE id = :id AND (status = 0 OR status = 1 OR status = 3) AND {this}
   AND (:token IS NULL OR claim_token = :token);
 
 -- name: requeue
+-- unused: width
 -- The empty token, as in "retry-dead".
 UPDATE {table} NOT INDEXED SET status = 0, next_retry_at = NULL, claimed_at = NULL,
   claim_token = ''
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
-  AND (:token IS NULL OR claim_token = :token);
+  AND (:token IS NULL OR claim_token = :token)
+  AND {named};
 
 -- name: requeue-failed
+-- unused: width
 -- For relays that take nothing pending: failed, due now, no attempt counted.
 UPDATE {table} NOT INDEXED SET status = 3, next_retry_at = (SELECT ms FROM wherry_clock),
   claimed_at = NULL, claim_token = ''
 WHERE id IN (SELECT value FROM json_each(:ids)) AND status IN (1, 3)
-  AND (:token IS NULL OR claim_token = :token);
+  AND (:token IS NULL OR claim_token = :token)
+  AND {named};
 
 -- name: try
 -- unused: started

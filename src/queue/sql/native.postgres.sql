@@ -527,6 +527,7 @@ WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.
   AND state OPERATOR(pg_catalog.=) 1;
 
 -- name: extend
+-- unused: names width
 UPDATE {table} SET available_at = {until}
 WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::text
   AND state OPERATOR(pg_catalog.=) 1;
@@ -674,9 +675,11 @@ WHERE id = :id::bigint AND (:message_id::text IS NULL OR message_id = :message_i
   AND lease_token = :token::text AND state = 1;
 
 -- name: requeue
+-- unused: names width
 UPDATE {table} SET state = 0, lease_token = NULL, available_at = NULL WHERE {own};
 
 -- name: requeue-failed
+-- unused: names width
 UPDATE {table} SET state = 3, lease_token = NULL, available_at = {now} WHERE {own};
 
 -- name: try

@@ -177,6 +177,7 @@ UPDATE {table} SET
 WHERE {own};
 
 -- name: extend
+-- unused: names width
 UPDATE {table} SET available_at = {until} WHERE {own};
 
 -- name: dead-letter
@@ -315,9 +316,11 @@ WHERE id = :id AND (:message_id IS NULL OR message_id = :message_id)
   AND lease_token = :token AND state = 1;
 
 -- name: requeue
+-- unused: names width
 UPDATE {table} SET state = 0, lease_token = NULL, available_at = NULL WHERE {own};
 
 -- name: requeue-failed
+-- unused: names width
 UPDATE {table} SET state = 3, lease_token = NULL, available_at = {now} WHERE {own};
 
 -- name: try

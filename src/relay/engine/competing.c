@@ -435,6 +435,26 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 
 /* ---- extending ---- */
 
+static int by_id(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The message ids of back_ids; NULL: that of one is not known. */
+static const wh_view *names_of(wherry_relay *r, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const wh_entry *e = wh_window_find(&r->window, r->scratch.back_ids[i]);
+
+		if (e->poison)
+			return NULL;
+		r->scratch.back_names[i] = wh_view_of(e->msg.message_id);
+	}
+	return r->scratch.back_names;
+}
+
 static wherry_code extend(wherry_relay *r, wherry_error *err)
 {
 	size_t n = 0;
@@ -445,8 +465,9 @@ static wherry_code extend(wherry_relay *r, wherry_error *err)
 				r->scratch.back_ids[n++] = e->msg.id;
 	if (!n)
 		return WHERRY_OK;
-	return wherry_outbox_extend(r->box, &r->lease, r->scratch.back_ids, n,
-				    r->set.claim_us, NULL, err);
+	qsort(r->scratch.back_ids, n, sizeof(*r->scratch.back_ids), by_id);
+	return wh_store_extend(&r->box->store, &r->lease, r->scratch.back_ids,
+			       names_of(r, n), n, r->set.claim_us, NULL, err);
 }
 
 /* The lease is joined again, and all that is claimed is extended. */

@@ -67,6 +67,7 @@ SELECT (SELECT min(until) - {now} FROM {table} WHERE state = 1),
        (SELECT min(until) - {now} FROM {table} WHERE state = 3);
 
 -- name: extend
+-- unused: names width
 UPDATE {table} SET until = {now} + :lasts::bigint
 WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND claimer = :token::text AND NOT ({overdue});
 
@@ -84,10 +85,12 @@ UPDATE {table} SET state = CASE WHEN :dead::bigint <> 0 THEN 4 ELSE 3 END, attem
 WHERE id = :id::bigint AND claimer = :token::text;
 
 -- name: requeue
+-- unused: names width
 UPDATE {table} SET state = 0, claimer = NULL
 WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND claimer = :token::text;
 
 -- name: requeue-failed
+-- unused: names width
 UPDATE {table} SET state = 3, claimer = NULL, until = 0
 WHERE id = ANY (translate(:ids::text, '[]', '{}')::bigint[]) AND claimer = :token::text;
 

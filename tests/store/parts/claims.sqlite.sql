@@ -65,6 +65,7 @@ SELECT (SELECT min(until) - {now} FROM {table} WHERE state = 1),
        (SELECT min(until) - {now} FROM {table} WHERE state = 3);
 
 -- name: extend
+-- unused: names width
 UPDATE {table} SET until = {now} + :lasts
 WHERE id IN (SELECT value FROM json_each(:ids)) AND claimer = :token AND NOT ({overdue});
 
@@ -82,10 +83,12 @@ UPDATE {table} SET state = CASE WHEN :dead THEN 4 ELSE 3 END, attempts = attempt
 WHERE id = :id AND claimer = :token;
 
 -- name: requeue
+-- unused: names width
 UPDATE {table} SET state = 0, claimer = NULL
 WHERE id IN (SELECT value FROM json_each(:ids)) AND claimer = :token;
 
 -- name: requeue-failed
+-- unused: names width
 UPDATE {table} SET state = 3, claimer = NULL, until = 0
 WHERE id IN (SELECT value FROM json_each(:ids)) AND claimer = :token;
 
