@@ -17,6 +17,13 @@ WHERRY_BEGIN
  * inside savepoints.  Its prepared statements stay on the handle until
  * wherry_db_close(); call that before sqlite3_close().
  *
+ * If the database file is replaced, moved away or deleted while the connection is open, SQLite goes
+ * on with the old file, and what is written there is lost with it, the application's rows and the
+ * messages alike.  Every call that begins a transaction or a savepoint of Wherry's then fails with
+ * WHERRY_CLOSED, and the error names the file.  A call that only runs statements inside the
+ * application's transaction may succeed, on the old file.  Close the wrapper, then the handle, and
+ * open both again.
+ *
  * @param handle  The application's connection; borrowed until wherry_db_close().
  * @param out     Receives the wrapper; given, close with wherry_db_close().
  * @param err     Details on failure; may be NULL.

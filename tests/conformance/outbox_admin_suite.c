@@ -123,6 +123,39 @@ static void old_ones_can_be_left_alone(void **state)
 	lists_state(f, WHERRY_DEAD, "1 2");
 }
 
+/* By its number and by its own id; what is delivered stays. */
+static void a_message_is_discarded_unless_it_was_delivered(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t id = fixture_send_many(f, 4);
+	wherry_error err = WHERRY_ERROR_INIT;
+	char number[24], name[64];
+
+	(void)snprintf(name, sizeof(name), "%s",
+		       fixture_text(f, "SELECT message_id FROM outbox WHERE id = %d",
+				    (int)id + 1));
+	fixture_kill(f, id + 1);
+	fixture_done(f, id + 2);
+	(void)snprintf(number, sizeof(number), "%d", (int)id);
+	WHERRY_PASS(wherry_outbox_discard(f->box, number, &err));
+	WHERRY_PASS(wherry_outbox_discard(f->box, name, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(f->box, name, &err));
+	assert_non_null(strstr(err.message, name));
+	(void)snprintf(number, sizeof(number), "%d", (int)id + 2);
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(f->box, number, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(f->box, "none", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_discard(f->box, NULL, &err));
+	assert_int_equal(fixture_state(f, id + 2), WHERRY_DONE);
+	assert_int_equal(fixture_state(f, id + 3), WHERRY_PENDING);
+	assert_int_equal(fixture_count(f), 2);
+	/* part of an open transaction */
+	(void)snprintf(number, sizeof(number), "%d", (int)id + 3);
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	WHERRY_PASS(wherry_outbox_discard(f->box, number, &err));
+	wherry_db_rollback(f->db);
+	assert_int_equal(fixture_count(f), 2);
+}
+
 static void failed_messages_are_retried_when_asked_for(void **state)
 {
 	outbox_fixture *f = *state;
@@ -439,6 +472,7 @@ const outbox_case outbox_admin_cases[] = {
 	CASE(dead_messages_are_retried_and_no_others),
 	CASE(messages_are_retried_by_what_the_filter_says),
 	CASE(old_ones_can_be_left_alone),
+	CASE(a_message_is_discarded_unless_it_was_delivered),
 	CASE(failed_messages_are_retried_when_asked_for),
 	CASE(redriving_one_touches_no_other_whose_number_is_its_name),
 	CASE(a_retry_by_hand_is_part_of_an_open_transaction),

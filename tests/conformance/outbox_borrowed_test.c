@@ -294,6 +294,40 @@ static void a_locked_database_is_busy_and_can_be_tried_again(void **state)
 		wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION, NULL, &err));
 }
 
+/* SQLite itself says nothing in WAL, and "readonly" with a rollback journal. */
+static void a_file_that_was_replaced_is_an_error_that_names_it(void **state)
+{
+	static const char *const modes[] = {"PRAGMA journal_mode = DELETE",
+					    "PRAGMA journal_mode = WAL"};
+	guest *g = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease;
+	char away[300];
+
+	(void)snprintf(away, sizeof(away), "%s-away", g->temp.path);
+	for (size_t i = 0; i < 2; i++) {
+		app(g, modes[i]);
+		WHERRY_PASS(wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION,
+						  NULL, &err));
+		assert_int_equal(rename(g->temp.path, away), 0);
+		WHERRY_FAILS(WHERRY_CLOSED,
+			     wherry_outbox_enqueue(g->box, &M, WHERRY_OWN_TRANSACTION,
+						   NULL, &err));
+		assert_non_null(strstr(err.message, g->temp.path));
+		assert_non_null(strstr(err.message, "was deleted or moved away"));
+		WHERRY_FAILS(WHERRY_CLOSED,
+			     wherry_outbox_lease(g->box, "a", 1000000, 1, &lease, &err));
+		assert_int_equal(rename(away, g->temp.path), 0);
+		assert_true(sqlite3_get_autocommit(g->handle));
+		/* it stays so until the application opens the file again */
+		wherry_outbox_close(g->box);
+		wherry_db_close(g->db);
+		WHERRY_PASS(wherry_sqlite_borrow(g->handle, &g->db, &err));
+		WHERRY_PASS(wherry_outbox_open(g->db, "outbox", &g->box, &err));
+	}
+	assert_int_equal(app_int(g, "SELECT count(*) FROM outbox"), 2);
+}
+
 static wherry_code same_body(void *ctx, const wherry_row *row)
 {
 	wh_view *sent = ctx;
@@ -400,6 +434,7 @@ int main(void)
 		TEST(what_needs_a_transaction_of_its_own_refuses_the_application_s),
 		TEST(a_transaction_that_began_by_reading_is_a_conflict),
 		TEST(a_locked_database_is_busy_and_can_be_tried_again),
+		TEST(a_file_that_was_replaced_is_an_error_that_names_it),
 		cmocka_unit_test_setup_teardown(bodies_come_back_from_a_database_in_UTF16,
 						arrive_utf16, leave),
 		TEST(a_schema_that_is_not_trusted_works_too),

@@ -280,6 +280,25 @@ static void a_claim_that_expired_can_be_settled_until_another_takes_it(void **st
 			    "2:1 2:0");
 }
 
+static void an_event_is_discarded_by_its_id_or_its_number(void **state)
+{
+	plain *p = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(put(p, WHERRY_MESSAGE(BODY, .message_id = UUID), &err));
+	for (int i = 0; i < 3; i++)
+		WHERRY_PASS(put(p, WHERRY_MESSAGE(BODY), &err));
+	(void)text(p, "UPDATE outbox SET status = 4 WHERE id = 2; "
+		      "UPDATE outbox SET status = 2 WHERE id = 3");
+	WHERRY_PASS(wherry_outbox_discard(p->box, UUID, &err));
+	WHERRY_PASS(wherry_outbox_discard(p->box, "2", &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(p->box, "3", &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_outbox_discard(p->box, UUID, &err));
+	assert_string_equal(
+		text(p, "SELECT string_agg(id::text, ' ' ORDER BY id) FROM outbox"),
+		"3 4");
+}
+
 int main(void)
 {
 	static const outbox_backend *const backends[] = {&eventferry};
@@ -292,6 +311,7 @@ int main(void)
 		TEST(enqueue_writes_rows_of_the_library),
 		TEST(what_it_has_no_place_for_is_refused),
 		TEST(a_claim_that_expired_can_be_settled_until_another_takes_it),
+		TEST(an_event_is_discarded_by_its_id_or_its_number),
 	};
 
 	if (!postgres_start())

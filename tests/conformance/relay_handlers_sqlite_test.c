@@ -45,6 +45,7 @@ static bool sql(wherry_db *db, const char *text, char *out, size_t cap)
 	return false;
 }
 
+static const char done[] = "SELECT count(*) FROM outbox WHERE status = 2";
 static const char orders[] = "SELECT count(*) FROM orders";
 
 static wherry_verdict write_it(void *ctx, wherry_call *call)
@@ -115,7 +116,43 @@ static void another_database_is_noticed(void **state)
 			 1);
 }
 
+static wherry_verdict move_the_file(void *ctx, wherry_call *call)
+{
+	wherry_verdict verdict;
+	char away[300];
+
+	handlers_enter(ctx, call);
+	(void)snprintf(away, sizeof(away), "%s-away", temp.path);
+	if (wherry_call_message(call)->id == 2)
+		assert_int_equal(rename(temp.path, away), 0);
+	verdict = handlers_write(ctx, call);
+	handlers_leave(ctx, call);
+	return verdict;
+}
+
+/* The thread has had its connection since the first message. */
+static void a_pool_notices_that_its_file_was_replaced(void **state)
+{
+	handlers_fixture *f = *state;
+	char away[300];
+
+	handlers_set(f, "handlers.threads", "1");
+	handlers_pool(f);
+	handlers_on(f, "orders", move_the_file);
+	handlers_relay(f);
+	handlers_put(f, "orders", "a");
+	HANDLERS_UNTIL(f, handlers_number(f, done) == 1);
+	handlers_put(f, "orders", "a");
+	HANDLERS_UNTIL(f, f->n_calls == 2 && wherry_handlers_running(f->pub) == 0);
+	assert_memory_equal(f->why, "CLOSED", 6);
+	assert_non_null(strstr(f->why, temp.path));
+	assert_int_equal(handlers_number(f, orders), 1);
+	(void)snprintf(away, sizeof(away), "%s-away", temp.path);
+	assert_int_equal(rename(away, temp.path), 0);
+}
+
 static const handlers_test own[] = {
+	HANDLERS_TEST(a_pool_notices_that_its_file_was_replaced),
 	HANDLERS_TEST(without_a_column_for_claims_there_are_no_transactions),
 	HANDLERS_TEST(another_database_is_noticed),
 	HANDLERS_TESTS_END,

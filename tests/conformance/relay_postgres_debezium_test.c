@@ -117,8 +117,23 @@ static void defect_9_a_payload_may_be_any_json(void **state)
 	}
 }
 
+static void a_message_that_is_only_streamed_cannot_be_discarded(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+
+	debezium(f);
+	WHERRY_PASS(wherry_outbox_open(f->other, "deb", &box, &err));
+	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_outbox_discard(box, "1", &err));
+	assert_non_null(strstr(err.message, "debezium"));
+	assert_non_null(strstr(err.message, "only streamed"));
+	wherry_outbox_close(box);
+}
+
 static const relay_test own[] = {
 	RELAY_TEST(an_event_leaves_as_debezium_routes_it, 0),
+	RELAY_TEST(a_message_that_is_only_streamed_cannot_be_discarded, 0),
 	RELAY_TEST(events_of_an_aggregate_keep_their_order_when_one_is_tried_again, 0),
 	RELAY_TEST(defect_9_a_payload_may_be_any_json, 0),
 	RELAY_TESTS_END,

@@ -254,6 +254,7 @@ static wherry_code sqlite_begin(wherry_db *db, bool quiet, wherry_error *err)
 	bool inside = !sqlite3_get_autocommit(s->handle);
 
 	(void)quiet; /* who waits sees every commit to the file */
+	(void)wh_sqlite_replaced(db, true);
 	if (code == WHERRY_OK)
 		code = wh_sqlite_check_replaced(s, err);
 	if (code != WHERRY_OK)

@@ -29,7 +29,7 @@ wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error
 	if ((extended & 0xff) == rc)
 		rc = extended; /* a borrowed handle may tell the primary code only */
 
-	if (rc == SQLITE_READONLY_DBMOVED && !s->base.shared) {
+	if (rc == SQLITE_READONLY_DBMOVED) {
 		s->replaced = true;
 		return wh_sqlite_check_replaced(s, err);
 	}

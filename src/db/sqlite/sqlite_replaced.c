@@ -3,7 +3,8 @@
  *
  * SQLite goes on with the old file, which nobody else can open any more.  Once the driver
  * has noticed it, statements and transactions of that connection fail with WHERRY_CLOSED,
- * whose remedy is to open the database again.
+ * whose remedy is to open the database again.  On a borrowed connection this is the application's
+ * to do.
  *
  * The old file's log may be left beside the new file.  SQLite would take it for the log of
  * the new file and destroy that one, so a file with such a neighbour is not opened.
@@ -41,7 +42,7 @@ bool wh_sqlite_replaced(wherry_db *db, bool look)
 	sqlite_db *s = (sqlite_db *)db;
 	int moved = 0;
 
-	if (db->shared || s->replaced || !look)
+	if (s->replaced || !look)
 		return s->replaced;
 	if (sqlite3_file_control(s->handle, "main", SQLITE_FCNTL_HAS_MOVED, &moved) ==
 	    SQLITE_OK)
@@ -59,11 +60,13 @@ wherry_code wh_sqlite_check_replaced(const sqlite_db *s, wherry_error *err)
 	if (full && access(full, F_OK) == 0)
 		return wh_fail(err, WHERRY_CLOSED,
 			       "%s: another file has taken the place of the one that was "
-			       "open",
-			       s->path);
+			       "open%s",
+			       s->path,
+			       s->base.shared ? ": close the connection and open it again"
+					      : "");
 	return wh_fail(err, WHERRY_CLOSED,
-		       "%s: the file was deleted or moved away: put one in its place",
-		       s->path);
+		       "%s: the file was deleted or moved away: put one in its place%s",
+		       s->path, s->base.shared ? ", and open the connection again" : "");
 }
 
 /* O_PATH: neither opening nor closing it touches the locks that SQLite holds. */
