@@ -85,7 +85,7 @@
 /* A relay that works alone on rows that other programs may claim by mistake. */
 #define WH_STORE_SOLE(X) \
 	X(sole_claims, "sole-claims", "timeout most") \
-	X(sole_begin, "sole-begin", "")
+	X(sole_begin, "sole-begin", "timeout")
 
 /* Keys that a claim passed over are listed. */
 #define WH_STORE_PASSED(X) \

@@ -154,7 +154,7 @@ static void a_sole_relay_ends_at_a_claimed_row_that_it_reads(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
 	relay_put(f, "aa");
 	library_claims(1);
-	assert_true(ends(f, &f->a, "message 5 of outbox 'outbox' is claimed"));
+	assert_true(ends(f, &f->a, "1 messages of outbox 'outbox' are claimed"));
 	RELAY_DELIVERED(f, 1, 2, 3, 4);
 }
 
@@ -188,6 +188,24 @@ static void claims_that_have_expired_are_delivered_by_a_sole_relay(void **state)
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 	RELAY_DELIVERED(f, 1, 2, 3);
+}
+
+/* A producer can write any row: one that says it was claimed, long ago or in the future. */
+static void rows_with_claims_that_do_not_live_are_delivered_in_order(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.batch", "2");
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	plain_sql(
+		"INSERT INTO outbox (topic, aggregate_type, aggregate_id, payload, status, "
+		"claimed_at) VALUES ('t', '', 'a', '{}', 0, NULL), "
+		"('t', '', 'a', '{}', 1, '2999-01-01'), ('t', '', 'a', '{}', 1, NULL), "
+		"('t', '', 'a', '{}', 0, NULL), ('t', '', 'a', '{}', 1, '2020-01-01')");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 6);
+	RELAY_DELIVERED(f, 1, 2, 3, 4, 5, 6);
 }
 
 static void two_sole_relays_take_turns(void **state)
@@ -273,6 +291,7 @@ static const relay_test own[] = {
 	RELAY_TEST(a_sole_relay_ends_at_a_claimed_row_that_it_reads, 0),
 	RELAY_TEST(a_sole_relay_ends_when_what_it_delivered_was_claimed, 0),
 	RELAY_TEST(claims_that_have_expired_are_delivered_by_a_sole_relay, 0),
+	RELAY_TEST(rows_with_claims_that_do_not_live_are_delivered_in_order, 0),
 	RELAY_TEST(two_sole_relays_take_turns, 0),
 	RELAY_TEST(the_table_of_the_library_stays_as_it_is, 0),
 	RELAY_TEST(a_row_that_is_committed_late_is_delivered_without_a_sweep, 0),

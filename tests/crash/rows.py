@@ -102,7 +102,7 @@ def payload(rng, database, layout):
     return rng.choice(["''", "'\\x00ff'", "'{}'"])
 
 
-def bad_row(rng, database, layout, owner):
+def bad_row(rng, database, layout, owner, sole=False):
     """Columns and their SQL."""
     if layout == "event-bus":
         return bad_event(rng, database)
@@ -134,6 +134,8 @@ def bad_row(rng, database, layout, owner):
             if rng.random() < 0.5 else f"-{rng.randrange(2, 1 << 40)}"
     if rng.random() < 0.1 and owner and layout == "eventferry":
         row["id"] = rng.choice(["0", "-1", "-9223372036854775808", "9223372036854775807"])
+    if row.get("claimed_at") == "now()" and sole:
+        del row["claimed_at"]  # a claim that lives ends such a relay
     return row
 
 
@@ -292,7 +294,7 @@ def statements(rng, case, database, owner, start):
     mixed = [(i, sql) for i, sql in zip(order, out)]
     for _ in range(BAD // 2):
         at = rng.choice([-1, rng.randrange(len(out))])  # many in front of all
-        mixed.append((at, insert(bad_row(rng, database.kind, case.layout, owner), case.layout)))
+        mixed.append((at, insert(bad_row(rng, database.kind, case.layout, owner, case.engine == "sole"), case.layout)))
     mixed.sort(key=lambda item: item[0])
     good = {f"k{key}": counts[key] for key in range(KEYS)}
     return [sql for _, sql in mixed], good
@@ -351,7 +353,8 @@ def run(case, folder, seed, server):
     if case.flood:
         first.insert(0, flood(database, owner))
     refused = database.write(first[: len(first) // 2])
-    arguments = {"competing": ["--engine", "competing"], "stream": ["--engine", "stream"]}
+    arguments = {"competing": ["--engine", "competing"], "stream": ["--engine", "stream"],
+                 "sole": ["--set", "relay.sole=on"]}
     relays = [
         subprocess.Popen(
             [tap.WHERRY, "relay", database.url, f"file:{out}{i}", "--set", "relay.sweep=5s",
@@ -443,6 +446,8 @@ def cases(server):
                        postgres(f"{engine}_{encoding.lower()}", encoding))  # fmt: skip
     yield Case("eventferry UTF8 competing", "competing", "eventferry", 1,
                postgres("ferry", "UTF8"))  # fmt: skip
+    yield Case("eventferry UTF8 sole", "sole", "eventferry", 1,
+               postgres("ferry_sole", "UTF8"))  # fmt: skip
 
 
 def start_server():

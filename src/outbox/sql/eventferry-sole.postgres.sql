@@ -32,10 +32,11 @@ WHERE {is_eventferry};
 -- name: sole-claims
 -- Rows that other programs have claimed, among the first so many that are open: how many, and
 -- for how many milliseconds their claims last, of those that live; and how many have expired.
+-- A claim is never from the future: such a time, which a producer can write, has expired.
 SELECT count(*) FILTER (WHERE left_ms > 0), coalesce(max(left_ms), 0)::bigint,
   count(*) FILTER (WHERE left_ms <= 0)
 FROM (
-  SELECT CASE WHEN isfinite(claimed_at) AND claimed_at < {year_10000}
+  SELECT CASE WHEN isfinite(claimed_at) AND claimed_at <= {now} + interval '1 min'
               THEN ceil(extract(epoch FROM claimed_at - {now}) * 1000.0 + :timeout::bigint)
               ELSE 0 END AS left_ms
   FROM (SELECT status, claimed_at FROM {table} WHERE status IN (0, 1, 3)
@@ -43,8 +44,13 @@ FROM (
   WHERE status = 1) AS claims;
 
 -- name: sole-begin
--- Under the lease: what was claimed and has expired is pending again.
-UPDATE {table} SET status = 0, claimed_at = NULL WHERE status IN (0, 1, 3) AND status = 1;
+-- Under the lease, and after a look that found no claim that lives: what was claimed and has expired
+-- is pending again.
+UPDATE {table} SET status = 0, claimed_at = NULL
+WHERE status IN (0, 1, 3) AND status = 1
+  AND NOT coalesce(claimed_at > {now} - least(:timeout::bigint, 3153600000000)::float8
+                                        * interval '1 millisecond'
+                   AND claimed_at <= {now} + interval '1 min', false);
 
 -- part: ids
 translate(:ids::text, '[]', '{}')::bigint[]

@@ -135,9 +135,6 @@ static wherry_code meet_new(reading *w, const wh_open_row *row, wherry_error *er
 	wh_reader *t = wh_reader_of(r);
 	wherry_code code;
 
-	code = wh_sole_check_row(r, row, err);
-	if (code != WHERRY_OK)
-		return code;
 	wh_flaw_key(r, row);
 	code = wh_buf_check(&r->key_text, err);
 	if (code != WHERRY_OK || held_back(w, row))
@@ -172,6 +169,10 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	if (r->set.strict && wh_strict_stops(&t->strict, w->now, row->id)) {
 		w->full = true;
 		return wh_fail(err, WHERRY_INTERRUPTED, "lower ids may follow");
+	}
+	if (wh_sole_stops(r, row)) {
+		w->full = true;
+		return wh_fail(err, WHERRY_INTERRUPTED, "another program claimed it");
 	}
 	w->rows++;
 	w->fresh += row->id > w->after;

@@ -39,9 +39,10 @@ typedef struct wh_reader {
 
 	/* Rows that could not be acknowledged. */
 	bool replaced; /* They were replaced, or cannot be written: read them again. */
-	int64_t reread_at_us; /* Earliest time to read them again. */
-	int n_rereads;        /* Times in a row, each within a minute of the last. */
-	bool look_for_claims; /* Of others; where the relay works alone: see sole.h. */
+	int64_t reread_at_us;  /* Earliest time to read them again. */
+	int n_rereads;         /* Times in a row, each within a minute of the last. */
+	bool look_for_claims;  /* Of others; where the relay works alone: see sole.h. */
+	bool stopped_at_claim; /* Reading stopped before a claimed row. */
 
 	/* A share of the keys, beside other relays. */
 	uint64_t mask; /* Its partitions, a bit each; UINT64_MAX: all. */

@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-enum { FRONT = 2000 }; /* open rows; who claims begins with the first */
+enum { FRONT = 2000 }; /* Open rows; a program that claims begins with the first. */
 
 typedef struct claims {
 	int64_t living, left_ms, expired;
@@ -29,27 +29,11 @@ static wherry_code look(const wherry_relay *r, int64_t most, claims *out,
 			 NULL, err);
 }
 
-/* No other program claims.  This relay writes no claims itself; those that have expired before it
- * began are pending since. */
-static wherry_code check_front(const wherry_relay *r, wherry_error *err)
+/* No other program claims.  This relay writes no claims itself. */
+static wherry_code check(const wherry_relay *r, int64_t most, claims *out,
+			 wherry_error *err)
 {
-	claims found = {0};
-	wherry_code code = look(r, FRONT, &found, err);
-
-	if (code == WHERRY_OK && found.living + found.expired > 0)
-		code = wh_fail(
-			err, WHERRY_INVALID,
-			"%" PRId64
-			" messages of outbox '%s' are claimed by another program "
-			"while this relay works alone (relay.sole): stop that one, "
-			"or leave relay.sole out",
-			found.living + found.expired, r->box->store.name.ptr);
-	return code;
-}
-
-static wherry_code check_start(const wherry_relay *r, claims *out, wherry_error *err)
-{
-	wherry_code code = look(r, INT64_MAX, out, err);
+	wherry_code code = look(r, most, out, err);
 
 	if (code == WHERRY_OK && out->living)
 		code = wh_fail(
@@ -64,20 +48,29 @@ static wherry_code check_start(const wherry_relay *r, claims *out, wherry_error 
 	return code;
 }
 
+/* What was claimed and has expired is pending again. */
+static wherry_code take_expired(const wherry_relay *r, wherry_error *err)
+{
+	const wh_store *store = &r->box->store;
+	const wh_param timeout = WH_INT_PARAM("timeout", wh_ms(r->set.claim_us));
+
+	return wh_db_run(store->db, store->stmt.sole_begin, &timeout, 1, NULL, NULL, NULL,
+			 err);
+}
+
 wherry_code wh_sole_take(wherry_relay *r, wherry_error *err)
 {
 	const wh_relay_settings *s = &r->set;
 	const wh_store *store = &r->box->store;
 	bool sole = store->stmt.sole_claims;
 	claims found = {0};
-	wherry_code code = sole ? check_start(r, &found, err) : WHERRY_OK;
+	wherry_code code = sole ? check(r, INT64_MAX, &found, err) : WHERRY_OK;
 
 	if (code == WHERRY_OK)
 		code = wh_store_lease_as(&r->box->store, r->engine->id, s->redeliver,
 					 s->name, s->lease_us, s->window, &r->lease, err);
 	if (code == WHERRY_OK && found.expired)
-		code = wh_db_run(store->db, store->stmt.sole_begin, NULL, 0, NULL, NULL,
-				 NULL, err);
+		code = take_expired(r, err);
 	return code;
 }
 
@@ -89,27 +82,29 @@ wherry_code wh_sole_renewed(wherry_relay *r, int64_t now, int64_t version,
 	return wh_reader_renewed(r, now, version, err);
 }
 
+/* Claims that have expired are looked for among all open rows: reading stopped at one. */
 wherry_code wh_sole_fetch(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_reader *t = wh_reader_of(r);
+	claims found = {0};
 	wherry_code code = WHERRY_OK;
 
-	if (t->look_for_claims && r->box->store.stmt.sole_claims)
-		code = check_front(r, err);
+	if (r->box->store.stmt.sole_claims && (t->look_for_claims || t->stopped_at_claim))
+		code = check(r, t->stopped_at_claim ? INT64_MAX : FRONT, &found, err);
+	if (code == WHERRY_OK && found.expired) {
+		code = take_expired(r, err);
+		t->more = true;
+	}
 	if (code != WHERRY_OK)
 		return code;
-	t->look_for_claims = false;
+	t->look_for_claims = t->stopped_at_claim = false;
 	return wh_reader_fetch(r, now, err);
 }
 
-wherry_code wh_sole_check_row(const wherry_relay *r, const wh_open_row *row,
-			      wherry_error *err)
+bool wh_sole_stops(wherry_relay *r, const wh_open_row *row)
 {
-	if (!r->box->store.stmt.sole_claims || row->state != WHERRY_PROCESSING)
-		return WHERRY_OK;
-	return wh_fail(err, WHERRY_INVALID,
-		       "message %" PRId64
-		       " of outbox '%s' is claimed by another program while this relay "
-		       "works alone (relay.sole): stop that one, or leave relay.sole out",
-		       row->id, r->box->store.name.ptr);
+	bool stops = r->box->store.stmt.sole_claims && row->state == WHERRY_PROCESSING;
+
+	wh_reader_of(r)->stopped_at_claim |= stops;
+	return stops;
 }

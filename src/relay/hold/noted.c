@@ -81,14 +81,12 @@ static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *e
 	wherry_code code;
 	bool later;
 
-	if (!wh_noted_has_room(r) || d->key->fsm.state != WH_KEY_DRAINING) {
+	if (!wh_noted_has_room(r) || d->key->fsm.state != WH_KEY_DRAINING ||
+	    wh_sole_stops(r, row)) {
 		d->full = true;
 		return wh_fail(err, WHERRY_INTERRUPTED, "no room");
 	}
 	if (!wh_intake_knows(r, row, &later)) {
-		code = wh_sole_check_row(r, row, err);
-		if (code != WHERRY_OK)
-			return code;
 		wh_buf_reset(&r->key_text);
 		wh_flaw_key(r, row);
 		if (!is_of(r, d->key,
