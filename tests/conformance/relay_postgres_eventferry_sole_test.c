@@ -208,6 +208,22 @@ static void rows_with_claims_that_do_not_live_are_delivered_in_order(void **stat
 	RELAY_DELIVERED(f, 1, 2, 3, 4, 5, 6);
 }
 
+/* Reading begins with the lowest id that there is. */
+static void a_row_with_the_lowest_id_dies_alone(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.batch", "1");
+	relay_put(f, "a");
+	plain_sql("INSERT INTO outbox (id, topic, aggregate_type, aggregate_id, payload) "
+		  "OVERRIDING SYSTEM VALUE VALUES "
+		  "(-9223372036854775808, 't', 'o', 'a', '{}')");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
+	RELAY_DELIVERED(f, 1);
+}
+
 static void two_sole_relays_take_turns(void **state)
 {
 	relay_fixture *f = *state;
@@ -292,6 +308,7 @@ static const relay_test own[] = {
 	RELAY_TEST(a_sole_relay_ends_when_what_it_delivered_was_claimed, 0),
 	RELAY_TEST(claims_that_have_expired_are_delivered_by_a_sole_relay, 0),
 	RELAY_TEST(rows_with_claims_that_do_not_live_are_delivered_in_order, 0),
+	RELAY_TEST(a_row_with_the_lowest_id_dies_alone, 0),
 	RELAY_TEST(two_sole_relays_take_turns, 0),
 	RELAY_TEST(the_table_of_the_library_stays_as_it_is, 0),
 	RELAY_TEST(a_row_that_is_committed_late_is_delivered_without_a_sweep, 0),

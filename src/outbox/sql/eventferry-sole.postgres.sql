@@ -73,13 +73,13 @@ id, status, attempts, 0::bigint, created_at, {due_in},
 -- name: read
 -- Open rows behind the cursor, claimed ones as well: they end the relay.
 SELECT {open_columns} FROM {table}
-WHERE status IN (0, 1, 3) AND id > :after::bigint
+WHERE status IN (0, 1, 3) AND id >= {from}
 ORDER BY id LIMIT :limit::bigint;
 
 -- name: sweep
 -- The same, and what was committed since in ids that were passed over.
 SELECT {open_columns} FROM (
-  (SELECT * FROM {table} WHERE status IN (0, 1, 3) AND id > :after::bigint
+  (SELECT * FROM {table} WHERE status IN (0, 1, 3) AND id >= {from}
    ORDER BY id LIMIT :limit::bigint)
   UNION ALL
   (SELECT late.* FROM json_array_elements(:holes::json) AS hole

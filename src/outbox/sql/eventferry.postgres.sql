@@ -72,12 +72,6 @@ NOT EXISTS (
              AND b.claimed_at IS NOT DISTINCT FROM c.claimed_at))
   AND {unclaimed_behind}))
 
--- part: from
--- The first id behind :after; the lowest there is where :after is that one, which is how a claim
--- begins (a_row_with_the_lowest_id_there_is_is_delivered).
-least(:after::bigint, 9223372036854775806)
-  + (:after::bigint > '-9223372036854775808'::bigint)::integer
-
 -- part: front
 -- The open rows where claimed and failed ones are; all of them once in fifty times, for those
 -- that are far behind.

@@ -98,6 +98,12 @@ CASE WHEN octet_length(trace_id::text) <= :long::bigint THEN trace_id
 CASE WHEN pg_catalog.pg_column_size(payload) <= :body::bigint / 90 THEN payload
      WHEN octet_length(payload::text) <= :body::bigint THEN payload END
 
+-- part: from
+-- The first id behind :after; the lowest there is where :after is that one, which is how a claim
+-- begins (rows_with_the_lowest_and_the_highest_id_there_are_are_delivered).
+least(:after::bigint, 9223372036854775806)
+  + (:after::bigint > '-9223372036854775808'::bigint)::integer
+
 -- name: open-upto
 SELECT count(*) FROM (
   SELECT 1 FROM {table} WHERE status IN (0, 1, 3) AND id <= :upto::bigint LIMIT 1) AS upto;
