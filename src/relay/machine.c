@@ -394,7 +394,8 @@ wherry_code wherry_relay_step(wherry_relay *r, int64_t *out_wake_us, bool *out_f
 	if (!r || !out_wake_us || !out_finished)
 		return wh_fail(err, WHERRY_INVALID, "no relay to step");
 	code = step(r, out_wake_us, out_finished, err);
-	show_stats(r);
+	if (!wh_hooks_inside(r)) /* or another thread is in a step */
+		show_stats(r);
 	if (code == WHERRY_OK)
 		wh_error_clear(err); /* of what was waited out */
 	return code;

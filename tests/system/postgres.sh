@@ -96,7 +96,7 @@ json "and relayed" '[m["body"]["order"] for m in l] == [7, 8] and d["aggregate_i
 check "as that library marks what is done" test \
 	"$(sql 'SELECT count(*) FROM ferry.outbox WHERE status = 2 AND processed_at IS NOT NULL')" = 2
 w relay "$url" stdout: --table ferry.outbox --engine exclusive
-expect "no relay can work alone there" 2 "err:--engine competing"
+expect "no relay can work alone there" 2 "err:leave --engine exclusive out" "err:relay.sole=on"
 sql 'DROP SCHEMA ferry CASCADE' 2>/dev/null
 
 # ---- what operators do ----
