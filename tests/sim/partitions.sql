@@ -26,7 +26,7 @@ SELECT 1;
 
 -- name: partitions-relays
 SELECT number, epoch, expires_at > (SELECT ms FROM wherry_clock), clean, unclean, win, mask, engine,
-  max(expires_at - (SELECT ms FROM wherry_clock), 0), owner
+  max(expires_at - (SELECT ms FROM wherry_clock), 0), owner, process
 FROM wherry_lease WHERE outbox = :name ORDER BY number;
 
 -- name: partitions-strip
@@ -36,12 +36,15 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch
 
 -- name: partitions-take
 INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
-                        suspects, mask)
+                        suspects, mask, process, state, state_since, destination)
 VALUES (:name, :number, 'exclusive', :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 0,
-        :unclean, :window, :suspects, :mask)
+        :unclean, :window, :suspects, :mask, :process, 'leading',
+        (SELECT ms FROM wherry_clock), :destination)
 ON CONFLICT (outbox, number) DO UPDATE SET
   engine = 'exclusive', owner = excluded.owner, epoch = epoch + 1,
   expires_at = excluded.expires_at, clean = 0, unclean = excluded.unclean,
+  process = excluded.process, state = excluded.state, state_since = excluded.state_since,
+  destination = excluded.destination, delivered = 0, error = '', error_at = NULL,
   win = excluded.win, suspects = excluded.suspects, mask = excluded.mask
   WHERE expires_at <= (SELECT ms FROM wherry_clock)
 RETURNING {shared};
@@ -49,7 +52,8 @@ RETURNING {shared};
 -- name: partitions-renew
 UPDATE wherry_lease SET expires_at = (SELECT ms FROM wherry_clock) + :lasts,
   mask = CASE WHEN :change THEN :mask ELSE mask END,
-  unclean = max(CASE WHEN :suspects = 0 THEN 0 ELSE unclean END, :unclean)
+  unclean = max(CASE WHEN :suspects = 0 THEN 0 ELSE unclean END, :unclean),
+  {reported}
 WHERE outbox = :name AND number = :number AND epoch = :epoch
   AND expires_at > (SELECT ms FROM wherry_clock)
 RETURNING {shared};
