@@ -484,14 +484,22 @@ static const struct {
 	 no_memory_is_left_from_each_allocation_on},
 };
 
-enum { TESTS_OF_EACH = sizeof(tests_of_each) / sizeof(*tests_of_each), MOST = 400 };
+enum { TESTS_OF_EACH = sizeof(tests_of_each) / sizeof(*tests_of_each) };
 
-static struct CMUnitTest tests[MOST];
+static struct CMUnitTest *tests; /* TESTS_OF_EACH for each operation */
+static char (*names)[160];
 static size_t n_tests;
+
+static void make_room(size_t n)
+{
+	tests = calloc(n * TESTS_OF_EACH, sizeof(*tests));
+	names = calloc(n * TESTS_OF_EACH, sizeof(*names));
+	if (!tests || !names)
+		abort();
+}
 
 static void add_tests(const operation *op)
 {
-	static char names[MOST][160];
 	const char *only = getenv("WHERRY_ONLY"); /* for one at a debugger's hands */
 
 	for (size_t j = 0; j < TESTS_OF_EACH; j++) {
@@ -508,13 +516,19 @@ static void add_tests(const operation *op)
 
 int main(void)
 {
+	int status;
+
 	fault_set_up();
+	make_room(n_operations + n_queue_operations + n_inbox_operations);
 	for (size_t i = 0; i < n_operations; i++)
 		add_tests(&operations[i]);
 	for (size_t i = 0; i < n_queue_operations; i++)
 		add_tests(&queue_operations[i]);
 	for (size_t i = 0; i < n_inbox_operations; i++)
 		add_tests(&inbox_operations[i]);
-	return _cmocka_run_group_tests("operations", tests, n_tests, make_template,
-				       drop_template);
+	status = _cmocka_run_group_tests("operations", tests, n_tests, make_template,
+					 drop_template);
+	free(tests);
+	free(names);
+	return status;
 }
