@@ -22,6 +22,12 @@ typedef enum wherry_state {
 #define WHERRY_STATE_COUNT 5
 
 /*
+ * As the body_len of a message to enqueue or send: the body is text that ends in NUL.  It is
+ * not -1, which is refused: that may be the result of a call that failed.
+ */
+#define WHERRY_TEXT (SIZE_MAX / 2 + 1)
+
+/*
  * All strings are UTF-8 and end in NUL; NULL counts as absent.  Start from
  * WHERRY_MESSAGE(...) or wherry_message_init(), so that `size` is set.
  *
@@ -38,9 +44,9 @@ typedef struct wherry_message {
 	const char *key;            /* explicit ordering key, at most 1024 bytes */
 	const char *headers;        /* JSON object of strings, "{}" by default */
 	const char *trace_id;       /* at most 255 bytes */
-	const void *body; /* any bytes; NULL or "" is an empty body.  Of a message that a
+	const void *body; /* any bytes; may be NULL if body_len is 0.  In a message that a
 			     relay delivers a NUL byte follows, which body_len leaves out */
-	size_t body_len; /* bytes; enqueue takes 0 as: the body is text and ends in NUL */
+	size_t body_len;  /* bytes, or WHERRY_TEXT; 0: an empty body, which is not read */
 
 	/* Filled in for messages that were read; ignored by enqueue. */
 	int64_t id;            /* its place in the outbox */
@@ -49,7 +55,7 @@ typedef struct wherry_message {
 	int32_t generation;    /* 0; one more with each replay */
 } wherry_message;
 
-/* WHERRY_MESSAGE(.topic = "orders", .body = "{}"), in C */
+/* WHERRY_MESSAGE(.topic = "orders", .body = "{}", .body_len = WHERRY_TEXT), in C */
 #define WHERRY_MESSAGE(...) WHERRY_SIZED(wherry_message, __VA_ARGS__)
 
 WHERRY_BEGIN

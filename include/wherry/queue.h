@@ -33,7 +33,7 @@ typedef struct wherry_queue_message {
 	const char *reply_to;       /* at most 255 bytes: where an answer is expected */
 	const char *headers; /* JSON object of strings and nulls, "{}" by default */
 	const void *body;    /* bytes of the type the queue keeps */
-	size_t body_len;     /* bytes */
+	size_t body_len;     /* bytes, or WHERRY_TEXT; 0: an empty body */
 	int64_t delay_us; /* until it can be received, by the database's clock; 0: at once */
 	int64_t expires_us; /* how long it may then wait to be received; 0: for ever */
 
@@ -49,7 +49,7 @@ typedef struct wherry_queue_message {
 	const char *last_error; /* NULL: none */
 } wherry_queue_message;
 
-/* WHERRY_QUEUE_MESSAGE(.body = "{}", .body_len = 2), in C */
+/* WHERRY_QUEUE_MESSAGE(.body = "{}", .body_len = WHERRY_TEXT), in C */
 #define WHERRY_QUEUE_MESSAGE(...) WHERRY_SIZED(wherry_queue_message, __VA_ARGS__)
 
 /* How a message that is received leaves the queue. */

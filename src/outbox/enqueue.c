@@ -116,7 +116,7 @@ static wherry_code read_message(const void *given, wherry_message *out, wherry_e
 		wh_sized_read(out, sizeof(*out), given, offsetof(wherry_message, id),
 			      "message", "WHERRY_MESSAGE or wherry_message_init", err);
 
-	if (code == WHERRY_OK && out->body && !out->body_len)
+	if (code == WHERRY_OK && out->body && out->body_len == WHERRY_TEXT)
 		out->body_len = strlen(out->body);
 	return code;
 }

@@ -70,6 +70,9 @@ void wh_queue_batch_clear(wh_queue_batch *batch);
 wherry_code wh_queue_grant(wherry_queue *queue, const char *const *grants, size_t n,
 			   wherry_error *err);
 
+/* The body of a message to send, whose length may be WHERRY_TEXT. */
+wh_view wh_queue_body(const wherry_queue_message *msg);
+
 /* Is it a message that can be sent, whatever type of bodies a queue keeps? */
 wherry_code wh_queue_check_message(const wherry_queue_message *msg, wherry_error *err);
 

@@ -11,9 +11,12 @@
 
 enum { SEND_PARAMS = 8, ARRAY_MAX = 256 * 1024 * 1024 };
 
-static wh_view body_of(const wherry_queue_message *msg)
+wh_view wh_queue_body(const wherry_queue_message *msg)
 {
-	return (wh_view){msg->body ? msg->body : "", msg->body_len};
+	if (!msg->body)
+		return (wh_view){"", 0};
+	return (wh_view){msg->body, msg->body_len == WHERRY_TEXT ? strlen(msg->body)
+								 : msg->body_len};
 }
 
 wherry_code wh_queue_check_message(const wherry_queue_message *msg, wherry_error *err)
@@ -39,10 +42,10 @@ wherry_code wh_queue_check_message(const wherry_queue_message *msg, wherry_error
 		return wh_fail(err, WHERRY_INVALID,
 			       "delay_us and expires_us are not negative: 0 means no "
 			       "delay, and that the message never expires");
-	if (msg->body_len > WH_BODY_MAX)
+	if (wh_queue_body(msg).len > WH_BODY_MAX)
 		return wh_fail(err, WHERRY_TOOBIG,
-			       "the body is %zu bytes, the limit is %d", msg->body_len,
-			       WH_BODY_MAX);
+			       "the body is %zu bytes, the limit is %d",
+			       wh_queue_body(msg).len, WH_BODY_MAX);
 	code = wh_fields_check(fields, sizeof(fields) / sizeof(*fields), err);
 	if (code == WHERRY_OK && msg->headers)
 		code = wh_json_headers(msg->headers, strlen(msg->headers), err);
@@ -55,7 +58,7 @@ static wherry_code check(const wherry_queue *queue, const wherry_queue_message *
 	wherry_code code = wh_queue_check_message(msg, err);
 
 	return code == WHERRY_OK ? wh_store_check_body(&queue->store, queue->payload_type,
-						       body_of(msg), err)
+						       wh_queue_body(msg), err)
 				 : code;
 }
 
@@ -79,7 +82,7 @@ static wherry_code insert(wherry_queue *queue, const wherry_queue_message *msg,
 		WH_TEXT_PARAM("correlation_id", wh_view_of(msg->correlation_id)),
 		WH_TEXT_PARAM("reply_to", wh_view_of(msg->reply_to)),
 		WH_TEXT_PARAM("headers", wh_view_of(msg->headers ? msg->headers : "{}")),
-		wh_body_param("body", body_of(msg)),
+		wh_body_param("body", wh_queue_body(msg)),
 		WH_INT_PARAM("delay", wh_ms(msg->delay_us)),
 		WH_INT_PARAM("ttl", wh_ms(msg->expires_us)),
 	};
@@ -159,9 +162,9 @@ static void put_message(const wherry_queue *queue, const wherry_queue_message *m
 	put_element(&to[3], wh_view_of(msg->reply_to));
 	put_element(&to[4], wh_view_of(msg->headers ? msg->headers : "{}"));
 	if (strcmp(queue->payload_type, "bytea") == 0)
-		put_bytes(&to[5], body_of(msg));
+		put_bytes(&to[5], wh_queue_body(msg));
 	else
-		put_element(&to[5], body_of(msg));
+		put_element(&to[5], wh_queue_body(msg));
 	put_number(&to[6], wh_ms(msg->delay_us));
 	put_number(&to[7], wh_ms(msg->expires_us));
 }

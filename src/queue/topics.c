@@ -219,10 +219,9 @@ static wherry_code publish_at_once(void *ctx, wherry_error *err)
 {
 	publishing *p = ctx;
 	const wherry_queue_message *m = &p->message;
-	const wh_view body = {m->body ? m->body : "", m->body_len};
 	const wh_param params[PUBLISH_PARAMS] = {
 		WH_TEXT_PARAM("topic", wh_view_of(p->topic)),
-		WH_BLOB_PARAM("body", body),
+		WH_BLOB_PARAM("body", wh_queue_body(m)),
 		WH_TEXT_PARAM("headers", wh_view_of(m->headers ? m->headers : "{}")),
 		WH_INT_PARAM("delay", wh_ms(m->delay_us)),
 		WH_INT_PARAM("ttl", wh_ms(m->expires_us)),

@@ -338,8 +338,9 @@ static void a_message_of_an_older_program_is_taken(void **state)
 {
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_message msgs[] = {WHERRY_MESSAGE(.topic = "t", .body = "a"),
-				 WHERRY_MESSAGE(.topic = "t", .body = "b")};
+	wherry_message msgs[] = {
+		WHERRY_MESSAGE(.topic = "t", .body = "a", .body_len = 1),
+		WHERRY_MESSAGE(.topic = "t", .body = "b", .body_len = 1)};
 	const size_t older = offsetof(wherry_message, id);
 	char packed[2 * sizeof(wherry_message)];
 
@@ -371,9 +372,25 @@ static void a_message_of_a_newer_program_is_taken_unless_it_uses_what_is_new(voi
 					  NULL, &err));
 }
 
-static void a_body_without_a_length_is_text(void **state)
+/* The sender's buffer may hold anything there, or end. */
+static void a_body_of_length_0_is_empty_and_not_read(void **state)
 {
-	const wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{\"a\": 1}");
+	char *ends = malloc(1);
+
+	assert_non_null(ends);
+	*ends = 'x';
+	comes_back(*state,
+		   &WHERRY_MESSAGE(.topic = "t", .body = "not sent", .body_len = 0));
+	comes_back(*state, &WHERRY_MESSAGE(.topic = "t", .body = ends, .body_len = 0));
+	comes_back(*state,
+		   &WHERRY_MESSAGE(.topic = "t", .body = ends + 1, .body_len = 0));
+	free(ends);
+}
+
+static void the_library_measures_a_body_that_is_text(void **state)
+{
+	const wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = "{\"a\": 1}",
+						  .body_len = WHERRY_TEXT);
 	wherry_message long_as_it_is = msg;
 	outbox_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -408,6 +425,8 @@ static void a_message_needs_a_size_a_topic_and_a_body(void **state)
 	is_refused(f, &none, WHERRY_INVALID, "WHERRY_MESSAGE");
 	is_refused(f, &WHERRY_MESSAGE(.body = ""), WHERRY_INVALID, "topic");
 	is_refused(f, &WHERRY_MESSAGE(.topic = "", .body = ""), WHERRY_INVALID, "topic");
+	is_refused(f, &WHERRY_MESSAGE(.topic = "t", .body_len = WHERRY_TEXT),
+		   WHERRY_INVALID, "body");
 	is_refused(f, &WHERRY_MESSAGE(.topic = "t", .body_len = 1), WHERRY_INVALID,
 		   "body");
 	is_refused(f, NULL, WHERRY_INVALID, "message");
@@ -441,7 +460,8 @@ const outbox_case outbox_field_cases[] = {
 	CASE(headers_that_are_no_object_of_strings_are_refused),
 	CASE(a_message_of_an_older_program_is_taken),
 	CASE(a_message_of_a_newer_program_is_taken_unless_it_uses_what_is_new),
-	CASE(a_body_without_a_length_is_text),
+	CASE(a_body_of_length_0_is_empty_and_not_read),
+	CASE(the_library_measures_a_body_that_is_text),
 	CASE(init_does_what_the_macro_does),
 	CASE(a_message_needs_a_size_a_topic_and_a_body),
 	CASE(a_refused_message_leaves_the_transaction_as_it_was),

@@ -47,6 +47,21 @@ static void a_message_is_received_as_it_was_sent(void **state)
 	assert_true(s.right);
 }
 
+static void the_library_measures_a_body_that_is_text(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue_message msgs[] = {full, full};
+	seen s = {.n = 0};
+
+	msgs[0].body_len = msgs[1].body_len = WHERRY_TEXT;
+	msgs[1].message_id = "m2";
+	WHERRY_PASS(wherry_queue_send_many(f->queue, msgs, 2, NULL, &err));
+	WHERRY_PASS(wherry_queue_receive(f->queue, NULL, see_full, &s, NULL, &err));
+	assert_int_equal(s.n, 1);
+	assert_true(s.right);
+}
+
 static void many_messages_are_received_as_they_were_sent(void **state)
 {
 	static const char odd[] = "\"a \\\"quote\\\", a back\\\\slash, {braces}, NULL\"";
@@ -299,6 +314,7 @@ static void a_sequence_past_2_to_the_31_is_kept(void **state)
 
 const queue_case queue_send_cases[] = {
 	QUEUE_CASE(a_message_is_received_as_it_was_sent),
+	QUEUE_CASE(the_library_measures_a_body_that_is_text),
 	QUEUE_CASE(many_messages_are_received_as_they_were_sent),
 	QUEUE_CASE(a_plain_insert_is_received),
 	QUEUE_CASE(a_rolled_back_send_never_existed),

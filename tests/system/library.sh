@@ -82,8 +82,10 @@ int main(void)
 		wherry_relay_stats it;
 		char guard[64];
 	} stats;
-	wherry_message two[] = {WHERRY_MESSAGE(.topic = "orders", .body = "{\"n\":1}"),
-				WHERRY_MESSAGE(.topic = "orders", .body = "{\"n\":2}")};
+	wherry_message two[] = {WHERRY_MESSAGE(.topic = "orders", .body = "{\"n\":1}",
+					       .body_len = WHERRY_TEXT),
+				WHERRY_MESSAGE(.topic = "orders", .body = "{\"n\":2}",
+					       .body_len = WHERRY_TEXT)};
 	wherry_error e = {WHERRY_FULL, 0, "", "of an earlier call"};
 	wherry_config *config;
 	wherry_outbox *box;
@@ -161,6 +163,7 @@ int main()
 	wherry_message_init(&msg);
 	msg.topic = "orders";
 	msg.body = "{}";
+	msg.body_len = WHERRY_TEXT;
 	ok = wherry_db_open("sqlite::memory:", nullptr, &db, &err) == WHERRY_OK &&
 	     wherry_outbox_init(db, "outbox", &options, &err) == WHERRY_OK &&
 	     wherry_outbox_open(db, "outbox", &box, &err) == WHERRY_OK &&
