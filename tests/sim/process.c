@@ -38,6 +38,34 @@ bool sim_moment(sim_process *p)
 	return !p->crashed;
 }
 
+/* ---- who has ended ---- */
+
+/* The last place is on another machine. */
+static bool is_far(const sim_process *p)
+{
+	return p->number == SIM_RELAYS - 1;
+}
+
+void sim_process_self(void *ctx, char out[WH_PROCESS_LEN])
+{
+	const sim_process *p = ctx;
+
+	(void)snprintf(out, WH_PROCESS_LEN, "%d:%d", p->number, p->life);
+}
+
+wh_process_state sim_process_look(void *ctx, const char *who)
+{
+	const sim_process *p = ctx, *other = &p->world->processes[atoi(who)];
+	int life = atoi(who + strcspn(who, ":") + 1);
+
+	if (!*who || is_far(p) != is_far(other))
+		return WH_PROCESS_UNKNOWN;
+	if (life == other->life && !other->crashed && (other->relay || other->inside))
+		return WH_PROCESS_LIVES;
+	sim_say(p->world, "relay %d sees that process %s has ended", p->number, who);
+	return WH_PROCESS_ENDED;
+}
+
 /* ---- the database in trouble ---- */
 
 static wherry_code fault(sim_process *p, const char *op, const char *what,
@@ -201,6 +229,8 @@ static wherry_code after(void *ctx, const char *op, const char *what, wherry_cod
 		charge_tried(p);
 	if (strcmp(what, "lease") == 0 && code == WHERRY_OK)
 		note_lease(p);
+	if (strcmp(what, "lease-orphaned") == 0 && code == WHERRY_OK)
+		p->world->orphans++;
 	if (!sim_moment(p))
 		return wh_fail(err, WHERRY_IO, "the process is gone");
 	if (code == WHERRY_OK && sim_chance(p->world, p->world->plan.fault, 20000)) {
@@ -232,7 +262,7 @@ wherry_code __wrap_wh_db_open(const char *url, const wh_db_options *options,
 		return code;
 	((sqlite_db *)db)->borrowed = false; /* closed with it */
 	db->shared = false;
-	db->env = &p->world->env;
+	db->env = &p->env;
 	code = wh_db_trace(db, &trace, out, err);
 	if (code == WHERRY_OK) {
 		wh_db_driver *driver = (wh_db_driver *)(uintptr_t)(*out)->driver;
@@ -303,6 +333,9 @@ void sim_process_start(sim_process *p)
 	(void)snprintf(url, sizeof(url), "sim:%d", p->number);
 	starting = p;
 	p->crashed = false;
+	p->life++;
+	p->env = w->env;
+	p->env.ctx = p;
 	p->inside = true;
 	if (w->plan.letters)
 		set_letters(p);
@@ -317,7 +350,7 @@ void sim_process_start(sim_process *p)
 			sim_wrong(w, "a relay does not start: %s", err.message);
 		return;
 	}
-	p->relay->env = w->env;
+	p->relay->env = p->env;
 	wherry_relay_log(p->relay, log_record, p);
 	p->wake_us = w->now_us;
 	if (p->crashed) {

@@ -17,7 +17,7 @@ static sim_world the_world;
 
 /* What happened in all, so that nobody believes in a simulator in which nothing does. */
 static struct {
-	long crashes, expires, losses, duplicates, messages, picky;
+	long crashes, expires, orphans, losses, duplicates, messages, picky;
 	int64_t kept_us, ended_us; /* at most */
 } sum;
 
@@ -36,6 +36,7 @@ static bool play(uint64_t seed)
 		       sim_engine_names[w->plan.engine], w->wrong);
 	sum.crashes += w->crashes;
 	sum.expires += w->expires;
+	sum.orphans += w->orphans;
 	sum.losses += w->losses;
 	sum.duplicates += w->duplicates;
 	sum.messages += w->n_messages;
@@ -73,16 +74,18 @@ static int play_all(uint64_t first, uint64_t last)
 			       (unsigned long long)from, (unsigned long long)to);
 		failed += !tell(i, ok, what);
 	}
-	printf("# %ld messages, %ld crashes, %ld leases expired, %ld connections lost, "
+	printf("# %ld messages, %ld crashes, %ld leases expired, "
+	       "%ld whose process was seen to have ended, %ld connections lost, "
 	       "%ld duplicates; %ld schedules refuse some bodies: those ended within "
 	       "%lld ms, others waited %lld ms at most\n",
-	       sum.messages, sum.crashes, sum.expires, sum.losses, sum.duplicates,
-	       sum.picky, (long long)(sum.ended_us / 1000),
+	       sum.messages, sum.crashes, sum.expires, sum.orphans, sum.losses,
+	       sum.duplicates, sum.picky, (long long)(sum.ended_us / 1000),
 	       (long long)(sum.kept_us / 1000));
 	if (enough)
-		failed += !tell(
-			n + 1, sum.crashes && sum.expires && sum.losses && sum.duplicates,
-			"every kind of mishap is met");
+		failed += !tell(n + 1,
+				sum.crashes && sum.expires && sum.orphans && sum.losses &&
+					sum.duplicates,
+				"every kind of mishap is met");
 	return failed > 0;
 }
 

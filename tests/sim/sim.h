@@ -115,7 +115,9 @@ typedef struct sim_connection {
 /* A relay's process: there may be one after another in its place. */
 typedef struct sim_process {
 	struct sim_world *world;
+	wh_env env; /* the world's, for this process */
 	int number;
+	int life;            /* how many processes there have been in its place */
 	wherry_relay *relay; /* NULL: not running */
 	sqlite3 *sqlite;     /* its connection's */
 	wherry_db *db;       /* that */
@@ -185,6 +187,7 @@ typedef struct sim_plan {
 	bool park, late, letters;
 	bool picky; /* the broker refuses many bodies, and takes the others */
 	bool busy;  /* the database takes its time, and relays do something meanwhile */
+	bool seen;  /* relays of one machine can tell that a process there has ended */
 	int window, attempts;
 	wherry_on_done on_done;
 	int crash, pause, fault; /* per 10,000 calls */
@@ -198,7 +201,7 @@ typedef struct sim_world {
 	bool calm; /* nothing more goes wrong but for the messages themselves */
 	bool loud;
 
-	wh_env env;
+	wh_env env;       /* for processes, each of which is its context */
 	int64_t now_us;   /* everybody's clock, */
 	int64_t ahead_us; /* by which the database's is ahead of it */
 
@@ -245,6 +248,7 @@ typedef struct sim_world {
 	/* What happened. */
 	int answers_lost;
 	int crashes, expires, duplicates, losses, redeliveries;
+	int orphans;     /* leases whose holder was seen to have ended */
 	char wrong[400]; /* the first broken promise, or empty */
 } sim_world;
 
@@ -306,6 +310,10 @@ void sim_process_start(sim_process *p);
 void sim_process_step(sim_process *p);
 void sim_process_kill(sim_process *p);
 bool sim_process_ready(const sim_process *p);
+
+/* As wh_process_self() and wh_process_look(); the context is the process that asks. */
+void sim_process_self(void *ctx, char out[WH_PROCESS_LEN]);
+wh_process_state sim_process_look(void *ctx, const char *who);
 
 /* A moment at which anything may happen to the process; false: it is dead. */
 bool sim_moment(sim_process *p);

@@ -133,6 +133,7 @@ static void draw_plan(sim_world *w)
 	if (plan->engine == SIM_UNMARKED)
 		plan->park = false;
 	plan->busy = w->seed % 2;
+	plan->seen = w->seed / 120 % 2;
 }
 
 static void draw_settings(sim_world *w)
@@ -384,17 +385,17 @@ static void calm_down(sim_world *w)
 
 static int64_t now_us(void *ctx)
 {
-	return ((sim_world *)ctx)->now_us;
+	return ((sim_process *)ctx)->world->now_us;
 }
 
 static uint64_t random_number(void *ctx)
 {
-	return sim_random(ctx);
+	return sim_random(((sim_process *)ctx)->world);
 }
 
 static void sleep_us(void *ctx, int64_t us)
 {
-	((sim_world *)ctx)->now_us += us;
+	((sim_process *)ctx)->world->now_us += us;
 }
 
 static void set_up(sim_world *w, uint64_t seed, bool loud)
@@ -408,14 +409,15 @@ static void set_up(sim_world *w, uint64_t seed, bool loud)
 			 .next_xid = 1,
 			 .wal_end = 1000};
 	w->now_us = 1700000000 * WH_SECOND;
+	draw_plan(w);
 	w->env = (wh_env){
 		.now_us = now_us,
 		.monotonic_us = now_us,
 		.random = random_number,
 		.sleep_us = sleep_us,
-		.ctx = w,
+		.process_self = w->plan.seen ? sim_process_self : NULL,
+		.process_look = w->plan.seen ? sim_process_look : NULL,
 	};
-	draw_plan(w);
 	if (wherry_config_new(&w->config, &err) != WHERRY_OK)
 		sim_wrong(w, "%s", err.message);
 	draw_settings(w);
