@@ -114,7 +114,7 @@ def what_cannot_be_done_is_refused(folder):
         (["list", path, "--key", "k"], "have no keys"),
         (["retry", path, "--key", "k"], "have no keys"),
         (["init", path, "--layout", "native"], "no column 'message_id'"),
-        (["init", path, "--layout", "other"], "native, event-bus, eventferry or debezium"),
+        (["init", path, "--layout", "other"], "native, event-bus, eventferry, eventferry-sole or debezium"),
     ):
         ran = wherry(*words, text='{"k": "1"}\n')
         shown = " ".join(word for word in words if word != path)
