@@ -1,7 +1,9 @@
 /*
  * A relay's whole life, with each call failing in turn that the relay or the application
  * makes: init, enqueue, deliver, retry, bury, retry, deliver, stop.  Whatever fails,
- * once or for a while, all is delivered in the end, in order, and counted once.
+ * once or for a while, all is delivered in the end, in order, and counted once.  Only a relay
+ * that ends or loses its lease before it wrote what it knew may leave that to be delivered
+ * again, and a failed attempt uncounted.
  */
 #include "life.h"
 
@@ -21,7 +23,7 @@ enum { FAILS_ONCE = 1, REFUSED = 4, FIRST_PART = 8 };
 typedef struct life {
 	const life_target *target;
 	bool lent; /* the relay works on a connection and a publisher of its caller's */
-	bool unclean; /* another relay ended in mid-flight before */
+	bool unclean; /* two relays ended in mid-flight before: the next has suspects */
 	bool stolen;  /* the lease is lost in the middle */
 	bool letters; /* what dies leaves a letter */
 	char url[200];
@@ -31,6 +33,7 @@ typedef struct life {
 	wherry_publisher *pub;
 	wherry_relay *relay;
 	bool retried, failed_once, robbed;
+	int gave_up;            /* relays that ended with an error */
 	int64_t events[EVENTS]; /* numbers in the order of their delivery */
 	size_t n_events;
 	char log[LOG];
@@ -262,6 +265,7 @@ static void relay_all(life *l)
 
 		if (code != WHERRY_OK) {
 			check_end(l, code, &err);
+			l->gave_up++;
 			close_relay(l);
 			open_relay(l);
 			continue;
@@ -280,13 +284,22 @@ static void relay_all(life *l)
 
 /* ---- a life ---- */
 
+static int logged(const life *l, const char *event)
+{
+	int n = 0;
+
+	for (const char *at = l->log; (at = strstr(at, event)); at++)
+		n++;
+	return n;
+}
+
 static wherry_code leave_unclean(life *l, wherry_error *err)
 {
 	return wh_db_script(l->db,
 			    "DELETE FROM wherry_lease; "
 			    "INSERT INTO wherry_lease(outbox, number, engine, "
 			    "owner, epoch, expires_at, clean, unclean, win, suspects) "
-			    "VALUES ('outbox', 0, 'exclusive', 'gone', 7, 0, 0, 0, 4, 0)",
+			    "VALUES ('outbox', 0, 'exclusive', 'gone', 7, 0, 0, 1, 4, 0)",
 			    err);
 }
 
@@ -294,6 +307,7 @@ static void live(life *l)
 {
 	l->retried = l->failed_once = l->robbed = false;
 	l->n_events = l->log_len = 0;
+	l->gave_up = 0;
 	l->log[0] = 0;
 	l->target->make(l->url, sizeof(l->url));
 	fault_rewind();
@@ -307,6 +321,8 @@ static void live(life *l)
 	relay_all(l);
 	if (l->letters && !fault_letters)
 		BROKEN(l, "what died left no letter");
+	if (l->unclean && !logged(l, "event=unclean-takeover"))
+		BROKEN(l, "two relays ended uncleanly and left no suspects");
 	l->retried = true;
 	insist(l, retry_dead);
 	insist(l, enqueue_more);
@@ -316,30 +332,30 @@ static void live(life *l)
 
 /* ---- what must be true in the end ---- */
 
-static int logged(const life *l, const char *event)
+/* How often a relay gave up or lost its lease.  It forgets the receipts that it had not
+ * written: those messages are delivered again, and a failed attempt is not counted. */
+static int unclean_ends(const life *l)
 {
-	int n = 0;
-
-	for (const char *at = l->log; (at = strstr(at, event)); at++)
-		n++;
-	return n;
+	return l->gave_up + logged(l, "event=lease-lost");
 }
 
-/* An attempt is counted for what failed, and for what was tried alone as a suspect. */
+/* Each failed attempt is counted once, unless its relay ended before it had written it.
+ * So is each attempt on a suspect. */
 static wherry_code take_attempts(void *ctx, const wherry_row *row)
 {
 	life *l = ctx;
 	int64_t id = number_of(row->message);
 	bool down = strstr(l->log, "event=destination-down"); /* counts nothing */
-	int took_over = logged(l, "event=unclean-takeover") + logged(l, "event=suspects");
-	int most = (id == FAILS_ONCE) + took_over;
+	int suspected = logged(l, "event=unclean-takeover") + logged(l, "event=suspects");
+	int failed = id == FAILS_ONCE;
+	bool forgotten = down || unclean_ends(l) || suspected;
 
 	if (row->state != WHERRY_DONE)
 		BROKEN(l, "%d is %s", (int)id, wherry_state_name(row->state));
-	if (row->message->attempts > most ||
-	    (!took_over && !down && row->message->attempts < most))
+	if (row->message->attempts > failed + suspected ||
+	    (!forgotten && row->message->attempts < failed))
 		BROKEN(l, "%d has %d attempts, not %d", (int)id,
-		       (int)row->message->attempts, most);
+		       (int)row->message->attempts, failed + suspected);
 	return WHERRY_OK;
 }
 
@@ -380,8 +396,6 @@ static void check_deliveries(const life *l, bool duplicates)
 static void check_life(life *l)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	bool lost = strstr(l->log, "event=lease-lost") ||
-		    strstr(l->log, "event=unclean-takeover");
 	int64_t count[WHERRY_STATE_COUNT];
 
 	WHERRY_PASS(wherry_outbox_count(l->box, count, &err));
@@ -389,7 +403,7 @@ static void check_life(life *l)
 		BROKEN(l, "%d are done", (int)count[WHERRY_DONE]);
 	WHERRY_PASS(wherry_outbox_list(l->box, &WHERRY_FILTER(), take_attempts, l, &err));
 	check_order(l);
-	check_deliveries(l, l->plan.kind == FAULT_RECEIPT || (lost && !l->unclean));
+	check_deliveries(l, l->plan.kind == FAULT_RECEIPT || unclean_ends(l));
 	close_db(l);
 }
 
