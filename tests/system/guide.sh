@@ -44,6 +44,7 @@ import socket
 with socket.socket() as s:
     s.bind(("127.0.0.1", 0))
     print(s.getsockname()[1])')
+refusing=$http # until the daemon listens there
 mkdir -p bin shop
 declare -A page_of
 
@@ -96,20 +97,21 @@ chmod +x bin/wherry
 
 # place FILE: with this test's servers, files and messages in place of the page's.
 place() {
-	sed -e "s#postgres://shop[^ @]*@db.example.org/shop#postgres://wherry@/$page?host=$folder#g" \
+	sed -E -e "s#postgres://(shop|owner)[^ @]*@db.example.org/shop#postgres://wherry@/$page?host=$folder#g" \
 		-e "s#broker1:9092,broker2:9092#$plain#g; s#broker1:9092#$plain#g" \
 		-e "s#broker1:9093#$secure#g; s#/etc/shop/ca.pem#$tmp/broker.pem#g" \
+		-e "s#https://hooks.example.org#http://127.0.0.1:$refusing#g" \
 		-e "s#https://example.com/#http://127.0.0.1:$port/#g" \
 		-e "s#/var/lib/shop#$tmp/shop#g; s#/var/lib/wherry#$tmp/shop#g; s#/var/log#$tmp/shop#g" \
 		-e "s#/etc/wherry/#$tmp/shop/#g; s#127.0.0.1:9464#127.0.0.1:$http#g; s#MESSAGE_ID#order-7-paid#g" "$1"
 }
 
 # page NAME: run what it shows.  before_relay and the databases are there already.
-try() { # NAME SQL-COMMAND
+try() { # NAME SQL-COMMAND [SQLITE-COMMAND]
 	local name=$1
 
 	page=${page_of[$name]:-$name}
-	python3 "$blocks" script "$guide/$name.md" "$2" >"$name.raw"
+	python3 "$blocks" script "$guide/$name.md" "$2" "${3:-}" >"$name.raw"
 	{
 		printf 'write_yaml() { cat >wherry.yaml; wherry check; }\n'
 		place "$name.raw"
@@ -130,7 +132,7 @@ not_printed() {
 
 	python3 "$blocks" texts "$guide/$1.md" | place /dev/stdin | while IFS= read -r line; do
 		line=$(sed 's/[][\\.*^$]/\\&/g; s/…/.*/g' <<<"$line")
-		[ -z "$line" ] || grep -qx -- "$line" <<<"${out//\'/}"$'\n'"$(cat "$1.err")" ||
+		[ -z "$line" ] || grep -qx -- "$line" <<<"$out"$'\n'"${out//\'/}"$'\n'"$(cat "$1.err")" ||
 			echo "not printed: $line"
 	done
 }
@@ -194,7 +196,8 @@ cat >bin/eventferry_sql <<-END
 		VALUES (gen_random_uuid(), 'order', '8', 'orders', '{\"order\": 8}')"
 	exec psql -X -q -v ON_ERROR_STOP=1 -h $folder -U wherry eventferry <<<"\$input"
 END
-chmod +x bin/eventferry_sql
+printf '#!/bin/sh\ncat >/dev/null\n' >deliver.sh
+chmod +x bin/eventferry_sql deliver.sh
 try eventferry eventferry_sql
 check "eventferry.md: the open event has moved" is "$(on_server eventferry \
 	"SELECT count(*) FROM outbox WHERE partition_key = '8' AND status = 0")" 1
@@ -206,6 +209,23 @@ sql 'CREATE DATABASE postgres_page'
 page_of[postgres]=postgres_page
 on_server postgres_page "CREATE TABLE orders(id bigint, state text); INSERT INTO orders VALUES (7, 'paid')"
 try postgres "$server_sql"
+
+postgres queues
+on_server queues "CREATE TABLE accounts(id bigint, balance bigint)"
+rm -f shop.db*
+try queues "$server_sql" 'sqlite3 -bail shop.db'
+
+postgres inbox
+on_server inbox "CREATE TABLE shipments(order_id bigint)"
+rm -f shop.db*
+sqlite3 shop.db 'CREATE TABLE shipments(order_id)'
+ln -s "$build_dir/examples/inbox" inbox
+try inbox "$server_sql" 'sqlite3 -bail shop.db'
+check "inbox.md: each message took effect once" is \
+	"$(sqlite3 shop.db 'SELECT order_id FROM shipments ORDER BY 1' | tr '\n' ' ')" '7 8 9 '
+check "inbox.md: a role that may insert may accept" is \
+	"$(psql -X -q -A -t -h "$folder" -U web inbox -c "SELECT wherry_accept('order-8-paid')" \
+		-c "SELECT wherry_accept('order-8-paid')" | tr -d '\n')" tf
 
 sql 'CREATE DATABASE doctor'
 "$wherry" init "postgres://wherry@/doctor?host=$folder" >/dev/null
@@ -240,7 +260,19 @@ try dead-letters ''
 "$wherry" init sqlite:shop/shop.db --table billing_outbox >/dev/null
 sqlite3 shop/shop.db "INSERT INTO outbox(id, message_id, topic, payload, status) VALUES
 	(1, 'order-7-paid', 'orders', '{}', 2), (2, 'a', 'orders', '{}', 4)"
+# A relay of another outbox finds its destination down.
+"$wherry" init sqlite:shop/shop.db --table mail_outbox >/dev/null
+echo '{}' | "$wherry" enqueue sqlite:shop/shop.db --topic orders --table mail_outbox
+"$wherry" relay sqlite:shop/shop.db "http://127.0.0.1:$refusing" --table mail_outbox >down.out 2>&1 &
+down=$!
+pids+=("$down")
+refused() {
+	"$wherry" status sqlite:shop/shop.db --table mail_outbox | grep -q 'destination refuses'
+}
+check "status says that a destination is down" until_true 20 refused
 try operating ''
+kill -KILL "$down"
+wait "$down" 2>/dev/null
 
 # ---- the daemon ----
 
@@ -253,7 +285,7 @@ try daemon ''
 
 # ---- programs, and what no test runs ----
 
-for name in handlers destinations; do
+for name in handlers destinations inbox; do
 	out=$(python3 "$blocks" programs "$guide/$name.md" "$source_dir/examples")
 	check "$name.md: its C is that of an example" is "$out" ''
 done
