@@ -37,6 +37,7 @@ static bool sleep_until(wherry_queue *queue, int64_t until_us)
 wherry_code wherry_queue_wait(wherry_queue *queue, int64_t timeout_us, bool *out_any,
 			      wherry_error *err)
 {
+	wh_error_clear(err);
 	bool awake = true, any = false;
 	int64_t end_us;
 	wherry_code code;

@@ -59,6 +59,7 @@ static wherry_code load(wherry_topics *topics, const char *schema, wherry_error 
 wherry_code wherry_topics_open(wherry_db *db, const char *schema, wherry_topics **out,
 			       wherry_error *err)
 {
+	wh_error_clear(err);
 	wherry_topics *topics;
 	wherry_code code;
 
@@ -105,6 +106,7 @@ static wherry_code check(const wherry_topics *topics, const char *topic,
 wherry_code wherry_topics_subscribe(wherry_topics *topics, const char *topic,
 				    const char *queue, wherry_error *err)
 {
+	wh_error_clear(err);
 	const wh_param params[] = {WH_TEXT_PARAM("queue", wh_view_of(queue)),
 				   WH_TEXT_PARAM("topic", wh_view_of(topic))};
 	int64_t exists = 0;
@@ -127,6 +129,7 @@ wherry_code wherry_topics_subscribe(wherry_topics *topics, const char *topic,
 wherry_code wherry_topics_unsubscribe(wherry_topics *topics, const char *topic,
 				      const char *queue, wherry_error *err)
 {
+	wh_error_clear(err);
 	const wh_param params[] = {WH_TEXT_PARAM("topic", wh_view_of(topic)),
 				   WH_TEXT_PARAM("queue", wh_view_of(queue))};
 	int64_t changed = 0;
@@ -189,6 +192,7 @@ static wherry_code read_subscriptions(wherry_topics *topics, const char *topic,
 wherry_code wherry_topics_list(wherry_topics *topics, const char *topic,
 			       wherry_subscription_fn visit, void *ctx, wherry_error *err)
 {
+	wh_error_clear(err);
 	subscriptions list = {.n = 0};
 	wherry_code code;
 
@@ -279,6 +283,7 @@ wherry_code wherry_topics_publish(wherry_topics *topics, const char *topic,
 				  const wherry_queue_message *msg, int64_t *out_n,
 				  wherry_error *err)
 {
+	wh_error_clear(err);
 	publishing p = {.topics = topics, .topic = topic};
 	wherry_code code = check(topics, topic, err);
 	wh_work_fn fn = publish_to_each;
