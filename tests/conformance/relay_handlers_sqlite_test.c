@@ -143,7 +143,7 @@ static void a_pool_notices_that_its_file_was_replaced(void **state)
 	handlers_put(f, "orders", "a");
 	HANDLERS_UNTIL(f, handlers_number(f, done) == 1);
 	handlers_put(f, "orders", "a");
-	HANDLERS_UNTIL(f, f->n_calls == 2 && wherry_handlers_running(f->pub) == 0);
+	HANDLERS_UNTIL(f, handlers_seen(f) == 2 && wherry_handlers_running(f->pub) == 0);
 	assert_memory_equal(f->why, "CLOSED", 6);
 	assert_non_null(strstr(f->why, temp.path));
 	assert_int_equal(handlers_number(f, orders), 1);
