@@ -251,26 +251,31 @@ static const wh_command purge = {
 	.run = run_purge,
 };
 
-static wh_exit run_drop(wh_args *args)
+static wh_exit drop_inbox(const wh_args *args, const inbox_session *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	inbox_session s;
 	int64_t n = 0;
+
+	if (wherry_inbox_count(s->inbox, &n, NULL, &err) != WHERRY_OK)
+		return wh_report(&err);
+	if (!wh_confirm(args, "delete inbox '%s' with %" PRId64 " id%s", s->name, n,
+			wh_plural(n)))
+		return WH_EXIT_USAGE;
+	if (wherry_inbox_drop(s->inbox, &err) != WHERRY_OK)
+		return wh_report(&err);
+	(void)printf("inbox '%s' is gone\n", s->name);
+	wh_audit(args->command->name, wh_operand(args, 0), s->name, n);
+	return WH_EXIT_DONE;
+}
+
+static wh_exit run_drop(wh_args *args)
+{
+	inbox_session s;
 	wh_exit status = enter(&s, args, true);
 
 	if (status != WH_EXIT_DONE)
 		return status;
-	if (wherry_inbox_count(s.inbox, &n, NULL, &err) != WHERRY_OK)
-		status = wh_report(&err);
-	else if (!wh_confirm(args, "delete inbox '%s' with %" PRId64 " id%s", s.name, n,
-			     wh_plural(n)))
-		status = WH_EXIT_USAGE;
-	else if (wherry_inbox_drop(s.inbox, &err) != WHERRY_OK)
-		status = wh_report(&err);
-	if (status == WH_EXIT_DONE) {
-		(void)printf("inbox '%s' is gone\n", s.name);
-		wh_audit(args->command->name, wh_operand(args, 0), s.name, n);
-	}
+	status = drop_inbox(args, &s);
 	leave(&s);
 	return status;
 }

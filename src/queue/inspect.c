@@ -28,6 +28,21 @@ static const char *copy(wh_queue_batch *batch, const wh_row *row, int column,
 	return made;
 }
 
+static bool make_room(wh_queue_batch *batch)
+{
+	size_t cap = batch->cap ? 2 * batch->cap : 16;
+	wherry_queue_message *grown;
+
+	if (batch->n < batch->cap)
+		return true;
+	grown = realloc(batch->messages, cap * sizeof(*grown));
+	if (!grown)
+		return false;
+	batch->messages = grown;
+	batch->cap = cap;
+	return true;
+}
+
 wherry_code wh_queue_batch_add(wh_queue_batch *batch, const wh_row *row,
 			       const char *token, wherry_error *err)
 {
@@ -55,16 +70,7 @@ wherry_code wh_queue_batch_add(wh_queue_batch *batch, const wh_row *row,
 
 	if (code != WHERRY_OK)
 		return code;
-	if (!failed && batch->n == batch->cap) {
-		size_t cap = batch->cap ? 2 * batch->cap : 16;
-		wherry_queue_message *grown =
-			realloc(batch->messages, cap * sizeof(*grown));
-
-		failed = !grown;
-		batch->messages = grown ? grown : batch->messages;
-		batch->cap = grown ? cap : batch->cap;
-	}
-	if (failed)
+	if (failed || !make_room(batch))
 		return wh_oom(err);
 	batch->messages[batch->n++] = m;
 	return WHERRY_OK;

@@ -206,12 +206,12 @@ for signal in TERM INT; do
 	w status sqlite:service.db --json
 	json "and it gave its lease back" 'd["pending"] == 0 and d["relay"] is None'
 done
-"$build_dir/examples/service" sqlite:nothing.db "file:nothing.out" >service.out 2>service.err &
+"$build_dir/examples/service" sqlite:nothing.db "file:nothing.out" >nothing.out 2>nothing.err &
 service=$!
 pids+=("$service")
-until_true 20 lines service.err 1
+until_true 20 grep -q nothing.db nothing.err
 kill -TERM "$service"
 wait "$service"
-status=$? out='' err=$(cat service.err)
+status=$? out='' err=$(cat nothing.err)
 expect "without a database it says so and tries again, until it is told to stop" 0 "err:nothing.db"
 finish
