@@ -144,8 +144,11 @@ static void a_pool_notices_that_its_file_was_replaced(void **state)
 	HANDLERS_UNTIL(f, handlers_number(f, done) == 1);
 	handlers_put(f, "orders", "a");
 	HANDLERS_UNTIL(f, handlers_seen(f) == 2 && wherry_handlers_running(f->pub) == 0);
-	assert_memory_equal(f->why, "CLOSED", 6);
-	assert_non_null(strstr(f->why, temp.path));
+	/* The relay may notice it first: then it interrupts the call. */
+	if (strncmp(f->why, "INTERRUPTED", 11) != 0) {
+		assert_memory_equal(f->why, "CLOSED", 6);
+		assert_non_null(strstr(f->why, temp.path));
+	}
 	assert_int_equal(handlers_number(f, orders), 1);
 	(void)snprintf(away, sizeof(away), "%s-away", temp.path);
 	assert_int_equal(rename(away, temp.path), 0);
