@@ -176,6 +176,27 @@ wh_exit wh_usage(const wh_command *command, const char *fmt, ...) WH_PRINTF(2, 3
 /* Flush stdout; what was not written turns WH_EXIT_DONE into WH_EXIT_FAILED. */
 wh_exit wh_finish(wh_exit status);
 
+/* ---- place.c: the database that a command's first operand names, and the name that is its
+ * second operand ---- */
+
+typedef struct wh_place {
+	wherry_db *db;
+	const char *name; /* "": there is no second operand */
+	char target[400]; /* " URL NAME", for commands to paste */
+} wh_place;
+
+/* On another status than WH_EXIT_DONE it said why, and nothing is open. */
+wh_exit wh_place_open(wh_place *place, const wh_args *args);
+void wh_place_close(wh_place *place);
+
+/* Say why a call failed; INVALID is the command line's fault. */
+wh_exit wh_call_failed(const wh_args *args, wherry_code code, const wherry_error *err);
+
+/* Print the SQL that makes something in a database of the first operand's scheme. */
+typedef wherry_code (*wh_sql_fn)(const wh_args *args, const char *scheme, char **out,
+				 wherry_error *err);
+wh_exit wh_print_sql(const wh_args *args, wh_sql_fn make);
+
 /* ---- session.c: the outbox that a command works on ---- */
 
 typedef struct wh_session {

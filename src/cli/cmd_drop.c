@@ -51,7 +51,7 @@ static wh_exit drop(const wh_args *args, wh_session *s, const wherry_status *st)
 			st->count[WHERRY_DONE] + st->archived))
 		return wh_arg_on(args, "yes") ? WH_EXIT_FAILED : WH_EXIT_USAGE;
 	if (drop_slot(s, args->config, &err) != WHERRY_OK ||
-	    wh_outbox_drop(s->box, &err) != WHERRY_OK)
+	    wh_store_drop(&s->box->store, &err) != WHERRY_OK)
 		return wh_report(&err);
 	if (wh_arg_on(args, "json"))
 		(void)printf("{\"undelivered\":%" PRId64 ",\"dead\":%" PRId64
@@ -78,11 +78,8 @@ static wh_exit run(wh_args *args)
 		return status;
 	if (wherry_outbox_status(s.box, &st, sizeof(wherry_status), &err) != WHERRY_OK)
 		status = wh_report(&err);
-	else if (*wh_outbox_limits(s.box))
-		status = wh_complain(NULL,
-				     "the table '%s' has layout %s and belongs to "
-				     "another program: remove it there",
-				     s.table, st.layout);
+	else if (wh_store_can_drop(&s.box->store, &err) != WHERRY_OK)
+		status = wh_report(&err);
 	else if (!wh_arg_on(args, "force") && !relay_is_gone(&s, &st))
 		status = WH_EXIT_FAILED;
 	else

@@ -1,74 +1,46 @@
 #include "cli/commands.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "db/driver.h"
-
-/* The inbox of a command's second operand; the standard one without it. */
+/* The inbox that a command's second operand names; the standard one without it. */
 typedef struct inbox_session {
-	wherry_db *db;
+	wh_place at;
 	wherry_inbox *inbox;
 	const char *name;
-	char target[400]; /* " URL NAME", for commands to paste */
 } inbox_session;
 
 static void leave(inbox_session *s)
 {
 	wherry_inbox_close(s->inbox);
-	wherry_db_close(s->db);
-	wh_report_target("");
-}
-
-static wh_exit failed(const wh_args *args, wherry_code code, const wherry_error *err)
-{
-	return code == WHERRY_INVALID ? wh_usage(args->command, "%s", err->message)
-				      : wh_report(err);
+	wh_place_close(&s->at);
 }
 
 static wh_exit enter(inbox_session *s, const wh_args *args, bool open)
 {
-	const char *name = wh_operand(args, 1);
-	wh_buf target = WH_BUF_INIT(sizeof(s->target));
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_exit status = WH_EXIT_DONE;
-	wherry_code code;
+	wherry_code code = WHERRY_OK;
+	wh_exit status;
 
-	*s = (inbox_session){.name = name ? name : "inbox"};
-	wh_buf_puts(&target, args->target ? args->target : "");
-	if (name) {
-		wh_buf_putc(&target, ' ');
-		wh_put_word(&target, name);
-	}
-	(void)snprintf(s->target, sizeof(s->target), "%s", wh_buf_str(&target));
-	wh_buf_clear(&target);
-	wh_report_target(s->target);
-	code = wh_db_open_own(wh_operand(args, 0), args->config, &s->db, &err);
-	if (code == WHERRY_OK && open)
-		code = wherry_inbox_open(s->db, name, &s->inbox, &err);
-	if (code != WHERRY_OK) {
-		status = failed(args, code, &err);
-		leave(s);
-	}
+	*s = (inbox_session){.inbox = NULL};
+	status = wh_place_open(&s->at, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	s->name = *s->at.name ? s->at.name : "inbox";
+	if (open)
+		code = wherry_inbox_open(s->at.db, s->name, &s->inbox, &err);
+	if (code == WHERRY_OK)
+		return WH_EXIT_DONE;
+	status = wh_call_failed(args, code, &err);
+	leave(s);
 	return status;
 }
 
 /* ---- create ---- */
 
-static wh_exit print_sql(const wh_args *args)
+static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
+			    wherry_error *err)
 {
-	const char *url = wh_operand(args, 0);
-	size_t len = strcspn(url, ":");
-	wherry_error err = WHERRY_ERROR_INIT;
-	char scheme[16], *sql = NULL;
-
-	(void)snprintf(scheme, sizeof(scheme), "%.*s", (int)(len < 15 ? len : 15), url);
-	if (wherry_inbox_create_sql(scheme, wh_operand(args, 1), &sql, &err) != WHERRY_OK)
-		return wh_report(&err);
-	(void)fputs(sql, stdout);
-	free(sql);
-	return WH_EXIT_DONE;
+	return wherry_inbox_create_sql(scheme, wh_operand(args, 1), out, err);
 }
 
 static wh_exit run_create(wh_args *args)
@@ -79,15 +51,15 @@ static wh_exit run_create(wh_args *args)
 	wh_exit status;
 
 	if (wh_arg_on(args, "print"))
-		return print_sql(args);
+		return wh_print_sql(args, make_sql);
 	if (wherry_config_set(args->config, "db.create", "on", &err) != WHERRY_OK)
 		return wh_report(&err);
 	status = enter(&s, args, false);
 	if (status != WH_EXIT_DONE)
 		return status;
-	code = wherry_inbox_create(s.db, s.name, &err);
+	code = wherry_inbox_create(s.at.db, s.name, &err);
 	if (code != WHERRY_OK)
-		status = failed(args, code, &err);
+		status = wh_call_failed(args, code, &err);
 	else if (wh_arg_on(args, "json"))
 		(void)printf("{\"inbox\":\"ready\"}\n");
 	else

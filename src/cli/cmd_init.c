@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "base/url.h"
 #include "outbox/stream.h"
+#include "store/grants.h"
 
 /* What is wrong with the URL or the name is the command line's fault. */
 static wh_exit fail(const wh_args *args, const wherry_error *err)
@@ -188,7 +189,7 @@ static wherry_code check_grants(const wh_args *args, const wh_make *how,
 		return code;
 	(void)snprintf(scheme, sizeof(scheme), "%.*s", (int)url.scheme.len,
 		       url.scheme.ptr);
-	return wh_outbox_grant_check(scheme, how->grants, how->n_grants, err);
+	return wh_store_grant_check(&wh_outbox_model, scheme, how->grants, how->n_grants, err);
 }
 
 /* What roles may do, of the tables as they are now. */
@@ -199,7 +200,7 @@ static wherry_code grant(wherry_db *db, const wh_make *how, const char *table,
 	wherry_code code = wherry_outbox_open(db, table, &box, err);
 
 	if (code == WHERRY_OK)
-		code = wh_outbox_grant(box, how->grants, how->n_grants, err);
+		code = wh_store_grant(&box->store, how->grants, how->n_grants, err);
 	wherry_outbox_close(box);
 	return code;
 }

@@ -1,54 +1,42 @@
 #include "cli/queue_session.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 
 /* ---- create, drop ---- */
 
-static wh_exit print_sql(const wh_args *args)
+static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
+			    wherry_error *err)
 {
-	const char *url = wh_operand(args, 0);
-	size_t len = strcspn(url, ":");
-	wherry_error err = WHERRY_ERROR_INIT;
-	char scheme[16], *sql = NULL;
-
-	(void)snprintf(scheme, sizeof(scheme), "%.*s", (int)(len < 15 ? len : 15), url);
-	if (wherry_queue_create_sql(scheme, wh_operand(args, 1), wh_arg(args, "payload"),
-				    &sql, &err) != WHERRY_OK)
-		return wh_report(&err);
-	(void)fputs(sql, stdout);
-	free(sql);
-	return WH_EXIT_DONE;
+	return wherry_queue_create_sql(scheme, wh_operand(args, 1),
+				       wh_arg(args, "payload"), out, err);
 }
 
 static wh_exit run_create(wh_args *args)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_queue_session s;
+	wh_place at;
 	wherry_code code;
 	wh_exit status;
 
 	if (wh_arg_on(args, "print"))
-		return print_sql(args);
+		return wh_print_sql(args, make_sql);
 	if (wherry_config_set(args->config, "db.create", "on", &err) != WHERRY_OK)
 		return wh_report(&err);
-	status = wh_queue_connect(&s, args);
+	status = wh_place_open(&at, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	code = wherry_queue_create(s.db, s.name, wh_arg(args, "payload"), &err);
-	if (code == WHERRY_INVALID)
-		status = wh_usage(args->command, "%s", err.message);
-	else if (code != WHERRY_OK)
-		status = wh_report(&err);
+	code = wherry_queue_create(at.db, at.name, wh_arg(args, "payload"), &err);
+	if (code != WHERRY_OK)
+		status = wh_call_failed(args, code, &err);
 	else if (wh_arg_on(args, "json"))
 		(void)printf("{\"queue\":\"ready\"}\n");
 	else
-		(void)printf("queue '%s' is ready: `wherry queue send%s BODY`\n", s.name,
-			     s.target);
-	wh_queue_session_close(&s);
+		(void)printf("queue '%s' is ready: `wherry queue send%s BODY`\n", at.name,
+			     at.target);
+	wh_place_close(&at);
 	return status;
 }
 
@@ -85,16 +73,16 @@ static wh_exit drop(const wh_args *args, wh_queue_session *s)
 	if (wherry_queue_get_status(s->queue, &st, &err) != WHERRY_OK)
 		return wh_report(&err);
 	n = st.ready + st.leased + st.waiting + st.dead;
-	if (!wh_confirm(args, "delete queue '%s' with %" PRId64 " message%s", s->name, n,
+	if (!wh_confirm(args, "delete queue '%s' with %" PRId64 " message%s", s->at.name, n,
 			wh_plural(n)))
 		return WH_EXIT_USAGE;
 	if (wherry_queue_drop(s->queue, &err) != WHERRY_OK)
 		return wh_report(&err);
-	wh_audit(args->command->name, wh_operand(args, 0), s->name, n);
+	wh_audit(args->command->name, wh_operand(args, 0), s->at.name, n);
 	if (wh_arg_on(args, "json"))
 		(void)printf("{\"messages\":%" PRId64 "}\n", n);
 	else
-		(void)printf("queue '%s' is gone, with %" PRId64 " message%s\n", s->name,
+		(void)printf("queue '%s' is gone, with %" PRId64 " message%s\n", s->at.name,
 			     n, wh_plural(n));
 	return WH_EXIT_DONE;
 }
@@ -315,7 +303,7 @@ static wh_exit changed(const wh_args *args, const wh_queue_session *s, int64_t n
 		       const char *what)
 {
 	if (n)
-		wh_audit(args->command->name, wh_operand(args, 0), s->name, n);
+		wh_audit(args->command->name, wh_operand(args, 0), s->at.name, n);
 	if (wh_arg_on(args, "json"))
 		(void)printf("{\"%s\":%" PRId64 "}\n", what, n);
 	else
@@ -370,7 +358,7 @@ static wh_exit purge(const wh_args *args, wh_queue_session *s)
 	int64_t n = 0;
 
 	if (!wh_confirm(args, "delete %s of queue '%s' that are not leased",
-			states ? "the dead messages" : "all messages", s->name))
+			states ? "the dead messages" : "all messages", s->at.name))
 		return WH_EXIT_USAGE;
 	if (wherry_queue_purge(s->queue, states, 1000, &n, &err) != WHERRY_OK)
 		return wh_report(&err);

@@ -54,7 +54,7 @@ static wh_exit settle(receiving *r)
 		(void)fprintf(stderr,
 			      "message %" PRId64
 			      " is leased: `wherry queue ack%s %s %" PRId64 "`\n",
-			      r->id, r->session->target, r->token, r->id);
+			      r->id, r->session->at.target, r->token, r->id);
 		return WH_EXIT_DONE;
 	}
 	if (wherry_queue_ack(queue, r->token, &r->id, 1, NULL, &err) != WHERRY_OK)

@@ -12,7 +12,7 @@ static wh_exit send_one(wh_queue_session *s, const wh_args *args, const wh_outgo
 	if (wh_arg_on(args, "json"))
 		(void)printf("{\"id\":%" PRId64 "}\n", id);
 	else
-		(void)printf("message %" PRId64 " is in queue '%s'\n", id, s->name);
+		(void)printf("message %" PRId64 " is in queue '%s'\n", id, s->at.name);
 	return WH_EXIT_DONE;
 }
 

@@ -5,44 +5,21 @@
 #include <string.h>
 
 #include "config/settings.h"
-#include "db/driver.h"
-
-wh_exit wh_queue_connect(wh_queue_session *s, const wh_args *args)
-{
-	const char *name = wh_operand(args, 1);
-	wherry_error err = WHERRY_ERROR_INIT;
-	wh_buf target = WH_BUF_INIT(sizeof(s->target));
-	wherry_code code;
-
-	*s = (wh_queue_session){.name = name ? name : ""};
-	wh_buf_puts(&target, args->target ? args->target : "");
-	if (name) {
-		wh_buf_putc(&target, ' ');
-		wh_put_word(&target, name);
-	}
-	(void)snprintf(s->target, sizeof(s->target), "%s", wh_buf_str(&target));
-	wh_buf_clear(&target);
-	wh_report_target(s->target);
-	code = wh_db_open_own(wh_operand(args, 0), args->config, &s->db, &err);
-	if (code == WHERRY_OK)
-		return WH_EXIT_DONE;
-	return code == WHERRY_INVALID ? wh_usage(args->command, "%s", err.message)
-				      : wh_report(&err);
-}
 
 wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_exit status = wh_queue_connect(s, args);
+	wh_exit status;
 	wherry_code code;
 
+	*s = (wh_queue_session){.queue = NULL};
+	status = wh_place_open(&s->at, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	code = wherry_queue_open(s->db, s->name, &s->queue, &err);
+	code = wherry_queue_open(s->at.db, s->at.name, &s->queue, &err);
 	if (code == WHERRY_OK)
 		return WH_EXIT_DONE;
-	status = code == WHERRY_INVALID ? wh_usage(args->command, "%s", err.message)
-					: wh_report(&err);
+	status = wh_call_failed(args, code, &err);
 	wh_queue_session_close(s);
 	return status;
 }
@@ -50,10 +27,8 @@ wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args)
 void wh_queue_session_close(wh_queue_session *s)
 {
 	wherry_queue_close(s->queue);
-	wherry_db_close(s->db);
 	s->queue = NULL;
-	s->db = NULL;
-	wh_report_target("");
+	wh_place_close(&s->at);
 }
 
 const char *wh_queue_state_name(wherry_state state)
@@ -77,7 +52,7 @@ void wh_put_queue_message(wh_buf *buf, const wh_queue_session *s,
 {
 	const wherry_message line =
 		WHERRY_MESSAGE(.id = msg->id, .message_id = msg->message_id,
-			       .topic = msg->topic ? msg->topic : s->name,
+			       .topic = msg->topic ? msg->topic : s->at.name,
 			       .headers = msg->headers, .body = msg->body,
 			       .body_len = msg->body_len,
 			       .created_at_us = msg->created_at_us,

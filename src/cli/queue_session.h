@@ -6,17 +6,13 @@
 
 #include "cli/cli.h"
 
-/* The database of a command's first operand, and the queue that its second one names. */
+/* The queue that a command's second operand names. */
 typedef struct wh_queue_session {
-	wherry_db *db;
+	wh_place at;
 	wherry_queue *queue;
-	const char *name;
-	char target[400]; /* " URL NAME", for commands to paste */
 } wh_queue_session;
 
-/* Open the database alone, and both; on another status than WH_EXIT_DONE it said why, and the
- * session is closed. */
-wh_exit wh_queue_connect(wh_queue_session *s, const wh_args *args);
+/* On another status than WH_EXIT_DONE it said why, and the session is closed. */
 wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args);
 void wh_queue_session_close(wh_queue_session *s);
 

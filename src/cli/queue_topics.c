@@ -9,16 +9,16 @@ static wh_exit with_topics(const wh_args *args, work run)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_topics *topics = NULL;
-	wh_queue_session s;
-	wh_exit status = wh_queue_connect(&s, args);
+	wh_place at;
+	wh_exit status = wh_place_open(&at, args);
 
 	if (status != WH_EXIT_DONE)
 		return status;
-	status = wherry_topics_open(s.db, NULL, &topics, &err) == WHERRY_OK
+	status = wherry_topics_open(at.db, NULL, &topics, &err) == WHERRY_OK
 			 ? run(args, topics)
 			 : wh_report(&err);
 	wherry_topics_close(topics);
-	wh_queue_session_close(&s);
+	wh_place_close(&at);
 	return status;
 }
 

@@ -37,63 +37,25 @@ static wherry_code failed(const wherry_inbox *inbox, wherry_code code, wherry_er
 
 /* ---- schema ---- */
 
-static wherry_code make(void *ctx, wherry_error *err)
-{
-	wherry_inbox *inbox = ctx;
-	wh_made made = {.from = 0};
-	wherry_code code = wh_store_begin_making(&inbox->store, err);
-
-	return code == WHERRY_OK ? wh_store_migrate(&inbox->store, &made, err) : code;
-}
-
 wherry_code wherry_inbox_create(wherry_db *db, const char *name, wherry_error *err)
 {
 	wh_error_clear(err);
-	wherry_inbox inbox = {.store = wh_store_init(db, &model)};
-	wherry_code code;
+	wh_inbox_stmts own;
 
-	name = name_of(name);
-	if (!db)
-		return wh_fail(err, WHERRY_INVALID,
-			       "no connection to create the inbox on");
-	if (wherry_db_in_transaction(db))
-		return wh_fail(err, WHERRY_INVALID,
-			       "a transaction is open: creating an inbox needs its own");
-	inbox.store.making = true;
-	code = wh_store_load(&inbox.store, db->driver->scheme, NULL, name, &inbox.own,
-			     err);
-	if (code == WHERRY_OK)
-		code = wh_store_can_make(&inbox.store, name, err);
-	if (code == WHERRY_OK)
-		code = wh_db_transact(db, make, &inbox, err);
-	wh_store_clear(&inbox.store);
-	return code;
+	return wh_store_create(
+		db, &(wh_making){.model = &model, .name = name_of(name), .own = &own},
+		err);
 }
 
 wherry_code wherry_inbox_create_sql(const char *scheme, const char *name, char **out,
 				    wherry_error *err)
 {
 	wh_error_clear(err);
-	wherry_inbox inbox = {.store = wh_store_init(NULL, &model)};
-	wh_buf text = WH_BUF_INIT(256 * 1024);
-	const char *known;
-	wherry_code code;
+	wh_inbox_stmts own;
 
-	name = name_of(name);
-	if (!scheme || !out)
-		return wh_fail(err, WHERRY_INVALID, "no database to write SQL for");
-	known = wh_db_scheme(wh_view_of(scheme));
-	code = wh_store_load(&inbox.store, known ? known : scheme, NULL, name, &inbox.own,
-			     err);
-	if (code == WHERRY_OK) {
-		wh_store_migrations_sql(&inbox.store, name, &text);
-		code = wh_buf_check(&text, err);
-	}
-	if (code == WHERRY_OK)
-		*out = wh_buf_take(&text);
-	wh_buf_clear(&text);
-	wh_store_clear(&inbox.store);
-	return code;
+	return wh_store_create_sql(
+		scheme, &(wh_making){.model = &model, .name = name_of(name), .own = &own},
+		out, err);
 }
 
 wherry_code wherry_inbox_open(wherry_db *db, const char *name, wherry_inbox **out,

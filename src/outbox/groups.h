@@ -15,10 +15,6 @@
 #define WH_OUTBOX_LOCK(X) \
 	X(lock_key, "lock-key", "aggregate_type aggregate_id key")
 
-/* Payloads can have several types. */
-#define WH_OUTBOX_PAYLOAD(X) \
-	X(payload_type, "payload-type", "")
-
 /* Rows for a relay that works under a lease. */
 #define WH_OUTBOX_READ(X) \
 	X(read, "read", "after limit long body") \
@@ -74,7 +70,7 @@
 	X(show_archived, "show-archived", "ident number long body")
 
 #define WH_OUTBOX_GROUPS(G) \
-	G(enqueue, WH_OUTBOX_ENQUEUE) G(lock, WH_OUTBOX_LOCK) G(payload, WH_OUTBOX_PAYLOAD) \
+	G(enqueue, WH_OUTBOX_ENQUEUE) G(lock, WH_OUTBOX_LOCK) \
 	G(read, WH_OUTBOX_READ) G(read_ids, WH_OUTBOX_READ_IDS) \
 	G(stream, WH_OUTBOX_STREAM) G(stream_rows, WH_OUTBOX_STREAM_ROWS) \
 	G(strict, WH_OUTBOX_STRICT) G(states, WH_OUTBOX_STATES) \

@@ -69,7 +69,7 @@ static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_err
 	if (code == WHERRY_OK)
 		wh_outbox_read_layout(box, box->store.db->driver->scheme);
 	if (code == WHERRY_OK)
-		code = wh_outbox_payload(box, err);
+		code = wh_store_read_payload(&box->store, err);
 	return wh_store_missing(box->store.model, table, code, err);
 }
 
@@ -78,27 +78,6 @@ wherry_code wherry_outbox_open(wherry_db *db, const char *table, wherry_outbox *
 {
 	wh_error_clear(err);
 	return wh_outbox_open_model(db, &wh_outbox_model, table, out, err);
-}
-
-static wherry_code take_type(void *ctx, const wh_row *row, wherry_error *err)
-{
-	wherry_outbox *box = ctx;
-	const char *type = wh_row_text(row, 0);
-
-	(void)err;
-	(void)snprintf(box->payload_type, sizeof(box->payload_type), "%s",
-		       type ? type : "");
-	return WHERRY_OK;
-}
-
-wherry_code wh_outbox_payload(wherry_outbox *box, wherry_error *err)
-{
-	const wh_stmt *stmt = box->own.payload_type;
-
-	*box->payload_type = 0;
-	if (!stmt)
-		return WHERRY_OK;
-	return wh_db_run(box->store.db, stmt, NULL, 0, take_type, box, NULL, err);
 }
 
 wherry_code wh_outbox_open_model(wherry_db *db, const wh_model *model, const char *table,

@@ -31,7 +31,6 @@ struct wherry_outbox {
 	wh_outbox_stmts own; /* Statements of outboxes alone; NULL: not in this layout. */
 	wh_layout layout;
 	char *title;           /* Name as it was opened, maybe with its schema; owned. */
-	char payload_type[16]; /* Type of its bodies; "": there is no choice. */
 	int64_t body_max;      /* Bytes that an enqueued body may have. */
 	bool careful;          /* Claim without texts, and read those behind the claim. */
 };
@@ -88,19 +87,6 @@ typedef struct wh_make {
 } wh_make;
 
 /*
- * Give roles of the database the rights that they need on an outbox, and no others on its
- * tables; or append the SQL that does.  Each grant is "ROLE=KIND": producer, enqueuer, relay
- * or operator.  INVALID: there is no such kind, or the database or layout has no roles.
- */
-wherry_code wh_outbox_grant_check(const char *scheme, const char *const *grants, size_t n,
-				  wherry_error *err);
-wherry_code wh_outbox_grant(wherry_outbox *box, const char *const *grants, size_t n,
-			    wherry_error *err);
-wherry_code wh_outbox_grant_sql(const wherry_outbox *box, const char *scheme,
-				const char *const *grants, size_t n, wh_buf *to,
-				wherry_error *err);
-
-/*
  * Use the statements by which one relay works alone on the table, under a lease, where its layout
  * has such ones; else nothing is done.  The tables that the lease needs are made if they are
  * missing.
@@ -119,17 +105,6 @@ wherry_code wh_outbox_make(wherry_db *db, const wh_make *how, const char *table,
 			   wherry_error *err);
 wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const char *table,
 			       char **out, wherry_error *err);
-
-/*
- * Remove an outbox with all its messages, and what outboxes share if it was the last one.
- * UNSUPPORTED: its layout is another program's.
- *
- * Transaction: its own.
- */
-wherry_code wh_outbox_drop(wherry_outbox *box, wherry_error *err);
-
-/* Sets box->payload_type. */
-wherry_code wh_outbox_payload(wherry_outbox *box, wherry_error *err);
 
 /* Bytes an enqueued body may have. */
 void wh_outbox_set_body_max(wherry_outbox *box, int64_t bytes);

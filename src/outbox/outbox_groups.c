@@ -1,11 +1,7 @@
 #include "outbox/groups.h"
 
-/* clang-format off */
-#define SPEC(field, name, given) {name, given, offsetof(wh_outbox_stmts, field)},
-#define SPECS(group, list) static const wh_stmt_spec group##_specs[] = {list(SPEC)};
-#define ROW(group, list) {#group, group##_specs, sizeof(group##_specs) / sizeof(*group##_specs)},
-/* clang-format on */
+#define WH_STMTS wh_outbox_stmts
 
-WH_OUTBOX_GROUPS(SPECS)
+WH_OUTBOX_GROUPS(WH_GROUP_SPECS)
 
-const wh_group wh_outbox_groups[] = {WH_OUTBOX_GROUPS(ROW){NULL, NULL, 0}};
+const wh_group wh_outbox_groups[] = {WH_OUTBOX_GROUPS(WH_GROUP_ROW){NULL, NULL, 0}};

@@ -8,21 +8,7 @@
 #include "base/text.h"
 #include "base/sized.h"
 #include "outbox/outbox.h"
-
-/* A table keeps the type it was made with. */
-static wherry_code check_payload(wherry_outbox *box, wherry_error *err)
-{
-	wherry_code code = wh_outbox_payload(box, err);
-
-	if (code != WHERRY_OK || !box->store.payload || !*box->payload_type ||
-	    strcmp(box->store.payload, box->payload_type) == 0)
-		return code;
-	return wh_fail(
-		err, WHERRY_INVALID,
-		"outbox '%s' is there and keeps payloads as %s: leave --payload out, or "
-		"make another one",
-		box->store.name.ptr, box->payload_type);
-}
+#include "store/grants.h"
 
 typedef struct migration {
 	wherry_outbox *box;
@@ -98,7 +84,7 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 	wherry_code code = wh_store_begin_making(&m->box->store, err);
 
 	if (code == WHERRY_OK)
-		code = check_payload(m->box, err);
+		code = wh_store_check_payload(&m->box->store, err);
 	if (code == WHERRY_OK)
 		code = wh_store_migrate(&m->box->store, &m->made, err);
 	return code == WHERRY_OK ? add_extras(m, err) : code;
@@ -190,7 +176,7 @@ static wherry_code look(wherry_outbox *box, int *out_version, bool *out_repair,
 	wherry_code code = wh_store_migrated(&box->store, out_version, err);
 
 	if (code == WHERRY_OK && *out_version)
-		code = check_payload(box, err);
+		code = wh_store_check_payload(&box->store, err);
 	if (code == WHERRY_OK && *out_version && missing)
 		code = wh_db_run(box->store.db, missing, NULL, 0, wh_take_int, &n, NULL,
 				 err);
@@ -224,7 +210,7 @@ static wherry_code put_sql(wherry_outbox *box, const char *scheme, const wh_make
 		put_script(text, extra_sql(box, how->extras, i), table);
 	if (how->n_grants) {
 		wh_buf_printf(text, "-- rights of outbox %s\nBEGIN;\n", table);
-		code = wh_outbox_grant_sql(box, scheme, how->grants, how->n_grants, text,
+		code = wh_store_grant_sql(&box->store, scheme, how->grants, how->n_grants, text,
 					   err);
 		wh_buf_puts(text, "COMMIT;\n");
 	}

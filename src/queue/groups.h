@@ -16,10 +16,6 @@
 #define WH_QUEUE_SEND_MANY(X) \
 	X(send_many, "send-many", "message_id topic correlation_id reply_to headers body delay ttl")
 
-/* Bodies can have several types. */
-#define WH_QUEUE_PAYLOAD(X) \
-	X(payload_type, "payload-type", "")
-
 #define WH_QUEUE_TAKE(X) \
 	X(take, "take", "full after limit") \
 	X(bury, "bury", "id message_id topic correlation_id reply_to headers body attempts created error")
@@ -46,7 +42,7 @@
 	X(purge_states, "purge-states", "states limit")
 
 #define WH_QUEUE_GROUPS(G) \
-	G(send, WH_QUEUE_SEND) G(send_many, WH_QUEUE_SEND_MANY) G(payload, WH_QUEUE_PAYLOAD) \
+	G(send, WH_QUEUE_SEND) G(send_many, WH_QUEUE_SEND_MANY) \
 	G(take, WH_QUEUE_TAKE) G(lease, WH_QUEUE_LEASE) G(expiry, WH_QUEUE_EXPIRY) \
 	G(inspect, WH_QUEUE_INSPECT) G(admin, WH_QUEUE_ADMIN)
 

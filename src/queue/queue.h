@@ -16,7 +16,6 @@
 struct wherry_queue {
 	wh_store store;        /* What every model has. */
 	wh_queue_stmts own;    /* Statements of queues alone; NULL: not in this layout. */
-	char payload_type[16]; /* Type of its bodies; "": there is no choice. */
 
 	char next_token[WH_UUID_LEN + 1]; /* Of the next lease; "": none is made yet. */
 
@@ -64,11 +63,6 @@ wherry_code wh_queue_batch_add(wh_queue_batch *batch, const wh_row *row,
 wherry_code wh_queue_batch_visit(const wh_queue_batch *batch, wherry_queue_fn visit,
 				 void *ctx, wherry_error *err);
 void wh_queue_batch_clear(wh_queue_batch *batch);
-
-/* Give roles of the database the rights that they need on a queue: "ROLE=sender", receiver or
- * operator; see store/grants.h. */
-wherry_code wh_queue_grant(wherry_queue *queue, const char *const *grants, size_t n,
-			   wherry_error *err);
 
 /* The body of a message to send, whose length may be WHERRY_TEXT. */
 wh_view wh_queue_body(const wherry_queue_message *msg);

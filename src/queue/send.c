@@ -57,7 +57,7 @@ static wherry_code check(const wherry_queue *queue, const wherry_queue_message *
 {
 	wherry_code code = wh_queue_check_message(msg, err);
 
-	return code == WHERRY_OK ? wh_store_check_body(&queue->store, queue->payload_type,
+	return code == WHERRY_OK ? wh_store_check_body(&queue->store, queue->store.payload_type,
 						       wh_queue_body(msg), err)
 				 : code;
 }
@@ -161,7 +161,7 @@ static void put_message(const wherry_queue *queue, const wherry_queue_message *m
 	put_element(&to[2], wh_view_of(msg->correlation_id));
 	put_element(&to[3], wh_view_of(msg->reply_to));
 	put_element(&to[4], wh_view_of(msg->headers ? msg->headers : "{}"));
-	if (strcmp(queue->payload_type, "bytea") == 0)
+	if (strcmp(queue->store.payload_type, "bytea") == 0)
 		put_bytes(&to[5], wh_queue_body(msg));
 	else
 		put_element(&to[5], wh_queue_body(msg));

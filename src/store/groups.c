@@ -2,15 +2,11 @@
 
 #include <string.h>
 
-/* clang-format off */
-#define SPEC(field, name, given) {name, given, offsetof(wh_store_stmts, field)},
-#define SPECS(group, list) static const wh_stmt_spec group##_specs[] = {list(SPEC)};
-#define ROW(group, list) {#group, group##_specs, sizeof(group##_specs) / sizeof(*group##_specs)},
-/* clang-format on */
+#define WH_STMTS wh_store_stmts
 
-WH_STORE_GROUPS(SPECS)
+WH_STORE_GROUPS(WH_GROUP_SPECS)
 
-const wh_group wh_store_groups[] = {WH_STORE_GROUPS(ROW){NULL, NULL, 0}};
+const wh_group wh_store_groups[] = {WH_STORE_GROUPS(WH_GROUP_ROW){NULL, NULL, 0}};
 
 static wherry_code bind_one(const wh_stmt *stmt, const wh_stmt_spec *spec, void *stmts,
 			    wherry_error *err)

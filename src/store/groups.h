@@ -41,6 +41,10 @@
 	X(others_left, "others-left", "") \
 	X(drop_shared, "drop-shared", "")
 
+/* Bodies can have several types. */
+#define WH_STORE_PAYLOAD(X) \
+	X(payload_type, "payload-type", "")
+
 /* What a relay says of itself with each renewal. */
 #define WH_REPORT_GIVEN "state destination delivered delivered_age error error_age"
 
@@ -150,7 +154,7 @@
 
 #define WH_STORE_GROUPS(G) \
 	G(schema, WH_STORE_SCHEMA) G(versions, WH_STORE_VERSIONS) G(migrate, WH_STORE_MIGRATE) \
-	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(lease, WH_STORE_LEASE) G(members, WH_STORE_MEMBERS) \
+	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(members, WH_STORE_MEMBERS) \
 	G(position, WH_STORE_POSITION) G(sole, WH_STORE_SOLE) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(settle, WH_STORE_SETTLE) \
 	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(ack, WH_STORE_ACK) \
@@ -159,8 +163,16 @@
 
 /* clang-format on */
 
+/* The fields of a model's struct of statements, and for its list of groups, with WH_STMTS defined as
+ * that struct, the statements of each group and the groups themselves. */
+/* clang-format off */
 #define WH_STMT_FIELD(field, name, given) const wh_stmt *field;
+#define WH_STMT_SPEC(field, name, given) {name, given, offsetof(WH_STMTS, field)},
 #define WH_GROUP_FIELDS(group, list) list(WH_STMT_FIELD)
+#define WH_GROUP_SPECS(group, list) static const wh_stmt_spec group##_specs[] = {list(WH_STMT_SPEC)};
+#define WH_GROUP_ROW(group, list) \
+	{#group, group##_specs, sizeof(group##_specs) / sizeof(*group##_specs)},
+/* clang-format on */
 
 /* NULL: the layout has not got the group. */
 typedef struct wh_store_stmts {

@@ -1,6 +1,7 @@
 #include "store/making.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "store/versions.h"
 
@@ -97,9 +98,78 @@ void wh_store_later_sql(const wh_store *store, const char *table, int version, w
 			      store->model->name, table, stmt->text);
 }
 
-void wh_store_migrations_sql(const wh_store *store, const char *table, wh_buf *to)
+wherry_code wh_store_check_payload(wh_store *store, wherry_error *err)
 {
-	wh_store_later_sql(store, table, 0, to);
+	wherry_code code = wh_store_read_payload(store, err);
+
+	if (code != WHERRY_OK || !store->payload || !*store->payload_type ||
+	    strcmp(store->payload, store->payload_type) == 0)
+		return code;
+	return wh_fail(err, WHERRY_INVALID,
+		       "%s '%s' is there and keeps payloads as %s: leave --payload out, or "
+		       "make another one",
+		       store->model->name, store->name.ptr, store->payload_type);
+}
+
+/* Of two that make a table at once the second finds the work done: it waited for the first. */
+static wherry_code make(void *ctx, wherry_error *err)
+{
+	wh_store *store = ctx;
+	wh_made made = {.from = 0};
+	wherry_code code = wh_store_begin_making(store, err);
+
+	if (code == WHERRY_OK)
+		code = wh_store_check_payload(store, err);
+	return code == WHERRY_OK ? wh_store_migrate(store, &made, err) : code;
+}
+
+wherry_code wh_store_create(wherry_db *db, const wh_making *what, wherry_error *err)
+{
+	wh_store store = wh_store_init(db, what->model);
+	wherry_code code;
+
+	if (!db || !what->name)
+		return wh_fail(err, WHERRY_INVALID,
+			       "no connection to create the %s on, or no name",
+			       what->model->name);
+	if (wherry_db_in_transaction(db))
+		return wh_fail(err, WHERRY_INVALID,
+			       "a transaction is open: creating a table needs its own");
+	store.payload = what->payload;
+	store.making = true;
+	code = wh_store_load(&store, db->driver->scheme, what->layout, what->name,
+			     what->own, err);
+	if (code == WHERRY_OK)
+		code = wh_store_can_make(&store, what->name, err);
+	if (code == WHERRY_OK)
+		code = wh_db_transact(db, make, &store, err);
+	wh_store_clear(&store);
+	return code;
+}
+
+wherry_code wh_store_create_sql(const char *scheme, const wh_making *what, char **out,
+				wherry_error *err)
+{
+	wh_store store = wh_store_init(NULL, what->model);
+	wh_buf text = WH_BUF_INIT(256 * 1024);
+	const char *known;
+	wherry_code code;
+
+	if (!scheme || !what->name || !out)
+		return wh_fail(err, WHERRY_INVALID, "no database to write SQL for");
+	store.payload = what->payload;
+	known = wh_db_scheme(wh_view_of(scheme));
+	code = wh_store_load(&store, known ? known : scheme, what->layout, what->name,
+			     what->own, err);
+	if (code == WHERRY_OK) {
+		wh_store_later_sql(&store, what->name, 0, &text);
+		code = wh_buf_check(&text, err);
+	}
+	if (code == WHERRY_OK)
+		*out = wh_buf_take(&text);
+	wh_buf_clear(&text);
+	wh_store_clear(&store);
+	return code;
 }
 
 static wherry_code drop(void *ctx, wherry_error *err)
@@ -116,12 +186,19 @@ static wherry_code drop(void *ctx, wherry_error *err)
 	return code;
 }
 
+wherry_code wh_store_can_drop(const wh_store *store, wherry_error *err)
+{
+	if (store->stmt.drop)
+		return WHERRY_OK;
+	return wh_fail(err, WHERRY_UNSUPPORTED,
+		       "the table '%s' has layout %s and belongs to another program: "
+		       "remove it there",
+		       store->name.ptr, store->layout.name);
+}
+
 wherry_code wh_store_drop(wh_store *store, wherry_error *err)
 {
-	if (!store->stmt.drop)
-		return wh_fail(err, WHERRY_UNSUPPORTED,
-			       "the table '%s' has layout %s and belongs to another "
-			       "program: remove it there",
-			       store->name.ptr, store->layout.name);
-	return wh_db_transact(store->db, drop, store, err);
+	wherry_code code = wh_store_can_drop(store, err);
+
+	return code == WHERRY_OK ? wh_db_transact(store->db, drop, store, err) : code;
 }

@@ -26,15 +26,36 @@ wherry_code wh_store_migrate(wh_store *store, wh_made *out, wherry_error *err);
  * indexes is not there. */
 wherry_code wh_store_migrated(wh_store *store, int *out_version, wherry_error *err);
 
-/* Append the SQL of the migrations after a version; or of all. */
+/* Refuse to make a table that is there with another type of bodies, which it keeps. */
+wherry_code wh_store_check_payload(wh_store *store, wherry_error *err);
+
+/* A table to make. */
+typedef struct wh_making {
+	const wh_model *model;
+	const char *layout;  /* NULL: native */
+	const char *name;    /* of the table */
+	const char *payload; /* type of bodies; NULL: json, where there is a choice */
+	void *own;           /* struct of pointers for the model's own statements */
+} wh_making;
+
+/* Make a table, or bring it up to date.  Transaction: its own. */
+wherry_code wh_store_create(wherry_db *db, const wh_making *what, wherry_error *err);
+
+/* The SQL that makes it.  *out is the caller's to free. */
+wherry_code wh_store_create_sql(const char *scheme, const wh_making *what, char **out,
+				wherry_error *err);
+
+/* Append the SQL of the migrations after a version; 0: of all. */
 void wh_store_later_sql(const wh_store *store, const char *table, int version,
 			wh_buf *to);
-void wh_store_migrations_sql(const wh_store *store, const char *table, wh_buf *to);
+
+/* UNSUPPORTED: the layout is another program's. */
+wherry_code wh_store_can_drop(const wh_store *store, wherry_error *err);
 
 /*
  * Remove the table with all its rows, then, if it was the last one, the tables that it shares.
  *
- * @return WHERRY_OK; WHERRY_UNSUPPORTED: its layout is another program's.
+ * @return WHERRY_OK; UNSUPPORTED as of wh_store_can_drop().
  *
  * Transaction: its own.
  */

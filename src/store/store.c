@@ -367,6 +367,26 @@ void wh_store_unload(wh_store *store)
 	wh_sql_clear(&store->sql);
 }
 
+static wherry_code take_type(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_store *store = ctx;
+	const char *type = wh_row_text(row, 0);
+
+	(void)err;
+	(void)snprintf(store->payload_type, sizeof(store->payload_type), "%s",
+		       type ? type : "");
+	return WHERRY_OK;
+}
+
+wherry_code wh_store_read_payload(wh_store *store, wherry_error *err)
+{
+	const wh_stmt *stmt = store->stmt.payload_type;
+
+	*store->payload_type = 0;
+	return stmt ? wh_db_run(store->db, stmt, NULL, 0, take_type, store, NULL, err)
+		    : WHERRY_OK;
+}
+
 wherry_code wh_store_cannot(const wh_store *store, const char *what, wherry_error *err)
 {
 	return wh_fail(err, WHERRY_UNSUPPORTED, "%s '%s' has the layout %s, %s",

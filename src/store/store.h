@@ -44,6 +44,7 @@ typedef struct wh_store {
 	int version;         /* of its schema */
 	bool making;         /* to be made or changed: a table of ours is meant */
 	const char *payload; /* to be made with this type of bodies; NULL: json */
+	char payload_type[16]; /* that of its bodies; "": there is no choice */
 	int partitioned;     /* it was made for partitions; -1: nobody has looked */
 	int64_t found;       /* rows read in order to deliver them */
 	const struct wh_relay_report
@@ -94,6 +95,9 @@ wherry_code wh_store_recognize(wh_store *store, const char *table, void *own,
 
 /* Is the schema there, and whole?  Sets store->version. */
 wherry_code wh_store_check(wh_store *store, const wh_version *v, wherry_error *err);
+
+/* Set store->payload_type. */
+wherry_code wh_store_read_payload(wh_store *store, wherry_error *err);
 
 /* Refuse what the layout cannot do: "MODEL 'x' has the layout y, WHAT". */
 wherry_code wh_store_cannot(const wh_store *store, const char *what, wherry_error *err);

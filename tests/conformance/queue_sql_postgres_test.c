@@ -9,6 +9,7 @@
 #include "postgres/backends.h"
 #include "postgres/server.h"
 #include "queue/queue.h"
+#include "store/grants.h"
 
 static PGconn *app(queue_fixture *f, const char *sql)
 {
@@ -220,9 +221,9 @@ static void roles_of_a_queue_may_do_what_they_need(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	(void)state;
-	WHERRY_PASS(wh_queue_grant(f->queue, grants, 3, &err));
-	WHERRY_PASS(wh_queue_grant(f->queue, grants, 3, &err));
-	WHERRY_FAILS(WHERRY_INVALID, wh_queue_grant(f->queue, bad, 1, &err));
+	WHERRY_PASS(wh_store_grant(&f->queue->store, grants, 3, &err));
+	WHERRY_PASS(wh_store_grant(&f->queue->store, grants, 3, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wh_store_grant(&f->queue->store, bad, 1, &err));
 	assert_non_null(
 		strstr(err.message, "ROLE=sender, ROLE=receiver or ROLE=operator"));
 	assert_true(postgres_exec(conn, "SET ROLE q_operator", NULL, 0));
