@@ -5,39 +5,11 @@
 -- "accept" and "accept-many" run in transactions of the application, with its search path: their
 -- functions and operators are qualified (accepting_is_safe_though_pg_catalog_comes_last).
 
--- name: migrate-lock
--- Of two that migrate at once the second waits and then finds the work done.
-SELECT pg_advisory_xact_lock(7810779305);
-
--- name: owners
--- A table or function with a name of Wherry's own that belongs to a stranger: its code would run
--- with the rights of everyone who uses the inbox.
-SELECT t.what || t.name, t.owner::regrole::text FROM (
-  SELECT 'table ' AS what, c.relname::text AS name, c.relowner AS owner, c.relnamespace AS place
-  FROM pg_class AS c WHERE c.oid = ANY (ARRAY[
-    to_regclass({'table}), to_regclass({'wherry_schema}), to_regclass({'wherry_clock})]::oid[])
-  UNION ALL
-  SELECT 'function ', p.proname::text, p.proowner, p.pronamespace FROM pg_proc AS p
-  WHERE p.proname = ANY (ARRAY['wherry_accept']::name[])
-    AND p.pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = :schema::name)) AS t
-JOIN pg_namespace AS n ON n.oid = t.place
-JOIN pg_roles AS me ON me.rolname = current_user
-WHERE t.owner <> me.oid AND NOT CASE WHEN me.rolsuper
-  THEN pg_has_role(t.owner, n.nspowner, 'MEMBER')
-       OR (SELECT rolsuper FROM pg_roles WHERE oid = t.owner)
-  ELSE pg_has_role(t.owner, 'USAGE') END
-LIMIT 1;
+-- include: postgres.own.sql
 
 -- name: migrate-1
-CREATE TABLE IF NOT EXISTS {wherry_schema}(
-  model       text NOT NULL,
-  name        text NOT NULL,
-  version     integer NOT NULL,
-  min_program integer NOT NULL,   -- the oldest program that may still run
-  PRIMARY KEY (model, name)
-);
-CREATE OR REPLACE VIEW {wherry_clock}(ms) AS
-  SELECT floor(extract(epoch FROM clock_timestamp()) * 1000.0)::bigint;
+{own_tables}
+{own_wakes}
 CREATE TABLE IF NOT EXISTS {table}(
   consumer    text COLLATE "C" NOT NULL DEFAULT '' CHECK (octet_length(consumer) <= 255),
   message_id  text COLLATE "C" NOT NULL CHECK (octet_length(message_id) BETWEEN 1 AND 1024),
@@ -70,16 +42,14 @@ INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('inbox', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
 -- name: schema-exists
-SELECT count(*) FROM pg_class WHERE oid = to_regclass({'wherry_schema})::oid;
+{has_schema};
 
 -- name: schema-version
 SELECT version, min_program FROM {wherry_schema}
 WHERE model = 'inbox' AND name = :name::text;
 
 -- name: columns
--- The columns of a table that is there already; none if it is not.
-SELECT attname::text FROM pg_attribute
-WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND attnum > 0 AND NOT attisdropped;
+{column_names};
 
 -- name: indexes-missing
 SELECT count(*) FROM (SELECT 1 WHERE to_regclass({'table_accepted}) IS NULL) AS missing;
@@ -99,17 +69,10 @@ DO $$ DECLARE f regprocedure; BEGIN
 END $$;
 
 -- name: others-left
-SELECT count(*) FROM {wherry_schema};
+{tables_left};
 
 -- name: drop-shared
--- What outboxes share stays where it is: the last one that is dropped takes it along.
-DO $$ BEGIN
-  IF to_regclass({'wherry_outbox}) IS NULL THEN
-    DROP TABLE IF EXISTS {wherry_subscription};
-    DROP VIEW {wherry_clock};
-    DROP TABLE {wherry_schema};
-  END IF;
-END $$;
+{drop_own}
 
 -- name: accept
 -- It inserts a row, or the message was seen.  If another transaction that accepted the message is

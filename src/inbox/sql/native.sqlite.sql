@@ -8,15 +8,7 @@
 -- include: sqlite.sql
 
 -- name: migrate-1
-CREATE TABLE IF NOT EXISTS wherry_schema(
-  model       TEXT NOT NULL,
-  name        TEXT NOT NULL COLLATE NOCASE,
-  version     INTEGER NOT NULL,
-  min_program INTEGER NOT NULL,   -- the oldest program that may still run
-  PRIMARY KEY (model, name)
-) WITHOUT ROWID;
-CREATE VIEW IF NOT EXISTS wherry_clock(ms) AS
-  SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER);
+{own_tables}
 CREATE TABLE IF NOT EXISTS {table}(
   consumer    TEXT NOT NULL DEFAULT '' CHECK (length(consumer) <= 255),
   message_id  TEXT NOT NULL CHECK (length(message_id) BETWEEN 1 AND 1024),
@@ -29,7 +21,7 @@ INSERT INTO wherry_schema(model, name, version, min_program)
   VALUES ('inbox', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
 -- name: schema-exists
-SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'wherry_schema';
+{has_schema};
 
 -- name: schema-version
 SELECT version, min_program FROM wherry_schema WHERE model = 'inbox' AND name = :name;
@@ -39,8 +31,7 @@ SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema
                    WHERE type = 'index' AND name = {name} || '_accepted' COLLATE NOCASE);
 
 -- name: columns
--- The columns of a table that is there already; none if it is not.
-SELECT name FROM pragma_table_info(:name);
+{column_names};
 
 -- name: drop
 DROP TABLE {table};
@@ -50,11 +41,7 @@ DELETE FROM wherry_schema WHERE model = 'inbox' AND name = {name};
 SELECT count(*) FROM wherry_schema;
 
 -- name: drop-shared
-DROP VIEW wherry_clock;
-DROP TABLE IF EXISTS wherry_subscription;
-DROP TABLE IF EXISTS wherry_lease;
-DROP TABLE IF EXISTS wherry_outbox;
-DROP TABLE wherry_schema;
+{drop_own}
 
 -- name: accept
 -- It inserts a row, or the message was seen

@@ -14,6 +14,8 @@
 -- See native.postgres.sql.
 SELECT {'table}::regclass::oid::bigint;
 
+-- include: postgres.own.sql
+
 -- include: postgres.lease.sql
 
 -- name: migrate-1

@@ -14,6 +14,8 @@ coalesce((SELECT CASE id WHEN 0 THEN -1 ELSE id END AS lowest FROM {table}
           WHERE status IN (0, 1, 3) ORDER BY id LIMIT 1), 0),
 coalesce((SELECT id FROM {table} WHERE status IN (0, 1, 3) ORDER BY id DESC LIMIT 1), 0)
 
+-- include: postgres.own.sql
+
 -- include: postgres.lease.sql
 
 -- include: postgres.eventferry.sql

@@ -17,44 +17,7 @@
 -- include: sqlite.sql
 
 -- name: migrate-1
--- The shared tables: wherry_schema says what exists in which version, wherry_outbox what
--- operators asked for, wherry_lease who relays.
-CREATE TABLE IF NOT EXISTS wherry_schema(
-  model       TEXT NOT NULL,
-  name        TEXT NOT NULL COLLATE NOCASE,
-  version     INTEGER NOT NULL,
-  min_program INTEGER NOT NULL,   -- the oldest program that may still run
-  PRIMARY KEY (model, name)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS wherry_outbox(
-  name      TEXT NOT NULL COLLATE NOCASE PRIMARY KEY,
-  paused_at INTEGER,              -- relays deliver nothing while set
-  control_version INTEGER NOT NULL DEFAULT 0  -- grows when rows changed behind the relay
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS wherry_lease(
-  outbox     TEXT NOT NULL COLLATE NOCASE,
-  number       INTEGER NOT NULL,
-  engine     TEXT NOT NULL,
-  owner      TEXT NOT NULL,
-  epoch      INTEGER NOT NULL,    -- fences every acknowledgement
-  expires_at INTEGER NOT NULL,
-  clean      INTEGER NOT NULL,    -- given back with nothing in flight
-  unclean    INTEGER NOT NULL,    -- unclean ends in a row
-  win        INTEGER NOT NULL,    -- messages the holder may have in flight
-  suspects   INTEGER NOT NULL,    -- messages to try one at a time
-  members    TEXT NOT NULL DEFAULT '',  -- tokens of those that hold it together, ",a,b,"
-  process    TEXT NOT NULL DEFAULT '',  -- the holder's, for others on its machine
-  state      TEXT NOT NULL DEFAULT '',  -- leading, paused, retrying (the destination), stopped
-  state_since INTEGER,
-  destination TEXT NOT NULL DEFAULT '', -- scheme and host
-  delivered  INTEGER NOT NULL DEFAULT 0,  -- messages, since the lease was taken
-  delivered_at INTEGER,                 -- the last one
-  error      TEXT NOT NULL DEFAULT '',  -- the last reason why a delivery failed
-  error_at   INTEGER,
-  PRIMARY KEY (outbox, number)
-) WITHOUT ROWID;
-CREATE VIEW IF NOT EXISTS wherry_clock(ms) AS
-  SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER);
+{own_tables}
 CREATE TABLE IF NOT EXISTS {table}(
   id             INTEGER PRIMARY KEY AUTOINCREMENT,
   message_id     TEXT NOT NULL DEFAULT (printf('%08x-%04x-7%03x-%04x-%012x',
@@ -114,7 +77,7 @@ INSERT INTO wherry_schema(model, name, version, min_program)
   VALUES ('outbox', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
 -- name: schema-exists
-SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'wherry_schema';
+{has_schema};
 
 -- name: schema-version
 SELECT version, min_program FROM wherry_schema WHERE model = 'outbox' AND name = :name;
@@ -139,15 +102,10 @@ DELETE FROM wherry_schema WHERE model = 'outbox' AND name = {name};
 SELECT count(*) FROM wherry_schema;
 
 -- name: drop-shared
-DROP VIEW wherry_clock;
-DROP TABLE wherry_lease;
-DROP TABLE wherry_outbox;
-DROP TABLE IF EXISTS wherry_subscription;
-DROP TABLE wherry_schema;
+{drop_own}
 
 -- name: columns
--- The columns of a table that is there already; none if it is not.
-SELECT name FROM pragma_table_info(:name);
+{column_names};
 
 -- name: enqueue
 -- A message id that exists changes no row and leaves the transaction intact

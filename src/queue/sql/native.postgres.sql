@@ -57,42 +57,11 @@ id > 0 AND attempts BETWEEN 0 AND 1000000000
 -- channels that wake it.
 SELECT {'table}::regclass::oid::bigint;
 
--- name: migrate-lock
--- Of two that migrate at once the second waits and then finds the work done.
-SELECT pg_advisory_xact_lock(7810779305);
-
--- name: owners
--- A table or function with a name of Wherry's own that belongs to a stranger: its code would run
--- with the rights of everyone who uses the queue.
-SELECT t.what || t.name, t.owner::regrole::text FROM (
-  SELECT 'table ' AS what, c.relname::text AS name, c.relowner AS owner, c.relnamespace AS place
-  FROM pg_class AS c WHERE c.oid = ANY (ARRAY[
-    to_regclass({'table}), to_regclass({'wherry_schema}), to_regclass({'wherry_clock}),
-    to_regclass({'wherry_subscription})]::oid[])
-  UNION ALL
-  SELECT 'function ', p.proname::text, p.proowner, p.pronamespace FROM pg_proc AS p
-  WHERE p.proname = ANY (ARRAY['wherry_wake', 'wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack',
-                           'wherry_extend', 'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length',
-                           'wherry_subscribe', 'wherry_unsubscribe']::name[])
-    AND p.pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = :schema::name)) AS t
-JOIN pg_namespace AS n ON n.oid = t.place
-JOIN pg_roles AS me ON me.rolname = current_user
-WHERE t.owner <> me.oid AND NOT CASE WHEN me.rolsuper
-  THEN pg_has_role(t.owner, n.nspowner, 'MEMBER')
-       OR (SELECT rolsuper FROM pg_roles WHERE oid = t.owner)
-  ELSE pg_has_role(t.owner, 'USAGE') END
-LIMIT 1;
+-- include: postgres.own.sql
 
 -- name: migrate-1
-CREATE TABLE IF NOT EXISTS {wherry_schema}(
-  model       text NOT NULL,
-  name        text NOT NULL,
-  version     integer NOT NULL,
-  min_program integer NOT NULL,   -- the oldest program that may still run
-  PRIMARY KEY (model, name)
-);
-CREATE OR REPLACE VIEW {wherry_clock}(ms) AS
-  SELECT floor(extract(epoch FROM clock_timestamp()) * 1000.0)::bigint;
+{own_tables}
+{own_wakes}
 CREATE TABLE IF NOT EXISTS {wherry_subscription}(
   topic text COLLATE "C" NOT NULL,
   queue text COLLATE "C" NOT NULL,
@@ -130,11 +99,7 @@ CREATE INDEX IF NOT EXISTS {bare_timed} ON {table}(available_at) WHERE {timed};
 CREATE INDEX IF NOT EXISTS {bare_dead} ON {table}(id) WHERE state = 4;
 CREATE INDEX IF NOT EXISTS {bare_expires} ON {table}(expires_at)
   WHERE expires_at IS NOT NULL AND state <> 4;
-CREATE OR REPLACE FUNCTION {wherry_wake}() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', TG_RELID), '');
-  RETURN NULL;
-END $$;
+{wake_function}
 -- A receiver of this queue sleeps if the lock is taken.  It is woken by new messages, and by those
 -- that are given back or returned; leases and acknowledgements wake nobody.
 DROP TRIGGER IF EXISTS {bare_wake} ON {table};
@@ -356,16 +321,14 @@ INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('queue', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
 -- name: schema-exists
-SELECT count(*) FROM pg_class WHERE oid = to_regclass({'wherry_schema})::oid;
+{has_schema};
 
 -- name: schema-version
 SELECT version, min_program FROM {wherry_schema}
 WHERE model = 'queue' AND name = :name::text;
 
 -- name: columns
--- The columns of a table that is there already; none if it is not.
-SELECT attname::text FROM pg_attribute
-WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND attnum > 0 AND NOT attisdropped;
+{column_names};
 
 -- name: indexes-missing
 SELECT count(*)
@@ -398,17 +361,10 @@ DO $$ DECLARE f regprocedure; BEGIN
 END $$;
 
 -- name: others-left
-SELECT count(*) FROM {wherry_schema};
+{tables_left};
 
 -- name: drop-shared
--- What outboxes share stays where it is: the last one that is dropped takes it along.
-DO $$ BEGIN
-  IF to_regclass({'wherry_outbox}) IS NULL THEN
-    DROP VIEW {wherry_clock};
-    DROP TABLE {wherry_schema};
-    DROP FUNCTION {wherry_wake}();
-  END IF;
-END $$;
+{drop_own}
 
 -- part: sent
 -- State, and times, of a message that is sent.

@@ -22,15 +22,7 @@
 (state = 1 OR state = 3)
 
 -- name: migrate-1
-CREATE TABLE IF NOT EXISTS wherry_schema(
-  model       TEXT NOT NULL,
-  name        TEXT NOT NULL COLLATE NOCASE,
-  version     INTEGER NOT NULL,
-  min_program INTEGER NOT NULL,   -- the oldest program that may still run
-  PRIMARY KEY (model, name)
-) WITHOUT ROWID;
-CREATE VIEW IF NOT EXISTS wherry_clock(ms) AS
-  SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER);
+{own_tables}
 CREATE TABLE IF NOT EXISTS wherry_subscription(
   topic TEXT NOT NULL,
   queue TEXT NOT NULL COLLATE NOCASE,
@@ -72,7 +64,7 @@ INSERT INTO wherry_schema(model, name, version, min_program)
   VALUES ('queue', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
 -- name: schema-exists
-SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'wherry_schema';
+{has_schema};
 
 -- name: schema-version
 SELECT version, min_program FROM wherry_schema WHERE model = 'queue' AND name = :name;
@@ -85,8 +77,7 @@ WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
                   WHERE s.type = 'index' AND s.name = t.name COLLATE NOCASE);
 
 -- name: columns
--- The columns of a table that is there already; none if it is not.
-SELECT name FROM pragma_table_info(:name);
+{column_names};
 
 -- name: drop
 DROP TABLE {table};
@@ -97,11 +88,7 @@ DELETE FROM wherry_schema WHERE model = 'queue' AND name = {name};
 SELECT count(*) FROM wherry_schema;
 
 -- name: drop-shared
-DROP VIEW wherry_clock;
-DROP TABLE wherry_subscription;
-DROP TABLE IF EXISTS wherry_lease;
-DROP TABLE IF EXISTS wherry_outbox;
-DROP TABLE wherry_schema;
+{drop_own}
 
 -- name: send
 -- The time a message may wait begins when it is due.

@@ -23,3 +23,57 @@ state_since = CASE WHEN state = :state THEN state_since ELSE (SELECT ms FROM whe
                   ELSE (SELECT ms FROM wherry_clock) - :error_age END,
   delivered_at = CASE WHEN :delivered_age < 0 THEN delivered_at
                       ELSE (SELECT ms FROM wherry_clock) - :delivered_age END
+
+-- part: own_tables
+-- Which tables there are, in which version; what operators asked for; who relays; the clock.
+CREATE TABLE IF NOT EXISTS wherry_schema(
+  model       TEXT NOT NULL,
+  name        TEXT NOT NULL COLLATE NOCASE,
+  version     INTEGER NOT NULL,
+  min_program INTEGER NOT NULL,   -- the oldest program that may still run
+  PRIMARY KEY (model, name)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS wherry_outbox(
+  name      TEXT NOT NULL COLLATE NOCASE PRIMARY KEY,
+  paused_at INTEGER,              -- relays deliver nothing while set
+  control_version INTEGER NOT NULL DEFAULT 0  -- grows when rows changed behind the relay
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS wherry_lease(
+  outbox     TEXT NOT NULL COLLATE NOCASE,
+  number     INTEGER NOT NULL,
+  engine     TEXT NOT NULL,
+  owner      TEXT NOT NULL,
+  epoch      INTEGER NOT NULL,    -- fences every acknowledgement
+  expires_at INTEGER NOT NULL,
+  clean      INTEGER NOT NULL,    -- given back with nothing in flight
+  unclean    INTEGER NOT NULL,    -- unclean ends in a row
+  win        INTEGER NOT NULL,    -- messages the holder may have in flight
+  suspects   INTEGER NOT NULL,    -- messages to try one at a time
+  members    TEXT NOT NULL DEFAULT '',  -- tokens of those that hold it together, ",a,b,"
+  process    TEXT NOT NULL DEFAULT '',  -- the holder's, for others on its machine
+  state      TEXT NOT NULL DEFAULT '',  -- leading, paused, retrying (the destination), stopped
+  state_since INTEGER,
+  destination TEXT NOT NULL DEFAULT '', -- scheme and host
+  delivered  INTEGER NOT NULL DEFAULT 0,  -- messages, since the lease was taken
+  delivered_at INTEGER,                 -- the last one
+  error      TEXT NOT NULL DEFAULT '',  -- the last reason why a delivery failed
+  error_at   INTEGER,
+  PRIMARY KEY (outbox, number)
+) WITHOUT ROWID;
+CREATE VIEW IF NOT EXISTS wherry_clock(ms) AS
+  SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER);
+
+-- part: column_names
+-- The columns of a table that is there already; none if it is not.
+SELECT name FROM pragma_table_info(:name)
+
+-- part: has_schema
+SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'wherry_schema'
+
+-- part: drop_own
+-- Nothing uses them any more.
+DROP VIEW wherry_clock;
+DROP TABLE wherry_lease;
+DROP TABLE wherry_outbox;
+DROP TABLE IF EXISTS wherry_subscription;
+DROP TABLE wherry_schema;

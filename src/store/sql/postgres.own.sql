@@ -1,0 +1,133 @@
+--
+-- Tables of Wherry's own on PostgreSQL, which every model shares.
+
+-- part: functions
+-- All that any model makes.
+ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_number', 'wherry_enqueue', 'wherry_accept',
+      'wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack', 'wherry_extend',
+      'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe',
+      'wherry_unsubscribe']::name[]
+
+-- part: column_names
+-- The columns of a table that is there already; none if it is not.
+SELECT attname::text FROM pg_attribute
+WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND attnum > 0 AND NOT attisdropped
+
+-- part: has_schema
+SELECT count(*) FROM pg_class WHERE oid = to_regclass({'wherry_schema})::oid
+
+-- name: migrate-lock
+-- Of two that migrate at once the second waits and then finds the work done.
+SELECT pg_advisory_xact_lock(7810779305);
+
+-- name: owners
+-- A table or function with a name of Wherry's own that belongs to a stranger: its code would run
+-- with the rights of everyone who uses it
+-- (init refuses a table that another role has put there, postgres_hostile.sh).
+SELECT t.what || t.name, t.owner::regrole::text FROM (
+  SELECT 'table ' AS what, c.relname::text AS name, c.relowner AS owner, c.relnamespace AS place
+  FROM pg_class AS c WHERE c.oid = ANY (ARRAY[
+    to_regclass({'table}), to_regclass({'table_archive}), to_regclass({'wherry_schema}),
+    to_regclass({'wherry_outbox}), to_regclass({'wherry_lease}), to_regclass({'wherry_clock}),
+    to_regclass({'wherry_stream}), to_regclass({'wherry_dead}),
+    to_regclass({'wherry_subscription})]::oid[])
+  UNION ALL
+  SELECT 'function ', p.proname::text, p.proowner, p.pronamespace FROM pg_proc AS p
+  WHERE p.proname = ANY ({functions})
+    AND p.pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = :schema::name)) AS t
+JOIN pg_namespace AS n ON n.oid = t.place
+JOIN pg_roles AS me ON me.rolname = current_user
+WHERE t.owner <> me.oid AND NOT CASE WHEN me.rolsuper
+  THEN pg_has_role(t.owner, n.nspowner, 'MEMBER')
+       OR (SELECT rolsuper FROM pg_roles WHERE oid = t.owner)
+  ELSE pg_has_role(t.owner, 'USAGE') END
+LIMIT 1;
+
+-- part: own_tables
+-- Which tables there are, in which version; the clock; what operators asked for; who relays.
+CREATE TABLE IF NOT EXISTS {wherry_schema}(
+  model       text NOT NULL,
+  name        text NOT NULL,
+  version     integer NOT NULL,
+  min_program integer NOT NULL,   -- the oldest program that may still run
+  PRIMARY KEY (model, name)
+);
+CREATE OR REPLACE VIEW {wherry_clock}(ms) AS
+  SELECT floor(extract(epoch FROM clock_timestamp()) * 1000.0)::bigint;
+CREATE TABLE IF NOT EXISTS {wherry_outbox}(
+  name      text NOT NULL PRIMARY KEY,
+  paused_at timestamptz,          -- relays deliver nothing while set
+  control_version bigint NOT NULL DEFAULT 0   -- grows when rows changed behind the relay
+);
+CREATE TABLE IF NOT EXISTS {wherry_lease}(
+  outbox     text NOT NULL,
+  number     integer NOT NULL,
+  engine     text NOT NULL,
+  owner      text NOT NULL,
+  epoch      bigint NOT NULL,     -- fences every acknowledgement
+  expires_at timestamptz NOT NULL,
+  clean      integer NOT NULL,    -- given back with nothing in flight
+  unclean    integer NOT NULL,    -- unclean ends in a row
+  win        bigint NOT NULL,     -- messages the holder may have in flight
+  suspects   bigint NOT NULL,     -- messages to try one at a time
+  members    text NOT NULL DEFAULT '',  -- tokens of those that hold it together, ",a,b,"
+  mask       bigint NOT NULL DEFAULT -1,  -- which parts of the keys, of 64; see postgres.partitions.sql
+  process    text NOT NULL DEFAULT '',  -- the holder's, for others on its machine
+  state      text NOT NULL DEFAULT '',  -- leading, paused, retrying (the destination), stopped
+  state_since timestamptz,
+  destination text NOT NULL DEFAULT '', -- scheme and host
+  delivered  bigint NOT NULL DEFAULT 0, -- messages, since the lease was taken
+  delivered_at timestamptz,       -- the last one
+  error      text NOT NULL DEFAULT '',  -- the last reason why a delivery failed
+  error_at   timestamptz,
+  PRIMARY KEY (outbox, number)
+) WITH (fillfactor = 50);         -- renewed in place
+
+-- part: own_wakes
+-- Changes of both wake the relays of the outbox that the row names, sleeping and standing by.
+CREATE OR REPLACE FUNCTION {wherry_wake_control}() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', c.oid, '_control'), '')
+  FROM pg_catalog.pg_class AS t JOIN pg_catalog.pg_class AS c ON c.relnamespace = t.relnamespace
+  WHERE t.oid = TG_RELID AND c.relname::text = pg_catalog.to_jsonb(new) ->> TG_ARGV[0];
+  RETURN NULL;
+END $$;
+DROP TRIGGER IF EXISTS wherry_wake ON {wherry_outbox};
+CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_outbox}
+  FOR EACH ROW EXECUTE FUNCTION {wherry_wake_control}('name');
+DROP TRIGGER IF EXISTS wherry_wake ON {wherry_lease};
+CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_lease}
+  FOR EACH ROW WHEN (new.expires_at < old.expires_at)
+  EXECUTE FUNCTION {wherry_wake_control}('outbox');
+
+-- part: wake_function
+-- For triggers: wakes those that sleep on the table.
+CREATE OR REPLACE FUNCTION {wherry_wake}() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', TG_RELID), '');
+  RETURN NULL;
+END $$;
+
+-- part: tables_left
+-- Outboxes of other layouts have a row in wherry_outbox alone.
+SELECT (SELECT count(*) FROM {wherry_schema}) + (SELECT count(*) FROM {wherry_outbox})
+
+-- part: drop_own
+-- Nothing uses them any more.
+DO $$
+DECLARE
+  place CONSTANT oid := (SELECT relnamespace FROM pg_class WHERE oid = {'wherry_schema}::regclass::oid);
+  f regprocedure;
+BEGIN
+  DROP VIEW {wherry_clock};
+  DROP TABLE {wherry_lease};
+  DROP TABLE {wherry_outbox};
+  DROP TABLE {wherry_schema};
+  DROP TABLE IF EXISTS {wherry_subscription};
+  DROP TABLE IF EXISTS {wherry_stream};
+  DROP TABLE IF EXISTS {wherry_dead};
+  FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = place AND proname = ANY ({functions})
+  LOOP
+    EXECUTE 'DROP FUNCTION ' || f::text;
+  END LOOP;
+END $$;
