@@ -235,6 +235,39 @@ static wherry_code ended(showing *s, wherry_code code, const wherry_error *why,
 	return code;
 }
 
+static wherry_code claim_once(showing *s, const wherry_claim_options *options,
+			      bool expired, wherry_error *err)
+{
+	bool more;
+
+	return expired ? wh_outbox_claim_expired(s->box, s->lease, options, show, s, err)
+		       : wh_outbox_claim(s->box, s->lease, options, NULL, show, s, &more,
+					 err);
+}
+
+static wherry_code claim(showing *s, const wherry_claim_options *options, bool expired,
+			 int64_t *out_n, wherry_error *err)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_claim_options own;
+	wherry_code code;
+
+	if (!s->visit || !options)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a claim needs options, and a function to visit messages");
+	code = read_options(options, &own, err);
+	if (code == WHERRY_OK)
+		code = check_options(s->box, s->lease, &own, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (expired)
+		own.limit = 1;
+	code = claim_once(s, &own, expired, &why);
+	if (must_take_care(s, code, &why))
+		code = claim_once(s, &own, expired, &why);
+	return ended(s, code, &why, out_n, err);
+}
+
 wherry_code wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 				const wherry_claim_options *options,
 				wherry_claim_fn visit, void *ctx, int64_t *out_n,
@@ -242,23 +275,8 @@ wherry_code wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 {
 	wh_error_clear(err);
 	showing s = {.box = box, .lease = lease, .visit = visit, .ctx = ctx};
-	wherry_error why = WHERRY_ERROR_INIT;
-	wherry_claim_options own;
-	bool more;
-	wherry_code code;
 
-	if (!visit || !options)
-		return wh_fail(err, WHERRY_INVALID,
-			       "a claim needs options, and a function to visit messages");
-	code = read_options(options, &own, err);
-	if (code == WHERRY_OK)
-		code = check_options(box, lease, &own, err);
-	if (code != WHERRY_OK)
-		return code;
-	code = wh_outbox_claim(box, lease, &own, NULL, show, &s, &more, &why);
-	if (must_take_care(&s, code, &why))
-		code = wh_outbox_claim(box, lease, &own, NULL, show, &s, &more, &why);
-	return ended(&s, code, &why, out_n, err);
+	return claim(&s, options, false, out_n, err);
 }
 
 wherry_code wherry_outbox_claim_expired(wherry_outbox *box, const wherry_lease *lease,
@@ -268,21 +286,6 @@ wherry_code wherry_outbox_claim_expired(wherry_outbox *box, const wherry_lease *
 {
 	wh_error_clear(err);
 	showing s = {.box = box, .lease = lease, .visit = visit, .ctx = ctx};
-	wherry_error why = WHERRY_ERROR_INIT;
-	wherry_claim_options one;
-	wherry_code code;
 
-	if (!visit || !options)
-		return wh_fail(err, WHERRY_INVALID,
-			       "a claim needs options, and a function to visit messages");
-	code = read_options(options, &one, err);
-	if (code == WHERRY_OK)
-		code = check_options(box, lease, &one, err);
-	if (code != WHERRY_OK)
-		return code;
-	one.limit = 1;
-	code = wh_outbox_claim_expired(box, lease, &one, show, &s, &why);
-	if (must_take_care(&s, code, &why))
-		code = wh_outbox_claim_expired(box, lease, &one, show, &s, &why);
-	return ended(&s, code, &why, out_n, err);
+	return claim(&s, options, true, out_n, err);
 }

@@ -29,6 +29,7 @@ wherry_code wh_queue_check_message(const wherry_queue_message *msg, wherry_error
 		{"headers", msg->headers, WH_HEADERS_MOST},
 	};
 	wherry_code code;
+	size_t len;
 
 	if (msg->size != sizeof(*msg))
 		return wh_fail(err, WHERRY_INVALID,
@@ -42,10 +43,11 @@ wherry_code wh_queue_check_message(const wherry_queue_message *msg, wherry_error
 		return wh_fail(err, WHERRY_INVALID,
 			       "delay_us and expires_us are not negative: 0 means no "
 			       "delay, and that the message never expires");
-	if (wh_queue_body(msg).len > WH_BODY_MAX)
+	len = wh_queue_body(msg).len;
+	if (len > WH_BODY_MAX)
 		return wh_fail(err, WHERRY_TOOBIG,
-			       "the body is %zu bytes, the limit is %d",
-			       wh_queue_body(msg).len, WH_BODY_MAX);
+			       "the body is %zu bytes, the limit is %d", len,
+			       WH_BODY_MAX);
 	code = wh_fields_check(fields, sizeof(fields) / sizeof(*fields), err);
 	if (code == WHERRY_OK && msg->headers)
 		code = wh_json_headers(msg->headers, strlen(msg->headers), err);

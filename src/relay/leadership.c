@@ -126,13 +126,11 @@ static wherry_code expire_orphan(wherry_relay *r, wh_holder *holder, wherry_erro
 static void watch_leader(wherry_relay *r, int64_t now)
 {
 	enum { LOOK_US = 500000 };
-	const char *process = r->leader_process;
+	wh_process_state state = wh_look_at_process(&r->env, r->leader_process);
 
-	if (wh_look_at_process(&r->env, process) == WH_PROCESS_ENDED)
+	if (state == WH_PROCESS_ENDED)
 		r->renew_at_us = now;
-	r->leader_look_us = wh_look_at_process(&r->env, process) == WH_PROCESS_UNKNOWN
-				    ? WH_NEVER
-				    : wh_later(now, LOOK_US);
+	r->leader_look_us = state == WH_PROCESS_UNKNOWN ? WH_NEVER : wh_later(now, LOOK_US);
 }
 
 /* Looking first costs no write lock, which the holder may want. */

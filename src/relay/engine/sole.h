@@ -2,8 +2,8 @@
  * relay.sole: the exclusive engine on rows that other programs could claim.  The operator says
  * that none does.  The relay looks for claims of others before it begins, with each renewal of its
  * lease, when rows that it delivered were changed by somebody, and in each row that it reads.  If
- * there is one that lives it ends with an error; rows whose claim has expired are pending again.  On other outboxes these functions do what those of
- * reader.h do.
+ * there is one that lives it ends with an error; rows whose claim has expired are pending again.
+ * On other outboxes these functions do what those of reader.h do.
  */
 #ifndef WH_RELAY_ENGINE_SOLE_H
 #define WH_RELAY_ENGINE_SOLE_H
