@@ -189,7 +189,8 @@ static wherry_code check_grants(const wh_args *args, const wh_make *how,
 		return code;
 	(void)snprintf(scheme, sizeof(scheme), "%.*s", (int)url.scheme.len,
 		       url.scheme.ptr);
-	return wh_store_grant_check(&wh_outbox_model, scheme, how->grants, how->n_grants, err);
+	return wh_store_grant_check(&wh_outbox_model, scheme, how->grants, how->n_grants,
+				    err);
 }
 
 /* What roles may do, of the tables as they are now. */

@@ -73,8 +73,8 @@ static wh_exit drop(const wh_args *args, wh_queue_session *s)
 	if (wherry_queue_get_status(s->queue, &st, &err) != WHERRY_OK)
 		return wh_report(&err);
 	n = st.ready + st.leased + st.waiting + st.dead;
-	if (!wh_confirm(args, "delete queue '%s' with %" PRId64 " message%s", s->at.name, n,
-			wh_plural(n)))
+	if (!wh_confirm(args, "delete queue '%s' with %" PRId64 " message%s", s->at.name,
+			n, wh_plural(n)))
 		return WH_EXIT_USAGE;
 	if (wherry_queue_drop(s->queue, &err) != WHERRY_OK)
 		return wh_report(&err);
@@ -82,8 +82,8 @@ static wh_exit drop(const wh_args *args, wh_queue_session *s)
 	if (wh_arg_on(args, "json"))
 		(void)printf("{\"messages\":%" PRId64 "}\n", n);
 	else
-		(void)printf("queue '%s' is gone, with %" PRId64 " message%s\n", s->at.name,
-			     n, wh_plural(n));
+		(void)printf("queue '%s' is gone, with %" PRId64 " message%s\n",
+			     s->at.name, n, wh_plural(n));
 	return WH_EXIT_DONE;
 }
 

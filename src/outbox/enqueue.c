@@ -30,7 +30,8 @@ static wherry_code check_body(const wherry_outbox *box, wh_view body, wherry_err
 	int column = 0;
 
 	if (*box->store.payload_type || !(box->layout.json || box->layout.jsonb))
-		return wh_store_check_body(&box->store, box->store.payload_type, body, err);
+		return wh_store_check_body(&box->store, box->store.payload_type, body,
+					   err);
 	if (wh_json_check(body.ptr, body.len, &column, &why) == WHERRY_OK)
 		return WHERRY_OK;
 	return wh_fail(err, WHERRY_INVALID,

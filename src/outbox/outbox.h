@@ -30,9 +30,9 @@ struct wherry_outbox {
 	wh_store store;      /* What every model has. */
 	wh_outbox_stmts own; /* Statements of outboxes alone; NULL: not in this layout. */
 	wh_layout layout;
-	char *title;           /* Name as it was opened, maybe with its schema; owned. */
-	int64_t body_max;      /* Bytes that an enqueued body may have. */
-	bool careful;          /* Claim without texts, and read those behind the claim. */
+	char *title;      /* Name as it was opened, maybe with its schema; owned. */
+	int64_t body_max; /* Bytes that an enqueued body may have. */
+	bool careful;     /* Claim without texts, and read those behind the claim. */
 };
 
 /* The layouts, the native one first, and the statements. */

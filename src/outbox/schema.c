@@ -210,8 +210,8 @@ static wherry_code put_sql(wherry_outbox *box, const char *scheme, const wh_make
 		put_script(text, extra_sql(box, how->extras, i), table);
 	if (how->n_grants) {
 		wh_buf_printf(text, "-- rights of outbox %s\nBEGIN;\n", table);
-		code = wh_store_grant_sql(&box->store, scheme, how->grants, how->n_grants, text,
-					   err);
+		code = wh_store_grant_sql(&box->store, scheme, how->grants, how->n_grants,
+					  text, err);
 		wh_buf_puts(text, "COMMIT;\n");
 	}
 	if (code == WHERRY_OK && !text->len)

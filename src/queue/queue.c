@@ -30,8 +30,10 @@ wherry_code wherry_queue_create(wherry_db *db, const char *name, const char *pay
 	wh_queue_stmts own;
 
 	return wh_store_create(db,
-			       &(wh_making){.model = &wh_queue_model, .name = name,
-					    .payload = payload, .own = &own},
+			       &(wh_making){.model = &wh_queue_model,
+					    .name = name,
+					    .payload = payload,
+					    .own = &own},
 			       err);
 }
 
@@ -42,8 +44,10 @@ wherry_code wherry_queue_create_sql(const char *scheme, const char *name,
 	wh_queue_stmts own;
 
 	return wh_store_create_sql(scheme,
-				   &(wh_making){.model = &wh_queue_model, .name = name,
-						.payload = payload, .own = &own},
+				   &(wh_making){.model = &wh_queue_model,
+						.name = name,
+						.payload = payload,
+						.own = &own},
 				   out, err);
 }
 

@@ -14,8 +14,8 @@
 #include "store/making.h"
 
 struct wherry_queue {
-	wh_store store;        /* What every model has. */
-	wh_queue_stmts own;    /* Statements of queues alone; NULL: not in this layout. */
+	wh_store store;     /* What every model has. */
+	wh_queue_stmts own; /* Statements of queues alone; NULL: not in this layout. */
 
 	char next_token[WH_UUID_LEN + 1]; /* Of the next lease; "": none is made yet. */
 

@@ -130,7 +130,8 @@ static void watch_leader(wherry_relay *r, int64_t now)
 
 	if (state == WH_PROCESS_ENDED)
 		r->renew_at_us = now;
-	r->leader_look_us = state == WH_PROCESS_UNKNOWN ? WH_NEVER : wh_later(now, LOOK_US);
+	r->leader_look_us =
+		state == WH_PROCESS_UNKNOWN ? WH_NEVER : wh_later(now, LOOK_US);
 }
 
 /* Looking first costs no write lock, which the holder may want. */

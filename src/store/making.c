@@ -105,10 +105,11 @@ wherry_code wh_store_check_payload(wh_store *store, wherry_error *err)
 	if (code != WHERRY_OK || !store->payload || !*store->payload_type ||
 	    strcmp(store->payload, store->payload_type) == 0)
 		return code;
-	return wh_fail(err, WHERRY_INVALID,
-		       "%s '%s' is there and keeps payloads as %s: leave --payload out, or "
-		       "make another one",
-		       store->model->name, store->name.ptr, store->payload_type);
+	return wh_fail(
+		err, WHERRY_INVALID,
+		"%s '%s' is there and keeps payloads as %s: leave --payload out, or "
+		"make another one",
+		store->model->name, store->name.ptr, store->payload_type);
 }
 
 /* Of two that make a table at once the second finds the work done: it waited for the first. */

@@ -40,13 +40,13 @@ typedef struct wh_store {
 	wh_store_stmts stmt; /* NULL: not in this layout */
 	wh_store_layout layout;
 	wh_name names;
-	wh_view name;        /* the table's, in names: what the shared tables call it */
-	int version;         /* of its schema */
-	bool making;         /* to be made or changed: a table of ours is meant */
-	const char *payload; /* to be made with this type of bodies; NULL: json */
+	wh_view name;          /* the table's, in names: what the shared tables call it */
+	int version;           /* of its schema */
+	bool making;           /* to be made or changed: a table of ours is meant */
+	const char *payload;   /* to be made with this type of bodies; NULL: json */
 	char payload_type[16]; /* that of its bodies; "": there is no choice */
-	int partitioned;     /* it was made for partitions; -1: nobody has looked */
-	int64_t found;       /* rows read in order to deliver them */
+	int partitioned;       /* it was made for partitions; -1: nobody has looked */
+	int64_t found;         /* rows read in order to deliver them */
 	const struct wh_relay_report
 		*report;    /* of the relay that works with it; NULL: none does */
 	wh_marks marks;     /* claims that are known by marks of their own */
