@@ -91,6 +91,12 @@
 	X(sole_claims, "sole-claims", "timeout most") \
 	X(sole_begin, "sole-begin", "timeout")
 
+/* A table of another program, whose relays compete, and the lease of one that works alone on it.
+ * The table of leases may be missing. */
+#define WH_STORE_ALONE(X) \
+	X(lease_table, "lease-table", "") \
+	X(lease_alone, "lease-alone", "name number")
+
 /* Keys that a claim passed over are listed. */
 #define WH_STORE_PASSED(X) \
 	X(claim_passed, "claim-passed", "after upto passed limit")
@@ -155,7 +161,7 @@
 #define WH_STORE_GROUPS(G) \
 	G(schema, WH_STORE_SCHEMA) G(versions, WH_STORE_VERSIONS) G(migrate, WH_STORE_MIGRATE) \
 	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(members, WH_STORE_MEMBERS) \
-	G(position, WH_STORE_POSITION) G(sole, WH_STORE_SOLE) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
+	G(position, WH_STORE_POSITION) G(sole, WH_STORE_SOLE) G(alone, WH_STORE_ALONE) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(settle, WH_STORE_SETTLE) \
 	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(ack, WH_STORE_ACK) \
 	G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) G(expire, WH_STORE_EXPIRE) \

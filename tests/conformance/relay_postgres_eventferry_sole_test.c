@@ -245,6 +245,61 @@ static void two_sole_relays_take_turns(void **state)
 	RELAY_DELIVERED(f, 1, 2, 3, 4);
 }
 
+/* A relay without relay.sole is refused while one works alone, and ends when one has begun. */
+static void a_relay_that_competes_leaves_a_table_to_a_sole_one(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.poll", "100ms");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
+	relay_set(f, "relay.sole", "off");
+	relay_start(f, &f->b);
+	assert_true(ends(f, &f->b, "is relayed by"));
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	RELAY_DELIVERED(f, 1);
+}
+
+static void a_relay_that_competes_ends_once_a_sole_one_has_begun(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "relay.poll", "100ms");
+	relay_set(f, "relay.sole", "off");
+	relay_put(f, "a");
+	relay_start(f, &f->b);
+	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 1);
+	relay_set(f, "relay.sole", "on");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
+	assert_true(ends(f, &f->b, "is relayed by"));
+	relay_put(f, "b");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	RELAY_DELIVERED(f, 1, 2);
+}
+
+/* Status opens the table with the layout of the library. */
+static void status_shows_the_sole_relay(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_outbox *box = NULL;
+	wherry_db *db = NULL;
+	wherry_status st;
+
+	relay_set(f, "relay.name", "alone");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
+	WHERRY_PASS(wherry_db_open(f->url, NULL, &db, &err));
+	WHERRY_PASS(wherry_outbox_open(db, "outbox", &box, &err));
+	WHERRY_PASS(wherry_outbox_status(box, &st, sizeof(st), &err));
+	assert_string_equal(st.owner, "alone");
+	assert_true(st.lease_left_us > 0);
+	wherry_outbox_close(box);
+	wherry_db_close(db);
+}
+
 /* Its first start makes the tables of its lease, and adds nothing to the library's. */
 static void the_table_of_the_library_stays_as_it_is(void **state)
 {
@@ -314,6 +369,9 @@ static const relay_test own[] = {
 	RELAY_TEST(rows_with_claims_that_do_not_live_are_delivered_in_order, 0),
 	RELAY_TEST(a_row_with_the_lowest_id_dies_alone, 0),
 	RELAY_TEST(two_sole_relays_take_turns, 0),
+	RELAY_TEST(a_relay_that_competes_leaves_a_table_to_a_sole_one, 0),
+	RELAY_TEST(a_relay_that_competes_ends_once_a_sole_one_has_begun, 0),
+	RELAY_TEST(status_shows_the_sole_relay, 0),
 	RELAY_TEST(the_table_of_the_library_stays_as_it_is, 0),
 	RELAY_TEST(a_row_that_is_committed_late_is_delivered_without_a_sweep, 0),
 	RELAY_TESTS_END,

@@ -19,7 +19,7 @@ const char eventferry_tables[] =
 /* A claim lasts a minute, as those of the suites do.  One that is made to expire by a time near
  * the epoch keeps its distance to others, by which claims are told apart. */
 const char eventferry_views[] =
-	"CREATE VIEW wherry_clock(ms) AS "
+	"CREATE OR REPLACE VIEW wherry_clock(ms) AS "
 	"SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;"
 	"CREATE VIEW native AS SELECT id, message_id::text AS message_id, topic, "
 	"aggregate_type, aggregate_id, key AS partition_key, headers, trace_id, status, "

@@ -24,6 +24,8 @@
 -- part: now
 statement_timestamp()
 
+-- include: postgres.own.sql
+
 -- include: postgres.eventferry.sql
 
 -- name: migrate-1
@@ -31,6 +33,14 @@ statement_timestamp()
 
 -- name: schema-version
 SELECT 1, 100 WHERE {is_eventferry};
+
+-- name: lease-table
+-- It is made by the first relay that works alone, with relay.sole; is it there, and may be read?
+SELECT count(*) FROM pg_class
+WHERE oid = to_regclass({'wherry_lease})::oid AND has_table_privilege(oid, 'SELECT');
+
+-- name: lease-alone
+{holder};
 
 -- part: expired_before
 -- A claim of then expires now.

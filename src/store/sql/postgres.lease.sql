@@ -63,14 +63,7 @@ DO $$ BEGIN
 END $$;
 
 -- name: lease-holder
--- Number 0 has it whole; where several share, one that lives is told before it.
-SELECT owner, ceil(extract(epoch FROM expires_at - {now}) * 1000.0)::bigint, epoch, engine,
-  process, state, floor(extract(epoch FROM {now} - state_since) * 1000.0)::bigint,
-  destination, delivered, floor(extract(epoch FROM {now} - delivered_at) * 1000.0)::bigint,
-  error, floor(extract(epoch FROM {now} - error_at) * 1000.0)::bigint
-FROM {wherry_lease}
-WHERE outbox = :name AND (:number::integer = 0 OR number = :number::integer)
-ORDER BY expires_at > {now} DESC, number LIMIT 1;
+{holder};
 
 -- name: lease-orphaned
 -- The process that holds the lease has ended, so that the lease can be taken at once.

@@ -100,6 +100,16 @@ CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_lease}
   FOR EACH ROW WHEN (new.expires_at < old.expires_at)
   EXECUTE FUNCTION {wherry_wake_control}('outbox');
 
+-- part: holder
+-- Number 0 has it whole; where several share, one that lives is told before it.
+SELECT owner, ceil(extract(epoch FROM expires_at - statement_timestamp()) * 1000.0)::bigint, epoch, engine,
+  process, state, floor(extract(epoch FROM statement_timestamp() - state_since) * 1000.0)::bigint,
+  destination, delivered, floor(extract(epoch FROM statement_timestamp() - delivered_at) * 1000.0)::bigint,
+  error, floor(extract(epoch FROM statement_timestamp() - error_at) * 1000.0)::bigint
+FROM {wherry_lease}
+WHERE outbox = :name AND (:number::integer = 0 OR number = :number::integer)
+ORDER BY expires_at > statement_timestamp() DESC, number LIMIT 1
+
 -- part: wake_function
 -- For triggers: wakes those that sleep on the table.
 CREATE OR REPLACE FUNCTION {wherry_wake}() RETURNS trigger LANGUAGE plpgsql AS $$
