@@ -12,105 +12,108 @@
 /* clang-format off */
 static const wh_setting_entry table[] = {
 	[WH_OUTBOX_TABLE] = {"outbox.table", TEXT, "outbox", NULL, NULL,
-		"Name of the outbox table; on PostgreSQL also SCHEMA.TABLE."},
+		"The name of the outbox table; on PostgreSQL also SCHEMA.TABLE."},
 	[WH_OUTBOX_RETENTION] = {"outbox.retention", DURATION, "7d", "0", "3650d",
-		"How long delivered messages are kept before the relay purges them; 0 keeps "
-		"them for ever, as do the layouts event-bus and eventferry unless this is set."},
+		"How long the relay keeps delivered messages before it purges them. 0: for ever, "
+		"which is also the default of the layouts event-bus and eventferry."},
 	[WH_OUTBOX_ARCHIVE_RETENTION] = {"outbox.archive_retention", DURATION, "0", "0", "3650d",
 		"How long after their delivery messages stay in the archive before the relay deletes "
-		"them there; 0 keeps them for ever."},
+		"them there. 0: for ever."},
 	[WH_OUTBOX_BODY_MAX] = {"outbox.body_max", SIZE, "16MB", "1KB", "512MB",
-		"Larger bodies are refused by enqueue; a relay makes messages dead whose body is "
-		"larger."},
+		"The largest body. Enqueue refuses a larger one; a relay makes the message dead."},
 	[WH_DB_CREATE] = {"db.create", SWITCH, "off", NULL, NULL,
-		"Make the database file if it is not there."},
+		"Create the database file if it does not exist."},
 	[WH_DB_BUSY_TIMEOUT] = {"db.busy_timeout", DURATION, "5s", "0", "1h",
 		"How long to wait while another connection writes."},
 	[WH_DB_ANSWER_TIMEOUT] = {"db.answer_timeout", DURATION, "10s", "100ms", "1h",
-		"How long a PostgreSQL server may send nothing. Then Wherry asks it on a second "
-		"connection, and closes the first one if the server does not work on its statement."},
+		"How long a PostgreSQL server may send nothing. After that Wherry asks the server on "
+		"a second connection, and closes the first one if the server does not work on its "
+		"statement."},
 	[WH_DB_SYNCHRONOUS] = {"db.synchronous", CHOICE, "full", "full, normal", NULL,
-		"full: a commit survives power loss. normal: the last commits may not."},
+		"full: a commit survives power loss. normal: a power loss may take the last commits."},
 	[WH_RELAY_NAME] = {"relay.name", TEXT, "", NULL, NULL,
-		"What the relay calls itself in the lease; host and process id if empty."},
+		"The name of the relay in the lease; if empty, host and process id."},
 	[WH_RELAY_ENGINE] = {"relay.engine", CHOICE, "exclusive", "exclusive, competing, stream", NULL,
-		"exclusive: one relay works, others stand by. competing: all work, each on what it "
-		"has claimed. stream: as exclusive, but from PostgreSQL's log, in the order of commits. "
-		"All relays of an outbox have the same; where the layout can keep no "
-		"lease, competing is the default."},
+		"exclusive: one relay works, others stand by. competing: all relays work, each on the "
+		"messages that it has claimed. stream: like exclusive, but rows come from "
+		"PostgreSQL's WAL, in the order of commits. All relays of an outbox need the same "
+		"engine. In layouts without a lease the default is competing."},
 	[WH_RELAY_FAILED_ONLY] = {"relay.failed_only", SWITCH, "off", NULL, NULL,
-		"With the competing engine: take only what failed before, or whose relay is "
-		"gone."},
+		"With the engine competing: deliver only messages that failed before, or whose relay "
+		"is gone."},
 	[WH_RELAY_SOLE] = {"relay.sole", SWITCH, "off", NULL, NULL,
-		"On eventferry's table: nothing else delivers from it, neither the library nor "
-		"another relay. Then one relay works under a lease, and is about twice as fast. It "
-		"ends with an error when it finds claims of others."},
+		"On eventferry's table: state that nothing else delivers from it, neither the library "
+		"nor another relay. One relay then works under a lease, and is about twice as fast. "
+		"It ends with an error if it finds claims of others."},
 	[WH_RELAY_ORDERING] = {"relay.ordering", CHOICE, "key", "key, key-strict, none", NULL,
-		"key: messages of one key leave in order. key-strict: also where the "
-		"transactions that write a key overlap; see `wherry init --strict`. none: no "
-		"order, fastest. SQLite commits in id order, so key-strict is key there."},
+		"key: messages of one key are delivered in order. key-strict: the same, also if "
+		"transactions that write a key overlap; see `wherry init --strict`. none: no order, "
+		"fastest. SQLite commits in the order of ids, so key-strict is the same as key there."},
 	[WH_RELAY_ON_DONE] = {"relay.on_done", CHOICE, "mark", "mark, delete, archive, keep", NULL,
-		"What becomes of a delivered message; keep, with the stream engine alone, writes "
-		"nothing to it."},
+		"The row of a delivered message. mark: set it to done. delete: delete it. archive: "
+		"move it to the archive. keep, only with the engine stream: write nothing to it."},
 	[WH_RELAY_ON_DEAD] = {"relay.on_dead", CHOICE, "skip", "skip, park", NULL,
-		"When a message dies: skip goes on with its key, park holds the key until the "
+		"When a message dies. skip: continue with its key. park: hold the key until the "
 		"message is retried."},
 	[WH_RELAY_DEAD_LETTERS] = {"relay.dead_letters", TEXT, "", NULL, NULL,
-		"A destination for messages that die, with headers wherry-dead-…: one is dead once it "
-		"has been taken there, and stays failed until then. Empty: none."},
+		"A destination for dead letters, with headers wherry-dead-…. A message is dead when "
+		"this destination has taken it, and stays failed until then. Empty: none."},
 	[WH_RELAY_ON_EXPIRY] = {"relay.on_expiry", CHOICE, "delete", "delete, archive", NULL,
-		"What becomes of delivered messages past outbox.retention: the relay deletes them, or "
-		"moves them to the archive."},
+		"Delivered messages older than outbox.retention. delete: the relay deletes them. "
+		"archive: it moves them to the archive."},
 	[WH_RELAY_BATCH] = {"relay.batch", NUMBER, "1000", "1", "10000",
-		"Messages read, and acknowledged, at once."},
+		"The number of messages that are read, or acknowledged, at once."},
 	[WH_RELAY_WINDOW] = {"relay.window", NUMBER, "4000", "1", "100000",
-		"Messages in memory at once: read, in flight or not yet acknowledged."},
+		"The number of messages in memory: read, in flight or not yet acknowledged."},
 	[WH_RELAY_WINDOW_BYTES] = {"relay.window_bytes", SIZE, "4MB", "64KB", "4GB",
-		"Reading ahead stops when the messages in memory weigh this much."},
+		"The relay stops reading ahead when the messages in memory have this size."},
 	[WH_RELAY_HELD_KEYS] = {"relay.held_keys", NUMBER, "10000", "1", "10000000",
-		"Keys that may wait behind a failed or parked message; beyond that the relay "
-		"stops reading and says so."},
+		"The number of keys that may wait behind a failed or parked message. At this number "
+		"the relay stops reading and logs it."},
 	[WH_RELAY_LEASE] = {"relay.lease", DURATION, "30s", "500ms", "1h",
-		"How long a relay that is gone keeps others waiting."},
+		"How long other relays wait for a relay that is gone."},
 	[WH_RELAY_ACK_DELAY] = {"relay.ack_delay", DURATION, "3ms", "0", "1s",
 		"How long acknowledgements may wait to be written together."},
 	[WH_RELAY_POLL] = {"relay.poll", DURATION, "10s", "10ms", "1h",
 		"How often to look without being woken, and to renew the lease; a third of "
 		"relay.lease if that is shorter."},
 	[WH_RELAY_SWEEP] = {"relay.sweep", DURATION, "30s", "100ms", "1h",
-		"How often open messages are read from the beginning."},
+		"How often to read the open messages from the beginning."},
 	[WH_RELAY_CLAIM_TIMEOUT] = {"relay.claim_timeout", DURATION, "60s", "1s", "24h",
-		"How long a competing relay that is gone keeps its messages from others; renewed "
-		"while they are in flight."},
+		"How long other relays wait for the messages of a competing relay that is gone. A "
+		"relay renews its claims while messages are in flight."},
 	[WH_RELAY_DELIVERY_TIMEOUT] = {"relay.delivery_timeout", DURATION, "0", "0", "24h",
 		"How long a delivery may take; 0: half of relay.claim_timeout."},
 	[WH_RELAY_STOP_TIMEOUT] = {"relay.stop_timeout", DURATION, "10s", "0", "1h",
-		"How long a stopping relay waits for what is in flight."},
+		"How long a stopping relay waits for messages in flight."},
 	[WH_RELAY_TIMEOUT] = {"relay.timeout", DURATION, "0", "0", "365d",
-		"With --until-empty: give up after this long; 0: never."},
+		"With --until-empty: give up after this time; 0: never."},
 	[WH_RELAY_PURGE_EVERY] = {"relay.purge_every", DURATION, "1m", "100ms", "24h",
-		"How often the relay purges what is past its retention."},
+		"How often the relay purges messages that are older than their retention."},
 	[WH_RELAY_DOWN_AFTER] = {"relay.down_after", NUMBER, "5", "2", "1000",
-		"So many different messages in a row fail, and the destination counts as down: "
-		"one message probes, the rest wait, no attempts are counted."},
+		"The number of different messages that fail in a row until the destination counts as "
+		"down. Then a few messages probe, the others wait, and no attempts are counted."},
 	[WH_STREAM_SLOT] = {"stream.slot", TEXT, "", NULL, NULL,
-		"The replication slot; made of the table's name if empty."},
+		"The replication slot; if empty, its name is made from that of the table."},
 	[WH_STREAM_PUBLICATION] = {"stream.publication", TEXT, "", NULL, NULL,
-		"The publication; made of the table's name if empty."},
+		"The publication; if empty, its name is made from that of the table. It must send all "
+		"rows and columns of the outbox."},
 	[WH_STREAM_FROM] = {"stream.from", CHOICE, "place", "place, table, now", NULL,
-		"With relay.on_done=keep, what a stream begins with that has no place to go on "
-		"from. table: what is in the table. now: what is committed from now on. place: "
-		"table if it never ran, and an error if its slot is lost. A relay that marks rows "
-		"refuses an outbox that was relayed with relay.on_done=keep, unless this is table."},
+		"With relay.on_done=keep: where a relay begins that has no position in the WAL. "
+		"table: with the messages in the table. now: with the messages that are committed "
+		"from now on. place: like table if no relay ever ran, and an error if the slot is "
+		"lost. A relay that marks rows refuses an outbox that was relayed with "
+		"relay.on_done=keep, unless this is table."},
 	[WH_STREAM_TOPIC] = {"stream.topic", TEXT, "outbox.event.{}", NULL, NULL,
 		"The topic of a message in the layout debezium; {} stands for its aggregatetype."},
 	[WH_STREAM_LAG_WARN] = {"stream.lag_warn", SIZE, "1GB", "1MB", "1000GB",
-		"The relay warns when the server keeps this much of its log for the stream."},
+		"The relay warns when the server keeps this much WAL for the stream."},
 	[WH_STREAM_LAG_LIMIT] = {"stream.lag_limit", SIZE, "0", "0", "1000GB",
-		"At this much the stream gives its replication slot up and the relay reads the table, "
-		"so that the server's disk stays free; 0: never. Not with relay.on_done=keep."},
+		"When the server keeps this much WAL for the stream, the relay drops its replication "
+		"slot and reads the table, so that the server's disk stays free. 0: never. Not with "
+		"relay.on_done=keep."},
 	[WH_RETRY_ATTEMPTS] = {"retry.attempts", NUMBER, "5", "1", "1000",
-		"Failed attempts until a message is dead."},
+		"The number of failed attempts until a message is dead."},
 	[WH_RETRY_STRATEGY] = {"retry.strategy", CHOICE, "exponential",
 		"fixed, linear, exponential", NULL,
 		"How the delay grows with each attempt."},
@@ -119,51 +122,52 @@ static const wh_setting_entry table[] = {
 	[WH_RETRY_CAP] = {"retry.cap", DURATION, "30s", "0", "7d",
 		"The longest delay."},
 	[WH_RETRY_JITTER] = {"retry.jitter", SWITCH, "on", NULL, NULL,
-		"Wait a random part of the delay, so that retries spread."},
+		"Wait for a random part of the delay, so that retries spread."},
 	[WH_EXEC_JOBS] = {"exec.jobs", NUMBER, "4", "1", "1000",
-		"Commands that exec: runs at once, for different keys."},
+		"The number of commands that exec: runs at once, for different keys."},
 	[WH_EXEC_ENVIRONMENT] = {"exec.environment", TEXT, "", NULL, NULL,
-		"Names of environment variables that commands of exec: get as well, separated by "
-		"blanks or commas; AWS_* stands for all names that begin so, * for all."},
+		"Names of further environment variables for commands of exec:, separated by blanks or "
+		"commas. AWS_* stands for all names that begin with AWS_, and * for all names."},
 	[WH_HANDLERS_THREADS] = {"handlers.threads", NUMBER, "8", "1", "256",
-		"Functions that a program's handlers run at once, for different keys."},
+		"The number of handlers that a program runs at once, for different keys."},
 	[WH_HANDLERS_TIMEOUT] = {"handlers.timeout", DURATION, "0", "0", "24h",
 		"How long a handler may take; 0: as relay.delivery_timeout."},
 	[WH_FILE_SYNC] = {"file.sync", SWITCH, "on", NULL, NULL,
-		"file: a message counts as delivered once it is on disk."},
+		"With file: a message counts as delivered when it is on disk."},
 	[WH_FILE_SYMLINKS] = {"file.symlinks", SWITCH, "off", NULL, NULL,
-		"file: the path may be a symbolic link."},
+		"With file: the path may be a symbolic link."},
 	[WH_WEBHOOK_FORMAT] = {"webhook.format", CHOICE, "plain",
 		"plain, cloudevents, cloudevents-structured", NULL,
-		"plain: the body as it is, the rest in headers. cloudevents: the same, in the headers "
-		"of CloudEvents 1.0. cloudevents-structured: a JSON object that holds all of it."},
+		"plain: the body unchanged, everything else in headers. cloudevents: the same, with "
+		"the headers of CloudEvents 1.0. cloudevents-structured: one JSON object with "
+		"everything."},
 	[WH_WEBHOOK_SOURCE] = {"webhook.source", TEXT, "/wherry", NULL, NULL,
 		"The source of CloudEvents, a URI that names the application."},
 	[WH_WEBHOOK_SECRET] = {"webhook.secret", TEXT, "", NULL, NULL,
-		"Sign requests as Standard Webhooks: whsec_ and base64, or env:NAME or file:PATH; "
-		"several, while they are replaced, with blanks or commas between them."},
+		"Sign requests as Standard Webhooks does, with whsec_ and base64, or env:NAME or "
+		"file:PATH. To replace a secret, give several, separated by blanks or commas."},
 	[WH_WEBHOOK_HEADERS] = {"webhook.headers", TEXT, "", NULL, NULL,
-		"More headers for each request, 'Name: value' a line; or env:NAME or file:PATH, where "
-		"these lines are."},
+		"Further headers for each request, one 'Name: value' per line; or env:NAME or "
+		"file:PATH, which contains these lines."},
 	[WH_WEBHOOK_TIMEOUT] = {"webhook.timeout", DURATION, "0", "0", "1h",
 		"How long a request may take; 0: as relay.delivery_timeout."},
 	[WH_WEBHOOK_CONNECT_TIMEOUT] = {"webhook.connect_timeout", DURATION, "5s", "100ms", "5m",
-		"How long the name, the connection and TLS may take of that."},
+		"How long name resolution, connection and TLS may take of that time."},
 	[WH_WEBHOOK_CONNECTIONS] = {"webhook.connections", NUMBER, "16", "1", "1000",
-		"Connections at once; without HTTP/2 also the requests in flight."},
+		"The number of connections at once; without HTTP/2 also of requests in flight."},
 	[WH_WEBHOOK_STREAMS] = {"webhook.streams", NUMBER, "100", "1", "1000",
-		"Requests in flight over HTTP/2."},
+		"The number of requests in flight over HTTP/2."},
 	[WH_WEBHOOK_RATE] = {"webhook.rate", NUMBER, "0", "0", "1000000",
-		"Requests a second, at most; 0: any number."},
+		"The highest number of requests per second; 0: any number."},
 	[WH_WEBHOOK_PRIVATE] = {"webhook.private_addresses", CHOICE, "allow", "allow, refuse", NULL,
-		"refuse: connect to no private, local or reserved address, whatever the name resolves "
-		"to; proxies are not used then."},
+		"refuse: do not connect to private, local or reserved addresses, whatever the name "
+		"resolves to, and do not use proxies."},
 	[WH_WEBHOOK_CA_FILE] = {"webhook.ca_file", TEXT, "", NULL, NULL,
-		"PEM file of the certificates to trust instead of the system's."},
+		"A PEM file with the certificates to trust instead of those of the system."},
 	[WH_WEBHOOK_CLIENT_CERT] = {"webhook.client_cert", TEXT, "", NULL, NULL,
-		"PEM file of the certificate to show to the server."},
+		"A PEM file with the certificate to present to the server."},
 	[WH_WEBHOOK_CLIENT_KEY] = {"webhook.client_key", TEXT, "", NULL, NULL,
-		"PEM file of its private key, unless it is in the same file."},
+		"A PEM file with its private key, if that is in another file."},
 	[WH_KAFKA_RUN_CODE] = {"kafka.run_code", SWITCH, "off", NULL, NULL,
 		"Allow properties in a kafka: URL that load libraries or run commands, such as "
 		"plugin.library.paths and those of Kerberos."},
