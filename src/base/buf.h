@@ -38,7 +38,7 @@ void wh_buf_putc(wh_buf *buf, char c);
 void wh_buf_int(wh_buf *buf, int64_t number); /* in decimal */
 void wh_buf_printf(wh_buf *buf, const char *fmt, ...) WH_PRINTF(2, 3);
 
-/* Append text as a JSON string, quotes included; bytes that are no UTF-8 become U+FFFD. */
+/* Append text as a JSON string with quotes; invalid UTF-8 becomes U+FFFD. */
 void wh_buf_json(wh_buf *buf, const char *text, size_t len);
 
 /* Append bytes in base64. */

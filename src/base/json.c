@@ -38,8 +38,8 @@ wherry_code wh_json_check(const char *text, size_t len, int *out_column,
 }
 
 /*
- * Checking takes no memory, so that no good message is ever refused for want of it:
- * jansson, asked where a line is malformed, cannot always tell that from a syntax error.
+ * Checking allocates no memory, so a lack of memory never refuses a valid message: jansson
+ * cannot always distinguish a failed allocation from a syntax error.
  */
 enum { DEPTH_MOST = 2048 };
 
@@ -105,9 +105,9 @@ static bool take_escape(checker *c, bool nul)
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* How many of these eight bytes come before the first that is no ASCII, or ends a run of
- * plain ones?  Of each the highest bit tells; only one that is not plain borrows from the
- * next. */
+/* The number of these eight bytes before the first one that is not ASCII or ends a run of
+ * plain characters.  The highest bit of each byte shows which it is; only a byte that is
+ * not plain borrows from the next. */
 static size_t count_plain(const char *at)
 {
 	uint64_t v, quote, escape, ends;

@@ -93,7 +93,7 @@ static bool names_secret(const char *name, const char *end)
 	static const char *const words[] = {"password",   "passwd", "pwd",
 					    "passphrase", "secret", "token",
 					    "api_key",    "apikey", "pem"};
-	/* As a word of its own alone: sslkey=client.key names a file. */
+	/* Only as a whole word: sslkey=client.key names a file. */
 	static const char *const whole[] = {"key",  "sig",  "signature",
 					    "code", "auth", "credential"};
 	char tail[16];
@@ -159,7 +159,7 @@ static const char *shell_word_end(const char *text)
 	return text;
 }
 
-/* The name of the program that a shell command runs; empty where it is no plain word. */
+/* The name of the program that a shell command runs; empty if it is not a plain word. */
 static wh_view program_of(const char *command)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -1,6 +1,6 @@
 /*
- * The parts of `wherry bench`.  Each runs in a process of its own, so that the memory of
- * one is not counted to another, and answers through shared memory.
+ * The parts of `wherry bench`.  Each runs in a separate process, so that its memory is counted
+ * alone, and returns its results through shared memory.
  */
 #ifndef WH_CLI_BENCH_H
 #define WH_CLI_BENCH_H

@@ -95,7 +95,7 @@ static void print_summary(const relaying *r)
 		      (double)stats.published / (seconds > 0.001 ? seconds : 0.001));
 }
 
-/* What is left to do, in words, for the outcomes that are no success. */
+/* Report what is left to do if the outcome is not a success. */
 static wh_exit conclude(const relaying *r, const char *target, wherry_outcome outcome)
 {
 	print_summary(r);

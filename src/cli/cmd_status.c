@@ -27,7 +27,7 @@ static void warn(warnings *w, const char *fmt, ...)
 	va_end(args);
 }
 
-/* That it cannot be had is no failure: nobody need stream. */
+/* If it cannot be read, that is not a failure: the outbox may not be streamed. */
 static void look_at_log(const wh_session *s, const wherry_config *config,
 			wh_wal_watched *out)
 {

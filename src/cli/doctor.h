@@ -54,7 +54,7 @@ typedef struct wh_doctor {
 	bool streamed;                  /* the engine stream is, or was, in use */
 	char slot[64], publication[64]; /* of that engine; "": there is no such log */
 	char columns[256];              /* that it reads, by name, between commas */
-	int64_t behind_us;              /* what it tells of waits so long */
+	int64_t behind_us;              /* how long its messages have waited */
 	wh_sql sql;
 	wh_finding findings[WH_FINDINGS];
 	size_t n;

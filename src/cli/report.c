@@ -91,7 +91,7 @@ wh_exit wh_finish(wh_exit status)
 
 	if (!failed && !ferror(stdout))
 		return status;
-	/* Whoever closed a pipe, as head does, knows; the exit status is enough. */
+	/* If the reader closed the pipe, as head does, the exit status is enough. */
 	if (!failed || number != EPIPE)
 		(void)wh_complain(NULL, "cannot write to standard output: %s",
 				  failed ? strerrordesc_np(number) : "a write failed");

@@ -1,6 +1,6 @@
 /*
- * What waits in the outboxes.  A thread of its own asks, when somebody looks at the
- * numbers: relays are not kept from their work, and what nobody looks at costs nothing.
+ * Counts the messages that wait in the outboxes.  A separate thread runs the queries, so
+ * relays go on working; it runs them only when somebody reads the numbers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { FRESH_US = 2 * WH_SECOND, WAIT_US = WH_SECOND, IDLE_US = 300 * WH_SECOND };
 
-/* One outbox, looked at through a connection of its own. */
+/* One outbox, read through a separate connection. */
 typedef struct seen {
 	char name[WH_PLAN_NAME + 1];
 	char *from;

@@ -1,10 +1,10 @@
 /*
- * `wherry run`: several relays in one process, each on a thread of its own, watched and
+ * `wherry run`: several relays in one process, each on a separate thread, watched and
  * started again when they fail.
  *
  *     plan.c      reads wherry.yaml, with plan_relay.c and plan_tree.c; print.c shows it
  *     pipeline.c  one relay on its thread, supervised
- *     backlog.c   what waits in the outboxes, asked for by whoever looks at the numbers
+ *     backlog_watch.c  counts waiting messages when somebody reads the numbers
  *     metrics.c   the numbers in Prometheus' format
  *     http.c      /healthz, /readyz, /metrics; http_guard.c ends slow connections
  *     line.c      one event a line, as text or JSON

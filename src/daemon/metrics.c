@@ -250,7 +250,7 @@ static void put_families(wh_buf *out, const sample *samples, size_t n)
 
 static void put_errors(wh_buf *out, const sample *samples, size_t n)
 {
-	/* Those that never were, too: from nothing to 1 is no increase to who asks. */
+	/* Print zero counters too: Prometheus sees no increase from a missing counter to 1. */
 	head(out, "wherry_errors_total", "counter", "What failed, by class.");
 	for (size_t i = 0; i < n; i++)
 		for (int code = 1; code < WHERRY_CODE_COUNT; code++)

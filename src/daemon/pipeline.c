@@ -29,8 +29,8 @@ struct wh_pipeline {
 /* A relay that went on for so long had nothing to do with the failure before. */
 static const int64_t well_us = 60 * WH_SECOND;
 
-/* The relay has a log.level of its own.  Else the daemon's counts, which a reload may change
- * while the relay goes on. */
+/* Whether the relay's section sets log.level.  Otherwise the daemon's level applies, which a
+ * reload may change while the relay runs. */
 static bool has_level(const wh_pipeline *p)
 {
 	return wh_config_is_set(p->plan.config, WH_LOG_LEVEL);

@@ -42,7 +42,7 @@ void wh_plan_unknown(wh_reading *r, const yaml_node_t *key, const char *text,
 /* "relay.batch" in the group "relay" is "batch"; NULL: it is of another. */
 const char *wh_plan_within(const char *key, const char *group);
 
-/* The i-th group besides "relay"; its length in *len. */
+/* The i-th group except "relay"; its length in *len. */
 const char *wh_plan_group(size_t i, size_t *len);
 
 yaml_node_t *wh_plan_node(wh_reading *r, int index);

@@ -115,8 +115,8 @@ typedef struct wh_db_driver {
 	/* While a call waits for the server, it calls wherry_db's function of this name. */
 	bool meanwhile;
 
-	/* Does a statement that fails take its transaction along?  Then what may fail gets a
-	 * savepoint of its own. */
+	/* A statement that fails aborts its transaction.  So a statement that may fail gets a
+	 * savepoint. */
 	bool failure_spreads;
 
 	/* The rows that its statements visit. */
@@ -278,9 +278,9 @@ wherry_code wh_db_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params
 		      wherry_error *err);
 
 /*
- * Run up to WH_DB_CALLS_MOST statements, one after the other; each is a transaction of its own
- * where none is open.  Ends at the first that fails; where they go in one round trip, what
- * is behind it may have been done all the same, unseen: so only what may be done twice.
+ * Run up to WH_DB_CALLS_MOST statements, one after the other; each is a separate transaction if
+ * none is open.  Ends at the first that fails.  If all are sent in one round trip, later
+ * statements may have run too, unseen: so pass only statements that may run twice.
  */
 wherry_code wh_db_run_all(wherry_db *db, wh_call *calls, size_t n, wherry_error *err);
 int64_t wh_db_last_id(wherry_db *db); /* taken by the last INSERT */

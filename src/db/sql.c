@@ -57,8 +57,8 @@ static void put_schema(parser *p)
 	wh_buf_puts(&p->text, "\".");
 }
 
-/* The table's name between a prefix and what is left of the name behind a mark; false: it
- * does not begin with the mark, or what is left is no suffix. */
+/* Put prefix, the table's name and the rest of `name` after the mark.  False: `name` does not
+ * begin with the mark, or the rest is not a suffix. */
 static bool put_name(parser *p, wh_view name, const char *mark, const char *prefix,
 		     bool qualified)
 {

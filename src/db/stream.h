@@ -1,10 +1,10 @@
 /*
- * A log of commits, read as it is written, by a connection of its own.  PostgreSQL's, by
- * logical replication; SQLite has none.
+ * A stream of commits, read on a separate connection while the server writes its WAL.  Only
+ * PostgreSQL has one, by logical replication.
  *
- * Nothing here waits but wh_stream_open(), start() and rows(), each for a round trip or the
- * time to connect.  What it is told is delivered, and that alone, it confirms to the server,
- * which keeps its log from there on.
+ * Only wh_stream_open(), start() and rows() wait, each for a round trip or the time to
+ * connect.  The stream confirms only positions that its caller reports as delivered; the
+ * server keeps its WAL from there on.
  */
 #ifndef WH_DB_STREAM_H
 #define WH_DB_STREAM_H
@@ -16,7 +16,7 @@ typedef struct wh_stream wh_stream;
 /* Where the log is read, and whose rows; all borrowed for the call. */
 typedef struct wh_stream_options {
 	const char *slot;           /* the replication slot's name */
-	const char *publication;    /* what it may tell of */
+	const char *publication;    /* selects the tables and rows that are sent */
 	const char *schema, *table; /* rows of others are passed over */
 	const char
 		*columns; /* "id,status,,topic": what rows have, by place; empty: NULL */

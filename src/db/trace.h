@@ -1,5 +1,5 @@
 /*
- * A connection that tells of every call, and lets a test make calls fail.
+ * A connection that logs every call, and lets a test make calls fail.
  */
 #ifndef WH_DB_TRACE_H
 #define WH_DB_TRACE_H

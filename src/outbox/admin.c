@@ -245,7 +245,7 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 				 : wh_fail(err, code, "the visitor of rows gave up");
 }
 
-/* The number that ident may be besides a message_id. */
+/* The number that ident may stand for, in addition to a message id. */
 static int64_t number_of(const char *ident)
 {
 	int64_t number;

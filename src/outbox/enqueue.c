@@ -193,7 +193,7 @@ static wherry_code insert_all(void *ctx, wherry_error *err)
 
 /*
  * One INSERT needs no savepoint where the database undoes a failed statement by itself.
- * Several do, so that it is all or none inside the caller's transaction, whoever began it.
+ * Several do, so that all or none run inside a transaction, also one that the caller began.
  */
 static wherry_code run(work *w, wherry_error *err)
 {

@@ -76,8 +76,8 @@ static wherry_code add_extras(migration *m, wherry_error *err)
 	return code;
 }
 
-/* All versions that are missing.  Runs under the write lock, or one of its own where many
- * write at once: so of two the second finds the work done. */
+/* Create all missing versions.  Runs under the write lock, or under a separate lock on a
+ * database with several writers: so the second of two callers finds the work done. */
 static wherry_code migrate(void *ctx, wherry_error *err)
 {
 	migration *m = ctx;

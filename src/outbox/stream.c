@@ -14,8 +14,8 @@ static uint32_t hash_part(uint32_t hash, const char *text)
 	return (hash ^ 0xffu) * 16777619u; /* no byte of UTF-8: where a part ends */
 }
 
-/* Replication slots are shared by all databases of a server, and have few letters: so the
- * name has a number, of all that tells this table from others. */
+/* All databases of a server share the names of replication slots, which allow few
+ * characters.  So the name contains a hash of the database, the schema and the table. */
 static void derive(const wh_wal *wal, const char *database, char out[WH_WAL_NAME])
 {
 	uint32_t hash = hash_part(

@@ -16,7 +16,7 @@ typedef struct wh_wal {
 	char slot[WH_WAL_NAME], publication[WH_WAL_NAME];
 	char schema[WH_WAL_NAME], table[WH_WAL_NAME];
 	char columns[256]; /* as wh_stream_options has them */
-	bool keeps_ids;    /* rows have numbers of their own */
+	bool keeps_ids;    /* the table has a column with numeric ids */
 	bool own;          /* the publication has the name that Wherry gives it */
 } wh_wal;
 

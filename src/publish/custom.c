@@ -126,7 +126,7 @@ const wherry_publisher_driver *wh_custom_find(const wherry_config *config, wh_vi
 
 /* ---- mistakes ---- */
 
-/* An error without a code of its own is one, too. */
+/* Make an error of a code that the driver did not set in *err. */
 static wherry_code failed(const custom *c, wherry_code code, wherry_error *err)
 {
 	if (code > WHERRY_OK && code < WHERRY_CODE_COUNT) {

@@ -27,7 +27,7 @@ typedef struct wh_receipt {
 	const wherry_message *message; /* the very pointer that was submitted */
 	wherry_verdict verdict;
 	bool written; /* delivered, and its row says so already: see wh_grant */
-	bool own;     /* to be retried for a fault of its own: the destination is well */
+	bool own;     /* RETRY because of this message alone; the destination is up */
 	bool denied; /* RETRY or REJECTED, and perhaps for every message: credentials, a path */
 	int64_t retry_after_us; /* the destination's wish, 0 if none */
 	char reason[200];       /* one line; "" when delivered */

@@ -38,7 +38,7 @@ void wh_pending_pop(wh_pending *pending);
 void wh_pending_drop(wh_pending *pending); /* all items, not the memory */
 void wh_pending_clear(wh_pending *pending);
 
-/* ---- what every destination tells of a message in the same words ---- */
+/* ---- parts of a message that every destination names in the same way ---- */
 
 /* The key a broker gets: the explicit one, else aggregate_id, else NULL.  Borrowed. */
 const char *wh_message_key(const wherry_message *msg);

@@ -224,8 +224,8 @@ static wherry_code insert_all(void *ctx, wherry_error *err)
 	return code;
 }
 
-/* One statement is a transaction of its own.  In the caller's it gets a savepoint where a
- * failure would take the transaction along. */
+/* One statement is a transaction.  Inside the caller's transaction it gets a savepoint if a
+ * failure would abort that transaction. */
 static wherry_code run(sending *w, wherry_error *err)
 {
 	wherry_db *db = w->queue->store.db;

@@ -84,8 +84,8 @@ static void put_header(wh_buf *out, const char *name, const char *value)
 	wh_buf_json(out, value, strlen(value));
 }
 
-/* The message's own headers, without the brace that ends them; if they are no such object,
- * as one header. */
+/* The message's own headers, without the closing brace; as one header if they are not a JSON
+ * object. */
 static void put_own(wh_buf *out, const wherry_message *msg)
 {
 	const char *text = wh_message_headers(msg);
@@ -171,7 +171,7 @@ static void say_up(wherry_relay *r)
 	r->dead_letters->retry_at_us = 0;
 }
 
-/* Its letter was not taken: it is failed, so that nothing is lost, and tried again. */
+/* Its dead letter was not taken.  It stays failed and is tried again, so nothing is lost. */
 static void stay_failed(wherry_relay *r, wh_entry *e, const char *why, int64_t delay_us,
 			int64_t now)
 {
@@ -197,14 +197,15 @@ static bool is_deadly(const wherry_relay *r, const wh_entry *e)
 	return e->poison && e->msg.attempts >= r->set.attempts;
 }
 
-/* Nothing waits for a destination that is down, but for what may not be tried again. */
+/* While the dead-letter destination is down, messages fail and are tried again later, except
+ * those that may not be tried again: they wait. */
 static void fail_list(wherry_relay *r, wh_list *list, const char *why, int64_t now)
 {
 	for (wh_entry *e = list->head, *next; e; e = next) {
 		next = e->next;
 		if (!is_deadly(r, e))
 			stay_failed(r, e, why, r->dead_letters->retry_at_us - now, now);
-		else if (e->stage == WH_LETTER)
+		else if (e->stage == WH_DEAD_LETTER)
 			wh_entry_move(r, e, WH_DYING);
 	}
 }
@@ -320,7 +321,7 @@ static void submit(wherry_relay *r, int64_t now)
 		code = wh_publisher_submit(letters->pub, &e->dead_letter, 1, &taken,
 					   &why);
 		if (taken)
-			wh_entry_move(r, e, WH_LETTER);
+			wh_entry_move(r, e, WH_DEAD_LETTER);
 	}
 	if (code != WHERRY_OK)
 		lose_pub(r, why.message, now);

@@ -6,8 +6,9 @@
  *                 │           │
  *                 └───────────┴─────► not taken: failed, and tried again later
  *
- * Until then its key waits as behind any failed message.  What ended its relay or its
- * connection each time is not tried again: it stays WAITING until its letter is taken.
+ * Until then its key waits as behind any failed message.  A message that ended its relay or
+ * its connection each time is not tried again: it stays WAITING until its dead letter is
+ * taken.
  */
 #ifndef WH_RELAY_DEAD_LETTERS_H
 #define WH_RELAY_DEAD_LETTERS_H
@@ -20,7 +21,7 @@ typedef struct wh_dead_letters wh_dead_letters;
 wherry_code wh_dead_letters_open(wherry_relay *r, wherry_error *err);
 void wh_dead_letters_close(wherry_relay *r);
 
-/* A message dies: take it, to settle it later.  False: no letters are wanted. */
+/* A message dies: take it, to settle it later.  False: no dead-letter destination is set. */
 bool wh_dead_letters_take(wherry_relay *r, wh_entry *e, int64_t now);
 
 /* Hand over what waits, take receipts. */

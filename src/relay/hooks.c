@@ -1,9 +1,9 @@
 /*
- * Telling the application what happens, on a thread of its own: a function that is slow,
- * or never returns, keeps no relay from renewing its lease.
+ * Calls the application's hook on a separate thread: a function that is slow, or never
+ * returns, does not keep the relay from renewing its lease.
  *
- * What it is told waits in a bounded queue.  When that is full, events are lost, and the
- * next one that is told says how many.
+ * Events wait in a bounded queue.  When it is full, events are lost, and the next event that
+ * is passed on says how many.
  */
 #include <pthread.h>
 #include <stdlib.h>

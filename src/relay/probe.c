@@ -2,7 +2,7 @@
  * What a refusal says, and which messages are tried while the destination is down.
  *
  *     a message is refused            counted as its attempt?
- *     as other messages are           no: the destination may refuse all of them
+ *     like other messages             no: the destination may refuse all of them
  *     again, and the destination      yes: it is this message that is refused
  *     took another one in between
  *

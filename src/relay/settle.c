@@ -153,8 +153,8 @@ void wh_settle_failed_probe(wherry_relay *r, wh_entry *e)
 	hold_followers(r, e->key);
 }
 
-/* A message failed through no fault of its own: it is ready again in its place, and so are those
- * that were in flight behind it. */
+/* A message failed, but not because of itself: it is ready again in its place, and so are the
+ * messages that were in flight behind it. */
 static void take_back(wherry_relay *r, wh_entry *e)
 {
 	if (e->key)

@@ -4,7 +4,7 @@
  *
  *     LOOSE ──► WAITING ◄──► READY ──► IN_FLIGHT ──► LOOSE
  *
- *     LOOSE ──► DYING ◄──► LETTER        a dead letter is wanted
+ *     LOOSE ──► DYING ◄──► DEAD_LETTER   a dead-letter destination is set
  *     LOOSE ──► SETTLED ◄──► UNWRITABLE  what became of it is to be written
  *
  * A message that is LOOSE is being decided upon.  Each may be forgotten but those in flight.
@@ -23,10 +23,12 @@ static const wh_fsm_state stages[WH_STAGES] = {
 				       WH_BIT(WH_IN_FLIGHT) | WH_BIT(WH_SETTLED) |
 				       WH_BIT(WH_GONE)},
 	[WH_IN_FLIGHT] = {"in flight", WH_BIT(WH_LOOSE)},
-	[WH_DYING] = {"dying", WH_BIT(WH_LOOSE) | WH_BIT(WH_LETTER) | WH_BIT(WH_READY) |
-				       WH_BIT(WH_WAITING) | WH_BIT(WH_SETTLED)},
-	[WH_LETTER] = {"letter", WH_BIT(WH_LOOSE) | WH_BIT(WH_DYING) | WH_BIT(WH_READY) |
-					 WH_BIT(WH_WAITING) | WH_BIT(WH_SETTLED)},
+	[WH_DYING] = {"dying", WH_BIT(WH_LOOSE) | WH_BIT(WH_DEAD_LETTER) |
+				       WH_BIT(WH_READY) | WH_BIT(WH_WAITING) |
+				       WH_BIT(WH_SETTLED)},
+	[WH_DEAD_LETTER] = {"dead letter", WH_BIT(WH_LOOSE) | WH_BIT(WH_DYING) |
+						   WH_BIT(WH_READY) | WH_BIT(WH_WAITING) |
+						   WH_BIT(WH_SETTLED)},
 	[WH_SETTLED] = {"settled", WH_BIT(WH_LOOSE) | WH_BIT(WH_UNWRITABLE)},
 	[WH_UNWRITABLE] = {"unwritable", WH_BIT(WH_SETTLED)},
 	[WH_GONE] = {"gone", WH_BIT(WH_LOOSE)},
@@ -43,7 +45,7 @@ static wh_list *list_of(wh_window *w, const wh_entry *e)
 		return &w->in_flight;
 	case WH_DYING:
 		return &w->dying;
-	case WH_LETTER:
+	case WH_DEAD_LETTER:
 		return &w->letters;
 	case WH_SETTLED:
 		return &w->settled;

@@ -14,15 +14,15 @@ typedef struct wh_batch wh_batch;
 
 /* See stages.c. */
 typedef enum wh_stage {
-	WH_LOOSE,      /* On no list: it was just read, or is being decided upon. */
-	WH_WAITING,    /* Behind another message of its key. */
-	WH_READY,      /* It may be submitted. */
-	WH_IN_FLIGHT,  /* It is submitted, no receipt has come yet. */
-	WH_DYING,      /* It dies once the dead-letter destination has taken it. */
-	WH_LETTER,     /* It is submitted there. */
-	WH_SETTLED,    /* What became of it is known, and not written yet. */
-	WH_UNWRITABLE, /* The database refused to write that; it is tried again. */
-	WH_GONE,       /* It is forgotten once all receipts at hand are seen. */
+	WH_LOOSE,       /* On no list: it was just read, or is being decided upon. */
+	WH_WAITING,     /* Behind another message of its key. */
+	WH_READY,       /* It may be submitted. */
+	WH_IN_FLIGHT,   /* It is submitted, no receipt has come yet. */
+	WH_DYING,       /* It dies once the dead-letter destination has taken it. */
+	WH_DEAD_LETTER, /* It is submitted there. */
+	WH_SETTLED,     /* What became of it is known, and not written yet. */
+	WH_UNWRITABLE,  /* The database refused to write that; it is tried again. */
+	WH_GONE,        /* It is forgotten once all receipts at hand are seen. */
 	WH_STAGES
 } wh_stage;
 
@@ -52,7 +52,7 @@ typedef struct wh_entry {
 	bool untried;       /* and then it was not submitted: it had to die */
 	bool probe;         /* submitted to see whether the destination is back */
 	bool failed_probe;  /* It probed, and the destination did not take it. */
-	bool uncounted;     /* It was refused, and that is no attempt. */
+	bool uncounted;     /* It was refused, and that does not count as an attempt. */
 	bool written;       /* its handler has acknowledged it */
 	bool replaced;      /* its row is gone, and another message has its id */
 	const char *heir;   /* of a claimed row: the message that has its id; or NULL */

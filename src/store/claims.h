@@ -15,7 +15,7 @@ typedef struct wh_claim_place {
 	size_t n_passed;
 	int64_t n_rows;    /* passed over */
 	int64_t n_claimed; /* on the way */
-	bool deep;         /* the last way was in vain: go on behind many keys */
+	bool deep;         /* the last pass claimed nothing: go on behind many keys */
 	bool many;         /* too many keys for that list: the database finds them */
 } wh_claim_place;
 
@@ -52,8 +52,9 @@ wherry_code wh_store_claim_expired(wh_store *store, const wh_claim_ask *ask,
 				   wherry_error *err);
 
 /*
- * The list of ids as the parameter "ids" for what their claimer writes.  Where a claim has a
- * mark of its own the list is [[message id, mark, id], …], without ids that are not held.
+ * The list of ids as the parameter "ids" of a statement by the relay that claimed them.  In a
+ * layout whose claims have marks it is [[message id, mark, id], …], without ids that the relay
+ * does not hold.
  */
 wherry_code wh_store_claim_ids(wh_store *store, const wherry_lease *lease,
 			       const int64_t *ids, size_t n, wh_param *out,

@@ -3,9 +3,9 @@
  * none: the C code asks for a group by one of its statements, which is NULL where the layout
  * has not got it.  So no statement exists only to select nothing.
  *
- * X(FIELD, NAME, GIVEN): GIVEN names the values that the C code gives a statement.  Whoever
- * writes a statement uses each of them or lists it under "-- unused:"; what differs is an error
- * when the file is loaded.
+ * X(FIELD, NAME, GIVEN): GIVEN names the values that the C code gives a statement.  The
+ * statement uses each of them, or lists it under "-- unused:".  Any other difference is an
+ * error when the file is loaded.
  */
 #ifndef WH_STORE_GROUPS_H
 #define WH_STORE_GROUPS_H
@@ -208,7 +208,7 @@ extern const wh_group wh_store_groups[];
 wherry_code wh_groups_bind(const wh_sql *sql, const wh_group *groups, void *stmts,
 			   wherry_error *err);
 
-/* Refuse a file with statements of neither list, but for scripts: migrate-N and add-NAME. */
+/* Refuse a file with statements of neither list, except the scripts migrate-N and add-NAME. */
 wherry_code wh_groups_check(const wh_sql *sql, const wh_group *groups,
 			    const wh_group *more, wherry_error *err);
 

@@ -1,5 +1,5 @@
 /*
- * Partitions: several relays share a table, each with a lease of its own and a share of 64
+ * Partitions: several relays share a table, each with its own lease and a share of 64
  * partitions, which are parts of the keys.  See postgres.partitions.sql.
  */
 #ifndef WH_STORE_PARTITIONS_H

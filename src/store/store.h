@@ -49,7 +49,7 @@ typedef struct wh_store {
 	int64_t found;         /* rows read in order to deliver them */
 	const struct wh_relay_report
 		*report;    /* of the relay that works with it; NULL: none does */
-	wh_marks marks;     /* claims that are known by marks of their own */
+	wh_marks marks;     /* the marks of claims, in layouts that have them */
 	wh_buf ids;         /* the list of ids being bound, */
 	wh_buf ranges;      /* that of ranges, */
 	wh_buf message_ids; /* and the message ids of those rows */

@@ -1,7 +1,7 @@
 #!/bin/bash
 #
-# Documents, public headers and messages are in plain words: words.txt lists those that are not.
-# Comments of src are not looked at.
+# Documents, public headers, comments and messages are in plain words: words.txt lists those
+# that are not.
 
 . "$(dirname "$0")/tap.bash"
 list=$(readlink -f "$(dirname "$0")/words.txt")
@@ -17,12 +17,16 @@ check() {
 				next if /^#/ || !/\S/;
 				my ($word, $plain) = /^(.*?)\s{2,}(.*?)\s*$/ or die "words.txt:$.: no plain word\n";
 				next if $word =~ s/^documents:// && $kind eq "strings";
+				$word =~ s/ /\\s+/g;
 				push @words, [qr/\b(?:$word)\b/i, $plain];
 			}
 		}
 		my $text = $_;
 		$text =~ s{```.*?```}{"\n" x ($& =~ tr/\n//)}gse if $kind eq "documents";
+		$text =~ s{(/\*.*?\*/)|"(?:\\.|[^"\\\n])*"|\x27(?:\\.|[^\x27\\\n])*\x27|[^\n]}{$1 // " "}gse if $kind eq "comments";
+		$text =~ s{^([ \t]*--.*)|.+}{$1 // " "}gme if $kind eq "sql";
 		$text =~ s/\n[ \t*]+/\n/g;
+		$text =~ s/\n-- +/\n/g if $kind eq "sql";
 		$text =~ s{("(?:\\.|[^"\\\n])*")|([^"\n])}{defined $1 ? $1 : " "}gse if $kind eq "strings";
 		$text =~ s/"\s*\n\s*"/"\n"/g if $kind eq "strings";
 		for (@words) {
@@ -43,6 +47,16 @@ headers() { # ROOT
 	(cd "$1" && check documents include/wherry/*.h)
 }
 
+# each KIND PATTERN: check the files of src whose names match, all at once.
+each() {
+	find src -name "$2" -print0 | sort -z |
+		xargs -0 bash -c "$(declare -f check); list='$list'; check $1 \"\$@\"" bash
+}
+
+comments() { # ROOT
+	(cd "$1" && each comments '*.[ch]' && each sql '*.sql')
+}
+
 strings() { # ROOT
 	local file folder=$scratch/stripped
 
@@ -51,11 +65,12 @@ strings() { # ROOT
 		mkdir -p "$folder/$(dirname "$file")"
 		without_comments strings "$file" >"$folder/$file"
 	done < <(find src -name '*.c')
-	cd "$folder" && find src -name '*.c' -print0 | sort -z | xargs -0 bash -c "$(declare -f check); list='$list'; check strings \"\$@\"" bash
+	cd "$folder" && each strings '*.c'
 }
 
 silent 'documents are in plain words' documents "$source"
 silent 'so are the public headers' headers "$source"
+silent 'so are the comments of src' comments "$(readlink -f "$source")"
 silent 'so are messages and help texts' strings "$(readlink -f "$source")"
 
 mkdir -p "$scratch/t"
@@ -75,4 +90,10 @@ printf '%s\n' 'anew(x); f("it was made anew");' >"$scratch/t/a.c"
 says 'in a source file strings are looked at' '"anew": write again' check strings "$scratch/t/a.c"
 printf '%s\n' 'anew(x); f("it is no list");' >"$scratch/t/a.c"
 silent 'and nothing else' check strings "$scratch/t/a.c"
+printf '%s\n' 'f("/* anew */"); /* It begins' ' * of its own accord. */' >"$scratch/t/a.c"
+says 'comments are looked at, across lines' ':2: "of its own": write its own, separate' check comments "$scratch/t/a.c"
+silent 'not the strings beside them' check comments <(printf '%s\n' 'f("anew"); /* again */ anew();')
+printf '%s\n' '-- It begins of' '-- its own accord.' 'SELECT anew;' >"$scratch/t/a.sql"
+says 'those of SQL, too' ':1: "of its own": write its own, separate' check sql "$scratch/t/a.sql"
+silent 'and no statement' check sql <(echo 'SELECT anew -- f')
 finish

@@ -273,7 +273,7 @@ static void take_type(reader *r, wh_pgo_message *m)
 	m->name = take_text(r, "the name of the type");
 }
 
-/* The letter before a row: K or O for an old one, N for a new one. */
+/* The type byte before a row: K or O for an old row, N for a new one. */
 static char take_letter(reader *r, const char *allowed)
 {
 	uint8_t letter = take_byte(r, "the kind of a row");

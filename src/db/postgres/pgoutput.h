@@ -50,7 +50,7 @@ typedef struct wh_pgo_list {
 	unsigned n;
 } wh_pgo_list;
 
-/* Which fields are set is said by their comment: the kinds, by their letters. */
+/* The comment of a field lists the kinds that set it, by their type bytes. */
 typedef struct wh_pgo_message {
 	wh_pgo_kind kind;
 	uint8_t flags; /* C, 0 so far; T: 1 cascade, 2 restart identity; M: 1 transactional */

@@ -127,7 +127,7 @@ wherry_code wh_postgres_schema_of(wherry_db *db, const char *table, bool own, ch
 /* postgres_exec.c: run SQL without parameters or rows. */
 wherry_code wh_postgres_exec(postgres_db *s, const char *sql, wherry_error *err);
 
-/* Is a transaction open, whoever began it? */
+/* Whether a transaction is open, begun by Wherry or by the application. */
 bool wh_postgres_is_open(const postgres_db *s);
 
 /* Begin a transaction, not a savepoint.  How it ends is known from wh_postgres_end(). */

@@ -211,7 +211,7 @@ static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_e
 	return wh_postgres_exec(s, sql, err);
 }
 
-/* What answered is no PostgreSQL server, or a pooler in between has lost the answer. */
+/* The peer is not a PostgreSQL server, or a pooler in between has lost the answer. */
 static wherry_code no_sense(const postgres_db *s, wherry_error *err)
 {
 	return wh_fail(
@@ -359,7 +359,7 @@ wherry_code wh_postgres_check(const char *rest, wherry_error *err)
 wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 			     wherry_db **out, wherry_error *err)
 {
-	/* What the URL says comes later, and counts; but for the encoding. */
+	/* The URL comes later in the list and overrides these, except the encoding. */
 	const char *const keywords[] = {"fallback_application_name", "keepalives_idle",
 					"keepalives_interval",       "keepalives_count",
 					"tcp_user_timeout",          "dbname",

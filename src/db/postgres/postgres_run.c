@@ -140,7 +140,7 @@ static wherry_code plan(postgres_db *s, postgres_stmt *c, wherry_error *err)
 	return code;
 }
 
-/* What is prepared and what is described may be in two sessions, but for a transaction. */
+/* Without a transaction a pooler may prepare and describe in two different sessions. */
 static wherry_code prepare(postgres_db *s, postgres_stmt *c, wherry_error *err)
 {
 	bool unnamed = s->borrowed || s->pooled;
@@ -309,7 +309,7 @@ typedef struct running {
 	bool alone; /* no transaction is open */
 	bool cuts;  /* the rest of its rows may be cut off: nothing is behind it */
 	bool any;   /* a row was visited */
-	bool gone;  /* what was prepared is no more */
+	bool gone;  /* the prepared statement no longer exists */
 } running;
 
 static wherry_code send(postgres_db *s, postgres_stmt *c, const bound *b,
@@ -352,7 +352,7 @@ static wherry_code take_row(running *w, PGresult *res, wherry_error *err)
 	return code;
 }
 
-/* Rows that a SELECT finds are no rows that changed. */
+/* Rows that a SELECT returns do not count as changed. */
 static void count_changed(running *w, PGresult *res)
 {
 	int64_t n = 0;
@@ -584,7 +584,7 @@ wherry_code wh_postgres_run_all(wherry_db *db, wh_call *calls, size_t n,
 	}
 	code = leave(s, code, err);
 	end_call(s);
-	if (gone) /* which prepares anew */
+	if (gone) /* run_in_turn() prepares again */
 		code = run_in_turn(db, calls + n_done, n - n_done, err);
 	return code;
 }

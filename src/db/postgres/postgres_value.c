@@ -48,7 +48,7 @@ static bool take_digits(wh_view *text, char end, int64_t *out)
 	return true;
 }
 
-/* "2026-11-21 15:22:07.123456+00", in UTC; what is no such time is 0. */
+/* "2026-11-21 15:22:07.123456+00", in UTC; 0 if the text is not such a time. */
 static int64_t text_ms(wh_view text)
 {
 	static const char ends[] = {'-', '-', ' ', ':', ':', 0};

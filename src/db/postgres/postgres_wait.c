@@ -38,7 +38,7 @@ static silence silence_from(const postgres_db *s, int64_t now_us)
 
 /* ---- giving up ---- */
 
-/* libpq then finds the connection closed, and so does whoever looks at it. */
+/* libpq, and each later check of the connection, then finds it closed. */
 static void hang_up(postgres_db *s, int64_t silent_us, const char *why)
 {
 	(void)snprintf(s->notice, sizeof(s->notice),
@@ -84,8 +84,8 @@ static verdict ask(postgres_db *other, const postgres_db *s)
 	return answer;
 }
 
-/* A pooler makes the session's number up; a server that refuses us for want of a connection
- * is there. */
+/* A pooler reports a fake session number.  A server that refuses the second connection because
+ * it has no free one is alive. */
 static verdict activity(const postgres_db *s)
 {
 	postgres_db other = {.conn = NULL};

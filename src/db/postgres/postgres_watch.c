@@ -1,22 +1,22 @@
 /*
  * Noticing commits.
  *
- * While there is work this looks again and again, ever less often.  To sleep it takes an
- * advisory lock, the sleepers' of its outbox, that writers of that outbox try to share (a
- * trigger does): who is refused knows that somebody sleeps, and notifies.  Writers that got it first may
- * not have committed: then the sleeper is refused, and goes on looking.  With the lock in
- * hand it looks once more, and what commits later is announced.  No snapshot is involved,
- * so no writer is missed, whatever its isolation level; and where nobody sleeps nobody
- * notifies.
+ * While there is work the relay looks again and again, at growing intervals.  To sleep it
+ * takes an advisory lock of its outbox.  A trigger of the outbox tries to share this lock: a
+ * writer that is refused knows that a relay sleeps, and notifies.  A writer that shared the
+ * lock before may not have committed yet: then the relay is refused, and goes on looking.
+ * With the lock it looks once more; writers that commit later notify it.  No snapshot is
+ * involved, so no writer is missed, whatever its isolation level.  While no relay sleeps,
+ * no writer notifies.
  *
- * Of several sleepers one has the lock, and the others only listen: writers are refused all
- * the same.  Who gives it back notifies them, and they begin anew.
+ * Of several sleepers one has the lock.  The others only listen, since writers are refused
+ * all the same.  The sleeper that gives the lock back notifies the others, which start again.
  *
- * Notifications arrive with the answers of other statements, too: then an eventfd says so,
- * and the descriptor to wait for is that of an epoll of both.
+ * Notifications also arrive with the answers of other statements.  An eventfd then becomes
+ * readable, so the descriptor to wait for is an epoll of both.
  *
- * On a borrowed connection, and behind a pooler, nothing is listened to and no lock is taken:
- * there it looks, four times a second in the end.
+ * On a borrowed connection, and behind a pooler, it neither listens nor locks: it looks, four
+ * times a second in the end.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static bool add(const postgres_watch *w, int fd)
 	return fd >= 0 && epoll_ctl(w->fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* Each outbox has two channels and a lock, so that a relay hears of its own outbox alone. */
+/* Each outbox has two channels and a lock, so other outboxes do not wake its relays. */
 static void name_channels(postgres_db *s)
 {
 	long long key = s->watch.whose.key;
@@ -61,7 +61,7 @@ static wherry_code listen_to(postgres_db *s, wherry_error *err)
 	return s->watch.whose.key ? wh_postgres_exec(s, sql, err) : WHERRY_OK;
 }
 
-/* Failing to listen is no failure: then there is looking. */
+/* If it cannot listen it polls instead, so this does not fail. */
 wherry_code wh_postgres_watch(wherry_db *db, const wh_watch *whose, wherry_error *err)
 {
 	postgres_db *s = (postgres_db *)db;

@@ -3,16 +3,16 @@
  *
  * An inotify event on the folder means "a commit may be coming": SQLite writes its log
  * first and publishes through shared memory afterwards, without an event.  So PRAGMA
- * data_version, which costs microseconds and is no query, is looked at after 0.1, 0.2,
- * 0.5, 1, 2, 5 … ms until 250 ms after the last event.  Where inotify cannot work it is
- * looked at every 50 ms.
+ * data_version, which runs no query and takes microseconds, is read after 0.1, 0.2, 0.5, 1,
+ * 2, 5 … ms until 250 ms after the last event.  Where inotify does not work it is read every
+ * 50 ms.
  *
- * The folder is watched, never the files: a descriptor of our own on the database or its
- * log would, when closed, drop the locks that SQLite holds in this process.
+ * The folder is watched, never the files: closing a descriptor of the database or its log
+ * would drop the locks that SQLite holds in this process.
  *
  * On a shared handle commits come through the handle itself, which data_version does not
- * show: there the count of changed rows is compared.  Ours are among them, which costs a relay
- * one look in vain.
+ * show: there the number of changed rows is compared.  It includes the relay's own rows, which
+ * costs the relay one look that finds nothing.
  *
  * data_version does not count the connection's own commits either.  If a statement changed
  * more rows than its own, a trigger may have put a message: that counts as a commit.
@@ -41,7 +41,7 @@ static int64_t read_version(sqlite_db *s)
 	return version;
 }
 
-/* Failing to watch the folder is no failure: then there is polling. */
+/* If the folder cannot be watched, the driver polls instead. */
 static void watch_folder(sqlite_db *s)
 {
 	const char *full = sqlite3_db_filename(s->handle, "main");

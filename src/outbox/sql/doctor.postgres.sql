@@ -35,7 +35,7 @@ AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'
 (SELECT setting::bigint * 1048576 FROM pg_settings WHERE name = 'max_wal_size')
 
 -- part: waits
--- How long what the slot tells of waits, in seconds: as `wherry status` has it.
+-- How long the messages of the slot have waited, in seconds, as in `wherry status`.
 (CASE WHEN :waits::bigint > 0 THEN ' and ' || round(:waits::bigint / 1000.0, 1) || ' s' ELSE '' END)
 
 -- part: its_slot
@@ -360,7 +360,7 @@ SELECT 1 FROM pg_replication_slots WHERE slot_name = :slot;
 SELECT 2, current_setting('wal_level') WHERE current_setting('wal_level') <> 'logical';
 
 -- name: replication
--- On a rented server a role of its own gives this right.
+-- On a rented server membership in a special role gives this right.
 SELECT 2, current_user::text, quote_ident(current_user)
 WHERE NOT EXISTS (
   SELECT 1 FROM pg_roles AS r WHERE (rolname = current_user AND (rolreplication OR rolsuper))

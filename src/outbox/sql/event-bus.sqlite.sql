@@ -79,7 +79,7 @@ status = 'active',
   keep_alive = {now}, expire_in_seconds = (:lasts + 999) / 1000
 
 -- part: standard
--- What the table says of how long a claim lasts, for whoever claims the row next.
+-- How long a claim lasts, as the table's default says, for the next claim of the row.
 coalesce((SELECT nullif(CAST(dflt_value AS INTEGER), 0) FROM pragma_table_info({name})
           WHERE name = 'expire_in_seconds'), 300)
 

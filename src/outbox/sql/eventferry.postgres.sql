@@ -3,9 +3,9 @@
 -- The table of the TypeScript library eventferry on PostgreSQL, as it publishes it: nothing
 -- is added, and its producers and relays may work on it at the same time.
 --
--- Its rules, to the letter.  Order is by aggregate_id alone, and a row is claimed only while
--- no earlier one of its aggregate is open: so neither side ever takes what the other has
--- before it.  A claim is status 1 and claimed_at; it expires when claimed_at is older than the
+-- Its rules, exactly.  Order is by aggregate_id alone, and a row is claimed only while no
+-- earlier row of its aggregate is open: so neither side takes a row behind one that the other
+-- has.  A claim is status 1 and claimed_at; it expires when claimed_at is older than the
 -- claimer's timeout, which no row says.  Wherry renews claimed_at while it holds a row, well
 -- before that (a_claim_is_renewed_so_that_the_library_leaves_it_alone).
 --
@@ -131,10 +131,10 @@ SELECT coalesce(max(id), 0), count(*) FROM (
 
 -- name: claim
 -- unused: token park passed share many
--- In id order the first open ones of their aggregates, each with the run of pending ones
--- behind it.  They are locked; whoever else looks at them meanwhile, the library too, passes
--- over them and so over their aggregate, and where one of a run was not to be had what is
--- behind it is left (two_claims_never_hold_messages_of_one_key).
+-- In the order of ids, the first open rows of their aggregates, each with the run of pending
+-- rows behind it.  They are locked.  Other relays and the library meanwhile pass over locked
+-- rows, and so over their aggregates.  If a row of a run cannot be locked, the rows behind it
+-- are left (two_claims_never_hold_messages_of_one_key).
 WITH looked AS (
   SELECT c.id, c.aggregate_id, c.status, {due} AS due,
     {unit} AS unit,

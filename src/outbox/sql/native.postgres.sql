@@ -123,7 +123,7 @@ CASE WHEN octet_length(partition_key) <= :long::bigint THEN partition_key
          - CASE WHEN isfinite(created_at) THEN created_at END) * 1000.0)::bigint
 
 -- part: sane
--- What a relay can handle, but for the payload, whose limit is a setting.
+-- The rows that a relay can handle; the payload is not checked, since its limit is a setting.
 id > 0 AND id < 4611686018427387904 AND attempts BETWEEN 0 AND 1000000000 AND generation BETWEEN 0 AND 1000000000
   AND octet_length(message_id) <= 1048576 AND octet_length(topic) <= 1048576
   AND octet_length(aggregate_type) <= 1048576 AND octet_length(aggregate_id) <= 1048576
@@ -430,11 +430,11 @@ status IN (0, 1, 3) AND status >= 1 AND status <= 1
 status IN (0, 1, 3) AND status >= 3 AND status <= 3
 
 -- name: join
--- What competing relays hold together, so that none of another engine works beside them; it
--- names its members, so that the last to leave gives it back.  Whoever joins first after a
--- expire begins a new epoch, so that those of before are known, and counted again.  Members
--- that crashed stay: when there are a hundred, all but the caller are forgotten until they
--- renew (members_that_crashed_are_forgotten).
+-- The lease that competing relays hold together, so that no relay of another engine works
+-- beside them.  It names its members, so that the last one that leaves gives it back.  The
+-- first relay that joins after it expired begins a new epoch, so that earlier members are
+-- recognised and counted again.  Members that crashed stay: at a hundred members, all except
+-- the caller are forgotten until they renew (members_that_crashed_are_forgotten).
 INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean,
                               win, suspects, members)
 SELECT :name::text, :number::integer, 'competing', :owner::text, 1, {until}, 1, 0, 1, 0,

@@ -10,7 +10,7 @@
 -- remain (measured: see docs/internals/layout.md).
 --
 -- Conditions that are computed for every row written, in CHECK and CREATE INDEX, are ORs:
--- for IN with more than two values SQLite would fill a table of its own each time, which
+-- for IN with more than two values SQLite would fill a temporary table each time, which
 -- took more than half of the time of an insert.  SQLite knows that status = 0 implies
 -- status = 0 OR status = 1 OR status = 3, and so uses the open index for it.
 
@@ -110,7 +110,7 @@ SELECT count(*) FROM wherry_schema;
 -- name: enqueue
 -- A message id that exists changes no row and leaves the transaction intact
 -- (a_duplicate_message_id_leaves_the_transaction_intact).  RETURNING would cost half as
--- much again: SQLite collects what it returns in a table of its own.
+-- much again: SQLite collects the returned rows in a temporary table.
 INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_key,
                     headers, trace_id, payload)
 VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id,
@@ -144,11 +144,11 @@ RETURNING epoch, suspects,
    WHERE status = 0 ORDER BY id DESC LIMIT 1);
 
 -- name: join
--- What competing relays hold together, so that none of another engine works beside them; it
--- names its members, so that the last to leave gives it back.  Whoever joins first after a
--- expire begins a new epoch, so that those of before are known, and counted again.  Members
--- that crashed stay: when there are a hundred, all but the caller are forgotten until they
--- renew (members_that_crashed_are_forgotten).
+-- The lease that competing relays hold together, so that no relay of another engine works
+-- beside them.  It names its members, so that the last one that leaves gives it back.  The
+-- first relay that joins after it expired begins a new epoch, so that earlier members are
+-- recognised and counted again.  Members that crashed stay: at a hundred members, all except
+-- the caller are forgotten until they renew (members_that_crashed_are_forgotten).
 INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
                         suspects, members)
 VALUES (:name, :number, 'competing', :owner, 1, (SELECT ms FROM wherry_clock) + :lasts, 1, 0, 1,

@@ -1,6 +1,6 @@
 -- layout: name=stream columns= archive=
 --
--- What the stream engine asks of PostgreSQL besides, whatever the layout of the outbox.
+-- Further statements of the stream engine, the same for every layout of the outbox.
 -- Positions of the log are numbers of bytes.
 
 -- part: at
@@ -93,8 +93,7 @@ WHERE NOT pg_visible_in_snapshot(
 SELECT set_config('wherry.publication', :publication::text, false);
 
 -- name: publish
--- Of inserts alone: what relays write to rows that are there is no news, and need not be
--- sent.
+-- Only inserts: the changes that relays make to rows need not be sent.
 DO $$ BEGIN
   EXECUTE format('CREATE PUBLICATION %I FOR TABLE %s WITH (publish = ''insert'', '
                  'publish_via_partition_root = true)',

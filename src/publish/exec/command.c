@@ -77,8 +77,8 @@ static bool open_input(int *out, const char *input, size_t len)
 	return lseek(*out, 0, SEEK_SET) == 0;
 }
 
-/* A group of its own, so that all of it can be killed; no signals blocked, whatever our
- * thread blocks; SIGPIPE as programs expect it, though we may ignore it. */
+/* A separate process group, so that all of it can be killed.  No signals are blocked,
+ * whatever this thread blocks, and SIGPIPE has its default action. */
 static int set_attributes(posix_spawnattr_t *attributes)
 {
 	sigset_t none, pipe_only;

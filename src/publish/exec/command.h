@@ -1,7 +1,7 @@
 /*
- * One run of a shell command: given its stdin, listened to on its stderr, and waited for
- * by a descriptor of its own, so that no signal is handled and no other child of the
- * application is ever reaped.
+ * One run of a shell command.  Its stdin is given, its stderr is read, and a descriptor of
+ * the process says when it has ended: so no signal is handled, and no other child of the
+ * application is reaped.
  */
 #ifndef WH_PUBLISH_COMMAND_H
 #define WH_PUBLISH_COMMAND_H
@@ -34,7 +34,7 @@ typedef struct wh_command {
 } wh_command;
 
 /*
- * Start text under /bin/sh in a process group of its own.
+ * Start text under /bin/sh in a separate process group.
  *
  * @param environment  Ends in NULL.
  * @param input        Its stdin, there as a whole before it starts; copied.

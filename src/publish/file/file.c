@@ -197,7 +197,7 @@ static void line_close(wherry_publisher *pub)
 {
 	line_publisher *p = of(pub);
 
-	/* What comes next on this stream should begin on a line of its own. */
+	/* The next writer of this stream should begin on a new line. */
 	if (p->fd >= 0 && !p->regular)
 		(void)flush_stream(p, torn_end(p), NULL);
 	if (p->path && p->fd >= 0)
@@ -469,7 +469,7 @@ static wherry_code line_collect(wherry_publisher *pub, wh_receipt *out, size_t c
 	return n ? WHERRY_OK : code; /* receipts first: the error comes again */
 }
 
-/* A line of which half is out stays, so that the next begins on one of its own. */
+/* A line that is half written stays, so that the next one begins on a new line. */
 static void line_drop(wherry_publisher *pub)
 {
 	line_publisher *p = of(pub);

@@ -42,7 +42,7 @@ typedef struct wh_handler {
 	char topic[];
 } wh_handler;
 
-/* Never changed but for `next`, and freed with all. */
+/* Never changed, except `next`; freed with the pool. */
 typedef struct wh_middleware {
 	struct wh_middleware *next; /* inside */
 	wherry_middleware_fn fn;
@@ -117,7 +117,7 @@ struct wh_handlers {
 	wherry_publisher base;
 	const wh_env *env;
 	char *url;             /* NULL: no transactions */
-	wherry_config *config; /* of its own */
+	wherry_config *config; /* owned */
 	size_t threads;        /* that handle at once */
 	int64_t limit_us, close_us;
 	char limit[32]; /* in words */

@@ -371,7 +371,7 @@ static int64_t kafka_deadline(wherry_publisher *pub)
 	return p->failing ? p->give_up_us : wh_kafka_first(p)->deadline_us;
 }
 
-/* Statistics come with a client of their own, and are taken in while it is idle, too. */
+/* Statistics need a new client, and are read while it is idle too. */
 static void kafka_watch(wherry_publisher *pub)
 {
 	wh_kafka *p = of(pub);

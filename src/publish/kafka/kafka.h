@@ -1,9 +1,9 @@
 /*
  * kafka: over librdkafka.  kafka.c is the driver; the rest are its parts.
  *
- * A client (rd_kafka_t) lives until something fails for good: then nothing more is handed
- * to it, what it still holds comes back, and the next one begins anew, so that nothing of
- * a key overtakes what failed before it.
+ * A client (rd_kafka_t) lives until something fails for good.  Then nothing more is handed to
+ * it, its messages come back, and a new client begins: so no message overtakes an earlier
+ * one of its key that failed.
  */
 #ifndef WH_PUBLISH_KAFKA_H
 #define WH_PUBLISH_KAFKA_H
@@ -65,8 +65,8 @@ wherry_code wh_kafka_record_fill(const wherry_message *msg, wh_kafka_record *out
 
 /* ---- one client: kafka_client.c ---- */
 
-/* Clients that are ending, each in a thread of its own: a name that is being resolved may
- * keep librdkafka for long, and nobody shall wait for that. */
+/* Clients that are ending, each in a separate thread: librdkafka may take long to resolve a
+ * name, and the relay must not wait for that. */
 typedef struct wh_kafka_exits wh_kafka_exits;
 
 typedef struct wh_kafka_transaction wh_kafka_transaction;
@@ -79,14 +79,14 @@ typedef struct wh_kafka_client {
 	int fd;                  /* readable when there are events */
 	wh_kafka_exits *exits;
 	wh_kafka_transaction *transaction; /* NULL: none yet, or never */
-	wh_kafka_look *look;               /* likewise */
+	wh_kafka_look *look;               /* NULL: none yet, or never */
 } wh_kafka_client;
 
 wh_kafka_exits *wh_kafka_exits_new(void); /* NULL: out of memory */
 void wh_kafka_exits_free(
 	wh_kafka_exits *exits); /* waits for them, a few seconds at most */
 
-/* alone: each message is a request of its own.  id: its transactional.id, or NULL. */
+/* alone: each message is a separate request.  id: its transactional.id, or NULL. */
 wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone, const char *id,
 				 wh_kafka_exits *exits, wh_kafka_client **out,
 				 wherry_error *err);
@@ -152,8 +152,8 @@ wh_kafka_job *wh_kafka_job_new(const wherry_message *msg, const wh_kafka_setting
 void wh_kafka_job_free(wh_kafka_job *job);
 
 /*
- * The keys in flight.  Kafka keeps the order of what goes to one partition; messages of a
- * key that go to different topics, or to partitions of their own, wait for each other.
+ * The keys in flight.  Kafka keeps the order within a partition.  Messages of a key that go
+ * to different topics, or that name a partition, wait for each other.
  */
 typedef struct wh_kafka_key {
 	struct wh_kafka_key *next; /* in its bucket */
@@ -167,11 +167,11 @@ typedef struct wh_kafka_key {
 enum { WH_KAFKA_BUCKETS = 4096 };
 
 /*
- * A broker refuses what comes out of sequence, but takes anything for the first of a
- * producer that it does not know in a partition.  So the first message of a key that a
- * client sends to a place flies alone: were it refused, what is right behind it could be
- * accepted.  proven has the places where one was delivered, by key, and partitions the
- * partition it was; a place that is forgotten there is proven again.
+ * A broker refuses a request that is out of sequence, but accepts any first request of a
+ * producer that it does not know in a partition.  So the first message of a key that a client
+ * sends to a place is alone in flight: if it were refused, the next one could be accepted.
+ * `proven` has, by key, the places where a message was delivered, and `partitions` the
+ * partition of that message.  A place that was forgotten is proven again.
  */
 typedef struct wh_kafka_keys {
 	wh_kafka_key *buckets[WH_KAFKA_BUCKETS];
@@ -201,11 +201,11 @@ wh_kafka_job *wh_kafka_key_leave(wh_kafka_keys *keys, const wh_kafka_job *job,
 				 int32_t partition);
 void wh_kafka_keys_clear(wh_kafka_keys *keys);
 
-/* ---- numbers, for whoever shows them ---- */
+/* ---- statistics ---- */
 
 typedef struct wh_kafka_stats {
 	int64_t delivered, bytes; /* since the opening */
-	int64_t failed;           /* came back with an error of their own */
+	int64_t failed;           /* came back with an error that is theirs */
 	int64_t returned;         /* came back because of others */
 	int64_t clients;          /* opened */
 	int64_t transactions;     /* committed */
@@ -268,9 +268,9 @@ typedef struct wh_kafka {
 	wh_kafka_topic *topics; /* with create= */
 	bool looked;            /* for the topic that the URL names */
 	bool refusing;          /* a receipt waits of which the relay has to know first */
-	int64_t alone_until;    /* ids up to here go in requests of their own; 0: none */
+	int64_t alone_until;    /* each id up to here gets a separate request; 0: none */
 	bool alone;             /* the client sends them so */
-	int64_t apart;          /* the id of one that gets a transaction of its own; 0 */
+	int64_t apart;          /* the id that gets a separate transaction; 0: none */
 	bool granted, renamed;  /* under a lease; the client has another's name */
 	bool competes;          /* nobody has a lease */
 	int32_t lease_number;

@@ -149,7 +149,7 @@ rd_kafka_resp_err_t wh_kafka_client_produce(wh_kafka_client *client,
 
 enum { TOKEN_MS = 3600000 };
 
-/* It is read again each time, so that whoever renews the file is heard. */
+/* It is read again each time, so that a renewed file takes effect. */
 void wh_kafka_client_authorize(wh_kafka_client *client, const wh_kafka_settings *set)
 {
 	wherry_error why = WHERRY_ERROR_INIT;

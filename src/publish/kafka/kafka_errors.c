@@ -64,7 +64,7 @@ static const wh_kafka_error table[] = {
 	{LOCAL(RETRY), WH_KAFKA_INNOCENT, NULL},
 	{BROKER(OUT_OF_ORDER_SEQUENCE_NUMBER), WH_KAFKA_INNOCENT, NULL},
 
-	/* The producer's: the next one begins anew. */
+	/* Errors of the producer: a new producer begins again. */
 	{LOCAL(ALL_BROKERS_DOWN), WH_KAFKA_CLOSED, NULL},
 	{LOCAL(RESOLVE), WH_KAFKA_CLOSED, NULL},
 	{LOCAL(INCONSISTENT), WH_KAFKA_CLOSED, NULL},

@@ -9,8 +9,8 @@
 
 /* ---- one ---- */
 
-/* Topic and headers as they are asked for: whoever names a partition does so in headers.
- * Without a key Kafka chooses a partition for each message anew. */
+/* A hash of topic and, if they name a partition, of headers.  Without a key Kafka chooses a
+ * partition for each message. */
 static uint64_t place_of(const wherry_message *msg, const wh_kafka_settings *set)
 {
 	const char *texts[] = {set->topic ? "" : msg->topic, wh_message_headers(msg),

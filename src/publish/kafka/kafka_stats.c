@@ -34,7 +34,7 @@ static void add_broker(wh_kafka_watch *sum, const json_t *broker)
 	sum->connected += integer(broker, "nodeid") >= 0 && is_up(broker);
 }
 
-/* What grows begins anew with each client. */
+/* Add the growth of a counter, which starts at 0 again with each client. */
 static void add_growth(int64_t *total, int64_t *last, int64_t now)
 {
 	*total += now > *last ? now - *last : 0;

@@ -23,7 +23,7 @@ static wh_kafka_topic *find(wh_kafka_topic *topics, const char *name)
 	return topics;
 }
 
-/* False: that is no name of a topic, as its messages will find out. */
+/* False: the name is not valid for a topic; its messages will fail with the reason. */
 static bool ask(const wh_kafka_topic *topic, const wh_kafka_settings *set,
 		wh_kafka_client *client)
 {

@@ -1,9 +1,10 @@
 /*
- * transactional.id=NAME: what was handed over is shown to readers when it is committed, and
- * delivered then.
+ * transactional.id=NAME: readers see messages when their transaction is committed, and only
+ * then they count as delivered.
  *
- * What librdkafka has for it waits for a broker, so a thread of each client does it, and
- * tells by the client's eventfd.  All but work() and what it calls is of the relay's thread.
+ * librdkafka's calls for transactions wait for a broker.  So a thread of each client makes
+ * them, in work(), and signals the client's eventfd.  Everything else runs on the relay's
+ * thread.
  *
  *              init_transactions          all that was handed is reported
  *   STARTING ─────────────────────► OPEN ────────────────────────────────► COMMITTING
@@ -11,12 +12,12 @@
  *                                    └──────────────────────────────────────────┘
  *                                        committed; the next one has begun
  *
- *   STARTING    what is taken waits, as unmade.
- *   OPEN        what is taken is handed over, but for LONGEST_US at most.
- *   COMMITTING  nothing is handed; what is taken waits.
+ *   STARTING    messages that are taken wait, as unmade.
+ *   OPEN        messages are handed over, for at most LONGEST_US.
+ *   COMMITTING  messages that are taken wait.
  *
- * A failure ends the client, as without transactions; its transaction is aborted then, or,
- * where nobody answers, by the init_transactions of the next one, which has its name.
+ * A failure ends the client, as without transactions, and aborts its transaction.  If no
+ * broker answers, init_transactions of the next client, which has the same name, aborts it.
  */
 #include "publish/kafka/kafka.h"
 
@@ -301,8 +302,8 @@ static rd_kafka_resp_err_t find_cause(wh_kafka *p)
 	return code;
 }
 
-/* A partition that may not take part is no message's error for librdkafka, and all come
- * back.  Alone in a transaction it is. */
+/* If a partition may not take part, librdkafka returns all messages without an error for any
+ * of them.  A message that is alone in its transaction gets the error. */
 void wh_kafka_transaction_blame(wh_kafka *p)
 {
 	wh_kafka_transaction *t = p->client->transaction;

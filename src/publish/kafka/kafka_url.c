@@ -1,8 +1,8 @@
 /*
  * kafka://HOST:PORT,HOST:PORT?NAME=VALUE&NAME=VALUE
  *
- * Names are librdkafka's, but for the few in own[].  A value that begins with env: or
- * file: is read from there, so that no secret need stand in a URL.
+ * Names are librdkafka's, except the few in own[].  A value that begins with env: or file: is
+ * read from there, so that a URL need not contain secrets.
  */
 #include "publish/kafka/kafka.h"
 

@@ -152,7 +152,7 @@ static void settle(wh_kafka *p, wh_kafka_job *job, wh_kafka_meaning meaning, boo
 				text);
 }
 
-/* Of what came back the destination's troubles come first: they are no message's. */
+/* Look for errors of the destination first: they are not the fault of a message. */
 static bool blame_destination(wh_kafka *p)
 {
 	for (const wh_kafka_job *job = wh_kafka_first(p); job; job = wh_kafka_next(job)) {

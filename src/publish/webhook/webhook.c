@@ -1,12 +1,12 @@
 /*
  *            submit                 answered, or not              collect
- *   FREE ─────────────► FLYING ───────────────────► OVER ──────────────────► FREE
+ *   FREE ───────────► IN_FLIGHT ──────────────────► OVER ──────────────────► FREE
  *     │                    │                          ▲
  *     │                    └── the destination's ──► BROKEN
  *     └── refused: malformed or too large ────────────┘
  *
- * One failure that is the destination's, such as wrong credentials, and nothing more is
- * taken; requests in flight are waited for, then collect fails.
+ * After a failure of the destination, such as wrong credentials, nothing more is taken.
+ * collect waits for the requests in flight, and then fails.
  *
  * Every socket of libcurl's is in one epoll, which is the descriptor to poll.
  */
@@ -34,7 +34,7 @@ enum {
 	ACK_DELAY_US = 20000 /* while an acknowledgement is written, nothing is sent */
 };
 
-typedef enum phase { FREE, FLYING, OVER, BROKEN } phase;
+typedef enum phase { FREE, IN_FLIGHT, OVER, BROKEN } phase;
 
 typedef struct slot {
 	wh_flight flight; /* first */
@@ -121,7 +121,7 @@ static void webhook_drop(wherry_publisher *pub)
 	for (size_t i = p->n_slots; i--;) {
 		slot *s = &p->slots[i];
 
-		if (s->phase == FLYING)
+		if (s->phase == IN_FLIGHT)
 			(void)curl_multi_remove_handle(p->multi, s->easy);
 		release(p, s);
 	}
@@ -344,7 +344,7 @@ static wherry_code start(webhook_publisher *p, const wherry_message *msg,
 		finish(p, s, WHERRY_REJECTED, why.message);
 		return WHERRY_OK;
 	}
-	s->phase = FLYING;
+	s->phase = IN_FLIGHT;
 	p->n_flying++;
 	return WHERRY_OK;
 }
@@ -457,7 +457,7 @@ static bool has_room(const webhook_publisher *p)
 	return p->free.n && p->n_flying < most && !p->n_broken;
 }
 
-/* Spread over the second, but for what may leave at once after a pause. */
+/* Requests are spread over the second, except for a burst after a pause. */
 static bool may_leave(webhook_publisher *p)
 {
 	int64_t now_us;

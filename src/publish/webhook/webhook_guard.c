@@ -30,7 +30,7 @@ static const range private_4[] = {
 	{{224}, 3},           /* multicast, reserved, broadcast */
 };
 
-/* Whatever is no unicast address of the internet, and what is taken out of that. */
+/* The unicast addresses of the internet, and the ranges within them that are refused. */
 static const range public_6[] = {
 	{{0x20}, 3},
 };

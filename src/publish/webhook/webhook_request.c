@@ -1,8 +1,8 @@
 /*
  * A message as a request.
  *
- * Its own headers go along under their names, but for those that HTTP, the signature or
- * the destination's settings need for themselves.  No text of a message can end a line.
+ * Its own headers keep their names, except those that HTTP, the signature or the settings of
+ * the destination need.  No text of a message can end a line.
  */
 #include "publish/webhook/webhook.h"
 
@@ -105,7 +105,7 @@ static void put_number(wh_buf *out, const char *name, int64_t number)
 	wh_buf_putc(out, 0);
 }
 
-/* As CloudEvents' binding to HTTP has it: percent-encoded where it is no plain ASCII. */
+/* As in CloudEvents' binding to HTTP: other characters than plain ASCII are percent-encoded. */
 static void put_event(void *ctx, const char *name, const char *value)
 {
 	wh_buf *out = ctx;
@@ -129,8 +129,8 @@ static bool is_token(const char *name)
 				  "0123456789!#$%&'*+-.^_`|~")];
 }
 
-/* Receivers behind CGI, WSGI or PHP take "content_length" and "Content-Length" for the same
- * header: letters in one case, and other characters than letters and digits, are alike. */
+/* Receivers behind CGI, WSGI or PHP treat "content_length" and "Content-Length" as the same
+ * header: the case is ignored, and all characters that are not alphanumeric are equal. */
 static char fold(char c)
 {
 	if (c >= 'A' && c <= 'Z')

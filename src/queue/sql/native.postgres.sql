@@ -7,7 +7,7 @@
 -- while a message is ready; the end of the lease while it is leased; when it is due while it waits.
 -- Acknowledged messages are deleted.
 --
--- Each state has an index of its own, and a row is in one of them: a receive reads no row that is
+-- Each state has a separate index, and a row is in one of them: a receive reads no row that is
 -- leased, delayed or dead.  The index of ready rows is over id + 0, so that the primary key, which
 -- has all of them, fits no statement that looks for ready rows.
 --

@@ -5,7 +5,7 @@
 --
 -- state: 0 ready, 1 leased, 3 waiting (delayed, or to be retried), 4 dead.  available_at is NULL
 -- while a message is ready; the end of the lease while it is leased; when it is due while it waits.
--- Acknowledged messages are deleted.  Each state has an index of its own, and a row is in one.
+-- Acknowledged messages are deleted.  Each state has a separate index, and a row is in one.
 
 -- include: sqlite.sql
 
@@ -203,7 +203,7 @@ SELECT (SELECT count(*) FROM {table} INDEXED BY {table_ready} WHERE state = 0)
                  WHERE state = 0 ORDER BY id LIMIT 1), 0);
 
 -- name: estimate
--- SQLite keeps no statistics of its own: the ready rows are counted.
+-- SQLite keeps no statistics by itself: the ready rows are counted.
 SELECT count(*) FROM {table} INDEXED BY {table_ready} WHERE state = 0;
 
 -- name: next-due

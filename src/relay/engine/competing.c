@@ -295,7 +295,7 @@ static bool may_claim(const wherry_relay *r)
 	return c->more && is_worth_it(r);
 }
 
-/* What expired comes first, but for the fresh ones after each share of it. */
+/* Expired rows come first, except for the fresh rows after each group of them. */
 static bool expired_first(const wherry_relay *r, int64_t now)
 {
 	wh_competing *c = state_of(r);

@@ -8,7 +8,7 @@
  *     unmarked     reads the WAL alone, writes to no row    unmarked.c, streaming*.c
  *
  * The rest of the relay does not know which engine it runs: it calls these functions and reads
- * these properties.  Each engine keeps its state in a structure of its own, r->state.
+ * these properties.  Each engine keeps its state in its own structure, r->state.
  */
 #ifndef WH_RELAY_ENGINE_ENGINE_H
 #define WH_RELAY_ENGINE_ENGINE_H
@@ -19,7 +19,7 @@
 struct pollfd;
 struct wherry_relay;
 
-/* Functions marked "optional" may be NULL: there is nothing to do, or the answer is no. */
+/* Functions marked "optional" may be NULL: then nothing is done, or the answer is false. */
 typedef struct wh_engine_driver {
 	wh_engine id;
 	const wh_hold *hold;

@@ -223,8 +223,8 @@ static wherry_code note_transactions(wherry_relay *r, wherry_error *err)
 }
 
 /*
- * What is read of a share: so many rows of each partition that together they are about a batch,
- * and what may have been committed late, but for what is in memory.
+ * The rows to read of a share: as many of each partition as together are about a batch, and
+ * rows that may have been committed late, except those in memory.
  */
 static wh_partitions_read share_of(wherry_relay *r, int64_t limit)
 {

@@ -1,5 +1,6 @@
 /*
- * Reading the table, but for the reading itself: sweeps, the lease, acknowledgements, deadlines.
+ * What belongs to reading the table, except the reads: sweeps, the lease, acknowledgements,
+ * deadlines.
  */
 #include "relay/engine/reader.h"
 #include "relay/engine/sole.h"

@@ -89,7 +89,7 @@ typedef struct wh_streaming {
 	char suspect[64];     /* the message that a relay before this one tried alone, */
 	int32_t tries;        /* and how often */
 	wh_dead *dead;        /* scratch */
-	wh_buf routed;        /* likewise: a topic and headers */
+	wh_buf routed;        /* scratch: a topic and headers */
 	int64_t committed_us; /* of the transaction that is coming */
 	int64_t target_at;    /* Until empty: the end of the WAL at the start. */
 

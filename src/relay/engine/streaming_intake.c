@@ -238,8 +238,8 @@ static wherry_code take(pulling *w, const wh_stream_event *event, wherry_error *
 	return WHERRY_OK;
 }
 
-/* Is this enough for one step?  Of other tables gigabytes may pass; and each row may have a
- * transaction of its own. */
+/* Whether this is enough for one step.  Gigabytes of other tables may pass, and each row may
+ * be a separate transaction. */
 static bool is_enough(const pulling *w)
 {
 	enum { TOLD_MOST = 4000, BYTES_MOST = 16 * 1024 * 1024 };

@@ -271,7 +271,7 @@ static void leave(wherry_relay *r, wh_entry *e)
 	wh_entry_gone(r, e);
 }
 
-/* A message without a key waits under one of its own; no ordering key begins so. */
+/* A message without a key waits under a key made of its id; no ordering key begins with "#". */
 static wh_key *lone_key(wherry_relay *r, const wh_entry *e)
 {
 	char text[32];

@@ -2,7 +2,7 @@
 -- What several relays need that share an outbox on PostgreSQL; included by native.postgres.sql.
 --
 -- A message belongs to one of 64 partitions, by its ordering key, or by its id where it has
--- none.  Each relay has a lease of its own, a row of wherry_lease, whose mask has a bit for
+-- none.  Each relay has its own lease, a row of wherry_lease, whose mask has a bit for
 -- each partition that is its share; the fence of postgres.lease.sql looks at that row.  A live lease's
 -- mask is changed by its holder alone, and partitions are taken only out of leases that have
 -- ended, under "partitions-lock": so no two that live have a partition in common
@@ -42,8 +42,8 @@ SELECT number, epoch, expires_at > {now}, clean, unclean, win, mask, engine,
 FROM {wherry_lease} WHERE outbox = :name ORDER BY number;
 
 -- name: partitions-strip
--- Take partitions out of a lease that has expired.  Its epoch grows: whoever had it may be in the
--- middle of a transaction, and this waits for its end.
+-- Take partitions out of a lease that has expired.  Its epoch grows.  The relay that had it may
+-- be in the middle of a transaction; this statement waits for the end of it.
 UPDATE {wherry_lease} SET mask = mask & ~:mask::bigint, epoch = epoch + 1, engine = 'exclusive'
 WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at <= {now};
 
@@ -104,7 +104,7 @@ SELECT paused_at IS NOT NULL, control_version,
 FROM {wherry_outbox} WHERE name = :name;
 
 -- name: partitions-tell
--- Shares are to change: whoever sleeps looks.
+-- Shares change: wake the relays that sleep.
 SELECT pg_notify(concat('wherry_', {'table}::regclass::oid, '_control'), '');
 
 -- part: states_asked
@@ -112,9 +112,9 @@ SELECT pg_notify(concat('wherry_', {'table}::regclass::oid, '_control'), '');
 SELECT st FROM (VALUES (0), (1), (3)) AS s(st) WHERE st = 0 OR :open::bigint <> 0
 
 -- name: partitions-read
--- Open rows of some partitions behind the cursor, so many of each and then of all, up to the
--- first of which there may be more.  And pending ones before it that may have been committed
--- late, but for those that the relay has (late_ids_of_a_share_leave_before_higher_ones).
+-- Open rows of some partitions behind the cursor: a number of each, up to the first id behind
+-- which a partition may have more.  And pending rows before the cursor that may have been
+-- committed late, except those that the relay has (late_ids_of_a_share_leave_before_higher_ones).
 WITH ahead AS MATERIALIZED (
   SELECT n, st, a.id
   FROM unnest(:partitions::smallint[]) AS n CROSS JOIN ({states_asked}) AS s CROSS JOIN LATERAL (

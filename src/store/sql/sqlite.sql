@@ -8,8 +8,8 @@
 ((SELECT ms FROM wherry_clock) + 0)
 
 -- part: due
--- As the index of rows that wait for a time says it.  What is not an integer, or is after the
--- year 9999, is no time: the row is due.
+-- The time as in the index of rows that wait for a time.  A value that is not an integer, or
+-- is after the year 9999, counts as no time: the row is due.
 (CASE WHEN typeof({.}next_retry_at) = 'integer' AND {.}next_retry_at < 253402300800000
       THEN {.}next_retry_at ELSE 0 END)
 

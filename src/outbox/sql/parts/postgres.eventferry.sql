@@ -44,8 +44,8 @@ WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND at
   AND NOT attisdropped;
 
 -- name: enqueue
--- What has no aggregate is one of its own: its key, or the message itself, which then waits
--- for nobody.
+-- A message without an aggregate id gets one: its key, or else its message id.  With the
+-- latter it waits for no other message.
 INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, key, headers, trace_id,
                     payload)
 VALUES (:message_id::uuid, :topic, :aggregate_type,
