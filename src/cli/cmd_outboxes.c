@@ -64,7 +64,7 @@ static wherry_code read_names(wherry_db *db, names *out, wherry_error *err)
 
 static const char *relay_of(const wherry_status *st, const wherry_outbox *box)
 {
-	if (*wh_outbox_limits(box))
+	if (*box->store.limits)
 		return "not known";
 	return st->lease_left_us > 0 ? st->owner : "none";
 }

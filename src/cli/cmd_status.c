@@ -118,7 +118,7 @@ static void look(const wh_session *s, const wherry_status *st, warnings *out)
 		     s->target);
 	else if (wh_is_refused(st))
 		warn_refused(st, out);
-	else if (st->ready && !st->lease_left_us && !*wh_outbox_limits(s->box))
+	else if (st->ready && !st->lease_left_us && !*s->box->store.limits)
 		warn(out, "no relay is running: start one with `wherry relay%s TO`",
 		     s->target);
 	else if (st->ready && st->oldest_ready_us > LATE_US)
@@ -175,7 +175,7 @@ static void print_health(const wh_session *s, const wherry_status *st, const war
 	(void)printf("%sall is well%s", wh_painted(WH_GOOD), wh_painted(WH_PLAIN));
 	if (!st->ready && !st->count[WHERRY_FAILED] && !st->count[WHERRY_PROCESSING])
 		(void)printf(": every message is delivered\n");
-	else if (st->lease_left_us > 0 || *wh_outbox_limits(s->box))
+	else if (st->lease_left_us > 0 || *s->box->store.limits)
 		(void)printf(": messages are being delivered\n");
 	else
 		(void)printf(": no message is ready\n");
@@ -213,9 +213,8 @@ static void print_text(const wh_session *s, const wherry_status *st,
 	print_health(s, st, w);
 	(void)printf("outbox      %s in %s%s\n", s->table, s->url,
 		     st->paused ? " (paused)" : "");
-	if (*wh_outbox_limits(s->box))
-		(void)printf("layout      %s: %s\n", st->layout,
-			     wh_outbox_limits(s->box));
+	if (*s->box->store.limits)
+		(void)printf("layout      %s: %s\n", st->layout, s->box->store.limits);
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
 		(void)printf("%-10s  %" PRId64 "\n", wherry_state_name((wherry_state)i),
 			     st->count[i]);
@@ -233,7 +232,7 @@ static void print_text(const wh_session *s, const wherry_status *st,
 	else if (st->epoch)
 		(void)printf("\nrelay       none; the last was %s, epoch %" PRId64 "\n",
 			     st->owner, st->epoch);
-	else if (*wh_outbox_limits(s->box))
+	else if (*s->box->store.limits)
 		(void)printf("\nrelay       not known: these tables do not say\n");
 	else
 		(void)printf("\nrelay       none so far\n");

@@ -142,7 +142,7 @@ static wherry_code run(wh_doctor *d, const wh_stmt *stmt, const char *ident, wh_
 
 static bool is_native(const wh_doctor *d)
 {
-	return !*wh_outbox_limits(d->session->box);
+	return !*d->session->box->store.limits;
 }
 
 /* False: it could not be made because somebody holds what it needs. */
@@ -227,7 +227,7 @@ static const wh_finding *found(const wh_doctor *d, const char *name)
 
 static wh_level level_of(const wh_why *why, const wherry_row *row)
 {
-	bool native = !*wh_outbox_limits(why->session->box);
+	bool native = !*why->session->box->store.limits;
 
 	if (row->state == WHERRY_DONE)
 		return WH_WELL;
@@ -303,7 +303,7 @@ static wherry_code absent(wh_doctor *d, const char *ident, wherry_error *err)
 	wh_buf_printf(&text,
 		      "there is no message '%.100s' in outbox '%s', nor in its archive",
 		      ident, d->session->table);
-	if (stmt && !*wh_outbox_limits(d->session->box))
+	if (stmt && !*d->session->box->store.limits)
 		code = run(d, stmt, ident, take_absence, &text, err);
 	if (code == WHERRY_OK)
 		add(d, "message", WH_BAD, wh_buf_take(&text),
@@ -336,7 +336,7 @@ wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err
 	int64_t ms = wh_now(&wh_env_system) / 1000;
 	wherry_code code = WHERRY_OK;
 
-	if (clock && !*wh_outbox_limits(d->session->box))
+	if (clock && !*d->session->box->store.limits)
 		code = run(d, clock, NULL, wh_take_int, &ms, err);
 	a.why.now_us = ms * 1000;
 	if (code == WHERRY_OK)

@@ -20,8 +20,7 @@ wh_exit wh_session_open(wh_session *s, const wh_args *args)
 	if (code == WHERRY_OK)
 		code = wherry_outbox_open(s->db, s->table, &s->box, &err);
 	if (code == WHERRY_OK) {
-		wh_outbox_set_body_max(s->box,
-				       wh_config_int(args->config, WH_OUTBOX_BODY_MAX));
+		s->box->store.body_max = wh_config_int(args->config, WH_OUTBOX_BODY_MAX);
 		return WH_EXIT_DONE;
 	}
 	wh_session_close(s);

@@ -25,7 +25,7 @@ static void put_relay(wh_buf *why, const wh_why *s)
 	if (st->paused)
 		wh_buf_printf(why, "the outbox is paused: `wherry resume%s`",
 			      s->session->target);
-	else if (*wh_outbox_limits(s->session->box))
+	else if (*s->session->box->store.limits)
 		wh_buf_puts(why, "the next that claims rows takes it, a relay or the "
 				 "program whose table it is");
 	else if (st->lease_left_us <= 0)
@@ -75,7 +75,7 @@ static void put_retry(wh_buf *why, const wh_why *s, const wherry_row *row)
 /* A pending message is waited for by a relay that leads, unless something holds it. */
 static void put_pending(wh_buf *why, const wh_why *s, const wherry_row *row)
 {
-	bool relayed = *wh_outbox_limits(s->session->box) ||
+	bool relayed = *s->session->box->store.limits ||
 		       (s->status.lease_left_us > 0 && !s->status.paused);
 
 	if (relayed && row->held_by)
@@ -93,7 +93,7 @@ static void put_claim(wh_buf *why, const wh_why *s, const wherry_row *row)
 	char span[WH_SPAN_LEN], left[WH_SPAN_LEN];
 
 	(void)wh_span_text(s->now_us - row->claimed_at_us, span);
-	if (*wh_outbox_limits(s->session->box))
+	if (*s->session->box->store.limits)
 		wh_buf_printf(
 			why,
 			"it is claimed since %s ago; if its claim expires, the next "

@@ -276,7 +276,7 @@ static wherry_code check_filter(const wherry_outbox *box, const wherry_filter *f
 	if (!box->own.list)
 		return wh_store_cannot(&box->store,
 				       "whose rows do not say what became of them", err);
-	if (f->key && !box->layout.ordered)
+	if (f->key && !box->store.layout.ordered)
 		return wh_store_cannot(&box->store, "whose messages have no keys", err);
 	return WHERRY_OK;
 }
@@ -359,7 +359,8 @@ static wherry_code list_rows(wherry_outbox *box, const wherry_filter *filter,
 		return WHERRY_OK; /* there is no archive, and so nothing in it */
 	filter_params(filter, states, LIST_DEFAULT, l.params);
 	list_params(filter, &l.params[FILTER_PARAMS + 2]);
-	code = wh_read_pages(box, &pages, l.params[FILTER_PARAMS - 1].number, err);
+	code = wh_read_pages(&box->store, &pages, l.params[FILTER_PARAMS - 1].number,
+			     err);
 	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }
 

@@ -1,5 +1,5 @@
 /*
- * Claims of messages: rows that the store claims, with their texts.
+ * Claims of messages, for programs that bring their own relay.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -16,92 +16,6 @@ static wherry_code check_options(const wherry_outbox *box, const wherry_lease *l
 			       "a claim needs a lease of wherry_outbox_join()");
 	return wh_store_claim_check(&box->store, lease, options, err);
 }
-
-static wherry_code take_claimed(void *ctx, int64_t id, const wh_row *row,
-				wherry_error *err)
-{
-	return wh_take_open_as(ctx, id, row, err);
-}
-
-/* What is claimed, and the rows of a claim whose texts are read behind it. */
-typedef struct claiming {
-	wherry_outbox *box;
-	wh_claim_ask ask;
-	wh_open_reader whole, reader;
-	wh_bare_rows bare;
-} claiming;
-
-/* What was claimed carefully is given back: nothing is claimed then, or it expires. */
-static void give_back(const claiming *c)
-{
-	wherry_error why = WHERRY_ERROR_INIT;
-
-	for (size_t i = 0; i < c->bare.n; i++) {
-		const wh_settlement back = {.back = &c->bare.rows[i].id, .n_back = 1};
-
-		if (wh_store_settle(&c->box->store, c->ask.lease, &back, NULL, &why) !=
-		    WHERRY_OK)
-			return;
-	}
-}
-
-/* Carefully: the texts of what is claimed are read when that is committed. */
-static void begin(claiming *c)
-{
-	c->ask.text_most = c->box->careful ? -1 : WH_TEXT_MOST;
-	c->ask.body_most = c->box->body_max;
-	c->ask.visit = take_claimed;
-	c->ask.ctx = &c->reader;
-	c->reader = c->box->careful ? wh_bare_reader(&c->bare) : c->whole;
-}
-
-static wherry_code end(claiming *c, wherry_code code, wherry_error *err)
-{
-	if (c->box->careful && code == WHERRY_OK)
-		code = wh_bare_visit(c->box, c->box->own.read_ids, &c->bare, 0, &c->whole,
-				     err);
-	if (c->box->careful && code != WHERRY_OK)
-		give_back(c);
-	wh_bare_clear(&c->bare);
-	return code;
-}
-
-wherry_code wh_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
-			    const wherry_claim_options *options, wh_claim_place *place,
-			    wh_open_fn visit, void *ctx, bool *out_more,
-			    wherry_error *err)
-{
-	claiming c = {.box = box, .whole = {visit, ctx, 0, 0}};
-	bool more = false;
-	wherry_code code = check_options(box, lease, options, err);
-
-	if (code != WHERRY_OK)
-		return code;
-	c.ask = (wh_claim_ask){.lease = lease, .options = options, .place = place};
-	begin(&c);
-	code = end(&c, wh_store_claim(&box->store, &c.ask, &more, err), err);
-	if (code == WHERRY_OK)
-		*out_more = more;
-	else if (place)
-		wh_claim_rewind(place);
-	return code;
-}
-
-wherry_code wh_outbox_claim_expired(wherry_outbox *box, const wherry_lease *lease,
-				    const wherry_claim_options *options, wh_open_fn visit,
-				    void *ctx, wherry_error *err)
-{
-	claiming c = {.box = box, .whole = {visit, ctx, 0, 0}};
-	wherry_code code = check_options(box, lease, options, err);
-
-	if (code != WHERRY_OK)
-		return code;
-	c.ask = (wh_claim_ask){.lease = lease, .options = options};
-	begin(&c);
-	return end(&c, wh_store_claim_expired(&box->store, &c.ask, err), err);
-}
-
-/* ---- for programs ---- */
 
 typedef struct showing {
 	wherry_outbox *box;
@@ -164,7 +78,7 @@ static const char *text_of(wh_view view)
 
 static wherry_code show_whole(showing *s, const wh_open_row *row, wherry_error *err)
 {
-	wh_view body = wh_outbox_body(row);
+	wh_view body = wh_open_body(row);
 	wherry_message msg = {
 		.size = sizeof(msg),
 		.id = row->id,
@@ -217,8 +131,8 @@ static wherry_code show(void *ctx, const wh_open_row *row, wherry_error *err)
  * without texts, and each row is read behind it. */
 static bool must_take_care(showing *s, wherry_code code, const wherry_error *why)
 {
-	s->again = !s->box->careful && wh_db_about_row(s->box->store.db, code, why);
-	s->box->careful |= s->again;
+	s->again = !s->box->store.careful && wh_db_about_row(s->box->store.db, code, why);
+	s->box->store.careful |= s->again;
 	return s->again;
 }
 
@@ -226,7 +140,7 @@ static wherry_code ended(showing *s, wherry_code code, const wherry_error *why,
 			 int64_t *out_n, wherry_error *err)
 {
 	if (s->again)
-		s->box->careful = false;
+		s->box->store.careful = false;
 	if (code == WHERRY_OK && out_n)
 		*out_n = s->n;
 	if (code != WHERRY_OK && err)
@@ -240,9 +154,10 @@ static wherry_code claim_once(showing *s, const wherry_claim_options *options,
 {
 	bool more;
 
-	return expired ? wh_outbox_claim_expired(s->box, s->lease, options, show, s, err)
-		       : wh_outbox_claim(s->box, s->lease, options, NULL, show, s, &more,
-					 err);
+	return expired ? wh_store_claim_expired_rows(&s->box->store, s->lease, options,
+						     show, s, err)
+		       : wh_store_claim_rows(&s->box->store, s->lease, options, NULL,
+					     show, s, &more, err);
 }
 
 static wherry_code claim(showing *s, const wherry_claim_options *options, bool expired,

@@ -29,7 +29,7 @@ static wherry_code check_body(const wherry_outbox *box, wh_view body, wherry_err
 	wherry_error why = WHERRY_ERROR_INIT;
 	int column = 0;
 
-	if (*box->store.payload_type || !(box->layout.json || box->layout.jsonb))
+	if (*box->store.payload_type || !(box->store.layout.json || box->layout.jsonb))
 		return wh_store_check_body(&box->store, box->store.payload_type, body,
 					   err);
 	if (wh_json_check(body.ptr, body.len, &column, &why) == WHERRY_OK)
@@ -56,7 +56,7 @@ static wherry_code check_layout(const wherry_outbox *box, const wherry_message *
 	bool headers =
 		msg->headers && strspn(msg->headers, " \t\r\n{}") != strlen(msg->headers);
 
-	if (!box->layout.ordered)
+	if (!box->store.layout.ordered)
 		for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
 			if (fields[i].text && *fields[i].text)
 				return wh_fail(
@@ -66,7 +66,7 @@ static wherry_code check_layout(const wherry_outbox *box, const wherry_message *
 					"native outbox",
 					box->store.name.ptr, box->store.layout.name,
 					fields[i].name);
-	if (!box->layout.ordered && headers)
+	if (!box->store.layout.ordered && headers)
 		return wh_fail(err, WHERRY_INVALID,
 			       "outbox '%s' has the layout %s, which has no column for "
 			       "headers: put them into the body, or use a native outbox",
@@ -99,11 +99,11 @@ static wherry_code check_message(const wherry_outbox *box, const wherry_message 
 		return wh_fail(err, WHERRY_INVALID, "a message needs a topic");
 	if (!msg->body && msg->body_len)
 		return wh_fail(err, WHERRY_INVALID, "a message needs a body");
-	if (msg->body_len > (uint64_t)box->body_max)
+	if (msg->body_len > (uint64_t)box->store.body_max)
 		return wh_fail(err, WHERRY_TOOBIG,
 			       "the body is %zu bytes, the limit is %" PRId64
 			       " (setting outbox.body_max)",
-			       msg->body_len, box->body_max);
+			       msg->body_len, box->store.body_max);
 	code = wh_fields_check(fields, sizeof(fields) / sizeof(*fields), err);
 	if (code == WHERRY_OK && msg->headers)
 		code = wh_json_headers(msg->headers, strlen(msg->headers), err);

@@ -22,10 +22,6 @@
 	X(horizon, "horizon", "statements name number epoch") \
 	X(dead_keys, "dead-keys", "after limit long")
 
-/* Open rows by their ids. */
-#define WH_OUTBOX_READ_IDS(X) \
-	X(read_ids, "read-ids", "ids long body")
-
 /* Rows beside the log that a relay streams from. */
 #define WH_OUTBOX_STREAM(X) \
 	X(stream_first, "stream-first", "")
@@ -40,8 +36,6 @@
 
 /* Rows say their state. */
 #define WH_OUTBOX_STATES(X) \
-	X(last_open, "last-open", "") \
-	X(open_upto, "open-upto", "upto") \
 	X(count, "count", "") \
 	X(ready, "ready", "") \
 	X(oldest_pending, "oldest-pending", "")
@@ -71,7 +65,7 @@
 
 #define WH_OUTBOX_GROUPS(G) \
 	G(enqueue, WH_OUTBOX_ENQUEUE) G(lock, WH_OUTBOX_LOCK) \
-	G(read, WH_OUTBOX_READ) G(read_ids, WH_OUTBOX_READ_IDS) \
+	G(read, WH_OUTBOX_READ) \
 	G(stream, WH_OUTBOX_STREAM) G(stream_rows, WH_OUTBOX_STREAM_ROWS) \
 	G(strict, WH_OUTBOX_STRICT) G(states, WH_OUTBOX_STATES) \
 	G(backlog, WH_OUTBOX_BACKLOG) G(admin, WH_OUTBOX_ADMIN) G(replay, WH_OUTBOX_REPLAY) \

@@ -5,16 +5,17 @@
 #include "base/error.h"
 
 typedef struct home {
-	const char *name, *layout, *scheme;
+	const char *name, *model, *layout, *scheme;
 } home;
 
 static const home homes[WH_HOMES] = {
-	[WH_NATIVE_SQLITE] = {"native, SQLite", "native", "sqlite"},
-	[WH_NATIVE_POSTGRES] = {"native, PostgreSQL", "native", "postgres"},
-	[WH_EVENT_BUS] = {"event-bus", "event-bus", "sqlite"},
-	[WH_EVENTFERRY] = {"eventferry", "eventferry", "postgres"},
-	[WH_EVENTFERRY_SOLE] = {"eventferry, relay.sole", "eventferry-sole", "postgres"},
-	[WH_DEBEZIUM] = {"debezium", "debezium", "postgres"},
+	[WH_NATIVE_SQLITE] = {"native, SQLite", "outbox", "native", "sqlite"},
+	[WH_NATIVE_POSTGRES] = {"native, PostgreSQL", "outbox", "native", "postgres"},
+	[WH_EVENT_BUS] = {"event-bus", "outbox", "event-bus", "sqlite"},
+	[WH_EVENTFERRY] = {"eventferry", "outbox", "eventferry", "postgres"},
+	[WH_EVENTFERRY_SOLE] = {"eventferry, relay.sole", "outbox", "eventferry-sole",
+				"postgres"},
+	[WH_DEBEZIUM] = {"debezium", "outbox", "debezium", "postgres"},
 };
 
 static const char *const asks[WH_ASKS] = {
@@ -192,10 +193,11 @@ const char *wh_home_name(wh_home which)
 	return homes[which].name;
 }
 
-wh_home wh_home_of(const char *layout, const char *scheme)
+wh_home wh_home_of(const char *model, const char *layout, const char *scheme)
 {
 	for (int i = 0; i < WH_HOMES; i++)
-		if (strcmp(homes[i].layout, layout) == 0 &&
+		if (strcmp(homes[i].model, model) == 0 &&
+		    strcmp(homes[i].layout, layout) == 0 &&
 		    strcmp(homes[i].scheme, scheme) == 0)
 			return (wh_home)i;
 	return WH_HOMES;

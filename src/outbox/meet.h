@@ -46,8 +46,8 @@ typedef enum wh_ask {
 const char *wh_home_name(wh_home which);
 const char *wh_ask_name(wh_ask which);
 
-/* WH_HOMES: there is no such layout there. */
-wh_home wh_home_of(const char *layout, const char *scheme);
+/* The tables of a model that have this layout on this database; WH_HOMES: there are none. */
+wh_home wh_home_of(const char *model, const char *layout, const char *scheme);
 
 /* Does this engine work on these tables at all? */
 bool wh_meet_works(wh_home at, wh_engine by);

@@ -27,36 +27,35 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 	return code;
 }
 
+/* What users should know of a layout that is not native. */
+static const char *limits_of(const char *layout)
+{
+	if (strcmp(layout, "event-bus") == 0)
+		return "no keys and so no order, no headers, no pause; relays compete; "
+		       "what is delivered goes to the archive";
+	if (strcmp(layout, "eventferry") == 0)
+		return "order by aggregate_id alone, no pause, no archive, no errors kept; "
+		       "relays compete, and look for messages four times a second";
+	if (strcmp(layout, "eventferry-sole") == 0)
+		return "one relay alone, under a lease; order by aggregate_id alone, no "
+		       "archive, no errors kept; it looks for messages four times a second";
+	if (strcmp(layout, "debezium") == 0)
+		return "nothing is written to rows, which say nothing of what is delivered; "
+		       "it is streamed";
+	return "";
+}
+
 void wh_outbox_read_layout(wherry_outbox *box, const char *scheme)
 {
 	const wh_store *store = &box->store;
 
 	box->layout = (wh_layout){
-		.home = wh_home_of(store->layout.name, scheme),
-		.ordered = wh_store_says(store, "ordered", "yes"),
+		.home = wh_home_of(store->model->name, store->layout.name, scheme),
 		.streams = !store->stmt.done_delete,
-		.json = wh_store_says(store, "body", "json"),
 		.jsonb = wh_store_says(store, "body", "jsonb"),
 		.uuid = wh_store_says(store, "message_id", "uuid"),
-		.by_aggregate = wh_store_says(store, "order", "aggregate"),
 	};
-}
-
-const char *wh_outbox_limits(const wherry_outbox *box)
-{
-	if (strcmp(box->store.layout.name, "event-bus") == 0)
-		return "no keys and so no order, no headers, no pause; relays compete; "
-		       "what is delivered goes to the archive";
-	if (strcmp(box->store.layout.name, "eventferry") == 0)
-		return "order by aggregate_id alone, no pause, no archive, no errors kept; "
-		       "relays compete, and look for messages four times a second";
-	if (strcmp(box->store.layout.name, "eventferry-sole") == 0)
-		return "one relay alone, under a lease; order by aggregate_id alone, no "
-		       "archive, no errors kept; it looks for messages four times a second";
-	if (strcmp(box->store.layout.name, "debezium") == 0)
-		return "nothing is written to rows, which say nothing of what is delivered; "
-		       "it is streamed";
-	return "";
+	box->store.limits = limits_of(store->layout.name);
 }
 
 static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_error *err)
@@ -93,9 +92,9 @@ wherry_code wh_outbox_open_model(wherry_db *db, const wh_model *model, const cha
 	if (!box)
 		return wh_oom(err);
 	box->store = wh_store_init(db, model);
-	box->body_max = WH_BODY_MAX;
-	box->title = strdup(table ? table : "");
-	code = box->title ? find_layout(box, table, err) : wh_oom(err);
+	code = wh_store_entitle(&box->store, table ? table : "", err);
+	if (code == WHERRY_OK)
+		code = find_layout(box, table, err);
 	if (code != WHERRY_OK)
 		goto out;
 	*out = box;
@@ -111,8 +110,8 @@ static wherry_code load_sole(wherry_outbox *box, wh_version *out, wherry_error *
 	wherry_code code;
 
 	wh_store_unload(&box->store);
-	code = wh_outbox_load(box, db->driver->scheme, "eventferry-sole", box->title,
-			      err);
+	code = wh_outbox_load(box, db->driver->scheme, "eventferry-sole",
+			      box->store.title, err);
 	return code == WHERRY_OK ? wh_store_version(&box->store, out, err) : code;
 }
 
@@ -126,7 +125,7 @@ wherry_code wh_outbox_sole(wherry_outbox *box, wherry_error *err)
 		return WHERRY_OK; /* the caller refuses it */
 	code = load_sole(box, &v, err);
 	if (code == WHERRY_OK && !v.version)
-		code = wh_outbox_make(box->store.db, &how, box->title, err);
+		code = wh_outbox_make(box->store.db, &how, box->store.title, err);
 	if (code != WHERRY_OK)
 		return wh_prefix(err, code,
 				 "relay.sole needs tables for a lease beside '%s', which "
@@ -140,14 +139,8 @@ void wherry_outbox_close(wherry_outbox *box)
 {
 	if (!box)
 		return;
-	free(box->title);
 	wh_store_clear(&box->store);
 	free(box);
-}
-
-void wh_outbox_set_body_max(wherry_outbox *box, int64_t bytes)
-{
-	box->body_max = bytes;
 }
 
 void wherry_message_init(wherry_message *msg)

@@ -20,8 +20,9 @@ wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
 				       "whose rows are only claimed or streamed", err);
 	if (all_open)
 		return wh_outbox_read_late(box, after, NULL, 0, limit, visit, ctx, err);
-	wh_outbox_limits_of(box, &params[2]);
-	code = wh_read_rows(box, box->own.read, box->own.read_ids, params, 4, &v, err);
+	wh_store_limits(&box->store, &params[2]);
+	code = wh_read_rows(&box->store, box->own.read, box->store.stmt.read_ids, params,
+			    4, &v, err);
 	box->store.found += v.n;
 	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }
@@ -36,38 +37,26 @@ wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_rang
 	visitor v = {visit, ctx, 0, 0};
 	wherry_code code = wh_store_ranges(&box->store, holes, n_holes, &params[2], err);
 
-	wh_outbox_limits_of(box, &params[3]);
+	wh_store_limits(&box->store, &params[3]);
 	if (code == WHERRY_OK)
-		code = wh_read_rows(box, box->own.sweep, box->own.read_ids, params, 5, &v,
-				    err);
+		code = wh_read_rows(&box->store, box->own.sweep, box->store.stmt.read_ids,
+				    params, 5, &v, err);
 	box->store.found += v.n;
 	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
-}
-
-static wherry_code read_ids(wherry_outbox *box, const wh_stmt *stmt, const int64_t *ids,
-			    size_t n, wh_open_fn visit, void *ctx, wherry_error *err)
-{
-	visitor v = {visit, ctx, 0, 0};
-	wh_param params[3];
-	wherry_code code;
-
-	code = wh_store_ids(&box->store, ids, n, &params[0], err);
-	if (code != WHERRY_OK)
-		return code;
-	wh_outbox_limits_of(box, &params[1]);
-	return wh_read_rows(box, stmt, stmt, params, 3, &v, err);
-}
-
-wherry_code wh_outbox_read_ids(wherry_outbox *box, const int64_t *ids, size_t n,
-			       wh_open_fn visit, void *ctx, wherry_error *err)
-{
-	return read_ids(box, box->own.read_ids, ids, n, visit, ctx, err);
 }
 
 wherry_code wh_outbox_read_in_turn(wherry_outbox *box, const int64_t *ids, size_t n,
 				   wh_open_fn visit, void *ctx, wherry_error *err)
 {
-	return read_ids(box, box->own.read_in_turn, ids, n, visit, ctx, err);
+	const wh_stmt *stmt = box->own.read_in_turn;
+	visitor v = {visit, ctx, 0, 0};
+	wh_param params[3];
+	wherry_code code = wh_store_ids(&box->store, ids, n, &params[0], err);
+
+	if (code != WHERRY_OK)
+		return code;
+	wh_store_limits(&box->store, &params[1]);
+	return wh_read_rows(&box->store, stmt, stmt, params, 3, &v, err);
 }
 
 static wherry_code take_dead_key(void *ctx, const wh_row *row, wherry_error *err)
@@ -111,7 +100,7 @@ static wherry_code dead_page(void *ctx, int64_t limit, bool bare, wherry_error *
 
 	d->params[0] = WH_INT_PARAM("after", d->v.last);
 	d->params[1] = WH_INT_PARAM("limit", limit);
-	wh_outbox_limits_of(d->box, &d->params[3]);
+	wh_store_limits(&d->box->store, &d->params[3]);
 	if (bare)
 		d->params[3].number = -1;
 	return wh_db_run(d->box->store.db, d->stmt, d->params, 5,
@@ -133,31 +122,7 @@ wherry_code wh_outbox_dead_keys(wherry_outbox *box, uint64_t partitions, int64_t
 		d.stmt = box->store.stmt.partitions_dead_keys;
 		d.params[2] = wh_partitions_param(partitions, list);
 	}
-	return wh_read_pages(box, &pages, limit, err);
-}
-
-wherry_code wh_outbox_open_upto(wherry_outbox *box, int64_t upto, bool *out_any,
-				wherry_error *err)
-{
-	const wh_param param = WH_INT_PARAM("upto", upto);
-	int64_t n = 0;
-	wherry_code code =
-		wh_store_ask(&box->store, box->own.open_upto, &param, 1, &n, err);
-
-	if (code == WHERRY_OK)
-		*out_any = n > 0;
-	return code;
-}
-
-wherry_code wh_outbox_last_open(wherry_outbox *box, int64_t *out_id, wherry_error *err)
-{
-	int64_t id = 0;
-	wherry_code code =
-		wh_store_ask(&box->store, box->own.last_open, NULL, 0, &id, err);
-
-	if (code == WHERRY_OK)
-		*out_id = id;
-	return code;
+	return wh_read_pages(&box->store, &pages, limit, err);
 }
 
 wherry_code wh_take_horizon(void *ctx, const wh_row *row, wherry_error *err)

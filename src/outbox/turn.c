@@ -12,7 +12,7 @@ static wherry_code read_call(wherry_outbox *box, const wh_read_from *from,
 	params[0] = WH_INT_PARAM("after", from->after);
 	params[1] = WH_INT_PARAM("limit", from->limit);
 	out->n_params = 5;
-	wh_outbox_limits_of(box, &params[3]);
+	wh_store_limits(&box->store, &params[3]);
 	out->stmt = late ? box->own.sweep : box->own.read;
 	if (from->touched && box->own.sweep_touched)
 		out->stmt = box->own.sweep_touched;
@@ -35,7 +35,7 @@ wherry_code wh_partitions_read_params(wherry_outbox *box, const wh_read_from *fr
 	code = wh_store_list(&box->store.ranges, share->known, share->n_known, &out[6],
 			     err);
 	out[6].name = "known";
-	wh_outbox_limits_of(box, &out[7]);
+	wh_store_limits(&box->store, &out[7]);
 	return code;
 }
 
@@ -78,8 +78,8 @@ wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack
 	if (ack)
 		ack->call.changed = calls[0].changed;
 	if (wh_db_about_row(box->store.db, code, &why)) {
-		code = wh_read_carefully(box, read.stmt, box->own.read_ids, params,
-					 read.n_params, &reader, &why);
+		code = wh_read_carefully(&box->store, read.stmt, box->store.stmt.read_ids,
+					 params, read.n_params, &reader, &why);
 		if (code == WHERRY_OK)
 			code = wh_outbox_horizon(box, lease, statements, horizon, &why);
 	}

@@ -28,8 +28,8 @@ wherry_code wh_suspect_step(wherry_relay *r, wherry_error *err)
 	wherry_code code;
 
 	if (e && e->tried && (e->stage == WH_READY || e->stage == WH_WAITING)) {
-		code = wh_store_untry(&r->box->store, &r->lease, e->msg.id,
-				      e->msg.message_id, e->msg.attempts + 1, err);
+		code = wh_store_untry(r->store, &r->lease, e->msg.id, e->msg.message_id,
+				      e->msg.attempts + 1, err);
 		if (code != WHERRY_OK)
 			return code;
 		e->tried = false;
@@ -279,7 +279,7 @@ static wherry_code check_fence(wherry_relay *r, int64_t now, wherry_error *err)
 
 	if (!r->unfenced)
 		return WHERRY_OK;
-	code = wh_store_fence(&r->box->store, &r->lease, err);
+	code = wh_store_fence(r->store, &r->lease, err);
 	if (code == WHERRY_OK)
 		r->unfenced = false;
 	else if (code == WHERRY_STALE)

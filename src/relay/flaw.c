@@ -66,7 +66,7 @@ static bool number_flaw(wherry_relay *r, const wh_open_row *row)
 
 	if (row->unreadable)
 		wh_buf_printf(why, "the row cannot be read: %s", row->unreadable);
-	else if (row->id <= 0 && r->engine->writes_rows && !r->box->store.layout.by_claim)
+	else if (row->id <= 0 && r->engine->writes_rows && !r->store->layout.by_claim)
 		wh_buf_printf(why, "id is %" PRId64 ": ids begin at 1", row->id);
 	else if (row->odd)
 		wh_buf_printf(why, "%s is not an integer", row->odd);
@@ -92,19 +92,19 @@ static bool body_withheld(const wherry_relay *r, const wh_open_row *row, wh_view
 
 static bool body_flaw(wherry_relay *r, const wh_open_row *row)
 {
-	wh_view body = wh_outbox_body(row);
+	wh_view body = wh_open_body(row);
 	wh_buf *why = &r->flaw_text;
 
 	if (body_withheld(r, row, body))
 		wh_buf_printf(why,
 			      "payload is over its limit of %" PRId64
 			      " bytes (setting outbox.body_max), or NULL",
-			      r->box->body_max);
-	else if ((int64_t)body.len > r->box->body_max)
+			      r->store->body_max);
+	else if ((int64_t)body.len > r->store->body_max)
 		wh_buf_printf(why,
 			      "payload is %zu bytes, the limit is %" PRId64
 			      " (setting outbox.body_max)",
-			      body.len, r->box->body_max);
+			      body.len, r->store->body_max);
 	else
 		return false;
 	return true;
@@ -113,7 +113,7 @@ static bool body_flaw(wherry_relay *r, const wh_open_row *row)
 /* In tables the key's column has another name. */
 static const char *column_of(const wherry_relay *r, const char *field)
 {
-	bool native = strcmp(r->box->store.layout.name, "native") == 0;
+	bool native = strcmp(r->store->layout.name, "native") == 0;
 
 	return native && strcmp(field, "key") == 0 ? "partition_key" : field;
 }
@@ -149,7 +149,7 @@ void wh_flaw_trim(const wherry_relay *r, wh_open_row *row)
 	if (!row->topic.ptr)
 		row->topic = (wh_view){"", 0};
 	row->no_body =
-		row->no_body || (int64_t)wh_outbox_body(row).len > r->box->body_max;
+		row->no_body || (int64_t)wh_open_body(row).len > r->store->body_max;
 }
 
 void wh_flaw_key(wherry_relay *r, const wh_open_row *row)

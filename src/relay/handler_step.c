@@ -41,7 +41,7 @@ void wh_handlers_grant(wherry_relay *r)
 
 	if (!r->pub)
 		return;
-	(void)snprintf(grant.outbox, sizeof(grant.outbox), "%s", r->box->title);
+	(void)snprintf(grant.outbox, sizeof(grant.outbox), "%s", r->store->title);
 	(void)snprintf(grant.owner, sizeof(grant.owner), "%s", r->lease.owner);
 	(void)snprintf(grant.token, sizeof(grant.token), "%s", r->lease.token);
 	wh_publisher_grant(r->pub, &grant);
@@ -206,8 +206,8 @@ static wherry_code look(const wherry_call *call, wherry_code code, wherry_error 
 	if (connect(call->pool, &fresh, &ignored) != WHERRY_OK)
 		return code;
 	if (box_of(fresh, call->grant.outbox, &box, &ignored) != WHERRY_OK ||
-	    wh_outbox_read_ids(box, &call->message.id, 1, see_open, &open, &ignored) !=
-		    WHERRY_OK)
+	    wh_store_read_ids(&box->store, &call->message.id, 1, see_open, &open,
+			      &ignored) != WHERRY_OK)
 		open = true; /* nobody knows: it is tried again */
 	close_connection(fresh);
 	if (open)

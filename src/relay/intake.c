@@ -63,20 +63,20 @@ int64_t wh_intake_place(wherry_relay *r, int64_t id)
 static bool was_tried_alone(const wherry_relay *r, const wh_open_row *row)
 {
 	return row->state == WHERRY_PROCESSING ||
-	       (r->box->store.stmt.sole_begin && row->state == WHERRY_FAILED);
+	       (r->store->stmt.sole_begin && row->state == WHERRY_FAILED);
 }
 
 wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error *err)
 {
 	const char *poison = wh_flaw_of(r, row);
-	wh_view body = wh_outbox_body(row);
+	wh_view body = wh_open_body(row);
 	wh_open_row trimmed = *row;
 	wh_key *key = NULL;
 	wh_entry *e;
 
 	if (poison)
 		wh_flaw_trim(r, &trimmed);
-	else if (r->box->layout.json && !wh_json_valid(body.ptr, body.len))
+	else if (r->store->layout.json && !wh_json_valid(body.ptr, body.len))
 		poison = "its payload is no JSON";
 
 	if (r->set.ordered && r->key_text.len) {

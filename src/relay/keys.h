@@ -18,7 +18,7 @@
 
 #include "base/buf.h"
 #include "base/fsm.h"
-#include "outbox/outbox.h"
+#include "store/open_row.h"
 #include "relay/places.h"
 
 enum { WH_KEY_FREE, WH_KEY_HELD, WH_KEY_DRAINING, WH_KEY_PARKED };

@@ -42,10 +42,10 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	wh_handlers_grant(r);
 	if (r->engine->begin)
 		r->engine->begin(r, now);
-	if (*wh_outbox_limits(r->box))
+	if (*r->store->limits)
 		wh_relay_say(r, WHERRY_LOG_INFO, "layout",
-			     wh_log_text("name", r->box->store.layout.name),
-			     wh_log_text("limits", wh_outbox_limits(r->box)));
+			     wh_log_text("name", r->store->layout.name),
+			     wh_log_text("limits", r->store->limits));
 	wh_relay_say(r, WHERRY_LOG_INFO, "leading", wh_log_int("epoch", r->lease.epoch),
 		     wh_log_int("suspects", r->lease.suspects));
 	if (r->lease.suspects)
@@ -80,7 +80,7 @@ static wherry_code take(wherry_relay *r, wherry_error *err)
 
 	if (r->engine->take)
 		return r->engine->take(r, err);
-	return wh_store_lease_as(&r->box->store, r->engine->id, s->redeliver, s->name,
+	return wh_store_lease_as(r->store, r->engine->id, s->redeliver, s->name,
 				 s->lease_us, s->window, &r->lease, err);
 }
 
@@ -97,7 +97,7 @@ static wherry_code take_and_meet(wherry_relay *r, wherry_error *err)
 	code = wh_relay_meet(r, err);
 	if (code == WHERRY_OK)
 		return code;
-	if (wherry_outbox_release(r->box, &r->lease, NULL) != WHERRY_OK)
+	if (wh_store_release(r->store, &r->lease, NULL) != WHERRY_OK)
 		wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-expire");
 	r->lease.epoch = 0;
 	*r->lease.token = 0;
@@ -110,13 +110,13 @@ static wherry_code expire_orphan(wherry_relay *r, wh_holder *holder, wherry_erro
 	wherry_code code;
 
 	if (holder->left_us <= 0 || r->engine->joins_leader ||
-	    !wh_store_orphaned(&r->box->store, holder->process))
+	    !wh_store_orphaned(r->store, holder->process))
 		return WHERRY_OK;
 	wh_relay_say(r, WHERRY_LOG_WARN, "leader-gone",
 		     wh_log_text("leader", holder->owner),
 		     wh_log_note("its process has ended; its lease is taken over at "
 				 "once"));
-	code = wh_store_expire(&r->box->store, 0, holder->epoch, err);
+	code = wh_store_expire(r->store, 0, holder->epoch, err);
 	if (code == WHERRY_OK)
 		holder->left_us = 0;
 	return code;
@@ -148,7 +148,7 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 	if (now < r->renew_at_us)
 		return WHERRY_OK;
 	(void)wh_db_replaced(r->db, true); /* if so, the next call fails */
-	code = wh_store_holder(&r->box->store, &holder, &why);
+	code = wh_store_holder(r->store, &holder, &why);
 	if (code == WHERRY_OK)
 		code = expire_orphan(r, &holder, &why);
 	if (code == WHERRY_OK && holder.left_us > 0)
@@ -200,7 +200,7 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 	fresh.suspects = r->lease.suspects || !is_proven(r) ? 1 : 0;
 	wh_report_update(r);
 	code = r->engine->renew ? r->engine->renew(r, &fresh, err)
-				: wherry_outbox_renew(r->box, &fresh, err);
+				: wh_store_renew(r->store, &fresh, err);
 	if (code == WHERRY_STALE)
 		wh_lease_lost(r, now, "it expired or was taken over");
 	if (code != WHERRY_OK)
@@ -264,7 +264,7 @@ static void forget(wherry_relay *r)
 
 wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wherry_code code = wherry_outbox_release(r->box, &r->lease, err);
+	wherry_code code = wh_store_release(r->store, &r->lease, err);
 
 	if (code == WHERRY_STALE)
 		wh_lease_lost(r, now, "it expired before it was given back");

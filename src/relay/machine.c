@@ -5,6 +5,7 @@
 #include "base/sized.h"
 #include "relay/dead_letters.h"
 #include "relay/engine/engine.h"
+#include "store/purge.h"
 
 enum { PURGE_ROWS = 1000, LOG_LINE_MAX = 64 * 1024 };
 
@@ -71,23 +72,25 @@ static bool purges(const wherry_relay *r)
 	       (r->set.retention_us || r->set.archive_retention_us);
 }
 
-/* One batch of the outbox, and one of its archive; *out_n: the larger. */
+/* One batch of the table, and one of its archive; *out_n: the larger. */
 static wherry_code purge(wherry_relay *r, int64_t *out_n, wherry_error *err)
 {
 	const wh_relay_settings *s = &r->set;
+	const wh_store_stmts *stmt = &r->store->stmt;
 	int64_t done = 0, archived = 0;
 	wherry_code code = WHERRY_OK;
 
 	if (s->retention_us && s->archive_expired)
-		code = wherry_outbox_archive(r->box, s->retention_us, PURGE_ROWS,
-					     PURGE_ROWS, &done, err);
+		code = wh_store_purge(r->store, stmt->archive, stmt->purge_archived,
+				      s->retention_us, PURGE_ROWS, PURGE_ROWS, &done,
+				      err);
 	else if (s->retention_us)
-		code = wherry_outbox_purge(r->box, s->retention_us, PURGE_ROWS,
-					   PURGE_ROWS, &done, err);
+		code = wh_store_purge(r->store, NULL, stmt->purge, s->retention_us,
+				      PURGE_ROWS, PURGE_ROWS, &done, err);
 	if (code == WHERRY_OK && s->archive_retention_us)
-		code = wherry_outbox_purge_archive(r->box, s->archive_retention_us,
-						   PURGE_ROWS, PURGE_ROWS, &archived,
-						   err);
+		code = wh_store_purge(r->store, NULL, stmt->purge_archive,
+				      s->archive_retention_us, PURGE_ROWS, PURGE_ROWS,
+				      &archived, err);
 	*out_n = done > archived ? done : archived;
 	return code;
 }
@@ -312,7 +315,7 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 
 bool wh_relay_woken(wherry_relay *r, int64_t now)
 {
-	wh_look look = {.now_us = now, .found = r->box->store.found};
+	wh_look look = {.now_us = now, .found = r->store->found};
 
 	look.calm =
 		r->fsm.state == WH_STANDBY || (r->engine->is_fed && r->engine->is_fed(r));

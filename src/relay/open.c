@@ -155,12 +155,13 @@ static bool asked(const wherry_relay *r, wh_ask ask)
 
 wherry_code wh_relay_meet(const wherry_relay *r, wherry_error *err)
 {
+	wh_home home = wh_home_of(r->store->model->name, r->store->layout.name,
+				  r->db->driver->scheme);
 	wherry_code code = WHERRY_OK;
 
 	for (int ask = 0; code == WHERRY_OK && ask < WH_ASKS; ask++)
 		if (asked(r, (wh_ask)ask))
-			code = wh_meet_check(r->box->layout.home, r->engine->id,
-					     (wh_ask)ask, err);
+			code = wh_meet_check(home, r->engine->id, (wh_ask)ask, err);
 	if (code == WHERRY_OK && r->set.strict)
 		code = wh_strict_check(r, err);
 	return code;
@@ -169,18 +170,18 @@ wherry_code wh_relay_meet(const wherry_relay *r, wherry_error *err)
 /* Leave out by default what the tables cannot do; refuse it if it was asked for. */
 static wherry_code apply_layout(wherry_relay *r, wherry_error *err)
 {
-	const wh_layout *layout = &r->box->layout;
+	const wh_store *store = r->store;
 	wh_relay_settings *s = &r->set;
 	wherry_code code;
 
 	code = wh_engine_choose(r, err);
-	s->ordered = s->ordered && layout->ordered;
-	s->strict = s->strict && s->ordered && r->box->own.frontier;
+	s->ordered = s->ordered && store->layout.ordered;
+	s->strict = s->strict && s->ordered && r->box && r->box->own.frontier;
 	if (code == WHERRY_OK)
 		code = wh_relay_meet(r, err);
 	if (code != WHERRY_OK)
 		return code;
-	if ((r->box->store.layout.by_claim || r->box->store.stmt.sole_claims) &&
+	if ((store->layout.by_claim || store->stmt.sole_claims) &&
 	    !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
 		s->retention_us = 0; /* others may count on what was delivered */
 	return WHERRY_OK;
@@ -264,8 +265,11 @@ static wherry_code open_box(wherry_relay *r, wherry_error *err)
 				  &r->box, err);
 	if (code == WHERRY_OK && wh_config_switch(r->config, WH_RELAY_SOLE))
 		code = wh_outbox_sole(r->box, err);
-	if (code == WHERRY_OK)
-		r->box->store.report = &r->report;
+	if (code == WHERRY_OK) {
+		r->store = &r->box->store;
+		r->store->report = &r->report;
+		r->store->body_max = wh_config_int(r->config, WH_OUTBOX_BODY_MAX);
+	}
 	if (code == WHERRY_OK)
 		code = apply_layout(r, err);
 	if (code == WHERRY_OK)
@@ -273,10 +277,7 @@ static wherry_code open_box(wherry_relay *r, wherry_error *err)
 	if (code == WHERRY_OK && r->engine->attach)
 		code = r->engine->attach(r, err);
 	if (code == WHERRY_OK)
-		wh_outbox_set_body_max(r->box,
-				       wh_config_int(r->config, WH_OUTBOX_BODY_MAX));
-	if (code == WHERRY_OK)
-		code = wh_store_watch(&r->box->store, !r->engine->claims_rows, err);
+		code = wh_store_watch(r->store, !r->engine->claims_rows, err);
 	return code;
 }
 
@@ -398,9 +399,9 @@ void wherry_relay_close(wherry_relay *r)
 {
 	if (!r || wh_hooks_inside(r))
 		return;
-	if (r->box && r->lease.epoch && !r->engine->claims_rows &&
+	if (r->store && r->lease.epoch && !r->engine->claims_rows &&
 	    !r->window.in_flight.n && !r->window.settled.n &&
-	    wherry_outbox_release(r->box, &r->lease, NULL) != WHERRY_OK)
+	    wh_store_release(r->store, &r->lease, NULL) != WHERRY_OK)
 		wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-expire");
 	if (r->to)
 		wherry_publisher_close(r->pub);
@@ -485,6 +486,7 @@ wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err)
 	wherry_outbox_close(r->box);
 	wherry_db_close(r->db);
 	r->box = NULL;
+	r->store = NULL;
 	r->db = NULL;
 	code = open_db(r, err);
 	if (code == WHERRY_OK)

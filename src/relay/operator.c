@@ -25,10 +25,9 @@ wherry_code wh_operator_look(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	bool paused = r->stats.paused;
 	int64_t version = r->control_version, before = version;
-	wherry_code code =
-		r->engine->control
-			? r->engine->control(r, &paused, &version, err)
-			: wh_store_control(&r->box->store, &paused, &version, err);
+	wherry_code code = r->engine->control
+				   ? r->engine->control(r, &paused, &version, err)
+				   : wh_store_control(r->store, &paused, &version, err);
 
 	if (code != WHERRY_OK)
 		return code;

@@ -138,7 +138,9 @@ struct wherry_relay {
 
 	wherry_config *config; /* A copy, to open things again. */
 	wherry_db *db;         /* NULL while it could not be opened again. */
-	wherry_outbox *box;    /* The same. */
+	wh_store *store;       /* The table of messages to deliver; the same. */
+	wherry_outbox *box; /* The outbox that the store belongs to, for the engines that
+				  read one; the same. */
 	wherry_publisher *pub; /* The same. */
 	char *from, *to;       /* URLs; NULL: the caller's own db and publisher. */
 	unsigned caps;         /* The publisher's. */

@@ -461,7 +461,7 @@ bool wh_settle_rides(const wherry_relay *r, int64_t now)
 		e = e->next;
 	return e && now >= r->flush_at_us && r->engine->writes_rows &&
 	       !r->window.n_undelivered &&
-	       wh_store_acks(&r->box->store, &r->lease, r->set.on_done);
+	       wh_store_acks(r->store, &r->lease, r->set.on_done);
 }
 
 bool wh_settle_ride(wherry_relay *r, int64_t now, wh_ride *out)
@@ -471,7 +471,7 @@ bool wh_settle_ride(wherry_relay *r, int64_t now, wh_ride *out)
 	out->s = wh_settle_empty(r);
 	out->n = written_at_once(r);
 	wh_settle_gather(r, &out->s, out->n);
-	return wh_store_ack(&r->box->store, &r->lease, &out->s, &out->ack);
+	return wh_store_ack(r->store, &r->lease, &out->s, &out->ack);
 }
 
 void wh_settle_rode(wherry_relay *r, const wh_ride *ride, int64_t now)
@@ -490,7 +490,7 @@ wherry_code wh_settle_write(wherry_relay *r, const wh_settlement *s, wh_settled 
 	if (!(s->n_done || s->n_failed || s->n_back || s->try_id))
 		return WHERRY_OK;
 	wh_meanwhile_begin(r);
-	code = wh_store_settle(&r->box->store, &r->lease, s, out, err);
+	code = wh_store_settle(r->store, &r->lease, s, out, err);
 	wh_meanwhile_end(r);
 	return code;
 }

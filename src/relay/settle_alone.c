@@ -33,7 +33,7 @@ static wherry_code write_first_alone(wherry_relay *r, wh_settlement *s, wh_settl
 	out->n_done = (int64_t)s->n_done;
 	if (!(s->n_done || s->n_failed || s->n_back))
 		return WHERRY_OK;
-	return wh_store_settle(&r->box->store, &r->lease, s, out, err);
+	return wh_store_settle(r->store, &r->lease, s, out, err);
 }
 
 /* The database refuses what became of one message: it waits, and others are written. */

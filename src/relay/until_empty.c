@@ -21,7 +21,7 @@ wherry_code wh_until_empty_begin(wherry_relay *r, int64_t now, wherry_error *err
 	if (r->target_id >= 0)
 		return WHERRY_OK;
 	return r->engine->aim ? r->engine->aim(r, err)
-			      : wh_outbox_last_open(r->box, &r->target_id, err);
+			      : wh_store_last_open(r->store, &r->target_id, err);
 }
 
 wherry_code wh_until_empty_step(wherry_relay *r, int64_t now, wherry_error *err)

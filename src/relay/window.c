@@ -167,7 +167,7 @@ wh_entry *wh_window_add(wh_window *w, const wh_open_row *row)
 	wh_arena *arena = &batch->arena;
 	size_t before = arena->used;
 	wh_entry *e = wh_arena_alloc(arena, sizeof(*e));
-	wh_view body = wh_outbox_body(row);
+	wh_view body = wh_open_body(row);
 	bool failed = !e;
 
 	if (e) {

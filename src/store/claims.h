@@ -5,6 +5,7 @@
 #ifndef WH_STORE_CLAIMS_H
 #define WH_STORE_CLAIMS_H
 
+#include "store/open_row.h"
 #include "store/store.h"
 
 /* Where claims go on that passed over rows they could not have; begun by wh_claim_rewind(). */
@@ -63,6 +64,23 @@ wherry_code wh_store_claim_ids(wh_store *store, const wherry_lease *lease,
 /* The parameters "message_id" and "started" of one claimed row; NULL where not needed. */
 void wh_store_claim_params(const wh_store *store, const wherry_lease *lease, int64_t id,
 			   wh_param out[2]);
+
+/*
+ * Claim rows and visit them with their texts.  With store->careful set the texts are read behind
+ * the claim, so that a row that the database cannot send fails nothing.
+ *
+ * @param place     NULL: look from the beginning each time.
+ * @param out_more  There may be more to claim at once.
+ */
+wherry_code wh_store_claim_rows(wh_store *store, const wherry_lease *lease,
+				const wherry_claim_options *options,
+				wh_claim_place *place, wh_open_fn visit, void *ctx,
+				bool *out_more, wherry_error *err);
+
+/* The same for wh_store_claim_expired().  One row alone is in the state processing. */
+wherry_code wh_store_claim_expired_rows(wh_store *store, const wherry_lease *lease,
+					const wherry_claim_options *options,
+					wh_open_fn visit, void *ctx, wherry_error *err);
 
 /* How long until a claim expires, and until a failed row is due; WH_NEVER: there is none,
  * with park: but behind dead ones.  lasts_us: of a claim, where rows do not say. */

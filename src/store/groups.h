@@ -105,6 +105,15 @@
 #define WH_STORE_TURNS(X) \
 	X(claim_lock, "claim-lock", "")
 
+/* Open rows by their ids. */
+#define WH_STORE_READ_IDS(X) \
+	X(read_ids, "read-ids", "ids long body")
+
+/* Which ids are not delivered yet. */
+#define WH_STORE_OPEN(X) \
+	X(last_open, "last-open", "") \
+	X(open_upto, "open-upto", "upto")
+
 /* What became of rows. */
 #define WH_STORE_SETTLE(X) \
 	X(done_delete, "done-delete", "ids token names width") \
@@ -162,7 +171,8 @@
 	G(schema, WH_STORE_SCHEMA) G(versions, WH_STORE_VERSIONS) G(migrate, WH_STORE_MIGRATE) \
 	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(members, WH_STORE_MEMBERS) \
 	G(position, WH_STORE_POSITION) G(sole, WH_STORE_SOLE) G(alone, WH_STORE_ALONE) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
-	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(settle, WH_STORE_SETTLE) \
+	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
+	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) \
 	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(ack, WH_STORE_ACK) \
 	G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) G(expire, WH_STORE_EXPIRE) \
 	G(partitions, WH_STORE_PARTITIONS)

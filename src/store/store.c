@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "store/fields.h"
 
 enum {
 	IDS_MAX = 4 * 1024 * 1024,    /* bytes of a list of ids */
@@ -172,6 +173,8 @@ wh_store wh_store_init(wherry_db *db, const wh_model *model)
 		.model = model,
 		.db = db,
 		.partitioned = -1,
+		.limits = "",
+		.body_max = WH_BODY_MAX,
 		.ids = WH_BUF_INIT(IDS_MAX),
 		.ranges = WH_BUF_INIT(IDS_MAX),
 		.message_ids = WH_BUF_INIT(NAMES_MAX),
@@ -181,10 +184,23 @@ wh_store wh_store_init(wherry_db *db, const wh_model *model)
 void wh_store_clear(wh_store *store)
 {
 	wh_store_unload(store);
+	free(store->title);
+	store->title = NULL;
 	wh_buf_clear(&store->ids);
 	wh_buf_clear(&store->ranges);
 	wh_buf_clear(&store->message_ids);
 	wh_marks_clear(&store->marks);
+}
+
+wherry_code wh_store_entitle(wh_store *store, const char *title, wherry_error *err)
+{
+	char *copy = strdup(title);
+
+	if (!copy)
+		return wh_oom(err);
+	free(store->title);
+	store->title = copy;
+	return WHERRY_OK;
 }
 
 /* ---- layouts ---- */
@@ -235,6 +251,9 @@ static wherry_code read_layout(wh_store *store, wherry_error *err)
 	wh_store_layout layout = {
 		.by_claim = says(&store->sql, "fence", "claim"),
 		.unheard = says(&store->sql, "wakes", "no"),
+		.ordered = says(&store->sql, "ordered", "yes"),
+		.by_aggregate = says(&store->sql, "order", "aggregate"),
+		.json = says(&store->sql, "body", "json"),
 	};
 
 	if (!wh_sql_word(&store->sql, "name", layout.name, sizeof(layout.name)) ||
@@ -391,6 +410,28 @@ wherry_code wh_store_cannot(const wh_store *store, const char *what, wherry_erro
 {
 	return wh_fail(err, WHERRY_UNSUPPORTED, "%s '%s' has the layout %s, %s",
 		       store->model->name, store->name.ptr, store->layout.name, what);
+}
+
+wherry_code wh_store_open_upto(const wh_store *store, int64_t upto, bool *out_any,
+			       wherry_error *err)
+{
+	const wh_param param = WH_INT_PARAM("upto", upto);
+	int64_t n = 0;
+	wherry_code code = wh_store_ask(store, store->stmt.open_upto, &param, 1, &n, err);
+
+	if (code == WHERRY_OK)
+		*out_any = n > 0;
+	return code;
+}
+
+wherry_code wh_store_last_open(const wh_store *store, int64_t *out_id, wherry_error *err)
+{
+	int64_t id = 0;
+	wherry_code code = wh_store_ask(store, store->stmt.last_open, NULL, 0, &id, err);
+
+	if (code == WHERRY_OK)
+		*out_id = id;
+	return code;
 }
 
 wherry_code wh_store_partitioned(wh_store *store, bool *out, wherry_error *err)

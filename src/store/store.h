@@ -28,6 +28,9 @@ typedef struct wh_store_layout {
 	char name[24];
 	bool by_claim;     /* No token, no lease: a claim is known by its own mark. */
 	bool unheard;      /* Nothing wakes relays. */
+	bool ordered;      /* There are keys, and order by them. */
+	bool by_aggregate; /* Order is that of the aggregate id, whatever the key. */
+	bool json;         /* Bodies are JSON, kept as any text. */
 	char columns[200]; /* It is known by these: "id,topic"; !x: must not be there. */
 	char archive[200]; /* Those of its archive; "": there is none. */
 } wh_store_layout;
@@ -47,6 +50,10 @@ typedef struct wh_store {
 	char payload_type[16]; /* that of its bodies; "": there is no choice */
 	int partitioned;       /* it was made for partitions; -1: nobody has looked */
 	int64_t found;         /* rows read in order to deliver them */
+	char *title;           /* Name as it was opened, maybe with its schema; owned. */
+	const char *limits;    /* What users should know of its layout; "": nothing. */
+	int64_t body_max;      /* Bytes that a body may have. */
+	bool careful;          /* Claim without texts, and read those behind the claim. */
 	const struct wh_relay_report
 		*report;    /* of the relay that works with it; NULL: none does */
 	wh_marks marks;     /* the marks of claims, in layouts that have them */
@@ -93,6 +100,9 @@ typedef struct wh_version {
 wherry_code wh_store_recognize(wh_store *store, const char *table, void *own,
 			       wh_version *out, wherry_error *err);
 
+/* Keep the name as it was opened.  Given to the store. */
+wherry_code wh_store_entitle(wh_store *store, const char *title, wherry_error *err);
+
 /* Is the schema there, and whole?  Sets store->version. */
 wherry_code wh_store_check(wh_store *store, const wh_version *v, wherry_error *err);
 
@@ -111,6 +121,13 @@ wherry_code wh_store_cannot(const wh_store *store, const char *what, wherry_erro
 wherry_code wh_store_ask(const wh_store *store, const wh_stmt *stmt,
 			 const wh_param *params, size_t n_params, int64_t *inout,
 			 wherry_error *err);
+
+/* The highest id that is not delivered yet, 0: there is none. */
+wherry_code wh_store_last_open(const wh_store *store, int64_t *out_id, wherry_error *err);
+
+/* Is anything up to this id not delivered yet? */
+wherry_code wh_store_open_upto(const wh_store *store, int64_t upto, bool *out_any,
+			       wherry_error *err);
 
 /* Was the table made for partitions? */
 wherry_code wh_store_partitioned(wh_store *store, bool *out, wherry_error *err);

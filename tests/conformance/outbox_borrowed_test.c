@@ -341,7 +341,7 @@ static wherry_code same_body(void *ctx, const wherry_row *row)
 static wherry_code same_open(void *ctx, const wh_open_row *row, wherry_error *err)
 {
 	(void)err;
-	assert_true(wh_view_eq(wh_outbox_body(row), *(wh_view *)ctx));
+	assert_true(wh_view_eq(wh_open_body(row), *(wh_view *)ctx));
 	return WHERRY_OK;
 }
 

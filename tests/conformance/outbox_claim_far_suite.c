@@ -36,8 +36,8 @@ static void go_on(outbox_fixture *f, far_claim *c)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	c->n = 0;
-	WHERRY_PASS(wh_outbox_claim(f->box, &c->lease, &claim_ten, &c->place, keep, c,
-				    &c->more, &err));
+	WHERRY_PASS(wh_store_claim_rows(&f->box->store, &c->lease, &claim_ten, &c->place,
+					keep, c, &c->more, &err));
 }
 
 static void end(far_claim *c)

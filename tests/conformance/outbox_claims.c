@@ -71,8 +71,8 @@ void claim_takes_share(outbox_fixture *f, const wherry_lease *lease, const char 
 	sharing s = {.ids = WH_BUF_INIT(4096)};
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	WHERRY_PASS(
-		wh_outbox_claim_expired(f->box, lease, &claim_ten, put_row, &s, &err));
+	WHERRY_PASS(wh_store_claim_expired_rows(&f->box->store, lease, &claim_ten,
+						put_row, &s, &err));
 	assert_string_equal(wh_buf_str(&s.ids), ids);
 	assert_int_equal(s.alone, *ids && !strchr(ids, ' '));
 	wh_buf_clear(&s.ids);

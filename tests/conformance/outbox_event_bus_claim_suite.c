@@ -267,14 +267,14 @@ static void until_empty_ends_though_rowids_are_used_again(void **state)
 	bus_publish(f, "one", "{}");
 	bus_raw(f, "UPDATE outbox SET created_on = "
 		   "strftime('%%Y-%%m-%%dT%%H:%%M:%%fZ', 'now', '-1 seconds')");
-	WHERRY_PASS(wh_outbox_last_open(f->box, &target, &err));
-	WHERRY_PASS(wh_outbox_open_upto(f->box, target, &open, &err));
+	WHERRY_PASS(wh_store_last_open(&f->box->store, &target, &err));
+	WHERRY_PASS(wh_store_open_upto(&f->box->store, target, &open, &err));
 	assert_true(open);
 	claim_takes(f, &a, &claim_ten, "1");
 	claim_done(f, &a, 1);
 	bus_publish(f, "two", "{}");
 	assert_int_equal(bus_int(f, "SELECT rowid FROM outbox"), 1);
-	WHERRY_PASS(wh_outbox_open_upto(f->box, target, &open, &err));
+	WHERRY_PASS(wh_store_open_upto(&f->box->store, target, &open, &err));
 	assert_false(open);
 }
 

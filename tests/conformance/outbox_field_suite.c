@@ -54,7 +54,7 @@ static void same_view(wh_view read, const char *sent, const char *absent)
 static wherry_code compare_open(void *ctx, const wh_open_row *row, wherry_error *err)
 {
 	const wherry_message *sent = ctx;
-	wh_view body = wh_outbox_body(row);
+	wh_view body = wh_open_body(row);
 
 	(void)err;
 	if (sent->message_id)
@@ -85,7 +85,7 @@ static void comes_back(outbox_fixture *f, const wherry_message *msg)
 	WHERRY_PASS(wherry_outbox_show(f->box, ident, compare_row, &copy, &err));
 	WHERRY_PASS(wh_outbox_read(f->box, false, id - 1, 1, compare_open, &copy, &err));
 	WHERRY_PASS(wh_outbox_read(f->box, true, id - 1, 1, compare_open, &copy, &err));
-	WHERRY_PASS(wh_outbox_read_ids(f->box, &id, 1, compare_open, &copy, &err));
+	WHERRY_PASS(wh_store_read_ids(&f->box->store, &id, 1, compare_open, &copy, &err));
 }
 
 static void is_refused(outbox_fixture *f, const wherry_message *msg, wherry_code code,
@@ -257,7 +257,7 @@ static void a_body_over_the_limit_is_refused_and_names_the_setting(void **state)
 	wherry_message msg = WHERRY_MESSAGE(.topic = "t", .body = body, .body_len = 1001);
 
 	memset(body, 'x', sizeof(body));
-	wh_outbox_set_body_max(f->box, 1000);
+	f->box->store.body_max = 1000;
 	is_refused(f, &msg, WHERRY_TOOBIG, "outbox.body_max");
 	msg.body_len = 1000;
 	comes_back(f, &msg);

@@ -560,10 +560,10 @@ static void a_relay_reads_again_what_it_left(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	one_of_each(f);
-	WHERRY_PASS(wh_outbox_read_ids(f->box, ids, 7, put_open, &out, &err));
+	WHERRY_PASS(wh_store_read_ids(&f->box->store, ids, 7, put_open, &out, &err));
 	assert_string_equal(wh_buf_str(&out), "2 4 6");
 	wh_buf_reset(&out);
-	WHERRY_PASS(wh_outbox_read_ids(f->box, ids, 0, put_open, &out, &err));
+	WHERRY_PASS(wh_store_read_ids(&f->box->store, ids, 0, put_open, &out, &err));
 	assert_string_equal(wh_buf_str(&out), "");
 	wh_buf_clear(&out);
 }
@@ -587,17 +587,17 @@ static void a_relay_asks_whether_anything_is_open(void **state)
 	int64_t last = -7;
 	bool any = true;
 
-	WHERRY_PASS(wh_outbox_last_open(f->box, &last, &err));
+	WHERRY_PASS(wh_store_last_open(&f->box->store, &last, &err));
 	assert_int_equal(last, 0);
-	WHERRY_PASS(wh_outbox_open_upto(f->box, INT64_MAX, &any, &err));
+	WHERRY_PASS(wh_store_open_upto(&f->box->store, INT64_MAX, &any, &err));
 	assert_false(any);
 	one_of_each(f);
 	fixture_done(f, 6);
 	fixture_done(f, 1);
-	WHERRY_PASS(wh_outbox_last_open(f->box, &last, &err));
+	WHERRY_PASS(wh_store_last_open(&f->box->store, &last, &err));
 	assert_int_equal(last, 4);
 	for (int64_t id = 0; id < 7; id++) {
-		WHERRY_PASS(wh_outbox_open_upto(f->box, id, &any, &err));
+		WHERRY_PASS(wh_store_open_upto(&f->box->store, id, &any, &err));
 		assert_int_equal(any, id >= 2);
 	}
 }

@@ -72,7 +72,7 @@ static wherry_code take_body(void *ctx, const wherry_row *row)
 static wherry_code take_message(void *ctx, const wh_open_row *row, wherry_error *err)
 {
 	fixture *f = ctx;
-	wh_view body = wh_outbox_body(row);
+	wh_view body = wh_open_body(row);
 
 	(void)err;
 	(void)snprintf(f->text, sizeof(f->text), "%.*s", (int)body.len, body.ptr);

@@ -29,7 +29,7 @@ typedef struct wh_competing {
 	int64_t look_again_us; /* When to look again whether claims are still expired. */
 	wh_claim_place place;  /* Where the next claim goes on. */
 	bool freed;         /* Keys were let go, perhaps with rows before that place. */
-	int careful_claims; /* Claims that are still made carefully; see careful.c. */
+	int careful_claims; /* Claims that are still made carefully; see store/careful.c. */
 	wh_marks marks;     /* The outbox's, while it is opened again. */
 	wh_strict strict;
 } wh_competing;
@@ -60,8 +60,8 @@ static void forget_place(wherry_relay *r)
 
 	wh_claim_rewind(&c->place);
 	wh_marks_clear(&c->marks);
-	if (r->box)
-		wh_marks_clear(&r->box->store.marks);
+	if (r->store)
+		wh_marks_clear(&r->store->marks);
 }
 
 static void free_state(wherry_relay *r)
@@ -79,12 +79,12 @@ static wherry_code attach(wherry_relay *r, wherry_error *err)
 	wh_competing *c = state_of(r);
 
 	(void)err;
-	if (s->claim_us < s->lasts_us || r->box->store.layout.by_claim)
+	if (s->claim_us < s->lasts_us || r->store->layout.by_claim)
 		s->lasts_us = s->claim_us;
 	if (s->renew_us > s->claim_us / 3)
 		s->renew_us = s->claim_us / 3;
 	if (c->marks.n) {
-		r->box->store.marks = c->marks;
+		r->store->marks = c->marks;
 		c->marks = (wh_marks){0};
 	}
 	return WHERRY_OK;
@@ -96,10 +96,10 @@ static void detach(wherry_relay *r, int64_t now)
 	wh_competing *c = state_of(r);
 
 	(void)now;
-	if (!r->box || c->marks.n)
+	if (!r->store || c->marks.n)
 		return;
-	c->marks = r->box->store.marks;
-	r->box->store.marks = (wh_marks){0};
+	c->marks = r->store->marks;
+	r->store->marks = (wh_marks){0};
 }
 
 static void resume(wherry_relay *r, int64_t now)
@@ -115,8 +115,8 @@ static void resume(wherry_relay *r, int64_t now)
 
 static wherry_code take_lease(wherry_relay *r, wherry_error *err)
 {
-	return wh_store_join_as(&r->box->store, r->set.redeliver, r->set.name,
-				r->set.lease_us, &r->lease, err);
+	return wh_store_join_as(r->store, r->set.redeliver, r->set.name, r->set.lease_us,
+				&r->lease, err);
 }
 
 static void begin(wherry_relay *r, int64_t now)
@@ -170,7 +170,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	if (wh_intake_knows(r, row, &later)) /* our own, which had expired */
 		return later ? inherit(r, row, err) : WHERRY_OK;
 	wh_flaw_key(r, row);
-	if (r->box->layout.by_aggregate) {
+	if (r->store->layout.by_aggregate) {
 		wh_buf_reset(&r->key_text);
 		wh_buf_putc(&r->key_text, '=');
 		wh_buf_put(&r->key_text, row->aggregate_id.ptr, row->aggregate_id.len);
@@ -217,13 +217,13 @@ static wherry_code after_claim(wherry_relay *r, wherry_code code, const wherry_e
 {
 	wh_competing *c = state_of(r);
 
-	if (!r->box->careful && wh_db_about_row(r->db, code, why)) {
-		r->box->careful = c->more = true;
+	if (!r->store->careful && wh_db_about_row(r->db, code, why)) {
+		r->store->careful = c->more = true;
 		c->careful_claims = CAREFUL_CLAIMS;
 		return WHERRY_OK;
 	}
-	if (r->box->careful && --c->careful_claims <= 0)
-		r->box->careful = false;
+	if (r->store->careful && --c->careful_claims <= 0)
+		r->store->careful = false;
 	if (code != WHERRY_OK && err)
 		*err = *why;
 	return code;
@@ -246,11 +246,11 @@ static wherry_code claim(wherry_relay *r, const wherry_claim_options *options,
 	if (!expired && c->place.after == INT64_MIN)
 		c->freed = false;
 	if (expired)
-		code = wh_outbox_claim_expired(r->box, &r->lease, options, meet, &w,
-					       &why);
+		code = wh_store_claim_expired_rows(r->store, &r->lease, options, meet, &w,
+						   &why);
 	else
-		code = wh_outbox_claim(r->box, &r->lease, options, &c->place, meet, &w,
-				       &more, &why);
+		code = wh_store_claim_rows(r->store, &r->lease, options, &c->place, meet,
+					   &w, &more, &why);
 	if (code != WHERRY_OK && w.n)
 		give_back_batch(r, batch); /* if they were claimed, nobody knows */
 	wh_window_end(&r->window);
@@ -266,9 +266,8 @@ static wherry_code look_ahead(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_competing *c = state_of(r);
 	int64_t expiry_us, due_us;
-	wherry_code code =
-		wh_store_claim_next(&r->box->store, r->set.park && r->set.ordered,
-				    r->set.claim_us, &expiry_us, &due_us, err);
+	wherry_code code = wh_store_claim_next(r->store, r->set.park && r->set.ordered,
+					       r->set.claim_us, &expiry_us, &due_us, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -466,15 +465,15 @@ static wherry_code extend(wherry_relay *r, wherry_error *err)
 	if (!n)
 		return WHERRY_OK;
 	qsort(r->scratch.back_ids, n, sizeof(*r->scratch.back_ids), by_id);
-	return wh_store_extend(&r->box->store, &r->lease, r->scratch.back_ids,
-			       names_of(r, n), n, r->set.claim_us, NULL, err);
+	return wh_store_extend(r->store, &r->lease, r->scratch.back_ids, names_of(r, n),
+			       n, r->set.claim_us, NULL, err);
 }
 
 /* The lease is joined again, and all that is claimed is extended. */
 static wherry_code renew(wherry_relay *r, wherry_lease *inout, wherry_error *err)
 {
-	wherry_code code =
-		wherry_outbox_join(r->box, r->set.name, r->set.lease_us, inout, err);
+	wherry_code code = wh_store_join_as(r->store, false, r->set.name, r->set.lease_us,
+					    inout, err);
 
 	if (code == WHERRY_OK && inout->epoch == r->lease.epoch)
 		return extend(r, err);
@@ -523,7 +522,7 @@ static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
 	if (now < r->empty_check_us)
 		return WHERRY_OK;
 	r->empty_check_us = wh_later(now, CHECK_US);
-	code = wh_outbox_open_upto(r->box, r->target_id, &open, err);
+	code = wh_store_open_upto(r->store, r->target_id, &open, err);
 	if (code != WHERRY_OK)
 		return code;
 	waits = c->expires_at_us != WH_NEVER || c->due_at_us != WH_NEVER;

@@ -9,23 +9,28 @@ static const wh_engine_driver *const engines[WH_ENGINES] = {
 	[WH_STREAM_KEEP] = &wh_engine_unmarked,
 };
 
+/* Nothing is written to rows of its layout. */
+static bool is_only_streamed(const wherry_relay *r)
+{
+	return !r->store->stmt.done_delete;
+}
+
 /* The engine that is set, or else the layout's default. */
 static wh_engine asked_for(const wherry_relay *r)
 {
 	static const wh_engine set[] = {WH_EXCLUSIVE, WH_COMPETING, WH_STREAM};
-	const wh_layout *layout = &r->box->layout;
 
 	if (wh_config_is_set(r->config, WH_RELAY_ENGINE))
 		return set[wh_config_choice(r->config, WH_RELAY_ENGINE)];
-	if (layout->streams)
+	if (is_only_streamed(r))
 		return WH_STREAM;
-	return r->box->own.read ? WH_EXCLUSIVE : WH_COMPETING;
+	return r->store->stmt.lease ? WH_EXCLUSIVE : WH_COMPETING;
 }
 
 static bool leaves_rows(const wherry_relay *r)
 {
 	return wh_config_choice(r->config, WH_RELAY_ON_DONE) == WHERRY_KEEP ||
-	       (r->box->layout.streams && !wh_config_is_set(r->config, WH_RELAY_ON_DONE));
+	       (is_only_streamed(r) && !wh_config_is_set(r->config, WH_RELAY_ON_DONE));
 }
 
 /* The state of the old engine goes once that of the new one is made. */
@@ -68,7 +73,7 @@ wherry_code wh_engine_choose(wherry_relay *r, wherry_error *err)
 		r->set.on_done = WHERRY_KEEP;
 	}
 	if (to == WH_EXCLUSIVE)
-		code = wh_store_partitioned(&r->box->store, &ready, err);
+		code = wh_store_partitioned(r->store, &ready, err);
 	if (code != WHERRY_OK)
 		return code;
 	return change(r, ready ? WH_PARTITIONED : to, err);

@@ -10,7 +10,7 @@
 #ifndef WH_RELAY_ENGINE_GAPS_H
 #define WH_RELAY_ENGINE_GAPS_H
 
-#include "outbox/outbox.h"
+#include "store/open_row.h"
 
 enum { WH_GAPS_MOST = 1000, WH_PASSES_MOST = 8 };
 

@@ -56,9 +56,9 @@ static void log_share(wherry_relay *r)
 static wherry_code take(wherry_relay *r, wherry_error *err)
 {
 	wh_partitioned *p = state_of(r);
-	wherry_code code = wh_partitions_join(&r->box->store, r->set.redeliver,
-					      r->set.name, r->set.lease_us, r->set.window,
-					      &r->lease, &p->partitions, err);
+	wherry_code code = wh_partitions_join(r->store, r->set.redeliver, r->set.name,
+					      r->set.lease_us, r->set.window, &r->lease,
+					      &p->partitions, err);
 
 	if (code == WHERRY_OK)
 		p->reader.mask = p->partitions.mine;
@@ -77,7 +77,7 @@ static void begin(wherry_relay *r, int64_t now)
 
 static wherry_code renew(wherry_relay *r, wherry_lease *inout, wherry_error *err)
 {
-	return wh_partitions_renew(&r->box->store, inout, &state_of(r)->heard, err);
+	return wh_partitions_renew(r->store, inout, &state_of(r)->heard, err);
 }
 
 /* The relays that had these partitions may have crashed while messages were in flight. */
@@ -93,7 +93,7 @@ static wherry_code suspect(wherry_relay *r, int64_t suspects, wherry_error *err)
 				 "flight; the suspects are tried one at a time"));
 	r->lease.suspects += suspects + (int64_t)(r->window.n - r->window.in_flight.n -
 						  r->window.settled.n);
-	code = wh_outbox_last_open(r->box, &r->suspects_upto, err);
+	code = wh_store_last_open(r->store, &r->suspects_upto, err);
 	if (code != WHERRY_OK)
 		r->suspects_upto = INT64_MAX;
 	return code;
@@ -111,7 +111,7 @@ static wherry_code take_more(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
 	int64_t suspects = 0;
-	wherry_code code = wh_partitions_more(&r->box->store, &r->lease,
+	wherry_code code = wh_partitions_more(r->store, &r->lease,
 					      &state_of(r)->partitions, &suspects, &why);
 
 	if (code == WHERRY_BUSY && !why.native) { /* another was faster */
@@ -188,7 +188,7 @@ static wherry_code yield(wherry_relay *r, int64_t now, wherry_error *err)
 		return code;
 	wh_lease_forget(r);
 	code = wh_partitions_keep(
-		&r->box->store, &r->lease,
+		r->store, &r->lease,
 		wh_partitions_first(s->mine, wh_partitions_fair(s->n_others)), &heard,
 		err);
 	if (code != WHERRY_OK)
@@ -213,7 +213,7 @@ static wherry_code control(wherry_relay *r, bool *out_paused, int64_t *out_versi
 {
 	const wh_partitions *known = &state_of(r)->partitions;
 	wh_partitions now = *known;
-	wherry_code code = wh_partitions_control(&r->box->store, &r->lease, out_paused,
+	wherry_code code = wh_partitions_control(r->store, &r->lease, out_paused,
 						 out_version, &now, err);
 
 	if (code == WHERRY_OK &&

@@ -429,7 +429,7 @@ static wherry_code look_for_open(wherry_relay *r, int64_t now, wherry_error *err
 	t->open_look_us = WH_NEVER;
 	t->open_looked_us = now;
 	if (!any)
-		code = wh_outbox_open_upto(r->box, INT64_MAX, &any, err);
+		code = wh_store_open_upto(r->store, INT64_MAX, &any, err);
 	if (code == WHERRY_OK && any)
 		wh_reader_sweep(r, now);
 	return code;
@@ -479,7 +479,7 @@ wherry_code wh_reader_fetch(wherry_relay *r, int64_t now, wherry_error *err)
 	wh_reader *t = wh_reader_of(r);
 	wherry_code code = WHERRY_OK;
 	bool woken = wh_relay_woken(r, now);
-	int64_t found = r->box->store.found;
+	int64_t found = r->store->found;
 	size_t before = r->window.n;
 
 	r->version = wh_db_version(r->db);
@@ -502,8 +502,7 @@ wherry_code wh_reader_fetch(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code == WHERRY_OK && t->more && wh_reader_is_worth_it(r))
 		code = read_more(r, now, err);
 	if (code == WHERRY_OK && t->look_by_us != WH_NEVER &&
-	    ((r->window.n == before && r->box->store.found == found) ||
-	     now >= t->look_by_us))
+	    ((r->window.n == before && r->store->found == found) || now >= t->look_by_us))
 		code = look_for_operator(r, now, err);
 	if (code == WHERRY_OK)
 		code = look_for_open(r, now, err);

@@ -45,7 +45,7 @@ void wh_reader_resume(wherry_relay *r, int64_t now)
 	wh_reader *t = wh_reader_of(r);
 
 	t->more = true;
-	if (r->box->store.stmt.ack_mark)
+	if (r->store->stmt.ack_mark)
 		wh_reader_sweep(r, now);
 	wh_strict_reset(&t->strict);
 }
@@ -121,7 +121,8 @@ void wh_reader_begin(wherry_relay *r, int64_t now)
 wherry_code wh_reader_suspects(wherry_relay *r, int64_t *out_upto, wherry_error *err)
 {
 	*out_upto = r->lease.last_open;
-	return r->lease.suspects ? wh_outbox_last_open(r->box, out_upto, err) : WHERRY_OK;
+	return r->lease.suspects ? wh_store_last_open(r->store, out_upto, err)
+				 : WHERRY_OK;
 }
 
 /* What the last relay had in flight is delivered or dead: that is at the beginning of what was
@@ -245,7 +246,7 @@ wherry_code wh_reader_until_empty(wherry_relay *r, int64_t now, wherry_error *er
 	r->empty_check_us = wh_later(now, CHECK_US);
 	if (!quiet && knows_of_open(r))
 		return WHERRY_OK;
-	code = wh_outbox_open_upto(r->box, r->target_id, &open, err);
+	code = wh_store_open_upto(r->store, r->target_id, &open, err);
 	if (code != WHERRY_OK)
 		return code;
 	if (!open)

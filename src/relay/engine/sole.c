@@ -19,7 +19,7 @@ static wherry_code take_claims(void *ctx, const wh_row *row, wherry_error *err)
 static wherry_code look(const wherry_relay *r, int64_t most, claims *out,
 			wherry_error *err)
 {
-	const wh_store *store = &r->box->store;
+	const wh_store *store = r->store;
 	const wh_param params[] = {
 		WH_INT_PARAM("timeout", wh_ms(r->set.claim_us)),
 		WH_INT_PARAM("most", most),
@@ -44,14 +44,14 @@ static wherry_code check(const wherry_relay *r, int64_t most, claims *out,
 			" ms at least: relay.sole is for a table that nothing else "
 			"delivers from; stop that program and start again after "
 			"that, or leave relay.sole out",
-			out->living, r->box->store.name.ptr, out->left_ms);
+			out->living, r->store->name.ptr, out->left_ms);
 	return code;
 }
 
 /* What was claimed and has expired is pending again. */
 static wherry_code take_expired(const wherry_relay *r, wherry_error *err)
 {
-	const wh_store *store = &r->box->store;
+	const wh_store *store = r->store;
 	const wh_param timeout = WH_INT_PARAM("timeout", wh_ms(r->set.claim_us));
 
 	return wh_db_run(store->db, store->stmt.sole_begin, &timeout, 1, NULL, NULL, NULL,
@@ -61,14 +61,14 @@ static wherry_code take_expired(const wherry_relay *r, wherry_error *err)
 wherry_code wh_sole_take(wherry_relay *r, wherry_error *err)
 {
 	const wh_relay_settings *s = &r->set;
-	const wh_store *store = &r->box->store;
+	const wh_store *store = r->store;
 	bool sole = store->stmt.sole_claims;
 	claims found = {0};
 	wherry_code code = sole ? check(r, INT64_MAX, &found, err) : WHERRY_OK;
 
 	if (code == WHERRY_OK)
-		code = wh_store_lease_as(&r->box->store, r->engine->id, s->redeliver,
-					 s->name, s->lease_us, s->window, &r->lease, err);
+		code = wh_store_lease_as(r->store, r->engine->id, s->redeliver, s->name,
+					 s->lease_us, s->window, &r->lease, err);
 	if (code == WHERRY_OK && found.expired)
 		code = take_expired(r, err);
 	return code;
@@ -77,7 +77,7 @@ wherry_code wh_sole_take(wherry_relay *r, wherry_error *err)
 wherry_code wh_sole_renewed(wherry_relay *r, int64_t now, int64_t version,
 			    wherry_error *err)
 {
-	if (r->box->store.stmt.sole_claims)
+	if (r->store->stmt.sole_claims)
 		wh_reader_of(r)->look_for_claims = true;
 	return wh_reader_renewed(r, now, version, err);
 }
@@ -89,7 +89,7 @@ wherry_code wh_sole_fetch(wherry_relay *r, int64_t now, wherry_error *err)
 	claims found = {0};
 	wherry_code code = WHERRY_OK;
 
-	if (r->box->store.stmt.sole_claims && (t->look_for_claims || t->stopped_at_claim))
+	if (r->store->stmt.sole_claims && (t->look_for_claims || t->stopped_at_claim))
 		code = check(r, t->stopped_at_claim ? INT64_MAX : FRONT, &found, err);
 	if (code == WHERRY_OK && found.expired) {
 		code = take_expired(r, err);
@@ -103,7 +103,7 @@ wherry_code wh_sole_fetch(wherry_relay *r, int64_t now, wherry_error *err)
 
 bool wh_sole_stops(wherry_relay *r, const wh_open_row *row)
 {
-	bool stops = r->box->store.stmt.sole_claims && row->state == WHERRY_PROCESSING;
+	bool stops = r->store->stmt.sole_claims && row->state == WHERRY_PROCESSING;
 
 	wh_reader_of(r)->stopped_at_claim |= stops;
 	return stops;

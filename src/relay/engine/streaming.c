@@ -201,7 +201,7 @@ static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
 	if (code == WHERRY_OK && all && out->n_done < (int64_t)s->n_done) {
 		code = seen(r, NULL, &all, err);
 		if (code == WHERRY_OK && all && !s->n_failed && !s->try_id)
-			code = wh_store_settle(&r->box->store, &r->lease, s, &late, err);
+			code = wh_store_settle(r->store, &r->lease, s, &late, err);
 		out->n += late.n;
 		out->n_done += late.n_done;
 	}

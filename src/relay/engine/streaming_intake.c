@@ -336,7 +336,7 @@ wherry_code wh_streaming_table(wherry_relay *r, int64_t now, wherry_error *err)
 	int64_t limit = wh_intake_room(r) < AT_ONCE ? wh_intake_room(r) : AT_ONCE;
 	pulling w = {.r = r, .now = now};
 	wh_open_reader reader = {meet_row, &w, 0, 0};
-	const wh_stmt *first = wh_sql_find(&r->box->store.sql, "stream-first");
+	const wh_stmt *first = wh_sql_find(&r->store->sql, "stream-first");
 	bool more = true;
 	wherry_code code;
 

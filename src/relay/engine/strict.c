@@ -34,14 +34,14 @@ wherry_code wh_strict_check(const wherry_relay *r, wherry_error *err)
 			"outbox '%s' is not made for key-strict, which needs to know "
 			"who may still commit a lower id: run `wherry init --strict` "
 			"(with --table %s if that is its name)",
-			r->box->store.name.ptr, r->box->store.name.ptr);
+			r->store->name.ptr, r->store->name.ptr);
 	if (ids.cache > 1)
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"sessions take ids of outbox '%s' %" PRId64
 			" at a time, so that they say nothing about order: run `wherry init "
 			"--strict`, which sets that to 1, and let producers connect again",
-			r->box->store.name.ptr, ids.cache);
+			r->store->name.ptr, ids.cache);
 	return WHERRY_OK;
 }
 

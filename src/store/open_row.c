@@ -1,9 +1,6 @@
-/*
- * Open rows as the statements of the group "read" return them.
- */
-#include "outbox/outbox.h"
+#include "store/open_row.h"
 
-/* Columns of read, sweep and read-ids. */
+/* Columns. */
 enum {
 	ID,
 	STATUS,
@@ -67,7 +64,7 @@ wherry_code wh_take_open_as(wh_open_reader *v, int64_t id, const wh_row *row,
 	return code == WHERRY_OK ? v->visit(v->ctx, &open, err) : code;
 }
 
-wh_view wh_outbox_body(const wh_open_row *row)
+wh_view wh_open_body(const wh_open_row *row)
 {
 	return row->no_body ? (wh_view){NULL, 0} : wh_row_bytes(row->row, PAYLOAD);
 }

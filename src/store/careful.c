@@ -6,10 +6,10 @@
  * read by their ids: one, then twice as many each time, and one again after a failure.  A row
  * that fails alone is visited without its texts, with the database's message.
  */
+#include "store/careful.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "outbox/outbox.h"
 
 enum { CHUNK_MOST = 256 };
 
@@ -58,7 +58,7 @@ typedef struct passing {
 	wh_open_reader *to;
 } passing;
 
-static wherry_code visit(passing *p, const wh_open_row *row, wherry_error *err)
+static wherry_code pass_on(passing *p, const wh_open_row *row, wherry_error *err)
 {
 	p->to->n++;
 	p->to->last = row->id;
@@ -79,10 +79,10 @@ static wherry_code take_whole(void *ctx, const wh_open_row *row, wherry_error *e
 	whole.attempts = p->bare->rows[p->at].attempts;
 	whole.due_in_us = p->bare->rows[p->at].due_in_us;
 	p->at++;
-	return visit(p, &whole, err);
+	return pass_on(p, &whole, err);
 }
 
-static wherry_code read_run(wherry_outbox *box, const wh_stmt *by_ids, passing *p,
+static wherry_code read_run(wh_store *store, const wh_stmt *by_ids, passing *p,
 			    wherry_error *err)
 {
 	wh_open_reader reader = {take_whole, p, 0, 0};
@@ -92,14 +92,14 @@ static wherry_code read_run(wherry_outbox *box, const wh_stmt *by_ids, passing *
 
 	for (size_t i = p->at; i < p->upto; i++)
 		ids[i - p->at] = p->bare->rows[i].id;
-	code = wh_store_ids(&box->store, ids, p->upto - p->at, &params[0], err);
-	wh_outbox_limits_of(box, &params[1]);
-	return code == WHERRY_OK ? wh_db_run(box->store.db, by_ids, params, 3,
-					     wh_take_open, &reader, NULL, err)
+	code = wh_store_ids(store, ids, p->upto - p->at, &params[0], err);
+	wh_store_limits(store, &params[1]);
+	return code == WHERRY_OK ? wh_db_run(store->db, by_ids, params, 3, wh_take_open,
+					     &reader, NULL, err)
 				 : code;
 }
 
-wherry_code wh_bare_visit(wherry_outbox *box, const wh_stmt *by_ids,
+wherry_code wh_bare_visit(wh_store *store, const wh_stmt *by_ids,
 			  const wh_bare_rows *bare, size_t from, wh_open_reader *to,
 			  wherry_error *err)
 {
@@ -112,18 +112,18 @@ wherry_code wh_bare_visit(wherry_outbox *box, const wh_stmt *by_ids,
 		size_t n = bare->n - p.at < chunk ? bare->n - p.at : chunk;
 
 		p.upto = p.at + n;
-		code = read_run(box, by_ids, &p, &why);
+		code = read_run(store, by_ids, &p, &why);
 		if (code == WHERRY_OK) {
 			p.at = p.upto;
 			chunk = chunk * 2 < CHUNK_MOST ? chunk * 2 : CHUNK_MOST;
-		} else if (wh_db_about_row(box->store.db, code, &why)) {
+		} else if (wh_db_about_row(store->db, code, &why)) {
 			chunk = 1;
 			code = WHERRY_OK;
 			if (n == 1) {
 				wh_open_row row = bare->rows[p.at++];
 
 				row.unreadable = why.message;
-				code = visit(&p, &row, &why);
+				code = pass_on(&p, &row, &why);
 			}
 		}
 	}
@@ -141,9 +141,9 @@ static size_t behind(const wh_bare_rows *bare, const wh_open_reader *to)
 	return 0;
 }
 
-wherry_code wh_read_carefully(wherry_outbox *box, const wh_stmt *stmt,
-			      const wh_stmt *by_ids, wh_param *params, size_t n,
-			      wh_open_reader *to, wherry_error *err)
+wherry_code wh_read_carefully(wh_store *store, const wh_stmt *stmt, const wh_stmt *by_ids,
+			      wh_param *params, size_t n, wh_open_reader *to,
+			      wherry_error *err)
 {
 	wh_bare_rows bare = {0};
 	wh_open_reader reader = wh_bare_reader(&bare);
@@ -152,30 +152,29 @@ wherry_code wh_read_carefully(wherry_outbox *box, const wh_stmt *stmt,
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(params[i].name, "long") == 0)
 			params[i].number = -1;
-	code = wh_db_run(box->store.db, stmt, params, n, wh_take_open, &reader, NULL,
-			 err);
+	code = wh_db_run(store->db, stmt, params, n, wh_take_open, &reader, NULL, err);
 	if (code == WHERRY_OK)
-		code = wh_bare_visit(box, by_ids, &bare, behind(&bare, to), to, err);
+		code = wh_bare_visit(store, by_ids, &bare, behind(&bare, to), to, err);
 	wh_bare_clear(&bare);
 	return code;
 }
 
-wherry_code wh_read_rows(wherry_outbox *box, const wh_stmt *stmt, const wh_stmt *by_ids,
+wherry_code wh_read_rows(wh_store *store, const wh_stmt *stmt, const wh_stmt *by_ids,
 			 wh_param *params, size_t n, wh_open_reader *to,
 			 wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code =
-		wh_db_run(box->store.db, stmt, params, n, wh_take_open, to, NULL, &why);
+		wh_db_run(store->db, stmt, params, n, wh_take_open, to, NULL, &why);
 
-	if (wh_db_about_row(box->store.db, code, &why))
-		return wh_read_carefully(box, stmt, by_ids, params, n, to, err);
+	if (wh_db_about_row(store->db, code, &why))
+		return wh_read_carefully(store, stmt, by_ids, params, n, to, err);
 	if (code != WHERRY_OK && err)
 		*err = why;
 	return code;
 }
 
-wherry_code wh_read_pages(wherry_outbox *box, const wh_pages *pages, int64_t most,
+wherry_code wh_read_pages(wh_store *store, const wh_pages *pages, int64_t most,
 			  wherry_error *err)
 {
 	int64_t chunk = most, limit, before;
@@ -189,7 +188,7 @@ wherry_code wh_read_pages(wherry_outbox *box, const wh_pages *pages, int64_t mos
 		code = pages->read(pages->ctx, limit, false, &why);
 		more = *pages->n - before == limit;
 		chunk = chunk < most / 2 ? chunk * 2 : most;
-		if (!wh_db_about_row(box->store.db, code, &why))
+		if (!wh_db_about_row(store->db, code, &why))
 			continue;
 		more = true;
 		chunk = 1;
@@ -200,8 +199,22 @@ wherry_code wh_read_pages(wherry_outbox *box, const wh_pages *pages, int64_t mos
 	return code;
 }
 
-void wh_outbox_limits_of(const wherry_outbox *box, wh_param out[2])
+void wh_store_limits(const wh_store *store, wh_param out[2])
 {
 	out[0] = WH_INT_PARAM("long", WH_TEXT_MOST);
-	out[1] = WH_INT_PARAM("body", box->body_max);
+	out[1] = WH_INT_PARAM("body", store->body_max);
+}
+
+wherry_code wh_store_read_ids(wh_store *store, const int64_t *ids, size_t n,
+			      wh_open_fn visit, void *ctx, wherry_error *err)
+{
+	const wh_stmt *stmt = store->stmt.read_ids;
+	wh_open_reader reader = {visit, ctx, 0, 0};
+	wh_param params[3];
+	wherry_code code = wh_store_ids(store, ids, n, &params[0], err);
+
+	if (code != WHERRY_OK)
+		return code;
+	wh_store_limits(store, &params[1]);
+	return wh_read_rows(store, stmt, stmt, params, 3, &reader, err);
 }

@@ -1,0 +1,90 @@
+/*
+ * Claims with the texts of the claimed rows.
+ */
+#include "store/careful.h"
+#include "store/claims.h"
+#include "store/settlement.h"
+
+static wherry_code take_claimed(void *ctx, int64_t id, const wh_row *row,
+				wherry_error *err)
+{
+	return wh_take_open_as(ctx, id, row, err);
+}
+
+/* What is claimed, and the rows of a claim whose texts are read behind it. */
+typedef struct claiming {
+	wh_store *store;
+	wh_claim_ask ask;
+	wh_open_reader whole, reader;
+	wh_bare_rows bare;
+} claiming;
+
+/* What was claimed carefully is given back: nothing is claimed then, or it expires. */
+static void give_back(const claiming *c)
+{
+	wherry_error why = WHERRY_ERROR_INIT;
+
+	for (size_t i = 0; i < c->bare.n; i++) {
+		const wh_settlement back = {.back = &c->bare.rows[i].id, .n_back = 1};
+
+		if (wh_store_settle(c->store, c->ask.lease, &back, NULL, &why) !=
+		    WHERRY_OK)
+			return;
+	}
+}
+
+/* Carefully: the texts of what is claimed are read when that is committed. */
+static void begin(claiming *c)
+{
+	c->ask.text_most = c->store->careful ? -1 : WH_TEXT_MOST;
+	c->ask.body_most = c->store->body_max;
+	c->ask.visit = take_claimed;
+	c->ask.ctx = &c->reader;
+	c->reader = c->store->careful ? wh_bare_reader(&c->bare) : c->whole;
+}
+
+static wherry_code end(claiming *c, wherry_code code, wherry_error *err)
+{
+	if (c->store->careful && code == WHERRY_OK)
+		code = wh_bare_visit(c->store, c->store->stmt.read_ids, &c->bare, 0,
+				     &c->whole, err);
+	if (c->store->careful && code != WHERRY_OK)
+		give_back(c);
+	wh_bare_clear(&c->bare);
+	return code;
+}
+
+wherry_code wh_store_claim_rows(wh_store *store, const wherry_lease *lease,
+				const wherry_claim_options *options,
+				wh_claim_place *place, wh_open_fn visit, void *ctx,
+				bool *out_more, wherry_error *err)
+{
+	claiming c = {.store = store, .whole = {visit, ctx, 0, 0}};
+	bool more = false;
+	wherry_code code = wh_store_claim_check(store, lease, options, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	c.ask = (wh_claim_ask){.lease = lease, .options = options, .place = place};
+	begin(&c);
+	code = end(&c, wh_store_claim(store, &c.ask, &more, err), err);
+	if (code == WHERRY_OK)
+		*out_more = more;
+	else if (place)
+		wh_claim_rewind(place);
+	return code;
+}
+
+wherry_code wh_store_claim_expired_rows(wh_store *store, const wherry_lease *lease,
+					const wherry_claim_options *options,
+					wh_open_fn visit, void *ctx, wherry_error *err)
+{
+	claiming c = {.store = store, .whole = {visit, ctx, 0, 0}};
+	wherry_code code = wh_store_claim_check(store, lease, options, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	c.ask = (wh_claim_ask){.lease = lease, .options = options};
+	begin(&c);
+	return end(&c, wh_store_claim_expired(store, &c.ask, err), err);
+}
