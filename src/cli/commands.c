@@ -21,6 +21,7 @@ const wh_command *const wh_commands[] = {
 	&wh_cmd_resume,
 	&wh_cmd_queue,
 	&wh_cmd_inbox,
+	&wh_cmd_cron,
 	&wh_cmd_drop,
 	&wh_cmd_bench,
 	&wh_cmd_help,

@@ -49,7 +49,9 @@ typedef struct operation {
 	unsigned flags;
 } operation;
 
-extern const operation operations[], queue_operations[], inbox_operations[];
-extern const size_t n_operations, n_queue_operations, n_inbox_operations;
+extern const operation operations[], queue_operations[], inbox_operations[],
+	schedule_operations[];
+extern const size_t n_operations, n_queue_operations, n_inbox_operations,
+	n_schedule_operations;
 
 #endif

@@ -519,13 +519,16 @@ int main(void)
 	int status;
 
 	fault_set_up();
-	make_room(n_operations + n_queue_operations + n_inbox_operations);
+	make_room(n_operations + n_queue_operations + n_inbox_operations +
+		  n_schedule_operations);
 	for (size_t i = 0; i < n_operations; i++)
 		add_tests(&operations[i]);
 	for (size_t i = 0; i < n_queue_operations; i++)
 		add_tests(&queue_operations[i]);
 	for (size_t i = 0; i < n_inbox_operations; i++)
 		add_tests(&inbox_operations[i]);
+	for (size_t i = 0; i < n_schedule_operations; i++)
+		add_tests(&schedule_operations[i]);
 	status = _cmocka_run_group_tests("operations", tests, n_tests, make_template,
 					 drop_template);
 	free(tests);

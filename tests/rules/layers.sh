@@ -6,23 +6,24 @@
 
 declare -A below=(
 	[base]=''
+	[schedule]='base'
 	[config]='base'
 	[db]='base config'
 	[store]='base config db'
 	[outbox]='base config db store'
 	[inbox]='base config db store'
 	[queue]='base config db store'
-	[delayed]='base config db store'
+	[delayed]='base schedule config db store'
 	[publish]='base config'
 	[relay]='base config db store outbox inbox queue delayed publish'
-	[daemon]='base config db store outbox inbox queue delayed publish relay'
-	[cli]='base config db store outbox inbox queue delayed publish relay daemon'
+	[daemon]='base schedule config db store outbox inbox queue delayed publish relay'
+	[cli]='base schedule config db store outbox inbox queue delayed publish relay daemon'
 )
 
 # The layer that each public header belongs to.
 declare -A owner=(
 	[error]=base [export]=base [log]=base [message]=base [version]=base
-	[config]=config [db]=db [sqlite]=db [postgres]=db [odbc]=db
+	[schedule]=schedule [config]=config [db]=db [sqlite]=db [postgres]=db [odbc]=db
 	[lease]=store [outbox]=outbox [inbox]=inbox [queue]=queue [delayed]=delayed [publisher]=publish
 	[handlers]=publish
 	[relay]=relay [wherry]=cli

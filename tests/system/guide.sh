@@ -248,6 +248,8 @@ try event-bus event_bus_sql
 check "event-bus.md: the open event has moved" is \
 	"$(sqlite3 app.db "SELECT count(*) FROM outbox WHERE topic = 'moves'")" 1
 
+try cron ''
+
 rm -f shop.db*
 try sqlite 'sqlite3 -bail shop.db'
 

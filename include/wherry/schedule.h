@@ -1,0 +1,74 @@
+/*
+ * Schedules: the times at which something recurs.
+ *
+ * A schedule is one of these texts:
+ *
+ *     30 4 1,15 * MON-FRI   a crontab expression: minute, hour, day of month, month, day of week
+ *     @daily                @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually
+ *     12:00, 18:00          times of day
+ *     @every 15m            a period, counted from 1970-01-01T00:00:00Z
+ *
+ * Crontab expressions and times of day are local times of a zone.  Where the zone's clock changes:
+ *
+ *  - If the clock is put forward, a time that is skipped occurs as much later: where 02:00 becomes
+ *    03:00, 02:30 occurs at 03:30.  Two times that then fall together occur once.
+ *  - If the clock is put back, a time that is repeated occurs the first time only.
+ *  - A crontab expression that names every hour (*, 0-23) is meant to recur at an interval: its
+ *    times occur in both repeated hours, and do not occur in a skipped one.
+ */
+#ifndef WHERRY_SCHEDULE_H
+#define WHERRY_SCHEDULE_H
+
+#include <stdint.h>
+
+#include <wherry/error.h>
+
+/* A schedule does not change, so threads may share it. */
+typedef struct wherry_schedule wherry_schedule;
+
+WHERRY_BEGIN
+
+/**
+ * Read a schedule.
+ *
+ * A field of a crontab expression is *, a number, a range such as 1-5, or a list such as 1,15.  A
+ * step may follow * and ranges: 8-18/2; 5/15 means 5-59/15.  Months and days of the week may be
+ * named by three letters, in either case; 0 and 7 are Sunday.  If both day of month and day of
+ * week are restricted, a day needs to match one of them; if one of them begins with *, a day must
+ * match both.
+ *
+ * @param text  At most 256 bytes; see above.
+ * @param zone  A name of the tz database, such as Europe/Berlin; NULL: UTC.  Must be NULL for a
+ *              period.  Its rules are read now: parse again after an update of the database.
+ * @param out   Receives the schedule; given, free it with wherry_schedule_free().
+ * @return WHERRY_OK; WHERRY_INVALID (what is wrong with which field; an unknown zone, with the
+ *         nearest name; an expression that names no day of any year); WHERRY_NOTFOUND (there is
+ *         no tz database); WHERRY_CORRUPT (its file is damaged); WHERRY_DENIED; WHERRY_IO;
+ *         WHERRY_NOMEM.
+ *
+ * Blocks: reads the zone's file in /usr/share/zoneinfo, or in the folder that the environment
+ * variable TZDIR names.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_schedule_parse(const char *text,
+							     const char *zone,
+							     wherry_schedule **out,
+							     wherry_error *err);
+
+/** Free a schedule.  NULL is fine. */
+WHERRY_API void wherry_schedule_free(wherry_schedule *schedule);
+
+/**
+ * Find the first time after an instant.
+ *
+ * @param after_us  Unix time in microseconds, in the years 1 to 9999.
+ * @param out_us    Receives a later time, never the same one; Unix time in microseconds.
+ * @return WHERRY_OK; WHERRY_INVALID (after_us is out of range); WHERRY_NOTFOUND (there is no time
+ *         before the year 10000).
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_schedule_next(
+	const wherry_schedule *schedule, int64_t after_us, int64_t *out_us,
+	wherry_error *err);
+
+WHERRY_END
+
+#endif
