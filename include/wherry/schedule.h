@@ -33,7 +33,7 @@ WHERRY_BEGIN
  *
  * A field of a crontab expression is *, a number, a range such as 1-5, or a list such as 1,15.  A
  * step may follow * and ranges: 8-18/2; 5/15 means 5-59/15.  Months and days of the week may be
- * named by three letters, in either case; 0 and 7 are Sunday.  If both day of month and day of
+ * written as JAN and MON, in either case; 0 and 7 are Sunday.  If both day of month and day of
  * week are restricted, a day needs to match one of them; if one of them begins with *, a day must
  * match both.
  *
@@ -65,9 +65,9 @@ WHERRY_API void wherry_schedule_free(wherry_schedule *schedule);
  * @return WHERRY_OK; WHERRY_INVALID (after_us is out of range); WHERRY_NOTFOUND (there is no time
  *         before the year 10000).
  */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_schedule_next(
-	const wherry_schedule *schedule, int64_t after_us, int64_t *out_us,
-	wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_schedule_next(const wherry_schedule *schedule, int64_t after_us, int64_t *out_us,
+		     wherry_error *err);
 
 WHERRY_END
 

@@ -159,10 +159,11 @@ wherry_code wh_time_parse(const char *text, int64_t *out_us, wherry_error *err)
 
 	if (!take_date(&s, &days) || !(take_char(&s, 'T') || take_char(&s, ' ')) ||
 	    !take_clock(&s, &of_day) || !take_offset(&s, &offset) || *s)
-		return wh_fail(err, WHERRY_INVALID,
-			       "'%.40s' is not a time: write it as 2026-03-29T02:30:00Z or "
-			       "2026-03-29T04:30:00+02:00",
-			       text);
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"'%.40s' is not a time: write it as 2026-03-29T02:30:00Z or "
+			"2026-03-29T04:30:00+02:00",
+			text);
 	us = (days * WH_DAY - offset) * 1000000 + of_day;
 	if (us < WH_TIME_FIRST * 1000000 || us > WH_TIME_LAST * 1000000 + 999999)
 		return wh_fail(err, WHERRY_INVALID,
@@ -173,7 +174,7 @@ wherry_code wh_time_parse(const char *text, int64_t *out_us, wherry_error *err)
 
 /* ---- printing ---- */
 
-void wh_time_print(int64_t us, int32_t offset_s, char out[WH_TIME_LEN])
+void wh_local_time_print(int64_t us, int32_t offset_s, char out[WH_LOCAL_TIME_LEN])
 {
 	int64_t second = wh_floor_div(us, 1000000) + offset_s;
 	int64_t days = wh_floor_div(second, WH_DAY);
@@ -193,7 +194,7 @@ void wh_time_print(int64_t us, int32_t offset_s, char out[WH_TIME_LEN])
 		(void)snprintf(zone, sizeof(zone), "%c%02d:%02d",
 			       offset_s < 0 ? '-' : '+', offset / 3600 % 100,
 			       offset / 60 % 60);
-	(void)snprintf(out, WH_TIME_LEN, "%04d-%02d-%02dT%02d:%02d:%02d%s%s", date.year,
-		       date.month, date.day, of_day / 3600, of_day / 60 % 60, of_day % 60,
-		       part, zone);
+	(void)snprintf(out, WH_LOCAL_TIME_LEN, "%04d-%02d-%02dT%02d:%02d:%02d%s%s",
+		       date.year, date.month, date.day, of_day / 3600, of_day / 60 % 60,
+		       of_day % 60, part, zone);
 }

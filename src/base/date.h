@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-enum { WH_DAY = 86400, WH_TIME_LEN = 40 }; /* seconds; bytes of a printed time */
+enum { WH_DAY = 86400, WH_LOCAL_TIME_LEN = 80 }; /* seconds; bytes of a printed time */
 
 /* The years 1 to 9999 as Unix time in seconds: the times that can be read and printed. */
 #define WH_TIME_FIRST INT64_C(-62135596800)
@@ -43,6 +43,6 @@ wherry_code wh_time_parse(const char *text, int64_t *out_us, wherry_error *err);
 /* Print a time between WH_TIME_FIRST and WH_TIME_LAST as a clock shows it that is offset_s ahead
  * of UTC: 2026-03-29T04:30:00+02:00, with milliseconds if there are any.  An offset of 0 is
  * printed as Z. */
-void wh_time_print(int64_t us, int32_t offset_s, char out[WH_TIME_LEN]);
+void wh_local_time_print(int64_t us, int32_t offset_s, char out[WH_LOCAL_TIME_LEN]);
 
 #endif

@@ -17,10 +17,10 @@ static void print_time(const wherry_schedule *schedule, int64_t at_us, bool json
 {
 	int32_t offset = wh_schedule_offset(schedule, at_us);
 	int64_t local_s = wh_floor_div(at_us, 1000000) + offset;
-	char utc[WH_TIME_LEN], local[WH_TIME_LEN];
+	char utc[WH_LOCAL_TIME_LEN], local[WH_LOCAL_TIME_LEN];
 
-	wh_time_print(at_us, 0, utc);
-	wh_time_print(at_us, offset, local);
+	wh_local_time_print(at_us, 0, utc);
+	wh_local_time_print(at_us, offset, local);
 	if (json)
 		(void)printf("{\"at\":\"%s\",\"local\":\"%s\",\"unix_ms\":%" PRId64 "}\n",
 			     utc, local, at_us / 1000);
@@ -73,10 +73,11 @@ static wh_exit run_next(wh_args *args)
 }
 
 static const wh_option next_options[] = {
-	{"zone", "NAME", "A zone of the tz database, such as Europe/Berlin. (default UTC)",
-	 NULL, 0},
+	{"zone", "NAME",
+	 "A zone of the tz database, such as Europe/Berlin. (default UTC)", NULL, 0},
 	{"from", "TIME",
-	 "The times after this one, such as 2026-03-29T00:00:00Z. (default now)", NULL, 0},
+	 "The times after this one, such as 2026-03-29T00:00:00Z. (default now)", NULL,
+	 0},
 	{"count", "N", "How many times. (1 to 10000; default 10)", NULL, 0},
 	WH_JSON_OPTION,
 	{0},

@@ -10,7 +10,8 @@ enum { N_FIELDS = 5, TEXT_MAX = 256 /* bytes */ };
 typedef struct field {
 	const char *name;
 	int least, most;
-	const char *const *words; /* names of values, from `least` on; NULL: it has none */
+	const char *const
+		*words; /* names of values, from `least` on; NULL: it has none */
 } field;
 
 static const char *const month_words[] = {"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL",
@@ -20,16 +21,16 @@ static const char *const day_words[] = {"SUN", "MON", "TUE", "WED",
 
 /* 7 is Sunday, too. */
 static const field fields[N_FIELDS] = {
-	{"minute", 0, 59, NULL},           {"hour", 0, 23, NULL},
-	{"day of month", 1, 31, NULL},     {"month", 1, 12, month_words},
+	{"minute", 0, 59, NULL},          {"hour", 0, 23, NULL},
+	{"day of month", 1, 31, NULL},    {"month", 1, 12, month_words},
 	{"day of week", 0, 7, day_words},
 };
 
 static const struct macro {
 	const char *word, *expression;
 } macros[] = {
-	{"@hourly", "0 * * * *"},  {"@daily", "0 0 * * *"},   {"@midnight", "0 0 * * *"},
-	{"@weekly", "0 0 * * 0"},  {"@monthly", "0 0 1 * *"}, {"@yearly", "0 0 1 1 *"},
+	{"@hourly", "0 * * * *"},   {"@daily", "0 0 * * *"},   {"@midnight", "0 0 * * *"},
+	{"@weekly", "0 0 * * 0"},   {"@monthly", "0 0 1 * *"}, {"@yearly", "0 0 1 1 *"},
 	{"@annually", "0 0 1 1 *"},
 };
 
@@ -77,10 +78,11 @@ static wherry_code no_value(const reading *r)
 	int len = (int)(r->end - r->at);
 
 	if (r->at < r->end && strchr("?LW#H", *r->at))
-		return wh_fail(r->err, WHERRY_INVALID,
-			       "the %s '%.*s' uses '%c', which crontab expressions do not "
-			       "have: write *, numbers from %d to %d, ranges, lists and steps",
-			       f->name, len, r->at, *r->at, f->least, f->most);
+		return wh_fail(
+			r->err, WHERRY_INVALID,
+			"the %s '%.*s' uses '%c', which crontab expressions do not "
+			"have: write *, numbers from %d to %d, ranges, lists and steps",
+			f->name, len, r->at, *r->at, f->least, f->most);
 	return wh_fail(r->err, WHERRY_INVALID,
 		       "the %s needs a number from %d to %d%s instead of '%.*s'", f->name,
 		       f->least, f->most,
@@ -132,10 +134,11 @@ static wherry_code take_step(reading *r, int *out)
 	while (r->at < r->end && is_digit(*r->at) && n <= r->field->most)
 		n = n * 10 + (*r->at++ - '0');
 	if (n < 1 || n > r->field->most)
-		return wh_fail(r->err, WHERRY_INVALID,
-			       "the step of the %s must be a number from 1 to %d instead of "
-			       "'%.*s'",
-			       r->field->name, r->field->most, (int)(r->end - begin), begin);
+		return wh_fail(
+			r->err, WHERRY_INVALID,
+			"the step of the %s must be a number from 1 to %d instead of "
+			"'%.*s'",
+			r->field->name, r->field->most, (int)(r->end - begin), begin);
 	*out = n;
 	return WHERRY_OK;
 }
@@ -172,10 +175,11 @@ static wherry_code take_range(reading *r, int *out_first, int *out_last)
 	if (is_weekday(r) && *out_last == 0 && *out_first > 0)
 		*out_last = 7; /* FRI-SUN */
 	if (*out_first > *out_last)
-		return wh_fail(r->err, WHERRY_INVALID,
-			       "the range '%.*s' of the %s ends before it begins: write two "
-			       "ranges with a comma between them",
-			       (int)(r->at - begin), begin, f->name);
+		return wh_fail(
+			r->err, WHERRY_INVALID,
+			"the range '%.*s' of the %s ends before it begins: write two "
+			"ranges with a comma between them",
+			(int)(r->at - begin), begin, f->name);
 	return WHERRY_OK;
 }
 
@@ -224,12 +228,14 @@ static wherry_code expand(const char **text, wherry_error *err)
 			return WHERRY_OK;
 		}
 	if (same_word(*text, strlen(*text), "@reboot"))
-		return wh_fail(err, WHERRY_INVALID,
-			       "@reboot names no time: write an expression such as @daily");
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"@reboot names no time: write an expression such as @daily");
 	near = wh_nearest(*text, macro_at, NULL);
 	return wh_fail(err, WHERRY_INVALID, "there is no '%.40s'%s%s%s", *text,
-		       near ? "; did you mean " : ": write @hourly, @daily, @weekly, "
-						  "@monthly, @yearly or @every 15m",
+		       near ? "; did you mean "
+			    : ": write @hourly, @daily, @weekly, "
+			      "@monthly, @yearly or @every 15m",
 		       near ? near : "", near ? "?" : "");
 }
 
@@ -260,10 +266,9 @@ static int split(const char *text, reading out[N_FIELDS])
 static bool is_possible(const wh_crontab *tab)
 {
 	for (int month = 1; month <= 12; month++) {
-		int most = month == 2 ? 29 : month == 4 || month == 6 || month == 9 ||
-							     month == 11
-						     ? 30
-						     : 31;
+		int most = month == 2                                              ? 29
+			   : month == 4 || month == 6 || month == 9 || month == 11 ? 30
+										   : 31;
 
 		for (int day = 1; day <= most; day++)
 			for (int weekday = 0; weekday < 7; weekday++)
@@ -291,11 +296,12 @@ wherry_code wh_crontab_parse(const char *text, wh_crontab *out, wherry_error *er
 	}
 	n = split(text, r);
 	if (n != N_FIELDS)
-		return wh_fail(err, WHERRY_INVALID,
-			       "'%.80s' has %d field%s instead of five: write minute, hour, "
-			       "day of month, month and day of week, such as '30 4 * * MON-FRI'%s",
-			       text, n, n == 1 ? "" : "s",
-			       n == 6 ? "; there are no seconds" : "");
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"'%.80s' has %d field%s instead of five: write minute, hour, "
+			"day of month, month and day of week, such as '30 4 * * MON-FRI'%s",
+			text, n, n == 1 ? "" : "s",
+			n == 6 ? "; there are no seconds" : "");
 	tab.both_days = *r[2].at == '*' || *r[4].at == '*';
 	for (int i = 0; i < N_FIELDS; i++) {
 		r[i].field = &fields[i];
@@ -306,9 +312,10 @@ wherry_code wh_crontab_parse(const char *text, wh_crontab *out, wherry_error *er
 	}
 	tab = (wh_crontab){bits[0], bits[1], bits[2], bits[3], bits[4], tab.both_days};
 	if (!is_possible(&tab))
-		return wh_fail(err, WHERRY_INVALID,
-			       "'%.80s' names no day of any year: its months are too short",
-			       text);
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"'%.80s' names no day of any year: its months are too short",
+			text);
 	*out = tab;
 	return WHERRY_OK;
 }

@@ -11,10 +11,10 @@
 
 /* Which values each field names: a bit for each. */
 typedef struct wh_crontab {
-	uint64_t minutes; /* 0 to 59 */
-	uint64_t hours;   /* 0 to 23 */
-	uint64_t days;    /* 1 to 31 */
-	uint64_t months;  /* 1 to 12 */
+	uint64_t minutes;  /* 0 to 59 */
+	uint64_t hours;    /* 0 to 23 */
+	uint64_t days;     /* 1 to 31 */
+	uint64_t months;   /* 1 to 12 */
 	uint64_t weekdays; /* 0 to 6, Sunday is 0 */
 	/* A day must match both fields if one of them begins with *, else it must match one. */
 	bool both_days;

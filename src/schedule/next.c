@@ -123,8 +123,9 @@ wherry_code wherry_schedule_next(const wherry_schedule *schedule, int64_t after_
 	if (!schedule || !out_us)
 		return wh_fail(err, WHERRY_INVALID, "next needs a schedule and out_us");
 	if (after_us < WH_TIME_FIRST * 1000000 || after_us > WH_TIME_LAST * 1000000)
-		return wh_fail(err, WHERRY_INVALID,
-			       "the time after which to look must be in the years 1 to 9999");
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the time after which to look must be in the years 1 to 9999");
 	if (schedule->kind == WH_SCHEDULE_PERIOD) {
 		int64_t period = schedule->period_ms;
 
@@ -137,7 +138,8 @@ wherry_code wherry_schedule_next(const wherry_schedule *schedule, int64_t after_
 	}
 	if (next_us > WH_TIME_LAST * 1000000)
 		return wh_fail(err, WHERRY_NOTFOUND,
-			       "'%.80s' has no time before the year 10000", schedule->text);
+			       "'%.80s' has no time before the year 10000",
+			       schedule->text);
 	*out_us = next_us;
 	return WHERRY_OK;
 }

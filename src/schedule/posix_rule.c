@@ -43,9 +43,8 @@ static bool skip_name(text *t)
 	size_t len;
 
 	while (t->at < t->end &&
-	       (is_letter(*t->at) ||
-		(quoted && (*t->at == '+' || *t->at == '-' ||
-			    (*t->at >= '0' && *t->at <= '9')))))
+	       (is_letter(*t->at) || (quoted && (*t->at == '+' || *t->at == '-' ||
+						 (*t->at >= '0' && *t->at <= '9')))))
 		t->at++;
 	len = (size_t)(t->at - begin);
 	return len >= NAME_LEAST && (!quoted || take_char(t, '>'));
@@ -148,7 +147,8 @@ static int64_t day_of(const wh_rule_day *rule, int year)
 
 int64_t wh_posix_rule_begin(const wh_posix_rule *rule, int year)
 {
-	return day_of(&rule->begins, year) * WH_DAY + rule->begins.at_s - rule->standard_s;
+	return day_of(&rule->begins, year) * WH_DAY + rule->begins.at_s -
+	       rule->standard_s;
 }
 
 int64_t wh_posix_rule_end(const wh_posix_rule *rule, int year)

@@ -10,24 +10,25 @@
 #include <stdint.h>
 
 typedef enum wh_rule_kind {
-	WH_RULE_WEEKDAY,  /* M10.5.0: the last Sunday of October */
-	WH_RULE_NO_LEAP,  /* J60: the first of March, in every year */
-	WH_RULE_YEAR_DAY  /* 59: the sixtieth day of the year */
+	WH_RULE_WEEKDAY, /* M10.5.0: the last Sunday of October */
+	WH_RULE_NO_LEAP, /* J60: the first of March, in every year */
+	WH_RULE_YEAR_DAY /* 59: the sixtieth day of the year */
 } wh_rule_kind;
 
 typedef struct wh_rule_day {
 	wh_rule_kind kind;
-	int month, week; /* 1 to 12; 1 to 5, where 5 is the last one; of WH_RULE_WEEKDAY */
-	int day;         /* 0 to 6, Sunday is 0; 1 to 365; 0 to 365 */
-	int32_t at_s;    /* seconds after local midnight, -167 to 167 hours */
+	int month,
+		week; /* 1 to 12; 1 to 5, where 5 is the last one; of WH_RULE_WEEKDAY */
+	int day;      /* 0 to 6, Sunday is 0; 1 to 365; 0 to 365 */
+	int32_t at_s; /* seconds after local midnight, -167 to 167 hours */
 } wh_rule_day;
 
 typedef struct wh_posix_rule {
-	bool saves;          /* Does it have daylight saving time? */
-	int32_t standard_s;  /* offset from UTC */
-	int32_t saving_s;    /* offset during daylight saving time */
-	wh_rule_day begins;  /* of daylight saving time, in standard time */
-	wh_rule_day ends;    /* in daylight saving time */
+	bool saves;         /* Does it have daylight saving time? */
+	int32_t standard_s; /* offset from UTC */
+	int32_t saving_s;   /* offset during daylight saving time */
+	wh_rule_day begins; /* of daylight saving time, in standard time */
+	wh_rule_day ends;   /* in daylight saving time */
 } wh_posix_rule;
 
 /* False: malformed, and *out is untouched. */

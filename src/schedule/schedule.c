@@ -29,10 +29,11 @@ static wherry_code parse_period(wherry_schedule *s, const char *text, wherry_err
 	if (code != WHERRY_OK)
 		return code;
 	if (us < MS || us % MS || us > most_us)
-		return wh_fail(err, WHERRY_INVALID,
-			       "the period '%.40s' must be a whole number of milliseconds, from "
-			       "1ms to 36525d",
-			       text);
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the period '%.40s' must be a whole number of milliseconds, from "
+			"1ms to 36525d",
+			text);
 	s->kind = WH_SCHEDULE_PERIOD;
 	s->period_ms = us / MS;
 	return WHERRY_OK;
@@ -97,26 +98,29 @@ static wherry_code parse_daily(wherry_schedule *s, const char *text, wherry_erro
 			at++;
 		word = at;
 		if (!take_time(&at, &time_s))
-			return wh_fail(err, WHERRY_INVALID,
-				       "'%.20s' is not a time of day: write times from 00:00 to "
-				       "23:59:59 with commas between them",
-				       word);
+			return wh_fail(
+				err, WHERRY_INVALID,
+				"'%.20s' is not a time of day: write times from 00:00 to "
+				"23:59:59 with commas between them",
+				word);
 		if (s->n_times == WH_SCHEDULE_TIMES_MAX)
-			return wh_fail(err, WHERRY_INVALID,
-				       "a schedule has at most %d times of day: write a crontab "
-				       "expression",
-				       WH_SCHEDULE_TIMES_MAX);
+			return wh_fail(
+				err, WHERRY_INVALID,
+				"a schedule has at most %d times of day: write a crontab "
+				"expression",
+				WH_SCHEDULE_TIMES_MAX);
 		if (!insert_time(s, time_s))
-			return wh_fail(err, WHERRY_INVALID, "%.5s stands twice in '%.80s'",
-				       word, text);
+			return wh_fail(err, WHERRY_INVALID,
+				       "%.5s stands twice in '%.80s'", word, text);
 		while (is_blank(*at))
 			at++;
 		if (!*at)
 			return WHERRY_OK;
 		if (*at++ != ',')
-			return wh_fail(err, WHERRY_INVALID,
-				       "write a comma between the times of day in '%.80s'",
-				       text);
+			return wh_fail(
+				err, WHERRY_INVALID,
+				"write a comma between the times of day in '%.80s'",
+				text);
 	}
 }
 
@@ -129,10 +133,11 @@ static wherry_code parse_text(wherry_schedule *s, wherry_error *err)
 	while (is_blank(*text))
 		text++;
 	if (!*text)
-		return wh_fail(err, WHERRY_INVALID,
-			       "the schedule is empty: write a crontab expression such as "
-			       "'0 4 * * *', times of day such as '12:00, 18:00' or "
-			       "'@every 15m'");
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the schedule is empty: write a crontab expression such as "
+			"'0 4 * * *', times of day such as '12:00, 18:00' or "
+			"'@every 15m'");
 	if (strncmp(text, every, sizeof(every) - 1) == 0)
 		return parse_period(s, text + sizeof(every) - 1, err);
 	if (strchr(text, ':'))
@@ -152,18 +157,19 @@ wherry_code wherry_schedule_parse(const char *text, const char *zone,
 		return wh_fail(err, WHERRY_INVALID, "a schedule needs a text and out");
 	if (strlen(text) > WH_SCHEDULE_TEXT_MAX)
 		return wh_fail(err, WHERRY_INVALID,
-			       "the schedule has %zu bytes, and may have %d", strlen(text),
-			       WH_SCHEDULE_TEXT_MAX);
+			       "the schedule has %zu bytes, and may have %d",
+			       strlen(text), WH_SCHEDULE_TEXT_MAX);
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return wh_oom(err);
 	(void)memcpy(s->text, text, strlen(text));
 	code = parse_text(s, err);
 	if (code == WHERRY_OK && s->kind == WH_SCHEDULE_PERIOD && zone)
-		code = wh_fail(err, WHERRY_INVALID,
-			       "'%.40s' is a period, which is the same in every time zone: "
-			       "leave out the zone %.64s",
-			       s->text, zone);
+		code = wh_fail(
+			err, WHERRY_INVALID,
+			"'%.40s' is a period, which is the same in every time zone: "
+			"leave out the zone %.64s",
+			s->text, zone);
 	if (code == WHERRY_OK && s->kind != WH_SCHEDULE_PERIOD)
 		code = wh_zone_load(zone, &s->zone, err);
 	if (code == WHERRY_OK)

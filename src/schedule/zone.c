@@ -13,7 +13,7 @@
 enum {
 	HEADER = 44, /* bytes */
 	MOST_TYPES = 256,
-	YEARS = 3 /* those whose changes are asked of the rule at once */
+	YEARS = 4 /* those whose changes are asked of the rule at once */
 };
 
 /* Times beyond these are cut: sums with an offset cannot overflow. */
@@ -142,15 +142,17 @@ wherry_code wh_zone_read(const char *name, const void *data, size_t len, wh_zone
 
 	if (!read_header(&file, &c) || !skip(&file, block_len(&c, 4)) ||
 	    !read_header(&file, &c))
-		return wh_fail(err, WHERRY_CORRUPT,
-			       "the file of time zone '%s' is not in the TZif format, version "
-			       "2 or later: install the package tzdata again",
-			       name);
+		return wh_fail(
+			err, WHERRY_CORRUPT,
+			"the file of time zone '%s' is not in the TZif format, version "
+			"2 or later: install the package tzdata again",
+			name);
 	if (c.leap)
-		return wh_fail(err, WHERRY_INVALID,
-			       "time zone '%s' counts leap seconds, which Unix time does not: "
-			       "name the zone without 'right/'",
-			       name);
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"time zone '%s' counts leap seconds, which Unix time does not: "
+			"name the zone without 'right/'",
+			name);
 	block = file.at;
 	zone = calloc(1, sizeof(*zone) + c.time * sizeof(*zone->changes));
 	if (!zone)
@@ -159,10 +161,11 @@ wherry_code wh_zone_read(const char *name, const void *data, size_t len, wh_zone
 	if (!skip(&file, block_len(&c, 8)) || !read_changes(zone, block, &c) ||
 	    !read_rule(zone, &file)) {
 		wh_zone_free(zone);
-		return wh_fail(err, WHERRY_CORRUPT,
-			       "the file of time zone '%s' is damaged: install the package "
-			       "tzdata again",
-			       name);
+		return wh_fail(
+			err, WHERRY_CORRUPT,
+			"the file of time zone '%s' is damaged: install the package "
+			"tzdata again",
+			name);
 	}
 	*out = zone;
 	return WHERRY_OK;
@@ -212,14 +215,14 @@ static void meet_change(wh_span *span, int64_t at_s, int64_t change_s, int32_t b
 }
 
 /*
- * A span behind the table's last change: the changes of the year before, of this one and of the
- * next.  Where daylight saving time lasts all year, one ends at the instant at which the next one
+ * A span behind the table's last change: the changes of the two years before, of this one and of
+ * the next.  Where daylight saving time lasts all year, one ends at the instant at which the next one
  * begins: the beginning counts, so it comes second.
  */
 static void meet_rule(const wh_posix_rule *rule, int64_t at_s, int64_t last_s,
 		      wh_span *span)
 {
-	int year = wh_date_of(wh_floor_div(at_s, WH_DAY)).year - 1;
+	int year = wh_date_of(wh_floor_div(at_s, WH_DAY)).year - 2;
 
 	for (int i = 0; i < YEARS; i++, year++) {
 		int64_t begin = wh_posix_rule_begin(rule, year);

@@ -25,8 +25,8 @@ enum {
 
 /* Instants with the same offset: from start to before end, Unix time in seconds. */
 typedef struct wh_span {
-	int64_t start; /* INT64_MIN: since ever */
-	int64_t end;   /* INT64_MAX: for ever */
+	int64_t start;    /* INT64_MIN: since ever */
+	int64_t end;      /* INT64_MAX: for ever */
 	int32_t offset_s; /* local time is UTC + offset */
 	int32_t before_s; /* the offset before start; equal to offset_s if start is INT64_MIN */
 } wh_span;

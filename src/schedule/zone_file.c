@@ -142,10 +142,11 @@ static wherry_code unknown(const char *name, wherry_error *err)
 			      "there is no time zone '%.64s'; did you mean '%s'?", name,
 			      near);
 	else
-		(void)wh_fail(err, WHERRY_INVALID,
-			      "there is no time zone '%.64s': write a name of the tz database, "
-			      "such as Europe/Berlin or UTC",
-			      name);
+		(void)wh_fail(
+			err, WHERRY_INVALID,
+			"there is no time zone '%.64s': write a name of the tz database, "
+			"such as Europe/Berlin or UTC",
+			name);
 	wh_buf_clear(&text);
 	wh_buf_clear(&kept);
 	return WHERRY_INVALID;
@@ -164,10 +165,11 @@ static wherry_code not_found(const char *name, wherry_error *err)
 	struct stat st;
 
 	if (stat(folder(), &st) != 0)
-		return wh_fail(err, WHERRY_NOTFOUND,
-			       "there is no time zone database in '%.80s' to find '%.64s' in: "
-			       "install the package tzdata, or set TZDIR",
-			       folder(), name);
+		return wh_fail(
+			err, WHERRY_NOTFOUND,
+			"there is no time zone database in '%.80s' to find '%.64s' in: "
+			"install the package tzdata, or set TZDIR",
+			folder(), name);
 	return unknown(name, err);
 }
 
@@ -187,10 +189,11 @@ wherry_code wh_zone_load(const char *name, wh_zone **out, wherry_error *err)
 	else if (code == WHERRY_NOTFOUND)
 		code = not_found(name, err);
 	else if (code == WHERRY_TOOBIG)
-		code = wh_fail(err, WHERRY_CORRUPT,
-			       "the file of time zone '%s' is longer than %d bytes: install "
-			       "the package tzdata again",
-			       name, WH_ZONE_FILE_MAX);
+		code = wh_fail(
+			err, WHERRY_CORRUPT,
+			"the file of time zone '%s' is longer than %d bytes: install "
+			"the package tzdata again",
+			name, WH_ZONE_FILE_MAX);
 	else
 		code = wh_fail(err, code, "%s", why.message);
 	wh_buf_clear(&file);

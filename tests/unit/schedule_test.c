@@ -27,7 +27,7 @@ static void expect(const char *text, const char *zone, const char *from,
 {
 	wherry_schedule *s = parse(text, zone);
 	wherry_error err = WHERRY_ERROR_INIT;
-	char got[1024] = "", time[WH_TIME_LEN];
+	char got[1024] = "", time[WH_LOCAL_TIME_LEN];
 	int64_t us = at(from);
 	size_t n = 0;
 
@@ -36,7 +36,7 @@ static void expect(const char *text, const char *zone, const char *from,
 
 		WHERRY_PASS(wherry_schedule_next(s, us, &us, &err));
 		assert_true(us > before);
-		wh_time_print(us, 0, time);
+		wh_local_time_print(us, 0, time);
 		n += (size_t)snprintf(got + n, sizeof(got) - n, "%s%s", n ? " " : "",
 				      time);
 	}
@@ -124,25 +124,31 @@ static void other_expressions_are_refused_by_field(void **state)
 	refused("* * * *", NULL, "has 4 fields instead of five");
 	refused("*", NULL, "has 1 field instead of five");
 	refused("0 * * * * *", NULL, "there are no seconds");
-	refused("60 * * * *", NULL, "the minute needs a number from 0 to 59 instead of '60'");
+	refused("60 * * * *", NULL,
+		"the minute needs a number from 0 to 59 instead of '60'");
 	refused("* 24 * * *", NULL, "the hour needs a number from 0 to 23");
 	refused("* * 0 * *", NULL, "the day of month needs a number from 1 to 31");
-	refused("* * * 13 *", NULL, "the month needs a number from 1 to 12 or JAN to DEC");
-	refused("* * * * 8", NULL, "the day of week needs a number from 0 to 7 or SUN to SAT");
+	refused("* * * 13 *", NULL,
+		"the month needs a number from 1 to 12 or JAN to DEC");
+	refused("* * * * 8", NULL,
+		"the day of week needs a number from 0 to 7 or SUN to SAT");
 	refused("* * * MON *", NULL, "the month needs");
 	refused("* JAN * * *", NULL, "the hour needs");
 	refused("* * * JANU *", NULL, "the month needs");
 	refused("-1 * * * *", NULL, "the minute needs");
-	refused("1- * * * *", NULL, "the minute needs a number from 0 to 59 instead of ''");
+	refused("1- * * * *", NULL,
+		"the minute needs a number from 0 to 59 instead of ''");
 	refused("1, * * * *", NULL, "the minute needs");
 	refused("1-2-3 * * * *", NULL, "the minute needs");
 	refused("*5 * * * *", NULL, "the minute needs");
 	refused("1.5 * * * *", NULL, "the minute needs");
 	refused("99999999999999999999 * * * *", NULL, "the minute needs");
-	refused("*/0 * * * *", NULL, "the step of the minute must be a number from 1 to 59");
+	refused("*/0 * * * *", NULL,
+		"the step of the minute must be a number from 1 to 59");
 	refused("*/ * * * *", NULL, "the step of the minute");
 	refused("*/60 * * * *", NULL, "the step of the minute");
-	refused("* 22-2 * * *", NULL, "the range '22-2' of the hour ends before it begins");
+	refused("* 22-2 * * *", NULL,
+		"the range '22-2' of the hour ends before it begins");
 	refused("* * * * FRI-MON", NULL, "the range 'FRI-MON' of the day of week");
 	refused("* * ? * *", NULL, "the day of month '?' uses '?'");
 	refused("* * L * *", NULL, "uses 'L'");
@@ -162,7 +168,8 @@ static void times_of_day_occur_every_day_in_order(void **state)
 	expect("18:00, 12:00", NULL, "2024-01-01T10:00:00Z",
 	       "2024-01-01T12:00:00Z 2024-01-01T18:00:00Z 2024-01-02T12:00:00Z");
 	expect("12:00,18:00", NULL, "2024-01-01T12:00:00Z", "2024-01-01T18:00:00Z");
-	expect("12:00,18:00", NULL, "2024-01-01T11:59:59.999999Z", "2024-01-01T12:00:00Z");
+	expect("12:00,18:00", NULL, "2024-01-01T11:59:59.999999Z",
+	       "2024-01-01T12:00:00Z");
 	expect(" 00:00:01 , 23:59:59 ", NULL, "2024-01-01T00:00:00Z",
 	       "2024-01-01T00:00:01Z 2024-01-01T23:59:59Z 2024-01-02T00:00:01Z");
 	refused("24:00", NULL, "'24:00' is not a time of day");
@@ -201,7 +208,8 @@ static void a_skipped_time_occurs_as_much_later(void **state)
 	expect("30 2 * * *", "Europe/Amsterdam", "2024-03-30T00:00:00Z",
 	       "2024-03-30T01:30:00Z 2024-03-31T01:30:00Z 2024-04-01T00:30:00Z");
 	/* Also for a process that starts between the clock's change and that time. */
-	expect("02:30", "Europe/Amsterdam", "2024-03-31T01:10:00Z", "2024-03-31T01:30:00Z");
+	expect("02:30", "Europe/Amsterdam", "2024-03-31T01:10:00Z",
+	       "2024-03-31T01:30:00Z");
 	/* The change is at midnight. */
 	expect("@daily", "Africa/Cairo", "2024-04-25T12:00:00Z",
 	       "2024-04-25T22:00:00Z 2024-04-26T21:00:00Z");
@@ -221,7 +229,8 @@ static void two_times_that_fall_together_occur_once(void **state)
 	expect("0 2 31 3 *", "Europe/Amsterdam", "2024-01-01T00:00:00Z",
 	       "2024-03-31T01:00:00Z 2025-03-31T00:00:00Z");
 	/* Those that are left out come among those that are not. */
-	expect("45 2 * * *", "Europe/Amsterdam", "2024-03-31T00:59:00Z", "2024-03-31T01:45:00Z");
+	expect("45 2 * * *", "Europe/Amsterdam", "2024-03-31T00:59:00Z",
+	       "2024-03-31T01:45:00Z");
 	expect("02:45, 03:15", "Europe/Amsterdam", "2024-03-31T00:59:00Z",
 	       "2024-03-31T01:15:00Z 2024-03-31T01:45:00Z 2024-04-01T00:45:00Z");
 }
@@ -232,8 +241,10 @@ static void a_repeated_time_occurs_the_first_time_only(void **state)
 	expect("30 2 * * *", "Europe/Amsterdam", "2024-10-26T12:00:00Z",
 	       "2024-10-27T00:30:00Z 2024-10-28T01:30:00Z");
 	/* Never in the past: 02:30 is over when the clock shows 02:10 again. */
-	expect("02:30", "Europe/Amsterdam", "2024-10-27T01:10:00Z", "2024-10-28T01:30:00Z");
-	expect("02:30", "Europe/Amsterdam", "2024-10-27T00:30:00Z", "2024-10-28T01:30:00Z");
+	expect("02:30", "Europe/Amsterdam", "2024-10-27T01:10:00Z",
+	       "2024-10-28T01:30:00Z");
+	expect("02:30", "Europe/Amsterdam", "2024-10-27T00:30:00Z",
+	       "2024-10-28T01:30:00Z");
 	expect("0 1-3 * * *", "Europe/Amsterdam", "2024-10-26T12:00:00Z",
 	       "2024-10-26T23:00:00Z 2024-10-27T00:00:00Z 2024-10-27T02:00:00Z");
 	expect("0 1 3 11 *", "America/New_York", "2024-01-01T00:00:00Z",
@@ -262,17 +273,17 @@ static void times_end_with_the_year_9999(void **state)
 	int64_t us = 77;
 
 	(void)state;
-	expect("@yearly", "Europe/Berlin", "9998-06-01T00:00:00Z", "9998-12-31T23:00:00Z");
+	expect("@yearly", "Europe/Berlin", "9998-06-01T00:00:00Z",
+	       "9998-12-31T23:00:00Z");
 	WHERRY_FAILS(WHERRY_NOTFOUND,
-		     wherry_schedule_next(yearly, at("9999-06-01T00:00:00Z"), &us, &err));
+		     wherry_schedule_next(yearly, at("9999-12-31T23:30:00Z"), &us, &err));
 	WHERRY_FAILS(WHERRY_NOTFOUND,
 		     wherry_schedule_next(often, at("9999-06-01T00:00:00Z"), &us, &err));
-	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_schedule_next(yearly, INT64_MAX, &us, &err));
-	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_schedule_next(yearly, INT64_MIN, &us, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_schedule_next(yearly, INT64_MAX, &us, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_schedule_next(yearly, INT64_MIN, &us, &err));
 	assert_true(us == 77);
-	expect("@yearly", "Europe/Berlin", "0001-01-01T00:00:00Z", "0001-12-31T23:06:32Z");
+	expect("@yearly", "Europe/Berlin", "0001-01-01T00:00:00Z",
+	       "0001-12-31T23:06:32Z");
 	wherry_schedule_free(yearly);
 	wherry_schedule_free(often);
 }
@@ -300,7 +311,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(crontab_expressions_name_their_times),
-		cmocka_unit_test(a_day_matches_one_of_two_restricted_fields_and_else_both),
+		cmocka_unit_test(
+			a_day_matches_one_of_two_restricted_fields_and_else_both),
 		cmocka_unit_test(words_stand_for_expressions),
 		cmocka_unit_test(other_expressions_are_refused_by_field),
 		cmocka_unit_test(times_of_day_occur_every_day_in_order),

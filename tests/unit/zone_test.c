@@ -54,9 +54,9 @@ static void compare(const char *name)
 
 static void every_zone_changes_when_it_does_in_the_c_library(void **state)
 {
-	static const char *const areas[] = {"Africa",    "America", "Antarctica", "Asia",
-					    "Atlantic",  "Etc",     "Europe",     "Indian",
-					    "Australia", "Pacific", "America/Indiana"};
+	static const char *const areas[] = {
+		"Africa", "America", "Antarctica", "Asia",    "Atlantic",       "Etc",
+		"Europe", "Indian",  "Australia",  "Pacific", "America/Indiana"};
 	int n = 0;
 
 	(void)state;
