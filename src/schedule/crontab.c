@@ -53,7 +53,7 @@ static bool is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Whatever the locale of the program: letters of ASCII in either case. */
+/* Compare ASCII words without regard to case, whatever the locale of the program. */
 static bool same_word(const char *text, size_t len, const char *word)
 {
 	for (size_t i = 0; i < len; i++)
