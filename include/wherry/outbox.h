@@ -267,10 +267,10 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_retry(wherry_outbox *box,
 							   wherry_error *err);
 
 /**
- * Take one message off for good: pending, in flight, failed or dead.
+ * Delete one message that was not delivered: pending, in flight, failed or dead.
  *
  * A relay that has it in flight may still deliver it; its acknowledgement then changes
- * nothing.  What waits behind it in its key goes on.
+ * nothing.  Later messages of its key go on.
  *
  * @param ident  Its message_id, or its id in digits.
  * @return WHERRY_OK; WHERRY_NOTFOUND: there is no such message, or it was delivered;

@@ -66,8 +66,8 @@ typedef struct wherry_receipt {
  * Errors:    a function returns WHERRY_OK, or another code after wherry_error_set(err, code,
  *            text).  An error is the destination's: the relay closes it, opens it again later
  *            and delivers again what had no receipt, as often as necessary.  A code whose remedy
- *            is FIX (wherry_code_remedy) ends the relay.  What is wrong with one message is a
- *            verdict in its receipt.
+ *            is FIX (wherry_code_remedy) ends the relay.  A fault of one message is a verdict
+ *            in its receipt.
  * Ownership: `state` belongs to the driver.  Messages and all they point to are borrowed from
  *            submit() until their receipt is collected, or drop() or close() is called.
  */
@@ -144,8 +144,8 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_publisher_register(
  * Open a destination.
  *
  * @param url     "stdout:", "file:PATH", "exec:COMMAND", "memory:", "null:", or one that was
- *                registered in config.  What needs a client library, such as "kafka://HOST",
- *                only the program has.
+ *                registered in config.  Destinations that need a client library, such as
+ *                "kafka://HOST", are in the program only.
  * @param config  Settings; borrowed for the call, NULL for the defaults.
  * @param out     Receives the publisher; given, close with wherry_publisher_close().
  * @param err     Details on failure; may be NULL.

@@ -124,8 +124,8 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_relay_open_on(wherry_db *db,
 /**
  * Receive the relay's log records.
  *
- * The setting log.level says which: events that are less severe are not handed over.  What
- * happens while the relay is opened is not logged; it is in the error.
+ * The setting log.level says which: events that are less severe are not handed over.  Events
+ * while the relay is opened are not logged; the error contains them.
  *
  * @param log  Called for each record, on the thread that steps the relay or on a thread of
  *             its publisher; see wherry_log_fn.  NULL, the default: log nothing.

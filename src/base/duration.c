@@ -85,7 +85,7 @@ wherry_code wh_duration_parse(const char *text, int64_t *out_us, wherry_error *e
 		if (!parse_part(&s, times, &part) || part > INT64_MAX - sum)
 			return wh_fail(
 				err, WHERRY_INVALID,
-				"'%.40s' is no duration: write a number and a unit, such as "
+				"'%.40s' is not a duration: write a number and a unit, such as "
 				"250ms, 30s, 15m, 12h or 7d",
 				text);
 		sum += part;
@@ -102,7 +102,7 @@ wherry_code wh_size_parse(const char *text, int64_t *out_bytes, wherry_error *er
 	if (strcmp(text, "0") != 0 && (!parse_part(&s, sizes, &value) || *s))
 		return wh_fail(
 			err, WHERRY_INVALID,
-			"'%.40s' is no size: write a number and a unit, such as 512B, 64KB "
+			"'%.40s' is not a size: write a number and a unit, such as 512B, 64KB "
 			"or 8MB",
 			text);
 	*out_bytes = value;

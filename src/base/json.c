@@ -334,9 +334,9 @@ wherry_code wh_json_headers(const char *text, size_t len, wherry_error *err)
 	skip_space(&c);
 	valid = c.at < c.end && *c.at == '{' && check(&c);
 	if (!valid)
-		return wh_fail(err, WHERRY_INVALID, "headers are no JSON object");
+		return wh_fail(err, WHERRY_INVALID, "headers are not a JSON object");
 	if (c.odd.ptr)
-		return wh_fail(err, WHERRY_INVALID, "header '%.*s' is no string",
+		return wh_fail(err, WHERRY_INVALID, "header '%.*s' is not a string",
 			       (int)(c.odd.len < 60 ? c.odd.len : 60), c.odd.ptr);
 	return WHERRY_OK;
 }

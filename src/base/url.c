@@ -20,7 +20,7 @@ wherry_code wh_url_parse(const char *text, wh_url *out, wherry_error *err)
 	if (n == 0 || text[n] != ':')
 		return wh_fail(/* its beginning alone: it may be a secret, misplaced */
 			       err, WHERRY_INVALID,
-			       "'%.*s%s' is no URL: write a scheme and a colon first, as in "
+			       "'%.*s%s' is not a URL: write a scheme and a colon first, as in "
 			       "sqlite:shop.db or stdout:",
 			       (int)wh_utf8_cut(text, strlen(text), 8), text,
 			       strlen(text) > 8 ? "…" : "");

@@ -1,6 +1,5 @@
 /*
- * URLs of databases and destinations: scheme ":" rest.  What the rest means is the
- * driver's affair.
+ * URLs of databases and destinations: scheme ":" rest.  The driver interprets the rest.
  */
 #ifndef WH_BASE_URL_H
 #define WH_BASE_URL_H

@@ -134,7 +134,7 @@ static void print_body(const wherry_message *m)
 	bool text = wh_utf8_valid(body, len) && !memchr(body, 0, len);
 
 	(void)printf("%-15s %zu byte%s%s\n", "body:", len, wh_plural((int64_t)len),
-		     text ? "" : " that are no text");
+		     text ? "" : " that are not text");
 	if (!len)
 		return;
 	(void)putchar('\n');
@@ -206,7 +206,7 @@ const wh_command wh_cmd_show = {
 	.brief = "Show one message, and why it is where it is",
 	.help = "ID is a message id, or the number in the first column of `wherry "
 		"list`; what is not in the outbox is looked for in its archive. JSON is indented if it is short; of a long body and of one "
-		"that is no text the beginning is shown.\n"
+		"that is not text the beginning is shown.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry show sqlite:shop.db 42\n"

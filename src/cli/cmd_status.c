@@ -211,7 +211,7 @@ static void print_text(const wh_session *s, const wherry_status *st,
 	char span[WH_SPAN_LEN];
 
 	print_health(s, st, w);
-	(void)printf("outbox      %s in %s%s\n", s->table, s->url,
+	(void)printf("table       %s in %s%s\n", s->table, s->url,
 		     st->paused ? " (paused)" : "");
 	if (*s->box->store.limits)
 		(void)printf("layout      %s: %s\n", st->layout, s->box->store.limits);

@@ -39,7 +39,7 @@ static wherry_code read_file(const char *path, wh_buf *out, wherry_error *err)
 	return code;
 }
 
-/* What LoadCredential= of systemd put into the service's own folder. */
+/* Read a secret that systemd's LoadCredential= put into the folder of the service. */
 static wherry_code read_credential(const char *name, wh_buf *out, wherry_error *err)
 {
 	const char *folder = secure_getenv("CREDENTIALS_DIRECTORY");

@@ -32,7 +32,7 @@ static wherry_code parse_number(const char *text, int64_t *out, wherry_error *er
 {
 	if (wh_parse_int(text, out))
 		return WHERRY_OK;
-	return wh_fail(err, WHERRY_INVALID, "'%.40s' is no whole number", text);
+	return wh_fail(err, WHERRY_INVALID, "'%.40s' is not a whole number", text);
 }
 
 static wherry_code parse_bounded(wh_kind type, const char *text, int64_t *out,

@@ -114,7 +114,7 @@ static wherry_code ask(seen *s, wh_backlog_view *view, wherry_error *err)
 	return code;
 }
 
-/* What it cannot see stays as it was, and is old. */
+/* Count again.  If that fails, the old numbers stay, with their age. */
 static void look(wh_backlogs *b, seen *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;

@@ -18,21 +18,22 @@ wherry_code wh_listen_parse(const char *text, char address[64], uint16_t *out_po
 	int64_t port;
 
 	if (!colon || !wh_parse_int(colon + 1, &port) || port < 0 || port > 65535)
-		return wh_fail(err, WHERRY_INVALID,
-			       "'%.80s' is no address and port: write 127.0.0.1:9464 or "
-			       "[::1]:9464",
-			       text);
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"'%.80s' is not an address and port: write 127.0.0.1:9464 or "
+			"[::1]:9464",
+			text);
 	if (*begin == '[' && end > begin && end[-1] == ']') {
 		begin++;
 		end--;
 	}
 	if ((size_t)(end - begin) >= sizeof(copy))
-		return wh_fail(err, WHERRY_INVALID, "'%.80s' is no address", text);
+		return wh_fail(err, WHERRY_INVALID, "'%.80s' is not an address", text);
 	memcpy(copy, begin, (size_t)(end - begin));
 	copy[end - begin] = 0;
 	if (inet_pton(AF_INET, copy, bytes) != 1 && inet_pton(AF_INET6, copy, bytes) != 1)
 		return wh_fail(err, WHERRY_INVALID,
-			       "'%s' is no address; names are not looked up: write "
+			       "'%s' is not an address; names are not looked up: write "
 			       "127.0.0.1 or ::1 for this machine alone, 0.0.0.0 or :: "
 			       "for all",
 			       copy);

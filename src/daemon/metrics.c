@@ -29,7 +29,7 @@ static double seconds(int64_t us)
 /* One value of a sample; false: it has none. */
 typedef bool (*value_fn)(const sample *s, double *out);
 
-/* What stands under a name: a number of each relay. */
+/* A metric: its name, and how to read its value of each relay. */
 typedef struct family {
 	const char *name, *type, *help;
 	size_t at;      /* where the number is in a sample, */
@@ -308,7 +308,7 @@ static void put_number(wh_buf *out, const sample *samples, size_t n, const wh_nu
 		}
 }
 
-/* What destinations count themselves. */
+/* Print the counters that destinations keep themselves. */
 static void put_numbers(wh_buf *out, const sample *samples, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

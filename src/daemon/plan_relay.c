@@ -258,7 +258,7 @@ static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 	check_neighbours(r, relay);
 }
 
-/* What `defaults` says, unless the relay says otherwise: it comes first. */
+/* Settings of `defaults` are taken first, so that those of the relay override them. */
 static void take_relay(wh_reading *r, const yaml_node_t *value,
 		       const yaml_node_t *defaults)
 {

@@ -146,7 +146,7 @@ static wherry_code start(running *r, wh_plan_relay *relay, wh_pipeline **out,
 	return wh_pipeline_start(relay, &r->daemon.log, r->bell, out, err);
 }
 
-/* Those of the plan: what runs already goes on.  *out has room for all of them. */
+/* Collect the pipelines of the plan.  Those that run already go on.  *out has room for all. */
 static wherry_code gather(running *r, wh_plan *plan, wh_pipeline **out, size_t *out_n,
 			  wherry_error *err)
 {
@@ -389,8 +389,8 @@ static int64_t patience(const running *r)
 	return wh_later(most, 10 * WH_SECOND);
 }
 
-/* Who wants it to end at once says so again after a moment: what sends a signal to a process
- * and to its group, as timeout(1) does, means one. */
+/* A second signal ends the program at once, but only after a moment: timeout(1) sends one
+ * signal both to the process and to its group, and means one. */
 static int stop_all(running *r)
 {
 	int64_t began = wh_monotonic(&wh_env_system);

@@ -85,15 +85,15 @@ typedef struct wh_call {
 
 enum { WH_DB_CALLS_MOST = 4 };
 
-/* Whose commits are watched for. */
+/* The outbox whose commits are watched for. */
 typedef struct wh_watch {
 	int64_t key;  /* Number of the table whose writers notify; 0: no writer does. */
 	bool unheard; /* Writers of new rows notify nobody. */
-	bool sole; /* What this session updates or deletes there makes no work for another
-			 relay, and notifies none. */
+	bool sole; /* Updates and deletes of this session make no work for other relays, and
+			 do not notify them. */
 } wh_watch;
 
-/* What a caller that looks for commits has to do with them. */
+/* How a caller that looks for commits uses them. */
 typedef struct wh_look {
 	int64_t now_us; /* Monotonic. */
 	int64_t found; /* Rows that the caller has read in order to deliver them: while the
@@ -311,7 +311,7 @@ int64_t wh_db_session(wherry_db *db); /* 0: it has no number */
 int64_t wh_db_version(wherry_db *db);
 bool wh_db_replaced(wherry_db *db, bool look); /* db may be NULL: false */
 /* Before a connection whose file was replaced is closed: its log, for the options of the next
- * one.  What *inout holds already stays; close it if it is above 0. */
+ * one.  A descriptor in *inout stays; close it if it is above 0. */
 void wh_db_keep_log(wherry_db *db, int *inout);
 
 /* The driver's schema_of(); empty where the database has no schemas. */

@@ -251,7 +251,7 @@ static wherry_code begin_stmt(parser *p, wh_view line, bool part, wherry_error *
 		return wh_oom(err);
 	}
 	if (!*name || is_taken(p, name)) {
-		code = wh_fail(err, WHERRY_INVALID, "line %d: '%.40s' is no new name",
+		code = wh_fail(err, WHERRY_INVALID, "line %d: '%.40s' is not a new name",
 			       p->line, name);
 		free(name);
 		return code;

@@ -4,8 +4,8 @@
  * A file begins with a head line that states what its layout can do, then has statements,
  * each under a line "-- name: NAME" and a comment that says what it guarantees.  {table}
  * stands for the quoted name of the table, {table_open} for the quoted name with that
- * suffix, {name} for the name as a string; {} is left alone.  What several statements have in
- * common is a part, under a line "-- part: NAME", which {NAME} stands for below it.  In a part
+ * suffix, {name} for the name as a string; {} is left alone.  SQL that several
+ * statements share is a part, under a line "-- part: NAME"; {NAME} inserts it below that line.  In a part
  * {.} stands for the alias that it is given: {NAME:c} writes "c." there, {NAME} nothing, and
  * {NAME:.} in another part hands the alias of that part on.
  *
@@ -45,7 +45,7 @@ typedef struct wh_sql {
 	size_t n;
 } wh_sql;
 
-/* What stands for names in a file; borrowed. */
+/* The texts that replace names in braces; borrowed. */
 typedef struct wh_sql_names {
 	const char *
 		dialect; /* the scheme of the database; NULL: parameters stay as they are */

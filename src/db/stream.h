@@ -51,8 +51,8 @@ typedef struct wh_stream_driver {
 	wherry_code (*ready)(wh_stream *s, bool *out_ready, wherry_error *err);
 
 	bool (*has_rows)(const wh_stream *s); /* may more be read with this? */
-	/* What was visible when the slot was made: up to `limit` rows of this SELECT, whose
-	 * columns are as those of the options; *out_more: there may be more.  Before start(). */
+	/* Rows that were visible when the slot was made: up to `limit` rows of this SELECT, with
+	 * the columns of the options; *out_more: there may be more.  Call it before start(). */
 	wherry_code (*rows)(wh_stream *s, const char *select, int64_t limit,
 			    wh_row_fn visit, void *ctx, bool *out_more,
 			    wherry_error *err);

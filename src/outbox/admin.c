@@ -1,5 +1,5 @@
 /*
- * What operators ask and do.
+ * Commands of operators.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -283,7 +283,7 @@ static wherry_code check_filter(const wherry_outbox *box, const wherry_filter *f
 
 enum { LIST_PARAMS = FILTER_PARAMS + 6 };
 
-/* What only a list can be asked for, behind the params of the filter and two limits. */
+/* The parameters of a list only; they follow those of the filter and two limits. */
 static void list_params(const wherry_filter *f, wh_param out[4])
 {
 	out[0] = WH_INT_PARAM("before", f->before_id ? f->before_id : INT64_MAX);

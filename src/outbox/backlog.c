@@ -1,5 +1,5 @@
 /*
- * What waits, for those who ask again and again: counted up to a limit.
+ * Counts waiting messages up to a limit, for callers that ask again and again.
  */
 #include "outbox/outbox.h"
 

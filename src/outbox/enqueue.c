@@ -41,7 +41,7 @@ static wherry_code check_body(const wherry_outbox *box, wh_view body, wherry_err
 		       box->store.name.ptr, box->store.layout.name, why.message);
 }
 
-/* What the layout has no place for would be lost: it is refused. */
+/* Refuse fields that the layout cannot store; they would be lost. */
 static wherry_code check_layout(const wherry_outbox *box, const wherry_message *msg,
 				wherry_error *err)
 {

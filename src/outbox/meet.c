@@ -51,8 +51,8 @@ enum {
 	ON_EVENTFERRY = AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_SOLE),
 };
 
-/* What is refused, and why.  Of several rules the first counts; whatever no rule names is
- * accepted. */
+/* A combination that is refused, and why.  The first rule that fits counts; a combination
+ * without a rule is accepted. */
 typedef struct rule {
 	wh_ask ask;
 	unsigned homes, engines;

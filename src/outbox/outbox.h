@@ -25,7 +25,7 @@ typedef struct wh_layout {
 } wh_layout;
 
 struct wherry_outbox {
-	wh_store store;      /* What every model has. */
+	wh_store store;      /* The part that every model has. */
 	wh_outbox_stmts own; /* Statements of outboxes alone; NULL: not in this layout. */
 	wh_layout layout;
 };

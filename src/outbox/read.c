@@ -1,5 +1,5 @@
 /*
- * What a relay reads.
+ * The rows that a relay reads.
  */
 #include <inttypes.h>
 #include <stdio.h>

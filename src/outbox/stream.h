@@ -60,7 +60,7 @@ typedef struct wh_wal_lag {
 wherry_code wh_wal_behind(wh_wal *wal, const wh_wal_state *state, wh_wal_lag *out,
 			  wherry_error *err);
 
-/* What those who watch want to know. */
+/* The state of a replication slot, for status, doctor and metrics. */
 typedef struct wh_wal_watched {
 	bool any; /* there is a slot, or something died on the way */
 	char slot[WH_WAL_NAME];

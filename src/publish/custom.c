@@ -1,6 +1,6 @@
 /*
- * Destinations that an application brings along (wherry_publisher_driver), behind the table
- * that the relay calls.  What they do is checked: a mistake of theirs is an error that names it.
+ * Destinations of an application (wherry_publisher_driver), behind the table that the relay
+ * calls.  Their results are checked: a mistake is an error that names it.
  */
 #include <stdio.h>
 #include <stdlib.h>

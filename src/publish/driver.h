@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/log.h"
 
-/* What a destination can do, as data. */
+/* Capabilities of a destination. */
 enum {
 	WH_PUB_ORDERED = 1, /* once a message fails, none of its key already taken is
 			       delivered; so several of one key may be in flight */
@@ -119,12 +119,12 @@ typedef struct wh_publisher_driver {
 	 */
 	void (*drop)(wherry_publisher *pub);
 
-	/* What is in flight had better end soon: the relay stops, or has lost its lease.  Its
-	 * receipts are collected as always.  May be NULL. */
+	/* End messages in flight soon: the relay stops, or has lost its lease.  Their receipts
+	 * are collected as usual.  May be NULL. */
 	void (*cancel)(wherry_publisher *pub);
 
-	/* What is submitted from now on is relayed under this lease; said again to one that
-	 * is opened again.  May be NULL. */
+	/* Messages submitted from now on are relayed under this lease.  Called again after the
+	 * publisher was opened again.  May be NULL. */
 	void (*grant)(wherry_publisher *pub, const wh_grant *grant);
 
 	/* A descriptor to poll with *out_events while something is in flight; -1: none.
@@ -159,7 +159,7 @@ extern const wh_publisher_driver wh_publisher_kafka; /* linked into the program 
 extern const wh_publisher_driver wh_publisher_https; /* webhook.c */
 extern const wh_publisher_driver wh_publisher_http;
 
-/* Those of what is linked into the program and not into the library; NULL at the end. */
+/* The publishers that are linked into the program only; NULL at the end. */
 extern const wh_publisher_driver *const wh_publishers_linked[];
 
 /* ---- what the relay calls: publish.c checks and dispatches ---- */
@@ -175,7 +175,7 @@ bool wh_publisher_has(wh_view scheme);
 /* Is there a destination with the scheme of this URL? */
 wherry_code wh_publisher_known(const char *url, wherry_error *err);
 /*
- * What a destination takes instead of a setting's default.
+ * The destination's default of a setting, instead of the general one.
  *
  * @param which   A wh_setting.
  * @param window  Messages in flight, at most.
@@ -186,7 +186,7 @@ bool wh_publisher_prefers(const wh_publisher_driver *driver, int which, int64_t 
 			  int64_t *out);
 
 /*
- * What a setting that is not set comes to for this destination, as text.
+ * The value, as text, of a setting that is not set for this destination.
  *
  * @param config  NULL: with the defaults.
  * @param which   A wh_setting.

@@ -86,7 +86,7 @@ wherry_code wh_publisher_driver_check(const wh_publisher_driver *driver,
 		{"close", FN(close)},
 		{"submit", FN(submit)},
 		{"collect", FN(collect)},
-		/* What is waited for has a time; cancelled is what can be dropped. */
+		/* A publisher with a descriptor needs a deadline; one that cancels can drop. */
 		{"deadline", driver->fd ? FN(deadline) : FN(close)},
 		{"drop", driver->cancel ? FN(drop) : FN(close)},
 		{"numbers", driver->watch ? FN(numbers) : FN(close)}};
@@ -103,7 +103,7 @@ wherry_code wh_publisher_driver_check(const wh_publisher_driver *driver,
 
 /* ---- by URL ---- */
 
-/* What a URL names: one of these is set. */
+/* The publisher that a URL names: one of these is set. */
 typedef struct named {
 	wh_url url;
 	const wh_publisher_driver *driver;

@@ -271,8 +271,8 @@ bool wh_dispatch_alone(const wherry_relay *r)
 	       (sent && is_suspect(sent));
 }
 
-/* What was read after another took over may be behind what that one has in hand.  The
- * relay's own clock would tell, were the database's not set forward. */
+/* Rows that were read after another relay took over may be behind rows that it has in flight.
+ * The relay's own clock shows this, unless the database's clock was set forward. */
 static wherry_code check_fence(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_code code;

@@ -19,8 +19,8 @@
 	X(headers, WH_TEXT_MOST)                                                         \
 	X(trace_id, WH_TEXT_MOST)
 
-/* What the database sends instead of a text that is too long: its length, behind a character
- * 1, or alone where the column is JSON.  Returns the length; 0: it is a text. */
+/* Instead of a text that is too long, the database sends its length: after a character 1, or
+ * alone if the column is JSON.  Returns the length; 0: it is a text. */
 static int64_t length_sent(wh_view text)
 {
 	size_t at = text.len && text.ptr[0] == 1;

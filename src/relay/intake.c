@@ -77,7 +77,7 @@ wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error 
 	if (poison)
 		wh_flaw_trim(r, &trimmed);
 	else if (r->store->layout.json && !wh_json_valid(body.ptr, body.len))
-		poison = "its payload is no JSON";
+		poison = "its payload is not JSON";
 
 	if (r->set.ordered && r->key_text.len) {
 		key = wh_keys_get(&r->keys, (wh_view){r->key_text.ptr, r->key_text.len});

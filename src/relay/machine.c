@@ -35,8 +35,8 @@ static void db_trouble(wherry_relay *r, int64_t now, wherry_code code,
 }
 
 /*
- * What a part of a step came to.  This is the one place where an error is decided upon: a lease
- * that is lost ends leading, an error that may pass is waited out, any other ends the run.
+ * The result of a part of a step.  Only this file decides what an error means: a lost lease ends
+ * leading, an error that may pass is waited out, and any other error ends the run.
  */
 typedef enum wh_outcome {
 	WH_GO_ON,

@@ -1,5 +1,6 @@
 /*
- * What operators do meanwhile: they pause and resume the outbox, retry and discard messages.
+ * Commands of operators while the relay works: they pause and resume the outbox, retry and
+ * discard messages.
  * Each command raises the outbox's control version.
  */
 #include "relay/engine/engine.h"

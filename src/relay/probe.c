@@ -1,5 +1,5 @@
 /*
- * What a refusal says, and which messages are tried while the destination is down.
+ * What a refusal means, and which messages are tried while the destination is down.
  *
  *     a message is refused            counted as its attempt?
  *     like other messages             no: the destination may refuse all of them

@@ -172,7 +172,7 @@ struct wherry_relay {
 	wh_buf flaw_text; /* Scratch: what is wrong with a row. */
 	int64_t *batch_ids; /* Scratch: ids of one batch. */
 
-	/* What others do. */
+	/* Commits of others. */
 	int64_t check_us;        /* When to look for commits again. */
 	int64_t control_version; /* The outbox's: operators' commands raise it. */
 
@@ -197,7 +197,7 @@ struct wherry_relay {
 	int64_t purge_at_us;
 	bool purge_idle; /* Nothing was delivered since the last purge. */
 
-	/* What it says of itself. */
+	/* Its report in the row of the lease. */
 	wh_relay_report report;
 	int64_t reported_us;    /* When the lease, and with it the report, was written. */
 	int64_t failure_log_us; /* Until then failures are not logged. */

@@ -1,5 +1,5 @@
 /*
- * What the relay says of itself: in the row of its lease, where any command can read it, and of
+ * The relay's report: its state in the row of its lease, where any command can read it, and its
  * failures in the log.
  */
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /*
- * What becomes of a message, and writing it down.
+ * Decides the result of a message, and writes it.
  *
  *     delivered            done
  *     retry, unknown       failed, attempts + 1; dead when they are used up
  *     rejected             dead, unless the destination may reject all (probe.c)
  *     throttled            ready again, in its place, later; nothing is counted
  *
- * A failed message holds back those of its key behind it.  What an ordered publisher had
- * already been given of them comes back undelivered and is left alone, uncounted.
+ * A failed message holds back later messages of its key.  Those that an ordered publisher has
+ * already taken come back undelivered, and no attempt is counted.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -279,7 +279,7 @@ static void after_loss(wherry_relay *r, const wh_entry *e, int64_t now)
 		wh_key_set_due(&r->keys, e->key, now);
 }
 
-/* What was settled meanwhile waits for company, as it would have; but failures do not. */
+/* Messages that were settled meanwhile wait for others, as usual; failures do not wait. */
 int64_t wh_settle_next(const wherry_relay *r, int64_t now)
 {
 	if (!r->window.settled.n)
@@ -424,7 +424,7 @@ void wh_settle_gather(wherry_relay *r, wh_settlement *s, size_t n)
 	}
 }
 
-/* What others have claimed meanwhile was not changed. */
+/* Rows that others have claimed meanwhile were not changed. */
 void wh_settle_lost(wherry_relay *r, const wh_settlement *s, int64_t changed)
 {
 	int64_t lost = (int64_t)(s->n_done + s->n_failed + s->n_back) - changed;

@@ -26,7 +26,7 @@ int64_t wh_settle_next(const wherry_relay *r, int64_t now);
 /* One of several could not be written because of what its row holds: write each alone. */
 wherry_code wh_settle_one_by_one(wherry_relay *r, int64_t now, wherry_error *err);
 
-/* What was refused is settled once more, when it is time. */
+/* Settle messages again that the database refused to write, when it is time. */
 void wh_settle_retry_refused(wherry_relay *r, int64_t now);
 
 /* Why a message dies whose attempt the database refuses to write. */

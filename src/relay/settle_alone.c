@@ -1,6 +1,6 @@
 /*
- * What the database refuses to write: each message is settled alone, so that one row takes no
- * others along.
+ * If the database refuses to write a batch, each message is settled alone, so that one row does
+ * not hold up others.
  */
 #include "relay/settle.h"
 

@@ -20,7 +20,7 @@ typedef enum wh_stage {
 	WH_IN_FLIGHT,   /* It is submitted, no receipt has come yet. */
 	WH_DYING,       /* It dies once the dead-letter destination has taken it. */
 	WH_DEAD_LETTER, /* It is submitted there. */
-	WH_SETTLED,     /* What became of it is known, and not written yet. */
+	WH_SETTLED,     /* Its result is known, and not written yet. */
 	WH_UNWRITABLE,  /* The database refused to write that; it is tried again. */
 	WH_GONE,        /* It is forgotten once all receipts at hand are seen. */
 	WH_STAGES

@@ -9,7 +9,7 @@ static wherry_code refuse(const char *text, wherry_error *err)
 {
 	return wh_fail(
 		err, WHERRY_INVALID,
-		"'%.60s' is no table name: write TABLE or SCHEMA.TABLE; a part with "
+		"'%.60s' is not a table name: write TABLE or SCHEMA.TABLE; a part with "
 		"a dot or a quote in it goes into double quotes, with each of them "
 		"written twice",
 		text);
@@ -88,7 +88,7 @@ wherry_code wh_name_parse(const char *text, bool schemas, wh_name *out, wherry_e
 	if (!text || !wh_ident_valid(text))
 		return wh_fail(
 			err, WHERRY_INVALID,
-			"'%.60s' is no table name: begin with a letter or _, go on with "
+			"'%.60s' is not a table name: begin with a letter or _, go on with "
 			"letters, digits and _, at most %d",
 			text ? text : "", WH_IDENT_MAX);
 	*out = (wh_name){.schema = ""};

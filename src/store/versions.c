@@ -133,17 +133,18 @@ wherry_code wh_store_check_foreign(wh_store *store, wherry_error *err)
 		return code;
 	column = wh_store_mismatch(&found, &len);
 	if (found.any && column)
-		return wh_fail(err, WHERRY_INVALID,
-			       "there is a table '%s' that is no %s: it has no column "
-			       "'%.*s'; choose another name with --table",
-			       table, store->model->name, len, column);
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"there is a table '%s' with another purpose: it has no column "
+			"'%.*s'; choose another name with --table",
+			table, len, column);
 	if (!*store->layout.archive)
 		return WHERRY_OK;
 	(void)snprintf(archive, sizeof(archive), "%s_archive", table);
 	code = wh_store_columns(store, archive, store->layout.archive, &found, err);
 	if (code == WHERRY_OK && found.any && wh_store_mismatch(&found, &len))
 		return wh_fail(err, WHERRY_INVALID,
-			       "there is a table '%s' that is no archive of %s '%s'; "
+			       "there is a table '%s' that is not an archive of %s '%s'; "
 			       "choose another name with --table",
 			       archive, store->model->name, table);
 	return code;

@@ -262,7 +262,7 @@ static void defect_4_a_malformed_payload_is_one_messages_trouble(void **state)
 	assert_string_equal(bus_text(&b->f,
 				     "SELECT id || ' ' || status || ' ' || last_error "
 				     "FROM outbox WHERE next_retry_at IS NULL"),
-			    "bad failed its payload is no JSON");
+			    "bad failed its payload is not JSON");
 	assert_int_equal(bus_claimable(&b->f, 5),
 			 0); /* nor has the library the trouble */
 }

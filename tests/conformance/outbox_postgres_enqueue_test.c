@@ -216,8 +216,8 @@ static void what_is_no_message_is_refused(void **state)
 	refuse(conn, "'', '{}'", "22023", "a message needs a topic");
 	refuse(conn, "NULL, '{}'", "22023", "a message needs a topic");
 	refuse(conn, "'t', NULL", "22023", "a message needs a payload");
-	refuse(conn, "'t', '{}', headers => '[]'", "22023", "no JSON object");
-	refuse(conn, "'t', '{}', headers => '{\"a\":1}'", "22023", "no JSON object");
+	refuse(conn, "'t', '{}', headers => '[]'", "22023", "not a JSON object");
+	refuse(conn, "'t', '{}', headers => '{\"a\":1}'", "22023", "not a JSON object");
 	refuse(conn, "'t', '{}', headers => 'x'", "22P02", "json");
 	refuse(conn, "'t', '{}', outbox => 'nowhere'", "42P01", "nowhere");
 	assert_int_equal(put(conn, "'t', '{}'"), 1);

@@ -284,7 +284,7 @@ static void a_partition_that_is_not_there_is_tried_again(void **state)
 	m.headers = "{\"wherry-partition\":\"-1\"}";
 	receipt = fate_of(pub, &m);
 	assert_int_equal(receipt.verdict, WHERRY_REJECTED);
-	assert_non_null(strstr(receipt.reason, "'-1' is no number of a partition"));
+	assert_non_null(strstr(receipt.reason, "'-1' is not a partition number"));
 	wherry_publisher_close(pub);
 }
 

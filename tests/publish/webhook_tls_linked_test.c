@@ -269,7 +269,7 @@ static void what_cannot_work_is_refused_when_it_is_opened(void **state)
 	refuses(NULL, NULL, "https:", "https: needs a host, as in https://example.com");
 	refuses(NULL, NULL, "http:/x", "http: needs a host");
 	refuses(NULL, NULL, "https:///x", "needs a host");
-	refuses(NULL, NULL, "https://u:hunter2@ho st/", "is no URL to POST to");
+	refuses(NULL, NULL, "https://u:hunter2@ho st/", "is not a URL to POST to");
 	refuses(NULL, NULL, "https://host:99999/", "Port number");
 	refuses(NULL, NULL, "https://host/{key}", "a '{' in the URL stands for nothing");
 	refuses(NULL, NULL, "https://{topic}.example.com/", "not before");

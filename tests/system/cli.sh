@@ -146,7 +146,7 @@ w status sqlite:shop.db --set relay.leese=3s
 expect "an unknown setting names the nearest" 2 "err:did you mean 'relay.lease'?"
 w relay sqlite:shop.db stdout: --lease 5
 expect "a duration without a unit is refused" 2 \
-	"err:--lease: relay.lease: '5' is no duration"
+	"err:--lease: relay.lease: '5' is not a duration"
 w relay sqlite:shop.db stdout: --ordering keys
 expect "a word that is no choice names the choices" 2 "err:key, key-strict, none"
 w status sqlite:shop.db --set relay.lease
@@ -184,7 +184,7 @@ expect "quiet and verbose contradict each other" 2
 w purge sqlite:shop.db
 expect "purge wants an age" 2 "err:purge needs --older-than"
 w init sqlite:shop.db --table 'drop table'
-expect "a table name that is none is refused" 2 "err:is no table name"
+expect "a table name that is none is refused" 2 "err:is not a table name"
 w relay sqlite:shop.db stdout: --until-empty --set relay.delivery_timeout=2m
 expect "settings that contradict each other are refused" 2 "err:relay.delivery_timeout"
 
@@ -202,7 +202,7 @@ expect "a file that is no database is told so" 1 "err:text.db"
 check "and is left as it was" grep -q "line 100 of the text" text.db
 sql other.db 'CREATE TABLE outbox(name TEXT)'
 w init sqlite:other.db
-expect "a table of this name that is no outbox is not touched" 2 "err:no outbox"
+expect "a table of this name that is no outbox is not touched" 2 "err:there is a table 'outbox' with another purpose"
 w status sqlite:/nowhere/at/all.db
 expect "a folder that is not there is named" 1 "err:/nowhere/at/all.db"
 

@@ -75,7 +75,7 @@ sql ops.db "INSERT INTO outbox(topic, payload) VALUES ('bin', x'00ff0102')"
 sql ops.db "INSERT INTO outbox(topic, partition_key, payload)
 	VALUES ('esc', char(27) || '[2J', 'plain' || char(10) || 'text')"
 w show sqlite:ops.db 6
-expect "a body that is no text is shown in hex" 0 "out:4 bytes that are no text" \
+expect "a body that is not text is shown in hex" 0 "out:4 bytes that are not text" \
 	"out:00 ff 01 02"
 w show sqlite:ops.db 7
 expect "control characters do not reach the terminal" 0 "out:?[2J" "out:plain" \
@@ -102,6 +102,11 @@ grep -v CREATED_AT env.2 | sed 's/^WHERRY_//' | sort >env.got
 printf '%s\n' AGGREGATE_ID= AGGREGATE_TYPE= ATTEMPTS=0 GENERATION=0 'HEADERS={"a":"b"}' \
 	ID=2 KEY=2 MESSAGE_ID=2 TOPIC=t TRACE_ID= >env.wanted
 check "its environment has the rest" diff env.wanted env.got
+
+w init sqlite:lines.db
+w_in $'{"n":3}\n{"n":4}' enqueue sqlite:lines.db --topic t
+w relay sqlite:lines.db 'exec:{ cat; echo; } >>lines' --until-empty --set exec.jobs=1
+check "a body has no line break at its end; echo adds it" is "$(cat lines)" $'{"n":3}\n{"n":4}'
 
 w_in '{}' enqueue sqlite:exec.db --topic again
 w relay sqlite:exec.db 'exec:test $WHERRY_ATTEMPTS = 2 || exit 75' --until-empty \
@@ -178,7 +183,7 @@ w status sqlite:face.db
 check "or what is not" is "$(head -n 1 <<<"$out")" \
 	"warning     no relay is running: start one with \`wherry relay sqlite:face.db TO\`"
 out=$(timeout 5 "$wherry" status sqlite:face.db --watch --every 100ms | head -n 40)
-check "--watch shows it again and again" test "$(grep -c '^outbox ' <<<"$out")" -ge 2
+check "--watch shows it again and again" test "$(grep -c '^table ' <<<"$out")" -ge 2
 w doctor sqlite:face.db
 expect "doctor shows what is wrong and counts the rest" 1 "out:bad   relay " "no:ok    writing" \
 	"out: checks found nothing; --verbose lists them"

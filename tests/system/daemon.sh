@@ -277,7 +277,7 @@ w run not-there.yaml
 expect "a file that is not there is named" 1 "err:not-there.yaml"
 w run
 expect "without a name it is wherry.yaml; each line that is wrong is an event" 1 \
-	"err:why=\"wherry.yaml:1:26: from: 'x' is no URL"
+	"err:why=\"wherry.yaml:1:26: from: 'x' is not a URL"
 printf 'relays:\n  - nane: a\n' >bad.yaml
 w check bad.yaml
 expect "check names line, column and the nearest key" 1 \

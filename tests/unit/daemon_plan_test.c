@@ -117,7 +117,7 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 		{RELAY ", outbox: {table: '${env:WHERRY_NOT_THERE}'}}]\n",
 		 ":1:67:", "WHERRY_NOT_THERE is not set"},
 		{RELAY ", dead_letters: 'fil:x'}]\n", ":1:65:", "did you mean 'file:'?"},
-		{"defaults: {dead_letters: x}\n" RELAY "}]\n", ":1:26:", "no URL"},
+		{"defaults: {dead_letters: x}\n" RELAY "}]\n", ":1:26:", "is not a URL"},
 		{RELAY ", outbox: {table: '${file:/dev/null}'}}]\n",
 		 ":1:67:", "file:/dev/null is empty"},
 		{RELAY ", outbox: {table: '${file:/no/such}'}}]\n",

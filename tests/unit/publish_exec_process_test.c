@@ -186,7 +186,7 @@ static void headers_too_large_or_malformed_are_rejected(void **state)
 	m.headers = "{";
 	receipt = run_with("exit 0", &m, NULL);
 	assert_int_equal(receipt.verdict, WHERRY_REJECTED);
-	assert_string_equal(receipt.reason, "headers are no JSON object");
+	assert_string_equal(receipt.reason, "headers are not a JSON object");
 	free(headers);
 }
 

@@ -130,9 +130,9 @@ static void zeros_that_a_power_loss_left_are_cut_off(void **state)
 	/* other files may end in zeros: a tape archive does */
 	(void)snprintf(url, sizeof(url), "file:%s", in_dir("archive"));
 	write_with_zeros(in_dir("archive"), "Dear diary,\nnothing\n", 1024);
-	refuses(url, WHERRY_INVALID, "ends in something that is no message");
+	refuses(url, WHERRY_INVALID, "ends in something that is not a message");
 	write_with_zeros(in_dir("archive"), "", 1024);
-	refuses(url, WHERRY_INVALID, "ends in something that is no message");
+	refuses(url, WHERRY_INVALID, "ends in something that is not a message");
 }
 
 static void a_file_of_something_else_is_left_alone(void **state)
@@ -142,7 +142,7 @@ static void a_file_of_something_else_is_left_alone(void **state)
 	(void)state;
 	(void)snprintf(url, sizeof(url), "file:%s", in_dir("notes"));
 	write_file(in_dir("notes"), "Dear diary,\nnothing");
-	refuses(url, WHERRY_INVALID, "ends in something that is no message");
+	refuses(url, WHERRY_INVALID, "ends in something that is not a message");
 	assert_file(in_dir("notes"), "Dear diary,\nnothing");
 }
 
@@ -300,7 +300,7 @@ static void malformed_headers_are_one_messages_fault(void **state)
 	assert_int_equal(receipts[0].verdict, WHERRY_DELIVERED);
 	assert_ptr_equal(receipts[1].message, all[1]);
 	assert_int_equal(receipts[1].verdict, WHERRY_REJECTED);
-	assert_string_equal(receipts[1].reason, "header 'a' is no string");
+	assert_string_equal(receipts[1].reason, "header 'a' is not a string");
 	delivers(pub, all[2]);
 	assert_file(in_dir("out"), LINE(1) LINE(3));
 	wherry_publisher_close(pub);

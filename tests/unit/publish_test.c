@@ -15,8 +15,8 @@ static void an_unknown_scheme_names_the_nearest_and_all(void **state)
 		"known are stdout:, file:, exec:, memory:, null:");
 	refuses("kafka://host", WHERRY_INVALID,
 		"unknown destination 'kafka:'; known are");
-	refuses("stdout", WHERRY_INVALID, "is no URL");
-	refuses("", WHERRY_INVALID, "is no URL");
+	refuses("stdout", WHERRY_INVALID, "is not a URL");
+	refuses("", WHERRY_INVALID, "is not a URL");
 }
 
 static void what_needs_nothing_refuses_a_rest(void **state)

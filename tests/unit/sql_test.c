@@ -88,7 +88,7 @@ static void a_part_stands_in_the_statements_below_it(void **state)
 	refuse(HEAD "-- name: one\n{open}\n-- part: open\nx\n", "a part above");
 	refuse(HEAD "-- part: open\n{open}\n", "a part above");
 	refuse(HEAD "-- name: open\nx\n-- name: one\n{open}\n", "a part above");
-	refuse(HEAD "-- part: open\nx\n-- name: open\ny\n", "no new name");
+	refuse(HEAD "-- part: open\nx\n-- name: open\ny\n", "is not a new name");
 }
 
 static void a_part_takes_the_alias_that_it_is_given(void **state)

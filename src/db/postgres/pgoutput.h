@@ -44,7 +44,7 @@ typedef struct wh_pgo_column {
 	int32_t typmod; /* -1: none */
 } wh_pgo_column;
 
-/* What is left of a list of columns, values or oids; copy it to go over it again. */
+/* The rest of a list of columns, values or oids; copy it to iterate again. */
 typedef struct wh_pgo_list {
 	wh_view rest;
 	unsigned n;

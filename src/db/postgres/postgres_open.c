@@ -89,7 +89,7 @@ static void hear(void *arg, const PGresult *res)
 	       wh_log_text("text", s->notice));
 }
 
-/* What errors call the database: never its password. */
+/* Set the name of the database in errors, without the password. */
 static void name_it(postgres_db *s)
 {
 	const char *db = PQdb(s->conn), *host = PQhost(s->conn);
@@ -382,8 +382,8 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 	s->answer_us = options->answer_us;
 	values[5] = url;
 	code = wh_postgres_connect(s, keywords, values, err);
-	/* What is sent waits for a bounded time, too.  The application's own calls may not
-	 * know that they must flush. */
+	/* Limit the time of sending too, unless the application runs its own SQL: its calls may
+	 * not know that they must flush. */
 	if (code == WHERRY_OK && s->fixed)
 		(void)PQsetnonblocking(s->conn, 1);
 	if (code == WHERRY_OK)

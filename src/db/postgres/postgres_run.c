@@ -369,8 +369,8 @@ static bool is_gone(const PGresult *res)
 	return (state && strcmp(state, "26000") == 0) || wh_postgres_outdated(res);
 }
 
-/* Who ends a statement early has the rest of its rows not sent, where that ends no
- * transaction. */
+/* A caller that ends a statement early cancels it, so that the server does not send the other
+ * rows; not inside a transaction, which that would end. */
 static void cut_short(running *w)
 {
 	char why[256];

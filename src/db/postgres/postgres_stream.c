@@ -1,11 +1,11 @@
 /*
- * PostgreSQL's log, by logical replication: pgoutput at version 1 of its protocol, over COPY
+ * PostgreSQL's WAL, by logical replication: pgoutput at version 1 of its protocol, over COPY
  * BOTH of libpq.  At that version the server sends a transaction when it has committed, and
- * keeps large ones on its own disk until then: so nothing is gathered here.  What is not
- * read stays in the socket, which holds the server back.
+ * keeps large ones on its own disk until then: so nothing is collected here.  Rows that are
+ * not read stay in the socket, and the server waits.
  *
- * A server that hears nothing for wal_sender_timeout ends the connection, also one that is
- * held back: so it is told the position often enough, whether anything is read or not.
+ * A server that hears nothing for wal_sender_timeout ends the connection, also while it waits.
+ * So the position is sent often enough, whether anything is read or not.
  */
 #include "db/postgres/postgres_stream.h"
 

@@ -165,8 +165,8 @@ static bool done(const postgres_db *s, int unsent)
 }
 
 /*
- * What is left of an encrypted record no poll reports.  It holds 16 kB at most, of which a read
- * takes 8 kB or more.  True: all is in libpq's own buffer.
+ * Read the rest of an encrypted record, which poll() does not report.  A record has at most
+ * 16 kB, of which a read takes 8 kB or more.  True: all of it is in libpq's own buffer.
  */
 static bool decrypt(postgres_db *s)
 {

@@ -23,7 +23,7 @@ typedef struct sqlite_watch {
 	int64_t step_us;      /* the distance to the look after that */
 } sqlite_watch;
 
-/* What takes a transaction back, and a savepoint. */
+/* The statements that undo a transaction or a savepoint. */
 enum { WH_SQLITE_ROLLBACK, WH_SQLITE_ROLLBACK_TO, WH_SQLITE_RELEASE, WH_SQLITE_UNDOS };
 
 typedef struct sqlite_db {

@@ -239,7 +239,7 @@ BEGIN
   IF pg_catalog.json_typeof(headers) OPERATOR(pg_catalog.<>) 'object' OR EXISTS (
     SELECT 1 FROM pg_catalog.json_each(headers) AS h(n, v)
     WHERE pg_catalog.json_typeof(v) OPERATOR(pg_catalog.<>) 'string') THEN
-    RAISE 'headers are no JSON object of strings' USING ERRCODE = 'invalid_parameter_value';
+    RAISE 'headers are not a JSON object of strings' USING ERRCODE = 'invalid_parameter_value';
   END IF;
   aggregate_type := coalesce(aggregate_type, '');
   aggregate_id := coalesce(aggregate_id, '');

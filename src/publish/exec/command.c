@@ -266,8 +266,8 @@ bool wh_command_pump(wh_command *command)
 	if (command->pidfd < 0)
 		return true;
 	over = reap(command, WNOHANG);
-	/* After the look at its end, so that nothing it said is missed.  What it left in
-	 * the background may keep its stderr open: that is not waited for. */
+	/* Read after the process has ended, so that no line is missed.  Background processes
+	 * may keep its stderr open: do not wait for them. */
 	listen_to(command);
 	if (!over)
 		return false;

@@ -36,7 +36,7 @@ enum {
 	EXIT_NOT_FOUND
 };
 
-/* What commands write to stderr is logged, so many lines in a second at most. */
+/* Lines of commands' stderr that are logged in a second, at most. */
 enum { SAID_MOST = 100 };
 
 typedef enum phase { FREE, RUNNING, OVER, BROKEN } phase;
@@ -264,7 +264,7 @@ static wherry_code exec_submit(wherry_publisher *pub, const wherry_message *cons
 
 /* ---- ending ---- */
 
-/* What the command said last, else what became of it. */
+/* The reason is the last line that the command wrote, else `otherwise`. */
 static void conclude(exec_job *job, wherry_verdict verdict, const char *otherwise)
 {
 	const char *last = job->command.last;
@@ -376,7 +376,7 @@ static wherry_code exec_collect(wherry_publisher *pub, wh_receipt *out, size_t c
 	size_t n = 0;
 	int ready = epoll_wait(p->epoll, events, 64, 0);
 
-	/* What does not fit stays ready, and comes next time. */
+	/* Events that do not fit stay ready, and come next time. */
 	for (int i = 0; i < ready; i++)
 		pump(p, events[i].data.ptr);
 	kill_late(p);

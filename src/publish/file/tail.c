@@ -98,7 +98,7 @@ static wherry_code settle(int fd, const char *tail, size_t len, off_t start,
 	else
 		return wh_fail(
 			err, WHERRY_INVALID,
-			"'%.120s' ends in something that is no message: name a file of "
+			"'%.120s' ends in something that is not a message: name a file of "
 			"messages, or a new one",
 			path);
 	return settled ? WHERRY_OK : cannot_mend(path, err);

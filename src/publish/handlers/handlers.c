@@ -1,5 +1,5 @@
 /*
- * What handles which topic; and the pool of functions as a destination.
+ * The handlers of topics, and the pool of functions as a destination.
  */
 #include "publish/handlers/handlers.h"
 
@@ -444,7 +444,7 @@ static void time_out(wherry_call *call, wh_receipt *out)
 	wh_pool_stray(call);
 }
 
-/* Those that wait for a function that may never return. */
+/* Time out calls that wait for a function that may never return. */
 static void time_out_queued(wh_handlers *pool, int64_t now_us)
 {
 	for (wherry_call *call = wh_calls_first(&pool->queue), *next; call; call = next) {
@@ -501,7 +501,7 @@ static wherry_code handlers_collect(wherry_publisher *pub, wh_receipt *out, size
 	return WHERRY_OK;
 }
 
-/* What has not begun goes back; what runs is told, and may finish. */
+/* Calls that have not begun go back.  Running calls see wherry_call_cancelled(), and may finish. */
 static void handlers_cancel(wherry_publisher *pub)
 {
 	wh_handlers *pool = of(pub);

@@ -142,8 +142,8 @@ static void begin(wh_worker *w, wherry_call *call)
 
 /* ---- threads ---- */
 
-/* One that stood in for a function which has returned since.  Who leaves is not counted
- * any more, or two would take themselves for the one that is too many. */
+/* Whether this thread replaced one whose function has returned since, so there is one thread
+ * too many.  A thread that leaves is not counted, or two would leave. */
 static bool is_spare(const wh_handlers *pool)
 {
 	return pool->n_live - pool->n_leaving - pool->n_stray > pool->threads;

@@ -312,7 +312,7 @@ static wherry_code kafka_collect(wherry_publisher *pub, wh_receipt *out, size_t 
 	return tell(p, err);
 }
 
-/* What is queued comes back; what is in flight has a little time. */
+/* Queued messages come back; messages in flight get a little time. */
 static void kafka_cancel(wherry_publisher *pub)
 {
 	if (of(pub)->open.n && of(pub)->client)

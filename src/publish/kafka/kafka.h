@@ -214,7 +214,7 @@ typedef struct wh_kafka_stats {
 	bool down;                /* no broker can be reached */
 } wh_kafka_stats;
 
-/* What librdkafka's statistics say: kafka_stats.c */
+/* librdkafka's statistics: kafka_stats.c */
 typedef struct wh_kafka_watch {
 	bool known;                      /* there were some */
 	int64_t connected;               /* brokers */

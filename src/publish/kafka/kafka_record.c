@@ -91,7 +91,7 @@ static wherry_code read_partition(const json_t *value, int32_t *out, wherry_erro
 
 	if (!text || !wh_parse_int(text, &number) || number < 0 || number > INT32_MAX)
 		return wh_fail(err, WHERRY_INVALID,
-			       "header %s: '%.40s' is no number of a partition",
+			       "header %s: '%.40s' is not a partition number",
 			       partition_header, text ? text : "null");
 	*out = (int32_t)number;
 	return WHERRY_OK;

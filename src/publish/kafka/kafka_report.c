@@ -83,7 +83,7 @@ static void hand_on_one(wh_kafka *p, wh_kafka_job *job)
 	fail_job(p, job, code, false);
 }
 
-/* What waited for one of its key goes now. */
+/* Hand on messages of its key that waited for it. */
 static void hand_on(wh_kafka *p, wh_kafka_job *job)
 {
 	for (wh_kafka_job *next; job; job = next) {
@@ -121,7 +121,7 @@ static bool is_doubtful(const wh_kafka *p, const rd_kafka_message_t *of_message)
 				    of_message->partition);
 }
 
-/* Nothing of its key is behind it.  What is in a transaction must not be there twice. */
+/* No other message of its key is in flight.  A transaction must not contain it twice. */
 static void send_again(wh_kafka *p, wh_kafka_job *job)
 {
 	wherry_error why = WHERRY_ERROR_INIT;

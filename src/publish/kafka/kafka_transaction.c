@@ -220,7 +220,7 @@ bool wh_kafka_transaction_commits(const wh_kafka *p)
 	       p->client->transaction->stage == COMMITTING;
 }
 
-/* What the transaction was for is delivered. */
+/* The transaction is committed: its messages are delivered. */
 static void deliver_sent(wh_kafka *p)
 {
 	for (wh_kafka_job *job = wh_kafka_first(p), *next; job && p->sent; job = next) {

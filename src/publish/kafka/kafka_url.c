@@ -19,8 +19,8 @@
 
 enum { SECRET_MAX = 64 * 1024, ERROR_LEN = 200, MESSAGE_MAX = 1000000, ID_MAX = 200 };
 
-/* What differs from librdkafka's defaults.  Deliveries end when we say so, not one by one
- * as librdkafka would: what is behind them in their keys has to end with them. */
+/* Values other than librdkafka's defaults.  Wherry ends deliveries, not librdkafka one by one:
+ * later messages of a key have to end with the first. */
 static const struct {
 	const char *name, *value;
 } defaults[] = {

@@ -59,7 +59,7 @@ void wh_kafka_fail(wh_kafka *p)
 			     RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING);
 }
 
-/* What is about a topic names it. */
+/* An error of a topic names the topic. */
 void wh_kafka_describe_of(const wh_kafka *p, const wherry_message *msg,
 			  rd_kafka_resp_err_t code, char *out, size_t cap)
 {
@@ -79,7 +79,7 @@ void wh_kafka_describe_of(const wh_kafka *p, const wherry_message *msg,
 
 static bool is_late(const wh_kafka *p, const wh_kafka_job *job)
 {
-	/* What waits for a transaction waits for others. */
+	/* A message that waits for its transaction waits for others. */
 	return p->late_us && job->deadline_us <= p->late_us &&
 	       (job->stage == WH_KAFKA_FAILED || (job->unmade && !p->set.transactional));
 }
@@ -181,9 +181,9 @@ static bool is_sure(const wh_kafka *p)
 	return p->alone || rejected == 1;
 }
 
-/* What failed took along all that was in its transaction, also what was before it in its
- * key, so that nobody heeds its verdict: next time those go first.  So does what is before
- * one that was not acknowledged; then nothing is behind it that could be instead. */
+/* A failed message takes back its whole transaction, also earlier messages of its key, whose
+ * verdict hides its own.  So the messages before it go first next time.  The same holds for
+ * a message that was not acknowledged: then no later one can be acknowledged instead. */
 static void set_apart(wh_kafka *p)
 {
 	const wh_kafka_job *job = p->sent ? wh_kafka_first(p) : NULL;

@@ -49,7 +49,7 @@ typedef struct slot {
 	char reason[sizeof(((wh_receipt *)NULL)->reason)];
 } slot;
 
-/* What a connection speaks decides how much may be in flight; https: has to ask first. */
+/* The protocol decides how many requests may be in flight; https: has to negotiate it. */
 typedef enum speech { UNKNOWN, HTTP_1, HTTP_2 } speech;
 
 typedef struct webhook_publisher {
@@ -256,7 +256,7 @@ static void set_tls(CURL *easy, const wh_webhook_settings *set)
 		SET(easy, CURLOPT_SSLKEY, set->key);
 }
 
-/* What no message changes. */
+/* Set the options that are the same for every message. */
 static bool make_easy(const webhook_publisher *p, slot *s)
 {
 	const wh_webhook_settings *set = &p->set;
@@ -404,7 +404,7 @@ static void conclude(webhook_publisher *p, slot *s, CURLcode result)
 		(void)wh_fail_native(&p->broken, v.code, (int)result, "%s", v.reason);
 }
 
-/* What is new, and what is late. */
+/* Take answers, and end requests that are late. */
 static void go_on(webhook_publisher *p)
 {
 	long wait_ms = -1;

@@ -50,7 +50,7 @@ void wh_webhook_forget(wh_webhook_settings *settings);
 
 enum { WH_WEBHOOK_HEADERS_MAX = 256 * 1024 };
 
-/* What libcurl sends; valid until the next wh_webhook_write(). */
+/* The request for libcurl; valid until the next wh_webhook_write(). */
 typedef struct wh_webhook_request {
 	wh_buf url;  /* where it depends on the topic */
 	wh_buf text; /* headers, each line ending in NUL */

@@ -99,7 +99,7 @@ static wherry_code code_of(const wh_webhook_answer *a)
 	}
 }
 
-/* What libcurl said, and what can be done where it is one's own authority that is missing. */
+/* Report libcurl's error, with a hint if a private certificate authority is missing. */
 static void say_failure(wh_webhook_verdict *v, const wh_webhook_answer *a)
 {
 	bool unvouched =

@@ -1,5 +1,5 @@
 /*
- * What is counted of requests, for those who watch.
+ * Counters of requests, for metrics.
  */
 #include <string.h>
 

@@ -197,7 +197,7 @@ static bool has_line(const wh_buf *lines, const char *name)
 	return false;
 }
 
-/* What the message's own headers say of it. */
+/* Values that the message's own headers set. */
 typedef struct given {
 	const char *content_type, *traceparent;
 } given;

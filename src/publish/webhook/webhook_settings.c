@@ -1,5 +1,5 @@
 /*
- * What the URL and the settings webhook.* ask for.
+ * Reads the URL and the settings webhook.*.
  */
 #include "publish/webhook/webhook.h"
 
@@ -62,7 +62,7 @@ static wherry_code check_url(const char *scheme, const char *url, wherry_error *
 		return WHERRY_OK;
 	wh_url_show(url, masked, sizeof(masked));
 	return wh_fail(err, WHERRY_INVALID,
-		       "'%s' is no URL to POST to (%s); it looks like "
+		       "'%s' is not a URL to POST to (%s); it looks like "
 		       "%s://example.com/hook",
 		       masked, curl_url_strerror(rc), scheme);
 }
@@ -143,7 +143,7 @@ static wherry_code read_text(const wherry_config *config, wh_setting which, char
 	return *out ? WHERRY_OK : wh_oom(err);
 }
 
-/* What is missing is said when it is opened, not when the first message leaves. */
+/* A missing file is an error when the destination is opened, not at the first message. */
 static wherry_code read_path(const wherry_config *config, wh_setting which,
 			     const char *name, char **out, wherry_error *err)
 {

@@ -68,7 +68,7 @@ static wherry_code add_key(wh_signer *signer, const char *text, size_t len,
 static wherry_code add_all(wh_signer *signer, const char *text, int depth,
 			   wherry_error *err);
 
-/* What an environment variable or a file holds. */
+/* Add the secrets in an environment variable or a file. */
 static wherry_code add_named(wh_signer *signer, const char *text, size_t len, int depth,
 			     wherry_error *err)
 {

@@ -30,7 +30,7 @@ int wh_watch_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *kno
 curl_socket_t wh_watch_connect(wh_watch *watch, const struct curl_sockaddr *address);
 int wh_watch_end(void *ctx, curl_socket_t fd);
 
-/* What has happened, without waiting; how many of at most so many. */
+/* Get at most `most` events without waiting; returns their number. */
 int wh_watch_ready(wh_watch *watch, struct epoll_event *out, int most);
 
 #endif

@@ -260,8 +260,8 @@ static wherry_code claim(wherry_relay *r, const wherry_claim_options *options,
 	return after_claim(r, code, &why, err);
 }
 
-/* When the next may be claimed.  What is due and was not claimed just now is blocked: look
- * again soon. */
+/* When to claim next.  A row that is due and was not claimed just now is blocked: look again
+ * soon. */
 static wherry_code look_ahead(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_competing *c = state_of(r);
@@ -364,9 +364,9 @@ static wherry_code fresh_step(wherry_relay *r, int64_t now, wherry_error *err)
 }
 
 /*
- * What is to be given back is written before anything is claimed: where its claim was rolled
- * back, a claim would get it again, with those behind it, of which it alone would be taken
- * for what is in memory already (after_a_claim_that_failed_a_key_keeps_its_order).
+ * Give rows back before claiming others.  If their own claim was rolled back, a new claim would
+ * get them again, with the rows behind them; only the former would be recognised as in memory
+ * (after_a_claim_that_failed_a_key_keeps_its_order).
  */
 static wherry_code write_first(wherry_relay *r, int64_t now, wherry_error *err)
 {

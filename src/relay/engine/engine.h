@@ -1,5 +1,5 @@
 /*
- * What an engine is: how rows come in, and how what became of them is written.
+ * An engine: how rows come in, and how their results are written.
  *
  *     exclusive    reads the table                          reader.c
  *     partitioned  the same, of a share of the keys         partitioned.c
@@ -24,7 +24,7 @@ typedef struct wh_engine_driver {
 	wh_engine id;
 	const wh_hold *hold;
 
-	/* What became of a message is written to its row. */
+	/* The result of a message is written to its row. */
 	bool writes_rows;
 	/* Each row is claimed by a token: it fences the row, other relays have others. */
 	bool claims_rows;

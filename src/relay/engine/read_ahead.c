@@ -310,8 +310,8 @@ static wherry_code read_plainly(reading *w, int64_t limit, wherry_error *err)
 		w, wh_outbox_read(r->box, t->sweeping, t->cursor, limit, meet, w, err));
 }
 
-/* What is read and finds no room has come for nothing: of large bodies fewer are asked for,
- * then twice as many each time. */
+/* Rows that are read and find no room are wasted.  So with large bodies ask for fewer rows,
+ * and then for twice as many each time. */
 static void note_fit(wherry_relay *r, const reading *w)
 {
 	wh_reader *t = wh_reader_of(r);

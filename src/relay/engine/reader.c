@@ -125,8 +125,8 @@ wherry_code wh_reader_suspects(wherry_relay *r, int64_t *out_upto, wherry_error 
 				 : WHERRY_OK;
 }
 
-/* What the last relay had in flight is delivered or dead: that is at the beginning of what was
- * read, or all that was open then. */
+/* Whether the messages that the last relay had in flight are delivered or dead: they are among
+ * the first that were read, or all that were open then. */
 bool wh_reader_proven(const wherry_relay *r)
 {
 	const wh_reader *t = wh_reader_of(r);

@@ -96,7 +96,7 @@ bool wh_reader_is_idle(const wherry_relay *r);
 /* Is there room for enough rows?  Few large reads cost less than many small ones. */
 bool wh_reader_is_worth_it(const wherry_relay *r);
 
-/* What the engines that read the table have in common. */
+/* Functions that all engines that read the table share. */
 #define WH_READER_FUNCTIONS                                                              \
 	.hold = &wh_hold_noted, .writes_rows = true, .records_attempts = true,           \
 	.suspects = wh_reader_suspects, .proven = wh_reader_proven,                      \

@@ -48,7 +48,7 @@ static wherry_code check(const wherry_relay *r, int64_t most, claims *out,
 	return code;
 }
 
-/* What was claimed and has expired is pending again. */
+/* Rows whose claim has expired become pending again. */
 static wherry_code take_expired(const wherry_relay *r, wherry_error *err)
 {
 	const wh_store *store = r->store;

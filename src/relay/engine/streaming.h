@@ -150,7 +150,7 @@ wherry_code wh_streaming_finish(wherry_relay *r, int64_t now, wherry_error *err)
 int64_t wh_streaming_arrival(const wherry_relay *r, int64_t now);
 int wh_streaming_fd(const wherry_relay *r, short *out_events);
 
-/* What the engines that stream have in common. */
+/* Functions that all engines that stream share. */
 #define WH_STREAMING_FUNCTIONS                                                           \
 	.free = wh_streaming_free, .attach = wh_streaming_attach,                        \
 	.detach = wh_streaming_detach, .end = wh_streaming_end,                          \

@@ -158,7 +158,7 @@ wherry_code wh_streaming_trouble(wherry_relay *r, int64_t now, wherry_code code,
 
 /* ---- connecting ---- */
 
-/* What a slot that is missing or lost means, and whether to begin with the table. */
+/* How to begin: create the slot, read the table, and from which position. */
 typedef struct beginning {
 	bool create, table;
 	int64_t from;
@@ -340,10 +340,11 @@ static wherry_code start(wherry_relay *r, int64_t now, wherry_error *err)
 }
 
 /*
- * What can be seen before the table is read need not come by the log too.  The place of the
- * log is asked for first, then which transactions have begun: those that begin later commit
- * behind it, and of the others each is met by the sweep if it is over before that begins.
- * If one takes longer than the wait, the relay stops waiting, and the log brings all again.
+ * Rows that are visible before the table is read need not come by the stream too.  The relay
+ * asks for the WAL position first, then which transactions have begun.  Transactions that
+ * begin later commit behind that position.  The sweep meets the others, if they end before it
+ * begins.  If one takes longer than the wait, the relay stops waiting, and the stream brings
+ * all rows again.
  */
 static wherry_code look_ahead(wherry_relay *r, int64_t now, bool *out_wait,
 			      wherry_error *err)

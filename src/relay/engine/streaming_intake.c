@@ -1,9 +1,9 @@
 /*
- * What comes by the log: into the window, in the order of commits.
+ * Takes rows of the stream into the window, in the order of commits.
  *
- * What a sweep may have met, having been committed before it ended, is looked up by its ids
- * first, and taken from the table, if it is open there.  It may be in the log and not yet be
- * visible: then the look-up is made again.
+ * A sweep may have met rows that were committed before it ended.  They are looked up by their
+ * ids first, and taken from the table if they are open there.  A row may be in the WAL and
+ * not yet visible: then the look-up is repeated.
  */
 #include "relay/engine/streaming.h"
 

@@ -254,7 +254,7 @@ static wherry_code finish(wherry_relay *r, int64_t now, wherry_error *err)
 
 /* ---- the lease ---- */
 
-/* What ended the last relay is before where the log ends now. */
+/* The message that ended the last relay is before the present end of the WAL. */
 static wherry_code suspects(wherry_relay *r, int64_t *out_upto, wherry_error *err)
 {
 	wh_wal_now at;

@@ -1,5 +1,5 @@
 /*
- * What was left alone behind a message that failed or died, read again when it is time.
+ * Notes rows that wait behind a message that failed or died, to read them again when it is time.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -192,8 +192,8 @@ wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
-/* An operator may have taken off what keys wait for: they are read again.  What is not due
- * holds its key again. */
+/* An operator may have discarded the messages that keys wait for: read them again.  A message
+ * that is not due holds its key again. */
 void wh_noted_look(wherry_relay *r, int64_t now)
 {
 	enum { MOST = 1000 };
