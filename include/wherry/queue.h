@@ -59,8 +59,9 @@ typedef enum wherry_receive_mode {
 	WHERRY_AT_MOST_ONCE /* deleted and committed before the message is visited */
 } wherry_receive_mode;
 
-/* What to receive; start from {0}. */
+/* What to receive; start from WHERRY_RECEIVE_OPTIONS(...). */
 typedef struct wherry_receive_options {
+	size_t size; /* sizeof(wherry_receive_options), so that it can grow */
 	wherry_receive_mode mode;
 	int64_t limit;        /* at most this many messages, up to 10000; 0: 1 */
 	int64_t lease_us;     /* of WHERRY_LEASE, by the database's clock; 0: 30 s */
@@ -68,22 +69,47 @@ typedef struct wherry_receive_options {
 				 0: it never does */
 } wherry_receive_options;
 
-/* Why messages go back; start from {0}. */
+/* WHERRY_RECEIVE_OPTIONS(.limit = 10), in C */
+#define WHERRY_RECEIVE_OPTIONS(...) WHERRY_SIZED(wherry_receive_options, __VA_ARGS__)
+
+/* Why messages go back; start from WHERRY_NACK(...). */
 typedef struct wherry_nack {
+	size_t size; /* sizeof(wherry_nack), so that it can grow */
 	int64_t delay_us; /* until they can be received again; 0: at once, in their old place */
 	const char *
 		error; /* kept as last_error, cut at 500 bytes; NULL: the one before stays */
 	bool innocent; /* it was not the message's fault: the attempt does not count */
 } wherry_nack;
 
-/* Which messages; start from {0}. */
+/* WHERRY_NACK(.error = "no route"), in C */
+#define WHERRY_NACK(...) WHERRY_SIZED(wherry_nack, __VA_ARGS__)
+
+/* Which messages; start from WHERRY_QUEUE_FILTER(...). */
 typedef struct wherry_queue_filter {
+	size_t size;      /* sizeof(wherry_queue_filter), so that it can grow */
 	unsigned states;  /* bits 1 << wherry_state; 0: all */
 	int64_t after_id; /* only ids above; for paging */
 	int64_t limit;    /* at most this many; 0: 100 */
 } wherry_queue_filter;
 
-/* A queue at a glance. */
+/* WHERRY_QUEUE_FILTER(.limit = 10), in C; WHERRY_QUEUE_FILTER() is any message */
+#define WHERRY_QUEUE_FILTER(...) WHERRY_SIZED(wherry_queue_filter, __VA_ARGS__)
+
+/* How to create a queue; start from WHERRY_QUEUE_OPTIONS(...). */
+typedef struct wherry_queue_options {
+	size_t size; /* sizeof(wherry_queue_options), so that it can grow */
+	const char
+		*layout; /* "native" or, on PostgreSQL, "nservicebus"; NULL: that of the
+			       table that exists, else native */
+	const char
+		*payload; /* type of its bodies on PostgreSQL: "json", "jsonb", "text" or
+				"bytea"; NULL: that of the queue that exists, else json */
+} wherry_queue_options;
+
+/* WHERRY_QUEUE_OPTIONS(.payload = "bytea"), in C */
+#define WHERRY_QUEUE_OPTIONS(...) WHERRY_SIZED(wherry_queue_options, __VA_ARGS__)
+
+/* A queue at a glance.  Later versions add members at the end. */
 typedef struct wherry_queue_status {
 	int64_t ready;           /* messages that can be received now */
 	int64_t leased;          /* messages that were received and not acknowledged */
@@ -112,27 +138,24 @@ WHERRY_API void wherry_queue_message_init(wherry_queue_message *msg);
  *
  * @param db       A connection with no transaction open.
  * @param name     As of wherry_outbox_init(): on PostgreSQL also SCHEMA.NAME.
- * @param payload  Type of its bodies on PostgreSQL: json, jsonb, text or bytea.  NULL: that
- *                 of the queue that is there, or json.
+ * @param options  NULL: all as the members say for NULL.
  * @param err      Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_INVALID (bad name; a table of this name that is not a queue; a
- *         queue that keeps another type); WHERRY_TOONEW; WHERRY_DENIED; WHERRY_READONLY;
+ *         queue that keeps another type; no such layout); WHERRY_UNSUPPORTED: the layout is
+ *         not on this database; WHERRY_TOONEW; WHERRY_DENIED; WHERRY_READONLY;
  *         WHERRY_BUSY; WHERRY_FULL.
  *
  * Transaction: its own.
  */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_create(wherry_db *db,
-							   const char *name,
-							   const char *payload,
-							   wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_queue_create(wherry_db *db, const char *name, const wherry_queue_options *options,
+		    wherry_error *err);
 
 /** Write out the SQL of wherry_queue_create(): *out is given, free() it.
  *  scheme: the database, as in its URL. */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_create_sql(const char *scheme,
-							       const char *name,
-							       const char *payload,
-							       char **out,
-							       wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_create_sql(
+	const char *scheme, const char *name, const wherry_queue_options *options,
+	char **out, wherry_error *err);
 
 /**
  * Open a queue that exists.
@@ -179,7 +202,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_send(wherry_queue *queue,
 							 wherry_error *err);
 
 /** Add many messages, all or none, in the order given.  out_ids receives n ids; may be NULL.
- *  On PostgreSQL it is one statement. */
+ *  On PostgreSQL it is one statement.  All of them have the size of the first. */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_queue_send_many(wherry_queue *queue, const wherry_queue_message *msgs, size_t n,
 		       int64_t *out_ids, wherry_error *err);
@@ -269,9 +292,14 @@ WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_queue_peek(wherry_queue *queue, const wherry_queue_filter *filter,
 		  wherry_queue_fn visit, void *ctx, wherry_error *err);
 
-/** Count the messages exactly.  It reads an index entry for each. */
+/**
+ * Count the messages exactly.  It reads an index entry for each.
+ *
+ * @param size  sizeof(*out): the members that a program was compiled with are written.
+ */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_get_status(wherry_queue *queue,
 							       wherry_queue_status *out,
+							       size_t size,
 							       wherry_error *err);
 
 /** Estimate the number of messages.  On PostgreSQL from the server's statistics, without

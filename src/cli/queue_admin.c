@@ -7,15 +7,23 @@
 
 /* ---- create, drop ---- */
 
+static wherry_queue_options making(const wh_args *args)
+{
+	return WHERRY_QUEUE_OPTIONS(.layout = wh_arg(args, "layout"),
+				    .payload = wh_arg(args, "payload"));
+}
+
 static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
 			    wherry_error *err)
 {
-	return wherry_queue_create_sql(scheme, wh_operand(args, 1),
-				       wh_arg(args, "payload"), out, err);
+	const wherry_queue_options how = making(args);
+
+	return wherry_queue_create_sql(scheme, wh_operand(args, 1), &how, out, err);
 }
 
 static wh_exit run_create(wh_args *args)
 {
+	const wherry_queue_options how = making(args);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_place at;
 	wherry_code code;
@@ -28,7 +36,7 @@ static wh_exit run_create(wh_args *args)
 	status = wh_place_open(&at, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	code = wherry_queue_create(at.db, at.name, wh_arg(args, "payload"), &err);
+	code = wherry_queue_create(at.db, at.name, &how, &err);
 	if (code != WHERRY_OK)
 		status = wh_call_failed(args, code, &err);
 	else if (wh_arg_on(args, "json"))
@@ -41,6 +49,9 @@ static wh_exit run_create(wh_args *args)
 }
 
 static const wh_option create_options[] = {
+	{"layout", "LAYOUT",
+	 "native, or nservicebus on PostgreSQL. (default: that of an existing table, else native)",
+	 NULL, 0},
 	{"payload", "TYPE",
 	 "On PostgreSQL what bodies are kept as: json, jsonb, text or bytea. (default json)",
 	 NULL, 0},
@@ -52,12 +63,14 @@ static const wh_option create_options[] = {
 const wh_command wh_queue_create = {
 	.name = "queue create",
 	.operands = "URL NAME",
-	.synopsis = "URL NAME [--payload TYPE] [--print] [--json]",
+	.synopsis = "URL NAME [--layout LAYOUT] [--payload TYPE] [--print] [--json]",
 	.brief = "Create a queue, or bring it up to date",
-	.help = "Doing it twice is fine.\n"
+	.help = "Doing it twice is fine. With the layout nservicebus the queue is shared with "
+		"endpoints of NServiceBus, on its own tables.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry queue create sqlite:shop.db jobs\n"
+		"  wherry queue create postgres://shop@db/shop orders --layout nservicebus\n"
 		"  wherry queue create sqlite:shop.db jobs --print\n",
 	.options = create_options,
 	.plain = true,
@@ -70,7 +83,7 @@ static wh_exit drop(const wh_args *args, wh_queue_session *s)
 	wherry_queue_status st;
 	int64_t n;
 
-	if (wherry_queue_get_status(s->queue, &st, &err) != WHERRY_OK)
+	if (wherry_queue_get_status(s->queue, &st, sizeof(st), &err) != WHERRY_OK)
 		return wh_report(&err);
 	n = st.ready + st.leased + st.waiting + st.dead;
 	if (!wh_confirm(args, "delete queue '%s' with %" PRId64 " message%s", s->at.name,
@@ -134,7 +147,7 @@ static wh_exit show_length(const wh_args *args, wh_queue_session *s)
 	wherry_queue_status st;
 	char age[WH_SPAN_LEN];
 
-	if (wherry_queue_get_status(s->queue, &st, &err) != WHERRY_OK)
+	if (wherry_queue_get_status(s->queue, &st, sizeof(st), &err) != WHERRY_OK)
 		return wh_report(&err);
 	if (wh_arg_on(args, "json"))
 		(void)printf("{\"ready\":%" PRId64 ",\"leased\":%" PRId64
@@ -227,7 +240,7 @@ static wherry_code show(void *ctx, const wherry_queue_message *msg)
 
 static wh_exit list(const wh_args *args, unsigned states)
 {
-	wherry_queue_filter filter = {.states = states, .limit = 100};
+	wherry_queue_filter filter = WHERRY_QUEUE_FILTER(.states = states, .limit = 100);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_queue_session s;
 	listing l = {.session = &s, .json = wh_arg_on(args, "json")};

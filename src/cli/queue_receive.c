@@ -42,7 +42,7 @@ static wh_exit settle(receiving *r)
 	wherry_queue *queue = r->session->queue;
 
 	if (fflush(stdout) != 0) {
-		const wherry_nack how = {.innocent = true};
+		const wherry_nack how = WHERRY_NACK(.innocent = true);
 		bool back = wherry_queue_nack(queue, r->token, &r->id, 1, &how, NULL,
 					      &err) == WHERRY_OK;
 
@@ -64,7 +64,7 @@ static wh_exit settle(receiving *r)
 
 static wh_exit receive(receiving *r, int64_t wait_us, int64_t lease_us)
 {
-	const wherry_receive_options how = {.lease_us = lease_us};
+	const wherry_receive_options how = WHERRY_RECEIVE_OPTIONS(.lease_us = lease_us);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *queue = r->session->queue;
 	int64_t n = 0;
@@ -209,8 +209,8 @@ const wh_command wh_queue_ack_word = {
 
 static wh_exit run_nack(wh_args *args)
 {
-	wherry_nack how = {.error = wh_arg(args, "error"),
-			   .innocent = wh_arg_on(args, "innocent")};
+	wherry_nack how = WHERRY_NACK(.error = wh_arg(args, "error"),
+				      .innocent = wh_arg_on(args, "innocent"));
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_queue_session s;
 	wherry_code code;

@@ -8,7 +8,8 @@
 #define HEAD_MARK "-- layout: "
 #define UNUSED_MARK "-- unused: "
 #define ALIAS '\1' /* in the text of a part: where the alias goes that it is given */
-#define SUFFIX_CHARS "abcdefghijklmnopqrstuvwxyz_0123456789"
+#define ALIAS_CHARS "abcdefghijklmnopqrstuvwxyz_0123456789"
+#define SUFFIX_CHARS ALIAS_CHARS ".ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 enum { STMT_MAX = 64 * 1024 };
 
@@ -87,7 +88,7 @@ static bool put_part(parser *p, const wh_stmt *part, wh_view alias)
 	bool hand_on = alias.len == 1 && *alias.ptr == '.';
 
 	if ((hand_on && !in_part(p)) ||
-	    (!hand_on && strspn(alias.ptr, SUFFIX_CHARS) < alias.len))
+	    (!hand_on && strspn(alias.ptr, ALIAS_CHARS) < alias.len))
 		return false;
 	for (const char *s = part->text; *s; s++) {
 		size_t plain = strcspn(s, (const char[]){ALIAS, 0});

@@ -16,6 +16,10 @@
 #define WH_QUEUE_SEND_MANY(X) \
 	X(send_many, "send-many", "message_id topic correlation_id reply_to headers body delay ttl")
 
+/* Delayed messages wait in another table. */
+#define WH_QUEUE_DELAYED(X) \
+	X(send_delayed, "send-delayed", "headers body delay")
+
 #define WH_QUEUE_TAKE(X) \
 	X(take, "take", "full after limit") \
 	X(bury, "bury", "id message_id topic correlation_id reply_to headers body attempts created error")
@@ -26,6 +30,14 @@
 	X(ack, "ack", "ids token") \
 	X(nack, "nack", "ids token delay back error") \
 	X(dead_letter, "dead-letter", "ids token error")
+
+/* Leases last longer; where the store's claims do not say how. */
+#define WH_QUEUE_RENEWAL(X) \
+	X(extend_lease, "extend-lease", "ids token lasts")
+
+/* Receivers look for expired messages among the first only. */
+#define WH_QUEUE_HEAD(X) \
+	X(expire_head, "expire-head", "limit")
 
 #define WH_QUEUE_EXPIRY(X) \
 	X(expire, "expire", "token limit")
@@ -42,8 +54,9 @@
 	X(purge_states, "purge-states", "states limit")
 
 #define WH_QUEUE_GROUPS(G) \
-	G(send, WH_QUEUE_SEND) G(send_many, WH_QUEUE_SEND_MANY) \
-	G(take, WH_QUEUE_TAKE) G(lease, WH_QUEUE_LEASE) G(expiry, WH_QUEUE_EXPIRY) \
+	G(send, WH_QUEUE_SEND) G(send_many, WH_QUEUE_SEND_MANY) G(delayed, WH_QUEUE_DELAYED) \
+	G(take, WH_QUEUE_TAKE) G(lease, WH_QUEUE_LEASE) \
+	G(renewal, WH_QUEUE_RENEWAL) G(head, WH_QUEUE_HEAD) G(expiry, WH_QUEUE_EXPIRY) \
 	G(inspect, WH_QUEUE_INSPECT) G(admin, WH_QUEUE_ADMIN)
 
 /* clang-format on */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "queue/queue.h"
 
 enum { PEEK_STANDARD = 100, BATCH_MOST = 100000, ALL_STATES = 31, RETURN_BATCH = 1000 };
@@ -96,34 +97,53 @@ void wh_queue_batch_clear(wh_queue_batch *batch)
 
 /* ---- looking ---- */
 
+typedef struct looking {
+	const wherry_queue *queue;
+	wh_queue_batch batch;
+} looking;
+
 static wherry_code take_message(void *ctx, const wh_row *row, wherry_error *err)
 {
-	return wh_queue_batch_add(ctx, row, NULL, err);
+	looking *l = ctx;
+	wherry_error why = WHERRY_ERROR_INIT;
+	const char *forward;
+	wherry_code code = wh_queue_batch_add(&l->batch, row, NULL, err);
+
+	if (code == WHERRY_OK && l->queue->fields_in_headers &&
+	    wh_queue_read_headers(l->queue, &l->batch, &l->batch.messages[l->batch.n - 1],
+				  &forward, &why) == WHERRY_NOMEM)
+		return wh_oom(err);
+	return code;
 }
 
 wherry_code wherry_queue_peek(wherry_queue *queue, const wherry_queue_filter *filter,
 			      wherry_queue_fn visit, void *ctx, wherry_error *err)
 {
 	wh_error_clear(err);
-	static const wherry_queue_filter any = {.states = 0};
-	wh_queue_batch batch = {.messages = NULL};
-	wherry_code code;
+	wherry_queue_filter own = WHERRY_QUEUE_FILTER(.states = 0);
+	looking l = {.queue = queue};
+	wherry_code code = WHERRY_OK;
 
 	if (!queue || !visit)
 		return wh_fail(err, WHERRY_INVALID,
 			       "no queue to look at, or nobody who sees messages");
-	filter = filter ? filter : &any;
+	if (filter)
+		code = wh_sized_read(&own, sizeof(own), filter,
+				     offsetof(wherry_queue_filter, after_id), "filter",
+				     "WHERRY_QUEUE_FILTER", err);
+	if (code != WHERRY_OK)
+		return code;
 	const wh_param params[] = {
-		WH_INT_PARAM("states", filter->states ? filter->states : ALL_STATES),
-		WH_INT_PARAM("after", filter->after_id),
-		WH_INT_PARAM("limit", filter->limit > 0 ? filter->limit : PEEK_STANDARD),
+		WH_INT_PARAM("states", own.states ? own.states : ALL_STATES),
+		WH_INT_PARAM("after", own.after_id),
+		WH_INT_PARAM("limit", own.limit > 0 ? own.limit : PEEK_STANDARD),
 	};
-	code = wh_db_run(queue->store.db, queue->own.peek, params, 3, take_message,
-			 &batch, NULL, err);
+	code = wh_db_run(queue->store.db, queue->own.peek, params, 3, take_message, &l,
+			 NULL, err);
 	code = wh_queue_failed(queue, code, err);
 	if (code == WHERRY_OK)
-		code = wh_queue_batch_visit(&batch, visit, ctx, err);
-	wh_queue_batch_clear(&batch);
+		code = wh_queue_batch_visit(&l.batch, visit, ctx, err);
+	wh_queue_batch_clear(&l.batch);
 	return code;
 }
 
@@ -141,7 +161,7 @@ static wherry_code take_counts(void *ctx, const wh_row *row, wherry_error *err)
 }
 
 wherry_code wherry_queue_get_status(wherry_queue *queue, wherry_queue_status *out,
-				    wherry_error *err)
+				    size_t size, wherry_error *err)
 {
 	wh_error_clear(err);
 	wherry_queue_status status = {.ready = 0};
@@ -156,7 +176,7 @@ wherry_code wherry_queue_get_status(wherry_queue *queue, wherry_queue_status *ou
 	status.schema_version = queue->store.version;
 	(void)snprintf(status.layout, sizeof(status.layout), "%s",
 		       queue->store.layout.name);
-	*out = status;
+	wh_sized_write(out, size, &status, sizeof(status));
 	return WHERRY_OK;
 }
 
@@ -209,9 +229,13 @@ typedef struct batches {
 static wherry_code run_batch(void *ctx, wherry_error *err)
 {
 	batches *b = ctx;
+	int64_t counted = -1;
+	wherry_code code = wh_db_run(b->queue->store.db, b->stmt, b->params, 2,
+				     wh_take_int, &counted, &b->changed, err);
 
-	return wh_db_run(b->queue->store.db, b->stmt, b->params, 2, NULL, NULL,
-			 &b->changed, err);
+	if (counted >= 0) /* A statement on several tables returns the number. */
+		b->changed = counted;
+	return code;
 }
 
 /* Repeat a statement while it changes as many rows as it may. */

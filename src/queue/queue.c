@@ -4,8 +4,11 @@
 #include "queue/queue.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-static const char *const layouts[] = {"native", NULL};
+#include "base/sized.h"
+
+static const char *const layouts[] = {"native", "nservicebus", NULL};
 
 static const char *const roles[] = {"sender", "receiver", "operator", NULL};
 
@@ -20,35 +23,59 @@ void wherry_queue_message_init(wherry_queue_message *msg)
 wherry_code wh_queue_failed(const wherry_queue *queue, wherry_code code,
 			    wherry_error *err)
 {
+	if (code == WHERRY_NOTFOUND && queue->fields_in_headers)
+		return wh_fail(
+			err, code,
+			"the table '%s' is missing, or one of those that Wherry needs "
+			"beside it: run `wherry queue create --layout %s`",
+			queue->store.name.ptr, queue->store.layout.name);
+	if (code != WHERRY_OK && err && strcmp(err->sqlstate, "2200H") == 0)
+		return wh_fail(
+			err, code,
+			"the sequence of queue '%s' has given out its last number: run "
+			"ALTER TABLE %s ALTER seq TYPE bigint, and ALTER SEQUENCE "
+			"%s_seq_seq AS bigint",
+			queue->store.name.ptr, queue->store.name.ptr,
+			queue->store.name.ptr);
 	return wh_store_missing(queue->store.model, queue->store.name.ptr, code, err);
 }
 
-wherry_code wherry_queue_create(wherry_db *db, const char *name, const char *payload,
+static wherry_code read_options(const wherry_queue_options *given, wh_making *out,
 				wherry_error *err)
+{
+	wherry_queue_options own = WHERRY_QUEUE_OPTIONS(.layout = NULL);
+	wherry_code code = WHERRY_OK;
+
+	if (given)
+		code = wh_sized_read(&own, sizeof(own), given,
+				     offsetof(wherry_queue_options, payload), "options",
+				     "WHERRY_QUEUE_OPTIONS", err);
+	out->layout = own.layout;
+	out->payload = own.payload;
+	return code;
+}
+
+wherry_code wherry_queue_create(wherry_db *db, const char *name,
+				const wherry_queue_options *options, wherry_error *err)
 {
 	wh_error_clear(err);
 	wh_queue_stmts own;
+	wh_making what = {.model = &wh_queue_model, .name = name, .own = &own};
+	wherry_code code = read_options(options, &what, err);
 
-	return wh_store_create(db,
-			       &(wh_making){.model = &wh_queue_model,
-					    .name = name,
-					    .payload = payload,
-					    .own = &own},
-			       err);
+	return code == WHERRY_OK ? wh_store_create(db, &what, err) : code;
 }
 
 wherry_code wherry_queue_create_sql(const char *scheme, const char *name,
-				    const char *payload, char **out, wherry_error *err)
+				    const wherry_queue_options *options, char **out,
+				    wherry_error *err)
 {
 	wh_error_clear(err);
 	wh_queue_stmts own;
+	wh_making what = {.model = &wh_queue_model, .name = name, .own = &own};
+	wherry_code code = read_options(options, &what, err);
 
-	return wh_store_create_sql(scheme,
-				   &(wh_making){.model = &wh_queue_model,
-						.name = name,
-						.payload = payload,
-						.own = &own},
-				   out, err);
+	return code == WHERRY_OK ? wh_store_create_sql(scheme, &what, out, err) : code;
 }
 
 static wherry_code find_layout(wherry_queue *queue, const char *name, wherry_error *err)
@@ -58,7 +85,10 @@ static wherry_code find_layout(wherry_queue *queue, const char *name, wherry_err
 
 	if (code == WHERRY_OK)
 		code = wh_store_check(&queue->store, &v, err);
-	return code == WHERRY_OK ? wh_store_read_payload(&queue->store, err) : code;
+	if (code != WHERRY_OK)
+		return code;
+	queue->fields_in_headers = wh_store_says(&queue->store, "fields", "headers");
+	return wh_store_read_payload(&queue->store, err);
 }
 
 wherry_code wherry_queue_open(wherry_db *db, const char *name, wherry_queue **out,

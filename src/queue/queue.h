@@ -17,6 +17,9 @@ struct wherry_queue {
 	wh_store store;     /* What every model has. */
 	wh_queue_stmts own; /* Statements of queues alone; NULL: not in this layout. */
 
+	/* The message id and the like are headers, not columns: nservicebus.c. */
+	bool fields_in_headers;
+
 	char next_token[WH_UUID_LEN + 1]; /* Of the next lease; "": none is made yet. */
 
 	/* Where the next receive begins, so that it does not walk over deleted rows that an old
@@ -64,8 +67,34 @@ wherry_code wh_queue_batch_visit(const wh_queue_batch *batch, wherry_queue_fn vi
 				 void *ctx, wherry_error *err);
 void wh_queue_batch_clear(wh_queue_batch *batch);
 
+/*
+ * Headers of NServiceBus, with the fields of a message among them.
+ *
+ * @param message_id  That of the message, or one that was made.
+ * @param out         Receives the text of a JSON object; given, free() it.
+ * @return WHERRY_OK; WHERRY_NOMEM.  The headers of the message were checked before.
+ */
+wherry_code wh_queue_write_headers(const wherry_queue_message *msg,
+				   const char *message_id, char **out, wherry_error *err);
+
+/*
+ * The opposite, of a message that was read: its headers may be empty, and its message id is that
+ * of the row.  Afterwards its fields are those that the headers have.
+ *
+ * @param out_forward  Receives the address that the message has to be forwarded to, without the
+ *                     header that names it; NULL: it is for this queue.
+ * @return WHERRY_OK; WHERRY_INVALID: the headers cannot be read; WHERRY_NOMEM.
+ */
+wherry_code wh_queue_read_headers(const wherry_queue *queue, wh_queue_batch *batch,
+				  wherry_queue_message *msg, const char **out_forward,
+				  wherry_error *err);
+
 /* The body of a message to send, whose length may be WHERRY_TEXT. */
 wh_view wh_queue_body(const wherry_queue_message *msg);
+
+/* Read a message of a program that may be older. */
+wherry_code wh_queue_read_message(const void *given, wherry_queue_message *out,
+				  wherry_error *err);
 
 /* Is it a message that can be sent, whatever type of bodies a queue keeps? */
 wherry_code wh_queue_check_message(const wherry_queue_message *msg, wherry_error *err);

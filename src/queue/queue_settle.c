@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "base/text.h"
 #include "queue/queue.h"
 
@@ -66,6 +67,8 @@ wherry_code wherry_queue_ack(wherry_queue *queue, const char *token, const int64
 /* They are to be found again by the next receive on this handle, in their old places. */
 static void go_back(wherry_queue *queue, const int64_t *ids, size_t n)
 {
+	if (queue->own.extend_lease) /* They are beside the queue: look there. */
+		queue->next_full_us = 0;
 	for (size_t i = 0; i < n; i++)
 		if (ids[i] <= queue->after)
 			queue->after = ids[i] - 1;
@@ -76,21 +79,25 @@ wherry_code wherry_queue_nack(wherry_queue *queue, const char *token, const int6
 			      wherry_error *err)
 {
 	wh_error_clear(err);
-	static const wherry_nack at_once = {.delay_us = 0};
-	wherry_code code;
+	wherry_nack own = WHERRY_NACK(.delay_us = 0);
+	wherry_code code = WHERRY_OK;
 
-	if (!how)
-		how = &at_once;
-	if (how->delay_us < 0)
-		return wh_fail(err, WHERRY_INVALID, "delay_us is not negative");
+	if (how)
+		code = wh_sized_read(&own, sizeof(own), how,
+				     offsetof(wherry_nack, delay_us), "nack",
+				     "WHERRY_NACK", err);
+	if (code == WHERRY_OK && own.delay_us < 0)
+		code = wh_fail(err, WHERRY_INVALID, "delay_us is not negative");
+	if (code != WHERRY_OK)
+		return code;
 	const wh_param more[] = {
-		WH_INT_PARAM("delay", wh_ms(how->delay_us)),
-		WH_INT_PARAM("back", how->innocent),
-		wh_queue_error_param(how->error),
+		WH_INT_PARAM("delay", wh_ms(own.delay_us)),
+		WH_INT_PARAM("back", own.innocent),
+		wh_queue_error_param(own.error),
 	};
 	code = settle(queue, queue ? queue->own.nack : NULL, token, ids, n, more, 3,
 		      out_n, err);
-	if ((code == WHERRY_OK || code == WHERRY_STALE) && !how->delay_us)
+	if ((code == WHERRY_OK || code == WHERRY_STALE) && !own.delay_us)
 		go_back(queue, ids, n);
 	return code;
 }
@@ -101,11 +108,14 @@ wherry_code wherry_queue_extend(wherry_queue *queue, const char *token,
 {
 	wh_error_clear(err);
 	const wh_param lasts = WH_INT_PARAM("lasts", wh_ms(lease_us));
+	const wh_stmt *stmt = NULL;
 
 	if (lease_us <= 0)
 		return wh_fail(err, WHERRY_INVALID, "a lease needs a time above 0");
-	return settle(queue, queue ? queue->store.stmt.extend : NULL, token, ids, n,
-		      &lasts, 1, out_n, err);
+	if (queue)
+		stmt = queue->own.extend_lease ? queue->own.extend_lease
+					       : queue->store.stmt.extend;
+	return settle(queue, stmt, token, ids, n, &lasts, 1, out_n, err);
 }
 
 wherry_code wherry_queue_dead_letter(wherry_queue *queue, const char *token,

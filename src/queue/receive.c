@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "base/uuid.h"
 #include "queue/queue.h"
@@ -27,7 +28,7 @@ typedef struct receiving {
 	int64_t first, last;              /* ids of its rows */
 } receiving;
 
-/* ---- messages whose headers cannot be handled ---- */
+/* ---- messages whose headers cannot be handled, or are for another queue ---- */
 
 /* Leased: it becomes dead.  Taken: it comes back as a dead one. */
 static wherry_code bury(receiving *r, const wherry_queue_message *m, const char *why,
@@ -54,24 +55,83 @@ static wherry_code bury(receiving *r, const wherry_queue_message *m, const char 
 			 sizeof(params) / sizeof(*params), NULL, NULL, NULL, err);
 }
 
-/* Keep what can be handled, in its order. */
-static wherry_code bury_poison(receiving *r, wherry_error *err)
+typedef struct forwarding {
+	receiving *r;
+	wherry_queue *to;
+	const wherry_queue_message *message;
+} forwarding;
+
+static wherry_code send_on(void *ctx, wherry_error *err)
+{
+	forwarding *f = ctx;
+	receiving *r = f->r;
+	wherry_code code = wherry_queue_send(f->to, f->message, NULL, err);
+
+	if (code == WHERRY_OK && *r->token)
+		code = wherry_queue_ack(r->queue, r->token, &f->message->id, 1, NULL,
+					err);
+	return code;
+}
+
+/* A delayed message of NServiceBus comes to the queue of its sender.  From there it goes on, in
+ * the transaction in which it leaves the queue. */
+static wherry_code forward(receiving *r, const wherry_queue_message *m,
+			   const wherry_queue_message *row, const char *address,
+			   wherry_error *err)
+{
+	wherry_db *db = r->queue->store.db;
+	const wherry_queue_message sent =
+		WHERRY_QUEUE_MESSAGE(.id = m->id, .headers = m->headers, .body = m->body,
+				     .body_len = m->body_len,
+				     .message_id = m->message_id);
+	forwarding f = {.r = r, .message = &sent};
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code = wherry_queue_open(db, address, &f.to, &why);
+
+	if (code == WHERRY_OK)
+		code = wh_db_transact(db, send_on, &f, &why);
+	if (wherry_code_remedy(code) == WHERRY_REMEDY_FIX)
+		code = bury(r, row, why.message, err);
+	else if (code != WHERRY_OK)
+		code = wh_fail(err, code, "%s", why.message);
+	wherry_queue_close(f.to);
+	return code;
+}
+
+/* What becomes of a message that was read: *out_kept says whether the caller gets it. */
+static wherry_code sort_out(receiving *r, wherry_queue_message *m, bool *out_kept,
+			    wherry_error *err)
+{
+	const wherry_queue_message row = *m;
+	const char *headers = m->headers ? m->headers : "", *address = NULL;
+	wherry_error why = WHERRY_ERROR_INIT;
+	wherry_code code =
+		r->queue->fields_in_headers
+			? wh_queue_read_headers(r->queue, &r->batch, m, &address, &why)
+			: wh_json_headers(headers, strlen(headers), &why);
+
+	*out_kept = code == WHERRY_OK && !address;
+	if (code == WHERRY_NOMEM)
+		return wh_oom(err);
+	if (code != WHERRY_OK)
+		return bury(r, &row, why.message, err);
+	return address ? forward(r, m, &row, address, err) : WHERRY_OK;
+}
+
+/* Keep what the caller gets, in its order. */
+static wherry_code sort_out_all(receiving *r, wherry_error *err)
 {
 	wh_queue_batch *batch = &r->batch;
-	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code = WHERRY_OK;
-	size_t kept = 0;
+	size_t n_kept = 0;
+	bool kept;
 
 	for (size_t i = 0; code == WHERRY_OK && i < batch->n; i++) {
-		const wherry_queue_message *m = &batch->messages[i];
-		const char *headers = m->headers ? m->headers : "";
-
-		if (wh_json_headers(headers, strlen(headers), &why) == WHERRY_OK)
-			batch->messages[kept++] = *m;
-		else
-			code = bury(r, m, why.message, err);
+		code = sort_out(r, &batch->messages[i], &kept, err);
+		if (kept)
+			batch->messages[n_kept++] = batch->messages[i];
 	}
-	batch->n = kept;
+	batch->n = n_kept;
 	return code;
 }
 
@@ -145,11 +205,15 @@ static bool full_is_due(const wherry_queue *queue)
 
 static wherry_code expire(receiving *r, wherry_error *err)
 {
+	const wh_stmt *head = r->queue->own.expire_head;
 	const wh_param params[] = {
 		WH_TEXT_PARAM("token", wh_view_of(r->token)),
 		WH_INT_PARAM("limit", EXPIRE_BATCH),
 	};
 
+	if (head)
+		return wh_db_run(r->queue->store.db, head, &params[1], 1, NULL, NULL,
+				 NULL, err);
 	return wh_db_run(r->queue->store.db, r->queue->own.expire, params, 2, NULL, NULL,
 			 NULL, err);
 }
@@ -171,7 +235,7 @@ static wherry_code receive(void *ctx, wherry_error *err)
 		    r->queue->full_cost_us < FULL_COST_MOST_US)
 			r->full = again = true;
 	}
-	return code == WHERRY_OK ? bury_poison(r, err) : code;
+	return code == WHERRY_OK ? sort_out_all(r, err) : code;
 }
 
 /* ---- the call ---- */
@@ -245,9 +309,12 @@ wherry_code wherry_queue_receive(wherry_queue *queue,
 	if (!queue || !visit)
 		return wh_fail(err, WHERRY_INVALID,
 			       "no queue to receive from, or nobody who sees messages");
-	if (options)
-		r.options = *options;
-	code = check(queue, &r.options, err);
+	code = options ? wh_sized_read(&r.options, sizeof(r.options), options,
+				       offsetof(wherry_receive_options, limit), "options",
+				       "WHERRY_RECEIVE_OPTIONS", err)
+		       : WHERRY_OK;
+	if (code == WHERRY_OK)
+		code = check(queue, &r.options, err);
 	if (code != WHERRY_OK)
 		return code;
 	if (r.options.mode == WHERRY_LEASE)

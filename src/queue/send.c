@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/sized.h"
 #include "base/uuid.h"
 #include "queue/queue.h"
 
@@ -17,6 +18,14 @@ wh_view wh_queue_body(const wherry_queue_message *msg)
 		return (wh_view){"", 0};
 	return (wh_view){msg->body, msg->body_len == WHERRY_TEXT ? strlen(msg->body)
 								 : msg->body_len};
+}
+
+wherry_code wh_queue_read_message(const void *given, wherry_queue_message *out,
+				  wherry_error *err)
+{
+	return wh_sized_read(out, sizeof(*out), given, offsetof(wherry_queue_message, id),
+			     "message",
+			     "WHERRY_QUEUE_MESSAGE or wherry_queue_message_init", err);
 }
 
 wherry_code wh_queue_check_message(const wherry_queue_message *msg, wherry_error *err)
@@ -31,12 +40,6 @@ wherry_code wh_queue_check_message(const wherry_queue_message *msg, wherry_error
 	wherry_code code;
 	size_t len;
 
-	if (msg->size != sizeof(*msg))
-		return wh_fail(err, WHERRY_INVALID,
-			       "the message has size %zu, this library's have %zu: use "
-			       "WHERRY_QUEUE_MESSAGE or wherry_queue_message_init, and "
-			       "recompile the program with its headers",
-			       msg->size, sizeof(*msg));
 	if (!msg->body && msg->body_len)
 		return wh_fail(err, WHERRY_INVALID, "a message needs a body");
 	if (msg->delay_us < 0 || msg->expires_us < 0)
@@ -59,10 +62,16 @@ static wherry_code check(const wherry_queue *queue, const wherry_queue_message *
 {
 	wherry_code code = wh_queue_check_message(msg, err);
 
-	return code == WHERRY_OK
-		       ? wh_store_check_body(&queue->store, queue->store.payload_type,
-					     wh_queue_body(msg), err)
-		       : code;
+	if (code == WHERRY_OK && queue->own.send_delayed && msg->delay_us &&
+	    msg->expires_us)
+		return wh_store_cannot(
+			&queue->store,
+			"which has no place for the expiry of a delayed "
+			"message: send it without a delay, or without an expiry",
+			err);
+	return code == WHERRY_OK ? wh_store_check_body(&queue->store, queue->store.payload_type,
+						       wh_queue_body(msg), err)
+				 : code;
 }
 
 /* The message's own id, or one that is made in `made`. */
@@ -75,25 +84,68 @@ static const char *id_of(const wherry_queue *queue, const wherry_queue_message *
 	return made;
 }
 
-static wherry_code insert(wherry_queue *queue, const wherry_queue_message *msg,
-			  int64_t *out_id, wherry_error *err)
+/* The text of the headers as the queue keeps them.  *out_made receives what was made for it, or
+ * NULL; free() it. */
+static wherry_code headers_of(const wherry_queue *queue, const wherry_queue_message *msg,
+			      const char *message_id, const char **out, char **out_made,
+			      wherry_error *err)
 {
-	char made[WH_UUID_LEN + 1];
+	wherry_code code = WHERRY_OK;
+
+	*out_made = NULL;
+	if (queue->fields_in_headers)
+		code = wh_queue_write_headers(msg, message_id, out_made, err);
+	*out = *out_made ? *out_made : msg->headers ? msg->headers : "{}";
+	return code;
+}
+
+/* To the table of delayed messages. */
+static wherry_code insert_delayed(wherry_queue *queue, const wherry_queue_message *msg,
+				  const char *headers, wherry_error *err)
+{
+	const wh_param params[] = {
+		WH_TEXT_PARAM("headers", wh_view_of(headers)),
+		wh_body_param("body", wh_queue_body(msg)),
+		WH_INT_PARAM("delay", wh_ms(msg->delay_us)),
+	};
+
+	return wh_db_run(queue->store.db, queue->own.send_delayed, params, 3, NULL, NULL,
+			 NULL, err);
+}
+
+static wherry_code insert_ready(wherry_queue *queue, const wherry_queue_message *msg,
+				const char *message_id, const char *headers,
+				wherry_error *err)
+{
 	const wh_param params[SEND_PARAMS] = {
-		WH_TEXT_PARAM("message_id", wh_view_of(id_of(queue, msg, made))),
+		WH_TEXT_PARAM("message_id", wh_view_of(message_id)),
 		WH_TEXT_PARAM("topic", wh_view_of(msg->topic)),
 		WH_TEXT_PARAM("correlation_id", wh_view_of(msg->correlation_id)),
 		WH_TEXT_PARAM("reply_to", wh_view_of(msg->reply_to)),
-		WH_TEXT_PARAM("headers", wh_view_of(msg->headers ? msg->headers : "{}")),
+		WH_TEXT_PARAM("headers", wh_view_of(headers)),
 		wh_body_param("body", wh_queue_body(msg)),
 		WH_INT_PARAM("delay", wh_ms(msg->delay_us)),
 		WH_INT_PARAM("ttl", wh_ms(msg->expires_us)),
 	};
-	wherry_code code = wh_db_run(queue->store.db, queue->own.send, params,
-				     SEND_PARAMS, NULL, NULL, NULL, err);
 
+	return wh_db_run(queue->store.db, queue->own.send, params, SEND_PARAMS, NULL,
+			 NULL, NULL, err);
+}
+
+static wherry_code insert(wherry_queue *queue, const wherry_queue_message *msg,
+			  int64_t *out_id, wherry_error *err)
+{
+	char made_id[WH_UUID_LEN + 1], *made;
+	const char *message_id = id_of(queue, msg, made_id), *headers;
+	wherry_code code = headers_of(queue, msg, message_id, &headers, &made, err);
+
+	if (code == WHERRY_OK && queue->own.send_delayed && msg->delay_us)
+		code = insert_delayed(queue, msg, headers, err);
+	else if (code == WHERRY_OK)
+		code = insert_ready(queue, msg, message_id, headers, err);
 	if (code == WHERRY_OK)
 		*out_id = wh_db_last_id(queue->store.db);
+	free(made);
 	return code;
 }
 
@@ -103,6 +155,7 @@ typedef struct sending {
 	wherry_queue *queue;
 	const wherry_queue_message *msgs;
 	size_t n;
+	bool arrays;  /* One statement sends all. */
 	int64_t *ids; /* n, written as they come */
 	size_t n_ids;
 } sending;
@@ -154,22 +207,26 @@ static void put_number(wh_buf *to, int64_t number)
 	wh_buf_int(to, number);
 }
 
-static void put_message(const wherry_queue *queue, const wherry_queue_message *msg,
-			wh_buf to[SEND_PARAMS])
+static wherry_code put_message(const wherry_queue *queue, const wherry_queue_message *msg,
+			       wh_buf to[SEND_PARAMS], wherry_error *err)
 {
-	char made[WH_UUID_LEN + 1];
+	char made_id[WH_UUID_LEN + 1], *made;
+	const char *message_id = id_of(queue, msg, made_id), *headers;
+	wherry_code code = headers_of(queue, msg, message_id, &headers, &made, err);
 
-	put_element(&to[0], wh_view_of(id_of(queue, msg, made)));
+	put_element(&to[0], wh_view_of(message_id));
 	put_element(&to[1], wh_view_of(msg->topic));
 	put_element(&to[2], wh_view_of(msg->correlation_id));
 	put_element(&to[3], wh_view_of(msg->reply_to));
-	put_element(&to[4], wh_view_of(msg->headers ? msg->headers : "{}"));
+	put_element(&to[4], wh_view_of(headers));
 	if (strcmp(queue->store.payload_type, "bytea") == 0)
 		put_bytes(&to[5], wh_queue_body(msg));
 	else
 		put_element(&to[5], wh_queue_body(msg));
 	put_number(&to[6], wh_ms(msg->delay_us));
 	put_number(&to[7], wh_ms(msg->expires_us));
+	free(made);
+	return code;
 }
 
 static wherry_code take_id(void *ctx, const wh_row *row, wherry_error *err)
@@ -195,8 +252,8 @@ static wherry_code insert_arrays(sending *w, wherry_error *err)
 		arrays[i] = (wh_buf)WH_BUF_INIT(ARRAY_MAX);
 		wh_buf_putc(&arrays[i], '{');
 	}
-	for (size_t i = 0; i < w->n; i++)
-		put_message(w->queue, &w->msgs[i], arrays);
+	for (size_t i = 0; code == WHERRY_OK && i < w->n; i++)
+		code = put_message(w->queue, &w->msgs[i], arrays, err);
 	for (int i = 0; code == WHERRY_OK && i < SEND_PARAMS; i++) {
 		wh_buf_putc(&arrays[i], '}');
 		code = wh_buf_check(&arrays[i], err);
@@ -217,7 +274,7 @@ static wherry_code insert_all(void *ctx, wherry_error *err)
 	sending *w = ctx;
 	wherry_code code = WHERRY_OK;
 
-	if (w->n > 1 && w->queue->own.send_many)
+	if (w->arrays)
 		return insert_arrays(w, err);
 	for (size_t i = 0; code == WHERRY_OK && i < w->n; i++)
 		code = insert(w->queue, &w->msgs[i], &w->ids[i], err);
@@ -229,11 +286,16 @@ static wherry_code insert_all(void *ctx, wherry_error *err)
 static wherry_code run(sending *w, wherry_error *err)
 {
 	wherry_db *db = w->queue->store.db;
-	bool one = w->n == 1 || w->queue->own.send_many;
 	bool spreads = db->driver->failure_spreads && wherry_db_in_transaction(db);
-	wherry_code code = one && !spreads ? insert_all(w, err)
-					   : wh_db_transact(db, insert_all, w, err);
+	bool delayed = false;
+	wherry_code code;
 
+	for (size_t i = 0; i < w->n && w->queue->own.send_delayed; i++)
+		delayed = delayed || w->msgs[i].delay_us;
+	w->arrays = w->n > 1 && w->queue->own.send_many && !delayed;
+	code = (w->n == 1 || w->arrays) && !spreads
+		       ? insert_all(w, err)
+		       : wh_db_transact(db, insert_all, w, err);
 	return wh_queue_failed(w->queue, code, err);
 }
 
@@ -241,13 +303,16 @@ wherry_code wherry_queue_send(wherry_queue *queue, const wherry_queue_message *m
 			      int64_t *out_id, wherry_error *err)
 {
 	wh_error_clear(err);
+	wherry_queue_message own;
 	int64_t id = 0;
-	sending w = {queue, msg, 1, &id, 0};
+	sending w = {.queue = queue, .msgs = &own, .n = 1, .ids = &id};
 	wherry_code code;
 
 	if (!queue || !msg)
 		return wh_fail(err, WHERRY_INVALID, "no queue, or no message to send");
-	code = check(queue, msg, err);
+	code = wh_queue_read_message(msg, &own, err);
+	if (code == WHERRY_OK)
+		code = check(queue, &own, err);
 	if (code == WHERRY_OK)
 		code = run(&w, err);
 	if (code == WHERRY_OK && out_id)
@@ -259,25 +324,33 @@ wherry_code wherry_queue_send_many(wherry_queue *queue, const wherry_queue_messa
 				   size_t n, int64_t *out_ids, wherry_error *err)
 {
 	wh_error_clear(err);
-	sending w = {queue, msgs, n, NULL, 0};
+	const char *at = (const char *)msgs;
+	wherry_queue_message *own;
+	sending w = {.queue = queue, .n = n};
 	wherry_code code = WHERRY_OK;
 
 	if (!queue || (!msgs && n))
 		return wh_fail(err, WHERRY_INVALID, "no queue, or no messages to send");
-	for (size_t i = 0; code == WHERRY_OK && i < n; i++) {
-		code = check(queue, &msgs[i], err);
-		if (code != WHERRY_OK)
-			return wh_prefix(err, code, "message %zu", i);
-	}
 	if (!n)
 		return WHERRY_OK;
+	own = calloc(n, sizeof(*own));
 	w.ids = calloc(n, sizeof(*w.ids));
-	if (!w.ids)
-		return wh_oom(err);
-	code = run(&w, err);
+	w.msgs = own;
+	if (!own || !w.ids)
+		code = wh_oom(err);
+	for (size_t i = 0; code == WHERRY_OK && i < n; i++, at += msgs->size) {
+		code = wh_queue_read_message(at, &own[i], err);
+		if (code == WHERRY_OK)
+			code = check(queue, &own[i], err);
+		if (code != WHERRY_OK)
+			code = wh_prefix(err, code, "message %zu", i);
+	}
+	if (code == WHERRY_OK)
+		code = run(&w, err);
 	if (code == WHERRY_OK && out_ids)
 		memcpy(out_ids, w.ids, n * sizeof(*out_ids));
 	free(w.ids);
+	free(own);
 	return code;
 }
 
@@ -285,16 +358,17 @@ wherry_code wherry_queue_cancel(wherry_queue *queue, int64_t id, wherry_error *e
 {
 	wh_error_clear(err);
 	const wh_param param = WH_INT_PARAM("id", id);
-	int64_t changed = 0;
+	int64_t changed = 0,
+		counted = 0; /* The latter by a statement on several tables. */
 	wherry_code code;
 
 	if (!queue)
 		return wh_fail(err, WHERRY_INVALID, "no queue");
-	code = wh_db_run(queue->store.db, queue->own.cancel, &param, 1, NULL, NULL,
-			 &changed, err);
+	code = wh_db_run(queue->store.db, queue->own.cancel, &param, 1, wh_take_int,
+			 &counted, &changed, err);
 	if (code != WHERRY_OK)
 		return wh_queue_failed(queue, code, err);
-	if (!changed)
+	if (!changed && !counted)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "queue '%s' has no message %" PRId64
 			       " that nobody has received",

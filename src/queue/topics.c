@@ -14,8 +14,14 @@ struct wherry_topics {
 	wherry_db *db; /* borrowed */
 	wh_sql sql;
 	char schema[WH_NAME_MOST + 1]; /* "": the database has none */
-	wherry_queue **queues; /* that were published to; only where the database has
-					  no statement for that */
+	bool own;                      /* There are Wherry's own subscriptions, */
+	bool routed;                   /* and those of NServiceBus. */
+
+	/* Queues that were published to one by one, by their names. */
+	struct opened {
+		char *name;
+		wherry_queue *queue;
+	} * queues;
 	size_t n_queues;
 };
 
@@ -24,13 +30,28 @@ static const wh_stmt *find(const wherry_topics *topics, const char *name)
 	return wh_sql_find(&topics->sql, name);
 }
 
+/* Is there what a statement counts?  false where the database has no such statement. */
+static wherry_code ask(wherry_topics *topics, const char *name, const wh_param *params,
+		       size_t n_params, bool *out, wherry_error *err)
+{
+	const wh_stmt *stmt = find(topics, name);
+	int64_t n = 0;
+	wherry_code code = WHERRY_OK;
+
+	if (stmt)
+		code = wh_db_run(topics->db, stmt, params, n_params, wh_take_int, &n,
+				 NULL, err);
+	if (code == WHERRY_OK)
+		*out = n > 0;
+	return code;
+}
+
 static wherry_code load(wherry_topics *topics, const char *schema, wherry_error *err)
 {
 	const char *scheme = topics->db->driver->scheme;
 	const char *text = wh_sql_embedded("queue", "topics", scheme);
 	wh_sql_names names = {.dialect = scheme, .table = "", .payload = ""};
 	wherry_code code = WHERRY_OK;
-	int64_t exists = 0;
 
 	if (!text)
 		return wh_fail(err, WHERRY_UNSUPPORTED, "no topics on '%.20s:'", scheme);
@@ -47,9 +68,10 @@ static wherry_code load(wherry_topics *topics, const char *schema, wherry_error 
 	if (code == WHERRY_OK)
 		code = wh_sql_parse_as(text, &names, &topics->sql, err);
 	if (code == WHERRY_OK)
-		code = wh_db_run(topics->db, find(topics, "exists"), NULL, 0, wh_take_int,
-				 &exists, NULL, err);
-	if (code == WHERRY_OK && !exists)
+		code = ask(topics, "exists", NULL, 0, &topics->own, err);
+	if (code == WHERRY_OK)
+		code = ask(topics, "routing-exists", NULL, 0, &topics->routed, err);
+	if (code == WHERRY_OK && !topics->own && !topics->routed)
 		code = wh_fail(err, WHERRY_NOTFOUND,
 			       "there are no queues in this database: run `wherry queue "
 			       "create`");
@@ -82,8 +104,10 @@ void wherry_topics_close(wherry_topics *topics)
 {
 	if (!topics)
 		return;
-	for (size_t i = 0; i < topics->n_queues; i++)
-		wherry_queue_close(topics->queues[i]);
+	for (size_t i = 0; i < topics->n_queues; i++) {
+		wherry_queue_close(topics->queues[i].queue);
+		free(topics->queues[i].name);
+	}
 	free(topics->queues);
 	if (topics->sql.n)
 		wh_db_forget(topics->db, &topics->sql);
@@ -109,21 +133,22 @@ wherry_code wherry_topics_subscribe(wherry_topics *topics, const char *topic,
 	wh_error_clear(err);
 	const wh_param params[] = {WH_TEXT_PARAM("queue", wh_view_of(queue)),
 				   WH_TEXT_PARAM("topic", wh_view_of(topic))};
-	int64_t exists = 0;
+	bool own = false, routed = false;
 	wherry_code code = check(topics, topic, err);
 
-	if (code == WHERRY_OK)
-		code = wh_db_run(topics->db, find(topics, "queue-exists"), params, 1,
-				 wh_take_int, &exists, NULL, err);
+	if (code == WHERRY_OK && topics->own)
+		code = ask(topics, "queue-exists", params, 1, &own, err);
+	if (code == WHERRY_OK && !own && topics->routed)
+		code = ask(topics, "routed-queue-exists", params, 1, &routed, err);
 	if (code != WHERRY_OK)
 		return code;
-	if (!exists)
+	if (!own && !routed)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "there is no queue '%.100s' to subscribe: run `wherry "
 			       "queue create`",
 			       queue ? queue : "");
-	return wh_db_run(topics->db, find(topics, "subscribe"), params, 2, NULL, NULL,
-			 NULL, err);
+	return wh_db_run(topics->db, find(topics, own ? "subscribe" : "route"), params, 2,
+			 NULL, NULL, NULL, err);
 }
 
 wherry_code wherry_topics_unsubscribe(wherry_topics *topics, const char *topic,
@@ -135,8 +160,11 @@ wherry_code wherry_topics_unsubscribe(wherry_topics *topics, const char *topic,
 	int64_t changed = 0;
 	wherry_code code = check(topics, topic, err);
 
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK && topics->own)
 		code = wh_db_run(topics->db, find(topics, "unsubscribe"), params, 2, NULL,
+				 NULL, &changed, err);
+	if (code == WHERRY_OK && !changed && topics->routed)
+		code = wh_db_run(topics->db, find(topics, "unroute"), params, 2, NULL,
 				 NULL, &changed, err);
 	if (code == WHERRY_OK && !changed)
 		code = wh_fail(err, WHERRY_NOTFOUND,
@@ -180,13 +208,20 @@ static void clear(subscriptions *list)
 	free(list->all);
 }
 
-static wherry_code read_subscriptions(wherry_topics *topics, const char *topic,
+/* Wherry's own, and those of NServiceBus, as far as they are wanted and there. */
+static wherry_code read_subscriptions(wherry_topics *topics, const char *topic, bool own,
 				      subscriptions *out, wherry_error *err)
 {
 	const wh_param param = WH_TEXT_PARAM("topic", wh_view_of(topic));
+	wherry_code code = WHERRY_OK;
 
-	return wh_db_run(topics->db, find(topics, "subscriptions"), &param, 1,
-			 take_subscription, out, NULL, err);
+	if (own && topics->own)
+		code = wh_db_run(topics->db, find(topics, "subscriptions"), &param, 1,
+				 take_subscription, out, NULL, err);
+	if (code == WHERRY_OK && topics->routed)
+		code = wh_db_run(topics->db, find(topics, "routes"), &param, 1,
+				 take_subscription, out, NULL, err);
+	return code;
 }
 
 wherry_code wherry_topics_list(wherry_topics *topics, const char *topic,
@@ -199,7 +234,7 @@ wherry_code wherry_topics_list(wherry_topics *topics, const char *topic,
 	if (!topics || !visit)
 		return wh_fail(err, WHERRY_INVALID,
 			       "no topics are open, or nobody sees subscriptions");
-	code = read_subscriptions(topics, topic, &list, err);
+	code = read_subscriptions(topics, topic, true, &list, err);
 	for (size_t i = 0; code == WHERRY_OK && i < list.n; i++) {
 		code = visit(ctx, list.all[i].topic, list.all[i].queue);
 		if (code != WHERRY_OK)
@@ -242,29 +277,38 @@ static wherry_code publish_at_once(void *ctx, wherry_error *err)
 static wherry_code open_queue(wherry_topics *topics, const char *name, wherry_queue **out,
 			      wherry_error *err)
 {
-	wherry_queue **grown;
+	struct opened *grown, one;
 	wherry_code code;
 
 	for (size_t i = 0; i < topics->n_queues; i++)
-		if (strcmp(topics->queues[i]->store.name.ptr, name) == 0) {
-			*out = topics->queues[i];
+		if (strcmp(topics->queues[i].name, name) == 0) {
+			*out = topics->queues[i].queue;
 			return WHERRY_OK;
 		}
 	grown = realloc(topics->queues, (topics->n_queues + 1) * sizeof(*grown));
-	if (!grown)
+	if (grown)
+		topics->queues = grown;
+	one.name = strdup(name);
+	if (!grown || !one.name) {
+		free(one.name);
 		return wh_oom(err);
-	topics->queues = grown;
-	code = wherry_queue_open(topics->db, name, out, err);
-	if (code == WHERRY_OK)
-		topics->queues[topics->n_queues++] = *out;
-	return code;
+	}
+	code = wherry_queue_open(topics->db, name, &one.queue, err);
+	if (code != WHERRY_OK) {
+		free(one.name);
+		return code;
+	}
+	topics->queues[topics->n_queues++] = one;
+	*out = one.queue;
+	return WHERRY_OK;
 }
 
 static wherry_code publish_to_each(void *ctx, wherry_error *err)
 {
 	publishing *p = ctx;
 	subscriptions list = {.n = 0};
-	wherry_code code = read_subscriptions(p->topics, p->topic, &list, err);
+	bool own = !find(p->topics, "publish");
+	wherry_code code = read_subscriptions(p->topics, p->topic, own, &list, err);
 
 	p->message.topic = p->topic;
 	for (size_t i = 0; code == WHERRY_OK && i < list.n; i++) {
@@ -274,8 +318,19 @@ static wherry_code publish_to_each(void *ctx, wherry_error *err)
 		if (code == WHERRY_OK)
 			code = wherry_queue_send(queue, &p->message, NULL, err);
 	}
-	p->n = (int64_t)list.n;
+	p->n += (int64_t)list.n;
 	clear(&list);
+	return code;
+}
+
+static wherry_code publish(void *ctx, wherry_error *err)
+{
+	publishing *p = ctx;
+	bool at_once = find(p->topics, "publish") && p->topics->own;
+	wherry_code code = at_once ? publish_at_once(p, err) : WHERRY_OK;
+
+	if (code == WHERRY_OK && (p->topics->routed || !find(p->topics, "publish")))
+		code = publish_to_each(p, err);
 	return code;
 }
 
@@ -285,25 +340,26 @@ wherry_code wherry_topics_publish(wherry_topics *topics, const char *topic,
 {
 	wh_error_clear(err);
 	publishing p = {.topics = topics, .topic = topic};
+	bool one;
 	wherry_code code = check(topics, topic, err);
-	wh_work_fn fn = publish_to_each;
 
 	if (code == WHERRY_OK && !msg)
 		code = wh_fail(err, WHERRY_INVALID, "no message to publish");
 	if (code == WHERRY_OK)
-		code = wh_queue_check_message(msg, err);
+		code = wh_queue_read_message(msg, &p.message, err);
+	if (code == WHERRY_OK)
+		code = wh_queue_check_message(&p.message, err);
 	if (code != WHERRY_OK)
 		return code;
-	p.message = *msg;
-	if (!msg->message_id || !*msg->message_id) {
+	if (!p.message.message_id || !*p.message.message_id) {
 		wh_uuid7_now(topics->db->env, p.made);
 		p.message.message_id = p.made;
 	}
-	if (find(topics, "publish"))
-		fn = publish_at_once;
-	code = fn == publish_at_once && !wherry_db_in_transaction(topics->db)
-		       ? fn(&p, err)
-		       : wh_db_transact(topics->db, fn, &p, err);
+	/* One statement needs no transaction around it. */
+	one = find(topics, "publish") && !topics->routed;
+	code = one && !wherry_db_in_transaction(topics->db)
+		       ? publish(&p, err)
+		       : wh_db_transact(topics->db, publish, &p, err);
 	if (code == WHERRY_OK && out_n)
 		*out_n = p.n;
 	return code;

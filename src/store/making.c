@@ -124,6 +124,27 @@ static wherry_code make(void *ctx, wherry_error *err)
 	return code == WHERRY_OK ? wh_store_migrate(store, &made, err) : code;
 }
 
+/* Load the layout that is asked for; else that of the table that is there; else the native one. */
+static wherry_code load(wh_store *store, const wh_making *what, wherry_error *err)
+{
+	char found[sizeof(store->layout.name)] = "";
+	wh_version v = {.found = false};
+	wherry_code code = WHERRY_OK;
+
+	if (!what->layout) {
+		code = wh_store_recognize(store, what->name, what->own, &v, err);
+		if (code == WHERRY_OK && v.found)
+			memcpy(found, store->layout.name, sizeof(found));
+		wh_store_unload(store);
+	}
+	store->payload = what->payload;
+	if (code == WHERRY_OK)
+		code = wh_store_load(store, store->db->driver->scheme,
+				     *found ? found : what->layout, what->name, what->own,
+				     err);
+	return code;
+}
+
 wherry_code wh_store_create(wherry_db *db, const wh_making *what, wherry_error *err)
 {
 	wh_store store = wh_store_init(db, what->model);
@@ -136,10 +157,8 @@ wherry_code wh_store_create(wherry_db *db, const wh_making *what, wherry_error *
 	if (wherry_db_in_transaction(db))
 		return wh_fail(err, WHERRY_INVALID,
 			       "a transaction is open: creating a table needs its own");
-	store.payload = what->payload;
 	store.making = true;
-	code = wh_store_load(&store, db->driver->scheme, what->layout, what->name,
-			     what->own, err);
+	code = load(&store, what, err);
 	if (code == WHERRY_OK)
 		code = wh_store_can_make(&store, what->name, err);
 	if (code == WHERRY_OK)

@@ -32,7 +32,7 @@ wherry_code wh_store_check_payload(wh_store *store, wherry_error *err);
 /* A table to make. */
 typedef struct wh_making {
 	const wh_model *model;
-	const char *layout;  /* NULL: native */
+	const char *layout;  /* NULL: that of the table that is there, else native */
 	const char *name;    /* of the table */
 	const char *payload; /* type of bodies; NULL: json, where there is a choice */
 	void *own;           /* struct of pointers for the model's own statements */

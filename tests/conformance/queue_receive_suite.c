@@ -63,7 +63,8 @@ static void a_restart_keeps_attempts(void **state)
 
 static void a_message_that_kills_its_receivers_dies_alone(void **state)
 {
-	const wherry_receive_options options = {.limit = 9, .max_attempts = 2};
+	const wherry_receive_options options =
+		WHERRY_RECEIVE_OPTIONS(.limit = 9, .max_attempts = 2);
 	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got = {.n = 0};
@@ -133,7 +134,7 @@ static void at_most_once_is_gone_before_it_is_seen(void **state)
 
 static void modes_ask_for_the_transaction_they_need(void **state)
 {
-	wherry_receive_options options = {.mode = WHERRY_ATOMIC};
+	wherry_receive_options options = WHERRY_RECEIVE_OPTIONS(.mode = WHERRY_ATOMIC);
 	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got = {.n = 0};
@@ -146,10 +147,10 @@ static void modes_ask_for_the_transaction_they_need(void **state)
 	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_receive(f->queue, &options, queue_note,
 							  &got, NULL, &err));
 	wherry_db_rollback(f->db);
-	options = (wherry_receive_options){.limit = 10001};
+	options = WHERRY_RECEIVE_OPTIONS(.limit = 10001);
 	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_receive(f->queue, &options, queue_note,
 							  &got, NULL, &err));
-	options = (wherry_receive_options){.lease_us = -1};
+	options = WHERRY_RECEIVE_OPTIONS(.lease_us = -1);
 	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_receive(f->queue, &options, queue_note,
 							  &got, NULL, &err));
 	queue_counts(f, "1 0 0 0");
@@ -165,7 +166,7 @@ static wherry_code send_and_refuse(void *ctx, const wherry_queue_message *msg)
 
 static void a_visitor_may_use_the_queue_and_end_the_call(void **state)
 {
-	const wherry_receive_options two = {.limit = 2};
+	const wherry_receive_options two = WHERRY_RECEIVE_OPTIONS(.limit = 2);
 	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -212,7 +213,7 @@ static void poison_dies_and_its_neighbours_are_received(void **state)
 static void order_with_one_consumer_while_peeking(void **state)
 {
 	queue_fixture *f = *state;
-	wherry_queue_filter some = {.limit = 2};
+	wherry_queue_filter some = WHERRY_QUEUE_FILTER(.limit = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *other = NULL;
 	wherry_db *db = NULL;
@@ -260,14 +261,14 @@ static void the_oldest_age_is_that_of_the_first_ready_message(void **state)
 	wherry_queue_status s;
 	int64_t due = -7;
 
-	WHERRY_PASS(wherry_queue_get_status(f->queue, &s, &err));
+	WHERRY_PASS(wherry_queue_get_status(f->queue, &s, sizeof(s), &err));
 	assert_int_equal(s.oldest_ready_us, 0);
 	assert_string_equal(s.layout, "native");
 	WHERRY_PASS(wherry_queue_next_due(f->queue, &due, &err));
 	assert_int_equal(due, -1);
 	send_some(f, 2);
 	queue_raw(f, "UPDATE jobs SET created_at = created_at - 5000");
-	WHERRY_PASS(wherry_queue_get_status(f->queue, &s, &err));
+	WHERRY_PASS(wherry_queue_get_status(f->queue, &s, sizeof(s), &err));
 	assert_in_range((uint64_t)s.oldest_ready_us, 5000000, 65000000);
 	WHERRY_PASS(wherry_queue_next_due(f->queue, &due, &err));
 	assert_int_equal(due, 0);
@@ -337,18 +338,18 @@ const queue_case queue_receive_cases[] = {
 	QUEUE_CASE(one_receiver_gets_messages_in_their_order),
 	QUEUE_CASE(a_leased_message_is_hidden_until_its_lease_ends),
 	QUEUE_CASE(a_restart_keeps_attempts),
-	QUEUE_CASE(a_message_that_kills_its_receivers_dies_alone),
+	QUEUE_NATIVE_CASE(a_message_that_kills_its_receivers_dies_alone),
 	QUEUE_CASE(a_rollback_brings_atomic_messages_back_to_their_place),
 	QUEUE_CASE(an_atomic_receive_commits_with_its_sends),
-	QUEUE_CASE(at_most_once_is_gone_before_it_is_seen),
+	QUEUE_NATIVE_CASE(at_most_once_is_gone_before_it_is_seen),
 	QUEUE_CASE(modes_ask_for_the_transaction_they_need),
 	QUEUE_CASE(a_visitor_may_use_the_queue_and_end_the_call),
-	QUEUE_CASE(poison_dies_and_its_neighbours_are_received),
+	QUEUE_NATIVE_CASE(poison_dies_and_its_neighbours_are_received),
 	QUEUE_CASE(order_with_one_consumer_while_peeking),
-	QUEUE_CASE(a_length_is_not_a_distance),
-	QUEUE_CASE(the_oldest_age_is_that_of_the_first_ready_message),
+	QUEUE_NATIVE_CASE(a_length_is_not_a_distance),
+	QUEUE_NATIVE_CASE(the_oldest_age_is_that_of_the_first_ready_message),
 	QUEUE_CASE(waiting_ends_when_a_message_is_due_or_the_time_is_over),
 	{"a_waiting_receiver_sees_what_another_sends",
-	 a_waiting_receiver_sees_what_another_sends, true},
-	{NULL, NULL, false},
+	 a_waiting_receiver_sees_what_another_sends, true, false},
+	{NULL, NULL, false, false},
 };

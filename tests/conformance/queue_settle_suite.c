@@ -67,7 +67,7 @@ static void an_extended_lease_lasts(void **state)
 
 static void what_is_given_back_is_first_again(void **state)
 {
-	const wherry_nack innocent = {.innocent = true};
+	const wherry_nack innocent = WHERRY_NACK(.innocent = true);
 	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got;
@@ -86,7 +86,7 @@ static void what_is_given_back_is_first_again(void **state)
 
 static void a_nack_with_a_delay_waits_and_says_why(void **state)
 {
-	const wherry_nack later = {.delay_us = 50000000, .error = "no route"};
+	const wherry_nack later = WHERRY_NACK(.delay_us = 50000000, .error = "no route");
 	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got;
@@ -174,9 +174,9 @@ const queue_case queue_settle_cases[] = {
 	QUEUE_CASE(a_lease_that_ended_is_good_until_another_receives),
 	QUEUE_CASE(an_extended_lease_lasts),
 	QUEUE_CASE(what_is_given_back_is_first_again),
-	QUEUE_CASE(a_nack_with_a_delay_waits_and_says_why),
-	QUEUE_CASE(a_dead_letter_keeps_its_reason_and_can_be_returned),
+	QUEUE_NATIVE_CASE(a_nack_with_a_delay_waits_and_says_why),
+	QUEUE_NATIVE_CASE(a_dead_letter_keeps_its_reason_and_can_be_returned),
 	QUEUE_CASE(a_rolled_back_settlement_never_was),
 	QUEUE_CASE(a_purge_leaves_what_is_leased),
-	{NULL, NULL, false},
+	{NULL, NULL, false, false},
 };

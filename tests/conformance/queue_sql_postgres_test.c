@@ -342,7 +342,8 @@ static wherry_code drop_it(void *ctx, const wherry_queue_message *msg)
 /* Defect 1: upstream walks over every message received since the oldest snapshot began. */
 static void an_open_snapshot_does_not_slow_a_drain(void **state)
 {
-	const wherry_receive_options many = {.mode = WHERRY_AT_MOST_ONCE, .limit = 1000};
+	const wherry_receive_options many =
+		WHERRY_RECEIVE_OPTIONS(.mode = WHERRY_AT_MOST_ONCE, .limit = 1000);
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
 	wherry_error err = WHERRY_ERROR_INIT;
 	PGconn *report;

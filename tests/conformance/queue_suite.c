@@ -10,14 +10,22 @@ wherry_db *queue_connect(queue_fixture *f)
 
 queue_fixture *queue_fixture_make(const outbox_backend *backend)
 {
+	return queue_fixture_make_layout(backend, NULL);
+}
+
+queue_fixture *queue_fixture_make_layout(const outbox_backend *backend,
+					 const char *layout)
+{
+	const wherry_queue_options how = WHERRY_QUEUE_OPTIONS(.layout = layout);
 	queue_fixture *f = calloc(1, sizeof(*f));
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	assert_non_null(f);
 	f->backend = backend;
+	f->layout = layout;
 	f->place = backend->make();
 	f->db = queue_connect(f);
-	WHERRY_PASS(wherry_queue_create(f->db, "jobs", NULL, &err));
+	WHERRY_PASS(wherry_queue_create(f->db, "jobs", &how, &err));
 	WHERRY_PASS(wherry_queue_open(f->db, "jobs", &f->queue, &err));
 	return f;
 }
@@ -30,9 +38,11 @@ void queue_fixture_drop(queue_fixture *f)
 	free(f);
 }
 
+static const char *layout_of_suite;
+
 static int make(void **state)
 {
-	*state = queue_fixture_make(*state);
+	*state = queue_fixture_make_layout(*state, layout_of_suite);
 	return 0;
 }
 
@@ -117,8 +127,14 @@ int64_t queue_send(queue_fixture *f, int number)
 
 void queue_minute(queue_fixture *f)
 {
-	queue_raw(f, "UPDATE jobs SET available_at = available_at - 60000, "
-		     "expires_at = expires_at - 60000");
+	if (f->layout)
+		queue_raw(f, "UPDATE jobs_received SET available_at = available_at - "
+			     "interval '1 min'; UPDATE \"jobs.Delayed\" SET due = due - "
+			     "interval '1 min'; UPDATE jobs SET expires = expires - "
+			     "interval '1 min'");
+	else
+		queue_raw(f, "UPDATE jobs SET available_at = available_at - 60000, "
+			     "expires_at = expires_at - 60000");
 }
 
 wherry_code queue_note(void *ctx, const wherry_queue_message *msg)
@@ -138,8 +154,9 @@ wherry_code queue_note(void *ctx, const wherry_queue_message *msg)
 
 queue_got queue_receive(wherry_queue *queue, wherry_receive_mode mode, int64_t limit)
 {
-	const wherry_receive_options options = {
-		.mode = mode, .limit = limit, .lease_us = 60000000};
+	const wherry_receive_options options =
+		WHERRY_RECEIVE_OPTIONS(.mode = mode, .limit = limit,
+				       .lease_us = 60000000);
 	wherry_error err = WHERRY_ERROR_INIT;
 	queue_got got = {.n = 0};
 	int64_t n = -7;
@@ -184,7 +201,7 @@ void queue_counts(queue_fixture *f, const char *wanted)
 	wherry_queue_status s;
 	char text[100];
 
-	WHERRY_PASS(wherry_queue_get_status(f->queue, &s, &err));
+	WHERRY_PASS(wherry_queue_get_status(f->queue, &s, sizeof(s), &err));
 	(void)snprintf(text, sizeof(text), "%lld %lld %lld %lld", (long long)s.ready,
 		       (long long)s.leased, (long long)s.waiting, (long long)s.dead);
 	assert_string_equal(text, wanted);
@@ -193,6 +210,13 @@ void queue_counts(queue_fixture *f, const char *wanted)
 int queue_suite_run(const outbox_backend *const *backends, size_t n_backends,
 		    const struct CMUnitTest *more, size_t n_more)
 {
+	return queue_suite_run_layout(NULL, backends, n_backends, more, n_more);
+}
+
+int queue_suite_run_layout(const char *layout, const outbox_backend *const *backends,
+			   size_t n_backends, const struct CMUnitTest *more,
+			   size_t n_more)
+{
 	static const queue_case *const suites[] = {
 		queue_send_cases,   queue_receive_cases, queue_settle_cases,
 		queue_schema_cases, queue_claim_cases,   queue_topics_cases};
@@ -200,10 +224,12 @@ int queue_suite_run(const outbox_backend *const *backends, size_t n_backends,
 	static char names[500][120];
 	size_t n = 0;
 
+	layout_of_suite = layout;
 	for (size_t b = 0; b < n_backends; b++)
 		for (size_t s = 0; s < sizeof(suites) / sizeof(*suites); s++)
 			for (const queue_case *c = suites[s]; c->name; c++) {
-				if (c->several && !backends[b]->several)
+				if ((c->several && !backends[b]->several) ||
+				    (c->native && layout))
 					continue;
 				(void)snprintf(names[n], sizeof(names[n]), "%s: %s",
 					       backends[b]->name, c->name);
@@ -214,5 +240,5 @@ int queue_suite_run(const outbox_backend *const *backends, size_t n_backends,
 			}
 	for (size_t i = 0; i < n_more; i++)
 		tests[n++] = more[i];
-	return _cmocka_run_group_tests("queue", tests, n, NULL, NULL);
+	return _cmocka_run_group_tests(layout ? layout : "queue", tests, n, NULL, NULL);
 }

@@ -13,18 +13,24 @@ typedef struct queue_fixture {
 	void *place;
 	wherry_db *db;
 	wherry_queue *queue;
-	char text[4096]; /* of queue_text() */
+	const char *layout; /* NULL: native */
+	char text[4096];    /* of queue_text() */
 } queue_fixture;
 
 typedef struct queue_case {
 	const char *name;
 	void (*run)(void **state);
 	bool several; /* It needs a second connection. */
+	bool native;  /* It looks at the columns of the native layout. */
 } queue_case;
 
 #define QUEUE_CASE(run)                                                                  \
 	{                                                                                \
-#run, run, false                                                         \
+#run, run, false, false                                                  \
+	}
+#define QUEUE_NATIVE_CASE(run)                                                           \
+	{                                                                                \
+#run, run, false, true                                                   \
 	}
 
 /* Each ends with a row of NULL. */
@@ -35,10 +41,17 @@ extern const queue_case queue_send_cases[], queue_receive_cases[], queue_settle_
 int queue_suite_run(const outbox_backend *const *backends, size_t n_backends,
 		    const struct CMUnitTest *more, size_t n_more);
 
+/* The cases that any layout passes, on this one. */
+int queue_suite_run_layout(const char *layout, const outbox_backend *const *backends,
+			   size_t n_backends, const struct CMUnitTest *more,
+			   size_t n_more);
+
 /* ---- for the tests; they fail the test when something goes wrong ---- */
 
 /* For tests of one database: a fixture of their own. */
 queue_fixture *queue_fixture_make(const outbox_backend *backend);
+queue_fixture *queue_fixture_make_layout(const outbox_backend *backend,
+					 const char *layout);
 void queue_fixture_drop(queue_fixture *f);
 
 /* Open the queue once more on the same connection; on a new one, which the caller closes. */

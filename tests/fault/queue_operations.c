@@ -86,7 +86,8 @@ static wherry_code queue_cancel(world *w, wherry_error *err)
 
 static wherry_code receive(world *w, wherry_receive_mode mode, wherry_error *err)
 {
-	const wherry_receive_options options = {.mode = mode, .limit = 10};
+	const wherry_receive_options options =
+		WHERRY_RECEIVE_OPTIONS(.mode = mode, .limit = 10);
 
 	w->rows_len = 0;
 	return wherry_queue_receive(w->queue, &options, see, w, w->out.number, err);
@@ -126,7 +127,7 @@ static wherry_code queue_ack(world *w, wherry_error *err)
 
 static wherry_code queue_nack(world *w, wherry_error *err)
 {
-	const wherry_nack how = {.delay_us = 1000000, .error = "not now"};
+	const wherry_nack how = WHERRY_NACK(.delay_us = 1000000, .error = "not now");
 
 	return wherry_queue_nack(w->queue, "tk", leased, 2, &how, w->out.number, err);
 }
@@ -154,7 +155,7 @@ static wherry_code queue_peek(world *w, wherry_error *err)
 static wherry_code queue_get_status(world *w, wherry_error *err)
 {
 	wherry_queue_status s;
-	wherry_code code = wherry_queue_get_status(w->queue, &s, err);
+	wherry_code code = wherry_queue_get_status(w->queue, &s, sizeof(s), err);
 
 	if (code == WHERRY_OK) {
 		w->out.number[0] = s.ready;

@@ -200,7 +200,8 @@ static bool convert(PGconn *conn, const PGresult *res, char *out, size_t cap)
 		*out = 0;
 	} else if (type == 17) {
 		bytes = PQunescapeBytea((const unsigned char *)value, &len);
-		(void)snprintf(out, cap, "%s", bytes ? (const char *)bytes : "");
+		(void)snprintf(out, cap, "%.*s", bytes ? (int)len : 0,
+			       bytes ? (const char *)bytes : "");
 		PQfreemem(bytes);
 	} else if (type == 1184 || type == 1186) {
 		ms = PQexecParams(conn,

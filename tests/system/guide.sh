@@ -215,6 +215,11 @@ on_server queues "CREATE TABLE accounts(id bigint, balance bigint)"
 rm -f shop.db*
 try queues "$server_sql" 'sqlite3 -bail shop.db'
 
+postgres nservicebus
+on_server nservicebus "CREATE TABLE orders(Id uuid NOT NULL PRIMARY KEY, Expires TIMESTAMP,
+	Headers TEXT NOT NULL, Body BYTEA, Seq serial NOT NULL UNIQUE)"
+try nservicebus "$server_sql"
+
 postgres inbox
 on_server inbox "CREATE TABLE shipments(order_id bigint)"
 rm -f shop.db*

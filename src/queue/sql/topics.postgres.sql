@@ -6,6 +6,36 @@
 SELECT pg_catalog.count(*) FROM pg_catalog.pg_class
 WHERE oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass({'wherry_subscription})::oid;
 
+-- part: routing
+{schema.}"SubscriptionRouting"
+
+-- name: routing-exists
+-- Subscriptions of NServiceBus, for queues that have its layout.
+SELECT pg_catalog.count(*) FROM pg_catalog.pg_class
+WHERE oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass({'schema.} OPERATOR(pg_catalog.||) '"SubscriptionRouting"')::oid;
+
+-- part: address
+-- Of a queue in this schema, as NServiceBus writes it.
+pg_catalog.concat({'schema.}, '"', pg_catalog.replace(:queue::text, '"', '""'), '"')
+
+-- name: routed-queue-exists
+SELECT pg_catalog.count(*) FROM pg_catalog.pg_attribute
+WHERE attrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass({address})::oid AND NOT attisdropped
+  AND attname OPERATOR(pg_catalog.=) 'seq';
+
+-- name: route
+INSERT INTO {routing}(queueaddress, endpoint, topic)
+VALUES ({address}, :queue::text, :topic::text)
+ON CONFLICT (endpoint, topic) DO UPDATE SET queueaddress = excluded.queueaddress;
+
+-- name: unroute
+DELETE FROM {routing}
+WHERE topic OPERATOR(pg_catalog.=) :topic::text AND endpoint OPERATOR(pg_catalog.=) :queue::text;
+
+-- name: routes
+SELECT DISTINCT topic, queueaddress FROM {routing}
+WHERE :topic::text IS NULL OR topic OPERATOR(pg_catalog.=) :topic::text ORDER BY topic, queueaddress;
+
 -- name: queue-exists
 SELECT pg_catalog.count(*) FROM {wherry_schema}
 WHERE model OPERATOR(pg_catalog.=) 'queue' AND name OPERATOR(pg_catalog.=) :queue::text;

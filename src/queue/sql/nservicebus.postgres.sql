@@ -1,0 +1,417 @@
+-- layout: name=nservicebus ids=integer names=qualified payloads=bytea fields=headers wakes=no columns=id,expires,headers,body,seq,!state archive=
+--
+-- The queues of NServiceBus on PostgreSQL, as its transport creates them: "NAME" with the messages
+-- that are ready, "NAME.Delayed" with those that are delayed, and "SubscriptionRouting".  Nothing
+-- is added to these tables, and NServiceBus endpoints may work on them at the same time.
+--
+-- They have no place for a lease.  Receiving in a transaction deletes the row there, as NServiceBus
+-- does.  Receiving under a lease moves the row to the table NAME_received, which is Wherry's own:
+-- state 1 leased, 3 waits for another attempt, 4 dead; available_at as in the native layout.  So a
+-- message under a lease, or one that failed, is seen by Wherry's receivers alone.
+--
+-- Receivers take due messages from "NAME.Delayed" themselves: nothing has to be moved, and no mover
+-- has to be elected.  The mover of an endpoint that shares the tables takes what it finds.
+--
+-- A message in NAME is known by seq; a delayed one by 2^62 and the first 62 bits of its uuid.
+-- Times without a zone are UTC.  "NAME.Delayed".due is a point in time, as NServiceBus means it in
+-- sessions whose time zone is UTC.
+--
+-- Statements up to "dead-letter" run in transactions of the application, with its search path:
+-- their functions and operators are qualified (receiving_is_safe_though_pg_catalog_comes_last).
+
+-- part: now
+pg_catalog.statement_timestamp()
+
+-- part: until
+({now} OPERATOR(pg_catalog.+) (least(:lasts::bigint, 3153600000000)::double precision
+  OPERATOR(pg_catalog.*) interval '1 millisecond'))
+
+-- part: after_delay
+({now} OPERATOR(pg_catalog.+) (least(:delay::bigint, 3153600000000)::double precision
+  OPERATOR(pg_catalog.*) interval '1 millisecond'))
+
+-- part: ids
+pg_catalog.translate(:ids::text, '[]', '{}')::bigint[]
+
+-- part: timed
+state OPERATOR(pg_catalog.=) ANY (ARRAY[1, 3])
+
+-- part: number
+-- Of a delayed message.
+(((('x' OPERATOR(pg_catalog.||) pg_catalog.substr(pg_catalog.replace({.}id::text, '-', ''), 1, 16))::bit(64)::bigint
+   OPERATOR(pg_catalog.>>) 2) OPERATOR(pg_catalog.&) 4611686018427387903)
+ OPERATOR(pg_catalog.|) 4611686018427387904)
+
+-- part: sent_at
+-- When a message was sent, as its headers say; NULL: they do not, or not so that it can be read.
+(CASE WHEN {.}headers OPERATOR(pg_catalog.~) '"NServiceBus\.TimeSent":"(19[7-9]\d|2\d\d\d)-(0[1-9]|1[0-2])-([0-2]\d|3[01]) ([01]\d|2[0-3]):[0-5]\d:[0-5]\d:\d+ Z"'
+  THEN (((pg_catalog.substring({.}headers, '"NServiceBus\.TimeSent":"(\d+-\d+)') OPERATOR(pg_catalog.||) '-01')::timestamp
+         OPERATOR(pg_catalog.+) ((pg_catalog.substring({.}headers, '"NServiceBus\.TimeSent":"\d+-\d+-(\d+)')::double precision
+           OPERATOR(pg_catalog.-) 1::double precision) OPERATOR(pg_catalog.*) interval '1 day')
+         OPERATOR(pg_catalog.+) pg_catalog.substring({.}headers, '"NServiceBus\.TimeSent":"\S+ (\d+:\d+:\d+)')::interval)
+        AT TIME ZONE 'UTC') END)
+
+-- part: expiry
+-- Of a row of the queue, between 1970 and 10000; NULL: never.
+(CASE WHEN {.}expires OPERATOR(pg_catalog.<) '10000-01-01'::timestamp
+      THEN greatest({.}expires, '1970-01-01'::timestamp) AT TIME ZONE 'UTC' END)
+
+-- part: due_at
+-- The same of a delayed row; one that is never due waits until 10000.
+greatest(least({.}due, '10000-01-01 00:00:00+00'::timestamptz), '1970-01-01 00:00:00+00'::timestamptz)
+
+-- part: is_there
+(SELECT pg_catalog.count(*) FROM pg_catalog.pg_attribute
+ WHERE attrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass({'table})::oid AND NOT attisdropped
+   AND attname OPERATOR(pg_catalog.=) ANY (ARRAY['id', 'expires', 'headers', 'body', 'seq']::pg_catalog.name[]))
+
+-- name: migrate-lock
+-- Of two that migrate at once the second waits and then finds the work done.
+SELECT pg_advisory_xact_lock(7810779305);
+
+-- name: owners
+-- Wherry's table beside the queue, if it belongs to a stranger.
+-- unused: schema
+SELECT 'table ' || c.relname::text, c.relowner::regrole::text
+FROM pg_class AS c
+JOIN pg_namespace AS n ON n.oid = c.relnamespace
+JOIN pg_roles AS me ON me.rolname = current_user
+WHERE c.oid = to_regclass({'table_received})::oid AND c.relowner <> me.oid
+  AND NOT CASE WHEN me.rolsuper
+    THEN pg_has_role(c.relowner, n.nspowner, 'MEMBER')
+         OR (SELECT rolsuper FROM pg_roles WHERE oid = c.relowner)
+    ELSE pg_has_role(c.relowner, 'USAGE') END;
+
+-- name: migrate-1
+-- Seq is a bigint: with int4 a queue ends at its 2,147,483,647th message.
+CREATE TABLE IF NOT EXISTS {table}(
+  Id uuid NOT NULL PRIMARY KEY,
+  Expires timestamp,
+  Headers text NOT NULL,
+  Body bytea,
+  Seq bigserial NOT NULL UNIQUE
+);
+CREATE TABLE IF NOT EXISTS {table.Delayed}(
+  Id uuid NOT NULL DEFAULT gen_random_uuid() PRIMARY KEY,
+  Headers text NOT NULL,
+  Body bytea,
+  Due timestamptz NOT NULL
+) WITH (fillfactor = 100);
+CREATE INDEX IF NOT EXISTS {bare.Delayed_Due} ON {table.Delayed}(Due);
+CREATE TABLE IF NOT EXISTS {schema.}"SubscriptionRouting"(
+  QueueAddress varchar(200) NOT NULL,
+  Endpoint varchar(200) NOT NULL,
+  Topic varchar(200) NOT NULL,
+  PRIMARY KEY (Endpoint, Topic)
+) WITH (fillfactor = 100);
+CREATE TABLE IF NOT EXISTS {table_received}(
+  id           bigint NOT NULL,
+  row_id       uuid NOT NULL,
+  state        smallint NOT NULL CHECK (state = 1 OR state = 3 OR state = 4),
+  attempts     integer NOT NULL CHECK (attempts BETWEEN 0 AND 1000000000),
+  available_at timestamptz CHECK (state = 4 OR available_at IS NOT NULL),
+  expires_at   timestamptz,
+  lease_token  text CHECK (state <> 1 OR lease_token IS NOT NULL),
+  created_at   timestamptz,
+  last_error   text,
+  headers      text NOT NULL,
+  body         bytea,
+  PRIMARY KEY (id, row_id)   -- a sequence that was set back gives out an id again
+) WITH (
+  autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+  autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_vacuum_insert_threshold = 10000,
+  autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 2000
+);
+CREATE INDEX IF NOT EXISTS {bare_received_timed} ON {table_received}(available_at, id) WHERE {timed};
+CREATE INDEX IF NOT EXISTS {bare_received_dead} ON {table_received}(id) WHERE state = 4;
+
+-- name: schema-exists
+SELECT 1;
+
+-- name: schema-version
+-- unused: name
+SELECT 1, 100 WHERE {is_there} OPERATOR(pg_catalog.=) 5;
+
+-- name: columns
+SELECT attname::text FROM pg_attribute
+WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND attnum > 0 AND NOT attisdropped;
+
+-- name: indexes-missing
+SELECT count(*)
+FROM unnest(ARRAY[{'table.Delayed}, {'table_received}, {'table_received_timed}, {'table_received_dead},
+                  {'schema.} || '"SubscriptionRouting"']) AS t(name)
+WHERE to_regclass(t.name) IS NULL;
+
+-- name: payload-type
+SELECT atttypid::regtype::text FROM pg_attribute
+WHERE attrelid = to_regclass({'table})::oid AND attname = 'body' AND NOT attisdropped;
+
+-- part: stamped
+-- The headers with the time when the message is sent, by the database's clock, unless they have one.
+CASE WHEN pg_catalog.strpos({.}headers, '"NServiceBus.TimeSent":') OPERATOR(pg_catalog.>) 0 THEN {.}headers
+  ELSE pg_catalog.concat(pg_catalog.left({.}headers, -1), CASE WHEN {.}headers OPERATOR(pg_catalog.=) '{}' THEN '' ELSE ',' END,
+    '"NServiceBus.TimeSent":"', pg_catalog.to_char({now} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS:US'), ' Z"}') END
+
+-- part: expires_after
+-- :ttl from now on; NULL: never.
+CASE WHEN {.}ttl OPERATOR(pg_catalog.>) 0
+     THEN ({now} AT TIME ZONE 'UTC') OPERATOR(pg_catalog.+)
+          (least({.}ttl, 3153600000000)::double precision OPERATOR(pg_catalog.*) interval '1 millisecond') END
+
+-- name: send
+-- unused: message_id topic correlation_id reply_to delay
+INSERT INTO {table}(id, expires, headers, body)
+SELECT pg_catalog.gen_random_uuid(), {expires_after:m}, {stamped:m}, m.body
+FROM (SELECT :headers::text AS headers, :body::bytea AS body, :ttl::bigint AS ttl) AS m
+RETURNING seq::bigint;
+
+-- name: send-many
+-- unused: message_id topic correlation_id reply_to delay
+INSERT INTO {table}(id, expires, headers, body)
+SELECT pg_catalog.gen_random_uuid(), {expires_after:m}, {stamped:m}, m.body::bytea
+FROM ROWS FROM (pg_catalog.unnest(:headers::text[]), pg_catalog.unnest(:body::text[]),
+  pg_catalog.unnest(:ttl::bigint[])) WITH ORDINALITY AS m(headers, body, ttl, nth)
+ORDER BY m.nth
+RETURNING seq::bigint;
+
+-- name: send-delayed
+-- The row is known by its number until a receiver, or the mover of an endpoint, takes it.
+INSERT INTO {table.Delayed}(id, headers, body, due)
+SELECT pg_catalog.gen_random_uuid(), {stamped:m}, m.body, {after_delay}
+FROM (SELECT :headers::text AS headers, :body::bytea AS body) AS m
+RETURNING {number};
+
+-- part: bits
+-- The bits of a delayed message's number, as the first 16 digits of its uuid.
+pg_catalog.lpad(pg_catalog.to_hex((:id::bigint OPERATOR(pg_catalog.&) 4611686018427387903) OPERATOR(pg_catalog.<<) 2), 16, '0')
+
+-- part: by_bits
+:id::bigint OPERATOR(pg_catalog.>=) 4611686018427387904
+  AND id OPERATOR(pg_catalog.>=) ({bits} OPERATOR(pg_catalog.||) '0000000000000000')::uuid
+  AND id OPERATOR(pg_catalog.<=) (pg_catalog.concat(pg_catalog.left({bits}, 15),
+    pg_catalog.to_hex((:id::bigint OPERATOR(pg_catalog.&) 3) OPERATOR(pg_catalog.<<) 2 OPERATOR(pg_catalog.|) 3::bigint),
+    'ffffffffffffffff'))::uuid
+
+-- name: cancel
+-- A delayed message keeps its uuid when the mover of an endpoint moves it.
+WITH ready AS (
+  DELETE FROM {table} WHERE seq OPERATOR(pg_catalog.=) :id::bigint OR ({by_bits}) RETURNING 1),
+later AS (
+  DELETE FROM {table.Delayed} WHERE {by_bits} RETURNING 1)
+SELECT (SELECT pg_catalog.count(*) FROM ready) OPERATOR(pg_catalog.+) (SELECT pg_catalog.count(*) FROM later);
+
+-- part: picked
+-- The rows that a receive takes: with :full those that were received before or delayed, and are due;
+-- then ready ones above a number.  Rows that other transactions have locked are passed over.
+WITH due AS MATERIALIZED (
+  SELECT id FROM {table_received}
+  WHERE :full::bigint OPERATOR(pg_catalog.<>) 0 AND {timed}
+    AND available_at OPERATOR(pg_catalog.<=) {now}
+  ORDER BY available_at, id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
+later AS MATERIALIZED (
+  SELECT id FROM {table.Delayed}
+  WHERE :full::bigint OPERATOR(pg_catalog.<>) 0 AND due OPERATOR(pg_catalog.<=) {now}
+  ORDER BY due LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM due)
+  FOR UPDATE SKIP LOCKED),
+ready AS MATERIALIZED (
+  SELECT id FROM {table}
+  WHERE seq OPERATOR(pg_catalog.>) :after::bigint
+  ORDER BY seq LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM due)
+    OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM later)
+  FOR UPDATE SKIP LOCKED),
+moved AS (
+  DELETE FROM {table.Delayed} WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM later))
+  RETURNING id, headers, body),
+gone AS (
+  DELETE FROM {table} WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM ready))
+  RETURNING id, {expiry} AS expires_at, headers, body, seq::bigint AS seq),
+fresh AS (
+  SELECT {number:m} AS id, m.id AS row_id, NULL::timestamptz AS expires_at, {sent_at:m} AS created_at,
+    m.headers, m.body FROM moved AS m
+  UNION ALL
+  SELECT g.seq, g.id, g.expires_at, {sent_at:g}, g.headers, g.body FROM gone AS g)
+
+-- part: is_expired
+(expires_at IS NOT NULL AND expires_at OPERATOR(pg_catalog.<=) {now})
+
+-- part: shown
+-- A message that was received in time does not expire any more.
+id, state, attempts, created_at, available_at, expires_at, expired, row_id::text, NULL::text, NULL::text,
+  NULL::text, headers, last_error, body
+
+-- part: both
+-- Rows that were received before, and fresh ones.
+got AS (
+  SELECT id, state, attempts, created_at, available_at, expires_at, 0 AS expired, row_id, headers, last_error, body FROM again
+  UNION ALL
+  SELECT id, state, attempts, created_at, available_at, expires_at, 0, row_id, headers, last_error, body FROM kept
+  UNION ALL
+  SELECT id, 0::smallint, 0, created_at, NULL, expires_at, 1, row_id, ''::text, NULL, NULL FROM fresh WHERE {is_expired})
+SELECT {shown}, (SELECT pg_catalog.count(*) FROM due) OPERATOR(pg_catalog.+) (SELECT pg_catalog.count(*) FROM later)
+FROM got ORDER BY id
+
+-- part: dies
+-- Its lease expired after so many attempts.
+(state OPERATOR(pg_catalog.=) 1 AND :most::bigint OPERATOR(pg_catalog.>) 0
+ AND attempts OPERATOR(pg_catalog.>=) :most::bigint)
+
+-- name: receive
+-- Lease messages: one statement moves them, so that they are always in one of the tables.  Expired
+-- ones are deleted, and returned as such.
+{picked},
+again AS (
+  UPDATE {table_received} SET
+    state = CASE WHEN {dies} THEN 4 ELSE 1 END,
+    last_error = CASE WHEN state OPERATOR(pg_catalog.=) 1 THEN 'its lease expired before it was acknowledged'
+                      ELSE last_error END,
+    attempts = CASE WHEN {dies} THEN attempts ELSE least(attempts, 999999999) OPERATOR(pg_catalog.+) 1 END,
+    lease_token = CASE WHEN NOT {dies} THEN :token::text END,
+    available_at = CASE WHEN NOT {dies} THEN {until} END
+  WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM due))
+  RETURNING *),
+kept AS (
+  INSERT INTO {table_received}(id, row_id, state, attempts, available_at, expires_at, lease_token,
+                               created_at, headers, body)
+  SELECT id, row_id, 1, 1, {until}, expires_at, :token::text, created_at, headers, body
+  FROM fresh WHERE NOT {is_expired}
+  RETURNING *),
+{both};
+
+-- name: take
+-- Delete messages and return them: part of the transaction that is open, or for good.
+{picked},
+again AS (
+  DELETE FROM {table_received} WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM due))
+  RETURNING *),
+kept AS (
+  SELECT id, 0::smallint AS state, 0 AS attempts, created_at, NULL::timestamptz AS available_at, expires_at, row_id,
+    headers, NULL::text AS last_error, body FROM fresh WHERE NOT {is_expired}),
+{both};
+
+-- name: bury
+-- unused: topic correlation_id reply_to
+-- A message that was taken and cannot be handled comes back as a dead one.
+INSERT INTO {table_received}(id, row_id, state, attempts, created_at, last_error, headers, body)
+VALUES (:id, :message_id::text::uuid, 4, :attempts,
+  CASE WHEN :created::bigint OPERATOR(pg_catalog.>) 0
+       THEN pg_catalog.to_timestamp(:created::double precision OPERATOR(pg_catalog./) 1000.0::double precision) END,
+  :error, :headers::text, :body::bytea);
+
+-- part: own
+id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::text
+  AND state OPERATOR(pg_catalog.=) 1
+
+-- name: ack
+DELETE FROM {table_received} WHERE {own};
+
+-- name: nack
+-- It stays with Wherry's receivers, which know its attempts.
+UPDATE {table_received} SET state = 3,
+  available_at = CASE WHEN :delay::bigint OPERATOR(pg_catalog.>) 0 THEN {after_delay} ELSE {now} END,
+  attempts = greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0),
+  lease_token = NULL, last_error = coalesce(:error::text, last_error)
+WHERE {own};
+
+-- name: extend-lease
+UPDATE {table_received} SET available_at = {until} WHERE {own};
+
+-- name: dead-letter
+UPDATE {table_received} SET state = 4, lease_token = NULL, available_at = NULL, last_error = :error::text
+WHERE {own};
+
+-- name: expire
+-- unused: token
+DELETE FROM {table} WHERE id = ANY (ARRAY(
+  SELECT id FROM {table} WHERE expires <= {now} AT TIME ZONE 'UTC'
+  LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
+
+-- name: expire-head
+-- No index finds expired messages: delete those among the first.
+DELETE FROM {table} WHERE id = ANY (ARRAY(
+  SELECT id FROM {table}
+  WHERE id = ANY (ARRAY(
+    SELECT id FROM (SELECT id, expires FROM {table} ORDER BY seq LIMIT :limit::bigint) AS first
+    WHERE expires <= {now} AT TIME ZONE 'UTC'))
+  FOR UPDATE SKIP LOCKED));
+
+-- name: peek
+-- A plain read: it locks nothing and writes nothing.
+SELECT {shown} FROM (
+  SELECT *, 0 AS expired FROM (
+    SELECT seq::bigint AS id, 0 AS state, 0 AS attempts, {sent_at:t} AS created_at, NULL::timestamptz AS available_at,
+      {expiry:t} AS expires_at, t.id AS row_id, headers, NULL::text AS last_error, body
+    FROM {table} AS t WHERE seq > :after::bigint AND :states::integer & 1 = 1
+    ORDER BY seq LIMIT :limit::bigint) AS ready
+  UNION ALL
+  SELECT id, state, attempts, created_at, available_at, expires_at, row_id, headers, last_error, body, 0
+  FROM {table_received} WHERE id > :after::bigint AND (:states::integer >> state::integer) & 1 = 1
+  UNION ALL
+  SELECT {number:d}, 3, 0, {sent_at:d}, {due_at:d}, NULL, d.id, headers, NULL, body, 0
+  FROM {table.Delayed} AS d WHERE {number:d} > :after::bigint AND (:states::integer >> 3) & 1 = 1) AS every
+ORDER BY id LIMIT :limit::bigint;
+
+-- name: show
+SELECT {shown} FROM (
+  SELECT seq::bigint AS id, 0 AS state, 0 AS attempts, {sent_at:t} AS created_at, NULL::timestamptz AS available_at,
+    {expiry:t} AS expires_at, t.id AS row_id, headers, NULL::text AS last_error, body, 0 AS expired
+  FROM {table} AS t WHERE seq = :id::bigint
+  UNION ALL
+  SELECT id, state, attempts, created_at, available_at, expires_at, row_id, headers, last_error, body, 0
+  FROM {table_received} WHERE id = :id::bigint
+  UNION ALL
+  SELECT {number:d}, 3, 0, {sent_at:d}, {due_at:d}, NULL, d.id, headers, NULL, body, 0
+  FROM {table.Delayed} AS d WHERE {number:d} = :id::bigint) AS every;
+
+-- name: count
+SELECT (SELECT count(*) FROM {table} WHERE expires IS NULL OR expires > {now} AT TIME ZONE 'UTC'),
+       (SELECT count(*) FROM {table_received} WHERE {timed} AND state + 0 = 1),
+       (SELECT count(*) FROM {table_received} WHERE {timed} AND state + 0 = 3)
+     + (SELECT count(*) FROM {table.Delayed}),
+       (SELECT count(*) FROM {table_received} WHERE state = 4),
+       coalesce((SELECT greatest(extract(epoch FROM {now} - {sent_at:t}) * 1000.0, 0)::bigint
+                 FROM (SELECT headers FROM {table} ORDER BY seq LIMIT 1) AS t), 0);
+
+-- name: estimate
+SELECT pg_stat_get_live_tuples({'table}::regclass::oid) + pg_stat_get_live_tuples({'table_received}::regclass::oid)
+  + pg_stat_get_live_tuples({'table.Delayed}::regclass::oid);
+
+-- part: left
+CASE WHEN {.}at IS NOT NULL THEN greatest(ceil(extract(epoch FROM {.}at - {now}) * 1000.0), 0)::bigint END
+
+-- name: next-due
+SELECT coalesce((SELECT 0::bigint FROM {table} ORDER BY seq LIMIT 1),
+                (SELECT {left:n} FROM (
+                   SELECT least((SELECT available_at FROM {table_received} WHERE {timed} ORDER BY available_at LIMIT 1),
+                                (SELECT {due_at:d} FROM {table.Delayed} AS d ORDER BY due LIMIT 1)) AS at) AS n), -1);
+
+-- name: return
+-- Dead messages go back to the queue, to their old places, where they do not expire any more.  One
+-- that was delayed has had no place.
+WITH back AS (
+  DELETE FROM {table_received}
+  WHERE state + 0 = 4 AND id = ANY (ARRAY(
+    SELECT id FROM {table_received} WHERE state = 4 AND (:id::bigint = 0 OR id = :id::bigint)
+    ORDER BY id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
+  RETURNING *)
+INSERT INTO {table}(id, headers, body, seq)
+SELECT row_id, headers, body,
+  CASE WHEN id < 4611686018427387904 AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t.seq = back.id)
+       THEN id ELSE nextval(pg_get_serial_sequence({'table}, 'seq')) END
+FROM back ORDER BY id;
+
+-- name: purge-states
+WITH ready AS (
+  DELETE FROM {table} WHERE id = ANY (ARRAY(
+    SELECT id FROM {table} WHERE :states::integer & 1 = 1 ORDER BY seq LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
+  RETURNING 1),
+received AS (
+  DELETE FROM {table_received} WHERE id = ANY (ARRAY(
+    SELECT id FROM {table_received} WHERE state <> 1 AND (:states::integer >> state::integer) & 1 = 1
+    ORDER BY id LIMIT :limit::bigint - (SELECT count(*) FROM ready) FOR UPDATE SKIP LOCKED))
+  RETURNING 1),
+later AS (
+  DELETE FROM {table.Delayed} WHERE id = ANY (ARRAY(
+    SELECT id FROM {table.Delayed} WHERE (:states::integer >> 3) & 1 = 1
+    LIMIT :limit::bigint - (SELECT count(*) FROM ready) - (SELECT count(*) FROM received) FOR UPDATE SKIP LOCKED))
+  RETURNING 1)
+SELECT (SELECT count(*) FROM ready) + (SELECT count(*) FROM received) + (SELECT count(*) FROM later);
