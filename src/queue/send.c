@@ -69,9 +69,10 @@ static wherry_code check(const wherry_queue *queue, const wherry_queue_message *
 			"which has no place for the expiry of a delayed "
 			"message: send it without a delay, or without an expiry",
 			err);
-	return code == WHERRY_OK ? wh_store_check_body(&queue->store, queue->store.payload_type,
-						       wh_queue_body(msg), err)
-				 : code;
+	return code == WHERRY_OK
+		       ? wh_store_check_body(&queue->store, queue->store.payload_type,
+					     wh_queue_body(msg), err)
+		       : code;
 }
 
 /* The message's own id, or one that is made in `made`. */

@@ -328,7 +328,8 @@ static void use_queue(wherry_db *db, wherry_queue *queue)
 		WHERRY_QUEUE_MESSAGE(.body = "{}", .body_len = 2,
 				     .headers = "{\"a\":\"b\"}", .expires_us = 60000000);
 	const wherry_queue_message two[] = {m, m};
-	const wherry_receive_options atomic = WHERRY_RECEIVE_OPTIONS(.mode = WHERRY_ATOMIC, .limit = 2);
+	const wherry_receive_options atomic =
+		WHERRY_RECEIVE_OPTIONS(.mode = WHERRY_ATOMIC, .limit = 2);
 	const wherry_nack how = WHERRY_NACK(.delay_us = 1000, .error = "later");
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_topics *topics = NULL;
