@@ -54,7 +54,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_db_commit(wherry_db *db, wherry_er
 /** Roll back what wherry_db_begin() began; without one it does nothing. */
 WHERRY_API void wherry_db_rollback(wherry_db *db);
 
-/** Tell whether a transaction is open on the connection, ours or the application's. */
+/** Return whether a transaction is open on the connection, Wherry's or the application's. */
 WHERRY_API bool wherry_db_in_transaction(wherry_db *db);
 
 /** Make the call that runs on the connection return WHERRY_INTERRUPTED soon.

@@ -73,9 +73,9 @@ WHERRY_BEGIN
  * @return WHERRY_OK; WHERRY_INVALID (settings that contradict each other); WHERRY_BUSY (no
  *         descriptor left); WHERRY_NOMEM.
  *
- * wherry_publisher_close() tells calls that run that they are cancelled, and waits for
- * them, at most relay.stop_timeout.  A function that does not return by then is left alone
- * with its thread: what it uses must stay.
+ * wherry_publisher_close() cancels running calls, and waits for them for at most
+ * relay.stop_timeout.  A function that does not return by then keeps its thread: do not free
+ * what it uses.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_handlers_open(const char *url,
 							    const wherry_config *config,
@@ -130,12 +130,12 @@ WHERRY_API const wherry_message *wherry_call_message(const wherry_call *call);
 /** Return which attempt this is, from 1 on. */
 WHERRY_API int32_t wherry_call_attempt(const wherry_call *call);
 
-/** Tell whether the message dies if this attempt fails. */
+/** Return whether the message dies if this attempt fails. */
 WHERRY_API bool wherry_call_is_last(const wherry_call *call);
 
-/** Tell whether to end soon: the time limit passed, the relay stops, or lost its lease.
- *  A function that stops for it returns WHERRY_RETRY; unless its time was over, that is
- *  not counted. */
+/** Return whether to end soon: the time limit passed, or the relay stops or lost its lease.
+ *  A function that ends for this reason returns WHERRY_RETRY.  Unless the time limit passed,
+ *  no attempt is counted. */
 WHERRY_API bool wherry_call_cancelled(const wherry_call *call);
 
 /** Say why it is not delivered: one line, cut at 199 bytes.  Copied. */

@@ -29,7 +29,7 @@ typedef struct wherry_lease {
 	int64_t control_version; /* changes when an operator changed rows behind the relay */
 	int64_t first_open;      /* lowest pending id, 0 if none */
 	int64_t last_open;       /* highest pending id, 0 if none */
-	char owner[96];          /* who holds it */
+	char owner[96];          /* the holder's name */
 	char token
 		[40]; /* of competing relays: marks what this one has claimed; else "" */
 	char reserved[64]; /* zero */

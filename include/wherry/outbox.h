@@ -298,7 +298,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_replay(wherry_outbox *box,
 							    int64_t *out_n,
 							    wherry_error *err);
 
-/** Tell relays to deliver nothing until wherry_outbox_resume(). */
+/** Stop all deliveries until wherry_outbox_resume(). */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_pause(wherry_outbox *box,
 							   wherry_error *err);
 
@@ -336,7 +336,7 @@ wherry_outbox_purge_archive(wherry_outbox *box, int64_t older_than_us, int64_t b
 /**
  * Take the lease of the outbox.
  *
- * @param owner      Who asks; told to others.
+ * @param owner      The caller's name, which others see.
  * @param lasts_us   How long it holds unless renewed, by the database's clock.
  * @param window     How many messages the holder may have in flight at once.
  * @param out        Receives the lease.
@@ -348,12 +348,12 @@ wherry_outbox_lease(wherry_outbox *box, const char *owner, int64_t lasts_us,
 		    int64_t window, wherry_lease *out, wherry_error *err);
 
 /**
- * Work beside others on the same outbox: what wherry_outbox_claim() gives is one's own.
+ * Work beside others on the same outbox, on the messages that wherry_outbox_claim() gives.
  *
  * Renewed by calling it again with the same lease; its token stays.  Leases of
  * wherry_outbox_lease() and this one keep each other out.
  *
- * @param owner     Who asks; told to others.
+ * @param owner     The caller's name, which others see.
  * @param lasts_us  How long it keeps relays of another kind out unless renewed.
  * @param inout     All zero at first; receives the lease.
  * @return WHERRY_OK; WHERRY_BUSY (a relay of another kind holds it: err names it); what a
@@ -407,7 +407,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_extend(wherry_outbox *box, const wherry_lease *lease, const int64_t *ids,
 		     size_t n, int64_t lasts_us, int64_t *out_n, wherry_error *err);
 
-/** Renew a lease that has not expired, and refresh what it tells; WHERRY_STALE if lost. */
+/** Renew a lease that has not expired, and refresh its other fields; WHERRY_STALE if lost. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_renew(wherry_outbox *box,
 							   wherry_lease *lease,
 							   wherry_error *err);

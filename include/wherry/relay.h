@@ -75,7 +75,7 @@ typedef struct wherry_event {
 	wherry_event_kind kind;
 	wherry_code code; /* of an error; WHERRY_CLOSED: the destination is down */
 	int64_t at_us;    /* Unix time, microseconds */
-	int64_t lost;     /* events before this one that could not be told */
+	int64_t lost;     /* events before this one that were lost */
 	int64_t n;        /* messages claimed */
 	int64_t id;       /* the message's; and what follows */
 	const char *message_id;
@@ -190,7 +190,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_relay_step(wherry_relay *relay,
 WHERRY_API void wherry_relay_wait(wherry_relay *relay, int64_t wake_us);
 
 /**
- * Tell what wherry_relay_wait() would poll, for a loop that waits for other things too.
+ * Get the descriptors that wherry_relay_wait() polls, for a loop that also waits for others.
  * Ask after each step: descriptors come and go.
  *
  * @param out  Receives up to WHERRY_RELAY_FDS entries; see poll(2).

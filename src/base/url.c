@@ -216,8 +216,8 @@ static bool hosts_valid(wh_view hosts)
 	return true;
 }
 
-/* The hosts of what follows the scheme, without user and password.  Absent where they are
- * not to be told from a password that is not percent-encoded. */
+/* The hosts in the text after the scheme, without user and password.  Absent if they cannot be
+ * distinguished from a password that is not percent-encoded. */
 static wh_view hosts_of(const char *rest)
 {
 	const char *begin = strncmp(rest, "//", 2) == 0 ? rest + 2 : rest;

@@ -22,7 +22,7 @@ wherry_code wh_url_parse(const char *text, wh_url *out, wherry_error *err);
  *     exec:TOKEN=x /usr/bin/curl -H …            exec:curl
  *     sqlite:/var/lib/shop.db?mode=ro            sqlite:/var/lib/shop.db
  *
- * "…" stands for what cannot be told from a secret.
+ * "…" stands for text that may be a secret.
  */
 void wh_url_show(const char *text, char *out, size_t cap);
 

@@ -1,5 +1,5 @@
 /*
- * What retry and replay share: messages that are to be delivered again.
+ * Shared by retry and replay: they choose messages to deliver again.
  */
 #ifndef WH_CLI_AGAIN_H
 #define WH_CLI_AGAIN_H

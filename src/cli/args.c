@@ -127,7 +127,7 @@ static bool take_set(wh_args *args, const char *text)
 	return code == WHERRY_OK;
 }
 
-/* What the value of an option means for the settings. */
+/* Set the setting that an option stands for. */
 static bool apply(wh_args *args, const wh_option *option, const char *value)
 {
 	wherry_error err = WHERRY_ERROR_INIT;

@@ -16,7 +16,7 @@ enum {
 	WH_BENCH_PROBES = 1000 /* messages whose latency is taken, at most */
 };
 
-/* What the processes share. */
+/* Memory that the processes share. */
 typedef struct wh_bench_shared {
 	double enqueue_rate, drain_rate; /* messages a second */
 	int64_t memory_kb;               /* the relay's largest, while draining */

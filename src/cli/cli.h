@@ -141,7 +141,7 @@ const char *wh_command_last(const wh_command *command);
 
 void wh_print_help(const wh_command *command);
 
-/* Text in lines behind `indent` columns, the first of which hold `head`.  What stands in
+/* Print text in lines after `indent` columns, the first of which contain `head`.  Text in
  * brackets is not broken. */
 void wh_print_wrapped(const char *head, int indent, const char *text);
 
@@ -155,13 +155,13 @@ bool wh_confirm(const wh_args *args, const char *fmt, ...) WH_PRINTF(2, 3);
 
 /* ---- report.c: what goes wrong ---- */
 
-/* What names the outbox in commands that messages of the library advise: see wh_args. */
+/* Set the words that name the outbox in commands that the library's messages advise; see wh_args. */
 void wh_report_target(const char *target);
 
 /* "wherry: ..." and, unless hint is NULL, "  try: ..."; returns WH_EXIT_FAILED. */
 wh_exit wh_complain(const char *hint, const char *fmt, ...) WH_PRINTF(2, 3);
 
-/* What to do about a failure, where the library's message does not say it; or NULL. */
+/* Advice after a failure whose message has none; NULL: no advice. */
 const char *wh_way_out(wherry_code code);
 
 /* Append what the library says, with the outbox in the commands that it advises. */

@@ -58,7 +58,7 @@ static wherry_code make_temp(char *url, size_t cap, wherry_error *err)
 
 /* ---- running the parts ---- */
 
-/* Resident memory of a process in KB, 0 if it cannot be told. */
+/* Resident memory of a process in KB, 0 if it is not known. */
 static int64_t memory_of(int pid)
 {
 	char path[40], line[128];

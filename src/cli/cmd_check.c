@@ -7,7 +7,7 @@
 
 enum { PROBLEMS_TEXT = 64 * 1024 };
 
-/* What works, and gives up protection. */
+/* Warn of values that are valid but unsafe. */
 static void warn(const char *path, const wh_plan_relay *relay)
 {
 	const char *dead = wh_config_text(relay->config, WH_RELAY_DEAD_LETTERS);

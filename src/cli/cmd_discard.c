@@ -11,7 +11,7 @@ typedef struct audit {
 	const wh_session *session;
 } audit;
 
-/* Who it was, for the record. */
+/* Log which message was discarded, and by whom. */
 static wherry_code write_audit(void *ctx, const wherry_row *row)
 {
 	audit *a = ctx;

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "cli/ndjson.h"
 
-/* What a pointer in the line fills. */
+/* The fields that a pointer into the line can fill. */
 enum { KEY, ID, AGGREGATE_ID, PICKS };
 
 static const char *const pick_names[PICKS] = {"key", "id", "aggregate-id"};
@@ -61,7 +61,7 @@ static wh_exit give_up_in_doubt(const enqueue *e, const char *what)
 			   what, (long long)e->kept_line + 1, (long long)e->lines.number);
 }
 
-/* What is wrong with a line names its place; what is wrong with the database does not. */
+/* An error of a line names its place; an error of the database does not. */
 static wh_exit give_up_line(enqueue *e, int column, const wherry_error *err)
 {
 	wh_buf what = WH_BUF_INIT(8192);

@@ -7,7 +7,7 @@
 #include "outbox/stream.h"
 #include "store/grants.h"
 
-/* What is wrong with the URL or the name is the command line's fault. */
+/* An invalid URL or name is an error of the command line. */
 static wh_exit fail(const wh_args *args, const wherry_error *err)
 {
 	if (err->code == WHERRY_INVALID)
@@ -193,7 +193,7 @@ static wherry_code check_grants(const wh_args *args, const wh_make *how,
 				    err);
 }
 
-/* What roles may do, of the tables as they are now. */
+/* Grant the roles their rights on the tables as they are now. */
 static wherry_code grant(wherry_db *db, const wh_make *how, const char *table,
 			 wherry_error *err)
 {

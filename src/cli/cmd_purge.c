@@ -2,7 +2,7 @@
 
 #include "outbox/outbox.h"
 
-/* What it does, and what its result is called. */
+/* A way to purge, and the name of its result. */
 typedef struct way {
 	wherry_code (*purge)(wherry_outbox *box, int64_t older_than_us, int64_t batch,
 			     int64_t max_rows, int64_t *out_n, wherry_error *err);

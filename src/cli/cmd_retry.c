@@ -8,7 +8,7 @@ static bool read_states(const wh_args *args, const wherry_filter *filter, unsign
 	const unsigned dead = 1u << WHERRY_DEAD, failed = 1u << WHERRY_FAILED;
 	const char *state = wh_arg(args, "state");
 
-	/* Who names one message means it, be it dead or waiting for an attempt. */
+	/* A message that is named is retried whether it is dead or waits for an attempt. */
 	*out = filter->ident ? dead | failed : dead;
 	if (!state || strcmp(state, "dead") == 0)
 		*out = state ? dead : *out;

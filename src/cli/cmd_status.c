@@ -108,7 +108,7 @@ static void warn_refused(const wherry_status *st, warnings *out)
 	wh_buf_clear(&text);
 }
 
-/* What a person would want to know before they ask. */
+/* Collect the warnings that come first. */
 static void look(const wh_session *s, const wherry_status *st, warnings *out)
 {
 	char span[WH_SPAN_LEN];
@@ -181,7 +181,7 @@ static void print_health(const wh_session *s, const wherry_status *st, const war
 		(void)printf(": no message is ready\n");
 }
 
-/* What the relay wrote of itself. */
+/* Print the relay's report in the row of its lease. */
 static void print_report(const wherry_status *st)
 {
 	char span[WH_SPAN_LEN];

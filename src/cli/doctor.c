@@ -176,7 +176,7 @@ static wherry_code take_any(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* What cannot be looked at is told by the checks. */
+/* If the stream cannot be looked at, the checks report it. */
 static void look_for_stream(wh_doctor *d)
 {
 	const wh_stmt *stmt =
@@ -240,7 +240,7 @@ static wh_level level_of(const wh_why *why, const wherry_row *row)
 									     : WH_WELL;
 }
 
-/* What could keep a message that nothing holds back. */
+/* Name what could delay a message that no other message holds back. */
 static void put_prospect(wh_buf *text, const wh_doctor *d)
 {
 	static const char *const causes[] = {"writing", "locks", "backlog",
@@ -315,7 +315,7 @@ static wherry_code absent(wh_doctor *d, const char *ident, wherry_error *err)
 	return code;
 }
 
-/* Of the status what can be had without counting. */
+/* The parts of the status that need no counting. */
 static wherry_code ask_relay(wherry_outbox *box, wherry_status *out, wherry_error *err)
 {
 	wh_holder holder = WH_HOLDER_NONE;

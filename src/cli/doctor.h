@@ -1,6 +1,6 @@
 /*
- * What `wherry doctor` looks at: a table of checks (doctor_checks.c), each a statement in the
- * database's doctor.*.sql, and what its rows mean.
+ * `wherry doctor`: a table of checks (doctor_checks.c).  Each is a statement in the database's
+ * doctor.*.sql, with the meaning of its rows.
  */
 #ifndef WH_CLI_DOCTOR_H
 #define WH_CLI_DOCTOR_H

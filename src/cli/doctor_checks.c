@@ -1,5 +1,5 @@
 /*
- * What `wherry doctor` says: a table of checks.
+ * The checks of `wherry doctor`.
  */
 #include "cli/doctor.h"
 

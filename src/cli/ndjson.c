@@ -27,7 +27,7 @@ static bool read_line(wh_lines *lines)
 	return any;
 }
 
-/* What editors of other systems add: a mark before the first line, CR before each end. */
+/* Remove what editors add: a byte order mark before the first line, CR at the end of lines. */
 static wh_view trim(const wh_lines *lines)
 {
 	wh_view line = {wh_buf_str(&lines->line), lines->line.len};

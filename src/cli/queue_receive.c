@@ -35,7 +35,7 @@ static wherry_code print_message(void *ctx, const wherry_queue_message *msg)
 	return WHERRY_OK;
 }
 
-/* What was not written is not acknowledged. */
+/* Acknowledge a message only after it was written. */
 static wh_exit settle(receiving *r)
 {
 	wherry_error err = WHERRY_ERROR_INIT;

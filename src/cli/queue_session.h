@@ -1,5 +1,5 @@
 /*
- * What the commands "wherry queue …" share.
+ * Shared by the commands "wherry queue …".
  */
 #ifndef WH_CLI_QUEUE_SESSION_H
 #define WH_CLI_QUEUE_SESSION_H
@@ -16,7 +16,7 @@ typedef struct wh_queue_session {
 wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args);
 void wh_queue_session_close(wh_queue_session *s);
 
-/* What a queue calls a state: "leased". */
+/* The name of a state in a queue, such as "leased". */
 const char *wh_queue_state_name(wherry_state state);
 
 /* Append a message as a JSON object, with its token if it is leased. */

@@ -55,7 +55,7 @@ size_t wh_columns(const char *text)
 	return columns;
 }
 
-/* Keys and topics come from outside: none may move the cursor of who looks at them. */
+/* Keys and topics come from outside: none may move the cursor of the terminal. */
 static void put_safe(wh_buf *buf, const char *text, size_t n)
 {
 	unsigned char c = (unsigned char)*text;

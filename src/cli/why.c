@@ -38,7 +38,7 @@ static void put_relay(wh_buf *why, const wh_why *s)
 			      st->owner);
 }
 
-/* Only its settings tell what a relay does with the rest of a dead message's key. */
+/* The relay's settings alone decide what happens to the rest of a dead message's key. */
 static void put_parked(wh_buf *why, const wh_why *s, const wherry_row *row)
 {
 	if (!row->parked_by)

@@ -191,7 +191,7 @@ static void match(wh_backlogs *b)
 	}
 }
 
-/* True: somebody asks.  After a while nobody did, connections are let go. */
+/* True: somebody asks.  After a while without a question, connections are closed. */
 static bool wait_for_question(wh_backlogs *b)
 {
 	int64_t until_us = wh_later(wh_monotonic(&wh_env_system), IDLE_US);

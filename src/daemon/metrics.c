@@ -130,7 +130,7 @@ static bool lag_bytes(const sample *s, double *out)
 	return has_slot(s) && !s->outbox.log.state.lost;
 }
 
-/* The server knows it of who reads, and tells the last that was until there is another. */
+/* The server measures it for a connection that reads, and keeps the last value until then. */
 static bool lag_seconds(const sample *s, double *out)
 {
 	const wh_wal_watched *log = &s->outbox.log;

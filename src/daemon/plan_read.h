@@ -2,8 +2,8 @@
  * Reading wherry.yaml.  libyaml makes the tree, which knows the line and column of each value.
  *
  *     plan.c        the file: http, log, relays
- *     plan_relay.c  a relay, and what is true of several
- *     plan_tree.c   the tree, and what is told of values that are wrong
+ *     plan_relay.c  one relay, and checks of several
+ *     plan_tree.c   the tree, and reports of wrong values
  */
 #ifndef WH_DAEMON_PLAN_READ_H
 #define WH_DAEMON_PLAN_READ_H
@@ -12,7 +12,7 @@
 
 #include "daemon/plan.h"
 
-enum { WH_PROBLEMS_MAX = 20 }; /* that are told */
+enum { WH_PROBLEMS_MAX = 20 }; /* that are reported */
 
 typedef struct wh_reading {
 	const char *path;

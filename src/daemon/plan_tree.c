@@ -1,6 +1,6 @@
 /*
- * The tree that libyaml makes of wherry.yaml: values with their places, and what is told of
- * those that are wrong.
+ * The tree that libyaml makes of wherry.yaml: values with their places, and reports of wrong
+ * values.
  */
 #include <stdarg.h>
 #include <stdlib.h>

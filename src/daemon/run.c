@@ -331,7 +331,7 @@ static int next_signal(const running *r, int64_t until_us)
 	return (int)info.ssi_signo;
 }
 
-/* When it has to be told next. */
+/* When systemd's watchdog must be notified next. */
 static int64_t watchdog_due(const running *r)
 {
 	return r->watchdog_us ? wh_later(r->told_us, r->watchdog_us / 2) : WH_NEVER;

@@ -65,7 +65,7 @@ typedef struct wh_db_options {
 	const wh_env *env; /* borrowed; outlives the connection */
 	int64_t busy_timeout_us;
 	int64_t answer_us; /* Silence of a server after which it is asked; 0: never. */
-	int64_t idle_us; /* who stops for so long in a transaction loses it; 0: nobody */
+	int64_t idle_us; /* The server ends a transaction that is idle for so long; 0: never. */
 	bool create;     /* make the database if it is not there */
 	bool full_sync;  /* a commit is on disk when it returns */
 	bool must_write; /* refuse a database that cannot be written */
@@ -298,7 +298,7 @@ bool wh_row_is_int(const wh_row *row, int column);
 /* Is this failure about one of the rows, whose neighbours could be handled? */
 bool wh_db_about_row(const wherry_db *db, wherry_code code, const wherry_error *err);
 
-/* NOMEM if a column that was asked for could not be had: ask before acting on a row. */
+/* NOMEM if memory for a column ran out: call it before acting on a row. */
 wherry_code wh_row_check(const wh_row *row, wherry_error *err);
 
 /* Let no call of this connection wait for the server beyond this time; see the driver. */

@@ -20,7 +20,7 @@ typedef struct wh_stream_options {
 	const char *schema, *table; /* rows of others are passed over */
 	const char
 		*columns; /* "id,status,,topic": what rows have, by place; empty: NULL */
-	int64_t confirm_us; /* a position that moves is told so often, at most */
+	int64_t confirm_us; /* how often a moving position is sent, at most */
 	bool create;        /* make the slot; begins then */
 	bool snapshot;      /* and be ready to read what was visible then: rows() */
 } wh_stream_options;
@@ -63,8 +63,9 @@ typedef struct wh_stream_driver {
 	/* Take one of what has come: how much at once is the caller's to say. */
 	wherry_code (*next)(wh_stream *s, wh_stream_event *out, wherry_error *err);
 
-	/* Tell the server that all up to here is delivered, and that this is alive; `ask`:
-	 * and have it tell its position.  Also what a reply was asked for, or is due. */
+	/* Confirm that everything up to `delivered` is delivered, which also shows that this side is
+	 * alive.  `ask`: request the server's position.  Also answers the server when it asked for a
+	 * reply, or when one is due. */
 	wherry_code (*confirm)(wh_stream *s, int64_t now_us, int64_t delivered, bool ask,
 			       wherry_error *err);
 

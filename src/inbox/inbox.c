@@ -15,7 +15,7 @@
 enum { ID_MOST = 1024, IDS_MAX = 64 * 1024 * 1024 };
 
 struct wherry_inbox {
-	wh_store store;     /* What every model has. */
+	wh_store store;     /* The part that every model has. */
 	wh_inbox_stmts own; /* Statements of inboxes alone. */
 };
 

@@ -451,7 +451,7 @@ static wherry_code bring_back(change *c, wherry_error *err)
 	return code;
 }
 
-/* The control version tells a relay that rows it has passed are open again. */
+/* Raise the control version, so that a relay reads rows again that it has passed. */
 static wherry_code change_and_announce(void *ctx, wherry_error *err)
 {
 	change *c = ctx;

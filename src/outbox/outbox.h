@@ -162,7 +162,7 @@ typedef struct wh_read_from {
 	const wh_range *holes; /* also these; see wh_outbox_read_late() */
 	size_t n_holes;
 	bool all_open;
-	wh_partitions_read *partitions; /* these alone, and not the holes; NULL: all */
+	wh_partitions_read *partitions; /* these alone, and not the gaps; NULL: all */
 	bool touched; /* of those only what was tried, or is wanted again */
 } wh_read_from;
 

@@ -82,8 +82,8 @@ wherry_code wh_wal_publish(wh_wal *wal, wherry_error *err);
 /* Put the table into the publication that Wherry made for one of the same name. */
 wherry_code wh_wal_publish_again(wh_wal *wal, wherry_error *err);
 
-/* End the process that reads the slot, if it is a relay of the same user: who has the lease
- * may. */
+/* End the process that reads the slot, if it is a relay of the same user.  Only the holder of
+ * the lease may call it. */
 wherry_code wh_wal_take_over(wh_wal *wal, bool *out_ended, wherry_error *err);
 
 /* Drop the slot; nobody may be reading it. */

@@ -15,8 +15,9 @@
 /* A key of which a message failed.  Its hash alone is kept, as the message is borrowed:
  * keys that collide cost one another a retry, no more. */
 typedef struct failed_key {
-	uint64_t hash;  /* 0: empty */
-	uint64_t until; /* the last message that was taken before the failure was told */
+	uint64_t hash; /* 0: empty */
+	uint64_t
+		until; /* the last message that was taken before the failure was reported */
 } failed_key;
 
 typedef struct memory_publisher {

@@ -1,5 +1,5 @@
 /*
- * What is in a queue; and what operators do with it.
+ * Reads the messages of a queue, and commands of operators.
  */
 #include <inttypes.h>
 #include <stdio.h>

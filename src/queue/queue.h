@@ -14,7 +14,7 @@
 #include "store/making.h"
 
 struct wherry_queue {
-	wh_store store;     /* What every model has. */
+	wh_store store;     /* The part that every model has. */
 	wh_queue_stmts own; /* Statements of queues alone; NULL: not in this layout. */
 
 	/* The message id and the like are headers, not columns: nservicebus.c. */
@@ -26,7 +26,7 @@ struct wherry_queue {
 	 * snapshot keeps: docs/internals/queues.md. */
 	int64_t after;        /* Id of the last message received. */
 	int64_t next_full_us; /* When to look at all again, by the monotonic clock. */
-	int64_t full_cost_us; /* What the last look at all took. */
+	int64_t full_cost_us; /* Duration of the last look at all messages. */
 };
 
 /* The layouts, the native one first, and the statements. */

@@ -1,5 +1,5 @@
 /*
- * What becomes of messages that were leased.
+ * Acknowledges leased messages, or gives them back.
  */
 #include <inttypes.h>
 #include <string.h>

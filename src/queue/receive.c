@@ -14,7 +14,7 @@ enum {
 	EXPIRE_BATCH = 1000,
 	FULL_SHARE = 9, /* Look at all for a tenth of the time. */
 	FULL_COST_MOST_US =
-		50000, /* What a look at all may take that is made in between. */
+		50000, /* Longest duration of a look at all messages in between. */
 	LEASE_STANDARD_US = 30000000 /* 30 s */
 };
 

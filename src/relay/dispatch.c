@@ -159,7 +159,7 @@ static bool settle_poisoned(wherry_relay *r, wh_entry *e, int64_t now)
 	return true;
 }
 
-/* It is being read: whether it is another's meanwhile, the fence behind it tells. */
+/* It is being read: only the fence behind it shows whether another relay has it by now. */
 static bool is_new(const wherry_relay *r, const wh_entry *e)
 {
 	return r->reading && e->batch == r->window.batch;

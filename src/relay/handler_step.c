@@ -1,9 +1,9 @@
 /*
- * A handler's step inside the outbox's own database: what it writes, what it enqueues and
- * the acknowledgement of its message are one transaction, under the relay's lease.
+ * A handler's step inside the outbox's own database: its writes, the messages that it enqueues
+ * and the acknowledgement of its message are one transaction, under the relay's lease.
  *
- * It runs on the thread of the call, on a connection of that thread.  The relay is told by
- * the receipt, and writes nothing.
+ * It runs on the thread of the call, on a connection of that thread.  The receipt reports it
+ * to the relay, which writes nothing.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -195,7 +195,7 @@ static wherry_code see_open(void *ctx, const wh_open_row *row, wherry_error *err
 	return WHERRY_OK;
 }
 
-/* The answer to a commit was a failure: the row tells whether it was made. */
+/* A commit failed: the row shows whether it was made nevertheless. */
 static wherry_code look(const wherry_call *call, wherry_code code, wherry_error *err)
 {
 	wherry_error ignored = WHERRY_ERROR_INIT;

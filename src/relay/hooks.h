@@ -13,7 +13,7 @@ void wh_hook_error(wherry_relay *r, wherry_code code, const char *text);
 /* Is this the thread that the hook runs on? */
 bool wh_hooks_inside(const wherry_relay *r);
 
-/* Tell what waits, then end; for at most so long.  NULL is fine. */
+/* Pass on the events that wait, for at most wait_us, then end.  NULL is fine. */
 void wh_hooks_close(wh_hooks *h, int64_t wait_us);
 
 #endif

@@ -115,7 +115,7 @@ static wherry_code purge_step(wherry_relay *r, int64_t now, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* Asked to stop, or done: begin to finish what is in hand. */
+/* Asked to stop, or done: begin to finish messages in flight. */
 static void stop_step(wherry_relay *r, int64_t now)
 {
 	if (now >= r->give_up_us && !atomic_load(&r->stop))

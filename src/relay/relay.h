@@ -295,7 +295,7 @@ wherry_code wh_until_empty_begin(wherry_relay *r, int64_t now, wherry_error *err
 wherry_code wh_until_empty_step(wherry_relay *r, int64_t now, wherry_error *err);
 void wh_until_empty_finish(wherry_relay *r, wherry_outcome outcome);
 
-/* handler_step.c: the publisher is told under which lease it works; functions write there */
+/* handler_step.c: give the publisher the lease under which handlers write. */
 void wh_handlers_grant(wherry_relay *r);
 
 /* dispatch.c */

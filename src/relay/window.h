@@ -41,7 +41,7 @@ typedef struct wh_entry {
 	struct wh_entry *bucket_next; /* by id */
 	int64_t order;   /* among all: its id, or the place at which it came */
 	int64_t version; /* wh_db_version() before it was read; 0: not known */
-	uint64_t tx;     /* the transaction that a stream told of; 0: it was read */
+	uint64_t tx;     /* its transaction in the stream; 0: it was read */
 	wh_stage stage;
 	wh_fate fate;
 	int64_t delay_us;

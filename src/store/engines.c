@@ -17,7 +17,7 @@ static const engine engines[WH_ENGINES + 1] = {
 	[WH_ENGINES] = {"unknown", "unknown", "a newer version of Wherry"},
 };
 
-/* ---- who works beside whom ---- */
+/* ---- which relays work beside each other ---- */
 
 static const wh_meeting meetings[WH_ENGINES][WH_ENGINES] = {
 	[WH_EXCLUSIVE] = {[WH_EXCLUSIVE] = WH_STANDS_BY, [WH_PARTITIONED] = WH_STANDS_BY},

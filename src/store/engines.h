@@ -26,7 +26,7 @@ wh_engine wh_engine_of(const char *word);
 /* The options that start a relay of this engine: "--engine stream --on-done keep". */
 const char *wh_engine_options(wh_engine which);
 
-/* What becomes of a relay that comes while another one works. */
+/* How a relay continues that starts while another one works. */
 typedef enum wh_meeting {
 	WH_REFUSED,
 	WH_STANDS_BY,

@@ -45,7 +45,7 @@
 #define WH_STORE_PAYLOAD(X) \
 	X(payload_type, "payload-type", "")
 
-/* What a relay says of itself with each renewal. */
+/* A relay's report, written with each renewal. */
 #define WH_REPORT_GIVEN "state destination delivered delivered_age error error_age"
 
 /* One relay at a time, and what operators ask of relays. */
@@ -114,7 +114,7 @@
 	X(last_open, "last-open", "") \
 	X(open_upto, "open-upto", "upto")
 
-/* What became of rows. */
+/* Results of rows. */
 #define WH_STORE_SETTLE(X) \
 	X(done_delete, "done-delete", "ids token names width") \
 	X(fail, "fail", "id message_id started dead count nth delay error token") \

@@ -162,7 +162,7 @@ wherry_code wh_store_fence(wh_store *store, const wherry_lease *lease, wherry_er
 	return holds ? WHERRY_OK : wh_store_stale(store, err);
 }
 
-/* Delivered rows are still pending, and no engine but that one can tell them apart. */
+/* Delivered rows are still pending, and only that engine can distinguish them. */
 wherry_code wh_store_refuse_again(const wh_store *store, wh_engine engine,
 				  wherry_error *err)
 {

@@ -8,7 +8,7 @@
 #include "store/engines.h"
 #include "store/store.h"
 
-/* Who has the lease; all zero if nobody ever had. */
+/* The holder of the lease; all zero if there was none. */
 typedef struct wh_holder {
 	char owner[96];
 	char engine[16];
@@ -16,7 +16,7 @@ typedef struct wh_holder {
 	int64_t left_us;              /* 0: it has expired, or was given back */
 	char process[WH_PROCESS_LEN]; /* "": not known */
 
-	/* What it said of itself when it renewed the lease.  Ages; -1: not known, or never. */
+	/* Its report with the last renewal.  Ages; -1: not known, or never. */
 	char state[16]; /* WH_STATE_LEADING, …; "": not known */
 	int64_t state_us;
 	char destination[128];
@@ -86,7 +86,7 @@ wherry_code wh_store_renew(wh_store *store, wherry_lease *lease, wherry_error *e
 wherry_code wh_store_release(wh_store *store, const wherry_lease *lease,
 			     wherry_error *err);
 
-/* Tell relays to deliver nothing, or to go on. */
+/* Stop all deliveries, or let them go on. */
 wherry_code wh_store_pause(wh_store *store, bool on, wherry_error *err);
 
 /* Always fails: rows that a relay with relay.on_done=keep left would be delivered again. */

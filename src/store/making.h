@@ -6,7 +6,7 @@
 
 #include "store/store.h"
 
-/* What making tables changed. */
+/* Changes made to the tables. */
 typedef struct wh_made {
 	int from, to;  /* Versions of the schema; from 0: there was none. */
 	bool repaired; /* Something of this version was missing. */

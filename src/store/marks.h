@@ -1,6 +1,6 @@
 /*
- * What a program holds by claims, where the table has no column for its token: a row is
- * known by the message's own id and by the mark that this very claim left on it.
+ * The claims of a program, for tables without a column for its token: a row is known by the
+ * message's own id and by the mark that this claim left on it.
  */
 #ifndef WH_STORE_MARKS_H
 #define WH_STORE_MARKS_H
@@ -25,7 +25,7 @@ typedef struct wh_marks {
 wherry_code wh_marks_add(wh_marks *set, const char *token, wh_view message_id,
 			 wh_view mark, int64_t *inout_id, wherry_error *err);
 
-/* What is held by this id under this token; false: nothing. */
+/* The claim of this id under this token; false: there is none. */
 bool wh_marks_find(const wh_marks *set, const char *token, int64_t id,
 		   wh_view *out_message_id, wh_view *out_mark);
 

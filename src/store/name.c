@@ -15,7 +15,7 @@ static wherry_code refuse(const char *text, wherry_error *err)
 		text);
 }
 
-/* One part, quoted or not; *at moves behind it.  Cut at cap, which its length tells. */
+/* One part, quoted or not; *at moves behind it.  Cut at cap; its length shows that. */
 static bool take_part(const char **at, char *out, size_t cap, size_t *out_len)
 {
 	const char *p = *at;

@@ -33,7 +33,7 @@ int wh_partitions_fair(int64_t n_others)
 	return (int)((WH_PARTITIONS + n_others) / (n_others + 1));
 }
 
-/* ---- what a lease tells ---- */
+/* ---- the columns of a lease ---- */
 
 /* Columns of partitions-take and partitions-renew behind those of a lease. */
 enum { MASK = 6, N_OTHERS, OTHERS, EXPIRY };
@@ -105,7 +105,7 @@ wherry_code wh_partitions_renew(wh_store *store, wherry_lease *lease, wh_partiti
 	return renew(store, lease, &(change){.change = false}, out, err);
 }
 
-/* ---- who has what ---- */
+/* ---- the shares of all relays ---- */
 
 typedef struct holder {
 	int32_t number;

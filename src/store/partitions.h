@@ -16,7 +16,7 @@ enum {
 	WH_PARTITION_READ_PARAMS = 9
 };
 
-/* Who has what, as of a moment. */
+/* The shares of all relays at one time. */
 typedef struct wh_partitions {
 	uint64_t mine, others; /* a bit for each partition; the others who live */
 	int64_t n_others;      /* of relays */
@@ -32,8 +32,8 @@ int wh_partitions_count(uint64_t mask);
 uint64_t wh_partitions_first(uint64_t mask, int most);
 
 /*
- * Take a lease with a fair share of what is free, which may be nothing.  Who has more than
- * his share gives it up when he hears of it.
+ * Take a lease with a fair share of the free partitions, which may be none.  A relay that has
+ * more than its share gives partitions up at its next renewal.
  *
  * @return WHERRY_OK; WHERRY_BUSY (competing relays work on it, or one was faster: then there
  *         is no native error); what a write can fail with.
@@ -72,7 +72,7 @@ typedef struct wh_sharer {
 
 typedef void (*wh_sharer_fn)(void *ctx, const wh_sharer *who);
 
-/* Those who share a table that was made for it; of others nobody is visited. */
+/* Visit the relays that share a table that was made for it; for other tables visit none. */
 wherry_code wh_partitions_list(wh_store *store, wh_sharer_fn visit, void *ctx,
 			       wherry_error *err);
 

@@ -31,7 +31,7 @@ wh_report_values wh_report_now(const wh_store *store)
 	};
 }
 
-/* What destinations answered is for a terminal now. */
+/* Print an answer of a destination without control characters, for a terminal. */
 static void put_plain(wh_buf *out, const char *text)
 {
 	for (; *text; text++)

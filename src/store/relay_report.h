@@ -1,5 +1,5 @@
 /*
- * What a relay says of itself in the row of its lease, for commands that ask the database.
+ * A relay's report in the row of its lease, for commands that read the database.
  */
 #ifndef WH_STORE_RELAY_REPORT_H
 #define WH_STORE_RELAY_REPORT_H

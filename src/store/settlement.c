@@ -1,5 +1,5 @@
 /*
- * What became of rows, written under a lease or a claim.
+ * Writes the results of rows, under a lease or a claim.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -152,7 +152,7 @@ static wherry_code settle_failure(settling *w, const wherry_failure *f, wherry_e
 	return code;
 }
 
-/* Whose attempt it was. */
+/* The token of the relay that made the attempt. */
 static wh_view leader_token(const wherry_lease *lease, char out[TOKEN_LEN])
 {
 	(void)snprintf(out, TOKEN_LEN, "epoch:%" PRId64, lease->epoch);

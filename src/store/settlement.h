@@ -1,12 +1,12 @@
 /*
- * What became of rows, written under a lease or a claim.
+ * Writes the results of rows, under a lease or a claim.
  */
 #ifndef WH_STORE_SETTLEMENT_H
 #define WH_STORE_SETTLEMENT_H
 
 #include "store/store.h"
 
-/* What a step of a relay wants written; all or nothing, under one fence. */
+/* The results of a step of a relay; all are written or none, under one fence. */
 typedef struct wh_settlement {
 	const int64_t *done;  /* in ascending order, if there are names */
 	const wh_view *names; /* their message ids; NULL: whatever rows have these ids */

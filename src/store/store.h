@@ -1,6 +1,6 @@
 /*
- * What every model needs of its tables: which statements there are, how they are called, and
- * what is bound to them.
+ * The part of a model's tables that every model has: its statements, their names, and the
+ * values bound to them.
  */
 #ifndef WH_STORE_STORE_H
 #define WH_STORE_STORE_H
@@ -23,7 +23,7 @@ typedef struct wh_model {
 	const char *const *roles; /* Kinds of grants; NULL at the end. */
 } wh_model;
 
-/* What the head line of a layout's .sql file says to the store. */
+/* The properties of a layout that the store reads from the head line of its .sql file. */
 typedef struct wh_store_layout {
 	char name[24];
 	bool by_claim;     /* No token, no lease: a claim is known by its own mark. */
@@ -32,7 +32,7 @@ typedef struct wh_store_layout {
 	bool by_aggregate; /* Order is that of the aggregate id, whatever the key. */
 	bool json;         /* Bodies are JSON, kept as any text. */
 	char columns[200]; /* It is known by these: "id,topic"; !x: must not be there. */
-	char archive[200]; /* Those of its archive; "": there is none. */
+	char archive[200]; /* Columns of its archive; "": there is none. */
 } wh_store_layout;
 
 /* One table of a model on one connection. */

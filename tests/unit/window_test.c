@@ -1,5 +1,5 @@
 /*
- * The messages that a relay has in memory, and the holes that it watches.
+ * The messages that a relay has in memory, and the gaps that it watches.
  */
 #include "wherry_test.h"
 
@@ -215,7 +215,7 @@ static void entries_are_in_lists(void **state)
 	is_list(&list, e, "2");
 }
 
-/* ---- holes ---- */
+/* ---- gaps ---- */
 
 /* They are these ranges, first and last in turn. */
 static void has_gaps(const wh_gaps *set, const int64_t *ends, size_t n)

@@ -130,7 +130,7 @@ static wh_pgo_value take_value(reader *r)
 	return value;
 }
 
-/* ---- lists: walked once while decoding, and again by who wants what is in them ---- */
+/* ---- lists: checked once while decoding, and read again by the caller ---- */
 
 typedef enum list_of { COLUMNS, VALUES, OIDS } list_of;
 

@@ -72,7 +72,7 @@ PGconn *wherry_postgres_handle(wherry_db *db)
 
 /* ---- transactions ---- */
 
-/* Servers from 14 on tell, without being asked, whether they can be written. */
+/* Servers from version 14 on report by themselves whether they can be written. */
 static bool is_on(const postgres_db *s, const char *parameter)
 {
 	const char *value = PQparameterStatus(s->conn, parameter);
@@ -86,7 +86,7 @@ static wherry_code postgres_begin(wherry_db *db, bool quiet, wherry_error *err)
 	bool inside = wh_postgres_is_open(s);
 	wherry_code code;
 
-	if (!s->pooled && /* a pooler tells what once was */
+	if (!s->pooled && /* a pooler may report old values */
 	    (is_on(s, "in_hot_standby") || is_on(s, "default_transaction_read_only")))
 		return wh_postgres_fail_as(s, "25006", err);
 	code = inside ? wh_postgres_exec(s, "SAVEPOINT wherry", err)

@@ -83,7 +83,7 @@ typedef struct postgres_db {
  * the connection itself failed. */
 wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *err);
 
-/* The same for a connection that could not be made: its message tells the SQLSTATE. */
+/* The same for a connection that could not be made: its message contains the SQLSTATE. */
 wherry_code wh_postgres_refused(postgres_db *s, wherry_error *err);
 
 /* As the server would with this SQLSTATE; and when a commit got no answer. */

@@ -81,7 +81,7 @@ static wherry_code tell(const postgres_db *s, wherry_code code, const char *stat
 	return code;
 }
 
-/* "permission denied for table outbox": who has to be granted what. */
+/* "permission denied for table outbox": name the role and the right that it needs. */
 static wherry_code denied(const postgres_db *s, const char *state, const char *text,
 			  wherry_error *err)
 {
@@ -162,7 +162,7 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 {
 	const char *state = res ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
 	const char *text = res ? PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY) : NULL;
-	/* A write that fails leaves the status as it was; a result of libpq's own tells. */
+	/* A write that fails leaves the status unchanged; a result made by libpq shows it. */
 	bool gone = PQstatus(s->conn) == CONNECTION_BAD || (res && !state);
 	char hint[256] = "";
 	wherry_code code;

@@ -49,8 +49,8 @@ static int64_t limit_us(const postgres_db *s)
 	return left < limit ? left : limit;
 }
 
-/* libpq's blocking connect tells no SQLSTATE: verbose messages have it, and only here can
- * they be asked for in time. */
+/* libpq's blocking connect reports no SQLSTATE.  Verbose messages contain it, and they can be
+ * requested in time only here. */
 static wherry_code wait_for(postgres_db *s, wherry_error *err)
 {
 	int64_t by_us = wh_later(wh_monotonic(&wh_env_system), limit_us(s));

@@ -110,8 +110,8 @@ static wherry_code check_done(postgres_db *s, PGresult *res, wherry_error *err)
 	return code;
 }
 
-/* Have the server plan it and tell the types of its parameters.  On a borrowed connection,
- * and behind a pooler, nothing stays prepared; the types are remembered all the same. */
+/* Let the server plan it and report the types of its parameters.  On a borrowed connection,
+ * and behind a pooler, nothing stays prepared, but the types are remembered. */
 static wherry_code plan(postgres_db *s, postgres_stmt *c, wherry_error *err)
 {
 	char name[sizeof(c->name)] = "";

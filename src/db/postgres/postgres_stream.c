@@ -291,7 +291,7 @@ static wherry_code take_message(postgres_stream *s, const char *bytes, size_t le
 	return WHERRY_OK;
 }
 
-/* Between transactions the server tells how far it has sent. */
+/* Between transactions the server reports how far it has sent. */
 static wherry_code take_keepalive(postgres_stream *s, const char *bytes, size_t len,
 				  wh_stream_event *out, wherry_error *err)
 {

@@ -41,10 +41,10 @@ typedef struct postgres_stream {
 	bool waiting;          /* there may be more of them in memory */
 	bool asked;            /* the server wants an answer */
 	bool flushing;         /* what was sent is not all in the socket yet */
-	int64_t told, told_us; /* the position that was told, and when */
+	int64_t told, told_us; /* the position that was sent, and when */
 	int64_t seen;          /* of the server's log */
-	int64_t every_us;      /* tell the position so often, */
-	int64_t confirm_us;    /* and while it moves so often at most */
+	int64_t every_us;      /* how often the position is sent, */
+	int64_t confirm_us;    /* and how often at most while it moves */
 	int64_t due_us;
 
 	wh_postgres_value values[WH_PG_COLUMNS_MOST];

@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 
-enum { STATUS_US = 10000000 }; /* how often the position is told, at least */
+enum { STATUS_US = 10000000 }; /* how often the position is sent, at least */
 
 /* ---- opening ---- */
 

@@ -253,7 +253,7 @@ static wherry_code sqlite_begin(wherry_db *db, bool quiet, wherry_error *err)
 	wherry_code code = settle_old(s, err);
 	bool inside = !sqlite3_get_autocommit(s->handle);
 
-	(void)quiet; /* who waits sees every commit to the file */
+	(void)quiet; /* a relay that waits sees every commit to the file */
 	(void)wh_sqlite_replaced(db, true);
 	if (code == WHERRY_OK)
 		code = wh_sqlite_check_replaced(s, err);
@@ -408,7 +408,7 @@ static wherry_code sqlite_run(wherry_db *db, const wh_stmt *stmt, const wh_param
 		code = wh_sqlite_fail(s, rc, "", err);
 	(void)sqlite3_reset(seen.stmt);
 	wh_arena_clear(&seen.blobs);
-	/* The total tells that it changed rows; it counts those of triggers as well. */
+	/* The total shows whether it changed rows; it includes those of triggers. */
 	changed = sqlite3_total_changes64(s->handle) - before;
 	s->watch.triggered |= changed > sqlite3_changes64(s->handle);
 	if (changed)

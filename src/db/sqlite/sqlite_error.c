@@ -27,7 +27,7 @@ wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error
 	wherry_code code = WHERRY_INVALID;
 
 	if ((extended & 0xff) == rc)
-		rc = extended; /* a borrowed handle may tell the primary code only */
+		rc = extended; /* a borrowed handle may return the primary code only */
 
 	if (rc == SQLITE_READONLY_DBMOVED) {
 		s->replaced = true;

@@ -669,7 +669,7 @@ WHERE {busy} AND status <> 4 AND id + 0 > :after::bigint
 ORDER BY id + 0 LIMIT :limit::bigint;
 
 -- name: read-ids
--- Rows that were left alone behind a failed message of their key, or holes.
+-- Rows that were left behind a failed message of their key, or gaps.
 SELECT {open_columns} FROM {table} WHERE id = ANY ({ids}) AND {is_open} ORDER BY id;
 
 -- name: read-in-turn
@@ -692,7 +692,7 @@ FROM {table} WHERE status IN (0, 1, 3) ORDER BY id;
 (pg_snapshot_xmax(s)::text::bigint + age(pg_snapshot_xmax(s)::xid))
 
 -- name: horizon
--- The oldest transaction that still runs, and the next to begin: a hole seen before `next`
+-- The oldest transaction that still runs, and the next to begin: a gap seen before `next`
 -- is over once `oldest` has reached it.  An INSERT takes its id before its transaction gets
 -- a number; but it has a snapshot meanwhile, whose age anybody may see: no statement runs
 -- that began when the next transaction was below the third column

@@ -408,7 +408,7 @@ ORDER BY id;
 
 -- name: read-ids
 -- unused: long body
--- Rows that were left alone behind a failed message of their key, or holes.
+-- Rows that were left behind a failed message of their key, or gaps.
 SELECT id, status, attempts, generation, created_at,
        max(0, {due} - (SELECT ms FROM wherry_clock)),
        message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
@@ -419,7 +419,7 @@ ORDER BY id;
 
 -- name: horizon
 -- unused: statements name number epoch
--- The oldest transaction that still runs, and the next to begin: a hole seen before `next`
+-- The oldest transaction that still runs, and the next to begin: a gap seen before `next`
 -- is over once `oldest` has reached it.  Not asked on SQLite, where no id can appear late;
 -- a second of the clock stands in for tests.
 SELECT ms - 1000, ms, ms, 0 FROM wherry_clock;

@@ -45,7 +45,7 @@ static wherry_code tell(const wh_kafka *p, wherry_error *err)
 
 /* ---- opening and closing ---- */
 
-/* Each lease number has one producer: who takes it over fences who had it. */
+/* Each lease number has one producer: a relay that takes the lease fences the previous one. */
 static const char *name_of(const wh_kafka *p, char *out, size_t cap)
 {
 	if (!p->set.transactional)
@@ -262,7 +262,7 @@ static wherry_code kafka_submit(wherry_publisher *pub, const wherry_message *con
 	if (p->error.code != WHERRY_OK && !p->open.n)
 		return tell(p, err);
 	if (p->failing || p->refusing || p->error.code != WHERRY_OK)
-		return WHERRY_OK; /* collect tells why */
+		return WHERRY_OK; /* collect returns the error */
 	if (!choose_client(p, msgs[0]))
 		return WHERRY_OK;
 	code = p->client ? WHERRY_OK : open_client(p, err);

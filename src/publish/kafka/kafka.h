@@ -280,7 +280,7 @@ typedef struct wh_kafka {
 	bool failing, purged; /* an episode, and how far it is */
 	int64_t give_up_us;   /* when it ends */
 	int64_t late_us;      /* deadlines up to here were missed; 0: none */
-	wherry_error error;   /* the destination's, to be told when all receipts are */
+	wherry_error error;   /* the destination's; returned after all receipts */
 	char why[160];        /* what librdkafka said last */
 	wh_kafka_stats stats;
 	wh_kafka_watch watch;

@@ -201,7 +201,7 @@ static void fatal(wh_kafka *p)
 				   error->advice);
 }
 
-/* Has a broker told anything? */
+/* Whether a broker has answered. */
 static bool was_reached(const wh_kafka *p)
 {
 	char *cluster = p->served ? NULL : rd_kafka_clusterid(p->client->rk, 0);
@@ -212,7 +212,7 @@ static bool was_reached(const wh_kafka *p)
 	return reached;
 }
 
-/* A handshake that failed may be told as a connection that did. */
+/* librdkafka may report a failed handshake as a failed connection. */
 static const char *advice_for(const char *why)
 {
 	return strstr(why, "certificate verify failed")

@@ -12,7 +12,7 @@
 
 enum {
 	GRACE_US = 1000000,    /* for what is in flight when a failure ends a client */
-	PURGED_US = 300000,    /* for librdkafka to give up what it was told to */
+	PURGED_US = 300000,    /* for librdkafka to return purged messages */
 	INNOCENT_US = 1000,    /* until what came back because of others is sent again */
 	THROTTLE_US = 1000000, /* when the brokers ask for less */
 	TOPIC_LEN = 1024

@@ -14,8 +14,8 @@ typedef struct wh_cloudevent {
 } wh_cloudevent;
 
 /*
- * Tell each attribute but datacontenttype: specversion, id, source, type (the topic), time,
- * subject (the aggregate's id), partitionkey, traceparent, as far as there is one.
+ * Visit each attribute that is set, except datacontenttype: specversion, id, source, type (the
+ * topic), time, subject (the aggregate's id), partitionkey, traceparent.
  */
 void wh_cloudevent_each(const wh_cloudevent *event,
 			void (*tell)(void *ctx, const char *name, const char *value),

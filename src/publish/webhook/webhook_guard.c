@@ -19,7 +19,7 @@ static const range private_4[] = {
 	{{10}, 8},            /* private */
 	{{100, 64}, 10},      /* behind a carrier's NAT */
 	{{127}, 8},           /* loopback */
-	{{169, 254}, 16},     /* link-local; clouds tell secrets there */
+	{{169, 254}, 16},     /* link-local; clouds serve secrets there */
 	{{172, 16}, 12},      /* private */
 	{{192, 0, 0}, 24},    /* protocol assignments */
 	{{192, 0, 2}, 24},    /* documentation */

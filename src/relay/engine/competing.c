@@ -28,7 +28,7 @@ typedef struct wh_competing {
 				  fresh rows; 0: no limit. */
 	int64_t look_again_us; /* When to look again whether claims are still expired. */
 	wh_claim_place place;  /* Where the next claim goes on. */
-	bool freed;         /* Keys were let go, perhaps with rows before that place. */
+	bool freed;         /* Keys were released, perhaps with rows before that place. */
 	int careful_claims; /* Claims that are still made carefully; see store/careful.c. */
 	wh_marks marks;     /* The outbox's, while it is opened again. */
 	wh_strict strict;

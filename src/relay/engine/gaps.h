@@ -1,11 +1,11 @@
 /*
- * Holes: ids that a relay passed over while reading ahead, which transactions that still
- * run may yet commit.
+ * Gaps: ids that a relay passed over while reading ahead, which open transactions may still
+ * commit.
  *
- * Row state is the truth, the cursor a hint: each read also asks for the holes, in one
- * statement, so that rows of one key are met in the order of their ids.  A hole is
- * forgotten once every transaction that was running when it was seen is over.  Too many
- * of them are merged with their neighbours: a hole that is too large costs time only.
+ * Rows are the truth, and the cursor is a hint.  Each read also asks for the gaps, in one
+ * statement, so that rows of one key are met in the order of their ids.  A gap is forgotten
+ * when every transaction has ended that ran when the gap was seen.  Too many gaps are merged
+ * with their neighbours: a gap that is too wide only costs time.
  */
 #ifndef WH_RELAY_ENGINE_GAPS_H
 #define WH_RELAY_ENGINE_GAPS_H
@@ -21,8 +21,8 @@ typedef struct wh_gaps {
 	size_t n;
 } wh_gaps;
 
-/* Note the ids from first to last, which are above all that are noted; seen when, is told
- * by wh_gaps_date() after this read and later ones. */
+/* Note the ids from first to last, which are above all noted ones.  wh_gaps_date(), after this
+ * read and later ones, dates them. */
 void wh_gaps_add(wh_gaps *set, int64_t first, int64_t last);
 
 /* Note the ids from first to last, of which some were read and others may be committed yet,
@@ -40,7 +40,7 @@ void wh_gaps_pass(wh_gaps *set, int64_t first, int64_t last);
  */
 void wh_gaps_date(wh_gaps *set, int64_t running, int64_t next);
 
-/* A row came out of a hole. */
+/* A row of a gap was read. */
 void wh_gaps_fill(wh_gaps *set, int64_t id);
 
 /* Forget what was seen before `oldest_transaction` began. */

@@ -1,11 +1,10 @@
 /*
- * The stream engine: beside the table, the log of commits.
+ * The stream engine reads PostgreSQL's WAL beside the table.
  *
- * It is the engine exclusive with another way to learn of new rows.  While it has no stream
- * it works as that does; once it has one, rows come by it in the order of commits, and the
- * table is read only for what the log does not tell: what was there before, what waits for a
- * retry, what operators did.  Where nothing is marked (unmarked.c) the log is all there is.  See
- * docs/internals/stream.md.
+ * It is the engine exclusive with another source of new rows.  Until it has a stream it reads
+ * the table.  With a stream, rows come in the order of commits, and the table is read only for
+ * rows that the stream does not bring: older rows, retries, and changes of operators.  Where
+ * nothing is marked (unmarked.c) all rows come by the stream.  See docs/internals/stream.md.
  */
 #include "relay/engine/streaming.h"
 

@@ -8,7 +8,7 @@
 #include "relay/engine/reader.h"
 #include "relay/places.h"
 
-/* A transaction that the log told of, in the order of commits. */
+/* A transaction of the stream, in the order of commits. */
 typedef struct wh_tx {
 	int64_t at;  /* position of its commit */
 	int64_t end; /* position behind it; 0: more of it is to come */
@@ -144,7 +144,7 @@ int64_t wh_streaming_place(wherry_relay *r, int64_t id);
 int64_t wh_streaming_unseen(wherry_relay *r);
 wherry_code wh_streaming_swept(wherry_relay *r, int64_t now, wherry_error *err);
 wherry_code wh_streaming_step(wherry_relay *r, int64_t now, wherry_error *err);
-/* Tell the server how far all is delivered. */
+/* Confirm to the server the position up to which everything is delivered. */
 wherry_code wh_streaming_confirm(wherry_relay *r, int64_t now, wherry_error *err);
 wherry_code wh_streaming_finish(wherry_relay *r, int64_t now, wherry_error *err);
 int64_t wh_streaming_arrival(const wherry_relay *r, int64_t now);

@@ -3,7 +3,7 @@
 
 #include "relay/relay.h"
 
-/* Let go of the keys that are due: their messages are ready. */
+/* Release the keys that are due: their messages are ready. */
 void wh_memory_due(wherry_relay *r, int64_t now);
 
 #endif

@@ -160,7 +160,7 @@ static wherry_code drain_key(wherry_relay *r, int64_t now, wh_key *key, wherry_e
 	return WHERRY_OK;
 }
 
-/* Let go of the keys that are due, and read what waits behind them. */
+/* Release the keys that are due, and read the rows that wait behind them. */
 wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	int64_t first_due = WH_NEVER;
@@ -263,7 +263,7 @@ wherry_code wh_noted_parked(wherry_relay *r, int64_t now, wherry_error *err)
 
 /* ---- the policy ---- */
 
-/* Its row is read again when its key is let go.  A retry reads all rows of a parked key. */
+/* Its row is read again when its key is released.  A retry reads all rows of a parked key. */
 static void leave(wherry_relay *r, wh_entry *e)
 {
 	if (e->key->fsm.state != WH_KEY_PARKED)
