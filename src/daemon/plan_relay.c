@@ -132,8 +132,8 @@ static void take_name(wh_reading *r, wh_plan_relay *relay, const yaml_node_t *va
 		if (r->plan->relays[i].name && strcmp(r->plan->relays[i].name, name) == 0)
 			wh_plan_problem(
 				r, value->start_mark,
-				"another relay is called '%s', too: numbers and log lines "
-				"are told apart by the name",
+				"another relay is called '%s', too: give each relay its own "
+				"name, which metrics and log lines show",
 				name);
 	relay->name = strdup(name);
 }

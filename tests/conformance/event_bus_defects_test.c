@@ -427,6 +427,22 @@ static void defect_12_delays_have_a_cap_and_count_from_the_failure(void **state)
 			7140, 7200);
 }
 
+/* The library leaves a time in next_retry_at when it gives up. */
+static void what_the_library_gave_up_is_tried_once_more(void **state)
+{
+	bus *b = *state;
+
+	b->every = WHERRY_RETRY;
+	bus_publish(&b->f, "a", "{}");
+	bus_raw(&b->f, "UPDATE outbox SET status = 'failed', retry_count = 5, "
+		       "next_retry_at = '2020-01-01T00:00:00.000Z'");
+	assert_int_equal(run_empty(b), WHERRY_DEATHS);
+	assert_int_equal(b->n, 1);
+	assert_string_equal(bus_text(&b->f, "SELECT status || retry_count || "
+					    "(next_retry_at IS NULL) FROM outbox"),
+			    "failed61");
+}
+
 /* ---- 13: the archive grows for ever; failed events are listed to 100 ---- */
 
 static void defect_13_the_archive_is_purged_by_age_when_asked(void **state)
@@ -547,6 +563,7 @@ int main(void)
 		DEFECT(defect_10_a_crashing_event_ends),
 		DEFECT(defect_11_failed_and_expired_rows_do_not_starve_behind_fresh_ones),
 		DEFECT(defect_12_delays_have_a_cap_and_count_from_the_failure),
+		DEFECT(what_the_library_gave_up_is_tried_once_more),
 		DEFECT(defect_13_the_archive_is_purged_by_age_when_asked),
 		DEFECT(defect_13_the_failed_list_has_pages),
 		DEFECT(defect_14_several_processes_share_the_work_and_lose_nothing),

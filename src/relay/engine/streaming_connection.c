@@ -242,7 +242,7 @@ static wherry_code busy(wherry_relay *r, int64_t now, int64_t reader, wherry_err
 		code = wh_fail(err, WHERRY_BUSY,
 			       "replication slot '%s' is read by process %" PRId64 "%s",
 			       f->wal->slot, reader,
-			       ended ? ", which is told to end"
+			       ended ? ", which ends now"
 				     : ": stop that, or name another slot with "
 				       "stream.slot");
 	return wh_streaming_trouble(r, now, code, err);

@@ -101,7 +101,7 @@ CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_lease}
   EXECUTE FUNCTION {wherry_wake_control}('outbox');
 
 -- part: holder
--- Number 0 has it whole; where several share, one that lives is told before it.
+-- Lease 0 is that of the whole table.  If several relays share it, a live one comes first.
 SELECT owner, ceil(extract(epoch FROM expires_at - statement_timestamp()) * 1000.0)::bigint, epoch, engine,
   process, state, floor(extract(epoch FROM statement_timestamp() - state_since) * 1000.0)::bigint,
   destination, delivered, floor(extract(epoch FROM statement_timestamp() - delivered_at) * 1000.0)::bigint,
