@@ -336,7 +336,8 @@ wherry_code wh_json_headers(const char *text, size_t len, wherry_error *err)
 	if (!valid)
 		return wh_fail(err, WHERRY_INVALID, "headers are not a JSON object");
 	if (c.odd.ptr)
-		return wh_fail(err, WHERRY_INVALID, "header '%.*s' is not a string",
+		return wh_fail(err, WHERRY_INVALID,
+			       "header '%.*s' is not a string: put its value in quotes",
 			       (int)(c.odd.len < 60 ? c.odd.len : 60), c.odd.ptr);
 	return WHERRY_OK;
 }

@@ -300,7 +300,8 @@ static void malformed_headers_are_one_messages_fault(void **state)
 	assert_int_equal(receipts[0].verdict, WHERRY_DELIVERED);
 	assert_ptr_equal(receipts[1].message, all[1]);
 	assert_int_equal(receipts[1].verdict, WHERRY_REJECTED);
-	assert_string_equal(receipts[1].reason, "header 'a' is not a string");
+	assert_string_equal(receipts[1].reason,
+			    "header 'a' is not a string: put its value in quotes");
 	delivers(pub, all[2]);
 	assert_file(in_dir("out"), LINE(1) LINE(3));
 	wherry_publisher_close(pub);
