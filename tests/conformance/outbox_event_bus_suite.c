@@ -38,7 +38,7 @@ static void an_archive_that_is_missing_is_told_and_made(void **state)
 	assert_non_null(strstr(err.message, "wherry init"));
 	bus_raw(f, "CREATE TABLE outbox_archive(id)");
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "outbox", NULL, &err));
-	assert_non_null(strstr(err.message, "no archive"));
+	assert_non_null(strstr(err.message, "not an archive"));
 	bus_raw(f, "DROP TABLE outbox_archive");
 	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_outbox_open(f->db, "outbox", &box, &err));
