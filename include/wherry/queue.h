@@ -314,6 +314,22 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_next_due(wherry_queue *queue
 							     int64_t *out_us,
 							     wherry_error *err);
 
+/** Called for each thing that is wrong; both texts are borrowed for the call.  Returning another
+ *  code than WHERRY_OK ends the call that visits. */
+typedef wherry_code (*wherry_queue_finding_fn)(void *ctx, const char *what,
+					       const char *repair);
+
+/**
+ * Look for what is wrong with the tables of a queue: indexes, triggers, constraints and other
+ * tables that are missing, columns of a wrong type.  Nothing is changed.
+ *
+ * @param visit  Sees what is wrong, and the SQL that repairs it.
+ * @return WHERRY_OK, also if nothing is wrong; what a read can fail with; what visit returned.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_inspect(wherry_queue *queue,
+							    wherry_queue_finding_fn visit,
+							    void *ctx, wherry_error *err);
+
 /** Make dead messages ready again, in their old places, with no attempts counted.
  *  id: 0: all of them.  WHERRY_NOTFOUND: that message is not dead. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_return(wherry_queue *queue,

@@ -192,6 +192,10 @@ void wh_place_close(wh_place *place);
 /* Say why a call failed; INVALID is the command line's fault. */
 wh_exit wh_call_failed(const wh_args *args, wherry_code code, const wherry_error *err);
 
+/* The values of --grant, at most WH_GRANTS_MOST; false: there are more, which it said. */
+enum { WH_GRANTS_MOST = 64 };
+bool wh_arg_grants(const wh_args *args, const char **out, size_t *out_n);
+
 /* Print the SQL that makes something in a database of the first operand's scheme. */
 typedef wherry_code (*wh_sql_fn)(const wh_args *args, const char *scheme, char **out,
 				 wherry_error *err);

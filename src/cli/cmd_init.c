@@ -15,21 +15,6 @@ static wh_exit fail(const wh_args *args, const wherry_error *err)
 	return wh_report(err);
 }
 
-enum { GRANTS_MOST = 64 };
-
-/* The values of --grant; false: there are too many. */
-static bool take_grants(const wh_args *args, const char **out, size_t *out_n)
-{
-	const char *value;
-	size_t at = 0;
-
-	for (*out_n = 0; (value = wh_arg_next(args, "grant", &at));
-	     out[(*out_n)++] = value)
-		if (*out_n == GRANTS_MOST)
-			return false;
-	return true;
-}
-
 static wh_make making(const wh_args *args, const char *const *grants, size_t n_grants)
 {
 	return (wh_make){
@@ -210,15 +195,15 @@ static wh_exit run(wh_args *args)
 {
 	const char *table = wherry_config_get(args->config, "outbox.table");
 	wherry_error err = WHERRY_ERROR_INIT;
-	const char *grants[GRANTS_MOST];
+	const char *grants[WH_GRANTS_MOST];
 	wherry_db *db = NULL;
 	wherry_code code;
 	size_t n_grants;
 	wh_made made = {0};
 	wh_make how;
 
-	if (!take_grants(args, grants, &n_grants))
-		return wh_usage(args->command, "more than %d times --grant", GRANTS_MOST);
+	if (!wh_arg_grants(args, grants, &n_grants))
+		return WH_EXIT_USAGE;
 	how = making(args, grants, n_grants);
 	how.made = &made;
 	if (wh_arg_on(args, "print"))

@@ -45,6 +45,21 @@ void wh_place_close(wh_place *place)
 	wh_report_target("");
 }
 
+bool wh_arg_grants(const wh_args *args, const char **out, size_t *out_n)
+{
+	const char *value;
+	size_t at = 0;
+
+	for (*out_n = 0; (value = wh_arg_next(args, "grant", &at));
+	     out[(*out_n)++] = value)
+		if (*out_n == WH_GRANTS_MOST) {
+			(void)wh_usage(args->command, "more than %d times --grant",
+				       WH_GRANTS_MOST);
+			return false;
+		}
+	return true;
+}
+
 wh_exit wh_print_sql(const wh_args *args, wh_sql_fn make)
 {
 	const char *url = wh_operand(args, 0);

@@ -1,9 +1,12 @@
 #include "cli/queue_session.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "queue/queue.h"
+#include "store/grants.h"
 
 /* ---- create, drop ---- */
 
@@ -13,22 +16,76 @@ static wherry_queue_options making(const wh_args *args)
 				    .payload = wh_arg(args, "payload"));
 }
 
+/* Append what grants rights to roles. */
+static wherry_code add_grants(const wh_args *args, const char *scheme, char **inout,
+			      const char *const *grants, size_t n, wherry_error *err)
+{
+	const wherry_queue_options how = making(args);
+	const char *known = wh_db_scheme(wh_view_of(scheme));
+	wh_store store = wh_store_init(NULL, &wh_queue_model);
+	wh_buf text = WH_BUF_INIT(512 * 1024);
+	wh_queue_stmts own;
+	wherry_code code =
+		wh_store_load(&store, known, how.layout, wh_operand(args, 1), &own, err);
+
+	wh_buf_printf(&text, "%s-- rights of queue %s\nBEGIN;\n", *inout,
+		      wh_operand(args, 1));
+	if (code == WHERRY_OK)
+		code = wh_store_grant_sql(&store, known, grants, n, &text, err);
+	wh_buf_puts(&text, "COMMIT;\n");
+	if (code == WHERRY_OK)
+		code = wh_buf_check(&text, err);
+	free(*inout);
+	*inout = code == WHERRY_OK ? wh_buf_take(&text) : NULL;
+	wh_buf_clear(&text);
+	wh_store_clear(&store);
+	return code;
+}
+
 static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
 			    wherry_error *err)
 {
 	const wherry_queue_options how = making(args);
+	const char *grants[WH_GRANTS_MOST];
+	size_t n = 0;
+	wherry_code code =
+		wherry_queue_create_sql(scheme, wh_operand(args, 1), &how, out, err);
 
-	return wherry_queue_create_sql(scheme, wh_operand(args, 1), &how, out, err);
+	if (code == WHERRY_OK && wh_arg_grants(args, grants, &n) && n)
+		code = add_grants(args, scheme, out, grants, n, err);
+	return code;
+}
+
+/* The queue, and then the rights of roles on it. */
+static wherry_code create(const wh_place *at, const wherry_queue_options *how,
+			  const char *const *grants, size_t n, wherry_error *err)
+{
+	wherry_queue *queue = NULL;
+	wherry_code code = wh_store_grant_check(&wh_queue_model, at->db->driver->scheme,
+						grants, n, err);
+
+	if (code == WHERRY_OK)
+		code = wherry_queue_create(at->db, at->name, how, err);
+	if (code == WHERRY_OK && n)
+		code = wherry_queue_open(at->db, at->name, &queue, err);
+	if (code == WHERRY_OK && n)
+		code = wh_store_grant(&queue->store, grants, n, err);
+	wherry_queue_close(queue);
+	return code;
 }
 
 static wh_exit run_create(wh_args *args)
 {
 	const wherry_queue_options how = making(args);
+	const char *grants[WH_GRANTS_MOST];
 	wherry_error err = WHERRY_ERROR_INIT;
+	size_t n_grants;
 	wh_place at;
 	wherry_code code;
 	wh_exit status;
 
+	if (!wh_arg_grants(args, grants, &n_grants))
+		return WH_EXIT_USAGE;
 	if (wh_arg_on(args, "print"))
 		return wh_print_sql(args, make_sql);
 	if (wherry_config_set(args->config, "db.create", "on", &err) != WHERRY_OK)
@@ -36,7 +93,7 @@ static wh_exit run_create(wh_args *args)
 	status = wh_place_open(&at, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	code = wherry_queue_create(at.db, at.name, &how, &err);
+	code = create(&at, &how, grants, n_grants, &err);
 	if (code != WHERRY_OK)
 		status = wh_call_failed(args, code, &err);
 	else if (wh_arg_on(args, "json"))
@@ -55,6 +112,11 @@ static const wh_option create_options[] = {
 	{"payload", "TYPE",
 	 "On PostgreSQL what bodies are kept as: json, jsonb, text or bytea. (default json)",
 	 NULL, 0},
+	{"grant", "ROLE=KIND",
+	 "Give a role of the database exactly the rights that it needs on the queue, and take "
+	 "others on its tables away. KIND is sender, receiver or operator. Repeatable; on "
+	 "PostgreSQL.",
+	 NULL, WH_REPEAT},
 	{"print", NULL, "Print the SQL, and change nothing.", NULL, 0},
 	WH_JSON_OPTION,
 	{0},
@@ -63,13 +125,16 @@ static const wh_option create_options[] = {
 const wh_command wh_queue_create = {
 	.name = "queue create",
 	.operands = "URL NAME",
-	.synopsis = "URL NAME [--layout LAYOUT] [--payload TYPE] [--print] [--json]",
+	.synopsis =
+		"URL NAME [--layout LAYOUT] [--payload TYPE] [--grant ROLE=KIND]... [--print] "
+		"[--json]",
 	.brief = "Create a queue, or bring it up to date",
 	.help = "Doing it twice is fine. With the layout nservicebus the queue is shared with "
 		"endpoints of NServiceBus, on its own tables.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry queue create sqlite:shop.db jobs\n"
+		"  wherry queue create postgres://shop@db/shop jobs --grant web=sender\n"
 		"  wherry queue create postgres://shop@db/shop orders --layout nservicebus\n"
 		"  wherry queue create sqlite:shop.db jobs --print\n",
 	.options = create_options,

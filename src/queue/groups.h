@@ -49,6 +49,10 @@
 	X(estimate, "estimate", "") \
 	X(next_due, "next-due", "")
 
+/* What is wrong with the tables. */
+#define WH_QUEUE_HEALTH(X) \
+	X(inspect, "inspect", "")
+
 #define WH_QUEUE_ADMIN(X) \
 	X(return_dead, "return", "id limit") \
 	X(purge_states, "purge-states", "states limit")
@@ -57,7 +61,7 @@
 	G(send, WH_QUEUE_SEND) G(send_many, WH_QUEUE_SEND_MANY) G(delayed, WH_QUEUE_DELAYED) \
 	G(take, WH_QUEUE_TAKE) G(lease, WH_QUEUE_LEASE) \
 	G(renewal, WH_QUEUE_RENEWAL) G(head, WH_QUEUE_HEAD) G(expiry, WH_QUEUE_EXPIRY) \
-	G(inspect, WH_QUEUE_INSPECT) G(admin, WH_QUEUE_ADMIN)
+	G(inspect, WH_QUEUE_INSPECT) G(health, WH_QUEUE_HEALTH) G(admin, WH_QUEUE_ADMIN)
 
 /* clang-format on */
 

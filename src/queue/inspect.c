@@ -217,6 +217,41 @@ wherry_code wherry_queue_next_due(wherry_queue *queue, int64_t *out_us, wherry_e
 	return code;
 }
 
+/* ---- what is wrong ---- */
+
+typedef struct finding {
+	wherry_queue_finding_fn visit;
+	void *ctx;
+} finding;
+
+static wherry_code take_finding(void *ctx, const wh_row *row, wherry_error *err)
+{
+	const char *what = wh_row_text(row, 0), *repair = wh_row_text(row, 1);
+	const finding *f = ctx;
+	wherry_code code = wh_row_check(row, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	code = f->visit(f->ctx, what ? what : "", repair ? repair : "");
+	return code == WHERRY_OK ? code
+				 : wh_fail(err, code, "stopped by the caller's function");
+}
+
+wherry_code wherry_queue_inspect(wherry_queue *queue, wherry_queue_finding_fn visit,
+				 void *ctx, wherry_error *err)
+{
+	wh_error_clear(err);
+	finding f = {visit, ctx};
+
+	if (!queue || !visit)
+		return wh_fail(err, WHERRY_INVALID,
+			       "no queue to inspect, or nobody who sees what is wrong");
+	return wh_queue_failed(queue,
+			       wh_db_run(queue->store.db, queue->own.inspect, NULL, 0,
+					 take_finding, &f, NULL, err),
+			       err);
+}
+
 /* ---- changing many ---- */
 
 typedef struct batches {

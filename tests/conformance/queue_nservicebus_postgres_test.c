@@ -228,6 +228,36 @@ static void a_table_of_theirs_is_recognised(void **state)
 			    "integer");
 }
 
+static wherry_code note_finding(void *ctx, const char *what, const char *repair)
+{
+	char *text = ctx;
+	size_t len = strlen(text);
+
+	(void)what;
+	(void)snprintf(text + len, 8000 - len, "%s\n", repair);
+	return WHERRY_OK;
+}
+
+static void an_inspection_finds_what_limits_a_table_of_theirs(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	char text[8000] = "";
+
+	queue_raw(f, "ALTER TABLE jobs DROP CONSTRAINT jobs_seq_key");
+	WHERRY_PASS(wherry_queue_inspect(f->queue, note_finding, text, &err));
+	assert_non_null(strstr(text, "ALTER COLUMN seq TYPE bigint;"));
+	assert_non_null(strstr(text, "jobs_seq_seq AS bigint;"));
+	assert_non_null(strstr(text, "jobs_received"));
+	queue_raw(f, "%s", text);
+	*text = 0;
+	WHERRY_PASS(wherry_queue_inspect(f->queue, note_finding, text, &err));
+	assert_string_equal(text, "");
+	queue_raw(f, "SELECT setval('jobs_seq_seq', 2147483647)");
+	(void)queue_send(f, 1);
+	(void)queue_lease(f->queue, 1, "1");
+}
+
 /* ---- modes ---- */
 
 static void a_lease_is_kept_beside_the_queue(void **state)
@@ -763,6 +793,7 @@ int main(void)
 		OURS(a_message_of_theirs_can_be_sent_on),
 		OURS(both_receive_from_one_queue),
 		THEIRS(a_table_of_theirs_is_recognised),
+		THEIRS(an_inspection_finds_what_limits_a_table_of_theirs),
 		OURS(a_lease_is_kept_beside_the_queue),
 		OURS(a_returned_message_has_its_place_and_its_uuid),
 		OURS(a_nack_keeps_the_attempts),

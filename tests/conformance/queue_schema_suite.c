@@ -42,7 +42,7 @@ static void a_table_that_is_something_else_is_refused(void **state)
 
 	queue_raw(f, "CREATE TABLE orders(id integer)");
 	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_create(f->db, "orders", NULL, &err));
-	assert_non_null(strstr(err.message, "is no queue"));
+	assert_non_null(strstr(err.message, "with another purpose"));
 	WHERRY_PASS(wherry_outbox_init(f->db, "outbox", NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_create(f->db, "outbox", NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_init(f->db, "jobs", NULL, &err));

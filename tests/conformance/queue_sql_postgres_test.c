@@ -254,6 +254,50 @@ static void roles_of_a_queue_may_do_what_they_need(void **state)
 	queue_fixture_drop(f);
 }
 
+static wherry_code note_finding(void *ctx, const char *what, const char *repair)
+{
+	char *text = ctx;
+	size_t len = strlen(text);
+
+	(void)what;
+	(void)snprintf(text + len, 8000 - len, "%s\n", repair);
+	return WHERRY_OK;
+}
+
+/* Whatever is broken is repaired by the SQL that is printed. */
+static void an_inspection_repairs_what_it_finds(void **state)
+{
+	static const char *const breaks[] = {
+		"DROP INDEX jobs_ready",
+		"DROP INDEX jobs_expires",
+		"DROP TRIGGER jobs_wake ON jobs",
+		"ALTER TABLE jobs DISABLE TRIGGER jobs_wake_back",
+		"ALTER TABLE jobs DROP CONSTRAINT jobs_sane",
+		"ALTER TABLE jobs ALTER message_id TYPE varchar(20) USING 'x'",
+		"ALTER TABLE jobs DROP COLUMN last_error",
+	};
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	wherry_error err = WHERRY_ERROR_INIT;
+	char text[8000] = "";
+
+	(void)state;
+	WHERRY_PASS(wherry_queue_inspect(f->queue, note_finding, text, &err));
+	assert_string_equal(text, "");
+	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {
+		queue_raw(f, "%s", breaks[i]);
+		*text = 0;
+		WHERRY_PASS(wherry_queue_inspect(f->queue, note_finding, text, &err));
+		assert_true(*text != 0);
+		queue_raw(f, "%s", text);
+		*text = 0;
+		WHERRY_PASS(wherry_queue_inspect(f->queue, note_finding, text, &err));
+		assert_string_equal(text, "");
+	}
+	(void)queue_send(f, 1);
+	(void)queue_lease(f->queue, 1, "1");
+	queue_fixture_drop(f);
+}
+
 /* Asleep it asks nothing: who sends, or gives a message back, wakes it. */
 static void a_sleeping_receiver_is_woken(void **state)
 {
@@ -428,6 +472,7 @@ int main(void)
 		cmocka_unit_test(receivers_pass_over_what_another_transaction_has),
 		cmocka_unit_test(a_late_commit_is_received),
 		cmocka_unit_test(a_sleeping_receiver_is_woken),
+		cmocka_unit_test(an_inspection_repairs_what_it_finds),
 		cmocka_unit_test(roles_of_a_queue_may_do_what_they_need),
 		cmocka_unit_test(an_open_snapshot_does_not_slow_a_drain),
 		cmocka_unit_test(a_plan_for_any_queue_reads_no_row_it_does_not_return),

@@ -152,6 +152,18 @@ static wherry_code queue_peek(world *w, wherry_error *err)
 	return wherry_queue_peek(w->queue, NULL, see, w, err);
 }
 
+static wherry_code see_finding(void *ctx, const char *what, const char *repair)
+{
+	(void)ctx;
+	fail_msg("%s: %s", what, repair);
+	return WHERRY_OK;
+}
+
+static wherry_code queue_inspect(world *w, wherry_error *err)
+{
+	return wherry_queue_inspect(w->queue, see_finding, w, err);
+}
+
 static wherry_code queue_get_status(world *w, wherry_error *err)
 {
 	wherry_queue_status s;
@@ -295,6 +307,7 @@ const operation queue_operations[] = {
 	{"queue_extend", queue_extend, NULL, NULL, NULL, 0},
 	{"queue_dead_letter", queue_dead_letter, NULL, NULL, NULL, 0},
 	{"queue_peek", queue_peek, see_nothing, NULL, NULL, 0},
+	{"queue_inspect", queue_inspect, NULL, NULL, NULL, 0},
 	{"queue_get_status", queue_get_status, NULL, NULL, NULL, 0},
 	{"queue_estimate", queue_estimate, NULL, NULL, NULL, 0},
 	{"queue_next_due", queue_next_due, NULL, NULL, NULL, 0},

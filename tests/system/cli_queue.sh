@@ -140,6 +140,25 @@ expect "once" 1
 w queue publish $url orders.placed '{"order":8}' --json
 json "then the queue gets nothing more" 'd["queues"] == 1'
 
+# ---- list, inspect ----
+
+w queue list $url --json
+json "list shows the queues" '[(q["queue"], q["layout"], q["ready"]) for q in l] ==
+	[("jobs", "native", 2), ("mail", "native", 0)]'
+w queue list $url
+expect "as a table, too" 0 "out:QUEUE" "out:jobs"
+w queue inspect $url jobs
+expect "a queue that is whole lacks nothing" 0 "out:queue 'jobs' lacks nothing"
+sql shop.db 'DROP INDEX jobs_ready'
+w queue inspect $url jobs
+expect "a missing index is found, with the SQL that makes it" 1 "out:-- the index jobs_ready is missing" \
+	'out:CREATE INDEX IF NOT EXISTS "jobs_ready"'
+sqlite3 shop.db <<<"$out"
+w queue inspect $url jobs --json
+expect "which repairs the queue" 0 "is:"
+w queue create $url jobs --grant web=sender
+expect "SQLite has no roles" 2 "err:no roles"
+
 # ---- purge, drop ----
 
 w queue purge $url jobs

@@ -59,6 +59,32 @@ SELECT {'table}::regclass::oid::bigint;
 
 -- include: postgres.own.sql
 
+-- part: index_ready
+CREATE INDEX IF NOT EXISTS {bare_ready} ON {table}({seq}) WHERE state = 0;
+
+-- part: index_timed
+CREATE INDEX IF NOT EXISTS {bare_timed} ON {table}(available_at) WHERE {timed};
+
+-- part: index_dead
+CREATE INDEX IF NOT EXISTS {bare_dead} ON {table}(id) WHERE state = 4;
+
+-- part: index_expires
+CREATE INDEX IF NOT EXISTS {bare_expires} ON {table}(expires_at)
+  WHERE expires_at IS NOT NULL AND state <> 4;
+
+-- part: trigger_wake
+CREATE TRIGGER {bare_wake} AFTER INSERT ON {table}
+  FOR EACH STATEMENT
+  WHEN (NOT pg_try_advisory_xact_lock_shared({wake_lock}))
+  EXECUTE FUNCTION {wherry_wake}();
+
+-- part: trigger_wake_back
+CREATE TRIGGER {bare_wake_back} AFTER UPDATE ON {table}
+  FOR EACH ROW
+  WHEN (NEW.state IN (0, 3) AND OLD.state IN (1, 4)
+        AND NOT pg_try_advisory_xact_lock_shared({wake_lock}))
+  EXECUTE FUNCTION {wherry_wake}();
+
 -- name: migrate-1
 {own_tables}
 {own_wakes}
@@ -94,25 +120,17 @@ CREATE TABLE IF NOT EXISTS {table}(
   autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_vacuum_insert_threshold = 10000,
   autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 2000
 );
-CREATE INDEX IF NOT EXISTS {bare_ready} ON {table}({seq}) WHERE state = 0;
-CREATE INDEX IF NOT EXISTS {bare_timed} ON {table}(available_at) WHERE {timed};
-CREATE INDEX IF NOT EXISTS {bare_dead} ON {table}(id) WHERE state = 4;
-CREATE INDEX IF NOT EXISTS {bare_expires} ON {table}(expires_at)
-  WHERE expires_at IS NOT NULL AND state <> 4;
+{index_ready}
+{index_timed}
+{index_dead}
+{index_expires}
 {wake_function}
 -- A receiver of this queue sleeps if the lock is taken.  It is woken by new messages, and by those
 -- that are given back or returned; leases and acknowledgements wake nobody.
 DROP TRIGGER IF EXISTS {bare_wake} ON {table};
-CREATE TRIGGER {bare_wake} AFTER INSERT ON {table}
-  FOR EACH STATEMENT
-  WHEN (NOT pg_try_advisory_xact_lock_shared({wake_lock}))
-  EXECUTE FUNCTION {wherry_wake}();
+{trigger_wake}
 DROP TRIGGER IF EXISTS {bare_wake_back} ON {table};
-CREATE TRIGGER {bare_wake_back} AFTER UPDATE ON {table}
-  FOR EACH ROW
-  WHEN (NEW.state IN (0, 3) AND OLD.state IN (1, 4)
-        AND NOT pg_try_advisory_xact_lock_shared({wake_lock}))
-  EXECUTE FUNCTION {wherry_wake}();
+{trigger_wake_back}
 SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
 FROM pg_class WHERE oid = {'table}::regclass::oid;
 DO $do$
@@ -533,6 +551,38 @@ SELECT pg_stat_get_live_tuples({'table}::regclass::oid)::bigint;
 SELECT coalesce((SELECT 0::bigint FROM {table} WHERE state = 0 ORDER BY {seq} LIMIT 1),
                 (SELECT greatest(ceil(extract(epoch FROM available_at - {now}) * 1000.0), 0)::bigint
                  FROM {table} WHERE {timed} ORDER BY available_at LIMIT 1), -1);
+
+-- name: inspect
+-- What is wrong with the table, and the SQL that repairs it.
+SELECT concat('the index ', i.name, CASE WHEN x.indexrelid IS NULL THEN ' is missing' ELSE ' is not valid' END),
+  concat(CASE WHEN x.indexrelid IS NOT NULL THEN concat('DROP INDEX ', i.name, '; ') END, rtrim(i.sql, chr(10)))
+FROM (VALUES ({'table_ready}, {'index_ready}), ({'table_timed}, {'index_timed}), ({'table_dead}, {'index_dead}),
+             ({'table_expires}, {'index_expires})) AS i(name, sql)
+LEFT JOIN pg_index AS x ON x.indexrelid = to_regclass(i.name)::oid
+WHERE x.indexrelid IS NULL OR NOT x.indisvalid
+UNION ALL
+SELECT concat('the trigger ', w.name, CASE WHEN t.oid IS NULL THEN ' is missing' ELSE ' is disabled' END,
+              ': receivers are not woken'),
+  CASE WHEN t.oid IS NULL THEN rtrim(w.sql, chr(10))
+       ELSE concat('ALTER TABLE ', {'table}, ' ENABLE TRIGGER ', quote_ident(w.name), ';') END
+FROM (VALUES ({name} || '_wake', {'trigger_wake}), ({name} || '_wake_back', {'trigger_wake_back})) AS w(name, sql)
+LEFT JOIN pg_trigger AS t ON t.tgrelid = to_regclass({'table})::oid AND t.tgname::text = w.name
+WHERE t.oid IS NULL OR t.tgenabled = 'D'
+UNION ALL
+SELECT concat('the constraint ', quote_ident({name} || '_sane'), ' is missing: it refuses rows that no receiver can handle'),
+  concat('ALTER TABLE ', {'table}, ' ADD CONSTRAINT ', quote_ident({name} || '_sane'), ' CHECK (', rtrim({'sane}, chr(10)), ') NOT VALID;')
+WHERE NOT EXISTS (SELECT 1 FROM pg_constraint AS c
+                  WHERE c.conrelid = to_regclass({'table})::oid AND c.conname::text = {name} || '_sane')
+UNION ALL
+SELECT concat('the column ', c.name, coalesce(' has the type ' || format_type(a.atttypid, NULL) || ' and not ' || c.type, ' is missing')),
+  CASE WHEN a.attnum IS NULL THEN concat('ALTER TABLE ', {'table}, ' ADD COLUMN ', c.name, ' ', c.type, ';')
+       ELSE concat('ALTER TABLE ', {'table}, ' ALTER COLUMN ', c.name, ' TYPE ', c.type, ' USING ', c.name, '::', c.type, ';') END
+FROM (VALUES ('id', 'bigint'), ('message_id', 'text'), ('topic', 'text'), ('correlation_id', 'text'), ('reply_to', 'text'),
+             ('headers', 'json'), ('state', 'smallint'), ('attempts', 'integer'), ('available_at', 'timestamp with time zone'),
+             ('expires_at', 'timestamp with time zone'), ('lease_token', 'text'),
+             ('created_at', 'timestamp with time zone'), ('last_error', 'text')) AS c(name, type)
+LEFT JOIN pg_attribute AS a ON a.attrelid = to_regclass({'table})::oid AND a.attname::text = c.name AND NOT a.attisdropped
+WHERE a.attnum IS NULL OR format_type(a.atttypid, NULL) <> c.type;
 
 -- name: return
 -- Dead messages are ready again, in the order of their ids.

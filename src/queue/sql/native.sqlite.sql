@@ -21,6 +21,18 @@
 -- part: timed
 (state = 1 OR state = 3)
 
+-- part: index_ready
+CREATE INDEX IF NOT EXISTS {table_ready} ON {table}(id) WHERE state = 0;
+
+-- part: index_timed
+CREATE INDEX IF NOT EXISTS {table_timed} ON {table}(available_at) WHERE {timed};
+
+-- part: index_dead
+CREATE INDEX IF NOT EXISTS {table_dead} ON {table}(id) WHERE state = 4;
+
+-- part: index_expires
+CREATE INDEX IF NOT EXISTS {table_expires} ON {table}(expires_at) WHERE expires_at IS NOT NULL AND state <> 4;
+
 -- name: migrate-1
 {own_tables}
 CREATE TABLE IF NOT EXISTS wherry_subscription(
@@ -56,10 +68,10 @@ CREATE TABLE IF NOT EXISTS {table}(
   CHECK (CASE WHEN state = 0 THEN available_at IS NULL ELSE state = 4 OR available_at IS NOT NULL END),
   CHECK (state <> 1 OR lease_token IS NOT NULL)
 );
-CREATE INDEX IF NOT EXISTS {table_ready} ON {table}(id) WHERE state = 0;
-CREATE INDEX IF NOT EXISTS {table_timed} ON {table}(available_at) WHERE {timed};
-CREATE INDEX IF NOT EXISTS {table_dead} ON {table}(id) WHERE state = 4;
-CREATE INDEX IF NOT EXISTS {table_expires} ON {table}(expires_at) WHERE expires_at IS NOT NULL AND state <> 4;
+{index_ready}
+{index_timed}
+{index_dead}
+{index_expires}
 INSERT INTO wherry_schema(model, name, version, min_program)
   VALUES ('queue', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
@@ -211,6 +223,16 @@ SELECT count(*) FROM {table} INDEXED BY {table_ready} WHERE state = 0;
 SELECT coalesce((SELECT 0 FROM {table} INDEXED BY {table_ready} WHERE state = 0 ORDER BY id LIMIT 1),
                 (SELECT max(available_at - {now}, 0) FROM {table} INDEXED BY {table_timed}
                  WHERE {timed} ORDER BY available_at LIMIT 1), -1);
+
+-- name: inspect
+-- What is wrong with the table, and the SQL that repairs it.
+SELECT 'the index ' || t.name || ' is missing', rtrim(t.sql, char(10))
+FROM (SELECT {name} || '_ready' AS name, {'index_ready} AS sql
+      UNION ALL SELECT {name} || '_timed', {'index_timed}
+      UNION ALL SELECT {name} || '_dead', {'index_dead}
+      UNION ALL SELECT {name} || '_expires', {'index_expires}) AS t
+WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
+                  WHERE s.type = 'index' AND s.name = t.name COLLATE NOCASE);
 
 -- name: return
 -- Dead messages are ready again, in the order of their ids.

@@ -82,28 +82,26 @@ WHERE c.oid = to_regclass({'table_received})::oid AND c.relowner <> me.oid
          OR (SELECT rolsuper FROM pg_roles WHERE oid = c.relowner)
     ELSE pg_has_role(c.relowner, 'USAGE') END;
 
--- name: migrate-1
--- Seq is a bigint: with int4 a queue ends at its 2,147,483,647th message.
-CREATE TABLE IF NOT EXISTS {table}(
-  Id uuid NOT NULL PRIMARY KEY,
-  Expires timestamp,
-  Headers text NOT NULL,
-  Body bytea,
-  Seq bigserial NOT NULL UNIQUE
-);
+-- part: make_delayed
 CREATE TABLE IF NOT EXISTS {table.Delayed}(
   Id uuid NOT NULL DEFAULT gen_random_uuid() PRIMARY KEY,
   Headers text NOT NULL,
   Body bytea,
   Due timestamptz NOT NULL
 ) WITH (fillfactor = 100);
+
+-- part: make_due
 CREATE INDEX IF NOT EXISTS {bare.Delayed_Due} ON {table.Delayed}(Due);
+
+-- part: make_subscriptions
 CREATE TABLE IF NOT EXISTS {schema.}"SubscriptionRouting"(
   QueueAddress varchar(200) NOT NULL,
   Endpoint varchar(200) NOT NULL,
   Topic varchar(200) NOT NULL,
   PRIMARY KEY (Endpoint, Topic)
 ) WITH (fillfactor = 100);
+
+-- part: make_received
 CREATE TABLE IF NOT EXISTS {table_received}(
   id           bigint NOT NULL,
   row_id       uuid NOT NULL,
@@ -122,8 +120,28 @@ CREATE TABLE IF NOT EXISTS {table_received}(
   autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_vacuum_insert_threshold = 10000,
   autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 2000
 );
+
+-- part: make_timed
 CREATE INDEX IF NOT EXISTS {bare_received_timed} ON {table_received}(available_at, id) WHERE {timed};
+
+-- part: make_dead
 CREATE INDEX IF NOT EXISTS {bare_received_dead} ON {table_received}(id) WHERE state = 4;
+
+-- name: migrate-1
+-- Seq is a bigint: with int4 a queue ends at its 2,147,483,647th message.
+CREATE TABLE IF NOT EXISTS {table}(
+  Id uuid NOT NULL PRIMARY KEY,
+  Expires timestamp,
+  Headers text NOT NULL,
+  Body bytea,
+  Seq bigserial NOT NULL UNIQUE
+);
+{make_delayed}
+{make_due}
+{make_subscriptions}
+{make_received}
+{make_timed}
+{make_dead}
 
 -- name: schema-exists
 SELECT 1;
@@ -383,6 +401,40 @@ SELECT coalesce((SELECT 0::bigint FROM {table} ORDER BY seq LIMIT 1),
                 (SELECT {left:n} FROM (
                    SELECT least((SELECT available_at FROM {table_received} WHERE {timed} ORDER BY available_at LIMIT 1),
                                 (SELECT {due_at:d} FROM {table.Delayed} AS d ORDER BY due LIMIT 1)) AS at) AS n), -1);
+
+-- part: seq_ends
+-- The sequence counts to 2^31 only.
+EXISTS (SELECT 1 FROM pg_sequence AS q
+        WHERE q.seqrelid = to_regclass(pg_get_serial_sequence({'table}, 'seq'))::oid AND q.seqmax < 4294967296)
+
+-- name: inspect
+-- What is wrong with the tables, and the SQL that repairs it.
+SELECT concat(t.what, ' ', t.name, ' is missing'), rtrim(t.sql, chr(10))
+FROM (VALUES ('the table', {'table.Delayed}, {'make_delayed}), ('the index', {'schema.} || quote_ident({name} || '.Delayed_Due'), {'make_due}),
+             ('the table', {'schema.} || '"SubscriptionRouting"', {'make_subscriptions}),
+             ('the table', {'table_received}, {'make_received}), ('the index', {'table_received_timed}, {'make_timed}),
+             ('the index', {'table_received_dead}, {'make_dead})) AS t(what, name, sql)
+WHERE to_regclass(t.name) IS NULL
+UNION ALL
+SELECT concat('the column ', c.name, ' of ', c.place, ' has the type ', format_type(a.atttypid, NULL), ' and not ', c.type,
+              CASE WHEN c.name = 'seq' THEN ': the queue ends at message 2147483647' END),
+  concat('ALTER TABLE ', c.place, ' ALTER COLUMN ', c.name, ' TYPE ', c.type, ';')
+FROM (VALUES ({'table}, 'id', 'uuid'), ({'table}, 'expires', 'timestamp without time zone'), ({'table}, 'headers', 'text'),
+             ({'table}, 'body', 'bytea'), ({'table}, 'seq', 'bigint'), ({'table.Delayed}, 'id', 'uuid'),
+             ({'table.Delayed}, 'headers', 'text'), ({'table.Delayed}, 'body', 'bytea'),
+             ({'table.Delayed}, 'due', 'timestamp with time zone')) AS c(place, name, type)
+JOIN pg_attribute AS a ON a.attrelid = to_regclass(c.place)::oid AND a.attname::text = c.name AND NOT a.attisdropped
+WHERE format_type(a.atttypid, NULL) <> c.type
+UNION ALL
+SELECT concat('the sequence of ', {'table}, ' ends at 2147483647'),
+  concat('ALTER SEQUENCE ', pg_get_serial_sequence({'table}, 'seq'), ' AS bigint;')
+WHERE {seq_ends}
+UNION ALL
+SELECT concat('no unique index of ', {'table}, ' is on ', c.name), concat('CREATE UNIQUE INDEX ON ', {'table}, '(', c.name, ');')
+FROM (VALUES ('id'), ('seq')) AS c(name)
+WHERE NOT EXISTS (
+  SELECT 1 FROM pg_index AS x JOIN pg_attribute AS a ON a.attrelid = x.indrelid AND a.attnum = x.indkey[0]
+  WHERE x.indrelid = to_regclass({'table})::oid AND x.indnatts = 1 AND x.indisunique AND x.indisvalid AND a.attname::text = c.name);
 
 -- name: return
 -- Dead messages go back to the queue, to their old places, where they do not expire any more.  One

@@ -59,3 +59,16 @@ SELECT {wherry_publish}(:topic::text, :body::bytea, :headers::pg_catalog.json,
   CASE WHEN :ttl::bigint OPERATOR(pg_catalog.>) 0
        THEN :ttl::bigint::double precision OPERATOR(pg_catalog.*) interval '1 millisecond' END,
   :correlation_id::text, :reply_to::text, :message_id::text);
+
+-- name: queues
+-- Tables that may be queues, by columns that no other has.
+SELECT CASE WHEN pg_catalog.pg_table_is_visible(c.oid) THEN pg_catalog.quote_ident(c.relname)
+            ELSE pg_catalog.concat(pg_catalog.quote_ident(c.relnamespace::regnamespace::text), '.', pg_catalog.quote_ident(c.relname)) END
+FROM pg_catalog.pg_class AS c
+WHERE c.relkind OPERATOR(pg_catalog.=) ANY (ARRAY['r', 'p']::"char"[]) AND NOT c.relispartition
+  AND (SELECT pg_catalog.count(*) FROM pg_catalog.pg_attribute AS a
+       WHERE a.attrelid OPERATOR(pg_catalog.=) c.oid AND NOT a.attisdropped
+         AND (a.attname OPERATOR(pg_catalog.=) ANY (ARRAY['id', 'headers', 'body']::pg_catalog.name[])
+              OR a.attname OPERATOR(pg_catalog.=) ANY (ARRAY['lease_token', 'seq']::pg_catalog.name[])))
+      OPERATOR(pg_catalog.>=) 4
+ORDER BY 1;

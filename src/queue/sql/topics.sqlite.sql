@@ -18,3 +18,6 @@ DELETE FROM wherry_subscription WHERE topic = :topic AND queue = :queue;
 -- name: subscriptions
 SELECT topic, queue FROM wherry_subscription
 WHERE :topic IS NULL OR topic = :topic ORDER BY topic, queue;
+
+-- name: queues
+SELECT name FROM wherry_schema WHERE model = 'queue' ORDER BY name;

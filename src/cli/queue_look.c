@@ -1,0 +1,209 @@
+#include "cli/queue_session.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "queue/queue.h"
+
+/* ---- inspect ---- */
+
+typedef struct inspection {
+	bool json;
+	int n;
+} inspection;
+
+static wherry_code print_finding(void *ctx, const char *what, const char *repair)
+{
+	inspection *i = ctx;
+	wh_buf line = WH_BUF_INIT(256 * 1024);
+
+	i->n++;
+	if (i->json) {
+		wh_buf_puts(&line, "{\"finding\":");
+		wh_buf_json(&line, what, strlen(what));
+		wh_put_text_field(&line, "repair", repair);
+		wh_buf_putc(&line, '}');
+	} else {
+		wh_buf_printf(&line, "-- %s\n%s\n", what, repair);
+	}
+	(void)puts(wh_buf_str(&line));
+	wh_buf_clear(&line);
+	return ferror(stdout) ? WHERRY_INTERRUPTED : WHERRY_OK;
+}
+
+static wh_exit run_inspect(wh_args *args)
+{
+	inspection i = {.json = wh_arg_on(args, "json")};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_queue_session s;
+	wh_exit status = wh_queue_session_open(&s, args);
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	if (wherry_queue_inspect(s.queue, print_finding, &i, &err) != WHERRY_OK)
+		status = wh_report(&err);
+	else if (i.n)
+		status = WH_EXIT_FAILED;
+	else if (!i.json)
+		(void)printf("queue '%s' lacks nothing\n", s.at.name);
+	wh_queue_session_close(&s);
+	return status;
+}
+
+static const wh_option json_only[] = {
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_queue_inspect_word = {
+	.name = "queue inspect",
+	.operands = "URL NAME",
+	.synopsis = "URL NAME [--json]",
+	.brief = "Check the tables of a queue, and print the SQL that repairs them",
+	.help = "It looks for indexes, triggers and constraints that are missing, and for columns "
+		"of a wrong type. Nothing is changed. If something is wrong, the exit status is "
+		"1, and the output is SQL that can be run.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry queue inspect sqlite:shop.db jobs\n"
+		"  wherry queue inspect postgres://shop@db/shop orders\n",
+	.options = json_only,
+	.plain = true,
+	.run = run_inspect,
+};
+
+/* ---- list ---- */
+
+enum { QUEUE, LAYOUT, READY, LEASED, WAITING, DEAD, COLUMNS };
+
+static wh_paint paint_dead(const char *n)
+{
+	return strcmp(n, "0") == 0 ? WH_PLAIN : WH_DANGER;
+}
+
+static const wh_table_column columns[COLUMNS] = {
+	[QUEUE] = {"QUEUE", 60, false, NULL},   [LAYOUT] = {"LAYOUT", 0, false, NULL},
+	[READY] = {"READY", 0, true, NULL},     [LEASED] = {"LEASED", 0, true, NULL},
+	[WAITING] = {"WAITING", 0, true, NULL}, [DEAD] = {"DEAD", 0, true, paint_dead},
+};
+
+typedef struct names {
+	char **all;
+	size_t n;
+} names;
+
+static wherry_code take_name(void *ctx, const wh_row *row, wherry_error *err)
+{
+	const char *name = wh_row_text(row, 0);
+	names *list = ctx;
+	char **grown = realloc(list->all, (list->n + 1) * sizeof(*grown));
+
+	if (!grown)
+		return wh_oom(err);
+	list->all = grown;
+	grown[list->n] = strdup(name ? name : "");
+	return grown[list->n++] ? WHERRY_OK : wh_oom(err);
+}
+
+/* Tables that may be queues; none where SQLite has no tables of Wherry's. */
+static wherry_code read_names(wherry_db *db, names *out, wherry_error *err)
+{
+	const wh_sql_names none = {
+		.dialect = db->driver->scheme, .table = "", .payload = ""};
+	const char *text = wh_sql_embedded("queue", "topics", db->driver->scheme);
+	wh_sql sql = {.n = 0};
+	wherry_code code = wh_sql_parse_as(text, &none, &sql, err);
+
+	if (code == WHERRY_OK)
+		code = wh_db_run(db, wh_sql_find(&sql, "queues"), NULL, 0, take_name, out,
+				 NULL, err);
+	wh_db_forget(db, &sql);
+	wh_sql_clear(&sql);
+	return code == WHERRY_NOTFOUND ? WHERRY_OK : code;
+}
+
+static void print_queue(wh_table *table, bool json, const char *name,
+			const wherry_queue_status *st)
+{
+	const int64_t counts[] = {st->ready, st->leased, st->waiting, st->dead};
+	wh_buf line = WH_BUF_INIT(64 * 1024);
+	char numbers[4][24];
+	const char *cells[COLUMNS] = {name,       st->layout, numbers[0],
+				      numbers[1], numbers[2], numbers[3]};
+
+	for (int i = 0; i < 4; i++)
+		(void)snprintf(numbers[i], sizeof(numbers[i]), "%" PRId64, counts[i]);
+	if (json) {
+		wh_buf_puts(&line, "{\"queue\":");
+		wh_buf_json(&line, name, strlen(name));
+		wh_put_text_field(&line, "layout", st->layout);
+		wh_buf_printf(&line,
+			      ",\"ready\":%s,\"leased\":%s,\"waiting\":%s,\"dead\":%s}",
+			      numbers[0], numbers[1], numbers[2], numbers[3]);
+		(void)puts(wh_buf_str(&line));
+	} else {
+		wh_table_add(table, cells);
+	}
+	wh_buf_clear(&line);
+}
+
+/* Passes over a table that is not a queue. */
+static wherry_code show(wherry_db *db, const char *name, wh_table *table, bool json,
+			wherry_error *err)
+{
+	wherry_queue *queue = NULL;
+	wherry_queue_status st;
+	wherry_code code = wherry_queue_open(db, name, &queue, err);
+
+	if (code == WHERRY_NOTFOUND || code == WHERRY_INVALID)
+		return WHERRY_OK;
+	if (code == WHERRY_OK)
+		code = wherry_queue_get_status(queue, &st, sizeof(st), err);
+	if (code == WHERRY_OK)
+		print_queue(table, json, name, &st);
+	wherry_queue_close(queue);
+	return code;
+}
+
+static wh_exit run_list(wh_args *args)
+{
+	bool json = wh_arg_on(args, "json");
+	wherry_error err = WHERRY_ERROR_INIT;
+	names list = {.n = 0};
+	wh_table table;
+	wh_place at;
+	wh_exit status = wh_place_open(&at, args);
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	wh_table_begin(&table, columns, COLUMNS);
+	if (read_names(at.db, &list, &err) != WHERRY_OK)
+		status = wh_report(&err);
+	for (size_t i = 0; i < list.n; i++) {
+		/* A queue that cannot be read hides no other. */
+		if (show(at.db, list.all[i], &table, json, &err) != WHERRY_OK)
+			status = wh_report(&err);
+		free(list.all[i]);
+	}
+	free(list.all);
+	if (!json)
+		wh_table_end(&table);
+	wh_place_close(&at);
+	return status;
+}
+
+const wh_command wh_queue_list_word = {
+	.name = "queue list",
+	.operands = "URL",
+	.synopsis = "URL [--json]",
+	.brief = "List the queues of a database",
+	.help = "Each queue is a row: its layout, and how many messages are ready, leased, waiting "
+		"and dead.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry queue list sqlite:shop.db\n",
+	.options = json_only,
+	.plain = true,
+	.run = run_list,
+};
