@@ -9,6 +9,7 @@
 
 #include <wherry/config.h>
 #include <wherry/db.h>
+#include <wherry/delayed.h>
 #include <wherry/error.h>
 #include <wherry/handlers.h>
 #include <wherry/inbox.h>

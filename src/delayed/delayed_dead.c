@@ -1,0 +1,192 @@
+/*
+ * Dead messages; and how many messages there are.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "delayed/delayed.h"
+
+enum { REVIVE_BATCH = 1000 };
+
+static wherry_code check(const wherry_delayed *delayed, int64_t id, wherry_error *err)
+{
+	if (!delayed || id < 0)
+		return wh_fail(err, WHERRY_INVALID,
+			       "no delayed queue, or an id below 0");
+	if (!delayed->own.bury)
+		return wh_store_cannot(&delayed->store,
+				       "which has no place for dead messages", err);
+	return WHERRY_OK;
+}
+
+static wherry_code take_counts(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wherry_delayed_status *out = ctx;
+	int64_t next = wh_row_int(row, 5);
+
+	(void)err;
+	out->due = wh_row_int(row, 0);
+	out->leased = wh_row_int(row, 1);
+	out->waiting = wh_row_int(row, 2);
+	out->dead = wh_row_int(row, 3);
+	out->oldest_due_us = wh_us(wh_row_int(row, 4));
+	out->next_us = next < 0 ? -1 : wh_us(next);
+	return WHERRY_OK;
+}
+
+wherry_code wherry_delayed_get_status(wherry_delayed *delayed, wherry_delayed_status *out,
+				      wherry_error *err)
+{
+	wh_error_clear(err);
+	wherry_delayed_status status = {.due = 0};
+	wherry_code code;
+
+	if (!delayed || !out)
+		return wh_fail(err, WHERRY_INVALID,
+			       "no delayed queue, or nowhere to count to");
+	const wh_param params[] = {wh_delayed_kind_param(delayed),
+				   wh_delayed_now_param(delayed)};
+
+	code = wh_db_run(delayed->store.db, delayed->own.count, params, 2, take_counts,
+			 &status, NULL, err);
+	if (code != WHERRY_OK)
+		return wh_delayed_failed(delayed, code, err);
+	status.schema_version = delayed->store.version;
+	(void)snprintf(status.layout, sizeof(status.layout), "%s",
+		       delayed->store.layout.name);
+	*out = status;
+	return WHERRY_OK;
+}
+
+wherry_code wherry_delayed_list_dead(wherry_delayed *delayed, int64_t after_id,
+				     int64_t limit, wherry_delayed_fn visit, void *ctx,
+				     wherry_error *err)
+{
+	wh_error_clear(err);
+	wh_delayed_batch batch = {.from = WH_DELAYED_BURIED};
+	wherry_code code = check(delayed, after_id, err);
+
+	if (code == WHERRY_OK && (!visit || limit < 0))
+		code = wh_fail(err, WHERRY_INVALID,
+			       "nobody who sees messages, or a limit below 0");
+	if (code != WHERRY_OK)
+		return code;
+	const wh_param params[] = {
+		wh_delayed_kind_param(delayed),
+		WH_INT_PARAM("after", after_id),
+		WH_INT_PARAM("limit", limit ? limit : INT64_MAX),
+	};
+
+	code = wh_db_run(delayed->store.db, delayed->own.list_dead, params, 3,
+			 wh_delayed_take, &batch, NULL, err);
+	code = wh_delayed_failed(delayed, code, err);
+	if (code == WHERRY_OK)
+		code = wh_delayed_visit(&batch, visit, ctx, err);
+	wh_delayed_batch_clear(&batch);
+	return code;
+}
+
+/* ---- requeue ---- */
+
+typedef struct reviving {
+	wherry_delayed *delayed;
+	int64_t id;
+	wh_delayed_ids done; /* of one batch */
+} reviving;
+
+static wherry_code revive_batch(void *ctx, wherry_error *err)
+{
+	reviving *r = ctx;
+	const wh_param params[] = {
+		wh_delayed_kind_param(r->delayed),
+		wh_delayed_now_param(r->delayed),
+		WH_INT_PARAM("id", r->id),
+		WH_INT_PARAM("limit", REVIVE_BATCH),
+	};
+	wh_store *store = &r->delayed->store;
+	wh_param ids;
+	wherry_code code;
+
+	r->done.n = 0;
+	code = wh_db_run(store->db, r->delayed->own.revive, params, 4, wh_delayed_take_id,
+			 &r->done, NULL, err);
+	if (code == WHERRY_OK && r->done.n) {
+		code = wh_store_ids(store, r->done.ids, r->done.n, &ids, err);
+		if (code == WHERRY_OK)
+			code = wh_db_run(store->db, r->delayed->own.delete_dead, &ids, 1,
+					 NULL, NULL, NULL, err);
+	}
+	return code;
+}
+
+static wherry_code stop_at_first(void *ctx, const wherry_delayed_message *msg)
+{
+	*(int64_t *)ctx = msg->id;
+	return WHERRY_OK;
+}
+
+/* A message was not revived: is it dead, or has its key another message? */
+static wherry_code say_why_not(wherry_delayed *delayed, int64_t id, wherry_error *err)
+{
+	int64_t found = 0;
+	wherry_code code = wherry_delayed_list_dead(delayed, id - 1, 1, stop_at_first,
+						    &found, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	if (found == id)
+		return wh_fail(err, WHERRY_DUPLICATE,
+			       "the key of dead message %" PRId64
+			       " has another message by now: drop that one first, or "
+			       "purge the dead one",
+			       id);
+	return wh_fail(err, WHERRY_NOTFOUND,
+		       "the delayed queue has no dead message %" PRId64, id);
+}
+
+wherry_code wherry_delayed_requeue(wherry_delayed *delayed, int64_t id, int64_t *out_n,
+				   wherry_error *err)
+{
+	wh_error_clear(err);
+	reviving r = {.delayed = delayed, .id = id, .done = {.n = 1}};
+	int64_t total = 0;
+	wherry_code code = check(delayed, id, err);
+
+	while (code == WHERRY_OK && r.done.n) {
+		code = wh_db_transact(delayed->store.db, revive_batch, &r, err);
+		code = wh_delayed_failed(delayed, code, err);
+		if (code == WHERRY_OK)
+			total += (int64_t)r.done.n;
+	}
+	free(r.done.ids);
+	if (code == WHERRY_OK && id && !total)
+		code = say_why_not(delayed, id, err);
+	if (code == WHERRY_OK && out_n)
+		*out_n = total;
+	return code;
+}
+
+wherry_code wherry_delayed_purge_dead(wherry_delayed *delayed, int64_t id, int64_t *out_n,
+				      wherry_error *err)
+{
+	wh_error_clear(err);
+	int64_t n = 0;
+	wherry_code code = check(delayed, id, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	const wh_param params[] = {wh_delayed_kind_param(delayed),
+				   WH_INT_PARAM("id", id)};
+
+	code = wh_db_run(delayed->store.db, delayed->own.purge_dead, params, 2, NULL,
+			 NULL, &n, err);
+	if (code != WHERRY_OK)
+		return wh_delayed_failed(delayed, code, err);
+	if (id && !n)
+		return wh_fail(err, WHERRY_NOTFOUND,
+			       "the delayed queue has no dead message %" PRId64, id);
+	if (out_n)
+		*out_n = n;
+	return code;
+}

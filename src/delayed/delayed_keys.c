@@ -1,0 +1,229 @@
+/*
+ * Messages by their keys: reading, listing and dropping them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "delayed/delayed.h"
+
+enum {
+	LAST_CHARACTER = 4, /* Bytes of U+10FFFF. */
+	END_MOST = LAST_CHARACTER * (WH_DELAYED_KEY_MOST + 1) + 1,
+	MATCH_PARAMS = 6
+};
+
+static wherry_code check(const wherry_delayed *delayed, const char *key,
+			 wherry_error *err)
+{
+	if (!delayed)
+		return wh_fail(err, WHERRY_INVALID, "no delayed queue");
+	return wh_delayed_check_key(key, err);
+}
+
+/* ---- one key ---- */
+
+wherry_code wherry_delayed_read(wherry_delayed *delayed, const char *key,
+				wherry_delayed_fn visit, void *ctx, bool *out_found,
+				wherry_error *err)
+{
+	wh_error_clear(err);
+	wh_delayed_batch batch = {.from = WH_DELAYED_READ};
+	wherry_code code = check(delayed, key, err);
+
+	if (code == WHERRY_OK && !visit)
+		code = wh_fail(err, WHERRY_INVALID, "nobody who sees the message");
+	if (code != WHERRY_OK)
+		return code;
+	const wh_param params[] = {
+		wh_delayed_kind_param(delayed),
+		wh_delayed_now_param(delayed),
+		WH_TEXT_PARAM("key", wh_view_of(key)),
+	};
+
+	code = wh_db_run(delayed->store.db, delayed->own.read, params, 3, wh_delayed_take,
+			 &batch, NULL, err);
+	code = wh_delayed_failed(delayed, code, err);
+	if (code == WHERRY_OK && out_found)
+		*out_found = batch.n > 0;
+	if (code == WHERRY_OK)
+		code = wh_delayed_visit(&batch, visit, ctx, err);
+	wh_delayed_batch_clear(&batch);
+	return code;
+}
+
+wherry_code wherry_delayed_contains(wherry_delayed *delayed, const char *key,
+				    bool *out_found, wherry_error *err)
+{
+	wh_error_clear(err);
+	int64_t n = 0;
+	wherry_code code = check(delayed, key, err);
+
+	if (code == WHERRY_OK && !out_found)
+		code = wh_fail(err, WHERRY_INVALID, "no place for the answer");
+	if (code != WHERRY_OK)
+		return code;
+	const wh_param params[] = {
+		wh_delayed_kind_param(delayed),
+		WH_TEXT_PARAM("key", wh_view_of(key)),
+	};
+
+	code = wh_store_ask(&delayed->store, delayed->own.contains, params, 2, &n, err);
+	if (code == WHERRY_OK)
+		*out_found = n > 0;
+	return code;
+}
+
+wherry_code wherry_delayed_drop_key(wherry_delayed *delayed, const char *key,
+				    bool *out_found, wherry_error *err)
+{
+	wh_error_clear(err);
+	int64_t n = 0;
+	wherry_code code = check(delayed, key, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	const wh_param params[] = {
+		wh_delayed_kind_param(delayed),
+		WH_TEXT_PARAM("key", wh_view_of(key)),
+	};
+
+	code = wh_db_run(delayed->store.db, delayed->own.drop_key, params, 2, NULL, NULL,
+			 &n, err);
+	code = wh_delayed_failed(delayed, code, err);
+	if (code == WHERRY_OK && out_found)
+		*out_found = n > 0;
+	return code;
+}
+
+/* ---- many keys ---- */
+
+/* A filter as parameters. */
+typedef struct matching {
+	char prefix_end[END_MOST], except_end[END_MOST];
+	wh_param params[MATCH_PARAMS];
+} matching;
+
+/* Keys that begin with a prefix are all below this text, byte for byte: no key has more characters
+ * behind the prefix, and none a higher one. */
+static void put_end(const char *prefix, char out[END_MOST])
+{
+	static const char last[] = "\xf4\x8f\xbf\xbf";
+	size_t len = strlen(prefix);
+
+	memcpy(out, prefix, len);
+	for (; len + LAST_CHARACTER < END_MOST; len += LAST_CHARACTER)
+		memcpy(out + len, last, LAST_CHARACTER);
+	out[len] = 0;
+}
+
+static wherry_code match(const wherry_delayed *delayed,
+			 const wherry_delayed_filter *filter, matching *out,
+			 wherry_error *err)
+{
+	const char *prefix = filter->prefix ? filter->prefix : "";
+	const char *except = filter->except ? filter->except : "";
+	const wh_field fields[] = {
+		{"prefix", prefix, 4 * WH_DELAYED_KEY_MOST},
+		{"except", except, 4 * WH_DELAYED_KEY_MOST},
+		{"after", filter->after, 4 * WH_DELAYED_KEY_MOST},
+	};
+	wherry_code code = wh_fields_check(fields, 3, err);
+
+	if (code == WHERRY_OK && filter->limit < 0)
+		code = wh_fail(err, WHERRY_INVALID, "a limit is not negative");
+	if (code != WHERRY_OK)
+		return code;
+	put_end(prefix, out->prefix_end);
+	if (*except)
+		put_end(except, out->except_end);
+	else
+		*out->except_end = 0; /* no key is from "" up to "" */
+	out->params[0] = wh_delayed_kind_param(delayed);
+	out->params[1] = WH_TEXT_PARAM("prefix", wh_view_of(prefix));
+	out->params[2] = WH_TEXT_PARAM("prefix_end", wh_view_of(out->prefix_end));
+	out->params[3] = WH_TEXT_PARAM("except", wh_view_of(except));
+	out->params[4] = WH_TEXT_PARAM("except_end", wh_view_of(out->except_end));
+	out->params[5] = WH_INT_PARAM("untouched", filter->untouched);
+	return WHERRY_OK;
+}
+
+wherry_code wherry_delayed_list(wherry_delayed *delayed,
+				const wherry_delayed_filter *filter,
+				wherry_delayed_fn visit, void *ctx, wherry_error *err)
+{
+	wh_error_clear(err);
+	static const wherry_delayed_filter all = {.prefix = NULL};
+	wh_delayed_batch batch = {.from = WH_DELAYED_READ};
+	wh_param params[MATCH_PARAMS + 3];
+	matching m;
+	wherry_code code;
+
+	if (!delayed || !visit)
+		return wh_fail(err, WHERRY_INVALID,
+			       "no delayed queue to list, or nobody who sees messages");
+	filter = filter ? filter : &all;
+	code = match(delayed, filter, &m, err);
+	if (code != WHERRY_OK)
+		return code;
+	memcpy(params, m.params, sizeof(m.params));
+	params[MATCH_PARAMS] = wh_delayed_now_param(delayed);
+	params[MATCH_PARAMS + 1] =
+		WH_TEXT_PARAM("after", wh_view_of(filter->after ? filter->after : ""));
+	params[MATCH_PARAMS + 2] =
+		WH_INT_PARAM("limit", filter->limit ? filter->limit : INT64_MAX);
+	code = wh_db_run(delayed->store.db, delayed->own.list, params, MATCH_PARAMS + 3,
+			 wh_delayed_take, &batch, NULL, err);
+	code = wh_delayed_failed(delayed, code, err);
+	if (code == WHERRY_OK)
+		code = wh_delayed_visit(&batch, visit, ctx, err);
+	wh_delayed_batch_clear(&batch);
+	return code;
+}
+
+static wherry_code drop(wherry_delayed *delayed, const wh_stmt *stmt,
+			const wh_param *params, size_t n_params, int64_t *out_n,
+			wherry_error *err)
+{
+	int64_t n = 0;
+	wherry_code code = wh_db_run(delayed->store.db, stmt, params, n_params, NULL,
+				     NULL, &n, err);
+
+	code = wh_delayed_failed(delayed, code, err);
+	if (code == WHERRY_OK && out_n)
+		*out_n = n;
+	return code;
+}
+
+wherry_code wherry_delayed_drop_many(wherry_delayed *delayed,
+				     const wherry_delayed_filter *filter, int64_t *out_n,
+				     wherry_error *err)
+{
+	wh_error_clear(err);
+	matching m;
+	wherry_code code;
+
+	if (!delayed || !filter || !filter->prefix || !*filter->prefix)
+		return wh_fail(err, WHERRY_INVALID,
+			       "no delayed queue, or no prefix of the keys to drop: "
+			       "wherry_delayed_drop_all() drops all messages");
+	code = match(delayed, filter, &m, err);
+	return code == WHERRY_OK ? drop(delayed, delayed->own.drop_keys, m.params,
+					MATCH_PARAMS, out_n, err)
+				 : code;
+}
+
+wherry_code wherry_delayed_drop_all(wherry_delayed *delayed, const char *confirm,
+				    int64_t *out_n, wherry_error *err)
+{
+	wh_error_clear(err);
+	if (!delayed)
+		return wh_fail(err, WHERRY_INVALID, "no delayed queue");
+	if (!confirm || strcmp(confirm, WHERRY_DELAYED_DROP_ALL) != 0)
+		return wh_fail(err, WHERRY_INVALID,
+			       "dropping all messages of a delayed queue needs the text \"%s\"",
+			       WHERRY_DELAYED_DROP_ALL);
+	const wh_param kind = wh_delayed_kind_param(delayed);
+
+	return drop(delayed, delayed->own.drop_all, &kind, 1, out_n, err);
+}

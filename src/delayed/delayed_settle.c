@@ -1,0 +1,394 @@
+/*
+ * What becomes of messages that were polled or read.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "delayed/delayed.h"
+
+enum { PARAMS_MOST = 6, DIGITS_MOST = 18 };
+
+/* What a token says. */
+typedef struct receipt {
+	int64_t id, version;
+	const char *lock; /* Of the lease; NULL: the message was read. */
+	bool done;
+} receipt;
+
+/* How messages are settled. */
+typedef struct settling {
+	wherry_delayed *delayed;
+	const wh_stmt *stmt; /* Of leased ones; NULL: they become dead. */
+	wh_param more[3];    /* Its parameters beside kind, ids and token. */
+	size_t n_more;
+	const char *reason; /* Of those that become dead. */
+	receipt *receipts;
+	size_t n;
+	int64_t *ids; /* Room for n. */
+} settling;
+
+/* ---- tokens ---- */
+
+static bool take_number(const char **at, int64_t *out)
+{
+	int digits = 0;
+
+	for (*out = 0; **at >= '0' && **at <= '9'; ++*at, digits++) {
+		if (digits == DIGITS_MOST)
+			return false;
+		*out = *out * 10 + (**at - '0');
+	}
+	return digits > 0;
+}
+
+static wherry_code parse(const char *token, receipt *out, wherry_error *err)
+{
+	const char *at = token ? token : "";
+	bool good = take_number(&at, &out->id) && *at++ == '.' &&
+		    take_number(&at, &out->version);
+
+	out->lock = good && *at == '.' ? ++at : NULL;
+	if (out->lock) {
+		size_t len = strspn(at, "0123456789abcdefghijklmnopqrstuvwxyz"
+					"ABCDEFGHIJKLMNOPQRSTUVWXYZ-");
+
+		good = len > 0 && len <= WH_UUID_LEN;
+		at += len;
+	}
+	if (good && !*at)
+		return WHERRY_OK;
+	return wh_fail(err, WHERRY_INVALID,
+		       "'%.80s' is no token: give the one that came with the message",
+		       token ? token : "");
+}
+
+static wherry_code parse_all(settling *s, const char *const *tokens, bool leased,
+			     wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	for (size_t i = 0; code == WHERRY_OK && i < s->n; i++) {
+		code = parse(tokens[i], &s->receipts[i], err);
+		if (code == WHERRY_OK && leased && !s->receipts[i].lock)
+			code = wh_fail(err, WHERRY_INVALID,
+				       "the message of token '%.80s' was read and not "
+				       "polled: it can only be acknowledged",
+				       tokens[i]);
+	}
+	return code;
+}
+
+/* ---- lists of ids ---- */
+
+static int compare_ids(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+wherry_code wh_delayed_take_id(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_delayed_ids *list = ctx;
+
+	if (list->n == list->cap) {
+		size_t cap = list->cap ? 2 * list->cap : 16;
+		int64_t *grown = realloc(list->ids, cap * sizeof(*grown));
+
+		if (!grown)
+			return wh_oom(err);
+		list->ids = grown;
+		list->cap = cap;
+	}
+	list->ids[list->n++] = wh_row_int(row, 0);
+	return WHERRY_OK;
+}
+
+/* ---- settling those of one lease ---- */
+
+static wherry_code run(wherry_delayed *delayed, const wh_stmt *stmt, const char *lock,
+		       const int64_t *ids, size_t n, const wh_param *more, size_t n_more,
+		       wh_delayed_ids *done, wherry_error *err)
+{
+	wh_param params[PARAMS_MOST] = {wh_delayed_kind_param(delayed)};
+	wherry_code code = wh_store_ids(&delayed->store, ids, n, &params[1], err);
+
+	if (code != WHERRY_OK)
+		return code;
+	params[2] = WH_TEXT_PARAM("token", wh_view_of(lock));
+	if (n_more)
+		memcpy(&params[3], more, n_more * sizeof(*more));
+	return wh_db_run(delayed->store.db, stmt, params, 3 + n_more, wh_delayed_take_id,
+			 done, NULL, err);
+}
+
+/* Copies that are made, and messages that then go. */
+typedef struct burying {
+	wherry_delayed *delayed;
+	const char *lock;
+	const int64_t *ids;
+	size_t n;
+	wh_param more[3];
+	wh_delayed_ids *done;
+} burying;
+
+static wherry_code bury(void *ctx, wherry_error *err)
+{
+	burying *b = ctx;
+	wh_delayed_ids gone = {.n = 0};
+	wherry_code code;
+
+	b->done->n = 0;
+	code = run(b->delayed, b->delayed->own.bury, b->lock, b->ids, b->n, b->more, 3,
+		   b->done, err);
+	if (code == WHERRY_OK && b->done->n)
+		code = run(b->delayed, b->delayed->own.ack, b->lock, b->done->ids,
+			   b->done->n, NULL, 0, &gone, err);
+	free(gone.ids);
+	return code;
+}
+
+wherry_code wh_delayed_bury(wherry_delayed *delayed, const char *lock, const int64_t *ids,
+			    size_t n, int64_t back, const char *error,
+			    wh_delayed_ids *done, wherry_error *err)
+{
+	burying b = {delayed,
+		     lock,
+		     ids,
+		     n,
+		     {wh_delayed_now_param(delayed), WH_INT_PARAM("back", back),
+		      wh_delayed_error_param(error)},
+		     done};
+
+	return wh_db_transact(delayed->store.db, bury, &b, err);
+}
+
+/* Settle all under the lock of the receipt at that place. */
+static wherry_code settle_lease(settling *s, size_t place, wh_delayed_ids *done,
+				wherry_error *err)
+{
+	const char *lock = s->receipts[place].lock;
+	size_t n = 0;
+	wherry_code code;
+
+	for (size_t i = place; i < s->n; i++)
+		if (s->receipts[i].lock && strcmp(s->receipts[i].lock, lock) == 0)
+			s->ids[n++] = s->receipts[i].id;
+	done->n = 0;
+	code = s->stmt ? run(s->delayed, s->stmt, lock, s->ids, n, s->more, s->n_more,
+			     done, err)
+		       : wh_delayed_bury(s->delayed, lock, s->ids, n, 0, s->reason, done,
+					 err);
+	if (code != WHERRY_OK || !done->n)
+		return code;
+	qsort(done->ids, done->n, sizeof(*done->ids), compare_ids);
+	for (size_t i = place; i < s->n; i++) {
+		receipt *r = &s->receipts[i];
+
+		if (r->lock && strcmp(r->lock, lock) == 0)
+			r->done = bsearch(&r->id, done->ids, done->n, sizeof(r->id),
+					  compare_ids) != NULL;
+	}
+	return code;
+}
+
+static wherry_code settle_read(settling *s, receipt *r, wh_delayed_ids *done,
+			       wherry_error *err)
+{
+	const wh_param params[] = {
+		wh_delayed_kind_param(s->delayed),
+		WH_INT_PARAM("id", r->id),
+		WH_INT_PARAM("version", r->version),
+	};
+	wherry_code code;
+
+	done->n = 0;
+	code = wh_db_run(s->delayed->store.db, s->delayed->own.ack_read, params, 3,
+			 wh_delayed_take_id, done, NULL, err);
+	r->done = code == WHERRY_OK && done->n;
+	return code;
+}
+
+/* Is it the first receipt of its lease? */
+static bool begins_lease(const settling *s, size_t place)
+{
+	for (size_t i = 0; i < place; i++)
+		if (s->receipts[i].lock &&
+		    strcmp(s->receipts[i].lock, s->receipts[place].lock) == 0)
+			return false;
+	return true;
+}
+
+static wherry_code settle_all(void *ctx, wherry_error *err)
+{
+	settling *s = ctx;
+	wh_delayed_ids done = {.n = 0};
+	wherry_code code = WHERRY_OK;
+
+	for (size_t i = 0; code == WHERRY_OK && i < s->n; i++) {
+		if (!s->receipts[i].lock)
+			code = settle_read(s, &s->receipts[i], &done, err);
+		else if (begins_lease(s, i))
+			code = settle_lease(s, i, &done, err);
+	}
+	free(done.ids);
+	return code;
+}
+
+/* ---- why messages were not settled ---- */
+
+/* A message that is there in another version has been superseded. */
+static wherry_code take_version(void *ctx, const wh_row *row, wherry_error *err)
+{
+	int64_t id = wh_row_int(row, 0), version = wh_row_int(row, 1);
+	settling *s = ctx;
+
+	(void)err;
+	for (size_t i = 0; i < s->n; i++)
+		if (s->receipts[i].id == id && s->receipts[i].version != version)
+			s->receipts[i].version = -1;
+	return WHERRY_OK;
+}
+
+static wherry_code look_for_others(settling *s, wherry_error *err)
+{
+	wh_param params[] = {wh_delayed_kind_param(s->delayed), {.name = "ids"}};
+	size_t n = 0;
+	wherry_code code;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (!s->receipts[i].done)
+			s->ids[n++] = s->receipts[i].id;
+	if (!n)
+		return WHERRY_OK;
+	code = wh_store_ids(&s->delayed->store, s->ids, n, &params[1], err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(s->delayed->store.db, s->delayed->own.versions, params,
+				 2, take_version, s, NULL, err);
+	return code;
+}
+
+/* ---- the calls ---- */
+
+/* Is it one statement? */
+static bool is_one(const settling *s)
+{
+	for (size_t i = 1; i < s->n; i++)
+		if (!s->receipts[i].lock || begins_lease(s, i))
+			return false;
+	return true;
+}
+
+static wherry_code settle(settling *s, const char *const *tokens, bool leased,
+			  wherry_ack_outcome *out, wherry_error *err)
+{
+	wherry_code code;
+
+	s->receipts = calloc(s->n, sizeof(*s->receipts));
+	s->ids = calloc(s->n, sizeof(*s->ids));
+	code = s->receipts && s->ids ? parse_all(s, tokens, leased, err) : wh_oom(err);
+	if (code == WHERRY_OK)
+		code = is_one(s) ? settle_all(s, err)
+				 : wh_db_transact(s->delayed->store.db, settle_all, s,
+						  err);
+	if (code == WHERRY_OK)
+		code = look_for_others(s, err);
+	code = wh_delayed_failed(s->delayed, code, err);
+	for (size_t i = 0; code == WHERRY_OK && i < s->n; i++) {
+		const receipt *r = &s->receipts[i];
+
+		out[i] = r->done	     ? WHERRY_ACKNOWLEDGED
+			 : r->version == -1 ? WHERRY_SUPERSEDED
+					    : WHERRY_LEASE_LOST;
+	}
+	free(s->receipts);
+	free(s->ids);
+	return code;
+}
+
+static wherry_code check(const wherry_delayed *delayed, const char *const *tokens,
+			 size_t n, const wherry_ack_outcome *out, wherry_error *err)
+{
+	if (!delayed || (n && (!tokens || !out)))
+		return wh_fail(err, WHERRY_INVALID,
+			       "no delayed queue, no tokens, or no place for what "
+			       "becomes of the messages");
+	return WHERRY_OK;
+}
+
+wherry_code wherry_delayed_ack(wherry_delayed *delayed, const char *const *tokens,
+			       size_t n, wherry_ack_outcome *out, wherry_error *err)
+{
+	wh_error_clear(err);
+	wherry_code code = check(delayed, tokens, n, out, err);
+
+	if (code != WHERRY_OK || !n)
+		return code;
+	settling s = {.delayed = delayed, .stmt = delayed->own.ack, .n = n};
+
+	return settle(&s, tokens, false, out, err);
+}
+
+wherry_code wherry_delayed_nack(wherry_delayed *delayed, const char *const *tokens,
+				size_t n, int64_t delay_us, const char *error,
+				wherry_ack_outcome *out, wherry_error *err)
+{
+	wh_error_clear(err);
+	wherry_code code = check(delayed, tokens, n, out, err);
+
+	if (code == WHERRY_OK && delay_us < 0)
+		code = wh_fail(err, WHERRY_INVALID, "delay_us is not negative");
+	if (code != WHERRY_OK || !n)
+		return code;
+	settling s = {
+		.delayed = delayed,
+		.stmt = delayed->own.nack,
+		.more = {wh_delayed_now_param(delayed),
+			 WH_INT_PARAM("delay", wh_ms(delay_us)),
+			 wh_delayed_error_param(error)},
+		.n_more = 3,
+		.n = n,
+	};
+
+	return settle(&s, tokens, true, out, err);
+}
+
+wherry_code wherry_delayed_extend(wherry_delayed *delayed, const char *const *tokens,
+				  size_t n, int64_t lease_us, wherry_ack_outcome *out,
+				  wherry_error *err)
+{
+	wh_error_clear(err);
+	wherry_code code = check(delayed, tokens, n, out, err);
+
+	if (code == WHERRY_OK && lease_us <= 0)
+		code = wh_fail(err, WHERRY_INVALID, "a lease needs a time above 0");
+	if (code != WHERRY_OK || !n)
+		return code;
+	settling s = {
+		.delayed = delayed,
+		.stmt = delayed->own.extend_lease,
+		.more = {wh_delayed_now_param(delayed),
+			 WH_INT_PARAM("lasts", wh_ms(lease_us))},
+		.n_more = 2,
+		.n = n,
+	};
+
+	return settle(&s, tokens, true, out, err);
+}
+
+wherry_code wherry_delayed_dead_letter(wherry_delayed *delayed, const char *const *tokens,
+				       size_t n, const char *reason,
+				       wherry_ack_outcome *out, wherry_error *err)
+{
+	wh_error_clear(err);
+	wherry_code code = check(delayed, tokens, n, out, err);
+
+	if (code == WHERRY_OK && !delayed->own.bury)
+		code = wh_store_cannot(&delayed->store,
+				       "which has no place for dead messages", err);
+	if (code != WHERRY_OK || !n)
+		return code;
+	settling s = {.delayed = delayed, .reason = reason ? reason : "", .n = n};
+
+	return settle(&s, tokens, true, out, err);
+}

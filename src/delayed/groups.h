@@ -1,0 +1,66 @@
+/*
+ * Statements that only a delayed queue has; see store/groups.h, whose rules hold here as well.
+ */
+#ifndef WH_DELAYED_GROUPS_H
+#define WH_DELAYED_GROUPS_H
+
+#include "store/groups.h"
+
+/* clang-format off */
+
+#define WH_DELAYED_OFFER(X) \
+	X(offer, "offer", "kind now key body at delay") \
+	X(offer_absent, "offer-absent", "kind now key body at delay")
+
+/* Many messages are one statement.  "messages": a JSON array of objects. */
+#define WH_DELAYED_OFFER_MANY(X) \
+	X(offer_many, "offer-many", "kind now messages") \
+	X(offer_many_absent, "offer-many-absent", "kind now messages")
+
+#define WH_DELAYED_POLL(X) \
+	X(poll, "poll", "kind now limit token lasts") \
+	X(next_due, "next-due", "kind now")
+
+/* What becomes of messages that are leased; each returns the ids that it settled. */
+#define WH_DELAYED_SETTLE(X) \
+	X(ack, "ack", "kind ids token") \
+	X(ack_read, "ack-read", "kind id version") \
+	X(nack, "nack", "kind ids token now delay error") \
+	X(extend_lease, "extend-lease", "kind ids token now lasts") \
+	X(versions, "versions", "kind ids")
+
+#define WH_DELAYED_KEYS(X) \
+	X(read, "read", "kind now key") \
+	X(contains, "contains", "kind key") \
+	X(drop_key, "drop-key", "kind key")
+
+#define WH_DELAYED_FILTER_GIVEN "kind prefix prefix_end except except_end untouched"
+
+#define WH_DELAYED_MANY_KEYS(X) \
+	X(drop_keys, "drop-keys", WH_DELAYED_FILTER_GIVEN) \
+	X(drop_all, "drop-all", "kind") \
+	X(list, "list", WH_DELAYED_FILTER_GIVEN " now after limit") \
+	X(count, "count", "kind now")
+
+/* There is a place for dead messages. */
+#define WH_DELAYED_DEAD(X) \
+	X(bury, "bury", "kind ids token now back error") \
+	X(list_dead, "list-dead", "kind after limit") \
+	X(revive, "revive", "kind now id limit") \
+	X(delete_dead, "delete-dead", "ids") \
+	X(purge_dead, "purge-dead", "kind id")
+
+#define WH_DELAYED_GROUPS(G) \
+	G(offer, WH_DELAYED_OFFER) G(offer_many, WH_DELAYED_OFFER_MANY) G(poll, WH_DELAYED_POLL) \
+	G(settle, WH_DELAYED_SETTLE) G(keys, WH_DELAYED_KEYS) G(many_keys, WH_DELAYED_MANY_KEYS) \
+	G(dead, WH_DELAYED_DEAD)
+
+/* clang-format on */
+
+typedef struct wh_delayed_stmts {
+	WH_DELAYED_GROUPS(WH_GROUP_FIELDS)
+} wh_delayed_stmts;
+
+extern const wh_group wh_delayed_groups[];
+
+#endif

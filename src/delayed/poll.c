@@ -1,0 +1,256 @@
+/*
+ * Polling messages, and the messages that were read.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "delayed/delayed.h"
+
+enum {
+	LIMIT_MOST = 10000,
+	LEASE_STANDARD_US = 30000000, /* 30 s */
+	TOKEN_LEN = 80                /* Of "ID.VERSION.LOCK". */
+};
+
+/* ---- messages that were read ---- */
+
+static const char *copy(wh_delayed_batch *batch, wh_view text, bool *failed)
+{
+	char *made = text.ptr ? wh_arena_copy(&batch->arena, text.ptr, text.len) : NULL;
+
+	*failed = *failed || (text.ptr && !made);
+	return made;
+}
+
+static const char *make_token(wh_delayed_batch *batch, const wh_row *row, bool *failed)
+{
+	const char *lock = wh_row_text(row, WH_DELAYED_TOKEN);
+	bool leased = batch->from == WH_DELAYED_POLLED && lock;
+	char text[TOKEN_LEN];
+
+	if (batch->from == WH_DELAYED_BURIED)
+		return NULL;
+	(void)snprintf(text, sizeof(text), "%" PRId64 ".%" PRId64 "%s%.36s",
+		       wh_row_int(row, WH_DELAYED_ID),
+		       wh_row_int(row, WH_DELAYED_CREATED_AT), leased ? "." : "",
+		       leased ? lock : "");
+	return copy(batch, wh_view_of(text), failed);
+}
+
+static bool make_room(wh_delayed_batch *batch)
+{
+	size_t cap = batch->cap ? 2 * batch->cap : 16;
+	wh_delayed_item *grown;
+
+	if (batch->n < batch->cap)
+		return true;
+	grown = realloc(batch->items, cap * sizeof(*grown));
+	if (!grown)
+		return false;
+	batch->items = grown;
+	batch->cap = cap;
+	return true;
+}
+
+wherry_code wh_delayed_take(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_delayed_batch *batch = ctx;
+	wh_view body = wh_row_bytes(row, WH_DELAYED_BODY);
+	int64_t offered = wh_row_int(row, WH_DELAYED_OFFERED_AT);
+	int64_t scheduled = wh_row_int(row, WH_DELAYED_SCHEDULED_AT);
+	int64_t due = wh_row_int(row, WH_DELAYED_DUE_AT);
+	int64_t attempts = wh_row_int(row, WH_DELAYED_ATTEMPTS);
+	bool polled = batch->from == WH_DELAYED_POLLED, failed = false;
+	const wherry_delayed_message m = {
+		.size = sizeof(m),
+		.key = copy(batch, wh_row_bytes(row, WH_DELAYED_KEY), &failed),
+		.body = copy(batch, body, &failed),
+		.body_len = body.len,
+		.at_us = wh_us(offered),
+		.id = wh_row_int(row, WH_DELAYED_ID),
+		.created_at_us = wh_us(wh_row_int(row, WH_DELAYED_CREATED_AT)),
+		.available_at_us = wh_us(scheduled),
+		.attempts = wh_clamp32(attempts),
+		.redelivery = polled ? attempts > 1 || due > offered : attempts > 0,
+		.state = (wherry_state)wh_row_int(row, WH_DELAYED_STATE),
+		.token = make_token(batch, row, &failed),
+		.last_error =
+			copy(batch, wh_row_bytes(row, WH_DELAYED_LAST_ERROR), &failed),
+	};
+	wherry_code code = wh_row_check(row, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	if (failed || !make_room(batch))
+		return wh_oom(err);
+	batch->items[batch->n++] = (wh_delayed_item){m, due};
+	return WHERRY_OK;
+}
+
+wherry_code wh_delayed_visit(const wh_delayed_batch *batch, wherry_delayed_fn visit,
+			     void *ctx, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	for (size_t i = 0; code == WHERRY_OK && i < batch->n; i++)
+		code = visit(ctx, &batch->items[i].message);
+	return code == WHERRY_OK ? code
+				 : wh_fail(err, code, "stopped by the caller's function");
+}
+
+void wh_delayed_batch_clear(wh_delayed_batch *batch)
+{
+	wh_arena_clear(&batch->arena);
+	free(batch->items);
+	*batch = (wh_delayed_batch){.items = NULL};
+}
+
+/* ---- polling ---- */
+
+typedef struct polling {
+	wherry_delayed *delayed;
+	wherry_poll_options options;
+	char lock[WH_UUID_LEN + 1];
+	wh_delayed_batch batch;
+} polling;
+
+/* A statement returns rows in any order. */
+static int compare_times(const void *a, const void *b)
+{
+	const wh_delayed_item *x = a, *y = b;
+
+	if (x->due_ms != y->due_ms)
+		return x->due_ms < y->due_ms ? -1 : 1;
+	return x->message.id < y->message.id ? -1 : x->message.id > y->message.id;
+}
+
+static wherry_code lease(polling *p, wherry_error *err)
+{
+	const wh_param params[] = {
+		wh_delayed_kind_param(p->delayed),
+		wh_delayed_now_param(p->delayed),
+		WH_INT_PARAM("limit", p->options.limit - (int64_t)p->batch.n),
+		WH_TEXT_PARAM("token", wh_view_of(p->lock)),
+		WH_INT_PARAM("lasts", wh_ms(p->options.lease_us)),
+	};
+
+	return wh_db_run(p->delayed->store.db, p->delayed->own.poll, params, 5,
+			 wh_delayed_take, &p->batch, NULL, err);
+}
+
+/* Messages that had all their attempts become dead instead.  *out_any: there were some. */
+static wherry_code bury_exhausted(polling *p, bool *out_any, wherry_error *err)
+{
+	wh_delayed_batch *batch = &p->batch;
+	wh_delayed_ids done = {.n = 0};
+	size_t kept = 0, n = 0;
+	int64_t *ids = malloc((batch->n ? batch->n : 1) * sizeof(*ids));
+	wherry_code code = WHERRY_OK;
+
+	*out_any = false;
+	if (!ids)
+		return wh_oom(err);
+	for (size_t i = 0; i < batch->n; i++) {
+		const wherry_delayed_message *m = &batch->items[i].message;
+
+		if (m->attempts > p->options.max_attempts)
+			ids[n++] = m->id;
+		else
+			batch->items[kept++] = batch->items[i];
+	}
+	if (n)
+		code = wh_delayed_bury(p->delayed, p->lock, ids, n, 1, NULL, &done, err);
+	if (code == WHERRY_OK) {
+		batch->n = kept;
+		*out_any = n > 0;
+	}
+	free(done.ids);
+	free(ids);
+	return code;
+}
+
+static wherry_code poll_all(void *ctx, wherry_error *err)
+{
+	polling *p = ctx;
+	bool again = true;
+	wherry_code code = WHERRY_OK;
+
+	while (code == WHERRY_OK && again && (int64_t)p->batch.n < p->options.limit) {
+		again = false;
+		code = lease(p, err);
+		if (code == WHERRY_OK && p->options.max_attempts)
+			code = bury_exhausted(p, &again, err);
+	}
+	return code;
+}
+
+static wherry_code check(const wherry_delayed *delayed, wherry_poll_options *options,
+			 wherry_error *err)
+{
+	if (!options->limit)
+		options->limit = 1;
+	if (!options->lease_us)
+		options->lease_us = LEASE_STANDARD_US;
+	if (options->limit < 1 || options->limit > LIMIT_MOST || options->lease_us < 0 ||
+	    options->max_attempts < 0)
+		return wh_fail(err, WHERRY_INVALID,
+			       "a poll takes 1 to %d messages, and no negative lease or "
+			       "number of attempts",
+			       LIMIT_MOST);
+	if (options->max_attempts && !delayed->own.bury)
+		return wh_store_cannot(&delayed->store,
+				       "which has no place for dead messages: poll "
+				       "without a maximum of attempts",
+				       err);
+	return WHERRY_OK;
+}
+
+/* A poll that is repeated after it failed has the same token. */
+static void make_lock(polling *p)
+{
+	char *next = p->delayed->next_token;
+
+	if (!*next)
+		wh_uuid7_now(p->delayed->store.db->env, next);
+	memcpy(p->lock, next, sizeof(p->lock));
+}
+
+wherry_code wherry_delayed_poll(wherry_delayed *delayed,
+				const wherry_poll_options *options,
+				wherry_delayed_fn visit, void *ctx, int64_t *out_n,
+				wherry_error *err)
+{
+	wh_error_clear(err);
+	polling p = {.delayed = delayed};
+	wherry_code code;
+
+	if (!delayed || !visit)
+		return wh_fail(err, WHERRY_INVALID,
+			       "no delayed queue to poll, or nobody who sees messages");
+	if (options)
+		p.options = *options;
+	code = check(delayed, &p.options, err);
+	if (code != WHERRY_OK)
+		return code;
+	make_lock(&p);
+	/* As of wherry_queue_receive(): on a server one statement is enough, since messages that
+	 * a poll leased before it failed are polled again once the lease ends. */
+	code = delayed->store.db->driver->failure_spreads
+		       ? poll_all(&p, err)
+		       : wh_db_transact(delayed->store.db, poll_all, &p, err);
+	code = wh_delayed_failed(delayed, code, err);
+	if (code == WHERRY_OK) {
+		delayed->store.found += (int64_t)p.batch.n;
+		*delayed->next_token = 0;
+		if (p.batch.n)
+			qsort(p.batch.items, p.batch.n, sizeof(*p.batch.items),
+			      compare_times);
+		if (out_n)
+			*out_n = (int64_t)p.batch.n;
+		code = wh_delayed_visit(&p.batch, visit, ctx, err);
+	}
+	wh_delayed_batch_clear(&p.batch);
+	return code;
+}

@@ -1,0 +1,225 @@
+-- layout: name=native ids=integer columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,attempts,updates archive=
+--
+-- Delayed queues on SQLite.  Times are Unix milliseconds: of the database's clock, or of the
+-- caller's, in :now.
+--
+-- The first eight columns are those of the JVM library DelayedQueue, which can work on the table
+-- as well.  "scheduledAtInitially" is the time that was offered.  "scheduledAt" is when the message
+-- can be polled next: a poll moves it to the end of the lease.  "lockUuid" is the lease's token,
+-- NULL after an offer.  "createdAt" grows with each offer that changes the message: it is its
+-- version.
+
+-- include: sqlite.sql
+
+-- part: at_now
+-- A sum has no affinity: see the part "now".
+(coalesce(:now, (SELECT ms FROM wherry_clock)) + 0)
+
+-- part: until
+-- When a lease of that length ends.
+min({at_now} + min(:lasts, 3153600000000), 253402300799999)
+
+-- part: after_delay
+min({at_now} + min(:delay, 3153600000000), 253402300799999)
+
+-- part: ids
+(SELECT value FROM json_each(:ids))
+
+-- name: migrate-1
+{own_tables}
+CREATE TABLE IF NOT EXISTS {table}(
+  id          INTEGER PRIMARY KEY AUTOINCREMENT,
+  "pKey"      TEXT NOT NULL,
+  "pKind"     TEXT NOT NULL,
+  payload     BLOB NOT NULL,
+  "scheduledAt"          INTEGER NOT NULL,
+  "scheduledAtInitially" INTEGER NOT NULL,
+  "lockUuid"  TEXT,
+  "createdAt" INTEGER NOT NULL,
+  attempts    INTEGER NOT NULL DEFAULT 0 CHECK (attempts BETWEEN 0 AND 1000000000),
+  updates     INTEGER NOT NULL DEFAULT 0 CHECK (updates BETWEEN 0 AND 1000000000),
+  due_at      INTEGER,                      -- "scheduledAt" before the last poll
+  last_error  TEXT,
+  CHECK (id > 0), CHECK (typeof("pKey") = 'text' AND length("pKey") <= 200),
+  CHECK (length("pKind") <= 100),
+  CHECK (typeof("scheduledAt") = 'integer' AND "scheduledAt" BETWEEN 0 AND 253402300799999),
+  CHECK (typeof("scheduledAtInitially") = 'integer'
+         AND "scheduledAtInitially" BETWEEN 0 AND 253402300799999),
+  CHECK (typeof("createdAt") = 'integer' AND "createdAt" BETWEEN 0 AND 253402300799999)
+);
+CREATE UNIQUE INDEX IF NOT EXISTS {table_key} ON {table}("pKind", "pKey");
+CREATE INDEX IF NOT EXISTS {table_time} ON {table}("pKind", "scheduledAt", id);
+CREATE TABLE IF NOT EXISTS {table_dead}(
+  id          INTEGER PRIMARY KEY,
+  "pKey"      TEXT NOT NULL,
+  "pKind"     TEXT NOT NULL,
+  payload     BLOB NOT NULL,
+  "scheduledAtInitially" INTEGER NOT NULL,
+  "createdAt" INTEGER NOT NULL,
+  attempts    INTEGER NOT NULL,
+  died_at     INTEGER NOT NULL,
+  last_error  TEXT
+);
+CREATE INDEX IF NOT EXISTS {table_dead_kind} ON {table_dead}("pKind", id);
+INSERT INTO wherry_schema(model, name, version, min_program)
+  VALUES ('delayed', {name}, 1, 100) ON CONFLICT DO NOTHING;
+
+-- name: schema-exists
+{has_schema};
+
+-- name: schema-version
+SELECT version, min_program FROM wherry_schema WHERE model = 'delayed' AND name = :name;
+
+-- name: indexes-missing
+SELECT count(*)
+FROM (SELECT {name} || s.column1 AS name FROM (
+        VALUES ('_key'), ('_time'), ('_dead'), ('_dead_kind')) AS s) AS t
+WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s WHERE s.name = t.name COLLATE NOCASE);
+
+-- name: columns
+{column_names};
+
+-- name: drop
+DROP TABLE {table};
+DROP TABLE {table_dead};
+DELETE FROM wherry_schema WHERE model = 'delayed' AND name = {name};
+
+-- name: others-left
+SELECT count(*) FROM wherry_schema;
+
+-- name: drop-shared
+{drop_own}
+
+-- part: offered
+INSERT INTO {table} AS m("pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
+SELECT :key, :kind, :body, t.due, t.due, {at_now}
+FROM (SELECT coalesce(:at, {after_delay}) AS due) AS t WHERE true
+ON CONFLICT ("pKind", "pKey")
+
+-- name: offer
+-- Returns 0 for a message that was created, more for one that was replaced, and no row if the key
+-- has the same message.  The version always grows
+-- (an_acknowledgement_of_a_message_read_before_an_update_in_the_same_millisecond_deletes_nothing).
+{offered} DO UPDATE SET
+  payload = excluded.payload, "scheduledAt" = excluded."scheduledAt",
+  "scheduledAtInitially" = excluded."scheduledAtInitially", "lockUuid" = NULL,
+  "createdAt" = max(excluded."createdAt", m."createdAt" + 1),
+  attempts = 0, updates = min(m.updates, 999999999) + 1, due_at = NULL, last_error = NULL
+WHERE m.payload <> excluded.payload OR m."scheduledAtInitially" <> excluded."scheduledAtInitially"
+RETURNING updates;
+
+-- name: offer-absent
+{offered} DO NOTHING
+RETURNING updates;
+
+-- part: shown
+id, "pKey", "scheduledAtInitially", "scheduledAt", "createdAt", due_at, attempts,
+  CASE WHEN "scheduledAt" <= {at_now} THEN 0 WHEN "lockUuid" IS NOT NULL THEN 1
+       WHEN attempts > 0 THEN 3 ELSE 0 END,
+  "lockUuid", last_error, payload
+
+-- name: poll
+-- Lease messages, in one statement.  The attempt is counted before it is made.  A row that still
+-- has a token is one whose lease expired.
+UPDATE {table} NOT INDEXED SET
+  "lockUuid" = :token, due_at = "scheduledAt", "scheduledAt" = {until},
+  attempts = min(attempts, 999999999) + 1,
+  last_error = CASE WHEN "lockUuid" IS NOT NULL THEN 'its lease expired before it was acknowledged'
+                    ELSE last_error END
+WHERE id IN (SELECT id FROM {table} INDEXED BY {table_time}
+             WHERE "pKind" = :kind AND "scheduledAt" <= {at_now}
+             ORDER BY "scheduledAt", id LIMIT :limit)
+RETURNING {shown};
+
+-- part: own
+id IN {ids} AND "lockUuid" = :token AND "pKind" = :kind
+
+-- name: ack
+DELETE FROM {table} WHERE {own} RETURNING id;
+
+-- name: ack-read
+-- A message that was read, if no offer has changed it.
+DELETE FROM {table} WHERE id = :id AND "createdAt" = :version AND "pKind" = :kind RETURNING id;
+
+-- name: nack
+UPDATE {table} SET "scheduledAt" = {after_delay}, "lockUuid" = NULL, due_at = NULL,
+  last_error = coalesce(:error, last_error)
+WHERE {own} RETURNING id;
+
+-- name: extend-lease
+UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;
+
+-- name: bury
+-- A copy among the dead; "ack" then deletes the message, in the same transaction.  :back attempts
+-- were not made.
+INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
+                         died_at, last_error)
+SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", max(attempts - :back, 0),
+  {at_now}, coalesce(:error, last_error)
+FROM {table} WHERE {own} RETURNING id;
+
+-- name: versions
+-- Messages that were not settled, because an offer changed them or others have them.
+SELECT id, "createdAt" FROM {table} WHERE id IN {ids} AND "pKind" = :kind;
+
+-- name: read
+SELECT {shown} FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
+
+-- name: contains
+SELECT count(*) FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
+
+-- name: drop-key
+DELETE FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
+
+-- part: matching
+-- Keys from :prefix up to :prefix_end, but for those from :except up to :except_end.
+"pKind" = :kind AND "pKey" >= :prefix AND "pKey" < :prefix_end
+  AND NOT ("pKey" >= :except AND "pKey" < :except_end)
+  AND (:untouched = 0 OR (attempts = 0 AND "lockUuid" IS NULL
+                          AND "scheduledAt" = "scheduledAtInitially"))
+
+-- name: drop-keys
+DELETE FROM {table} WHERE {matching};
+
+-- name: drop-all
+DELETE FROM {table} WHERE "pKind" = :kind;
+
+-- name: list
+SELECT {shown} FROM {table} INDEXED BY {table_key} WHERE {matching} AND "pKey" > :after
+ORDER BY "pKey" LIMIT :limit;
+
+-- name: count
+-- Due, leased, waiting and dead messages; how long the first has been due; how long until the next
+-- can be polled, -1: there is none.
+SELECT count(*) FILTER (WHERE t.at <= t.now), count(*) FILTER (WHERE t.at > t.now AND t.leased),
+  count(*) FILTER (WHERE t.at > t.now AND NOT t.leased),
+  (SELECT count(*) FROM {table_dead} WHERE "pKind" = :kind),
+  max(coalesce(max(t.now - t.at), 0), 0), max(coalesce(min(t.at - t.now), -1), CASE WHEN count(*) THEN 0 ELSE -1 END)
+FROM (SELECT "scheduledAt" AS at, "lockUuid" IS NOT NULL AS leased, {at_now} AS now
+      FROM {table} WHERE "pKind" = :kind) AS t;
+
+-- name: next-due
+-- How long until a message can be polled, 0: one can be now; -1: there is none.
+SELECT coalesce((SELECT max("scheduledAt" - {at_now}, 0) FROM {table} INDEXED BY {table_time}
+                 WHERE "pKind" = :kind ORDER BY "scheduledAt", id LIMIT 1), -1);
+
+-- name: list-dead
+SELECT id, "pKey", "scheduledAtInitially", died_at, "createdAt", NULL, attempts, 4, NULL, last_error, payload
+FROM {table_dead} WHERE "pKind" = :kind AND id > :after ORDER BY id LIMIT :limit;
+
+-- name: revive
+-- Dead messages whose keys have no other message; "delete-dead" then deletes their copies.
+INSERT INTO {table}(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
+SELECT d.id, d."pKey", d."pKind", d.payload, d."scheduledAtInitially", d."scheduledAtInitially",
+  max({at_now}, d."createdAt" + 1)
+FROM {table_dead} AS d
+WHERE d."pKind" = :kind AND (:id = 0 OR d.id = :id)
+  AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t."pKind" = d."pKind" AND t."pKey" = d."pKey")
+ORDER BY d.id LIMIT :limit
+ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: delete-dead
+DELETE FROM {table_dead} WHERE id IN {ids};
+
+-- name: purge-dead
+DELETE FROM {table_dead} WHERE "pKind" = :kind AND (:id = 0 OR id = :id);

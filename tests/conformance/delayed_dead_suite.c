@@ -1,0 +1,197 @@
+/*
+ * Messages that are given up.
+ */
+#include "delayed_suite.h"
+
+/* Poll with a maximum of two attempts under a lease of 5 s. */
+static void polls_twice_at_most(delayed_fixture *f, int64_t limit, const char *bodies)
+{
+	const wherry_poll_options options = {
+		.limit = limit, .lease_us = 5 * SECOND_US, .max_attempts = 2};
+	wherry_error err = WHERRY_ERROR_INIT;
+	delayed_got got = {.n = 0};
+
+	WHERRY_PASS(wherry_delayed_poll(f->queue, &options, delayed_note, &got, NULL,
+					&err));
+	assert_string_equal(got.text, bodies);
+}
+
+static int64_t dead_id(delayed_fixture *f)
+{
+	return delayed_int(f, "SELECT max(id) FROM later_dead");
+}
+
+static void a_message_dies_when_its_attempts_are_used_up(void **state)
+{
+	delayed_fixture *f = *state;
+
+	(void)delayed_offer(f, "bad", "1", -2);
+	(void)delayed_offer(f, "good", "2", 8);
+	polls_twice_at_most(f, 1, "1");
+	delayed_pass(f, 5);
+	polls_twice_at_most(f, 1, "1");
+	delayed_pass(f, 5);
+	polls_twice_at_most(f, 1, "2"); /* and not an empty poll */
+	delayed_counts(f, "0 1 0 1");
+	assert_false(delayed_has(f, "bad"));
+	assert_int_equal(
+		delayed_int(f, "SELECT count(*) FROM later_dead WHERE attempts = 2 AND "
+			       "last_error = 'its lease expired before it was "
+			       "acknowledged' AND \"pKey\" = 'bad'"),
+		1);
+}
+
+static void a_message_that_was_given_back_dies_with_its_reason(void **state)
+{
+	delayed_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_ack_outcome out;
+
+	(void)delayed_offer(f, "k", "1", 0);
+	for (int i = 0; i < 2; i++) {
+		const char *token = delayed_polls(f, 1, "1")->tokens[0];
+
+		WHERRY_PASS(wherry_delayed_nack(f->queue, &token, 1, 0, "no route", &out,
+						&err));
+	}
+	polls_twice_at_most(f, 1, "");
+	delayed_counts(f, "0 0 0 1");
+	assert_int_equal(delayed_int(f, "SELECT count(*) FROM later_dead WHERE "
+					"last_error = 'no route' AND attempts = 2"),
+			 1);
+}
+
+static void bury_all(delayed_fixture *f, int64_t n, const char *bodies)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	delayed_got got = *delayed_polls(f, n, bodies);
+	wherry_ack_outcome out[8];
+	const char *tokens[8];
+
+	for (int i = 0; i < n; i++)
+		tokens[i] = got.tokens[i];
+	WHERRY_PASS(wherry_delayed_dead_letter(f->queue, tokens, (size_t)n, "bad order",
+					       out, &err));
+	for (int i = 0; i < n; i++)
+		assert_int_equal(out[i], WHERRY_ACKNOWLEDGED);
+}
+
+static void a_dead_letter_is_listed_and_its_key_is_free(void **state)
+{
+	delayed_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	delayed_got got = {.n = 0};
+
+	(void)delayed_offer(f, "a", "1", -2);
+	(void)delayed_offer(f, "b", "2", -1);
+	bury_all(f, 2, "1 2");
+	delayed_counts(f, "0 0 0 2");
+	assert_int_equal(delayed_offer_absent(f, "a", "new", 10), WHERRY_CREATED);
+	WHERRY_PASS(wherry_delayed_list_dead(f->queue, 0, 0, delayed_note, &got, &err));
+	assert_string_equal(got.text, "1 2");
+	assert_string_equal(got.keys, "a b");
+	assert_string_equal(got.tokens[0], "");
+	got = (delayed_got){.n = 0};
+	WHERRY_PASS(wherry_delayed_list_dead(f->queue, dead_id(f) - 1, 1, delayed_note,
+					     &got, &err));
+	assert_string_equal(got.text, "2");
+}
+
+static void a_dead_letter_is_requeued_in_its_old_place(void **state)
+{
+	delayed_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	const delayed_got *got;
+	int64_t n = -7;
+
+	(void)delayed_offer(f, "a", "1", -2);
+	bury_all(f, 1, "1");
+	(void)delayed_offer(f, "b", "2", -1);
+	WHERRY_PASS(wherry_delayed_requeue(f->queue, dead_id(f), &n, &err));
+	assert_int_equal(n, 1);
+	got = delayed_polls(f, 9, "1 2");
+	assert_int_equal(got->attempts[0], 1);
+	assert_false(got->redelivery[0]);
+	delayed_counts(f, "0 2 0 0");
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_delayed_requeue(f->queue, 99999, &n, &err));
+	assert_non_null(strstr(err.message, "no dead message 99999"));
+	WHERRY_PASS(wherry_delayed_requeue(f->queue, 0, &n, &err));
+	assert_int_equal(n, 0);
+}
+
+static void a_dead_letter_whose_key_was_offered_again_stays_dead(void **state)
+{
+	delayed_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7, id;
+
+	(void)delayed_offer(f, "a", "1", -3);
+	bury_all(f, 1, "1");
+	id = dead_id(f);
+	(void)delayed_offer(f, "a", "new", -2);
+	(void)delayed_offer(f, "b", "2", -4);
+	bury_all(f, 1, "2");
+	WHERRY_FAILS(WHERRY_DUPLICATE, wherry_delayed_requeue(f->queue, id, &n, &err));
+	WHERRY_PASS(wherry_delayed_requeue(f->queue, 0, &n, &err));
+	assert_int_equal(n, 1);
+	delayed_counts(f, "2 0 0 1");
+	(void)delayed_polls(f, 9, "2 new");
+}
+
+static void of_two_dead_letters_of_one_key_one_is_requeued(void **state)
+{
+	delayed_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7;
+
+	(void)delayed_offer(f, "a", "1", 0);
+	bury_all(f, 1, "1");
+	(void)delayed_offer(f, "a", "2", 0);
+	bury_all(f, 1, "2");
+	WHERRY_PASS(wherry_delayed_requeue(f->queue, 0, &n, &err));
+	assert_int_equal(n, 1);
+	delayed_counts(f, "1 0 0 1");
+}
+
+static void dead_letters_are_purged_and_nothing_else(void **state)
+{
+	delayed_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7;
+
+	(void)delayed_offer(f, "a", "1", -3);
+	(void)delayed_offer(f, "b", "2", -2);
+	(void)delayed_offer(f, "c", "3", -1);
+	bury_all(f, 2, "1 2");
+	WHERRY_PASS(wherry_delayed_purge_dead(f->queue, dead_id(f), &n, &err));
+	assert_int_equal(n, 1);
+	WHERRY_FAILS(WHERRY_NOTFOUND,
+		     wherry_delayed_purge_dead(f->queue, 99999, &n, &err));
+	WHERRY_PASS(wherry_delayed_purge_dead(f->queue, 0, &n, &err));
+	assert_int_equal(n, 1);
+	delayed_counts(f, "1 0 0 0");
+}
+
+static void a_rolled_back_death_never_was(void **state)
+{
+	delayed_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)delayed_offer(f, "a", "1", 0);
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	bury_all(f, 1, "1");
+	wherry_db_rollback(f->db);
+	delayed_counts(f, "1 0 0 0");
+}
+
+const delayed_case delayed_dead_cases[] = {
+	DELAYED_CASE(a_message_dies_when_its_attempts_are_used_up),
+	DELAYED_CASE(a_message_that_was_given_back_dies_with_its_reason),
+	DELAYED_CASE(a_dead_letter_is_listed_and_its_key_is_free),
+	DELAYED_CASE(a_dead_letter_is_requeued_in_its_old_place),
+	DELAYED_CASE(a_dead_letter_whose_key_was_offered_again_stays_dead),
+	DELAYED_CASE(of_two_dead_letters_of_one_key_one_is_requeued),
+	DELAYED_CASE(dead_letters_are_purged_and_nothing_else),
+	DELAYED_CASE(a_rolled_back_death_never_was),
+	{NULL, NULL, false},
+};
