@@ -26,7 +26,7 @@ static void a_message_dies_when_its_attempts_are_used_up(void **state)
 	delayed_fixture *f = *state;
 
 	(void)delayed_offer(f, "bad", "1", -2);
-	(void)delayed_offer(f, "good", "2", 8);
+	(void)delayed_offer(f, "good", "2", 10);
 	polls_twice_at_most(f, 1, "1");
 	delayed_pass(f, 5);
 	polls_twice_at_most(f, 1, "1");

@@ -55,7 +55,7 @@ static void the_same_time_below_a_millisecond_is_ignored_and_a_lease_survives(vo
 static void offer_many(delayed_fixture *f, const char *const *keys, size_t n,
 		       bool if_absent, wherry_offer_outcome *out)
 {
-	wherry_delayed_message msgs[8];
+	wherry_delayed_message msgs[8] = {{.size = 0}};
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	for (size_t i = 0; i < n; i++)

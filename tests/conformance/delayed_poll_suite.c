@@ -149,9 +149,9 @@ static void a_message_that_another_program_polled_is_a_redelivery(void **state)
 /* Message i is due i seconds before the last one; each is named by its number. */
 static void offer_so_many(delayed_fixture *f, int n, bool backwards)
 {
-	wherry_delayed_message msgs[250];
+	wherry_delayed_message msgs[250] = {{.size = 0}};
 	wherry_error err = WHERRY_ERROR_INIT;
-	char texts[250][8];
+	char texts[250][16];
 
 	for (int place = 0; place < n; place++) {
 		int i = backwards ? n - 1 - place : place;

@@ -26,6 +26,7 @@ typedef struct world {
 	wherry_outbox *box;
 	wherry_queue *queue;
 	wherry_inbox *inbox;
+	wherry_delayed *delayed;
 	wherry_lease lease;
 	sqlite3 *handle; /* the application's, for operations on a borrowed one */
 	wherry_publisher *pub;
@@ -50,8 +51,8 @@ typedef struct operation {
 } operation;
 
 extern const operation operations[], queue_operations[], inbox_operations[],
-	schedule_operations[];
+	schedule_operations[], delayed_operations[];
 extern const size_t n_operations, n_queue_operations, n_inbox_operations,
-	n_schedule_operations;
+	n_schedule_operations, n_delayed_operations;
 
 #endif

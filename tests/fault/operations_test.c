@@ -20,6 +20,8 @@ static const char *const tables[] = {
 	"outbox_archive",
 	"jobs",
 	"inbox",
+	"later",
+	"later_dead",
 	"wherry_subscription",
 	NULL,
 };
@@ -97,6 +99,21 @@ static const char fill[] =
 	"INSERT INTO inbox(consumer, message_id, accepted_at) VALUES"
 	" ('', 'm1', 1700000000000), ('', 'm2', 1700000000000),"
 	" ('c', 'm1', 1700000000000);"
+	"INSERT INTO later(id, pKey, pKind, payload, scheduledAt, scheduledAtInitially,"
+	"  lockUuid, createdAt, attempts) VALUES"
+	" (1, 'a', '26effe269621b8b7c04672fb7ecec9e2', x'31', 1700000000000,"
+	"  1700000000000, NULL, 1700000000000, 0),"
+	" (2, 'b', '26effe269621b8b7c04672fb7ecec9e2', x'32', 1700000000000,"
+	"  1600000000000, 'tk', 1700000000000, 1),"
+	" (3, 'c', '26effe269621b8b7c04672fb7ecec9e2', x'33', 1700000000001,"
+	"  1600000000000, 'tk', 1700000000000, 5),"
+	" (4, 'd', '26effe269621b8b7c04672fb7ecec9e2', x'34', 9700000000000,"
+	"  9700000000000, NULL, 1700000000000, 0);"
+	"INSERT INTO later_dead VALUES"
+	" (5, 'e', '26effe269621b8b7c04672fb7ecec9e2', x'35', 1700000000000,"
+	"  1700000000000, 5, 1700000000000, 'no route'),"
+	" (6, 'f', '26effe269621b8b7c04672fb7ecec9e2', x'36', 1700000000000,"
+	"  1700000000000, 5, 1700000000000, NULL);"
 	"INSERT INTO wherry_subscription VALUES ('paid', 'jobs');";
 
 static int make_template(void **state)
@@ -118,6 +135,7 @@ static int make_template(void **state)
 	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
+	WHERRY_PASS(wherry_delayed_create(db, "later", &err));
 	WHERRY_PASS(wh_db_script(db, fill, &err));
 	wherry_db_close(db);
 	wherry_config_free(config);
@@ -181,6 +199,7 @@ static void make_world(world *w, wherry_temp *temp, const operation *op)
 	WHERRY_PASS(wherry_outbox_open(w->db, "outbox", &w->box, &err));
 	WHERRY_PASS(wherry_queue_open(w->db, "jobs", &w->queue, &err));
 	WHERRY_PASS(wherry_inbox_open(w->db, NULL, &w->inbox, &err));
+	WHERRY_PASS(wherry_delayed_open(w->db, "later", "jobs", NULL, &w->delayed, &err));
 	WHERRY_PASS(wherry_publisher_open("null:", w->config, &w->pub, &err));
 	if (op->url)
 		(void)snprintf(w->url, sizeof(w->url), "%s", op->url);
@@ -195,6 +214,7 @@ static void drop_world(world *w)
 	wherry_publisher_close(w->pub);
 	wherry_outbox_close(w->box);
 	wherry_inbox_close(w->inbox);
+	wherry_delayed_close(w->delayed);
 	wherry_queue_close(w->queue);
 	wherry_db_close(w->db);
 	wherry_config_free(w->config);
@@ -520,7 +540,7 @@ int main(void)
 
 	fault_set_up();
 	make_room(n_operations + n_queue_operations + n_inbox_operations +
-		  n_schedule_operations);
+		  n_schedule_operations + n_delayed_operations);
 	for (size_t i = 0; i < n_operations; i++)
 		add_tests(&operations[i]);
 	for (size_t i = 0; i < n_queue_operations; i++)
@@ -529,6 +549,8 @@ int main(void)
 		add_tests(&inbox_operations[i]);
 	for (size_t i = 0; i < n_schedule_operations; i++)
 		add_tests(&schedule_operations[i]);
+	for (size_t i = 0; i < n_delayed_operations; i++)
+		add_tests(&delayed_operations[i]);
 	status = _cmocka_run_group_tests("operations", tests, n_tests, make_template,
 					 drop_template);
 	free(tests);
