@@ -32,18 +32,19 @@ typedef struct wherry_delayed_message {
 	const char *key;  /* not empty, at most 200 characters */
 	const void *body; /* any bytes; may be NULL if body_len is 0 */
 	size_t body_len;  /* bytes, or WHERRY_TEXT; at most 16 MiB */
-	int64_t at_us; /* when it is due, Unix time, up to the year 9999; kept in whole
+	int64_t at_us;    /* when it is due, Unix time, up to the year 9999; kept in whole
 			  milliseconds, cut; 0: delay_us from now */
 	int64_t delay_us; /* by the queue's clock; not negative; at most 100 years count */
 	bool if_absent; /* leave the message that the key has alone, instead of replacing it */
 
 	/* Filled in for messages that were polled, read or listed; ignored by an offer. */
-	int64_t id;              /* one more for each new message; equal times go by it */
-	int64_t created_at_us;   /* Unix time of the last offer that changed it */
-	int64_t available_at_us; /* end of its lease, or when it can be polled */
+	int64_t id;            /* one more for each new message; equal times go by it */
+	int64_t created_at_us; /* Unix time of the last offer that changed it */
+	int64_t available_at_us; /* end of its lease, when it can be polled, or when it died */
 	int32_t attempts;        /* times it was polled, this time included */
 	bool redelivery;         /* it was polled before */
-	wherry_state state; /* PENDING: due, or waits for its time; PROCESSING: leased; FAILED:
+	wherry_state
+		state; /* PENDING: due, or waits for its time; PROCESSING: leased; FAILED:
 			       given back, waits until available_at_us; DEAD */
 	const char *token;      /* for wherry_delayed_ack(); NULL: none */
 	const char *last_error; /* NULL: none */
@@ -91,7 +92,7 @@ typedef struct wherry_delayed_status {
 	int64_t waiting;       /* messages whose time has not come */
 	int64_t dead;          /* messages that need a person */
 	int64_t oldest_due_us; /* how long the first due message has been due; 0: none */
-	int64_t next_us;       /* until the next message can be polled; 0: one can be now; -1:
+	int64_t next_us; /* until the next message can be polled; 0: one can be now; -1:
 				  there is none that waits or is leased */
 	int schema_version;
 	char layout[24]; /* of its table: "native" */
@@ -167,7 +168,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_drop(wherry_delayed *delay
 
 /**
  * Let the queue go by the caller's clock.  Before that it goes by the database's, which all
- * consumers share: with clocks of their own that differ, leases end early or late.
+ * consumers share: if the clocks of consumers differ, leases end early or late.
  *
  * @param now_us  Unix time, microseconds; NULL: the database's clock again.
  */
@@ -224,10 +225,9 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_offer_many(
  * @return WHERRY_OK, also if there was none; WHERRY_INVALID (options out of range); what a write
  *         can fail with: then roll back a transaction that is open; what visit returned.
  */
-WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_delayed_poll(wherry_delayed *delayed, const wherry_poll_options *options,
-		    wherry_delayed_fn visit, void *ctx, int64_t *out_n,
-		    wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_poll(
+	wherry_delayed *delayed, const wherry_poll_options *options,
+	wherry_delayed_fn visit, void *ctx, int64_t *out_n, wherry_error *err);
 
 /**
  * Acknowledge messages: delete them.
@@ -238,11 +238,13 @@ wherry_delayed_poll(wherry_delayed *delayed, const wherry_poll_options *options,
  * @param tokens   Of the messages; n of them.
  * @param out      Receives n outcomes; may be NULL if n is 0.
  * @return WHERRY_OK, whatever the outcomes; WHERRY_INVALID (a token that is none); what a write
- *         can fail with.
+ *         can fail with: on PostgreSQL, without a transaction, messages may be acknowledged.
  */
-WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_delayed_ack(wherry_delayed *delayed, const char *const *tokens, size_t n,
-		   wherry_ack_outcome *out, wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_ack(wherry_delayed *delayed,
+							  const char *const *tokens,
+							  size_t n,
+							  wherry_ack_outcome *out,
+							  wherry_error *err);
 
 /** Give messages back, to be polled again after delay_us; the rest as wherry_delayed_ack().
  *  error: kept as last_error, cut at 500 bytes; NULL: the one before stays.
@@ -252,15 +254,17 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_nack(
 	const char *error, wherry_ack_outcome *out, wherry_error *err);
 
 /** Let leases last from now on for lease_us; the rest as wherry_delayed_nack(). */
-WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_delayed_extend(wherry_delayed *delayed, const char *const *tokens, size_t n,
-		      int64_t lease_us, wherry_ack_outcome *out, wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_extend(wherry_delayed *delayed,
+							     const char *const *tokens,
+							     size_t n, int64_t lease_us,
+							     wherry_ack_outcome *out,
+							     wherry_error *err);
 
 /** Give messages up: they become dead, with this reason, cut at 500 bytes, and their keys are free;
  *  the rest as wherry_delayed_nack(). */
-WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_delayed_dead_letter(wherry_delayed *delayed, const char *const *tokens, size_t n,
-			   const char *reason, wherry_ack_outcome *out, wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_dead_letter(
+	wherry_delayed *delayed, const char *const *tokens, size_t n, const char *reason,
+	wherry_ack_outcome *out, wherry_error *err);
 
 /* ---- by key ---- */
 
@@ -270,9 +274,11 @@ wherry_delayed_dead_letter(wherry_delayed *delayed, const char *const *tokens, s
  * @param visit      Sees it, if there is one.  Its token is good for wherry_delayed_ack() alone.
  * @param out_found  Receives whether there is one; may be NULL.
  */
-WHERRY_API WHERRY_MUST_USE wherry_code
-wherry_delayed_read(wherry_delayed *delayed, const char *key, wherry_delayed_fn visit,
-		    void *ctx, bool *out_found, wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_read(wherry_delayed *delayed,
+							   const char *key,
+							   wherry_delayed_fn visit,
+							   void *ctx, bool *out_found,
+							   wherry_error *err);
 
 /** Tell whether a key has a message, leased or not. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_contains(wherry_delayed *delayed,
@@ -316,9 +322,9 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_get_status(
 	wherry_delayed *delayed, wherry_delayed_status *out, wherry_error *err);
 
 /** Visit dead messages in the order of their ids, those above after_id, at most `limit`; 0: all. */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_list_dead(
-	wherry_delayed *delayed, int64_t after_id, int64_t limit, wherry_delayed_fn visit,
-	void *ctx, wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_delayed_list_dead(wherry_delayed *delayed, int64_t after_id, int64_t limit,
+			 wherry_delayed_fn visit, void *ctx, wherry_error *err);
 
 /**
  * Let dead messages be polled again, at once, with no attempts counted.  A message whose key has
@@ -328,6 +334,8 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_list_dead(
  * @param out_n  Receives how many; may be NULL.
  * @return WHERRY_OK; WHERRY_NOTFOUND: that message is not dead; WHERRY_DUPLICATE: its key has
  *         another message; what a write can fail with.
+ *
+ * Transaction: the one that is open; else its own, one per 1000 messages.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_requeue(wherry_delayed *delayed,
 							      int64_t id, int64_t *out_n,

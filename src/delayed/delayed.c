@@ -12,9 +12,9 @@
 
 static const char *const layouts[] = {"native", NULL};
 
-const wh_model wh_delayed_model = {"delayed",	      layouts,
-				   NULL,	      wh_delayed_groups,
-				   "wherry delayed create", NULL};
+const wh_model wh_delayed_model = {
+	"delayed queue",         layouts, NULL,     wh_delayed_groups,
+	"wherry delayed create", NULL,    "delayed"};
 
 void wherry_delayed_message_init(wherry_delayed_message *msg)
 {

@@ -14,16 +14,17 @@
 #include "store/store.h"
 
 enum {
-	WH_DELAYED_KEY_MOST = 200, /* Characters of a key. */
+	WH_DELAYED_KEY_MOST = 200,  /* Characters of a key. */
 	WH_DELAYED_ERROR_MOST = 500 /* Bytes of last_error. */
 };
 
 #define WH_DELAYED_TIME_MOST_US (253402300800000LL * 1000) /* Begin of the year 10000. */
 
 struct wherry_delayed {
-	wh_store store;       /* What every model has. */
-	wh_delayed_stmts own; /* Statements of delayed queues; NULL: not in this layout. */
-	char kind[WH_MD5_LEN + 1]; /* Of its rows. */
+	wh_store store; /* What every model has. */
+	wh_delayed_stmts
+		own; /* Statements of delayed queues; NULL: not in this layout. */
+	char kind[WH_MD5_LEN + 1];    /* Of its rows. */
 	int64_t (*now_us)(void *ctx); /* The caller's clock; NULL: the database's. */
 	void *clock_ctx;
 	char next_token[WH_UUID_LEN + 1]; /* Of the next lease; "": none is made yet. */

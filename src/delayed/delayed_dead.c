@@ -12,8 +12,7 @@ enum { REVIVE_BATCH = 1000 };
 static wherry_code check(const wherry_delayed *delayed, int64_t id, wherry_error *err)
 {
 	if (!delayed || id < 0)
-		return wh_fail(err, WHERRY_INVALID,
-			       "no delayed queue, or an id below 0");
+		return wh_fail(err, WHERRY_INVALID, "no delayed queue, or an id below 0");
 	if (!delayed->own.bury)
 		return wh_store_cannot(&delayed->store,
 				       "which has no place for dead messages", err);
@@ -130,8 +129,8 @@ static wherry_code stop_at_first(void *ctx, const wherry_delayed_message *msg)
 static wherry_code say_why_not(wherry_delayed *delayed, int64_t id, wherry_error *err)
 {
 	int64_t found = 0;
-	wherry_code code = wherry_delayed_list_dead(delayed, id - 1, 1, stop_at_first,
-						    &found, err);
+	wherry_code code =
+		wherry_delayed_list_dead(delayed, id - 1, 1, stop_at_first, &found, err);
 
 	if (code != WHERRY_OK)
 		return code;

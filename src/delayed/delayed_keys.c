@@ -186,8 +186,8 @@ static wherry_code drop(wherry_delayed *delayed, const wh_stmt *stmt,
 			wherry_error *err)
 {
 	int64_t n = 0;
-	wherry_code code = wh_db_run(delayed->store.db, stmt, params, n_params, NULL,
-				     NULL, &n, err);
+	wherry_code code =
+		wh_db_run(delayed->store.db, stmt, params, n_params, NULL, NULL, &n, err);
 
 	code = wh_delayed_failed(delayed, code, err);
 	if (code == WHERRY_OK && out_n)
@@ -220,9 +220,10 @@ wherry_code wherry_delayed_drop_all(wherry_delayed *delayed, const char *confirm
 	if (!delayed)
 		return wh_fail(err, WHERRY_INVALID, "no delayed queue");
 	if (!confirm || strcmp(confirm, WHERRY_DELAYED_DROP_ALL) != 0)
-		return wh_fail(err, WHERRY_INVALID,
-			       "dropping all messages of a delayed queue needs the text \"%s\"",
-			       WHERRY_DELAYED_DROP_ALL);
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"dropping all messages of a delayed queue needs the text \"%s\"",
+			WHERRY_DELAYED_DROP_ALL);
 	const wh_param kind = wh_delayed_kind_param(delayed);
 
 	return drop(delayed, delayed->own.drop_all, &kind, 1, out_n, err);

@@ -270,13 +270,23 @@ static wherry_code look_for_others(settling *s, wherry_error *err)
 
 /* ---- the calls ---- */
 
-/* Is it one statement? */
-static bool is_one(const settling *s)
+static wherry_code settle_and_look(void *ctx, wherry_error *err)
 {
+	wherry_code code = settle_all(ctx, err);
+
+	return code == WHERRY_OK ? look_for_others(ctx, err) : code;
+}
+
+/* On a server messages of one lease are one statement, without a transaction around it and the
+ * look at those that it did not settle, which would cost two round trips. */
+static bool needs_transaction(const settling *s)
+{
+	if (!s->delayed->store.db->driver->failure_spreads)
+		return true;
 	for (size_t i = 1; i < s->n; i++)
 		if (!s->receipts[i].lock || begins_lease(s, i))
-			return false;
-	return true;
+			return true;
+	return false;
 }
 
 static wherry_code settle(settling *s, const char *const *tokens, bool leased,
@@ -288,16 +298,14 @@ static wherry_code settle(settling *s, const char *const *tokens, bool leased,
 	s->ids = calloc(s->n, sizeof(*s->ids));
 	code = s->receipts && s->ids ? parse_all(s, tokens, leased, err) : wh_oom(err);
 	if (code == WHERRY_OK)
-		code = is_one(s) ? settle_all(s, err)
-				 : wh_db_transact(s->delayed->store.db, settle_all, s,
-						  err);
-	if (code == WHERRY_OK)
-		code = look_for_others(s, err);
+		code = needs_transaction(s) ? wh_db_transact(s->delayed->store.db,
+							     settle_and_look, s, err)
+					    : settle_and_look(s, err);
 	code = wh_delayed_failed(s->delayed, code, err);
 	for (size_t i = 0; code == WHERRY_OK && i < s->n; i++) {
 		const receipt *r = &s->receipts[i];
 
-		out[i] = r->done	     ? WHERRY_ACKNOWLEDGED
+		out[i] = r->done            ? WHERRY_ACKNOWLEDGED
 			 : r->version == -1 ? WHERRY_SUPERSEDED
 					    : WHERRY_LEASE_LOST;
 	}

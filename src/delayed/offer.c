@@ -24,11 +24,12 @@ static wh_view body_of(const wherry_delayed_message *msg)
 static wherry_code check(const wherry_delayed_message *msg, wherry_error *err)
 {
 	if (msg->size != sizeof(*msg))
-		return wh_fail(err, WHERRY_INVALID,
-			       "the message has size %zu, this library's have %zu: use "
-			       "WHERRY_DELAYED_MESSAGE or wherry_delayed_message_init, and "
-			       "recompile the program with its headers",
-			       msg->size, sizeof(*msg));
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the message has size %zu, this library's have %zu: use "
+			"WHERRY_DELAYED_MESSAGE or wherry_delayed_message_init, and "
+			"recompile the program with its headers",
+			msg->size, sizeof(*msg));
 	if (!msg->body && msg->body_len)
 		return wh_fail(err, WHERRY_INVALID,
 			       "the message has a length, but no body");
@@ -144,8 +145,7 @@ static wherry_code take_outcome_of(void *ctx, const wh_row *row, wherry_error *e
 	if (!key || low == o->end || strcmp(o->msgs[o->order[low]].key, key) != 0)
 		return wh_fail(err, WHERRY_CORRUPT,
 			       "the table returned a key that was not offered");
-	o->outcomes[o->order[low]] =
-		wh_row_int(row, 1) ? WHERRY_UPDATED : WHERRY_CREATED;
+	o->outcomes[o->order[low]] = wh_row_int(row, 1) ? WHERRY_UPDATED : WHERRY_CREATED;
 	return WHERRY_OK;
 }
 

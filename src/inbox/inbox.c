@@ -22,7 +22,7 @@ struct wherry_inbox {
 static const char *const layouts[] = {"native", NULL};
 
 static const wh_model model = {
-	"inbox", layouts, NULL, wh_inbox_groups, "wherry inbox create", NULL};
+	"inbox", layouts, NULL, wh_inbox_groups, "wherry inbox create", NULL, NULL};
 
 static const char *name_of(const char *name)
 {

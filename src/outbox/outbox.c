@@ -14,7 +14,8 @@ static const char *const layouts[] = {"native",          "event-bus", "eventferr
 
 static const char *const roles[] = {"producer", "enqueuer", "relay", "operator", NULL};
 
-const wh_model wh_outbox_model = {"outbox", layouts, NULL, wh_outbox_groups, NULL, roles};
+const wh_model wh_outbox_model = {"outbox", layouts, NULL, wh_outbox_groups,
+				  NULL,     roles,   NULL};
 
 wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *layout,
 			   const char *table, wherry_error *err)

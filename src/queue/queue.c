@@ -13,7 +13,7 @@ static const char *const layouts[] = {"native", "nservicebus", NULL};
 static const char *const roles[] = {"sender", "receiver", "operator", NULL};
 
 const wh_model wh_queue_model = {
-	"queue", layouts, NULL, wh_queue_groups, "wherry queue create", roles};
+	"queue", layouts, NULL, wh_queue_groups, "wherry queue create", roles, NULL};
 
 void wherry_queue_message_init(wherry_queue_message *msg)
 {

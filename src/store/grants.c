@@ -79,7 +79,7 @@ static const char *text_of(const wh_model *model, const char *scheme)
 {
 	const char *known = wh_db_scheme(wh_view_of(scheme));
 
-	return wh_sql_embedded(model->name, "grants", known ? known : scheme);
+	return wh_sql_embedded(wh_store_folder(model), "grants", known ? known : scheme);
 }
 
 wherry_code wh_store_grant_check(const wh_model *model, const char *scheme,

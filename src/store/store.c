@@ -235,12 +235,17 @@ static bool lists(const wh_sql *sql, const char *key, const char *word)
 	return false;
 }
 
+const char *wh_store_folder(const wh_model *model)
+{
+	return model->folder ? model->folder : model->name;
+}
+
 const char *wh_store_text(const wh_model *model, const char *layout, const char *scheme)
 {
 	if (!model->files)
-		return wh_sql_embedded(model->name, layout, scheme);
+		return wh_sql_embedded(wh_store_folder(model), layout, scheme);
 	for (const wh_sql_file *f = model->files; f->model; f++)
-		if (strcmp(f->model, model->name) == 0 &&
+		if (strcmp(f->model, wh_store_folder(model)) == 0 &&
 		    strcmp(f->layout, layout) == 0 && strcmp(f->dialect, scheme) == 0)
 			return f->text;
 	return NULL;
@@ -374,8 +379,8 @@ wherry_code wh_store_load(wh_store *store, const char *scheme, const char *layou
 	if (code == WHERRY_OK)
 		code = wh_groups_bind(&store->sql, store->model->groups, own, err);
 	if (code != WHERRY_OK)
-		return wh_prefix(err, code, "%s/sql/%s.%s.sql", store->model->name,
-				 layout, scheme);
+		return wh_prefix(err, code, "%s/sql/%s.%s.sql",
+				 wh_store_folder(store->model), layout, scheme);
 	return WHERRY_OK;
 }
 

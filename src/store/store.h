@@ -15,12 +15,13 @@
 
 /* A model of messages: its .sql files, and the statements it has beside those of the store. */
 typedef struct wh_model {
-	const char *name;           /* as in wherry_schema and in messages */
+	const char *name;           /* in messages */
 	const char *const *layouts; /* native first; NULL at the end */
 	const wh_sql_file *files;   /* ended by a NULL model; NULL: those of the build */
 	const wh_group *groups;
 	const char *make;         /* Command that makes its tables; NULL: wherry init. */
 	const char *const *roles; /* Kinds of grants; NULL at the end. */
+	const char *folder;       /* Of its .sql files; NULL: the name. */
 } wh_model;
 
 /* The properties of a layout that the store reads from the head line of its .sql file. */
@@ -79,6 +80,9 @@ void wh_store_clear(wh_store *store);
 wherry_code wh_store_load(wh_store *store, const char *scheme, const char *layout,
 			  const char *table, void *own, wherry_error *err);
 void wh_store_unload(wh_store *store);
+
+/* The folder of a model's .sql files. */
+const char *wh_store_folder(const wh_model *model);
 
 /* Is there a file of this layout for this database? */
 const char *wh_store_text(const wh_model *model, const char *layout, const char *scheme);

@@ -11,8 +11,8 @@ static void polls_twice_at_most(delayed_fixture *f, int64_t limit, const char *b
 	wherry_error err = WHERRY_ERROR_INIT;
 	delayed_got got = {.n = 0};
 
-	WHERRY_PASS(wherry_delayed_poll(f->queue, &options, delayed_note, &got, NULL,
-					&err));
+	WHERRY_PASS(
+		wherry_delayed_poll(f->queue, &options, delayed_note, &got, NULL, &err));
 	assert_string_equal(got.text, bodies);
 }
 

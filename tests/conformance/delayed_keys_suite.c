@@ -49,9 +49,8 @@ static void dropping_all_needs_the_text_word_for_word(void **state)
 			     wherry_delayed_drop_all(f->queue, wrong[i], &n, &err));
 	assert_non_null(strstr(err.message, WHERRY_DELAYED_DROP_ALL));
 	delayed_counts(f, "1 0 1 0");
-	WHERRY_PASS(wherry_delayed_drop_all(f->queue,
-					    "Yes, please, I know what I'm doing!", &n,
-					    &err));
+	WHERRY_PASS(wherry_delayed_drop_all(
+		f->queue, "Yes, please, I know what I'm doing!", &n, &err));
 	assert_int_equal(n, 2);
 	delayed_counts(f, "0 0 0 0");
 }
@@ -70,7 +69,7 @@ static void lists(delayed_fixture *f, const wherry_delayed_filter *filter,
 static void keys_are_listed_by_a_prefix_that_is_no_pattern(void **state)
 {
 	static const char *const keys[] = {"job_1/a", "job_1/b", "jobX1/c", "Job_1/d",
-					   "job%/e",  "job_1",	 "job_10/f"};
+					   "job%/e",  "job_1",   "job_10/f"};
 	delayed_fixture *f = *state;
 
 	for (int i = 0; i < 7; i++)
@@ -179,8 +178,8 @@ static void a_table_that_is_not_there_is_named(void **state)
 
 	WHERRY_FAILS(WHERRY_NOTFOUND,
 		     wherry_delayed_open(f->db, NULL, "q", NULL, &queue, &err));
-	assert_non_null(strstr(err.message, "'delayed' in this database: run `wherry "
-					    "delayed create`"));
+	assert_non_null(strstr(err.message, "there is no delayed queue 'delayed' in this "
+					    "database: run `wherry delayed create`"));
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_delayed_open(f->db, "later", "", NULL, &queue, &err));
 	assert_null(queue);
@@ -230,9 +229,9 @@ static void the_sql_that_makes_a_table_can_be_written_out(void **state)
 
 static void rows_out_of_range_are_refused_by_the_table(void **state)
 {
-	static const char *const wrong[] = {
-		"'k', 'x', -1, 0, 0", "'k', 'x', 0, 253402300800000, 0",
-		"'k', 'x', 0, 0, NULL", "NULL, 'x', 0, 0, 0"};
+	static const char *const wrong[] = {"'k', 'x', -1, 0, 0",
+					    "'k', 'x', 0, 253402300800000, 0",
+					    "'k', 'x', 0, 0, NULL", "NULL, 'x', 0, 0, 0"};
 	delayed_fixture *f = *state;
 	char sql[400];
 

@@ -38,7 +38,8 @@ static void an_offer_of_the_same_message_is_ignored(void **state)
 }
 
 /* Defect 13 of the reference: it compared times that were not cut with the stored ones. */
-static void the_same_time_below_a_millisecond_is_ignored_and_a_lease_survives(void **state)
+static void the_same_time_below_a_millisecond_is_ignored_and_a_lease_survives(
+	void **state)
 {
 	delayed_fixture *f = *state;
 	char token[80];

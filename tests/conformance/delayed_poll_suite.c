@@ -157,10 +157,11 @@ static void offer_so_many(delayed_fixture *f, int n, bool backwards)
 		int i = backwards ? n - 1 - place : place;
 
 		(void)snprintf(texts[place], sizeof(texts[place]), "%d", i);
-		msgs[place] = WHERRY_DELAYED_MESSAGE(
-			.key = texts[place], .body = texts[place],
-			.body_len = WHERRY_TEXT,
-			.at_us = f->now_us - (int64_t)(n - i) * SECOND_US);
+		msgs[place] =
+			WHERRY_DELAYED_MESSAGE(.key = texts[place], .body = texts[place],
+					       .body_len = WHERRY_TEXT,
+					       .at_us = f->now_us -
+							(int64_t)(n - i) * SECOND_US);
 	}
 	WHERRY_PASS(wherry_delayed_offer_many(f->queue, msgs, (size_t)n, NULL, &err));
 }
@@ -226,9 +227,9 @@ static void without_a_clock_of_the_caller_the_databases_counts(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	const wherry_delayed_message now =
 		WHERRY_DELAYED_MESSAGE(.key = "now", .body = "1", .body_len = 1);
-	const wherry_delayed_message later = WHERRY_DELAYED_MESSAGE(
-		.key = "later", .body = "2", .body_len = 1,
-		.delay_us = 3600LL * SECOND_US);
+	const wherry_delayed_message later =
+		WHERRY_DELAYED_MESSAGE(.key = "later", .body = "2", .body_len = 1,
+				       .delay_us = 3600LL * SECOND_US);
 
 	wherry_delayed_set_clock(f->queue, NULL, NULL);
 	WHERRY_PASS(wherry_delayed_offer(f->queue, &now, NULL, &err));

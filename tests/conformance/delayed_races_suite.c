@@ -68,9 +68,9 @@ static int sum(const racer *racers, int n, wherry_offer_outcome outcome)
 
 static void offer(racer *r, const char *key, const char *text, bool if_absent)
 {
-	const wherry_delayed_message msg = WHERRY_DELAYED_MESSAGE(
-		.key = key, .body = text, .body_len = WHERRY_TEXT,
-		.at_us = r->f->now_us, .if_absent = if_absent);
+	const wherry_delayed_message msg =
+		WHERRY_DELAYED_MESSAGE(.key = key, .body = text, .body_len = WHERRY_TEXT,
+				       .at_us = r->f->now_us, .if_absent = if_absent);
 	wherry_offer_outcome outcome = WHERRY_IGNORED;
 
 	r->code = wherry_delayed_offer(r->queue, &msg, &outcome, &r->err);
@@ -201,9 +201,10 @@ static void *offer_batches(void *ctx)
 			int key = r->number % 2 ? i : BATCH - 1 - i;
 
 			(void)snprintf(keys[i], sizeof(keys[i]), "%d", key);
-			msgs[i] = WHERRY_DELAYED_MESSAGE(
-				.key = keys[i], .body = text, .body_len = WHERRY_TEXT,
-				.at_us = r->f->now_us, .if_absent = key % 3 == 0);
+			msgs[i] = WHERRY_DELAYED_MESSAGE(.key = keys[i], .body = text,
+							 .body_len = WHERRY_TEXT,
+							 .at_us = r->f->now_us,
+							 .if_absent = key % 3 == 0);
 		}
 		r->code = wherry_delayed_offer_many(r->queue, msgs, BATCH, NULL, &r->err);
 	}

@@ -223,14 +223,14 @@ static void an_extended_lease_lasts(void **state)
 
 	(void)delayed_offer(f, "k", "a", 0);
 	poll_one(f, "a", token);
-	WHERRY_PASS(wherry_delayed_extend(f->queue, tokens, 1, 60LL * SECOND_US, &out,
-					  &err));
+	WHERRY_PASS(
+		wherry_delayed_extend(f->queue, tokens, 1, 60LL * SECOND_US, &out, &err));
 	assert_int_equal(out, WHERRY_ACKNOWLEDGED);
 	delayed_pass(f, 59);
 	(void)delayed_polls(f, 1, "");
 	delayed_acks(f, token, WHERRY_ACKNOWLEDGED);
-	WHERRY_PASS(wherry_delayed_extend(f->queue, tokens, 1, 60LL * SECOND_US, &out,
-					  &err));
+	WHERRY_PASS(
+		wherry_delayed_extend(f->queue, tokens, 1, 60LL * SECOND_US, &out, &err));
 	assert_int_equal(out, WHERRY_LEASE_LOST);
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_delayed_extend(f->queue, tokens, 1, 0, &out, &err));
@@ -258,9 +258,16 @@ static void a_superseded_message_cannot_be_given_back_or_kept(void **state)
 
 static void a_token_that_is_none_is_refused(void **state)
 {
-	static const char *const wrong[] = {
-		"", "x", "1", "1.", "1.2.", "1.2.x y", ".2.x", "1.2.x.y",
-		"1.2.0123456789012345678901234567890123456", "1234567890123456789.1"};
+	static const char *const wrong[] = {"",
+					    "x",
+					    "1",
+					    "1.",
+					    "1.2.",
+					    "1.2.x y",
+					    ".2.x",
+					    "1.2.x.y",
+					    "1.2.0123456789012345678901234567890123456",
+					    "1234567890123456789.1"};
 	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_ack_outcome out = WHERRY_LEASE_LOST;
@@ -319,7 +326,8 @@ const delayed_case delayed_settle_cases[] = {
 	DELAYED_CASE(a_lease_that_ended_is_good_until_another_polls),
 	DELAYED_CASE(a_batch_says_of_each_message_what_became_of_it),
 	DELAYED_CASE(messages_of_several_polls_are_settled_together),
-	DELAYED_CASE(an_acknowledgement_of_a_message_read_before_an_update_deletes_nothing),
+	DELAYED_CASE(
+		an_acknowledgement_of_a_message_read_before_an_update_deletes_nothing),
 	DELAYED_CASE(
 		an_acknowledgement_of_a_message_read_before_an_update_in_the_same_millisecond_deletes_nothing),
 	DELAYED_CASE(a_message_given_back_waits_and_says_why),

@@ -64,10 +64,11 @@ void delayed_pass(delayed_fixture *f, double seconds)
 static wherry_offer_outcome offer(delayed_fixture *f, const char *key, const char *text,
 				  double seconds, bool if_absent)
 {
-	const wherry_delayed_message msg = WHERRY_DELAYED_MESSAGE(
-		.key = key, .body = text, .body_len = WHERRY_TEXT,
-		.at_us = f->now_us + (int64_t)(seconds * SECOND_US),
-		.if_absent = if_absent);
+	const wherry_delayed_message msg =
+		WHERRY_DELAYED_MESSAGE(.key = key, .body = text, .body_len = WHERRY_TEXT,
+				       .at_us =
+					       f->now_us + (int64_t)(seconds * SECOND_US),
+				       .if_absent = if_absent);
 	wherry_offer_outcome outcome = WHERRY_IGNORED;
 	wherry_error err = WHERRY_ERROR_INIT;
 
@@ -116,8 +117,8 @@ const delayed_got *delayed_polls(delayed_fixture *f, int64_t limit, const char *
 	int64_t n = -7;
 
 	got = (delayed_got){.n = 0};
-	WHERRY_PASS(wherry_delayed_poll(f->queue, &options, delayed_note, &got, &n,
-					&err));
+	WHERRY_PASS(
+		wherry_delayed_poll(f->queue, &options, delayed_note, &got, &n, &err));
 	assert_int_equal(n, got.n);
 	assert_string_equal(got.text, bodies);
 	return &got;

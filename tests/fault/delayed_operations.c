@@ -83,8 +83,7 @@ static wherry_code delayed_offer_many(world *w, wherry_error *err)
 {
 	const wherry_delayed_message many[] = {MESSAGE("x"), MESSAGE("b"), MESSAGE("x")};
 	wherry_offer_outcome became[3];
-	wherry_code code =
-		wherry_delayed_offer_many(w->delayed, many, 3, became, err);
+	wherry_code code = wherry_delayed_offer_many(w->delayed, many, 3, became, err);
 
 	for (int i = 0; code == WHERRY_OK && i < 3; i++)
 		w->out.number[i] = became[i];
@@ -168,9 +167,8 @@ static wherry_code delayed_drop_key(world *w, wherry_error *err)
 
 static wherry_code delayed_drop_many(world *w, wherry_error *err)
 {
-	return wherry_delayed_drop_many(w->delayed,
-					&(wherry_delayed_filter){.prefix = "a"},
-					w->out.number, err);
+	return wherry_delayed_drop_many(
+		w->delayed, &(wherry_delayed_filter){.prefix = "a"}, w->out.number, err);
 }
 
 static wherry_code delayed_drop_all(world *w, wherry_error *err)
@@ -240,7 +238,7 @@ const operation delayed_operations[] = {
 	{"delayed_list", delayed_list, see_nothing, NULL, NULL, 0},
 	{"delayed_list_dead", delayed_list_dead, see_nothing, NULL, NULL, 0},
 	{"delayed_get_status", delayed_get_status, NULL, NULL, NULL, 0},
-	{"delayed_requeue", delayed_requeue, NULL, NULL, NULL, 0},
+	{"delayed_requeue", delayed_requeue, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"delayed_purge_dead", delayed_purge_dead, NULL, NULL, NULL, 0},
 	{"delayed_drop", delayed_drop, NULL, NULL, NULL, 0},
 };

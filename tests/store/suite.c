@@ -25,8 +25,8 @@ static int tear_down(void **state)
 /* ---- a layout on several databases ---- */
 
 static const char *const note_layouts[] = {"notes", NULL};
-static const wh_model notes = {"outbox",         note_layouts, test_sql_files,
-			       wh_outbox_groups, NULL,         NULL};
+static const wh_model notes = {
+	"outbox", note_layouts, test_sql_files, wh_outbox_groups, NULL, NULL, NULL};
 
 /* What was claimed, as "topic payload, topic payload". */
 typedef struct list {
@@ -114,8 +114,8 @@ static void what_a_layout_has_no_statements_for_is_refused(void **state)
 
 static const char *const task_layouts[] = {"native", NULL};
 static const wh_group no_groups[] = {{NULL, NULL, 0}};
-static const wh_model tasks = {"tasks",   task_layouts, test_sql_files,
-			       no_groups, NULL,         NULL};
+static const wh_model tasks = {"tasks", task_layouts, test_sql_files, no_groups, NULL,
+			       NULL,    NULL};
 
 static void open_tasks(wherry_db *db, wh_store *out)
 {

@@ -23,7 +23,8 @@ static void the_names_of_the_jvm_library_come_out(void **state)
 {
 	(void)state;
 	is("my-queue|java.lang.String", "7ab2b0dfa43e1a1f12169da88468fb53");
-	is("\nperiodic-tick:\n  period-ms: 3600000\n", "4916474562628112070d240d515ba44d");
+	is("\nperiodic-tick:\n  period-ms: 3600000\n",
+	   "4916474562628112070d240d515ba44d");
 	is("\ndaily-cron:\n  zone: UTC\n  hours: 12:00, 18:00\n",
 	   "ac4a97d66f972bdaad77be2731bb7c2a");
 }
