@@ -231,8 +231,8 @@ static wherry_code offer_all(void *ctx, wherry_error *err)
 	return code;
 }
 
-/* One statement is a transaction of its own.  In the caller's it gets a savepoint where a
- * failure would take the transaction along. */
+/* One statement needs no transaction around it.  In the caller's it gets a savepoint where a
+ * failure would abort the transaction. */
 static wherry_code run(offering *o, wherry_error *err)
 {
 	wherry_db *db = o->delayed->store.db;

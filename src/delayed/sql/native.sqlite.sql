@@ -172,7 +172,7 @@ SELECT count(*) FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
 DELETE FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
 
 -- part: matching
--- Keys from :prefix up to :prefix_end, but for those from :except up to :except_end.
+-- Keys from :prefix up to :prefix_end, except those from :except up to :except_end.
 "pKind" = :kind AND "pKey" >= :prefix AND "pKey" < :prefix_end
   AND NOT ("pKey" >= :except AND "pKey" < :except_end)
   AND (:untouched = 0 OR (attempts = 0 AND "lockUuid" IS NULL
