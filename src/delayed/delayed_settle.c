@@ -163,11 +163,10 @@ wherry_code wh_delayed_bury(wherry_delayed *delayed, const char *lock, const int
 	return wh_db_transact(delayed->store.db, bury, &b, err);
 }
 
-/* Settle all under the lock of the receipt at that place. */
-static wherry_code settle_lease(settling *s, size_t place, wh_delayed_ids *done,
-				wherry_error *err)
+/* Settle all under a lock, which the receipt at that place is the first to have. */
+static wherry_code settle_lease(settling *s, size_t place, const char *lock,
+				wh_delayed_ids *done, wherry_error *err)
 {
-	const char *lock = s->receipts[place].lock;
 	size_t n = 0;
 	wherry_code code;
 
@@ -210,11 +209,10 @@ static wherry_code settle_read(settling *s, receipt *r, wh_delayed_ids *done,
 }
 
 /* Is it the first receipt of its lease? */
-static bool begins_lease(const settling *s, size_t place)
+static bool begins_lease(const settling *s, size_t place, const char *lock)
 {
 	for (size_t i = 0; i < place; i++)
-		if (s->receipts[i].lock &&
-		    strcmp(s->receipts[i].lock, s->receipts[place].lock) == 0)
+		if (s->receipts[i].lock && strcmp(s->receipts[i].lock, lock) == 0)
 			return false;
 	return true;
 }
@@ -226,10 +224,12 @@ static wherry_code settle_all(void *ctx, wherry_error *err)
 	wherry_code code = WHERRY_OK;
 
 	for (size_t i = 0; code == WHERRY_OK && i < s->n; i++) {
-		if (!s->receipts[i].lock)
+		const char *lock = s->receipts[i].lock;
+
+		if (!lock)
 			code = settle_read(s, &s->receipts[i], &done, err);
-		else if (begins_lease(s, i))
-			code = settle_lease(s, i, &done, err);
+		else if (begins_lease(s, i, lock))
+			code = settle_lease(s, i, lock, &done, err);
 	}
 	free(done.ids);
 	return code;
@@ -283,10 +283,33 @@ static bool needs_transaction(const settling *s)
 {
 	if (!s->delayed->store.db->driver->failure_spreads)
 		return true;
-	for (size_t i = 1; i < s->n; i++)
-		if (!s->receipts[i].lock || begins_lease(s, i))
+	for (size_t i = 1; i < s->n; i++) {
+		const char *lock = s->receipts[i].lock;
+
+		if (!lock || begins_lease(s, i, lock))
 			return true;
+	}
 	return false;
+}
+
+static wherry_code settle_tokens(settling *s, const char *const *tokens, bool leased,
+				 wherry_ack_outcome *out, wherry_error *err)
+{
+	wherry_code code = parse_all(s, tokens, leased, err);
+
+	if (code == WHERRY_OK)
+		code = needs_transaction(s) ? wh_db_transact(s->delayed->store.db,
+							     settle_and_look, s, err)
+					    : settle_and_look(s, err);
+	for (size_t i = 0; code == WHERRY_OK && i < s->n; i++) {
+		const receipt *r = &s->receipts[i];
+
+		if (r->done)
+			out[i] = WHERRY_ACKNOWLEDGED;
+		else
+			out[i] = r->version == -1 ? WHERRY_SUPERSEDED : WHERRY_LEASE_LOST;
+	}
+	return wh_delayed_failed(s->delayed, code, err);
 }
 
 static wherry_code settle(settling *s, const char *const *tokens, bool leased,
@@ -296,19 +319,8 @@ static wherry_code settle(settling *s, const char *const *tokens, bool leased,
 
 	s->receipts = calloc(s->n, sizeof(*s->receipts));
 	s->ids = calloc(s->n, sizeof(*s->ids));
-	code = s->receipts && s->ids ? parse_all(s, tokens, leased, err) : wh_oom(err);
-	if (code == WHERRY_OK)
-		code = needs_transaction(s) ? wh_db_transact(s->delayed->store.db,
-							     settle_and_look, s, err)
-					    : settle_and_look(s, err);
-	code = wh_delayed_failed(s->delayed, code, err);
-	for (size_t i = 0; code == WHERRY_OK && i < s->n; i++) {
-		const receipt *r = &s->receipts[i];
-
-		out[i] = r->done            ? WHERRY_ACKNOWLEDGED
-			 : r->version == -1 ? WHERRY_SUPERSEDED
-					    : WHERRY_LEASE_LOST;
-	}
+	code = s->receipts && s->ids ? settle_tokens(s, tokens, leased, out, err)
+				     : wh_oom(err);
 	free(s->receipts);
 	free(s->ids);
 	return code;
