@@ -1,0 +1,68 @@
+"""Work on a queue, from Python with psycopg: write the mails that the jobs ask for.
+
+What a job writes and its acknowledgement are one transaction, so each job takes effect once.
+
+usage: worker.py postgres://USER@HOST/DATABASE QUEUE [--until-empty]
+"""
+
+import json
+import sys
+import time
+
+import psycopg
+
+ATTEMPTS = 5
+
+
+class LeaseLost(Exception):
+    """Another worker has the job."""
+
+
+def handle(db, job):
+    """Do a job, in the transaction that is open."""
+    db.execute("INSERT INTO mails(order_id) VALUES (%s)", (job["order"],))
+
+
+def work(db, queue, message):
+    number, body, attempts, token = message
+    try:
+        with db.transaction():
+            handle(db, json.loads(body))
+            (held,) = db.execute(
+                "SELECT wherry_ack(%s, %s::bigint, %s)", (queue, number, token)
+            ).fetchone()
+            if not held:
+                raise LeaseLost
+        print(f"done: {number}")
+    except LeaseLost:
+        print(f"another worker has it: {number}")
+    except Exception as why:
+        print(f"failed: {number}")
+        if attempts < ATTEMPTS:
+            db.execute(
+                "SELECT wherry_nack(%s, %s, %s, delay => %s::interval, error => %s)",
+                (queue, number, token, f"{2**attempts} s", str(why)),
+            )
+        else:
+            db.execute(
+                "SELECT wherry_dead_letter(%s, %s, %s, %s)", (queue, number, token, str(why))
+            )
+
+
+def main():
+    url, queue = sys.argv[1:3]
+    with psycopg.connect(url, autocommit=True) as db:
+        while True:
+            messages = db.execute(
+                "SELECT id, body, attempts, token FROM wherry_receive(%s, 10, '1 minute', %s)",
+                (queue, ATTEMPTS),
+            ).fetchall()
+            for message in messages:
+                work(db, queue, message)
+            if not messages:
+                if "--until-empty" in sys.argv:
+                    return
+                time.sleep(1)
+
+
+main()

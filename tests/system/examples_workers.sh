@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Workers in other languages on the SQL functions of a queue: each job takes effect once, one that
+# fails is tried again and then dead.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/languages.bash
+. "$(dirname "$0")/languages.bash"
+
+find_languages
+start_shop_server
+
+declare -A command=(
+	[Python]='python3 examples/postgres/worker.py'
+	[Node]='node examples/postgres/worker.mjs'
+	[Go]='./worker'
+)
+
+# run DATABASE LANGUAGE: two workers at once, until the queue is empty.
+run() {
+	local url="postgres://wherry@127.0.0.1:$server_port/$1" first
+
+	# shellcheck disable=SC2086
+	PATH=$tmp/bin:$PATH ${command[$2]} "$url" jobs --until-empty >first.out 2>first.err </dev/null 9>&- &
+	first=$!
+	# shellcheck disable=SC2086
+	PATH=$tmp/bin:$PATH ${command[$2]} "$url" jobs --until-empty >second.out 2>second.err </dev/null 9>&-
+	status=$?
+	wait "$first" || status=$?
+	out=$(cat first.out second.out)
+	err=$(cat first.err second.err)
+}
+
+for language in Python Node Go; do
+	if [ -n "${lacks[$language]}" ]; then
+		skip "$language: a worker of a queue" "${lacks[$language]}"
+		continue
+	fi
+	[ "$language" != Go ] || go build -o worker examples/postgres/worker.go
+	database=${language,,}
+	in_database postgres "CREATE DATABASE $database"
+	"$wherry" queue create "postgres://wherry@127.0.0.1:$server_port/$database" jobs >/dev/null
+	in_database "$database" "CREATE TABLE mails(order_id bigint NOT NULL)"
+	in_database "$database" "SELECT count(wherry_send('jobs', format('{\"order\": %s}', n)))
+		FROM generate_series(1, 200) AS n" >sent
+	in_database "$database" "SELECT wherry_send('jobs', '{\"order\": null}')" >sent
+	run "$database" "$language"
+	expect "$language: two workers share the jobs" 0 "out:done: 200" "out:failed: 201"
+	check "$language: each job took effect once" answers_in "$database" \
+		"SELECT count(*) || ' ' || count(DISTINCT order_id) FROM mails" '200 200'
+	check "$language: one that failed is tried again later, and says why" answers_in "$database" \
+		"SELECT state || ' ' || attempts || ' ' || (last_error LIKE '%order_id%') || ' '
+			|| (available_at > now()) FROM jobs" '3 1 true true'
+	in_database "$database" "UPDATE jobs SET attempts = 4, available_at = now()"
+	run "$database" "$language"
+	check "$language: at last it is dead" answers_in "$database" \
+		"SELECT state || ' ' || attempts FROM jobs" '4 5'
+done
+if [ -z "${lacks[Go]}" ]; then
+	out=$(gofmt -l examples 2>&1)
+	check "the programs in Go are formatted" is "$out" ""
+fi
+
+stop_server
+finish
