@@ -262,6 +262,16 @@ void wh_url_show(const char *text, char *out, size_t cap)
 	put(&m, shown.ptr ? shown.ptr : "…", shown.ptr ? shown.len : strlen("…"));
 }
 
+/* "odbc:DSN=shop;Pwd=x": a connection string with a password is left out whole. */
+static bool mask_odbc(const char *text, masked *m)
+{
+	if (strncmp(text, "odbc:", 5) != 0 ||
+	    (!strcasestr(text, "pwd") && !strcasestr(text, "password")))
+		return false;
+	put(m, "odbc:***", 8);
+	return true;
+}
+
 /* Where all of the rest may be secret: https://hooks.example.com/T0/B0/XXXX. */
 static bool mask_rest(const char *text, char *out, size_t cap)
 {
@@ -288,6 +298,8 @@ void wh_url_mask(const char *text, char *out, size_t cap)
 	if (mask_rest(text, out, cap))
 		return;
 	*out = 0;
+	if (mask_odbc(text, &m))
+		return;
 	while (*text) {
 		const char *colon, *at;
 

@@ -13,6 +13,9 @@ static const wh_db_driver *const drivers[] = {
 #ifdef WHERRY_POSTGRES
 	&wh_db_postgres,
 #endif
+#ifdef WHERRY_ODBC
+	&wh_db_odbc,
+#endif
 	NULL,
 };
 

@@ -93,6 +93,15 @@ wherry_code wh_stmt_check(const wh_stmt *stmt, const char *given, wherry_error *
 wherry_code wh_stmt_number(const char *dialect, wh_stmt *stmt, const char *from,
 			   wh_buf *scratch, wherry_error *err);
 
+/*
+ * Write the text of a statement for PostgreSQL with a ? for each parameter, as ODBC has them, and
+ * which parameter each is.
+ *
+ * @return WHERRY_OK; WHERRY_INVALID: there are more than `most`.
+ */
+wherry_code wh_stmt_marks(const wh_stmt *stmt, wh_buf *text, int *order, size_t most,
+			  size_t *out_n, wherry_error *err);
+
 /* Copy a word of the head line: value of "ids" in "ids=integer"; false if absent. */
 bool wh_sql_word(const wh_sql *sql, const char *key, char *out, size_t cap);
 

@@ -153,6 +153,52 @@ wherry_code wh_stmt_number(const char *dialect, wh_stmt *stmt, const char *from,
 	return stmt->text ? WHERRY_OK : wh_oom(err);
 }
 
+/* The parameter $1, $2, … that begins at p: its number in the statement, from 0, and its
+ * length; -1: none does. */
+static int param_at(const wh_stmt *stmt, const char *p, size_t *out_len)
+{
+	size_t len = 1;
+	int n = 0;
+
+	if (*p != '$')
+		return -1;
+	for (; p[len] >= '0' && p[len] <= '9' && n < 1000; len++)
+		n = n * 10 + (p[len] - '0');
+	*out_len = len;
+	return n >= 1 && n <= stmt->n_params ? n - 1 : -1;
+}
+
+wherry_code wh_stmt_marks(const wh_stmt *stmt, wh_buf *text, int *order, size_t most,
+			  size_t *out_n, wherry_error *err)
+{
+	const char *p = stmt->text;
+
+	*out_n = 0;
+	while (*p) {
+		size_t len = 1;
+		const char *end;
+		int n = p > stmt->text && in_name(p[-1]) ? -1 : param_at(stmt, p, &len);
+
+		if (n >= 0 && *out_n == most)
+			return wh_fail(
+				err, WHERRY_INVALID,
+				"statement '%s' has more than %zu places for values",
+				stmt->name, most);
+		if (n >= 0) {
+			order[(*out_n)++] = n;
+			wh_buf_putc(text, '?');
+			p += len;
+			continue;
+		}
+		end = skip_opaque(p, stmt->text);
+		if (end == p)
+			end = p + 1;
+		wh_buf_put(text, p, (size_t)(end - p));
+		p = end;
+	}
+	return wh_buf_check(text, err);
+}
+
 wherry_code wh_stmt_make(const char *dialect, const char *name, const char *text,
 			 wh_stmt *out, wherry_error *err)
 {

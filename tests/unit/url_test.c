@@ -83,6 +83,8 @@ static void a_secret_given_by_name_is_masked(void **state)
 {
 	static const char *const rows[][2] = {
 		{"postgres://h/db?password=x", "postgres://h/db?password=***"},
+		{"odbc:DSN=shop;Uid=me;Pwd={a;b}", "odbc:***"},
+		{"odbc:DSN=shop", "odbc:DSN=shop"},
 		{"postgres://h/db?a=1&password=x&b=2",
 		 "postgres://h/db?a=1&password=***&b=2"},
 		{"postgres://h/db?sslpassword=x#y", "postgres://h/db?sslpassword=***"},

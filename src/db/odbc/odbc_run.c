@@ -1,0 +1,537 @@
+/*
+ * Running statements: prepared once; all rows of a result are read before the first is visited,
+ * since many drivers run one statement at a time on a connection.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/text.h"
+#include "db/odbc/odbc.h"
+
+enum {
+	MARKS_MOST = 120,
+	TEXT_MAX = 128 * 1024,
+	COLUMNS_MOST = 64,
+	CHUNK = 8192,
+	VALUE_MAX = 256 * 1024 * 1024
+};
+
+typedef enum odbc_kind { KIND_TEXT, KIND_INT, KIND_BYTES, KIND_TIME } odbc_kind;
+
+/* A value that was read. */
+typedef struct value {
+	bool null, is_int;
+	int64_t number;
+	wh_view bytes;
+} value;
+
+typedef struct result {
+	odbc_db *s;
+	SQLHSTMT handle;
+	int n_columns;
+	odbc_kind kinds[COLUMNS_MOST];
+	wh_arena arena;
+	value *values; /* n_rows * n_columns */
+	size_t n_rows, cap;
+} result;
+
+/* ---- one statement at a time may be cancelled ---- */
+
+static void begin_running(odbc_db *s, SQLHSTMT handle)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	s->running = handle;
+	s->interrupted = false;
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+static void end_running(odbc_db *s)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	s->running = NULL;
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+wherry_code wh_odbc_check_alive(odbc_db *s, wherry_error *err)
+{
+	SQLUINTEGER dead = SQL_CD_FALSE;
+
+	if (!s->lost && SQL_SUCCEEDED(SQLGetConnectAttr(s->dbc, SQL_ATTR_CONNECTION_DEAD,
+							&dead, sizeof(dead), NULL)))
+		s->lost = dead == SQL_CD_TRUE;
+	if (s->lost)
+		return wh_fail(err, WHERRY_CLOSED, "%s: the connection is lost", s->name);
+	return WHERRY_OK;
+}
+
+/* ---- preparing ---- */
+
+static void clear_stmt(odbc_stmt *c)
+{
+	if (c->handle)
+		(void)SQLFreeHandle(SQL_HANDLE_STMT, c->handle);
+	free(c->order);
+	free(c->binary);
+}
+
+void wh_odbc_clear(odbc_db *s)
+{
+	for (size_t i = 0; i < s->n_stmts; i++)
+		clear_stmt(&s->stmts[i]);
+	free(s->stmts);
+	s->stmts = NULL;
+	s->n_stmts = 0;
+}
+
+void wh_odbc_forget(wherry_db *db, const wh_sql *sql)
+{
+	odbc_db *s = (odbc_db *)db;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->n_stmts; i++) {
+		odbc_stmt *c = &s->stmts[i];
+
+		if (c->stmt >= sql->stmts && c->stmt < sql->stmts + sql->n)
+			clear_stmt(c);
+		else
+			s->stmts[kept++] = *c;
+	}
+	s->n_stmts = kept;
+}
+
+static bool is_binary(SQLSMALLINT type)
+{
+	return type == SQL_BINARY || type == SQL_VARBINARY || type == SQL_LONGVARBINARY;
+}
+
+/* Where bytes are taken; a driver that does not say takes texts. */
+static void describe(odbc_stmt *c)
+{
+	for (size_t i = 0; i < c->n_order; i++) {
+		SQLSMALLINT type = 0, digits, nullable;
+		SQLULEN size;
+
+		c->binary[i] = SQL_SUCCEEDED(SQLDescribeParam(
+				       c->handle, (SQLUSMALLINT)(i + 1), &type, &size,
+				       &digits, &nullable)) &&
+			       is_binary(type);
+	}
+}
+
+static wherry_code prepare(odbc_db *s, odbc_stmt *c, wherry_error *err)
+{
+	wh_buf text = WH_BUF_INIT(TEXT_MAX);
+	wherry_code code;
+
+	c->order = calloc(MARKS_MOST, sizeof(*c->order));
+	c->binary = calloc(MARKS_MOST, sizeof(*c->binary));
+	code = c->order && c->binary ? wh_stmt_marks(c->stmt, &text, c->order, MARKS_MOST,
+						     &c->n_order, err)
+				     : wh_oom(err);
+	if (code == WHERRY_OK &&
+	    !SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_STMT, s->dbc, &c->handle)))
+		code = wh_odbc_fail(s, SQL_HANDLE_DBC, s->dbc, err);
+	if (code == WHERRY_OK &&
+	    !SQL_SUCCEEDED(SQLPrepare(c->handle, wh_odbc_in(wh_buf_str(&text)), SQL_NTS)))
+		code = wh_odbc_fail(s, SQL_HANDLE_STMT, c->handle, err);
+	if (code == WHERRY_OK)
+		describe(c);
+	wh_buf_clear(&text);
+	return code;
+}
+
+static wherry_code find(odbc_db *s, const wh_stmt *stmt, odbc_stmt **out,
+			wherry_error *err)
+{
+	odbc_stmt *grown, fresh = {.stmt = stmt};
+	wherry_code code;
+
+	for (size_t i = 0; i < s->n_stmts; i++) {
+		if (s->stmts[i].stmt == stmt) {
+			*out = &s->stmts[i];
+			return WHERRY_OK;
+		}
+	}
+	grown = realloc(s->stmts, (s->n_stmts + 1) * sizeof(*grown));
+	if (!grown)
+		return wh_oom(err);
+	s->stmts = grown;
+	code = prepare(s, &fresh, err);
+	if (code != WHERRY_OK) {
+		clear_stmt(&fresh);
+		return code;
+	}
+	s->stmts[s->n_stmts] = fresh;
+	*out = &s->stmts[s->n_stmts++];
+	return WHERRY_OK;
+}
+
+/* ---- values ---- */
+
+/* What a statement is given, as ODBC wants it: valid until it has run. */
+typedef struct bound {
+	SQLBIGINT numbers[MARKS_MOST];
+	SQLLEN lengths[MARKS_MOST];
+} bound;
+
+static const wh_param *given(const wh_stmt *stmt, int which, const wh_param *params,
+			     size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(params[i].name, stmt->params[which]) == 0)
+			return &params[i];
+	return NULL;
+}
+
+static SQLRETURN bind_bytes(odbc_stmt *c, size_t i, const wh_param *p, bound *b)
+{
+	bool binary = p->type == WH_BLOB || c->binary[i];
+	wh_view v = p->bytes;
+
+	b->lengths[i] = (SQLLEN)v.len;
+	return SQLBindParameter(c->handle, (SQLUSMALLINT)(i + 1), SQL_PARAM_INPUT,
+				binary ? SQL_C_BINARY : SQL_C_CHAR,
+				binary ? SQL_LONGVARBINARY : SQL_LONGVARCHAR,
+				v.len ? v.len : 1, 0, wh_odbc_in(v.ptr), b->lengths[i],
+				&b->lengths[i]);
+}
+
+static SQLRETURN bind_one(odbc_stmt *c, size_t i, const wh_param *p, bound *b)
+{
+	if (p && p->type == WH_INT) {
+		b->numbers[i] = p->number;
+		b->lengths[i] = sizeof(b->numbers[i]);
+		return SQLBindParameter(c->handle, (SQLUSMALLINT)(i + 1), SQL_PARAM_INPUT,
+					SQL_C_SBIGINT, SQL_BIGINT, 0, 0, &b->numbers[i],
+					0, &b->lengths[i]);
+	}
+	if (p && p->type != WH_NULL)
+		return bind_bytes(c, i, p, b);
+	b->lengths[i] = SQL_NULL_DATA;
+	return SQLBindParameter(c->handle, (SQLUSMALLINT)(i + 1), SQL_PARAM_INPUT,
+				c->binary[i] ? SQL_C_BINARY : SQL_C_CHAR,
+				c->binary[i] ? SQL_VARBINARY : SQL_VARCHAR, 1, 0, NULL, 0,
+				&b->lengths[i]);
+}
+
+/* ---- rows ---- */
+
+static odbc_kind kind_of(SQLSMALLINT type)
+{
+	switch (type) {
+	case SQL_BIGINT:
+	case SQL_INTEGER:
+	case SQL_SMALLINT:
+	case SQL_TINYINT:
+	case SQL_BIT:
+		return KIND_INT;
+	case SQL_BINARY:
+	case SQL_VARBINARY:
+	case SQL_LONGVARBINARY:
+		return KIND_BYTES;
+	case SQL_TIMESTAMP:
+	case SQL_TYPE_TIMESTAMP:
+		return KIND_TIME;
+	default:
+		return KIND_TEXT;
+	}
+}
+
+static wherry_code describe_columns(result *r, wherry_error *err)
+{
+	for (int i = 0; i < r->n_columns; i++) {
+		SQLSMALLINT type = 0, len, digits, nullable;
+		SQLULEN size;
+		SQLCHAR name[64];
+
+		if (!SQL_SUCCEEDED(SQLDescribeCol(r->handle, (SQLUSMALLINT)(i + 1), name,
+						  sizeof(name), &len, &type, &size,
+						  &digits, &nullable)))
+			return wh_odbc_fail(r->s, SQL_HANDLE_STMT, r->handle, err);
+		r->kinds[i] = kind_of(type);
+	}
+	return WHERRY_OK;
+}
+
+/* A long value comes in pieces. */
+static wherry_code read_bytes(result *r, int column, value *out, wherry_error *err)
+{
+	SQLSMALLINT as = r->kinds[column] == KIND_BYTES ? SQL_C_BINARY : SQL_C_CHAR;
+	size_t end = as == SQL_C_BINARY ? 0 : 1; /* a NUL is behind each piece */
+	wh_buf all = WH_BUF_INIT(VALUE_MAX);
+	char piece[CHUNK];
+	SQLLEN len = 0;
+	SQLRETURN rc;
+	wherry_code code;
+
+	do {
+		rc = SQLGetData(r->handle, (SQLUSMALLINT)(column + 1), as, piece,
+				sizeof(piece), &len);
+		if (rc == SQL_NO_DATA)
+			break;
+		if (!SQL_SUCCEEDED(rc)) {
+			wh_buf_clear(&all);
+			return wh_odbc_fail(r->s, SQL_HANDLE_STMT, r->handle, err);
+		}
+		if (len == SQL_NULL_DATA) {
+			out->null = true;
+			break;
+		}
+		if (len == SQL_NO_TOTAL || (size_t)len > sizeof(piece) - end)
+			len = (SQLLEN)(sizeof(piece) - end);
+		wh_buf_put(&all, piece, (size_t)len);
+	} while (rc == SQL_SUCCESS_WITH_INFO);
+	code = wh_buf_check(&all, err);
+	out->bytes =
+		(wh_view){wh_arena_copy(&r->arena, wh_buf_str(&all), all.len), all.len};
+	wh_buf_clear(&all);
+	if (code == WHERRY_OK && !out->bytes.ptr)
+		code = wh_oom(err);
+	return code;
+}
+
+static wherry_code set_int(result *r, value *out, bool null, int64_t number,
+			   wherry_error *err)
+{
+	char text[24];
+	int len = snprintf(text, sizeof(text), "%" PRId64, number);
+
+	*out = (value){.null = null, .is_int = true, .number = null ? 0 : number};
+	out->bytes = (wh_view){wh_arena_copy(&r->arena, text, (size_t)len), (size_t)len};
+	return out->bytes.ptr ? WHERRY_OK : wh_oom(err);
+}
+
+static wherry_code read_int(result *r, int column, value *out, wherry_error *err)
+{
+	SQLBIGINT number = 0;
+	SQLLEN len = 0;
+
+	if (!SQL_SUCCEEDED(SQLGetData(r->handle, (SQLUSMALLINT)(column + 1),
+				      SQL_C_SBIGINT, &number, sizeof(number), &len)))
+		return wh_odbc_fail(r->s, SQL_HANDLE_STMT, r->handle, err);
+	return set_int(r, out, len == SQL_NULL_DATA, number, err);
+}
+
+/* Milliseconds since 1970: the session's time zone is UTC. */
+static wherry_code read_time(result *r, int column, value *out, wherry_error *err)
+{
+	SQL_TIMESTAMP_STRUCT t = {0};
+	SQLLEN len = 0;
+	struct tm tm;
+
+	if (!SQL_SUCCEEDED(SQLGetData(r->handle, (SQLUSMALLINT)(column + 1),
+				      SQL_C_TYPE_TIMESTAMP, &t, sizeof(t), &len)))
+		return wh_odbc_fail(r->s, SQL_HANDLE_STMT, r->handle, err);
+	tm = (struct tm){.tm_year = t.year - 1900,
+			 .tm_mon = t.month - 1,
+			 .tm_mday = t.day,
+			 .tm_hour = t.hour,
+			 .tm_min = t.minute,
+			 .tm_sec = t.second};
+	return set_int(r, out, len == SQL_NULL_DATA,
+		       (int64_t)timegm(&tm) * 1000 + t.fraction / 1000000, err);
+}
+
+static wherry_code read_row(result *r, wherry_error *err)
+{
+	size_t at = r->n_rows * (size_t)r->n_columns;
+	wherry_code code = WHERRY_OK;
+
+	if (r->n_rows == r->cap) {
+		size_t cap = r->cap ? 2 * r->cap : 64;
+		value *grown =
+			realloc(r->values, cap * (size_t)r->n_columns * sizeof(*grown));
+
+		if (!grown)
+			return wh_oom(err);
+		r->values = grown;
+		r->cap = cap;
+	}
+	for (int i = 0; code == WHERRY_OK && i < r->n_columns; i++) {
+		value *v = &r->values[at + (size_t)i];
+
+		*v = (value){.null = false};
+		if (r->kinds[i] == KIND_INT)
+			code = read_int(r, i, v, err);
+		else if (r->kinds[i] == KIND_TIME)
+			code = read_time(r, i, v, err);
+		else
+			code = read_bytes(r, i, v, err);
+	}
+	r->n_rows += code == WHERRY_OK;
+	return code;
+}
+
+static wherry_code read_rows(result *r, wherry_error *err)
+{
+	wherry_code code = describe_columns(r, err);
+
+	while (code == WHERRY_OK) {
+		SQLRETURN rc = SQLFetch(r->handle);
+
+		if (rc == SQL_NO_DATA)
+			break;
+		code = SQL_SUCCEEDED(rc)
+			       ? read_row(r, err)
+			       : wh_odbc_fail(r->s, SQL_HANDLE_STMT, r->handle, err);
+	}
+	return code;
+}
+
+static const value *value_of(const wh_row *row, int column)
+{
+	return (const value *)row->handle + column;
+}
+
+static int64_t row_int(const wh_row *row, int column)
+{
+	const value *v = value_of(row, column);
+	int64_t number = 0;
+
+	if (v->is_int || v->null)
+		return v->number;
+	return wh_parse_int(v->bytes.ptr, &number) ? number : 0;
+}
+
+static bool row_is_int(const wh_row *row, int column)
+{
+	const value *v = value_of(row, column);
+	int64_t number;
+
+	return v->null || v->is_int || wh_parse_int(v->bytes.ptr, &number);
+}
+
+static wh_view row_bytes(const wh_row *row, int column)
+{
+	const value *v = value_of(row, column);
+
+	return v->null ? (wh_view){NULL, 0} : v->bytes;
+}
+
+const wh_row_driver wh_odbc_rows = {
+	.integer = row_int,
+	.bytes = row_bytes,
+	.is_int = row_is_int,
+};
+
+/* ---- running ---- */
+
+static wherry_code visit_rows(result *r, wh_row_fn visit, void *ctx, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+
+	if (r->n_rows && r->n_columns == 1)
+		r->s->last_id = row_int(&(wh_row){&wh_odbc_rows, r->values}, 0);
+	for (size_t i = 0; visit && code == WHERRY_OK && i < r->n_rows; i++) {
+		wh_row row = {&wh_odbc_rows, &r->values[i * (size_t)r->n_columns]};
+
+		code = visit(ctx, &row, err);
+	}
+	return code;
+}
+
+/* The result with columns, of a batch whose first results may have none. */
+static wherry_code read_results(result *r, int64_t *out_changed, wherry_error *err)
+{
+	wherry_code code = WHERRY_OK;
+	SQLRETURN rc = SQL_SUCCESS;
+
+	while (code == WHERRY_OK && rc != SQL_NO_DATA) {
+		SQLSMALLINT columns = 0;
+		SQLLEN changed = 0;
+
+		(void)SQLNumResultCols(r->handle, &columns);
+		(void)SQLRowCount(r->handle, &changed);
+		if (changed > 0)
+			*out_changed = changed;
+		if (columns > COLUMNS_MOST)
+			return wh_fail(err, WHERRY_UNSUPPORTED, "%s: too many columns",
+				       r->s->name);
+		r->n_columns = columns;
+		if (columns)
+			code = read_rows(r, err);
+		if (code != WHERRY_OK)
+			break;
+		rc = SQLMoreResults(r->handle);
+		if (!SQL_SUCCEEDED(rc) && rc != SQL_NO_DATA)
+			code = wh_odbc_fail(r->s, SQL_HANDLE_STMT, r->handle, err);
+	}
+	return code;
+}
+
+static wherry_code execute(odbc_db *s, odbc_stmt *c, const wh_param *params, size_t n,
+			   result *r, int64_t *out_changed, wherry_error *err)
+{
+	bound *b = calloc(1, sizeof(*b));
+	wherry_code code = WHERRY_OK;
+	SQLRETURN rc;
+
+	if (!b)
+		return wh_oom(err);
+	for (size_t i = 0; code == WHERRY_OK && i < c->n_order; i++)
+		if (!SQL_SUCCEEDED(
+			    bind_one(c, i, given(c->stmt, c->order[i], params, n), b)))
+			code = wh_odbc_fail(s, SQL_HANDLE_STMT, c->handle, err);
+	if (code == WHERRY_OK) {
+		begin_running(s, c->handle);
+		rc = SQLExecute(c->handle);
+		end_running(s);
+		if (SQL_SUCCEEDED(rc))
+			code = read_results(r, out_changed, err);
+		else if (rc != SQL_NO_DATA) /* it changed no row */
+			code = wh_odbc_fail(s, SQL_HANDLE_STMT, c->handle, err);
+	}
+	(void)SQLFreeStmt(c->handle, SQL_CLOSE);
+	(void)SQLFreeStmt(c->handle, SQL_RESET_PARAMS);
+	free(b);
+	return code;
+}
+
+wherry_code wh_odbc_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params,
+			size_t n_params, wh_row_fn visit, void *ctx, int64_t *out_changed,
+			wherry_error *err)
+{
+	odbc_db *s = (odbc_db *)db;
+	result r = {.s = s, .arena = WH_ARENA_INIT};
+	odbc_stmt *c = NULL;
+	int64_t changed = 0;
+	wherry_code code = wh_odbc_check_alive(s, err);
+
+	if (code == WHERRY_OK)
+		code = find(s, stmt, &c, err);
+	if (code != WHERRY_OK)
+		return code;
+	r.handle = c->handle;
+	code = execute(s, c, params, n_params, &r, &changed, err);
+	if (code == WHERRY_OK)
+		code = visit_rows(&r, visit, ctx, err);
+	if (code == WHERRY_OK && out_changed)
+		*out_changed = changed;
+	wh_arena_clear(&r.arena);
+	free(r.values);
+	return code;
+}
+
+wherry_code wh_odbc_exec(odbc_db *s, const char *sql, wherry_error *err)
+{
+	SQLHSTMT handle = NULL;
+	wherry_code code = wh_odbc_check_alive(s, err);
+	SQLRETURN rc;
+
+	if (code != WHERRY_OK)
+		return code;
+	if (!SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_STMT, s->dbc, &handle)))
+		return wh_odbc_fail(s, SQL_HANDLE_DBC, s->dbc, err);
+	begin_running(s, handle);
+	rc = SQLExecDirect(handle, wh_odbc_in(sql), SQL_NTS);
+	while (SQL_SUCCEEDED(rc))
+		rc = SQLMoreResults(handle);
+	end_running(s);
+	if (rc != SQL_NO_DATA)
+		code = wh_odbc_fail(s, SQL_HANDLE_STMT, handle, err);
+	(void)SQLFreeHandle(SQL_HANDLE_STMT, handle);
+	return code;
+}

@@ -1,0 +1,94 @@
+/*
+ * The outbox on PostgreSQL behind ODBC, through psqlODBC: what ODBC carries, it carries whole.
+ */
+#include "outbox_suite.h"
+
+#include "db/driver.h"
+#include "postgres/odbc.h"
+#include "postgres/server.h"
+
+static void *make(void)
+{
+	postgres_place *place = calloc(1, sizeof(*place));
+
+	assert_non_null(place);
+	postgres_make(place);
+	return place;
+}
+
+static void drop(void *place)
+{
+	postgres_drop(place);
+	free(place);
+}
+
+static wherry_db *connect(void *place)
+{
+	char url[400];
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_config *config = NULL;
+	wherry_db *db = NULL;
+	wherry_code code = wherry_config_new(&config, &err);
+
+	postgres_odbc_url(place, url, sizeof(url));
+	if (code == WHERRY_OK)
+		code = wherry_config_set(config, "db.busy_timeout", "30s", &err);
+	if (code == WHERRY_OK)
+		code = wherry_db_open(url, config, &db, &err);
+	if (code != WHERRY_OK)
+		print_error("%s\n", err.message);
+	wherry_config_free(config);
+	return db;
+}
+
+static bool disconnect(wherry_db *db)
+{
+	wherry_db_close(db);
+	return true;
+}
+
+static bool raw(void *place, wherry_db *db, const char *sql, char *out, size_t cap)
+{
+	(void)db;
+	return postgres_raw(((postgres_place *)place)->url, sql, out, cap);
+}
+
+static void forbid_writing(wherry_db *db)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wh_db_script(db, "SET default_transaction_read_only = on", &err));
+}
+
+static void fill_disk(wherry_db *db, bool full)
+{
+	static const char sql[] =
+		"CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+		"$$BEGIN RAISE 'could not extend file' USING ERRCODE = '53100'; END$$; "
+		"CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON outbox "
+		"EXECUTE FUNCTION refuse()";
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wh_db_script(db, full ? sql : "DROP TRIGGER refuse ON outbox", &err));
+}
+
+int main(void)
+{
+	static const outbox_backend backend = {
+		.name = "odbc",
+		.several = true,
+		.lacks = NEEDS_EVENT_BUS | NEEDS_NUL | NEEDS_CASELESS | NEEDS_IDENTS,
+		.make = make,
+		.drop = drop,
+		.connect = connect,
+		.disconnect = disconnect,
+		.raw = raw,
+		.forbid_writing = forbid_writing,
+		.fill_disk = fill_disk,
+	};
+	static const outbox_backend *const backends[] = {&backend};
+
+	if (!postgres_start())
+		return 0;
+	return outbox_suite_run(backends, 1, NULL, 0);
+}
