@@ -1,5 +1,6 @@
 #include "base/url.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -26,6 +27,116 @@ wherry_code wh_url_parse(const char *text, wh_url *out, wherry_error *err)
 			       strlen(text) > 8 ? "…" : "");
 	out->scheme = (wh_view){text, n};
 	out->rest = wh_view_of(text + n + 1);
+	return WHERRY_OK;
+}
+
+/* ---- percent-encoding ---- */
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The byte at text, percent-encoded or not; *text moves behind it. */
+static char take_byte(const char **text)
+{
+	const char *s = *text;
+	int high = *s == '%' ? hex_digit(s[1]) : -1;
+	int low = high >= 0 ? hex_digit(s[2]) : -1;
+
+	*text += low >= 0 ? 3 : 1;
+	return low >= 0 ? (char)(high * 16 + low) : *s;
+}
+
+/* ---- tables of a model ---- */
+
+bool wh_url_is_of(const char *text, const char *model)
+{
+	size_t len = strlen(model);
+
+	return strncmp(text, model, len) == 0 && text[len] == '+';
+}
+
+/* The value of a parameter, up to the next one or the end; NULL: it is not there. */
+static const char *find_parameter(const char *url, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *at = strchr(url, '?'); at; at = strchr(at + 1, '&'))
+		if (strncmp(at + 1, name, len) == 0 && at[1 + len] == '=')
+			return at + 1 + len + 1;
+	return NULL;
+}
+
+/* Remove "NAME=VALUE", whose value begins at `value`, with the "?" or "&" that it needs. */
+static void remove_parameter(char *url, const char *name, const char *value)
+{
+	char *begin = url + (value - url) - strlen(name) - 1;
+	char *end = begin + strcspn(begin, "&");
+
+	if (*end)
+		end++; /* The next one takes its place. */
+	else
+		begin--;
+	memmove(begin, end, strlen(end) + 1);
+}
+
+/* NULL: no memory.  *out_fine: no NUL, nothing but hexadecimal digits behind each %. */
+static char *decode(const char *value, size_t len, bool *out_fine)
+{
+	char *out = malloc(len + 1);
+	const char *end = value + len;
+	size_t n = 0;
+
+	*out_fine = true;
+	while (out && value < end) {
+		bool escaped = *value == '%';
+		const char *before = value;
+
+		out[n] = take_byte(&value);
+		if (!out[n++] || (escaped && value != before + 3) || value > end)
+			*out_fine = false;
+	}
+	if (out)
+		out[n] = 0;
+	return out;
+}
+
+wherry_code wh_url_split(const char *text, const char *model, char **out_url,
+			 char **out_name, wherry_error *err)
+{
+	const char *value;
+	char *url, *name;
+	size_t len;
+	bool fine;
+
+	*out_url = *out_name = NULL;
+	if (!wh_url_is_of(text, model))
+		return WHERRY_OK;
+	text += strlen(model) + 1;
+	value = find_parameter(text, model);
+	len = value ? strcspn(value, "&") : 0;
+	if (!len)
+		return wh_fail(err, WHERRY_INVALID,
+			       "the URL does not name the %s: add ?%s=NAME to it", model,
+			       model);
+	name = decode(value, len, &fine);
+	url = strdup(text);
+	if (!name || !url || !fine) {
+		free(name);
+		free(url);
+		return fine ? wh_oom(err)
+			    : wh_fail(err, WHERRY_INVALID,
+				      "the name of the %s in the URL is badly encoded: "
+				      "write %%25 for %%",
+				      model);
+	}
+	remove_parameter(url, model, url + (value - text));
+	*out_url = url;
+	*out_name = name;
 	return WHERRY_OK;
 }
 
@@ -66,25 +177,6 @@ static bool find_password(const char *host, const char **colon, const char **at)
 		return false;
 	*at = strrchr(end, '@');
 	return *at != NULL;
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* The byte at text, percent-encoded or not; *text moves behind it. */
-static char take_byte(const char **text)
-{
-	const char *s = *text;
-	int high = *s == '%' ? hex_digit(s[1]) : -1;
-	int low = high >= 0 ? hex_digit(s[2]) : -1;
-
-	*text += low >= 0 ? 3 : 1;
-	return low >= 0 ? (char)(high * 16 + low) : *s;
 }
 
 /* Does the name of a parameter end in a word for what nobody else may see? */
@@ -241,6 +333,11 @@ void wh_url_show(const char *text, char *out, size_t cap)
 	size_t len = 0;
 
 	*out = 0;
+	if (wh_url_is_of(text, "queue")) { /* the database's, with its prefix */
+		put(&m, text, strlen("queue+"));
+		wh_url_show(text + m.n, out + m.n, cap - m.n);
+		return;
+	}
 	while (scheme_char(text[len], len == 0))
 		len++;
 	if (!len || text[len] != ':') {

@@ -4,6 +4,8 @@
 #ifndef WH_BASE_URL_H
 #define WH_BASE_URL_H
 
+#include <stdbool.h>
+
 #include "base/buf.h"
 
 typedef struct wh_url {
@@ -13,6 +15,21 @@ typedef struct wh_url {
 
 /* Views into text. */
 wherry_code wh_url_parse(const char *text, wh_url *out, wherry_error *err);
+
+/*
+ * Split a URL that names a table of a model beside its database, such as
+ * "queue+postgres://db/shop?queue=orders": scheme "MODEL+", and a parameter MODEL.
+ *
+ * @param out_url   Receives the URL of the database, free() it; NULL: text has another scheme.
+ * @param out_name  Receives the name, decoded, free() it; NULL with *out_url.
+ * @return WHERRY_OK; WHERRY_INVALID: the parameter is missing or empty, or its value is badly
+ *         encoded; WHERRY_NOMEM.
+ */
+wherry_code wh_url_split(const char *text, const char *model, char **out_url,
+			 char **out_name, wherry_error *err);
+
+/* Does the URL's scheme begin with "MODEL+"? */
+bool wh_url_is_of(const char *text, const char *model);
 
 /*
  * Write the form of a URL for logs and errors.  No part of it can be a secret:

@@ -6,6 +6,7 @@
 
 #include "base/duration.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "cli/target.h"
 #include "config/settings.h"
 #include "db/driver.h"
@@ -337,13 +338,15 @@ static bool take_name(wh_args *args, bool relay, const char *shown)
 	return fine;
 }
 
-/* Does an operand say which outbox, so that WHERRY_URL need not? */
-static bool names_outbox(const char *operand)
+/* Does an operand say which outbox, so that WHERRY_URL need not?  A queue that stands alone is the
+ * destination of a relay. */
+static bool names_outbox(const char *operand, bool alone)
 {
 	wh_named named = {.from = NULL};
 	bool found;
 
-	if (wh_db_known(operand, NULL) == WHERRY_OK)
+	if (wh_db_known(operand, NULL) == WHERRY_OK ||
+	    (!alone && wh_url_is_of(operand, "queue")))
 		return true;
 	found = wh_named_find(operand, false, &named, NULL) == WHERRY_OK;
 	wh_named_clear(&named);
@@ -359,7 +362,8 @@ static bool take_target(wh_args *args)
 	if (!relay && strncmp(args->command->operands, "URL", 3) != 0)
 		return true;
 	inserted = standard && *standard &&
-		   (!args->n_operands || !names_outbox(args->operands[0]));
+		   (!args->n_operands ||
+		    !names_outbox(args->operands[0], relay && args->n_operands == 1));
 	if (inserted)
 		insert_operand(args, 0, (char *)standard);
 	if (!args->n_operands)

@@ -1,9 +1,11 @@
 #include "cli/commands.h"
+#include "cli/target.h"
 
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include "db/driver.h"
 #include "publish/driver.h"
 #include "publish/parts.h"
+#include "relay/source.h"
 
 enum { LOG_LINE_MAX = 64 * 1024 };
 
@@ -21,6 +24,7 @@ typedef struct relaying {
 	wh_progress progress;
 	bool quiet;
 	bool to_stdout;
+	char *queue;      /* "" or the words that name the queue; see wh_queue_words() */
 	bool reader_gone; /* from standard output */
 	int64_t began_us;
 } relaying;
@@ -106,7 +110,10 @@ static wh_exit conclude(const relaying *r, const char *target, wherry_outcome ou
 	case WHERRY_EMPTY:
 		break;
 	case WHERRY_DEATHS:
-		if (!r->quiet)
+		if (!r->quiet && *r->queue)
+			(void)fprintf(stderr, "messages died: `wherry queue errors%s`\n",
+				      r->queue);
+		else if (!r->quiet)
 			(void)fprintf(stderr,
 				      "messages died: `wherry list%s --state dead`\n",
 				      target);
@@ -123,8 +130,9 @@ static wh_exit conclude(const relaying *r, const char *target, wherry_outcome ou
 		if (!r->quiet)
 			(void)fprintf(stderr,
 				      "--timeout passed and messages are left: `wherry "
-				      "status%s`\n",
-				      target);
+				      "%s%s`\n",
+				      *r->queue ? "queue length" : "status",
+				      *r->queue ? r->queue : target);
 		return WH_EXIT_TIMEDOUT;
 	}
 	return WH_EXIT_DONE;
@@ -135,21 +143,26 @@ static wh_exit conclude(const relaying *r, const char *target, wherry_outcome ou
 /* How many are open, for the length of the bar; 0: not known, and none is drawn. */
 static int64_t count_open(const wh_args *args)
 {
-	const char *table = wherry_config_get(args->config, "outbox.table");
-	int64_t count[WHERRY_STATE_COUNT] = {0};
-	wherry_outbox *box = NULL;
+	wherry_config *config = NULL;
+	wh_source source = {.store = NULL};
 	wherry_db *db = NULL;
-	wherry_code code = wh_db_open_own(wh_operand(args, 0), args->config, &db, NULL);
+	char *url = NULL;
+	wh_backlog waits = {.pending = 0};
+	wherry_code code = wh_config_copy(args->config, &config, NULL);
 
 	if (code == WHERRY_OK)
-		code = wherry_outbox_open(db, table, &box, NULL);
+		code = wh_source_take_url(wh_operand(args, 0), config, &url, NULL);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_count(box, count, NULL);
-	wherry_outbox_close(box);
+		code = wh_db_open_own(url, config, &db, NULL);
+	if (code == WHERRY_OK)
+		code = wh_source_open_set(db, config, &source, NULL);
+	if (code == WHERRY_OK)
+		code = wh_source_backlog(&source, &waits, NULL);
+	wh_source_close(&source);
 	wherry_db_close(db);
-	if (code != WHERRY_OK)
-		return 0;
-	return count[WHERRY_PENDING] + count[WHERRY_PROCESSING] + count[WHERRY_FAILED];
+	wherry_config_free(config);
+	free(url);
+	return code == WHERRY_OK ? waits.pending + waits.processing + waits.failed : 0;
 }
 
 /* A bar only where somebody looks, and where the messages do not run over it. */
@@ -202,15 +215,19 @@ static wherry_code run_watched(relaying *r, unsigned flags, wherry_outcome *out_
 static void announce(relaying *r, const wh_args *args)
 {
 	wh_env env = {.log = log_record, .log_ctx = r};
-	char from[200], to[200];
+	char from[200], to[200], *database = NULL, *queue = NULL;
 
 	wh_url_show(wh_operand(args, 0), from, sizeof(from));
 	wh_url_show(wh_operand(args, 1), to, sizeof(to));
+	(void)wh_url_split(wh_operand(args, 0), "queue", &database, &queue, NULL);
 	if (wh_config_choice(args->config, WH_LOG_LEVEL) >= WHERRY_LOG_INFO)
 		wh_log(&env, WHERRY_LOG_INFO, "relay", "start", wh_log_text("from", from),
-		       wh_log_text("table",
-				   wherry_config_get(args->config, "outbox.table")),
+		       queue ? wh_log_text("queue", queue)
+			     : wh_log_text("table", wherry_config_get(args->config,
+								      "outbox.table")),
 		       wh_log_text("to", to));
+	free(database);
+	free(queue);
 }
 
 static void warn(relaying *r, const wh_args *args)
@@ -236,6 +253,11 @@ static wh_exit relay(relaying *r, const wh_args *args)
 	wherry_outcome outcome = WHERRY_STOPPED;
 	wherry_code code;
 
+	code = wh_queue_words(wh_operand(args, 0), &r->queue, &err);
+	if (code != WHERRY_OK)
+		return wh_call_failed(args, code, &err);
+	if (*r->queue)
+		wh_report_target(r->queue);
 	begin_progress(r, args);
 	code = wherry_relay_open(wh_operand(args, 0), wh_operand(args, 1), args->config,
 				 &r->relay, &err);
@@ -286,6 +308,7 @@ static wh_exit run(wh_args *args)
 	(void)signal(SIGINT, SIG_DFL);
 	(void)signal(SIGTERM, SIG_DFL);
 	wherry_relay_close(r.relay);
+	free(r.queue);
 	return status;
 }
 
@@ -316,7 +339,8 @@ const wh_command wh_cmd_relay = {
 		"[--ordering O] [--on-done M] [--on-dead M] [--dead-letters URL] [--from WHERE] [--batch N] [--lease D] [--name NAME] "
 		"[--quiet|--verbose]",
 	.brief = "Deliver messages from an outbox to a destination",
-	.help = "FROM is a database, such as sqlite:shop.db; TO is stdout:, file:PATH, "
+	.help = "FROM is a database, such as sqlite:shop.db, or a queue of one, such as "
+		"'queue+sqlite:shop.db?queue=jobs'; TO is stdout:, file:PATH, "
 		"https://HOST/PATH, kafka://HOST:PORT, exec:COMMAND, memory: or null:. It runs until SIGTERM or SIGINT, "
 		"finishes what is in flight, and ends; a second signal ends it at "
 		"once. One relay works, others on the same outbox stand by; with "

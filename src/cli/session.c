@@ -1,11 +1,50 @@
-#include "cli/cli.h"
+#include "cli/target.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/url.h"
 #include "config/settings.h"
 #include "outbox/outbox.h"
+
+/* The commands for queues that stand for those for outboxes. */
+static const char *instead_of(const char *command)
+{
+	static const char *const pairs[][2] = {
+		{"status", "length"}, {"list", "peek"},   {"show", "peek"},
+		{"retry", "return"},  {"purge", "purge"}, {"discard", "purge"},
+		{"enqueue", "send"},  {"drop", "drop"},
+	};
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
+		if (strcmp(pairs[i][0], command) == 0)
+			return pairs[i][1];
+	return NULL;
+}
+
+/* The URL names a queue: say which command is for it. */
+static wh_exit refuse_queue(const wh_args *args)
+{
+	const char *word = instead_of(args->command->name);
+	wherry_error err = WHERRY_ERROR_INIT;
+	char *words = NULL;
+	wh_exit status;
+
+	if (wh_queue_words(wh_operand(args, 0), &words, &err) != WHERRY_OK)
+		return wh_usage(args->command, "%s", err.message);
+	if (word)
+		status = wh_usage(args->command,
+				  "the URL names a queue: use `wherry queue %s%s`", word,
+				  words);
+	else
+		status = wh_usage(args->command,
+				  "the URL names a queue, and this is for outboxes; "
+				  "`wherry queue length%s` shows what is in it",
+				  words);
+	free(words);
+	return status;
+}
 
 wh_exit wh_session_open(wh_session *s, const wh_args *args)
 {
@@ -15,6 +54,8 @@ wh_exit wh_session_open(wh_session *s, const wh_args *args)
 
 	*s = (wh_session){.table = wherry_config_get(args->config, "outbox.table"),
 			  .target = args->target};
+	if (wh_url_is_of(url, "queue"))
+		return refuse_queue(args);
 	wh_url_mask(url, s->url, sizeof(s->url));
 	code = wh_db_open_own(url, args->config, &s->db, &err);
 	if (code == WHERRY_OK)

@@ -75,6 +75,31 @@ char *wh_url_without_secrets(const char *url)
 	return out;
 }
 
+wherry_code wh_queue_words(const char *url, char **out, wherry_error *err)
+{
+	wh_buf text = WH_BUF_INIT(64 * 1024);
+	char *database = NULL, *name = NULL, *shown = NULL;
+	wherry_code code = wh_url_split(url, "queue", &database, &name, err);
+
+	if (code == WHERRY_OK && name) {
+		shown = wh_url_without_secrets(database);
+		wh_buf_putc(&text, ' ');
+		wh_put_word(&text, shown ? shown : "");
+		wh_buf_putc(&text, ' ');
+		wh_put_word(&text, name);
+		code = wh_buf_check(&text, err);
+	}
+	if (code == WHERRY_OK)
+		*out = text.len ? wh_buf_take(&text) : strdup("");
+	if (code == WHERRY_OK && !*out)
+		code = wh_oom(err);
+	wh_buf_clear(&text);
+	free(shown);
+	free(name);
+	free(database);
+	return code;
+}
+
 /* ---- wherry.yaml ---- */
 
 static bool is_name(const char *word)

@@ -38,4 +38,11 @@ char *wh_url_without_secrets(const char *url);
 char *wh_target_words(const wherry_config *config, const char *shown,
 		      const wherry_config *known);
 
+/*
+ * The words that name a queue behind "wherry queue COMMAND", such as " postgres://db/shop orders",
+ * for the URL of a queue; passwords are left out.  *out: the caller's to free; "": another URL.
+ * INVALID: the URL does not name the queue.
+ */
+wherry_code wh_queue_words(const char *url, char **out, wherry_error *err);
+
 #endif

@@ -33,6 +33,9 @@ static const wh_setting_entry table[] = {
 		"full: a commit survives power loss. normal: a power loss may take the last commits."},
 	[WH_RELAY_NAME] = {"relay.name", TEXT, "", NULL, NULL,
 		"The name of the relay in the lease; if empty, host and process id."},
+	[WH_RELAY_QUEUE] = {"relay.queue", TEXT, "", NULL, NULL,
+		"Deliver the messages of this queue instead of an outbox. The URL "
+		"queue+postgres://HOST/DB?queue=NAME sets it."},
 	[WH_RELAY_ENGINE] = {"relay.engine", CHOICE, "exclusive", "exclusive, competing, stream", NULL,
 		"exclusive: one relay works, others stand by. competing: all relays work, each on the "
 		"messages that it has claimed. stream: like exclusive, but rows come from "

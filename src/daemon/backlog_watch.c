@@ -1,5 +1,5 @@
 /*
- * Counts the messages that wait in the outboxes.  A separate thread runs the queries, so
+ * Counts the messages that wait in the outboxes and queues.  A separate thread runs the queries, so
  * relays go on working; it runs them only when somebody reads the numbers.
  */
 #include <stdlib.h>
@@ -8,16 +8,17 @@
 
 #include "daemon/daemon.h"
 #include "db/driver.h"
+#include "relay/source.h"
 
 enum { FRESH_US = 2 * WH_SECOND, WAIT_US = WH_SECOND, IDLE_US = 300 * WH_SECOND };
 
-/* One outbox, read through a separate connection. */
+/* One outbox or queue, read through a separate connection. */
 typedef struct seen {
 	char name[WH_PLAN_NAME + 1];
 	char *from;
 	wherry_config *config;
 	wherry_db *db;
-	wherry_outbox *box;
+	wh_source source;
 	wh_wal *wal; /* NULL: there is no log to be streamed */
 	int old_log; /* see wh_db_options; of a file that was replaced */
 	bool wanted;
@@ -38,10 +39,9 @@ struct wh_backlogs {
 static void let_go(seen *s)
 {
 	wh_wal_close(s->wal);
-	wherry_outbox_close(s->box);
+	wh_source_close(&s->source);
 	wherry_db_close(s->db);
 	s->wal = NULL;
-	s->box = NULL;
 	s->db = NULL;
 }
 
@@ -63,22 +63,24 @@ static void forget(seen *s)
 static wherry_code open_seen(seen *s, wherry_error *err)
 {
 	wh_db_options options = wh_db_options_of(s->config, &wh_env_system);
-	wherry_code code;
+	char *url = NULL;
+	wherry_code code = wh_source_take_url(s->from, s->config, &url, err);
 
 	options.create = false;
 	options.old_log = s->old_log;
-	code = wh_db_open(s->from, &options, &s->db, err);
+	if (code == WHERRY_OK)
+		code = wh_db_open(url, &options, &s->db, err);
+	free(url);
 	if (code == WHERRY_OK)
 		drop_log(s);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_open(s->db,
-					  wherry_config_get(s->config, "outbox.table"),
-					  &s->box, err);
-	if (code == WHERRY_OK)
-		code = wh_wal_open(s->box, wherry_config_get(s->config, "stream.slot"),
-				   wherry_config_get(s->config, "stream.publication"),
-				   &s->wal, err);
-	return code == WHERRY_INVALID && s->box ? WHERRY_OK : code; /* it has no log */
+		code = wh_source_open_set(s->db, s->config, &s->source, err);
+	if (code != WHERRY_OK || !s->source.box)
+		return code;
+	code = wh_wal_open(s->source.box, wherry_config_get(s->config, "stream.slot"),
+			   wherry_config_get(s->config, "stream.publication"), &s->wal,
+			   err);
+	return code == WHERRY_INVALID ? WHERRY_OK : code; /* it has no log */
 }
 
 static void take_share(void *ctx, const wh_sharer *who)
@@ -102,13 +104,13 @@ static wherry_code ask(seen *s, wh_backlog_view *view, wherry_error *err)
 		wh_db_keep_log(s->db, &s->old_log);
 		let_go(s);
 	}
-	code = s->box ? WHERRY_OK : open_seen(s, err);
+	code = s->source.store ? WHERRY_OK : open_seen(s, err);
 	if (code == WHERRY_OK)
-		code = wh_outbox_backlog(s->box, &view->backlog, err);
+		code = wh_source_backlog(&s->source, &view->backlog, err);
 	if (code == WHERRY_OK)
-		code = wh_store_holder(&s->box->store, &view->holder, err);
+		code = wh_store_holder(s->source.store, &view->holder, err);
 	if (code == WHERRY_OK)
-		code = wh_partitions_list(&s->box->store, take_share, view, err);
+		code = wh_partitions_list(s->source.store, take_share, view, err);
 	if (code == WHERRY_OK && s->wal)
 		code = wh_wal_watch(s->wal, &view->log, err);
 	return code;

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/url.h"
 #include "daemon/plan_read.h"
 #include "db/driver.h"
 #include "publish/driver.h"
+#include "relay/source.h"
 
 /* ---- settings ---- */
 
@@ -150,6 +152,22 @@ static void take_url(wh_reading *r, const yaml_node_t *value, const char *what,
 		wh_plan_problem(r, value->start_mark, "%s: %s", what, err.message);
 }
 
+/* The database of an outbox, or of a queue. */
+static wherry_code source_known(const char *url, wherry_error *err)
+{
+	wherry_config *config = NULL;
+	char *database = NULL;
+	wherry_code code = wherry_config_new(&config, err);
+
+	if (code == WHERRY_OK)
+		code = wh_source_take_url(url, config, &database, err);
+	if (code == WHERRY_OK)
+		code = wh_db_known(database, err);
+	wherry_config_free(config);
+	free(database);
+	return code;
+}
+
 static const char *const relay_words[] = {"name", "from", "to", NULL};
 
 static void visit_relay(wh_reading *r, void *ctx, const yaml_node_t *key,
@@ -160,7 +178,7 @@ static void visit_relay(wh_reading *r, void *ctx, const yaml_node_t *key,
 	if (strcmp(name, "name") == 0)
 		take_name(r, relay, value);
 	else if (strcmp(name, "from") == 0)
-		take_url(r, value, "from", wh_db_known, &relay->from, &r->from_at);
+		take_url(r, value, "from", source_known, &relay->from, &r->from_at);
 	else if (strcmp(name, "to") == 0)
 		take_url(r, value, "to", wh_publisher_known, &relay->to, &r->to_at);
 	else if (!visit_settings(r, relay, name, value))
@@ -215,6 +233,7 @@ static void check_neighbours(wh_reading *r, const wh_plan_relay *relay)
 
 		if (other->name && other->from.value && other->to.value &&
 		    strcmp(engine, "competing") != 0 &&
+		    !wh_url_is_of(relay->from.value, wh_queue_model.name) &&
 		    strcmp(other->from.value, relay->from.value) == 0 &&
 		    strcmp(wh_config_text(other->config, WH_OUTBOX_TABLE), table) == 0 &&
 		    strcmp(other->to.value, relay->to.value) != 0)

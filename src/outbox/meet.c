@@ -16,6 +16,10 @@ static const home homes[WH_HOMES] = {
 	[WH_EVENTFERRY_SOLE] = {"eventferry, relay.sole", "outbox", "eventferry-sole",
 				"postgres"},
 	[WH_DEBEZIUM] = {"debezium", "outbox", "debezium", "postgres"},
+	[WH_QUEUE_SQLITE] = {"queue, SQLite", "queue", "native", "sqlite"},
+	[WH_QUEUE_POSTGRES] = {"queue, PostgreSQL", "queue", "native", "postgres"},
+	[WH_QUEUE_NSERVICEBUS] = {"queue, nservicebus", "queue", "nservicebus",
+				  "postgres"},
 };
 
 static const char *const asks[WH_ASKS] = {
@@ -49,6 +53,7 @@ enum {
 	STREAMING = BY(WH_STREAM) | BY(WH_STREAM_KEEP),
 	OF_LIBRARIES = AT(WH_EVENT_BUS) | AT(WH_EVENTFERRY),
 	ON_EVENTFERRY = AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_SOLE),
+	QUEUES = AT(WH_QUEUE_SQLITE) | AT(WH_QUEUE_POSTGRES),
 };
 
 /* A combination that is refused, and why.  The first rule that fits counts; a combination
@@ -60,6 +65,28 @@ typedef struct rule {
 } rule;
 
 static const rule rules[] = {
+	{WH_ASK_ENGINE, AT(WH_QUEUE_NSERVICEBUS), ANY,
+	 "its rows have no place for claims: use receivers, or a queue with the layout native"},
+	{WH_ASK_ENGINE, QUEUES, LEADING,
+	 "its relays compete, as its receivers do: leave --engine exclusive out"},
+	{WH_ASK_ENGINE, QUEUES, STREAMING,
+	 "a queue cannot be streamed: leave --engine stream out"},
+	{WH_ASK_KEY, QUEUES, ANY,
+	 "it has no keys to order by: leave --ordering out, or use an outbox"},
+	{WH_ASK_STRICT, QUEUES, ANY,
+	 "it has no keys to order by: leave --ordering out, or use an outbox"},
+	{WH_ASK_PARK, QUEUES, ANY,
+	 "it has no keys that could be parked: leave relay.on_dead=park out"},
+	{WH_ASK_MARK, QUEUES, ANY,
+	 "delivered messages are deleted: leave relay.on_done out"},
+	{WH_ASK_ARCHIVE, QUEUES, ANY, "it has no archive: leave relay.on_done out"},
+	{WH_ASK_KEEP, QUEUES, ANY,
+	 "delivered messages are deleted: leave relay.on_done out"},
+	{WH_ASK_EXPIRY_ARCHIVE, QUEUES, ANY,
+	 "it has no archive: leave relay.on_expiry=archive out"},
+	{WH_ASK_SOLE, QUEUES, ANY,
+	 "its relays compete, as its receivers do: leave relay.sole out"},
+
 	{WH_ASK_ENGINE, AT(WH_DEBEZIUM), ANY & ~BY(WH_STREAM_KEEP),
 	 "nothing is written to its rows: relay it with --engine stream --on-done keep, the "
 	 "defaults there"},

@@ -1,5 +1,5 @@
 /*
- * Which engines, layouts and options may meet on one outbox.  docs/internals/engines.md shows
+ * Which engines, layouts and options may meet on one table that is relayed.  docs/internals/engines.md shows
  * the table.
  */
 #ifndef WH_OUTBOX_MEET_H
@@ -19,6 +19,9 @@ typedef enum wh_home {
 	WH_EVENTFERRY,
 	WH_EVENTFERRY_SOLE, /* relay.sole */
 	WH_DEBEZIUM,
+	WH_QUEUE_SQLITE,
+	WH_QUEUE_POSTGRES,
+	WH_QUEUE_NSERVICEBUS,
 	WH_HOMES
 } wh_home;
 

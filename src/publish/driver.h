@@ -40,6 +40,7 @@ enum { WH_BOX_NAME = 240 }; /* a schema and a table, quoted, with a NUL */
  * outbox. */
 typedef struct wh_grant {
 	char outbox[WH_BOX_NAME]; /* its name; "": none was granted */
+	char model[16];           /* what it is: "outbox", "queue" */
 	char owner[96];
 	char token[40]; /* of competing relays, else "" */
 	int64_t epoch;

@@ -39,9 +39,6 @@
 #define WH_QUEUE_HEAD(X) \
 	X(expire_head, "expire-head", "limit")
 
-#define WH_QUEUE_EXPIRY(X) \
-	X(expire, "expire", "token limit")
-
 #define WH_QUEUE_INSPECT(X) \
 	X(peek, "peek", "states after limit") \
 	X(show, "show", "id") \
@@ -60,7 +57,7 @@
 #define WH_QUEUE_GROUPS(G) \
 	G(send, WH_QUEUE_SEND) G(send_many, WH_QUEUE_SEND_MANY) G(delayed, WH_QUEUE_DELAYED) \
 	G(take, WH_QUEUE_TAKE) G(lease, WH_QUEUE_LEASE) \
-	G(renewal, WH_QUEUE_RENEWAL) G(head, WH_QUEUE_HEAD) G(expiry, WH_QUEUE_EXPIRY) \
+	G(renewal, WH_QUEUE_RENEWAL) G(head, WH_QUEUE_HEAD) \
 	G(inspect, WH_QUEUE_INSPECT) G(health, WH_QUEUE_HEALTH) G(admin, WH_QUEUE_ADMIN)
 
 /* clang-format on */

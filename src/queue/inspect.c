@@ -346,7 +346,7 @@ wherry_code wherry_queue_expire(wherry_queue *queue, int64_t batch, int64_t *out
 	wh_error_clear(err);
 	wherry_code code = check_batch(queue, batch, err);
 
-	return code == WHERRY_OK ? in_batches(queue, queue->own.expire,
+	return code == WHERRY_OK ? in_batches(queue, queue->store.stmt.expire_rows,
 					      WH_TEXT_PARAM("token", wh_view_of("")),
 					      batch, out_n, err)
 				 : code;

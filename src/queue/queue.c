@@ -105,7 +105,13 @@ wherry_code wherry_queue_open(wherry_db *db, const char *name, wherry_queue **ou
 	if (!queue)
 		return wh_oom(err);
 	queue->store = wh_store_init(db, &wh_queue_model);
-	code = find_layout(queue, name, err);
+	code = wh_store_entitle(&queue->store, name, err);
+	if (code == WHERRY_OK)
+		code = find_layout(queue, name, err);
+	if (code == WHERRY_OK)
+		queue->store.limits =
+			"no keys and so no order, no pause; relays compete, "
+			"and receivers may work beside them";
 	if (code != WHERRY_OK) {
 		wherry_queue_close(queue);
 		return code;

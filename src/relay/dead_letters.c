@@ -120,7 +120,7 @@ static wherry_code write_headers(wherry_relay *r, wh_buf *out, const wh_entry *e
 	put_header(out, "attempts", number);
 	put_header(out, "error", why);
 	put_header(out, "time", now);
-	put_header(out, "outbox", r->store->title);
+	put_header(out, r->store->model->name, r->store->title);
 	wh_buf_putc(out, '}');
 	return wh_buf_check(out, err);
 }

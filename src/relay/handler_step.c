@@ -1,5 +1,5 @@
 /*
- * A handler's step inside the outbox's own database: its writes, the messages that it enqueues
+ * A handler's step inside the relay's own database: its writes, the messages that it enqueues
  * and the acknowledgement of its message are one transaction, under the relay's lease.
  *
  * It runs on the thread of the call, on a connection of that thread.  The receipt reports it
@@ -14,17 +14,17 @@
 #include "publish/handlers/handlers.h"
 #include "relay/relay.h"
 
-/* An outbox of the database, open on a thread's connection. */
+/* A table of the database, open on a thread's connection. */
 typedef struct opened {
 	struct opened *next;
-	wherry_outbox *box;
+	wh_source source;
 	char name[WH_BOX_NAME];
 } opened;
 
 /* A thread's. */
 typedef struct connection {
 	wherry_db *db;
-	opened *boxes;
+	opened *tables;
 	int64_t epoch; /* of the lease that was found in this database last */
 	bool broken;
 } connection;
@@ -42,6 +42,7 @@ void wh_handlers_grant(wherry_relay *r)
 	if (!r->pub)
 		return;
 	(void)snprintf(grant.outbox, sizeof(grant.outbox), "%s", r->store->title);
+	(void)snprintf(grant.model, sizeof(grant.model), "%s", r->store->model->name);
 	(void)snprintf(grant.owner, sizeof(grant.owner), "%s", r->lease.owner);
 	(void)snprintf(grant.token, sizeof(grant.token), "%s", r->lease.token);
 	wh_publisher_grant(r->pub, &grant);
@@ -62,9 +63,9 @@ static void close_connection(void *arg)
 {
 	connection *c = arg;
 
-	for (opened *o = c->boxes, *next; o; o = next) {
+	for (opened *o = c->tables, *next; o; o = next) {
 		next = o->next;
-		wherry_outbox_close(o->box);
+		wh_source_close(&o->source);
 		free(o);
 	}
 	wherry_db_close(c->db);
@@ -96,31 +97,44 @@ static wherry_code connect(const wh_handlers *pool, connection **out, wherry_err
 	return WHERRY_OK;
 }
 
-static wherry_code box_of(connection *c, const char *name, wherry_outbox **out,
-			  wherry_error *err)
+static wherry_code source_of(connection *c, const char *model, const char *name,
+			     wh_source *out, wherry_error *err)
 {
-	opened *o = c->boxes;
+	opened *o = c->tables;
 	wherry_code code;
 
-	while (o && strcmp(o->name, name) != 0)
+	while (o && (strcmp(o->name, name) != 0 ||
+		     strcmp(o->source.store->model->name, model) != 0))
 		o = o->next;
 	if (o) {
-		*out = o->box;
+		*out = o->source;
 		return WHERRY_OK;
 	}
 	o = calloc(1, sizeof(*o));
 	if (!o)
 		return wh_oom(err);
-	code = wherry_outbox_open(c->db, name, &o->box, err);
+	code = wh_source_open(c->db, model, name, &o->source, err);
 	if (code != WHERRY_OK) {
 		free(o);
 		return code;
 	}
 	(void)snprintf(o->name, sizeof(o->name), "%s", name);
-	o->next = c->boxes;
-	c->boxes = o;
-	*out = o->box;
+	o->next = c->tables;
+	c->tables = o;
+	*out = o->source;
 	return WHERRY_OK;
+}
+
+/* The store of the relay's table. */
+static wherry_code store_of(connection *c, const wh_grant *grant, wh_store **out,
+			    wherry_error *err)
+{
+	wh_source source;
+	wherry_code code = source_of(c, grant->model, grant->outbox, &source, err);
+
+	if (code == WHERRY_OK)
+		*out = source.store;
+	return code;
 }
 
 /* ---- turns: where there is one writer at a time, waiting here is cheaper than there ---- */
@@ -199,15 +213,15 @@ static wherry_code see_open(void *ctx, const wh_open_row *row, wherry_error *err
 static wherry_code look(const wherry_call *call, wherry_code code, wherry_error *err)
 {
 	wherry_error ignored = WHERRY_ERROR_INIT;
-	wherry_outbox *box = NULL;
+	wh_store *store = NULL;
 	connection *fresh = NULL;
 	bool open = false;
 
 	if (connect(call->pool, &fresh, &ignored) != WHERRY_OK)
 		return code;
-	if (box_of(fresh, call->grant.outbox, &box, &ignored) != WHERRY_OK ||
-	    wh_store_read_ids(&box->store, &call->message.id, 1, see_open, &open,
-			      &ignored) != WHERRY_OK)
+	if (store_of(fresh, &call->grant, &store, &ignored) != WHERRY_OK ||
+	    wh_store_read_ids(store, &call->message.id, 1, see_open, &open, &ignored) !=
+		    WHERRY_OK)
 		open = true; /* nobody knows: it is tried again */
 	close_connection(fresh);
 	if (open)
@@ -228,7 +242,7 @@ static wherry_code acknowledge(const wherry_call *call, connection *c, wherry_er
 		.n_done = 1,
 		.on_done = (wherry_on_done)call->grant.on_done,
 	};
-	wherry_outbox *box = NULL;
+	wh_store *store = NULL;
 	wh_settled settled = {0};
 	wherry_code code;
 
@@ -236,9 +250,9 @@ static wherry_code acknowledge(const wherry_call *call, connection *c, wherry_er
 		return wh_fail(err, WHERRY_INVALID,
 			       "the handler ended the transaction of wherry_call_begin() "
 			       "itself: leave that to its return");
-	code = box_of(c, call->grant.outbox, &box, err);
+	code = store_of(c, &call->grant, &store, err);
 	if (code == WHERRY_OK)
-		code = wh_store_settle(&box->store, &lease, &s, &settled, err);
+		code = wh_store_settle(store, &lease, &s, &settled, err);
 	if (code == WHERRY_OK && !settled.n)
 		code = wh_fail(err, WHERRY_STALE,
 			       "message %" PRId64 " is no longer this relay's: what its "
@@ -301,18 +315,18 @@ static wherry_code connection_of(wherry_call *call, connection **out, wherry_err
 	return WHERRY_OK;
 }
 
-/* Is this the relay's database?  Another may have an outbox and an epoch like it. */
-static wherry_code check_lease(const wherry_call *call, connection *c, wherry_outbox *box,
+/* Is this the relay's database?  Another may have a table and an epoch like it. */
+static wherry_code check_lease(const wherry_call *call, connection *c, wh_store *store,
 			       wherry_error *err)
 {
 	wherry_lease lease = lease_of(&call->grant);
 	wh_holder holder = {.epoch = 0};
-	wherry_code code = wh_store_fence(&box->store, &lease, err);
+	wherry_code code = wh_store_fence(store, &lease, err);
 
 	if (c->epoch == lease.epoch || *lease.token || code == WHERRY_STALE)
 		return code; /* of competing relays each row has the token */
 	if (code == WHERRY_OK)
-		code = wh_store_holder_of(&box->store, lease.number, &holder, err);
+		code = wh_store_holder_of(store, lease.number, &holder, err);
 	if (code == WHERRY_OK && strcmp(holder.owner, lease.owner) != 0)
 		code = wh_fail(
 			err, WHERRY_INVALID,
@@ -325,12 +339,12 @@ static wherry_code check_lease(const wherry_call *call, connection *c, wherry_ou
 
 static wherry_code begin(wherry_call *call, connection *c, wherry_error *err)
 {
-	wherry_outbox *box = NULL;
-	wherry_code code = box_of(c, call->grant.outbox, &box, err);
+	wh_store *store = NULL;
+	wherry_code code = store_of(c, &call->grant, &store, err);
 
-	if (code == WHERRY_OK && box->store.layout.by_claim)
+	if (code == WHERRY_OK && store->layout.by_claim)
 		code = wh_store_cannot(
-			&box->store,
+			store,
 			"whose claims only the relay itself knows: a handler writes "
 			"there on a separate connection",
 			err);
@@ -343,7 +357,7 @@ static wherry_code begin(wherry_call *call, connection *c, wherry_error *err)
 		give_turn(call->pool);
 		return code;
 	}
-	code = check_lease(call, c, box, err);
+	code = check_lease(call, c, store, err);
 	if (code != WHERRY_OK) {
 		roll_back(call);
 		return code;
@@ -401,14 +415,20 @@ wherry_code wherry_call_enqueue(wherry_call *call, const char *outbox,
 				wherry_error *err)
 {
 	wh_error_clear(err);
-	wherry_outbox *box = NULL;
+	wh_source to;
 	wherry_db *db = NULL;
 	wherry_code code = wherry_call_begin(call, &db, err);
 
+	if (code == WHERRY_OK && !outbox &&
+	    strcmp(call->grant.model, wh_outbox_model.name) != 0)
+		code = wh_fail(err, WHERRY_INVALID,
+			       "the message comes from the %s '%s': name the outbox that "
+			       "this one is for",
+			       call->grant.model, call->grant.outbox);
 	if (code == WHERRY_OK)
-		code = box_of(call->worker->connection,
-			      outbox ? outbox : call->grant.outbox, &box, err);
+		code = source_of(call->worker->connection, wh_outbox_model.name,
+				 outbox ? outbox : call->grant.outbox, &to, err);
 	if (code == WHERRY_OK)
-		code = wherry_outbox_enqueue(box, msg, 0, out_id, err);
+		code = wherry_outbox_enqueue(to.box, msg, 0, out_id, err);
 	return code;
 }

@@ -69,7 +69,20 @@ static wh_outcome outcome_of(wherry_relay *r, int64_t now, wherry_code code,
 static bool purges(const wherry_relay *r)
 {
 	return r->engine->writes_rows &&
-	       (r->set.retention_us || r->set.archive_retention_us);
+	       (r->set.retention_us || r->set.archive_retention_us ||
+		r->store->stmt.expire_rows);
+}
+
+/* Delete a batch of messages that expired before they were delivered. */
+static wherry_code expire(wherry_relay *r, int64_t *out_n, wherry_error *err)
+{
+	const wh_param params[] = {
+		WH_TEXT_PARAM("token", ((wh_view){NULL, 0})),
+		WH_INT_PARAM("limit", PURGE_ROWS),
+	};
+
+	return wh_db_run(r->store->db, r->store->stmt.expire_rows, params, 2, NULL, NULL,
+			 out_n, err);
 }
 
 /* One batch of the table, and one of its archive; *out_n: the larger. */
@@ -80,6 +93,8 @@ static wherry_code purge(wherry_relay *r, int64_t *out_n, wherry_error *err)
 	int64_t done = 0, archived = 0;
 	wherry_code code = WHERRY_OK;
 
+	if (stmt->expire_rows)
+		return expire(r, out_n, err);
 	if (s->retention_us && s->archive_expired)
 		code = wh_store_purge(r->store, stmt->archive, stmt->purge_archived,
 				      s->retention_us, PURGE_ROWS, PURGE_ROWS, &done,
@@ -107,7 +122,7 @@ static wherry_code purge_step(wherry_relay *r, int64_t now, wherry_error *err)
 		return code;
 	if (n == PURGE_ROWS)
 		r->purge_at_us = wh_later(now, 5000);
-	else if (n || !r->purge_idle)
+	else if (n || !r->purge_idle || r->store->stmt.expire_rows)
 		r->purge_at_us = wh_later(now, r->set.purge_every_us);
 	else
 		r->purge_at_us = wh_later(now, idle_purge_us);

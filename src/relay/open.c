@@ -181,6 +181,9 @@ static wherry_code apply_layout(wherry_relay *r, wherry_error *err)
 		code = wh_relay_meet(r, err);
 	if (code != WHERRY_OK)
 		return code;
+	if (store->stmt.done_delete && !store->stmt.done_mark &&
+	    !store->stmt.done_archive)
+		s->on_done = WHERRY_DELETE; /* there is nothing else */
 	if ((store->layout.by_claim || store->stmt.sole_claims) &&
 	    !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
 		s->retention_us = 0; /* others may count on what was delivered */
@@ -256,17 +259,18 @@ static wherry_code allocate(wherry_relay *r, wherry_error *err)
 	return WHERRY_OK;
 }
 
-static wherry_code open_box(wherry_relay *r, wherry_error *err)
+static wherry_code open_source(wherry_relay *r, wherry_error *err)
 {
 	wherry_code code;
 
 	choose_turn(r);
-	code = wherry_outbox_open(r->db, wh_config_text(r->config, WH_OUTBOX_TABLE),
-				  &r->box, err);
-	if (code == WHERRY_OK && wh_config_switch(r->config, WH_RELAY_SOLE))
-		code = wh_outbox_sole(r->box, err);
+	code = wh_source_open_set(r->db, r->config, &r->source, err);
+	if (code == WHERRY_OK && r->source.box &&
+	    wh_config_switch(r->config, WH_RELAY_SOLE))
+		code = wh_outbox_sole(r->source.box, err);
 	if (code == WHERRY_OK) {
-		r->store = &r->box->store;
+		r->store = r->source.store;
+		r->box = r->source.box;
 		r->store->report = &r->report;
 		r->store->body_max = wh_config_int(r->config, WH_OUTBOX_BODY_MAX);
 	}
@@ -331,6 +335,17 @@ static wherry_code make(const wherry_config *config, const wh_env *env,
 	return WHERRY_OK;
 }
 
+static wherry_code take_urls(wherry_relay *r, const char *from, const char *to,
+			     wherry_error *err)
+{
+	wherry_code code = wh_source_take_url(from, r->config, &r->from, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	r->to = strdup(to);
+	return r->to ? WHERRY_OK : wh_oom(err);
+}
+
 wherry_code wherry_relay_open(const char *from, const char *to,
 			      const wherry_config *config, wherry_relay **out,
 			      wherry_error *err)
@@ -345,9 +360,7 @@ wherry_code wherry_relay_open(const char *from, const char *to,
 	code = make(config, &wh_env_system, &r, err);
 	if (code != WHERRY_OK)
 		return code;
-	r->from = strdup(from);
-	r->to = strdup(to);
-	code = r->from && r->to ? WHERRY_OK : wh_oom(err);
+	code = take_urls(r, from, to, err);
 	if (code == WHERRY_OK)
 		code = wh_publisher_open(to, r->config, &r->env, &r->pub, err);
 	wh_report_init(r);
@@ -356,7 +369,7 @@ wherry_code wherry_relay_open(const char *from, const char *to,
 	if (code == WHERRY_OK)
 		code = open_db(r, err);
 	if (code == WHERRY_OK)
-		code = open_box(r, err);
+		code = open_source(r, err);
 	if (code != WHERRY_OK) {
 		wherry_relay_close(r);
 		return code;
@@ -386,7 +399,7 @@ wherry_code wherry_relay_open_on(wherry_db *db, wherry_publisher *publisher,
 	apply_publisher(r);
 	code = wh_dead_letters_open(r, err);
 	if (code == WHERRY_OK)
-		code = open_box(r, err);
+		code = open_source(r, err);
 	if (code != WHERRY_OK) {
 		wherry_relay_close(r);
 		return code;
@@ -411,7 +424,7 @@ void wherry_relay_close(wherry_relay *r)
 	wh_hooks_close(r->hooks, r->set.stop_timeout_us);
 	if (r->engine)
 		r->engine->free(r);
-	wherry_outbox_close(r->box);
+	wh_source_close(&r->source);
 	if (r->from)
 		wherry_db_close(r->db);
 	wh_window_clear(&r->window);
@@ -483,14 +496,14 @@ wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err)
 		r->db_failures = 0; /* why the next file cannot be opened is logged */
 	if (r->engine->detach)
 		r->engine->detach(r, now);
-	wherry_outbox_close(r->box);
+	wh_source_close(&r->source);
 	wherry_db_close(r->db);
 	r->box = NULL;
 	r->store = NULL;
 	r->db = NULL;
 	code = open_db(r, err);
 	if (code == WHERRY_OK)
-		code = open_box(r, err);
+		code = open_source(r, err);
 	if (code != WHERRY_OK)
 		return reopen_failed(r, code);
 	file_is_there(r);

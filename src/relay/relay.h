@@ -2,6 +2,7 @@
  * The relay inside: one steppable machine, over several files.
  *
  *     open.c          settings; opens and closes a relay, opens its database again
+ *     source.c        opens the table of messages to deliver
  *     machine.c       the step, and when to step again
  *     loop.c          waits between steps
  *     leadership.c    takes, renews, loses and gives back the lease
@@ -54,6 +55,7 @@
 #include "outbox/outbox.h"
 #include "publish/driver.h"
 #include "relay/refused.h"
+#include "relay/source.h"
 #include "relay/window.h"
 #include "store/relay_report.h"
 
@@ -138,9 +140,10 @@ struct wherry_relay {
 
 	wherry_config *config; /* A copy, to open things again. */
 	wherry_db *db;         /* NULL while it could not be opened again. */
-	wh_store *store;       /* The table of messages to deliver; the same. */
-	wherry_outbox *box; /* The outbox that the store belongs to, for the engines that
-				  read one; the same. */
+	wh_source source;      /* The table of messages to deliver; the same. */
+	wh_store *store;       /* Its store, which is all that the core looks at. */
+	wherry_outbox *box;    /* Its outbox, for the engines that read one; NULL: it is
+				  another model's. */
 	wherry_publisher *pub; /* The same. */
 	char *from, *to;       /* URLs; NULL: the caller's own db and publisher. */
 	unsigned caps;         /* The publisher's. */

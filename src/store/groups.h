@@ -140,6 +140,11 @@
 	X(ack_delete, "ack-delete", "name number epoch ids names width") \
 	X(ack_delete_range, "ack-delete-range", "name number epoch first last names width")
 
+/* Rows may expire before they are delivered: they can be deleted, except those that another
+ * token than the caller's works on. */
+#define WH_STORE_LIFETIME(X) \
+	X(expire_rows, "expire", "token limit")
+
 #define WH_STORE_PURGE(X) \
 	X(purge, "purge", "age limit")
 
@@ -174,7 +179,7 @@
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
 	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) \
 	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(ack, WH_STORE_ACK) \
-	G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) G(expire, WH_STORE_EXPIRE) \
+	G(lifetime, WH_STORE_LIFETIME) G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) G(expire, WH_STORE_EXPIRE) \
 	G(partitions, WH_STORE_PARTITIONS)
 
 /* clang-format on */

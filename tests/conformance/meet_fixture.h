@@ -22,9 +22,9 @@ static char urls[WH_HOMES][200];
 
 static inline const char *layout_of(wh_home home)
 {
-	static const char *const layouts[WH_HOMES] = {"native",          "native",
-						      "event-bus",       "eventferry",
-						      "eventferry-sole", "debezium"};
+	static const char *const layouts[WH_HOMES] = {
+		"native",   "native", "event-bus", "eventferry", "eventferry-sole",
+		"debezium", "native", "native",    "nservicebus"};
 
 	return layouts[home];
 }
@@ -33,9 +33,15 @@ static inline const char *layout_of(wh_home home)
 static inline const char *table_of(wh_home home)
 {
 	static const char *const tables[WH_HOMES] = {"outbox", "outbox", "bus",
-						     "ferry",  "sole",   "debezium"};
+						     "ferry",  "sole",   "debezium",
+						     "jobs",   "jobs",   "endpoint"};
 
 	return tables[home];
+}
+
+static inline bool is_queue(wh_home home)
+{
+	return home >= WH_QUEUE_SQLITE && home < WH_HOMES;
 }
 
 static inline void run_sql(const char *sql)
@@ -60,11 +66,16 @@ static inline wherry_db *open_db(const char *url)
 
 static inline void make(wh_home home, const char *table, unsigned extras)
 {
+	const wherry_queue_options queue =
+		WHERRY_QUEUE_OPTIONS(.layout = layout_of(home));
 	const wh_make how = {.layout = layout_of(home), .extras = extras};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = open_db(urls[home]);
 
-	WHERRY_PASS(wh_outbox_make(db, &how, table, &err));
+	if (is_queue(home))
+		WHERRY_PASS(wherry_queue_create(db, table, &queue, &err));
+	else
+		WHERRY_PASS(wh_outbox_make(db, &how, table, &err));
 	wherry_db_close(db);
 }
 
@@ -75,8 +86,11 @@ static inline int set_up(void **state)
 	memcpy(urls[WH_EVENTFERRY], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
 	memcpy(urls[WH_EVENTFERRY_SOLE], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
 	memcpy(urls[WH_DEBEZIUM], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
+	memcpy(urls[WH_QUEUE_NSERVICEBUS], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
+	memcpy(urls[WH_QUEUE_POSTGRES], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
 	wherry_temp_make(&temp, "meet.db");
 	(void)snprintf(urls[WH_NATIVE_SQLITE], sizeof(*urls), "sqlite:%s", temp.path);
+	memcpy(urls[WH_QUEUE_SQLITE], urls[WH_NATIVE_SQLITE], sizeof(*urls));
 	(void)snprintf(urls[WH_EVENT_BUS], sizeof(*urls), "sqlite:%s-bus", temp.path);
 	return 0;
 }
@@ -136,7 +150,7 @@ static inline void count(void *ctx, const wherry_message *msg, wherry_verdict ve
 static inline wherry_code open_relay(relay *r, wh_home home, const char *table,
 				     unsigned caps)
 {
-	set(r, "outbox.table", table);
+	set(r, is_queue(home) ? "relay.queue" : "outbox.table", table);
 	set(r, "relay.poll", "20ms");
 	if (home == WH_EVENTFERRY_SOLE)
 		set(r, "relay.sole", "on");

@@ -257,6 +257,8 @@ static void open_all(relay_fixture *f)
 		relay_connect(f, &f->a);
 		f->other = f->a.db;
 	}
+	if (f->target->queue)
+		WHERRY_PASS(wherry_queue_create(f->other, "jobs", NULL, &err));
 	if (f->target->tables) {
 		WHERRY_PASS(wh_db_script(f->other, f->target->tables, &err));
 		WHERRY_PASS(wh_db_script(f->other, f->target->views, &err));
@@ -264,7 +266,10 @@ static void open_all(relay_fixture *f)
 		WHERRY_PASS(make_any_body(f->other, f->target->extras, "outbox", &err));
 	}
 	f->n_put = 0;
-	WHERRY_PASS(wherry_outbox_open(f->other, "outbox", &f->box, &err));
+	if (f->target->queue)
+		WHERRY_PASS(wherry_queue_open(f->other, "jobs", &f->queue, &err));
+	else
+		WHERRY_PASS(wherry_outbox_open(f->other, "outbox", &f->box, &err));
 }
 
 static void close_all(relay_fixture *f)
@@ -276,12 +281,14 @@ static void close_all(relay_fixture *f)
 	wherry_relay_close(f->c.relay);
 	f->a.relay = f->b.relay = f->c.relay = NULL;
 	wherry_outbox_close(f->box);
+	wherry_queue_close(f->queue);
 	if (apart)
 		wherry_db_close(f->other);
 	close_side(&f->a);
 	close_side(&f->b);
 	close_side(&f->c);
 	f->box = NULL;
+	f->queue = NULL;
 	f->other = NULL;
 	if (f->target->drop)
 		f->target->drop();
@@ -328,6 +335,8 @@ static int set_up(void **state)
 		relay_set(f, settings[i][0], settings[i][1]);
 	if (f->target->setting)
 		relay_set(f, f->target->setting, "on");
+	if (f->target->queue)
+		relay_set(f, "relay.queue", "jobs");
 	if (f->target->engine)
 		relay_set(f, "relay.engine", f->target->engine);
 	open_all(f);
@@ -346,6 +355,16 @@ static int tear_down(void **state)
 
 /* ---- producers and operators ---- */
 
+static void send(relay_fixture *f, size_t n)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue_message msgs[256];
+
+	for (size_t i = 0; i < n; i++)
+		msgs[i] = WHERRY_QUEUE_MESSAGE(.topic = "t", .body = "{}", .body_len = 2);
+	WHERRY_PASS(wherry_queue_send_many(f->queue, msgs, n, NULL, &err));
+}
+
 void relay_put(relay_fixture *f, const char *keys)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -354,6 +373,10 @@ void relay_put(relay_fixture *f, const char *keys)
 	size_t n = strlen(keys);
 
 	assert_true(n <= 256);
+	if (f->queue) {
+		send(f, n);
+		return;
+	}
 	for (size_t i = 0; i < n; i++) {
 		texts[i][0] = keys[i];
 		texts[i][1] = 0;
@@ -430,13 +453,25 @@ static wherry_row show(relay_fixture *f, int64_t id)
 	return row;
 }
 
+/* A column of a message of a queue. */
+static int64_t look(relay_fixture *f, const char *column, int64_t id)
+{
+	char sql[100];
+
+	(void)snprintf(sql, sizeof(sql), "SELECT %s FROM outbox WHERE id = %lld", column,
+		       (long long)id);
+	return relay_number(f, sql);
+}
+
 wherry_state relay_state(relay_fixture *f, int64_t id)
 {
-	return show(f, id).state;
+	return f->queue ? (wherry_state)look(f, "status", id) : show(f, id).state;
 }
 
 int relay_attempts(relay_fixture *f, int64_t id)
 {
+	if (f->queue)
+		return (int)look(f, "attempts", id);
 	return show(f, id).message->attempts;
 }
 
@@ -444,7 +479,12 @@ int64_t relay_count(relay_fixture *f, wherry_state state)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t count[WHERRY_STATE_COUNT];
+	char sql[80];
 
+	(void)snprintf(sql, sizeof(sql), "SELECT count(*) FROM outbox WHERE status = %d",
+		       (int)state);
+	if (f->queue)
+		return relay_number(f, sql);
 	WHERRY_PASS(wherry_outbox_count(f->box, count, &err));
 	return count[state];
 }
@@ -455,7 +495,10 @@ int64_t relay_retry(relay_fixture *f, unsigned states)
 	wherry_filter filter = WHERRY_FILTER(.states = states);
 	int64_t n = 0;
 
-	WHERRY_PASS(wherry_outbox_retry(f->box, &filter, &n, &err));
+	if (f->queue)
+		WHERRY_PASS(wherry_queue_return(f->queue, 0, &n, &err));
+	else
+		WHERRY_PASS(wherry_outbox_retry(f->box, &filter, &n, &err));
 	return n;
 }
 

@@ -66,6 +66,27 @@ json "or all of the message" 'd["id"] == 2 and d["attempts"] == 1 and d["state"]
 w queue length $url jobs --json
 json "what was received is gone" 'd["ready"] == 1 and d["leased"] == 0'
 
+# ---- a relay on a queue ----
+
+w queue create $url letters
+w queue send $url letters '{"letter":1}' --id l1
+w queue send $url letters '{"letter":2}' --expires 1ms
+w relay "queue+$url?queue=letters" stdout: --until-empty
+expect "a relay delivers the messages of a queue" 0 'out:"message_id":"l1"' 'no:"letter":2' \
+	'err:queue=letters' 'err:1 delivered'
+w queue send $url letters '{"letter":3}'
+w relay "queue+$url?queue=letters" 'exec:exit 65' --until-empty
+expect "and says how to look at those that died" 3 "err:\`wherry queue errors $url letters\`"
+w relay "queue+$url" stdout: --until-empty
+expect "the URL must name the queue" 2 "err:add ?queue=NAME"
+w relay "queue+$url?queue=none" stdout: --until-empty
+expect "a queue that is missing is named, with the command that makes it" 1 \
+	"err:no queue 'none'" "err:\`wherry queue create $url none\`"
+w relay "queue+$url?queue=letters" stdout: --engine exclusive
+expect "what a queue cannot do is refused" 2 "err:leave --engine exclusive out"
+w status "queue+$url?queue=letters"
+expect "a command for outboxes names the one for queues" 2 "err:\`wherry queue length $url letters\`"
+
 # ---- lease, ack, nack ----
 
 w queue receive $url jobs --lease 1m --json

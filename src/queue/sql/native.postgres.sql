@@ -597,10 +597,33 @@ DELETE FROM {table} WHERE id = ANY (ARRAY(
   WHERE state <> 1 AND (:states::integer >> state::integer) & 1 = 1
   ORDER BY id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
 
--- part: relayed
--- The columns of a claimed row, as the store has them.
-created_at, 0::bigint, message_id, coalesce(topic, {name}), ''::text, ''::text, NULL::text, headers,
-  NULL::text, body
+-- part: texts
+-- The texts of a row that is relayed, as the store has them.  What is longer than its limit is not
+-- sent: of a text its length comes behind a character 1, of headers as a number, and of a body
+-- nothing.  Compressed JSON is at most 90 times as long as it takes room.  With :long = -1 no text
+-- is sent but plain ASCII that says which row it is.
+CASE WHEN octet_length(message_id) <= :long::bigint
+          OR :long::bigint < 0 AND octet_length(message_id) <= 1000 AND message_id !~ '[^ -~]'
+     THEN message_id ELSE chr(1) || octet_length(message_id)::text END,
+CASE WHEN topic IS NULL THEN {name}
+     WHEN octet_length(topic) <= :long::bigint
+          OR :long::bigint < 0 AND octet_length(topic) <= 1000 AND topic !~ '[^ -~]'
+     THEN topic ELSE chr(1) || octet_length(topic)::text END,
+''::text, ''::text, NULL::text,
+CASE WHEN pg_catalog.pg_column_size(headers) <= :long::bigint / 90 THEN headers
+     WHEN octet_length(headers::text) <= :long::bigint THEN headers
+     ELSE pg_catalog.to_json(octet_length(headers::text)) END,
+NULL::text,
+CASE WHEN pg_catalog.pg_column_size(body) <= :body::bigint / 90 THEN body
+     WHEN pg_catalog.pg_column_size(body) <= :body::bigint + 8 AND pg_catalog.pg_column_size(body::text)
+          <= CASE WHEN pg_catalog.pg_typeof(body)::oid = 'bytea'::regtype::oid THEN 2 ELSE 1 END
+             * :body::bigint + 8 THEN body END
+
+-- part: claimed
+-- Rows that were claimed, in the order of their ids.
+SELECT id, 0::bigint, attempts, 0::bigint, created_at, 0::bigint,
+  {texts}
+FROM taken ORDER BY id
 
 -- part: lives
 -- It has not expired.
@@ -615,46 +638,75 @@ state = 1, lease_token = :token::text, available_at = {until}
 SELECT 0::bigint, count(*) FROM (SELECT 1 FROM {table} WHERE state = 0 LIMIT 1) AS first;
 
 -- name: claim
--- unused: unordered park after upto passed share many long body
-UPDATE {table} SET {claims}
-WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE state = 0 AND {lives}
-                      ORDER BY {seq} LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
-RETURNING id, 0::bigint, attempts, 0::bigint, {relayed};
+-- unused: unordered park after upto passed share many
+WITH taken AS (
+  UPDATE {table} SET {claims}
+  WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE state = 0 AND {lives}
+                        ORDER BY {seq} LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
+  RETURNING *)
+{claimed};
 
 -- name: claim-due
--- unused: unordered park after share long body
-UPDATE {table} SET {claims}
-WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {timed} AND available_at <= {now} AND state + 0 = 3 AND {lives}
-                      ORDER BY available_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
-RETURNING id, 0::bigint, attempts, 0::bigint, {relayed};
+-- unused: unordered park after share
+WITH taken AS (
+  UPDATE {table} SET {claims}
+  WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {timed} AND available_at <= {now} AND state + 0 = 3 AND {lives}
+                        ORDER BY available_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
+  RETURNING *)
+{claimed};
 
 -- name: expired
 -- unused: lasts unordered park after share
 SELECT lease_token, count(*) FROM {table}
-WHERE {timed} AND available_at <= {now} AND state + 0 = 1
+WHERE {timed} AND available_at <= {now} AND state + 0 = 1 AND {lives}
 GROUP BY lease_token ORDER BY min(available_at) LIMIT 1;
 
 -- name: claim-share
--- unused: unordered park after share long body
-UPDATE {table} SET {claims}
-WHERE id = ANY (ARRAY(SELECT id FROM {table}
-                      WHERE {timed} AND available_at <= {now} AND state + 0 = 1 AND lease_token = :of::text
-                      ORDER BY id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
-RETURNING id, 0::bigint, attempts, 0::bigint, {relayed};
+-- unused: unordered park after share
+WITH taken AS (
+  UPDATE {table} SET {claims}
+  WHERE id = ANY (ARRAY(SELECT id FROM {table}
+                        WHERE {timed} AND available_at <= {now} AND state + 0 = 1 AND lease_token = :of::text
+                          AND {lives}
+                        ORDER BY id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
+  RETURNING *)
+{claimed};
 
 -- name: claim-expired
--- unused: unordered park after share long body
-UPDATE {table} SET {claims}, attempts = least(attempts, 999999999) + 1
-WHERE id = (SELECT id FROM {table} WHERE {timed} AND available_at <= {now} AND state + 0 = 1
-            ORDER BY available_at LIMIT 1 FOR UPDATE SKIP LOCKED)
-RETURNING id, 1::bigint, attempts - 1, 0::bigint, {relayed};
+-- unused: unordered park after share
+WITH taken AS (
+  UPDATE {table} SET {claims}, attempts = least(attempts, 999999999) + 1
+  WHERE id = (SELECT id FROM {table} WHERE {timed} AND available_at <= {now} AND state + 0 = 1 AND {lives}
+              ORDER BY available_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+  RETURNING *)
+SELECT id, 1::bigint, attempts - 1, 0::bigint, created_at, 0::bigint,
+  {texts}
+FROM taken;
 
 -- name: claim-next
 -- unused: park lasts
 SELECT (SELECT (extract(epoch FROM available_at - {now}) * 1000.0)::bigint FROM {table}
-        WHERE {timed} AND state + 0 = 1 ORDER BY available_at LIMIT 1),
+        WHERE {timed} AND state + 0 = 1 AND {lives} ORDER BY available_at LIMIT 1),
        (SELECT (extract(epoch FROM available_at - {now}) * 1000.0)::bigint FROM {table}
-        WHERE {timed} AND state + 0 = 3 ORDER BY available_at LIMIT 1);
+        WHERE {timed} AND state + 0 = 3 AND {lives} ORDER BY available_at LIMIT 1);
+
+-- name: read-ids
+SELECT id, state::bigint, attempts, 0::bigint, created_at, 0::bigint,
+  {texts}
+FROM {table} WHERE id = ANY ({ids}) AND state <> 4 ORDER BY id;
+
+-- name: last-open
+SELECT greatest(
+  coalesce((SELECT id FROM {table} WHERE state = 0 AND {lives} ORDER BY {seq} DESC LIMIT 1), 0),
+  coalesce((SELECT max(id) FROM {table} WHERE {timed} AND {lives}), 0));
+
+-- name: open-upto
+-- Delayed messages are open as well.
+SELECT count(*) FROM (
+  (SELECT 1 FROM {table} WHERE state = 0 AND {seq} <= :upto::bigint AND {lives} ORDER BY {seq} LIMIT 1)
+  UNION ALL
+  (SELECT 1 FROM {table} WHERE {timed} AND id <= :upto::bigint AND {lives} LIMIT 1)
+  LIMIT 1) AS first;
 
 -- name: reap
 UPDATE {table} SET state = 0, lease_token = NULL, available_at = NULL

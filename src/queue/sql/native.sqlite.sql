@@ -279,29 +279,49 @@ RETURNING id, 0, attempts, 0, {relayed};
 
 -- name: expired
 -- unused: lasts unordered park after share
-SELECT lease_token, count(*) FROM {table} INDEXED BY {table_timed} WHERE {is_due} AND state = 1
+SELECT lease_token, count(*) FROM {table} INDEXED BY {table_timed}
+WHERE {is_due} AND state = 1 AND {lives}
 GROUP BY lease_token ORDER BY min(available_at) LIMIT 1;
 
 -- name: claim-share
 -- unused: unordered park after share long body
 UPDATE {table} NOT INDEXED SET {claims}
 WHERE id IN (SELECT id FROM {table} INDEXED BY {table_timed}
-             WHERE {is_due} AND state = 1 AND lease_token = :of ORDER BY id LIMIT :limit)
+             WHERE {is_due} AND state = 1 AND lease_token = :of AND {lives} ORDER BY id LIMIT :limit)
 RETURNING id, 0, attempts, 0, {relayed};
 
 -- name: claim-expired
 -- unused: unordered park after share long body
 UPDATE {table} NOT INDEXED SET {claims}, attempts = min(attempts, 999999999) + 1
 WHERE id = (SELECT id FROM {table} INDEXED BY {table_timed}
-            WHERE {is_due} AND state = 1 ORDER BY available_at LIMIT 1)
+            WHERE {is_due} AND state = 1 AND {lives} ORDER BY available_at LIMIT 1)
 RETURNING id, 1, attempts - 1, 0, {relayed};
 
 -- name: claim-next
 -- unused: park lasts
 SELECT (SELECT available_at - {now} FROM {table} INDEXED BY {table_timed}
-        WHERE {timed} AND state = 1 ORDER BY available_at LIMIT 1),
+        WHERE {timed} AND state = 1 AND {lives} ORDER BY available_at LIMIT 1),
        (SELECT available_at - {now} FROM {table} INDEXED BY {table_timed}
-        WHERE {timed} AND state = 3 ORDER BY available_at LIMIT 1);
+        WHERE {timed} AND state = 3 AND {lives} ORDER BY available_at LIMIT 1);
+
+-- name: read-ids
+-- unused: long body
+SELECT id, state, attempts, 0, {relayed} FROM {table} WHERE id IN {ids} AND state <> 4 ORDER BY id;
+
+-- name: last-open
+SELECT max(
+  coalesce((SELECT id FROM {table} INDEXED BY {table_ready}
+            WHERE state = 0 AND {lives} ORDER BY id DESC LIMIT 1), 0),
+  coalesce((SELECT max(id) FROM {table} INDEXED BY {table_timed} WHERE {timed} AND {lives}), 0));
+
+-- name: open-upto
+-- Delayed messages are open as well.
+SELECT count(*) FROM (
+  SELECT 1 FROM (SELECT 1 FROM {table} INDEXED BY {table_ready}
+                 WHERE state = 0 AND id <= :upto AND {lives} LIMIT 1)
+  UNION ALL
+  SELECT 1 FROM (SELECT 1 FROM {table} INDEXED BY {table_timed}
+                 WHERE {timed} AND id <= :upto AND {lives} LIMIT 1));
 
 -- name: reap
 UPDATE {table} SET state = 0, lease_token = NULL, available_at = NULL
