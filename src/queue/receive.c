@@ -214,8 +214,8 @@ static wherry_code expire(receiving *r, wherry_error *err)
 	if (head)
 		return wh_db_run(r->queue->store.db, head, &params[1], 1, NULL, NULL,
 				 NULL, err);
-	return wh_db_run(r->queue->store.db, r->queue->store.stmt.expire_rows, params, 2, NULL, NULL,
-			 NULL, err);
+	return wh_db_run(r->queue->store.db, r->queue->store.stmt.expire_rows, params, 2,
+			 NULL, NULL, NULL, err);
 }
 
 static wherry_code receive(void *ctx, wherry_error *err)
