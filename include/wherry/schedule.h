@@ -26,6 +26,8 @@
 /* A schedule does not change, so threads may share it. */
 typedef struct wherry_schedule wherry_schedule;
 
+enum { WHERRY_HASH_LEN = 32 }; /* of a schedule's hash, bytes */
+
 WHERRY_BEGIN
 
 /**
@@ -67,6 +69,17 @@ WHERRY_API void wherry_schedule_free(wherry_schedule *schedule);
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_schedule_next(const wherry_schedule *schedule, int64_t after_us, int64_t *out_us,
+		     wherry_error *err);
+
+/**
+ * Write the hash of a schedule, which changes with its text and zone: 32 hexadecimal digits and a
+ * NUL.  Of times of day and of a period it is that of the JVM library DelayedQueue.
+ *
+ * @return WHERRY_OK; WHERRY_INVALID (no schedule, no place); WHERRY_UNSUPPORTED: the system's
+ *         libcrypto refuses MD5; WHERRY_NOMEM.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_schedule_hash(const wherry_schedule *schedule, char out[WHERRY_HASH_LEN + 1],
 		     wherry_error *err);
 
 WHERRY_END

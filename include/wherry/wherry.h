@@ -8,6 +8,7 @@
 #define WHERRY_WHERRY_H
 
 #include <wherry/config.h>
+#include <wherry/cron.h>
 #include <wherry/db.h>
 #include <wherry/delayed.h>
 #include <wherry/error.h>

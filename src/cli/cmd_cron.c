@@ -5,6 +5,7 @@
 
 #include "base/date.h"
 #include "base/env.h"
+#include "cli/cron_words.h"
 #include "schedule/schedule.h"
 
 /* ---- next ---- */
@@ -106,6 +107,10 @@ static const wh_command next = {
 
 static const wh_command *const words[] = {
 	&next,
+	&wh_cron_create_word,
+	&wh_cron_install_word,
+	&wh_cron_uninstall_word,
+	&wh_cron_list_word,
 	NULL,
 };
 
@@ -113,9 +118,16 @@ const wh_command wh_cmd_cron = {
 	.name = "cron",
 	.operands = "",
 	.synopsis = "COMMAND ...",
-	.brief = "Show the times of schedules",
-	.help = "Examples:\n"
-		"  wherry cron next '30 2 * * *' --zone Europe/Berlin\n",
+	.brief = "Make messages at the times of schedules",
+	.help = "`next` shows the times of a schedule. `install` puts its ticks on a delayed "
+		"queue, where they can be polled at their times. `wherry help cron COMMAND` "
+		"explains a command.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry cron next '30 2 * * *' --zone Europe/Berlin\n"
+		"  wherry cron create sqlite:shop.db\n"
+		"  wherry cron install sqlite:shop.db report '0 6 * * *' --queue jobs "
+		"--ahead 7d\n",
 	.plain = true,
 	.words = words,
 };

@@ -277,6 +277,48 @@ static void accepting_is_safe_though_pg_catalog_comes_last(void **state)
 	PQfinish(conn);
 }
 
+/* ---- crons ---- */
+
+static wherry_code no_tick(void *ctx, int64_t at_us, wherry_error *err)
+{
+	(void)ctx;
+	(void)at_us;
+	(void)err;
+	return WHERRY_OK;
+}
+
+static void firing_is_safe_though_pg_catalog_comes_last(void **state)
+{
+	const wherry_tick tick = {.at_us = 1, .body = "{}", .body_len = 2};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_delayed *queue = NULL;
+	wherry_schedule *schedule = NULL;
+	wherry_cron *cron = NULL;
+	wherry_db *db;
+	PGconn *conn;
+
+	(void)state;
+	conn = arrive("firing", &db);
+	WHERRY_PASS(wherry_delayed_create(db, NULL, &err));
+	WHERRY_PASS(wherry_delayed_open(db, NULL, "q", NULL, &queue, &err));
+	WHERRY_PASS(wherry_cron_create(db, NULL, &err));
+	WHERRY_PASS(wherry_cron_open(db, NULL, &cron, &err));
+	WHERRY_PASS(wherry_schedule_parse("@every 1h", NULL, &schedule, &err));
+	put_catalog_last(conn, "firing");
+	WHERRY_PASS(wherry_cron_install(cron, queue, "p", "A", &tick, 1, NULL, &err));
+	WHERRY_PASS(wherry_cron_install(cron, queue, "p", "B", &tick, 1, NULL, &err));
+	WHERRY_PASS(wherry_cron_uninstall(cron, queue, "p", "B", NULL, &err));
+	WHERRY_PASS(wherry_cron_fire(cron, "t", "n", schedule, WHERRY_CATCH_UP_ALL,
+				     no_tick, NULL, NULL, NULL, &err));
+	assert_true(postgres_exec(conn, "COMMIT; " DROP_HOSTILE, NULL, 0));
+	nothing_of_it_ran(conn);
+	wherry_schedule_free(schedule);
+	wherry_cron_close(cron);
+	wherry_delayed_close(queue);
+	wherry_db_close(db);
+	PQfinish(conn);
+}
+
 /* ---- queues ---- */
 
 static wherry_queue *made_queue(wherry_db *db)
@@ -388,6 +430,7 @@ int main(void)
 		cmocka_unit_test(a_borrowed_connection_runs_nothing_of_another_role),
 		cmocka_unit_test(enqueueing_is_safe_though_pg_catalog_comes_last),
 		cmocka_unit_test(accepting_is_safe_though_pg_catalog_comes_last),
+		cmocka_unit_test(firing_is_safe_though_pg_catalog_comes_last),
 		cmocka_unit_test(no_statement_of_a_queue_uses_what_another_role_made),
 		cmocka_unit_test(receiving_is_safe_though_pg_catalog_comes_last),
 	};

@@ -27,6 +27,7 @@ typedef struct world {
 	wherry_queue *queue;
 	wherry_inbox *inbox;
 	wherry_delayed *delayed;
+	wherry_cron *cron;
 	wherry_lease lease;
 	sqlite3 *handle; /* the application's, for operations on a borrowed one */
 	wherry_publisher *pub;

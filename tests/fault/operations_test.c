@@ -136,6 +136,7 @@ static int make_template(void **state)
 	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
 	WHERRY_PASS(wherry_delayed_create(db, "later", &err));
+	WHERRY_PASS(wherry_cron_create(db, NULL, &err));
 	WHERRY_PASS(wh_db_script(db, fill, &err));
 	wherry_db_close(db);
 	wherry_config_free(config);
@@ -200,6 +201,7 @@ static void make_world(world *w, wherry_temp *temp, const operation *op)
 	WHERRY_PASS(wherry_queue_open(w->db, "jobs", &w->queue, &err));
 	WHERRY_PASS(wherry_inbox_open(w->db, NULL, &w->inbox, &err));
 	WHERRY_PASS(wherry_delayed_open(w->db, "later", "jobs", NULL, &w->delayed, &err));
+	WHERRY_PASS(wherry_cron_open(w->db, NULL, &w->cron, &err));
 	WHERRY_PASS(wherry_publisher_open("null:", w->config, &w->pub, &err));
 	if (op->url)
 		(void)snprintf(w->url, sizeof(w->url), "%s", op->url);
@@ -214,6 +216,7 @@ static void drop_world(world *w)
 	wherry_publisher_close(w->pub);
 	wherry_outbox_close(w->box);
 	wherry_inbox_close(w->inbox);
+	wherry_cron_close(w->cron);
 	wherry_delayed_close(w->delayed);
 	wherry_queue_close(w->queue);
 	wherry_db_close(w->db);

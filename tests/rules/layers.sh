@@ -14,16 +14,17 @@ declare -A below=(
 	[inbox]='base config db store'
 	[queue]='base config db store'
 	[delayed]='base schedule config db store'
+	[cron]='base schedule config db store delayed'
 	[publish]='base config'
 	[relay]='base config db store outbox inbox queue delayed publish'
-	[daemon]='base schedule config db store outbox inbox queue delayed publish relay'
-	[cli]='base schedule config db store outbox inbox queue delayed publish relay daemon'
+	[daemon]='base schedule config db store outbox inbox queue delayed cron publish relay'
+	[cli]='base schedule config db store outbox inbox queue delayed cron publish relay daemon'
 )
 
 # The layer that each public header belongs to.
 declare -A owner=(
 	[error]=base [export]=base [log]=base [message]=base [version]=base
-	[schedule]=schedule [config]=config [db]=db [sqlite]=db [postgres]=db [odbc]=db
+	[schedule]=schedule [cron]=cron [config]=config [db]=db [sqlite]=db [postgres]=db [odbc]=db
 	[lease]=store [outbox]=outbox [inbox]=inbox [queue]=queue [delayed]=delayed [publisher]=publish
 	[handlers]=publish
 	[relay]=relay [wherry]=cli

@@ -1,5 +1,6 @@
 #include "wherry_test.h"
 
+#include "cron/groups.h"
 #include "delayed/groups.h"
 #include "inbox/groups.h"
 #include "outbox/groups.h"
@@ -30,6 +31,8 @@ static const wh_group *groups_of(const char *model)
 {
 	if (strcmp(model, "inbox") == 0)
 		return wh_inbox_groups;
+	if (strcmp(model, "cron") == 0)
+		return wh_cron_groups;
 	if (strcmp(model, "delayed") == 0)
 		return wh_delayed_groups;
 	return strcmp(model, "queue") == 0 ? wh_queue_groups : wh_outbox_groups;
@@ -43,6 +46,7 @@ static wherry_code bind(const wh_sql *sql, const wh_group *groups, wherry_error 
 		wh_queue_stmts queue;
 		wh_inbox_stmts inbox;
 		wh_delayed_stmts delayed;
+		wh_cron_stmts cron;
 	} own;
 	wherry_code code = wh_groups_check(sql, wh_store_groups, groups, err);
 

@@ -1,0 +1,318 @@
+#include "cli/cron_words.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/date.h"
+#include "base/env.h"
+
+/* The cron that --cron names; and with --queue a delayed queue. */
+typedef struct cron_session {
+	wh_place at;
+	wherry_cron *cron;
+	wherry_delayed *queue;
+	wherry_schedule *schedule;
+	const char *prefix;
+} cron_session;
+
+enum { OPENS_CRON = 1, OPENS_QUEUE = 2 };
+
+static void leave(cron_session *s)
+{
+	wherry_schedule_free(s->schedule);
+	wherry_delayed_close(s->queue);
+	wherry_cron_close(s->cron);
+	wh_place_close(&s->at);
+}
+
+static wh_exit enter(cron_session *s, const wh_args *args, unsigned what)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code = WHERRY_OK;
+	wh_exit status;
+
+	*s = (cron_session){.prefix = wh_operand(args, 1)};
+	status = wh_place_open(&s->at, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	if (what & OPENS_QUEUE)
+		code = wherry_schedule_parse(wh_operand(args, 2), wh_arg(args, "zone"),
+					     &s->schedule, &err);
+	if (code == WHERRY_OK && (what & OPENS_CRON))
+		code = wherry_cron_open(s->at.db, wh_arg(args, "cron"), &s->cron, &err);
+	if (code == WHERRY_OK && (what & OPENS_QUEUE))
+		code = wherry_delayed_open(s->at.db, wh_arg(args, "delayed"),
+					   wh_arg(args, "queue"), wh_arg(args, "type"),
+					   &s->queue, &err);
+	if (code == WHERRY_OK)
+		return WH_EXIT_DONE;
+	status = wh_call_failed(args, code, &err);
+	leave(s);
+	return status;
+}
+
+#define CRON_OPTION {"cron", "TABLE", "The cron's table. (default cron)", NULL, 0}
+#define QUEUE_OPTIONS                                                                    \
+	{"queue", "NAME", "The delayed queue.", NULL, WH_REQUIRED},                      \
+		{"delayed", "TABLE", "Its table. (default delayed)", NULL, 0},           \
+		{"type", "TYPE", "What its bodies are. (default bytes)", NULL, 0}
+#define ZONE_OPTION                                                                      \
+	{                                                                                \
+		"zone", "NAME",                                                          \
+			"The schedule's zone, such as Europe/Berlin. (default UTC)",     \
+			NULL, 0                                                          \
+	}
+
+/* ---- create ---- */
+
+static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
+			    wherry_error *err)
+{
+	return wherry_cron_create_sql(scheme, wh_arg(args, "cron"), out, err);
+}
+
+static wh_exit run_create(wh_args *args)
+{
+	const char *name = wh_arg(args, "cron") ? wh_arg(args, "cron") : "cron";
+	wherry_error err = WHERRY_ERROR_INIT;
+	cron_session s;
+	wherry_code code;
+	wh_exit status;
+
+	if (wh_arg_on(args, "print"))
+		return wh_print_sql(args, make_sql);
+	if (wherry_config_set(args->config, "db.create", "on", &err) != WHERRY_OK)
+		return wh_report(&err);
+	status = enter(&s, args, 0);
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = wherry_cron_create(s.at.db, name, &err);
+	if (code != WHERRY_OK)
+		status = wh_call_failed(args, code, &err);
+	else if (wh_arg_on(args, "json"))
+		(void)printf("{\"cron\":\"ready\"}\n");
+	else
+		(void)printf("cron '%s' is ready\n", name);
+	leave(&s);
+	return status;
+}
+
+static const wh_option create_options[] = {
+	CRON_OPTION,
+	{"print", NULL, "Print the SQL, and change nothing.", NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_cron_create_word = {
+	.name = "cron create",
+	.operands = "URL",
+	.synopsis = "URL [--cron TABLE] [--print] [--json]",
+	.brief = "Create the table that remembers which ticks were made",
+	.help = "Examples:\n"
+		"  wherry cron create sqlite:shop.db\n",
+	.options = create_options,
+	.plain = true,
+	.run = run_create,
+};
+
+/* ---- install ---- */
+
+static bool take_catch_up(const wh_args *args, wherry_catch_up *out)
+{
+	static const char *const words[] = {"none", "last", "all"};
+	const char *word = wh_arg(args, "catch-up");
+
+	for (int i = 0; word && i < 3; i++)
+		if (strcmp(word, words[i]) == 0) {
+			*out = (wherry_catch_up)i;
+			return true;
+		}
+	if (word)
+		(void)wh_usage(args->command, "--catch-up %s: write none, last or all",
+			       word);
+	return !word;
+}
+
+static wh_exit run_install(wh_args *args)
+{
+	const char *body = wh_arg(args, "body") ? wh_arg(args, "body") : "";
+	wherry_catch_up catch_up = WHERRY_CATCH_UP_NONE;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t ahead_us = 0, n = 0;
+	cron_session s;
+	wherry_code code;
+	wh_exit status;
+
+	if (!wh_arg_duration(args, "ahead", &ahead_us) || !take_catch_up(args, &catch_up))
+		return WH_EXIT_USAGE;
+	status = enter(&s, args, OPENS_CRON | OPENS_QUEUE);
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = wherry_cron_install_schedule(s.cron, s.queue, s.prefix, s.schedule,
+					    ahead_us, catch_up, body, strlen(body), &n,
+					    &err);
+	if (code != WHERRY_OK) {
+		status = wh_call_failed(args, code, &err);
+	} else {
+		(void)printf(wh_arg_on(args, "json") ? "{\"installed\":%" PRId64 "}\n"
+						     : "%" PRId64 " installed\n",
+			     n);
+		wh_audit(args->command->name, wh_operand(args, 0), s.prefix, n);
+	}
+	leave(&s);
+	return status;
+}
+
+static const wh_option install_options[] = {
+	QUEUE_OPTIONS,
+	CRON_OPTION,
+	ZONE_OPTION,
+	{"body", "TEXT", "The body of each tick. (default empty)", NULL, 0},
+	{"ahead", "DURATION",
+	 "Install the ticks of so long from now, and at least the next one. (default 0)",
+	 NULL, 0},
+	{"catch-up", "WHICH",
+	 "Of the times missed since the last tick: none, last or all. (default none)",
+	 NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_cron_install_word = {
+	.name = "cron install",
+	.operands = "URL PREFIX SCHEDULE",
+	.synopsis = "URL PREFIX SCHEDULE --queue NAME [--zone NAME] [--body TEXT] "
+		    "[--ahead DURATION] [--catch-up WHICH] [--delayed TABLE] [--type TYPE] "
+		    "[--cron TABLE] [--json]",
+	.brief = "Install the ticks of a schedule on a delayed queue",
+	.help = "Each tick is a message that can be polled at its time. Run it again before the "
+		"ticks are used up; a tick that was made is not made again. Ticks under the "
+		"prefix that another schedule left are removed, unless they were polled.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry cron install sqlite:shop.db report '0 6 * * *' --queue jobs "
+		"--ahead 7d\n",
+	.options = install_options,
+	.plain = true,
+	.run = run_install,
+};
+
+/* ---- uninstall ---- */
+
+static wh_exit run_uninstall(wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char hash[WHERRY_HASH_LEN + 1];
+	cron_session s;
+	int64_t n = 0;
+	wherry_code code;
+	wh_exit status = enter(&s, args, OPENS_CRON | OPENS_QUEUE);
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = wherry_schedule_hash(s.schedule, hash, &err);
+	if (code == WHERRY_OK)
+		code = wherry_cron_uninstall(s.cron, s.queue, s.prefix, hash, &n, &err);
+	if (code != WHERRY_OK) {
+		status = wh_call_failed(args, code, &err);
+	} else {
+		(void)printf(wh_arg_on(args, "json") ? "{\"uninstalled\":%" PRId64 "}\n"
+						     : "%" PRId64 " uninstalled\n",
+			     n);
+		wh_audit(args->command->name, wh_operand(args, 0), s.prefix, n);
+	}
+	leave(&s);
+	return status;
+}
+
+static const wh_option uninstall_options[] = {
+	QUEUE_OPTIONS, CRON_OPTION, ZONE_OPTION, WH_JSON_OPTION, {0},
+};
+
+const wh_command wh_cron_uninstall_word = {
+	.name = "cron uninstall",
+	.operands = "URL PREFIX SCHEDULE",
+	.synopsis = "URL PREFIX SCHEDULE --queue NAME [--zone NAME] [--delayed TABLE] "
+		    "[--type TYPE] [--cron TABLE] [--json]",
+	.brief = "Remove the ticks of a schedule, and no others",
+	.help = "Write schedule and zone as they were installed. Ticks that were polled are left "
+		"to their consumers.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry cron uninstall sqlite:shop.db report '0 6 * * *' --queue jobs\n",
+	.options = uninstall_options,
+	.plain = true,
+	.run = run_uninstall,
+};
+
+/* ---- list ---- */
+
+static wherry_code add_row(void *ctx, const wherry_cron_entry *entry)
+{
+	char time[WH_LOCAL_TIME_LEN] = "";
+
+	if (entry->until_us)
+		wh_local_time_print(entry->until_us, 0, time);
+	wh_table_add(ctx, (const char *const[]){entry->target, entry->name, entry->hash,
+						entry->active ? "yes" : "no", time});
+	return WHERRY_OK;
+}
+
+static wherry_code print_entry(void *ctx, const wherry_cron_entry *entry)
+{
+	wh_buf line = WH_BUF_INIT(4096);
+
+	(void)ctx;
+	wh_buf_puts(&line, "{\"target\":");
+	wh_buf_json(&line, entry->target, strlen(entry->target));
+	wh_put_text_field(&line, "name", entry->name);
+	wh_put_text_field(&line, "hash", entry->hash);
+	wh_buf_puts(&line, entry->active ? ",\"active\":true" : ",\"active\":false");
+	wh_put_time_field(&line, "until", entry->until_us);
+	(void)printf("%s}\n", wh_buf_str(&line));
+	wh_buf_clear(&line);
+	return WHERRY_OK;
+}
+
+static wh_exit run_list(wh_args *args)
+{
+	static const wh_table_column columns[] = {
+		{"TARGET", 60, false, NULL}, {"NAME", 30, false, NULL},
+		{"HASH", 32, false, NULL},   {"ACTIVE", 0, false, NULL},
+		{"UNTIL", 0, false, NULL},
+	};
+	bool json = wh_arg_on(args, "json");
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_table table;
+	cron_session s;
+	wh_exit status = enter(&s, args, OPENS_CRON);
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	wh_table_begin(&table, columns, sizeof(columns) / sizeof(*columns));
+	if (wherry_cron_list(s.cron, json ? print_entry : add_row, &table, &err) !=
+	    WHERRY_OK)
+		status = wh_report(&err);
+	wh_table_end(&table);
+	leave(&s);
+	return status;
+}
+
+static const wh_option list_options[] = {
+	CRON_OPTION,
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_cron_list_word = {
+	.name = "cron list",
+	.operands = "URL",
+	.synopsis = "URL [--cron TABLE] [--json]",
+	.brief = "List the schedules and the last tick that each has made",
+	.help = "Examples:\n"
+		"  wherry cron list sqlite:shop.db\n",
+	.options = list_options,
+	.plain = true,
+	.run = run_list,
+};

@@ -1,0 +1,217 @@
+/*
+ * Crons: tables that remember up to which time the ticks of each schedule were made.
+ */
+#include "cron/cron.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "delayed/delayed.h"
+#include "store/making.h"
+
+static const char *const layouts[] = {"native", NULL};
+
+static const wh_model model = {.name = "cron",
+			       .layouts = layouts,
+			       .groups = wh_cron_groups,
+			       .make = "wherry cron create"};
+
+static const char *name_of(const char *name)
+{
+	return name ? name : "cron";
+}
+
+wherry_code wh_cron_failed(const wherry_cron *cron, wherry_code code, wherry_error *err)
+{
+	return wh_store_missing(cron->store.model, cron->store.name.ptr, code, err);
+}
+
+/* ---- schema ---- */
+
+wherry_code wherry_cron_create(wherry_db *db, const char *name, wherry_error *err)
+{
+	wh_error_clear(err);
+	wh_cron_stmts own;
+
+	return wh_store_create(
+		db, &(wh_making){.model = &model, .name = name_of(name), .own = &own},
+		err);
+}
+
+wherry_code wherry_cron_create_sql(const char *scheme, const char *name, char **out,
+				   wherry_error *err)
+{
+	wh_error_clear(err);
+	wh_cron_stmts own;
+
+	return wh_store_create_sql(
+		scheme, &(wh_making){.model = &model, .name = name_of(name), .own = &own},
+		out, err);
+}
+
+wherry_code wherry_cron_open(wherry_db *db, const char *name, wherry_cron **out,
+			     wherry_error *err)
+{
+	wh_error_clear(err);
+	wh_version v = {.found = false};
+	wherry_cron *cron;
+	wherry_code code;
+
+	if (!db || !out)
+		return wh_fail(err, WHERRY_INVALID, "no connection to open the cron on");
+	cron = calloc(1, sizeof(*cron));
+	if (!cron)
+		return wh_oom(err);
+	cron->store = wh_store_init(db, &model);
+	code = wh_store_recognize(&cron->store, name_of(name), &cron->own, &v, err);
+	if (code == WHERRY_OK)
+		code = wh_store_check(&cron->store, &v, err);
+	if (code != WHERRY_OK) {
+		wherry_cron_close(cron);
+		return code;
+	}
+	*out = cron;
+	return WHERRY_OK;
+}
+
+void wherry_cron_close(wherry_cron *cron)
+{
+	if (!cron)
+		return;
+	wh_store_clear(&cron->store);
+	free(cron);
+}
+
+wherry_code wherry_cron_drop(wherry_cron *cron, wherry_error *err)
+{
+	wh_error_clear(err);
+	if (!cron)
+		return wh_fail(err, WHERRY_INVALID, "no cron to drop");
+	return wh_cron_failed(cron, wh_store_drop(&cron->store, err), err);
+}
+
+/* ---- what is remembered ---- */
+
+enum { GIVEN = 3, GIVEN_MORE = 4 };
+
+static void give(const wh_cron_place *place, wh_param out[GIVEN_MORE])
+{
+	out[0] = WH_TEXT_PARAM("target", wh_view_of(place->target));
+	out[1] = WH_TEXT_PARAM("name", wh_view_of(place->name));
+	out[2] = WH_TEXT_PARAM("hash", wh_view_of(place->hash));
+}
+
+static wh_param now_param(const wh_cron_place *place)
+{
+	if (place->queue)
+		return wh_delayed_now_param(place->queue);
+	return (wh_param){.name = "now", .type = WH_NULL};
+}
+
+static wherry_code take_look(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_cron_place *place = ctx;
+
+	(void)err;
+	place->until_us = wh_row_int(row, 0) * 1000;
+	place->active = wh_row_int(row, 1) != 0;
+	place->now_us = wh_row_int(row, 2) * 1000;
+	return WHERRY_OK;
+}
+
+wherry_code wh_cron_look(wh_cron_place *place, wherry_error *err)
+{
+	const wherry_cron *cron = place->cron;
+	wh_param params[GIVEN_MORE];
+	wherry_code code;
+
+	give(place, params);
+	params[GIVEN] = now_param(place);
+	code = wh_db_run(cron->store.db, cron->own.remember, params, GIVEN, NULL, NULL,
+			 NULL, err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(cron->store.db, cron->own.look, params, GIVEN_MORE,
+				 take_look, place, NULL, err);
+	return wh_cron_failed(cron, code, err);
+}
+
+wherry_code wh_cron_advance(wh_cron_place *place, int64_t until_us, wherry_error *err)
+{
+	const wherry_cron *cron = place->cron;
+	wh_param params[GIVEN_MORE];
+
+	give(place, params);
+	params[GIVEN] = WH_INT_PARAM("until", until_us / 1000);
+	return wh_db_run(cron->store.db, cron->own.advance, params, GIVEN_MORE, NULL,
+			 NULL, NULL, err);
+}
+
+wherry_code wh_cron_retire(wh_cron_place *place, bool others, wherry_error *err)
+{
+	const wherry_cron *cron = place->cron;
+	wh_param params[GIVEN_MORE];
+
+	give(place, params);
+	params[GIVEN] = now_param(place);
+	return wh_db_run(cron->store.db,
+			 others ? cron->own.retire_others : cron->own.retire, params,
+			 GIVEN_MORE, NULL, NULL, NULL, err);
+}
+
+/* ---- listing ---- */
+
+/* Entries that were read, copied so that they outlive the statement. */
+typedef struct entries {
+	wh_arena arena;
+	wherry_cron_entry *all;
+	size_t n;
+} entries;
+
+static wherry_code take_entry(void *ctx, const wh_row *row, wherry_error *err)
+{
+	entries *list = ctx;
+	const char *texts[3];
+	wherry_cron_entry *grown;
+
+	for (int i = 0; i < 3; i++) {
+		wh_view text = wh_row_bytes(row, i);
+
+		texts[i] = wh_arena_copy(&list->arena, text.ptr, text.len);
+		if (!texts[i])
+			return wh_oom(err);
+	}
+	if ((list->n & (list->n - 1)) == 0) { /* 0, 1, 2, 4, ...: it is full */
+		grown = realloc(list->all, (list->n ? 2 * list->n : 1) * sizeof(*grown));
+		if (!grown)
+			return wh_oom(err);
+		list->all = grown;
+	}
+	list->all[list->n++] =
+		(wherry_cron_entry){texts[0], texts[1], texts[2],
+				    wh_row_int(row, 3) * 1000, wh_row_int(row, 4) != 0};
+	return wh_row_check(row, err);
+}
+
+wherry_code wherry_cron_list(wherry_cron *cron, wherry_cron_entry_fn visit, void *ctx,
+			     wherry_error *err)
+{
+	wh_error_clear(err);
+	entries list = {.n = 0};
+	wherry_code code;
+
+	if (!cron || !visit)
+		return wh_fail(err, WHERRY_INVALID,
+			       "no cron is open, or nobody sees its entries");
+	code = wh_db_run(cron->store.db, cron->own.list, NULL, 0, take_entry, &list, NULL,
+			 err);
+	code = wh_cron_failed(cron, code, err);
+	for (size_t i = 0; code == WHERRY_OK && i < list.n; i++) {
+		code = visit(ctx, &list.all[i]);
+		if (code != WHERRY_OK)
+			(void)wh_fail(err, code, "stopped by the caller's function");
+	}
+	wh_arena_clear(&list.arena);
+	free(list.all);
+	return code;
+}

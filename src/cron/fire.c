@@ -1,0 +1,143 @@
+/*
+ * Which times of a schedule are to be made up for, and making ticks that go anywhere.
+ */
+#include <string.h>
+
+#include "base/env.h"
+#include "cron/cron.h"
+#include "store/fields.h"
+
+enum { LIMIT = 10000, TARGET_MOST = 200, NAME_MOST = 100, FASTER = 4 };
+
+/* A tick that is less late than this was not missed: nobody was awake at the very moment. */
+static const int64_t late_us = 60 * WH_SECOND;
+
+wherry_code wh_cron_next(const wherry_schedule *schedule, int64_t after_us,
+			 int64_t *out_us, wherry_error *err)
+{
+	wherry_code code = wherry_schedule_next(schedule, after_us, out_us, err);
+
+	if (code != WHERRY_NOTFOUND)
+		return code;
+	wh_error_clear(err);
+	*out_us = WH_NEVER;
+	return WHERRY_OK;
+}
+
+/* A moment before the last time after `from` that has come, which there is.  Spans before now are
+ * tried, each longer than the one before, so that few times are counted however long it was. */
+static wherry_code before_last(const wherry_schedule *schedule, int64_t from_us,
+			       int64_t now_us, int64_t *out_us, wherry_error *err)
+{
+	int64_t at_us = WH_NEVER, begin_us = now_us;
+	wherry_code code = WHERRY_OK;
+
+	for (int64_t span_us = WH_SECOND; code == WHERRY_OK && begin_us > from_us;
+	     span_us = wh_later(span_us, (FASTER - 1) * span_us)) {
+		begin_us = now_us - from_us > span_us ? now_us - span_us : from_us;
+		code = wh_cron_next(schedule, begin_us, &at_us, err);
+		if (at_us <= now_us)
+			break;
+	}
+	while (code == WHERRY_OK && at_us <= now_us) {
+		*out_us = at_us - 1;
+		code = wh_cron_next(schedule, at_us, &at_us, err);
+	}
+	return code;
+}
+
+wherry_code wh_cron_begin(const wh_cron_place *place, const wherry_schedule *schedule,
+			  wherry_catch_up catch_up, int64_t *out_us, wherry_error *err)
+{
+	int64_t from_us =
+		place->active && place->until_us ? place->until_us : place->now_us;
+	int64_t recent_us = place->now_us - late_us, next_us = 0;
+	wherry_code code = WHERRY_OK;
+
+	*out_us = from_us;
+	if (catch_up == WHERRY_CATCH_UP_ALL || from_us >= recent_us)
+		return WHERRY_OK;
+	*out_us = recent_us;
+	if (catch_up == WHERRY_CATCH_UP_NONE)
+		return WHERRY_OK;
+	code = wh_cron_next(schedule, recent_us, &next_us, err);
+	if (code == WHERRY_OK && next_us > place->now_us)
+		code = before_last(schedule, from_us, place->now_us, out_us, err);
+	return code;
+}
+
+typedef struct firing {
+	wh_cron_place place;
+	const wherry_schedule *schedule;
+	wherry_catch_up catch_up;
+	wherry_tick_fn fn;
+	void *ctx;
+	int64_t n, next_us;
+} firing;
+
+static wherry_code fire(void *ctx, wherry_error *err)
+{
+	firing *f = ctx;
+	int64_t at_us = 0, until_us;
+	wherry_code code = wh_cron_look(&f->place, err);
+
+	if (code == WHERRY_OK)
+		code = wh_cron_begin(&f->place, f->schedule, f->catch_up, &at_us, err);
+	until_us = at_us;
+	if (code == WHERRY_OK)
+		code = wh_cron_next(f->schedule, at_us, &at_us, err);
+	for (f->n = 0; code == WHERRY_OK && at_us <= f->place.now_us && f->n < LIMIT;
+	     f->n++) {
+		code = f->fn(f->ctx, at_us, err);
+		until_us = at_us;
+		if (code == WHERRY_OK)
+			code = wh_cron_next(f->schedule, at_us, &at_us, err);
+	}
+	f->next_us = at_us == WH_NEVER         ? WH_NEVER
+		     : at_us > f->place.now_us ? at_us - f->place.now_us
+					       : 0;
+	if (code == WHERRY_OK && (f->n || !f->place.active))
+		code = wh_cron_retire(&f->place, true, err);
+	if (code == WHERRY_OK && (f->n || !f->place.active))
+		code = wh_cron_advance(&f->place, until_us, err);
+	return code;
+}
+
+static wherry_code check(const wherry_cron *cron, const char *target, const char *name,
+			 wherry_error *err)
+{
+	const wh_field fields[] = {{"target", target, TARGET_MOST},
+				   {"name of the schedule", name, NAME_MOST}};
+
+	if (!cron || !target || !name)
+		return wh_fail(err, WHERRY_INVALID, "no cron, no target or no name");
+	return wh_fields_check(fields, 2, err);
+}
+
+wherry_code wherry_cron_fire(wherry_cron *cron, const char *target, const char *name,
+			     const wherry_schedule *schedule, wherry_catch_up catch_up,
+			     wherry_tick_fn fn, void *ctx, int64_t *out_n,
+			     int64_t *out_next_us, wherry_error *err)
+{
+	wh_error_clear(err);
+	firing f = {.schedule = schedule, .catch_up = catch_up, .fn = fn, .ctx = ctx};
+	char hash[WHERRY_HASH_LEN + 1];
+	wherry_code code = check(cron, target, name, err);
+
+	if (code == WHERRY_OK && !fn)
+		code = wh_fail(err, WHERRY_INVALID, "nobody makes the ticks");
+	if (code == WHERRY_OK)
+		code = wherry_schedule_hash(schedule, hash, err);
+	if (code != WHERRY_OK)
+		return code;
+	f.place = (wh_cron_place){
+		.cron = cron, .target = target, .name = name, .hash = hash};
+	code = wh_db_transact(cron->store.db, fire, &f, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (out_n)
+		*out_n = f.n;
+	if (out_next_us)
+		*out_next_us = f.next_us;
+	return WHERRY_OK;
+}

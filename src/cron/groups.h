@@ -1,0 +1,34 @@
+/*
+ * Statements that only a cron has; see store/groups.h, whose rules hold here as well.
+ */
+#ifndef WH_CRON_GROUPS_H
+#define WH_CRON_GROUPS_H
+
+#include "store/groups.h"
+
+/* clang-format off */
+
+#define WH_CRON_GIVEN "target name hash"
+
+#define WH_CRON_TICKS(X) \
+	X(remember, "remember", WH_CRON_GIVEN) \
+	X(look, "look", WH_CRON_GIVEN " now") \
+	X(advance, "advance", WH_CRON_GIVEN " until") \
+	X(retire, "retire", WH_CRON_GIVEN " now") \
+	X(retire_others, "retire-others", WH_CRON_GIVEN " now")
+
+#define WH_CRON_ADMIN(X) \
+	X(list, "list", "")
+
+#define WH_CRON_GROUPS(G) \
+	G(ticks, WH_CRON_TICKS) G(admin, WH_CRON_ADMIN)
+
+/* clang-format on */
+
+typedef struct wh_cron_stmts {
+	WH_CRON_GROUPS(WH_GROUP_FIELDS)
+} wh_cron_stmts;
+
+extern const wh_group wh_cron_groups[];
+
+#endif

@@ -1,0 +1,80 @@
+-- layout: name=native ids=integer names=qualified columns=target,name,hash,until_ms,active archive=
+--
+-- The memory of schedules on PostgreSQL.  Times are Unix milliseconds.
+--
+-- Statements from "remember" on run in transactions of the application, with its search path:
+-- their functions and operators are qualified (firing_is_safe_though_pg_catalog_comes_last).
+
+-- include: postgres.own.sql
+
+-- part: now
+coalesce(:now::bigint, pg_catalog.floor(extract(epoch FROM pg_catalog.statement_timestamp())
+  OPERATOR(pg_catalog.*) 1000.0)::bigint)
+
+-- name: migrate-1
+{own_tables}
+{own_wakes}
+CREATE TABLE IF NOT EXISTS {table}(
+  target   text COLLATE "C" NOT NULL CHECK (octet_length(target) <= 200),
+  name     text COLLATE "C" NOT NULL CHECK (octet_length(name) <= 100),
+  hash     text COLLATE "C" NOT NULL CHECK (octet_length(hash) <= 64),
+  until_ms bigint NOT NULL DEFAULT 0    -- the latest tick that was made
+             CHECK (until_ms BETWEEN 0 AND 253402300799999),
+  active   boolean NOT NULL DEFAULT false,
+  PRIMARY KEY (target, name, hash)
+);
+INSERT INTO {wherry_schema}(model, name, version, min_program)
+  VALUES ('cron', {name}, 1, 100) ON CONFLICT DO NOTHING;
+
+-- name: schema-exists
+{has_schema};
+
+-- name: schema-version
+SELECT version, min_program FROM {wherry_schema}
+WHERE model = 'cron' AND name = :name::text;
+
+-- name: indexes-missing
+SELECT 0::bigint;
+
+-- name: columns
+{column_names};
+
+-- name: drop
+DROP TABLE {table};
+DELETE FROM {wherry_schema} WHERE model = 'cron' AND name = {name};
+
+-- name: others-left
+{tables_left};
+
+-- name: drop-shared
+{drop_own}
+
+-- part: this
+WHERE target OPERATOR(pg_catalog.=) :target::text AND name OPERATOR(pg_catalog.=) :name::text
+  AND hash OPERATOR(pg_catalog.=) :hash::text
+
+-- name: remember
+-- Two that begin at once: the second waits for the first.
+INSERT INTO {table}(target, name, hash) VALUES (:target::text, :name::text, :hash::text)
+ON CONFLICT DO NOTHING;
+
+-- name: look
+-- The row is locked until the transaction ends, so nobody else makes ticks of this schedule
+-- (two_that_fire_at_once_make_each_tick_once).
+SELECT until_ms, active::integer::bigint, {now} FROM {table} {this} FOR UPDATE;
+
+-- name: advance
+UPDATE {table} SET until_ms = greatest(until_ms, :until::bigint), active = true {this};
+
+-- name: retire
+-- Its later ticks are gone, and none of them was due: they may be installed again.
+UPDATE {table} SET active = false, until_ms = least(until_ms, {now}) {this};
+
+-- name: retire-others
+UPDATE {table} SET active = false, until_ms = least(until_ms, {now})
+WHERE target OPERATOR(pg_catalog.=) :target::text AND name OPERATOR(pg_catalog.=) :name::text
+  AND hash OPERATOR(pg_catalog.<>) :hash::text AND active;
+
+-- name: list
+SELECT target, name, hash, until_ms, active::integer::bigint FROM {table}
+ORDER BY target, name, hash;

@@ -1,0 +1,67 @@
+-- layout: name=native ids=integer columns=target,name,hash,until_ms,active archive=
+--
+-- The memory of schedules on SQLite.  Times are Unix milliseconds.
+
+-- include: sqlite.sql
+
+-- name: migrate-1
+{own_tables}
+CREATE TABLE IF NOT EXISTS {table}(
+  target   TEXT NOT NULL CHECK (length(target) <= 200),
+  name     TEXT NOT NULL CHECK (length(name) <= 100),
+  hash     TEXT NOT NULL CHECK (length(hash) <= 64),
+  until_ms INTEGER NOT NULL DEFAULT 0   -- the latest tick that was made
+             CHECK (typeof(until_ms) = 'integer' AND until_ms BETWEEN 0 AND 253402300799999),
+  active   INTEGER NOT NULL DEFAULT 0 CHECK (active IN (0, 1)),
+  PRIMARY KEY (target, name, hash)
+) WITHOUT ROWID;
+INSERT INTO wherry_schema(model, name, version, min_program)
+  VALUES ('cron', {name}, 1, 100) ON CONFLICT DO NOTHING;
+
+-- name: schema-exists
+{has_schema};
+
+-- name: schema-version
+SELECT version, min_program FROM wherry_schema WHERE model = 'cron' AND name = :name;
+
+-- name: indexes-missing
+SELECT 0;
+
+-- name: columns
+{column_names};
+
+-- name: drop
+DROP TABLE {table};
+DELETE FROM wherry_schema WHERE model = 'cron' AND name = {name};
+
+-- name: others-left
+SELECT count(*) FROM wherry_schema;
+
+-- name: drop-shared
+{drop_own}
+
+-- part: this
+WHERE target = :target AND name = :name AND hash = :hash
+
+-- name: remember
+INSERT INTO {table}(target, name, hash) VALUES (:target, :name, :hash) ON CONFLICT DO NOTHING;
+
+-- name: look
+-- In a transaction that has written, so nobody else makes ticks.
+SELECT until_ms, active, coalesce(:now, (SELECT ms FROM wherry_clock)) + 0 FROM {table} {this};
+
+-- name: advance
+UPDATE {table} SET until_ms = max(until_ms, :until), active = 1 {this};
+
+-- name: retire
+-- Its later ticks are gone, and none of them was due: they may be installed again.
+UPDATE {table}
+SET active = 0, until_ms = min(until_ms, coalesce(:now, (SELECT ms FROM wherry_clock)) + 0) {this};
+
+-- name: retire-others
+UPDATE {table}
+SET active = 0, until_ms = min(until_ms, coalesce(:now, (SELECT ms FROM wherry_clock)) + 0)
+WHERE target = :target AND name = :name AND hash <> :hash AND active = 1;
+
+-- name: list
+SELECT target, name, hash, until_ms, active FROM {table} ORDER BY target, name, hash;

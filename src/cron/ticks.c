@@ -1,0 +1,346 @@
+/*
+ * Sets of ticks on a delayed queue.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/date.h"
+#include "base/text.h"
+#include "cron/cron.h"
+#include "delayed/delayed.h"
+
+enum {
+	TARGET_ROOM = 200,
+	PREFIX_MOST = 100,
+	HASH_MOST = 64,
+	UNDER_MOST = PREFIX_MOST + HASH_MOST + 3
+};
+
+/* ---- names ---- */
+
+static wherry_code check_word(const char *what, const char *word, size_t most,
+			      wherry_error *err)
+{
+	size_t len = word ? strlen(word) : 0;
+
+	if (!len)
+		return wh_fail(err, WHERRY_INVALID, "the %s of ticks is empty", what);
+	if (len > most)
+		return wh_fail(err, WHERRY_TOOBIG,
+			       "the %s '%.40s…' has %zu bytes, and may have %zu", what,
+			       word, len, most);
+	if (strchr(word, '/') || !wh_utf8_valid(word, len))
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the %s '%.60s' must be UTF-8 without '/', which ends it in "
+			"keys",
+			what, word);
+	return WHERRY_OK;
+}
+
+static wherry_code check_names(const char *prefix, const char *hash, wherry_error *err)
+{
+	wherry_code code = check_word("prefix", prefix, PREFIX_MOST, err);
+
+	return code == WHERRY_OK ? check_word("hash", hash, HASH_MOST, err) : code;
+}
+
+wherry_code wherry_tick_key(const char *prefix, const char *hash, int64_t at_us,
+			    char out[WHERRY_TICK_KEY_MOST + 1], wherry_error *err)
+{
+	wherry_code code;
+	int64_t second = wh_floor_div(at_us, 1000000), day = wh_floor_div(second, WH_DAY);
+	int of_day = (int)(second - day * WH_DAY);
+	wh_date date;
+
+	wh_error_clear(err);
+	if (!out)
+		return wh_fail(err, WHERRY_INVALID, "no place for the key");
+	code = check_names(prefix, hash, err);
+	if (code != WHERRY_OK)
+		return code;
+	if (second < WH_TIME_FIRST || second > WH_TIME_LAST)
+		return wh_fail(err, WHERRY_INVALID,
+			       "the time of a tick must be in the years 1 to 9999");
+	date = wh_date_of(day);
+	(void)snprintf(out, WHERRY_TICK_KEY_MOST + 1,
+		       "%s/%s/%04d%02d%02d-%02d%02d%02d.%09d", prefix, hash, date.year,
+		       date.month, date.day, of_day / 3600, of_day / 60 % 60, of_day % 60,
+		       (int)wh_floor_mod(at_us, 1000000) * 1000);
+	return WHERRY_OK;
+}
+
+/* ---- installing ---- */
+
+typedef struct installing {
+	wh_cron_place place;
+	char target[TARGET_ROOM];
+	wherry_delayed *queue;
+	const wherry_tick *ticks;
+	size_t n;
+	int64_t created;
+} installing;
+
+static wherry_code check_place(const wherry_cron *cron, const wherry_delayed *queue,
+			       const char *prefix, const char *hash, wherry_error *err)
+{
+	if (!cron || !queue)
+		return wh_fail(err, WHERRY_INVALID, "no cron, or no delayed queue");
+	if (cron->store.db != queue->store.db)
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the cron and the delayed queue must be on one connection: "
+			"ticks and what is remembered are one transaction");
+	return check_names(prefix, hash, err);
+}
+
+/* Ticks of one hash, or of all others, that nobody has polled. */
+static wherry_code remove_ticks(wherry_delayed *queue, const wh_cron_place *place,
+				bool others, int64_t *out_n, wherry_error *err)
+{
+	char all[UNDER_MOST], own[UNDER_MOST];
+	wherry_delayed_filter filter = {.untouched = true};
+
+	(void)snprintf(all, sizeof(all), "%s/", place->name);
+	(void)snprintf(own, sizeof(own), "%s/%s/", place->name, place->hash);
+	filter.prefix = others ? all : own;
+	filter.except = others ? own : NULL;
+	return wherry_delayed_drop_many(queue, &filter, out_n, err);
+}
+
+/* In whole milliseconds, as queues keep time. */
+static int64_t delivery(const wherry_tick *tick)
+{
+	int64_t us = tick->deliver_us ? tick->deliver_us : tick->at_us;
+
+	return wh_floor_div(us, 1000) * 1000;
+}
+
+/* May it be done already?  Then it was due, and not later than the latest that was made. */
+static bool may_be_done(const wh_cron_place *place, const wherry_tick *tick)
+{
+	return place->until_us && delivery(tick) <= place->now_us &&
+	       delivery(tick) <= place->until_us;
+}
+
+typedef struct offers {
+	char (*keys)[WHERRY_TICK_KEY_MOST + 1];
+	wherry_delayed_message *messages;
+	wherry_offer_outcome *outcomes;
+	size_t n;
+} offers;
+
+static wherry_code fill(const installing *in, offers *o, wherry_error *err)
+{
+	for (size_t i = 0; i < in->n; i++) {
+		const wherry_tick *tick = &in->ticks[i];
+		wherry_code code = wherry_tick_key(in->place.name, in->place.hash,
+						   tick->at_us, o->keys[o->n], err);
+
+		if (code != WHERRY_OK)
+			return wh_prefix(err, code, "tick %zu", i);
+		if (may_be_done(&in->place, tick))
+			continue;
+		o->messages[o->n] =
+			WHERRY_DELAYED_MESSAGE(.key = o->keys[o->n], .body = tick->body,
+					       .body_len = tick->body_len,
+					       .at_us = delivery(tick),
+					       .if_absent = true);
+		o->n++;
+	}
+	return WHERRY_OK;
+}
+
+static wherry_code offer_all(installing *in, wherry_error *err)
+{
+	offers o = {.keys = calloc(in->n, sizeof(*o.keys)),
+		    .messages = calloc(in->n, sizeof(*o.messages)),
+		    .outcomes = calloc(in->n, sizeof(*o.outcomes))};
+	wherry_code code =
+		o.keys && o.messages && o.outcomes ? fill(in, &o, err) : wh_oom(err);
+
+	if (code == WHERRY_OK && o.n)
+		code = wherry_delayed_offer_many(in->queue, o.messages, o.n, o.outcomes,
+						 err);
+	in->created = 0;
+	for (size_t i = 0; code == WHERRY_OK && i < o.n; i++)
+		in->created += o.outcomes[i] == WHERRY_CREATED;
+	free(o.keys);
+	free(o.messages);
+	free(o.outcomes);
+	return code;
+}
+
+static int64_t latest(const installing *in)
+{
+	int64_t most = 0;
+
+	for (size_t i = 0; i < in->n; i++)
+		if (delivery(&in->ticks[i]) > most)
+			most = delivery(&in->ticks[i]);
+	return most;
+}
+
+static wherry_code install(void *ctx, wherry_error *err)
+{
+	installing *in = ctx;
+	wherry_code code = wh_cron_look(&in->place, err);
+
+	if (code == WHERRY_OK)
+		code = remove_ticks(in->queue, &in->place, true, NULL, err);
+	if (code == WHERRY_OK)
+		code = wh_cron_retire(&in->place, true, err);
+	if (code == WHERRY_OK && in->n)
+		code = offer_all(in, err);
+	if (code == WHERRY_OK)
+		code = wh_cron_advance(&in->place, latest(in), err);
+	return code;
+}
+
+/* Where ticks go: a queue of a table. */
+static void set_place(installing *in, wherry_cron *cron, const char *prefix,
+		      const char *hash)
+{
+	(void)snprintf(in->target, sizeof(in->target), "delayed %s %s",
+		       in->queue->store.name.ptr, wherry_delayed_kind(in->queue));
+	in->place = (wh_cron_place){.cron = cron,
+				    .target = in->target,
+				    .name = prefix,
+				    .hash = hash,
+				    .queue = in->queue};
+}
+
+wherry_code wherry_cron_install(wherry_cron *cron, wherry_delayed *queue,
+				const char *prefix, const char *hash,
+				const wherry_tick *ticks, size_t n, int64_t *out_created,
+				wherry_error *err)
+{
+	wh_error_clear(err);
+	installing in = {.queue = queue, .ticks = ticks, .n = n};
+	wherry_code code = check_place(cron, queue, prefix, hash, err);
+
+	if (code == WHERRY_OK && n && !ticks)
+		code = wh_fail(err, WHERRY_INVALID, "there are no ticks to install");
+	if (code != WHERRY_OK)
+		return code;
+	set_place(&in, cron, prefix, hash);
+	code = wh_db_transact(cron->store.db, install, &in, err);
+	if (code == WHERRY_OK && out_created)
+		*out_created = in.created;
+	return code;
+}
+
+/* ---- uninstalling ---- */
+
+static wherry_code uninstall(void *ctx, wherry_error *err)
+{
+	installing *in = ctx;
+	wherry_code code = wh_cron_look(&in->place, err);
+
+	if (code == WHERRY_OK)
+		code = remove_ticks(in->queue, &in->place, false, &in->created, err);
+	return code == WHERRY_OK ? wh_cron_retire(&in->place, false, err) : code;
+}
+
+wherry_code wherry_cron_uninstall(wherry_cron *cron, wherry_delayed *queue,
+				  const char *prefix, const char *hash, int64_t *out_n,
+				  wherry_error *err)
+{
+	wh_error_clear(err);
+	installing in = {.queue = queue};
+	wherry_code code = check_place(cron, queue, prefix, hash, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	set_place(&in, cron, prefix, hash);
+	code = wh_db_transact(cron->store.db, uninstall, &in, err);
+	if (code == WHERRY_OK && out_n)
+		*out_n = in.created;
+	return code;
+}
+
+/* ---- the ticks of a schedule ---- */
+
+typedef struct scheduling {
+	installing in;
+	const wherry_schedule *schedule;
+	int64_t ahead_us;
+	wherry_catch_up catch_up;
+	const void *body;
+	size_t body_len;
+} scheduling;
+
+enum { TICKS_MOST = 10000 };
+
+/* The times after `from_us` up to now and ahead of it, and at least one after now. */
+static wherry_code collect(const scheduling *s, int64_t from_us, wherry_tick *ticks,
+			   size_t *out_n, wherry_error *err)
+{
+	int64_t now_us = s->in.place.now_us, at_us = from_us;
+	wherry_code code;
+
+	for (*out_n = 0; *out_n < TICKS_MOST; (*out_n)++) {
+		bool needed = at_us <= now_us;
+
+		code = wh_cron_next(s->schedule, at_us, &at_us, err);
+		if (code != WHERRY_OK)
+			return code;
+		if (at_us == WH_NEVER ||
+		    (!needed && at_us > wh_later(now_us, s->ahead_us)))
+			break;
+		ticks[*out_n] = (wherry_tick){
+			.at_us = at_us, .body = s->body, .body_len = s->body_len};
+	}
+	return WHERRY_OK;
+}
+
+static wherry_code install_schedule(void *ctx, wherry_error *err)
+{
+	scheduling *s = ctx;
+	wherry_tick *ticks = calloc(TICKS_MOST, sizeof(*ticks));
+	int64_t from_us = 0;
+	wherry_code code = ticks ? wh_cron_look(&s->in.place, err) : wh_oom(err);
+
+	if (code == WHERRY_OK)
+		code = wh_cron_begin(&s->in.place, s->schedule, s->catch_up, &from_us,
+				     err);
+	if (code == WHERRY_OK)
+		code = collect(s, from_us, ticks, &s->in.n, err);
+	s->in.ticks = ticks;
+	if (code == WHERRY_OK)
+		code = install(&s->in, err);
+	free(ticks);
+	return code;
+}
+
+wherry_code wherry_cron_install_schedule(wherry_cron *cron, wherry_delayed *queue,
+					 const char *prefix,
+					 const wherry_schedule *schedule,
+					 int64_t ahead_us, wherry_catch_up catch_up,
+					 const void *body, size_t body_len,
+					 int64_t *out_created, wherry_error *err)
+{
+	wh_error_clear(err);
+	scheduling s = {.in = {.queue = queue},
+			.schedule = schedule,
+			.ahead_us = ahead_us,
+			.catch_up = catch_up,
+			.body = body,
+			.body_len = body_len};
+	char hash[WHERRY_HASH_LEN + 1];
+	wherry_code code;
+
+	if (ahead_us < 0)
+		return wh_fail(err, WHERRY_INVALID, "ahead_us is negative");
+	code = wherry_schedule_hash(schedule, hash, err);
+	if (code == WHERRY_OK)
+		code = check_place(cron, queue, prefix, hash, err);
+	if (code != WHERRY_OK)
+		return code;
+	set_place(&s.in, cron, prefix, hash);
+	code = wh_db_transact(cron->store.db, install_schedule, &s, err);
+	if (code == WHERRY_OK && out_created)
+		*out_created = s.in.created;
+	return code;
+}
