@@ -51,11 +51,16 @@ static wh_exit enter(cron_session *s, const wh_args *args, unsigned what)
 	return status;
 }
 
-#define CRON_OPTION {"cron", "TABLE", "The cron's table. (default cron)", NULL, 0}
+#define CRON_OPTION                                                                      \
+	{                                                                                \
+		"cron", "TABLE", "The cron's table. (default cron)", NULL, 0             \
+	}
 #define QUEUE_OPTIONS                                                                    \
 	{"queue", "NAME", "The delayed queue.", NULL, WH_REQUIRED},                      \
 		{"delayed", "TABLE", "Its table. (default delayed)", NULL, 0},           \
-		{"type", "TYPE", "What its bodies are. (default bytes)", NULL, 0}
+	{                                                                                \
+		"type", "TYPE", "What its bodies are. (default bytes)", NULL, 0          \
+	}
 #define ZONE_OPTION                                                                      \
 	{                                                                                \
 		"zone", "NAME",                                                          \
@@ -182,9 +187,10 @@ static const wh_option install_options[] = {
 const wh_command wh_cron_install_word = {
 	.name = "cron install",
 	.operands = "URL PREFIX SCHEDULE",
-	.synopsis = "URL PREFIX SCHEDULE --queue NAME [--zone NAME] [--body TEXT] "
-		    "[--ahead DURATION] [--catch-up WHICH] [--delayed TABLE] [--type TYPE] "
-		    "[--cron TABLE] [--json]",
+	.synopsis =
+		"URL PREFIX SCHEDULE --queue NAME [--zone NAME] [--body TEXT] "
+		"[--ahead DURATION] [--catch-up WHICH] [--delayed TABLE] [--type TYPE] "
+		"[--cron TABLE] [--json]",
 	.brief = "Install the ticks of a schedule on a delayed queue",
 	.help = "Each tick is a message that can be polled at its time. Run it again before the "
 		"ticks are used up; a tick that was made is not made again. Ticks under the "

@@ -253,6 +253,9 @@ try event-bus event_bus_sql
 check "event-bus.md: the open event has moved" is \
 	"$(sqlite3 app.db "SELECT count(*) FROM outbox WHERE topic = 'moves'")" 1
 
+rm -f shop.db*
+"$wherry" init sqlite:shop.db >/dev/null
+"$build_dir/tests/system_delayed_main" sqlite:shop.db
 try cron ''
 
 rm -f shop.db*

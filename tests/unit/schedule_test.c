@@ -265,6 +265,29 @@ static void an_expression_of_every_hour_keeps_its_interval(void **state)
 	       "2024-10-27T00:30:00Z 2024-10-27T01:00:00Z 2024-10-27T01:30:00Z");
 }
 
+static void hash(const char *text, const char *zone, const char *wanted)
+{
+	wherry_schedule *s = parse(text, zone);
+	wherry_error err = WHERRY_ERROR_INIT;
+	char got[WHERRY_HASH_LEN + 1];
+
+	WHERRY_PASS(wherry_schedule_hash(s, got, &err));
+	assert_string_equal(got, wanted);
+	wherry_schedule_free(s);
+}
+
+/* The vectors of the JVM library DelayedQueue, and sums of md5sum. */
+static void a_hash_is_that_of_the_jvm_library(void **state)
+{
+	(void)state;
+	hash("@every 1h", NULL, "4916474562628112070d240d515ba44d");
+	hash("@every 60m", NULL, "4916474562628112070d240d515ba44d");
+	hash("12:00, 18:00", NULL, "ac4a97d66f972bdaad77be2731bb7c2a");
+	hash("12:00,18:00", "UTC", "ac4a97d66f972bdaad77be2731bb7c2a");
+	hash("18:00, 12:00:30", "Europe/Berlin", "94291f9728b7eeed0e45d48316b3c6a7");
+	hash("0 6 * * *", "Europe/Berlin", "9bfd30890de297d9c6ad32edf30410fb");
+}
+
 static void times_end_with_the_year_9999(void **state)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -321,6 +344,7 @@ int main(void)
 		cmocka_unit_test(two_times_that_fall_together_occur_once),
 		cmocka_unit_test(a_repeated_time_occurs_the_first_time_only),
 		cmocka_unit_test(an_expression_of_every_hour_keeps_its_interval),
+		cmocka_unit_test(a_hash_is_that_of_the_jvm_library),
 		cmocka_unit_test(times_end_with_the_year_9999),
 		cmocka_unit_test(missing_arguments_are_refused),
 	};

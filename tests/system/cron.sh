@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# `wherry cron`: the ticks of schedules on a delayed queue.
+#
+# Writes TAP.
+# shellcheck disable=SC2154
+
+# shellcheck source=tests/system/cli.bash
+. "$(dirname "$0")/cli.bash"
+
+db=sqlite:shop.db
+hour=3600000
+
+w cron create "$db"
+expect "create makes the table" 0 "is:cron 'cron' is ready"
+w cron create "$db" --json
+expect "creating it again is fine" 0 'is:{"cron":"ready"}'
+w cron create "$db" --print
+expect "create prints its SQL" 0 'out:CREATE TABLE IF NOT EXISTS "cron"'
+w cron install "$db" report '@hourly' --queue jobs
+expect "install needs the queue's table" 1 "err:there is no delayed queue 'delayed'"
+check "the table of delayed queues is made" "$build_dir/tests/system_delayed_main" "$db"
+
+w cron install "$db" report '@every 1h' --queue jobs --body hello --ahead 90m
+expect "install makes the next ticks" 0 'out: installed'
+installed=${out%% *}
+check "one or two of them" test "$installed" -ge 1 -a "$installed" -le 2
+keys() {
+	sql shop.db "SELECT count(*) FROM delayed WHERE pKey LIKE 'report/4916474562628112070d240d515ba44d/%'
+		AND scheduledAt % $hour = 0 AND payload = CAST('hello' AS BLOB)"
+}
+check "their keys have prefix, hash and time" is "$(keys)" "$installed"
+w cron install "$db" report '@every 1h' --queue jobs --body hello
+expect "a tick that was made is not made again" 0 'is:0 installed'
+w cron install "$db" report '06:00' --zone Europe/Berlin --queue jobs --json
+expect "another schedule takes its place" 0 'is:{"installed":1}' 'err:event=operator'
+check "the old ticks are gone" is "$(keys)" 0
+w cron list "$db"
+expect "list shows what is remembered" 0 'out:4916474562628112070d240d515ba44d' 'out:delayed delayed'
+w cron list "$db" --json
+json "list writes JSON" 'sorted((e["name"], e["active"]) for e in l) == [("report", False), ("report", True)]'
+w cron uninstall "$db" report '@every 1h' --queue jobs
+expect "uninstall leaves the ticks of others alone" 0 'is:0 uninstalled'
+w cron uninstall "$db" report '06:00' --zone Europe/Berlin --queue jobs
+expect "uninstall removes its own" 0 'is:1 uninstalled'
+check "nothing is left" is "$(sql shop.db 'SELECT count(*) FROM delayed')" 0
+
+# A week without a call: 7 ticks were missed.
+missed() {
+	w cron install "$db" "$1" '12:00' --queue jobs --catch-up "$1"
+	sql shop.db "UPDATE cron SET until_ms = until_ms - 7 * 24 * $hour WHERE name = '$1'"
+	sql shop.db "DELETE FROM delayed"
+	w cron install "$db" "$1" '12:00' --queue jobs --catch-up "$1"
+}
+missed last
+expect "the last of the missed ticks is made up for" 0 'is:2 installed'
+missed all
+expect "or all of them are" 0
+check "that is seven of a week, and the next one" is "$out" '8 installed'
+w cron install "$db" report '12:00' --queue jobs --catch-up some
+expect "another way to catch up is refused" 2 'err:write none, last or all'
+w cron install "$db" a/b '12:00' --queue jobs
+expect "a prefix with a slash is refused" 2 "err:without '/'"
+w cron install "$db" report '12:00'
+expect "a queue is required" 2 'err:needs --queue'
+finish
