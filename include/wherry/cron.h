@@ -2,7 +2,7 @@
  * Cron: messages at the times of schedules, each of them once.
  *
  * A cron is a table that remembers, for each schedule, up to which time its ticks were made.
- * Whoever makes ticks reads and writes this memory in the same transaction, by the database's
+ * A program that makes ticks reads and writes this memory in the same transaction, by the database's
  * clock.  So several programs may run the same schedules, and a program whose clock is wrong
  * neither repeats nor loses a tick.
  */
