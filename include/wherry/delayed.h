@@ -68,22 +68,30 @@ typedef enum wherry_ack_outcome {
 			     settled or dropped */
 } wherry_ack_outcome;
 
-/* What to poll; start from {0}. */
+/* What to poll; start from WHERRY_POLL_OPTIONS(...). */
 typedef struct wherry_poll_options {
+	size_t size;          /* sizeof(wherry_poll_options), so that it can grow */
 	int64_t limit;        /* at most this many messages, up to 10000; 0: 1 */
 	int64_t lease_us;     /* by the queue's clock, at most 100 years; 0: 30 s */
 	int32_t max_attempts; /* a message that is due again after this many attempts becomes
 				 dead; 0: it never does */
 } wherry_poll_options;
 
-/* Which messages; start from {0}. */
+/* WHERRY_POLL_OPTIONS(.limit = 10), in C */
+#define WHERRY_POLL_OPTIONS(...) WHERRY_SIZED(wherry_poll_options, __VA_ARGS__)
+
+/* Which messages; start from WHERRY_DELAYED_FILTER(...). */
 typedef struct wherry_delayed_filter {
+	size_t size;        /* sizeof(wherry_delayed_filter), so that it can grow */
 	const char *prefix; /* of their keys; NULL: all */
 	const char *except; /* but none whose key begins with this; NULL: all */
 	const char *after;  /* only keys behind this one, byte for byte; NULL: all */
 	bool untouched; /* only messages that nobody has polled since they were offered */
 	int64_t limit;  /* at most this many; 0: all */
 } wherry_delayed_filter;
+
+/* WHERRY_DELAYED_FILTER(.prefix = "job/"), in C */
+#define WHERRY_DELAYED_FILTER(...) WHERRY_SIZED(wherry_delayed_filter, __VA_ARGS__)
 
 /* A delayed queue at a glance. */
 typedef struct wherry_delayed_status {
@@ -230,6 +238,26 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_poll(
 	wherry_delayed_fn visit, void *ctx, int64_t *out_n, wherry_error *err);
 
 /**
+ * Wait until a message is due; another consumer may then be faster.
+ *
+ * It sleeps until the first message is due.  On PostgreSQL, where the connection is our own and not
+ * behind a pooler, an offer wakes it when it commits; elsewhere it looks up to four times a second
+ * whether anybody has committed.
+ *
+ * @param timeout_us  How long at most; 0: only look.
+ * @param out_any     Receives whether a message is due; false also after a signal or
+ *                    wherry_delayed_wake().
+ * @return WHERRY_OK; WHERRY_INVALID: a transaction is open; what a read can fail with.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_wait(wherry_delayed *delayed,
+							   int64_t timeout_us,
+							   bool *out_any,
+							   wherry_error *err);
+
+/** End the wherry_delayed_wait() that runs, or the next one.  Threads: any, while it is open. */
+WHERRY_API void wherry_delayed_wake(wherry_delayed *delayed);
+
+/**
  * Acknowledge messages: delete them.
  *
  * A lease that has ended is still good while nobody else has polled the message.  The token of a
@@ -317,9 +345,11 @@ WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_delayed_list(wherry_delayed *delayed, const wherry_delayed_filter *filter,
 		    wherry_delayed_fn visit, void *ctx, wherry_error *err);
 
-/** Count the messages exactly.  It reads an index entry for each. */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_get_status(
-	wherry_delayed *delayed, wherry_delayed_status *out, wherry_error *err);
+/** Count the messages exactly.  It reads an index entry for each.
+ *  size: sizeof(wherry_delayed_status), so that it can grow. */
+WHERRY_API WHERRY_MUST_USE wherry_code
+wherry_delayed_get_status(wherry_delayed *delayed, wherry_delayed_status *out,
+			  size_t size, wherry_error *err);
 
 /** Visit dead messages in the order of their ids, those above after_id, at most `limit`; 0: all. */
 WHERRY_API WHERRY_MUST_USE wherry_code

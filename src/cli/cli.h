@@ -201,6 +201,12 @@ typedef wherry_code (*wh_sql_fn)(const wh_args *args, const char *scheme, char *
 				 wherry_error *err);
 wh_exit wh_print_sql(const wh_args *args, wh_sql_fn make);
 
+/* ---- body.c ---- */
+
+/* Append what a file holds; "-": standard input.  On another status than WH_EXIT_DONE it said what
+ * is wrong. */
+wh_exit wh_read_file(wh_buf *to, const char *from);
+
 /* ---- session.c: the outbox that a command works on ---- */
 
 typedef struct wh_session {

@@ -1,6 +1,5 @@
 #include "cli/queue_session.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,23 +71,6 @@ void wh_put_queue_message(wh_buf *buf, const wh_queue_session *s,
 
 /* ---- a message to send ---- */
 
-static wh_exit read_file(wh_outgoing *out, const char *from)
-{
-	FILE *file = strcmp(from, "-") == 0 ? stdin : fopen(from, "re");
-	char chunk[4096];
-	size_t n;
-	bool failed;
-
-	if (!file)
-		return wh_complain(NULL, "%s: %s", from, strerrordesc_np(errno));
-	while ((n = fread(chunk, 1, sizeof(chunk), file)) > 0)
-		wh_buf_put(&out->body, chunk, n);
-	failed = ferror(file) != 0;
-	if (file != stdin)
-		(void)fclose(file);
-	return failed ? wh_complain(NULL, "%s cannot be read", from) : WH_EXIT_DONE;
-}
-
 wh_exit wh_outgoing_read(wh_outgoing *out, const wh_args *args, const char *body)
 {
 	const char *from = wh_arg(args, "from");
@@ -108,7 +90,7 @@ wh_exit wh_outgoing_read(wh_outgoing *out, const wh_args *args, const char *body
 	if (body && strcmp(body, "-") != 0)
 		wh_buf_puts(&out->body, body);
 	else
-		status = read_file(out, from ? from : "-");
+		status = wh_read_file(&out->body, from ? from : "-");
 	if (status == WH_EXIT_DONE && wh_buf_check(&out->body, &err) != WHERRY_OK)
 		status = wh_complain(NULL, "the body is over outbox.body_max");
 	if (status == WH_EXIT_DONE)

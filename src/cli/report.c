@@ -63,7 +63,8 @@ const char *wh_way_out(wherry_code code)
 void wh_put_message(wh_buf *text, const char *message)
 {
 	static const char *const commands[] = {"`wherry init", "`wherry queue create",
-					       "`wherry inbox create"};
+					       "`wherry inbox create",
+					       "`wherry delayed create"};
 
 	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
 		for (const char *at; (at = strstr(message, commands[i])); message = at) {

@@ -100,7 +100,7 @@ static wherry_code remove_ticks(wherry_delayed *queue, const wh_cron_place *plac
 				bool others, int64_t *out_n, wherry_error *err)
 {
 	char all[UNDER_MOST], own[UNDER_MOST];
-	wherry_delayed_filter filter = {.untouched = true};
+	wherry_delayed_filter filter = WHERRY_DELAYED_FILTER(.untouched = true);
 
 	(void)snprintf(all, sizeof(all), "%s/", place->name);
 	(void)snprintf(own, sizeof(own), "%s/%s/", place->name, place->hash);

@@ -3,9 +3,12 @@
  */
 #include "delayed/delayed.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "store/making.h"
@@ -127,6 +130,12 @@ wherry_code wherry_delayed_open(wherry_db *db, const char *name, const char *que
 	if (!delayed)
 		return wh_oom(err);
 	delayed->store = wh_store_init(db, &wh_delayed_model);
+	delayed->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (delayed->bell < 0) {
+		code = wh_fail_errno(err, errno, "no eventfd for a delayed queue");
+		wherry_delayed_close(delayed);
+		return code;
+	}
 	code = make_kind(delayed, queue, type, err);
 	if (code == WHERRY_OK)
 		code = wh_store_recognize(&delayed->store, name_of(name), &delayed->own,
@@ -146,6 +155,8 @@ void wherry_delayed_close(wherry_delayed *delayed)
 	if (!delayed)
 		return;
 	wh_store_clear(&delayed->store);
+	if (delayed->bell >= 0)
+		(void)close(delayed->bell);
 	free(delayed);
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/sized.h"
 #include "delayed/delayed.h"
 
 enum { REVIVE_BATCH = 1000 };
@@ -35,7 +36,7 @@ static wherry_code take_counts(void *ctx, const wh_row *row, wherry_error *err)
 }
 
 wherry_code wherry_delayed_get_status(wherry_delayed *delayed, wherry_delayed_status *out,
-				      wherry_error *err)
+				      size_t size, wherry_error *err)
 {
 	wh_error_clear(err);
 	wherry_delayed_status status = {.due = 0};
@@ -54,7 +55,7 @@ wherry_code wherry_delayed_get_status(wherry_delayed *delayed, wherry_delayed_st
 	status.schema_version = delayed->store.version;
 	(void)snprintf(status.layout, sizeof(status.layout), "%s",
 		       delayed->store.layout.name);
-	*out = status;
+	wh_sized_write(out, size, &status, sizeof(status));
 	return WHERRY_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "base/text.h"
 #include "delayed/delayed.h"
 
@@ -117,6 +118,16 @@ static void put_end(const char *prefix, char out[END_MOST])
 	out[len] = 0;
 }
 
+static wherry_code read_filter(const wherry_delayed_filter *given,
+			       wherry_delayed_filter *out, wherry_error *err)
+{
+	*out = (wherry_delayed_filter){.size = sizeof(*out)};
+	return given ? wh_sized_read(out, sizeof(*out), given,
+				     offsetof(wherry_delayed_filter, prefix), "filter",
+				     "WHERRY_DELAYED_FILTER", err)
+		     : WHERRY_OK;
+}
+
 static wherry_code match(const wherry_delayed *delayed,
 			 const wherry_delayed_filter *filter, matching *out,
 			 wherry_error *err)
@@ -153,7 +164,7 @@ wherry_code wherry_delayed_list(wherry_delayed *delayed,
 				wherry_delayed_fn visit, void *ctx, wherry_error *err)
 {
 	wh_error_clear(err);
-	static const wherry_delayed_filter all = {.prefix = NULL};
+	wherry_delayed_filter own;
 	wh_delayed_batch batch = {.from = WH_DELAYED_READ};
 	wh_param params[MATCH_PARAMS + 3];
 	matching m;
@@ -162,16 +173,17 @@ wherry_code wherry_delayed_list(wherry_delayed *delayed,
 	if (!delayed || !visit)
 		return wh_fail(err, WHERRY_INVALID,
 			       "no delayed queue to list, or nobody who sees messages");
-	filter = filter ? filter : &all;
-	code = match(delayed, filter, &m, err);
+	code = read_filter(filter, &own, err);
+	if (code == WHERRY_OK)
+		code = match(delayed, &own, &m, err);
 	if (code != WHERRY_OK)
 		return code;
 	memcpy(params, m.params, sizeof(m.params));
 	params[MATCH_PARAMS] = wh_delayed_now_param(delayed);
 	params[MATCH_PARAMS + 1] =
-		WH_TEXT_PARAM("after", wh_view_of(filter->after ? filter->after : ""));
+		WH_TEXT_PARAM("after", wh_view_of(own.after ? own.after : ""));
 	params[MATCH_PARAMS + 2] =
-		WH_INT_PARAM("limit", filter->limit ? filter->limit : INT64_MAX);
+		WH_INT_PARAM("limit", own.limit ? own.limit : INT64_MAX);
 	code = wh_db_run(delayed->store.db, delayed->own.list, params, MATCH_PARAMS + 3,
 			 wh_delayed_take, &batch, NULL, err);
 	code = wh_delayed_failed(delayed, code, err);
@@ -200,14 +212,17 @@ wherry_code wherry_delayed_drop_many(wherry_delayed *delayed,
 				     wherry_error *err)
 {
 	wh_error_clear(err);
+	wherry_delayed_filter own;
 	matching m;
-	wherry_code code;
+	wherry_code code = read_filter(filter, &own, err);
 
-	if (!delayed || !filter || !filter->prefix || !*filter->prefix)
+	if (code != WHERRY_OK)
+		return code;
+	if (!delayed || !own.prefix || !*own.prefix)
 		return wh_fail(err, WHERRY_INVALID,
 			       "no delayed queue, or no prefix of the keys to drop: "
 			       "wherry_delayed_drop_all() drops all messages");
-	code = match(delayed, filter, &m, err);
+	code = match(delayed, &own, &m, err);
 	return code == WHERRY_OK ? drop(delayed, delayed->own.drop_keys, m.params,
 					MATCH_PARAMS, out_n, err)
 				 : code;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "delayed/delayed.h"
 
 enum {
@@ -186,9 +187,18 @@ static wherry_code poll_all(void *ctx, wherry_error *err)
 	return code;
 }
 
-static wherry_code check(const wherry_delayed *delayed, wherry_poll_options *options,
-			 wherry_error *err)
+static wherry_code read_options(const wherry_delayed *delayed,
+				const wherry_poll_options *given,
+				wherry_poll_options *options, wherry_error *err)
 {
+	wherry_code code = WHERRY_OK;
+
+	if (given)
+		code = wh_sized_read(options, sizeof(*options), given,
+				     offsetof(wherry_poll_options, limit), "options",
+				     "WHERRY_POLL_OPTIONS", err);
+	if (code != WHERRY_OK)
+		return code;
 	if (!options->limit)
 		options->limit = 1;
 	if (!options->lease_us)
@@ -229,9 +239,7 @@ wherry_code wherry_delayed_poll(wherry_delayed *delayed,
 	if (!delayed || !visit)
 		return wh_fail(err, WHERRY_INVALID,
 			       "no delayed queue to poll, or nobody who sees messages");
-	if (options)
-		p.options = *options;
-	code = check(delayed, &p.options, err);
+	code = read_options(delayed, options, &p.options, err);
 	if (code != WHERRY_OK)
 		return code;
 	make_lock(&p);

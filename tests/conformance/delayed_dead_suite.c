@@ -6,8 +6,9 @@
 /* Poll with a maximum of two attempts under a lease of 5 s. */
 static void polls_twice_at_most(delayed_fixture *f, int64_t limit, const char *bodies)
 {
-	const wherry_poll_options options = {
-		.limit = limit, .lease_us = 5 * SECOND_US, .max_attempts = 2};
+	const wherry_poll_options options =
+		WHERRY_POLL_OPTIONS(.limit = limit, .lease_us = 5 * SECOND_US,
+				    .max_attempts = 2);
 	wherry_error err = WHERRY_ERROR_INIT;
 	delayed_got got = {.n = 0};
 

@@ -75,13 +75,12 @@ static void keys_are_listed_by_a_prefix_that_is_no_pattern(void **state)
 	for (int i = 0; i < 7; i++)
 		(void)delayed_offer(f, keys[i], "x", i);
 	lists(f, NULL, "Job_1/d job%/e jobX1/c job_1 job_1/a job_1/b job_10/f");
-	lists(f, &(wherry_delayed_filter){.prefix = "job_1/"}, "job_1/a job_1/b");
-	lists(f, &(wherry_delayed_filter){.prefix = "job%"}, "job%/e");
-	lists(f, &(wherry_delayed_filter){.prefix = "job", .except = "job_1/"},
+	lists(f, &WHERRY_DELAYED_FILTER(.prefix = "job_1/"), "job_1/a job_1/b");
+	lists(f, &WHERRY_DELAYED_FILTER(.prefix = "job%"), "job%/e");
+	lists(f, &WHERRY_DELAYED_FILTER(.prefix = "job", .except = "job_1/"),
 	      "job%/e jobX1/c job_1 job_10/f");
-	lists(f, &(wherry_delayed_filter){.after = "job_1", .limit = 2},
-	      "job_1/a job_1/b");
-	lists(f, &(wherry_delayed_filter){.prefix = "nothing"}, "");
+	lists(f, &WHERRY_DELAYED_FILTER(.after = "job_1", .limit = 2), "job_1/a job_1/b");
+	lists(f, &WHERRY_DELAYED_FILTER(.prefix = "nothing"), "");
 }
 
 static void the_last_character_there_is_may_be_in_a_key(void **state)
@@ -93,13 +92,14 @@ static void the_last_character_there_is_may_be_in_a_key(void **state)
 		(void)strcat(key, "\xf4\x8f\xbf\xbf");
 	(void)delayed_offer(f, key, "x", 0);
 	(void)delayed_offer(f, "q", "y", 0);
-	lists(f, &(wherry_delayed_filter){.prefix = "p/"}, key);
+	lists(f, &WHERRY_DELAYED_FILTER(.prefix = "p/"), key);
 }
 
 static void messages_are_dropped_by_prefix_but_for_those_that_were_polled(void **state)
 {
-	const wherry_delayed_filter mine = {
-		.prefix = "job/", .except = "job/new/", .untouched = true};
+	const wherry_delayed_filter mine =
+		WHERRY_DELAYED_FILTER(.prefix = "job/", .except = "job/new/",
+				      .untouched = true);
 	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
@@ -116,11 +116,11 @@ static void messages_are_dropped_by_prefix_but_for_those_that_were_polled(void *
 	WHERRY_PASS(wherry_delayed_drop_many(f->queue, &mine, &n, &err));
 	assert_int_equal(n, 0);
 	WHERRY_PASS(wherry_delayed_drop_many(
-		f->queue, &(wherry_delayed_filter){.prefix = "job/"}, &n, &err));
+		f->queue, &WHERRY_DELAYED_FILTER(.prefix = "job/"), &n, &err));
 	assert_int_equal(n, 2);
 	WHERRY_FAILS(WHERRY_INVALID,
-		     wherry_delayed_drop_many(f->queue, &(wherry_delayed_filter){0}, &n,
-					      &err));
+		     wherry_delayed_drop_many(
+			     f->queue, &WHERRY_DELAYED_FILTER(.prefix = NULL), &n, &err));
 }
 
 static void the_status_says_what_is_late_and_what_is_next(void **state)
@@ -129,16 +129,16 @@ static void the_status_says_what_is_late_and_what_is_next(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed_status s;
 
-	WHERRY_PASS(wherry_delayed_get_status(f->queue, &s, &err));
+	WHERRY_PASS(wherry_delayed_get_status(f->queue, &s, sizeof(s), &err));
 	assert_int_equal(s.next_us, -1);
 	assert_string_equal(s.layout, "native");
 	(void)delayed_offer(f, "a", "1", 20);
 	(void)delayed_offer(f, "b", "2", 10);
-	WHERRY_PASS(wherry_delayed_get_status(f->queue, &s, &err));
+	WHERRY_PASS(wherry_delayed_get_status(f->queue, &s, sizeof(s), &err));
 	assert_int_equal(s.next_us, 10 * SECOND_US);
 	assert_int_equal(s.oldest_due_us, 0);
 	delayed_pass(f, 12);
-	WHERRY_PASS(wherry_delayed_get_status(f->queue, &s, &err));
+	WHERRY_PASS(wherry_delayed_get_status(f->queue, &s, sizeof(s), &err));
 	assert_int_equal(s.next_us, 0);
 	assert_int_equal(s.oldest_due_us, 2 * SECOND_US);
 	delayed_counts(f, "1 0 1 0");

@@ -47,8 +47,11 @@ static void a_poll_takes_at_most_its_limit(void **state)
 
 static void a_limit_out_of_range_is_refused_and_polls_nothing(void **state)
 {
-	static const wherry_poll_options wrong[] = {
-		{.limit = -1}, {.limit = 10001}, {.lease_us = -1}, {.max_attempts = -1}};
+	const wherry_poll_options wrong[] = {WHERRY_POLL_OPTIONS(.limit = -1),
+					     WHERRY_POLL_OPTIONS(.limit = 10001),
+					     WHERRY_POLL_OPTIONS(.lease_us = -1),
+					     WHERRY_POLL_OPTIONS(.max_attempts = -1),
+					     {.limit = 1}};
 	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	delayed_got got = {.n = 0};

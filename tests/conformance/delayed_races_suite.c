@@ -148,7 +148,8 @@ static wherry_code count_and_ack(void *ctx, const wherry_delayed_message *msg)
 static void *poll_all(void *ctx)
 {
 	racer *r = ctx;
-	const wherry_poll_options options = {.limit = r->number % 2 ? 1 : 7};
+	const wherry_poll_options options =
+		WHERRY_POLL_OPTIONS(.limit = r->number % 2 ? 1 : 7);
 	int64_t n = 1;
 
 	while (r->code == WHERRY_OK && n)
@@ -271,7 +272,7 @@ static void an_offer_that_races_a_drop_ends(void **state)
 static void *poll_under_writers(void *ctx)
 {
 	racer *r = ctx;
-	const wherry_poll_options options = {.limit = 3};
+	const wherry_poll_options options = WHERRY_POLL_OPTIONS(.limit = 3);
 	char key[16];
 
 	for (int i = 0; r->code == WHERRY_OK && i < 100; i++) {

@@ -112,7 +112,8 @@ wherry_code delayed_note(void *ctx, const wherry_delayed_message *msg)
 const delayed_got *delayed_polls(delayed_fixture *f, int64_t limit, const char *bodies)
 {
 	static delayed_got got;
-	const wherry_poll_options options = {.limit = limit, .lease_us = 5 * SECOND_US};
+	const wherry_poll_options options =
+		WHERRY_POLL_OPTIONS(.limit = limit, .lease_us = 5 * SECOND_US);
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t n = -7;
 
@@ -160,7 +161,7 @@ void delayed_counts(delayed_fixture *f, const char *wanted)
 	wherry_delayed_status s;
 	char text[100];
 
-	WHERRY_PASS(wherry_delayed_get_status(f->queue, &s, &err));
+	WHERRY_PASS(wherry_delayed_get_status(f->queue, &s, sizeof(s), &err));
 	(void)snprintf(text, sizeof(text), "%lld %lld %lld %lld", (long long)s.due,
 		       (long long)s.leased, (long long)s.waiting, (long long)s.dead);
 	assert_string_equal(text, wanted);
@@ -171,7 +172,8 @@ int delayed_suite_run(const outbox_backend *const *backends, size_t n_backends,
 {
 	static const delayed_case *const suites[] = {
 		delayed_offer_cases, delayed_poll_cases, delayed_settle_cases,
-		delayed_keys_cases,  delayed_dead_cases, delayed_races_cases};
+		delayed_keys_cases,  delayed_dead_cases, delayed_races_cases,
+		delayed_wait_cases};
 	static struct CMUnitTest tests[500];
 	static char names[500][160];
 	size_t n = 0;

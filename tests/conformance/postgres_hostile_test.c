@@ -7,6 +7,7 @@
 #include <wherry/postgres.h>
 
 #include "db/postgres/postgres.h"
+#include "delayed/delayed.h"
 #include "outbox/outbox.h"
 #include "outbox/stream.h"
 #include "postgres/server.h"
@@ -423,6 +424,102 @@ static void receiving_is_safe_though_pg_catalog_comes_last(void **state)
 	PQfinish(conn);
 }
 
+/* ---- delayed queues ---- */
+
+static wherry_delayed *made_delayed(wherry_db *db)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_delayed *delayed = NULL;
+
+	WHERRY_PASS(wherry_delayed_create(db, NULL, &err));
+	WHERRY_PASS(wherry_delayed_open(db, NULL, "mail", NULL, &delayed, &err));
+	return delayed;
+}
+
+static void no_statement_of_a_delayed_queue_uses_what_another_role_made(void **state)
+{
+	wherry_delayed *delayed;
+	wherry_db *db;
+	PGconn *conn;
+
+	(void)state;
+	conn = arrive("later1", &db);
+	delayed = made_delayed(db);
+	assert_int_equal(count_unclean(conn, &delayed->store.sql), 0);
+	nothing_depends_on_it("a delayed queue");
+	nothing_of_it_ran(conn);
+	wherry_delayed_close(delayed);
+	wherry_db_close(db);
+	PQfinish(conn);
+}
+
+static wherry_code keep_token(void *ctx, const wherry_delayed_message *msg)
+{
+	(void)snprintf(ctx, 80, "%s", msg->token);
+	return WHERRY_OK;
+}
+
+/* Poll, and copy the token. */
+static const char *polled(wherry_delayed *delayed)
+{
+	static char token[80];
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	*token = 0;
+	WHERRY_PASS(wherry_delayed_poll(delayed, NULL, keep_token, token, NULL, &err));
+	assert_true(*token);
+	return token;
+}
+
+static void use_delayed(wherry_delayed *delayed)
+{
+	const wherry_delayed_message m =
+		WHERRY_DELAYED_MESSAGE(.key = "k", .body = "{}", .body_len = 2);
+	const wherry_delayed_message two[] = {
+		WHERRY_DELAYED_MESSAGE(.key = "a", .if_absent = true, .delay_us = 1000),
+		WHERRY_DELAYED_MESSAGE(.key = "b", .if_absent = true, .at_us = 1000)};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_ack_outcome out;
+	const char *token;
+	char of_read[80];
+	bool found;
+
+	WHERRY_PASS(wherry_delayed_offer(delayed, &m, NULL, &err));
+	token = polled(delayed);
+	WHERRY_PASS(wherry_delayed_extend(delayed, &token, 1, 1000000, &out, &err));
+	WHERRY_PASS(wherry_delayed_nack(delayed, &token, 1, 0, "later", &out, &err));
+	token = polled(delayed);
+	WHERRY_PASS(wherry_delayed_dead_letter(delayed, &token, 1, "no", &out, &err));
+	WHERRY_PASS(wherry_delayed_offer_many(delayed, two, 2, NULL, &err));
+	WHERRY_PASS(wherry_delayed_offer(delayed, &two[0], NULL, &err));
+	token = polled(delayed);
+	WHERRY_PASS(wherry_delayed_ack(delayed, &token, 1, &out, &err));
+	WHERRY_PASS(wherry_delayed_ack(delayed, &token, 1, &out, &err));
+	WHERRY_PASS(wherry_delayed_contains(delayed, "a", &found, &err));
+	WHERRY_PASS(wherry_delayed_read(delayed, "a", keep_token, of_read, NULL, &err));
+	WHERRY_PASS(wherry_delayed_drop_key(delayed, "a", &found, &err));
+	assert_true(found);
+}
+
+static void polling_is_safe_though_pg_catalog_comes_last(void **state)
+{
+	wherry_delayed *delayed;
+	wherry_db *db;
+	PGconn *conn;
+
+	(void)state;
+	conn = arrive("later2", &db);
+	delayed = made_delayed(db);
+	assert_true(postgres_exec(
+		conn, "SET search_path = later2, lobby, pg_catalog; BEGIN", NULL, 0));
+	use_delayed(delayed);
+	assert_true(postgres_exec(conn, "COMMIT", NULL, 0));
+	nothing_of_it_ran(conn);
+	wherry_delayed_close(delayed);
+	wherry_db_close(db);
+	PQfinish(conn);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -433,6 +530,9 @@ int main(void)
 		cmocka_unit_test(firing_is_safe_though_pg_catalog_comes_last),
 		cmocka_unit_test(no_statement_of_a_queue_uses_what_another_role_made),
 		cmocka_unit_test(receiving_is_safe_though_pg_catalog_comes_last),
+		cmocka_unit_test(
+			no_statement_of_a_delayed_queue_uses_what_another_role_made),
+		cmocka_unit_test(polling_is_safe_though_pg_catalog_comes_last),
 	};
 
 	if (!postgres_start_logical())

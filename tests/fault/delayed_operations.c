@@ -94,9 +94,20 @@ static wherry_code delayed_offer_many(world *w, wherry_error *err)
 
 static wherry_code delayed_poll(world *w, wherry_error *err)
 {
-	static const wherry_poll_options options = {.limit = 2, .max_attempts = 3};
+	const wherry_poll_options options =
+		WHERRY_POLL_OPTIONS(.limit = 2, .max_attempts = 3);
 
 	return wherry_delayed_poll(w->delayed, &options, see, w, w->out.number, err);
+}
+
+static wherry_code delayed_wait(world *w, wherry_error *err)
+{
+	bool any = false;
+	wherry_code code = wherry_delayed_wait(w->delayed, 0, &any, err);
+
+	if (code == WHERRY_OK)
+		w->out.number[0] = any;
+	return code;
 }
 
 static const char *const leased[] = {"2.1700000000000.tk", "3.1700000000000.tk"};
@@ -167,8 +178,8 @@ static wherry_code delayed_drop_key(world *w, wherry_error *err)
 
 static wherry_code delayed_drop_many(world *w, wherry_error *err)
 {
-	return wherry_delayed_drop_many(
-		w->delayed, &(wherry_delayed_filter){.prefix = "a"}, w->out.number, err);
+	return wherry_delayed_drop_many(w->delayed, &WHERRY_DELAYED_FILTER(.prefix = "a"),
+					w->out.number, err);
 }
 
 static wherry_code delayed_drop_all(world *w, wherry_error *err)
@@ -192,7 +203,7 @@ static wherry_code delayed_list_dead(world *w, wherry_error *err)
 static wherry_code delayed_get_status(world *w, wherry_error *err)
 {
 	wherry_delayed_status s;
-	wherry_code code = wherry_delayed_get_status(w->delayed, &s, err);
+	wherry_code code = wherry_delayed_get_status(w->delayed, &s, sizeof(s), err);
 
 	if (code == WHERRY_OK) {
 		w->out.number[0] = s.due;
@@ -225,6 +236,7 @@ const operation delayed_operations[] = {
 	{"delayed_offer_many in a transaction", delayed_offer_many, begin, NULL, NULL, OPERATION_JOINS},
 	{"delayed_poll", delayed_poll, see_nothing, NULL, NULL, 0},
 	{"delayed_poll in a transaction", delayed_poll, begin, NULL, NULL, OPERATION_JOINS},
+	{"delayed_wait", delayed_wait, NULL, NULL, NULL, 0},
 	{"delayed_ack", delayed_ack, NULL, NULL, NULL, 0},
 	{"delayed_ack in a transaction", delayed_ack, begin, NULL, NULL, OPERATION_JOINS},
 	{"delayed_nack", delayed_nack, NULL, NULL, NULL, 0},

@@ -183,6 +183,11 @@ static void open_own(world *w)
 	WHERRY_PASS(wherry_db_open(w->url, w->config, &w->db, &err));
 }
 
+static bool is_of(const operation *op, const char *model)
+{
+	return strncmp(op->name, model, strlen(model)) == 0;
+}
+
 static void make_world(world *w, wherry_temp *temp, const operation *op)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -198,10 +203,15 @@ static void make_world(world *w, wherry_temp *temp, const operation *op)
 		open_own(w);
 	fault_trace(&w->db);
 	WHERRY_PASS(wherry_outbox_open(w->db, "outbox", &w->box, &err));
-	WHERRY_PASS(wherry_queue_open(w->db, "jobs", &w->queue, &err));
-	WHERRY_PASS(wherry_inbox_open(w->db, NULL, &w->inbox, &err));
-	WHERRY_PASS(wherry_delayed_open(w->db, "later", "jobs", NULL, &w->delayed, &err));
-	WHERRY_PASS(wherry_cron_open(w->db, NULL, &w->cron, &err));
+	if (is_of(op, "queue_") || is_of(op, "topics_"))
+		WHERRY_PASS(wherry_queue_open(w->db, "jobs", &w->queue, &err));
+	if (is_of(op, "inbox_"))
+		WHERRY_PASS(wherry_inbox_open(w->db, NULL, &w->inbox, &err));
+	if (is_of(op, "cron_"))
+		WHERRY_PASS(wherry_cron_open(w->db, NULL, &w->cron, &err));
+	if (is_of(op, "delayed_") || is_of(op, "cron_"))
+		WHERRY_PASS(wherry_delayed_open(w->db, "later", "jobs", NULL, &w->delayed,
+						&err));
 	WHERRY_PASS(wherry_publisher_open("null:", w->config, &w->pub, &err));
 	if (op->url)
 		(void)snprintf(w->url, sizeof(w->url), "%s", op->url);

@@ -220,6 +220,9 @@ on_server nservicebus "CREATE TABLE orders(Id uuid NOT NULL PRIMARY KEY, Expires
 	Headers TEXT NOT NULL, Body BYTEA, Seq serial NOT NULL UNIQUE)"
 try nservicebus "$server_sql"
 
+rm -f shop.db*
+try delayed
+
 postgres inbox
 on_server inbox "CREATE TABLE shipments(order_id bigint)"
 rm -f shop.db*

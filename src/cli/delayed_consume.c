@@ -1,0 +1,232 @@
+/*
+ * wherry delayed poll, ack and nack.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli/delayed_session.h"
+
+enum { LEASE_STANDARD_US = 30000000, TOKENS_MOST = 1000, ATTEMPTS_MOST = 1000000 };
+
+/* ---- poll ---- */
+
+typedef struct polling {
+	const wh_delayed_session *session;
+	bool json;
+} polling;
+
+static wherry_code print_message(void *ctx, const wherry_delayed_message *msg)
+{
+	const polling *p = ctx;
+	wh_buf line = WH_BUF_INIT(64 * 1024 * 1024);
+
+	if (p->json) {
+		wh_put_delayed_message(&line, msg);
+	} else {
+		wh_buf_put(&line, msg->body, msg->body_len);
+		wh_buf_putc(&line, '\n');
+		(void)fprintf(stderr,
+			      "message '%s' is leased: `wherry delayed ack%s %s`\n",
+			      msg->key, p->session->target, msg->token);
+	}
+	(void)fwrite(wh_buf_str(&line), 1, line.len, stdout);
+	wh_buf_clear(&line);
+	return WHERRY_OK;
+}
+
+static wh_exit work_poll(const wh_args *args, wh_delayed_session *s)
+{
+	wherry_poll_options how =
+		WHERRY_POLL_OPTIONS(.limit = 1, .lease_us = LEASE_STANDARD_US);
+	polling p = {s, wh_arg_on(args, "json")};
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t wait_us = 0, attempts = 0, n = 0;
+	wherry_code code = WHERRY_OK;
+	bool any = true;
+
+	if (!wh_arg_duration(args, "wait", &wait_us) ||
+	    !wh_arg_duration(args, "lease", &how.lease_us) ||
+	    !wh_arg_count(args, "limit", 1, 10000, &how.limit) ||
+	    !wh_arg_count(args, "max-attempts", 1, ATTEMPTS_MOST, &attempts))
+		return WH_EXIT_USAGE;
+	how.max_attempts = (int32_t)attempts;
+	if (wait_us)
+		code = wherry_delayed_wait(s->delayed, wait_us, &any, &err);
+	if (code == WHERRY_OK && any)
+		code = wherry_delayed_poll(s->delayed, &how, print_message, &p, &n, &err);
+	if (code != WHERRY_OK)
+		return wh_call_failed(args, code, &err);
+	if (n)
+		return WH_EXIT_DONE;
+	(void)fprintf(stderr, "no message is due\n");
+	return WH_EXIT_FAILED;
+}
+
+static wh_exit run_poll(wh_args *args)
+{
+	return wh_with_delayed(args, work_poll);
+}
+
+static const wh_option poll_options[] = {
+	WH_DELAYED_OPTIONS,
+	{"wait", "DURATION", "Wait this long for a message, such as 10s.", NULL, 0},
+	{"lease", "DURATION", "Nobody else can poll it for so long. (default 30s)", NULL,
+	 0},
+	{"limit", "N", "Poll up to so many messages. (default 1)", NULL, 0},
+	{"max-attempts", "N",
+	 "A message that is due again after so many attempts becomes dead.", NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_delayed_poll_word = {
+	.name = "delayed poll",
+	.operands = "URL",
+	.synopsis = "URL --queue NAME [--wait DURATION] [--lease DURATION] [--limit N] "
+		    "[--max-attempts N] [--type TYPE] [--table NAME] [--json]",
+	.brief = "Lease a message that is due, and print its body",
+	.help = "The command that acknowledges it goes to standard error. With --json, the "
+		"message is one object with all its fields and its token. The exit status is 1 "
+		"if no message is due.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry delayed poll sqlite:shop.db --queue mail\n"
+		"  wherry delayed poll sqlite:shop.db --queue mail --wait 10s --lease 5m --json\n",
+	.options = poll_options,
+	.plain = true,
+	.run = run_poll,
+};
+
+/* ---- ack, nack ---- */
+
+typedef struct tokens {
+	const char *list[TOKENS_MOST];
+	size_t n;
+} tokens;
+
+static bool read_tokens(const wh_args *args, tokens *out)
+{
+	const char *text;
+
+	for (out->n = 0; (text = wh_operand(args, 1 + out->n)) != NULL; out->n++) {
+		if (out->n == TOKENS_MOST) {
+			(void)wh_usage(args->command, "at most %d tokens at once",
+				       TOKENS_MOST);
+			return false;
+		}
+		out->list[out->n] = text;
+	}
+	return true;
+}
+
+/* An outcome on each line; it fails unless all are as asked. */
+static wh_exit print_outcomes(const wh_args *args, const wherry_ack_outcome *outcomes,
+			      size_t n, const char *done)
+{
+	const char *const names[] = {done, "superseded", "lease lost"};
+	wh_exit status = WH_EXIT_DONE;
+
+	for (size_t i = 0; i < n; i++) {
+		if (wh_arg_on(args, "json"))
+			(void)printf("{\"outcome\":\"%s\"}\n", names[outcomes[i]]);
+		else
+			(void)printf("%s\n", names[outcomes[i]]);
+		if (outcomes[i] != WHERRY_ACKNOWLEDGED)
+			status = WH_EXIT_FAILED;
+	}
+	return status;
+}
+
+static wh_exit work_ack(const wh_args *args, wh_delayed_session *s)
+{
+	wherry_ack_outcome outcomes[TOKENS_MOST];
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code;
+	tokens t;
+
+	if (!read_tokens(args, &t))
+		return WH_EXIT_USAGE;
+	code = wherry_delayed_ack(s->delayed, t.list, t.n, outcomes, &err);
+	return code == WHERRY_OK ? print_outcomes(args, outcomes, t.n, "acknowledged")
+				 : wh_call_failed(args, code, &err);
+}
+
+static wh_exit run_ack(wh_args *args)
+{
+	return wh_with_delayed(args, work_ack);
+}
+
+static const wh_option ack_options[] = {
+	WH_DELAYED_OPTIONS,
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_delayed_ack_word = {
+	.name = "delayed ack",
+	.operands = "URL TOKEN...",
+	.synopsis = "URL TOKEN... --queue NAME [--type TYPE] [--table NAME] [--json]",
+	.brief = "Acknowledge messages that were polled: delete them",
+	.help = "Prints acknowledged, superseded or lease lost for each token. Superseded: an "
+		"offer replaced the message, which stays. Lease lost: another consumer has it, "
+		"or it was settled or dropped. The exit status is 1 unless all are "
+		"acknowledged.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry delayed ack sqlite:shop.db 7.1764000000000.0198-token --queue mail\n",
+	.options = ack_options,
+	.plain = true,
+	.run = run_ack,
+};
+
+static wh_exit work_nack(const wh_args *args, wh_delayed_session *s)
+{
+	const char *error = wh_arg(args, "error");
+	wherry_ack_outcome outcomes[TOKENS_MOST];
+	bool dead = wh_arg_on(args, "dead");
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t delay_us = 0;
+	wherry_code code;
+	tokens t;
+
+	if (!read_tokens(args, &t) || !wh_arg_duration(args, "in", &delay_us))
+		return WH_EXIT_USAGE;
+	code = dead ? wherry_delayed_dead_letter(s->delayed, t.list, t.n, error, outcomes,
+						 &err)
+		    : wherry_delayed_nack(s->delayed, t.list, t.n, delay_us, error,
+					  outcomes, &err);
+	return code == WHERRY_OK
+		       ? print_outcomes(args, outcomes, t.n, dead ? "dead" : "returned")
+		       : wh_call_failed(args, code, &err);
+}
+
+static wh_exit run_nack(wh_args *args)
+{
+	return wh_with_delayed(args, work_nack);
+}
+
+static const wh_option nack_options[] = {
+	WH_DELAYED_OPTIONS,
+	{"in", "DURATION", "They are due again so long from now. (default now)", NULL, 0},
+	{"error", "TEXT", "Why; kept with the messages.", NULL, 0},
+	{"dead", NULL, "Give them up: they become dead.", NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_delayed_nack_word = {
+	.name = "delayed nack",
+	.operands = "URL TOKEN...",
+	.synopsis = "URL TOKEN... --queue NAME [--in DURATION] [--error TEXT] [--dead] "
+		    "[--type TYPE] [--table NAME] [--json]",
+	.brief = "Give messages back that were polled",
+	.help = "Prints returned, superseded or lease lost for each token, and with --dead "
+		"dead.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry delayed nack sqlite:shop.db 7.1764000000000.0198-token --queue mail --in 30s\n"
+		"  wherry delayed nack sqlite:shop.db 7.1764000000000.0198-token --queue mail --dead --error 'no address'\n",
+	.options = nack_options,
+	.plain = true,
+	.run = run_nack,
+};

@@ -1,0 +1,222 @@
+/*
+ * wherry delayed create, offer and drop.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/date.h"
+#include "cli/delayed_session.h"
+#include "config/settings.h"
+
+/* ---- create ---- */
+
+static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
+			    wherry_error *err)
+{
+	return wherry_delayed_create_sql(scheme, wh_arg(args, "table"), out, err);
+}
+
+static wh_exit run_create(wh_args *args)
+{
+	const char *table = wh_arg(args, "table");
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_place at;
+	wherry_code code;
+	wh_exit status;
+
+	if (wh_arg_on(args, "print"))
+		return wh_print_sql(args, make_sql);
+	if (wherry_config_set(args->config, "db.create", "on", &err) != WHERRY_OK)
+		return wh_report(&err);
+	status = wh_place_open(&at, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = wherry_delayed_create(at.db, table, &err);
+	if (code != WHERRY_OK)
+		status = wh_call_failed(args, code, &err);
+	else if (wh_arg_on(args, "json"))
+		(void)printf("{\"delayed\":\"ready\"}\n");
+	else
+		(void)printf("the table '%s' of delayed queues is ready\n",
+			     table ? table : "delayed");
+	wh_place_close(&at);
+	return status;
+}
+
+static const wh_option create_options[] = {
+	WH_DELAYED_TABLE_OPTION,
+	{"print", NULL, "Print the SQL, and change nothing.", NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_delayed_create = {
+	.name = "delayed create",
+	.operands = "URL",
+	.synopsis = "URL [--table NAME] [--print] [--json]",
+	.brief = "Create a table for delayed queues, or bring it up to date",
+	.help = "Doing it twice is fine. A table holds any number of queues, which need not be "
+		"created.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry delayed create sqlite:shop.db\n"
+		"  wherry delayed create sqlite:shop.db --table reminders\n",
+	.options = create_options,
+	.plain = true,
+	.run = run_create,
+};
+
+/* ---- offer ---- */
+
+static wh_exit offer(const wh_args *args, wh_delayed_session *s,
+		     const wherry_delayed_message *msg)
+{
+	static const char *const names[] = {"created", "updated", "ignored"};
+	wherry_offer_outcome outcome = WHERRY_IGNORED;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code = wherry_delayed_offer(s->delayed, msg, &outcome, &err);
+
+	if (code != WHERRY_OK)
+		return wh_call_failed(args, code, &err);
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"outcome\":\"%s\"}\n", names[outcome]);
+	else
+		(void)printf("%s\n", names[outcome]);
+	return WH_EXIT_DONE;
+}
+
+static wh_exit read_time(const wh_args *args, wherry_delayed_message *msg)
+{
+	const char *at = wh_arg(args, "at");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	if (at && wh_arg(args, "in"))
+		return wh_usage(args->command,
+				"--in and --at are given: only one of them");
+	if (!wh_arg_duration(args, "in", &msg->delay_us))
+		return WH_EXIT_USAGE;
+	if (at && wh_time_parse(at, &msg->at_us, &err) != WHERRY_OK)
+		return wh_usage(args->command, "--at: %s", err.message);
+	if (at && msg->at_us <= 0)
+		return wh_usage(args->command, "--at %s: give a time after 1970", at);
+	return WH_EXIT_DONE;
+}
+
+static wh_exit work_offer(const wh_args *args, wh_delayed_session *s)
+{
+	const char *text = wh_arg(args, "body");
+	size_t most = (size_t)wh_config_int(args->config, WH_OUTBOX_BODY_MAX);
+	wh_buf body = WH_BUF_INIT(most + 1);
+	wherry_delayed_message msg =
+		WHERRY_DELAYED_MESSAGE(.key = wh_arg(args, "key"),
+				       .if_absent = wh_arg_on(args, "if-absent"));
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status = read_time(args, &msg);
+
+	if (status == WH_EXIT_DONE && strcmp(text, "-") == 0)
+		status = wh_read_file(&body, "-");
+	else
+		wh_buf_puts(&body, text);
+	if (status == WH_EXIT_DONE && wh_buf_check(&body, &err) != WHERRY_OK)
+		status = wh_complain(NULL, "the body is over outbox.body_max");
+	msg.body = wh_buf_str(&body);
+	msg.body_len = body.len;
+	if (status == WH_EXIT_DONE)
+		status = offer(args, s, &msg);
+	wh_buf_clear(&body);
+	return status;
+}
+
+static wh_exit run_offer(wh_args *args)
+{
+	return wh_with_delayed(args, work_offer);
+}
+
+static const wh_option offer_options[] = {
+	WH_DELAYED_OPTIONS,
+	{"key", "KEY", "Of the message: a key has one.", NULL, WH_REQUIRED},
+	{"body", "TEXT", "Of the message; - reads it from standard input.", NULL,
+	 WH_REQUIRED},
+	{"in", "DURATION", "It is due so long from now, such as 5s. (default now)", NULL,
+	 0},
+	{"at", "TIME", "It is due at this time, such as 2026-03-29T02:30:00Z.", NULL, 0},
+	{"if-absent", NULL, "Leave a message that the key has alone.", NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_delayed_offer_word = {
+	.name = "delayed offer",
+	.operands = "URL",
+	.synopsis = "URL --queue NAME --key KEY --body TEXT [--in DURATION|--at TIME] "
+		    "[--if-absent] [--type TYPE] [--table NAME] [--json]",
+	.brief = "Create or replace the message of a key",
+	.help = "Prints created, updated or ignored. A message with the same body and time is "
+		"ignored. If a consumer has the message that is replaced, its "
+		"acknowledgement changes nothing.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry delayed offer sqlite:shop.db --queue mail --key order-7 --body remind --in 1h\n"
+		"  wherry delayed offer sqlite:shop.db --queue mail --key order-7 --body - --at 2026-12-24T18:00:00Z\n",
+	.options = offer_options,
+	.plain = true,
+	.run = run_offer,
+};
+
+/* ---- drop ---- */
+
+static wh_exit work_drop(const wh_args *args, wh_delayed_session *s)
+{
+	const char *key = wh_arg(args, "key");
+	wherry_error err = WHERRY_ERROR_INIT;
+	bool found = false;
+	int64_t n = 0;
+	wherry_code code;
+
+	if (!key &&
+	    !wh_confirm(args, "drop all messages of delayed queue '%s'", s->queue))
+		return WH_EXIT_USAGE;
+	code = key ? wherry_delayed_drop_key(s->delayed, key, &found, &err)
+		   : wherry_delayed_drop_all(s->delayed, WHERRY_DELAYED_DROP_ALL, &n,
+					     &err);
+	if (code != WHERRY_OK)
+		return wh_call_failed(args, code, &err);
+	if (key && !found)
+		return wh_complain(NULL, "delayed queue '%s' has no message of key '%s'",
+				   s->queue, key);
+	return wh_delayed_changed(args, s, key ? 1 : n, "dropped");
+}
+
+static wh_exit run_drop(wh_args *args)
+{
+	if (!wh_arg(args, "key") == !wh_arg_on(args, "all"))
+		return wh_usage(args->command, "name a message with --key, or say --all");
+	return wh_with_delayed(args, work_drop);
+}
+
+static const wh_option drop_options[] = {
+	WH_DELAYED_OPTIONS,
+	{"key", "KEY", "Of the message.", NULL, 0},
+	{"all", NULL, "Every message of the queue, except dead ones.", NULL, 0},
+	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",
+	 NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_delayed_drop_word = {
+	.name = "delayed drop",
+	.operands = "URL",
+	.synopsis = "URL --queue NAME --key KEY|--all [--yes] [--type TYPE] "
+		    "[--table NAME] [--json]",
+	.brief = "Drop messages, also those that consumers have",
+	.help = "With --all, it asks. Messages of other queues stay.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry delayed drop sqlite:shop.db --queue mail --key order-7\n"
+		"  wherry delayed drop sqlite:shop.db --queue mail --all --yes\n",
+	.options = drop_options,
+	.plain = true,
+	.run = run_drop,
+};

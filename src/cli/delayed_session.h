@@ -1,0 +1,45 @@
+/*
+ * What the commands "wherry delayed …" share.
+ */
+#ifndef WH_CLI_DELAYED_SESSION_H
+#define WH_CLI_DELAYED_SESSION_H
+
+#include "cli/cli.h"
+
+/* The delayed queue that --queue names. */
+typedef struct wh_delayed_session {
+	wh_place at;
+	wherry_delayed *delayed;
+	const char *queue;
+	char target[500]; /* " URL --queue NAME", for commands to paste */
+} wh_delayed_session;
+
+/* Open it, do the work and close it. */
+typedef wh_exit (*wh_delayed_work)(const wh_args *args, wh_delayed_session *s);
+wh_exit wh_with_delayed(const wh_args *args, wh_delayed_work work);
+
+/* What a message's state is called: "leased". */
+const char *wh_delayed_state_name(const wherry_delayed_message *msg);
+
+/* Append a message as a line with a JSON object. */
+void wh_put_delayed_message(wh_buf *buf, const wherry_delayed_message *msg);
+
+/* Say how many messages something was done to. */
+wh_exit wh_delayed_changed(const wh_args *args, const wh_delayed_session *s, int64_t n,
+			   const char *what);
+
+/* clang-format off */
+#define WH_DELAYED_TABLE_OPTION \
+	{"table", "NAME", "The table of the delayed queues. (default delayed)", NULL, 0}
+#define WH_DELAYED_OPTIONS \
+	{"queue", "NAME", "Which queue of the table.", NULL, WH_REQUIRED}, \
+	{"type", "TYPE", "What its bodies are, as its other users call it. (default bytes)", NULL, 0}, \
+	WH_DELAYED_TABLE_OPTION
+/* clang-format on */
+
+extern const wh_command wh_delayed_create, wh_delayed_offer_word, wh_delayed_poll_word,
+	wh_delayed_ack_word, wh_delayed_nack_word, wh_delayed_read_word,
+	wh_delayed_drop_word, wh_delayed_list_word, wh_delayed_count_word,
+	wh_delayed_dead_word;
+
+#endif

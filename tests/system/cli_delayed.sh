@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# Delayed queues from the command line: what is offered is polled in time, and settled once.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/cli.bash
+. "$(dirname "$0")/cli.bash"
+
+url=sqlite:shop.db
+
+# Of the message that was polled with --json.
+token_of() {
+	printf '%s' "$out" | python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])'
+}
+
+w delayed offer $url --queue mail --key k --body x
+expect "a database that is not there is refused" 1 "err:shop.db"
+w delayed create $url
+expect "a table is created" 0 "out:the table 'delayed' of delayed queues is ready"
+w delayed create $url --json
+json "twice is fine" 'd["delayed"] == "ready"'
+w delayed create $url --table others --print
+expect "the SQL can be printed" 0 "out:CREATE TABLE IF NOT EXISTS \"others\"" "out:COMMIT;"
+w delayed count $url --queue mail --table others
+expect "and nothing was made; the command that makes it is said" 1 \
+	"err:there is no delayed queue 'others'" "err:wherry delayed create $url --table others"
+w delayed count $url
+expect "the queue must be named" 2 "err:--queue"
+
+# ---- offer ----
+
+w delayed offer $url --queue mail --key order-7 --body 'first one' --in 1h
+expect "an offer creates a message" 0 "out:created"
+w delayed offer $url --queue mail --key order-7 --body second --in 0
+expect "another replaces it" 0 "out:updated"
+w delayed offer $url --queue mail --key order-7 --body third --if-absent --json
+json "unless it must not" 'd["outcome"] == "ignored"'
+w_in 'from a pipe' delayed offer $url --queue mail --key order-8 --body - --at 2999-12-24T18:00:00Z
+expect "a body may come from standard input, and a time may be given" 0 "out:created"
+w_in 'from a pipe' delayed offer $url --queue mail --key order-8 --body - --at 2999-12-24T18:00:00Z
+expect "the same message is ignored" 0 "out:ignored"
+w delayed offer $url --queue mail --key k --body x --in 5
+expect "a delay needs a unit" 2 "err:--in"
+w delayed offer $url --queue mail --key k --body x --in 5s --at 2999-12-24T18:00:00Z
+expect "there is one time" 2 "err:only one of them"
+w delayed offer $url --queue mail --key k --body x --at tomorrow
+expect "which is a time" 2 "err:--at"
+w delayed offer $url --queue mail --key "$(printf 'k%.0s' {1..201})" --body x
+expect "a key that is too long is refused" 1 "err:201 characters"
+w delayed offer $url --queue mail --key '' --body x
+expect "and one that is empty" 2 "err:needs a key"
+
+# ---- read, list, count ----
+
+w delayed read $url --queue mail --key order-8
+expect "a message is read before it is due" 0 "out:from a pipe"
+w delayed read $url --queue mail --key nobody
+expect "a key without a message fails" 1 "err:no message of key 'nobody'"
+w delayed list $url --queue mail --json
+json "messages are listed by their keys" '[m["key"] for m in l] == ["order-7", "order-8"]
+	and l[1]["body"] == "from a pipe" and l[1]["at"].startswith("2999-12-24T18:00:00")
+	and l[0]["attempts"] == 0 and l[0]["state"] == "waiting"'
+w delayed list $url --queue mail --prefix order-8
+expect "by a prefix, as a table" 0 "out:AVAILABLE AT" "out:order-8" "no:order-7"
+w delayed count $url --queue mail
+expect "they are counted" 0 "out:due      1, the first for" "out:waiting  1" "out:dead     0"
+w delayed count $url --queue mail --json
+json "and in JSON" '(d["due"], d["leased"], d["waiting"], d["dead"], d["next_seconds"]) == (1, 0, 1, 0, 0)'
+w delayed count $url --queue mail --type java.lang.String --json
+json "another type has its own messages" 'd["due"] == 0 and d["next_seconds"] is None'
+
+# ---- poll, ack, nack ----
+
+w delayed poll $url --queue mail
+expect "a due message is polled, and how to acknowledge it is said" 0 "is:second" \
+	"err:message 'order-7' is leased: \`wherry delayed ack $url --queue mail "
+w delayed poll $url --queue mail
+expect "nobody else gets it" 1 "is:" "err:no message is due"
+w delayed list $url --queue mail --prefix order-7 --json
+json "it is leased" 'l[0]["state"] == "leased" and l[0]["attempts"] == 1'
+w delayed drop $url --queue mail --key order-7
+expect "a leased message can be dropped" 0 "out:1 message dropped"
+w delayed offer $url --queue mail --key order-9 --body nine
+w delayed poll $url --queue mail --lease 1m --wait 10s --json
+json "JSON has the token" 'd["key"] == "order-9" and d["token"] and d["redelivery"] is False'
+token=$(token_of)
+w delayed nack $url "$token" --queue mail --error 'no route'
+expect "a message is given back" 0 "out:returned"
+w delayed ack $url "$token" --queue mail
+expect "then its lease is lost" 1 "out:lease lost"
+w delayed poll $url --queue mail --json
+json "it comes again, with the reason" 'd["attempts"] == 2 and d["redelivery"] and d["last_error"] == "no route"'
+token=$(token_of)
+w delayed offer $url --queue mail --key order-9 --body new
+w delayed ack $url "$token" --queue mail --json
+expect "an offer supersedes it" 1 'out:{"outcome":"superseded"}'
+w delayed poll $url --queue mail --json
+token=$(token_of)
+w delayed ack $url "$token" --queue mail
+expect "a message is acknowledged" 0 "out:acknowledged"
+w delayed ack $url nonsense --queue mail
+expect "what is not a token is refused" 2 "err:'nonsense' is no token"
+
+# ---- dead messages ----
+
+w delayed offer $url --queue mail --key bad --body poison
+w delayed poll $url --queue mail --json
+token=$(token_of)
+w delayed nack $url "$token" --queue mail --dead --error 'no address'
+expect "a message is given up" 0 "out:dead"
+w delayed dead $url --queue mail
+expect "dead messages are listed with their errors" 0 "out:bad" "out:no address"
+w delayed dead $url --queue mail --requeue all
+expect "they are requeued" 0 "out:1 message requeued"
+w delayed dead $url --queue mail --requeue 999
+expect "one that is not dead is named" 1 "err:no dead message 999"
+w delayed poll $url --queue mail --json
+token=$(token_of)
+w delayed nack $url "$token" --queue mail --dead
+w delayed dead $url --queue mail --purge all --json
+json "or deleted" 'd["deleted"] == 1'
+w delayed dead $url --queue mail --purge all --requeue all
+expect "but not both" 2 "err:only one of them"
+
+# ---- drop ----
+
+w delayed drop $url --queue mail
+expect "what to drop must be said" 2 "err:--key"
+w delayed drop $url --queue mail --all
+expect "all are dropped only if it is confirmed" 2 "err:--yes"
+w delayed drop $url --queue mail --all --yes
+expect "and then they are" 0 "out:1 message dropped"
+w delayed drop $url --queue mail --key order-8
+expect "a key without a message is named" 1 "err:no message of key 'order-8'"
+finish
