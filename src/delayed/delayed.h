@@ -27,7 +27,7 @@ struct wherry_delayed {
 	char kind[WH_MD5_LEN + 1];    /* Of its rows. */
 	int64_t (*now_us)(void *ctx); /* The caller's clock; NULL: the database's. */
 	void *clock_ctx;
-	int bell; /* Eventfd that ends a wait. */
+	int bell;                         /* Eventfd that ends a wait. */
 	char next_token[WH_UUID_LEN + 1]; /* Of the next lease; "": none is made yet. */
 };
 
