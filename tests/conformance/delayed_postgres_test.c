@@ -6,12 +6,139 @@
 #include "postgres/backends.h"
 #include "postgres/server.h"
 
+static void says(const char *sql, const char *wanted)
+{
+	char got[200] = "";
+
+	assert_true(postgres_raw(postgres_here.url, sql, got, sizeof(got)));
+	if (strcmp(got, wanted) != 0)
+		print_error("%s\n", sql);
+	assert_string_equal(got, wanted);
+}
+
+static void refuses(const char *sql)
+{
+	assert_false(postgres_raw(postgres_here.url, sql, NULL, 0));
+}
+
+static wherry_delayed *enter(wherry_db **out_db)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_delayed *queue = NULL;
+	char url[200];
+
+	postgres_enter(url, sizeof(url));
+	WHERRY_PASS(wherry_db_open(url, NULL, out_db, &err));
+	WHERRY_PASS(wherry_delayed_create(*out_db, NULL, &err));
+	WHERRY_PASS(wherry_delayed_open(*out_db, NULL, "mail", NULL, &queue, &err));
+	return queue;
+}
+
+static void leave(wherry_db *db, wherry_delayed *queue)
+{
+	wherry_delayed_close(queue);
+	wherry_db_close(db);
+	postgres_leave();
+}
+
+static void a_program_in_sql_and_the_library_share_a_queue(void **state)
+{
+	const wherry_delayed_message msg =
+		WHERRY_DELAYED_MESSAGE(.key = "c", .body = "3", .body_len = 1);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_ack_outcome outcome;
+	const char *token;
+	wherry_db *db;
+	wherry_delayed *queue = enter(&db);
+	delayed_got got = {.n = 0};
+
+	(void)state;
+	says("SELECT wherry_offer('mail', 'a', '1'::text, '1 hour')", "created");
+	says("SELECT wherry_offer('mail', 'a', '1b'::bytea, if_absent => true)",
+	     "ignored");
+	says("SELECT wherry_offer('mail', 'a', '1c')", "updated");
+	says("SELECT wherry_offer('mail', 'b', '2', at => '2020-01-01')", "created");
+	says("SELECT wherry_offer('mail', 'b', '2', at => '2020-01-01')", "ignored");
+	WHERRY_PASS(wherry_delayed_offer(queue, &msg, NULL, &err));
+	WHERRY_PASS(wherry_delayed_poll(queue, NULL, delayed_note, &got, NULL, &err));
+	assert_string_equal(got.text, "2");
+	token = got.tokens[0];
+	WHERRY_PASS(wherry_delayed_ack(queue, &token, 1, &outcome, &err));
+	assert_int_equal(outcome, WHERRY_ACKNOWLEDGED);
+	says("SELECT string_agg(key || convert_from(body, 'UTF8') || attempts, ' ') FROM "
+	     "wherry_poll('mail', 9)",
+	     "a1c1 c31");
+	says("SELECT count(*) FROM wherry_poll('mail', 9)", "0");
+	leave(db, queue);
+}
+
+static void functions_settle_as_the_library_does(void **state)
+{
+	static const char poll[] =
+		"INSERT INTO held SELECT token FROM wherry_poll('mail')";
+	wherry_db *db;
+	wherry_delayed *queue = enter(&db);
+
+	(void)state;
+	says("CREATE TABLE held(token text); SELECT wherry_offer('mail', 'a', '1')",
+	     "created");
+	says(poll, "");
+	says("SELECT wherry_delayed_extend('mail', token, '1 hour') FROM held",
+	     "acknowledged");
+	says("SELECT wherry_delayed_nack('mail', token, error => 'no route') FROM held",
+	     "acknowledged");
+	says("SELECT wherry_delayed_nack('mail', token) FROM held", "lease lost");
+	says("SELECT last_error || attempts FROM delayed", "no route1");
+	says("DELETE FROM held", "");
+	says(poll, "");
+	says("SELECT wherry_offer('mail', 'a', '2')", "updated");
+	says("SELECT wherry_done('mail', token) FROM held", "superseded");
+	says("DELETE FROM held", "");
+	says(poll, "");
+	says("SELECT wherry_delayed_dead_letter('mail', token, 'bad') FROM held",
+	     "acknowledged");
+	says("SELECT last_error || attempts FROM delayed_dead", "bad1");
+	says("SELECT wherry_done('mail', token) FROM held", "lease lost");
+	says("SELECT wherry_offer('mail', 'b', '3')", "created");
+	says("SELECT wherry_delayed_drop('mail', 'b')::text", "true");
+	says("SELECT wherry_delayed_drop('mail', 'b')::text", "false");
+	refuses("SELECT wherry_offer('mail', '', '1')");
+	refuses("SELECT wherry_offer('mail', 'k', NULL::text)");
+	refuses("SELECT wherry_offer('mail', 'k', '1', at => 'infinity')");
+	refuses("SELECT wherry_offer('mail', 'k', '1', box => 'delayed; DROP TABLE delayed')");
+	refuses("SELECT wherry_done('mail', 'nonsense')");
+	refuses("SELECT wherry_delayed_nack('mail', '1.2')");
+	leave(db, queue);
+}
+
+static void a_poll_in_sql_buries_what_had_its_attempts(void **state)
+{
+	wherry_db *db;
+	wherry_delayed *queue = enter(&db);
+
+	(void)state;
+	says("SELECT wherry_offer('mail', 'a', '1', at => '2020-01-01')", "created");
+	says("SELECT wherry_offer('mail', 'b', '2', at => '2020-01-02')", "created");
+	says("SELECT key FROM wherry_poll('mail', lease => '0', max_attempts => 1)", "a");
+	says("SELECT key FROM wherry_poll('mail', lease => '1 hour', max_attempts => 1)",
+	     "b");
+	says("SELECT \"pKey\" || attempts || last_error FROM delayed_dead",
+	     "a1its lease expired before it was acknowledged");
+	leave(db, queue);
+}
+
 int main(void)
 {
+	static const struct CMUnitTest more[] = {
+		cmocka_unit_test(a_program_in_sql_and_the_library_share_a_queue),
+		cmocka_unit_test(functions_settle_as_the_library_does),
+		cmocka_unit_test(a_poll_in_sql_buries_what_had_its_attempts),
+	};
 	static const outbox_backend *const backends[] = {&outbox_postgres_own,
 							 &outbox_postgres_borrowed};
 
 	if (!postgres_start())
 		return 0;
-	return delayed_suite_run(backends, sizeof(backends) / sizeof(*backends), NULL, 0);
+	return delayed_suite_run(backends, sizeof(backends) / sizeof(*backends), more,
+				 sizeof(more) / sizeof(*more));
 }

@@ -513,7 +513,11 @@ static void polling_is_safe_though_pg_catalog_comes_last(void **state)
 	assert_true(postgres_exec(
 		conn, "SET search_path = later2, lobby, pg_catalog; BEGIN", NULL, 0));
 	use_delayed(delayed);
-	assert_true(postgres_exec(conn, "COMMIT", NULL, 0));
+	assert_true(postgres_exec(
+		conn,
+		"SELECT wherry_offer('mail', 'k', 'x'::text); SELECT wherry_done('mail', token) "
+		"FROM wherry_poll('mail', 9, max_attempts => 3); COMMIT",
+		NULL, 0));
 	nothing_of_it_ran(conn);
 	wherry_delayed_close(delayed);
 	wherry_db_close(db);

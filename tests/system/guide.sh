@@ -220,8 +220,9 @@ on_server nservicebus "CREATE TABLE orders(Id uuid NOT NULL PRIMARY KEY, Expires
 	Headers TEXT NOT NULL, Body BYTEA, Seq serial NOT NULL UNIQUE)"
 try nservicebus "$server_sql"
 
+postgres delayed
 rm -f shop.db*
-try delayed
+try delayed "$server_sql" 'sqlite3 -bail shop.db'
 
 postgres inbox
 on_server inbox "CREATE TABLE shipments(order_id bigint)"

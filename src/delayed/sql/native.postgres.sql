@@ -97,6 +97,155 @@ CREATE TRIGGER {bare_wake_back} AFTER UPDATE ON {table}
   FOR EACH ROW
   WHEN (NEW."lockUuid" IS NULL AND NOT pg_try_advisory_xact_lock_shared({wake_lock}))
   EXECUTE FUNCTION {wherry_wake}();
+SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
+FROM pg_class WHERE oid = {'table}::regclass::oid;
+DO $do$
+DECLARE
+  schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
+  kind text;
+  made text;
+BEGIN
+  -- What drivers send: a body as text or bytes.
+  FOREACH kind IN ARRAY ARRAY['bytea', 'text'] LOOP
+    made := $f$CREATE OR REPLACE FUNCTION @.wherry_offer(queue text, key text, body @type@,
+  delay interval DEFAULT NULL, at timestamptz DEFAULT NULL, if_absent boolean DEFAULT false,
+  type text DEFAULT 'bytes', box text DEFAULT 'delayed')
+RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE -- created, updated or ignored
+  now_ms CONSTANT bigint := floor(extract(epoch FROM statement_timestamp()) * 1000.0);
+  due CONSTANT bigint := coalesce(floor(extract(epoch FROM at) * 1000.0),
+    now_ms + greatest(ceil(extract(epoch FROM coalesce(delay, '0')) * 1000.0), 0));
+  n integer;
+BEGIN
+  IF coalesce(key, '') = '' OR coalesce(queue, '') = '' OR body IS NULL THEN
+    RAISE 'a delayed message needs a queue, a key and a body' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  EXECUTE concat('INSERT INTO ', @box@, quote_ident(box), ' AS m("pKey", "pKind", payload, "scheduledAt",
+    "scheduledAtInitially", "createdAt") VALUES ($1, $2, $3, $4, $4, $5) ON CONFLICT ("pKind", "pKey") ',
+    CASE WHEN if_absent THEN 'DO NOTHING' ELSE 'DO UPDATE SET payload = excluded.payload,
+      "scheduledAt" = excluded."scheduledAt", "scheduledAtInitially" = excluded."scheduledAtInitially",
+      "lockUuid" = NULL, "createdAt" = greatest(excluded."createdAt", m."createdAt" + 1), attempts = 0,
+      updates = least(m.updates, 999999999) + 1, due_at = NULL, last_error = NULL
+      WHERE m.payload <> excluded.payload
+        OR m."scheduledAtInitially" <> excluded."scheduledAtInitially"' END, ' RETURNING m.updates')
+  INTO n USING key, md5(concat(queue, '|', type)), @bytes@, due, now_ms;
+  RETURN CASE WHEN n IS NULL THEN 'ignored' WHEN n = 0 THEN 'created' ELSE 'updated' END;
+END $body$ $f$;
+    EXECUTE replace(replace(replace(replace(made, '@type@', kind),
+      '@bytes@', CASE kind WHEN 'bytea' THEN 'body' ELSE 'convert_to(body, ''UTF8'')' END),
+      '@box@', quote_literal(schema)), '@.', schema);
+  END LOOP;
+  FOREACH made IN ARRAY ARRAY[
+$f$CREATE OR REPLACE FUNCTION @.wherry_poll(queue text, n integer DEFAULT 1,
+  lease interval DEFAULT '30 seconds', max_attempts integer DEFAULT 0, type text DEFAULT 'bytes',
+  box text DEFAULT 'delayed')
+RETURNS TABLE (id bigint, key text, body bytea, at timestamptz, attempts integer, redelivery boolean, token text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE -- due messages, leased for that long, in the order of their times
+  live CONSTANT text := @box@ || quote_ident(box);
+  dead CONSTANT text := @box@ || quote_ident(box || '_dead');
+  kind CONSTANT text := md5(concat(queue, '|', type));
+  now_ms CONSTANT bigint := floor(extract(epoch FROM statement_timestamp()) * 1000.0);
+BEGIN
+  IF max_attempts > 0 THEN
+    EXECUTE concat('WITH over AS (DELETE FROM ', live, ' WHERE id = ANY (ARRAY(
+      SELECT id FROM (SELECT id, attempts FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2
+        ORDER BY "pKind", "scheduledAt", id LIMIT 1000 FOR UPDATE SKIP LOCKED) AS due
+      WHERE attempts >= $3)) RETURNING *)
+    INSERT INTO ', dead, '(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
+      died_at, last_error)
+    SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, $2,
+      CASE WHEN "lockUuid" IS NOT NULL THEN ''its lease expired before it was acknowledged''
+           ELSE last_error END
+    FROM over') USING kind, now_ms, max_attempts;
+  END IF;
+  RETURN QUERY EXECUTE concat('WITH got AS (UPDATE ', live, ' SET "lockUuid" = $4, due_at = "scheduledAt",
+      "scheduledAt" = $2 + $5, attempts = least(attempts, 999999999) + 1,
+      last_error = CASE WHEN "lockUuid" IS NOT NULL THEN ''its lease expired before it was acknowledged''
+                        ELSE last_error END
+    WHERE id = ANY (ARRAY(
+      SELECT id FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2
+      ORDER BY "pKind", "scheduledAt", id LIMIT $3 FOR UPDATE SKIP LOCKED))
+    RETURNING *)
+  SELECT id, "pKey", payload, to_timestamp("scheduledAtInitially" / 1000.0), attempts,
+    attempts > 1 OR due_at > "scheduledAtInitially", concat(id, ''.'', "createdAt", ''.'', "lockUuid")
+  FROM got ORDER BY due_at, id')
+  USING kind, now_ms, n, gen_random_uuid()::text, ceil(extract(epoch FROM lease) * 1000.0)::bigint;
+END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_delayed_settle(action text, queue text, token text, span interval,
+  error text, type text, box text)
+RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE -- what the functions below share: acknowledged, superseded or lease lost
+  live CONSTANT text := @box@ || quote_ident(box);
+  kind CONSTANT text := md5(concat(queue, '|', type));
+  made_id CONSTANT bigint := split_part(token, '.', 1)::bigint;
+  version CONSTANT bigint := split_part(token, '.', 2)::bigint;
+  lock CONSTANT text := nullif(split_part(token, '.', 3), '');
+  now_ms CONSTANT bigint := floor(extract(epoch FROM statement_timestamp()) * 1000.0);
+  later_ms CONSTANT bigint := now_ms + greatest(ceil(extract(epoch FROM span) * 1000.0), 0);
+  n bigint;
+  found_version bigint;
+BEGIN
+  IF lock IS NULL AND action <> 'ack' THEN
+    RAISE 'the message of token % was read and not polled: it can only be acknowledged', token
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  IF action = 'nack' THEN
+    EXECUTE concat('UPDATE ', live, ' SET "scheduledAt" = $4, "lockUuid" = NULL, due_at = NULL,
+      last_error = coalesce(left($5, 500), last_error)
+      WHERE id = $1 AND "pKind" = $2 AND "lockUuid" = $3') USING made_id, kind, lock, later_ms, error;
+  ELSIF action = 'extend' THEN
+    EXECUTE concat('UPDATE ', live, ' SET "scheduledAt" = $4
+      WHERE id = $1 AND "pKind" = $2 AND "lockUuid" = $3') USING made_id, kind, lock, later_ms;
+  ELSE
+    IF action = 'bury' THEN
+      EXECUTE concat('INSERT INTO ', @box@, quote_ident(box || '_dead'), '(id, "pKey", "pKind", payload,
+          "scheduledAtInitially", "createdAt", attempts, died_at, last_error)
+        SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, $4, left($5, 500)
+        FROM (SELECT * FROM ', live, ' WHERE id = $1 AND "pKind" = $2 AND "lockUuid" = $3 FOR UPDATE) AS m')
+      USING made_id, kind, lock, now_ms, coalesce(error, '');
+    END IF;
+    EXECUTE concat('DELETE FROM ', live, ' WHERE id = $1 AND "pKind" = $2
+      AND CASE WHEN $3 IS NULL THEN "createdAt" = $4 ELSE "lockUuid" = $3 END')
+    USING made_id, kind, lock, version;
+  END IF;
+  GET DIAGNOSTICS n = ROW_COUNT;
+  IF n = 1 THEN
+    RETURN 'acknowledged';
+  END IF;
+  EXECUTE concat('SELECT "createdAt" FROM ', live, ' WHERE id = $1 AND "pKind" = $2')
+  INTO found_version USING made_id, kind;
+  RETURN CASE WHEN found_version <> version THEN 'superseded' ELSE 'lease lost' END;
+END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_done(queue text, token text, type text DEFAULT 'bytes',
+  box text DEFAULT 'delayed')
+RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+SELECT @.wherry_delayed_settle('ack', queue, token, NULL, NULL, type, box) $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_delayed_nack(queue text, token text, delay interval DEFAULT NULL,
+  error text DEFAULT NULL, type text DEFAULT 'bytes', box text DEFAULT 'delayed')
+RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+SELECT @.wherry_delayed_settle('nack', queue, token, coalesce(delay, '0'), error, type, box) $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_delayed_extend(queue text, token text,
+  lease interval DEFAULT '30 seconds', type text DEFAULT 'bytes', box text DEFAULT 'delayed')
+RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+SELECT @.wherry_delayed_settle('extend', queue, token, lease, NULL, type, box) $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_delayed_dead_letter(queue text, token text, reason text,
+  type text DEFAULT 'bytes', box text DEFAULT 'delayed')
+RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+SELECT @.wherry_delayed_settle('bury', queue, token, NULL, reason, type, box) $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_delayed_drop(queue text, key text, type text DEFAULT 'bytes',
+  box text DEFAULT 'delayed')
+RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE n bigint; -- false: the key had no message
+BEGIN
+  EXECUTE concat('DELETE FROM ', @box@, quote_ident(box), ' WHERE "pKind" = $1 AND "pKey" = $2')
+  USING md5(concat(queue, '|', type)), key;
+  GET DIAGNOSTICS n = ROW_COUNT;
+  RETURN n = 1;
+END $body$ $f$] LOOP
+    EXECUTE replace(replace(made, '@box@', quote_literal(schema)), '@.', schema);
+  END LOOP;
+END $do$;
 INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('delayed', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
@@ -119,6 +268,19 @@ WHERE to_regclass(t.name) IS NULL;
 DROP TABLE {table};
 DROP TABLE {table_dead};
 DELETE FROM {wherry_schema} WHERE model = 'delayed' AND name = {name};
+-- The last table takes along what delayed queues alone share.
+DO $$ DECLARE f regprocedure; BEGIN
+  IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = 'delayed') THEN
+    FOR f IN SELECT oid FROM pg_proc
+      WHERE pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = {'wherry_schema}::regclass::oid)
+        AND proname = ANY (ARRAY['wherry_offer', 'wherry_poll', 'wherry_done', 'wherry_delayed_settle',
+                           'wherry_delayed_nack', 'wherry_delayed_extend', 'wherry_delayed_dead_letter',
+                           'wherry_delayed_drop']::name[])
+    LOOP
+      EXECUTE 'DROP FUNCTION ' || f::text;
+    END LOOP;
+  END IF;
+END $$;
 
 -- name: others-left
 {tables_left};
