@@ -112,8 +112,8 @@ static wherry_code note(void *ctx, const wherry_delayed_message *msg)
 /* Poll one message under a lease of 5 s; "" if there is none. */
 static const char *poll_one(fixture *f)
 {
-	const wherry_poll_options options = WHERRY_POLL_OPTIONS(
-		.limit = 1, .lease_us = 5 * SECOND_US);
+	const wherry_poll_options options =
+		WHERRY_POLL_OPTIONS(.limit = 1, .lease_us = 5 * SECOND_US);
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	f->body[0] = 0;
