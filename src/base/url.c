@@ -105,36 +105,53 @@ static char *decode(const char *value, size_t len, bool *out_fine)
 	return out;
 }
 
+wherry_code wh_url_take(char *url, const char *name, char **out_value, wherry_error *err)
+{
+	const char *value = find_parameter(url, name);
+	char *decoded;
+	bool fine;
+
+	*out_value = NULL;
+	if (!value)
+		return WHERRY_OK;
+	decoded = decode(value, strcspn(value, "&"), &fine);
+	if (!decoded)
+		return wh_oom(err);
+	if (!fine) {
+		free(decoded);
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"the value of '%s' in the URL is badly encoded: write %%25 "
+			"for %%",
+			name);
+	}
+	remove_parameter(url, name, value);
+	*out_value = decoded;
+	return WHERRY_OK;
+}
+
 wherry_code wh_url_split(const char *text, const char *model, char **out_url,
 			 char **out_name, wherry_error *err)
 {
-	const char *value;
+	wherry_code code;
 	char *url, *name;
-	size_t len;
-	bool fine;
 
 	*out_url = *out_name = NULL;
 	if (!wh_url_is_of(text, model))
 		return WHERRY_OK;
-	text += strlen(model) + 1;
-	value = find_parameter(text, model);
-	len = value ? strcspn(value, "&") : 0;
-	if (!len)
-		return wh_fail(err, WHERRY_INVALID,
+	url = strdup(text + strlen(model) + 1);
+	if (!url)
+		return wh_oom(err);
+	code = wh_url_take(url, model, &name, err);
+	if (code == WHERRY_OK && (!name || !*name))
+		code = wh_fail(err, WHERRY_INVALID,
 			       "the URL does not name the %s: add ?%s=NAME to it", model,
 			       model);
-	name = decode(value, len, &fine);
-	url = strdup(text);
-	if (!name || !url || !fine) {
+	if (code != WHERRY_OK) {
 		free(name);
 		free(url);
-		return fine ? wh_oom(err)
-			    : wh_fail(err, WHERRY_INVALID,
-				      "the name of the %s in the URL is badly encoded: "
-				      "write %%25 for %%",
-				      model);
+		return code;
 	}
-	remove_parameter(url, model, url + (value - text));
 	*out_url = url;
 	*out_name = name;
 	return WHERRY_OK;

@@ -28,6 +28,14 @@ wherry_code wh_url_parse(const char *text, wh_url *out, wherry_error *err);
 wherry_code wh_url_split(const char *text, const char *model, char **out_url,
 			 char **out_name, wherry_error *err);
 
+/*
+ * Remove a parameter from a URL.
+ *
+ * @param out_value  Receives its value, decoded, free() it; NULL: it is not there.
+ * @return WHERRY_OK; WHERRY_INVALID: the value is badly encoded; WHERRY_NOMEM.
+ */
+wherry_code wh_url_take(char *url, const char *name, char **out_value, wherry_error *err);
+
 /* Does the URL's scheme begin with "MODEL+"? */
 bool wh_url_is_of(const char *text, const char *model);
 

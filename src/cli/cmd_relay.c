@@ -341,7 +341,7 @@ const wh_command wh_cmd_relay = {
 	.brief = "Deliver messages from an outbox to a destination",
 	.help = "FROM is a database, such as sqlite:shop.db, or a queue of one, such as "
 		"'queue+sqlite:shop.db?queue=jobs'; TO is stdout:, file:PATH, "
-		"https://HOST/PATH, kafka://HOST:PORT, exec:COMMAND, memory: or null:. It runs until SIGTERM or SIGINT, "
+		"https://HOST/PATH, kafka://HOST:PORT, exec:COMMAND, queue+sqlite:PATH?queue=NAME, memory: or null:. It runs until SIGTERM or SIGINT, "
 		"finishes what is in flight, and ends; a second signal ends it at "
 		"once. One relay works, others on the same outbox stand by; with "
 		"--engine competing all of them work. The log goes to standard error, one "

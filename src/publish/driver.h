@@ -156,6 +156,10 @@ extern const wh_publisher_driver wh_publisher_null;
 extern const wh_publisher_driver
 	wh_publisher_handlers; /* of functions: no URL names it */
 
+/* Of src/transfer/, which is above this folder. */
+extern const wh_publisher_driver wh_publisher_queue_sqlite, wh_publisher_queue_postgres,
+	wh_publisher_queue_postgresql;
+
 extern const wh_publisher_driver wh_publisher_kafka; /* linked into the program */
 extern const wh_publisher_driver wh_publisher_https; /* webhook.c */
 extern const wh_publisher_driver wh_publisher_http;

@@ -10,8 +10,12 @@
 #include "config/settings.h"
 
 static const wh_publisher_driver *const drivers[] = {
-	&wh_publisher_stdout, &wh_publisher_file, &wh_publisher_exec,
-	&wh_publisher_memory, &wh_publisher_null,
+	&wh_publisher_stdout,         &wh_publisher_file,
+	&wh_publisher_exec,           &wh_publisher_memory,
+	&wh_publisher_null,           &wh_publisher_queue_sqlite,
+#ifdef WHERRY_POSTGRES
+	&wh_publisher_queue_postgres, &wh_publisher_queue_postgresql,
+#endif
 };
 
 enum { DRIVER_COUNT = sizeof(drivers) / sizeof(drivers[0]) };

@@ -16,7 +16,8 @@ declare -A below=(
 	[delayed]='base schedule config db store'
 	[cron]='base schedule config db store delayed'
 	[publish]='base config'
-	[relay]='base config db store outbox inbox queue delayed publish'
+	[transfer]='base config db store inbox queue publish'
+	[relay]='base config db store outbox inbox queue delayed publish transfer'
 	[daemon]='base schedule config db store outbox inbox queue delayed cron publish relay'
 	[cli]='base schedule config db store outbox inbox queue delayed cron publish relay daemon'
 )

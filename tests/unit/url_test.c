@@ -36,6 +36,38 @@ static void what_has_no_scheme_is_refused_and_nothing_changes(void **state)
 	assert_non_null(strstr(err.message, "sqlite:shop.db"));
 }
 
+static void a_url_of_a_queue_is_split(void **state)
+{
+	static const char *const rows[][3] = {
+		{"queue+sqlite:a.db?queue=jobs", "sqlite:a.db", "jobs"},
+		{"queue+postgres://h/db?queue=jobs&a=b", "postgres://h/db?a=b", "jobs"},
+		{"queue+postgres://h/db?a=b&queue=s.jobs", "postgres://h/db?a=b",
+		 "s.jobs"},
+		{"queue+postgres:///db?a=b&queue=%22J%20o%22&c=d",
+		 "postgres:///db?a=b&c=d", "\"J o\""},
+	};
+	static const char *const bad[] = {
+		"queue+sqlite:a.db", "queue+sqlite:a?queue=", "queue+sqlite:a?queue=%",
+		"queue+sqlite:a?queue=%0", "queue+sqlite:a?queue=a%00b&c=d"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	char *url, *name;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		WHERRY_PASS(wh_url_split(rows[i][0], "queue", &url, &name, &err));
+		assert_string_equal(url, rows[i][1]);
+		assert_string_equal(name, rows[i][2]);
+		free(url);
+		free(name);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wh_url_split(bad[i], "queue", &url, &name, &err));
+	WHERRY_PASS(wh_url_split("sqlite:a?queue=b", "queue", &url, &name, &err));
+	assert_null(url);
+	assert_null(name);
+}
+
 static void a_password_is_masked(void **state)
 {
 	static const char *const rows[][2] = {
@@ -213,6 +245,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_url_is_a_scheme_and_the_rest),
 		cmocka_unit_test(what_has_no_scheme_is_refused_and_nothing_changes),
+		cmocka_unit_test(a_url_of_a_queue_is_split),
 		cmocka_unit_test(a_password_is_masked),
 		cmocka_unit_test(a_password_is_masked_whatever_is_in_it),
 		cmocka_unit_test(a_secret_given_by_name_is_masked),

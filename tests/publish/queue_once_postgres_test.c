@@ -1,0 +1,109 @@
+/*
+ * A queue as a destination has each message once, whatever is delivered again; and what is said
+ * where the queue or the inbox is missing.
+ */
+#include "queue_places.h"
+
+#include "postgres/server.h"
+
+static void on_sqlite(void (*test)(queue_place *place))
+{
+	char url[256];
+	queue_place *place = queue_place_sqlite(url, sizeof(url));
+
+	test(place);
+	queue_place_stop(place);
+}
+
+static void on_postgres(void (*test)(queue_place *place))
+{
+	queue_place place = {.db = NULL};
+	char url[160];
+
+	postgres_enter(url, sizeof(url));
+	queue_place_make(&place, url);
+	test(&place);
+	queue_place_clear(&place);
+	postgres_leave();
+}
+
+static void a_message_that_is_delivered_twice_arrives_once(void **state)
+{
+	(void)state;
+	on_sqlite(queue_place_delivers_once);
+	on_postgres(queue_place_delivers_once);
+}
+
+/* What a relay with this destination says when it fails. */
+static void fails(const char *to, wherry_code wanted, const char *why)
+{
+	const wherry_message msg = WHERRY_MESSAGE(.message_id = "m-1", .topic = "t",
+						  .body = "{}", .body_len = 2);
+	const wherry_message *list[] = {&msg};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_publisher *pub = NULL;
+	wherry_code code = WHERRY_OK;
+	size_t n = 0;
+	wh_receipt receipt;
+
+	WHERRY_PASS(wherry_publisher_open(to, NULL, &pub, &err));
+	WHERRY_PASS(wh_publisher_submit(pub, list, 1, &n, &err));
+	for (n = 0; code == WHERRY_OK && !n;) {
+		code = wh_publisher_collect(pub, &receipt, 1, &n, &err);
+		wh_sleep(&wh_env_system, 1000);
+	}
+	assert_int_equal(code, wanted);
+	assert_non_null(strstr(err.message, why));
+	wh_publisher_drop(pub); /* and works again */
+	WHERRY_PASS(wh_publisher_submit(pub, list, 1, &n, &err));
+	wherry_publisher_close(pub);
+}
+
+static void what_is_missing(queue_place *place)
+{
+	const char *mark = strchr(place->url, '?') ? "&" : "?";
+	char to[300];
+
+	(void)snprintf(to, sizeof(to), "queue+%s%squeue=none", place->url, mark);
+	fails(to, WHERRY_NOTFOUND, "there is no queue 'none'");
+	(void)snprintf(to, sizeof(to), "queue+%s%squeue=jobs&inbox=none", place->url,
+		       mark);
+	fails(to, WHERRY_NOTFOUND, "there is no inbox 'none'");
+}
+
+static void a_queue_or_an_inbox_that_is_missing_is_named(void **state)
+{
+	(void)state;
+	on_sqlite(what_is_missing);
+	on_postgres(what_is_missing);
+}
+
+static void a_url_without_a_queue_is_refused(void **state)
+{
+	static const char *const urls[] = {
+		"queue+sqlite:a.db",
+		"queue+sqlite:a.db?queue=", "queue+sqlite:a.db?queue=%zz",
+		"queue+sqlite:a.db?queue=%00"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_publisher *pub = NULL;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(urls) / sizeof(*urls); i++)
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wherry_publisher_open(urls[i], NULL, &pub, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wh_publisher_check(urls[0], NULL, &err));
+	assert_non_null(strstr(err.message, "?queue=NAME"));
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_message_that_is_delivered_twice_arrives_once),
+		cmocka_unit_test(a_queue_or_an_inbox_that_is_missing_is_named),
+		cmocka_unit_test(a_url_without_a_queue_is_refused),
+	};
+
+	if (!postgres_start())
+		return 0;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

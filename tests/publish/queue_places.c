@@ -1,0 +1,133 @@
+#include "queue_places.h"
+
+#include <stdlib.h>
+
+void queue_place_make(queue_place *place, const char *url)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	const wherry_queue_options text = WHERRY_QUEUE_OPTIONS(.payload = "text");
+	wherry_config *config = NULL;
+	const char *mark = strchr(url, '?') ? "&" : "?";
+
+	(void)snprintf(place->url, sizeof(place->url), "%s", url);
+	(void)snprintf(place->to, sizeof(place->to), "queue+%s%squeue=jobs", url, mark);
+	WHERRY_PASS(wherry_config_new(&config, &err));
+	WHERRY_PASS(wherry_config_set(config, "db.create", "on", &err));
+	WHERRY_PASS(wherry_db_open(url, config, &place->db, &err));
+	wherry_config_free(config);
+	WHERRY_PASS(wherry_queue_create(
+		place->db, "jobs", strncmp(url, "sqlite", 6) == 0 ? NULL : &text, &err));
+	WHERRY_PASS(wherry_inbox_create(place->db, NULL, &err));
+	WHERRY_PASS(wherry_queue_open(place->db, "jobs", &place->queue, &err));
+}
+
+void queue_place_clear(queue_place *place)
+{
+	wherry_queue_close(place->queue);
+	wherry_db_close(place->db);
+	if (*place->temp.dir)
+		wherry_temp_clear(&place->temp);
+}
+
+void *queue_place_sqlite(char *url, size_t cap)
+{
+	queue_place *place = calloc(1, sizeof(*place));
+	char path[200];
+
+	assert_non_null(place);
+	(void)snprintf(path, sizeof(path), "sqlite:%s",
+		       wherry_temp_make(&place->temp, "jobs.db"));
+	queue_place_make(place, path);
+	(void)snprintf(url, cap, "%s", place->to);
+	return place;
+}
+
+void queue_place_stop(void *arg)
+{
+	queue_place_clear(arg);
+	free(arg);
+}
+
+void queue_place_doom(void *place, publisher_fate fate, wherry_message *msg, char *text,
+		      size_t cap)
+{
+	(void)place;
+	(void)fate;
+	(void)text;
+	(void)cap;
+	msg->headers = "[]";
+}
+
+typedef struct numbers {
+	int *list;
+	size_t n, cap;
+	int64_t last;
+} numbers;
+
+static wherry_code take(void *ctx, const wherry_queue_message *msg)
+{
+	numbers *out = ctx;
+
+	if (out->n < out->cap)
+		out->list[out->n++] = (int)strtol(msg->message_id + 2, NULL, 10);
+	out->last = msg->id;
+	return WHERRY_OK;
+}
+
+size_t queue_place_arrived(void *arg, wherry_publisher *pub, int *list, size_t cap)
+{
+	const queue_place *place = arg;
+	wherry_error err = WHERRY_ERROR_INIT;
+	numbers out = {.list = list, .cap = cap};
+	int64_t before = -1;
+
+	(void)pub;
+	while (out.last != before) {
+		const wherry_queue_filter filter =
+			WHERRY_QUEUE_FILTER(.after_id = out.last, .limit = 1000);
+
+		before = out.last;
+		WHERRY_PASS(wherry_queue_peek(place->queue, &filter, take, &out, &err));
+	}
+	return out.n;
+}
+
+/* Deliver it through a new publisher. */
+static void deliver(const queue_place *place, const wherry_message *msg)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_publisher *pub = NULL;
+	size_t taken = 0, n = 0;
+	wh_receipt receipt;
+
+	WHERRY_PASS(wherry_publisher_open(place->to, NULL, &pub, &err));
+	WHERRY_PASS(wh_publisher_submit(pub, &msg, 1, &taken, &err));
+	assert_int_equal(taken, 1);
+	while (!n) {
+		WHERRY_PASS(wh_publisher_collect(pub, &receipt, 1, &n, &err));
+		wh_sleep(&wh_env_system, n ? 0 : 1000);
+	}
+	assert_int_equal(receipt.verdict, WHERRY_DELIVERED);
+	wherry_publisher_close(pub);
+}
+
+static size_t count(queue_place *place)
+{
+	int list[16];
+
+	return queue_place_arrived(place, NULL, list, 16);
+}
+
+void queue_place_delivers_once(queue_place *place)
+{
+	wherry_message msg = WHERRY_MESSAGE(.message_id = "m-7", .topic = "t",
+					    .body = "{}", .body_len = 2);
+
+	deliver(place, &msg);
+	deliver(place, &msg);
+	assert_int_equal(count(place), 1);
+	msg.generation = 1;
+	deliver(place, &msg);
+	deliver(place, &msg);
+	assert_int_equal(count(place), 2);
+}
