@@ -31,6 +31,11 @@ const char *wherry_code_text(wherry_code code)
 	return (unsigned)code < WHERRY_CODE_COUNT ? codes[code].text : "unknown code";
 }
 
+bool wh_error_of_database(const wherry_error *err)
+{
+	return err->native || *err->sqlstate;
+}
+
 void wh_error_clear(wherry_error *err)
 {
 	if (err)

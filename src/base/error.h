@@ -4,6 +4,8 @@
 #ifndef WH_BASE_ERROR_H
 #define WH_BASE_ERROR_H
 
+#include <stdbool.h>
+
 #include <wherry/error.h>
 
 #define WH_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
@@ -24,6 +26,9 @@ wherry_code wh_prefix(wherry_error *err, wherry_code code, const char *fmt, ...)
 /* The code for an errno, with its text after ours. */
 wherry_code wh_fail_errno(wherry_error *err, int number, const char *fmt, ...)
 	WH_PRINTF(3, 4);
+
+/* Did a database say so, and not Wherry? */
+bool wh_error_of_database(const wherry_error *err);
 
 /* Begin a call: *err (may be NULL) is what it is on success. */
 void wh_error_clear(wherry_error *err);

@@ -171,7 +171,7 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 		code = take_and_meet(r, &why);
 	if (code == WHERRY_OK)
 		return begin_leading(r, now, err);
-	if (code == WHERRY_BUSY && !why.native) /* another was faster */
+	if (code == WHERRY_BUSY && !wh_error_of_database(&why)) /* another was faster */
 		return WHERRY_OK;
 	if (err)
 		*err = why;

@@ -494,7 +494,36 @@ static void a_relay_outlives_a_changed_column_type(void **state)
 	alter(f);
 }
 
+/* Somebody holds the row of the lease for longer than db.busy_timeout. */
+static void a_renewal_that_waits_for_a_lock_loses_no_lease(void **state)
+{
+	static const char *const both[] = {"exclusive", "competing"};
+	relay_fixture *f = *state;
+
+	relay_set(f, "db.busy_timeout", "50ms");
+	relay_set(f, "relay.poll", "100ms");
+	for (size_t i = 0; i < 2; i++) {
+		PGconn *other;
+
+		relay_set(f, "relay.engine", both[i]);
+		relay_start(f, &f->a);
+		RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
+		other = postgres_begin("SELECT 1 FROM wherry_lease FOR UPDATE");
+		f->log_len = 0;
+		f->log[0] = 0;
+		RELAY_UNTIL(f, &f->a, strstr(f->log, "db.busy_timeout"));
+		postgres_end(other, "COMMIT");
+		relay_put(f, "a");
+		RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == (int64_t)i + 1);
+		assert_null(strstr(f->log, "lease-lost"));
+		relay_stop(f, &f->a);
+		wherry_relay_close(f->a.relay);
+		f->a.relay = NULL;
+	}
+}
+
 static const relay_test own[] = {
+	RELAY_TEST(a_renewal_that_waits_for_a_lock_loses_no_lease, 0),
 	RELAY_TEST(a_relay_outlives_a_changed_column_type, 0),
 	RELAY_TEST(key_strict_waits_for_a_lower_id_of_its_key, 0),
 	RELAY_TEST(a_rolled_back_id_frees_those_behind_it, 0),

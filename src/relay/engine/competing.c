@@ -472,13 +472,16 @@ static wherry_code extend(wherry_relay *r, wherry_error *err)
 /* The lease is joined again, and all that is claimed is extended. */
 static wherry_code renew(wherry_relay *r, wherry_lease *inout, wherry_error *err)
 {
+	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code = wh_store_join_as(r->store, false, r->set.name, r->set.lease_us,
-					    inout, err);
+					    inout, &why);
 
 	if (code == WHERRY_OK && inout->epoch == r->lease.epoch)
 		return extend(r, err);
-	if (code == WHERRY_OK || (code == WHERRY_BUSY && !err->native))
+	if (code == WHERRY_OK || (code == WHERRY_BUSY && !wh_error_of_database(&why)))
 		return WHERRY_STALE;
+	if (err)
+		*err = why;
 	return code;
 }
 

@@ -114,7 +114,7 @@ static wherry_code take_more(wherry_relay *r, int64_t now, wherry_error *err)
 	wherry_code code = wh_partitions_more(r->store, &r->lease,
 					      &state_of(r)->partitions, &suspects, &why);
 
-	if (code == WHERRY_BUSY && !why.native) { /* another was faster */
+	if (code == WHERRY_BUSY && !wh_error_of_database(&why)) { /* another was faster */
 		r->renew_at_us = wh_later(now, SOON_US);
 		return WHERRY_OK;
 	}
