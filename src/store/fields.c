@@ -22,7 +22,8 @@ wherry_code wh_fields_check(const wh_field *fields, size_t n, wherry_error *err)
 
 bool wh_is_text(wh_view body)
 {
-	return wh_utf8_valid(body.ptr, body.len) && !memchr(body.ptr, 0, body.len);
+	return !body.len ||
+	       (wh_utf8_valid(body.ptr, body.len) && !memchr(body.ptr, 0, body.len));
 }
 
 wherry_code wh_store_check_body(const wh_store *store, const char *type, wh_view body,

@@ -352,6 +352,9 @@ static void poison_dies_in_every_mode(void **state)
 		(void)queue_send(f, 1);
 		queue_raw(f, THEY_SEND, "NULL", "{\"a\":", "2");
 		queue_raw(f, THEY_SEND, "NULL", "[]", "3");
+		queue_raw(
+			f,
+			"INSERT INTO jobs(id, headers) VALUES (gen_random_uuid(), '7')");
 		(void)queue_send(f, 4);
 		if (modes[i] == WHERRY_ATOMIC)
 			WHERRY_PASS(wherry_db_begin(f->db, &err));
@@ -640,6 +643,19 @@ static void a_sequence_of_theirs_that_ended_says_what_to_do(void **state)
 	assert_non_null(strstr(err.message, "has given out its last number"));
 }
 
+static void any_number_is_received(void **state)
+{
+	queue_fixture *f = *state;
+
+	queue_raw(f, "INSERT INTO jobs(id, headers, body, seq) VALUES "
+		     "(gen_random_uuid(), '{}', '1', -9223372036854775808), "
+		     "(gen_random_uuid(), '{}', '2', 0), "
+		     "(gen_random_uuid(), '{}', '3', 9223372036854775807)");
+	(void)queue_lease(f->queue, 9, "1 2 3");
+	(void)queue_send(f, 4);
+	(void)queue_lease(f->queue, 9, "4");
+}
+
 /* Numbers that were given out before: the rows are other ones. */
 static void a_sequence_that_was_set_back_loses_nothing(void **state)
 {
@@ -812,6 +828,7 @@ int main(void)
 		OURS(the_length_counts_messages),
 		OURS(a_queue_of_ours_goes_on_behind_2_to_the_31),
 		THEIRS(a_sequence_of_theirs_that_ended_says_what_to_do),
+		OURS(any_number_is_received),
 		OURS(a_sequence_that_was_set_back_loses_nothing),
 		OURS(an_open_snapshot_does_not_stop_the_anchor),
 		OURS(purge_under_load_leaves_what_others_have),

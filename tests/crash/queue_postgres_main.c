@@ -1,6 +1,6 @@
 /*
  * A worker that moves money between accounts, one move for each message.  Runs until it is
- * killed.  A body is "FROM TO AMOUNT".
+ * killed.  A body is "FROM TO AMOUNT"; the message ids of moves begin with m.
  *
  *     crash_queue_postgres_main MODE QUEUE_URL BANK
  *
@@ -52,6 +52,8 @@ static bool move(worker *w, const wherry_queue_message *msg)
 	char body[64], sql[512], *at = body;
 	long from, to, amount;
 
+	if (*msg->message_id != 'm') /* a row that is no move of ours */
+		return true;
 	(void)snprintf(body, sizeof(body), "%.*s", (int)msg->body_len,
 		       (const char *)msg->body + (*(const char *)msg->body == '"'));
 	from = strtol(at, &at, 10);

@@ -481,4 +481,5 @@ def main():
     return tap.failures > 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

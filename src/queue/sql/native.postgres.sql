@@ -233,7 +233,7 @@ BEGIN
       last_error = CASE WHEN state = 1 THEN ''its lease expired before it was acknowledged''
                         ELSE last_error END,
       attempts = CASE WHEN state = 1 AND $3 > 0 AND attempts >= $3 THEN attempts
-                      ELSE least(attempts, 999999999) + 1 END,
+                      ELSE least(greatest(attempts, 0), 999999999) + 1 END,
       lease_token = CASE WHEN NOT (state = 1 AND $3 > 0 AND attempts >= $3) THEN $4 END,
       available_at = CASE WHEN NOT (state = 1 AND $3 > 0 AND attempts >= $3)
                           THEN statement_timestamp() + $5 * interval ''1 second'' END') END,
@@ -464,7 +464,7 @@ got AS (
     state = CASE WHEN {dies} THEN 4 ELSE 1 END,
     last_error = CASE WHEN state OPERATOR(pg_catalog.=) 1 THEN 'its lease expired before it was acknowledged'
                       ELSE last_error END,
-    attempts = CASE WHEN {dies} THEN attempts ELSE least(attempts, 999999999) OPERATOR(pg_catalog.+) 1 END,
+    attempts = CASE WHEN {dies} THEN attempts ELSE least(greatest(attempts, 0), 999999999) OPERATOR(pg_catalog.+) 1 END,
     lease_token = CASE WHEN NOT {dies} THEN :token::text END,
     available_at = CASE WHEN NOT {dies} THEN {until} END
   WHERE {these}
@@ -675,7 +675,7 @@ WITH taken AS (
 -- name: claim-expired
 -- unused: unordered park after share
 WITH taken AS (
-  UPDATE {table} SET {claims}, attempts = least(attempts, 999999999) + 1
+  UPDATE {table} SET {claims}, attempts = least(greatest(attempts, 0), 999999999) + 1
   WHERE id = (SELECT id FROM {table} WHERE {timed} AND available_at <= {now} AND state + 0 = 1 AND {lives}
               ORDER BY available_at LIMIT 1 FOR UPDATE SKIP LOCKED)
   RETURNING *)
@@ -743,6 +743,6 @@ UPDATE {table} SET state = 3, lease_token = NULL, available_at = {now} WHERE {ow
 -- name: try
 -- unused: claimed started
 UPDATE {table} SET attempts = CASE WHEN :nth::integer > 0 THEN greatest(attempts, :nth::integer)
-                                   ELSE least(attempts, 999999999) + 1 END
+                                   ELSE least(greatest(attempts, 0), 999999999) + 1 END
 WHERE id = :id::bigint AND (:message_id::text IS NULL OR message_id = :message_id::text)
   AND lease_token = :token::text AND state = 1;

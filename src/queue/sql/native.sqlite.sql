@@ -143,7 +143,7 @@ id, state, attempts, created_at, available_at, expires_at,
 UPDATE {table} NOT INDEXED SET
   state = CASE WHEN {dies} THEN 4 ELSE 1 END,
   last_error = CASE WHEN state = 1 THEN 'its lease expired before it was acknowledged' ELSE last_error END,
-  attempts = CASE WHEN {dies} THEN attempts ELSE min(attempts, 999999999) + 1 END,
+  attempts = CASE WHEN {dies} THEN attempts ELSE min(max(attempts, 0), 999999999) + 1 END,
   lease_token = CASE WHEN NOT {dies} THEN :token END,
   available_at = CASE WHEN NOT {dies} THEN {until} END
 WHERE {these}
@@ -154,11 +154,13 @@ RETURNING {shown}, 0;
 DELETE FROM {table} NOT INDEXED WHERE {these} RETURNING {shown}, 0;
 
 -- name: bury
--- A message that was taken and cannot be handled comes back as a dead one.
+-- A message that was taken and cannot be handled comes back as a dead one, with values that the
+-- table's constraints allow, whatever was written while they were ignored.
 INSERT INTO {table}(id, message_id, topic, correlation_id, reply_to, headers, body, state,
                     attempts, created_at, last_error)
-VALUES (:id, :message_id, :topic, :correlation_id, :reply_to, :headers, :body, 4,
-  :attempts, :created, :error);
+VALUES (:id, substr(:message_id, 1, 1048576), substr(:topic, 1, 1048576), substr(:correlation_id, 1, 1048576),
+  substr(:reply_to, 1, 1048576), substr(:headers, 1, 1048576), :body, 4,
+  min(max(:attempts, 0), 1000000000), min(max(:created, 0), 253402300799999), :error);
 
 -- part: own
 id IN {ids} AND lease_token = :token AND state = 1
@@ -292,7 +294,7 @@ RETURNING id, 0, attempts, 0, {relayed};
 
 -- name: claim-expired
 -- unused: unordered park after share long body
-UPDATE {table} NOT INDEXED SET {claims}, attempts = min(attempts, 999999999) + 1
+UPDATE {table} NOT INDEXED SET {claims}, attempts = min(max(attempts, 0), 999999999) + 1
 WHERE id = (SELECT id FROM {table} INDEXED BY {table_timed}
             WHERE {is_due} AND state = 1 AND {lives} ORDER BY available_at LIMIT 1)
 RETURNING id, 1, attempts - 1, 0, {relayed};
@@ -355,6 +357,6 @@ UPDATE {table} SET state = 3, lease_token = NULL, available_at = {now} WHERE {ow
 -- name: try
 -- unused: claimed started
 UPDATE {table} SET attempts = CASE WHEN :nth > 0 THEN max(attempts, :nth)
-                                   ELSE min(attempts, 999999999) + 1 END
+                                   ELSE min(max(attempts, 0), 999999999) + 1 END
 WHERE id = :id AND (:message_id IS NULL OR message_id = :message_id)
   AND lease_token = :token AND state = 1;

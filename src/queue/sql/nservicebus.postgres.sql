@@ -219,8 +219,8 @@ later AS (
 SELECT (SELECT pg_catalog.count(*) FROM ready) OPERATOR(pg_catalog.+) (SELECT pg_catalog.count(*) FROM later);
 
 -- part: picked
--- The rows that a receive takes: with :full those that were received before or delayed, and are due;
--- then ready ones above a number.  Rows that other transactions have locked are passed over.
+-- The rows that a receive takes: with :full those that were received before or delayed, and are due,
+-- and ready ones of any number; else ready ones above a number.  Rows that other transactions have locked are passed over.
 WITH due AS MATERIALIZED (
   SELECT id FROM {table_received}
   WHERE :full::bigint OPERATOR(pg_catalog.<>) 0 AND {timed}
@@ -233,7 +233,9 @@ later AS MATERIALIZED (
   FOR UPDATE SKIP LOCKED),
 ready AS MATERIALIZED (
   SELECT id FROM {table}
-  WHERE seq OPERATOR(pg_catalog.>) :after::bigint
+  WHERE seq OPERATOR(pg_catalog.>=) CASE WHEN :full::bigint OPERATOR(pg_catalog.<>) 0 THEN -9223372036854775808
+    WHEN :after::bigint OPERATOR(pg_catalog.<) 9223372036854775807 THEN :after::bigint OPERATOR(pg_catalog.+) 1
+    ELSE :after::bigint END
   ORDER BY seq LIMIT :limit::bigint OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM due)
     OPERATOR(pg_catalog.-) (SELECT pg_catalog.count(*) FROM later)
   FOR UPDATE SKIP LOCKED),
@@ -282,7 +284,7 @@ again AS (
     state = CASE WHEN {dies} THEN 4 ELSE 1 END,
     last_error = CASE WHEN state OPERATOR(pg_catalog.=) 1 THEN 'its lease expired before it was acknowledged'
                       ELSE last_error END,
-    attempts = CASE WHEN {dies} THEN attempts ELSE least(attempts, 999999999) OPERATOR(pg_catalog.+) 1 END,
+    attempts = CASE WHEN {dies} THEN attempts ELSE least(greatest(attempts, 0), 999999999) OPERATOR(pg_catalog.+) 1 END,
     lease_token = CASE WHEN NOT {dies} THEN :token::text END,
     available_at = CASE WHEN NOT {dies} THEN {until} END
   WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM due))
