@@ -165,7 +165,7 @@ json "then the queue gets nothing more" 'd["queues"] == 1'
 
 w queue list $url --json
 json "list shows the queues" '[(q["queue"], q["layout"], q["ready"]) for q in l] ==
-	[("jobs", "native", 2), ("mail", "native", 0)]'
+	[("jobs", "native", 2), ("letters", "native", 0), ("mail", "native", 0)]'
 w queue list $url
 expect "as a table, too" 0 "out:QUEUE" "out:jobs"
 w queue inspect $url jobs
