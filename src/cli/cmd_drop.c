@@ -76,9 +76,8 @@ static wh_exit run(wh_args *args)
 
 	if (status != WH_EXIT_DONE)
 		return status;
-	if (wherry_outbox_status(s.box, &st, sizeof(wherry_status), &err) != WHERRY_OK)
-		status = wh_report(&err);
-	else if (wh_store_can_drop(&s.box->store, &err) != WHERRY_OK)
+	if (wherry_outbox_status(s.box, &st, sizeof(wherry_status), &err) != WHERRY_OK ||
+	    wh_store_can_drop(&s.box->store, &err) != WHERRY_OK)
 		status = wh_report(&err);
 	else if (!wh_arg_on(args, "force") && !relay_is_gone(&s, &st))
 		status = WH_EXIT_FAILED;

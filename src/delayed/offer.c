@@ -101,7 +101,7 @@ static int compare_places(const void *a, const void *b)
 
 static int compare_keys(const void *a, const void *b, void *ctx)
 {
-	const wherry_delayed_message *msgs = ctx;
+	const wherry_delayed_message *msgs = ((const offering *)ctx)->msgs;
 	int order = strcmp(msgs[*(const size_t *)a].key, msgs[*(const size_t *)b].key);
 
 	return order ? order : compare_places(a, b);
@@ -208,8 +208,7 @@ static wherry_code offer_sorted(offering *o, wherry_error *err)
 
 	for (size_t i = 0; i < o->n; i++)
 		o->order[i] = i;
-	qsort_r(o->order, o->n, sizeof(*o->order), compare_keys,
-		(void *)(uintptr_t)o->msgs);
+	qsort_r(o->order, o->n, sizeof(*o->order), compare_keys, o);
 	for (o->first = 0; code == WHERRY_OK && o->first < o->n; o->first = o->end) {
 		o->end = end_of_statement(o, o->first);
 		code = offer_statement(o, err);

@@ -118,7 +118,8 @@ static void judge(item *i, wherry_verdict verdict, const char *why)
 	i->judged = true;
 	i->flight.verdict = verdict;
 	i->flight.reason = i->reason;
-	(void)snprintf(i->reason, sizeof(i->reason), "%s", why);
+	(void)snprintf(i->reason, sizeof(i->reason), "%.*s", (int)sizeof(i->reason) - 1,
+		       why);
 }
 
 static wherry_queue_message message_of(const item *i)
@@ -445,12 +446,10 @@ static wherry_code queue_collect(wherry_publisher *pub, wh_receipt *out, size_t 
 		wh_flight_receipt(f, &out[n]);
 		free(f);
 	}
-	if (p->over.n)
-		(void)eventfd_write(p->event, 1);
-	else if (p->failed && !n) {
+	if (p->failed && !p->over.n && !n) {
 		*err = p->why;
 		code = p->why.code;
-	} else if (p->failed) {
+	} else if (p->over.n || p->failed) {
 		(void)eventfd_write(p->event, 1);
 	}
 	(void)pthread_mutex_unlock(&p->lock);
