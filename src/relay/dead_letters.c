@@ -109,6 +109,7 @@ static wherry_code write_headers(wherry_relay *r, wh_buf *out, const wh_entry *e
 	const wherry_message *msg = &e->msg;
 	bool counted = e->tried || e->poison; /* its last attempt, already */
 	char number[24], now[WH_TIME_LEN];
+	const char *model, *name = wh_source_named(r->config, &model);
 
 	wh_buf_reset(out);
 	wh_time_print(wh_now(&r->env), now);
@@ -120,7 +121,8 @@ static wherry_code write_headers(wherry_relay *r, wh_buf *out, const wh_entry *e
 	put_header(out, "attempts", number);
 	put_header(out, "error", why);
 	put_header(out, "time", now);
-	put_header(out, r->store->model->name, r->store->title);
+	put_header(out, model,
+		   name); /* the table is not open while its database is away */
 	wh_buf_putc(out, '}');
 	return wh_buf_check(out, err);
 }

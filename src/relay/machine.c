@@ -70,7 +70,7 @@ static bool purges(const wherry_relay *r)
 {
 	return r->engine->writes_rows &&
 	       (r->set.retention_us || r->set.archive_retention_us ||
-		r->store->stmt.expire_rows);
+		(r->store && r->store->stmt.expire_rows));
 }
 
 /* Delete a batch of messages that expired before they were delivered. */

@@ -24,15 +24,20 @@ wherry_code wh_source_open(wherry_db *db, const char *model, const char *name,
 	return code;
 }
 
-wherry_code wh_source_open_set(wherry_db *db, const wherry_config *config, wh_source *out,
-			       wherry_error *err)
+const char *wh_source_named(const wherry_config *config, const char **out_model)
 {
 	const char *queue = wh_config_text(config, WH_RELAY_QUEUE);
 
-	if (*queue)
-		return wh_source_open(db, wh_queue_model.name, queue, out, err);
-	return wh_source_open(db, wh_outbox_model.name,
-			      wh_config_text(config, WH_OUTBOX_TABLE), out, err);
+	*out_model = *queue ? wh_queue_model.name : wh_outbox_model.name;
+	return *queue ? queue : wh_config_text(config, WH_OUTBOX_TABLE);
+}
+
+wherry_code wh_source_open_set(wherry_db *db, const wherry_config *config, wh_source *out,
+			       wherry_error *err)
+{
+	const char *model, *name = wh_source_named(config, &model);
+
+	return wh_source_open(db, model, name, out, err);
 }
 
 wherry_code wh_source_take_url(const char *from, wherry_config *config, char **out_url,

@@ -26,7 +26,10 @@ typedef struct wh_source {
 wherry_code wh_source_open(wherry_db *db, const char *model, const char *name,
 			   wh_source *out, wherry_error *err);
 
-/* The same for the table that these settings name: relay.queue, else outbox.table. */
+/* The table that these settings name, relay.queue or else outbox.table, and its model. */
+const char *wh_source_named(const wherry_config *config, const char **out_model);
+
+/* Open that table. */
 wherry_code wh_source_open_set(wherry_db *db, const wherry_config *config, wh_source *out,
 			       wherry_error *err);
 
