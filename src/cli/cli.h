@@ -201,6 +201,18 @@ typedef wherry_code (*wh_sql_fn)(const wh_args *args, const char *scheme, char *
 				 wherry_error *err);
 wh_exit wh_print_sql(const wh_args *args, wh_sql_fn make);
 
+/* How a command with --print and --json creates a table, in a database that may be new. */
+typedef struct wh_creating {
+	const char *what; /* it is, in JSON */
+	wh_sql_fn sql;
+	wherry_code (*create)(const wh_args *args, const wh_place *at, void *ctx,
+			      wherry_error *err);
+	void (*tell)(const wh_args *args, const wh_place *at); /* that it is ready */
+	void *ctx;
+} wh_creating;
+
+wh_exit wh_place_create(const wh_args *args, const wh_creating *how);
+
 /* ---- body.c ---- */
 
 /* Append what a file holds; "-": standard input.  On another status than WH_EXIT_DONE it said what

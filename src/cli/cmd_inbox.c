@@ -9,25 +9,29 @@ typedef struct inbox_session {
 	const char *name;
 } inbox_session;
 
+static const char *name_of(const wh_place *at)
+{
+	return *at->name ? at->name : "inbox";
+}
+
 static void leave(inbox_session *s)
 {
 	wherry_inbox_close(s->inbox);
 	wh_place_close(&s->at);
 }
 
-static wh_exit enter(inbox_session *s, const wh_args *args, bool open)
+static wh_exit enter(inbox_session *s, const wh_args *args)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_code code = WHERRY_OK;
+	wherry_code code;
 	wh_exit status;
 
 	*s = (inbox_session){.inbox = NULL};
 	status = wh_place_open(&s->at, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	s->name = *s->at.name ? s->at.name : "inbox";
-	if (open)
-		code = wherry_inbox_open(s->at.db, s->name, &s->inbox, &err);
+	s->name = name_of(&s->at);
+	code = wherry_inbox_open(s->at.db, s->name, &s->inbox, &err);
 	if (code == WHERRY_OK)
 		return WH_EXIT_DONE;
 	status = wh_call_failed(args, code, &err);
@@ -43,29 +47,26 @@ static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
 	return wherry_inbox_create_sql(scheme, wh_operand(args, 1), out, err);
 }
 
+static wherry_code make(const wh_args *args, const wh_place *at, void *ctx,
+			wherry_error *err)
+{
+	(void)args;
+	(void)ctx;
+	return wherry_inbox_create(at->db, name_of(at), err);
+}
+
+static void tell(const wh_args *args, const wh_place *at)
+{
+	(void)args;
+	(void)printf("inbox '%s' is ready\n", name_of(at));
+}
+
 static wh_exit run_create(wh_args *args)
 {
-	wherry_error err = WHERRY_ERROR_INIT;
-	inbox_session s;
-	wherry_code code;
-	wh_exit status;
-
-	if (wh_arg_on(args, "print"))
-		return wh_print_sql(args, make_sql);
-	if (wherry_config_set(args->config, "db.create", "on", &err) != WHERRY_OK)
-		return wh_report(&err);
-	status = enter(&s, args, false);
-	if (status != WH_EXIT_DONE)
-		return status;
-	code = wherry_inbox_create(s.at.db, s.name, &err);
-	if (code != WHERRY_OK)
-		status = wh_call_failed(args, code, &err);
-	else if (wh_arg_on(args, "json"))
-		(void)printf("{\"inbox\":\"ready\"}\n");
-	else
-		(void)printf("inbox '%s' is ready\n", s.name);
-	leave(&s);
-	return status;
+	return wh_place_create(args, &(wh_creating){.what = "inbox",
+						    .sql = make_sql,
+						    .create = make,
+						    .tell = tell});
 }
 
 static const wh_option create_options[] = {
@@ -98,7 +99,7 @@ static wh_exit run_status(wh_args *args)
 	int64_t n = 0, oldest_us = 0;
 	char age[WH_SPAN_LEN];
 	inbox_session s;
-	wh_exit status = enter(&s, args, true);
+	wh_exit status = enter(&s, args);
 
 	if (status != WH_EXIT_DONE)
 		return status;
@@ -138,7 +139,7 @@ static wh_exit run_forget(wh_args *args)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	inbox_session s;
-	wh_exit status = enter(&s, args, true);
+	wh_exit status = enter(&s, args);
 
 	if (status != WH_EXIT_DONE)
 		return status;
@@ -184,7 +185,7 @@ static wh_exit run_purge(wh_args *args)
 	if (!wh_arg_duration(args, "older-than", &age_us) ||
 	    !wh_arg_count(args, "batch", 1, 100000, &batch))
 		return WH_EXIT_USAGE;
-	status = enter(&s, args, true);
+	status = enter(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
 	code = wherry_inbox_purge(s.inbox, age_us, batch, 0, &n, &err);
@@ -243,7 +244,7 @@ static wh_exit drop_inbox(const wh_args *args, const inbox_session *s)
 static wh_exit run_drop(wh_args *args)
 {
 	inbox_session s;
-	wh_exit status = enter(&s, args, true);
+	wh_exit status = enter(&s, args);
 
 	if (status != WH_EXIT_DONE)
 		return status;

@@ -76,30 +76,32 @@ static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
 	return wherry_cron_create_sql(scheme, wh_arg(args, "cron"), out, err);
 }
 
+static const char *cron_of(const wh_args *args)
+{
+	const char *name = wh_arg(args, "cron");
+
+	return name ? name : "cron";
+}
+
+static wherry_code make(const wh_args *args, const wh_place *at, void *ctx,
+			wherry_error *err)
+{
+	(void)ctx;
+	return wherry_cron_create(at->db, cron_of(args), err);
+}
+
+static void tell(const wh_args *args, const wh_place *at)
+{
+	(void)at;
+	(void)printf("cron '%s' is ready\n", cron_of(args));
+}
+
 static wh_exit run_create(wh_args *args)
 {
-	const char *name = wh_arg(args, "cron") ? wh_arg(args, "cron") : "cron";
-	wherry_error err = WHERRY_ERROR_INIT;
-	cron_session s;
-	wherry_code code;
-	wh_exit status;
-
-	if (wh_arg_on(args, "print"))
-		return wh_print_sql(args, make_sql);
-	if (wherry_config_set(args->config, "db.create", "on", &err) != WHERRY_OK)
-		return wh_report(&err);
-	status = enter(&s, args, 0);
-	if (status != WH_EXIT_DONE)
-		return status;
-	code = wherry_cron_create(s.at.db, name, &err);
-	if (code != WHERRY_OK)
-		status = wh_call_failed(args, code, &err);
-	else if (wh_arg_on(args, "json"))
-		(void)printf("{\"cron\":\"ready\"}\n");
-	else
-		(void)printf("cron '%s' is ready\n", name);
-	leave(&s);
-	return status;
+	return wh_place_create(args, &(wh_creating){.what = "cron",
+						    .sql = make_sql,
+						    .create = make,
+						    .tell = tell});
 }
 
 static const wh_option create_options[] = {

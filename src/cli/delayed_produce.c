@@ -17,31 +17,28 @@ static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
 	return wherry_delayed_create_sql(scheme, wh_arg(args, "table"), out, err);
 }
 
-static wh_exit run_create(wh_args *args)
+static wherry_code make(const wh_args *args, const wh_place *at, void *ctx,
+			wherry_error *err)
+{
+	(void)ctx;
+	return wherry_delayed_create(at->db, wh_arg(args, "table"), err);
+}
+
+static void tell(const wh_args *args, const wh_place *at)
 {
 	const char *table = wh_arg(args, "table");
-	wherry_error err = WHERRY_ERROR_INIT;
-	wh_place at;
-	wherry_code code;
-	wh_exit status;
 
-	if (wh_arg_on(args, "print"))
-		return wh_print_sql(args, make_sql);
-	if (wherry_config_set(args->config, "db.create", "on", &err) != WHERRY_OK)
-		return wh_report(&err);
-	status = wh_place_open(&at, args);
-	if (status != WH_EXIT_DONE)
-		return status;
-	code = wherry_delayed_create(at.db, table, &err);
-	if (code != WHERRY_OK)
-		status = wh_call_failed(args, code, &err);
-	else if (wh_arg_on(args, "json"))
-		(void)printf("{\"delayed\":\"ready\"}\n");
-	else
-		(void)printf("the table '%s' of delayed queues is ready\n",
-			     table ? table : "delayed");
-	wh_place_close(&at);
-	return status;
+	(void)at;
+	(void)printf("the table '%s' of delayed queues is ready\n",
+		     table ? table : "delayed");
+}
+
+static wh_exit run_create(wh_args *args)
+{
+	return wh_place_create(args, &(wh_creating){.what = "delayed",
+						    .sql = make_sql,
+						    .create = make,
+						    .tell = tell});
 }
 
 static const wh_option create_options[] = {

@@ -74,3 +74,28 @@ wh_exit wh_print_sql(const wh_args *args, wh_sql_fn make)
 	free(sql);
 	return WH_EXIT_DONE;
 }
+
+wh_exit wh_place_create(const wh_args *args, const wh_creating *how)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_place at;
+	wherry_code code;
+	wh_exit status;
+
+	if (wh_arg_on(args, "print"))
+		return wh_print_sql(args, how->sql);
+	if (wherry_config_set(args->config, "db.create", "on", &err) != WHERRY_OK)
+		return wh_report(&err);
+	status = wh_place_open(&at, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = how->create(args, &at, how->ctx, &err);
+	if (code != WHERRY_OK)
+		status = wh_call_failed(args, code, &err);
+	else if (wh_arg_on(args, "json"))
+		(void)printf("{\"%s\":\"ready\"}\n", how->what);
+	else
+		how->tell(args, &at);
+	wh_place_close(&at);
+	return status;
+}

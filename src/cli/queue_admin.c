@@ -74,35 +74,38 @@ static wherry_code create(const wh_place *at, const wherry_queue_options *how,
 	return code;
 }
 
-static wh_exit run_create(wh_args *args)
+typedef struct roles {
+	const char *grants[WH_GRANTS_MOST];
+	size_t n;
+} roles;
+
+static wherry_code make(const wh_args *args, const wh_place *at, void *ctx,
+			wherry_error *err)
 {
 	const wherry_queue_options how = making(args);
-	const char *grants[WH_GRANTS_MOST];
-	wherry_error err = WHERRY_ERROR_INIT;
-	size_t n_grants;
-	wh_place at;
-	wherry_code code;
-	wh_exit status;
+	const roles *r = ctx;
 
-	if (!wh_arg_grants(args, grants, &n_grants))
+	return create(at, &how, r->grants, r->n, err);
+}
+
+static void tell(const wh_args *args, const wh_place *at)
+{
+	(void)args;
+	(void)printf("queue '%s' is ready: `wherry queue send%s BODY`\n", at->name,
+		     at->target);
+}
+
+static wh_exit run_create(wh_args *args)
+{
+	roles r;
+
+	if (!wh_arg_grants(args, r.grants, &r.n))
 		return WH_EXIT_USAGE;
-	if (wh_arg_on(args, "print"))
-		return wh_print_sql(args, make_sql);
-	if (wherry_config_set(args->config, "db.create", "on", &err) != WHERRY_OK)
-		return wh_report(&err);
-	status = wh_place_open(&at, args);
-	if (status != WH_EXIT_DONE)
-		return status;
-	code = create(&at, &how, grants, n_grants, &err);
-	if (code != WHERRY_OK)
-		status = wh_call_failed(args, code, &err);
-	else if (wh_arg_on(args, "json"))
-		(void)printf("{\"queue\":\"ready\"}\n");
-	else
-		(void)printf("queue '%s' is ready: `wherry queue send%s BODY`\n", at.name,
-			     at.target);
-	wh_place_close(&at);
-	return status;
+	return wh_place_create(args, &(wh_creating){.what = "queue",
+						    .sql = make_sql,
+						    .create = make,
+						    .tell = tell,
+						    .ctx = &r});
 }
 
 static const wh_option create_options[] = {

@@ -52,7 +52,7 @@ static bool move(worker *w, const wherry_queue_message *msg)
 	char body[64], sql[512], *at = body;
 	long from, to, amount;
 
-	if (*msg->message_id != 'm') /* a row that is no move of ours */
+	if (*msg->message_id != 'm') /* a row that is not a move of ours */
 		return true;
 	(void)snprintf(body, sizeof(body), "%.*s", (int)msg->body_len,
 		       (const char *)msg->body + (*(const char *)msg->body == '"'));
