@@ -163,7 +163,12 @@ static void move_anchor(receiving *r)
 
 	if (!queue->store.db->driver->late_commits || r->n_due || !r->n_rows)
 		return;
-	queue->after = r->options.mode == WHERRY_ATOMIC ? r->first - 1 : r->last;
+	if (r->options.mode != WHERRY_ATOMIC)
+		queue->after = r->last;
+	else if (r->first > INT64_MIN)
+		queue->after = r->first - 1;
+	else /* nothing is before the least number */
+		queue->next_full_us = 0;
 }
 
 static wherry_code pick(receiving *r, wherry_error *err)

@@ -646,11 +646,15 @@ static void a_sequence_of_theirs_that_ended_says_what_to_do(void **state)
 static void any_number_is_received(void **state)
 {
 	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
 
 	queue_raw(f, "INSERT INTO jobs(id, headers, body, seq) VALUES "
 		     "(gen_random_uuid(), '{}', '1', -9223372036854775808), "
 		     "(gen_random_uuid(), '{}', '2', 0), "
 		     "(gen_random_uuid(), '{}', '3', 9223372036854775807)");
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	assert_string_equal(queue_receive(f->queue, WHERRY_ATOMIC, 1).bodies, "1");
+	wherry_db_rollback(f->db);
 	(void)queue_lease(f->queue, 9, "1 2 3");
 	(void)queue_send(f, 4);
 	(void)queue_lease(f->queue, 9, "4");

@@ -298,6 +298,34 @@ static void an_inspection_repairs_what_it_finds(void **state)
 	queue_fixture_drop(f);
 }
 
+/* As an owner may write them who has dropped the constraint. */
+static void infinite_times_stop_no_receiver(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue_status status = {0};
+	bool any = false;
+
+	(void)state;
+	queue_raw(f, "ALTER TABLE jobs DROP CONSTRAINT jobs_sane");
+	queue_raw(
+		f,
+		"INSERT INTO jobs(body, state, available_at) VALUES ('1', 3, '-infinity')");
+	WHERRY_PASS(wherry_queue_wait(f->queue, 5000000, &any, &err));
+	assert_true(any);
+	(void)queue_lease(f->queue, 1, "1");
+	queue_raw(
+		f,
+		"INSERT INTO jobs(body, state, available_at) VALUES ('2', 3, 'infinity')");
+	WHERRY_PASS(wherry_queue_wait(f->queue, 0, &any, &err));
+	assert_false(any);
+	queue_raw(f, "INSERT INTO jobs(body, created_at) VALUES ('3', '-infinity')");
+	WHERRY_PASS(wherry_queue_get_status(f->queue, &status, sizeof(status), &err));
+	assert_int_equal(status.ready, 1);
+	(void)queue_lease(f->queue, 9, "3");
+	queue_fixture_drop(f);
+}
+
 /* Asleep it asks nothing: who sends, or gives a message back, wakes it. */
 static void a_sleeping_receiver_is_woken(void **state)
 {
@@ -473,6 +501,7 @@ int main(void)
 		cmocka_unit_test(a_late_commit_is_received),
 		cmocka_unit_test(a_sleeping_receiver_is_woken),
 		cmocka_unit_test(an_inspection_repairs_what_it_finds),
+		cmocka_unit_test(infinite_times_stop_no_receiver),
 		cmocka_unit_test(roles_of_a_queue_may_do_what_they_need),
 		cmocka_unit_test(an_open_snapshot_does_not_slow_a_drain),
 		cmocka_unit_test(a_plan_for_any_queue_reads_no_row_it_does_not_return),

@@ -29,6 +29,15 @@ pg_catalog.statement_timestamp()
 -- part: ids
 pg_catalog.translate(:ids::text, '[]', '{}')::bigint[]
 
+-- part: due_at
+-- When a row can be received, as a time within the years that sane rows name: nothing can be subtracted
+-- from infinity (infinite_times_stop_no_receiver).
+greatest(least({.}available_at, '10000-01-01 00:00:00+00'::timestamptz), '1970-01-01 00:00:00+00'::timestamptz)
+
+-- part: sent_at
+-- The same of the time a message was sent.
+greatest(least({.}created_at, '10000-01-01 00:00:00+00'::timestamptz), '1970-01-01 00:00:00+00'::timestamptz)
+
 -- part: timed
 -- Rows that can be received from a time on, as their index says it.
 state OPERATOR(pg_catalog.=) ANY (ARRAY[1, 3])
@@ -539,7 +548,7 @@ SELECT (SELECT count(*) FROM {table} WHERE state = 0)
      - (SELECT count(*) FROM {table} WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
           AND state + 0 = 3),
        (SELECT count(*) FROM {table} WHERE state = 4),
-       coalesce((SELECT (extract(epoch FROM {now} - created_at) * 1000.0)::bigint FROM {table}
+       coalesce((SELECT (extract(epoch FROM {now} - {sent_at}) * 1000.0)::bigint FROM {table}
                  WHERE state = 0 ORDER BY {seq} LIMIT 1), 0);
 
 -- name: estimate
@@ -549,7 +558,7 @@ SELECT pg_stat_get_live_tuples({'table}::regclass::oid)::bigint;
 -- name: next-due
 -- How long until a message can be received, 0: one can be now; -1: there is none.
 SELECT coalesce((SELECT 0::bigint FROM {table} WHERE state = 0 ORDER BY {seq} LIMIT 1),
-                (SELECT greatest(ceil(extract(epoch FROM available_at - {now}) * 1000.0), 0)::bigint
+                (SELECT greatest(ceil(extract(epoch FROM {due_at} - {now}) * 1000.0), 0)::bigint
                  FROM {table} WHERE {timed} ORDER BY available_at LIMIT 1), -1);
 
 -- name: inspect
@@ -685,9 +694,9 @@ FROM taken;
 
 -- name: claim-next
 -- unused: park lasts
-SELECT (SELECT (extract(epoch FROM available_at - {now}) * 1000.0)::bigint FROM {table}
+SELECT (SELECT (extract(epoch FROM {due_at} - {now}) * 1000.0)::bigint FROM {table}
         WHERE {timed} AND state + 0 = 1 AND {lives} ORDER BY available_at LIMIT 1),
-       (SELECT (extract(epoch FROM available_at - {now}) * 1000.0)::bigint FROM {table}
+       (SELECT (extract(epoch FROM {due_at} - {now}) * 1000.0)::bigint FROM {table}
         WHERE {timed} AND state + 0 = 3 AND {lives} ORDER BY available_at LIMIT 1);
 
 -- name: read-ids

@@ -60,6 +60,10 @@ state OPERATOR(pg_catalog.=) ANY (ARRAY[1, 3])
 -- The same of a delayed row; one that is never due waits until 10000.
 greatest(least({.}due, '10000-01-01 00:00:00+00'::timestamptz), '1970-01-01 00:00:00+00'::timestamptz)
 
+-- part: available
+-- The same of a message that was received.
+greatest(least({.}available_at, '10000-01-01 00:00:00+00'::timestamptz), '1970-01-01 00:00:00+00'::timestamptz)
+
 -- part: is_there
 (SELECT pg_catalog.count(*) FROM pg_catalog.pg_attribute
  WHERE attrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass({'table})::oid AND NOT attisdropped
@@ -401,7 +405,7 @@ CASE WHEN {.}at IS NOT NULL THEN greatest(ceil(extract(epoch FROM {.}at - {now})
 -- name: next-due
 SELECT coalesce((SELECT 0::bigint FROM {table} ORDER BY seq LIMIT 1),
                 (SELECT {left:n} FROM (
-                   SELECT least((SELECT available_at FROM {table_received} WHERE {timed} ORDER BY available_at LIMIT 1),
+                   SELECT least((SELECT {available:r} FROM {table_received} AS r WHERE {timed} ORDER BY available_at LIMIT 1),
                                 (SELECT {due_at:d} FROM {table.Delayed} AS d ORDER BY due LIMIT 1)) AS at) AS n), -1);
 
 -- part: seq_ends
