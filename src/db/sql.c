@@ -28,13 +28,18 @@ static bool starts(wh_view line, const char *mark)
 	return line.len >= n && memcmp(line.ptr, mark, n) == 0;
 }
 
+static bool is_called(const wh_stmt *stmt, wh_view name)
+{
+	return wh_view_eq(name, (wh_view){stmt->name, stmt->name_len});
+}
+
 /* The part of that name, which stands above; NULL: there is none. */
 static const wh_stmt *find_part(const parser *p, wh_view name)
 {
 	for (size_t i = 0; i < p->sql.n; i++) {
 		const wh_stmt *stmt = &p->sql.stmts[i];
 
-		if (stmt->part && stmt->text && wh_view_eq(name, wh_view_of(stmt->name)))
+		if (stmt->part && stmt->text && is_called(stmt, name))
 			return stmt;
 	}
 	return NULL;
@@ -223,10 +228,10 @@ static wherry_code end_stmt(parser *p, wherry_error *err)
 	return code == WHERRY_OK && !stmt->text ? wh_oom(err) : code;
 }
 
-static bool is_taken(const parser *p, const char *name)
+static bool is_taken(const parser *p, wh_view name)
 {
 	for (size_t i = 0; i < p->sql.n; i++)
-		if (strcmp(p->sql.stmts[i].name, name) == 0)
+		if (is_called(&p->sql.stmts[i], name))
 			return true;
 	return false;
 }
@@ -251,13 +256,14 @@ static wherry_code begin_stmt(parser *p, wh_view line, bool part, wherry_error *
 		free(name);
 		return wh_oom(err);
 	}
-	if (!*name || is_taken(p, name)) {
+	if (!*name || is_taken(p, wh_view_of(name))) {
 		code = wh_fail(err, WHERRY_INVALID, "line %d: '%.40s' is not a new name",
 			       p->line, name);
 		free(name);
 		return code;
 	}
-	p->sql.stmts[p->sql.n++] = (wh_stmt){.name = name, .part = part};
+	p->sql.stmts[p->sql.n++] =
+		(wh_stmt){.name = name, .name_len = strlen(name), .part = part};
 	return WHERRY_OK;
 }
 
@@ -348,8 +354,10 @@ void wh_sql_clear(wh_sql *sql)
 
 const wh_stmt *wh_sql_find(const wh_sql *sql, const char *name)
 {
+	wh_view wanted = wh_view_of(name);
+
 	for (size_t i = 0; i < sql->n; i++)
-		if (strcmp(sql->stmts[i].name, name) == 0 && !sql->stmts[i].part)
+		if (!sql->stmts[i].part && is_called(&sql->stmts[i], wanted))
 			return &sql->stmts[i];
 	return NULL;
 }

@@ -32,6 +32,7 @@ enum { WH_STMT_PARAMS = 24, WH_PARAM_NAME = 24 };
 /* A statement, ready to be prepared. */
 typedef struct wh_stmt {
 	char *name;
+	size_t name_len;
 	char *text;   /* Braces and parameters filled in. */
 	bool part;    /* A part of statements, and not one itself. */
 	char *unused; /* Names of values that it does not use; NULL: none. */

@@ -32,6 +32,7 @@ typedef struct life {
 	wherry_outbox *box;
 	wherry_publisher *pub;
 	wherry_relay *relay;
+	bool made; /* the outbox */
 	bool retried, failed_once, robbed;
 	int gave_up;            /* relays that ended with an error */
 	int64_t events[EVENTS]; /* numbers in the order of their delivery */
@@ -128,8 +129,9 @@ static wherry_code open_db(life *l, wherry_error *err)
 	options.app_sql = true; /* these tests write to the tables themselves */
 	if (!l->db)
 		code = wh_db_open(l->url, &options, &l->db, err);
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK && !l->made)
 		code = make_any_body(l->db, 0, "outbox", err);
+	l->made |= code == WHERRY_OK;
 	if (code == WHERRY_OK && !l->box)
 		code = wherry_outbox_open(l->db, "outbox", &l->box, err);
 	return code;
@@ -305,7 +307,7 @@ static wherry_code leave_unclean(life *l, wherry_error *err)
 
 static void live(life *l)
 {
-	l->retried = l->failed_once = l->robbed = false;
+	l->made = l->retried = l->failed_once = l->robbed = false;
 	l->n_events = l->log_len = 0;
 	l->gave_up = 0;
 	l->log[0] = 0;

@@ -9,7 +9,7 @@
 
 #include <wherry/sqlite.h>
 
-enum { DIGEST = 32 * 1024, PATTERN = 0xa5 };
+enum { DIGEST = 32 * 1024, DATABASE_MOST = 1024 * 1024, PATTERN = 0xa5 };
 
 static const char *const tables[] = {
 	"sqlite_schema",
@@ -31,6 +31,7 @@ static struct {
 	wherry_temp temp;
 	char *bytes;
 	size_t len;
+	char digest[DIGEST];
 } template;
 
 /* ---- what is in the database ---- */
@@ -48,8 +49,28 @@ static void add_row(char *out, size_t *len, sqlite3_stmt *stmt)
 	out[*len] = 0;
 }
 
+/* Is the file as it was copied, and nothing written behind it? */
+static bool is_template(const char *path)
+{
+	static char bytes[DATABASE_MOST];
+	char wal[192];
+	struct stat st;
+	bool same;
+	int fd;
+
+	(void)snprintf(wal, sizeof(wal), "%s-wal", path);
+	if (stat(wal, &st) == 0 && st.st_size > 0)
+		return false;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	same = read(fd, bytes, sizeof(bytes)) == (ssize_t) template.len &&
+	       memcmp(bytes, template.bytes, template.len) == 0;
+	(void)close(fd);
+	return same;
+}
+
 /* All that is committed, as text. */
-static void digest(const world *w, char *out)
+static void read_digest(const world *w, char *out)
 {
 	sqlite3 *handle = NULL;
 	size_t len = 0;
@@ -68,6 +89,18 @@ static void digest(const world *w, char *out)
 		assert_int_equal(sqlite3_finalize(stmt), SQLITE_OK);
 	}
 	assert_int_equal(sqlite3_close(handle), SQLITE_OK);
+}
+
+/* The same; of the template it is read once. */
+static void digest(const world *w, char *out)
+{
+	if (!is_template(w->temp->path)) {
+		read_digest(w, out);
+		return;
+	}
+	if (!*template.digest)
+		read_digest(w, template.digest);
+	memcpy(out, template.digest, DIGEST);
 }
 
 /* ---- the template ---- */
@@ -144,6 +177,7 @@ static int make_template(void **state)
 	assert_true(fd >= 0 && fstat(fd, &st) == 0);
 	template.len = (size_t)st.st_size;
 	template.bytes = malloc(template.len);
+	assert_true(template.len < DATABASE_MOST);
 	assert_int_equal(read(fd, template.bytes, template.len), template.len);
 	(void)close(fd);
 	return 0;
@@ -409,8 +443,8 @@ static void check_again(const operation *op, world *w, const reference *ref)
 static void check_connection(const operation *op, world *w)
 {
 	wherry_error why = WHERRY_ERROR_INIT, *err = &why;
-	int64_t count[WHERRY_STATE_COUNT];
-	wherry_code code = wherry_outbox_count(w->box, count, err);
+	int64_t before[WHERRY_STATE_COUNT], after[WHERRY_STATE_COUNT];
+	wherry_code code = wherry_outbox_count(w->box, before, err);
 
 	CHECK(code == WHERRY_OK, "the connection does not work afterwards");
 	code = wherry_outbox_enqueue(w->box,
@@ -418,7 +452,9 @@ static void check_connection(const operation *op, world *w)
 				     WHERRY_OWN_TRANSACTION, NULL, err);
 	CHECK(code == WHERRY_OK, "nothing can be added afterwards");
 	CHECK(!wherry_db_in_transaction(w->db), "a transaction is open afterwards");
-	CHECK(strstr(committed(w), "|after|"), "what is added afterwards is not there");
+	code = wherry_outbox_count(w->box, after, err);
+	CHECK(code == WHERRY_OK && after[WHERRY_PENDING] == before[WHERRY_PENDING] + 1,
+	      "what is added afterwards is not there");
 }
 
 /* Returns false once no call was left to fail. */
