@@ -196,19 +196,19 @@ wh_exit wh_call_failed(const wh_args *args, wherry_code code, const wherry_error
 enum { WH_GRANTS_MOST = 64 };
 bool wh_arg_grants(const wh_args *args, const char **out, size_t *out_n);
 
-/* Print the SQL that makes something in a database of the first operand's scheme. */
-typedef wherry_code (*wh_sql_fn)(const wh_args *args, const char *scheme, char **out,
-				 wherry_error *err);
-wh_exit wh_print_sql(const wh_args *args, wh_sql_fn make);
-
 /* How a command with --print and --json creates a table, in a database that may be new. */
 typedef struct wh_creating {
-	const char *what; /* it is, in JSON */
-	wh_sql_fn sql;
-	wherry_code (*create)(const wh_args *args, const wh_place *at, void *ctx,
-			      wherry_error *err);
+	const char *what;   /* it is, in JSON */
+	const char *name;   /* of the table */
+	const char *layout; /* that was asked for; NULL: none was */
+	const struct wh_model
+		*model; /* NULL: it has no roles, and --grant is not an option */
+	void *own;      /* room for the model's own statements */
+	/* The SQL for a database of a scheme; *out is the caller's to free. */
+	wherry_code (*sql)(const wh_args *args, const char *scheme, char **out,
+			   wherry_error *err);
+	wherry_code (*create)(const wh_args *args, const wh_place *at, wherry_error *err);
 	void (*tell)(const wh_args *args, const wh_place *at); /* that it is ready */
-	void *ctx;
 } wh_creating;
 
 wh_exit wh_place_create(const wh_args *args, const wh_creating *how);

@@ -47,11 +47,9 @@ static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
 	return wherry_inbox_create_sql(scheme, wh_operand(args, 1), out, err);
 }
 
-static wherry_code make(const wh_args *args, const wh_place *at, void *ctx,
-			wherry_error *err)
+static wherry_code make(const wh_args *args, const wh_place *at, wherry_error *err)
 {
 	(void)args;
-	(void)ctx;
 	return wherry_inbox_create(at->db, name_of(at), err);
 }
 

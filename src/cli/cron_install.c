@@ -5,6 +5,7 @@
 
 #include "base/date.h"
 #include "base/env.h"
+#include "cron/cron.h"
 
 /* The cron that --cron names; and with --queue a delayed queue. */
 typedef struct cron_session {
@@ -83,10 +84,8 @@ static const char *cron_of(const wh_args *args)
 	return name ? name : "cron";
 }
 
-static wherry_code make(const wh_args *args, const wh_place *at, void *ctx,
-			wherry_error *err)
+static wherry_code make(const wh_args *args, const wh_place *at, wherry_error *err)
 {
-	(void)ctx;
 	return wherry_cron_create(at->db, cron_of(args), err);
 }
 
@@ -98,7 +97,12 @@ static void tell(const wh_args *args, const wh_place *at)
 
 static wh_exit run_create(wh_args *args)
 {
+	wh_cron_stmts own;
+
 	return wh_place_create(args, &(wh_creating){.what = "cron",
+						    .name = cron_of(args),
+						    .model = &wh_cron_model,
+						    .own = &own,
 						    .sql = make_sql,
 						    .create = make,
 						    .tell = tell});
@@ -106,6 +110,10 @@ static wh_exit run_create(wh_args *args)
 
 static const wh_option create_options[] = {
 	CRON_OPTION,
+	{"grant", "ROLE=KIND",
+	 "Give a role of the database exactly the rights that it needs on the table, and take "
+	 "others on it away. KIND is operator. Repeatable; on PostgreSQL.",
+	 NULL, WH_REPEAT},
 	{"print", NULL, "Print the SQL, and change nothing.", NULL, 0},
 	WH_JSON_OPTION,
 	{0},
@@ -114,10 +122,14 @@ static const wh_option create_options[] = {
 const wh_command wh_cron_create_word = {
 	.name = "cron create",
 	.operands = "URL",
-	.synopsis = "URL [--cron TABLE] [--print] [--json]",
+	.synopsis = "URL [--cron TABLE] [--grant ROLE=KIND]... [--print] [--json]",
 	.brief = "Create the table that remembers which ticks were made",
-	.help = "Examples:\n"
-		"  wherry cron create sqlite:shop.db\n",
+	.help = "A role that installs ticks on a delayed queue is also an operator of that "
+		"queue: `wherry delayed create --grant`.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry cron create sqlite:shop.db\n"
+		"  wherry cron create postgres://shop@db/shop --grant jobs=operator\n",
 	.options = create_options,
 	.plain = true,
 	.run = run_create,

@@ -8,6 +8,7 @@
 #include "base/date.h"
 #include "cli/delayed_session.h"
 #include "config/settings.h"
+#include "delayed/delayed.h"
 
 /* ---- create ---- */
 
@@ -17,25 +18,32 @@ static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
 	return wherry_delayed_create_sql(scheme, wh_arg(args, "table"), out, err);
 }
 
-static wherry_code make(const wh_args *args, const wh_place *at, void *ctx,
-			wherry_error *err)
+static wherry_code make(const wh_args *args, const wh_place *at, wherry_error *err)
 {
-	(void)ctx;
 	return wherry_delayed_create(at->db, wh_arg(args, "table"), err);
+}
+
+static const char *table_of(const wh_args *args)
+{
+	const char *table = wh_arg(args, "table");
+
+	return table ? table : "delayed";
 }
 
 static void tell(const wh_args *args, const wh_place *at)
 {
-	const char *table = wh_arg(args, "table");
-
 	(void)at;
-	(void)printf("the table '%s' of delayed queues is ready\n",
-		     table ? table : "delayed");
+	(void)printf("the table '%s' of delayed queues is ready\n", table_of(args));
 }
 
 static wh_exit run_create(wh_args *args)
 {
+	wh_delayed_stmts own;
+
 	return wh_place_create(args, &(wh_creating){.what = "delayed",
+						    .name = table_of(args),
+						    .model = &wh_delayed_model,
+						    .own = &own,
 						    .sql = make_sql,
 						    .create = make,
 						    .tell = tell});
@@ -43,6 +51,10 @@ static wh_exit run_create(wh_args *args)
 
 static const wh_option create_options[] = {
 	WH_DELAYED_TABLE_OPTION,
+	{"grant", "ROLE=KIND",
+	 "Give a role of the database exactly the rights that it needs on the table, and take "
+	 "others on it away. KIND is sender, receiver or operator. Repeatable; on PostgreSQL.",
+	 NULL, WH_REPEAT},
 	{"print", NULL, "Print the SQL, and change nothing.", NULL, 0},
 	WH_JSON_OPTION,
 	{0},
@@ -51,14 +63,15 @@ static const wh_option create_options[] = {
 const wh_command wh_delayed_create = {
 	.name = "delayed create",
 	.operands = "URL",
-	.synopsis = "URL [--table NAME] [--print] [--json]",
+	.synopsis = "URL [--table NAME] [--grant ROLE=KIND]... [--print] [--json]",
 	.brief = "Create a table for delayed queues, or bring it up to date",
 	.help = "Doing it twice is fine. A table holds any number of queues, which need not be "
 		"created.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry delayed create sqlite:shop.db\n"
-		"  wherry delayed create sqlite:shop.db --table reminders\n",
+		"  wherry delayed create sqlite:shop.db --table reminders\n"
+		"  wherry delayed create postgres://shop@db/shop --grant web=sender\n",
 	.options = create_options,
 	.plain = true,
 	.run = run_create,

@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "queue/queue.h"
-#include "store/grants.h"
 
 /* ---- create, drop ---- */
 
@@ -16,76 +15,19 @@ static wherry_queue_options making(const wh_args *args)
 				    .payload = wh_arg(args, "payload"));
 }
 
-/* Append what grants rights to roles. */
-static wherry_code add_grants(const wh_args *args, const char *scheme, char **inout,
-			      const char *const *grants, size_t n, wherry_error *err)
-{
-	const wherry_queue_options how = making(args);
-	const char *known = wh_db_scheme(wh_view_of(scheme));
-	wh_store store = wh_store_init(NULL, &wh_queue_model);
-	wh_buf text = WH_BUF_INIT(512 * 1024);
-	wh_queue_stmts own;
-	wherry_code code =
-		wh_store_load(&store, known, how.layout, wh_operand(args, 1), &own, err);
-
-	wh_buf_printf(&text, "%s-- rights of queue %s\nBEGIN;\n", *inout,
-		      wh_operand(args, 1));
-	if (code == WHERRY_OK)
-		code = wh_store_grant_sql(&store, known, grants, n, &text, err);
-	wh_buf_puts(&text, "COMMIT;\n");
-	if (code == WHERRY_OK)
-		code = wh_buf_check(&text, err);
-	free(*inout);
-	*inout = code == WHERRY_OK ? wh_buf_take(&text) : NULL;
-	wh_buf_clear(&text);
-	wh_store_clear(&store);
-	return code;
-}
-
 static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
 			    wherry_error *err)
 {
 	const wherry_queue_options how = making(args);
-	const char *grants[WH_GRANTS_MOST];
-	size_t n = 0;
-	wherry_code code =
-		wherry_queue_create_sql(scheme, wh_operand(args, 1), &how, out, err);
 
-	if (code == WHERRY_OK && wh_arg_grants(args, grants, &n) && n)
-		code = add_grants(args, scheme, out, grants, n, err);
-	return code;
+	return wherry_queue_create_sql(scheme, wh_operand(args, 1), &how, out, err);
 }
 
-/* The queue, and then the rights of roles on it. */
-static wherry_code create(const wh_place *at, const wherry_queue_options *how,
-			  const char *const *grants, size_t n, wherry_error *err)
-{
-	wherry_queue *queue = NULL;
-	wherry_code code = wh_store_grant_check(&wh_queue_model, at->db->driver->scheme,
-						grants, n, err);
-
-	if (code == WHERRY_OK)
-		code = wherry_queue_create(at->db, at->name, how, err);
-	if (code == WHERRY_OK && n)
-		code = wherry_queue_open(at->db, at->name, &queue, err);
-	if (code == WHERRY_OK && n)
-		code = wh_store_grant(&queue->store, grants, n, err);
-	wherry_queue_close(queue);
-	return code;
-}
-
-typedef struct roles {
-	const char *grants[WH_GRANTS_MOST];
-	size_t n;
-} roles;
-
-static wherry_code make(const wh_args *args, const wh_place *at, void *ctx,
-			wherry_error *err)
+static wherry_code make(const wh_args *args, const wh_place *at, wherry_error *err)
 {
 	const wherry_queue_options how = making(args);
-	const roles *r = ctx;
 
-	return create(at, &how, r->grants, r->n, err);
+	return wherry_queue_create(at->db, at->name, &how, err);
 }
 
 static void tell(const wh_args *args, const wh_place *at)
@@ -97,15 +39,16 @@ static void tell(const wh_args *args, const wh_place *at)
 
 static wh_exit run_create(wh_args *args)
 {
-	roles r;
+	wh_queue_stmts own;
 
-	if (!wh_arg_grants(args, r.grants, &r.n))
-		return WH_EXIT_USAGE;
 	return wh_place_create(args, &(wh_creating){.what = "queue",
+						    .name = wh_operand(args, 1),
+						    .layout = wh_arg(args, "layout"),
+						    .model = &wh_queue_model,
+						    .own = &own,
 						    .sql = make_sql,
 						    .create = make,
-						    .tell = tell,
-						    .ctx = &r});
+						    .tell = tell});
 }
 
 static const wh_option create_options[] = {

@@ -12,10 +12,13 @@
 
 static const char *const layouts[] = {"native", NULL};
 
-static const wh_model model = {.name = "cron",
-			       .layouts = layouts,
-			       .groups = wh_cron_groups,
-			       .make = "wherry cron create"};
+static const char *const roles[] = {"operator", NULL};
+
+const wh_model wh_cron_model = {.name = "cron",
+				.layouts = layouts,
+				.groups = wh_cron_groups,
+				.make = "wherry cron create",
+				.roles = roles};
 
 static const char *name_of(const char *name)
 {
@@ -35,7 +38,8 @@ wherry_code wherry_cron_create(wherry_db *db, const char *name, wherry_error *er
 	wh_cron_stmts own;
 
 	return wh_store_create(
-		db, &(wh_making){.model = &model, .name = name_of(name), .own = &own},
+		db,
+		&(wh_making){.model = &wh_cron_model, .name = name_of(name), .own = &own},
 		err);
 }
 
@@ -46,7 +50,8 @@ wherry_code wherry_cron_create_sql(const char *scheme, const char *name, char **
 	wh_cron_stmts own;
 
 	return wh_store_create_sql(
-		scheme, &(wh_making){.model = &model, .name = name_of(name), .own = &own},
+		scheme,
+		&(wh_making){.model = &wh_cron_model, .name = name_of(name), .own = &own},
 		out, err);
 }
 
@@ -63,7 +68,7 @@ wherry_code wherry_cron_open(wherry_db *db, const char *name, wherry_cron **out,
 	cron = calloc(1, sizeof(*cron));
 	if (!cron)
 		return wh_oom(err);
-	cron->store = wh_store_init(db, &model);
+	cron->store = wh_store_init(db, &wh_cron_model);
 	code = wh_store_recognize(&cron->store, name_of(name), &cron->own, &v, err);
 	if (code == WHERRY_OK)
 		code = wh_store_check(&cron->store, &v, err);

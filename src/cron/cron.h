@@ -14,6 +14,9 @@ struct wherry_cron {
 	wh_cron_stmts own; /* Statements of crons alone. */
 };
 
+/* The one layout, and the statements. */
+extern const wh_model wh_cron_model;
+
 /* "There is no cron …" for WHERRY_NOTFOUND. */
 wherry_code wh_cron_failed(const wherry_cron *cron, wherry_code code, wherry_error *err);
 

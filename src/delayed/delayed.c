@@ -15,9 +15,11 @@
 
 static const char *const layouts[] = {"native", NULL};
 
+static const char *const roles[] = {"sender", "receiver", "operator", NULL};
+
 const wh_model wh_delayed_model = {
 	"delayed queue",         layouts, NULL,     wh_delayed_groups,
-	"wherry delayed create", NULL,    "delayed"};
+	"wherry delayed create", roles,   "delayed"};
 
 void wherry_delayed_message_init(wherry_delayed_message *msg)
 {

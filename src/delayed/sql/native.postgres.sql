@@ -123,7 +123,7 @@ BEGIN
   EXECUTE concat('INSERT INTO ', @box@, quote_ident(box), ' AS m("pKey", "pKind", payload, "scheduledAt",
     "scheduledAtInitially", "createdAt") VALUES ($1, $2, $3, $4, $4, $5) ON CONFLICT ("pKind", "pKey") ',
     CASE WHEN if_absent THEN 'DO NOTHING' ELSE 'DO UPDATE SET payload = excluded.payload,
-      "scheduledAt" = excluded."scheduledAt", "scheduledAtInitially" = excluded."scheduledAtInitially",
+      "scheduledAt" = excluded."scheduledAtInitially", "scheduledAtInitially" = excluded."scheduledAtInitially",
       "lockUuid" = NULL, "createdAt" = greatest(excluded."createdAt", m."createdAt" + 1), attempts = 0,
       updates = least(m.updates, 999999999) + 1, due_at = NULL, last_error = NULL
       WHERE m.payload <> excluded.payload
@@ -289,8 +289,10 @@ END $$;
 {drop_own}
 
 -- part: replaced
--- What an offer changes of the message that its key has.
-payload = excluded.payload, "scheduledAt" = excluded."scheduledAt",
+-- What an offer changes of the message that its key has.  Both times are the same in an offer, and
+-- a sender may not read the first, also not of the row that it offers
+-- (roles_of_a_delayed_queue_may_do_what_they_need).
+payload = excluded.payload, "scheduledAt" = excluded."scheduledAtInitially",
   "scheduledAtInitially" = excluded."scheduledAtInitially", "lockUuid" = NULL,
   "createdAt" = greatest(excluded."createdAt", m."createdAt" OPERATOR(pg_catalog.+) 1),
   attempts = 0, updates = least(m.updates, 999999999) OPERATOR(pg_catalog.+) 1,

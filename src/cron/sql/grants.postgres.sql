@@ -1,0 +1,17 @@
+-- layout: name=grants
+--
+-- What the role of a cron on PostgreSQL may do (a_role_of_a_cron_may_do_what_it_needs).  {role} is
+-- the role.  To install ticks on a delayed queue it is also an operator of that queue.
+
+-- name: clear
+REVOKE ALL ON {table}, {wherry_schema}, {wherry_clock} FROM {role};
+
+-- name: operator
+-- Makes ticks, installs and uninstalls them, and lists schedules.  Nothing is deleted.
+DO $$ BEGIN
+  EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %s TO %s',
+    (SELECT relnamespace::regnamespace FROM pg_catalog.pg_class
+     WHERE oid = {'table}::regclass::oid), {'role});
+END $$;
+GRANT SELECT ON {wherry_schema}, {wherry_clock} TO {role};
+GRANT SELECT, INSERT (target, name, hash), UPDATE (until_ms, active) ON {table} TO {role};

@@ -1,0 +1,55 @@
+-- layout: name=grants
+--
+-- What the roles of delayed queues on PostgreSQL may do, each exactly what it needs
+-- (roles_of_a_delayed_queue_may_do_what_they_need).  {role} is the role.  Everyone may execute the
+-- functions, which run with the rights of their caller.  Rights are on the table, and so on all
+-- queues in it.
+
+-- name: clear
+-- What it was granted before on the tables.
+REVOKE ALL ON {table}, {table_dead}, {wherry_schema}, {wherry_clock} FROM {role};
+DO $$ BEGIN
+  EXECUTE pg_catalog.format('REVOKE ALL ON SEQUENCE %s FROM %s',
+    pg_catalog.pg_get_serial_sequence({'table}, 'id'), {'role});
+END $$;
+
+-- part: schema
+DO $$ BEGIN
+  EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %s TO %s',
+    (SELECT relnamespace::regnamespace FROM pg_catalog.pg_class
+     WHERE oid = {'table}::regclass::oid), {'role});
+END $$;
+GRANT SELECT ON {wherry_schema}, {wherry_clock} TO {role};
+
+-- part: sequence
+-- An offer of many messages takes their ids from it.
+DO $$ BEGIN
+  EXECUTE pg_catalog.format('GRANT USAGE ON SEQUENCE %s TO %s',
+    pg_catalog.pg_get_serial_sequence({'table}, 'id'), {'role});
+END $$;
+
+-- name: sender
+-- Offers messages, and replaces those of its keys.  An offer of the same message changes nothing, so
+-- it reads the body that is there.  It reads neither when a message can be polled nor its token: it
+-- can neither poll nor settle, and it deletes nothing.
+{schema}
+{sequence}
+GRANT INSERT (id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt"),
+  SELECT (id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", updates),
+  UPDATE (payload, "scheduledAt", "scheduledAtInitially", "lockUuid", "createdAt", attempts, updates,
+          due_at, last_error)
+  ON {table} TO {role};
+
+-- name: receiver
+-- Polls and settles, and relays.  It cannot change what a message says, and of the dead ones it sees
+-- how many there are.
+{schema}
+GRANT SELECT, DELETE, UPDATE ("scheduledAt", "lockUuid", due_at, attempts, last_error)
+  ON {table} TO {role};
+GRANT INSERT, SELECT (id, "pKind") ON {table_dead} TO {role};
+
+-- name: operator
+-- Does all of that, and looks at dead messages, requeues and deletes them.
+{schema}
+{sequence}
+GRANT SELECT, INSERT, UPDATE, DELETE ON {table}, {table_dead} TO {role};
