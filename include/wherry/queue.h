@@ -330,11 +330,36 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_inspect(wherry_queue *queue,
 							    wherry_queue_finding_fn visit,
 							    void *ctx, wherry_error *err);
 
+/**
+ * Visit one message, in whatever state it is.  It locks and changes nothing.
+ *
+ * @param ident  Its id in digits, or its message id.  A message id is looked for from the
+ *               beginning of the queue, message by message.
+ * @return WHERRY_OK; WHERRY_NOTFOUND; what a read can fail with; what visit returned.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_show(wherry_queue *queue,
+							 const char *ident,
+							 wherry_queue_fn visit, void *ctx,
+							 wherry_error *err);
+
 /** Make dead messages ready again, in their old places, with no attempts counted.
  *  id: 0: all of them.  WHERRY_NOTFOUND: that message is not dead. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_return(wherry_queue *queue,
 							   int64_t id, int64_t *out_n,
 							   wherry_error *err);
+
+/**
+ * Delete one message, in whatever state it is.  A receiver that has leased it cannot acknowledge
+ * it any more.
+ *
+ * @param id  As wherry_queue_peek() and wherry_queue_show() give it.
+ * @return WHERRY_OK; WHERRY_NOTFOUND; what a write can fail with.
+ *
+ * Transaction: the one that is open, else its own.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_discard(wherry_queue *queue,
+							    int64_t id,
+							    wherry_error *err);
 
 /**
  * Delete messages in these states, but none that is leased.

@@ -486,27 +486,37 @@ bool wh_arg_duration(const wh_args *args, const char *name, int64_t *out_us)
 
 static const char *state_at(const void *ctx, size_t i)
 {
-	(void)ctx;
-	return i < WHERRY_STATE_COUNT ? wherry_state_name((wherry_state)i) : NULL;
+	const wh_state_names *names = ctx;
+
+	return i < WHERRY_STATE_COUNT ? (*names)((wherry_state)i) : NULL;
 }
 
-static bool add_state(const wh_args *args, const char *word, unsigned *out)
+static bool add_state(const wh_args *args, const char *word, wh_state_names names,
+		      unsigned *out)
 {
 	const char *near;
 
 	for (size_t i = 0; i < WHERRY_STATE_COUNT; i++)
-		if (strcmp(state_at(NULL, i), word) == 0) {
+		if (strcmp(state_at(&names, i), word) == 0) {
 			*out |= 1u << i;
 			return true;
 		}
-	near = wh_nearest(word, state_at, NULL);
-	(void)wh_usage(args->command, "unknown state '%s'%s%s%s", word,
-		       near ? "; did you mean '" : "", near ? near : "",
-		       near ? "'?" : "");
+	near = wh_nearest(word, state_at, &names);
+	if (near)
+		(void)wh_usage(args->command, "unknown state '%s'; did you mean '%s'?",
+			       word, near);
+	else if (names == wherry_state_name)
+		(void)wh_usage(args->command, "unknown state '%s'", word);
+	else
+		(void)wh_usage(args->command,
+			       "unknown state '%s': messages of a queue are ready, "
+			       "leased, waiting or dead",
+			       word);
 	return false;
 }
 
-bool wh_arg_states(const wh_args *args, const char *name, unsigned *out)
+bool wh_arg_states(const wh_args *args, const char *name, wh_state_names names,
+		   unsigned *out)
 {
 	const char *text = wh_arg(args, name);
 	char word[32];
@@ -515,7 +525,7 @@ bool wh_arg_states(const wh_args *args, const char *name, unsigned *out)
 		size_t n = strcspn(text, ",");
 
 		(void)snprintf(word, sizeof(word), "%.*s", (int)n, text);
-		if (!add_state(args, word, out))
+		if (!add_state(args, word, names, out))
 			return false;
 		text += n + (text[n] == ',');
 	}

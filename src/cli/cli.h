@@ -118,7 +118,11 @@ const char *wh_arg_next(const wh_args *args, const char *name, size_t *at);
 bool wh_arg_count(const wh_args *args, const char *name, int64_t least, int64_t most,
 		  int64_t *out);
 bool wh_arg_duration(const wh_args *args, const char *name, int64_t *out_us);
-bool wh_arg_states(const wh_args *args, const char *name, unsigned *out);
+
+/* States by name, as bits 1 << wherry_state: wherry_state_name() or wh_queue_state_name(). */
+typedef const char *(*wh_state_names)(wherry_state state);
+bool wh_arg_states(const wh_args *args, const char *name, wh_state_names names,
+		   unsigned *out);
 
 /* The options that every command has unless it is plain, ended by one without name. */
 extern const wh_option wh_common_options[];
@@ -234,6 +238,9 @@ typedef struct wh_session {
 wh_exit wh_session_open(wh_session *s, const wh_args *args);
 void wh_session_close(wh_session *s);
 
+/* The first operand is the URL of a queue: say which command is for it. */
+wh_exit wh_refuse_queue(const wh_args *args);
+
 /* ---- why.c: why a message is where it is ---- */
 
 typedef struct wh_why {
@@ -314,6 +321,16 @@ void wh_put_time_field(wh_buf *buf, const char *name, int64_t us);
 
 /* Append a row as a JSON object; brief: without headers and body. */
 void wh_put_row(wh_buf *buf, const wherry_row *row, wh_row_detail detail);
+
+/* ---- show_fields.c: a message for a person, a field on each line ---- */
+
+/* Nothing where text is NULL or "", or a time 0. */
+void wh_print_field(const char *name, const char *text);
+void wh_print_time(int64_t now_us, const char *name, int64_t us);
+void wh_print_number(const char *name, int64_t number);
+
+/* JSON is indented if it is short; of others the beginning is printed. */
+void wh_print_body(const char *body, size_t len);
 
 /* ---- progress.c: a line on stderr that is overwritten, on a terminal only ---- */
 

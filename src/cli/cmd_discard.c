@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "cli/on_queue.h"
 #include "publish/parts.h"
 
 typedef struct audit {
@@ -52,6 +53,8 @@ static wh_exit run(wh_args *args)
 	if (!wh_confirm(args, "delete %zu message%s for good", args->n_operands - 1,
 			wh_plural((int64_t)args->n_operands - 1)))
 		return WH_EXIT_USAGE;
+	if (wh_is_on_queue(args))
+		return wh_on_queue_discard(args);
 	status = wh_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
@@ -61,10 +64,7 @@ static wh_exit run(wh_args *args)
 		if (each != WH_EXIT_DONE)
 			status = each;
 	}
-	if (wh_arg_on(args, "json"))
-		(void)printf("{\"discarded\":%" PRId64 "}\n", n);
-	else
-		(void)printf("%" PRId64 " message%s discarded\n", n, wh_plural(n));
+	wh_print_discarded(args, n);
 	wh_session_close(&s);
 	return status;
 }
@@ -82,7 +82,9 @@ const wh_command wh_cmd_discard = {
 	.brief = "Delete messages that are not delivered, for good",
 	.help = "A message is named by its number or its message id. Messages that are "
 		"pending, in flight, failed or dead can be discarded; those behind them "
-		"in their keys go on. A line for each goes to standard error.\n"
+		"in their keys go on. A line for each goes to standard error. "
+		"Messages of a queue can be discarded in every state; a receiver that has leased "
+		"one cannot acknowledge it any more.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry discard sqlite:shop.db 42\n"

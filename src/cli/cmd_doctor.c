@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
-#include "cli/doctor.h"
+#include "cli/on_queue.h"
 #include "config/settings.h"
 
 enum { HEAD = 26 };
@@ -78,7 +78,7 @@ static void print_json(const wh_doctor *d)
 	wh_buf buf = WH_BUF_INIT(1024 * 1024);
 
 	wh_buf_puts(&buf, "{");
-	put_text(&buf, "table", d->session->table);
+	put_text(&buf, d->on ? "queue" : "table", d->session->table);
 	wh_buf_printf(&buf, ",\"bad\":%zu,\"warn\":%zu,\"findings\":[", count(d, WH_BAD),
 		      count(d, WH_WARN));
 	for (size_t i = 0; i < d->n; i++) {
@@ -99,10 +99,50 @@ static void print_json(const wh_doctor *d)
 	wh_buf_clear(&buf);
 }
 
-static wh_exit run(wh_args *args)
+static wh_exit examine(const wh_args *args, wh_doctor *d)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	const char *ident = wh_operand(args, 1);
+	wherry_code code = wh_doctor_begin(d, &err);
+	wh_exit status = WH_EXIT_DONE;
+
+	if (code == WHERRY_OK) {
+		wh_doctor_check(d);
+		if (d->on)
+			wh_on_queue_check(d);
+		if (ident)
+			code = d->on ? wh_on_queue_message(d, ident, &err)
+				     : wh_doctor_message(d, ident, &err);
+		if (wh_arg_on(args, "json"))
+			print_json(d);
+		else
+			print_text(d, wh_arg_on(args, "verbose"));
+		status = count(d, WH_BAD) ? WH_EXIT_FAILED : WH_EXIT_DONE;
+		wh_doctor_clear(d);
+	}
+	return code == WHERRY_OK ? status : wh_report(&err);
+}
+
+/* session is filled in as far as a queue has it. */
+static wh_exit examine_queue(const wh_args *args, wh_doctor *d, wh_session *session,
+			     wh_queue_session *s)
+{
+	wh_exit status = wh_on_queue_open(s, args);
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	*session =
+		(wh_session){.target = args->target, .table = s->at.name, .db = s->at.db};
+	(void)snprintf(session->url, sizeof(session->url), "%s", s->url);
+	d->on = s;
+	status = examine(args, d);
+	wh_queue_session_close(s);
+	return status;
+}
+
+static wh_exit run(wh_args *args)
+{
+	wh_queue_session queue;
 	wh_session session;
 	wh_doctor d = {
 		.session = &session,
@@ -110,28 +150,16 @@ static wh_exit run(wh_args *args)
 		.older_us = 60 * WH_SECOND,
 		.poll_us = wh_config_int(args->config, WH_RELAY_POLL),
 	};
-	wherry_code code;
 	wh_exit status;
 
 	if (!wh_arg_duration(args, "older-than", &d.older_us))
 		return WH_EXIT_USAGE;
+	if (wh_is_on_queue(args))
+		return examine_queue(args, &d, &session, &queue);
 	status = wh_session_open(&session, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	code = wh_doctor_begin(&d, &err);
-	if (code == WHERRY_OK) {
-		wh_doctor_check(&d);
-		if (ident)
-			code = wh_doctor_message(&d, ident, &err);
-		if (wh_arg_on(args, "json"))
-			print_json(&d);
-		else
-			print_text(&d, wh_arg_on(args, "verbose"));
-		status = count(&d, WH_BAD) ? WH_EXIT_FAILED : WH_EXIT_DONE;
-		wh_doctor_clear(&d);
-	}
-	if (code != WHERRY_OK)
-		status = wh_report(&err);
+	status = examine(args, &d);
 	wh_session_close(&session);
 	return status;
 }
@@ -151,7 +179,8 @@ const wh_command wh_cmd_doctor = {
 	.operands = "URL [MESSAGE]",
 	.synopsis = "URL [MESSAGE] [--older-than AGE] [--verbose] [--json]",
 	.brief = "Say what keeps messages from leaving, and what to do",
-	.help = "Looks at the outbox, its relay and the database, and changes nothing. Each "
+	.help = "Looks at the outbox, its relay and the database, and changes nothing. With the URL "
+		"of a queue it looks at the queue instead. Each "
 		"finding is ok, warn or bad: what is so, and what to do about it. MESSAGE, a "
 		"message id or a number, is explained first: why it has not left, or when it "
 		"did. Ends with 1 if something is bad.\n"

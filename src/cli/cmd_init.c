@@ -202,6 +202,8 @@ static wh_exit run(wh_args *args)
 	wh_made made = {0};
 	wh_make how;
 
+	if (wh_url_is_of(wh_operand(args, 0), "queue"))
+		return wh_refuse_queue(args);
 	if (!wh_arg_grants(args, grants, &n_grants))
 		return WH_EXIT_USAGE;
 	how = making(args, grants, n_grants);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "cli/on_queue.h"
 #include "publish/parts.h"
 
 enum { ID, STATE, ATTEMPTS, AGE, TOPIC, KEY, MESSAGE_ID, ERROR, COLUMNS };
@@ -156,7 +157,7 @@ static bool read_filter(const wh_args *args, wherry_filter *out, listing *l)
 
 	out->key = wh_arg(args, "key");
 	out->text = wh_arg(args, "text");
-	if (!wh_arg_states(args, "state", &out->states) ||
+	if (!wh_arg_states(args, "state", wherry_state_name, &out->states) ||
 	    !wh_arg_duration(args, "since", &out->since_us) ||
 	    !wh_arg_duration(args, "older-than", &out->older_us) ||
 	    !wh_arg_count(args, "after", 0, INT64_MAX, &out->after_id) ||
@@ -186,6 +187,8 @@ static wh_exit run(wh_args *args)
 	wh_exit status;
 	wh_session s;
 
+	if (wh_is_on_queue(args))
+		return wh_on_queue_list(args);
 	if (!read_filter(args, &filter, &l))
 		return WH_EXIT_USAGE;
 	take_topic(args, &filter, prefix, sizeof(prefix));
@@ -237,6 +240,9 @@ const wh_command wh_cmd_list = {
 		"those that are being delivered or wait, the newest first. --all or --state "
 		"lists messages in those states by id, the newest first.\n"
 		"\n"
+		"With the URL of a queue it lists dead messages first, then the others in the order of "
+		"the queue. Their states are ready, leased, waiting and dead.\n"
+		"\n"
 		"On a terminal a row is cut to the width of the terminal; in a pipe it is "
 		"whole. With --json, each message is one object on a line.\n"
 		"\n"
@@ -244,7 +250,8 @@ const wh_command wh_cmd_list = {
 		"  wherry list sqlite:shop.db\n"
 		"  wherry list sqlite:shop.db --state dead --topic 'orders.*'\n"
 		"  wherry list sqlite:shop.db --all --key customer-7 --since 1h\n"
-		"  wherry list sqlite:shop.db --text 'connection refused'\n",
+		"  wherry list sqlite:shop.db --text 'connection refused'\n"
+		"  wherry list 'queue+sqlite:shop.db?queue=jobs' --state dead,waiting\n",
 	.options = options,
 	.run = run,
 };

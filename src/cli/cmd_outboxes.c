@@ -157,8 +157,11 @@ static wh_exit run(wh_args *args)
 	names all = {.n = 0};
 	wherry_db *db = NULL;
 	wh_exit status;
-	wherry_code code = wh_db_open_own(wh_operand(args, 0), args->config, &db, &err);
+	wherry_code code;
 
+	if (wh_url_is_of(wh_operand(args, 0), "queue"))
+		return wh_refuse_queue(args);
+	code = wh_db_open_own(wh_operand(args, 0), args->config, &db, &err);
 	if (code == WHERRY_OK)
 		code = read_names(db, &all, &err);
 	wh_table_begin(&l.table, columns, COLUMNS);

@@ -1,5 +1,6 @@
 #include "cli/again.h"
 #include "cli/commands.h"
+#include "cli/on_queue.h"
 
 #include <string.h>
 
@@ -31,6 +32,8 @@ static wh_exit run(wh_args *args)
 	};
 	wherry_filter filter;
 
+	if (wh_is_on_queue(args))
+		return wh_on_queue_retry(args);
 	if (!wh_again_filter(args, &filter))
 		return WH_EXIT_USAGE;
 	if (!read_states(args, &filter, &filter.states))
@@ -57,7 +60,8 @@ const wh_command wh_cmd_retry = {
 	.brief = "Make dead messages pending again",
 	.help = "Their attempts are counted from none again; of one key they leave in "
 		"order. With --state failed, those that wait for their next attempt "
-		"need not wait.\n"
+		"need not wait. With the URL of a queue, dead messages are ready again in their "
+		"old places.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry retry sqlite:shop.db 42\n"

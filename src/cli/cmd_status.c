@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
+#include "cli/on_queue.h"
 #include "outbox/stream.h"
 #include "publish/parts.h"
 #include "store/relay_report.h"
@@ -317,8 +318,9 @@ static void print_json(const wh_session *s, const wherry_status *st,
 	wh_buf_clear(&buf);
 }
 
-static wh_exit show(const wh_args *args, wh_session *s)
+static wh_exit show(const wh_args *args, void *session)
 {
+	wh_session *s = session;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_status st;
 	warnings w = {.n = 0};
@@ -342,8 +344,11 @@ static wh_exit show(const wh_args *args, wh_session *s)
 	return status;
 }
 
+/* Print the status of a session once. */
+typedef wh_exit (*show_fn)(const wh_args *args, void *session);
+
 /* Until it is interrupted, or nobody reads on.  A terminal shows the last one alone. */
-static wh_exit watch(const wh_args *args, wh_session *s, int64_t every_us)
+static wh_exit watch(const wh_args *args, show_fn print, void *session, int64_t every_us)
 {
 	bool terminal = wh_terminal_width(STDOUT_FILENO) > 0;
 	wh_exit status = WH_EXIT_DONE;
@@ -351,13 +356,33 @@ static wh_exit watch(const wh_args *args, wh_session *s, int64_t every_us)
 	while (status == WH_EXIT_DONE && !ferror(stdout)) {
 		if (terminal)
 			(void)fputs("\033[H\033[2J", stdout);
-		status = show(args, s);
+		status = print(args, session);
 		if (!terminal && !wh_arg_on(args, "json"))
 			(void)putchar('\n');
 		if (fflush(stdout) != 0)
 			return WH_EXIT_FAILED;
 		wh_sleep(&wh_env_system, every_us);
 	}
+	return status;
+}
+
+static wh_exit once_or_watch(const wh_args *args, show_fn print, void *session,
+			     int64_t every_us)
+{
+	return wh_arg_on(args, "watch") || wh_arg(args, "every")
+		       ? watch(args, print, session, every_us)
+		       : print(args, session);
+}
+
+static wh_exit run_on_queue(const wh_args *args, int64_t every_us)
+{
+	wh_queue_session s;
+	wh_exit status = wh_on_queue_open(&s, args);
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	status = once_or_watch(args, wh_on_queue_status, &s, every_us);
+	wh_queue_session_close(&s);
 	return status;
 }
 
@@ -369,12 +394,12 @@ static wh_exit run(wh_args *args)
 
 	if (!wh_arg_duration(args, "every", &every_us))
 		return WH_EXIT_USAGE;
+	if (wh_is_on_queue(args))
+		return run_on_queue(args, every_us);
 	status = wh_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
-	status = wh_arg_on(args, "watch") || wh_arg(args, "every")
-			 ? watch(args, &s, every_us)
-			 : show(args, &s);
+	status = once_or_watch(args, show, &s, every_us);
 	wh_session_close(&s);
 	return status;
 }
@@ -397,10 +422,14 @@ const wh_command wh_cmd_status = {
 		"needs a person. Archived messages were moved to the archive. Ready messages "
 		"could be delivered now.\n"
 		"\n"
+		"With the URL of a queue it counts the messages of the queue: ready, leased, "
+		"waiting and dead.\n"
+		"\n"
 		"Examples:\n"
 		"  wherry status sqlite:shop.db\n"
 		"  wherry status sqlite:shop.db --watch\n"
-		"  wherry status sqlite:shop.db --json | jq .ready\n",
+		"  wherry status sqlite:shop.db --json | jq .ready\n"
+		"  wherry status 'queue+sqlite:shop.db?queue=jobs'\n",
 	.options = options,
 	.run = run,
 };

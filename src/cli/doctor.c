@@ -6,8 +6,10 @@
 
 #include "base/env.h"
 #include "base/text.h"
+#include "cli/queue_session.h"
 #include "cli/target.h"
 #include "outbox/stream.h"
+#include "queue/queue.h"
 
 enum { SENTENCE_MAX = 4096 };
 
@@ -70,14 +72,15 @@ static char *fill(const wh_doctor *d, const char *sentence, const wh_row *row)
 	return filled;
 }
 
-static void add(wh_doctor *d, const char *name, wh_level level, char *what, char *advice)
+void wh_doctor_add(wh_doctor *d, const char *check, wh_level level, char *what,
+		   char *advice)
 {
 	if (d->n == WH_FINDINGS || !what || !advice) {
 		free(what);
 		free(advice);
 		return;
 	}
-	d->findings[d->n++] = (wh_finding){name, level, what, advice};
+	d->findings[d->n++] = (wh_finding){check, level, what, advice};
 }
 
 /* ---- checks ---- */
@@ -107,8 +110,9 @@ static wherry_code take_finding(void *ctx, const wh_row *row, wherry_error *err)
 			       "the database answered the check '%s' with a row that it "
 			       "cannot have",
 			       v->c->name);
-	add(v->d, v->c->name, level > WH_WARN ? WH_BAD : (wh_level)level,
-	    fill(v->d, what, row), fill(v->d, level == WH_WELL ? "" : v->c->advice, row));
+	wh_doctor_add(v->d, v->c->name, level > WH_WARN ? WH_BAD : (wh_level)level,
+		      fill(v->d, what, row),
+		      fill(v->d, level == WH_WELL ? "" : v->c->advice, row));
 	return WHERRY_OK;
 }
 
@@ -140,9 +144,24 @@ static wherry_code run(wh_doctor *d, const wh_stmt *stmt, const char *ident, wh_
 	return wh_db_run(d->session->db, stmt, params, PARAMS, fn, ctx, NULL, err);
 }
 
+static const wh_store *store_of(const wh_doctor *d)
+{
+	return d->on ? &d->on->queue->store : &d->session->box->store;
+}
+
+/* Are the tables Wherry's own? */
 static bool is_native(const wh_doctor *d)
 {
-	return !*d->session->box->store.limits;
+	return d->on ? strcmp(store_of(d)->layout.name, "native") == 0
+		     : !*store_of(d)->limits;
+}
+
+static bool is_passed_over(const wh_doctor *d, const wh_check *c)
+{
+	if (c->flags & WH_CHECK_NATIVE &&
+	    (!is_native(d) || (d->on && !(c->flags & WH_CHECK_QUEUE))))
+		return true;
+	return c->flags & WH_CHECK_STREAM && !d->streamed;
 }
 
 /* False: it could not be made because somebody holds what it needs. */
@@ -153,18 +172,17 @@ static bool check_one(wh_doctor *d, const wh_check *c, bool wait)
 	visit v = {d, c, false};
 	wherry_code code;
 
-	if (!stmt || (c->flags & WH_CHECK_NATIVE && !is_native(d)) ||
-	    (c->flags & WH_CHECK_STREAM && !d->streamed) ||
-	    (c->flags & WH_CHECK_TABLE && !wait))
+	if (!stmt || is_passed_over(d, c) || (c->flags & WH_CHECK_TABLE && !wait))
 		return wait;
 	code = run(d, stmt, NULL, take_finding, &v, &err);
 	if (code != WHERRY_OK)
-		add(d, c->name, WH_WARN, strdup(err.message),
-		    strdup("this could not be checked: repair that first"));
+		wh_doctor_add(d, c->name, WH_WARN, strdup(err.message),
+			      strdup("this could not be checked: repair that first"));
 	else if (!v.any)
-		add(d, c->name, c->none ? WH_WELL : WH_WARN,
-		    fill(d, c->none ? c->none : "the database answered nothing", NULL),
-		    strdup(""));
+		wh_doctor_add(d, c->name, c->none ? WH_WELL : WH_WARN,
+			      fill(d, c->none ? c->none : "the database answered nothing",
+				   NULL),
+			      strdup(""));
 	return wait && code != WHERRY_BUSY;
 }
 
@@ -179,10 +197,12 @@ static wherry_code take_any(void *ctx, const wh_row *row, wherry_error *err)
 /* If the stream cannot be looked at, the checks report it. */
 static void look_for_stream(wh_doctor *d)
 {
-	const wh_stmt *stmt =
-		wh_sql_find(&d->sql, is_native(d) ? "streamed" : "streamed-alone");
+	const wh_stmt *stmt;
 
 	d->streamed = false;
+	if (d->on) /* A queue is not streamed. */
+		return;
+	stmt = wh_sql_find(&d->sql, is_native(d) ? "streamed" : "streamed-alone");
 	if (stmt && run(d, stmt, NULL, take_any, &d->streamed, NULL) != WHERRY_OK)
 		d->streamed = false;
 }
@@ -197,11 +217,11 @@ static void check_writing(wh_doctor *d)
 
 	wherry_db_rollback(d->session->db);
 	if (code == WHERRY_OK)
-		add(d, "writing", WH_WELL, strdup("the database can be written"),
-		    strdup(""));
+		wh_doctor_add(d, "writing", WH_WELL,
+			      strdup("the database can be written"), strdup(""));
 	else
-		add(d, "writing", WH_BAD, strdup(err.message),
-		    strdup(advice ? advice : ""));
+		wh_doctor_add(d, "writing", WH_BAD, strdup(err.message),
+			      strdup(advice ? advice : ""));
 }
 
 void wh_doctor_check(wh_doctor *d)
@@ -275,7 +295,7 @@ static wherry_code take_message(void *ctx, const wherry_row *row)
 	if (level == WH_WELL && row->state == WHERRY_PENDING &&
 	    a->why.status.lease_left_us > 0)
 		put_prospect(&text, a->d);
-	add(a->d, "message", level, wh_buf_take(&text), strdup(""));
+	wh_doctor_add(a->d, "message", level, wh_buf_take(&text), strdup(""));
 	wh_buf_clear(&text);
 	return WHERRY_OK;
 }
@@ -306,11 +326,12 @@ static wherry_code absent(wh_doctor *d, const char *ident, wherry_error *err)
 	if (stmt && !*d->session->box->store.limits)
 		code = run(d, stmt, ident, take_absence, &text, err);
 	if (code == WHERRY_OK)
-		add(d, "message", WH_BAD, wh_buf_take(&text),
-		    strdup("it was never written here, or its transaction was rolled back "
-			   "or is not over yet; or it left and was deleted (--on-done "
-			   "delete, outbox.retention): did the producer commit, and to "
-			   "this database?"));
+		wh_doctor_add(
+			d, "message", WH_BAD, wh_buf_take(&text),
+			strdup("it was never written here, or its transaction was rolled back "
+			       "or is not over yet; or it left and was deleted (--on-done "
+			       "delete, outbox.retention): did the producer commit, and to "
+			       "this database?"));
 	wh_buf_clear(&text);
 	return code;
 }
@@ -329,16 +350,25 @@ static wherry_code ask_relay(wherry_outbox *box, wherry_status *out, wherry_erro
 	return code;
 }
 
-wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err)
+wherry_code wh_doctor_now(wh_doctor *d, int64_t *out_us, wherry_error *err)
 {
-	asked a = {.d = d, .why = {.session = d->session}};
 	const wh_stmt *clock = wh_sql_find(&d->sql, "time");
 	int64_t ms = wh_now(&wh_env_system) / 1000;
 	wherry_code code = WHERRY_OK;
 
-	if (clock && !*d->session->box->store.limits)
+	if (clock && is_native(d))
 		code = run(d, clock, NULL, wh_take_int, &ms, err);
-	a.why.now_us = ms * 1000;
+	if (code == WHERRY_OK)
+		*out_us = ms * 1000;
+	return code;
+}
+
+wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err)
+{
+	asked a = {.d = d, .why = {.session = d->session}};
+	wherry_code code;
+
+	code = wh_doctor_now(d, &a.why.now_us, err);
 	if (code == WHERRY_OK)
 		code = ask_relay(d->session->box, &a.why.status, err);
 	if (code == WHERRY_OK)
@@ -376,10 +406,11 @@ wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
 
 	if (!text)
 		return wh_fail(err, WHERRY_UNSUPPORTED, "no doctor for '%s:'", scheme);
-	d->names = d->session->box->store.names;
+	d->names = store_of(d)->names;
 	names.schema = *d->names.schema ? d->names.schema : NULL;
 	names.table = d->names.table;
-	name_stream(d);
+	if (!d->on)
+		name_stream(d);
 	return wh_sql_parse_as(text, &names, &d->sql, err);
 }
 

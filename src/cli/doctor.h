@@ -22,7 +22,8 @@ typedef struct wh_finding {
 enum {
 	WH_CHECK_NATIVE = 1, /* of the native layout only */
 	WH_CHECK_TABLE = 2,  /* it waits for the table, if somebody keeps it locked */
-	WH_CHECK_STREAM = 4  /* only where the engine stream is, or was, in use */
+	WH_CHECK_STREAM = 4, /* only where the engine stream is, or was, in use */
+	WH_CHECK_QUEUE = 8   /* a check of the native layout that queues have, too */
 };
 
 /*
@@ -46,10 +47,11 @@ extern const size_t wh_n_checks;
 enum { WH_FINDINGS = 200 };
 
 typedef struct wh_doctor {
-	const wh_session *session;   /* borrowed */
-	const wherry_config *config; /* borrowed */
-	int64_t older_us;            /* what takes longer than this is worth telling */
-	int64_t poll_us;             /* how often a relay looks unless woken */
+	const wh_session *session;         /* borrowed; of a queue it has no outbox */
+	const struct wh_queue_session *on; /* the queue; NULL: it is an outbox */
+	const wherry_config *config;       /* borrowed */
+	int64_t older_us; /* what takes longer than this is worth telling */
+	int64_t poll_us;  /* how often a relay looks unless woken */
 	wh_name names;
 	bool streamed;                  /* the engine stream is, or was, in use */
 	char slot[64], publication[64]; /* of that engine; "": there is no such log */
@@ -69,6 +71,14 @@ void wh_doctor_check(wh_doctor *d);
 
 /* Why has this message not left?  Made last, since it points at what was found. */
 wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err);
+
+/* Add a finding.  what and advice are taken; NULL: out of memory, and nothing is added. */
+void wh_doctor_add(wh_doctor *d, const char *check, wh_level level, char *what,
+		   char *advice);
+
+/* The time by the clock that leases go by: the database's, or this machine's where the tables of
+ * another program are relayed. */
+wherry_code wh_doctor_now(wh_doctor *d, int64_t *out_us, wherry_error *err);
 
 const char *wh_level_name(wh_level level);
 

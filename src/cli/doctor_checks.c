@@ -3,7 +3,12 @@
  */
 #include "cli/doctor.h"
 
-enum { NATIVE = WH_CHECK_NATIVE, TABLE = WH_CHECK_TABLE, STREAM = WH_CHECK_STREAM };
+enum {
+	NATIVE = WH_CHECK_NATIVE,
+	TABLE = WH_CHECK_TABLE,
+	STREAM = WH_CHECK_STREAM,
+	QUEUE = WH_CHECK_QUEUE
+};
 
 #define RESTORE "see docs/internals/restore.md"
 
@@ -68,7 +73,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "locks",
-		.flags = NATIVE,
+		.flags = NATIVE | QUEUE,
 		.none = "nobody keeps the table locked",
 		.trouble = "pid $1 ($3) holds $2 on the table: producers and relays wait",
 		.advice = "let it finish, or `SELECT pg_terminate_backend($1)`",
@@ -155,7 +160,7 @@ const wh_check wh_checks[] = {
 		.trouble = "the $1 can ignore what a relay writes: if it ignores an "
 			   "acknowledgement, the message is delivered again and again",
 		.advice =
-			"let it leave UPDATE and DELETE of the outbox alone, or make it an "
+			"let it leave UPDATE and DELETE of the table alone, or make it an "
 			"AFTER trigger",
 	},
 	{
@@ -249,7 +254,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "vacuum",
-		.flags = NATIVE,
+		.flags = NATIVE | QUEUE,
 		.none = "the dead rows are few",
 		.trouble = "$1 rows are dead and $2 alive; $3",
 		.advice = "`$4`; if they stay, something old holds it back: see "
@@ -263,7 +268,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "clock",
-		.flags = NATIVE,
+		.flags = NATIVE | QUEUE,
 		.well = "the database's clock and this machine's agree",
 		.trouble = "the database's clock is ~1 $2 this machine's: leases and "
 			   "retries go by the database's alone, but times in logs differ",

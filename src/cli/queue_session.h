@@ -6,10 +6,14 @@
 
 #include "cli/cli.h"
 
-/* The queue that a command's second operand names. */
+/* The queue that a command's second operand names, or for on_queue.h its URL. */
 typedef struct wh_queue_session {
 	wh_place at;
 	wherry_queue *queue;
+
+	/* Of a queue that its URL names. */
+	char url[200];      /* of its database, without its password */
+	const char *target; /* names the queue behind "wherry COMMAND"; borrowed */
 } wh_queue_session;
 
 /* On another status than WH_EXIT_DONE it said why, and the session is closed. */

@@ -8,40 +8,53 @@
 #include "config/settings.h"
 #include "outbox/outbox.h"
 
-/* The commands for queues that stand for those for outboxes. */
-static const char *instead_of(const char *command)
+/* What to do instead of a command that is for outboxes alone: a command for queues, or why there is
+ * none. */
+typedef struct instead {
+	const char *command, *word, *why;
+} instead;
+
+static const instead *instead_of(const char *command)
 {
-	static const char *const pairs[][2] = {
-		{"status", "length"}, {"list", "peek"},   {"show", "peek"},
-		{"retry", "return"},  {"purge", "purge"}, {"discard", "purge"},
-		{"enqueue", "send"},  {"drop", "drop"},
+	static const instead rows[] = {
+		{"purge", "purge", NULL},
+		{"enqueue", "send", NULL},
+		{"init", "create", NULL},
+		{"drop", "drop", NULL},
+		{"pause", NULL, "a relay of a queue cannot be paused: stop it instead"},
+		{"resume", NULL, "a queue is never paused: start its relay instead"},
+		{"replay", NULL,
+		 "delivered messages of a queue are deleted and cannot be replayed"},
 	};
 
-	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
-		if (strcmp(pairs[i][0], command) == 0)
-			return pairs[i][1];
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (strcmp(rows[i].command, command) == 0)
+			return &rows[i];
 	return NULL;
 }
 
-/* The URL names a queue: say which command is for it. */
-static wh_exit refuse_queue(const wh_args *args)
+wh_exit wh_refuse_queue(const wh_args *args)
 {
-	const char *word = instead_of(args->command->name);
+	const instead *other = instead_of(args->command->name);
 	wherry_error err = WHERRY_ERROR_INIT;
 	char *words = NULL;
 	wh_exit status;
 
 	if (wh_queue_words(wh_operand(args, 0), &words, &err) != WHERRY_OK)
 		return wh_usage(args->command, "%s", err.message);
-	if (word)
+	if (other && other->word)
 		status = wh_usage(args->command,
-				  "the URL names a queue: use `wherry queue %s%s`", word,
-				  words);
+				  "the URL names a queue: use `wherry queue %s%s`",
+				  other->word, words);
+	else if (other)
+		status = wh_usage(args->command,
+				  "%s; `wherry status%s` shows what is in the queue",
+				  other->why, args->target);
 	else
 		status = wh_usage(args->command,
 				  "the URL names a queue, and this is for outboxes; "
-				  "`wherry queue length%s` shows what is in it",
-				  words);
+				  "`wherry status%s` shows what is in it",
+				  args->target);
 	free(words);
 	return status;
 }
@@ -55,7 +68,7 @@ wh_exit wh_session_open(wh_session *s, const wh_args *args)
 	*s = (wh_session){.table = wherry_config_get(args->config, "outbox.table"),
 			  .target = args->target};
 	if (wh_url_is_of(url, "queue"))
-		return refuse_queue(args);
+		return wh_refuse_queue(args);
 	wh_url_mask(url, s->url, sizeof(s->url));
 	code = wh_db_open_own(url, args->config, &s->db, &err);
 	if (code == WHERRY_OK)

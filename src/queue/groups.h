@@ -52,6 +52,7 @@
 
 #define WH_QUEUE_ADMIN(X) \
 	X(return_dead, "return", "id limit") \
+	X(discard, "discard", "id") \
 	X(purge_states, "purge-states", "states limit")
 
 #define WH_QUEUE_GROUPS(G) \

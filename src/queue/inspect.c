@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/sized.h"
+#include "base/text.h"
 #include "queue/queue.h"
 
 enum { PEEK_STANDARD = 100, BATCH_MOST = 100000, ALL_STATES = 31, RETURN_BATCH = 1000 };
@@ -116,13 +117,30 @@ static wherry_code take_message(void *ctx, const wh_row *row, wherry_error *err)
 	return code;
 }
 
+static wherry_code visit_rows(wherry_queue *queue, const wh_stmt *stmt,
+			      const wh_param *params, size_t n_params,
+			      wherry_queue_fn visit, void *ctx, size_t *out_n,
+			      wherry_error *err)
+{
+	looking l = {.queue = queue};
+	wherry_code code = wh_db_run(queue->store.db, stmt, params, n_params,
+				     take_message, &l, NULL, err);
+
+	code = wh_queue_failed(queue, code, err);
+	*out_n = l.batch.n;
+	if (code == WHERRY_OK)
+		code = wh_queue_batch_visit(&l.batch, visit, ctx, err);
+	wh_queue_batch_clear(&l.batch);
+	return code;
+}
+
 wherry_code wherry_queue_peek(wherry_queue *queue, const wherry_queue_filter *filter,
 			      wherry_queue_fn visit, void *ctx, wherry_error *err)
 {
 	wh_error_clear(err);
 	wherry_queue_filter own = WHERRY_QUEUE_FILTER(.states = 0);
-	looking l = {.queue = queue};
 	wherry_code code = WHERRY_OK;
+	size_t n;
 
 	if (!queue || !visit)
 		return wh_fail(err, WHERRY_INVALID,
@@ -138,12 +156,70 @@ wherry_code wherry_queue_peek(wherry_queue *queue, const wherry_queue_filter *fi
 		WH_INT_PARAM("after", own.after_id),
 		WH_INT_PARAM("limit", own.limit > 0 ? own.limit : PEEK_STANDARD),
 	};
-	code = wh_db_run(queue->store.db, queue->own.peek, params, 3, take_message, &l,
-			 NULL, err);
-	code = wh_queue_failed(queue, code, err);
-	if (code == WHERRY_OK)
-		code = wh_queue_batch_visit(&l.batch, visit, ctx, err);
-	wh_queue_batch_clear(&l.batch);
+	return visit_rows(queue, queue->own.peek, params, 3, visit, ctx, &n, err);
+}
+
+/* Of a page of messages, the id of the one that has this message id. */
+typedef struct search {
+	const char *message_id;
+	int64_t last, found; /* ids; found: 0: it is not among them */
+} search;
+
+static wherry_code compare(void *ctx, const wherry_queue_message *msg)
+{
+	search *s = ctx;
+
+	s->last = msg->id;
+	if (!s->found && msg->message_id && strcmp(msg->message_id, s->message_id) == 0)
+		s->found = msg->id;
+	return WHERRY_OK;
+}
+
+static wherry_code find_id(wherry_queue *queue, const char *message_id, int64_t *out_id,
+			   wherry_error *err)
+{
+	search s = {.message_id = message_id};
+	size_t n = PEEK_STANDARD;
+	wherry_code code = WHERRY_OK;
+
+	while (code == WHERRY_OK && n == PEEK_STANDARD && !s.found) {
+		const wh_param params[] = {
+			WH_INT_PARAM("states", ALL_STATES),
+			WH_INT_PARAM("after", s.last),
+			WH_INT_PARAM("limit", PEEK_STANDARD),
+		};
+
+		code = visit_rows(queue, queue->own.peek, params, 3, compare, &s, &n,
+				  err);
+	}
+	*out_id = s.found;
+	return code;
+}
+
+wherry_code wherry_queue_show(wherry_queue *queue, const char *ident,
+			      wherry_queue_fn visit, void *ctx, wherry_error *err)
+{
+	wh_error_clear(err);
+	wherry_code code = WHERRY_OK;
+	int64_t id = 0;
+	size_t n = 0;
+
+	if (!queue || !ident || !visit)
+		return wh_fail(err, WHERRY_INVALID,
+			       "no queue, no message named, or nobody who sees it");
+	/* A message id may look like a number. */
+	for (int by_name = !wh_parse_int(ident, &id);
+	     code == WHERRY_OK && !n && by_name < 2; by_name++) {
+		if (by_name)
+			code = find_id(queue, ident, &id, err);
+		if (code == WHERRY_OK && id > 0)
+			code = visit_rows(queue, queue->own.show, &WH_INT_PARAM("id", id),
+					  1, visit, ctx, &n, err);
+	}
+	if (code == WHERRY_OK && !n)
+		return wh_fail(err, WHERRY_NOTFOUND,
+			       "there is no message '%.100s' in queue '%s'", ident,
+			       queue->store.name.ptr);
 	return code;
 }
 
@@ -258,6 +334,7 @@ typedef struct batches {
 	wherry_queue *queue;
 	const wh_stmt *stmt;
 	const wh_param *params;
+	size_t n_params;
 	int64_t changed;
 } batches;
 
@@ -265,7 +342,7 @@ static wherry_code run_batch(void *ctx, wherry_error *err)
 {
 	batches *b = ctx;
 	int64_t counted = -1;
-	wherry_code code = wh_db_run(b->queue->store.db, b->stmt, b->params, 2,
+	wherry_code code = wh_db_run(b->queue->store.db, b->stmt, b->params, b->n_params,
 				     wh_take_int, &counted, &b->changed, err);
 
 	if (counted >= 0) /* A statement on several tables returns the number. */
@@ -278,7 +355,7 @@ static wherry_code in_batches(wherry_queue *queue, const wh_stmt *stmt, wh_param
 			      int64_t batch, int64_t *out_n, wherry_error *err)
 {
 	const wh_param params[] = {param, WH_INT_PARAM("limit", batch)};
-	batches b = {queue, stmt, params, batch};
+	batches b = {queue, stmt, params, 2, batch};
 	int64_t total = 0;
 	wherry_code code = WHERRY_OK;
 
@@ -311,6 +388,24 @@ wherry_code wherry_queue_return(wherry_queue *queue, int64_t id, int64_t *out_n,
 			       queue->store.name.ptr, id);
 	if (out_n)
 		*out_n = n;
+	return code;
+}
+
+wherry_code wherry_queue_discard(wherry_queue *queue, int64_t id, wherry_error *err)
+{
+	wh_error_clear(err);
+	const wh_param param = WH_INT_PARAM("id", id);
+	batches one = {queue, NULL, &param, 1, 0};
+	wherry_code code;
+
+	if (!queue)
+		return wh_fail(err, WHERRY_INVALID, "no queue");
+	one.stmt = queue->own.discard;
+	code = wh_queue_failed(
+		queue, wh_db_transact(queue->store.db, run_batch, &one, err), err);
+	if (code == WHERRY_OK && !one.changed)
+		return wh_fail(err, WHERRY_NOTFOUND, "queue '%s' has no message %" PRId64,
+			       queue->store.name.ptr, id);
 	return code;
 }
 

@@ -169,6 +169,84 @@ static void a_purge_leaves_what_is_leased(void **state)
 	wherry_db_rollback(f->db);
 }
 
+static wherry_code note_one(void *ctx, const wherry_queue_message *msg)
+{
+	queue_got *got = ctx;
+
+	got->ids[got->n++] = msg->id;
+	(void)snprintf(got->bodies, sizeof(got->bodies), "%.*s %d", (int)msg->body_len,
+		       (const char *)msg->body, (int)msg->state);
+	return WHERRY_OK;
+}
+
+static void shows(queue_fixture *f, const char *ident, int64_t id, const char *wanted)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got = {.n = 0};
+
+	WHERRY_PASS(wherry_queue_show(f->queue, ident, note_one, &got, &err));
+	assert_int_equal(got.n, 1);
+	assert_int_equal(got.ids[0], id);
+	assert_string_equal(got.bodies, wanted);
+}
+
+static wherry_code copy_message_id(void *ctx, const wherry_queue_message *msg)
+{
+	(void)snprintf(ctx, 64, "%s", msg->message_id);
+	return WHERRY_OK;
+}
+
+static void one_message_is_shown_by_its_id_or_its_message_id(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	char number[24], message_id[64] = "";
+	int64_t id = 0;
+	queue_got got;
+
+	for (int i = 1; i <= 250; i++) /* more than are read at once */
+		id = queue_send(f, i);
+	got = queue_lease(f->queue, 1, "1");
+	(void)snprintf(number, sizeof(number), "%d", (int)got.ids[0]);
+	shows(f, number, got.ids[0], "1 1");
+	(void)snprintf(number, sizeof(number), "%d", (int)id);
+	WHERRY_PASS(
+		wherry_queue_show(f->queue, number, copy_message_id, message_id, &err));
+	shows(f, message_id, id, "250 0");
+	WHERRY_FAILS(WHERRY_NOTFOUND,
+		     wherry_queue_show(f->queue, "424242", note_one, &got, &err));
+	assert_non_null(strstr(err.message, "'424242'"));
+	WHERRY_FAILS(WHERRY_NOTFOUND,
+		     wherry_queue_show(f->queue, "none", note_one, &got, &err));
+}
+
+static void a_discarded_message_is_gone_in_any_state(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t ready, delayed, n = -7;
+	queue_got leased, dead;
+
+	(void)queue_send(f, 1);
+	leased = queue_lease(f->queue, 1, "1");
+	(void)queue_send(f, 2);
+	dead = queue_lease(f->queue, 1, "2");
+	WHERRY_PASS(wherry_queue_dead_letter(f->queue, dead.token, dead.ids, 1, "x", NULL,
+					     &err));
+	ready = queue_send(f, 3);
+	(void)queue_send(f, 4);
+	delayed = queue_send_so(f, 5, MINUTE_US, 0);
+	queue_counts(f, "2 1 1 1");
+	WHERRY_PASS(wherry_queue_discard(f->queue, leased.ids[0], &err));
+	WHERRY_PASS(wherry_queue_discard(f->queue, dead.ids[0], &err));
+	WHERRY_PASS(wherry_queue_discard(f->queue, ready, &err));
+	WHERRY_PASS(wherry_queue_discard(f->queue, delayed, &err));
+	queue_counts(f, "1 0 0 0");
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_queue_discard(f->queue, ready, &err));
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_queue_ack(f->queue, leased.token, leased.ids, 1, &n, &err));
+}
+
 const queue_case queue_settle_cases[] = {
 	QUEUE_CASE(an_acknowledged_message_is_gone),
 	QUEUE_CASE(a_lease_that_ended_is_good_until_another_receives),
@@ -178,5 +256,7 @@ const queue_case queue_settle_cases[] = {
 	QUEUE_NATIVE_CASE(a_dead_letter_keeps_its_reason_and_can_be_returned),
 	QUEUE_CASE(a_rolled_back_settlement_never_was),
 	QUEUE_CASE(a_purge_leaves_what_is_leased),
+	QUEUE_CASE(one_message_is_shown_by_its_id_or_its_message_id),
+	QUEUE_CASE(a_discarded_message_is_gone_in_any_state),
 	{NULL, NULL, false, false},
 };

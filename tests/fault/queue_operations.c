@@ -193,6 +193,16 @@ static wherry_code queue_return(world *w, wherry_error *err)
 	return wherry_queue_return(w->queue, 0, w->out.number, err);
 }
 
+static wherry_code queue_show(world *w, wherry_error *err)
+{
+	return wherry_queue_show(w->queue, "j5", see, w, err);
+}
+
+static wherry_code queue_discard(world *w, wherry_error *err)
+{
+	return wherry_queue_discard(w->queue, 1, err);
+}
+
 static wherry_code queue_purge(world *w, wherry_error *err)
 {
 	return wherry_queue_purge(w->queue, 0, 2, NULL, err);
@@ -312,6 +322,8 @@ const operation queue_operations[] = {
 	{"queue_estimate", queue_estimate, NULL, NULL, NULL, 0},
 	{"queue_next_due", queue_next_due, NULL, NULL, NULL, 0},
 	{"queue_return", queue_return, NULL, NULL, NULL, OPERATION_PARTLY},
+	{"queue_show", queue_show, see_nothing, NULL, NULL, 0},
+	{"queue_discard", queue_discard, NULL, NULL, NULL, 0},
 	{"queue_purge", queue_purge, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"queue_expire", queue_expire, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"queue_drop", queue_drop, NULL, NULL, NULL, 0},

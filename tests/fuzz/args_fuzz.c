@@ -49,7 +49,7 @@ static void ask(const wh_args *args, const wh_option *o)
 	else
 		CHECK(number == -7);
 	CHECK(wh_arg_duration(args, o->name, &us) ? us >= 0 : us == -7);
-	if (wh_arg_states(args, o->name, &states))
+	if (wh_arg_states(args, o->name, wherry_state_name, &states))
 		CHECK(states < 1u << WHERRY_STATE_COUNT);
 }
 

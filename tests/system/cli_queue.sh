@@ -84,8 +84,8 @@ expect "a queue that is missing is named, with the command that makes it" 1 \
 	"err:no queue 'none'" "err:\`wherry queue create $url none\`"
 w relay "queue+$url?queue=letters" stdout: --engine exclusive
 expect "what a queue cannot do is refused" 2 "err:leave --engine exclusive out"
-w status "queue+$url?queue=letters"
-expect "a command for outboxes names the one for queues" 2 "err:\`wherry queue length $url letters\`"
+w drop "queue+$url?queue=letters"
+expect "a command for outboxes names the one for queues" 2 "err:\`wherry queue drop $url letters\`"
 
 # ---- lease, ack, nack ----
 

@@ -600,6 +600,10 @@ WHERE state + 0 = 4 AND id = ANY (ARRAY(
   SELECT id FROM {table} WHERE state = 4 AND (:id::bigint = 0 OR id = :id::bigint)
   ORDER BY id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED));
 
+-- name: discard
+-- A message in whatever state it is: a receiver that has leased it cannot acknowledge it any more.
+DELETE FROM {table} WHERE id = :id::bigint;
+
 -- name: purge-states
 DELETE FROM {table} WHERE id = ANY (ARRAY(
   SELECT id FROM {table}

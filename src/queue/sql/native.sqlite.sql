@@ -242,6 +242,10 @@ UPDATE {table} SET state = 0, attempts = 0, lease_token = NULL, available_at = N
 WHERE id IN (SELECT id FROM {table} INDEXED BY {table_dead}
              WHERE state = 4 AND (:id = 0 OR id = :id) ORDER BY id LIMIT :limit);
 
+-- name: discard
+-- A message in whatever state it is: a receiver that has leased it cannot acknowledge it any more.
+DELETE FROM {table} WHERE id = :id;
+
 -- name: purge-states
 DELETE FROM {table} WHERE id IN (
   SELECT id FROM {table} WHERE state <> 1 AND (:states >> state) & 1 ORDER BY id LIMIT :limit);

@@ -457,6 +457,13 @@ SELECT row_id, headers, body,
        THEN id ELSE nextval(pg_get_serial_sequence({'table}, 'seq')) END
 FROM back ORDER BY id;
 
+-- name: discard
+-- A message in whatever table it is: a receiver that has leased it cannot acknowledge it any more.
+WITH ready AS (DELETE FROM {table} WHERE seq = :id::bigint RETURNING 1),
+received AS (DELETE FROM {table_received} WHERE id = :id::bigint RETURNING 1),
+later AS (DELETE FROM {table.Delayed} AS d WHERE {number:d} = :id::bigint RETURNING 1)
+SELECT (SELECT count(*) FROM ready) + (SELECT count(*) FROM received) + (SELECT count(*) FROM later);
+
 -- name: purge-states
 WITH ready AS (
   DELETE FROM {table} WHERE id = ANY (ARRAY(

@@ -1,0 +1,253 @@
+#include "cli/on_queue.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "base/url.h"
+#include "cli/again.h"
+#include "cli/target.h"
+#include "config/settings.h"
+#include "publish/parts.h"
+#include "relay/source.h"
+
+enum { PAGE = 100 };
+
+bool wh_is_on_queue(const wh_args *args)
+{
+	return wh_url_is_of(wh_operand(args, 0), "queue");
+}
+
+wh_exit wh_on_queue_open(wh_queue_session *s, const wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char *url = NULL, *words = NULL;
+	wherry_code code = wh_queue_words(wh_operand(args, 0), &words, &err);
+	wh_exit status;
+
+	*s = (wh_queue_session){.target = args->target, .at = {.name = ""}};
+	if (code == WHERRY_OK)
+		code = wh_source_take_url(wh_operand(args, 0), args->config, &url, &err);
+	if (code == WHERRY_OK) {
+		s->at.name = wh_config_text(args->config, WH_RELAY_QUEUE);
+		(void)snprintf(s->at.target, sizeof(s->at.target), "%s", words);
+		wh_report_target(s->at.target);
+		wh_url_mask(url, s->url, sizeof(s->url));
+		code = wh_db_open_own(url, args->config, &s->at.db, &err);
+	}
+	if (code == WHERRY_OK)
+		code = wherry_queue_open(s->at.db, s->at.name, &s->queue, &err);
+	status = code == WHERRY_OK ? WH_EXIT_DONE : wh_call_failed(args, code, &err);
+	if (code != WHERRY_OK)
+		wh_queue_session_close(s);
+	free(words);
+	free(url);
+	return status;
+}
+
+bool wh_on_queue_allows(const wh_args *args, const wh_without *refused)
+{
+	for (; refused->option; refused++)
+		if (wh_arg(args, refused->option) || wh_arg_on(args, refused->option)) {
+			(void)wh_usage(args->command, "--%s: %s", refused->option,
+				       refused->why);
+			return false;
+		}
+	return true;
+}
+
+const char *wh_queue_topic(const wh_queue_session *s, const wherry_queue_message *msg)
+{
+	return msg->topic ? msg->topic : s->at.name;
+}
+
+/* ---- retry ---- */
+
+typedef struct chosen {
+	const wh_queue_session *session;
+	const char *topic; /* only these; NULL: any */
+	int64_t ids[PAGE], last;
+	size_t n, seen;
+	wherry_state state; /* of the last */
+} chosen;
+
+static wherry_code choose(void *ctx, const wherry_queue_message *msg)
+{
+	chosen *c = ctx;
+
+	c->last = msg->id;
+	c->state = msg->state;
+	c->seen++;
+	if (!c->topic || strcmp(wh_queue_topic(c->session, msg), c->topic) == 0)
+		c->ids[c->n++] = msg->id;
+	return WHERRY_OK;
+}
+
+static wherry_code return_each(const chosen *c, int64_t *inout_n, wherry_error *err)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		int64_t n = 0;
+		wherry_code code =
+			wherry_queue_return(c->session->queue, c->ids[i], &n, err);
+
+		if (code != WHERRY_OK && code != WHERRY_NOTFOUND)
+			return code;
+		*inout_n += n;
+	}
+	return WHERRY_OK;
+}
+
+static wherry_code return_topic(const wh_queue_session *s, const char *topic,
+				int64_t *out_n, wherry_error *err)
+{
+	chosen c = {.session = s, .topic = topic, .seen = PAGE};
+	wherry_code code = WHERRY_OK;
+
+	while (code == WHERRY_OK && c.seen == PAGE) {
+		c.n = c.seen = 0;
+		code = wherry_queue_peek(s->queue,
+					 &WHERRY_QUEUE_FILTER(.states = 1u << WHERRY_DEAD,
+							      .after_id = c.last,
+							      .limit = PAGE),
+					 choose, &c, err);
+		if (code == WHERRY_OK)
+			code = return_each(&c, out_n, err);
+	}
+	return code;
+}
+
+/* *out_n stays 0: the message is not dead, and its state is in *out. */
+static wherry_code return_one(const wh_queue_session *s, const char *ident, chosen *out,
+			      int64_t *out_n, wherry_error *err)
+{
+	wherry_code code;
+
+	*out = (chosen){.session = s};
+	code = wherry_queue_show(s->queue, ident, choose, out, err);
+	return code == WHERRY_OK && out->state == WHERRY_DEAD
+		       ? return_each(out, out_n, err)
+		       : code;
+}
+
+static wh_exit retry(const wh_args *args, const wh_queue_session *s,
+		     const wherry_filter *filter)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	chosen one = {.n = 0};
+	int64_t n = 0;
+	wherry_code code;
+
+	if (filter->ident)
+		code = return_one(s, filter->ident, &one, &n, &err);
+	else if (filter->topic)
+		code = return_topic(s, filter->topic, &n, &err);
+	else
+		code = wherry_queue_return(s->queue, 0, &n, &err);
+	if (n)
+		wh_audit(args->command->name, wh_operand(args, 0), s->at.name, n);
+	if (code != WHERRY_OK)
+		return wh_report(&err);
+	if (filter->ident && !n)
+		return wh_complain(NULL, "message %s is %s, not dead", filter->ident,
+				   wh_queue_state_name(one.state));
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"retried\":%" PRId64 "}\n", n);
+	else
+		(void)printf("%" PRId64 " message%s %s ready again\n", n, wh_plural(n),
+			     n == 1 ? "is" : "are");
+	return WH_EXIT_DONE;
+}
+
+wh_exit wh_on_queue_retry(const wh_args *args)
+{
+	static const wh_without refused[] = {
+		{"key", "a queue has no keys: choose messages by ID or --topic"},
+		{NULL, NULL}};
+	const char *state = wh_arg(args, "state");
+	wherry_filter filter;
+	wh_queue_session s;
+	wh_exit status;
+
+	if (!wh_on_queue_allows(args, refused) || !wh_again_filter(args, &filter))
+		return WH_EXIT_USAGE;
+	if (state && strcmp(state, "dead") != 0)
+		return wh_usage(args->command,
+				"--state %s: in a queue only dead messages are retried; "
+				"others are received as soon as they are due",
+				state);
+	status = wh_on_queue_open(&s, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	status = retry(args, &s, &filter);
+	wh_queue_session_close(&s);
+	return status;
+}
+
+/* ---- discard ---- */
+
+typedef struct discarded {
+	const wh_queue_session *session;
+	wh_buf line; /* which message was discarded, for the log */
+	int64_t id;
+} discarded;
+
+static wherry_code write_audit(void *ctx, const wherry_queue_message *msg)
+{
+	discarded *d = ctx;
+	const char *topic = wh_queue_topic(d->session, msg);
+	const char *message_id = msg->message_id ? msg->message_id : "";
+	char now[WH_TIME_LEN];
+
+	d->id = msg->id;
+	wh_time_print(wh_now(&wh_env_system), now);
+	wh_buf_printf(&d->line,
+		      "discarded time=%s queue=%s id=%" PRId64 " state=%s topic=", now,
+		      d->session->at.name, msg->id, wh_queue_state_name(msg->state));
+	wh_buf_json(&d->line, topic, strlen(topic));
+	wh_buf_puts(&d->line, " message_id=");
+	wh_buf_json(&d->line, message_id, strlen(message_id));
+	return WHERRY_OK;
+}
+
+static wh_exit discard(const wh_queue_session *s, const char *ident)
+{
+	discarded d = {s, WH_BUF_INIT(64 * 1024), 0};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code = wherry_queue_show(s->queue, ident, write_audit, &d, &err);
+
+	if (code == WHERRY_OK)
+		code = wherry_queue_discard(s->queue, d.id, &err);
+	if (code == WHERRY_OK)
+		(void)fprintf(stderr, "%s\n", wh_buf_str(&d.line));
+	wh_buf_clear(&d.line);
+	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(&err);
+}
+
+void wh_print_discarded(const wh_args *args, int64_t n)
+{
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"discarded\":%" PRId64 "}\n", n);
+	else
+		(void)printf("%" PRId64 " message%s discarded\n", n, wh_plural(n));
+}
+
+wh_exit wh_on_queue_discard(const wh_args *args)
+{
+	wh_queue_session s;
+	wh_exit status = wh_on_queue_open(&s, args);
+	int64_t n = 0;
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	for (size_t i = 1; i < args->n_operands; i++) {
+		wh_exit each = discard(&s, wh_operand(args, i));
+
+		n += each == WH_EXIT_DONE;
+		if (each != WH_EXIT_DONE)
+			status = each;
+	}
+	wh_print_discarded(args, n);
+	wh_queue_session_close(&s);
+	return status;
+}

@@ -1,0 +1,210 @@
+/*
+ * doctor on a queue: what the queue's own functions find, beside the checks of the database.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "cli/on_queue.h"
+
+enum { DEAD_SHOWN = 5, LEASES_READ = 1000, SENTENCE_MAX = 4096 };
+
+static char *sentence(const char *fmt, ...) WH_PRINTF(1, 2);
+static char *sentence(const char *fmt, ...)
+{
+	char *text = NULL;
+	va_list args;
+
+	va_start(args, fmt);
+	if (vasprintf(&text, fmt, args) < 0)
+		text = NULL;
+	va_end(args);
+	return text;
+}
+
+static void could_not(wh_doctor *d, const char *check, const wherry_error *err)
+{
+	wh_doctor_add(d, check, WH_WARN, strdup(err->message),
+		      strdup("this could not be checked: repair that first"));
+}
+
+/* ---- the tables ---- */
+
+static wherry_code take_finding(void *ctx, const char *what, const char *repair)
+{
+	wh_doctor_add(ctx, "tables", WH_BAD, strdup(what), sentence("`%s`", repair));
+	return WHERRY_OK;
+}
+
+static void check_tables(wh_doctor *d)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	size_t before = d->n;
+
+	if (wherry_queue_inspect(d->on->queue, take_finding, d, &err) != WHERRY_OK)
+		could_not(d, "tables", &err);
+	else if (d->n == before)
+		wh_doctor_add(d, "tables", WH_WELL,
+			      strdup("the tables, indexes and triggers of the queue are "
+				     "there"),
+			      strdup(""));
+}
+
+/* ---- the messages ---- */
+
+static void check_backlog(wh_doctor *d)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue_status st;
+	char span[WH_SPAN_LEN];
+
+	if (wherry_queue_get_status(d->on->queue, &st, sizeof(st), &err) != WHERRY_OK)
+		could_not(d, "backlog", &err);
+	else if (st.ready && st.oldest_ready_us >= d->older_us)
+		wh_doctor_add(
+			d, "backlog", WH_WARN,
+			sentence("%" PRId64 " message%s ready, the oldest for %s: "
+				 "no worker or relay receives, or they are too slow",
+				 st.ready, st.ready == 1 ? " is" : "s are",
+				 wh_span_text(st.oldest_ready_us, span)),
+			sentence("start a worker, or a relay: `wherry relay%s TO`",
+				 d->on->target));
+	else
+		wh_doctor_add(d, "backlog", WH_WELL,
+			      strdup("no message has been ready for long"), strdup(""));
+}
+
+static wherry_code take_dead(void *ctx, const wherry_queue_message *msg)
+{
+	wh_doctor *d = ctx;
+
+	wh_doctor_add(d, "dead", WH_WARN,
+		      sentence("message %" PRId64 " is dead after %" PRId32
+			       " attempt%s: %.300s",
+			       msg->id, msg->attempts, wh_plural(msg->attempts),
+			       msg->last_error ? msg->last_error : "no reason given"),
+		      sentence("remove the cause, then `wherry retry%s %" PRId64 "`",
+			       d->on->target, msg->id));
+	return WHERRY_OK;
+}
+
+static void check_dead(wh_doctor *d)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	size_t before = d->n;
+
+	if (wherry_queue_peek(d->on->queue,
+			      &WHERRY_QUEUE_FILTER(.states = 1u << WHERRY_DEAD,
+						   .limit = DEAD_SHOWN),
+			      take_dead, d, &err) != WHERRY_OK)
+		could_not(d, "dead", &err);
+	else if (d->n == before)
+		wh_doctor_add(d, "dead", WH_WELL, strdup("no message is dead"),
+			      strdup(""));
+}
+
+typedef struct leases {
+	int64_t now_us, n, first, ended_us;
+} leases;
+
+static wherry_code take_lease(void *ctx, const wherry_queue_message *msg)
+{
+	leases *l = ctx;
+
+	if (!wh_is_lease_over(msg, l->now_us))
+		return WHERRY_OK;
+	if (!l->n++ || msg->available_at_us < l->ended_us) {
+		l->first = msg->id;
+		l->ended_us = msg->available_at_us;
+	}
+	return WHERRY_OK;
+}
+
+static void check_leases(wh_doctor *d)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	leases l = {.n = 0};
+	char span[WH_SPAN_LEN];
+	wherry_code code = wh_doctor_now(d, &l.now_us, &err);
+
+	if (code == WHERRY_OK)
+		code = wherry_queue_peek(
+			d->on->queue,
+			&WHERRY_QUEUE_FILTER(.states = 1u << WHERRY_PROCESSING,
+					     .limit = LEASES_READ),
+			take_lease, &l, &err);
+	if (code != WHERRY_OK)
+		could_not(d, "leases", &err);
+	else if (l.n)
+		wh_doctor_add(d, "leases", WH_WARN,
+			      sentence("the lease of %" PRId64
+				       " message%s is over, of message %" PRId64
+				       " since %s: the receiver is gone, or too slow",
+				       l.n, wh_plural(l.n), l.first,
+				       wh_span_text(l.now_us - l.ended_us, span)),
+			      strdup("the next receive takes them; if their receivers "
+				     "still work on them, ask for longer leases"));
+	else
+		wh_doctor_add(d, "leases", WH_WELL, strdup("no lease is over"),
+			      strdup(""));
+}
+
+void wh_on_queue_check(wh_doctor *d)
+{
+	check_tables(d);
+	check_dead(d);
+	check_leases(d);
+	check_backlog(d);
+}
+
+/* ---- one message ---- */
+
+typedef struct asked {
+	wh_doctor *d;
+	int64_t now_us;
+} asked;
+
+static wh_level level_of(const asked *a, const wherry_queue_message *msg)
+{
+	if (msg->state == WHERRY_DEAD)
+		return WH_BAD;
+	return msg->attempts && (msg->state == WHERRY_FAILED ||
+				 wh_is_lease_over(msg, a->now_us))
+		       ? WH_WARN
+		       : WH_WELL;
+}
+
+static wherry_code take_message(void *ctx, const wherry_queue_message *msg)
+{
+	wh_buf text = WH_BUF_INIT(2 * SENTENCE_MAX);
+	asked *a = ctx;
+
+	wh_buf_printf(&text, "message %" PRId64 " (%s) is %s: ", msg->id,
+		      msg->message_id ? msg->message_id : "",
+		      wh_queue_state_name(msg->state));
+	wh_put_queue_why(&text, a->d->on, msg, a->now_us);
+	wh_doctor_add(a->d, "message", level_of(a, msg), wh_buf_take(&text), strdup(""));
+	wh_buf_clear(&text);
+	return WHERRY_OK;
+}
+
+wherry_code wh_on_queue_message(wh_doctor *d, const char *ident, wherry_error *err)
+{
+	asked a = {.d = d};
+	wherry_code code = wh_doctor_now(d, &a.now_us, err);
+
+	if (code == WHERRY_OK)
+		code = wherry_queue_show(d->on->queue, ident, take_message, &a, err);
+	if (code != WHERRY_NOTFOUND)
+		return code;
+	wh_doctor_add(
+		d, "message", WH_BAD,
+		sentence("there is no message '%.100s' in queue '%s'", ident,
+			 d->on->at.name),
+		strdup("it was received and deleted, or it expired; or it was "
+		       "never sent here, or its transaction was rolled back or is "
+		       "not over yet: did the sender commit, and to this database?"));
+	return WHERRY_OK;
+}

@@ -1,0 +1,256 @@
+/*
+ * status and show on a queue.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "cli/on_queue.h"
+
+enum { LATE_US = 60 * WH_SECOND, WARNING_MAX = 600 };
+
+/* ---- status ---- */
+
+typedef struct glance {
+	const wh_queue_session *session;
+	wherry_queue_status st;
+	int64_t due_us; /* until the first message can be received; -1: there is none */
+	char warnings[2][WARNING_MAX];
+	size_t n_warnings;
+} glance;
+
+static void look(glance *g)
+{
+	const wherry_queue_status *st = &g->st;
+	const char *target = g->session->target;
+
+	if (st->ready && st->oldest_ready_us > LATE_US) {
+		char span[WH_SPAN_LEN];
+
+		(void)snprintf(g->warnings[g->n_warnings++], WARNING_MAX,
+			       "the oldest message has been ready for %s: no worker or "
+			       "relay receives, or they are too slow: start a relay with "
+			       "`wherry relay%s TO`",
+			       wh_span_text(st->oldest_ready_us, span), target);
+	}
+	if (st->dead)
+		(void)snprintf(g->warnings[g->n_warnings++], WARNING_MAX,
+			       "%" PRId64
+			       " message%s dead: look with `wherry list%s --state dead`, "
+			       "then `wherry retry%s ID`",
+			       st->dead, st->dead == 1 ? " is" : "s are", target, target);
+}
+
+static void print_health(const glance *g)
+{
+	const char *how = "no message waits";
+
+	for (size_t i = 0; i < g->n_warnings; i++)
+		(void)printf("%swarning%s     %s\n", wh_painted(WH_CARE),
+			     wh_painted(WH_PLAIN), g->warnings[i]);
+	if (g->n_warnings)
+		return;
+	if (g->st.ready)
+		how = "messages are ready to be received";
+	else if (g->st.leased)
+		how = "messages are being handled";
+	else if (g->st.waiting)
+		how = "no message is ready";
+	(void)printf("%sall is well%s: %s\n", wh_painted(WH_GOOD), wh_painted(WH_PLAIN),
+		     how);
+}
+
+static void print_text(const glance *g)
+{
+	const wherry_queue_status *st = &g->st;
+	char span[WH_SPAN_LEN];
+
+	print_health(g);
+	(void)printf("queue       %s in %s\n", g->session->at.name, g->session->url);
+	if (strcmp(st->layout, "native") != 0)
+		(void)printf("layout      %s\n", st->layout);
+	(void)printf("ready       %" PRId64 "%s%s\n", st->ready,
+		     st->ready ? ", the oldest for " : "",
+		     st->ready ? wh_span_text(st->oldest_ready_us, span) : "");
+	(void)printf("leased      %" PRId64 "\n", st->leased);
+	(void)printf("waiting     %" PRId64, st->waiting);
+	if (st->waiting && !st->ready && !st->leased && g->due_us >= 0)
+		(void)printf(", the next is due in %s", wh_span_text(g->due_us, span));
+	(void)printf("\ndead        %" PRId64 "\n", st->dead);
+	(void)printf(
+		"relay       not known: a queue does not say who receives from it\n");
+}
+
+static void print_json(const glance *g)
+{
+	const wherry_queue_status *st = &g->st;
+	wh_buf buf = WH_BUF_INIT(64 * 1024);
+
+	wh_buf_puts(&buf, "{\"queue\":");
+	wh_buf_json(&buf, g->session->at.name, strlen(g->session->at.name));
+	wh_put_text_field(&buf, "layout", st->layout);
+	wh_buf_printf(&buf,
+		      ",\"ready\":%" PRId64 ",\"leased\":%" PRId64 ",\"waiting\":%" PRId64
+		      ",\"dead\":%" PRId64 ",\"oldest_ready_us\":%" PRId64
+		      ",\"schema_version\":%d,\"warnings\":[",
+		      st->ready, st->leased, st->waiting, st->dead, st->oldest_ready_us,
+		      st->schema_version);
+	for (size_t i = 0; i < g->n_warnings; i++) {
+		wh_buf_puts(&buf, i ? "," : "");
+		wh_buf_json(&buf, g->warnings[i], strlen(g->warnings[i]));
+	}
+	wh_buf_puts(&buf, "]}");
+	(void)puts(wh_buf_str(&buf));
+	wh_buf_clear(&buf);
+}
+
+wh_exit wh_on_queue_status(const wh_args *args, void *session)
+{
+	glance g = {.session = session, .due_us = -1};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code =
+		wherry_queue_get_status(g.session->queue, &g.st, sizeof(g.st), &err);
+
+	if (code == WHERRY_OK)
+		code = wherry_queue_next_due(g.session->queue, &g.due_us, &err);
+	if (code != WHERRY_OK)
+		return wh_report(&err);
+	look(&g);
+	if (wh_arg_on(args, "json"))
+		print_json(&g);
+	else
+		print_text(&g);
+	return WH_EXIT_DONE;
+}
+
+/* ---- why a message is where it is ---- */
+
+bool wh_is_lease_over(const wherry_queue_message *msg, int64_t now_us)
+{
+	return msg->state == WHERRY_PROCESSING && msg->available_at_us <= now_us;
+}
+
+static void put_waiting(wh_buf *why, const wherry_queue_message *msg, int64_t now_us)
+{
+	int64_t left_us = msg->available_at_us - now_us;
+	char span[WH_SPAN_LEN];
+
+	if (msg->attempts)
+		wh_buf_printf(why, "attempt %" PRId32 " failed: %s; ", msg->attempts,
+			      msg->last_error ? msg->last_error : "no reason given");
+	if (left_us > 0)
+		wh_buf_printf(why, "%s due in %s",
+			      msg->attempts ? "the next is" : "it is delayed, and",
+			      wh_span_text(left_us, span));
+	else
+		wh_buf_puts(why, "it is due: the next that receives takes it, a worker "
+				 "or a relay");
+}
+
+static void put_leased(wh_buf *why, const wherry_queue_message *msg, int64_t now_us)
+{
+	int64_t left_us = msg->available_at_us - now_us;
+	char span[WH_SPAN_LEN];
+
+	if (left_us > 0)
+		wh_buf_printf(why,
+			      "a receiver has leased it; if that one is gone, the lease "
+			      "ends in %s, and the next takes it",
+			      wh_span_text(left_us, span));
+	else
+		wh_buf_printf(why,
+			      "its lease ended %s ago and nobody acknowledged it: the "
+			      "next that receives takes it",
+			      wh_span_text(-left_us, span));
+}
+
+void wh_put_queue_why(wh_buf *why, const wh_queue_session *s,
+		      const wherry_queue_message *msg, int64_t now_us)
+{
+	char span[WH_SPAN_LEN];
+
+	if (msg->state == WHERRY_DEAD)
+		wh_buf_printf(why,
+			      "given up after %" PRId32
+			      " attempt%s: %s; remove the cause, then "
+			      "`wherry retry%s %" PRId64 "`",
+			      msg->attempts, wh_plural(msg->attempts),
+			      msg->last_error ? msg->last_error : "no reason given",
+			      s->target, msg->id);
+	else if (msg->state == WHERRY_PROCESSING)
+		put_leased(why, msg, now_us);
+	else if (msg->expires_at_us && msg->expires_at_us <= now_us)
+		wh_buf_printf(why, "it expired %s ago: the next receive deletes it",
+			      wh_span_text(now_us - msg->expires_at_us, span));
+	else if (msg->state == WHERRY_FAILED)
+		put_waiting(why, msg, now_us);
+	else
+		wh_buf_printf(why,
+			      "it is ready: the next that receives takes it, a worker or "
+			      "a relay: `wherry relay%s TO`",
+			      s->target);
+}
+
+/* ---- show ---- */
+
+typedef struct shown {
+	const wh_queue_session *session;
+	bool json;
+	int64_t now_us;
+} shown;
+
+static void print_fields(const shown *s, const wherry_queue_message *msg, const char *why)
+{
+	bool leased = msg->state == WHERRY_PROCESSING;
+
+	wh_print_number("id:", msg->id);
+	wh_print_field("message_id:", msg->message_id);
+	wh_print_field("topic:", msg->topic);
+	wh_print_field("correlation_id:", msg->correlation_id);
+	wh_print_field("reply_to:", msg->reply_to);
+	wh_print_field("headers:", msg->headers);
+	wh_print_field("state:", wh_queue_state_name(msg->state));
+	wh_print_field("why:", why);
+	wh_print_number("attempts:", msg->attempts);
+	wh_print_time(s->now_us, "created:", msg->created_at_us);
+	wh_print_time(s->now_us, leased ? "leased until:" : "due:", msg->available_at_us);
+	wh_print_time(s->now_us, "expires:", msg->expires_at_us);
+	wh_print_field("last error:", msg->last_error);
+}
+
+static wherry_code show(void *ctx, const wherry_queue_message *msg)
+{
+	wh_buf why = WH_BUF_INIT(4096), json = WH_BUF_INIT((size_t)1 << 31);
+	const shown *s = ctx;
+
+	wh_put_queue_why(&why, s->session, msg, s->now_us);
+	if (s->json) {
+		wh_put_queue_message(&json, s->session, msg);
+		json.len -= json.len < 2 ? json.len : 2; /* "}\n" */
+		wh_put_text_field(&json, "why", wh_buf_str(&why));
+		wh_buf_puts(&json, "}");
+		(void)puts(wh_buf_str(&json));
+	} else {
+		print_fields(s, msg, wh_buf_str(&why));
+		wh_print_body(msg->body, msg->body_len);
+	}
+	wh_buf_clear(&json);
+	wh_buf_clear(&why);
+	return WHERRY_OK;
+}
+
+wh_exit wh_on_queue_show(const wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_queue_session session;
+	wh_exit status = wh_on_queue_open(&session, args);
+	shown s = {&session, wh_arg_on(args, "json"), wh_now(&wh_env_system)};
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	if (wherry_queue_show(session.queue, wh_operand(args, 1), show, &s, &err) !=
+	    WHERRY_OK)
+		status = wh_report(&err);
+	wh_queue_session_close(&session);
+	return status;
+}

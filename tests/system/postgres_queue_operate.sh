@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# An operator works on a queue in PostgreSQL as on an outbox.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/postgres.bash
+. "$(dirname "$0")/postgres.bash"
+# shellcheck source=tests/system/queue_operate.bash
+. "$source_dir/tests/system/queue_operate.bash"
+
+start_server
+db=$url
+url="queue+$db&queue=jobs"
+doctor_status=1 # the test server has fsync off
+
+end_leases() {
+	psql -X -q "$db" -c "UPDATE jobs SET available_at = '2020-01-01' WHERE state = 1"
+}
+
+break_index() {
+	psql -X -q "$db" -c 'DROP INDEX jobs_dead'
+}
+
+operate
+
+w queue create "$db" letters --layout nservicebus
+w queue send "$db" letters '{"a":1}' --id 0c5e9d4a-0000-4000-8000-000000000001
+url="queue+$db&queue=letters"
+w status "$url"
+expect "a queue of NServiceBus has a status, too" 0 "out:layout      nservicebus" "out:ready       1"
+w list "$url" --json
+json "and is listed" '[m["state"] for m in l] == ["ready"]'
+w doctor "$url" 1
+expect "and examined" "$doctor_status" "out:message 1 (0c5e9d4a-0000-4000-8000-000000000001) is ready"
+w discard "$url" 0c5e9d4a-0000-4000-8000-000000000001 --yes
+expect "a message of it is discarded" 0 "out:1 message discarded"
+finish
