@@ -40,6 +40,29 @@ wherry_code wh_cron_advance(wh_cron_place *place, int64_t until_us, wherry_error
 /* The ticks of this hash, or those of the others, were removed. */
 wherry_code wh_cron_retire(wh_cron_place *place, bool others, wherry_error *err);
 
+enum { WH_CRON_HASH_MOST = 64 }; /* bytes of a hash */
+
+/* The hash of another schedule that is active under the same name; "": there is none. */
+wherry_code wh_cron_active(const wh_cron_place *place, char out[WH_CRON_HASH_MOST + 1],
+			   wherry_error *err);
+
+/* A call that makes the ticks of a schedule that are due; see wherry_cron_fire(). */
+typedef struct wh_cron_turn {
+	const char *target, *name;
+	const wherry_schedule *schedule;
+	wherry_catch_up catch_up;
+	wherry_tick_fn fn;
+	void *ctx;
+	bool yields; /* Make no tick if another schedule is active under this name. */
+	/* Filled in on success. */
+	int64_t n;       /* ticks that were made */
+	int64_t next_us; /* until the next one, microseconds; WH_NEVER: there is none */
+	char active[WH_CRON_HASH_MOST +
+		    1]; /* the schedule that it yielded to; "": none */
+} wh_cron_turn;
+
+wherry_code wh_cron_fire(wherry_cron *cron, wh_cron_turn *turn, wherry_error *err);
+
 /* The first time of a schedule after an instant; WH_NEVER: there is none. */
 wherry_code wh_cron_next(const wherry_schedule *schedule, int64_t after_us,
 			 int64_t *out_us, wherry_error *err);

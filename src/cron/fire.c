@@ -68,37 +68,58 @@ wherry_code wh_cron_begin(const wh_cron_place *place, const wherry_schedule *sch
 
 typedef struct firing {
 	wh_cron_place place;
-	const wherry_schedule *schedule;
-	wherry_catch_up catch_up;
-	wherry_tick_fn fn;
-	void *ctx;
-	int64_t n, next_us;
+	wh_cron_turn *turn;
+	wh_cron_turn result; /* Copied to *turn when the transaction is over. */
 } firing;
+
+/* Make the ticks that are due; *inout_at_us is the time that the last one before them had, and
+ * receives that of the next one. */
+static wherry_code make_due(firing *f, int64_t *inout_at_us, int64_t *out_until_us,
+			    wherry_error *err)
+{
+	wh_cron_turn *t = &f->result;
+	wherry_code code;
+
+	*out_until_us = *inout_at_us;
+	code = wh_cron_next(t->schedule, *inout_at_us, inout_at_us, err);
+	for (t->n = 0;
+	     code == WHERRY_OK && *inout_at_us <= f->place.now_us && t->n < LIMIT;
+	     t->n++) {
+		code = t->fn(t->ctx, *inout_at_us, err);
+		*out_until_us = *inout_at_us;
+		if (code == WHERRY_OK)
+			code = wh_cron_next(t->schedule, *inout_at_us, inout_at_us, err);
+	}
+	return code;
+}
 
 static wherry_code fire(void *ctx, wherry_error *err)
 {
 	firing *f = ctx;
-	int64_t at_us = 0, until_us;
-	wherry_code code = wh_cron_look(&f->place, err);
+	wh_cron_turn *t = &f->result;
+	int64_t at_us = 0, until_us = 0;
+	wherry_code code;
 
-	if (code == WHERRY_OK)
-		code = wh_cron_begin(&f->place, f->schedule, f->catch_up, &at_us, err);
-	until_us = at_us;
-	if (code == WHERRY_OK)
-		code = wh_cron_next(f->schedule, at_us, &at_us, err);
-	for (f->n = 0; code == WHERRY_OK && at_us <= f->place.now_us && f->n < LIMIT;
-	     f->n++) {
-		code = f->fn(f->ctx, at_us, err);
-		until_us = at_us;
-		if (code == WHERRY_OK)
-			code = wh_cron_next(f->schedule, at_us, &at_us, err);
+	*t = *f->turn;
+	t->active[0] = 0;
+	code = wh_cron_look(&f->place, err);
+	if (code == WHERRY_OK && t->yields && !f->place.active)
+		code = wh_cron_active(&f->place, t->active, err);
+	if (code == WHERRY_OK && *t->active) {
+		t->n = 0;
+		t->next_us = WH_NEVER;
+		return WHERRY_OK;
 	}
-	f->next_us = at_us == WH_NEVER         ? WH_NEVER
+	if (code == WHERRY_OK)
+		code = wh_cron_begin(&f->place, t->schedule, t->catch_up, &at_us, err);
+	if (code == WHERRY_OK)
+		code = make_due(f, &at_us, &until_us, err);
+	t->next_us = at_us == WH_NEVER         ? WH_NEVER
 		     : at_us > f->place.now_us ? at_us - f->place.now_us
 					       : 0;
-	if (code == WHERRY_OK && (f->n || !f->place.active))
+	if (code == WHERRY_OK && (t->n || !f->place.active))
 		code = wh_cron_retire(&f->place, true, err);
-	if (code == WHERRY_OK && (f->n || !f->place.active))
+	if (code == WHERRY_OK && (t->n || !f->place.active))
 		code = wh_cron_advance(&f->place, until_us, err);
 	return code;
 }
@@ -114,30 +135,45 @@ static wherry_code check(const wherry_cron *cron, const char *target, const char
 	return wh_fields_check(fields, 2, err);
 }
 
+wherry_code wh_cron_fire(wherry_cron *cron, wh_cron_turn *turn, wherry_error *err)
+{
+	firing f = {.turn = turn};
+	char hash[WHERRY_HASH_LEN + 1];
+	wherry_code code = check(cron, turn->target, turn->name, err);
+
+	if (code == WHERRY_OK && !turn->fn)
+		code = wh_fail(err, WHERRY_INVALID, "nobody makes the ticks");
+	if (code == WHERRY_OK)
+		code = wherry_schedule_hash(turn->schedule, hash, err);
+	if (code != WHERRY_OK)
+		return code;
+	f.place = (wh_cron_place){
+		.cron = cron, .target = turn->target, .name = turn->name, .hash = hash};
+	code = wh_db_transact(cron->store.db, fire, &f, err);
+	if (code == WHERRY_OK)
+		*turn = f.result;
+	return code;
+}
+
 wherry_code wherry_cron_fire(wherry_cron *cron, const char *target, const char *name,
 			     const wherry_schedule *schedule, wherry_catch_up catch_up,
 			     wherry_tick_fn fn, void *ctx, int64_t *out_n,
 			     int64_t *out_next_us, wherry_error *err)
 {
 	wh_error_clear(err);
-	firing f = {.schedule = schedule, .catch_up = catch_up, .fn = fn, .ctx = ctx};
-	char hash[WHERRY_HASH_LEN + 1];
-	wherry_code code = check(cron, target, name, err);
+	wh_cron_turn turn = {.target = target,
+			     .name = name,
+			     .schedule = schedule,
+			     .catch_up = catch_up,
+			     .fn = fn,
+			     .ctx = ctx};
+	wherry_code code = wh_cron_fire(cron, &turn, err);
 
-	if (code == WHERRY_OK && !fn)
-		code = wh_fail(err, WHERRY_INVALID, "nobody makes the ticks");
-	if (code == WHERRY_OK)
-		code = wherry_schedule_hash(schedule, hash, err);
-	if (code != WHERRY_OK)
-		return code;
-	f.place = (wh_cron_place){
-		.cron = cron, .target = target, .name = name, .hash = hash};
-	code = wh_db_transact(cron->store.db, fire, &f, err);
 	if (code != WHERRY_OK)
 		return code;
 	if (out_n)
-		*out_n = f.n;
+		*out_n = turn.n;
 	if (out_next_us)
-		*out_next_us = f.next_us;
+		*out_next_us = turn.next_us;
 	return WHERRY_OK;
 }

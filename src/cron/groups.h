@@ -13,6 +13,7 @@
 #define WH_CRON_TICKS(X) \
 	X(remember, "remember", WH_CRON_GIVEN) \
 	X(look, "look", WH_CRON_GIVEN " now") \
+	X(active, "active", WH_CRON_GIVEN) \
 	X(advance, "advance", WH_CRON_GIVEN " until") \
 	X(retire, "retire", WH_CRON_GIVEN " now") \
 	X(retire_others, "retire-others", WH_CRON_GIVEN " now")

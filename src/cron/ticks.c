@@ -13,8 +13,7 @@
 enum {
 	TARGET_ROOM = 200,
 	PREFIX_MOST = 100,
-	HASH_MOST = 64,
-	UNDER_MOST = PREFIX_MOST + HASH_MOST + 3
+	UNDER_MOST = PREFIX_MOST + WH_CRON_HASH_MOST + 3
 };
 
 /* ---- names ---- */
@@ -43,7 +42,8 @@ static wherry_code check_names(const char *prefix, const char *hash, wherry_erro
 {
 	wherry_code code = check_word("prefix", prefix, PREFIX_MOST, err);
 
-	return code == WHERRY_OK ? check_word("hash", hash, HASH_MOST, err) : code;
+	return code == WHERRY_OK ? check_word("hash", hash, WH_CRON_HASH_MOST, err)
+				 : code;
 }
 
 wherry_code wherry_tick_key(const char *prefix, const char *hash, int64_t at_us,

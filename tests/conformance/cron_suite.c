@@ -1,6 +1,7 @@
 #include "cron_suite.h"
 
 #include "base/date.h"
+#include "cron/cron.h"
 
 #define T0_US (1704103200LL * 1000000) /* 2024-01-01 10:00:00 UTC */
 
@@ -536,6 +537,43 @@ static void a_tick_is_made_in_the_transaction_that_remembers_it(void **state)
 	wherry_schedule_free(s);
 }
 
+/* Make the ticks of "@every 1d" or "@every 2d" under one name; returns whether it yielded. */
+static bool turn(fixture *f, const char *text, bool yields, int64_t *out_n)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t times[20] = {0};
+	wh_cron_turn t = {.target = "daemon",
+			  .name = "days",
+			  .catch_up = WHERRY_CATCH_UP_ALL,
+			  .fn = count_tick,
+			  .ctx = times,
+			  .yields = yields};
+	wherry_schedule *s = NULL;
+
+	WHERRY_PASS(wherry_schedule_parse(text, NULL, &s, &err));
+	t.schedule = s;
+	WHERRY_PASS(wh_cron_fire(f->cron, &t, &err));
+	wherry_schedule_free(s);
+	*out_n = t.n;
+	return t.active[0] != 0;
+}
+
+static void a_schedule_yields_to_the_one_that_took_its_name(void **state)
+{
+	fixture *f = *state;
+	int64_t n = -7;
+
+	assert_false(turn(f, "@every 1d", true, &n)); /* nobody had the name */
+	set_back(f, 48 * HOUR_US);
+	assert_true(turn(f, "@every 2d", true, &n));
+	assert_int_equal(n, 0);
+	assert_false(turn(f, "@every 1d", true, &n));
+	assert_int_equal(n, 2);
+	assert_false(turn(f, "@every 2d", false, &n)); /* it takes the name */
+	assert_true(turn(f, "@every 1d", true, &n));
+	assert_false(turn(f, "@every 2d", true, &n));
+}
+
 static wherry_code note_entry(void *ctx, const wherry_cron_entry *entry)
 {
 	char *text = ctx;
@@ -590,6 +628,7 @@ int cron_suite_run(const outbox_backend *const *backends, size_t n_backends,
 		cmocka_unit_test(or_all_of_them_are),
 		cmocka_unit_test(a_schedule_that_comes_back_begins_at_its_next_time),
 		cmocka_unit_test(a_tick_is_made_in_the_transaction_that_remembers_it),
+		cmocka_unit_test(a_schedule_yields_to_the_one_that_took_its_name),
 		cmocka_unit_test(a_cron_lists_what_it_remembers),
 	};
 	static struct CMUnitTest tests[200];

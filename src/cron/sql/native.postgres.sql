@@ -63,6 +63,12 @@ ON CONFLICT DO NOTHING;
 -- (two_that_fire_at_once_make_each_tick_once).
 SELECT until_ms, active::integer::bigint, {now} FROM {table} {this} FOR UPDATE;
 
+-- name: active
+-- Another schedule of this name whose ticks are being made.
+SELECT hash FROM {table}
+WHERE target OPERATOR(pg_catalog.=) :target::text AND name OPERATOR(pg_catalog.=) :name::text AND hash OPERATOR(pg_catalog.<>) :hash::text AND active
+LIMIT 1;
+
 -- name: advance
 UPDATE {table} SET until_ms = greatest(until_ms, :until::bigint), active = true {this};
 

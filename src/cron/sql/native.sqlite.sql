@@ -50,6 +50,12 @@ INSERT INTO {table}(target, name, hash) VALUES (:target, :name, :hash) ON CONFLI
 -- In a transaction that has written, so nobody else makes ticks.
 SELECT until_ms, active, coalesce(:now, (SELECT ms FROM wherry_clock)) + 0 FROM {table} {this};
 
+-- name: active
+-- Another schedule of this name whose ticks are being made.
+SELECT hash FROM {table}
+WHERE target = :target AND name = :name AND hash <> :hash AND active = 1
+LIMIT 1;
+
 -- name: advance
 UPDATE {table} SET until_ms = max(until_ms, :until), active = 1 {this};
 
