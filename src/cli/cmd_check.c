@@ -37,8 +37,12 @@ static wh_exit run(wh_args *args)
 		return wh_report(&err);
 	for (size_t i = 0; i < plan.n_relays; i++)
 		warn(path, &plan.relays[i]);
-	(void)printf("%s: %zu relay%s, fine\n", path, plan.n_relays,
+	(void)printf("%s: %zu relay%s", path, plan.n_relays,
 		     wh_plural((int64_t)plan.n_relays));
+	if (plan.n_crons)
+		(void)printf(", %zu entr%s of cron", plan.n_crons,
+			     plan.n_crons == 1 ? "y" : "ies");
+	(void)printf(", fine\n");
 	wh_plan_clear(&plan);
 	return WH_EXIT_DONE;
 }

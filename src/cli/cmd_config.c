@@ -48,8 +48,8 @@ const wh_command wh_cmd_config = {
 	.operands = "[FILE]",
 	.synopsis = "[FILE] [--sample]",
 	.brief = "Print what a file for `wherry run` comes to",
-	.help = "FILE is " WH_PLAN_FILE " unless named. Every setting of every relay is "
-		"printed, those at their defaults behind a #; secrets are masked, or stand "
+	.help = "FILE is " WH_PLAN_FILE " unless named. Every setting of every relay and "
+		"entry of cron is printed, those at their defaults behind a #; secrets are masked, or stand "
 		"as ${env:NAME} and ${file:PATH} where the file has them so.\n"
 		"\n"
 		"Examples:\n"

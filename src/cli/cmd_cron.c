@@ -120,8 +120,9 @@ const wh_command wh_cmd_cron = {
 	.synopsis = "COMMAND ...",
 	.brief = "Make messages at the times of schedules",
 	.help = "`next` shows the times of a schedule. `install` puts its ticks on a delayed "
-		"queue, where they can be polled at their times. `wherry help cron COMMAND` "
-		"explains a command.\n"
+		"queue, where they can be polled at their times. The list cron in "
+		"wherry.yaml lets `wherry run` write a message to an outbox, a queue or a "
+		"delayed queue at each time. `wherry help cron COMMAND` explains a command.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry cron next '30 2 * * *' --zone Europe/Berlin\n"

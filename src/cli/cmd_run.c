@@ -19,13 +19,18 @@ const wh_command wh_cmd_run = {
 	.name = "run",
 	.operands = "[FILE]",
 	.synopsis = "[FILE]",
-	.brief = "Run all relays of a file, and watch them",
+	.brief = "Run all relays and entries of cron of a file, and watch them",
 	.help = "FILE is " WH_PLAN_FILE " unless named. Each relay has its own thread; "
 		"one that fails is started again, after a while that grows to 30 "
 		"seconds, and the others go on. It runs until SIGTERM or SIGINT, "
 		"finishes what is in flight, and ends; a second signal ends it at once. "
 		"SIGHUP reads the file again. The log goes to standard error, one event a "
 		"line.\n"
+		"\n"
+		"An entry of the list cron writes a message to an outbox, a queue or a delayed "
+		"queue at each time of a schedule. Any number of daemons may run the same file: "
+		"each message is written once. The entry needs the table that `wherry cron "
+		"create` makes.\n"
 		"\n"
 		"With http: {listen: 127.0.0.1:9464} in the file it answers /healthz, "
 		"/readyz and /metrics.\n"

@@ -1,9 +1,11 @@
 /*
- * `wherry run`: several relays in one process, each on a separate thread, watched and
- * started again when they fail.
+ * `wherry run`: several relays and entries of cron in one process, each on a separate thread,
+ * watched and started again when they fail.
  *
- *     plan.c      reads wherry.yaml, with plan_relay.c and plan_tree.c; print.c shows it
+ *     plan.c      reads wherry.yaml, with plan_*.c; print.c shows it
  *     pipeline.c  one relay on its thread, supervised
+ *     ticker.c    one entry of cron on its thread, supervised; tick_writer.c writes its messages
+ *     tickers.c   the set of them: a reload, health, metrics
  *     backlog_watch.c  counts waiting messages when somebody reads the numbers
  *     metrics.c   the numbers in Prometheus' format
  *     http.c      /healthz, /readyz, /metrics; http_guard.c ends slow connections
@@ -85,12 +87,16 @@ void wh_pipeline_stop(wh_pipeline *p);  /* asks; does not wait */
 bool wh_pipeline_ended(wh_pipeline *p); /* nothing of it runs any more */
 void wh_pipeline_free(wh_pipeline *p);  /* waits until it has ended */
 
+typedef struct wh_ticker wh_ticker; /* An entry of cron that runs; see ticker.h. */
+
 /* ---- the set of them, which HTTP reads while a reload changes it ---- */
 
 typedef struct wh_daemon {
 	pthread_mutex_t lock; /* of what follows */
 	wh_pipeline **pipelines;
 	size_t n;
+	wh_ticker **tickers;
+	size_t n_tickers;
 	wh_line_log log;
 	int64_t began_us;
 } wh_daemon;
@@ -100,6 +106,20 @@ enum { WH_STUCK_US = 120 * WH_SECOND };
 /* A relay that has not stepped for so long hangs. */
 bool wh_daemon_alive(wh_daemon *d, char why[240]);
 bool wh_daemon_ready(wh_daemon *d, wh_buf *out); /* a line for each relay */
+
+/* ---- tickers.c ---- */
+
+/* Start the entries of the plan, which are taken from it; stop those that are not in it.  Entries
+ * that run already go on. */
+wherry_code wh_tickers_apply(wh_daemon *d, wh_plan *plan, int bell, wherry_error *err);
+void wh_tickers_stop(wh_daemon *d);  /* asks; does not wait */
+bool wh_tickers_ended(wh_daemon *d); /* All of them have. */
+void wh_tickers_free(wh_daemon *d);  /* waits until they have ended */
+
+/* As of relays; under d->lock. */
+bool wh_tickers_alive(wh_daemon *d, int64_t now_us, char why[240]);
+bool wh_tickers_ready(wh_daemon *d, wh_buf *out);
+void wh_tickers_measure(wh_daemon *d, wh_buf *out); /* in Prometheus' format */
 
 /* ---- backlog.c ---- */
 
@@ -127,6 +147,14 @@ void wh_backlogs_stop(wh_backlogs *b);
 /* What is known of an outbox by its pipeline's name; waits a moment for newer numbers. */
 void wh_backlogs_refresh(wh_backlogs *b);
 bool wh_backlogs_get(wh_backlogs *b, const char *name, wh_backlog_view *out);
+
+/* ---- metrics_text.c ---- */
+
+/* The lines before the values of a metric. */
+void wh_metrics_head(wh_buf *out, const char *name, const char *type, const char *help);
+
+/* A label's value: only \, " and line breaks are special. */
+void wh_metrics_label(wh_buf *out, const char *text);
 
 /* ---- metrics.c ---- */
 

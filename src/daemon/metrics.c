@@ -218,11 +218,6 @@ static const family families[] = {
 	 MADE(stream_dead)},
 };
 
-static void head(wh_buf *out, const char *name, const char *type, const char *help)
-{
-	wh_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
 static bool value_of(const family *f, const sample *s, double *out)
 {
 	int64_t number;
@@ -240,7 +235,7 @@ static void put_families(wh_buf *out, const sample *samples, size_t n)
 		const family *f = &families[k];
 		double value;
 
-		head(out, f->name, f->type, f->help);
+		wh_metrics_head(out, f->name, f->type, f->help);
 		for (size_t i = 0; i < n; i++)
 			if (value_of(f, &samples[i], &value))
 				wh_buf_printf(out, "%s{relay=\"%s\"} %.15g\n", f->name,
@@ -251,7 +246,7 @@ static void put_families(wh_buf *out, const sample *samples, size_t n)
 static void put_errors(wh_buf *out, const sample *samples, size_t n)
 {
 	/* Print zero counters too: Prometheus sees no increase from a missing counter to 1. */
-	head(out, "wherry_errors_total", "counter", "What failed, by class.");
+	wh_metrics_head(out, "wherry_errors_total", "counter", "What failed, by class.");
 	for (size_t i = 0; i < n; i++)
 		for (int code = 1; code < WHERRY_CODE_COUNT; code++)
 			wh_buf_printf(out,
@@ -291,7 +286,7 @@ static void put_number(wh_buf *out, const sample *samples, size_t n, const wh_nu
 	char name[80];
 
 	(void)snprintf(name, sizeof(name), "wherry_%.*s", len, of->name);
-	head(out, name, grows ? "counter" : "gauge", of->help);
+	wh_metrics_head(out, name, grows ? "counter" : "gauge", of->help);
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = 0; j < samples[i].view.n_numbers; j++) {
 			const wh_number *number = &samples[i].view.numbers[j];
@@ -319,8 +314,9 @@ static void put_numbers(wh_buf *out, const sample *samples, size_t n)
 
 static void put_latency(wh_buf *out, const sample *samples, size_t n)
 {
-	head(out, "wherry_latency_seconds", "histogram",
-	     "From a message's creation, by the database's clock, to its delivery.");
+	wh_metrics_head(
+		out, "wherry_latency_seconds", "histogram",
+		"From a message's creation, by the database's clock, to its delivery.");
 	for (size_t i = 0; i < n; i++) {
 		const wherry_relay_stats *stats = &samples[i].view.stats;
 		int64_t sum = 0;
@@ -345,25 +341,12 @@ static void put_latency(wh_buf *out, const sample *samples, size_t n)
 	}
 }
 
-/* A label's value: only \, " and line breaks are special. */
-static void put_label(wh_buf *out, const char *text)
-{
-	for (; *text; text++) {
-		if (*text == '\\' || *text == '"')
-			wh_buf_putc(out, '\\');
-		if (*text == '\n')
-			wh_buf_puts(out, "\\n");
-		else
-			wh_buf_putc(out, *text);
-	}
-}
-
 static void put_owned(wh_buf *out, const char *name, const sample *s, const char *owner,
 		      int64_t value)
 {
 	wh_buf_printf(out, "%s{relay=\"%s\",engine=\"%s\",owner=\"", name, s->name,
 		      s->outbox.holder.engine);
-	put_label(out, owner);
+	wh_metrics_label(out, owner);
 	wh_buf_printf(out, "\"} %" PRId64 "\n", value);
 }
 
@@ -373,8 +356,9 @@ static void put_states(wh_buf *out, const sample *samples, size_t n)
 	static const char *const states[] = {WH_STATE_LEADING, "standby", WH_STATE_PAUSED,
 					     WH_STATE_RETRYING, WH_STATE_STOPPED};
 
-	head(out, "wherry_state", "gauge",
-	     "1 for the state that the relay is in; retrying: the destination is down.");
+	wh_metrics_head(
+		out, "wherry_state", "gauge",
+		"1 for the state that the relay is in; retrying: the destination is down.");
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < sizeof(states) / sizeof(*states); k++)
 			wh_buf_printf(out, "wherry_state{relay=\"%s\",state=\"%s\"} %d\n",
@@ -386,9 +370,10 @@ static void put_states(wh_buf *out, const sample *samples, size_t n)
 
 static void put_leases(wh_buf *out, const sample *samples, size_t n)
 {
-	head(out, "wherry_lease_epoch", "gauge",
-	     "Epoch of the outbox's lease, labelled with its owner; of each, where several "
-	     "share it.");
+	wh_metrics_head(
+		out, "wherry_lease_epoch", "gauge",
+		"Epoch of the outbox's lease, labelled with its owner; of each, where several "
+		"share it.");
 	for (size_t i = 0; i < n; i++) {
 		const wh_backlog_view *box = &samples[i].outbox;
 
@@ -399,15 +384,16 @@ static void put_leases(wh_buf *out, const sample *samples, size_t n)
 			put_owned(out, "wherry_lease_epoch", &samples[i],
 				  box->holder.owner, box->holder.epoch);
 	}
-	head(out, "wherry_lease_partitions", "gauge",
-	     "How many of an outbox's 64 partitions a relay has, where several share it.");
+	wh_metrics_head(
+		out, "wherry_lease_partitions", "gauge",
+		"How many of an outbox's 64 partitions a relay has, where several share it.");
 	for (size_t i = 0; i < n; i++)
 		for (int k = 0; samples[i].known && k < samples[i].outbox.n_shares; k++)
 			put_owned(out, "wherry_lease_partitions", &samples[i],
 				  samples[i].outbox.shares[k].owner,
 				  samples[i].outbox.shares[k].n);
-	head(out, "wherry_lease_left_seconds", "gauge",
-	     "How long the outbox's lease lasts yet; 0: nobody has it.");
+	wh_metrics_head(out, "wherry_lease_left_seconds", "gauge",
+			"How long the outbox's lease lasts yet; 0: nobody has it.");
 	for (size_t i = 0; i < n; i++)
 		if (samples[i].known && samples[i].outbox.holder.epoch)
 			wh_buf_printf(out,
@@ -439,13 +425,15 @@ static int64_t resident_bytes(void)
 
 static void put_process(wh_buf *out, const wh_daemon *d)
 {
-	head(out, "process_resident_memory_bytes", "gauge", "Memory of this process.");
+	wh_metrics_head(out, "process_resident_memory_bytes", "gauge",
+			"Memory of this process.");
 	wh_buf_printf(out, "process_resident_memory_bytes %" PRId64 "\n",
 		      resident_bytes());
-	head(out, "wherry_uptime_seconds", "gauge", "Since this process began.");
+	wh_metrics_head(out, "wherry_uptime_seconds", "gauge",
+			"Since this process began.");
 	wh_buf_printf(out, "wherry_uptime_seconds %.15g\n",
 		      seconds(wh_monotonic(&wh_env_system) - d->began_us));
-	head(out, "wherry_build_info", "gauge", "Its version.");
+	wh_metrics_head(out, "wherry_build_info", "gauge", "Its version.");
 	wh_buf_printf(out, "wherry_build_info{version=\"%s\"} 1\n", wherry_version());
 }
 
@@ -479,6 +467,9 @@ void wh_metrics_write(wh_daemon *d, wh_backlogs *b, wh_buf *out)
 	put_errors(out, samples, n);
 	put_latency(out, samples, n);
 	put_numbers(out, samples, n);
+	(void)pthread_mutex_lock(&d->lock);
+	wh_tickers_measure(d, out);
+	(void)pthread_mutex_unlock(&d->lock);
 	put_process(out, d);
 	free(samples);
 }

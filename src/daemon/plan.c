@@ -69,15 +69,17 @@ static void visit_http(wh_reading *r, void *ctx, const yaml_node_t *key, const c
 }
 
 typedef struct top {
-	const yaml_node_t *http, *log, *defaults, *relays;
+	const yaml_node_t *http, *log, *defaults, *relays, *cron;
 } top;
 
 static void visit_top(wh_reading *r, void *ctx, const yaml_node_t *key, const char *name,
 		      const yaml_node_t *value)
 {
-	static const char *const known[] = {"http", "log", "defaults", "relays", NULL};
+	static const char *const known[] = {"http",   "log",  "defaults",
+					    "relays", "cron", NULL};
 	top *t = ctx;
-	const yaml_node_t **places[] = {&t->http, &t->log, &t->defaults, &t->relays};
+	const yaml_node_t **places[] = {&t->http, &t->log, &t->defaults, &t->relays,
+					&t->cron};
 
 	for (size_t i = 0; known[i]; i++)
 		if (strcmp(name, known[i]) == 0) {
@@ -91,7 +93,7 @@ static void take_document(wh_reading *r)
 {
 	const yaml_node_t *root = yaml_document_get_root_node(&r->doc);
 	yaml_mark_t begin = {0, 0, 0};
-	top t = {NULL, NULL, NULL, NULL};
+	top t = {NULL, NULL, NULL, NULL, NULL};
 
 	if (!root) {
 		wh_plan_problem(r, begin,
@@ -107,8 +109,11 @@ static void take_document(wh_reading *r)
 		t.defaults = NULL;
 	if (t.relays)
 		wh_plan_take_relays(r, t.relays, t.defaults);
-	else if (root->type == YAML_MAPPING_NODE)
-		wh_plan_problem(r, root->start_mark, "there are no relays");
+	else if (root->type == YAML_MAPPING_NODE && !t.cron)
+		wh_plan_problem(r, root->start_mark,
+				"there are no relays, and no entries of cron");
+	if (t.cron)
+		wh_plan_take_crons(r, t.cron, t.defaults);
 	if (t.http && !r->plan->listen.value && !r->n_problems)
 		wh_plan_problem(r, t.http->start_mark,
 				"http needs listen: 127.0.0.1:9464");
@@ -197,7 +202,10 @@ void wh_plan_clear(wh_plan *plan)
 {
 	for (size_t i = 0; i < plan->n_relays; i++)
 		wh_plan_relay_clear(&plan->relays[i]);
+	for (size_t i = 0; i < plan->n_crons; i++)
+		wh_plan_cron_clear(&plan->crons[i]);
 	free(plan->relays);
+	free(plan->crons);
 	free(plan->path);
 	free(plan->listen.raw);
 	free(plan->listen.value);
@@ -206,16 +214,6 @@ void wh_plan_clear(wh_plan *plan)
 	free(plan->hosts.raw);
 	free(plan->hosts.value);
 	*plan = (wh_plan){.path = NULL};
-}
-
-bool wh_plan_same_settings(const wherry_config *a, const wherry_config *b)
-{
-	for (int i = 0; i < WH_SETTING_COUNT; i++)
-		if (wh_plan_has(wherry_config_table()[i].key) &&
-		    strcmp(wh_config_text(a, (wh_setting)i),
-			   wh_config_text(b, (wh_setting)i)) != 0)
-			return false;
-	return true;
 }
 
 bool wh_plan_same(const wh_plan_relay *a, const wh_plan_relay *b)

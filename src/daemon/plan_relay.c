@@ -1,6 +1,5 @@
 /*
- * The relays of wherry.yaml, and what `defaults` says for all of them.  The table of settings
- * says what may stand there.
+ * The relays of wherry.yaml, and what `defaults` says for all of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,125 +10,14 @@
 #include "publish/driver.h"
 #include "relay/source.h"
 
-/* ---- settings ---- */
-
-/* YAML has more words for on and off. */
-static const char *switch_word(const char *type, const char *text)
-{
-	if (strcmp(type, "switch") != 0)
-		return text;
-	if (strcmp(text, "true") == 0 || strcmp(text, "yes") == 0)
-		return "on";
-	if (strcmp(text, "false") == 0 || strcmp(text, "no") == 0)
-		return "off";
-	return text;
-}
-
-static void take_setting(wh_reading *r, wh_plan_relay *relay, size_t which,
-			 const yaml_node_t *value)
-{
-	const wherry_setting *s = &wherry_config_table()[which];
-	wherry_error err = WHERRY_ERROR_INIT;
-	wh_plan_text text = {NULL, NULL};
-
-	r->setting_at[which] = value->start_mark;
-	if (wh_plan_take(r, value, s->key, &text)) {
-		if (wherry_config_set(relay->config, s->key,
-				      switch_word(s->type, text.value),
-				      &err) != WHERRY_OK) {
-			wh_plan_problem(r, value->start_mark, "%s", err.message);
-		} else {
-			free(relay->raw[which]);
-			relay->raw[which] = text.raw;
-			text.raw = NULL;
-		}
-	}
-	free(text.raw);
-	free(text.value);
-}
-
-/* The setting of a group by its name there; -1: there is none. */
-static int setting_of(const char *group, const char *name)
-{
-	const wherry_setting *table = wherry_config_table();
-
-	for (int i = 0; table[i].key; i++) {
-		const char *word = wh_plan_within(table[i].key, group);
-
-		if (word && strcmp(word, name) == 0 && wh_plan_has(table[i].key))
-			return i;
-	}
-	return -1;
-}
-
-static bool is_group(const char *name)
-{
-	const char *group;
-	size_t len;
-
-	for (size_t i = 0; (group = wh_plan_group(i, &len)); i++)
-		if (strlen(name) == len && memcmp(group, name, len) == 0)
-			return true;
-	return false;
-}
-
-typedef struct in_group {
-	wh_plan_relay *relay;
-	const char *group;
-} in_group;
-
-static void visit_group(wh_reading *r, void *ctx, const yaml_node_t *key,
-			const char *name, const yaml_node_t *value)
-{
-	const in_group *g = ctx;
-	int which = setting_of(g->group, name);
-
-	if (which >= 0)
-		take_setting(r, g->relay, (size_t)which, value);
-	else
-		wh_plan_unknown(r, key, name, &(wh_plan_words){NULL, g->group, false});
-}
-
-/* A key of a relay that is a setting, or a group of them. */
-static bool visit_settings(wh_reading *r, wh_plan_relay *relay, const char *name,
-			   const yaml_node_t *value)
-{
-	int which = setting_of("relay", name);
-
-	if (which >= 0) {
-		take_setting(r, relay, (size_t)which, value);
-		return true;
-	}
-	if (!is_group(name))
-		return false;
-	wh_plan_each(r, value, name, visit_group, &(in_group){relay, name});
-	return true;
-}
-
 /* ---- a relay ---- */
-
-static bool name_valid(const char *name)
-{
-	size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				"0123456789_.-");
-
-	return n && !name[n] && n <= WH_PLAN_NAME;
-}
 
 static void take_name(wh_reading *r, wh_plan_relay *relay, const yaml_node_t *value)
 {
-	const char *name = wh_plan_scalar(r, value, "name");
+	const char *name = wh_plan_take_name(r, value, "a relay's name");
 
 	if (!name)
 		return;
-	if (!name_valid(name)) {
-		wh_plan_problem(
-			r, value->start_mark,
-			"a relay's name has letters, digits, '_', '.' and '-', up to %d "
-			"of them",
-			WH_PLAN_NAME);
-		return;
-	}
 	for (size_t i = 0; i < r->plan->n_relays; i++)
 		if (r->plan->relays[i].name && strcmp(r->plan->relays[i].name, name) == 0)
 			wh_plan_problem(
@@ -152,8 +40,7 @@ static void take_url(wh_reading *r, const yaml_node_t *value, const char *what,
 		wh_plan_problem(r, value->start_mark, "%s: %s", what, err.message);
 }
 
-/* The database of an outbox, or of a queue. */
-static wherry_code source_known(const char *url, wherry_error *err)
+wherry_code wh_plan_source(const char *url, char **out_database, wherry_error *err)
 {
 	wherry_config *config = NULL;
 	char *database = NULL;
@@ -164,8 +51,17 @@ static wherry_code source_known(const char *url, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = wh_db_known(database, err);
 	wherry_config_free(config);
-	free(database);
+	if (code == WHERRY_OK && out_database)
+		*out_database = database;
+	else
+		free(database);
 	return code;
+}
+
+/* The database of an outbox, or of a queue. */
+static wherry_code source_known(const char *url, wherry_error *err)
+{
+	return wh_plan_source(url, NULL, err);
 }
 
 static const char *const relay_words[] = {"name", "from", "to", NULL};
@@ -181,7 +77,8 @@ static void visit_relay(wh_reading *r, void *ctx, const yaml_node_t *key,
 		take_url(r, value, "from", source_known, &relay->from, &r->from_at);
 	else if (strcmp(name, "to") == 0)
 		take_url(r, value, "to", wh_publisher_known, &relay->to, &r->to_at);
-	else if (!visit_settings(r, relay, name, value))
+	else if (!wh_plan_take_setting(r, &(wh_plan_settings){relay->config, relay->raw},
+				       name, value))
 		wh_plan_unknown(r, key, name,
 				&(wh_plan_words){relay_words, "relay", true});
 }
@@ -299,8 +196,8 @@ static void take_relay(wh_reading *r, const yaml_node_t *value,
 	for (const yaml_node_pair_t *p = defaults ? defaults->data.mapping.pairs.start
 						  : NULL;
 	     p && p < defaults->data.mapping.pairs.top; p++)
-		(void)visit_settings(
-			r, &relay,
+		(void)wh_plan_take_setting(
+			r, &(wh_plan_settings){relay.config, relay.raw},
 			(const char *)wh_plan_node(r, p->key)->data.scalar.value,
 			wh_plan_node(r, p->value));
 	wh_plan_each(r, value, "a relay", visit_relay, &relay);
@@ -313,7 +210,10 @@ static void take_relay(wh_reading *r, const yaml_node_t *value,
 static void visit_default(wh_reading *r, void *ctx, const yaml_node_t *key,
 			  const char *name, const yaml_node_t *value)
 {
-	if (!visit_settings(r, ctx, name, value))
+	wh_plan_relay *trial = ctx;
+	const wh_plan_settings to = {trial->config, trial->raw};
+
+	if (!wh_plan_take_setting(r, &to, name, value))
 		wh_plan_unknown(r, key, name, &(wh_plan_words){NULL, "relay", true});
 }
 

@@ -100,6 +100,72 @@ static void put_effective(wh_buf *out, const char *indent, const char *name, siz
 	wh_buf_putc(out, '\n');
 }
 
+/* ---- entries of cron ---- */
+
+static void put_text(wh_buf *out, const char *indent, const char *key, const char *text)
+{
+	wh_buf_printf(out, "%s%s: ", indent, key);
+	put_scalar(out, text);
+	wh_buf_putc(out, '\n');
+}
+
+static void put_target(wh_buf *out, const wh_plan_cron *entry)
+{
+	static const char deep[] = "      ";
+
+	wh_buf_printf(out, "    %s:\n", wh_tick_to_name(entry->to));
+	for (int i = 0; i < WH_TICK_FIELDS; i++) {
+		const char *raw = entry->field[i].raw;
+		const char *value = wh_plan_cron_field(entry, (wh_tick_field)i);
+
+		if (raw || value)
+			put_text(out, raw ? deep : "      # ",
+				 wh_tick_field_name((wh_tick_field)i), raw ? raw : value);
+	}
+	if (entry->n_headers)
+		wh_buf_puts(out, "      headers:\n");
+	for (size_t i = 0; i < entry->n_headers; i++) {
+		const wh_plan_header *header = &entry->headers[i];
+
+		wh_buf_puts(out, "        ");
+		put_scalar(out, header->name);
+		put_text(out, "", "", wh_shown(header->name, header->value.raw));
+	}
+}
+
+/* The settings of its connection. */
+static void put_db(wh_buf *out, const wh_plan_cron *entry)
+{
+	const wherry_setting *table = wherry_config_table();
+
+	wh_buf_puts(out, "    db:\n");
+	for (size_t i = 0; table[i].key; i++)
+		if (strncmp(table[i].key, "db.", 3) == 0 && wh_plan_has(table[i].key))
+			put_text(out, entry->raw[i] ? "      " : "      # ",
+				 table[i].key + 3,
+				 entry->raw[i] ? entry->raw[i] : table[i].standard);
+}
+
+static void put_crons(const wh_plan *plan, wh_buf *out)
+{
+	if (plan->n_crons)
+		wh_buf_puts(out, "cron:\n");
+	for (size_t i = 0; i < plan->n_crons; i++) {
+		const wh_plan_cron *entry = &plan->crons[i];
+
+		wh_buf_printf(out, "  - name: %s\n", entry->name);
+		put_url(out, "database", entry->database.raw);
+		put_text(out, "    ", "at", entry->at.raw);
+		put_text(out, entry->zone.raw ? "    " : "    # ", "zone",
+			 entry->zone.raw ? entry->zone.raw : "UTC");
+		put_text(out, "    ", "catch_up", wh_catch_up_name(entry->catch_up));
+		put_text(out, entry->table.raw ? "    " : "    # ", "table",
+			 entry->table.raw ? entry->table.raw : "cron");
+		put_target(out, entry);
+		put_db(out, entry);
+	}
+}
+
 void wh_plan_print(const wh_plan *plan, wh_buf *out)
 {
 	if (plan->listen.raw) {
@@ -117,9 +183,10 @@ void wh_plan_print(const wh_plan *plan, wh_buf *out)
 		put_scalar(out, plan->hosts.raw);
 		wh_buf_putc(out, '\n');
 	}
-	wh_buf_printf(out, "log:\n  format: %s\n  level: %s\nrelays:\n",
+	wh_buf_printf(out, "log:\n  format: %s\n  level: %s\n%s",
 		      plan->log_json ? "json" : "text",
-		      wh_log_level_name(plan->log_level));
+		      wh_log_level_name(plan->log_level),
+		      plan->n_relays ? "relays:\n" : "");
 	for (size_t i = 0; i < plan->n_relays; i++) {
 		const wh_plan_relay *relay = &plan->relays[i];
 
@@ -128,6 +195,7 @@ void wh_plan_print(const wh_plan *plan, wh_buf *out)
 		put_url(out, "to", relay->to.raw);
 		each_setting(out, put_effective, relay);
 	}
+	put_crons(plan, out);
 }
 
 static void put_sample(wh_buf *out, const char *indent, const char *name, size_t which,
@@ -179,4 +247,32 @@ void wh_plan_sample(wh_buf *out)
 		"    # Where messages go.\n"
 		"    to: file:/var/lib/wherry/orders.ndjson\n");
 	each_setting(out, put_sample, NULL);
+	wh_buf_puts(
+		out,
+		"\n"
+		"# Messages at certain times.  `wherry cron create URL` makes the table that\n"
+		"# remembers which were written.\n"
+		"# cron:\n"
+		"#   - name: nightly\n"
+		"#     # A URL, or the name of a relay, which stands for its database.\n"
+		"#     database: orders\n"
+		"#     # A crontab expression, @daily, '12:00, 18:00' or '@every 15m'.\n"
+		"#     at: '30 2 * * *'\n"
+		"#     # A zone of the tz database; none for a period.\n"
+		"#     zone: UTC\n"
+		"#     # Of the times that were missed: none, last or all.\n"
+		"#     catch_up: none\n"
+		"#     # The table that remembers.\n"
+		"#     table: cron\n"
+		"#     # Where the message goes: this, or\n"
+		"#     # queue: {name: jobs, headers: {}, body: '{}'}, or\n"
+		"#     # delayed: {name: jobs, table: delayed, type: bytes, body: '{}'}\n"
+		"#     outbox:\n"
+		"#       topic: reports\n"
+		"#       # key: reports\n"
+		"#       # headers: {kind: nightly}\n"
+		"#       body: '{}'\n"
+		"#       table: outbox\n"
+		"#     # Settings of the connection, as a relay has them.\n"
+		"#     # db: {busy_timeout: 5s}\n");
 }

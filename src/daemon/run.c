@@ -19,6 +19,7 @@
 
 enum {
 	ONE_SIGNAL_US = 100000,
+	TICKER_STOP_US = 10000000, /* An entry of cron may be connecting. */
 	EXIT_FAILED = 1,
 	EXIT_SIGNALLED = 130,
 	WARNINGS_MAX = 4096
@@ -26,7 +27,7 @@ enum {
 
 typedef struct running {
 	wh_daemon daemon;
-	wh_plan plan; /* what is left of it: the relays are the pipelines' */
+	wh_plan plan; /* what is left of it: pipelines have its relays, tickers its entries of cron */
 	wh_backlogs *backlogs;
 	wh_http *http;
 	int signals;
@@ -53,6 +54,7 @@ bool wh_daemon_alive(wh_daemon *d, char why[240])
 				       wh_pipeline_plan(d->pipelines[i])->name,
 				       (long long)((now - view.stepped_us) / WH_SECOND));
 	}
+	alive = alive && wh_tickers_alive(d, now, why);
 	(void)pthread_mutex_unlock(&d->lock);
 	return alive;
 }
@@ -100,6 +102,7 @@ bool wh_daemon_ready(wh_daemon *d, wh_buf *out)
 		put_state(out, &view);
 		wh_buf_putc(out, '\n');
 	}
+	ready = wh_tickers_ready(d, out) && ready;
 	(void)pthread_mutex_unlock(&d->lock);
 	return ready;
 }
@@ -281,8 +284,12 @@ static void tell_incomplete(running *r, wherry_code code, const wherry_error *er
 
 static void tell_ready(const running *r)
 {
-	(void)sd_notifyf(0, "READY=1\nSTATUS=%zu relay%s", r->daemon.n,
-			 r->daemon.n == 1 ? "" : "s");
+	char cron[40] = "";
+
+	if (r->daemon.n_tickers)
+		(void)snprintf(cron, sizeof(cron), ", %zu of cron", r->daemon.n_tickers);
+	(void)sd_notifyf(0, "READY=1\nSTATUS=%zu relay%s%s", r->daemon.n,
+			 r->daemon.n == 1 ? "" : "s", cron);
 }
 
 /* A file that cannot be used changes nothing. */
@@ -297,13 +304,17 @@ static void reload(running *r)
 		take_log(r, &plan);
 		tell_incomplete(r, apply_http(r, &plan, &err), &err);
 		tell_incomplete(r, apply(r, &plan, &err), &err);
+		tell_incomplete(r, wh_tickers_apply(&r->daemon, &plan, r->bell, &err),
+				&err);
 		wh_plan_clear(&r->plan);
 		r->plan = plan;
 		wh_line(&r->daemon.log, WHERRY_LOG_INFO, NULL, "reloaded",
-			wh_log_int("relays", (int64_t)r->daemon.n));
+			wh_log_int("relays", (int64_t)r->daemon.n),
+			wh_log_int("cron", (int64_t)r->daemon.n_tickers));
 	} else {
 		wh_line(&r->daemon.log, WHERRY_LOG_ERROR, NULL, "reload-refused",
-			wh_log_note("the relays that run go on unchanged"));
+			wh_log_note(
+				"the relays and the entries of cron that run go on unchanged"));
 	}
 	tell_ready(r);
 }
@@ -371,13 +382,13 @@ static bool all_ended(running *r)
 	for (size_t i = 0; i < r->daemon.n; i++)
 		if (!wh_pipeline_ended(r->daemon.pipelines[i]))
 			return false;
-	return true;
+	return wh_tickers_ended(&r->daemon);
 }
 
 /* How long the slowest may take for what is in flight, and some more for the database. */
 static int64_t patience(const running *r)
 {
-	int64_t most = 0;
+	int64_t most = r->daemon.n_tickers ? TICKER_STOP_US : 0;
 
 	for (size_t i = 0; i < r->daemon.n; i++) {
 		int64_t us =
@@ -400,6 +411,7 @@ static int stop_all(running *r)
 	wh_line(&r->daemon.log, WHERRY_LOG_INFO, NULL, "stopping");
 	for (size_t i = 0; i < r->daemon.n; i++)
 		wh_pipeline_stop(r->daemon.pipelines[i]);
+	wh_tickers_stop(&r->daemon);
 	while (!all_ended(r)) {
 		int number = next_signal(r, until);
 
@@ -411,8 +423,8 @@ static int stop_all(running *r)
 		if (now >= until) {
 			wh_line(&r->daemon.log, WHERRY_LOG_ERROR, NULL, "stop-timeout",
 				wh_log_note(
-					"a relay does not end; its messages in flight "
-					"will be delivered again"));
+					"a relay or an entry of cron does not end; "
+					"messages in flight will be delivered again"));
 			_exit(EXIT_FAILED);
 		}
 	}
@@ -450,6 +462,8 @@ static wherry_code begin(running *r, wherry_error *err)
 			wh_log_int("port", wh_http_port(r->http)));
 	if (code == WHERRY_OK)
 		code = apply(r, &r->plan, err);
+	if (code == WHERRY_OK)
+		code = wh_tickers_apply(&r->daemon, &r->plan, r->bell, err);
 	return code;
 }
 
@@ -459,6 +473,7 @@ static void end(running *r)
 	wh_backlogs_stop(r->backlogs);
 	for (size_t i = 0; i < r->daemon.n; i++)
 		wh_pipeline_stop(r->daemon.pipelines[i]);
+	wh_tickers_free(&r->daemon);
 	for (size_t i = 0; i < r->daemon.n; i++)
 		wh_pipeline_free(r->daemon.pipelines[i]);
 	free(r->daemon.pipelines);

@@ -82,12 +82,31 @@ static void a_relay_takes_the_defaults_that_it_does_not_override(void **state)
 
 #define RELAY "relays: [{name: a, from: 'sqlite:a', to: 'null:'"
 
-static void what_is_wrong_is_told_with_its_place(void **state)
+/* A file that is refused: where, and what is said. */
+typedef struct refusal {
+	const char *text, *place, *says;
+} refusal;
+
+static void check_refusals(const refusal *rows, size_t n)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	static const struct {
-		const char *text, *place, *says;
-	} rows[] = {
+
+	for (size_t i = 0; i < n; i++) {
+		wh_buf problems = WH_BUF_INIT(4096);
+		wh_plan plan;
+
+		WHERRY_FAILS(WHERRY_INVALID,
+			     read_text(rows[i].text, &plan, &problems, &err));
+		if (!strstr(wh_buf_str(&problems), rows[i].place) ||
+		    !strstr(wh_buf_str(&problems), rows[i].says))
+			fail_msg("%s gave %s", rows[i].text, wh_buf_str(&problems));
+		wh_buf_clear(&problems);
+	}
+}
+
+static void what_is_wrong_is_told_with_its_place(void **state)
+{
+	static const refusal rows[] = {
 		{"", ":1:1:", "empty"},
 		{"relays: 3\n", ":1:9:", "is a list"},
 		{"- a\n", ":1:1:", "a mapping"},
@@ -143,17 +162,7 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		wh_buf problems = WH_BUF_INIT(4096);
-		wh_plan plan;
-
-		WHERRY_FAILS(WHERRY_INVALID,
-			     read_text(rows[i].text, &plan, &problems, &err));
-		if (!strstr(wh_buf_str(&problems), rows[i].place) ||
-		    !strstr(wh_buf_str(&problems), rows[i].says))
-			fail_msg("%s gave %s", rows[i].text, wh_buf_str(&problems));
-		wh_buf_clear(&problems);
-	}
+	check_refusals(rows, sizeof(rows) / sizeof(*rows));
 }
 
 static void what_is_fine(const char *text)
@@ -369,6 +378,184 @@ static void a_request_may_ask_for_addresses_localhost_and_names_of_the_file(void
 			fail_msg("%s", rows[i].host);
 }
 
+/* ---- entries of cron ---- */
+
+#define CRON "cron: [{name: n, database: 'sqlite:a', at: '@daily'"
+#define TO_OUTBOX ", outbox: {topic: t}"
+
+static void an_entry_has_a_schedule_and_a_target(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_buf problems = WH_BUF_INIT(4096);
+	const wh_plan_cron *entry;
+	int64_t next_us = 0;
+	wh_plan plan;
+
+	(void)state;
+	WHERRY_PASS(read_text("relays: [{name: a, from: 'queue+sqlite:x.db?queue=q', "
+			      "to: 'null:'}]\n"
+			      "defaults: {db: {busy_timeout: 7s}, batch: 3}\n"
+			      "cron:\n"
+			      "  - name: nightly\n"
+			      "    database: a\n"
+			      "    at: '30 2 * * *'\n"
+			      "    zone: Europe/Berlin\n"
+			      "    catch_up: last\n"
+			      "    table: ticks\n"
+			      "    outbox: {topic: t, key: k, headers: {A: b, C: 'd'},\n"
+			      "             body: '{\"x\": 1}', table: box}\n"
+			      "  - {name: q, database: 'sqlite:b.db', at: '@every 1s',\n"
+			      "     db: {busy_timeout: 1s}, queue: {name: jobs}}\n"
+			      "  - {name: d, database: a, at: '12:00, 18:00',\n"
+			      "     delayed: {name: later}}\n",
+			      &plan, &problems, &err));
+	assert_int_equal(plan.n_crons, 3);
+	entry = &plan.crons[0];
+	assert_string_equal(entry->name, "nightly");
+	assert_string_equal(entry->database.value, "sqlite:x.db");
+	assert_string_equal(entry->table.value, "ticks");
+	assert_int_equal(entry->catch_up, WHERRY_CATCH_UP_LAST);
+	assert_int_equal(entry->to, WH_TO_OUTBOX);
+	assert_string_equal(entry->headers_json, "{\"A\":\"b\",\"C\":\"d\"}");
+	assert_string_equal(wh_plan_cron_field(entry, WH_TICK_TOPIC), "t");
+	assert_string_equal(wh_plan_cron_field(entry, WH_TICK_TABLE), "box");
+	assert_int_equal(wh_config_int(entry->config, WH_DB_BUSY_TIMEOUT), 7000000);
+	WHERRY_PASS(wherry_schedule_next(entry->schedule, 0, &next_us, &err));
+	assert_int_equal(next_us, 5400LL * 1000000); /* 02:30 in Berlin */
+	entry = &plan.crons[1];
+	assert_int_equal(entry->to, WH_TO_QUEUE);
+	assert_string_equal(wh_plan_cron_field(entry, WH_TICK_NAME), "jobs");
+	assert_string_equal(wh_plan_cron_field(entry, WH_TICK_BODY), "{}");
+	assert_int_equal(entry->catch_up, WHERRY_CATCH_UP_NONE);
+	assert_int_equal(wh_config_int(entry->config, WH_DB_BUSY_TIMEOUT), 1000000);
+	entry = &plan.crons[2];
+	assert_string_equal(wh_plan_cron_field(entry, WH_TICK_TABLE), "delayed");
+	assert_null(wh_plan_cron_field(entry, WH_TICK_KEY));
+	assert_false(wh_plan_cron_same(&plan.crons[0], &plan.crons[1]));
+	assert_true(wh_plan_cron_same(&plan.crons[0], &plan.crons[0]));
+	wh_plan_clear(&plan);
+	wh_buf_clear(&problems);
+}
+
+static void what_is_wrong_with_an_entry_is_reported_with_its_place(void **state)
+{
+	static const refusal rows[] = {
+		{"cron: 3\n", ":1:7:", "is a list"},
+		{"cron: []\n", ":1:7:", "has no entries"},
+		{"cron: [3]\n", ":1:8:", "is a mapping"},
+		{"corn: []\n", ":1:1:", "did you mean 'cron'?"},
+		{"cron: [{database: 'sqlite:a', at: '@daily'" TO_OUTBOX "}]\n",
+		 ":1:8:", "needs a name"},
+		{"cron: [{name: 'a b', database: 'sqlite:a', at: '@daily'" TO_OUTBOX
+		 "}]\n",
+		 ":1:15:", "letters"},
+		{"cron: [{name: n, at: '@daily'" TO_OUTBOX "}]\n",
+		 ":1:8:", "needs 'database'"},
+		{"cron: [{name: n, database: 'sqlite:a'" TO_OUTBOX "}]\n",
+		 ":1:8:", "needs 'at'"},
+		{CRON "}]\n", ":1:8:", "needs a target"},
+		{CRON TO_OUTBOX ", queue: {name: q}}]\n",
+		 ":1:8:", "has one target, and this one has 2"},
+		{CRON TO_OUTBOX
+		 "}, {name: n, database: 'sqlite:b', at: '@daily'" TO_OUTBOX "}]\n",
+		 ":1:82:", "another entry of cron is called 'n'"},
+		{"cron: [{name: n, database: orders, at: '@daily'" TO_OUTBOX "}]\n",
+		 ":1:28:", "no relay is called 'orders'"},
+		{"cron: [{name: n, database: 'sqlit:a', at: '@daily'" TO_OUTBOX "}]\n",
+		 ":1:28:", "did you mean 'sqlite:'?"},
+		{"cron: [{name: n, database: 'sqlite:a', at: '61 * * * *'" TO_OUTBOX
+		 "}]\n",
+		 ":1:44:", "at: "},
+		{"cron: [{name: n, database: 'sqlite:a', at: '@every 0s'" TO_OUTBOX
+		 "}]\n",
+		 ":1:44:", "at: "},
+		{CRON ", zone: Europe/Berlim" TO_OUTBOX "}]\n", ":1:60:", "zone: "},
+		{CRON ", zone: Europe/Berlim" TO_OUTBOX "}]\n",
+		 ":1:60:", "Europe/Berlin"},
+		{"cron: [{name: n, database: 'sqlite:a', at: '@every 1h', zone: "
+		 "Europe/Berlin" TO_OUTBOX "}]\n",
+		 ":1:63:", "the same in every time zone"},
+		{CRON ", catch_up: some" TO_OUTBOX "}]\n",
+		 ":1:64:", "write none, last or all"},
+		{CRON ", catchup: all" TO_OUTBOX "}]\n",
+		 ":1:54:", "did you mean 'catch_up'?"},
+		{CRON ", table: 'a b'" TO_OUTBOX "}]\n", ":1:61:", "table: "},
+		{CRON ", outbox: t}]\n", ":1:62:", "outbox is a mapping"},
+		{CRON ", outbox: {}}]\n", ":1:62:", "outbox needs 'topic'"},
+		{CRON ", outbox: {topic: ''}}]\n", ":1:70:", "outbox needs 'topic'"},
+		{CRON ", outbox: {topik: t}}]\n", ":1:63:", "did you mean 'topic'?"},
+		{CRON ", outbox: {topic: t, table: '1x'}}]\n", ":1:80:", "table: "},
+		{CRON ", outbox: {topic: t, headers: x}}]\n",
+		 ":1:82:", "headers is a mapping"},
+		{CRON ", outbox: {topic: t, headers: {a: [b]}}}]\n",
+		 ":1:86:", "this is a list"},
+		{CRON ", outbox: {topic: t, body: {a: b}}}]\n",
+		 ":1:79:", "this is a mapping"},
+		{CRON ", queue: {body: x}}]\n", ":1:61:", "queue needs 'name'"},
+		{CRON ", queue: {name: q, topic: t}}]\n",
+		 ":1:71:", "unknown key 'topic'"},
+		{CRON ", queue: {name: '${env:WHERRY_NOT_THERE}'}}]\n",
+		 ":1:68:", "WHERRY_NOT_THERE is not set"},
+		{CRON ", delayed: {type: x}}]\n", ":1:63:", "delayed needs 'name'"},
+		{CRON ", delayed: {name: d, headers: {}}}]\n",
+		 ":1:73:", "unknown key 'headers'"},
+		{CRON ", delayed: {name: d, key: ''}}]\n", ":1:78:", "key"},
+		{CRON ", db: {busy_timeot: 1s}" TO_OUTBOX "}]\n",
+		 ":1:59:", "did you mean 'busy_timeout'?"},
+		{CRON ", db: {busy_timeout: 1}" TO_OUTBOX "}]\n",
+		 ":1:73:", "db.busy_timeout"},
+	};
+	char text[1000], topic[300];
+	refusal too_long = {text, ":1:70:", "topic is 256 bytes"};
+
+	(void)state;
+	check_refusals(rows, sizeof(rows) / sizeof(*rows));
+	memset(topic, 'x', 256);
+	topic[256] = 0;
+	(void)snprintf(text, sizeof(text), CRON ", outbox: {topic: %s}}]\n", topic);
+	check_refusals(&too_long, 1);
+}
+
+static void entries_that_can_work_are_not_refused(void **state)
+{
+	(void)state;
+	what_is_fine(CRON TO_OUTBOX "}]\n");
+	what_is_fine(CRON TO_OUTBOX "}, {name: m, database: 'sqlite:a', at: "
+				    "'@every 1ms'" TO_OUTBOX "}]\n");
+	what_is_fine(RELAY "}]\n" CRON ", delayed: {name: d, key: k, type: x}}]\n");
+}
+
+static void an_entry_that_is_printed_can_be_read_again(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_buf problems = WH_BUF_INIT(4096), text = WH_BUF_INIT(256 * 1024);
+	wh_plan plan, again;
+
+	(void)state;
+	assert_int_equal(setenv("WHERRY_TEST_SECRET", "s3cret", 1), 0);
+	WHERRY_PASS(read_text(
+		RELAY "}]\n"
+		      "cron:\n"
+		      "  - {name: n, database: a, at: '*/5 * * * *', zone: Asia/Tokyo, "
+		      "table: c, catch_up: all, db: {busy_timeout: 2s},\n"
+		      "     outbox: {topic: 'a b', body: \"{\\\"x\\\": 1}\\n\", "
+		      "headers: {'x y': '${env:WHERRY_TEST_SECRET}', e: ''}}}\n"
+		      "  - {name: m, database: 'sqlite:b?password=pl4in', at: '@daily',\n"
+		      "     delayed: {name: d, key: k, type: t, table: x}}\n",
+		&plan, &problems, &err));
+	wh_plan_print(&plan, &text);
+	assert_null(strstr(text.ptr, "s3cret"));
+	assert_null(strstr(text.ptr, "pl4in"));
+	WHERRY_PASS(read_text(wh_buf_str(&text), &again, &problems, &err));
+	assert_int_equal(again.n_crons, 2);
+	assert_true(wh_plan_cron_same(&plan.crons[0], &again.crons[0]));
+	assert_string_equal(again.crons[1].field[WH_TICK_KEY].value, "k");
+	wh_plan_clear(&plan);
+	wh_plan_clear(&again);
+	wh_buf_clear(&problems);
+	wh_buf_clear(&text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -385,6 +572,10 @@ int main(void)
 		cmocka_unit_test(
 			a_request_may_ask_for_addresses_localhost_and_names_of_the_file),
 		cmocka_unit_test(only_loopback_is_heard_without_a_token),
+		cmocka_unit_test(an_entry_has_a_schedule_and_a_target),
+		cmocka_unit_test(what_is_wrong_with_an_entry_is_reported_with_its_place),
+		cmocka_unit_test(entries_that_can_work_are_not_refused),
+		cmocka_unit_test(an_entry_that_is_printed_can_be_read_again),
 	};
 
 	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
