@@ -61,7 +61,9 @@ run)
 	'$wherry' "\$@" >run.out 2>&1 </dev/null 9>&- &
 	echo \$! >run.pid
 	for ((i = 0; i < 400; i++)); do
-		! curl -s http://127.0.0.1:$http/readyz | grep -q leading || exit 0
+		curl -s http://127.0.0.1:$http/readyz >ready.out
+		! grep -q leading ready.out || exit 0
+		grep -q 'not ready' ready.out || ! grep -q 'next tick' ready.out || exit 0
 		sleep 0.05
 	done
 	cat run.out >&2
@@ -261,6 +263,10 @@ rm -f shop.db*
 "$wherry" init sqlite:shop.db >/dev/null
 "$build_dir/tests/system_delayed_main" sqlite:shop.db
 try cron ''
+daemon=$(cat run.pid)
+kill "$daemon"
+check "cron.md: its daemon ends" until_true 20 ended "$daemon"
+rm run.pid
 
 rm -f shop.db*
 try sqlite 'sqlite3 -bail shop.db'
