@@ -109,7 +109,9 @@ static void take_document(wh_reading *r)
 		t.defaults = NULL;
 	if (t.relays)
 		wh_plan_take_relays(r, t.relays, t.defaults);
-	else if (root->type == YAML_MAPPING_NODE && !t.cron)
+	else if (!t.cron &&
+		 (root->type == YAML_MAPPING_NODE ||
+		  (root->type == YAML_SCALAR_NODE && !root->data.scalar.length)))
 		wh_plan_problem(r, root->start_mark,
 				"there are no relays, and no entries of cron");
 	if (t.cron)

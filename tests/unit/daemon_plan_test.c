@@ -112,6 +112,7 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 		{"- a\n", ":1:1:", "a mapping"},
 		{"http: {listen: 127.0.0.1:1}\n", ":1:1:", "no relays"},
 		{"relays: []\n", ":1:9:", "has none"},
+		{"''\n", ":1:1:", "no relays"},
 		{"relais: []\n", ":1:1:", "did you mean 'relays'?"},
 		{RELAY ", engin: x}]\n", ":1:51:", "did you mean 'engine'?"},
 		{RELAY ", retry: {attempt: 3}}]\n", ":1:59:", "did you mean 'attempts'?"},
