@@ -350,8 +350,8 @@ void wh_url_show(const char *text, char *out, size_t cap)
 	size_t len = 0;
 
 	*out = 0;
-	if (wh_url_is_of(text, "queue")) { /* the database's, with its prefix */
-		put(&m, text, strlen("queue+"));
+	if (wh_url_is_of(text, "queue") || wh_url_is_of(text, "delayed")) {
+		put(&m, text, strcspn(text, "+") + 1); /* the prefix of the database's */
 		wh_url_show(text + m.n, out + m.n, cap - m.n);
 		return;
 	}

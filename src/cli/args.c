@@ -346,7 +346,8 @@ static bool names_outbox(const char *operand, bool alone)
 	bool found;
 
 	if (wh_db_known(operand, NULL) == WHERRY_OK ||
-	    (!alone && wh_url_is_of(operand, "queue")))
+	    (!alone &&
+	     (wh_url_is_of(operand, "queue") || wh_url_is_of(operand, "delayed"))))
 		return true;
 	found = wh_named_find(operand, false, &named, NULL) == WHERRY_OK;
 	wh_named_clear(&named);

@@ -25,6 +25,7 @@ typedef struct relaying {
 	bool quiet;
 	bool to_stdout;
 	char *queue;      /* "" or the words that name the queue; see wh_queue_words() */
+	bool delayed;     /* they name a delayed queue; see wh_delayed_words() */
 	bool reader_gone; /* from standard output */
 	int64_t began_us;
 } relaying;
@@ -111,7 +112,8 @@ static wh_exit conclude(const relaying *r, const char *target, wherry_outcome ou
 		break;
 	case WHERRY_DEATHS:
 		if (!r->quiet && *r->queue)
-			(void)fprintf(stderr, "messages died: `wherry queue errors%s`\n",
+			(void)fprintf(stderr, "messages died: `wherry %s%s`\n",
+				      r->delayed ? "delayed dead" : "queue errors",
 				      r->queue);
 		else if (!r->quiet)
 			(void)fprintf(stderr,
@@ -131,7 +133,9 @@ static wh_exit conclude(const relaying *r, const char *target, wherry_outcome ou
 			(void)fprintf(stderr,
 				      "--timeout passed and messages are left: `wherry "
 				      "%s%s`\n",
-				      *r->queue ? "queue length" : "status",
+				      r->delayed  ? "delayed count"
+				      : *r->queue ? "queue length"
+						  : "status",
 				      *r->queue ? r->queue : target);
 		return WH_EXIT_TIMEDOUT;
 	}
@@ -219,10 +223,11 @@ static void announce(relaying *r, const wh_args *args)
 
 	wh_url_show(wh_operand(args, 0), from, sizeof(from));
 	wh_url_show(wh_operand(args, 1), to, sizeof(to));
-	(void)wh_url_split(wh_operand(args, 0), "queue", &database, &queue, NULL);
+	(void)wh_url_split(wh_operand(args, 0), r->delayed ? "delayed" : "queue",
+			   &database, &queue, NULL);
 	if (wh_config_choice(args->config, WH_LOG_LEVEL) >= WHERRY_LOG_INFO)
 		wh_log(&env, WHERRY_LOG_INFO, "relay", "start", wh_log_text("from", from),
-		       queue ? wh_log_text("queue", queue)
+		       queue ? wh_log_text(r->delayed ? "delayed" : "queue", queue)
 			     : wh_log_text("table", wherry_config_get(args->config,
 								      "outbox.table")),
 		       wh_log_text("to", to));
@@ -253,7 +258,9 @@ static wh_exit relay(relaying *r, const wh_args *args)
 	wherry_outcome outcome = WHERRY_STOPPED;
 	wherry_code code;
 
-	code = wh_queue_words(wh_operand(args, 0), &r->queue, &err);
+	r->delayed = wh_url_is_of(wh_operand(args, 0), "delayed");
+	code = r->delayed ? wh_delayed_words(wh_operand(args, 0), &r->queue, &err)
+			  : wh_queue_words(wh_operand(args, 0), &r->queue, &err);
 	if (code != WHERRY_OK)
 		return wh_call_failed(args, code, &err);
 	if (*r->queue)
@@ -340,7 +347,8 @@ const wh_command wh_cmd_relay = {
 		"[--quiet|--verbose]",
 	.brief = "Deliver messages from an outbox to a destination",
 	.help = "FROM is a database, such as sqlite:shop.db, or a queue of one, such as "
-		"'queue+sqlite:shop.db?queue=jobs'; TO is stdout:, file:PATH, "
+		"'queue+sqlite:shop.db?queue=jobs', or a delayed queue, such as "
+		"'delayed+sqlite:shop.db?delayed=mail'; TO is stdout:, file:PATH, "
 		"https://HOST/PATH, kafka://HOST:PORT, exec:COMMAND, queue+sqlite:PATH?queue=NAME, memory: or null:. It runs until SIGTERM or SIGINT, "
 		"finishes what is in flight, and ends; a second signal ends it at "
 		"once. One relay works, others on the same outbox stand by; with "

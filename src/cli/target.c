@@ -100,6 +100,52 @@ wherry_code wh_queue_words(const char *url, char **out, wherry_error *err)
 	return code;
 }
 
+/* An option with the value of the URL's parameter, if it is there. */
+static wherry_code put_option(wh_buf *text, char *url, const char *parameter,
+			      wherry_error *err)
+{
+	char *value = NULL;
+	wherry_code code = wh_url_take(url, parameter, &value, err);
+
+	if (code == WHERRY_OK && value) {
+		wh_buf_printf(text, " --%s ", parameter);
+		wh_put_word(text, value);
+	}
+	free(value);
+	return code;
+}
+
+wherry_code wh_delayed_words(const char *url, char **out, wherry_error *err)
+{
+	wh_buf text = WH_BUF_INIT(64 * 1024), options = WH_BUF_INIT(8 * 1024);
+	char *database = NULL, *name = NULL, *shown = NULL;
+	wherry_code code = wh_url_split(url, "delayed", &database, &name, err);
+
+	if (code == WHERRY_OK && name) {
+		code = put_option(&options, database, "type", err);
+		if (code == WHERRY_OK)
+			code = put_option(&options, database, "table", err);
+		shown = wh_url_without_secrets(database);
+		wh_buf_putc(&text, ' ');
+		wh_put_word(&text, shown ? shown : "");
+		wh_buf_puts(&text, " --queue ");
+		wh_put_word(&text, name);
+		wh_buf_puts(&text, wh_buf_str(&options));
+	}
+	if (code == WHERRY_OK)
+		code = wh_buf_check(&text, err);
+	if (code == WHERRY_OK)
+		*out = text.len ? wh_buf_take(&text) : strdup("");
+	if (code == WHERRY_OK && !*out)
+		code = wh_oom(err);
+	wh_buf_clear(&text);
+	wh_buf_clear(&options);
+	free(shown);
+	free(name);
+	free(database);
+	return code;
+}
+
 /* ---- wherry.yaml ---- */
 
 static bool is_name(const char *word)

@@ -45,4 +45,8 @@ char *wh_target_words(const wherry_config *config, const char *shown,
  */
 wherry_code wh_queue_words(const char *url, char **out, wherry_error *err);
 
+/* The same behind "wherry delayed COMMAND", such as " sqlite:shop.db --queue mail --table later", for
+ * the URL of a delayed queue. */
+wherry_code wh_delayed_words(const char *url, char **out, wherry_error *err);
+
 #endif

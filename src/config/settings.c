@@ -36,6 +36,9 @@ static const wh_setting_entry table[] = {
 	[WH_RELAY_QUEUE] = {"relay.queue", TEXT, "", NULL, NULL,
 		"Deliver the messages of this queue instead of an outbox. The URL "
 		"queue+postgres://HOST/DB?queue=NAME sets it."},
+	[WH_RELAY_DELAYED] = {"relay.delayed", TEXT, "", NULL, NULL,
+		"Deliver the messages of this delayed queue instead of an outbox: QUEUE, or "
+		"QUEUE|TYPE|TABLE. The URL delayed+postgres://HOST/DB?delayed=QUEUE sets it."},
 	[WH_RELAY_ENGINE] = {"relay.engine", CHOICE, "exclusive", "exclusive, competing, stream", NULL,
 		"exclusive: one relay works, others stand by. competing: all relays work, each on the "
 		"messages that it has claimed. stream: like exclusive, but rows come from "

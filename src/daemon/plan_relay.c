@@ -130,7 +130,8 @@ static void check_neighbours(wh_reading *r, const wh_plan_relay *relay)
 
 		if (other->name && other->from.value && other->to.value &&
 		    strcmp(engine, "competing") != 0 &&
-		    !wh_url_is_of(relay->from.value, wh_queue_model.name) &&
+		    !wh_url_is_of(relay->from.value, "queue") &&
+		    !wh_url_is_of(relay->from.value, "delayed") &&
 		    strcmp(other->from.value, relay->from.value) == 0 &&
 		    strcmp(wh_config_text(other->config, WH_OUTBOX_TABLE), table) == 0 &&
 		    strcmp(other->to.value, relay->to.value) != 0)

@@ -127,6 +127,14 @@ static bool put_named_part(parser *p, wh_view name)
 
 static bool put_braces(parser *p, wh_view name);
 
+/* NULL: an empty one. */
+static void put_literal(parser *p, const char *text)
+{
+	wh_buf_putc(&p->text, '\'');
+	put_doubling(&p->text, '\'', text ? text : "");
+	wh_buf_putc(&p->text, '\'');
+}
+
 /* As a string, what the name stands for. */
 static bool put_string(parser *p, wh_view name)
 {
@@ -137,9 +145,7 @@ static bool put_string(parser *p, wh_view name)
 	known = put_braces(p, name);
 	inner = p->text;
 	p->text = outer;
-	wh_buf_putc(&p->text, '\'');
-	put_doubling(&p->text, '\'', wh_buf_str(&inner));
-	wh_buf_putc(&p->text, '\'');
+	put_literal(p, wh_buf_str(&inner));
 	wh_buf_clear(&inner);
 	return known;
 }
@@ -157,9 +163,11 @@ static bool put_braces(parser *p, wh_view name)
 	} else if (*name.ptr == '\'' && name.len > 1) {
 		return put_string(p, (wh_view){name.ptr + 1, name.len - 1});
 	} else if (wh_view_eq(name, wh_view_of("name"))) {
-		wh_buf_putc(&p->text, '\'');
-		put_doubling(&p->text, '\'', p->names.table);
-		wh_buf_putc(&p->text, '\'');
+		put_literal(p, p->names.table);
+	} else if (wh_view_eq(name, wh_view_of("topic"))) {
+		put_literal(p, p->names.topic);
+	} else if (wh_view_eq(name, wh_view_of("kind"))) {
+		put_literal(p, p->names.kind);
 	} else if (wh_view_eq(name, wh_view_of("schema."))) {
 		put_schema(p);
 	} else if (wh_view_eq(name, wh_view_of("payload_type"))) {

@@ -18,7 +18,8 @@
  * with its dot.  {bare_open} is {table_open} without it, as the name of an index or a trigger
  * is written where it is made; {idx_table_retry} and {uq_table_id} begin with idx_ and uq_.  {'table} is
  * what {table} is, as a string.  {payload_type} is the type that bodies are kept in; {role} is
- * a role's name, quoted.
+ * a role's name, quoted; {topic} and {kind} are strings: the topic and the mark of the rows that are
+ * relayed, where a table has others as well.
  */
 #ifndef WH_DB_SQL_H
 #define WH_DB_SQL_H
@@ -54,6 +55,7 @@ typedef struct wh_sql_names {
 	const char *table;
 	const char *payload; /* the type of bodies */
 	const char *role; /* of the database, whom rights are granted to; NULL: nobody */
+	const char *topic, *kind; /* what is relayed of the table; NULL: "" */
 } wh_sql_names;
 
 /*

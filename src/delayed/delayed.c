@@ -139,6 +139,11 @@ wherry_code wherry_delayed_open(wherry_db *db, const char *name, const char *que
 		return code;
 	}
 	code = make_kind(delayed, queue, type, err);
+	delayed->queue = strdup(queue);
+	if (code == WHERRY_OK && !delayed->queue)
+		code = wh_oom(err);
+	delayed->store.topic = delayed->queue;
+	delayed->store.kind = delayed->kind;
 	if (code == WHERRY_OK)
 		code = wh_store_recognize(&delayed->store, name_of(name), &delayed->own,
 					  &v, err);
@@ -148,6 +153,9 @@ wherry_code wherry_delayed_open(wherry_db *db, const char *name, const char *que
 		wherry_delayed_close(delayed);
 		return code;
 	}
+	delayed->store.limits =
+		"one message for each key, no order, no pause; relays compete, and "
+		"consumers may poll beside them";
 	*out = delayed;
 	return WHERRY_OK;
 }
@@ -159,6 +167,7 @@ void wherry_delayed_close(wherry_delayed *delayed)
 	wh_store_clear(&delayed->store);
 	if (delayed->bell >= 0)
 		(void)close(delayed->bell);
+	free(delayed->queue);
 	free(delayed);
 }
 

@@ -24,6 +24,7 @@ struct wherry_delayed {
 	wh_store store; /* What every model has. */
 	wh_delayed_stmts
 		own; /* Statements of delayed queues; NULL: not in this layout. */
+	char *queue; /* Its name; the store borrows it, and the kind. */
 	char kind[WH_MD5_LEN + 1];    /* Of its rows. */
 	int64_t (*now_us)(void *ctx); /* The caller's clock; NULL: the database's. */
 	void *clock_ctx;

@@ -20,6 +20,10 @@ static const home homes[WH_HOMES] = {
 	[WH_QUEUE_POSTGRES] = {"queue, PostgreSQL", "queue", "native", "postgres"},
 	[WH_QUEUE_NSERVICEBUS] = {"queue, nservicebus", "queue", "nservicebus",
 				  "postgres"},
+	[WH_DELAYED_SQLITE] = {"delayed queue, SQLite", "delayed queue", "native",
+			       "sqlite"},
+	[WH_DELAYED_POSTGRES] = {"delayed queue, PostgreSQL", "delayed queue", "native",
+				 "postgres"},
 };
 
 static const char *const asks[WH_ASKS] = {
@@ -53,7 +57,8 @@ enum {
 	STREAMING = BY(WH_STREAM) | BY(WH_STREAM_KEEP),
 	OF_LIBRARIES = AT(WH_EVENT_BUS) | AT(WH_EVENTFERRY),
 	ON_EVENTFERRY = AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_SOLE),
-	QUEUES = AT(WH_QUEUE_SQLITE) | AT(WH_QUEUE_POSTGRES),
+	DELAYED = AT(WH_DELAYED_SQLITE) | AT(WH_DELAYED_POSTGRES),
+	QUEUES = AT(WH_QUEUE_SQLITE) | AT(WH_QUEUE_POSTGRES) | DELAYED,
 };
 
 /* A combination that is refused, and why.  The first rule that fits counts; a combination
@@ -71,6 +76,12 @@ static const rule rules[] = {
 	 "its relays compete, as its receivers do: leave --engine exclusive out"},
 	{WH_ASK_ENGINE, QUEUES, STREAMING,
 	 "a queue cannot be streamed: leave --engine stream out"},
+	{WH_ASK_KEY, DELAYED, ANY,
+	 "a key has one message, so there is no order to keep: leave --ordering out"},
+	{WH_ASK_STRICT, DELAYED, ANY,
+	 "a key has one message, so there is no order to keep: leave --ordering out"},
+	{WH_ASK_PARK, DELAYED, ANY,
+	 "a key has one message, so nothing waits behind it: leave relay.on_dead=park out"},
 	{WH_ASK_KEY, QUEUES, ANY,
 	 "it has no keys to order by: leave --ordering out, or use an outbox"},
 	{WH_ASK_STRICT, QUEUES, ANY,

@@ -33,14 +33,14 @@ typedef struct wh_receipt {
 	char reason[200];       /* one line; "" when delivered */
 } wh_receipt;
 
-enum { WH_BOX_NAME = 240 }; /* a schema and a table, quoted, with a NUL */
+enum { WH_BOX_NAME = 800 }; /* "SCHEMA"."TABLE", or "QUEUE|TYPE|TABLE", with a NUL */
 
 /* Under which lease messages are relayed, for a destination that acknowledges them itself,
  * together with what it writes to the same database.  Plain data: this layer knows no
  * outbox. */
 typedef struct wh_grant {
 	char outbox[WH_BOX_NAME]; /* its name; "": none was granted */
-	char model[16];           /* what it is: "outbox", "queue" */
+	char model[16];           /* what it is: "outbox", "queue", "delayed queue" */
 	char owner[96];
 	char token[40]; /* of competing relays, else "" */
 	int64_t epoch;

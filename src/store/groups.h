@@ -122,6 +122,11 @@
 	X(requeue_failed, "requeue-failed", "ids token names width") \
 	X(try, "try", "id message_id started nth claimed token")
 
+/* Dead rows move to another table, instead of being marked by "fail". */
+#define WH_STORE_DEAD(X) \
+	X(dead_copy, "dead-copy", "id message_id count nth error token") \
+	X(dead_drop, "dead-drop", "id message_id token")
+
 /* Delivered rows stay, marked. */
 #define WH_STORE_MARK(X) \
 	X(done_mark, "done-mark", "ids token names width")
@@ -177,7 +182,7 @@
 	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(members, WH_STORE_MEMBERS) \
 	G(position, WH_STORE_POSITION) G(sole, WH_STORE_SOLE) G(alone, WH_STORE_ALONE) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
-	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) \
+	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) \
 	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(ack, WH_STORE_ACK) \
 	G(lifetime, WH_STORE_LIFETIME) G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) G(expire, WH_STORE_EXPIRE) \
 	G(partitions, WH_STORE_PARTITIONS)

@@ -141,11 +141,18 @@ static wherry_code settle_failure(settling *w, const wherry_failure *f, wherry_e
 		WH_TEXT_PARAM("error", error),
 		token_param(w->lease),
 	};
+	const wh_store_stmts *stmt = &w->store->stmt;
+	bool moves = f->dead && stmt->dead_copy;
+	size_t n = sizeof(params) / sizeof(*params);
 	int64_t changed = 0;
-	wherry_code code =
-		wh_db_run(w->store->db, w->store->stmt.fail, params,
-			  sizeof(params) / sizeof(*params), NULL, NULL, &changed, err);
+	wherry_code code = WHERRY_OK;
 
+	if (moves)
+		code = wh_db_run(w->store->db, stmt->dead_copy, params, n, NULL, NULL,
+				 NULL, err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(w->store->db, moves ? stmt->dead_drop : stmt->fail,
+				 params, n, NULL, NULL, &changed, err);
 	w->n += changed;
 	if (w->s->lost)
 		w->s->lost[f - w->s->failed] = !changed;

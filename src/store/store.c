@@ -355,7 +355,9 @@ wherry_code wh_store_load(wh_store *store, const char *scheme, const char *layou
 			  const char *table, void *own, wherry_error *err)
 {
 	wh_sql_names names = {.dialect = scheme,
-			      .payload = store->payload ? store->payload : "json"};
+			      .payload = store->payload ? store->payload : "json",
+			      .topic = store->topic,
+			      .kind = store->kind};
 	const char *native = store->model->layouts[0], *text = NULL, *known;
 	wherry_code code;
 

@@ -53,8 +53,10 @@ typedef struct wh_store {
 	int64_t found;         /* rows read in order to deliver them */
 	char *title;           /* Name as it was opened, maybe with its schema; owned. */
 	const char *limits;    /* What users should know of its layout; "": nothing. */
-	int64_t body_max;      /* Bytes that a body may have. */
-	bool careful;          /* Claim without texts, and read those behind the claim. */
+	/* The topic and the mark of the rows that are relayed; borrowed.  NULL: all rows. */
+	const char *topic, *kind;
+	int64_t body_max; /* Bytes that a body may have. */
+	bool careful;     /* Claim without texts, and read those behind the claim. */
 	const struct wh_relay_report
 		*report;    /* of the relay that works with it; NULL: none does */
 	wh_marks marks;     /* the marks of claims, in layouts that have them */

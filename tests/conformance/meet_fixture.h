@@ -32,16 +32,21 @@ static inline const char *layout_of(wh_home home)
 /* A table for each. */
 static inline const char *table_of(wh_home home)
 {
-	static const char *const tables[WH_HOMES] = {"outbox", "outbox", "bus",
-						     "ferry",  "sole",   "debezium",
-						     "jobs",   "jobs",   "endpoint"};
+	static const char *const tables[WH_HOMES] = {
+		"outbox", "outbox", "bus",      "ferry",   "sole",   "debezium",
+		"jobs",   "jobs",   "endpoint", "delayed", "delayed"};
 
 	return tables[home];
 }
 
 static inline bool is_queue(wh_home home)
 {
-	return home >= WH_QUEUE_SQLITE && home < WH_HOMES;
+	return home >= WH_QUEUE_SQLITE && home <= WH_QUEUE_NSERVICEBUS;
+}
+
+static inline bool is_delayed(wh_home home)
+{
+	return home == WH_DELAYED_SQLITE || home == WH_DELAYED_POSTGRES;
 }
 
 static inline void run_sql(const char *sql)
@@ -74,6 +79,8 @@ static inline void make(wh_home home, const char *table, unsigned extras)
 
 	if (is_queue(home))
 		WHERRY_PASS(wherry_queue_create(db, table, &queue, &err));
+	else if (is_delayed(home))
+		WHERRY_PASS(wherry_delayed_create(db, table, &err));
 	else
 		WHERRY_PASS(wh_outbox_make(db, &how, table, &err));
 	wherry_db_close(db);
@@ -88,9 +95,11 @@ static inline int set_up(void **state)
 	memcpy(urls[WH_DEBEZIUM], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
 	memcpy(urls[WH_QUEUE_NSERVICEBUS], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
 	memcpy(urls[WH_QUEUE_POSTGRES], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
+	memcpy(urls[WH_DELAYED_POSTGRES], urls[WH_NATIVE_POSTGRES], sizeof(*urls));
 	wherry_temp_make(&temp, "meet.db");
 	(void)snprintf(urls[WH_NATIVE_SQLITE], sizeof(*urls), "sqlite:%s", temp.path);
 	memcpy(urls[WH_QUEUE_SQLITE], urls[WH_NATIVE_SQLITE], sizeof(*urls));
+	memcpy(urls[WH_DELAYED_SQLITE], urls[WH_NATIVE_SQLITE], sizeof(*urls));
 	(void)snprintf(urls[WH_EVENT_BUS], sizeof(*urls), "sqlite:%s-bus", temp.path);
 	return 0;
 }
@@ -150,7 +159,13 @@ static inline void count(void *ctx, const wherry_message *msg, wherry_verdict ve
 static inline wherry_code open_relay(relay *r, wh_home home, const char *table,
 				     unsigned caps)
 {
-	set(r, is_queue(home) ? "relay.queue" : "outbox.table", table);
+	char delayed[80];
+
+	(void)snprintf(delayed, sizeof(delayed), "mail||%s", table);
+	if (is_delayed(home))
+		set(r, "relay.delayed", delayed);
+	else
+		set(r, is_queue(home) ? "relay.queue" : "outbox.table", table);
 	set(r, "relay.poll", "20ms");
 	if (home == WH_EVENTFERRY_SOLE)
 		set(r, "relay.sole", "on");

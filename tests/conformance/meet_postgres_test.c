@@ -17,7 +17,8 @@ static const char *tried_engine(wh_home home, wh_engine engine)
 	const char *out;
 
 	(void)snprintf(table, sizeof(table), "box_%d_%d", (int)home, (int)engine);
-	if (extras && is_queue(home)) /* it has no partitions that could be made */
+	if (extras && (is_queue(home) ||
+		       is_delayed(home))) /* it has no partitions that could be made */
 		return found(home, engine, WH_ASK_ENGINE,
 			     wh_meet_check(home, engine, WH_ASK_ENGINE, &why), &why);
 	if (extras && !wh_meet_works(home, engine)) {
@@ -121,6 +122,7 @@ static void each_option_is_taken_or_refused_as_the_page_says(void **state)
 		{WH_DEBEZIUM, WH_STREAM_KEEP, "debezium: stream, keep"},
 		{WH_QUEUE_SQLITE, WH_COMPETING, "queue, SQLite: competing"},
 		{WH_QUEUE_POSTGRES, WH_COMPETING, "queue, PostgreSQL: competing"},
+		{WH_DELAYED_SQLITE, WH_COMPETING, "delayed queue: competing"},
 	};
 	enum { COLUMNS = sizeof(columns) / sizeof(*columns) };
 	matrix m;

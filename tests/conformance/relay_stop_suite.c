@@ -21,7 +21,7 @@ static int64_t lease_left(relay_fixture *f)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_status status;
 
-	if (f->queue)
+	if (!f->box)
 		return 0; /* it has none */
 	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
 	return status.lease_left_us;

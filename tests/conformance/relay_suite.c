@@ -259,6 +259,8 @@ static void open_all(relay_fixture *f)
 	}
 	if (f->target->queue)
 		WHERRY_PASS(wherry_queue_create(f->other, "jobs", NULL, &err));
+	if (f->target->delayed)
+		WHERRY_PASS(wherry_delayed_create(f->other, "later", &err));
 	if (f->target->tables) {
 		WHERRY_PASS(wh_db_script(f->other, f->target->tables, &err));
 		WHERRY_PASS(wh_db_script(f->other, f->target->views, &err));
@@ -268,6 +270,9 @@ static void open_all(relay_fixture *f)
 	f->n_put = 0;
 	if (f->target->queue)
 		WHERRY_PASS(wherry_queue_open(f->other, "jobs", &f->queue, &err));
+	else if (f->target->delayed)
+		WHERRY_PASS(wherry_delayed_open(f->other, "later", "jobs", NULL,
+						&f->delayed, &err));
 	else
 		WHERRY_PASS(wherry_outbox_open(f->other, "outbox", &f->box, &err));
 }
@@ -282,6 +287,7 @@ static void close_all(relay_fixture *f)
 	f->a.relay = f->b.relay = f->c.relay = NULL;
 	wherry_outbox_close(f->box);
 	wherry_queue_close(f->queue);
+	wherry_delayed_close(f->delayed);
 	if (apart)
 		wherry_db_close(f->other);
 	close_side(&f->a);
@@ -289,6 +295,7 @@ static void close_all(relay_fixture *f)
 	close_side(&f->c);
 	f->box = NULL;
 	f->queue = NULL;
+	f->delayed = NULL;
 	f->other = NULL;
 	if (f->target->drop)
 		f->target->drop();
@@ -337,6 +344,8 @@ static int set_up(void **state)
 		relay_set(f, f->target->setting, "on");
 	if (f->target->queue)
 		relay_set(f, "relay.queue", "jobs");
+	if (f->target->delayed)
+		relay_set(f, "relay.delayed", "jobs||later");
 	if (f->target->engine)
 		relay_set(f, "relay.engine", f->target->engine);
 	open_all(f);
@@ -365,6 +374,21 @@ static void send(relay_fixture *f, size_t n)
 	WHERRY_PASS(wherry_queue_send_many(f->queue, msgs, n, NULL, &err));
 }
 
+/* Each has its own key, since a key has one message. */
+static void offer(relay_fixture *f, size_t n)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_delayed_message msgs[256];
+	char keys[256][24];
+
+	for (size_t i = 0; i < n; i++) {
+		(void)snprintf(keys[i], sizeof(keys[i]), "%lld", (long long)++f->n_put);
+		msgs[i] = WHERRY_DELAYED_MESSAGE(.key = keys[i], .body = "{}",
+						 .body_len = 2);
+	}
+	WHERRY_PASS(wherry_delayed_offer_many(f->delayed, msgs, n, NULL, &err));
+}
+
 void relay_put(relay_fixture *f, const char *keys)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -375,6 +399,10 @@ void relay_put(relay_fixture *f, const char *keys)
 	assert_true(n <= 256);
 	if (f->queue) {
 		send(f, n);
+		return;
+	}
+	if (f->delayed) {
+		offer(f, n);
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -453,7 +481,7 @@ static wherry_row show(relay_fixture *f, int64_t id)
 	return row;
 }
 
-/* A column of a message of a queue. */
+/* A column of a message of a queue, or of a delayed one. */
 static int64_t look(relay_fixture *f, const char *column, int64_t id)
 {
 	char sql[100];
@@ -465,12 +493,12 @@ static int64_t look(relay_fixture *f, const char *column, int64_t id)
 
 wherry_state relay_state(relay_fixture *f, int64_t id)
 {
-	return f->queue ? (wherry_state)look(f, "status", id) : show(f, id).state;
+	return f->box ? show(f, id).state : (wherry_state)look(f, "status", id);
 }
 
 int relay_attempts(relay_fixture *f, int64_t id)
 {
-	if (f->queue)
+	if (!f->box)
 		return (int)look(f, "attempts", id);
 	return show(f, id).message->attempts;
 }
@@ -483,7 +511,7 @@ int64_t relay_count(relay_fixture *f, wherry_state state)
 
 	(void)snprintf(sql, sizeof(sql), "SELECT count(*) FROM outbox WHERE status = %d",
 		       (int)state);
-	if (f->queue)
+	if (!f->box)
 		return relay_number(f, sql);
 	WHERRY_PASS(wherry_outbox_count(f->box, count, &err));
 	return count[state];
@@ -497,6 +525,8 @@ int64_t relay_retry(relay_fixture *f, unsigned states)
 
 	if (f->queue)
 		WHERRY_PASS(wherry_queue_return(f->queue, 0, &n, &err));
+	else if (f->delayed)
+		WHERRY_PASS(wherry_delayed_requeue(f->delayed, 0, &n, &err));
 	else
 		WHERRY_PASS(wherry_outbox_retry(f->box, &filter, &n, &err));
 	return n;

@@ -54,7 +54,8 @@ typedef struct relay_target {
 	/* Tests that do not, for what only native tables have; ends with NULL. */
 	const char *const *except;
 
-	bool queue; /* relays deliver the messages of a queue named "jobs" */
+	bool queue;   /* relays deliver the messages of a queue named "jobs" */
+	bool delayed; /* or of a delayed queue "jobs" in the table "later" */
 
 	/* Its ids stay, and its messages have keys, though the tables are another program's. */
 	bool keeps_ids;
@@ -93,9 +94,10 @@ typedef struct relay_fixture {
 	wherry_temp temp;
 	char url[200];
 	wherry_config *config;
-	wherry_db *other;    /* the producers'; a.db where nobody else can connect */
-	wherry_outbox *box;  /* NULL: it is a queue */
-	wherry_queue *queue; /* NULL: it is an outbox */
+	wherry_db *other;   /* the producers'; a.db where nobody else can connect */
+	wherry_outbox *box; /* One of these; the others are NULL. */
+	wherry_queue *queue;
+	wherry_delayed *delayed;
 	int64_t n_put; /* where the tables are another program's: the last message's id */
 	relay_side a, b, c;
 

@@ -126,6 +126,43 @@ json "or deleted" 'd["deleted"] == 1'
 w delayed dead $url --queue mail --purge all --requeue all
 expect "but not both" 2 "err:only one of them"
 
+# ---- a relay ----
+
+from="delayed+$url?delayed=letters"
+w delayed offer $url --queue letters --key a --body '{"letter":1}'
+w delayed offer $url --queue letters --key b --body '{"letter":2}' --in 1h
+w relay "$from" stdout: --until-empty
+expect "a relay delivers what is due, and ends" 0 'out:"key":"a"' 'out:"topic":"letters"' 'out:"letter":1' \
+	'no:"letter":2' 'err:delayed=letters' 'err:1 delivered'
+w delayed offer $url --queue letters --key c --body plain
+w relay "$from" file:letters.txt --until-empty
+check "into a file, whatever the body is" grep -q '"key":"c"' "$tmp/letters.txt"
+w delayed offer $url --queue letters --key d --body 'for a command'
+w relay "$from" "exec:cat >'$tmp/got'" --until-empty
+check "to a command" grep -q 'for a command' "$tmp/got"
+w delayed offer $url --queue letters --key e --body 'refused'
+w relay "$from" 'exec:exit 65' --until-empty
+expect "those that died are dead messages of the queue" 3 "err:\`wherry delayed dead $url --queue letters\`"
+w delayed dead $url --queue letters
+expect "with the reason" 0 "out:65"
+w delayed create $url --table others
+w delayed offer $url --table others --type t --queue letters --key f --body other
+w relay "$from&table=others&type=t" stdout: --until-empty
+expect "of any table and type" 0 'out:"key":"f"'
+w relay "delayed+$url" stdout: --until-empty
+expect "the URL must name the queue" 2 "err:add ?delayed=NAME"
+w relay "$from&table=none" stdout: --until-empty
+expect "a table that is missing is named, with the command that makes it" 1 \
+	"err:no delayed queue 'none'" "err:wherry delayed create"
+w relay "$from" stdout: --engine exclusive
+expect "what a delayed queue cannot do is refused" 2 "err:leave --engine exclusive out"
+cat >"$tmp/delayed.yaml" <<-END
+	relays:
+	- {name: letters, from: '$from', to: 'stdout:'}
+END
+w check "$tmp/delayed.yaml"
+expect "wherry.yaml takes the same URL" 0
+
 # ---- drop ----
 
 w delayed drop $url --queue mail

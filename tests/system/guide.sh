@@ -54,7 +54,7 @@ cat >bin/wherry <<END
 #!/usr/bin/env bash
 case \$1 in
 relay)
-	[[ \$2 == queue+* || \$3 == queue+* ]] || bash before_relay "\$@" >&2
+	[[ \$2 == queue+* || \$2 == delayed+* || \$3 == queue+* ]] || bash before_relay "\$@" >&2
 	exec '$wherry' "\$@" --until-empty --timeout 60s
 	;;
 run)

@@ -459,3 +459,184 @@ DELETE FROM {table_dead} WHERE id = ANY ({ids});
 
 -- name: purge-dead
 DELETE FROM {table_dead} WHERE {of_kind} AND (:id::bigint = 0 OR id = :id::bigint);
+
+-- part: clock
+-- A relay's time is the database's.
+pg_catalog.floor(extract(epoch FROM pg_catalog.statement_timestamp()) OPERATOR(pg_catalog.*) 1000.0)::bigint
+
+-- part: claimed_until
+least({clock} + least(:lasts::bigint, 3153600000000), 253402300799999)
+
+-- part: message_id
+-- Of a message that is relayed.  A row that an offer changes is another message under the same id.
+("pKind" || '-' || id::text || '-' || "createdAt"::text)
+
+-- part: relayed
+-- What is relayed: the messages of one queue.
+"pKind" = {kind}
+
+-- part: is_new
+-- Nobody has tried it since it was offered.
+"lockUuid" IS NULL AND attempts = 0 AND last_error IS NULL
+
+-- part: is_failed
+"lockUuid" IS NULL AND (attempts <> 0 OR last_error IS NOT NULL)
+
+-- part: texts
+-- The texts of a row that is relayed, as the store has them.  What is longer than its limit is not
+-- sent: of the key its length comes behind a character 1, and of a body nothing.  With :long = -1
+-- no text is sent but plain ASCII that says which row it is.
+{message_id}, {topic}::text, ''::text, ''::text,
+CASE WHEN octet_length("pKey") <= :long::bigint OR :long::bigint < 0 AND octet_length("pKey") <= 1000 AND "pKey" !~ '[^ -~]'
+     THEN "pKey" ELSE chr(1) || octet_length("pKey")::text END,
+'{}'::text, NULL::text,
+CASE WHEN octet_length(payload) <= :body::bigint THEN payload END
+
+-- part: claimed
+-- Rows that were claimed, in the order in which they can be polled.
+SELECT id, 0::bigint, attempts, 0::bigint, "createdAt", 0::bigint,
+  {texts}
+FROM taken ORDER BY due_at, id
+
+-- part: claims
+-- "scheduledAt" comes back from due_at if the message is not tried after all.
+"lockUuid" = :token::text, due_at = "scheduledAt", "scheduledAt" = {claimed_until}
+
+-- name: claim-end
+-- unused: after scan most
+-- A key has one message, so none is passed over: each claim begins with the first.
+SELECT 0::bigint, count(*) FROM (
+  SELECT 1 FROM {table} WHERE {relayed} AND "scheduledAt" <= {clock} AND {is_new}
+  ORDER BY "pKind", "scheduledAt", id LIMIT 1) AS first;
+
+-- name: claim
+-- unused: unordered park after upto passed share many
+WITH taken AS (
+  UPDATE {table} SET {claims}
+  WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {relayed} AND "scheduledAt" <= {clock} AND {is_new}
+                        ORDER BY "pKind", "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
+  RETURNING *)
+{claimed};
+
+-- name: claim-due
+-- unused: unordered park after share
+WITH taken AS (
+  UPDATE {table} SET {claims}
+  WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {relayed} AND "scheduledAt" <= {clock} AND {is_failed}
+                        ORDER BY "pKind", "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
+  RETURNING *)
+{claimed};
+
+-- name: expired
+-- unused: lasts unordered park after share
+SELECT "lockUuid", count(*) FROM {table}
+WHERE {relayed} AND "scheduledAt" <= {clock} AND "lockUuid" IS NOT NULL
+GROUP BY "lockUuid" ORDER BY min("scheduledAt") LIMIT 1;
+
+-- name: claim-share
+-- unused: unordered park after share
+WITH taken AS (
+  UPDATE {table} SET {claims}
+  WHERE id = ANY (ARRAY(SELECT id FROM {table}
+                        WHERE {relayed} AND "scheduledAt" <= {clock} AND "lockUuid" = :of::text
+                        ORDER BY "pKind", "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
+  RETURNING *)
+{claimed};
+
+-- name: claim-expired
+-- unused: unordered park after share
+WITH taken AS (
+  UPDATE {table} SET {claims}, attempts = least(greatest(attempts, 0), 999999999) + 1
+  WHERE id = (SELECT id FROM {table}
+              WHERE {relayed} AND "scheduledAt" <= {clock} AND "lockUuid" IS NOT NULL
+              ORDER BY "pKind", "scheduledAt", id LIMIT 1 FOR UPDATE SKIP LOCKED)
+  RETURNING *)
+SELECT id, 1::bigint, attempts - 1, 0::bigint, "createdAt", 0::bigint,
+  {texts}
+FROM taken;
+
+-- name: claim-next
+-- unused: park lasts
+-- When the first claim expires, and when the first message is due.
+SELECT (SELECT "scheduledAt" - {clock} FROM {table} WHERE {relayed} AND "lockUuid" IS NOT NULL
+        ORDER BY "pKind", "scheduledAt", id LIMIT 1),
+       (SELECT "scheduledAt" - {clock} FROM {table} WHERE {relayed} AND "lockUuid" IS NULL
+        ORDER BY "pKind", "scheduledAt", id LIMIT 1);
+
+-- name: read-ids
+SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 END::bigint, attempts,
+  0::bigint, "createdAt", 0::bigint,
+  {texts}
+FROM {table} WHERE id = ANY ({ids}) AND {relayed} ORDER BY id;
+
+-- part: is_open
+-- A message whose time has not come is not open: nobody waits for it
+-- (until_empty_leaves_messages_whose_time_has_not_come).
+{relayed} AND ("scheduledAt" <= {clock} OR NOT ({is_new}))
+
+-- name: last-open
+SELECT coalesce(max(id), 0) FROM {table} WHERE {is_open};
+
+-- name: open-upto
+SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {is_open} AND id <= :upto::bigint LIMIT 1) AS first;
+
+-- name: reap
+UPDATE {table} SET "lockUuid" = NULL, due_at = NULL
+WHERE {relayed} AND "lockUuid" IS NOT NULL
+  AND "scheduledAt" <= {clock} - least(:timeout::bigint, 3153600000000);
+
+-- part: claimed_by
+"lockUuid" = :token::text AND {relayed}
+
+-- part: named_in_list
+-- A message that an offer replaced while it was in flight may be claimed again, under the same id
+-- and token: what is settled is named by its message id as well
+-- (an_offer_that_replaces_a_message_in_flight_is_delivered_too).  The ids are in ascending order.
+(:names::bytea IS NULL OR textsend({message_id}) = btrim(
+   substr(:names::bytea, (width_bucket(id, (SELECT {ids})) - 1) * :width::integer + 1,
+          :width::integer), decode('00', 'hex')))
+
+-- part: named
+(:message_id::text IS NULL OR {message_id} = :message_id::text)
+
+-- part: tried
+-- :nth says which attempt it was: written twice, it counts once.
+CASE WHEN :nth::integer > 0 THEN greatest(attempts, :nth::integer)
+     ELSE least(greatest(attempts + :count::integer, 0), 1000000000) END
+
+-- name: extend
+UPDATE {table} SET "scheduledAt" = {claimed_until}
+WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
+
+-- name: done-delete
+DELETE FROM {table} WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
+
+-- name: fail
+-- unused: started dead
+UPDATE {table} SET attempts = {tried}, "lockUuid" = NULL, due_at = NULL, last_error = :error::text,
+  "scheduledAt" = least({clock} + least(:delay::bigint, 3153600000000), 253402300799999)
+WHERE id = :id::bigint AND {named} AND {claimed_by};
+
+-- name: dead-copy
+-- A message that the relay gives up, among the dead; "dead-drop" then deletes it.
+INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
+                         died_at, last_error)
+SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {clock}, :error::text
+FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by};
+
+-- name: dead-drop
+DELETE FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by};
+
+-- name: requeue
+UPDATE {table} SET "scheduledAt" = coalesce(due_at, "scheduledAtInitially"), "lockUuid" = NULL, due_at = NULL
+WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
+
+-- name: requeue-failed
+UPDATE {table} SET "scheduledAt" = {clock}, "lockUuid" = NULL, due_at = NULL
+WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
+
+-- name: try
+-- unused: claimed started
+UPDATE {table} SET attempts = CASE WHEN :nth::integer > 0 THEN greatest(attempts, :nth::integer)
+                                   ELSE least(greatest(attempts, 0), 999999999) + 1 END
+WHERE id = :id::bigint AND {named} AND {claimed_by};

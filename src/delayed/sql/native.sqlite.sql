@@ -223,3 +223,154 @@ DELETE FROM {table_dead} WHERE id IN {ids};
 
 -- name: purge-dead
 DELETE FROM {table_dead} WHERE "pKind" = :kind AND (:id = 0 OR id = :id);
+
+-- part: message_id
+-- Of a message that is relayed.  A row that an offer changes is another message under the same id.
+("pKind" || '-' || id || '-' || "createdAt")
+
+-- part: claimed_until
+min({now} + min(:lasts, 3153600000000), 253402300799999)
+
+-- part: due_now
+-- What is relayed: the messages of one queue.
+"pKind" = {kind} AND "scheduledAt" <= {now}
+
+-- part: is_new
+-- Nobody has tried it since it was offered.
+"lockUuid" IS NULL AND attempts = 0 AND last_error IS NULL
+
+-- part: is_failed
+"lockUuid" IS NULL AND (attempts <> 0 OR last_error IS NOT NULL)
+
+-- part: relayed
+-- The columns of a claimed row, as the store has them.
+"createdAt", 0, {message_id}, {topic}, '', '', "pKey", '{}', NULL, payload
+
+-- part: claims
+-- "scheduledAt" comes back from due_at if the message is not tried after all.
+"lockUuid" = :token, due_at = "scheduledAt", "scheduledAt" = {claimed_until}
+
+-- name: claim-end
+-- unused: after scan most
+-- A key has one message, so none is passed over: each claim begins with the first.
+SELECT 0, count(*) FROM (SELECT 1 FROM {table} INDEXED BY {table_time} WHERE {due_now} AND {is_new} LIMIT 1);
+
+-- name: claim
+-- unused: unordered park after upto passed share many long body
+UPDATE {table} NOT INDEXED SET {claims}
+WHERE id IN (SELECT id FROM {table} INDEXED BY {table_time}
+             WHERE {due_now} AND {is_new} ORDER BY "scheduledAt", id LIMIT :limit)
+RETURNING id, 0, attempts, 0, {relayed};
+
+-- name: claim-due
+-- unused: unordered park after share long body
+UPDATE {table} NOT INDEXED SET {claims}
+WHERE id IN (SELECT id FROM {table} INDEXED BY {table_time}
+             WHERE {due_now} AND {is_failed} ORDER BY "scheduledAt", id LIMIT :limit)
+RETURNING id, 0, attempts, 0, {relayed};
+
+-- name: expired
+-- unused: lasts unordered park after share
+SELECT "lockUuid", count(*) FROM {table} INDEXED BY {table_time}
+WHERE {due_now} AND "lockUuid" IS NOT NULL
+GROUP BY "lockUuid" ORDER BY min("scheduledAt") LIMIT 1;
+
+-- name: claim-share
+-- unused: unordered park after share long body
+UPDATE {table} NOT INDEXED SET {claims}
+WHERE id IN (SELECT id FROM {table} INDEXED BY {table_time}
+             WHERE {due_now} AND "lockUuid" = :of ORDER BY "scheduledAt", id LIMIT :limit)
+RETURNING id, 0, attempts, 0, {relayed};
+
+-- name: claim-expired
+-- unused: unordered park after share long body
+UPDATE {table} NOT INDEXED SET {claims}, attempts = min(max(attempts, 0), 999999999) + 1
+WHERE id = (SELECT id FROM {table} INDEXED BY {table_time}
+            WHERE {due_now} AND "lockUuid" IS NOT NULL ORDER BY "scheduledAt", id LIMIT 1)
+RETURNING id, 1, attempts - 1, 0, {relayed};
+
+-- name: claim-next
+-- unused: park lasts
+-- When the first claim expires, and when the first message is due.
+SELECT (SELECT "scheduledAt" - {now} FROM {table} INDEXED BY {table_time}
+        WHERE "pKind" = {kind} AND "lockUuid" IS NOT NULL ORDER BY "scheduledAt", id LIMIT 1),
+       (SELECT "scheduledAt" - {now} FROM {table} INDEXED BY {table_time}
+        WHERE "pKind" = {kind} AND "lockUuid" IS NULL ORDER BY "scheduledAt", id LIMIT 1);
+
+-- name: read-ids
+-- unused: long body
+SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 END, attempts, 0, {relayed}
+FROM {table} WHERE id IN {ids} AND "pKind" = {kind} ORDER BY id;
+
+-- part: is_open
+-- A message whose time has not come is not open: nobody waits for it
+-- (until_empty_leaves_messages_whose_time_has_not_come).
+"pKind" = {kind} AND ("scheduledAt" <= {now} OR NOT ({is_new}))
+
+-- name: last-open
+SELECT coalesce(max(id), 0) FROM {table} WHERE {is_open};
+
+-- name: open-upto
+SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {is_open} AND id <= :upto LIMIT 1);
+
+-- name: reap
+UPDATE {table} SET "lockUuid" = NULL, due_at = NULL
+WHERE "pKind" = {kind} AND "lockUuid" IS NOT NULL
+  AND "scheduledAt" <= {now} - min(:timeout, 3153600000000);
+
+-- part: claimed_by
+"lockUuid" = :token AND "pKind" = {kind}
+
+-- part: named_in_list
+-- A message that an offer replaced while it was in flight may be claimed again, under the same id
+-- and token: what is settled is named by its message id as well
+-- (an_offer_that_replaces_a_message_in_flight_is_delivered_too).  :names is NULL where nobody else has
+-- committed since the rows were read.
+(:names IS NULL OR hex({message_id}) IN (SELECT value FROM json_each(:names)))
+
+-- part: named
+(:message_id IS NULL OR {message_id} = :message_id)
+
+-- part: tried
+-- :nth says which attempt it was: written twice, it counts once.
+CASE WHEN :nth > 0 THEN max(attempts, :nth) ELSE min(max(attempts + :count, 0), 1000000000) END
+
+-- name: extend
+-- unused: width
+UPDATE {table} SET "scheduledAt" = {claimed_until} WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
+
+-- name: done-delete
+-- unused: width
+DELETE FROM {table} WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
+
+-- name: fail
+-- unused: started dead
+UPDATE {table} SET attempts = {tried}, "lockUuid" = NULL, due_at = NULL, last_error = :error,
+  "scheduledAt" = min({now} + min(:delay, 3153600000000), 253402300799999)
+WHERE id = :id AND {named} AND {claimed_by};
+
+-- name: dead-copy
+-- A message that the relay gives up, among the dead; "dead-drop" then deletes it.
+INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
+                         died_at, last_error)
+SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {now}, :error
+FROM {table} WHERE id = :id AND {named} AND {claimed_by};
+
+-- name: dead-drop
+DELETE FROM {table} WHERE id = :id AND {named} AND {claimed_by};
+
+-- name: requeue
+-- unused: width
+UPDATE {table} SET "scheduledAt" = coalesce(due_at, "scheduledAtInitially"), "lockUuid" = NULL, due_at = NULL
+WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
+
+-- name: requeue-failed
+-- unused: width
+UPDATE {table} SET "scheduledAt" = {now}, "lockUuid" = NULL, due_at = NULL
+WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
+
+-- name: try
+-- unused: claimed started
+UPDATE {table} SET attempts = CASE WHEN :nth > 0 THEN max(attempts, :nth)
+                                   ELSE min(max(attempts, 0), 999999999) + 1 END
+WHERE id = :id AND {named} AND {claimed_by};
