@@ -319,6 +319,12 @@ void wh_put_line(wh_buf *buf, const wherry_message *message);
 void wh_put_text_field(wh_buf *buf, const char *name, const char *text);
 void wh_put_time_field(wh_buf *buf, const char *name, int64_t us);
 
+/* ---- status_cron.c ---- */
+
+/* The active schedules of the database's table cron: a line each, or a list of JSON objects.
+ * Nothing if there is no such table. */
+void wh_put_schedules(wh_buf *out, wherry_db *db, bool json);
+
 /* Append a row as a JSON object; brief: without headers and body. */
 void wh_put_row(wh_buf *buf, const wherry_row *row, wh_row_detail detail);
 

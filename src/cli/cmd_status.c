@@ -206,6 +206,15 @@ static void print_report(const wherry_status *st)
 	wh_buf_clear(&error);
 }
 
+static void print_schedules(const wh_session *s)
+{
+	wh_buf text = WH_BUF_INIT(64 * 1024);
+
+	wh_put_schedules(&text, s->db, false);
+	(void)fputs(wh_buf_str(&text), stdout);
+	wh_buf_clear(&text);
+}
+
 static void print_text(const wh_session *s, const wherry_status *st,
 		       const wh_wal_watched *stream, const warnings *w, sharers *shares)
 {
@@ -239,6 +248,7 @@ static void print_text(const wh_session *s, const wherry_status *st,
 		(void)printf("\nrelay       none so far\n");
 	print_report(st);
 	print_stream(stream);
+	print_schedules(s);
 }
 
 static void put_text(wh_buf *buf, const char *text)
@@ -308,6 +318,9 @@ static void print_json(const wh_session *s, const wherry_status *st,
 	if (shares->n)
 		wh_buf_printf(&buf, ",\"partitions\":[%s]", wh_buf_str(&shares->text));
 	put_stream(&buf, stream);
+	wh_buf_puts(&buf, ",\"schedules\":[");
+	wh_put_schedules(&buf, s->db, true);
+	wh_buf_puts(&buf, "]");
 	wh_buf_printf(&buf, ",\"schema_version\":%d,\"warnings\":[", st->schema_version);
 	for (size_t i = 0; i < w->n; i++) {
 		wh_buf_puts(&buf, i ? "," : "");
@@ -420,7 +433,8 @@ const wh_command wh_cmd_status = {
 		"until it is delivered, processing while a relay tries it alone, and done "
 		"afterwards. It is failed until its next attempt is due, and dead when it "
 		"needs a person. Archived messages were moved to the archive. Ready messages "
-		"could be delivered now.\n"
+		"could be delivered now. Schedules are those of the table cron, if the "
+		"database has one.\n"
 		"\n"
 		"With the URL of a queue it counts the messages of the queue: ready, leased, "
 		"waiting and dead.\n"

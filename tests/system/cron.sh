@@ -38,6 +38,11 @@ w cron list "$db"
 expect "list shows what is remembered" 0 'out:4916474562628112070d240d515ba44d' 'out:delayed delayed'
 w cron list "$db" --json
 json "list writes JSON" 'sorted((e["name"], e["active"]) for e in l) == [("report", False), ("report", True)]'
+"$wherry" init "$db" >/dev/null 2>&1
+w status "$db"
+expect "status lists the active schedule" 0 'out:schedule    report: delayed delayed' 'out:ticks made until 20'
+w status "$db" --json
+json "also as JSON" '[(e["name"], e["until"][:2]) for e in d["schedules"]] == [("report", "20")]'
 w cron uninstall "$db" report '@every 1h' --queue jobs
 expect "uninstall leaves the ticks of others alone" 0 'is:0 uninstalled'
 w cron uninstall "$db" report '06:00' --zone Europe/Berlin --queue jobs
