@@ -85,7 +85,7 @@ health() { # STATUS: of /readyz
 # ---- two daemons with one file ----
 
 daemon_cron_together() {
-	local first second before place
+	local first second before
 	"$wherry" init "$url" >/dev/null 2>&1
 	"$wherry" queue create "$url" jobs >/dev/null 2>&1
 	"$wherry" delayed create "$url" >/dev/null 2>&1
@@ -115,10 +115,9 @@ daemon_cron_together() {
 		until_true 60 at_least $((before + 20)) message_id outbox box
 	run_daemon two
 	second=$daemon
-	for place in 'message_id outbox box' 'message_id jobs work' '"pKey" delayed later'; do
-		# shellcheck disable=SC2086
-		until_true 60 at_least $((before + 40)) $place
-	done
+	until_true 60 at_least $((before + 40)) message_id outbox box
+	until_true 60 at_least $((before + 40)) message_id jobs work
+	until_true 60 at_least $((before + 40)) '"pKey"' delayed later
 	until_true 20 health 200
 	get /readyz
 	expect "/readyz says when the next tick is due" 200 "out:cron box ready: next tick in 0 s"
