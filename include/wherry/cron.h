@@ -165,6 +165,10 @@ wherry_cron_uninstall(wherry_cron *cron, wherry_delayed *queue, const char *pref
  * transaction.  fn may write on the cron's connection, such as a message for an outbox: then each
  * tick is written once, however many programs call this.
  *
+ * A target and name have one schedule.  A call with another schedule takes the place of the one
+ * before, and begins with the first time after now.  So programs that give different schedules
+ * under one name take turns, and lose ticks.
+ *
  * @param target       What the ticks are for, at most 200 bytes.
  * @param name         Of the schedule, at most 100 bytes.
  * @param catch_up     See wherry_cron_install_schedule().
