@@ -5,7 +5,8 @@
  * inbox of that database, and sends those that are new.  So a message that is submitted again,
  * because an answer was lost, is in the queue once.
  *
- * Messages of one key are submitted one after the other, so the queue has them in their order.
+ * Messages of one key are submitted one after the other, so the queue has them in their order.  A
+ * queue has no columns for the key and the trace id of a message: they become headers.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,6 +19,7 @@
 
 #include <wherry/inbox.h>
 
+#include "base/duration.h"
 #include "base/thread.h"
 #include "base/url.h"
 #include "config/settings.h"
@@ -26,21 +28,35 @@
 #include "publish/parts.h"
 #include "queue/queue.h"
 
-enum { BATCH_MOST = 1000, WAITING_MOST = 4000, ID_LEN = 1024 };
+enum {
+	BATCH_MOST = 1000,
+	WAITING_MOST = 4000,
+	ID_LEN = 1024,
+	PURGE_BATCH = 1000, /* ids in one transaction */
+	PURGE_MOST = 10000  /* ids between two batches of messages */
+};
 
 /* A message that was taken. */
 typedef struct item {
 	wh_flight flight; /* first */
 	bool judged;      /* It has its verdict. */
 	char id[ID_LEN];  /* As the inbox knows it. */
+	char *headers;    /* With key and trace id; NULL: the message has neither. */
 	char reason[200];
 } item;
+
+/* What the URL names. */
+typedef struct place {
+	char *url; /* of the database */
+	char *queue, *inbox;
+	int64_t retention_us; /* Older ids are deleted from the inbox; 0: none are. */
+} place;
 
 typedef struct queue_publisher {
 	wherry_publisher base;
 	const wh_env *env;
 	wherry_config *config;
-	char *url, *queue_name, *inbox_name;
+	place place;
 	int event; /* Readable when there are receipts, or an error. */
 	pthread_t thread;
 	bool started;
@@ -56,6 +72,7 @@ typedef struct queue_publisher {
 	/* The thread's. */
 	wherry_queue *queue;
 	wherry_inbox *inbox;
+	int64_t purge_at_us; /* by wh_monotonic() */
 } queue_publisher;
 
 static queue_publisher *of(wherry_publisher *pub)
@@ -63,12 +80,18 @@ static queue_publisher *of(wherry_publisher *pub)
 	return (queue_publisher *)pub;
 }
 
+static void free_item(wh_flight *f)
+{
+	free(((item *)f)->headers);
+	free(f);
+}
+
 static void free_all(wh_flights *list)
 {
 	wh_flight *f;
 
 	while ((f = wh_flights_pop(list)))
-		free(f);
+		free_item(f);
 }
 
 /* ---- the thread: the database ---- */
@@ -97,15 +120,15 @@ static wherry_code connect(queue_publisher *p, wherry_error *err)
 		return WHERRY_OK;
 	options.must_write = true;
 	options.create = false;
-	code = wh_db_open(p->url, &options, &db, err);
+	code = wh_db_open(p->place.url, &options, &db, err);
 	if (code != WHERRY_OK)
 		return code;
 	(void)pthread_mutex_lock(&p->lock);
 	p->db = db;
 	(void)pthread_mutex_unlock(&p->lock);
-	code = wherry_queue_open(db, p->queue_name, &p->queue, err);
+	code = wherry_queue_open(db, p->place.queue, &p->queue, err);
 	if (code == WHERRY_OK)
-		code = wherry_inbox_open(db, p->inbox_name, &p->inbox, err);
+		code = wherry_inbox_open(db, p->place.inbox, &p->inbox, err);
 	if (code != WHERRY_OK)
 		disconnect(p);
 	return code;
@@ -127,8 +150,9 @@ static wherry_queue_message message_of(const item *i)
 	const wherry_message *m = i->flight.message;
 
 	return WHERRY_QUEUE_MESSAGE(.message_id = m->message_id, .topic = m->topic,
-				    .headers = wh_message_headers(m), .body = m->body,
-				    .body_len = m->body_len);
+				    .headers = i->headers ? i->headers
+							  : wh_message_headers(m),
+				    .body = m->body, .body_len = m->body_len);
 }
 
 /* A replay is another delivery of the same message, and meant to arrive. */
@@ -149,12 +173,44 @@ static wherry_code name_it(item *i, wherry_error *err)
 			   : WHERRY_OK;
 }
 
+/* A header of that name which the message has already stays. */
+static wherry_code add_header(item *i, const char *name, const char *value,
+			      wherry_error *err)
+{
+	wherry_code code;
+
+	if (!value || !*value)
+		return WHERRY_OK;
+	if (!i->headers) {
+		i->headers = strdup(wh_message_headers(i->flight.message));
+		if (!i->headers)
+			return wh_oom(err);
+	}
+	code = wherry_headers_add(&i->headers, name, value, err);
+	return code == WHERRY_DUPLICATE ? WHERRY_OK : code;
+}
+
+/* The batch may be tried again: then the headers are there. */
+static wherry_code add_headers(item *i, wherry_error *err)
+{
+	const wherry_message *m = i->flight.message;
+	wherry_code code;
+
+	if (i->headers)
+		return WHERRY_OK;
+	code = add_header(i, "key", wh_message_key(m), err);
+	return code == WHERRY_OK ? add_header(i, "trace-id", m->trace_id, err) : code;
+}
+
 static void check(queue_publisher *p, item *i)
 {
-	wherry_queue_message msg = message_of(i);
+	wherry_queue_message msg;
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code = name_it(i, &why);
 
+	if (code == WHERRY_OK)
+		code = add_headers(i, &why);
+	msg = message_of(i);
 	if (code == WHERRY_OK)
 		code = wh_queue_check_message(&msg, &why);
 	if (code == WHERRY_OK)
@@ -184,7 +240,7 @@ static wherry_code write_all(void *ctx, wherry_error *err)
 	for (size_t i = 0; code == WHERRY_OK && i < w->n; i++)
 		ids[i] = w->items[i]->id;
 	if (code == WHERRY_OK)
-		code = wherry_inbox_accept_many(w->p->inbox, w->p->queue_name, ids, w->n,
+		code = wherry_inbox_accept_many(w->p->inbox, w->p->place.queue, ids, w->n,
 						is_new, err);
 	for (size_t i = 0; code == WHERRY_OK && i < w->n; i++)
 		if (is_new[i])
@@ -229,10 +285,27 @@ static wherry_code write_batch(writing *w, wherry_error *err)
 	return code;
 }
 
+/* From time to time; one batch of messages is not kept waiting for long. */
+static wherry_code purge_inbox(queue_publisher *p, wherry_error *err)
+{
+	int64_t now = wh_monotonic(p->env);
+	wherry_code code;
+
+	if (!p->place.retention_us || now < p->purge_at_us)
+		return WHERRY_OK;
+	code = wherry_inbox_purge(p->inbox, p->place.retention_us, PURGE_BATCH,
+				  PURGE_MOST, NULL, err);
+	p->purge_at_us = now + wh_config_int(p->config, WH_RELAY_PURGE_EVERY);
+	return code;
+}
+
 static wherry_code deliver(queue_publisher *p, wherry_error *err)
 {
 	wherry_code code = connect(p, err);
 	writing w = {.p = p};
+
+	if (code == WHERRY_OK)
+		code = purge_inbox(p, err);
 
 	for (wh_flight *f = p->batch.head; code == WHERRY_OK && f; f = f->next) {
 		item *i = (item *)f;
@@ -245,7 +318,7 @@ static wherry_code deliver(queue_publisher *p, wherry_error *err)
 		code = write_batch(&w, err);
 	if (code != WHERRY_OK) {
 		disconnect(p);
-		return wh_prefix(err, code, "queue '%s'", p->queue_name);
+		return wh_prefix(err, code, "queue '%s'", p->place.queue);
 	}
 	return code;
 }
@@ -303,6 +376,13 @@ static void settle_down(queue_publisher *p)
 		(void)pthread_cond_wait(&p->idle, &p->lock);
 }
 
+static void place_clear(place *at)
+{
+	free(at->url);
+	free(at->queue);
+	free(at->inbox);
+}
+
 static void queue_close(wherry_publisher *pub)
 {
 	queue_publisher *p = of(pub);
@@ -324,15 +404,29 @@ static void queue_close(wherry_publisher *pub)
 	(void)pthread_cond_destroy(&p->idle);
 	(void)pthread_mutex_destroy(&p->lock);
 	wherry_config_free(p->config);
-	free(p->url);
-	free(p->queue_name);
-	free(p->inbox_name);
+	place_clear(&p->place);
 	free(p);
 }
 
-/* The URL of the database, the queue and the inbox; owned by the caller, also on failure. */
-static wherry_code read_url(const char *scheme, const char *rest, char **out_url,
-			    char **out_queue, char **out_inbox, wherry_error *err)
+static wherry_code read_retention(place *at, wherry_error *err)
+{
+	char *text = NULL;
+	wherry_code code = wh_url_take(at->url, "inbox_retention", &text, err);
+
+	if (code == WHERRY_OK && text) {
+		code = wh_duration_parse(text, &at->retention_us, err);
+		if (code == WHERRY_OK && at->retention_us <= 0)
+			code = wh_fail(err, WHERRY_INVALID, "it is not above 0");
+		if (code != WHERRY_OK)
+			code = wh_prefix(err, code, "inbox_retention=%.40s", text);
+	}
+	free(text);
+	return code;
+}
+
+/* *out is to be cleared, also on failure. */
+static wherry_code read_url(const char *scheme, const char *rest, place *out,
+			    wherry_error *err)
 {
 	wh_buf text = WH_BUF_INIT(64 * 1024);
 	wherry_code code;
@@ -340,25 +434,26 @@ static wherry_code read_url(const char *scheme, const char *rest, char **out_url
 	wh_buf_printf(&text, "%s:%s", scheme, rest);
 	code = wh_buf_check(&text, err);
 	if (code == WHERRY_OK)
-		code = wh_url_split(wh_buf_str(&text), "queue", out_url, out_queue, err);
+		code = wh_url_split(wh_buf_str(&text), "queue", &out->url, &out->queue,
+				    err);
 	if (code == WHERRY_OK)
-		code = wh_url_take(*out_url, "inbox", out_inbox, err);
-	if (code == WHERRY_OK && !*out_inbox && !(*out_inbox = strdup("inbox")))
+		code = wh_url_take(out->url, "inbox", &out->inbox, err);
+	if (code == WHERRY_OK && !out->inbox && !(out->inbox = strdup("inbox")))
 		code = wh_oom(err);
 	if (code == WHERRY_OK)
-		code = wh_db_known(*out_url, err);
+		code = read_retention(out, err);
+	if (code == WHERRY_OK)
+		code = wh_db_known(out->url, err);
 	wh_buf_clear(&text);
 	return code;
 }
 
 static wherry_code check_url(const char *scheme, const char *rest, wherry_error *err)
 {
-	char *url = NULL, *queue = NULL, *inbox = NULL;
-	wherry_code code = read_url(scheme, rest, &url, &queue, &inbox, err);
+	place at = {.url = NULL};
+	wherry_code code = read_url(scheme, rest, &at, err);
 
-	free(url);
-	free(queue);
-	free(inbox);
+	place_clear(&at);
 	return code;
 }
 
@@ -392,8 +487,7 @@ static wherry_code open_queue(const wh_publisher_driver *driver, const char *res
 	(void)pthread_mutex_init(&p->lock, NULL);
 	(void)pthread_cond_init(&p->wake, NULL);
 	(void)pthread_cond_init(&p->idle, NULL);
-	code = read_url(driver->scheme, rest, &p->url, &p->queue_name, &p->inbox_name,
-			err);
+	code = read_url(driver->scheme, rest, &p->place, err);
 	if (code == WHERRY_OK)
 		code = start(p, config, err);
 	if (code == WHERRY_OK)
@@ -444,7 +538,7 @@ static wherry_code queue_collect(wherry_publisher *pub, wh_receipt *out, size_t 
 		wh_flight *f = wh_flights_pop(&p->over);
 
 		wh_flight_receipt(f, &out[n]);
-		free(f);
+		free_item(f);
 	}
 	if (p->failed && !p->over.n && !n) {
 		*err = p->why;

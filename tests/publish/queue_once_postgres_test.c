@@ -34,6 +34,20 @@ static void a_message_that_is_delivered_twice_arrives_once(void **state)
 	on_postgres(queue_place_delivers_once);
 }
 
+static void key_and_trace_id_are_headers_in_the_queue(void **state)
+{
+	(void)state;
+	on_sqlite(queue_place_carries_key_and_trace);
+	on_postgres(queue_place_carries_key_and_trace);
+}
+
+static void old_ids_are_purged_from_the_inbox_where_the_url_says_so(void **state)
+{
+	(void)state;
+	on_sqlite(queue_place_purges_its_inbox);
+	on_postgres(queue_place_purges_its_inbox);
+}
+
 /* What a relay with this destination says when it fails. */
 static void fails(const char *to, wherry_code wanted, const char *why)
 {
@@ -82,8 +96,11 @@ static void a_url_without_a_queue_is_refused(void **state)
 {
 	static const char *const urls[] = {
 		"queue+sqlite:a.db",
-		"queue+sqlite:a.db?queue=", "queue+sqlite:a.db?queue=%zz",
-		"queue+sqlite:a.db?queue=%00"};
+		"queue+sqlite:a.db?queue=",
+		"queue+sqlite:a.db?queue=%zz",
+		"queue+sqlite:a.db?queue=%00",
+		"queue+sqlite:a.db?queue=a&inbox_retention=7",
+		"queue+sqlite:a.db?queue=a&inbox_retention=0s"};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_publisher *pub = NULL;
 
@@ -99,6 +116,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_message_that_is_delivered_twice_arrives_once),
+		cmocka_unit_test(key_and_trace_id_are_headers_in_the_queue),
+		cmocka_unit_test(old_ids_are_purged_from_the_inbox_where_the_url_says_so),
 		cmocka_unit_test(a_queue_or_an_inbox_that_is_missing_is_named),
 		cmocka_unit_test(a_url_without_a_queue_is_refused),
 	};

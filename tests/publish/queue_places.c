@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include <wherry/inbox.h>
+
 void queue_place_make(queue_place *place, const char *url)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -130,4 +132,80 @@ void queue_place_delivers_once(queue_place *place)
 	deliver(place, &msg);
 	deliver(place, &msg);
 	assert_int_equal(count(place), 2);
+}
+
+static wherry_code copy_headers(void *ctx, const wherry_queue_message *msg)
+{
+	(void)snprintf(ctx, 200, "%s", msg->headers);
+	return WHERRY_OK;
+}
+
+/* Deliver a message, and compare the headers that it has in the queue. */
+static void headers_are(queue_place *place, const wherry_message *msg, const char *wanted)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char headers[200] = "";
+
+	deliver(place, msg);
+	WHERRY_PASS(wherry_queue_show(place->queue, msg->message_id, copy_headers,
+				      headers, &err));
+	assert_string_equal(headers, wanted);
+}
+
+void queue_place_carries_key_and_trace(queue_place *place)
+{
+	headers_are(place,
+		    &WHERRY_MESSAGE(.message_id = "m-1", .topic = "t", .body = "{}",
+				    .body_len = 2),
+		    "{}");
+	headers_are(place,
+		    &WHERRY_MESSAGE(.message_id = "m-2", .topic = "t", .body = "{}",
+				    .body_len = 2, .key = "k \"7\"", .trace_id = "t9"),
+		    "{\"key\":\"k \\\"7\\\"\",\"trace-id\":\"t9\"}");
+	headers_are(place,
+		    &WHERRY_MESSAGE(.message_id = "m-3", .topic = "t", .body = "{}",
+				    .body_len = 2, .aggregate_type = "order",
+				    .aggregate_id = "42", .headers = "{\"a\":\"b\"}"),
+		    "{\"a\":\"b\",\"key\":\"42\"}");
+	headers_are(place,
+		    &WHERRY_MESSAGE(.message_id = "m-4", .topic = "t", .body = "{}",
+				    .body_len = 2, .key = "k",
+				    .headers = "{\"key\":\"mine\"}"),
+		    "{\"key\":\"mine\"}");
+}
+
+/* Is a message new to the inbox?  It counts as accepted from now on. */
+static bool is_new(queue_place *place, wherry_inbox *inbox, const char *message_id)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	bool is = false;
+
+	WHERRY_PASS(wherry_db_begin(place->db, &err));
+	WHERRY_PASS(wherry_inbox_accept(inbox, "jobs", message_id, &is, &err));
+	WHERRY_PASS(wherry_db_commit(place->db, &err));
+	return is;
+}
+
+void queue_place_purges_its_inbox(queue_place *place)
+{
+	wherry_message msg = WHERRY_MESSAGE(.message_id = "m-7", .topic = "t",
+					    .body = "{}", .body_len = 2);
+	wherry_error err = WHERRY_ERROR_INIT;
+	const size_t len = strlen(place->to);
+	int64_t n = 0, oldest_us = 0;
+	wherry_inbox *inbox = NULL;
+
+	WHERRY_PASS(wherry_inbox_open(place->db, NULL, &inbox, &err));
+	assert_true(is_new(place, inbox, "old"));
+	(void)snprintf(place->to + len, sizeof(place->to) - len, "&inbox_retention=1h");
+	deliver(place, &msg);
+	while (oldest_us < 3000) /* The database counts milliseconds. */
+		WHERRY_PASS(wherry_inbox_count(inbox, &n, &oldest_us, &err));
+	assert_int_equal(n, 2); /* Both are young. */
+	(void)snprintf(place->to + len, sizeof(place->to) - len, "&inbox_retention=1ms");
+	msg.message_id = "m-8";
+	deliver(place, &msg);
+	assert_true(is_new(place, inbox, "old"));
+	assert_false(is_new(place, inbox, "m-8"));
+	wherry_inbox_close(inbox);
 }

@@ -32,4 +32,10 @@ size_t queue_place_arrived(void *place, wherry_publisher *pub, int *numbers, siz
 /* A message that is delivered twice arrives once, and a replay arrives again. */
 void queue_place_delivers_once(queue_place *place);
 
+/* The key and the trace id of a message are headers of it in the queue. */
+void queue_place_carries_key_and_trace(queue_place *place);
+
+/* With inbox_retention in its URL, it deletes older ids from the inbox. */
+void queue_place_purges_its_inbox(queue_place *place);
+
 #endif
