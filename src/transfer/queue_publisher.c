@@ -19,14 +19,13 @@
 
 #include <wherry/inbox.h>
 
-#include "base/duration.h"
 #include "base/thread.h"
-#include "base/url.h"
 #include "config/settings.h"
 #include "db/driver.h"
 #include "publish/flight.h"
 #include "publish/parts.h"
 #include "queue/queue.h"
+#include "transfer/queue_url.h"
 
 enum {
 	BATCH_MOST = 1000,
@@ -45,18 +44,11 @@ typedef struct item {
 	char reason[200];
 } item;
 
-/* What the URL names. */
-typedef struct place {
-	char *url; /* of the database */
-	char *queue, *inbox;
-	int64_t retention_us; /* Older ids are deleted from the inbox; 0: none are. */
-} place;
-
 typedef struct queue_publisher {
 	wherry_publisher base;
 	const wh_env *env;
 	wherry_config *config;
-	place place;
+	wh_queue_url place;
 	int event; /* Readable when there are receipts, or an error. */
 	pthread_t thread;
 	bool started;
@@ -120,7 +112,7 @@ static wherry_code connect(queue_publisher *p, wherry_error *err)
 		return WHERRY_OK;
 	options.must_write = true;
 	options.create = false;
-	code = wh_db_open(p->place.url, &options, &db, err);
+	code = wh_db_open(p->place.database, &options, &db, err);
 	if (code != WHERRY_OK)
 		return code;
 	(void)pthread_mutex_lock(&p->lock);
@@ -376,13 +368,6 @@ static void settle_down(queue_publisher *p)
 		(void)pthread_cond_wait(&p->idle, &p->lock);
 }
 
-static void place_clear(place *at)
-{
-	free(at->url);
-	free(at->queue);
-	free(at->inbox);
-}
-
 static void queue_close(wherry_publisher *pub)
 {
 	queue_publisher *p = of(pub);
@@ -404,56 +389,16 @@ static void queue_close(wherry_publisher *pub)
 	(void)pthread_cond_destroy(&p->idle);
 	(void)pthread_mutex_destroy(&p->lock);
 	wherry_config_free(p->config);
-	place_clear(&p->place);
+	wh_queue_url_clear(&p->place);
 	free(p);
-}
-
-static wherry_code read_retention(place *at, wherry_error *err)
-{
-	char *text = NULL;
-	wherry_code code = wh_url_take(at->url, "inbox_retention", &text, err);
-
-	if (code == WHERRY_OK && text) {
-		code = wh_duration_parse(text, &at->retention_us, err);
-		if (code == WHERRY_OK && at->retention_us <= 0)
-			code = wh_fail(err, WHERRY_INVALID, "it is not above 0");
-		if (code != WHERRY_OK)
-			code = wh_prefix(err, code, "inbox_retention=%.40s", text);
-	}
-	free(text);
-	return code;
-}
-
-/* *out is to be cleared, also on failure. */
-static wherry_code read_url(const char *scheme, const char *rest, place *out,
-			    wherry_error *err)
-{
-	wh_buf text = WH_BUF_INIT(64 * 1024);
-	wherry_code code;
-
-	wh_buf_printf(&text, "%s:%s", scheme, rest);
-	code = wh_buf_check(&text, err);
-	if (code == WHERRY_OK)
-		code = wh_url_split(wh_buf_str(&text), "queue", &out->url, &out->queue,
-				    err);
-	if (code == WHERRY_OK)
-		code = wh_url_take(out->url, "inbox", &out->inbox, err);
-	if (code == WHERRY_OK && !out->inbox && !(out->inbox = strdup("inbox")))
-		code = wh_oom(err);
-	if (code == WHERRY_OK)
-		code = read_retention(out, err);
-	if (code == WHERRY_OK)
-		code = wh_db_known(out->url, err);
-	wh_buf_clear(&text);
-	return code;
 }
 
 static wherry_code check_url(const char *scheme, const char *rest, wherry_error *err)
 {
-	place at = {.url = NULL};
-	wherry_code code = read_url(scheme, rest, &at, err);
+	wh_queue_url at = {.database = NULL};
+	wherry_code code = wh_queue_url_read(scheme, rest, &at, err);
 
-	place_clear(&at);
+	wh_queue_url_clear(&at);
 	return code;
 }
 
@@ -487,7 +432,7 @@ static wherry_code open_queue(const wh_publisher_driver *driver, const char *res
 	(void)pthread_mutex_init(&p->lock, NULL);
 	(void)pthread_cond_init(&p->wake, NULL);
 	(void)pthread_cond_init(&p->idle, NULL);
-	code = read_url(driver->scheme, rest, &p->place, err);
+	code = wh_queue_url_read(driver->scheme, rest, &p->place, err);
 	if (code == WHERRY_OK)
 		code = start(p, config, err);
 	if (code == WHERRY_OK)

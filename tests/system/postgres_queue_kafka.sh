@@ -30,11 +30,11 @@ sql "SELECT wherry_send('jobs', json_build_object('n', n), message_id => 'm' || 
 	FROM generate_series(1, $most) AS n" >/dev/null
 kafka rtt 20
 "$wherry" relay "queue+$url&queue=jobs" "kafka://$broker" 2>first.err &
-relay=$!
-pids+=("$relay")
+first=$!
+pids+=("$first")
 until_true 30 arrived_all 50
-kill -KILL "$relay"
-wait "$relay" 2>/dev/null
+kill -KILL "$first"
+wait "$first" 2>/dev/null
 kafka rtt 0
 w relay "queue+$url&queue=jobs" "kafka://$broker" --until-empty --timeout 100s --set relay.lease=1s
 expect "after a kill, another relay delivers the rest" 0

@@ -30,11 +30,11 @@ json "with its message id, its headers and its body" 'd["headers"]["idempotency-
 sql shop.db "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < $most)
 	INSERT INTO jobs(message_id, body) SELECT 'm' || n, json_object('n', n) FROM c"
 "$wherry" relay "$url" "$hook" 2>first.err &
-relay=$!
-pids+=("$relay")
+first=$!
+pids+=("$first")
 until_true 30 received_all 20
-kill -KILL "$relay"
-wait "$relay" 2>/dev/null
+kill -KILL "$first"
+wait "$first" 2>/dev/null
 w relay "$url" "$hook" --until-empty --timeout 100s --set relay.lease=1s
 expect "after a kill, another relay delivers the rest" 0
 check "nothing is lost" received_all $((most + 1))
