@@ -14,6 +14,7 @@ static const wh_command *const words[] = {
 	&wh_delayed_count_word,
 	&wh_delayed_dead_word,
 	&wh_delayed_drop_word,
+	&wh_delayed_drop_table_word,
 	NULL,
 };
 

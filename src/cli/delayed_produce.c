@@ -1,5 +1,5 @@
 /*
- * wherry delayed create, offer and drop.
+ * wherry delayed create, offer, drop and drop-table.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -229,4 +229,58 @@ const wh_command wh_delayed_drop_word = {
 	.options = drop_options,
 	.plain = true,
 	.run = run_drop,
+};
+
+/* ---- drop-table ---- */
+
+static wh_exit work_drop_table(const wh_args *args, wh_delayed_session *s)
+{
+	const char *table = table_of(args);
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = 0;
+
+	if (wh_delayed_count_table(s->delayed, &n, &err) != WHERRY_OK)
+		return wh_report(&err);
+	if (!wh_confirm(args,
+			"delete the table '%s' of delayed queues with %" PRId64
+			" message%s",
+			table, n, wh_plural(n)))
+		return WH_EXIT_USAGE;
+	if (wherry_delayed_drop(s->delayed, &err) != WHERRY_OK)
+		return wh_report(&err);
+	wh_audit(args->command->name, wh_operand(args, 0), table, n);
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"messages\":%" PRId64 "}\n", n);
+	else
+		(void)printf("the table '%s' of delayed queues is gone, with %" PRId64
+			     " message%s\n",
+			     table, n, wh_plural(n));
+	return WH_EXIT_DONE;
+}
+
+static wh_exit run_drop_table(wh_args *args)
+{
+	return wh_with_delayed_table(args, work_drop_table);
+}
+
+static const wh_option drop_table_options[] = {
+	WH_DELAYED_TABLE_OPTION,
+	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",
+	 NULL, 0},
+	WH_JSON_OPTION,
+	{0},
+};
+
+const wh_command wh_delayed_drop_table_word = {
+	.name = "delayed drop-table",
+	.operands = "URL",
+	.synopsis = "URL [--table NAME] [--yes] [--json]",
+	.brief = "Remove a table with all its delayed queues",
+	.help = "Says how many messages of all queues would be lost, dead ones too, and asks.\n"
+		"\n"
+		"Examples:\n"
+		"  wherry delayed drop-table sqlite:shop.db --table reminders --yes\n",
+	.options = drop_table_options,
+	.plain = true,
+	.run = run_drop_table,
 };

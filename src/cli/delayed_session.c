@@ -13,7 +13,7 @@ static void set_target(wh_delayed_session *s, const wh_args *args)
 
 	wh_buf_puts(&target, s->at.target);
 	for (int i = 0; i < 3; i++) {
-		const char *value = wh_arg(args, options[i]);
+		const char *value = i == 0 || s->queue ? wh_arg(args, options[i]) : NULL;
 
 		if (!value)
 			continue;
@@ -27,9 +27,9 @@ static void set_target(wh_delayed_session *s, const wh_args *args)
 	wh_buf_clear(&target);
 }
 
-wh_exit wh_with_delayed(const wh_args *args, wh_delayed_work work)
+static wh_exit with(const wh_args *args, const char *queue, wh_delayed_work work)
 {
-	wh_delayed_session s = {.queue = wh_arg(args, "queue")};
+	wh_delayed_session s = {.queue = queue};
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status = wh_place_open(&s.at, args);
 	wherry_code code;
@@ -37,12 +37,23 @@ wh_exit wh_with_delayed(const wh_args *args, wh_delayed_work work)
 	if (status != WH_EXIT_DONE)
 		return status;
 	set_target(&s, args);
-	code = wherry_delayed_open(s.at.db, wh_arg(args, "table"), s.queue,
-				   wh_arg(args, "type"), &s.delayed, &err);
+	/* The table is the same whichever of its queues is opened. */
+	code = wherry_delayed_open(s.at.db, wh_arg(args, "table"), queue ? queue : "any",
+				   queue ? wh_arg(args, "type") : NULL, &s.delayed, &err);
 	status = code == WHERRY_OK ? work(args, &s) : wh_call_failed(args, code, &err);
 	wherry_delayed_close(s.delayed);
 	wh_place_close(&s.at);
 	return status;
+}
+
+wh_exit wh_with_delayed(const wh_args *args, wh_delayed_work work)
+{
+	return with(args, wh_arg(args, "queue"), work);
+}
+
+wh_exit wh_with_delayed_table(const wh_args *args, wh_delayed_work work)
+{
+	return with(args, NULL, work);
 }
 
 const char *wh_delayed_state_name(const wherry_delayed_message *msg)

@@ -18,6 +18,9 @@ typedef struct wh_delayed_session {
 typedef wh_exit (*wh_delayed_work)(const wh_args *args, wh_delayed_session *s);
 wh_exit wh_with_delayed(const wh_args *args, wh_delayed_work work);
 
+/* The same for a command that works on the whole table: s->queue is NULL. */
+wh_exit wh_with_delayed_table(const wh_args *args, wh_delayed_work work);
+
 /* What a message's state is called: "leased". */
 const char *wh_delayed_state_name(const wherry_delayed_message *msg);
 
@@ -40,6 +43,6 @@ wh_exit wh_delayed_changed(const wh_args *args, const wh_delayed_session *s, int
 extern const wh_command wh_delayed_create, wh_delayed_offer_word, wh_delayed_poll_word,
 	wh_delayed_ack_word, wh_delayed_nack_word, wh_delayed_read_word,
 	wh_delayed_drop_word, wh_delayed_list_word, wh_delayed_count_word,
-	wh_delayed_dead_word;
+	wh_delayed_dead_word, wh_delayed_drop_table_word;
 
 #endif

@@ -35,6 +35,10 @@ struct wherry_delayed {
 /* The layouts, the native one first, and the statements. */
 extern const wh_model wh_delayed_model;
 
+/* Count the messages of all queues of the table, dead ones too. */
+wherry_code wh_delayed_count_table(wherry_delayed *delayed, int64_t *out_n,
+				   wherry_error *err);
+
 /* The parameters "kind" and "now", which is NULL where the database's clock counts. */
 wh_param wh_delayed_kind_param(const wherry_delayed *delayed);
 wh_param wh_delayed_now_param(const wherry_delayed *delayed);

@@ -59,6 +59,15 @@ wherry_code wherry_delayed_get_status(wherry_delayed *delayed, wherry_delayed_st
 	return WHERRY_OK;
 }
 
+wherry_code wh_delayed_count_table(wherry_delayed *delayed, int64_t *out_n,
+				   wherry_error *err)
+{
+	wherry_code code = wh_db_run(delayed->store.db, delayed->own.count_table, NULL, 0,
+				     wh_take_int, out_n, NULL, err);
+
+	return wh_delayed_failed(delayed, code, err);
+}
+
 wherry_code wherry_delayed_list_dead(wherry_delayed *delayed, int64_t after_id,
 				     int64_t limit, wherry_delayed_fn visit, void *ctx,
 				     wherry_error *err)

@@ -40,7 +40,8 @@
 	X(drop_keys, "drop-keys", WH_DELAYED_FILTER_GIVEN) \
 	X(drop_all, "drop-all", "kind") \
 	X(list, "list", WH_DELAYED_FILTER_GIVEN " now after limit") \
-	X(count, "count", "kind now")
+	X(count, "count", "kind now") \
+	X(count_table, "count-table", "")
 
 /* There is a place for dead messages. */
 #define WH_DELAYED_DEAD(X) \

@@ -173,4 +173,14 @@ w delayed drop $url --queue mail --all --yes
 expect "and then they are" 0 "out:1 message dropped"
 w delayed drop $url --queue mail --key order-8
 expect "a key without a message is named" 1 "err:no message of key 'order-8'"
+w delayed drop-table $url --table others
+expect "a table is removed only if it is confirmed" 2 "err:--yes"
+w delayed offer $url --table others --queue letters --key g --body x
+w delayed offer $url --table others --queue mail --key h --body x
+w delayed drop-table $url --table others --yes
+expect "with the messages of all its queues" 0 "out:'others' of delayed queues is gone, with 2 messages"
+w delayed drop-table $url --table others --yes
+expect "and then it is missing" 1 "err:no delayed queue 'others'"
+w delayed drop-table $url --yes --json
+json "the standard one too" 'd["messages"] > 0'
 finish

@@ -433,6 +433,10 @@ SELECT count(*) FILTER (WHERE t.at <= t.now), count(*) FILTER (WHERE t.at > t.no
 FROM (SELECT "scheduledAt" AS at, "lockUuid" IS NOT NULL AS leased, {now} AS now
       FROM {table} WHERE {of_kind}) AS t;
 
+-- name: count-table
+-- Messages of all queues, dead ones too.
+SELECT (SELECT count(*) FROM {table}) + (SELECT count(*) FROM {table_dead});
+
 -- name: next-due
 -- How long until a message can be polled, 0: one can be now; -1: there is none.
 SELECT coalesce((SELECT greatest("scheduledAt" - {now}, 0) FROM {table}

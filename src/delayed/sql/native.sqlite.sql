@@ -198,6 +198,10 @@ SELECT count(*) FILTER (WHERE t.at <= t.now), count(*) FILTER (WHERE t.at > t.no
 FROM (SELECT "scheduledAt" AS at, "lockUuid" IS NOT NULL AS leased, {at_now} AS now
       FROM {table} WHERE "pKind" = :kind) AS t;
 
+-- name: count-table
+-- Messages of all queues, dead ones too.
+SELECT (SELECT count(*) FROM {table}) + (SELECT count(*) FROM {table_dead});
+
 -- name: next-due
 -- How long until a message can be polled, 0: one can be now; -1: there is none.
 SELECT coalesce((SELECT max("scheduledAt" - {at_now}, 0) FROM {table} INDEXED BY {table_time}
