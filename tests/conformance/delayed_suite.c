@@ -171,9 +171,9 @@ int delayed_suite_run(const outbox_backend *const *backends, size_t n_backends,
 		      const struct CMUnitTest *more, size_t n_more)
 {
 	static const delayed_case *const suites[] = {
-		delayed_offer_cases, delayed_poll_cases, delayed_settle_cases,
-		delayed_keys_cases,  delayed_dead_cases, delayed_races_cases,
-		delayed_wait_cases};
+		delayed_offer_cases, delayed_poll_cases,   delayed_settle_cases,
+		delayed_keys_cases,  delayed_dead_cases,   delayed_races_cases,
+		delayed_wait_cases,  delayed_defects_cases};
 	static struct CMUnitTest tests[500];
 	static char names[500][160];
 	size_t n = 0;

@@ -35,7 +35,7 @@ typedef struct delayed_case {
 /* Each ends with a row of NULL. */
 extern const delayed_case delayed_offer_cases[], delayed_poll_cases[],
 	delayed_settle_cases[], delayed_keys_cases[], delayed_dead_cases[],
-	delayed_races_cases[], delayed_wait_cases[];
+	delayed_races_cases[], delayed_wait_cases[], delayed_defects_cases[];
 
 /* Run all of them on all of these back ends, and then the tests in `more`. */
 int delayed_suite_run(const outbox_backend *const *backends, size_t n_backends,
