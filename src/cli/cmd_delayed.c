@@ -4,18 +4,10 @@
 
 /* In the order of the help: as they are met in use. */
 static const wh_command *const words[] = {
-	&wh_delayed_create,
-	&wh_delayed_offer_word,
-	&wh_delayed_poll_word,
-	&wh_delayed_ack_word,
-	&wh_delayed_nack_word,
-	&wh_delayed_read_word,
-	&wh_delayed_list_word,
-	&wh_delayed_count_word,
-	&wh_delayed_dead_word,
-	&wh_delayed_drop_word,
-	&wh_delayed_drop_table_word,
-	NULL,
+	&wh_delayed_create,    &wh_delayed_offer_word,      &wh_delayed_poll_word,
+	&wh_delayed_ack_word,  &wh_delayed_nack_word,       &wh_delayed_read_word,
+	&wh_delayed_list_word, &wh_delayed_count_word,      &wh_delayed_dead_word,
+	&wh_delayed_drop_word, &wh_delayed_drop_table_word, NULL,
 };
 
 const wh_command wh_cmd_delayed = {

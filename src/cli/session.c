@@ -59,6 +59,22 @@ wh_exit wh_refuse_queue(const wh_args *args)
 	return status;
 }
 
+static wh_exit refuse_delayed(const wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char *words = NULL;
+	wh_exit status;
+
+	if (wh_delayed_words(wh_operand(args, 0), &words, &err) != WHERRY_OK)
+		return wh_usage(args->command, "%s", err.message);
+	status = wh_usage(args->command,
+			  "the URL names a delayed queue, and this is for outboxes; "
+			  "`wherry delayed count%s` shows what is in it",
+			  words);
+	free(words);
+	return status;
+}
+
 wh_exit wh_session_open(wh_session *s, const wh_args *args)
 {
 	const char *url = wh_operand(args, 0);
@@ -69,6 +85,8 @@ wh_exit wh_session_open(wh_session *s, const wh_args *args)
 			  .target = args->target};
 	if (wh_url_is_of(url, "queue"))
 		return wh_refuse_queue(args);
+	if (wh_url_is_of(url, "delayed"))
+		return refuse_delayed(args);
 	wh_url_mask(url, s->url, sizeof(s->url));
 	code = wh_db_open_own(url, args->config, &s->db, &err);
 	if (code == WHERRY_OK)

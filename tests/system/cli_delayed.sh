@@ -156,6 +156,9 @@ expect "a table that is missing is named, with the command that makes it" 1 \
 	"err:no delayed queue 'none'" "err:wherry delayed create"
 w relay "$from" stdout: --engine exclusive
 expect "what a delayed queue cannot do is refused" 2 "err:leave --engine exclusive out"
+w status "$from&table=others"
+expect "a command for outboxes names the one for delayed queues" 2 \
+	"err:\`wherry delayed count $url --queue letters --table others\`"
 cat >"$tmp/delayed.yaml" <<-END
 	relays:
 	- {name: letters, from: '$from', to: 'stdout:'}
