@@ -341,7 +341,7 @@ static wh_view hosts_of(const char *rest)
 void wh_url_show(const char *text, char *out, size_t cap)
 {
 	static const char *const remote[] = {
-		"postgres:", "postgresql:", "http:", "https:", "kafka:", NULL};
+		"postgres:", "postgresql:", "mssql:", "http:", "https:", "kafka:", NULL};
 	static const char *const local[] = {
 		"sqlite:", "file:", "stdout:", "memory:", "null:", NULL};
 	wh_view shown = {NULL, 0};

@@ -14,6 +14,7 @@ static const wh_db_driver *const drivers[] = {
 	&wh_db_postgres,
 #endif
 #ifdef WHERRY_ODBC
+	&wh_db_mssql,
 	&wh_db_odbc,
 #endif
 	NULL,
@@ -119,10 +120,11 @@ static wherry_code unknown_scheme(wh_view scheme, wherry_error *err)
 		       (int)(scheme.len < 30 ? scheme.len : 30), scheme.ptr);
 	near = wh_nearest(name, scheme_at, NULL);
 	return wh_fail(err, WHERRY_INVALID,
-		       "no database is called '%s:'%s%s%s; known here: sqlite:%s", name,
+		       "no database is called '%s:'%s%s%s; known here: sqlite:%s%s", name,
 		       near ? "; did you mean '" : "", near ? near : "",
 		       near ? ":'?" : "",
-		       find_driver(wh_view_of("postgres")) ? ", postgres:" : "");
+		       find_driver(wh_view_of("postgres")) ? ", postgres:" : "",
+		       find_driver(wh_view_of("mssql")) ? ", mssql:" : "");
 }
 
 wherry_code wh_db_known(const char *url, wherry_error *err)

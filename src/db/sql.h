@@ -97,7 +97,7 @@ wherry_code wh_stmt_number(const char *dialect, wh_stmt *stmt, const char *from,
 			   wh_buf *scratch, wherry_error *err);
 
 /*
- * Write the text of a statement for PostgreSQL with a ? for each parameter, as ODBC has them, and
+ * Write the text of a statement with numbered parameters with a ? for each parameter, as ODBC has them, and
  * which parameter each is.
  *
  * @return WHERRY_OK; WHERRY_INVALID: there are more than `most`.

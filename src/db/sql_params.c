@@ -1,6 +1,6 @@
 /*
  * Parameters of statements: read when a .sql file is, once, and written as the database has
- * them.  SQLite takes names, PostgreSQL numbers.
+ * them.  SQLite takes names, PostgreSQL numbers; of numbers, ODBC's ? are made.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -141,7 +141,8 @@ static wherry_code number(wh_stmt *stmt, bool numbered, const char *from, wh_buf
 wherry_code wh_stmt_number(const char *dialect, wh_stmt *stmt, const char *from,
 			   wh_buf *scratch, wherry_error *err)
 {
-	bool numbered = dialect && strcmp(dialect, "postgres") == 0;
+	bool numbered = dialect && (strcmp(dialect, "postgres") == 0 ||
+				    strcmp(dialect, "mssql") == 0);
 	wherry_code code;
 
 	wh_buf_reset(scratch);

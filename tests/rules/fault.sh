@@ -7,7 +7,7 @@
 
 # Those that a relay's whole life is made of: tests/fault/life_test.c; and those that a
 # handler calls: tests/fault/handlers_test.c.  What needs a server is not swept yet.
-elsewhere='wherry_postgres_borrow wherry_relay_run wherry_relay_step wherry_call_begin wherry_call_enqueue'
+elsewhere='wherry_odbc_borrow wherry_postgres_borrow wherry_relay_run wherry_relay_step wherry_call_begin wherry_call_enqueue'
 
 can_fail() { # ROOT
 	local file

@@ -1,5 +1,5 @@
 /*
- * What SQLSTATEs mean; no other file turns them into a wherry_code.
+ * What SQLSTATEs and SQL Server's numbers mean; no other file turns them into a wherry_code.
  */
 #include <stdio.h>
 #include <string.h>
@@ -47,6 +47,120 @@ static const struct {
 };
 /* clang-format on */
 
+/* SQL Server's numbers.  Azure SQL's are those from 10928 on and from 40000 on. */
+static const struct {
+	long native;
+	wherry_code code;
+} natives[] = {
+	{-2, WHERRY_TIMEOUT}, /* no answer in time */
+	{-1, WHERRY_CLOSED},  /* the server cannot be reached */
+	{2, WHERRY_CLOSED},
+	{53, WHERRY_CLOSED},
+	{64, WHERRY_CLOSED},
+	{121, WHERRY_CLOSED},
+	{207, WHERRY_NOTFOUND}, /* column */
+	{208, WHERRY_NOTFOUND}, /* table */
+	{229, WHERRY_DENIED},   /* permission on an object */
+	{230, WHERRY_DENIED},   /* permission on a column */
+	{233, WHERRY_CLOSED},   /* nobody at the other end of the pipe */
+	{262, WHERRY_DENIED},   /* permission on a statement */
+	{297, WHERRY_DENIED},
+	{300, WHERRY_DENIED},
+	{596, WHERRY_CLOSED},    /* the session was killed */
+	{601, WHERRY_CONFLICT},  /* rows moved while they were read */
+	{701, WHERRY_BUSY},      /* memory of the server */
+	{916, WHERRY_DENIED},    /* database */
+	{1088, WHERRY_NOTFOUND}, /* object, or no permission to alter it */
+	{1101, WHERRY_FULL},
+	{1105, WHERRY_FULL},
+	{1204, WHERRY_BUSY},      /* locks used up */
+	{1205, WHERRY_CONFLICT},  /* deadlock victim */
+	{1222, WHERRY_BUSY},      /* LOCK_TIMEOUT */
+	{1505, WHERRY_DUPLICATE}, /* a unique index cannot be made */
+	{1913, WHERRY_DUPLICATE}, /* index exists */
+	{2601, WHERRY_DUPLICATE}, /* unique index */
+	{2627, WHERRY_DUPLICATE}, /* constraint */
+	{2705, WHERRY_DUPLICATE}, /* column exists */
+	{2714, WHERRY_DUPLICATE}, /* object exists */
+	{2812, WHERRY_NOTFOUND},  /* procedure */
+	{3902, WHERRY_CONFLICT},  /* COMMIT without a transaction: it was rolled back */
+	{3903, WHERRY_CONFLICT},  /* ROLLBACK without one */
+	{3906, WHERRY_READONLY},  /* database */
+	{3930, WHERRY_CONFLICT},  /* the transaction cannot be committed any more */
+	{3935, WHERRY_CONFLICT},
+	{3948, WHERRY_CLOSED},   /* availability group */
+	{3960, WHERRY_CONFLICT}, /* snapshot update conflict */
+	{3961, WHERRY_CONFLICT}, /* schema changed under snapshot isolation */
+	{3971, WHERRY_CONFLICT}, /* failed to resume the transaction */
+	{3988, WHERRY_CONFLICT},
+	{3998, WHERRY_CONFLICT}, /* rolled back at the end of the batch */
+	{4060, WHERRY_NOTFOUND}, /* database of the login */
+	{4064, WHERRY_NOTFOUND},
+	{4701, WHERRY_NOTFOUND},
+	{6005, WHERRY_CLOSED}, /* shutdown */
+	{8628, WHERRY_BUSY},
+	{8645, WHERRY_BUSY}, /* memory for a query */
+	{8651, WHERRY_BUSY},
+	{9002, WHERRY_FULL},    /* log */
+	{10053, WHERRY_CLOSED}, /* connection aborted */
+	{10054, WHERRY_CLOSED}, /* connection reset */
+	{10060, WHERRY_CLOSED}, /* connecting took too long */
+	{10061, WHERRY_CLOSED}, /* connection refused */
+	{10928, WHERRY_BUSY},   /* limits of resources */
+	{10929, WHERRY_BUSY},
+	{15247, WHERRY_DENIED},
+	{15248, WHERRY_NOTFOUND},  /* sp_rename: no such object */
+	{15335, WHERRY_DUPLICATE}, /* sp_rename: the name is taken */
+	{17142, WHERRY_CLOSED},    /* paused */
+	{18401, WHERRY_CLOSED},    /* the server is starting */
+	{18452, WHERRY_DENIED},
+	{18456, WHERRY_DENIED},  /* login failed */
+	{20003, WHERRY_TIMEOUT}, /* FreeTDS: no answer in time */
+	{20006, WHERRY_CLOSED},  /* FreeTDS: writing */
+	{20009, WHERRY_CLOSED},  /* FreeTDS: connecting */
+	{20047, WHERRY_CLOSED},  /* FreeTDS: the connection is dead */
+	{40197, WHERRY_CLOSED},  /* the database moves */
+	{40501, WHERRY_BUSY},    /* the service is busy */
+	{40613, WHERRY_CLOSED},  /* the database is not available now */
+	{40615, WHERRY_DENIED},  /* firewall */
+	{49918, WHERRY_BUSY},
+	{49919, WHERRY_BUSY},
+	{49920, WHERRY_BUSY},
+};
+
+wherry_code wh_odbc_mssql_code(long native)
+{
+	for (size_t i = 0; i < sizeof(natives) / sizeof(*natives); i++)
+		if (natives[i].native == native)
+			return natives[i].code;
+	return WHERRY_OK;
+}
+
+/* Babelfish has this number for all of PostgreSQL's errors that have none in SQL Server. */
+enum { BABELFISH_OTHER = 33557097 };
+
+static wherry_code code_for_text(const char *text)
+{
+	static const struct {
+		const char *part;
+		wherry_code code;
+	} texts[] = {
+		{"due to lock timeout", WHERRY_BUSY},
+		{"deadlock detected", WHERRY_CONFLICT},
+		{"could not serialize", WHERRY_CONFLICT},
+		{"due to user request", WHERRY_INTERRUPTED},
+		{"due to statement timeout", WHERRY_TIMEOUT},
+		{"permission denied", WHERRY_DENIED},
+		{"read-only transaction", WHERRY_READONLY},
+		{"does not exist", WHERRY_NOTFOUND},
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		if (strstr(text, texts[i].part))
+			return texts[i].code;
+	return WHERRY_OK;
+}
+
 /* The longest entry that a state begins with. */
 static wherry_code code_for(const char *state, const char **inout_text)
 {
@@ -79,30 +193,102 @@ static const char *behind_brackets(const char *text)
 	return text;
 }
 
+/* A diagnostic record. */
+typedef struct record {
+	char state[6];
+	long native;
+	char text[1024];
+} record;
+
+static bool read_narrow(SQLSMALLINT kind, SQLHANDLE handle, SQLSMALLINT n, record *out)
+{
+	SQLCHAR state[6] = "", text[sizeof(out->text)] = "";
+	SQLINTEGER native = 0;
+	SQLSMALLINT len = 0;
+
+	if (!SQL_SUCCEEDED(SQLGetDiagRec(kind, handle, n, state, &native, text,
+					 sizeof(text), &len)))
+		return false;
+	(void)snprintf(out->state, sizeof(out->state), "%s", (const char *)state);
+	(void)snprintf(out->text, sizeof(out->text), "%s", (const char *)text);
+	out->native = native;
+	return true;
+}
+
+static bool read_wide(SQLSMALLINT kind, SQLHANDLE handle, SQLSMALLINT n, record *out)
+{
+	SQLWCHAR state[6] = {0}, text[512] = {0};
+	SQLINTEGER native = 0;
+	SQLSMALLINT len = 0;
+	wh_buf narrow = WH_BUF_INIT(4096);
+
+	if (!SQL_SUCCEEDED(SQLGetDiagRecW(kind, handle, n, state, &native, text,
+					  sizeof(text) / sizeof(*text), &len)))
+		return false;
+	for (size_t i = 0; i < 5; i++)
+		out->state[i] = (char)state[i];
+	out->state[5] = 0;
+	if (len < 0)
+		len = 0;
+	if ((size_t)len >= sizeof(text) / sizeof(*text))
+		len = sizeof(text) / sizeof(*text) - 1;
+	(void)wh_odbc_narrow(text, (size_t)len, &narrow);
+	(void)snprintf(out->text, sizeof(out->text), "%s", wh_buf_str(&narrow));
+	wh_buf_clear(&narrow);
+	out->native = native;
+	return true;
+}
+
+/* The code of a record, and the text for it. */
+static wherry_code judge(const odbc_db *s, const record *r, const char **out_text)
+{
+	wherry_code code = WHERRY_OK;
+
+	*out_text = behind_brackets(r->text);
+	if (strncmp(*out_text, "ERROR: ", 7) == 0)
+		*out_text += 7 + strspn(*out_text + 7, " ");
+	if (s->tsql)
+		code = r->native == BABELFISH_OTHER ? code_for_text(r->text)
+						    : wh_odbc_mssql_code(r->native);
+	return code == WHERRY_OK ? code_for(r->state, out_text) : code;
+}
+
+/* The first record, or the first behind it that says more than that something failed. */
+static bool choose_record(const odbc_db *s, SQLSMALLINT kind, SQLHANDLE handle,
+			  record *out)
+{
+	bool (*read)(SQLSMALLINT, SQLHANDLE, SQLSMALLINT, record *) =
+		s->tsql ? read_wide : read_narrow;
+	const char *text;
+	record other;
+
+	if (!read(kind, handle, 1, out))
+		return false;
+	for (SQLSMALLINT n = 2; s->tsql && judge(s, out, &text) == WHERRY_INVALID &&
+				read(kind, handle, n, &other);
+	     n++)
+		if (judge(s, &other, &text) != WHERRY_INVALID)
+			*out = other;
+	return true;
+}
+
 wherry_code wh_odbc_fail(odbc_db *s, SQLSMALLINT kind, SQLHANDLE handle,
 			 wherry_error *err)
 {
-	SQLCHAR state[6] = "", message[1024] = "";
-	SQLINTEGER native = 0;
-	SQLSMALLINT len = 0;
+	record r;
 	const char *text;
 	wherry_code code;
 
-	if (!SQL_SUCCEEDED(SQLGetDiagRec(kind, handle, 1, state, &native, message,
-					 sizeof(message), &len)))
+	if (!choose_record(s, kind, handle, &r))
 		return wh_fail(err, WHERRY_IO, "%s: no diagnostic", s->name);
-	text = behind_brackets((const char *)message);
-	if (strncmp(text, "ERROR: ", 7) == 0)
-		text += 7 + strspn(text + 7, " ");
-	code = code_for((const char *)state, &text);
+	code = judge(s, &r, &text);
 	if (code == WHERRY_TIMEOUT && s->interrupted)
 		code = WHERRY_INTERRUPTED;
 	s->lost |= code == WHERRY_CLOSED;
-	code = wh_fail_native(err, code, native, "%s: %.*s", s->name,
+	code = wh_fail_native(err, code, (int)r.native, "%s: %.*s", s->name,
 			      (int)strcspn(text, "\r\n;"), text);
 	if (err)
-		(void)snprintf(err->sqlstate, sizeof(err->sqlstate), "%.5s",
-			       (const char *)state);
+		(void)snprintf(err->sqlstate, sizeof(err->sqlstate), "%s", r.state);
 	return code;
 }
 

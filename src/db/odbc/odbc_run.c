@@ -12,14 +12,21 @@
 #include "db/odbc/odbc.h"
 
 enum {
-	MARKS_MOST = 120,
 	TEXT_MAX = 128 * 1024,
 	COLUMNS_MOST = 64,
 	CHUNK = 8192,
 	VALUE_MAX = 256 * 1024 * 1024
 };
 
-typedef enum odbc_kind { KIND_TEXT, KIND_INT, KIND_BYTES, KIND_TIME } odbc_kind;
+typedef enum odbc_kind {
+	KIND_TEXT,
+	KIND_INT,
+	KIND_BYTES,
+	KIND_TIME,
+	KIND_OFFSET /* A time with its offset from UTC. */
+} odbc_kind;
+
+enum { TIMESTAMP_OFFSET = -155 }; /* Microsoft's SQL_SS_TIMESTAMPOFFSET */
 
 /* A value that was read. */
 typedef struct value {
@@ -37,35 +44,6 @@ typedef struct result {
 	value *values; /* n_rows * n_columns */
 	size_t n_rows, cap;
 } result;
-
-/* ---- one statement at a time may be cancelled ---- */
-
-static void begin_running(odbc_db *s, SQLHSTMT handle)
-{
-	(void)pthread_mutex_lock(&s->lock);
-	s->running = handle;
-	s->interrupted = false;
-	(void)pthread_mutex_unlock(&s->lock);
-}
-
-static void end_running(odbc_db *s)
-{
-	(void)pthread_mutex_lock(&s->lock);
-	s->running = NULL;
-	(void)pthread_mutex_unlock(&s->lock);
-}
-
-wherry_code wh_odbc_check_alive(odbc_db *s, wherry_error *err)
-{
-	SQLUINTEGER dead = SQL_CD_FALSE;
-
-	if (!s->lost && SQL_SUCCEEDED(SQLGetConnectAttr(s->dbc, SQL_ATTR_CONNECTION_DEAD,
-							&dead, sizeof(dead), NULL)))
-		s->lost = dead == SQL_CD_TRUE;
-	if (s->lost)
-		return wh_fail(err, WHERRY_CLOSED, "%s: the connection is lost", s->name);
-	return WHERRY_OK;
-}
 
 /* ---- preparing ---- */
 
@@ -124,20 +102,24 @@ static void describe(odbc_stmt *c)
 static wherry_code prepare(odbc_db *s, odbc_stmt *c, wherry_error *err)
 {
 	wh_buf text = WH_BUF_INIT(TEXT_MAX);
+	SQLRETURN rc = SQL_SUCCESS;
 	wherry_code code;
 
-	c->order = calloc(MARKS_MOST, sizeof(*c->order));
-	c->binary = calloc(MARKS_MOST, sizeof(*c->binary));
-	code = c->order && c->binary ? wh_stmt_marks(c->stmt, &text, c->order, MARKS_MOST,
-						     &c->n_order, err)
+	c->order = calloc(ODBC_MARKS_MOST, sizeof(*c->order));
+	c->binary = calloc(ODBC_MARKS_MOST, sizeof(*c->binary));
+	code = c->order && c->binary ? wh_stmt_marks(c->stmt, &text, c->order,
+						     ODBC_MARKS_MOST, &c->n_order, err)
 				     : wh_oom(err);
 	if (code == WHERRY_OK &&
 	    !SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_STMT, s->dbc, &c->handle)))
 		code = wh_odbc_fail(s, SQL_HANDLE_DBC, s->dbc, err);
-	if (code == WHERRY_OK &&
-	    !SQL_SUCCEEDED(SQLPrepare(c->handle, wh_odbc_in(wh_buf_str(&text)), SQL_NTS)))
+	if (code == WHERRY_OK) {
+		wh_odbc_limit_run(s, c->handle);
+		code = wh_odbc_send(s, c->handle, wh_buf_str(&text), false, &rc, err);
+	}
+	if (code == WHERRY_OK && !SQL_SUCCEEDED(rc))
 		code = wh_odbc_fail(s, SQL_HANDLE_STMT, c->handle, err);
-	if (code == WHERRY_OK)
+	if (code == WHERRY_OK && !s->tsql) /* there it costs a round trip, and may fail */
 		describe(c);
 	wh_buf_clear(&text);
 	return code;
@@ -169,54 +151,6 @@ static wherry_code find(odbc_db *s, const wh_stmt *stmt, odbc_stmt **out,
 	return WHERRY_OK;
 }
 
-/* ---- values ---- */
-
-/* What a statement is given, as ODBC wants it: valid until it has run. */
-typedef struct bound {
-	SQLBIGINT numbers[MARKS_MOST];
-	SQLLEN lengths[MARKS_MOST];
-} bound;
-
-static const wh_param *given(const wh_stmt *stmt, int which, const wh_param *params,
-			     size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(params[i].name, stmt->params[which]) == 0)
-			return &params[i];
-	return NULL;
-}
-
-static SQLRETURN bind_bytes(odbc_stmt *c, size_t i, const wh_param *p, bound *b)
-{
-	bool binary = p->type == WH_BLOB || c->binary[i];
-	wh_view v = p->bytes;
-
-	b->lengths[i] = (SQLLEN)v.len;
-	return SQLBindParameter(c->handle, (SQLUSMALLINT)(i + 1), SQL_PARAM_INPUT,
-				binary ? SQL_C_BINARY : SQL_C_CHAR,
-				binary ? SQL_LONGVARBINARY : SQL_LONGVARCHAR,
-				v.len ? v.len : 1, 0, wh_odbc_in(v.ptr), b->lengths[i],
-				&b->lengths[i]);
-}
-
-static SQLRETURN bind_one(odbc_stmt *c, size_t i, const wh_param *p, bound *b)
-{
-	if (p && p->type == WH_INT) {
-		b->numbers[i] = p->number;
-		b->lengths[i] = sizeof(b->numbers[i]);
-		return SQLBindParameter(c->handle, (SQLUSMALLINT)(i + 1), SQL_PARAM_INPUT,
-					SQL_C_SBIGINT, SQL_BIGINT, 0, 0, &b->numbers[i],
-					0, &b->lengths[i]);
-	}
-	if (p && p->type != WH_NULL)
-		return bind_bytes(c, i, p, b);
-	b->lengths[i] = SQL_NULL_DATA;
-	return SQLBindParameter(c->handle, (SQLUSMALLINT)(i + 1), SQL_PARAM_INPUT,
-				c->binary[i] ? SQL_C_BINARY : SQL_C_CHAR,
-				c->binary[i] ? SQL_VARBINARY : SQL_VARCHAR, 1, 0, NULL, 0,
-				&b->lengths[i]);
-}
-
 /* ---- rows ---- */
 
 static odbc_kind kind_of(SQLSMALLINT type)
@@ -235,6 +169,8 @@ static odbc_kind kind_of(SQLSMALLINT type)
 	case SQL_TIMESTAMP:
 	case SQL_TYPE_TIMESTAMP:
 		return KIND_TIME;
+	case TIMESTAMP_OFFSET:
+		return KIND_OFFSET;
 	default:
 		return KIND_TEXT;
 	}
@@ -256,40 +192,74 @@ static wherry_code describe_columns(result *r, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* A long value comes in pieces. */
-static wherry_code read_bytes(result *r, int column, value *out, wherry_error *err)
+/* A long value comes in pieces; behind each piece of a text is a character 0. */
+static wherry_code read_pieces(result *r, int column, SQLSMALLINT as, wh_buf *all,
+			       bool *out_null, wherry_error *err)
 {
-	SQLSMALLINT as = r->kinds[column] == KIND_BYTES ? SQL_C_BINARY : SQL_C_CHAR;
-	size_t end = as == SQL_C_BINARY ? 0 : 1; /* a NUL is behind each piece */
-	wh_buf all = WH_BUF_INIT(VALUE_MAX);
-	char piece[CHUNK];
+	size_t end = as == SQL_C_BINARY ? 0 : as == SQL_C_WCHAR ? sizeof(SQLWCHAR) : 1;
+	SQLWCHAR piece[CHUNK / sizeof(SQLWCHAR)];
 	SQLLEN len = 0;
 	SQLRETURN rc;
-	wherry_code code;
 
 	do {
 		rc = SQLGetData(r->handle, (SQLUSMALLINT)(column + 1), as, piece,
 				sizeof(piece), &len);
 		if (rc == SQL_NO_DATA)
 			break;
-		if (!SQL_SUCCEEDED(rc)) {
-			wh_buf_clear(&all);
+		if (!SQL_SUCCEEDED(rc))
 			return wh_odbc_fail(r->s, SQL_HANDLE_STMT, r->handle, err);
-		}
 		if (len == SQL_NULL_DATA) {
-			out->null = true;
+			*out_null = true;
 			break;
 		}
 		if (len == SQL_NO_TOTAL || (size_t)len > sizeof(piece) - end)
 			len = (SQLLEN)(sizeof(piece) - end);
-		wh_buf_put(&all, piece, (size_t)len);
+		wh_buf_put(all, piece, (size_t)len);
 	} while (rc == SQL_SUCCESS_WITH_INFO);
-	code = wh_buf_check(&all, err);
-	out->bytes =
-		(wh_view){wh_arena_copy(&r->arena, wh_buf_str(&all), all.len), all.len};
+	return wh_buf_check(all, err);
+}
+
+/* UTF-16 to UTF-8. */
+static wherry_code make_narrow(const result *r, int column, wh_buf *all,
+			       wherry_error *err)
+{
+	wh_buf narrow = WH_BUF_INIT(VALUE_MAX);
+	wherry_code code;
+
+	if (!wh_odbc_narrow((const SQLWCHAR *)(const void *)all->ptr,
+			    all->len / sizeof(SQLWCHAR), &narrow)) {
+		wh_buf_clear(&narrow);
+		code = wh_fail(
+			err, WHERRY_INVALID,
+			"%s: column %d of a row is not Unicode: half of a surrogate "
+			"pair stands alone",
+			r->s->name, column + 1);
+		if (err)
+			(void)snprintf(err->sqlstate, sizeof(err->sqlstate), "22021");
+		return code;
+	}
+	wh_buf_clear(all);
+	*all = narrow;
+	return wh_buf_check(all, err);
+}
+
+static wherry_code read_bytes(result *r, int column, value *out, wherry_error *err)
+{
+	SQLSMALLINT as = r->kinds[column] == KIND_BYTES ? SQL_C_BINARY
+			 : r->s->tsql                   ? SQL_C_WCHAR
+							: SQL_C_CHAR;
+	wh_buf all = WH_BUF_INIT(VALUE_MAX);
+	wherry_code code = read_pieces(r, column, as, &all, &out->null, err);
+
+	if (code == WHERRY_OK && as == SQL_C_WCHAR)
+		code = make_narrow(r, column, &all, err);
+	if (code == WHERRY_OK) {
+		out->bytes = (wh_view){
+			wh_arena_copy(&r->arena, wh_buf_str(&all), all.len), all.len};
+		if (!out->bytes.ptr)
+			code = wh_oom(err);
+	}
 	wh_buf_clear(&all);
-	if (code == WHERRY_OK && !out->bytes.ptr)
-		code = wh_oom(err);
 	return code;
 }
 
@@ -335,6 +305,23 @@ static wherry_code read_time(result *r, int column, value *out, wherry_error *er
 		       (int64_t)timegm(&tm) * 1000 + t.fraction / 1000000, err);
 }
 
+/* "2026-11-23 04:30:00.1230000 +02:00": as a text, since drivers disagree about the offset. */
+static wherry_code read_offset(result *r, int column, value *out, wherry_error *err)
+{
+	SQLCHAR text[64] = "";
+	SQLLEN len = 0;
+	int64_t us = 0;
+	wherry_code code = WHERRY_OK;
+
+	if (!SQL_SUCCEEDED(SQLGetData(r->handle, (SQLUSMALLINT)(column + 1), SQL_C_CHAR,
+				      text, sizeof(text), &len)))
+		return wh_odbc_fail(r->s, SQL_HANDLE_STMT, r->handle, err);
+	if (len != SQL_NULL_DATA)
+		code = wh_odbc_time((const char *)text, &us, err);
+	return code == WHERRY_OK ? set_int(r, out, len == SQL_NULL_DATA, us / 1000, err)
+				 : code;
+}
+
 static wherry_code read_row(result *r, wherry_error *err)
 {
 	size_t at = r->n_rows * (size_t)r->n_columns;
@@ -358,6 +345,8 @@ static wherry_code read_row(result *r, wherry_error *err)
 			code = read_int(r, i, v, err);
 		else if (r->kinds[i] == KIND_TIME)
 			code = read_time(r, i, v, err);
+		else if (r->kinds[i] == KIND_OFFSET)
+			code = read_offset(r, i, v, err);
 		else
 			code = read_bytes(r, i, v, err);
 	}
@@ -465,28 +454,24 @@ static wherry_code read_results(result *r, int64_t *out_changed, wherry_error *e
 static wherry_code execute(odbc_db *s, odbc_stmt *c, const wh_param *params, size_t n,
 			   result *r, int64_t *out_changed, wherry_error *err)
 {
-	bound *b = calloc(1, sizeof(*b));
-	wherry_code code = WHERRY_OK;
+	odbc_bound b = {.arena = WH_ARENA_INIT};
+	wherry_code code = wh_odbc_bind(s, c, params, n, &b, err);
 	SQLRETURN rc;
 
-	if (!b)
-		return wh_oom(err);
-	for (size_t i = 0; code == WHERRY_OK && i < c->n_order; i++)
-		if (!SQL_SUCCEEDED(
-			    bind_one(c, i, given(c->stmt, c->order[i], params, n), b)))
-			code = wh_odbc_fail(s, SQL_HANDLE_STMT, c->handle, err);
 	if (code == WHERRY_OK) {
-		begin_running(s, c->handle);
+		wh_odbc_begin_running(s, c->handle);
 		rc = SQLExecute(c->handle);
-		end_running(s);
-		if (SQL_SUCCEEDED(rc))
+		wh_odbc_end_running(s);
+		if (SQL_SUCCEEDED(rc) || (s->tsql && rc == SQL_NO_DATA))
 			code = read_results(r, out_changed, err);
 		else if (rc != SQL_NO_DATA) /* it changed no row */
 			code = wh_odbc_fail(s, SQL_HANDLE_STMT, c->handle, err);
 	}
 	(void)SQLFreeStmt(c->handle, SQL_CLOSE);
 	(void)SQLFreeStmt(c->handle, SQL_RESET_PARAMS);
-	free(b);
+	wh_arena_clear(&b.arena);
+	if (code != WHERRY_OK)
+		wh_odbc_look(s);
 	return code;
 }
 
@@ -498,7 +483,7 @@ wherry_code wh_odbc_run(wherry_db *db, const wh_stmt *stmt, const wh_param *para
 	result r = {.s = s, .arena = WH_ARENA_INIT};
 	odbc_stmt *c = NULL;
 	int64_t changed = 0;
-	wherry_code code = wh_odbc_check_alive(s, err);
+	wherry_code code = wh_odbc_check_usable(s, err);
 
 	if (code == WHERRY_OK)
 		code = find(s, stmt, &c, err);
@@ -512,26 +497,5 @@ wherry_code wh_odbc_run(wherry_db *db, const wh_stmt *stmt, const wh_param *para
 		*out_changed = changed;
 	wh_arena_clear(&r.arena);
 	free(r.values);
-	return code;
-}
-
-wherry_code wh_odbc_exec(odbc_db *s, const char *sql, wherry_error *err)
-{
-	SQLHSTMT handle = NULL;
-	wherry_code code = wh_odbc_check_alive(s, err);
-	SQLRETURN rc;
-
-	if (code != WHERRY_OK)
-		return code;
-	if (!SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_STMT, s->dbc, &handle)))
-		return wh_odbc_fail(s, SQL_HANDLE_DBC, s->dbc, err);
-	begin_running(s, handle);
-	rc = SQLExecDirect(handle, wh_odbc_in(sql), SQL_NTS);
-	while (SQL_SUCCEEDED(rc))
-		rc = SQLMoreResults(handle);
-	end_running(s);
-	if (rc != SQL_NO_DATA)
-		code = wh_odbc_fail(s, SQL_HANDLE_STMT, handle, err);
-	(void)SQLFreeHandle(SQL_HANDLE_STMT, handle);
 	return code;
 }
