@@ -53,9 +53,11 @@ enum {
 	NEEDS_NUL = 32,       /* text with a NUL inside */
 	NEEDS_CASELESS = 64,  /* names of tables in other letters are the same */
 	NEEDS_IDENTS = 128,   /* names of tables are identifiers, without a schema */
-	NEEDS_NATIVE = 256 /* what only a native table has: any text as a message id, any
+	NEEDS_NATIVE = 256, /* what only a native table has: any text as a message id, any
 				 bytes as a body, a claim that says until when, parked keys,
 				 keys besides aggregates */
+	NEEDS_MODELS = 512, /* outboxes and queues in the same database */
+	NEEDS_ESCAPES = 1024 /* a server that reads escapes in JSON */
 };
 
 typedef struct outbox_case {

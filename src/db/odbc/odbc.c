@@ -20,7 +20,8 @@ static void odbc_interrupt(wherry_db *db)
 	(void)pthread_mutex_lock(&s->lock);
 	if (s->running) {
 		s->interrupted = true;
-		(void)SQLCancel(s->running);
+		if (!s->deaf)
+			(void)SQLCancel(s->running);
 	}
 	(void)pthread_mutex_unlock(&s->lock);
 }

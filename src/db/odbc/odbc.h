@@ -53,7 +53,9 @@ typedef struct odbc_db {
 	int64_t limit_us;     /* No call is begun after this time; 0: none. */
 	char *schemas;        /* The user's search path, as an array; NULL: unknown. */
 	pthread_mutex_t lock; /* Of running. */
-	SQLHSTMT running;     /* The statement that runs; NULL: none does. */
+	bool plain;           /* The URL says that nothing is encrypted. */
+	bool deaf;        /* The ODBC driver is not safe to cancel from another thread. */
+	SQLHSTMT running; /* The statement that runs; NULL: none does. */
 	bool interrupted;
 	struct {
 		bool on;

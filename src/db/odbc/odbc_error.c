@@ -280,7 +280,8 @@ wherry_code wh_odbc_fail(odbc_db *s, SQLSMALLINT kind, SQLHANDLE handle,
 	wherry_code code;
 
 	if (!choose_record(s, kind, handle, &r))
-		return wh_fail(err, WHERRY_IO, "%s: no diagnostic", s->name);
+		return wh_fail(err, s->interrupted ? WHERRY_INTERRUPTED : WHERRY_IO,
+			       "%s: no diagnostic", s->name); /* SQLCancel clears them */
 	code = judge(s, &r, &text);
 	if (code == WHERRY_TIMEOUT && s->interrupted)
 		code = WHERRY_INTERRUPTED;

@@ -47,6 +47,17 @@ static const odbc_dialect dialects[] = {
 	 .undo = "ROLLBACK TRANSACTION wherry%d"},
 };
 
+/* FreeTDS breaks its TLS session if another thread cancels; for all that is known it has one. */
+static bool is_deaf(odbc_db *s)
+{
+	SQLCHAR name[64] = "";
+	SQLSMALLINT len = 0;
+
+	return SQL_SUCCEEDED(
+		       SQLGetInfo(s->dbc, SQL_DRIVER_NAME, name, sizeof(name), &len)) &&
+	       strstr((const char *)name, "tds") && !s->plain;
+}
+
 static wherry_code find_dialect(odbc_db *s, wherry_error *err)
 {
 	SQLCHAR dbms[64] = "";
@@ -61,6 +72,7 @@ static wherry_code find_dialect(odbc_db *s, wherry_error *err)
 		s->dialect = &dialects[i];
 		s->base.driver = s->dialect->driver;
 		s->tsql = s->dialect->tsql;
+		s->deaf = is_deaf(s);
 		return WHERRY_OK;
 	}
 	return wh_fail(
@@ -193,6 +205,7 @@ static wherry_code connect_mssql(odbc_db *s, const char *rest, wherry_error *err
 						s->name, sizeof(s->name), err);
 
 	s->tsql = true;
+	s->plain = strstr(wh_buf_str(&text), ";Encryption=off;");
 	if (code == WHERRY_OK) {
 		(void)SQLSetConnectAttr(s->dbc, SQL_ATTR_LOGIN_TIMEOUT,
 					(SQLPOINTER)LOGIN_S, /* NOLINT(*-int-to-ptr) */

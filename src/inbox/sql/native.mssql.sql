@@ -1,0 +1,107 @@
+-- layout: name=native ids=integer names=qualified columns=consumer,message_id,accepted_at archive=
+--
+-- The inbox on SQL Server.  Times are DATETIME2, UTC, which the driver reads as Unix milliseconds.
+--
+-- SQL Server ignores blanks at the end of a text when it compares, whatever the collation, and has
+-- no index of keys above 1,700 bytes.  So the key is made of hashes, which it compares byte for
+-- byte (ids_compare_byte_for_byte).
+
+-- include: mssql.own.sql
+
+-- part: no_accepted
+-- Is there no index that begins with accepted_at?
+NOT EXISTS (
+  SELECT 1 FROM sys.index_columns AS i
+  JOIN sys.columns AS c ON c.object_id = i.object_id AND c.column_id = i.column_id
+  WHERE i.object_id = OBJECT_ID(N{'table}, N'U') AND i.key_ordinal = 1 AND c.name = N'accepted_at')
+
+-- name: migrate-1
+{own_tables}
+IF OBJECT_ID(N{'table}, N'U') IS NULL
+  CREATE TABLE {table}(
+    consumer      NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT N'',
+    message_id    NVARCHAR(1024) COLLATE Latin1_General_BIN2 NOT NULL
+                    CHECK (DATALENGTH(message_id) > 0),
+    accepted_at   DATETIME2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
+    consumer_hash AS CAST(HASHBYTES('SHA2_256', consumer) AS BINARY(32)) PERSISTED NOT NULL,
+    message_hash  AS CAST(HASHBYTES('SHA2_256', message_id) AS BINARY(32)) PERSISTED NOT NULL,
+    PRIMARY KEY (consumer_hash, message_hash)
+  );
+IF {no_accepted}
+  CREATE INDEX {bare_accepted} ON {table}(accepted_at);
+IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'inbox' AND name = N{name})
+  INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'inbox', N{name}, 1, 100);
+
+-- name: schema-exists
+{has_schema};
+
+-- name: schema-version
+SELECT version, min_program FROM {wherry_schema} WHERE model = N'inbox' AND name = :name;
+
+-- name: columns
+{column_names};
+
+-- name: indexes-missing
+SELECT CASE WHEN {no_accepted} THEN 1 ELSE 0 END;
+
+-- name: drop
+DROP TABLE {table};
+DELETE FROM {wherry_schema} WHERE model = N'inbox' AND name = N{name};
+
+-- name: others-left
+{tables_left};
+
+-- name: drop-shared
+{drop_own}
+
+-- name: accept
+-- It inserts a row, or the message was seen.  If another transaction that accepted the message is
+-- open, it waits for the end of that transaction: the INSERT waits for the lock of the other's key.
+-- A key that is there must not end the caller's transaction: so XACT_ABORT is off, for this batch
+-- alone, as SQL Server restores it at the end of a prepared statement.
+SET XACT_ABORT OFF;
+BEGIN TRY
+  INSERT INTO {table}(consumer, message_id) VALUES (:consumer, :message_id);
+END TRY
+BEGIN CATCH
+  IF ERROR_NUMBER() NOT IN (2601, 2627) THROW;
+END CATCH;
+
+-- name: accept-many
+-- Returns the ids that are new.  HOLDLOCK keeps the place of an id that is not there until the
+-- transaction ends, and UPDLOCK makes a second transaction wait for it.  The ids are looked up in
+-- one order, so that two transactions do not wait for each other.
+INSERT INTO {table}(consumer, message_id) OUTPUT inserted.message_id
+SELECT :consumer, d.id FROM (
+  SELECT TOP (2147483647) MIN(j.value) AS id
+  FROM OPENJSON(:ids) AS j
+  WHERE NOT EXISTS (SELECT 1 FROM {table} WITH (UPDLOCK, HOLDLOCK)
+                    WHERE consumer_hash = HASHBYTES('SHA2_256', :consumer)
+                      AND message_hash = HASHBYTES('SHA2_256', j.value))
+  GROUP BY HASHBYTES('SHA2_256', j.value)
+  ORDER BY HASHBYTES('SHA2_256', j.value)) AS d;
+
+-- name: forget
+DELETE FROM {table}
+WHERE consumer_hash = HASHBYTES('SHA2_256', :consumer)
+  AND message_hash = HASHBYTES('SHA2_256', :message_id);
+
+-- name: purge-accepted
+-- DATEADD takes 32 bits: days and the milliseconds of the last one.  READPAST leaves rows that a
+-- transaction has just accepted, and READCOMMITTEDLOCK lets it do so in a database with
+-- READ_COMMITTED_SNAPSHOT.
+DELETE t FROM {table} AS t JOIN (
+  SELECT TOP (:limit) consumer_hash, message_hash
+  FROM {table} WITH (READPAST, READCOMMITTEDLOCK, UPDLOCK, ROWLOCK)
+  WHERE accepted_at <= DATEADD(MILLISECOND, CAST(-(:age % 86400000) AS INT), DATEADD(DAY,
+    CAST(-(CASE WHEN :age < 3153600000000 THEN :age ELSE 3153600000000 END / 86400000) AS INT),
+    SYSUTCDATETIME()))
+  ORDER BY accepted_at) AS d
+ON d.consumer_hash = t.consumer_hash AND d.message_hash = t.message_hash;
+
+-- name: count
+SELECT COUNT_BIG(*),
+       COALESCE(MAX(CASE WHEN accepted_at < SYSUTCDATETIME()
+                         THEN DATEDIFF_BIG(MILLISECOND, accepted_at, SYSUTCDATETIME())
+                         ELSE 0 END), 0)
+FROM {table};
