@@ -166,6 +166,7 @@ static void visit_cron(wh_reading *r, void *ctx, const yaml_node_t *key, const c
 					    "db",    "delayed",  NULL};
 	reading_cron *c = ctx;
 	wh_plan_cron *entry = c->entry;
+	const wh_plan_settings settings = {entry->config, entry->raw};
 
 	for (int i = 0; i < WH_TICK_TARGETS; i++)
 		if (strcmp(name, wh_tick_to_name((wh_tick_to)i)) == 0) {
@@ -185,8 +186,7 @@ static void visit_cron(wh_reading *r, void *ctx, const yaml_node_t *key, const c
 	else if (strcmp(name, "catch_up") == 0)
 		take_catch_up(r, entry, value);
 	else if (strcmp(name, "db") == 0)
-		wh_plan_take_group(r, &(wh_plan_settings){entry->config, entry->raw},
-				   name, value);
+		wh_plan_take_group(r, &settings, name, value);
 	else
 		wh_plan_unknown(r, key, name, &(wh_plan_words){known, NULL, false});
 }
@@ -195,13 +195,12 @@ static void visit_cron(wh_reading *r, void *ctx, const yaml_node_t *key, const c
 static void take_defaults(wh_reading *r, wh_plan_cron *entry, const yaml_node_t *defaults)
 {
 	const yaml_node_pair_t *p = defaults ? defaults->data.mapping.pairs.start : NULL;
+	const wh_plan_settings settings = {entry->config, entry->raw};
 
 	for (; p && p < defaults->data.mapping.pairs.top; p++)
 		if (strcmp((const char *)wh_plan_node(r, p->key)->data.scalar.value,
 			   "db") == 0)
-			wh_plan_take_group(r,
-					   &(wh_plan_settings){entry->config, entry->raw},
-					   "db", wh_plan_node(r, p->value));
+			wh_plan_take_group(r, &settings, "db", wh_plan_node(r, p->value));
 }
 
 static void take_cron(wh_reading *r, const yaml_node_t *value,

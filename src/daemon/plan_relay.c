@@ -70,6 +70,7 @@ static void visit_relay(wh_reading *r, void *ctx, const yaml_node_t *key,
 			const char *name, const yaml_node_t *value)
 {
 	wh_plan_relay *relay = ctx;
+	const wh_plan_settings settings = {relay->config, relay->raw};
 
 	if (strcmp(name, "name") == 0)
 		take_name(r, relay, value);
@@ -77,8 +78,7 @@ static void visit_relay(wh_reading *r, void *ctx, const yaml_node_t *key,
 		take_url(r, value, "from", source_known, &relay->from, &r->from_at);
 	else if (strcmp(name, "to") == 0)
 		take_url(r, value, "to", wh_publisher_known, &relay->to, &r->to_at);
-	else if (!wh_plan_take_setting(r, &(wh_plan_settings){relay->config, relay->raw},
-				       name, value))
+	else if (!wh_plan_take_setting(r, &settings, name, value))
 		wh_plan_unknown(r, key, name,
 				&(wh_plan_words){relay_words, "relay", true});
 }
@@ -180,6 +180,7 @@ static void take_relay(wh_reading *r, const yaml_node_t *value,
 		       const yaml_node_t *defaults)
 {
 	wh_plan_relay relay = {.name = NULL};
+	wh_plan_settings settings;
 	int before = r->n_problems;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_plan_relay *grown = reallocarray(r->plan->relays, r->plan->n_relays + 1,
@@ -191,6 +192,7 @@ static void take_relay(wh_reading *r, const yaml_node_t *value,
 		wh_plan_problem(r, value->start_mark, "out of memory");
 		return;
 	}
+	settings = (wh_plan_settings){relay.config, relay.raw};
 	r->from_at = r->to_at = value->start_mark;
 	for (size_t i = 0; i < WH_SETTING_COUNT; i++)
 		r->setting_at[i] = value->start_mark;
@@ -198,7 +200,7 @@ static void take_relay(wh_reading *r, const yaml_node_t *value,
 						  : NULL;
 	     p && p < defaults->data.mapping.pairs.top; p++)
 		(void)wh_plan_take_setting(
-			r, &(wh_plan_settings){relay.config, relay.raw},
+			r, &settings,
 			(const char *)wh_plan_node(r, p->key)->data.scalar.value,
 			wh_plan_node(r, p->value));
 	wh_plan_each(r, value, "a relay", visit_relay, &relay);
