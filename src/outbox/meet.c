@@ -82,6 +82,9 @@ static const rule rules[] = {
 	 "a key has one message, so there is no order to keep: leave --ordering out"},
 	{WH_ASK_PARK, DELAYED, ANY,
 	 "a key has one message, so nothing waits behind it: leave relay.on_dead=park out"},
+	{WH_ASK_FAILED_ONLY, DELAYED, ANY,
+	 "due messages are taken in the order of their times, whether they failed or not: "
+	 "leave relay.failed_only out"},
 	{WH_ASK_KEY, QUEUES, ANY,
 	 "it has no keys to order by: leave --ordering out, or use an outbox"},
 	{WH_ASK_STRICT, QUEUES, ANY,

@@ -62,6 +62,11 @@ const char relay_delayed_postgres_views[] =
 const char *const relay_delayed_except[] = {
 	/* An operator requeues dead messages, and not those that wait to be retried. */
 	"a_retry_by_an_operator_need_not_wait",
+
+	/* relay.failed_only is refused. */
+	"a_failed_only_relay_gives_back_messages_that_another_one_takes",
+	"a_relay_that_waits_to_try_what_expired_goes_on_when_another_took_it",
+	"failed_only_takes_failed_and_expired_messages_alone",
 	NULL,
 };
 
@@ -264,6 +269,24 @@ static void until_empty_leaves_messages_whose_time_has_not_come(void **state)
 	assert_int_equal(left(f), 1);
 }
 
+/* Messages that failed are looked for among the first that are due; here they are not, until those
+ * before them are delivered. */
+static void a_failed_message_behind_a_long_backlog_is_delivered_too(void **state)
+{
+	relay_fixture *f = *state;
+	char keys[201];
+
+	memset(keys, '-', 200);
+	keys[200] = 0;
+	for (int i = 0; i < 3; i++)
+		relay_put(f, keys);
+	relay_sql(f, "UPDATE outbox SET status = 3, attempts = 1 WHERE id > 500");
+	relay_sql(f, "UPDATE later SET \"scheduledAt\" = id");
+	assert_int_equal(relay_run_empty(f, &f->a), WHERRY_EMPTY);
+	assert_int_equal(left(f), 0);
+	assert_int_equal(relay_delivered(f), 600);
+}
+
 /* ---- handlers ---- */
 
 /* Fails the first time, after its write. */
@@ -345,6 +368,7 @@ const relay_test relay_delayed_tests[] = {
 	RELAY_TEST(attempts_at_a_message_of_a_delayed_queue_survive_the_relay, 0),
 	RELAY_TEST(a_dead_message_that_is_requeued_is_delivered, 0),
 	RELAY_TEST(until_empty_leaves_messages_whose_time_has_not_come, 0),
+	RELAY_TEST(a_failed_message_behind_a_long_backlog_is_delivered_too, 0),
 	RELAY_TEST(a_handler_deletes_its_delayed_message_with_what_it_writes,
 		   RELAY_OTHERS | RELAY_THREADS),
 	RELAY_TEST(a_handler_offers_the_next_message_in_the_same_transaction,

@@ -506,6 +506,13 @@ FROM taken ORDER BY due_at, id
 -- "scheduledAt" comes back from due_at if the message is not tried after all.
 "lockUuid" = :token::text, due_at = "scheduledAt", "scheduledAt" = {claimed_until}
 
+-- part: head
+-- The first rows that are due.  A search for failed or expired ones among all that are due would read a
+-- whole backlog each time; those behind the first come when their time is the first, as they do
+-- for a poll (a_failed_message_behind_a_long_backlog_is_delivered_too).
+SELECT id, "lockUuid", attempts, last_error, "scheduledAt" FROM {table}
+WHERE {relayed} AND "scheduledAt" <= {clock} ORDER BY "pKind", "scheduledAt", id LIMIT 300
+
 -- name: claim-end
 -- unused: after scan most
 -- A key has one message, so none is passed over: each claim begins with the first.
@@ -526,15 +533,16 @@ WITH taken AS (
 -- unused: unordered park after share
 WITH taken AS (
   UPDATE {table} SET {claims}
-  WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {relayed} AND "scheduledAt" <= {clock} AND {is_failed}
-                        ORDER BY "pKind", "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
+  WHERE id = ANY (ARRAY(SELECT id FROM {table}
+                        WHERE id = ANY (ARRAY(SELECT h.id FROM ({head}) AS h WHERE {is_failed}))
+                          AND {relayed} AND "scheduledAt" <= {clock} AND {is_failed}
+                        ORDER BY "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
   RETURNING *)
 {claimed};
 
 -- name: expired
 -- unused: lasts unordered park after share
-SELECT "lockUuid", count(*) FROM {table}
-WHERE {relayed} AND "scheduledAt" <= {clock} AND "lockUuid" IS NOT NULL
+SELECT "lockUuid", count(*) FROM ({head}) AS h WHERE "lockUuid" IS NOT NULL
 GROUP BY "lockUuid" ORDER BY min("scheduledAt") LIMIT 1;
 
 -- name: claim-share
@@ -542,8 +550,9 @@ GROUP BY "lockUuid" ORDER BY min("scheduledAt") LIMIT 1;
 WITH taken AS (
   UPDATE {table} SET {claims}
   WHERE id = ANY (ARRAY(SELECT id FROM {table}
-                        WHERE {relayed} AND "scheduledAt" <= {clock} AND "lockUuid" = :of::text
-                        ORDER BY "pKind", "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
+                        WHERE id = ANY (ARRAY(SELECT h.id FROM ({head}) AS h WHERE "lockUuid" = :of::text))
+                          AND {relayed} AND "scheduledAt" <= {clock} AND "lockUuid" = :of::text
+                        ORDER BY "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
   RETURNING *)
 {claimed};
 
@@ -552,8 +561,9 @@ WITH taken AS (
 WITH taken AS (
   UPDATE {table} SET {claims}, attempts = least(greatest(attempts, 0), 999999999) + 1
   WHERE id = (SELECT id FROM {table}
-              WHERE {relayed} AND "scheduledAt" <= {clock} AND "lockUuid" IS NOT NULL
-              ORDER BY "pKind", "scheduledAt", id LIMIT 1 FOR UPDATE SKIP LOCKED)
+              WHERE id = ANY (ARRAY(SELECT h.id FROM ({head}) AS h WHERE "lockUuid" IS NOT NULL))
+                AND {relayed} AND "scheduledAt" <= {clock} AND "lockUuid" IS NOT NULL
+              ORDER BY "scheduledAt", id LIMIT 1 FOR UPDATE SKIP LOCKED)
   RETURNING *)
 SELECT id, 1::bigint, attempts - 1, 0::bigint, "createdAt", 0::bigint,
   {texts}
@@ -561,11 +571,12 @@ FROM taken;
 
 -- name: claim-next
 -- unused: park lasts
--- When the first claim expires, and when the first message is due.
-SELECT (SELECT "scheduledAt" - {clock} FROM {table} WHERE {relayed} AND "lockUuid" IS NOT NULL
-        ORDER BY "pKind", "scheduledAt", id LIMIT 1),
-       (SELECT "scheduledAt" - {clock} FROM {table} WHERE {relayed} AND "lockUuid" IS NULL
-        ORDER BY "pKind", "scheduledAt", id LIMIT 1);
+-- When the first claim expires, and when the first message is due, among the first rows: what comes
+-- first is among them, and the relay looks again then.
+WITH first AS MATERIALIZED (
+  SELECT "scheduledAt" - {clock} AS left_ms, "lockUuid" IS NOT NULL AS claimed FROM {table}
+  WHERE {relayed} ORDER BY "pKind", "scheduledAt", id LIMIT 300)
+SELECT min(left_ms) FILTER (WHERE claimed), min(left_ms) FILTER (WHERE NOT claimed) FROM first;
 
 -- name: read-ids
 SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 END::bigint, attempts,

@@ -254,6 +254,13 @@ min({now} + min(:lasts, 3153600000000), 253402300799999)
 -- "scheduledAt" comes back from due_at if the message is not tried after all.
 "lockUuid" = :token, due_at = "scheduledAt", "scheduledAt" = {claimed_until}
 
+-- part: head
+-- The first rows that are due.  A search for failed or expired ones among all that are due would read a
+-- whole backlog each time; those behind the first come when their time is the first, as they do
+-- for a poll (a_failed_message_behind_a_long_backlog_is_delivered_too).
+SELECT id, "lockUuid", attempts, last_error, "scheduledAt" FROM {table} INDEXED BY {table_time}
+WHERE {due_now} ORDER BY "scheduledAt", id LIMIT 300
+
 -- name: claim-end
 -- unused: after scan most
 -- A key has one message, so none is passed over: each claim begins with the first.
@@ -269,37 +276,34 @@ RETURNING id, 0, attempts, 0, {relayed};
 -- name: claim-due
 -- unused: unordered park after share long body
 UPDATE {table} NOT INDEXED SET {claims}
-WHERE id IN (SELECT id FROM {table} INDEXED BY {table_time}
-             WHERE {due_now} AND {is_failed} ORDER BY "scheduledAt", id LIMIT :limit)
+WHERE id IN (SELECT id FROM ({head}) WHERE {is_failed} ORDER BY "scheduledAt", id LIMIT :limit)
 RETURNING id, 0, attempts, 0, {relayed};
 
 -- name: expired
 -- unused: lasts unordered park after share
-SELECT "lockUuid", count(*) FROM {table} INDEXED BY {table_time}
-WHERE {due_now} AND "lockUuid" IS NOT NULL
+SELECT "lockUuid", count(*) FROM ({head}) WHERE "lockUuid" IS NOT NULL
 GROUP BY "lockUuid" ORDER BY min("scheduledAt") LIMIT 1;
 
 -- name: claim-share
 -- unused: unordered park after share long body
 UPDATE {table} NOT INDEXED SET {claims}
-WHERE id IN (SELECT id FROM {table} INDEXED BY {table_time}
-             WHERE {due_now} AND "lockUuid" = :of ORDER BY "scheduledAt", id LIMIT :limit)
+WHERE id IN (SELECT id FROM ({head}) WHERE "lockUuid" = :of ORDER BY "scheduledAt", id LIMIT :limit)
 RETURNING id, 0, attempts, 0, {relayed};
 
 -- name: claim-expired
 -- unused: unordered park after share long body
 UPDATE {table} NOT INDEXED SET {claims}, attempts = min(max(attempts, 0), 999999999) + 1
-WHERE id = (SELECT id FROM {table} INDEXED BY {table_time}
-            WHERE {due_now} AND "lockUuid" IS NOT NULL ORDER BY "scheduledAt", id LIMIT 1)
+WHERE id = (SELECT id FROM ({head}) WHERE "lockUuid" IS NOT NULL ORDER BY "scheduledAt", id LIMIT 1)
 RETURNING id, 1, attempts - 1, 0, {relayed};
 
 -- name: claim-next
 -- unused: park lasts
--- When the first claim expires, and when the first message is due.
-SELECT (SELECT "scheduledAt" - {now} FROM {table} INDEXED BY {table_time}
-        WHERE "pKind" = {kind} AND "lockUuid" IS NOT NULL ORDER BY "scheduledAt", id LIMIT 1),
-       (SELECT "scheduledAt" - {now} FROM {table} INDEXED BY {table_time}
-        WHERE "pKind" = {kind} AND "lockUuid" IS NULL ORDER BY "scheduledAt", id LIMIT 1);
+-- When the first claim expires, and when the first message is due, among the first rows: what comes
+-- first is among them, and the relay looks again then.
+SELECT min(left_ms) FILTER (WHERE claimed), min(left_ms) FILTER (WHERE NOT claimed)
+FROM (SELECT "scheduledAt" - {now} AS left_ms, "lockUuid" IS NOT NULL AS claimed
+      FROM {table} INDEXED BY {table_time}
+      WHERE "pKind" = {kind} ORDER BY "scheduledAt", id LIMIT 300);
 
 -- name: read-ids
 -- unused: long body
