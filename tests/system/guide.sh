@@ -217,6 +217,36 @@ on_server queues "CREATE TABLE accounts(id bigint, balance bigint)"
 rm -f shop.db*
 try queues "$server_sql" 'sqlite3 -bail shop.db'
 
+# The columns as the packages pg-boss 10.4.2 and graphile-worker 0.17.3 make them, and River's.
+postgres job_queues
+page_of[job-queues]=job_queues
+on_server job_queues "CREATE SCHEMA pgboss; CREATE SCHEMA graphile_worker;
+	CREATE TYPE pgboss.job_state AS ENUM ('created', 'retry', 'active', 'completed', 'cancelled', 'failed');
+	CREATE TABLE pgboss.job(id uuid NOT NULL DEFAULT gen_random_uuid(), name text NOT NULL, data jsonb,
+		state pgboss.job_state NOT NULL DEFAULT 'created', start_after timestamptz NOT NULL DEFAULT now(),
+		created_on timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (name, id)) PARTITION BY LIST (name);
+	CREATE TABLE pgboss.mail PARTITION OF pgboss.job FOR VALUES IN ('mail');
+	INSERT INTO pgboss.job(name, data, state, start_after) VALUES ('mail', '{\"to\": \"a\"}', 'created', now()),
+		('mail', NULL, 'retry', now() + interval '1 hour'), ('mail', '{}', 'active', now());
+	CREATE TABLE graphile_worker._private_tasks(id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, identifier text NOT NULL);
+	CREATE TABLE graphile_worker._private_jobs(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, task_id integer NOT NULL,
+		payload json NOT NULL DEFAULT '{}', run_at timestamptz NOT NULL DEFAULT now(), attempts smallint NOT NULL DEFAULT 0,
+		max_attempts smallint NOT NULL DEFAULT 25, key text, locked_at timestamptz,
+		is_available boolean NOT NULL GENERATED ALWAYS AS (locked_at IS NULL AND attempts < max_attempts) STORED);
+	INSERT INTO graphile_worker._private_tasks(identifier) VALUES ('mail'), ('other');
+	INSERT INTO graphile_worker._private_jobs(task_id, run_at, locked_at) VALUES (1, now(), NULL),
+		(1, now() + interval '1 hour', NULL), (1, now(), now()), (2, now(), NULL);
+	CREATE TYPE river_job_state AS ENUM ('available', 'cancelled', 'completed', 'discarded', 'pending', 'retryable', 'running', 'scheduled');
+	CREATE TABLE river_job(id bigserial PRIMARY KEY, state river_job_state NOT NULL DEFAULT 'available', args jsonb NOT NULL DEFAULT '{}',
+		kind text NOT NULL, queue text NOT NULL DEFAULT 'default', scheduled_at timestamptz NOT NULL DEFAULT now());
+	INSERT INTO river_job(state, kind, queue, scheduled_at) VALUES ('available', 'send', 'mail', now()),
+		('scheduled', 'send', 'mail', now() + interval '1 hour'), ('running', 'send', 'mail', now()),
+		('available', 'send', 'default', now())"
+try job-queues "$server_sql"
+check "job-queues.md: jobs that run, and those of other queues, stay" is "$(on_server job_queues "SELECT
+	(SELECT count(*) FROM pgboss.job) || ' ' || (SELECT count(*) FROM graphile_worker._private_jobs)
+	|| ' ' || (SELECT count(*) FROM river_job)")" '1 2 2'
+
 postgres nservicebus
 on_server nservicebus "CREATE TABLE orders(Id uuid NOT NULL PRIMARY KEY, Expires TIMESTAMP,
 	Headers TEXT NOT NULL, Body BYTEA, Seq serial NOT NULL UNIQUE)"
