@@ -42,6 +42,12 @@ greatest(least({.}created_at, '10000-01-01 00:00:00+00'::timestamptz), '1970-01-
 -- Rows that can be received from a time on, as their index says it.
 state OPERATOR(pg_catalog.=) ANY (ARRAY[1, 3])
 
+-- part: held
+-- The row is leased, in words that fit no index: a statement that has ids must not walk over the
+-- index of leased rows, which keeps an entry for each acknowledged row until it is vacuumed
+-- (a_settlement_reads_no_rows_but_its_own).
+state OPERATOR(pg_catalog.+) 0 OPERATOR(pg_catalog.=) 1
+
 -- part: seq
 -- The id, as the index of ready rows has it.
 (id OPERATOR(pg_catalog.+) 0)
@@ -257,7 +263,7 @@ RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE n bigint; -- messages that were deleted: others are not leased under this token any more
 BEGIN
   EXECUTE concat('DELETE FROM ', @box@, quote_ident(queue),
-    ' WHERE id = ANY ($1) AND lease_token = $2 AND state = 1') USING ids, token;
+    ' WHERE id = ANY ($1) AND lease_token = $2 AND state + 0 = 1') USING ids, token;
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n;
 END $body$ $f$,
@@ -274,7 +280,7 @@ BEGIN
     available_at = CASE WHEN $3 > 0 THEN statement_timestamp() + $3 * interval ''1 second'' END,
     attempts = greatest(attempts - CASE WHEN $5 THEN 1 ELSE 0 END, 0),
     lease_token = NULL, last_error = coalesce(left($4, 500), last_error)
-    WHERE id = $1 AND lease_token = $2 AND state = 1')
+    WHERE id = $1 AND lease_token = $2 AND state + 0 = 1')
   USING id, token, coalesce(extract(epoch FROM delay), 0)::double precision, error, innocent;
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n = 1;
@@ -286,7 +292,7 @@ DECLARE n bigint;
 BEGIN
   EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET
     available_at = statement_timestamp() + $3 * interval ''1 second''
-    WHERE id = $1 AND lease_token = $2 AND state = 1')
+    WHERE id = $1 AND lease_token = $2 AND state + 0 = 1')
   USING id, token, extract(epoch FROM lease)::double precision;
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n = 1;
@@ -297,7 +303,7 @@ DECLARE n bigint;
 BEGIN
   EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET state = 4, lease_token = NULL,
     available_at = NULL, last_error = left($3, 500)
-    WHERE id = $1 AND lease_token = $2 AND state = 1') USING id, token, reason;
+    WHERE id = $1 AND lease_token = $2 AND state + 0 = 1') USING id, token, reason;
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n = 1;
 END $body$ $f$,
@@ -497,7 +503,7 @@ VALUES (:id, :message_id, :topic, :correlation_id, :reply_to, :headers, :body, 4
 -- name: ack
 DELETE FROM {table}
 WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::text
-  AND state OPERATOR(pg_catalog.=) 1;
+  AND {held};
 
 -- name: nack
 -- Ready again at once, or after a delay; :back attempts are taken back.
@@ -507,18 +513,18 @@ UPDATE {table} SET
   attempts = greatest(attempts OPERATOR(pg_catalog.-) :back::integer, 0),
   lease_token = NULL, last_error = coalesce(:error::text, last_error)
 WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::text
-  AND state OPERATOR(pg_catalog.=) 1;
+  AND {held};
 
 -- name: extend
 -- unused: names width
 UPDATE {table} SET available_at = {until}
 WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::text
-  AND state OPERATOR(pg_catalog.=) 1;
+  AND {held};
 
 -- name: dead-letter
 UPDATE {table} SET state = 4, lease_token = NULL, available_at = NULL, last_error = :error::text
 WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND lease_token OPERATOR(pg_catalog.=) :token::text
-  AND state OPERATOR(pg_catalog.=) 1;
+  AND {held};
 
 -- name: expire
 -- Delete what has expired, but not what is being handled; :token: the caller's own leases too.
@@ -727,7 +733,7 @@ WHERE {timed} AND state + 0 = 1
   AND available_at <= {now} - least(:timeout::bigint, 3153600000000)::double precision * interval '1 millisecond';
 
 -- part: own
-id = ANY ({ids}) AND lease_token = :token::text AND state = 1
+id = ANY ({ids}) AND lease_token = :token::text AND {held}
 
 -- name: done-delete
 -- unused: names width
