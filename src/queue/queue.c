@@ -78,6 +78,22 @@ wherry_code wherry_queue_create_sql(const char *scheme, const char *name,
 	return code == WHERRY_OK ? wh_store_create_sql(scheme, &what, out, err) : code;
 }
 
+/* The statements name the type of the bodies; they were read as for json. */
+static wherry_code load_for_payload(wherry_queue *queue, const char *name,
+				    wherry_error *err)
+{
+	wh_store *store = &queue->store;
+	char layout[sizeof(store->layout.name)];
+
+	if (!*store->payload_type || strcmp(store->payload_type, "json") == 0)
+		return WHERRY_OK;
+	memcpy(layout, store->layout.name, sizeof(layout));
+	wh_store_unload(store);
+	store->payload = store->payload_type;
+	return wh_store_load(store, store->db->driver->scheme, layout, name, &queue->own,
+			     err);
+}
+
 static wherry_code find_layout(wherry_queue *queue, const char *name, wherry_error *err)
 {
 	wh_version v = {.found = false};
@@ -88,7 +104,8 @@ static wherry_code find_layout(wherry_queue *queue, const char *name, wherry_err
 	if (code != WHERRY_OK)
 		return code;
 	queue->fields_in_headers = wh_store_says(&queue->store, "fields", "headers");
-	return wh_store_read_payload(&queue->store, err);
+	code = wh_store_read_payload(&queue->store, err);
+	return code == WHERRY_OK ? load_for_payload(queue, name, err) : code;
 }
 
 wherry_code wherry_queue_open(wherry_db *db, const char *name, wherry_queue **out,

@@ -298,6 +298,39 @@ static void an_inspection_repairs_what_it_finds(void **state)
 	queue_fixture_drop(f);
 }
 
+static void many_bodies_are_sent_as_their_type(void **state)
+{
+	static const char *const types[] = {"json", "jsonb", "text", "bytea"};
+	static const char *const bodies[] = {"\"a\"", "\"a\"", "no JSON", "\x01\\x\xff"};
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		const wherry_queue_options how =
+			WHERRY_QUEUE_OPTIONS(.payload = types[i]);
+		const wherry_queue_message one =
+			WHERRY_QUEUE_MESSAGE(.body = bodies[i],
+					     .body_len = strlen(bodies[i]));
+		const wherry_queue_message msgs[] = {one, one};
+		wherry_queue *queue = NULL;
+
+		WHERRY_PASS(wherry_queue_create(f->db, types[i], &how, &err));
+		WHERRY_PASS(wherry_queue_open(f->db, types[i], &queue, &err));
+		WHERRY_PASS(wherry_queue_send(queue, &one, NULL, &err));
+		WHERRY_PASS(wherry_queue_send_many(queue, msgs, 2, NULL, &err));
+		assert_string_equal(queue_text(f,
+					       "SELECT count(*) FROM %s WHERE "
+					       "body::text = (SELECT body::text FROM "
+					       "%s ORDER BY id LIMIT 1)",
+					       types[i], types[i]),
+				    "3");
+		WHERRY_PASS(wherry_queue_drop(queue, &err));
+		wherry_queue_close(queue);
+	}
+	queue_fixture_drop(f);
+}
+
 /* As an owner may write them who has dropped the constraint. */
 static void infinite_times_stop_no_receiver(void **state)
 {
@@ -502,6 +535,7 @@ int main(void)
 		cmocka_unit_test(a_sleeping_receiver_is_woken),
 		cmocka_unit_test(an_inspection_repairs_what_it_finds),
 		cmocka_unit_test(infinite_times_stop_no_receiver),
+		cmocka_unit_test(many_bodies_are_sent_as_their_type),
 		cmocka_unit_test(roles_of_a_queue_may_do_what_they_need),
 		cmocka_unit_test(an_open_snapshot_does_not_slow_a_drain),
 		cmocka_unit_test(a_plan_for_any_queue_reads_no_row_it_does_not_return),
