@@ -29,6 +29,11 @@ pg_catalog.translate(:ids::text, '[]', '{}')::bigint[]
 -- part: of_kind
 {.}"pKind" OPERATOR(pg_catalog.=) :kind::text
 
+-- part: is_kind
+-- The same where rows are found by their ids: no index must be used for it, whatever the statistics
+-- say (settling_finds_rows_by_their_ids).
+({.}"pKind" OPERATOR(pg_catalog.||) ''::text) OPERATOR(pg_catalog.=) :kind::text
+
 -- part: sane
 id > 0 AND char_length("pKey") <= 200 AND octet_length("pKind") <= 100
   AND "scheduledAt" BETWEEN 0 AND 253402300799999
@@ -193,19 +198,19 @@ BEGIN
   IF action = 'nack' THEN
     EXECUTE concat('UPDATE ', live, ' SET "scheduledAt" = $4, "lockUuid" = NULL, due_at = NULL,
       last_error = coalesce(left($5, 500), last_error)
-      WHERE id = $1 AND "pKind" = $2 AND "lockUuid" = $3') USING made_id, kind, lock, later_ms, error;
+      WHERE id = $1 AND "pKind" || '''' = $2 AND "lockUuid" = $3') USING made_id, kind, lock, later_ms, error;
   ELSIF action = 'extend' THEN
     EXECUTE concat('UPDATE ', live, ' SET "scheduledAt" = $4
-      WHERE id = $1 AND "pKind" = $2 AND "lockUuid" = $3') USING made_id, kind, lock, later_ms;
+      WHERE id = $1 AND "pKind" || '''' = $2 AND "lockUuid" = $3') USING made_id, kind, lock, later_ms;
   ELSE
     IF action = 'bury' THEN
       EXECUTE concat('INSERT INTO ', @box@, quote_ident(box || '_dead'), '(id, "pKey", "pKind", payload,
           "scheduledAtInitially", "createdAt", attempts, died_at, last_error)
         SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, $4, left($5, 500)
-        FROM (SELECT * FROM ', live, ' WHERE id = $1 AND "pKind" = $2 AND "lockUuid" = $3 FOR UPDATE) AS m')
+        FROM (SELECT * FROM ', live, ' WHERE id = $1 AND "pKind" || '''' = $2 AND "lockUuid" = $3 FOR UPDATE) AS m')
       USING made_id, kind, lock, now_ms, coalesce(error, '');
     END IF;
-    EXECUTE concat('DELETE FROM ', live, ' WHERE id = $1 AND "pKind" = $2
+    EXECUTE concat('DELETE FROM ', live, ' WHERE id = $1 AND "pKind" || '''' = $2
       AND CASE WHEN $3 IS NULL THEN "createdAt" = $4 ELSE "lockUuid" = $3 END')
     USING made_id, kind, lock, version;
   END IF;
@@ -213,7 +218,7 @@ BEGIN
   IF n = 1 THEN
     RETURN 'acknowledged';
   END IF;
-  EXECUTE concat('SELECT "createdAt" FROM ', live, ' WHERE id = $1 AND "pKind" = $2')
+  EXECUTE concat('SELECT "createdAt" FROM ', live, ' WHERE id = $1 AND "pKind" || '''' = $2')
   INTO found_version USING made_id, kind;
   RETURN CASE WHEN found_version <> version THEN 'superseded' ELSE 'lease lost' END;
 END $body$ $f$,
@@ -363,7 +368,7 @@ WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(
 RETURNING {shown};
 
 -- part: own
-id OPERATOR(pg_catalog.=) ANY ({ids}) AND "lockUuid"::text OPERATOR(pg_catalog.=) :token::text AND {of_kind}
+id OPERATOR(pg_catalog.=) ANY ({ids}) AND "lockUuid"::text OPERATOR(pg_catalog.=) :token::text AND {is_kind}
 
 -- name: ack
 DELETE FROM {table} WHERE {own} RETURNING id;
@@ -371,7 +376,7 @@ DELETE FROM {table} WHERE {own} RETURNING id;
 -- name: ack-read
 -- A message that was read, if no offer has changed it.
 DELETE FROM {table}
-WHERE id OPERATOR(pg_catalog.=) :id::bigint AND "createdAt" OPERATOR(pg_catalog.=) :version::bigint AND {of_kind}
+WHERE id OPERATOR(pg_catalog.=) :id::bigint AND "createdAt" OPERATOR(pg_catalog.=) :version::bigint AND {is_kind}
 RETURNING id;
 
 -- name: nack
@@ -394,7 +399,7 @@ RETURNING id;
 
 -- name: versions
 -- Messages that were not settled, because an offer changed them or others have them.
-SELECT id, "createdAt" FROM {table} WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND {of_kind};
+SELECT id, "createdAt" FROM {table} WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND {is_kind};
 
 -- name: read
 SELECT {shown} FROM {table} WHERE {of_kind} AND "pKey" OPERATOR(pg_catalog.=) :key::text;
