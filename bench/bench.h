@@ -15,6 +15,9 @@
  *     postgres.c the other sides on PostgreSQL: libpq alone
  *     kafka.c    both sides to Kafka, the other being librdkafka alone
  *     stream.c   the engine stream, and pg_recvlogical
+ *     plan_queues.c    and of queues and delayed queues
+ *     queues.c   Wherry's sides of these
+ *     hand.c     the other sides: a table of one's own, on either database
  *     watch.c    what a process costs: memory, processor, SQL statements
  *     growth.c   how cost grows: another mode, with growth_show.c for its table and chart
  *     text.c, svg.c, json.c  show, draw, save and compare
@@ -38,14 +41,22 @@ enum {
 	BENCH_RUNS_MOST = 99,
 	BENCH_VALUES = 4,     /* numbers that a side answers with, at most */
 	BENCH_SIDES_MOST = 5, /* in a group */
-	BENCH_GROUPS_MOST = 40,
-	BENCH_FIGURES_MOST = 96,
+	BENCH_GROUPS_MOST = 56,
+	BENCH_FIGURES_MOST = 112,
 	BENCH_BATCH = 1000,     /* messages read and acknowledged at once: relay.batch */
 	BENCH_CONNECTIONS = 64, /* to a web server, on both sides */
-	BENCH_THREADS = 8       /* that handle: handlers.threads */
+	BENCH_THREADS = 8,      /* that handle: handlers.threads */
+	BENCH_BODY = 200        /* bytes of a queue's message */
 };
 
 #define BENCH_CONNECTIONS_TEXT "64"
+
+/* What is done with a queue, per_transaction messages at once. */
+typedef enum bench_queue {
+	BENCH_SEND,
+	BENCH_TAKE, /* delete by the transaction that receives */
+	BENCH_LEASE /* and acknowledge */
+} bench_queue;
 
 /* What a side is to do. */
 typedef struct bench_job {
@@ -71,6 +82,9 @@ typedef struct bench_job {
 	bool crowded;    /* while other transactions stay open */
 	bool stream;     /* the engine stream, */
 	bool keep;       /* which writes nothing to the rows */
+
+	bench_queue queue;
+	bool delayed; /* a delayed queue */
 
 	/* libpq: between reading n messages and marking them.  NULL: nothing is done. */
 	wherry_code (*between)(void *ctx, int64_t n, wherry_error *err);
@@ -152,9 +166,10 @@ void bench_name_figure(bench_figure *f, const char *fmt, ...) WH_PRINTF(2, 3);
 int64_t bench_at_least_one(int64_t n);
 void bench_plan_http(bench *b, bool full); /* on either database */
 
-/* plan_postgres.c, plan_stream.c */
+/* plan_postgres.c, plan_stream.c, plan_queues.c */
 void bench_plan_postgres(bench *b);
 void bench_plan_stream(bench *b);
+void bench_plan_queues(bench *b); /* on either database */
 
 void bench_evaluate(bench *b,
 		    const bench_group *group); /* its figures, once it has run */
@@ -273,6 +288,16 @@ wherry_code bench_curl_post(const bench_job *job, double out[BENCH_VALUES],
 			    wherry_error *err);
 wherry_code bench_libpq_post(const bench_job *job, double out[BENCH_VALUES],
 			     wherry_error *err);
+
+/* hand.c */
+wherry_code bench_hand_queue(const bench_job *job, double out[BENCH_VALUES],
+			     wherry_error *err);
+/* A message's number, which is the key of a delayed one, and filling. */
+void bench_write_body(int64_t number, char out[BENCH_BODY + 1]);
+
+/* queues.c */
+wherry_code bench_wherry_queue(const bench_job *job, double out[BENCH_VALUES],
+			       wherry_error *err);
 
 /* watch.c */
 double bench_memory_mb(void);      /* the most this process ever had in memory */

@@ -361,6 +361,7 @@ void bench_plan(bench *b)
 		bench_plan_postgres(b);
 	else
 		plan_sqlite(b);
+	bench_plan_queues(b);
 	for (int i = 0; i < b->n_figures; i++) {
 		bench_figure *f = &b->figures[i];
 
