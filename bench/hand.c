@@ -174,7 +174,8 @@ static void hand_close(hand *h)
 
 static wherry_code put_array(hand *h, int64_t first, int64_t n, wherry_error *err)
 {
-	char *text = malloc((size_t)n * (BENCH_BODY + 3) + 3), body[BENCH_BODY + 1];
+	size_t cap = (size_t)n * (BENCH_BODY + 3) + 3;
+	char *text = malloc(cap), body[BENCH_BODY + 1];
 	const char *values[] = {text};
 	size_t len = 0;
 	wherry_code code;
@@ -183,9 +184,10 @@ static wherry_code put_array(hand *h, int64_t first, int64_t n, wherry_error *er
 		return wh_oom(err);
 	for (int64_t i = 0; i < n; i++) {
 		bench_write_body(first + i, body);
-		len += (size_t)sprintf(text + len, "%c\"%s\"", i ? ',' : '{', body);
+		len += (size_t)snprintf(text + len, cap - len, "%c\"%s\"", i ? ',' : '{',
+					body);
 	}
-	(void)strcpy(text + len, "}");
+	(void)snprintf(text + len, cap - len, "}");
 	code = check(h, PQexecPrepared(h->conn, "put", 1, values, NULL, NULL, 1), err);
 	free(text);
 	return code;
@@ -270,6 +272,7 @@ static wherry_code hand_get(hand *h, const bench_job *job, int64_t most,
 {
 	bool lease = job->queue == BENCH_LEASE;
 	wherry_code code = lease ? WHERRY_OK : exec(h, "BEGIN", err);
+	size_t len;
 
 	h->n = 0;
 	*h->list = 0;
@@ -278,7 +281,8 @@ static wherry_code hand_get(hand *h, const bench_job *job, int64_t most,
 			       : get_sqlite(h, lease, most, err);
 	if (code != WHERRY_OK)
 		return code;
-	(void)strcat(h->list, h->conn ? "}" : "]");
+	len = strlen(h->list);
+	(void)snprintf(h->list + len, sizeof(h->list) - len, h->conn ? "}" : "]");
 	if (!lease)
 		return exec(h, "COMMIT", err);
 	return h->n ? hand_ack(h, err) : WHERRY_OK;

@@ -170,7 +170,7 @@ static wherry_code receive(session *s, bench_queue what, int64_t most, wherry_er
 static wherry_code receive_all(session *s, const bench_job *job, wherry_error *err)
 {
 	int64_t got = 0;
-	wherry_code code;
+	wherry_code code = WHERRY_OK;
 
 	do {
 		s->n = 0;

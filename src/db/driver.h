@@ -247,11 +247,9 @@ extern const wh_db_driver wh_db_sqlite;
 #ifdef WHERRY_POSTGRES
 extern const wh_db_driver wh_db_postgres;
 #endif
-#ifdef WHERRY_ODBC
 extern const wh_db_driver wh_db_mssql;
 extern const wh_db_driver
 	wh_db_odbc; /* of its URL; a connection has that of its database */
-#endif
 
 /* ---- what the layers above call: db.c ---- */
 
