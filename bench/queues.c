@@ -39,7 +39,7 @@ static wherry_code open_session(const bench_job *job, session *s, wherry_error *
 	if (code != WHERRY_OK)
 		return code;
 	if (job->delayed) {
-		code = wherry_delayed_create(s->db, "later", err);
+		code = wherry_delayed_create(s->db, "later", NULL, err);
 		return code == WHERRY_OK ? wherry_delayed_open(s->db, "later", "bench",
 							       NULL, &s->delayed, err)
 					 : code;

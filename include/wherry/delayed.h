@@ -103,7 +103,7 @@ typedef struct wherry_delayed_status {
 	int64_t next_us; /* until the next message can be polled; 0: one can be now; -1:
 				  there is none that waits or is leased */
 	int schema_version;
-	char layout[24]; /* of its table: "native" */
+	char layout[24]; /* of its table: "native" or "funfix" */
 } wherry_delayed_status;
 
 /* The text that wherry_delayed_drop_all() asks for. */
@@ -126,9 +126,11 @@ WHERRY_API void wherry_delayed_message_init(wherry_delayed_message *msg);
  * Create a table for delayed queues, and one for their dead messages; doing it twice is fine,
  * also at once.
  *
- * @param db    A connection with no transaction open.
- * @param name  Of the table, as of wherry_outbox_init(); NULL: "delayed".
- * @param err   Details on failure; may be NULL.
+ * @param db      A connection with no transaction open.
+ * @param name    Of the table, as of wherry_outbox_init(); NULL: "delayed".
+ * @param layout  "native", or "funfix": the table of the JVM library DelayedQueue.  NULL: that of
+ *                the table that is there, else "native".
+ * @param err     Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_INVALID (bad name; a table of this name that is something else);
  *         WHERRY_TOONEW; WHERRY_DENIED; WHERRY_READONLY; WHERRY_BUSY; WHERRY_FULL.
  *
@@ -136,12 +138,14 @@ WHERRY_API void wherry_delayed_message_init(wherry_delayed_message *msg);
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_create(wherry_db *db,
 							     const char *name,
+							     const char *layout,
 							     wherry_error *err);
 
 /** Write out the SQL of wherry_delayed_create(): *out is given, free() it.
  *  scheme: the database, as in its URL. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_create_sql(const char *scheme,
 								 const char *name,
+								 const char *layout,
 								 char **out,
 								 wherry_error *err);
 

@@ -15,12 +15,14 @@
 static wherry_code make_sql(const wh_args *args, const char *scheme, char **out,
 			    wherry_error *err)
 {
-	return wherry_delayed_create_sql(scheme, wh_arg(args, "table"), out, err);
+	return wherry_delayed_create_sql(scheme, wh_arg(args, "table"),
+					 wh_arg(args, "layout"), out, err);
 }
 
 static wherry_code make(const wh_args *args, const wh_place *at, wherry_error *err)
 {
-	return wherry_delayed_create(at->db, wh_arg(args, "table"), err);
+	return wherry_delayed_create(at->db, wh_arg(args, "table"),
+				     wh_arg(args, "layout"), err);
 }
 
 static const char *table_of(const wh_args *args)
@@ -42,6 +44,7 @@ static wh_exit run_create(wh_args *args)
 
 	return wh_place_create(args, &(wh_creating){.what = "delayed",
 						    .name = table_of(args),
+						    .layout = wh_arg(args, "layout"),
 						    .model = &wh_delayed_model,
 						    .own = &own,
 						    .sql = make_sql,
@@ -51,6 +54,10 @@ static wh_exit run_create(wh_args *args)
 
 static const wh_option create_options[] = {
 	WH_DELAYED_TABLE_OPTION,
+	{"layout", "LAYOUT",
+	 "native, or funfix: the table of the JVM library DelayedQueue. (default: that of an "
+	 "existing table, else native)",
+	 NULL, 0},
 	{"grant", "ROLE=KIND",
 	 "Give a role of the database exactly the rights that it needs on the table, and take "
 	 "others on it away. KIND is sender, receiver or operator. Repeatable; on PostgreSQL.",
@@ -63,14 +70,17 @@ static const wh_option create_options[] = {
 const wh_command wh_delayed_create = {
 	.name = "delayed create",
 	.operands = "URL",
-	.synopsis = "URL [--table NAME] [--grant ROLE=KIND]... [--print] [--json]",
+	.synopsis =
+		"URL [--table NAME] [--layout LAYOUT] [--grant ROLE=KIND]... [--print] [--json]",
 	.brief = "Create a table for delayed queues, or bring it up to date",
 	.help = "Doing it twice is fine. A table holds any number of queues, which need not be "
-		"created.\n"
+		"created. With the layout funfix the table is shared with programs of the JVM "
+		"library DelayedQueue.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry delayed create sqlite:shop.db\n"
 		"  wherry delayed create sqlite:shop.db --table reminders\n"
+		"  wherry delayed create postgres://shop@db/shop --table reminders --layout funfix\n"
 		"  wherry delayed create postgres://shop@db/shop --grant web=sender\n",
 	.options = create_options,
 	.plain = true,

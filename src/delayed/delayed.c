@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "store/making.h"
 
-static const char *const layouts[] = {"native", NULL};
+static const char *const layouts[] = {"native", "funfix", NULL};
 
 static const char *const roles[] = {"sender", "receiver", "operator", NULL};
 
@@ -29,6 +29,12 @@ void wherry_delayed_message_init(wherry_delayed_message *msg)
 wherry_code wh_delayed_failed(const wherry_delayed *delayed, wherry_code code,
 			      wherry_error *err)
 {
+	if (code == WHERRY_NOTFOUND && delayed->store.sql.n && !delayed->store.stmt.drop)
+		return wh_fail(
+			err, code,
+			"the table '%s' is missing, or one of those that Wherry needs "
+			"beside it: run `wherry delayed create --layout %s`",
+			delayed->store.name.ptr, delayed->store.layout.name);
 	return wh_store_missing(delayed->store.model, delayed->store.name.ptr, code, err);
 }
 
@@ -76,26 +82,29 @@ static const char *name_of(const char *name)
 	return name ? name : "delayed";
 }
 
-wherry_code wherry_delayed_create(wherry_db *db, const char *name, wherry_error *err)
+wherry_code wherry_delayed_create(wherry_db *db, const char *name, const char *layout,
+				  wherry_error *err)
 {
 	wh_error_clear(err);
 	wh_delayed_stmts own;
 
 	return wh_store_create(db,
 			       &(wh_making){.model = &wh_delayed_model,
+					    .layout = layout,
 					    .name = name_of(name),
 					    .own = &own},
 			       err);
 }
 
-wherry_code wherry_delayed_create_sql(const char *scheme, const char *name, char **out,
-				      wherry_error *err)
+wherry_code wherry_delayed_create_sql(const char *scheme, const char *name,
+				      const char *layout, char **out, wherry_error *err)
 {
 	wh_error_clear(err);
 	wh_delayed_stmts own;
 
 	return wh_store_create_sql(scheme,
 				   &(wh_making){.model = &wh_delayed_model,
+						.layout = layout,
 						.name = name_of(name),
 						.own = &own},
 				   out, err);

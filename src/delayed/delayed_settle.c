@@ -106,6 +106,30 @@ wherry_code wh_delayed_take_id(void *ctx, const wh_row *row, wherry_error *err)
 
 /* ---- settling those of one lease ---- */
 
+/* Write what is kept beside the table: of messages that are gone, or were given back with an
+ * error. */
+static wherry_code note(wherry_delayed *delayed, const wh_stmt *stmt,
+			const wh_param *more, size_t n_more, const wh_delayed_ids *done,
+			wherry_error *err)
+{
+	const wh_stmt *forget = delayed->own.forget_tries;
+	wh_param params[2];
+	wherry_code code;
+
+	if (!forget || !done->n || stmt == delayed->own.extend_lease ||
+	    stmt == delayed->own.bury)
+		return WHERRY_OK;
+	code = wh_store_ids(&delayed->store, done->ids, done->n, &params[0], err);
+	if (code != WHERRY_OK)
+		return code;
+	if (stmt != delayed->own.nack || !more)
+		return wh_db_run(delayed->store.db, forget, params, 1, NULL, NULL, NULL,
+				 err);
+	params[1] = more[n_more - 1];
+	return wh_db_run(delayed->store.db, delayed->own.note_nack, params, 2, NULL, NULL,
+			 NULL, err);
+}
+
 static wherry_code run(wherry_delayed *delayed, const wh_stmt *stmt, const char *lock,
 		       const int64_t *ids, size_t n, const wh_param *more, size_t n_more,
 		       wh_delayed_ids *done, wherry_error *err)
@@ -118,8 +142,9 @@ static wherry_code run(wherry_delayed *delayed, const wh_stmt *stmt, const char 
 	params[2] = WH_TEXT_PARAM("token", wh_view_of(lock));
 	if (n_more)
 		memcpy(&params[3], more, n_more * sizeof(*more));
-	return wh_db_run(delayed->store.db, stmt, params, 3 + n_more, wh_delayed_take_id,
+	code = wh_db_run(delayed->store.db, stmt, params, 3 + n_more, wh_delayed_take_id,
 			 done, NULL, err);
+	return code == WHERRY_OK ? note(delayed, stmt, more, n_more, done, err) : code;
 }
 
 /* Copies that are made, and messages that then go. */
@@ -205,6 +230,8 @@ static wherry_code settle_read(settling *s, receipt *r, wh_delayed_ids *done,
 	code = wh_db_run(s->delayed->store.db, s->delayed->own.ack_read, params, 3,
 			 wh_delayed_take_id, done, NULL, err);
 	r->done = code == WHERRY_OK && done->n;
+	if (code == WHERRY_OK)
+		code = note(s->delayed, s->delayed->own.ack_read, NULL, 0, done, err);
 	return code;
 }
 

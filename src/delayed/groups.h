@@ -29,6 +29,13 @@
 	X(extend_lease, "extend-lease", "kind ids token now lasts") \
 	X(versions, "versions", "kind ids")
 
+/* Attempts are kept beside the table, and a statement writes to one table: what is written there
+ * before a poll, and after messages are settled or given back. */
+#define WH_DELAYED_TRIES(X) \
+	X(note_poll, "note-poll", "kind now limit") \
+	X(note_nack, "note-nack", "ids error") \
+	X(forget_tries, "forget-tries", "ids")
+
 #define WH_DELAYED_KEYS(X) \
 	X(read, "read", "kind now key") \
 	X(contains, "contains", "kind key") \
@@ -53,7 +60,7 @@
 
 #define WH_DELAYED_GROUPS(G) \
 	G(offer, WH_DELAYED_OFFER) G(offer_many, WH_DELAYED_OFFER_MANY) G(poll, WH_DELAYED_POLL) \
-	G(settle, WH_DELAYED_SETTLE) G(keys, WH_DELAYED_KEYS) G(many_keys, WH_DELAYED_MANY_KEYS) \
+	G(settle, WH_DELAYED_SETTLE) G(tries, WH_DELAYED_TRIES) G(keys, WH_DELAYED_KEYS) G(many_keys, WH_DELAYED_MANY_KEYS) \
 	G(dead, WH_DELAYED_DEAD)
 
 /* clang-format on */

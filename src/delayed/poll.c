@@ -136,9 +136,15 @@ static wherry_code lease(polling *p, wherry_error *err)
 		WH_TEXT_PARAM("token", wh_view_of(p->lock)),
 		WH_INT_PARAM("lasts", wh_ms(p->options.lease_us)),
 	};
+	wherry_db *db = p->delayed->store.db;
+	wherry_code code = WHERRY_OK;
 
-	return wh_db_run(p->delayed->store.db, p->delayed->own.poll, params, 5,
-			 wh_delayed_take, &p->batch, NULL, err);
+	if (p->delayed->own.note_poll)
+		code = wh_db_run(db, p->delayed->own.note_poll, params, 3, NULL, NULL,
+				 NULL, err);
+	return code == WHERRY_OK ? wh_db_run(db, p->delayed->own.poll, params, 5,
+					     wh_delayed_take, &p->batch, NULL, err)
+				 : code;
 }
 
 /* Messages that had all their attempts become dead instead.  *out_any: there were some. */

@@ -40,7 +40,7 @@ static int make(void **state)
 	f->db = f->backend->connect(f->place);
 	assert_non_null(f->db);
 	f->now_us = T0_US;
-	WHERRY_PASS(wherry_delayed_create(f->db, "later", &err));
+	WHERRY_PASS(wherry_delayed_create(f->db, "later", NULL, &err));
 	WHERRY_PASS(
 		wherry_delayed_open(f->db, "later", "my-queue", NULL, &f->queue, &err));
 	wherry_delayed_set_clock(f->queue, clock_of, f);

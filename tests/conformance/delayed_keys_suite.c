@@ -131,7 +131,7 @@ static void the_status_says_what_is_late_and_what_is_next(void **state)
 
 	WHERRY_PASS(wherry_delayed_get_status(f->queue, &s, sizeof(s), &err));
 	assert_int_equal(s.next_us, -1);
-	assert_string_equal(s.layout, "native");
+	assert_string_equal(s.layout, f->layout ? f->layout : "native");
 	(void)delayed_offer(f, "a", "1", 20);
 	(void)delayed_offer(f, "b", "2", 10);
 	WHERRY_PASS(wherry_delayed_get_status(f->queue, &s, sizeof(s), &err));
@@ -153,7 +153,7 @@ static void creating_twice_changes_nothing(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	(void)delayed_offer(f, "k", "a", 0);
-	WHERRY_PASS(wherry_delayed_create(f->db, "later", &err));
+	WHERRY_PASS(wherry_delayed_create(f->db, "later", NULL, &err));
 	(void)delayed_polls(f, 1, "a");
 }
 
@@ -165,7 +165,7 @@ static void creating_again_makes_an_index_that_is_missing(void **state)
 
 	(void)delayed_offer(f, "k", "a", 0);
 	delayed_raw(f, "DROP INDEX later_time");
-	WHERRY_PASS(wherry_delayed_create(f->db, "later", &err));
+	WHERRY_PASS(wherry_delayed_create(f->db, "later", NULL, &err));
 	(void)delayed_polls(f, 1, "a");
 	delayed_raw(f, "DROP INDEX later_time");
 }
@@ -191,7 +191,7 @@ static void a_table_that_is_something_else_is_refused(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	delayed_raw(f, "CREATE TABLE orders(id integer)");
-	WHERRY_FAILS(WHERRY_INVALID, wherry_delayed_create(f->db, "orders", &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_delayed_create(f->db, "orders", NULL, &err));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_queue_create(f->db, "later", NULL, &err));
 }
 
@@ -201,7 +201,7 @@ static void a_dropped_table_takes_everything_along(void **state)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *other = NULL;
 
-	WHERRY_PASS(wherry_delayed_create(f->db, "other", &err));
+	WHERRY_PASS(wherry_delayed_create(f->db, "other", f->layout, &err));
 	WHERRY_PASS(wherry_delayed_open(f->db, "other", "q", NULL, &other, &err));
 	WHERRY_PASS(wherry_delayed_drop(other, &err));
 	wherry_delayed_close(other);
@@ -211,7 +211,7 @@ static void a_dropped_table_takes_everything_along(void **state)
 	WHERRY_PASS(wherry_delayed_drop(f->queue, &err));
 	delayed_raw(f, "CREATE TABLE later_dead(id integer)");
 	delayed_raw(f, "DROP TABLE later_dead");
-	WHERRY_PASS(wherry_delayed_create(f->db, "later", &err));
+	WHERRY_PASS(wherry_delayed_create(f->db, "later", NULL, &err));
 	assert_false(delayed_has(f, "k"));
 }
 
@@ -222,7 +222,7 @@ static void the_sql_that_makes_a_table_can_be_written_out(void **state)
 	char *sql = NULL;
 
 	(void)f;
-	WHERRY_PASS(wherry_delayed_create_sql("sqlite", "other", &sql, &err));
+	WHERRY_PASS(wherry_delayed_create_sql("sqlite", "other", NULL, &sql, &err));
 	assert_non_null(strstr(sql, "CREATE TABLE IF NOT EXISTS \"other\""));
 	free(sql);
 }

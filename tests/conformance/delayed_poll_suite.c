@@ -295,7 +295,7 @@ static void tables_work_independently(void **state)
 	wherry_delayed *first = f->queue, *second = NULL;
 	int64_t n = -7;
 
-	WHERRY_PASS(wherry_delayed_create(f->db, "other", &err));
+	WHERRY_PASS(wherry_delayed_create(f->db, "other", f->layout, &err));
 	WHERRY_PASS(wherry_delayed_open(f->db, "other", "my-queue", "java.lang.String",
 					&second, &err));
 	wherry_delayed_set_clock(second, stand, f);

@@ -31,7 +31,7 @@ static wherry_delayed *enter(wherry_db **out_db)
 
 	postgres_enter(url, sizeof(url));
 	WHERRY_PASS(wherry_db_open(url, NULL, out_db, &err));
-	WHERRY_PASS(wherry_delayed_create(*out_db, NULL, &err));
+	WHERRY_PASS(wherry_delayed_create(*out_db, NULL, NULL, &err));
 	WHERRY_PASS(wherry_delayed_open(*out_db, NULL, "mail", NULL, &queue, &err));
 	return queue;
 }

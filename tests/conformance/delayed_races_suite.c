@@ -300,7 +300,7 @@ static void *create(void *ctx)
 {
 	racer *r = ctx;
 
-	r->code = wherry_delayed_create(r->db, "made", &r->err);
+	r->code = wherry_delayed_create(r->db, "made", r->f->layout, &r->err);
 	return NULL;
 }
 

@@ -27,7 +27,7 @@ static void enter(place *p, const char *roles)
 	*p = (place){.owner = NULL};
 	postgres_enter(url, sizeof(url));
 	WHERRY_PASS(wherry_db_open(url, NULL, &p->owner, &err));
-	WHERRY_PASS(wherry_delayed_create(p->owner, NULL, &err));
+	WHERRY_PASS(wherry_delayed_create(p->owner, NULL, NULL, &err));
 	WHERRY_PASS(wherry_cron_create(p->owner, NULL, &err));
 	WHERRY_PASS(wherry_delayed_open(p->owner, NULL, "mail", NULL, &p->owned, &err));
 	p->conn = PQconnectdb(url);

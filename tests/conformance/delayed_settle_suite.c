@@ -186,8 +186,10 @@ static void a_message_given_back_waits_and_says_why(void **state)
 	assert_int_equal(out, WHERRY_ACKNOWLEDGED);
 	delayed_counts(f, "0 0 1 0");
 	assert_int_equal(
-		delayed_int(f,
-			    "SELECT count(*) FROM later WHERE last_error = 'no route'"),
+		delayed_int(f, f->layout ? "SELECT count(*) FROM later_tries WHERE "
+					   "last_error = 'no route'"
+					 : "SELECT count(*) FROM later WHERE "
+					   "last_error = 'no route'"),
 		1);
 	delayed_pass(f, 2.999);
 	(void)delayed_polls(f, 1, "");

@@ -7,26 +7,34 @@ static int64_t clock_of(void *ctx)
 	return ((delayed_fixture *)ctx)->now_us;
 }
 
-static int make(void **state)
+delayed_fixture *delayed_fixture_make(const outbox_backend *backend, const char *layout)
 {
 	delayed_fixture *f = calloc(1, sizeof(*f));
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	assert_non_null(f);
-	f->backend = *state;
+	f->backend = backend;
+	f->layout = layout;
 	f->place = f->backend->make();
 	f->db = f->backend->connect(f->place);
 	assert_non_null(f->db);
 	f->now_us = T0_US;
-	WHERRY_PASS(wherry_delayed_create(f->db, "later", &err));
+	WHERRY_PASS(wherry_delayed_create(f->db, "later", layout, &err));
 	WHERRY_PASS(wherry_delayed_open(f->db, "later", "my-queue", "java.lang.String",
 					&f->queue, &err));
 	wherry_delayed_set_clock(f->queue, clock_of, f);
-	*state = f;
+	return f;
+}
+
+static const char *layout_of_suite;
+
+static int make(void **state)
+{
+	*state = delayed_fixture_make(*state, layout_of_suite);
 	return 0;
 }
 
-static int drop(void **state)
+int delayed_fixture_drop(void **state)
 {
 	delayed_fixture *f = *state;
 
@@ -167,8 +175,23 @@ void delayed_counts(delayed_fixture *f, const char *wanted)
 	assert_string_equal(text, wanted);
 }
 
+static bool is_listed(const char *const *names, const char *name)
+{
+	for (; names && *names; names++)
+		if (strcmp(*names, name) == 0)
+			return true;
+	return false;
+}
+
 int delayed_suite_run(const outbox_backend *const *backends, size_t n_backends,
 		      const struct CMUnitTest *more, size_t n_more)
+{
+	return delayed_suite_run_layout(NULL, NULL, backends, n_backends, more, n_more);
+}
+
+int delayed_suite_run_layout(const char *layout, const char *const *lacks,
+			     const outbox_backend *const *backends, size_t n_backends,
+			     const struct CMUnitTest *more, size_t n_more)
 {
 	static const delayed_case *const suites[] = {
 		delayed_offer_cases, delayed_poll_cases,   delayed_settle_cases,
@@ -178,15 +201,17 @@ int delayed_suite_run(const outbox_backend *const *backends, size_t n_backends,
 	static char names[500][160];
 	size_t n = 0;
 
+	layout_of_suite = layout;
 	for (size_t b = 0; b < n_backends; b++)
 		for (size_t s = 0; s < sizeof(suites) / sizeof(*suites); s++)
 			for (const delayed_case *c = suites[s]; c->name; c++) {
-				if (c->several && !backends[b]->several)
+				if ((c->several && !backends[b]->several) ||
+				    is_listed(lacks, c->name))
 					continue;
 				(void)snprintf(names[n], sizeof(names[n]), "%s: %s",
 					       backends[b]->name, c->name);
 				tests[n] = (struct CMUnitTest){
-					names[n], c->run, make, drop,
+					names[n], c->run, make, delayed_fixture_drop,
 					(void *)(uintptr_t)backends[b]};
 				n++;
 			}

@@ -11,6 +11,7 @@
  * database, with a clock that stands at 2024-01-01 10:00 UTC. */
 typedef struct delayed_fixture {
 	const outbox_backend *backend;
+	const char *layout; /* NULL: native */
 	void *place;
 	wherry_db *db;
 	wherry_delayed *queue;
@@ -40,6 +41,15 @@ extern const delayed_case delayed_offer_cases[], delayed_poll_cases[],
 /* Run all of them on all of these back ends, and then the tests in `more`. */
 int delayed_suite_run(const outbox_backend *const *backends, size_t n_backends,
 		      const struct CMUnitTest *more, size_t n_more);
+
+/* The same on another layout, without the cases in `lacks`, a list of names that ends with NULL. */
+int delayed_suite_run_layout(const char *layout, const char *const *lacks,
+			     const outbox_backend *const *backends, size_t n_backends,
+			     const struct CMUnitTest *more, size_t n_more);
+
+/* The fixture of a back end: for the tests in `more`. */
+delayed_fixture *delayed_fixture_make(const outbox_backend *backend, const char *layout);
+int delayed_fixture_drop(void **state);
 
 /* ---- for the tests; they fail the test when something goes wrong ---- */
 

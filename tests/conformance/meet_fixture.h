@@ -80,7 +80,7 @@ static inline void make(wh_home home, const char *table, unsigned extras)
 	if (is_queue(home))
 		WHERRY_PASS(wherry_queue_create(db, table, &queue, &err));
 	else if (is_delayed(home))
-		WHERRY_PASS(wherry_delayed_create(db, table, &err));
+		WHERRY_PASS(wherry_delayed_create(db, table, NULL, &err));
 	else
 		WHERRY_PASS(wh_outbox_make(db, &how, table, &err));
 	wherry_db_close(db);

@@ -300,7 +300,7 @@ static void firing_is_safe_though_pg_catalog_comes_last(void **state)
 
 	(void)state;
 	conn = arrive("firing", &db);
-	WHERRY_PASS(wherry_delayed_create(db, NULL, &err));
+	WHERRY_PASS(wherry_delayed_create(db, NULL, NULL, &err));
 	WHERRY_PASS(wherry_delayed_open(db, NULL, "q", NULL, &queue, &err));
 	WHERRY_PASS(wherry_cron_create(db, NULL, &err));
 	WHERRY_PASS(wherry_cron_open(db, NULL, &cron, &err));
@@ -431,7 +431,7 @@ static wherry_delayed *made_delayed(wherry_db *db)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_delayed *delayed = NULL;
 
-	WHERRY_PASS(wherry_delayed_create(db, NULL, &err));
+	WHERRY_PASS(wherry_delayed_create(db, NULL, NULL, &err));
 	WHERRY_PASS(wherry_delayed_open(db, NULL, "mail", NULL, &delayed, &err));
 	return delayed;
 }

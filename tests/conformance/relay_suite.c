@@ -260,7 +260,7 @@ static void open_all(relay_fixture *f)
 	if (f->target->queue)
 		WHERRY_PASS(wherry_queue_create(f->other, "jobs", NULL, &err));
 	if (f->target->delayed)
-		WHERRY_PASS(wherry_delayed_create(f->other, "later", &err));
+		WHERRY_PASS(wherry_delayed_create(f->other, "later", NULL, &err));
 	if (f->target->tables) {
 		WHERRY_PASS(wh_db_script(f->other, f->target->tables, &err));
 		WHERRY_PASS(wh_db_script(f->other, f->target->views, &err));

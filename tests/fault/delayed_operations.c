@@ -25,12 +25,13 @@ static void see_nothing(world *w)
 
 static wherry_code delayed_create(world *w, wherry_error *err)
 {
-	return wherry_delayed_create(w->db, "other", err);
+	return wherry_delayed_create(w->db, "other", NULL, err);
 }
 
 static wherry_code delayed_create_sql(world *w, wherry_error *err)
 {
-	return wherry_delayed_create_sql("sqlite", NULL, (char **)&w->out.made, err);
+	return wherry_delayed_create_sql("sqlite", NULL, NULL, (char **)&w->out.made,
+					 err);
 }
 
 static void drop_text(world *w)

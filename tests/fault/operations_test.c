@@ -168,7 +168,7 @@ static int make_template(void **state)
 	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
 	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
-	WHERRY_PASS(wherry_delayed_create(db, "later", &err));
+	WHERRY_PASS(wherry_delayed_create(db, "later", NULL, &err));
 	WHERRY_PASS(wherry_cron_create(db, NULL, &err));
 	WHERRY_PASS(wh_db_script(db, fill, &err));
 	wherry_db_close(db);

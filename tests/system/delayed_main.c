@@ -10,7 +10,7 @@ int main(int argc, char **argv)
 	wherry_code code = wherry_db_open(argc > 1 ? argv[1] : "", NULL, &db, &err);
 
 	if (code == WHERRY_OK)
-		code = wherry_delayed_create(db, NULL, &err);
+		code = wherry_delayed_create(db, NULL, NULL, &err);
 	if (code != WHERRY_OK)
 		(void)fprintf(stderr, "%s\n", err.message);
 	wherry_db_close(db);

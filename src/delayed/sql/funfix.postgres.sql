@@ -1,0 +1,357 @@
+-- layout: name=funfix ids=integer names=qualified wakes=no columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,!attempts archive=
+--
+-- The table of the JVM library DelayedQueue (Funfix) on PostgreSQL, as the library makes it: nothing
+-- is added to it, and the library may work on it at the same time.  The native layout has the same
+-- eight columns, and says what they mean.
+--
+-- The table has no place for attempts, errors and dead messages.  They are in two tables beside it,
+-- which are Wherry's own.  TABLE_tries has a row for each message that was polled again or given
+-- back; "version" is the "createdAt" that the row is about.  Without such a row a message was
+-- polled once if it has a token or a later time than it was offered with, else never.  So an offer
+-- and a first poll write to the library's table alone.  TABLE_dead has the dead messages.
+--
+-- The library knows nothing of TABLE_tries.  When it replaces a message, the row there no longer
+-- counts, since its version differs.  When it deletes a message, the row stays, and does no harm: an
+-- id is given out once.
+--
+-- Statements up to "drop-key" run in transactions of the application, with its search path:
+-- their functions and operators are qualified (polling_is_safe_though_pg_catalog_comes_last).
+
+-- part: now
+coalesce(:now::bigint, pg_catalog.floor(extract(epoch FROM pg_catalog.statement_timestamp())
+  OPERATOR(pg_catalog.*) 1000.0)::bigint)
+
+-- part: until
+least({now} OPERATOR(pg_catalog.+) least(:lasts::bigint, 3153600000000), 253402300799999)
+
+-- part: after_delay
+least({now} OPERATOR(pg_catalog.+) least(:delay::bigint, 3153600000000), 253402300799999)
+
+-- part: ids
+pg_catalog.translate(:ids::text, '[]', '{}')::bigint[]
+
+-- part: of_kind
+{.}"pKind"::text OPERATOR(pg_catalog.=) :kind::text
+
+-- part: is_kind
+-- The same where rows are found by their ids, which no index over "pKind" helps with.
+({.}"pKind"::text OPERATOR(pg_catalog.||) ''::text) OPERATOR(pg_catalog.=) :kind::text
+
+-- name: migrate-lock
+-- Of two that migrate at once the second waits and then finds the work done.
+SELECT pg_advisory_xact_lock(7810779305);
+
+-- name: owners
+-- A table of Wherry's beside it, if it belongs to a stranger.
+-- unused: schema
+SELECT 'table ' || c.relname::text, c.relowner::regrole::text
+FROM pg_class AS c
+JOIN pg_namespace AS n ON n.oid = c.relnamespace
+JOIN pg_roles AS me ON me.rolname = current_user
+WHERE c.oid = ANY (ARRAY[to_regclass({'table_dead}), to_regclass({'table_tries})]::oid[]) AND c.relowner <> me.oid
+  AND NOT CASE WHEN me.rolsuper
+    THEN pg_has_role(c.relowner, n.nspowner, 'MEMBER')
+         OR (SELECT rolsuper FROM pg_roles WHERE oid = c.relowner)
+    ELSE pg_has_role(c.relowner, 'USAGE') END
+LIMIT 1;
+
+-- name: migrate-1
+CREATE TABLE IF NOT EXISTS {table}(
+  id          BIGSERIAL PRIMARY KEY,
+  "pKey"      VARCHAR(200) NOT NULL,
+  "pKind"     VARCHAR(100) NOT NULL,
+  payload     BYTEA NOT NULL,
+  "scheduledAt"          BIGINT NOT NULL,
+  "scheduledAtInitially" BIGINT NOT NULL,
+  "lockUuid"  VARCHAR(36),
+  "createdAt" BIGINT NOT NULL
+);
+-- The library's migration finds the table and leaves it alone, so an index that is missing is made
+-- here.  An index on the same columns may have any name.
+DO $do$
+DECLARE
+  wanted text[];
+BEGIN
+  FOREACH wanted SLICE 1 IN ARRAY ARRAY[
+    ['UNIQUE', '__KeyPlusKindUniqueIndex', 'pKey', 'pKind'],
+    ['', '__KindPlusScheduledAtIndex', 'pKind', 'scheduledAt'],
+    ['', '__LockUuidPlusIdIndex', 'lockUuid', 'id']]
+  LOOP
+    IF NOT EXISTS (
+      SELECT 1 FROM pg_index AS x
+      WHERE x.indrelid = {'table}::regclass::oid AND x.indisvalid AND x.indpred IS NULL
+        AND (x.indisunique OR wanted[1] = '')
+        AND ARRAY(SELECT a.attname::text FROM unnest(x.indkey::int2[]) WITH ORDINALITY AS k(number, nth)
+                  JOIN pg_attribute AS a ON a.attrelid = x.indrelid AND a.attnum = k.number ORDER BY k.nth)
+          = wanted[3:4])
+    THEN
+      EXECUTE format('CREATE %s INDEX %I ON %s(%I, %I)', wanted[1],
+        left({name}, 63 - length(wanted[2])) || wanted[2], {'table}, wanted[3], wanted[4]);
+    END IF;
+  END LOOP;
+END $do$;
+CREATE TABLE IF NOT EXISTS {table_dead}(
+  id          bigint PRIMARY KEY,
+  "pKey"      text COLLATE "C" NOT NULL,
+  "pKind"     text COLLATE "C" NOT NULL,
+  payload     bytea NOT NULL,
+  "scheduledAtInitially" bigint NOT NULL,
+  "createdAt" bigint NOT NULL,
+  attempts    integer NOT NULL,
+  died_at     bigint NOT NULL,
+  last_error  text
+);
+CREATE INDEX IF NOT EXISTS {bare_dead_kind} ON {table_dead}("pKind", id);
+CREATE TABLE IF NOT EXISTS {table_tries}(
+  id         bigint PRIMARY KEY,
+  version    bigint NOT NULL,   -- "createdAt" of the message
+  attempts   integer NOT NULL CHECK (attempts BETWEEN 0 AND 1000000000),
+  due_at     bigint,            -- "scheduledAt" before the last poll
+  last_error text
+);
+
+-- name: schema-exists
+SELECT 1;
+
+-- name: schema-version
+-- The columns and their types say it.
+-- unused: name
+SELECT 1, 100
+WHERE 8 = (SELECT count(*) FROM pg_catalog.pg_attribute AS a
+           JOIN (VALUES ('id', 'bigint'), ('pKey', 'character varying'), ('pKind', 'character varying'),
+                        ('payload', 'bytea'), ('scheduledAt', 'bigint'), ('scheduledAtInitially', 'bigint'),
+                        ('lockUuid', 'character varying'), ('createdAt', 'bigint')) AS c(name, type)
+             ON a.attname::text = c.name AND format_type(a.atttypid, NULL) = c.type
+           WHERE a.attrelid = to_regclass({'table})::oid AND a.attnum > 0 AND NOT a.attisdropped)
+  AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_attribute AS a
+                  WHERE a.attrelid = to_regclass({'table})::oid AND a.attname = 'attempts' AND NOT a.attisdropped);
+
+-- name: columns
+SELECT attname::text FROM pg_attribute
+WHERE attrelid = to_regclass({'schema.} || quote_ident(:name::text))::oid AND attnum > 0 AND NOT attisdropped;
+
+-- name: indexes-missing
+-- Also when a table of Wherry's, or an index on these columns, is missing.
+SELECT (SELECT count(*) FROM unnest(ARRAY[{'table_dead}, {'table_dead_kind}, {'table_tries}]) AS t(name)
+        WHERE to_regclass(t.name) IS NULL)
+  + (SELECT count(*) FROM (VALUES (ARRAY['pKey', 'pKind']), (ARRAY['pKind', 'scheduledAt']), (ARRAY['lockUuid', 'id'])) AS w(columns)
+     WHERE NOT EXISTS (
+       SELECT 1 FROM pg_index AS x
+       WHERE x.indrelid = to_regclass({'table})::oid AND x.indisvalid AND x.indpred IS NULL
+         AND ARRAY(SELECT a.attname::text FROM unnest(x.indkey::int2[]) WITH ORDINALITY AS k(number, nth)
+                   JOIN pg_attribute AS a ON a.attrelid = x.indrelid AND a.attnum = k.number ORDER BY k.nth)
+           = w.columns));
+
+-- part: replaced
+payload = excluded.payload, "scheduledAt" = excluded."scheduledAtInitially",
+  "scheduledAtInitially" = excluded."scheduledAtInitially", "lockUuid" = NULL,
+  "createdAt" = greatest(excluded."createdAt", m."createdAt" OPERATOR(pg_catalog.+) 1)
+WHERE m.payload OPERATOR(pg_catalog.<>) excluded.payload
+  OR m."scheduledAtInitially" OPERATOR(pg_catalog.<>) excluded."scheduledAtInitially"
+
+-- part: was_there
+-- PostgreSQL locks a row that it updates instead of inserting one, and the new version of the row
+-- keeps that lock in xmax.  A row that was inserted has none
+-- (of_many_offers_of_one_key_one_creates_it).
+(m.xmax::text OPERATOR(pg_catalog.<>) '0')::integer
+
+-- part: offered
+INSERT INTO {table} AS m("pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
+SELECT :key::text, :kind::text, :body::bytea, t.due, t.due, {now}
+FROM (SELECT coalesce(:at::bigint, {after_delay})) AS t(due)
+ON CONFLICT ("pKey", "pKind")
+
+-- name: offer
+-- Returns 0 for a message that was created, 1 for one that was replaced, and no row if the key has
+-- the same message.  The version always grows, also when the library takes the same time twice
+-- (an_acknowledgement_of_a_message_read_before_an_update_in_the_same_millisecond_deletes_nothing).
+{offered} DO UPDATE SET {replaced}
+RETURNING {was_there};
+
+-- name: offer-absent
+{offered} DO NOTHING
+RETURNING 0;
+
+-- part: offered_many
+-- As in the native layout.
+WITH given AS MATERIALIZED (
+  SELECT pg_catalog.nextval((SELECT pg_catalog.pg_get_serial_sequence({'table}, 'id')::pg_catalog.regclass)) AS id,
+    g.key COLLATE pg_catalog."C" AS key, pg_catalog.decode(g.body, 'hex') AS body,
+    coalesce(g.at, least({now} OPERATOR(pg_catalog.+) least(g.delay, 3153600000000), 253402300799999)) AS due
+  FROM pg_catalog.json_to_recordset(:messages::pg_catalog.json)
+    AS g(key text, body text, at bigint, delay bigint))
+INSERT INTO {table} AS m(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
+SELECT given.id, given.key, :kind::text, given.body, given.due, given.due, {now}
+FROM given ORDER BY given.key
+ON CONFLICT ("pKey", "pKind")
+
+-- name: offer-many
+{offered_many} DO UPDATE SET {replaced}
+RETURNING m."pKey"::text, {was_there};
+
+-- name: offer-many-absent
+{offered_many} DO NOTHING
+RETURNING m."pKey"::text, 0;
+
+-- part: polled_once
+(m."lockUuid" IS NOT NULL OR m."scheduledAt" OPERATOR(pg_catalog.>) m."scheduledAtInitially")
+
+-- part: attempts
+coalesce(s.attempts, CASE WHEN {polled_once} THEN 1 ELSE 0 END)
+
+-- part: shown
+m.id, m."pKey"::text, m."scheduledAtInitially", m."scheduledAt", m."createdAt", s.due_at, {attempts},
+  CASE WHEN m."scheduledAt" OPERATOR(pg_catalog.<=) {now} THEN 0 WHEN m."lockUuid" IS NOT NULL THEN 1
+       WHEN {attempts} OPERATOR(pg_catalog.>) 0 THEN 3 ELSE 0 END,
+  m."lockUuid"::text, s.last_error, m.payload
+
+-- part: with_tries
+{table} AS m LEFT JOIN {table_tries} AS s
+  ON s.id OPERATOR(pg_catalog.=) m.id AND s.version OPERATOR(pg_catalog.=) m."createdAt"
+
+-- name: poll
+-- Lease messages, in one statement.  A message that was polled or given back before gets a row in
+-- TABLE_tries, others write to the library's table alone.
+WITH due AS MATERIALIZED (
+  SELECT id, "scheduledAt" AS due_at, "createdAt" AS version, "lockUuid" IS NOT NULL AS expired,
+    "lockUuid" IS NOT NULL OR "scheduledAt" OPERATOR(pg_catalog.>) "scheduledAtInitially" AS polled
+  FROM {table}
+  WHERE {of_kind} AND "scheduledAt" OPERATOR(pg_catalog.<=) {now}
+  ORDER BY "pKind", "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
+tried AS (
+  INSERT INTO {table_tries} AS s(id, version, attempts, due_at, last_error)
+  SELECT d.id, d.version, 2, d.due_at,
+    CASE WHEN d.expired THEN 'its lease expired before it was acknowledged' END
+  FROM due AS d
+  WHERE d.polled OR EXISTS (SELECT 1 FROM {table_tries} AS o WHERE o.id OPERATOR(pg_catalog.=) d.id
+                              AND o.version OPERATOR(pg_catalog.=) d.version)
+  ON CONFLICT (id) DO UPDATE SET version = excluded.version, due_at = excluded.due_at,
+    attempts = CASE WHEN s.version OPERATOR(pg_catalog.=) excluded.version
+                    THEN least(s.attempts, 999999999) OPERATOR(pg_catalog.+) 1 ELSE excluded.attempts END,
+    last_error = CASE WHEN excluded.last_error IS NOT NULL THEN excluded.last_error
+                      WHEN s.version OPERATOR(pg_catalog.=) excluded.version THEN s.last_error END
+  RETURNING id, attempts, last_error),
+leased AS (
+  UPDATE {table} AS m SET "lockUuid" = :token::text, "scheduledAt" = {until}
+  FROM due AS d WHERE m.id OPERATOR(pg_catalog.=) d.id
+  RETURNING m.*, d.due_at)
+SELECT m.id, m."pKey"::text, m."scheduledAtInitially", m."scheduledAt", m."createdAt", m.due_at,
+  coalesce(s.attempts, 1), 1, m."lockUuid"::text, s.last_error, m.payload
+FROM leased AS m LEFT JOIN tried AS s ON s.id OPERATOR(pg_catalog.=) m.id;
+
+-- part: own
+{.}id OPERATOR(pg_catalog.=) ANY ({ids}) AND {.}"lockUuid"::text OPERATOR(pg_catalog.=) :token::text AND {is_kind:.}
+
+-- name: ack
+WITH gone AS (
+  DELETE FROM {table} WHERE {own} RETURNING id),
+forgotten AS (
+  DELETE FROM {table_tries} WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM gone)))
+SELECT id FROM gone;
+
+-- name: ack-read
+-- A message that was read, if no offer has changed it.
+WITH gone AS (
+  DELETE FROM {table}
+  WHERE id OPERATOR(pg_catalog.=) :id::bigint AND "createdAt" OPERATOR(pg_catalog.=) :version::bigint AND {is_kind}
+  RETURNING id),
+forgotten AS (
+  DELETE FROM {table_tries} WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT id FROM gone)))
+SELECT id FROM gone;
+
+-- name: nack
+WITH back AS (
+  UPDATE {table} SET "scheduledAt" = {after_delay}, "lockUuid" = NULL WHERE {own}
+  RETURNING id, "createdAt" AS version),
+noted AS (
+  INSERT INTO {table_tries} AS s(id, version, attempts, last_error)
+  SELECT id, version, 1, :error::text FROM back
+  ON CONFLICT (id) DO UPDATE SET version = excluded.version, due_at = NULL,
+    attempts = CASE WHEN s.version OPERATOR(pg_catalog.=) excluded.version THEN s.attempts ELSE 1 END,
+    last_error = CASE WHEN excluded.last_error IS NOT NULL THEN excluded.last_error
+                      WHEN s.version OPERATOR(pg_catalog.=) excluded.version THEN s.last_error END)
+SELECT id FROM back;
+
+-- name: extend-lease
+UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;
+
+-- name: bury
+-- A copy among the dead; "ack" then deletes the message, in the same transaction.  :back attempts
+-- were not made.
+INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
+                         died_at, last_error)
+SELECT m.id, m."pKey", m."pKind", m.payload, m."scheduledAtInitially", m."createdAt",
+  greatest({attempts} OPERATOR(pg_catalog.-) :back::integer, 0), {now}, coalesce(:error::text, s.last_error)
+FROM (SELECT * FROM {table} WHERE {own} FOR UPDATE) AS m LEFT JOIN {table_tries} AS s
+  ON s.id OPERATOR(pg_catalog.=) m.id AND s.version OPERATOR(pg_catalog.=) m."createdAt"
+RETURNING id;
+
+-- name: versions
+-- Messages that were not settled, because an offer changed them or others have them.
+SELECT id, "createdAt" FROM {table} WHERE id OPERATOR(pg_catalog.=) ANY ({ids}) AND {is_kind};
+
+-- name: read
+SELECT {shown} FROM {with_tries} WHERE {of_kind:m} AND m."pKey"::text OPERATOR(pg_catalog.=) :key::text;
+
+-- name: contains
+SELECT pg_catalog.count(*) FROM {table} WHERE {of_kind} AND "pKey"::text OPERATOR(pg_catalog.=) :key::text;
+
+-- name: drop-key
+DELETE FROM {table} WHERE {of_kind} AND "pKey"::text OPERATOR(pg_catalog.=) :key::text;
+
+-- part: matching
+-- Keys from :prefix up to :prefix_end, except those from :except up to :except_end.  The table's
+-- index has the database's collation, so this reads all keys of the queue.
+{of_kind:m} AND m."pKey" COLLATE "C" >= :prefix::text AND m."pKey" COLLATE "C" < :prefix_end::text
+  AND NOT (m."pKey" COLLATE "C" >= :except::text AND m."pKey" COLLATE "C" < :except_end::text)
+  AND (:untouched::bigint = 0 OR (m."lockUuid" IS NULL AND m."scheduledAt" = m."scheduledAtInitially"
+       AND NOT EXISTS (SELECT 1 FROM {table_tries} AS o WHERE o.id = m.id AND o.version = m."createdAt")))
+
+-- name: drop-keys
+DELETE FROM {table} AS m WHERE {matching};
+
+-- name: drop-all
+DELETE FROM {table} WHERE {of_kind};
+
+-- name: list
+-- A plain read: it locks nothing and writes nothing.
+SELECT {shown} FROM {with_tries} WHERE {matching} AND m."pKey" COLLATE "C" > :after::text
+ORDER BY m."pKey" COLLATE "C" LIMIT :limit::bigint;
+
+-- name: count
+SELECT count(*) FILTER (WHERE t.at <= t.now), count(*) FILTER (WHERE t.at > t.now AND t.leased),
+  count(*) FILTER (WHERE t.at > t.now AND NOT t.leased),
+  (SELECT count(*) FROM {table_dead} AS d WHERE {of_kind:d}),
+  greatest(coalesce(max(t.now - t.at), 0), 0), greatest(coalesce(min(t.at - t.now), -1), CASE WHEN count(*) > 0 THEN 0 ELSE -1 END)
+FROM (SELECT "scheduledAt" AS at, "lockUuid" IS NOT NULL AS leased, {now} AS now
+      FROM {table} WHERE {of_kind}) AS t;
+
+-- name: count-table
+-- Messages of all queues, dead ones too.
+SELECT (SELECT count(*) FROM {table}) + (SELECT count(*) FROM {table_dead});
+
+-- name: next-due
+SELECT coalesce((SELECT greatest("scheduledAt" - {now}, 0) FROM {table}
+                 WHERE {of_kind} ORDER BY "pKind", "scheduledAt", id LIMIT 1), -1);
+
+-- name: list-dead
+SELECT id, "pKey", "scheduledAtInitially", died_at, "createdAt", NULL::bigint, attempts, 4,
+  NULL::text, last_error, payload
+FROM {table_dead} WHERE {of_kind} AND id > :after::bigint ORDER BY "pKind", id LIMIT :limit::bigint;
+
+-- name: revive
+-- Dead messages whose keys have no other message; "delete-dead" then deletes their copies.
+INSERT INTO {table}(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
+SELECT d.id, d."pKey", d."pKind", d.payload, d."scheduledAtInitially", d."scheduledAtInitially",
+  greatest({now}, d."createdAt" + 1)
+FROM {table_dead} AS d
+WHERE {of_kind:d} AND (:id::bigint = 0 OR d.id = :id::bigint)
+  AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t."pKind" = d."pKind" AND t."pKey" = d."pKey")
+ORDER BY d.id LIMIT :limit::bigint
+ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: delete-dead
+DELETE FROM {table_dead} WHERE id = ANY ({ids});
+
+-- name: purge-dead
+DELETE FROM {table_dead} WHERE {of_kind} AND (:id::bigint = 0 OR id = :id::bigint);

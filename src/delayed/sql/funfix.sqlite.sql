@@ -1,0 +1,250 @@
+-- layout: name=funfix ids=integer columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,!attempts archive=
+--
+-- The table of the JVM library DelayedQueue (Funfix) on SQLite, as the library makes it: nothing is
+-- added to it, and the library may work on it at the same time.  See funfix.postgres.sql: TABLE_tries
+-- and TABLE_dead are Wherry's own.  One statement of SQLite writes to one table, so a poll is two
+-- statements, and so is a settlement.
+
+-- part: at_now
+(coalesce(:now, CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)) + 0)
+
+-- part: until
+min({at_now} + min(:lasts, 3153600000000), 253402300799999)
+
+-- part: after_delay
+min({at_now} + min(:delay, 3153600000000), 253402300799999)
+
+-- part: ids
+(SELECT value FROM json_each(:ids))
+
+-- name: migrate-1
+CREATE TABLE IF NOT EXISTS {table}(
+  id          INTEGER PRIMARY KEY AUTOINCREMENT,
+  "pKey"      TEXT NOT NULL,
+  "pKind"     TEXT NOT NULL,
+  payload     BLOB NOT NULL,
+  "scheduledAt"          INTEGER NOT NULL,
+  "scheduledAtInitially" INTEGER NOT NULL,
+  "lockUuid"  TEXT,
+  "createdAt" INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX IF NOT EXISTS {table__KindPlusKeyUniqueIndex} ON {table}("pKind", "pKey");
+CREATE INDEX IF NOT EXISTS {table__KindPlusScheduledAtIndex} ON {table}("pKind", "scheduledAt");
+CREATE INDEX IF NOT EXISTS {table__LockUuidPlusIdIndex} ON {table}("lockUuid", id);
+CREATE TABLE IF NOT EXISTS {table_dead}(
+  id          INTEGER PRIMARY KEY,
+  "pKey"      TEXT NOT NULL,
+  "pKind"     TEXT NOT NULL,
+  payload     BLOB NOT NULL,
+  "scheduledAtInitially" INTEGER NOT NULL,
+  "createdAt" INTEGER NOT NULL,
+  attempts    INTEGER NOT NULL,
+  died_at     INTEGER NOT NULL,
+  last_error  TEXT
+);
+CREATE INDEX IF NOT EXISTS {table_dead_kind} ON {table_dead}("pKind", id);
+CREATE TABLE IF NOT EXISTS {table_tries}(
+  id         INTEGER PRIMARY KEY,
+  version    INTEGER NOT NULL,   -- "createdAt" of the message
+  attempts   INTEGER NOT NULL CHECK (attempts BETWEEN 0 AND 1000000000),
+  due_at     INTEGER,            -- "scheduledAt" before the last poll
+  last_error TEXT
+);
+
+-- name: schema-exists
+SELECT 1;
+
+-- name: schema-version
+SELECT 1, 100
+WHERE 8 = (SELECT count(*) FROM pragma_table_info(:name)
+           WHERE name IN ('id', 'pKey', 'pKind', 'payload', 'scheduledAt', 'scheduledAtInitially',
+                          'lockUuid', 'createdAt')
+             AND (name NOT IN ('id', 'scheduledAt', 'scheduledAtInitially', 'createdAt') OR upper(type) LIKE '%INT%'))
+  AND NOT EXISTS (SELECT 1 FROM pragma_table_info(:name) WHERE name = 'attempts');
+
+-- name: columns
+SELECT name FROM pragma_table_info(:name);
+
+-- name: indexes-missing
+-- Also when a table of Wherry's, or an index on these columns, is missing.  An index may have any name.
+SELECT (SELECT count(*) FROM (SELECT {name} || s.column1 AS name FROM (
+          VALUES ('_dead'), ('_dead_kind'), ('_tries')) AS s) AS t
+        WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s WHERE s.name = t.name COLLATE NOCASE))
+  + (SELECT count(*) FROM (SELECT column1 AS columns FROM (
+       VALUES ('pKind,pKey'), ('pKind,scheduledAt'), ('lockUuid,id')) AS s) AS w
+     WHERE w.columns NOT IN (
+       SELECT (SELECT group_concat(c.name) FROM pragma_index_info(i.name) AS c)
+       FROM pragma_index_list({name}) AS i WHERE i.partial = 0));
+
+-- part: offered
+INSERT INTO {table} AS m("pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
+SELECT :key, :kind, :body, t.due, t.due, {at_now}
+FROM (SELECT coalesce(:at, {after_delay}) AS due) AS t WHERE true
+ON CONFLICT ("pKind", "pKey")
+
+-- part: replaced
+-- The version of a message that was replaced is later than now, that of one that was inserted is
+-- now: this says which of the two an offer was.  It always grows
+-- (an_acknowledgement_of_a_message_read_before_an_update_in_the_same_millisecond_deletes_nothing).
+  payload = excluded.payload, "scheduledAt" = excluded."scheduledAt",
+  "scheduledAtInitially" = excluded."scheduledAtInitially", "lockUuid" = NULL,
+  "createdAt" = max(excluded."createdAt", m."createdAt") + 1
+WHERE m.payload <> excluded.payload OR m."scheduledAtInitially" <> excluded."scheduledAtInitially"
+
+-- name: offer
+-- Returns 0 for a message that was created, 1 for one that was replaced, and no row if the key has
+-- the same message.
+{offered} DO UPDATE SET
+{replaced}
+RETURNING "createdAt" > {at_now};
+
+-- name: offer-absent
+{offered} DO NOTHING
+RETURNING 0;
+
+-- part: of_tries
+-- What Wherry knows of the message's attempts.
+FROM {table_tries} AS s WHERE s.id = {table}.id AND s.version = {table}."createdAt"
+
+-- part: attempts
+coalesce((SELECT s.attempts {of_tries}),
+         "lockUuid" IS NOT NULL OR "scheduledAt" > "scheduledAtInitially")
+
+-- part: shown
+id, "pKey", "scheduledAtInitially", "scheduledAt", "createdAt",
+  coalesce((SELECT s.due_at {of_tries}), "scheduledAtInitially"), {attempts},
+  CASE WHEN "scheduledAt" <= {at_now} THEN 0 WHEN "lockUuid" IS NOT NULL THEN 1
+       WHEN {attempts} > 0 THEN 3 ELSE 0 END,
+  "lockUuid", (SELECT s.last_error {of_tries}), payload
+
+-- part: due
+SELECT * FROM {table} WHERE "pKind" = :kind AND "scheduledAt" <= {at_now}
+ORDER BY "scheduledAt", id LIMIT :limit
+
+-- part: noted
+-- Of two versions the later one counts.
+ON CONFLICT (id) DO UPDATE SET version = excluded.version, due_at = excluded.due_at,
+  last_error = CASE WHEN excluded.last_error IS NOT NULL THEN excluded.last_error
+                    WHEN {table_tries}.version = excluded.version THEN {table_tries}.last_error END
+
+-- name: note-poll
+-- Before a poll: a message that was polled or given back before gets a row in TABLE_tries.
+INSERT INTO {table_tries}(id, version, attempts, due_at, last_error)
+SELECT d.id, d."createdAt", 2, d."scheduledAt",
+  CASE WHEN d."lockUuid" IS NOT NULL THEN 'its lease expired before it was acknowledged' END
+FROM ({due}) AS d
+WHERE d."lockUuid" IS NOT NULL OR d."scheduledAt" > d."scheduledAtInitially"
+  OR EXISTS (SELECT 1 FROM {table_tries} AS o WHERE o.id = d.id AND o.version = d."createdAt")
+{noted}, attempts = CASE WHEN {table_tries}.version = excluded.version
+                         THEN min({table_tries}.attempts, 999999999) + 1 ELSE excluded.attempts END;
+
+-- name: poll
+-- Lease messages; the part "shown" says what "note-poll" wrote of them.
+UPDATE {table} SET "lockUuid" = :token, "scheduledAt" = {until}
+WHERE id IN (SELECT id FROM ({due}))
+RETURNING {shown};
+
+-- part: own
+id IN {ids} AND "lockUuid" = :token AND "pKind" = :kind
+
+-- name: ack
+DELETE FROM {table} WHERE {own} RETURNING id;
+
+-- name: ack-read
+-- A message that was read, if no offer has changed it.
+DELETE FROM {table} WHERE id = :id AND "createdAt" = :version AND "pKind" = :kind RETURNING id;
+
+-- name: forget-tries
+-- After messages are gone.
+DELETE FROM {table_tries} WHERE id IN {ids};
+
+-- name: nack
+-- unused: error
+UPDATE {table} SET "scheduledAt" = {after_delay}, "lockUuid" = NULL WHERE {own} RETURNING id;
+
+-- name: note-nack
+-- After messages were given back.
+INSERT INTO {table_tries}(id, version, attempts, last_error)
+SELECT id, "createdAt", 1, :error FROM {table} WHERE id IN {ids} AND true
+{noted}, attempts = CASE WHEN {table_tries}.version = excluded.version THEN {table_tries}.attempts ELSE 1 END;
+
+-- name: extend-lease
+UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;
+
+-- name: bury
+-- A copy among the dead; "ack" then deletes the message, in the same transaction.  :back attempts
+-- were not made.
+INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
+                         died_at, last_error)
+SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", max({attempts} - :back, 0),
+  {at_now}, coalesce(:error, (SELECT s.last_error {of_tries}))
+FROM {table} WHERE {own} RETURNING id;
+
+-- name: versions
+-- Messages that were not settled, because an offer changed them or others have them.
+SELECT id, "createdAt" FROM {table} WHERE id IN {ids} AND "pKind" = :kind;
+
+-- name: read
+SELECT {shown} FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
+
+-- name: contains
+SELECT count(*) FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
+
+-- name: drop-key
+DELETE FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
+
+-- part: matching
+-- Keys from :prefix up to :prefix_end, except those from :except up to :except_end.
+"pKind" = :kind AND "pKey" >= :prefix AND "pKey" < :prefix_end
+  AND NOT ("pKey" >= :except AND "pKey" < :except_end)
+  AND (:untouched = 0 OR ("lockUuid" IS NULL AND "scheduledAt" = "scheduledAtInitially"
+                          AND NOT EXISTS (SELECT 1 {of_tries})))
+
+-- name: drop-keys
+DELETE FROM {table} WHERE {matching};
+
+-- name: drop-all
+DELETE FROM {table} WHERE "pKind" = :kind;
+
+-- name: list
+SELECT {shown} FROM {table} WHERE {matching} AND "pKey" > :after ORDER BY "pKey" LIMIT :limit;
+
+-- name: count
+-- Due, leased, waiting and dead messages; how long the first has been due; how long until the next
+-- can be polled, -1: there is none.
+SELECT count(*) FILTER (WHERE t.at <= t.now), count(*) FILTER (WHERE t.at > t.now AND t.leased),
+  count(*) FILTER (WHERE t.at > t.now AND NOT t.leased),
+  (SELECT count(*) FROM {table_dead} WHERE "pKind" = :kind),
+  max(coalesce(max(t.now - t.at), 0), 0), max(coalesce(min(t.at - t.now), -1), CASE WHEN count(*) THEN 0 ELSE -1 END)
+FROM (SELECT "scheduledAt" AS at, "lockUuid" IS NOT NULL AS leased, {at_now} AS now
+      FROM {table} WHERE "pKind" = :kind) AS t;
+
+-- name: count-table
+-- Messages of all queues, dead ones too.
+SELECT (SELECT count(*) FROM {table}) + (SELECT count(*) FROM {table_dead});
+
+-- name: next-due
+-- How long until a message can be polled, 0: one can be now; -1: there is none.
+SELECT coalesce((SELECT max("scheduledAt" - {at_now}, 0) FROM {table}
+                 WHERE "pKind" = :kind ORDER BY "scheduledAt", id LIMIT 1), -1);
+
+-- name: list-dead
+SELECT id, "pKey", "scheduledAtInitially", died_at, "createdAt", NULL, attempts, 4, NULL, last_error, payload
+FROM {table_dead} WHERE "pKind" = :kind AND id > :after ORDER BY id LIMIT :limit;
+
+-- name: revive
+-- Dead messages whose keys have no other message; "delete-dead" then deletes their copies.
+INSERT INTO {table}(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
+SELECT d.id, d."pKey", d."pKind", d.payload, d."scheduledAtInitially", d."scheduledAtInitially",
+  max({at_now}, d."createdAt" + 1)
+FROM {table_dead} AS d
+WHERE d."pKind" = :kind AND (:id = 0 OR d.id = :id)
+  AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t."pKind" = d."pKind" AND t."pKey" = d."pKey")
+ORDER BY d.id LIMIT :limit
+ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: delete-dead
+DELETE FROM {table_dead} WHERE id IN {ids};
+
+-- name: purge-dead
+DELETE FROM {table_dead} WHERE "pKind" = :kind AND (:id = 0 OR id = :id);
