@@ -555,8 +555,8 @@ GROUP BY "lockUuid" ORDER BY min("scheduledAt") LIMIT 1;
 WITH taken AS (
   UPDATE {table} SET {claims}
   WHERE id = ANY (ARRAY(SELECT id FROM {table}
-                        WHERE id = ANY (ARRAY(SELECT h.id FROM ({head}) AS h WHERE "lockUuid" = :of::text))
-                          AND {relayed} AND "scheduledAt" <= {clock} AND "lockUuid" = :of::text
+                        WHERE id = ANY (ARRAY(SELECT h.id FROM ({head}) AS h WHERE "lockUuid"::text = :of::text))
+                          AND {relayed} AND "scheduledAt" <= {clock} AND "lockUuid"::text = :of::text
                         ORDER BY "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
   RETURNING *)
 {claimed};
@@ -606,7 +606,7 @@ WHERE {relayed} AND "lockUuid" IS NOT NULL
   AND "scheduledAt" <= {clock} - least(:timeout::bigint, 3153600000000);
 
 -- part: claimed_by
-"lockUuid" = :token::text AND {relayed}
+"lockUuid"::text = :token::text AND {relayed}
 
 -- part: named_in_list
 -- A message that an offer replaced while it was in flight may be claimed again, under the same id
