@@ -83,7 +83,8 @@ static void a_date_says_how_long_to_wait(void **state)
 	site_open(s);
 	r = site_send(s, &m);
 	assert_int_equal(r.verdict, WHERRY_THROTTLED);
-	assert_in_range(r.retry_after_us, 40 * WH_SECOND, 100 * WH_SECOND);
+	/* libcurl reads a clock that may be a tick behind, and counts whole seconds. */
+	assert_in_range(r.retry_after_us, 40 * WH_SECOND, 101 * WH_SECOND);
 	site_end(s);
 }
 
