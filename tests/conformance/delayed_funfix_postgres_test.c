@@ -48,12 +48,12 @@ int main(void)
 	static const struct CMUnitTest more[] = {
 		FUNFIX_CASES(make) FUNFIX_CASE(an_index_of_any_name_is_enough, make),
 		FUNFIX_CASE(a_table_with_columns_of_other_types_is_refused, make)};
-	static const char *const lacks[] = {FUNFIX_LACKS, NULL};
+	static const char *const lacks[] = {FUNFIX_LACKS, DELAYED_POSTGRES_LACKS, NULL};
 	static const outbox_backend *const backends[] = {&outbox_postgres_own,
 							 &outbox_postgres_borrowed};
 
 	if (!postgres_start())
 		return 0;
-	return delayed_suite_run_layout("funfix", lacks, backends, 2, more,
-					sizeof(more) / sizeof(*more));
+	return delayed_suite_run("funfix", lacks, backends, 2, more,
+				 sizeof(more) / sizeof(*more));
 }

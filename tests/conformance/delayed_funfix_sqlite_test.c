@@ -24,10 +24,10 @@ int main(void)
 {
 	static const struct CMUnitTest more[] = {
 		FUNFIX_CASES(make) FUNFIX_CASE(an_index_that_is_missing_is_made, make)};
-	static const char *const lacks[] = {FUNFIX_LACKS, NULL};
+	static const char *const lacks[] = {FUNFIX_LACKS, DELAYED_SQLITE_LACKS, NULL};
 	static const outbox_backend *const backends[] = {
 		&outbox_sqlite_file, &outbox_sqlite_memory, &outbox_sqlite_borrowed};
 
-	return delayed_suite_run_layout("funfix", lacks, backends, 3, more,
-					sizeof(more) / sizeof(*more));
+	return delayed_suite_run("funfix", lacks, backends, 3, more,
+				 sizeof(more) / sizeof(*more));
 }

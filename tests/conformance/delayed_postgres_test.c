@@ -210,9 +210,11 @@ int main(void)
 	};
 	static const outbox_backend *const backends[] = {&outbox_postgres_own,
 							 &outbox_postgres_borrowed};
+	static const char *const lacks[] = {DELAYED_POSTGRES_LACKS, NULL};
 
 	if (!postgres_start())
 		return 0;
-	return delayed_suite_run(backends, sizeof(backends) / sizeof(*backends), more,
+	return delayed_suite_run(NULL, lacks, backends,
+				 sizeof(backends) / sizeof(*backends), more,
 				 sizeof(more) / sizeof(*more));
 }

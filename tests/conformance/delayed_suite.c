@@ -183,15 +183,9 @@ static bool is_listed(const char *const *names, const char *name)
 	return false;
 }
 
-int delayed_suite_run(const outbox_backend *const *backends, size_t n_backends,
+int delayed_suite_run(const char *layout, const char *const *lacks,
+		      const outbox_backend *const *backends, size_t n_backends,
 		      const struct CMUnitTest *more, size_t n_more)
-{
-	return delayed_suite_run_layout(NULL, NULL, backends, n_backends, more, n_more);
-}
-
-int delayed_suite_run_layout(const char *layout, const char *const *lacks,
-			     const outbox_backend *const *backends, size_t n_backends,
-			     const struct CMUnitTest *more, size_t n_more)
 {
 	static const delayed_case *const suites[] = {
 		delayed_offer_cases, delayed_poll_cases,   delayed_settle_cases,
@@ -205,11 +199,13 @@ int delayed_suite_run_layout(const char *layout, const char *const *lacks,
 	for (size_t b = 0; b < n_backends; b++)
 		for (size_t s = 0; s < sizeof(suites) / sizeof(*suites); s++)
 			for (const delayed_case *c = suites[s]; c->name; c++) {
-				if ((c->several && !backends[b]->several) ||
-				    is_listed(lacks, c->name))
+				if (c->several && !backends[b]->several)
 					continue;
 				(void)snprintf(names[n], sizeof(names[n]), "%s: %s",
 					       backends[b]->name, c->name);
+				if (is_listed(lacks, c->name) ||
+				    is_listed(lacks, names[n]))
+					continue;
 				tests[n] = (struct CMUnitTest){
 					names[n], c->run, make, delayed_fixture_drop,
 					(void *)(uintptr_t)backends[b]};

@@ -38,14 +38,23 @@ extern const delayed_case delayed_offer_cases[], delayed_poll_cases[],
 	delayed_settle_cases[], delayed_keys_cases[], delayed_dead_cases[],
 	delayed_races_cases[], delayed_wait_cases[], delayed_defects_cases[];
 
-/* Run all of them on all of these back ends, and then the tests in `more`. */
-int delayed_suite_run(const outbox_backend *const *backends, size_t n_backends,
-		      const struct CMUnitTest *more, size_t n_more);
+/* Cases that say nothing there: SQLite does not interrupt a wait for the lock of its file, and only
+ * statements of our own connection to a server are counted. */
+#define DELAYED_SQLITE_LACKS                                                             \
+	"an_interrupted_poll_ends_and_leases_nothing",                                   \
+		"a_poll_and_its_acknowledgement_are_two_statements"
+#define DELAYED_POSTGRES_LACKS                                                           \
+	"borrowed: a_poll_and_its_acknowledgement_are_two_statements"
 
-/* The same on another layout, without the cases in `lacks`, a list of names that ends with NULL. */
-int delayed_suite_run_layout(const char *layout, const char *const *lacks,
-			     const outbox_backend *const *backends, size_t n_backends,
-			     const struct CMUnitTest *more, size_t n_more);
+/*
+ * Run all of them on all of these back ends, and then the tests in `more`.
+ *
+ * layout: of the tables; NULL: native.  lacks: cases to leave out, everywhere ("CASE") or on a back
+ * end ("BACKEND: CASE"); the list ends with NULL.
+ */
+int delayed_suite_run(const char *layout, const char *const *lacks,
+		      const outbox_backend *const *backends, size_t n_backends,
+		      const struct CMUnitTest *more, size_t n_more);
 
 /* The fixture of a back end: for the tests in `more`. */
 delayed_fixture *delayed_fixture_make(const outbox_backend *backend, const char *layout);
