@@ -145,7 +145,8 @@ WHERE id IN (SELECT id FROM ({due}))
 RETURNING {shown};
 
 -- part: own
-id IN {ids} AND "lockUuid" = :token AND "pKind" = :kind
+-- The + keeps SQLite from an index by kind, by which it would read every message of the queue.
+id IN {ids} AND "lockUuid" = :token AND +"pKind" = :kind
 
 -- name: ack
 DELETE FROM {table} WHERE {own} RETURNING id;
@@ -182,7 +183,7 @@ FROM {table} WHERE {own} RETURNING id;
 
 -- name: versions
 -- Messages that were not settled, because an offer changed them or others have them.
-SELECT id, "createdAt" FROM {table} WHERE id IN {ids} AND "pKind" = :kind;
+SELECT id, "createdAt" FROM {table} WHERE id IN {ids} AND +"pKind" = :kind;
 
 -- name: read
 SELECT {shown} FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;

@@ -132,7 +132,8 @@ WHERE id IN (SELECT id FROM {table} INDEXED BY {table_time}
 RETURNING {shown};
 
 -- part: own
-id IN {ids} AND "lockUuid" = :token AND "pKind" = :kind
+-- The + keeps SQLite from an index by kind, by which it would read every message of the queue.
+id IN {ids} AND "lockUuid" = :token AND +"pKind" = :kind
 
 -- name: ack
 DELETE FROM {table} WHERE {own} RETURNING id;
@@ -160,7 +161,7 @@ FROM {table} WHERE {own} RETURNING id;
 
 -- name: versions
 -- Messages that were not settled, because an offer changed them or others have them.
-SELECT id, "createdAt" FROM {table} WHERE id IN {ids} AND "pKind" = :kind;
+SELECT id, "createdAt" FROM {table} WHERE id IN {ids} AND +"pKind" = :kind;
 
 -- name: read
 SELECT {shown} FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
@@ -308,7 +309,7 @@ FROM (SELECT "scheduledAt" - {now} AS left_ms, "lockUuid" IS NOT NULL AS claimed
 -- name: read-ids
 -- unused: long body
 SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 END, attempts, 0, {relayed}
-FROM {table} WHERE id IN {ids} AND "pKind" = {kind} ORDER BY id;
+FROM {table} WHERE id IN {ids} AND +"pKind" = {kind} ORDER BY id;
 
 -- part: is_open
 -- A message whose time has not come is not open: nobody waits for it
@@ -327,7 +328,7 @@ WHERE "pKind" = {kind} AND "lockUuid" IS NOT NULL
   AND "scheduledAt" <= {now} - min(:timeout, 3153600000000);
 
 -- part: claimed_by
-"lockUuid" = :token AND "pKind" = {kind}
+"lockUuid" = :token AND +"pKind" = {kind}
 
 -- part: named_in_list
 -- A message that an offer replaced while it was in flight may be claimed again, under the same id
