@@ -57,7 +57,8 @@ WHERRY_API void wherry_db_rollback(wherry_db *db);
 /** Return whether a transaction is open on the connection, Wherry's or the application's. */
 WHERRY_API bool wherry_db_in_transaction(wherry_db *db);
 
-/** Make the call that runs on the connection return WHERRY_INTERRUPTED soon.
+/** Make the call that runs on the connection return WHERRY_INTERRUPTED soon, also one that waits
+ *  for a lock; but on a borrowed SQLite handle the application's busy handler decides how long.
  *  Threads: any, while the connection is open. */
 WHERRY_API void wherry_db_interrupt(wherry_db *db);
 

@@ -178,6 +178,33 @@ static void another_thread_may_interrupt(void **state)
 	put(f->db);
 }
 
+static void an_interrupt_ends_a_wait_for_the_lock_of_the_file(void **state)
+{
+	fixture *f = *state;
+	stopper s = {.done = false};
+	wherry_error err = WHERRY_ERROR_INIT;
+	pthread_t thread;
+	int64_t before;
+	wherry_code code;
+
+	wherry_db_close(f->db);
+	WHERRY_PASS(wherry_config_set(f->config, "db.busy_timeout", "10m", &err));
+	WHERRY_PASS(wherry_db_open(f->url, f->config, &f->db, &err));
+	WHERRY_PASS(wherry_db_begin(f->other, &err));
+	s.db = f->db;
+	assert_int_equal(pthread_create(&thread, NULL, keep_interrupting, &s), 0);
+	before = wh_monotonic(&wh_env_system);
+	code = wherry_db_begin(f->db, &err);
+	assert_true(wh_monotonic(&wh_env_system) - before < 60 * WH_SECOND);
+	WHERRY_FAILS(WHERRY_INTERRUPTED, code);
+	WHERRY_FAILS(WHERRY_INTERRUPTED,
+		     wh_db_script(f->db, "INSERT INTO t(a) VALUES (1)", &err));
+	atomic_store(&s.done, true);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	wherry_db_rollback(f->other);
+	put(f->db);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
 
 int main(void)
@@ -188,6 +215,7 @@ int main(void)
 		TEST(without_watching_nothing_is_seen),
 		TEST(on_a_handle_that_is_shared_its_own_commits_count),
 		TEST(another_thread_may_interrupt),
+		TEST(an_interrupt_ends_a_wait_for_the_lock_of_the_file),
 	};
 
 	return cmocka_run_group_tests_name("watch", tests, NULL, NULL);

@@ -29,6 +29,13 @@ typedef struct sqlite_row {
 	bool failed;    /* out of memory for one of them */
 } sqlite_row;
 
+/* From now on an interrupt ends a wait for a lock. */
+static void begin_call(sqlite_db *s)
+{
+	s->seen = atomic_load(&s->interrupts);
+	s->interrupted = false;
+}
+
 /* Called by SQLite while the file is locked; 0 gives up.  Most locks last for one commit,
  * so look again soon, then ever less often. */
 static int on_busy(void *ctx, int count)
@@ -40,6 +47,9 @@ static int on_busy(void *ctx, int count)
 
 	if (count == 0)
 		s->busy_since_us = now;
+	s->interrupted = atomic_load(&s->interrupts) != s->seen;
+	if (s->interrupted)
+		return 0;
 	if (now - s->busy_since_us >= s->busy_timeout_us)
 		return 0;
 	wh_sleep(s->base.env, waits_us[count < last ? count : last]);
@@ -80,8 +90,10 @@ static wherry_code make(const char *path, const wh_env *env, sqlite_db **out,
 static wherry_code exec(sqlite_db *s, const char *sql, const char *doing,
 			wherry_error *err)
 {
-	int rc = sqlite3_exec(s->handle, sql, NULL, NULL, NULL);
+	int rc;
 
+	begin_call(s);
+	rc = sqlite3_exec(s->handle, sql, NULL, NULL, NULL);
 	return rc == SQLITE_OK ? WHERRY_OK : wh_sqlite_fail(s, rc, doing, err);
 }
 
@@ -392,6 +404,7 @@ static wherry_code sqlite_run(wherry_db *db, const wh_stmt *stmt, const wh_param
 	if (code != WHERRY_OK || !c)
 		return code;
 	seen.stmt = c->handle;
+	begin_call(s);
 	rc = bind(c, params, n_params);
 	while (rc == SQLITE_OK && code == WHERRY_OK) {
 		rc = sqlite3_step(seen.stmt);
@@ -489,7 +502,10 @@ static void sqlite_forget(wherry_db *db, const wh_sql *sql)
 
 static void sqlite_interrupt(wherry_db *db)
 {
-	sqlite3_interrupt(((sqlite_db *)db)->handle);
+	sqlite_db *s = (sqlite_db *)db;
+
+	atomic_fetch_add(&s->interrupts, 1);
+	sqlite3_interrupt(s->handle);
 }
 
 static const wh_row_driver rows = {

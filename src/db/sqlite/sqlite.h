@@ -5,6 +5,7 @@
 #define WH_DB_SQLITE_H
 
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #include "db/driver.h"
@@ -37,9 +38,16 @@ typedef struct sqlite_db {
 	bool stuck; /* a transaction of ours could not be rolled back yet */
 	int64_t busy_timeout_us;
 	int64_t busy_since_us; /* when the wait that goes on began */
-	bool replaced;         /* The file is no longer the one that the path names. */
-	dev_t log_dev;         /* Device and inode of the file's write-ahead log; */
-	ino_t log_ino;         /* 0: it had none when it was opened. */
+
+	/* SQLite does not look whether it was interrupted while it waits for a lock: the busy
+	 * handler does. */
+	atomic_uint interrupts; /* calls of interrupt() */
+	unsigned seen;          /* of them, those before the call that runs began */
+	bool interrupted;       /* The wait of the call that runs was ended by one. */
+
+	bool replaced; /* The file is no longer the one that the path names. */
+	dev_t log_dev; /* Device and inode of the file's write-ahead log; */
+	ino_t log_ino; /* 0: it had none when it was opened. */
 	sqlite_watch watch;
 	char path[]; /* as opened */
 } sqlite_db;

@@ -28,6 +28,10 @@ wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error
 
 	if ((extended & 0xff) == rc)
 		rc = extended; /* a borrowed handle may return the primary code only */
+	if (s->interrupted && (rc & 0xff) == SQLITE_BUSY) {
+		rc = SQLITE_INTERRUPT;
+		text = "interrupted while another connection held the file locked";
+	}
 
 	if (rc == SQLITE_READONLY_DBMOVED) {
 		s->replaced = true;
