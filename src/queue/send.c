@@ -152,6 +152,9 @@ static wherry_code insert(wherry_queue *queue, const wherry_queue_message *msg,
 
 /* ---- many messages as arrays, one for each column ---- */
 
+/* The arrays, in the order of the parameters of "send-many". */
+enum { MESSAGE_ID, TOPIC, CORRELATION_ID, REPLY_TO, HEADERS, BODY, DELAY, TTL };
+
 typedef struct sending {
 	wherry_queue *queue;
 	const wherry_queue_message *msgs;
@@ -215,19 +218,37 @@ static wherry_code put_message(const wherry_queue *queue, const wherry_queue_mes
 	const char *message_id = id_of(queue, msg, made_id), *headers;
 	wherry_code code = headers_of(queue, msg, message_id, &headers, &made, err);
 
-	put_element(&to[0], wh_view_of(message_id));
-	put_element(&to[1], wh_view_of(msg->topic));
-	put_element(&to[2], wh_view_of(msg->correlation_id));
-	put_element(&to[3], wh_view_of(msg->reply_to));
-	put_element(&to[4], wh_view_of(headers));
+	put_element(&to[MESSAGE_ID], wh_view_of(message_id));
+	put_element(&to[TOPIC], wh_view_of(msg->topic));
+	put_element(&to[CORRELATION_ID], wh_view_of(msg->correlation_id));
+	put_element(&to[REPLY_TO], wh_view_of(msg->reply_to));
+	put_element(&to[HEADERS], wh_view_of(headers));
 	if (strcmp(queue->store.payload_type, "bytea") == 0)
-		put_bytes(&to[5], wh_queue_body(msg));
+		put_bytes(&to[BODY], wh_queue_body(msg));
 	else
-		put_element(&to[5], wh_queue_body(msg));
-	put_number(&to[6], wh_ms(msg->delay_us));
-	put_number(&to[7], wh_ms(msg->expires_us));
+		put_element(&to[BODY], wh_queue_body(msg));
+	put_number(&to[DELAY], wh_ms(msg->delay_us));
+	put_number(&to[TTL], wh_ms(msg->expires_us));
 	free(made);
 	return code;
+}
+
+/* Which arrays have a value that a message would not have anyway?  The others are NULL, which the
+ * server expands in no time. */
+static void look_for_values(const sending *w, bool out[SEND_PARAMS])
+{
+	out[MESSAGE_ID] = out[BODY] = true;
+	out[HEADERS] = w->queue->fields_in_headers;
+	for (size_t i = 0; i < w->n; i++) {
+		const wherry_queue_message *msg = &w->msgs[i];
+
+		out[TOPIC] |= msg->topic != NULL;
+		out[CORRELATION_ID] |= msg->correlation_id != NULL;
+		out[REPLY_TO] |= msg->reply_to != NULL;
+		out[HEADERS] |= msg->headers != NULL;
+		out[DELAY] |= msg->delay_us != 0;
+		out[TTL] |= msg->expires_us != 0;
+	}
 }
 
 static wherry_code take_id(void *ctx, const wh_row *row, wherry_error *err)
@@ -243,12 +264,20 @@ static wherry_code take_id(void *ctx, const wh_row *row, wherry_error *err)
 static wherry_code insert_arrays(sending *w, wherry_error *err)
 {
 	static const char *const names[SEND_PARAMS] = {
-		"message_id", "topic", "correlation_id", "reply_to",
-		"headers",    "body",  "delay",          "ttl"};
+		[MESSAGE_ID] = "message_id",
+		[TOPIC] = "topic",
+		[CORRELATION_ID] = "correlation_id",
+		[REPLY_TO] = "reply_to",
+		[HEADERS] = "headers",
+		[BODY] = "body",
+		[DELAY] = "delay",
+		[TTL] = "ttl"};
+	bool has[SEND_PARAMS] = {false};
 	wh_param params[SEND_PARAMS];
 	wh_buf arrays[SEND_PARAMS];
 	wherry_code code = WHERRY_OK;
 
+	look_for_values(w, has);
 	for (int i = 0; i < SEND_PARAMS; i++) {
 		arrays[i] = (wh_buf)WH_BUF_INIT(ARRAY_MAX);
 		wh_buf_putc(&arrays[i], '{');
@@ -258,8 +287,9 @@ static wherry_code insert_arrays(sending *w, wherry_error *err)
 	for (int i = 0; code == WHERRY_OK && i < SEND_PARAMS; i++) {
 		wh_buf_putc(&arrays[i], '}');
 		code = wh_buf_check(&arrays[i], err);
-		params[i] = WH_TEXT_PARAM(names[i],
-					  ((wh_view){arrays[i].ptr, arrays[i].len}));
+		params[i] = WH_TEXT_PARAM(
+			names[i],
+			((wh_view){has[i] ? arrays[i].ptr : NULL, arrays[i].len}));
 	}
 	w->n_ids = 0;
 	if (code == WHERRY_OK)

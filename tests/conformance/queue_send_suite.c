@@ -97,6 +97,38 @@ static void many_messages_are_received_as_they_were_sent(void **state)
 	queue_counts(f, "0 3 1 0");
 }
 
+/* Arrays in which no message has a value are not sent. */
+static void of_many_messages_some_have_no_fields(void **state)
+{
+	const wherry_queue_message plain[] = {
+		WHERRY_QUEUE_MESSAGE(.body = "1", .body_len = 1),
+		WHERRY_QUEUE_MESSAGE(.body = "2", .body_len = 1),
+	};
+	wherry_queue_message some[] = {plain[0], plain[1]};
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_queue_send_many(f->queue, plain, 2, NULL, &err));
+	assert_int_equal(queue_int(f, "SELECT count(*) FROM jobs WHERE topic IS NULL AND "
+				      "correlation_id IS NULL AND reply_to IS NULL AND "
+				      "CAST(headers AS text) = '{}' AND state = 0 AND "
+				      "available_at IS NULL AND expires_at IS NULL"),
+			 2);
+	some[1].topic = some[1].reply_to = some[1].correlation_id = "t";
+	some[0].headers = "{\"a\":\"b\"}";
+	some[0].expires_us = some[1].delay_us = MINUTE_US;
+	WHERRY_PASS(wherry_queue_send_many(f->queue, some, 2, NULL, &err));
+	assert_int_equal(
+		queue_int(
+			f,
+			"SELECT count(*) FROM jobs WHERE id > 2 AND (state = 3 "
+			"AND topic = 't' AND reply_to = 't' AND "
+			"correlation_id = 't' AND CAST(headers AS text) = '{}' "
+			"AND expires_at IS NULL OR state = 0 AND topic IS NULL "
+			"AND CAST(headers AS text) <> '{}' AND expires_at IS NOT NULL)"),
+		2);
+}
+
 static void a_plain_insert_is_received(void **state)
 {
 	queue_fixture *f = *state;
@@ -318,6 +350,7 @@ const queue_case queue_send_cases[] = {
 	QUEUE_NATIVE_CASE(many_messages_are_received_as_they_were_sent),
 	QUEUE_NATIVE_CASE(a_plain_insert_is_received),
 	QUEUE_CASE(a_rolled_back_send_never_existed),
+	QUEUE_NATIVE_CASE(of_many_messages_some_have_no_fields),
 	QUEUE_CASE(none_of_many_is_sent_if_one_is_invalid),
 	QUEUE_NATIVE_CASE(bad_messages_are_refused_by_name),
 	QUEUE_NATIVE_CASE(a_delayed_message_is_received_when_it_is_due),

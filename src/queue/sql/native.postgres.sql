@@ -415,10 +415,11 @@ VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, :body, {sent}
 RETURNING id;
 
 -- name: send-many
--- Arrays with one element for each message; ids grow in their order.
+-- Arrays with one element for each message; ids grow in their order.  NULL instead of an array: no
+-- message has a value.
 INSERT INTO {table}(message_id, topic, correlation_id, reply_to, headers, body, state,
                     available_at, expires_at)
-SELECT m.message_id, m.topic, m.correlation_id, m.reply_to, m.headers::pg_catalog.json,
+SELECT m.message_id, m.topic, m.correlation_id, m.reply_to, coalesce(m.headers, '{}')::pg_catalog.json,
   m.body::{payload_type},
   CASE WHEN m.delay OPERATOR(pg_catalog.>) 0 THEN 3 ELSE 0 END,
   CASE WHEN m.delay OPERATOR(pg_catalog.>) 0
