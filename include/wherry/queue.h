@@ -118,6 +118,7 @@ typedef struct wherry_queue_status {
 	int64_t oldest_ready_us; /* age of the first ready message, microseconds; 0: none */
 	int schema_version;
 	char layout[24]; /* of its table: "native" */
+	bool paused; /* wherry_queue_pause() was called; wherry_queue_resume() was not */
 } wherry_queue_status;
 
 /**
@@ -360,6 +361,20 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_return(wherry_queue *queue,
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_discard(wherry_queue *queue,
 							    int64_t id,
 							    wherry_error *err);
+
+/**
+ * Let relays deliver nothing from the queue until wherry_queue_resume().  Senders and receivers go on.
+ *
+ * @return WHERRY_OK; WHERRY_UNSUPPORTED: no relay works on this layout; what a write can fail with.
+ *
+ * Transaction: the one that is open, else its own.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_pause(wherry_queue *queue,
+							  wherry_error *err);
+
+/** Take back wherry_queue_pause(). */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_resume(wherry_queue *queue,
+							   wherry_error *err);
 
 /**
  * Delete messages in these states, but none that is leased.

@@ -399,7 +399,14 @@ bool wh_args_parse(const wh_command *command, int argc, char **argv, wh_args *ar
 		return false;
 	if (args->help)
 		return true;
-	if (!take_target(args) || !check_operands(args))
+	if (!take_target(args))
+		return false;
+	if (wh_is_for_outboxes(
+		    args)) { /* which says more than that an option is missing */
+		(void)wh_refuse_queue(args);
+		return false;
+	}
+	if (!check_operands(args))
 		return false;
 	if (args->target)
 		wh_report_target(args->target);

@@ -238,6 +238,11 @@ typedef struct wh_session {
 wh_exit wh_session_open(wh_session *s, const wh_args *args);
 void wh_session_close(wh_session *s);
 
+/* ---- instead.c ---- */
+
+/* Is the first operand the URL of a queue, and the command for outboxes alone? */
+bool wh_is_for_outboxes(const wh_args *args);
+
 /* The first operand is the URL of a queue: say which command is for it. */
 wh_exit wh_refuse_queue(const wh_args *args);
 
@@ -318,6 +323,9 @@ void wh_put_line(wh_buf *buf, const wherry_message *message);
 /* Append ",\"NAME\":TEXT"; NULL: null.  A time of 0 is null, too. */
 void wh_put_text_field(wh_buf *buf, const char *name, const char *text);
 void wh_put_time_field(wh_buf *buf, const char *name, int64_t us);
+
+/* Append an age, in microseconds; -1: null. */
+void wh_put_age_field(wh_buf *buf, const char *name, int64_t us);
 
 /* ---- status_cron.c ---- */
 

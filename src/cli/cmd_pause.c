@@ -1,39 +1,66 @@
 #include "cli/commands.h"
+#include "cli/on_queue.h"
 
-typedef wherry_code (*change_fn)(wherry_outbox *box, wherry_error *err);
+/* Say what became of the table, or why nothing did. */
+static wh_exit tell(const wh_args *args, const char *model, const char *name, bool paused,
+		    wherry_code code, const wherry_error *err)
+{
+	if (code != WHERRY_OK)
+		return wh_report(err);
+	if (wh_arg_on(args, "json"))
+		(void)printf("{\"paused\":%s}\n", paused ? "true" : "false");
+	else if (paused)
+		(void)printf("%s '%s' is paused; what is in flight is still finished\n",
+			     model, name);
+	else
+		(void)printf("%s '%s' is resumed\n", model, name);
+	wh_audit(args->command->name, wh_operand(args, 0), name, 0);
+	return WH_EXIT_DONE;
+}
 
-static wh_exit change(const wh_args *args, change_fn fn, bool paused)
+static wh_exit change_queue(const wh_args *args, bool paused)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wh_session s;
-	wh_exit status = wh_session_open(&s, args);
+	wh_queue_session s;
+	wh_exit status = wh_on_queue_open(&s, args);
+	wherry_code code;
 
 	if (status != WH_EXIT_DONE)
 		return status;
-	if (fn(s.box, &err) != WHERRY_OK)
-		status = wh_report(&err);
-	else if (wh_arg_on(args, "json"))
-		(void)printf("{\"paused\":%s}\n", paused ? "true" : "false");
-	else if (paused)
-		(void)printf(
-			"outbox '%s' is paused; what is in flight is still finished\n",
-			s.table);
-	else
-		(void)printf("outbox '%s' is resumed\n", s.table);
-	if (status == WH_EXIT_DONE)
-		wh_audit(args->command->name, wh_operand(args, 0), s.table, 0);
+	code = paused ? wherry_queue_pause(s.queue, &err)
+		      : wherry_queue_resume(s.queue, &err);
+	status = tell(args, "queue", s.at.name, paused, code, &err);
+	wh_queue_session_close(&s);
+	return status;
+}
+
+static wh_exit change(const wh_args *args, bool paused)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code;
+	wh_session s;
+	wh_exit status;
+
+	if (wh_is_on_queue(args))
+		return change_queue(args, paused);
+	status = wh_session_open(&s, args);
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = paused ? wherry_outbox_pause(s.box, &err)
+		      : wherry_outbox_resume(s.box, &err);
+	status = tell(args, "outbox", s.table, paused, code, &err);
 	wh_session_close(&s);
 	return status;
 }
 
 static wh_exit run_pause(wh_args *args)
 {
-	return change(args, wherry_outbox_pause, true);
+	return change(args, true);
 }
 
 static wh_exit run_resume(wh_args *args)
 {
-	return change(args, wherry_outbox_resume, false);
+	return change(args, false);
 }
 
 static const wh_option options[] = {
@@ -47,10 +74,12 @@ const wh_command wh_cmd_pause = {
 	.synopsis = "URL [--json]",
 	.brief = "Let relays deliver nothing until resume",
 	.help = "It is written in the database: every relay heeds it, also one that "
-		"starts later. Producers go on.\n"
+		"starts later. Producers go on, and so do workers that receive from a "
+		"queue.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry pause sqlite:shop.db\n",
+		"  wherry pause sqlite:shop.db\n"
+		"  wherry pause 'queue+sqlite:shop.db?queue=jobs'\n",
 	.options = options,
 	.run = run_pause,
 };

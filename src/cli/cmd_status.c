@@ -256,15 +256,6 @@ static void put_text(wh_buf *buf, const char *text)
 	wh_buf_json(buf, text, strlen(text));
 }
 
-/* An age; -1 is null. */
-static void put_age(wh_buf *buf, const char *name, int64_t us)
-{
-	if (us < 0)
-		wh_buf_printf(buf, ",\"%s\":null", name);
-	else
-		wh_buf_printf(buf, ",\"%s\":%" PRId64, name, us);
-}
-
 /* Also of the last relay, where none runs. */
 static void put_report(wh_buf *buf, const wherry_status *st)
 {
@@ -273,14 +264,14 @@ static void put_report(wh_buf *buf, const wherry_status *st)
 
 	wh_buf_puts(buf, ",\"state\":");
 	put_text(buf, gone ? "gone" : st->state);
-	put_age(buf, "state_us", st->state_us);
+	wh_put_age_field(buf, "state_us", st->state_us);
 	wh_buf_puts(buf, ",\"destination\":");
 	put_text(buf, st->destination);
 	wh_buf_printf(buf, ",\"delivered\":%" PRId64, st->delivered);
-	put_age(buf, "last_delivery_us", st->delivered_us);
+	wh_put_age_field(buf, "last_delivery_us", st->delivered_us);
 	wh_buf_puts(buf, ",\"last_error\":");
 	put_text(buf, st->error);
-	put_age(buf, "last_error_us", st->error_us);
+	wh_put_age_field(buf, "last_error_us", st->error_us);
 }
 
 static void put_relay(wh_buf *buf, const wherry_status *st)
@@ -437,7 +428,7 @@ const wh_command wh_cmd_status = {
 		"database has one.\n"
 		"\n"
 		"With the URL of a queue it counts the messages of the queue: ready, leased, "
-		"waiting and dead.\n"
+		"waiting and dead; and says which relays work on it.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry status sqlite:shop.db\n"

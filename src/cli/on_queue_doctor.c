@@ -8,6 +8,9 @@
 
 #include "base/env.h"
 #include "cli/on_queue.h"
+#include "cli/relays.h"
+#include "queue/queue.h"
+#include "store/relay_report.h"
 
 enum { DEAD_SHOWN = 5, LEASES_READ = 1000, SENTENCE_MAX = 4096 };
 
@@ -151,9 +154,55 @@ static void check_leases(wh_doctor *d)
 			      strdup(""));
 }
 
+/* ---- the relays ---- */
+
+static void check_paused(wh_doctor *d)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t control_version;
+	bool paused = false;
+
+	if (wh_store_control(&d->on->queue->store, &paused, &control_version, &err) !=
+	    WHERRY_OK)
+		could_not(d, "paused", &err);
+	else if (paused)
+		wh_doctor_add(d, "paused", WH_BAD,
+			      strdup("the queue is paused: relays deliver nothing"),
+			      sentence("`wherry resume%s`", d->on->target));
+	else
+		wh_doctor_add(d, "paused", WH_WELL, strdup("the queue is not paused"),
+			      strdup(""));
+}
+
+static void check_destination(wh_doctor *d)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_buf text = WH_BUF_INIT(SENTENCE_MAX);
+	const wh_holder *refused;
+	wh_relays relays;
+
+	if (wh_relays_read(&d->on->queue->store, &relays, &err) != WHERRY_OK) {
+		could_not(d, "destination", &err);
+	} else if ((refused = wh_relays_refused(&relays))) {
+		wh_report_put_refusal(&text, refused->destination, refused->error,
+				      refused->state_us);
+		wh_doctor_add(d, "destination", WH_BAD, wh_buf_take(&text),
+			      strdup("repair the destination: messages lose no attempts "
+				     "meanwhile"));
+	} else {
+		wh_doctor_add(d, "destination", WH_WELL,
+			      strdup("no relay says that its destination refuses"),
+			      strdup(""));
+	}
+	wh_buf_clear(&text);
+	wh_relays_clear(&relays);
+}
+
 void wh_on_queue_check(wh_doctor *d)
 {
 	check_tables(d);
+	check_paused(d);
+	check_destination(d);
 	check_dead(d);
 	check_leases(d);
 	check_backlog(d);

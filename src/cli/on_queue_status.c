@@ -6,8 +6,11 @@
 
 #include "base/env.h"
 #include "cli/on_queue.h"
+#include "cli/relays.h"
+#include "queue/queue.h"
+#include "store/relay_report.h"
 
-enum { LATE_US = 60 * WH_SECOND, WARNING_MAX = 600 };
+enum { LATE_US = 60 * WH_SECOND, WARNING_MAX = 600, WARNINGS_MAX = 2 };
 
 /* ---- status ---- */
 
@@ -15,16 +18,39 @@ typedef struct glance {
 	const wh_queue_session *session;
 	wherry_queue_status st;
 	int64_t due_us; /* until the first message can be received; -1: there is none */
-	char warnings[2][WARNING_MAX];
+	wh_relays relays;
+	char warnings[WARNINGS_MAX][WARNING_MAX];
 	size_t n_warnings;
 } glance;
+
+/* Messages that the destination of a relay does not take: all that are open. */
+static void warn_refused(glance *g, const wh_holder *relay)
+{
+	const wherry_queue_status *st = &g->st;
+	int64_t waiting = st->ready + st->leased + st->waiting;
+	wh_buf text = WH_BUF_INIT(WARNING_MAX);
+
+	wh_report_put_refusal(&text, relay->destination, relay->error, relay->state_us);
+	(void)snprintf(g->warnings[g->n_warnings++], WARNING_MAX,
+		       "%s; %" PRId64 " message%s", wh_buf_str(&text), waiting,
+		       waiting == 1 ? " waits" : "s wait");
+	wh_buf_clear(&text);
+}
 
 static void look(glance *g)
 {
 	const wherry_queue_status *st = &g->st;
 	const char *target = g->session->target;
+	const wh_holder *refused = wh_relays_refused(&g->relays);
 
-	if (st->ready && st->oldest_ready_us > LATE_US) {
+	if (st->paused)
+		(void)snprintf(g->warnings[g->n_warnings++], WARNING_MAX,
+			       "the queue is paused: relays deliver nothing until "
+			       "`wherry resume%s`",
+			       target);
+	else if (refused)
+		warn_refused(g, refused);
+	else if (st->ready && st->oldest_ready_us > LATE_US) {
 		char span[WH_SPAN_LEN];
 
 		(void)snprintf(g->warnings[g->n_warnings++], WARNING_MAX,
@@ -63,10 +89,12 @@ static void print_health(const glance *g)
 static void print_text(const glance *g)
 {
 	const wherry_queue_status *st = &g->st;
+	wh_buf relays = WH_BUF_INIT(64 * 1024);
 	char span[WH_SPAN_LEN];
 
 	print_health(g);
-	(void)printf("queue       %s in %s\n", g->session->at.name, g->session->url);
+	(void)printf("queue       %s in %s%s\n", g->session->at.name, g->session->url,
+		     st->paused ? " (paused)" : "");
 	if (strcmp(st->layout, "native") != 0)
 		(void)printf("layout      %s\n", st->layout);
 	(void)printf("ready       %" PRId64 "%s%s\n", st->ready,
@@ -77,8 +105,9 @@ static void print_text(const glance *g)
 	if (st->waiting && !st->ready && !st->leased && g->due_us >= 0)
 		(void)printf(", the next is due in %s", wh_span_text(g->due_us, span));
 	(void)printf("\ndead        %" PRId64 "\n", st->dead);
-	(void)printf(
-		"relay       not known: a queue does not say who receives from it\n");
+	wh_put_relays(&relays, &g->relays);
+	(void)fputs(wh_buf_str(&relays), stdout);
+	wh_buf_clear(&relays);
 }
 
 static void print_json(const glance *g)
@@ -92,9 +121,11 @@ static void print_json(const glance *g)
 	wh_buf_printf(&buf,
 		      ",\"ready\":%" PRId64 ",\"leased\":%" PRId64 ",\"waiting\":%" PRId64
 		      ",\"dead\":%" PRId64 ",\"oldest_ready_us\":%" PRId64
-		      ",\"schema_version\":%d,\"warnings\":[",
+		      ",\"paused\":%s",
 		      st->ready, st->leased, st->waiting, st->dead, st->oldest_ready_us,
-		      st->schema_version);
+		      st->paused ? "true" : "false");
+	wh_put_relays_field(&buf, &g->relays);
+	wh_buf_printf(&buf, ",\"schema_version\":%d,\"warnings\":[", st->schema_version);
 	for (size_t i = 0; i < g->n_warnings; i++) {
 		wh_buf_puts(&buf, i ? "," : "");
 		wh_buf_json(&buf, g->warnings[i], strlen(g->warnings[i]));
@@ -113,14 +144,17 @@ wh_exit wh_on_queue_status(const wh_args *args, void *session)
 
 	if (code == WHERRY_OK)
 		code = wherry_queue_next_due(g.session->queue, &g.due_us, &err);
-	if (code != WHERRY_OK)
-		return wh_report(&err);
-	look(&g);
-	if (wh_arg_on(args, "json"))
-		print_json(&g);
-	else
-		print_text(&g);
-	return WH_EXIT_DONE;
+	if (code == WHERRY_OK)
+		code = wh_relays_read(&g.session->queue->store, &g.relays, &err);
+	if (code == WHERRY_OK) {
+		look(&g);
+		if (wh_arg_on(args, "json"))
+			print_json(&g);
+		else
+			print_text(&g);
+	}
+	wh_relays_clear(&g.relays);
+	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(&err);
 }
 
 /* ---- why a message is where it is ---- */

@@ -8,57 +8,6 @@
 #include "config/settings.h"
 #include "outbox/outbox.h"
 
-/* What to do instead of a command that is for outboxes alone: a command for queues, or why there is
- * none. */
-typedef struct instead {
-	const char *command, *word, *why;
-} instead;
-
-static const instead *instead_of(const char *command)
-{
-	static const instead rows[] = {
-		{"purge", "purge", NULL},
-		{"enqueue", "send", NULL},
-		{"init", "create", NULL},
-		{"drop", "drop", NULL},
-		{"pause", NULL, "a relay of a queue cannot be paused: stop it instead"},
-		{"resume", NULL, "a queue is never paused: start its relay instead"},
-		{"replay", NULL,
-		 "delivered messages of a queue are deleted and cannot be replayed"},
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-		if (strcmp(rows[i].command, command) == 0)
-			return &rows[i];
-	return NULL;
-}
-
-wh_exit wh_refuse_queue(const wh_args *args)
-{
-	const instead *other = instead_of(args->command->name);
-	wherry_error err = WHERRY_ERROR_INIT;
-	char *words = NULL;
-	wh_exit status;
-
-	if (wh_queue_words(wh_operand(args, 0), &words, &err) != WHERRY_OK)
-		return wh_usage(args->command, "%s", err.message);
-	if (other && other->word)
-		status = wh_usage(args->command,
-				  "the URL names a queue: use `wherry queue %s%s`",
-				  other->word, words);
-	else if (other)
-		status = wh_usage(args->command,
-				  "%s; `wherry status%s` shows what is in the queue",
-				  other->why, args->target);
-	else
-		status = wh_usage(args->command,
-				  "the URL names a queue, and this is for outboxes; "
-				  "`wherry status%s` shows what is in it",
-				  args->target);
-	free(words);
-	return status;
-}
-
 static wh_exit refuse_delayed(const wh_args *args)
 {
 	wherry_error err = WHERRY_ERROR_INIT;

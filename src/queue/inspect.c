@@ -9,6 +9,7 @@
 #include "base/sized.h"
 #include "base/text.h"
 #include "queue/queue.h"
+#include "store/leases.h"
 
 enum { PEEK_STANDARD = 100, BATCH_MOST = 100000, ALL_STATES = 31, RETURN_BATCH = 1000 };
 
@@ -241,12 +242,16 @@ wherry_code wherry_queue_get_status(wherry_queue *queue, wherry_queue_status *ou
 {
 	wh_error_clear(err);
 	wherry_queue_status status = {.ready = 0};
+	int64_t control_version;
 	wherry_code code;
 
 	if (!queue || !out)
 		return wh_fail(err, WHERRY_INVALID, "no queue, or nowhere to count to");
 	code = wh_db_run(queue->store.db, queue->own.count, NULL, 0, take_counts, &status,
 			 NULL, err);
+	if (code == WHERRY_OK)
+		code = wh_store_control(&queue->store, &status.paused, &control_version,
+					err);
 	if (code != WHERRY_OK)
 		return wh_queue_failed(queue, code, err);
 	status.schema_version = queue->store.version;
@@ -389,6 +394,25 @@ wherry_code wherry_queue_return(wherry_queue *queue, int64_t id, int64_t *out_n,
 	if (out_n)
 		*out_n = n;
 	return code;
+}
+
+static wherry_code pause(wherry_queue *queue, bool on, wherry_error *err)
+{
+	if (!queue)
+		return wh_fail(err, WHERRY_INVALID, "no queue");
+	return wh_queue_failed(queue, wh_store_pause(&queue->store, on, err), err);
+}
+
+wherry_code wherry_queue_pause(wherry_queue *queue, wherry_error *err)
+{
+	wh_error_clear(err);
+	return pause(queue, true, err);
+}
+
+wherry_code wherry_queue_resume(wherry_queue *queue, wherry_error *err)
+{
+	wh_error_clear(err);
+	return pause(queue, false, err);
 }
 
 wherry_code wherry_queue_discard(wherry_queue *queue, int64_t id, wherry_error *err)

@@ -126,9 +126,8 @@ wherry_code wherry_queue_open(wherry_db *db, const char *name, wherry_queue **ou
 	if (code == WHERRY_OK)
 		code = find_layout(queue, name, err);
 	if (code == WHERRY_OK)
-		queue->store.limits =
-			"no keys and so no order, no pause; relays compete, "
-			"and receivers may work beside them";
+		queue->store.limits = "no keys and so no order; relays compete, "
+				      "and receivers may work beside them";
 	if (code != WHERRY_OK) {
 		wherry_queue_close(queue);
 		return code;

@@ -48,22 +48,29 @@
 /* A relay's report, written with each renewal. */
 #define WH_REPORT_GIVEN "state destination delivered delivered_age error error_age"
 
-/* One relay at a time, and what operators ask of relays. */
+/* One relay at a time. */
 #define WH_STORE_LEASE(X) \
 	X(lease, "lease", "name number engine owner lasts window process destination") \
 	X(lease_holder, "lease-holder", "name number") \
 	X(lease_orphaned, "lease-orphaned", "name number epoch") \
 	X(renew, "renew", "name number epoch lasts suspects " WH_REPORT_GIVEN) \
 	X(release, "release", "name number epoch") \
-	X(fence, "fence", "name number epoch shared") \
+	X(fence, "fence", "name number epoch shared")
+
+/* What operators ask of relays. */
+#define WH_STORE_CONTROL(X) \
 	X(control, "control", "name") \
 	X(raise_control_version, "raise-control-version", "name") \
 	X(pause, "pause", "name on")
 
-/* A lease that competing relays hold together. */
+/* A lease that competing relays hold together, or one for each of them. */
 #define WH_STORE_MEMBERS(X) \
 	X(join, "join", "name number owner lasts epoch token " WH_REPORT_GIVEN) \
 	X(leave, "leave", "name number epoch token")
+
+/* Each relay has a separate lease, and all work. */
+#define WH_STORE_RELAYS(X) \
+	X(relays, "relays", "name")
 
 /* Relays that write nothing to rows have a position, which ends with them. */
 #define WH_STORE_POSITION(X) \
@@ -179,7 +186,8 @@
 
 #define WH_STORE_GROUPS(G) \
 	G(schema, WH_STORE_SCHEMA) G(versions, WH_STORE_VERSIONS) G(migrate, WH_STORE_MIGRATE) \
-	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(members, WH_STORE_MEMBERS) \
+	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(control, WH_STORE_CONTROL) \
+	G(members, WH_STORE_MEMBERS) G(relays, WH_STORE_RELAYS) \
 	G(position, WH_STORE_POSITION) G(sole, WH_STORE_SOLE) G(alone, WH_STORE_ALONE) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
 	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) \

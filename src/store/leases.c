@@ -370,6 +370,35 @@ wherry_code wh_store_holder_of(wh_store *store, int32_t number, wh_holder *out,
 	return wh_store_missing(store->model, store->name.ptr, code, err);
 }
 
+typedef struct relays {
+	wh_holder_fn visit;
+	void *ctx;
+} relays;
+
+static wherry_code take_relay(void *ctx, const wh_row *row, wherry_error *err)
+{
+	const relays *r = ctx;
+	wh_holder holder = WH_HOLDER_NONE;
+	wherry_code code = take_holder(&holder, row, err);
+
+	if (code == WHERRY_OK)
+		r->visit(r->ctx, &holder);
+	return code;
+}
+
+wherry_code wh_store_relays(wh_store *store, wh_holder_fn visit, void *ctx,
+			    wherry_error *err)
+{
+	const wh_param name = WH_TEXT_PARAM("name", store->name);
+	relays r = {visit, ctx};
+	wherry_code code = WHERRY_OK;
+
+	if (store->stmt.relays)
+		code = wh_db_run(store->db, store->stmt.relays, &name, 1, take_relay, &r,
+				 NULL, err);
+	return wh_store_missing(store->model, store->name.ptr, code, err);
+}
+
 bool wh_store_orphaned(const wh_store *store, const char *process)
 {
 	return process && *process &&

@@ -34,6 +34,12 @@ wherry_code wh_store_holder(wh_store *store, wh_holder *out, wherry_error *err);
 wherry_code wh_store_holder_of(wh_store *store, int32_t number, wh_holder *out,
 			       wherry_error *err);
 
+/* Visit the relays of a table on which all of them work, those that ended last; none, if the layout
+ * lists none. */
+typedef void (*wh_holder_fn)(void *ctx, const wh_holder *relay);
+wherry_code wh_store_relays(wh_store *store, wh_holder_fn visit, void *ctx,
+			    wherry_error *err);
+
 /* Has the process of a holder ended?  True only if that is certain. */
 bool wh_store_orphaned(const wh_store *store, const char *process);
 

@@ -244,6 +244,7 @@ static void roles_of_a_queue_may_do_what_they_need(void **state)
 	     "wherry_receive('jobs', 9)",
 	     "1");
 	refuses(conn, "SELECT wherry_unsubscribe('t', 'jobs')", "permission denied");
+	refuses(conn, "UPDATE wherry_outbox SET paused_at = now()", "permission denied");
 	refuses(conn, "UPDATE wherry_schema SET version = 7", "permission denied");
 	assert_true(
 		postgres_exec(conn,

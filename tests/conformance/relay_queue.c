@@ -2,6 +2,9 @@
 
 #include <wherry/handlers.h>
 
+#include "queue/queue.h"
+#include "store/leases.h"
+
 const char relay_queue_sqlite_tables[] =
 	"CREATE TABLE gone(id INTEGER, message_id TEXT, topic TEXT, attempts INTEGER, "
 	"last_error TEXT, payload TEXT);"
@@ -183,6 +186,125 @@ static void a_dead_message_that_is_returned_is_delivered(void **state)
 	RELAY_ASLEEP_UNTIL(f, &f->a, left(f) == 0);
 }
 
+/* ---- operators ---- */
+
+static void a_paused_queue_is_not_relayed_until_it_is_resumed(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue_status status;
+
+	relay_hourly(f);
+	WHERRY_PASS(wherry_queue_pause(f->queue, &err));
+	WHERRY_PASS(wherry_queue_get_status(f->queue, &status, sizeof(status), &err));
+	assert_true(status.paused);
+	relay_put(f, "--");
+	relay_start(f, &f->a);
+	relay_quiet(f, &f->a);
+	assert_true(relay_stats(&f->a).paused);
+	assert_int_equal(left(f), 2);
+	WHERRY_PASS(wherry_queue_resume(f->queue, &err));
+	RELAY_ASLEEP_UNTIL(f, &f->a, left(f) == 0);
+	WHERRY_PASS(wherry_queue_pause(f->queue, &err));
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).paused);
+	relay_put(f, "-");
+	relay_quiet(f, &f->a);
+	assert_int_equal(left(f), 1);
+	WHERRY_PASS(wherry_queue_resume(f->queue, &err));
+	WHERRY_PASS(wherry_queue_get_status(f->queue, &status, sizeof(status), &err));
+	assert_false(status.paused);
+}
+
+enum { RELAYS = 4 };
+
+typedef struct shown {
+	wh_holder all[RELAYS];
+	size_t n, n_running;
+} shown;
+
+static void note_relay(void *ctx, const wh_holder *relay)
+{
+	shown *s = ctx;
+
+	assert_true(s->n < RELAYS);
+	s->all[s->n++] = *relay;
+	s->n_running += relay->left_us > 0;
+}
+
+static shown relays_of(relay_fixture *f)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	shown s = {.n = 0};
+
+	WHERRY_PASS(wh_store_relays(&f->queue->store, note_relay, &s, &err));
+	return s;
+}
+
+static void each_relay_of_a_queue_is_shown(void **state)
+{
+	relay_fixture *f = *state;
+	shown s = relays_of(f);
+
+	assert_int_equal(s.n, 0);
+	relay_set(f, "relay.name", "one");
+	relay_start(f, &f->a);
+	relay_quiet(f, &f->a);
+	relay_set(f, "relay.name", "two");
+	relay_start(f, &f->b);
+	relay_quiet(f, &f->b);
+	s = relays_of(f);
+	assert_int_equal(s.n_running, 2);
+	assert_string_equal(s.all[0].state, "leading");
+	assert_string_not_equal(s.all[0].owner, s.all[1].owner);
+
+	relay_stop(f, &f->a);
+	s = relays_of(f);
+	assert_int_equal(s.n, 2);
+	assert_int_equal(s.n_running, 1);
+	assert_string_equal(s.all[0].owner, "two");
+	assert_string_equal(s.all[1].owner, "one");
+	assert_string_equal(s.all[1].state, "stopped");
+
+	relay_set(f, "relay.name", "three"); /* It takes the row of the one that ended. */
+	relay_start(f, &f->a);
+	relay_quiet(f, &f->a);
+	s = relays_of(f);
+	assert_int_equal(s.n, 2);
+	assert_int_equal(s.n_running, 2);
+	assert_int_equal(s.all[0].error_us, -1);
+	assert_int_equal(s.all[0].delivered_us, -1);
+}
+
+static void a_relay_of_a_queue_says_that_its_destination_refuses(void **state)
+{
+	relay_fixture *f = *state;
+	shown s;
+
+	relay_set(f, "relay.poll", "1h"); /* what changes is written at once */
+	f->why = "connection refused";
+	relay_put(f, "--");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, left(f) == 0);
+	f->every = WHERRY_RETRY;
+	relay_put(f, "--------");
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).down);
+	f->offset_us += 2 * WH_SECOND;
+	RELAY_UNTIL(f, &f->a, strcmp(relays_of(f).all[0].state, "retrying") == 0);
+	s = relays_of(f);
+	assert_string_equal(s.all[0].destination, "memory:");
+	assert_string_equal(s.all[0].error, "connection refused");
+	assert_true(s.all[0].error_us >= 0 && s.all[0].state_us >= 0);
+	assert_int_equal(s.all[0].delivered, 2);
+	f->every = WHERRY_DELIVERED;
+	RELAY_UNTIL(f, &f->a, left(f) == 0);
+	f->offset_us += 2 * WH_SECOND;
+	RELAY_UNTIL(f, &f->a, strcmp(relays_of(f).all[0].state, "leading") == 0);
+	relay_stop(f, &f->a);
+	s = relays_of(f);
+	assert_int_equal(s.n_running, 0);
+	assert_string_equal(s.all[0].state, "stopped");
+}
+
 /* ---- handlers ---- */
 
 /* Fails the first time, after its write. */
@@ -253,6 +375,9 @@ const relay_test relay_queue_tests[] = {
 	RELAY_TEST(a_receiver_and_a_relay_share_a_queue, 0),
 	RELAY_TEST(attempts_at_a_message_of_a_queue_survive_the_relay, 0),
 	RELAY_TEST(a_dead_message_that_is_returned_is_delivered, 0),
+	RELAY_TEST(a_paused_queue_is_not_relayed_until_it_is_resumed, 0),
+	RELAY_TEST(each_relay_of_a_queue_is_shown, 0),
+	RELAY_TEST(a_relay_of_a_queue_says_that_its_destination_refuses, 0),
 	RELAY_TEST(a_handler_deletes_its_message_with_what_it_writes,
 		   RELAY_OTHERS | RELAY_THREADS),
 	RELAY_TEST(a_handler_of_a_queue_names_the_outbox_that_it_enqueues_to,

@@ -203,6 +203,16 @@ static wherry_code queue_discard(world *w, wherry_error *err)
 	return wherry_queue_discard(w->queue, 1, err);
 }
 
+static wherry_code queue_pause(world *w, wherry_error *err)
+{
+	return wherry_queue_pause(w->queue, err);
+}
+
+static wherry_code queue_resume(world *w, wherry_error *err)
+{
+	return wherry_queue_resume(w->queue, err);
+}
+
 static wherry_code queue_purge(world *w, wherry_error *err)
 {
 	return wherry_queue_purge(w->queue, 0, 2, NULL, err);
@@ -324,6 +334,8 @@ const operation queue_operations[] = {
 	{"queue_return", queue_return, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"queue_show", queue_show, see_nothing, NULL, NULL, 0},
 	{"queue_discard", queue_discard, NULL, NULL, NULL, 0},
+	{"queue_pause", queue_pause, NULL, NULL, NULL, 0},
+	{"queue_resume", queue_resume, NULL, NULL, NULL, 0},
 	{"queue_purge", queue_purge, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"queue_expire", queue_expire, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"queue_drop", queue_drop, NULL, NULL, NULL, 0},

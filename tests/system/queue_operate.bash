@@ -15,11 +15,13 @@ operate() {
 	w status "$url"
 	expect "an empty queue is well" 0 "out:all is well: no message waits" "out:queue       jobs in " \
 		"out:ready       0" "out:leased      0" "out:waiting     0" "out:dead        0" \
-		"out:relay       not known: a queue does not say who receives from it"
+		"out:relay       none so far; workers that receive are not listed"
 	w queue send "$db" jobs '{"job":1}' --id m1
 	w queue send "$db" jobs '{"job":2}' --id m2
 	refuse_all
 	expect "a relay gives two messages up" 3
+	w status "$url"
+	expect "status names the last relay" 0 "out:relay       none; the last was " ", stopped "
 	w queue send "$db" jobs '{"job":3}' --id m3 --reply-to answers
 	w queue receive "$db" jobs --lease 1h
 	w queue send "$db" jobs '{"job":4}' --id m4 --in 1h
@@ -134,15 +136,28 @@ operate() {
 	w queue create "$db" jobs
 
 	w pause "$url"
-	expect "a queue is not paused" 2 "err:a relay of a queue cannot be paused: stop it instead"
+	expect "a queue is paused" 0 "out:queue 'jobs' is paused" "err:action=pause" "err:table=jobs"
+	w status "$url"
+	expect "which status says" 0 "out:the queue is paused: relays deliver nothing until \`wherry resume $quoted\`" \
+		"out:queue       jobs in " "(paused)"
+	w doctor "$url"
+	expect "and doctor" 1 "out:the queue is paused: relays deliver nothing"
+	w relay "$url" stdout: --until-empty --timeout 2s
+	expect "a relay delivers nothing" 5 "no:\"job\""
+	w resume "$url" --json
+	json "a queue is resumed" 'd == {"paused": False}'
+	w status "$url" --json
+	json "and status says that, too" 'd["paused"] is False and d["relays"] == []'
 	w replay "$url" 1
 	expect "nor replayed" 2 "err:cannot be replayed"
-	w purge "$url" --older-than 1h
+	w purge "$url"
 	expect "for purge the command for queues is named" 2 "err:use \`wherry queue purge "
 	w init "$url"
 	expect "and for init" 2 "err:use \`wherry queue create "
 	w_in '{}' enqueue "$url" --topic t
 	expect "and for enqueue" 2 "err:use \`wherry queue send "
+	w enqueue "$url" '{}'
+	expect "also with the body behind it" 2 "err:use \`wherry queue send "
 
 	printf 'relays:\n  - name: errands\n    from: %s\n    to: "stdout:"\n' "'$url'" >wherry.yaml
 	w list errands --json

@@ -6,7 +6,8 @@
 
 -- name: clear
 -- What it was granted before on the tables of the queue.
-REVOKE ALL ON {table}, {wherry_schema}, {wherry_clock}, {wherry_subscription} FROM {role};
+REVOKE ALL ON {table}, {wherry_schema}, {wherry_clock}, {wherry_subscription}, {wherry_outbox},
+  {wherry_lease} FROM {role};
 
 -- part: schema
 DO $$ BEGIN
@@ -23,12 +24,16 @@ GRANT INSERT (message_id, topic, correlation_id, reply_to, headers, body, state,
   expires_at), SELECT (id) ON {table} TO {role};
 
 -- name: receiver
--- Receives and settles.  A message with headers that cannot be read is inserted again, as dead.
+-- Receives and settles, or relays.  A message with headers that cannot be read is inserted again, as
+-- dead.
 {schema}
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role};
+GRANT SELECT ON {wherry_outbox} TO {role};
+GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 
 -- name: operator
--- Does all of that, and says which queues get what is published.
+-- Does all of that, pauses relays, and says which queues get what is published.
 {schema}
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role};
+GRANT SELECT, INSERT, UPDATE ON {wherry_outbox}, {wherry_lease} TO {role};
 GRANT INSERT, DELETE ON {wherry_subscription} TO {role};

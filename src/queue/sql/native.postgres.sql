@@ -73,6 +73,7 @@ id > 0 AND attempts BETWEEN 0 AND 1000000000
 SELECT {'table}::regclass::oid::bigint;
 
 -- include: postgres.own.sql
+-- include: postgres.relays.sql
 
 -- part: index_ready
 CREATE INDEX IF NOT EXISTS {bare_ready} ON {table}({seq}) WHERE state = 0;
@@ -377,6 +378,7 @@ SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
 FROM pg_class WHERE oid = {'table}::regclass::oid;
 DROP TABLE {table};
 DELETE FROM {wherry_subscription} WHERE queue = {name};
+{drop_relays}
 DELETE FROM {wherry_schema} WHERE model = 'queue' AND name = {name};
 -- The last queue takes along what queues alone share.
 DO $$ DECLARE f regprocedure; BEGIN

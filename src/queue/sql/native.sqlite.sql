@@ -8,6 +8,7 @@
 -- Acknowledged messages are deleted.  Each state has a separate index, and a row is in one.
 
 -- include: sqlite.sql
+-- include: sqlite.relays.sql
 
 -- part: until
 {now} + min(:lasts, 3153600000000)
@@ -94,6 +95,7 @@ WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
 -- name: drop
 DROP TABLE {table};
 DELETE FROM wherry_subscription WHERE queue = {name};
+{drop_relays}
 DELETE FROM wherry_schema WHERE model = 'queue' AND name = {name};
 
 -- name: others-left

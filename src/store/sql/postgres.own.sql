@@ -94,7 +94,7 @@ BEGIN
   RETURN NULL;
 END $$;
 DROP TRIGGER IF EXISTS wherry_wake ON {wherry_outbox};
-CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_outbox}
+CREATE TRIGGER wherry_wake AFTER INSERT OR UPDATE ON {wherry_outbox}
   FOR EACH ROW EXECUTE FUNCTION {wherry_wake_control}('name');
 DROP TRIGGER IF EXISTS wherry_wake ON {wherry_lease};
 CREATE TRIGGER wherry_wake AFTER UPDATE ON {wherry_lease}

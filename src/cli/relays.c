@@ -1,0 +1,120 @@
+#include "cli/relays.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/relay_report.h"
+
+static void take(void *ctx, const wh_holder *relay)
+{
+	wh_relays *out = ctx;
+
+	if (out->n == out->cap) {
+		size_t cap = out->cap ? 2 * out->cap : 4;
+		wh_holder *all = realloc(out->all, cap * sizeof(*all));
+
+		out->failed |= !all;
+		if (!all)
+			return;
+		out->all = all;
+		out->cap = cap;
+	}
+	out->all[out->n++] = *relay;
+	out->n_running += relay->left_us > 0;
+}
+
+wherry_code wh_relays_read(wh_store *store, wh_relays *out, wherry_error *err)
+{
+	wherry_code code;
+
+	*out = (wh_relays){.n = 0};
+	code = wh_store_relays(store, take, out, err);
+	return code == WHERRY_OK && out->failed ? wh_oom(err) : code;
+}
+
+void wh_relays_clear(wh_relays *relays)
+{
+	free(relays->all);
+	*relays = (wh_relays){.n = 0};
+}
+
+const wh_holder *wh_relays_refused(const wh_relays *relays)
+{
+	for (size_t i = 0; i < relays->n_running; i++)
+		if (strcmp(relays->all[i].state, WH_STATE_RETRYING) == 0)
+			return &relays->all[i];
+	return NULL;
+}
+
+static void put_running(wh_buf *text, const wh_holder *relay)
+{
+	char span[WH_SPAN_LEN];
+
+	wh_put_cell(text, relay->owner, 0);
+	wh_buf_printf(text, ", %s for %s", relay->state,
+		      wh_span_text(relay->state_us, span));
+	if (*relay->destination)
+		wh_buf_printf(text, ", to %s", relay->destination);
+	if (relay->delivered_us >= 0)
+		wh_buf_printf(text, ", delivered %" PRId64 ", the last %s ago",
+			      relay->delivered, wh_span_text(relay->delivered_us, span));
+	if (relay->error_us >= 0) {
+		wh_buf_printf(text, "; last error %s ago: ",
+			      wh_span_text(relay->error_us, span));
+		wh_put_cell(text, relay->error, 0);
+	}
+}
+
+static void put_last(wh_buf *text, const wh_holder *relay)
+{
+	char span[WH_SPAN_LEN];
+
+	wh_buf_puts(text, "none; the last was ");
+	wh_put_cell(text, relay->owner, 0);
+	if (strcmp(relay->state, WH_STATE_STOPPED) == 0)
+		wh_buf_printf(text, ", stopped %s ago",
+			      wh_span_text(relay->state_us, span));
+	else
+		wh_buf_puts(text, ", which ended without giving its lease back");
+}
+
+void wh_put_relays(wh_buf *text, const wh_relays *relays)
+{
+	if (relays->n_running > 1)
+		wh_buf_printf(text, "relays      %zu\n", relays->n_running);
+	for (size_t i = 0; i < relays->n_running; i++) {
+		wh_buf_puts(text, "relay       ");
+		put_running(text, &relays->all[i]);
+		wh_buf_putc(text, '\n');
+	}
+	if (relays->n_running)
+		return;
+	wh_buf_puts(text, "relay       ");
+	if (relays->n)
+		put_last(text, relays->all);
+	else
+		wh_buf_puts(text, "none so far; workers that receive are not listed");
+	wh_buf_putc(text, '\n');
+}
+
+void wh_put_relays_field(wh_buf *json, const wh_relays *relays)
+{
+	wh_buf_puts(json, ",\"relays\":[");
+	for (size_t i = 0; i < relays->n_running; i++) {
+		const wh_holder *relay = &relays->all[i];
+
+		wh_buf_puts(json, i ? ",{\"owner\":" : "{\"owner\":");
+		wh_buf_json(json, relay->owner, strlen(relay->owner));
+		wh_put_text_field(json, "state", relay->state);
+		wh_put_age_field(json, "state_us", relay->state_us);
+		wh_put_text_field(json, "destination", relay->destination);
+		wh_buf_printf(json, ",\"delivered\":%" PRId64, relay->delivered);
+		wh_put_age_field(json, "last_delivery_us", relay->delivered_us);
+		wh_put_text_field(json, "last_error", relay->error);
+		wh_put_age_field(json, "last_error_us", relay->error_us);
+		wh_put_age_field(json, "lease_left_us", relay->left_us);
+		wh_buf_putc(json, '}');
+	}
+	wh_buf_putc(json, ']');
+}

@@ -1,0 +1,63 @@
+--
+-- The relays of a table on PostgreSQL on which all relays work: each has a separate row in
+-- wherry_lease.  And what operators ask of them.
+
+-- part: ago
+-- The time that many milliseconds ago; NULL where the number is negative.
+CASE WHEN {.}age >= 0 THEN {now} - least({.}age, 3153600000000)::float8 * interval '1 millisecond' END
+
+-- name: join
+-- unused: number epoch
+-- A relay takes its own row again, else that of a relay that has ended, else a new one.  Of two that
+-- find the same free row, the second takes a number that its token makes, which no other has
+-- (each_relay_of_a_queue_is_shown).
+WITH free AS (
+  SELECT number FROM {wherry_lease}
+  WHERE outbox = :name::text AND (members = :token::text OR expires_at <= {now})
+  ORDER BY members = :token::text DESC, expires_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, suspects,
+  members, state, state_since, destination, delivered, delivered_at, error, error_at)
+SELECT :name::text, coalesce((SELECT number FROM free), hashtext(:token::text) & 2147483647),
+  'competing', :owner::text, 1, {until}, 1, 0, 1, 0,
+  :token::text, :state::text, {now}, :destination::text, :delivered::bigint, {ago:d}, :error::text, {ago:e}
+FROM (SELECT :delivered_age::bigint AS age) AS d, (SELECT :error_age::bigint AS age) AS e
+ON CONFLICT (outbox, number) DO UPDATE SET
+  owner = excluded.owner, expires_at = excluded.expires_at,
+  state_since = CASE WHEN s.members = excluded.members AND s.state = excluded.state THEN s.state_since
+                     ELSE excluded.state_since END,
+  members = excluded.members, state = excluded.state, destination = excluded.destination,
+  delivered = excluded.delivered, delivered_at = excluded.delivered_at, error = excluded.error,
+  error_at = excluded.error_at
+RETURNING epoch, suspects,
+  (SELECT paused_at IS NOT NULL FROM {wherry_outbox} WHERE name = s.outbox),
+  (SELECT control_version FROM {wherry_outbox} WHERE name = s.outbox), 0::bigint, 0::bigint;
+
+-- name: leave
+-- unused: number epoch
+UPDATE {wherry_lease} SET expires_at = {now}, members = '', state = 'stopped', state_since = {now}
+WHERE outbox = :name::text AND members = :token::text;
+
+-- name: relays
+-- Those that work, then those that ended, the last one first.
+SELECT owner, ceil(extract(epoch FROM expires_at - {now}) * 1000.0)::bigint, epoch, engine, process, state,
+  floor(extract(epoch FROM {now} - state_since) * 1000.0)::bigint, destination, delivered,
+  floor(extract(epoch FROM {now} - delivered_at) * 1000.0)::bigint,
+  error, floor(extract(epoch FROM {now} - error_at) * 1000.0)::bigint
+FROM {wherry_lease} WHERE outbox = :name::text
+ORDER BY expires_at > {now} DESC, CASE WHEN expires_at > {now} THEN number END, expires_at DESC LIMIT 1000;
+
+-- name: control
+SELECT paused_at IS NOT NULL, control_version FROM {wherry_outbox} WHERE name = :name;
+
+-- name: raise-control-version
+UPDATE {wherry_outbox} SET control_version = control_version + 1 WHERE name = :name;
+
+-- name: pause
+INSERT INTO {wherry_outbox} AS s (name, paused_at, control_version)
+VALUES (:name::text, CASE WHEN :on::bigint <> 0 THEN {now} END, 1)
+ON CONFLICT (name) DO UPDATE SET control_version = s.control_version + 1,
+  paused_at = CASE WHEN :on::bigint <> 0 THEN coalesce(s.paused_at, excluded.paused_at) END;
+
+-- part: drop_relays
+DELETE FROM {wherry_lease} WHERE outbox = {name};
+DELETE FROM {wherry_outbox} WHERE name = {name};
