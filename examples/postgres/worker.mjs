@@ -50,20 +50,37 @@ async function work(client, queue, { id, body, attempts, token }) {
   }
 }
 
-const [url, queue, ...options] = process.argv.slice(2);
-const client = new pg.Client({ connectionString: url });
-await client.connect();
-for (;;) {
+async function receive(client, queue) {
   const { rows } = await client.query(
     "SELECT id, body, attempts, token FROM wherry_receive($1, 10, '1 minute', $2)",
     [queue, ATTEMPTS],
   );
-  for (const message of rows) {
+  return rows;
+}
+
+const [url, queue, ...options] = process.argv.slice(2);
+const client = new pg.Client({ connectionString: url });
+let notify = () => {};
+client.on("notification", () => notify());
+await client.connect();
+for (let listens = false; ; ) {
+  const notified = new Promise((resolve) => (notify = resolve));
+  const messages = await receive(client, queue);
+  if (messages.length && listens) {
+    await client.query("SELECT wherry_unlisten($1)", [queue]);
+    listens = false;
+  }
+  for (const message of messages) {
     await work(client, queue, message);
   }
-  if (!rows.length) {
-    if (options.includes("--until-empty")) break;
-    await setTimeout(1000);
+  if (messages.length) continue;
+  if (options.includes("--until-empty")) break;
+  if (!listens) {
+    const { rows } = await client.query("SELECT wherry_listen($1) AS listens", [queue]);
+    listens = rows[0].listens;
+    if (listens) continue; // for what was sent before
   }
+  // Not for longer, since messages also come when their time has come.
+  await Promise.race([notified, setTimeout(listens ? 1000 : 250)]);
 }
 await client.end();

@@ -6,8 +6,8 @@ usage: worker.py postgres://USER@HOST/DATABASE QUEUE [--until-empty]
 """
 
 import json
+import select
 import sys
-import time
 
 import psycopg
 
@@ -49,20 +49,38 @@ def work(db, queue, message):
             )
 
 
+def receive(db, queue):
+    return db.execute(
+        "SELECT id, body, attempts, token FROM wherry_receive(%s, 10, '1 minute', %s)",
+        (queue, ATTEMPTS),
+    ).fetchall()
+
+
 def main():
     url, queue = sys.argv[1:3]
     with psycopg.connect(url, autocommit=True) as db:
+        notified = []
+        db.add_notify_handler(notified.append)
+        listens = False
         while True:
-            messages = db.execute(
-                "SELECT id, body, attempts, token FROM wherry_receive(%s, 10, '1 minute', %s)",
-                (queue, ATTEMPTS),
-            ).fetchall()
+            notified.clear()
+            messages = receive(db, queue)
+            if messages and listens:
+                db.execute("SELECT wherry_unlisten(%s)", (queue,))
+                listens = False
             for message in messages:
                 work(db, queue, message)
-            if not messages:
-                if "--until-empty" in sys.argv:
-                    return
-                time.sleep(1)
+            if messages:
+                continue
+            if "--until-empty" in sys.argv:
+                return
+            if not listens:
+                (listens,) = db.execute("SELECT wherry_listen(%s)", (queue,)).fetchone()
+                if listens:
+                    continue  # for what was sent before
+            if not notified:
+                # Not for longer, since messages also come when their time has come.
+                select.select([db], [], [], 1 if listens else 0.25)
 
 
 main()

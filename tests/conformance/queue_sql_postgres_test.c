@@ -4,6 +4,7 @@
  */
 #include "queue_suite.h"
 
+#include <poll.h>
 #include <time.h>
 
 #include "postgres/backends.h"
@@ -67,6 +68,64 @@ static void a_worker_in_sql_and_one_of_ours_share_a_queue(void **state)
 	says(conn, "SELECT bool_and(wherry_ack('jobs', id, lease_token)) FROM jobs", "1");
 	says(conn, "SELECT count(*) FROM jobs", "0");
 	PQfinish(conn);
+	queue_fixture_drop(f);
+}
+
+/* Wait for a notification, for at most ten seconds. */
+static bool is_notified(PGconn *conn)
+{
+	struct pollfd fd = {.fd = PQsocket(conn), .events = POLLIN};
+	PGnotify *n = PQnotifies(conn);
+
+	while (!n && poll(&fd, 1, 10000) == 1 && PQconsumeInput(conn))
+		n = PQnotifies(conn);
+	PQfreemem(n);
+	return n != NULL;
+}
+
+static void a_worker_in_sql_that_waits_is_notified(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *waits = app(f, "SELECT 1"), *sends = app(f, "SELECT 1");
+
+	(void)state;
+	says(waits, "SELECT wherry_listen('jobs')", "1");
+	says(waits, "SELECT count(*) FROM wherry_receive('jobs')", "0");
+	says(sends, "SELECT wherry_send('jobs', '1')", "1");
+	assert_true(is_notified(waits));
+	says(waits, "SELECT id FROM wherry_receive('jobs')", "1");
+	says(waits, "SELECT wherry_nack('jobs', 1, (SELECT lease_token FROM jobs))", "1");
+	says(waits, "SELECT wherry_unlisten('jobs')", "1");
+	says(waits, "SELECT wherry_unlisten('jobs')", "0");
+	says(waits, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'", "0");
+	refuses(waits, "SELECT wherry_listen('none')", "there is no queue none");
+	PQfinish(waits);
+	PQfinish(sends);
+	queue_fixture_drop(f);
+}
+
+static void a_worker_in_sql_learns_of_senders_that_may_not_notify(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *waits = app(f, "SELECT 1"), *other = app(f, "SELECT 1"),
+	       *sends = app(f, "BEGIN");
+
+	(void)state;
+	says(sends, "SELECT wherry_send('jobs', '1')", "1");
+	says(waits, "SELECT wherry_listen('jobs')", "0");
+	says(sends, "COMMIT; SELECT 1", "1");
+	says(waits, "SELECT wherry_listen('jobs')", "1");
+
+	/* A second one that waits is notified because of the first, and of its end. */
+	says(other, "SELECT wherry_listen('jobs')", "1");
+	says(sends, "SELECT wherry_send('jobs', '2')", "2");
+	assert_true(is_notified(waits));
+	assert_true(is_notified(other));
+	says(waits, "SELECT wherry_unlisten('jobs')", "1");
+	assert_true(is_notified(other));
+	PQfinish(waits);
+	PQfinish(other);
+	PQfinish(sends);
 	queue_fixture_drop(f);
 }
 
@@ -528,6 +587,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_worker_in_sql_and_one_of_ours_share_a_queue),
 		cmocka_unit_test(functions_settle_as_the_library_does),
+		cmocka_unit_test(a_worker_in_sql_that_waits_is_notified),
+		cmocka_unit_test(a_worker_in_sql_learns_of_senders_that_may_not_notify),
 		cmocka_unit_test(functions_refuse_bad_input_by_name),
 		cmocka_unit_test(a_delay_does_not_depend_on_the_session_time_zone),
 		cmocka_unit_test(a_queue_goes_on_behind_2_to_the_31),

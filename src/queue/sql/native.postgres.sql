@@ -326,6 +326,37 @@ BEGIN
          AND state <> 4 AND expires_at <= statement_timestamp() AND state + 0 = 0)') INTO n;
   RETURN n;
 END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_listen(queue text)
+RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE -- before a worker waits; false: a sender that is not done yet may not notify it
+  number CONSTANT oid := to_regclass(@box@ || quote_ident(queue))::oid;
+  key CONSTANT bigint := (1669::bigint << 32) + number::bigint;  -- as wake_lock
+BEGIN
+  IF number IS NULL THEN
+    RAISE 'there is no queue %', queue USING ERRCODE = 'undefined_table',
+      HINT = 'Create it with wherry queue create.';
+  END IF;
+  EXECUTE concat('LISTEN wherry_', number);
+  -- Senders notify while any session has the lock.
+  RETURN EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted
+                   AND database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+                   AND classid = 1669 AND objid = number AND objsubid = 1)
+      OR pg_try_advisory_lock(key);
+END $body$ $f$,
+$f$CREATE OR REPLACE FUNCTION @.wherry_unlisten(queue text)
+RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE -- when a worker has work again; false: senders did not notify because of this connection
+  number CONSTANT oid := to_regclass(@box@ || quote_ident(queue))::oid;
+BEGIN
+  EXECUTE concat('UNLISTEN wherry_', number);
+  IF NOT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted
+                   AND pid = pg_backend_pid() AND classid = 1669 AND objid = number AND objsubid = 1) THEN
+    RETURN false;
+  END IF;
+  -- Another that waits takes the lock.
+  PERFORM pg_notify(concat('wherry_', number), '');
+  RETURN pg_advisory_unlock((1669::bigint << 32) + number::bigint);
+END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_subscribe(topic text, queue text)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE n bigint; -- false: it had subscribed before
@@ -388,7 +419,7 @@ DO $$ DECLARE f regprocedure; BEGIN
       WHERE pronamespace = current_setting('wherry.schema')::regnamespace
         AND proname = ANY (ARRAY['wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack',
                            'wherry_extend', 'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length',
-                           'wherry_subscribe', 'wherry_unsubscribe']::name[])
+                           'wherry_subscribe', 'wherry_unsubscribe', 'wherry_listen', 'wherry_unlisten']::name[])
     LOOP
       EXECUTE 'DROP FUNCTION ' || f::text;
     END LOOP;
