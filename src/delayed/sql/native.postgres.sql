@@ -428,46 +428,7 @@ DELETE FROM {table} WHERE {of_kind};
 SELECT {shown} FROM {table} WHERE {matching} AND "pKey" > :after::text
 ORDER BY "pKind", "pKey" LIMIT :limit::bigint;
 
--- name: count
--- Due, leased, waiting and dead messages; how long the first has been due; how long until the next
--- can be polled, -1: there is none.
-SELECT count(*) FILTER (WHERE t.at <= t.now), count(*) FILTER (WHERE t.at > t.now AND t.leased),
-  count(*) FILTER (WHERE t.at > t.now AND NOT t.leased),
-  (SELECT count(*) FROM {table_dead} AS d WHERE {of_kind:d}),
-  greatest(coalesce(max(t.now - t.at), 0), 0), greatest(coalesce(min(t.at - t.now), -1), CASE WHEN count(*) > 0 THEN 0 ELSE -1 END)
-FROM (SELECT "scheduledAt" AS at, "lockUuid" IS NOT NULL AS leased, {now} AS now
-      FROM {table} WHERE {of_kind}) AS t;
-
--- name: count-table
--- Messages of all queues, dead ones too.
-SELECT (SELECT count(*) FROM {table}) + (SELECT count(*) FROM {table_dead});
-
--- name: next-due
--- How long until a message can be polled, 0: one can be now; -1: there is none.
-SELECT coalesce((SELECT greatest("scheduledAt" - {now}, 0) FROM {table}
-                 WHERE {of_kind} ORDER BY "pKind", "scheduledAt", id LIMIT 1), -1);
-
--- name: list-dead
-SELECT id, "pKey", "scheduledAtInitially", died_at, "createdAt", NULL::bigint, attempts, 4,
-  NULL::text, last_error, payload
-FROM {table_dead} WHERE {of_kind} AND id > :after::bigint ORDER BY "pKind", id LIMIT :limit::bigint;
-
--- name: revive
--- Dead messages whose keys have no other message; "delete-dead" then deletes their copies.
-INSERT INTO {table}(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
-SELECT d.id, d."pKey", d."pKind", d.payload, d."scheduledAtInitially", d."scheduledAtInitially",
-  greatest({now}, d."createdAt" + 1)
-FROM {table_dead} AS d
-WHERE {of_kind:d} AND (:id::bigint = 0 OR d.id = :id::bigint)
-  AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t."pKind" = d."pKind" AND t."pKey" = d."pKey")
-ORDER BY d.id LIMIT :limit::bigint
-ON CONFLICT DO NOTHING RETURNING id;
-
--- name: delete-dead
-DELETE FROM {table_dead} WHERE id = ANY ({ids});
-
--- name: purge-dead
-DELETE FROM {table_dead} WHERE {of_kind} AND (:id::bigint = 0 OR id = :id::bigint);
+-- include: postgres.dead.sql
 
 -- part: clock
 -- A relay's time is the database's.

@@ -1,0 +1,37 @@
+--
+-- How many messages there are, and those that are dead: of the tables of both layouts.
+
+-- name: count
+-- Due, leased, waiting and dead messages; how long the first has been due; how long until the next
+-- can be polled, -1: there is none.
+SELECT count(*) FILTER (WHERE t.at <= t.now), count(*) FILTER (WHERE t.at > t.now AND t.leased),
+  count(*) FILTER (WHERE t.at > t.now AND NOT t.leased),
+  (SELECT count(*) FROM {table_dead} WHERE "pKind" = :kind),
+  max(coalesce(max(t.now - t.at), 0), 0), max(coalesce(min(t.at - t.now), -1), CASE WHEN count(*) THEN 0 ELSE -1 END)
+FROM (SELECT "scheduledAt" AS at, "lockUuid" IS NOT NULL AS leased, {at_now} AS now
+      FROM {table} WHERE "pKind" = :kind) AS t;
+
+-- name: count-table
+-- Messages of all queues, dead ones too.
+SELECT (SELECT count(*) FROM {table}) + (SELECT count(*) FROM {table_dead});
+
+-- name: list-dead
+SELECT id, "pKey", "scheduledAtInitially", died_at, "createdAt", NULL, attempts, 4, NULL, last_error, payload
+FROM {table_dead} WHERE "pKind" = :kind AND id > :after ORDER BY id LIMIT :limit;
+
+-- name: revive
+-- Dead messages whose keys have no other message; "delete-dead" then deletes their copies.
+INSERT INTO {table}(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
+SELECT d.id, d."pKey", d."pKind", d.payload, d."scheduledAtInitially", d."scheduledAtInitially",
+  max({at_now}, d."createdAt" + 1)
+FROM {table_dead} AS d
+WHERE d."pKind" = :kind AND (:id = 0 OR d.id = :id)
+  AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE t."pKind" = d."pKind" AND t."pKey" = d."pKey")
+ORDER BY d.id LIMIT :limit
+ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: delete-dead
+DELETE FROM {table_dead} WHERE id IN {ids};
+
+-- name: purge-dead
+DELETE FROM {table_dead} WHERE "pKind" = :kind AND (:id = 0 OR id = :id);
