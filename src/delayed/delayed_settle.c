@@ -308,7 +308,7 @@ static wherry_code settle_and_look(void *ctx, wherry_error *err)
  * look at those that it did not settle, which would cost two round trips. */
 static bool needs_transaction(const settling *s)
 {
-	if (!s->delayed->store.db->driver->failure_spreads)
+	if (!s->delayed->store.db->driver->late_commits)
 		return true;
 	for (size_t i = 1; i < s->n; i++) {
 		const char *lock = s->receipts[i].lock;

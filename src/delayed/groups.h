@@ -12,10 +12,11 @@
 	X(offer, "offer", "kind now key body at delay") \
 	X(offer_absent, "offer-absent", "kind now key body at delay")
 
-/* Many messages are one statement.  "messages": a JSON array of objects. */
+/* Many messages are one statement.  "messages": a JSON array of objects, which say where in "bodies"
+ * the bodies are. */
 #define WH_DELAYED_OFFER_MANY(X) \
-	X(offer_many, "offer-many", "kind now messages") \
-	X(offer_many_absent, "offer-many-absent", "kind now messages")
+	X(offer_many, "offer-many", "kind now messages bodies") \
+	X(offer_many_absent, "offer-many-absent", "kind now messages bodies")
 
 #define WH_DELAYED_POLL(X) \
 	X(poll, "poll", "kind now limit token lasts") \

@@ -9,7 +9,9 @@
 
 enum {
 	OFFER_PARAMS = 6,
-	CHUNK_MAX = 64 * 1024 * 1024, /* Bytes of one statement's messages, about. */
+	CHUNK_MAX = 64 * 1024 *
+		    1024, /* Bytes of one statement's bodies, unless one body has more. */
+	BODIES_MAX = CHUNK_MAX + WH_BODY_MAX,
 	JSON_MAX = 256 * 1024 * 1024
 };
 
@@ -107,24 +109,19 @@ static int compare_keys(const void *a, const void *b, void *ctx)
 	return order ? order : compare_places(a, b);
 }
 
-static void put_message(wh_buf *to, const wherry_delayed_message *msg)
+/* Its body goes behind those of the messages before it; "first" counts from 1. */
+static void put_message(wh_buf *to, wh_buf *bodies, const wherry_delayed_message *msg)
 {
-	static const char digits[] = "0123456789abcdef";
 	wh_view body = body_of(msg);
 
 	wh_buf_puts(to, to->len > 1 ? ",{\"key\":" : "{\"key\":");
 	wh_buf_json(to, msg->key, strlen(msg->key));
-	wh_buf_puts(to, ",\"body\":\"");
-	for (size_t i = 0; i < body.len; i++) {
-		unsigned char c = (unsigned char)body.ptr[i];
-
-		wh_buf_putc(to, digits[c >> 4]);
-		wh_buf_putc(to, digits[c & 15]);
-	}
+	wh_buf_printf(to, ",\"first\":%zu,\"bytes\":%zu", bodies->len + 1, body.len);
 	if (msg->at_us)
-		wh_buf_printf(to, "\",\"at\":%" PRId64 "}", msg->at_us / 1000);
+		wh_buf_printf(to, ",\"at\":%" PRId64 "}", msg->at_us / 1000);
 	else
-		wh_buf_printf(to, "\",\"delay\":%" PRId64 "}", wh_ms(msg->delay_us));
+		wh_buf_printf(to, ",\"delay\":%" PRId64 "}", wh_ms(msg->delay_us));
+	wh_buf_put(bodies, body.ptr, body.len);
 }
 
 /* The place of a key among those of the statement, which are in the order of keys. */
@@ -172,7 +169,7 @@ static wherry_code offer_statement(offering *o, wherry_error *err)
 	const wh_delayed_stmts *own = &o->delayed->own;
 	bool absent = o->msgs[o->order[o->first]].if_absent;
 	size_t n = o->end - o->first, *places = malloc(n * sizeof(*places));
-	wh_buf text = WH_BUF_INIT(JSON_MAX);
+	wh_buf text = WH_BUF_INIT(JSON_MAX), bodies = WH_BUF_INIT(BODIES_MAX);
 	wherry_code code = places ? WHERRY_OK : wh_oom(err);
 
 	if (code == WHERRY_OK) {
@@ -181,23 +178,28 @@ static wherry_code offer_statement(offering *o, wherry_error *err)
 		wh_buf_putc(&text, '[');
 		for (size_t i = 0; i < n; i++) {
 			o->outcomes[places[i]] = WHERRY_IGNORED;
-			put_message(&text, &o->msgs[places[i]]);
+			put_message(&text, &bodies, &o->msgs[places[i]]);
 		}
 		wh_buf_putc(&text, ']');
 		code = wh_buf_check(&text, err);
 	}
+	if (code == WHERRY_OK)
+		code = wh_buf_check(&bodies, err);
 	if (code == WHERRY_OK) {
 		const wh_param params[] = {
 			wh_delayed_kind_param(o->delayed),
 			wh_delayed_now_param(o->delayed),
 			WH_TEXT_PARAM("messages", ((wh_view){text.ptr, text.len})),
+			WH_BLOB_PARAM("bodies",
+				      ((wh_view){wh_buf_str(&bodies), bodies.len})),
 		};
 
 		code = wh_db_run(o->delayed->store.db,
 				 absent ? own->offer_many_absent : own->offer_many,
-				 params, 3, take_outcome_of, o, NULL, err);
+				 params, 4, take_outcome_of, o, NULL, err);
 	}
 	wh_buf_clear(&text);
+	wh_buf_clear(&bodies);
 	free(places);
 	return code;
 }

@@ -251,7 +251,7 @@ wherry_code wherry_delayed_poll(wherry_delayed *delayed,
 	make_lock(&p);
 	/* As of wherry_queue_receive(): on a server one statement is enough, since messages that
 	 * a poll leased before it failed are polled again once the lease ends. */
-	code = delayed->store.db->driver->failure_spreads
+	code = delayed->store.db->driver->late_commits
 		       ? poll_all(&p, err)
 		       : wh_db_transact(delayed->store.db, poll_all, &p, err);
 	code = wh_delayed_failed(delayed, code, err);

@@ -41,8 +41,7 @@ static void an_interrupted_poll_ends_and_leases_nothing(void **state)
 	other = f->backend->connect(f->place);
 	(void)delayed_offer(f, "a", "1", 0);
 	WHERRY_PASS(wherry_db_begin(other, &err));
-	WHERRY_PASS(
-		wh_db_script(other, "ALTER TABLE later ADD COLUMN extra integer", &err));
+	WHERRY_PASS(wh_db_script(other, "ALTER TABLE later ADD extra integer", &err));
 	atomic_init(&i.done, false);
 	assert_int_equal(pthread_create(&i.thread, NULL, interrupt, &i), 0);
 	WHERRY_FAILS(WHERRY_INTERRUPTED,

@@ -126,6 +126,9 @@ static const struct {
 	{49918, WHERRY_BUSY},
 	{49919, WHERRY_BUSY},
 	{49920, WHERRY_BUSY},
+	{51205,
+	 WHERRY_CONFLICT}, /* of Wherry's statements: others changed the rows each time */
+	{51222, WHERRY_BUSY}, /* of Wherry's statements: sp_getapplock took too long */
 };
 
 wherry_code wh_odbc_mssql_code(long native)

@@ -329,10 +329,10 @@ RETURNING m.updates;
 -- ids have the order given.
 WITH given AS MATERIALIZED (
   SELECT pg_catalog.nextval((SELECT pg_catalog.pg_get_serial_sequence({'table}, 'id')::pg_catalog.regclass)) AS id,
-    g.key COLLATE pg_catalog."C" AS key, pg_catalog.decode(g.body, 'hex') AS body,
+    g.key COLLATE pg_catalog."C" AS key, pg_catalog.substr(:bodies::bytea, g.first, g.bytes) AS body,
     coalesce(g.at, least({now} OPERATOR(pg_catalog.+) least(g.delay, 3153600000000), 253402300799999)) AS due
   FROM pg_catalog.json_to_recordset(:messages::pg_catalog.json)
-    AS g(key text, body text, at bigint, delay bigint))
+    AS g(key text, first integer, bytes integer, at bigint, delay bigint))
 INSERT INTO {table} AS m(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
 SELECT given.id, given.key, :kind::text, given.body, given.due, given.due, {now}
 FROM given ORDER BY given.key

@@ -1,0 +1,108 @@
+-- layout: name=native ids=integer names=qualified columns=target,name,hash,until_ms,active archive=
+--
+-- The memory of schedules on SQL Server.  Times are Unix milliseconds.
+--
+-- SQL Server ignores blanks at the end of a text when it compares.  So the primary key has the lengths of
+-- the texts too.
+
+-- include: mssql.sql
+
+-- include: mssql.own.sql
+
+-- name: migrate-1
+{own_tables}
+IF OBJECT_ID(N{'table}, N'U') IS NULL
+  CREATE TABLE {table}(
+    target   NVARCHAR(200) COLLATE Latin1_General_BIN2 NOT NULL,
+    name     NVARCHAR(100) COLLATE Latin1_General_BIN2 NOT NULL,
+    hash     NVARCHAR(64) COLLATE Latin1_General_BIN2 NOT NULL,
+    until_ms BIGINT NOT NULL DEFAULT 0    -- ticks were made up to that time
+               CHECK (until_ms BETWEEN 0 AND 253402300799999),
+    active   BIT NOT NULL DEFAULT 0,
+    bytes    AS (DATALENGTH(target) * 1000000 + DATALENGTH(name) * 1000 + DATALENGTH(hash)) PERSISTED NOT NULL,
+    PRIMARY KEY (target, name, hash, bytes)
+  );
+IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'cron' AND name = N{name})
+  INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'cron', N{name}, 1, 100);
+
+-- name: schema-exists
+{has_schema};
+
+-- name: schema-version
+SELECT version, min_program FROM {wherry_schema} WHERE model = N'cron' AND name = :name;
+
+-- name: indexes-missing
+SELECT 0;
+
+-- name: columns
+{column_names};
+
+-- name: drop
+DROP TABLE {table};
+DELETE FROM {wherry_schema} WHERE model = N'cron' AND name = N{name};
+
+-- name: others-left
+{tables_left};
+
+-- name: drop-shared
+{drop_own}
+
+-- part: place
+DECLARE @target NVARCHAR(200) = :target, @name NVARCHAR(100) = :name, @hash NVARCHAR(64) = :hash;
+
+-- part: this
+WHERE target = @target AND name = @name AND hash = @hash
+  AND bytes = DATALENGTH(@target) * 1000000 + DATALENGTH(@name) * 1000 + DATALENGTH(@hash)
+
+-- part: others
+-- Other schedules of this name whose ticks are being made.
+WHERE target = @target AND name = @name AND active = 1
+  AND bytes / 1000 = DATALENGTH(@target) * 1000 + DATALENGTH(@name)
+  AND NOT (hash = @hash AND bytes % 1000 = DATALENGTH(@hash))
+
+-- part: for_now
+DECLARE @now BIGINT = COALESCE(CAST(:now AS BIGINT), {clock});
+
+-- name: remember
+-- Two that begin at once: the second waits for the first, by the lock of the key that the first inserts.
+-- A key that is there must not end the caller's transaction: so XACT_ABORT is off, for this batch alone, as
+-- SQL Server restores it at the end of a prepared statement.
+SET XACT_ABORT OFF;
+{place}
+IF NOT EXISTS (SELECT 1 FROM {table} WITH (READCOMMITTEDLOCK) {this})
+  BEGIN TRY
+    INSERT INTO {table}(target, name, hash) VALUES (@target, @name, @hash);
+  END TRY
+  BEGIN CATCH
+    IF ERROR_NUMBER() NOT IN (2601, 2627) THROW;
+  END CATCH;
+
+-- name: look
+-- An update, though it changes nothing: its lock lasts until the transaction ends, so nobody else makes
+-- ticks of this schedule (two_that_fire_at_once_make_each_tick_once).
+{place}
+{for_now}
+UPDATE {table} WITH (ROWLOCK) SET active = active OUTPUT inserted.until_ms, inserted.active, @now {this};
+
+-- name: active
+{place}
+SELECT TOP (1) hash, until_ms FROM {table} {others};
+
+-- name: advance
+{place}
+DECLARE @until BIGINT = :until;
+UPDATE {table} WITH (ROWLOCK) SET until_ms = CASE WHEN until_ms > @until THEN until_ms ELSE @until END, active = 1 {this};
+
+-- name: retire
+-- Its later ticks are gone, and none of them was due: they may be installed again.
+{place}
+{for_now}
+UPDATE {table} WITH (ROWLOCK) SET active = 0, until_ms = CASE WHEN until_ms < @now THEN until_ms ELSE @now END {this};
+
+-- name: retire-others
+{place}
+{for_now}
+UPDATE {table} WITH (ROWLOCK) SET active = 0, until_ms = CASE WHEN until_ms < @now THEN until_ms ELSE @now END {others};
+
+-- name: list
+SELECT target, name, hash, until_ms, active FROM {table} ORDER BY target, name, hash, bytes;

@@ -1,0 +1,74 @@
+--
+-- How many messages there are, and those that are dead: of the tables of both layouts.  READPAST:
+-- who looks waits for nobody, and does not see rows that others are writing.
+
+-- name: count
+-- Due, leased, waiting and dead messages; how long the first has been due; how long until the next
+-- can be polled, -1: there is none.
+{for_kind}
+{for_now}
+SELECT COALESCE(SUM(CASE WHEN t."scheduledAt" <= @now THEN CAST(1 AS BIGINT) ELSE 0 END), 0),
+  COALESCE(SUM(CASE WHEN t."scheduledAt" > @now AND t."lockUuid" IS NOT NULL THEN CAST(1 AS BIGINT) ELSE 0 END), 0),
+  COALESCE(SUM(CASE WHEN t."scheduledAt" > @now AND t."lockUuid" IS NULL THEN CAST(1 AS BIGINT) ELSE 0 END), 0),
+  (SELECT COUNT_BIG(*) FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST) WHERE "pKind" = @kind),
+  CASE WHEN MIN(t."scheduledAt") < @now THEN @now - MIN(t."scheduledAt") ELSE 0 END,
+  CASE WHEN MIN(t."scheduledAt") > @now THEN MIN(t."scheduledAt") - @now
+       WHEN MIN(t."scheduledAt") IS NULL THEN -1 ELSE 0 END
+FROM {table} AS t WITH (READCOMMITTEDLOCK, READPAST) WHERE t."pKind" = @kind;
+
+-- name: count-table
+-- Messages of all queues, dead ones too.
+SELECT (SELECT COUNT_BIG(*) FROM {table}) + (SELECT COUNT_BIG(*) FROM {table_dead});
+
+-- name: next-due
+-- How long until a message can be polled, 0: one can be now; -1: there is none.
+{for_kind}
+{for_now}
+SELECT COALESCE((SELECT TOP (1) CASE WHEN t."scheduledAt" > @now THEN t."scheduledAt" - @now ELSE 0 END
+                 FROM {table} AS t WITH (READCOMMITTEDLOCK, READPAST)
+                 WHERE t."pKind" = @kind ORDER BY t."scheduledAt", t.id), -1);
+
+-- name: list-dead
+SELECT TOP (:limit) id, "pKey", "scheduledAtInitially", died_at, "createdAt", CAST(NULL AS BIGINT), attempts, 4,
+  CAST(NULL AS VARCHAR(36)), last_error, payload
+FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST) WHERE "pKind" = :kind AND id > :after ORDER BY id;
+
+-- name: revive
+-- Dead messages whose keys have no other message, of each key the first; "delete-dead" then deletes
+-- their copies.  They get new ids.  If another offer inserts one of the keys meanwhile, it begins again:
+-- see the part "for_offers".
+SET XACT_ABORT OFF;
+{for_kind}
+{for_now}
+DECLARE @id BIGINT = :id, @limit BIGINT = :limit, @tries INT = 0;
+DECLARE @dead TABLE(id BIGINT NOT NULL PRIMARY KEY);
+WHILE @tries < 1000
+BEGIN
+  SET @tries = @tries + 1;
+  DELETE FROM @dead;
+  INSERT INTO @dead
+  SELECT TOP (@limit) f.id FROM (
+    SELECT d.id, ROW_NUMBER() OVER (PARTITION BY d."pKey", DATALENGTH(d."pKey") ORDER BY d.id) AS nth
+    FROM {table_dead} AS d WITH (READCOMMITTEDLOCK)
+    WHERE d."pKind" = @kind AND (@id = 0 OR d.id = @id)
+      AND NOT EXISTS (SELECT 1 FROM {table} AS t WITH (READCOMMITTEDLOCK) WHERE {same_key})) AS f
+  WHERE f.nth = 1 ORDER BY f.id;
+  BEGIN TRY
+    INSERT INTO {table}("pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
+    SELECT d."pKey", d."pKind", d.payload, d."scheduledAtInitially", d."scheduledAtInitially",
+      CASE WHEN @now > d."createdAt" THEN @now ELSE d."createdAt" + 1 END
+    FROM @dead AS i JOIN {table_dead} AS d ON d.id = i.id ORDER BY d.id;
+    BREAK;
+  END TRY
+  BEGIN CATCH
+    IF ERROR_NUMBER() NOT IN (2601, 2627) OR @tries = 1000 THROW;
+  END CATCH;
+END;
+SELECT id FROM @dead;
+
+-- name: delete-dead
+DELETE d FROM {ids} AS i JOIN {table_dead} AS d WITH (ROWLOCK) ON d.id = i.id
+OPTION (LOOP JOIN, FORCE ORDER);
+
+-- name: purge-dead
+DELETE FROM {table_dead} WHERE "pKind" = :kind AND (:id = 0 OR id = :id);

@@ -1,0 +1,25 @@
+--
+-- The table of dead messages, which both layouts have.
+
+-- part: no_dead_kind
+-- Is there no index on the kinds of dead messages?
+NOT EXISTS (
+  SELECT 1 FROM sys.index_columns AS i
+  JOIN sys.columns AS c ON c.object_id = i.object_id AND c.column_id = i.column_id
+  WHERE i.object_id = OBJECT_ID(N{'table_dead}, N'U') AND i.key_ordinal = 1 AND c.name = N'pKind')
+
+-- part: dead_table
+IF OBJECT_ID(N{'table_dead}, N'U') IS NULL
+  CREATE TABLE {table_dead}(
+    id          BIGINT NOT NULL PRIMARY KEY CLUSTERED,
+    "pKey"      NVARCHAR(400) COLLATE Latin1_General_BIN2 NOT NULL,
+    "pKind"     NVARCHAR(100) COLLATE Latin1_General_BIN2 NOT NULL,
+    payload     VARBINARY(MAX) NOT NULL,
+    "scheduledAtInitially" BIGINT NOT NULL,
+    "createdAt" BIGINT NOT NULL,
+    attempts    INT NOT NULL,
+    died_at     BIGINT NOT NULL,
+    last_error  NVARCHAR(500) NULL
+  );
+IF {no_dead_kind}
+  CREATE INDEX {bare_dead_kind} ON {table_dead}("pKind", id);

@@ -1,0 +1,223 @@
+--
+-- Procedures of the native layout, for every language.  They work on any table of the schema, whose name they
+-- are given in @box: the texts of their statements are those of the table that is made here, with another
+-- name.  They have the rights of their caller.
+
+-- part: kind_of
+-- The kind of a queue, as wherry_delayed_open() makes it: an MD5 sum of UTF-8.  Only of ASCII characters
+-- does SQL Server 2016 know the UTF-8.
+DECLARE @live NVARCHAR(300) = N{'schema.} + QUOTENAME(@box), @dead NVARCHAR(300) = N{'schema.} + QUOTENAME(@box + N'_dead');
+DECLARE @name NVARCHAR(600) = @queue + N'|' + @type, @kind NVARCHAR(100) = N'', @hash VARBINARY(16), @at_byte INT = 1;
+IF @live IS NULL OR @dead IS NULL OR @name IS NULL OR @queue = N'' OR @name LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2
+  THROW 51000, N'a delayed queue needs a name of ASCII characters', 1;
+SET @hash = HASHBYTES('MD5', CAST(@name AS VARCHAR(600)));
+WHILE @at_byte <= 16
+BEGIN
+  SET @kind = @kind + SUBSTRING(N'0123456789abcdef', CAST(SUBSTRING(@hash, @at_byte, 1) AS INT) / 16 + 1, 1)
+    + SUBSTRING(N'0123456789abcdef', CAST(SUBSTRING(@hash, @at_byte, 1) AS INT) % 16 + 1, 1);
+  SET @at_byte = @at_byte + 1;
+END;
+DECLARE @sql NVARCHAR(MAX), @now BIGINT = {clock};
+
+-- part: offer_text
+SET XACT_ABORT OFF;
+DECLARE @tries INT = 0;
+{offered}
+SET @result = @made;
+
+-- part: offer_procedure
+CREATE PROCEDURE {wherry_offer} @queue NVARCHAR(200), @key NVARCHAR(400), @body VARBINARY(MAX), @delay_ms BIGINT = 0,
+  @at DATETIMEOFFSET = NULL, @if_absent BIT = 0, @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
+BEGIN
+  SET NOCOUNT ON;
+  {kind_of}
+  DECLARE @span BIGINT = CASE WHEN @delay_ms > 0 THEN @delay_ms ELSE 0 END, @result INT;
+  {later}
+  DECLARE @due BIGINT = COALESCE(DATEDIFF_BIG(MILLISECOND, CAST('1970-01-01 00:00:00 +00:00' AS DATETIMEOFFSET), @at), @later);
+  IF COALESCE(DATALENGTH(@key), 0) = 0 OR @body IS NULL
+    THROW 51000, N'a delayed message needs a key and a body', 1;
+  SET @sql = REPLACE(N{'offer_text}, N{'table}, @live);
+  EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @now BIGINT, @key NVARCHAR(400), @body VARBINARY(MAX), @due BIGINT,
+    @absent BIT, @result INT OUTPUT', @kind = @kind, @now = @now, @key = @key, @body = @body, @due = @due,
+    @absent = @if_absent, @result = @result OUTPUT;
+  SELECT CASE @result WHEN 0 THEN N'created' WHEN 1 THEN N'updated' ELSE N'ignored' END AS outcome;
+END
+
+-- part: gone
+-- Messages that become dead: @gone has them, and the columns for the reason.
+DECLARE @gone TABLE(id BIGINT NOT NULL, "key" NVARCHAR(400) COLLATE Latin1_General_BIN2 NOT NULL,
+                    body VARBINARY(MAX) NOT NULL, offered BIGINT NOT NULL, version BIGINT NOT NULL, attempts INT NOT NULL,
+                    token VARCHAR(36) NULL, error NVARCHAR(500) NULL);
+
+-- part: goes
+OUTPUT deleted.id, deleted."pKey", deleted.payload, deleted."scheduledAtInitially", deleted."createdAt", deleted.attempts,
+  deleted."lockUuid", deleted.last_error INTO @gone
+
+-- part: died
+INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, died_at, last_error)
+SELECT id, "key", @kind, body, offered, version, attempts, @now,
+
+-- part: exhausted_text
+-- Messages that had all their attempts, of the first that are due, become dead.  With XACT_ABORT a failure
+-- takes back both statements.
+SET XACT_ABORT ON;
+{gone}
+BEGIN TRANSACTION;
+DELETE t {goes}
+FROM (
+  SELECT l.id FROM (SELECT TOP (1000) e.id FROM {table} AS e WITH (NOLOCK)
+                    WHERE e."pKind" = @kind AND e."scheduledAt" <= @now ORDER BY e."scheduledAt", e.id) AS f
+  JOIN {table} AS l WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK) ON l.id = f.id
+  WHERE l."pKind" = @kind AND l."scheduledAt" <= @now AND l.attempts >= @most) AS d
+JOIN {table} AS t WITH (ROWLOCK) ON t.id = d.id
+WHERE t."scheduledAt" <= @now
+OPTION (LOOP JOIN, FORCE ORDER);
+{died} CASE WHEN token IS NOT NULL THEN N'its lease expired before it was acknowledged' ELSE error END
+FROM @gone;
+COMMIT TRANSACTION;
+
+-- part: poll_text
+{leased}
+SELECT id, "key", body,
+  DATEADD(MILLISECOND, CAST(offered % 86400000 AS INT), DATEADD(DAY, CAST(offered / 86400000 AS INT),
+    CAST('19700101' AS DATETIME2(3)))) AS at,
+  attempts, CASE WHEN attempts > 1 OR due > offered THEN 1 ELSE 0 END AS redelivery,
+  CONCAT(id, N'.', version, N'.', token) AS token
+FROM @leased ORDER BY due, id;
+
+-- part: poll_procedure
+CREATE PROCEDURE {wherry_poll} @queue NVARCHAR(200), @n INT = 1, @lease_ms BIGINT = 30000, @max_attempts INT = 0,
+  @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
+BEGIN
+  SET NOCOUNT ON;
+  {kind_of}
+  DECLARE @span BIGINT = CASE WHEN @lease_ms > 0 THEN @lease_ms ELSE 0 END, @lock VARCHAR(36) = LOWER(CAST(NEWID() AS VARCHAR(36)));
+  {later}
+  IF @max_attempts > 0
+  BEGIN
+    SET @sql = REPLACE(REPLACE(N{'exhausted_text}, N{'table_dead}, @dead), N{'table}, @live);
+    EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @now BIGINT, @most INT', @kind = @kind, @now = @now, @most = @max_attempts;
+  END;
+  SET @sql = REPLACE(N{'poll_text}, N{'table}, @live);
+  EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @now BIGINT, @limit BIGINT, @token VARCHAR(36), @later BIGINT',
+    @kind = @kind, @now = @now, @limit = @n, @token = @lock, @later = @later;
+END
+
+-- part: this_lease
+WHERE t.id = @id AND t."pKind" = @kind AND t."lockUuid" = @lock
+
+-- part: bury_text
+SET XACT_ABORT ON;
+{gone}
+BEGIN TRANSACTION;
+DELETE t {goes}
+FROM {table} AS t WITH (ROWLOCK) {this_lease};
+SET @result = @@ROWCOUNT;
+{died} COALESCE(@error, N'')
+FROM @gone;
+COMMIT TRANSACTION;
+
+-- part: settle_text
+IF @action = N'nack'
+  UPDATE t SET "scheduledAt" = @later, "lockUuid" = NULL, due_at = NULL, last_error = COALESCE(@error, t.last_error)
+  FROM {table} AS t WITH (ROWLOCK) {this_lease};
+ELSE IF @action = N'extend'
+  UPDATE t SET "scheduledAt" = @later FROM {table} AS t WITH (ROWLOCK) {this_lease};
+ELSE IF @lock IS NULL
+  DELETE t FROM {table} AS t WITH (ROWLOCK) WHERE t.id = @id AND t."pKind" = @kind AND t."createdAt" = @version;
+ELSE
+  DELETE t FROM {table} AS t WITH (ROWLOCK) {this_lease};
+SET @result = @@ROWCOUNT;
+
+-- part: look_text
+IF @result = 0 SELECT @found = t."createdAt" FROM {table} AS t WHERE t.id = @id AND t."pKind" = @kind;
+
+-- part: settle_procedure
+CREATE PROCEDURE {wherry_delayed_settle} @action NVARCHAR(10), @queue NVARCHAR(200), @token NVARCHAR(80), @span BIGINT,
+  @error NVARCHAR(500), @type NVARCHAR(200), @box NVARCHAR(100) AS
+BEGIN
+  SET NOCOUNT ON;
+  {kind_of}
+  {later}
+  DECLARE @dot INT = CHARINDEX(N'.', @token), @next INT, @id BIGINT, @version BIGINT, @lock VARCHAR(36), @result INT, @found BIGINT;
+  SET @next = CHARINDEX(N'.', @token + N'.', @dot + 1);
+  IF @dot > 1 AND @next > @dot
+  BEGIN
+    SET @id = TRY_CAST(LEFT(@token, @dot - 1) AS BIGINT);
+    SET @version = TRY_CAST(SUBSTRING(@token, @dot + 1, @next - @dot - 1) AS BIGINT);
+    SET @lock = NULLIF(SUBSTRING(@token, @next + 1, 36), N'');
+  END;
+  IF @id IS NULL OR @version IS NULL
+    THROW 51000, N'the token is not one that came with a message', 1;
+  IF @lock IS NULL AND @action <> N'ack'
+    THROW 51000, N'the message of the token was read and not polled: it can only be acknowledged', 1;
+  SET @sql = CASE WHEN @action = N'bury' THEN N{'bury_text} ELSE N{'settle_text} END + N{'look_text};
+  SET @sql = REPLACE(REPLACE(@sql, N{'table_dead}, @dead), N{'table}, @live);
+  EXEC sp_executesql @sql, N'@action NVARCHAR(10), @kind NVARCHAR(100), @now BIGINT, @later BIGINT, @id BIGINT, @version BIGINT,
+    @lock VARCHAR(36), @error NVARCHAR(500), @result INT OUTPUT, @found BIGINT OUTPUT', @action = @action, @kind = @kind,
+    @now = @now, @later = @later, @id = @id, @version = @version, @lock = @lock, @error = @error,
+    @result = @result OUTPUT, @found = @found OUTPUT;
+  SELECT CASE WHEN @result = 1 THEN N'acknowledged' WHEN @found <> @version THEN N'superseded' ELSE N'lease lost' END AS outcome;
+END
+
+-- part: done_procedure
+CREATE PROCEDURE {wherry_done} @queue NVARCHAR(200), @token NVARCHAR(80), @type NVARCHAR(200) = N'bytes',
+  @box NVARCHAR(100) = N'delayed' AS
+EXEC {wherry_delayed_settle} N'ack', @queue, @token, 0, NULL, @type, @box
+
+-- part: nack_procedure
+CREATE PROCEDURE {wherry_delayed_nack} @queue NVARCHAR(200), @token NVARCHAR(80), @delay_ms BIGINT = 0, @error NVARCHAR(500) = NULL,
+  @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
+EXEC {wherry_delayed_settle} N'nack', @queue, @token, @delay_ms, @error, @type, @box
+
+-- part: extend_procedure
+CREATE PROCEDURE {wherry_delayed_extend} @queue NVARCHAR(200), @token NVARCHAR(80), @lease_ms BIGINT = 30000,
+  @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
+EXEC {wherry_delayed_settle} N'extend', @queue, @token, @lease_ms, NULL, @type, @box
+
+-- part: bury_procedure
+CREATE PROCEDURE {wherry_delayed_dead_letter} @queue NVARCHAR(200), @token NVARCHAR(80), @reason NVARCHAR(500),
+  @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
+EXEC {wherry_delayed_settle} N'bury', @queue, @token, 0, @reason, @type, @box
+
+-- part: drop_text
+DECLARE @id BIGINT = (SELECT id FROM {table} WITH (READCOMMITTEDLOCK) WHERE {this_key});
+DELETE FROM {table} WITH (ROWLOCK) WHERE id = @id;
+SET @result = @@ROWCOUNT;
+
+-- part: drop_procedure
+CREATE PROCEDURE {wherry_delayed_drop} @queue NVARCHAR(200), @key NVARCHAR(400), @type NVARCHAR(200) = N'bytes',
+  @box NVARCHAR(100) = N'delayed' AS
+BEGIN
+  SET NOCOUNT ON;
+  {kind_of}
+  DECLARE @result INT;
+  SET @sql = REPLACE(N{'drop_text}, N{'table}, @live);
+  EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @key NVARCHAR(400), @result INT OUTPUT', @kind = @kind, @key = @key,
+    @result = @result OUTPUT;
+  SELECT @result AS dropped;
+END
+
+-- part: procedures
+IF OBJECT_ID(N{'wherry_offer}, N'P') IS NULL EXEC(N{'offer_procedure});
+IF OBJECT_ID(N{'wherry_poll}, N'P') IS NULL EXEC(N{'poll_procedure});
+IF OBJECT_ID(N{'wherry_delayed_settle}, N'P') IS NULL EXEC(N{'settle_procedure});
+IF OBJECT_ID(N{'wherry_done}, N'P') IS NULL EXEC(N{'done_procedure});
+IF OBJECT_ID(N{'wherry_delayed_nack}, N'P') IS NULL EXEC(N{'nack_procedure});
+IF OBJECT_ID(N{'wherry_delayed_extend}, N'P') IS NULL EXEC(N{'extend_procedure});
+IF OBJECT_ID(N{'wherry_delayed_dead_letter}, N'P') IS NULL EXEC(N{'bury_procedure});
+IF OBJECT_ID(N{'wherry_delayed_drop}, N'P') IS NULL EXEC(N{'drop_procedure});
+
+-- part: drop_procedures
+-- The last table takes along what delayed queues alone share.
+IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'delayed')
+BEGIN
+  DROP PROCEDURE IF EXISTS {wherry_offer};
+  DROP PROCEDURE IF EXISTS {wherry_poll};
+  DROP PROCEDURE IF EXISTS {wherry_done};
+  DROP PROCEDURE IF EXISTS {wherry_delayed_nack};
+  DROP PROCEDURE IF EXISTS {wherry_delayed_extend};
+  DROP PROCEDURE IF EXISTS {wherry_delayed_dead_letter};
+  DROP PROCEDURE IF EXISTS {wherry_delayed_drop};
+  DROP PROCEDURE IF EXISTS {wherry_delayed_settle};
+END;

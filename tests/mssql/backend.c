@@ -1,0 +1,162 @@
+#include "mssql/backend.h"
+
+#include "db/driver.h"
+
+static const char *url;
+static const mssql_word *words;
+static wherry_db *aside; /* Connection of the program that knows nothing of Wherry. */
+
+/* FreeTDS keeps some of what it allocates for a connection.  The leak sanitizer asks for this
+ * function by its name. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(
+	void); /* NOLINT(*-reserved-identifier) */
+
+const char *__lsan_default_suppressions(void) /* NOLINT(*-reserved-identifier) */
+{
+	return "leak:libtdsodbc.so";
+}
+
+static void close_aside(void)
+{
+	wherry_db_close(aside);
+	aside = NULL;
+}
+
+static wherry_db *open_aside(void)
+{
+	if (!aside) {
+		aside = mssql_connect(NULL);
+		assert_int_equal(atexit(close_aside), 0);
+	}
+	return aside;
+}
+
+bool mssql_start(const mssql_word *list)
+{
+	words = list;
+	url = getenv("WHERRY_TEST_MSSQL");
+	if (url && *url)
+		return true;
+	(void)printf("1..1\nok 1 - SQL Server # SKIP WHERRY_TEST_MSSQL names no "
+		     "server\n");
+	return false;
+}
+
+bool mssql_is_babelfish(void)
+{
+	char version[400] = "";
+
+	assert_true(mssql_raw(NULL, NULL, "SELECT @@VERSION", version, sizeof(version)));
+	return strncmp(version, "Babelfish", 9) == 0;
+}
+
+wherry_db *mssql_connect(void *place)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_config *config = NULL;
+	wherry_db *db = NULL;
+
+	(void)place;
+	WHERRY_PASS(wherry_config_new(&config, &err));
+	WHERRY_PASS(wherry_config_set(config, "db.busy_timeout", "30s", &err));
+	WHERRY_PASS(wherry_db_open(url, config, &db, &err));
+	wherry_config_free(config);
+	return db;
+}
+
+bool mssql_disconnect(wherry_db *db)
+{
+	wherry_db_close(db);
+	return true;
+}
+
+void mssql_drop(void *place)
+{
+	static const char sql[] =
+		"DECLARE @sql NVARCHAR(MAX) = (SELECT STRING_AGG(CAST(N'DROP TABLE \"' + "
+		"s.name + N'\".\"' + t.name + N'\"; ' AS NVARCHAR(MAX)), N'') FROM "
+		"sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id); "
+		"EXEC (@sql); "
+		"SET @sql = (SELECT STRING_AGG(CAST(N'DROP PROCEDURE \"' + s.name + "
+		"N'\".\"' + p.name + N'\"; ' AS NVARCHAR(MAX)), N'') FROM sys.procedures "
+		"AS p JOIN sys.schemas AS s ON s.schema_id = p.schema_id); "
+		"EXEC (@sql);";
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)place;
+	WHERRY_PASS(wh_db_script(open_aside(), sql, &err));
+}
+
+void *mssql_make(void)
+{
+	static char place;
+
+	mssql_drop(&place);
+	return &place;
+}
+
+typedef struct answer {
+	char *out;
+	size_t cap;
+} answer;
+
+static wherry_code take(void *ctx, const wh_row *row, wherry_error *err)
+{
+	answer *a = ctx;
+	const char *text = wh_row_text(row, 0);
+
+	(void)err;
+	if (a->out)
+		(void)snprintf(a->out, a->cap, "%s", text ? text : "");
+	return WHERRY_OK;
+}
+
+wherry_code mssql_run(wherry_db *db, const char *sql, char *out, size_t cap,
+		      wherry_error *err)
+{
+	answer a = {out, cap};
+	wh_stmt stmt;
+	wh_sql all = {NULL, &stmt, 1};
+	wherry_code code = wh_stmt_make("mssql", "raw", sql, &stmt, err);
+
+	if (code != WHERRY_OK)
+		return code;
+	code = wh_db_run(db, &stmt, NULL, 0, take, &a, NULL, err);
+	wh_db_forget(db, &all);
+	wh_stmt_clear(&stmt);
+	return code;
+}
+
+/* The SQL with each of the words replaced wherever it stands. */
+static void translate(const char *sql, wh_buf *out)
+{
+	const mssql_word *w;
+
+	while (*sql) {
+		for (w = words; w && w->text; w++)
+			if (strncmp(sql, w->text, strlen(w->text)) == 0)
+				break;
+		if (w && w->text) {
+			wh_buf_puts(out, w->tsql);
+			sql += strlen(w->text);
+		} else {
+			wh_buf_putc(out, *sql++);
+		}
+	}
+}
+
+bool mssql_raw(void *place, wherry_db *db, const char *sql, char *out, size_t cap)
+{
+	wh_buf text = WH_BUF_INIT(64 * 1024);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code;
+
+	(void)place;
+	(void)db;
+	translate(sql, &text);
+	code = mssql_run(open_aside(), wh_buf_str(&text), out, cap, &err);
+	if (code != WHERRY_OK)
+		print_error("%s\n%s\n", wh_buf_str(&text), err.message);
+	wh_buf_clear(&text);
+	return code == WHERRY_OK;
+}
