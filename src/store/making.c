@@ -94,8 +94,8 @@ void wh_store_later_sql(const wh_store *store, const char *table, int version, w
 	const wh_stmt *stmt;
 
 	for (int i = version + 1; (stmt = migration(store, i)) != NULL; i++)
-		wh_buf_printf(to, "-- %s of %s %s\nBEGIN;\n%sCOMMIT;\n", stmt->name,
-			      store->model->name, table, stmt->text);
+		wh_buf_printf(to, "-- %s of %s %s\nBEGIN TRANSACTION;\n%sCOMMIT;\n",
+			      stmt->name, store->model->name, table, stmt->text);
 }
 
 wherry_code wh_store_check_payload(wh_store *store, wherry_error *err)

@@ -94,6 +94,21 @@ static void an_offer_of_a_key_that_is_there_leaves_the_transaction_as_it_is(void
 	(void)delayed_polls(f, 9, "d b");
 }
 
+/* In T-SQL, BEGIN alone begins a block. */
+static void the_sql_that_is_printed_makes_a_table(void **state)
+{
+	delayed_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_delayed *queue = NULL;
+	char *sql = NULL;
+
+	WHERRY_PASS(wherry_delayed_create_sql("mssql", "printed", NULL, &sql, &err));
+	WHERRY_PASS(wh_db_script(f->db, sql, &err));
+	free(sql);
+	WHERRY_PASS(wherry_delayed_open(f->db, "printed", "q", NULL, &queue, &err));
+	wherry_delayed_close(queue);
+}
+
 /* ---- procedures ---- */
 
 static void says(delayed_fixture *f, const char *sql, const char *wanted)
@@ -245,6 +260,7 @@ int main(void)
 		MSSQL_CASE(a_program_in_sql_and_the_library_share_a_queue),
 		MSSQL_CASE(procedures_settle_as_the_library_does),
 		MSSQL_CASE(a_poll_in_sql_buries_what_had_its_attempts),
+		MSSQL_CASE(the_sql_that_is_printed_makes_a_table),
 	};
 	/* Queues are not there yet; and Babelfish ignores READPAST: a poll waits for the rows of
 	 * another, and then finds them leased. */
