@@ -21,6 +21,7 @@
 #include <wherry/publisher.h>
 #include <wherry/queue.h>
 #include <wherry/relay.h>
+#include <wherry/retry.h>
 #include <wherry/schedule.h>
 #include <wherry/version.h>
 

@@ -1,5 +1,7 @@
 #include "db/stream.h"
 
+#include <wherry/retry.h>
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,6 +59,7 @@ wherry_code wh_db_driver_check(const wh_db_driver *driver, wherry_error *err)
 		NEEDED(statement.script),
 		NEEDED(statement.last_id),
 		NEEDED(statement.forget),
+		NEEDED(statement.code_of),
 		NEEDED(commits.watch),
 		NEEDED(commits.fd),
 		NEEDED(commits.changed),
@@ -93,6 +96,14 @@ const char *wh_db_scheme(wh_view scheme)
 	const wh_db_driver *driver = find_driver(scheme);
 
 	return driver ? driver->scheme : NULL;
+}
+
+wherry_code wherry_error_class(const char *scheme, int native, const char *sqlstate)
+{
+	const wh_db_driver *driver = scheme ? find_driver(wh_view_of(scheme)) : NULL;
+
+	return driver ? driver->statement.code_of(native, sqlstate ? sqlstate : "")
+		      : WHERRY_INVALID;
 }
 
 wh_param wh_bytes_param(const char *name, wh_type type, wh_view bytes)

@@ -192,6 +192,9 @@ typedef struct wh_db_driver {
 		/* Did a statement fail because of what a row holds: a text that cannot be
 		 * converted, a value out of range?  May be NULL: none ever does. */
 		bool (*about_row)(const wherry_error *err);
+
+		/* What an error means: a number of the driver, a SQLSTATE that may be empty. */
+		wherry_code (*code_of)(int native, const char *state);
 	} statement;
 
 	/* Noticing what others commit. */

@@ -188,9 +188,9 @@ int delayed_suite_run(const char *layout, const char *const *lacks,
 		      const struct CMUnitTest *more, size_t n_more)
 {
 	static const delayed_case *const suites[] = {
-		delayed_offer_cases, delayed_poll_cases,   delayed_settle_cases,
-		delayed_keys_cases,  delayed_dead_cases,   delayed_races_cases,
-		delayed_wait_cases,  delayed_defects_cases};
+		delayed_offer_cases, delayed_poll_cases,    delayed_settle_cases,
+		delayed_keys_cases,  delayed_dead_cases,    delayed_races_cases,
+		delayed_wait_cases,  delayed_defects_cases, delayed_retry_cases};
 	static struct CMUnitTest tests[500];
 	static char names[500][160];
 	size_t n = 0;

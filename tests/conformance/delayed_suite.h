@@ -36,12 +36,15 @@ typedef struct delayed_case {
 /* Each ends with a row of NULL. */
 extern const delayed_case delayed_offer_cases[], delayed_poll_cases[],
 	delayed_settle_cases[], delayed_keys_cases[], delayed_dead_cases[],
-	delayed_races_cases[], delayed_wait_cases[], delayed_defects_cases[];
+	delayed_races_cases[], delayed_wait_cases[], delayed_defects_cases[],
+	delayed_retry_cases[];
 
-/* Cases that say nothing there: SQLite does not interrupt a wait for the lock of its file, and only
- * statements of our own connection to a server are counted. */
+/* Cases that say nothing there: on the application's own connection SQLite waits for the lock of its
+ * file as the application has set it, and only statements of our own connection to a server are
+ * counted. */
 #define DELAYED_SQLITE_LACKS                                                             \
-	"an_interrupted_poll_ends_and_leases_nothing",                                   \
+	"borrowed: an_interrupted_poll_ends_and_leases_nothing",                         \
+		"borrowed: a_try_that_takes_too_long_is_ended",                          \
 		"a_poll_and_its_acknowledgement_are_two_statements"
 #define DELAYED_POSTGRES_LACKS                                                           \
 	"borrowed: a_poll_and_its_acknowledgement_are_two_statements"

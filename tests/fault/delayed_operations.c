@@ -91,6 +91,19 @@ static wherry_code delayed_offer_many(world *w, wherry_error *err)
 	return code;
 }
 
+static wherry_code offer_b(void *ctx, wherry_error *err)
+{
+	return wherry_delayed_offer(((world *)ctx)->delayed, &MESSAGE("b"), NULL, err);
+}
+
+static wherry_code retry(world *w, wherry_error *err)
+{
+	const wherry_retry_policy policy =
+		WHERRY_RETRY_POLICY(.retries = WHERRY_NO_RETRIES);
+
+	return wherry_retry(w->db, &policy, offer_b, w, NULL, err);
+}
+
 /* ---- consumers ---- */
 
 static wherry_code delayed_poll(world *w, wherry_error *err)
@@ -235,6 +248,7 @@ const operation delayed_operations[] = {
 	{"delayed_offer on a borrowed handle", delayed_offer, NULL, NULL, NULL, OPERATION_BORROWS},
 	{"delayed_offer_many", delayed_offer_many, NULL, NULL, NULL, 0},
 	{"delayed_offer_many in a transaction", delayed_offer_many, begin, NULL, NULL, OPERATION_JOINS},
+	{"retry", retry, NULL, NULL, NULL, 0},
 	{"delayed_poll", delayed_poll, see_nothing, NULL, NULL, 0},
 	{"delayed_poll in a transaction", delayed_poll, begin, NULL, NULL, OPERATION_JOINS},
 	{"delayed_wait", delayed_wait, NULL, NULL, NULL, 0},

@@ -243,7 +243,7 @@ static void make_world(world *w, wherry_temp *temp, const operation *op)
 		WHERRY_PASS(wherry_inbox_open(w->db, NULL, &w->inbox, &err));
 	if (is_of(op, "cron_"))
 		WHERRY_PASS(wherry_cron_open(w->db, NULL, &w->cron, &err));
-	if (is_of(op, "delayed_") || is_of(op, "cron_"))
+	if (is_of(op, "delayed_") || is_of(op, "retry") || is_of(op, "cron_"))
 		WHERRY_PASS(wherry_delayed_open(w->db, "later", "jobs", NULL, &w->delayed,
 						&err));
 	WHERRY_PASS(wherry_publisher_open("null:", w->config, &w->pub, &err));

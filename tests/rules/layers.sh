@@ -25,7 +25,7 @@ declare -A below=(
 # The layer that each public header belongs to.
 declare -A owner=(
 	[error]=base [export]=base [log]=base [message]=base [version]=base
-	[schedule]=schedule [cron]=cron [config]=config [db]=db [sqlite]=db [postgres]=db [odbc]=db
+	[schedule]=schedule [cron]=cron [config]=config [db]=db [retry]=db [sqlite]=db [postgres]=db [odbc]=db
 	[lease]=store [outbox]=outbox [inbox]=inbox [queue]=queue [delayed]=delayed [publisher]=publish
 	[handlers]=publish
 	[relay]=relay [wherry]=cli

@@ -92,7 +92,7 @@ static bool odbc_changed(wherry_db *db, const wh_look *look, int64_t *out_next_u
 	.commits = {.watch = odbc_watch, .fd = odbc_fd, .changed = odbc_changed}
 #define ODBC_STATEMENT                                                                   \
 	.run = wh_odbc_run, .script = odbc_script, .forget = wh_odbc_forget,             \
-	.about_row = wh_odbc_about_row
+	.about_row = wh_odbc_about_row, .last_id = odbc_last_id
 #define ODBC_CONNECTION                                                                  \
 	.open = wh_odbc_open, .close = wh_odbc_close, .interrupt = odbc_interrupt
 
@@ -101,7 +101,7 @@ const wh_db_driver wh_odbc_postgres = {
 	.late_commits = true,
 	.failure_spreads = true,
 	.connection = {ODBC_CONNECTION, .schema_of = wh_odbc_postgres_schema_of},
-	.statement = {ODBC_STATEMENT, .last_id = odbc_last_id},
+	.statement = {ODBC_STATEMENT, .code_of = wh_odbc_code_of},
 	ODBC_DRIVER,
 };
 
@@ -115,13 +115,13 @@ const wh_db_driver wh_db_mssql = {
 		       .close = wh_odbc_close,
 		       .interrupt = odbc_interrupt,
 		       .schema_of = wh_odbc_mssql_schema_of},
-	.statement = {ODBC_STATEMENT, .last_id = odbc_last_id},
+	.statement = {ODBC_STATEMENT, .code_of = wh_odbc_mssql_code_of},
 	ODBC_DRIVER,
 };
 
 const wh_db_driver wh_db_odbc = {
 	.scheme = "odbc",
 	.connection = {ODBC_CONNECTION},
-	.statement = {ODBC_STATEMENT, .last_id = odbc_last_id},
+	.statement = {ODBC_STATEMENT, .code_of = wh_odbc_code_of},
 	ODBC_DRIVER,
 };

@@ -96,6 +96,8 @@ wherry_code wh_odbc_mssql_string(const char *rest, const char *installed, wh_buf
 wherry_code wh_odbc_fail(odbc_db *s, SQLSMALLINT kind, SQLHANDLE handle,
 			 wherry_error *err);
 bool wh_odbc_about_row(const wherry_error *err);
+wherry_code wh_odbc_code_of(int native, const char *state);
+wherry_code wh_odbc_mssql_code_of(int native, const char *state);
 /* What a number of SQL Server means; WHERRY_OK: it is not in the table. */
 wherry_code wh_odbc_mssql_code(long native);
 

@@ -183,6 +183,21 @@ static wherry_code code_for(const char *state, const char **inout_text)
 	return code;
 }
 
+wherry_code wh_odbc_code_of(int native, const char *state)
+{
+	const char *text;
+
+	(void)native;
+	return code_for(state, &text);
+}
+
+wherry_code wh_odbc_mssql_code_of(int native, const char *state)
+{
+	wherry_code code = wh_odbc_mssql_code(native);
+
+	return code == WHERRY_OK ? wh_odbc_code_of(native, state) : code;
+}
+
 /* Behind "[unixODBC][Driver Manager]". */
 static const char *behind_brackets(const char *text)
 {

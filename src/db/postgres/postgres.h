@@ -91,6 +91,7 @@ wherry_code wh_postgres_fail_as(const postgres_db *s, const char *state,
 				wherry_error *err);
 wherry_code wh_postgres_fail_indoubt(const postgres_db *s, wherry_error *err);
 bool wh_postgres_about_row(const wherry_error *err);
+wherry_code wh_postgres_code_of(int native, const char *state);
 
 /* Did a prepared statement fail because a table was altered after it was prepared? */
 bool wh_postgres_outdated(const PGresult *res);

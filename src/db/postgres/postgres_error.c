@@ -71,6 +71,14 @@ static wherry_code code_for(const char *state, const char **out_text)
 	return code;
 }
 
+wherry_code wh_postgres_code_of(int native, const char *state)
+{
+	const char *text;
+
+	(void)native;
+	return code_for(state, &text);
+}
+
 static wherry_code tell(const postgres_db *s, wherry_code code, const char *state,
 			const char *text, const char *hint, wherry_error *err)
 {

@@ -56,6 +56,7 @@ typedef struct sqlite_db {
  * numbers. */
 wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error *err);
 bool wh_sqlite_about_row(const wherry_error *err);
+wherry_code wh_sqlite_code_of(int native, const char *state);
 
 wherry_code wh_sqlite_watch(wherry_db *db, const wh_watch *whose, wherry_error *err);
 int wh_sqlite_fd(wherry_db *db);

@@ -20,11 +20,31 @@ static const struct {
 };
 /* clang-format on */
 
+wherry_code wh_sqlite_code_of(int native, const char *state)
+{
+	(void)state;
+	switch (native) {
+	case SQLITE_CONSTRAINT_UNIQUE:
+	case SQLITE_CONSTRAINT_PRIMARYKEY:
+		return WHERRY_DUPLICATE;
+	case SQLITE_BUSY_SNAPSHOT:
+		return WHERRY_CONFLICT;
+	case SQLITE_IOERR_NOMEM:
+		return WHERRY_NOMEM;
+	default:
+		break;
+	}
+	for (size_t i = 0; i < sizeof(code_of) / sizeof(*code_of); i++)
+		if (code_of[i].native == (native & 0xff))
+			return code_of[i].code;
+	return WHERRY_INVALID;
+}
+
 wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error *err)
 {
 	const char *text = s->handle ? sqlite3_errmsg(s->handle) : sqlite3_errstr(rc);
 	int extended = s->handle ? sqlite3_extended_errcode(s->handle) : rc;
-	wherry_code code = WHERRY_INVALID;
+	wherry_code code;
 
 	if ((extended & 0xff) == rc)
 		rc = extended; /* a borrowed handle may return the primary code only */
@@ -37,18 +57,10 @@ wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error
 		s->replaced = true;
 		return wh_sqlite_check_replaced(s, err);
 	}
-	for (size_t i = 0; i < sizeof(code_of) / sizeof(*code_of); i++)
-		if (code_of[i].native == (rc & 0xff))
-			code = code_of[i].code;
-	if (rc == SQLITE_CONSTRAINT_UNIQUE || rc == SQLITE_CONSTRAINT_PRIMARYKEY)
-		code = WHERRY_DUPLICATE;
-	else if (rc == SQLITE_BUSY_SNAPSHOT)
-		code = WHERRY_CONFLICT;
-	else if (rc == SQLITE_IOERR_NOMEM)
-		code = WHERRY_NOMEM;
-	else if (strncmp(text, "no such table", 13) == 0 ||
-		 strncmp(text, "no such index", 13) == 0 ||
-		 strncmp(text, "no such column", 14) == 0)
+	code = wh_sqlite_code_of(rc, "");
+	if (code == WHERRY_INVALID && (strncmp(text, "no such table", 13) == 0 ||
+				       strncmp(text, "no such index", 13) == 0 ||
+				       strncmp(text, "no such column", 14) == 0))
 		code = WHERRY_NOTFOUND;
 	if (code == WHERRY_CONFLICT)
 		text = "the transaction began by reading, and another has written since: roll "
