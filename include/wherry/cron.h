@@ -42,7 +42,7 @@ typedef struct wherry_cron_entry {
 		target; /* what its ticks go to: the kind of a delayed queue, or another name */
 	const char *name; /* the prefix of its ticks, or another name */
 	const char *hash; /* of its configuration */
-	int64_t until_us; /* Unix time of the last tick that was made; 0: none was */
+	int64_t until_us; /* Unix time up to which its ticks were made; 0: none was */
 	bool active; /* false: another configuration took its place, or it was uninstalled */
 } wherry_cron_entry;
 
@@ -119,7 +119,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_tick_key(const char *prefix,
 
 /**
  * Install a set of ticks under a prefix and a hash.  Ticks under the prefix with another hash are
- * removed, unless a consumer has them: what was polled is left alone.
+ * removed if they are not due yet.  Those that are due, or that were polled, are left alone.
  *
  * A tick whose key has a message already is left as it is.  A tick that is due is not installed
  * again once this hash had a tick that late, as it may be done.
@@ -166,8 +166,8 @@ wherry_cron_uninstall(wherry_cron *cron, wherry_delayed *queue, const char *pref
  * tick is written once, however many programs call this.
  *
  * A target and name have one schedule.  A call with another schedule takes the place of the one
- * before, and begins with the first time after now.  So programs that give different schedules
- * under one name take turns, and lose ticks.
+ * before, and begins where that one was left, at most a minute back.  So programs that give
+ * different schedules under one name take turns, and lose ticks.
  *
  * @param target       What the ticks are for, at most 200 bytes.
  * @param name         Of the schedule, at most 100 bytes.

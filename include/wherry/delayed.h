@@ -88,6 +88,8 @@ typedef struct wherry_delayed_filter {
 	const char *after;  /* only keys behind this one, byte for byte; NULL: all */
 	bool untouched; /* only messages that nobody has polled since they were offered */
 	int64_t limit;  /* at most this many; 0: all */
+	int64_t due_after_us; /* with untouched: only those that are due after this Unix time;
+				 0: all */
 } wherry_delayed_filter;
 
 /* WHERRY_DELAYED_FILTER(.prefix = "job/"), in C */

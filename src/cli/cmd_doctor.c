@@ -108,6 +108,7 @@ static wh_exit examine(const wh_args *args, wh_doctor *d)
 
 	if (code == WHERRY_OK) {
 		wh_doctor_check(d);
+		wh_doctor_cron(d);
 		if (d->on)
 			wh_on_queue_check(d);
 		if (ident)

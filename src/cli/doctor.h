@@ -69,6 +69,9 @@ void wh_doctor_clear(wh_doctor *d);
 /* Make every check. */
 void wh_doctor_check(wh_doctor *d);
 
+/* The checks of the schedules that the table "cron" remembers, if there is one. */
+void wh_doctor_cron(wh_doctor *d);
+
 /* Why has this message not left?  Made last, since it points at what was found. */
 wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err);
 

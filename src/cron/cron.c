@@ -165,26 +165,27 @@ wherry_code wh_cron_retire(wh_cron_place *place, bool others, wherry_error *err)
 			 GIVEN_MORE, NULL, NULL, NULL, err);
 }
 
-static wherry_code take_hash(void *ctx, const wh_row *row, wherry_error *err)
+static wherry_code take_other(void *ctx, const wh_row *row, wherry_error *err)
 {
 	wh_view hash = wh_row_bytes(row, 0);
-	char *out = ctx;
+	wh_cron_other *out = ctx;
 
 	if (wh_row_check(row, err) != WHERRY_OK)
 		return WHERRY_NOMEM;
-	(void)snprintf(out, WH_CRON_HASH_MOST + 1, "%.*s", (int)hash.len, hash.ptr);
+	(void)snprintf(out->hash, sizeof(out->hash), "%.*s", (int)hash.len, hash.ptr);
+	out->until_us = wh_row_int(row, 1) * 1000;
 	return WHERRY_OK;
 }
 
-wherry_code wh_cron_active(const wh_cron_place *place, char out[WH_CRON_HASH_MOST + 1],
+wherry_code wh_cron_active(const wh_cron_place *place, wh_cron_other *out,
 			   wherry_error *err)
 {
 	const wherry_cron *cron = place->cron;
 	wh_param params[GIVEN_MORE];
 
-	out[0] = 0;
+	out->hash[0] = 0;
 	give(place, params);
-	return wh_db_run(cron->store.db, cron->own.active, params, GIVEN, take_hash, out,
+	return wh_db_run(cron->store.db, cron->own.active, params, GIVEN, take_other, out,
 			 NULL, err);
 }
 

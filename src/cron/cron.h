@@ -26,7 +26,7 @@ typedef struct wh_cron_place {
 	const char *target, *name, *hash;
 	const wherry_delayed *queue; /* whose clock counts; NULL: the database's */
 	/* Read by wh_cron_look(). */
-	int64_t until_us; /* the latest tick that was made; 0: none */
+	int64_t until_us; /* ticks were made up to that time; 0: none */
 	int64_t now_us;
 	bool active;
 } wh_cron_place;
@@ -42,8 +42,13 @@ wherry_code wh_cron_retire(wh_cron_place *place, bool others, wherry_error *err)
 
 enum { WH_CRON_HASH_MOST = 64 }; /* bytes of a hash */
 
-/* The hash of another schedule that is active under the same name; "": there is none. */
-wherry_code wh_cron_active(const wh_cron_place *place, char out[WH_CRON_HASH_MOST + 1],
+/* Another schedule that is active under the same name. */
+typedef struct wh_cron_other {
+	char hash[WH_CRON_HASH_MOST + 1]; /* "": there is none */
+	int64_t until_us;                 /* its ticks were made up to that time */
+} wh_cron_other;
+
+wherry_code wh_cron_active(const wh_cron_place *place, wh_cron_other *out,
 			   wherry_error *err);
 
 /* A call that makes the ticks of a schedule that are due; see wherry_cron_fire(). */
@@ -54,6 +59,13 @@ typedef struct wh_cron_turn {
 	wherry_tick_fn fn;
 	void *ctx;
 	bool yields; /* Make no tick if another schedule is active under this name. */
+	/*
+	 * If not 0: this call is repeated more often than that.  It moves the time up to which
+	 * ticks were made even if none was due, which shows that somebody is there.  If another
+	 * schedule has not moved for so long, nobody makes its ticks, and this one no longer yields
+	 * to it.
+	 */
+	int64_t gone_after_us;
 	/* Filled in on success. */
 	int64_t n;       /* ticks that were made */
 	int64_t next_us; /* until the next one, microseconds; WH_NEVER: there is none */

@@ -7,7 +7,7 @@
 #include "cron/cron.h"
 #include "store/fields.h"
 
-enum { LIMIT = 10000, TARGET_MOST = 200, NAME_MOST = 100, FASTER = 4 };
+enum { LIMIT = 10000, TARGET_MOST = 200, NAME_MOST = 100, FASTER = 4, BEATS = 3 };
 
 /* A tick that is less late than this was not missed: nobody was awake at the very moment. */
 static const int64_t late_us = 60 * WH_SECOND;
@@ -93,35 +93,78 @@ static wherry_code make_due(firing *f, int64_t *inout_at_us, int64_t *out_until_
 	return code;
 }
 
+/* Has nobody made ticks of the other schedule for long? */
+static bool is_gone(const firing *f, const wh_cron_other *other)
+{
+	int64_t after_us = f->result.gone_after_us;
+
+	return after_us && other->until_us < f->place.now_us - after_us;
+}
+
+/*
+ * A schedule that takes the name of another one begins where that one was left, so a tick that was
+ * due at this moment is not lost, and none is made twice.  It does not make up for times at which
+ * the other one was in place, unless nobody made the ticks of that.
+ */
+static wherry_code begin(const firing *f, const wh_cron_other *other, int64_t *out_us,
+			 wherry_error *err)
+{
+	const wh_cron_turn *t = &f->result;
+	wh_cron_place from = f->place;
+
+	if (from.active || !*other->hash)
+		return wh_cron_begin(&from, t->schedule, t->catch_up, out_us, err);
+	if (other->until_us > from.until_us)
+		from.until_us = other->until_us;
+	from.active = true;
+	return wh_cron_begin(&from, t->schedule,
+			     t->yields ? t->catch_up : WHERRY_CATCH_UP_NONE, out_us, err);
+}
+
+/* Ticks were made up to `until`, and the next one is at `next`.  Is that to be remembered? */
+static bool is_news(const firing *f, int64_t next_us, int64_t *inout_until_us)
+{
+	const wh_cron_turn *t = &f->result;
+	int64_t now_us = f->place.now_us;
+
+	if (t->gone_after_us && next_us > now_us &&
+	    f->place.until_us < now_us - t->gone_after_us / BEATS) {
+		*inout_until_us = now_us;
+		return true;
+	}
+	return t->n || !f->place.active;
+}
+
 static wherry_code fire(void *ctx, wherry_error *err)
 {
 	firing *f = ctx;
 	wh_cron_turn *t = &f->result;
+	wh_cron_other other = {.hash = ""};
 	int64_t at_us = 0, until_us = 0;
 	wherry_code code;
 
 	*t = *f->turn;
 	t->active[0] = 0;
 	code = wh_cron_look(&f->place, err);
-	if (code == WHERRY_OK && t->yields && !f->place.active)
-		code = wh_cron_active(&f->place, t->active, err);
-	if (code == WHERRY_OK && *t->active) {
+	if (code == WHERRY_OK && !f->place.active)
+		code = wh_cron_active(&f->place, &other, err);
+	if (code == WHERRY_OK && t->yields && *other.hash && !is_gone(f, &other)) {
+		memcpy(t->active, other.hash, sizeof(t->active));
 		t->n = 0;
 		t->next_us = WH_NEVER;
 		return WHERRY_OK;
 	}
 	if (code == WHERRY_OK)
-		code = wh_cron_begin(&f->place, t->schedule, t->catch_up, &at_us, err);
+		code = begin(f, &other, &at_us, err);
 	if (code == WHERRY_OK)
 		code = make_due(f, &at_us, &until_us, err);
 	t->next_us = at_us == WH_NEVER         ? WH_NEVER
 		     : at_us > f->place.now_us ? at_us - f->place.now_us
 					       : 0;
-	if (code == WHERRY_OK && (t->n || !f->place.active))
-		code = wh_cron_retire(&f->place, true, err);
-	if (code == WHERRY_OK && (t->n || !f->place.active))
-		code = wh_cron_advance(&f->place, until_us, err);
-	return code;
+	if (code != WHERRY_OK || !is_news(f, at_us, &until_us))
+		return code;
+	code = wh_cron_retire(&f->place, true, err);
+	return code == WHERRY_OK ? wh_cron_advance(&f->place, until_us, err) : code;
 }
 
 static wherry_code check(const wherry_cron *cron, const char *target, const char *name,

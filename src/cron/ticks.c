@@ -95,7 +95,8 @@ static wherry_code check_place(const wherry_cron *cron, const wherry_delayed *qu
 	return check_names(prefix, hash, err);
 }
 
-/* Ticks of one hash, or of all others, that nobody has polled. */
+/* Ticks of one hash, or of all others, that nobody has polled.  Others that are due stay: they would
+ * be lost if their configuration came back, and they are late already. */
 static wherry_code remove_ticks(wherry_delayed *queue, const wh_cron_place *place,
 				bool others, int64_t *out_n, wherry_error *err)
 {
@@ -105,6 +106,7 @@ static wherry_code remove_ticks(wherry_delayed *queue, const wh_cron_place *plac
 	(void)snprintf(all, sizeof(all), "%s/", place->name);
 	(void)snprintf(own, sizeof(own), "%s/%s/", place->name, place->hash);
 	filter.prefix = others ? all : own;
+	filter.due_after_us = others ? place->now_us : 0;
 	filter.except = others ? own : NULL;
 	return wherry_delayed_drop_many(queue, &filter, out_n, err);
 }

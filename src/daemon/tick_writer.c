@@ -140,6 +140,7 @@ wherry_code wh_tick_writer_fire(wh_tick_writer *w, bool takes, wh_cron_turn *out
 			      .catch_up = w->plan->catch_up,
 			      .fn = write_tick,
 			      .ctx = w,
-			      .yields = !takes};
+			      .yields = !takes,
+			      .gone_after_us = WH_TICKS_GONE_US};
 	return wh_cron_fire(w->cron, out, err);
 }

@@ -15,6 +15,9 @@
  * tells them apart, so an entry whose target is changed goes on where it was. */
 #define WH_TICK_TARGET "wherry run"
 
+/* If an entry has not been looked at for so long, no daemon makes its ticks. */
+#define WH_TICKS_GONE_US (90 * WH_SECOND)
+
 typedef struct wh_tick_writer {
 	const wh_plan_cron *plan;
 	wherry_db *db;
@@ -39,10 +42,11 @@ wherry_code wh_tick_writer_open(wh_tick_writer *w, const wh_plan_cron *plan,
 void wh_tick_writer_close(wh_tick_writer *w);
 
 /*
- * Write the messages of the ticks that are due, and remember their ticks, in one transaction.
+ * Write the messages of the ticks that are due, and remember their ticks, in one transaction.  Call
+ * it at least every 30 s.
  *
  * @param takes  Make this schedule the active one of its name.  Otherwise it yields to
- *               another one: see wh_cron_turn.
+ *               another one whose ticks somebody makes: see wh_cron_turn.
  */
 wherry_code wh_tick_writer_fire(wh_tick_writer *w, bool takes, wh_cron_turn *out,
 				wherry_error *err);

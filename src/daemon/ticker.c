@@ -107,6 +107,16 @@ static void log_replaced(const wh_ticker *t, const char *by)
 			"one to take the entry back"));
 }
 
+static void log_resumed(const wh_ticker *t)
+{
+	wh_line(t->log, WHERRY_LOG_WARN, NULL, "resumed",
+		wh_log_text("cron", t->plan.name), wh_log_text("at", t->plan.at.value),
+		wh_log_text("hash", t->writer.hash),
+		wh_log_note(
+			"no daemon makes the ticks of the schedule that replaced this "
+			"one any more"));
+}
+
 static void note_turn(wh_ticker *t, const wh_cron_turn *turn)
 {
 	int64_t now_us = wh_monotonic(&wh_env_system);
@@ -134,6 +144,8 @@ static void note_turn(wh_ticker *t, const wh_cron_turn *turn)
 		log_ticks(t, turn->n);
 	if (replaced && !before)
 		log_replaced(t, turn->active);
+	if (before && !replaced)
+		log_resumed(t);
 }
 
 /* Connect if needed, and make the ticks that are due; *out_wait_us: sleep as long then. */

@@ -128,6 +128,14 @@ static wherry_code read_filter(const wherry_delayed_filter *given,
 		     : WHERRY_OK;
 }
 
+/* 0: all.  Otherwise only untouched messages that are due after this time, milliseconds. */
+static int64_t untouched(const wherry_delayed_filter *filter)
+{
+	if (!filter->untouched)
+		return 0;
+	return filter->due_after_us >= 1000 ? filter->due_after_us / 1000 : -1;
+}
+
 static wherry_code match(const wherry_delayed *delayed,
 			 const wherry_delayed_filter *filter, matching *out,
 			 wherry_error *err)
@@ -143,6 +151,11 @@ static wherry_code match(const wherry_delayed *delayed,
 
 	if (code == WHERRY_OK && filter->limit < 0)
 		code = wh_fail(err, WHERRY_INVALID, "a limit is not negative");
+	if (code == WHERRY_OK &&
+	    (filter->due_after_us < 0 || (filter->due_after_us && !filter->untouched)))
+		code = wh_fail(err, WHERRY_INVALID,
+			       "due_after_us is a time, and only for messages that are "
+			       "untouched");
 	if (code != WHERRY_OK)
 		return code;
 	put_end(prefix, out->prefix_end);
@@ -155,7 +168,7 @@ static wherry_code match(const wherry_delayed *delayed,
 	out->params[2] = WH_TEXT_PARAM("prefix_end", wh_view_of(out->prefix_end));
 	out->params[3] = WH_TEXT_PARAM("except", wh_view_of(except));
 	out->params[4] = WH_TEXT_PARAM("except_end", wh_view_of(out->except_end));
-	out->params[5] = WH_INT_PARAM("untouched", filter->untouched);
+	out->params[5] = WH_INT_PARAM("untouched", untouched(filter));
 	return WHERRY_OK;
 }
 

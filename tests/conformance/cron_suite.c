@@ -331,6 +331,25 @@ static void a_configuration_that_comes_back_has_its_later_ticks_again(void **sta
 	expect_ticks(f, "100020");
 }
 
+/* A tick that is due is late already: it is polled, whatever replaces its configuration. */
+static void a_due_tick_survives_another_configuration_that_goes_again(void **state)
+{
+	static const double times[] = {10, 20};
+	fixture *f = *state;
+
+	assert_int_equal(install(f, prefix, "A", "ab", times), 2);
+	at(f, 15);
+	assert_int_equal(install_one(f, "B", "c", 30), 1);
+	expect_ticks(f, "100010 100030");
+	assert_int_equal(install(f, prefix, "A", "ab", times), 1);
+	expect_ticks(f, "100010 100020");
+	handle(f, "a");
+	assert_int_equal(install(f, prefix, "A", "ab", times), 0);
+	at(f, 25);
+	handle(f, "b");
+	assert_string_equal(poll_one(f), "");
+}
+
 static void installing_joins_the_transaction_that_is_open(void **state)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -472,6 +491,7 @@ static void a_schedule_that_comes_back_begins_at_its_next_time(void **state)
 	expect_ticks(f, "130000");
 	at(f, 72 * 3600);
 	assert_int_equal(schedule(f, "12:00", NULL, 0, WHERRY_CATCH_UP_ALL), 1);
+	handle(f, "x"); /* of 13:00 */
 	expect_ticks(f, "120000");
 }
 
@@ -538,7 +558,8 @@ static void a_tick_is_made_in_the_transaction_that_remembers_it(void **state)
 }
 
 /* Make the ticks of "@every 1d" or "@every 2d" under one name; returns whether it yielded. */
-static bool turn(fixture *f, const char *text, bool yields, int64_t *out_n)
+static bool turn_beside(fixture *f, const char *text, bool yields, int64_t gone_after_us,
+			int64_t *out_n)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t times[20] = {0};
@@ -547,7 +568,8 @@ static bool turn(fixture *f, const char *text, bool yields, int64_t *out_n)
 			  .catch_up = WHERRY_CATCH_UP_ALL,
 			  .fn = count_tick,
 			  .ctx = times,
-			  .yields = yields};
+			  .yields = yields,
+			  .gone_after_us = gone_after_us};
 	wherry_schedule *s = NULL;
 
 	WHERRY_PASS(wherry_schedule_parse(text, NULL, &s, &err));
@@ -556,6 +578,11 @@ static bool turn(fixture *f, const char *text, bool yields, int64_t *out_n)
 	wherry_schedule_free(s);
 	*out_n = t.n;
 	return t.active[0] != 0;
+}
+
+static bool turn(fixture *f, const char *text, bool yields, int64_t *out_n)
+{
+	return turn_beside(f, text, yields, 0, out_n);
 }
 
 static void a_schedule_yields_to_the_one_that_took_its_name(void **state)
@@ -572,6 +599,53 @@ static void a_schedule_yields_to_the_one_that_took_its_name(void **state)
 	assert_false(turn(f, "@every 2d", false, &n)); /* it takes the name */
 	assert_true(turn(f, "@every 1d", true, &n));
 	assert_false(turn(f, "@every 2d", true, &n));
+}
+
+static void a_schedule_that_is_replaced_and_returns_loses_no_due_tick(void **state)
+{
+	fixture *f = *state;
+	int64_t n = -7;
+
+	assert_false(turn(f, "@every 1s", false, &n));
+	assert_false(turn(f, "@every 1d", false, &n)); /* it takes the name */
+	set_back(f, 2 * SECOND_US);
+	assert_false(turn(f, "@every 1s", false, &n)); /* and gives it back */
+	assert_true(n >= 2);
+	assert_false(turn(f, "@every 1d", false, &n));
+	assert_false(turn(f, "@every 1s", false, &n));
+	assert_true(n <= 1); /* those that were made are not made again */
+}
+
+static void a_schedule_makes_up_for_no_tick_of_the_time_when_it_was_replaced(void **state)
+{
+	fixture *f = *state;
+	int64_t n = -7;
+
+	assert_false(turn(f, "@every 1d", false, &n));
+	assert_false(turn(f, "@every 2d", false, &n));
+	set_back(f, 72 * HOUR_US);
+	assert_false(turn(f, "@every 1d", false, &n));
+	assert_true(n <= 1); /* that of the last minute */
+}
+
+static void a_schedule_takes_its_name_back_when_the_other_daemon_is_gone(void **state)
+{
+	enum { GONE_US = 90 * SECOND_US };
+	fixture *f = *state;
+	int64_t n = -7;
+
+	assert_false(turn_beside(f, "@every 1d", false, GONE_US, &n));
+	assert_false(turn_beside(f, "@every 2d", false, GONE_US, &n));
+	set_back(f, 60 * SECOND_US);
+	assert_true(turn_beside(f, "@every 1d", true, GONE_US, &n));
+	assert_false(turn_beside(f, "@every 2d", true, GONE_US, &n)); /* it is there */
+	set_back(f, 60 * SECOND_US);
+	assert_true(turn_beside(f, "@every 1d", true, GONE_US, &n));
+	set_back(f, 72 * HOUR_US);
+	assert_false(turn_beside(f, "@every 1d", true, GONE_US, &n));
+	assert_int_equal(n,
+			 3); /* of the days without a daemon, since all are to be made */
+	assert_true(turn_beside(f, "@every 2d", true, GONE_US, &n));
 }
 
 static wherry_code note_entry(void *ctx, const wherry_cron_entry *entry)
@@ -618,6 +692,14 @@ int cron_suite_run(const outbox_backend *const *backends, size_t n_backends,
 		cmocka_unit_test(a_node_that_is_behind_does_not_fire_a_tick_twice),
 		cmocka_unit_test(
 			a_configuration_that_comes_back_has_its_later_ticks_again),
+		cmocka_unit_test(
+			a_due_tick_survives_another_configuration_that_goes_again),
+		cmocka_unit_test(
+			a_schedule_that_is_replaced_and_returns_loses_no_due_tick),
+		cmocka_unit_test(
+			a_schedule_makes_up_for_no_tick_of_the_time_when_it_was_replaced),
+		cmocka_unit_test(
+			a_schedule_takes_its_name_back_when_the_other_daemon_is_gone),
 		cmocka_unit_test(installing_joins_the_transaction_that_is_open),
 		cmocka_unit_test(what_is_no_set_is_refused_and_nothing_changes),
 		cmocka_unit_test(a_period_has_one_tick_ahead_on_its_boundary),

@@ -61,6 +61,27 @@ expect "the last of the missed ticks is made up for" 0 'is:2 installed'
 missed all
 expect "or all of them are" 0
 check "those are six of a week, and the next one" is "$out" "7 installed"
+# What the doctor says of the table "cron".
+w init "$db"
+now_ms='(SELECT ms FROM wherry_clock)'
+remember() { # TARGET SECONDS: a schedule whose ticks were made up to so long ago
+	sql shop.db "DELETE FROM cron; INSERT INTO cron VALUES ('$1', 'report', 'h', $now_ms - $2 * 1000, 1)"
+	w doctor "$db" --verbose
+}
+remember 'wherry run' 20
+expect "a schedule whose ticks are made is well" 0 'out:cron                the ticks of every active'
+remember 'wherry run' 600
+expect "the doctor finds a schedule without a daemon" 1 \
+	'out:schedule report: no `wherry run` has made its ticks for 10m'
+remember 'wherry run' -600
+expect "and a clock that was set back" 1 'out: ahead of the database' 'out:set back'
+remember 'delayed delayed x' 600
+expect "and ticks that are used up" 0 'out:its last tick was due 10m'
+remember 'delayed delayed x' -600
+expect "ticks that wait are well" 0 'out:cron                the ticks of every active'
+remember 'my program' 600
+expect "what a program of its own does is not judged" 0 'out:cron                the ticks of every active'
+
 w cron install "$db" report '12:00' --queue jobs --catch-up some
 expect "another way to catch up is refused" 2 'err:write none, last or all'
 w cron install "$db" a/b '12:00' --queue jobs

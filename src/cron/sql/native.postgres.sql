@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS {table}(
   target   text COLLATE "C" NOT NULL CHECK (octet_length(target) <= 200),
   name     text COLLATE "C" NOT NULL CHECK (octet_length(name) <= 100),
   hash     text COLLATE "C" NOT NULL CHECK (octet_length(hash) <= 64),
-  until_ms bigint NOT NULL DEFAULT 0    -- the latest tick that was made
+  until_ms bigint NOT NULL DEFAULT 0    -- ticks were made up to that time
              CHECK (until_ms BETWEEN 0 AND 253402300799999),
   active   boolean NOT NULL DEFAULT false,
   PRIMARY KEY (target, name, hash)
@@ -65,7 +65,7 @@ SELECT until_ms, active::integer::bigint, {now} FROM {table} {this} FOR UPDATE;
 
 -- name: active
 -- Another schedule of this name whose ticks are being made.
-SELECT hash FROM {table}
+SELECT hash, until_ms FROM {table}
 WHERE target OPERATOR(pg_catalog.=) :target::text AND name OPERATOR(pg_catalog.=) :name::text AND hash OPERATOR(pg_catalog.<>) :hash::text AND active
 LIMIT 1;
 

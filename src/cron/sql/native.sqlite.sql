@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS {table}(
   target   TEXT NOT NULL CHECK (length(target) <= 200),
   name     TEXT NOT NULL CHECK (length(name) <= 100),
   hash     TEXT NOT NULL CHECK (length(hash) <= 64),
-  until_ms INTEGER NOT NULL DEFAULT 0   -- the latest tick that was made
+  until_ms INTEGER NOT NULL DEFAULT 0   -- ticks were made up to that time
              CHECK (typeof(until_ms) = 'integer' AND until_ms BETWEEN 0 AND 253402300799999),
   active   INTEGER NOT NULL DEFAULT 0 CHECK (active IN (0, 1)),
   PRIMARY KEY (target, name, hash)
@@ -52,7 +52,7 @@ SELECT until_ms, active, coalesce(:now, (SELECT ms FROM wherry_clock)) + 0 FROM 
 
 -- name: active
 -- Another schedule of this name whose ticks are being made.
-SELECT hash FROM {table}
+SELECT hash, until_ms FROM {table}
 WHERE target = :target AND name = :name AND hash <> :hash AND active = 1
 LIMIT 1;
 

@@ -305,6 +305,7 @@ DELETE FROM {table} WHERE {of_kind} AND "pKey"::text OPERATOR(pg_catalog.=) :key
 {of_kind:m} AND m."pKey" COLLATE "C" >= :prefix::text AND m."pKey" COLLATE "C" < :prefix_end::text
   AND NOT (m."pKey" COLLATE "C" >= :except::text AND m."pKey" COLLATE "C" < :except_end::text)
   AND (:untouched::bigint = 0 OR (m."lockUuid" IS NULL AND m."scheduledAt" = m."scheduledAtInitially"
+       AND m."scheduledAt" > :untouched::bigint
        AND NOT EXISTS (SELECT 1 FROM {table_tries} AS o WHERE o.id = m.id AND o.version = m."createdAt")))
 
 -- name: drop-keys

@@ -199,6 +199,7 @@ DELETE FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
 "pKind" = :kind AND "pKey" >= :prefix AND "pKey" < :prefix_end
   AND NOT ("pKey" >= :except AND "pKey" < :except_end)
   AND (:untouched = 0 OR ("lockUuid" IS NULL AND "scheduledAt" = "scheduledAtInitially"
+                          AND "scheduledAt" > :untouched
                           AND NOT EXISTS (SELECT 1 {of_tries})))
 
 -- name: drop-keys

@@ -411,11 +411,13 @@ SELECT pg_catalog.count(*) FROM {table} WHERE {of_kind} AND "pKey" OPERATOR(pg_c
 DELETE FROM {table} WHERE {of_kind} AND "pKey" OPERATOR(pg_catalog.=) :key::text;
 
 -- part: matching
--- Keys from :prefix up to :prefix_end, except those from :except up to :except_end.
+-- Keys from :prefix up to :prefix_end, except those from :except up to :except_end.  If :untouched is
+-- not 0, only messages that nobody has polled, and that are due after it.
 {of_kind} AND "pKey" >= :prefix::text AND "pKey" < :prefix_end::text
   AND NOT ("pKey" >= :except::text AND "pKey" < :except_end::text)
   AND (:untouched::bigint = 0 OR (attempts = 0 AND "lockUuid" IS NULL
-                                  AND "scheduledAt" = "scheduledAtInitially"))
+                                  AND "scheduledAt" = "scheduledAtInitially"
+                                  AND "scheduledAt" > :untouched::bigint))
 
 -- name: drop-keys
 DELETE FROM {table} WHERE {matching};

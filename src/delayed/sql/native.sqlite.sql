@@ -173,11 +173,12 @@ SELECT count(*) FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
 DELETE FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
 
 -- part: matching
--- Keys from :prefix up to :prefix_end, except those from :except up to :except_end.
+-- Keys from :prefix up to :prefix_end, except those from :except up to :except_end.  If :untouched is
+-- not 0, only messages that nobody has polled, and that are due after it.
 "pKind" = :kind AND "pKey" >= :prefix AND "pKey" < :prefix_end
   AND NOT ("pKey" >= :except AND "pKey" < :except_end)
   AND (:untouched = 0 OR (attempts = 0 AND "lockUuid" IS NULL
-                          AND "scheduledAt" = "scheduledAtInitially"))
+                          AND "scheduledAt" = "scheduledAtInitially" AND "scheduledAt" > :untouched))
 
 -- name: drop-keys
 DELETE FROM {table} WHERE {matching};
