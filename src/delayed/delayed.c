@@ -191,6 +191,7 @@ wherry_code wherry_delayed_drop(wherry_delayed *delayed, wherry_error *err)
 void wherry_delayed_set_clock(wherry_delayed *delayed, int64_t (*now_us)(void *ctx),
 			      void *ctx)
 {
+	wh_delayed_came_back(delayed, INT64_MIN);
 	delayed->now_us = now_us;
 	delayed->clock_ctx = ctx;
 }

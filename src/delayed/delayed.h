@@ -10,6 +10,7 @@
 #include "base/md5.h"
 #include "base/uuid.h"
 #include "delayed/groups.h"
+#include "store/anchor.h"
 #include "store/fields.h"
 #include "store/store.h"
 
@@ -30,6 +31,8 @@ struct wherry_delayed {
 	void *clock_ctx;
 	int bell;                         /* Eventfd that ends a wait. */
 	char next_token[WH_UUID_LEN + 1]; /* Of the next lease; "": none is made yet. */
+	wh_anchor anchor;                 /* When to look at all messages again. */
+	int64_t after_ms, after_id;       /* Time and id behind which a poll may begin. */
 };
 
 /* The layouts, the native one first, and the statements. */
@@ -45,6 +48,9 @@ wh_param wh_delayed_now_param(const wherry_delayed *delayed);
 
 /* The parameter "error", cut to what is kept; NULL: absent. */
 wh_param wh_delayed_error_param(const char *error);
+
+/* Messages may be due at this time, milliseconds: the next poll looks at all if it begins later. */
+void wh_delayed_came_back(wherry_delayed *delayed, int64_t at_ms);
 
 /* Is it a key? */
 wherry_code wh_delayed_check_key(const char *key, wherry_error *err);

@@ -168,6 +168,7 @@ wherry_code wherry_delayed_requeue(wherry_delayed *delayed, int64_t id, int64_t 
 		if (code == WHERRY_OK)
 			total += (int64_t)r.done.n;
 	}
+	wh_delayed_came_back(delayed, INT64_MIN);
 	free(r.done.ids);
 	if (code == WHERRY_OK && id && !total)
 		code = say_why_not(delayed, id, err);

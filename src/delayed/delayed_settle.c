@@ -387,6 +387,8 @@ wherry_code wherry_delayed_nack(wherry_delayed *delayed, const char *const *toke
 		code = wh_fail(err, WHERRY_INVALID, "delay_us is not negative");
 	if (code != WHERRY_OK || !n)
 		return code;
+	if (!delay_us)
+		wh_delayed_came_back(delayed, INT64_MIN);
 	settling s = {
 		.delayed = delayed,
 		.stmt = delayed->own.nack,

@@ -22,6 +22,10 @@
 	X(poll, "poll", "kind now limit token lasts") \
 	X(next_due, "next-due", "kind now")
 
+/* A poll that begins behind a time and an id; see store/anchor.h. */
+#define WH_DELAYED_ANCHOR(X) \
+	X(poll_after, "poll-after", "kind now limit token lasts after_at after_id")
+
 /* What becomes of messages that are leased; each returns the ids that it settled. */
 #define WH_DELAYED_SETTLE(X) \
 	X(ack, "ack", "kind ids token") \
@@ -61,6 +65,7 @@
 
 #define WH_DELAYED_GROUPS(G) \
 	G(offer, WH_DELAYED_OFFER) G(offer_many, WH_DELAYED_OFFER_MANY) G(poll, WH_DELAYED_POLL) \
+	G(anchor, WH_DELAYED_ANCHOR) \
 	G(settle, WH_DELAYED_SETTLE) G(tries, WH_DELAYED_TRIES) G(keys, WH_DELAYED_KEYS) G(many_keys, WH_DELAYED_MANY_KEYS) \
 	G(dead, WH_DELAYED_DEAD)
 

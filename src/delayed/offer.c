@@ -241,6 +241,9 @@ static wherry_code run(offering *o, wherry_error *err)
 	wherry_code code = o->n == 1 && !spreads ? offer_all(o, err)
 						 : wh_db_transact(db, offer_all, o, err);
 
+	for (size_t i = 0; i < o->n; i++)
+		if (o->msgs[i].at_us)
+			wh_delayed_came_back(o->delayed, o->msgs[i].at_us / 1000);
 	return wh_delayed_failed(o->delayed, code, err);
 }
 

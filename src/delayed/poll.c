@@ -114,6 +114,7 @@ typedef struct polling {
 	wherry_delayed *delayed;
 	wherry_poll_options options;
 	char lock[WH_UUID_LEN + 1];
+	bool full; /* It looks at all messages. */
 	wh_delayed_batch batch;
 } polling;
 
@@ -127,24 +128,70 @@ static int compare_times(const void *a, const void *b)
 	return x->message.id < y->message.id ? -1 : x->message.id > y->message.id;
 }
 
+/* Is x behind the other in the order of polls? */
+static bool is_behind(int64_t ms, int64_t id, int64_t other_ms, int64_t other_id)
+{
+	return ms != other_ms ? ms > other_ms : id > other_id;
+}
+
+/* The next poll begins behind what this one got, from `first` on.  In a transaction of the caller's
+ * it begins at the first of them again: a rollback may bring them back. */
+static void move_anchor(polling *p, size_t first)
+{
+	wherry_delayed *delayed = p->delayed;
+	bool open = wherry_db_in_transaction(delayed->store.db);
+	int64_t ms = 0, id = 0;
+
+	for (size_t i = first; i < p->batch.n; i++) {
+		const wh_delayed_item *it = &p->batch.items[i];
+
+		if (i == first || is_behind(it->due_ms, it->message.id, ms, id) != open) {
+			ms = it->due_ms;
+			id = it->message.id;
+		}
+	}
+	if (first == p->batch.n || ms == INT64_MIN || id == INT64_MIN)
+		return;
+	delayed->after_ms = ms;
+	delayed->after_id = open ? id - 1 : id;
+}
+
+void wh_delayed_came_back(wherry_delayed *delayed, int64_t at_ms)
+{
+	if (at_ms <= delayed->after_ms)
+		delayed->anchor.next_full_us = 0;
+}
+
 static wherry_code lease(polling *p, wherry_error *err)
 {
+	wherry_delayed *delayed = p->delayed;
+	wherry_db *db = delayed->store.db;
+	int64_t began_us = wh_monotonic(db->env);
+	size_t first = p->batch.n;
 	const wh_param params[] = {
-		wh_delayed_kind_param(p->delayed),
-		wh_delayed_now_param(p->delayed),
-		WH_INT_PARAM("limit", p->options.limit - (int64_t)p->batch.n),
+		wh_delayed_kind_param(delayed),
+		wh_delayed_now_param(delayed),
+		WH_INT_PARAM("limit", p->options.limit - (int64_t)first),
 		WH_TEXT_PARAM("token", wh_view_of(p->lock)),
 		WH_INT_PARAM("lasts", wh_ms(p->options.lease_us)),
+		WH_INT_PARAM("after_at", delayed->after_ms),
+		WH_INT_PARAM("after_id", delayed->after_id),
 	};
-	wherry_db *db = p->delayed->store.db;
 	wherry_code code = WHERRY_OK;
 
-	if (p->delayed->own.note_poll)
-		code = wh_db_run(db, p->delayed->own.note_poll, params, 3, NULL, NULL,
-				 NULL, err);
-	return code == WHERRY_OK ? wh_db_run(db, p->delayed->own.poll, params, 5,
-					     wh_delayed_take, &p->batch, NULL, err)
-				 : code;
+	if (delayed->own.note_poll)
+		code = wh_db_run(db, delayed->own.note_poll, params, 3, NULL, NULL, NULL,
+				 err);
+	if (code == WHERRY_OK)
+		code = wh_db_run(
+			db, p->full ? delayed->own.poll : delayed->own.poll_after, params,
+			p->full ? 5 : 7, wh_delayed_take, &p->batch, NULL, err);
+	if (code != WHERRY_OK || !delayed->own.poll_after)
+		return code;
+	if (p->full)
+		wh_anchor_looked(&delayed->anchor, db, began_us);
+	move_anchor(p, first);
+	return WHERRY_OK;
 }
 
 /* Messages that had all their attempts become dead instead.  *out_any: there were some. */
@@ -184,11 +231,17 @@ static wherry_code poll_all(void *ctx, wherry_error *err)
 	bool again = true;
 	wherry_code code = WHERRY_OK;
 
+	p->full = !p->delayed->own.poll_after ||
+		  wh_anchor_is_due(&p->delayed->anchor, p->delayed->store.db);
 	while (code == WHERRY_OK && again && (int64_t)p->batch.n < p->options.limit) {
 		again = false;
 		code = lease(p, err);
 		if (code == WHERRY_OK && p->options.max_attempts)
 			code = bury_exhausted(p, &again, err);
+		/* Messages before those that were polled last: they came back, or were committed
+		 * late. */
+		if (!again && !p->full && wh_anchor_is_cheap(&p->delayed->anchor))
+			p->full = again = true;
 	}
 	return code;
 }

@@ -209,14 +209,16 @@ m.id, m."pKey"::text, m."scheduledAtInitially", m."scheduledAt", m."createdAt", 
 {table} AS m LEFT JOIN {table_tries} AS s
   ON s.id OPERATOR(pg_catalog.=) m.id AND s.version OPERATOR(pg_catalog.=) m."createdAt"
 
--- name: poll
--- Lease messages, in one statement.  A message that was polled or given back before gets a row in
--- TABLE_tries, others write to the library's table alone.
+-- part: leased
+-- Messages that are due, in order, from …
 WITH due AS MATERIALIZED (
   SELECT id, "scheduledAt" AS due_at, "createdAt" AS version, "lockUuid" IS NOT NULL AS expired,
     "lockUuid" IS NOT NULL OR "scheduledAt" OPERATOR(pg_catalog.>) "scheduledAtInitially" AS polled
   FROM {table}
   WHERE {of_kind} AND "scheduledAt" OPERATOR(pg_catalog.<=) {now}
+
+-- part: leased_first
+-- … up to the limit.
   ORDER BY "pKind", "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
 tried AS (
   INSERT INTO {table_tries} AS s(id, version, attempts, due_at, last_error)
@@ -237,7 +239,20 @@ leased AS (
   RETURNING m.*, d.due_at)
 SELECT m.id, m."pKey"::text, m."scheduledAtInitially", m."scheduledAt", m."createdAt", m.due_at,
   coalesce(s.attempts, 1), 1, m."lockUuid"::text, s.last_error, m.payload
-FROM leased AS m LEFT JOIN tried AS s ON s.id OPERATOR(pg_catalog.=) m.id;
+FROM leased AS m LEFT JOIN tried AS s ON s.id OPERATOR(pg_catalog.=) m.id
+
+-- name: poll
+-- Lease messages, in one statement.  A message that was polled or given back before gets a row in
+-- TABLE_tries, others write to the library's table alone.
+{leased}
+{leased_first};
+
+-- name: poll-after
+-- The same, beginning behind the message that was polled last: index entries before it, of messages
+-- that are gone, are not read (a_poll_does_not_read_what_was_polled_before).
+{leased}
+  AND ROW("scheduledAt", id) OPERATOR(pg_catalog.>) ROW(:after_at::bigint, :after_id::bigint)
+{leased_first};
 
 -- part: own
 {.}id OPERATOR(pg_catalog.=) ANY ({ids}) AND {.}"lockUuid"::text OPERATOR(pg_catalog.=) :token::text AND {is_kind:.}

@@ -352,10 +352,8 @@ id, "pKey", "scheduledAtInitially", "scheduledAt", "createdAt", due_at, attempts
        WHEN attempts OPERATOR(pg_catalog.>) 0 THEN 3 ELSE 0 END,
   "lockUuid", last_error, payload
 
--- name: poll
--- Lease messages, in one statement.  The attempt is counted before it is made.  A row that still
--- has a token is one whose lease expired.  The subquery is run once, whatever the plan: it never
--- leases more than :limit.
+-- part: leased
+-- Messages that are due, in order, from …
 UPDATE {table} SET
   "lockUuid" = :token::text, due_at = "scheduledAt", "scheduledAt" = {until},
   attempts = least(attempts, 999999999) OPERATOR(pg_catalog.+) 1,
@@ -364,8 +362,25 @@ UPDATE {table} SET
 WHERE id OPERATOR(pg_catalog.=) ANY (ARRAY(
   SELECT id FROM {table}
   WHERE {of_kind} AND "scheduledAt" OPERATOR(pg_catalog.<=) {now}
+
+-- part: leased_first
+-- … up to the limit.
   ORDER BY "pKind", "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
-RETURNING {shown};
+RETURNING {shown}
+
+-- name: poll
+-- Lease messages, in one statement.  The attempt is counted before it is made.  A row that still
+-- has a token is one whose lease expired.  The subquery is run once, whatever the plan: it never
+-- leases more than :limit.
+{leased}
+{leased_first};
+
+-- name: poll-after
+-- The same, beginning behind the message that was polled last: index entries before it, of messages
+-- that are gone, are not read (a_poll_does_not_read_what_was_polled_before).
+{leased}
+  AND ROW("scheduledAt", id) OPERATOR(pg_catalog.>) ROW(:after_at::bigint, :after_id::bigint)
+{leased_first};
 
 -- part: own
 id OPERATOR(pg_catalog.=) ANY ({ids}) AND "lockUuid"::text OPERATOR(pg_catalog.=) :token::text AND {is_kind}

@@ -1,0 +1,25 @@
+#include "store/anchor.h"
+
+enum {
+	FULL_SHARE = 9, /* Look at everything for a tenth of the time. */
+	FULL_COST_MOST_US =
+		50000 /* Longest duration of a look at everything in between. */
+};
+
+bool wh_anchor_is_due(const wh_anchor *anchor, const wherry_db *db)
+{
+	return !db->driver->late_commits || wh_monotonic(db->env) >= anchor->next_full_us;
+}
+
+void wh_anchor_looked(wh_anchor *anchor, const wherry_db *db, int64_t began_us)
+{
+	int64_t now_us = wh_monotonic(db->env);
+
+	anchor->full_cost_us = now_us - began_us;
+	anchor->next_full_us = wh_later(now_us, FULL_SHARE * anchor->full_cost_us);
+}
+
+bool wh_anchor_is_cheap(const wh_anchor *anchor)
+{
+	return anchor->full_cost_us < FULL_COST_MOST_US;
+}
