@@ -192,10 +192,13 @@ static void without_retries_the_first_failure_is_final(void **state)
 	gives_up(&t, &policy, 1, "giving up after 0 retries");
 }
 
+/* The delay before the second retry is 1,000 s. */
 static void no_retry_begins_after_the_total_time(void **state)
 {
 	const wherry_retry_policy policy =
-		WHERRY_RETRY_POLICY(.initial_us = 40000, .factor = 1, .total_us = 60000);
+		WHERRY_RETRY_POLICY(.initial_us = 1000, .factor = 1e6,
+				    .most_us = 3600LL * SECOND_US,
+				    .total_us = 600LL * SECOND_US);
 	trial t = fails(state, 9);
 
 	gives_up(&t, &policy, 2, "giving up after 1 retry");
