@@ -1,15 +1,15 @@
 /*
  * A producer or a consumer of a delayed queue.  Runs until it is killed.
  *
- *     crash_delayed_postgres_main ROLE DATABASE NAME
+ *     crash_delayed_postgres_main ROLE DATABASE NAME KEYS
  *
  * ROLE is produce, or how messages are consumed: atomic: polled, applied and acknowledged in one
  * transaction; lease: polled under a lease, then applied and acknowledged in one transaction;
  * apart: applied, and then acknowledged.  DATABASE is the file of a SQLite database, or a URL of
- * PostgreSQL.  NAME is that of the process.
+ * PostgreSQL.  NAME is that of the process.  KEYS: how many keys messages have.
  *
- * The table "offered" has each offer that was committed, and whether it created its message;
- * "applied" has each message that was applied, and by whom.
+ * The table "offered" has each offer that was committed, and whether it created its message, and each
+ * drop of a message as an offer of "drop NAME" that created none; "applied" has each message that was applied, and by whom.
  */
 #include <libpq-fe.h>
 #include <sqlite3.h>
@@ -24,7 +24,7 @@
 #include <wherry/wherry.h>
 
 enum {
-	KEYS = 40,
+	DROPS = 10, /* One of so many operations of a producer drops a message. */
 	BATCH = 3,
 	LEASE_US = 700000,
 	APART_LEASE_US = 5000000, /* Longer than a process can be kept from working. */
@@ -39,7 +39,7 @@ typedef struct program {
 	PGconn *conn;  /* which is one of these */
 	sqlite3 *file;
 	wherry_delayed *queue;
-	unsigned random;
+	unsigned random, keys;
 	int n; /* offers */
 	struct {
 		char token[100], body[60];
@@ -94,26 +94,38 @@ static wherry_code finish(program *p, wherry_code code, wherry_error *err)
 
 /* ---- producers ---- */
 
-static wherry_code produce(program *p, wherry_error *err)
+static wherry_code offer(program *p, const char *key, const char *body, bool *out_created,
+			 wherry_error *err)
 {
 	wherry_offer_outcome outcome = WHERRY_IGNORED;
-	char key[24], body[60], sql[200];
-	wherry_code code;
-
-	(void)snprintf(key, sizeof(key), "k%u", below(p, KEYS));
-	(void)snprintf(body, sizeof(body), "%.30s-%d", p->name, p->n++);
-	code = wherry_db_begin(p->db, err);
-	if (code != WHERRY_OK)
-		return code;
-	code = wherry_delayed_offer(
+	wherry_code code = wherry_delayed_offer(
 		p->queue,
 		&WHERRY_DELAYED_MESSAGE(.key = key, .body = body, .body_len = WHERRY_TEXT,
 					.delay_us = below(p, DELAY_MS_MOST) * 1000),
 		&outcome, err);
+
+	*out_created = outcome == WHERRY_CREATED;
+	return code;
+}
+
+static wherry_code produce(program *p, wherry_error *err)
+{
+	bool drops = below(p, DROPS) == 0, created = false, found = true;
+	char key[24], body[60], sql[200];
+	wherry_code code;
+
+	(void)snprintf(key, sizeof(key), "k%u", below(p, p->keys));
+	(void)snprintf(body, sizeof(body), "%s%.30s-%d", drops ? "drop " : "", p->name,
+		       p->n++);
+	code = wherry_db_begin(p->db, err);
+	if (code != WHERRY_OK)
+		return code;
+	code = drops ? wherry_delayed_drop_key(p->queue, key, &found, err)
+		     : offer(p, key, body, &created, err);
 	(void)snprintf(sql, sizeof(sql),
 		       "INSERT INTO offered(k, body, created) VALUES ('%s', '%s', %d)",
-		       key, body, outcome == WHERRY_CREATED);
-	if (code == WHERRY_OK && !run(p, sql))
+		       key, body, created);
+	if (code == WHERRY_OK && found && !run(p, sql))
 		code = WHERRY_BUSY;
 	code = finish(p, code, err);
 	(void)usleep(PAUSE_US);
@@ -231,8 +243,9 @@ int main(int argc, char **argv)
 	wherry_code code = WHERRY_OK;
 	program p = {.db = NULL};
 
-	if (argc != 4)
+	if (argc != 5)
 		return 2;
+	p.keys = (unsigned)strtoul(argv[4], NULL, 10);
 	p.role = argv[1];
 	p.name = argv[3];
 	for (const char *c = p.name; *c; c++)

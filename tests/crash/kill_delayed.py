@@ -1,12 +1,13 @@
 """Producers and consumers of a delayed queue that are killed at random.
 
 Eight producers replace each other's messages, since they share few keys, and eight consumers apply
-them.  The last offer of a key, and each one that was applied before the next one, is applied; each
-other one was replaced.  Where a message is applied and acknowledged in one transaction, it is
+them and drop some.  The last offer of a key, and each one that was applied before the next one, is
+applied, unless it was dropped; each other one was replaced.  Where a message is applied and acknowledged in one transaction, it is
 applied once, and a replaced one never.  Otherwise a message may be applied again if the consumer
 that applied it was killed.
 
-WHERRY_CRASH_ROUNDS: how many kills; WHERRY_CRASH_SEED: which.
+WHERRY_CRASH_ROUNDS: how many kills; WHERRY_CRASH_SEED: which.  WHERRY_CRASH_SECONDS: how long the cases
+with 2,000 keys go on at least.
 """
 
 import collections
@@ -27,6 +28,8 @@ PROGRAM = os.path.join(tap.BUILD, "tests", "crash_delayed_postgres_main")
 EACH = 8  # producers, and as many consumers
 PATIENCE = 120  # seconds
 OFFERS_LEAST = 300
+FEW, MANY = 40, 2000  # keys
+SECONDS = float(os.environ.get("WHERRY_CRASH_SECONDS", 0))  # with many keys, at least
 TABLES = {
     "sqlite": "CREATE TABLE offered(id INTEGER PRIMARY KEY AUTOINCREMENT, k TEXT, body TEXT, "
     "created INTEGER)",
@@ -48,7 +51,7 @@ def drained(database):
     return state["due"] + state["leased"] + state["waiting"] == 0
 
 
-def play(title, mode, database, kind, folder, rng, rounds, tell_round):
+def play(title, mode, database, kind, keys, folder, rng, rounds, tell_round):
     log = open(os.path.join(folder, "log"), "a")
     make = [tap.WHERRY, "delayed", "create", database.url]
     subprocess.run(make, stdout=log, stderr=log, check=True)
@@ -58,24 +61,28 @@ def play(title, mode, database, kind, folder, rng, rounds, tell_round):
 
     def command(role, letter):
         def make():
-            return [PROGRAM, role, database.bank, f"{letter}{next(numbers)}"]
+            return [PROGRAM, role, database.bank, f"{letter}{next(numbers)}", str(keys)]
 
         return make
 
     def kill(victim):
-        killed.add(victim.process.args[-1])
+        killed.add(victim.process.args[-2])
         victim.kill()
 
     producers = [victims.Victim("producer", command("produce", "p"), log) for _ in range(EACH)]
     consumers = [victims.Victim("consumer", command(mode, "c"), log) for _ in range(EACH)]
     try:
         tap.wait_until(PATIENCE, lambda: offers(database) >= OFFERS_LEAST)
-        for _ in range(rounds):
+        end = time.monotonic() + (SECONDS if keys == MANY else 0)
+        for n in itertools.count():
+            if n >= rounds and time.monotonic() >= end:
+                break
             time.sleep(rng.random() * 0.1)
             victim = rng.choice(producers + consumers)
             kill(victim)
             victim.start()
-            tell_round()
+            if n < rounds:
+                tell_round()
         for producer in producers:
             kill(producer)
         done = tap.wait_until(PATIENCE, lambda: drained(database))
@@ -100,7 +107,9 @@ def judge(title, mode, database, killed, processes, done):
         body for (key, body, _), (after, _, created) in itertools.pairwise(offered)
         if key == after and created == "0"
     }  # fmt: skip
-    bodies = {body for _, body, _ in offered}
+    drops = {body for _, body, _ in offered if body.startswith("drop ")}
+    bodies = {body for _, body, _ in offered} - drops
+    replaced -= drops
     lost = bodies - replaced - set(appliers)
     again = {body: who for body, who in appliers.items() if len(who) > 1}
     tap.check(f"{title}: the queue is drained", done, count(database))
@@ -120,37 +129,35 @@ def judge(title, mode, database, killed, processes, done):
         tap.check(f"{title}: no message that was replaced is applied", not stale,
                   sorted(stale)[:20])  # fmt: skip
     tap.tell_counts({"kills": len(killed), f"offers {mode}": len(bodies),
-                     f"replaced {mode}": len(replaced), f"lost {mode}": len(lost),
+                     f"replaced or dropped {mode}": len(replaced), f"lost {mode}": len(lost),
                      f"applied again {mode}": len(again)}, title)  # fmt: skip
 
 
 def cases(server, folder):
     modes = ("atomic", "lease", "apart")
     for mode in modes:
-        yield f"SQLite, {mode}", mode, kill_queues.SQLite(folder, mode, False), "sqlite"
+        yield f"SQLite, {mode}", mode, kill_queues.SQLite(folder, mode, False), "sqlite", FEW
+    yield "SQLite, many keys", "lease", kill_queues.SQLite(folder, "many", False), "sqlite", MANY
     if not server:
         tap.skip("a delayed queue on PostgreSQL", "no PostgreSQL server is installed")
         return
     for mode in modes:
         database = kill_queues.PostgreSQL(server, f"delayed_{mode}", "native", False)
-        yield f"PostgreSQL, {mode}", mode, database, "postgres"
+        yield f"PostgreSQL, {mode}", mode, database, "postgres", FEW
+    database = kill_queues.PostgreSQL(server, "delayed_many", "native", False)
+    yield "PostgreSQL, many keys", "lease", database, "postgres", MANY
 
 
 def run(folder, seed, rounds, tell_round):
     rng = random.Random(seed)
-    with open(os.path.join(folder, "log"), "a") as log:
-        try:
-            server = postgres.Server(log, ["max_connections=60"])
-        except postgres.NoServer:
-            server = None
-        try:
-            each = max(2, rounds // 6)
-            for title, mode, database, kind in cases(server, folder):
-                play(title, mode, database, kind, folder, rng, each, tell_round)
-        finally:
-            if server:
-                server.close()
+    each = max(2, rounds // 8)
+
+    def work(server):
+        for title, mode, database, kind, keys in cases(server, folder):
+            play(title, mode, database, kind, keys, folder, rng, each, tell_round)
+
+    postgres.with_server(folder, 60, work)
 
 
 if __name__ == "__main__":
-    sys.exit(tap.bouts("kill-delayed", 36, 240, run))
+    sys.exit(tap.bouts("kill-delayed", 40, 240, run))

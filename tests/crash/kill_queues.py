@@ -177,18 +177,13 @@ def cases(server, folder):
 
 def run(folder, seed, rounds, tell_round):
     rng = random.Random(seed)
-    with open(os.path.join(folder, "log"), "a") as log:
-        try:
-            server = postgres.Server(log, ["max_connections=40"])
-        except postgres.NoServer:
-            server = None
-        try:
-            each = max(2, rounds // 12)
-            for title, mode, layout, database in cases(server, folder):
-                play(title, mode, database, layout, folder, rng, each, tell_round)
-        finally:
-            if server:
-                server.close()
+    each = max(2, rounds // 12)
+
+    def work(server):
+        for title, mode, layout, database in cases(server, folder):
+            play(title, mode, database, layout, folder, rng, each, tell_round)
+
+    postgres.with_server(folder, 40, work)
 
 
 if __name__ == "__main__":

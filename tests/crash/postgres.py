@@ -49,6 +49,20 @@ class Server:
         self.process.wait()
 
 
+def with_server(folder, connections, work):
+    """Call work(server) with a private server, or with None where none is installed."""
+    with open(os.path.join(folder, "log"), "a") as log:
+        try:
+            server = Server(log, [f"max_connections={connections}"])
+        except NoServer:
+            server = None
+        try:
+            work(server)
+        finally:
+            if server:
+                server.close()
+
+
 class Answer(list):
     def fetchone(self):
         return self[0] if self else None
