@@ -156,12 +156,6 @@ static void move_anchor(polling *p, size_t first)
 	delayed->after_id = open ? id - 1 : id;
 }
 
-void wh_delayed_came_back(wherry_delayed *delayed, int64_t at_ms)
-{
-	if (at_ms <= delayed->after_ms)
-		delayed->anchor.next_full_us = 0;
-}
-
 static wherry_code lease(polling *p, wherry_error *err)
 {
 	wherry_delayed *delayed = p->delayed;
