@@ -12,9 +12,6 @@
 enum {
 	LIMIT_MOST = 10000,
 	EXPIRE_BATCH = 1000,
-	FULL_SHARE = 9, /* Look at all for a tenth of the time. */
-	FULL_COST_MOST_US =
-		50000, /* Longest duration of a look at all messages in between. */
 	LEASE_STANDARD_US = 30000000 /* 30 s */
 };
 
@@ -194,7 +191,8 @@ static wherry_code pick(receiving *r, wherry_error *err)
 	after = wh_monotonic(db->env);
 	if (r->full) {
 		queue->full_cost_us = after - before;
-		queue->next_full_us = wh_later(after, FULL_SHARE * queue->full_cost_us);
+		queue->next_full_us =
+			wh_later(after, WH_FULL_SHARE * queue->full_cost_us);
 	}
 	move_anchor(r);
 	return WHERRY_OK;
@@ -237,7 +235,7 @@ static wherry_code receive(void *ctx, wherry_error *err)
 			code = expire(r, err);
 		if (code == WHERRY_OK && !again && !r->full &&
 		    (int64_t)r->batch.n < r->options.limit &&
-		    r->queue->full_cost_us < FULL_COST_MOST_US)
+		    r->queue->full_cost_us < WH_FULL_COST_MOST_US)
 			r->full = again = true;
 	}
 	return code == WHERRY_OK ? sort_out_all(r, err) : code;

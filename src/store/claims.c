@@ -28,6 +28,9 @@ typedef struct claiming {
 	char of[48];           /* whose claim expired; "": nobody's, or any */
 	int64_t expired;       /* rows that expired with it */
 	bool more;
+	bool full;    /* All rows are looked at, not only those behind the anchor. */
+	int64_t last; /* The highest id of the ready rows that were claimed; 0: none. */
+	int64_t cost_us; /* Duration of the look at all rows. */
 } claiming;
 
 enum { CLAIM_PARAMS = 14, PASSED_BYTES_MOST = 8 * 1024 * 1024 };
@@ -37,6 +40,17 @@ void wh_claim_rewind(wh_claim_place *place)
 	wh_buf_clear(&place->passed);
 	*place = (wh_claim_place){.passed = WH_BUF_INIT(PASSED_BYTES_MOST),
 				  .after = INT64_MIN};
+}
+
+void wh_claim_looked(wh_claim_place *place, int64_t now_us, int64_t began_us)
+{
+	place->full_cost_us += now_us - began_us;
+	place->next_full_us = wh_later(now_us, WH_FULL_SHARE * place->full_cost_us);
+}
+
+static bool is_anchored(const claiming *w)
+{
+	return w->place && w->store->stmt.claim_behind;
 }
 
 static void fill_params(const claiming *w, wh_param *p, int64_t limit)
@@ -73,6 +87,8 @@ static wherry_code take_claimed(void *ctx, const wh_row *row, wherry_error *err)
 				    wh_row_bytes(row, MESSAGE_ID),
 				    wh_row_bytes(row, MARK), &id, err);
 	w->n++;
+	if (id > w->last)
+		w->last = id;
 	return code == WHERRY_OK ? w->ask->visit(w->ask->ctx, id, row, err) : code;
 }
 
@@ -160,7 +176,7 @@ static wherry_code claim_pending(claiming *w, int64_t limit, wherry_error *err)
 	wherry_code code = WHERRY_OK;
 
 	fill_params(w, params, limit);
-	if (w->place) {
+	if (w->place && !is_anchored(w)) {
 		w->scan = scan_of(w);
 		params[6] = WH_INT_PARAM("scan", w->scan);
 		code = wh_db_run(w->store->db, w->store->stmt.claim_end, params,
@@ -184,7 +200,7 @@ static wherry_code claim_pending(claiming *w, int64_t limit, wherry_error *err)
 	if (w->place)
 		w->place->n_claimed += w->n - before;
 	w->more = w->n - before == limit;
-	if (code == WHERRY_OK && !w->more && w->place)
+	if (code == WHERRY_OK && !w->more && w->place && !is_anchored(w))
 		code = move_on(w, params, err);
 	wh_buf_clear(&passed);
 	return code;
@@ -199,24 +215,73 @@ static wherry_code take_turns(const claiming *w, wherry_error *err)
 			 NULL, err);
 }
 
-static wherry_code claim(void *ctx, wherry_error *err)
+/* Of all rows: those that are due, then ready ones. */
+static wherry_code claim_all(claiming *w, wherry_error *err)
 {
-	claiming *w = ctx;
 	wh_param params[CLAIM_PARAMS];
-	int64_t due = w->options->limit, most = w->options->failed_most;
-	wherry_code code = take_turns(w, err);
+	int64_t due = w->options->limit - w->n, most = w->options->failed_most;
+	int64_t last = w->last, before = wh_monotonic(w->store->db->env);
+	wherry_code code = WHERRY_OK;
 
 	if (most && most < due)
 		due = most;
-	w->n = 0;
 	fill_params(w, params, due);
-	if (code == WHERRY_OK && due > 0)
+	if (due > 0)
 		code = wh_db_run(w->store->db, w->store->stmt.claim_due, params,
 				 CLAIM_PARAMS, take_claimed, w, NULL, err);
+	w->last = last;
 	w->more = w->n == w->options->limit;
 	if (code == WHERRY_OK && !w->more && !w->options->failed_only)
 		code = claim_pending(w, w->options->limit - w->n, err);
+	w->cost_us = wh_monotonic(w->store->db->env) - before;
 	return code;
+}
+
+/* Ready rows behind the anchor. */
+static wherry_code claim_behind(claiming *w, wherry_error *err)
+{
+	wh_param params[CLAIM_PARAMS];
+	wherry_code code;
+
+	fill_params(w, params, w->options->limit);
+	params[5] = WH_INT_PARAM("after", w->place->anchor);
+	code = wh_db_run(w->store->db, w->store->stmt.claim_behind, params, CLAIM_PARAMS,
+			 take_claimed, w, NULL, err);
+	w->more = w->n == w->options->limit;
+	return code;
+}
+
+static wherry_code claim(void *ctx, wherry_error *err)
+{
+	claiming *w = ctx;
+	wherry_code code = take_turns(w, err);
+
+	w->n = w->last = 0;
+	w->full = !is_anchored(w) || w->options->failed_only ||
+		  wh_monotonic(w->store->db->env) >= w->place->next_full_us;
+	if (code == WHERRY_OK && !w->full) {
+		code = claim_behind(w, err);
+		w->full = !w->more && w->place->full_cost_us < WH_FULL_COST_MOST_US;
+	}
+	return code == WHERRY_OK && w->full ? claim_all(w, err) : code;
+}
+
+/* Where the next claim begins, and when it looks at all. */
+static void move_anchor(const claiming *w)
+{
+	wh_claim_place *place = w->place;
+	int64_t now_us;
+
+	if (!is_anchored(w))
+		return;
+	place->partial = !w->full;
+	if (w->last)
+		place->anchor = w->last;
+	if (!w->full)
+		return;
+	place->full_cost_us = 0;
+	now_us = wh_monotonic(w->store->db->env);
+	wh_claim_looked(place, now_us, now_us - w->cost_us);
 }
 
 /* ---- what is held by claims ---- */
@@ -309,6 +374,7 @@ wherry_code wh_store_claim(wh_store *store, const wh_claim_ask *ask, bool *out_m
 	if (code == WHERRY_OK) {
 		store->found += w.n;
 		*out_more = w.more;
+		move_anchor(&w);
 	} else if (ask->place) {
 		wh_claim_rewind(ask->place);
 	}

@@ -104,6 +104,10 @@
 	X(lease_table, "lease-table", "") \
 	X(lease_alone, "lease-alone", "name number")
 
+/* Ready rows behind the last one that was claimed, where deleted rows may stay before it. */
+#define WH_STORE_ANCHOR(X) \
+	X(claim_behind, "claim-behind", "token lasts limit after long body")
+
 /* Keys that a claim passed over are listed. */
 #define WH_STORE_PASSED(X) \
 	X(claim_passed, "claim-passed", "after upto passed limit")
@@ -189,6 +193,7 @@
 	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(control, WH_STORE_CONTROL) \
 	G(members, WH_STORE_MEMBERS) G(relays, WH_STORE_RELAYS) \
 	G(position, WH_STORE_POSITION) G(sole, WH_STORE_SOLE) G(alone, WH_STORE_ALONE) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
+	G(anchor, WH_STORE_ANCHOR) \
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
 	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) \
 	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(ack, WH_STORE_ACK) \

@@ -6,6 +6,7 @@
 #include "delayed/delayed.h"
 
 #include "postgres/backends.h"
+#include "postgres/plan.h"
 #include "postgres/server.h"
 
 static void says(const char *sql, const char *wanted)
@@ -160,41 +161,14 @@ static void settling_finds_rows_by_their_ids(void **state)
 {
 	static const char *const names[] = {"ack",  "nack",     "extend-lease",
 					    "bury", "versions", "ack-read"};
+	static const char *const wanted[] = {"_pkey on", NULL};
+	static const char *const unwanted[] = {"_time on", NULL};
 	wherry_db *db;
 	wherry_delayed *queue = enter(&db);
-	PGconn *conn = backend_conn(db);
 
 	(void)state;
-	assert_true(
-		postgres_exec(conn, "SET plan_cache_mode = force_generic_plan", NULL, 0));
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		const wh_stmt *stmt = wh_sql_find(&queue->store.sql, names[i]);
-		char sql[4096], plan[4096] = "";
-		PGresult *res;
-		size_t len = 0;
-
-		(void)snprintf(sql, sizeof(sql), "PREPARE it AS %s", stmt->text);
-		assert_true(postgres_exec(conn, sql, NULL, 0));
-		len = (size_t)snprintf(sql, sizeof(sql),
-				       "EXPLAIN (COSTS OFF) EXECUTE it");
-		for (int k = 0; k < stmt->n_params; k++)
-			len += (size_t)snprintf(sql + len, sizeof(sql) - len,
-						k ? ", NULL" : "(NULL");
-		(void)snprintf(sql + len, sizeof(sql) - len, ")");
-		res = PQexec(conn, sql);
-		assert_int_equal(PQresultStatus(res), PGRES_TUPLES_OK);
-		for (int k = 0; k < PQntuples(res); k++) {
-			len = strlen(plan);
-			(void)snprintf(plan + len, sizeof(plan) - len, "%s\n",
-				       PQgetvalue(res, k, 0));
-		}
-		PQclear(res);
-		assert_true(postgres_exec(conn, "DEALLOCATE it", NULL, 0));
-		if (!strstr(plan, "_pkey on"))
-			print_error("%s\n%s", names[i], plan);
-		assert_non_null(strstr(plan, "_pkey on"));
-		assert_null(strstr(plan, "_time on"));
-	}
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		postgres_check_plan(db, &queue->store.sql, names[i], wanted, unwanted);
 	leave(db, queue);
 }
 

@@ -1,13 +1,12 @@
 /*
- * What a queue promises on PostgreSQL alone: SQL functions, roles, waking, and reads that old
- * snapshots do not slow.
+ * What a queue promises on PostgreSQL alone: SQL functions, roles, waking and plans.
  */
 #include "queue_suite.h"
 
 #include <poll.h>
-#include <time.h>
 
 #include "postgres/backends.h"
+#include "postgres/plan.h"
 #include "postgres/server.h"
 #include "queue/queue.h"
 #include "store/grants.h"
@@ -358,6 +357,30 @@ static void an_inspection_repairs_what_it_finds(void **state)
 	queue_fixture_drop(f);
 }
 
+static void functions_of_another_version_are_found(void **state)
+{
+	static const char *const breaks[] = {
+		"COMMENT ON FUNCTION wherry_cancel IS NULL",
+		"DROP FUNCTION wherry_dead_letter",
+	};
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	wherry_error err = WHERRY_ERROR_INIT;
+	char text[8000];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {
+		queue_raw(f, "%s", breaks[i]);
+		*text = 0;
+		WHERRY_PASS(wherry_queue_inspect(f->queue, note_finding, text, &err));
+		assert_non_null(strstr(text, "wherry queue create"));
+		WHERRY_PASS(wherry_queue_create(f->db, "jobs", NULL, &err));
+		*text = 0;
+		WHERRY_PASS(wherry_queue_inspect(f->queue, note_finding, text, &err));
+		assert_string_equal(text, "");
+	}
+	queue_fixture_drop(f);
+}
+
 static void many_bodies_are_sent_as_their_type(void **state)
 {
 	static const char *const types[] = {"json", "jsonb", "text", "bytea"};
@@ -468,117 +491,25 @@ static void a_late_commit_is_received(void **state)
 	queue_fixture_drop(f);
 }
 
-static int64_t now_us(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000LL + t.tv_nsec / 1000;
-}
-
-/* How long a receive of one takes, and its acknowledgement, by the fastest of some. */
-static int64_t cost(wherry_queue *queue, bool anchored)
-{
-	int64_t best = INT64_MAX;
-
-	for (int i = 0; i < 20; i++) {
-		int64_t before, after;
-		queue_got got;
-
-		if (!anchored)
-			queue->next_full_us = 0;
-		before = now_us();
-		got = queue_receive(queue, WHERRY_LEASE, 1);
-		after = now_us();
-		assert_int_equal(got.n, 1);
-		queue_ack(queue, &got);
-		best = after - before < best ? after - before : best;
-	}
-	return best;
-}
-
-static wherry_code drop_it(void *ctx, const wherry_queue_message *msg)
-{
-	(void)ctx;
-	(void)msg;
-	return WHERRY_OK;
-}
-
-/* Defect 1: upstream walks over every message received since the oldest snapshot began. */
-static void an_open_snapshot_does_not_slow_a_drain(void **state)
-{
-	const wherry_receive_options many =
-		WHERRY_RECEIVE_OPTIONS(.mode = WHERRY_AT_MOST_ONCE, .limit = 1000);
-	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
-	wherry_error err = WHERRY_ERROR_INIT;
-	PGconn *report;
-	int64_t before, anchored, unanchored;
-
-	(void)state;
-	queue_raw(f, "INSERT INTO jobs(body) SELECT '1' FROM generate_series(1, 30000)");
-	before = cost(f->queue, true);
-	report = app(f,
-		     "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM jobs");
-	for (int i = 0; i < 29; i++)
-		WHERRY_PASS(
-			wherry_queue_receive(f->queue, &many, drop_it, NULL, NULL, &err));
-	unanchored = cost(f->queue, false);
-	f->queue->next_full_us = INT64_MAX;
-	anchored = cost(f->queue, true);
-	print_message(
-		"# a receive: %lld us before, %lld us under an old snapshot, %lld us "
-		"from the beginning\n",
-		(long long)before, (long long)anchored, (long long)unanchored);
-	assert_true(anchored < 3 * before + 1000);
-	assert_true(unanchored > 3 * anchored);
-	PQfinish(report);
-	queue_fixture_drop(f);
-}
-
 /* Plans are made once, perhaps while the queue is empty, and used when it is not. */
 static void a_plan_for_any_queue_reads_no_row_it_does_not_return(void **state)
 {
 	static const char *const names[] = {"receive", "take"};
-	static const char *const wanted[] = {"jobs_ready", "jobs_timed", "jobs_pkey"};
+	static const char *const wanted[] = {"jobs_ready", "jobs_timed", "jobs_pkey",
+					     NULL};
+	static const char *const behind[] = {"jobs_ready", "jobs_pkey", NULL};
+	static const char *const unwanted[] = {"Seq Scan", "Sort Key: jobs", NULL};
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
-	PGconn *conn = backend_conn(f->db);
-	wh_buf sql = WH_BUF_INIT(65536);
-	static char plan[16384];
+	const wh_sql *sql = &f->queue->store.sql;
 
 	(void)state;
-	assert_true(
-		postgres_exec(conn, "SET plan_cache_mode = force_generic_plan", NULL, 0));
 	for (int full = 0; full < 2; full++) {
-		for (int i = 0; i < 2; i++) {
-			const wh_stmt *stmt = wh_sql_find(&f->queue->store.sql, names[i]);
-			PGresult *res;
-			size_t len = 0;
-
-			wh_buf_reset(&sql);
-			wh_buf_printf(&sql, "PREPARE it AS %s", stmt->text);
-			assert_true(postgres_exec(conn, sql.ptr, NULL, 0));
-			wh_buf_reset(&sql);
-			wh_buf_puts(&sql, "EXPLAIN (COSTS OFF) EXECUTE it");
-			for (int k = 0; k < stmt->n_params; k++)
-				wh_buf_puts(&sql, k ? ", NULL" : "(NULL");
-			wh_buf_puts(&sql, ")");
-			res = PQexec(conn, sql.ptr);
-			assert_int_equal(PQresultStatus(res), PGRES_TUPLES_OK);
-			for (int k = 0; k < PQntuples(res) && len < sizeof(plan); k++)
-				len += (size_t)snprintf(plan + len, sizeof(plan) - len,
-							"%s\n", PQgetvalue(res, k, 0));
-			PQclear(res);
-			assert_true(postgres_exec(conn, "DEALLOCATE it", NULL, 0));
-			for (int k = 0; k < 3; k++)
-				if (!strstr(plan, wanted[k]) ||
-				    strstr(plan, "Seq Scan") ||
-				    strstr(plan, "Sort Key: jobs"))
-					fail_msg("%s", plan);
-		}
+		for (int i = 0; i < 2; i++)
+			postgres_check_plan(f->db, sql, names[i], wanted, unwanted);
+		postgres_check_plan(f->db, sql, "claim-behind", behind, unwanted);
 		queue_raw(f, "INSERT INTO jobs(body) SELECT '1' FROM generate_series(1, "
 			     "20000); ANALYZE jobs");
 	}
-	wh_buf_clear(&sql);
 	queue_fixture_drop(f);
 }
 
@@ -596,10 +527,10 @@ int main(void)
 		cmocka_unit_test(a_late_commit_is_received),
 		cmocka_unit_test(a_sleeping_receiver_is_woken),
 		cmocka_unit_test(an_inspection_repairs_what_it_finds),
+		cmocka_unit_test(functions_of_another_version_are_found),
 		cmocka_unit_test(infinite_times_stop_no_receiver),
 		cmocka_unit_test(many_bodies_are_sent_as_their_type),
 		cmocka_unit_test(roles_of_a_queue_may_do_what_they_need),
-		cmocka_unit_test(an_open_snapshot_does_not_slow_a_drain),
 		cmocka_unit_test(a_plan_for_any_queue_reads_no_row_it_does_not_return),
 	};
 

@@ -699,6 +699,16 @@ WITH taken AS (
   RETURNING *)
 {claimed};
 
+-- name: claim-behind
+-- Anchored: it does not walk over deleted rows that an old snapshot keeps
+-- (an_open_snapshot_does_not_slow_claims).
+WITH taken AS (
+  UPDATE {table} SET {claims}
+  WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE state = 0 AND {seq} > :after::bigint AND {lives}
+                        ORDER BY {seq} LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
+  RETURNING *)
+{claimed};
+
 -- name: claim-due
 -- unused: unordered park after share
 WITH taken AS (

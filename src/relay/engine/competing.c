@@ -276,6 +276,25 @@ static wherry_code look_ahead(wherry_relay *r, int64_t now, wherry_error *err)
 	return WHERRY_OK;
 }
 
+/* What only a look at all rows finds waits for the next one. */
+static void look_later(wherry_relay *r, int64_t now)
+{
+	wh_competing *c = state_of(r);
+	int64_t at = c->place.next_full_us;
+
+	if (c->due_at_us <= now || (!c->more && at < c->due_at_us))
+		c->due_at_us = at;
+}
+
+static wherry_code look_ahead_too(wherry_relay *r, int64_t now, wherry_error *err)
+{
+	int64_t before = wh_monotonic(&r->env);
+	wherry_code code = look_ahead(r, now, err);
+
+	wh_claim_looked(&state_of(r)->place, wh_monotonic(&r->env), before);
+	return code;
+}
+
 /* Few large claims cost less than many small ones. */
 static bool is_worth_it(const wherry_relay *r)
 {
@@ -355,8 +374,10 @@ static wherry_code fresh_step(wherry_relay *r, int64_t now, wherry_error *err)
 	if (r->destination.down && !r->set.failed_only)
 		options.failed_most = failed_room(r);
 	code = claim(r, &options, false, &n, err);
-	if (code == WHERRY_OK)
-		code = look_ahead(r, now, err);
+	if (code == WHERRY_OK && c->place.partial)
+		look_later(r, now);
+	else if (code == WHERRY_OK)
+		code = look_ahead_too(r, now, err);
 	if (code == WHERRY_OK && options.failed_most < 0 &&
 	    c->due_at_us < r->destination.probe_at_us)
 		c->due_at_us = r->destination.probe_at_us;
@@ -520,12 +541,17 @@ static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
 	wh_competing *c = state_of(r);
 	bool quiet = !c->more && !r->window.n && !r->keys.n_held;
 	bool waits, open = true;
+	int64_t before;
 	wherry_code code;
 
 	if (now < r->empty_check_us)
 		return WHERRY_OK;
 	r->empty_check_us = wh_later(now, CHECK_US);
+	if (wh_window_lowest(&r->window) <= r->target_id)
+		return WHERRY_OK;
+	before = wh_monotonic(&r->env);
 	code = wh_store_open_upto(r->store, r->target_id, &open, err);
+	r->empty_check_us += WH_FULL_SHARE * (wh_monotonic(&r->env) - before);
 	if (code != WHERRY_OK)
 		return code;
 	waits = c->expires_at_us != WH_NEVER || c->due_at_us != WH_NEVER;

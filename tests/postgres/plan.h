@@ -1,0 +1,20 @@
+/*
+ * The plan that PostgreSQL makes for a statement of ours, whatever its values are.
+ */
+#ifndef WHERRY_TEST_POSTGRES_PLAN_H
+#define WHERRY_TEST_POSTGRES_PLAN_H
+
+#include "db/driver.h"
+#include "db/sql.h"
+
+enum { POSTGRES_PLAN_MAX = 16384 };
+
+/* Of the statement with that name, on this connection; valid until the next call. */
+const char *postgres_generic_plan(wherry_db *db, const wh_sql *sql, const char *name);
+
+/* Fails the test and prints the plan, unless it has each of the wanted words and none of the others.
+ * Both lists end with NULL. */
+void postgres_check_plan(wherry_db *db, const wh_sql *sql, const char *name,
+			 const char *const *wanted, const char *const *unwanted);
+
+#endif
