@@ -324,7 +324,8 @@ typedef wherry_code (*wherry_queue_finding_fn)(void *ctx, const char *what,
  * Look for what is wrong with the tables of a queue: indexes, triggers, constraints and other
  * tables that are missing, columns of a wrong type.  Nothing is changed.
  *
- * @param visit  Sees what is wrong, and the SQL that repairs it.
+ * @param visit  Sees what is wrong, and the SQL that repairs it, or a command that begins with
+ *               "wherry ", without the words that name the queue.
  * @return WHERRY_OK, also if nothing is wrong; what a read can fail with; what visit returned.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_inspect(wherry_queue *queue,

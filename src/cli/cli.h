@@ -171,6 +171,9 @@ const char *wh_way_out(wherry_code code);
 /* Append what the library says, with the outbox in the commands that it advises. */
 void wh_put_message(wh_buf *text, const char *message);
 
+/* Append SQL, or a command of Wherry with the words that name the table. */
+void wh_put_repair(wh_buf *text, const char *repair);
+
 /* Complain about a failure of the library. */
 wh_exit wh_report(const wherry_error *err);
 

@@ -37,7 +37,12 @@ static void could_not(wh_doctor *d, const char *check, const wherry_error *err)
 
 static wherry_code take_finding(void *ctx, const char *what, const char *repair)
 {
-	wh_doctor_add(ctx, "tables", WH_BAD, strdup(what), sentence("`%s`", repair));
+	wh_buf text = WH_BUF_INIT(256 * 1024);
+
+	wh_put_repair(&text, repair);
+	wh_doctor_add(ctx, "tables", WH_BAD, strdup(what),
+		      sentence("`%s`", wh_buf_str(&text)));
+	wh_buf_clear(&text);
 	return WHERRY_OK;
 }
 

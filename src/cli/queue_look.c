@@ -16,8 +16,10 @@ typedef struct inspection {
 static wherry_code print_finding(void *ctx, const char *what, const char *repair)
 {
 	inspection *i = ctx;
-	wh_buf line = WH_BUF_INIT(256 * 1024);
+	wh_buf line = WH_BUF_INIT(256 * 1024), full = WH_BUF_INIT(256 * 1024);
 
+	wh_put_repair(&full, repair);
+	repair = wh_buf_str(&full);
 	i->n++;
 	if (i->json) {
 		wh_buf_puts(&line, "{\"finding\":");
@@ -29,6 +31,7 @@ static wherry_code print_finding(void *ctx, const char *what, const char *repair
 	}
 	(void)puts(wh_buf_str(&line));
 	wh_buf_clear(&line);
+	wh_buf_clear(&full);
 	return ferror(stdout) ? WHERRY_INTERRUPTED : WHERRY_OK;
 }
 

@@ -75,6 +75,13 @@ void wh_put_message(wh_buf *text, const char *message)
 	wh_buf_puts(text, message);
 }
 
+void wh_put_repair(wh_buf *text, const char *repair)
+{
+	wh_buf_puts(text, repair);
+	if (strncmp(repair, "wherry ", 7) == 0)
+		wh_buf_puts(text, target_words);
+}
+
 wh_exit wh_report(const wherry_error *err)
 {
 	wh_buf text = WH_BUF_INIT(64 * 1024);
