@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include "queue/queue.h"
+
 static void send_some(queue_fixture *f, int n)
 {
 	for (int i = 1; i <= n; i++)
@@ -37,6 +39,22 @@ static void a_leased_message_is_hidden_until_its_lease_ends(void **state)
 	got = queue_lease(f->queue, 1, "2");
 	assert_int_equal(got.attempts[0], 2);
 	wherry_queue_close(other);
+}
+
+static void due_messages_come_before_ready_ones(void **state)
+{
+	queue_fixture *f = *state;
+
+	send_some(f, 3);
+	(void)queue_send_so(f, 4, 50000000, 0);
+	(void)queue_send_so(f, 5, 40000000, 0);
+	(void)queue_send_so(f, 6, 3600000000, 0);
+	queue_minute(f);
+	(void)queue_lease(f->queue, 1, "5");
+	f->queue->next_full_us = 0;
+	queue_takes(f, 1, "4");
+	(void)queue_lease(f->queue, 2, "1 2");
+	queue_takes(f, 9, "3");
 }
 
 /* Missing upstream: it counts attempts in the process. */
@@ -337,6 +355,7 @@ static void a_waiting_receiver_sees_what_another_sends(void **state)
 const queue_case queue_receive_cases[] = {
 	QUEUE_CASE(one_receiver_gets_messages_in_their_order),
 	QUEUE_CASE(a_leased_message_is_hidden_until_its_lease_ends),
+	QUEUE_CASE(due_messages_come_before_ready_ones),
 	QUEUE_CASE(a_restart_keeps_attempts),
 	QUEUE_NATIVE_CASE(a_message_that_kills_its_receivers_dies_alone),
 	QUEUE_CASE(a_rollback_brings_atomic_messages_back_to_their_place),

@@ -118,17 +118,18 @@ VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, :body,
 DELETE FROM {table} WHERE id = :id AND (state = 0 OR state = 3);
 
 -- part: these
--- The rows that a receive takes: those that are due (with :full), then ready ones above an id.
+-- The rows that a receive takes: those that are due (with :full), then ready ones above an id.  SQLite
+-- runs the parts of UNION ALL in their order (due_messages_come_before_ready_ones).  An ORDER BY that
+-- says so would cost seven times as much: it makes two more temporary tables.
 id IN (
   SELECT id FROM (
-    SELECT id, 0 AS nth FROM (
-      SELECT id FROM {table} INDEXED BY {table_timed}
-      WHERE :full AND {timed} AND available_at <= {now} ORDER BY available_at LIMIT :limit)
-    UNION ALL
-    SELECT id, 1 FROM (
-      SELECT id FROM {table} INDEXED BY {table_ready}
-      WHERE state = 0 AND id > :after ORDER BY id LIMIT :limit)
-    ORDER BY nth LIMIT :limit))
+    SELECT id FROM {table} INDEXED BY {table_timed}
+    WHERE :full AND {timed} AND available_at <= {now} ORDER BY available_at LIMIT :limit)
+  UNION ALL
+  SELECT id FROM (
+    SELECT id FROM {table} INDEXED BY {table_ready}
+    WHERE state = 0 AND id > :after ORDER BY id LIMIT :limit)
+  LIMIT :limit)
 
 -- part: shown
 id, state, attempts, created_at, available_at, expires_at,
