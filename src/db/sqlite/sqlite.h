@@ -27,6 +27,15 @@ typedef struct sqlite_watch {
 /* The statements that undo a transaction or a savepoint. */
 enum { WH_SQLITE_ROLLBACK, WH_SQLITE_ROLLBACK_TO, WH_SQLITE_RELEASE, WH_SQLITE_UNDOS };
 
+/* Those that begin and end one. */
+enum {
+	WH_SQLITE_BEGIN,
+	WH_SQLITE_COMMIT,
+	WH_SQLITE_BEGIN_INSIDE,
+	WH_SQLITE_COMMIT_INSIDE,
+	WH_SQLITE_STEPS
+};
+
 typedef struct sqlite_db {
 	wherry_db base; /* first */
 	sqlite3 *handle;
@@ -34,7 +43,8 @@ typedef struct sqlite_db {
 	size_t n_stmts;
 	bool borrowed;
 	int savepoints; /* of those that begin began; the outermost may be a transaction */
-	sqlite3_stmt *undo[WH_SQLITE_UNDOS]; /* prepared before they are needed */
+	sqlite3_stmt *undo[WH_SQLITE_UNDOS];  /* prepared before they are needed */
+	sqlite3_stmt *steps[WH_SQLITE_STEPS]; /* prepared once */
 	bool stuck; /* a transaction of ours could not be rolled back yet */
 	int64_t busy_timeout_us;
 	int64_t busy_since_us; /* when the wait that goes on began */
