@@ -74,6 +74,11 @@ def rounds(otherwise):
     return int(os.environ.get("WHERRY_CRASH_ROUNDS") or otherwise)
 
 
+def seconds():
+    """How long to go on at least, WHERRY_CRASH_SECONDS."""
+    return float(os.environ.get("WHERRY_CRASH_SECONDS") or 0)
+
+
 def first_seed():
     return int(os.environ.get("WHERRY_CRASH_SEED") or random.SystemRandom().randrange(1 << 31))
 
@@ -103,14 +108,15 @@ def bouts(name, default_rounds, most, run):
     own: run(folder, seed, rounds, tell_round)."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     total, seed, done = rounds(default_rounds), first_seed(), 0
+    by = time.monotonic() + seconds()
 
     def tell_round(n=1):
         nonlocal done
         done += n
         progress(f"{name}: {done} of {max(done, total)} rounds, {failures} failures")
 
-    while done < total:
-        n = min(most, total - done)
+    while done < total or time.monotonic() < by:
+        n = min(most, total - done if done < total else rounds(default_rounds))
         tell(f"{name}: WHERRY_CRASH_SEED={seed} WHERRY_CRASH_ROUNDS={n}")
         before = done
         in_folder(name, seed, lambda folder: run(folder, seed, n, tell_round))
