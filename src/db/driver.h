@@ -119,6 +119,9 @@ typedef struct wh_db_driver {
 	 * savepoint. */
 	bool failure_spreads;
 
+	/* Rows that one statement should change at most; 0: any number. */
+	int64_t rows_most;
+
 	/* The rows that its statements visit. */
 	const wh_row_driver *row;
 

@@ -125,6 +125,14 @@ static bool put_named_part(parser *p, wh_view name)
 	return part && (!colon || alias.len) && put_part(p, part, alias);
 }
 
+/* The type of a column that keeps bodies. */
+static const char *payload_column(const wh_sql_names *names)
+{
+	if (!names->dialect || strcmp(names->dialect, "mssql") != 0)
+		return names->payload;
+	return strcmp(names->payload, "bytea") == 0 ? "VARBINARY(MAX)" : "NVARCHAR(MAX)";
+}
+
 static bool put_braces(parser *p, wh_view name);
 
 /* NULL: an empty one. */
@@ -171,7 +179,7 @@ static bool put_braces(parser *p, wh_view name)
 	} else if (wh_view_eq(name, wh_view_of("schema."))) {
 		put_schema(p);
 	} else if (wh_view_eq(name, wh_view_of("payload_type"))) {
-		wh_buf_puts(&p->text, p->names.payload);
+		wh_buf_puts(&p->text, payload_column(&p->names));
 	} else if (p->names.role && wh_view_eq(name, wh_view_of("role"))) {
 		wh_buf_putc(&p->text, '"');
 		put_doubling(&p->text, '"', p->names.role);

@@ -359,12 +359,14 @@ static wherry_code run_batch(void *ctx, wherry_error *err)
 static wherry_code in_batches(wherry_queue *queue, const wh_stmt *stmt, wh_param param,
 			      int64_t batch, int64_t *out_n, wherry_error *err)
 {
-	const wh_param params[] = {param, WH_INT_PARAM("limit", batch)};
-	batches b = {queue, stmt, params, 2, batch};
+	int64_t most = queue->store.db->driver->rows_most;
+	int64_t each = most && batch > most ? most : batch;
+	const wh_param params[] = {param, WH_INT_PARAM("limit", each)};
+	batches b = {queue, stmt, params, 2, each};
 	int64_t total = 0;
 	wherry_code code = WHERRY_OK;
 
-	while (code == WHERRY_OK && b.changed == batch) {
+	while (code == WHERRY_OK && b.changed == each) {
 		b.changed = 0;
 		code = wh_db_transact(queue->store.db, run_batch, &b, err);
 		if (code == WHERRY_OK)

@@ -27,6 +27,8 @@ struct wherry_queue {
 	int64_t after;        /* Id of the last message received. */
 	int64_t next_full_us; /* When to look at all again, by the monotonic clock. */
 	int64_t full_cost_us; /* Duration of the last look at all messages. */
+	bool looked[2]; /* Did "take" and "receive" look at all?  The first time they
+				 are prepared, so that their duration says nothing. */
 };
 
 /* The layouts, the native one first, and the statements. */
@@ -91,6 +93,9 @@ wherry_code wh_queue_read_headers(const wherry_queue *queue, wh_queue_batch *bat
 
 /* The body of a message to send, whose length may be WHERRY_TEXT. */
 wh_view wh_queue_body(const wherry_queue_message *msg);
+
+/* The parameter "body": bytes where the queue keeps bytes. */
+wh_param wh_queue_body_param(const wherry_queue *queue, wh_view body);
 
 /* Read a message of a program that may be older. */
 wherry_code wh_queue_read_message(const void *given, wherry_queue_message *out,

@@ -19,13 +19,46 @@ wh_param wh_queue_error_param(const char *error)
 	return WH_TEXT_PARAM("error", text);
 }
 
-/* Run a statement on the rows that are leased under a token. */
+typedef struct settling {
+	wherry_queue *queue;
+	const wh_stmt *stmt;
+	wh_param params[PARAMS_MOST]; /* ids first */
+	size_t n_params;
+	const int64_t *ids;
+	size_t n, each; /* ids; in one statement */
+	int64_t changed;
+} settling;
+
+static wherry_code run_each(void *ctx, wherry_error *err)
+{
+	settling *s = ctx;
+	wherry_code code = WHERRY_OK;
+
+	s->changed = 0;
+	for (size_t at = 0; code == WHERRY_OK && at < s->n; at += s->each) {
+		size_t n = s->n - at < s->each ? s->n - at : s->each;
+		int64_t changed = 0;
+
+		code = wh_store_ids(&s->queue->store, s->ids + at, n, &s->params[0], err);
+		if (code == WHERRY_OK)
+			code = wh_db_run(s->queue->store.db, s->stmt, s->params,
+					 s->n_params, NULL, NULL, &changed, err);
+		s->changed += changed;
+	}
+	return code;
+}
+
+/* Run a statement on the rows that are leased under a token: on all of them, or on none. */
 static wherry_code settle(wherry_queue *queue, const wh_stmt *stmt, const char *token,
 			  const int64_t *ids, size_t n, const wh_param *more,
 			  size_t n_more, int64_t *out_n, wherry_error *err)
 {
-	wh_param params[PARAMS_MOST] = {{.name = "ids"}, {.name = "token"}};
-	int64_t changed = 0;
+	settling s = {.queue = queue,
+		      .stmt = stmt,
+		      .n_params = 2 + n_more,
+		      .ids = ids,
+		      .n = n,
+		      .each = n};
 	wherry_code code;
 
 	if (!queue || !token || !*token || (!ids && n))
@@ -35,24 +68,25 @@ static wherry_code settle(wherry_queue *queue, const wh_stmt *stmt, const char *
 		return wh_store_cannot(&queue->store, "which has no place for leases",
 				       err);
 	if (n) {
-		code = wh_store_ids(&queue->store, ids, n, &params[0], err);
-		if (code != WHERRY_OK)
-			return code;
-		params[1] = WH_TEXT_PARAM("token", wh_view_of(token));
+		int64_t most = queue->store.db->driver->rows_most;
+
+		if (most && (int64_t)n > most)
+			s.each = (size_t)most;
+		s.params[1] = WH_TEXT_PARAM("token", wh_view_of(token));
 		if (n_more)
-			memcpy(&params[2], more, n_more * sizeof(*more));
-		code = wh_db_run(queue->store.db, stmt, params, 2 + n_more, NULL, NULL,
-				 &changed, err);
+			memcpy(&s.params[2], more, n_more * sizeof(*more));
+		code = s.each < n ? wh_db_transact(queue->store.db, run_each, &s, err)
+				  : run_each(&s, err);
 		if (code != WHERRY_OK)
 			return wh_queue_failed(queue, code, err);
 	}
 	if (out_n)
-		*out_n = changed;
-	if (changed < (int64_t)n)
+		*out_n = s.changed;
+	if (s.changed < (int64_t)n)
 		return wh_fail(err, WHERRY_STALE,
 			       "%" PRId64 " of %zu messages of queue '%s' are not leased "
 			       "under this token any more",
-			       (int64_t)n - changed, n, queue->store.name.ptr);
+			       (int64_t)n - s.changed, n, queue->store.name.ptr);
 	return WHERRY_OK;
 }
 

@@ -43,7 +43,7 @@ static wherry_code bury(receiving *r, const wherry_queue_message *m, const char 
 		WH_TEXT_PARAM("correlation_id", wh_view_of(m->correlation_id)),
 		WH_TEXT_PARAM("reply_to", wh_view_of(m->reply_to)),
 		WH_TEXT_PARAM("headers", wh_view_of(m->headers)),
-		wh_body_param("body", (wh_view){m->body, m->body_len}),
+		wh_queue_body_param(queue, (wh_view){m->body, m->body_len}),
 		WH_INT_PARAM("attempts", m->attempts),
 		WH_INT_PARAM("created", m->created_at_us / 1000),
 		wh_queue_error_param(why),
@@ -168,6 +168,15 @@ static void move_anchor(receiving *r)
 		queue->next_full_us = 0;
 }
 
+/* How many messages the next statement takes. */
+static int64_t limit_of(const receiving *r)
+{
+	int64_t n = r->options.limit - (int64_t)r->batch.n,
+		most = r->queue->store.db->driver->rows_most;
+
+	return most && n > most ? most : n;
+}
+
 static wherry_code pick(receiving *r, wherry_error *err)
 {
 	wherry_queue *queue = r->queue;
@@ -175,7 +184,7 @@ static wherry_code pick(receiving *r, wherry_error *err)
 	const wh_param params[] = {
 		WH_INT_PARAM("full", r->full),
 		WH_INT_PARAM("after", r->full ? 0 : queue->after),
-		WH_INT_PARAM("limit", r->options.limit - (int64_t)r->batch.n),
+		WH_INT_PARAM("limit", limit_of(r)),
 		WH_INT_PARAM("most", r->options.max_attempts),
 		WH_TEXT_PARAM("token", wh_view_of(r->token)),
 		WH_INT_PARAM("lasts", wh_ms(r->options.lease_us)),
@@ -189,7 +198,9 @@ static wherry_code pick(receiving *r, wherry_error *err)
 	if (code != WHERRY_OK)
 		return code;
 	after = wh_monotonic(db->env);
-	if (r->full) {
+	if (r->full && !queue->looked[*r->token != 0]) {
+		queue->looked[*r->token != 0] = true;
+	} else if (r->full) {
 		queue->full_cost_us = after - before;
 		queue->next_full_us =
 			wh_later(after, WH_FULL_SHARE * queue->full_cost_us);
@@ -293,11 +304,14 @@ static void make_token(receiving *r)
 
 /* Is a receive a transaction, or a savepoint?  On a server each costs two round trips.  They are
  * saved where nothing is lost without them: messages leased by a receive that failed are received
- * again once the lease ends, and the server undoes all of a transaction in which one failed. */
+ * again once the lease ends, and PostgreSQL undoes all of a transaction in which one failed. */
 static bool all_or_nothing(const receiving *r)
 {
-	return r->options.mode == WHERRY_AT_MOST_ONCE ||
-	       !r->queue->store.db->driver->failure_spreads;
+	const wh_db_driver *driver = r->queue->store.db->driver;
+
+	if (r->options.mode == WHERRY_LEASE)
+		return !driver->late_commits;
+	return r->options.mode == WHERRY_AT_MOST_ONCE || !driver->failure_spreads;
 }
 
 wherry_code wherry_queue_receive(wherry_queue *queue,

@@ -20,6 +20,13 @@ wh_view wh_queue_body(const wherry_queue_message *msg)
 								 : msg->body_len};
 }
 
+wh_param wh_queue_body_param(const wherry_queue *queue, wh_view body)
+{
+	if (strcmp(queue->store.payload_type, "bytea") == 0)
+		return WH_BLOB_PARAM("body", body);
+	return wh_body_param("body", body);
+}
+
 wherry_code wh_queue_read_message(const void *given, wherry_queue_message *out,
 				  wherry_error *err)
 {
@@ -106,7 +113,7 @@ static wherry_code insert_delayed(wherry_queue *queue, const wherry_queue_messag
 {
 	const wh_param params[] = {
 		WH_TEXT_PARAM("headers", wh_view_of(headers)),
-		wh_body_param("body", wh_queue_body(msg)),
+		wh_queue_body_param(queue, wh_queue_body(msg)),
 		WH_INT_PARAM("delay", wh_ms(msg->delay_us)),
 	};
 
@@ -124,7 +131,7 @@ static wherry_code insert_ready(wherry_queue *queue, const wherry_queue_message 
 		WH_TEXT_PARAM("correlation_id", wh_view_of(msg->correlation_id)),
 		WH_TEXT_PARAM("reply_to", wh_view_of(msg->reply_to)),
 		WH_TEXT_PARAM("headers", wh_view_of(headers)),
-		wh_body_param("body", wh_queue_body(msg)),
+		wh_queue_body_param(queue, wh_queue_body(msg)),
 		WH_INT_PARAM("delay", wh_ms(msg->delay_us)),
 		WH_INT_PARAM("ttl", wh_ms(msg->expires_us)),
 	};

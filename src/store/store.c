@@ -346,7 +346,8 @@ static wherry_code find_text(const wh_store *store, const char *scheme,
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"no payloads of type '%.40s' here: json, jsonb, text and bytea are "
-			"possible, and those of native tables on PostgreSQL only",
+			"possible in native tables on PostgreSQL, text and bytea in "
+			"native tables on SQL Server",
 			store->payload);
 	return WHERRY_OK;
 }

@@ -80,8 +80,8 @@ const queue_case queue_schema_cases[] = {
 	QUEUE_CASE(creating_a_queue_twice_changes_nothing),
 	QUEUE_NATIVE_CASE(a_queue_that_is_not_there_is_named),
 	QUEUE_CASE(a_name_that_injects_sql_runs_nothing),
-	QUEUE_NATIVE_CASE(a_table_that_is_something_else_is_refused),
-	QUEUE_NATIVE_CASE(a_dropped_queue_leaves_what_others_use),
+	QUEUE_MODELS_CASE(a_table_that_is_something_else_is_refused),
+	QUEUE_MODELS_CASE(a_dropped_queue_leaves_what_others_use),
 	QUEUE_NATIVE_CASE(the_last_queue_takes_everything_along),
-	{NULL, NULL, false, false},
+	{NULL, NULL, false, false, false},
 };

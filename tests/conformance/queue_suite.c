@@ -228,10 +228,12 @@ int queue_suite_run_layout(const char *layout, const outbox_backend *const *back
 	size_t n = 0;
 
 	layout_of_suite = layout;
+	cmocka_set_test_filter(getenv("WHERRY_ONLY")); /* for one at a debugger's hands */
 	for (size_t b = 0; b < n_backends; b++)
 		for (size_t s = 0; s < sizeof(suites) / sizeof(*suites); s++)
 			for (const queue_case *c = suites[s]; c->name; c++) {
 				if ((c->several && !backends[b]->several) ||
+				    (c->models && backends[b]->lacks & NEEDS_MODELS) ||
 				    (c->native && layout))
 					continue;
 				(void)snprintf(names[n], sizeof(names[n]), "%s: %s",

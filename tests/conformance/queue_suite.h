@@ -22,15 +22,21 @@ typedef struct queue_case {
 	void (*run)(void **state);
 	bool several; /* It needs a second connection. */
 	bool native;  /* It looks at the columns of the native layout. */
+	bool models;  /* It needs an outbox beside the queue. */
 } queue_case;
 
 #define QUEUE_CASE(run)                                                                  \
 	{                                                                                \
-#run, run, false, false                                                  \
+#run, run, false, false, false                                           \
 	}
 #define QUEUE_NATIVE_CASE(run)                                                           \
 	{                                                                                \
-#run, run, false, true                                                   \
+#run, run, false, true, false                                            \
+	}
+
+#define QUEUE_MODELS_CASE(run)                                                           \
+	{                                                                                \
+#run, run, false, true, true                                             \
 	}
 
 /* Each ends with a row of NULL. */

@@ -104,5 +104,5 @@ const queue_case queue_topics_cases[] = {
 	QUEUE_NATIVE_CASE(a_message_goes_to_every_queue_that_has_subscribed),
 	QUEUE_NATIVE_CASE(a_rolled_back_publication_reaches_nobody),
 	QUEUE_NATIVE_CASE(topics_refuse_what_is_not_there),
-	{NULL, NULL, false, false},
+	{NULL, NULL, false, false, false},
 };

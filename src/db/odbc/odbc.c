@@ -106,10 +106,12 @@ const wh_db_driver wh_odbc_postgres = {
 };
 
 /* Ids are taken before the commit, by many at once.  A failed statement leaves no transaction
- * that a savepoint could save (XACT_ABORT). */
+ * that a savepoint could save (XACT_ABORT).  A statement with 5,000 locks on an index may lock the
+ * whole table instead, and a row has up to two there: its entry may move. */
 const wh_db_driver wh_db_mssql = {
 	.scheme = "mssql",
 	.late_commits = true,
+	.rows_most = 2000,
 	.connection = {.check = wh_odbc_mssql_check,
 		       .open = wh_odbc_open_mssql,
 		       .close = wh_odbc_close,

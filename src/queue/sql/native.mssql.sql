@@ -1,0 +1,505 @@
+-- layout: name=native ids=integer names=qualified payloads=text,bytea columns=id,message_id,body,state,available_at,lease_token archive=
+--
+-- The native queue on SQL Server.  Times are DATETIME2, UTC, which the driver reads as Unix
+-- milliseconds, and always the database's clock.
+--
+-- state: 0 ready, 1 leased, 3 waiting (delayed, or to be retried), 4 dead.  available_at is NULL
+-- while a message is ready; the end of the lease while it is leased; when it is due while it waits.
+-- Acknowledged messages are deleted.  Each state has a separate index, and a row is in one of them.
+--
+-- Locks: docs/internals/queues.md says for each statement who holds what and who waits for whom.
+-- A statement that looks for rows reads them with the hints of a part "…_rows":
+--   READCOMMITTEDLOCK  SQL Server refuses READPAST in a database with READ_COMMITTED_SNAPSHOT
+--                      without it, and a version of the row would say nothing about its lock
+--   READPAST           passes over rows that another transaction has locked
+--   UPDLOCK            keeps what was read: a second receiver cannot read it before the update
+--   ROWLOCK            READPAST passes over rows, not over pages
+--   INDEX              the plan does not depend on statistics: a scan of the table would lock
+--                      rows that the statement does not take
+-- The table that is changed is joined to these rows by id, and the condition is repeated there: a
+-- server without such locks compares the row as it is by then.
+
+-- include: mssql.own.sql
+
+-- part: now
+SYSUTCDATETIME()
+
+-- part: until
+-- When a lease of that length ends.  DATEADD takes 32 bits: days, and the milliseconds of the last one.
+DATEADD(MILLISECOND, CAST(:lasts % 86400000 AS INT), DATEADD(DAY,
+  CAST(CASE WHEN :lasts < 3153600000000 THEN :lasts ELSE 3153600000000 END / 86400000 AS INT), {now}))
+
+-- part: after_delay
+DATEADD(MILLISECOND, CAST(:delay % 86400000 AS INT), DATEADD(DAY,
+  CAST(CASE WHEN :delay < 3153600000000 THEN :delay ELSE 3153600000000 END / 86400000 AS INT), {now}))
+
+-- part: ids
+OPENJSON(:ids) WITH (id BIGINT '$')
+
+-- part: timed
+-- Rows that can be received from a time on, as their index says it.
+state IN (1, 3)
+
+-- part: ready_rows
+{table} WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK, INDEX({bare_ready}))
+
+-- part: timed_rows
+{table} WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK, INDEX({bare_timed}))
+
+-- part: dead_rows
+{table} WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK, INDEX({bare_dead}))
+
+-- part: expires_rows
+{table} WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK, INDEX({bare_expires}))
+
+-- part: looked_at
+-- Rows that are counted or shown: those that a transaction has just changed are passed over.
+{table} WITH (READCOMMITTEDLOCK, READPAST)
+
+-- part: whole
+-- True for every row, and of a column that no index has: so the row itself is locked with its entry
+-- in the index, or passed over.  Without it a settlement, which locks the row first, and a receive,
+-- which locks the entry first, could wait for each other.
+attempts <= 2147483647
+
+-- part: again
+-- The attempts of a row that is received.
+CASE WHEN {.}attempts < 0 THEN 1 WHEN {.}attempts < 1000000000 THEN {.}attempts + 1 ELSE 1000000000 END
+
+-- part: index_ready
+CREATE INDEX {bare_ready} ON {table}(id) INCLUDE (state) WHERE state = 0;
+
+-- part: index_timed
+CREATE INDEX {bare_timed} ON {table}(available_at) INCLUDE (state) WHERE {timed};
+
+-- part: index_dead
+CREATE INDEX {bare_dead} ON {table}(id) INCLUDE (state) WHERE state = 4;
+
+-- part: index_expires
+CREATE INDEX {bare_expires} ON {table}(expires_at) INCLUDE (state) WHERE expires_at IS NOT NULL AND state <> 4;
+
+-- part: indexes
+-- Babelfish writes something behind the names of indexes.
+(SELECT LEFT(x.name, LEN(i.name)) AS name FROM sys.indexes AS x JOIN (VALUES
+   (N{name} + N'_ready'), (N{name} + N'_timed'), (N{name} + N'_dead'), (N{name} + N'_expires')) AS i(name)
+ ON LEFT(x.name, LEN(i.name)) = i.name
+ WHERE x.object_id = OBJECT_ID(N{'table}, N'U'))
+
+-- part: sane
+id > 0 AND attempts BETWEEN 0 AND 1000000000 AND DATALENGTH(headers) <= 2097152
+  AND (state = 4 OR (state = 0 AND available_at IS NULL) OR (state <> 0 AND available_at IS NOT NULL))
+  AND (state <> 1 OR lease_token IS NOT NULL)
+  AND created_at >= '19700101' AND (available_at IS NULL OR available_at >= '19700101')
+  AND (expires_at IS NULL OR expires_at >= '19700101')
+
+-- name: migrate-1
+{own_tables}
+IF OBJECT_ID(N{'wherry_subscription}, N'U') IS NULL
+  -- SQL Server ignores blanks at the end of a text when it compares: topics are compared by their hash.
+  CREATE TABLE {wherry_subscription}(
+    topic      NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL,
+    queue      NVARCHAR(128) COLLATE Latin1_General_BIN2 NOT NULL,
+    topic_hash AS CAST(HASHBYTES('SHA2_256', topic) AS BINARY(32)) PERSISTED NOT NULL,
+    PRIMARY KEY (topic_hash, queue)
+  );
+IF OBJECT_ID(N{'table}, N'U') IS NULL
+  CREATE TABLE {table}(
+    id             BIGINT IDENTITY(1,1) PRIMARY KEY,
+    message_id     NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL
+                     DEFAULT LOWER(CONVERT(NVARCHAR(36), NEWID())),
+    topic          NVARCHAR(255) COLLATE Latin1_General_BIN2,  -- it was published to; NULL: it was sent to this queue
+    correlation_id NVARCHAR(255) COLLATE Latin1_General_BIN2,
+    reply_to       NVARCHAR(255) COLLATE Latin1_General_BIN2,
+    headers        NVARCHAR(MAX) NOT NULL DEFAULT N'{}',
+    state          TINYINT NOT NULL DEFAULT 0 CHECK (state IN (0, 1, 3, 4)),
+    attempts       INT NOT NULL DEFAULT 0,
+    available_at   DATETIME2(3),
+    expires_at     DATETIME2(3),
+    lease_token    NVARCHAR(64) COLLATE Latin1_General_BIN2,
+    created_at     DATETIME2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
+    last_error     NVARCHAR(2000),
+    body           {payload_type} NOT NULL,
+    CONSTRAINT {bare_sane} CHECK ({sane})
+  );
+IF NOT EXISTS (SELECT 1 FROM {indexes} AS x WHERE x.name = N{name} + N'_ready')
+  {index_ready}
+IF NOT EXISTS (SELECT 1 FROM {indexes} AS x WHERE x.name = N{name} + N'_timed')
+  {index_timed}
+IF NOT EXISTS (SELECT 1 FROM {indexes} AS x WHERE x.name = N{name} + N'_dead')
+  {index_dead}
+IF NOT EXISTS (SELECT 1 FROM {indexes} AS x WHERE x.name = N{name} + N'_expires')
+  {index_expires}
+IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'queue' AND name = N{name})
+  INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'queue', N{name}, 1, 100);
+
+-- name: schema-exists
+{has_schema};
+
+-- name: schema-version
+SELECT version, min_program FROM {wherry_schema} WHERE model = N'queue' AND name = :name;
+
+-- name: columns
+{column_names};
+
+-- name: indexes-missing
+SELECT 4 - COUNT(DISTINCT x.name) FROM {indexes} AS x;
+
+-- name: payload-type
+SELECT CASE TYPE_NAME(c.system_type_id) WHEN N'varbinary' THEN N'bytea' ELSE N'text' END
+FROM sys.columns AS c WHERE c.object_id = OBJECT_ID(N{'table}, N'U') AND c.name = N'body';
+
+-- name: drop
+DROP TABLE {table};
+DELETE FROM {wherry_subscription} WHERE queue = N{name};
+DELETE FROM {wherry_schema} WHERE model = N'queue' AND name = N{name};
+-- The last queue takes along what queues alone share.
+IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'queue')
+  DROP TABLE {wherry_subscription};
+
+-- name: others-left
+{tables_left};
+
+-- name: drop-shared
+{drop_own}
+
+-- name: send
+-- The time a message may wait begins when it is due.
+INSERT INTO {table}(message_id, topic, correlation_id, reply_to, headers, body, state,
+                    available_at, expires_at)
+OUTPUT inserted.id
+VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, CAST(:body AS {payload_type}),
+  CASE WHEN :delay > 0 THEN 3 ELSE 0 END,
+  CASE WHEN :delay > 0 THEN {after_delay} END,
+  CASE WHEN :ttl > 0 THEN DATEADD(MILLISECOND, CAST(:ttl % 86400000 AS INT), DATEADD(DAY,
+    CAST(CASE WHEN :ttl < 3153600000000 THEN :ttl ELSE 3153600000000 END / 86400000 AS INT), {after_delay})) END);
+
+-- name: cancel
+-- A message that nobody has received.
+DELETE FROM {table} WHERE id = :id AND state IN (0, 3);
+
+-- part: shown
+{.}id, {.}state, {.}attempts, {.}created_at, {.}available_at, {.}expires_at,
+  CASE WHEN {.}expires_at <= {now} THEN 1 ELSE 0 END AS expired,
+  {.}message_id, {.}topic, {.}correlation_id, {.}reply_to, {.}headers, {.}last_error, {.}body
+
+-- part: due_first
+-- The rows that a receive takes: with :full those that are due, then ready ones above an id.
+SELECT TOP (@limit) id FROM {timed_rows}
+WHERE {timed} AND available_at <= @now AND {whole} ORDER BY available_at
+
+-- part: then_ready
+SELECT TOP (@limit - @due) id FROM {ready_rows}
+WHERE state = 0 AND id > @after AND {whole} ORDER BY id
+
+-- part: dies
+-- Its lease expired after so many attempts.
+(t.state = 1 AND @most > 0 AND t.attempts >= @most)
+
+-- part: asked
+-- What a receive is given, and the number of rows that were due.
+DECLARE @full BIGINT = :full, @after BIGINT = :after, @limit BIGINT = :limit, @due BIGINT = 0,
+  @now DATETIME2(3) = {now};
+
+-- name: receive
+-- Lease messages.  The attempt is counted before it is made.  A message whose lease expired, and
+-- which has had so many attempts, dies: its receivers may have died of it.  Each of the two updates
+-- is right alone: if the second fails, what the first leased is received again when the lease ends.
+{asked}
+DECLARE @most BIGINT = :most, @token NVARCHAR(64) = :token, @until DATETIME2(3) = {until};
+DECLARE @got TABLE(id BIGINT NOT NULL PRIMARY KEY);
+IF @full <> 0
+BEGIN
+  UPDATE t SET
+    state = CASE WHEN {dies} THEN 4 ELSE 1 END,
+    last_error = CASE WHEN t.state = 1 THEN N'its lease expired before it was acknowledged' ELSE t.last_error END,
+    attempts = CASE WHEN {dies} THEN t.attempts ELSE {again:t} END,
+    lease_token = CASE WHEN {dies} THEN NULL ELSE @token END,
+    available_at = CASE WHEN {dies} THEN NULL ELSE @until END
+  OUTPUT inserted.id INTO @got
+  FROM {table} AS t JOIN ({due_first}) AS d ON d.id = t.id
+  WHERE t.state IN (1, 3) AND t.available_at <= @now;
+  SET @due = @@ROWCOUNT;
+END;
+IF @due < @limit
+  UPDATE t SET state = 1, attempts = {again:t}, lease_token = @token, available_at = @until
+  OUTPUT inserted.id INTO @got
+  FROM {table} AS t JOIN ({then_ready}) AS d ON d.id = t.id
+  WHERE t.state = 0;
+SELECT {shown:t}, @due FROM {table} AS t JOIN @got AS g ON g.id = t.id ORDER BY t.id;
+
+-- part: taken
+deleted.id, deleted.state, deleted.attempts, deleted.created_at, deleted.available_at, deleted.expires_at,
+  deleted.message_id, deleted.topic, deleted.correlation_id, deleted.reply_to, deleted.headers,
+  deleted.last_error, deleted.body INTO @got
+
+-- name: take
+-- Delete messages and return them: part of the transaction that is open, or for good.
+{asked}
+DECLARE @got TABLE(id BIGINT NOT NULL PRIMARY KEY, state TINYINT, attempts INT, created_at DATETIME2(3),
+  available_at DATETIME2(3), expires_at DATETIME2(3), message_id NVARCHAR(255), topic NVARCHAR(255),
+  correlation_id NVARCHAR(255), reply_to NVARCHAR(255), headers NVARCHAR(MAX), last_error NVARCHAR(2000),
+  body {payload_type});
+IF @full <> 0
+BEGIN
+  DELETE t OUTPUT {taken}
+  FROM {table} AS t JOIN ({due_first}) AS d ON d.id = t.id
+  WHERE t.state IN (1, 3) AND t.available_at <= @now;
+  SET @due = @@ROWCOUNT;
+END;
+IF @due < @limit
+  DELETE t OUTPUT {taken}
+  FROM {table} AS t JOIN ({then_ready}) AS d ON d.id = t.id
+  WHERE t.state = 0;
+SELECT {shown:g}, @due FROM @got AS g ORDER BY g.id;
+
+-- name: bury
+-- unused: id
+-- A message that was taken and cannot be handled comes back as a dead one, under a new id: to write
+-- an old one into an identity column takes the right to alter the table.
+INSERT INTO {table}(message_id, topic, correlation_id, reply_to, headers, body, state,
+                    attempts, created_at, last_error)
+VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, CAST(:body AS {payload_type}), 4, :attempts,
+  DATEADD(MILLISECOND, CAST(:created % 86400000 AS INT), DATEADD(DAY, CAST(:created / 86400000 AS INT), '19700101')),
+  :error);
+
+-- part: own
+-- The rows with these ids that are leased under this token, by the primary key.
+{table} AS t JOIN {ids} AS j ON j.id = t.id WHERE t.lease_token = :token AND t.state = 1
+
+-- name: ack
+DELETE t FROM {own};
+
+-- name: nack
+-- Ready again at once, or after a delay; :back attempts are taken back.
+UPDATE t SET
+  state = CASE WHEN :delay > 0 THEN 3 ELSE 0 END,
+  available_at = CASE WHEN :delay > 0 THEN {after_delay} END,
+  attempts = CASE WHEN t.attempts > :back THEN t.attempts - :back ELSE 0 END,
+  lease_token = NULL, last_error = COALESCE(:error, t.last_error)
+FROM {own};
+
+-- name: extend
+-- unused: names width
+UPDATE t SET available_at = {until} FROM {own};
+
+-- name: dead-letter
+UPDATE t SET state = 4, lease_token = NULL, available_at = NULL, last_error = :error FROM {own};
+
+-- name: expire
+-- Delete what has expired, but not what is being handled; :token: the caller's own leases too.
+DELETE t FROM {table} AS t JOIN (
+  SELECT TOP (:limit) id FROM {expires_rows}
+  WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
+    AND (state <> 1 OR available_at <= {now} OR lease_token = :token)
+  ORDER BY expires_at) AS d ON d.id = t.id
+WHERE t.state <> 4 AND t.expires_at <= {now};
+
+-- part: bit
+-- Of the states that are asked for.
+CASE {.}state WHEN 0 THEN 1 WHEN 1 THEN 2 WHEN 3 THEN 8 WHEN 4 THEN 16 ELSE 0 END
+
+-- name: peek
+SELECT TOP (:limit) {shown} FROM {looked_at} WHERE id > :after AND :states & {bit} <> 0 ORDER BY id;
+
+-- name: show
+SELECT {shown} FROM {table} WHERE id = :id;
+
+-- part: over
+-- How many of a state have expired.
+(SELECT COUNT_BIG(*) FROM {looked_at} WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= {now}
+   AND state + 0 =
+
+-- name: count
+-- Ready, leased, waiting and dead messages, and the age of the oldest ready one.  Expired ones
+-- do not count.
+SELECT (SELECT COUNT_BIG(*) FROM {looked_at} WHERE state = 0) - {over} 0),
+       (SELECT COUNT_BIG(*) FROM {looked_at} WHERE {timed} AND state + 0 = 1),
+       (SELECT COUNT_BIG(*) FROM {looked_at} WHERE {timed} AND state + 0 = 3) - {over} 3),
+       (SELECT COUNT_BIG(*) FROM {looked_at} WHERE state = 4),
+       ISNULL((SELECT CASE WHEN f.age > 0 THEN f.age ELSE 0 END FROM (
+         SELECT TOP (1) DATEDIFF_BIG(MILLISECOND, created_at, {now}) AS age
+         FROM {looked_at} WHERE state = 0 ORDER BY id) AS f), 0);
+
+-- name: estimate
+-- Rows by the server's statistics: it counts nothing.
+SELECT ISNULL(SUM(p.rows), 0) FROM sys.partitions AS p
+WHERE p.object_id = OBJECT_ID(N{'table}, N'U') AND p.index_id IN (0, 1);
+
+-- part: left
+-- Milliseconds until a row can be received.
+CASE WHEN {.}available_at > {now} THEN DATEDIFF_BIG(MILLISECOND, {now}, {.}available_at) ELSE 0 END
+
+-- name: next-due
+-- How long until a message can be received, 0: one can be now; -1: there is none.
+SELECT ISNULL(ISNULL((SELECT TOP (1) CAST(0 AS BIGINT) FROM {looked_at} WHERE state = 0 ORDER BY id),
+                     (SELECT TOP (1) {left} FROM {looked_at} WHERE {timed} ORDER BY available_at)), -1);
+
+-- name: inspect
+-- What is wrong with the table, and the SQL that repairs it.
+SELECT N'the index ' + i.name + N' is missing', i.repair
+FROM (VALUES (N{name} + N'_ready', N{'index_ready}), (N{name} + N'_timed', N{'index_timed}),
+             (N{name} + N'_dead', N{'index_dead}), (N{name} + N'_expires', N{'index_expires})) AS i(name, repair)
+WHERE NOT EXISTS (SELECT 1 FROM {indexes} AS x WHERE x.name = i.name)
+UNION ALL
+SELECT N'the column ' + c.name + N' is missing', N'ALTER TABLE ' + N{'table} + N' ADD ' + c.name + N' ' + c.type + N';'
+FROM (VALUES (N'topic', N'NVARCHAR(255)'), (N'correlation_id', N'NVARCHAR(255)'), (N'reply_to', N'NVARCHAR(255)'),
+             (N'expires_at', N'DATETIME2(3)'), (N'last_error', N'NVARCHAR(2000)')) AS c(name, type)
+WHERE NOT EXISTS (SELECT 1 FROM sys.columns AS x WHERE x.object_id = OBJECT_ID(N{'table}, N'U') AND x.name = c.name);
+
+-- name: return
+-- Dead messages are ready again, in the order of their ids.
+UPDATE t SET state = 0, attempts = 0, lease_token = NULL, available_at = NULL
+FROM {table} AS t JOIN (
+  SELECT TOP (:limit) id FROM {dead_rows}
+  WHERE state = 4 AND (:id = 0 OR id = :id) AND {whole} ORDER BY id) AS d ON d.id = t.id
+WHERE t.state = 4;
+
+-- name: discard
+-- A message in whatever state it is: a receiver that has leased it cannot acknowledge it any more.
+DELETE FROM {table} WHERE id = :id;
+
+-- name: purge-states
+DELETE t FROM {table} AS t JOIN (
+  SELECT TOP (:limit) id FROM {table} WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK)
+  WHERE state <> 1 AND :states & {bit} <> 0 ORDER BY id) AS d ON d.id = t.id
+WHERE t.state <> 1;
+
+-- part: relayed
+-- The columns of a claimed row, as the store has them.
+{.}created_at, 0, {.}message_id, COALESCE({.}topic, N{name}), N'', N'', NULL, {.}headers, NULL, {.}body
+
+-- part: lives
+-- It has not expired.
+(expires_at IS NULL OR expires_at > {now})
+
+-- part: claims
+-- The rows that were claimed, in the order of their ids.
+state = 1, lease_token = :token, available_at = {until}
+
+-- part: is_due
+{timed} AND available_at <= {now}
+
+-- part: claimed_ids
+DECLARE @got TABLE(id BIGINT NOT NULL PRIMARY KEY);
+
+-- part: claimed
+SELECT t.id, 0, t.attempts, 0, {relayed:t} FROM {table} AS t JOIN @got AS g ON g.id = t.id ORDER BY t.id
+
+-- name: claim-end
+-- unused: after scan most
+-- Rows have no keys: none is passed over, and each claim begins with the first.
+SELECT 0, COUNT_BIG(*) FROM (SELECT TOP (1) id FROM {looked_at} WHERE state = 0 ORDER BY id) AS f;
+
+-- name: claim
+-- unused: unordered park after upto passed share many long body
+{claimed_ids}
+UPDATE t SET {claims} OUTPUT inserted.id INTO @got
+FROM {table} AS t JOIN (
+  SELECT TOP (:limit) id FROM {ready_rows} WHERE state = 0 AND {lives} ORDER BY id) AS d ON d.id = t.id
+WHERE t.state = 0;
+{claimed};
+
+-- name: claim-due
+-- unused: unordered park after share long body
+{claimed_ids}
+UPDATE t SET {claims} OUTPUT inserted.id INTO @got
+FROM {table} AS t JOIN (
+  SELECT TOP (:limit) id FROM {timed_rows}
+  WHERE {is_due} AND state + 0 = 3 AND {lives} ORDER BY available_at) AS d ON d.id = t.id
+WHERE t.state = 3;
+{claimed};
+
+-- name: expired
+-- unused: lasts unordered park after share
+SELECT TOP (1) lease_token, COUNT_BIG(*) FROM {looked_at}
+WHERE {is_due} AND state + 0 = 1 AND {lives}
+GROUP BY lease_token ORDER BY MIN(available_at);
+
+-- name: claim-share
+-- unused: unordered park after share long body
+{claimed_ids}
+UPDATE t SET {claims} OUTPUT inserted.id INTO @got
+FROM {table} AS t JOIN (
+  SELECT TOP (:limit) id FROM {timed_rows}
+  WHERE {is_due} AND state + 0 = 1 AND lease_token = :of AND {lives} ORDER BY id) AS d ON d.id = t.id
+WHERE t.state = 1 AND t.lease_token = :of;
+{claimed};
+
+-- name: claim-expired
+-- unused: unordered park after share long body
+{claimed_ids}
+UPDATE t SET {claims}, attempts = {again:t} OUTPUT inserted.id INTO @got
+FROM {table} AS t JOIN (
+  SELECT TOP (1) id FROM {timed_rows}
+  WHERE {is_due} AND state + 0 = 1 AND {lives} ORDER BY available_at) AS d ON d.id = t.id
+WHERE t.state = 1 AND t.available_at <= {now};
+SELECT t.id, 1, t.attempts - 1, 0, {relayed:t} FROM {table} AS t JOIN @got AS g ON g.id = t.id;
+
+-- part: first_of
+-- How long until the first row of a state can be claimed; NULL: there is none.
+(SELECT TOP (1) DATEDIFF_BIG(MILLISECOND, {now}, available_at) FROM {looked_at}
+ WHERE {timed} AND {lives} AND state + 0 =
+
+-- name: claim-next
+-- unused: park lasts
+SELECT {first_of} 1 ORDER BY available_at), {first_of} 3 ORDER BY available_at);
+
+-- name: read-ids
+-- unused: long body
+SELECT t.id, t.state, t.attempts, 0, {relayed:t} FROM {table} AS t JOIN {ids} AS j ON j.id = t.id
+WHERE t.state <> 4 ORDER BY t.id;
+
+-- name: last-open
+-- Here and in the next statement no row is passed over: one that another transaction has locked is
+-- open until that ends.
+SELECT ISNULL(MAX(f.id), 0) FROM (
+  SELECT MAX(id) AS id FROM {table} WHERE state = 0 AND {lives}
+  UNION ALL SELECT MAX(id) FROM {table} WHERE {timed} AND {lives}) AS f;
+
+-- name: open-upto
+-- Delayed messages are open as well.
+SELECT COUNT_BIG(*) FROM (
+  SELECT MIN(id) AS id FROM {table} WHERE state = 0 AND {lives}
+  UNION ALL SELECT MIN(id) FROM {table} WHERE {timed} AND {lives}) AS f
+WHERE f.id <= :upto;
+
+-- name: reap
+UPDATE t SET state = 0, lease_token = NULL, available_at = NULL
+FROM {table} AS t JOIN (
+  SELECT id FROM {timed_rows}
+  WHERE {timed} AND state + 0 = 1 AND {whole}
+    AND available_at <= DATEADD(MILLISECOND, CAST(-(:timeout % 86400000) AS INT), DATEADD(DAY,
+      CAST(-(CASE WHEN :timeout < 3153600000000 THEN :timeout ELSE 3153600000000 END / 86400000) AS INT), {now}))
+  ) AS d ON d.id = t.id
+WHERE t.state = 1;
+
+-- name: done-delete
+-- unused: names width
+DELETE t FROM {own};
+
+-- name: fail
+-- unused: started
+-- :nth says which attempt it was: written twice, it counts once.
+UPDATE {table} SET
+  state = CASE WHEN :dead <> 0 THEN 4 ELSE 3 END,
+  attempts = CASE WHEN :nth > 0 THEN CASE WHEN attempts > :nth THEN attempts ELSE :nth END
+                  WHEN attempts + :count < 0 THEN 0
+                  WHEN attempts + :count > 1000000000 THEN 1000000000 ELSE attempts + :count END,
+  available_at = CASE WHEN :dead = 0 THEN {after_delay} END,
+  lease_token = NULL, last_error = :error
+WHERE id = :id AND (:message_id IS NULL OR message_id = :message_id)
+  AND lease_token = :token AND state = 1;
+
+-- name: requeue
+-- unused: names width
+UPDATE t SET state = 0, lease_token = NULL, available_at = NULL FROM {own};
+
+-- name: requeue-failed
+-- unused: names width
+UPDATE t SET state = 3, lease_token = NULL, available_at = {now} FROM {own};
+
+-- name: try
+-- unused: claimed started
+UPDATE {table} SET attempts = CASE WHEN :nth <= 0 THEN {again} WHEN attempts > :nth THEN attempts ELSE :nth END
+WHERE id = :id AND (:message_id IS NULL OR message_id = :message_id)
+  AND lease_token = :token AND state = 1;
