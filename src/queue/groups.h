@@ -46,6 +46,10 @@
 	X(estimate, "estimate", "") \
 	X(next_due, "next-due", "")
 
+/* Addresses name the database as well. */
+#define WH_QUEUE_CATALOG(X) \
+	X(catalog, "catalog", "")
+
 /* What is wrong with the tables. */
 #define WH_QUEUE_HEALTH(X) \
 	X(inspect, "inspect", "")
@@ -58,7 +62,7 @@
 #define WH_QUEUE_GROUPS(G) \
 	G(send, WH_QUEUE_SEND) G(send_many, WH_QUEUE_SEND_MANY) G(delayed, WH_QUEUE_DELAYED) \
 	G(take, WH_QUEUE_TAKE) G(lease, WH_QUEUE_LEASE) \
-	G(renewal, WH_QUEUE_RENEWAL) G(head, WH_QUEUE_HEAD) \
+	G(renewal, WH_QUEUE_RENEWAL) G(head, WH_QUEUE_HEAD) G(catalog, WH_QUEUE_CATALOG) \
 	G(inspect, WH_QUEUE_INSPECT) G(health, WH_QUEUE_HEALTH) G(admin, WH_QUEUE_ADMIN)
 
 /* clang-format on */

@@ -90,11 +90,19 @@ static const char *get(wh_queue_batch *batch, const json_t *headers, const char 
 static bool is_own(const wherry_queue *queue, const char *address)
 {
 	const wh_name *own = &queue->store.names;
+	wh_buf text = WH_BUF_INIT(1000);
 	wh_name name;
+	bool same;
 
-	return wh_name_parse(address, true, &name, NULL) == WHERRY_OK &&
+	if (!*queue->catalog)
+		wh_buf_puts(&text, address);
+	same = (!*queue->catalog ||
+		wh_queue_address(address, queue->catalog, &text, NULL) == WHERRY_OK) &&
+	       wh_name_parse(wh_buf_str(&text), true, &name, NULL) == WHERRY_OK &&
 	       strcmp(name.table, own->table) == 0 &&
 	       (!*name.schema || strcmp(name.schema, own->schema) == 0);
+	wh_buf_clear(&text);
+	return same;
 }
 
 static bool take_forward(const wherry_queue *queue, wh_queue_batch *batch,

@@ -3,6 +3,7 @@
  */
 #include "queue/queue.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,6 +95,23 @@ static wherry_code load_for_payload(wherry_queue *queue, const char *name,
 			     err);
 }
 
+static wherry_code take_catalog(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wherry_queue *queue = ctx;
+	const char *name = wh_row_text(row, 0);
+
+	(void)err;
+	(void)snprintf(queue->catalog, sizeof(queue->catalog), "%s", name ? name : "");
+	return WHERRY_OK;
+}
+
+static wherry_code read_catalog(wherry_queue *queue, wherry_error *err)
+{
+	return queue->own.catalog ? wh_db_run(queue->store.db, queue->own.catalog, NULL,
+					      0, take_catalog, queue, NULL, err)
+				  : WHERRY_OK;
+}
+
 static wherry_code find_layout(wherry_queue *queue, const char *name, wherry_error *err)
 {
 	wh_version v = {.found = false};
@@ -104,7 +122,9 @@ static wherry_code find_layout(wherry_queue *queue, const char *name, wherry_err
 	if (code != WHERRY_OK)
 		return code;
 	queue->fields_in_headers = wh_store_says(&queue->store, "fields", "headers");
-	code = wh_store_read_payload(&queue->store, err);
+	code = read_catalog(queue, err);
+	if (code == WHERRY_OK)
+		code = wh_store_read_payload(&queue->store, err);
 	return code == WHERRY_OK ? load_for_payload(queue, name, err) : code;
 }
 

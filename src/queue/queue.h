@@ -20,6 +20,8 @@ struct wherry_queue {
 	/* The message id and the like are headers, not columns: nservicebus.c. */
 	bool fields_in_headers;
 
+	char catalog[129]; /* The database, where addresses name it; "": they do not. */
+
 	char next_token[WH_UUID_LEN + 1]; /* Of the next lease; "": none is made yet. */
 
 	/* Where the next receive begins, so that it does not walk over deleted rows that an old
@@ -90,6 +92,21 @@ wherry_code wh_queue_write_headers(const wherry_queue_message *msg,
 wherry_code wh_queue_read_headers(const wherry_queue *queue, wh_queue_batch *batch,
 				  wherry_queue_message *msg, const char **out_forward,
 				  wherry_error *err);
+
+/*
+ * The name of a queue, as wherry_queue_open() takes it, of an address that NServiceBus writes on
+ * SQL Server: TABLE, TABLE@[SCHEMA] or TABLE@[SCHEMA]@[CATALOG].
+ *
+ * @param catalog  The database of the connection.
+ * @param out      The name is appended.
+ * @return WHERRY_OK; WHERRY_UNSUPPORTED: the queue is in another database; WHERRY_NOMEM.
+ */
+wherry_code wh_queue_address(const char *address, const char *catalog, wh_buf *out,
+			     wherry_error *err);
+
+/* Open the queue that has an address, which is a name where addresses name no database. */
+wherry_code wh_queue_open_at(wherry_db *db, const char *address, const char *catalog,
+			     wherry_queue **out, wherry_error *err);
 
 /* The body of a message to send, whose length may be WHERRY_TEXT. */
 wh_view wh_queue_body(const wherry_queue_message *msg);

@@ -83,7 +83,7 @@ static wherry_code forward(receiving *r, const wherry_queue_message *m,
 				     .message_id = m->message_id);
 	forwarding f = {.r = r, .message = &sent};
 	wherry_error why = WHERRY_ERROR_INIT;
-	wherry_code code = wherry_queue_open(db, address, &f.to, &why);
+	wherry_code code = wh_queue_open_at(db, address, r->queue->catalog, &f.to, &why);
 
 	if (code == WHERRY_OK)
 		code = wh_db_transact(db, send_on, &f, &why);

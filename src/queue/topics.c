@@ -14,6 +14,7 @@ struct wherry_topics {
 	wherry_db *db; /* borrowed */
 	wh_sql sql;
 	char schema[WH_NAME_MOST + 1]; /* "": the database has none */
+	char catalog[129];             /* The database, where addresses name it; or "". */
 	bool own;                      /* There are Wherry's own subscriptions, */
 	bool routed;                   /* and those of NServiceBus. */
 
@@ -46,6 +47,16 @@ static wherry_code ask(wherry_topics *topics, const char *name, const wh_param *
 	return code;
 }
 
+static wherry_code take_catalog(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wherry_topics *topics = ctx;
+	const char *name = wh_row_text(row, 0);
+
+	(void)err;
+	(void)snprintf(topics->catalog, sizeof(topics->catalog), "%s", name ? name : "");
+	return WHERRY_OK;
+}
+
 static wherry_code load(wherry_topics *topics, const char *schema, wherry_error *err)
 {
 	const char *scheme = topics->db->driver->scheme;
@@ -71,6 +82,9 @@ static wherry_code load(wherry_topics *topics, const char *schema, wherry_error 
 		code = ask(topics, "exists", NULL, 0, &topics->own, err);
 	if (code == WHERRY_OK)
 		code = ask(topics, "routing-exists", NULL, 0, &topics->routed, err);
+	if (code == WHERRY_OK && topics->routed && find(topics, "catalog"))
+		code = wh_db_run(topics->db, find(topics, "catalog"), NULL, 0,
+				 take_catalog, topics, NULL, err);
 	if (code == WHERRY_OK && !topics->own && !topics->routed)
 		code = wh_fail(err, WHERRY_NOTFOUND,
 			       "there are no queues in this database: run `wherry queue "
@@ -178,8 +192,10 @@ typedef struct subscriptions {
 	wh_arena arena;
 	struct subscription {
 		const char *topic, *queue;
+		bool routed; /* The queue is an address of NServiceBus. */
 	} * all;
 	size_t n;
+	bool routed; /* Of those that are read now. */
 } subscriptions;
 
 static wherry_code take_subscription(void *ctx, const wh_row *row, wherry_error *err)
@@ -188,6 +204,7 @@ static wherry_code take_subscription(void *ctx, const wh_row *row, wherry_error 
 	subscriptions *list = ctx;
 	struct subscription one, *grown;
 
+	one.routed = list->routed;
 	one.topic = wh_arena_copy(&list->arena, topic.ptr, topic.len);
 	one.queue = wh_arena_copy(&list->arena, queue.ptr, queue.len);
 	if (!one.topic || !one.queue)
@@ -218,6 +235,7 @@ static wherry_code read_subscriptions(wherry_topics *topics, const char *topic, 
 	if (own && topics->own)
 		code = wh_db_run(topics->db, find(topics, "subscriptions"), &param, 1,
 				 take_subscription, out, NULL, err);
+	out->routed = true;
 	if (code == WHERRY_OK && topics->routed)
 		code = wh_db_run(topics->db, find(topics, "routes"), &param, 1,
 				 take_subscription, out, NULL, err);
@@ -274,9 +292,10 @@ static wherry_code publish_at_once(void *ctx, wherry_error *err)
 }
 
 /* The queue, opened once. */
-static wherry_code open_queue(wherry_topics *topics, const char *name, wherry_queue **out,
-			      wherry_error *err)
+static wherry_code open_queue(wherry_topics *topics, const struct subscription *s,
+			      wherry_queue **out, wherry_error *err)
 {
+	const char *name = s->queue;
 	struct opened *grown, one;
 	wherry_code code;
 
@@ -293,7 +312,8 @@ static wherry_code open_queue(wherry_topics *topics, const char *name, wherry_qu
 		free(one.name);
 		return wh_oom(err);
 	}
-	code = wherry_queue_open(topics->db, name, &one.queue, err);
+	code = wh_queue_open_at(topics->db, name, s->routed ? topics->catalog : "",
+				&one.queue, err);
 	if (code != WHERRY_OK) {
 		free(one.name);
 		return code;
@@ -314,7 +334,7 @@ static wherry_code publish_to_each(void *ctx, wherry_error *err)
 	for (size_t i = 0; code == WHERRY_OK && i < list.n; i++) {
 		wherry_queue *queue = NULL;
 
-		code = open_queue(p->topics, list.all[i].queue, &queue, err);
+		code = open_queue(p->topics, &list.all[i], &queue, err);
 		if (code == WHERRY_OK)
 			code = wherry_queue_send(queue, &p->message, NULL, err);
 	}

@@ -236,7 +236,9 @@ static void late_delayed_messages_come_in_the_order_they_are_due(void **state)
 	(void)queue_send_so(f, 3, 40 * SECOND_US, 0);
 	queue_minute(f);
 	(void)queue_lease(f->queue, 1, "2");
+	queue_look_at_all(f);
 	(void)queue_lease(f->queue, 1, "3");
+	queue_look_at_all(f);
 	(void)queue_lease(f->queue, 1, "1");
 }
 

@@ -127,9 +127,14 @@ int64_t queue_send(queue_fixture *f, int number)
 	return queue_send_so(f, number, 0, 0);
 }
 
+void queue_look_at_all(queue_fixture *f)
+{
+	f->queue->next_full_us = 0;
+}
+
 void queue_minute(queue_fixture *f)
 {
-	f->queue->next_full_us = 0; /* it has long been time to look at all */
+	queue_look_at_all(f);
 	if (f->layout)
 		queue_raw(f, "UPDATE jobs_received SET available_at = available_at - "
 			     "interval '1 min'; UPDATE \"jobs.Delayed\" SET due = due - "

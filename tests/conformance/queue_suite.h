@@ -72,6 +72,9 @@ const char *queue_text(queue_fixture *f, const char *fmt, ...)
 int64_t queue_int(queue_fixture *f, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* It is time to look at all messages again, however long the last look took. */
+void queue_look_at_all(queue_fixture *f);
+
 /* Send a message whose body is a number; returns its id. */
 int64_t queue_send(queue_fixture *f, int number);
 int64_t queue_send_so(queue_fixture *f, int number, int64_t delay_us, int64_t expires_us);

@@ -92,6 +92,8 @@ id > 0 AND attempts BETWEEN 0 AND 1000000000 AND DATALENGTH(headers) <= 2097152
   AND created_at >= '19700101' AND (available_at IS NULL OR available_at >= '19700101')
   AND (expires_at IS NULL OR expires_at >= '19700101')
 
+-- include: procedures.mssql.sql
+
 -- name: migrate-1
 {own_tables}
 IF OBJECT_ID(N{'wherry_subscription}, N'U') IS NULL
@@ -129,6 +131,7 @@ IF NOT EXISTS (SELECT 1 FROM {indexes} AS x WHERE x.name = N{name} + N'_dead')
   {index_dead}
 IF NOT EXISTS (SELECT 1 FROM {indexes} AS x WHERE x.name = N{name} + N'_expires')
   {index_expires}
+{make_procedures}
 IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'queue' AND name = N{name})
   INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'queue', N{name}, 1, 100);
 
@@ -154,7 +157,10 @@ DELETE FROM {wherry_subscription} WHERE queue = N{name};
 DELETE FROM {wherry_schema} WHERE model = N'queue' AND name = N{name};
 -- The last queue takes along what queues alone share.
 IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'queue')
+BEGIN
   DROP TABLE {wherry_subscription};
+  {drop_procedures}
+END;
 
 -- name: others-left
 {tables_left};
@@ -182,74 +188,21 @@ DELETE FROM {table} WHERE id = :id AND state IN (0, 3);
   CASE WHEN {.}expires_at <= {now} THEN 1 ELSE 0 END AS expired,
   {.}message_id, {.}topic, {.}correlation_id, {.}reply_to, {.}headers, {.}last_error, {.}body
 
--- part: due_first
--- The rows that a receive takes: with :full those that are due, then ready ones above an id.
-SELECT TOP (@limit) id FROM {timed_rows}
-WHERE {timed} AND available_at <= @now AND {whole} ORDER BY available_at
-
--- part: then_ready
-SELECT TOP (@limit - @due) id FROM {ready_rows}
-WHERE state = 0 AND id > @after AND {whole} ORDER BY id
-
--- part: dies
--- Its lease expired after so many attempts.
-(t.state = 1 AND @most > 0 AND t.attempts >= @most)
-
 -- part: asked
 -- What a receive is given, and the number of rows that were due.
 DECLARE @full BIGINT = :full, @after BIGINT = :after, @limit BIGINT = :limit, @due BIGINT = 0,
   @now DATETIME2(3) = {now};
 
 -- name: receive
--- Lease messages.  The attempt is counted before it is made.  A message whose lease expired, and
--- which has had so many attempts, dies: its receivers may have died of it.  Each of the two updates
--- is right alone: if the second fails, what the first leased is received again when the lease ends.
+-- What it does is said at lease_rows, in parts/procedures.mssql.sql.
 {asked}
 DECLARE @most BIGINT = :most, @token NVARCHAR(64) = :token, @until DATETIME2(3) = {until};
-DECLARE @got TABLE(id BIGINT NOT NULL PRIMARY KEY);
-IF @full <> 0
-BEGIN
-  UPDATE t SET
-    state = CASE WHEN {dies} THEN 4 ELSE 1 END,
-    last_error = CASE WHEN t.state = 1 THEN N'its lease expired before it was acknowledged' ELSE t.last_error END,
-    attempts = CASE WHEN {dies} THEN t.attempts ELSE {again:t} END,
-    lease_token = CASE WHEN {dies} THEN NULL ELSE @token END,
-    available_at = CASE WHEN {dies} THEN NULL ELSE @until END
-  OUTPUT inserted.id INTO @got
-  FROM {table} AS t JOIN ({due_first}) AS d ON d.id = t.id
-  WHERE t.state IN (1, 3) AND t.available_at <= @now;
-  SET @due = @@ROWCOUNT;
-END;
-IF @due < @limit
-  UPDATE t SET state = 1, attempts = {again:t}, lease_token = @token, available_at = @until
-  OUTPUT inserted.id INTO @got
-  FROM {table} AS t JOIN ({then_ready}) AS d ON d.id = t.id
-  WHERE t.state = 0;
+{lease_rows}
 SELECT {shown:t}, @due FROM {table} AS t JOIN @got AS g ON g.id = t.id ORDER BY t.id;
 
--- part: taken
-deleted.id, deleted.state, deleted.attempts, deleted.created_at, deleted.available_at, deleted.expires_at,
-  deleted.message_id, deleted.topic, deleted.correlation_id, deleted.reply_to, deleted.headers,
-  deleted.last_error, deleted.body INTO @got
-
 -- name: take
--- Delete messages and return them: part of the transaction that is open, or for good.
 {asked}
-DECLARE @got TABLE(id BIGINT NOT NULL PRIMARY KEY, state TINYINT, attempts INT, created_at DATETIME2(3),
-  available_at DATETIME2(3), expires_at DATETIME2(3), message_id NVARCHAR(255), topic NVARCHAR(255),
-  correlation_id NVARCHAR(255), reply_to NVARCHAR(255), headers NVARCHAR(MAX), last_error NVARCHAR(2000),
-  body {payload_type});
-IF @full <> 0
-BEGIN
-  DELETE t OUTPUT {taken}
-  FROM {table} AS t JOIN ({due_first}) AS d ON d.id = t.id
-  WHERE t.state IN (1, 3) AND t.available_at <= @now;
-  SET @due = @@ROWCOUNT;
-END;
-IF @due < @limit
-  DELETE t OUTPUT {taken}
-  FROM {table} AS t JOIN ({then_ready}) AS d ON d.id = t.id
-  WHERE t.state = 0;
+{take_rows}
 SELECT {shown:g}, @due FROM @got AS g ORDER BY g.id;
 
 -- name: bury

@@ -1,10 +1,47 @@
--- layout: name=topics
+-- layout: name=topics addresses=at
 --
 -- Topics: which queues get what is published.  A subscription is one row: no statement locks the
 -- table.  Topics are compared by their hash, byte for byte.
 
 -- name: exists
 SELECT CASE WHEN OBJECT_ID(N{'wherry_subscription}, N'U') IS NULL THEN 0 ELSE 1 END;
+
+-- part: routing
+{schema.}"SubscriptionRouting"
+
+-- name: routing-exists
+-- Subscriptions of NServiceBus, for queues that have its layout.
+SELECT CASE WHEN OBJECT_ID(N{'schema.} + N'"SubscriptionRouting"', N'U') IS NULL THEN 0 ELSE 1 END;
+
+-- name: catalog
+SELECT DB_NAME();
+
+-- part: address
+-- Of a queue in this schema, as NServiceBus writes it.
+:queue + N'@' + QUOTENAME(OBJECT_SCHEMA_NAME(OBJECT_ID(N{'schema.} + N'"SubscriptionRouting"', N'U')))
+  + N'@' + QUOTENAME(DB_NAME())
+
+-- name: routed-queue-exists
+SELECT COUNT(*) FROM sys.columns AS c
+WHERE c.object_id = OBJECT_ID(N{'schema.} + QUOTENAME(:queue), N'U') AND LOWER(c.name) = N'rowversion';
+
+-- name: route
+-- Another address of the same endpoint is replaced.  UPDLOCK and HOLDLOCK keep the key, whether it is
+-- there or not, until the INSERT: of two that subscribe at once, the second waits for this key alone.
+SET XACT_ABORT ON;
+BEGIN TRANSACTION;
+UPDATE {routing} WITH (UPDLOCK, HOLDLOCK, ROWLOCK) SET QueueAddress = {address}
+WHERE Endpoint = :queue AND Topic = :topic;
+IF @@ROWCOUNT = 0
+  INSERT INTO {routing}(QueueAddress, Endpoint, Topic) VALUES ({address}, :queue, :topic);
+COMMIT TRANSACTION;
+
+-- name: unroute
+DELETE FROM {routing} WHERE Topic = :topic AND Endpoint = :queue;
+
+-- name: routes
+SELECT DISTINCT Topic, QueueAddress FROM {routing}
+WHERE :topic IS NULL OR Topic = :topic ORDER BY Topic, QueueAddress;
 
 -- name: queue-exists
 SELECT COUNT(*) FROM {wherry_schema} WHERE model = N'queue' AND name = :queue;

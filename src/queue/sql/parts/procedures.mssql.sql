@@ -1,0 +1,311 @@
+--
+-- What native.mssql.sql receives with, and the procedures for every language, which share it.
+--
+-- The text of a procedure is a part: {'NAME} writes it as a string, since SQL Server takes CREATE
+-- PROCEDURE only as a batch.  The first queue of a schema makes them.  They find the table of the
+-- queue that they are given by REPLACE, and run with the rights of their caller.
+
+-- part: due_first
+-- The rows that a receive takes: with @full those that are due, then ready ones above an id.
+SELECT TOP (@limit) id FROM {timed_rows}
+WHERE {timed} AND available_at <= @now AND {whole} ORDER BY available_at
+
+-- part: then_ready
+SELECT TOP (@limit - @due) id FROM {ready_rows}
+WHERE state = 0 AND id > @after AND {whole} ORDER BY id
+
+-- part: dies
+-- Its lease expired after so many attempts.
+(t.state = 1 AND @most > 0 AND t.attempts >= @most)
+
+-- part: lease_rows
+-- Lease messages.  The attempt is counted before it is made.  A message whose lease expired, and
+-- which has had so many attempts, dies: its receivers may have died of it.  Each of the two updates
+-- is right alone: if the second fails, what the first leased is received again when the lease ends.
+DECLARE @got TABLE(id BIGINT NOT NULL PRIMARY KEY);
+IF @full <> 0
+BEGIN
+  UPDATE t SET
+    state = CASE WHEN {dies} THEN 4 ELSE 1 END,
+    last_error = CASE WHEN t.state = 1 THEN N'its lease expired before it was acknowledged' ELSE t.last_error END,
+    attempts = CASE WHEN {dies} THEN t.attempts ELSE {again:t} END,
+    lease_token = CASE WHEN {dies} THEN NULL ELSE @token END,
+    available_at = CASE WHEN {dies} THEN NULL ELSE @until END
+  OUTPUT inserted.id INTO @got
+  FROM {table} AS t JOIN ({due_first}) AS d ON d.id = t.id
+  WHERE t.state IN (1, 3) AND t.available_at <= @now;
+  SET @due = @@ROWCOUNT;
+END;
+IF @due < @limit
+  UPDATE t SET state = 1, attempts = {again:t}, lease_token = @token, available_at = @until
+  OUTPUT inserted.id INTO @got
+  FROM {table} AS t JOIN ({then_ready}) AS d ON d.id = t.id
+  WHERE t.state = 0;
+
+-- part: taken
+deleted.id, deleted.state, deleted.attempts, deleted.created_at, deleted.available_at, deleted.expires_at,
+  deleted.message_id, deleted.topic, deleted.correlation_id, deleted.reply_to, deleted.headers,
+  deleted.last_error, deleted.body INTO @got
+
+-- part: take_rows
+-- Delete messages: part of the transaction that is open, or for good.
+DECLARE @got TABLE(id BIGINT NOT NULL PRIMARY KEY, state TINYINT, attempts INT, created_at DATETIME2(3),
+  available_at DATETIME2(3), expires_at DATETIME2(3), message_id NVARCHAR(255), topic NVARCHAR(255),
+  correlation_id NVARCHAR(255), reply_to NVARCHAR(255), headers NVARCHAR(MAX), last_error NVARCHAR(2000),
+  body {payload_type});
+IF @full <> 0
+BEGIN
+  DELETE t OUTPUT {taken}
+  FROM {table} AS t JOIN ({due_first}) AS d ON d.id = t.id
+  WHERE t.state IN (1, 3) AND t.available_at <= @now;
+  SET @due = @@ROWCOUNT;
+END;
+IF @due < @limit
+  DELETE t OUTPUT {taken}
+  FROM {table} AS t JOIN ({then_ready}) AS d ON d.id = t.id
+  WHERE t.state = 0;
+
+-- part: find_queue
+-- In a procedure: the table of @queue as @box.
+DECLARE @box NVARCHAR(400) = (SELECT N{'schema.} + QUOTENAME(q.name, N'"') FROM {wherry_schema} AS q
+  WHERE q.model = N'queue' AND q.name = @queue);
+IF @box IS NULL
+BEGIN
+  DECLARE @none NVARCHAR(300) = CONCAT(N'there is no queue ', @queue, N': create it with wherry queue create');
+  THROW 50208, @none, 1;
+END;
+
+-- part: ms_later
+-- So many milliseconds (@ms) from now on.
+DATEADD(MILLISECOND, CAST(@ms % 86400000 AS INT), DATEADD(DAY,
+  CAST(CASE WHEN @ms < 3153600000000 THEN @ms ELSE 3153600000000 END / 86400000 AS INT), SYSUTCDATETIME()))
+
+-- part: procedure_send
+ALTER PROCEDURE {wherry_send} @queue NVARCHAR(128), @body NVARCHAR(MAX) = NULL, @headers NVARCHAR(MAX) = NULL,
+  @delay_ms BIGINT = 0, @expires_ms BIGINT = 0, @correlation_id NVARCHAR(255) = NULL, @reply_to NVARCHAR(255) = NULL,
+  @message_id NVARCHAR(255) = NULL, @topic NVARCHAR(255) = NULL, @bytes VARBINARY(MAX) = NULL, @id BIGINT = NULL OUTPUT
+AS
+BEGIN
+  SET NOCOUNT ON;
+  {find_queue}
+  DECLARE @sql NVARCHAR(MAX), @ms BIGINT = @delay_ms, @at DATETIME2(3), @until DATETIME2(3), @state INT = 0;
+  SET @headers = ISNULL(@headers, N'{}');
+  IF @body IS NULL AND @bytes IS NULL
+    THROW 50209, N'a message needs a body', 1;
+  IF ISJSON(@headers) = 0 OR LEFT(LTRIM(@headers), 1) <> NCHAR(123)
+    THROW 50210, N'headers are not a JSON object of strings', 1;
+  IF EXISTS (SELECT 1 FROM OPENJSON(@headers) AS h WHERE h.type NOT IN (0, 1))
+    THROW 50210, N'headers are not a JSON object of strings', 1;
+  IF @ms > 0
+    SELECT @at = {ms_later}, @state = 3;
+  IF @expires_ms > 0
+  BEGIN
+    SET @ms = CASE WHEN @delay_ms > 0 THEN CASE WHEN @delay_ms < 3153600000000 THEN @delay_ms ELSE 3153600000000 END ELSE 0 END;
+    SET @ms = @ms + CASE WHEN @expires_ms < 3153600000000 THEN @expires_ms ELSE 3153600000000 END;
+    SET @until = {ms_later};
+  END;
+  SET @sql = N'INSERT INTO ' + @box + N'(message_id, topic, correlation_id, reply_to, headers, body, state, available_at,
+    expires_at) VALUES (COALESCE(NULLIF(@message_id, N''''), LOWER(CONVERT(NVARCHAR(36), NEWID()))), @topic, @correlation_id,
+    @reply_to, @headers, ' + CASE WHEN @bytes IS NULL THEN N'@body' ELSE N'@bytes' END + N', @state, @at, @until);
+    SET @id = SCOPE_IDENTITY();';
+  EXEC sp_executesql @sql, N'@message_id NVARCHAR(255), @topic NVARCHAR(255), @correlation_id NVARCHAR(255),
+    @reply_to NVARCHAR(255), @headers NVARCHAR(MAX), @body NVARCHAR(MAX), @bytes VARBINARY(MAX), @state INT,
+    @at DATETIME2(3), @until DATETIME2(3), @id BIGINT OUTPUT', @message_id, @topic, @correlation_id, @reply_to, @headers,
+    @body, @bytes, @state, @at, @until, @id OUTPUT;
+END;
+
+-- part: procedure_receive
+ALTER PROCEDURE {wherry_receive} @queue NVARCHAR(128), @n INT = 1, @lease_ms BIGINT = 30000, @max_attempts INT = 0,
+  @after BIGINT = 0
+AS
+BEGIN
+  SET NOCOUNT ON;
+  {find_queue}
+  DECLARE @sql NVARCHAR(MAX), @ms BIGINT = @lease_ms, @full INT = 1, @due INT = 0, @now DATETIME2(3) = SYSUTCDATETIME(),
+    @until DATETIME2(3), @token NVARCHAR(64), @name NVARCHAR(260) = QUOTENAME(@queue, N'"');
+  IF @n > 2000
+    SET @n = 2000;
+  IF @ms IS NOT NULL
+    SELECT @until = {ms_later}, @token = LOWER(CONVERT(NVARCHAR(36), NEWID()));
+  SET @sql = N'DELETE t FROM ' + @box + N' AS t JOIN (SELECT TOP (1000) id FROM ' + @box + N' WITH (READCOMMITTEDLOCK, READPAST,
+    UPDLOCK, ROWLOCK) WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= @now
+    AND (state <> 1 OR available_at <= @now) ORDER BY expires_at) AS d ON d.id = t.id; ';
+  IF @token IS NULL
+    SET @sql = @sql + REPLACE(N{'take_rows}, N'body {payload_type});', N'body ' + (
+        SELECT UPPER(TYPE_NAME(c.system_type_id)) FROM sys.columns AS c
+        WHERE c.object_id = OBJECT_ID(@box, N'U') AND c.name = N'body') + N'(MAX));')
+      + N'SELECT g.id, g.message_id, g.topic, g.correlation_id, g.reply_to, g.headers, g.body, g.attempts, NULL AS token,
+          g.created_at FROM @got AS g WHERE g.expires_at IS NULL OR g.expires_at > @now ORDER BY g.id;';
+  ELSE
+    SET @sql = @sql + N{'lease_rows}
+      + N'SELECT t.id, t.message_id, t.topic, t.correlation_id, t.reply_to, t.headers, t.body, t.attempts,
+          t.lease_token AS token, t.created_at FROM ' + @box + N' AS t JOIN @got AS g ON g.id = t.id
+          WHERE t.state <> 4 AND (t.expires_at IS NULL OR t.expires_at > @now) ORDER BY t.id;';
+  SET @sql = REPLACE(REPLACE(@sql, N{'table}, @box), N'INDEX(' + LEFT(N{'bare}, LEN(N{'bare}) - 1),
+    N'INDEX(' + LEFT(@name, LEN(@name) - 1));
+  EXEC sp_executesql @sql, N'@full INT, @after BIGINT, @limit INT, @due INT, @now DATETIME2(3), @most INT,
+    @token NVARCHAR(64), @until DATETIME2(3)', @full, @after, @n, @due, @now, @max_attempts, @token, @until;
+END;
+
+-- part: procedure_ack
+ALTER PROCEDURE {wherry_ack} @queue NVARCHAR(128), @id BIGINT = NULL, @token NVARCHAR(64), @ids NVARCHAR(MAX) = NULL,
+  @n BIGINT = NULL OUTPUT
+AS
+BEGIN
+  SET NOCOUNT ON;
+  {find_queue}
+  DECLARE @sql NVARCHAR(MAX) = N'DELETE t FROM ' + @box + N' AS t JOIN OPENJSON(@ids) WITH (id BIGINT ''$'') AS j ON j.id = t.id
+    WHERE t.lease_token = @token AND t.state = 1; SET @n = @@ROWCOUNT;';
+  SET @ids = ISNULL(@ids, CONCAT(N'[', @id, N']'));
+  EXEC sp_executesql @sql, N'@ids NVARCHAR(MAX), @token NVARCHAR(64), @n BIGINT OUTPUT', @ids, @token, @n OUTPUT;
+END;
+
+-- part: procedure_nack
+ALTER PROCEDURE {wherry_nack} @queue NVARCHAR(128), @id BIGINT, @token NVARCHAR(64), @delay_ms BIGINT = 0,
+  @error NVARCHAR(2000) = NULL, @innocent BIT = 0, @n BIGINT = NULL OUTPUT
+AS
+BEGIN
+  SET NOCOUNT ON;
+  {find_queue}
+  DECLARE @ms BIGINT = @delay_ms, @at DATETIME2(3), @state INT = 0, @sql NVARCHAR(MAX) = N'UPDATE ' + @box + N' SET state = @state,
+    available_at = @at, attempts = CASE WHEN @innocent = 1 AND attempts > 0 THEN attempts - 1 ELSE attempts END,
+    lease_token = NULL, last_error = COALESCE(@error, last_error) WHERE id = @id AND lease_token = @token AND state = 1;
+    SET @n = @@ROWCOUNT;';
+  IF @ms > 0
+    SELECT @at = {ms_later}, @state = 3;
+  EXEC sp_executesql @sql, N'@id BIGINT, @token NVARCHAR(64), @state INT, @at DATETIME2(3), @innocent BIT,
+    @error NVARCHAR(2000), @n BIGINT OUTPUT', @id, @token, @state, @at, @innocent, @error, @n OUTPUT;
+END;
+
+-- part: procedure_extend
+ALTER PROCEDURE {wherry_extend} @queue NVARCHAR(128), @id BIGINT, @token NVARCHAR(64), @lease_ms BIGINT = 30000,
+  @n BIGINT = NULL OUTPUT
+AS
+BEGIN
+  SET NOCOUNT ON;
+  {find_queue}
+  DECLARE @ms BIGINT = @lease_ms, @until DATETIME2(3), @sql NVARCHAR(MAX) = N'UPDATE ' + @box + N' SET available_at = @until
+    WHERE id = @id AND lease_token = @token AND state = 1; SET @n = @@ROWCOUNT;';
+  SET @until = {ms_later};
+  EXEC sp_executesql @sql, N'@id BIGINT, @token NVARCHAR(64), @until DATETIME2(3), @n BIGINT OUTPUT', @id, @token, @until,
+    @n OUTPUT;
+END;
+
+-- part: procedure_dead_letter
+ALTER PROCEDURE {wherry_dead_letter} @queue NVARCHAR(128), @id BIGINT, @token NVARCHAR(64), @reason NVARCHAR(2000),
+  @n BIGINT = NULL OUTPUT
+AS
+BEGIN
+  SET NOCOUNT ON;
+  {find_queue}
+  DECLARE @sql NVARCHAR(MAX) = N'UPDATE ' + @box + N' SET state = 4, lease_token = NULL, available_at = NULL, last_error = @reason
+    WHERE id = @id AND lease_token = @token AND state = 1; SET @n = @@ROWCOUNT;';
+  EXEC sp_executesql @sql, N'@id BIGINT, @token NVARCHAR(64), @reason NVARCHAR(2000), @n BIGINT OUTPUT', @id, @token, @reason,
+    @n OUTPUT;
+END;
+
+-- part: procedure_cancel
+ALTER PROCEDURE {wherry_cancel} @queue NVARCHAR(128), @id BIGINT, @n BIGINT = NULL OUTPUT
+AS
+BEGIN
+  SET NOCOUNT ON;
+  {find_queue}
+  DECLARE @sql NVARCHAR(MAX) = N'DELETE FROM ' + @box + N' WHERE id = @id AND state IN (0, 3); SET @n = @@ROWCOUNT;';
+  EXEC sp_executesql @sql, N'@id BIGINT, @n BIGINT OUTPUT', @id, @n OUTPUT;
+END;
+
+-- part: procedure_queue_length
+ALTER PROCEDURE {wherry_queue_length} @queue NVARCHAR(128), @n BIGINT = NULL OUTPUT
+AS
+BEGIN
+  SET NOCOUNT ON;
+  {find_queue}
+  DECLARE @sql NVARCHAR(MAX) = N'SET @n = (SELECT COUNT_BIG(*) FROM ' + @box + N' WITH (READCOMMITTEDLOCK, READPAST)
+    WHERE state = 0 AND (expires_at IS NULL OR expires_at > SYSUTCDATETIME()));';
+  EXEC sp_executesql @sql, N'@n BIGINT OUTPUT', @n OUTPUT;
+END;
+
+-- part: procedure_subscribe
+ALTER PROCEDURE {wherry_subscribe} @topic NVARCHAR(255), @queue NVARCHAR(128), @n BIGINT = NULL OUTPUT
+AS
+BEGIN
+  SET NOCOUNT ON;
+  {find_queue}
+  INSERT INTO {wherry_subscription}(topic, queue)
+  SELECT @topic, @queue WHERE NOT EXISTS (
+    SELECT 1 FROM {wherry_subscription} WITH (UPDLOCK, HOLDLOCK)
+    WHERE topic_hash = HASHBYTES('SHA2_256', @topic) AND queue = @queue);
+  SET @n = @@ROWCOUNT;
+END;
+
+-- part: procedure_unsubscribe
+ALTER PROCEDURE {wherry_unsubscribe} @topic NVARCHAR(255), @queue NVARCHAR(128), @n BIGINT = NULL OUTPUT
+AS
+BEGIN
+  SET NOCOUNT ON;
+  DELETE FROM {wherry_subscription} WHERE topic_hash = HASHBYTES('SHA2_256', @topic) AND queue = @queue;
+  SET @n = @@ROWCOUNT;
+END;
+
+-- part: procedure_publish
+-- To each queue that has subscribed, under one message id, in one transaction.
+ALTER PROCEDURE {wherry_publish} @topic NVARCHAR(255), @body NVARCHAR(MAX) = NULL, @headers NVARCHAR(MAX) = NULL,
+  @delay_ms BIGINT = 0, @expires_ms BIGINT = 0, @correlation_id NVARCHAR(255) = NULL, @reply_to NVARCHAR(255) = NULL,
+  @message_id NVARCHAR(255) = NULL, @bytes VARBINARY(MAX) = NULL, @n BIGINT = NULL OUTPUT
+AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT ON;
+  DECLARE @queue NVARCHAR(128) = N'', @one NVARCHAR(255) = COALESCE(NULLIF(@message_id, N''), LOWER(CONVERT(NVARCHAR(36), NEWID())));
+  SET @n = 0;
+  BEGIN TRANSACTION;
+  WHILE 1 = 1
+  BEGIN
+    SET @queue = (SELECT MIN(s.queue) FROM {wherry_subscription} AS s
+      JOIN {wherry_schema} AS q ON q.model = N'queue' AND q.name = s.queue
+      WHERE s.topic_hash = HASHBYTES('SHA2_256', @topic) AND s.queue > @queue);
+    IF @queue IS NULL BREAK;
+    EXEC {wherry_send} @queue = @queue, @body = @body, @headers = @headers, @delay_ms = @delay_ms, @expires_ms = @expires_ms,
+      @correlation_id = @correlation_id, @reply_to = @reply_to, @message_id = @one, @topic = @topic, @bytes = @bytes;
+    SET @n = @n + 1;
+  END;
+  COMMIT TRANSACTION;
+END;
+
+-- part: make_procedures
+-- Those that are there stay, with the rights that were granted on them.
+IF OBJECT_ID(N{'wherry_send}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_send} AS RETURN');
+IF OBJECT_ID(N{'wherry_receive}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_receive} AS RETURN');
+IF OBJECT_ID(N{'wherry_ack}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_ack} AS RETURN');
+IF OBJECT_ID(N{'wherry_nack}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_nack} AS RETURN');
+IF OBJECT_ID(N{'wherry_extend}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_extend} AS RETURN');
+IF OBJECT_ID(N{'wherry_dead_letter}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_dead_letter} AS RETURN');
+IF OBJECT_ID(N{'wherry_cancel}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_cancel} AS RETURN');
+IF OBJECT_ID(N{'wherry_queue_length}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_queue_length} AS RETURN');
+IF OBJECT_ID(N{'wherry_subscribe}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_subscribe} AS RETURN');
+IF OBJECT_ID(N{'wherry_unsubscribe}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_unsubscribe} AS RETURN');
+IF OBJECT_ID(N{'wherry_publish}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_publish} AS RETURN');
+EXEC (N{'procedure_send});
+EXEC (N{'procedure_receive});
+EXEC (N{'procedure_ack});
+EXEC (N{'procedure_nack});
+EXEC (N{'procedure_extend});
+EXEC (N{'procedure_dead_letter});
+EXEC (N{'procedure_cancel});
+EXEC (N{'procedure_queue_length});
+EXEC (N{'procedure_subscribe});
+EXEC (N{'procedure_unsubscribe});
+EXEC (N{'procedure_publish});
+
+-- part: drop_procedures
+DROP PROCEDURE IF EXISTS {wherry_send};
+DROP PROCEDURE IF EXISTS {wherry_receive};
+DROP PROCEDURE IF EXISTS {wherry_ack};
+DROP PROCEDURE IF EXISTS {wherry_nack};
+DROP PROCEDURE IF EXISTS {wherry_extend};
+DROP PROCEDURE IF EXISTS {wherry_dead_letter};
+DROP PROCEDURE IF EXISTS {wherry_cancel};
+DROP PROCEDURE IF EXISTS {wherry_queue_length};
+DROP PROCEDURE IF EXISTS {wherry_subscribe};
+DROP PROCEDURE IF EXISTS {wherry_unsubscribe};
+DROP PROCEDURE IF EXISTS {wherry_publish};

@@ -1,0 +1,209 @@
+/*
+ * The procedures of queues on SQL Server.
+ */
+#include "queue_suite.h"
+
+#include "mssql/backend.h"
+
+static const mssql_word words[] = {
+	{"available_at - 60000", "DATEADD(MILLISECOND, -60000, available_at)"},
+	{"expires_at - 60000", "DATEADD(MILLISECOND, -60000, expires_at)"},
+	{NULL, NULL},
+};
+
+static outbox_backend backend = {MSSQL_BACKEND};
+
+static int make(void **state)
+{
+	*state = queue_fixture_make(&backend);
+	return 0;
+}
+
+static int drop(void **state)
+{
+	queue_fixture_drop(*state);
+	return 0;
+}
+
+/* Runs on a connection of another program, as T-SQL that ends in a SELECT. */
+static void says(queue_fixture *f, const char *sql, const char *wanted)
+{
+	const char *got = queue_text(f, "%s", sql);
+
+	if (strcmp(got, wanted) != 0)
+		print_error("%s\n", sql);
+	assert_string_equal(got, wanted);
+}
+
+static void refuses(queue_fixture *f, const char *sql, const char *why)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = queue_connect(f);
+
+	assert_int_not_equal(mssql_run(db, sql, NULL, 0, &err), WHERRY_OK);
+	if (!strstr(err.message, why))
+		print_error("%s\n", err.message);
+	assert_non_null(strstr(err.message, why));
+	wherry_db_close(db);
+}
+
+static void a_worker_in_sql_and_one_of_ours_share_a_queue(void **state)
+{
+	queue_fixture *f = *state;
+	queue_got got;
+
+	says(f,
+	     "DECLARE @id BIGINT; EXEC wherry_send @queue = 'jobs', @body = N'1', @id = "
+	     "@id OUTPUT; SELECT @id",
+	     "1");
+	queue_raw(f, "EXEC wherry_send 'jobs', N'2', N'{\"a\":\"b\",\"c\":null}', "
+		     "@reply_to = 'answers'");
+	queue_raw(f, "EXEC wherry_send 'jobs', N'3', @message_id = 'm3'");
+	(void)queue_send(f, 4);
+	says(f,
+	     "DECLARE @n BIGINT; EXEC wherry_queue_length 'jobs', @n OUTPUT; SELECT @n",
+	     "4");
+	says(f, "EXEC wherry_receive 'jobs'", "1");
+	says(f,
+	     "SELECT CONCAT(id, body, attempts, LEN(lease_token)) FROM jobs WHERE state "
+	     "= 1",
+	     "11136");
+	(void)queue_lease(f->queue, 1, "2");
+	says(f, "SELECT message_id FROM jobs WHERE id = 3", "m3");
+	says(f, "EXEC wherry_receive 'jobs', 1, @lease_ms = NULL", "3");
+	says(f, "SELECT COUNT(*) FROM jobs WHERE id = 3", "0");
+	got = queue_lease(f->queue, 9, "4");
+	says(f, "EXEC wherry_receive 'jobs'", "");
+	queue_ack(f->queue, &got);
+	queue_counts(f, "0 2 0 0");
+}
+
+static void procedures_settle_as_the_library_does(void **state)
+{
+	queue_fixture *f = *state;
+
+	for (int i = 1; i <= 4; i++)
+		(void)queue_send(f, i);
+	queue_raw(f, "EXEC wherry_receive 'jobs', 4, 60000");
+	queue_raw(f, "UPDATE jobs SET lease_token = 't'");
+	says(f,
+	     "DECLARE @n BIGINT; EXEC wherry_ack 'jobs', 1, 't', @n = @n OUTPUT; SELECT @n",
+	     "1");
+	says(f,
+	     "DECLARE @n BIGINT; EXEC wherry_ack 'jobs', 1, 't', @n = @n OUTPUT; SELECT @n",
+	     "0");
+	says(f,
+	     "DECLARE @n BIGINT; EXEC wherry_nack 'jobs', 2, 't', @error = 'x', @n = @n "
+	     "OUTPUT; SELECT @n",
+	     "1");
+	queue_raw(f, "EXEC wherry_nack 'jobs', 3, 't', 10000");
+	queue_raw(f, "EXEC wherry_extend 'jobs', 4, 't', 7200000");
+	queue_counts(f, "1 1 1 0");
+	queue_minute(f);
+	says(f,
+	     "DECLARE @n BIGINT; EXEC wherry_dead_letter 'jobs', 4, 't', 'no', @n = @n "
+	     "OUTPUT; SELECT @n",
+	     "1");
+	says(f,
+	     "DECLARE @n BIGINT; EXEC wherry_ack 'jobs', @token = 'none', @ids = "
+	     "'[1,2,3,4]', @n = @n OUTPUT; SELECT @n",
+	     "0");
+	(void)queue_lease(f->queue, 9, "2 3");
+	queue_counts(f, "0 2 0 1");
+	says(f,
+	     "DECLARE @id BIGINT; EXEC wherry_send 'jobs', '5', @delay_ms = 3600000, "
+	     "@expires_ms = 3600000, @id = @id OUTPUT; SELECT @id",
+	     "5");
+	says(f,
+	     "SELECT DATEDIFF(MINUTE, available_at, expires_at) FROM jobs WHERE id = 5 "
+	     "AND state = 3 AND available_at > DATEADD(MINUTE, 50, SYSUTCDATETIME())",
+	     "60");
+	says(f, "DECLARE @n BIGINT; EXEC wherry_cancel 'jobs', 5, @n OUTPUT; SELECT @n",
+	     "1");
+	says(f, "DECLARE @n BIGINT; EXEC wherry_cancel 'jobs', 2, @n OUTPUT; SELECT @n",
+	     "0");
+}
+
+static void a_message_dies_or_expires_in_sql_as_well(void **state)
+{
+	queue_fixture *f = *state;
+
+	(void)queue_send_so(f, 1, 0, 30000000);
+	(void)queue_send(f, 2);
+	queue_minute(f);
+	says(f, "EXEC wherry_receive 'jobs', 9", "2");
+	says(f, "SELECT COUNT(*) FROM jobs", "1");
+	queue_minute(f);
+	says(f, "EXEC wherry_receive 'jobs', 9, @max_attempts = 1", "");
+	queue_counts(f, "0 0 0 1");
+}
+
+static void procedures_refuse_bad_input_by_name(void **state)
+{
+	queue_fixture *f = *state;
+
+	refuses(f, "EXEC wherry_send 'tasks', '1'", "there is no queue tasks");
+	refuses(f, "EXEC wherry_receive 'tasks'", "there is no queue tasks");
+	refuses(f, "EXEC wherry_send 'x\"; DROP TABLE jobs; --', '1'",
+		"there is no queue x");
+	refuses(f, "EXEC wherry_send 'jobs', '1', '[]'", "headers");
+	refuses(f, "EXEC wherry_send 'jobs', '1', '{\"a\":1}'", "headers");
+	refuses(f, "EXEC wherry_send 'jobs'", "needs a body");
+	refuses(f, "EXEC wherry_subscribe 't', 'tasks'", "there is no queue tasks");
+	says(f,
+	     "DECLARE @n BIGINT; EXEC wherry_subscribe 't', 'jobs', @n OUTPUT; SELECT @n",
+	     "1");
+	says(f,
+	     "DECLARE @n BIGINT; EXEC wherry_subscribe 't', 'jobs', @n OUTPUT; SELECT @n",
+	     "0");
+	says(f,
+	     "DECLARE @n BIGINT; EXEC wherry_publish 't', '1', @n = @n OUTPUT; SELECT @n",
+	     "1");
+	says(f,
+	     "DECLARE @n BIGINT; EXEC wherry_unsubscribe 't', 'jobs', @n OUTPUT; SELECT @n",
+	     "1");
+	says(f,
+	     "DECLARE @n BIGINT; EXEC wherry_publish 't', '1', @n = @n OUTPUT; SELECT @n",
+	     "0");
+	queue_counts(f, "1 0 0 0");
+}
+
+/* The procedures are made with the first queue of a schema, and serve all. */
+static void procedures_serve_every_queue(void **state)
+{
+	const wherry_queue_options how = WHERRY_QUEUE_OPTIONS(.payload = "bytea");
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue *odd = NULL;
+
+	WHERRY_PASS(wherry_queue_create(f->db, "\"Odd.jobs\"", &how, &err));
+	WHERRY_PASS(wherry_queue_open(f->db, "\"Odd.jobs\"", &odd, &err));
+	queue_raw(f, "EXEC wherry_send N'Odd.jobs', @bytes = 0x37");
+	queue_raw(f, "EXEC wherry_send N'Odd.jobs', @bytes = 0x38");
+	queue_raw(f, "EXEC wherry_receive N'Odd.jobs', @lease_ms = NULL");
+	queue_raw(f, "EXEC wherry_nack N'Odd.jobs', 2, 'none'");
+	(void)queue_lease(odd, 9, "8");
+	WHERRY_PASS(wherry_queue_drop(odd, &err));
+	wherry_queue_close(odd);
+	queue_raw(f, "EXEC wherry_send 'jobs', '1'");
+	WHERRY_PASS(wherry_queue_drop(f->queue, &err));
+	says(f, "SELECT COUNT(*) FROM sys.procedures WHERE name LIKE 'wherry%'", "0");
+}
+
+#define CASE_OF(run) cmocka_unit_test_setup_teardown(run, make, drop)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		CASE_OF(a_worker_in_sql_and_one_of_ours_share_a_queue),
+		CASE_OF(procedures_settle_as_the_library_does),
+		CASE_OF(a_message_dies_or_expires_in_sql_as_well),
+		CASE_OF(procedures_refuse_bad_input_by_name),
+		CASE_OF(procedures_serve_every_queue),
+	};
+
+	if (!mssql_start(words))
+		return 0;
+	cmocka_set_test_filter(getenv("WHERRY_ONLY")); /* for one at a debugger's hands */
+	return cmocka_run_group_tests_name("queue, procedures", tests, NULL, NULL);
+}
