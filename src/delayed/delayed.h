@@ -32,7 +32,8 @@ struct wherry_delayed {
 	int bell;                         /* Eventfd that ends a wait. */
 	char next_token[WH_UUID_LEN + 1]; /* Of the next lease; "": none is made yet. */
 	wh_anchor anchor;                 /* When to look at all messages again. */
-	int64_t after_ms, after_id;       /* Time and id behind which a poll may begin. */
+	int64_t n_acked; /* Acknowledgements since rows without a message were looked for. */
+	int64_t after_ms, after_id; /* Time and id behind which a poll may begin. */
 };
 
 /* The layouts, the native one first, and the statements. */

@@ -6,7 +6,7 @@
 
 #include "delayed/delayed.h"
 
-enum { PARAMS_MOST = 6, DIGITS_MOST = 18 };
+enum { PARAMS_MOST = 6, DIGITS_MOST = 18, STRAYS_EVERY = 1000 };
 
 /* What a token says. */
 typedef struct receipt {
@@ -363,6 +363,22 @@ static wherry_code check(const wherry_delayed *delayed, const char *const *token
 	return WHERRY_OK;
 }
 
+/* Look now and then for rows that stayed beside the table when another program deleted their messages.
+ * A failure is left to the next time. */
+static void forget_strays(wherry_delayed *delayed, size_t n_acked)
+{
+	const wh_param limit = WH_INT_PARAM("limit", STRAYS_EVERY);
+	wherry_db *db = delayed->store.db;
+
+	delayed->n_acked += (int64_t)n_acked;
+	if (!delayed->own.forget_strays || delayed->n_acked < STRAYS_EVERY ||
+	    wherry_db_in_transaction(db))
+		return;
+	delayed->n_acked = 0;
+	(void)!wh_db_run(db, delayed->own.forget_strays, &limit, 1, NULL, NULL, NULL,
+			 NULL);
+}
+
 wherry_code wherry_delayed_ack(wherry_delayed *delayed, const char *const *tokens,
 			       size_t n, wherry_ack_outcome *out, wherry_error *err)
 {
@@ -373,7 +389,10 @@ wherry_code wherry_delayed_ack(wherry_delayed *delayed, const char *const *token
 		return code;
 	settling s = {.delayed = delayed, .stmt = delayed->own.ack, .n = n};
 
-	return settle(&s, tokens, false, out, err);
+	code = settle(&s, tokens, false, out, err);
+	if (code == WHERRY_OK)
+		forget_strays(delayed, n);
+	return code;
 }
 
 wherry_code wherry_delayed_nack(wherry_delayed *delayed, const char *const *tokens,

@@ -41,6 +41,10 @@
 	X(note_nack, "note-nack", "ids error") \
 	X(forget_tries, "forget-tries", "ids")
 
+/* What is kept beside the table of another program stays when that deletes a message. */
+#define WH_DELAYED_STRAYS(X) \
+	X(forget_strays, "forget-strays", "limit")
+
 #define WH_DELAYED_KEYS(X) \
 	X(read, "read", "kind now key") \
 	X(contains, "contains", "kind key") \
@@ -66,7 +70,8 @@
 #define WH_DELAYED_GROUPS(G) \
 	G(offer, WH_DELAYED_OFFER) G(offer_many, WH_DELAYED_OFFER_MANY) G(poll, WH_DELAYED_POLL) \
 	G(anchor, WH_DELAYED_ANCHOR) \
-	G(settle, WH_DELAYED_SETTLE) G(tries, WH_DELAYED_TRIES) G(keys, WH_DELAYED_KEYS) G(many_keys, WH_DELAYED_MANY_KEYS) \
+	G(settle, WH_DELAYED_SETTLE) G(tries, WH_DELAYED_TRIES) \
+	G(strays, WH_DELAYED_STRAYS) G(keys, WH_DELAYED_KEYS) G(many_keys, WH_DELAYED_MANY_KEYS) \
 	G(dead, WH_DELAYED_DEAD)
 
 /* clang-format on */

@@ -5,6 +5,7 @@
 #include "delayed_funfix.h"
 
 #include "db/driver.h"
+#include "delayed/delayed.h"
 #include "relay/source.h"
 
 #define KIND "7ab2b0dfa43e1a1f12169da88468fb53"
@@ -216,6 +217,25 @@ void a_table_of_the_library_is_recognised(void **state)
 	delayed_counts(f, "1 0 0 0");
 	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_delayed_drop(f->queue, &err));
 	assert_non_null(strstr(err.message, "belongs to another program"));
+}
+
+/* The library knows nothing of our table of attempts. */
+void rows_of_messages_that_the_library_deleted_go_too(void **state)
+{
+	delayed_fixture *f = *state;
+	const delayed_got *got;
+
+	(void)delayed_offer(f, "a", "1", 0);
+	(void)delayed_offer(f, "b", "2", 0);
+	(void)delayed_polls(f, 9, "1 2");
+	delayed_pass(f, 6);
+	got = delayed_polls(f, 9, "1 2"); /* again: it has a row beside the table */
+	delayed_raw(f, "DELETE FROM later WHERE \"pKey\" = 'a'");
+	assert_int_equal(delayed_int(f, "SELECT count(*) FROM later_tries"), 2);
+	(void)delayed_offer(f, "c", "3", 0);
+	f->queue->n_acked = 1000;
+	delayed_acks(f, got->tokens[1], WHERRY_ACKNOWLEDGED);
+	assert_int_equal(delayed_int(f, "SELECT count(*) FROM later_tries"), 0);
 }
 
 void a_relay_of_the_librarys_table_is_refused(void **state)

@@ -12,6 +12,7 @@ void a_lease_of_one_that_ended_is_taken_by_the_other(void **state);
 void an_update_of_the_library_supersedes_our_lease(void **state);
 void an_offer_of_ours_takes_the_lease_of_the_library(void **state);
 void a_first_poll_writes_to_the_librarys_table_alone(void **state);
+void rows_of_messages_that_the_library_deleted_go_too(void **state);
 void a_table_of_the_library_is_recognised(void **state);
 void a_relay_of_the_librarys_table_is_refused(void **state);
 
@@ -26,6 +27,7 @@ void a_relay_of_the_librarys_table_is_refused(void **state);
 	FUNFIX_CASE(an_update_of_the_library_supersedes_our_lease, make), \
 	FUNFIX_CASE(an_offer_of_ours_takes_the_lease_of_the_library, make), \
 	FUNFIX_CASE(a_first_poll_writes_to_the_librarys_table_alone, make), \
+	FUNFIX_CASE(rows_of_messages_that_the_library_deleted_go_too, make), \
 	FUNFIX_CASE(a_table_of_the_library_is_recognised, make), \
 	FUNFIX_CASE(a_relay_of_the_librarys_table_is_refused, make),
 /* clang-format on */

@@ -11,8 +11,8 @@
 -- and a first poll write to the library's table alone.  TABLE_dead has the dead messages.
 --
 -- The library knows nothing of TABLE_tries.  When it replaces a message, the row there no longer
--- counts, since its version differs.  When it deletes a message, the row stays, and does no harm: an
--- id is given out once.
+-- counts, since its version differs.  When it deletes a message, the row stays until a program that
+-- acknowledges looks for such rows; it does no harm, since an id is given out once.
 --
 -- Statements up to "drop-key" run in transactions of the application, with its search path:
 -- their functions and operators are qualified (polling_is_safe_though_pg_catalog_comes_last).
@@ -300,6 +300,12 @@ SELECT m.id, m."pKey", m."pKind", m.payload, m."scheduledAtInitially", m."create
 FROM (SELECT * FROM {table} WHERE {own} FOR UPDATE) AS m LEFT JOIN {table_tries} AS s
   ON s.id OPERATOR(pg_catalog.=) m.id AND s.version OPERATOR(pg_catalog.=) m."createdAt"
 RETURNING id;
+
+-- name: forget-strays
+-- Rows of messages that are gone, the oldest first (rows_of_messages_that_the_library_deleted_go_too).
+DELETE FROM {table_tries} WHERE id IN (
+  SELECT s.id FROM {table_tries} AS s WHERE NOT EXISTS (SELECT 1 FROM {table} AS m WHERE m.id = s.id)
+  ORDER BY s.id LIMIT :limit::bigint);
 
 -- name: versions
 -- Messages that were not settled, because an offer changed them or others have them.

@@ -181,6 +181,12 @@ SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", max({a
   {at_now}, coalesce(:error, (SELECT s.last_error {of_tries}))
 FROM {table} WHERE {own} RETURNING id;
 
+-- name: forget-strays
+-- Rows of messages that are gone, the oldest first (rows_of_messages_that_the_library_deleted_go_too).
+DELETE FROM {table_tries} WHERE id IN (
+  SELECT s.id FROM {table_tries} AS s WHERE NOT EXISTS (SELECT 1 FROM {table} AS m WHERE m.id = s.id)
+  ORDER BY s.id LIMIT :limit);
+
 -- name: versions
 -- Messages that were not settled, because an offer changed them or others have them.
 SELECT id, "createdAt" FROM {table} WHERE id IN {ids} AND +"pKind" = :kind;
