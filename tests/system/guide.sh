@@ -292,7 +292,41 @@ check "event-bus.md: the open event has moved" is \
 rm -f shop.db*
 "$wherry" init sqlite:shop.db >/dev/null
 "$build_dir/tests/system_delayed_main" sqlite:shop.db
-try cron ''
+# The tables of Quartz 2.3 and of pg_cron 1.6.
+postgres cron_page
+page_of[cron]=cron_page
+"$wherry" delayed create "postgres://wherry@/cron_page?host=$folder" >/dev/null
+on_server cron_page "CREATE TABLE qrtz_job_details(sched_name varchar(120) NOT NULL, job_name varchar(200) NOT NULL, job_group varchar(200) NOT NULL,
+		description varchar(250), job_class_name varchar(250) NOT NULL, is_durable boolean NOT NULL, is_nonconcurrent boolean NOT NULL,
+		is_update_data boolean NOT NULL, requests_recovery boolean NOT NULL, job_data bytea, PRIMARY KEY (sched_name, job_name, job_group));
+	CREATE TABLE qrtz_triggers(sched_name varchar(120) NOT NULL, trigger_name varchar(200) NOT NULL, trigger_group varchar(200) NOT NULL,
+		job_name varchar(200) NOT NULL, job_group varchar(200) NOT NULL, description varchar(250), next_fire_time bigint,
+		prev_fire_time bigint, priority integer, trigger_state varchar(16) NOT NULL, trigger_type varchar(8) NOT NULL,
+		start_time bigint NOT NULL, end_time bigint, calendar_name varchar(200), misfire_instr smallint, job_data bytea,
+		PRIMARY KEY (sched_name, trigger_name, trigger_group),
+		FOREIGN KEY (sched_name, job_name, job_group) REFERENCES qrtz_job_details);
+	CREATE TABLE qrtz_simple_triggers(sched_name varchar(120) NOT NULL, trigger_name varchar(200) NOT NULL, trigger_group varchar(200) NOT NULL,
+		repeat_count bigint NOT NULL, repeat_interval bigint NOT NULL, times_triggered bigint NOT NULL,
+		PRIMARY KEY (sched_name, trigger_name, trigger_group),
+		FOREIGN KEY (sched_name, trigger_name, trigger_group) REFERENCES qrtz_triggers);
+	CREATE TABLE qrtz_cron_triggers(sched_name varchar(120) NOT NULL, trigger_name varchar(200) NOT NULL, trigger_group varchar(200) NOT NULL,
+		cron_expression varchar(120) NOT NULL, time_zone_id varchar(80), PRIMARY KEY (sched_name, trigger_name, trigger_group),
+		FOREIGN KEY (sched_name, trigger_name, trigger_group) REFERENCES qrtz_triggers);
+	INSERT INTO qrtz_job_details VALUES ('s', 'remind', 'mail', NULL, 'c', true, false, false, false, NULL);
+	INSERT INTO qrtz_triggers SELECT 's', 't' || i, 'mail', 'remind', 'mail', NULL, 4000000000000, -1, 5,
+		CASE i WHEN 3 THEN 'ACQUIRED' ELSE 'WAITING' END, CASE WHEN i < 5 THEN 'SIMPLE' ELSE 'CRON' END, 0, 0, NULL, 0, 'x'
+		FROM generate_series(1, 6) AS i;
+	INSERT INTO qrtz_simple_triggers SELECT 's', 't' || i, 'mail', CASE i WHEN 4 THEN -1 ELSE 0 END, 0, 0 FROM generate_series(1, 4) AS i;
+	INSERT INTO qrtz_cron_triggers VALUES ('s', 't5', 'mail', '0 15 10 ? * 2-6', 'Europe/Berlin'), ('s', 't6', 'mail', '0 0 12 L * ?', NULL);
+	CREATE SCHEMA cron; CREATE TABLE cron.job(jobid bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, schedule text NOT NULL,
+		command text NOT NULL, nodename text NOT NULL DEFAULT 'localhost', nodeport integer NOT NULL DEFAULT 5432,
+		database text NOT NULL DEFAULT 'shop', username text NOT NULL DEFAULT 'shop', active boolean NOT NULL DEFAULT true, jobname text);
+	INSERT INTO cron.job(schedule, command, jobname, active) VALUES ('0 6 * * *', 'CALL report(''daily'')', 'report', true),
+		('30 seconds', 'CALL poll()', NULL, true), ('0 0 * * *', 'VACUUM', 'old', false)"
+try cron "$server_sql"
+check "cron.md: triggers that fire or repeat stay, and others wait on the delayed queue" is "$(on_server cron_page "SELECT
+	(SELECT string_agg(trigger_name, ' ' ORDER BY trigger_name) FROM qrtz_triggers) || ' '
+	|| (SELECT string_agg(\"pKey\", ' ' ORDER BY \"pKey\") FROM delayed)")" 't3 t4 t5 t6 mail.t1 mail.t2'
 daemon=$(cat run.pid)
 kill "$daemon"
 check "cron.md: its daemon ends" until_true 20 ended "$daemon"
