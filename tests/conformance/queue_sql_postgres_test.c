@@ -439,6 +439,11 @@ static void infinite_times_stop_no_receiver(void **state)
 	WHERRY_PASS(wherry_queue_get_status(f->queue, &status, sizeof(status), &err));
 	assert_int_equal(status.ready, 1);
 	(void)queue_lease(f->queue, 9, "3");
+	queue_raw(f, "INSERT INTO jobs(body, headers, attempts, created_at) VALUES "
+		     "('4', '[]', 2147483647, '-infinity'), ('5', '{}', 0, 'infinity')");
+	queue_takes(f, 9, "5");
+	WHERRY_PASS(wherry_queue_get_status(f->queue, &status, sizeof(status), &err));
+	assert_int_equal(status.dead, 1);
 	queue_fixture_drop(f);
 }
 

@@ -561,11 +561,13 @@ got AS (DELETE FROM {table} WHERE {these} RETURNING {shown})
 SELECT *, (SELECT pg_catalog.count(*) FROM due) FROM got ORDER BY id;
 
 -- name: bury
--- A message that was taken and cannot be handled comes back as a dead one.
+-- A message that was taken and cannot be handled comes back as a dead one, with values that the
+-- table's constraints allow, whatever was written while they were ignored.
 INSERT INTO {table}(id, message_id, topic, correlation_id, reply_to, headers, body, state,
                     attempts, created_at, last_error)
 VALUES (:id, :message_id, :topic, :correlation_id, :reply_to, :headers, :body, 4,
-  :attempts, pg_catalog.to_timestamp(:created::double precision OPERATOR(pg_catalog./) 1000.0::double precision),
+  least(greatest(:attempts::bigint, 0), 1000000000), pg_catalog.to_timestamp(
+    least(greatest(:created::double precision, 0), 253402300799999) OPERATOR(pg_catalog./) 1000.0::double precision),
   :error);
 
 -- name: ack
