@@ -259,7 +259,8 @@ static const wh_option options[] = {
 	 NULL, 0},
 	{"payload", "TYPE",
 	 "How a native outbox on PostgreSQL keeps bodies: json or jsonb, which refuse a body that "
-	 "is not JSON, text or bytea. (default: the type of an existing table, else json)",
+	 "is not JSON, text or bytea; on SQL Server text or bytea. (default: the type of an "
+	 "existing table, else json, on SQL Server text)",
 	 NULL, 0},
 	{"grant", "ROLE=KIND",
 	 "Give a role of the database exactly the rights that it needs on the outbox, and take "

@@ -122,6 +122,14 @@ static wherry_code read_message(const void *given, wherry_message *out, wherry_e
 	return code;
 }
 
+/* Where bytes are kept, nothing is made of a text. */
+static wh_param body_param(const wherry_outbox *box, wh_view body)
+{
+	return strcmp(box->store.payload_type, "bytea") == 0
+		       ? WH_BLOB_PARAM("payload", body)
+		       : wh_body_param("payload", body);
+}
+
 /* *out_id is 0 for a duplicate. */
 static wherry_code insert(wherry_outbox *box, const wherry_message *msg, unsigned flags,
 			  int64_t *out_id, wherry_error *err)
@@ -149,7 +157,7 @@ static wherry_code insert(wherry_outbox *box, const wherry_message *msg, unsigne
 		WH_TEXT_PARAM("key", wh_view_of(key)),
 		WH_TEXT_PARAM("headers", wh_view_of(msg->headers ? msg->headers : "{}")),
 		WH_TEXT_PARAM("trace_id", wh_view_of(msg->trace_id)),
-		wh_body_param("payload", body_of(msg)),
+		body_param(box, body_of(msg)),
 	};
 	if ((flags & WHERRY_LOCK_KEY) && box->own.lock_key)
 		code = wh_db_run(box->store.db, box->own.lock_key, params,

@@ -24,6 +24,7 @@ static const home homes[WH_HOMES] = {
 			       "sqlite"},
 	[WH_DELAYED_POSTGRES] = {"delayed queue, PostgreSQL", "delayed queue", "native",
 				 "postgres"},
+	[WH_NATIVE_MSSQL] = {"native, SQL Server", "outbox", "native", "mssql"},
 };
 
 static const char *const asks[WH_ASKS] = {
@@ -107,6 +108,8 @@ static const rule rules[] = {
 	{WH_ASK_ENGINE, ON_SQLITE, STREAMING,
 	 "SQLite has no log to stream from: leave --engine stream out, or relay from "
 	 "PostgreSQL"},
+	{WH_ASK_ENGINE, AT(WH_NATIVE_MSSQL), STREAMING,
+	 "SQL Server has no log that Wherry streams from: leave --engine stream out"},
 	{WH_ASK_ENGINE, ON_EVENTFERRY, STREAMING,
 	 "it cannot be streamed: leave --engine stream out"},
 	{WH_ASK_ENGINE, AT(WH_EVENTFERRY_SOLE), BY(WH_COMPETING) | BY(WH_PARTITIONED),
@@ -118,7 +121,7 @@ static const rule rules[] = {
 	{WH_ASK_ENGINE, OF_LIBRARIES, LEADING,
 	 "it has nowhere to keep a lease: relay it with --engine competing, the default "
 	 "there"},
-	{WH_ASK_ENGINE, AT(WH_NATIVE_SQLITE), BY(WH_PARTITIONED),
+	{WH_ASK_ENGINE, AT(WH_NATIVE_SQLITE) | AT(WH_NATIVE_MSSQL), BY(WH_PARTITIONED),
 	 "relays cannot share partitions of it: use --engine competing for several relays"},
 
 	{WH_ASK_KEY, AT(WH_EVENT_BUS), ANY,
@@ -128,14 +131,19 @@ static const rule rules[] = {
 	{WH_ASK_STRICT, ON_EVENTFERRY, ANY,
 	 "its table does not show which transactions may still commit a lower id: use "
 	 "--ordering key, or a native outbox"},
+	{WH_ASK_STRICT, AT(WH_NATIVE_MSSQL), ANY,
+	 "SQL Server does not show which transactions have taken an id: use --ordering key, "
+	 "and lock_key where several transactions write one key"},
 	{WH_ASK_STRICT, ANYWHERE, STREAMING,
 	 "it delivers in the order of commits, which is what key-strict is for: leave "
 	 "--ordering key-strict out"},
 	{WH_ASK_INIT_STRICT, AT(WH_EVENT_BUS), ANY,
 	 "it has no keys to order by: leave --strict out, or use a native outbox"},
+	{WH_ASK_INIT_STRICT, AT(WH_NATIVE_MSSQL), ANY,
+	 "SQL Server does not show which transactions have taken an id: leave --strict out"},
 	{WH_ASK_INIT_STRICT, ON_EVENTFERRY | AT(WH_DEBEZIUM), ANY,
 	 "nothing is added to its table: leave --strict out, or use a native outbox"},
-	{WH_ASK_INIT_PARTITIONS, ON_SQLITE, ANY,
+	{WH_ASK_INIT_PARTITIONS, ON_SQLITE | AT(WH_NATIVE_MSSQL), ANY,
 	 "relays cannot share partitions of it: leave --partitions out, and use --engine "
 	 "competing for several relays"},
 	{WH_ASK_INIT_PARTITIONS, AT(WH_EVENTFERRY), ANY,
@@ -148,6 +156,8 @@ static const rule rules[] = {
 	 "one relay streams all of it: leave --partitions out, or use a native outbox"},
 	{WH_ASK_INIT_STREAM, ON_SQLITE, ANY,
 	 "SQLite has no log to stream from: leave --stream out"},
+	{WH_ASK_INIT_STREAM, AT(WH_NATIVE_MSSQL), ANY,
+	 "SQL Server has no log that Wherry streams from: leave --stream out"},
 	{WH_ASK_INIT_STREAM, ON_EVENTFERRY, ANY,
 	 "it cannot be streamed: leave --stream out"},
 
@@ -164,7 +174,7 @@ static const rule rules[] = {
 	 "it to archive or delete"},
 	{WH_ASK_ARCHIVE, ON_EVENTFERRY, ANY,
 	 "it has no archive: leave relay.on_done=archive out"},
-	{WH_ASK_KEEP, ON_SQLITE | ON_EVENTFERRY, ANY,
+	{WH_ASK_KEEP, ON_SQLITE | ON_EVENTFERRY | AT(WH_NATIVE_MSSQL), ANY,
 	 "only relays that stream can leave rows as they are, and it cannot be streamed: "
 	 "leave relay.on_done=keep out"},
 	{WH_ASK_KEEP, ANYWHERE, LEADING | BY(WH_COMPETING),
@@ -183,7 +193,8 @@ static const rule rules[] = {
 	 "its rows do not show that a delivery failed: leave relay.failed_only out"},
 	{WH_ASK_FAILED_ONLY, ANYWHERE, LEADING | STREAMING,
 	 "it is for relays that compete: relay.engine=competing"},
-	{WH_ASK_SOLE, AT(WH_NATIVE_SQLITE) | AT(WH_NATIVE_POSTGRES), ANY,
+	{WH_ASK_SOLE, AT(WH_NATIVE_SQLITE) | AT(WH_NATIVE_POSTGRES) | AT(WH_NATIVE_MSSQL),
+	 ANY,
 	 "a relay of it has a lease that keeps others out: leave relay.sole out, and use "
 	 "--engine exclusive, the default there"},
 	{WH_ASK_SOLE, AT(WH_EVENT_BUS), ANY,

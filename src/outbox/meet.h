@@ -24,6 +24,7 @@ typedef enum wh_home {
 	WH_QUEUE_NSERVICEBUS,
 	WH_DELAYED_SQLITE,
 	WH_DELAYED_POSTGRES,
+	WH_NATIVE_MSSQL,
 	WH_HOMES
 } wh_home;
 

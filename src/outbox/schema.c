@@ -187,8 +187,8 @@ static wherry_code look(wherry_outbox *box, int *out_version, bool *out_repair,
 static void put_script(wh_buf *to, const wh_stmt *stmt, const char *table)
 {
 	if (stmt)
-		wh_buf_printf(to, "-- %s of outbox %s\nBEGIN;\n%sCOMMIT;\n", stmt->name,
-			      table, stmt->text);
+		wh_buf_printf(to, "-- %s of outbox %s\nBEGIN TRANSACTION;\n%sCOMMIT;\n",
+			      stmt->name, table, stmt->text);
 }
 
 /* The statements that are asked for, of a box whose layout is loaded. */
@@ -209,7 +209,8 @@ static wherry_code put_sql(wherry_outbox *box, const char *scheme, const wh_make
 	for (int i = 0; i < EXTRAS; i++)
 		put_script(text, extra_sql(box, how->extras, i), table);
 	if (how->n_grants) {
-		wh_buf_printf(text, "-- rights of outbox %s\nBEGIN;\n", table);
+		wh_buf_printf(text, "-- rights of outbox %s\nBEGIN TRANSACTION;\n",
+			      table);
 		code = wh_store_grant_sql(&box->store, scheme, how->grants, how->n_grants,
 					  text, err);
 		wh_buf_puts(text, "COMMIT;\n");

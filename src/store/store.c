@@ -63,6 +63,18 @@ static void list_names(wh_buf *buf, const wh_view *names, size_t n)
 	wh_buf_putc(buf, ']');
 }
 
+/* As texts: the database compares them in another encoding. */
+static void list_texts(wh_buf *buf, const wh_view *names, size_t n)
+{
+	wh_buf_putc(buf, '[');
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			wh_buf_putc(buf, ',');
+		wh_buf_json(buf, names[i].ptr, names[i].len);
+	}
+	wh_buf_putc(buf, ']');
+}
+
 static size_t line_up(wh_buf *buf, const wh_view *names, size_t n)
 {
 	static const char zeros[64];
@@ -94,7 +106,9 @@ wherry_code wh_store_names(wh_store *store, const wh_view *names, size_t n,
 	if (!names || store->layout.by_claim)
 		return WHERRY_OK;
 	wh_buf_reset(&store->message_ids);
-	if (store->db->driver->commits.version)
+	if (store->layout.json_names)
+		list_texts(&store->message_ids, names, n);
+	else if (store->db->driver->commits.version)
 		list_names(&store->message_ids, names, n);
 	else
 		width = line_up(&store->message_ids, names, n);
@@ -259,6 +273,7 @@ static wherry_code read_layout(wh_store *store, wherry_error *err)
 		.ordered = says(&store->sql, "ordered", "yes"),
 		.by_aggregate = says(&store->sql, "order", "aggregate"),
 		.json = says(&store->sql, "body", "json"),
+		.json_names = says(&store->sql, "message_ids", "json"),
 	};
 
 	if (!wh_sql_word(&store->sql, "name", layout.name, sizeof(layout.name)) ||

@@ -32,6 +32,7 @@ typedef struct wh_store_layout {
 	bool ordered;      /* There are keys, and order by them. */
 	bool by_aggregate; /* Order is that of the aggregate id, whatever the key. */
 	bool json;         /* Bodies are JSON, kept as any text. */
+	bool json_names;   /* Statements take message ids as a JSON list of texts. */
 	char columns[200]; /* It is known by these: "id,topic"; !x: must not be there. */
 	char archive[200]; /* Columns of its archive; "": there is none. */
 } wh_store_layout;
@@ -152,8 +153,8 @@ wherry_code wh_store_ids(wh_store *store, const int64_t *ids, size_t n, wh_param
 			 wherry_error *err);
 
 /* Message ids as the parameters "names" and "width"; borrowed until the next call.  Where the
- * database can tell whether others committed, a list of them in hexadecimal; else one after the
- * other, each with zeros behind it up to the width. */
+ * database can tell whether others committed, a list of them in hexadecimal, where the layout says
+ * so a list of texts; else one after the other, each with zeros behind it up to the width. */
 enum { WH_NAME_PARAMS = 2 };
 wherry_code wh_store_names(wh_store *store, const wh_view *names, size_t n,
 			   wh_param out[WH_NAME_PARAMS], wherry_error *err);

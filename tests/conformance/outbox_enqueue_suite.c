@@ -562,8 +562,9 @@ const outbox_case outbox_enqueue_cases[] = {
 	CASE(a_plain_insert_is_delivered_like_any_other),
 	CASE_OF_SEVERAL(processes_that_write_at_once_all_succeed),
 	CASE_OF_SEVERAL(threads_with_a_connection_each_all_succeed),
-	CASE(one_that_cannot_be_written_says_so_and_can_be_read),
-	CASE(a_full_disk_loses_nothing_that_was_committed),
-	CASE(many_on_a_full_disk_are_all_or_none),
+	CASE_THAT_NEEDS(one_that_cannot_be_written_says_so_and_can_be_read,
+			NEEDS_REFUSAL),
+	CASE_THAT_NEEDS(a_full_disk_loses_nothing_that_was_committed, NEEDS_REFUSAL),
+	CASE_THAT_NEEDS(many_on_a_full_disk_are_all_or_none, NEEDS_REFUSAL),
 	{NULL, NULL, 0},
 };

@@ -57,7 +57,9 @@ enum {
 				 bytes as a body, a claim that says until when, parked keys,
 				 keys besides aggregates */
 	NEEDS_MODELS = 512, /* outboxes and queues in the same database */
-	NEEDS_ESCAPES = 1024 /* a server that reads escapes in JSON */
+	NEEDS_ESCAPES = 1024, /* a server that reads escapes in JSON */
+	NEEDS_REFUSAL = 2048, /* a database that can be made to refuse every write */
+	NEEDS_BYTES = 4096    /* any bytes as a body, in the tables that init makes */
 };
 
 typedef struct outbox_case {

@@ -444,6 +444,8 @@ static wherry_code read_results(result *r, int64_t *out_changed, wherry_error *e
 			code = read_rows(r, err);
 		if (code != WHERRY_OK)
 			break;
+		if (columns && r->s->tsql) /* what it changed it returns */
+			*out_changed = (int64_t)r->n_rows;
 		rc = SQLMoreResults(r->handle);
 		if (!SQL_SUCCEEDED(rc) && rc != SQL_NO_DATA)
 			code = wh_odbc_fail(r->s, SQL_HANDLE_STMT, r->handle, err);

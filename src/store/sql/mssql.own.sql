@@ -21,10 +21,12 @@ EXEC sp_getapplock @Resource = N'wherry_migrate', @LockMode = 'Exclusive',
 SELECT N'table ' + t.name, USER_NAME(t.principal_id)
 FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id
 WHERE s.name = :schema AND t.principal_id <> s.principal_id
-  AND t.object_id IN (OBJECT_ID(N{'table}, N'U'), OBJECT_ID(N{'wherry_schema}, N'U'));
+  AND t.object_id IN (OBJECT_ID(N{'table}, N'U'), OBJECT_ID(N{'table_archive}, N'U'),
+                      OBJECT_ID(N{'wherry_schema}, N'U'), OBJECT_ID(N{'wherry_outbox}, N'U'),
+                      OBJECT_ID(N{'wherry_lease}, N'U'));
 
 -- part: own_tables
--- Which tables there are, in which version.
+-- Which tables there are, in which version; the clock; what operators asked for; who relays.
 IF OBJECT_ID(N{'wherry_schema}, N'U') IS NULL
   CREATE TABLE {wherry_schema}(
     model       NVARCHAR(20) COLLATE Latin1_General_BIN2 NOT NULL,
@@ -33,10 +35,48 @@ IF OBJECT_ID(N{'wherry_schema}, N'U') IS NULL
     min_program INT NOT NULL,   -- the oldest program that may still run
     PRIMARY KEY (model, name)
   );
+IF OBJECT_ID(N{'wherry_clock}, N'V') IS NULL
+  EXEC(N'CREATE VIEW ' + N{'wherry_clock} + N'(ms) AS
+         SELECT DATEDIFF_BIG(MILLISECOND, ''19700101'', SYSUTCDATETIME())');
+IF OBJECT_ID(N{'wherry_outbox}, N'U') IS NULL
+  CREATE TABLE {wherry_outbox}(
+    name      NVARCHAR(128) COLLATE Latin1_General_BIN2 NOT NULL PRIMARY KEY,
+    paused_at DATETIME2(3),         -- relays deliver nothing while set
+    control_version BIGINT NOT NULL DEFAULT 0   -- grows when rows changed behind the relay
+  );
+IF OBJECT_ID(N{'wherry_lease}, N'U') IS NULL
+  CREATE TABLE {wherry_lease}(
+    outbox     NVARCHAR(128) COLLATE Latin1_General_BIN2 NOT NULL,
+    number     INT NOT NULL,
+    engine     NVARCHAR(40) NOT NULL,
+    owner      NVARCHAR(255) NOT NULL,
+    epoch      BIGINT NOT NULL,     -- fences every acknowledgement
+    expires_at DATETIME2(3) NOT NULL,
+    clean      INT NOT NULL,        -- given back with nothing in flight
+    unclean    INT NOT NULL,        -- unclean ends in a row
+    win        BIGINT NOT NULL,     -- messages the holder may have in flight
+    suspects   BIGINT NOT NULL,     -- messages to try one at a time
+    members    NVARCHAR(4000) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT N'',  -- tokens of those that hold it together, ",a,b,"
+    mask       BIGINT NOT NULL DEFAULT -1,
+    process    NVARCHAR(255) NOT NULL DEFAULT N'', -- the holder's, for others on its machine
+    state      NVARCHAR(40) NOT NULL DEFAULT N'',  -- leading, paused, retrying (the destination), stopped
+    state_since DATETIME2(3),
+    destination NVARCHAR(1024) NOT NULL DEFAULT N'', -- scheme and host
+    delivered  BIGINT NOT NULL DEFAULT 0, -- messages, since the lease was taken
+    delivered_at DATETIME2(3),            -- the last one
+    error      NVARCHAR(MAX) NOT NULL DEFAULT N'',  -- the last reason why a delivery failed
+    error_at   DATETIME2(3),
+    PRIMARY KEY (outbox, number)
+  );
 
 -- part: tables_left
-SELECT COUNT_BIG(*) FROM {wherry_schema}
+-- Outboxes of other layouts have a row in wherry_outbox alone.
+SELECT (SELECT COUNT_BIG(*) FROM {wherry_schema}) + (SELECT COUNT_BIG(*) FROM {wherry_outbox})
 
 -- part: drop_own
--- Nothing uses it any more.
+-- Nothing uses them any more.
+IF OBJECT_ID(N{'wherry_enqueue}, N'P') IS NOT NULL DROP PROCEDURE {wherry_enqueue};
+DROP VIEW IF EXISTS {wherry_clock};
+DROP TABLE IF EXISTS {wherry_lease};
+DROP TABLE IF EXISTS {wherry_outbox};
 DROP TABLE {wherry_schema};

@@ -1,0 +1,1074 @@
+-- layout: name=native ids=integer names=qualified payloads=text,bytea message_ids=json ordered=yes fence=lease columns=id,message_id,topic,payload,status,claim_token,key_hash archive=id,message_id,topic,payload,!status
+--
+-- The native outbox on SQL Server 2016 SP1 and later.  Times are DATETIME2(3), UTC, which the driver
+-- reads as Unix milliseconds, and always the server's.
+--
+-- SQL Server ignores blanks at the end of a text when it compares, whatever the collation.  So
+-- message ids and ordering keys are compared by hashes, byte for byte.
+--
+-- docs/internals/sqlserver.md says for each statement who holds which lock, who waits for whom, and
+-- why each hint is there.  In short: statements of a relay pass over rows that others have locked
+-- (READPAST), so that a business transaction that is open for long stops nobody; and a claim looks
+-- with NOLOCK whether an earlier row of a key is there that is not committed yet, so that no later
+-- one overtakes it.
+--
+-- A filtered index is used if the query says its condition: so each says it word for word.
+
+-- part: pending
+status = 0
+
+-- part: unlocked
+-- Rows that are committed, and that nobody changes just now.  READCOMMITTEDLOCK: READPAST needs locks,
+-- and a database with READ_COMMITTED_SNAPSHOT would take none.
+WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
+
+-- part: mine
+-- The same, and nobody changes them until the transaction ends.
+WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK)
+
+-- part: ends
+-- The first and the last pending id, 0: there is none.  An id 0, which must die, counts as -1.
+COALESCE((SELECT TOP (1) CASE id WHEN 0 THEN -1 ELSE id END FROM {table} {unlocked}
+          WHERE {pending} ORDER BY id), 0),
+COALESCE((SELECT TOP (1) id FROM {table} {unlocked} WHERE {pending} ORDER BY id DESC), 0)
+
+-- part: text_limit
+-- A text column is bounded.  With :long = -1 no text is sent but plain ASCII that says which row it
+-- is: so rows can be found of which one is not Unicode.
+:long >= 0
+
+-- part: key_texts
+CASE WHEN {text_limit} THEN aggregate_type END,
+CASE WHEN {text_limit} THEN aggregate_id END,
+CASE WHEN {text_limit} THEN partition_key END
+
+-- part: texts
+-- What is longer than its limit is not sent: of headers the length comes as a number, and of a
+-- payload nothing (a_row_that_is_too_long_dies_alone).
+CASE WHEN {text_limit} OR message_id NOT LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2 THEN message_id
+     ELSE NCHAR(1) + CAST(DATALENGTH(message_id) / 2 AS NVARCHAR(20)) END,
+CASE WHEN {text_limit} OR topic NOT LIKE N'%[^ -~]%' COLLATE Latin1_General_BIN2 THEN topic
+     ELSE NCHAR(1) + CAST(DATALENGTH(topic) / 2 AS NVARCHAR(20)) END,
+{key_texts},
+CASE WHEN DATALENGTH(headers) / 2 <= :long THEN headers
+     ELSE CAST(DATALENGTH(headers) / 2 AS NVARCHAR(20)) END,
+CASE WHEN {text_limit} THEN trace_id END,
+CASE WHEN DATALENGTH(payload) <= 2 * :body AND {text_limit} THEN payload END
+
+-- part: error_text
+CASE WHEN DATALENGTH(last_error) / 2 <= :long THEN last_error
+     ELSE NCHAR(1) + CAST(DATALENGTH(last_error) / 2 AS NVARCHAR(20)) END
+
+-- part: sane
+-- The rows that a relay can handle; the payload is not checked, since its limit is a setting.
+id > 0 AND id < 4611686018427387904 AND attempts BETWEEN 0 AND 1000000000
+  AND generation BETWEEN 0 AND 1000000000 AND created_at >= '19700101'
+  AND DATALENGTH(headers) <= 2097152
+
+-- part: key
+-- The ordering key: the explicit one, else the pair of aggregate type and id, with a character for each
+-- byte of the type in front, so that ("ab", "c") and ("a", "bc") differ.  STUFF joins texts: a TDS
+-- server at hand takes no other way in a computed column.
+CAST(CASE
+    WHEN DATALENGTH(partition_key) > 0 THEN HASHBYTES('SHA2_256', partition_key)
+    WHEN DATALENGTH(aggregate_type) > 0 OR DATALENGTH(aggregate_id) > 0
+    THEN HASHBYTES('SHA2_256', STUFF(STUFF(STUFF(N':.', 2, 0, aggregate_id), 2, 0, aggregate_type), 1, 0,
+                                     REPLICATE(N'1', DATALENGTH(aggregate_type))))
+  END AS BINARY(32))
+
+-- include: mssql.own.sql
+
+-- include: mssql.lease.sql
+
+-- part: lacking
+-- The indexes that are not there, by their first two columns: names are the administrator's.
+SELECT w.a, w.b
+FROM (VALUES (N'message_hash', N''), (N'id', N''), (N'key_hash', N'id'), (N'key_hash', N'status'),
+             (N'status', N'next_retry_at'), (N'status', N'id'), (N'processed_at', N'id')) AS w(a, b)
+WHERE NOT EXISTS (
+  SELECT 1 FROM sys.indexes AS i
+  JOIN sys.index_columns AS x ON x.object_id = i.object_id AND x.index_id = i.index_id AND x.key_ordinal = 1
+  JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id
+  WHERE i.object_id = OBJECT_ID(N{'table}, N'U') AND i.is_primary_key = 0 AND c.name = w.a
+    AND (w.b = N'' OR EXISTS (
+      SELECT 1 FROM sys.index_columns AS y
+      JOIN sys.columns AS d ON d.object_id = y.object_id AND d.column_id = y.column_id
+      WHERE y.object_id = i.object_id AND y.index_id = i.index_id AND y.key_ordinal = 2 AND d.name = w.b)))
+
+-- part: lacking_archive
+SELECT w.a
+FROM (VALUES (N'message_hash'), (N'processed_at')) AS w(a)
+WHERE NOT EXISTS (
+  SELECT 1 FROM sys.index_columns AS x
+  JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id
+  WHERE x.object_id = OBJECT_ID(N{'table_archive}, N'U') AND x.key_ordinal = 1 AND c.name = w.a)
+
+-- part: is_varbinary
+EXISTS (SELECT 1 FROM sys.columns WHERE object_id = OBJECT_ID(N{'table}, N'U') AND name = N'payload'
+          AND TYPE_NAME(system_type_id) = N'varbinary')
+
+-- part: make_indexes
+-- id: what is pending, for reading ahead and claims.  key_hash, id: which open rows a key has; an
+-- entry stays in its place until its row is delivered or dead, so that a reader without locks
+-- cannot miss one that moves.  key_hash, status: which rows hold others back.  status, next_retry_at:
+-- which claims have expired, which failed rows are due.  status, id: dead rows.
+DECLARE @lacking TABLE (a NVARCHAR(128) NOT NULL, b NVARCHAR(128) NOT NULL);
+INSERT INTO @lacking(a, b) {lacking};
+IF EXISTS (SELECT 1 FROM @lacking WHERE a = N'message_hash')
+  CREATE UNIQUE INDEX {bare_message_id} ON {table}(message_hash);
+IF EXISTS (SELECT 1 FROM @lacking WHERE a = N'id')
+  CREATE INDEX {bare_pending} ON {table}(id) INCLUDE (key_hash) WHERE status = 0;
+IF EXISTS (SELECT 1 FROM @lacking WHERE a = N'key_hash' AND b = N'id')
+  CREATE INDEX {bare_open} ON {table}(key_hash, id) INCLUDE (status) WHERE status IN (0, 1, 3);
+IF EXISTS (SELECT 1 FROM @lacking WHERE a = N'key_hash' AND b = N'status')
+  CREATE INDEX {bare_busy} ON {table}(key_hash, status, id) INCLUDE (next_retry_at, claim_token)
+    WHERE status IN (1, 3, 4);
+IF EXISTS (SELECT 1 FROM @lacking WHERE a = N'status' AND b = N'next_retry_at')
+  CREATE INDEX {bare_due} ON {table}(status, next_retry_at, id) INCLUDE (key_hash, claim_token)
+    WHERE status IN (1, 3);
+IF EXISTS (SELECT 1 FROM @lacking WHERE a = N'status' AND b = N'id')
+  CREATE INDEX {bare_dead} ON {table}(status, id) WHERE status = 4;
+IF EXISTS (SELECT 1 FROM @lacking WHERE a = N'processed_at')
+  CREATE INDEX {bare_done} ON {table}(processed_at, id) WHERE status = 2;
+DECLARE @lacking_archive TABLE (a NVARCHAR(128) NOT NULL);
+INSERT INTO @lacking_archive(a) {lacking_archive};
+IF EXISTS (SELECT 1 FROM @lacking_archive WHERE a = N'message_hash')
+  CREATE INDEX {bare_archive_mid} ON {table_archive}(message_hash);
+IF EXISTS (SELECT 1 FROM @lacking_archive WHERE a = N'processed_at')
+  CREATE INDEX {bare_archive_done} ON {table_archive}(processed_at);
+
+-- part: make_enqueue
+-- For every language.  @id is NULL afterwards if a message of that id is there already.
+IF OBJECT_ID(N{'wherry_enqueue}, N'P') IS NULL
+BEGIN
+  DECLARE @procedure NVARCHAR(MAX) = N'CREATE PROCEDURE ' + N{'wherry_enqueue} + N'
+  @topic NVARCHAR(255), @payload NVARCHAR(MAX) = NULL, @key NVARCHAR(1024) = NULL,
+  @message_id NVARCHAR(255) = NULL, @headers NVARCHAR(MAX) = N''{}'', @aggregate_type NVARCHAR(255) = N'''',
+  @aggregate_id NVARCHAR(255) = N'''', @trace_id NVARCHAR(255) = NULL, @lock_key BIT = 0,
+  @outbox NVARCHAR(128) = N''outbox'', @bytes VARBINARY(MAX) = NULL, @id BIGINT = NULL OUTPUT
+AS
+BEGIN
+  SET NOCOUNT ON;
+  SET XACT_ABORT OFF;
+  DECLARE @box NVARCHAR(300) = N' + QUOTENAME(N{'schema.}, '''') + N' + QUOTENAME(@outbox);
+  DECLARE @k BINARY(32), @resource NVARCHAR(255), @locked INT, @insert NVARCHAR(MAX);
+  IF @topic IS NULL OR DATALENGTH(@topic) = 0
+    THROW 51000, N''a message needs a topic'', 1;
+  IF @payload IS NULL AND @bytes IS NULL
+    THROW 51000, N''a message needs a payload: an empty one is '''''''''', 1;
+  SET @headers = COALESCE(@headers, N''{}'');
+  IF ISJSON(@headers) = 0 OR LEFT(LTRIM(@headers), 1) <> NCHAR(123)
+     OR EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE type <> 1)
+    THROW 51000, N''headers are not a JSON object of strings'', 1;
+  SET @key = CASE WHEN DATALENGTH(@key) > 0 THEN @key END;
+  SET @aggregate_type = COALESCE(@aggregate_type, N'''');
+  SET @aggregate_id = COALESCE(@aggregate_id, N'''');
+  IF @lock_key = 1
+  BEGIN
+    SET @k = CASE WHEN @key IS NOT NULL THEN HASHBYTES(''SHA2_256'', @key)
+      WHEN DATALENGTH(@aggregate_type) > 0 OR DATALENGTH(@aggregate_id) > 0
+      THEN HASHBYTES(''SHA2_256'', CONCAT(DATALENGTH(@aggregate_type), N'':'', @aggregate_type, @aggregate_id)) END;
+    SET @resource = CONCAT(N''wherry_key:'', OBJECT_ID(@box), N'':'',
+      CAST(CAST(SUBSTRING(@k, 1, 16) AS UNIQUEIDENTIFIER) AS NVARCHAR(36)));
+    IF @k IS NOT NULL
+      EXEC @locked = sp_getapplock @Resource = @resource, @LockMode = ''Exclusive'', @LockOwner = ''Transaction'';
+    IF @locked < 0
+      THROW 51222, N''the lock of the key was not granted in time'', 1;
+  END;
+  SET @insert = N''INSERT INTO '' + @box + N''(topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload''
+    + CASE WHEN DATALENGTH(@message_id) > 0 THEN N'', message_id'' ELSE N'''' END
+    + N'') VALUES (@topic, @aggregate_type, @aggregate_id, @key, @headers, @trace_id, ''
+    + CASE WHEN @bytes IS NULL THEN N''@payload'' ELSE N''@bytes'' END
+    + CASE WHEN DATALENGTH(@message_id) > 0 THEN N'', @message_id'' ELSE N'''' END
+    + N''); SET @id = SCOPE_IDENTITY();'';
+  BEGIN TRY
+    EXEC sp_executesql @insert, N''@topic NVARCHAR(255), @aggregate_type NVARCHAR(255), @aggregate_id NVARCHAR(255),
+      @key NVARCHAR(1024), @headers NVARCHAR(MAX), @trace_id NVARCHAR(255), @payload NVARCHAR(MAX),
+      @bytes VARBINARY(MAX), @message_id NVARCHAR(255), @id BIGINT OUTPUT'',
+      @topic = @topic, @aggregate_type = @aggregate_type, @aggregate_id = @aggregate_id, @key = @key,
+      @headers = @headers, @trace_id = @trace_id, @payload = @payload, @bytes = @bytes,
+      @message_id = @message_id, @id = @id OUTPUT;
+  END TRY
+  BEGIN CATCH
+    IF ERROR_NUMBER() NOT IN (2601, 2627) THROW;
+    SET @id = NULL;
+  END CATCH;
+END';
+  EXEC(@procedure);
+END;
+
+-- name: migrate-1
+-- The table's columns are those that other relays know, and some of ours with defaults.  "stamp" says
+-- which transactions may still be open: see "horizon".
+{own_tables}
+IF OBJECT_ID(N{'table}, N'U') IS NULL
+BEGIN
+  CREATE TABLE {table}(
+    id             BIGINT IDENTITY(1, 1) NOT NULL PRIMARY KEY CLUSTERED,
+    message_id     NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT LOWER(
+                     STUFF(RIGHT(CAST(CAST(CAST(DATEDIFF_BIG(MILLISECOND, '19700101', SYSUTCDATETIME())
+                       AS BINARY(16)) AS UNIQUEIDENTIFIER) AS NVARCHAR(36)), 12), 9, 0, N'-')
+                     + N'-7' + RIGHT(CAST(NEWID() AS NVARCHAR(36)), 21)),  -- version 7
+    topic          NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL,
+    aggregate_type NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT N'',
+    aggregate_id   NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT N'',
+    partition_key  NVARCHAR(1024) COLLATE Latin1_General_BIN2,
+    headers        NVARCHAR(MAX) COLLATE Latin1_General_BIN2 NOT NULL DEFAULT N'{}',
+    trace_id       NVARCHAR(255) COLLATE Latin1_General_BIN2,
+    status         TINYINT NOT NULL DEFAULT 0
+                   CHECK (status = 0 OR status = 1 OR status = 2 OR status = 3 OR status = 4),
+    attempts       INT NOT NULL DEFAULT 0,
+    claimed_at     DATETIME2(3),
+    claim_token    NVARCHAR(64) COLLATE Latin1_General_BIN2,
+    next_retry_at  DATETIME2(3),
+    created_at     DATETIME2(3) NOT NULL DEFAULT SYSUTCDATETIME(),
+    processed_at   DATETIME2(3),
+    generation     INT NOT NULL DEFAULT 0,
+    last_error     NVARCHAR(MAX) COLLATE Latin1_General_BIN2,
+    stamp          ROWVERSION NOT NULL,
+    message_hash   AS CAST(HASHBYTES('SHA2_256', message_id) AS BINARY(32)) PERSISTED NOT NULL,
+    key_hash       AS {key} PERSISTED,
+    CHECK ({sane})
+  );
+  IF N'{payload_type}' = N'bytea'
+    ALTER TABLE {table} ADD payload VARBINARY(MAX) NOT NULL;
+  ELSE
+    ALTER TABLE {table} ADD payload NVARCHAR(MAX) COLLATE Latin1_General_BIN2 NOT NULL;
+  -- A business transaction that adds thousands of rows keeps locks of rows: a lock of the table
+  -- would stop every relay.
+  ALTER TABLE {table} SET (LOCK_ESCALATION = DISABLE);
+END;
+IF OBJECT_ID(N{'table_archive}, N'U') IS NULL
+BEGIN
+  CREATE TABLE {table_archive}(
+    id BIGINT NOT NULL PRIMARY KEY, message_id NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL,
+    topic NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL,
+    aggregate_type NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL,
+    aggregate_id NVARCHAR(255) COLLATE Latin1_General_BIN2 NOT NULL,
+    partition_key NVARCHAR(1024) COLLATE Latin1_General_BIN2,
+    headers NVARCHAR(MAX) COLLATE Latin1_General_BIN2 NOT NULL,
+    trace_id NVARCHAR(255) COLLATE Latin1_General_BIN2, attempts INT NOT NULL,
+    created_at DATETIME2(3) NOT NULL, processed_at DATETIME2(3) NOT NULL, generation INT NOT NULL,
+    last_error NVARCHAR(MAX) COLLATE Latin1_General_BIN2,
+    message_hash AS CAST(HASHBYTES('SHA2_256', message_id) AS BINARY(32)) PERSISTED NOT NULL
+  );
+  IF {is_varbinary}
+    ALTER TABLE {table_archive} ADD payload VARBINARY(MAX) NOT NULL;
+  ELSE
+    ALTER TABLE {table_archive} ADD payload NVARCHAR(MAX) COLLATE Latin1_General_BIN2 NOT NULL;
+END;
+{make_indexes}
+{make_enqueue}
+IF NOT EXISTS (SELECT 1 FROM {wherry_outbox} WHERE name = N{name})
+  INSERT INTO {wherry_outbox}(name) VALUES (N{name});
+IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'outbox' AND name = N{name})
+  INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'outbox', N{name}, 1, 100);
+
+-- name: indexes-missing
+-- How many of the outbox's indexes are gone.
+SELECT (SELECT COUNT(*) FROM ({lacking}) AS t) + (SELECT COUNT(*) FROM ({lacking_archive}) AS a);
+
+-- name: drop
+DROP TABLE {table};
+DROP TABLE IF EXISTS {table_archive};
+DELETE FROM {wherry_outbox} WHERE name = N{name};
+DELETE FROM {wherry_lease} WHERE outbox = N{name};
+DELETE FROM {wherry_schema} WHERE model = N'outbox' AND name = N{name};
+
+-- name: others-left
+{tables_left};
+
+-- name: drop-shared
+{drop_own}
+
+-- name: schema-exists
+{has_schema};
+
+-- name: schema-version
+SELECT version, min_program FROM {wherry_schema} WHERE model = N'outbox' AND name = :name;
+
+-- name: payload-type
+SELECT CASE WHEN {is_varbinary} THEN N'bytea' ELSE N'text' END
+WHERE OBJECT_ID(N{'table}, N'U') IS NOT NULL;
+
+-- name: columns
+{column_names};
+
+-- name: enqueue
+-- A message id that exists changes no row and leaves the transaction intact
+-- (a_duplicate_message_id_leaves_the_transaction_intact): so XACT_ABORT is off, for this batch alone.
+-- If another transaction has added the same id and is open, the INSERT waits for its end.
+SET XACT_ABORT OFF;
+BEGIN TRY
+  INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_key,
+                      headers, trace_id, payload)
+  VALUES (:message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id, :payload);
+  SELECT CAST(SCOPE_IDENTITY() AS BIGINT);
+END TRY
+BEGIN CATCH
+  IF ERROR_NUMBER() NOT IN (2601, 2627) THROW;
+END CATCH;
+
+-- name: lock-key
+-- Before the id is taken: of two transactions that write one key with this, the second waits
+-- for the first, and its id is higher (transactions_that_lock_a_key_commit_in_id_order).
+-- The same lock as of the procedure wherry_enqueue.
+DECLARE @k BINARY(32) = CASE WHEN DATALENGTH(:key) > 0 THEN HASHBYTES('SHA2_256', :key)
+  WHEN DATALENGTH(:aggregate_type) > 0 OR DATALENGTH(:aggregate_id) > 0
+  THEN HASHBYTES('SHA2_256', CONCAT(DATALENGTH(:aggregate_type), N':', :aggregate_type, :aggregate_id)) END;
+DECLARE @resource NVARCHAR(255) = CONCAT(N'wherry_key:', OBJECT_ID(N{'table}, N'U'), N':',
+  CAST(CAST(SUBSTRING(@k, 1, 16) AS UNIQUEIDENTIFIER) AS NVARCHAR(36)));
+DECLARE @locked INT = 0;
+IF @k IS NOT NULL
+  EXEC @locked = sp_getapplock @Resource = @resource, @LockMode = 'Exclusive', @LockOwner = 'Transaction';
+IF @locked < 0
+  THROW 51222, N'the lock of the key was not granted in time', 1;
+
+-- part: due_in
+-- Milliseconds until it may be tried again.
+CASE WHEN next_retry_at > {now} THEN DATEDIFF_BIG(MILLISECOND, {now}, next_retry_at) ELSE 0 END
+
+-- part: is_due
+({.}next_retry_at IS NULL OR {.}next_retry_at <= {now})
+
+-- name: join
+-- The lease that competing relays hold together, so that no relay of another engine works
+-- beside them.  It names its members, so that the last one that leaves gives it back.  The
+-- first relay that joins after it expired begins a new epoch, so that earlier members are
+-- recognised and counted again.  Members that crashed stay: at a hundred members, all except
+-- the caller are forgotten until they renew (members_that_crashed_are_forgotten).
+-- UPDLOCK, HOLDLOCK: as in "lease".
+{got};
+DECLARE @me NVARCHAR(100) = N',' + :token + N',';
+UPDATE {wherry_lease} SET engine = N'competing', owner = :owner, mask = -1,
+  epoch = epoch + CASE
+    WHEN engine <> N'competing' OR expires_at <= {now} AND epoch <> :epoch THEN 1 ELSE 0 END,
+  win = 1, process = N'', {reported},
+  members = CASE
+    WHEN engine <> N'competing' OR LEN(members) > 3700
+         OR expires_at <= {now} AND epoch <> :epoch
+    THEN @me
+    WHEN CHARINDEX(@me, members) > 0 THEN members
+    ELSE members + SUBSTRING(@me, 2, 100) END,
+  expires_at = CASE WHEN expires_at > {until} THEN expires_at ELSE {until} END,
+  clean = 1, unclean = 0, suspects = 0
+OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
+WHERE outbox = :name AND number = :number AND (engine = N'competing' OR expires_at <= {now})
+  AND {alone};
+INSERT INTO {wherry_lease}(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
+                           suspects, members)
+OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
+SELECT :name, :number, N'competing', :owner, 1, {until}, 1, 0, 1, 0, @me
+WHERE {alone} AND NOT EXISTS (SELECT 1 FROM {wherry_lease} AS s WITH (UPDLOCK, HOLDLOCK)
+                              WHERE s.outbox = :name AND s.number = :number);
+{got_row};
+
+-- name: leave
+-- Once (who_leaves_twice_is_counted_once).
+UPDATE {wherry_lease} SET members = REPLACE(members, N',' + :token + N',', N','),
+  expires_at = CASE WHEN members = N',' + :token + N',' THEN {ended} ELSE expires_at END,
+  state = CASE WHEN members = N',' + :token + N',' THEN N'stopped' ELSE state END,
+  state_since = CASE WHEN members = N',' + :token + N',' THEN {now} ELSE state_since END
+WHERE outbox = :name AND number = :number AND epoch = :epoch AND engine = N'competing'
+  AND CHARINDEX(N',' + :token + N',', members) > 0;
+
+-- part: claims_lock
+DECLARE @claims NVARCHAR(255) = CONCAT(N'wherry_claim:', OBJECT_ID(N{'table}, N'U')), @granted INT = 0
+
+-- part: claims_granted
+IF @granted < 0
+  THROW 51222, N'the lock of claims was not granted in time', 1
+
+-- name: claim-lock
+-- First in the transaction of every claim: claims of an outbox are made one after the
+-- other, and each sees those before it (two_claims_at_once_…).  Who takes a row away that was not
+-- delivered (a message that dies, "discard") holds it shared: so that a claim, which reads what is
+-- not committed, does not take later rows of a key behind a death that is rolled back.  Producers
+-- and acknowledgements do not wait.
+{claims_lock};
+EXEC @granted = sp_getapplock @Resource = @claims, @LockMode = 'Exclusive', @LockOwner = 'Transaction';
+{claims_granted};
+
+-- part: no_claims
+-- Where the lock is held shared, no claim is being made.
+{claims_lock};
+EXEC @granted = sp_getapplock @Resource = @claims, @LockMode = 'Shared', @LockOwner = 'Transaction';
+{claims_granted}
+
+-- part: first_open
+-- The first open row of the key of c, also one that is not committed: NOLOCK.
+(SELECT TOP (1) o.id FROM {table} AS o WITH (NOLOCK)
+ WHERE o.status IN (0, 1, 3) AND o.key_hash = c.key_hash ORDER BY o.id)
+
+-- part: unheld
+-- No row of its key is under a claim that lives; and none before it is claimed, has failed, or is
+-- dead where that parks a key.  With :share those that expired with c do not count.
+NOT EXISTS (
+  SELECT 1 FROM {table} AS b WITH (NOLOCK)
+  WHERE b.status IN (1, 3, 4) AND b.key_hash = c.key_hash AND b.id <> c.id
+    AND (b.status = 1 AND b.next_retry_at > {now}
+         OR b.id < c.id AND (b.status = 3 OR b.status = 4 AND :park <> 0
+                             OR b.status = 1 AND (:share = 0 OR b.claim_token IS NULL
+                                                  OR b.claim_token <> c.claim_token))))
+
+-- part: unparked
+(:park = 0 OR c.key_hash IS NULL OR NOT EXISTS (
+  SELECT 1 FROM {table} AS b WITH (NOLOCK)
+  WHERE b.status IN (1, 3, 4) AND b.status = 4 AND b.key_hash = c.key_hash AND b.id < c.id))
+
+-- part: chosen
+-- The rows to claim, before any lock is taken.  At most 4,000: a statement that takes 5,000 locks on
+-- an index may get a lock of the table instead.
+DECLARE @c TABLE (id BIGINT NOT NULL PRIMARY KEY, k BINARY(32))
+
+-- part: most
+TOP (CASE WHEN :limit < 4000 THEN :limit ELSE 4000 END)
+
+-- part: take
+-- Lock them; rows that others have locked meanwhile are left out.  Then look which of their keys
+-- have an earlier open row that is not among them, committed or not: that one and those behind it
+-- stay.  The rest is marked.
+DECLARE @l TABLE (id BIGINT NOT NULL PRIMARY KEY, k BINARY(32));
+INSERT INTO @l(id, k)
+SELECT t.id, c.k FROM @c AS c JOIN {table} AS t {mine} ON t.id = c.id WHERE t.status = @was;
+DECLARE @b TABLE (k BINARY(32) NOT NULL PRIMARY KEY, id BIGINT NOT NULL);
+INSERT INTO @b(k, id)
+SELECT m.k, f.id
+FROM (SELECT k, MAX(id) AS last FROM @l WHERE k IS NOT NULL AND :unordered = 0 GROUP BY k) AS m
+CROSS APPLY (
+  SELECT TOP (1) o.id FROM {table} AS o WITH (NOLOCK)
+  WHERE o.status IN (0, 1, 3) AND o.key_hash = m.k AND o.id < m.last
+    AND NOT EXISTS (SELECT 1 FROM @l AS x WHERE x.id = o.id)
+  ORDER BY o.id) AS f;
+DELETE l FROM @l AS l JOIN @b AS b ON b.k = l.k AND l.id >= b.id;
+DECLARE @t TABLE (id BIGINT NOT NULL PRIMARY KEY);
+UPDATE t SET status = 1, claim_token = :token, claimed_at = {now}, next_retry_at = {until},
+  attempts = CASE WHEN @add = 0 THEN t.attempts WHEN t.attempts < 999999999 THEN t.attempts + 1
+                  ELSE 1000000000 END
+OUTPUT inserted.id INTO @t(id)
+FROM {table} AS t JOIN @l AS l ON l.id = t.id
+WHERE t.status = @was;
+SELECT id, @add, attempts - @add, generation, created_at, 0,
+  {texts}
+FROM {table} WHERE id IN (SELECT id FROM @t) ORDER BY id
+
+-- name: claim-end
+-- How far one claim looks: the last of so many pending rows, and how many there are.
+SELECT COALESCE(MAX(id), 0), COUNT_BIG(*) FROM (
+  SELECT TOP (:scan) id FROM {table} {unlocked}
+  WHERE {pending} AND id > :after AND id <= :most ORDER BY id) AS p;
+
+-- name: claim
+-- unused: passed many
+-- Pending rows between two ids, those of one key together: none of a key of which one is
+-- being tried, of which an earlier one failed or was retried, was passed over by the claims before
+-- this one, or is not committed yet (two_claims_never_hold_messages_of_one_key).  Those that were
+-- passed over need not be listed: the first open row of a key says it.
+DECLARE @was TINYINT = 0, @add INT = 0;
+{chosen};
+INSERT INTO @c(id, k)
+SELECT {most} c.id, c.key_hash FROM {table} AS c {unlocked}
+WHERE c.status = 0 AND c.id > :after AND c.id <= :upto
+  AND (:unordered <> 0 OR c.key_hash IS NULL OR {unheld} AND EXISTS (
+    SELECT 1 FROM {table} AS f {unlocked} WHERE f.id = {first_open} AND f.status = 0 AND f.id > :after))
+ORDER BY c.id;
+{take};
+
+-- name: claim-due
+-- unused: after
+-- Failed rows whose time has come, each the first of its key.
+DECLARE @was TINYINT = 3, @add INT = 0;
+{chosen};
+INSERT INTO @c(id, k)
+SELECT {most} c.id, c.key_hash FROM {table} AS c {unlocked}
+WHERE c.status IN (1, 3) AND c.status = 3 AND {is_due:c}
+  AND (:unordered <> 0 OR c.key_hash IS NULL OR {unheld} AND c.id = {first_open})
+ORDER BY c.next_retry_at;
+{take};
+
+-- name: expired
+-- unused: lasts after
+-- Whose claim expired first, of what nothing holds back, and how many rows expired with it.
+SELECT f.claim_token, (
+  SELECT COUNT_BIG(*) FROM {table} AS c {unlocked}
+  WHERE c.status IN (1, 3) AND c.status = 1 AND {is_due:c} AND c.claim_token = f.claim_token)
+FROM (
+  SELECT TOP (1) c.claim_token FROM {table} AS c {unlocked}
+  WHERE c.status IN (1, 3) AND c.status = 1 AND {is_due:c}
+    AND (:unordered <> 0 OR c.key_hash IS NULL OR {unheld} AND c.id = {first_open})
+  ORDER BY c.next_retry_at) AS f;
+
+-- name: claim-share
+-- unused: after
+-- Some of the rows that expired together, in id order; no attempt is on record, since it is
+-- one of many that ended the relay, if any did (what_expires_again_is_shared_out_smaller).
+DECLARE @was TINYINT = 1, @add INT = 0;
+{chosen};
+INSERT INTO @c(id, k)
+SELECT {most} c.id, c.key_hash FROM {table} AS c {unlocked}
+WHERE c.status IN (1, 3) AND c.status = 1 AND {is_due:c} AND c.claim_token = :of
+  AND (:unordered <> 0 OR c.key_hash IS NULL OR {unheld})
+ORDER BY c.id;
+{take};
+
+-- name: claim-expired
+-- unused: after
+-- One row whose claim has expired, to be tried alone: the attempt is on record before it is
+-- made, so that a message that kills its relay runs out of attempts.  The first of its
+-- key, none of which is under a claim that lives.
+DECLARE @was TINYINT = 1, @add INT = 1;
+{chosen};
+INSERT INTO @c(id, k)
+SELECT TOP (1) c.id, c.key_hash FROM {table} AS c {unlocked}
+WHERE c.status IN (1, 3) AND c.status = 1 AND {is_due:c}
+  AND (:unordered <> 0 OR c.key_hash IS NULL OR {unheld} AND c.id = {first_open})
+ORDER BY c.next_retry_at;
+{take};
+
+-- name: claim-next
+-- unused: lasts
+-- When the first claim expires, and when the first failed row is due: milliseconds from now.
+-- What is parked behind a dead row is neither
+-- (until_empty_competing_ends_with_parked_claims_and_failures).
+SELECT (SELECT TOP (1) DATEDIFF_BIG(MILLISECOND, {now}, COALESCE(c.next_retry_at, '19700101'))
+        FROM {table} AS c {unlocked} WHERE c.status IN (1, 3) AND c.status = 1 AND {unparked}
+        ORDER BY c.next_retry_at),
+       (SELECT TOP (1) DATEDIFF_BIG(MILLISECOND, {now}, COALESCE(c.next_retry_at, '19700101'))
+        FROM {table} AS c {unlocked} WHERE c.status IN (1, 3) AND c.status = 3 AND {unparked}
+        ORDER BY c.next_retry_at);
+
+-- part: listed
+-- The ids, and the hashes of the messages that they must be: a row may have been deleted, and another
+-- one have taken its id (what_took_the_id_of_a_message_in_flight_is_delivered).
+SET NOCOUNT ON;
+DECLARE @ids TABLE (id BIGINT NOT NULL, h BINARY(32));
+INSERT INTO @ids(id, h)
+SELECT CAST(i.value AS BIGINT), HASHBYTES('SHA2_256', n.value)
+FROM OPENJSON(:ids) AS i LEFT JOIN OPENJSON(:names) AS n ON n.[key] = i.[key];
+SET NOCOUNT OFF
+
+-- part: is_listed
+i.id = t.id AND (i.h IS NULL OR i.h = t.message_hash)
+
+-- part: in_range
+-- The same, of ids that follow one another.
+SET NOCOUNT ON;
+DECLARE @ids TABLE (id BIGINT NOT NULL, h BINARY(32));
+INSERT INTO @ids(id, h)
+SELECT :first + CAST([key] AS BIGINT), HASHBYTES('SHA2_256', value) FROM OPENJSON(:names);
+SET NOCOUNT OFF
+
+-- part: is_in_range
+t.id BETWEEN :first AND :last AND (i.h IS NULL OR i.h = t.message_hash)
+
+-- name: extend
+-- unused: width
+-- An expired claim is not revived.
+{listed};
+UPDATE t SET next_retry_at = {until}
+FROM {table} AS t JOIN @ids AS i ON {is_listed}
+WHERE t.status IN (0, 1, 3) AND t.status = 1 AND t.claim_token = :token AND t.next_retry_at > {now};
+
+-- part: open_columns
+id, status, attempts, generation, created_at,
+       {due_in},
+       {texts}
+
+-- part: passed_over
+-- What a read has not met though it is there: rows that are not committed, or were not when they were
+-- passed.  From the first of a key on, later rows of that key wait, so that none overtakes it; the
+-- relay takes their ids as gaps and asks for them again.  :after and :holes say which it has
+-- not read yet.
+DELETE r FROM @r AS r JOIN (
+  SELECT o.key_hash AS k, MIN(o.id) AS id
+  FROM (
+    SELECT p.key_hash, p.id FROM {table} AS p WITH (NOLOCK)
+    WHERE p.status = 0 AND p.id > :after AND p.id < (SELECT MAX(x.id) FROM @r AS x)
+    UNION ALL
+    SELECT p.key_hash, p.id FROM @holes AS h JOIN {table} AS p WITH (NOLOCK)
+      ON p.id BETWEEN h.first AND h.last WHERE p.status = 0) AS o
+  WHERE o.key_hash IS NOT NULL AND NOT EXISTS (SELECT 1 FROM @r AS x WHERE x.id = o.id)
+  GROUP BY o.key_hash) AS m ON m.k = r.k AND r.id > m.id
+
+-- part: to_read
+DECLARE @holes TABLE (first BIGINT NOT NULL, last BIGINT NOT NULL);
+DECLARE @r TABLE (id BIGINT NOT NULL PRIMARY KEY, k BINARY(32))
+
+-- name: read
+{to_read};
+INSERT INTO @r(id, k)
+SELECT TOP (:limit) id, key_hash FROM {table} {unlocked} WHERE {pending} AND id > :after ORDER BY id;
+{passed_over};
+SELECT {open_columns} FROM {table} {unlocked} WHERE id IN (SELECT id FROM @r) AND {pending} ORDER BY id;
+
+-- name: sweep
+-- All open rows behind the cursor, in id order, and what was committed since in ids that were passed
+-- over (rows_of_a_key_that_appear_late_…).
+{to_read};
+INSERT INTO @holes(first, last)
+SELECT CAST(JSON_VALUE(value, '$[0]') AS BIGINT), CAST(JSON_VALUE(value, '$[1]') AS BIGINT)
+FROM OPENJSON(:holes);
+INSERT INTO @r(id, k)
+SELECT TOP (:limit) u.id, u.key_hash
+FROM (
+  SELECT a.id, a.key_hash FROM (
+    SELECT TOP (:limit) id, key_hash FROM {table} {unlocked}
+    WHERE {pending} AND id > :after ORDER BY id) AS a
+  UNION ALL
+  SELECT b.id, b.key_hash FROM {table} AS b {unlocked} WHERE b.status IN (1, 3) AND b.id > :after
+  UNION ALL
+  SELECT l.id, l.key_hash FROM @holes AS h JOIN {table} AS l {unlocked} ON l.id BETWEEN h.first AND h.last
+  WHERE l.status = 0 AND l.id <= :after) AS u
+ORDER BY u.id;
+{passed_over};
+SELECT {open_columns} FROM {table} {unlocked}
+WHERE id IN (SELECT id FROM @r) AND status IN (0, 1, 3) ORDER BY id;
+
+-- name: read-ids
+-- Rows that were left behind a failed message of their key, or gaps.
+SELECT {open_columns} FROM {table}
+WHERE id IN (SELECT CAST(value AS BIGINT) FROM OPENJSON(:ids)) AND status IN (0, 1, 3) ORDER BY id;
+
+-- name: horizon
+-- unused: statements
+-- Of the row versions that the server hands out: the lowest that a transaction has which is still
+-- open, and the next.  A gap seen before `next` is over once `oldest` has reached it.  And: what was
+-- read before this was read under the lease.
+SELECT CONVERT(BIGINT, MIN_ACTIVE_ROWVERSION()), CONVERT(BIGINT, @@DBTS) + 1, CONVERT(BIGINT, @@DBTS) + 1,
+  CASE WHEN EXISTS (SELECT 1 FROM {wherry_lease} WHERE outbox = :name AND number = :number
+                    AND epoch = :epoch AND expires_at > {now}) THEN 1 ELSE 0 END;
+
+-- name: dead-keys
+-- Dead rows, for relays that park their keys.
+SELECT TOP (:limit) id, {key_texts} FROM {table} {unlocked}
+WHERE status = 4 AND id > :after ORDER BY id;
+
+-- name: open-upto
+-- Is anything open up to this id?
+SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE {pending} AND id <= :upto)
+         OR EXISTS (SELECT 1 FROM {table} WHERE status IN (1, 3) AND id <= :upto) THEN 1 ELSE 0 END;
+
+-- name: last-open
+SELECT COALESCE(MAX(id), 0) FROM (
+  SELECT MAX(id) AS id FROM {table} WHERE {pending}
+  UNION ALL
+  SELECT MAX(id) FROM {table} WHERE status IN (1, 3)) AS t;
+
+-- part: this
+-- The message, and no other that has taken its id.
+(:message_id IS NULL OR message_hash = HASHBYTES('SHA2_256', :message_id))
+
+-- part: ours
+(:token IS NULL OR t.claim_token = :token)
+
+-- name: done-mark
+-- unused: width
+{listed};
+UPDATE t SET status = 2, processed_at = {now}
+FROM {table} AS t JOIN @ids AS i ON {is_listed} WHERE t.status IN (0, 1, 3) AND {ours};
+
+-- name: done-delete
+-- unused: width
+{listed};
+DELETE t FROM {table} AS t JOIN @ids AS i ON {is_listed} WHERE t.status IN (0, 1, 3) AND {ours};
+
+-- name: done-mark-range
+-- unused: width
+-- Ids that follow one another, as those of a batch nearly always do.
+{in_range};
+UPDATE t SET status = 2, processed_at = {now}
+FROM {table} AS t LEFT JOIN @ids AS i ON i.id = t.id
+WHERE {is_in_range} AND t.status IN (0, 1, 3) AND {ours};
+
+-- name: done-delete-range
+-- unused: width
+{in_range};
+DELETE t FROM {table} AS t LEFT JOIN @ids AS i ON i.id = t.id
+WHERE {is_in_range} AND t.status IN (0, 1, 3) AND {ours};
+
+-- part: held
+-- The fence, in the statement that writes: as in "fence".
+EXISTS (SELECT 1 FROM {wherry_lease} WITH (REPEATABLEREAD, ROWLOCK)
+        WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now})
+
+-- name: ack-mark
+-- unused: width
+-- Delivered, and nothing else to write: one statement that is its own transaction
+-- (a_relay_that_lost_its_lease_acknowledges_nothing).
+{listed};
+UPDATE t SET status = 2, processed_at = {now}
+FROM {table} AS t JOIN @ids AS i ON {is_listed} WHERE t.status IN (0, 1, 3) AND {held};
+
+-- name: ack-mark-range
+-- unused: width
+{in_range};
+UPDATE t SET status = 2, processed_at = {now}
+FROM {table} AS t LEFT JOIN @ids AS i ON i.id = t.id
+WHERE {is_in_range} AND t.status IN (0, 1, 3) AND {held};
+
+-- name: ack-delete
+-- unused: width
+{listed};
+DELETE t FROM {table} AS t JOIN @ids AS i ON {is_listed} WHERE t.status IN (0, 1, 3) AND {held};
+
+-- name: ack-delete-range
+-- unused: width
+{in_range};
+DELETE t FROM {table} AS t LEFT JOIN @ids AS i ON i.id = t.id
+WHERE {is_in_range} AND t.status IN (0, 1, 3) AND {held};
+
+-- part: archive_columns
+id, message_id, topic, aggregate_type, aggregate_id, partition_key, headers, trace_id,
+  attempts, created_at, processed_at, generation, last_error, payload
+
+-- name: done-archive
+-- unused: width
+-- Before done-delete, in the same transaction; the rows stay locked until then (UPDLOCK).  A row that
+-- came back and leaves again takes the place of the one before.
+{listed};
+DELETE a FROM {table_archive} AS a JOIN @ids AS i ON i.id = a.id;
+INSERT INTO {table_archive}({archive_columns})
+SELECT t.id, t.message_id, t.topic, t.aggregate_type, t.aggregate_id, t.partition_key, t.headers,
+       t.trace_id, t.attempts, t.created_at, {now}, t.generation, t.last_error, t.payload
+FROM {table} AS t WITH (UPDLOCK, ROWLOCK) JOIN @ids AS i ON {is_listed}
+WHERE t.status IN (0, 1, 3) AND {ours};
+
+-- part: after_delay
+DATEADD(MILLISECOND, CAST(:delay % 86400000 AS INT), DATEADD(DAY,
+  CAST((CASE WHEN :delay < 3153600000000 THEN :delay ELSE 3153600000000 END) / 86400000 AS INT),
+  SYSUTCDATETIME()))
+
+-- name: fail
+-- unused: started
+-- Where the number of the attempt is known it is set, not added to: a transaction whose
+-- answer was lost is written again (a_lost_answer_counts_no_attempt_twice).  An operator
+-- may have set the number to 0 meanwhile.  A message dies while no claim is made; and a transaction
+-- that waits for its row (UPDLOCK) does not hold that lock yet.
+IF :dead <> 0
+BEGIN
+  DECLARE @row BIGINT;
+  SELECT @row = id FROM {table} WITH (UPDLOCK, ROWLOCK) WHERE id = :id;
+  {no_claims};
+END;
+UPDATE {table} SET
+  status = CASE WHEN :dead <> 0 THEN 4 ELSE 3 END,
+  attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
+                  WHEN attempts < 999999999 THEN attempts + :count ELSE 999999999 + :count END,
+  next_retry_at = CASE WHEN :dead <> 0 THEN NULL ELSE {after_delay} END,
+  last_error = :error
+WHERE id = :id AND {this} AND status IN (0, 1, 3) AND (:token IS NULL OR claim_token = :token);
+
+-- name: requeue
+-- unused: width
+-- The empty token: an operator or a relay wants it again.
+{listed};
+UPDATE t SET status = 0, next_retry_at = NULL, claimed_at = NULL, claim_token = N''
+FROM {table} AS t JOIN @ids AS i ON {is_listed} WHERE t.status IN (1, 3) AND {ours};
+
+-- name: requeue-failed
+-- unused: width
+-- For relays that take nothing pending: failed, due now, no attempt counted.
+{listed};
+UPDATE t SET status = 3, next_retry_at = {now}, claimed_at = NULL, claim_token = N''
+FROM {table} AS t JOIN @ids AS i ON {is_listed} WHERE t.status IN (1, 3) AND {ours};
+
+-- name: try
+-- unused: started
+-- A suspect's attempt is on record before it is published, so that a message that kills
+-- its relay runs out of attempts (a_message_that_kills_its_relay_ends_dead).
+UPDATE {table} SET status = 1,
+  attempts = CASE WHEN attempts BETWEEN :nth - 1 AND :nth AND :nth > 0 THEN :nth
+                  WHEN attempts < 999999999 THEN attempts + 1 ELSE 1000000000 END,
+  claimed_at = {now}, claim_token = :token,
+  next_retry_at = CASE WHEN status = 1 THEN next_retry_at END
+WHERE id = :id AND {this} AND status IN (0, 1, 3) AND (:claimed = 0 OR claim_token = :token);
+
+-- name: untry
+-- The destination was down: that was no attempt of the message
+-- (relays_that_end_while_the_destination_is_down_cost_no_attempt).
+UPDATE {table} SET status = 0, attempts = :nth - 1, next_retry_at = NULL,
+  claimed_at = NULL, claim_token = N''
+WHERE id = :id AND {this} AND status IN (0, 1, 3) AND status = 1 AND claim_token = :token AND attempts = :nth;
+
+-- part: old
+-- At least this old.
+DATEADD(MILLISECOND, -CAST(:age % 86400000 AS INT), DATEADD(DAY,
+  -CAST((CASE WHEN :age < 3153600000000 THEN :age ELSE 3153600000000 END) / 86400000 AS INT),
+  SYSUTCDATETIME()))
+
+-- name: reap
+-- Not claims that were extended and live (reaping_leaves_claims_that_live).
+UPDATE {table} SET status = 0, claimed_at = NULL, claim_token = N'', next_retry_at = NULL
+WHERE status IN (1, 3) AND status = 1
+  AND (claimed_at IS NULL OR claimed_at <= DATEADD(MILLISECOND, -CAST(:timeout % 86400000 AS INT), DATEADD(DAY,
+       -CAST((CASE WHEN :timeout < 3153600000000 THEN :timeout ELSE 3153600000000 END) / 86400000 AS INT),
+       SYSUTCDATETIME())))
+  AND (next_retry_at IS NULL OR next_retry_at <= {now});
+
+-- name: purge
+DELETE t FROM {table} AS t JOIN (
+  SELECT TOP (:limit) id FROM {table} {mine} WHERE status = 2 AND processed_at <= {old}
+  ORDER BY processed_at) AS d ON d.id = t.id
+WHERE t.status = 2;
+
+-- name: purge-archived
+-- After archive: only what is in the archive, since the clock went on in between.
+DELETE t FROM {table} AS t JOIN (
+  SELECT TOP (:limit) id FROM {table} {mine} WHERE status = 2 AND processed_at <= {old}
+  ORDER BY processed_at) AS d ON d.id = t.id
+JOIN {table_archive} AS a ON a.id = t.id AND a.message_hash = t.message_hash AND a.generation = t.generation
+WHERE t.status = 2;
+
+-- name: archive
+-- Before purge-archived, in the same transaction.
+DECLARE @old TABLE (id BIGINT NOT NULL PRIMARY KEY);
+INSERT INTO @old(id)
+SELECT TOP (:limit) id FROM {table} {mine} WHERE status = 2 AND processed_at <= {old} ORDER BY processed_at;
+DELETE a FROM {table_archive} AS a JOIN @old AS o ON o.id = a.id;
+INSERT INTO {table_archive}({archive_columns})
+SELECT {archive_columns} FROM {table} WHERE status = 2 AND id IN (SELECT id FROM @old);
+
+-- name: purge-archive
+DELETE t FROM {table_archive} AS t JOIN (
+  SELECT TOP (:limit) id FROM {table_archive} WHERE processed_at <= {old}
+  ORDER BY processed_at) AS d ON d.id = t.id;
+
+-- part: any
+-- -1: all.
+TOP (CASE WHEN :limit >= 0 THEN :limit ELSE 9223372036854775807 END)
+
+-- part: topic_and_key
+(:topic IS NULL OR topic = :topic AND DATALENGTH(topic) = DATALENGTH(:topic))
+  AND (:key IS NULL OR HASHBYTES('SHA2_256', CASE WHEN DATALENGTH(partition_key) > 0 THEN partition_key
+         ELSE aggregate_id END) = HASHBYTES('SHA2_256', :key))
+
+-- part: since
+DATEADD(MILLISECOND, -CAST(:since % 86400000 AS INT), DATEADD(DAY,
+  -CAST((CASE WHEN :since < 3153600000000 THEN :since ELSE 3153600000000 END) / 86400000 AS INT),
+  SYSUTCDATETIME()))
+
+-- part: since_created
+(:since = 0 OR created_at >= {since})
+
+-- part: named
+-- The row with that message id, or else with that number, by the index of each.
+SELECT id FROM {table} WHERE message_hash = HASHBYTES('SHA2_256', :ident)
+  UNION ALL
+  SELECT id FROM {table} WHERE :ident IS NOT NULL AND id = :number
+    AND NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_hash = HASHBYTES('SHA2_256', :ident))
+
+-- part: named_archived
+SELECT id FROM {table_archive} WHERE message_hash = HASHBYTES('SHA2_256', :ident)
+  UNION ALL
+  SELECT id FROM {table_archive} WHERE :ident IS NOT NULL AND id = :number
+    AND NOT EXISTS (SELECT 1 FROM {table_archive} AS n WHERE n.message_hash = HASHBYTES('SHA2_256', :ident))
+
+-- name: retry-dead
+-- The lock keeps claims away: they look for dead rows that park a key.
+{no_claims};
+UPDATE t SET status = 0, attempts = 0, next_retry_at = NULL, claimed_at = NULL, claim_token = N''
+FROM {table} AS t JOIN (
+  SELECT {any} id FROM {table}
+  WHERE (status = 4 AND :states & 16 <> 0 OR status = 3 AND :states & 8 <> 0)
+    AND (:ident IS NULL OR id IN ({named})) AND status IN (3, 4)
+    AND {topic_and_key} AND {since_created} AND id > :after
+  ORDER BY id) AS d ON d.id = t.id
+WHERE t.status IN (3, 4);
+
+-- name: discard
+-- Not what is delivered.  A relay that has it in flight finds no row to acknowledge.
+{no_claims};
+DELETE FROM {table} WHERE status IN (0, 1, 3, 4) AND id IN ({named});
+
+-- part: since_processed
+(:since = 0 OR processed_at >= {since})
+
+-- name: replay
+-- The empty token, as in "requeue".
+{no_claims};
+UPDATE t SET status = 0, attempts = 0, next_retry_at = NULL, processed_at = NULL,
+  claimed_at = NULL, claim_token = N'',
+  generation = CASE WHEN generation < 999999999 THEN generation + 1 ELSE 1000000000 END
+FROM {table} AS t JOIN (
+  SELECT {any} id FROM {table}
+  WHERE status = 2 AND (:ident IS NULL OR id IN ({named})) AND {since_processed}
+    AND (id <> :number OR message_hash = HASHBYTES('SHA2_256', :ident) OR NOT EXISTS (
+         SELECT 1 FROM {table_archive} AS n WHERE n.message_hash = HASHBYTES('SHA2_256', :ident)))
+    AND {topic_and_key} AND id > :after
+  ORDER BY id) AS d ON d.id = t.id
+WHERE t.status = 2;
+
+-- part: came_back
+a.message_id, a.topic, a.aggregate_type, a.aggregate_id, a.partition_key, a.headers,
+  a.trace_id, N'', a.created_at,
+  CASE WHEN a.generation < 999999999 THEN a.generation + 1 ELSE 1000000000 END, a.last_error, a.payload
+
+-- name: replay-archived
+-- After replay, with what is left of its limit.  A message comes back with its id, unless
+-- another has it by now; not at all while the outbox has one of its message id.  IDENTITY_INSERT
+-- takes the right to alter the table.
+{no_claims};
+SET NOCOUNT ON;
+DECLARE @back TABLE (id BIGINT NOT NULL PRIMARY KEY, free BIT NOT NULL);
+INSERT INTO @back(id, free)
+SELECT {any} a.id, CASE WHEN EXISTS (SELECT 1 FROM {table} AS b WHERE b.id = a.id) THEN 0 ELSE 1 END
+FROM {table_archive} AS a
+WHERE {topic_and_key} AND {since_processed} AND a.id > :after
+  AND (:ident IS NULL OR a.id IN (
+    SELECT id FROM {table_archive} WHERE message_hash = HASHBYTES('SHA2_256', :ident)
+    UNION ALL
+    SELECT :number WHERE NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_hash = HASHBYTES('SHA2_256', :ident))
+      AND NOT EXISTS (SELECT 1 FROM {table_archive} AS n WHERE n.message_hash = HASHBYTES('SHA2_256', :ident))))
+  AND NOT EXISTS (SELECT 1 FROM {table} AS n WHERE n.message_hash = a.message_hash)
+  AND NOT EXISTS (SELECT 1 FROM {table_archive} AS n
+                  WHERE n.message_hash = a.message_hash AND n.id < a.id AND n.id > :after)
+ORDER BY a.id;
+SET IDENTITY_INSERT {table} ON;
+INSERT INTO {table}(id, message_id, topic, aggregate_type, aggregate_id, partition_key,
+  headers, trace_id, claim_token, created_at, generation, last_error, payload)
+SELECT a.id, {came_back} FROM {table_archive} AS a JOIN @back AS b ON b.id = a.id WHERE b.free = 1;
+SET IDENTITY_INSERT {table} OFF;
+INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_key,
+  headers, trace_id, claim_token, created_at, generation, last_error, payload)
+SELECT {came_back} FROM {table_archive} AS a JOIN @back AS b ON b.id = a.id WHERE b.free = 0 ORDER BY a.id;
+SET NOCOUNT OFF;
+SELECT id, free FROM @back;
+
+-- name: unarchive
+-- After replay-archived, in the same transaction: what came back.
+DELETE a FROM {table_archive} AS a JOIN {table} AS b
+  ON b.message_hash = a.message_hash AND b.created_at = a.created_at AND b.generation = a.generation + 1
+WHERE b.status = 0 AND b.claim_token = N'';
+
+-- part: shown
+status, attempts, generation, created_at, claimed_at, next_retry_at, processed_at,
+       {texts},
+       {error_text}, 0, 0
+
+-- part: shown_archived
+2, attempts, generation, created_at, CAST(NULL AS DATETIME2(3)), CAST(NULL AS DATETIME2(3)), processed_at,
+       {texts},
+       {error_text}, 0, 0
+
+-- part: asked
+{topic_and_key} AND {since_created}
+  AND (:prefix IS NULL OR DATALENGTH(:prefix) = 0 OR CHARINDEX(:prefix, topic) = 1)
+  AND (:older = 0 OR created_at <= DATEADD(MILLISECOND, -CAST(:older % 86400000 AS INT), DATEADD(DAY,
+       -CAST((CASE WHEN :older < 3153600000000 THEN :older ELSE 3153600000000 END) / 86400000 AS INT),
+       SYSUTCDATETIME())))
+  AND (:text IS NULL OR CHARINDEX(:text, CONCAT(topic, N' ', message_id, N' ', partition_key, N' ',
+         aggregate_id, N' ', last_error)) > 0
+       OR CHARINDEX(:text, CONVERT(NVARCHAR(MAX), payload)) > 0
+       OR CHARINDEX(:text, CONVERT(VARCHAR(MAX), payload)) > 0)
+
+-- part: wanted
+-- States that are not done, each by its own index, so that dead letters are found at once
+-- in a large table.
+(status = 0 AND :states & 1 <> 0 OR status = 1 AND :states & 2 <> 0 OR status = 3 AND :states & 8 <> 0
+  OR status = 4 AND :states & 16 <> 0)
+  AND (:ident IS NULL OR id IN ({named})) AND {asked}
+
+-- name: list
+SELECT {any} id, {shown} FROM {table}
+WHERE id IN (
+  SELECT id FROM {table} WHERE status = 0 AND :states & 1 <> 0
+  UNION ALL SELECT id FROM {table} WHERE status IN (1, 3) AND :states & 10 <> 0
+  UNION ALL SELECT id FROM {table} WHERE status = 4 AND :states & 16 <> 0)
+  AND id > :after AND {wanted}
+ORDER BY id;
+
+-- name: list-any
+SELECT {any} id, {shown} FROM {table}
+WHERE id > :after AND ({wanted} OR status = 2 AND (:ident IS NULL OR id IN ({named})) AND {asked})
+ORDER BY id;
+
+-- name: list-newest
+-- unused: after
+-- As "list", from the highest id down.
+SELECT {any} id, {shown} FROM {table}
+WHERE id IN (
+  SELECT id FROM {table} WHERE status = 0 AND :states & 1 <> 0
+  UNION ALL SELECT id FROM {table} WHERE status IN (1, 3) AND :states & 10 <> 0
+  UNION ALL SELECT id FROM {table} WHERE status = 4 AND :states & 16 <> 0)
+  AND id < :before AND {wanted}
+ORDER BY id DESC;
+
+-- name: list-any-newest
+-- unused: after
+SELECT {any} id, {shown} FROM {table}
+WHERE id < :before AND ({wanted} OR status = 2 AND (:ident IS NULL OR id IN ({named})) AND {asked})
+ORDER BY id DESC;
+
+-- name: list-archived
+SELECT {any} id, {shown_archived} FROM {table_archive}
+WHERE :states & 4 <> 0 AND id > :after AND (:ident IS NULL OR id IN ({named_archived})) AND {asked}
+ORDER BY id;
+
+-- name: show
+-- With the lowest open row of the same ordering key before it, and the lowest dead one.
+SELECT TOP (1) c.id, c.status, c.attempts, c.generation, c.created_at, c.claimed_at, c.next_retry_at,
+       c.processed_at,
+       {texts},
+       {error_text},
+       (SELECT MIN(b.id) FROM {table} AS b
+        WHERE b.status IN (0, 1, 3) AND b.key_hash = c.key_hash AND b.id < c.id),
+       (SELECT MIN(b.id) FROM {table} AS b
+        WHERE b.status IN (1, 3, 4) AND b.status = 4 AND c.status IN (0, 1, 3) AND b.key_hash = c.key_hash)
+FROM {table} AS c
+WHERE c.message_hash = HASHBYTES('SHA2_256', :ident)
+   OR c.id = :number
+      AND NOT EXISTS (SELECT 1 FROM {table_archive} AS n WHERE n.message_hash = HASHBYTES('SHA2_256', :ident))
+ORDER BY CASE WHEN c.message_hash = HASHBYTES('SHA2_256', :ident) THEN 0 ELSE 1 END;
+
+-- name: show-archived
+-- What show does not find.
+SELECT TOP (1) id, {shown_archived} FROM {table_archive}
+WHERE message_hash = HASHBYTES('SHA2_256', :ident) OR id = :number
+ORDER BY CASE WHEN message_hash = HASHBYTES('SHA2_256', :ident) THEN 0 ELSE 1 END, id DESC;
+
+-- name: count
+SELECT (SELECT COUNT_BIG(*) FROM {table} WHERE status = 0),
+       (SELECT COUNT_BIG(*) FROM {table} WHERE status IN (1, 3) AND status = 1),
+       (SELECT COUNT_BIG(*) FROM {table} WHERE status = 2),
+       (SELECT COUNT_BIG(*) FROM {table} WHERE status IN (1, 3) AND status = 3),
+       (SELECT COUNT_BIG(*) FROM {table} WHERE status = 4);
+
+-- name: count-archived
+SELECT COUNT_BIG(*) FROM {table_archive};
+
+-- part: age
+-- Milliseconds since a row was made.
+DATEDIFF_BIG(MILLISECOND, created_at, {now})
+
+-- name: ready
+-- Failed rows that are due, and the age of the oldest message that may leave now.
+SELECT COUNT_BIG(*), COALESCE(MAX({age}), 0)
+FROM {table} WHERE status IN (1, 3) AND status = 3 AND next_retry_at <= {now};
+
+-- part: waiting_behind
+-- A failed message of its key is before c, and not due yet.
+EXISTS (
+  SELECT 1 FROM {table} AS b
+  WHERE b.status IN (1, 3, 4) AND b.status = 3 AND b.key_hash = c.key_hash AND b.id < c.id
+    AND b.next_retry_at > {now})
+
+-- name: oldest-pending
+-- The oldest that nothing holds, of the first 10,000; if all of these are held, the next one.
+-- Almost always it is the first.
+SELECT TOP (1) {age}
+FROM {table} AS c
+WHERE c.status = 0 AND (NOT {waiting_behind}
+  OR c.id >= COALESCE((SELECT id FROM {table} WHERE {pending} ORDER BY id OFFSET 10000 ROWS FETCH NEXT 1 ROWS ONLY),
+                      9223372036854775807))
+ORDER BY c.id;
+
+-- name: held-pending
+-- How many pending messages wait behind a failed one of their key.
+SELECT COUNT_BIG(*) FROM {table} AS c WHERE c.status = 0 AND {waiting_behind};
+
+-- name: backlog
+-- What waits, each counted up to a limit: it is asked again and again.
+SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} WHERE status = 0) AS a),
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} WHERE status IN (1, 3) AND status = 1) AS b),
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} WHERE status IN (1, 3) AND status = 3) AS c),
+       (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} WHERE status = 4) AS d);

@@ -1,0 +1,132 @@
+--
+-- The lease of any table on SQL Server that is relayed under one.  Included where a file says so,
+-- behind mssql.own.sql and behind its part "ends": the first and the last id that are pending.
+
+-- part: now
+SYSUTCDATETIME()
+
+-- part: until
+-- When a claim or a lease of that length ends.  DATEADD takes 32 bits: days, and the milliseconds
+-- of the last one.
+DATEADD(MILLISECOND, CAST(:lasts % 86400000 AS INT), DATEADD(DAY,
+  CAST((CASE WHEN :lasts < 3153600000000 THEN :lasts ELSE 3153600000000 END) / 86400000 AS INT),
+  SYSUTCDATETIME()))
+
+-- part: ended
+-- A time that no lease outlives.
+CAST(N'1970-01-01' AS DATETIME2(3))
+
+-- part: error_time
+DATEADD(MILLISECOND, -CAST(:error_age % 86400000 AS INT), DATEADD(DAY,
+  -CAST((CASE WHEN :error_age < 3153600000000 THEN :error_age ELSE 3153600000000 END) / 86400000 AS INT),
+  SYSUTCDATETIME()))
+
+-- part: delivered_time
+DATEADD(MILLISECOND, -CAST(:delivered_age % 86400000 AS INT), DATEADD(DAY,
+  -CAST((CASE WHEN :delivered_age < 3153600000000 THEN :delivered_age ELSE 3153600000000 END) / 86400000 AS INT),
+  SYSUTCDATETIME()))
+
+-- part: reported
+-- What a relay says of itself with each renewal.  Ages are in milliseconds; below 0: there is
+-- nothing new to say.
+state_since = CASE WHEN state = :state THEN state_since ELSE {now} END,
+  state = :state, destination = :destination, delivered = :delivered,
+  error = CASE WHEN :error_age < 0 THEN error ELSE :error END,
+  error_at = CASE WHEN :error_age < 0 THEN error_at ELSE {error_time} END,
+  delivered_at = CASE WHEN :delivered_age < 0 THEN delivered_at ELSE {delivered_time} END
+
+-- part: alone
+-- No relay lives that has a share of the partitions.
+NOT EXISTS (SELECT 1 FROM {wherry_lease} AS o
+            WHERE o.outbox = :name AND o.number > 0 AND o.expires_at > {now})
+
+-- part: got
+-- What the statement took: OUTPUT without INTO fails on a table with triggers.
+DECLARE @got TABLE (outbox NVARCHAR(128) COLLATE Latin1_General_BIN2 NOT NULL, epoch BIGINT NOT NULL,
+                    suspects BIGINT NOT NULL)
+
+-- part: got_row
+SELECT g.epoch, g.suspects, CASE WHEN w.paused_at IS NULL THEN 0 ELSE 1 END, w.control_version,
+  {ends}
+FROM @got AS g LEFT JOIN {wherry_outbox} AS w ON w.name = g.outbox
+
+-- name: lease
+-- Taken when it is free or has expired, by the database's clock; the epoch grows, so that
+-- whatever the last holder still sends is refused (a_second_relay_takes_over_when_…).
+-- After the second unclean end in a row as many messages are suspects as it may have had in
+-- flight, and twice as many after each further one.
+-- UPDLOCK, HOLDLOCK: of two relays that find no row the second waits for the first, and then finds
+-- one.
+{got};
+UPDATE s SET engine = :engine, owner = :owner, epoch = s.epoch + 1, expires_at = {until}, win = :window,
+  clean = 0, process = :process, state = N'leading', state_since = {now}, destination = :destination,
+  delivered = 0, error = N'', error_at = NULL,
+  unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE s.unclean + 1 END,
+  suspects = CASE WHEN s.clean <> 0 OR s.unclean = 0 THEN 0
+    WHEN s.win > 1000000 OR s.unclean > 16 THEN 1000000
+    WHEN s.win * POWER(CAST(2 AS BIGINT), s.unclean - 1) > 1000000 THEN 1000000
+    ELSE s.win * POWER(CAST(2 AS BIGINT), s.unclean - 1) END
+OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
+FROM {wherry_lease} AS s
+WHERE s.outbox = :name AND s.number = :number AND s.expires_at <= {now} AND {alone};
+INSERT INTO {wherry_lease}(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
+                           suspects, process, state, state_since, destination)
+OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
+SELECT :name, :number, :engine, :owner, 1, {until}, 0, 0, :window, 0, :process, N'leading', {now},
+  :destination
+WHERE {alone} AND NOT EXISTS (SELECT 1 FROM {wherry_lease} AS s WITH (UPDLOCK, HOLDLOCK)
+                              WHERE s.outbox = :name AND s.number = :number);
+{got_row};
+
+-- name: lease-holder
+-- Lease 0 is that of the whole table.  If several relays share it, a live one comes first.
+SELECT TOP (1) owner, DATEDIFF_BIG(MILLISECOND, {now}, expires_at), epoch, engine, process, state,
+  DATEDIFF_BIG(MILLISECOND, state_since, {now}), destination, delivered,
+  DATEDIFF_BIG(MILLISECOND, delivered_at, {now}), error, DATEDIFF_BIG(MILLISECOND, error_at, {now})
+FROM {wherry_lease}
+WHERE outbox = :name AND (:number = 0 OR number = :number)
+ORDER BY CASE WHEN expires_at > {now} THEN 0 ELSE 1 END, number;
+
+-- name: lease-orphaned
+-- The process that holds the lease has ended, so that the lease can be taken at once.
+UPDATE {wherry_lease} SET expires_at = {ended}
+WHERE outbox = :name AND number = :number AND epoch = :epoch;
+
+-- name: renew
+-- Renewal and fallback poll in one.  An expired lease is not revived.
+{got};
+UPDATE {wherry_lease} SET expires_at = {until},
+  unclean = CASE WHEN :suspects = 0 THEN 0 ELSE unclean END, {reported}
+OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
+WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now};
+{got_row};
+
+-- name: control
+SELECT CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, control_version
+FROM {wherry_outbox} WHERE name = :name;
+
+-- name: release
+UPDATE {wherry_lease} SET expires_at = {ended}, clean = 1, unclean = 0, state = N'stopped',
+  state_since = {now}
+WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now};
+
+-- name: fence
+-- First in every transaction of a relay: no row, and it changes nothing (STALE).  The shared lock,
+-- which REPEATABLEREAD keeps to the end of the transaction, keeps others from taking the lease until
+-- what was written under it is committed; READCOMMITTEDLOCK makes a database with
+-- READ_COMMITTED_SNAPSHOT take it at all.  Claims have their own expiry: of a shared lease only the
+-- epoch counts, and nobody waits.
+IF :shared = 0
+  SELECT 1 FROM {wherry_lease} WITH (REPEATABLEREAD, ROWLOCK)
+  WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now}
+ELSE
+  SELECT 1 FROM {wherry_lease}
+  WHERE outbox = :name AND number = :number AND epoch = :epoch;
+
+-- name: raise-control-version
+UPDATE {wherry_outbox} SET control_version = control_version + 1 WHERE name = :name;
+
+-- name: pause
+UPDATE {wherry_outbox} SET control_version = control_version + 1,
+  paused_at = CASE WHEN :on <> 0 THEN COALESCE(paused_at, {now}) END
+WHERE name = :name;
