@@ -3,6 +3,8 @@
  */
 #include "outbox_suite.h"
 
+#include <pthread.h>
+
 #include "db/driver.h"
 #include "postgres/odbc.h"
 #include "postgres/server.h"
@@ -24,6 +26,8 @@ static void drop(void *place)
 
 static wherry_db *connect(void *place)
 {
+	/* psqlODBC calls setlocale() when it connects, which two threads must not do at once. */
+	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
 	char url[400];
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_config *config = NULL;
@@ -33,8 +37,10 @@ static wherry_db *connect(void *place)
 	postgres_odbc_url(place, url, sizeof(url));
 	if (code == WHERRY_OK)
 		code = wherry_config_set(config, "db.busy_timeout", "30s", &err);
+	(void)pthread_mutex_lock(&one);
 	if (code == WHERRY_OK)
 		code = wherry_db_open(url, config, &db, &err);
+	(void)pthread_mutex_unlock(&one);
 	if (code != WHERRY_OK)
 		print_error("%s\n", err.message);
 	wherry_config_free(config);
