@@ -547,7 +547,8 @@ static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
 	if (now < r->empty_check_us)
 		return WHERRY_OK;
 	r->empty_check_us = wh_later(now, CHECK_US);
-	if (wh_window_lowest(&r->window) <= r->target_id)
+	/* Elsewhere the target need not be an id: the event-bus has a time. */
+	if (r->store->stmt.claim_behind && wh_window_lowest(&r->window) <= r->target_id)
 		return WHERRY_OK;
 	before = wh_monotonic(&r->env);
 	code = wh_store_open_upto(r->store, r->target_id, &open, err);
