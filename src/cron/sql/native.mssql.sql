@@ -79,10 +79,12 @@ IF NOT EXISTS (SELECT 1 FROM {table} WITH (READCOMMITTEDLOCK) {this})
 
 -- name: look
 -- An update, though it changes nothing: its lock lasts until the transaction ends, so nobody else makes
--- ticks of this schedule (two_that_fire_at_once_make_each_tick_once).
+-- ticks of this schedule (two_that_fire_at_once_make_each_tick_once).  The row is read after that: the
+-- OUTPUT of an update that waited has the values from before the wait on Babelfish.
 {place}
 {for_now}
-UPDATE {table} WITH (ROWLOCK) SET active = active OUTPUT inserted.until_ms, inserted.active, @now {this};
+UPDATE {table} WITH (ROWLOCK) SET active = active {this};
+SELECT until_ms, active, @now FROM {table} WITH (READCOMMITTEDLOCK) {this};
 
 -- name: active
 {place}
