@@ -42,7 +42,8 @@ typedef struct wherry_log_record {
 	size_t n_fields;
 	/* "event=NAME key=value …" without a line break.  A value that is not a plain word
 	 * is written as a JSON string, so that it cannot start a line, a field or an escape
-	 * sequence of a terminal; values over 1000 bytes are cut and end in "…". */
+	 * sequence of a terminal; values over 1000 bytes are cut and end in "…".  Without
+	 * memory, or over the longest line, it is "event=NAME" alone. */
 	const char *line;
 } wherry_log_record;
 

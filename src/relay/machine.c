@@ -1,5 +1,6 @@
 #include "relay/hooks.h"
 
+#include <stdio.h>
 #include <sys/eventfd.h>
 
 #include "base/sized.h"
@@ -440,11 +441,13 @@ static void pass_on(void *ctx, const wherry_log_record *record)
 	const wherry_relay *r = ctx;
 	wherry_log_record whole = *record;
 	wh_buf line = WH_BUF_INIT(LOG_LINE_MAX);
+	char bare[80];
 
 	if (record->level > r->set.log_level)
 		return;
 	wh_log_fields(&line, record);
-	whole.line = wh_buf_str(&line);
+	(void)snprintf(bare, sizeof(bare), "event=%s", record->event);
+	whole.line = line.failed ? bare : wh_buf_str(&line);
 	r->log(r->log_ctx, &whole);
 	wh_buf_clear(&line);
 }
