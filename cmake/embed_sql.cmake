@@ -1,7 +1,7 @@
 # Write the text of .sql files into a C file: an array as wh_sql_files of src/db/sql.h.
 # FILES: their paths, …/MODEL/sql/LAYOUT.DIALECT.sql; OUT: the C file; ARRAY: the array's name.
 # A line "-- include: NAME" stands for the text of that file in the folder parts beside the file,
-# or else in the folder PARTS.
+# or else in the folder PARTS; that may include others.
 
 set(texts "")
 set(rows "")
@@ -17,16 +17,19 @@ foreach(file IN LISTS FILES)
   string(MAKE_C_IDENTIFIER ${model}_${layout}_${dialect} text)
   file(READ ${file} hex HEX)
   file(STRINGS ${file} includes REGEX "^-- include: ")
-  foreach(include IN LISTS includes)
+  while(includes)
+    list(POP_FRONT includes include)
     string(REPLACE "-- include: " "" name "${include}")
     set(path ${PARTS}/${name})
     if(EXISTS ${own}/${name})
       set(path ${own}/${name})
     endif()
     file(READ ${path} included HEX)
+    file(STRINGS ${path} more REGEX "^-- include: ")
+    list(APPEND includes ${more})
     string(HEX "${include}" line)
     string(REPLACE "${line}" "${included}" hex "${hex}")
-  endforeach()
+  endwhile()
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${hex}")
   string(REGEX REPLACE "('.....,'.....,'.....,'.....,'.....,'.....,'.....,'.....,'.....,'.....,)"
     "\t\\1\n" bytes "${bytes}")

@@ -44,6 +44,10 @@ typedef struct wherry_cron_entry {
 	const char *hash; /* of its configuration */
 	int64_t until_us; /* Unix time up to which its ticks were made; 0: none was */
 	bool active; /* false: another configuration took its place, or it was uninstalled */
+	/* The rest is NULL where it is not known. */
+	const char *schedule; /* as it was given to wherry_schedule_parse() */
+	const char *zone;     /* that it was given; NULL also for a period */
+	const char *sends_to; /* in words: "delayed queue jobs" */
 } wherry_cron_entry;
 
 /** Called for each entry, which is borrowed for the call.  Another code than WHERRY_OK ends the

@@ -105,7 +105,8 @@ typedef struct wherry_delayed_status {
 	int64_t next_us; /* until the next message can be polled; 0: one can be now; -1:
 				  there is none that waits or is leased */
 	int schema_version;
-	char layout[24]; /* of its table: "native" or "funfix" */
+	char layout[24]; /* of its table: "native", "funfix" or "funfix-old" */
+	bool paused; /* wherry_delayed_pause() was called; wherry_delayed_resume() was not */
 } wherry_delayed_status;
 
 /* The text that wherry_delayed_drop_all() asks for. */
@@ -130,8 +131,8 @@ WHERRY_API void wherry_delayed_message_init(wherry_delayed_message *msg);
  *
  * @param db      A connection with no transaction open.
  * @param name    Of the table, as of wherry_outbox_init(); NULL: "delayed".
- * @param layout  "native", or "funfix": the table of the JVM library DelayedQueue.  NULL: that of
- *                the table that is there, else "native".
+ * @param layout  "native"; "funfix": the table of the JVM library DelayedQueue; or "funfix-old": that of
+ *                its predecessor, on SQL Server.  NULL: that of the table that is there, else "native".
  * @param err     Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_INVALID (bad name; a table of this name that is something else);
  *         WHERRY_TOONEW; WHERRY_DENIED; WHERRY_READONLY; WHERRY_BUSY; WHERRY_FULL.
@@ -382,6 +383,22 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_purge_dead(wherry_delayed 
 								 int64_t id,
 								 int64_t *out_n,
 								 wherry_error *err);
+
+/**
+ * Let relays deliver nothing from this queue of the table until wherry_delayed_resume().
+ * Producers and consumers go on, and so do relays of other queues.
+ *
+ * @return WHERRY_OK; WHERRY_UNSUPPORTED: the layout has nowhere to write it; what a write can fail
+ *         with.
+ *
+ * Transaction: the one that is open, else its own.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_pause(wherry_delayed *delayed,
+							    wherry_error *err);
+
+/** Take back wherry_delayed_pause(). */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_resume(wherry_delayed *delayed,
+							     wherry_error *err);
 
 WHERRY_END
 

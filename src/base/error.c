@@ -36,6 +36,19 @@ bool wh_error_of_database(const wherry_error *err)
 	return err->native || *err->sqlstate;
 }
 
+bool wh_error_lacks_right(const wherry_error *err)
+{
+	static const char *const sentences[] = {
+		"permission denied for ",    /* PostgreSQL */
+		"permission was denied on ", /* SQL Server */
+	};
+
+	for (size_t i = 0; i < sizeof(sentences) / sizeof(*sentences); i++)
+		if (err->code == WHERRY_DENIED && strstr(err->message, sentences[i]))
+			return true;
+	return false;
+}
+
 void wh_error_clear(wherry_error *err)
 {
 	if (err)

@@ -30,6 +30,9 @@ wherry_code wh_fail_errno(wherry_error *err, int number, const char *fmt, ...)
 /* Did a database say so, and not Wherry? */
 bool wh_error_of_database(const wherry_error *err);
 
+/* Does the role lack a right on a table, a view or a schema, which a GRANT gives it? */
+bool wh_error_lacks_right(const wherry_error *err);
+
 /* Begin a call: *err (may be NULL) is what it is on success. */
 void wh_error_clear(wherry_error *err);
 

@@ -71,6 +71,11 @@ static const char *find_parameter(const char *url, const char *name)
 	return NULL;
 }
 
+bool wh_url_has(const char *url, const char *name)
+{
+	return find_parameter(url, name);
+}
+
 /* Remove "NAME=VALUE", whose value begins at `value`, with the "?" or "&" that it needs. */
 static void remove_parameter(char *url, const char *name, const char *value)
 {
@@ -145,7 +150,8 @@ wherry_code wh_url_split(const char *text, const char *model, char **out_url,
 	code = wh_url_take(url, model, &name, err);
 	if (code == WHERRY_OK && (!name || !*name))
 		code = wh_fail(err, WHERRY_INVALID,
-			       "the URL does not name the %s: add ?%s=NAME to it", model,
+			       "the URL does not name the %s: add ?%s=NAME to it",
+			       strcmp(model, "delayed") == 0 ? "delayed queue" : model,
 			       model);
 	if (code != WHERRY_OK) {
 		free(name);

@@ -36,6 +36,9 @@ wherry_code wh_url_split(const char *text, const char *model, char **out_url,
  */
 wherry_code wh_url_take(char *url, const char *name, char **out_value, wherry_error *err);
 
+/* Has the URL this parameter? */
+bool wh_url_has(const char *url, const char *name);
+
 /* Does the URL's scheme begin with "MODEL+"? */
 bool wh_url_is_of(const char *text, const char *model);
 

@@ -338,20 +338,41 @@ static bool take_name(wh_args *args, bool relay, const char *shown)
 	return fine;
 }
 
-/* Does an operand say which outbox, so that WHERRY_URL need not?  A queue that stands alone is the
- * destination of a relay. */
-static bool names_outbox(const char *operand, bool alone)
+/* Does an operand say which outbox, so that WHERRY_URL need not? */
+static bool names_outbox(const char *operand)
 {
 	wh_named named = {.from = NULL};
 	bool found;
 
-	if (wh_db_known(operand, NULL) == WHERRY_OK ||
-	    (!alone &&
-	     (wh_url_is_of(operand, "queue") || wh_url_is_of(operand, "delayed"))))
+	if (wh_db_known(operand, NULL) == WHERRY_OK || wh_url_is_of(operand, "queue") ||
+	    wh_url_is_of(operand, "delayed"))
 		return true;
 	found = wh_named_find(operand, false, &named, NULL) == WHERRY_OK;
 	wh_named_clear(&named);
 	return found;
+}
+
+/* With WHERRY_URL, a queue that a relay is given alone is the source without a destination, or the
+ * destination of the outbox in WHERRY_URL: the command line must say which. */
+static bool refuse_lone_queue(const wh_args *args, const char *standard)
+{
+	char *queue = wh_url_without_secrets(args->operands[0]);
+	char *from = wh_url_without_secrets(standard);
+	wh_buf words = WH_BUF_INIT(64 * 1024);
+
+	wh_buf_puts(&words, "`wherry relay ");
+	wh_put_word(&words, queue ? queue : "URL");
+	wh_buf_puts(&words, " TO` delivers its messages, `wherry relay ");
+	wh_put_word(&words, from ? from : "URL");
+	wh_buf_putc(&words, ' ');
+	wh_put_word(&words, queue ? queue : "URL");
+	(void)wh_usage(args->command,
+		       "a queue can be FROM or TO, and WHERRY_URL is set: %s` fills it",
+		       wh_buf_str(&words));
+	wh_buf_clear(&words);
+	free(from);
+	free(queue);
+	return false;
 }
 
 static bool take_target(wh_args *args)
@@ -363,8 +384,10 @@ static bool take_target(wh_args *args)
 	if (!relay && strncmp(args->command->operands, "URL", 3) != 0)
 		return true;
 	inserted = standard && *standard &&
-		   (!args->n_operands ||
-		    !names_outbox(args->operands[0], relay && args->n_operands == 1));
+		   (!args->n_operands || !names_outbox(args->operands[0]));
+	if (relay && standard && *standard && args->n_operands == 1 &&
+	    wh_url_is_of(args->operands[0], "queue"))
+		return refuse_lone_queue(args, standard);
 	if (inserted)
 		insert_operand(args, 0, (char *)standard);
 	if (!args->n_operands)
@@ -377,12 +400,25 @@ static bool take_target(wh_args *args)
 	return true;
 }
 
+/* The URL of a queue names its table. */
+static bool check_table(const wh_args *args)
+{
+	const char *url = args->target ? wh_operand(args, 0) : NULL;
+
+	if (!url || args->command->plain || !wh_arg(args, "table") ||
+	    !(wh_url_is_of(url, "queue") || wh_url_is_of(url, "delayed")))
+		return true;
+	(void)wh_usage(args->command, "--table is for outboxes: the URL names the table");
+	return false;
+}
+
 bool wh_args_parse(const wh_command *command, int argc, char **argv, wh_args *args)
 {
 	size_t room = (size_t)argc + 3; /* for operands that are not typed */
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	*args = (wh_args){.command = command};
+	wh_report_command(command->name);
 	args->given = calloc(room, sizeof(*args->given));
 	args->operands = calloc(room, sizeof(*args->operands));
 	if (!args->given || !args->operands) {
@@ -400,6 +436,8 @@ bool wh_args_parse(const wh_command *command, int argc, char **argv, wh_args *ar
 	if (args->help)
 		return true;
 	if (!take_target(args))
+		return false;
+	if (!check_table(args) || !wh_check_url(args))
 		return false;
 	if (wh_is_for_outboxes(
 		    args)) { /* which says more than that an option is missing */
@@ -440,6 +478,11 @@ static const wh_given *find_given(const wh_args *args, const char *name, size_t 
 		if (strcmp(args->given[i].option->name, name) == 0)
 			return &args->given[i];
 	return NULL;
+}
+
+bool wh_arg_known(const wh_args *args, const char *name)
+{
+	return find_option(args->command, name, strlen(name));
 }
 
 const char *wh_arg(const wh_args *args, const char *name)

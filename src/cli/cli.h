@@ -15,6 +15,7 @@
 
 #include <wherry/wherry.h>
 
+#include "base/advice.h"
 #include "base/buf.h"
 #include "base/error.h"
 
@@ -104,6 +105,10 @@ const char *wh_operand(const wh_args *args, size_t i);
 
 /* An option's value, NULL if it was not given. */
 const char *wh_arg(const wh_args *args, const char *name);
+
+/* Has the command this option? */
+bool wh_arg_known(const wh_args *args, const char *name);
+
 bool wh_arg_on(const wh_args *args, const char *name);
 
 /* The headers that --header NAME=VALUE gives, as a JSON object: *out is given, free() it.  On
@@ -159,14 +164,28 @@ bool wh_confirm(const wh_args *args, const char *fmt, ...) WH_PRINTF(2, 3);
 
 /* ---- report.c: what goes wrong ---- */
 
-/* Set the words that name the outbox in commands that the library's messages advise; see wh_args. */
+/* Set the words that name the outbox in commands that the library's messages advise, and forget the
+ * makers; see wh_args. */
 void wh_report_target(const char *target);
+
+/* Add a command with words that are not those of the outbox; see wh_advice.  The words are copied. */
+void wh_report_maker(const char *maker, const char *words);
+
+/* Set the command that runs; the name is borrowed. */
+void wh_report_command(const char *name);
 
 /* "wherry: ..." and, unless hint is NULL, "  try: ..."; returns WH_EXIT_FAILED. */
 wh_exit wh_complain(const char *hint, const char *fmt, ...) WH_PRINTF(2, 3);
 
 /* Advice after a failure whose message has none; NULL: no advice. */
 const char *wh_way_out(wherry_code code);
+
+/* Append the commands that give a role of the database the rights for the command that runs; false:
+ * there are none. */
+bool wh_put_grant(wh_buf *text);
+
+/* Advice after a failure, written to `text` if it names a command; NULL: no advice. */
+const char *wh_put_hint(wh_buf *text, const wherry_error *err);
 
 /* Append what the library says, with the outbox in the commands that it advises. */
 void wh_put_message(wh_buf *text, const char *message);
@@ -241,12 +260,18 @@ typedef struct wh_session {
 wh_exit wh_session_open(wh_session *s, const wh_args *args);
 void wh_session_close(wh_session *s);
 
+/* The same without the outbox, whose table need not be there. */
+wh_exit wh_session_connect(wh_session *s, const wh_args *args);
+
 /* ---- instead.c ---- */
 
-/* Is the first operand the URL of a queue, and the command for outboxes alone? */
+/* Is the first operand the URL of a queue or a delayed queue, and the command for outboxes alone? */
 bool wh_is_for_outboxes(const wh_args *args);
 
-/* The first operand is the URL of a queue: say which command is for it. */
+/* Is the first operand a URL that the command can take?  False: it said what to write instead. */
+bool wh_check_url(const wh_args *args);
+
+/* The first operand is the URL of a queue or a delayed queue: say which command is for it. */
 wh_exit wh_refuse_queue(const wh_args *args);
 
 /* ---- why.c: why a message is where it is ---- */
@@ -265,13 +290,17 @@ void wh_put_why(wh_buf *why, const wh_why *s, const wherry_row *row);
 
 /* ---- text.c: for people's eyes ---- */
 
-/* Append a word as a shell takes it, in quotes if it needs them. */
-void wh_put_word(wh_buf *text, const char *word);
-
 enum { WH_SPAN_LEN = 24 };
 
 /* A length of time in words: "3m 2s". */
 const char *wh_span_text(int64_t us, char out[WH_SPAN_LEN]);
+
+/* Append text with control characters as JSON writes them, as \n or \u001b, and broken UTF-8 as '?'.
+ * Other characters, also backslashes, stay. */
+void wh_put_escaped(wh_buf *buf, const char *text, size_t len);
+
+/* Append the beginning of a body, escaped like that; a cut ends in an ellipsis. */
+void wh_put_body_begin(wh_buf *buf, const void *body, size_t len);
 
 /* Append text with control characters and broken UTF-8 as '?', at most `columns` wide
  * (0: as wide as it is); a cut ends in an ellipsis. */

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include "base/env.h"
+#include "cli/on_delayed.h"
 #include "cli/on_queue.h"
 #include "config/settings.h"
+#include "queue/queue.h"
 
 enum { HEAD = 26 };
 
@@ -73,12 +75,19 @@ static void put_text(wh_buf *buf, const char *name, const char *text)
 	wh_buf_json(buf, text, strlen(text));
 }
 
+static const char *model_of(const wh_doctor *d)
+{
+	if (d->delayed)
+		return "delayed";
+	return d->on ? "queue" : "table";
+}
+
 static void print_json(const wh_doctor *d)
 {
 	wh_buf buf = WH_BUF_INIT(1024 * 1024);
 
 	wh_buf_puts(&buf, "{");
-	put_text(&buf, d->on ? "queue" : "table", d->session->table);
+	put_text(&buf, model_of(d), d->session->table);
 	wh_buf_printf(&buf, ",\"bad\":%zu,\"warn\":%zu,\"findings\":[", count(d, WH_BAD),
 		      count(d, WH_WARN));
 	for (size_t i = 0; i < d->n; i++) {
@@ -99,6 +108,14 @@ static void print_json(const wh_doctor *d)
 	wh_buf_clear(&buf);
 }
 
+static wherry_code explain(wh_doctor *d, const char *ident, wherry_error *err)
+{
+	if (d->delayed)
+		return wh_on_delayed_message(d, ident, err);
+	return d->on ? wh_on_queue_message(d, ident, err)
+		     : wh_doctor_message(d, ident, err);
+}
+
 static wh_exit examine(const wh_args *args, wh_doctor *d)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -107,13 +124,16 @@ static wh_exit examine(const wh_args *args, wh_doctor *d)
 	wh_exit status = WH_EXIT_DONE;
 
 	if (code == WHERRY_OK) {
+		if (!d->store)
+			(void)wh_doctor_others(d);
 		wh_doctor_check(d);
 		wh_doctor_cron(d);
 		if (d->on)
 			wh_on_queue_check(d);
+		if (d->delayed)
+			wh_on_delayed_check(d);
 		if (ident)
-			code = d->on ? wh_on_queue_message(d, ident, &err)
-				     : wh_doctor_message(d, ident, &err);
+			code = explain(d, ident, &err);
 		if (wh_arg_on(args, "json"))
 			print_json(d);
 		else
@@ -136,8 +156,61 @@ static wh_exit examine_queue(const wh_args *args, wh_doctor *d, wh_session *sess
 		(wh_session){.target = args->target, .table = s->at.name, .db = s->at.db};
 	(void)snprintf(session->url, sizeof(session->url), "%s", s->url);
 	d->on = s;
+	d->store = &s->queue->store;
 	status = examine(args, d);
 	wh_queue_session_close(s);
+	return status;
+}
+
+static wh_exit examine_delayed(const wh_args *args, wh_doctor *d, wh_session *session)
+{
+	wh_on_delayed s;
+	wh_exit status = wh_on_delayed_open(&s, args);
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	*session = (wh_session){
+		.target = args->target, .table = s.source.store->topic, .db = s.db};
+	(void)snprintf(session->url, sizeof(session->url), "%s", s.url);
+	d->delayed = &s;
+	d->store = s.source.store;
+	status = examine(args, d);
+	d->delayed = NULL;
+	wh_on_delayed_close(&s);
+	return status;
+}
+
+/* What is wrong with a database that has no outbox, but others of Wherry's tables. */
+static wh_exit examine_others(const wh_args *args, wh_doctor *d, const wherry_error *why)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	bool any;
+
+	if (wh_operand(args, 1) || wh_doctor_begin(d, &err) != WHERRY_OK)
+		return wh_report(why);
+	any = wh_doctor_others(d);
+	wh_doctor_clear(d);
+	return any ? examine(args, d) : wh_report(why);
+}
+
+static wh_exit examine_outbox(const wh_args *args, wh_doctor *d, wh_session *session)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_exit status = wh_session_connect(session, args);
+	wherry_code code;
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = wherry_outbox_open(session->db, session->table, &session->box, &err);
+	if (code == WHERRY_OK) {
+		d->store = &session->box->store;
+		status = examine(args, d);
+	} else if (code == WHERRY_NOTFOUND) {
+		status = examine_others(args, d, &err);
+	} else {
+		status = wh_call_failed(args, code, &err);
+	}
+	wh_session_close(session);
 	return status;
 }
 
@@ -151,18 +224,14 @@ static wh_exit run(wh_args *args)
 		.older_us = 60 * WH_SECOND,
 		.poll_us = wh_config_int(args->config, WH_RELAY_POLL),
 	};
-	wh_exit status;
 
 	if (!wh_arg_duration(args, "older-than", &d.older_us))
 		return WH_EXIT_USAGE;
 	if (wh_is_on_queue(args))
 		return examine_queue(args, &d, &session, &queue);
-	status = wh_session_open(&session, args);
-	if (status != WH_EXIT_DONE)
-		return status;
-	status = examine(args, &d);
-	wh_session_close(&session);
-	return status;
+	if (wh_is_on_delayed(args))
+		return examine_delayed(args, &d, &session);
+	return examine_outbox(args, &d, &session);
 }
 
 static const wh_option options[] = {
@@ -180,10 +249,11 @@ const wh_command wh_cmd_doctor = {
 	.operands = "URL [MESSAGE]",
 	.synopsis = "URL [MESSAGE] [--older-than AGE] [--verbose] [--json]",
 	.brief = "Say what keeps messages from leaving, and what to do",
-	.help = "Looks at the outbox, its relay and the database, and changes nothing. With the URL "
-		"of a queue it looks at the queue instead. Each "
+	.help = "Looks at the outbox, its relay and the database, and changes nothing. Without an outbox it "
+		"looks at the schedules and the database. With the URL "
+		"of a queue or a delayed queue it looks at that instead. Each "
 		"finding is ok, warn or bad: what is so, and what to do about it. MESSAGE, a "
-		"message id or a number, is explained first: why it has not left, or when it "
+		"message id or a number, of a delayed queue a key, is explained first: why it has not left, or when it "
 		"did. Ends with 1 if something is bad.\n"
 		"\n"
 		"Examples:\n"

@@ -64,7 +64,7 @@ static wh_exit give_up_in_doubt(const enqueue *e, const char *what)
 /* An error of a line names its place; an error of the database does not. */
 static wh_exit give_up_line(enqueue *e, int column, const wherry_error *err)
 {
-	wh_buf what = WH_BUF_INIT(8192);
+	wh_buf what = WH_BUF_INIT(8192), hint = WH_BUF_INIT(64 * 1024);
 	wh_exit status;
 
 	wh_buf_printf(&what, "%s: line %lld", e->file, (long long)e->lines.number);
@@ -76,7 +76,8 @@ static wh_exit give_up_line(enqueue *e, int column, const wherry_error *err)
 	else if (err->code == WHERRY_INDOUBT)
 		status = give_up_in_doubt(e, err->message);
 	else
-		status = give_up(e, wh_way_out(err->code), err->message);
+		status = give_up(e, wh_put_hint(&hint, err), err->message);
+	wh_buf_clear(&hint);
 	wh_buf_clear(&what);
 	return status;
 }

@@ -263,10 +263,10 @@ static const wh_option options[] = {
 	 "existing table, else json, on SQL Server text)",
 	 NULL, 0},
 	{"grant", "ROLE=KIND",
-	 "Give a role of the database exactly the rights that it needs on the outbox, and take "
-	 "others on its tables away. KIND is producer (plain INSERTs), enqueuer "
-	 "(wherry_enqueue() and `wherry enqueue`), relay or operator. Repeatable; on "
-	 "PostgreSQL.",
+	 "Give a role of the database exactly the rights that it needs on the outbox, and "
+	 "revoke its other rights on the tables. KIND is producer (plain INSERTs), enqueuer "
+	 "(wherry_enqueue() and `wherry enqueue`), relay or operator. On "
+	 "PostgreSQL and SQL Server.",
 	 NULL, WH_REPEAT},
 	WH_JSON_OPTION,
 	{0},

@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/on_delayed.h"
 #include "cli/on_queue.h"
 
 /* Say what became of the table, or why nothing did. */
@@ -34,6 +35,22 @@ static wh_exit change_queue(const wh_args *args, bool paused)
 	return status;
 }
 
+static wh_exit change_delayed(const wh_args *args, bool paused)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_on_delayed s;
+	wh_exit status = wh_on_delayed_open(&s, args);
+	wherry_code code;
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	code = paused ? wherry_delayed_pause(s.source.delayed, &err)
+		      : wherry_delayed_resume(s.source.delayed, &err);
+	status = tell(args, "delayed queue", s.source.store->topic, paused, code, &err);
+	wh_on_delayed_close(&s);
+	return status;
+}
+
 static wh_exit change(const wh_args *args, bool paused)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -43,6 +60,8 @@ static wh_exit change(const wh_args *args, bool paused)
 
 	if (wh_is_on_queue(args))
 		return change_queue(args, paused);
+	if (wh_is_on_delayed(args))
+		return change_delayed(args, paused);
 	status = wh_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
@@ -75,11 +94,12 @@ const wh_command wh_cmd_pause = {
 	.brief = "Let relays deliver nothing until resume",
 	.help = "It is written in the database: every relay heeds it, also one that "
 		"starts later. Producers go on, and so do workers that receive from a "
-		"queue.\n"
+		"queue, and consumers that poll a delayed queue.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry pause sqlite:shop.db\n"
-		"  wherry pause 'queue+sqlite:shop.db?queue=jobs'\n",
+		"  wherry pause 'queue+sqlite:shop.db?queue=jobs'\n"
+		"  wherry pause 'delayed+sqlite:shop.db?delayed=mail'\n",
 	.options = options,
 	.run = run_pause,
 };

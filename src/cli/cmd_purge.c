@@ -68,7 +68,7 @@ static const wh_option options[] = {
 	 0},
 	{"batch", "N", "Messages in one transaction. (1 to 100000; default 1000)", NULL,
 	 0},
-	{"limit", "N", "At most so many.", NULL, 0},
+	{"limit", "N", "At most this many.", NULL, 0},
 	WH_JSON_OPTION,
 	{0},
 };

@@ -251,6 +251,27 @@ static void warn(relaying *r, const wh_args *args)
 	wh_buf_clear(&text);
 }
 
+/* The words that name the queue that it relays, if it relays one. */
+static wherry_code name_queue(relaying *r, const char *url, wherry_error *err)
+{
+	char *table = NULL;
+	wherry_code code;
+
+	r->delayed = wh_url_is_of(url, "delayed");
+	code = r->delayed ? wh_delayed_words(url, false, &r->queue, err)
+			  : wh_queue_words(url, &r->queue, err);
+	if (code == WHERRY_OK && r->delayed)
+		code = wh_delayed_words(url, true, &table, err);
+	if (code == WHERRY_OK && *r->queue) {
+		wh_report_target(r->queue);
+		wh_report_maker(r->delayed ? "wherry delayed create"
+					   : "wherry queue create",
+				table ? table : r->queue);
+	}
+	free(table);
+	return code;
+}
+
 static wh_exit relay(relaying *r, const wh_args *args)
 {
 	unsigned flags = wh_arg_on(args, "until-empty") ? WHERRY_UNTIL_EMPTY : 0;
@@ -258,13 +279,9 @@ static wh_exit relay(relaying *r, const wh_args *args)
 	wherry_outcome outcome = WHERRY_STOPPED;
 	wherry_code code;
 
-	r->delayed = wh_url_is_of(wh_operand(args, 0), "delayed");
-	code = r->delayed ? wh_delayed_words(wh_operand(args, 0), &r->queue, &err)
-			  : wh_queue_words(wh_operand(args, 0), &r->queue, &err);
+	code = name_queue(r, wh_operand(args, 0), &err);
 	if (code != WHERRY_OK)
 		return wh_call_failed(args, code, &err);
-	if (*r->queue)
-		wh_report_target(r->queue);
 	begin_progress(r, args);
 	code = wherry_relay_open(wh_operand(args, 0), wh_operand(args, 1), args->config,
 				 &r->relay, &err);

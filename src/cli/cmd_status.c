@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
+#include "cli/on_delayed.h"
 #include "cli/on_queue.h"
 #include "outbox/stream.h"
 #include "publish/parts.h"
@@ -390,6 +391,18 @@ static wh_exit run_on_queue(const wh_args *args, int64_t every_us)
 	return status;
 }
 
+static wh_exit run_on_delayed(const wh_args *args, int64_t every_us)
+{
+	wh_on_delayed s;
+	wh_exit status = wh_on_delayed_open(&s, args);
+
+	if (status != WH_EXIT_DONE)
+		return status;
+	status = once_or_watch(args, wh_on_delayed_status, &s, every_us);
+	wh_on_delayed_close(&s);
+	return status;
+}
+
 static wh_exit run(wh_args *args)
 {
 	int64_t every_us = 2 * WH_SECOND;
@@ -400,6 +413,8 @@ static wh_exit run(wh_args *args)
 		return WH_EXIT_USAGE;
 	if (wh_is_on_queue(args))
 		return run_on_queue(args, every_us);
+	if (wh_is_on_delayed(args))
+		return run_on_delayed(args, every_us);
 	status = wh_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
@@ -428,13 +443,15 @@ const wh_command wh_cmd_status = {
 		"database has one.\n"
 		"\n"
 		"With the URL of a queue it counts the messages of the queue: ready, leased, "
-		"waiting and dead; and says which relays work on it.\n"
+		"waiting and dead; and says which relays work on it. With that of a delayed "
+		"queue the messages are due, leased, waiting or dead.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry status sqlite:shop.db\n"
 		"  wherry status sqlite:shop.db --watch\n"
 		"  wherry status sqlite:shop.db --json | jq .ready\n"
-		"  wherry status 'queue+sqlite:shop.db?queue=jobs'\n",
+		"  wherry status 'queue+sqlite:shop.db?queue=jobs'\n"
+		"  wherry status 'delayed+sqlite:shop.db?delayed=mail'\n",
 	.options = options,
 	.run = run,
 };

@@ -6,6 +6,7 @@
 #include "base/date.h"
 #include "base/env.h"
 #include "cron/cron.h"
+#include "schedule/schedule.h"
 
 /* The cron that --cron names; and with --queue a delayed queue. */
 typedef struct cron_session {
@@ -54,13 +55,14 @@ static wh_exit enter(cron_session *s, const wh_args *args, unsigned what)
 
 #define CRON_OPTION                                                                      \
 	{                                                                                \
-		"cron", "TABLE", "The cron's table. (default cron)", NULL, 0             \
+		"cron", "TABLE", "The table of schedules. (default cron)", NULL, 0       \
 	}
 #define QUEUE_OPTIONS                                                                    \
 	{"queue", "NAME", "The delayed queue.", NULL, WH_REQUIRED},                      \
-		{"delayed", "TABLE", "Its table. (default delayed)", NULL, 0},           \
+		{"delayed", "TABLE",                                                     \
+		 "The table of the delayed queue. (default delayed)", NULL, 0},          \
 	{                                                                                \
-		"type", "TYPE", "What its bodies are. (default bytes)", NULL, 0          \
+		"type", "TYPE", "The type of its bodies. (default bytes)", NULL, 0       \
 	}
 #define ZONE_OPTION                                                                      \
 	{                                                                                \
@@ -92,7 +94,7 @@ static wherry_code make(const wh_args *args, const wh_place *at, wherry_error *e
 static void tell(const wh_args *args, const wh_place *at)
 {
 	(void)at;
-	(void)printf("cron '%s' is ready\n", cron_of(args));
+	(void)printf("the table '%s' of schedules is ready\n", cron_of(args));
 }
 
 static wh_exit run_create(wh_args *args)
@@ -111,8 +113,9 @@ static wh_exit run_create(wh_args *args)
 static const wh_option create_options[] = {
 	CRON_OPTION,
 	{"grant", "ROLE=KIND",
-	 "Give a role of the database exactly the rights that it needs on the table, and take "
-	 "others on it away. KIND is operator. Repeatable; on PostgreSQL.",
+	 "Give a role of the database exactly the rights that it needs on the table, and "
+	 "revoke its other rights on it. KIND is operator. On PostgreSQL and "
+	 "SQL Server.",
 	 NULL, WH_REPEAT},
 	{"print", NULL, "Print the SQL, and change nothing.", NULL, 0},
 	WH_JSON_OPTION,
@@ -175,8 +178,8 @@ static wh_exit run_install(wh_args *args)
 		status = wh_call_failed(args, code, &err);
 	} else {
 		(void)printf(wh_arg_on(args, "json") ? "{\"installed\":%" PRId64 "}\n"
-						     : "%" PRId64 " installed\n",
-			     n);
+						     : "%" PRId64 " tick%s installed\n",
+			     n, wh_plural(n));
 		wh_audit(args->command->name, wh_operand(args, 0), s.prefix, n);
 	}
 	leave(&s);
@@ -189,7 +192,7 @@ static const wh_option install_options[] = {
 	ZONE_OPTION,
 	{"body", "TEXT", "The body of each tick. (default empty)", NULL, 0},
 	{"ahead", "DURATION",
-	 "Install the ticks of so long from now, and at least the next one. (default 0)",
+	 "Install the ticks from now to this long ahead, and at least the next one. (default 0)",
 	 NULL, 0},
 	{"catch-up", "WHICH",
 	 "Of the times missed since the last tick: none, last or all. (default none)",
@@ -220,10 +223,32 @@ const wh_command wh_cron_install_word = {
 
 /* ---- uninstall ---- */
 
+static wh_exit complain_of_none(const wh_args *args, const cron_session *s)
+{
+	const char *zone = wh_arg(args, "zone"), *cron = wh_arg(args, "cron");
+	wh_buf hint = WH_BUF_INIT(64 * 1024);
+
+	wh_buf_printf(&hint, "wherry cron list%s", args->target);
+	if (cron) {
+		wh_buf_puts(&hint, " --cron ");
+		wh_put_word(&hint, cron);
+	}
+	(void)wh_complain(
+		wh_buf_str(&hint),
+		"nothing is uninstalled: the queue '%s' has no schedule "
+		"'%s'%s%s under the prefix '%s'; write all of them as they were "
+		"installed",
+		wh_arg(args, "queue"), wh_operand(args, 2), zone ? " in " : "",
+		zone ? zone : "", s->prefix);
+	wh_buf_clear(&hint);
+	return WH_EXIT_FAILED;
+}
+
 static wh_exit run_uninstall(wh_args *args)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	char hash[WHERRY_HASH_LEN + 1];
+	bool found = false;
 	cron_session s;
 	int64_t n = 0;
 	wherry_code code;
@@ -233,13 +258,16 @@ static wh_exit run_uninstall(wh_args *args)
 		return status;
 	code = wherry_schedule_hash(s.schedule, hash, &err);
 	if (code == WHERRY_OK)
-		code = wherry_cron_uninstall(s.cron, s.queue, s.prefix, hash, &n, &err);
+		code = wh_cron_uninstall(s.cron, s.queue, s.prefix, hash, &n, &found,
+					 &err);
 	if (code != WHERRY_OK) {
 		status = wh_call_failed(args, code, &err);
+	} else if (!found && !n) {
+		status = complain_of_none(args, &s);
 	} else {
 		(void)printf(wh_arg_on(args, "json") ? "{\"uninstalled\":%" PRId64 "}\n"
-						     : "%" PRId64 " uninstalled\n",
-			     n);
+						     : "%" PRId64 " tick%s uninstalled\n",
+			     n, wh_plural(n));
 		wh_audit(args->command->name, wh_operand(args, 0), s.prefix, n);
 	}
 	leave(&s);
@@ -268,20 +296,63 @@ const wh_command wh_cron_uninstall_word = {
 
 /* ---- list ---- */
 
+enum { NAME, SCHEDULE, ZONE, SENDS_TO, NEXT, ACTIVE, UNTIL, HASH, COLUMNS };
+
+static const wh_table_column columns[COLUMNS] = {
+	[NAME] = {"NAME", 30, false, NULL},
+	[SCHEDULE] = {"SCHEDULE", 30, false, NULL},
+	[ZONE] = {"ZONE", 30, false, NULL},
+	[SENDS_TO] = {"SENDS TO", 40, false, NULL},
+	[NEXT] = {"NEXT TICK", 0, false, NULL},
+	[ACTIVE] = {"ACTIVE", 0, false, NULL},
+	[UNTIL] = {"MADE UNTIL", 0, false, NULL},
+	[HASH] = {"HASH", 32, false, NULL},
+};
+
+/* The next tick, and the offset of its local time from UTC; 0: it is not known, or there is none. */
+static int64_t next_tick(const wherry_cron_entry *entry, int32_t *out_offset_s)
+{
+	wherry_schedule *schedule = NULL;
+	int64_t at_us = 0;
+
+	if (entry->active && entry->schedule &&
+	    wherry_schedule_parse(entry->schedule, entry->zone, &schedule, NULL) ==
+		    WHERRY_OK &&
+	    wherry_schedule_next(schedule, wh_now(&wh_env_system), &at_us, NULL) !=
+		    WHERRY_OK)
+		at_us = 0;
+	*out_offset_s = at_us ? wh_schedule_offset(schedule, at_us) : 0;
+	wherry_schedule_free(schedule);
+	return at_us;
+}
+
 static wherry_code add_row(void *ctx, const wherry_cron_entry *entry)
 {
-	char time[WH_LOCAL_TIME_LEN] = "";
+	char until[WH_LOCAL_TIME_LEN] = "-", next[WH_LOCAL_TIME_LEN] = "-";
+	int32_t offset_s;
+	int64_t next_us = next_tick(entry, &offset_s);
 
 	if (entry->until_us)
-		wh_local_time_print(entry->until_us, 0, time);
-	wh_table_add(ctx, (const char *const[]){entry->target, entry->name, entry->hash,
-						entry->active ? "yes" : "no", time});
+		wh_local_time_print(entry->until_us, 0, until);
+	if (next_us)
+		wh_local_time_print(next_us, offset_s, next);
+	wh_table_add(ctx, (const char *const[COLUMNS]){
+				  [NAME] = entry->name,
+				  [SCHEDULE] = entry->schedule ? entry->schedule : "-",
+				  [ZONE] = entry->zone ? entry->zone : "-",
+				  [SENDS_TO] = entry->sends_to ? entry->sends_to
+							       : entry->target,
+				  [NEXT] = next,
+				  [ACTIVE] = entry->active ? "yes" : "no",
+				  [UNTIL] = until,
+				  [HASH] = entry->hash});
 	return WHERRY_OK;
 }
 
 static wherry_code print_entry(void *ctx, const wherry_cron_entry *entry)
 {
-	wh_buf line = WH_BUF_INIT(4096);
+	wh_buf line = WH_BUF_INIT(8192);
+	int32_t offset_s;
 
 	(void)ctx;
 	wh_buf_puts(&line, "{\"target\":");
@@ -290,6 +361,10 @@ static wherry_code print_entry(void *ctx, const wherry_cron_entry *entry)
 	wh_put_text_field(&line, "hash", entry->hash);
 	wh_buf_puts(&line, entry->active ? ",\"active\":true" : ",\"active\":false");
 	wh_put_time_field(&line, "until", entry->until_us);
+	wh_put_text_field(&line, "schedule", entry->schedule);
+	wh_put_text_field(&line, "zone", entry->zone);
+	wh_put_text_field(&line, "sends_to", entry->sends_to);
+	wh_put_time_field(&line, "next", next_tick(entry, &offset_s));
 	(void)printf("%s}\n", wh_buf_str(&line));
 	wh_buf_clear(&line);
 	return WHERRY_OK;
@@ -297,11 +372,6 @@ static wherry_code print_entry(void *ctx, const wherry_cron_entry *entry)
 
 static wh_exit run_list(wh_args *args)
 {
-	static const wh_table_column columns[] = {
-		{"TARGET", 60, false, NULL}, {"NAME", 30, false, NULL},
-		{"HASH", 32, false, NULL},   {"ACTIVE", 0, false, NULL},
-		{"UNTIL", 0, false, NULL},
-	};
 	bool json = wh_arg_on(args, "json");
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_table table;
@@ -310,7 +380,7 @@ static wh_exit run_list(wh_args *args)
 
 	if (status != WH_EXIT_DONE)
 		return status;
-	wh_table_begin(&table, columns, sizeof(columns) / sizeof(*columns));
+	wh_table_begin(&table, columns, COLUMNS);
 	if (wherry_cron_list(s.cron, json ? print_entry : add_row, &table, &err) !=
 	    WHERRY_OK)
 		status = wh_report(&err);
@@ -329,8 +399,12 @@ const wh_command wh_cron_list_word = {
 	.name = "cron list",
 	.operands = "URL",
 	.synopsis = "URL [--cron TABLE] [--json]",
-	.brief = "List the schedules and the last tick that each has made",
-	.help = "Examples:\n"
+	.brief = "List the schedules, the next tick of each, and where it goes",
+	.help = "Each schedule is a row. The active one of a name makes ticks. MADE UNTIL is the "
+		"time in UTC up to which its ticks were written or installed. NEXT TICK is in the "
+		"schedule's zone.\n"
+		"\n"
+		"Examples:\n"
 		"  wherry cron list sqlite:shop.db\n",
 	.options = list_options,
 	.plain = true,

@@ -70,11 +70,11 @@ static wh_exit run_poll(wh_args *args)
 static const wh_option poll_options[] = {
 	WH_DELAYED_OPTIONS,
 	{"wait", "DURATION", "Wait this long for a message, such as 10s.", NULL, 0},
-	{"lease", "DURATION", "Nobody else can poll it for so long. (default 30s)", NULL,
-	 0},
-	{"limit", "N", "Poll up to so many messages. (default 1)", NULL, 0},
+	{"lease", "DURATION", "Nobody else can poll it for this long. (default 30s)",
+	 NULL, 0},
+	{"limit", "N", "Poll up to this many messages. (default 1)", NULL, 0},
 	{"max-attempts", "N",
-	 "A message that is due again after so many attempts becomes dead.", NULL, 0},
+	 "A message that is due again after this many attempts becomes dead.", NULL, 0},
 	WH_JSON_OPTION,
 	{0},
 };
@@ -207,7 +207,8 @@ static wh_exit run_nack(wh_args *args)
 
 static const wh_option nack_options[] = {
 	WH_DELAYED_OPTIONS,
-	{"in", "DURATION", "They are due again so long from now. (default now)", NULL, 0},
+	{"in", "DURATION", "They are due again this long from now. (default now)", NULL,
+	 0},
 	{"error", "TEXT", "Why; kept with the messages.", NULL, 0},
 	{"dead", NULL, "Give them up: they become dead.", NULL, 0},
 	WH_JSON_OPTION,

@@ -30,14 +30,13 @@ typedef struct listing {
 static wherry_code show(void *ctx, const wherry_delayed_message *msg)
 {
 	listing *l = ctx;
-	char id[24], attempts[16], at[WH_LOCAL_TIME_LEN], body[200];
-	size_t len = msg->body_len < sizeof(body) ? msg->body_len : sizeof(body) - 1;
+	wh_buf body = WH_BUF_INIT(4096);
+	char id[24], attempts[16], at[WH_LOCAL_TIME_LEN];
 	const char *cells[COLUMNS] = {[ID] = id,
 				      [STATE] = wh_delayed_state_name(msg),
 				      [ATTEMPTS] = attempts,
 				      [AVAILABLE] = at,
-				      [KEY] = msg->key,
-				      [TEXT] = msg->last_error ? msg->last_error : body};
+				      [KEY] = msg->key};
 
 	l->n++;
 	if (l->json) {
@@ -51,8 +50,10 @@ static wherry_code show(void *ctx, const wherry_delayed_message *msg)
 	wh_local_time_print(msg->available_at_us, 0, at);
 	(void)snprintf(id, sizeof(id), "%" PRId64, msg->id);
 	(void)snprintf(attempts, sizeof(attempts), "%" PRId32, msg->attempts);
-	(void)snprintf(body, sizeof(body), "%.*s", (int)len, (const char *)msg->body);
+	wh_put_body_begin(&body, msg->body, msg->body_len);
+	cells[TEXT] = msg->last_error ? msg->last_error : wh_buf_str(&body);
 	wh_table_add(&l->table, cells);
+	wh_buf_clear(&body);
 	return WHERRY_OK;
 }
 
@@ -105,7 +106,9 @@ const wh_command wh_delayed_list_word = {
 	.synopsis = "URL --queue NAME [--prefix TEXT] [--after KEY] [--limit N] "
 		    "[--type TYPE] [--table NAME] [--json]",
 	.brief = "List messages in the order of their keys",
-	.help = "It locks nothing: consumers that work meanwhile do not notice.\n"
+	.help = "It locks nothing: consumers that work meanwhile do not notice. The table shows "
+		"the first 200 bytes of a body, with a newline as \\n and other control characters as "
+		"\\u001b. --json has all of it.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry delayed list sqlite:shop.db --queue mail --prefix order-\n",
@@ -154,7 +157,7 @@ static wh_exit run_read(wh_args *args)
 
 static const wh_option read_options[] = {
 	WH_DELAYED_OPTIONS,
-	{"key", "KEY", "Of the message.", NULL, WH_REQUIRED},
+	{"key", "KEY", "The key of the message.", NULL, WH_REQUIRED},
 	WH_JSON_OPTION,
 	{0},
 };

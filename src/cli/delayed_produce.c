@@ -55,12 +55,14 @@ static wh_exit run_create(wh_args *args)
 static const wh_option create_options[] = {
 	WH_DELAYED_TABLE_OPTION,
 	{"layout", "LAYOUT",
-	 "native, or funfix: the table of the JVM library DelayedQueue. (default: that of an "
+	 "native, funfix: the table of the JVM library DelayedQueue, or funfix-old: that of its "
+	 "predecessor on SQL Server. (default: that of an "
 	 "existing table, else native)",
 	 NULL, 0},
 	{"grant", "ROLE=KIND",
-	 "Give a role of the database exactly the rights that it needs on the table, and take "
-	 "others on it away. KIND is sender, receiver or operator. Repeatable; on PostgreSQL.",
+	 "Give a role of the database exactly the rights that it needs on the table, and "
+	 "revoke its other rights on it. KIND is sender, receiver or operator. On "
+	 "PostgreSQL and SQL Server.",
 	 NULL, WH_REPEAT},
 	{"print", NULL, "Print the SQL, and change nothing.", NULL, 0},
 	WH_JSON_OPTION,
@@ -155,11 +157,12 @@ static wh_exit run_offer(wh_args *args)
 
 static const wh_option offer_options[] = {
 	WH_DELAYED_OPTIONS,
-	{"key", "KEY", "Of the message: a key has one.", NULL, WH_REQUIRED},
-	{"body", "TEXT", "Of the message; - reads it from standard input.", NULL,
+	{"key", "KEY", "The key of the message. A key has one message at most.", NULL,
 	 WH_REQUIRED},
-	{"in", "DURATION", "It is due so long from now, such as 5s. (default now)", NULL,
-	 0},
+	{"body", "TEXT", "The body of the message; - reads it from standard input.", NULL,
+	 WH_REQUIRED},
+	{"in", "DURATION", "It is due this long from now, such as 5s. (default now)",
+	 NULL, 0},
 	{"at", "TIME", "It is due at this time, such as 2026-03-29T02:30:00Z.", NULL, 0},
 	{"if-absent", NULL, "Leave a message that the key has alone.", NULL, 0},
 	WH_JSON_OPTION,
@@ -217,7 +220,7 @@ static wh_exit run_drop(wh_args *args)
 
 static const wh_option drop_options[] = {
 	WH_DELAYED_OPTIONS,
-	{"key", "KEY", "Of the message.", NULL, 0},
+	{"key", "KEY", "The key of the message.", NULL, 0},
 	{"all", NULL, "Every message of the queue, except dead ones.", NULL, 0},
 	{"yes", NULL, "Do not ask. Required where standard input is not a terminal.",
 	 NULL, 0},

@@ -1,15 +1,16 @@
 #include "cli/doctor.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/env.h"
+#include "base/error.h"
 #include "base/text.h"
-#include "cli/queue_session.h"
 #include "cli/target.h"
 #include "outbox/stream.h"
-#include "queue/queue.h"
 
 enum { SENTENCE_MAX = 4096 };
 
@@ -34,6 +35,21 @@ static void put_column(wh_buf *text, const wh_row *row, int column, bool span)
 	wh_buf_puts(text, value ? value : "");
 }
 
+/* "mssql://user@host:port/database?…" as options of sqlcmd.  -I: QUOTED_IDENTIFIER is on. */
+static void put_sqlcmd(wh_buf *text, const char *url)
+{
+	const char *host = strstr(url, "//");
+	size_t len = host ? strcspn(host + 2, "/?") : 0;
+	const char *at = host ? memrchr(host + 2, '@', len) : NULL;
+	const char *end = host ? host + 2 + len : url;
+
+	wh_buf_puts(text, "sqlcmd -I -S ");
+	for (const char *p = at ? at + 1 : end - len; p < end; p++)
+		wh_buf_putc(text, *p == ':' ? ',' : *p);
+	if (*end == '/')
+		wh_buf_printf(text, " -d %.*s", (int)strcspn(end + 1, "?"), end + 1);
+}
+
 static void put_name(wh_buf *text, const wh_doctor *d, char which)
 {
 	char *url;
@@ -44,6 +60,11 @@ static void put_name(wh_buf *text, const wh_doctor *d, char which)
 		return;
 	}
 	url = wh_url_without_secrets(d->session->url);
+	if (url && strcmp(d->session->db->driver->scheme, "mssql") == 0) {
+		put_sqlcmd(text, url);
+		free(url);
+		return;
+	}
 	wh_buf_puts(text, file ? "sqlite3 " : "psql ");
 	wh_put_word(text, !url ? "" : file ? url + strcspn(url, ":") + 1 : url);
 	free(url);
@@ -81,6 +102,57 @@ void wh_doctor_add(wh_doctor *d, const char *check, wh_level level, char *what,
 		return;
 	}
 	d->findings[d->n++] = (wh_finding){check, level, what, advice};
+}
+
+char *wh_doctor_sentence(const char *fmt, ...)
+{
+	char *text = NULL;
+	va_list args;
+
+	va_start(args, fmt);
+	if (vasprintf(&text, fmt, args) < 0)
+		text = NULL;
+	va_end(args);
+	return text;
+}
+
+/* The checks that the role may not make are one finding, which ends with their names. */
+static void add_denied(wh_doctor *d, const char *check)
+{
+	static const char name[] = "permission";
+	wh_buf advice = WH_BUF_INIT(SENTENCE_MAX);
+	char *text;
+
+	for (size_t i = 0; i < d->n; i++) {
+		wh_finding *f = &d->findings[i];
+
+		if (strcmp(f->check, name) != 0)
+			continue;
+		text = wh_doctor_sentence("%s, %s", f->what, check);
+		if (text) {
+			free(f->what);
+			f->what = text;
+		}
+		return;
+	}
+	wh_buf_putc(&advice, '`');
+	(void)wh_put_grant(&advice);
+	wh_buf_puts(&advice, "` as the owner, or give the URL of the relay");
+	wh_doctor_add(d, name, WH_WARN,
+		      wh_doctor_sentence("this role may not read what these checks need: "
+					 "%s",
+					 check),
+		      wh_buf_take(&advice));
+	wh_buf_clear(&advice);
+}
+
+void wh_doctor_could_not(wh_doctor *d, const char *check, const wherry_error *err)
+{
+	if (wh_error_lacks_right(err))
+		add_denied(d, check);
+	else
+		wh_doctor_add(d, check, WH_WARN, strdup(err->message),
+			      strdup("this could not be checked: repair that first"));
 }
 
 /* ---- checks ---- */
@@ -144,22 +216,29 @@ static wherry_code run(wh_doctor *d, const wh_stmt *stmt, const char *ident, wh_
 	return wh_db_run(d->session->db, stmt, params, PARAMS, fn, ctx, NULL, err);
 }
 
-static const wh_store *store_of(const wh_doctor *d)
+static bool is_outbox(const wh_doctor *d)
 {
-	return d->on ? &d->on->queue->store : &d->session->box->store;
+	return d->store && !d->on && !d->delayed;
 }
 
 /* Are the tables Wherry's own? */
 static bool is_native(const wh_doctor *d)
 {
-	return d->on ? strcmp(store_of(d)->layout.name, "native") == 0
-		     : !*store_of(d)->limits;
+	if (!d->store)
+		return true;
+	return is_outbox(d) ? !*d->store->limits
+			    : strcmp(d->store->layout.name, "native") == 0;
 }
 
 static bool is_passed_over(const wh_doctor *d, const wh_check *c)
 {
+	const unsigned of_table =
+		WH_CHECK_NATIVE | WH_CHECK_TABLE | WH_CHECK_STREAM | WH_CHECK_OF_TABLE;
+
+	if (!d->store)
+		return c->flags & of_table;
 	if (c->flags & WH_CHECK_NATIVE &&
-	    (!is_native(d) || (d->on && !(c->flags & WH_CHECK_QUEUE))))
+	    (!is_native(d) || (!is_outbox(d) && !(c->flags & WH_CHECK_QUEUE))))
 		return true;
 	return c->flags & WH_CHECK_STREAM && !d->streamed;
 }
@@ -176,8 +255,7 @@ static bool check_one(wh_doctor *d, const wh_check *c, bool wait)
 		return wait;
 	code = run(d, stmt, NULL, take_finding, &v, &err);
 	if (code != WHERRY_OK)
-		wh_doctor_add(d, c->name, WH_WARN, strdup(err.message),
-			      strdup("this could not be checked: repair that first"));
+		wh_doctor_could_not(d, c->name, &err);
 	else if (!v.any)
 		wh_doctor_add(d, c->name, c->none ? WH_WELL : WH_WARN,
 			      fill(d, c->none ? c->none : "the database answered nothing",
@@ -200,7 +278,7 @@ static void look_for_stream(wh_doctor *d)
 	const wh_stmt *stmt;
 
 	d->streamed = false;
-	if (d->on) /* A queue is not streamed. */
+	if (!is_outbox(d)) /* A queue is not streamed. */
 		return;
 	stmt = wh_sql_find(&d->sql, is_native(d) ? "streamed" : "streamed-alone");
 	if (stmt && run(d, stmt, NULL, take_any, &d->streamed, NULL) != WHERRY_OK)
@@ -232,6 +310,32 @@ void wh_doctor_check(wh_doctor *d)
 	look_for_stream(d);
 	for (size_t i = 0; i < wh_n_checks; i++)
 		wait = check_one(d, &wh_checks[i], wait);
+}
+
+/* ---- a database without the outbox ---- */
+
+static wherry_code take_other(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_doctor *d = ctx;
+	const char *model = wh_row_text(row, 1), *name = wh_row_text(row, 2);
+	wh_buf text = WH_BUF_INIT(SENTENCE_MAX);
+
+	(void)err;
+	wh_buf_printf(
+		&text, "there is no outbox '%s', but the %s '%.100s'", d->session->table,
+		strcmp(model, "delayed") == 0 ? "table of delayed queues" : model, name);
+	wh_doctor_add(d, "outbox", WH_WELL, wh_buf_take(&text), strdup(""));
+	wh_buf_clear(&text);
+	return WHERRY_OK;
+}
+
+bool wh_doctor_others(wh_doctor *d)
+{
+	const wh_stmt *stmt = wh_sql_find(&d->sql, "others");
+	size_t before = d->n;
+
+	return stmt && run(d, stmt, NULL, take_other, d, NULL) == WHERRY_OK &&
+	       d->n > before;
 }
 
 /* ---- one message ---- */
@@ -406,10 +510,14 @@ wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err)
 
 	if (!text)
 		return wh_fail(err, WHERRY_UNSUPPORTED, "no doctor for '%s:'", scheme);
-	d->names = store_of(d)->names;
+	if (d->store)
+		d->names = d->store->names;
+	else
+		(void)snprintf(d->names.table, sizeof(d->names.table), "%s",
+			       d->session->table);
 	names.schema = *d->names.schema ? d->names.schema : NULL;
 	names.table = d->names.table;
-	if (!d->on)
+	if (is_outbox(d))
 		name_stream(d);
 	return wh_sql_parse_as(text, &names, &d->sql, err);
 }

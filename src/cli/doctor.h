@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 #include "db/sql.h"
-#include "store/name.h"
+#include "store/store.h"
 
 typedef enum wh_level { WH_WELL, WH_WARN, WH_BAD } wh_level;
 
@@ -20,10 +20,11 @@ typedef struct wh_finding {
 
 /* Flags of a check. */
 enum {
-	WH_CHECK_NATIVE = 1, /* of the native layout only */
-	WH_CHECK_TABLE = 2,  /* it waits for the table, if somebody keeps it locked */
-	WH_CHECK_STREAM = 4, /* only where the engine stream is, or was, in use */
-	WH_CHECK_QUEUE = 8   /* a check of the native layout that queues have, too */
+	WH_CHECK_NATIVE = 1,   /* of the native layout only */
+	WH_CHECK_TABLE = 2,    /* it waits for the table, if somebody keeps it locked */
+	WH_CHECK_STREAM = 4,   /* only where the engine stream is, or was, in use */
+	WH_CHECK_QUEUE = 8,    /* a check of the native layout that queues have, too */
+	WH_CHECK_OF_TABLE = 16 /* it concerns the table, which must be there */
 };
 
 /*
@@ -47,9 +48,11 @@ extern const size_t wh_n_checks;
 enum { WH_FINDINGS = 200 };
 
 typedef struct wh_doctor {
-	const wh_session *session;         /* borrowed; of a queue it has no outbox */
-	const struct wh_queue_session *on; /* the queue; NULL: it is an outbox */
-	const wherry_config *config;       /* borrowed */
+	const wh_session *session; /* borrowed; of a queue it has no outbox */
+	wh_store *store; /* of the outbox or queue; borrowed; NULL: there is none */
+	const struct wh_queue_session *on;   /* the queue; NULL: it is none */
+	const struct wh_on_delayed *delayed; /* the delayed queue; NULL: it is none */
+	const wherry_config *config;         /* borrowed */
 	int64_t older_us; /* what takes longer than this is worth telling */
 	int64_t poll_us;  /* how often a relay looks unless woken */
 	wh_name names;
@@ -66,6 +69,9 @@ typedef struct wh_doctor {
 wherry_code wh_doctor_begin(wh_doctor *d, wherry_error *err);
 void wh_doctor_clear(wh_doctor *d);
 
+/* Where there is no outbox: add what else the database has; false: nothing. */
+bool wh_doctor_others(wh_doctor *d);
+
 /* Make every check. */
 void wh_doctor_check(wh_doctor *d);
 
@@ -74,6 +80,12 @@ void wh_doctor_cron(wh_doctor *d);
 
 /* Why has this message not left?  Made last, since it points at what was found. */
 wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err);
+
+/* Add that a check could not be made; all those that the role may not make are one finding. */
+void wh_doctor_could_not(wh_doctor *d, const char *check, const wherry_error *err);
+
+/* A sentence for wh_doctor_add(); NULL: out of memory. */
+char *wh_doctor_sentence(const char *fmt, ...) WH_PRINTF(1, 2);
 
 /* Add a finding.  what and advice are taken; NULL: out of memory, and nothing is added. */
 void wh_doctor_add(wh_doctor *d, const char *check, wh_level level, char *what,
@@ -84,5 +96,10 @@ void wh_doctor_add(wh_doctor *d, const char *check, wh_level level, char *what,
 wherry_code wh_doctor_now(wh_doctor *d, int64_t *out_us, wherry_error *err);
 
 const char *wh_level_name(wh_level level);
+
+/* ---- doctor_relays.c: what queues and delayed queues share ---- */
+
+/* The checks of whether it is paused, and of its relays' destinations.  what: "queue". */
+void wh_doctor_relays(wh_doctor *d, const char *what);
 
 #endif

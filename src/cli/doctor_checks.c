@@ -7,7 +7,8 @@ enum {
 	NATIVE = WH_CHECK_NATIVE,
 	TABLE = WH_CHECK_TABLE,
 	STREAM = WH_CHECK_STREAM,
-	QUEUE = WH_CHECK_QUEUE
+	QUEUE = WH_CHECK_QUEUE,
+	OF_TABLE = WH_CHECK_OF_TABLE
 };
 
 #define RESTORE "see docs/internals/restore.md"
@@ -140,6 +141,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "invalid",
+		.flags = OF_TABLE,
 		.none = "the indexes are valid",
 		.trouble = "the index $1 is not valid: it is kept up and not used",
 		.advice = "`REINDEX INDEX CONCURRENTLY $1`",
@@ -194,10 +196,9 @@ const wh_check wh_checks[] = {
 		.name = "rights",
 		.flags = NATIVE,
 		.none = "this role has the rights of a relay",
-		.trouble =
-			"role $1 lacks $2 on $3: a relay fails under it (a producer needs "
-			"INSERT alone)",
-		.advice = "as its owner: `GRANT $2 ON $3 TO $1`",
+		.trouble = "role $1 lacks $2: a relay fails under it (a producer needs "
+			   "INSERT alone)",
+		.advice = "as the owner of the tables: `$3`",
 	},
 	{
 		.name = "activity",
@@ -248,6 +249,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "autovacuum",
+		.flags = OF_TABLE,
 		.none = "autovacuum is on",
 		.trouble = "$1: dead rows stay, and reading takes longer and longer",
 		.advice = "`$2`",
@@ -262,6 +264,7 @@ const wh_check wh_checks[] = {
 	},
 	{
 		.name = "bloat",
+		.flags = OF_TABLE,
 		.none = "table and indexes are about as large as their rows",
 		.trouble = "the $1 takes $2, for $3: most of it is empty",
 		.advice = "`$4`",
@@ -280,6 +283,94 @@ const wh_check wh_checks[] = {
 		.trouble = "version $1, $2: it is $3, which cannot be written",
 		.worse = "version $1 is older than Wherry is made for",
 		.advice = "connect to the primary, of PostgreSQL 13 or later",
+	},
+	{
+		.name = "sql-server",
+		.well = "version $1, compatibility level $2, $3",
+		.trouble = "version $1, $3: the database is read only",
+		.worse =
+			"the database has compatibility level $2, and relays need OPENJSON, "
+			"which level 130 has",
+		.advice =
+			"connect to the primary; of level 120 or lower: `ALTER DATABASE "
+			"CURRENT SET COMPATIBILITY_LEVEL = 130`, on SQL Server 2016 or later",
+	},
+	{
+		.name = "row-versions",
+		.none = "readers wait for no writer (READ_COMMITTED_SNAPSHOT is on)",
+		.trouble = "READ_COMMITTED_SNAPSHOT is off in $1: `wherry list` and "
+			   "`status`, and readers of yours, wait for transactions that "
+			   "write; relays do not",
+		.advice =
+			"`ALTER DATABASE CURRENT SET READ_COMMITTED_SNAPSHOT ON`, if the "
+			"application allows it",
+	},
+	{
+		.name = "isolation",
+		.none = "no open transaction has an unusual isolation level",
+		.trouble =
+			"session $1 ($2, login $3) has a transaction open at the level $4: "
+			"SQL Server refuses READPAST there, which receives and claims "
+			"need, and SERIALIZABLE keeps producers waiting",
+		.worse =
+			"this connection works at the level $4, where SQL Server refuses "
+			"READPAST, which receives and claims need",
+		.advice = "`SET TRANSACTION ISOLATION LEVEL READ COMMITTED` before the "
+			  "transaction",
+	},
+	{
+		.name = "open-transactions",
+		.none = "no transaction was found that wrote and has been open for long",
+		.trouble =
+			"session $1 ($2, login $3, $4) wrote to this database and has kept "
+			"its transaction open for ~5: messages of the keys that it wrote "
+			"wait, and the log cannot be truncated",
+		.advice = "let it commit, or `KILL $1`",
+	},
+	{
+		.name = "unseen",
+		.none = "this login sees what others do",
+		.trouble = "long transactions are not looked for: $1",
+		.advice = "$2",
+	},
+	{
+		.name = "azure-tier",
+		.none = "the database is not on a small or serverless tier of Azure",
+		.trouble = "the tier $1 $2",
+		.advice =
+			"take a larger tier for many messages; of a serverless database "
+			"set a longer relay.poll, or stop the relay at night",
+	},
+	{
+		.name = "azure-limits",
+		.none = "the database stayed below the limits of an Azure tier",
+		.trouble = "in the last hour $1 reached $2 % of what the tier allows, "
+			   "for ~3 in all",
+		.advice = "take a larger tier, or send fewer and smaller messages",
+	},
+	{
+		.name = "altered-indexes",
+		.flags = NATIVE,
+		.none = "the indexes are as `wherry init` made them",
+		.trouble = "the index $1 $2",
+		.advice = "`$3`, then `wherry init$u`, which makes what is missing",
+	},
+	{
+		.name = "columnstore",
+		.flags = NATIVE | QUEUE,
+		.none = "the table is kept by rows",
+		.trouble = "the index $1 is a columnstore: it locks groups of rows, and "
+			   "relays and receivers wait for each other",
+		.advice = "`DROP INDEX $1 ON $2`",
+	},
+	{
+		.name = "escalation",
+		.flags = NATIVE,
+		.none = "locks of rows stay locks of rows",
+		.trouble =
+			"lock escalation is $1: a transaction that adds 5,000 messages "
+			"may lock the whole table until it ends",
+		.advice = "`ALTER TABLE $2 SET (LOCK_ESCALATION = DISABLE)`",
 	},
 	{
 		.name = "wal-level",

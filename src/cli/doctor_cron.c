@@ -104,8 +104,7 @@ void wh_doctor_cron(wh_doctor *d)
 	if (code == WHERRY_OK)
 		code = wherry_cron_list(cron, take_entry, &l, &err);
 	if (code != WHERRY_OK)
-		wh_doctor_add(d, "cron", WH_WARN, strdup(err.message),
-			      strdup("this could not be checked: repair that first"));
+		wh_doctor_could_not(d, "cron", &err);
 	else if (d->n == before && l.n_active)
 		wh_doctor_add(d, "cron", WH_WELL,
 			      strdup("the ticks of every active schedule are made"),

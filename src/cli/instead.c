@@ -1,5 +1,5 @@
 /*
- * Commands for outboxes alone: which command to use if the URL names a queue.
+ * The URL is for another command, or another URL for the command: which one to use.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -7,49 +7,91 @@
 #include "base/url.h"
 #include "cli/target.h"
 
-/* What to do instead of a command that is for outboxes alone: a command for queues, or why there is
- * none. */
+/* What to do instead of a command that is for outboxes alone.  NULL: there is nothing. */
 typedef struct instead {
-	const char *command, *word, *why;
+	const char *command;
+	const char *queue;             /* command for queues */
+	const char *why;               /* there is none */
+	bool early;                    /* Say so before an option is found missing. */
+	const char *delayed, *options; /* command for delayed queues */
+	bool table;                    /* that is for all queues of a table */
 } instead;
 
 static const instead *instead_of(const char *command)
 {
 	static const instead rows[] = {
-		{"purge", "purge", NULL},
-		{"enqueue", "send", NULL},
-		{"init", "create", NULL},
-		{"drop", "drop", NULL},
+		{"purge", "purge", NULL, true, "dead", " --purge ID", false},
+		{"enqueue", "send", NULL, true, "offer", " --key KEY --body TEXT", false},
+		{"init", "create", NULL, true, "create", "", true},
+		{"drop", "drop", NULL, true, "drop-table", "", true},
 		{"replay", NULL,
-		 "delivered messages of a queue are deleted and cannot be replayed"},
+		 "delivered messages of a queue are deleted and cannot be replayed", true,
+		 NULL, NULL, false},
+		{"list", NULL, NULL, false, "list", "", false},
+		{"show", NULL, NULL, false, "read", " --key KEY", false},
+		{"retry", NULL, NULL, false, "dead", " --requeue ID", false},
+		{"discard", NULL, NULL, false, "drop", " --key KEY", false},
+		{"outboxes", NULL, NULL, true, "count", "", false},
+		{"", NULL, NULL, false, "count", "", false},
 	};
+	const instead *row = rows;
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-		if (strcmp(rows[i].command, command) == 0)
-			return &rows[i];
-	return NULL;
+	while (*row->command && strcmp(row->command, command) != 0)
+		row++;
+	return row;
+}
+
+/* NULL: the command takes none, or it is missing. */
+static const char *url_of(const wh_args *args)
+{
+	return args->target && args->n_operands ? args->operands[0] : NULL;
 }
 
 bool wh_is_for_outboxes(const wh_args *args)
 {
-	return args->n_operands && wh_url_is_of(args->operands[0], "queue") &&
-	       instead_of(args->command->name);
+	const char *url = url_of(args);
+	const instead *other = instead_of(args->command->name);
+
+	if (!url)
+		return false;
+	return (wh_url_is_of(url, "queue") && other->early) ||
+	       (wh_url_is_of(url, "delayed") && *other->command);
 }
 
-wh_exit wh_refuse_queue(const wh_args *args)
+static wh_exit refuse_delayed(const wh_args *args, const instead *other)
 {
-	const instead *other = instead_of(args->command->name);
+	wherry_error err = WHERRY_ERROR_INIT;
+	char *words = NULL;
+	wh_exit status;
+
+	if (wh_delayed_words(args->operands[0], other->table, &words, &err) != WHERRY_OK)
+		return wh_usage(args->command, "%s", err.message);
+	if (other->delayed)
+		status = wh_usage(
+			args->command,
+			"the URL names a delayed queue: use `wherry delayed %s%s%s`",
+			other->delayed, words, other->options);
+	else
+		status = wh_usage(args->command,
+				  "%s; `wherry delayed count%s` shows what is in it",
+				  other->why, words);
+	free(words);
+	return status;
+}
+
+static wh_exit refuse_queue(const wh_args *args, const instead *other)
+{
 	wherry_error err = WHERRY_ERROR_INIT;
 	char *words = NULL;
 	wh_exit status;
 
 	if (wh_queue_words(args->operands[0], &words, &err) != WHERRY_OK)
 		return wh_usage(args->command, "%s", err.message);
-	if (other && other->word)
+	if (other->queue)
 		status = wh_usage(args->command,
 				  "the URL names a queue: use `wherry queue %s%s`",
-				  other->word, words);
-	else if (other)
+				  other->queue, words);
+	else if (other->why)
 		status = wh_usage(args->command,
 				  "%s; `wherry status%s` shows what is in the queue",
 				  other->why, args->target);
@@ -60,4 +102,76 @@ wh_exit wh_refuse_queue(const wh_args *args)
 				  args->target);
 	free(words);
 	return status;
+}
+
+wh_exit wh_refuse_queue(const wh_args *args)
+{
+	const instead *other = instead_of(args->command->name);
+
+	return wh_url_is_of(args->operands[0], "delayed") ? refuse_delayed(args, other)
+							  : refuse_queue(args, other);
+}
+
+/* ---- a URL that is for something else ---- */
+
+/* The commands of a group, such as `wherry queue length`, take the URL of the database. */
+static bool refuse_url(const wh_args *args, const char *url, bool delayed)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char *words = NULL;
+	wherry_code code = delayed ? wh_delayed_words(url, false, &words, &err)
+				   : wh_queue_words(url, &words, &err);
+
+	if (code == WHERRY_OK)
+		(void)wh_usage(
+			args->command,
+			"write the URL of the database, and then the queue: `wherry "
+			"%s%s`",
+			args->command->name, words);
+	else
+		(void)wh_usage(args->command, "%s", err.message);
+	free(words);
+	return false;
+}
+
+static bool check_group(const wh_args *args, const char *url, const char *model,
+			bool delayed)
+{
+	size_t len = strlen(model);
+
+	if (strncmp(args->command->name, model, len) == 0 &&
+	    args->command->name[len] == ' ')
+		return refuse_url(args, url, delayed);
+	return true;
+}
+
+/* Complete a URL that lacks "queue+". */
+static bool complete(const wh_args *args, const char *url, const char *model,
+		     bool delayed)
+{
+	char *shown = wh_url_without_secrets(url);
+
+	(void)wh_usage(args->command, "write %s+ before the URL of a %squeue: %s+%s",
+		       model, delayed ? "delayed " : "", model, shown ? shown : "URL");
+	free(shown);
+	return false;
+}
+
+static bool check_model(const wh_args *args, const char *url, bool delayed)
+{
+	const char *model = delayed ? "delayed" : "queue";
+
+	if (wh_url_is_of(url, model))
+		return check_group(args, url, model, delayed);
+	return !wh_url_has(url, model) || complete(args, url, model, delayed);
+}
+
+bool wh_check_url(const wh_args *args)
+{
+	const char *url = url_of(args);
+	bool queue = url && wh_url_is_of(url, "queue");
+	bool delayed = url && wh_url_is_of(url, "delayed");
+
+	return !url || ((delayed || check_model(args, url, false)) &&
+			(queue || check_model(args, url, true)));
 }

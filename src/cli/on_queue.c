@@ -33,12 +33,15 @@ wh_exit wh_on_queue_open(wh_queue_session *s, const wh_args *args)
 		s->at.name = wh_config_text(args->config, WH_RELAY_QUEUE);
 		(void)snprintf(s->at.target, sizeof(s->at.target), "%s", words);
 		wh_report_target(s->at.target);
+		wh_report_maker("wherry queue create", words);
 		wh_url_mask(url, s->url, sizeof(s->url));
 		code = wh_db_open_own(url, args->config, &s->at.db, &err);
 	}
 	if (code == WHERRY_OK)
 		code = wherry_queue_open(s->at.db, s->at.name, &s->queue, &err);
 	status = code == WHERRY_OK ? WH_EXIT_DONE : wh_call_failed(args, code, &err);
+	if (code == WHERRY_NOTFOUND && s->at.db)
+		wh_queue_suggest(s->at.db, s->at.name);
 	if (code != WHERRY_OK)
 		wh_queue_session_close(s);
 	free(words);

@@ -2,36 +2,13 @@
  * doctor on a queue: what the queue's own functions find, beside the checks of the database.
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/env.h"
 #include "cli/on_queue.h"
-#include "cli/relays.h"
-#include "queue/queue.h"
-#include "store/relay_report.h"
 
 enum { DEAD_SHOWN = 5, LEASES_READ = 1000, SENTENCE_MAX = 4096 };
-
-static char *sentence(const char *fmt, ...) WH_PRINTF(1, 2);
-static char *sentence(const char *fmt, ...)
-{
-	char *text = NULL;
-	va_list args;
-
-	va_start(args, fmt);
-	if (vasprintf(&text, fmt, args) < 0)
-		text = NULL;
-	va_end(args);
-	return text;
-}
-
-static void could_not(wh_doctor *d, const char *check, const wherry_error *err)
-{
-	wh_doctor_add(d, check, WH_WARN, strdup(err->message),
-		      strdup("this could not be checked: repair that first"));
-}
 
 /* ---- the tables ---- */
 
@@ -41,7 +18,7 @@ static wherry_code take_finding(void *ctx, const char *what, const char *repair)
 
 	wh_put_repair(&text, repair);
 	wh_doctor_add(ctx, "tables", WH_BAD, strdup(what),
-		      sentence("`%s`", wh_buf_str(&text)));
+		      wh_doctor_sentence("`%s`", wh_buf_str(&text)));
 	wh_buf_clear(&text);
 	return WHERRY_OK;
 }
@@ -52,7 +29,7 @@ static void check_tables(wh_doctor *d)
 	size_t before = d->n;
 
 	if (wherry_queue_inspect(d->on->queue, take_finding, d, &err) != WHERRY_OK)
-		could_not(d, "tables", &err);
+		wh_doctor_could_not(d, "tables", &err);
 	else if (d->n == before)
 		wh_doctor_add(d, "tables", WH_WELL,
 			      strdup("the tables, indexes and triggers of the queue are "
@@ -69,16 +46,17 @@ static void check_backlog(wh_doctor *d)
 	char span[WH_SPAN_LEN];
 
 	if (wherry_queue_get_status(d->on->queue, &st, sizeof(st), &err) != WHERRY_OK)
-		could_not(d, "backlog", &err);
+		wh_doctor_could_not(d, "backlog", &err);
 	else if (st.ready && st.oldest_ready_us >= d->older_us)
-		wh_doctor_add(
-			d, "backlog", WH_WARN,
-			sentence("%" PRId64 " message%s ready, the oldest for %s: "
-				 "no worker or relay receives, or they are too slow",
-				 st.ready, st.ready == 1 ? " is" : "s are",
-				 wh_span_text(st.oldest_ready_us, span)),
-			sentence("start a worker, or a relay: `wherry relay%s TO`",
-				 d->on->target));
+		wh_doctor_add(d, "backlog", WH_WARN,
+			      wh_doctor_sentence(
+				      "%" PRId64 " message%s ready, the oldest for %s: "
+				      "no worker or relay receives, or they are too slow",
+				      st.ready, st.ready == 1 ? " is" : "s are",
+				      wh_span_text(st.oldest_ready_us, span)),
+			      wh_doctor_sentence(
+				      "start a worker, or a relay: `wherry relay%s TO`",
+				      d->on->target));
 	else
 		wh_doctor_add(d, "backlog", WH_WELL,
 			      strdup("no message has been ready for long"), strdup(""));
@@ -88,13 +66,14 @@ static wherry_code take_dead(void *ctx, const wherry_queue_message *msg)
 {
 	wh_doctor *d = ctx;
 
-	wh_doctor_add(d, "dead", WH_WARN,
-		      sentence("message %" PRId64 " is dead after %" PRId32
-			       " attempt%s: %.300s",
-			       msg->id, msg->attempts, wh_plural(msg->attempts),
-			       msg->last_error ? msg->last_error : "no reason given"),
-		      sentence("remove the cause, then `wherry retry%s %" PRId64 "`",
-			       d->on->target, msg->id));
+	wh_doctor_add(
+		d, "dead", WH_WARN,
+		wh_doctor_sentence("message %" PRId64 " is dead after %" PRId32
+				   " attempt%s: %.300s",
+				   msg->id, msg->attempts, wh_plural(msg->attempts),
+				   msg->last_error ? msg->last_error : "no reason given"),
+		wh_doctor_sentence("remove the cause, then `wherry retry%s %" PRId64 "`",
+				   d->on->target, msg->id));
 	return WHERRY_OK;
 }
 
@@ -107,7 +86,7 @@ static void check_dead(wh_doctor *d)
 			      &WHERRY_QUEUE_FILTER(.states = 1u << WHERRY_DEAD,
 						   .limit = DEAD_SHOWN),
 			      take_dead, d, &err) != WHERRY_OK)
-		could_not(d, "dead", &err);
+		wh_doctor_could_not(d, "dead", &err);
 	else if (d->n == before)
 		wh_doctor_add(d, "dead", WH_WELL, strdup("no message is dead"),
 			      strdup(""));
@@ -144,70 +123,26 @@ static void check_leases(wh_doctor *d)
 					     .limit = LEASES_READ),
 			take_lease, &l, &err);
 	if (code != WHERRY_OK)
-		could_not(d, "leases", &err);
+		wh_doctor_could_not(d, "leases", &err);
 	else if (l.n)
-		wh_doctor_add(d, "leases", WH_WARN,
-			      sentence("the lease of %" PRId64
-				       " message%s is over, of message %" PRId64
-				       " since %s: the receiver is gone, or too slow",
-				       l.n, wh_plural(l.n), l.first,
-				       wh_span_text(l.now_us - l.ended_us, span)),
-			      strdup("the next receive takes them; if their receivers "
-				     "still work on them, ask for longer leases"));
+		wh_doctor_add(
+			d, "leases", WH_WARN,
+			wh_doctor_sentence("the lease of %" PRId64
+					   " message%s is over, of message %" PRId64
+					   " since %s: the receiver is gone, or too slow",
+					   l.n, wh_plural(l.n), l.first,
+					   wh_span_text(l.now_us - l.ended_us, span)),
+			strdup("the next receive takes them; if their receivers "
+			       "still work on them, ask for longer leases"));
 	else
 		wh_doctor_add(d, "leases", WH_WELL, strdup("no lease is over"),
 			      strdup(""));
 }
 
-/* ---- the relays ---- */
-
-static void check_paused(wh_doctor *d)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t control_version;
-	bool paused = false;
-
-	if (wh_store_control(&d->on->queue->store, &paused, &control_version, &err) !=
-	    WHERRY_OK)
-		could_not(d, "paused", &err);
-	else if (paused)
-		wh_doctor_add(d, "paused", WH_BAD,
-			      strdup("the queue is paused: relays deliver nothing"),
-			      sentence("`wherry resume%s`", d->on->target));
-	else
-		wh_doctor_add(d, "paused", WH_WELL, strdup("the queue is not paused"),
-			      strdup(""));
-}
-
-static void check_destination(wh_doctor *d)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	wh_buf text = WH_BUF_INIT(SENTENCE_MAX);
-	const wh_holder *refused;
-	wh_relays relays;
-
-	if (wh_relays_read(&d->on->queue->store, &relays, &err) != WHERRY_OK) {
-		could_not(d, "destination", &err);
-	} else if ((refused = wh_relays_refused(&relays))) {
-		wh_report_put_refusal(&text, refused->destination, refused->error,
-				      refused->state_us);
-		wh_doctor_add(d, "destination", WH_BAD, wh_buf_take(&text),
-			      strdup("repair the destination: messages lose no attempts "
-				     "meanwhile"));
-	} else {
-		wh_doctor_add(d, "destination", WH_WELL,
-			      strdup("no relay says that its destination refuses"),
-			      strdup(""));
-	}
-	wh_buf_clear(&text);
-	wh_relays_clear(&relays);
-}
-
 void wh_on_queue_check(wh_doctor *d)
 {
 	check_tables(d);
-	check_paused(d);
-	check_destination(d);
+	wh_doctor_relays(d, "queue");
 	check_dead(d);
 	check_leases(d);
 	check_backlog(d);
@@ -255,8 +190,8 @@ wherry_code wh_on_queue_message(wh_doctor *d, const char *ident, wherry_error *e
 		return code;
 	wh_doctor_add(
 		d, "message", WH_BAD,
-		sentence("there is no message '%.100s' in queue '%s'", ident,
-			 d->on->at.name),
+		wh_doctor_sentence("there is no message '%.100s' in queue '%s'", ident,
+				   d->on->at.name),
 		strdup("it was received and deleted, or it expired; or it was "
 		       "never sent here, or its transaction was rolled back or is "
 		       "not over yet: did the sender commit, and to this database?"));

@@ -8,9 +8,6 @@
 #include "cli/on_queue.h"
 #include "cli/relays.h"
 #include "queue/queue.h"
-#include "store/relay_report.h"
-
-enum { LATE_US = 60 * WH_SECOND, WARNING_MAX = 600, WARNINGS_MAX = 2 };
 
 /* ---- status ---- */
 
@@ -19,71 +16,39 @@ typedef struct glance {
 	wherry_queue_status st;
 	int64_t due_us; /* until the first message can be received; -1: there is none */
 	wh_relays relays;
-	char warnings[WARNINGS_MAX][WARNING_MAX];
-	size_t n_warnings;
+	wh_warned warned;
 } glance;
-
-/* Messages that the destination of a relay does not take: all that are open. */
-static void warn_refused(glance *g, const wh_holder *relay)
-{
-	const wherry_queue_status *st = &g->st;
-	int64_t waiting = st->ready + st->leased + st->waiting;
-	wh_buf text = WH_BUF_INIT(WARNING_MAX);
-
-	wh_report_put_refusal(&text, relay->destination, relay->error, relay->state_us);
-	(void)snprintf(g->warnings[g->n_warnings++], WARNING_MAX,
-		       "%s; %" PRId64 " message%s", wh_buf_str(&text), waiting,
-		       waiting == 1 ? " waits" : "s wait");
-	wh_buf_clear(&text);
-}
 
 static void look(glance *g)
 {
 	const wherry_queue_status *st = &g->st;
 	const char *target = g->session->target;
-	const wh_holder *refused = wh_relays_refused(&g->relays);
+	char advice[WH_WARNING_MAX];
 
-	if (st->paused)
-		(void)snprintf(g->warnings[g->n_warnings++], WARNING_MAX,
-			       "the queue is paused: relays deliver nothing until "
-			       "`wherry resume%s`",
-			       target);
-	else if (refused)
-		warn_refused(g, refused);
-	else if (st->ready && st->oldest_ready_us > LATE_US) {
-		char span[WH_SPAN_LEN];
-
-		(void)snprintf(g->warnings[g->n_warnings++], WARNING_MAX,
-			       "the oldest message has been ready for %s: no worker or "
-			       "relay receives, or they are too slow: start a relay with "
-			       "`wherry relay%s TO`",
-			       wh_span_text(st->oldest_ready_us, span), target);
-	}
-	if (st->dead)
-		(void)snprintf(g->warnings[g->n_warnings++], WARNING_MAX,
-			       "%" PRId64
-			       " message%s dead: look with `wherry list%s --state dead`, "
-			       "then `wherry retry%s ID`",
-			       st->dead, st->dead == 1 ? " is" : "s are", target, target);
+	(void)snprintf(advice, sizeof(advice),
+		       "look with `wherry list%s --state dead`, then `wherry retry%s ID`",
+		       target, target);
+	wh_warn_of(&g->warned,
+		   &(wh_facts){.what = "queue",
+			       .target = target,
+			       .state = "ready",
+			       .nobody = "no worker or relay receives",
+			       .dead_advice = advice,
+			       .paused = st->paused,
+			       .ready = st->ready,
+			       .oldest_us = st->oldest_ready_us,
+			       .open = st->ready + st->leased + st->waiting,
+			       .dead = st->dead},
+		   &g->relays);
 }
 
-static void print_health(const glance *g)
+static const char *well(const wherry_queue_status *st)
 {
-	const char *how = "no message waits";
-
-	for (size_t i = 0; i < g->n_warnings; i++)
-		(void)printf("%swarning%s     %s\n", wh_painted(WH_CARE),
-			     wh_painted(WH_PLAIN), g->warnings[i]);
-	if (g->n_warnings)
-		return;
-	if (g->st.ready)
-		how = "messages are ready to be received";
-	else if (g->st.leased)
-		how = "messages are being handled";
-	else if (g->st.waiting)
-		how = "no message is ready";
-	(void)printf("%sall is well%s: %s\n", wh_painted(WH_GOOD), wh_painted(WH_PLAIN),
-		     how);
+	if (st->ready)
+		return "messages are ready to be received";
+	if (st->leased)
+		return "messages are being handled";
+	return st->waiting ? "no message is ready" : "no message waits";
 }
 
 static void print_text(const glance *g)
@@ -92,7 +57,7 @@ static void print_text(const glance *g)
 	wh_buf relays = WH_BUF_INIT(64 * 1024);
 	char span[WH_SPAN_LEN];
 
-	print_health(g);
+	wh_print_warned(&g->warned, well(st));
 	(void)printf("queue       %s in %s%s\n", g->session->at.name, g->session->url,
 		     st->paused ? " (paused)" : "");
 	if (strcmp(st->layout, "native") != 0)
@@ -105,7 +70,7 @@ static void print_text(const glance *g)
 	if (st->waiting && !st->ready && !st->leased && g->due_us >= 0)
 		(void)printf(", the next is due in %s", wh_span_text(g->due_us, span));
 	(void)printf("\ndead        %" PRId64 "\n", st->dead);
-	wh_put_relays(&relays, &g->relays);
+	wh_put_relays(&relays, &g->relays, "workers that receive");
 	(void)fputs(wh_buf_str(&relays), stdout);
 	wh_buf_clear(&relays);
 }
@@ -125,12 +90,9 @@ static void print_json(const glance *g)
 		      st->ready, st->leased, st->waiting, st->dead, st->oldest_ready_us,
 		      st->paused ? "true" : "false");
 	wh_put_relays_field(&buf, &g->relays);
-	wh_buf_printf(&buf, ",\"schema_version\":%d,\"warnings\":[", st->schema_version);
-	for (size_t i = 0; i < g->n_warnings; i++) {
-		wh_buf_puts(&buf, i ? "," : "");
-		wh_buf_json(&buf, g->warnings[i], strlen(g->warnings[i]));
-	}
-	wh_buf_puts(&buf, "]}");
+	wh_buf_printf(&buf, ",\"schema_version\":%d,\"warnings\":", st->schema_version);
+	wh_put_warned(&buf, &g->warned);
+	wh_buf_putc(&buf, '}');
 	(void)puts(wh_buf_str(&buf));
 	wh_buf_clear(&buf);
 }

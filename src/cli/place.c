@@ -8,8 +8,62 @@
 
 wh_exit wh_call_failed(const wh_args *args, wherry_code code, const wherry_error *err)
 {
-	return code == WHERRY_INVALID ? wh_usage(args->command, "%s", err->message)
-				      : wh_report(err);
+	wh_buf text = WH_BUF_INIT(64 * 1024);
+
+	if (code != WHERRY_INVALID)
+		return wh_report(err);
+	wh_put_message(&text, err->message);
+	(void)wh_usage(args->command, "%s", wh_buf_str(&text));
+	wh_buf_clear(&text);
+	return WH_EXIT_USAGE;
+}
+
+/* The commands that make the tables of a group of commands. */
+static const struct making {
+	const char *group, *maker;
+	const char *option;  /* that names the table; NULL: the second operand does */
+	const char *written; /* the option as the maker has it */
+	const char *unnamed; /* what stands for a name that is not there */
+} makings[] = {
+	{"queue ", "wherry queue create", NULL, NULL, " NAME"},
+	{"inbox ", "wherry inbox create", NULL, NULL, ""},
+	{"delayed ", "wherry delayed create", "table", "table", ""},
+	{"cron ", "wherry cron create", "cron", "cron", ""},
+	{"cron ", "wherry delayed create", "delayed", "table", ""},
+};
+
+static const char *table_of(const struct making *m, const wh_args *args)
+{
+	if (m->option)
+		return wh_arg_known(args, m->option) ? wh_arg(args, m->option) : NULL;
+	return strstr(args->command->operands, "NAME") ? wh_operand(args, 1) : NULL;
+}
+
+static void set_maker(const struct making *m, const wh_args *args)
+{
+	const char *value = table_of(m, args);
+	wh_buf words = WH_BUF_INIT(64 * 1024);
+
+	wh_buf_puts(&words, args->target ? args->target : "");
+	if (value && m->option)
+		wh_buf_printf(&words, " --%s", m->written);
+	if (value) {
+		wh_buf_putc(&words, ' ');
+		wh_put_word(&words, value);
+	} else {
+		wh_buf_puts(&words, m->unnamed);
+	}
+	wh_report_maker(m->maker, wh_buf_str(&words));
+	wh_buf_clear(&words);
+}
+
+static void set_makers(const wh_args *args)
+{
+	for (size_t i = 0; i < sizeof(makings) / sizeof(*makings); i++)
+		if (strncmp(args->command->name, makings[i].group,
+			    strlen(makings[i].group)) == 0 &&
+		    (!makings[i].option || wh_arg_known(args, makings[i].option)))
+			set_maker(&makings[i], args);
 }
 
 static void set_target(wh_place *place, const wh_args *args)
@@ -24,6 +78,7 @@ static void set_target(wh_place *place, const wh_args *args)
 	(void)snprintf(place->target, sizeof(place->target), "%s", wh_buf_str(&target));
 	wh_buf_clear(&target);
 	wh_report_target(place->target);
+	set_makers(args);
 }
 
 wh_exit wh_place_open(wh_place *place, const wh_args *args)
@@ -76,8 +131,8 @@ static wherry_code add_grants(const wh_creating *how, const grants *given,
 	wherry_code code =
 		wh_store_load(&store, known, how->layout, how->name, how->own, err);
 
-	wh_buf_printf(&text, "%s-- rights of %s %s\nBEGIN;\n", *inout, how->what,
-		      how->name);
+	wh_buf_printf(&text, "%s-- rights of %s %s\nBEGIN TRANSACTION;\n", *inout,
+		      how->what, how->name);
 	if (code == WHERRY_OK)
 		code = wh_store_grant_sql(&store, known, given->all, given->n, &text,
 					  err);

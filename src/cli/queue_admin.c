@@ -53,15 +53,16 @@ static wh_exit run_create(wh_args *args)
 
 static const wh_option create_options[] = {
 	{"layout", "LAYOUT",
-	 "native, or nservicebus on PostgreSQL. (default: that of an existing table, else native)",
+	 "native; or nservicebus, on PostgreSQL and SQL Server. (default: that of an existing table, else native)",
 	 NULL, 0},
 	{"payload", "TYPE",
-	 "On PostgreSQL what bodies are kept as: json, jsonb, text or bytea. (default json)",
+	 "The type of the column of bodies: on PostgreSQL json, jsonb, text or bytea, on "
+	 "SQL Server text or bytea. (default json, on SQL Server text)",
 	 NULL, 0},
 	{"grant", "ROLE=KIND",
-	 "Give a role of the database exactly the rights that it needs on the queue, and take "
-	 "others on its tables away. KIND is sender, receiver or operator. Repeatable; on "
-	 "PostgreSQL.",
+	 "Give a role of the database exactly the rights that it needs on the queue, and "
+	 "revoke its other rights on the tables. KIND is sender, receiver or operator. On "
+	 "PostgreSQL and SQL Server.",
 	 NULL, WH_REPEAT},
 	{"print", NULL, "Print the SQL, and change nothing.", NULL, 0},
 	WH_JSON_OPTION,
@@ -223,12 +224,12 @@ typedef struct listing {
 static wherry_code show(void *ctx, const wherry_queue_message *msg)
 {
 	listing *l = ctx;
-	char id[24], attempts[16], body[200];
+	wh_buf body = WH_BUF_INIT(4096);
+	char id[24], attempts[16];
 	const char *cells[COLUMNS] = {[ID] = id,
 				      [STATE] = wh_queue_state_name(msg->state),
 				      [ATTEMPTS] = attempts,
-				      [MESSAGE_ID] = msg->message_id,
-				      [TEXT] = msg->last_error ? msg->last_error : body};
+				      [MESSAGE_ID] = msg->message_id};
 
 	l->n++;
 	if (l->json) {
@@ -241,11 +242,10 @@ static wherry_code show(void *ctx, const wherry_queue_message *msg)
 	}
 	(void)snprintf(id, sizeof(id), "%" PRId64, msg->id);
 	(void)snprintf(attempts, sizeof(attempts), "%" PRId32, msg->attempts);
-	(void)snprintf(
-		body, sizeof(body), "%.*s",
-		(int)(msg->body_len < sizeof(body) ? msg->body_len : sizeof(body) - 1),
-		msg->body ? (const char *)msg->body : "");
+	wh_put_body_begin(&body, msg->body, msg->body ? msg->body_len : 0);
+	cells[TEXT] = msg->last_error ? msg->last_error : wh_buf_str(&body);
 	wh_table_add(&l->table, cells);
+	wh_buf_clear(&body);
 	return WHERRY_OK;
 }
 
@@ -293,7 +293,9 @@ const wh_command wh_queue_peek_word = {
 	.operands = "URL NAME",
 	.synopsis = "URL NAME [--limit N] [--after ID] [--json]",
 	.brief = "Look at messages without receiving them",
-	.help = "It locks nothing: receivers that work meanwhile do not notice.\n"
+	.help = "It locks nothing: receivers that work meanwhile do not notice. The table shows "
+		"the first 200 bytes of a body, with a newline as \\n and other control characters as "
+		"\\u001b. --json has all of it.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry queue peek sqlite:shop.db jobs --limit 10\n",

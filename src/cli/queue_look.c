@@ -91,41 +91,6 @@ static const wh_table_column columns[COLUMNS] = {
 	[WAITING] = {"WAITING", 0, true, NULL}, [DEAD] = {"DEAD", 0, true, paint_dead},
 };
 
-typedef struct names {
-	char **all;
-	size_t n;
-} names;
-
-static wherry_code take_name(void *ctx, const wh_row *row, wherry_error *err)
-{
-	const char *name = wh_row_text(row, 0);
-	names *list = ctx;
-	char **grown = realloc(list->all, (list->n + 1) * sizeof(*grown));
-
-	if (!grown)
-		return wh_oom(err);
-	list->all = grown;
-	grown[list->n] = strdup(name ? name : "");
-	return grown[list->n++] ? WHERRY_OK : wh_oom(err);
-}
-
-/* Tables that may be queues; none where SQLite has no tables of Wherry's. */
-static wherry_code read_names(wherry_db *db, names *out, wherry_error *err)
-{
-	const wh_sql_names none = {
-		.dialect = db->driver->scheme, .table = "", .payload = ""};
-	const char *text = wh_sql_embedded("queue", "topics", db->driver->scheme);
-	wh_sql sql = {.n = 0};
-	wherry_code code = wh_sql_parse_as(text, &none, &sql, err);
-
-	if (code == WHERRY_OK)
-		code = wh_db_run(db, wh_sql_find(&sql, "queues"), NULL, 0, take_name, out,
-				 NULL, err);
-	wh_db_forget(db, &sql);
-	wh_sql_clear(&sql);
-	return code == WHERRY_NOTFOUND ? WHERRY_OK : code;
-}
-
 static void print_queue(wh_table *table, bool json, const char *name,
 			const wherry_queue_status *st)
 {
@@ -173,7 +138,7 @@ static wh_exit run_list(wh_args *args)
 {
 	bool json = wh_arg_on(args, "json");
 	wherry_error err = WHERRY_ERROR_INIT;
-	names list = {.n = 0};
+	wh_queue_names list = {.n = 0};
 	wh_table table;
 	wh_place at;
 	wh_exit status = wh_place_open(&at, args);
@@ -181,17 +146,20 @@ static wh_exit run_list(wh_args *args)
 	if (status != WH_EXIT_DONE)
 		return status;
 	wh_table_begin(&table, columns, COLUMNS);
-	if (read_names(at.db, &list, &err) != WHERRY_OK)
+	if (wh_queue_names_read(at.db, &list, &err) != WHERRY_OK)
 		status = wh_report(&err);
 	for (size_t i = 0; i < list.n; i++) {
 		/* A queue that cannot be read hides no other. */
 		if (show(at.db, list.all[i], &table, json, &err) != WHERRY_OK)
 			status = wh_report(&err);
-		free(list.all[i]);
 	}
-	free(list.all);
 	if (!json)
 		wh_table_end(&table);
+	if (status == WH_EXIT_DONE && !list.n && !json)
+		(void)fprintf(stderr,
+			      "no queues: `wherry queue create%s NAME` makes one\n",
+			      at.target);
+	wh_queue_names_clear(&list);
 	wh_place_close(&at);
 	return status;
 }

@@ -150,7 +150,10 @@ static bool read_leased(const wh_args *args, leased *out)
 			return false;
 		}
 		if (!wh_parse_int(text, &out->ids[out->n])) {
-			(void)wh_usage(args->command, "'%s' is not an id", text);
+			(void)wh_usage(
+				args->command,
+				"'%s' is not an id: write the token first, then the ids",
+				text);
 			return false;
 		}
 	}

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "config/settings.h"
 
@@ -19,6 +20,8 @@ wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args)
 	if (code == WHERRY_OK)
 		return WH_EXIT_DONE;
 	status = wh_call_failed(args, code, &err);
+	if (code == WHERRY_NOTFOUND)
+		wh_queue_suggest(s->at.db, s->at.name);
 	wh_queue_session_close(s);
 	return status;
 }
@@ -87,6 +90,9 @@ wh_exit wh_outgoing_read(wh_outgoing *out, const wh_args *args, const char *body
 	if (!wh_arg_duration(args, "in", &out->msg.delay_us) ||
 	    !wh_arg_duration(args, "expires", &out->msg.expires_us))
 		return WH_EXIT_USAGE;
+	if (!body && !from && isatty(STDIN_FILENO))
+		(void)fputs("reading the body from standard input, which Ctrl-D ends\n",
+			    stderr);
 	if (body && strcmp(body, "-") != 0)
 		wh_buf_puts(&out->body, body);
 	else

@@ -56,4 +56,19 @@ extern const wh_command wh_queue_create, wh_queue_drop, wh_queue_send_word,
 	wh_queue_unsubscribe_word, wh_queue_subscriptions_word, wh_queue_inspect_word,
 	wh_queue_list_word;
 
+/* ---- queue_names.c ---- */
+
+typedef struct wh_queue_names {
+	char **all;
+	size_t n;
+} wh_queue_names;
+
+/* Tables that may be queues; none where SQLite has no tables of Wherry's.  *out: to be cleared, also on
+ * failure. */
+wherry_code wh_queue_names_read(wherry_db *db, wh_queue_names *out, wherry_error *err);
+void wh_queue_names_clear(wh_queue_names *names);
+
+/* There is no queue of this name: print the one that is meant, if one is near. */
+void wh_queue_suggest(wherry_db *db, const char *name);
+
 #endif

@@ -5,6 +5,20 @@
 
 typedef wh_exit (*work)(const wh_args *args, wherry_topics *topics);
 
+static void say_nobody(const wh_args *args, const char *topic)
+{
+	wh_buf text = WH_BUF_INIT(4096);
+
+	wh_buf_printf(&text, "%s NAME ", args->target ? args->target : "");
+	wh_put_word(&text, topic);
+	(void)fprintf(
+		stderr,
+		"no queue has subscribed to '%s': `wherry queue subscribe%s` lets one "
+		"get it\n",
+		topic, wh_buf_str(&text));
+	wh_buf_clear(&text);
+}
+
 static wh_exit with_topics(const wh_args *args, work run)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -165,6 +179,8 @@ static wh_exit publish(const wh_args *args, wherry_topics *topics)
 		(void)printf("{\"queues\":%" PRId64 "}\n", n);
 	else if (status == WH_EXIT_DONE)
 		(void)printf("published to %" PRId64 " queue%s\n", n, wh_plural(n));
+	if (status == WH_EXIT_DONE && !n && !wh_arg_on(args, "json"))
+		say_nobody(args, wh_operand(args, 1));
 	wh_outgoing_clear(&out);
 	return status;
 }

@@ -1,10 +1,14 @@
 #include "cli/relays.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "store/relay_report.h"
+
+enum { LATE_US = 60 * WH_SECOND };
 
 static void take(void *ctx, const wh_holder *relay)
 {
@@ -28,7 +32,7 @@ wherry_code wh_relays_read(wh_store *store, wh_relays *out, wherry_error *err)
 {
 	wherry_code code;
 
-	*out = (wh_relays){.n = 0};
+	*out = (wh_relays){.unknown = !store->stmt.relays};
 	code = wh_store_relays(store, take, out, err);
 	return code == WHERRY_OK && out->failed ? wh_oom(err) : code;
 }
@@ -79,7 +83,7 @@ static void put_last(wh_buf *text, const wh_holder *relay)
 		wh_buf_puts(text, ", which ended without giving its lease back");
 }
 
-void wh_put_relays(wh_buf *text, const wh_relays *relays)
+void wh_put_relays(wh_buf *text, const wh_relays *relays, const char *others)
 {
 	if (relays->n_running > 1)
 		wh_buf_printf(text, "relays      %zu\n", relays->n_running);
@@ -93,8 +97,10 @@ void wh_put_relays(wh_buf *text, const wh_relays *relays)
 	wh_buf_puts(text, "relay       ");
 	if (relays->n)
 		put_last(text, relays->all);
+	else if (relays->unknown)
+		wh_buf_puts(text, "not known: these tables do not say");
 	else
-		wh_buf_puts(text, "none so far; workers that receive are not listed");
+		wh_buf_printf(text, "none so far; %s are not listed", others);
 	wh_buf_putc(text, '\n');
 }
 
@@ -115,6 +121,71 @@ void wh_put_relays_field(wh_buf *json, const wh_relays *relays)
 		wh_put_age_field(json, "last_error_us", relay->error_us);
 		wh_put_age_field(json, "lease_left_us", relay->left_us);
 		wh_buf_putc(json, '}');
+	}
+	wh_buf_putc(json, ']');
+}
+
+/* ---- whether all is well ---- */
+
+static char *next_warning(wh_warned *out)
+{
+	return out->text[out->n++];
+}
+
+/* Messages that the destination of a relay does not take: all that are open. */
+static void warn_refused(wh_warned *out, const wh_facts *facts, const wh_holder *relay)
+{
+	wh_buf text = WH_BUF_INIT(WH_WARNING_MAX);
+
+	wh_report_put_refusal(&text, relay->destination, relay->error, relay->state_us);
+	(void)snprintf(next_warning(out), WH_WARNING_MAX, "%s; %" PRId64 " message%s",
+		       wh_buf_str(&text), facts->open,
+		       facts->open == 1 ? " waits" : "s wait");
+	wh_buf_clear(&text);
+}
+
+void wh_warn_of(wh_warned *out, const wh_facts *facts, const wh_relays *relays)
+{
+	const wh_holder *refused = wh_relays_refused(relays);
+	char span[WH_SPAN_LEN];
+
+	out->n = 0;
+	if (facts->paused)
+		(void)snprintf(next_warning(out), WH_WARNING_MAX,
+			       "the %s is paused: relays deliver nothing until "
+			       "`wherry resume%s`",
+			       facts->what, facts->target);
+	else if (refused)
+		warn_refused(out, facts, refused);
+	else if (facts->ready && facts->oldest_us > LATE_US)
+		(void)snprintf(
+			next_warning(out), WH_WARNING_MAX,
+			"the oldest message has been %s for %s: %s, or they are too "
+			"slow: start a relay with `wherry relay%s TO`",
+			facts->state, wh_span_text(facts->oldest_us, span), facts->nobody,
+			facts->target);
+	if (facts->dead)
+		(void)snprintf(next_warning(out), WH_WARNING_MAX,
+			       "%" PRId64 " message%s dead: %s", facts->dead,
+			       facts->dead == 1 ? " is" : "s are", facts->dead_advice);
+}
+
+void wh_print_warned(const wh_warned *warned, const char *well)
+{
+	for (size_t i = 0; i < warned->n; i++)
+		(void)printf("%swarning%s     %s\n", wh_painted(WH_CARE),
+			     wh_painted(WH_PLAIN), warned->text[i]);
+	if (!warned->n)
+		(void)printf("%sall is well%s: %s\n", wh_painted(WH_GOOD),
+			     wh_painted(WH_PLAIN), well);
+}
+
+void wh_put_warned(wh_buf *json, const wh_warned *warned)
+{
+	wh_buf_putc(json, '[');
+	for (size_t i = 0; i < warned->n; i++) {
+		wh_buf_puts(json, i ? "," : "");
+		wh_buf_json(json, warned->text[i], strlen(warned->text[i]));
 	}
 	wh_buf_putc(json, ']');
 }

@@ -4,11 +4,23 @@
 #include <stdarg.h>
 #include <string.h>
 
-static const char *target_words = "";
+static wh_advice advice = {.words = ""};
+static const char *command = ""; /* that runs */
+
+void wh_report_command(const char *name)
+{
+	command = name;
+}
 
 void wh_report_target(const char *target)
 {
-	target_words = target;
+	advice.n = 0;
+	advice.words = target;
+}
+
+void wh_report_maker(const char *maker, const char *words)
+{
+	wh_advice_add(&advice, maker, words);
 }
 
 WH_PRINTF(2, 0)
@@ -32,13 +44,13 @@ wh_exit wh_complain(const char *hint, const char *fmt, ...)
 	return WH_EXIT_FAILED;
 }
 
-wh_exit wh_usage(const wh_command *command, const char *fmt, ...)
+wh_exit wh_usage(const wh_command *of, const char *fmt, ...)
 {
 	char hint[64] = "wherry help";
 	va_list args;
 
-	if (command)
-		(void)snprintf(hint, sizeof(hint), "wherry help %s", command->name);
+	if (of)
+		(void)snprintf(hint, sizeof(hint), "wherry help %s", of->name);
 	va_start(args, fmt);
 	complain(hint, fmt, args);
 	va_end(args);
@@ -59,35 +71,71 @@ const char *wh_way_out(wherry_code code)
 	return (unsigned)code < WHERRY_CODE_COUNT ? ways[code] : NULL;
 }
 
-/* The library says "run `wherry init`" and does not know of which database. */
 void wh_put_message(wh_buf *text, const char *message)
 {
-	static const char *const commands[] = {"`wherry init", "`wherry queue create",
-					       "`wherry inbox create",
-					       "`wherry delayed create"};
-
-	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
-		for (const char *at; (at = strstr(message, commands[i])); message = at) {
-			at += strlen(commands[i]);
-			wh_buf_put(text, message, (size_t)(at - message));
-			wh_buf_puts(text, target_words);
-		}
-	wh_buf_puts(text, message);
+	wh_put_advice(text, &advice, message);
 }
 
 void wh_put_repair(wh_buf *text, const char *repair)
 {
 	wh_buf_puts(text, repair);
 	if (strncmp(repair, "wherry ", 7) == 0)
-		wh_buf_puts(text, target_words);
+		wh_buf_puts(text, advice.words);
+}
+
+/* ---- a role without rights ---- */
+
+/* The kind of role that may run the command, on an outbox or another table. */
+static const char *kind_of_role(bool of_outbox)
+{
+	static const struct {
+		const char *command, *of_outbox, *of_other;
+	} kinds[] = {
+		{"enqueue", "enqueuer", ""},       {"relay", "relay", "receiver"},
+		{"queue send", "", "sender"},      {"queue publish", "", "sender"},
+		{"queue receive", "", "receiver"}, {"queue ack", "", "receiver"},
+		{"queue nack", "", "receiver"},    {"delayed offer", "", "sender"},
+		{"delayed poll", "", "receiver"},  {"delayed ack", "", "receiver"},
+		{"delayed nack", "", "receiver"},
+	};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (strcmp(command, kinds[i].command) == 0)
+			return of_outbox ? kinds[i].of_outbox : kinds[i].of_other;
+	return "operator";
+}
+
+bool wh_put_grant(wh_buf *text)
+{
+	const size_t begin = text->len;
+
+	if (!advice.n)
+		wh_buf_printf(text, "wherry init%s --grant ROLE=%s", advice.words,
+			      kind_of_role(true));
+	for (size_t i = 0; i < advice.n; i++)
+		if (strcmp(advice.makers[i].command, "wherry inbox create") != 0)
+			wh_buf_printf(text, "%s%s%s --grant ROLE=%s",
+				      text->len > begin ? " && " : "",
+				      advice.makers[i].command, advice.makers[i].words,
+				      kind_of_role(false));
+	return text->len > begin; /* An inbox has no roles. */
+}
+
+const char *wh_put_hint(wh_buf *text, const wherry_error *err)
+{
+	if (!wh_error_lacks_right(err) || !wh_put_grant(text))
+		return wh_way_out(err->code);
+	wh_buf_puts(text, ", as the owner");
+	return wh_buf_str(text);
 }
 
 wh_exit wh_report(const wherry_error *err)
 {
-	wh_buf text = WH_BUF_INIT(64 * 1024);
+	wh_buf text = WH_BUF_INIT(64 * 1024), hint = WH_BUF_INIT(64 * 1024);
 
 	wh_put_message(&text, err->message);
-	(void)wh_complain(wh_way_out(err->code), "%s", wh_buf_str(&text));
+	(void)wh_complain(wh_put_hint(&hint, err), "%s", wh_buf_str(&text));
+	wh_buf_clear(&hint);
 	wh_buf_clear(&text);
 	return WH_EXIT_FAILED;
 }

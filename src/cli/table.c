@@ -122,8 +122,15 @@ void wh_table_add(wh_table *table, const char *const *cells)
 {
 	if (table->n_rows == WH_TABLE_ROWS)
 		flush(table);
-	for (size_t i = 0; i < table->n_columns; i++)
-		table->cells[table->n_rows][i] = cells[i] ? strdup(cells[i]) : NULL;
+	for (size_t i = 0; i < table->n_columns; i++) {
+		const char *text = cells[i] ? cells[i] : "?";
+		size_t len = strlen(text);
+		wh_buf cell = WH_BUF_INIT(6 * len + 1); /* as an escape is long */
+
+		wh_put_escaped(&cell, text, len);
+		table->cells[table->n_rows][i] = strdup(wh_buf_str(&cell));
+		wh_buf_clear(&cell);
+	}
 	table->n_rows++;
 }
 

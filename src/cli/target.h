@@ -25,9 +25,6 @@ wherry_code wh_named_find(const char *name, bool strict, wh_named *out,
 			  wherry_error *err);
 void wh_named_clear(wh_named *named);
 
-/* A URL without its passwords; given, free() it. */
-char *wh_url_without_secrets(const char *url);
-
 /*
  * The words that name the outbox again behind "wherry COMMAND", each with a blank before it:
  * " sqlite:shop.db --table billing".  Given, free() it.
@@ -37,16 +34,5 @@ char *wh_url_without_secrets(const char *url);
  */
 char *wh_target_words(const wherry_config *config, const char *shown,
 		      const wherry_config *known);
-
-/*
- * The words that name a queue behind "wherry queue COMMAND", such as " postgres://db/shop orders",
- * for the URL of a queue; passwords are left out.  *out: the caller's to free; "": another URL.
- * INVALID: the URL does not name the queue.
- */
-wherry_code wh_queue_words(const char *url, char **out, wherry_error *err);
-
-/* The same behind "wherry delayed COMMAND", such as " sqlite:shop.db --queue mail --table later", for
- * the URL of a delayed queue. */
-wherry_code wh_delayed_words(const char *url, char **out, wherry_error *err);
 
 #endif

@@ -55,18 +55,64 @@ size_t wh_columns(const char *text)
 	return columns;
 }
 
+/* Is the character of n bytes a control character? */
+static bool is_control(const char *text, size_t n)
+{
+	unsigned char c = (unsigned char)*text;
+
+	if (n == 2 && c == 0xc2)
+		return (unsigned char)text[1] < 0xa0; /* U+0080 to U+009F */
+	return n == 1 && (c < ' ' || c == 0x7f);
+}
+
 /* Keys and topics come from outside: none may move the cursor of the terminal. */
 static void put_safe(wh_buf *buf, const char *text, size_t n)
 {
-	unsigned char c = (unsigned char)*text;
-	bool control = c < ' ' || c == 0x7f;
-
-	if (n == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0)
-		control = true; /* U+0080 to U+009F */
-	if (n == 0 || control)
+	if (n == 0 || is_control(text, n))
 		wh_buf_putc(buf, '?');
 	else
 		wh_buf_put(buf, text, n);
+}
+
+static void put_control(wh_buf *buf, const char *text, size_t n)
+{
+	unsigned char c = (unsigned char)text[n - 1];
+
+	switch (c) {
+	case '\n':
+		wh_buf_puts(buf, "\\n");
+		break;
+	case '\r':
+		wh_buf_puts(buf, "\\r");
+		break;
+	case '\t':
+		wh_buf_puts(buf, "\\t");
+		break;
+	default:
+		wh_buf_printf(buf, "\\u%04x", c);
+	}
+}
+
+void wh_put_escaped(wh_buf *buf, const char *text, size_t len)
+{
+	for (size_t n; len; text += n, len -= n) {
+		n = wh_utf8_len(text, len);
+		if (n && is_control(text, n))
+			put_control(buf, text, n);
+		else
+			put_safe(buf, text, n);
+		n = n ? n : 1;
+	}
+}
+
+void wh_put_body_begin(wh_buf *buf, const void *body, size_t len)
+{
+	enum { MOST = 200 };
+	size_t shown = wh_utf8_cut(body, len, MOST);
+
+	wh_put_escaped(buf, body, shown);
+	if (shown < len)
+		wh_buf_puts(buf, "\xe2\x80\xa6");
 }
 
 void wh_put_cell(wh_buf *buf, const char *text, size_t columns)

@@ -29,6 +29,9 @@ static const wh_setting_entry table[] = {
 		"How long a PostgreSQL server may send nothing. After that Wherry asks the server on "
 		"a second connection, and closes the first one if the server does not work on its "
 		"statement."},
+	[WH_DB_LOOK] = {"db.look", DURATION, "250ms", "1ms", "1h",
+		"How often an idle relay or receiver looks for messages on SQL Server, and through "
+		"ODBC, where nothing wakes it. A renewal of the lease finds new messages too."},
 	[WH_DB_SYNCHRONOUS] = {"db.synchronous", CHOICE, "full", "full, normal", NULL,
 		"full: a commit survives power loss. normal: a power loss may take the last commits."},
 	[WH_RELAY_NAME] = {"relay.name", TEXT, "", NULL, NULL,

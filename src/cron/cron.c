@@ -9,7 +9,10 @@
 
 #include "base/arena.h"
 #include "delayed/delayed.h"
+#include "schedule/schedule.h"
 #include "store/making.h"
+
+enum { VERSION = 2 }; /* of the table */
 
 static const char *const layouts[] = {"native", NULL};
 
@@ -73,6 +76,11 @@ wherry_code wherry_cron_open(wherry_db *db, const char *name, wherry_cron **out,
 	code = wh_store_recognize(&cron->store, name_of(name), &cron->own, &v, err);
 	if (code == WHERRY_OK)
 		code = wh_store_check(&cron->store, &v, err);
+	if (code == WHERRY_OK && cron->store.version < VERSION)
+		code = wh_fail(err, WHERRY_INVALID,
+			       "an older version of Wherry made the cron '%s': run "
+			       "`wherry cron create`",
+			       name_of(name));
 	if (code != WHERRY_OK) {
 		wherry_cron_close(cron);
 		return code;
@@ -142,18 +150,32 @@ wherry_code wh_cron_look(wh_cron_place *place, wherry_error *err)
 	return wh_cron_failed(cron, code, err);
 }
 
+static wh_param words(const char *name, const char *text)
+{
+	wh_view view = {NULL, 0};
+
+	return WH_TEXT_PARAM(name, text ? wh_view_of(text) : view);
+}
+
 wherry_code wh_cron_advance(wh_cron_place *place, int64_t until_us, wherry_error *err)
 {
 	const wherry_cron *cron = place->cron;
-	wh_param params[GIVEN_MORE];
+	const wherry_schedule *schedule = place->schedule;
+	const char *zone =
+		schedule && schedule->zone ? wh_zone_name(schedule->zone) : NULL;
+	wh_param params[GIVEN + 4];
 
 	give(place, params);
 	params[GIVEN] = WH_INT_PARAM("until", until_us / 1000);
-	return wh_db_run(cron->store.db, cron->own.advance, params, GIVEN_MORE, NULL,
-			 NULL, NULL, err);
+	params[GIVEN + 1] = words("schedule", schedule ? schedule->text : NULL);
+	params[GIVEN + 2] = words("zone", zone);
+	params[GIVEN + 3] = words("sends_to", place->sends_to);
+	return wh_db_run(cron->store.db, cron->own.advance, params,
+			 sizeof(params) / sizeof(*params), NULL, NULL, NULL, err);
 }
 
-wherry_code wh_cron_retire(wh_cron_place *place, bool others, wherry_error *err)
+wherry_code wh_cron_retire(wh_cron_place *place, bool others, int64_t *out_n,
+			   wherry_error *err)
 {
 	const wherry_cron *cron = place->cron;
 	wh_param params[GIVEN_MORE];
@@ -162,7 +184,7 @@ wherry_code wh_cron_retire(wh_cron_place *place, bool others, wherry_error *err)
 	params[GIVEN] = now_param(place);
 	return wh_db_run(cron->store.db,
 			 others ? cron->own.retire_others : cron->own.retire, params,
-			 GIVEN_MORE, NULL, NULL, NULL, err);
+			 GIVEN_MORE, NULL, NULL, out_n, err);
 }
 
 static wherry_code take_other(void *ctx, const wh_row *row, wherry_error *err)
@@ -201,12 +223,15 @@ typedef struct entries {
 static wherry_code take_entry(void *ctx, const wh_row *row, wherry_error *err)
 {
 	entries *list = ctx;
-	const char *texts[3];
+	enum { TARGET, NAME, HASH, UNTIL, ACTIVE, SCHEDULE, ZONE, SENDS_TO, COLUMNS };
+	const char *texts[COLUMNS] = {NULL};
 	wherry_cron_entry *grown;
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < COLUMNS; i++) {
 		wh_view text = wh_row_bytes(row, i);
 
+		if (i == UNTIL || i == ACTIVE || (i > ACTIVE && !text.ptr))
+			continue;
 		texts[i] = wh_arena_copy(&list->arena, text.ptr, text.len);
 		if (!texts[i])
 			return wh_oom(err);
@@ -218,8 +243,14 @@ static wherry_code take_entry(void *ctx, const wh_row *row, wherry_error *err)
 		list->all = grown;
 	}
 	list->all[list->n++] =
-		(wherry_cron_entry){texts[0], texts[1], texts[2],
-				    wh_row_int(row, 3) * 1000, wh_row_int(row, 4) != 0};
+		(wherry_cron_entry){.target = texts[TARGET],
+				    .name = texts[NAME],
+				    .hash = texts[HASH],
+				    .until_us = wh_row_int(row, UNTIL) * 1000,
+				    .active = wh_row_int(row, ACTIVE) != 0,
+				    .schedule = texts[SCHEDULE],
+				    .zone = texts[ZONE],
+				    .sends_to = texts[SENDS_TO]};
 	return wh_row_check(row, err);
 }
 

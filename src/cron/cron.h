@@ -25,6 +25,9 @@ typedef struct wh_cron_place {
 	wherry_cron *cron;
 	const char *target, *name, *hash;
 	const wherry_delayed *queue; /* whose clock counts; NULL: the database's */
+	/* For people; NULL: not known. */
+	const wherry_schedule *schedule;
+	const char *sends_to;
 	/* Read by wh_cron_look(). */
 	int64_t until_us; /* ticks were made up to that time; 0: none */
 	int64_t now_us;
@@ -37,8 +40,15 @@ wherry_code wh_cron_look(wh_cron_place *place, wherry_error *err);
 /* Ticks were made up to that time. */
 wherry_code wh_cron_advance(wh_cron_place *place, int64_t until_us, wherry_error *err);
 
-/* The ticks of this hash, or those of the others, were removed. */
-wherry_code wh_cron_retire(wh_cron_place *place, bool others, wherry_error *err);
+/* The ticks of this hash, or those of the others, are removed.  out_n: how many schedules that are
+ * remembered; may be NULL. */
+wherry_code wh_cron_retire(wh_cron_place *place, bool others, int64_t *out_n,
+			   wherry_error *err);
+
+/* As wherry_cron_uninstall().  out_found: false if the cron remembers no such schedule. */
+wherry_code wh_cron_uninstall(wherry_cron *cron, wherry_delayed *queue,
+			      const char *prefix, const char *hash, int64_t *out_n,
+			      bool *out_found, wherry_error *err);
 
 enum { WH_CRON_HASH_MOST = 64 }; /* bytes of a hash */
 
@@ -54,6 +64,7 @@ wherry_code wh_cron_active(const wh_cron_place *place, wh_cron_other *out,
 /* A call that makes the ticks of a schedule that are due; see wherry_cron_fire(). */
 typedef struct wh_cron_turn {
 	const char *target, *name;
+	const char *sends_to; /* in words; NULL: not known */
 	const wherry_schedule *schedule;
 	wherry_catch_up catch_up;
 	wherry_tick_fn fn;

@@ -163,7 +163,7 @@ static wherry_code fire(void *ctx, wherry_error *err)
 					       : 0;
 	if (code != WHERRY_OK || !is_news(f, at_us, &until_us))
 		return code;
-	code = wh_cron_retire(&f->place, true, err);
+	code = wh_cron_retire(&f->place, true, NULL, err);
 	return code == WHERRY_OK ? wh_cron_advance(&f->place, until_us, err) : code;
 }
 
@@ -190,8 +190,12 @@ wherry_code wh_cron_fire(wherry_cron *cron, wh_cron_turn *turn, wherry_error *er
 		code = wherry_schedule_hash(turn->schedule, hash, err);
 	if (code != WHERRY_OK)
 		return code;
-	f.place = (wh_cron_place){
-		.cron = cron, .target = turn->target, .name = turn->name, .hash = hash};
+	f.place = (wh_cron_place){.cron = cron,
+				  .target = turn->target,
+				  .name = turn->name,
+				  .hash = hash,
+				  .schedule = turn->schedule,
+				  .sends_to = turn->sends_to};
 	code = wh_db_transact(cron->store.db, fire, &f, err);
 	if (code == WHERRY_OK)
 		*turn = f.result;

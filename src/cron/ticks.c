@@ -12,6 +12,8 @@
 
 enum {
 	TARGET_ROOM = 200,
+	SENDS_TO_ROOM = 300,
+	QUEUE_SHOWN = 200,
 	PREFIX_MOST = 100,
 	UNDER_MOST = PREFIX_MOST + WH_CRON_HASH_MOST + 3
 };
@@ -75,11 +77,12 @@ wherry_code wherry_tick_key(const char *prefix, const char *hash, int64_t at_us,
 
 typedef struct installing {
 	wh_cron_place place;
-	char target[TARGET_ROOM];
+	char target[TARGET_ROOM], sends_to[SENDS_TO_ROOM];
 	wherry_delayed *queue;
 	const wherry_tick *ticks;
 	size_t n;
 	int64_t created;
+	int64_t found; /* schedules that were remembered and are uninstalled */
 } installing;
 
 static wherry_code check_place(const wherry_cron *cron, const wherry_delayed *queue,
@@ -192,7 +195,7 @@ static wherry_code install(void *ctx, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = remove_ticks(in->queue, &in->place, true, NULL, err);
 	if (code == WHERRY_OK)
-		code = wh_cron_retire(&in->place, true, err);
+		code = wh_cron_retire(&in->place, true, NULL, err);
 	if (code == WHERRY_OK && in->n)
 		code = offer_all(in, err);
 	if (code == WHERRY_OK)
@@ -204,13 +207,18 @@ static wherry_code install(void *ctx, wherry_error *err)
 static void set_place(installing *in, wherry_cron *cron, const char *prefix,
 		      const char *hash)
 {
+	const char *queue = in->queue->queue;
+
 	(void)snprintf(in->target, sizeof(in->target), "delayed %s %s",
 		       in->queue->store.name.ptr, wherry_delayed_kind(in->queue));
+	(void)snprintf(in->sends_to, sizeof(in->sends_to), "delayed queue %.*s",
+		       (int)wh_utf8_cut(queue, strlen(queue), QUEUE_SHOWN), queue);
 	in->place = (wh_cron_place){.cron = cron,
 				    .target = in->target,
 				    .name = prefix,
 				    .hash = hash,
-				    .queue = in->queue};
+				    .queue = in->queue,
+				    .sends_to = in->sends_to};
 }
 
 wherry_code wherry_cron_install(wherry_cron *cron, wherry_delayed *queue,
@@ -235,19 +243,21 @@ wherry_code wherry_cron_install(wherry_cron *cron, wherry_delayed *queue,
 
 /* ---- uninstalling ---- */
 
+/* The schedule's row is written first: its lock keeps others from installing ticks meanwhile. */
 static wherry_code uninstall(void *ctx, wherry_error *err)
 {
 	installing *in = ctx;
-	wherry_code code = wh_cron_look(&in->place, err);
+	wherry_code code = wh_cron_retire(&in->place, false, &in->found, err);
 
+	code = wh_cron_failed(in->place.cron, code, err);
 	if (code == WHERRY_OK)
 		code = remove_ticks(in->queue, &in->place, false, &in->created, err);
-	return code == WHERRY_OK ? wh_cron_retire(&in->place, false, err) : code;
+	return code;
 }
 
-wherry_code wherry_cron_uninstall(wherry_cron *cron, wherry_delayed *queue,
-				  const char *prefix, const char *hash, int64_t *out_n,
-				  wherry_error *err)
+wherry_code wh_cron_uninstall(wherry_cron *cron, wherry_delayed *queue,
+			      const char *prefix, const char *hash, int64_t *out_n,
+			      bool *out_found, wherry_error *err)
 {
 	wh_error_clear(err);
 	installing in = {.queue = queue};
@@ -259,7 +269,16 @@ wherry_code wherry_cron_uninstall(wherry_cron *cron, wherry_delayed *queue,
 	code = wh_db_transact(cron->store.db, uninstall, &in, err);
 	if (code == WHERRY_OK && out_n)
 		*out_n = in.created;
+	if (code == WHERRY_OK && out_found)
+		*out_found = in.found > 0;
 	return code;
+}
+
+wherry_code wherry_cron_uninstall(wherry_cron *cron, wherry_delayed *queue,
+				  const char *prefix, const char *hash, int64_t *out_n,
+				  wherry_error *err)
+{
+	return wh_cron_uninstall(cron, queue, prefix, hash, out_n, NULL, err);
 }
 
 /* ---- the ticks of a schedule ---- */
@@ -341,6 +360,7 @@ wherry_code wherry_cron_install_schedule(wherry_cron *cron, wherry_delayed *queu
 	if (code != WHERRY_OK)
 		return code;
 	set_place(&s.in, cron, prefix, hash);
+	s.in.place.schedule = schedule;
 	code = wh_db_transact(cron->store.db, install_schedule, &s, err);
 	if (code == WHERRY_OK && out_created)
 		*out_created = s.in.created;

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "base/text.h"
+
+enum { WORDS_MAX = 1000 };
 
 static const char *field_of(const wh_tick_writer *w, wh_tick_field field)
 {
@@ -131,16 +134,45 @@ void wh_tick_writer_close(wh_tick_writer *w)
 	w->cron = NULL;
 }
 
+/* Append a name that may be long. */
+static void put_name(wh_buf *text, const char *before, const char *name)
+{
+	enum { SHOWN = 100 };
+
+	wh_buf_puts(text, before);
+	wh_buf_put(text, name, wh_utf8_cut(name, strlen(name), SHOWN));
+}
+
+/* Where the messages go. */
+static void put_target(const wh_tick_writer *w, wh_buf *text)
+{
+	if (w->box) {
+		put_name(text, "outbox ", w->box->store.name.ptr);
+		put_name(text, ", topic ", field_of(w, WH_TICK_TOPIC));
+	} else {
+		put_name(text, w->queue ? "queue " : "delayed queue ",
+			 field_of(w, WH_TICK_NAME));
+	}
+}
+
 wherry_code wh_tick_writer_fire(wh_tick_writer *w, bool takes, wh_cron_turn *out,
 				wherry_error *err)
 {
+	wh_buf text = WH_BUF_INIT(WORDS_MAX);
+	wherry_code code;
+
+	put_target(w, &text);
 	*out = (wh_cron_turn){.target = WH_TICK_TARGET,
 			      .name = w->plan->name,
+			      .sends_to = wh_buf_str(&text),
 			      .schedule = w->plan->schedule,
 			      .catch_up = w->plan->catch_up,
 			      .fn = write_tick,
 			      .ctx = w,
 			      .yields = !takes,
 			      .gone_after_us = WH_TICKS_GONE_US};
-	return wh_cron_fire(w->cron, out, err);
+	code = wh_cron_fire(w->cron, out, err);
+	out->sends_to = NULL;
+	wh_buf_clear(&text);
+	return code;
 }

@@ -222,6 +222,7 @@ static void *run(void *ctx)
 			continue;
 		}
 		disconnect(t);
+		wh_plan_cron_advise(&t->plan, &err);
 		wait_us = wh_backoff_delay(&backoff, ++failures, &wh_env_system);
 		if (note_failure(t, code, &err))
 			wh_line(t->log, WHERRY_LOG_ERROR, NULL, "failed",

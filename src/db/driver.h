@@ -65,6 +65,8 @@ typedef struct wh_db_options {
 	const wh_env *env; /* borrowed; outlives the connection */
 	int64_t busy_timeout_us;
 	int64_t answer_us; /* Silence of a server after which it is asked; 0: never. */
+	int64_t look_us;   /* Between looks for commits, where nothing notifies; 0: the
+			    driver's choice. */
 	int64_t idle_us; /* The server ends a transaction that is idle for so long; 0: never. */
 	bool create;     /* make the database if it is not there */
 	bool full_sync;  /* a commit is on disk when it returns */

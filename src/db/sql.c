@@ -191,7 +191,11 @@ static bool put_braces(parser *p, wh_view name)
 		return put_name(p, name, "table", "", true) ||
 		       put_name(p, name, "bare", "", false) ||
 		       put_name(p, name, "idx_table", "idx_", false) ||
-		       put_name(p, name, "uq_table", "uq_", false);
+		       put_name(p, name, "uq_table", "uq_", false) ||
+		       put_name(p, name, "PK_table", "PK_", false) ||
+		       put_name(p, name, "UQ_table", "UQ_", false) ||
+		       put_name(p, name, "CK_table", "CK_", false) ||
+		       put_name(p, name, "IX_table", "IX_", false);
 	}
 	return true;
 }

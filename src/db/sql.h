@@ -16,8 +16,8 @@
  * Where the table's name has a schema, that stands before {table…} and before {wherry_lease},
  * which is a table or function that the outboxes of a schema share; {schema.} is it alone,
  * with its dot.  {bare_open} is {table_open} without it, as the name of an index or a trigger
- * is written where it is made; {idx_table_retry} and {uq_table_id} begin with idx_ and uq_.  {'table} is
- * what {table} is, as a string.  {payload_type} is the type that bodies are kept in, on SQL Server
+ * is written where it is made; {idx_table_retry} and {uq_table_id} begin with idx_ and uq_, others
+ * with PK_, UQ_, CK_ and IX_.  {'table} is what {table} is, as a string.  {payload_type} is the type that bodies are kept in, on SQL Server
  * NVARCHAR(MAX) or VARBINARY(MAX); {role} is
  * a role's name, quoted; {topic} and {kind} are strings: the topic and the mark of the rows that are
  * relayed, where a table has others as well.

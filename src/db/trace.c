@@ -232,6 +232,7 @@ wherry_code wh_db_trace(wherry_db *inner, const wh_trace *trace, wherry_db **out
 	both->driver.late_commits = inner->driver->late_commits;
 	both->driver.meanwhile = inner->driver->meanwhile;
 	both->driver.failure_spreads = inner->driver->failure_spreads;
+	both->driver.rows_most = inner->driver->rows_most;
 	both->driver.row = inner->driver->row;
 	if (!inner->driver->commits.version)
 		both->driver.commits.version = NULL;
@@ -244,4 +245,15 @@ wherry_code wh_db_trace(wherry_db *inner, const wh_trace *trace, wherry_db **out
 	both->t.trace = *trace;
 	*out = &both->t.base;
 	return WHERRY_OK;
+}
+
+wherry_db *wh_db_untrace(wherry_db *db)
+{
+	wherry_db *inner;
+
+	if (!db || db->driver->connection.close != trace_close)
+		return db;
+	inner = ((traced *)db)->inner;
+	free(db);
+	return inner;
 }

@@ -30,4 +30,7 @@ typedef struct wh_trace {
 wherry_code wh_db_trace(wherry_db *inner, const wh_trace *trace, wherry_db **out,
 			wherry_error *err);
 
+/* The connection in a wrapper, which is freed; any other connection is returned as it is. */
+wherry_db *wh_db_untrace(wherry_db *db);
+
 #endif

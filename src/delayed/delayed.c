@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "store/making.h"
 
-static const char *const layouts[] = {"native", "funfix", NULL};
+static const char *const layouts[] = {"native", "funfix", "funfix-old", NULL};
 
 static const char *const roles[] = {"sender", "receiver", "operator", NULL};
 
@@ -158,13 +158,15 @@ wherry_code wherry_delayed_open(wherry_db *db, const char *name, const char *que
 					  &v, err);
 	if (code == WHERRY_OK)
 		code = wh_store_check(&delayed->store, &v, err);
+	if (code == WHERRY_OK)
+		code = wh_store_call(&delayed->store, delayed->kind, err);
 	if (code != WHERRY_OK) {
 		wherry_delayed_close(delayed);
 		return code;
 	}
 	delayed->store.limits =
-		"one message for each key, no order, no pause; relays compete, and "
-		"consumers may poll beside them";
+		"one message for each key, no order; relays compete, and consumers may "
+		"poll beside them";
 	*out = delayed;
 	return WHERRY_OK;
 }

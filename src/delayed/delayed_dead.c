@@ -1,5 +1,5 @@
 /*
- * Dead messages; and how many messages there are.
+ * Dead messages; how many messages there are; and whether relays pause.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 
 #include "base/sized.h"
 #include "delayed/delayed.h"
+#include "store/leases.h"
 
 enum { REVIVE_BATCH = 1000 };
 
@@ -40,6 +41,7 @@ wherry_code wherry_delayed_get_status(wherry_delayed *delayed, wherry_delayed_st
 {
 	wh_error_clear(err);
 	wherry_delayed_status status = {.due = 0};
+	int64_t control_version;
 	wherry_code code;
 
 	if (!delayed || !out)
@@ -50,6 +52,9 @@ wherry_code wherry_delayed_get_status(wherry_delayed *delayed, wherry_delayed_st
 
 	code = wh_db_run(delayed->store.db, delayed->own.count, params, 2, take_counts,
 			 &status, NULL, err);
+	if (code == WHERRY_OK)
+		code = wh_store_control(&delayed->store, &status.paused, &control_version,
+					err);
 	if (code != WHERRY_OK)
 		return wh_delayed_failed(delayed, code, err);
 	status.schema_version = delayed->store.version;
@@ -199,4 +204,25 @@ wherry_code wherry_delayed_purge_dead(wherry_delayed *delayed, int64_t id, int64
 	if (out_n)
 		*out_n = n;
 	return code;
+}
+
+/* ---- relays ---- */
+
+static wherry_code pause(wherry_delayed *delayed, bool on, wherry_error *err)
+{
+	if (!delayed)
+		return wh_fail(err, WHERRY_INVALID, "no delayed queue");
+	return wh_delayed_failed(delayed, wh_store_pause(&delayed->store, on, err), err);
+}
+
+wherry_code wherry_delayed_pause(wherry_delayed *delayed, wherry_error *err)
+{
+	wh_error_clear(err);
+	return pause(delayed, true, err);
+}
+
+wherry_code wherry_delayed_resume(wherry_delayed *delayed, wherry_error *err)
+{
+	wh_error_clear(err);
+	return pause(delayed, false, err);
 }

@@ -58,7 +58,7 @@ static wherry_code parse(const char *token, receipt *out, wherry_error *err)
 	if (good && !*at)
 		return WHERRY_OK;
 	return wh_fail(err, WHERRY_INVALID,
-		       "'%.80s' is no token: give the one that came with the message",
+		       "'%.80s' is not a token: give the one that came with the message",
 		       token ? token : "");
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "delayed/delayed.h"
 
 enum {
@@ -75,16 +76,22 @@ static wherry_code take_outcome(void *ctx, const wh_row *row, wherry_error *err)
 static wherry_code offer_one(offering *o, size_t i, wherry_error *err)
 {
 	const wherry_delayed_message *msg = &o->msgs[i];
+	wh_view body = body_of(msg);
 	const wh_param params[OFFER_PARAMS] = {
 		wh_delayed_kind_param(o->delayed),
 		wh_delayed_now_param(o->delayed),
 		WH_TEXT_PARAM("key", wh_view_of(msg->key)),
-		WH_BLOB_PARAM("body", body_of(msg)),
+		o->delayed->store.layout.text ? WH_TEXT_PARAM("body", body)
+					      : WH_BLOB_PARAM("body", body),
 		msg->at_us ? WH_INT_PARAM("at", msg->at_us / 1000)
 			   : (wh_param){.name = "at", .type = WH_NULL},
 		WH_INT_PARAM("delay", wh_ms(msg->delay_us)),
 	};
 
+	if (o->delayed->store.layout.text && !wh_utf8_valid(body.ptr, body.len))
+		return wh_fail(err, WHERRY_INVALID,
+			       "the body is not UTF-8: the table '%s' keeps texts",
+			       o->delayed->store.name.ptr);
 	o->outcomes[i] = WHERRY_IGNORED;
 	return wh_db_run(o->delayed->store.db,
 			 msg->if_absent ? o->delayed->own.offer_absent

@@ -270,13 +270,17 @@ static wherry_code read_options(const wherry_delayed *delayed,
 	return WHERRY_OK;
 }
 
-/* A poll that is repeated after it failed has the same token. */
+/* A poll that is repeated after it failed has the same token.  In the table of the JVM library the
+ * version of the UUID tells it from the claim of a relay, which counts attempts otherwise. */
 static void make_lock(polling *p)
 {
+	enum { VERSION_AT = 14 };
 	char *next = p->delayed->next_token;
 
-	if (!*next)
+	if (!*next) {
 		wh_uuid7_now(p->delayed->store.db->env, next);
+		next[VERSION_AT] = '4';
+	}
 	memcpy(p->lock, next, sizeof(p->lock));
 }
 

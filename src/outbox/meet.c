@@ -5,7 +5,9 @@
 #include "base/error.h"
 
 typedef struct home {
-	const char *name, *model, *layout, *scheme;
+	const char *name, *model;
+	const char *layout; /* NULL: any */
+	const char *scheme;
 } home;
 
 static const home homes[WH_HOMES] = {
@@ -20,11 +22,12 @@ static const home homes[WH_HOMES] = {
 	[WH_QUEUE_POSTGRES] = {"queue, PostgreSQL", "queue", "native", "postgres"},
 	[WH_QUEUE_NSERVICEBUS] = {"queue, nservicebus", "queue", "nservicebus",
 				  "postgres"},
-	[WH_DELAYED_SQLITE] = {"delayed queue, SQLite", "delayed queue", "native",
-			       "sqlite"},
-	[WH_DELAYED_POSTGRES] = {"delayed queue, PostgreSQL", "delayed queue", "native",
+	[WH_DELAYED_SQLITE] = {"delayed queue, SQLite", "delayed queue", NULL, "sqlite"},
+	[WH_DELAYED_POSTGRES] = {"delayed queue, PostgreSQL", "delayed queue", NULL,
 				 "postgres"},
 	[WH_NATIVE_MSSQL] = {"native, SQL Server", "outbox", "native", "mssql"},
+	[WH_EVENTFERRY_MSSQL] = {"eventferry, SQL Server", "outbox", "eventferry",
+				 "mssql"},
 };
 
 static const char *const asks[WH_ASKS] = {
@@ -56,8 +59,9 @@ enum {
 	ON_SQLITE = AT(WH_NATIVE_SQLITE) | AT(WH_EVENT_BUS),
 	LEADING = BY(WH_EXCLUSIVE) | BY(WH_PARTITIONED),
 	STREAMING = BY(WH_STREAM) | BY(WH_STREAM_KEEP),
-	OF_LIBRARIES = AT(WH_EVENT_BUS) | AT(WH_EVENTFERRY),
-	ON_EVENTFERRY = AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_SOLE),
+	OF_LIBRARIES = AT(WH_EVENT_BUS) | AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL),
+	ON_EVENTFERRY =
+		AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_SOLE) | AT(WH_EVENTFERRY_MSSQL),
 	DELAYED = AT(WH_DELAYED_SQLITE) | AT(WH_DELAYED_POSTGRES),
 	QUEUES = AT(WH_QUEUE_SQLITE) | AT(WH_QUEUE_POSTGRES) | DELAYED,
 };
@@ -146,7 +150,7 @@ static const rule rules[] = {
 	{WH_ASK_INIT_PARTITIONS, ON_SQLITE | AT(WH_NATIVE_MSSQL), ANY,
 	 "relays cannot share partitions of it: leave --partitions out, and use --engine "
 	 "competing for several relays"},
-	{WH_ASK_INIT_PARTITIONS, AT(WH_EVENTFERRY), ANY,
+	{WH_ASK_INIT_PARTITIONS, AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL), ANY,
 	 "nothing is added to its table, and several relays compete there anyway: leave "
 	 "--partitions out"},
 	{WH_ASK_INIT_PARTITIONS, AT(WH_EVENTFERRY_SOLE), ANY,
@@ -197,7 +201,7 @@ static const rule rules[] = {
 	 ANY,
 	 "a relay of it has a lease that keeps others out: leave relay.sole out, and use "
 	 "--engine exclusive, the default there"},
-	{WH_ASK_SOLE, AT(WH_EVENT_BUS), ANY,
+	{WH_ASK_SOLE, AT(WH_EVENT_BUS) | AT(WH_EVENTFERRY_MSSQL), ANY,
 	 "it has nowhere to keep a lease: leave relay.sole out"},
 	{WH_ASK_SOLE, AT(WH_DEBEZIUM), ANY,
 	 "one relay streams it under a lease: leave relay.sole out"},
@@ -249,7 +253,7 @@ wh_home wh_home_of(const char *model, const char *layout, const char *scheme)
 {
 	for (int i = 0; i < WH_HOMES; i++)
 		if (strcmp(homes[i].model, model) == 0 &&
-		    strcmp(homes[i].layout, layout) == 0 &&
+		    (!homes[i].layout || strcmp(homes[i].layout, layout) == 0) &&
 		    strcmp(homes[i].scheme, scheme) == 0)
 			return (wh_home)i;
 	return WH_HOMES;

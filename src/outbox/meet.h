@@ -25,6 +25,7 @@ typedef enum wh_home {
 	WH_DELAYED_SQLITE,
 	WH_DELAYED_POSTGRES,
 	WH_NATIVE_MSSQL,
+	WH_EVENTFERRY_MSSQL,
 	WH_HOMES
 } wh_home;
 

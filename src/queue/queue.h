@@ -26,10 +26,9 @@ struct wherry_queue {
 
 	/* Where the next receive begins, so that it does not walk over deleted rows that an old
 	 * snapshot keeps: docs/internals/queues.md. */
-	int64_t after;        /* Id of the last message received. */
-	int64_t next_full_us; /* When to look at all again, by the monotonic clock. */
-	int64_t full_cost_us; /* Duration of the last look at all messages. */
-	bool looked[2]; /* Did "take" and "receive" look at all?  The first time they
+	int64_t after;    /* Id of the last message received. */
+	wh_anchor anchor; /* When to look at all messages again. */
+	bool looked[2];   /* Did "take" and "receive" look at all?  The first time they
 				 are prepared, so that their duration says nothing. */
 };
 

@@ -102,7 +102,7 @@ wherry_code wherry_queue_ack(wherry_queue *queue, const char *token, const int64
 static void go_back(wherry_queue *queue, const int64_t *ids, size_t n)
 {
 	if (queue->own.extend_lease) /* They are beside the queue: look there. */
-		queue->next_full_us = 0;
+		queue->anchor.next_full_us = 0;
 	for (size_t i = 0; i < n; i++)
 		if (ids[i] <= queue->after)
 			queue->after = ids[i] - 1;

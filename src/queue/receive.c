@@ -165,7 +165,7 @@ static void move_anchor(receiving *r)
 	else if (r->first > INT64_MIN)
 		queue->after = r->first - 1;
 	else /* nothing is before the least number */
-		queue->next_full_us = 0;
+		queue->anchor.next_full_us = 0;
 }
 
 /* How many messages the next statement takes. */
@@ -189,7 +189,7 @@ static wherry_code pick(receiving *r, wherry_error *err)
 		WH_TEXT_PARAM("token", wh_view_of(r->token)),
 		WH_INT_PARAM("lasts", wh_ms(r->options.lease_us)),
 	};
-	int64_t before = wh_monotonic(db->env), after;
+	int64_t before = wh_monotonic(db->env);
 	wherry_code code;
 
 	r->n_rows = r->n_due = r->n_expired = 0;
@@ -197,24 +197,12 @@ static wherry_code pick(receiving *r, wherry_error *err)
 			 *r->token ? 6 : 3, take_row, r, NULL, err);
 	if (code != WHERRY_OK)
 		return code;
-	after = wh_monotonic(db->env);
-	if (r->full && !queue->looked[*r->token != 0]) {
+	if (r->full && !queue->looked[*r->token != 0])
 		queue->looked[*r->token != 0] = true;
-	} else if (r->full) {
-		queue->full_cost_us = after - before;
-		queue->next_full_us =
-			wh_later(after, WH_FULL_SHARE * queue->full_cost_us);
-	}
+	else if (r->full)
+		wh_anchor_looked(&queue->anchor, db, before);
 	move_anchor(r);
 	return WHERRY_OK;
-}
-
-/* Is it time to look at all again?  Rows below the anchor are those that a rollback or a
- * settlement brought back, or that were committed late. */
-static bool full_is_due(const wherry_queue *queue)
-{
-	return !queue->store.db->driver->late_commits ||
-	       wh_monotonic(queue->store.db->env) >= queue->next_full_us;
 }
 
 static wherry_code expire(receiving *r, wherry_error *err)
@@ -238,7 +226,7 @@ static wherry_code receive(void *ctx, wherry_error *err)
 	wherry_code code = WHERRY_OK;
 	bool again = true;
 
-	r->full = full_is_due(r->queue);
+	r->full = wh_anchor_is_due(&r->queue->anchor, r->queue->store.db);
 	while (code == WHERRY_OK && again) {
 		code = pick(r, err);
 		again = code == WHERRY_OK && r->n_expired;
@@ -246,7 +234,7 @@ static wherry_code receive(void *ctx, wherry_error *err)
 			code = expire(r, err);
 		if (code == WHERRY_OK && !again && !r->full &&
 		    (int64_t)r->batch.n < r->options.limit &&
-		    r->queue->full_cost_us < WH_FULL_COST_MOST_US)
+		    wh_anchor_is_cheap(&r->queue->anchor))
 			r->full = again = true;
 	}
 	return code == WHERRY_OK ? sort_out_all(r, err) : code;

@@ -396,8 +396,7 @@ wherry_code wherry_queue_cancel(wherry_queue *queue, int64_t id, wherry_error *e
 {
 	wh_error_clear(err);
 	const wh_param param = WH_INT_PARAM("id", id);
-	int64_t changed = 0,
-		counted = 0; /* The latter by a statement on several tables. */
+	int64_t changed = 0, counted = -1; /* by a statement on several tables */
 	wherry_code code;
 
 	if (!queue)
@@ -406,7 +405,7 @@ wherry_code wherry_queue_cancel(wherry_queue *queue, int64_t id, wherry_error *e
 			 &counted, &changed, err);
 	if (code != WHERRY_OK)
 		return wh_queue_failed(queue, code, err);
-	if (!changed && !counted)
+	if (counted < 0 ? !changed : !counted)
 		return wh_fail(err, WHERRY_NOTFOUND,
 			       "queue '%s' has no message %" PRId64
 			       " that nobody has received",

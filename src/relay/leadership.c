@@ -30,7 +30,7 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 
 	note_lease(r, now);
 	r->control_version = r->lease.control_version;
-	r->published_before = r->stats.published;
+	r->published_before = r->counted_from = r->stats.published;
 	r->suspects_upto = INT64_MAX;
 	if (r->engine->suspects)
 		code = r->engine->suspects(r, &r->suspects_upto, err);
@@ -97,6 +97,7 @@ static wherry_code take_and_meet(wherry_relay *r, wherry_error *err)
 	code = wh_relay_meet(r, err);
 	if (code == WHERRY_OK)
 		return code;
+	r->report.delivered = 0; /* under this lease */
 	if (wh_store_release(r->store, &r->lease, NULL) != WHERRY_OK)
 		wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-expire");
 	r->lease.epoch = 0;
@@ -264,8 +265,10 @@ static void forget(wherry_relay *r)
 
 wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err)
 {
-	wherry_code code = wh_store_release(r->store, &r->lease, err);
+	wherry_code code;
 
+	wh_report_update(r);
+	code = wh_store_release(r->store, &r->lease, err);
 	if (code == WHERRY_STALE)
 		wh_lease_lost(r, now, "it expired before it was given back");
 	if (code != WHERRY_OK)

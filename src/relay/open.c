@@ -413,9 +413,11 @@ void wherry_relay_close(wherry_relay *r)
 	if (!r || wh_hooks_inside(r))
 		return;
 	if (r->store && r->lease.epoch && !r->engine->claims_rows &&
-	    !r->window.in_flight.n && !r->window.settled.n &&
-	    wh_store_release(r->store, &r->lease, NULL) != WHERRY_OK)
-		wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-expire");
+	    !r->window.in_flight.n && !r->window.settled.n) {
+		wh_report_update(r);
+		if (wh_store_release(r->store, &r->lease, NULL) != WHERRY_OK)
+			wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-expire");
+	}
 	if (r->to)
 		wherry_publisher_close(r->pub);
 	else if (r->window.in_flight.n) /* what it was lent goes with the window */

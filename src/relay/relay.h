@@ -160,7 +160,8 @@ struct wherry_relay {
 				* the last relay. */
 	char leader_process[WH_PROCESS_LEN]; /* STANDBY: of the relay that leads. */
 	int64_t leader_look_us; /* STANDBY: when to see whether that process has ended. */
-	int64_t published_before; /* Messages delivered when the lease was taken. */
+	int64_t published_before; /* Messages delivered when the lease was taken, or grew. */
+	int64_t counted_from;     /* Messages delivered when the lease was taken. */
 	bool standby_logged;      /* It is logged that another relay holds the lease. */
 	bool unfenced; /* Rows were read since the lease was last verified: verify it before
 			      anything is submitted. */

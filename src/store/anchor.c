@@ -1,7 +1,6 @@
 #include "store/anchor.h"
 
 enum {
-	FULL_SHARE = 9, /* Look at everything for a tenth of the time. */
 	FULL_COST_MOST_US =
 		50000 /* Longest duration of a look at everything in between. */
 };
@@ -13,10 +12,16 @@ bool wh_anchor_is_due(const wh_anchor *anchor, const wherry_db *db)
 
 void wh_anchor_looked(wh_anchor *anchor, const wherry_db *db, int64_t began_us)
 {
+	anchor->full_cost_us = 0;
+	wh_anchor_looked_too(anchor, db, began_us);
+}
+
+void wh_anchor_looked_too(wh_anchor *anchor, const wherry_db *db, int64_t began_us)
+{
 	int64_t now_us = wh_monotonic(db->env);
 
-	anchor->full_cost_us = now_us - began_us;
-	anchor->next_full_us = wh_later(now_us, FULL_SHARE * anchor->full_cost_us);
+	anchor->full_cost_us += now_us - began_us;
+	anchor->next_full_us = wh_later(now_us, WH_FULL_SHARE * anchor->full_cost_us);
 }
 
 bool wh_anchor_is_cheap(const wh_anchor *anchor)

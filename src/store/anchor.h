@@ -11,6 +11,8 @@
 
 #include "db/driver.h"
 
+enum { WH_FULL_SHARE = 9 }; /* Look at everything for a tenth of the time. */
+
 /* Start from {0}: the first look is at everything. */
 typedef struct wh_anchor {
 	int64_t next_full_us; /* monotonic: when to look at everything again */
@@ -23,6 +25,9 @@ bool wh_anchor_is_due(const wh_anchor *anchor, const wherry_db *db);
 /* A look at everything began at this time, monotonic, and is over.  Looks at everything take a
  * tenth of the time. */
 void wh_anchor_looked(wh_anchor *anchor, const wherry_db *db, int64_t began_us);
+
+/* A look at these rows goes with the last look at everything, and costs as well. */
+void wh_anchor_looked_too(wh_anchor *anchor, const wherry_db *db, int64_t began_us);
 
 /* A receiver that found too little looks at everything, if that does not cost too much. */
 bool wh_anchor_is_cheap(const wh_anchor *anchor);

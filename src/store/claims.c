@@ -29,11 +29,11 @@ typedef struct claiming {
 	int64_t expired;       /* rows that expired with it */
 	bool more;
 	bool full;    /* All rows are looked at, not only those behind the anchor. */
-	int64_t last; /* The highest id of the ready rows that were claimed; 0: none. */
-	int64_t cost_us; /* Duration of the look at all rows. */
+	int64_t last; /* Id of the last of the ready rows that were claimed; 0: none. */
+	int64_t last_at; /* Its time, where rows are ordered by times. */
 } claiming;
 
-enum { CLAIM_PARAMS = 14, PASSED_BYTES_MOST = 8 * 1024 * 1024 };
+enum { CLAIM_PARAMS = 15, PASSED_BYTES_MOST = 8 * 1024 * 1024 };
 
 void wh_claim_rewind(wh_claim_place *place)
 {
@@ -42,15 +42,10 @@ void wh_claim_rewind(wh_claim_place *place)
 				  .after = INT64_MIN};
 }
 
-void wh_claim_looked(wh_claim_place *place, int64_t now_us, int64_t began_us)
-{
-	place->full_cost_us += now_us - began_us;
-	place->next_full_us = wh_later(now_us, WH_FULL_SHARE * place->full_cost_us);
-}
-
 static bool is_anchored(const claiming *w)
 {
-	return w->place && w->store->stmt.claim_behind;
+	return w->place &&
+	       (w->store->stmt.claim_behind || w->store->stmt.claim_behind_time);
 }
 
 static void fill_params(const claiming *w, wh_param *p, int64_t limit)
@@ -70,11 +65,24 @@ static void fill_params(const claiming *w, wh_param *p, int64_t limit)
 			     w->options->below_id ? w->options->below_id - 1 : INT64_MAX);
 	p[12] = WH_INT_PARAM("long", w->ask->text_most);
 	p[13] = WH_INT_PARAM("body", w->ask->body_most);
+	p[14] = WH_INT_PARAM("after_at", w->place ? w->place->last_at : 0);
 }
 
 /* The columns of a claimed row that are looked at here: its id, the message's own id, and
- * behind those of every claim the mark by which this one is known. */
-enum { ID = 0, MESSAGE_ID = 6, MARK = 14, MARK_MOST = 48 };
+ * behind those of every claim the mark by which this one is known, or the time by which it is
+ * ordered. */
+enum { ID = 0, MESSAGE_ID = 6, MARK = 14, AT = 14, MARK_MOST = 48 };
+
+/* Rows need not come in their order. */
+static void note_last(claiming *w, int64_t id, const wh_row *row)
+{
+	int64_t at = w->store->stmt.claim_behind_time ? wh_row_int(row, AT) : 0;
+
+	if (at < w->last_at || (at == w->last_at && id <= w->last))
+		return;
+	w->last = id;
+	w->last_at = at;
+}
 
 static wherry_code take_claimed(void *ctx, const wh_row *row, wherry_error *err)
 {
@@ -87,8 +95,7 @@ static wherry_code take_claimed(void *ctx, const wh_row *row, wherry_error *err)
 				    wh_row_bytes(row, MESSAGE_ID),
 				    wh_row_bytes(row, MARK), &id, err);
 	w->n++;
-	if (id > w->last)
-		w->last = id;
+	note_last(w, id, row);
 	return code == WHERRY_OK ? w->ask->visit(w->ask->ctx, id, row, err) : code;
 }
 
@@ -220,7 +227,8 @@ static wherry_code claim_all(claiming *w, wherry_error *err)
 {
 	wh_param params[CLAIM_PARAMS];
 	int64_t due = w->options->limit - w->n, most = w->options->failed_most;
-	int64_t last = w->last, before = wh_monotonic(w->store->db->env);
+	int64_t last = w->last, last_at = w->last_at;
+	int64_t before = wh_monotonic(w->store->db->env);
 	wherry_code code = WHERRY_OK;
 
 	if (most && most < due)
@@ -230,23 +238,28 @@ static wherry_code claim_all(claiming *w, wherry_error *err)
 		code = wh_db_run(w->store->db, w->store->stmt.claim_due, params,
 				 CLAIM_PARAMS, take_claimed, w, NULL, err);
 	w->last = last;
+	w->last_at = last_at;
 	w->more = w->n == w->options->limit;
 	if (code == WHERRY_OK && !w->more && !w->options->failed_only)
 		code = claim_pending(w, w->options->limit - w->n, err);
-	w->cost_us = wh_monotonic(w->store->db->env) - before;
+	if (is_anchored(w))
+		wh_anchor_looked(&w->place->anchor, w->store->db, before);
 	return code;
 }
 
 /* Ready rows behind the anchor. */
 static wherry_code claim_behind(claiming *w, wherry_error *err)
 {
+	const wh_store_stmts *stmt = &w->store->stmt;
 	wh_param params[CLAIM_PARAMS];
 	wherry_code code;
 
 	fill_params(w, params, w->options->limit);
-	params[5] = WH_INT_PARAM("after", w->place->anchor);
-	code = wh_db_run(w->store->db, w->store->stmt.claim_behind, params, CLAIM_PARAMS,
-			 take_claimed, w, NULL, err);
+	params[5] = WH_INT_PARAM("after", w->place->last);
+	code = wh_db_run(w->store->db,
+			 stmt->claim_behind_time ? stmt->claim_behind_time
+						 : stmt->claim_behind,
+			 params, CLAIM_PARAMS, take_claimed, w, NULL, err);
 	w->more = w->n == w->options->limit;
 	return code;
 }
@@ -256,32 +269,26 @@ static wherry_code claim(void *ctx, wherry_error *err)
 	claiming *w = ctx;
 	wherry_code code = take_turns(w, err);
 
-	w->n = w->last = 0;
+	w->n = w->last = w->last_at = 0;
 	w->full = !is_anchored(w) || w->options->failed_only ||
-		  wh_monotonic(w->store->db->env) >= w->place->next_full_us;
+		  wh_anchor_is_due(&w->place->anchor, w->store->db);
 	if (code == WHERRY_OK && !w->full) {
 		code = claim_behind(w, err);
-		w->full = !w->more && w->place->full_cost_us < WH_FULL_COST_MOST_US;
+		w->full = !w->more && wh_anchor_is_cheap(&w->place->anchor);
 	}
 	return code == WHERRY_OK && w->full ? claim_all(w, err) : code;
 }
 
-/* Where the next claim begins, and when it looks at all. */
+/* Where the next claim begins. */
 static void move_anchor(const claiming *w)
 {
-	wh_claim_place *place = w->place;
-	int64_t now_us;
-
 	if (!is_anchored(w))
 		return;
-	place->partial = !w->full;
-	if (w->last)
-		place->anchor = w->last;
-	if (!w->full)
+	w->place->partial = !w->full;
+	if (!w->last)
 		return;
-	place->full_cost_us = 0;
-	now_us = wh_monotonic(w->store->db->env);
-	wh_claim_looked(place, now_us, now_us - w->cost_us);
+	w->place->last = w->last;
+	w->place->last_at = w->last_at;
 }
 
 /* ---- what is held by claims ---- */
@@ -423,6 +430,9 @@ static wherry_code claim_expired(void *ctx, wherry_error *err)
 	} else {
 		*w->of = 0;
 	}
+	if (code == WHERRY_OK && n == 1 && w->store->stmt.note_expired)
+		code = wh_db_run(w->store->db, w->store->stmt.note_expired, NULL, 0, NULL,
+				 NULL, NULL, err);
 	fill_params(w, params, n);
 	return code == WHERRY_OK ? wh_db_run(w->store->db, stmt, params, CLAIM_PARAMS,
 					     take_claimed, w, NULL, err)

@@ -5,6 +5,7 @@
 #ifndef WH_STORE_CLAIMS_H
 #define WH_STORE_CLAIMS_H
 
+#include "store/anchor.h"
 #include "store/open_row.h"
 #include "store/store.h"
 
@@ -19,24 +20,17 @@ typedef struct wh_claim_place {
 	bool deep;         /* the last pass claimed nothing: go on behind many keys */
 	bool many;         /* too many keys for that list: the database finds them */
 
-	/* In layouts with the group "anchor", most claims take ready rows behind the last one.
-	 * Rows before it, and those that became due, need a look at all rows. */
-	int64_t anchor;       /* Id of the last ready row that was claimed. */
-	int64_t next_full_us; /* When to look at all again, by the monotonic clock. */
-	int64_t full_cost_us; /* Duration of the last look at all rows. */
-	bool partial;         /* The last claim did not look at all. */
+	/* In layouts with the group "anchor" or "time_anchor", most claims take ready rows behind the
+	 * last one.  Rows before it, and those that became due, need a look at all rows. */
+	int64_t last;     /* Id of the last ready row that was claimed. */
+	int64_t last_at;  /* Its time, milliseconds, where rows are ordered by times. */
+	wh_anchor anchor; /* When to look at all again. */
+	bool partial;     /* The last claim did not look at all. */
 } wh_claim_place;
 
-enum {
-	WH_PASSED_MOST = 1000,
-	WH_FULL_SHARE = 9,           /* Look at all rows for a tenth of the time, */
-	WH_FULL_COST_MOST_US = 50000 /* and if this takes longer, only then. */
-};
+enum { WH_PASSED_MOST = 1000 };
 
 void wh_claim_rewind(wh_claim_place *place);
-
-/* A look at all rows goes with another one, which began then and is over now. */
-void wh_claim_looked(wh_claim_place *place, int64_t now_us, int64_t began_us);
 
 /* A claimed row, with the columns of "claim".  Its id may differ from that of the row where the
  * layout has ids that can be used again. */

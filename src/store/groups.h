@@ -45,8 +45,9 @@
 #define WH_STORE_PAYLOAD(X) \
 	X(payload_type, "payload-type", "")
 
-/* A relay's report, written with each renewal. */
-#define WH_REPORT_GIVEN "state destination delivered delivered_age error error_age"
+/* A relay's report, written with each renewal; and the part of it that a relay writes when it stops. */
+#define WH_REPORT_COUNTS "delivered delivered_age error error_age"
+#define WH_REPORT_GIVEN "state destination " WH_REPORT_COUNTS
 
 /* One relay at a time. */
 #define WH_STORE_LEASE(X) \
@@ -54,7 +55,7 @@
 	X(lease_holder, "lease-holder", "name number") \
 	X(lease_orphaned, "lease-orphaned", "name number epoch") \
 	X(renew, "renew", "name number epoch lasts suspects " WH_REPORT_GIVEN) \
-	X(release, "release", "name number epoch") \
+	X(release, "release", "name number epoch " WH_REPORT_COUNTS) \
 	X(fence, "fence", "name number epoch shared")
 
 /* What operators ask of relays. */
@@ -66,7 +67,7 @@
 /* A lease that competing relays hold together, or one for each of them. */
 #define WH_STORE_MEMBERS(X) \
 	X(join, "join", "name number owner lasts epoch token " WH_REPORT_GIVEN) \
-	X(leave, "leave", "name number epoch token")
+	X(leave, "leave", "name number epoch token " WH_REPORT_COUNTS)
 
 /* Each relay has a separate lease, and all work. */
 #define WH_STORE_RELAYS(X) \
@@ -108,6 +109,10 @@
 #define WH_STORE_ANCHOR(X) \
 	X(claim_behind, "claim-behind", "token lasts limit after long body")
 
+/* The same where rows are ordered by a time, and then by their ids. */
+#define WH_STORE_TIME_ANCHOR(X) \
+	X(claim_behind_time, "claim-behind-time", "token lasts limit after after_at long body")
+
 /* Keys that a claim passed over are listed. */
 #define WH_STORE_PASSED(X) \
 	X(claim_passed, "claim-passed", "after upto passed limit")
@@ -137,6 +142,13 @@
 #define WH_STORE_DEAD(X) \
 	X(dead_copy, "dead-copy", "id message_id count nth error token") \
 	X(dead_drop, "dead-drop", "id message_id token")
+
+/* Attempts are kept beside the table of another program, and a statement writes to one table: what is
+ * written there before an expired claim and a failure, and after rows are gone. */
+#define WH_STORE_NOTES(X) \
+	X(note_expired, "note-expired", "") \
+	X(note_fail, "note-fail", "id message_id count nth error token") \
+	X(forget_gone, "forget-gone", "ids")
 
 /* Delivered rows stay, marked. */
 #define WH_STORE_MARK(X) \
@@ -193,9 +205,9 @@
 	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(control, WH_STORE_CONTROL) \
 	G(members, WH_STORE_MEMBERS) G(relays, WH_STORE_RELAYS) \
 	G(position, WH_STORE_POSITION) G(sole, WH_STORE_SOLE) G(alone, WH_STORE_ALONE) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \
-	G(anchor, WH_STORE_ANCHOR) \
+	G(anchor, WH_STORE_ANCHOR) G(time_anchor, WH_STORE_TIME_ANCHOR) \
 	G(passed, WH_STORE_PASSED) G(turns, WH_STORE_TURNS) G(read_ids, WH_STORE_READ_IDS) \
-	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) \
+	G(open, WH_STORE_OPEN) G(settle, WH_STORE_SETTLE) G(dead, WH_STORE_DEAD) G(notes, WH_STORE_NOTES) \
 	G(mark, WH_STORE_MARK) G(ranges, WH_STORE_RANGES) G(ack, WH_STORE_ACK) \
 	G(lifetime, WH_STORE_LIFETIME) G(purge, WH_STORE_PURGE) G(archive, WH_STORE_ARCHIVE) G(expire, WH_STORE_EXPIRE) \
 	G(partitions, WH_STORE_PARTITIONS)

@@ -56,7 +56,7 @@ wherry_code wh_store_lease_as(wh_store *store, wh_engine engine, bool again,
 	(void)snprintf(lease.owner, sizeof(lease.owner), "%s", owner);
 	wh_self(store->db->env, process);
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", store->name),
+		wh_store_called(store),
 		WH_INT_PARAM("number", 0),
 		WH_TEXT_PARAM("engine", wh_view_of(wh_engine_word(engine))),
 		WH_TEXT_PARAM("owner", wh_view_of(lease.owner)),
@@ -89,7 +89,7 @@ wherry_code wh_store_renew(wh_store *store, wherry_lease *lease, wherry_error *e
 	wherry_lease fresh = *lease;
 	wh_report_values said = wh_report_now(store);
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", store->name),
+		wh_store_called(store),
 		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("epoch", lease->epoch),
 		WH_INT_PARAM("lasts", wh_ms(lease->lasts_us)),
@@ -116,11 +116,13 @@ wherry_code wh_store_renew(wh_store *store, wherry_lease *lease, wherry_error *e
 wherry_code wh_store_release(wh_store *store, const wherry_lease *lease,
 			     wherry_error *err)
 {
+	wh_report_values said = wh_report_now(store);
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", store->name),
+		wh_store_called(store),
 		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("epoch", lease->epoch),
 		WH_TEXT_PARAM("token", wh_view_of(lease->token)),
+		WH_REPORT_PARAMS_OF(said),
 	};
 	const wh_stmt *stmt = *lease->token ? store->stmt.leave : store->stmt.release;
 	int64_t changed = 0;
@@ -128,7 +130,8 @@ wherry_code wh_store_release(wh_store *store, const wherry_lease *lease,
 
 	if (!stmt)
 		return WHERRY_OK; /* nothing was taken */
-	code = wh_db_run(store->db, stmt, params, 4, NULL, NULL, &changed, err);
+	code = wh_db_run(store->db, stmt, params, sizeof(params) / sizeof(*params), NULL,
+			 NULL, &changed, err);
 	if (code != WHERRY_OK)
 		return code;
 	return changed ? WHERRY_OK : wh_store_stale(store, err);
@@ -145,7 +148,7 @@ static wherry_code take_yes(void *ctx, const wh_row *row, wherry_error *err)
 wherry_code wh_store_fence(wh_store *store, const wherry_lease *lease, wherry_error *err)
 {
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", store->name),
+		wh_store_called(store),
 		WH_INT_PARAM("number", lease->number),
 		WH_INT_PARAM("epoch", lease->epoch),
 		WH_INT_PARAM("shared", *lease->token != 0),
@@ -265,7 +268,7 @@ wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
 	if (!*lease.token)
 		wh_uuid7_now(store->db->env, lease.token);
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", store->name),
+		wh_store_called(store),
 		WH_INT_PARAM("number", 0),
 		WH_TEXT_PARAM("owner", wh_view_of(lease.owner)),
 		WH_INT_PARAM("lasts", wh_ms(lasts_us)),
@@ -349,7 +352,7 @@ wherry_code wh_store_holder(wh_store *store, wh_holder *out, wherry_error *err)
 wherry_code wh_store_holder_of(wh_store *store, int32_t number, wh_holder *out,
 			       wherry_error *err)
 {
-	const wh_param params[] = {WH_TEXT_PARAM("name", store->name),
+	const wh_param params[] = {wh_store_called(store),
 				   WH_INT_PARAM("number", number)};
 	wh_holder holder = WH_HOLDER_NONE;
 	const wh_stmt *look = store->stmt.lease_holder;
@@ -389,7 +392,7 @@ static wherry_code take_relay(void *ctx, const wh_row *row, wherry_error *err)
 wherry_code wh_store_relays(wh_store *store, wh_holder_fn visit, void *ctx,
 			    wherry_error *err)
 {
-	const wh_param name = WH_TEXT_PARAM("name", store->name);
+	const wh_param name = wh_store_called(store);
 	relays r = {visit, ctx};
 	wherry_code code = WHERRY_OK;
 
@@ -409,7 +412,7 @@ wherry_code wh_store_expire(wh_store *store, int32_t number, int64_t epoch,
 			    wherry_error *err)
 {
 	const wh_param params[] = {
-		WH_TEXT_PARAM("name", store->name),
+		wh_store_called(store),
 		WH_INT_PARAM("number", number),
 		WH_INT_PARAM("epoch", epoch),
 	};
@@ -433,7 +436,7 @@ static wherry_code take_control(void *ctx, const wh_row *row, wherry_error *err)
 wherry_code wh_store_control(wh_store *store, bool *out_paused, int64_t *out_version,
 			     wherry_error *err)
 {
-	const wh_param name = WH_TEXT_PARAM("name", store->name);
+	const wh_param name = wh_store_called(store);
 	control c = {0};
 	wherry_code code = WHERRY_OK;
 
@@ -449,8 +452,7 @@ wherry_code wh_store_control(wh_store *store, bool *out_paused, int64_t *out_ver
 
 wherry_code wh_store_pause(wh_store *store, bool on, wherry_error *err)
 {
-	const wh_param params[] = {WH_TEXT_PARAM("name", store->name),
-				   WH_INT_PARAM("on", on)};
+	const wh_param params[] = {wh_store_called(store), WH_INT_PARAM("on", on)};
 	wherry_code code;
 
 	if (!store->stmt.pause)

@@ -88,6 +88,21 @@ static wherry_code on_range(settling *w, const wh_stmt *stmt, int64_t first, int
 	return code;
 }
 
+/* What is kept beside the table about rows that are gone. */
+static wherry_code forget_gone(wh_store *store, const int64_t *ids, size_t n,
+			       wherry_error *err)
+{
+	wh_param param;
+	wherry_code code;
+
+	if (!n || !store->stmt.forget_gone)
+		return WHERRY_OK;
+	code = wh_store_ids(store, ids, n, &param, err);
+	return code == WHERRY_OK ? wh_db_run(store->db, store->stmt.forget_gone, &param,
+					     1, NULL, NULL, NULL, err)
+				 : code;
+}
+
 static wherry_code settle_done(settling *w, wherry_error *err)
 {
 	const wh_settlement *s = w->s;
@@ -109,7 +124,7 @@ static wherry_code settle_done(settling *w, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = on_ids(w, mark ? store->stmt.done_mark : store->stmt.done_delete,
 			      s->done, names_of(w), s->n_done, true, err);
-	return code;
+	return code == WHERRY_OK ? forget_gone(w->store, s->done, s->n_done, err) : code;
 }
 
 /* NULL: any message that has the id. */
@@ -147,12 +162,15 @@ static wherry_code settle_failure(settling *w, const wherry_failure *f, wherry_e
 	int64_t changed = 0;
 	wherry_code code = WHERRY_OK;
 
-	if (moves)
-		code = wh_db_run(w->store->db, stmt->dead_copy, params, n, NULL, NULL,
-				 NULL, err);
+	const wh_stmt *before = moves ? stmt->dead_copy : stmt->note_fail;
+
+	if (before)
+		code = wh_db_run(w->store->db, before, params, n, NULL, NULL, NULL, err);
 	if (code == WHERRY_OK)
 		code = wh_db_run(w->store->db, moves ? stmt->dead_drop : stmt->fail,
 				 params, n, NULL, NULL, &changed, err);
+	if (code == WHERRY_OK && moves)
+		code = forget_gone(w->store, &f->id, 1, err);
 	w->n += changed;
 	if (w->s->lost)
 		w->s->lost[f - w->s->failed] = !changed;

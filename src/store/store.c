@@ -199,7 +199,8 @@ void wh_store_clear(wh_store *store)
 {
 	wh_store_unload(store);
 	free(store->title);
-	store->title = NULL;
+	free(store->called);
+	store->title = store->called = NULL;
 	wh_buf_clear(&store->ids);
 	wh_buf_clear(&store->ranges);
 	wh_buf_clear(&store->message_ids);
@@ -215,6 +216,23 @@ wherry_code wh_store_entitle(wh_store *store, const char *title, wherry_error *e
 	free(store->title);
 	store->title = copy;
 	return WHERRY_OK;
+}
+
+wherry_code wh_store_call(wh_store *store, const char *part, wherry_error *err)
+{
+	char *called = NULL;
+
+	if (asprintf(&called, "%.*s:%s", (int)store->name.len, store->name.ptr, part) < 0)
+		return wh_oom(err);
+	free(store->called);
+	store->called = called;
+	return WHERRY_OK;
+}
+
+wh_param wh_store_called(const wh_store *store)
+{
+	return WH_TEXT_PARAM("name",
+			     store->called ? wh_view_of(store->called) : store->name);
 }
 
 /* ---- layouts ---- */
@@ -274,6 +292,7 @@ static wherry_code read_layout(wh_store *store, wherry_error *err)
 		.by_aggregate = says(&store->sql, "order", "aggregate"),
 		.json = says(&store->sql, "body", "json"),
 		.json_names = says(&store->sql, "message_ids", "json"),
+		.text = says(&store->sql, "body", "text"),
 	};
 
 	if (!wh_sql_word(&store->sql, "name", layout.name, sizeof(layout.name)) ||

@@ -33,6 +33,7 @@ typedef struct wh_store_layout {
 	bool by_aggregate; /* Order is that of the aggregate id, whatever the key. */
 	bool json;         /* Bodies are JSON, kept as any text. */
 	bool json_names;   /* Statements take message ids as a JSON list of texts. */
+	bool text;         /* Bodies are text. */
 	char columns[200]; /* It is known by these: "id,topic"; !x: must not be there. */
 	char archive[200]; /* Columns of its archive; "": there is none. */
 } wh_store_layout;
@@ -53,7 +54,8 @@ typedef struct wh_store {
 	int partitioned;       /* it was made for partitions; -1: nobody has looked */
 	int64_t found;         /* rows read in order to deliver them */
 	char *title;           /* Name as it was opened, maybe with its schema; owned. */
-	const char *limits;    /* What users should know of its layout; "": nothing. */
+	char *called; /* Its name in the lease's table; owned; NULL: that of the table. */
+	const char *limits; /* What users should know of its layout; "": nothing. */
 	/* The topic and the mark of the rows that are relayed; borrowed.  NULL: all rows. */
 	const char *topic, *kind;
 	int64_t body_max; /* Bytes that a body may have. */
@@ -109,6 +111,12 @@ wherry_code wh_store_recognize(wh_store *store, const char *table, void *own,
 
 /* Keep the name as it was opened.  Given to the store. */
 wherry_code wh_store_entitle(wh_store *store, const char *title, wherry_error *err);
+
+/* Where leases and pauses are kept, call it "TABLE:PART": several that are relayed share a table. */
+wherry_code wh_store_call(wh_store *store, const char *part, wherry_error *err);
+
+/* The parameter "name" of statements on leases and pauses. */
+wh_param wh_store_called(const wh_store *store);
 
 /* Is the schema there, and whole?  Sets store->version. */
 wherry_code wh_store_check(wh_store *store, const wh_version *v, wherry_error *err);

@@ -136,7 +136,7 @@ wherry_code wh_store_check_foreign(wh_store *store, wherry_error *err)
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"there is a table '%s' with another purpose: it has no column "
-			"'%.*s'; choose another name with --table",
+			"'%.*s'; choose another name",
 			table, len, column);
 	if (!*store->layout.archive)
 		return WHERRY_OK;
@@ -145,7 +145,7 @@ wherry_code wh_store_check_foreign(wh_store *store, wherry_error *err)
 	if (code == WHERRY_OK && found.any && wh_store_mismatch(&found, &len))
 		return wh_fail(err, WHERRY_INVALID,
 			       "there is a table '%s' that is not an archive of %s '%s'; "
-			       "choose another name with --table",
+			       "choose another name",
 			       archive, store->model->name, table);
 	return code;
 }
@@ -184,9 +184,10 @@ wherry_code wh_store_check_owners(wh_store *store, wherry_error *err)
 	return wh_fail(
 		err, WHERRY_DENIED,
 		"%s in schema %s belongs to %s, which could run its own code with the "
-		"rights of all who use the %s: run `wherry init` as %s if that is the "
+		"rights of all who use the %s: run `%s` as %s if that is the "
 		"owner of the %s, else have it dropped",
-		s.what, store->names.schema, s.owner, store->model->name, s.owner,
+		s.what, store->names.schema, s.owner, store->model->name,
+		store->model->make ? store->model->make : "wherry init", s.owner,
 		store->model->name);
 }
 

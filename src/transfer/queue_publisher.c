@@ -19,6 +19,7 @@
 
 #include <wherry/inbox.h>
 
+#include "base/advice.h"
 #include "base/thread.h"
 #include "config/settings.h"
 #include "db/driver.h"
@@ -291,6 +292,27 @@ static wherry_code purge_inbox(queue_publisher *p, wherry_error *err)
 	return code;
 }
 
+/* Name the queue and its database, also in a command that the message advises. */
+static wherry_code explain(const queue_publisher *p, wherry_code code, wherry_error *err)
+{
+	static const char *const commands[] = {"wherry queue create",
+					       "wherry inbox create"};
+	const char *const names[] = {p->place.queue, p->place.inbox};
+	wh_advice advice = {.words = ""};
+
+	for (int i = 0; i < 2; i++) {
+		wh_buf words = WH_BUF_INIT(4096);
+
+		wh_put_log_url(&words, p->place.database);
+		wh_buf_putc(&words, ' ');
+		wh_put_word(&words, names[i]);
+		wh_advice_add(&advice, commands[i], wh_buf_str(&words));
+		wh_buf_clear(&words);
+	}
+	wh_advise(&advice, err);
+	return wh_prefix(err, code, "queue '%s'", p->place.queue);
+}
+
 static wherry_code deliver(queue_publisher *p, wherry_error *err)
 {
 	wherry_code code = connect(p, err);
@@ -310,7 +332,7 @@ static wherry_code deliver(queue_publisher *p, wherry_error *err)
 		code = write_batch(&w, err);
 	if (code != WHERRY_OK) {
 		disconnect(p);
-		return wh_prefix(err, code, "queue '%s'", p->place.queue);
+		return explain(p, code, err);
 	}
 	return code;
 }

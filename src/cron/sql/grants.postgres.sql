@@ -14,4 +14,4 @@ DO $$ BEGIN
      WHERE oid = {'table}::regclass::oid), {'role});
 END $$;
 GRANT SELECT ON {wherry_schema}, {wherry_clock} TO {role};
-GRANT SELECT, INSERT (target, name, hash), UPDATE (until_ms, active) ON {table} TO {role};
+GRANT SELECT, INSERT (target, name, hash), UPDATE (until_ms, active, schedule, zone, sends_to) ON {table} TO {role};

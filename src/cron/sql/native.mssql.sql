@@ -25,6 +25,12 @@ IF OBJECT_ID(N{'table}, N'U') IS NULL
 IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'cron' AND name = N{name})
   INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'cron', N{name}, 1, 100);
 
+-- name: migrate-2
+-- What a person wants to know of a schedule, whose hash says nothing.
+IF COL_LENGTH(N{'table}, N'schedule') IS NULL
+  ALTER TABLE {table} ADD schedule NVARCHAR(256) NULL, zone NVARCHAR(100) NULL, sends_to NVARCHAR(400) NULL;
+UPDATE {wherry_schema} SET version = 2 WHERE model = N'cron' AND name = N{name};
+
 -- name: schema-exists
 {has_schema};
 
@@ -92,8 +98,11 @@ SELECT TOP (1) hash, until_ms FROM {table} {others};
 
 -- name: advance
 {place}
-DECLARE @until BIGINT = :until;
-UPDATE {table} WITH (ROWLOCK) SET until_ms = CASE WHEN until_ms > @until THEN until_ms ELSE @until END, active = 1 {this};
+DECLARE @until BIGINT = :until, @schedule NVARCHAR(256) = :schedule, @zone NVARCHAR(100) = :zone,
+  @sends_to NVARCHAR(400) = :sends_to;
+UPDATE {table} WITH (ROWLOCK) SET until_ms = CASE WHEN until_ms > @until THEN until_ms ELSE @until END, active = 1,
+  schedule = COALESCE(@schedule, schedule), zone = COALESCE(@zone, zone), sends_to = COALESCE(@sends_to, sends_to)
+{this};
 
 -- name: retire
 -- Its later ticks are gone, and none of them was due: they may be installed again.
@@ -107,4 +116,4 @@ UPDATE {table} WITH (ROWLOCK) SET active = 0, until_ms = CASE WHEN until_ms < @n
 UPDATE {table} WITH (ROWLOCK) SET active = 0, until_ms = CASE WHEN until_ms < @now THEN until_ms ELSE @now END {others};
 
 -- name: list
-SELECT target, name, hash, until_ms, active FROM {table} ORDER BY target, name, hash, bytes;
+SELECT target, name, hash, until_ms, active, schedule, zone, sends_to FROM {table} ORDER BY target, name, hash, bytes;

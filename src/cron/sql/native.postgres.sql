@@ -26,6 +26,13 @@ CREATE TABLE IF NOT EXISTS {table}(
 INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('cron', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
+-- name: migrate-2
+-- What a person wants to know of a schedule, whose hash says nothing.
+ALTER TABLE {table} ADD COLUMN IF NOT EXISTS schedule text CHECK (octet_length(schedule) <= 256),
+  ADD COLUMN IF NOT EXISTS zone text CHECK (octet_length(zone) <= 100),
+  ADD COLUMN IF NOT EXISTS sends_to text CHECK (octet_length(sends_to) <= 400);
+UPDATE {wherry_schema} SET version = 2 WHERE model = 'cron' AND name = {name};
+
 -- name: schema-exists
 {has_schema};
 
@@ -70,7 +77,10 @@ WHERE target OPERATOR(pg_catalog.=) :target::text AND name OPERATOR(pg_catalog.=
 LIMIT 1;
 
 -- name: advance
-UPDATE {table} SET until_ms = greatest(until_ms, :until::bigint), active = true {this};
+UPDATE {table} SET until_ms = greatest(until_ms, :until::bigint), active = true,
+  schedule = coalesce(:schedule::text, schedule), zone = coalesce(:zone::text, zone),
+  sends_to = coalesce(:sends_to::text, sends_to)
+{this};
 
 -- name: retire
 -- Its later ticks are gone, and none of them was due: they may be installed again.
@@ -82,5 +92,5 @@ WHERE target OPERATOR(pg_catalog.=) :target::text AND name OPERATOR(pg_catalog.=
   AND hash OPERATOR(pg_catalog.<>) :hash::text AND active;
 
 -- name: list
-SELECT target, name, hash, until_ms, active::integer::bigint FROM {table}
+SELECT target, name, hash, until_ms, active::integer::bigint, schedule, zone, sends_to FROM {table}
 ORDER BY target, name, hash;

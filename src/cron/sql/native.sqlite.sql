@@ -18,6 +18,13 @@ CREATE TABLE IF NOT EXISTS {table}(
 INSERT INTO wherry_schema(model, name, version, min_program)
   VALUES ('cron', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
+-- name: migrate-2
+-- What a person wants to know of a schedule, whose hash says nothing.
+ALTER TABLE {table} ADD COLUMN schedule TEXT CHECK (length(schedule) <= 256);
+ALTER TABLE {table} ADD COLUMN zone TEXT CHECK (length(zone) <= 100);
+ALTER TABLE {table} ADD COLUMN sends_to TEXT CHECK (length(sends_to) <= 400);
+UPDATE wherry_schema SET version = 2 WHERE model = 'cron' AND name = {name};
+
 -- name: schema-exists
 {has_schema};
 
@@ -57,7 +64,9 @@ WHERE target = :target AND name = :name AND hash <> :hash AND active = 1
 LIMIT 1;
 
 -- name: advance
-UPDATE {table} SET until_ms = max(until_ms, :until), active = 1 {this};
+UPDATE {table} SET until_ms = max(until_ms, :until), active = 1,
+  schedule = coalesce(:schedule, schedule), zone = coalesce(:zone, zone), sends_to = coalesce(:sends_to, sends_to)
+{this};
 
 -- name: retire
 -- Its later ticks are gone, and none of them was due: they may be installed again.
@@ -70,4 +79,5 @@ SET active = 0, until_ms = min(until_ms, coalesce(:now, (SELECT ms FROM wherry_c
 WHERE target = :target AND name = :name AND hash <> :hash AND active = 1;
 
 -- name: list
-SELECT target, name, hash, until_ms, active FROM {table} ORDER BY target, name, hash;
+SELECT target, name, hash, until_ms, active, schedule, zone, sends_to
+FROM {table} ORDER BY target, name, hash;

@@ -2,7 +2,8 @@
  * Databases behind ODBC: the connection string says which driver is loaded, and the driver says
  * which database it is, whose dialect is spoken from then on.
  *
- * Nothing wakes a relay: it looks for rows more and more rarely, four times a second in the end.
+ * Nothing wakes a relay: it looks for rows more and more rarely, in the end as often as db.look says.
+ * Before each look it rests for as long as its statements took since the last one.
  * All times are UTC.  The whole result of a statement is in memory at once.
  */
 #include "db/odbc/odbc.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_LOOK_US = 1000, LAST_LOOK_US = 250000 };
+enum { FIRST_LOOK_US = 1000 };
 
 static void odbc_interrupt(wherry_db *db)
 {
@@ -24,6 +25,14 @@ static void odbc_interrupt(wherry_db *db)
 			(void)SQLCancel(s->running);
 	}
 	(void)pthread_mutex_unlock(&s->lock);
+}
+
+static void odbc_limit(wherry_db *db, int64_t until_us)
+{
+	odbc_db *s = (odbc_db *)db;
+
+	if (!s->borrowed)
+		s->limit_us = until_us == WH_NEVER ? 0 : until_us;
 }
 
 /* ---- statements ---- */
@@ -48,6 +57,7 @@ static wherry_code odbc_watch(wherry_db *db, const wh_watch *whose, wherry_error
 	(void)err;
 	s->watch.on = true;
 	s->watch.step_us = FIRST_LOOK_US;
+	s->watch.check_us = s->watch.spent_us = s->watch.done_us = 0;
 	return WHERRY_OK;
 }
 
@@ -55,6 +65,16 @@ static int odbc_fd(wherry_db *db)
 {
 	(void)db;
 	return -1;
+}
+
+/* When to look again: a relay of a slow server leaves half of the time to others. */
+static int64_t next_look(const odbc_db *s)
+{
+	int64_t rest_us =
+		s->watch.spent_us < ODBC_LOOK_US ? s->watch.spent_us : ODBC_LOOK_US;
+	int64_t rested_us = s->watch.done_us + rest_us;
+
+	return rested_us > s->watch.check_us ? rested_us : s->watch.check_us;
 }
 
 /* Nobody knows; so it says yes each time that it is to look. */
@@ -69,14 +89,15 @@ static bool odbc_changed(wherry_db *db, const wh_look *look, int64_t *out_next_u
 		s->watch.found = look->found;
 		s->watch.step_us = FIRST_LOOK_US;
 	}
-	if (look->now_us < s->watch.check_us) {
-		*out_next_us = s->watch.check_us;
+	if (look->now_us < next_look(s)) {
+		*out_next_us = next_look(s);
 		return false;
 	}
+	s->watch.spent_us = s->watch.done_us = 0;
 	s->watch.check_us = look->now_us + s->watch.step_us;
 	s->watch.step_us *= 2;
-	if (s->watch.step_us > LAST_LOOK_US)
-		s->watch.step_us = LAST_LOOK_US;
+	if (s->watch.step_us > s->watch.most_us)
+		s->watch.step_us = s->watch.most_us;
 	*out_next_us = s->watch.check_us;
 	return true;
 }
@@ -116,6 +137,7 @@ const wh_db_driver wh_db_mssql = {
 		       .open = wh_odbc_open_mssql,
 		       .close = wh_odbc_close,
 		       .interrupt = odbc_interrupt,
+		       .limit = odbc_limit,
 		       .schema_of = wh_odbc_mssql_schema_of},
 	.statement = {ODBC_STATEMENT, .code_of = wh_odbc_mssql_code_of},
 	ODBC_DRIVER,

@@ -11,6 +11,8 @@
 #include "base/arena.h"
 #include "db/driver.h"
 
+enum { ODBC_LOOK_US = 250000 }; /* How often it is looked at, unless a setting says so. */
+
 /* How a database behind ODBC wants to be spoken to. */
 typedef struct odbc_dialect {
 	const wh_db_driver *driver;
@@ -30,6 +32,7 @@ typedef struct odbc_dialect {
 typedef struct odbc_stmt {
 	const wh_stmt *stmt; /* Whose; compared by address. */
 	SQLHSTMT handle;
+	long timeout_s; /* Longest run that the handle was given; 0: any. */
 	int *order;     /* Which parameter each ? is. */
 	size_t n_order; /* How many there are. */
 	bool *binary;   /* Does the database take bytes there? */
@@ -50,7 +53,7 @@ typedef struct odbc_db {
 	odbc_stmt *stmts;
 	size_t n_stmts;
 	int64_t last_id;
-	int64_t limit_us;     /* No call is begun after this time; 0: none. */
+	int64_t limit_us;     /* No call lasts longer than until this time; 0: none. */
 	char *schemas;        /* The user's search path, as an array; NULL: unknown. */
 	pthread_mutex_t lock; /* Of running. */
 	bool plain;           /* The URL says that nothing is encrypted. */
@@ -59,7 +62,10 @@ typedef struct odbc_db {
 	bool interrupted;
 	struct {
 		bool on;
+		int64_t most_us; /* From one look to the next, in the end. */
 		int64_t step_us, check_us, found;
+		/* How long statements took since the last look, and when the last one ended. */
+		int64_t spent_us, done_us;
 	} watch;
 	char name[160]; /* Of the database, for messages. */
 } odbc_db;
@@ -135,7 +141,9 @@ wherry_code wh_odbc_script(odbc_db *s, const char *sql, wherry_error *err);
 /* Execute (now) or prepare a text; *out_rc is what ODBC returned. */
 wherry_code wh_odbc_send(odbc_db *s, SQLHSTMT handle, const char *sql, bool now,
 			 SQLRETURN *out_rc, wherry_error *err);
-void wh_odbc_limit_run(const odbc_db *s, SQLHSTMT handle);
+/* The handle is to give up after *inout_s; CLOSED: there is no time left for any call. */
+wherry_code wh_odbc_limit_run(odbc_db *s, SQLHSTMT handle, long *inout_s,
+			      wherry_error *err);
 /* Between these two an interruption cancels the statement. */
 void wh_odbc_begin_running(odbc_db *s, SQLHSTMT handle);
 void wh_odbc_end_running(odbc_db *s);

@@ -116,8 +116,11 @@ static const struct {
 	{18452, WHERRY_DENIED},
 	{18456, WHERRY_DENIED},  /* login failed */
 	{20003, WHERRY_TIMEOUT}, /* FreeTDS: no answer in time */
+	{20004, WHERRY_CLOSED},  /* FreeTDS: reading */
 	{20006, WHERRY_CLOSED},  /* FreeTDS: writing */
 	{20009, WHERRY_CLOSED},  /* FreeTDS: connecting */
+	{20017, WHERRY_CLOSED},  /* FreeTDS: the server ended the connection */
+	{20020, WHERRY_CLOSED},  /* FreeTDS: what came is not the protocol */
 	{20047, WHERRY_CLOSED},  /* FreeTDS: the connection is dead */
 	{40197, WHERRY_CLOSED},  /* the database moves */
 	{40501, WHERRY_BUSY},    /* the service is busy */
@@ -128,6 +131,8 @@ static const struct {
 	{49920, WHERRY_BUSY},
 	{51205,
 	 WHERRY_CONFLICT}, /* of Wherry's statements: others changed the rows each time */
+	{51206, WHERRY_DUPLICATE}, /* the table takes a key for another one */
+	{51207, WHERRY_TOOBIG},    /* a key that the table has no room for */
 	{51222, WHERRY_BUSY}, /* of Wherry's statements: sp_getapplock took too long */
 };
 
@@ -290,6 +295,16 @@ static bool choose_record(const odbc_db *s, SQLSMALLINT kind, SQLHANDLE handle,
 	return true;
 }
 
+/* A server that ends a session may leave a record that does not say so. */
+static bool is_dead(const odbc_db *s)
+{
+	SQLUINTEGER dead = SQL_CD_FALSE;
+
+	return SQL_SUCCEEDED(SQLGetConnectAttr(s->dbc, SQL_ATTR_CONNECTION_DEAD, &dead,
+					       sizeof(dead), NULL)) &&
+	       dead == SQL_CD_TRUE;
+}
+
 wherry_code wh_odbc_fail(odbc_db *s, SQLSMALLINT kind, SQLHANDLE handle,
 			 wherry_error *err)
 {
@@ -303,6 +318,10 @@ wherry_code wh_odbc_fail(odbc_db *s, SQLSMALLINT kind, SQLHANDLE handle,
 	code = judge(s, &r, &text);
 	if (code == WHERRY_TIMEOUT && s->interrupted)
 		code = WHERRY_INTERRUPTED;
+	if (code == WHERRY_INVALID && kind == SQL_HANDLE_STMT && is_dead(s)) {
+		code = WHERRY_CLOSED;
+		text = "the server ended the connection";
+	}
 	s->lost |= code == WHERRY_CLOSED;
 	code = wh_fail_native(err, code, (int)r.native, "%s: %.*s", s->name,
 			      (int)strcspn(text, "\r\n;"), text);
@@ -311,11 +330,24 @@ wherry_code wh_odbc_fail(odbc_db *s, SQLSMALLINT kind, SQLHANDLE handle,
 	return code;
 }
 
-/* Classes 22 and 23, data and constraints, and 54, limits of the server. */
+/* Numbers from 50000 on are those of THROW and RAISERROR, and 3609 is a trigger that rolled back. */
+static bool is_raised(int native)
+{
+	enum { RAISED_FIRST = 50000, TRIGGER_ROLLED_BACK = 3609 };
+
+	return native == TRIGGER_ROLLED_BACK ||
+	       (native >= RAISED_FIRST && native != BABELFISH_OTHER &&
+		wh_odbc_mssql_code(native) == WHERRY_OK);
+}
+
+/* Classes 22 and 23, data and constraints, and 54, limits of the server; and what a trigger of the
+ * application raised. */
 bool wh_odbc_about_row(const wherry_error *err)
 {
 	static const char *const classes[] = {"22", "23", "54"};
 
+	if (is_raised(err->native))
+		return true;
 	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++)
 		if (strncmp(err->sqlstate, classes[i], 2) == 0)
 			return true;

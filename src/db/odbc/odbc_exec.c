@@ -63,12 +63,32 @@ wherry_code wh_odbc_send(odbc_db *s, SQLHSTMT handle, const char *sql, bool now,
 	return code;
 }
 
-void wh_odbc_limit_run(const odbc_db *s, SQLHSTMT handle)
+/* Drivers count time-outs in seconds: a started one counts. */
+static long seconds_left(const odbc_db *s, int64_t now_us)
 {
-	if (s->timeout_s)
+	long left_s = (long)((s->limit_us - now_us + WH_SECOND - 1) / WH_SECOND);
+
+	return s->timeout_s && s->timeout_s < left_s ? s->timeout_s : left_s;
+}
+
+wherry_code wh_odbc_limit_run(odbc_db *s, SQLHSTMT handle, long *inout_s,
+			      wherry_error *err)
+{
+	int64_t now_us = s->limit_us ? wh_monotonic(s->base.env) : 0;
+	long most_s = s->limit_us ? seconds_left(s, now_us) : s->timeout_s;
+
+	if (s->limit_us && now_us >= s->limit_us) {
+		s->lost = true;
+		return wh_fail(err, WHERRY_CLOSED,
+			       "%s: the connection is given up: no time is left to wait",
+			       s->name);
+	}
+	if (most_s != *inout_s)
 		(void)SQLSetStmtAttr(handle, SQL_ATTR_QUERY_TIMEOUT,
-				     (SQLPOINTER)s->timeout_s, /* NOLINT(*-int-to-ptr) */
+				     (SQLPOINTER)most_s, /* NOLINT(*-int-to-ptr) */
 				     0);
+	*inout_s = most_s;
+	return WHERRY_OK;
 }
 
 wherry_code wh_odbc_exec(odbc_db *s, const char *sql, wherry_error *err)
@@ -76,17 +96,20 @@ wherry_code wh_odbc_exec(odbc_db *s, const char *sql, wherry_error *err)
 	SQLHSTMT handle = NULL;
 	wherry_code code = wh_odbc_check_alive(s, err);
 	SQLRETURN rc = SQL_SUCCESS;
+	long timeout_s = 0;
 
 	if (code != WHERRY_OK)
 		return code;
 	if (!SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_STMT, s->dbc, &handle)))
 		return wh_odbc_fail(s, SQL_HANDLE_DBC, s->dbc, err);
-	wh_odbc_limit_run(s, handle);
-	wh_odbc_begin_running(s, handle);
-	code = wh_odbc_send(s, handle, sql, true, &rc, err);
-	while (code == WHERRY_OK && SQL_SUCCEEDED(rc))
-		rc = SQLMoreResults(handle);
-	wh_odbc_end_running(s);
+	code = wh_odbc_limit_run(s, handle, &timeout_s, err);
+	if (code == WHERRY_OK) {
+		wh_odbc_begin_running(s, handle);
+		code = wh_odbc_send(s, handle, sql, true, &rc, err);
+		while (code == WHERRY_OK && SQL_SUCCEEDED(rc))
+			rc = SQLMoreResults(handle);
+		wh_odbc_end_running(s);
+	}
 	if (code == WHERRY_OK && rc != SQL_NO_DATA)
 		code = wh_odbc_fail(s, SQL_HANDLE_STMT, handle, err);
 	(void)SQLFreeHandle(SQL_HANDLE_STMT, handle);

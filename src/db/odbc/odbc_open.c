@@ -106,6 +106,8 @@ static wherry_code set_up(odbc_db *s, const wh_db_options *options, wherry_error
 	char timeout[64];
 	wherry_code code;
 
+	if (options->look_us)
+		s->watch.most_us = options->look_us;
 	if (d->answer_s)
 		s->timeout_s = (long)(d->answer_s + (wait_ms + 999) / 1000);
 	(void)snprintf(timeout, sizeof(timeout), "%s%lld", d->timeout, wait_ms);
@@ -245,6 +247,7 @@ static wherry_code make(const wh_env *env, odbc_db **out, wherry_error *err)
 		free(s);
 		return wh_fail(err, WHERRY_BUSY, "no lock can be made");
 	}
+	s->watch.most_us = ODBC_LOOK_US;
 	s->base.driver = &wh_db_odbc;
 	s->base.env = env;
 	*out = s;

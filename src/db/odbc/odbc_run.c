@@ -64,20 +64,24 @@ void wh_odbc_clear(odbc_db *s)
 	s->n_stmts = 0;
 }
 
-void wh_odbc_forget(wherry_db *db, const wh_sql *sql)
+static void forget(odbc_db *s, const wh_stmt *first, size_t n)
 {
-	odbc_db *s = (odbc_db *)db;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < s->n_stmts; i++) {
 		odbc_stmt *c = &s->stmts[i];
 
-		if (c->stmt >= sql->stmts && c->stmt < sql->stmts + sql->n)
+		if (c->stmt >= first && c->stmt < first + n)
 			clear_stmt(c);
 		else
 			s->stmts[kept++] = *c;
 	}
 	s->n_stmts = kept;
+}
+
+void wh_odbc_forget(wherry_db *db, const wh_sql *sql)
+{
+	forget((odbc_db *)db, sql->stmts, sql->n);
 }
 
 static bool is_binary(SQLSMALLINT type)
@@ -113,10 +117,10 @@ static wherry_code prepare(odbc_db *s, odbc_stmt *c, wherry_error *err)
 	if (code == WHERRY_OK &&
 	    !SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_STMT, s->dbc, &c->handle)))
 		code = wh_odbc_fail(s, SQL_HANDLE_DBC, s->dbc, err);
-	if (code == WHERRY_OK) {
-		wh_odbc_limit_run(s, c->handle);
+	if (code == WHERRY_OK)
+		code = wh_odbc_limit_run(s, c->handle, &c->timeout_s, err);
+	if (code == WHERRY_OK)
 		code = wh_odbc_send(s, c->handle, wh_buf_str(&text), false, &rc, err);
-	}
 	if (code == WHERRY_OK && !SQL_SUCCEEDED(rc))
 		code = wh_odbc_fail(s, SQL_HANDLE_STMT, c->handle, err);
 	if (code == WHERRY_OK && !s->tsql) /* there it costs a round trip, and may fail */
@@ -460,6 +464,8 @@ static wherry_code execute(odbc_db *s, odbc_stmt *c, const wh_param *params, siz
 	wherry_code code = wh_odbc_bind(s, c, params, n, &b, err);
 	SQLRETURN rc;
 
+	if (code == WHERRY_OK)
+		code = wh_odbc_limit_run(s, c->handle, &c->timeout_s, err);
 	if (code == WHERRY_OK) {
 		wh_odbc_begin_running(s, c->handle);
 		rc = SQLExecute(c->handle);
@@ -484,7 +490,7 @@ wherry_code wh_odbc_run(wherry_db *db, const wh_stmt *stmt, const wh_param *para
 	odbc_db *s = (odbc_db *)db;
 	result r = {.s = s, .arena = WH_ARENA_INIT};
 	odbc_stmt *c = NULL;
-	int64_t changed = 0;
+	int64_t changed = 0, began_us = wh_monotonic(db->env);
 	wherry_code code = wh_odbc_check_usable(s, err);
 
 	if (code == WHERRY_OK)
@@ -493,6 +499,12 @@ wherry_code wh_odbc_run(wherry_db *db, const wh_stmt *stmt, const wh_param *para
 		return code;
 	r.handle = c->handle;
 	code = execute(s, c, params, n_params, &r, &changed, err);
+	s->watch.done_us = wh_monotonic(db->env);
+	s->watch.spent_us += s->watch.done_us - began_us;
+	/* The server prepares a statement when it first runs.  If that run fails, FreeTDS takes it for
+	 * prepared, and each later run fails with "Unknown error". */
+	if (code != WHERRY_OK && s->tsql)
+		forget(s, stmt, 1);
 	if (code == WHERRY_OK)
 		code = visit_rows(&r, visit, ctx, err);
 	if (code == WHERRY_OK && out_changed)

@@ -104,11 +104,16 @@ static wherry_code denied(const postgres_db *s, const char *state, const char *t
 		strncmp(text, start, strlen(start)) == 0 ? text + strlen(start) : "";
 	char hint[160] = ": ask its owner for the right, with GRANT";
 
+	if (strncmp(text, "must be owner", strlen("must be owner")) == 0)
+		(void)snprintf(hint, sizeof(hint),
+			       ": only the owner may do this, not %.30s",
+			       PQuser(s->conn));
+
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (strncmp(what, kinds[i][0], strlen(kinds[i][0])) == 0)
 			(void)snprintf(hint, sizeof(hint),
-				       ": its owner grants what is missing of: GRANT %s "
-				       "%.40s TO %.30s",
+				       ": its owner can grant one or more of these "
+				       "rights: GRANT %s %.40s TO %.30s",
 				       kinds[i][1], what + strlen(kinds[i][0]),
 				       PQuser(s->conn));
 	return tell(s, WHERRY_DENIED, state, text, hint, err);

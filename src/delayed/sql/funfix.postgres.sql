@@ -194,10 +194,13 @@ RETURNING m."pKey"::text, {was_there};
 RETURNING m."pKey"::text, 0;
 
 -- part: polled_once
-(m."lockUuid" IS NOT NULL OR m."scheduledAt" OPERATOR(pg_catalog.>) m."scheduledAtInitially")
+-- 1 or 0, without a row in TABLE_tries.  Tokens of relays are UUIDs of version 7, others have
+-- version 4: a relay counts an attempt when it has failed.
+CASE WHEN {.}"lockUuid" IS NULL THEN ({.}"scheduledAt" OPERATOR(pg_catalog.>) {.}"scheduledAtInitially")::integer
+     ELSE (pg_catalog.substr({.}"lockUuid"::text, 15, 1) OPERATOR(pg_catalog.<>) '7')::integer END
 
 -- part: attempts
-coalesce(s.attempts, CASE WHEN {polled_once} THEN 1 ELSE 0 END)
+coalesce(s.attempts, {polled_once:m})
 
 -- part: shown
 m.id, m."pKey"::text, m."scheduledAtInitially", m."scheduledAt", m."createdAt", s.due_at, {attempts},
@@ -213,7 +216,8 @@ m.id, m."pKey"::text, m."scheduledAtInitially", m."scheduledAt", m."createdAt", 
 -- Messages that are due, in order, from …
 WITH due AS MATERIALIZED (
   SELECT id, "scheduledAt" AS due_at, "createdAt" AS version, "lockUuid" IS NOT NULL AS expired,
-    "lockUuid" IS NOT NULL OR "scheduledAt" OPERATOR(pg_catalog.>) "scheduledAtInitially" AS polled
+    "lockUuid" IS NOT NULL OR "scheduledAt" OPERATOR(pg_catalog.>) "scheduledAtInitially" AS polled,
+    {polled_once} AS attempts
   FROM {table}
   WHERE {of_kind} AND "scheduledAt" OPERATOR(pg_catalog.<=) {now}
 
@@ -222,7 +226,7 @@ WITH due AS MATERIALIZED (
   ORDER BY "pKind", "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
 tried AS (
   INSERT INTO {table_tries} AS s(id, version, attempts, due_at, last_error)
-  SELECT d.id, d.version, 2, d.due_at,
+  SELECT d.id, d.version, d.attempts OPERATOR(pg_catalog.+) 1, d.due_at,
     CASE WHEN d.expired THEN 'its lease expired before it was acknowledged' END
   FROM due AS d
   WHERE d.polled OR EXISTS (SELECT 1 FROM {table_tries} AS o WHERE o.id OPERATOR(pg_catalog.=) d.id
@@ -341,3 +345,161 @@ SELECT {shown} FROM {with_tries} WHERE {matching} AND m."pKey" COLLATE "C" > :af
 ORDER BY m."pKey" COLLATE "C" LIMIT :limit::bigint;
 
 -- include: postgres.dead.sql
+
+-- include: postgres.relayed.sql
+
+-- part: of_tries
+FROM {table_tries} AS s WHERE s.id = {table}.id AND s.version = {table}."createdAt"
+
+-- part: tried_so_far
+coalesce((SELECT s.attempts {of_tries}), 0)
+
+-- part: is_new
+-- Nobody has tried it since it was offered.  CASE keeps PostgreSQL from the guess that few of the
+-- messages that are due are new: it would sort all of them.
+CASE WHEN "lockUuid" IS NULL AND "scheduledAt" = "scheduledAtInitially" THEN (SELECT s.id {of_tries}) IS NULL
+     ELSE false END
+
+-- part: is_failed
+"lockUuid" IS NULL AND ("scheduledAt" <> "scheduledAtInitially" OR (SELECT s.id {of_tries}) IS NOT NULL)
+
+-- part: claims
+"lockUuid" = :token::text, "scheduledAt" = {claimed_until}
+
+-- part: head
+-- As in the native layout.
+SELECT id, "lockUuid", {is_failed} AS failed, "scheduledAt" FROM {table}
+WHERE {relayed} AND "scheduledAt" <= {clock} ORDER BY "pKind", "scheduledAt", id LIMIT 300
+
+-- part: taken
+taken AS (
+  UPDATE {table} AS m SET {claims} FROM due AS d WHERE m.id = d.id
+  RETURNING m.*, d.due_at, coalesce((SELECT s.attempts FROM {table_tries} AS s
+                                     WHERE s.id = m.id AND s.version = m."createdAt"), 0) AS attempts)
+
+-- include: postgres.claims.sql
+
+-- name: claim
+-- unused: unordered park after upto passed share many
+WITH due AS MATERIALIZED (
+  SELECT id, "scheduledAt" AS due_at FROM {table} WHERE {relayed} AND "scheduledAt" <= {clock} AND {is_new}
+  ORDER BY "pKind", "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
+{taken}
+{claimed};
+
+-- name: claim-behind-time
+-- As in the native layout.
+WITH due AS MATERIALIZED (
+  SELECT id, "scheduledAt" AS due_at FROM {table} WHERE {relayed} AND "scheduledAt" <= {clock} AND {is_new}
+    AND ROW("scheduledAt", id) > ROW(:after_at::bigint, :after::bigint)
+  ORDER BY "pKind", "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
+{taken}
+{claimed};
+
+-- name: claim-due
+-- unused: unordered park after share
+WITH due AS MATERIALIZED (
+  SELECT id, "scheduledAt" AS due_at FROM {table}
+  WHERE id = ANY (ARRAY(SELECT h.id FROM ({head}) AS h WHERE h.failed))
+    AND {relayed} AND "scheduledAt" <= {clock} AND {is_failed}
+  ORDER BY "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
+{taken}
+{claimed};
+
+-- name: claim-share
+-- unused: unordered park after share
+WITH due AS MATERIALIZED (
+  SELECT id, "scheduledAt" AS due_at FROM {table}
+  WHERE id = ANY (ARRAY(SELECT h.id FROM ({head}) AS h WHERE h."lockUuid"::text = :of::text))
+    AND {relayed} AND "scheduledAt" <= {clock} AND "lockUuid"::text = :of::text
+  ORDER BY "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED),
+{taken}
+{claimed};
+
+-- part: kept
+-- The last error, if it is that of the same version.
+version = excluded.version, due_at = NULL,
+  last_error = CASE WHEN o.version = excluded.version THEN o.last_error END
+
+-- name: claim-expired
+-- unused: unordered park after share
+WITH due AS MATERIALIZED (
+  SELECT id, "createdAt" AS version, {polled_once} AS polled FROM {table}
+  WHERE id = ANY (ARRAY(SELECT h.id FROM ({head}) AS h WHERE h."lockUuid" IS NOT NULL))
+    AND {relayed} AND "scheduledAt" <= {clock} AND "lockUuid" IS NOT NULL
+  ORDER BY "scheduledAt", id LIMIT 1 FOR UPDATE SKIP LOCKED),
+tried AS (
+  INSERT INTO {table_tries} AS o(id, version, attempts) SELECT d.id, d.version, d.polled + 1 FROM due AS d
+  ON CONFLICT (id) DO UPDATE SET {kept},
+    attempts = CASE WHEN o.version = excluded.version THEN least(o.attempts, 999999999) + 1
+                    ELSE excluded.attempts END
+  RETURNING attempts),
+taken AS (
+  UPDATE {table} AS m SET {claims} FROM due AS d WHERE m.id = d.id RETURNING m.*, 0::bigint AS due_at)
+SELECT id, 1::bigint, (SELECT attempts FROM tried) - 1, 0::bigint, "createdAt", 0::bigint,
+  {texts}, due_at
+FROM taken;
+
+-- name: read-ids
+SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 END::bigint, {tried_so_far},
+  0::bigint, "createdAt", 0::bigint,
+  {texts}
+FROM {table} WHERE id = ANY ({ids}) AND {relayed} ORDER BY id;
+
+-- name: reap
+UPDATE {table} SET "lockUuid" = NULL,
+  "scheduledAt" = CASE WHEN coalesce((SELECT s.attempts {of_tries}), {polled_once}) > 0
+                       THEN "scheduledAt" ELSE "scheduledAtInitially" END
+WHERE {relayed} AND "lockUuid" IS NOT NULL
+  AND "scheduledAt" <= {clock} - least(:timeout::bigint, 3153600000000);
+
+-- part: tried
+-- :nth says which attempt it was: written twice, it counts once.
+CASE WHEN :nth::integer > 0 THEN greatest({tried_so_far}, :nth::integer)
+     ELSE least(greatest({tried_so_far} + :count::integer, 0), 1000000000) END
+
+-- name: done-delete
+WITH forgotten AS (
+  DELETE FROM {table_tries} WHERE id = ANY (ARRAY(
+    SELECT id FROM {table} WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list})))
+DELETE FROM {table} WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
+
+-- name: fail
+-- unused: started dead
+WITH noted AS (
+  INSERT INTO {table_tries} AS o(id, version, attempts, last_error)
+  SELECT id, "createdAt", {tried}, :error::text FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by}
+  ON CONFLICT (id) DO UPDATE SET version = excluded.version, due_at = NULL, attempts = excluded.attempts,
+    last_error = excluded.last_error)
+UPDATE {table} SET "lockUuid" = NULL,
+  "scheduledAt" = least({clock} + least(:delay::bigint, 3153600000000), 253402300799999)
+WHERE id = :id::bigint AND {named} AND {claimed_by};
+
+-- name: dead-copy
+-- A message that the relay gives up, among the dead; "dead-drop" then deletes it.
+INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
+                         died_at, last_error)
+SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {clock}, :error::text
+FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by};
+
+-- name: dead-drop
+WITH forgotten AS (
+  DELETE FROM {table_tries} WHERE id = (SELECT id FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by}))
+DELETE FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by};
+
+-- name: requeue
+UPDATE {table} SET "scheduledAt" = "scheduledAtInitially", "lockUuid" = NULL
+WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
+
+-- name: requeue-failed
+UPDATE {table} SET "lockUuid" = NULL,
+  "scheduledAt" = CASE WHEN EXISTS (SELECT 1 {of_tries}) THEN {clock} ELSE "scheduledAtInitially" END
+WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
+
+-- name: try
+-- unused: claimed started
+INSERT INTO {table_tries} AS o(id, version, attempts)
+SELECT id, "createdAt", CASE WHEN :nth::integer > 0 THEN greatest({tried_so_far}, :nth::integer)
+                             ELSE least({tried_so_far}, 999999999) + 1 END
+FROM {table} WHERE id = :id::bigint AND {named} AND {claimed_by}
+ON CONFLICT (id) DO UPDATE SET {kept}, attempts = excluded.attempts;

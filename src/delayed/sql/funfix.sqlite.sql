@@ -5,6 +5,9 @@
 -- and TABLE_dead are Wherry's own.  One statement of SQLite writes to one table, so a poll is two
 -- statements, and so is a settlement.
 
+-- part: now
+(CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER) + 0)
+
 -- part: at_now
 (coalesce(:now, CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)) + 0)
 
@@ -106,9 +109,14 @@ RETURNING 0;
 -- What Wherry knows of the message's attempts.
 FROM {table_tries} AS s WHERE s.id = {table}.id AND s.version = {table}."createdAt"
 
+-- part: polled_once
+-- Without a row in TABLE_tries.  Tokens of relays are UUIDs of version 7, others have version 4: a relay
+-- counts an attempt when it has failed.
+CASE WHEN {.}"lockUuid" IS NULL THEN {.}"scheduledAt" > {.}"scheduledAtInitially"
+     ELSE substr({.}"lockUuid", 15, 1) <> '7' END
+
 -- part: attempts
-coalesce((SELECT s.attempts {of_tries}),
-         "lockUuid" IS NOT NULL OR "scheduledAt" > "scheduledAtInitially")
+coalesce((SELECT s.attempts {of_tries}), {polled_once})
 
 -- part: shown
 id, "pKey", "scheduledAtInitially", "scheduledAt", "createdAt",
@@ -130,7 +138,7 @@ ON CONFLICT (id) DO UPDATE SET version = excluded.version, due_at = excluded.due
 -- name: note-poll
 -- Before a poll: a message that was polled or given back before gets a row in TABLE_tries.
 INSERT INTO {table_tries}(id, version, attempts, due_at, last_error)
-SELECT d.id, d."createdAt", 2, d."scheduledAt",
+SELECT d.id, d."createdAt", 1 + {polled_once:d}, d."scheduledAt",
   CASE WHEN d."lockUuid" IS NOT NULL THEN 'its lease expired before it was acknowledged' END
 FROM ({due}) AS d
 WHERE d."lockUuid" IS NOT NULL OR d."scheduledAt" > d."scheduledAtInitially"
@@ -223,3 +231,103 @@ SELECT coalesce((SELECT max("scheduledAt" - {at_now}, 0) FROM {table}
                  WHERE "pKind" = :kind ORDER BY "scheduledAt", id LIMIT 1), -1);
 
 -- include: sqlite.dead.sql
+
+-- include: sqlite.relayed.sql
+
+-- part: in_time
+-- Rows in the order of their times.  The library's index may have any name.
+{table}
+
+-- part: tried_so_far
+coalesce((SELECT s.attempts {of_tries}), 0)
+
+-- part: is_new
+-- Nobody has tried it since it was offered.
+"lockUuid" IS NULL AND "scheduledAt" = "scheduledAtInitially" AND NOT EXISTS (SELECT 1 {of_tries})
+
+-- part: is_failed
+"lockUuid" IS NULL AND ("scheduledAt" <> "scheduledAtInitially" OR EXISTS (SELECT 1 {of_tries}))
+
+-- part: claims
+"lockUuid" = :token, "scheduledAt" = {claimed_until}
+
+-- part: head
+-- As in the native layout.
+SELECT id, "lockUuid", {is_failed} AS failed, "scheduledAt" FROM {in_time}
+WHERE {due_now} ORDER BY "scheduledAt", id LIMIT 300
+
+-- include: sqlite.claims.sql
+
+-- part: first_expired
+(SELECT id FROM ({head}) WHERE "lockUuid" IS NOT NULL ORDER BY "scheduledAt", id LIMIT 1)
+
+-- part: kept
+-- The last error, if it is that of the same version.
+version = excluded.version, due_at = NULL,
+  last_error = CASE WHEN {table_tries}.version = excluded.version THEN {table_tries}.last_error END
+
+-- name: note-expired
+-- Before "claim-expired", in the same transaction: the attempt that is about to be made.
+INSERT INTO {table_tries}(id, version, attempts)
+SELECT m.id, m."createdAt", 1 + {polled_once:m} FROM {table} AS m WHERE m.id = {first_expired}
+ON CONFLICT (id) DO UPDATE SET {kept},
+  attempts = CASE WHEN {table_tries}.version = excluded.version
+                  THEN min({table_tries}.attempts, 999999999) + 1 ELSE excluded.attempts END;
+
+-- name: claim-expired
+-- unused: unordered park after share long body
+UPDATE {table} NOT INDEXED SET {claims} WHERE id = {first_expired}
+RETURNING id, 1, {tried_so_far} - 1, 0, {relayed};
+
+-- name: reap
+UPDATE {table} SET "lockUuid" = NULL,
+  "scheduledAt" = CASE WHEN {attempts} > 0 THEN "scheduledAt" ELSE "scheduledAtInitially" END
+WHERE "pKind" = {kind} AND "lockUuid" IS NOT NULL
+  AND "scheduledAt" <= {now} - min(:timeout, 3153600000000);
+
+-- part: tried
+-- :nth says which attempt it was: written twice, it counts once.
+CASE WHEN :nth > 0 THEN max({tried_so_far}, :nth) ELSE min(max({tried_so_far} + :count, 0), 1000000000) END
+
+-- name: note-fail
+-- Before "fail", in the same transaction.
+INSERT INTO {table_tries}(id, version, attempts, last_error)
+SELECT id, "createdAt", {tried}, :error FROM {table} WHERE id = :id AND {named} AND {claimed_by}
+ON CONFLICT (id) DO UPDATE SET version = excluded.version, due_at = NULL, attempts = excluded.attempts,
+  last_error = excluded.last_error;
+
+-- name: fail
+-- unused: started dead count nth error
+UPDATE {table} SET "lockUuid" = NULL,
+  "scheduledAt" = min({now} + min(:delay, 3153600000000), 253402300799999)
+WHERE id = :id AND {named} AND {claimed_by};
+
+-- name: dead-copy
+-- A message that the relay gives up, among the dead; "dead-drop" then deletes it.
+INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
+                         died_at, last_error)
+SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {now}, :error
+FROM {table} WHERE id = :id AND {named} AND {claimed_by};
+
+-- name: forget-gone
+-- After messages were delivered or are dead.
+DELETE FROM {table_tries} WHERE id IN {ids} AND id NOT IN (SELECT m.id FROM {table} AS m WHERE m.id IN {ids});
+
+-- name: requeue
+-- unused: width
+UPDATE {table} SET "scheduledAt" = "scheduledAtInitially", "lockUuid" = NULL
+WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
+
+-- name: requeue-failed
+-- unused: width
+UPDATE {table} SET "lockUuid" = NULL,
+  "scheduledAt" = CASE WHEN EXISTS (SELECT 1 {of_tries}) THEN {now} ELSE "scheduledAtInitially" END
+WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
+
+-- name: try
+-- unused: claimed started
+INSERT INTO {table_tries}(id, version, attempts)
+SELECT id, "createdAt", CASE WHEN :nth > 0 THEN max({tried_so_far}, :nth)
+                             ELSE min({tried_so_far}, 999999999) + 1 END
+FROM {table} WHERE id = :id AND {named} AND {claimed_by}
+ON CONFLICT (id) DO UPDATE SET {kept}, attempts = excluded.attempts;

@@ -7,7 +7,8 @@
 
 -- name: clear
 -- What it was granted before on the tables.
-REVOKE ALL ON {table}, {table_dead}, {wherry_schema}, {wherry_clock} FROM {role};
+REVOKE ALL ON {table}, {table_dead}, {wherry_schema}, {wherry_clock}, {wherry_outbox}, {wherry_lease}
+  FROM {role};
 DO $$ BEGIN
   EXECUTE pg_catalog.format('REVOKE ALL ON SEQUENCE %s FROM %s',
     pg_catalog.pg_get_serial_sequence({'table}, 'id'), {'role});
@@ -47,9 +48,12 @@ GRANT INSERT (id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially
 GRANT SELECT, DELETE, UPDATE ("scheduledAt", "lockUuid", due_at, attempts, last_error)
   ON {table} TO {role};
 GRANT INSERT, SELECT (id, "pKind") ON {table_dead} TO {role};
+GRANT SELECT ON {wherry_outbox} TO {role};
+GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 
 -- name: operator
--- Does all of that, and looks at dead messages, requeues and deletes them.
+-- Does all of that, pauses relays, and looks at dead messages, requeues and deletes them.
 {schema}
 {sequence}
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table}, {table_dead} TO {role};
+GRANT SELECT, INSERT, UPDATE ON {wherry_outbox}, {wherry_lease} TO {role};

@@ -51,6 +51,7 @@ id > 0 AND char_length("pKey") <= 200 AND octet_length("pKind") <= 100
 SELECT {'table}::regclass::oid::bigint;
 
 -- include: postgres.own.sql
+-- include: postgres.relays.sql
 
 -- name: migrate-1
 {own_tables}
@@ -104,9 +105,12 @@ CREATE TRIGGER {bare_wake_back} AFTER UPDATE ON {table}
   EXECUTE FUNCTION {wherry_wake}();
 SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
 FROM pg_class WHERE oid = {'table}::regclass::oid;
+{missing_function}
 DO $do$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
+  has CONSTANT text :=
+    'IF to_regclass(@box@ || quote_ident(box)) IS NULL THEN PERFORM @.wherry_missing(''delayed'', box); END IF;';
   kind text;
   made text;
 BEGIN
@@ -118,12 +122,16 @@ BEGIN
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- created, updated or ignored
   now_ms CONSTANT bigint := floor(extract(epoch FROM statement_timestamp()) * 1000.0);
-  due CONSTANT bigint := coalesce(floor(extract(epoch FROM at) * 1000.0),
+  due CONSTANT numeric := coalesce(CASE WHEN isfinite(at) THEN floor(extract(epoch FROM at) * 1000.0) END,
     now_ms + greatest(ceil(extract(epoch FROM coalesce(delay, '0')) * 1000.0), 0));
   n integer;
 BEGIN
+  @has@
   IF coalesce(key, '') = '' OR coalesce(queue, '') = '' OR body IS NULL THEN
     RAISE 'a delayed message needs a queue, a key and a body' USING ERRCODE = 'invalid_parameter_value';
+  ELSIF NOT isfinite(at) OR due NOT BETWEEN 0 AND 253402300799999 THEN
+    RAISE 'the time % is not in the years 1970 to 9999', coalesce(at::text, delay::text)
+      USING ERRCODE = 'invalid_parameter_value';
   END IF;
   EXECUTE concat('INSERT INTO ', @box@, quote_ident(box), ' AS m("pKey", "pKind", payload, "scheduledAt",
     "scheduledAtInitially", "createdAt") VALUES ($1, $2, $3, $4, $4, $5) ON CONFLICT ("pKind", "pKey") ',
@@ -133,10 +141,10 @@ BEGIN
       updates = least(m.updates, 999999999) + 1, due_at = NULL, last_error = NULL
       WHERE m.payload <> excluded.payload
         OR m."scheduledAtInitially" <> excluded."scheduledAtInitially"' END, ' RETURNING m.updates')
-  INTO n USING key, md5(concat(queue, '|', type)), @bytes@, due, now_ms;
+  INTO n USING key, md5(concat(queue, '|', type)), @bytes@, due::bigint, now_ms;
   RETURN CASE WHEN n IS NULL THEN 'ignored' WHEN n = 0 THEN 'created' ELSE 'updated' END;
 END $body$ $f$;
-    EXECUTE replace(replace(replace(replace(made, '@type@', kind),
+    EXECUTE replace(replace(replace(replace(replace(made, '@type@', kind), '@has@', has),
       '@bytes@', CASE kind WHEN 'bytea' THEN 'body' ELSE 'convert_to(body, ''UTF8'')' END),
       '@box@', quote_literal(schema)), '@.', schema);
   END LOOP;
@@ -152,6 +160,14 @@ DECLARE -- due messages, leased for that long, in the order of their times
   kind CONSTANT text := md5(concat(queue, '|', type));
   now_ms CONSTANT bigint := floor(extract(epoch FROM statement_timestamp()) * 1000.0);
 BEGIN
+  @has@
+  IF coalesce(n, -1) < 0 THEN
+    RAISE 'n is %, and must be 0 or more', coalesce(n::text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
+      HINT = 'n is how many messages to poll.';
+  ELSIF coalesce(lease, '0') <= '0' THEN
+    RAISE 'lease is %, and must be longer than 0', coalesce(lease::text, 'NULL')
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
   IF max_attempts > 0 THEN
     EXECUTE concat('WITH over AS (DELETE FROM ', live, ' WHERE id = ANY (ARRAY(
       SELECT id FROM (SELECT id, attempts FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2
@@ -183,14 +199,24 @@ RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- what the functions below share: acknowledged, superseded or lease lost
   live CONSTANT text := @box@ || quote_ident(box);
   kind CONSTANT text := md5(concat(queue, '|', type));
-  made_id CONSTANT bigint := split_part(token, '.', 1)::bigint;
-  version CONSTANT bigint := split_part(token, '.', 2)::bigint;
+  fits CONSTANT boolean := coalesce(token ~ '^[0-9]+[.][0-9]+([.]|$)'
+    AND greatest(length(split_part(token, '.', 1)), length(split_part(token, '.', 2))) < 19, false);
+  made_id CONSTANT bigint := CASE WHEN fits THEN split_part(token, '.', 1)::bigint END;
+  version CONSTANT bigint := CASE WHEN fits THEN split_part(token, '.', 2)::bigint END;
   lock CONSTANT text := nullif(split_part(token, '.', 3), '');
   now_ms CONSTANT bigint := floor(extract(epoch FROM statement_timestamp()) * 1000.0);
   later_ms CONSTANT bigint := now_ms + greatest(ceil(extract(epoch FROM span) * 1000.0), 0);
   n bigint;
   found_version bigint;
 BEGIN
+  @has@
+  IF NOT fits THEN
+    RAISE '% is not a token', coalesce(quote_literal(token), 'NULL') USING ERRCODE = 'invalid_parameter_value',
+      HINT = 'The column token of wherry_poll has it.';
+  ELSIF action = 'extend' AND coalesce(span, '0') <= '0' THEN
+    RAISE 'lease is %, and must be longer than 0', coalesce(span::text, 'NULL')
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
   IF lock IS NULL AND action <> 'ack' THEN
     RAISE 'the message of token % was read and not polled: it can only be acknowledged', token
       USING ERRCODE = 'invalid_parameter_value';
@@ -243,12 +269,13 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_drop(queue text, key text, type t
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE n bigint; -- false: the key had no message
 BEGIN
+  @has@
   EXECUTE concat('DELETE FROM ', @box@, quote_ident(box), ' WHERE "pKind" = $1 AND "pKey" = $2')
   USING md5(concat(queue, '|', type)), key;
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n = 1;
 END $body$ $f$] LOOP
-    EXECUTE replace(replace(made, '@box@', quote_literal(schema)), '@.', schema);
+    EXECUTE replace(replace(replace(made, '@has@', has), '@box@', quote_literal(schema)), '@.', schema);
   END LOOP;
 END $do$;
 INSERT INTO {wherry_schema}(model, name, version, min_program)
@@ -272,6 +299,7 @@ WHERE to_regclass(t.name) IS NULL;
 -- name: drop
 DROP TABLE {table};
 DROP TABLE {table_dead};
+{drop_relays_of_parts}
 DELETE FROM {wherry_schema} WHERE model = 'delayed' AND name = {name};
 -- The last table takes along what delayed queues alone share.
 DO $$ DECLARE f regprocedure; BEGIN
@@ -447,20 +475,7 @@ ORDER BY "pKind", "pKey" LIMIT :limit::bigint;
 
 -- include: postgres.dead.sql
 
--- part: clock
--- A relay's time is the database's.
-pg_catalog.floor(extract(epoch FROM pg_catalog.statement_timestamp()) OPERATOR(pg_catalog.*) 1000.0)::bigint
-
--- part: claimed_until
-least({clock} + least(:lasts::bigint, 3153600000000), 253402300799999)
-
--- part: message_id
--- Of a message that is relayed.  A row that an offer changes is another message under the same id.
-("pKind" || '-' || id::text || '-' || "createdAt"::text)
-
--- part: relayed
--- What is relayed: the messages of one queue.
-"pKind" = {kind}
+-- include: postgres.relayed.sql
 
 -- part: is_new
 -- Nobody has tried it since it was offered.
@@ -468,22 +483,6 @@ least({clock} + least(:lasts::bigint, 3153600000000), 253402300799999)
 
 -- part: is_failed
 "lockUuid" IS NULL AND (attempts <> 0 OR last_error IS NOT NULL)
-
--- part: texts
--- The texts of a row that is relayed, as the store has them.  What is longer than its limit is not
--- sent: of the key its length comes behind a character 1, and of a body nothing.  With :long = -1
--- no text is sent but plain ASCII that says which row it is.
-{message_id}, {topic}::text, ''::text, ''::text,
-CASE WHEN octet_length("pKey") <= :long::bigint OR :long::bigint < 0 AND octet_length("pKey") <= 1000 AND "pKey" !~ '[^ -~]'
-     THEN "pKey" ELSE chr(1) || octet_length("pKey")::text END,
-'{}'::text, NULL::text,
-CASE WHEN octet_length(payload) <= :body::bigint THEN payload END
-
--- part: claimed
--- Rows that were claimed, in the order in which they can be polled.
-SELECT id, 0::bigint, attempts, 0::bigint, "createdAt", 0::bigint,
-  {texts}
-FROM taken ORDER BY due_at, id
 
 -- part: claims
 -- "scheduledAt" comes back from due_at if the message is not tried after all.
@@ -496,18 +495,24 @@ FROM taken ORDER BY due_at, id
 SELECT id, "lockUuid", attempts, last_error, "scheduledAt" FROM {table}
 WHERE {relayed} AND "scheduledAt" <= {clock} ORDER BY "pKind", "scheduledAt", id LIMIT 300
 
--- name: claim-end
--- unused: after scan most
--- A key has one message, so none is passed over: each claim begins with the first.
-SELECT 0::bigint, count(*) FROM (
-  SELECT 1 FROM {table} WHERE {relayed} AND "scheduledAt" <= {clock} AND {is_new}
-  ORDER BY "pKind", "scheduledAt", id LIMIT 1) AS first;
+-- include: postgres.claims.sql
 
 -- name: claim
 -- unused: unordered park after upto passed share many
 WITH taken AS (
   UPDATE {table} SET {claims}
   WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {relayed} AND "scheduledAt" <= {clock} AND {is_new}
+                        ORDER BY "pKind", "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
+  RETURNING *)
+{claimed};
+
+-- name: claim-behind-time
+-- Anchored: it does not walk over deleted rows that an old snapshot keeps
+-- (an_old_snapshot_does_not_slow_claims_of_a_delayed_queue).
+WITH taken AS (
+  UPDATE {table} SET {claims}
+  WHERE id = ANY (ARRAY(SELECT id FROM {table} WHERE {relayed} AND "scheduledAt" <= {clock} AND {is_new}
+                          AND ROW("scheduledAt", id) > ROW(:after_at::bigint, :after::bigint)
                         ORDER BY "pKind", "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
   RETURNING *)
 {claimed};
@@ -522,11 +527,6 @@ WITH taken AS (
                         ORDER BY "scheduledAt", id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED))
   RETURNING *)
 {claimed};
-
--- name: expired
--- unused: lasts unordered park after share
-SELECT "lockUuid", count(*) FROM ({head}) AS h WHERE "lockUuid" IS NOT NULL
-GROUP BY "lockUuid" ORDER BY min("scheduledAt") LIMIT 1;
 
 -- name: claim-share
 -- unused: unordered park after share
@@ -549,17 +549,8 @@ WITH taken AS (
               ORDER BY "scheduledAt", id LIMIT 1 FOR UPDATE SKIP LOCKED)
   RETURNING *)
 SELECT id, 1::bigint, attempts - 1, 0::bigint, "createdAt", 0::bigint,
-  {texts}
+  {texts}, due_at
 FROM taken;
-
--- name: claim-next
--- unused: park lasts
--- When the first claim expires, and when the first message is due, among the first rows: what comes
--- first is among them, and the relay looks again then.
-WITH first AS MATERIALIZED (
-  SELECT "scheduledAt" - {clock} AS left_ms, "lockUuid" IS NOT NULL AS claimed FROM {table}
-  WHERE {relayed} ORDER BY "pKind", "scheduledAt", id LIMIT 300)
-SELECT min(left_ms) FILTER (WHERE claimed), min(left_ms) FILTER (WHERE NOT claimed) FROM first;
 
 -- name: read-ids
 SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 END::bigint, attempts,
@@ -567,44 +558,15 @@ SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 E
   {texts}
 FROM {table} WHERE id = ANY ({ids}) AND {relayed} ORDER BY id;
 
--- part: is_open
--- A message whose time has not come is not open: nobody waits for it
--- (until_empty_leaves_messages_whose_time_has_not_come).
-{relayed} AND ("scheduledAt" <= {clock} OR NOT ({is_new}))
-
--- name: last-open
-SELECT coalesce(max(id), 0) FROM {table} WHERE {is_open};
-
--- name: open-upto
-SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {is_open} AND id <= :upto::bigint LIMIT 1) AS first;
-
 -- name: reap
 UPDATE {table} SET "lockUuid" = NULL, due_at = NULL
 WHERE {relayed} AND "lockUuid" IS NOT NULL
   AND "scheduledAt" <= {clock} - least(:timeout::bigint, 3153600000000);
 
--- part: claimed_by
-"lockUuid"::text = :token::text AND {relayed}
-
--- part: named_in_list
--- A message that an offer replaced while it was in flight may be claimed again, under the same id
--- and token: what is settled is named by its message id as well
--- (an_offer_that_replaces_a_message_in_flight_is_delivered_too).  The ids are in ascending order.
-(:names::bytea IS NULL OR textsend({message_id}) = btrim(
-   substr(:names::bytea, (width_bucket(id, (SELECT {ids})) - 1) * :width::integer + 1,
-          :width::integer), decode('00', 'hex')))
-
--- part: named
-(:message_id::text IS NULL OR {message_id} = :message_id::text)
-
 -- part: tried
 -- :nth says which attempt it was: written twice, it counts once.
 CASE WHEN :nth::integer > 0 THEN greatest(attempts, :nth::integer)
      ELSE least(greatest(attempts + :count::integer, 0), 1000000000) END
-
--- name: extend
-UPDATE {table} SET "scheduledAt" = {claimed_until}
-WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};
 
 -- name: done-delete
 DELETE FROM {table} WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};

@@ -10,6 +10,7 @@
 -- version.
 
 -- include: sqlite.sql
+-- include: sqlite.relays.sql
 
 -- part: at_now
 -- A sum has no affinity: see the part "now".
@@ -82,6 +83,7 @@ WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s WHERE s.name = t.name COLLATE
 -- name: drop
 DROP TABLE {table};
 DROP TABLE {table_dead};
+{drop_relays_of_parts}
 DELETE FROM wherry_schema WHERE model = 'delayed' AND name = {name};
 
 -- name: others-left
@@ -197,16 +199,14 @@ SELECT coalesce((SELECT max("scheduledAt" - {at_now}, 0) FROM {table} INDEXED BY
 
 -- include: sqlite.dead.sql
 
--- part: message_id
--- Of a message that is relayed.  A row that an offer changes is another message under the same id.
-("pKind" || '-' || id || '-' || "createdAt")
+-- include: sqlite.relayed.sql
 
--- part: claimed_until
-min({now} + min(:lasts, 3153600000000), 253402300799999)
+-- part: in_time
+-- Rows in the order of their times.
+{table} INDEXED BY {table_time}
 
--- part: due_now
--- What is relayed: the messages of one queue.
-"pKind" = {kind} AND "scheduledAt" <= {now}
+-- part: tried_so_far
+attempts
 
 -- part: is_new
 -- Nobody has tried it since it was offered.
@@ -214,10 +214,6 @@ min({now} + min(:lasts, 3153600000000), 253402300799999)
 
 -- part: is_failed
 "lockUuid" IS NULL AND (attempts <> 0 OR last_error IS NOT NULL)
-
--- part: relayed
--- The columns of a claimed row, as the store has them.
-"createdAt", 0, {message_id}, {topic}, '', '', "pKey", '{}', NULL, payload
 
 -- part: claims
 -- "scheduledAt" comes back from due_at if the message is not tried after all.
@@ -227,37 +223,10 @@ min({now} + min(:lasts, 3153600000000), 253402300799999)
 -- The first rows that are due.  A search for failed or expired ones among all that are due would read a
 -- whole backlog each time; those behind the first come when their time is the first, as they do
 -- for a poll (a_failed_message_behind_a_long_backlog_is_delivered_too).
-SELECT id, "lockUuid", attempts, last_error, "scheduledAt" FROM {table} INDEXED BY {table_time}
+SELECT id, "lockUuid", {is_failed} AS failed, "scheduledAt" FROM {in_time}
 WHERE {due_now} ORDER BY "scheduledAt", id LIMIT 300
 
--- name: claim-end
--- unused: after scan most
--- A key has one message, so none is passed over: each claim begins with the first.
-SELECT 0, count(*) FROM (SELECT 1 FROM {table} INDEXED BY {table_time} WHERE {due_now} AND {is_new} LIMIT 1);
-
--- name: claim
--- unused: unordered park after upto passed share many long body
-UPDATE {table} NOT INDEXED SET {claims}
-WHERE id IN (SELECT id FROM {table} INDEXED BY {table_time}
-             WHERE {due_now} AND {is_new} ORDER BY "scheduledAt", id LIMIT :limit)
-RETURNING id, 0, attempts, 0, {relayed};
-
--- name: claim-due
--- unused: unordered park after share long body
-UPDATE {table} NOT INDEXED SET {claims}
-WHERE id IN (SELECT id FROM ({head}) WHERE {is_failed} ORDER BY "scheduledAt", id LIMIT :limit)
-RETURNING id, 0, attempts, 0, {relayed};
-
--- name: expired
--- unused: lasts unordered park after share
-SELECT "lockUuid", count(*) FROM ({head}) WHERE "lockUuid" IS NOT NULL
-GROUP BY "lockUuid" ORDER BY min("scheduledAt") LIMIT 1;
-
--- name: claim-share
--- unused: unordered park after share long body
-UPDATE {table} NOT INDEXED SET {claims}
-WHERE id IN (SELECT id FROM ({head}) WHERE "lockUuid" = :of ORDER BY "scheduledAt", id LIMIT :limit)
-RETURNING id, 0, attempts, 0, {relayed};
+-- include: sqlite.claims.sql
 
 -- name: claim-expired
 -- unused: unordered park after share long body
@@ -265,60 +234,14 @@ UPDATE {table} NOT INDEXED SET {claims}, attempts = min(max(attempts, 0), 999999
 WHERE id = (SELECT id FROM ({head}) WHERE "lockUuid" IS NOT NULL ORDER BY "scheduledAt", id LIMIT 1)
 RETURNING id, 1, attempts - 1, 0, {relayed};
 
--- name: claim-next
--- unused: park lasts
--- When the first claim expires, and when the first message is due, among the first rows: what comes
--- first is among them, and the relay looks again then.
-SELECT min(left_ms) FILTER (WHERE claimed), min(left_ms) FILTER (WHERE NOT claimed)
-FROM (SELECT "scheduledAt" - {now} AS left_ms, "lockUuid" IS NOT NULL AS claimed
-      FROM {table} INDEXED BY {table_time}
-      WHERE "pKind" = {kind} ORDER BY "scheduledAt", id LIMIT 300);
-
--- name: read-ids
--- unused: long body
-SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 END, attempts, 0, {relayed}
-FROM {table} WHERE id IN {ids} AND +"pKind" = {kind} ORDER BY id;
-
--- part: is_open
--- A message whose time has not come is not open: nobody waits for it
--- (until_empty_leaves_messages_whose_time_has_not_come).
-"pKind" = {kind} AND ("scheduledAt" <= {now} OR NOT ({is_new}))
-
--- name: last-open
-SELECT coalesce(max(id), 0) FROM {table} WHERE {is_open};
-
--- name: open-upto
-SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {is_open} AND id <= :upto LIMIT 1);
-
 -- name: reap
 UPDATE {table} SET "lockUuid" = NULL, due_at = NULL
 WHERE "pKind" = {kind} AND "lockUuid" IS NOT NULL
   AND "scheduledAt" <= {now} - min(:timeout, 3153600000000);
 
--- part: claimed_by
-"lockUuid" = :token AND +"pKind" = {kind}
-
--- part: named_in_list
--- A message that an offer replaced while it was in flight may be claimed again, under the same id
--- and token: what is settled is named by its message id as well
--- (an_offer_that_replaces_a_message_in_flight_is_delivered_too).  :names is NULL where nobody else has
--- committed since the rows were read.
-(:names IS NULL OR hex({message_id}) IN (SELECT value FROM json_each(:names)))
-
--- part: named
-(:message_id IS NULL OR {message_id} = :message_id)
-
 -- part: tried
 -- :nth says which attempt it was: written twice, it counts once.
 CASE WHEN :nth > 0 THEN max(attempts, :nth) ELSE min(max(attempts + :count, 0), 1000000000) END
-
--- name: extend
--- unused: width
-UPDATE {table} SET "scheduledAt" = {claimed_until} WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
-
--- name: done-delete
--- unused: width
-DELETE FROM {table} WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
 
 -- name: fail
 -- unused: started dead
@@ -332,9 +255,6 @@ INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "
                          died_at, last_error)
 SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", {tried}, {now}, :error
 FROM {table} WHERE id = :id AND {named} AND {claimed_by};
-
--- name: dead-drop
-DELETE FROM {table} WHERE id = :id AND {named} AND {claimed_by};
 
 -- name: requeue
 -- unused: width

@@ -19,6 +19,7 @@ CREATE TABLE IF NOT EXISTS {table}(
 CREATE INDEX IF NOT EXISTS {bare_accepted} ON {table}(accepted_at);
 SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
 FROM pg_class WHERE oid = {'table}::regclass::oid;
+{missing_function}
 DO $do$ BEGIN
   -- Runs with the rights and in the transaction of its caller.  Every name is qualified, as the
   -- caller's search path may hold anything.
@@ -30,13 +31,16 @@ DECLARE -- true: the message is new
 BEGIN
   IF message_id IS NULL OR message_id OPERATOR(pg_catalog.=) '' THEN
     RAISE 'a message needs an id' USING ERRCODE = 'invalid_parameter_value';
+  ELSIF pg_catalog.to_regclass(%L OPERATOR(pg_catalog.||) pg_catalog.quote_ident(inbox)) IS NULL THEN
+    PERFORM %s.wherry_missing('inbox', inbox);
   END IF;
   EXECUTE pg_catalog.concat('INSERT INTO ', %L, pg_catalog.quote_ident(inbox),
     '(consumer, message_id) VALUES ($1, $2) ON CONFLICT DO NOTHING')
   USING coalesce(consumer, ''), message_id;
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n OPERATOR(pg_catalog.=) 1;
-END $body$ $f$, current_setting('wherry.schema'), current_setting('wherry.schema') || '.');
+END $body$ $f$, current_setting('wherry.schema'), current_setting('wherry.schema') || '.',
+    current_setting('wherry.schema'), current_setting('wherry.schema') || '.');
 END $do$;
 INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('inbox', {name}, 1, 100) ON CONFLICT DO NOTHING;

@@ -49,6 +49,10 @@ AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'
    coalesce((to_jsonb(s) ->> 'failover')::boolean, false) AS follows
  FROM pg_replication_slots AS s WHERE slot_name = :slot)
 
+-- name: others
+-- What else Wherry keeps in the database.
+SELECT 0, model, name FROM {wherry_schema} WHERE model <> 'outbox' ORDER BY model, name;
+
 -- name: time
 SELECT ms FROM {wherry_clock};
 
@@ -159,14 +163,18 @@ FROM unnest(ARRAY[{'table}, {'table_archive}, {'wherry_outbox}, {'wherry_lease}]
 WHERE to_regclass(t.name) IS NULL;
 
 -- name: rights
-SELECT 2, current_user::text, string_agg(p.privilege, ', '), to_regclass(t.name)::text
-FROM (VALUES ({'table}, 'SELECT,INSERT,UPDATE,DELETE'),
-             ({'table_archive}, 'SELECT,INSERT,UPDATE,DELETE'),
-             ({'wherry_outbox}, 'SELECT,UPDATE'),
-             ({'wherry_lease}, 'SELECT,INSERT,UPDATE')) AS t(name, needed)
-CROSS JOIN LATERAL regexp_split_to_table(t.needed, ',') AS p(privilege)
-WHERE NOT has_table_privilege(to_regclass(t.name), p.privilege)
-GROUP BY t.name;
+SELECT 2, current_user::text, string_agg(l.privileges || ' on ' || l.name, '; ' ORDER BY l.name),
+  string_agg(format('GRANT %s ON %s TO %I', l.privileges, l.name, current_user), '; ' ORDER BY l.name)
+FROM (
+  SELECT to_regclass(t.name)::text AS name, string_agg(p.privilege, ', ') AS privileges
+  FROM (VALUES ({'table}, 'SELECT,INSERT,UPDATE,DELETE'),
+               ({'table_archive}, 'SELECT,INSERT,UPDATE,DELETE'),
+               ({'wherry_outbox}, 'SELECT,UPDATE'),
+               ({'wherry_lease}, 'SELECT,INSERT,UPDATE')) AS t(name, needed)
+  CROSS JOIN LATERAL regexp_split_to_table(t.needed, ',') AS p(privilege)
+  WHERE NOT has_table_privilege(to_regclass(t.name), p.privilege)
+  GROUP BY t.name) AS l
+HAVING count(*) > 0;
 
 -- name: indexes
 -- Those that init makes.

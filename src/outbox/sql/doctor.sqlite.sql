@@ -18,6 +18,10 @@ coalesce(nullif(c.partition_key, ''), nullif(c.aggregate_type || ' ' || c.aggreg
 -- part: led
 (SELECT count(*) > 0 FROM wherry_lease WHERE outbox = :name AND expires_at > {now})
 
+-- name: others
+-- What else Wherry keeps in the database.
+SELECT 0, model, name FROM wherry_schema WHERE model <> 'outbox' ORDER BY model, name;
+
 -- name: time
 SELECT ms FROM wherry_clock;
 

@@ -49,7 +49,7 @@ DO $$
 DECLARE f regprocedure;
 BEGIN
   FOR f IN SELECT p.oid FROM pg_proc AS p JOIN pg_class AS c ON c.relnamespace = p.pronamespace
-    WHERE c.oid = {'table}::regclass::oid AND p.proname = 'wherry_enqueue' LOOP
+    WHERE c.oid = {'table}::regclass::oid AND p.proname = ANY (ARRAY['wherry_enqueue', 'wherry_missing']::name[]) LOOP
     EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', f, {'role});
   END LOOP;
 END $$;

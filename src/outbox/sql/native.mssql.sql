@@ -78,6 +78,8 @@ CAST(CASE
 
 -- include: mssql.own.sql
 
+-- include: mssql.report.sql
+
 -- include: mssql.lease.sql
 
 -- part: lacking
@@ -150,7 +152,7 @@ AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT OFF;
-  DECLARE @box NVARCHAR(300) = N' + QUOTENAME(N{'schema.}, '''') + N' + QUOTENAME(@outbox);
+  DECLARE @box NVARCHAR(300) = N''' + REPLACE(N{'schema.}, '''', '''''') + N''' + QUOTENAME(@outbox);
   DECLARE @k BINARY(32), @resource NVARCHAR(255), @locked INT, @insert NVARCHAR(MAX);
   IF @topic IS NULL OR DATALENGTH(@topic) = 0
     THROW 51000, N''a message needs a topic'', 1;
@@ -228,9 +230,9 @@ BEGIN
     stamp          ROWVERSION NOT NULL,
     message_hash   AS CAST(HASHBYTES('SHA2_256', message_id) AS BINARY(32)) PERSISTED NOT NULL,
     key_hash       AS {key} PERSISTED,
-    CHECK ({sane})
+    CONSTRAINT {bare_sane} CHECK ({sane})
   );
-  IF N'{payload_type}' = N'bytea'
+  IF N'{payload_type}' = N'VARBINARY(MAX)'
     ALTER TABLE {table} ADD payload VARBINARY(MAX) NOT NULL;
   ELSE
     ALTER TABLE {table} ADD payload NVARCHAR(MAX) COLLATE Latin1_General_BIN2 NOT NULL;
@@ -365,7 +367,7 @@ WHERE {alone} AND NOT EXISTS (SELECT 1 FROM {wherry_lease} AS s WITH (UPDLOCK, H
 
 -- name: leave
 -- Once (who_leaves_twice_is_counted_once).
-UPDATE {wherry_lease} SET members = REPLACE(members, N',' + :token + N',', N','),
+UPDATE {wherry_lease} SET members = REPLACE(members, N',' + :token + N',', N','), {counted},
   expires_at = CASE WHEN members = N',' + :token + N',' THEN {ended} ELSE expires_at END,
   state = CASE WHEN members = N',' + :token + N',' THEN N'stopped' ELSE state END,
   state_since = CASE WHEN members = N',' + :token + N',' THEN {now} ELSE state_since END
@@ -904,14 +906,15 @@ a.message_id, a.topic, a.aggregate_type, a.aggregate_id, a.partition_key, a.head
   CASE WHEN a.generation < 999999999 THEN a.generation + 1 ELSE 1000000000 END, a.last_error, a.payload
 
 -- name: replay-archived
--- After replay, with what is left of its limit.  A message comes back with its id, unless
--- another has it by now; not at all while the outbox has one of its message id.  IDENTITY_INSERT
--- takes the right to alter the table.
+-- After replay, with what is left of its limit.  A message comes back with its id, unless another
+-- has it by now, or the caller may not alter the table, which IDENTITY_INSERT takes: then it gets a new
+-- one.  It does not come back while the outbox has one of its message id.
 {no_claims};
 SET NOCOUNT ON;
+DECLARE @owns INT = HAS_PERMS_BY_NAME(N{'table}, N'OBJECT', N'ALTER');
 DECLARE @back TABLE (id BIGINT NOT NULL PRIMARY KEY, free BIT NOT NULL);
 INSERT INTO @back(id, free)
-SELECT {any} a.id, CASE WHEN EXISTS (SELECT 1 FROM {table} AS b WHERE b.id = a.id) THEN 0 ELSE 1 END
+SELECT {any} a.id, CASE WHEN @owns = 0 OR EXISTS (SELECT 1 FROM {table} AS b WHERE b.id = a.id) THEN 0 ELSE 1 END
 FROM {table_archive} AS a
 WHERE {topic_and_key} AND {since_processed} AND a.id > :after
   AND (:ident IS NULL OR a.id IN (
@@ -923,11 +926,14 @@ WHERE {topic_and_key} AND {since_processed} AND a.id > :after
   AND NOT EXISTS (SELECT 1 FROM {table_archive} AS n
                   WHERE n.message_hash = a.message_hash AND n.id < a.id AND n.id > :after)
 ORDER BY a.id;
-SET IDENTITY_INSERT {table} ON;
-INSERT INTO {table}(id, message_id, topic, aggregate_type, aggregate_id, partition_key,
-  headers, trace_id, claim_token, created_at, generation, last_error, payload)
-SELECT a.id, {came_back} FROM {table_archive} AS a JOIN @back AS b ON b.id = a.id WHERE b.free = 1;
-SET IDENTITY_INSERT {table} OFF;
+IF EXISTS (SELECT 1 FROM @back WHERE free = 1)
+BEGIN
+  SET IDENTITY_INSERT {table} ON;
+  INSERT INTO {table}(id, message_id, topic, aggregate_type, aggregate_id, partition_key,
+    headers, trace_id, claim_token, created_at, generation, last_error, payload)
+  SELECT a.id, {came_back} FROM {table_archive} AS a JOIN @back AS b ON b.id = a.id WHERE b.free = 1;
+  SET IDENTITY_INSERT {table} OFF;
+END;
 INSERT INTO {table}(message_id, topic, aggregate_type, aggregate_id, partition_key,
   headers, trace_id, claim_token, created_at, generation, last_error, payload)
 SELECT {came_back} FROM {table_archive} AS a JOIN @back AS b ON b.id = a.id WHERE b.free = 0 ORDER BY a.id;

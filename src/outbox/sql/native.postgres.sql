@@ -212,6 +212,7 @@ CREATE TRIGGER {bare_wake_changed} AFTER UPDATE OR DELETE ON {table}
 {own_wakes}
 SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
 FROM pg_class WHERE oid = {'table}::regclass::oid;
+{missing_function}
 DO $do$
 DECLARE
   named CONSTANT text := 'message_id text DEFAULT NULL, '
@@ -246,8 +247,11 @@ BEGIN
   key := CASE WHEN key OPERATOR(pg_catalog.<>) '' THEN key END;
   message_id := CASE WHEN message_id OPERATOR(pg_catalog.<>) '' THEN message_id END;
   SELECT atttypid::pg_catalog.regtype::text INTO kind FROM pg_catalog.pg_attribute
-  WHERE attrelid OPERATOR(pg_catalog.=) box::pg_catalog.regclass::pg_catalog.oid
-    AND attname OPERATOR(pg_catalog.=) 'payload';
+  WHERE attrelid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(box)::pg_catalog.oid
+    AND attname OPERATOR(pg_catalog.=) 'payload' AND NOT attisdropped;
+  IF kind IS NULL THEN
+    PERFORM %s.wherry_missing('outbox', outbox);
+  END IF;
   IF kind OPERATOR(pg_catalog.=) 'json' OR kind OPERATOR(pg_catalog.=) 'jsonb' THEN
     BEGIN
       PERFORM pg_catalog.convert_from(payload, 'UTF8')::pg_catalog.json;
@@ -280,7 +284,7 @@ BEGIN
   INTO made USING topic, aggregate_type, aggregate_id, key, headers, trace_id, payload,
     message_id;
   RETURN made;
-END $body$ $f$, schema, named, schema || '.');
+END $body$ $f$, schema, named, schema || '.', schema);
   -- What drivers send: a payload as text, JSON or bytes, a key as text, a number or a UUID.  Only
   -- a key that is text may be left out, or a call without one would fit three functions.
   FOREACH kind IN ARRAY ARRAY['bytea', 'text', 'json', 'jsonb'] LOOP
@@ -461,7 +465,7 @@ RETURNING epoch, suspects,
 
 -- name: leave
 -- Once (who_leaves_twice_is_counted_once).
-UPDATE {wherry_lease} SET members = replace(members, ',' || :token::text || ',', ','),
+UPDATE {wherry_lease} AS s SET members = replace(members, ',' || :token::text || ',', ','), {counted},
   expires_at = CASE WHEN members = ',' || :token::text || ','
                     THEN '1970-01-01 00:00:00+00' ELSE expires_at END,
   state = CASE WHEN members = ',' || :token::text || ',' THEN 'stopped' ELSE state END,

@@ -172,7 +172,7 @@ RETURNING epoch, suspects,
 
 -- name: leave
 -- Once (who_leaves_twice_is_counted_once).
-UPDATE wherry_lease SET members = replace(members, ',' || :token || ',', ','),
+UPDATE wherry_lease SET members = replace(members, ',' || :token || ',', ','), {counted},
   expires_at = CASE WHEN members = ',' || :token || ',' THEN 0 ELSE expires_at END,
   state = CASE WHEN members = ',' || :token || ',' THEN 'stopped' ELSE state END,
   state_since = CASE WHEN members = ',' || :token || ',' THEN (SELECT ms FROM wherry_clock)
@@ -359,7 +359,7 @@ SELECT paused_at IS NOT NULL, control_version FROM wherry_outbox WHERE name = :n
 
 -- name: release
 UPDATE wherry_lease SET expires_at = 0, clean = 1, unclean = 0, state = 'stopped',
-  state_since = (SELECT ms FROM wherry_clock)
+  state_since = (SELECT ms FROM wherry_clock), {counted}
 WHERE outbox = :name AND number = :number AND epoch = :epoch
   AND expires_at > (SELECT ms FROM wherry_clock);
 

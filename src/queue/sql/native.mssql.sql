@@ -21,13 +21,9 @@
 
 -- include: mssql.own.sql
 
--- part: now
-SYSUTCDATETIME()
+-- include: mssql.report.sql
 
--- part: until
--- When a lease of that length ends.  DATEADD takes 32 bits: days, and the milliseconds of the last one.
-DATEADD(MILLISECOND, CAST(:lasts % 86400000 AS INT), DATEADD(DAY,
-  CAST(CASE WHEN :lasts < 3153600000000 THEN :lasts ELSE 3153600000000 END / 86400000 AS INT), {now}))
+-- include: mssql.relays.sql
 
 -- part: after_delay
 DATEADD(MILLISECOND, CAST(:delay % 86400000 AS INT), DATEADD(DAY,
@@ -155,6 +151,7 @@ FROM sys.columns AS c WHERE c.object_id = OBJECT_ID(N{'table}, N'U') AND c.name 
 DROP TABLE {table};
 DELETE FROM {wherry_subscription} WHERE queue = N{name};
 DELETE FROM {wherry_schema} WHERE model = N'queue' AND name = N{name};
+{drop_relays}
 -- The last queue takes along what queues alone share.
 IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'queue')
 BEGIN

@@ -112,6 +112,7 @@ ARRAY['wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_n
       'wherry_listen', 'wherry_unlisten']::name[]
 
 -- part: make_functions
+{missing_function}
 DO $do$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
@@ -136,8 +137,7 @@ BEGIN
   SELECT format_type(atttypid, NULL) INTO kind FROM pg_attribute
   WHERE attrelid = to_regclass(box) AND attname = 'body' AND NOT attisdropped;
   IF kind IS NULL THEN
-    RAISE 'there is no queue %', queue USING ERRCODE = 'undefined_table',
-      HINT = 'Create it with wherry queue create.';
+    PERFORM @.wherry_missing('queue', queue);
   ELSIF body IS NULL THEN
     RAISE 'a message needs a body' USING ERRCODE = 'invalid_parameter_value';
   END IF;
@@ -191,8 +191,13 @@ BEGIN
   SELECT format_type(atttypid, NULL) INTO kind FROM pg_attribute
   WHERE attrelid = to_regclass(box) AND attname = 'body' AND NOT attisdropped;
   IF kind IS NULL THEN
-    RAISE 'there is no queue %', queue USING ERRCODE = 'undefined_table',
-      HINT = 'Create it with wherry queue create.';
+    PERFORM @.wherry_missing('queue', queue);
+  ELSIF coalesce(n, -1) < 0 THEN
+    RAISE 'n is %, and must be 0 or more', coalesce(n::text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
+      HINT = 'n is how many messages to receive.';
+  ELSIF lease <= '0' THEN
+    RAISE 'lease is %, and must be longer than 0', lease USING ERRCODE = 'invalid_parameter_value',
+      HINT = 'NULL receives without a lease: your transaction deletes the messages.';
   END IF;
   RETURN QUERY EXECUTE concat('WITH gone AS (DELETE FROM ', box, ' WHERE id = ANY (ARRAY(
     SELECT id FROM ', box, ' WHERE expires_at IS NOT NULL AND state <> 4
@@ -226,6 +231,7 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_ack(queue text, ids bigint[], token text)
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE n bigint; -- messages that were deleted: others are not leased under this token any more
 BEGIN
+  @has@
   EXECUTE concat('DELETE FROM ', @box@, quote_ident(queue),
     ' WHERE id = ANY ($1) AND lease_token = $2 AND state + 0 = 1') USING ids, token;
   GET DIAGNOSTICS n = ROW_COUNT;
@@ -239,6 +245,7 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_nack(queue text, id bigint, token text,
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE n bigint; -- ready again at once, or after the delay; false: the lease is lost
 BEGIN
+  @has@
   EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET
     state = CASE WHEN $3 > 0 THEN 3 ELSE 0 END,
     available_at = CASE WHEN $3 > 0 THEN statement_timestamp() + $3 * interval ''1 second'' END,
@@ -254,6 +261,11 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_extend(queue text, id bigint, token text,
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE n bigint;
 BEGIN
+  @has@
+  IF coalesce(lease, '0') <= '0' THEN
+    RAISE 'lease is %, and must be longer than 0', coalesce(lease::text, 'NULL')
+      USING ERRCODE = 'invalid_parameter_value';
+  END IF;
   EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET
     available_at = statement_timestamp() + $3 * interval ''1 second''
     WHERE id = $1 AND lease_token = $2 AND state + 0 = 1')
@@ -265,6 +277,7 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_dead_letter(queue text, id bigint, token 
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE n bigint;
 BEGIN
+  @has@
   EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET state = 4, lease_token = NULL,
     available_at = NULL, last_error = left($3, 500)
     WHERE id = $1 AND lease_token = $2 AND state + 0 = 1') USING id, token, reason;
@@ -275,6 +288,7 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_cancel(queue text, id bigint)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE n bigint; -- a message that nobody has received; false: there is none
 BEGIN
+  @has@
   EXECUTE concat('DELETE FROM ', @box@, quote_ident(queue),
     ' WHERE id = $1 AND state = ANY (ARRAY[0, 3])') USING id;
   GET DIAGNOSTICS n = ROW_COUNT;
@@ -284,6 +298,7 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_queue_length(queue text)
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE n bigint; -- messages that can be received now
 BEGIN
+  @has@
   EXECUTE concat('SELECT (SELECT count(*) FROM ', @box@, quote_ident(queue), ' WHERE state = 0)
     - (SELECT count(*) FROM ', @box@, quote_ident(queue), ' WHERE expires_at IS NOT NULL
          AND state <> 4 AND expires_at <= statement_timestamp() AND state + 0 = 0)') INTO n;
@@ -296,8 +311,7 @@ DECLARE -- before a worker waits; false: a sender that is not done yet may not n
   key CONSTANT bigint := (1669::bigint << 32) + number::bigint;  -- as wake_lock
 BEGIN
   IF number IS NULL THEN
-    RAISE 'there is no queue %', queue USING ERRCODE = 'undefined_table',
-      HINT = 'Create it with wherry queue create.';
+    PERFORM @.wherry_missing('queue', queue);
   END IF;
   EXECUTE concat('LISTEN wherry_', number);
   -- Senders notify while any session has the lock.
@@ -311,6 +325,7 @@ RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- when a worker has work again; false: senders did not notify because of this connection
   number CONSTANT oid := to_regclass(@box@ || quote_ident(queue))::oid;
 BEGIN
+  @has@
   EXECUTE concat('UNLISTEN wherry_', number);
   IF NOT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted
                    AND pid = pg_backend_pid() AND classid = 1669 AND objid = number AND objsubid = 1) THEN
@@ -326,8 +341,7 @@ DECLARE n bigint; -- false: it had subscribed before
 BEGIN
   IF NOT EXISTS (SELECT 1 FROM @.wherry_schema AS q
                  WHERE q.model = 'queue' AND q.name = wherry_subscribe.queue) THEN
-    RAISE 'there is no queue %', queue USING ERRCODE = 'undefined_table',
-      HINT = 'Create it with wherry queue create.';
+    PERFORM @.wherry_missing('queue', queue);
   END IF;
   INSERT INTO @.wherry_subscription VALUES (topic, queue) ON CONFLICT DO NOTHING;
   GET DIAGNOSTICS n = ROW_COUNT;
@@ -342,7 +356,9 @@ BEGIN
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n = 1;
 END $body$ $f$] LOOP
-    EXECUTE replace(replace(made, '@box@', quote_literal(schema)), '@.', schema);
+    EXECUTE replace(replace(replace(made, '@has@',
+      'IF to_regclass(@box@ || quote_ident(queue)) IS NULL THEN PERFORM @.wherry_missing(''queue'', queue); END IF;'),
+      '@box@', quote_literal(schema)), '@.', schema);
   END LOOP;
 END $do$;
 

@@ -280,7 +280,7 @@ static wherry_code look_ahead(wherry_relay *r, int64_t now, wherry_error *err)
 static void look_later(wherry_relay *r, int64_t now)
 {
 	wh_competing *c = state_of(r);
-	int64_t at = c->place.next_full_us;
+	int64_t at = c->place.anchor.next_full_us;
 
 	if (c->due_at_us <= now || (!c->more && at < c->due_at_us))
 		c->due_at_us = at;
@@ -291,7 +291,7 @@ static wherry_code look_ahead_too(wherry_relay *r, int64_t now, wherry_error *er
 	int64_t before = wh_monotonic(&r->env);
 	wherry_code code = look_ahead(r, now, err);
 
-	wh_claim_looked(&state_of(r)->place, wh_monotonic(&r->env), before);
+	wh_anchor_looked_too(&state_of(r)->place.anchor, r->db, before);
 	return code;
 }
 

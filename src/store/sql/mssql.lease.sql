@@ -1,49 +1,18 @@
 --
 -- The lease of any table on SQL Server that is relayed under one.  Included where a file says so,
--- behind mssql.own.sql and behind its part "ends": the first and the last id that are pending.
+-- behind mssql.own.sql, mssql.report.sql and its part "ends": the first and the last id that are pending.
 
--- part: now
-SYSUTCDATETIME()
 
--- part: until
--- When a claim or a lease of that length ends.  DATEADD takes 32 bits: days, and the milliseconds
--- of the last one.
-DATEADD(MILLISECOND, CAST(:lasts % 86400000 AS INT), DATEADD(DAY,
-  CAST((CASE WHEN :lasts < 3153600000000 THEN :lasts ELSE 3153600000000 END) / 86400000 AS INT),
-  SYSUTCDATETIME()))
 
--- part: ended
--- A time that no lease outlives.
-CAST(N'1970-01-01' AS DATETIME2(3))
 
--- part: error_time
-DATEADD(MILLISECOND, -CAST(:error_age % 86400000 AS INT), DATEADD(DAY,
-  -CAST((CASE WHEN :error_age < 3153600000000 THEN :error_age ELSE 3153600000000 END) / 86400000 AS INT),
-  SYSUTCDATETIME()))
 
--- part: delivered_time
-DATEADD(MILLISECOND, -CAST(:delivered_age % 86400000 AS INT), DATEADD(DAY,
-  -CAST((CASE WHEN :delivered_age < 3153600000000 THEN :delivered_age ELSE 3153600000000 END) / 86400000 AS INT),
-  SYSUTCDATETIME()))
 
--- part: reported
--- What a relay says of itself with each renewal.  Ages are in milliseconds; below 0: there is
--- nothing new to say.
-state_since = CASE WHEN state = :state THEN state_since ELSE {now} END,
-  state = :state, destination = :destination, delivered = :delivered,
-  error = CASE WHEN :error_age < 0 THEN error ELSE :error END,
-  error_at = CASE WHEN :error_age < 0 THEN error_at ELSE {error_time} END,
-  delivered_at = CASE WHEN :delivered_age < 0 THEN delivered_at ELSE {delivered_time} END
 
 -- part: alone
 -- No relay lives that has a share of the partitions.
 NOT EXISTS (SELECT 1 FROM {wherry_lease} AS o
             WHERE o.outbox = :name AND o.number > 0 AND o.expires_at > {now})
 
--- part: got
--- What the statement took: OUTPUT without INTO fails on a table with triggers.
-DECLARE @got TABLE (outbox NVARCHAR(128) COLLATE Latin1_General_BIN2 NOT NULL, epoch BIGINT NOT NULL,
-                    suspects BIGINT NOT NULL)
 
 -- part: got_row
 SELECT g.epoch, g.suspects, CASE WHEN w.paused_at IS NULL THEN 0 ELSE 1 END, w.control_version,
@@ -80,9 +49,7 @@ WHERE {alone} AND NOT EXISTS (SELECT 1 FROM {wherry_lease} AS s WITH (UPDLOCK, H
 
 -- name: lease-holder
 -- Lease 0 is that of the whole table.  If several relays share it, a live one comes first.
-SELECT TOP (1) owner, DATEDIFF_BIG(MILLISECOND, {now}, expires_at), epoch, engine, process, state,
-  DATEDIFF_BIG(MILLISECOND, state_since, {now}), destination, delivered,
-  DATEDIFF_BIG(MILLISECOND, delivered_at, {now}), error, DATEDIFF_BIG(MILLISECOND, error_at, {now})
+SELECT TOP (1) {holder}
 FROM {wherry_lease}
 WHERE outbox = :name AND (:number = 0 OR number = :number)
 ORDER BY CASE WHEN expires_at > {now} THEN 0 ELSE 1 END, number;
@@ -102,12 +69,11 @@ WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {n
 {got_row};
 
 -- name: control
-SELECT CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, control_version
-FROM {wherry_outbox} WHERE name = :name;
+{asked_of_relays};
 
 -- name: release
 UPDATE {wherry_lease} SET expires_at = {ended}, clean = 1, unclean = 0, state = N'stopped',
-  state_since = {now}
+  state_since = {now}, {counted}
 WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now};
 
 -- name: fence
@@ -124,9 +90,7 @@ ELSE
   WHERE outbox = :name AND number = :number AND epoch = :epoch;
 
 -- name: raise-control-version
-UPDATE {wherry_outbox} SET control_version = control_version + 1 WHERE name = :name;
+{look_again};
 
 -- name: pause
-UPDATE {wherry_outbox} SET control_version = control_version + 1,
-  paused_at = CASE WHEN :on <> 0 THEN COALESCE(paused_at, {now}) END
-WHERE name = :name;
+{set_pause};

@@ -12,8 +12,11 @@ SELECT CASE WHEN OBJECT_ID(N{'wherry_schema}, N'U') IS NULL THEN 0 ELSE 1 END
 -- name: migrate-lock
 -- Of two that migrate at once the second waits and then finds the work done.  The lock ends with
 -- the transaction.
-EXEC sp_getapplock @Resource = N'wherry_migrate', @LockMode = 'Exclusive',
-                   @LockOwner = 'Transaction';
+DECLARE @granted INT;
+EXEC @granted = sp_getapplock @Resource = N'wherry_migrate', @LockMode = 'Exclusive',
+                              @LockOwner = 'Transaction';
+IF @granted < 0
+  THROW 51222, N'another program makes tables here, for longer than the lock timeout', 1;
 
 -- name: owners
 -- A table with a name of Wherry's own that belongs to a stranger.  SQL Server gives a table to the
@@ -22,6 +25,7 @@ SELECT N'table ' + t.name, USER_NAME(t.principal_id)
 FROM sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id
 WHERE s.name = :schema AND t.principal_id <> s.principal_id
   AND t.object_id IN (OBJECT_ID(N{'table}, N'U'), OBJECT_ID(N{'table_archive}, N'U'),
+                      OBJECT_ID(N{'table_dead}, N'U'),
                       OBJECT_ID(N{'wherry_schema}, N'U'), OBJECT_ID(N{'wherry_outbox}, N'U'),
                       OBJECT_ID(N{'wherry_lease}, N'U'));
 

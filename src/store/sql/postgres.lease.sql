@@ -14,17 +14,20 @@ statement_timestamp() + least(:lasts::bigint, 3153600000000)::float8 * interval 
 process = excluded.process, state = excluded.state, state_since = excluded.state_since,
   destination = excluded.destination, delivered = 0, error = '', error_at = NULL
 
--- part: reported
--- What a relay says of itself with each renewal.  Ages are in milliseconds; below 0: there is
--- nothing new to say.
-state_since = CASE WHEN s.state = :state::text THEN s.state_since ELSE {now} END,
-  state = :state::text, destination = :destination::text, delivered = :delivered::bigint,
+-- part: counted
+-- What a relay has done.  Ages are in milliseconds; below 0: there is nothing new to say.
+delivered = :delivered::bigint,
   error = CASE WHEN :error_age::bigint < 0 THEN s.error ELSE :error::text END,
   error_at = CASE WHEN :error_age::bigint < 0 THEN s.error_at ELSE {now}
              - least(:error_age::bigint, 3153600000000)::float8 * interval '1 millisecond' END,
   delivered_at = CASE WHEN :delivered_age::bigint < 0 THEN s.delivered_at ELSE {now}
              - least(:delivered_age::bigint, 3153600000000)::float8 * interval '1 millisecond'
              END
+
+-- part: reported
+-- What a relay says of itself with each renewal.
+state_since = CASE WHEN s.state = :state::text THEN s.state_since ELSE {now} END,
+  state = :state::text, destination = :destination::text, {counted}
 
 -- part: alone
 -- No relay lives that has a share of the partitions (a_whole_lease_and_shares_keep_each_other_out).
@@ -84,8 +87,8 @@ RETURNING epoch, suspects,
 SELECT paused_at IS NOT NULL, control_version FROM {wherry_outbox} WHERE name = :name;
 
 -- name: release
-UPDATE {wherry_lease} SET expires_at = '1970-01-01 00:00:00+00', clean = 1, unclean = 0,
-  state = 'stopped', state_since = {now}
+UPDATE {wherry_lease} AS s SET expires_at = '1970-01-01 00:00:00+00', clean = 1, unclean = 0,
+  state = 'stopped', state_since = {now}, {counted}
 WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now};
 
 -- name: fence

@@ -8,7 +8,7 @@ ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_number', 'wherry_enqueue', '
       'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe',
       'wherry_unsubscribe', 'wherry_offer', 'wherry_poll', 'wherry_done', 'wherry_delayed_settle',
       'wherry_delayed_nack', 'wherry_delayed_extend', 'wherry_delayed_dead_letter', 'wherry_delayed_drop',
-      'wherry_listen', 'wherry_unlisten']::name[]
+      'wherry_listen', 'wherry_unlisten', 'wherry_missing']::name[]
 
 -- part: column_names
 -- The columns of a table that is there already; none if it is not.
@@ -86,12 +86,14 @@ CREATE TABLE IF NOT EXISTS {wherry_lease}(
 ) WITH (fillfactor = 50);         -- renewed in place
 
 -- part: own_wakes
--- Changes of both wake the relays of the outbox that the row names, sleeping and standing by.
+-- Changes of both wake the relays of the outbox that the row names, sleeping and standing by.  A
+-- queue that shares its table is called TABLE:KIND, with 33 characters behind the table's name.
 CREATE OR REPLACE FUNCTION {wherry_wake_control}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', c.oid, '_control'), '')
   FROM pg_catalog.pg_class AS t JOIN pg_catalog.pg_class AS c ON c.relnamespace = t.relnamespace
-  WHERE t.oid = TG_RELID AND c.relname::text = pg_catalog.to_jsonb(new) ->> TG_ARGV[0];
+  WHERE t.oid = TG_RELID AND c.relname::text = ANY (ARRAY[pg_catalog.to_jsonb(new) ->> TG_ARGV[0],
+    pg_catalog.left(pg_catalog.to_jsonb(new) ->> TG_ARGV[0], -33)]);
   RETURN NULL;
 END $$;
 DROP TRIGGER IF EXISTS wherry_wake ON {wherry_outbox};
@@ -119,6 +121,23 @@ BEGIN
   PERFORM pg_catalog.pg_notify(pg_catalog.concat('wherry_', TG_RELID), '');
   RETURN NULL;
 END $$;
+
+-- part: missing_function
+-- What the SQL functions of all models say of a table that is not there.  It is called then alone
+-- (sql_functions_name_what_is_missing_and_the_way_out).
+DO $do$ BEGIN
+  EXECUTE replace($f$CREATE OR REPLACE FUNCTION @.wherry_missing(model text, name text)
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  RAISE 'there is no % %', CASE model WHEN 'delayed' THEN 'table of delayed queues' ELSE model END,
+    coalesce(quote_literal(name), 'NULL')
+  USING ERRCODE = 'undefined_table', HINT = concat('Create it: `wherry ',
+    CASE model WHEN 'outbox' THEN 'init URL --table ' WHEN 'delayed' THEN 'delayed create URL --table '
+               ELSE concat(model, ' create URL ') END,
+    coalesce(nullif(name, ''), 'NAME'), '`.',
+    CASE model WHEN 'delayed' THEN ' The argument box names the table, and queue a queue in it.' END);
+END $body$ $f$, '@.', current_setting('wherry.schema') || '.');
+END $do$;
 
 -- part: tables_left
 -- Outboxes of other layouts have a row in wherry_outbox alone.

@@ -2,9 +2,12 @@
 -- The relays of a table on PostgreSQL on which all relays work: each has a separate row in
 -- wherry_lease.  And what operators ask of them.
 
+-- part: moment
+statement_timestamp()
+
 -- part: ago
 -- The time that many milliseconds ago; NULL where the number is negative.
-CASE WHEN {.}age >= 0 THEN {now} - least({.}age, 3153600000000)::float8 * interval '1 millisecond' END
+CASE WHEN {.}age >= 0 THEN {moment} - least({.}age, 3153600000000)::float8 * interval '1 millisecond' END
 
 -- name: join
 -- unused: number epoch
@@ -13,13 +16,13 @@ CASE WHEN {.}age >= 0 THEN {now} - least({.}age, 3153600000000)::float8 * interv
 -- (each_relay_of_a_queue_is_shown).
 WITH free AS (
   SELECT number FROM {wherry_lease}
-  WHERE outbox = :name::text AND (members = :token::text OR expires_at <= {now})
+  WHERE outbox = :name::text AND (members = :token::text OR expires_at <= {moment})
   ORDER BY members = :token::text DESC, expires_at LIMIT 1 FOR UPDATE SKIP LOCKED)
 INSERT INTO {wherry_lease} AS s (outbox, number, engine, owner, epoch, expires_at, clean, unclean, win, suspects,
   members, state, state_since, destination, delivered, delivered_at, error, error_at)
 SELECT :name::text, coalesce((SELECT number FROM free), hashtext(:token::text) & 2147483647),
-  'competing', :owner::text, 1, {until}, 1, 0, 1, 0,
-  :token::text, :state::text, {now}, :destination::text, :delivered::bigint, {ago:d}, :error::text, {ago:e}
+  'competing', :owner::text, 1, {moment} + least(:lasts::bigint, 3153600000000)::float8 * interval '1 millisecond', 1, 0, 1, 0,
+  :token::text, :state::text, {moment}, :destination::text, :delivered::bigint, {ago:d}, :error::text, {ago:e}
 FROM (SELECT :delivered_age::bigint AS age) AS d, (SELECT :error_age::bigint AS age) AS e
 ON CONFLICT (outbox, number) DO UPDATE SET
   owner = excluded.owner, expires_at = excluded.expires_at,
@@ -34,17 +37,20 @@ RETURNING epoch, suspects,
 
 -- name: leave
 -- unused: number epoch
-UPDATE {wherry_lease} SET expires_at = {now}, members = '', state = 'stopped', state_since = {now}
+UPDATE {wherry_lease} AS s SET expires_at = {moment}, members = '', state = 'stopped', state_since = {moment},
+  delivered = :delivered::bigint, delivered_at = coalesce({ago:d}, s.delivered_at),
+  error = CASE WHEN e.age < 0 THEN s.error ELSE :error::text END, error_at = coalesce({ago:e}, s.error_at)
+FROM (SELECT :delivered_age::bigint AS age) AS d, (SELECT :error_age::bigint AS age) AS e
 WHERE outbox = :name::text AND members = :token::text;
 
 -- name: relays
 -- Those that work, then those that ended, the last one first.
-SELECT owner, ceil(extract(epoch FROM expires_at - {now}) * 1000.0)::bigint, epoch, engine, process, state,
-  floor(extract(epoch FROM {now} - state_since) * 1000.0)::bigint, destination, delivered,
-  floor(extract(epoch FROM {now} - delivered_at) * 1000.0)::bigint,
-  error, floor(extract(epoch FROM {now} - error_at) * 1000.0)::bigint
+SELECT owner, ceil(extract(epoch FROM expires_at - {moment}) * 1000.0)::bigint, epoch, engine, process, state,
+  floor(extract(epoch FROM {moment} - state_since) * 1000.0)::bigint, destination, delivered,
+  floor(extract(epoch FROM {moment} - delivered_at) * 1000.0)::bigint,
+  error, floor(extract(epoch FROM {moment} - error_at) * 1000.0)::bigint
 FROM {wherry_lease} WHERE outbox = :name::text
-ORDER BY expires_at > {now} DESC, CASE WHEN expires_at > {now} THEN number END, expires_at DESC LIMIT 1000;
+ORDER BY expires_at > {moment} DESC, CASE WHEN expires_at > {moment} THEN number END, expires_at DESC LIMIT 1000;
 
 -- name: control
 SELECT paused_at IS NOT NULL, control_version FROM {wherry_outbox} WHERE name = :name;
@@ -54,9 +60,14 @@ UPDATE {wherry_outbox} SET control_version = control_version + 1 WHERE name = :n
 
 -- name: pause
 INSERT INTO {wherry_outbox} AS s (name, paused_at, control_version)
-VALUES (:name::text, CASE WHEN :on::bigint <> 0 THEN {now} END, 1)
+VALUES (:name::text, CASE WHEN :on::bigint <> 0 THEN {moment} END, 1)
 ON CONFLICT (name) DO UPDATE SET control_version = s.control_version + 1,
   paused_at = CASE WHEN :on::bigint <> 0 THEN coalesce(s.paused_at, excluded.paused_at) END;
+
+-- part: drop_relays_of_parts
+-- Of a table with several queues, each called TABLE:KIND.
+DELETE FROM {wherry_lease} WHERE left(outbox, length({name}) + 1) = {name} || ':';
+DELETE FROM {wherry_outbox} WHERE left(name, length({name}) + 1) = {name} || ':';
 
 -- part: drop_relays
 DELETE FROM {wherry_lease} WHERE outbox = {name};

@@ -29,7 +29,7 @@ RETURNING epoch, suspects,
 
 -- name: leave
 -- unused: number epoch
-UPDATE wherry_lease SET expires_at = {now}, members = '', state = 'stopped', state_since = {now}
+UPDATE wherry_lease SET expires_at = {now}, members = '', state = 'stopped', state_since = {now}, {counted}
 WHERE outbox = :name AND members = :token;
 
 -- name: relays
@@ -49,6 +49,11 @@ UPDATE wherry_outbox SET control_version = control_version + 1 WHERE name = :nam
 INSERT INTO wherry_outbox(name, paused_at, control_version) VALUES (:name, CASE WHEN :on THEN {now} END, 1)
 ON CONFLICT (name) DO UPDATE SET control_version = control_version + 1,
   paused_at = CASE WHEN :on THEN coalesce(paused_at, excluded.paused_at) END;
+
+-- part: drop_relays_of_parts
+-- Of a table with several queues, each called TABLE:KIND.
+DELETE FROM wherry_lease WHERE substr(outbox, 1, length({name}) + 1) = {name} || ':';
+DELETE FROM wherry_outbox WHERE substr(name, 1, length({name}) + 1) = {name} || ':';
 
 -- part: drop_relays
 DELETE FROM wherry_lease WHERE outbox = {name};

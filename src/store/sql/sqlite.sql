@@ -13,16 +13,19 @@
 (CASE WHEN typeof({.}next_retry_at) = 'integer' AND {.}next_retry_at < 253402300800000
       THEN {.}next_retry_at ELSE 0 END)
 
--- part: reported
--- What a relay says of itself with each renewal.  Ages are in milliseconds; below 0: there is
--- nothing new to say.
-state_since = CASE WHEN state = :state THEN state_since ELSE (SELECT ms FROM wherry_clock) END,
-  state = :state, destination = :destination, delivered = :delivered,
+-- part: counted
+-- What a relay has done.  Ages are in milliseconds; below 0: there is nothing new to say.
+delivered = :delivered,
   error = CASE WHEN :error_age < 0 THEN error ELSE :error END,
   error_at = CASE WHEN :error_age < 0 THEN error_at
                   ELSE (SELECT ms FROM wherry_clock) - :error_age END,
   delivered_at = CASE WHEN :delivered_age < 0 THEN delivered_at
                       ELSE (SELECT ms FROM wherry_clock) - :delivered_age END
+
+-- part: reported
+-- What a relay says of itself with each renewal.
+state_since = CASE WHEN state = :state THEN state_since ELSE (SELECT ms FROM wherry_clock) END,
+  state = :state, destination = :destination, {counted}
 
 -- part: own_tables
 -- Which tables there are, in which version; what operators asked for; who relays; the clock.

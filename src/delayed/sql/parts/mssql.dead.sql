@@ -1,5 +1,5 @@
 --
--- How many messages there are, and those that are dead: of the tables of both layouts.  READPAST:
+-- How many messages there are, and those that are dead: of the tables of all layouts.  READPAST:
 -- who looks waits for nobody, and does not see rows that others are writing.
 
 -- name: count
@@ -7,14 +7,14 @@
 -- can be polled, -1: there is none.
 {for_kind}
 {for_now}
-SELECT COALESCE(SUM(CASE WHEN t."scheduledAt" <= @now THEN CAST(1 AS BIGINT) ELSE 0 END), 0),
-  COALESCE(SUM(CASE WHEN t."scheduledAt" > @now AND t."lockUuid" IS NOT NULL THEN CAST(1 AS BIGINT) ELSE 0 END), 0),
-  COALESCE(SUM(CASE WHEN t."scheduledAt" > @now AND t."lockUuid" IS NULL THEN CAST(1 AS BIGINT) ELSE 0 END), 0),
+SELECT COALESCE(SUM(CASE WHEN t.at <= @now THEN CAST(1 AS BIGINT) ELSE 0 END), 0),
+  COALESCE(SUM(CASE WHEN t.at > @now AND t.token IS NOT NULL THEN CAST(1 AS BIGINT) ELSE 0 END), 0),
+  COALESCE(SUM(CASE WHEN t.at > @now AND t.token IS NULL THEN CAST(1 AS BIGINT) ELSE 0 END), 0),
   (SELECT COUNT_BIG(*) FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST) WHERE "pKind" = @kind),
-  CASE WHEN MIN(t."scheduledAt") < @now THEN @now - MIN(t."scheduledAt") ELSE 0 END,
-  CASE WHEN MIN(t."scheduledAt") > @now THEN MIN(t."scheduledAt") - @now
-       WHEN MIN(t."scheduledAt") IS NULL THEN -1 ELSE 0 END
-FROM {table} AS t WITH (READCOMMITTEDLOCK, READPAST) WHERE t."pKind" = @kind;
+  CASE WHEN MIN(t.at) < @now THEN @now - MIN(t.at) ELSE 0 END,
+  CASE WHEN MIN(t.at) > @now THEN MIN(t.at) - @now WHEN MIN(t.at) IS NULL THEN -1 ELSE 0 END
+FROM (SELECT {scheduled_ms:m} AS at, m."lockUuid" AS token
+      FROM {table} AS m WITH (READCOMMITTEDLOCK, READPAST) WHERE m."pKind" = @kind) AS t;
 
 -- name: count-table
 -- Messages of all queues, dead ones too.
@@ -24,7 +24,7 @@ SELECT (SELECT COUNT_BIG(*) FROM {table}) + (SELECT COUNT_BIG(*) FROM {table_dea
 -- How long until a message can be polled, 0: one can be now; -1: there is none.
 {for_kind}
 {for_now}
-SELECT COALESCE((SELECT TOP (1) CASE WHEN t."scheduledAt" > @now THEN t."scheduledAt" - @now ELSE 0 END
+SELECT COALESCE((SELECT TOP (1) CASE WHEN {scheduled_ms:t} > @now THEN {scheduled_ms:t} - @now ELSE 0 END
                  FROM {table} AS t WITH (READCOMMITTEDLOCK, READPAST)
                  WHERE t."pKind" = @kind ORDER BY t."scheduledAt", t.id), -1);
 
@@ -47,16 +47,16 @@ BEGIN
   SET @tries = @tries + 1;
   DELETE FROM @dead;
   INSERT INTO @dead
-  SELECT TOP (@limit) f.id FROM (
+  SELECT TOP (CASE WHEN @tries > 3 THEN 1 ELSE @limit END) f.id FROM (
     SELECT d.id, ROW_NUMBER() OVER (PARTITION BY d."pKey", DATALENGTH(d."pKey") ORDER BY d.id) AS nth
     FROM {table_dead} AS d WITH (READCOMMITTEDLOCK)
     WHERE d."pKind" = @kind AND (@id = 0 OR d.id = @id)
-      AND NOT EXISTS (SELECT 1 FROM {table} AS t WITH (READCOMMITTEDLOCK) WHERE {same_key})) AS f
+      AND NOT EXISTS (SELECT 1 FROM {table} AS t WITH (READCOMMITTEDLOCK)
+                      WHERE t."pKind" = @kind AND {equal_key:d})) AS f
   WHERE f.nth = 1 ORDER BY f.id;
   BEGIN TRY
     INSERT INTO {table}("pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
-    SELECT d."pKey", d."pKind", d.payload, d."scheduledAtInitially", d."scheduledAtInitially",
-      CASE WHEN @now > d."createdAt" THEN @now ELSE d."createdAt" + 1 END
+    SELECT d."pKey", d."pKind", d.payload, {dead_offered}, {dead_offered}, {dead_version}
     FROM @dead AS i JOIN {table_dead} AS d ON d.id = i.id ORDER BY d.id;
     BREAK;
   END TRY

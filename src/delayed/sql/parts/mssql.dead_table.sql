@@ -1,5 +1,5 @@
 --
--- The table of dead messages, which both layouts have.
+-- The table of dead messages, which all layouts have.
 
 -- part: no_dead_kind
 -- Is there no index on the kinds of dead messages?
@@ -14,7 +14,7 @@ IF OBJECT_ID(N{'table_dead}, N'U') IS NULL
     id          BIGINT NOT NULL PRIMARY KEY CLUSTERED,
     "pKey"      NVARCHAR(400) COLLATE Latin1_General_BIN2 NOT NULL,
     "pKind"     NVARCHAR(100) COLLATE Latin1_General_BIN2 NOT NULL,
-    payload     VARBINARY(MAX) NOT NULL,
+    payload     {body_type} NOT NULL,
     "scheduledAtInitially" BIGINT NOT NULL,
     "createdAt" BIGINT NOT NULL,
     attempts    INT NOT NULL,

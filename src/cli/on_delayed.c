@@ -1,0 +1,167 @@
+/*
+ * Opening the delayed queue of a URL; status on it.
+ */
+#include "cli/on_delayed.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/url.h"
+#include "cli/relays.h"
+#include "cli/target.h"
+
+bool wh_is_on_delayed(const wh_args *args)
+{
+	return wh_url_is_of(wh_operand(args, 0), "delayed");
+}
+
+wh_exit wh_on_delayed_open(wh_on_delayed *s, const wh_args *args)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char *url = NULL, *table = NULL;
+	wherry_code code;
+
+	*s = (wh_on_delayed){.target = args->target};
+	code = wh_delayed_words(wh_operand(args, 0), false, &s->words, &err);
+	if (code == WHERRY_OK)
+		code = wh_delayed_words(wh_operand(args, 0), true, &table, &err);
+	if (code == WHERRY_OK)
+		code = wh_source_take_url(wh_operand(args, 0), args->config, &url, &err);
+	if (code == WHERRY_OK) {
+		wh_report_target(s->words);
+		wh_report_maker("wherry delayed create", table);
+		wh_url_mask(url, s->url, sizeof(s->url));
+		code = wh_db_open_own(url, args->config, &s->db, &err);
+	}
+	if (code == WHERRY_OK)
+		code = wh_source_open_set(s->db, args->config, &s->source, &err);
+	free(table);
+	free(url);
+	if (code == WHERRY_OK)
+		return WH_EXIT_DONE;
+	(void)wh_call_failed(args, code, &err);
+	wh_on_delayed_close(s);
+	return code == WHERRY_INVALID ? WH_EXIT_USAGE : WH_EXIT_FAILED;
+}
+
+void wh_on_delayed_close(wh_on_delayed *s)
+{
+	wh_source_close(&s->source);
+	wherry_db_close(s->db);
+	wh_report_target("");
+	free(s->words);
+	s->words = NULL;
+	s->db = NULL;
+}
+
+/* ---- status ---- */
+
+typedef struct glance {
+	const wh_on_delayed *session;
+	wherry_delayed_status st;
+	wh_relays relays;
+	wh_warned warned;
+} glance;
+
+static void look(glance *g)
+{
+	const wherry_delayed_status *st = &g->st;
+	char advice[WH_WARNING_MAX];
+
+	(void)snprintf(advice, sizeof(advice),
+		       "look with `wherry delayed dead%s`, then add `--requeue ID`",
+		       g->session->words);
+	wh_warn_of(&g->warned,
+		   &(wh_facts){.what = "delayed queue",
+			       .target = g->session->target,
+			       .state = "due",
+			       .nobody = "no consumer or relay polls",
+			       .dead_advice = advice,
+			       .paused = st->paused,
+			       .ready = st->due,
+			       .oldest_us = st->oldest_due_us,
+			       .open = st->due + st->leased,
+			       .dead = st->dead},
+		   &g->relays);
+}
+
+static const char *well(const wherry_delayed_status *st)
+{
+	if (st->due)
+		return "messages are due";
+	if (st->leased)
+		return "messages are being handled";
+	return st->waiting ? "no message is due" : "no message waits";
+}
+
+static void print_text(const glance *g)
+{
+	const wherry_delayed_status *st = &g->st;
+	const wh_store *store = g->session->source.store;
+	bool is_ahead = st->waiting && st->next_us > 0; /* else a lease ends then */
+	wh_buf relays = WH_BUF_INIT(64 * 1024);
+	char span[WH_SPAN_LEN];
+
+	wh_print_warned(&g->warned, well(st));
+	(void)printf("delayed     %s in %s, table %s%s\n", store->topic, g->session->url,
+		     store->name.ptr, st->paused ? " (paused)" : "");
+	if (strcmp(st->layout, "native") != 0)
+		(void)printf("layout      %s\n", st->layout);
+	(void)printf("due         %" PRId64 "%s%s\n", st->due,
+		     st->due ? ", the first for " : "",
+		     st->due ? wh_span_text(st->oldest_due_us, span) : "");
+	(void)printf("leased      %" PRId64 "\n", st->leased);
+	(void)printf("waiting     %" PRId64 "%s%s\n", st->waiting,
+		     is_ahead ? ", the next can be polled in " : "",
+		     is_ahead ? wh_span_text(st->next_us, span) : "");
+	(void)printf("dead        %" PRId64 "\n", st->dead);
+	wh_put_relays(&relays, &g->relays, "consumers that poll");
+	(void)fputs(wh_buf_str(&relays), stdout);
+	wh_buf_clear(&relays);
+}
+
+static void print_json(const glance *g)
+{
+	const wherry_delayed_status *st = &g->st;
+	const wh_store *store = g->session->source.store;
+	wh_buf buf = WH_BUF_INIT(64 * 1024);
+
+	wh_buf_puts(&buf, "{\"delayed\":");
+	wh_buf_json(&buf, store->topic, strlen(store->topic));
+	wh_put_text_field(&buf, "table", store->name.ptr);
+	wh_put_text_field(&buf, "layout", st->layout);
+	wh_buf_printf(&buf,
+		      ",\"due\":%" PRId64 ",\"leased\":%" PRId64 ",\"waiting\":%" PRId64
+		      ",\"dead\":%" PRId64 ",\"oldest_due_us\":%" PRId64,
+		      st->due, st->leased, st->waiting, st->dead, st->oldest_due_us);
+	wh_put_age_field(&buf, "next_us", st->next_us);
+	wh_buf_printf(&buf, ",\"paused\":%s", st->paused ? "true" : "false");
+	wh_put_relays_field(&buf, &g->relays);
+	wh_buf_printf(&buf, ",\"schema_version\":%d,\"warnings\":", st->schema_version);
+	wh_put_warned(&buf, &g->warned);
+	wh_buf_putc(&buf, '}');
+	(void)puts(wh_buf_str(&buf));
+	wh_buf_clear(&buf);
+}
+
+wh_exit wh_on_delayed_status(const wh_args *args, void *session)
+{
+	glance g = {.session = session};
+	wherry_error err = WHERRY_ERROR_INIT;
+	const wh_source *source = &g.session->source;
+	wherry_code code =
+		wherry_delayed_get_status(source->delayed, &g.st, sizeof(g.st), &err);
+
+	if (code == WHERRY_OK)
+		code = wh_relays_read(source->store, &g.relays, &err);
+	if (code == WHERRY_OK) {
+		look(&g);
+		if (wh_arg_on(args, "json"))
+			print_json(&g);
+		else
+			print_text(&g);
+	}
+	wh_relays_clear(&g.relays);
+	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(&err);
+}

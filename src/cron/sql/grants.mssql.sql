@@ -1,0 +1,20 @@
+-- layout: name=grants
+--
+-- What the role of a cron on SQL Server may do (a_role_of_a_cron_may_do_what_it_needs).  {role} is a
+-- role or a user of the database.  To install ticks on a delayed queue it is also an operator of that
+-- queue.
+
+-- name: clear
+REVOKE SELECT ON {table} FROM {role};
+REVOKE INSERT ON {table} FROM {role};
+REVOKE UPDATE ON {table} FROM {role};
+REVOKE UPDATE (until_ms, active, schedule, zone, sends_to) ON {table} FROM {role};
+REVOKE SELECT ON {wherry_schema} FROM {role};
+REVOKE SELECT ON {wherry_clock} FROM {role};
+
+-- name: operator
+-- Makes ticks, installs and uninstalls them, and lists schedules.  Nothing is deleted.
+GRANT SELECT, INSERT ON {table} TO {role};
+GRANT UPDATE (until_ms, active, schedule, zone, sends_to) ON {table} TO {role};
+GRANT SELECT ON {wherry_schema} TO {role};
+GRANT SELECT ON {wherry_clock} TO {role};

@@ -1,0 +1,49 @@
+-- layout: name=funfix-old ids=integer names=qualified wakes=no message_ids=json body=text columns=id,pKey,pKind,payload,scheduledAt,scheduledAtInitially,lockUuid,createdAt,!attempts archive=
+--
+-- The table that the predecessor of the JVM library DelayedQueue had on SQL Server: times are points in time, bodies
+-- are text, and the primary key is that of keys.  Nothing is added to it, and programs of that library may work on
+-- it at the same time.  parts/mssql.funfix.sql has the statements.
+--
+-- A row is found by the index of its id, and then locked in the primary key: all statements take
+-- these two locks in this order.
+
+-- include: mssql.sql
+
+-- include: mssql.own.sql
+
+-- include: mssql.moments.sql
+
+-- part: is_the_librarys
+-- The columns and their types say it.
+8 = (SELECT COUNT(*) FROM sys.columns AS c JOIN sys.types AS t ON t.user_type_id = c.user_type_id
+     WHERE c.object_id = OBJECT_ID(N{'table}, N'U')
+       AND CONCAT(c.name, N' ', t.name) IN (N'id bigint', N'pKey nvarchar', N'pKind nvarchar', N'payload nvarchar',
+             N'scheduledAt datetimeoffset', N'scheduledAtInitially datetimeoffset', N'lockUuid varchar',
+             N'createdAt datetimeoffset'))
+
+-- part: library_table
+CREATE TABLE {table}(
+  id          BIGINT IDENTITY(1, 1) NOT NULL,
+  "pKey"      NVARCHAR(200) COLLATE Latin1_General_BIN2 NOT NULL,
+  "pKind"     NVARCHAR(100) COLLATE Latin1_General_BIN2 NOT NULL,
+  payload     NVARCHAR(MAX) NOT NULL,
+  "scheduledAt"          DATETIMEOFFSET NOT NULL,
+  "scheduledAtInitially" DATETIMEOFFSET NOT NULL,
+  "lockUuid"  VARCHAR(36) COLLATE Latin1_General_BIN2 NULL,
+  "createdAt" DATETIMEOFFSET NOT NULL,
+  PRIMARY KEY ("pKey", "pKind")
+);
+
+-- part: key_index
+CREATE UNIQUE INDEX {bare__PKindPKeyUniqueIndex} ON {table}("pKind", "pKey");
+
+-- part: no_id
+NOT EXISTS (SELECT 1 FROM sys.index_columns AS x
+            JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id
+            WHERE x.object_id = OBJECT_ID(N{'table}, N'U') AND x.key_ordinal = 1 AND c.name = N'id')
+
+-- part: id_index
+IF {no_id}
+  CREATE UNIQUE INDEX {bare__IdUniqueIndex} ON {table}(id);
+
+-- include: mssql.funfix.sql

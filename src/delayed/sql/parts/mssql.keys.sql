@@ -1,0 +1,87 @@
+--
+-- Messages by their ids and keys on SQL Server, of the tables of all layouts, which say what is shown.
+
+-- part: own
+FROM {ids} AS i JOIN {table} AS t WITH (ROWLOCK) ON t.id = i.id
+WHERE t."lockUuid" = CAST(:token AS VARCHAR(36)) AND t."pKind" = :kind
+OPTION (LOOP JOIN, FORCE ORDER)
+
+-- name: extend-lease
+{for_now}
+DECLARE @span BIGINT = :lasts;
+{later}
+UPDATE t SET "scheduledAt" = {at_later} OUTPUT inserted.id
+{own};
+
+-- name: versions
+-- Messages that were not settled, because an offer changed them or others have them.
+SELECT t.id, {version_ms:t} FROM {ids} AS i JOIN {table} AS t ON t.id = i.id WHERE t."pKind" = :kind;
+
+-- part: for_key
+{for_kind}
+DECLARE @key NVARCHAR(400) = :key;
+
+-- name: read
+{for_key}
+{for_now}
+SELECT {shown} FROM {table} AS t {with_tries} WHERE {this_key};
+
+-- name: contains
+{for_key}
+SELECT COUNT_BIG(*) FROM {table} WHERE {this_key};
+
+-- name: drop-key
+-- The key's row may be gone and another be there meanwhile: then there was a time when the key had none.
+SET NOCOUNT ON;
+{for_key}
+DECLARE @id BIGINT = (SELECT id FROM {table} WITH (READCOMMITTEDLOCK) WHERE {this_key});
+SET NOCOUNT OFF;
+DELETE FROM {table} WITH (ROWLOCK) WHERE id = @id;
+
+-- part: for_keys
+-- Keys that begin with a prefix.  LIKE finds them by the index, and unlike a comparison it sees blanks
+-- at the end of a prefix.  A range of keys has no last one in SQL Server's order, which is that of UTF-16.
+{for_kind}
+DECLARE @prefix NVARCHAR(2000) = REPLACE(REPLACE(REPLACE(REPLACE(:prefix COLLATE Latin1_General_BIN2,
+  N'\', N'\\'), N'%', N'\%'), N'_', N'\_'), N'[', N'\[') + N'%';
+DECLARE @except NVARCHAR(2000) = REPLACE(REPLACE(REPLACE(REPLACE(:except COLLATE Latin1_General_BIN2,
+  N'\', N'\\'), N'%', N'\%'), N'_', N'\_'), N'[', N'\[') + N'%';
+DECLARE @untouched BIGINT = :untouched;
+
+-- part: matching
+-- Keys that begin with :prefix, except those that begin with :except.  If :untouched is not 0, only
+-- messages that nobody has polled, and that are due after it.
+t."pKind" = @kind AND {key:t} LIKE @prefix ESCAPE N'\'
+  AND (@except = N'%' OR {key:t} NOT LIKE @except ESCAPE N'\')
+  AND (@untouched = 0 OR (t."lockUuid" IS NULL AND {untried:t}
+                          AND t."scheduledAt" = t."scheduledAtInitially" AND t."scheduledAt" > {at_untouched}))
+
+-- name: drop-keys
+-- NOCOUNT: only the rows that are deleted count.
+-- unused: prefix_end except_end
+{for_keys}
+DECLARE @ids TABLE(id BIGINT NOT NULL PRIMARY KEY);
+SET NOCOUNT ON;
+INSERT INTO @ids SELECT t.id FROM {table} AS t WITH (READCOMMITTEDLOCK) WHERE {matching};
+SET NOCOUNT OFF;
+DELETE t FROM @ids AS i JOIN {table} AS t WITH (ROWLOCK) ON t.id = i.id WHERE {matching}
+OPTION (LOOP JOIN, FORCE ORDER);
+
+-- name: drop-all
+{for_kind}
+DECLARE @ids TABLE(id BIGINT NOT NULL PRIMARY KEY);
+SET NOCOUNT ON;
+INSERT INTO @ids SELECT t.id FROM {table} AS t WITH (READCOMMITTEDLOCK) WHERE t."pKind" = @kind;
+SET NOCOUNT OFF;
+DELETE t FROM @ids AS i JOIN {table} AS t WITH (ROWLOCK) ON t.id = i.id
+OPTION (LOOP JOIN, FORCE ORDER);
+
+-- name: list
+-- unused: prefix_end except_end
+-- A plain read: it writes nothing, and READPAST lets it wait for nobody.
+{for_keys}
+{for_now}
+DECLARE @after NVARCHAR(400) = :after;
+SELECT TOP (:limit) {shown} FROM {table} AS t WITH (READCOMMITTEDLOCK, READPAST) {with_free_tries}
+WHERE {matching} AND ({key:t} > @after OR ({key:t} = @after AND {key_bytes:t} > DATALENGTH(@after)))
+ORDER BY {key:t}, {key_bytes:t};

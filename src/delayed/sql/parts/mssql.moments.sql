@@ -1,0 +1,53 @@
+--
+-- How a table on SQL Server keeps times and bodies: as points in time, and as text.  mssql.ms.sql is the
+-- other way.  Variables have Unix milliseconds in both.  A time in the table may be finer than that.
+
+-- part: epoch
+CAST('19700101' AS DATETIMEOFFSET)
+
+-- part: scheduled_ms
+DATEDIFF_BIG(MILLISECOND, {epoch}, {.}"scheduledAt")
+
+-- part: offered_ms
+DATEDIFF_BIG(MILLISECOND, {epoch}, {.}"scheduledAtInitially")
+
+-- part: version_ms
+DATEDIFF_BIG(MILLISECOND, {epoch}, {.}"createdAt")
+
+-- part: at_now
+DATEADD(MILLISECOND, CAST(@now % 86400000 AS INT), DATEADD(DAY, CAST(@now / 86400000 AS INT), {epoch}))
+
+-- part: at_later
+DATEADD(MILLISECOND, CAST(@later % 86400000 AS INT), DATEADD(DAY, CAST(@later / 86400000 AS INT), {epoch}))
+
+-- part: at_due
+DATEADD(MILLISECOND, CAST(@due % 86400000 AS INT), DATEADD(DAY, CAST(@due / 86400000 AS INT), {epoch}))
+
+-- part: at_until
+DATEADD(MILLISECOND, CAST(@until % 86400000 AS INT), DATEADD(DAY, CAST(@until / 86400000 AS INT), {epoch}))
+
+-- part: at_untouched
+DATEADD(MILLISECOND, CAST(@untouched % 86400000 AS INT), DATEADD(DAY, CAST(@untouched / 86400000 AS INT), {epoch}))
+
+-- part: new_version
+-- Of a message that an offer changes: its version always grows.
+CASE WHEN {at_now} > t."createdAt" THEN {at_now} ELSE DATEADD(MILLISECOND, 1, t."createdAt") END
+
+-- part: body_type
+NVARCHAR(MAX)
+
+-- part: other_body
+({.}payload COLLATE Latin1_General_BIN2 <> @body OR DATALENGTH({.}payload) <> DATALENGTH(@body))
+
+-- part: body_bytes
+-- Characters of two bytes.
+DATALENGTH({.}payload) / 2
+
+-- part: dead_offered
+DATEADD(MILLISECOND, CAST(d."scheduledAtInitially" % 86400000 AS INT),
+  DATEADD(DAY, CAST(d."scheduledAtInitially" / 86400000 AS INT), {epoch}))
+
+-- part: dead_version
+CASE WHEN @now > d."createdAt" THEN {at_now}
+     ELSE DATEADD(MILLISECOND, CAST((d."createdAt" + 1) % 86400000 AS INT),
+            DATEADD(DAY, CAST((d."createdAt" + 1) / 86400000 AS INT), {epoch})) END

@@ -1,0 +1,47 @@
+--
+-- How a table on SQL Server keeps times and bodies: as Unix milliseconds, and as bytes.
+-- mssql.moments.sql is the other way.  Variables have Unix milliseconds in both.
+
+-- part: scheduled_ms
+{.}"scheduledAt"
+
+-- part: offered_ms
+{.}"scheduledAtInitially"
+
+-- part: version_ms
+{.}"createdAt"
+
+-- part: at_now
+@now
+
+-- part: at_later
+@later
+
+-- part: at_due
+@due
+
+-- part: at_until
+@until
+
+-- part: at_untouched
+@untouched
+
+-- part: new_version
+-- Of a message that an offer changes: its version always grows.
+CASE WHEN @now > t."createdAt" THEN @now ELSE t."createdAt" + 1 END
+
+-- part: body_type
+VARBINARY(MAX)
+
+-- part: other_body
+-- SQL Server takes bytes for equal that differ only by zeros at the end.
+({.}payload <> @body OR DATALENGTH({.}payload) <> DATALENGTH(@body))
+
+-- part: body_bytes
+DATALENGTH({.}payload)
+
+-- part: dead_offered
+d."scheduledAtInitially"
+
+-- part: dead_version
+CASE WHEN @now > d."createdAt" THEN @now ELSE d."createdAt" + 1 END

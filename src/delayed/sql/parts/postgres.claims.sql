@@ -1,0 +1,58 @@
+--
+-- Claims of relays: of the tables of both layouts, which say what is_new, and what the head is.
+
+-- part: claimed
+-- Rows that were claimed, in the order in which they can be polled.
+SELECT id, 0::bigint, attempts, 0::bigint, "createdAt", 0::bigint,
+  {texts}, due_at
+FROM taken ORDER BY due_at, id
+
+-- name: claim-end
+-- unused: after scan most
+-- A key has one message, so none is passed over: each claim begins with the first.
+SELECT 0::bigint, count(*) FROM (
+  SELECT 1 FROM {table} WHERE {relayed} AND "scheduledAt" <= {clock} AND {is_new}
+  ORDER BY "pKind", "scheduledAt", id LIMIT 1) AS first;
+
+-- name: expired
+-- unused: lasts unordered park after share
+SELECT "lockUuid", count(*) FROM ({head}) AS h WHERE "lockUuid" IS NOT NULL
+GROUP BY "lockUuid" ORDER BY min("scheduledAt") LIMIT 1;
+
+-- name: claim-next
+-- unused: park lasts
+-- When the first claim expires, and when the first message is due, among the first rows: what comes
+-- first is among them, and the relay looks again then.
+WITH first AS MATERIALIZED (
+  SELECT "scheduledAt" - {clock} AS left_ms, "lockUuid" IS NOT NULL AS claimed FROM {table}
+  WHERE {relayed} ORDER BY "pKind", "scheduledAt", id LIMIT 300)
+SELECT min(left_ms) FILTER (WHERE claimed), min(left_ms) FILTER (WHERE NOT claimed) FROM first;
+
+-- part: is_open
+-- A message whose time has not come is not open: nobody waits for it
+-- (until_empty_leaves_messages_whose_time_has_not_come).
+{relayed} AND ("scheduledAt" <= {clock} OR NOT ({is_new}))
+
+-- name: last-open
+SELECT coalesce(max(id), 0) FROM {table} WHERE {is_open};
+
+-- name: open-upto
+SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {is_open} AND id <= :upto::bigint LIMIT 1) AS first;
+
+-- part: claimed_by
+"lockUuid"::text = :token::text AND {relayed}
+
+-- part: named_in_list
+-- A message that an offer replaced while it was in flight may be claimed again, under the same id
+-- and token: what is settled is named by its message id as well
+-- (an_offer_that_replaces_a_message_in_flight_is_delivered_too).  The ids are in ascending order.
+(:names::bytea IS NULL OR textsend({message_id}) = btrim(
+   substr(:names::bytea, (width_bucket(id, (SELECT {ids})) - 1) * :width::integer + 1,
+          :width::integer), decode('00', 'hex')))
+
+-- part: named
+(:message_id::text IS NULL OR {message_id} = :message_id::text)
+
+-- name: extend
+UPDATE {table} SET "scheduledAt" = {claimed_until}
+WHERE id = ANY ({ids}) AND {claimed_by} AND {named_in_list};

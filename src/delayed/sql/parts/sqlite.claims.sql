@@ -1,0 +1,80 @@
+--
+-- Claims of relays: of the tables of both layouts, which say what is_new, and what the head is.
+
+-- name: claim-end
+-- unused: after scan most
+-- A key has one message, so none is passed over: each claim begins with the first.
+SELECT 0, count(*) FROM (SELECT 1 FROM {in_time} WHERE {due_now} AND {is_new} LIMIT 1);
+
+-- name: claim
+-- unused: unordered park after upto passed share many long body
+UPDATE {table} NOT INDEXED SET {claims}
+WHERE id IN (SELECT id FROM {in_time}
+             WHERE {due_now} AND {is_new} ORDER BY "scheduledAt", id LIMIT :limit)
+RETURNING id, 0, {tried_so_far}, 0, {relayed};
+
+-- name: claim-due
+-- unused: unordered park after share long body
+UPDATE {table} NOT INDEXED SET {claims}
+WHERE id IN (SELECT id FROM ({head}) WHERE failed ORDER BY "scheduledAt", id LIMIT :limit)
+RETURNING id, 0, {tried_so_far}, 0, {relayed};
+
+-- name: expired
+-- unused: lasts unordered park after share
+SELECT "lockUuid", count(*) FROM ({head}) WHERE "lockUuid" IS NOT NULL
+GROUP BY "lockUuid" ORDER BY min("scheduledAt") LIMIT 1;
+
+-- name: claim-share
+-- unused: unordered park after share long body
+UPDATE {table} NOT INDEXED SET {claims}
+WHERE id IN (SELECT id FROM ({head}) WHERE "lockUuid" = :of ORDER BY "scheduledAt", id LIMIT :limit)
+RETURNING id, 0, {tried_so_far}, 0, {relayed};
+
+-- name: claim-next
+-- unused: park lasts
+-- When the first claim expires, and when the first message is due, among the first rows: what comes
+-- first is among them, and the relay looks again then.
+SELECT min(left_ms) FILTER (WHERE claimed), min(left_ms) FILTER (WHERE NOT claimed)
+FROM (SELECT "scheduledAt" - {now} AS left_ms, "lockUuid" IS NOT NULL AS claimed
+      FROM {in_time}
+      WHERE "pKind" = {kind} ORDER BY "scheduledAt", id LIMIT 300);
+
+-- name: read-ids
+-- unused: long body
+SELECT id, CASE WHEN "lockUuid" IS NOT NULL THEN 1 WHEN {is_new} THEN 0 ELSE 3 END, {tried_so_far}, 0, {relayed}
+FROM {table} WHERE id IN {ids} AND +"pKind" = {kind} ORDER BY id;
+
+-- part: is_open
+-- A message whose time has not come is not open: nobody waits for it
+-- (until_empty_leaves_messages_whose_time_has_not_come).
+"pKind" = {kind} AND ("scheduledAt" <= {now} OR NOT ({is_new}))
+
+-- name: last-open
+SELECT coalesce(max(id), 0) FROM {table} WHERE {is_open};
+
+-- name: open-upto
+SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {is_open} AND id <= :upto LIMIT 1);
+
+-- part: claimed_by
+"lockUuid" = :token AND +"pKind" = {kind}
+
+-- part: named_in_list
+-- A message that an offer replaced while it was in flight may be claimed again, under the same id
+-- and token: what is settled is named by its message id as well
+-- (an_offer_that_replaces_a_message_in_flight_is_delivered_too).  :names is NULL where nobody else has
+-- committed since the rows were read.
+(:names IS NULL OR hex({message_id}) IN (SELECT value FROM json_each(:names)))
+
+-- part: named
+(:message_id IS NULL OR {message_id} = :message_id)
+
+-- name: extend
+-- unused: width
+UPDATE {table} SET "scheduledAt" = {claimed_until} WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
+
+-- name: done-delete
+-- unused: width
+DELETE FROM {table} WHERE id IN {ids} AND {claimed_by} AND {named_in_list};
+
+-- name: dead-drop
+DELETE FROM {table} WHERE id = :id AND {named} AND {claimed_by};

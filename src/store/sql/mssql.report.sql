@@ -1,0 +1,61 @@
+--
+-- What leases and relays on SQL Server share.  Included behind mssql.own.sql.
+
+-- part: now
+SYSUTCDATETIME()
+
+-- part: until
+-- When a claim or a lease of that length ends.  DATEADD takes 32 bits: days, and the milliseconds
+-- of the last one.
+DATEADD(MILLISECOND, CAST(:lasts % 86400000 AS INT), DATEADD(DAY,
+  CAST((CASE WHEN :lasts < 3153600000000 THEN :lasts ELSE 3153600000000 END) / 86400000 AS INT),
+  SYSUTCDATETIME()))
+
+-- part: ended
+-- A time that no lease outlives.
+CAST(N'1970-01-01' AS DATETIME2(3))
+
+-- part: error_time
+DATEADD(MILLISECOND, -CAST(:error_age % 86400000 AS INT), DATEADD(DAY,
+  -CAST((CASE WHEN :error_age < 3153600000000 THEN :error_age ELSE 3153600000000 END) / 86400000 AS INT),
+  SYSUTCDATETIME()))
+
+-- part: delivered_time
+DATEADD(MILLISECOND, -CAST(:delivered_age % 86400000 AS INT), DATEADD(DAY,
+  -CAST((CASE WHEN :delivered_age < 3153600000000 THEN :delivered_age ELSE 3153600000000 END) / 86400000 AS INT),
+  SYSUTCDATETIME()))
+
+-- part: counted
+-- What a relay has done.  Ages are in milliseconds; below 0: there is nothing new to say.
+delivered = :delivered,
+  error = CASE WHEN :error_age < 0 THEN error ELSE :error END,
+  error_at = CASE WHEN :error_age < 0 THEN error_at ELSE {error_time} END,
+  delivered_at = CASE WHEN :delivered_age < 0 THEN delivered_at ELSE {delivered_time} END
+
+-- part: reported
+-- What a relay says of itself with each renewal.
+state_since = CASE WHEN state = :state THEN state_since ELSE {now} END,
+  state = :state, destination = :destination, {counted}
+
+-- part: got
+-- What the statement took: OUTPUT without INTO fails on a table with triggers.
+DECLARE @got TABLE (outbox NVARCHAR(128) COLLATE Latin1_General_BIN2 NOT NULL, epoch BIGINT NOT NULL,
+                    suspects BIGINT NOT NULL)
+
+-- part: holder
+-- Who holds a lease, and what it last said.
+owner, DATEDIFF_BIG(MILLISECOND, {now}, expires_at), epoch, engine, process, state,
+  DATEDIFF_BIG(MILLISECOND, state_since, {now}), destination, delivered,
+  DATEDIFF_BIG(MILLISECOND, delivered_at, {now}), error, DATEDIFF_BIG(MILLISECOND, error_at, {now})
+
+-- part: asked_of_relays
+SELECT CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, control_version
+FROM {wherry_outbox} WHERE name = :name
+
+-- part: look_again
+UPDATE {wherry_outbox} SET control_version = control_version + 1 WHERE name = :name
+
+-- part: set_pause
+UPDATE {wherry_outbox} SET control_version = control_version + 1,
+  paused_at = CASE WHEN :on <> 0 THEN COALESCE(paused_at, {now}) END
+WHERE name = :name
