@@ -9,5 +9,5 @@ int main(void)
 	static const outbox_backend *const backends[] = {
 		&outbox_sqlite_file, &outbox_sqlite_memory, &outbox_sqlite_borrowed};
 
-	return cron_suite_run(backends, sizeof(backends) / sizeof(*backends), NULL, 0);
+	return cron_suite_run(NULL, backends, sizeof(backends) / sizeof(*backends));
 }

@@ -1,28 +1,15 @@
 #include "cron_suite.h"
 
 #include "base/date.h"
-#include "cron/cron.h"
+#include "cron_fixture.h"
 
 #define T0_US (1704103200LL * 1000000) /* 2024-01-01 10:00:00 UTC */
 
-enum { SECOND_US = 1000000, ROOM = 2000 };
-
-#define HOUR_US (3600LL * SECOND_US)
+enum { ROOM = 2000 };
 
 static const char prefix[] = "tick-";
 
-/* The state of every test: a cron and a delayed queue with a clock that stands at T0. */
-typedef struct fixture {
-	const outbox_backend *backend;
-	void *place;
-	wherry_db *db;
-	wherry_delayed *queue;
-	wherry_cron *cron;
-	int64_t now_us;
-	/* What was polled last. */
-	char body[100], key[220], token[100];
-	bool redelivery;
-} fixture;
+static const char *layout_of_suite;
 
 static int64_t clock_of(void *ctx)
 {
@@ -40,7 +27,7 @@ static int make(void **state)
 	f->db = f->backend->connect(f->place);
 	assert_non_null(f->db);
 	f->now_us = T0_US;
-	WHERRY_PASS(wherry_delayed_create(f->db, "later", NULL, &err));
+	WHERRY_PASS(wherry_delayed_create(f->db, "later", layout_of_suite, &err));
 	WHERRY_PASS(
 		wherry_delayed_open(f->db, "later", "my-queue", NULL, &f->queue, &err));
 	wherry_delayed_set_clock(f->queue, clock_of, f);
@@ -263,6 +250,34 @@ static void uninstalling_removes_its_own_ticks_and_no_others(void **state)
 	expect_ticks(f, "100010");
 	at(f, 30);
 	handle(f, "c");
+}
+
+static wherry_code count_entry(void *ctx, const wherry_cron_entry *entry)
+{
+	(void)entry;
+	++*(int *)ctx;
+	return WHERRY_OK;
+}
+
+static int n_entries(fixture *f)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	int n = 0;
+
+	WHERRY_PASS(wherry_cron_list(f->cron, count_entry, &n, &err));
+	return n;
+}
+
+static void uninstalling_what_was_never_installed_remembers_nothing(void **state)
+{
+	fixture *f = *state;
+
+	assert_int_equal(uninstall(f, prefix, "A"), 0);
+	assert_int_equal(n_entries(f), 0);
+	assert_int_equal(install_one(f, "A", "a", 10), 1);
+	assert_int_equal(uninstall(f, prefix, "B"), 0);
+	assert_int_equal(n_entries(f), 1);
+	expect_ticks(f, "100010");
 }
 
 /* The reference matches prefixes with LIKE, where _ is any character and on SQLite case is none. */
@@ -495,158 +510,7 @@ static void a_schedule_that_comes_back_begins_at_its_next_time(void **state)
 	expect_ticks(f, "120000");
 }
 
-/* ---- ticks for anything else ---- */
-
-static wherry_code count_tick(void *ctx, int64_t at_us, wherry_error *err)
-{
-	int64_t *times = ctx;
-
-	(void)err;
-	times[++times[0]] = at_us;
-	return WHERRY_OK;
-}
-
-static wherry_code fail_tick(void *ctx, int64_t at_us, wherry_error *err)
-{
-	(void)ctx;
-	(void)at_us;
-	return wherry_error_set(err, WHERRY_FULL, "no room");
-}
-
-/* Put the end of the ticks that were made so far back. */
-static void set_back(fixture *f, int64_t us)
-{
-	char sql[100];
-
-	(void)snprintf(sql, sizeof(sql), "UPDATE cron SET until_ms = until_ms - %lld",
-		       (long long)(us / 1000));
-	assert_true(f->backend->raw(f->place, f->db, sql, NULL, 0));
-}
-
-static void a_tick_is_made_in_the_transaction_that_remembers_it(void **state)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_schedule *s = NULL;
-	int64_t times[20] = {0}, n = -7, next_us = -7;
-	fixture *f = *state;
-
-	WHERRY_PASS(wherry_schedule_parse("@every 1d", NULL, &s, &err));
-	WHERRY_PASS(wherry_cron_fire(f->cron, "outbox a", "days", s, WHERRY_CATCH_UP_ALL,
-				     count_tick, times, &n, &next_us, &err));
-	assert_true(n == 0 && times[0] == 0);
-	assert_true(next_us > 0 && next_us <= 24 * HOUR_US);
-	set_back(f, 72 * HOUR_US);
-	WHERRY_FAILS(WHERRY_FULL,
-		     wherry_cron_fire(f->cron, "outbox a", "days", s, WHERRY_CATCH_UP_ALL,
-				      fail_tick, NULL, &n, NULL, &err));
-	assert_int_equal(n, 0);
-	WHERRY_PASS(wherry_cron_fire(f->cron, "outbox a", "days", s, WHERRY_CATCH_UP_ALL,
-				     count_tick, times, &n, NULL, &err));
-	assert_int_equal(n, 3);
-	assert_int_equal(times[0], 3);
-	assert_true(times[2] - times[1] == 24 * HOUR_US &&
-		    times[3] - times[2] == 24 * HOUR_US);
-	WHERRY_PASS(wherry_cron_fire(f->cron, "outbox a", "days", s, WHERRY_CATCH_UP_ALL,
-				     count_tick, times, &n, NULL, &err));
-	assert_int_equal(n, 0);
-	set_back(f, 72 * HOUR_US);
-	WHERRY_PASS(wherry_cron_fire(f->cron, "outbox a", "days", s, WHERRY_CATCH_UP_LAST,
-				     count_tick, times, &n, NULL, &err));
-	assert_int_equal(n, 1);
-	assert_true(times[4] == times[3]);
-	wherry_schedule_free(s);
-}
-
-/* Make the ticks of "@every 1d" or "@every 2d" under one name; returns whether it yielded. */
-static bool turn_beside(fixture *f, const char *text, bool yields, int64_t gone_after_us,
-			int64_t *out_n)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t times[20] = {0};
-	wh_cron_turn t = {.target = "daemon",
-			  .name = "days",
-			  .catch_up = WHERRY_CATCH_UP_ALL,
-			  .fn = count_tick,
-			  .ctx = times,
-			  .yields = yields,
-			  .gone_after_us = gone_after_us};
-	wherry_schedule *s = NULL;
-
-	WHERRY_PASS(wherry_schedule_parse(text, NULL, &s, &err));
-	t.schedule = s;
-	WHERRY_PASS(wh_cron_fire(f->cron, &t, &err));
-	wherry_schedule_free(s);
-	*out_n = t.n;
-	return t.active[0] != 0;
-}
-
-static bool turn(fixture *f, const char *text, bool yields, int64_t *out_n)
-{
-	return turn_beside(f, text, yields, 0, out_n);
-}
-
-static void a_schedule_yields_to_the_one_that_took_its_name(void **state)
-{
-	fixture *f = *state;
-	int64_t n = -7;
-
-	assert_false(turn(f, "@every 1d", true, &n)); /* nobody had the name */
-	set_back(f, 48 * HOUR_US);
-	assert_true(turn(f, "@every 2d", true, &n));
-	assert_int_equal(n, 0);
-	assert_false(turn(f, "@every 1d", true, &n));
-	assert_int_equal(n, 2);
-	assert_false(turn(f, "@every 2d", false, &n)); /* it takes the name */
-	assert_true(turn(f, "@every 1d", true, &n));
-	assert_false(turn(f, "@every 2d", true, &n));
-}
-
-static void a_schedule_that_is_replaced_and_returns_loses_no_due_tick(void **state)
-{
-	fixture *f = *state;
-	int64_t n = -7;
-
-	assert_false(turn(f, "@every 1s", false, &n));
-	assert_false(turn(f, "@every 1d", false, &n)); /* it takes the name */
-	set_back(f, 2 * SECOND_US);
-	assert_false(turn(f, "@every 1s", false, &n)); /* and gives it back */
-	assert_true(n >= 2);
-	assert_false(turn(f, "@every 1d", false, &n));
-	assert_false(turn(f, "@every 1s", false, &n));
-	assert_true(n <= 1); /* those that were made are not made again */
-}
-
-static void a_schedule_makes_up_for_no_tick_of_the_time_when_it_was_replaced(void **state)
-{
-	fixture *f = *state;
-	int64_t n = -7;
-
-	assert_false(turn(f, "@every 1d", false, &n));
-	assert_false(turn(f, "@every 2d", false, &n));
-	set_back(f, 72 * HOUR_US);
-	assert_false(turn(f, "@every 1d", false, &n));
-	assert_true(n <= 1); /* that of the last minute */
-}
-
-static void a_schedule_takes_its_name_back_when_the_other_daemon_is_gone(void **state)
-{
-	enum { GONE_US = 90 * SECOND_US };
-	fixture *f = *state;
-	int64_t n = -7;
-
-	assert_false(turn_beside(f, "@every 1d", false, GONE_US, &n));
-	assert_false(turn_beside(f, "@every 2d", false, GONE_US, &n));
-	set_back(f, 60 * SECOND_US);
-	assert_true(turn_beside(f, "@every 1d", true, GONE_US, &n));
-	assert_false(turn_beside(f, "@every 2d", true, GONE_US, &n)); /* it is there */
-	set_back(f, 60 * SECOND_US);
-	assert_true(turn_beside(f, "@every 1d", true, GONE_US, &n));
-	set_back(f, 72 * HOUR_US);
-	assert_false(turn_beside(f, "@every 1d", true, GONE_US, &n));
-	assert_int_equal(n,
-			 3); /* of the days without a daemon, since all are to be made */
-	assert_true(turn_beside(f, "@every 2d", true, GONE_US, &n));
-}
+/* ---- what it remembers ---- */
 
 static wherry_code note_entry(void *ctx, const wherry_cron_entry *entry)
 {
@@ -674,10 +538,58 @@ static void a_cron_lists_what_it_remembers(void **state)
 	assert_non_null(strstr(err.message, "wherry cron create"));
 }
 
+static wherry_code note_words(void *ctx, const wherry_cron_entry *entry)
+{
+	char *text = ctx;
+
+	(void)snprintf(text + strlen(text), ROOM - strlen(text), "%s|%s|%s;",
+		       entry->schedule ? entry->schedule : "-",
+		       entry->zone ? entry->zone : "-",
+		       entry->sends_to ? entry->sends_to : "-");
+	return WHERRY_OK;
+}
+
+static void a_cron_remembers_schedules_as_they_were_written(void **state)
+{
+	static const char daily[] = "12:00, 18:00|Europe/Berlin|delayed queue my-queue;",
+			  hourly[] = "@every 1h|-|delayed queue my-queue;";
+	wherry_error err = WHERRY_ERROR_INIT;
+	char text[ROOM] = "", again[ROOM] = "";
+	fixture *f = *state;
+
+	assert_int_equal(install(f, "plain", "A", "", NULL), 0);
+	assert_int_equal(
+		schedule(f, "12:00, 18:00", "Europe/Berlin", 0, WHERRY_CATCH_UP_NONE), 1);
+	assert_int_equal(schedule(f, "@every 1h", NULL, 0, WHERRY_CATCH_UP_NONE), 1);
+	WHERRY_PASS(wherry_cron_list(f->cron, note_words, text, &err));
+	assert_non_null(strstr(text, "-|-|delayed queue my-queue;"));
+	assert_non_null(strstr(text, daily));
+	assert_non_null(strstr(text, hourly));
+	WHERRY_PASS(wherry_cron_create(f->db, NULL, &err));
+	WHERRY_PASS(wherry_cron_list(f->cron, note_words, again, &err));
+	assert_string_equal(again, text);
+}
+
 /* ---- running them ---- */
 
-int cron_suite_run(const outbox_backend *const *backends, size_t n_backends,
-		   const struct CMUnitTest *more, size_t n_more)
+static struct CMUnitTest tests[200];
+
+static size_t add(const outbox_backend *backend, const struct CMUnitTest *cases,
+		  size_t n_cases, size_t n)
+{
+	static char names[200][160];
+
+	for (size_t i = 0; i < n_cases; i++, n++) {
+		(void)snprintf(names[n], sizeof(names[n]), "%s: %s", backend->name,
+			       cases[i].name);
+		tests[n] = (struct CMUnitTest){names[n], cases[i].test_func, make, drop,
+					       (void *)(uintptr_t)backend};
+	}
+	return n;
+}
+
+int cron_suite_run(const char *layout, const outbox_backend *const *backends,
+		   size_t n_backends)
 {
 	static const struct CMUnitTest cases[] = {
 		cmocka_unit_test(ticks_become_available_at_their_times),
@@ -687,6 +599,7 @@ int cron_suite_run(const outbox_backend *const *backends, size_t n_backends,
 		cmocka_unit_test(an_empty_set_keeps_the_ticks_of_its_configuration),
 		cmocka_unit_test(a_tick_that_is_there_is_left_as_it_is),
 		cmocka_unit_test(uninstalling_removes_its_own_ticks_and_no_others),
+		cmocka_unit_test(uninstalling_what_was_never_installed_remembers_nothing),
 		cmocka_unit_test(prefixes_are_compared_byte_for_byte),
 		cmocka_unit_test(a_tick_that_was_polled_survives_another_configuration),
 		cmocka_unit_test(a_node_that_is_behind_does_not_fire_a_tick_twice),
@@ -694,12 +607,6 @@ int cron_suite_run(const outbox_backend *const *backends, size_t n_backends,
 			a_configuration_that_comes_back_has_its_later_ticks_again),
 		cmocka_unit_test(
 			a_due_tick_survives_another_configuration_that_goes_again),
-		cmocka_unit_test(
-			a_schedule_that_is_replaced_and_returns_loses_no_due_tick),
-		cmocka_unit_test(
-			a_schedule_makes_up_for_no_tick_of_the_time_when_it_was_replaced),
-		cmocka_unit_test(
-			a_schedule_takes_its_name_back_when_the_other_daemon_is_gone),
 		cmocka_unit_test(installing_joins_the_transaction_that_is_open),
 		cmocka_unit_test(what_is_no_set_is_refused_and_nothing_changes),
 		cmocka_unit_test(a_period_has_one_tick_ahead_on_its_boundary),
@@ -709,23 +616,17 @@ int cron_suite_run(const outbox_backend *const *backends, size_t n_backends,
 		cmocka_unit_test(or_the_last_of_them_is_made_up_for),
 		cmocka_unit_test(or_all_of_them_are),
 		cmocka_unit_test(a_schedule_that_comes_back_begins_at_its_next_time),
-		cmocka_unit_test(a_tick_is_made_in_the_transaction_that_remembers_it),
-		cmocka_unit_test(a_schedule_yields_to_the_one_that_took_its_name),
 		cmocka_unit_test(a_cron_lists_what_it_remembers),
+		cmocka_unit_test(a_cron_remembers_schedules_as_they_were_written),
 	};
-	static struct CMUnitTest tests[200];
-	static char names[200][160];
 	size_t n = 0;
 
-	for (size_t b = 0; b < n_backends; b++)
-		for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++, n++) {
-			(void)snprintf(names[n], sizeof(names[n]), "%s: %s",
-				       backends[b]->name, cases[i].name);
-			tests[n] =
-				(struct CMUnitTest){names[n], cases[i].test_func, make,
-						    drop, (void *)(uintptr_t)backends[b]};
-		}
-	for (size_t i = 0; i < n_more; i++)
-		tests[n++] = more[i];
+	layout_of_suite = layout;
+	for (size_t b = 0; b < n_backends; b++) {
+		n = add(backends[b], cases, sizeof(cases) / sizeof(*cases), n);
+		if (!layout)
+			n = add(backends[b], cron_fire_cases, n_cron_fire_cases, n);
+	}
+	cmocka_set_test_filter(getenv("WHERRY_ONLY")); /* for one at a debugger's hands */
 	return _cmocka_run_group_tests("cron", tests, n, NULL, NULL);
 }

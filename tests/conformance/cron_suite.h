@@ -7,8 +7,13 @@
 
 #include "outbox_suite.h"
 
-/* Run all promises on all of these back ends, and then the tests in `more`. */
-int cron_suite_run(const outbox_backend *const *backends, size_t n_backends,
-		   const struct CMUnitTest *more, size_t n_more);
+/*
+ * Run all promises on all of these back ends.
+ *
+ * @param layout  Of the delayed queue; NULL: the native one.  Crons that write into no delayed queue are
+ *                tested with that alone.
+ */
+int cron_suite_run(const char *layout, const outbox_backend *const *backends,
+		   size_t n_backends);
 
 #endif

@@ -6,7 +6,6 @@
 
 #include "db/driver.h"
 #include "delayed/delayed.h"
-#include "relay/source.h"
 
 #define KIND "7ab2b0dfa43e1a1f12169da88468fb53"
 #define T0_MS "1704103200000"
@@ -15,17 +14,42 @@
 	"\"pKey\", \"pKind\", payload, \"scheduledAt\", \"scheduledAtInitially\", "      \
 	"\"createdAt\""
 
+static bool is_on(const delayed_fixture *f, const char *scheme)
+{
+	return strcmp(f->db->driver->scheme, scheme) == 0;
+}
+
+/* How bytes begin that are written in hexadecimal digits, and how they end. */
+static const char *hex_begin(const delayed_fixture *f)
+{
+	return is_on(f, "sqlite") ? "X'" : is_on(f, "mssql") ? "0x" : "'\\x";
+}
+
+static const char *hex_end(const delayed_fixture *f)
+{
+	return is_on(f, "mssql") ? "" : "'";
+}
+
 /* What the library inserts for a key, due now. */
 static void they_offer(delayed_fixture *f, const char *key, const char *hex)
 {
-	char sql[600];
-	bool sqlite = strcmp(f->db->driver->scheme, "sqlite") == 0;
+	char sql[900], values[300];
 
-	(void)snprintf(sql, sizeof(sql),
-		       "INSERT %sINTO \"later\" (" COLUMNS ") VALUES ('%s', '" KIND
-		       "', %s%s', " T0_MS ", " T0_MS ", " T0_MS ")%s",
-		       sqlite ? "OR IGNORE " : "", key, sqlite ? "X'" : "'\\x", hex,
-		       sqlite ? "" : " ON CONFLICT (\"pKey\", \"pKind\") DO NOTHING");
+	(void)snprintf(values, sizeof(values),
+		       "INTO \"later\" (" COLUMNS ") VALUES ('%s', '" KIND
+		       "', %s%s%s, " T0_MS ", " T0_MS ", " T0_MS ")",
+		       key, hex_begin(f), hex, hex_end(f));
+	if (is_on(f, "mssql"))
+		(void)snprintf(sql, sizeof(sql),
+			       "IF NOT EXISTS (SELECT 1 FROM \"later\" WHERE \"pKey\" = "
+			       "N'%s' AND \"pKind\" = N'" KIND "') BEGIN INSERT %s END",
+			       key, values);
+	else if (is_on(f, "sqlite"))
+		(void)snprintf(sql, sizeof(sql), "INSERT OR IGNORE %s", values);
+	else
+		(void)snprintf(sql, sizeof(sql),
+			       "INSERT %s ON CONFLICT (\"pKey\", \"pKind\") DO NOTHING",
+			       values);
 	delayed_raw(f, sql);
 }
 
@@ -33,16 +57,20 @@ static void they_offer(delayed_fixture *f, const char *key, const char *hex)
 static int64_t they_poll(delayed_fixture *f, int64_t after_ms, const char *uuid)
 {
 	int64_t now = strtoll(T0_MS, NULL, 10) + after_ms, id, due;
-	char sql[600], where[200];
+	bool tsql = is_on(f, "mssql");
+	char sql[600], where[300];
 
 	(void)snprintf(where, sizeof(where),
-		       "FROM \"later\" WHERE \"pKind\" = '" KIND
-		       "' AND \"scheduledAt\" <= %lld ORDER BY \"scheduledAt\" LIMIT 1",
-		       (long long)now);
-	(void)snprintf(sql, sizeof(sql), "SELECT coalesce((SELECT id %s), 0)", where);
+		       "FROM \"later\" %sWHERE \"pKind\" = '" KIND
+		       "' AND \"scheduledAt\" <= %lld ORDER BY \"scheduledAt\"%s",
+		       tsql ? "WITH (UPDLOCK, READPAST) " : "", (long long)now,
+		       tsql ? "" : " LIMIT 1");
+	(void)snprintf(sql, sizeof(sql), "SELECT coalesce((SELECT %sid %s), 0)",
+		       tsql ? "TOP 1 " : "", where);
 	id = delayed_int(f, sql);
 	(void)snprintf(sql, sizeof(sql),
-		       "SELECT coalesce((SELECT \"scheduledAt\" %s), 0)", where);
+		       "SELECT coalesce((SELECT %s\"scheduledAt\" %s), 0)",
+		       tsql ? "TOP 1 " : "", where);
 	due = delayed_int(f, sql);
 	(void)snprintf(sql, sizeof(sql),
 		       "UPDATE \"later\" SET \"scheduledAt\" = %lld, \"lockUuid\" = '%s' "
@@ -70,16 +98,15 @@ static void they_ack(delayed_fixture *f, const char *uuid)
 /* They replace a message: a compare and swap on the time and the version. */
 static void they_update(delayed_fixture *f, const char *hex, int64_t after_ms)
 {
-	bool sqlite = strcmp(f->db->driver->scheme, "sqlite") == 0;
 	char sql[600];
 
 	(void)snprintf(sql, sizeof(sql),
-		       "UPDATE \"later\" SET payload = %s%s', \"scheduledAt\" = " T0_MS
+		       "UPDATE \"later\" SET payload = %s%s%s, \"scheduledAt\" = " T0_MS
 		       ", \"scheduledAtInitially\" = " T0_MS
 		       ", \"lockUuid\" = NULL, \"createdAt\" = " T0_MS " + %lld "
 		       "WHERE \"pKind\" = '" KIND
 		       "' AND \"scheduledAtInitially\" = " T0_MS,
-		       sqlite ? "X'" : "'\\x", hex, (long long)after_ms);
+		       hex_begin(f), hex, hex_end(f), (long long)after_ms);
 	delayed_raw(f, sql);
 }
 
@@ -236,16 +263,4 @@ void rows_of_messages_that_the_library_deleted_go_too(void **state)
 	f->queue->n_acked = 1000;
 	delayed_acks(f, got->tokens[1], WHERRY_ACKNOWLEDGED);
 	assert_int_equal(delayed_int(f, "SELECT count(*) FROM later_tries"), 0);
-}
-
-void a_relay_of_the_librarys_table_is_refused(void **state)
-{
-	delayed_fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
-	wh_source source = {.store = NULL};
-
-	WHERRY_FAILS(
-		WHERRY_UNSUPPORTED,
-		wh_source_open(f->db, "delayed queue", "my-queue||later", &source, &err));
-	assert_non_null(strstr(err.message, "layout funfix, which no relay can work on"));
 }

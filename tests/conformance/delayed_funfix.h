@@ -14,7 +14,6 @@ void an_offer_of_ours_takes_the_lease_of_the_library(void **state);
 void a_first_poll_writes_to_the_librarys_table_alone(void **state);
 void rows_of_messages_that_the_library_deleted_go_too(void **state);
 void a_table_of_the_library_is_recognised(void **state);
-void a_relay_of_the_librarys_table_is_refused(void **state);
 
 #define FUNFIX_CASE(name, make)                                                          \
 	cmocka_unit_test_setup_teardown(name, make, delayed_fixture_drop)
@@ -28,8 +27,7 @@ void a_relay_of_the_librarys_table_is_refused(void **state);
 	FUNFIX_CASE(an_offer_of_ours_takes_the_lease_of_the_library, make), \
 	FUNFIX_CASE(a_first_poll_writes_to_the_librarys_table_alone, make), \
 	FUNFIX_CASE(rows_of_messages_that_the_library_deleted_go_too, make), \
-	FUNFIX_CASE(a_table_of_the_library_is_recognised, make), \
-	FUNFIX_CASE(a_relay_of_the_librarys_table_is_refused, make),
+	FUNFIX_CASE(a_table_of_the_library_is_recognised, make),
 /* clang-format on */
 
 /* The table has no limits of its own, belongs to the library, and has other names of indexes. */
@@ -37,5 +35,8 @@ void a_relay_of_the_librarys_table_is_refused(void **state);
 	"rows_out_of_range_are_refused_by_the_table",                                    \
 		"a_dropped_table_takes_everything_along",                                \
 		"creating_again_makes_an_index_that_is_missing"
+
+/* On SQL Server the column of keys has room for 200 units of UTF-16. */
+#define FUNFIX_MSSQL_LACKS "the_last_character_there_is_may_be_in_a_key"
 
 #endif

@@ -255,7 +255,7 @@ static void errors_are_reported_newest_first_and_equal_ones_once(void **state)
 	assert_int_equal(report.n_errors, 1);
 }
 
-static wherry_code blocked(void *ctx, wherry_error *err)
+static wherry_code offer_k(void *ctx, wherry_error *err)
 {
 	return wherry_delayed_offer(
 		((trial *)ctx)->f->queue,
@@ -270,18 +270,23 @@ static void a_try_that_takes_too_long_is_ended(void **state)
 	wherry_retry_report report = WHERRY_RETRY_REPORT();
 	wherry_error err = WHERRY_ERROR_INIT;
 	trial t = fails(state, 0);
-	wherry_db *other = t.f->backend->connect(t.f->place);
+	trial theirs = t;
+	delayed_fixture f = *t.f; /* of another program */
+	wherry_db *other = f.backend->connect(f.place);
 
+	theirs.f = &f;
+	WHERRY_PASS(wherry_delayed_open(other, "later", "my-queue", "java.lang.String",
+					&f.queue, &err));
 	WHERRY_PASS(wherry_db_begin(other, &err));
-	WHERRY_PASS(
-		wh_db_script(other, "ALTER TABLE later ADD COLUMN extra integer", &err));
+	WHERRY_PASS(offer_k(&theirs, &err)); /* nobody else can offer this key */
 	WHERRY_FAILS(WHERRY_TIMEOUT,
-		     wherry_retry(t.f->db, &policy, blocked, &t, &report, &err));
+		     wherry_retry(t.f->db, &policy, offer_k, &t, &report, &err));
 	assert_non_null(strstr(err.message, "giving up after 1 retry"));
 	assert_true(report.took_us >= 200000);
 	wherry_db_rollback(other);
+	wherry_delayed_close(f.queue);
 	assert_true(t.f->backend->disconnect(other));
-	WHERRY_PASS(wherry_retry(t.f->db, &policy, blocked, &t, &report, &err));
+	WHERRY_PASS(wherry_retry(t.f->db, &policy, offer_k, &t, &report, &err));
 	assert_true(delayed_has(t.f, "k"));
 }
 

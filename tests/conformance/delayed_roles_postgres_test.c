@@ -140,6 +140,7 @@ static void a_receiver_polls_and_settles_and_no_more(place *p)
 	     "acknowledged");
 	WHERRY_PASS(wherry_delayed_get_status(p->queue, &st, sizeof(st), &err));
 	assert_int_equal(st.dead, 2);
+	is_denied(p, "UPDATE wherry_outbox SET paused_at = now()");
 	is_denied(p, "UPDATE wherry_schema SET version = 7");
 }
 

@@ -213,5 +213,6 @@ int delayed_suite_run(const char *layout, const char *const *lacks,
 			}
 	for (size_t i = 0; i < n_more; i++)
 		tests[n++] = more[i];
+	cmocka_set_test_filter(getenv("WHERRY_ONLY")); /* for one at a debugger's hands */
 	return _cmocka_run_group_tests("delayed", tests, n, NULL, NULL);
 }

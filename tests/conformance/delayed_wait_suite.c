@@ -7,6 +7,9 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "db/driver.h"
+#include "db/trace.h"
+
 enum { LONG_US = 60 * SECOND_US };
 
 static void go_by_the_database(delayed_fixture *f)
@@ -142,9 +145,47 @@ static void an_earlier_offer_of_another_connection_wakes_a_wait(void **state)
 	assert_string_equal(delayed_polls(f, 9, "x")->keys, "now");
 }
 
+static wherry_code count_statement(void *ctx, const char *op, const char *what,
+				   wherry_error *err)
+{
+	(void)what;
+	(void)err;
+	*(int *)ctx += strcmp(op, "run") == 0;
+	return WHERRY_OK;
+}
+
+/* Not one look after the other until a message is due. */
+static void a_wait_sleeps_to_the_next_due_time(void **state)
+{
+	delayed_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int n = 0;
+	const wh_trace trace = {.before = count_statement, .ctx = &n};
+	wherry_db *db = NULL;
+	wherry_delayed *queue = NULL;
+	double begin;
+	bool any = false;
+
+	WHERRY_PASS(wh_db_trace(f->backend->connect(f->place), &trace, &db, &err));
+	WHERRY_PASS(wherry_delayed_open(db, "later", "my-queue", "java.lang.String",
+					&queue, &err));
+	WHERRY_PASS(offer_in(queue, "k", SECOND_US, &err));
+	begin = now_s();
+	n = 0;
+	WHERRY_PASS(wherry_delayed_wait(queue, LONG_US, &any, &err));
+	assert_true(any);
+	assert_true(now_s() - begin >= 0.9);
+	/* Soon after its last message it looks more often; then, where nobody wakes it, four times a
+	 * second. */
+	assert_in_range(n, 2, 16);
+	wherry_delayed_close(queue);
+	(void)f->backend->disconnect(wh_db_untrace(db));
+}
+
 const delayed_case delayed_wait_cases[] = {
 	DELAYED_CASE(a_wait_without_time_only_looks),
 	DELAYED_CASE(a_wait_ends_when_a_message_is_due),
+	DELAYED_CASE_OF_SEVERAL(a_wait_sleeps_to_the_next_due_time),
 	DELAYED_CASE(a_wait_in_a_transaction_is_refused),
 	DELAYED_CASE(a_wait_can_be_ended_by_another_thread),
 	DELAYED_CASE_OF_SEVERAL(an_earlier_offer_of_another_connection_wakes_a_wait),

@@ -383,6 +383,79 @@ static void of_many_that_ask_at_once_one_gets_the_lease(void **state)
 	assert_true(status.lease_left_us > 0);
 }
 
+/* ---- the fence ---- */
+
+static void everything_is_refused(outbox_fixture *f, const wherry_lease *lease)
+{
+	char before[sizeof(f->text)];
+	int64_t ids[] = {1, 2, 3, 4}, n = -7;
+	wherry_failure failure = WHERRY_FAILURE(.id = 1, .dead = true, .error = "late");
+	wherry_lease copy = *lease;
+	wh_settlement all = {
+		.done = ids, .n_done = 1, .failed = &failure, .n_failed = 1, .try_id = 2};
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)snprintf(before, sizeof(before), "%s", fixture_digest(f));
+	for (int how = WHERRY_MARK; how <= WHERRY_ARCHIVE; how++)
+		WHERRY_FAILS(WHERRY_STALE,
+			     wherry_outbox_done(f->box, lease, ids, 4,
+						(wherry_on_done)how, &n, &err));
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_outbox_done(f->box, lease, NULL, 0, WHERRY_MARK, &n, &err));
+	assert_int_equal(n, -7);
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_fail(f->box, lease, &failure, 1, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_requeue(f->box, lease, ids, 4, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_try(f->box, lease, 1, &err));
+	WHERRY_FAILS(WHERRY_STALE,
+		     wh_store_settle(&f->box->store, lease, &all, NULL, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_renew(f->box, &copy, &err));
+	WHERRY_FAILS(WHERRY_STALE, wherry_outbox_release(f->box, lease, &err));
+	assert_non_null(strstr(err.message, "nothing was changed"));
+	assert_false(wherry_db_in_transaction(f->db));
+	assert_string_equal(fixture_digest(f), before);
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM outbox_archive"), 0);
+}
+
+static void a_stale_lease_changes_nothing_and_says_so(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t first = fixture_send_many(f, 4);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease, next, none = {0}, future;
+
+	fixture_fail(f, first + 1, 0);
+	fixture_try(f, first + 2);
+	everything_is_refused(f, &none);
+	lease = fixture_lease(f, "a");
+	fixture_expire(f);
+	everything_is_refused(f, &lease); /* expired */
+	next = fixture_lease(f, "b");
+	everything_is_refused(f, &lease); /* taken over */
+	future = next;
+	future.epoch++;
+	everything_is_refused(f, &future); /* never given */
+	WHERRY_PASS(wherry_outbox_release(f->box, &next, &err));
+	everything_is_refused(f, &next); /* given back */
+}
+
+static void a_stale_write_leaves_the_caller_s_transaction_intact(void **state)
+{
+	outbox_fixture *f = *state;
+	int64_t id = fixture_send(f, "t", NULL);
+	wherry_lease lease = fixture_lease(f, "a");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fixture_expire(f);
+	fixture_raw(f, "CREATE TABLE business(id INTEGER)");
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	fixture_app(f, "INSERT INTO business VALUES (1)");
+	WHERRY_FAILS(WHERRY_STALE,
+		     wherry_outbox_done(f->box, &lease, &id, 1, WHERRY_MARK, NULL, &err));
+	WHERRY_PASS(wherry_db_commit(f->db, &err));
+	assert_int_equal(fixture_int(f, "SELECT count(*) FROM business"), 1);
+	assert_int_equal(fixture_state(f, id), WHERRY_PENDING);
+}
+
 const outbox_case outbox_lease_cases[] = {
 	CASE(a_lease_is_taken_once_and_others_are_told_by_whom),
 	CASE(a_lease_expires_by_the_database_s_clock),
@@ -403,6 +476,8 @@ const outbox_case outbox_lease_cases[] = {
 	CASE(suspects_have_a_ceiling),
 	CASE(a_renewal_without_suspects_ends_the_suspicion),
 	CASE(a_renewal_with_suspects_left_does_not),
+	CASE(a_stale_lease_changes_nothing_and_says_so),
+	CASE(a_stale_write_leaves_the_caller_s_transaction_intact),
 	CASE_OF_SEVERAL(of_many_that_ask_at_once_one_gets_the_lease),
 	{NULL, NULL, 0},
 };

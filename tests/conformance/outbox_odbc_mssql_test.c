@@ -3,7 +3,7 @@
  */
 #include "outbox_suite.h"
 
-#include "db/driver.h"
+#include "mssql/backend.h"
 #include "tsql.h"
 
 static void drop(void *place)
@@ -55,9 +55,9 @@ int main(void)
 	static const outbox_backend *const backends[] = {&backend};
 	int failed;
 
-	if (!tsql_start("the outbox on SQL Server"))
+	if (!tsql_start())
 		return 0;
-	if (tsql_is_babelfish())
+	if (mssql_is_babelfish())
 		backend.lacks |= NEEDS_ESCAPES;
 	failed = outbox_suite_run(backends, 1, NULL, 0);
 	tsql_end();

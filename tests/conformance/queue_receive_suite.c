@@ -51,7 +51,7 @@ static void due_messages_come_before_ready_ones(void **state)
 	(void)queue_send_so(f, 6, 3600000000, 0);
 	queue_minute(f);
 	(void)queue_lease(f->queue, 1, "5");
-	f->queue->next_full_us = 0;
+	f->queue->anchor.next_full_us = 0;
 	queue_takes(f, 1, "4");
 	(void)queue_lease(f->queue, 2, "1 2");
 	queue_takes(f, 9, "3");

@@ -7,9 +7,9 @@
 #include <time.h>
 
 #include "postgres/backends.h"
+#include "postgres/claim_costs.h"
 #include "postgres/server.h"
 #include "queue/queue.h"
-#include "store/leases.h"
 
 /* A session with a snapshot that sees every message. */
 static PGconn *take_snapshot(queue_fixture *f)
@@ -40,7 +40,7 @@ static int64_t cost(wherry_queue *queue, bool anchored)
 		queue_got got;
 
 		if (!anchored)
-			queue->next_full_us = 0;
+			queue->anchor.next_full_us = 0;
 		before = now_us();
 		got = queue_receive(queue, WHERRY_LEASE, 1);
 		after = now_us();
@@ -76,7 +76,7 @@ static void an_open_snapshot_does_not_slow_a_drain(void **state)
 		WHERRY_PASS(
 			wherry_queue_receive(f->queue, &many, drop_it, NULL, NULL, &err));
 	unanchored = cost(f->queue, false);
-	f->queue->next_full_us = INT64_MAX;
+	f->queue->anchor.next_full_us = INT64_MAX;
 	anchored = cost(f->queue, true);
 	print_message(
 		"# a receive: %lld us before, %lld us under an old snapshot, %lld us "
@@ -88,91 +88,22 @@ static void an_open_snapshot_does_not_slow_a_drain(void **state)
 	queue_fixture_drop(f);
 }
 
-/* A wh_claimed_fn that counts. */
-static wherry_code count_claimed(void *ctx, int64_t id, const wh_row *row,
-				 wherry_error *err)
-{
-	(void)id;
-	(void)row;
-	(void)err;
-	++*(int64_t *)ctx;
-	return WHERRY_OK;
-}
-
-/* Claim so many, and delete them; returns the time of the claim. */
-static int64_t claim_some(queue_fixture *f, const wherry_lease *lease,
-			  wh_claim_place *place, int64_t limit)
-{
-	const wherry_claim_options options =
-		WHERRY_CLAIM_OPTIONS(.limit = limit, .lasts_us = 3600 * WH_SECOND);
-	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t n = 0, before = now_us(), after;
-	const wh_claim_ask ask = {.lease = lease,
-				  .options = &options,
-				  .place = place,
-				  .text_most = 1000,
-				  .body_most = 1000,
-				  .visit = count_claimed,
-				  .ctx = &n};
-	bool more;
-
-	WHERRY_PASS(wh_store_claim(&f->queue->store, &ask, &more, &err));
-	after = now_us();
-	assert_int_equal(n, limit);
-	queue_raw(f, "DELETE FROM jobs WHERE state = 1");
-	return after - before;
-}
-
-/* How long a claim of one takes, by the fastest of some. */
-static int64_t claim_cost(queue_fixture *f, const wherry_lease *lease, bool anchored,
-			  wh_claim_place *place)
-{
-	int64_t best = INT64_MAX;
-
-	for (int i = 0; i < 20; i++) {
-		int64_t took;
-
-		place->next_full_us = anchored ? INT64_MAX : 0;
-		took = claim_some(f, lease, place, 1);
-		best = took < best ? took : best;
-	}
-	return best;
-}
-
 /* The same of claims by relays. */
 static void an_open_snapshot_does_not_slow_claims(void **state)
 {
 	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_lease lease = {.epoch = 0};
-	wh_claim_place place = {.n_rows = 0};
-	PGconn *report;
-	int64_t before, anchored, unanchored;
+	claim_costs c = {
+		.store = &f->queue->store,
+		.url = ((postgres_place *)f->place)->url,
+		.table = "jobs",
+		.fill = "INSERT INTO jobs(body) SELECT '1' FROM generate_series(1, 20000)",
+		.remove = "DELETE FROM jobs WHERE state = 1",
+		.one_before =
+			"DELETE FROM jobs; INSERT INTO jobs(id, body) VALUES (1, '1')",
+	};
 
 	(void)state;
-	wh_claim_rewind(&place);
-	WHERRY_PASS(
-		wh_store_join_as(&f->queue->store, false, "a", WH_SECOND, &lease, &err));
-	queue_raw(f, "INSERT INTO jobs(body) SELECT '1' FROM generate_series(1, 20000)");
-	before = claim_cost(f, &lease, true, &place);
-	report = take_snapshot(f);
-	for (int i = 0; i < 19; i++) {
-		place.next_full_us = INT64_MAX;
-		(void)claim_some(f, &lease, &place, 1000);
-	}
-	unanchored = claim_cost(f, &lease, false, &place);
-	anchored = claim_cost(f, &lease, true, &place);
-	print_message("# a claim: %lld us before, %lld us under an old snapshot, %lld us "
-		      "from the beginning\n",
-		      (long long)before, (long long)anchored, (long long)unanchored);
-	assert_true(anchored < 3 * before + 1000);
-	assert_true(unanchored > 3 * anchored);
-	/* What a look behind the anchor passes over is found by a look at all. */
-	place.next_full_us = 0;
-	queue_raw(f, "DELETE FROM jobs; INSERT INTO jobs(id, body) VALUES (1, '1')");
-	(void)claim_some(f, &lease, &place, 1);
-	wh_claim_rewind(&place);
-	PQfinish(report);
+	claim_costs_check(&c);
 	queue_fixture_drop(f);
 }
 

@@ -97,7 +97,7 @@ static void a_worker_in_sql_that_waits_is_notified(void **state)
 	says(waits, "SELECT wherry_unlisten('jobs')", "1");
 	says(waits, "SELECT wherry_unlisten('jobs')", "0");
 	says(waits, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'", "0");
-	refuses(waits, "SELECT wherry_listen('none')", "there is no queue none");
+	refuses(waits, "SELECT wherry_listen('none')", "there is no queue 'none'");
 	PQfinish(waits);
 	PQfinish(sends);
 	queue_fixture_drop(f);
@@ -168,17 +168,19 @@ static void functions_refuse_bad_input_by_name(void **state)
 	PGconn *conn = app(f, "SELECT 1");
 
 	(void)state;
-	refuses(conn, "SELECT wherry_send('tasks', '1')", "there is no queue tasks");
-	refuses(conn, "SELECT * FROM wherry_receive('tasks')", "there is no queue tasks");
+	refuses(conn, "SELECT wherry_send('tasks', '1')", "there is no queue 'tasks'");
+	refuses(conn, "SELECT * FROM wherry_receive('tasks')",
+		"there is no queue 'tasks'");
 	refuses(conn, "SELECT wherry_send('x\"; DROP TABLE jobs; --', '1')",
-		"there is no queue x");
+		"there is no queue 'x\"");
 	refuses(conn, "SELECT wherry_ack('x\"; DROP TABLE jobs; --', 1, 't')",
-		"does not exist");
+		"there is no queue 'x\"");
 	refuses(conn, "SELECT wherry_send('jobs', '1', '[]')", "headers");
 	refuses(conn, "SELECT wherry_send('jobs', '1', '{\"a\":1}')", "headers");
 	refuses(conn, "SELECT wherry_send('jobs', 'no json')", "json");
 	refuses(conn, "SELECT wherry_send('jobs', NULL::text)", "needs a body");
-	refuses(conn, "SELECT wherry_subscribe('t', 'tasks')", "there is no queue tasks");
+	refuses(conn, "SELECT wherry_subscribe('t', 'tasks')",
+		"there is no queue 'tasks'");
 	says(conn, "SELECT wherry_subscribe('t', 'jobs')", "1");
 	says(conn, "SELECT wherry_subscribe('t', 'jobs')", "0");
 	says(conn, "SELECT wherry_publish('t', '1')", "1");
@@ -257,7 +259,7 @@ static void receivers_pass_over_what_another_transaction_has(void **state)
 	queue_minute(f);
 	WHERRY_PASS(wherry_db_begin(db, &err));
 	assert_string_equal(queue_receive(other, WHERRY_ATOMIC, 1).bodies, "3");
-	other->next_full_us = 0;
+	other->anchor.next_full_us = 0;
 	assert_string_equal(queue_receive(other, WHERRY_ATOMIC, 2).bodies, "1 4");
 	(void)queue_lease(f->queue, 9, "2");
 	(void)queue_lease(f->queue, 9, "");

@@ -129,7 +129,7 @@ int64_t queue_send(queue_fixture *f, int number)
 
 void queue_look_at_all(queue_fixture *f)
 {
-	f->queue->next_full_us = 0;
+	f->queue->anchor.next_full_us = 0;
 }
 
 void queue_minute(queue_fixture *f)
@@ -250,5 +250,6 @@ int queue_suite_run_layout(const char *layout, const outbox_backend *const *back
 			}
 	for (size_t i = 0; i < n_more; i++)
 		tests[n++] = more[i];
+	cmocka_set_test_filter(getenv("WHERRY_ONLY")); /* for one at a debugger's hands */
 	return _cmocka_run_group_tests(layout ? layout : "queue", tests, n, NULL, NULL);
 }

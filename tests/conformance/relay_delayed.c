@@ -2,6 +2,10 @@
 
 #include <wherry/handlers.h>
 
+#include "delayed/delayed.h"
+#include "relay_each.h"
+#include "store/leases.h"
+
 const char relay_delayed_sqlite_tables[] =
 	"CREATE TABLE gone(id INTEGER, message_id TEXT, attempts INTEGER, last_error TEXT, "
 	"payload TEXT);"
@@ -58,6 +62,33 @@ const char relay_delayed_postgres_views[] =
 	"DELETE FROM later WHERE id = old.id AND new.status = 2; RETURN new; END$$;"
 	"CREATE TRIGGER native_update INSTEAD OF UPDATE ON native FOR EACH ROW "
 	"EXECUTE FUNCTION native_update();";
+
+const char relay_delayed_mssql_tables[] =
+	"CREATE TABLE gone(id BIGINT, message_id NVARCHAR(255), attempts INT, last_error NVARCHAR(500), "
+	"payload VARBINARY(MAX)); "
+	"EXEC(N'CREATE TRIGGER later_gone ON later AFTER DELETE AS INSERT INTO gone "
+	"SELECT d.id, CONCAT(d.\"pKind\", N''-'', d.id, N''-'', d.\"createdAt\"), d.attempts, d.last_error, "
+	"d.payload FROM deleted AS d WHERE d.\"lockUuid\" IS NOT NULL AND NOT EXISTS "
+	"(SELECT 1 FROM later_dead AS x WHERE x.id = d.id)')";
+
+const char relay_delayed_mssql_views[] =
+	"EXEC(N'CREATE VIEW native AS SELECT id, CONCAT(\"pKind\", N''-'', id, N''-'', \"createdAt\") AS message_id, "
+	"N''jobs'' AS topic, CAST(payload AS VARCHAR(MAX)) AS payload, attempts, last_error, "
+	"CAST(CASE WHEN \"lockUuid\" IS NOT NULL THEN 1 WHEN attempts <> 0 OR last_error IS NOT NULL THEN 3 "
+	"ELSE 0 END AS INT) AS status, dbo.ms_time(\"scheduledAt\") AS next_retry_at, "
+	"CAST(NULL AS DATETIME2(3)) AS claimed_at, \"lockUuid\" AS claim_token FROM later UNION ALL "
+	"SELECT id, N'''', N''jobs'', CAST(payload AS VARCHAR(MAX)), attempts, last_error, 4, NULL, NULL, NULL "
+	"FROM later_dead UNION ALL "
+	"SELECT id, message_id, N''jobs'', CAST(payload AS VARCHAR(MAX)), attempts, last_error, 2, NULL, NULL, NULL "
+	"FROM gone'); "
+	"EXEC(N'CREATE TRIGGER native_update ON native INSTEAD OF UPDATE AS BEGIN "
+	"UPDATE t SET \"lockUuid\" = CASE WHEN n.status IN (1, 2) THEN LEFT(COALESCE(n.claim_token, ''x''), 36) END, "
+	"attempts = n.attempts, "
+	"last_error = CASE WHEN n.status = 3 THEN COALESCE(n.last_error, N''x'') ELSE n.last_error END, "
+	"\"scheduledAt\" = CASE WHEN n.status = 0 AND d.status <> 0 THEN 0 "
+	"ELSE COALESCE(DATEDIFF_BIG(MILLISECOND, ''19700101'', n.next_retry_at), 0) END "
+	"FROM later AS t JOIN inserted AS n ON n.id = t.id JOIN deleted AS d ON d.id = t.id; "
+	"DELETE t FROM later AS t JOIN inserted AS n ON n.id = t.id WHERE n.status = 2; END')";
 
 const char *const relay_delayed_except[] = {
 	/* An operator requeues dead messages, and not those that wait to be retried. */
@@ -287,6 +318,107 @@ static void a_failed_message_behind_a_long_backlog_is_delivered_too(void **state
 	assert_int_equal(relay_delivered(f), 600);
 }
 
+static void count_relay(void *ctx, const wh_holder *relay)
+{
+	(void)relay;
+	++*(int *)ctx;
+}
+
+static void relays_of_other_queues_of_the_table_go_on(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	relay_fixture *f = *state;
+	wherry_delayed *others = NULL;
+	int n = 0;
+
+	WHERRY_PASS(
+		wherry_delayed_open(f->other, "later", "others", NULL, &others, &err));
+	WHERRY_PASS(wherry_delayed_pause(others, &err));
+	relay_put(f, "--");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, left(f) == 0);
+	WHERRY_PASS(wh_store_relays(&others->store, count_relay, &n, &err));
+	assert_int_equal(n, 0);
+	WHERRY_PASS(wh_store_relays(&f->delayed->store, count_relay, &n, &err));
+	assert_int_equal(n, 1);
+	wherry_delayed_close(others);
+}
+
+static void a_table_that_is_removed_takes_its_relays_and_pauses_along(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	relay_fixture *f = *state;
+	wherry_delayed *spare = NULL;
+
+	WHERRY_PASS(wherry_delayed_create(f->other, "spare", NULL, &err));
+	WHERRY_PASS(wherry_delayed_open(f->other, "spare", "jobs", NULL, &spare, &err));
+	WHERRY_PASS(wherry_delayed_pause(spare, &err));
+	WHERRY_PASS(wherry_delayed_pause(f->delayed, &err));
+	relay_start(f, &f->a);
+	relay_quiet(f, &f->a);
+	WHERRY_PASS(wh_db_script(
+		f->other,
+		"INSERT INTO wherry_lease(outbox, number, engine, owner, epoch, expires_at, "
+		"clean, unclean, win, suspects) SELECT 'spare:x', number, engine, owner, "
+		"epoch, expires_at, clean, unclean, win, suspects FROM wherry_lease",
+		&err));
+	WHERRY_PASS(wherry_delayed_drop(spare, &err));
+	wherry_delayed_close(spare);
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM wherry_lease"), 1);
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM wherry_outbox"), 1);
+}
+
+/* ---- beside the JVM library, whose statements these are ---- */
+
+#define LIBRARY_LOCK "b7c0e5a2-6a0e-4a0e-9d43-0a8f6b1a3c11"
+
+static void the_library_and_a_relay_deliver_each_message_once(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	fake->by_hand = true;
+	relay_put(f, "--");
+	relay_sql(f, "UPDATE later SET \"scheduledAt\" = 253402300799999, \"lockUuid\" = "
+		     "'" LIBRARY_LOCK
+		     "' WHERE id = 1 AND \"scheduledAt\" <= 253402300799999");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 1);
+	assert_int_equal(fake->flights[0].msg->id, 2);
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM later WHERE id = 2 AND "
+					 "\"scheduledAt\" > \"scheduledAtInitially\" AND "
+					 "length(\"lockUuid\") = 36"),
+			 1); /* The library does not poll it. */
+	relay_sql(f, "DELETE FROM later WHERE \"lockUuid\" = '" LIBRARY_LOCK "'");
+	assert_true(relay_fake_answer(fake, 2, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, left(f) == 0);
+}
+
+static void an_update_of_the_library_in_flight_is_delivered_too(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+	char first[120];
+
+	fake->by_hand = true;
+	relay_put(f, "-");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 1);
+	(void)snprintf(first, sizeof(first), "%s", fake->flights[0].msg->message_id);
+	relay_sql(f,
+		  "UPDATE later SET \"scheduledAt\" = 1, \"scheduledAtInitially\" = 1, "
+		  "\"lockUuid\" = NULL, \"createdAt\" = \"createdAt\" + 1");
+	RELAY_UNTIL(f, &f->a,
+		    relay_number(f, "SELECT count(*) FROM later WHERE \"lockUuid\" IS "
+				    "NOT NULL") == 1);
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a,
+		    fake->n == 1 && strcmp(fake->flights[0].msg->message_id, first) != 0);
+	assert_int_equal(left(f), 1);
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, left(f) == 0);
+}
+
 /* ---- handlers ---- */
 
 /* Fails the first time, after its write. */
@@ -369,6 +501,13 @@ const relay_test relay_delayed_tests[] = {
 	RELAY_TEST(a_dead_message_that_is_requeued_is_delivered, 0),
 	RELAY_TEST(until_empty_leaves_messages_whose_time_has_not_come, 0),
 	RELAY_TEST(a_failed_message_behind_a_long_backlog_is_delivered_too, 0),
+	RELAY_TEST(a_paused_queue_is_not_relayed_until_it_is_resumed, 0),
+	RELAY_TEST(each_relay_of_a_queue_is_shown, 0),
+	RELAY_TEST(a_relay_of_a_queue_says_that_its_destination_refuses, 0),
+	RELAY_TEST(relays_of_other_queues_of_the_table_go_on, 0),
+	RELAY_TEST(a_table_that_is_removed_takes_its_relays_and_pauses_along, 0),
+	RELAY_TEST(the_library_and_a_relay_deliver_each_message_once, 0),
+	RELAY_TEST(an_update_of_the_library_in_flight_is_delivered_too, 0),
 	RELAY_TEST(a_handler_deletes_its_delayed_message_with_what_it_writes,
 		   RELAY_OTHERS | RELAY_THREADS),
 	RELAY_TEST(a_handler_offers_the_next_message_in_the_same_transaction,

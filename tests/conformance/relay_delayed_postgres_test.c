@@ -10,14 +10,9 @@ int main(void)
 {
 	const relay_target target = {
 		.name = "delayed",
+		RELAY_DELAYED,
 		.make = postgres_enter,
 		.drop = postgres_leave,
-		.is = RELAY_OTHERS | RELAY_IN_ORDER,
-		.delayed = true,
-		.also = relay_claiming_also,
-		.except = relay_delayed_except,
-		.own = relay_delayed_tests,
-		.keeps_ids = true,
 		.tables = relay_delayed_postgres_tables,
 		.views = relay_delayed_postgres_views,
 		.translate = event_bus_translate,

@@ -9,14 +9,9 @@ int main(void)
 {
 	const relay_target target = {
 		.name = "delayed",
+		RELAY_DELAYED,
 		.url = "sqlite:",
 		.in_file = true,
-		.is = RELAY_OTHERS | RELAY_IN_ORDER,
-		.delayed = true,
-		.also = relay_claiming_also,
-		.except = relay_delayed_except,
-		.own = relay_delayed_tests,
-		.keeps_ids = true,
 		.tables = relay_delayed_sqlite_tables,
 		.views = relay_delayed_sqlite_views,
 		.translate = event_bus_translate,

@@ -171,7 +171,7 @@ static void until_empty_goes_on_where_another_relay_died(void **state)
 	relay_fixture *f = *state;
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
-	relay_set(f, "relay.lease", "500ms");
+	(void)relay_lease_briefly(f);
 	fake->by_hand = true;
 	relay_put(f, "abc");
 	relay_start(f, &f->a);

@@ -68,7 +68,7 @@ static void a_second_relay_takes_over_when_the_lease_expires(void **state)
 	relay_fixture *f = *state;
 	relay_fake *fake;
 
-	relay_set(f, "relay.lease", "500ms");
+	(void)relay_lease_briefly(f);
 	fake = two_in_flight(f, &f->a);
 	relay_start(f, &f->b); /* and a is stopped by its system, say */
 	RELAY_UNTIL(f, &f->b, relay_stats(&f->b).epoch == 2);
@@ -169,16 +169,18 @@ static void closing_gives_the_lease_back(void **state)
 	assert_false(relay_logged(f, "unclean-takeover"));
 }
 
-/* The lease is longer than the test: it is taken back by renewal alone. */
+/* It leads for longer than one lease. */
 static void a_busy_and_an_idle_relay_renew_their_lease(void **state)
 {
 	relay_fixture *f = *state;
+	int64_t lease_us;
 
-	relay_set(f, "relay.lease", "500ms");
+	lease_us = relay_lease_briefly(f);
 	relay_set(f, "relay.poll", "20ms");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch > 0);
-	for (int64_t until_us = relay_now(f) + 700000; relay_now(f) < until_us;) {
+	for (int64_t until_us = relay_now(f) + lease_us * 7 / 5;
+	     relay_now(f) < until_us;) {
 		if (f->n_events < 50)
 			relay_put(f, "a");
 		relay_turn(f, &f->a, relay_deadline(), "a turn", __LINE__, __FILE__);
@@ -391,9 +393,32 @@ static void the_lease_says_what_its_relay_does(void **state)
 				    "WHERE state = 'leading'") == 1);
 	WHERRY_PASS(wherry_outbox_status(f->box, &st, sizeof(st), &err));
 	assert_string_equal(st.error, "connection refused"); /* the last one */
+	relay_put(f, "i"); /* after the last renewal: giving the lease back writes it */
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 17);
 	relay_stop(f, &f->a);
 	WHERRY_PASS(wherry_outbox_status(f->box, &st, sizeof(st), &err));
 	assert_string_equal(st.state, "stopped");
+	assert_int_equal(st.delivered, 17);
+}
+
+static void the_status_counts_from_when_the_lease_was_taken(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_status st;
+
+	relay_put(f, "abc");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	relay_expire(f);
+	f->a.relay->renew_at_us = 0;
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch == 2);
+	relay_put(f, "de");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 5);
+	f->a.relay->renew_at_us = 0; /* it is written when the lease is renewed */
+	RELAY_UNTIL(f, &f->a, relay_number(f, "SELECT delivered FROM wherry_lease") == 2);
+	WHERRY_PASS(wherry_outbox_status(f->box, &st, sizeof(st), &err));
+	assert_int_equal(st.delivered, 2);
 }
 
 static void failed_deliveries_are_logged_now_and_then(void **state)
@@ -423,9 +448,10 @@ const relay_test relay_lease_tests[] = {
 	RELAY_TEST(only_the_holder_of_the_lease_delivers, RELAY_OTHERS),
 	RELAY_TEST(a_step_that_outlasts_its_lease_submits_nothing, 0),
 	RELAY_TEST(a_second_relay_takes_over_when_the_lease_expires, RELAY_OTHERS),
-	RELAY_TEST(a_second_relay_takes_over_at_once_after_a_release, RELAY_OTHERS),
+	RELAY_TEST(a_second_relay_takes_over_at_once_after_a_release,
+		   RELAY_OTHERS | RELAY_WOKEN),
 	RELAY_TEST(a_standby_that_is_woken_too_early_looks_again,
-		   RELAY_OTHERS | RELAY_THREADS),
+		   RELAY_OTHERS | RELAY_THREADS | RELAY_WOKEN),
 	RELAY_TEST(closing_gives_the_lease_back, 0),
 	RELAY_TEST(a_busy_and_an_idle_relay_renew_their_lease, 0),
 	RELAY_TEST(a_expired_lease_acknowledges_nothing, 0),
@@ -433,10 +459,12 @@ const relay_test relay_lease_tests[] = {
 	RELAY_TEST(what_flew_past_the_lease_is_ignored, 0),
 	RELAY_TEST(past_its_lease_nothing_new_is_submitted, 0),
 	RELAY_TEST(a_lease_whose_process_has_ended_is_taken_at_once, RELAY_OTHERS),
-	RELAY_TEST(a_lease_whose_process_may_live_is_waited_for, RELAY_OTHERS),
+	RELAY_TEST(a_lease_whose_process_may_live_is_waited_for,
+		   RELAY_OTHERS | RELAY_WOKEN),
 	RELAY_TEST(a_standby_notices_soon_that_the_leaders_process_has_ended,
 		   RELAY_OTHERS),
 	RELAY_TEST(the_lease_says_what_its_relay_does, 0),
+	RELAY_TEST(the_status_counts_from_when_the_lease_was_taken, 0),
 	RELAY_TEST(failed_deliveries_are_logged_now_and_then, 0),
 	RELAY_TESTS_END,
 };

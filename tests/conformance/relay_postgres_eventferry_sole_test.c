@@ -67,6 +67,8 @@ static const char *const except[] = {
 	"a_row_whose_id_is_not_above_zero_dies_alone",
 	"a_long_key_that_does_not_compress_is_delivered_in_order",
 	"a_row_that_cannot_be_written_holds_up_no_other",
+	"a_failure_beside_a_row_that_cannot_be_written_is_recorded",
+	"a_suspect_beside_a_row_that_cannot_be_written_lives",
 	"a_table_that_goes_missing_is_an_error_to_fix",
 	/* An operator's changes are noticed by a sweep: the operator's commands see the layout
 	 * eventferry, which has no control version. */

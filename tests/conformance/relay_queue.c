@@ -2,8 +2,7 @@
 
 #include <wherry/handlers.h>
 
-#include "queue/queue.h"
-#include "store/leases.h"
+#include "relay_each.h"
 
 const char relay_queue_sqlite_tables[] =
 	"CREATE TABLE gone(id INTEGER, message_id TEXT, topic TEXT, attempts INTEGER, "
@@ -50,6 +49,26 @@ const char relay_queue_postgres_views[] =
 	"DELETE FROM jobs WHERE id = old.id AND new.status = 2; RETURN new; END$$;"
 	"CREATE TRIGGER native_update INSTEAD OF UPDATE ON native FOR EACH ROW "
 	"EXECUTE FUNCTION native_update();";
+
+const char relay_queue_mssql_tables[] =
+	"CREATE TABLE gone(id BIGINT, message_id NVARCHAR(255), topic NVARCHAR(255), attempts INT, "
+	"last_error NVARCHAR(MAX), payload NVARCHAR(MAX)); "
+	"EXEC(N'CREATE TRIGGER jobs_gone ON jobs AFTER DELETE AS INSERT INTO gone "
+	"SELECT id, message_id, topic, attempts, last_error, body FROM deleted WHERE state = 1')";
+
+const char relay_queue_mssql_views[] =
+	"EXEC(N'CREATE VIEW native AS SELECT id, message_id, topic, body AS payload, attempts, "
+	"last_error, state AS status, available_at AS next_retry_at, "
+	"CAST(NULL AS DATETIME2(3)) AS claimed_at, lease_token AS claim_token FROM jobs UNION ALL "
+	"SELECT id, message_id, topic, payload, attempts, last_error, CAST(2 AS TINYINT), NULL, NULL, "
+	"NULL FROM gone'); "
+	"EXEC(N'CREATE TRIGGER native_update ON native INSTEAD OF UPDATE AS BEGIN "
+	"UPDATE j SET state = CASE n.status WHEN 2 THEN 1 ELSE n.status END, topic = n.topic, "
+	"message_id = n.message_id, attempts = n.attempts, "
+	"available_at = CASE WHEN n.status IN (1, 2, 3) THEN COALESCE(n.next_retry_at, ''19700101'') END, "
+	"lease_token = CASE WHEN n.status IN (1, 2) THEN COALESCE(n.claim_token, N''x'') END "
+	"FROM jobs AS j JOIN inserted AS n ON n.id = j.id; "
+	"DELETE j FROM jobs AS j JOIN inserted AS n ON n.id = j.id WHERE n.status = 2; END')";
 
 const char *const relay_queue_except[] = {
 	/* An operator returns dead messages, and not those that wait to be retried. */
@@ -184,125 +203,6 @@ static void a_dead_message_that_is_returned_is_delivered(void **state)
 	WHERRY_PASS(wherry_queue_return(f->queue, 0, &n, &err));
 	assert_int_equal(n, 1);
 	RELAY_ASLEEP_UNTIL(f, &f->a, left(f) == 0);
-}
-
-/* ---- operators ---- */
-
-static void a_paused_queue_is_not_relayed_until_it_is_resumed(void **state)
-{
-	relay_fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_queue_status status;
-
-	relay_hourly(f);
-	WHERRY_PASS(wherry_queue_pause(f->queue, &err));
-	WHERRY_PASS(wherry_queue_get_status(f->queue, &status, sizeof(status), &err));
-	assert_true(status.paused);
-	relay_put(f, "--");
-	relay_start(f, &f->a);
-	relay_quiet(f, &f->a);
-	assert_true(relay_stats(&f->a).paused);
-	assert_int_equal(left(f), 2);
-	WHERRY_PASS(wherry_queue_resume(f->queue, &err));
-	RELAY_ASLEEP_UNTIL(f, &f->a, left(f) == 0);
-	WHERRY_PASS(wherry_queue_pause(f->queue, &err));
-	RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).paused);
-	relay_put(f, "-");
-	relay_quiet(f, &f->a);
-	assert_int_equal(left(f), 1);
-	WHERRY_PASS(wherry_queue_resume(f->queue, &err));
-	WHERRY_PASS(wherry_queue_get_status(f->queue, &status, sizeof(status), &err));
-	assert_false(status.paused);
-}
-
-enum { RELAYS = 4 };
-
-typedef struct shown {
-	wh_holder all[RELAYS];
-	size_t n, n_running;
-} shown;
-
-static void note_relay(void *ctx, const wh_holder *relay)
-{
-	shown *s = ctx;
-
-	assert_true(s->n < RELAYS);
-	s->all[s->n++] = *relay;
-	s->n_running += relay->left_us > 0;
-}
-
-static shown relays_of(relay_fixture *f)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	shown s = {.n = 0};
-
-	WHERRY_PASS(wh_store_relays(&f->queue->store, note_relay, &s, &err));
-	return s;
-}
-
-static void each_relay_of_a_queue_is_shown(void **state)
-{
-	relay_fixture *f = *state;
-	shown s = relays_of(f);
-
-	assert_int_equal(s.n, 0);
-	relay_set(f, "relay.name", "one");
-	relay_start(f, &f->a);
-	relay_quiet(f, &f->a);
-	relay_set(f, "relay.name", "two");
-	relay_start(f, &f->b);
-	relay_quiet(f, &f->b);
-	s = relays_of(f);
-	assert_int_equal(s.n_running, 2);
-	assert_string_equal(s.all[0].state, "leading");
-	assert_string_not_equal(s.all[0].owner, s.all[1].owner);
-
-	relay_stop(f, &f->a);
-	s = relays_of(f);
-	assert_int_equal(s.n, 2);
-	assert_int_equal(s.n_running, 1);
-	assert_string_equal(s.all[0].owner, "two");
-	assert_string_equal(s.all[1].owner, "one");
-	assert_string_equal(s.all[1].state, "stopped");
-
-	relay_set(f, "relay.name", "three"); /* It takes the row of the one that ended. */
-	relay_start(f, &f->a);
-	relay_quiet(f, &f->a);
-	s = relays_of(f);
-	assert_int_equal(s.n, 2);
-	assert_int_equal(s.n_running, 2);
-	assert_int_equal(s.all[0].error_us, -1);
-	assert_int_equal(s.all[0].delivered_us, -1);
-}
-
-static void a_relay_of_a_queue_says_that_its_destination_refuses(void **state)
-{
-	relay_fixture *f = *state;
-	shown s;
-
-	relay_set(f, "relay.poll", "1h"); /* what changes is written at once */
-	f->why = "connection refused";
-	relay_put(f, "--");
-	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, left(f) == 0);
-	f->every = WHERRY_RETRY;
-	relay_put(f, "--------");
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).down);
-	f->offset_us += 2 * WH_SECOND;
-	RELAY_UNTIL(f, &f->a, strcmp(relays_of(f).all[0].state, "retrying") == 0);
-	s = relays_of(f);
-	assert_string_equal(s.all[0].destination, "memory:");
-	assert_string_equal(s.all[0].error, "connection refused");
-	assert_true(s.all[0].error_us >= 0 && s.all[0].state_us >= 0);
-	assert_int_equal(s.all[0].delivered, 2);
-	f->every = WHERRY_DELIVERED;
-	RELAY_UNTIL(f, &f->a, left(f) == 0);
-	f->offset_us += 2 * WH_SECOND;
-	RELAY_UNTIL(f, &f->a, strcmp(relays_of(f).all[0].state, "leading") == 0);
-	relay_stop(f, &f->a);
-	s = relays_of(f);
-	assert_int_equal(s.n_running, 0);
-	assert_string_equal(s.all[0].state, "stopped");
 }
 
 /* ---- handlers ---- */

@@ -9,14 +9,9 @@ int main(void)
 {
 	const relay_target target = {
 		.name = "queue",
+		RELAY_QUEUE,
 		.url = "sqlite:",
 		.in_file = true,
-		.is = RELAY_OTHERS | RELAY_IN_ORDER,
-		.queue = true,
-		.also = relay_claiming_also,
-		.except = relay_queue_except,
-		.own = relay_queue_tests,
-		.keeps_ids = true,
 		.tables = relay_queue_sqlite_tables,
 		.views = relay_queue_sqlite_views,
 		.translate = event_bus_translate,

@@ -99,6 +99,7 @@ static void ids_that_begin_anew_are_found(void **state)
 	relay_quiet(f, &f->a);
 	for (int i = 0; i < 3; i++) {
 		replace(f);
+		f->offset_us += 6 * WH_SECOND; /* the next sweep */
 		RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
 	}
 	assert_int_equal(relay_delivered(f), 9);

@@ -12,16 +12,23 @@ static bool on_sqlite(const relay_fixture *f)
 	return strncmp(f->url, "sqlite", 6) == 0;
 }
 
-static void run_on(relay_fixture *f, const char *sqlite, const char *postgres)
+static bool on_mssql(const relay_fixture *f)
 {
-	relay_sql(f, on_sqlite(f) ? sqlite : postgres);
+	return strncmp(f->url, "mssql", 5) == 0;
+}
+
+static void run_on(relay_fixture *f, const char *sqlite, const char *postgres,
+		   const char *mssql)
+{
+	relay_sql(f, on_sqlite(f) ? sqlite : on_mssql(f) ? mssql : postgres);
 }
 
 /* As in a table that was made before the constraints. */
 static void drop_constraints(relay_fixture *f)
 {
-	run_on(f, "PRAGMA ignore_check_constraints = ON",
-	       "ALTER TABLE outbox DROP CONSTRAINT outbox_sane");
+	static const char alter[] = "ALTER TABLE outbox DROP CONSTRAINT outbox_sane";
+
+	run_on(f, "PRAGMA ignore_check_constraints = ON", alter, alter);
 }
 
 static bool died_because(relay_fixture *f, int64_t id, const char *why)
@@ -44,38 +51,49 @@ static void each_engine(relay_fixture *f, void (*test)(relay_fixture *f))
 	test(f);
 }
 
+/* Where a column of SQL Server has a length, it refuses what is too long for it. */
+static const struct {
+	const char *columns, *sqlite, *postgres, *mssql, *why;
+} long_values[] = {
+	{"partition_key, payload", "printf('%.*c', 3000000, 'k'), '{}'",
+	 "repeat('k', 3000000), '{}'", NULL,
+	 "partition_key is 3000000 bytes, the limit is 1048576"},
+	{"aggregate_id, payload", "printf('%.*c', 2000000, 'k'), '{}'",
+	 "repeat('k', 2000000), '{}'", NULL, "aggregate_id is 2000000 bytes, the limit"},
+	{"headers, payload",
+	 "'{\"a\": \"' || printf('%.*c', 2000000, 'k') || '\"}', '{}'",
+	 "('{\"a\": \"' || repeat('k', 2000000) || '\"}')::json, '{}'",
+	 "CONCAT('{\"a\": \"', REPLICATE(CAST(N'k' AS NVARCHAR(MAX)), 2000000), '\"}'), '{}'",
+	 "headers is 20000"},
+	{"payload", "zeroblob(20000000)", "decode(repeat('00', 20000000), 'hex')",
+	 "REPLICATE(CAST(N'k' AS NVARCHAR(MAX)), 20000000)", "payload is "},
+};
+
 static void too_long(relay_fixture *f)
 {
+	int64_t id = 1;
+
 	drop_constraints(f);
 	relay_put(f, "a");
-	run_on(f,
-	       "INSERT INTO outbox(topic, partition_key, payload) VALUES "
-	       "('t', printf('%.*c', 3000000, 'k'), '{}')",
-	       "INSERT INTO outbox(topic, partition_key, payload) VALUES "
-	       "('t', repeat('k', 3000000), '{}')");
-	run_on(f,
-	       "INSERT INTO outbox(topic, aggregate_id, payload) VALUES "
-	       "('t', printf('%.*c', 2000000, 'k'), '{}')",
-	       "INSERT INTO outbox(topic, aggregate_id, payload) VALUES "
-	       "('t', repeat('k', 2000000), '{}')");
-	run_on(f,
-	       "INSERT INTO outbox(topic, headers, payload) VALUES "
-	       "('t', '{\"a\": \"' || printf('%.*c', 2000000, 'k') || '\"}', '{}')",
-	       "INSERT INTO outbox(topic, headers, payload) VALUES "
-	       "('t', ('{\"a\": \"' || repeat('k', 2000000) || '\"}')::json, '{}')");
-	run_on(f, "INSERT INTO outbox(topic, payload) VALUES ('t', zeroblob(20000000))",
-	       "INSERT INTO outbox(topic, payload) VALUES "
-	       "('t', decode(repeat('00', 20000000), 'hex'))");
+	for (size_t i = 0; i < sizeof(long_values) / sizeof(*long_values); i++) {
+		const char *value = on_sqlite(f)  ? long_values[i].sqlite
+				    : on_mssql(f) ? long_values[i].mssql
+						  : long_values[i].postgres;
+		char sql[300];
+
+		(void)snprintf(sql, sizeof(sql),
+			       "INSERT INTO outbox(topic, %s) VALUES ('t', %s)",
+			       long_values[i].columns, value ? value : "NULL");
+		if (value)
+			relay_sql(f, sql);
+	}
 	relay_put(f, "a");
 	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 4);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
-	RELAY_DELIVERED(f, 1, 6);
-	assert_true(died_because(f, 2,
-				 "partition_key is 3000000 bytes, the limit is 1048576"));
-	assert_true(died_because(f, 3, "aggregate_id is 2000000 bytes, the limit"));
-	assert_true(died_because(f, 4, "headers is 20000"));
-	assert_true(died_because(f, 5, "payload is "));
+	for (size_t i = 0; i < sizeof(long_values) / sizeof(*long_values); i++)
+		if (!on_mssql(f) || long_values[i].mssql)
+			RELAY_UNTIL(f, &f->a, died_because(f, ++id, long_values[i].why));
+	RELAY_DELIVERED(f, 1, id + 1);
 	assert_int_equal(relay_attempts(f, 2), 0);
 }
 
@@ -96,7 +114,9 @@ static void out_of_range(relay_fixture *f)
 	       "INSERT INTO outbox(topic, partition_key, payload, created_at) VALUES "
 	       "('t', 'b', '{}', 'yesterday')",
 	       "INSERT INTO outbox(topic, partition_key, payload, created_at) VALUES "
-	       "('t', 'b', '{}', 'infinity')");
+	       "('t', 'b', '{}', 'infinity')",
+	       "INSERT INTO outbox(topic, partition_key, payload, created_at) VALUES "
+	       "('t', 'b', '{}', '19691231')");
 	relay_put(f, "b");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 3);
@@ -112,6 +132,7 @@ static void a_row_with_a_number_out_of_range_dies_alone(void **state)
 	each_engine(*state, out_of_range);
 }
 
+/* SQL Server has no infinite times. */
 static void infinite_times(relay_fixture *f)
 {
 	wherry_status status;
@@ -123,10 +144,12 @@ static void infinite_times(relay_fixture *f)
 	       "UPDATE outbox SET status = 3, next_retry_at = 9e999, created_at = 9e999 "
 	       "WHERE id = 1",
 	       "UPDATE outbox SET status = 3, next_retry_at = 'infinity', "
-	       "created_at = '-infinity' WHERE id = 1");
+	       "created_at = '-infinity' WHERE id = 1",
+	       NULL);
 	run_on(f, "UPDATE outbox SET next_retry_at = 'x', claimed_at = 'x' WHERE id = 2",
 	       "UPDATE outbox SET next_retry_at = '-infinity', claimed_at = 'infinity' "
-	       "WHERE id = 2");
+	       "WHERE id = 2",
+	       NULL);
 	assert_int_equal(
 		wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err),
 		WHERRY_OK);
@@ -176,9 +199,11 @@ static void a_row_inserted_below_the_cursor_is_delivered(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
 	relay_quiet(f, &f->a);
 	relay_sql(f, "INSERT INTO outbox(id, topic, payload) VALUES (90, 't', '{}')");
+	f->offset_us += 6 * WH_SECOND;
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 	relay_sql(f, "INSERT INTO outbox(id, topic, payload, status) "
 		     "VALUES (91, 't', '{}', 1)");
+	f->offset_us += 6 * WH_SECOND;
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
 	RELAY_DELIVERED(f, 1, 900, 90, 91);
 }
@@ -193,7 +218,9 @@ static void long_key(relay_fixture *f)
 	       "INSERT INTO outbox(topic, partition_key, payload) VALUES "
 	       "('t', hex(randomblob(4000)), '{}')",
 	       "INSERT INTO outbox(topic, partition_key, payload) SELECT 't', "
-	       "string_agg(md5(random()::text), ''), '{}' FROM generate_series(1, 250)");
+	       "string_agg(md5(random()::text), ''), '{}' FROM generate_series(1, 250)",
+	       "INSERT INTO outbox(topic, partition_key, payload) VALUES ('t', "
+	       "REPLICATE(CAST(NEWID() AS NVARCHAR(36)), 28), '{}')");
 	relay_sql(f, "INSERT INTO outbox(topic, partition_key, payload) SELECT 't', "
 		     "partition_key, '{}' FROM outbox WHERE id = 2");
 	relay_put(f, "a");
@@ -208,19 +235,27 @@ static void a_long_key_that_does_not_compress_is_delivered_in_order(void **state
 	each_engine(*state, long_key);
 }
 
-static void a_row_that_cannot_be_written_holds_up_no_other(void **state)
+/* No change of the row with id 3 is written. */
+static void refuse_the_third(relay_fixture *f)
 {
-	relay_fixture *f = *state;
-
-	relay_hourly(f);
-	relay_put(f, "abcde");
 	run_on(f,
 	       "CREATE TRIGGER no BEFORE UPDATE ON outbox WHEN old.id = 3 "
 	       "BEGIN SELECT RAISE(ABORT, 'no'); END",
 	       "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN "
 	       "RAISE 'no' USING ERRCODE = 'data_exception'; END$$; "
 	       "CREATE TRIGGER no BEFORE UPDATE ON outbox FOR EACH ROW "
-	       "WHEN (old.id = 3) EXECUTE FUNCTION no()");
+	       "WHEN (old.id = 3) EXECUTE FUNCTION no()",
+	       "CREATE TRIGGER no ON outbox AFTER UPDATE AS "
+	       "IF EXISTS (SELECT 1 FROM deleted WHERE id = 3) THROW 50000, 'no', 1");
+}
+
+static void a_row_that_cannot_be_written_holds_up_no_other(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_hourly(f);
+	relay_put(f, "abcde");
+	refuse_the_third(f);
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
 	relay_put(f, "abcde");
@@ -228,7 +263,50 @@ static void a_row_that_cannot_be_written_holds_up_no_other(void **state)
 	assert_int_equal(relay_state(f, 3), WHERRY_PENDING);
 	assert_int_equal(relay_delivered(f), 10);
 	assert_true(relay_logged(f, "event=write-refused id=3 "));
-	run_on(f, "DROP TRIGGER no", "DROP FUNCTION no() CASCADE");
+	run_on(f, "DROP TRIGGER no", "DROP FUNCTION no() CASCADE", "DROP TRIGGER no");
+}
+
+static void a_failure_beside_a_row_that_cannot_be_written_is_recorded(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_hourly(f);
+	relay_set(f, "retry.base", "1h");
+	f->what[4] = WHERRY_RETRY;
+	f->times[4] = -1;
+	relay_put(f, "abcde");
+	refuse_the_third(f);
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 4) == WHERRY_FAILED);
+	assert_int_equal(relay_attempts(f, 4), 1);
+	assert_int_equal(f->n_events, 5); /* each was tried once */
+	run_on(f, "DROP TRIGGER no", "DROP FUNCTION no() CASCADE", "DROP TRIGGER no");
+}
+
+/* What is written together with the delivery of 3 is the attempt of 4. */
+static void a_suspect_beside_a_row_that_cannot_be_written_lives(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_killed_with(f, "abcde");
+
+	relay_hourly(f);
+	run_on(f,
+	       "CREATE TRIGGER no BEFORE UPDATE ON outbox WHEN old.id = 3 AND "
+	       "new.status = 2 BEGIN SELECT RAISE(ABORT, 'no'); END",
+	       "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN "
+	       "RAISE 'no' USING ERRCODE = 'data_exception'; END$$; "
+	       "CREATE TRIGGER no BEFORE UPDATE ON outbox FOR EACH ROW "
+	       "WHEN (old.id = 3 AND new.status = 2) EXECUTE FUNCTION no()",
+	       "CREATE TRIGGER no ON outbox AFTER UPDATE AS IF EXISTS "
+	       "(SELECT 1 FROM inserted WHERE id = 3 AND status = 2) THROW 50000, 'no', 1");
+	fake->by_hand = false;
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	assert_int_equal(relay_state(f, 3), WHERRY_PROCESSING);
+	assert_true(relay_logged(f, "event=write-refused id=3 "));
+	assert_int_equal(relay_told(f, 4, WHERRY_DELIVERED), 1);
+	run_on(f, "DROP TRIGGER no", "DROP FUNCTION no() CASCADE", "DROP TRIGGER no");
 }
 
 static void the_schema_refuses_what_it_can(void **state)
@@ -250,6 +328,7 @@ static void the_schema_refuses_what_it_can(void **state)
 		const char *text = strstr(bad[i], "next_retry_at")
 					   ? (on_sqlite(f) ? "9e999" : "'infinity'")
 				   : on_sqlite(f) ? "printf('%.*c', 1048577, 'k')"
+				   : on_mssql(f)  ? "REPLICATE(N'k', 1025)"
 						  : "repeat('k', 1048577)";
 		wherry_error err = WHERRY_ERROR_INIT;
 
@@ -297,13 +376,17 @@ static void chain(relay_fixture *f)
 	       "SET search_path FROM CURRENT AS $$BEGIN "
 	       "INSERT INTO outbox(topic, payload) VALUES ('t', '{}'); RETURN new; END$$; "
 	       "CREATE TRIGGER chain AFTER UPDATE ON outbox FOR EACH ROW "
-	       "WHEN (new.status = 2 AND new.id < 6) EXECUTE FUNCTION chain()");
+	       "WHEN (new.status = 2 AND new.id < 6) EXECUTE FUNCTION chain()",
+	       "CREATE TRIGGER chain ON outbox AFTER UPDATE AS "
+	       "INSERT INTO outbox(topic, payload) SELECT 't', '{}' FROM inserted AS n "
+	       "WHERE n.status = 2 AND n.id < 6");
 	relay_start(f, &f->a);
 	relay_quiet(f, &f->a);
 	relay_put(f, "-");
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 6);
 	RELAY_DELIVERED(f, 1, 2, 3, 4, 5, 6);
-	run_on(f, "DROP TRIGGER chain", "DROP FUNCTION chain() CASCADE");
+	run_on(f, "DROP TRIGGER chain", "DROP FUNCTION chain() CASCADE",
+	       "DROP TRIGGER chain");
 }
 
 static void messages_that_an_acknowledgement_makes_are_delivered_at_once(void **state)
@@ -320,7 +403,17 @@ static void ignore_acknowledgements(relay_fixture *f)
 	       "CREATE FUNCTION ignore() RETURNS trigger LANGUAGE plpgsql AS "
 	       "$$BEGIN RETURN NULL; END$$; "
 	       "CREATE TRIGGER ignore BEFORE UPDATE ON outbox FOR EACH ROW "
-	       "WHEN (new.status = 2 AND new.topic <> 'u') EXECUTE FUNCTION ignore()");
+	       "WHEN (new.status = 2 AND new.topic <> 'u') EXECUTE FUNCTION ignore()",
+	       "CREATE TRIGGER ignore ON outbox AFTER UPDATE AS "
+	       "UPDATE o SET status = d.status, processed_at = NULL FROM outbox AS o "
+	       "JOIN inserted AS n ON n.id = o.id JOIN deleted AS d ON d.id = o.id "
+	       "WHERE n.status = 2 AND n.topic <> 'u'");
+}
+
+static void stop_ignoring(relay_fixture *f)
+{
+	run_on(f, "DROP TRIGGER ignore", "DROP FUNCTION ignore() CASCADE",
+	       "DROP TRIGGER ignore");
 }
 
 /* Others are put meanwhile, and the clock goes on by twenty minutes. */
@@ -347,7 +440,7 @@ static void an_ignored_acknowledgement_is_repeated_ever_more_rarely(void **state
 	}
 	assert_in_range(relay_told(f, 1, WHERRY_DELIVERED), 10, 40);
 	f->frozen_us = 0;
-	run_on(f, "DROP TRIGGER ignore", "DROP FUNCTION ignore() CASCADE");
+	stop_ignoring(f);
 }
 
 static void a_claimed_message_whose_acknowledgement_is_ignored_dies(void **state)
@@ -362,13 +455,14 @@ static void a_claimed_message_whose_acknowledgement_is_ignored_dies(void **state
 	RELAY_UNTIL(f, &f->a, relay_logged(f, "event=claims-lost n=1 "));
 	for (int i = 0; i < 100 && relay_state(f, 1) != WHERRY_DEAD; i++) {
 		run_on(f, "UPDATE outbox SET next_retry_at = 0",
-		       "UPDATE outbox SET next_retry_at = '1970-01-02'");
+		       "UPDATE outbox SET next_retry_at = '1970-01-02'",
+		       "UPDATE outbox SET next_retry_at = '19700102'");
 		relay_quiet(f, &f->a);
 		f->offset_us += WH_SECOND;
 	}
 	assert_int_equal(relay_state(f, 1), WHERRY_DEAD);
 	assert_in_range(relay_told(f, 1, WHERRY_DELIVERED), 2, 5);
-	run_on(f, "DROP TRIGGER ignore", "DROP FUNCTION ignore() CASCADE");
+	stop_ignoring(f);
 }
 
 const relay_test relay_rows_tests[] = {
@@ -383,6 +477,9 @@ const relay_test relay_rows_tests[] = {
 	RELAY_TEST(a_row_inserted_below_the_cursor_is_delivered, RELAY_LEASE),
 	RELAY_TEST(a_long_key_that_does_not_compress_is_delivered_in_order, RELAY_LEASE),
 	RELAY_TEST(a_row_that_cannot_be_written_holds_up_no_other, RELAY_LEASE),
+	RELAY_TEST(a_failure_beside_a_row_that_cannot_be_written_is_recorded,
+		   RELAY_LEASE),
+	RELAY_TEST(a_suspect_beside_a_row_that_cannot_be_written_lives, RELAY_LEASE),
 	RELAY_TEST(the_schema_refuses_what_it_can, RELAY_LEASE),
 	RELAY_TEST(a_key_goes_on_when_what_it_waits_for_is_discarded, RELAY_LEASE),
 	RELAY_TESTS_END,

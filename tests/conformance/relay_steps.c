@@ -8,9 +8,32 @@
 
 /* ---- steps ---- */
 
+static int64_t patience_us;
+
+void relay_be_patient(int64_t us)
+{
+	patience_us = us ? us : 10 * WH_SECOND;
+}
+
 int64_t relay_deadline(void)
 {
-	return wh_monotonic(&wh_env_system) + 10 * WH_SECOND;
+	return wh_monotonic(&wh_env_system) + patience_us;
+}
+
+static void set_time(relay_fixture *f, const char *key, int64_t us)
+{
+	char text[32];
+
+	(void)snprintf(text, sizeof(text), "%" PRId64 "ms", us / 1000);
+	relay_set(f, key, text);
+}
+
+int64_t relay_lease_briefly(relay_fixture *f)
+{
+	int64_t lease_us = patience_us / 20;
+
+	set_time(f, "relay.lease", lease_us);
+	return lease_us;
 }
 
 wherry_relay_stats relay_stats(const relay_side *side)
@@ -98,7 +121,7 @@ wherry_outcome relay_run_empty(relay_fixture *f, relay_side *side)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_outcome outcome = WHERRY_STOPPED;
 
-	relay_set(f, "relay.timeout", "10s");
+	set_time(f, "relay.timeout", patience_us);
 	if (!side->relay)
 		relay_start(f, side);
 	WHERRY_PASS(wherry_relay_run(side->relay, WHERRY_UNTIL_EMPTY, &outcome, &err));
@@ -195,5 +218,6 @@ void relay_check_order(const relay_fixture *f)
 
 bool relay_logged(const relay_fixture *f, const char *text)
 {
+	assert_true(f->log_len + 4096 < sizeof(f->log)); /* nothing was left out */
 	return strstr(f->log, text) != NULL;
 }

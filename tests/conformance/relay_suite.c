@@ -144,6 +144,8 @@ static wherry_db *connect(relay_fixture *f, bool app_sql)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_db *db = NULL;
 
+	if (f->target->connect)
+		return f->target->connect(&options);
 	options.app_sql = app_sql;
 	WHERRY_PASS(wh_db_open(f->url, &options, &db, &err));
 	return db;
@@ -232,11 +234,19 @@ void relay_stop(relay_fixture *f, relay_side *side)
 	side->relay = NULL;
 }
 
-static void close_side(relay_side *side)
+static void disconnect(const relay_fixture *f, wherry_db *db)
+{
+	if (f->target->disconnect)
+		f->target->disconnect(wh_db_untrace(db));
+	else
+		wherry_db_close(db);
+}
+
+static void close_side(const relay_fixture *f, relay_side *side)
 {
 	wherry_relay_close(side->relay);
 	wherry_publisher_close(side->pub);
-	wherry_db_close(side->db);
+	disconnect(f, side->db);
 	*side = (relay_side){0};
 }
 
@@ -260,7 +270,8 @@ static void open_all(relay_fixture *f)
 	if (f->target->queue)
 		WHERRY_PASS(wherry_queue_create(f->other, "jobs", NULL, &err));
 	if (f->target->delayed)
-		WHERRY_PASS(wherry_delayed_create(f->other, "later", NULL, &err));
+		WHERRY_PASS(wherry_delayed_create(f->other, "later", f->target->layout,
+						  &err));
 	if (f->target->tables) {
 		WHERRY_PASS(wh_db_script(f->other, f->target->tables, &err));
 		WHERRY_PASS(wh_db_script(f->other, f->target->views, &err));
@@ -289,10 +300,10 @@ static void close_all(relay_fixture *f)
 	wherry_queue_close(f->queue);
 	wherry_delayed_close(f->delayed);
 	if (apart)
-		wherry_db_close(f->other);
-	close_side(&f->a);
-	close_side(&f->b);
-	close_side(&f->c);
+		disconnect(f, f->other);
+	close_side(f, &f->a);
+	close_side(f, &f->b);
+	close_side(f, &f->c);
 	f->box = NULL;
 	f->queue = NULL;
 	f->delayed = NULL;
@@ -330,6 +341,7 @@ static int set_up(void **state)
 	memset(f, 0, sizeof(*f));
 	f->every = WHERRY_DELIVERED;
 	f->target = *state;
+	relay_be_patient(f->target->patience_us);
 	f->env = (wh_env){
 		.now_us = fixture_now,
 		.monotonic_us = fixture_monotonic,
@@ -558,7 +570,9 @@ static bool concerns_this_build(const relay_test *test)
 
 static bool runs(const relay_target *target, const relay_test *test, unsigned needs)
 {
-	if ((test->needs & ~(target->is | RELAY_THREADS)) || !concerns_this_build(test))
+	unsigned is = target->is | RELAY_THREADS | (target->polls ? 0 : RELAY_WOKEN);
+
+	if ((test->needs & ~is) || !concerns_this_build(test))
 		return false;
 	for (size_t i = 0; target->except && target->except[i]; i++)
 		if (strcmp(target->except[i], test->name) == 0)

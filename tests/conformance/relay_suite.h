@@ -2,7 +2,8 @@
  * What a relay promises, on any database: each promise is one test, named as a sentence.
  *
  * A test gets a fixture: an empty outbox, a producers' side and up to three relays, `a`, `b`
- * and `c`.  It steps them on its own thread until something holds, for at most ten seconds.
+ * and `c`.  It steps them on its own thread until something holds, for at most ten seconds
+ * unless the target says otherwise.
  * Messages are put by their keys: relay_put(f, "ab-") adds ids 1 and 2 with keys a and b,
  * and 3 with none.
  */
@@ -25,8 +26,10 @@ enum {
 	RELAY_KEYS = 8,   /* its messages can have keys, headers and an aggregate */
 	RELAY_LEASE = 16, /* a relay may have it alone, or pause it */
 	RELAY_IN_ORDER =
-		32,        /* ids appear in their order; that they do not can be played */
-	RELAY_THREADS = 64 /* The test starts threads; every target can do that. */
+		32, /* ids appear in their order; that they do not can be played */
+	RELAY_THREADS = 64, /* The test starts threads; every target can do that. */
+	RELAY_WOKEN =
+		128 /* Commits wake its relays: of every target but those that poll. */
 };
 
 /* A kind of database the suite runs on. */
@@ -54,8 +57,18 @@ typedef struct relay_target {
 	/* Tests that do not, for what only native tables have; ends with NULL. */
 	const char *const *except;
 
-	bool queue;   /* relays deliver the messages of a queue named "jobs" */
-	bool delayed; /* or of a delayed queue "jobs" in the table "later" */
+	/* Nothing wakes its relays: they look four times a second. */
+	bool polls;
+
+	/* Where connecting takes long: tests use a connection one after the other.  NULL:
+	 * each opens its own. */
+	wherry_db *(*connect)(const wh_db_options *options);
+	void (*disconnect)(wherry_db *db);
+	int64_t patience_us; /* how long a test waits for something; 0: ten seconds */
+
+	bool queue;         /* relays deliver the messages of a queue named "jobs" */
+	bool delayed;       /* or of a delayed queue "jobs" in the table "later" */
+	const char *layout; /* of that table; NULL: native */
 
 	/* Its ids stay, and its messages have keys, though the tables are another program's. */
 	bool keeps_ids;
@@ -87,7 +100,7 @@ typedef struct relay_side {
 	bool finished;
 } relay_side;
 
-enum { RELAY_IDS = 2048, RELAY_EVENTS = 8192, RELAY_LOG = 64 * 1024 };
+enum { RELAY_IDS = 2048, RELAY_EVENTS = 8192, RELAY_LOG = 4 * 1024 * 1024 };
 
 typedef struct relay_fixture {
 	const relay_target *target;
@@ -154,11 +167,17 @@ int relay_suite(const relay_target *targets, size_t n);
 
 void relay_set(relay_fixture *f, const char *key, const char *value);
 
+/* Leases last for a twentieth of the time that a test waits, which is returned. */
+int64_t relay_lease_briefly(relay_fixture *f);
+
 /* Nothing happens by the clock alone. */
 void relay_hourly(relay_fixture *f);
 
 /* Give a side a fake destination instead of memory:. */
 relay_fake *relay_use_fake(relay_fixture *f, relay_side *side, unsigned caps);
+
+/* Two relays that were killed with messages of these keys in flight: they are suspects. */
+relay_fake *relay_killed_with(relay_fixture *f, const char *keys);
 
 /* The side's connection, opened by relay_start() if not before. */
 void relay_connect(relay_fixture *f, relay_side *side);
@@ -206,6 +225,7 @@ void relay_steal(relay_fixture *f);
 /* ---- steps ---- */
 
 int64_t relay_deadline(void);
+void relay_be_patient(int64_t us); /* how far away that is from now on */
 int64_t relay_now(const relay_fixture *f);
 wherry_relay_stats relay_stats(const relay_side *side);
 
@@ -236,7 +256,7 @@ void relay_quiet(relay_fixture *f, relay_side *side);
 /* Move a clock that stands to where the relay wants to be stepped, and step. */
 void relay_skip(relay_fixture *f, relay_side *side);
 
-/* Run until empty, by wherry_relay_run(), for ten seconds at most. */
+/* Run until empty, by wherry_relay_run(), for as long as a test waits. */
 wherry_outcome relay_run_empty(relay_fixture *f, relay_side *side);
 
 /* ---- what was delivered ---- */

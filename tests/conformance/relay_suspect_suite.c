@@ -4,8 +4,7 @@
 #include "relay/relay.h"
 #include "relay_suite.h"
 
-/* Two relays that were killed with these in flight. */
-static relay_fake *killed_with(relay_fixture *f, const char *keys)
+relay_fake *relay_killed_with(relay_fixture *f, const char *keys)
 {
 	relay_fake *fake = relay_use_fake(f, &f->a, 0);
 
@@ -79,7 +78,7 @@ static void check_recorded(relay_fixture *f, const wherry_message *msg)
 static void after_two_unclean_ends_each_is_tried_alone_and_on_record(void **state)
 {
 	relay_fixture *f = *state;
-	relay_fake *fake = killed_with(f, "abcd");
+	relay_fake *fake = relay_killed_with(f, "abcd");
 
 	fake->by_hand = false;
 	fake->most = 0;
@@ -104,7 +103,7 @@ static void after_two_unclean_ends_each_is_tried_alone_and_on_record(void **stat
 static void a_message_that_kills_its_relay_ends_dead(void **state)
 {
 	relay_fixture *f = *state;
-	relay_fake *fake = killed_with(f, "abc");
+	relay_fake *fake = relay_killed_with(f, "abc");
 	int64_t by_us = relay_deadline();
 	int kills = 1;
 
@@ -134,7 +133,7 @@ static void being_killed_in_a_batch_is_no_attempt(void **state)
 {
 	relay_fixture *f = *state;
 
-	(void)killed_with(f, "abc");
+	(void)relay_killed_with(f, "abc");
 	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 0);
 	assert_int_equal(relay_count(f, WHERRY_PENDING), 3);
 }
@@ -142,7 +141,7 @@ static void being_killed_in_a_batch_is_no_attempt(void **state)
 static void a_suspect_that_is_innocent_is_counted_once(void **state)
 {
 	relay_fixture *f = *state;
-	relay_fake *fake = killed_with(f, "ab");
+	relay_fake *fake = relay_killed_with(f, "ab");
 
 	fake->by_hand = false;
 	relay_answers(f, 1, WHERRY_RETRY, 1);
@@ -158,7 +157,7 @@ static void a_suspect_that_is_innocent_is_counted_once(void **state)
 static void a_throttled_suspect_is_not_counted_twice(void **state)
 {
 	relay_fixture *f = *state;
-	relay_fake *fake = killed_with(f, "ab");
+	relay_fake *fake = relay_killed_with(f, "ab");
 
 	fake->by_hand = false;
 	fake->retry_after_us = 1000;
@@ -172,7 +171,7 @@ static void a_throttled_suspect_is_not_counted_twice(void **state)
 static void a_throttled_suspect_lets_the_relay_sleep(void **state)
 {
 	relay_fixture *f = *state;
-	relay_fake *fake = killed_with(f, "ab");
+	relay_fake *fake = relay_killed_with(f, "ab");
 
 	fake->by_hand = false;
 	fake->retry_after_us = 60 * WH_SECOND;
@@ -186,7 +185,7 @@ static void a_throttled_suspect_lets_the_relay_sleep(void **state)
 static void suspects_die_not_of_a_destination_that_is_down(void **state)
 {
 	relay_fixture *f = *state;
-	relay_fake *fake = killed_with(f, "abcdefgh");
+	relay_fake *fake = relay_killed_with(f, "abcdefgh");
 
 	fake->by_hand = false;
 	fake->collect_fails = WHERRY_CLOSED;
@@ -206,7 +205,7 @@ static void suspects_die_not_of_a_destination_that_is_down(void **state)
 static void relays_that_end_while_the_destination_is_down_cost_no_attempt(void **state)
 {
 	relay_fixture *f = *state;
-	relay_fake *fake = killed_with(f, "ab");
+	relay_fake *fake = relay_killed_with(f, "ab");
 
 	fake->collect_fails = WHERRY_CLOSED;
 	for (int kills = 0; kills < 7; kills++) {

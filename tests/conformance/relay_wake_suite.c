@@ -341,9 +341,9 @@ static void two_outboxes_in_one_database_have_a_relay_each(void **state)
 }
 
 const relay_test relay_wake_tests[] = {
-	RELAY_TEST(a_plain_insert_wakes_a_sleeping_relay, RELAY_OTHERS),
-	RELAY_TEST(an_idle_relay_sleeps, RELAY_OTHERS),
-	RELAY_TEST(an_idle_relay_runs_one_statement_in_ten_seconds, 0),
+	RELAY_TEST(a_plain_insert_wakes_a_sleeping_relay, RELAY_OTHERS | RELAY_WOKEN),
+	RELAY_TEST(an_idle_relay_sleeps, RELAY_OTHERS | RELAY_WOKEN),
+	RELAY_TEST(an_idle_relay_runs_one_statement_in_ten_seconds, RELAY_WOKEN),
 	RELAY_TEST(a_row_with_a_lower_id_is_found_by_an_idle_relay, 0),
 	RELAY_TEST(a_row_with_a_lower_id_is_found_by_the_sweep_while_a_key_is_held, 0),
 	RELAY_TEST(holes_are_filled_without_a_sweep, RELAY_IN_ORDER),

@@ -5,38 +5,13 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "db/driver.h"
+#include "event_bus.h"
+#include "mssql/backend.h"
 
-static const char *url;
-static wherry_db *own; /* of tsql_raw() */
-
-/* FreeTDS keeps some of what it allocates for a connection.  The leak sanitizer asks for this
- * function by its name; tests/postgres/odbc.c may have it as well. */
-__attribute__((visibility("default"), weak)) const char *__lsan_default_suppressions(
-	void); /* NOLINT(*-reserved-identifier) */
-
-const char *__lsan_default_suppressions(void) /* NOLINT(*-reserved-identifier) */
-{
-	return "leak:libtdsodbc.so";
-}
-
-const char *tsql_url(void)
-{
-	return url;
-}
-
-static wherry_db *open_db(void)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_config *config = NULL;
-	wherry_db *db = NULL;
-
-	WHERRY_PASS(wherry_config_new(&config, &err));
-	WHERRY_PASS(wherry_config_set(config, "db.busy_timeout", "30s", &err));
-	WHERRY_PASS(wherry_db_open(url, config, &db, &err));
-	wherry_config_free(config);
-	return db;
-}
+static const wh_db_options patient = {
+	.env = &wh_env_system,
+	.busy_timeout_us = 30 * WH_SECOND,
+};
 
 /* Connecting takes long: a connection is used by one test after the other. */
 static wherry_db *idle[8];
@@ -44,7 +19,7 @@ static size_t n_idle;
 static pid_t idle_of; /* A process that was forked has connections of its own. */
 static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
 
-wherry_db *tsql_connect(void)
+static wherry_db *take_idle(void)
 {
 	wherry_db *db = NULL;
 
@@ -52,14 +27,44 @@ wherry_db *tsql_connect(void)
 	if (n_idle && idle_of == getpid())
 		db = idle[--n_idle];
 	(void)pthread_mutex_unlock(&idle_lock);
-	return db ? db : open_db();
+	return db;
+}
+
+/* For its next user; false: it is lost. */
+static bool prepare(wherry_db *db, const wh_db_options *options)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char sql[64];
+
+	(void)snprintf(sql, sizeof(sql), "SET LOCK_TIMEOUT %lld",
+		       (long long)(options->busy_timeout_us / 1000));
+	wh_db_limit(db, WH_NEVER);
+	db->env = options->env;
+	return wh_db_script(db, sql, &err) == WHERRY_OK;
+}
+
+wherry_db *tsql_connect_as(const wh_db_options *options)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db;
+
+	while ((db = take_idle()) && !prepare(db, options))
+		wherry_db_close(db);
+	if (!db)
+		WHERRY_PASS(wh_db_open(mssql_url(), options, &db, &err));
+	return db;
+}
+
+wherry_db *tsql_connect(void)
+{
+	return tsql_connect_as(&patient);
 }
 
 void tsql_disconnect(wherry_db *db)
 {
 	(void)pthread_mutex_lock(&idle_lock);
-	if (db && idle_of == getpid() && n_idle < sizeof(idle) / sizeof(*idle) &&
-	    !wherry_db_in_transaction(db)) {
+	if (db && db->driver == &wh_db_mssql && idle_of == getpid() &&
+	    n_idle < sizeof(idle) / sizeof(*idle) && !wherry_db_in_transaction(db)) {
 		idle[n_idle++] = db;
 		db = NULL;
 	}
@@ -71,93 +76,41 @@ void tsql_end(void)
 {
 	while (n_idle)
 		wherry_db_close(idle[--n_idle]);
-	wherry_db_close(own);
-	own = NULL;
 }
 
-typedef struct answer {
-	char *out;
-	size_t cap;
-} answer;
-
-static wherry_code take(void *ctx, const wh_row *row, wherry_error *err)
-{
-	answer *a = ctx;
-	const char *text = wh_row_text(row, 0);
-
-	(void)err;
-	if (a->out)
-		(void)snprintf(a->out, a->cap, "%s", text ? text : "");
-	return WHERRY_OK;
-}
-
-static bool run(const char *sql, char *out, size_t cap)
-{
-	wherry_error err = WHERRY_ERROR_INIT;
-	answer a = {out, cap};
-	wh_stmt stmt;
-	wh_sql all = {NULL, &stmt, 1};
-	wherry_code code;
-
-	if (!own)
-		own = open_db();
-	if (!out) {
-		code = wh_db_script(own, sql, &err);
-	} else {
-		WHERRY_PASS(wh_stmt_make("mssql", "raw", sql, &stmt, &err));
-		code = wh_db_run(own, &stmt, NULL, 0, take, &a, NULL, &err);
-		wh_db_forget(own, &all);
-		wh_stmt_clear(&stmt);
-	}
-	if (code != WHERRY_OK)
-		print_error("%s\n%s\n", err.message, sql);
-	return code == WHERRY_OK;
-}
-
-/* Times as milliseconds; and on Babelfish, which has row versions but does not say which are still
- * open, the function that does. */
+/* Times as milliseconds. */
 static const char helpers[] =
 	"IF OBJECT_ID(N'dbo.ms_time') IS NULL EXEC(N'CREATE FUNCTION dbo.ms_time(@ms BIGINT) "
 	"RETURNS DATETIME2(3) AS BEGIN RETURN DATEADD(MILLISECOND, CAST(@ms % 86400000 AS INT), "
-	"DATEADD(DAY, CAST(@ms / 86400000 AS INT), ''19700101'')); END'); "
-	"IF @@VERSION LIKE 'Babelfish%' AND OBJECT_ID(N'dbo.min_active_rowversion') IS NULL "
-	"EXEC(N'CREATE FUNCTION dbo.min_active_rowversion() RETURNS BINARY(8) AS BEGIN RETURN "
-	"CONVERT(BINARY(8), CAST(pg_catalog.txid_snapshot_xmin("
-	"pg_catalog.txid_current_snapshot()) AS BIGINT)); END')";
+	"DATEADD(DAY, CAST(@ms / 86400000 AS INT), ''19700101'')); END')";
 
-bool tsql_start(const char *what)
+bool tsql_start(void)
 {
 	idle_of = getpid();
-	url = getenv("WHERRY_TEST_MSSQL");
-	if (url && *url)
-		return run(helpers, NULL, 0);
-	(void)printf("1..1\nok 1 - %s # SKIP WHERRY_TEST_MSSQL names no server\n", what);
-	return false;
-}
-
-bool tsql_is_babelfish(void)
-{
-	char version[400] = "";
-
-	assert_true(run("SELECT @@VERSION", version, sizeof(version)));
-	return strncmp(version, "Babelfish", 9) == 0;
+	return mssql_start(NULL) && mssql_make_functions() &&
+	       mssql_raw(NULL, NULL, helpers, NULL, 0);
 }
 
 void tsql_clear(void)
 {
-	static const char sql[] =
-		"DROP VIEW IF EXISTS dbo.seen; DECLARE @sql NVARCHAR(MAX); "
-		"SELECT @sql = STRING_AGG(N'DROP TABLE dbo.' + QUOTENAME(t.name), N'; ') FROM "
-		"sys.tables AS t JOIN (VALUES (N'outbox'), (N'outbox_archive'), (N'other'), "
-		"(N'other_archive'), (N'second'), (N'second_archive'), (N'events'), "
-		"(N'events_archive'), (N'business'), (N'audit'), (N'got'), (N'before'), "
-		"(N'was'), (N'a'), (N'a_archive'), (N'a_archive_archive'), (N'fresh'), (N'fresh_archive'), (N'wherry_schema'), "
-		"(N'wherry_outbox'), (N'wherry_lease'), (N'wherry_clock')) AS n(name) "
-		"ON n.name = t.name WHERE t.schema_id = SCHEMA_ID(N'dbo'); EXEC(@sql); "
-		"DROP VIEW IF EXISTS dbo.wherry_clock; "
-		"DROP PROCEDURE IF EXISTS dbo.wherry_enqueue;";
+	mssql_drop(NULL);
+}
 
-	assert_true(run(sql, NULL, 0));
+int tsql_relays(const relay_target *target)
+{
+	int failed;
+
+	if (!tsql_start())
+		return 0;
+	failed = relay_suite(target, 1);
+	tsql_end();
+	return failed;
+}
+
+void tsql_enter(char *to, size_t cap)
+{
+	tsql_clear();
+	(void)snprintf(to, cap, "%s", mssql_url());
 }
 
 /* ---- words ---- */
@@ -168,6 +121,7 @@ static const struct {
 } dialect[] = {
 	{"SELECT paused_at IS NOT NULL", "SELECT CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END"},
 	{"length(members)", "LEN(members)"},
+	{"'gone', 7, 0, 0,", "'gone', 7, '19700101', 0,"},
 	{"printf('k%d', i)", "CONCAT(N'k', i)"},
 	{"printf('%d', i) || replace(hex(zeroblob(500)), '0', char(1))",
 	 "CONCAT(i, REPLICATE(NCHAR(1), 1000))"},
@@ -358,10 +312,18 @@ void tsql_translate(const char *sql, char *out, size_t cap)
 	free(text);
 }
 
+void tsql_translate_native(const char *sql, char *out, size_t cap)
+{
+	char text[8192];
+
+	tsql_translate(sql, text, sizeof(text));
+	event_bus_translate(text, out, cap);
+}
+
 bool tsql_raw(const char *sql, char *out, size_t cap)
 {
 	static char text[256 * 1024];
 
 	tsql_translate(sql, text, sizeof(text));
-	return run(text, out, cap);
+	return mssql_raw(NULL, NULL, text, out, cap);
 }

@@ -9,27 +9,36 @@
 
 #include <wherry/wherry.h>
 
-/* Is a server named?  If not, the test says so, as a skipped one. */
-bool tsql_start(const char *what);
-const char *tsql_url(void);
+#include "relay_suite.h"
 
-/* Babelfish, which stands in for SQL Server, differs in some details. */
-bool tsql_is_babelfish(void);
+/* Is a server named?  If not, the test says so, as a skipped one. */
+bool tsql_start(void);
 
 /* A connection as a program's own; given. */
 wherry_db *tsql_connect(void);
+wherry_db *tsql_connect_as(const wh_db_options *options);
 void tsql_disconnect(wherry_db *db);
 
-/* The last call. */
+/* The last call: closes the connections that were given back. */
 void tsql_end(void);
 
-/* No tables are left. */
+/* No tables, views and procedures are left. */
 void tsql_clear(void);
+
+/* As a target of the relay's suite, and the suite on such a target. */
+void tsql_enter(char *to, size_t cap);
+int tsql_relays(const relay_target *target);
+#define TSQL_RELAYS                                                                      \
+	.make = tsql_enter, .drop = tsql_clear, .connect = tsql_connect_as,              \
+	.disconnect = tsql_disconnect, .polls = true, .patience_us = 200 * WH_SECOND
 
 /* SQL of another program, in the words of the suites, on a connection that all calls share. */
 bool tsql_raw(const char *sql, char *out, size_t cap);
 
 /* The suites speak SQLite's SQL, with times in milliseconds; this is the same in T-SQL. */
 void tsql_translate(const char *sql, char *out, size_t cap);
+
+/* The same, of a view "native" that stands for the outbox. */
+void tsql_translate_native(const char *sql, char *out, size_t cap);
 
 #endif

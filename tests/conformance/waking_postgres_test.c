@@ -5,7 +5,7 @@
  * looks for the last time and sleeps.  The relay's clock stands while it sleeps, and all
  * that goes by it is an hour away: what does not wake it is not delivered.
  *
- * WHERRY_WAKING_INSERTS: how many for each test, 2000 unless said otherwise.
+ * WHERRY_WAKING_INSERTS: how many for each test, 800 unless said otherwise.
  */
 #include "wherry_test.h"
 
@@ -285,7 +285,7 @@ static long inserts(void)
 	const char *text = getenv("WHERRY_WAKING_INSERTS");
 	long n = text ? strtol(text, NULL, 10) : 0;
 
-	return n > 0 ? n : 2000;
+	return n > 0 ? n : 800;
 }
 
 /* The isolation of a transaction: 0 READ COMMITTED, 1 REPEATABLE READ, 2 either. */

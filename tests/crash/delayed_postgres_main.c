@@ -6,22 +6,17 @@
  * ROLE is produce, or how messages are consumed: atomic: polled, applied and acknowledged in one
  * transaction; lease: polled under a lease, then applied and acknowledged in one transaction;
  * apart: applied, and then acknowledged.  DATABASE is the file of a SQLite database, or a URL of
- * PostgreSQL.  NAME is that of the process.  KEYS: how many keys messages have.
+ * PostgreSQL or SQL Server.  NAME is that of the process.  KEYS: how many keys messages have.
  *
  * The table "offered" has each offer that was committed, and whether it created its message, and each
  * drop of a message as an offer of "drop NAME" that created none; "applied" has each message that was applied, and by whom.
  */
-#include <libpq-fe.h>
-#include <sqlite3.h>
-#include <stdbool.h>
+#include "app_postgres.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <wherry/postgres.h>
-#include <wherry/sqlite.h>
-#include <wherry/wherry.h>
 
 enum {
 	DROPS = 10, /* One of so many operations of a producer drops a message. */
@@ -35,9 +30,7 @@ enum {
 
 typedef struct program {
 	const char *role, *name;
-	wherry_db *db; /* the application's connection, */
-	PGconn *conn;  /* which is one of these */
-	sqlite3 *file;
+	app app;
 	wherry_delayed *queue;
 	unsigned random, keys;
 	int n; /* offers */
@@ -47,33 +40,11 @@ typedef struct program {
 	int n_polled;
 } program;
 
-static bool run(program *p, const char *sql)
-{
-	PGresult *res;
-	bool ok;
-
-	if (p->file)
-		return sqlite3_exec(p->file, sql, NULL, NULL, NULL) == SQLITE_OK;
-	res = PQexec(p->conn, sql);
-	ok = PQresultStatus(res) == PGRES_COMMAND_OK;
-	PQclear(res);
-	return ok;
-}
-
 static bool open_program(program *p, const char *database, wherry_error *err)
 {
-	if (strncmp(database, "postgres", 8) != 0) {
-		if (sqlite3_open(database, &p->file) != SQLITE_OK ||
-		    sqlite3_busy_timeout(p->file, 30000) != SQLITE_OK ||
-		    wherry_sqlite_borrow(p->file, &p->db, err) != WHERRY_OK)
-			return false;
-	} else {
-		p->conn = PQconnectdb(database);
-		if (PQstatus(p->conn) != CONNECTION_OK ||
-		    wherry_postgres_borrow(p->conn, &p->db, err) != WHERRY_OK)
-			return false;
-	}
-	return wherry_delayed_open(p->db, NULL, "moves", NULL, &p->queue, err) ==
+	if (!app_open(&p->app, database, err))
+		return false;
+	return wherry_delayed_open(p->app.db, NULL, "moves", NULL, &p->queue, err) ==
 	       WHERRY_OK;
 }
 
@@ -87,8 +58,8 @@ static unsigned below(program *p, unsigned n)
 static wherry_code finish(program *p, wherry_code code, wherry_error *err)
 {
 	if (code == WHERRY_OK)
-		return wherry_db_commit(p->db, err);
-	wherry_db_rollback(p->db);
+		return wherry_db_commit(p->app.db, err);
+	wherry_db_rollback(p->app.db);
 	return code;
 }
 
@@ -117,7 +88,7 @@ static wherry_code produce(program *p, wherry_error *err)
 	(void)snprintf(key, sizeof(key), "k%u", below(p, p->keys));
 	(void)snprintf(body, sizeof(body), "%s%.30s-%d", drops ? "drop " : "", p->name,
 		       p->n++);
-	code = wherry_db_begin(p->db, err);
+	code = wherry_db_begin(p->app.db, err);
 	if (code != WHERRY_OK)
 		return code;
 	code = drops ? wherry_delayed_drop_key(p->queue, key, &found, err)
@@ -125,7 +96,7 @@ static wherry_code produce(program *p, wherry_error *err)
 	(void)snprintf(sql, sizeof(sql),
 		       "INSERT INTO offered(k, body, created) VALUES ('%s', '%s', %d)",
 		       key, body, created);
-	if (code == WHERRY_OK && found && !run(p, sql))
+	if (code == WHERRY_OK && found && !app_run(&p->app, sql))
 		code = WHERRY_BUSY;
 	code = finish(p, code, err);
 	(void)usleep(PAUSE_US);
@@ -162,7 +133,7 @@ static wherry_code apply(program *p, int i)
 	(void)snprintf(sql, sizeof(sql),
 		       "INSERT INTO applied(body, who) VALUES ('%s', '%.30s')",
 		       p->polled[i].body, p->name);
-	return run(p, sql) ? WHERRY_OK : WHERRY_BUSY;
+	return app_run(&p->app, sql) ? WHERRY_OK : WHERRY_BUSY;
 }
 
 /* STALE: it was replaced, or another consumer has it. */
@@ -177,11 +148,11 @@ static wherry_code acknowledge(program *p, int i, wherry_error *err)
 
 static wherry_code consume_atomically(program *p, wherry_error *err)
 {
-	wherry_code code = wherry_db_begin(p->db, err);
+	wherry_code code = wherry_db_begin(p->app.db, err);
 
 	if (code != WHERRY_OK)
 		return code;
-	code = poll(p, LEASE_US, err);
+	code = poll(p, app_lease_us(&p->app, LEASE_US), err);
 	for (int i = 0; code == WHERRY_OK && i < p->n_polled; i++) {
 		code = apply(p, i);
 		if (code == WHERRY_OK)
@@ -192,10 +163,10 @@ static wherry_code consume_atomically(program *p, wherry_error *err)
 
 static wherry_code consume_leased(program *p, wherry_error *err)
 {
-	wherry_code code = poll(p, LEASE_US, err);
+	wherry_code code = poll(p, app_lease_us(&p->app, LEASE_US), err);
 
 	for (int i = 0; code == WHERRY_OK && i < p->n_polled; i++) {
-		code = wherry_db_begin(p->db, err);
+		code = wherry_db_begin(p->app.db, err);
 		if (code != WHERRY_OK)
 			break;
 		code = apply(p, i);
@@ -210,7 +181,7 @@ static wherry_code consume_leased(program *p, wherry_error *err)
 
 static wherry_code consume_apart(program *p, wherry_error *err)
 {
-	wherry_code code = poll(p, APART_LEASE_US, err);
+	wherry_code code = poll(p, app_lease_us(&p->app, APART_LEASE_US), err);
 
 	for (int i = 0; code == WHERRY_OK && i < p->n_polled; i++) {
 		code = apply(p, i);
@@ -241,7 +212,7 @@ int main(int argc, char **argv)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = WHERRY_OK;
-	program p = {.db = NULL};
+	program p = {.n = 0};
 
 	if (argc != 5)
 		return 2;

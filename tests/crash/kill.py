@@ -24,6 +24,8 @@ class Bout:
     """One shop, and what happens to it."""
 
     DONE = 2  # the state of what was delivered
+    BUSY_S = 30  # enough is written by then
+    SOON_S = 0.08  # an operator's command works by then
 
     def __init__(self, shop, kinds):
         self.shop, self.rng = shop, shop.rng
@@ -33,6 +35,9 @@ class Bout:
         self.failed_operators = []
         self.purged = shop.on_done == "delete"
         self.extra = collections.Counter()  # what else was done
+
+    def await_work(self):
+        """Before a round: relays begin at once."""
 
     # ---- one round each; they return how many it was ----
 
@@ -88,7 +93,7 @@ class Bout:
 
     def kill_soon(self, arguments):
         program = victims.start([tap.WHERRY, *arguments], self.shop.log)
-        time.sleep(self.rng.random() * 0.08)
+        time.sleep(self.rng.random() * self.SOON_S)
         program.kill()
         code = program.wait()
         if code not in (0, -signal.SIGKILL):
@@ -122,11 +127,12 @@ class Bout:
         done = 0
         try:
             while done < rounds:
+                self.await_work()
                 time.sleep(self.rng.random() * 0.5)
                 n = self.rng.choice(kinds)()
                 done += n
                 tell_round(n)
-            tap.wait_until(30, self.shop.is_busy)
+            tap.wait_until(self.BUSY_S, self.shop.is_busy)
         finally:
             self.rng.shuffle(self.victims)
             for victim in self.victims:

@@ -34,8 +34,10 @@ TABLES = {
     "sqlite": "CREATE TABLE offered(id INTEGER PRIMARY KEY AUTOINCREMENT, k TEXT, body TEXT, "
     "created INTEGER)",
     "postgres": "CREATE TABLE offered(id bigserial PRIMARY KEY, k text, body text, created integer)",
+    "mssql": "CREATE TABLE offered(id bigint IDENTITY PRIMARY KEY, k varchar(20), body varchar(60), "
+    "created integer)",
 }
-APPLIED = "CREATE TABLE applied(body text, who text)"
+APPLIED = "CREATE TABLE applied(body varchar(60), who varchar(60))"
 
 
 def count(database):
@@ -51,7 +53,7 @@ def drained(database):
     return state["due"] + state["leased"] + state["waiting"] == 0
 
 
-def play(title, mode, database, kind, keys, folder, rng, rounds, tell_round):
+def play(title, mode, database, kind, keys, folder, rng, rounds, tell_round, each=EACH):
     log = open(os.path.join(folder, "log"), "a")
     make = [tap.WHERRY, "delayed", "create", database.url]
     subprocess.run(make, stdout=log, stderr=log, check=True)
@@ -69,14 +71,15 @@ def play(title, mode, database, kind, keys, folder, rng, rounds, tell_round):
         killed.add(victim.process.args[-2])
         victim.kill()
 
-    producers = [victims.Victim("producer", command("produce", "p"), log) for _ in range(EACH)]
-    consumers = [victims.Victim("consumer", command(mode, "c"), log) for _ in range(EACH)]
+    producers = [victims.Victim("producer", command("produce", "p"), log) for _ in range(each)]
+    consumers = [victims.Victim("consumer", command(mode, "c"), log) for _ in range(each)]
     try:
         tap.wait_until(PATIENCE, lambda: offers(database) >= OFFERS_LEAST)
         end = time.monotonic() + (SECONDS if keys == MANY else 0)
         for n in itertools.count():
             if n >= rounds and time.monotonic() >= end:
                 break
+            database.await_work()
             time.sleep(rng.random() * 0.1)
             victim = rng.choice(producers + consumers)
             kill(victim)

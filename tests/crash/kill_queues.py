@@ -27,12 +27,17 @@ ACCOUNTS = 8
 PATIENCE = 120  # seconds
 TABLES = (
     "CREATE TABLE accounts(id integer PRIMARY KEY, balance bigint)",
-    "CREATE TABLE applied(message_id text)",
+    "CREATE TABLE applied(message_id varchar(60))",
     "INSERT INTO accounts " + " UNION ALL ".join(f"SELECT {i}, 1000" for i in range(ACCOUNTS)),
 )
 
 
-class PostgreSQL:
+class Place:
+    def await_work(self):
+        """Before a kill: workers begin at once."""
+
+
+class PostgreSQL(Place):
     """One database for the queue and the bank, or two."""
 
     def __init__(self, server, name, layout, apart):
@@ -69,7 +74,7 @@ class PostgreSQL:
         self.psql(self.name, "BEGIN;" + "\n".join(rows) + "COMMIT;")
 
 
-class SQLite:
+class SQLite(Place):
     def __init__(self, folder, name, apart):
         self.path = os.path.join(folder, name + ".db")
         self.bank = os.path.join(folder, name + "_bank.db") if apart else self.path
@@ -126,6 +131,7 @@ def play(title, mode, database, layout, folder, rng, rounds, tell_round):
     try:
         for _ in range(rounds):
             send(rng.randrange(20, 120))
+            database.await_work()
             time.sleep(rng.random() * 0.05)
             worker = rng.choice(workers)
             worker.kill()
@@ -142,7 +148,7 @@ def play(title, mode, database, layout, folder, rng, rounds, tell_round):
 
 
 def judge(title, mode, database, sent, kills, workers, done):
-    rows = database.in_bank("SELECT message_id, count(*) FROM applied GROUP BY 1")
+    rows = database.in_bank("SELECT message_id, count(*) FROM applied GROUP BY message_id")
     applied = {message_id: int(n) for message_id, n in rows}
     total = int(database.in_bank("SELECT sum(balance) FROM accounts")[0][0])
     lost = len(sent - set(applied))

@@ -5,26 +5,21 @@
  *     crash_queue_postgres_main MODE QUEUE_URL BANK
  *
  * MODE says how it receives: atomic, once (at most once), lease, or inbox: under a lease, with an
- * inbox in the bank's database.  BANK is the file of a SQLite database, or a URL of PostgreSQL.
+ * inbox in the bank's database.  BANK is the file of a SQLite database, or a URL of PostgreSQL
+ * or SQL Server.
  */
-#include <libpq-fe.h>
-#include <sqlite3.h>
-#include <stdbool.h>
+#include "app_postgres.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <wherry/postgres.h>
-#include <wherry/sqlite.h>
-#include <wherry/wherry.h>
-
 enum { BATCH = 3, LEASE_US = 700000, WAIT_US = 200000 };
 
 typedef struct worker {
-	wherry_db *db; /* of the bank: the application's connection, */
-	PGconn *conn;  /* which is one of these */
-	sqlite3 *file;
-	wherry_db *queue_db; /* of the queue, where that is another database; else db */
+	app bank;
+	wherry_db *
+		queue_db; /* of the queue, where that is another database; else the bank's */
 	wherry_queue *queue;
 	wherry_inbox *inbox; /* NULL: none is asked */
 	wherry_receive_mode mode;
@@ -32,19 +27,6 @@ typedef struct worker {
 } worker;
 
 /* ---- the bank ---- */
-
-static bool run(worker *w, const char *sql)
-{
-	PGresult *res;
-	bool ok;
-
-	if (w->file)
-		return sqlite3_exec(w->file, sql, NULL, NULL, NULL) == SQLITE_OK;
-	res = PQexec(w->conn, sql);
-	ok = PQresultStatus(res) == PGRES_COMMAND_OK;
-	PQclear(res);
-	return ok;
-}
 
 /* In the transaction that is open. */
 static bool move(worker *w, const wherry_queue_message *msg)
@@ -64,7 +46,7 @@ static bool move(worker *w, const wherry_queue_message *msg)
 		       "UPDATE accounts SET balance = balance + %ld WHERE id = %ld; "
 		       "INSERT INTO applied(message_id) VALUES ('%.40s')",
 		       amount, from, amount, to, msg->message_id);
-	return run(w, sql);
+	return app_run(&w->bank, sql);
 }
 
 /* ---- messages ---- */
@@ -77,7 +59,7 @@ static wherry_code handle_in_transaction(worker *w, const wherry_queue_message *
 static wherry_code handle(worker *w, const wherry_queue_message *msg, wherry_error *err)
 {
 	bool is_new = true;
-	wherry_code code = wherry_db_begin(w->db, err);
+	wherry_code code = wherry_db_begin(w->bank.db, err);
 
 	if (code != WHERRY_OK)
 		return code;
@@ -86,8 +68,8 @@ static wherry_code handle(worker *w, const wherry_queue_message *msg, wherry_err
 	if (code == WHERRY_OK && is_new && !move(w, msg))
 		code = WHERRY_CONFLICT;
 	if (code == WHERRY_OK)
-		return wherry_db_commit(w->db, err);
-	wherry_db_rollback(w->db);
+		return wherry_db_commit(w->bank.db, err);
+	wherry_db_rollback(w->bank.db);
 	return code;
 }
 
@@ -116,31 +98,20 @@ static wherry_code work(worker *w, int64_t *out_n, wherry_error *err)
 {
 	const wherry_receive_options how =
 		WHERRY_RECEIVE_OPTIONS(.mode = w->mode, .limit = BATCH,
-				       .lease_us = LEASE_US);
+				       .lease_us = app_lease_us(&w->bank, LEASE_US));
 	wherry_code code = WHERRY_OK;
 
 	*out_n = 0;
 	if (w->mode == WHERRY_ATOMIC)
-		code = wherry_db_begin(w->db, err);
+		code = wherry_db_begin(w->bank.db, err);
 	if (code == WHERRY_OK)
 		code = wherry_queue_receive(w->queue, &how, see, w, out_n, err);
 	if (w->mode != WHERRY_ATOMIC)
 		return code;
 	if (code == WHERRY_OK)
-		return wherry_db_commit(w->db, err);
-	wherry_db_rollback(w->db);
+		return wherry_db_commit(w->bank.db, err);
+	wherry_db_rollback(w->bank.db);
 	return code;
-}
-
-static bool open_bank(worker *w, const char *bank, wherry_error *err)
-{
-	if (strncmp(bank, "postgres", 8) != 0)
-		return sqlite3_open(bank, &w->file) == SQLITE_OK &&
-		       sqlite3_busy_timeout(w->file, 30000) == SQLITE_OK &&
-		       wherry_sqlite_borrow(w->file, &w->db, err) == WHERRY_OK;
-	w->conn = PQconnectdb(bank);
-	return PQstatus(w->conn) == CONNECTION_OK &&
-	       wherry_postgres_borrow(w->conn, &w->db, err) == WHERRY_OK;
 }
 
 static bool open_worker(worker *w, char **argv, wherry_error *err)
@@ -150,14 +121,14 @@ static bool open_worker(worker *w, char **argv, wherry_error *err)
 	w->mode = strcmp(mode, "atomic") == 0 ? WHERRY_ATOMIC
 		  : strcmp(mode, "once") == 0 ? WHERRY_AT_MOST_ONCE
 					      : WHERRY_LEASE;
-	if (!open_bank(w, argv[3], err))
+	if (!app_open(&w->bank, argv[3], err))
 		return false;
-	w->queue_db = w->db;
+	w->queue_db = w->bank.db;
 	if (w->mode != WHERRY_ATOMIC &&
 	    wherry_db_open(argv[2], NULL, &w->queue_db, err) != WHERRY_OK)
 		return false;
 	if (strcmp(mode, "inbox") == 0 &&
-	    wherry_inbox_open(w->db, NULL, &w->inbox, err) != WHERRY_OK)
+	    wherry_inbox_open(w->bank.db, NULL, &w->inbox, err) != WHERRY_OK)
 		return false;
 	return wherry_queue_open(w->queue_db, "jobs", &w->queue, err) == WHERRY_OK;
 }
@@ -165,7 +136,7 @@ static bool open_worker(worker *w, char **argv, wherry_error *err)
 int main(int argc, char **argv)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	worker w = {.db = NULL};
+	worker w = {.mode = WHERRY_LEASE};
 	wherry_code code = WHERRY_OK;
 	int64_t n;
 	bool any;

@@ -238,6 +238,16 @@ static wherry_code delayed_purge_dead(world *w, wherry_error *err)
 	return wherry_delayed_purge_dead(w->delayed, 0, w->out.number, err);
 }
 
+static wherry_code delayed_pause(world *w, wherry_error *err)
+{
+	return wherry_delayed_pause(w->delayed, err);
+}
+
+static wherry_code delayed_resume(world *w, wherry_error *err)
+{
+	return wherry_delayed_resume(w->delayed, err);
+}
+
 /* clang-format off */
 const operation delayed_operations[] = {
 	{"delayed_create", delayed_create, NULL, NULL, NULL, 0},
@@ -267,6 +277,8 @@ const operation delayed_operations[] = {
 	{"delayed_get_status", delayed_get_status, NULL, NULL, NULL, 0},
 	{"delayed_requeue", delayed_requeue, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"delayed_purge_dead", delayed_purge_dead, NULL, NULL, NULL, 0},
+	{"delayed_pause", delayed_pause, NULL, NULL, NULL, 0},
+	{"delayed_resume", delayed_resume, NULL, NULL, NULL, 0},
 	{"delayed_drop", delayed_drop, NULL, NULL, NULL, 0},
 };
 /* clang-format on */

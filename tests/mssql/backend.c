@@ -24,6 +24,11 @@ static void close_aside(void)
 
 static wherry_db *open_aside(void)
 {
+	/* A test may have ended its session. */
+	if (aside && wh_db_script(aside, "SET NOCOUNT OFF", NULL) != WHERRY_OK) {
+		wherry_db_close(aside);
+		aside = mssql_connect(NULL);
+	}
 	if (!aside) {
 		aside = mssql_connect(NULL);
 		assert_int_equal(atexit(close_aside), 0);
@@ -40,6 +45,11 @@ bool mssql_start(const mssql_word *list)
 	(void)printf("1..1\nok 1 - SQL Server # SKIP WHERRY_TEST_MSSQL names no "
 		     "server\n");
 	return false;
+}
+
+const char *mssql_url(void)
+{
+	return url;
 }
 
 bool mssql_is_babelfish(void)
@@ -70,21 +80,36 @@ bool mssql_disconnect(wherry_db *db)
 	return true;
 }
 
+/* A script of this folder. */
+static bool run_file(const char *name)
+{
+	char path[512], sql[4096];
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code;
+	FILE *file;
+	size_t n;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", WHERRY_TEST_MSSQL_FOLDER, name);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	n = fread(sql, 1, sizeof(sql) - 1, file);
+	(void)fclose(file);
+	sql[n] = 0;
+	code = wh_db_script(open_aside(), sql, &err);
+	if (code != WHERRY_OK)
+		print_error("%s: %s\n", name, err.message);
+	return code == WHERRY_OK;
+}
+
+bool mssql_make_functions(void)
+{
+	return run_file("babelfish.sql");
+}
+
 void mssql_drop(void *place)
 {
-	static const char sql[] =
-		"DECLARE @sql NVARCHAR(MAX) = (SELECT STRING_AGG(CAST(N'DROP TABLE \"' + "
-		"s.name + N'\".\"' + t.name + N'\"; ' AS NVARCHAR(MAX)), N'') FROM "
-		"sys.tables AS t JOIN sys.schemas AS s ON s.schema_id = t.schema_id); "
-		"EXEC (@sql); "
-		"SET @sql = (SELECT STRING_AGG(CAST(N'DROP PROCEDURE \"' + s.name + "
-		"N'\".\"' + p.name + N'\"; ' AS NVARCHAR(MAX)), N'') FROM sys.procedures "
-		"AS p JOIN sys.schemas AS s ON s.schema_id = p.schema_id); "
-		"EXEC (@sql);";
-	wherry_error err = WHERRY_ERROR_INIT;
-
 	(void)place;
-	WHERRY_PASS(wh_db_script(open_aside(), sql, &err));
+	assert_true(run_file("drop.sql"));
 }
 
 void *mssql_make(void)
@@ -106,8 +131,7 @@ static wherry_code take(void *ctx, const wh_row *row, wherry_error *err)
 	const char *text = wh_row_text(row, 0);
 
 	(void)err;
-	if (a->out)
-		(void)snprintf(a->out, a->cap, "%s", text ? text : "");
+	(void)snprintf(a->out, a->cap, "%s", text ? text : "");
 	return WHERRY_OK;
 }
 
@@ -117,8 +141,11 @@ wherry_code mssql_run(wherry_db *db, const char *sql, char *out, size_t cap,
 	answer a = {out, cap};
 	wh_stmt stmt;
 	wh_sql all = {NULL, &stmt, 1};
-	wherry_code code = wh_stmt_make("mssql", "raw", sql, &stmt, err);
+	wherry_code code;
 
+	if (!out)
+		return wh_db_script(db, sql, err);
+	code = wh_stmt_make("mssql", "raw", sql, &stmt, err);
 	if (code != WHERRY_OK)
 		return code;
 	code = wh_db_run(db, &stmt, NULL, 0, take, &a, NULL, err);

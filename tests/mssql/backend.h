@@ -1,6 +1,6 @@
 /*
  * The database on SQL Server that WHERRY_TEST_MSSQL names, for suites of any model.  Tests drop
- * every table and procedure that is in it.
+ * every table, view, trigger and procedure that is in it.
  */
 #ifndef WHERRY_MSSQL_BACKEND_H
 #define WHERRY_MSSQL_BACKEND_H
@@ -19,6 +19,12 @@ typedef struct mssql_word {
  */
 bool mssql_start(const mssql_word *words);
 
+/* On Babelfish: make the functions of SQL Server that it lacks. */
+bool mssql_make_functions(void);
+
+/* Its URL, once started. */
+const char *mssql_url(void);
+
 /* Babelfish, which leaves the escapes \" and \\ in what OPENJSON returns, and ignores lock hints. */
 bool mssql_is_babelfish(void);
 
@@ -28,8 +34,8 @@ wherry_db *mssql_connect(void *place);
 bool mssql_disconnect(wherry_db *db);
 bool mssql_raw(void *place, wherry_db *db, const char *sql, char *out, size_t cap);
 
-/* Run SQL on this connection, in its transaction; the first column of the last row goes to out,
- * which may be NULL. */
+/* Run SQL on this connection, in its transaction: the first column of the last row goes to out.
+ * If that is NULL, a script, which may have several statements. */
 wherry_code mssql_run(wherry_db *db, const char *sql, char *out, size_t cap,
 		      wherry_error *err);
 

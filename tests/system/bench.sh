@@ -41,7 +41,7 @@ json "what was saved has both sides, each run of them, and the target" \
 	     ("derived" in f or len(f["other_runs"]) == len(f["wherry_runs"]))
 	     for f in d["figures"])'
 json "the figure of a peer is derived from its defaults, 50 at a time once a second" \
-	'[f["other"] for f in d["figures"] if "derived" in f] == [50]'
+	'[f["other"] for f in d["figures"] if "derived" in f and "peer" in f["name"]] == [50]'
 out=$(python3 - chart.svg <<'END'
 import sys, xml.etree.ElementTree as tree
 svg = tree.parse(sys.argv[1]).getroot()

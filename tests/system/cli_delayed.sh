@@ -37,6 +37,9 @@ w delayed offer $url --queue mail --key order-7 --body 'first one' --in 1h
 expect "an offer creates a message" 0 "out:created"
 w delayed offer $url --queue mail --key order-7 --body second --in 0
 expect "another replaces it" 0 "out:updated"
+w delayed offer $url --queue notes --key n --body $'two\nlines' --in 1h
+w delayed list $url --queue notes
+expect "a newline in a body is shown as in JSON" 0 'out:two\nlines'
 w delayed offer $url --queue mail --key order-7 --body third --if-absent --json
 json "unless it must not" 'd["outcome"] == "ignored"'
 w_in 'from a pipe' delayed offer $url --queue mail --key order-8 --body - --at 2999-12-24T18:00:00Z
@@ -103,7 +106,7 @@ token=$(token_of)
 w delayed ack $url "$token" --queue mail
 expect "a message is acknowledged" 0 "out:acknowledged"
 w delayed ack $url nonsense --queue mail
-expect "what is not a token is refused" 2 "err:'nonsense' is no token"
+expect "what is not a token is refused" 2 "err:'nonsense' is not a token"
 
 # ---- dead messages ----
 
@@ -156,9 +159,20 @@ expect "a table that is missing is named, with the command that makes it" 1 \
 	"err:no delayed queue 'none'" "err:wherry delayed create"
 w relay "$from" stdout: --engine exclusive
 expect "what a delayed queue cannot do is refused" 2 "err:leave --engine exclusive out"
-w status "$from&table=others"
+w list "$from&table=others"
 expect "a command for outboxes names the one for delayed queues" 2 \
-	"err:\`wherry delayed count $url --queue letters --table others\`"
+	"err:\`wherry delayed list $url --queue letters --table others\`"
+w delayed create sqlite:jvm.db --table reminders --layout funfix
+w delayed offer sqlite:jvm.db --table reminders --type java.lang.String --queue mail --key a --body '{"jvm":1}'
+jvm='delayed+sqlite:jvm.db?delayed=mail&table=reminders&type=java.lang.String'
+w relay "$jvm" stdout: --engine exclusive
+expect "also on the table of the JVM library" 2 "err:leave --engine exclusive out"
+w relay "$jvm" stdout: --until-empty
+expect "from which a relay delivers, too" 0 'out:"key":"a"' 'out:{"jvm":1}'
+w pause "$jvm"
+expect "it cannot be paused" 1 "err:stop its relays instead"
+w status "$jvm"
+expect "and does not know its relays" 0 "out:layout      funfix" "out:relay       not known"
 cat >"$tmp/delayed.yaml" <<-END
 	relays:
 	- {name: letters, from: '$from', to: 'stdout:'}

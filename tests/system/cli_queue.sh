@@ -58,6 +58,14 @@ json "peek shows every field" '[m["id"] for m in l] == [1, 2, 3, 4]
 	and l[0]["message_id"] == "m1" and l[3]["state"] == "waiting" and l[3]["expires_at"]'
 w queue peek $url jobs --limit 1 --after 1
 expect "and pages, as a table" 0 "out:MESSAGE_ID" 'out:{"job":2}' 'no:{"job":1}' 'no:{"job":3}'
+w queue create sqlite:notes.db notes
+w queue send sqlite:notes.db notes $'first\tline\nC:\\new \033[31m'
+w queue send sqlite:notes.db notes "$(printf 'é%.0s' {1..150})"
+w queue peek sqlite:notes.db notes
+expect "control characters of a body are shown as in JSON, and a cut is marked" 0 \
+	'out:first\tline\nC:\new \u001b[31m' "out:$(printf 'é%.0s' {1..100})…" "no:$(printf 'é%.0s' {1..101})"
+w queue peek sqlite:notes.db notes --json
+json "--json has the body itself" 'l[0]["body"] == "first\tline\nC:\\new \u001b[31m" and len(l[1]["body"]) == 150'
 
 w queue receive $url jobs
 expect "receive prints the body of the oldest" 0 'is:{"job":1}'

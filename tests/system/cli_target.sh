@@ -78,6 +78,12 @@ w doctor 1 --older-than 1h
 expect "an operand that need not be there is not taken for a database" 0 "out:message 1 "
 w relay stdout: --until-empty --quiet
 expect "a relay takes its destination alone" 0
+w relay 'queue+sqlite:env.db?queue=jobs' --until-empty
+expect "but a queue alone may be the source or the destination, so both commands are named" 2 "is:" \
+	"err:a queue can be FROM or TO" "err:\`wherry relay 'queue+sqlite:env.db?queue=jobs' TO\`" \
+	"err:\`wherry relay sqlite:env.db 'queue+sqlite:env.db?queue=jobs'\`"
+w relay 'delayed+sqlite:env.db?delayed=mail' --until-empty
+expect "a delayed queue is a source, whose destination is missing" 2 "err:relay needs FROM TO"
 w status "${here[@]}" --json
 json "a URL on the command line is preferred" 'd["table"] == "billing_outbox"'
 w list --table nothere

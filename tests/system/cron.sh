@@ -11,7 +11,7 @@ db=sqlite:shop.db
 hour=3600000
 
 w cron create "$db"
-expect "create makes the table" 0 "is:cron 'cron' is ready"
+expect "create makes the table" 0 "is:the table 'cron' of schedules is ready"
 w cron create "$db" --json
 expect "creating it again is fine" 0 'is:{"cron":"ready"}'
 w cron create "$db" --print
@@ -30,23 +30,27 @@ keys() {
 }
 check "their keys have prefix, hash and time" is "$(keys)" "$installed"
 w cron install "$db" report '@every 1h' --queue jobs --body hello
-expect "a tick that was made is not made again" 0 'is:0 installed'
+expect "a tick that was made is not made again" 0 'is:0 ticks installed'
 w cron install "$db" report '06:00' --zone Europe/Berlin --queue jobs --json
 expect "another schedule takes its place" 0 'is:{"installed":1}' 'err:event=operator'
 check "the old ticks are gone" is "$(keys)" 0
 w cron list "$db"
-expect "list shows what is remembered" 0 'out:4916474562628112070d240d515ba44d' 'out:delayed delayed'
+expect "list shows each schedule as it was written, its queue and its next tick" 0 \
+	'out:4916474562628112070d240d515ba44d' 'out:@every 1h' 'out:delayed queue jobs' 'out:T06:00:00+0'
+check "of the active one" is "$(grep -c 'T06:00:00+0[12]:00  yes' <<<"$out")" 1
 w cron list "$db" --json
-json "list writes JSON" 'sorted((e["name"], e["active"]) for e in l) == [("report", False), ("report", True)]'
+json "list writes JSON" 'sorted((e["name"], e["active"]) for e in l) == [("report", False), ("report", True)]
+	and [(e["schedule"], e["zone"], e["sends_to"], e["next"][13:16]) for e in l if e["active"]] ==
+	[("06:00", "Europe/Berlin", "delayed queue jobs", ":00")] and [e["next"] for e in l if not e["active"]] == [None]'
 "$wherry" init "$db" >/dev/null 2>&1
 w status "$db"
-expect "status lists the active schedule" 0 'out:schedule    report: delayed delayed' 'out:ticks made until 20'
+expect "status lists the active schedule" 0 'out:schedule    report: 06:00 Europe/Berlin, to delayed queue jobs, ticks' 'out:ticks made until 20'
 w status "$db" --json
 json "also as JSON" '[(e["name"], e["until"][:2]) for e in d["schedules"]] == [("report", "20")]'
 w cron uninstall "$db" report '@every 1h' --queue jobs
-expect "uninstall leaves the ticks of others alone" 0 'is:0 uninstalled'
+expect "uninstall leaves the ticks of others alone" 0 'is:0 ticks uninstalled'
 w cron uninstall "$db" report '06:00' --zone Europe/Berlin --queue jobs
-expect "uninstall removes its own" 0 'is:1 uninstalled'
+expect "uninstall removes its own" 0 'is:1 tick uninstalled'
 check "nothing is left" is "$(sql shop.db 'SELECT count(*) FROM delayed')" 0
 
 # A week without a call: six ticks were missed.
@@ -57,15 +61,47 @@ missed() {
 	w cron install "$db" "$1" '12:00' --queue jobs --catch-up "$1"
 }
 missed last
-expect "the last of the missed ticks is made up for" 0 'is:2 installed'
+expect "the last of the missed ticks is made up for" 0 'is:2 ticks installed'
 missed all
 expect "or all of them are" 0
-check "those are six of a week, and the next one" is "$out" "7 installed"
+check "those are six of a week, and the next one" is "$out" "7 ticks installed"
+# A table of the first version has no columns for what a person wants to know.
+w cron create sqlite:old.db
+w delayed create sqlite:old.db
+sql old.db "ALTER TABLE cron DROP COLUMN schedule; ALTER TABLE cron DROP COLUMN zone; ALTER TABLE cron DROP COLUMN sends_to;
+	UPDATE wherry_schema SET version = 1 WHERE model = 'cron';
+	INSERT INTO cron VALUES ('my program', 'report', 'h', 1000, 1)"
+w cron list sqlite:old.db
+expect "a table of an older version names the command that brings it up to date" 2 \
+	'err:an older version of Wherry made the cron' 'err:`wherry cron create sqlite:old.db`'
+w cron create sqlite:old.db
+w cron list sqlite:old.db
+expect "which keeps what it remembers" 0 'out:report  -' 'out:my program'
+
+# What the doctor says of a database without an outbox.
+w cron create sqlite:alone.db
+w doctor sqlite:alone.db --verbose
+expect "the doctor looks at a database that has schedules alone" 0 "out:there is no outbox 'outbox', but the cron 'cron'" \
+	"out:the database can be written" "no:could not be checked"
+sql alone.db "INSERT INTO cron(target, name, hash, until_ms, active) VALUES ('wherry run', 'report', 'h', 1000, 1)"
+w doctor sqlite:alone.db
+expect "and finds a schedule without a daemon there" 1 "out:schedule report: no \`wherry run\` has made its ticks"
+w doctor sqlite:alone.db 42
+expect "a message of an outbox that is not there cannot be explained" 1 "err:there is no outbox 'outbox'"
+w delayed create sqlite:later.db --table later
+w doctor sqlite:later.db --verbose --json
+json "the doctor looks at a database that has delayed queues alone" \
+	'd["bad"] == 0 and [f["what"] for f in d["findings"] if f["check"] == "outbox"] ==
+	["there is no outbox '"'outbox'"', but the table of delayed queues '"'later'"'"]'
+sqlite3 empty.db 'CREATE TABLE t(a)'
+w doctor sqlite:empty.db
+expect "a database without any of Wherry's tables is refused" 1 "err:there is no outbox 'outbox'"
+
 # What the doctor says of the table "cron".
 w init "$db"
 now_ms='(SELECT ms FROM wherry_clock)'
 remember() { # TARGET SECONDS: a schedule whose ticks were made up to so long ago
-	sql shop.db "DELETE FROM cron; INSERT INTO cron VALUES ('$1', 'report', 'h', $now_ms - $2 * 1000, 1)"
+	sql shop.db "DELETE FROM cron; INSERT INTO cron(target, name, hash, until_ms, active) VALUES ('$1', 'report', 'h', $now_ms - $2 * 1000, 1)"
 	w doctor "$db" --verbose
 }
 remember 'wherry run' 20

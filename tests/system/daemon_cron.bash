@@ -141,7 +141,7 @@ daemon_cron_together() {
 	check "with a key of its own, a tick replaces the message before it" \
 		is "$(ask "SELECT count(*) FROM delayed WHERE \"pKey\" = 'the-one'")" 1
 	w cron list "$url"
-	expect "cron list shows the entries" 0 "out:wherry run" "out:box" "out:later"
+	expect "cron list shows the entries" 0 "out:outbox outbox, topic t" "out:box" "out:later"
 }
 
 # ---- what is made again ----
@@ -186,6 +186,39 @@ daemon_cron_schedules() {
 	end_daemon "$new"
 	expect "a daemon whose entry was replaced ends with 0" 0
 	end_daemon "$old"
+}
+
+# The daemon that wrote is killed.  The other one takes over when the ticks of the active schedule
+# were made up to a time that is 90 seconds ago: here the time in the table is put back.
+daemon_cron_takeover() {
+	local old old_port before
+	file stays "name: heir, at: '@every 50ms', outbox: {topic: stays}"
+	file goes "name: heir, at: '@every 70ms', outbox: {topic: goes}"
+	run_daemon stays
+	old=$daemon old_port=$port
+	until_true 20 health 200
+	run_daemon goes
+	until_true 30 logged stays.log event=replaced cron=heir
+	kill -KILL "$daemon"
+	wait "$daemon" 2>/dev/null
+	port=$old_port
+	before=$(topics stays)
+	get /readyz
+	expect "a daemon that was replaced does not take over at once" 503 "out:cron heir not ready"
+	ask "UPDATE cron SET until_ms = until_ms - 91000 WHERE name = 'heir' AND active"
+	check "it takes over when the other has made no tick for 90 seconds" until_true 60 logged stays.log \
+		event=resumed cron=heir
+	check "and writes messages again" until_true 20 more_topics stays "$before"
+	check "and is ready" until_true 20 health 200
+	end_daemon "$old"
+}
+
+topics() { # TOPIC: how many messages of the outbox have it
+	ask "SELECT count(*) FROM outbox WHERE topic = '$1'"
+}
+
+more_topics() { # TOPIC N
+	[ "$(topics "$1")" -gt "$2" ]
 }
 
 # ---- reloads ----

@@ -17,6 +17,7 @@ ask() {
 daemon_cron_together
 daemon_cron_again
 daemon_cron_schedules
+daemon_cron_takeover
 daemon_cron_reload
 
 # ---- the file is replaced ----

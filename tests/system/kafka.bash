@@ -55,10 +55,10 @@ for line in sys.stdin:
 
 pace() {
 	kafka topic orders 8
-	if [ "$1" = slow ]; then
-		kafka rtt 4
-	else
+	if [ "$1" = fast ]; then
 		kafka rtt 0
+	else
+		kafka rtt 4
 	fi
 }
 

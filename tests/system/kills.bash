@@ -2,8 +2,8 @@
 # the way and what they deliver to is gone once for a while.
 #
 # A script says by functions of its own what is special to its destination: pace, before and
-# after the kills ("slow", so that there is time for them, then "fast"); gone and back; and
-# arrived, which prints each delivery as a line of JSON, in order: id, key and n.
+# after the kills ("slow", so that there is time for them, "slower" for the last relay, then
+# "fast"); gone and back; and arrived, which prints each delivery as a line of JSON, in order: id, key and n.
 # shellcheck shell=bash disable=SC2034,SC2154
 
 # shellcheck source=tests/system/cli.bash
@@ -38,6 +38,7 @@ for n in range(10000):
 		kill -KILL "$pid"
 		wait "$pid" 2>/dev/null
 	done
+	pace slower
 	"${relay[@]}" --until-empty --timeout 90s 2>last.err &
 	pid=$!
 	pids+=("$pid")

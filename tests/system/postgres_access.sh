@@ -47,16 +47,30 @@ put() { # ROLE
 
 w status "$(as nobody)"
 expect "a missing right is said with the table and the GRANT" 1 \
-	"err:permission denied for table wherry_schema" "err:GRANT" "err:TO nobody"
+	"err:permission denied for table wherry_schema" "err:GRANT" "err:TO nobody" \
+	"err:try: wherry init " "err: --grant ROLE=operator, as the owner"
 sql "GRANT SELECT ON wherry_schema TO nobody"
 w_in '{}' enqueue "$(as nobody)" --topic t
 expect "whatever the table is" 1 \
-	"err:GRANT SELECT, INSERT, UPDATE, DELETE ON outbox TO nobody"
+	"err:GRANT SELECT, INSERT, UPDATE, DELETE ON outbox TO nobody" \
+	"err:try: wherry init " "err: --grant ROLE=enqueuer, as the owner"
 sql "GRANT SELECT ON outbox TO nobody"
 w relay "$(as nobody)" stdout: --until-empty
 expect "a relay that may not write ends with that sentence" 1 "err:GRANT" "err:TO nobody"
 w purge "$(as nobody)" --older-than 0s
 expect "so does a purge" 1 "err:GRANT"
+w doctor "$(as nobody)"
+expect "the doctor says once which checks it could not make" 1 \
+	"out:this role may not read what these checks need: paused, relay, " \
+	"out: --grant ROLE=operator\` as the owner, or give the URL of the relay" "no:permission denied" \
+	"out:role nobody lacks " "out: on public.wherry_lease; SELECT" "out:as the owner of the tables: \`GRANT INSERT"
+check "and once which rights a relay would need" is "$(grep -c '^bad   rights' <<<"$out")" 1
+w queue create "$url" rights
+w queue receive "$(as nobody)" rights
+expect "the way out names the kind of role that a command needs" 1 "err:try: wherry queue create " \
+	"err: rights --grant ROLE=receiver, as the owner"
+w queue send "$(as nobody)" rights 1
+expect "which is another one for a sender" 1 "err: rights --grant ROLE=sender, as the owner"
 w init "$(as nobody)" --table new
 expect "and init, which the owner of its tables runs" 1 "err:as wherry if"
 sql "CREATE SCHEMA fresh; GRANT USAGE ON SCHEMA fresh TO nobody"

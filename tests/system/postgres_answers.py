@@ -1,7 +1,7 @@
 """Run commands of wherry against answers.py: each answer of each run, changed in each way.
 
 usage: postgres_answers.py WHERRY SERVER'S-FOLDER
-Prints TAP.  Each answer is changed in an eighth of the ways, the first in all; with
+Prints TAP.  Each answer is changed in a sixteenth of the ways, the first in all; with
 WHERRY_ANSWERS=all each in all.  WHERRY_ONLY names a command.  A run may end well or with an
 error that says something; it may not crash, hang, or be stopped by a sanitizer.
 """
@@ -100,7 +100,7 @@ def main():
         for i, name in enumerate(names):
             jobs = [(kind, nth) for nth in range(1, count(folder, name) + 1)
                     for k, kind in enumerate(answers.KINDS)
-                    if everything or nth == 1 or (k + nth) % 8 == 0]
+                    if everything or nth == 1 or (k + nth) % 16 == 0]
             with ThreadPoolExecutor(WORKERS) as pool:
                 wrong = sum(pool.map(lambda k: work(folder, name, k, jobs), range(WORKERS)), [])
             failed += bool(wrong)

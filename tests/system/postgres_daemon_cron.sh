@@ -18,6 +18,7 @@ ask() {
 daemon_cron_together
 daemon_cron_again
 daemon_cron_schedules
+daemon_cron_takeover
 daemon_cron_reload
 
 # ---- a server that goes away ----

@@ -3,10 +3,15 @@
 
 # A relay with a lease of an hour, whose process is $relay_pid; its output is out.ndjson.
 start_leader() { # URL [OPTION...]
+	: >"$tmp/relay.log" # what the leader before it wrote
 	"$wherry" relay "$1" file:out.ndjson --lease 1h "${@:2}" 2>"$tmp/relay.log" &
 	relay_pid=$!
 	pids+=("$relay_pid")
-	until_true 20 grep -q 'event=leading' "$tmp/relay.log"
+	until_true "${patience:-20}" grep -q 'event=leading' "$tmp/relay.log"
+}
+
+is_acknowledged() { # URL
+	"$wherry" status "$1" | grep -q '^pending  *0$'
 }
 
 kill_leader() {
@@ -24,29 +29,30 @@ takes_over() {
 
 	w enqueue "$url" --topic t --from one.ndjson
 	start_leader "$url" "$@"
-	until_true 20 lines out.ndjson 1
+	until_true "${patience:-20}" lines out.ndjson 1
+	until_true "${patience:-20}" is_acknowledged "$url"
 	kill_leader
 	w enqueue "$url" --topic t --from one.ndjson
 	w status "$url"
 	expect "$url: a killed relay has not given its lease back" 0 "out:lease for "
-	w relay "$url" file:out.ndjson --lease 1h --until-empty --timeout 60s "$@"
+	w relay "$url" file:out.ndjson --lease 1h --until-empty --timeout "${patience:-60}s" "$@"
 	expect "$url: the next relay takes over from an idle one without waiting" 0 \
 		"err:event=leader-gone" "err:1 delivered"
 
 	start_leader "$url" "$@"
 	w enqueue "$url" --topic t --from many.ndjson
 	kill_leader
-	w relay "$url" file:out.ndjson --lease 1h --until-empty --timeout 60s "$@"
+	w relay "$url" file:out.ndjson --lease 1h --until-empty --timeout "${patience:-60}s" "$@"
 	expect "$url: and from a busy one" 0 "err:event=leader-gone" "no:suspects=1" "err:0 dead in"
 
 	start_leader "$url" "$@"
 	"$wherry" relay "$url" file:out.ndjson --lease 1h "$@" 2>standby.log &
 	standby_pid=$!
 	pids+=("$standby_pid")
-	until_true 20 grep -q 'event=standby' standby.log
+	until_true "${patience:-20}" grep -q 'event=standby' standby.log
 	kill_leader
-	check "$url: one that stands by notices" until_true 20 grep -q 'event=leader-gone' standby.log
-	check "$url: and leads" until_true 20 grep -q 'event=leading' standby.log
+	check "$url: one that stands by notices" until_true "${patience:-20}" grep -q 'event=leader-gone' standby.log
+	check "$url: and leads" until_true "${patience:-20}" grep -q 'event=leading' standby.log
 
 	kill -STOP "$standby_pid"
 	w relay "$url" file:out.ndjson --lease 1h --until-empty --timeout 2s "$@"

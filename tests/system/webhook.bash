@@ -26,8 +26,8 @@ start_receiver() {
 
 # ---- for kills.bash ----
 
-pace() {
-	: # it takes its time
+pace() { # it takes its time, but messages must be left when it goes away; it comes back fast
+	[ "$1" != slower ] || echo slow >&8
 }
 
 gone() {

@@ -147,6 +147,35 @@ static void an_errno_becomes_the_code_to_act_on(void **state)
 	assert_string_equal(err.message, "open: unknown error");
 }
 
+static void a_right_that_a_role_lacks_is_recognised(void **state)
+{
+	static const struct {
+		const char *message;
+		bool lacks;
+	} rows[] = {
+		{"permission denied for table outbox", true},
+		{"The INSERT permission was denied on the object 'outbox', database 'shop', "
+		 "schema 'dbo'.",
+		 true},
+		{"The SELECT permission was denied on the column 'body' of the object 'jobs', "
+		 "database 'shop', schema 'dbo'.",
+		 true},
+		{"Login failed for user 'web'.", false},
+		{"must be owner of table outbox", false},
+		{"shop.db: permission denied: check the owner and mode of the file",
+		 false},
+	};
+	wherry_error err;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		(void)wh_fail(&err, WHERRY_DENIED, "%s", rows[i].message);
+		assert_int_equal(wh_error_lacks_right(&err), rows[i].lacks);
+	}
+	(void)wh_fail(&err, WHERRY_INVALID, "%s", rows[0].message);
+	assert_false(wh_error_lacks_right(&err));
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -160,6 +189,7 @@ int main(void)
 		cmocka_unit_test(a_prefix_keeps_the_cause),
 		cmocka_unit_test(a_prefix_leaves_success_alone),
 		cmocka_unit_test(an_errno_becomes_the_code_to_act_on),
+		cmocka_unit_test(a_right_that_a_role_lacks_is_recognised),
 	};
 
 	return cmocka_run_group_tests_name("error", tests, NULL, NULL);

@@ -313,6 +313,36 @@ static void failures_have_their_codes(void **state)
 	assert_int_equal(count(*state, "SELECT COUNT_BIG(*) FROM wherry_probe"), 1);
 }
 
+/* FreeTDS took it for prepared, and could not run it again.  Another session holds the lock. */
+static void a_statement_whose_first_run_fails_runs_again(void **state)
+{
+	static const char sql[] =
+		"DECLARE @r INT; EXEC @r = sp_getapplock @Resource = N'wherry_probe', "
+		"@LockMode = 'Exclusive', @LockOwner = 'Transaction'; IF @r < 0 THROW "
+		"51222, N'not in time', 1";
+	wherry_db *other = open_it("200ms"), *db = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_stmt stmt;
+	wh_sql all = {NULL, &stmt, 1};
+
+	WHERRY_PASS(wh_stmt_make("mssql", "test", sql, &stmt, &err));
+	WHERRY_PASS(wherry_db_begin(other, &err));
+	WHERRY_PASS(wh_db_script(other, sql, &err));
+	for (int i = 0; i < 2; i++) {
+		WHERRY_PASS(wherry_db_begin(db, &err));
+		WHERRY_FAILS(WHERRY_BUSY,
+			     wh_db_run(db, &stmt, NULL, 0, NULL, NULL, NULL, &err));
+		wherry_db_rollback(db);
+	}
+	wherry_db_rollback(other);
+	WHERRY_PASS(wherry_db_begin(db, &err));
+	WHERRY_PASS(wh_db_run(db, &stmt, NULL, 0, NULL, NULL, NULL, &err));
+	WHERRY_PASS(wherry_db_commit(db, &err));
+	wh_db_forget(db, &all);
+	wh_stmt_clear(&stmt);
+	wherry_db_close(other);
+}
+
 static void a_row_that_stays_locked_is_busy(void **state)
 {
 	wherry_db *other = open_it("200ms");
@@ -330,6 +360,88 @@ static void a_row_that_stays_locked_is_busy(void **state)
 	WHERRY_PASS(wh_db_script(*state, "UPDATE wherry_probe SET t = N'y' WHERE id = 1",
 				 &err));
 	wherry_db_close(other);
+}
+
+static void a_session_that_the_server_ends_is_a_lost_connection(void **state)
+{
+	wherry_db *other = open_it("200ms");
+	wherry_error err = WHERRY_ERROR_INIT;
+	char sql[40];
+
+	(void)snprintf(sql, sizeof(sql), "KILL %lld",
+		       (long long)count(other, "SELECT @@SPID"));
+	WHERRY_PASS(wherry_db_begin(other, &err));
+	WHERRY_PASS(wh_db_script(other, "INSERT INTO wherry_probe(id) VALUES (1)", &err));
+	WHERRY_PASS(wh_db_script(*state, sql, &err));
+	WHERRY_FAILS(WHERRY_CLOSED, run(other, "INSERT INTO wherry_probe(id) VALUES (2)",
+					NULL, 0, NULL, NULL, &err));
+	WHERRY_FAILS(WHERRY_CLOSED, wherry_db_commit(other, &err));
+	wherry_db_close(other);
+	assert_int_equal(count(*state, "SELECT COUNT_BIG(*) FROM wherry_probe"), 0);
+}
+
+/* A wait for a lock that would take half a minute. */
+static wherry_db *open_before_a_lock(wherry_db **out_holder)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	*out_holder = open_it("200ms");
+	WHERRY_PASS(wh_db_script(*out_holder, "INSERT INTO wherry_probe(id) VALUES (1)",
+				 &err));
+	WHERRY_PASS(wherry_db_begin(*out_holder, &err));
+	WHERRY_PASS(wh_db_script(*out_holder,
+				 "UPDATE wherry_probe SET t = N'x' WHERE id = 1", &err));
+	return open_it("30s");
+}
+
+static void a_statement_ends_by_the_limit_of_its_connection(void **state)
+{
+	static const char sql[] = "UPDATE wherry_probe SET t = N'y' WHERE id = 1";
+	wherry_db *holder, *db = open_before_a_lock(&holder);
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t began_us, took_us;
+	wherry_code code;
+
+	(void)state;
+	WHERRY_PASS(wherry_db_begin(db, &err));
+	began_us = wh_monotonic(&wh_env_system);
+	wh_db_limit(db, began_us + 1500000);
+	code = run(db, sql, NULL, 0, NULL, NULL, &err);
+	took_us = wh_monotonic(&wh_env_system) - began_us;
+	assert_true(code == WHERRY_TIMEOUT || code == WHERRY_CLOSED);
+	assert_in_range(took_us, 900000, 6000000);
+	WHERRY_FAILS(WHERRY_CLOSED, run(db, sql, NULL, 0, NULL, NULL, &err));
+	wherry_db_close(db);
+	wherry_db_rollback(holder);
+	assert_int_equal(
+		count(holder, "SELECT COUNT_BIG(*) FROM wherry_probe WHERE t IS NULL"),
+		1);
+	wherry_db_close(holder);
+}
+
+/* Babelfish's session is lost then; SQL Server's goes on, without its transaction. */
+static void a_statement_that_takes_too_long_takes_its_transaction_along(void **state)
+{
+	wherry_db *holder, *db = open_before_a_lock(&holder);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code;
+
+	(void)state;
+	((odbc_db *)db)->timeout_s = 1;
+	WHERRY_PASS(wherry_db_begin(db, &err));
+	WHERRY_PASS(wh_db_script(db, "INSERT INTO wherry_probe(id) VALUES (2)", &err));
+	WHERRY_FAILS(WHERRY_TIMEOUT,
+		     run(db, "UPDATE wherry_probe SET t = N'y' WHERE id = 1", NULL, 0,
+			 NULL, NULL, &err));
+	code = wherry_db_commit(db, &err);
+	assert_true(code == WHERRY_CLOSED || code == WHERRY_CONFLICT);
+	wherry_db_close(db);
+	wherry_db_rollback(holder);
+	assert_int_equal(
+		count(holder, "SELECT COUNT_BIG(*) FROM wherry_probe WHERE t IS NULL"),
+		1);
+	assert_int_equal(count(holder, "SELECT COUNT_BIG(*) FROM wherry_probe"), 1);
+	wherry_db_close(holder);
 }
 
 /* Interrupts until the call has returned. */
@@ -505,7 +617,11 @@ int main(void)
 		TEST(savepoints_are_undone_one_by_one),
 		TEST(nothing_runs_outside_of_a_transaction_that_failed),
 		TEST(failures_have_their_codes),
+		TEST(a_statement_whose_first_run_fails_runs_again),
 		TEST(a_row_that_stays_locked_is_busy),
+		TEST(a_session_that_the_server_ends_is_a_lost_connection),
+		TEST(a_statement_ends_by_the_limit_of_its_connection),
+		TEST(a_statement_that_takes_too_long_takes_its_transaction_along),
 		TEST(a_wait_for_a_lock_is_interrupted_from_another_thread),
 		TEST(a_table_is_found_in_its_schema),
 		TEST(a_borrowed_connection_keeps_its_transaction),

@@ -200,6 +200,8 @@ static void each_number_of_sql_server_has_its_remedy(void **state)
 		{2714, WHERRY_REMEDY_FIX},      {2705, WHERRY_REMEDY_FIX},
 		{1913, WHERRY_REMEDY_FIX},      {15248, WHERRY_REMEDY_FIX},
 		{15335, WHERRY_REMEDY_FIX},     {18456, WHERRY_REMEDY_FIX},
+		{20004, WHERRY_REMEDY_REOPEN},  {20017, WHERRY_REMEDY_REOPEN},
+		{20020, WHERRY_REMEDY_REOPEN},
 	};
 
 	(void)state;
@@ -210,6 +212,80 @@ static void each_number_of_sql_server_has_its_remedy(void **state)
 	assert_int_equal(wh_odbc_mssql_code(18456), WHERRY_DENIED);
 	assert_int_equal(wh_odbc_mssql_code(102),
 			 WHERRY_OK); /* of no entry: its SQLSTATE */
+}
+
+static void what_a_trigger_raises_is_about_the_row(void **state)
+{
+	static const struct {
+		int native;
+		const char *state;
+		bool about_row;
+	} cases[] = {
+		{50000, "42000", true},  {3609, "42000", true},
+		{2628, "22001", true},   {547, "23000", true},
+		{51222, "42000", false}, {51205, "42000", false},
+		{102, "42000", false},   {33557097, "42000", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		wherry_error err = {.native = cases[i].native};
+
+		(void)snprintf(err.sqlstate, sizeof(err.sqlstate), "%s", cases[i].state);
+		assert_int_equal(wh_odbc_about_row(&err), cases[i].about_row);
+	}
+}
+
+/* The time of the next look, if one is not made now. */
+static int64_t look_at(odbc_db *s, int64_t now_us, bool *out_looks)
+{
+	const wh_look look = {.now_us = now_us};
+	int64_t next_us = 0;
+
+	*out_looks = wh_db_mssql.commits.changed(&s->base, &look, &next_us);
+	return next_us;
+}
+
+static void looks_become_as_rare_as_the_setting_says(void **state)
+{
+	odbc_db s = {.watch = {.most_us = 3 * WH_SECOND}};
+	int64_t now_us = 1, next_us = 0, pause_us = 0;
+	wherry_error err = WHERRY_ERROR_INIT;
+	bool looks;
+
+	(void)state;
+	WHERRY_PASS(wh_db_mssql.commits.watch(&s.base, NULL, &err));
+	for (int i = 0; i < 20; i++) {
+		next_us = look_at(&s, now_us, &looks);
+		assert_true(looks);
+		assert_true(next_us - now_us >= pause_us);
+		pause_us = next_us - now_us;
+		assert_int_equal(look_at(&s, next_us - 1, &looks), next_us);
+		assert_false(looks);
+		now_us = next_us;
+	}
+	assert_int_equal(pause_us, 3 * WH_SECOND);
+}
+
+static void a_relay_rests_for_as_long_as_its_statements_took(void **state)
+{
+	odbc_db s = {.watch = {.most_us = 250000}};
+	wherry_error err = WHERRY_ERROR_INIT;
+	bool looks;
+
+	(void)state;
+	WHERRY_PASS(wh_db_mssql.commits.watch(&s.base, NULL, &err));
+	(void)look_at(&s, 1000000, &looks);
+	assert_true(looks);
+	s.watch.spent_us = 30000;
+	s.watch.done_us = 1030000;
+	assert_int_equal(look_at(&s, 1040000, &looks), 1060000);
+	assert_false(looks);
+	(void)look_at(&s, 1060000, &looks);
+	assert_true(looks);
+	s.watch.spent_us = 60 * WH_SECOND; /* not for longer than a quarter of a second */
+	s.watch.done_us = 61 * WH_SECOND;
+	assert_int_equal(look_at(&s, 61 * WH_SECOND, &looks), 61250000);
 }
 
 static void nothing_is_borrowed_that_is_none(void **state)
@@ -232,6 +308,9 @@ int main(void)
 		cmocka_unit_test(what_is_not_unicode_is_refused),
 		cmocka_unit_test(a_time_with_an_offset_is_read),
 		cmocka_unit_test(each_number_of_sql_server_has_its_remedy),
+		cmocka_unit_test(what_a_trigger_raises_is_about_the_row),
+		cmocka_unit_test(looks_become_as_rare_as_the_setting_says),
+		cmocka_unit_test(a_relay_rests_for_as_long_as_its_statements_took),
 		cmocka_unit_test(nothing_is_borrowed_that_is_none),
 	};
 

@@ -360,7 +360,9 @@ static void every_embedded_file_parses(void **state)
 		if (!strstr(parts_of_native, word))
 			assert_non_null(wh_sql_find(&sql, "migrate-1"));
 		for (size_t i = 0; i < sql.n; i++) {
-			assert_true(strlen(sql.stmts[i].text) > 5);
+			/* A part is empty where a layout has nothing to say. */
+			if (!sql.stmts[i].part)
+				assert_true(strlen(sql.stmts[i].text) > 5);
 			assert_null(strstr(sql.stmts[i].text, "{t"));
 		}
 		wh_sql_clear(&sql);

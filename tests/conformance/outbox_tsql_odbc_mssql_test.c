@@ -1,0 +1,203 @@
+/*
+ * The outbox on SQL Server, as programs in T-SQL see it: the procedure wherry_enqueue, bodies of bytes, and
+ * the lock of those that make tables.
+ */
+#include "outbox_suite.h"
+
+#include "mssql/backend.h"
+#include "outbox/outbox.h"
+#include "tsql.h"
+
+typedef struct place {
+	wherry_db *db;
+	wherry_outbox *box;
+	char text[400];
+} place;
+
+static void enter(place *p, const char *payload)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	tsql_clear();
+	p->db = tsql_connect();
+	WHERRY_PASS(wherry_outbox_init(p->db, "outbox",
+				       &WHERRY_INIT_OPTIONS(.payload = payload), &err));
+	WHERRY_PASS(wherry_outbox_open(p->db, "outbox", &p->box, &err));
+}
+
+static void leave(place *p)
+{
+	wherry_outbox_close(p->box);
+	tsql_disconnect(p->db);
+	tsql_clear();
+}
+
+static void says(place *p, const char *sql, const char *wanted)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	*p->text = 0;
+	if (mssql_run(p->db, sql, p->text, sizeof(p->text), &err) != WHERRY_OK)
+		print_error("%s: %s\n", sql, err.message);
+	assert_string_equal(p->text, wanted);
+}
+
+static void refuses(place *p, const char *sql, const char *why)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	assert_int_not_equal(mssql_run(p->db, sql, NULL, 0, &err), WHERRY_OK);
+	if (!strstr(err.message, why))
+		print_error("%s: %s\n", sql, err.message);
+	assert_non_null(strstr(err.message, why));
+}
+
+#define ENQUEUE "DECLARE @id BIGINT; EXEC wherry_enqueue @id = @id OUTPUT, "
+
+static void the_procedure_adds_what_it_is_given(void **state)
+{
+	place p;
+
+	(void)state;
+	enter(&p, NULL);
+	says(&p, ENQUEUE "@topic = N'orders', @payload = N'{\"n\":1}'; SELECT @id", "1");
+	says(&p,
+	     ENQUEUE "@topic = N't', @payload = N'', @key = N'k', @message_id = N'm', "
+		     "@headers = N'{\"a\":\"b\"}', @aggregate_type = N'order', "
+		     "@aggregate_id = N'7', @trace_id = N'x'; SELECT @id",
+	     "2");
+	says(&p,
+	     "SELECT CONCAT_WS(N'|', topic, aggregate_type, aggregate_id, partition_key, "
+	     "message_id, headers, trace_id, status, DATALENGTH(payload)) FROM outbox WHERE "
+	     "id = 2",
+	     "t|order|7|k|m|{\"a\":\"b\"}|x|0|0");
+	says(&p,
+	     "SELECT CONCAT_WS(N'|', LEN(message_id), headers, payload) FROM outbox WHERE id "
+	     "= 1",
+	     "36|{}|{\"n\":1}");
+	/* A duplicate adds nothing, and leaves the transaction open. */
+	says(&p,
+	     "BEGIN TRANSACTION; " ENQUEUE
+	     "@topic = N't', @payload = N'2', @message_id = N'm'; DECLARE @open INT = "
+	     "@@TRANCOUNT; COMMIT TRANSACTION; SELECT CONCAT(N'none', @id, N' ', @open)",
+	     "none 1");
+	says(&p, "SELECT COUNT(*) FROM outbox", "2");
+	refuses(&p, "EXEC wherry_enqueue @topic = N'', @payload = N'1'", "needs a topic");
+	refuses(&p, "EXEC wherry_enqueue @topic = N't'", "needs a payload");
+	refuses(&p,
+		"EXEC wherry_enqueue @topic = N't', @payload = N'1', @headers = N'[]'",
+		"headers are not a JSON object");
+	refuses(&p,
+		"EXEC wherry_enqueue @topic = N't', @payload = N'1', @headers = N'{\"a\":1}'",
+		"headers are not a JSON object");
+	refuses(&p,
+		"EXEC wherry_enqueue @topic = N't', @payload = N'1', @outbox = N'no; DROP "
+		"TABLE outbox'",
+		"no");
+	says(&p, "SELECT COUNT(*) FROM outbox", "2");
+	leave(&p);
+}
+
+static void the_procedure_adds_to_another_outbox_of_its_schema(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	place p;
+
+	(void)state;
+	enter(&p, NULL);
+	WHERRY_PASS(wherry_outbox_init(p.db, "other", NULL, &err));
+	says(&p, ENQUEUE "@topic = N't', @payload = N'1', @outbox = N'other'; SELECT @id",
+	     "1");
+	says(&p,
+	     "SELECT CONCAT((SELECT COUNT(*) FROM outbox), (SELECT COUNT(*) FROM other))",
+	     "01");
+	leave(&p);
+}
+
+typedef struct seen {
+	char body[64];
+	size_t len;
+	int n;
+} seen;
+
+static wherry_code note(void *ctx, const wherry_row *row)
+{
+	seen *s = ctx;
+
+	s->len = row->message->body_len;
+	memcpy(s->body, row->message->body, s->len);
+	s->n++;
+	return WHERRY_OK;
+}
+
+static void bytes_are_kept_as_they_are(void **state)
+{
+	static const char body[] = "\x00\xff\xfe{\"n\"";
+	const wherry_message msg =
+		WHERRY_MESSAGE(.topic = "t", .body = body, .body_len = sizeof(body));
+	wherry_error err = WHERRY_ERROR_INIT;
+	seen s = {.n = 0};
+	place p;
+
+	(void)state;
+	enter(&p, "bytea");
+	says(&p,
+	     "SELECT TYPE_NAME(system_type_id) FROM sys.columns WHERE object_id = "
+	     "OBJECT_ID(N'outbox') AND name = N'payload'",
+	     "varbinary");
+	WHERRY_PASS(
+		wherry_outbox_enqueue(p.box, &msg, WHERRY_OWN_TRANSACTION, NULL, &err));
+	says(&p, ENQUEUE "@topic = N't', @bytes = 0x00FFFE7B226E2200; SELECT @id", "2");
+	says(&p, "SELECT COUNT(DISTINCT payload) FROM outbox", "1");
+	WHERRY_PASS(wherry_outbox_show(p.box, "2", note, &s, &err));
+	assert_int_equal(s.len, sizeof(body));
+	assert_memory_equal(s.body, body, sizeof(body));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_init(p.db, "outbox",
+					&WHERRY_INIT_OPTIONS(.payload = "text"), &err));
+	leave(&p);
+}
+
+/* Who makes tables waits for another that does, and then gives up. */
+static void making_ends_when_the_lock_is_not_granted(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_config *config = NULL;
+	wherry_db *holder = NULL, *db = NULL;
+
+	(void)state;
+	tsql_clear();
+	WHERRY_PASS(wherry_db_open(getenv("WHERRY_TEST_MSSQL"), NULL, &holder, &err));
+	WHERRY_PASS(wherry_db_begin(holder, &err));
+	WHERRY_PASS(
+		mssql_run(holder,
+			  "EXEC sp_getapplock @Resource = N'wherry_migrate', @LockMode "
+			  "= 'Exclusive', @LockOwner = 'Transaction'",
+			  NULL, 0, &err));
+	WHERRY_PASS(wherry_config_new(&config, &err));
+	WHERRY_PASS(wherry_config_set(config, "db.busy_timeout", "100ms", &err));
+	WHERRY_PASS(wherry_db_open(getenv("WHERRY_TEST_MSSQL"), config, &db, &err));
+	WHERRY_FAILS(WHERRY_BUSY, wherry_outbox_init(db, "outbox", NULL, &err));
+	wherry_db_close(holder);
+	wherry_db_close(db);
+	wherry_config_free(config);
+	tsql_clear();
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_procedure_adds_what_it_is_given),
+		cmocka_unit_test(the_procedure_adds_to_another_outbox_of_its_schema),
+		cmocka_unit_test(bytes_are_kept_as_they_are),
+		cmocka_unit_test(making_ends_when_the_lock_is_not_granted),
+	};
+	int failed;
+
+	if (!tsql_start())
+		return 0;
+	cmocka_set_test_filter(getenv("WHERRY_ONLY"));
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	tsql_end();
+	return failed;
+}

@@ -1,0 +1,387 @@
+#include "queue_nservicebus_suite.h"
+
+static const nservicebus_app *app;
+static const outbox_backend *first;
+
+int nservicebus_make(void **state)
+{
+	*state = queue_fixture_make_layout(first, "nservicebus");
+	return 0;
+}
+
+int nservicebus_drop(void **state)
+{
+	queue_fixture_drop(*state);
+	return 0;
+}
+
+static wherry_code see(void *ctx, const wherry_queue_message *m)
+{
+	nservicebus_seen *s = ctx;
+	size_t len = strlen(s->fields);
+
+	(void)snprintf(s->fields + len, sizeof(s->fields) - len, "%s%s|%s|%s|%s|%.*s",
+		       s->n++ ? " " : "", m->message_id, m->topic ? m->topic : "-",
+		       m->correlation_id ? m->correlation_id : "-",
+		       m->reply_to ? m->reply_to : "-", (int)m->body_len,
+		       (const char *)m->body);
+	return WHERRY_OK;
+}
+
+const char *nservicebus_receive(queue_fixture *f, nservicebus_seen *s)
+{
+	const wherry_receive_options options = WHERRY_RECEIVE_OPTIONS(.limit = 9);
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	*s = (nservicebus_seen){.n = 0};
+	WHERRY_PASS(wherry_queue_receive(f->queue, &options, see, s, NULL, &err));
+	return s->fields;
+}
+
+wherry_code nservicebus_note_finding(void *ctx, const char *what, const char *repair)
+{
+	char *text = ctx;
+	size_t len = strlen(text);
+
+	(void)what;
+	(void)snprintf(text + len, 8000 - len, "%s\n", repair);
+	return WHERRY_OK;
+}
+
+int64_t nservicebus_publish(wherry_topics *topics, const char *topic, const char *body)
+{
+	const wherry_queue_message msg =
+		WHERRY_QUEUE_MESSAGE(.body = body, .body_len = strlen(body));
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7;
+
+	WHERRY_PASS(wherry_topics_publish(topics, topic, &msg, &n, &err));
+	return n;
+}
+
+/* ---- both at once ---- */
+
+static void what_we_send_is_a_row_of_theirs(void **state)
+{
+	static const char wanted[] =
+		"{\"a\\/b\":\"\\uD83D\\uDE80 \\\" \xc3\xa9\",\"n\":null,"
+		"\"NServiceBus.CorrelationId\":\"c1\","
+		"\"NServiceBus.ReplyToAddress\":\"web\","
+		"\"NServiceBus.EnclosedMessageTypes\":\"Shop.OrderPlaced\","
+		"\"NServiceBus.MessageId\":\"m1\",\"NServiceBus.TimeSent\":\"20";
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	const wherry_queue_message msg = WHERRY_QUEUE_MESSAGE(
+			.message_id = "m1", .topic = "Shop.OrderPlaced",
+			.correlation_id = "c1", .reply_to = "web",
+			.headers =
+				"{\"a/b\":\"\xf0\x9f\x9a\x80 \\\" \xc3\xa9\",\"n\":null}",
+			.body = "{}", .body_len = 2, .expires_us = 60000000);
+	const char *headers;
+
+	WHERRY_PASS(wherry_queue_send(f->queue, &msg, NULL, &err));
+	headers = queue_text(f, "SELECT headers FROM jobs");
+	assert_int_equal(strncmp(headers, wanted, strlen(wanted)), 0);
+	assert_string_equal(headers + strlen(headers) - 4, " Z\"}");
+	assert_int_equal(app->expiring(f, 40, 60), 1);
+	assert_string_equal(app->receive(f), "{}");
+	assert_string_equal(app->receive(f), "");
+}
+
+static void what_they_send_is_received(void **state)
+{
+	static const char headers[] = "{\"NServiceBus.MessageId\":\"m1\","
+				      "\"NServiceBus.CorrelationId\":\"c1\","
+				      "\"NServiceBus.ReplyToAddress\":\"web\","
+				      "\"NServiceBus.EnclosedMessageTypes\":\"A, B\","
+				      "\"x\":\"a\\/b\"}";
+	queue_fixture *f = *state;
+	nservicebus_seen s;
+
+	app->send(f, "NULL", headers, "1");
+	assert_string_equal(nservicebus_receive(f, &s), "m1|A, B|c1|web|1");
+	app->send_bare(f, "11111111-2222-3333-4444-555555555555", "");
+	assert_string_equal(nservicebus_receive(f, &s),
+			    "11111111-2222-3333-4444-555555555555|-|-|-|");
+	app->send(f, "NULL", "null", "3");
+	(void)queue_lease(f->queue, 1, "3");
+	app->send(f, "NULL", "{}", "4");
+	queue_takes(f, 1, "4");
+}
+
+static void a_message_of_theirs_can_be_sent_on(void **state)
+{
+	static const char headers[] = "{\"NServiceBus.MessageId\":\"m1\",\"x\":null}";
+	queue_fixture *f = *state;
+	const wherry_queue_message msg =
+		WHERRY_QUEUE_MESSAGE(.headers = headers, .body = "1", .body_len = 1);
+	wherry_error err = WHERRY_ERROR_INIT;
+	nservicebus_seen s;
+
+	WHERRY_PASS(wherry_queue_send(f->queue, &msg, NULL, &err));
+	WHERRY_PASS(wherry_queue_send_many(f->queue, &msg, 1, NULL, &err));
+	assert_string_equal(nservicebus_receive(f, &s), "m1|-|-|-|1 m1|-|-|-|1");
+}
+
+/* ---- modes ---- */
+
+static void a_lease_is_kept_beside_the_queue(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got;
+
+	(void)queue_send(f, 1);
+	got = queue_lease(f->queue, 1, "1");
+	assert_string_equal(app->receive(f), "");
+	queue_counts(f, "0 1 0 0");
+	WHERRY_PASS(wherry_queue_dead_letter(f->queue, got.token, got.ids, 1, "bad order",
+					     NULL, &err));
+	queue_counts(f, "0 0 0 1");
+	assert_string_equal(queue_text(f, "SELECT last_error FROM jobs_received"),
+			    "bad order");
+	WHERRY_PASS(wherry_queue_return(f->queue, got.ids[0], NULL, &err));
+	assert_string_equal(app->receive(f), "1");
+}
+
+static void a_nack_keeps_the_attempts(void **state)
+{
+	const wherry_nack later = WHERRY_NACK(.delay_us = 50000000, .error = "no route");
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got;
+
+	(void)queue_send(f, 1);
+	got = queue_lease(f->queue, 1, "1");
+	WHERRY_PASS(
+		wherry_queue_nack(f->queue, got.token, got.ids, 1, &later, NULL, &err));
+	queue_counts(f, "0 0 1 0");
+	(void)queue_lease(f->queue, 1, "");
+	queue_minute(f);
+	got = queue_lease(f->queue, 1, "1");
+	assert_int_equal(got.attempts[0], 2);
+	assert_string_equal(queue_text(f, "SELECT last_error FROM jobs_received"),
+			    "no route");
+}
+
+static void a_message_that_kills_its_receivers_dies(void **state)
+{
+	const wherry_receive_options options =
+		WHERRY_RECEIVE_OPTIONS(.limit = 9, .max_attempts = 2);
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	queue_got got = {.n = 0};
+
+	(void)queue_send(f, 1);
+	(void)queue_lease(f->queue, 1, "1");
+	queue_minute(f);
+	(void)queue_lease(f->queue, 1, "1");
+	queue_minute(f);
+	(void)queue_send(f, 2);
+	WHERRY_PASS(
+		wherry_queue_receive(f->queue, &options, queue_note, &got, NULL, &err));
+	assert_string_equal(got.bodies, "2");
+	queue_counts(f, "0 1 0 1");
+}
+
+static void poison_dies_in_every_mode(void **state)
+{
+	static const wherry_receive_mode modes[] = {WHERRY_LEASE, WHERRY_ATOMIC,
+						    WHERRY_AT_MOST_ONCE};
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	for (int i = 0; i < 3; i++) {
+		queue_got got;
+
+		(void)queue_send(f, 1);
+		app->send(f, "NULL", "{\"a\":", "2");
+		app->send(f, "NULL", "[]", "3");
+		app->send_bare(f, "11111111-2222-3333-4444-555555555555", "7");
+		(void)queue_send(f, 4);
+		if (modes[i] == WHERRY_ATOMIC)
+			WHERRY_PASS(wherry_db_begin(f->db, &err));
+		got = queue_receive(f->queue, modes[i], 9);
+		if (modes[i] == WHERRY_ATOMIC)
+			WHERRY_PASS(wherry_db_commit(f->db, &err));
+		assert_string_equal(got.bodies, "1 4");
+		assert_int_equal(
+			queue_int(
+				f,
+				"SELECT count(*) FROM jobs_received WHERE state = 4 AND last_error LIKE '%%headers%%'"),
+			3);
+		assert_int_equal(
+			queue_int(
+				f,
+				"SELECT count(*) FROM jobs_received WHERE headers IN ('{\"a\":', '[]', '7')"),
+			3);
+		queue_raw(f, "DELETE FROM jobs_received; DELETE FROM jobs");
+	}
+}
+
+/* ---- expiry and delays ---- */
+
+static void an_expired_message_is_dropped(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = 0;
+
+	app->send(f, "1000", "{}", "1");
+	(void)queue_send_so(f, 2, 0, 30000000);
+	(void)queue_send_so(f, 3, 0, 120000000);
+	app->send(f, "NULL", "{}", "4");
+	queue_minute(f);
+	queue_counts(f, "2 0 0 0");
+	(void)queue_lease(f->queue, 9, "3 4");
+	assert_int_equal(queue_int(f, "SELECT COUNT(*) FROM jobs"), 0);
+	for (int i = 0; i < 5; i++)
+		app->send(f, "1000", "{}", "1");
+	queue_minute(f);
+	WHERRY_PASS(wherry_queue_expire(f->queue, 2, &n, &err));
+	assert_int_equal(n, 5);
+}
+
+/* Upstream's time to live is an Int32 of milliseconds. */
+static void an_expiry_of_25_days_is_kept(void **state)
+{
+	queue_fixture *f = *state;
+
+	(void)queue_send_so(f, 1, 0, 25LL * 86400 * 1000000);
+	(void)queue_send_so(f, 2, 0, INT64_MAX);
+	assert_int_equal(app->expiring(f, 599 * 3600, INT64_MAX / 1000000), 2);
+	(void)queue_lease(f->queue, 9, "1 2");
+}
+
+static void a_delay_with_an_expiry_is_refused_by_name(void **state)
+{
+	queue_fixture *f = *state;
+	const wherry_queue_message msg =
+		WHERRY_QUEUE_MESSAGE(.body = "1", .body_len = 1, .delay_us = 1000000,
+				     .expires_us = 1000000);
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_FAILS(WHERRY_UNSUPPORTED, wherry_queue_send(f->queue, &msg, NULL, &err));
+	assert_non_null(strstr(err.message,
+			       "nservicebus, which has no place for the expiry "
+			       "of a delayed message"));
+}
+
+static void a_delayed_message_of_either_is_received_by_either(void **state)
+{
+	queue_fixture *f = *state;
+
+	(void)queue_send_so(f, 1, 50000000, 0);
+	app->store(f, 40, "{}", "2");
+	(void)queue_lease(f->queue, 9, "");
+	queue_counts(f, "0 0 2 0");
+	queue_minute(f);
+	(void)queue_lease(f->queue, 1, "2"); /* it is due first */
+	app->move(f);
+	assert_string_equal(app->receive(f), "1");
+}
+
+/* ---- forwarding, subscriptions ---- */
+
+static void a_rolled_back_receive_forwards_nothing(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue *mails = NULL;
+
+	WHERRY_PASS(wherry_queue_create(f->db, "mails", NULL, &err)); /* native */
+	WHERRY_PASS(wherry_queue_open(f->db, "mails", &mails, &err));
+	app->send(f, "NULL", "{\"NServiceBus.SqlServer.ForwardDestination\":\"mails\"}",
+		  "7");
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	assert_int_equal(queue_receive(f->queue, WHERRY_ATOMIC, 9).n, 0);
+	wherry_db_rollback(f->db);
+	queue_counts(f, "1 0 0 0");
+	queue_takes(f, 9, "");
+	(void)queue_lease(mails, 9, "7");
+	wherry_queue_close(mails);
+}
+
+/* Upstream's length is the distance of the last number from the first. */
+static void the_length_counts_messages(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue_status s;
+	int64_t due = -7;
+
+	app->send(f, "NULL",
+		  "{\"NServiceBus.TimeSent\":\"2020-02-28 10:00:00:000001 Z\"}", "1");
+	app->number(f, 4000000000000);
+	queue_counts(f, "2 0 0 0");
+	WHERRY_PASS(wherry_queue_get_status(f->queue, &s, sizeof(s), &err));
+	assert_true(s.oldest_ready_us > 5LL * 365 * 86400 * 1000000);
+	WHERRY_PASS(wherry_queue_next_due(f->queue, &due, &err));
+	assert_int_equal(due, 0);
+	queue_raw(f, "DELETE FROM jobs");
+	WHERRY_PASS(wherry_queue_next_due(f->queue, &due, &err));
+	assert_int_equal(due, -1);
+	(void)queue_send_so(f, 1, 50000000, 0);
+	WHERRY_PASS(wherry_queue_next_due(f->queue, &due, &err));
+	assert_in_range((uint64_t)due, 1000000, 50000000);
+}
+
+static void one_publication_reaches_both_layouts_or_none(void **state)
+{
+	queue_fixture *f = *state;
+	const wherry_queue_message msg = WHERRY_QUEUE_MESSAGE(.body = "9", .body_len = 1);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_topics *topics = NULL;
+	wherry_queue *mails = NULL;
+
+	WHERRY_PASS(wherry_queue_create(f->db, "mails", NULL, &err));
+	WHERRY_PASS(wherry_queue_open(f->db, "mails", &mails, &err));
+	WHERRY_PASS(wherry_topics_open(f->db, NULL, &topics, &err));
+	WHERRY_PASS(wherry_topics_subscribe(topics, "paid", "jobs", &err));
+	WHERRY_PASS(wherry_topics_subscribe(topics, "paid", "mails", &err));
+	assert_int_equal(nservicebus_publish(topics, "paid", "1"), 2);
+	(void)queue_lease(f->queue, 9, "1");
+	(void)queue_lease(mails, 9, "1");
+	queue_raw(f,
+		  "INSERT INTO \"SubscriptionRouting\" VALUES ('nowhere', 'x', 'paid')");
+	WHERRY_FAILS(WHERRY_NOTFOUND,
+		     wherry_topics_publish(topics, "paid", &msg, NULL, &err));
+	(void)queue_lease(f->queue, 9, "");
+	(void)queue_lease(mails, 9, "");
+	wherry_topics_close(topics);
+	wherry_queue_close(mails);
+}
+
+/* ---- running them ---- */
+
+int nservicebus_suite_run(const nservicebus_app *theirs,
+			  const outbox_backend *const *backends, size_t n_backends,
+			  const struct CMUnitTest *more, size_t n_more)
+{
+	static const struct CMUnitTest cases[] = {
+		NSERVICEBUS_CASE(what_we_send_is_a_row_of_theirs),
+		NSERVICEBUS_CASE(what_they_send_is_received),
+		NSERVICEBUS_CASE(a_message_of_theirs_can_be_sent_on),
+		NSERVICEBUS_CASE(a_lease_is_kept_beside_the_queue),
+		NSERVICEBUS_CASE(a_nack_keeps_the_attempts),
+		NSERVICEBUS_CASE(a_message_that_kills_its_receivers_dies),
+		NSERVICEBUS_CASE(poison_dies_in_every_mode),
+		NSERVICEBUS_CASE(an_expired_message_is_dropped),
+		NSERVICEBUS_CASE(an_expiry_of_25_days_is_kept),
+		NSERVICEBUS_CASE(a_delay_with_an_expiry_is_refused_by_name),
+		NSERVICEBUS_CASE(a_delayed_message_of_either_is_received_by_either),
+		NSERVICEBUS_CASE(a_rolled_back_receive_forwards_nothing),
+		NSERVICEBUS_CASE(the_length_counts_messages),
+		NSERVICEBUS_CASE(one_publication_reaches_both_layouts_or_none),
+	};
+	struct CMUnitTest tests[100];
+	size_t n = sizeof(cases) / sizeof(*cases);
+
+	app = theirs;
+	first = backends[0];
+	assert_true(n + n_more <= sizeof(tests) / sizeof(*tests));
+	memcpy(tests, cases, sizeof(cases));
+	memcpy(tests + n, more, n_more * sizeof(*more));
+	return queue_suite_run_layout("nservicebus", backends, n_backends, tests,
+				      n + n_more);
+}

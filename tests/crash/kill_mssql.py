@@ -1,0 +1,102 @@
+"""As kill.py, on the database that WHERRY_TEST_MSSQL names; by its seed a bout has relays that compete, or
+one that leads.  A kill waits until a message was delivered since the one before, as a relay needs a few
+seconds to begin where the server parses each statement in each session.
+"""
+
+import os
+import sys
+
+import judge
+import kill
+import mssql
+import tap
+import victims
+
+COMPETING = ["relay.engine=competing", "relay.claim_timeout=5s"]
+PATIENCE = 90  # seconds
+LEASE_S = 5
+RELAYS = WRITERS = 2
+
+
+class Shop(victims.Shop):
+    LEADER = "SELECT owner FROM wherry_lease WHERE expires_at > SYSUTCDATETIME()"
+
+    def make(self, path):
+        self.url = self.path = mssql.URL
+        self.db = mssql.Database()
+        self.db.clear()
+        self.wherry("init", self.url, check=True)
+        self.db.execute("CREATE TABLE ledger(id VARCHAR(60) PRIMARY KEY, k VARCHAR(60) NOT NULL, n BIGINT "
+                        "NOT NULL)")  # fmt: skip
+        self.db.execute("CREATE TABLE counter(k VARCHAR(60) PRIMARY KEY, n BIGINT NOT NULL)")
+        for kind in "key", "aggregate":
+            for n in range(6):
+                self.db.execute(f"INSERT INTO counter VALUES ('{kind}:{n}', 0)")
+
+    def integrity(self):
+        """Each open row is in the indexes by which relays look for it."""
+        for state, column in ((0, "id"), (1, "next_retry_at"), (3, "next_retry_at")):
+            (n,) = self.db.execute(f"SELECT count(*) FROM outbox WHERE status = {state} AND {column} IS NULL"
+                                   ).fetchone()  # fmt: skip
+            if n:
+                return f"{n} rows of state {state} without {column}"
+        return "ok"
+
+    def writer(self, letter, *program):
+        return [*program, f"{letter}{next(self.names)}", str(self.rng.randrange(1 << 30)), self.pace_ms,
+                self.fill]  # fmt: skip
+
+    def in_python(self):
+        program = os.path.join(os.path.dirname(__file__), "mssql_writer.py")
+        return self.writer("w", sys.executable, "-B", program)
+
+    def is_busy(self):
+        return self.db.execute("SELECT count(*) FROM ledger").fetchone()[0] > 50
+
+    def count_delivered(self):
+        if not os.path.exists(self.out):
+            return 0
+        with open(self.out, "rb") as lines:
+            return sum(1 for _ in lines)
+
+    def close(self):
+        self.db.clear()
+        super().close()
+
+    def relay_arguments(self, sync):
+        return [*super().relay_arguments(sync), *self.set(["relay.purge_every=2s", "relay.sweep=5s"])]
+
+
+class Bout(kill.Bout):
+    BUSY_S = PATIENCE
+    SOON_S = 3  # an operator's command works by then
+    n_delivered = 0
+
+    def await_work(self):
+        shop = self.shop
+        tap.wait_until(PATIENCE, lambda: shop.count_delivered() > self.n_delivered)
+        self.n_delivered = shop.count_delivered()
+
+    def kinds(self):
+        kinds = [self.kill_one] * 6 + [self.stop_one] * 2 + [self.stop_leader, self.kill_heir]
+        return kinds + [self.operate] * 2
+
+    def per_stop(self):
+        return RELAYS * self.shop.window
+
+
+def run(folder, seed, rounds, tell_round):
+    competing = seed % 2 == 1
+    try:
+        shop = Shop(folder, seed, f"file:{folder}/out", 100, settings=COMPETING if competing else (),
+                    lease_s=LEASE_S)  # fmt: skip
+    except mssql.NoServer as reason:
+        tap.skip("relays on SQL Server that are killed", str(reason))
+        return
+    tap.tell(f"competing: {competing}")
+    bout = Bout(shop, ["relay"] * RELAYS + ["python"] * WRITERS)
+    kill.play(bout, judge.read_file, rounds, tell_round)
+
+
+if __name__ == "__main__":
+    sys.exit(tap.bouts("kill-mssql", 8, 20 if tap.rounds(8) > 8 else 4, run))

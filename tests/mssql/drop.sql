@@ -1,0 +1,11 @@
+-- Everything that is in the database, except functions and the view of the clock.  Dropped under
+-- connections that had prepared statements on it, the view ended Babelfish (ERRORDATA_STACK_SIZE exceeded).
+DECLARE @sql NVARCHAR(MAX) = (
+  SELECT STRING_AGG(CAST(N'DROP ' + d.kind + N' "' + s.name + N'"."' + d.name + N'"; ' AS NVARCHAR(MAX)), N'')
+  FROM (SELECT t.schema_id, r.name, N'TRIGGER' AS kind
+        FROM sys.triggers AS r JOIN sys.objects AS t ON t.object_id = r.parent_id
+        UNION ALL SELECT schema_id, name, N'VIEW' FROM sys.views WHERE name <> N'wherry_clock'
+        UNION ALL SELECT schema_id, name, N'TABLE' FROM sys.tables
+        UNION ALL SELECT schema_id, name, N'PROCEDURE' FROM sys.procedures WHERE type = N'P') AS d
+  JOIN sys.schemas AS s ON s.schema_id = d.schema_id);
+EXEC (@sql);

@@ -1,0 +1,187 @@
+#!/usr/bin/env bash
+# A message that advises a command names the database and the table in it: the command can be pasted,
+# and after it the first one works.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/cli.bash
+. "$(dirname "$0")/cli.bash"
+
+PATH=$build_dir:$PATH
+
+# The command between backticks after "run" in a text.
+advised() { # TEXT
+	printf '%s\n' "$1" | sed -n 's/.*run `\(wherry [^`]*\)`.*/\1/p' | head -n 1
+}
+
+# follow SENTENCE STATUS COMMAND...: run it, and what its messages advise, until it has that status.
+follow() {
+	local sentence=$1 wanted=$2 command
+	shift 2
+	rm -f ./*.db
+	for _ in 1 2 3 4; do
+		w "$@"
+		command=$(advised "$err")
+		[ -n "$command" ] || break
+		echo "# $command"
+		bash -c "$command" >/dev/null 2>"$tmp/.advised" || {
+			err="$command: $(cat "$tmp/.advised")"
+			break
+		}
+	done
+	expect "$sentence" "$wanted" 'no:run `'
+}
+
+follow "send" 0 queue send sqlite:shop.db jobs '{}'
+follow "receive, where no queue is" 1 queue receive 'sqlite:my shop.db' jobs
+follow "offer" 0 delayed offer sqlite:shop.db --queue mail --key k --body x
+follow "offer to another table" 0 delayed offer sqlite:shop.db --queue mail --table later --key k --body x
+follow "count an inbox" 0 inbox status sqlite:shop.db
+follow "count another inbox" 0 inbox status sqlite:shop.db seen
+follow "list schedules" 0 cron list sqlite:shop.db
+follow "list the schedules of another table" 0 cron list sqlite:shop.db --cron ticks
+follow "install ticks" 0 cron install sqlite:shop.db report '@daily' --queue mail
+follow "install ticks on other tables" 0 cron install sqlite:shop.db report '@daily' --queue mail \
+	--delayed later --cron ticks
+follow "relay an outbox" 0 relay sqlite:shop.db stdout: --until-empty
+follow "relay a queue" 0 relay 'queue+sqlite:shop.db?queue=jobs' stdout: --until-empty
+follow "relay a delayed queue" 0 relay 'delayed+sqlite:shop.db?delayed=mail&table=later' stdout: \
+	--until-empty
+follow "status of a queue" 0 status 'queue+sqlite:shop.db?queue=jobs'
+follow "status of a delayed queue" 0 status 'delayed+sqlite:shop.db?delayed=mail&type=x&table=later'
+follow "pause a delayed queue" 0 pause 'delayed+sqlite:shop.db?delayed=mail'
+follow "status of an outbox" 0 status sqlite:shop.db --table billing
+
+rm -f ./*.db
+WHERRY_URL=sqlite:shop.db w queue send jobs '{}'
+expect "WHERRY_URL is not repeated" 1 "err:run \`wherry queue create jobs\`"
+"$wherry" init sqlite:shop.db >/dev/null 2>&1
+w queue publish sqlite:shop.db orders '{}'
+expect "the name of a queue is left open where none was given" 1 \
+	"err:run \`wherry queue create sqlite:shop.db NAME\`"
+
+# ---- a command or a URL for something else ----
+
+mail='delayed+sqlite:shop.db?delayed=mail'
+"$wherry" delayed create sqlite:shop.db >/dev/null
+instead() { # COMMAND ARGUMENTS... ADVICE: of a delayed queue
+	local -a words=("${@:1:$#-1}")
+	w "${words[0]}" "$mail" "${words[@]:1}"
+	expect "${words[0]} names the command for delayed queues" 2 "err:use \`wherry delayed ${!#}\`"
+}
+instead list 'list sqlite:shop.db --queue mail'
+instead show k 'read sqlite:shop.db --queue mail --key KEY'
+instead retry --all 'dead sqlite:shop.db --queue mail --requeue ID'
+instead discard k 'drop sqlite:shop.db --queue mail --key KEY'
+instead purge 'dead sqlite:shop.db --queue mail --purge ID'
+instead init 'create sqlite:shop.db'
+instead enqueue 'offer sqlite:shop.db --queue mail --key KEY --body TEXT'
+instead drop 'drop-table sqlite:shop.db'
+instead outboxes 'count sqlite:shop.db --queue mail'
+
+for command in status relay doctor; do
+	w "$command" 'sqlite:shop.db?queue=jobs' stdout:
+	expect "$command: a URL without queue+ is completed" 2 \
+		"err:write queue+ before the URL of a queue: queue+sqlite:shop.db?queue=jobs"
+done
+w status 'sqlite:shop.db?delayed=mail'
+expect "so is one without delayed+" 2 "err:write delayed+ before the URL of a delayed queue"
+w init 'sqlite:shop.db?queue=jobs'
+expect "and no file of that name is made" 2 "err:queue+sqlite:shop.db?queue=jobs"
+w status 'postgres://me:secret@db/shop?sslmode=disable&queue=jobs'
+expect "on PostgreSQL, without the password" 2 "err:write queue+ before" "no:secret"
+w status 'delayed+sqlite:shop.db?queue=mail'
+expect "a delayed queue has its own parameter" 2 \
+	"err:the URL does not name the delayed queue: add ?delayed=NAME to it"
+for url in "$mail" 'queue+sqlite:shop.db?queue=jobs'; do
+	w relay "$url" stdout: --table billing
+	expect "the URL names the table, and --table does not" 2 "err:--table is for outboxes"
+done
+w queue length 'queue+sqlite:shop.db?queue=jobs'
+expect "commands for queues take the database and the name" 2 \
+	"err:and then the queue: \`wherry queue length sqlite:shop.db jobs\`"
+w delayed count "$mail"
+expect "so do those for delayed queues" 2 \
+	"err:and then the queue: \`wherry delayed count sqlite:shop.db --queue mail\`"
+"$wherry" init sqlite:other.db >/dev/null 2>&1
+w queue list sqlite:other.db
+expect "a list without queues says how to make one" 0 \
+	"err:no queues: \`wherry queue create sqlite:other.db NAME\` makes one" "is:"
+w queue create sqlite:other.db jobs
+w queue length sqlite:other.db jbos
+expect "a queue whose name is mistyped is named" 1 "err:did you mean 'jobs'?"
+w status 'queue+sqlite:other.db?queue=job'
+expect "also by its URL" 1 "err:did you mean 'jobs'?"
+w queue length sqlite:other.db invoices
+expect "one that is not near is not" 1 "no:did you mean"
+w queue publish sqlite:other.db orders '{}'
+expect "a message that no queue gets is no secret" 0 "is:published to 0 queues" \
+	"err:no queue has subscribed to 'orders': \`wherry queue subscribe sqlite:other.db NAME orders\`"
+w queue ack sqlite:other.db jobs 4 0198-token
+expect "token and id in the wrong order" 2 "err:write the token first, then the ids"
+w cron create sqlite:other.db
+w cron uninstall "sqlite:shop.db" report '@daily' --queue mail
+w cron create sqlite:shop.db
+w cron uninstall "sqlite:shop.db" report '@daily' --queue mail
+expect "a schedule that was never installed is not found" 1 "is:" "no:operator" \
+	"err:nothing is uninstalled: the queue 'mail' has no schedule '@daily' under the prefix 'report'; write all" \
+	"err:try: wherry cron list sqlite:shop.db"
+
+# A terminal on standard input: Ctrl-D ends the body.
+out=$(printf 'hello\n\004' | timeout 20 python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' \
+	"$wherry" queue send sqlite:other.db jobs 2>&1)
+status=$?
+expect "on a terminal, send says what it waits for" 0 "out:reading the body from standard input" \
+	"out:message 1 is in queue 'jobs'"
+
+# ---- a queue as destination: its database, and not the relay's ----
+
+rm -f ./*.db
+"$wherry" init sqlite:shop.db >/dev/null 2>&1
+w_in '{}' enqueue sqlite:shop.db --topic orders
+for _ in 1 2 3; do
+	w relay sqlite:shop.db 'queue+sqlite:billing.db?queue=invoices' --until-empty --timeout 1s
+	command=$(advised "$err")
+	[ "$status" != 0 ] && [ -n "$command" ] || break
+	echo "# $command"
+	bash -c "$command" >/dev/null 2>&1
+done
+expect "a destination names the commands that make its queue and its inbox" 0
+
+# ---- the daemon ----
+
+rm -f ./*.db
+cat >wherry.yaml <<-END
+	relays:
+	  - {name: a, from: 'queue+sqlite:shop.db?queue=jobs', to: 'file:a'}
+	  - {name: b, from: 'delayed+sqlite:shop.db?delayed=mail&table=later', to: 'file:b'}
+	  - {name: c, from: 'sqlite:shop.db', to: 'file:c', outbox: {table: billing}}
+	  - {name: d, from: 'postgres://nobody:secret@localhost:1/shop', to: 'file:c'}
+	cron:
+	  - {name: e, database: 'sqlite:shop.db', at: '@daily', table: ticks, queue: {name: more}}
+	  - {name: f, database: 'sqlite:shop.db', at: '@daily', table: ticks, outbox: {topic: t}}
+END
+"$wherry" run wherry.yaml 2>daemon.log &
+daemon=$!
+pids+=("$daemon")
+
+# Run what it advises, until an entry does not fail any more.
+heeded() { # ENTRY
+	local command
+	command=$(advised "$(grep "event=failed" daemon.log | grep -E "(relay|cron)=$1 " | tail -n 1)")
+	[ -z "$command" ] || bash -c "$command" >/dev/null 2>&1
+	grep -qE "(relay=$1 event=leading|event=ready (relay|cron)=$1)" daemon.log ||
+		{ [ "$1" \> d ] && "$wherry" cron list sqlite:shop.db --cron ticks 2>/dev/null |
+			grep -q "^$1  *@daily "; }
+}
+for entry in a b c e f; do
+	check "the daemon's advice for $entry helps" until_true 20 heeded $entry
+	out=$(cat daemon.log)
+done
+out=$(grep "event=start" daemon.log)
+expect "the log names the queues that are relayed" 0 "out:from=queue+sqlite:shop.db queue=jobs" \
+	"out:from=delayed+sqlite:shop.db delayed=mail" "out:from=sqlite:shop.db table=billing"
+check "no password is in the log" bash -c "! grep -q secret daemon.log"
+kill -INT "$daemon"
+wait "$daemon"
+finish

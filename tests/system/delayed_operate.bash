@@ -1,0 +1,87 @@
+# The commands of an operator on a delayed queue, for cli_delayed_operate.sh (SQLite) and
+# postgres_delayed_operate.sh: they set db, the URL of the database, url, that of its delayed queue
+# "mail", and doctor_status, the exit status of doctor where the queue is well.
+# shellcheck shell=bash disable=SC2154
+
+is_refused() {
+	"$wherry" status "$url" | grep -q 'destination refuses'
+}
+
+operate() {
+	local quoted="'$url'"
+
+	w delayed create "$db"
+	w status "$url"
+	expect "an empty delayed queue is well" 0 "out:all is well: no message waits" \
+		"out:delayed     mail in " ", table delayed" "out:due         0" "out:leased      0" \
+		"out:waiting     0" "out:dead        0" \
+		"out:relay       none so far; consumers that poll are not listed"
+	w delayed offer "$db" --queue mail --key a --body '{"mail":1}'
+	w relay "$url" 'exec:echo no route >&2; exit 65' --until-empty --timeout 30s
+	expect "a relay gives a message up" 3
+	w status "$url"
+	expect "status names the last relay" 0 "out:relay       none; the last was " ", stopped " \
+		"out:1 message is dead: look with \`wherry delayed dead " " --queue mail\`, then add"
+	w delayed offer "$db" --queue mail --key b --body '{"mail":2}'
+	w delayed poll "$db" --queue mail --lease 1h
+	w delayed offer "$db" --queue mail --key c --body '{"mail":3}' --in 1h
+	w delayed offer "$db" --queue mail --key d --body '{"mail":4}'
+	w status "$url" --json
+	json "status counts the messages" '(d["delayed"], d["table"], d["layout"], d["due"], d["leased"],
+		d["waiting"], d["dead"], d["next_us"], d["paused"], d["relays"]) ==
+		("mail", "delayed", "native", 1, 1, 1, 1, 0, False, []) and len(d["warnings"]) == 1'
+
+	w doctor "$url"
+	expect "doctor names dead messages, with the command that requeues them" "$doctor_status" \
+		"out:of key 'a' is dead after 1 attempt: " " --requeue "
+	w doctor "$url" --older-than 1ms
+	expect "and messages that nobody polls" "$doctor_status" \
+		"out:1 message is due, the first for" "out:\`wherry relay $quoted TO\`"
+	w doctor "$url" a
+	expect "a dead message is explained by its key" 1 "out:of key 'a' is dead after 1 attempt"
+	w doctor "$url" b
+	expect "and one that is leased" "$doctor_status" "out:of key 'b' is leased for" "in attempt 1"
+	w doctor "$url" c
+	expect "and one that waits" "$doctor_status" "out:of key 'c' is due in 59m"
+	w doctor "$url" nobody
+	expect "and one that is not there" 1 "out:delayed queue 'mail' has no message of key 'nobody'"
+	w doctor "$url" --json
+	json "doctor prints JSON" 'd["delayed"] == "mail" and [f["level"] for f in d["findings"]
+		if f["check"] == "destination"] == ["ok"]'
+
+	w pause "$url"
+	expect "a delayed queue is paused" 0 "out:delayed queue 'mail' is paused" "err:action=pause" \
+		"err:table=mail"
+	w status "$url"
+	expect "which status says" 0 \
+		"out:the delayed queue is paused: relays deliver nothing until \`wherry resume $quoted\`" \
+		"(paused)"
+	w doctor "$url"
+	expect "and doctor" 1 "out:the delayed queue is paused: relays deliver nothing"
+	w relay "$url" stdout: --until-empty --timeout 2s
+	expect "a relay delivers nothing" 5 'no:"mail"'
+	w delayed offer "$db" --queue post --key a --body '{"post":1}'
+	w relay "${url/=mail/=post}" stdout: --until-empty --timeout 10s
+	expect "but other queues of the table are relayed" 0 'out:"post"'
+	printf 'relays:\n  - name: letters\n    from: %s\n    to: "stdout:"\n' "'$url'" >wherry.yaml
+	w resume letters --json
+	json "a queue is resumed, by the name of its relay" 'd == {"paused": False}'
+	w status letters
+	expect "and status takes the name, too" 0 "out:delayed     mail in " "no:paused"
+	rm wherry.yaml
+	w delayed drop "$db" --queue mail --key b
+	w relay "$url" stdout: --until-empty --timeout 10s
+	expect "then the relay delivers" 0 'out:"mail":4'
+	w list "$url"
+	expect "a command for outboxes names the one for delayed queues" 2 \
+		"err:wherry delayed list "
+
+	"$wherry" relay "$url" http://127.0.0.1:1/ >relay.log 2>&1 &
+	pids+=($!)
+	w delayed offer "$db" --queue mail --key e --body '{"mail":5}'
+	until_true 30 is_refused
+	w status "$url"
+	expect "a destination that refuses is the first line" 0 "out:destination refuses" "out:relay       "
+	w doctor "$url"
+	expect "also for doctor" 1 "out:destination refuses"
+}

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Relays of the program on the SQL Server that WHERRY_TEST_MSSQL names: on an outbox, where one is
+# killed and another takes over, on a queue and on a delayed queue.
+#
+# Writes TAP.
+
+if [ -z "${WHERRY_TEST_MSSQL:-}" ]; then
+	printf '1..1\nok 1 - SQL Server # SKIP WHERRY_TEST_MSSQL names no server\n'
+	exit 0
+fi
+
+# shellcheck source=tests/system/cli.bash
+. "$(dirname "$0")/cli.bash"
+# shellcheck source=tests/system/takeover.bash
+. "$source_dir/tests/system/takeover.bash"
+
+db=$WHERRY_TEST_MSSQL
+queue="queue+$db&queue=relayed"
+delayed="delayed+$db&delayed=mail&table=relayed_later"
+[[ $db == *\?* ]] || { queue=${queue/&/?} delayed=${delayed/&/?}; }
+patience=90
+
+# ---- an outbox ----
+
+w init "$db"
+expect "the outbox is made" 0
+takes_over "$db"
+
+seq 1 100 | sed 's/.*/{"n":&}/' >some.ndjson
+w enqueue "$db" --topic t --from some.ndjson
+"$wherry" relay "$db" file:first.ndjson --engine competing --until-empty --timeout 90s 2>first.log &
+pids+=($!)
+w relay "$db" file:second.ndjson --engine competing --until-empty --timeout 90s
+expect "one of two competing relays ends when all is delivered" 0 "err:delivered"
+wait "${pids[-1]}"
+check "and the other" is "$?" 0
+cat first.ndjson second.ndjson >both.ndjson 2>/dev/null
+check "each message was delivered by one of them" is "$(wc -l <both.ndjson)" 100
+check "and once" is "$(sort -u both.ndjson | wc -l)" 100
+
+# ---- a queue ----
+
+w queue create "$db" relayed
+w queue send "$db" relayed '{"order":1}'
+w pause "$queue"
+expect "a queue is paused" 0
+w relay "$queue" stdout: --until-empty --timeout 10s
+expect "a relay delivers nothing of it" 5 'no:"body"' "err:0 delivered"
+w resume "$queue"
+w relay "$queue" stdout: --until-empty --timeout 90s
+expect "once resumed it does" 0 'out:"body":{"order":1}' "err:1 delivered"
+w queue send "$db" relayed '{"order":2}'
+w relay "$queue" 'exec:echo no route >&2; exit 65' --until-empty --timeout 90s
+expect "a rejected message is dead" 3
+w status "$queue"
+expect "status counts it, and names the last relay" 0 "out:dead        1" "out:relay       none; the last was "
+w queue drop "$db" relayed --yes
+expect "a queue is dropped" 0
+
+# ---- a delayed queue ----
+
+w delayed create "$db" --table relayed_later
+w delayed offer "$db" --table relayed_later --queue mail --key a --body now
+w delayed offer "$db" --table relayed_later --queue mail --key b --body later --in 1h
+w relay "$delayed" stdout: --until-empty --timeout 90s
+expect "a message that is due is delivered" 0 'out:"body":"now"' "no:later" "err:1 delivered"
+w status "$delayed"
+expect "the other one waits" 0 "out:waiting     1"
+w delayed drop-table "$db" --table relayed_later --yes
+expect "its table is removed" 0
+finish
