@@ -17,6 +17,7 @@
  *     stream.c   the engine stream, and pg_recvlogical
  *     plan_queues.c    and of queues and delayed queues
  *     queues.c   Wherry's sides of these
+ *     delayed.c  and how late, how idle and how fast polls of delayed queues are
  *     hand.c     the other sides: a table of one's own, on either database
  *     watch.c    what a process costs: memory, processor, SQL statements
  *     growth.c   how cost grows: another mode, with growth_show.c for its table and chart
@@ -41,7 +42,7 @@ enum {
 	BENCH_RUNS_MOST = 99,
 	BENCH_VALUES = 4,     /* numbers that a side answers with, at most */
 	BENCH_SIDES_MOST = 5, /* in a group */
-	BENCH_GROUPS_MOST = 56,
+	BENCH_GROUPS_MOST = 64,
 	BENCH_FIGURES_MOST = 112,
 	BENCH_BATCH = 1000,     /* messages read and acknowledged at once: relay.batch */
 	BENCH_CONNECTIONS = 64, /* to a web server, on both sides */
@@ -298,6 +299,15 @@ void bench_write_body(int64_t number, char out[BENCH_BODY + 1]);
 /* queues.c */
 wherry_code bench_wherry_queue(const bench_job *job, double out[BENCH_VALUES],
 			       wherry_error *err);
+
+/* delayed.c */
+/* out: how late half of the messages came at most, and 99 of 100, ms */
+wherry_code bench_delayed_lateness(const bench_job *job, double out[BENCH_VALUES],
+				   wherry_error *err);
+wherry_code bench_delayed_idle(const bench_job *job, double out[BENCH_VALUES],
+			       wherry_error *err);
+wherry_code bench_delayed_polls(const bench_job *job, double out[BENCH_VALUES],
+				wherry_error *err);
 
 /* watch.c */
 double bench_memory_mb(void);      /* the most this process ever had in memory */

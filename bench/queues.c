@@ -185,14 +185,45 @@ static wherry_code receive_all(session *s, const bench_job *job, wherry_error *e
 	return code;
 }
 
+/* Another program's transaction: a handler has a message of the queue and goes on; of a delayed
+ * queue, somebody has offered one for later. */
+static wherry_code hold(session *other, const bench_job *job, wherry_error *err)
+{
+	char body[1][BENCH_BODY + 1];
+	wherry_delayed_message later =
+		WHERRY_DELAYED_MESSAGE(.key = "later", .body = body[0],
+				       .body_len = BENCH_BODY, .at_us = 4102444800000000);
+	wherry_code code = open_session(job, other, err);
+
+	bench_write_body(0, body[0]);
+	if (code == WHERRY_OK && !job->delayed)
+		code = send_queue(other, body, 1, err);
+	if (code == WHERRY_OK)
+		code = wherry_db_begin(other->db, err);
+	if (code == WHERRY_OK && job->delayed)
+		return wherry_delayed_offer(other->delayed, &later, NULL, err);
+	if (code == WHERRY_OK) {
+		const wherry_receive_options how =
+			WHERRY_RECEIVE_OPTIONS(.mode = WHERRY_ATOMIC, .limit = 1);
+
+		code = wherry_queue_receive(other->queue, &how, note, other, NULL, err);
+	}
+	if (code == WHERRY_OK && other->n != 1)
+		code = wh_fail(err, WHERRY_INVALID, "the handler received nothing");
+	return code;
+}
+
 wherry_code bench_wherry_queue(const bench_job *job, double out[BENCH_VALUES],
 			       wherry_error *err)
 {
 	bool sends = job->queue == BENCH_SEND;
-	session *s = calloc(1, sizeof(*s));
+	session *s = calloc(2, sizeof(*s)); /* the second: another program's */
 	wherry_code code = s ? open_session(job, s, err) : wh_oom(err);
-	int64_t began = wh_monotonic(&wh_env_system);
+	int64_t began;
 
+	if (code == WHERRY_OK && job->crowded)
+		code = hold(s + 1, job, err);
+	began = wh_monotonic(&wh_env_system);
 	if (code == WHERRY_OK)
 		code = send_all(s, job->messages, sends ? job->per_transaction : AT_ONCE,
 				err);
@@ -201,8 +232,10 @@ wherry_code bench_wherry_queue(const bench_job *job, double out[BENCH_VALUES],
 		code = receive_all(s, job, err);
 	}
 	out[0] = bench_rate(job->messages, began);
-	if (s)
+	if (s) {
 		close_session(s);
+		close_session(s + 1);
+	}
 	free(s);
 	return code;
 }
