@@ -154,6 +154,11 @@ void wh_log_fields(wh_buf *out, const wherry_log_record *record)
 	}
 }
 
+void wh_log_bare(const wherry_log_record *record, char out[WH_LOG_BARE])
+{
+	(void)snprintf(out, WH_LOG_BARE, "event=%s", record->event);
+}
+
 /* ---- JSON ---- */
 
 static json_t *json_text(const char *text, size_t len)

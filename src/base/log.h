@@ -17,7 +17,10 @@
 #include "base/buf.h"
 #include "base/env.h"
 
-enum { WH_LOG_TEXT_MAX = 1000 }; /* bytes of a text that are written */
+enum {
+	WH_LOG_TEXT_MAX = 1000, /* bytes of a text that are written */
+	WH_LOG_BARE = 80
+};
 
 /* text may be NULL, which is written as an empty value. */
 static inline wherry_log_field wh_log_text(const char *name, const char *text)
@@ -71,6 +74,9 @@ const char *wh_log_level_name(wherry_log_level level); /* "warn" */
 
 /* Append "event=NAME key=value …": what wherry_log_record.line is. */
 void wh_log_fields(wh_buf *out, const wherry_log_record *record);
+
+/* The same without fields, which takes no memory: where they found none. */
+void wh_log_bare(const wherry_log_record *record, char out[WH_LOG_BARE]);
 
 /* What a line says before its event. */
 typedef struct wh_log_head {

@@ -1,6 +1,5 @@
 #include "relay/hooks.h"
 
-#include <stdio.h>
 #include <sys/eventfd.h>
 
 #include "base/sized.h"
@@ -441,12 +440,12 @@ static void pass_on(void *ctx, const wherry_log_record *record)
 	const wherry_relay *r = ctx;
 	wherry_log_record whole = *record;
 	wh_buf line = WH_BUF_INIT(LOG_LINE_MAX);
-	char bare[80];
+	char bare[WH_LOG_BARE];
 
 	if (record->level > r->set.log_level)
 		return;
 	wh_log_fields(&line, record);
-	(void)snprintf(bare, sizeof(bare), "event=%s", record->event);
+	wh_log_bare(record, bare);
 	whole.line = line.failed ? bare : wh_buf_str(&line);
 	r->log(r->log_ctx, &whole);
 	wh_buf_clear(&line);
