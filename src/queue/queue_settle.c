@@ -61,9 +61,12 @@ static wherry_code settle(wherry_queue *queue, const wh_stmt *stmt, const char *
 		      .each = n};
 	wherry_code code;
 
-	if (!queue || !token || !*token || (!ids && n))
+	if (!queue || (!ids && n))
+		return wh_fail(err, WHERRY_INVALID, "no queue, or no ids");
+	if (!token || !*token)
 		return wh_fail(err, WHERRY_INVALID,
-			       "no queue, no token of a lease, or no ids");
+			       "the token is empty: it is that of the lease under which "
+			       "the messages were received");
 	if (!stmt)
 		return wh_store_cannot(&queue->store, "which has no place for leases",
 				       err);

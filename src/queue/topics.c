@@ -66,6 +66,8 @@ static wherry_code load(wherry_topics *topics, const char *schema, wherry_error 
 
 	if (!text)
 		return wh_fail(err, WHERRY_UNSUPPORTED, "no topics on '%.20s:'", scheme);
+	if (schema && !topics->db->driver->connection.schema_of)
+		return wh_fail(err, WHERRY_INVALID, "'%.20s:' has no schemas", scheme);
 	if (schema && strlen(schema) > WH_NAME_MOST)
 		return wh_fail(err, WHERRY_INVALID, "a schema has at most %d bytes",
 			       WH_NAME_MOST);
@@ -87,8 +89,9 @@ static wherry_code load(wherry_topics *topics, const char *schema, wherry_error 
 				 take_catalog, topics, NULL, err);
 	if (code == WHERRY_OK && !topics->own && !topics->routed)
 		code = wh_fail(err, WHERRY_NOTFOUND,
-			       "there are no queues in this database: run `wherry queue "
-			       "create`");
+			       "there are no queues in this %s: run `wherry queue "
+			       "create`",
+			       schema ? "schema" : "database");
 	return code;
 }
 
@@ -136,8 +139,10 @@ static wherry_code check(const wherry_topics *topics, const char *topic,
 {
 	const wh_field field = {"the topic", topic, WH_FIELD_MOST};
 
-	if (!topics || !topic || !*topic)
-		return wh_fail(err, WHERRY_INVALID, "no topics are open, or no topic");
+	if (!topics)
+		return wh_fail(err, WHERRY_INVALID, "no topics are open");
+	if (!topic || !*topic)
+		return wh_fail(err, WHERRY_INVALID, "the topic is empty");
 	return wh_fields_check(&field, 1, err);
 }
 

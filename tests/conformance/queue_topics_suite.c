@@ -92,6 +92,7 @@ static void topics_refuse_what_is_not_there(void **state)
 		     wherry_topics_subscribe(topics, "paid", "tasks", &err));
 	assert_non_null(strstr(err.message, "'tasks'"));
 	WHERRY_FAILS(WHERRY_INVALID, wherry_topics_subscribe(topics, "", "jobs", &err));
+	assert_non_null(strstr(err.message, "the topic is empty"));
 	msg.headers = "[]";
 	WHERRY_FAILS(WHERRY_INVALID,
 		     wherry_topics_publish(topics, "paid", &msg, NULL, &err));

@@ -23,6 +23,8 @@ static int make(void **state)
 	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
 	WHERRY_PASS(wherry_outbox_init(db, "outbox", NULL, &err));
 	WHERRY_PASS(wherry_queue_create(db, "jobs", NULL, &err));
+	WHERRY_PASS(wherry_queue_create(
+		db, "nsb", &WHERRY_QUEUE_OPTIONS(.layout = "nservicebus"), &err));
 	WHERRY_PASS(wherry_delayed_create(db, "delayed", NULL, &err));
 	WHERRY_PASS(wherry_inbox_create(db, "inbox", &err));
 	wherry_db_close(db);
@@ -112,6 +114,25 @@ static void sql_functions_name_an_argument_that_cannot_be(void **state)
 	refuses(conn, "receive('jobs', lease => '-1 s')", "lease is -00:00:01",
 		"NULL receives without a lease");
 	refuses(conn, "extend('jobs', 1, 't', NULL)", "lease is NULL", "longer than 0");
+	refuses(conn, "receive('jobs', max_attempts => -1)", "max_attempts is -1",
+		"any number of attempts");
+	refuses(conn, "send('jobs', '1', expires => '-1 h')", "expires is -01:00:00",
+		"must not be negative");
+	refuses(conn, "send('jobs', '1', delay => '-1 s')", "delay is -00:00:01",
+		"must not be negative");
+	refuses(conn, "nack('jobs', 1, 't', '-1 s')", "delay is -00:00:01",
+		"must not be negative");
+	refuses(conn, "send('jobs', '1', message_id => repeat('x', 300))",
+		"message_id is 300 bytes", "the limit is 255");
+	refuses(conn, "send('jobs', '1', correlation_id => repeat('x', 256))",
+		"correlation_id is 256 bytes", "the limit is 255");
+	refuses(conn, "send('jobs', '1', json_build_object('h', repeat('x', 262144)))",
+		"headers are 2621", "the limit is 262144");
+	refuses(conn, "subscribe('', 'jobs')", "the topic is empty", "");
+	refuses(conn, "subscribe(NULL, 'jobs')", "the topic is NULL", "");
+	refuses(conn, "subscribe(repeat('x', 256), 'jobs')", "topic is 256 bytes", "255");
+	refuses(conn, "unsubscribe('', 'jobs')", "the topic is empty", "");
+	refuses(conn, "publish('', '1')", "the topic is empty", "");
 	refuses(conn, "poll('mail', -1)", "n is -1", "how many messages");
 	refuses(conn, "poll('mail', lease => NULL)", "lease is NULL", "longer than 0");
 	refuses(conn, "delayed_extend('mail', '1.1.a', '0 s')", "lease is 00:00:00",
@@ -122,6 +143,125 @@ static void sql_functions_name_an_argument_that_cannot_be(void **state)
 		"the time infinity is not in", "1970 to 9999");
 	refuses(conn, "offer('mail', 'k', 'b'::text, delay => '20000 years')",
 		"the time 20000 years is not in", "1970 to 9999");
+	PQfinish(conn);
+}
+
+static void sql_functions_print_commands_that_can_be_pasted(void **state)
+{
+	PGconn *conn = PQconnectdb(place.url);
+	char hint[200];
+
+	(void)state;
+	refuses(conn, "send('jobs; drop table jobs', '1')",
+		"there is no queue 'jobs; drop",
+		"`wherry queue create URL 'jobs; drop table jobs'`");
+	refuses(conn, "accept('m', inbox => 'it''s')", "there is no inbox",
+		"`wherry inbox create URL 'it'\\''s'`");
+	refuses(conn, "poll('mail', box => 'a.b c')", "'a.b c'",
+		"`wherry delayed create URL --table '\"a.b c\"'`");
+	refuses(conn, "send('s2.tasks', '1')", "there is no queue 's2.tasks'",
+		"`wherry queue create URL s2.tasks`. Then call s2.wherry_send('tasks', ...)");
+	refuses(conn, "send(E'a\\tb', '1')", "there is no queue", "has such a name");
+	refuses(conn, "send(repeat('x', 49), '1')", "there is no queue",
+		"has such a name");
+	(void)snprintf(hint, sizeof(hint), "Call %s.wherry_send('jobs', ...)",
+		       place.name);
+	refuses(conn, "send(concat(current_schema, '.jobs'), '1')", "there is no queue",
+		hint);
+	refuses(conn, "ack(concat(current_schema, '.jobs'), 1, 't')", "there is no queue",
+		hint);
+	PQfinish(conn);
+}
+
+static void functions_of_queues_name_the_layout_that_they_do_not_serve(void **state)
+{
+	static const char *const calls[] = {
+		"send('nsb', '1')",          "receive('nsb')",      "ack('nsb', 1, 't')",
+		"nack('nsb', 1, 't')",       "queue_length('nsb')", "listen('nsb')",
+		"subscribe('topic', 'nsb')",
+	};
+	PGconn *conn = PQconnectdb(place.url);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
+		refuses(conn, calls[i], "queue 'nsb' has the layout nservicebus",
+			"`wherry queue send`");
+	PQfinish(conn);
+}
+
+/* Nobody is left out silently. */
+static void wherry_publish_refuses_a_topic_of_other_queues(void **state)
+{
+	PGconn *conn = PQconnectdb(place.url);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_topics *topics = NULL;
+	wherry_db *db = NULL;
+	int64_t n = 0;
+
+	(void)state;
+	WHERRY_PASS(wherry_db_open(place.url, NULL, &db, &err));
+	WHERRY_PASS(wherry_topics_open(db, NULL, &topics, &err));
+	WHERRY_PASS(wherry_topics_subscribe(topics, "both", "jobs", &err));
+	assert_true(postgres_exec(conn, "SELECT wherry_publish('both', '1')", NULL, 0));
+	WHERRY_PASS(wherry_topics_subscribe(topics, "both", "nsb", &err));
+	refuses(conn, "publish('both', '2')",
+		"NServiceBus have subscribed to topic 'both'", "`wherry queue publish`");
+	WHERRY_PASS(wherry_topics_publish(
+		topics, "both", &WHERRY_QUEUE_MESSAGE(.body = "3", .body_len = 1), &n,
+		&err));
+	assert_int_equal(n, 2);
+	WHERRY_PASS(wherry_topics_unsubscribe(topics, "both", "nsb", &err));
+	assert_true(postgres_exec(conn, "SELECT wherry_publish('both', '4')", NULL, 0));
+	WHERRY_PASS(wherry_topics_unsubscribe(topics, "both", "jobs", &err));
+	assert_true(postgres_exec(conn, "DELETE FROM jobs", NULL, 0));
+	wherry_topics_close(topics);
+	wherry_db_close(db);
+	PQfinish(conn);
+}
+
+/* What is left out, NULL or beyond any use means the same as in C. */
+static void functions_of_queues_take_times_as_the_library_does(void **state)
+{
+	char got[100] = "";
+	PGconn *conn = PQconnectdb(place.url);
+
+	(void)state;
+	assert_true(postgres_exec(
+		conn,
+		"SELECT wherry_send('jobs', '1', expires => '0'), wherry_send('jobs', "
+		"'2', delay => '20000 years', expires => '20000 years'), "
+		"wherry_send('jobs', '3', expires => '20000 years')",
+		NULL, 0));
+	assert_true(postgres_exec(
+		conn,
+		"SELECT string_agg(concat(body, ': ', round(extract(epoch FROM available_at "
+		"- created_at) / 3153600000), ' ', round(extract(epoch FROM expires_at - "
+		"created_at) / 3153600000)), ', ' ORDER BY id) FROM jobs",
+		got, sizeof(got)));
+	/* in centuries */
+	assert_string_equal(got, "1:  , 2: 1 2, 3:  1");
+	assert_true(postgres_exec(
+		conn,
+		"SELECT count(wherry_nack('jobs', id, token, '20000 years')) FROM "
+		"wherry_receive('jobs', 9, '20000 years', NULL, NULL)",
+		got, sizeof(got)));
+	assert_string_equal(got, "2");
+	assert_true(postgres_exec(conn, "UPDATE jobs SET available_at = '2020-01-01'",
+				  NULL, 0));
+	assert_true(postgres_exec(
+		conn,
+		"SELECT wherry_extend('jobs', id, token, '20000 years') FROM "
+		"wherry_receive('jobs', max_attempts => NULL)",
+		got, sizeof(got)));
+	assert_string_equal(got, "1");
+	assert_true(postgres_exec(conn, "UPDATE jobs SET available_at = '2020-01-01'",
+				  NULL, 0));
+	assert_true(postgres_exec(
+		conn,
+		"SELECT count(*) FROM wherry_receive('jobs', 9, max_attempts => NULL)",
+		got, sizeof(got)));
+	assert_string_equal(got, "3");
+	assert_true(postgres_exec(conn, "DELETE FROM jobs", NULL, 0));
 	PQfinish(conn);
 }
 
@@ -156,6 +296,11 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sql_functions_name_what_is_missing_and_the_way_out),
 		cmocka_unit_test(sql_functions_name_an_argument_that_cannot_be),
+		cmocka_unit_test(sql_functions_print_commands_that_can_be_pasted),
+		cmocka_unit_test(
+			functions_of_queues_name_the_layout_that_they_do_not_serve),
+		cmocka_unit_test(wherry_publish_refuses_a_topic_of_other_queues),
+		cmocka_unit_test(functions_of_queues_take_times_as_the_library_does),
 		cmocka_unit_test(sql_functions_that_refuse_run_nobody_elses_code),
 	};
 

@@ -111,11 +111,33 @@ ARRAY['wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_n
       'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe', 'wherry_unsubscribe',
       'wherry_listen', 'wherry_unlisten']::name[]
 
+-- part: with_checks
+-- The text of a function, with what several of them begin with.  A time is at most 100 years, as in
+-- other statements.
+regexp_replace(replace(replace(replace(made, '@has@', has), '@delay@', delay), '@topic@', topic),
+  '@seconds[(]([a-z]+)[)]@', 'least(coalesce(extract(epoch FROM \1), 0), 3153600000)::double precision', 'g')
+
 -- part: make_functions
 {missing_function}
 DO $do$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
+  -- A queue has an index of ready rows: to look for it is one expression, and no statement.
+  has CONSTANT text := $w$IF to_regclass(@box@ || quote_ident(queue || '_ready')) IS NULL THEN
+    IF NOT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(@box@ || quote_ident(queue))
+                   AND attname = 'lease_token' AND NOT attisdropped) THEN
+      PERFORM @.wherry_missing('queue', queue);
+    END IF;
+  END IF;$w$;
+  delay CONSTANT text := $w$IF @seconds(delay)@ < 0 THEN
+    RAISE 'delay is %, and must not be negative', delay USING ERRCODE = 'invalid_parameter_value';
+  END IF;$w$;
+  topic CONSTANT text := $w$IF coalesce(topic, '') = '' THEN
+    RAISE 'the topic is %', CASE WHEN topic IS NULL THEN 'NULL' ELSE 'empty' END
+      USING ERRCODE = 'invalid_parameter_value';
+  ELSIF octet_length(topic) > 255 THEN
+    RAISE 'topic is % bytes, the limit is 255', octet_length(topic) USING ERRCODE = 'invalid_parameter_value';
+  END IF;$w$;
   kind text;
   made text;
 BEGIN
@@ -128,24 +150,35 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_send(queue text, body @type@, headers jso
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- a message of the caller's transaction; its id
   box CONSTANT text := @box@ || quote_ident(queue);
-  due CONSTANT timestamptz := statement_timestamp()
-    + greatest(extract(epoch FROM coalesce(delay, '0')), 0)::double precision * interval '1 second';
-  later CONSTANT boolean := due > statement_timestamp();
+  due CONSTANT timestamptz := statement_timestamp() + @seconds(delay)@ * interval '1 second';
+  later CONSTANT boolean := delay > '0';
   kind text;
   made bigint;
 BEGIN
+  @has@
   SELECT format_type(atttypid, NULL) INTO kind FROM pg_attribute
   WHERE attrelid = to_regclass(box) AND attname = 'body' AND NOT attisdropped;
-  IF kind IS NULL THEN
-    PERFORM @.wherry_missing('queue', queue);
-  ELSIF body IS NULL THEN
+  IF body IS NULL THEN
     RAISE 'a message needs a body' USING ERRCODE = 'invalid_parameter_value';
+  ELSIF expires < '0' THEN
+    RAISE 'expires is %, and must not be negative', expires USING ERRCODE = 'invalid_parameter_value',
+      HINT = '0 and NULL mean that the message never expires.';
+  ELSIF greatest(octet_length(message_id), octet_length(topic), octet_length(correlation_id),
+                 octet_length(reply_to)) > 255 THEN
+    RAISE '%, the limit is 255', (SELECT concat(f.name, ' is ', octet_length(f.value), ' bytes')
+      FROM (VALUES ('message_id', message_id), ('topic', topic), ('correlation_id', correlation_id),
+                   ('reply_to', reply_to)) AS f(name, value) WHERE octet_length(f.value) > 255 LIMIT 1)
+      USING ERRCODE = 'invalid_parameter_value';
   END IF;
+  @delay@
   headers := coalesce(headers, '{}');
   IF json_typeof(headers) <> 'object' OR EXISTS (
     SELECT 1 FROM json_each(headers) AS h(n, v)
     WHERE json_typeof(v) NOT IN ('string', 'null')) THEN
     RAISE 'headers are not a JSON object of strings' USING ERRCODE = 'invalid_parameter_value';
+  ELSIF octet_length(headers::text) > 262144 THEN
+    RAISE 'headers are % bytes, the limit is 262144', octet_length(headers::text)
+      USING ERRCODE = 'invalid_parameter_value';
   END IF;
   EXECUTE concat('INSERT INTO ', box, '(topic, correlation_id, reply_to, headers, body, state, '
     'available_at, expires_at', CASE WHEN message_id <> '' THEN ', message_id' END,
@@ -154,7 +187,7 @@ BEGIN
     ', $6, $7, $8', CASE WHEN message_id <> '' THEN ', $9' END, ') RETURNING id')
   INTO made USING topic, correlation_id, reply_to, headers, body,
     CASE WHEN later THEN 3 ELSE 0 END, CASE WHEN later THEN due END,
-    due + extract(epoch FROM expires)::double precision * interval '1 second', message_id;
+    CASE WHEN expires > '0' THEN due + @seconds(expires)@ * interval '1 second' END, message_id;
   RETURN made;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_publish(topic text, body @type@, headers json DEFAULT '{}',
@@ -163,8 +196,20 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_publish(topic text, body @type@, headers 
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- to each queue that has subscribed, under one message id; how many there are
   one CONSTANT text := coalesce(nullif(message_id, ''), gen_random_uuid()::text);
+  routing CONSTANT text := @box@ || '"SubscriptionRouting"';
+  routed boolean;
   n bigint;
 BEGIN
+  @topic@
+  IF to_regclass(routing) IS NOT NULL THEN
+    EXECUTE concat('SELECT EXISTS (SELECT 1 FROM ', routing, ' AS r WHERE r.topic = $1)') INTO routed
+    USING topic;
+    IF routed THEN
+      RAISE 'queues of NServiceBus have subscribed to topic %, and wherry_publish() sends to native queues only',
+        quote_literal(topic) USING ERRCODE = 'feature_not_supported',
+        HINT = 'Publish with the C library or with `wherry queue publish`: both send to all of them.';
+    END IF;
+  END IF;
   SELECT count(@.wherry_send(s.queue, body, headers, delay, expires, correlation_id, reply_to,
                              one, s.topic)) INTO n
   FROM @.wherry_subscription AS s
@@ -172,7 +217,7 @@ BEGIN
   WHERE s.topic = wherry_publish.topic;
   RETURN n;
 END $body$ $f$] LOOP
-      EXECUTE replace(replace(replace(replace(replace(made, '@type@', kind),
+      EXECUTE replace(replace(replace(replace(replace({with_checks}, '@type@', kind),
         '@text@', CASE kind WHEN 'bytea' THEN 'pg_catalog.convert_from($5, ''UTF8'')' ELSE '$5::text' END),
         '@bytes@', CASE kind WHEN 'bytea' THEN '$5' ELSE 'pg_catalog.convert_to($5::text, ''UTF8'')' END),
         '@box@', quote_literal(schema)), '@.', schema);
@@ -188,13 +233,15 @@ DECLARE -- messages leased for that long; lease NULL: deleted by the caller's tr
   box CONSTANT text := @box@ || quote_ident(queue);
   kind text;
 BEGIN
+  @has@
   SELECT format_type(atttypid, NULL) INTO kind FROM pg_attribute
   WHERE attrelid = to_regclass(box) AND attname = 'body' AND NOT attisdropped;
-  IF kind IS NULL THEN
-    PERFORM @.wherry_missing('queue', queue);
-  ELSIF coalesce(n, -1) < 0 THEN
+  IF coalesce(n, -1) < 0 THEN
     RAISE 'n is %, and must be 0 or more', coalesce(n::text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
       HINT = 'n is how many messages to receive.';
+  ELSIF max_attempts < 0 THEN
+    RAISE 'max_attempts is %, and must be 0 or more', max_attempts USING ERRCODE = 'invalid_parameter_value',
+      HINT = '0 and NULL mean that a message may have any number of attempts.';
   ELSIF lease <= '0' THEN
     RAISE 'lease is %, and must be longer than 0', lease USING ERRCODE = 'invalid_parameter_value',
       HINT = 'NULL receives without a lease: your transaction deletes the messages.';
@@ -225,7 +272,7 @@ BEGIN
   SELECT id, message_id, topic, correlation_id, reply_to, headers, ',
     CASE kind WHEN 'bytea' THEN 'NULL::text, body' ELSE 'body::text, NULL::bytea' END,
     ', attempts, lease_token, created_at FROM got WHERE state <> 4 ORDER BY id')
-  USING n, after, max_attempts, gen_random_uuid()::text, extract(epoch FROM lease)::double precision;
+  USING n, coalesce(after, 0), coalesce(max_attempts, 0), gen_random_uuid()::text, @seconds(lease)@;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_ack(queue text, ids bigint[], token text)
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
@@ -246,13 +293,14 @@ RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE n bigint; -- ready again at once, or after the delay; false: the lease is lost
 BEGIN
   @has@
+  @delay@
   EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET
     state = CASE WHEN $3 > 0 THEN 3 ELSE 0 END,
     available_at = CASE WHEN $3 > 0 THEN statement_timestamp() + $3 * interval ''1 second'' END,
     attempts = greatest(attempts - CASE WHEN $5 THEN 1 ELSE 0 END, 0),
     lease_token = NULL, last_error = coalesce(left($4, 500), last_error)
     WHERE id = $1 AND lease_token = $2 AND state + 0 = 1')
-  USING id, token, coalesce(extract(epoch FROM delay), 0)::double precision, error, innocent;
+  USING id, token, @seconds(delay)@, error, innocent;
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n = 1;
 END $body$ $f$,
@@ -269,7 +317,7 @@ BEGIN
   EXECUTE concat('UPDATE ', @box@, quote_ident(queue), ' SET
     available_at = statement_timestamp() + $3 * interval ''1 second''
     WHERE id = $1 AND lease_token = $2 AND state + 0 = 1')
-  USING id, token, extract(epoch FROM lease)::double precision;
+  USING id, token, @seconds(lease)@;
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n = 1;
 END $body$ $f$,
@@ -310,9 +358,7 @@ DECLARE -- before a worker waits; false: a sender that is not done yet may not n
   number CONSTANT oid := to_regclass(@box@ || quote_ident(queue))::oid;
   key CONSTANT bigint := (1669::bigint << 32) + number::bigint;  -- as wake_lock
 BEGIN
-  IF number IS NULL THEN
-    PERFORM @.wherry_missing('queue', queue);
-  END IF;
+  @has@
   EXECUTE concat('LISTEN wherry_', number);
   -- Senders notify while any session has the lock.
   RETURN EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted
@@ -339,6 +385,7 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_subscribe(topic text, queue text)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE n bigint; -- false: it had subscribed before
 BEGIN
+  @topic@
   IF NOT EXISTS (SELECT 1 FROM @.wherry_schema AS q
                  WHERE q.model = 'queue' AND q.name = wherry_subscribe.queue) THEN
     PERFORM @.wherry_missing('queue', queue);
@@ -351,14 +398,13 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_unsubscribe(topic text, queue text)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE n bigint; -- false: it had not subscribed
 BEGIN
+  @topic@
   DELETE FROM @.wherry_subscription AS s
   WHERE s.topic = wherry_unsubscribe.topic AND s.queue = wherry_unsubscribe.queue;
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n = 1;
 END $body$ $f$] LOOP
-    EXECUTE replace(replace(replace(made, '@has@',
-      'IF to_regclass(@box@ || quote_ident(queue)) IS NULL THEN PERFORM @.wherry_missing(''queue'', queue); END IF;'),
-      '@box@', quote_literal(schema)), '@.', schema);
+    EXECUTE replace(replace({with_checks}, '@box@', quote_literal(schema)), '@.', schema);
   END LOOP;
 END $do$;
 

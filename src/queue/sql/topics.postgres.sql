@@ -53,12 +53,16 @@ SELECT topic, queue FROM {wherry_subscription}
 WHERE :topic::text IS NULL OR topic OPERATOR(pg_catalog.=) :topic::text ORDER BY topic, queue;
 
 -- name: publish
--- One statement, however many queues there are.
-SELECT {wherry_publish}(:topic::text, :body::bytea, :headers::pg_catalog.json,
+-- To native queues: one statement, however many there are.  wherry_publish() refuses a topic to which
+-- queues of NServiceBus have subscribed.
+SELECT pg_catalog.count({wherry_send}(s.queue, :body::bytea, :headers::pg_catalog.json,
   :delay::bigint::double precision OPERATOR(pg_catalog.*) interval '1 millisecond',
   CASE WHEN :ttl::bigint OPERATOR(pg_catalog.>) 0
        THEN :ttl::bigint::double precision OPERATOR(pg_catalog.*) interval '1 millisecond' END,
-  :correlation_id::text, :reply_to::text, :message_id::text);
+  :correlation_id::text, :reply_to::text, :message_id::text, s.topic))
+FROM {wherry_subscription} AS s
+JOIN {wherry_schema} AS q ON q.model OPERATOR(pg_catalog.=) 'queue' AND q.name OPERATOR(pg_catalog.=) s.queue
+WHERE s.topic OPERATOR(pg_catalog.=) :topic::text;
 
 -- name: queues
 -- Tables that may be queues, by columns that no other has.

@@ -123,20 +123,55 @@ BEGIN
 END $$;
 
 -- part: missing_function
--- What the SQL functions of all models say of a table that is not there.  It is called then alone
--- (sql_functions_name_what_is_missing_and_the_way_out).
+-- What the SQL functions of all models say of a table that is not there, or not one of theirs.  It is
+-- called then alone (sql_functions_name_what_is_missing_and_the_way_out).
 DO $do$ BEGIN
-  EXECUTE replace($f$CREATE OR REPLACE FUNCTION @.wherry_missing(model text, name text)
+  EXECUTE replace(replace($f$CREATE OR REPLACE FUNCTION @.wherry_missing(model text, name text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  command CONSTANT text := CASE model WHEN 'outbox' THEN 'wherry init URL --table '
+    WHEN 'delayed' THEN 'wherry delayed create URL --table ' ELSE concat('wherry ', model, ' create URL ') END;
+  call CONSTANT text := CASE model WHEN 'outbox' THEN 'wherry_enqueue(..., outbox => '
+    WHEN 'delayed' THEN 'wherry_offer(..., box => ' WHEN 'inbox' THEN 'wherry_accept(..., inbox => '
+    ELSE 'wherry_send(' END;
+  rest CONSTANT text := CASE model WHEN 'queue' THEN ', ...)' ELSE ')' END;
+  word text := name;  -- as the command line takes it
+  hint text;
 BEGIN
+  IF model = 'queue' AND EXISTS (
+    SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(@box@ || quote_ident(name)) AND attname = 'seq'
+      AND NOT attisdropped) THEN
+    RAISE 'queue % has the layout nservicebus, on which SQL functions do not work', quote_literal(name)
+      USING ERRCODE = 'feature_not_supported',
+      HINT = 'Use the commands `wherry queue send`, `wherry queue receive` and so on, or the C library.';
+  END IF;
+  SELECT concat('Call ', quote_ident(n.nspname), '.', call, quote_literal(c.relname), rest,
+                ': the functions of a schema take the names of its tables.') INTO hint
+  FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+  WHERE c.relkind IN ('r', 'p') AND to_regclass(concat(quote_ident(n.nspname), '.wherry_schema')) IS NOT NULL
+    AND wherry_missing.name IN (concat(n.nspname, '.', c.relname),
+                                concat(quote_ident(n.nspname), '.', quote_ident(c.relname)));
+  IF hint IS NULL AND name ~ '^[A-Za-z0-9_]+[.][A-Za-z0-9_]+$' AND length(split_part(name, '.', 1)) <= 63
+      AND length(split_part(name, '.', 2)) <= 48 THEN
+    hint := concat('Create it: `', command, name, '`. Then call ', quote_ident(split_part(name, '.', 1)), '.', call,
+                   quote_literal(split_part(name, '.', 2)), rest, '.');
+  ELSIF hint IS NULL AND (octet_length(name) > 48 OR name ~ '[[:cntrl:]]' OR position(chr(92) IN name) > 0) THEN
+    hint := 'No table of Wherry has such a name: it is longer than 48 bytes, or has a control character or a backslash.';
+  ELSIF hint IS NULL THEN
+    IF name ~ '[."]' THEN
+      word := concat('"', replace(name, '"', '""'), '"');
+    END IF;
+    IF word !~ '^[A-Za-z0-9_]+$' THEN
+      word := concat('''', replace(word, '''', concat('''', chr(92), '''''')), '''');
+    END IF;
+    hint := concat('Create it: `', command, coalesce(nullif(word, ''), 'NAME'), '`.',
+      CASE model WHEN 'delayed' THEN ' The argument box names the table, and queue a queue in it.' END);
+  END IF;
   RAISE 'there is no % %', CASE model WHEN 'delayed' THEN 'table of delayed queues' ELSE model END,
     coalesce(quote_literal(name), 'NULL')
-  USING ERRCODE = 'undefined_table', HINT = concat('Create it: `wherry ',
-    CASE model WHEN 'outbox' THEN 'init URL --table ' WHEN 'delayed' THEN 'delayed create URL --table '
-               ELSE concat(model, ' create URL ') END,
-    coalesce(nullif(name, ''), 'NAME'), '`.',
-    CASE model WHEN 'delayed' THEN ' The argument box names the table, and queue a queue in it.' END);
-END $body$ $f$, '@.', current_setting('wherry.schema') || '.');
+  USING ERRCODE = 'undefined_table', HINT = hint;
+END $body$ $f$, '@box@', quote_literal(current_setting('wherry.schema') || '.')),
+    '@.', current_setting('wherry.schema') || '.');
 END $do$;
 
 -- part: tables_left
