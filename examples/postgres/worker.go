@@ -18,7 +18,10 @@ import (
 	_ "github.com/jackc/pgx/v4/stdlib" // pgx/v5 works, too
 )
 
-const attemptsMost = 5
+const (
+	attemptsMost = 5
+	lookAgain    = 10
+)
 
 var errLeaseLost = errors.New("another worker has it")
 
@@ -87,10 +90,10 @@ func work(ctx context.Context, db *sql.DB, queue string, m message) error {
 	return err
 }
 
-func receive(ctx context.Context, db *sql.DB, queue string) ([]message, error) {
+func receive(ctx context.Context, db *sql.DB, queue string, after int64) ([]message, error) {
 	rows, err := db.QueryContext(ctx,
-		"SELECT id, body, attempts, token FROM wherry_receive($1, 10, '1 minute', $2)",
-		queue, attemptsMost)
+		"SELECT id, body, attempts, token FROM wherry_receive($1, 10, '1 minute', $2, $3)",
+		queue, attemptsMost, after)
 	if err != nil {
 		return nil, err
 	}
@@ -114,17 +117,24 @@ func main() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	for {
-		messages, err := receive(ctx, db, queue)
+	var after int64
+	for receives := 1; ; receives++ {
+		if receives%lookAgain == 0 {
+			after = 0 // messages that were given back have lower ids
+		}
+		began := after
+		messages, err := receive(ctx, db, queue, after)
 		if err != nil {
 			log.Fatal(err)
 		}
+		after = 0
 		for _, m := range messages {
+			after = m.id
 			if err := work(ctx, db, queue, m); err != nil {
 				log.Fatal(err)
 			}
 		}
-		if len(messages) == 0 {
+		if len(messages) == 0 && began == 0 {
 			if untilEmpty {
 				return
 			}

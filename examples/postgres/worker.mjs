@@ -8,6 +8,7 @@ import pg from "pg";
 import { setTimeout } from "node:timers/promises";
 
 const ATTEMPTS = 5;
+const LOOK_AGAIN = 10;
 
 /** Another worker has the job. */
 class LeaseLost extends Error {}
@@ -50,10 +51,10 @@ async function work(client, queue, { id, body, attempts, token }) {
   }
 }
 
-async function receive(client, queue) {
+async function receive(client, queue, after) {
   const { rows } = await client.query(
-    "SELECT id, body, attempts, token FROM wherry_receive($1, 10, '1 minute', $2)",
-    [queue, ATTEMPTS],
+    "SELECT id, body, attempts, token FROM wherry_receive($1, 10, '1 minute', $2, $3)",
+    [queue, ATTEMPTS, after],
   );
   return rows;
 }
@@ -63,9 +64,13 @@ const client = new pg.Client({ connectionString: url });
 let notify = () => {};
 client.on("notification", () => notify());
 await client.connect();
-for (let listens = false; ; ) {
+let after = 0;
+for (let listens = false, receives = 1; ; receives++) {
   const notified = new Promise((resolve) => (notify = resolve));
-  const messages = await receive(client, queue);
+  if (receives % LOOK_AGAIN === 0) after = 0; // messages that were given back have lower ids
+  const began = after;
+  const messages = await receive(client, queue, after);
+  after = messages.at(-1)?.id ?? 0;
   if (messages.length && listens) {
     await client.query("SELECT wherry_unlisten($1)", [queue]);
     listens = false;
@@ -73,7 +78,7 @@ for (let listens = false; ; ) {
   for (const message of messages) {
     await work(client, queue, message);
   }
-  if (messages.length) continue;
+  if (messages.length || began) continue;
   if (options.includes("--until-empty")) break;
   if (!listens) {
     const { rows } = await client.query("SELECT wherry_listen($1) AS listens", [queue]);

@@ -12,6 +12,7 @@ import sys
 import psycopg
 
 ATTEMPTS = 5
+LOOK_AGAIN = 10
 
 
 class LeaseLost(Exception):
@@ -49,10 +50,10 @@ def work(db, queue, message):
             )
 
 
-def receive(db, queue):
+def receive(db, queue, after):
     return db.execute(
-        "SELECT id, body, attempts, token FROM wherry_receive(%s, 10, '1 minute', %s)",
-        (queue, ATTEMPTS),
+        "SELECT id, body, attempts, token FROM wherry_receive(%s, 10, '1 minute', %s, %s)",
+        (queue, ATTEMPTS, after),
     ).fetchall()
 
 
@@ -62,15 +63,20 @@ def main():
         notified = []
         db.add_notify_handler(notified.append)
         listens = False
+        after = receives = 0
         while True:
             notified.clear()
-            messages = receive(db, queue)
+            receives += 1
+            if receives % LOOK_AGAIN == 0:
+                after = 0  # messages that were given back have lower ids
+            began, messages = after, receive(db, queue, after)
+            after = messages[-1][0] if messages else 0
             if messages and listens:
                 db.execute("SELECT wherry_unlisten(%s)", (queue,))
                 listens = False
             for message in messages:
                 work(db, queue, message)
-            if messages:
+            if messages or began:
                 continue
             if "--until-empty" in sys.argv:
                 return
