@@ -5,6 +5,9 @@ int64_t wh_backoff_delay(const wh_backoff *backoff, int attempts, const wh_env *
 	int64_t delay = backoff->base_us;
 	int n = attempts < 1 ? 1 : attempts;
 
+	if (n <= backoff->immediate)
+		return 0;
+	n -= backoff->immediate;
 	if (backoff->strategy == WH_LINEAR)
 		delay = delay > backoff->cap_us / n ? backoff->cap_us : delay * n;
 	for (int i = 1; backoff->strategy == WH_EXPONENTIAL && i < n; i++) {

@@ -16,6 +16,7 @@ typedef struct wh_backoff {
 	int64_t base_us;
 	int64_t cap_us;
 	bool jitter; /* full jitter: anything from 0 to the delay */
+	int immediate; /* The first retries that come at once; the strategy counts from the next. */
 } wh_backoff;
 
 /* The delay after `attempts` failures (1 or more), in microseconds. */

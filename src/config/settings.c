@@ -123,6 +123,9 @@ static const wh_setting_entry table[] = {
 		"relay.on_done=keep."},
 	[WH_RETRY_ATTEMPTS] = {"retry.attempts", NUMBER, "5", "1", "1000",
 		"The number of failed attempts until a message is dead."},
+	[WH_RETRY_IMMEDIATE] = {"retry.immediate", NUMBER, "0", "0", "1000",
+		"The number of retries of a message that come at once. The next one waits for "
+		"retry.base."},
 	[WH_RETRY_STRATEGY] = {"retry.strategy", CHOICE, "exponential",
 		"fixed, linear, exponential", NULL,
 		"How the delay grows with each attempt."},

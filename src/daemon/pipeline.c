@@ -182,7 +182,8 @@ static void note_failure(wh_pipeline *p, wherry_code code, bool opened,
 
 static void *run(void *ctx)
 {
-	static const wh_backoff backoff = {WH_EXPONENTIAL, 200000, 30 * WH_SECOND, false};
+	static const wh_backoff backoff = {WH_EXPONENTIAL, 200000, 30 * WH_SECOND, false,
+					   0};
 	const uint64_t one = 1;
 	wh_pipeline *p = ctx;
 	int failures = 0;

@@ -207,7 +207,8 @@ static bool note_failure(wh_ticker *t, wherry_code code, const wherry_error *err
 
 static void *run(void *ctx)
 {
-	static const wh_backoff backoff = {WH_EXPONENTIAL, 200000, 30 * WH_SECOND, false};
+	static const wh_backoff backoff = {WH_EXPONENTIAL, 200000, 30 * WH_SECOND, false,
+					   0};
 	const uint64_t one = 1;
 	wh_ticker *t = ctx;
 	int failures = 0;

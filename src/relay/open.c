@@ -83,10 +83,12 @@ static void read_settings(wherry_relay *r)
 		.base_us = wh_config_int(c, WH_RETRY_BASE),
 		.cap_us = wh_config_int(c, WH_RETRY_CAP),
 		.jitter = wh_config_switch(c, WH_RETRY_JITTER),
+		.immediate = (int)wh_config_int(c, WH_RETRY_IMMEDIATE),
 	};
 	s->probe = s->retry;
 	s->probe.strategy = WH_EXPONENTIAL;
 	s->probe.jitter = false;
+	s->probe.immediate = 0;
 }
 
 /* The destination's own value of a setting that is left open; else `otherwise`. */

@@ -85,6 +85,27 @@ static void each_retry_waits_longer(void **state)
 	}
 }
 
+static void immediate_retries_wait_for_nothing(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_set(f, "retry.immediate", "2");
+	relay_set(f, "retry.base", "1h");
+	relay_set(f, "retry.cap", "1h");
+	relay_set(f, "retry.jitter", "off");
+	relay_answers(f, 1, WHERRY_RETRY, 3);
+	relay_answers(f, 2, WHERRY_RETRY, 2);
+	relay_put(f, "aba-");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_attempts(f, 1) == 3);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) >= 2);
+	relay_quiet(f, &f->a);
+	assert_int_equal(relay_attempts(f, 2), 2);
+	assert_int_equal(relay_state(f, 2), WHERRY_DONE);
+	assert_int_equal(relay_state(f, 1), WHERRY_FAILED);
+	assert_int_equal(relay_attempts(f, 1), 3);
+}
+
 static void an_unordered_message_fails_and_retries_alone(void **state)
 {
 	relay_fixture *f = *state;
@@ -248,6 +269,7 @@ const relay_test relay_failure_tests[] = {
 	RELAY_TEST(a_held_key_goes_on_in_order, 0),
 	RELAY_TEST(a_held_key_waits_on_after_a_restart, 0),
 	RELAY_TEST(each_retry_waits_longer, 0),
+	RELAY_TEST(immediate_retries_wait_for_nothing, 0),
 	RELAY_TEST(an_unordered_message_fails_and_retries_alone, 0),
 	RELAY_TEST(an_unknown_outcome_is_counted, 0),
 	RELAY_TEST(a_throttled_message_comes_later_in_order_and_uncounted, 0),

@@ -14,7 +14,7 @@ static const wh_env env = {.random = drawn};
 
 static void a_fixed_delay_stays(void **state)
 {
-	wh_backoff b = {WH_FIXED, 200, 1000, false};
+	wh_backoff b = {WH_FIXED, 200, 1000, false, 0};
 
 	(void)state;
 	assert_int_equal(wh_backoff_delay(&b, 1, &env), 200);
@@ -23,7 +23,7 @@ static void a_fixed_delay_stays(void **state)
 
 static void a_linear_delay_grows_evenly_up_to_the_cap(void **state)
 {
-	wh_backoff b = {WH_LINEAR, 200, 1000, false};
+	wh_backoff b = {WH_LINEAR, 200, 1000, false, 0};
 
 	(void)state;
 	assert_int_equal(wh_backoff_delay(&b, 1, &env), 200);
@@ -35,7 +35,7 @@ static void a_linear_delay_grows_evenly_up_to_the_cap(void **state)
 
 static void an_exponential_delay_doubles_up_to_the_cap(void **state)
 {
-	wh_backoff b = {WH_EXPONENTIAL, 200, 1000, false};
+	wh_backoff b = {WH_EXPONENTIAL, 200, 1000, false, 0};
 
 	(void)state;
 	assert_int_equal(wh_backoff_delay(&b, 1, &env), 200);
@@ -47,7 +47,7 @@ static void an_exponential_delay_doubles_up_to_the_cap(void **state)
 
 static void nothing_overflows_at_the_limits(void **state)
 {
-	wh_backoff b = {WH_EXPONENTIAL, INT64_MAX, INT64_MAX, false};
+	wh_backoff b = {WH_EXPONENTIAL, INT64_MAX, INT64_MAX, false, 0};
 
 	(void)state;
 	assert_true(wh_backoff_delay(&b, 1000, &env) == INT64_MAX);
@@ -63,7 +63,7 @@ static void nothing_overflows_at_the_limits(void **state)
 
 static void attempts_below_one_count_as_one(void **state)
 {
-	wh_backoff b = {WH_LINEAR, 200, 1000, false};
+	wh_backoff b = {WH_LINEAR, 200, 1000, false, 0};
 
 	(void)state;
 	assert_int_equal(wh_backoff_delay(&b, 0, &env), 200);
@@ -72,7 +72,7 @@ static void attempts_below_one_count_as_one(void **state)
 
 static void a_base_above_the_cap_is_the_cap(void **state)
 {
-	wh_backoff b = {WH_FIXED, 2000, 1000, false};
+	wh_backoff b = {WH_FIXED, 2000, 1000, false, 0};
 
 	(void)state;
 	assert_int_equal(wh_backoff_delay(&b, 1, &env), 1000);
@@ -82,7 +82,7 @@ static void a_base_above_the_cap_is_the_cap(void **state)
 
 static void jitter_draws_from_zero_to_the_delay(void **state)
 {
-	wh_backoff b = {WH_FIXED, 1000, 1000, true};
+	wh_backoff b = {WH_FIXED, 1000, 1000, true, 0};
 	bool least = false, most = false;
 
 	(void)state;
@@ -96,9 +96,26 @@ static void jitter_draws_from_zero_to_the_delay(void **state)
 	assert_true(least && most);
 }
 
+static void immediate_retries_come_before_the_strategy(void **state)
+{
+	wh_backoff b = {WH_EXPONENTIAL, 200, 1000, false, 3};
+
+	(void)state;
+	assert_int_equal(wh_backoff_delay(&b, 0, &env), 0);
+	assert_int_equal(wh_backoff_delay(&b, 1, &env), 0);
+	assert_int_equal(wh_backoff_delay(&b, 3, &env), 0);
+	assert_int_equal(wh_backoff_delay(&b, 4, &env), 200);
+	assert_int_equal(wh_backoff_delay(&b, 5, &env), 400);
+	assert_int_equal(wh_backoff_delay(&b, 50, &env), 1000);
+	b.strategy = WH_LINEAR;
+	assert_int_equal(wh_backoff_delay(&b, 6, &env), 600);
+	b.jitter = true;
+	assert_int_equal(wh_backoff_delay(&b, 3, NULL), 0);
+}
+
 static void no_delay_needs_no_randomness(void **state)
 {
-	wh_backoff b = {WH_EXPONENTIAL, 0, 1000, true};
+	wh_backoff b = {WH_EXPONENTIAL, 0, 1000, true, 0};
 
 	(void)state;
 	assert_int_equal(wh_backoff_delay(&b, 9, NULL), 0);
@@ -114,6 +131,7 @@ int main(void)
 		cmocka_unit_test(attempts_below_one_count_as_one),
 		cmocka_unit_test(a_base_above_the_cap_is_the_cap),
 		cmocka_unit_test(jitter_draws_from_zero_to_the_delay),
+		cmocka_unit_test(immediate_retries_come_before_the_strategy),
 		cmocka_unit_test(no_delay_needs_no_randomness),
 	};
 

@@ -190,7 +190,7 @@ void wh_reader_row_lost(wherry_relay *r)
 static void plan_reread(wh_reader *t, const wh_env *env, int64_t now)
 {
 	static const wh_backoff backoff = {WH_EXPONENTIAL, WH_SECOND, 60 * WH_SECOND,
-					   false};
+					   false, 0};
 	enum { AT_ONCE = 3 };
 
 	if (now - t->reread_at_us > 60 * WH_SECOND)

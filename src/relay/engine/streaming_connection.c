@@ -132,7 +132,8 @@ void wh_streaming_free(wherry_relay *r)
 wherry_code wh_streaming_trouble(wherry_relay *r, int64_t now, wherry_code code,
 				 wherry_error *err)
 {
-	static const wh_backoff backoff = {WH_EXPONENTIAL, 10000, 5 * WH_SECOND, false};
+	static const wh_backoff backoff = {WH_EXPONENTIAL, 10000, 5 * WH_SECOND, false,
+					   0};
 	wh_streaming *f = wh_streaming_of(r);
 	bool was_on = wh_streaming_on(r);
 
