@@ -132,6 +132,45 @@ static void a_poll_in_sql_buries_what_had_its_attempts(void **state)
 	leave(db, queue);
 }
 
+static void a_poll_with_a_limit_of_attempts_locks_only_what_it_takes(void **state)
+{
+	wherry_db *db;
+	wherry_delayed *queue = enter(&db);
+	PGconn *conn;
+
+	(void)state;
+	says("SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
+	     "generate_series(1, 9) AS i",
+	     "9");
+	says("UPDATE delayed SET attempts = 5 WHERE \"pKey\" IN ('k1', 'k2')", "");
+	conn = postgres_begin("SELECT key FROM wherry_poll('mail', max_attempts => 5)");
+	says("SET statement_timeout = '10s'; SELECT string_agg(key, ' ') FROM "
+	     "wherry_poll('mail', 10)",
+	     "k4 k5 k6 k7 k8 k9");
+	assert_true(postgres_exec(conn, "COMMIT", NULL, 0));
+	PQfinish(conn);
+	says("SELECT string_agg(\"pKey\", ' ' ORDER BY id) FROM delayed_dead", "k1 k2");
+	leave(db, queue);
+}
+
+static void a_poll_in_sql_delivers_nothing_that_had_its_attempts(void **state)
+{
+	wherry_db *db;
+	wherry_delayed *queue = enter(&db);
+
+	(void)state;
+	says("SELECT count(wherry_offer('mail', 'k' || i, 'x', at => '2020-01-01')) FROM "
+	     "generate_series(1, 1503) AS i",
+	     "1503");
+	says("UPDATE delayed SET attempts = 5 WHERE id <> 750 AND id < 1502", "");
+	says("SELECT string_agg(key || attempts, ' ') FROM "
+	     "wherry_poll('mail', 1500, max_attempts => 5)",
+	     "k7501 k15021 k15031");
+	says("SELECT count(*) FROM delayed_dead", "1500");
+	says("SELECT count(*) FROM wherry_poll('mail', 0, max_attempts => 5)", "0");
+	leave(db, queue);
+}
+
 /* On SQL Server upstream may lock the page of a row, which others do not pass over. */
 static void a_poll_passes_over_messages_that_another_transaction_has(void **state)
 {
@@ -340,6 +379,9 @@ int main(void)
 		cmocka_unit_test(settling_finds_rows_by_their_ids),
 		cmocka_unit_test(functions_settle_as_the_library_does),
 		cmocka_unit_test(a_poll_in_sql_buries_what_had_its_attempts),
+		cmocka_unit_test(
+			a_poll_with_a_limit_of_attempts_locks_only_what_it_takes),
+		cmocka_unit_test(a_poll_in_sql_delivers_nothing_that_had_its_attempts),
 		cmocka_unit_test(
 			a_poll_passes_over_messages_that_another_transaction_has),
 	};

@@ -159,6 +159,10 @@ DECLARE -- due messages, leased for that long, in the order of their times
   dead CONSTANT text := @box@ || quote_ident(box || '_dead');
   kind CONSTANT text := md5(concat(queue, '|', type));
   now_ms CONSTANT bigint := floor(extract(epoch FROM statement_timestamp()) * 1000.0);
+  due CONSTANT text := concat(' FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2
+    ORDER BY "pKind", "scheduledAt", id LIMIT $3 FOR UPDATE SKIP LOCKED');
+  mine bigint[];
+  over bigint[];
 BEGIN
   @has@
   IF coalesce(n, -1) < 0 THEN
@@ -168,30 +172,30 @@ BEGIN
     RAISE 'lease is %, and must be longer than 0', coalesce(lease::text, 'NULL')
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
-  IF max_attempts > 0 THEN
-    EXECUTE concat('WITH over AS (DELETE FROM ', live, ' WHERE id = ANY (ARRAY(
-      SELECT id FROM (SELECT id, attempts FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2
-        ORDER BY "pKind", "scheduledAt", id LIMIT 1000 FOR UPDATE SKIP LOCKED) AS due
-      WHERE attempts >= $3)) RETURNING *)
+  -- Of the first that are due, those with all their attempts become dead, until none is left among
+  -- them.  It locks no others (a_poll_with_a_limit_of_attempts_locks_only_what_it_takes).
+  WHILE max_attempts > 0 LOOP
+    EXECUTE concat('SELECT array_agg(id) FILTER (WHERE attempts < $4), array_agg(id) FILTER (WHERE attempts >= $4)
+      FROM (SELECT id, attempts', due, ') AS m') INTO mine, over USING kind, now_ms, n, max_attempts;
+    EXIT WHEN over IS NULL;
+    EXECUTE concat('WITH gone AS (DELETE FROM ', live, ' WHERE id = ANY ($1) RETURNING *)
     INSERT INTO ', dead, '(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,
       died_at, last_error)
     SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, $2,
       CASE WHEN "lockUuid" IS NOT NULL THEN ''its lease expired before it was acknowledged''
            ELSE last_error END
-    FROM over') USING kind, now_ms, max_attempts;
-  END IF;
+    FROM gone') USING over, now_ms;
+  END LOOP;
   RETURN QUERY EXECUTE concat('WITH got AS (UPDATE ', live, ' SET "lockUuid" = $4, due_at = "scheduledAt",
       "scheduledAt" = $2 + $5, attempts = least(attempts, 999999999) + 1,
       last_error = CASE WHEN "lockUuid" IS NOT NULL THEN ''its lease expired before it was acknowledged''
                         ELSE last_error END
-    WHERE id = ANY (ARRAY(
-      SELECT id FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2
-      ORDER BY "pKind", "scheduledAt", id LIMIT $3 FOR UPDATE SKIP LOCKED))
+    WHERE id = ANY (', CASE WHEN max_attempts > 0 THEN '$6' ELSE concat('ARRAY(SELECT id', due, ')') END, ')
     RETURNING *)
   SELECT id, "pKey", payload, to_timestamp("scheduledAtInitially" / 1000.0), attempts,
     attempts > 1 OR due_at > "scheduledAtInitially", concat(id, ''.'', "createdAt", ''.'', "lockUuid")
   FROM got ORDER BY due_at, id')
-  USING kind, now_ms, n, gen_random_uuid()::text, ceil(extract(epoch FROM lease) * 1000.0)::bigint;
+  USING kind, now_ms, n, gen_random_uuid()::text, ceil(extract(epoch FROM lease) * 1000.0)::bigint, mine;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_settle(action text, queue text, token text, span interval,
   error text, type text, box text)
