@@ -26,6 +26,7 @@ static int make(void **state)
 	WHERRY_PASS(wherry_queue_create(
 		db, "nsb", &WHERRY_QUEUE_OPTIONS(.layout = "nservicebus"), &err));
 	WHERRY_PASS(wherry_delayed_create(db, "delayed", NULL, &err));
+	WHERRY_PASS(wherry_delayed_create(db, "reminders", "funfix", &err));
 	WHERRY_PASS(wherry_inbox_create(db, "inbox", &err));
 	wherry_db_close(db);
 	return 0;
@@ -265,6 +266,79 @@ static void functions_of_queues_take_times_as_the_library_does(void **state)
 	PQfinish(conn);
 }
 
+static void functions_of_delayed_queues_refuse_what_the_library_refuses(void **state)
+{
+	PGconn *conn = PQconnectdb(place.url);
+
+	(void)state;
+	refuses(conn, "offer('mail', repeat('x', 201), 'b'::text)",
+		"the key has 201 characters", "limit is 200");
+	refuses(conn, "offer('mail', 'k', repeat('x', 16777217))",
+		"the body is 16777217 bytes", "limit is 16777216");
+	refuses(conn, "offer('mail', 'k', 'b'::text, delay => '-5 minutes')",
+		"delay is -00:05:00", "not negative");
+	refuses(conn, "offer('mail', 'k', 'b'::text, delay => '1 h', at => '2030-01-01')",
+		"delay is 01:00:00", "0 where at is given");
+	refuses(conn, "offer('mail', '', 'b'::text)", "needs a key", "");
+	refuses(conn, "offer(repeat('x', 256), 'k', 'b'::text)",
+		"name of the queue is 256 bytes", "limit is 255");
+	refuses(conn, "offer('mail', 'k', 'b'::text, type => repeat('x', 256))",
+		"type is 256 bytes", "limit is 255");
+	refuses(conn, "offer('mail', 'k', 'b'::text, box => 'delayed_dead')",
+		"'delayed_dead' is a table of dead messages", "box names the table");
+	refuses(conn, "poll('mail', box => 'outbox')",
+		"'outbox' is not a table of delayed queues", "box names the table");
+	refuses(conn, "poll('mail', box => 'reminders')",
+		"'reminders' is a table of the JVM library", "`wherry delayed`");
+	refuses(conn, "poll('')", "a delayed queue needs a name", "");
+	refuses(conn, "poll(NULL)", "a delayed queue needs a name", "");
+	refuses(conn, "poll('mail', max_attempts => -3)", "max_attempts is -3",
+		"0 or more");
+	refuses(conn, "delayed_nack('mail', '1.1.a', '-1 s')", "delay is -00:00:01",
+		"0 or more");
+	refuses(conn, "delayed_drop('mail', NULL)", "needs a key", "");
+	PQfinish(conn);
+}
+
+static void says(PGconn *conn, const char *sql, const char *wanted)
+{
+	char got[200] = "";
+
+	assert_true(postgres_exec(conn, sql, got, sizeof(got)));
+	assert_string_equal(got, wanted);
+}
+
+static void functions_of_delayed_queues_take_what_the_library_takes(void **state)
+{
+	static const char far[] =
+		"SELECT \"scheduledAt\" BETWEEN extract(epoch FROM now()) * 1000 + 3153599000000 "
+		"AND extract(epoch FROM now()) * 1000 + 3153601000000 FROM delayed";
+	PGconn *conn = PQconnectdb(place.url);
+	char path[100];
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "SET search_path = %s", place.name);
+	says(conn, path, "");
+	says(conn,
+	     "SELECT wherry_offer('mail', 'k', 'b'::text, delay => '0', at => '2020-01-01')",
+	     "created");
+	says(conn,
+	     "SELECT key FROM wherry_poll('mail', lease => '9000 years', type => NULL)",
+	     "k");
+	says(conn, far, "1");
+	says(conn,
+	     "SELECT wherry_delayed_extend('mail', concat(id, '.1.', \"lockUuid\"), '9000 years') "
+	     "FROM delayed",
+	     "acknowledged");
+	says(conn, far, "1");
+	says(conn,
+	     "SELECT wherry_delayed_nack('mail', concat(id, '.1.', \"lockUuid\"), '9000 years') "
+	     "FROM delayed",
+	     "acknowledged");
+	says(conn, far, "1");
+	PQfinish(conn);
+}
+
 /* A schema in front of pg_catalog has a function and an operator for each that is used there. */
 static void sql_functions_that_refuse_run_nobody_elses_code(void **state)
 {
@@ -301,6 +375,10 @@ int main(void)
 			functions_of_queues_name_the_layout_that_they_do_not_serve),
 		cmocka_unit_test(wherry_publish_refuses_a_topic_of_other_queues),
 		cmocka_unit_test(functions_of_queues_take_times_as_the_library_does),
+
+		cmocka_unit_test(
+			functions_of_delayed_queues_refuse_what_the_library_refuses),
+		cmocka_unit_test(functions_of_delayed_queues_take_what_the_library_takes),
 		cmocka_unit_test(sql_functions_that_refuse_run_nobody_elses_code),
 	};
 

@@ -109,11 +109,35 @@ FROM pg_class WHERE oid = {'table}::regclass::oid;
 DO $do$
 DECLARE
   schema CONSTANT text := current_setting('wherry.schema') || '.';  -- quoted where it must be
-  has CONSTANT text :=
-    'IF to_regclass(@box@ || quote_ident(box)) IS NULL THEN PERFORM @.wherry_missing(''delayed'', box); END IF;';
   kind text;
   made text;
 BEGIN
+  made := $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_kind(queue text, type text, box text)
+RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE -- of a queue, as wherry_delayed_open() makes it; refuses what cannot be
+  live CONSTANT oid := to_regclass(@box@ || quote_ident(box));
+  has CONSTANT name[] := ARRAY(SELECT attname FROM pg_attribute WHERE attrelid = live
+    AND attname = ANY (ARRAY['updates', 'died_at', 'lockUuid']::name[]) AND NOT attisdropped);
+BEGIN
+  IF live IS NULL THEN
+    PERFORM @.wherry_missing('delayed', box);
+  ELSIF NOT 'updates' = ANY (has) THEN
+    RAISE '% is %', quote_literal(box), CASE WHEN 'lockUuid' = ANY (has)
+        THEN 'a table of the JVM library DelayedQueue, on which SQL functions do not work'
+      WHEN 'died_at' = ANY (has) THEN 'a table of dead messages' ELSE 'not a table of delayed queues' END
+    USING ERRCODE = 'wrong_object_type', HINT = CASE WHEN 'lockUuid' = ANY (has)
+        THEN 'Use `wherry delayed` or the C library.'
+      ELSE 'The argument box names the table, and queue a queue in it.' END;
+  ELSIF coalesce(queue, '') = '' THEN
+    RAISE 'a delayed queue needs a name' USING ERRCODE = 'invalid_parameter_value';
+  ELSIF greatest(octet_length(queue), octet_length(type)) > 255 THEN
+    RAISE '% is % bytes, the limit is 255',
+      CASE WHEN octet_length(queue) > 255 THEN 'name of the queue' ELSE 'type' END,
+      greatest(octet_length(queue), octet_length(type)) USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  RETURN md5(concat(queue, '|', coalesce(type, 'bytes')));
+END $body$ $f$;
+  EXECUTE replace(replace(made, '@box@', quote_literal(schema)), '@.', schema);
   -- What drivers send: a body as text or bytes.
   FOREACH kind IN ARRAY ARRAY['bytea', 'text'] LOOP
     made := $f$CREATE OR REPLACE FUNCTION @.wherry_offer(queue text, key text, body @type@,
@@ -121,14 +145,21 @@ BEGIN
   type text DEFAULT 'bytes', box text DEFAULT 'delayed')
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- created, updated or ignored
+  kind CONSTANT text := @.wherry_delayed_kind(queue, type, box);
+  bytes CONSTANT bytea := @bytes@;
   now_ms CONSTANT bigint := floor(extract(epoch FROM statement_timestamp()) * 1000.0);
   due CONSTANT numeric := coalesce(CASE WHEN isfinite(at) THEN floor(extract(epoch FROM at) * 1000.0) END,
-    now_ms + greatest(ceil(extract(epoch FROM coalesce(delay, '0')) * 1000.0), 0));
+    now_ms + ceil(extract(epoch FROM coalesce(delay, '0')) * 1000.0));
   n integer;
 BEGIN
-  @has@
-  IF coalesce(key, '') = '' OR coalesce(queue, '') = '' OR body IS NULL THEN
-    RAISE 'a delayed message needs a queue, a key and a body' USING ERRCODE = 'invalid_parameter_value';
+  IF coalesce(key, '') = '' OR body IS NULL THEN
+    RAISE 'a delayed message needs a key and a body' USING ERRCODE = 'invalid_parameter_value';
+  ELSIF char_length(key) > 200 THEN
+    RAISE 'the key has % characters, the limit is 200', char_length(key) USING ERRCODE = 'invalid_parameter_value';
+  ELSIF octet_length(bytes) > 16777216 THEN
+    RAISE 'the body is % bytes, the limit is 16777216', octet_length(bytes) USING ERRCODE = 'invalid_parameter_value';
+  ELSIF delay < '0' OR (delay > '0' AND at IS NOT NULL) THEN
+    RAISE 'delay is %: it is not negative, and 0 where at is given', delay USING ERRCODE = 'invalid_parameter_value';
   ELSIF NOT isfinite(at) OR due NOT BETWEEN 0 AND 253402300799999 THEN
     RAISE 'the time % is not in the years 1970 to 9999', coalesce(at::text, delay::text)
       USING ERRCODE = 'invalid_parameter_value';
@@ -141,10 +172,10 @@ BEGIN
       updates = least(m.updates, 999999999) + 1, due_at = NULL, last_error = NULL
       WHERE m.payload <> excluded.payload
         OR m."scheduledAtInitially" <> excluded."scheduledAtInitially"' END, ' RETURNING m.updates')
-  INTO n USING key, md5(concat(queue, '|', type)), @bytes@, due::bigint, now_ms;
+  INTO n USING key, kind, bytes, due::bigint, now_ms;
   RETURN CASE WHEN n IS NULL THEN 'ignored' WHEN n = 0 THEN 'created' ELSE 'updated' END;
 END $body$ $f$;
-    EXECUTE replace(replace(replace(replace(replace(made, '@type@', kind), '@has@', has),
+    EXECUTE replace(replace(replace(replace(made, '@type@', kind),
       '@bytes@', CASE kind WHEN 'bytea' THEN 'body' ELSE 'convert_to(body, ''UTF8'')' END),
       '@box@', quote_literal(schema)), '@.', schema);
   END LOOP;
@@ -157,20 +188,24 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- due messages, leased for that long, in the order of their times
   live CONSTANT text := @box@ || quote_ident(box);
   dead CONSTANT text := @box@ || quote_ident(box || '_dead');
-  kind CONSTANT text := md5(concat(queue, '|', type));
+  kind CONSTANT text := @.wherry_delayed_kind(queue, type, box);
   now_ms CONSTANT bigint := floor(extract(epoch FROM statement_timestamp()) * 1000.0);
+  until CONSTANT bigint := least(now_ms + least(ceil(extract(epoch FROM lease) * 1000.0), 3153600000000),
+    253402300799999);
   due CONSTANT text := concat(' FROM ', live, ' WHERE "pKind" = $1 AND "scheduledAt" <= $2
     ORDER BY "pKind", "scheduledAt", id LIMIT $3 FOR UPDATE SKIP LOCKED');
   mine bigint[];
   over bigint[];
 BEGIN
-  @has@
   IF coalesce(n, -1) < 0 THEN
     RAISE 'n is %, and must be 0 or more', coalesce(n::text, 'NULL') USING ERRCODE = 'invalid_parameter_value',
       HINT = 'n is how many messages to poll.';
   ELSIF coalesce(lease, '0') <= '0' THEN
     RAISE 'lease is %, and must be longer than 0', coalesce(lease::text, 'NULL')
       USING ERRCODE = 'invalid_parameter_value';
+  ELSIF max_attempts < 0 THEN
+    RAISE 'max_attempts is %, and must be 0 or more', max_attempts USING ERRCODE = 'invalid_parameter_value',
+      HINT = 'With 0 no message becomes dead.';
   END IF;
   -- Of the first that are due, those with all their attempts become dead, until none is left among
   -- them.  It locks no others (a_poll_with_a_limit_of_attempts_locks_only_what_it_takes).
@@ -187,7 +222,7 @@ BEGIN
     FROM gone') USING over, now_ms;
   END LOOP;
   RETURN QUERY EXECUTE concat('WITH got AS (UPDATE ', live, ' SET "lockUuid" = $4, due_at = "scheduledAt",
-      "scheduledAt" = $2 + $5, attempts = least(attempts, 999999999) + 1,
+      "scheduledAt" = $5, attempts = least(attempts, 999999999) + 1,
       last_error = CASE WHEN "lockUuid" IS NOT NULL THEN ''its lease expired before it was acknowledged''
                         ELSE last_error END
     WHERE id = ANY (', CASE WHEN max_attempts > 0 THEN '$6' ELSE concat('ARRAY(SELECT id', due, ')') END, ')
@@ -195,31 +230,33 @@ BEGIN
   SELECT id, "pKey", payload, to_timestamp("scheduledAtInitially" / 1000.0), attempts,
     attempts > 1 OR due_at > "scheduledAtInitially", concat(id, ''.'', "createdAt", ''.'', "lockUuid")
   FROM got ORDER BY due_at, id')
-  USING kind, now_ms, n, gen_random_uuid()::text, ceil(extract(epoch FROM lease) * 1000.0)::bigint, mine;
+  USING kind, now_ms, n, gen_random_uuid()::text, until, mine;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_settle(action text, queue text, token text, span interval,
   error text, type text, box text)
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE -- what the functions below share: acknowledged, superseded or lease lost
   live CONSTANT text := @box@ || quote_ident(box);
-  kind CONSTANT text := md5(concat(queue, '|', type));
+  kind CONSTANT text := @.wherry_delayed_kind(queue, type, box);
   fits CONSTANT boolean := coalesce(token ~ '^[0-9]+[.][0-9]+([.]|$)'
     AND greatest(length(split_part(token, '.', 1)), length(split_part(token, '.', 2))) < 19, false);
   made_id CONSTANT bigint := CASE WHEN fits THEN split_part(token, '.', 1)::bigint END;
   version CONSTANT bigint := CASE WHEN fits THEN split_part(token, '.', 2)::bigint END;
   lock CONSTANT text := nullif(split_part(token, '.', 3), '');
   now_ms CONSTANT bigint := floor(extract(epoch FROM statement_timestamp()) * 1000.0);
-  later_ms CONSTANT bigint := now_ms + greatest(ceil(extract(epoch FROM span) * 1000.0), 0);
+  later_ms CONSTANT bigint := least(now_ms + least(ceil(extract(epoch FROM span) * 1000.0), 3153600000000),
+    253402300799999);
   n bigint;
   found_version bigint;
 BEGIN
-  @has@
   IF NOT fits THEN
     RAISE '% is not a token', coalesce(quote_literal(token), 'NULL') USING ERRCODE = 'invalid_parameter_value',
       HINT = 'The column token of wherry_poll has it.';
   ELSIF action = 'extend' AND coalesce(span, '0') <= '0' THEN
     RAISE 'lease is %, and must be longer than 0', coalesce(span::text, 'NULL')
       USING ERRCODE = 'invalid_parameter_value';
+  ELSIF action = 'nack' AND span < '0' THEN
+    RAISE 'delay is %, and must be 0 or more', span USING ERRCODE = 'invalid_parameter_value';
   END IF;
   IF lock IS NULL AND action <> 'ack' THEN
     RAISE 'the message of token % was read and not polled: it can only be acknowledged', token
@@ -271,15 +308,19 @@ SELECT @.wherry_delayed_settle('bury', queue, token, NULL, reason, type, box) $b
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_drop(queue text, key text, type text DEFAULT 'bytes',
   box text DEFAULT 'delayed')
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE n bigint; -- false: the key had no message
+DECLARE -- false: the key had no message
+  kind CONSTANT text := @.wherry_delayed_kind(queue, type, box);
+  n bigint;
 BEGIN
-  @has@
+  IF coalesce(key, '') = '' THEN
+    RAISE 'a delayed message needs a key' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
   EXECUTE concat('DELETE FROM ', @box@, quote_ident(box), ' WHERE "pKind" = $1 AND "pKey" = $2')
-  USING md5(concat(queue, '|', type)), key;
+  USING kind, key;
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n = 1;
 END $body$ $f$] LOOP
-    EXECUTE replace(replace(replace(made, '@has@', has), '@box@', quote_literal(schema)), '@.', schema);
+    EXECUTE replace(replace(made, '@box@', quote_literal(schema)), '@.', schema);
   END LOOP;
 END $do$;
 INSERT INTO {wherry_schema}(model, name, version, min_program)
@@ -311,7 +352,8 @@ DO $$ DECLARE f regprocedure; BEGIN
     FOR f IN SELECT oid FROM pg_proc
       WHERE pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = {'wherry_schema}::regclass::oid)
         AND proname = ANY (ARRAY['wherry_offer', 'wherry_poll', 'wherry_done', 'wherry_delayed_settle',
-                           'wherry_delayed_nack', 'wherry_delayed_extend', 'wherry_delayed_dead_letter',
+                           'wherry_delayed_kind', 'wherry_delayed_nack', 'wherry_delayed_extend',
+                           'wherry_delayed_dead_letter',
                            'wherry_delayed_drop']::name[])
     LOOP
       EXECUTE 'DROP FUNCTION ' || f::text;

@@ -7,7 +7,7 @@ ARRAY['wherry_wake', 'wherry_wake_control', 'wherry_number', 'wherry_enqueue', '
       'wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_nack', 'wherry_extend',
       'wherry_dead_letter', 'wherry_cancel', 'wherry_queue_length', 'wherry_subscribe',
       'wherry_unsubscribe', 'wherry_offer', 'wherry_poll', 'wherry_done', 'wherry_delayed_settle',
-      'wherry_delayed_nack', 'wherry_delayed_extend', 'wherry_delayed_dead_letter', 'wherry_delayed_drop',
+      'wherry_delayed_kind', 'wherry_delayed_nack', 'wherry_delayed_extend', 'wherry_delayed_dead_letter', 'wherry_delayed_drop',
       'wherry_listen', 'wherry_unlisten', 'wherry_missing']::name[]
 
 -- part: column_names
