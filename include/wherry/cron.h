@@ -4,7 +4,8 @@
  * A cron is a table that remembers, for each schedule, up to which time its ticks were made.
  * A program that makes ticks reads and writes this memory in the same transaction, by the database's
  * clock.  So several programs may run the same schedules, and a program whose clock is wrong
- * neither repeats nor loses a tick.
+ * neither repeats nor loses a tick.  Nor is a tick repeated if the database's clock is set back, or
+ * if a queue has another clock (wherry_delayed_set_clock()).
  */
 #ifndef WHERRY_CRON_H
 #define WHERRY_CRON_H
@@ -125,8 +126,10 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_tick_key(const char *prefix,
  * Install a set of ticks under a prefix and a hash.  Ticks under the prefix with another hash are
  * removed if they are not due yet.  Those that are due, or that were polled, are left alone.
  *
- * A tick whose key has a message already is left as it is.  A tick that is due is not installed
- * again once this hash had a tick that late, as it may be done.
+ * A tick whose key has a message already is left as it is.  A tick that is not later than the latest
+ * one of this hash is not installed, whatever the clocks say: it may be done.  So install ticks in
+ * the order of their times.  Ticks that were removed because another hash was installed, or by
+ * wherry_cron_uninstall(), can be installed again.
  *
  * @param queue        On the cron's connection.  Its clock decides what is due.
  * @param prefix       See wherry_tick_key().

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/date.h"
 #include "delayed/delayed.h"
 #include "schedule/schedule.h"
 #include "store/making.h"
@@ -174,17 +175,27 @@ wherry_code wh_cron_advance(wh_cron_place *place, int64_t until_us, wherry_error
 			 sizeof(params) / sizeof(*params), NULL, NULL, NULL, err);
 }
 
-wherry_code wh_cron_retire(wh_cron_place *place, bool others, int64_t *out_n,
+wherry_code wh_cron_retire(const wh_cron_place *place, int64_t until_us, int64_t *out_n,
 			   wherry_error *err)
 {
 	const wherry_cron *cron = place->cron;
 	wh_param params[GIVEN_MORE];
 
 	give(place, params);
-	params[GIVEN] = now_param(place);
-	return wh_db_run(cron->store.db,
-			 others ? cron->own.retire_others : cron->own.retire, params,
-			 GIVEN_MORE, NULL, NULL, out_n, err);
+	params[GIVEN] =
+		WH_INT_PARAM("until", until_us > 0 ? wh_floor_div(until_us, 1000) : 0);
+	return wh_db_run(cron->store.db, cron->own.retire, params, GIVEN_MORE, NULL, NULL,
+			 out_n, err);
+}
+
+wherry_code wh_cron_retire_others(const wh_cron_place *place, wherry_error *err)
+{
+	const wherry_cron *cron = place->cron;
+	wh_param params[GIVEN_MORE];
+
+	give(place, params);
+	return wh_db_run(cron->store.db, cron->own.retire_others, params, GIVEN, NULL,
+			 NULL, NULL, err);
 }
 
 static wherry_code take_other(void *ctx, const wh_row *row, wherry_error *err)

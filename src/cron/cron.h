@@ -40,10 +40,13 @@ wherry_code wh_cron_look(wh_cron_place *place, wherry_error *err);
 /* Ticks were made up to that time. */
 wherry_code wh_cron_advance(wh_cron_place *place, int64_t until_us, wherry_error *err);
 
-/* The ticks of this hash, or those of the others, are removed.  out_n: how many schedules that are
- * remembered; may be NULL. */
-wherry_code wh_cron_retire(wh_cron_place *place, bool others, int64_t *out_n,
+/* No more ticks of this hash are made.  Those after until_us are to be made again if it comes back;
+ * WH_NEVER: none of those that were.  out_n: how many schedules are remembered, 0 or 1; may be NULL. */
+wherry_code wh_cron_retire(const wh_cron_place *place, int64_t until_us, int64_t *out_n,
 			   wherry_error *err);
+
+/* No more ticks of the other hashes are made. */
+wherry_code wh_cron_retire_others(const wh_cron_place *place, wherry_error *err);
 
 /* As wherry_cron_uninstall().  out_found: false if the cron remembers no such schedule. */
 wherry_code wh_cron_uninstall(wherry_cron *cron, wherry_delayed *queue,

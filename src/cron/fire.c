@@ -163,7 +163,7 @@ static wherry_code fire(void *ctx, wherry_error *err)
 					       : 0;
 	if (code != WHERRY_OK || !is_news(f, at_us, &until_us))
 		return code;
-	code = wh_cron_retire(&f->place, true, NULL, err);
+	code = wh_cron_retire_others(&f->place, err);
 	return code == WHERRY_OK ? wh_cron_advance(&f->place, until_us, err) : code;
 }
 

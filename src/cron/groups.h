@@ -15,8 +15,8 @@
 	X(look, "look", WH_CRON_GIVEN " now") \
 	X(active, "active", WH_CRON_GIVEN) \
 	X(advance, "advance", WH_CRON_GIVEN " until schedule zone sends_to") \
-	X(retire, "retire", WH_CRON_GIVEN " now") \
-	X(retire_others, "retire-others", WH_CRON_GIVEN " now")
+	X(retire, "retire", WH_CRON_GIVEN " until") \
+	X(retire_others, "retire-others", WH_CRON_GIVEN)
 
 #define WH_CRON_ADMIN(X) \
 	X(list, "list", "")

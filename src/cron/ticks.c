@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/date.h"
+#include "base/env.h"
 #include "base/text.h"
 #include "cron/cron.h"
 #include "delayed/delayed.h"
@@ -98,20 +99,88 @@ static wherry_code check_place(const wherry_cron *cron, const wherry_delayed *qu
 	return check_names(prefix, hash, err);
 }
 
-/* Ticks of one hash, or of all others, that nobody has polled.  Others that are due stay: they would
- * be lost if their configuration came back, and they are late already. */
-static wherry_code remove_ticks(wherry_delayed *queue, const wh_cron_place *place,
-				bool others, int64_t *out_n, wherry_error *err)
-{
-	char all[UNDER_MOST], own[UNDER_MOST];
-	wherry_delayed_filter filter = WHERRY_DELAYED_FILTER(.untouched = true);
+/* Ticks that are removed from a queue. */
+typedef struct removing {
+	char under[UNDER_MOST]; /* what their keys begin with */
+	int64_t first_us;       /* time of the first of them; WH_NEVER: there was none */
+	int64_t n;
+} removing;
 
-	(void)snprintf(all, sizeof(all), "%s/", place->name);
+/* So many digits as a number; -1: there are others. */
+static int64_t digits(const char *text, size_t n)
+{
+	int64_t value = 0;
+
+	for (; n; n--, text++) {
+		if (*text < '0' || *text > '9')
+			return -1;
+		value = value * 10 + (*text - '0');
+	}
+	return value;
+}
+
+/* The time in the key of a tick, behind its hash; WH_NEVER: it is the key of something else. */
+static int64_t time_of(wh_view text)
+{
+	enum { FORM_LEN = 25 }; /* 20240101-110000.000000000 */
+	const char *p = text.ptr;
+	int64_t date, of_day, us;
+	wh_date day;
+
+	if (text.len != FORM_LEN || p[8] != '-' || p[15] != '.')
+		return WH_NEVER;
+	date = digits(p, 8);
+	of_day = digits(p + 9, 6);
+	us = digits(p + 16, 6);
+	day = (wh_date){(int)(date / 10000), (int)(date / 100 % 100), (int)(date % 100)};
+	if (date < 0 || of_day < 0 || us < 0 || day.month < 1 || day.month > 12)
+		return WH_NEVER;
+	of_day = of_day / 10000 * 3600 + of_day / 100 % 100 * 60 + of_day % 100;
+	return (wh_date_days(day) * WH_DAY + of_day) * 1000000 + us;
+}
+
+static wherry_code take_removed(void *ctx, const wh_row *row, wherry_error *err)
+{
+	wh_view key = wh_row_bytes(row, 0);
+	removing *r = ctx;
+	size_t under = strlen(r->under);
+	int64_t at_us = key.len < under
+				? WH_NEVER
+				: time_of((wh_view){key.ptr + under, key.len - under});
+
+	if (at_us < r->first_us)
+		r->first_us = at_us;
+	return wh_row_check(row, err);
+}
+
+/*
+ * Remove ticks that nobody has polled.
+ *
+ * @param hash      Theirs; NULL: of all hashes but that of the place.
+ * @param after_us  Only those that are due later.  Others are late already, and would be lost if their
+ *                  configuration came back.  0: all.
+ */
+static wherry_code remove_ticks(wherry_delayed *queue, const wh_cron_place *place,
+				const char *hash, int64_t after_us, removing *out,
+				wherry_error *err)
+{
+	char own[UNDER_MOST];
+	wherry_delayed_filter filter =
+		WHERRY_DELAYED_FILTER(.prefix = out->under, .untouched = true,
+				      .due_after_us = after_us);
+
+	*out = (removing){.first_us = WH_NEVER};
 	(void)snprintf(own, sizeof(own), "%s/%s/", place->name, place->hash);
-	filter.prefix = others ? all : own;
-	filter.due_after_us = others ? place->now_us : 0;
-	filter.except = others ? own : NULL;
-	return wherry_delayed_drop_many(queue, &filter, out_n, err);
+	(void)snprintf(out->under, sizeof(out->under), "%s/%s%s", place->name,
+		       hash ? hash : "", hash ? "/" : "");
+	filter.except = hash ? NULL : own;
+	return wh_delayed_drop_many(queue, &filter, take_removed, out, &out->n, err);
+}
+
+/* The time up to which ticks may be done: those that were removed were not. */
+static int64_t before(const removing *removed)
+{
+	return removed->first_us == WH_NEVER ? WH_NEVER : removed->first_us - 1000;
 }
 
 /* In whole milliseconds, as queues keep time. */
@@ -122,11 +191,12 @@ static int64_t delivery(const wherry_tick *tick)
 	return wh_floor_div(us, 1000) * 1000;
 }
 
-/* May it be done already?  Then it was due, and not later than the latest that was made. */
+/* May it be done already?  Then it is not later than the latest that was made.  No clock says it: a
+ * consumer whose clock is ahead may have polled it, and the database's clock may have been set back. */
 static bool may_be_done(const wh_cron_place *place, const wherry_tick *tick)
 {
-	return place->until_us && delivery(tick) <= place->now_us &&
-	       delivery(tick) <= place->until_us;
+	return place->until_us &&
+	       wh_floor_div(tick->at_us, 1000) * 1000 <= place->until_us;
 }
 
 typedef struct offers {
@@ -182,9 +252,34 @@ static int64_t latest(const installing *in)
 	int64_t most = 0;
 
 	for (size_t i = 0; i < in->n; i++)
-		if (delivery(&in->ticks[i]) > most)
-			most = delivery(&in->ticks[i]);
+		if (in->ticks[i].at_us > most)
+			most = in->ticks[i].at_us;
 	return most;
+}
+
+/* Remove the ticks of other hashes.  An active one remembers which of its ticks were not done. */
+static wherry_code replace_others(installing *in, wherry_error *err)
+{
+	const wh_cron_place *place = &in->place;
+	wh_cron_other active;
+	removing r;
+	wherry_code code;
+
+	while ((code = wh_cron_active(place, &active, err)) == WHERRY_OK &&
+	       *active.hash) {
+		wh_cron_place other = *place;
+
+		other.hash = active.hash;
+		code = remove_ticks(in->queue, place, active.hash, place->now_us, &r,
+				    err);
+		if (code == WHERRY_OK)
+			code = wh_cron_retire(&other, before(&r), NULL, err);
+		if (code != WHERRY_OK)
+			return code;
+	}
+	return code == WHERRY_OK
+		       ? remove_ticks(in->queue, place, NULL, place->now_us, &r, err)
+		       : code;
 }
 
 static wherry_code install(void *ctx, wherry_error *err)
@@ -193,9 +288,7 @@ static wherry_code install(void *ctx, wherry_error *err)
 	wherry_code code = wh_cron_look(&in->place, err);
 
 	if (code == WHERRY_OK)
-		code = remove_ticks(in->queue, &in->place, true, NULL, err);
-	if (code == WHERRY_OK)
-		code = wh_cron_retire(&in->place, true, NULL, err);
+		code = replace_others(in, err);
 	if (code == WHERRY_OK && in->n)
 		code = offer_all(in, err);
 	if (code == WHERRY_OK)
@@ -247,11 +340,15 @@ wherry_code wherry_cron_install(wherry_cron *cron, wherry_delayed *queue,
 static wherry_code uninstall(void *ctx, wherry_error *err)
 {
 	installing *in = ctx;
-	wherry_code code = wh_cron_retire(&in->place, false, &in->found, err);
+	removing r = {.n = 0};
+	wherry_code code = wh_cron_retire(&in->place, WH_NEVER, &in->found, err);
 
 	code = wh_cron_failed(in->place.cron, code, err);
 	if (code == WHERRY_OK)
-		code = remove_ticks(in->queue, &in->place, false, &in->created, err);
+		code = remove_ticks(in->queue, &in->place, in->place.hash, 0, &r, err);
+	if (code == WHERRY_OK && r.n)
+		code = wh_cron_retire(&in->place, before(&r), NULL, err);
+	in->created = r.n;
 	return code;
 }
 

@@ -56,6 +56,11 @@ void wh_delayed_came_back(wherry_delayed *delayed, int64_t at_ms);
 /* Is it a key? */
 wherry_code wh_delayed_check_key(const char *key, wherry_error *err);
 
+/* As wherry_delayed_drop_many(); visit, unless NULL, sees the key of each message that was there. */
+wherry_code wh_delayed_drop_many(wherry_delayed *delayed,
+				 const wherry_delayed_filter *filter, wh_row_fn visit,
+				 void *ctx, int64_t *out_n, wherry_error *err);
+
 /* "There is no delayed queue …" for WHERRY_NOTFOUND. */
 wherry_code wh_delayed_failed(const wherry_delayed *delayed, wherry_code code,
 			      wherry_error *err);

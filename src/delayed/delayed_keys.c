@@ -206,25 +206,26 @@ wherry_code wherry_delayed_list(wherry_delayed *delayed,
 	return code;
 }
 
-static wherry_code drop(wherry_delayed *delayed, const wh_stmt *stmt,
-			const wh_param *params, size_t n_params, int64_t *out_n,
-			wherry_error *err)
-{
-	int64_t n = 0;
-	wherry_code code =
-		wh_db_run(delayed->store.db, stmt, params, n_params, NULL, NULL, &n, err);
+/* Keys of messages that were dropped. */
+typedef struct dropping {
+	wh_row_fn visit; /* may be NULL */
+	void *ctx;
+	int64_t n;
+} dropping;
 
-	code = wh_delayed_failed(delayed, code, err);
-	if (code == WHERRY_OK && out_n)
-		*out_n = n;
-	return code;
+static wherry_code take_key(void *ctx, const wh_row *row, wherry_error *err)
+{
+	dropping *d = ctx;
+
+	d->n++;
+	return d->visit ? d->visit(d->ctx, row, err) : WHERRY_OK;
 }
 
-wherry_code wherry_delayed_drop_many(wherry_delayed *delayed,
-				     const wherry_delayed_filter *filter, int64_t *out_n,
-				     wherry_error *err)
+wherry_code wh_delayed_drop_many(wherry_delayed *delayed,
+				 const wherry_delayed_filter *filter, wh_row_fn visit,
+				 void *ctx, int64_t *out_n, wherry_error *err)
 {
-	wh_error_clear(err);
+	dropping d = {.visit = visit, .ctx = ctx};
 	wherry_delayed_filter own;
 	matching m;
 	wherry_code code = read_filter(filter, &own, err);
@@ -236,9 +237,21 @@ wherry_code wherry_delayed_drop_many(wherry_delayed *delayed,
 			       "no delayed queue, or no prefix of the keys to drop: "
 			       "wherry_delayed_drop_all() drops all messages");
 	code = match(delayed, &own, &m, err);
-	return code == WHERRY_OK ? drop(delayed, delayed->own.drop_keys, m.params,
-					MATCH_PARAMS, out_n, err)
-				 : code;
+	if (code == WHERRY_OK)
+		code = wh_db_run(delayed->store.db, delayed->own.drop_keys, m.params,
+				 MATCH_PARAMS, take_key, &d, NULL, err);
+	code = wh_delayed_failed(delayed, code, err);
+	if (code == WHERRY_OK && out_n)
+		*out_n = d.n;
+	return code;
+}
+
+wherry_code wherry_delayed_drop_many(wherry_delayed *delayed,
+				     const wherry_delayed_filter *filter, int64_t *out_n,
+				     wherry_error *err)
+{
+	wh_error_clear(err);
+	return wh_delayed_drop_many(delayed, filter, NULL, NULL, out_n, err);
 }
 
 wherry_code wherry_delayed_drop_all(wherry_delayed *delayed, const char *confirm,
@@ -253,6 +266,12 @@ wherry_code wherry_delayed_drop_all(wherry_delayed *delayed, const char *confirm
 			"dropping all messages of a delayed queue needs the text \"%s\"",
 			WHERRY_DELAYED_DROP_ALL);
 	const wh_param kind = wh_delayed_kind_param(delayed);
+	int64_t n = 0;
+	wherry_code code = wh_db_run(delayed->store.db, delayed->own.drop_all, &kind, 1,
+				     NULL, NULL, &n, err);
 
-	return drop(delayed, delayed->own.drop_all, &kind, 1, out_n, err);
+	code = wh_delayed_failed(delayed, code, err);
+	if (code == WHERRY_OK && out_n)
+		*out_n = n;
+	return code;
 }

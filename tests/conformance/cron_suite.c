@@ -325,12 +325,51 @@ static void a_node_that_is_behind_does_not_fire_a_tick_twice(void **state)
 	assert_int_equal(install(f, prefix, "A", "ab", times), 2);
 	at(f, 15);
 	handle(f, "a");
+	at(f, 5);
 	assert_int_equal(install(f, prefix, "A", "ab", times), 0);
+	expect_ticks(f, "100020");
+	at(f, 16);
 	assert_string_equal(poll_one(f), "");
 	at(f, 25);
 	handle(f, "b");
+	at(f, 5);
 	assert_int_equal(install(f, prefix, "A", "ab", times), 0);
+	at(f, 25);
 	assert_string_equal(poll_one(f), "");
+}
+
+static void a_node_that_is_behind_repeats_nothing_by_another_configuration(void **state)
+{
+	static const double times[] = {10, 20};
+	fixture *f = *state;
+
+	assert_int_equal(install(f, prefix, "A", "ab", times), 2);
+	at(f, 15);
+	handle(f, "a");
+	at(f, 5);
+	assert_int_equal(install_one(f, "B", "c", 18), 1);
+	assert_int_equal(install(f, prefix, "A", "ab", times), 1);
+	expect_ticks(f, "100020");
+	assert_int_equal(uninstall(f, prefix, "A"), 1);
+	assert_int_equal(install(f, prefix, "A", "ab", times), 1);
+	expect_ticks(f, "100020");
+}
+
+/* Two nominal times are delivered at once: the second is not taken for the first. */
+static void ticks_that_are_delivered_at_one_time_are_installed_one_by_one(void **state)
+{
+	wherry_tick tick = {.deliver_us = T0_US + HOUR_US, .body = "x", .body_len = 1};
+	wherry_error err = WHERRY_ERROR_INIT;
+	fixture *f = *state;
+	int64_t n = 0;
+
+	for (int i = 1; i <= 2; i++) {
+		tick.at_us = T0_US + i * 60LL * SECOND_US;
+		WHERRY_PASS(wherry_cron_install(f->cron, f->queue, prefix, "A", &tick, 1,
+						&n, &err));
+		assert_int_equal(n, 1);
+	}
+	expect_ticks(f, "100100 100200");
 }
 
 static void a_configuration_that_comes_back_has_its_later_ticks_again(void **state)
@@ -470,6 +509,21 @@ static void no_tick_is_repeated_while_the_clock_is_put_back(void **state)
 	expect_ticks(f, "013000");
 }
 
+static void a_clock_that_was_set_back_repeats_no_tick_of_a_schedule(void **state)
+{
+	fixture *f = *state;
+
+	assert_int_equal(schedule(f, "@every 1h", NULL, 0, WHERRY_CATCH_UP_ALL), 1);
+	at(f, 3600);
+	handle(f, "x");
+	assert_int_equal(schedule(f, "@every 1h", NULL, 0, WHERRY_CATCH_UP_ALL), 1);
+	at(f, 60);
+	assert_int_equal(schedule(f, "@every 1h", NULL, 0, WHERRY_CATCH_UP_ALL), 0);
+	assert_int_equal(schedule(f, "12:30", NULL, 0, WHERRY_CATCH_UP_ALL), 1);
+	(void)schedule(f, "@every 1h", NULL, 2 * HOUR_US, WHERRY_CATCH_UP_ALL);
+	expect_ticks(f, "120000");
+}
+
 /* Install a schedule of each hour at 10:00, come back at 14:20, and count the ticks that are due. */
 static void come_back(fixture *f, wherry_catch_up catch_up, const char *wanted)
 {
@@ -603,6 +657,11 @@ int cron_suite_run(const char *layout, const outbox_backend *const *backends,
 		cmocka_unit_test(prefixes_are_compared_byte_for_byte),
 		cmocka_unit_test(a_tick_that_was_polled_survives_another_configuration),
 		cmocka_unit_test(a_node_that_is_behind_does_not_fire_a_tick_twice),
+		cmocka_unit_test(
+			a_node_that_is_behind_repeats_nothing_by_another_configuration),
+		cmocka_unit_test(
+			ticks_that_are_delivered_at_one_time_are_installed_one_by_one),
+		cmocka_unit_test(a_clock_that_was_set_back_repeats_no_tick_of_a_schedule),
 		cmocka_unit_test(
 			a_configuration_that_comes_back_has_its_later_ticks_again),
 		cmocka_unit_test(

@@ -105,15 +105,14 @@ UPDATE {table} WITH (ROWLOCK) SET until_ms = CASE WHEN until_ms > @until THEN un
 {this};
 
 -- name: retire
--- Its later ticks are gone, and none of them was due: they may be installed again.
+-- Ticks after :until were removed before they were done: they may be installed again.
 {place}
-{for_now}
-UPDATE {table} WITH (ROWLOCK) SET active = 0, until_ms = CASE WHEN until_ms < @now THEN until_ms ELSE @now END {this};
+DECLARE @until BIGINT = :until;
+UPDATE {table} WITH (ROWLOCK) SET active = 0, until_ms = CASE WHEN until_ms < @until THEN until_ms ELSE @until END {this};
 
 -- name: retire-others
 {place}
-{for_now}
-UPDATE {table} WITH (ROWLOCK) SET active = 0, until_ms = CASE WHEN until_ms < @now THEN until_ms ELSE @now END {others};
+UPDATE {table} WITH (ROWLOCK) SET active = 0 {others};
 
 -- name: list
 SELECT target, name, hash, until_ms, active, schedule, zone, sends_to FROM {table} ORDER BY target, name, hash, bytes;

@@ -83,11 +83,11 @@ UPDATE {table} SET until_ms = greatest(until_ms, :until::bigint), active = true,
 {this};
 
 -- name: retire
--- Its later ticks are gone, and none of them was due: they may be installed again.
-UPDATE {table} SET active = false, until_ms = least(until_ms, {now}) {this};
+-- Ticks after :until were removed before they were done: they may be installed again.
+UPDATE {table} SET active = false, until_ms = least(until_ms, :until::bigint) {this};
 
 -- name: retire-others
-UPDATE {table} SET active = false, until_ms = least(until_ms, {now})
+UPDATE {table} SET active = false
 WHERE target OPERATOR(pg_catalog.=) :target::text AND name OPERATOR(pg_catalog.=) :name::text
   AND hash OPERATOR(pg_catalog.<>) :hash::text AND active;
 

@@ -69,13 +69,11 @@ UPDATE {table} SET until_ms = max(until_ms, :until), active = 1,
 {this};
 
 -- name: retire
--- Its later ticks are gone, and none of them was due: they may be installed again.
-UPDATE {table}
-SET active = 0, until_ms = min(until_ms, coalesce(:now, (SELECT ms FROM wherry_clock)) + 0) {this};
+-- Ticks after :until were removed before they were done: they may be installed again.
+UPDATE {table} SET active = 0, until_ms = min(until_ms, :until) {this};
 
 -- name: retire-others
-UPDATE {table}
-SET active = 0, until_ms = min(until_ms, coalesce(:now, (SELECT ms FROM wherry_clock)) + 0)
+UPDATE {table} SET active = 0
 WHERE target = :target AND name = :name AND hash <> :hash AND active = 1;
 
 -- name: list

@@ -334,7 +334,8 @@ DELETE FROM {table} WHERE {of_kind} AND "pKey"::text OPERATOR(pg_catalog.=) :key
        AND NOT EXISTS (SELECT 1 FROM {table_tries} AS o WHERE o.id = m.id AND o.version = m."createdAt")))
 
 -- name: drop-keys
-DELETE FROM {table} AS m WHERE {matching};
+-- Returns the keys.
+DELETE FROM {table} AS m WHERE {matching} RETURNING m."pKey";
 
 -- name: drop-all
 DELETE FROM {table} WHERE {of_kind};

@@ -217,7 +217,8 @@ DELETE FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
                           AND NOT EXISTS (SELECT 1 {of_tries})))
 
 -- name: drop-keys
-DELETE FROM {table} WHERE {matching};
+-- Returns the keys.
+DELETE FROM {table} WHERE {matching} RETURNING "pKey";
 
 -- name: drop-all
 DELETE FROM {table} WHERE "pKind" = :kind;

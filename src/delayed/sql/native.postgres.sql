@@ -509,7 +509,8 @@ DELETE FROM {table} WHERE {of_kind} AND "pKey" OPERATOR(pg_catalog.=) :key::text
                                   AND "scheduledAt" > :untouched::bigint))
 
 -- name: drop-keys
-DELETE FROM {table} WHERE {matching};
+-- Returns the keys.
+DELETE FROM {table} WHERE {matching} RETURNING "pKey";
 
 -- name: drop-all
 DELETE FROM {table} WHERE {of_kind};

@@ -183,7 +183,8 @@ DELETE FROM {table} WHERE "pKind" = :kind AND "pKey" = :key;
                           AND "scheduledAt" = "scheduledAtInitially" AND "scheduledAt" > :untouched))
 
 -- name: drop-keys
-DELETE FROM {table} WHERE {matching};
+-- Returns the keys.
+DELETE FROM {table} WHERE {matching} RETURNING "pKey";
 
 -- name: drop-all
 DELETE FROM {table} WHERE "pKind" = :kind;

@@ -57,14 +57,14 @@ t."pKind" = @kind AND {key:t} LIKE @prefix ESCAPE N'\'
                           AND t."scheduledAt" = t."scheduledAtInitially" AND t."scheduledAt" > {at_untouched}))
 
 -- name: drop-keys
--- NOCOUNT: only the rows that are deleted count.
+-- Returns the keys.
 -- unused: prefix_end except_end
 {for_keys}
 DECLARE @ids TABLE(id BIGINT NOT NULL PRIMARY KEY);
 SET NOCOUNT ON;
 INSERT INTO @ids SELECT t.id FROM {table} AS t WITH (READCOMMITTEDLOCK) WHERE {matching};
 SET NOCOUNT OFF;
-DELETE t FROM @ids AS i JOIN {table} AS t WITH (ROWLOCK) ON t.id = i.id WHERE {matching}
+DELETE t OUTPUT deleted."pKey" FROM @ids AS i JOIN {table} AS t WITH (ROWLOCK) ON t.id = i.id WHERE {matching}
 OPTION (LOOP JOIN, FORCE ORDER);
 
 -- name: drop-all
