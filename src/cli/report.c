@@ -5,11 +5,11 @@
 #include <string.h>
 
 static wh_advice advice = {.words = ""};
-static const char *command = ""; /* that runs */
+static const char *running = ""; /* the command */
 
 void wh_report_command(const char *name)
 {
-	command = name;
+	running = name;
 }
 
 void wh_report_target(const char *target)
@@ -100,7 +100,7 @@ static const char *kind_of_role(bool of_outbox)
 	};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
-		if (strcmp(command, kinds[i].command) == 0)
+		if (strcmp(running, kinds[i].command) == 0)
 			return of_outbox ? kinds[i].of_outbox : kinds[i].of_other;
 	return "operator";
 }
