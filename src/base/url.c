@@ -135,6 +135,73 @@ wherry_code wh_url_take(char *url, const char *name, char **out_value, wherry_er
 	return WHERRY_OK;
 }
 
+/* The parameters that a URL of a model has beside the name of the table. */
+static const struct model_parameters {
+	const char *model, *names[4];
+} known_parameters[] = {
+	{"delayed", {"delayed", "type", "table", NULL}},
+	{"queue", {"queue", "inbox", "inbox_retention", NULL}},
+};
+
+/* Is the parameter there again, later? */
+static bool is_repeated(const char *parameter, size_t len)
+{
+	for (const char *at = strchr(parameter, '&'); at; at = strchr(at + 1, '&'))
+		if (strncmp(at + 1, parameter, len + 1) == 0)
+			return true;
+	return false;
+}
+
+static const char *parameter_at(const void *ctx, size_t i)
+{
+	return ((const struct model_parameters *)ctx)->names[i];
+}
+
+/* A parameter that is nearly one of the model's is taken for a mistyped one, as the database would not
+ * name it; and a file name has none. */
+static wherry_code check_parameter(const struct model_parameters *known, const char *url,
+				   const char *at, wherry_error *err)
+{
+	bool file =
+		strncmp(url, "sqlite:", 7) == 0 && strncmp(url, "sqlite:file:", 12) != 0;
+	size_t len = strcspn(at, "=&");
+	char name[32];
+	const char *near;
+
+	if (len >= sizeof(name) || at[len] != '=')
+		return WHERRY_OK;
+	memcpy(name, at, len);
+	name[len] = 0;
+	near = wh_nearest(name, parameter_at, known);
+	if (near && strcmp(near, name) == 0)
+		return is_repeated(at, len)
+			       ? wh_fail(err, WHERRY_INVALID,
+					 "the URL has the parameter '%s' twice", name)
+			       : WHERRY_OK;
+	if (near)
+		return wh_fail(err, WHERRY_INVALID,
+			       "the URL has a parameter '%s': did you mean '%s'?", name,
+			       near);
+	if (!file)
+		return WHERRY_OK;
+	return wh_fail(err, WHERRY_INVALID,
+		       "the URL has a parameter '%s'; known are %s, %s and %s", name,
+		       known->names[0], known->names[1], known->names[2]);
+}
+
+static wherry_code check_parameters(const char *url, const char *model, wherry_error *err)
+{
+	const struct model_parameters *known = known_parameters;
+	wherry_code code = WHERRY_OK;
+
+	if (strcmp(known->model, model) != 0)
+		known++;
+	for (const char *at = strchr(url, '?'); code == WHERRY_OK && at;
+	     at = strchr(at + 1, '&'))
+		code = check_parameter(known, url, at + 1, err);
+	return code;
+}
+
 wherry_code wh_url_split(const char *text, const char *model, char **out_url,
 			 char **out_name, wherry_error *err)
 {
@@ -144,10 +211,13 @@ wherry_code wh_url_split(const char *text, const char *model, char **out_url,
 	*out_url = *out_name = NULL;
 	if (!wh_url_is_of(text, model))
 		return WHERRY_OK;
+	name = NULL;
 	url = strdup(text + strlen(model) + 1);
 	if (!url)
 		return wh_oom(err);
-	code = wh_url_take(url, model, &name, err);
+	code = check_parameters(url, model, err);
+	if (code == WHERRY_OK)
+		code = wh_url_take(url, model, &name, err);
 	if (code == WHERRY_OK && (!name || !*name))
 		code = wh_fail(err, WHERRY_INVALID,
 			       "the URL does not name the %s: add ?%s=NAME to it",

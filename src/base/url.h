@@ -22,8 +22,8 @@ wherry_code wh_url_parse(const char *text, wh_url *out, wherry_error *err);
  *
  * @param out_url   Receives the URL of the database, free() it; NULL: text has another scheme.
  * @param out_name  Receives the name, decoded, free() it; NULL with *out_url.
- * @return WHERRY_OK; WHERRY_INVALID: the parameter is missing or empty, or its value is badly
- *         encoded; WHERRY_NOMEM.
+ * @return WHERRY_OK; WHERRY_INVALID: the parameter is missing or empty, its value is badly encoded,
+ *         or a parameter of the model is mistyped or repeated; WHERRY_NOMEM.
  */
 wherry_code wh_url_split(const char *text, const char *model, char **out_url,
 			 char **out_name, wherry_error *err);

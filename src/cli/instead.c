@@ -157,13 +157,29 @@ static bool complete(const wh_args *args, const char *url, const char *model,
 	return false;
 }
 
+/* The scheme has another word before a "+", such as "delayd+sqlite:". */
+static bool has_other_word(const char *url)
+{
+	return url[strcspn(url, "+:/?")] == '+';
+}
+
+static bool correct(const wh_args *args, const char *url, const char *model)
+{
+	(void)wh_usage(args->command, "the URL begins with '%.*s+': did you mean '%s+'?",
+		       (int)strcspn(url, "+"), url, model);
+	return false;
+}
+
 static bool check_model(const wh_args *args, const char *url, bool delayed)
 {
 	const char *model = delayed ? "delayed" : "queue";
 
 	if (wh_url_is_of(url, model))
 		return check_group(args, url, model, delayed);
-	return !wh_url_has(url, model) || complete(args, url, model, delayed);
+	if (!wh_url_has(url, model))
+		return true;
+	return has_other_word(url) ? correct(args, url, model)
+				   : complete(args, url, model, delayed);
 }
 
 bool wh_check_url(const wh_args *args)

@@ -68,6 +68,101 @@ static void a_url_of_a_queue_is_split(void **state)
 	assert_null(name);
 }
 
+static void a_mistyped_parameter_of_a_model_is_named(void **state)
+{
+	static const char *const rows[][3] = {
+		{"delayed+sqlite:a.db?delayed=q&tabel=x", "'tabel'",
+		 "did you mean 'table'"},
+		{"delayed+postgres://h/db?delayed=q&tabel=x", "'tabel'",
+		 "did you mean 'table'"},
+		{"delayed+sqlite:a.db?delayd=q", "'delayd'", "did you mean 'delayed'"},
+		{"delayed+sqlite:a.db?delayed=q&delayed=r", "'delayed'", "twice"},
+		{"delayed+sqlite:a.db?delayed=q&type=a&table=b&type=a", "'type'",
+		 "twice"},
+		{"delayed+sqlite:a.db?delayed=q&colour=x", "'colour'", "type and table"},
+		{"queue+sqlite:a.db?queu=q", "'queu'", "did you mean 'queue'"},
+		{"queue+postgres://h/db?queue=q&inbox_retension=1d", "'inbox_retension'",
+		 "did you mean 'inbox_retention'"},
+	};
+	wherry_error err = WHERRY_ERROR_INIT;
+	char *url, *name;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const char *model = *rows[i][0] == 'q' ? "queue" : "delayed";
+
+		WHERRY_FAILS(WHERRY_INVALID,
+			     wh_url_split(rows[i][0], model, &url, &name, &err));
+		if (!strstr(err.message, rows[i][1]) || !strstr(err.message, rows[i][2]))
+			print_error("%s: %s\n", rows[i][0], err.message);
+		assert_non_null(strstr(err.message, rows[i][1]));
+		assert_non_null(strstr(err.message, rows[i][2]));
+	}
+}
+
+static void a_parameter_of_the_database_is_not_taken_for_a_mistyped_one(void **state)
+{
+	static const char *const names[] = {"application_name",
+					    "channel_binding",
+					    "client_encoding",
+					    "connect_timeout",
+					    "dbname",
+					    "fallback_application_name",
+					    "gssdelegation",
+					    "gssencmode",
+					    "gsslib",
+					    "host",
+					    "hostaddr",
+					    "keepalives",
+					    "keepalives_count",
+					    "keepalives_idle",
+					    "keepalives_interval",
+					    "krbsrvname",
+					    "load_balance_hosts",
+					    "max_protocol_version",
+					    "options",
+					    "passfile",
+					    "password",
+					    "port",
+					    "replication",
+					    "require_auth",
+					    "requirepeer",
+					    "requiressl",
+					    "service",
+					    "ssl",
+					    "ssl_max_protocol_version",
+					    "ssl_min_protocol_version",
+					    "sslcert",
+					    "sslcertmode",
+					    "sslcompression",
+					    "sslcrl",
+					    "sslcrldir",
+					    "sslkey",
+					    "sslmode",
+					    "sslnegotiation",
+					    "sslpassword",
+					    "sslrootcert",
+					    "sslsni",
+					    "target_session_attrs",
+					    "tcp_user_timeout",
+					    "user",
+					    "driver",
+					    "encrypt",
+					    "trust_server_certificate"};
+	static const char *const models[] = {"queue", "delayed"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	char *url, *name, text[200];
+
+	(void)state;
+	for (size_t i = 0; i < 2 * sizeof(names) / sizeof(*names); i++) {
+		(void)snprintf(text, sizeof(text), "%s+postgres://h/db?%s=x&%s=q",
+			       models[i % 2], names[i / 2], models[i % 2]);
+		WHERRY_PASS(wh_url_split(text, models[i % 2], &url, &name, &err));
+		free(url);
+		free(name);
+	}
+}
+
 static void a_password_is_masked(void **state)
 {
 	static const char *const rows[][2] = {
@@ -246,6 +341,9 @@ int main(void)
 		cmocka_unit_test(a_url_is_a_scheme_and_the_rest),
 		cmocka_unit_test(what_has_no_scheme_is_refused_and_nothing_changes),
 		cmocka_unit_test(a_url_of_a_queue_is_split),
+		cmocka_unit_test(a_mistyped_parameter_of_a_model_is_named),
+		cmocka_unit_test(
+			a_parameter_of_the_database_is_not_taken_for_a_mistyped_one),
 		cmocka_unit_test(a_password_is_masked),
 		cmocka_unit_test(a_password_is_masked_whatever_is_in_it),
 		cmocka_unit_test(a_secret_given_by_name_is_masked),
