@@ -147,11 +147,12 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_cron_install(
 
 /**
  * Install the ticks of a schedule from where it was left up to `ahead_us` from now, and at least
- * the next one.  Call it again before they are used up; the rest as wherry_cron_install().
+ * the next one; at most 10000 in one call.  Call it again before they are used up; the rest as
+ * wherry_cron_install().
  *
  * @param catch_up  For times that passed since the last tick.  The first call for a schedule
  *                  begins with the first time after now.
- * @param body      Of each tick.
+ * @param body      Of each tick.  Ticks that are installed keep theirs until they are uninstalled.
  * @param body_len  Bytes, or WHERRY_TEXT.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_cron_install_schedule(

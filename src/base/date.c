@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 int64_t wh_floor_div(int64_t n, int64_t by)
 {
@@ -155,8 +156,12 @@ wherry_code wh_time_parse(const char *text, int64_t *out_us, wherry_error *err)
 {
 	const char *s = text;
 	int64_t days, of_day, us;
+	size_t year_len = strspn(text, "0123456789");
 	int offset;
 
+	if (year_len > 4 && text[year_len] == '-')
+		return wh_fail(err, WHERRY_INVALID,
+			       "'%.40s' is not in the years 1 to 9999 of UTC", text);
 	if (!take_date(&s, &days) || !(take_char(&s, 'T') || take_char(&s, ' ')) ||
 	    !take_clock(&s, &of_day) || !take_offset(&s, &offset) || *s)
 		return wh_fail(

@@ -41,14 +41,17 @@ static bool take_digits(const char **text, int64_t *value)
 	return true;
 }
 
-/* One number with its unit; moves *text behind it.  False: malformed or too large. */
-static bool parse_part(const char **text, const unit *units, int64_t *out)
+/* One number with its unit; moves *text behind it.  False: malformed, or too large, which *out_large
+ * says. */
+static bool parse_part(const char **text, const unit *units, int64_t *out,
+		       bool *out_large)
 {
 	const char *s = *text, *point;
 	int64_t whole = 0, part = 0, scale = 1;
 	size_t len = 0;
 
-	if (!is_digit(*s) || !take_digits(&s, &whole))
+	*out_large = is_digit(*s) && !take_digits(&s, &whole);
+	if (!is_digit(**text) || *out_large)
 		return false;
 	if (*s == '.') {
 		point = s++;
@@ -63,7 +66,8 @@ static bool parse_part(const char **text, const unit *units, int64_t *out)
 		if (strlen(units->name) != len || memcmp(units->name, s, len) != 0)
 			continue;
 		part = part * units->factor / scale; /* less than one unit */
-		if (whole > (INT64_MAX - part) / units->factor)
+		*out_large = whole > (INT64_MAX - part) / units->factor;
+		if (*out_large)
 			return false;
 		*out = whole * units->factor + part;
 		*text = s + len;
@@ -75,14 +79,22 @@ static bool parse_part(const char **text, const unit *units, int64_t *out)
 wherry_code wh_duration_parse(const char *text, int64_t *out_us, wherry_error *err)
 {
 	const char *s = text;
-	int64_t sum = 0, part;
+	int64_t sum = 0, part = 0;
+	bool large;
 
 	if (strcmp(text, "0") == 0) {
 		*out_us = 0;
 		return WHERRY_OK;
 	}
 	do {
-		if (!parse_part(&s, times, &part) || part > INT64_MAX - sum)
+		bool fine = parse_part(&s, times, &part, &large);
+
+		if (large || (fine && part > INT64_MAX - sum))
+			return wh_fail(
+				err, WHERRY_INVALID,
+				"'%.40s' is out of range: write 100000000d or less",
+				text);
+		if (!fine)
 			return wh_fail(
 				err, WHERRY_INVALID,
 				"'%.40s' is not a duration: write a number and a unit, such as "
@@ -98,8 +110,9 @@ wherry_code wh_size_parse(const char *text, int64_t *out_bytes, wherry_error *er
 {
 	const char *s = text;
 	int64_t value = 0;
+	bool large;
 
-	if (strcmp(text, "0") != 0 && (!parse_part(&s, sizes, &value) || *s))
+	if (strcmp(text, "0") != 0 && (!parse_part(&s, sizes, &value, &large) || *s))
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"'%.40s' is not a size: write a number and a unit, such as 512B, 64KB "

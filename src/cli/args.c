@@ -516,8 +516,14 @@ bool wh_arg_count(const wh_args *args, const char *name, int64_t least, int64_t 
 	if (!text)
 		return true;
 	if (!wh_parse_int(text, &n) || n < least || n > most) {
-		(void)wh_usage(args->command, "--%s %s: write a number from %lld to %lld",
-			       name, text, (long long)least, (long long)most);
+		if (most == INT64_MAX)
+			(void)wh_usage(args->command,
+				       "--%s %s: write a number, %lld or more", name,
+				       text, (long long)least);
+		else
+			(void)wh_usage(args->command,
+				       "--%s %s: write a number from %lld to %lld", name,
+				       text, (long long)least, (long long)most);
 		return false;
 	}
 	*out = n;

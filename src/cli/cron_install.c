@@ -156,31 +156,43 @@ static bool take_catch_up(const wh_args *args, wherry_catch_up *out)
 	return !word;
 }
 
+static void print_installed(const wh_cron_ahead *how, bool json)
+{
+	char up_to[WH_LOCAL_TIME_LEN] = "";
+
+	if (how->up_to_us)
+		wh_local_time_print(how->up_to_us, 0, up_to);
+	if (json)
+		(void)printf("{\"installed\":%" PRId64 "%s%s%s}\n", how->created,
+			     *up_to ? ",\"up_to\":\"" : "", up_to, *up_to ? "\"" : "");
+	else
+		(void)printf("%" PRId64 " tick%s installed%s%s%s\n", how->created,
+			     wh_plural(how->created), *up_to ? ", up to " : "", up_to,
+			     *up_to ? ": run it again for more" : "");
+}
+
 static wh_exit run_install(wh_args *args)
 {
 	const char *body = wh_arg(args, "body") ? wh_arg(args, "body") : "";
-	wherry_catch_up catch_up = WHERRY_CATCH_UP_NONE;
 	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t ahead_us = 0, n = 0;
+	wh_cron_ahead how = {.body = body, .body_len = strlen(body)};
 	cron_session s;
 	wherry_code code;
 	wh_exit status;
 
-	if (!wh_arg_duration(args, "ahead", &ahead_us) || !take_catch_up(args, &catch_up))
+	if (!wh_arg_duration(args, "ahead", &how.ahead_us) ||
+	    !take_catch_up(args, &how.catch_up))
 		return WH_EXIT_USAGE;
 	status = enter(&s, args, OPENS_CRON | OPENS_QUEUE);
 	if (status != WH_EXIT_DONE)
 		return status;
-	code = wherry_cron_install_schedule(s.cron, s.queue, s.prefix, s.schedule,
-					    ahead_us, catch_up, body, strlen(body), &n,
-					    &err);
+	how.schedule = s.schedule;
+	code = wh_cron_install_ahead(s.cron, s.queue, s.prefix, &how, &err);
 	if (code != WHERRY_OK) {
 		status = wh_call_failed(args, code, &err);
 	} else {
-		(void)printf(wh_arg_on(args, "json") ? "{\"installed\":%" PRId64 "}\n"
-						     : "%" PRId64 " tick%s installed\n",
-			     n, wh_plural(n));
-		wh_audit(args->command->name, wh_operand(args, 0), s.prefix, n);
+		print_installed(&how, wh_arg_on(args, "json"));
+		wh_audit(args->command->name, wh_operand(args, 0), s.prefix, how.created);
 	}
 	leave(&s);
 	return status;
@@ -192,7 +204,8 @@ static const wh_option install_options[] = {
 	ZONE_OPTION,
 	{"body", "TEXT", "The body of each tick. (default empty)", NULL, 0},
 	{"ahead", "DURATION",
-	 "Install the ticks from now to this long ahead, and at least the next one. (default 0)",
+	 "Install the ticks from now to this long ahead, and at least the next one; at most 10000 "
+	 "at once. (default 0)",
 	 NULL, 0},
 	{"catch-up", "WHICH",
 	 "Of the times missed since the last tick: none, last or all. (default none)",
@@ -211,7 +224,9 @@ const wh_command wh_cron_install_word = {
 	.brief = "Install the ticks of a schedule on a delayed queue",
 	.help = "Each tick is a message that can be polled at its time. Run it again before the "
 		"ticks are used up; a tick that was made is not made again. Ticks under the "
-		"prefix that another schedule left are removed, unless they were polled.\n"
+		"prefix that another schedule left are removed, unless they were polled. Ticks "
+		"that are installed keep their body: to change it, uninstall the schedule and "
+		"install it again.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry cron install sqlite:shop.db report '0 6 * * *' --queue jobs "

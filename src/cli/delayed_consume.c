@@ -49,6 +49,9 @@ static wh_exit work_poll(const wh_args *args, wh_delayed_session *s)
 	    !wh_arg_count(args, "limit", 1, 10000, &how.limit) ||
 	    !wh_arg_count(args, "max-attempts", 1, ATTEMPTS_MOST, &attempts))
 		return WH_EXIT_USAGE;
+	if (!how.lease_us)
+		return wh_usage(args->command, "--lease %s: a lease is longer than 0",
+				wh_arg(args, "lease"));
 	how.max_attempts = (int32_t)attempts;
 	if (wait_us)
 		code = wherry_delayed_wait(s->delayed, wait_us, &any, &err);
@@ -191,6 +194,10 @@ static wh_exit work_nack(const wh_args *args, wh_delayed_session *s)
 
 	if (!read_tokens(args, &t) || !wh_arg_duration(args, "in", &delay_us))
 		return WH_EXIT_USAGE;
+	if (dead && wh_arg(args, "in"))
+		return wh_usage(
+			args->command,
+			"--in and --dead are given: a dead message is not due again");
 	code = dead ? wherry_delayed_dead_letter(s->delayed, t.list, t.n, error, outcomes,
 						 &err)
 		    : wherry_delayed_nack(s->delayed, t.list, t.n, delay_us, error,

@@ -7,7 +7,6 @@
 
 #include "base/date.h"
 #include "cli/delayed_session.h"
-#include "config/settings.h"
 #include "delayed/delayed.h"
 
 /* ---- create ---- */
@@ -127,9 +126,11 @@ static wh_exit read_time(const wh_args *args, wherry_delayed_message *msg)
 
 static wh_exit work_offer(const wh_args *args, wh_delayed_session *s)
 {
+	enum {
+		READ_MOST = 4 * WH_BODY_MAX
+	}; /* so that the library can say how long it is */
 	const char *text = wh_arg(args, "body");
-	size_t most = (size_t)wh_config_int(args->config, WH_OUTBOX_BODY_MAX);
-	wh_buf body = WH_BUF_INIT(most + 1);
+	wh_buf body = WH_BUF_INIT(READ_MOST);
 	wherry_delayed_message msg =
 		WHERRY_DELAYED_MESSAGE(.key = wh_arg(args, "key"),
 				       .if_absent = wh_arg_on(args, "if-absent"));
@@ -141,7 +142,8 @@ static wh_exit work_offer(const wh_args *args, wh_delayed_session *s)
 	else
 		wh_buf_puts(&body, text);
 	if (status == WH_EXIT_DONE && wh_buf_check(&body, &err) != WHERRY_OK)
-		status = wh_complain(NULL, "the body is over outbox.body_max");
+		status = wh_complain(NULL, "the body is over %d bytes, the limit is %d",
+				     READ_MOST, WH_BODY_MAX);
 	msg.body = wh_buf_str(&body);
 	msg.body_len = body.len;
 	if (status == WH_EXIT_DONE)

@@ -53,7 +53,26 @@ wherry_code wh_cron_uninstall(wherry_cron *cron, wherry_delayed *queue,
 			      const char *prefix, const char *hash, int64_t *out_n,
 			      bool *out_found, wherry_error *err);
 
-enum { WH_CRON_HASH_MOST = 64 }; /* bytes of a hash */
+enum {
+	WH_CRON_HASH_MOST = 64,    /* bytes of a hash */
+	WH_CRON_TICKS_MOST = 10000 /* that one call installs */
+};
+
+/* A call of wherry_cron_install_schedule(). */
+typedef struct wh_cron_ahead {
+	const wherry_schedule *schedule;
+	int64_t ahead_us;
+	wherry_catch_up catch_up;
+	const void *body;
+	size_t body_len;
+	/* Filled in on success. */
+	int64_t created;
+	int64_t up_to_us; /* It had as many ticks as a call may, and this is the last; 0: it had less. */
+} wh_cron_ahead;
+
+wherry_code wh_cron_install_ahead(wherry_cron *cron, wherry_delayed *queue,
+				  const char *prefix, wh_cron_ahead *how,
+				  wherry_error *err);
 
 /* Another schedule that is active under the same name. */
 typedef struct wh_cron_other {

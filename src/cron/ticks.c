@@ -382,14 +382,8 @@ wherry_code wherry_cron_uninstall(wherry_cron *cron, wherry_delayed *queue,
 
 typedef struct scheduling {
 	installing in;
-	const wherry_schedule *schedule;
-	int64_t ahead_us;
-	wherry_catch_up catch_up;
-	const void *body;
-	size_t body_len;
+	wh_cron_ahead *how;
 } scheduling;
-
-enum { TICKS_MOST = 10000 };
 
 /* The times after `from_us` up to now and ahead of it, and at least one after now. */
 static wherry_code collect(const scheduling *s, int64_t from_us, wherry_tick *ticks,
@@ -398,17 +392,18 @@ static wherry_code collect(const scheduling *s, int64_t from_us, wherry_tick *ti
 	int64_t now_us = s->in.place.now_us, at_us = from_us;
 	wherry_code code;
 
-	for (*out_n = 0; *out_n < TICKS_MOST; (*out_n)++) {
+	for (*out_n = 0; *out_n < WH_CRON_TICKS_MOST; (*out_n)++) {
 		bool needed = at_us <= now_us;
 
-		code = wh_cron_next(s->schedule, at_us, &at_us, err);
+		code = wh_cron_next(s->how->schedule, at_us, &at_us, err);
 		if (code != WHERRY_OK)
 			return code;
 		if (at_us == WH_NEVER ||
-		    (!needed && at_us > wh_later(now_us, s->ahead_us)))
+		    (!needed && at_us > wh_later(now_us, s->how->ahead_us)))
 			break;
-		ticks[*out_n] = (wherry_tick){
-			.at_us = at_us, .body = s->body, .body_len = s->body_len};
+		ticks[*out_n] = (wherry_tick){.at_us = at_us,
+					      .body = s->how->body,
+					      .body_len = s->how->body_len};
 	}
 	return WHERRY_OK;
 }
@@ -416,20 +411,42 @@ static wherry_code collect(const scheduling *s, int64_t from_us, wherry_tick *ti
 static wherry_code install_schedule(void *ctx, wherry_error *err)
 {
 	scheduling *s = ctx;
-	wherry_tick *ticks = calloc(TICKS_MOST, sizeof(*ticks));
+	wherry_tick *ticks = calloc(WH_CRON_TICKS_MOST, sizeof(*ticks));
 	int64_t from_us = 0;
 	wherry_code code = ticks ? wh_cron_look(&s->in.place, err) : wh_oom(err);
 
 	if (code == WHERRY_OK)
-		code = wh_cron_begin(&s->in.place, s->schedule, s->catch_up, &from_us,
-				     err);
+		code = wh_cron_begin(&s->in.place, s->how->schedule, s->how->catch_up,
+				     &from_us, err);
 	if (code == WHERRY_OK)
 		code = collect(s, from_us, ticks, &s->in.n, err);
 	s->in.ticks = ticks;
 	if (code == WHERRY_OK)
 		code = install(&s->in, err);
+	s->how->created = s->in.created;
+	s->how->up_to_us = s->in.n == WH_CRON_TICKS_MOST ? ticks[s->in.n - 1].at_us : 0;
 	free(ticks);
 	return code;
+}
+
+wherry_code wh_cron_install_ahead(wherry_cron *cron, wherry_delayed *queue,
+				  const char *prefix, wh_cron_ahead *how,
+				  wherry_error *err)
+{
+	scheduling s = {.in = {.queue = queue}, .how = how};
+	char hash[WHERRY_HASH_LEN + 1];
+	wherry_code code;
+
+	if (how->ahead_us < 0)
+		return wh_fail(err, WHERRY_INVALID, "ahead_us is negative");
+	code = wherry_schedule_hash(how->schedule, hash, err);
+	if (code == WHERRY_OK)
+		code = check_place(cron, queue, prefix, hash, err);
+	if (code != WHERRY_OK)
+		return code;
+	set_place(&s.in, cron, prefix, hash);
+	s.in.place.schedule = how->schedule;
+	return wh_db_transact(cron->store.db, install_schedule, &s, err);
 }
 
 wherry_code wherry_cron_install_schedule(wherry_cron *cron, wherry_delayed *queue,
@@ -440,26 +457,14 @@ wherry_code wherry_cron_install_schedule(wherry_cron *cron, wherry_delayed *queu
 					 int64_t *out_created, wherry_error *err)
 {
 	wh_error_clear(err);
-	scheduling s = {.in = {.queue = queue},
-			.schedule = schedule,
-			.ahead_us = ahead_us,
-			.catch_up = catch_up,
-			.body = body,
-			.body_len = body_len};
-	char hash[WHERRY_HASH_LEN + 1];
-	wherry_code code;
+	wh_cron_ahead how = {.schedule = schedule,
+			     .ahead_us = ahead_us,
+			     .catch_up = catch_up,
+			     .body = body,
+			     .body_len = body_len};
+	wherry_code code = wh_cron_install_ahead(cron, queue, prefix, &how, err);
 
-	if (ahead_us < 0)
-		return wh_fail(err, WHERRY_INVALID, "ahead_us is negative");
-	code = wherry_schedule_hash(schedule, hash, err);
-	if (code == WHERRY_OK)
-		code = check_place(cron, queue, prefix, hash, err);
-	if (code != WHERRY_OK)
-		return code;
-	set_place(&s.in, cron, prefix, hash);
-	s.in.place.schedule = schedule;
-	code = wh_db_transact(cron->store.db, install_schedule, &s, err);
 	if (code == WHERRY_OK && out_created)
-		*out_created = s.in.created;
+		*out_created = how.created;
 	return code;
 }

@@ -134,9 +134,12 @@ wherry_code wherry_delayed_open(wherry_db *db, const char *name, const char *que
 	wherry_delayed *delayed;
 	wherry_code code;
 
-	if (!db || !queue || !*queue || !out)
+	if (!db || !out)
 		return wh_fail(err, WHERRY_INVALID,
-			       "no connection to open the delayed queue on, or no name");
+			       "no connection to open the delayed queue on, or no place "
+			       "for it");
+	if (!queue || !*queue)
+		return wh_fail(err, WHERRY_INVALID, "a delayed queue needs a name");
 	delayed = calloc(1, sizeof(*delayed));
 	if (!delayed)
 		return wh_oom(err);

@@ -48,6 +48,14 @@ w_in 'from a pipe' delayed offer $url --queue mail --key order-8 --body - --at 2
 expect "the same message is ignored" 0 "out:ignored"
 w delayed offer $url --queue mail --key k --body x --in 5
 expect "a delay needs a unit" 2 "err:--in"
+w delayed offer $url --queue mail --key k --body x --in 999999999d
+expect "and is in range" 2 "err:'999999999d' is out of range"
+w delayed offer $url --queue mail --key k --body x --at 10000-01-01T00:00:00Z
+expect "as is a time" 2 "err:not in the years 1 to 9999"
+w delayed offer $url --queue '' --key k --body x
+expect "a queue has a name" 2 "err:a delayed queue needs a name"
+err=$(head -c 16777217 /dev/zero | "$wherry" delayed offer $url --queue mail --key k --body - 2>&1) && status=0 || status=$?
+expect "a body that is too long is refused with its size" 1 "err:the body is 16777217 bytes, the limit is 16777216"
 w delayed offer $url --queue mail --key k --body x --in 5s --at 2999-12-24T18:00:00Z
 expect "there is one time" 2 "err:only one of them"
 w delayed offer $url --queue mail --key k --body x --at tomorrow
@@ -115,6 +123,12 @@ w delayed poll $url --queue mail --json
 token=$(token_of)
 w delayed nack $url "$token" --queue mail --dead --error 'no address'
 expect "a message is given up" 0 "out:dead"
+w delayed nack $url "$token" --queue mail --dead --in 1h
+expect "and then is not due again" 2 "err:--in and --dead"
+w delayed poll $url --queue mail --lease 0
+expect "a lease lasts" 2 "err:--lease 0: a lease is longer than 0"
+w delayed list $url --queue mail --limit 0
+expect "a list has a message or more" 2 "err:--limit 0: write a number, 1 or more"
 w delayed dead $url --queue mail
 expect "dead messages are listed with their errors" 0 "out:bad" "out:no address"
 w delayed dead $url --queue mail --requeue all

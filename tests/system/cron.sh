@@ -65,6 +65,12 @@ expect "the last of the missed ticks is made up for" 0 'is:2 ticks installed'
 missed all
 expect "or all of them are" 0
 check "those are six of a week, and the next one" is "$out" "7 ticks installed"
+w cron install "$db" often '* * * * *' --queue jobs --ahead 3650d
+expect "install says that it stopped early" 0 'out:10000 ticks installed, up to 20' 'out:run it again for more'
+w cron install "$db" often '* * * * *' --queue jobs --ahead 3650d --json
+expect "and goes on from there" 0 'out:{"installed":10000,"up_to":"20'
+w cron install "$db" later '@daily' --queue jobs --ahead 1000000000d
+expect "a duration out of range is called that" 2 "err:'1000000000d' is out of range"
 # A table of the first version has no columns for what a person wants to know.
 w cron create sqlite:old.db
 w delayed create sqlite:old.db

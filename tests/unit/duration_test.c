@@ -96,6 +96,21 @@ static void sizes_are_read_with_their_units(void **state)
 	}
 }
 
+static void a_duration_out_of_range_is_called_that(void **state)
+{
+	static const char *const rows[] = {"99999999999999999999us", "999999999d",
+					   "9000000w9000000w"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t us;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		WHERRY_FAILS(WHERRY_INVALID, wh_duration_parse(rows[i], &us, &err));
+		assert_non_null(strstr(err.message, "out of range"));
+	}
+	WHERRY_PASS(wh_duration_parse("100000000d", &us, &err));
+}
+
 static void other_sizes_are_refused_and_nothing_changes(void **state)
 {
 	static const char *const rows[] = {
@@ -177,6 +192,7 @@ int main(void)
 		cmocka_unit_test(durations_are_read_with_their_units),
 		cmocka_unit_test(other_durations_are_refused_and_nothing_changes),
 		cmocka_unit_test(sizes_are_read_with_their_units),
+		cmocka_unit_test(a_duration_out_of_range_is_called_that),
 		cmocka_unit_test(other_sizes_are_refused_and_nothing_changes),
 		cmocka_unit_test(durations_are_printed_for_people),
 		cmocka_unit_test(a_printed_duration_fits_its_room),
