@@ -119,6 +119,22 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_handlers_use(wherry_publisher *han
 							   wherry_middleware_fn around,
 							   void *ctx, wherry_error *err);
 
+/**
+ * Change how many functions run at once; also while a relay runs.
+ *
+ * If the number grows, calls that wait begin at once.  If it shrinks, functions that run go on,
+ * and none begins until fewer than `threads` run.  Functions that are over their time do not
+ * count, as with handlers.threads.
+ *
+ * @param threads  1 to 256, as handlers.threads.
+ * @return WHERRY_OK; WHERRY_INVALID (out of range; not made by wherry_handlers_open());
+ *         WHERRY_NOMEM.
+ *
+ * Blocks: not.  Threads: any, a handler's too.
+ */
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_handlers_set_threads(
+	wherry_publisher *handlers, int32_t threads, wherry_error *err);
+
 /** Return how many functions run now, those that are over their time included. */
 WHERRY_API size_t wherry_handlers_running(wherry_publisher *handlers);
 

@@ -512,6 +512,11 @@ static wherry_code handlers_use(world *w, wherry_error *err)
 	return wherry_handlers_use(w->pub, handle, NULL, err);
 }
 
+static wherry_code handlers_set_threads(world *w, wherry_error *err)
+{
+	return wherry_handlers_set_threads(w->pub, 3, err);
+}
+
 /* ---- all of them ---- */
 
 /* clang-format off */
@@ -579,6 +584,7 @@ const operation operations[] = {
 	{"handlers_others", handlers_others, make_handlers, NULL, NULL, 0},
 	{"handlers_off", handlers_off, make_handlers, NULL, NULL, 0},
 	{"handlers_use", handlers_use, make_handlers, NULL, NULL, 0},
+	{"handlers_set_threads", handlers_set_threads, make_handlers, NULL, NULL, 0},
 };
 /* clang-format on */
 const size_t n_operations = sizeof(operations) / sizeof(*operations);

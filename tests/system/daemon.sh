@@ -174,6 +174,43 @@ stop_daemon
 wait "$listener"
 check "and that it stops" grep -q STOPPING=1 "$tmp/notified"
 
+# ---- a reload that changes how much runs at once ----
+
+cat >job.sh <<'END'
+n=$(cat)
+echo "$n" >>began
+until [ -e "go.$((n > 2))" ]; do sleep 0.01; done
+echo "$n" >>ended
+END
+jobs() { # N
+	printf '%s\n' 'http: {listen: 127.0.0.1:0}' 'relays:' "  - {name: jobs, from: 'sqlite:jobs.db', to: 'exec:sh job.sh'," \
+		"     exec: {jobs: $1}, stop_timeout: 1m}" >jobs.yaml
+}
+
+relay_stops() { # a reload has begun
+	get /readyz
+	[[ $out != *jobs* ]]
+}
+
+rm -f began
+"$wherry" init sqlite:jobs.db >/dev/null
+seq 8 | "$wherry" enqueue sqlite:jobs.db --topic t >/dev/null
+jobs 2
+start_daemon jobs.yaml
+until_true 20 lines began 2
+jobs 5
+kill -HUP "$daemon"
+check "a reload stops the relay that changed" until_true 20 relay_stops
+check "which waits for what runs" lines began 2
+touch go.0
+until_true 20 lines began 7
+check "and starts again with the new number of commands" lines began 7
+touch go.1
+until_true 20 lines ended 8
+check "each command runs once" is "$(sort ended | tr '\n' ' ')" '1 2 3 4 5 6 7 8 '
+stop_daemon
+expect "and ends well" 0 "no:Sanitizer"
+
 # ---- it sleeps ----
 
 switches() { # of its first thread, so far

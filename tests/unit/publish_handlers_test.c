@@ -28,6 +28,8 @@ typedef struct gate {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	int inside, began, ended;
+	int most; /* that were inside at once */
+	int let;  /* may end though it is not open */
 	bool open;
 	bool cancelled;      /* as the last one that left saw it */
 	wherry_verdict says; /* that */
@@ -54,9 +56,12 @@ static wherry_verdict pass(void *ctx, wherry_call *call)
 	(void)pthread_mutex_lock(&g->lock);
 	g->inside++;
 	g->began++;
+	if (g->inside > g->most)
+		g->most = g->inside;
 	(void)pthread_cond_broadcast(&g->changed);
-	while (!g->open)
+	while (!g->open && !g->let)
 		(void)pthread_cond_wait(&g->changed, &g->lock);
+	g->let -= g->let > 0;
 	g->inside--;
 	g->ended++;
 	g->cancelled = wherry_call_cancelled(call);
@@ -70,6 +75,14 @@ static void open_gate(gate *g)
 {
 	(void)pthread_mutex_lock(&g->lock);
 	g->open = true;
+	(void)pthread_cond_broadcast(&g->changed);
+	(void)pthread_mutex_unlock(&g->lock);
+}
+
+static void let_end(gate *g, int n)
+{
+	(void)pthread_mutex_lock(&g->lock);
+	g->let += n;
 	(void)pthread_cond_broadcast(&g->changed);
 	(void)pthread_mutex_unlock(&g->lock);
 }
@@ -546,6 +559,78 @@ static void handlers_may_come_and_go_while_others_run(void **state)
 	wherry_publisher_close(pub);
 }
 
+static void set_threads(wherry_publisher *pub, int32_t n)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_handlers_set_threads(pub, n, &err));
+}
+
+/* Wait until no more threads are left. */
+static void await_threads(wherry_publisher *pub, size_t n)
+{
+	wh_handlers *pool = (wh_handlers *)pub;
+
+	(void)pthread_mutex_lock(&pool->lock);
+	while (pool->n_live > n)
+		(void)pthread_cond_wait(&pool->ended, &pool->lock);
+	assert_int_equal(pool->n_live, n);
+	(void)pthread_mutex_unlock(&pool->lock);
+}
+
+static void the_number_of_threads_changes_while_functions_run(void **state)
+{
+	enum { MANY = 30 };
+	static wherry_message msgs[MANY];
+	static wh_receipt receipts[MANY];
+	wherry_publisher *pub = open_pool("5", "5s");
+	gate *g = new_gate();
+
+	(void)state;
+	on(pub, "t", pass, g);
+	for (int i = 0; i < MANY; i++) {
+		msgs[i] = made(i + 1, "t", NULL);
+		submit_one(pub, &msgs[i]);
+	}
+	await_began(g, 5);
+	assert_int_equal(wherry_handlers_running(pub), 5);
+	set_threads(pub, 10);
+	await_began(g, 10);
+	assert_int_equal(g->most, 10);
+	set_threads(pub, 2);
+	let_end(g, 8);
+	await_ended(g, 8);
+	await_threads(pub, 2);
+	assert_int_equal(began(g), 10);
+	assert_int_equal(wherry_handlers_running(pub), 2);
+	g->most = 0; /* Both that run wait for the gate. */
+	let_end(g, 2);
+	await_began(g, 12);
+	open_gate(g);
+	collect(pub, receipts, MANY);
+	assert_int_equal(began(g), MANY);
+	assert_int_equal(g->most, 2);
+	set_threads(pub, 1);
+	await_threads(pub, 1); /* It idles. */
+	wherry_publisher_close(pub);
+}
+
+static void a_number_of_threads_out_of_range_is_refused(void **state)
+{
+	wherry_publisher *pub = open_pool("2", "1s"), *null = open_url("null:");
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)state;
+	WHERRY_FAILS(WHERRY_INVALID, wherry_handlers_set_threads(pub, 0, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_handlers_set_threads(pub, -1, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_handlers_set_threads(pub, 257, &err));
+	assert_non_null(strstr(err.message, "handlers.threads"));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_handlers_set_threads(null, 2, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_handlers_set_threads(NULL, 2, &err));
+	wherry_publisher_close(null);
+	wherry_publisher_close(pub);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -564,6 +649,8 @@ int main(void)
 		TEST(closing_does_not_wait_for_ever),
 		TEST(no_more_is_taken_than_there_is_room_for),
 		TEST(handlers_may_come_and_go_while_others_run),
+		TEST(the_number_of_threads_changes_while_functions_run),
+		TEST(a_number_of_threads_out_of_range_is_refused),
 	};
 
 	return cmocka_run_group_tests_name("handlers", tests, NULL, NULL);

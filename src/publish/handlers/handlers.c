@@ -376,6 +376,39 @@ wherry_code wherry_handlers_use(wherry_publisher *handlers, wherry_middleware_fn
 	return WHERRY_OK;
 }
 
+/* Is it a value of handlers.threads? */
+static wherry_code check_threads(int32_t threads, wherry_error *err)
+{
+	wherry_config *config = NULL;
+	wherry_code code = wherry_config_new(&config, err);
+	char text[16];
+
+	(void)snprintf(text, sizeof(text), "%d", (int)threads);
+	if (code == WHERRY_OK)
+		code = wherry_config_set(config, "handlers.threads", text, err);
+	wherry_config_free(config);
+	return code;
+}
+
+wherry_code wherry_handlers_set_threads(wherry_publisher *handlers, int32_t threads,
+					wherry_error *err)
+{
+	wh_error_clear(err);
+	wherry_code code = check_pool(handlers, true, err);
+	wh_handlers *pool = of(handlers);
+
+	if (code == WHERRY_OK)
+		code = check_threads(threads, err);
+	if (code != WHERRY_OK)
+		return code;
+	(void)pthread_mutex_lock(&pool->lock);
+	pool->threads = (size_t)threads;
+	(void)wh_pool_staff(pool);
+	(void)pthread_cond_broadcast(&pool->work); /* Threads that are too many end. */
+	(void)pthread_mutex_unlock(&pool->lock);
+	return WHERRY_OK;
+}
+
 size_t wherry_handlers_running(wherry_publisher *handlers)
 {
 	wh_handlers *pool = of(handlers);

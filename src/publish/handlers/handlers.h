@@ -118,12 +118,12 @@ struct wh_handlers {
 	const wh_env *env;
 	char *url;             /* NULL: no transactions */
 	wherry_config *config; /* owned */
-	size_t threads;        /* that handle at once */
 	int64_t limit_us, close_us;
 	char limit[32]; /* in words */
 
 	pthread_mutex_t lock; /* of all that follows, and of the calls' phases */
 	pthread_cond_t work, ended, turn;
+	size_t threads;    /* that handle at once */
 	int event;         /* readable while receipts are owed and known */
 	wh_handler **list; /* by topic */
 	size_t n_list, cap_list;

@@ -142,8 +142,8 @@ static void begin(wh_worker *w, wherry_call *call)
 
 /* ---- threads ---- */
 
-/* Whether this thread replaced one whose function has returned since, so there is one thread
- * too many.  A thread that leaves is not counted, or two would leave. */
+/* Whether there is one thread too many: this one replaced another whose function has returned
+ * since, or the application wants fewer.  A thread that leaves is not counted, or two would leave. */
 static bool is_spare(const wh_handlers *pool)
 {
 	return pool->n_live - pool->n_leaving - pool->n_stray > pool->threads;
