@@ -128,6 +128,21 @@ static void take_document(wh_reading *r)
 			r->plan->listen.value);
 }
 
+/* Does the line that YAML cannot read give a schedule?  Those often begin with "*" or "@". */
+static bool is_schedule(FILE *file, size_t line)
+{
+	char *text = NULL;
+	size_t cap = 0;
+	bool is = true;
+
+	rewind(file);
+	for (size_t i = 0; is && i <= line; i++)
+		is = getline(&text, &cap, file) >= 0;
+	is = is && (strstr(text, "at: *") || strstr(text, "at: @"));
+	free(text);
+	return is;
+}
+
 static wherry_code parse(wh_reading *r, FILE *file, wherry_error *err)
 {
 	yaml_parser_t parser;
@@ -141,10 +156,13 @@ static wherry_code parse(wh_reading *r, FILE *file, wherry_error *err)
 		take_document(r);
 		yaml_document_delete(&r->doc);
 	} else {
-		wh_plan_problem(r, parser.problem_mark, "%s%s%s",
-				parser.problem ? parser.problem : "no YAML",
-				parser.context ? " " : "",
-				parser.context ? parser.context : "");
+		wh_plan_problem(
+			r, parser.problem_mark, "%s%s%s%s",
+			parser.problem ? parser.problem : "no YAML",
+			parser.context ? " " : "", parser.context ? parser.context : "",
+			is_schedule(file, parser.problem_mark.line)
+				? "; put the schedule in quotes: at: '*/5 * * * *'"
+				: "");
 	}
 	yaml_parser_delete(&parser);
 	return WHERRY_OK;

@@ -160,6 +160,11 @@ static void what_is_wrong_is_told_with_its_place(void **state)
 		{RELAY "}]\nlog: {level: loud}\n", ":2:14:", "error, warn, info"},
 		{RELAY "}\n", ":2:1:", "did not find"},
 		{"relays:\n\t- a\n", ":2:1:", "cannot start any token"},
+		{"cron:\n  - name: a\n    at: */5 * * * *\n",
+		 ":3:", "put the schedule in quotes"},
+		{"cron:\n  - at: @daily\n", ":2:", "put the schedule in quotes"},
+		{"cron: [{name: a, at: * 6 * * *}]\n",
+		 ":1:", "put the schedule in quotes"},
 	};
 
 	(void)state;
