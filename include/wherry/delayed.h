@@ -63,7 +63,7 @@ typedef enum wherry_offer_outcome {
 /* What became of an acknowledgement, or of another end of a lease. */
 typedef enum wherry_ack_outcome {
 	WHERRY_ACKNOWLEDGED, /* done as asked */
-	WHERRY_SUPERSEDED, /* an offer replaced the message, which stays, to be polled */
+	WHERRY_SUPERSEDED, /* a newer offer replaced the message, and stays in the queue */
 	WHERRY_LEASE_LOST /* another consumer has polled it since the lease ended, or it was
 			     settled or dropped */
 } wherry_ack_outcome;
@@ -227,7 +227,9 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_offer_many(
 
 /**
  * Poll messages that are due, in the order of their times, and of their ids where those are equal.
- * It does not wait for one.  Rows that other transactions have locked are passed over.
+ * It does not wait for one.  Rows that other transactions have locked are passed over.  On
+ * PostgreSQL a poll begins behind the message that this handle polled last; if it finds fewer than
+ * `limit`, it may look at all messages in a second statement.
  *
  * A message that was polled is leased: until the lease ends, nobody else can poll it.  Settle each
  * with wherry_delayed_ack(), wherry_delayed_nack() or wherry_delayed_dead_letter() under the

@@ -62,7 +62,10 @@ static wh_exit enter(cron_session *s, const wh_args *args, unsigned what)
 		{"delayed", "TABLE",                                                     \
 		 "The table of the delayed queue. (default delayed)", NULL, 0},          \
 	{                                                                                \
-		"type", "TYPE", "The type of its bodies. (default bytes)", NULL, 0       \
+		"type", "TYPE",                                                          \
+			"Part of the queue's name: the same queue with another type is " \
+			"another queue. (default bytes)",                                \
+			NULL, 0                                                          \
 	}
 #define ZONE_OPTION                                                                      \
 	{                                                                                \

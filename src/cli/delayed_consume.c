@@ -170,8 +170,8 @@ const wh_command wh_delayed_ack_word = {
 	.operands = "URL TOKEN...",
 	.synopsis = "URL TOKEN... --queue NAME [--type TYPE] [--table NAME] [--json]",
 	.brief = "Acknowledge messages that were polled: delete them",
-	.help = "Prints acknowledged, superseded or lease lost for each token. Superseded: an "
-		"offer replaced the message, which stays. Lease lost: another consumer has it, "
+	.help = "Prints acknowledged, superseded or lease lost for each token. Superseded: a "
+		"newer offer replaced the message, and stays in the queue. Lease lost: another consumer has it, "
 		"or it was settled or dropped. The exit status is 1 unless all are "
 		"acknowledged.\n"
 		"\n"
@@ -228,8 +228,8 @@ const wh_command wh_delayed_nack_word = {
 	.synopsis = "URL TOKEN... --queue NAME [--in DURATION] [--error TEXT] [--dead] "
 		    "[--type TYPE] [--table NAME] [--json]",
 	.brief = "Give messages back that were polled",
-	.help = "Prints returned, superseded or lease lost for each token, and with --dead "
-		"dead.\n"
+	.help = "Prints returned for each token (dead with --dead), or superseded, or lease "
+		"lost.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry delayed nack sqlite:shop.db 7.1764000000000.0198-token --queue mail --in 30s\n"

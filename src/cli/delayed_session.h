@@ -36,7 +36,7 @@ wh_exit wh_delayed_changed(const wh_args *args, const wh_delayed_session *s, int
 	{"table", "NAME", "The table of the delayed queues. (default delayed)", NULL, 0}
 #define WH_DELAYED_OPTIONS \
 	{"queue", "NAME", "Which queue of the table.", NULL, WH_REQUIRED}, \
-	{"type", "TYPE", "The type of the bodies; all programs on a queue use the same name. (default bytes)", NULL, 0}, \
+	{"type", "TYPE", "Part of the queue's name: the same queue with another type is another queue. (default bytes)", NULL, 0}, \
 	WH_DELAYED_TABLE_OPTION
 /* clang-format on */
 

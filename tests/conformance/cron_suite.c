@@ -491,6 +491,68 @@ static void times_of_day_are_installed_ahead(void **state)
 	expect_ticks(f, "120000 180000 120000 180000");
 }
 
+static void a_time_of_day_that_has_come_is_not_installed(void **state)
+{
+	fixture *f = *state;
+
+	at(f, 2 * 3600); /* 12:00 */
+	assert_int_equal(
+		schedule(f, "12:00, 18:00", NULL, 7 * HOUR_US, WHERRY_CATCH_UP_NONE), 1);
+	expect_ticks(f, "180000");
+}
+
+static void times_of_the_next_day_are_installed_in_the_evening(void **state)
+{
+	fixture *f = *state;
+
+	at(f, 10 * 3600); /* 20:00 */
+	assert_int_equal(
+		schedule(f, "12:00, 18:00", NULL, 24 * HOUR_US, WHERRY_CATCH_UP_NONE), 2);
+	expect_ticks(f, "120000 180000");
+}
+
+static void of_the_times_of_a_day_the_later_ones_are_installed(void **state)
+{
+	fixture *f = *state;
+
+	assert_int_equal(schedule(f, "09:00, 12:00, 18:00", NULL, 12 * HOUR_US,
+				  WHERRY_CATCH_UP_NONE),
+			 2);
+	expect_ticks(f, "120000 180000");
+}
+
+static wherry_code expect_new_body(void *ctx, const wherry_delayed_message *msg)
+{
+	++*(int *)ctx;
+	assert_int_equal(msg->body_len, 3);
+	return WHERRY_OK;
+}
+
+static void ticks_have_another_body_after_an_uninstall_and_an_install(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_schedule *s = NULL;
+	char hash[WHERRY_HASH_LEN + 1];
+	fixture *f = *state;
+	int64_t n_new = 0;
+	int n = 0;
+
+	assert_int_equal(
+		schedule(f, "@every 1h", NULL, 3 * HOUR_US, WHERRY_CATCH_UP_NONE), 3);
+	at(f, 3600);
+	handle(f, "x");
+	WHERRY_PASS(wherry_schedule_parse("@every 1h", NULL, &s, &err));
+	WHERRY_PASS(wherry_schedule_hash(s, hash, &err));
+	assert_int_equal(uninstall(f, prefix, hash), 2);
+	WHERRY_PASS(wherry_cron_install_schedule(f->cron, f->queue, prefix, s,
+						 2 * HOUR_US, WHERRY_CATCH_UP_ALL, "new",
+						 3, &n_new, &err));
+	assert_int_equal(n_new, 2);
+	WHERRY_PASS(wherry_delayed_list(f->queue, NULL, expect_new_body, &n, &err));
+	assert_int_equal(n, 2);
+	wherry_schedule_free(s);
+}
+
 /* The reference may install a time that has passed while the clock is put back, again and again. */
 static void no_tick_is_repeated_while_the_clock_is_put_back(void **state)
 {
@@ -670,6 +732,11 @@ int cron_suite_run(const char *layout, const outbox_backend *const *backends,
 		cmocka_unit_test(what_is_no_set_is_refused_and_nothing_changes),
 		cmocka_unit_test(a_period_has_one_tick_ahead_on_its_boundary),
 		cmocka_unit_test(times_of_day_are_installed_ahead),
+		cmocka_unit_test(a_time_of_day_that_has_come_is_not_installed),
+		cmocka_unit_test(times_of_the_next_day_are_installed_in_the_evening),
+		cmocka_unit_test(of_the_times_of_a_day_the_later_ones_are_installed),
+		cmocka_unit_test(
+			ticks_have_another_body_after_an_uninstall_and_an_install),
 		cmocka_unit_test(no_tick_is_repeated_while_the_clock_is_put_back),
 		cmocka_unit_test(missed_times_are_skipped),
 		cmocka_unit_test(or_the_last_of_them_is_made_up_for),

@@ -198,7 +198,33 @@ static void of_pollers_at_once_each_gets_a_message_while_there_are_some(void **s
 	(void)pthread_barrier_destroy(&start);
 }
 
+/* ---- names ---- */
+
+/* Upstream asks for tables and columns by patterns, in which _ is any character. */
+static void a_table_whose_name_has_an_underscore_is_not_taken_for_another(void **state)
+{
+	const wherry_delayed_message msg =
+		WHERRY_DELAYED_MESSAGE(.key = "a", .body = "2", .body_len = 1);
+	delayed_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_offer_outcome outcome;
+	wherry_delayed *queue = NULL;
+
+	(void)delayed_offer(f, "a", "1", 0);
+	WHERRY_FAILS(WHERRY_NOTFOUND,
+		     wherry_delayed_open(f->db, "lat_r", "my-queue", NULL, &queue, &err));
+	WHERRY_PASS(wherry_delayed_create(f->db, "lat_r", f->layout, &err));
+	WHERRY_PASS(wherry_delayed_create(f->db, "lat_r", f->layout, &err));
+	WHERRY_PASS(wherry_delayed_open(f->db, "lat_r", "my-queue", "java.lang.String",
+					&queue, &err));
+	WHERRY_PASS(wherry_delayed_offer(queue, &msg, &outcome, &err));
+	assert_int_equal(outcome, WHERRY_CREATED);
+	wherry_delayed_close(queue);
+	(void)delayed_polls(f, 9, "1");
+}
+
 const delayed_case delayed_defects_cases[] = {
+	DELAYED_CASE(a_table_whose_name_has_an_underscore_is_not_taken_for_another),
 	DELAYED_CASE_OF_SEVERAL(an_interrupted_poll_ends_and_leases_nothing),
 	DELAYED_CASE_OF_SEVERAL(a_consumer_whose_clock_is_ahead_takes_over_no_lease),
 	DELAYED_CASE_OF_SEVERAL(a_poll_and_its_acknowledgement_are_two_statements),
