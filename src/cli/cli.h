@@ -197,7 +197,7 @@ void wh_put_repair(wh_buf *text, const char *repair);
 wh_exit wh_report(const wherry_error *err);
 
 /* The command line is wrong; returns WH_EXIT_USAGE. */
-wh_exit wh_usage(const wh_command *command, const char *fmt, ...) WH_PRINTF(2, 3);
+wh_exit wh_usage(const wh_command *of, const char *fmt, ...) WH_PRINTF(2, 3);
 
 /* Flush stdout; what was not written turns WH_EXIT_DONE into WH_EXIT_FAILED. */
 wh_exit wh_finish(wh_exit status);

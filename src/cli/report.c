@@ -44,13 +44,13 @@ wh_exit wh_complain(const char *hint, const char *fmt, ...)
 	return WH_EXIT_FAILED;
 }
 
-wh_exit wh_usage(const wh_command *command, const char *fmt, ...)
+wh_exit wh_usage(const wh_command *of, const char *fmt, ...)
 {
 	char hint[64] = "wherry help";
 	va_list args;
 
-	if (command)
-		(void)snprintf(hint, sizeof(hint), "wherry help %s", command->name);
+	if (of)
+		(void)snprintf(hint, sizeof(hint), "wherry help %s", of->name);
 	va_start(args, fmt);
 	complain(hint, fmt, args);
 	va_end(args);
