@@ -186,6 +186,10 @@ static wh_exit run_purge(wh_args *args)
 	status = enter(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
+	if (!age_us && !wh_confirm(args, "delete all ids of inbox '%s'", s.name)) {
+		leave(&s);
+		return WH_EXIT_USAGE;
+	}
 	code = wherry_inbox_purge(s.inbox, age_us, batch, 0, &n, &err);
 	if (n)
 		wh_audit(args->command->name, wh_operand(args, 0), s.name, n);
@@ -203,6 +207,9 @@ static const wh_option purge_options[] = {
 	{"older-than", "AGE", "Accepted longer ago than this, such as 30d.", NULL,
 	 WH_REQUIRED},
 	{"batch", "N", "Ids in one transaction. (1 to 100000; default 1000)", NULL, 0},
+	{"yes", NULL,
+	 "Do not ask. Required for --older-than 0s where standard input is not a terminal.",
+	 NULL, 0},
 	WH_JSON_OPTION,
 	{0},
 };
@@ -210,10 +217,11 @@ static const wh_option purge_options[] = {
 static const wh_command purge = {
 	.name = "inbox purge",
 	.operands = "URL [NAME]",
-	.synopsis = "URL [NAME] --older-than AGE [--batch N] [--json]",
+	.synopsis = "URL [NAME] --older-than AGE [--batch N] [--yes] [--json]",
 	.brief = "Delete ids that were accepted long ago",
 	.help = "A message that is delivered again after that counts as new: keep ids for "
-		"longer than anybody can retry a message.\n"
+		"longer than anybody can retry a message. --older-than 0s deletes all ids, and "
+		"asks.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry inbox purge sqlite:shop.db --older-than 30d\n",

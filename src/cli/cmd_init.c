@@ -214,6 +214,9 @@ static wh_exit run(wh_args *args)
 	if (code == WHERRY_OK)
 		code = wh_db_open_own(wh_operand(args, 0), args->config, &db, &err);
 	if (code == WHERRY_OK)
+		code = wh_store_grant_ready(db, &wh_outbox_model, how.layout, how.grants,
+					    how.n_grants, &err);
+	if (code == WHERRY_OK)
 		code = wh_outbox_make(db, &how, table, &err);
 	if (code == WHERRY_OK && wh_arg_on(args, "stream"))
 		code = make_stream(args, db, table, &err);

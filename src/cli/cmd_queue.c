@@ -6,6 +6,7 @@
 static const wh_command *const words[] = {
 	&wh_queue_create,
 	&wh_queue_send_word,
+	&wh_queue_cancel_word,
 	&wh_queue_receive_word,
 	&wh_queue_ack_word,
 	&wh_queue_nack_word,

@@ -182,9 +182,11 @@ static wherry_code grant(const wh_place *at, const wh_creating *how, const grant
 static wherry_code create(const wh_args *args, const wh_place *at, const wh_creating *how,
 			  const grants *given, wherry_error *err)
 {
-	wherry_code code = wh_store_grant_check(how->model, at->db->driver->scheme,
-						given->all, given->n, err);
+	wherry_code code = WHERRY_OK;
 
+	if (given->n)
+		code = wh_store_grant_ready(at->db, how->model, how->layout, given->all,
+					    given->n, err);
 	if (code == WHERRY_OK)
 		code = how->create(args, at, err);
 	return code == WHERRY_OK && given->n ? grant(at, how, given, err) : code;

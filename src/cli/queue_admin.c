@@ -243,7 +243,8 @@ static wherry_code show(void *ctx, const wherry_queue_message *msg)
 	(void)snprintf(id, sizeof(id), "%" PRId64, msg->id);
 	(void)snprintf(attempts, sizeof(attempts), "%" PRId32, msg->attempts);
 	wh_put_body_begin(&body, msg->body, msg->body ? msg->body_len : 0);
-	cells[TEXT] = msg->last_error ? msg->last_error : wh_buf_str(&body);
+	cells[TEXT] =
+		msg->last_error && *msg->last_error ? msg->last_error : wh_buf_str(&body);
 	wh_table_add(&l->table, cells);
 	wh_buf_clear(&body);
 	return WHERRY_OK;

@@ -95,6 +95,8 @@ static wh_exit run_receive(wh_args *args)
 	if (!wh_arg_duration(args, "wait", &wait_us) ||
 	    !wh_arg_duration(args, "lease", &lease_us))
 		return WH_EXIT_USAGE;
+	if (!lease_us)
+		return wh_usage(args->command, "--lease: a lease needs a time above 0");
 	status = wh_queue_session_open(&s, args);
 	if (status != WH_EXIT_DONE)
 		return status;
@@ -106,8 +108,7 @@ static wh_exit run_receive(wh_args *args)
 static const wh_option receive_options[] = {
 	{"wait", "DURATION", "Wait this long for a message, such as 10s.", NULL, 0},
 	{"lease", "DURATION",
-	 "Do not acknowledge: hide the message for this long, and print how to acknowledge "
-	 "it.",
+	 "Lease the message for this long, do not delete it, and print the command that does.",
 	 NULL, 0},
 	WH_JSON_OPTION,
 	{0},
@@ -118,9 +119,10 @@ const wh_command wh_queue_receive_word = {
 	.operands = "URL NAME",
 	.synopsis = "URL NAME [--wait DURATION] [--lease DURATION] [--json]",
 	.brief = "Receive a message, print its body and acknowledge it",
-	.help = "The exit status is 1 if there is no message. With --json, the message is one "
-		"object with all its fields. If the body cannot be written, the message goes "
-		"back to the queue.\n"
+	.help = "Without --lease: the message is leased for 30 s, printed, and deleted. If its "
+		"lease ends before that, it is received again. If the body cannot be written, "
+		"the message goes back to the queue. The exit status is 1 if there is no "
+		"message. With --json, the message is one object with all its fields.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry queue receive sqlite:shop.db jobs\n"
@@ -221,6 +223,10 @@ static wh_exit run_nack(wh_args *args)
 	int64_t n = 0;
 	leased l;
 
+	if (wh_arg_on(args, "dead") && (wh_arg(args, "in") || how.innocent))
+		return wh_usage(args->command,
+				"--dead gives the messages up: leave --in and "
+				"--innocent out");
 	if (!read_leased(args, &l) || !wh_arg_duration(args, "in", &how.delay_us))
 		return WH_EXIT_USAGE;
 	status = wh_queue_session_open(&s, args);

@@ -4,7 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config/settings.h"
+#include "store/fields.h"
+
+/* What is longer is not read to its end. */
+enum { BODY_READ_MOST = 4 * WH_BODY_MAX };
 
 wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args)
 {
@@ -80,9 +83,7 @@ wh_exit wh_outgoing_read(wh_outgoing *out, const wh_args *args, const char *body
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_exit status = WH_EXIT_DONE;
 
-	*out = (wh_outgoing){
-		.body = WH_BUF_INIT(
-			(size_t)wh_config_int(args->config, WH_OUTBOX_BODY_MAX) + 1)};
+	*out = (wh_outgoing){.body = WH_BUF_INIT(BODY_READ_MOST)};
 	wherry_queue_message_init(&out->msg);
 	if (body && from)
 		return wh_usage(args->command,
@@ -98,7 +99,8 @@ wh_exit wh_outgoing_read(wh_outgoing *out, const wh_args *args, const char *body
 	else
 		status = wh_read_file(&out->body, from ? from : "-");
 	if (status == WH_EXIT_DONE && wh_buf_check(&out->body, &err) != WHERRY_OK)
-		status = wh_complain(NULL, "the body is over outbox.body_max");
+		status = wh_complain(NULL, "the body is over %d bytes, the limit is %d",
+				     BODY_READ_MOST, WH_BODY_MAX);
 	if (status == WH_EXIT_DONE)
 		status = wh_arg_headers(args, &out->headers);
 	out->msg.message_id = wh_arg(args, "id");

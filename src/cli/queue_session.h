@@ -45,16 +45,16 @@ void wh_outgoing_clear(wh_outgoing *out);
 	{"id", "ID", "The message id; without it, one is made.", NULL, 0}, \
 	{"correlation-id", "ID", "Which conversation it belongs to.", NULL, 0}, \
 	{"reply-to", "ADDRESS", "Where an answer is expected.", NULL, 0}, \
-	{"in", "DURATION", "Nobody receives it earlier, such as 5s.", NULL, 0}, \
-	{"expires", "DURATION", "If nobody has received it by then, it is deleted.", NULL, 0}
+	{"in", "DURATION", "Deliver it after this time, such as 5s.", NULL, 0}, \
+	{"expires", "DURATION", "Delete it if nobody has received it within this time after it is due.", NULL, 0}
 /* clang-format on */
 
 extern const wh_command wh_queue_create, wh_queue_drop, wh_queue_send_word,
-	wh_queue_receive_word, wh_queue_ack_word, wh_queue_nack_word, wh_queue_peek_word,
-	wh_queue_length_word, wh_queue_errors_word, wh_queue_return_word,
-	wh_queue_purge_word, wh_queue_publish_word, wh_queue_subscribe_word,
-	wh_queue_unsubscribe_word, wh_queue_subscriptions_word, wh_queue_inspect_word,
-	wh_queue_list_word;
+	wh_queue_cancel_word, wh_queue_receive_word, wh_queue_ack_word,
+	wh_queue_nack_word, wh_queue_peek_word, wh_queue_length_word,
+	wh_queue_errors_word, wh_queue_return_word, wh_queue_purge_word,
+	wh_queue_publish_word, wh_queue_subscribe_word, wh_queue_unsubscribe_word,
+	wh_queue_subscriptions_word, wh_queue_inspect_word, wh_queue_list_word;
 
 /* ---- queue_names.c ---- */
 

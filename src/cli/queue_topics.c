@@ -3,13 +3,27 @@
 #include <inttypes.h>
 #include <string.h>
 
-typedef wh_exit (*work)(const wh_args *args, wherry_topics *topics);
+#include "db/driver.h"
+#include "store/name.h"
+
+/* The topics of a schema, and the queue that the second operand names in it. */
+typedef struct place {
+	wherry_db *db;
+	wherry_topics *topics;
+	wh_name name; /* schema "": the first of the search path; table "": no queue is named */
+} place;
+
+typedef wh_exit (*work)(const wh_args *args, const place *at);
 
 static void say_nobody(const wh_args *args, const char *topic)
 {
 	wh_buf text = WH_BUF_INIT(4096);
 
-	wh_buf_printf(&text, "%s NAME ", args->target ? args->target : "");
+	wh_buf_puts(&text, args->target ? args->target : "");
+	if (wh_arg(args, "schema"))
+		wh_buf_printf(&text, " %s.NAME ", wh_arg(args, "schema"));
+	else
+		wh_buf_puts(&text, " NAME ");
 	wh_put_word(&text, topic);
 	(void)fprintf(
 		stderr,
@@ -19,33 +33,56 @@ static void say_nobody(const wh_args *args, const char *topic)
 	wh_buf_clear(&text);
 }
 
+/* Open the topics of the schema that the name of the queue has, or that --schema names. */
+static wherry_code open_topics(const wh_args *args, wherry_db *db, place *out,
+			       wherry_error *err)
+{
+	const char *schema = wh_arg_known(args, "schema") ? wh_arg(args, "schema") : NULL;
+	wherry_code code = WHERRY_OK;
+
+	if (strstr(args->command->operands, "NAME"))
+		code = wh_name_parse(wh_operand(args, 1),
+				     db->driver->connection.schema_of != NULL, &out->name,
+				     err);
+	if (!schema && *out->name.schema)
+		schema = out->name.schema;
+	if (code == WHERRY_OK)
+		code = wherry_topics_open(db, schema, &out->topics, err);
+	if (code == WHERRY_OK && schema && schema != out->name.schema)
+		(void)snprintf(out->name.schema, sizeof(out->name.schema), "%s", schema);
+	return code;
+}
+
 static wh_exit with_topics(const wh_args *args, work run)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_topics *topics = NULL;
+	place topics = {.topics = NULL};
+	wherry_code code;
 	wh_place at;
 	wh_exit status = wh_place_open(&at, args);
 
 	if (status != WH_EXIT_DONE)
 		return status;
-	status = wherry_topics_open(at.db, NULL, &topics, &err) == WHERRY_OK
-			 ? run(args, topics)
-			 : wh_report(&err);
-	wherry_topics_close(topics);
+	topics.db = at.db;
+	code = open_topics(args, at.db, &topics, &err);
+	status =
+		code == WHERRY_OK ? run(args, &topics) : wh_call_failed(args, code, &err);
+	wherry_topics_close(topics.topics);
 	wh_place_close(&at);
 	return status;
 }
 
 /* ---- subscribe, unsubscribe ---- */
 
-static wh_exit subscribe(const wh_args *args, wherry_topics *topics)
+static wh_exit subscribe(const wh_args *args, const place *at)
 {
-	const char *queue = wh_operand(args, 1), *topic = wh_operand(args, 2);
+	const char *topic = wh_operand(args, 2);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	if (wherry_topics_subscribe(topics, topic, queue, &err) != WHERRY_OK)
+	if (wherry_topics_subscribe(at->topics, topic, at->name.table, &err) != WHERRY_OK)
 		return wh_report(&err);
-	(void)printf("queue '%s' gets what is published to '%s'\n", queue, topic);
+	(void)printf("queue '%s' gets what is published to '%s'\n", wh_operand(args, 1),
+		     topic);
 	return WH_EXIT_DONE;
 }
 
@@ -67,15 +104,16 @@ const wh_command wh_queue_subscribe_word = {
 	.run = run_subscribe,
 };
 
-static wh_exit unsubscribe(const wh_args *args, wherry_topics *topics)
+static wh_exit unsubscribe(const wh_args *args, const place *at)
 {
-	const char *queue = wh_operand(args, 1), *topic = wh_operand(args, 2);
+	const char *topic = wh_operand(args, 2);
 	wherry_error err = WHERRY_ERROR_INIT;
 
-	if (wherry_topics_unsubscribe(topics, topic, queue, &err) != WHERRY_OK)
+	if (wherry_topics_unsubscribe(at->topics, topic, at->name.table, &err) !=
+	    WHERRY_OK)
 		return wh_report(&err);
-	(void)printf("queue '%s' gets nothing more that is published to '%s'\n", queue,
-		     topic);
+	(void)printf("queue '%s' gets nothing more that is published to '%s'\n",
+		     wh_operand(args, 1), topic);
 	return WH_EXIT_DONE;
 }
 
@@ -99,16 +137,29 @@ const wh_command wh_queue_unsubscribe_word = {
 
 /* ---- subscriptions ---- */
 
+#define SCHEMA_OPTION                                                                                    \
+	{                                                                                                \
+		"schema", "SCHEMA",                                                                      \
+			"The schema of the queues. (default: the first of the search path with queues)", \
+			NULL, 0                                                                          \
+	}
+
 typedef struct listing {
 	wh_table table;
 	bool json;
+	char schema[WH_NAME_MOST + 1]; /* of the topics; "": the database has none */
 } listing;
 
 static wherry_code show(void *ctx, const char *topic, const char *queue)
 {
 	const char *cells[] = {topic, queue};
 	listing *l = ctx;
+	wh_name name;
 
+	/* An address of NServiceBus on PostgreSQL has the schema, and quotes. */
+	if (*queue == '"' && wh_name_parse(queue, true, &name, NULL) == WHERRY_OK &&
+	    strcmp(name.schema, l->schema) == 0)
+		queue = cells[1] = name.table;
 	if (l->json) {
 		wh_buf line = WH_BUF_INIT(64 * 1024);
 
@@ -124,16 +175,23 @@ static wherry_code show(void *ctx, const char *topic, const char *queue)
 	return ferror(stdout) ? WHERRY_INTERRUPTED : WHERRY_OK;
 }
 
-static wh_exit subscriptions(const wh_args *args, wherry_topics *topics)
+static wh_exit subscriptions(const wh_args *args, const place *at)
 {
 	static const wh_table_column columns[] = {{"TOPIC", 60, false, NULL},
 						  {"QUEUE", 0, false, NULL}};
 	wherry_error err = WHERRY_ERROR_INIT;
 	listing l = {.json = wh_arg_on(args, "json")};
-	wherry_code code;
+	wherry_code code = WHERRY_OK;
 
 	wh_table_begin(&l.table, columns, 2);
-	code = wherry_topics_list(topics, wh_arg(args, "topic"), show, &l, &err);
+	if (*at->name.schema)
+		(void)snprintf(l.schema, sizeof(l.schema), "%s", at->name.schema);
+	else
+		code = wh_db_schema_of(at->db, "wherry_subscription", false, l.schema,
+				       sizeof(l.schema), &err);
+	if (code == WHERRY_OK)
+		code = wherry_topics_list(at->topics, wh_arg(args, "topic"), show, &l,
+					  &err);
 	if (!l.json)
 		wh_table_end(&l.table);
 	return code == WHERRY_OK ? WH_EXIT_DONE : wh_report(&err);
@@ -146,6 +204,7 @@ static wh_exit run_subscriptions(wh_args *args)
 
 static const wh_option subscriptions_options[] = {
 	{"topic", "TOPIC", "Only this topic.", NULL, 0},
+	SCHEMA_OPTION,
 	WH_JSON_OPTION,
 	{0},
 };
@@ -153,7 +212,7 @@ static const wh_option subscriptions_options[] = {
 const wh_command wh_queue_subscriptions_word = {
 	.name = "queue subscriptions",
 	.operands = "URL",
-	.synopsis = "URL [--topic TOPIC] [--json]",
+	.synopsis = "URL [--topic TOPIC] [--schema SCHEMA] [--json]",
 	.brief = "List which queues get which topics",
 	.help = "Examples:\n"
 		"  wherry queue subscriptions sqlite:shop.db\n",
@@ -164,7 +223,7 @@ const wh_command wh_queue_subscriptions_word = {
 
 /* ---- publish ---- */
 
-static wh_exit publish(const wh_args *args, wherry_topics *topics)
+static wh_exit publish(const wh_args *args, const place *at)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
 	wh_outgoing out;
@@ -172,7 +231,7 @@ static wh_exit publish(const wh_args *args, wherry_topics *topics)
 	int64_t n = 0;
 
 	if (status == WH_EXIT_DONE &&
-	    wherry_topics_publish(topics, wh_operand(args, 1), &out.msg, &n, &err) !=
+	    wherry_topics_publish(at->topics, wh_operand(args, 1), &out.msg, &n, &err) !=
 		    WHERRY_OK)
 		status = wh_report(&err);
 	if (status == WH_EXIT_DONE && wh_arg_on(args, "json"))
@@ -192,6 +251,7 @@ static wh_exit run_publish(wh_args *args)
 
 static const wh_option publish_options[] = {
 	WH_SEND_OPTIONS,
+	SCHEMA_OPTION,
 	WH_JSON_OPTION,
 	{0},
 };
@@ -201,7 +261,7 @@ const wh_command wh_queue_publish_word = {
 	.operands = "URL TOPIC [BODY]",
 	.synopsis = "URL TOPIC [BODY|--from FILE] [--header NAME=VALUE]... [--id ID] "
 		    "[--correlation-id ID] [--reply-to ADDRESS] [--in DURATION] "
-		    "[--expires DURATION] [--json]",
+		    "[--expires DURATION] [--schema SCHEMA] [--json]",
 	.brief = "Send a message to every queue that has subscribed to a topic",
 	.help = "All of these queues get it, or none of them.\n"
 		"\n"

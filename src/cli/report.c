@@ -94,9 +94,9 @@ static const char *kind_of_role(bool of_outbox)
 		{"enqueue", "enqueuer", ""},       {"relay", "relay", "receiver"},
 		{"queue send", "", "sender"},      {"queue publish", "", "sender"},
 		{"queue receive", "", "receiver"}, {"queue ack", "", "receiver"},
-		{"queue nack", "", "receiver"},    {"delayed offer", "", "sender"},
-		{"delayed poll", "", "receiver"},  {"delayed ack", "", "receiver"},
-		{"delayed nack", "", "receiver"},
+		{"queue nack", "", "receiver"},    {"queue cancel", "", "receiver"},
+		{"delayed offer", "", "sender"},   {"delayed poll", "", "receiver"},
+		{"delayed ack", "", "receiver"},   {"delayed nack", "", "receiver"},
 	};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)

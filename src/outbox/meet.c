@@ -76,7 +76,8 @@ typedef struct rule {
 
 static const rule rules[] = {
 	{WH_ASK_ENGINE, AT(WH_QUEUE_NSERVICEBUS), ANY,
-	 "its rows have no place for claims: use receivers, or a queue with the layout native"},
+	 "their rows have no place for claims: use receivers (`wherry queue receive`, or the C "
+	 "library), or a queue of the layout native"},
 	{WH_ASK_ENGINE, QUEUES, LEADING,
 	 "its relays compete, as its receivers do: leave --engine exclusive out"},
 	{WH_ASK_ENGINE, QUEUES, STREAMING,
@@ -234,6 +235,10 @@ wherry_code wh_meet_check(wh_home at, wh_engine by, wh_ask ask, wherry_error *er
 		return wh_fail(err, WHERRY_INVALID,
 			       "%s does not go with the engine '%s': %s", asks[ask],
 			       wh_engine_name(by), r->why);
+	if (ask == WH_ASK_ENGINE && r->engines == ANY)
+		return wh_fail(err, WHERRY_INVALID,
+			       "no relay reads %ss of the layout %s: %s", homes[at].model,
+			       homes[at].layout, r->why);
 	if (ask == WH_ASK_ENGINE)
 		return wh_fail(err, WHERRY_INVALID,
 			       "the engine '%s' does not work on the layout %s: %s",

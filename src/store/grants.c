@@ -99,6 +99,60 @@ wherry_code wh_store_grant_check(const wh_model *model, const char *scheme,
 	return code;
 }
 
+static wherry_code refuse_layout(const char *layout, wherry_error *err)
+{
+	return wh_fail(err, WHERRY_INVALID,
+		       "--grant is for tables of Wherry's own layout, and this is "
+		       "one of %s: grant rights on its table yourself",
+		       layout);
+}
+
+static wherry_code find_role(wherry_db *db, const wh_sql *sql, const char *role,
+			     wherry_error *err)
+{
+	const wh_param param = WH_TEXT_PARAM("role", wh_view_of(role));
+	int64_t n = 0;
+	wherry_code code = wh_db_run(db, wh_sql_find(sql, "role-exists"), &param, 1,
+				     wh_take_int, &n, NULL, err);
+
+	if (code == WHERRY_OK && !n)
+		return wh_fail(err, WHERRY_NOTFOUND,
+			       "there is no role '%s' in the database: create it first",
+			       role);
+	return code;
+}
+
+static wherry_code find_roles(wherry_db *db, const wh_model *model,
+			      const char *const *grants, size_t n, wherry_error *err)
+{
+	const wh_sql_names names = {
+		.dialect = db->driver->scheme, .table = "", .payload = "", .role = ""};
+	wh_sql sql = {0};
+	wherry_code code =
+		wh_sql_parse_as(text_of(model, db->driver->scheme), &names, &sql, err);
+	grant g;
+
+	for (size_t i = 0; code == WHERRY_OK && i < n; i++) {
+		code = parse(model, grants[i], &g, err);
+		if (code == WHERRY_OK)
+			code = find_role(db, &sql, g.role, err);
+	}
+	wh_db_forget(db, &sql);
+	wh_sql_clear(&sql);
+	return code;
+}
+
+wherry_code wh_store_grant_ready(wherry_db *db, const wh_model *model, const char *layout,
+				 const char *const *grants, size_t n, wherry_error *err)
+{
+	wherry_code code =
+		wh_store_grant_check(model, db->driver->scheme, grants, n, err);
+
+	if (code == WHERRY_OK && n && layout && strcmp(layout, model->layouts[0]) != 0)
+		code = refuse_layout(layout, err);
+	return code == WHERRY_OK && n ? find_roles(db, model, grants, n, err) : code;
+}
+
 wherry_code wh_store_grant_sql(const wh_store *store, const char *scheme,
 			       const char *const *grants, size_t n, wh_buf *to,
 			       wherry_error *err)
@@ -109,11 +163,7 @@ wherry_code wh_store_grant_sql(const wh_store *store, const char *scheme,
 	if (code != WHERRY_OK)
 		return code;
 	if (strcmp(store->layout.name, store->model->layouts[0]) != 0)
-		return wh_fail(
-			err, WHERRY_INVALID,
-			"--grant is for tables of Wherry's own layout, and this is "
-			"one of %s: grant rights on its table yourself",
-			store->layout.name);
+		return refuse_layout(store->layout.name, err);
 	/* First revoke what all of the roles had: a role may be named twice. */
 	code = write_each(store, text, true, grants, n, to, err);
 	if (code == WHERRY_OK)

@@ -15,6 +15,17 @@
 wherry_code wh_store_grant_check(const wh_model *model, const char *scheme,
 				 const char *const *grants, size_t n, wherry_error *err);
 
+/*
+ * Before anything is made: the same, and whether the database has the roles and the layout takes
+ * grants.
+ *
+ * @param layout  That was asked for; NULL: none was.
+ * @return WHERRY_OK; WHERRY_INVALID; WHERRY_NOTFOUND: there is no such role; what a read can fail
+ *         with.
+ */
+wherry_code wh_store_grant_ready(wherry_db *db, const wh_model *model, const char *layout,
+				 const char *const *grants, size_t n, wherry_error *err);
+
 /* Append the SQL. */
 wherry_code wh_store_grant_sql(const wh_store *store, const char *scheme,
 			       const char *const *grants, size_t n, wh_buf *to,

@@ -47,6 +47,57 @@ static void a_settlement_reads_no_rows_but_its_own(void **state)
 	queue_fixture_drop(f);
 }
 
+static void two_that_subscribe_do_not_wait_for_each_other(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	PGconn *first = PQconnectdb(((postgres_place *)f->place)->url);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_topics *topics = NULL;
+
+	(void)state;
+	WHERRY_PASS(wherry_queue_create(f->db, "mails", NULL, &err));
+	WHERRY_PASS(wherry_queue_create(f->db, "bills", NULL, &err));
+	WHERRY_PASS(wherry_topics_open(f->db, NULL, &topics, &err));
+	assert_true(postgres_exec(first, "BEGIN; SELECT wherry_subscribe('paid', 'jobs')",
+				  NULL, 0));
+	/* Where it had to wait, it would fail. */
+	assert_true(
+		postgres_exec(backend_conn(f->db), "SET lock_timeout = '5s'", NULL, 0));
+	WHERRY_PASS(wherry_topics_subscribe(topics, "paid", "mails", &err));
+	assert_true(postgres_exec(backend_conn(f->db),
+				  "SELECT wherry_subscribe('paid', 'bills')", NULL, 0));
+	assert_true(postgres_exec(first, "COMMIT", NULL, 0));
+	assert_int_equal(queue_int(f, "SELECT count(*) FROM wherry_subscription"), 3);
+	wherry_topics_close(topics);
+	PQfinish(first);
+	queue_fixture_drop(f);
+}
+
+static void a_purge_leaves_what_an_open_receive_has(void **state)
+{
+	queue_fixture *f = queue_fixture_make(&outbox_postgres_own);
+	wherry_db *db = queue_connect(f);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue *other = NULL;
+	int64_t n = 0;
+
+	(void)state;
+	for (int i = 1; i <= 6; i++)
+		(void)queue_send(f, i);
+	(void)queue_send_so(f, 7, 50000000, 0);
+	WHERRY_PASS(wherry_queue_open(db, "jobs", &other, &err));
+	WHERRY_PASS(wherry_db_begin(db, &err));
+	assert_string_equal(queue_receive(other, WHERRY_ATOMIC, 1).bodies, "1");
+	(void)queue_lease(f->queue, 1, "2");
+	WHERRY_PASS(wherry_queue_purge(f->queue, 0, 2, &n, &err));
+	assert_int_equal(n, 5);
+	wherry_db_rollback(db);
+	queue_counts(f, "1 1 0 0");
+	wherry_queue_close(other);
+	wherry_db_close(db);
+	queue_fixture_drop(f);
+}
+
 int main(void)
 {
 	static const outbox_backend *const backends[] = {&outbox_postgres_own,
@@ -54,6 +105,8 @@ int main(void)
 
 	static const struct CMUnitTest more[] = {
 		cmocka_unit_test(a_settlement_reads_no_rows_but_its_own),
+		cmocka_unit_test(two_that_subscribe_do_not_wait_for_each_other),
+		cmocka_unit_test(a_purge_leaves_what_an_open_receive_has),
 	};
 
 	if (!postgres_start())

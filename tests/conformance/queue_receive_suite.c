@@ -324,10 +324,8 @@ static void waiting_ends_when_a_message_is_due_or_the_time_is_over(void **state)
 }
 
 /* Sends from another connection once the receiver has begun to wait. */
-static void *send_soon(void *ctx)
+static void *send(queue_fixture *f, wherry_queue_message msg)
 {
-	queue_fixture *f = ctx;
-	wherry_queue_message msg = WHERRY_QUEUE_MESSAGE(.body = "7", .body_len = 1);
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *queue = NULL;
 	wherry_db *db = f->backend->connect(f->place);
@@ -336,6 +334,11 @@ static void *send_soon(void *ctx)
 
 	wherry_queue_close(queue);
 	return sent && f->backend->disconnect(db) ? f : NULL;
+}
+
+static void *send_soon(void *ctx)
+{
+	return send(ctx, WHERRY_QUEUE_MESSAGE(.body = "7", .body_len = 1));
 }
 
 static void a_waiting_receiver_sees_what_another_sends(void **state)
@@ -350,6 +353,28 @@ static void a_waiting_receiver_sees_what_another_sends(void **state)
 	assert_int_equal(pthread_join(sender, &sent), 0);
 	assert_non_null(sent);
 	(void)queue_lease(f->queue, 9, "7");
+}
+
+static void *send_due_earlier(void *ctx)
+{
+	return send(ctx, WHERRY_QUEUE_MESSAGE(.body = "8", .body_len = 1,
+					      .delay_us = 200000, .expires_us = 6000000));
+}
+
+/* A receiver looks again after 10 s by itself: by then the message has expired. */
+static void a_waiting_receiver_wakes_for_an_earlier_time(void **state)
+{
+	queue_fixture *f = *state;
+	void *sent = NULL;
+	pthread_t sender;
+
+	(void)queue_send_so(f, 1, 3600000000, 0);
+	assert_false(waits(f->queue, 100000)); /* by now it would sleep */
+	assert_int_equal(pthread_create(&sender, NULL, send_due_earlier, f), 0);
+	assert_true(waits(f->queue, 300000000));
+	assert_int_equal(pthread_join(sender, &sent), 0);
+	assert_non_null(sent);
+	(void)queue_lease(f->queue, 9, "8");
 }
 
 const queue_case queue_receive_cases[] = {
@@ -370,5 +395,7 @@ const queue_case queue_receive_cases[] = {
 	QUEUE_CASE(waiting_ends_when_a_message_is_due_or_the_time_is_over),
 	{"a_waiting_receiver_sees_what_another_sends",
 	 a_waiting_receiver_sees_what_another_sends, true, false, false},
+	{"a_waiting_receiver_wakes_for_an_earlier_time",
+	 a_waiting_receiver_wakes_for_an_earlier_time, true, true, false},
 	{NULL, NULL, false, false, false},
 };

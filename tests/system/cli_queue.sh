@@ -51,6 +51,18 @@ w queue length $url jobs
 expect "the length counts by state" 0 "out:ready    3, the oldest for" "out:waiting  1" "out:dead     0"
 w queue length $url jobs --json
 json "and in JSON" '(d["ready"], d["leased"], d["waiting"], d["dead"]) == (3, 0, 1, 0)'
+w queue send $url jobs '{"job":6}'
+w queue cancel $url jobs 5
+expect "a message that nobody has received is cancelled" 0 "out:message 5 is cancelled"
+w queue cancel $url jobs 5
+expect "once" 1 "err:no message 5"
+w queue cancel $url jobs five
+expect "by its id" 2 "err:'five' is not an id"
+head -c 20000000 /dev/zero | tr '\0' 1 >big.json
+w queue send $url jobs --from big.json
+expect "a body that is too long is refused, with its size and the limit" 1 \
+	"err:the body is 20000000 bytes, the limit is 16777216"
+rm big.json
 w queue peek $url jobs --json
 json "peek shows every field" '[m["id"] for m in l] == [1, 2, 3, 4]
 	and l[0]["headers"] == {"kind": "first"} and l[0]["correlation_id"] == "c7"
@@ -103,6 +115,12 @@ ack=$(sed -nE 's/.*`(wherry queue ack [^`]*)`.*/\1/p' <<<"$err")
 expect "with --lease the message stays, and how to acknowledge it is said" 0 "err:is leased: \`wherry queue ack"
 w queue receive $url jobs
 expect "meanwhile nobody else receives it" 1 "err:no message"
+w queue receive $url jobs --lease 0s
+expect "a lease needs a time" 2 "err:above 0"
+w queue nack $url jobs '' 3
+expect "and a token" 1 "err:the token is empty"
+w queue nack $url jobs "$token" 3 --dead --in 5s
+expect "a message that is given up does not come back later" 2 "err:leave --in"
 w queue nack $url jobs wrong 3
 expect "a wrong token changes nothing" 1 "err:not leased under this token"
 w queue nack $url jobs "$token" 3 --innocent
@@ -136,6 +154,12 @@ w queue nack $url jobs "$token" "$id" --dead --error 'no such order'
 expect "a message is given up" 0 "out:1 message dead"
 w queue errors $url jobs
 expect "errors lists it, with its error" 0 "out:dead" "out:no such order" 'no:{"job":5}'
+w queue return $url jobs "$id"
+w queue receive $url jobs --lease 1m --json
+token=$(printf '%s' "$out" | python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])')
+w queue nack $url jobs "$token" "$id" --dead
+w queue errors $url jobs
+expect "without a reason errors shows the body" 0 'out:{"bad":1}'
 w queue return $url jobs
 expect "return wants an id or --all" 2 "err:--all"
 w queue return $url jobs 4
@@ -158,6 +182,10 @@ json "subscriptions lists them" '[(s["topic"], s["queue"]) for s in l] ==
 	[("orders.placed", "jobs"), ("orders.placed", "mail")]'
 w queue publish $url orders.placed '{"order":7}' --json
 json "a message is published to both" 'd["queues"] == 2'
+w queue subscribe $url jobs ''
+expect "a topic has a name" 1 "err:the topic is empty"
+w queue publish $url orders.lost '{}' --schema sales
+expect "SQLite has no schemas" 2 "err:no schemas"
 w queue publish $url orders.lost '{}'
 expect "where nobody has subscribed, to none" 0 "out:published to 0 queues"
 w queue receive $url mail --json
@@ -235,6 +263,8 @@ expect "a message can be made new again" 0 "out:message 'm1' is new again"
 w inbox purge $url --older-than 1h --json
 json "young ids stay" 'd["purged"] == 0'
 w inbox purge $url --older-than 0s
+expect "to delete all of them is asked for" 2 "err:delete all ids of inbox 'inbox'" "err:--yes"
+w inbox purge $url --older-than 0s --yes
 expect "old ones go" 0 "out:1 id purged"
 w inbox drop $url --yes
 expect "an inbox is dropped" 0 "out:inbox 'inbox' is gone"

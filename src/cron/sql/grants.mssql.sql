@@ -4,6 +4,8 @@
 -- role or a user of the database.  To install ticks on a delayed queue it is also an operator of that
 -- queue.
 
+-- include: mssql.roles.sql
+
 -- name: clear
 REVOKE SELECT ON {table} FROM {role};
 REVOKE INSERT ON {table} FROM {role};

@@ -3,6 +3,8 @@
 -- What the role of a cron on PostgreSQL may do (a_role_of_a_cron_may_do_what_it_needs).  {role} is
 -- the role.  To install ticks on a delayed queue it is also an operator of that queue.
 
+-- include: postgres.roles.sql
+
 -- name: clear
 REVOKE ALL ON {table}, {wherry_schema}, {wherry_clock} FROM {role};
 

@@ -8,6 +8,8 @@
 -- table, so a role that may execute them gains nothing by that, and keeps them when it gets another
 -- kind.
 
+-- include: mssql.roles.sql
+
 -- part: seen
 -- The columns that a sender reads.  An offer of the same message changes nothing, so it reads the body
 -- that is there.

@@ -5,6 +5,8 @@
 -- functions, which run with the rights of their caller.  Rights are on the table, and so on all
 -- queues in it.
 
+-- include: postgres.roles.sql
+
 -- name: clear
 -- What it was granted before on the tables.
 REVOKE ALL ON {table}, {table_dead}, {wherry_schema}, {wherry_clock}, {wherry_outbox}, {wherry_lease}

@@ -6,6 +6,8 @@
 -- SQL Server grants INSERT on whole tables only: the table's constraints say what a new row may
 -- have.  wherry_enqueue builds its INSERT as text, so its callers need the right to insert themselves.
 
+-- include: mssql.roles.sql
+
 -- part: mark
 -- The columns that a relay writes.
 (status, attempts, claimed_at, claim_token, next_retry_at, processed_at, last_error)

@@ -3,6 +3,8 @@
 -- What the roles of a native outbox on PostgreSQL may do, each exactly what it needs
 -- (postgres_access.sh tries what each may do and what it may not).  {role} is the role.
 
+-- include: postgres.roles.sql
+
 -- name: clear
 -- What it was granted before on the tables of the outbox.
 REVOKE ALL ON {table}, {table_archive}, {wherry_outbox}, {wherry_lease}, {wherry_schema},

@@ -8,6 +8,8 @@
 -- may execute them gains nothing by that, and keeps them when it gets another kind.
 -- wherry_subscribe and wherry_unsubscribe write to a table of their owner: they are an operator's.
 
+-- include: mssql.roles.sql
+
 -- part: settled
 -- The columns that receivers and relays write.
 (state, attempts, available_at, lease_token, last_error)

@@ -4,6 +4,8 @@
 -- (roles_of_a_queue_may_do_what_they_need).  {role} is the role.  Everyone may execute the
 -- functions, which run with the rights of their caller.
 
+-- include: postgres.roles.sql
+
 -- name: clear
 -- What it was granted before on the tables of the queue.
 REVOKE ALL ON {table}, {wherry_schema}, {wherry_clock}, {wherry_subscription}, {wherry_outbox},

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Commands for queues on PostgreSQL: schemas, roles, and queues of NServiceBus.
+#
+# Writes TAP.
+
+# shellcheck source=tests/system/postgres.bash
+. "$(dirname "$0")/postgres.bash"
+
+start_server
+
+# ---- topics of a schema ----
+
+sql 'CREATE SCHEMA sales'
+w queue create "$url" jobs
+w queue create "$url" sales.tasks
+w queue subscribe "$url" jobs placed
+w queue subscribe "$url" sales.tasks placed
+expect "a queue in another schema subscribes to the topics of its schema" 0 \
+	"out:queue 'sales.tasks' gets what is published to 'placed'"
+w queue publish "$url" placed '{"order":1}' --json
+json "what is published reaches the queues of the first schema" 'd["queues"] == 1'
+w queue publish "$url" placed '{"order":2}' --schema sales
+expect "or of the schema that is named" 0 "out:published to 1 queue"
+w queue receive "$url" sales.tasks
+expect "it arrives" 0 'is:{"order":2}'
+w queue subscriptions "$url" --schema sales --json
+json "subscriptions lists those of a schema" '(d["topic"], d["queue"]) == ("placed", "tasks")'
+w queue publish "$url" paid '{}' --schema sales
+expect "nobody has subscribed: the command to paste names the schema" 0 \
+	"err:wherry queue subscribe '$url' sales.NAME paid"
+w queue subscribe "$url" sales.none placed
+expect "a queue that is missing is named, with the command that makes it" 1 "err:there is no queue 'none'" \
+	"err:queue create '$url' sales.none"
+w queue publish "$url" placed '{}' --schema nowhere
+expect "a schema without queues is refused" 1 "err:there are no queues in this schema"
+w queue publish "$url" '' '{}'
+expect "and so is an empty topic" 1 "err:the topic is empty"
+w queue unsubscribe "$url" sales.tasks placed
+expect "a subscription in a schema is taken back" 0
+
+# ---- queues of NServiceBus ----
+
+w queue create "$url" letters --layout nservicebus
+w queue subscribe "$url" letters placed
+w queue subscriptions "$url" --json
+json "their names are those of the commands" '[s["queue"] for s in l] == ["jobs", "letters"]'
+w queue publish "$url" placed '{"order":3}'
+expect "both kinds get what is published" 0 "out:published to 2 queues"
+w relay "queue+$url&queue=letters" stdout:
+expect "a relay on such a queue is refused, with what to use" 2 \
+	"err:no relay reads queues of the layout nservicebus" "err:wherry queue receive" "no:engine"
+w queue send "$url" letters '{}' --in 1h --json
+id=$(printf '%s' "$out" | python3 -c 'import json, sys; print(json.load(sys.stdin)["id"])')
+w queue cancel "$url" letters "$id"
+expect "a delayed message is cancelled" 0 "out:message $id is cancelled"
+
+# ---- roles that are missing ----
+
+nothing() { # TABLE
+	answers "SELECT to_regclass('$1') IS NULL" t
+}
+
+for command in 'init URL --table g1' 'queue create URL g2' 'delayed create URL --table g3' \
+	'cron create URL --cron g4'; do
+	kind=operator
+	# shellcheck disable=SC2086
+	w ${command//URL/$url} --grant "nobody=$kind"
+	expect "$command refuses a role that is missing" 1 "err:there is no role 'nobody'"
+	check "and makes nothing" nothing "${command##* }"
+done
+w queue create "$url" g5 --layout nservicebus --grant wherry=sender
+expect "a layout that takes no grants is refused" 2 "err:--grant is for tables of Wherry's own layout"
+check "and nothing is made" nothing g5
+finish
