@@ -150,6 +150,19 @@ static void procedures_refuse_bad_input_by_name(void **state)
 	refuses(f, "EXEC wherry_send 'jobs', '1', '{\"a\":1}'", "headers");
 	refuses(f, "EXEC wherry_send 'jobs'", "needs a body");
 	refuses(f, "EXEC wherry_subscribe 't', 'tasks'", "there is no queue tasks");
+	refuses(f, "EXEC wherry_subscribe '', 'jobs'", "the topic is empty");
+	refuses(f, "EXEC wherry_publish '', '1'", "the topic is empty");
+	refuses(f, "EXEC wherry_send 'jobs', '1', @delay_ms = -1", "@delay_ms");
+	refuses(f, "EXEC wherry_send 'jobs', '1', @expires_ms = -1", "@expires_ms");
+	refuses(f,
+		"DECLARE @long NVARCHAR(300) = REPLICATE(N'x', 256); EXEC wherry_send "
+		"'jobs', '1', @message_id = @long",
+		"at most 255 characters");
+	refuses(f, "EXEC wherry_receive 'jobs', -1", "@n must be");
+	refuses(f, "EXEC wherry_receive 'jobs', @lease_ms = 0", "@lease_ms");
+	refuses(f, "EXEC wherry_receive 'jobs', @max_attempts = -1", "@max_attempts");
+	refuses(f, "EXEC wherry_extend 'jobs', 1, 't', NULL", "@lease_ms");
+	refuses(f, "EXEC wherry_nack 'jobs', 1, 't', -1", "@delay_ms");
 	says(f,
 	     "DECLARE @n BIGINT; EXEC wherry_subscribe 't', 'jobs', @n OUTPUT; SELECT @n",
 	     "1");
@@ -166,6 +179,37 @@ static void procedures_refuse_bad_input_by_name(void **state)
 	     "DECLARE @n BIGINT; EXEC wherry_publish 't', '1', @n = @n OUTPUT; SELECT @n",
 	     "0");
 	queue_counts(f, "1 0 0 0");
+}
+
+/* Nobody is left out silently. */
+static void procedures_refuse_queues_of_nservicebus(void **state)
+{
+	const wherry_queue_options how = WHERRY_QUEUE_OPTIONS(.layout = "nservicebus");
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_topics *topics = NULL;
+
+	WHERRY_PASS(wherry_queue_create(f->db, "nsb", &how, &err));
+	refuses(f, "EXEC wherry_send 'nsb', '1'", "layout nservicebus");
+	WHERRY_PASS(wherry_topics_open(f->db, NULL, &topics, &err));
+	WHERRY_PASS(wherry_topics_subscribe(topics, "t", "jobs", &err));
+	says(f,
+	     "DECLARE @n BIGINT; EXEC wherry_publish 't', '1', @n = @n OUTPUT; SELECT @n",
+	     "1");
+	WHERRY_PASS(wherry_topics_subscribe(topics, "t", "nsb", &err));
+	refuses(f, "EXEC wherry_publish 't', '2'", "NServiceBus have subscribed");
+	queue_counts(f, "1 0 0 0");
+	wherry_topics_close(topics);
+}
+
+static void what_is_null_in_a_receive_means_the_default(void **state)
+{
+	queue_fixture *f = *state;
+
+	(void)queue_send(f, 1);
+	says(f, "EXEC wherry_receive 'jobs', @after = NULL, @max_attempts = NULL", "1");
+	queue_minute(f);
+	says(f, "EXEC wherry_receive 'jobs', @after = NULL, @max_attempts = NULL", "1");
 }
 
 /* The procedures are made with the first queue of a schema, and serve all. */
@@ -199,6 +243,8 @@ int main(void)
 		CASE_OF(procedures_settle_as_the_library_does),
 		CASE_OF(a_message_dies_or_expires_in_sql_as_well),
 		CASE_OF(procedures_refuse_bad_input_by_name),
+		CASE_OF(procedures_refuse_queues_of_nservicebus),
+		CASE_OF(what_is_null_in_a_receive_means_the_default),
 		CASE_OF(procedures_serve_every_queue),
 	};
 

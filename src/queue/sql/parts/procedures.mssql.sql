@@ -69,11 +69,33 @@ IF @due < @limit
 -- In a procedure: the table of @queue as @box.
 DECLARE @box NVARCHAR(400) = (SELECT N{'schema.} + QUOTENAME(q.name, N'"') FROM {wherry_schema} AS q
   WHERE q.model = N'queue' AND q.name = @queue);
+IF @box IS NULL AND EXISTS (SELECT 1 FROM sys.columns AS c
+  WHERE c.object_id = OBJECT_ID(N{'schema.} + QUOTENAME(@queue, N'"'), N'U') AND LOWER(c.name) = N'rowversion')
+BEGIN
+  DECLARE @theirs NVARCHAR(300) = CONCAT(N'queue ', @queue, N' has the layout nservicebus, on which procedures do not work: ',
+    N'use the commands wherry queue send and receive, or the C library');
+  THROW 50211, @theirs, 1;
+END;
 IF @box IS NULL
 BEGIN
   DECLARE @none NVARCHAR(300) = CONCAT(N'there is no queue ', @queue, N': create it with wherry queue create');
   THROW 50208, @none, 1;
 END;
+
+-- part: check_topic
+-- In a procedure: @topic can be one.
+IF ISNULL(@topic, N'') = N''
+  THROW 50212, N'the topic is empty', 1;
+
+-- part: check_delay
+-- In a procedure: @delay_ms can be one.
+IF @delay_ms < 0
+  THROW 50213, N'@delay_ms must not be negative', 1;
+
+-- part: check_lease
+-- In a procedure: @lease_ms can be one.
+IF @lease_ms <= 0
+  THROW 50214, N'@lease_ms must be above 0', 1;
 
 -- part: ms_later
 -- So many milliseconds (@ms) from now on.
@@ -82,12 +104,17 @@ DATEADD(MILLISECOND, CAST(@ms % 86400000 AS INT), DATEADD(DAY,
 
 -- part: procedure_send
 ALTER PROCEDURE {wherry_send} @queue NVARCHAR(128), @body NVARCHAR(MAX) = NULL, @headers NVARCHAR(MAX) = NULL,
-  @delay_ms BIGINT = 0, @expires_ms BIGINT = 0, @correlation_id NVARCHAR(255) = NULL, @reply_to NVARCHAR(255) = NULL,
-  @message_id NVARCHAR(255) = NULL, @topic NVARCHAR(255) = NULL, @bytes VARBINARY(MAX) = NULL, @id BIGINT = NULL OUTPUT
+  @delay_ms BIGINT = 0, @expires_ms BIGINT = 0, @correlation_id NVARCHAR(4000) = NULL, @reply_to NVARCHAR(4000) = NULL,
+  @message_id NVARCHAR(4000) = NULL, @topic NVARCHAR(4000) = NULL, @bytes VARBINARY(MAX) = NULL, @id BIGINT = NULL OUTPUT
 AS
 BEGIN
   SET NOCOUNT ON;
   {find_queue}
+  {check_delay}
+  IF @expires_ms < 0
+    THROW 50213, N'@expires_ms must not be negative: 0 means that the message never expires', 1;
+  IF LEN(@message_id) > 255 OR LEN(@topic) > 255 OR LEN(@correlation_id) > 255 OR LEN(@reply_to) > 255
+    THROW 50215, N'@message_id, @topic, @correlation_id and @reply_to have at most 255 characters', 1;
   DECLARE @sql NVARCHAR(MAX), @ms BIGINT = @delay_ms, @at DATETIME2(3), @until DATETIME2(3), @state INT = 0;
   SET @headers = ISNULL(@headers, N'{}');
   IF @body IS NULL AND @bytes IS NULL
@@ -121,6 +148,12 @@ AS
 BEGIN
   SET NOCOUNT ON;
   {find_queue}
+  {check_lease}
+  IF ISNULL(@n, -1) < 0
+    THROW 50216, N'@n must be 0 or more', 1;
+  IF @max_attempts < 0
+    THROW 50216, N'@max_attempts must be 0 or more', 1;
+  SELECT @after = ISNULL(@after, 0), @max_attempts = ISNULL(@max_attempts, 0);
   DECLARE @sql NVARCHAR(MAX), @ms BIGINT = @lease_ms, @full INT = 1, @due INT = 0, @now DATETIME2(3) = SYSUTCDATETIME(),
     @until DATETIME2(3), @token NVARCHAR(64), @name NVARCHAR(260) = QUOTENAME(@queue, N'"');
   IF @n > 2000
@@ -167,6 +200,7 @@ AS
 BEGIN
   SET NOCOUNT ON;
   {find_queue}
+  {check_delay}
   DECLARE @ms BIGINT = @delay_ms, @at DATETIME2(3), @state INT = 0, @sql NVARCHAR(MAX) = N'UPDATE ' + @box + N' SET state = @state,
     available_at = @at, attempts = CASE WHEN @innocent = 1 AND attempts > 0 THEN attempts - 1 ELSE attempts END,
     lease_token = NULL, last_error = COALESCE(@error, last_error) WHERE id = @id AND lease_token = @token AND state = 1;
@@ -184,6 +218,8 @@ AS
 BEGIN
   SET NOCOUNT ON;
   {find_queue}
+  SET @lease_ms = ISNULL(@lease_ms, 0);
+  {check_lease}
   DECLARE @ms BIGINT = @lease_ms, @until DATETIME2(3), @sql NVARCHAR(MAX) = N'UPDATE ' + @box + N' SET available_at = @until
     WHERE id = @id AND lease_token = @token AND state = 1; SET @n = @@ROWCOUNT;';
   SET @until = {ms_later};
@@ -231,6 +267,7 @@ AS
 BEGIN
   SET NOCOUNT ON;
   {find_queue}
+  {check_topic}
   INSERT INTO {wherry_subscription}(topic, queue)
   SELECT @topic, @queue WHERE NOT EXISTS (
     SELECT 1 FROM {wherry_subscription} WITH (UPDLOCK, HOLDLOCK)
@@ -243,20 +280,29 @@ ALTER PROCEDURE {wherry_unsubscribe} @topic NVARCHAR(255), @queue NVARCHAR(128),
 AS
 BEGIN
   SET NOCOUNT ON;
+  {check_topic}
   DELETE FROM {wherry_subscription} WHERE topic_hash = HASHBYTES('SHA2_256', @topic) AND queue = @queue;
   SET @n = @@ROWCOUNT;
 END;
 
 -- part: procedure_publish
--- To each queue that has subscribed, under one message id, in one transaction.
-ALTER PROCEDURE {wherry_publish} @topic NVARCHAR(255), @body NVARCHAR(MAX) = NULL, @headers NVARCHAR(MAX) = NULL,
-  @delay_ms BIGINT = 0, @expires_ms BIGINT = 0, @correlation_id NVARCHAR(255) = NULL, @reply_to NVARCHAR(255) = NULL,
-  @message_id NVARCHAR(255) = NULL, @bytes VARBINARY(MAX) = NULL, @n BIGINT = NULL OUTPUT
+-- To each queue that has subscribed, under one message id, in one transaction.  Queues of NServiceBus
+-- are refused, since they would be left out.
+ALTER PROCEDURE {wherry_publish} @topic NVARCHAR(4000), @body NVARCHAR(MAX) = NULL, @headers NVARCHAR(MAX) = NULL,
+  @delay_ms BIGINT = 0, @expires_ms BIGINT = 0, @correlation_id NVARCHAR(4000) = NULL, @reply_to NVARCHAR(4000) = NULL,
+  @message_id NVARCHAR(4000) = NULL, @bytes VARBINARY(MAX) = NULL, @n BIGINT = NULL OUTPUT
 AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT ON;
-  DECLARE @queue NVARCHAR(128) = N'', @one NVARCHAR(255) = COALESCE(NULLIF(@message_id, N''), LOWER(CONVERT(NVARCHAR(36), NEWID())));
+  {check_topic}
+  DECLARE @routed INT = 0;
+  IF OBJECT_ID(N{'schema.} + N'"SubscriptionRouting"', N'U') IS NOT NULL
+    EXEC sp_executesql N'SELECT @routed = COUNT(*) FROM {schema.}"SubscriptionRouting" WHERE Topic = @topic',
+      N'@topic NVARCHAR(4000), @routed INT OUTPUT', @topic, @routed OUTPUT;
+  IF @routed > 0
+    THROW 50217, N'queues of NServiceBus have subscribed to the topic: publish with wherry queue publish or the C library', 1;
+  DECLARE @queue NVARCHAR(128) = N'', @one NVARCHAR(4000) = COALESCE(NULLIF(@message_id, N''), LOWER(CONVERT(NVARCHAR(36), NEWID())));
   SET @n = 0;
   BEGIN TRANSACTION;
   WHILE 1 = 1
