@@ -129,7 +129,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_tick_key(const char *prefix,
  * A tick whose key has a message already is left as it is.  A tick that is not later than the latest
  * one of this hash is not installed, whatever the clocks say: it may be done.  So install ticks in
  * the order of their times.  Ticks that were removed because another hash was installed, or by
- * wherry_cron_uninstall(), can be installed again.
+ * wherry_cron_uninstall(), can be installed again; one that was dropped as a message cannot.
  *
  * @param queue        On the cron's connection.  Its clock decides what is due.
  * @param prefix       See wherry_tick_key().

@@ -58,17 +58,17 @@ INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "
 SELECT id, "key", @kind, body, offered, version, attempts, @now,
 
 -- part: exhausted_text
--- Messages that had all their attempts, of the first that are due, become dead.  With XACT_ABORT a failure
--- takes back both statements.
+-- Messages that had all their attempts, of the first that are due, become dead.  Those are chosen without
+-- locks, so that no others are locked.  With XACT_ABORT a failure takes back both statements.
 SET XACT_ABORT ON;
 {gone}
 BEGIN TRANSACTION;
 DELETE t {goes}
 FROM (
-  SELECT l.id FROM (SELECT TOP (1000) e.id FROM {table} AS e WITH (NOLOCK)
+  SELECT l.id FROM (SELECT TOP (1000) e.id, e.attempts FROM {table} AS e WITH (NOLOCK)
                     WHERE e."pKind" = @kind AND e."scheduledAt" <= @now ORDER BY e."scheduledAt", e.id) AS f
   JOIN {table} AS l WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK) ON l.id = f.id
-  WHERE l."pKind" = @kind AND l."scheduledAt" <= @now AND l.attempts >= @most) AS d
+  WHERE f.attempts >= @most AND l."pKind" = @kind AND l."scheduledAt" <= @now AND l.attempts >= @most) AS d
 JOIN {table} AS t WITH (ROWLOCK) ON t.id = d.id
 WHERE t."scheduledAt" <= @now
 OPTION (LOOP JOIN, FORCE ORDER);
