@@ -4,6 +4,7 @@
  *
  *     plan.c     which sides there are, and which figures come of them
  *     plan_postgres.c  the same, on PostgreSQL
+ *     plan_mssql.c     and on SQL Server
  *     plan_stream.c    and of the engine stream
  *     run.c      runs sides: each in a process of its own, in turn, on a fresh database
  *     place.c    where the databases are: a folder, or a private server
@@ -18,7 +19,8 @@
  *     plan_queues.c    and of queues and delayed queues
  *     queues.c   Wherry's sides of these
  *     delayed.c  and how late, how idle and how fast polls of delayed queues are
- *     hand.c     the other sides: a table of one's own, on either database
+ *     hand.c     the other sides: a table of one's own, on SQLite or PostgreSQL
+ *     odbc.c     the other sides on SQL Server: ODBC alone
  *     watch.c    what a process costs: memory, processor, SQL statements
  *     growth.c   how cost grows: another mode, with growth_show.c for its table and chart
  *     text.c, svg.c, json.c  show, draw, save and compare
@@ -145,6 +147,8 @@ typedef struct bench_options {
 	const char *only; /* NULL: all */
 	const char *data;
 	const char *save, *compare, *svg; /* files; NULL: not */
+	const char
+		*mssql; /* the URL of an empty database on SQL Server; NULL: not there */
 	bool list, json, markdown, postgres, growth;
 } bench_options;
 
@@ -167,10 +171,11 @@ void bench_name_figure(bench_figure *f, const char *fmt, ...) WH_PRINTF(2, 3);
 int64_t bench_at_least_one(int64_t n);
 void bench_plan_http(bench *b, bool full); /* on either database */
 
-/* plan_postgres.c, plan_stream.c, plan_queues.c */
+/* plan_postgres.c, plan_mssql.c, plan_stream.c, plan_queues.c */
 void bench_plan_postgres(bench *b);
+void bench_plan_mssql(bench *b); /* in a build with WHERRY_ODBC */
 void bench_plan_stream(bench *b);
-void bench_plan_queues(bench *b); /* on either database */
+void bench_plan_queues(bench *b); /* on any database */
 
 void bench_evaluate(bench *b,
 		    const bench_group *group); /* its figures, once it has run */
@@ -187,12 +192,14 @@ wherry_code bench_in_child(const char *what, bench_fn run, const bench_job *job,
 /* place.c: databases by name. */
 typedef struct bench_place {
 	bool postgres, logical;
-	char dir[256]; /* "": none yet */
-	int server;    /* the end of a pipe that keeps it alive */
+	const char
+		*mssql; /* the URL of its only database, which is emptied for each side */
+	char dir[256];  /* "": none yet */
+	int server;     /* the end of a pipe that keeps it alive */
 } bench_place;
 
-wherry_code bench_place_open(bench_place *place, bool postgres, bool logical,
-			     wherry_error *err);
+wherry_code bench_place_open(bench_place *place, const bench_options *options,
+			     bool logical, wherry_error *err);
 void bench_place_url(const bench_place *place, const char *name, char *out, size_t cap);
 bool bench_place_has(const bench_place *place, const char *name);
 wherry_code bench_place_new(const bench_place *place, const char *name,
@@ -295,6 +302,14 @@ wherry_code bench_hand_queue(const bench_job *job, double out[BENCH_VALUES],
 			     wherry_error *err);
 /* A message's number, which is the key of a delayed one, and filling. */
 void bench_write_body(int64_t number, char out[BENCH_BODY + 1]);
+
+/* odbc.c, in a build with WHERRY_ODBC */
+wherry_code bench_odbc_drain(const bench_job *job, double out[BENCH_VALUES],
+			     wherry_error *err);
+wherry_code bench_odbc_queue(const bench_job *job, double out[BENCH_VALUES],
+			     wherry_error *err);
+wherry_code bench_odbc_claim(const char *url, wherry_error *err); /* is it empty? */
+wherry_code bench_odbc_clear(const char *url, wherry_error *err);
 
 /* queues.c */
 wherry_code bench_wherry_queue(const bench_job *job, double out[BENCH_VALUES],

@@ -355,7 +355,8 @@ wherry_code bench_growth(const bench_options *options, wherry_error *err)
 	     postgres++) {
 		growing g = {.options = options, .points = &points};
 
-		code = bench_place_open(&g.place, postgres, false, err);
+		code = bench_place_open(&g.place, &(bench_options){.postgres = postgres},
+					false, err);
 		if (code != WHERRY_OK)
 			break;
 		code = measure_all(&g, err);

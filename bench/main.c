@@ -21,7 +21,8 @@ enum { FAILED = 1, USAGE = 2 };
 static const char help[] =
 	"usage: ./dev bench [--only PATTERN] [--runs N] [--messages N] [--seconds N]\n"
 	"                   [--save [FILE]] [--compare [FILE]] [--svg FILE]\n"
-	"                   [--json | --markdown] [--list] [--data FILE] [--postgres]\n"
+	"                   [--json | --markdown] [--list] [--data FILE]\n"
+	"                   [--postgres | --mssql URL]\n"
 	"\n"
 	"Measure Wherry beside the least that a C program with sqlite3 must do for the\n"
 	"same rows: same table, indexes, batches and durability.  The sides take turns,\n"
@@ -29,6 +30,8 @@ static const char help[] =
 	"the database; so a ratio is worth something on a busy machine too, a rate is not.\n"
 	"\n"
 	"  --postgres       on a private PostgreSQL server, beside libpq\n"
+	"  --mssql URL      in a database on SQL Server, which must be empty and is emptied,\n"
+	"                   beside ODBC, in a build with WHERRY_ODBC\n"
 	"  --growth         how cost grows, on SQLite and PostgreSQL (with --postgres, on\n"
 	"                   that alone): rate, memory and statements over the backlog, over\n"
 	"                   delivered rows, held keys and idle relays.  --messages N is the\n"
@@ -133,6 +136,7 @@ static int parse(bench_options *to, bool *teach, char **words)
 		{.name = "--markdown", .flag = &to->markdown},
 		{.name = "--list", .flag = &to->list},
 		{.name = "--postgres", .flag = &to->postgres},
+		{.name = "--mssql", .text = &to->mssql},
 		{.name = "--growth", .flag = &to->growth},
 		{.name = "--help", .flag = teach},
 		{0},
@@ -153,6 +157,8 @@ static int parse(bench_options *to, bool *teach, char **words)
 			return USAGE;
 		words += used;
 	}
+	if (to->mssql && (to->postgres || to->growth))
+		return refuse("--mssql", "not with --postgres or --growth");
 	return to->json && to->markdown ? refuse("--markdown", "not with --json") : 0;
 }
 

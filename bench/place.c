@@ -2,7 +2,9 @@
  * Where the databases of a bench are: files in a folder of their own, or a private server,
  * which lives as long as this process.
  *
- * The server syncs what is committed.  It does not vacuum by itself, or it would do so
+ * On SQL Server it is one database, which must be empty at first, and is emptied for each side.
+ *
+ * The private server syncs what is committed.  It does not vacuum by itself, or it would do so
  * while one of the sides is timed.
  */
 #include "bench.h"
@@ -201,15 +203,44 @@ static wherry_code new_database(const bench_place *place, const char *name,
 	return ask(place, "postgres", sql, err) ? WHERRY_OK : WHERRY_IO;
 }
 
-/* ---- either ---- */
+/* ---- a database on SQL Server ---- */
 
-wherry_code bench_place_open(bench_place *place, bool postgres, bool logical,
-			     wherry_error *err)
+#ifdef WHERRY_ODBC
+static wherry_code claim_database(const char *url, wherry_error *err)
 {
-	place->postgres = postgres;
+	return bench_odbc_claim(url, err);
+}
+
+static wherry_code clear_database(const char *url, wherry_error *err)
+{
+	return bench_odbc_clear(url, err);
+}
+#else
+static wherry_code claim_database(const char *url, wherry_error *err)
+{
+	(void)url;
+	return wh_fail(err, WHERRY_INVALID, "--mssql needs a build with WHERRY_ODBC");
+}
+
+static wherry_code clear_database(const char *url, wherry_error *err)
+{
+	return claim_database(url, err);
+}
+#endif
+
+/* ---- any ---- */
+
+wherry_code bench_place_open(bench_place *place, const bench_options *options,
+			     bool logical, wherry_error *err)
+{
+	place->postgres = options->postgres;
+	place->mssql = options->mssql;
 	place->logical = logical;
 	place->server = -1;
-	return postgres ? start_server(place, err) : make_dir(place, err);
+	if (!place->mssql)
+		return place->postgres ? start_server(place, err) : make_dir(place, err);
+	(void)snprintf(place->dir, sizeof(place->dir), "mssql");
+	return claim_database(place->mssql, err);
 }
 
 void bench_place_url(const bench_place *place, const char *name, char *out, size_t cap)
@@ -217,7 +248,9 @@ void bench_place_url(const bench_place *place, const char *name, char *out, size
 	char path[PATH_CAP];
 
 	path_of(place, name, "", path);
-	if (place->postgres)
+	if (place->mssql)
+		(void)snprintf(out, cap, "%s", place->mssql);
+	else if (place->postgres)
 		(void)snprintf(out, cap, "postgres://wherry@/%s?host=%s", name,
 			       place->dir);
 	else
@@ -228,25 +261,35 @@ bool bench_place_has(const bench_place *place, const char *name)
 {
 	char path[PATH_CAP];
 
+	if (place->mssql)
+		return false;
 	path_of(place, name, "", path);
 	return place->postgres ? has_database(place, name) : access(path, F_OK) == 0;
 }
 
 wherry_code bench_place_new(const bench_place *place, const char *name, wherry_error *err)
 {
+	if (place->mssql)
+		return clear_database(place->mssql, err);
 	return place->postgres ? new_database(place, name, err) : WHERRY_OK;
 }
 
 wherry_code bench_place_copy(const bench_place *place, const char *from, const char *to,
 			     wherry_error *err)
 {
+	if (place->mssql) /* they are the same */
+		return WHERRY_OK;
 	return place->postgres ? copy_database(place, from, to, err)
 			       : copy_file(place, from, to, err);
 }
 
 void bench_place_close(bench_place *place)
 {
-	if (place->postgres && place->server >= 0)
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	if (place->mssql && *place->dir)
+		(void)clear_database(place->mssql, &err);
+	else if (place->postgres && place->server >= 0)
 		(void)close(place->server);
 	else if (*place->dir)
 		remove_dir(place->dir);

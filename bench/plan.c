@@ -355,9 +355,20 @@ static void plan_sqlite(bench *b)
 	plan_peer(b);
 }
 
+static void plan_mssql(bench *b)
+{
+#ifdef WHERRY_ODBC
+	bench_plan_mssql(b);
+#else
+	(void)b;
+#endif
+}
+
 void bench_plan(bench *b)
 {
-	if (b->options.postgres)
+	if (b->options.mssql)
+		plan_mssql(b);
+	else if (b->options.postgres)
 		bench_plan_postgres(b);
 	else
 		plan_sqlite(b);

@@ -216,7 +216,7 @@ static wherry_code move(runner *r, const bench *b, const bench_group *g,
 	if (*r->place.dir && r->place.logical == g->logical)
 		return WHERRY_OK;
 	bench_place_close(&r->place);
-	return bench_place_open(&r->place, b->options.postgres, g->logical, err);
+	return bench_place_open(&r->place, &b->options, g->logical, err);
 }
 
 static bool wanted(const bench_group *g)

@@ -102,7 +102,7 @@ static wherry_code enqueue(wherry_outbox *box, const bench_load *load, int64_t m
 
 wherry_code bench_init(wherry_db *db, const char *table, wherry_error *err)
 {
-	bool chooses = strcmp(db->driver->scheme, "postgres") == 0;
+	bool chooses = strcmp(db->driver->scheme, "sqlite") != 0;
 	wh_make how = {.payload = chooses ? "bytea" : NULL};
 
 	return wh_outbox_make(db, &how, table, err);

@@ -1,0 +1,65 @@
+/*
+ * What is measured on SQL Server.
+ */
+#include "bench.h"
+
+enum { BODY = 200, KEYS = 1000, BATCH = 1000 };
+
+static void plan_drain(bench *b, bool remove)
+{
+	const char *done = remove ? "delete" : "mark";
+	bench_job job = {.messages = b->options.messages,
+			 .keys = KEYS,
+			 .body = BODY,
+			 .batch = BATCH,
+			 .full = true,
+			 .remove = remove};
+	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+	bench_side *raw =
+		bench_add_side(g, "ODBC, a batch at once", bench_odbc_drain, &job);
+	bench_side *many = bench_add_side(g, "Wherry", bench_wherry_drain, &job), *hot;
+	bench_figure *f = bench_add_figure(b, many, raw, "messages/s", 0);
+
+	f->at_least = 0.8;
+	bench_name_figure(f, "drain, %s, 1000 keys, %d B", done, BODY);
+	job.keys = 1;
+	hot = bench_add_side(g, "Wherry, one hot key", bench_wherry_drain, &job);
+	f = bench_add_figure(b, hot, raw, "messages/s", 0);
+	f->at_least = 0.8;
+	bench_name_figure(f, "drain, %s, one hot key, %d B", done, BODY);
+	for (int i = 0; i < g->n; i++)
+		g->sides[i].backlog = job.messages;
+}
+
+/* Each of several takes its part: what one of them does, and two beside each other. */
+static void plan_compete(bench *b)
+{
+	bench_job job = {.messages = b->options.messages,
+			 .keys = KEYS,
+			 .body = BODY,
+			 .full = true};
+	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
+	bench_side *leads = bench_add_side(g, "one that leads", bench_wherry_drain, &job);
+
+	for (int n = 1; n <= 2; n++) {
+		bench_figure *f;
+
+		job.relays = n;
+		f = bench_add_figure(b,
+				     bench_add_side(g, "Wherry, competing",
+						    bench_wherry_compete, &job),
+				     leads, "messages/s", 0);
+		bench_name_figure(f, "drain, mark, %d competing, %d B", n, BODY);
+	}
+	for (int i = 0; i < g->n; i++)
+		g->sides[i].backlog = job.messages;
+}
+
+void bench_plan_mssql(bench *b)
+{
+	plan_drain(b, false);
+	plan_drain(b, true);
+	plan_compete(b);
+	for (int i = 0; i < b->n_figures; i++)
+		b->figures[i].headline = true;
+}
