@@ -3,4 +3,4 @@
 #
 # Writes TAP.  WHERRY_CRASH_SEED: which rows; WHERRY_CRASH_ROUNDS: how many.
 
-exec python3 -B "$(dirname "$0")/queue_rows.py"
+exec /usr/bin/python3 -B "$(dirname "$0")/queue_rows.py"

@@ -4,7 +4,8 @@ For each engine and database a producer writes good rows, numbered for each key,
 them rows with random values in random columns, as a producer that may only INSERT and as the
 owner, who has dropped the constraints.  A relay is at work meanwhile.  Afterwards every good
 row was delivered, in the order of its key, and every other row is delivered or dead with a
-reason.
+reason.  On the database on SQL Server that WHERRY_TEST_MSSQL names, which is emptied, the producer is
+the owner, who has dropped the constraints or not.
 
 WHERRY_CRASH_SEED: which rows; WHERRY_ROWS_SECONDS: go on for so long, with more seeds;
 WHERRY_ROWS_ONLY: cases whose name contains this; WHERRY_ROWS_FLOOD: bad rows in a flood.
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import time
 
+import mssql
 import tap
 
 KEYS = 6
@@ -36,6 +38,8 @@ class Literal(str):
 
 
 def text(rng, database):
+    if database == "mssql":
+        return mssql_text(rng)
     kind = rng.randrange(12)
     if kind == 0:
         return "''"
@@ -66,6 +70,18 @@ def text(rng, database):
     return f"'bad {rng.randrange(100)}'"
 
 
+def mssql_text(rng):
+    """Also halves of surrogate pairs, and the character of number 0."""
+    x = "CAST(N'x' AS NVARCHAR(MAX))"
+    return rng.choice([
+        "N''", "NULL", f"N'bad {rng.randrange(5)}'", f"N'bad {rng.randrange(100)}'",
+        "N'é漢\N{PILE OF POO}'", "N'e  '", f"REPLICATE({x}, {rng.choice(LONG)})",
+        f"N'{rng.randbytes(rng.choice([40, 100, 3000]) * 16).hex()}'", "NCHAR(1) + N'99999999'",
+        "N'a' + NCHAR(10) + N'b' + NCHAR(9) + N'c=d \"e\"'", "NCHAR(55357) + N'x'", "N'x' + NCHAR(56489)",
+        "N'a' + NCHAR(0) + N'b'",
+    ])  # fmt: skip
+
+
 def number(rng, database):
     values = ["0", "1", "3", "-1", "999999999", "1000000001", "2147483647", "-2147483648"]
     if database == "sqlite":
@@ -78,6 +94,9 @@ def time_of(rng, database):
     if database == "sqlite":
         return rng.choice(["0", "1", "-1", "1700000000000", "253402300800000", "'x'", "x'00'",
                            "9223372036854775807", "9e999", "-9e999", "1.5"])  # fmt: skip
+    if database == "mssql":
+        return rng.choice(["'0001-01-01'", "'9999-12-31T23:59:59.999'", "'1753-01-01'", "'1970-01-01'",
+                           "'2020-01-01'", "SYSUTCDATETIME()", "DATEADD(YEAR, 1, SYSUTCDATETIME())"])  # fmt: skip
     return rng.choice(["'infinity'", "'-infinity'", "'294276-12-31'", "'0001-01-01'",
                        "'4713-01-01 BC'", "now()", "'1970-01-01'", "'2020-01-01'"])  # fmt: skip
 
@@ -87,6 +106,9 @@ def headers(rng, database):
               "'{\"a\": \"b\"}'", "'{\"a\": {\"b\": [1]}}'"]  # fmt: skip
     if database == "sqlite":
         values += ["'{'", "x'00'", "'{\"a\": \"' || printf('%.*c', 2000000, 'x') || '\"}'"]
+    elif database == "mssql":
+        x = "REPLICATE(CAST(N'x' AS NVARCHAR(MAX)), 2000000)"
+        values += ["N'{'", "N''", f"N'{{\"a\": \"' + {x} + N'\"}}'"]
     else:
         values += ["('{\"a\": \"' || repeat('x', 2000000) || '\"}')::json"]
     return rng.choice(values)
@@ -95,6 +117,9 @@ def headers(rng, database):
 def payload(rng, database, layout):
     if layout == "eventferry" or layout == "event-bus":
         return rng.choice(["'1'", "'null'", "'{}'", "'[1e30000]'"])
+    if database == "mssql":
+        return rng.choice(["N''", "N'{}'", "NCHAR(0)", "NCHAR(55357) + N'x'", "N'1'"]) if rng.random() < 0.98 \
+            else "REPLICATE(CAST(N'x' AS NVARCHAR(MAX)), 18000000)"  # fmt: skip
     if rng.random() < 0.05:
         return "zeroblob(18000000)" if database == "sqlite" else "decode(repeat('00', 18000000), 'hex')"
     if database == "sqlite":
@@ -106,7 +131,7 @@ def bad_row(rng, database, layout, owner, sole=False):
     """Columns and their SQL."""
     if layout == "event-bus":
         return bad_event(rng, database)
-    key = "key" if layout == "eventferry" else "partition_key"
+    key = '"key"' if layout == "eventferry" else "partition_key"
     row = {"topic": "'bad'", "payload": payload(rng, database, layout)}
     if layout == "eventferry":
         row.update(aggregate_type="'a'", aggregate_id=f"'bad {rng.randrange(9)}'")
@@ -116,19 +141,23 @@ def bad_row(rng, database, layout, owner, sole=False):
     for column in rng.sample(texts, rng.randrange(1, 3)):
         row[column] = text(rng, database)
         if column == "message_id" and "'bad" in row[column]:
-            row[column] += f" || '{rng.random()}'"
+            row[column] += f" {'+' if database == 'mssql' else '||'} '{rng.random()}'"
     if rng.random() < 0.2:
         row["headers"] = headers(rng, database)
     if rng.random() < 0.3:
         row["attempts"] = number(rng, database)
     if rng.random() < 0.2 and layout == "native":
         row["generation"] = number(rng, database)
+    if database == "mssql" and layout == "eventferry":
+        row["message_id"] = "CAST(NEWID() AS NVARCHAR(36))"
     for column in ("created_at", "next_retry_at", "claimed_at"):
         if rng.random() < 0.2:
             row[column] = time_of(rng, database)
     if rng.random() < 0.15:
         row["status"] = rng.choice(["1", "3", "3"])
         row.setdefault("next_retry_at", time_of(rng, database))
+    if database == "mssql":
+        return row
     if rng.random() < 0.1 and owner and layout == "native":
         row["id"] = rng.choice(["0", "-1", "-5", "-9223372036854775807"]) \
             if rng.random() < 0.5 else f"-{rng.randrange(2, 1 << 40)}"
@@ -171,6 +200,9 @@ def flood(database, owner):
     if database.kind == "sqlite":
         numbers = f"WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < {FLOOD})"
         return f"{numbers} INSERT INTO outbox({columns}) SELECT {values} FROM s"
+    if database.kind == "mssql":
+        return f"INSERT INTO outbox({columns}) SELECT TOP ({FLOOD // 10}) {values} " \
+               "FROM sys.all_columns AS a CROSS JOIN sys.all_columns AS b"  # fmt: skip
     return f"INSERT INTO outbox({columns}) SELECT {values} FROM generate_series(1, {FLOOD})"
 
 
@@ -261,6 +293,36 @@ class PostgreSQL:
         self.psql("postgres", f"DROP DATABASE {self.name} WITH (FORCE)")
 
 
+class SQLServer:
+    kind = "mssql"
+
+    def __init__(self, layout, owner):
+        self.url, self.owner = mssql.URL, owner
+        self.db = mssql.Database()
+        self.db.clear()
+
+    def prepare(self):
+        checks = "SELECT name FROM sys.check_constraints WHERE parent_object_id = OBJECT_ID('outbox')"
+        for (name,) in self.db.execute(checks) if self.owner else ():
+            self.db.execute(f'ALTER TABLE outbox DROP CONSTRAINT "{name}"')
+
+    def write(self, statements):
+        refused = 0
+        for sql in statements:
+            try:
+                self.db.connection.execute(sql)
+            except Exception:
+                refused += 1
+        return refused
+
+    def rows(self, sql):
+        return [list(row) for row in self.db.execute(sql.replace(" LIMIT 5", ""))[:5]]
+
+    def close(self):
+        self.db.clear()
+        self.db.close()
+
+
 # ---- a case ----
 
 
@@ -278,7 +340,7 @@ def good_row(layout, key, n):
                 "occurred_at": f"'2026-01-01T00:00:00.{n:03}Z'"}  # fmt: skip
     if layout == "eventferry":
         return {"topic": "'good'", "aggregate_type": "'g'", "aggregate_id": f"'{key}'",
-                "payload": body}  # fmt: skip
+                "payload": body, "message_id": f"'00000000-0000-4000-8000-{key[1:]:0>4}{n:0>8}'"}  # fmt: skip
     return {"topic": "'good'", "partition_key": f"'{key}'", "payload": body}
 
 
@@ -345,7 +407,7 @@ def run(case, folder, seed, server):
         init = ["--partitions"]
     if case.engine == "stream":
         init = ["--stream"]
-    if case.layout == "native" and database.kind != "sqlite":
+    if case.layout == "native" and database.kind in ("postgres", "ascii"):
         init += ["--payload", rng.choice(["bytea", "json", "jsonb", "text"])]
     subprocess.run([tap.WHERRY, "init", database.url, *init], check=True, stdout=log, stderr=log)
     database.prepare()
@@ -429,12 +491,21 @@ def postgres(name, encoding):
     return lambda folder, server, owner: PostgreSQL(server, name, encoding, "native", owner)
 
 
+def sql_server(layout):
+    return lambda folder, server, owner: SQLServer(layout, owner)
+
+
 def cases(server):
     yield Case("SQLite exclusive", "exclusive", "native", 1, sqlite)
     yield Case("SQLite competing", "competing", "native", 2, sqlite)
     yield Case("SQLite event-bus", "competing", "event-bus", 2, event_bus)
     yield Case("SQLite flood exclusive", "exclusive", "native", 1, sqlite, flood=True)
     yield Case("SQLite flood competing", "competing", "native", 2, sqlite, flood=True)
+    if mssql.URL:
+        yield Case("SQL Server exclusive", "exclusive", "native", 1, sql_server("native"))
+        yield Case("SQL Server competing", "competing", "native", 2, sql_server("native"))
+        yield Case("SQL Server eventferry", "competing", "eventferry", 1, sql_server("eventferry"))
+        yield Case("SQL Server flood", "exclusive", "native", 1, sql_server("native"), flood=True)
     if not server:
         return
     yield Case("PostgreSQL flood exclusive", "exclusive", "native", 1,

@@ -3,4 +3,4 @@
 #
 # Writes TAP.  WHERRY_CRASH_SEED: which rows; WHERRY_ROWS_SECONDS: go on for so long.
 
-exec python3 -B "$(dirname "$0")/rows.py"
+exec /usr/bin/python3 -B "$(dirname "$0")/rows.py"
