@@ -306,6 +306,8 @@ void bench_write_body(int64_t number, char out[BENCH_BODY + 1]);
 /* odbc.c, in a build with WHERRY_ODBC */
 wherry_code bench_odbc_drain(const bench_job *job, double out[BENCH_VALUES],
 			     wherry_error *err);
+wherry_code bench_odbc_backlog(const bench_job *job, double out[BENCH_VALUES],
+			       wherry_error *err);
 wherry_code bench_odbc_queue(const bench_job *job, double out[BENCH_VALUES],
 			     wherry_error *err);
 wherry_code bench_odbc_claim(const char *url, wherry_error *err); /* is it empty? */

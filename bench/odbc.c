@@ -221,6 +221,40 @@ wherry_code bench_odbc_drain(const bench_job *job, double out[BENCH_VALUES],
 	return code;
 }
 
+/* An outbox with so many messages, 1,000 by a statement: a statement for each would take longer than
+ * all that is measured. */
+wherry_code bench_odbc_backlog(const bench_job *job, double out[BENCH_VALUES],
+			       wherry_error *err)
+{
+	session *s = NULL;
+	wherry_code code = open_session(job, &s, err);
+
+	(void)out;
+	if (code == WHERRY_OK)
+		code = bench_init(s->db, "outbox", err);
+	if (code == WHERRY_OK)
+		code = prepare(
+			s,
+			"INSERT INTO outbox(topic, partition_key, payload) SELECT "
+			"N'quakes', CONCAT(N'key-', value), CAST(REPLICATE('earth ', "
+			"33) AS VARBINARY(MAX)) FROM OPENJSON(?)",
+			&s->put, err);
+	for (int64_t i = 0; code == WHERRY_OK && i < job->messages;) {
+		char number[24];
+
+		begin_list(s);
+		for (int n = 0; n < AT_ONCE && i < job->messages; n++, i++) {
+			(void)snprintf(number, sizeof(number), "%" PRId64,
+				       job->keys ? i % job->keys : i);
+			add_to_list(s, number);
+		}
+		end_list(s);
+		code = run_list(s, s->put, err);
+	}
+	close_session(s);
+	return code;
+}
+
 /* ---- queues and delayed queues ---- */
 
 typedef struct floor_sql {

@@ -100,7 +100,18 @@ wherry_code bench_in_child(const char *what, bench_fn run, const bench_job *job,
 
 /* ---- a side's database ---- */
 
-/* Made once, then copied for each run. */
+static bench_fn backlog_maker(const runner *r)
+{
+#ifdef WHERRY_ODBC
+	if (r->place.mssql)
+		return bench_odbc_backlog;
+#else
+	(void)r;
+#endif
+	return bench_make_backlog;
+}
+
+/* Made once, then copied for each run; on SQL Server made for each. */
 static wherry_code backlog(runner *r, const bench_side *side, char *name, size_t cap,
 			   wherry_error *err)
 {
@@ -121,7 +132,7 @@ static wherry_code backlog(runner *r, const bench_side *side, char *name, size_t
 	job.messages = side->backlog;
 	job.per_transaction = 10000;
 	job.full = job.stream = job.keep = false;
-	return await(start(bench_make_backlog, &job, a), a, "making a backlog", err);
+	return await(start(backlog_maker(r), &job, a), a, "making a backlog", err);
 }
 
 static wherry_code prepare(runner *r, bench_side *side, int i, wherry_error *err)

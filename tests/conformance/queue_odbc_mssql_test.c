@@ -158,6 +158,29 @@ static void a_statement_locks_a_limited_number_of_rows(void **state)
 	assert_int_equal(n, N);
 }
 
+/* The owner may have dropped the constraint.  What cannot be handled is dead all the same. */
+static void times_before_1970_stop_no_receiver(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = -7;
+
+	queue_raw(f, "ALTER TABLE jobs DROP CONSTRAINT jobs_sane");
+	queue_raw(
+		f,
+		"INSERT INTO jobs(body, headers, created_at) VALUES (N'1', N'[1]', "
+		"'0001-01-01'), (N'2', N'[1]', '1752-12-31T23:59:59.999'), (N'3', N'{}', "
+		"'9999-12-31T23:59:59.999')");
+	WHERRY_PASS(wherry_db_begin(f->db, &err));
+	assert_string_equal(queue_receive(f->queue, WHERRY_ATOMIC, 9).bodies, "3");
+	WHERRY_PASS(wherry_db_commit(f->db, &err));
+	queue_counts(f, "0 0 0 2");
+	assert_int_equal(
+		queue_int(f, "SELECT COUNT(*) FROM jobs WHERE created_at = '1970-01-01'"),
+		2);
+	WHERRY_PASS(wherry_queue_purge(f->queue, 0, 9, &n, &err));
+}
+
 /* ---- several at once ---- */
 
 enum { WORKERS = 3, MESSAGES = 40 };
@@ -247,6 +270,7 @@ int main(void)
 		OF_MSSQL(a_second_subscription_leaves_the_transaction_open),
 		OF_MSSQL(bodies_are_texts_or_bytes),
 		OF_MSSQL(a_statement_locks_a_limited_number_of_rows),
+		OF_MSSQL(times_before_1970_stop_no_receiver),
 		OF_MSSQL(no_message_is_received_by_two),
 		OF_MSSQL(receivers_pass_over_what_another_transaction_has),
 	};

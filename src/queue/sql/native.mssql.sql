@@ -206,10 +206,13 @@ SELECT {shown:g}, @due FROM @got AS g ORDER BY g.id;
 -- unused: id
 -- A message that was taken and cannot be handled comes back as a dead one, under a new id: to write
 -- an old one into an identity column takes the right to alter the table.
+-- A time before 1970 becomes 1970, as the table demands.
+DECLARE @created BIGINT = CASE WHEN :created > 0 THEN :created ELSE 0 END;
 INSERT INTO {table}(message_id, topic, correlation_id, reply_to, headers, body, state,
                     attempts, created_at, last_error)
 VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, CAST(:body AS {payload_type}), 4, :attempts,
-  DATEADD(MILLISECOND, CAST(:created % 86400000 AS INT), DATEADD(DAY, CAST(:created / 86400000 AS INT), '19700101')),
+  DATEADD(MILLISECOND, CAST(@created % 86400000 AS INT), DATEADD(DAY, CAST(@created / 86400000 AS INT),
+    CAST('19700101' AS DATETIME2(3)))),
   :error);
 
 -- part: own
