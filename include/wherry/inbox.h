@@ -25,8 +25,9 @@ WHERRY_BEGIN
 /**
  * Create an inbox; doing it twice is fine, also at once.
  *
- * On PostgreSQL it also makes the function wherry_accept(message_id, consumer, inbox), which
- * returns true for a new message, for programs in any language.
+ * On PostgreSQL it also makes functions for programs in any language:
+ * wherry_accept(message_id, consumer, inbox) returns true for a new message, and
+ * wherry_inbox_purge(older_than, inbox) returns how many ids it deleted.
  *
  * @param db    A connection with no transaction open.
  * @param name  Of its table, as of wherry_outbox_init(); NULL: "inbox".

@@ -189,6 +189,69 @@ static void a_program_accepts_by_sql(void **state)
 	leave(db, inbox);
 }
 
+static void refuses(const char *sql, const char *why)
+{
+	PGconn *conn = PQconnectdb(postgres_here.url);
+	PGresult *res = PQexec(conn, sql);
+
+	assert_non_null(strstr(PQresultErrorMessage(res), why));
+	PQclear(res);
+	PQfinish(conn);
+}
+
+static void a_program_purges_by_sql(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db;
+	wherry_inbox *inbox = enter(&db);
+
+	(void)state;
+	WHERRY_PASS(wherry_inbox_create(db, "\"Other one\"", &err));
+	assert_true(postgres_raw(
+		postgres_here.url,
+		"INSERT INTO inbox SELECT '', 'old ' || n, now() - interval '31 days' "
+		"FROM generate_series(1, 2500) AS n; INSERT INTO inbox SELECT '', 'new ' || n "
+		"FROM generate_series(1, 10) AS n; CREATE TABLE no_inbox(LIKE inbox); "
+		"INSERT INTO no_inbox TABLE inbox; INSERT INTO \"Other one\" TABLE inbox",
+		NULL, 0));
+	answers("SELECT wherry_inbox_purge('100 years')", "0");
+	answers("SELECT wherry_inbox_purge('1000000 years')", "0");
+	answers("SELECT wherry_inbox_purge('30 days')", "2500");
+	answers("SELECT wherry_inbox_purge('30 days')", "0");
+	answers("SELECT count(*) FROM inbox", "10");
+	answers("SELECT wherry_inbox_purge('0', inbox => 'Other one')", "2510");
+	answers("SELECT wherry_accept('old 1')::text", "true");
+	refuses("SELECT wherry_inbox_purge(NULL)", "older than null");
+	refuses("SELECT wherry_inbox_purge('-1 day')", "older than -1 days");
+	refuses("SELECT wherry_inbox_purge('0', 'no_inbox')", "no inbox");
+	refuses("SELECT wherry_inbox_purge('0', 'inbox; DROP TABLE inbox')", "no inbox");
+	answers("SELECT count(*) FROM no_inbox", "2510");
+	leave(db, inbox);
+}
+
+static void functions_of_an_older_inbox_are_made_again(void **state)
+{
+	static const char *const breaks[] = {
+		"COMMENT ON FUNCTION wherry_accept IS NULL",
+		"DROP FUNCTION wherry_inbox_purge",
+	};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db;
+	wherry_inbox *inbox = enter(&db);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {
+		assert_true(postgres_raw(postgres_here.url, breaks[i], NULL, 0));
+		WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
+		answers("SELECT count(*) FROM pg_proc WHERE proname IN ('wherry_accept', "
+			"'wherry_inbox_purge') AND pronamespace = "
+			"current_schema()::regnamespace AND obj_description(oid, 'pg_proc') "
+			"LIKE 'Wherry %'",
+			"2");
+	}
+	leave(db, inbox);
+}
+
 /* A consumer needs the right to insert, and no other. */
 static void a_consumer_needs_one_right(void **state)
 {
@@ -221,6 +284,8 @@ int main(void)
 		cmocka_unit_test(a_message_is_left_to_the_second_if_the_first_rolls_back),
 		cmocka_unit_test(two_that_accept_the_same_messages_do_not_deadlock),
 		cmocka_unit_test(a_program_accepts_by_sql),
+		cmocka_unit_test(a_program_purges_by_sql),
+		cmocka_unit_test(functions_of_an_older_inbox_are_made_again),
 		cmocka_unit_test(a_consumer_needs_one_right),
 	};
 

@@ -7,22 +7,16 @@
 
 -- include: postgres.own.sql
 
--- name: migrate-1
-{own_tables}
-{own_wakes}
-CREATE TABLE IF NOT EXISTS {table}(
-  consumer    text COLLATE "C" NOT NULL DEFAULT '' CHECK (octet_length(consumer) <= 255),
-  message_id  text COLLATE "C" NOT NULL CHECK (octet_length(message_id) BETWEEN 1 AND 1024),
-  accepted_at timestamptz NOT NULL DEFAULT statement_timestamp(),
-  PRIMARY KEY (consumer, message_id)
-);
-CREATE INDEX IF NOT EXISTS {bare_accepted} ON {table}(accepted_at);
-SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
-FROM pg_class WHERE oid = {'table}::regclass::oid;
-{missing_function}
-DO $do$ BEGIN
-  -- Runs with the rights and in the transaction of its caller.  Every name is qualified, as the
-  -- caller's search path may hold anything.
+-- part: own_functions
+-- Those that every inbox of a schema shares.
+ARRAY['wherry_accept', 'wherry_inbox_purge']::name[]
+
+-- part: make_functions
+-- They run with the rights and in the transaction of their caller.  Every name in wherry_accept() is
+-- qualified, as the caller's search path may hold anything.
+DO $do$
+DECLARE schema CONSTANT text := current_setting('wherry.schema');
+BEGIN
   EXECUTE format($f$CREATE OR REPLACE FUNCTION %s.wherry_accept(
     message_id text, consumer text DEFAULT '', inbox text DEFAULT 'inbox')
     RETURNS boolean LANGUAGE plpgsql AS $body$
@@ -39,9 +33,74 @@ BEGIN
   USING coalesce(consumer, ''), message_id;
   GET DIAGNOSTICS n = ROW_COUNT;
   RETURN n OPERATOR(pg_catalog.=) 1;
-END $body$ $f$, current_setting('wherry.schema'), current_setting('wherry.schema') || '.',
-    current_setting('wherry.schema'), current_setting('wherry.schema') || '.');
+END $body$ $f$, schema, schema || '.', schema, schema || '.');
+  EXECUTE format($f$CREATE OR REPLACE FUNCTION %s.wherry_inbox_purge(
+    older_than interval, inbox text DEFAULT 'inbox')
+    RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE -- how many ids were deleted
+  before timestamptz;
+  n bigint;
+  sum bigint := 0;
+BEGIN
+  IF older_than IS NULL OR older_than < interval '0' THEN
+    RAISE 'ids cannot be older than %%', coalesce(older_than::text, 'null')
+      USING ERRCODE = 'invalid_parameter_value';
+  ELSIF NOT EXISTS (SELECT 1 FROM %s.wherry_schema AS i
+                    WHERE i.model = 'inbox' AND i.name = wherry_inbox_purge.inbox) THEN
+    PERFORM %s.wherry_missing('inbox', inbox);
+  END IF;
+  before := statement_timestamp() - least(older_than, interval '100 years');
+  LOOP
+    -- Ids that another transaction deletes are left to it.
+    EXECUTE concat('DELETE FROM ', %L, quote_ident(inbox), ' WHERE ctid = ANY (ARRAY(SELECT ctid FROM ',
+      %L, quote_ident(inbox),
+      ' WHERE accepted_at <= $1 ORDER BY accepted_at LIMIT 1000 FOR UPDATE SKIP LOCKED))') USING before;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    EXIT WHEN n = 0;
+    sum := sum + n;
+  END LOOP;
+  RETURN sum;
+END $body$ $f$, schema, schema, schema, schema || '.', schema || '.');
 END $do$;
+
+-- part: functions_mark
+-- A comment on each function says from which text it was made, so that those of another version are found
+-- (functions_of_an_older_inbox_are_made_again).
+(SELECT concat('Wherry ', pg_catalog.md5({'make_functions})))
+
+-- part: mark_functions
+DO $mark$
+DECLARE f regprocedure;
+BEGIN
+  FOR f IN SELECT oid FROM pg_proc
+    WHERE pronamespace = current_setting('wherry.schema')::regnamespace AND proname = ANY ({own_functions})
+  LOOP
+    EXECUTE format('COMMENT ON FUNCTION %s IS %L', f, {functions_mark});
+  END LOOP;
+END $mark$;
+
+-- part: functions_stale
+-- How many functions are missing or of another version.
+(SELECT count(*) FROM unnest({own_functions}) AS f(name)
+ LEFT JOIN pg_proc AS p ON p.proname = f.name
+   AND p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({'table})::oid)
+ WHERE obj_description(p.oid, 'pg_proc') IS DISTINCT FROM {functions_mark})
+
+-- name: migrate-1
+{own_tables}
+{own_wakes}
+CREATE TABLE IF NOT EXISTS {table}(
+  consumer    text COLLATE "C" NOT NULL DEFAULT '' CHECK (octet_length(consumer) <= 255),
+  message_id  text COLLATE "C" NOT NULL CHECK (octet_length(message_id) BETWEEN 1 AND 1024),
+  accepted_at timestamptz NOT NULL DEFAULT statement_timestamp(),
+  PRIMARY KEY (consumer, message_id)
+);
+CREATE INDEX IF NOT EXISTS {bare_accepted} ON {table}(accepted_at);
+SELECT set_config('wherry.schema', relnamespace::regnamespace::text, true)
+FROM pg_class WHERE oid = {'table}::regclass::oid;
+{missing_function}
+{make_functions}
+{mark_functions}
 INSERT INTO {wherry_schema}(model, name, version, min_program)
   VALUES ('inbox', {name}, 1, 100) ON CONFLICT DO NOTHING;
 
@@ -56,7 +115,9 @@ WHERE model = 'inbox' AND name = :name::text;
 {column_names};
 
 -- name: indexes-missing
-SELECT count(*) FROM (SELECT 1 WHERE to_regclass({'table_accepted}) IS NULL) AS missing;
+-- Functions that are missing or of another version count, too: the inbox is then made again.
+SELECT count(*) + {functions_stale}
+FROM (SELECT 1 WHERE to_regclass({'table_accepted}) IS NULL) AS missing;
 
 -- name: drop
 DROP TABLE {table};
@@ -65,7 +126,7 @@ DO $$ DECLARE f regprocedure; BEGIN
   IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = 'inbox') THEN
     FOR f IN SELECT oid FROM pg_proc
       WHERE pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = {'wherry_schema}::regclass::oid)
-        AND proname = 'wherry_accept'
+        AND proname = ANY ({own_functions})
     LOOP
       EXECUTE 'DROP FUNCTION ' || f::text;
     END LOOP;
