@@ -64,12 +64,9 @@ func (r *receiver) ship(ctx context.Context, id string, event orderPlaced) (bool
 		return false, err
 	}
 	defer tx.Rollback() // without effect after Commit
-	recorded, err := tx.ExecContext(ctx,
-		"INSERT INTO received_webhooks(webhook_id) VALUES ($1) ON CONFLICT DO NOTHING", id)
-	if err != nil {
-		return false, err
-	}
-	if n, err := recorded.RowsAffected(); n == 0 {
+	var isNew bool
+	err = tx.QueryRowContext(ctx, "SELECT wherry_accept($1)", id).Scan(&isNew)
+	if err != nil || !isNew {
 		return false, err
 	}
 	_, err = tx.ExecContext(ctx, "INSERT INTO shipments(order_id, customer) VALUES ($1, $2)",

@@ -36,18 +36,15 @@ async function ship(id, { order, customer }) {
   const client = await pool.connect();
   try {
     await client.query("BEGIN");
-    const { rowCount } = await client.query(
-      "INSERT INTO received_webhooks(webhook_id) VALUES ($1) ON CONFLICT DO NOTHING",
-      [id],
-    );
-    if (rowCount > 0) {
+    const { rows } = await client.query("SELECT wherry_accept($1) AS new", [id]);
+    if (rows[0].new) {
       await client.query("INSERT INTO shipments(order_id, customer) VALUES ($1, $2)", [
         order,
         customer,
       ]);
     }
     await client.query("COMMIT");
-    return rowCount > 0;
+    return rows[0].new;
   } catch (error) {
     await client.query("ROLLBACK");
     throw error;

@@ -43,12 +43,8 @@ def is_genuine(headers, body):
 def ship(message_id, order, customer):
     """Do the work and record the id in one transaction. False for a duplicate."""
     with psycopg.connect(DATABASE) as db:  # commits, or rolls back on an exception
-        recorded = db.execute(
-            "INSERT INTO received_webhooks(webhook_id) VALUES (%s)"
-            " ON CONFLICT DO NOTHING",
-            (message_id,),
-        )
-        if recorded.rowcount == 0:
+        (new,) = db.execute("SELECT wherry_accept(%s)", (message_id,)).fetchone()
+        if not new:
             return False
         db.execute(
             "INSERT INTO shipments(order_id, customer) VALUES (%s, %s)",

@@ -48,7 +48,7 @@ start() {
 	shift
 	in_database postgres "CREATE DATABASE $database" 2>>createdb.err
 	example Receive "$database" >tables.sh
-	bash -eu tables.sh >tables.log 2>&1
+	PATH=$tmp/bin:$PATH bash -eu tables.sh >tables.log 2>&1
 	# In place, so that the process is the receiver.
 	PATH=$tmp/bin:$PATH "$@" "postgres://wherry@127.0.0.1:$server_port/$database" 0 \
 		>"$name.out" 2>"$name.err" </dev/null 9>&- &
@@ -71,7 +71,7 @@ shipped() { # N [CONDITION]
 
 recorded() { # N ID
 	answers_in "$database" \
-		"SELECT count(*) FROM received_webhooks WHERE webhook_id = '$2'" "$1"
+		"SELECT count(*) FROM inbox WHERE message_id = '$2'" "$1"
 }
 
 order='{"order":900,"customer":"Ann"}'

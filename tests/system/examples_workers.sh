@@ -67,6 +67,37 @@ for language in Python Node Go; do
 	kill $!
 	wait $! 2>/dev/null
 done
+
+# ---- a queue in one database, the inbox and the effect in another ----
+
+mailer=(bin/python3 examples/postgres/mailer.py "postgres://wherry@127.0.0.1:$server_port/python" posts
+	"postgres://wherry@127.0.0.1:$server_port/mails")
+
+if [ -z "${lacks[Python]}" ]; then
+	in_database postgres "CREATE DATABASE mails"
+	"$wherry" queue create "postgres://wherry@127.0.0.1:$server_port/python" posts >/dev/null
+	"$wherry" inbox create "postgres://wherry@127.0.0.1:$server_port/mails" >/dev/null
+	in_database mails "CREATE TABLE mails(order_id bigint NOT NULL)"
+	in_database python "SELECT count(wherry_send('posts', format('{\"order\": %s}', n)))
+		FROM generate_series(1, 300) AS n" >sent
+	# As if a mailer had been killed after it wrote the mail and before it acknowledged the job.
+	first=$(in_database python "SELECT message_id FROM posts ORDER BY id LIMIT 1")
+	in_database mails "INSERT INTO mails VALUES (1); SELECT wherry_accept('$first')" >sent
+	for some in 20 80; do
+		"${mailer[@]}" >killed.out 2>killed.err </dev/null 9>&- &
+		pid=$!
+		until_true 60 answers_in mails "SELECT count(*) >= $some FROM mails" t
+		kill -9 "$pid"
+		wait "$pid" 2>/dev/null
+		in_database python "UPDATE posts SET available_at = now() WHERE state = 1" # its leases end
+	done
+	out=$("${mailer[@]}" 2>.err </dev/null 9>&-)
+	status=$? err=$(cat .err)
+	expect "a mailer that was killed goes on" 0
+	check "each job had its effect once, in another database" answers_in mails \
+		"SELECT count(*) || ' ' || count(DISTINCT order_id) FROM mails" '300 300'
+	check "and none is left" answers_in python "SELECT count(*) FROM posts" 0
+fi
 if [ -z "${lacks[Go]}" ]; then
 	out=$(gofmt -l examples 2>&1)
 	check "the programs in Go are formatted" is "$out" ""
