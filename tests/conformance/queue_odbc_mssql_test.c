@@ -170,11 +170,11 @@ static void times_before_1970_stop_no_receiver(void **state)
 		f,
 		"INSERT INTO jobs(body, headers, created_at) VALUES (N'1', N'[1]', "
 		"'0001-01-01'), (N'2', N'[1]', '1752-12-31T23:59:59.999'), (N'3', N'{}', "
-		"'9999-12-31T23:59:59.999')");
+		"'9999-12-31T23:59:59.999'), (N'4', N'[1]', '9999-12-31T23:59:59.999')");
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
 	assert_string_equal(queue_receive(f->queue, WHERRY_ATOMIC, 9).bodies, "3");
 	WHERRY_PASS(wherry_db_commit(f->db, &err));
-	queue_counts(f, "0 0 0 2");
+	queue_counts(f, "0 0 0 3");
 	assert_int_equal(
 		queue_int(f, "SELECT COUNT(*) FROM jobs WHERE created_at = '1970-01-01'"),
 		2);

@@ -206,8 +206,9 @@ SELECT {shown:g}, @due FROM @got AS g ORDER BY g.id;
 -- unused: id
 -- A message that was taken and cannot be handled comes back as a dead one, under a new id: to write
 -- an old one into an identity column takes the right to alter the table.
--- A time before 1970 becomes 1970, as the table demands.
-DECLARE @created BIGINT = CASE WHEN :created > 0 THEN :created ELSE 0 END;
+-- A time before 1970 becomes 1970, as the table demands.  Babelfish has no last second of 9999.
+DECLARE @created BIGINT = CASE WHEN :created < 0 THEN 0 WHEN :created > 253402214400000 THEN 253402214400000
+  ELSE :created END;
 INSERT INTO {table}(message_id, topic, correlation_id, reply_to, headers, body, state,
                     attempts, created_at, last_error)
 VALUES (:message_id, :topic, :correlation_id, :reply_to, :headers, CAST(:body AS {payload_type}), 4, :attempts,
