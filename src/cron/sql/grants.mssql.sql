@@ -10,13 +10,13 @@
 REVOKE SELECT ON {table} FROM {role};
 REVOKE INSERT ON {table} FROM {role};
 REVOKE UPDATE ON {table} FROM {role};
-REVOKE UPDATE (until_ms, active, schedule, zone, sends_to) ON {table} FROM {role};
+REVOKE UPDATE (until_ms, active, schedule, "zone", sends_to) ON {table} FROM {role};
 REVOKE SELECT ON {wherry_schema} FROM {role};
 REVOKE SELECT ON {wherry_clock} FROM {role};
 
 -- name: operator
 -- Makes ticks, installs and uninstalls them, and lists schedules.  Nothing is deleted.
 GRANT SELECT, INSERT ON {table} TO {role};
-GRANT UPDATE (until_ms, active, schedule, zone, sends_to) ON {table} TO {role};
+GRANT UPDATE (until_ms, active, schedule, "zone", sends_to) ON {table} TO {role};
 GRANT SELECT ON {wherry_schema} TO {role};
 GRANT SELECT ON {wherry_clock} TO {role};

@@ -27,8 +27,9 @@ IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'cron' AND name = N{
 
 -- name: migrate-2
 -- What a person wants to know of a schedule, whose hash says nothing.
-IF COL_LENGTH(N{'table}, N'schedule') IS NULL
-  ALTER TABLE {table} ADD schedule NVARCHAR(256) NULL, zone NVARCHAR(100) NULL, sends_to NVARCHAR(400) NULL;
+IF COL_LENGTH(N{'table}, N'schedule') IS NULL ALTER TABLE {table} ADD schedule NVARCHAR(256) NULL;
+IF COL_LENGTH(N{'table}, N'zone') IS NULL ALTER TABLE {table} ADD "zone" NVARCHAR(100) NULL;
+IF COL_LENGTH(N{'table}, N'sends_to') IS NULL ALTER TABLE {table} ADD sends_to NVARCHAR(400) NULL;
 UPDATE {wherry_schema} SET version = 2 WHERE model = N'cron' AND name = N{name};
 
 -- name: schema-exists
@@ -101,7 +102,7 @@ SELECT TOP (1) hash, until_ms FROM {table} {others};
 DECLARE @until BIGINT = :until, @schedule NVARCHAR(256) = :schedule, @zone NVARCHAR(100) = :zone,
   @sends_to NVARCHAR(400) = :sends_to;
 UPDATE {table} WITH (ROWLOCK) SET until_ms = CASE WHEN until_ms > @until THEN until_ms ELSE @until END, active = 1,
-  schedule = COALESCE(@schedule, schedule), zone = COALESCE(@zone, zone), sends_to = COALESCE(@sends_to, sends_to)
+  schedule = COALESCE(@schedule, schedule), "zone" = COALESCE(@zone, "zone"), sends_to = COALESCE(@sends_to, sends_to)
 {this};
 
 -- name: retire
@@ -115,4 +116,4 @@ UPDATE {table} WITH (ROWLOCK) SET active = 0, until_ms = CASE WHEN until_ms < @u
 UPDATE {table} WITH (ROWLOCK) SET active = 0 {others};
 
 -- name: list
-SELECT target, name, hash, until_ms, active, schedule, zone, sends_to FROM {table} ORDER BY target, name, hash, bytes;
+SELECT target, name, hash, until_ms, active, schedule, "zone", sends_to FROM {table} ORDER BY target, name, hash, bytes;
