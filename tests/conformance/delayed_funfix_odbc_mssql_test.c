@@ -234,12 +234,12 @@ static void a_table_that_is_missing_leaves_no_transaction_open(void **state)
 	char open[20] = "";
 
 	(void)delayed_offer(f, "k", "a", 0);
-	delayed_raw(f, "EXEC sp_rename 'later_tries', 'elsewhere'");
+	delayed_raw(f, "EXEC sp_rename 'later_tries', 'elsewhere', 'OBJECT'");
 	WHERRY_FAILS(WHERRY_NOTFOUND,
 		     wherry_delayed_poll(f->queue, NULL, delayed_note, &got, NULL, &err));
 	WHERRY_PASS(mssql_run(f->db, "SELECT @@TRANCOUNT", open, sizeof(open), &err));
 	assert_string_equal(open, "0");
-	delayed_raw(f, "EXEC sp_rename 'elsewhere', 'later_tries'");
+	delayed_raw(f, "EXEC sp_rename 'elsewhere', 'later_tries', 'OBJECT'");
 	(void)delayed_polls(f, 9, "a");
 }
 
