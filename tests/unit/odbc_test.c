@@ -278,14 +278,33 @@ static void a_relay_rests_for_as_long_as_its_statements_took(void **state)
 	(void)look_at(&s, 1000000, &looks);
 	assert_true(looks);
 	s.watch.spent_us = 30000;
-	s.watch.done_us = 1030000;
 	assert_int_equal(look_at(&s, 1040000, &looks), 1060000);
 	assert_false(looks);
 	(void)look_at(&s, 1060000, &looks);
 	assert_true(looks);
-	s.watch.spent_us = 60 * WH_SECOND; /* not for longer than a quarter of a second */
-	s.watch.done_us = 61 * WH_SECOND;
-	assert_int_equal(look_at(&s, 61 * WH_SECOND, &looks), 61250000);
+	s.watch.spent_us = 800000; /* not for longer than a quarter of a second */
+	assert_int_equal(look_at(&s, 1860000, &looks), 2110000);
+	assert_false(looks);
+}
+
+/* A message that is tried again and again must not keep new ones from being found. */
+static void statements_that_go_on_do_not_put_off_a_look(void **state)
+{
+	odbc_db s = {.watch = {.most_us = 250000}};
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t now_us = WH_SECOND;
+	bool looks;
+
+	(void)state;
+	WHERRY_PASS(wh_db_mssql.commits.watch(&s.base, NULL, &err));
+	(void)look_at(&s, now_us, &looks);
+	assert_true(looks);
+	do {
+		now_us += 10000;
+		s.watch.spent_us += 10000;
+		(void)look_at(&s, now_us, &looks);
+	} while (!looks && now_us < 10 * WH_SECOND);
+	assert_int_equal(now_us, 2250000);
 }
 
 static void nothing_is_borrowed_that_is_none(void **state)
@@ -311,6 +330,7 @@ int main(void)
 		cmocka_unit_test(what_a_trigger_raises_is_about_the_row),
 		cmocka_unit_test(looks_become_as_rare_as_the_setting_says),
 		cmocka_unit_test(a_relay_rests_for_as_long_as_its_statements_took),
+		cmocka_unit_test(statements_that_go_on_do_not_put_off_a_look),
 		cmocka_unit_test(nothing_is_borrowed_that_is_none),
 	};
 

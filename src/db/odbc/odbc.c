@@ -57,7 +57,7 @@ static wherry_code odbc_watch(wherry_db *db, const wh_watch *whose, wherry_error
 	(void)err;
 	s->watch.on = true;
 	s->watch.step_us = FIRST_LOOK_US;
-	s->watch.check_us = s->watch.spent_us = s->watch.done_us = 0;
+	s->watch.check_us = s->watch.spent_us = s->watch.looked_us = 0;
 	return WHERRY_OK;
 }
 
@@ -67,12 +67,17 @@ static int odbc_fd(wherry_db *db)
 	return -1;
 }
 
-/* When to look again: a relay of a slow server leaves half of the time to others. */
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* When to look again: a relay of a slow server leaves half of the time to others.  Statements that go
+ * on, as for a message that is tried again and again, do not put it off for long. */
 static int64_t next_look(const odbc_db *s)
 {
-	int64_t rest_us =
-		s->watch.spent_us < ODBC_LOOK_US ? s->watch.spent_us : ODBC_LOOK_US;
-	int64_t rested_us = s->watch.done_us + rest_us;
+	int64_t rested_us = s->watch.looked_us + least(s->watch.spent_us, WH_SECOND) +
+			    least(s->watch.spent_us, ODBC_LOOK_US);
 
 	return rested_us > s->watch.check_us ? rested_us : s->watch.check_us;
 }
@@ -93,7 +98,8 @@ static bool odbc_changed(wherry_db *db, const wh_look *look, int64_t *out_next_u
 		*out_next_us = next_look(s);
 		return false;
 	}
-	s->watch.spent_us = s->watch.done_us = 0;
+	s->watch.spent_us = 0;
+	s->watch.looked_us = look->now_us;
 	s->watch.check_us = look->now_us + s->watch.step_us;
 	s->watch.step_us *= 2;
 	if (s->watch.step_us > s->watch.most_us)

@@ -64,8 +64,8 @@ typedef struct odbc_db {
 		bool on;
 		int64_t most_us; /* From one look to the next, in the end. */
 		int64_t step_us, check_us, found;
-		/* How long statements took since the last look, and when the last one ended. */
-		int64_t spent_us, done_us;
+		int64_t looked_us,
+			spent_us; /* The last look; what statements took since. */
 	} watch;
 	char name[160]; /* Of the database, for messages. */
 } odbc_db;

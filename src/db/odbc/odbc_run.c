@@ -499,8 +499,7 @@ wherry_code wh_odbc_run(wherry_db *db, const wh_stmt *stmt, const wh_param *para
 		return code;
 	r.handle = c->handle;
 	code = execute(s, c, params, n_params, &r, &changed, err);
-	s->watch.done_us = wh_monotonic(db->env);
-	s->watch.spent_us += s->watch.done_us - began_us;
+	s->watch.spent_us += wh_monotonic(db->env) - began_us;
 	/* The server prepares a statement when it first runs.  If that run fails, FreeTDS takes it for
 	 * prepared, and each later run fails with "Unknown error". */
 	if (code != WHERRY_OK && s->tsql)
