@@ -424,7 +424,8 @@ static wherry_code install_schedule(void *ctx, wherry_error *err)
 	if (code == WHERRY_OK)
 		code = install(&s->in, err);
 	s->how->created = s->in.created;
-	s->how->up_to_us = s->in.n == WH_CRON_TICKS_MOST ? ticks[s->in.n - 1].at_us : 0;
+	s->how->up_to_us =
+		ticks && s->in.n == WH_CRON_TICKS_MOST ? ticks[s->in.n - 1].at_us : 0;
 	free(ticks);
 	return code;
 }
