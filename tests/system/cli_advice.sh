@@ -92,7 +92,7 @@ w status 'postgres://me:secret@db/shop?sslmode=disable&queue=jobs'
 expect "on PostgreSQL, without the password" 2 "err:write queue+ before" "no:secret"
 w status 'delayed+sqlite:shop.db?queue=mail'
 expect "a delayed queue has its own parameter" 2 \
-	"err:the URL does not name the delayed queue: add ?delayed=NAME to it"
+	"err:the URL has a parameter 'queue'; known are delayed, type and table"
 for url in "$mail" 'queue+sqlite:shop.db?queue=jobs'; do
 	w relay "$url" stdout: --table billing
 	expect "the URL names the table, and --table does not" 2 "err:--table is for outboxes"
