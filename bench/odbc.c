@@ -12,6 +12,10 @@
 #include "base/env.h"
 #include "db/odbc/odbc.h"
 
+#ifndef BENCH_MSSQL
+#define BENCH_MSSQL "tests/mssql"
+#endif
+
 enum {
 	AT_ONCE = 1000,
 	COLUMNS = 14,
@@ -425,22 +429,29 @@ wherry_code bench_odbc_claim(const char *url, wherry_error *err)
 	return code;
 }
 
-wherry_code bench_odbc_clear(const char *url, wherry_error *err)
+static wherry_code run_script(wherry_db *db, const char *path, wherry_error *err)
 {
 	char sql[4096];
-	FILE *file = fopen(BENCH_DROP, "re");
-	wherry_db *db = NULL;
+	FILE *file = fopen(path, "re");
 	size_t n;
-	wherry_code code;
 
 	if (!file)
-		return wh_fail(err, WHERRY_IO, "cannot read %s", BENCH_DROP);
+		return wh_fail(err, WHERRY_IO, "cannot read %s", path);
 	n = fread(sql, 1, sizeof(sql) - 1, file);
 	(void)fclose(file);
 	sql[n] = 0;
-	code = wherry_db_open(url, NULL, &db, err);
+	return wh_db_script(db, sql, err);
+}
+
+wherry_code bench_odbc_clear(const char *url, wherry_error *err)
+{
+	wherry_db *db = NULL;
+	wherry_code code = wherry_db_open(url, NULL, &db, err);
+
 	if (code == WHERRY_OK)
-		code = wh_db_script(db, sql, err);
+		code = run_script(db, BENCH_MSSQL "/drop.sql", err);
+	if (code == WHERRY_OK) /* what SQL Server has and Babelfish lacks */
+		code = run_script(db, BENCH_MSSQL "/babelfish.sql", err);
 	wherry_db_close(db);
 	return code;
 }
