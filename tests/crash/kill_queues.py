@@ -5,7 +5,8 @@ inbox in another database, each message is applied once and the sum stays.  Unde
 lost, and those that were applied twice were in the hands of a worker that was killed.  At most
 once, none is applied twice, and those that were lost were in such hands.
 
-WHERRY_CRASH_ROUNDS: how many kills; WHERRY_CRASH_SEED: which.
+WHERRY_CRASH_ROUNDS: how many kills; WHERRY_CRASH_SEED: which; WHERRY_ROWS_ONLY: cases whose name
+contains this.
 """
 
 import json
@@ -184,10 +185,12 @@ def cases(server, folder):
 def run(folder, seed, rounds, tell_round):
     rng = random.Random(seed)
     each = max(2, rounds // 12)
+    only = os.environ.get("WHERRY_ROWS_ONLY") or ""
 
     def work(server):
         for title, mode, layout, database in cases(server, folder):
-            play(title, mode, database, layout, folder, rng, each, tell_round)
+            if only in title:
+                play(title, mode, database, layout, folder, rng, each, tell_round)
 
     postgres.with_server(folder, 40, work)
 
