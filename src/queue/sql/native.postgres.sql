@@ -408,28 +408,7 @@ END $body$ $f$] LOOP
   END LOOP;
 END $do$;
 
--- part: functions_mark
--- A comment on each function says from which text it was made, so that those of another version are found
--- (functions_of_another_version_are_found).
-(SELECT concat('Wherry ', pg_catalog.md5({'make_functions})))
-
--- part: mark_functions
-DO $mark$
-DECLARE f regprocedure;
-BEGIN
-  FOR f IN SELECT oid FROM pg_proc
-    WHERE pronamespace = current_setting('wherry.schema')::regnamespace AND proname = ANY ({own_functions})
-  LOOP
-    EXECUTE format('COMMENT ON FUNCTION %s IS %L', f, {functions_mark});
-  END LOOP;
-END $mark$;
-
--- part: functions_stale
--- How many functions are missing or of another version.
-(SELECT count(*) FROM unnest({own_functions}) AS f(name)
- LEFT JOIN pg_proc AS p ON p.proname = f.name
-   AND p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({'table})::oid)
- WHERE obj_description(p.oid, 'pg_proc') IS DISTINCT FROM {functions_mark})
+-- include: postgres.functions.sql
 
 -- name: migrate-1
 {own_tables}
