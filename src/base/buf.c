@@ -97,7 +97,7 @@ void wh_buf_printf(wh_buf *buf, const char *fmt, ...)
 	buf->len += (size_t)n;
 }
 
-static void put_escape(wh_buf *buf, unsigned char c)
+void wh_buf_escape(wh_buf *buf, unsigned char c)
 {
 	switch (c) {
 	case '"':
@@ -135,7 +135,7 @@ void wh_buf_json(wh_buf *buf, const char *text, size_t len)
 		}
 		wh_buf_put(buf, text + from, i - from);
 		if (n)
-			put_escape(buf, c);
+			wh_buf_escape(buf, c);
 		else
 			wh_buf_puts(buf, "\xef\xbf\xbd");
 		from = ++i;

@@ -41,6 +41,8 @@ void wh_buf_printf(wh_buf *buf, const char *fmt, ...) WH_PRINTF(2, 3);
 /* Append text as a JSON string with quotes; invalid UTF-8 becomes U+FFFD. */
 void wh_buf_json(wh_buf *buf, const char *text, size_t len);
 
+void wh_buf_escape(wh_buf *buf, unsigned char c); /* as it is escaped there: \n, \u001b */
+
 /* Append bytes in base64. */
 void wh_buf_base64(wh_buf *buf, const void *data, size_t len);
 

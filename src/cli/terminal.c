@@ -74,31 +74,12 @@ static void put_safe(wh_buf *buf, const char *text, size_t n)
 		wh_buf_put(buf, text, n);
 }
 
-static void put_control(wh_buf *buf, const char *text, size_t n)
-{
-	unsigned char c = (unsigned char)text[n - 1];
-
-	switch (c) {
-	case '\n':
-		wh_buf_puts(buf, "\\n");
-		break;
-	case '\r':
-		wh_buf_puts(buf, "\\r");
-		break;
-	case '\t':
-		wh_buf_puts(buf, "\\t");
-		break;
-	default:
-		wh_buf_printf(buf, "\\u%04x", c);
-	}
-}
-
 void wh_put_escaped(wh_buf *buf, const char *text, size_t len)
 {
 	for (size_t n; len; text += n, len -= n) {
 		n = wh_utf8_len(text, len);
 		if (n && is_control(text, n))
-			put_control(buf, text, n);
+			wh_buf_escape(buf, (unsigned char)text[n - 1]);
 		else
 			put_safe(buf, text, n);
 		n = n ? n : 1;
