@@ -169,7 +169,8 @@ bench_figure *bench_add_figure(bench *b, bench_side *ours, bench_side *theirs,
 			       const char *unit, int digits);
 void bench_name_figure(bench_figure *f, const char *fmt, ...) WH_PRINTF(2, 3);
 int64_t bench_at_least_one(int64_t n);
-void bench_plan_http(bench *b, bool full); /* on either database */
+void bench_plan_http(bench *b, bool full);              /* on either database */
+void bench_plan_compete(bench *b, int most, bool full); /* so many relays at most */
 
 /* plan_postgres.c, plan_mssql.c, plan_stream.c, plan_queues.c */
 void bench_plan_postgres(bench *b);

@@ -118,7 +118,7 @@ static void plan_drain(bench *b, int body, bool remove, bool full)
 }
 
 /* Claims cost two writes more for each message: they are for deliveries that take long. */
-static void plan_compete(bench *b, bool full)
+void bench_plan_compete(bench *b, int most, bool full)
 {
 	bench_job job = {.messages = b->options.messages,
 			 .keys = KEYS,
@@ -127,7 +127,7 @@ static void plan_compete(bench *b, bool full)
 	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
 	bench_side *leads = bench_add_side(g, "one that leads", bench_wherry_drain, &job);
 
-	for (int n = 1; n <= 4; n *= 2) {
+	for (int n = 1; n <= most; n *= 2) {
 		bench_figure *f;
 
 		job.relays = n;
@@ -341,7 +341,7 @@ static void plan_sqlite(bench *b)
 	for (int i = 0; i < 8; i++)
 		plan_enqueue(b, i & 4 ? LONG : SHORT, i & 2 ? 1 : 100, !(i & 1));
 	for (int i = 0; i < 2; i++)
-		plan_compete(b, !i);
+		bench_plan_compete(b, 4, !i);
 	for (int i = 0; i < 4; i++)
 		plan_handle(b, i & 2 ? 1000 : 0, !(i & 1));
 	for (int i = 0; i < 2; i++)

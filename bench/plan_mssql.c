@@ -31,35 +31,11 @@ static void plan_drain(bench *b, bool remove)
 		g->sides[i].backlog = job.messages;
 }
 
-/* Each of several takes its part: what one of them does, and two beside each other. */
-static void plan_compete(bench *b)
-{
-	bench_job job = {.messages = b->options.messages,
-			 .keys = KEYS,
-			 .body = BODY,
-			 .full = true};
-	bench_group *g = bench_add_group(b, (int)b->options.runs, true);
-	bench_side *leads = bench_add_side(g, "one that leads", bench_wherry_drain, &job);
-
-	for (int n = 1; n <= 2; n++) {
-		bench_figure *f;
-
-		job.relays = n;
-		f = bench_add_figure(b,
-				     bench_add_side(g, "Wherry, competing",
-						    bench_wherry_compete, &job),
-				     leads, "messages/s", 0);
-		bench_name_figure(f, "drain, mark, %d competing, %d B", n, BODY);
-	}
-	for (int i = 0; i < g->n; i++)
-		g->sides[i].backlog = job.messages;
-}
-
 void bench_plan_mssql(bench *b)
 {
 	plan_drain(b, false);
 	plan_drain(b, true);
-	plan_compete(b);
+	bench_plan_compete(b, 2, true);
 	for (int i = 0; i < b->n_figures; i++)
 		b->figures[i].headline = true;
 }
