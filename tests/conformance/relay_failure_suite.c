@@ -226,6 +226,26 @@ static void a_retry_by_an_operator_need_not_wait(void **state)
 	relay_check_order(f);
 }
 
+/* The relay hears of it when it renews its lease, before it looks for commits. */
+static void a_retry_that_comes_with_a_renewal_need_not_wait(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_hourly(f);
+	relay_set(f, "retry.base", "1h");
+	relay_set(f, "retry.cap", "1h");
+	relay_answers(f, 1, WHERRY_RETRY, 1);
+	relay_answers(f, 2, WHERRY_RETRY, 1);
+	relay_put(f, "a-");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_FAILED) == 2);
+	relay_quiet(f, &f->a);
+	assert_int_equal(relay_retry(f, 1u << WHERRY_FAILED), 2);
+	f->a.relay->renew_at_us = 0;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	relay_check_once(f, 2);
+}
+
 /* The operator retries the first; the second of its key has to wait yet. */
 static void a_retry_keeps_the_order_of_its_key(void **state)
 {
@@ -277,6 +297,7 @@ const relay_test relay_failure_tests[] = {
 	RELAY_TEST(throttling_lets_the_relay_sleep, 0),
 	RELAY_TEST(a_destination_that_is_down_lets_the_relay_sleep, 0),
 	RELAY_TEST(a_retry_by_an_operator_need_not_wait, 0),
+	RELAY_TEST(a_retry_that_comes_with_a_renewal_need_not_wait, 0),
 	RELAY_TEST(a_retry_keeps_the_order_of_its_key, 0),
 	RELAY_TEST(more_than_is_remembered_of_a_held_key_leaves_in_order, 0),
 	RELAY_TESTS_END,

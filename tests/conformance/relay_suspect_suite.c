@@ -66,6 +66,34 @@ static void a_crash_after_twice_the_window_is_the_first(void **state)
 	assert_false(relay_logged(f, "event=unclean-takeover"));
 }
 
+/* What a relay delivered under an older lease says nothing about what is in flight now. */
+static void an_older_lease_proves_nothing(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	relay_set(f, "relay.window", "2");
+	relay_set(f, "relay.batch", "2");
+	relay_set(f, "relay.poll", "100ms");
+	fake->by_hand = true;
+	relay_put(f, "abcdef");
+	relay_start(f, &f->a);
+	for (int64_t id = 1; id <= 4; id++) {
+		RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, id));
+		assert_true(relay_fake_answer(fake, id, WHERRY_DELIVERED));
+	}
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4 && fake->n == 2);
+	relay_expire(f);
+	f->a.relay->renew_at_us = 0;
+	RELAY_UNTIL(f, &f->a, f->a.relay->fsm.state == WH_LOST);
+	for (int64_t id = 5; id <= 6; id++)
+		assert_true(relay_fake_answer(fake, id, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).epoch == 2 && fake->n == 2);
+	f->a.relay->renew_at_us = 0;
+	RELAY_UNTIL(f, &f->a, f->a.relay->renew_at_us > 0);
+	assert_int_equal(relay_number(f, "SELECT unclean FROM wherry_lease"), 1);
+}
+
 /* Called before a suspect is answered: its attempt is on record. */
 static void check_recorded(relay_fixture *f, const wherry_message *msg)
 {
@@ -314,6 +342,7 @@ static void a_clean_stop_leaves_no_suspects(void **state)
 const relay_test relay_suspect_tests[] = {
 	RELAY_TEST(after_one_unclean_end_nothing_is_tried_alone, 0),
 	RELAY_TEST(a_crash_after_twice_the_window_is_the_first, 0),
+	RELAY_TEST(an_older_lease_proves_nothing, 0),
 	RELAY_TEST(after_two_unclean_ends_each_is_tried_alone_and_on_record, 0),
 	RELAY_TEST(a_message_that_kills_its_relay_ends_dead, 0),
 	RELAY_TEST(being_killed_in_a_batch_is_no_attempt, 0),
