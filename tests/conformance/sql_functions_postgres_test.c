@@ -9,6 +9,7 @@
 #include <wherry/postgres.h>
 #include <wherry/wherry.h>
 
+#include "base/json.h"
 #include "postgres/server.h"
 
 static postgres_place place;
@@ -129,6 +130,10 @@ static void sql_functions_name_an_argument_that_cannot_be(void **state)
 		"correlation_id is 256 bytes", "the limit is 255");
 	refuses(conn, "send('jobs', '1', json_build_object('h', repeat('x', 262144)))",
 		"headers are 2621", "the limit is 262144");
+	refuses(conn, "send('jobs', repeat('x', 16777217))", "the body is 16777217 bytes",
+		"the limit is 16777216");
+	refuses(conn, "send('jobs', convert_to(repeat('x', 16777217), 'UTF8'))",
+		"the body is 16777217 bytes", "the limit is 16777216");
 	refuses(conn, "subscribe('', 'jobs')", "the topic is empty", "");
 	refuses(conn, "subscribe(NULL, 'jobs')", "the topic is NULL", "");
 	refuses(conn, "subscribe(repeat('x', 256), 'jobs')", "topic is 256 bytes", "255");
@@ -144,6 +149,91 @@ static void sql_functions_name_an_argument_that_cannot_be(void **state)
 		"the time infinity is not in", "1970 to 9999");
 	refuses(conn, "offer('mail', 'k', 'b'::text, delay => '20000 years')",
 		"the time 20000 years is not in", "1970 to 9999");
+	PQfinish(conn);
+}
+
+static void says(PGconn *conn, const char *sql, const char *wanted)
+{
+	char got[200] = "";
+
+	assert_true(postgres_exec(conn, sql, got, sizeof(got)));
+	assert_string_equal(got, wanted);
+}
+
+/* One text, and whether a worker can read it as headers: the library and the functions agree. */
+static void judges_headers(PGconn *conn, const char *text, bool readable)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char sql[400];
+	PGresult *res;
+
+	assert_int_equal(wh_json_headers(text, strlen(text), &err) == WHERRY_OK,
+			 readable);
+	(void)snprintf(sql, sizeof(sql),
+		       "DELETE FROM jobs; INSERT INTO jobs(body, headers) VALUES "
+		       "('1', $h$%s$h$), ('2', '{}')",
+		       text);
+	assert_true(postgres_exec(conn, sql, NULL, 0));
+	says(conn, "SELECT count(*) FROM wherry_receive('jobs', 9)",
+	     readable ? "2" : "1");
+	says(conn,
+	     "SELECT concat(count(*), max(last_error)) FROM jobs WHERE state = 4 AND "
+	     "body::text = '1' AND lease_token IS NULL AND available_at IS NULL",
+	     readable ? "0" : "1headers are not a JSON object of strings");
+	assert_true(postgres_exec(conn, "UPDATE jobs SET state = 0, available_at = NULL",
+				  NULL, 0));
+	says(conn, "SELECT count(*) FROM wherry_receive('jobs', 9, lease => NULL)",
+	     readable ? "2" : "1");
+	says(conn, "SELECT concat(count(*), max(state)) FROM jobs",
+	     readable ? "0" : "14");
+	(void)snprintf(sql, sizeof(sql), "SELECT wherry_send('jobs', '1', $h$%s$h$)",
+		       text);
+	res = PQexec(conn, sql);
+	assert_int_equal(PQresultStatus(res),
+			 readable ? PGRES_TUPLES_OK : PGRES_FATAL_ERROR);
+	assert_true(readable || strstr(PQresultErrorMessage(res),
+				       "headers are not a JSON object of strings"));
+	PQclear(res);
+}
+
+static void unreadable_headers_die_in_sql_as_in_the_library(void **state)
+{
+	static const char *const readable[] = {
+		"{}",
+		" { } ",
+		"{\"a\":\"b\"}",
+		"{\"a\":null,\n\t\"b\" : \"\"}",
+		"{\"\\u00e4\\n\\\"\":\"[{\\\\\\/}] 1 true\"}",
+		"{\"a\":\"\\ud83d\\uDE00 \\ue000 \\uD7ff \\u0001\"}",
+		"{\"a\":\"Ã¤ð\"}",
+	};
+	static const char *const unreadable[] = {
+		"[]",
+		"\"{}\"",
+		"null",
+		"1",
+		"{\"a\":1}",
+		"{\"a\":true}",
+		"{\"a\":{}}",
+		"{\"a\":\"b\",\"c\":[\"d\"]}",
+		"{\"a\":\"\\u0000\"}",
+		"{\"\\u0000\":\"b\"}",
+		"{\"a\":\"\\ud83d\"}",
+		"{\"a\":\"\\ude00\"}",
+		"{\"a\":\"\\ud83d\\ud83d\"}",
+		"{\"a\":\"\\ud83dx\"}",
+	};
+	PGconn *conn = PQconnectdb(place.url);
+	char path[200];
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "SET search_path = %s", place.name);
+	assert_true(postgres_exec(conn, path, NULL, 0));
+	for (size_t i = 0; i < sizeof(readable) / sizeof(*readable); i++)
+		judges_headers(conn, readable[i], true);
+	for (size_t i = 0; i < sizeof(unreadable) / sizeof(*unreadable); i++)
+		judges_headers(conn, unreadable[i], false);
+	assert_true(postgres_exec(conn, "DELETE FROM jobs", NULL, 0));
 	PQfinish(conn);
 }
 
@@ -300,14 +390,6 @@ static void functions_of_delayed_queues_refuse_what_the_library_refuses(void **s
 	PQfinish(conn);
 }
 
-static void says(PGconn *conn, const char *sql, const char *wanted)
-{
-	char got[200] = "";
-
-	assert_true(postgres_exec(conn, sql, got, sizeof(got)));
-	assert_string_equal(got, wanted);
-}
-
 static void functions_of_delayed_queues_take_what_the_library_takes(void **state)
 {
 	static const char far[] =
@@ -370,6 +452,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sql_functions_name_what_is_missing_and_the_way_out),
 		cmocka_unit_test(sql_functions_name_an_argument_that_cannot_be),
+		cmocka_unit_test(unreadable_headers_die_in_sql_as_in_the_library),
 		cmocka_unit_test(sql_functions_print_commands_that_can_be_pasted),
 		cmocka_unit_test(
 			functions_of_queues_name_the_layout_that_they_do_not_serve),

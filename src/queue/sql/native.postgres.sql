@@ -114,7 +114,8 @@ ARRAY['wherry_send', 'wherry_publish', 'wherry_receive', 'wherry_ack', 'wherry_n
 -- part: with_checks
 -- The text of a function, with what several of them begin with.  A time is at most 100 years, as in
 -- other statements.
-regexp_replace(replace(replace(replace(made, '@has@', has), '@delay@', delay), '@topic@', topic),
+regexp_replace(replace(replace(replace(replace(made, '@has@', has), '@delay@', delay), '@topic@', topic),
+  '@readable@', quote_literal(readable)),
   '@seconds[(]([a-z]+)[)]@', 'least(coalesce(extract(epoch FROM \1), 0), 3153600000)::double precision', 'g')
 
 -- part: make_functions
@@ -138,6 +139,11 @@ DECLARE
   ELSIF octet_length(topic) > 255 THEN
     RAISE 'topic is % bytes, the limit is 255', octet_length(topic) USING ERRCODE = 'invalid_parameter_value';
   END IF;$w$;
+  -- Headers that wh_json_headers() takes: an object of strings and nulls, without NUL or half a pair of
+  -- surrogates; the type json has seen to the rest.  json_each() fails on such an escape: one row would
+  -- stop its receivers.
+  readable CONSTANT text := concat('^\s*\u007b(?:[\s:,]|null|"(?:[^"\\]|\\["\\/bfnrt]|\\u(?:[1-9a-cA-CeEfF]...|',
+    '[dD][0-7]..|0[1-9a-fA-F]..|00[1-9a-fA-F].|000[1-9a-fA-F]|[dD][89abAB]..\\u[dD][c-fC-F]..))*")*\u007d\s*$');
   kind text;
   made text;
 BEGIN
@@ -160,6 +166,8 @@ BEGIN
   WHERE attrelid = to_regclass(box) AND attname = 'body' AND NOT attisdropped;
   IF body IS NULL THEN
     RAISE 'a message needs a body' USING ERRCODE = 'invalid_parameter_value';
+  ELSIF octet_length(@sized@) > 16777216 THEN
+    RAISE 'the body is % bytes, the limit is 16777216', octet_length(@sized@) USING ERRCODE = 'invalid_parameter_value';
   ELSIF expires < '0' THEN
     RAISE 'expires is %, and must not be negative', expires USING ERRCODE = 'invalid_parameter_value',
       HINT = '0 and NULL mean that the message never expires.';
@@ -172,9 +180,7 @@ BEGIN
   END IF;
   @delay@
   headers := coalesce(headers, '{}');
-  IF json_typeof(headers) <> 'object' OR EXISTS (
-    SELECT 1 FROM json_each(headers) AS h(n, v)
-    WHERE json_typeof(v) NOT IN ('string', 'null')) THEN
+  IF headers::text <> '{}' AND headers::text !~ @readable@ THEN
     RAISE 'headers are not a JSON object of strings' USING ERRCODE = 'invalid_parameter_value';
   ELSIF octet_length(headers::text) > 262144 THEN
     RAISE 'headers are % bytes, the limit is 262144', octet_length(headers::text)
@@ -217,7 +223,8 @@ BEGIN
   WHERE s.topic = wherry_publish.topic;
   RETURN n;
 END $body$ $f$] LOOP
-      EXECUTE replace(replace(replace(replace(replace({with_checks}, '@type@', kind),
+      EXECUTE replace(replace(replace(replace(replace(replace({with_checks}, '@type@', kind),
+        '@sized@', CASE kind WHEN 'bytea' THEN 'body' ELSE 'body::text' END),
         '@text@', CASE kind WHEN 'bytea' THEN 'pg_catalog.convert_from($5, ''UTF8'')' ELSE '$5::text' END),
         '@bytes@', CASE kind WHEN 'bytea' THEN '$5' ELSE 'pg_catalog.convert_to($5::text, ''UTF8'')' END),
         '@box@', quote_literal(schema)), '@.', schema);
@@ -229,7 +236,8 @@ $f$CREATE OR REPLACE FUNCTION @.wherry_receive(queue text, n integer DEFAULT 1,
 RETURNS TABLE (id bigint, message_id text, topic text, correlation_id text, reply_to text,
   headers json, body text, bytes bytea, attempts integer, token text, created_at timestamptz)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE -- messages leased for that long; lease NULL: deleted by the caller's transaction
+DECLARE -- messages leased for that long; lease NULL: deleted by the caller's transaction.  Those that no
+  -- worker can read become dead.
   box CONSTANT text := @box@ || quote_ident(queue);
   kind text;
 BEGIN
@@ -251,13 +259,20 @@ BEGIN
       AND expires_at <= statement_timestamp() AND (state <> 1 OR available_at <= statement_timestamp())
     ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED))),
   due AS MATERIALIZED (
-    SELECT id FROM ', box, ' WHERE state = ANY (ARRAY[1, 3]) AND available_at <= statement_timestamp()
+    SELECT id, CAST(headers AS text) AS said FROM ', box, ' WHERE state = ANY (ARRAY[1, 3])
+      AND available_at <= statement_timestamp()
       AND (expires_at IS NULL OR expires_at > statement_timestamp())
     ORDER BY available_at LIMIT $1 FOR UPDATE SKIP LOCKED),
   ready AS MATERIALIZED (
-    SELECT id FROM ', box, ' WHERE state = 0 AND (id + 0) > $2
+    SELECT id, CAST(headers AS text) AS said FROM ', box, ' WHERE state = 0 AND (id + 0) > $2
       AND (expires_at IS NULL OR expires_at > statement_timestamp())
     ORDER BY (id + 0) LIMIT $1 - (SELECT count(*) FROM due) FOR UPDATE SKIP LOCKED),
+  picked AS MATERIALIZED (
+    SELECT p.id, p.said = ''{}'' OR p.said ~ ''^\u007b(?:"[^"\\]*"[ ,:]*)*\u007d$'' OR p.said ~ $6 AS readable
+    FROM (SELECT * FROM due UNION ALL SELECT * FROM ready) AS p),
+  buried AS (UPDATE ', box, ' SET state = 4, lease_token = NULL, available_at = NULL,
+      last_error = ''headers are not a JSON object of strings''
+    WHERE id = ANY (ARRAY(SELECT id FROM picked WHERE NOT readable))),
   got AS (',
     CASE WHEN lease IS NULL THEN concat('DELETE FROM ', box) ELSE concat('UPDATE ', box, ' SET
       state = CASE WHEN state = 1 AND $3 > 0 AND attempts >= $3 THEN 4 ELSE 1 END,
@@ -268,11 +283,12 @@ BEGIN
       lease_token = CASE WHEN NOT (state = 1 AND $3 > 0 AND attempts >= $3) THEN $4 END,
       available_at = CASE WHEN NOT (state = 1 AND $3 > 0 AND attempts >= $3)
                           THEN statement_timestamp() + $5 * interval ''1 second'' END') END,
-    ' WHERE id = ANY (ARRAY(SELECT id FROM due UNION ALL SELECT id FROM ready)) RETURNING *)
+    ' WHERE id = ANY (ARRAY(SELECT id FROM picked WHERE readable)) RETURNING *)
   SELECT id, message_id, topic, correlation_id, reply_to, headers, ',
     CASE kind WHEN 'bytea' THEN 'NULL::text, body' ELSE 'body::text, NULL::bytea' END,
     ', attempts, lease_token, created_at FROM got WHERE state <> 4 ORDER BY id')
-  USING n, coalesce(after, 0), coalesce(max_attempts, 0), gen_random_uuid()::text, @seconds(lease)@;
+  USING n, coalesce(after, 0), coalesce(max_attempts, 0), gen_random_uuid()::text, @seconds(lease)@,
+    @readable@;
 END $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_ack(queue text, ids bigint[], token text)
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
