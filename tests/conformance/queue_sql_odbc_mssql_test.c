@@ -148,6 +148,11 @@ static void procedures_refuse_bad_input_by_name(void **state)
 		"there is no queue x");
 	refuses(f, "EXEC wherry_send 'jobs', '1', '[]'", "headers");
 	refuses(f, "EXEC wherry_send 'jobs', '1', '{\"a\":1}'", "headers");
+	refuses(f, "EXEC wherry_send 'jobs', '1', 'nonsense'", "headers");
+	refuses(f,
+		"DECLARE @long NVARCHAR(MAX) = REPLICATE(CAST(N'x' AS NVARCHAR(MAX)), "
+		"16777217); EXEC wherry_send 'jobs', @long",
+		"at most 16777216 characters");
 	refuses(f, "EXEC wherry_send 'jobs'", "needs a body");
 	refuses(f, "EXEC wherry_subscribe 't', 'tasks'", "there is no queue tasks");
 	refuses(f, "EXEC wherry_subscribe '', 'jobs'", "the topic is empty");
@@ -179,6 +184,38 @@ static void procedures_refuse_bad_input_by_name(void **state)
 	     "DECLARE @n BIGINT; EXEC wherry_publish 't', '1', @n = @n OUTPUT; SELECT @n",
 	     "0");
 	queue_counts(f, "1 0 0 0");
+}
+
+/* A worker gets the good message; the other one is dead, whether it was leased or deleted. */
+static void judges_headers(queue_fixture *f, const char *text, bool readable)
+{
+	queue_raw(f, "DELETE FROM jobs");
+	queue_raw(f, "INSERT INTO jobs(body, headers) VALUES (N'1', N'%s')", text);
+	queue_raw(f, "INSERT INTO jobs(body) VALUES (N'2')");
+	queue_raw(f, "EXEC wherry_receive 'jobs', 9");
+	says(f,
+	     "SELECT CONCAT(SUM(CASE WHEN state = 1 THEN 1 ELSE 0 END), ' ', MAX(CASE "
+	     "WHEN state = 4 THEN last_error END)) FROM jobs",
+	     readable ? "2 " : "1 headers are not a JSON object of strings");
+	queue_raw(f,
+		  "UPDATE jobs SET state = 0, available_at = NULL, lease_token = NULL, "
+		  "last_error = NULL");
+	queue_raw(f, "EXEC wherry_receive 'jobs', 9, @lease_ms = NULL");
+	says(f, "SELECT CONCAT(COUNT(*), ' ', MAX(state), MAX(last_error)) FROM jobs",
+	     readable ? "0 " : "1 4headers are not a JSON object of strings");
+}
+
+static void unreadable_headers_die_in_procedures(void **state)
+{
+	queue_fixture *f = *state;
+
+	judges_headers(f, "{}", true);
+	judges_headers(f, " \t{\"a\" : \"1\",\n\"b\":null}", true);
+	judges_headers(f, "{\"a\":1}", false);
+	judges_headers(f, "{\"a\":\"b\",\"c\":[\"d\"]}", false);
+	judges_headers(f, "[]", false);
+	judges_headers(f, "nonsense", false);
+	judges_headers(f, "", false);
 }
 
 /* Nobody is left out silently. */
@@ -243,6 +280,7 @@ int main(void)
 		CASE_OF(procedures_settle_as_the_library_does),
 		CASE_OF(a_message_dies_or_expires_in_sql_as_well),
 		CASE_OF(procedures_refuse_bad_input_by_name),
+		CASE_OF(unreadable_headers_die_in_procedures),
 		CASE_OF(procedures_refuse_queues_of_nservicebus),
 		CASE_OF(what_is_null_in_a_receive_means_the_default),
 		CASE_OF(procedures_serve_every_queue),

@@ -65,6 +65,27 @@ IF @due < @limit
   FROM {table} AS t JOIN ({then_ready}) AS d ON d.id = t.id
   WHERE t.state = 0;
 
+-- part: unreadable
+-- The headers are no JSON object of strings.  An object may begin behind spaces, tabs and newlines.
+-- OPENJSON fails on a text that is no JSON, so it gets none.
+(ISJSON({.}headers) = 0
+ OR LEFT(LTRIM(REPLACE(REPLACE(REPLACE({.}headers, NCHAR(9), N''), NCHAR(10), N''), NCHAR(13), N'')), 1) <> NCHAR(123)
+ OR EXISTS (SELECT 1 FROM OPENJSON(CASE WHEN ISJSON({.}headers) = 1 THEN {.}headers ELSE N'[]' END) AS j
+            WHERE j.type NOT IN (0, 1)))
+
+-- part: bury_leased
+-- Those that were leased and that no worker can read become dead.
+UPDATE t SET state = 4, lease_token = NULL, available_at = NULL, last_error = N'headers are not a JSON object of strings'
+FROM {table} AS t JOIN @got AS g ON g.id = t.id WHERE t.lease_token = @token AND t.state = 1 AND {unreadable:t};
+
+-- part: bury_taken
+-- Those that were deleted and that no worker can read come back as dead ones, as the statement bury
+-- does it.
+INSERT INTO {table}(message_id, topic, correlation_id, reply_to, headers, body, state, attempts, created_at, last_error)
+SELECT g.message_id, g.topic, g.correlation_id, g.reply_to, g.headers, g.body, 4, g.attempts, g.created_at,
+  N'headers are not a JSON object of strings'
+FROM @got AS g WHERE (g.expires_at IS NULL OR g.expires_at > @now) AND {unreadable:g};
+
 -- part: find_queue
 -- In a procedure: the table of @queue as @box.
 DECLARE @box NVARCHAR(400) = (SELECT N{'schema.} + QUOTENAME(q.name, N'"') FROM {wherry_schema} AS q
@@ -119,10 +140,12 @@ BEGIN
   SET @headers = ISNULL(@headers, N'{}');
   IF @body IS NULL AND @bytes IS NULL
     THROW 50209, N'a message needs a body', 1;
-  IF ISJSON(@headers) = 0 OR LEFT(LTRIM(@headers), 1) <> NCHAR(123)
+  IF EXISTS (SELECT 1 FROM (SELECT @headers AS headers) AS m WHERE {unreadable:m})
     THROW 50210, N'headers are not a JSON object of strings', 1;
-  IF EXISTS (SELECT 1 FROM OPENJSON(@headers) AS h WHERE h.type NOT IN (0, 1))
-    THROW 50210, N'headers are not a JSON object of strings', 1;
+  IF LEN(@headers) > 262144
+    THROW 50210, N'@headers has at most 262144 characters', 1;
+  IF LEN(@body) > 16777216 OR DATALENGTH(@bytes) > 16777216
+    THROW 50218, N'a body has at most 16777216 characters, or so many bytes in @bytes', 1;
   IF @ms > 0
     SELECT @at = {ms_later}, @state = 3;
   IF @expires_ms > 0
@@ -164,13 +187,14 @@ BEGIN
     UPDLOCK, ROWLOCK) WHERE expires_at IS NOT NULL AND state <> 4 AND expires_at <= @now
     AND (state <> 1 OR available_at <= @now) ORDER BY expires_at) AS d ON d.id = t.id; ';
   IF @token IS NULL
-    SET @sql = @sql + REPLACE(N{'take_rows}, N'body {payload_type});', N'body ' + (
+    SET @sql = N'SET XACT_ABORT ON; BEGIN TRANSACTION; ' + @sql + REPLACE(N{'take_rows}, N'body {payload_type});', N'body ' + (
         SELECT UPPER(TYPE_NAME(c.system_type_id)) FROM sys.columns AS c
         WHERE c.object_id = OBJECT_ID(@box, N'U') AND c.name = N'body') + N'(MAX));')
-      + N'SELECT g.id, g.message_id, g.topic, g.correlation_id, g.reply_to, g.headers, g.body, g.attempts, NULL AS token,
-          g.created_at FROM @got AS g WHERE g.expires_at IS NULL OR g.expires_at > @now ORDER BY g.id;';
+      + N{'bury_taken} + N'SELECT g.id, g.message_id, g.topic, g.correlation_id, g.reply_to, g.headers, g.body, g.attempts,
+          NULL AS token, g.created_at FROM @got AS g
+          WHERE (g.expires_at IS NULL OR g.expires_at > @now) AND NOT ' + N{'unreadable:g} + N' ORDER BY g.id; COMMIT TRANSACTION;';
   ELSE
-    SET @sql = @sql + N{'lease_rows}
+    SET @sql = @sql + N{'lease_rows} + N{'bury_leased}
       + N'SELECT t.id, t.message_id, t.topic, t.correlation_id, t.reply_to, t.headers, t.body, t.attempts,
           t.lease_token AS token, t.created_at FROM ' + @box + N' AS t JOIN @got AS g ON g.id = t.id
           WHERE t.state <> 4 AND (t.expires_at IS NULL OR t.expires_at > @now) ORDER BY t.id;';
