@@ -66,8 +66,8 @@ IF @due < @limit
   WHERE t.state = 0;
 
 -- part: unreadable
--- The headers are no JSON object of strings.  An object may begin behind spaces, tabs and newlines.
--- OPENJSON fails on a text that is no JSON, so it gets none.
+-- The headers are not a JSON object of strings.  An object may begin behind spaces, tabs and newlines.
+-- OPENJSON fails on a text that is not JSON, so it gets none.
 (ISJSON({.}headers) = 0
  OR LEFT(LTRIM(REPLACE(REPLACE(REPLACE({.}headers, NCHAR(9), N''), NCHAR(10), N''), NCHAR(13), N'')), 1) <> NCHAR(123)
  OR EXISTS (SELECT 1 FROM OPENJSON(CASE WHEN ISJSON({.}headers) = 1 THEN {.}headers ELSE N'[]' END) AS j
