@@ -252,8 +252,8 @@ static const wh_option options[] = {
 	 NULL, 0},
 	{"partitions", NULL,
 	 "Add what several relays need that share the outbox, to a table that is there as well: "
-	 "on PostgreSQL an index of what is open, by partition. Other databases and layouts refuse "
-	 "it.",
+	 "on PostgreSQL an index of what is open, by partition; on SQL Server a computed column and "
+	 "the index. Other databases and layouts refuse it.",
 	 NULL, 0},
 	{"stream", NULL,
 	 "Make what `wherry relay --engine stream` reads, which a relay makes itself if its role "

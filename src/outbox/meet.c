@@ -126,7 +126,7 @@ static const rule rules[] = {
 	{WH_ASK_ENGINE, OF_LIBRARIES, LEADING,
 	 "it has nowhere to keep a lease: relay it with --engine competing, the default "
 	 "there"},
-	{WH_ASK_ENGINE, AT(WH_NATIVE_SQLITE) | AT(WH_NATIVE_MSSQL), BY(WH_PARTITIONED),
+	{WH_ASK_ENGINE, AT(WH_NATIVE_SQLITE), BY(WH_PARTITIONED),
 	 "relays cannot share partitions of it: use --engine competing for several relays"},
 
 	{WH_ASK_KEY, AT(WH_EVENT_BUS), ANY,
@@ -148,7 +148,7 @@ static const rule rules[] = {
 	 "SQL Server does not show which transactions have taken an id: leave --strict out"},
 	{WH_ASK_INIT_STRICT, ON_EVENTFERRY | AT(WH_DEBEZIUM), ANY,
 	 "nothing is added to its table: leave --strict out, or use a native outbox"},
-	{WH_ASK_INIT_PARTITIONS, ON_SQLITE | AT(WH_NATIVE_MSSQL), ANY,
+	{WH_ASK_INIT_PARTITIONS, ON_SQLITE, ANY,
 	 "relays cannot share partitions of it: leave --partitions out, and use --engine "
 	 "competing for several relays"},
 	{WH_ASK_INIT_PARTITIONS, AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL), ANY,

@@ -1,6 +1,7 @@
 /*
  * Partitions: several relays share a table, each with its own lease and a share of 64
- * partitions, which are parts of the keys.  See postgres.partitions.sql.
+ * partitions, which are parts of the keys.  See postgres.partitions.sql
+ * and mssql.partitions.sql.
  */
 #ifndef WH_STORE_PARTITIONS_H
 #define WH_STORE_PARTITIONS_H

@@ -1,426 +1,37 @@
 /*
- * Several exclusive relays share an outbox on PostgreSQL: each has some of its partitions, and
- * takes and gives up some when others come and go.
+ * Several exclusive relays share an outbox on PostgreSQL.
  */
-#include "relay_suite.h"
+#include "relay_partitions.h"
 
 #include "outbox/outbox.h"
 
 #include "postgres/server.h"
 
-enum { SIDES = 3 };
-
-static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-
-static relay_side *side_of(relay_fixture *f, int i)
+static int64_t partition(relay_fixture *f, char key)
 {
-	return i == 0 ? &f->a : i == 1 ? &f->b : &f->c;
+	char sql[80];
+
+	(void)snprintf(sql, sizeof(sql), "SELECT hashtextextended('=%c', 0) & 63", key);
+	return relay_number(f, sql);
 }
 
-/* One that is told apart by its name: 0, 1 or 2. */
-static void start(relay_fixture *f, int i)
+static void *begin_put(relay_fixture *f, char key)
 {
-	char name[8];
-
-	(void)snprintf(name, sizeof(name), "relay%d", i);
-	relay_set(f, "relay.name", name);
-	relay_start(f, side_of(f, i));
-}
-
-/* Each that runs takes a step. */
-static void turn_all(relay_fixture *f, int64_t by_us, const char *what, int line,
-		     const char *file)
-{
-	for (int i = 0; i < SIDES; i++)
-		if (side_of(f, i)->relay)
-			relay_turn(f, side_of(f, i), by_us, what, line, file);
-}
-
-#define ALL_UNTIL(f, condition)                                                          \
-	do {                                                                             \
-		int64_t by_ = relay_deadline();                                          \
-		while (!(condition))                                                     \
-			turn_all((f), by_, #condition, __LINE__, __FILE__);              \
-	} while (0)
-
-/* The partitions that a live lease of that name has. */
-static uint64_t partitions_of(relay_fixture *f, int i)
-{
-	char sql[200];
-
-	(void)snprintf(sql, sizeof(sql),
-		       "SELECT coalesce(bit_or(mask), 0) FROM wherry_lease WHERE owner = "
-		       "'relay%d' AND expires_at > clock_timestamp()",
-		       i);
-	return (uint64_t)relay_number(f, sql);
-}
-
-static bool shares(relay_fixture *f, int a, int b, int c)
-{
-	return wh_partitions_count(partitions_of(f, 0)) == a &&
-	       wh_partitions_count(partitions_of(f, 1)) == b &&
-	       wh_partitions_count(partitions_of(f, 2)) == c;
-}
-
-/* As a crash would. */
-static void kill(relay_fixture *f, int i)
-{
-	relay_side *side = side_of(f, i);
-	char sql[200];
-
-	wherry_relay_close(side->relay);
-	side->relay = NULL;
-	if (side->fake) {
-		relay_fake_drop(side->fake);
-	} else {
-		wherry_publisher_close(side->pub);
-		side->pub = NULL;
-	}
-	(void)snprintf(sql, sizeof(sql),
-		       "UPDATE wherry_lease SET expires_at = 0, clean = 0 WHERE owner = "
-		       "'relay%d'",
-		       i);
-	relay_sql(f, sql);
-}
-
-static void stop(relay_fixture *f, int i)
-{
-	relay_side *side = side_of(f, i);
-
-	wherry_relay_stop(side->relay);
-	ALL_UNTIL(f, side->finished);
-	wherry_relay_close(side->relay);
-	side->relay = NULL;
-}
-
-static void start_three(relay_fixture *f)
-{
-	for (int i = 0; i < SIDES; i++)
-		start(f, i);
-	ALL_UNTIL(f, shares(f, 22, 22, 20));
-}
-
-static void three_relays_share_an_outbox(void **state)
-{
-	relay_fixture *f = *state;
-
-	relay_hourly(f);
-	start(f, 0);
-	ALL_UNTIL(f, shares(f, 64, 0, 0));
-	start(f, 1);
-	ALL_UNTIL(f, shares(f, 32, 32, 0));
-	start(f, 2);
-	ALL_UNTIL(f, shares(f, 22, 22, 20));
-	assert_true(relay_logged(f, "event=partitions n=20 of=64 relays=3"));
-	for (int i = 0; i < 5; i++)
-		relay_put(f, letters);
-	ALL_UNTIL(f, relay_count(f, WHERRY_DONE) == 260);
-	relay_check_once(f, 260);
-	relay_check_order(f);
-	for (int i = 0; i < SIDES; i++)
-		assert_true(relay_stats(side_of(f, i)).published > 0);
-}
-
-static void a_relay_that_leaves_hands_its_partitions_over_at_once(void **state)
-{
-	relay_fixture *f = *state;
-
-	relay_hourly(f);
-	start_three(f);
-	relay_put(f, letters);
-	stop(f, 1);
-	ALL_UNTIL(f, shares(f, 32, 0, 32));
-	relay_put(f, letters);
-	stop(f, 0);
-	ALL_UNTIL(f, shares(f, 0, 0, 64));
-	ALL_UNTIL(f, relay_count(f, WHERRY_DONE) == 104);
-	relay_check_once(f, 104);
-	relay_check_order(f);
-	assert_int_equal(relay_stats(&f->c).suspects, 0);
-}
-
-static void what_a_relay_had_that_was_killed_is_taken_over(void **state)
-{
-	relay_fixture *f = *state;
-	relay_fake *fake = relay_use_fake(f, &f->b, 0);
-
-	relay_set(f, "relay.poll", "100ms");
-	fake->by_hand = true;
-	start_three(f);
-	relay_put(f, letters);
-	ALL_UNTIL(f, fake->n > 5 && relay_count(f, WHERRY_DONE) > 20);
-	kill(f, 1);
-	ALL_UNTIL(f, relay_count(f, WHERRY_DONE) == 52);
-	assert_false(relay_logged(f, "event=unclean-takeover")); /* the first time */
-	relay_check_order(f);
-	ALL_UNTIL(f, shares(f, 32, 0, 32));
-}
-
-static void no_two_relays_have_a_partition_in_common(void **state)
-{
-	relay_fixture *f = *state;
-	int64_t n = 0;
-
-	relay_set(f, "relay.poll", "100ms");
-	f->random = f->seed = 7;
-	for (int i = 0; i < 400; i++) {
-		uint64_t dice = f->env.random(f);
-		int which = (int)((dice >> 16) % SIDES);
-		relay_side *side = side_of(f, which);
-
-		if (!side->relay && (dice >> 32) % 4 == 0)
-			start(f, which);
-		else if (side->relay && (dice >> 32) % 40 == 0)
-			stop(f, which);
-		else if (side->relay && (dice >> 32) % 40 == 1)
-			kill(f, which);
-		if ((dice >> 40) % 4 == 0) {
-			char keys[4] = {letters[(dice >> 20) % 52],
-					letters[(dice >> 26) % 52],
-					letters[(dice >> 34) % 52], 0};
-
-			relay_put(f, keys);
-			n += 3;
-		}
-		turn_all(f, relay_deadline(), "a turn", __LINE__, __FILE__);
-		assert_int_equal(partitions_of(f, 0) & partitions_of(f, 1), 0);
-		assert_int_equal(partitions_of(f, 1) & partitions_of(f, 2), 0);
-		assert_int_equal(partitions_of(f, 2) & partitions_of(f, 0), 0);
-	}
-	for (int i = 0; i < SIDES; i++)
-		if (!side_of(f, i)->relay)
-			start(f, i);
-	ALL_UNTIL(f, relay_count(f, WHERRY_DONE) == n);
-	relay_check_order(f);
-}
-
-/* A letter that is a key of that relay's; the n-th of them. */
-static char key_of(relay_fixture *f, int i, int n)
-{
-	char sql[250];
-
-	(void)snprintf(
-		sql, sizeof(sql),
-		"SELECT ascii(c) FROM unnest(string_to_array('%s', NULL)) AS c WHERE "
-		"(%lld::bigint >> (hashtextextended('=' || c, 0) & 63)::integer) & 1 "
-		"= 1 ORDER BY c LIMIT 1 OFFSET %d",
-		letters, (long long)partitions_of(f, i), n);
-	return (char)relay_number(f, sql);
-}
-
-static void put(relay_fixture *f, char key, int n)
-{
-	char keys[32];
-
-	memset(keys, key, (size_t)n);
-	keys[n] = 0;
-	relay_put(f, keys);
-}
-
-static void start_two(relay_fixture *f)
-{
-	start(f, 0);
-	start(f, 1);
-	ALL_UNTIL(f, shares(f, 32, 32, 0));
-}
-
-static void a_relay_stopped_past_its_lease_changes_nothing(void **state)
-{
-	relay_fixture *f = *state;
-	relay_fake *fake = relay_use_fake(f, &f->b, 0);
-	char keys[3] = "";
-
-	relay_set(f, "relay.poll", "100ms");
-	fake->by_hand = true;
-	start_two(f);
-	keys[0] = key_of(f, 1, 0);
-	keys[1] = key_of(f, 1, 1);
-	relay_put(f, keys);
-	ALL_UNTIL(f, fake->n == 2);
-	relay_sql(f, "UPDATE wherry_lease SET expires_at = 0 WHERE owner = 'relay1'");
-	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2); /* b stands still */
-	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
-	assert_true(relay_fake_answer(fake, 2, WHERRY_REJECTED));
-	ALL_UNTIL(f, relay_stats(&f->b).stale > 0);
-	assert_int_equal(relay_stats(&f->b).published, 0);
-	assert_int_equal(relay_count(f, WHERRY_DONE), 2);
-	fake->by_hand = false;
-	ALL_UNTIL(f, shares(f, 32, 32, 0));
-	relay_put(f, letters);
-	ALL_UNTIL(f, relay_count(f, WHERRY_DONE) == 54);
-}
-
-static PGconn *begin_and_put(char key)
-{
+	(void)f;
 	return postgres_begin_put("READ COMMITTED", (const char[]){key, 0});
 }
 
-static void a_lower_id_that_is_committed_late_is_delivered_by_its_relay(void **state)
+static void end(void *transaction, bool commit)
 {
-	relay_fixture *f = *state;
-
-	relay_hourly(f);
-	start_two(f);
-	for (int i = 0; i < 2; i++) {
-		PGconn *late = begin_and_put(key_of(f, i, 0));
-
-		for (int n = 1; n <= 3; n++) { /* reads that may forget it */
-			relay_put(f, letters);
-			ALL_UNTIL(f, relay_delivered(f) == (size_t)(52 * n + i * 157));
-		}
-		postgres_end(late, "COMMIT");
-		ALL_UNTIL(f, relay_delivered(f) == (size_t)(157 * (i + 1)));
-	}
-	relay_check_once(f, 314);
+	postgres_end(transaction, commit ? "COMMIT" : "ROLLBACK");
 }
 
-/* Those of one key that are committed late come before later ones that the same read
- * meets. */
-static void late_ids_of_a_share_leave_before_higher_ones(void **state)
-{
-	relay_fixture *f = *state;
-	PGconn *late[3];
-	char key;
-
-	relay_hourly(f);
-	start_two(f);
-	key = key_of(f, 1, 0);
-	for (int i = 0; i < 3; i++)
-		late[i] = begin_and_put(key);
-	put(f, key_of(f, 1, 1), 1);
-	ALL_UNTIL(f, relay_delivered(f) == 1);
-	postgres_end(late[1], "ROLLBACK");
-	postgres_end(late[2], "COMMIT");
-	postgres_end(late[0], "COMMIT");
-	put(f, key, 1);
-	ALL_UNTIL(f, relay_delivered(f) == 4);
-	RELAY_DELIVERED(f, 4, 1, 3, 5);
-}
-
-/* Its key waits for a retry, with more behind it, while relays come and go. */
-static void what_waits_behind_a_failed_message_stays_behind_it(void **state)
-{
-	relay_fixture *f = *state;
-
-	relay_set(f, "relay.poll", "100ms");
-	relay_set(f, "retry.base", "300ms");
-	relay_set(f, "retry.cap", "300ms");
-	relay_set(f, "relay.down_after", "1000");
-	for (int id = 1; id <= 52; id++)
-		relay_answers(f, id, WHERRY_RETRY, 2);
-	start(f, 0);
-	ALL_UNTIL(f, shares(f, 64, 0, 0));
-	relay_put(f, letters);
-	relay_put(f, letters);
-	ALL_UNTIL(f, relay_count(f, WHERRY_FAILED) > 10);
-	start(f, 1);
-	start(f, 2);
-	ALL_UNTIL(f, shares(f, 22, 22, 20));
-	relay_put(f, letters);
-	stop(f, 0);
-	ALL_UNTIL(f, relay_count(f, WHERRY_DONE) == 156);
-	relay_check_once(f, 156);
-	relay_check_order(f);
-}
-
-static void a_key_stays_parked_when_its_relay_changes(void **state)
-{
-	relay_fixture *f = *state;
-	char keys[5] = "";
-
-	relay_set(f, "relay.poll", "100ms");
-	relay_set(f, "relay.on_dead", "park");
-	start_two(f);
-	keys[0] = keys[2] = key_of(f, 0, 0);
-	keys[1] = keys[3] = key_of(f, 1, 0);
-	relay_answers(f, 1, WHERRY_REJECTED, 1);
-	relay_answers(f, 2, WHERRY_REJECTED, 1);
-	relay_put(f, keys);
-	ALL_UNTIL(f, relay_count(f, WHERRY_DEAD) == 2);
-	start(f, 2);
-	ALL_UNTIL(f, shares(f, 22, 22, 20));
-	stop(f, 0);
-	stop(f, 1);
-	ALL_UNTIL(f, shares(f, 0, 0, 64));
-	put(f, keys[0], 1);
-	put(f, keys[1], 1);
-	for (int i = 0; i < 20; i++)
-		turn_all(f, relay_deadline(), "a turn", __LINE__, __FILE__);
-	assert_int_equal(relay_delivered(f), 0);
-	assert_int_equal(relay_retry(f, 0), 2);
-	ALL_UNTIL(f, relay_count(f, WHERRY_DONE) == 6);
-	relay_check_once(f, 6);
-	relay_check_order(f);
-}
-
-static void a_hot_key_that_is_stuck_stops_nobody_else(void **state)
-{
-	relay_fixture *f = *state;
-	relay_fake *fake = relay_use_fake(f, &f->a, 0);
-	char hot;
-
-	relay_hourly(f);
-	start_two(f);
-	hot = key_of(f, 0, 0);
-	fake->by_hand = true;
-	for (int i = 0; i < 40; i++)
-		put(f, hot, 20);
-	ALL_UNTIL(f, fake->n == 1);
-	put(f, key_of(f, 0, 1), 1);
-	put(f, key_of(f, 1, 0), 1);
-	ALL_UNTIL(f, relay_delivered(f) == 1 && fake->n == 2);
-	assert_int_equal(f->events[0].id, 802);
-	fake->by_hand = false;
-	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
-	assert_true(relay_fake_answer(fake, 801, WHERRY_DELIVERED));
-	ALL_UNTIL(f, relay_count(f, WHERRY_DONE) == 802);
-	relay_check_order(f);
-}
-
-/* Not before what flies has landed, even if it is in no slot that is given up. */
-static void partitions_are_given_up_when_nothing_of_theirs_flies(void **state)
-{
-	relay_fixture *f = *state;
-	relay_fake *fake = relay_use_fake(f, &f->a, WH_PUB_ORDERED);
-
-	relay_hourly(f);
-	fake->by_hand = true;
-	start(f, 0);
-	ALL_UNTIL(f, shares(f, 64, 0, 0));
-	relay_put(f, letters);
-	ALL_UNTIL(f, fake->n == 52);
-	start(f, 1);
-	for (int i = 0; i < 50; i++)
-		turn_all(f, relay_deadline(), "a turn", __LINE__, __FILE__);
-	assert_true(shares(f, 64, 0, 0));
-	for (int id = 1; id <= 26; id++)
-		assert_true(relay_fake_answer(fake, id, WHERRY_DELIVERED));
-	for (int id = 27; id <= 52; id++)
-		assert_true(relay_fake_answer(fake, id, WHERRY_RETRY));
-	fake->by_hand = false;
-	ALL_UNTIL(f, shares(f, 32, 32, 0));
-	ALL_UNTIL(f, relay_count(f, WHERRY_DONE) == 52);
-	relay_check_once(f, 52);
-}
-
-static void suspects_of_a_killed_relay_are_tried_one_at_a_time(void **state)
-{
-	relay_fixture *f = *state;
-	relay_fake *a = relay_use_fake(f, &f->a, WH_PUB_ORDERED),
-		   *b = relay_use_fake(f, &f->b, WH_PUB_ORDERED);
-
-	relay_set(f, "relay.poll", "100ms");
-	start_two(f);
-	b->by_hand = true;
-	put(f, key_of(f, 1, 0), 10);
-	ALL_UNTIL(f, b->n == 10);
-	kill(f, 1);
-	relay_sql(f, "UPDATE wherry_lease SET unclean = 1"); /* and one before that */
-	a->most = 0;
-	ALL_UNTIL(f, relay_count(f, WHERRY_DONE) == 10);
-	assert_int_equal(a->most, 1);
-	relay_check_order(f);
-}
+static const relay_shares_words spoken = {
+	.lives = "expires_at > clock_timestamp()",
+	.partition = partition,
+	.begin_put = begin_put,
+	.end = end,
+};
 
 static void no_schedule_of_transactions_reorders_a_key_of_a_share(void **state)
 {
@@ -442,7 +53,7 @@ static void no_schedule_of_transactions_reorders_a_key_of_a_share(void **state)
 				   &err));
 	relay_hourly(f);
 	relay_set(f, "relay.ordering", "key-strict");
-	start_two(f);
+	shares_start_two(f);
 	f->random = f->seed = 1;
 	for (int i = 0; i < 6; i++) {
 		conns[i] = PQconnectdb(postgres_here.url);
@@ -453,70 +64,15 @@ static void no_schedule_of_transactions_reorders_a_key_of_a_share(void **state)
 
 		assert_true(postgres_exec(conns[(dice >> 16) % 6],
 					  steps[(dice >> 32) % 6], NULL, 0));
-		turn_all(f, relay_deadline(), "a turn", __LINE__, __FILE__);
+		shares_turn(f, relay_deadline(), "a turn", __LINE__, __FILE__);
 	}
 	for (int i = 0; i < 6; i++)
 		postgres_end(conns[i], "COMMIT");
-	ALL_UNTIL(f,
-		  relay_number(f, "SELECT count(*) FROM outbox WHERE status <> 2") == 0);
+	SHARES_UNTIL(
+		f, relay_number(f, "SELECT count(*) FROM outbox WHERE status <> 2") == 0);
 	assert_int_equal(relay_delivered(f), relay_count(f, WHERRY_DONE));
 	assert_true(relay_delivered(f) > 50);
 	relay_check_order(f);
-}
-
-static void a_whole_lease_and_shares_keep_each_other_out(void **state)
-{
-	relay_fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_lease lease = {0};
-	wherry_relay *relay = NULL;
-	int64_t wake_us;
-	bool finished;
-
-	start_two(f);
-	assert_int_equal(wherry_outbox_lease(f->box, "other", WH_SECOND, 1, &lease, &err),
-			 WHERRY_BUSY);
-	assert_int_equal(wherry_outbox_join(f->box, "other", WH_SECOND, &lease, &err),
-			 WHERRY_BUSY);
-	relay_set(f, "relay.engine", "competing");
-	WHERRY_PASS(wherry_relay_open(f->url, "null:", f->config, &relay, &err));
-	assert_int_equal(wherry_relay_step(relay, &wake_us, &finished, &err),
-			 WHERRY_INVALID);
-	assert_non_null(strstr(err.message, "--engine exclusive"));
-	wherry_relay_close(relay);
-	stop(f, 0);
-	assert_int_equal(wherry_outbox_lease(f->box, "other", WH_SECOND, 1, &lease, &err),
-			 WHERRY_BUSY);
-	stop(f, 1);
-	WHERRY_PASS(
-		wherry_outbox_lease(f->box, "other", 3600 * WH_SECOND, 1, &lease, &err));
-	relay_set(f, "relay.engine", "exclusive");
-	start(f, 0);
-	ALL_UNTIL(f, relay_stats(&f->a).epoch > 0);
-	assert_true(shares(f, 0, 0, 0));
-	relay_put(f, "a");
-	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
-	ALL_UNTIL(f, relay_count(f, WHERRY_DONE) == 1);
-}
-
-static void until_empty_waits_for_what_others_have(void **state)
-{
-	relay_fixture *f = *state;
-	relay_fake *fake = relay_use_fake(f, &f->b, 0);
-
-	relay_hourly(f);
-	fake->by_hand = true;
-	start_two(f);
-	put(f, key_of(f, 0, 0), 1);
-	put(f, key_of(f, 1, 0), 1);
-	wherry_relay_target(f->a.relay, WHERRY_UNTIL_EMPTY);
-	ALL_UNTIL(f, relay_count(f, WHERRY_DONE) == 1 && fake->n == 1);
-	for (int i = 0; i < 30; i++)
-		turn_all(f, relay_deadline(), "a turn", __LINE__, __FILE__);
-	assert_false(f->a.finished);
-	assert_true(relay_fake_answer(fake, 2, WHERRY_DELIVERED));
-	ALL_UNTIL(f, f->a.finished);
-	assert_int_equal(wherry_relay_outcome(f->a.relay), WHERRY_EMPTY);
 }
 
 /* Each as a program would, that waits until it is woken. */
@@ -525,16 +81,16 @@ static void an_insert_wakes_the_relay_that_has_its_partition(void **state)
 	relay_fixture *f = *state;
 
 	relay_hourly(f);
-	start_two(f);
+	shares_start_two(f);
 	for (int i = 0; i < 10; i++) {
-		relay_side *side = side_of(f, i % 2);
+		relay_side *side = shares_side(f, i % 2);
 		int64_t by_us = relay_deadline();
 		size_t n = relay_delivered(f);
 
 		while (f->a.wake_us < relay_now(f) + WH_SECOND ||
 		       f->b.wake_us < relay_now(f) + WH_SECOND)
-			turn_all(f, by_us, "sleep", __LINE__, __FILE__);
-		put(f, key_of(f, i % 2, i / 2), 1);
+			shares_turn(f, by_us, "sleep", __LINE__, __FILE__);
+		shares_put(f, shares_key(f, i % 2, i / 2), 1);
 		RELAY_ASLEEP_UNTIL(f, side, relay_delivered(f) == n + 1);
 	}
 	relay_check_once(f, 10);
@@ -601,41 +157,29 @@ static void a_share_is_read_without_the_rows_of_others(void **state)
 }
 
 static const relay_test own[] = {
-	RELAY_TEST(three_relays_share_an_outbox, 0),
-	RELAY_TEST(a_relay_that_leaves_hands_its_partitions_over_at_once, 0),
-	RELAY_TEST(what_a_relay_had_that_was_killed_is_taken_over, 0),
-	RELAY_TEST(no_two_relays_have_a_partition_in_common, 0),
-	RELAY_TEST(a_relay_stopped_past_its_lease_changes_nothing, 0),
-	RELAY_TEST(a_lower_id_that_is_committed_late_is_delivered_by_its_relay, 0),
-	RELAY_TEST(late_ids_of_a_share_leave_before_higher_ones, 0),
-	RELAY_TEST(what_waits_behind_a_failed_message_stays_behind_it, 0),
-	RELAY_TEST(a_key_stays_parked_when_its_relay_changes, 0),
-	RELAY_TEST(a_hot_key_that_is_stuck_stops_nobody_else, 0),
-	RELAY_TEST(partitions_are_given_up_when_nothing_of_theirs_flies, 0),
-	RELAY_TEST(suspects_of_a_killed_relay_are_tried_one_at_a_time, 0),
 	RELAY_TEST(no_schedule_of_transactions_reorders_a_key_of_a_share, 0),
-	RELAY_TEST(a_whole_lease_and_shares_keep_each_other_out, 0),
-	RELAY_TEST(until_empty_waits_for_what_others_have, 0),
 	RELAY_TEST(an_insert_wakes_the_relay_that_has_its_partition, 0),
 	RELAY_TEST(a_share_is_read_without_the_rows_of_others, 0),
 	RELAY_TESTS_END,
 };
 
+#define TARGET(tests)                                                                    \
+	{                                                                                \
+		.name = "postgres, partitions",                                          \
+		.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE, .make = postgres_enter,   \
+		.drop = postgres_leave, .own = (tests), .own_only = true,                \
+		.extras = WH_SHARED,                                                     \
+	}
+
 int main(void)
 {
 	static const relay_target targets[] = {
-		{
-			.name = "postgres, partitions",
-			.is = RELAY_OTHERS | RELAY_KEYS | RELAY_LEASE,
-			.make = postgres_enter,
-			.drop = postgres_leave,
-			.own = own,
-			.own_only = true,
-			.extras = WH_SHARED,
-		},
+		TARGET(relay_partitions_tests),
+		TARGET(own),
 	};
 
 	if (!postgres_start())
 		return 0;
+	shares_speak(&spoken);
 	return relay_suite(targets, sizeof(targets) / sizeof(*targets));
 }

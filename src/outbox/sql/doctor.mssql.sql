@@ -211,6 +211,31 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM {table} WHERE status = 0)
            N'none has been here so far'), N'', N'', N''
 WHERE NOT {led};
 
+-- include: mssql.bits.sql
+
+-- part: sharing
+FROM {wherry_lease} AS l WHERE l.outbox = :name AND l.engine = N'exclusive' AND l.expires_at > {now}
+
+-- part: partitions_taken
+-- How many partitions have a relay.
+(SELECT COUNT(*) FROM {bits} AS b
+ WHERE EXISTS (SELECT 1 {sharing} AND l.mask & b.bit <> 0))
+
+-- name: partitions
+-- If one relay has them all, there is nothing to report.
+SELECT 0, l.owner, CAST((SELECT COUNT(*) FROM {bits} AS b WHERE l.mask & b.bit <> 0) AS NVARCHAR(20)),
+  CAST(DATEDIFF_BIG(MILLISECOND, {now}, l.expires_at) AS NVARCHAR(20))
+{sharing} AND EXISTS (SELECT 1 {sharing} AND l.mask <> -1)
+UNION ALL
+SELECT 1, CAST(64 - {partitions_taken} AS NVARCHAR(20)), N'', N''
+WHERE EXISTS (SELECT 1 {sharing}) AND {partitions_taken} < 64
+UNION ALL
+SELECT 2, N'on key_partition, status', N'', N''
+WHERE EXISTS (SELECT 1 {sharing} AND l.mask <> -1) AND NOT EXISTS (
+  SELECT 1 FROM sys.index_columns AS x
+  JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id
+  WHERE x.object_id = OBJECT_ID(N{'table}, N'U') AND x.key_ordinal = 1 AND c.name = N'key_partition');
+
 -- name: destination
 SELECT 2, CASE destination WHEN N'' THEN N'the destination' ELSE destination END, error,
   DATEDIFF_BIG(MILLISECOND, state_since, {now})

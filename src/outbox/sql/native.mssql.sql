@@ -1078,3 +1078,7 @@ SELECT (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} WHERE statu
        (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} WHERE status IN (1, 3) AND status = 1) AS b),
        (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} WHERE status IN (1, 3) AND status = 3) AS c),
        (SELECT COUNT_BIG(*) FROM (SELECT TOP (:most) id FROM {table} WHERE status = 4) AS d);
+
+-- include: mssql.bits.sql
+
+-- include: mssql.partitions.sql

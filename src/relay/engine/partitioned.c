@@ -1,5 +1,5 @@
 /*
- * A share of the outbox, beside other relays on PostgreSQL.
+ * A share of the outbox, beside other relays.
  *
  * The lease's row in the database says which partitions are this relay's.  It never loses one
  * while its lease lives.  It takes partitions that nobody has, up to a fair share.  It gives up

@@ -28,7 +28,7 @@ FROM @got AS g LEFT JOIN {wherry_outbox} AS w ON w.name = g.outbox
 -- one.
 {got};
 UPDATE s SET engine = :engine, owner = :owner, epoch = s.epoch + 1, expires_at = {until}, win = :window,
-  clean = 0, process = :process, state = N'leading', state_since = {now}, destination = :destination,
+  mask = -1, clean = 0, process = :process, state = N'leading', state_since = {now}, destination = :destination,
   delivered = 0, error = N'', error_at = NULL,
   unclean = CASE WHEN s.clean <> 0 THEN 0 ELSE s.unclean + 1 END,
   suspects = CASE WHEN s.clean <> 0 OR s.unclean = 0 THEN 0

@@ -1,0 +1,164 @@
+--
+-- What several relays need that share an outbox on SQL Server; included by native.mssql.sql, behind
+-- mssql.lease.sql.
+--
+-- As in postgres.partitions.sql: a message belongs to one of 64 partitions, by its ordering key, or by
+-- its id where it has none.  Each relay has a separate row in wherry_lease, whose mask has a bit for each
+-- partition that is its share.  The holder of a live lease alone changes its mask, and partitions are
+-- taken only out of leases that have ended, under "partitions-lock": so no two that live have a
+-- partition in common (no_two_relays_have_a_partition_in_common).
+
+-- part: partition
+-- Of a message: an expression of a computed column, which cannot name key_hash, another one.
+CAST(COALESCE(CAST(SUBSTRING({key}, 1, 1) AS BIGINT), id) & 63 AS TINYINT)
+
+-- part: partition_indexes
+SELECT i.index_id FROM sys.indexes AS i
+JOIN sys.index_columns AS x ON x.object_id = i.object_id AND x.index_id = i.index_id AND x.key_ordinal = 1
+JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id
+WHERE i.object_id = OBJECT_ID(N{'table}, N'U') AND i.is_disabled = 0 AND c.name = N'key_partition'
+
+-- name: add-partitions
+-- The column, and an index of what is open, by partition.  The column is not persisted, so that it
+-- is added to a large table at once; the index has it.  An index
+-- is recognised by its first column, because an administrator may have named it.
+IF COL_LENGTH(N{'table}, N'key_partition') IS NULL
+  ALTER TABLE {table} ADD key_partition AS {partition};
+IF NOT EXISTS ({partition_indexes})
+  EXEC(N'CREATE INDEX ' + N{'bare_partition} + N' ON ' + N{'table}
+       + N'(key_partition, status, id) INCLUDE (key_hash) WHERE status IN (0, 1, 3)');
+
+-- name: partitions-ready
+SELECT COUNT(*) FROM ({partition_indexes}) AS i;
+
+-- name: partitions-lock
+-- First in every transaction that takes partitions: they are taken by one relay after the other.
+DECLARE @partitions NVARCHAR(255) = CONCAT(N'wherry_partitions:', OBJECT_ID(N{'table}, N'U')), @granted INT;
+EXEC @granted = sp_getapplock @Resource = @partitions, @LockMode = 'Exclusive', @LockOwner = 'Transaction';
+IF @granted < 0
+  THROW 51222, N'the lock of partitions was not granted in time', 1;
+
+-- name: partitions-relays
+-- Relays of other engines have no partitions: they work on the whole outbox.
+SELECT number, epoch, CASE WHEN expires_at > {now} THEN 1 ELSE 0 END, clean, unclean, win, mask, engine,
+  CASE WHEN expires_at > {now} THEN DATEDIFF_BIG(MILLISECOND, {now}, expires_at) ELSE 0 END, owner, process
+FROM {wherry_lease} WHERE outbox = :name ORDER BY number;
+
+-- name: partitions-strip
+-- Take partitions out of a lease that has expired.  Its epoch grows.  The relay that had it may
+-- be in the middle of a transaction; this statement waits for the end of it.
+UPDATE {wherry_lease} SET mask = mask & ~:mask, epoch = epoch + 1, engine = N'exclusive'
+WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at <= {now};
+
+-- part: is_other
+-- A relay that lives, and is not this one.
+o.outbox = :name AND o.number <> :number AND o.expires_at > {now}
+
+-- part: n_others
+(SELECT COUNT_BIG(*) FROM {wherry_lease} AS o WHERE {is_other})
+
+-- part: others_mask
+-- The partitions that they have.
+(SELECT {any_bit:o} FROM {wherry_lease} AS o CROSS JOIN {bits} AS b WHERE {is_other})
+
+-- part: of
+-- Rows of partition n in one state.
+t.status IN (0, 1, 3) AND t.key_partition = n.n
+
+-- part: shared_row
+-- What a lease tells, and who else is there: the share, those who live, what the others
+-- have, and when the first of them expires.
+SELECT s.epoch, s.suspects, CASE WHEN w.paused_at IS NULL THEN 0 ELSE 1 END, w.control_version,
+  COALESCE((SELECT MIN(f.id) FROM {bits} AS n CROSS APPLY (
+    SELECT TOP (1) t.id FROM {table} AS t {unlocked} WHERE {of} AND t.status = 0 ORDER BY t.id) AS f
+    WHERE s.mask & n.bit <> 0), 0),
+  COALESCE((SELECT MAX(f.id) FROM {bits} AS n CROSS APPLY (
+    SELECT TOP (1) t.id FROM {table} AS t {unlocked} WHERE {of} AND t.status = 0 ORDER BY t.id DESC) AS f
+    WHERE s.mask & n.bit <> 0), 0),
+  s.mask, {n_others}, {others_mask},
+  COALESCE((SELECT MIN(DATEDIFF_BIG(MILLISECOND, {now}, o.expires_at)) FROM {wherry_lease} AS o
+            WHERE {is_other}), -1)
+FROM @got AS g JOIN {wherry_lease} AS s ON s.outbox = g.outbox AND s.number = :number
+LEFT JOIN {wherry_outbox} AS w ON w.name = g.outbox
+
+-- name: partitions-take
+-- A new lease, in a row that is nobody's any more.
+{got};
+UPDATE {wherry_lease} SET engine = N'exclusive', owner = :owner, epoch = epoch + 1, expires_at = {until},
+  clean = 0, unclean = :unclean, win = :window, suspects = :suspects, mask = :mask,
+  process = :process, state = N'leading', state_since = {now}, destination = :destination,
+  delivered = 0, error = N'', error_at = NULL
+OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
+WHERE outbox = :name AND number = :number AND expires_at <= {now};
+INSERT INTO {wherry_lease}(outbox, number, engine, owner, epoch, expires_at, clean, unclean, win,
+                           suspects, mask, process, state, state_since, destination)
+OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
+SELECT :name, :number, N'exclusive', :owner, 1, {until}, 0, :unclean, :window, :suspects, :mask,
+  :process, N'leading', {now}, :destination
+WHERE NOT EXISTS (SELECT 1 FROM {wherry_lease} AS s WITH (UPDLOCK, HOLDLOCK)
+                  WHERE s.outbox = :name AND s.number = :number);
+{shared_row};
+
+-- name: partitions-renew
+-- Renewal, fallback poll and a look at the others in one; and the share, changed.
+{got};
+UPDATE {wherry_lease} SET expires_at = {until}, mask = CASE WHEN :change <> 0 THEN :mask ELSE mask END,
+  unclean = CASE WHEN :suspects <> 0 AND unclean > :unclean THEN unclean ELSE :unclean END, {reported}
+OUTPUT inserted.outbox, inserted.epoch, inserted.suspects INTO @got(outbox, epoch, suspects)
+WHERE outbox = :name AND number = :number AND epoch = :epoch AND expires_at > {now};
+{shared_row};
+
+-- name: partitions-control
+-- As control, and who else is there.
+SELECT CASE WHEN paused_at IS NULL THEN 0 ELSE 1 END, control_version,
+  {n_others}, {others_mask}
+FROM {wherry_outbox} WHERE name = :name;
+
+-- name: partitions-tell
+-- Nothing wakes the relays that sleep: each asks with "partitions-control" when it looks for rows.
+SELECT 1 WHERE 0 = 1;
+
+-- part: partitions_asked
+OPENJSON(REPLACE(REPLACE(:partitions, NCHAR(123), N'['), NCHAR(125), N']'))
+
+-- name: partitions-read
+-- Open rows of some partitions behind the cursor: a number of each, up to the first id behind
+-- which a partition may have more.  And pending rows before the cursor that may have been
+-- committed late, except those that the relay has (late_ids_of_a_share_leave_before_higher_ones).
+-- With :open rows of all open states, else pending ones.
+DECLARE @n TABLE (n TINYINT NOT NULL PRIMARY KEY);
+INSERT INTO @n(n) SELECT CAST(value AS TINYINT) FROM {partitions_asked};
+DECLARE @known TABLE (id BIGINT NOT NULL PRIMARY KEY);
+INSERT INTO @known(id) SELECT DISTINCT CAST(value AS BIGINT) FROM OPENJSON(:known);
+DECLARE @ahead TABLE (n TINYINT NOT NULL, st TINYINT NOT NULL, id BIGINT NOT NULL, k BINARY(32));
+INSERT INTO @ahead(n, st, id, k)
+SELECT n.n, s.st, a.id, a.key_hash
+FROM @n AS n CROSS JOIN (VALUES (CAST(0 AS TINYINT)), (CAST(1 AS TINYINT)), (CAST(3 AS TINYINT))) AS s(st)
+CROSS APPLY (
+  SELECT TOP (:each) t.id, t.key_hash FROM {table} AS t {unlocked}
+  WHERE {of} AND t.status = s.st AND t.id > :after ORDER BY t.id) AS a
+WHERE s.st = 0 OR :open <> 0;
+DECLARE @r TABLE (id BIGINT NOT NULL PRIMARY KEY, k BINARY(32));
+INSERT INTO @r(id, k)
+SELECT TOP (:limit) a.id, MAX(a.k) FROM @ahead AS a
+WHERE a.id <= COALESCE((SELECT MIN(f.last) FROM (
+  SELECT MAX(m.id) AS last FROM @ahead AS m GROUP BY m.n, m.st HAVING COUNT(*) >= :each) AS f),
+  9223372036854775807)
+GROUP BY a.id ORDER BY a.id;
+INSERT INTO @r(id, k)
+SELECT t.id, t.key_hash FROM @n AS n JOIN {table} AS t {unlocked} ON {of}
+WHERE t.status = 0 AND t.id > :late AND t.id <= :after AND t.id NOT IN (SELECT id FROM @known);
+DELETE r FROM @r AS r JOIN (
+  SELECT t.key_hash AS k, MIN(t.id) AS id
+  FROM @n AS n JOIN {table} AS t WITH (NOLOCK) ON {of}
+  WHERE t.status = 0 AND t.id > :late AND t.id < (SELECT MAX(x.id) FROM @r AS x)
+    AND t.key_hash IS NOT NULL AND t.id NOT IN (SELECT id FROM @known)
+    AND NOT EXISTS (SELECT 1 FROM @r AS x WHERE x.id = t.id)
+  GROUP BY t.key_hash) AS m ON m.k = r.k AND r.id > m.id;
+SELECT {open_columns} FROM {table} {unlocked}
+WHERE id IN (SELECT id FROM @r) AND status IN (0, 1, 3) ORDER BY id;
+
+-- name: partitions-dead-keys
+SELECT TOP (:limit) id, {key_texts} FROM {table} {unlocked}
+WHERE status = 4 AND id > :after AND key_partition IN (SELECT CAST(value AS TINYINT) FROM {partitions_asked})
+ORDER BY id;
