@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 
+#include "db/driver.h"
 #include "mssql/backend.h"
 
 /* The suite subtracts milliseconds from a time, which T-SQL writes otherwise. */
@@ -112,6 +113,108 @@ static void many_are_accepted_at_once_without_escapes(void **state)
 	mssql_drop(place);
 }
 
+static void says(const char *sql, const char *wanted)
+{
+	char answer[64] = "";
+
+	assert_true(mssql_raw(NULL, NULL, sql, answer, sizeof(answer)));
+	assert_string_equal(answer, wanted);
+}
+
+/* The number of ids that the procedure deletes with these arguments. */
+static void purges(const char *arguments, const char *wanted)
+{
+	char sql[200];
+
+	(void)snprintf(sql, sizeof(sql),
+		       "DECLARE @n BIGINT; EXEC wherry_inbox_purge %s, @n = @n OUTPUT; "
+		       "SELECT @n",
+		       arguments);
+	says(sql, wanted);
+}
+
+static void refuses(wherry_db *db, const char *sql, const char *reason)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	assert_int_not_equal(wh_db_script(db, sql, &err), WHERRY_OK);
+	assert_non_null(strstr(err.message, reason));
+}
+
+static void a_program_purges_by_sql(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	void *place = mssql_make();
+	wherry_db *db = mssql_connect(place);
+
+	(void)state;
+	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
+	WHERRY_PASS(wherry_inbox_create(db, "Other one", &err));
+	WHERRY_PASS(wh_db_script(
+		db,
+		"WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 2500) "
+		"INSERT INTO inbox(message_id, accepted_at) SELECT CONCAT('old ', i), "
+		"DATEADD(DAY, -31, SYSUTCDATETIME()) FROM n OPTION (MAXRECURSION 0); "
+		"INSERT INTO inbox(message_id) VALUES ('new 1'), ('new 2'); "
+		"SELECT * INTO no_inbox FROM inbox; INSERT INTO \"Other one\"(message_id, "
+		"accepted_at) SELECT message_id, accepted_at FROM inbox",
+		&err));
+	purges("3153600000000", "0");
+	purges("9000000000000000000", "0");
+	purges("2592000000", "2500");
+	purges("2592000000", "0");
+	says("SELECT COUNT(*) FROM inbox", "2");
+	purges("0, 'Other one'", "2502");
+	refuses(db, "EXEC wherry_inbox_purge NULL", "must be 0 or more");
+	refuses(db, "EXEC wherry_inbox_purge -1", "must be 0 or more");
+	refuses(db, "EXEC wherry_inbox_purge 0, 'no_inbox'", "no inbox");
+	refuses(db, "EXEC wherry_inbox_purge 0, 'inbox; DROP TABLE inbox'", "no inbox");
+	says("SELECT COUNT(*) FROM no_inbox", "2502");
+	wherry_db_close(db);
+	mssql_drop(place);
+}
+
+/* As part of the caller's transaction. */
+static void a_purge_by_sql_is_rolled_back(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	void *place = mssql_make();
+	wherry_db *db = mssql_connect(place);
+
+	(void)state;
+	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
+	WHERRY_PASS(
+		wh_db_script(db, "INSERT INTO inbox(message_id) VALUES ('m1')", &err));
+	WHERRY_PASS(wherry_db_begin(db, &err));
+	WHERRY_PASS(wh_db_script(db, "EXEC wherry_inbox_purge 0", &err));
+	wherry_db_rollback(db);
+	says("SELECT COUNT(*) FROM inbox", "1");
+	wherry_db_close(db);
+	mssql_drop(place);
+}
+
+/* An inbox that was made before it had the procedure; and the last inbox takes it along. */
+static void a_procedure_that_is_missing_is_made(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	void *place = mssql_make();
+	wherry_db *db = mssql_connect(place);
+	wherry_inbox *inbox = NULL;
+
+	(void)state;
+	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
+	WHERRY_PASS(wh_db_script(db, "DROP PROCEDURE wherry_inbox_purge", &err));
+	WHERRY_PASS(wherry_inbox_create(db, NULL, &err));
+	purges("0", "0");
+	WHERRY_PASS(wherry_inbox_open(db, NULL, &inbox, &err));
+	WHERRY_PASS(wherry_inbox_drop(inbox, &err));
+	wherry_inbox_close(inbox);
+	says("SELECT COUNT(*) FROM sys.procedures WHERE name = 'wherry_inbox_purge'",
+	     "0");
+	wherry_db_close(db);
+	mssql_drop(place);
+}
+
 int main(void)
 {
 	static outbox_backend backend = {MSSQL_BACKEND};
@@ -120,6 +223,9 @@ int main(void)
 		cmocka_unit_test(a_message_is_accepted_by_one_of_two_at_once),
 		cmocka_unit_test(a_message_is_left_to_the_second_if_the_first_rolls_back),
 		cmocka_unit_test(many_are_accepted_at_once_without_escapes),
+		cmocka_unit_test(a_program_purges_by_sql),
+		cmocka_unit_test(a_purge_by_sql_is_rolled_back),
+		cmocka_unit_test(a_procedure_that_is_missing_is_made),
 	};
 
 	if (!mssql_start(words))

@@ -15,6 +15,39 @@ NOT EXISTS (
   JOIN sys.columns AS c ON c.object_id = i.object_id AND c.column_id = i.column_id
   WHERE i.object_id = OBJECT_ID(N{'table}, N'U') AND i.key_ordinal = 1 AND c.name = N'accepted_at')
 
+-- part: procedure_purge
+-- For every language, in the caller's transaction and with the caller's rights.
+ALTER PROCEDURE {wherry_inbox_purge} @older_than_ms BIGINT, @inbox NVARCHAR(128) = N'inbox', @n BIGINT = NULL OUTPUT
+AS
+BEGIN
+  SET NOCOUNT ON;
+  DECLARE @box NVARCHAR(400) = (SELECT N{'schema.} + QUOTENAME(i.name, N'"') FROM {wherry_schema} AS i
+    WHERE i.model = N'inbox' AND i.name = @inbox);
+  DECLARE @why NVARCHAR(300) = CONCAT(N'there is no inbox ', @inbox, N': create it with wherry inbox create');
+  IF @box IS NULL
+    THROW 50208, @why, 1;
+  IF ISNULL(@older_than_ms, -1) < 0
+    THROW 50213, N'@older_than_ms must be 0 or more', 1;
+  DECLARE @before DATETIME2(3) = DATEADD(MILLISECOND, -CAST(@older_than_ms % 86400000 AS INT), DATEADD(DAY,
+    -CAST(CASE WHEN @older_than_ms < 3153600000000 THEN @older_than_ms ELSE 3153600000000 END / 86400000 AS INT), SYSUTCDATETIME()));
+  -- As "purge-accepted": rows that another transaction has locked are left to it.
+  DECLARE @gone BIGINT = 1, @sql NVARCHAR(MAX) = N'DELETE t FROM ' + @box + N' AS t JOIN (
+    SELECT TOP (1000) consumer_hash, message_hash FROM ' + @box + N' WITH (READPAST, READCOMMITTEDLOCK, UPDLOCK, ROWLOCK)
+    WHERE accepted_at <= @before ORDER BY accepted_at) AS d
+    ON d.consumer_hash = t.consumer_hash AND d.message_hash = t.message_hash; SET @gone = @@ROWCOUNT;';
+  SET @n = 0;
+  WHILE @gone > 0
+  BEGIN
+    EXEC sp_executesql @sql, N'@before DATETIME2(3), @gone BIGINT OUTPUT', @before, @gone OUTPUT;
+    SET @n = @n + @gone;
+  END;
+END;
+
+-- part: make_procedures
+-- One that is there stays, with the rights that were granted on it.
+IF OBJECT_ID(N{'wherry_inbox_purge}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_inbox_purge} AS RETURN');
+EXEC (N{'procedure_purge});
+
 -- name: migrate-1
 {own_tables}
 IF OBJECT_ID(N{'table}, N'U') IS NULL
@@ -29,6 +62,7 @@ IF OBJECT_ID(N{'table}, N'U') IS NULL
   );
 IF {no_accepted}
   CREATE INDEX {bare_accepted} ON {table}(accepted_at);
+{make_procedures}
 IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'inbox' AND name = N{name})
   INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'inbox', N{name}, 1, 100);
 
@@ -42,11 +76,16 @@ SELECT version, min_program FROM {wherry_schema} WHERE model = N'inbox' AND name
 {column_names};
 
 -- name: indexes-missing
-SELECT CASE WHEN {no_accepted} THEN 1 ELSE 0 END;
+-- A procedure that is missing counts, too: the inbox is then made again.
+SELECT CASE WHEN {no_accepted} THEN 1 ELSE 0 END
+  + CASE WHEN OBJECT_ID(N{'wherry_inbox_purge}, N'P') IS NULL THEN 1 ELSE 0 END;
 
 -- name: drop
 DROP TABLE {table};
 DELETE FROM {wherry_schema} WHERE model = N'inbox' AND name = N{name};
+-- The last inbox takes along what inboxes alone share.
+IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'inbox')
+  DROP PROCEDURE IF EXISTS {wherry_inbox_purge};
 
 -- name: others-left
 {tables_left};
