@@ -247,6 +247,50 @@ static void a_poll_in_sql_buries_what_had_its_attempts(void **state)
 	     "a1its lease expired before it was acknowledged");
 }
 
+/* More of them than are buried at once, before one that has attempts left. */
+static void no_poll_in_sql_delivers_what_had_its_attempts(void **state)
+{
+	delayed_fixture *f = *state;
+
+	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31, @at = '2020-01-02'" OF_LATER,
+	     "created");
+	assert_true(mssql_raw(
+		NULL, NULL,
+		"WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 1010) "
+		"INSERT INTO later(\"pKey\", \"pKind\", payload, \"scheduledAt\", "
+		"\"scheduledAtInitially\", \"createdAt\", attempts) SELECT "
+		"CONCAT(N'k', n.i), l.\"pKind\", 0x30, 1000, 1000, 1000, 3 "
+		"FROM n CROSS JOIN later AS l OPTION (MAXRECURSION 0)",
+		NULL, 0));
+	(void)procedure_polls(f, "EXEC wherry_poll N'my-queue', 1, 9000, 3" OF_LATER,
+			      "a11");
+	says(f, "SELECT COUNT(*) FROM later_dead", "1010");
+	says(f, "SELECT COUNT(*) FROM later", "1");
+}
+
+/* Nor one that stands behind many that it may deliver. */
+static void a_long_poll_in_sql_delivers_nothing_that_had_its_attempts(void **state)
+{
+	delayed_fixture *f = *state;
+
+	says(f, "EXEC wherry_offer N'my-queue', N'a', 0x31, @at = '2020-01-02'" OF_LATER,
+	     "created");
+	assert_true(mssql_raw(
+		NULL, NULL,
+		"WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 1010) "
+		"INSERT INTO later(\"pKey\", \"pKind\", payload, \"scheduledAt\", "
+		"\"scheduledAtInitially\", \"createdAt\", attempts) SELECT "
+		"CONCAT(N'k', n.i), l.\"pKind\", 0x30, n.i, 1000, 1000, "
+		"CASE WHEN n.i > 1005 THEN 3 ELSE 0 END "
+		"FROM n CROSS JOIN later AS l OPTION (MAXRECURSION 0)",
+		NULL, 0));
+	assert_true(mssql_raw(NULL, NULL,
+			      "EXEC wherry_poll N'my-queue', 2000, 9000, 3" OF_LATER,
+			      NULL, 0));
+	says(f, "SELECT COUNT(*) FROM later_dead", "5");
+	says(f, "SELECT COUNT(*) FROM later WHERE \"lockUuid\" IS NOT NULL", "1006");
+}
+
 #define MSSQL_CASE(name) cmocka_unit_test_setup_teardown(name, make, delayed_fixture_drop)
 
 int main(void)
@@ -260,6 +304,8 @@ int main(void)
 		MSSQL_CASE(a_program_in_sql_and_the_library_share_a_queue),
 		MSSQL_CASE(procedures_settle_as_the_library_does),
 		MSSQL_CASE(a_poll_in_sql_buries_what_had_its_attempts),
+		MSSQL_CASE(no_poll_in_sql_delivers_what_had_its_attempts),
+		MSSQL_CASE(a_long_poll_in_sql_delivers_nothing_that_had_its_attempts),
 		MSSQL_CASE(the_sql_that_is_printed_makes_a_table),
 	};
 	/* Babelfish ignores READPAST: a poll waits for the rows of another, and then finds them leased.

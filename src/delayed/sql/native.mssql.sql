@@ -93,7 +93,8 @@ l.id
 -- part: leased
 -- Lease messages.  The attempt is counted before it is made.  A row that still has a token is one
 -- whose lease expired.  The condition on the row is for servers that know no READPAST and wait
--- instead: the row may have been leased meanwhile.
+-- instead: the row may have been leased meanwhile.  A procedure leases nothing that had all its attempts
+-- (@most; 0: any number); of those of the library, poll.c looks at what it got.
 DECLARE @leased TABLE(id BIGINT NOT NULL, "key" NVARCHAR(400) COLLATE Latin1_General_BIN2 NOT NULL,
                       offered BIGINT NOT NULL, at BIGINT NOT NULL, version BIGINT NOT NULL, due BIGINT NOT NULL,
                       attempts INT NOT NULL, token VARCHAR(36) NOT NULL, error NVARCHAR(500) NULL,
@@ -105,7 +106,7 @@ UPDATE t SET "lockUuid" = @token, due_at = t."scheduledAt", "scheduledAt" = @lat
 OUTPUT inserted.id, inserted."pKey", inserted."scheduledAtInitially", inserted."scheduledAt", inserted."createdAt",
   inserted.due_at, inserted.attempts, inserted."lockUuid", inserted.last_error, inserted.payload INTO @leased
 FROM ({due}) AS d JOIN {table} AS t WITH (ROWLOCK) ON t.id = d.id
-WHERE t."pKind" = @kind AND t."scheduledAt" <= @now
+WHERE t."pKind" = @kind AND t."scheduledAt" <= @now AND (@most IS NULL OR @most <= 0 OR t.attempts < @most)
 OPTION (LOOP JOIN, FORCE ORDER);
 
 -- include: mssql.procedures.sql
@@ -173,7 +174,7 @@ t.id, t."pKey", t."scheduledAtInitially", t."scheduledAt", t."createdAt", t.due_
 -- name: poll
 {for_kind}
 {for_now}
-DECLARE @limit BIGINT = :limit, @token VARCHAR(36) = :token, @span BIGINT = :lasts;
+DECLARE @limit BIGINT = :limit, @token VARCHAR(36) = :token, @span BIGINT = :lasts, @most INT = 0;
 {later}
 {leased}
 SELECT id, "key", offered, at, version, due, attempts, CASE WHEN at <= @now THEN 0 ELSE 1 END, token, error, body

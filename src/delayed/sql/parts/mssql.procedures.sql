@@ -58,15 +58,20 @@ INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "
 SELECT id, "key", @kind, body, offered, version, attempts, @now,
 
 -- part: exhausted_text
--- Messages that had all their attempts, of the first that are due, become dead.  Those are chosen without
--- locks, so that no others are locked.  With XACT_ABORT a failure takes back both statements.
+-- Messages that had all their attempts, of the first that are due and that nobody has locked, become dead: at
+-- least of as many as a poll leases.  They are chosen by reads that keep no lock, so that no others are locked.
+-- With XACT_ABORT a failure takes back both statements.
 SET XACT_ABORT ON;
 {gone}
 BEGIN TRANSACTION;
 DELETE t {goes}
 FROM (
-  SELECT l.id FROM (SELECT TOP (1000) e.id, e.attempts FROM {table} AS e WITH (NOLOCK)
-                    WHERE e."pKind" = @kind AND e."scheduledAt" <= @now ORDER BY e."scheduledAt", e.id) AS f
+  SELECT l.id FROM (SELECT TOP (CASE WHEN @limit > 1000 THEN 2000 ELSE 1000 END) e.id, s.attempts
+                    FROM {table} AS e WITH (NOLOCK)
+                    JOIN {table} AS s WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK) ON s.id = e.id
+                    WHERE e."pKind" = @kind AND e."scheduledAt" <= @now
+                      AND s."pKind" = @kind AND s."scheduledAt" = e."scheduledAt"
+                    ORDER BY e."scheduledAt", e.id) AS f
   JOIN {table} AS l WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK) ON l.id = f.id
   WHERE f.attempts >= @most AND l."pKind" = @kind AND l."scheduledAt" <= @now AND l.attempts >= @most) AS d
 JOIN {table} AS t WITH (ROWLOCK) ON t.id = d.id
@@ -74,6 +79,7 @@ WHERE t."scheduledAt" <= @now
 OPTION (LOOP JOIN, FORCE ORDER);
 {died} CASE WHEN token IS NOT NULL THEN N'its lease expired before it was acknowledged' ELSE error END
 FROM @gone;
+SET @buried = @@ROWCOUNT;
 COMMIT TRANSACTION;
 
 -- part: poll_text
@@ -93,14 +99,15 @@ BEGIN
   {kind_of}
   DECLARE @span BIGINT = CASE WHEN @lease_ms > 0 THEN @lease_ms ELSE 0 END, @lock VARCHAR(36) = LOWER(CAST(NEWID() AS VARCHAR(36)));
   {later}
-  IF @max_attempts > 0
-  BEGIN
-    SET @sql = REPLACE(REPLACE(N{'exhausted_text}, N{'table_dead}, @dead), N{'table}, @live);
-    EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @now BIGINT, @most INT', @kind = @kind, @now = @now, @most = @max_attempts;
-  END;
+  DECLARE @buried INT = CASE WHEN @max_attempts > 0 THEN 1 ELSE 0 END;
+  -- Until none of the first that are due had all its attempts (no_poll_in_sql_delivers_what_had_its_attempts).
+  SET @sql = REPLACE(REPLACE(N{'exhausted_text}, N{'table_dead}, @dead), N{'table}, @live);
+  WHILE @buried > 0
+    EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @now BIGINT, @limit BIGINT, @most INT, @buried INT OUTPUT',
+      @kind = @kind, @now = @now, @limit = @n, @most = @max_attempts, @buried = @buried OUTPUT;
   SET @sql = REPLACE(N{'poll_text}, N{'table}, @live);
-  EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @now BIGINT, @limit BIGINT, @token VARCHAR(36), @later BIGINT',
-    @kind = @kind, @now = @now, @limit = @n, @token = @lock, @later = @later;
+  EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @now BIGINT, @limit BIGINT, @token VARCHAR(36), @later BIGINT, @most INT',
+    @kind = @kind, @now = @now, @limit = @n, @token = @lock, @later = @later, @most = @max_attempts;
 END
 
 -- part: this_lease
