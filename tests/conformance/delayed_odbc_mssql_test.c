@@ -291,6 +291,32 @@ static void a_long_poll_in_sql_delivers_nothing_that_had_its_attempts(void **sta
 	says(f, "SELECT COUNT(*) FROM later WHERE \"lockUuid\" IS NOT NULL", "1006");
 }
 
+/* Those that an older version made, or that are missing; and those of a second table are the same. */
+static void procedures_of_an_older_table_are_made_again(void **state)
+{
+	static const char *const breaks[] = {
+		"EXEC sp_updateextendedproperty N'wherry', N'Wherry 0', N'SCHEMA', N'dbo', "
+		"N'PROCEDURE', N'wherry_offer'; EXEC (N'ALTER PROCEDURE wherry_offer AS "
+		"RETURN')",
+		"DROP PROCEDURE wherry_offer",
+	};
+	delayed_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {
+		assert_true(mssql_raw(NULL, NULL, breaks[i], NULL, 0));
+		WHERRY_PASS(wherry_delayed_create(f->db, "later", NULL, &err));
+		says(f,
+		     "EXEC wherry_offer N'my-queue', N'a', 0x31, @if_absent = 1" OF_LATER,
+		     i ? "ignored" : "created");
+		WHERRY_PASS(wherry_delayed_create(f->db, i ? "key" : "w", NULL, &err));
+		says(f,
+		     "SELECT COUNT(DISTINCT CAST(value AS NVARCHAR(100))) FROM "
+		     "sys.extended_properties WHERE name = N'wherry'",
+		     "1");
+	}
+}
+
 #define MSSQL_CASE(name) cmocka_unit_test_setup_teardown(name, make, delayed_fixture_drop)
 
 int main(void)
@@ -306,6 +332,7 @@ int main(void)
 		MSSQL_CASE(a_poll_in_sql_buries_what_had_its_attempts),
 		MSSQL_CASE(no_poll_in_sql_delivers_what_had_its_attempts),
 		MSSQL_CASE(a_long_poll_in_sql_delivers_nothing_that_had_its_attempts),
+		MSSQL_CASE(procedures_of_an_older_table_are_made_again),
 		MSSQL_CASE(the_sql_that_is_printed_makes_a_table),
 	};
 	/* Babelfish ignores READPAST: a poll waits for the rows of another, and then finds them leased.

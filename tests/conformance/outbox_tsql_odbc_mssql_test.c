@@ -184,12 +184,40 @@ static void making_ends_when_the_lock_is_not_granted(void **state)
 	tsql_clear();
 }
 
+#define ENQUEUED                                                                         \
+	ENQUEUE "@topic = N't', @payload = N'{}'; SELECT CASE WHEN @id > 0 THEN 'yes' END"
+
+/* One of an older version, one that is marked otherwise, and one that is missing. */
+static void a_procedure_of_another_version_is_made_again(void **state)
+{
+	static const char *const breaks[] = {
+		"EXEC sp_dropextendedproperty N'wherry', N'SCHEMA', N'dbo', N'PROCEDURE', "
+		"N'wherry_enqueue'; EXEC (N'ALTER PROCEDURE wherry_enqueue AS RETURN')",
+		"EXEC sp_updateextendedproperty N'wherry', N'Wherry 0', N'SCHEMA', N'dbo', "
+		"N'PROCEDURE', N'wherry_enqueue'; EXEC (N'ALTER PROCEDURE wherry_enqueue AS "
+		"RETURN')",
+		"DROP PROCEDURE wherry_enqueue",
+	};
+	wherry_error err = WHERRY_ERROR_INIT;
+	place p;
+
+	(void)state;
+	enter(&p, NULL);
+	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {
+		WHERRY_PASS(wh_db_script(p.db, breaks[i], &err));
+		WHERRY_PASS(wherry_outbox_init(p.db, "outbox", NULL, &err));
+		says(&p, ENQUEUED, "yes");
+	}
+	leave(&p);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_procedure_adds_what_it_is_given),
 		cmocka_unit_test(the_procedure_adds_to_another_outbox_of_its_schema),
 		cmocka_unit_test(bytes_are_kept_as_they_are),
+		cmocka_unit_test(a_procedure_of_another_version_is_made_again),
 		cmocka_unit_test(making_ends_when_the_lock_is_not_granted),
 	};
 	int failed;

@@ -3,6 +3,7 @@
  */
 #include "queue_suite.h"
 
+#include "db/driver.h"
 #include "mssql/backend.h"
 
 static const mssql_word words[] = {
@@ -271,6 +272,65 @@ static void procedures_serve_every_queue(void **state)
 	says(f, "SELECT COUNT(*) FROM sys.procedures WHERE name LIKE 'wherry%'", "0");
 }
 
+static wherry_code note_finding(void *ctx, const char *what, const char *repair)
+{
+	char *text = ctx;
+	size_t len = strlen(text);
+
+	(void)what;
+	(void)snprintf(text + len, 2000 - len, "%s\n", repair);
+	return WHERRY_OK;
+}
+
+static void inspects(wherry_queue *queue, const char *wanted)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	char text[2000] = "";
+
+	WHERRY_PASS(wherry_queue_inspect(queue, note_finding, text, &err));
+	assert_string_equal(text, wanted);
+}
+
+/* Those of an older version, those that are marked otherwise, and those that are missing. */
+static void procedures_of_another_version_are_found(void **state)
+{
+	static const char *const breaks[] = {
+		"EXEC sp_dropextendedproperty N'wherry', N'SCHEMA', N'dbo', N'PROCEDURE', "
+		"N'wherry_cancel'; EXEC (N'ALTER PROCEDURE wherry_cancel AS RETURN')",
+		"EXEC sp_updateextendedproperty N'wherry', N'Wherry 0', N'SCHEMA', N'dbo', "
+		"N'PROCEDURE', N'wherry_send'",
+		"DROP PROCEDURE wherry_dead_letter",
+	};
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	inspects(f->queue, "");
+	for (size_t i = 0; i < sizeof(breaks) / sizeof(*breaks); i++) {
+		WHERRY_PASS(wh_db_script(f->db, breaks[i], &err));
+		inspects(f->queue, "wherry queue create\n");
+		WHERRY_PASS(wherry_queue_create(f->db, "jobs", NULL, &err));
+		inspects(f->queue, "");
+	}
+	(void)queue_send(f, 1);
+	says(f, "DECLARE @n BIGINT; EXEC wherry_cancel 'jobs', 1, @n OUTPUT; SELECT @n",
+	     "1");
+}
+
+/* A second queue, of whatever name and type, makes them from the same text. */
+static void queues_of_a_schema_agree_on_their_procedures(void **state)
+{
+	const wherry_queue_options how = WHERRY_QUEUE_OPTIONS(.payload = "bytea");
+	queue_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_queue *odd = NULL;
+
+	WHERRY_PASS(wherry_queue_create(f->db, "\"Odd.jobs\"", &how, &err));
+	WHERRY_PASS(wherry_queue_open(f->db, "\"Odd.jobs\"", &odd, &err));
+	inspects(f->queue, "");
+	inspects(odd, "");
+	wherry_queue_close(odd);
+}
+
 #define CASE_OF(run) cmocka_unit_test_setup_teardown(run, make, drop)
 
 int main(void)
@@ -284,6 +344,8 @@ int main(void)
 		CASE_OF(procedures_refuse_queues_of_nservicebus),
 		CASE_OF(what_is_null_in_a_receive_means_the_default),
 		CASE_OF(procedures_serve_every_queue),
+		CASE_OF(procedures_of_another_version_are_found),
+		CASE_OF(queues_of_a_schema_agree_on_their_procedures),
 	};
 
 	if (!mssql_start(words))

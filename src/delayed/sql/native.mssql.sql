@@ -135,7 +135,8 @@ IF {no_key}
 IF {no_time}
   CREATE INDEX {bare_time} ON {table}("pKind", "scheduledAt", id);
 {dead_table}
-{procedures}
+{make_procedures}
+{mark_procedures}
 IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'delayed' AND name = N{name})
   INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'delayed', N{name}, 1, 100);
 
@@ -149,7 +150,8 @@ SELECT version, min_program FROM {wherry_schema} WHERE model = N'delayed' AND na
 {column_names};
 
 -- name: indexes-missing
-SELECT CASE WHEN {no_key} THEN 1 ELSE 0 END + CASE WHEN {no_time} THEN 1 ELSE 0 END
+-- Procedures that are missing or of another version count, too: the table is then made again.
+SELECT {procedures_stale} + CASE WHEN {no_key} THEN 1 ELSE 0 END + CASE WHEN {no_time} THEN 1 ELSE 0 END
   + CASE WHEN {no_dead_kind} THEN 1 ELSE 0 END;
 
 -- name: drop

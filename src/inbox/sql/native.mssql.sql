@@ -48,6 +48,14 @@ END;
 IF OBJECT_ID(N{'wherry_inbox_purge}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_inbox_purge} AS RETURN');
 EXEC (N{'procedure_purge});
 
+-- part: own_procedures
+(VALUES (N'wherry_inbox_purge'))
+
+-- part: procedures_text
+N{'make_procedures}
+
+-- include: mssql.marks.sql
+
 -- name: migrate-1
 {own_tables}
 IF OBJECT_ID(N{'table}, N'U') IS NULL
@@ -63,6 +71,7 @@ IF OBJECT_ID(N{'table}, N'U') IS NULL
 IF {no_accepted}
   CREATE INDEX {bare_accepted} ON {table}(accepted_at);
 {make_procedures}
+{mark_procedures}
 IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'inbox' AND name = N{name})
   INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'inbox', N{name}, 1, 100);
 
@@ -76,9 +85,8 @@ SELECT version, min_program FROM {wherry_schema} WHERE model = N'inbox' AND name
 {column_names};
 
 -- name: indexes-missing
--- A procedure that is missing counts, too: the inbox is then made again.
-SELECT CASE WHEN {no_accepted} THEN 1 ELSE 0 END
-  + CASE WHEN OBJECT_ID(N{'wherry_inbox_purge}, N'P') IS NULL THEN 1 ELSE 0 END;
+-- A procedure that is missing or of another version counts, too: the inbox is then made again.
+SELECT CASE WHEN {no_accepted} THEN 1 ELSE 0 END + {procedures_stale};
 
 -- name: drop
 DROP TABLE {table};

@@ -139,54 +139,52 @@ IF EXISTS (SELECT 1 FROM @lacking_archive WHERE a = N'message_hash')
 IF EXISTS (SELECT 1 FROM @lacking_archive WHERE a = N'processed_at')
   CREATE INDEX {bare_archive_done} ON {table_archive}(processed_at);
 
--- part: make_enqueue
+-- part: procedure_enqueue
 -- For every language.  @id is NULL afterwards if a message of that id is there already.
-IF OBJECT_ID(N{'wherry_enqueue}, N'P') IS NULL
-BEGIN
-  DECLARE @procedure NVARCHAR(MAX) = N'CREATE PROCEDURE ' + N{'wherry_enqueue} + N'
+ALTER PROCEDURE {wherry_enqueue}
   @topic NVARCHAR(255), @payload NVARCHAR(MAX) = NULL, @key NVARCHAR(1024) = NULL,
-  @message_id NVARCHAR(255) = NULL, @headers NVARCHAR(MAX) = N''{}'', @aggregate_type NVARCHAR(255) = N'''',
-  @aggregate_id NVARCHAR(255) = N'''', @trace_id NVARCHAR(255) = NULL, @lock_key BIT = 0,
-  @outbox NVARCHAR(128) = N''outbox'', @bytes VARBINARY(MAX) = NULL, @id BIGINT = NULL OUTPUT
+  @message_id NVARCHAR(255) = NULL, @headers NVARCHAR(MAX) = N'{}', @aggregate_type NVARCHAR(255) = N'',
+  @aggregate_id NVARCHAR(255) = N'', @trace_id NVARCHAR(255) = NULL, @lock_key BIT = 0,
+  @outbox NVARCHAR(128) = N'outbox', @bytes VARBINARY(MAX) = NULL, @id BIGINT = NULL OUTPUT
 AS
 BEGIN
   SET NOCOUNT ON;
   SET XACT_ABORT OFF;
-  DECLARE @box NVARCHAR(300) = N''' + REPLACE(N{'schema.}, '''', '''''') + N''' + QUOTENAME(@outbox);
+  DECLARE @box NVARCHAR(300) = N{'schema.} + QUOTENAME(@outbox);
   DECLARE @k BINARY(32), @resource NVARCHAR(255), @locked INT, @insert NVARCHAR(MAX);
   IF @topic IS NULL OR DATALENGTH(@topic) = 0
-    THROW 51000, N''a message needs a topic'', 1;
+    THROW 51000, N'a message needs a topic', 1;
   IF @payload IS NULL AND @bytes IS NULL
-    THROW 51000, N''a message needs a payload: an empty one is '''''''''', 1;
-  SET @headers = COALESCE(@headers, N''{}'');
+    THROW 51000, N'a message needs a payload: an empty one is ''''', 1;
+  SET @headers = COALESCE(@headers, N'{}');
   IF ISJSON(@headers) = 0 OR LEFT(LTRIM(@headers), 1) <> NCHAR(123)
      OR EXISTS (SELECT 1 FROM OPENJSON(@headers) WHERE type <> 1)
-    THROW 51000, N''headers are not a JSON object of strings'', 1;
+    THROW 51000, N'headers are not a JSON object of strings', 1;
   SET @key = CASE WHEN DATALENGTH(@key) > 0 THEN @key END;
-  SET @aggregate_type = COALESCE(@aggregate_type, N'''');
-  SET @aggregate_id = COALESCE(@aggregate_id, N'''');
+  SET @aggregate_type = COALESCE(@aggregate_type, N'');
+  SET @aggregate_id = COALESCE(@aggregate_id, N'');
   IF @lock_key = 1
   BEGIN
-    SET @k = CASE WHEN @key IS NOT NULL THEN HASHBYTES(''SHA2_256'', @key)
+    SET @k = CASE WHEN @key IS NOT NULL THEN HASHBYTES('SHA2_256', @key)
       WHEN DATALENGTH(@aggregate_type) > 0 OR DATALENGTH(@aggregate_id) > 0
-      THEN HASHBYTES(''SHA2_256'', CONCAT(DATALENGTH(@aggregate_type), N'':'', @aggregate_type, @aggregate_id)) END;
-    SET @resource = CONCAT(N''wherry_key:'', OBJECT_ID(@box), N'':'',
+      THEN HASHBYTES('SHA2_256', CONCAT(DATALENGTH(@aggregate_type), N':', @aggregate_type, @aggregate_id)) END;
+    SET @resource = CONCAT(N'wherry_key:', OBJECT_ID(@box), N':',
       CAST(CAST(SUBSTRING(@k, 1, 16) AS UNIQUEIDENTIFIER) AS NVARCHAR(36)));
     IF @k IS NOT NULL
-      EXEC @locked = sp_getapplock @Resource = @resource, @LockMode = ''Exclusive'', @LockOwner = ''Transaction'';
+      EXEC @locked = sp_getapplock @Resource = @resource, @LockMode = 'Exclusive', @LockOwner = 'Transaction';
     IF @locked < 0
-      THROW 51222, N''the lock of the key was not granted in time'', 1;
+      THROW 51222, N'the lock of the key was not granted in time', 1;
   END;
-  SET @insert = N''INSERT INTO '' + @box + N''(topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload''
-    + CASE WHEN DATALENGTH(@message_id) > 0 THEN N'', message_id'' ELSE N'''' END
-    + N'') VALUES (@topic, @aggregate_type, @aggregate_id, @key, @headers, @trace_id, ''
-    + CASE WHEN @bytes IS NULL THEN N''@payload'' ELSE N''@bytes'' END
-    + CASE WHEN DATALENGTH(@message_id) > 0 THEN N'', @message_id'' ELSE N'''' END
-    + N''); SET @id = SCOPE_IDENTITY();'';
+  SET @insert = N'INSERT INTO ' + @box + N'(topic, aggregate_type, aggregate_id, partition_key, headers, trace_id, payload'
+    + CASE WHEN DATALENGTH(@message_id) > 0 THEN N', message_id' ELSE N'' END
+    + N') VALUES (@topic, @aggregate_type, @aggregate_id, @key, @headers, @trace_id, '
+    + CASE WHEN @bytes IS NULL THEN N'@payload' ELSE N'@bytes' END
+    + CASE WHEN DATALENGTH(@message_id) > 0 THEN N', @message_id' ELSE N'' END
+    + N'); SET @id = SCOPE_IDENTITY();';
   BEGIN TRY
-    EXEC sp_executesql @insert, N''@topic NVARCHAR(255), @aggregate_type NVARCHAR(255), @aggregate_id NVARCHAR(255),
+    EXEC sp_executesql @insert, N'@topic NVARCHAR(255), @aggregate_type NVARCHAR(255), @aggregate_id NVARCHAR(255),
       @key NVARCHAR(1024), @headers NVARCHAR(MAX), @trace_id NVARCHAR(255), @payload NVARCHAR(MAX),
-      @bytes VARBINARY(MAX), @message_id NVARCHAR(255), @id BIGINT OUTPUT'',
+      @bytes VARBINARY(MAX), @message_id NVARCHAR(255), @id BIGINT OUTPUT',
       @topic = @topic, @aggregate_type = @aggregate_type, @aggregate_id = @aggregate_id, @key = @key,
       @headers = @headers, @trace_id = @trace_id, @payload = @payload, @bytes = @bytes,
       @message_id = @message_id, @id = @id OUTPUT;
@@ -195,9 +193,20 @@ BEGIN
     IF ERROR_NUMBER() NOT IN (2601, 2627) THROW;
     SET @id = NULL;
   END CATCH;
-END';
-  EXEC(@procedure);
-END;
+END
+
+-- part: make_procedures
+-- One that is there stays, with the rights that were granted on it.
+IF OBJECT_ID(N{'wherry_enqueue}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_enqueue} AS RETURN');
+EXEC (N{'procedure_enqueue});
+
+-- part: own_procedures
+(VALUES (N'wherry_enqueue'))
+
+-- part: procedures_text
+N{'make_procedures}
+
+-- include: mssql.marks.sql
 
 -- name: migrate-1
 -- The table's columns are those that other relays know, and some of ours with defaults.  "stamp" says
@@ -260,15 +269,16 @@ BEGIN
     ALTER TABLE {table_archive} ADD payload NVARCHAR(MAX) COLLATE Latin1_General_BIN2 NOT NULL;
 END;
 {make_indexes}
-{make_enqueue}
+{make_procedures}
+{mark_procedures}
 IF NOT EXISTS (SELECT 1 FROM {wherry_outbox} WHERE name = N{name})
   INSERT INTO {wherry_outbox}(name) VALUES (N{name});
 IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'outbox' AND name = N{name})
   INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'outbox', N{name}, 1, 100);
 
 -- name: indexes-missing
--- How many of the outbox's indexes are gone.
-SELECT (SELECT COUNT(*) FROM ({lacking}) AS t) + (SELECT COUNT(*) FROM ({lacking_archive}) AS a);
+-- How many of the outbox's indexes are gone.  A procedure of another version counts, too: it is then made again.
+SELECT (SELECT COUNT(*) FROM ({lacking}) AS t) + (SELECT COUNT(*) FROM ({lacking_archive}) AS a) + {procedures_stale};
 
 -- name: drop
 DROP TABLE {table};

@@ -128,6 +128,7 @@ IF NOT EXISTS (SELECT 1 FROM {indexes} AS x WHERE x.name = N{name} + N'_dead')
 IF NOT EXISTS (SELECT 1 FROM {indexes} AS x WHERE x.name = N{name} + N'_expires')
   {index_expires}
 {make_procedures}
+{mark_procedures}
 IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'queue' AND name = N{name})
   INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'queue', N{name}, 1, 100);
 
@@ -141,7 +142,8 @@ SELECT version, min_program FROM {wherry_schema} WHERE model = N'queue' AND name
 {column_names};
 
 -- name: indexes-missing
-SELECT 4 - COUNT(DISTINCT x.name) FROM {indexes} AS x;
+-- Procedures that are missing or of another version count, too: the queue is then made again.
+SELECT 4 - COUNT(DISTINCT x.name) + {procedures_stale} FROM {indexes} AS x;
 
 -- name: payload-type
 SELECT CASE TYPE_NAME(c.system_type_id) WHEN N'varbinary' THEN N'bytea' ELSE N'text' END
@@ -294,6 +296,9 @@ SELECT N'the index ' + i.name + N' is missing', i.repair
 FROM (VALUES (N{name} + N'_ready', N{'index_ready}), (N{name} + N'_timed', N{'index_timed}),
              (N{name} + N'_dead', N{'index_dead}), (N{name} + N'_expires', N{'index_expires})) AS i(name, repair)
 WHERE NOT EXISTS (SELECT 1 FROM {indexes} AS x WHERE x.name = i.name)
+UNION ALL
+SELECT N'the procedures of queues are missing, or another version of Wherry made them', N'wherry queue create'
+WHERE {procedures_stale} > 0
 UNION ALL
 SELECT N'the column ' + c.name + N' is missing', N'ALTER TABLE ' + N{'table} + N' ADD ' + c.name + N' ' + c.type + N';'
 FROM (VALUES (N'topic', N'NVARCHAR(255)'), (N'correlation_id', N'NVARCHAR(255)'), (N'reply_to', N'NVARCHAR(255)'),

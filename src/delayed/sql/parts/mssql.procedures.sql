@@ -26,7 +26,7 @@ DECLARE @tries INT = 0;
 SET @result = @made;
 
 -- part: offer_procedure
-CREATE PROCEDURE {wherry_offer} @queue NVARCHAR(200), @key NVARCHAR(400), @body VARBINARY(MAX), @delay_ms BIGINT = 0,
+ALTER PROCEDURE {wherry_offer} @queue NVARCHAR(200), @key NVARCHAR(400), @body VARBINARY(MAX), @delay_ms BIGINT = 0,
   @at DATETIMEOFFSET = NULL, @if_absent BIT = 0, @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
 BEGIN
   SET NOCOUNT ON;
@@ -92,7 +92,7 @@ SELECT id, "key", body,
 FROM @leased ORDER BY due, id;
 
 -- part: poll_procedure
-CREATE PROCEDURE {wherry_poll} @queue NVARCHAR(200), @n INT = 1, @lease_ms BIGINT = 30000, @max_attempts INT = 0,
+ALTER PROCEDURE {wherry_poll} @queue NVARCHAR(200), @n INT = 1, @lease_ms BIGINT = 30000, @max_attempts INT = 0,
   @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
 BEGIN
   SET NOCOUNT ON;
@@ -140,7 +140,7 @@ SET @result = @@ROWCOUNT;
 IF @result = 0 SELECT @found = t."createdAt" FROM {table} AS t WHERE t.id = @id AND t."pKind" = @kind;
 
 -- part: settle_procedure
-CREATE PROCEDURE {wherry_delayed_settle} @action NVARCHAR(10), @queue NVARCHAR(200), @token NVARCHAR(80), @span BIGINT,
+ALTER PROCEDURE {wherry_delayed_settle} @action NVARCHAR(10), @queue NVARCHAR(200), @token NVARCHAR(80), @span BIGINT,
   @error NVARCHAR(500), @type NVARCHAR(200), @box NVARCHAR(100) AS
 BEGIN
   SET NOCOUNT ON;
@@ -168,22 +168,22 @@ BEGIN
 END
 
 -- part: done_procedure
-CREATE PROCEDURE {wherry_done} @queue NVARCHAR(200), @token NVARCHAR(80), @type NVARCHAR(200) = N'bytes',
+ALTER PROCEDURE {wherry_done} @queue NVARCHAR(200), @token NVARCHAR(80), @type NVARCHAR(200) = N'bytes',
   @box NVARCHAR(100) = N'delayed' AS
 EXEC {wherry_delayed_settle} N'ack', @queue, @token, 0, NULL, @type, @box
 
 -- part: nack_procedure
-CREATE PROCEDURE {wherry_delayed_nack} @queue NVARCHAR(200), @token NVARCHAR(80), @delay_ms BIGINT = 0, @error NVARCHAR(500) = NULL,
+ALTER PROCEDURE {wherry_delayed_nack} @queue NVARCHAR(200), @token NVARCHAR(80), @delay_ms BIGINT = 0, @error NVARCHAR(500) = NULL,
   @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
 EXEC {wherry_delayed_settle} N'nack', @queue, @token, @delay_ms, @error, @type, @box
 
 -- part: extend_procedure
-CREATE PROCEDURE {wherry_delayed_extend} @queue NVARCHAR(200), @token NVARCHAR(80), @lease_ms BIGINT = 30000,
+ALTER PROCEDURE {wherry_delayed_extend} @queue NVARCHAR(200), @token NVARCHAR(80), @lease_ms BIGINT = 30000,
   @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
 EXEC {wherry_delayed_settle} N'extend', @queue, @token, @lease_ms, NULL, @type, @box
 
 -- part: bury_procedure
-CREATE PROCEDURE {wherry_delayed_dead_letter} @queue NVARCHAR(200), @token NVARCHAR(80), @reason NVARCHAR(500),
+ALTER PROCEDURE {wherry_delayed_dead_letter} @queue NVARCHAR(200), @token NVARCHAR(80), @reason NVARCHAR(500),
   @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
 EXEC {wherry_delayed_settle} N'bury', @queue, @token, 0, @reason, @type, @box
 
@@ -193,7 +193,7 @@ DELETE FROM {table} WITH (ROWLOCK) WHERE id = @id;
 SET @result = @@ROWCOUNT;
 
 -- part: drop_procedure
-CREATE PROCEDURE {wherry_delayed_drop} @queue NVARCHAR(200), @key NVARCHAR(400), @type NVARCHAR(200) = N'bytes',
+ALTER PROCEDURE {wherry_delayed_drop} @queue NVARCHAR(200), @key NVARCHAR(400), @type NVARCHAR(200) = N'bytes',
   @box NVARCHAR(100) = N'delayed' AS
 BEGIN
   SET NOCOUNT ON;
@@ -205,15 +205,34 @@ BEGIN
   SELECT @result AS dropped;
 END
 
--- part: procedures
-IF OBJECT_ID(N{'wherry_offer}, N'P') IS NULL EXEC(N{'offer_procedure});
-IF OBJECT_ID(N{'wherry_poll}, N'P') IS NULL EXEC(N{'poll_procedure});
-IF OBJECT_ID(N{'wherry_delayed_settle}, N'P') IS NULL EXEC(N{'settle_procedure});
-IF OBJECT_ID(N{'wherry_done}, N'P') IS NULL EXEC(N{'done_procedure});
-IF OBJECT_ID(N{'wherry_delayed_nack}, N'P') IS NULL EXEC(N{'nack_procedure});
-IF OBJECT_ID(N{'wherry_delayed_extend}, N'P') IS NULL EXEC(N{'extend_procedure});
-IF OBJECT_ID(N{'wherry_delayed_dead_letter}, N'P') IS NULL EXEC(N{'bury_procedure});
-IF OBJECT_ID(N{'wherry_delayed_drop}, N'P') IS NULL EXEC(N{'drop_procedure});
+-- part: make_procedures
+-- Those that are there stay, with the rights that were granted on them.
+IF OBJECT_ID(N{'wherry_offer}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_offer} AS RETURN');
+IF OBJECT_ID(N{'wherry_poll}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_poll} AS RETURN');
+IF OBJECT_ID(N{'wherry_delayed_settle}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_delayed_settle} AS RETURN');
+IF OBJECT_ID(N{'wherry_done}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_done} AS RETURN');
+IF OBJECT_ID(N{'wherry_delayed_nack}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_delayed_nack} AS RETURN');
+IF OBJECT_ID(N{'wherry_delayed_extend}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_delayed_extend} AS RETURN');
+IF OBJECT_ID(N{'wherry_delayed_dead_letter}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_delayed_dead_letter} AS RETURN');
+IF OBJECT_ID(N{'wherry_delayed_drop}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_delayed_drop} AS RETURN');
+EXEC (N{'offer_procedure});
+EXEC (N{'poll_procedure});
+EXEC (N{'settle_procedure});
+EXEC (N{'done_procedure});
+EXEC (N{'nack_procedure});
+EXEC (N{'extend_procedure});
+EXEC (N{'bury_procedure});
+EXEC (N{'drop_procedure});
+
+-- part: own_procedures
+(VALUES (N'wherry_offer'), (N'wherry_poll'), (N'wherry_delayed_settle'), (N'wherry_done'),
+  (N'wherry_delayed_nack'), (N'wherry_delayed_extend'), (N'wherry_delayed_dead_letter'), (N'wherry_delayed_drop'))
+
+-- part: procedures_text
+-- Without the name of the table whose text it is: those of two tables are the same.
+REPLACE(REPLACE(N{'make_procedures}, N{'table_dead}, N'"D"'), N{'table}, N'"T"')
+
+-- include: mssql.marks.sql
 
 -- part: drop_procedures
 -- The last table takes along what delayed queues alone share.

@@ -367,6 +367,17 @@ EXEC (N{'procedure_subscribe});
 EXEC (N{'procedure_unsubscribe});
 EXEC (N{'procedure_publish});
 
+-- part: own_procedures
+(VALUES (N'wherry_send'), (N'wherry_receive'), (N'wherry_ack'), (N'wherry_nack'), (N'wherry_extend'), (N'wherry_dead_letter'),
+  (N'wherry_cancel'), (N'wherry_queue_length'), (N'wherry_subscribe'), (N'wherry_unsubscribe'), (N'wherry_publish'))
+
+-- part: procedures_text
+-- Without the names of the queue whose text it is: those of two queues are the same.
+REPLACE(REPLACE(REPLACE(REPLACE(REPLACE(N{'make_procedures}, N{'table}, N'"T"'), N{'bare_ready}, N'"R"'), N{'bare_timed}, N'"W"'),
+  N{'bare}, N'"B"'), N'body {payload_type});', N'body P);')
+
+-- include: mssql.marks.sql
+
 -- part: drop_procedures
 DROP PROCEDURE IF EXISTS {wherry_send};
 DROP PROCEDURE IF EXISTS {wherry_receive};

@@ -1,0 +1,37 @@
+--
+-- Marks of procedures on SQL Server.  A layout names its procedures in the part own_procedures, as rows of
+-- (VALUES …), and the text that makes them in procedures_text, in which nothing depends on one table.
+
+-- part: procedures_mark
+-- An extended property of each procedure says from which text it was made, so that those of another version are
+-- found and made again (procedures_of_another_version_are_found).  A role that may execute
+-- a procedure sees its mark.
+CONCAT(N'Wherry ', CAST(CAST(SUBSTRING(HASHBYTES('SHA2_256', {procedures_text}), 1, 16) AS UNIQUEIDENTIFIER) AS NVARCHAR(36)))
+
+-- part: marked
+-- The mark that the procedure p has.
+(SELECT CAST(x.value AS NVARCHAR(100)) FROM sys.extended_properties AS x
+ WHERE x.class = 1 AND x.minor_id = 0 AND x.name = N'wherry' AND x.major_id = OBJECT_ID(N{'schema.} + QUOTENAME(p.name, N'"'), N'P'))
+
+-- part: mark_procedures
+DECLARE @mark NVARCHAR(100) = {procedures_mark}, @named NVARCHAR(128),
+  @place NVARCHAR(128) = OBJECT_SCHEMA_NAME(OBJECT_ID(N{'wherry_schema}, N'U'));
+SET @named = (SELECT MIN(p.name) FROM {own_procedures} AS p(name));
+WHILE @named IS NOT NULL
+BEGIN
+  IF (SELECT {marked} FROM (SELECT @named AS name) AS p) IS NULL
+    EXEC sp_addextendedproperty @name = N'wherry', @value = @mark, @level0type = N'SCHEMA', @level0name = @place,
+      @level1type = N'PROCEDURE', @level1name = @named;
+  ELSE
+    EXEC sp_updateextendedproperty @name = N'wherry', @value = @mark, @level0type = N'SCHEMA', @level0name = @place,
+      @level1type = N'PROCEDURE', @level1name = @named;
+  SET @named = (SELECT MIN(p.name) FROM {own_procedures} AS p(name) WHERE p.name > @named);
+END;
+
+-- part: procedures_stale
+-- How many procedures are of another version, or missing.  A role that may not execute a procedure does not see it: so it
+-- is missing only for those who could make it.
+(SELECT COUNT(*) FROM {own_procedures} AS p(name)
+ WHERE ISNULL({marked}, N'') <> {procedures_mark}
+   AND (OBJECT_ID(N{'schema.} + QUOTENAME(p.name, N'"'), N'P') IS NOT NULL
+        OR HAS_PERMS_BY_NAME(N{'table}, N'OBJECT', N'ALTER') = 1))
