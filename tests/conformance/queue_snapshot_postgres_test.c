@@ -4,10 +4,9 @@
  */
 #include "queue_suite.h"
 
-#include <time.h>
-
 #include "postgres/backends.h"
 #include "postgres/claim_costs.h"
+#include "postgres/plan.h"
 #include "postgres/server.h"
 #include "queue/queue.h"
 
@@ -22,28 +21,20 @@ static PGconn *take_snapshot(queue_fixture *f)
 	return conn;
 }
 
-static int64_t now_us(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000LL + t.tv_nsec / 1000;
-}
-
-/* How long a receive of one takes, and its acknowledgement, by the fastest of some. */
+/* How many index entries a receive of one reads: the least of some, since the first one pays for what
+ * was deleted. */
 static int64_t cost(wherry_queue *queue, bool anchored)
 {
 	int64_t best = INT64_MAX;
 
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < 5; i++) {
 		int64_t before, after;
 		queue_got got;
 
-		if (!anchored)
-			queue->anchor.next_full_us = 0;
-		before = now_us();
+		queue->anchor.next_full_us = anchored ? INT64_MAX : 0;
+		before = postgres_entries_read(queue->store.db, "jobs");
 		got = queue_receive(queue, WHERRY_LEASE, 1);
-		after = now_us();
+		after = postgres_entries_read(queue->store.db, "jobs");
 		assert_int_equal(got.n, 1);
 		queue_ack(queue, &got);
 		best = after - before < best ? after - before : best;
@@ -76,14 +67,13 @@ static void an_open_snapshot_does_not_slow_a_drain(void **state)
 		WHERRY_PASS(
 			wherry_queue_receive(f->queue, &many, drop_it, NULL, NULL, &err));
 	unanchored = cost(f->queue, false);
-	f->queue->anchor.next_full_us = INT64_MAX;
 	anchored = cost(f->queue, true);
 	print_message(
-		"# a receive: %lld us before, %lld us under an old snapshot, %lld us "
+		"# a receive reads %lld entries before, %lld under an old snapshot, %lld "
 		"from the beginning\n",
 		(long long)before, (long long)anchored, (long long)unanchored);
-	assert_true(anchored < 3 * before + 1000);
-	assert_true(unanchored > 3 * anchored);
+	assert_true(anchored <= before + 10);
+	assert_true(unanchored > 10000); /* The snapshot is in the way. */
 	PQfinish(report);
 	queue_fixture_drop(f);
 }

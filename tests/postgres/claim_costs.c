@@ -2,7 +2,10 @@
 
 #include "wherry_test.h"
 
+#include <wherry/postgres.h>
+
 #include "base/env.h"
+#include "postgres/plan.h"
 #include "postgres/server.h"
 #include "store/leases.h"
 
@@ -17,18 +20,19 @@ static wherry_code count_claimed(void *ctx, int64_t id, const wh_row *row,
 	return WHERRY_OK;
 }
 
+/* On the connection that claims, so that what it reads is not counted late. */
 static void run(const claim_costs *c, const char *sql)
 {
-	assert_true(postgres_raw(c->url, sql, NULL, 0));
+	assert_true(postgres_exec(wherry_postgres_handle(c->store->db), sql, NULL, 0));
 }
 
-/* Claim so many, and delete them; returns the time of the claim. */
+/* Claim so many, and delete them; returns how many index entries the claim read. */
 static int64_t claim_some(claim_costs *c, int64_t limit)
 {
 	const wherry_claim_options options =
 		WHERRY_CLAIM_OPTIONS(.limit = limit, .lasts_us = 3600 * WH_SECOND);
 	wherry_error err = WHERRY_ERROR_INIT;
-	int64_t n = 0, before = wh_monotonic(&wh_env_system), after;
+	int64_t n = 0, before = postgres_entries_read(c->store->db, c->table), after;
 	const wh_claim_ask ask = {.lease = &c->lease,
 				  .options = &options,
 				  .place = &c->place,
@@ -39,23 +43,23 @@ static int64_t claim_some(claim_costs *c, int64_t limit)
 	bool more;
 
 	WHERRY_PASS(wh_store_claim(c->store, &ask, &more, &err));
-	after = wh_monotonic(&wh_env_system);
+	after = postgres_entries_read(c->store->db, c->table);
 	assert_int_equal(n, limit);
 	run(c, c->remove);
 	return after - before;
 }
 
-/* How long a claim of one takes, by the fastest of some. */
+/* What a claim of one reads: the least of some, since the first one pays for what was deleted. */
 static int64_t cost(claim_costs *c, bool anchored)
 {
 	int64_t best = INT64_MAX;
 
-	for (int i = 0; i < 20; i++) {
-		int64_t took;
+	for (int i = 0; i < 5; i++) {
+		int64_t n;
 
 		c->place.anchor.next_full_us = anchored ? INT64_MAX : 0;
-		took = claim_some(c, 1);
-		best = took < best ? took : best;
+		n = claim_some(c, 1);
+		best = n < best ? n : best;
 	}
 	return best;
 }
@@ -83,11 +87,12 @@ void claim_costs_check(claim_costs *c)
 	}
 	unanchored = cost(c, false);
 	anchored = cost(c, true);
-	print_message("# a claim: %lld us before, %lld us under an old snapshot, %lld us "
-		      "from the beginning\n",
-		      (long long)before, (long long)anchored, (long long)unanchored);
-	assert_true(anchored < 3 * before + 1000);
-	assert_true(unanchored > 3 * anchored);
+	print_message(
+		"# a claim reads %lld entries before, %lld under an old snapshot, %lld "
+		"from the beginning\n",
+		(long long)before, (long long)anchored, (long long)unanchored);
+	assert_true(anchored <= before + 10);
+	assert_true(unanchored > 10000); /* The snapshot is in the way. */
 	/* What a look behind the anchor passes over is found by a look at all. */
 	c->place.anchor.next_full_us = 0;
 	run(c, c->one_before);

@@ -2,6 +2,8 @@
 
 #include "wherry_test.h"
 
+#include <stdlib.h>
+
 #include <wherry/postgres.h>
 
 #include "base/buf.h"
@@ -49,4 +51,19 @@ void postgres_check_plan(wherry_db *db, const wh_sql *sql, const char *name,
 	for (; *unwanted; unwanted++)
 		if (strstr(plan, *unwanted))
 			fail_msg("%s has '%s':\n%s", name, *unwanted, plan);
+}
+
+int64_t postgres_entries_read(wherry_db *db, const char *table)
+{
+	PGconn *conn = wherry_postgres_handle(db);
+	char sql[200], got[40] = "";
+
+	/* It takes effect when the statement ends. */
+	assert_true(postgres_exec(conn, "SELECT pg_stat_force_next_flush()", NULL, 0));
+	(void)snprintf(sql, sizeof(sql),
+		       "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relid = "
+		       "'%s'::regclass",
+		       table);
+	assert_true(postgres_exec(conn, sql, got, sizeof(got)));
+	return strtoll(got, NULL, 10);
 }

@@ -1,5 +1,5 @@
 /*
- * The plan that PostgreSQL makes for a statement of ours, whatever its values are.
+ * What statements of ours cost on PostgreSQL: their plans, whatever their values are, and what they read.
  */
 #ifndef WHERRY_TEST_POSTGRES_PLAN_H
 #define WHERRY_TEST_POSTGRES_PLAN_H
@@ -16,5 +16,9 @@ const char *postgres_generic_plan(wherry_db *db, const wh_sql *sql, const char *
  * Both lists end with NULL. */
 void postgres_check_plan(wherry_db *db, const wh_sql *sql, const char *name,
 			 const char *const *wanted, const char *const *unwanted);
+
+/* How many entries of the table's indexes were read so far.  What a session read counts when it has
+ * ended, and what this connection read at once. */
+int64_t postgres_entries_read(wherry_db *db, const char *table);
 
 #endif
