@@ -125,7 +125,6 @@ static void begin(wherry_relay *r, int64_t now)
 
 	wh_strict_reset(&c->strict);
 	c->expires_at_us = c->due_at_us = now; /* nobody knows yet */
-	c->more = true;
 }
 
 static void forget(wherry_relay *r)
