@@ -391,7 +391,6 @@ int outbox_suite_run(const outbox_backend *const *backends, size_t n_backends,
 {
 	static struct CMUnitTest tests[TESTS_MOST];
 	static char names[TESTS_MOST][128];
-	const char *only = getenv("WHERRY_ONLY"); /* for one at a debugger's hands */
 	size_t n = 0;
 
 	for (size_t b = 0; b < n_backends; b++) {
@@ -400,8 +399,6 @@ int outbox_suite_run(const outbox_backend *const *backends, size_t n_backends,
 				unsigned needs = c->needs | suites[s].needs;
 
 				if (needs & backends[b]->lacks)
-					continue;
-				if (only && !strstr(c->name, only))
 					continue;
 				if (ONLY_SEVERAL && !(needs & NEEDS_SEVERAL))
 					continue;
