@@ -5,6 +5,8 @@
 #include "delayed_suite.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
 #include <time.h>
 
 #include "db/driver.h"
@@ -68,6 +70,27 @@ static void a_wait_ends_when_a_message_is_due(void **state)
 	assert_true(wait_for(f, LONG_US));
 	assert_true(now_s() - begin >= 0.199 && now_s() - begin < 5);
 	(void)delayed_polls(f, 1, "x");
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+static void a_signal_ends_a_wait(void **state)
+{
+	delayed_fixture *f = *state;
+	struct sigaction handler = {.sa_handler = on_signal}, before;
+	struct itimerval often = {{0, 50000}, {0, 50000}}, never = {{0, 0}, {0, 0}};
+	double begin = now_s();
+
+	go_by_the_database(f);
+	assert_int_equal(sigaction(SIGALRM, &handler, &before), 0);
+	assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+	assert_false(wait_for(f, 10 * SECOND_US));
+	assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+	assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+	assert_true(now_s() - begin < 9);
 }
 
 static void a_wait_in_a_transaction_is_refused(void **state)
@@ -187,6 +210,7 @@ const delayed_case delayed_wait_cases[] = {
 	DELAYED_CASE(a_wait_ends_when_a_message_is_due),
 	DELAYED_CASE_OF_SEVERAL(a_wait_sleeps_to_the_next_due_time),
 	DELAYED_CASE(a_wait_in_a_transaction_is_refused),
+	DELAYED_CASE(a_signal_ends_a_wait),
 	DELAYED_CASE(a_wait_can_be_ended_by_another_thread),
 	DELAYED_CASE_OF_SEVERAL(an_earlier_offer_of_another_connection_wakes_a_wait),
 	{NULL, NULL, false},

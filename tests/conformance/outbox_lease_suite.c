@@ -456,6 +456,24 @@ static void a_stale_write_leaves_the_caller_s_transaction_intact(void **state)
 	assert_int_equal(fixture_state(f, id), WHERRY_PENDING);
 }
 
+/* A relay that left delivered rows pending was the last: only that engine may go on. */
+static void rows_that_look_pending_are_not_leased_to_others(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_lease lease = fixture_lease(f, "a"), joined = {0};
+
+	WHERRY_PASS(wherry_outbox_release(f->box, &lease, &err));
+	fixture_raw(f, "UPDATE wherry_lease SET engine = 'stream-keep'");
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_lease(f->box, "b", 60000000, 8, &lease, &err));
+	assert_non_null(strstr(err.message, "deliver them again"));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_outbox_join(f->box, "b", 60000000, &joined, &err));
+	fixture_raw(f, "UPDATE wherry_lease SET engine = 'exclusive'");
+	WHERRY_PASS(wherry_outbox_lease(f->box, "b", 60000000, 8, &lease, &err));
+}
+
 const outbox_case outbox_lease_cases[] = {
 	CASE(a_lease_is_taken_once_and_others_are_told_by_whom),
 	CASE(a_lease_expires_by_the_database_s_clock),
@@ -474,6 +492,7 @@ const outbox_case outbox_lease_cases[] = {
 	CASE(after_two_unclean_ends_the_window_is_suspect_and_doubles),
 	CASE(it_is_the_window_of_the_one_that_ended),
 	CASE(suspects_have_a_ceiling),
+	CASE(rows_that_look_pending_are_not_leased_to_others),
 	CASE(a_renewal_without_suspects_ends_the_suspicion),
 	CASE(a_renewal_with_suspects_left_does_not),
 	CASE(a_stale_lease_changes_nothing_and_says_so),

@@ -91,10 +91,20 @@ static void a_retry_time_that_is_not_a_time_is_due(void **state)
 			   plain_number(f, "SELECT count(*) FROM outbox_archive") == 5);
 }
 
+static void a_relay_logs_the_limits_of_the_layout(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a,
+		    relay_logged(f, "event=layout name=event-bus limits=\"no keys"));
+}
+
 static const relay_test own[] = {
 	RELAY_TEST(an_event_whose_id_is_a_blob_is_settled, 0),
 	RELAY_TEST(a_blob_and_a_text_of_the_same_bytes_are_two_events, 0),
 	RELAY_TEST(a_retry_time_that_is_not_a_time_is_due, 0),
+	RELAY_TEST(a_relay_logs_the_limits_of_the_layout, 0),
 	RELAY_TESTS_END,
 };
 

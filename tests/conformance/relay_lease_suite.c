@@ -324,6 +324,7 @@ static void a_lease_whose_process_has_ended_is_taken_at_once(void **state)
 	RELAY_UNTIL(f, &f->b, relay_stats(&f->b).epoch == 2);
 	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 2);
 	assert_true(relay_logged(f, "event=leader-gone"));
+	assert_false(relay_logged(f, "event=standby"));
 	assert_int_equal(relay_stats(&f->b).suspects, 0);
 	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED)); /* it is fenced, too */
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).stale > 0);

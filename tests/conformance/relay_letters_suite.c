@@ -259,6 +259,77 @@ static void the_messages_own_headers_go_along(void **state)
 
 /* ---- not taken ---- */
 
+/* A destination that asks for an hour's patience with each message. */
+static const wherry_message *to_answer;
+
+static wherry_code busy_open(const char *rest, const wherry_config *config,
+			     void **out_state, wherry_error *err)
+{
+	(void)rest;
+	(void)config;
+	(void)err;
+	*out_state = &to_answer;
+	return WHERRY_OK;
+}
+
+static void busy_close(void *state)
+{
+	(void)state;
+	to_answer = NULL;
+}
+
+static wherry_code busy_submit(void *state, const wherry_message *const *messages,
+			       size_t n, size_t *out_taken, wherry_error *err)
+{
+	(void)state;
+	(void)n;
+	(void)err;
+	*out_taken = !to_answer;
+	to_answer = messages[0];
+	return WHERRY_OK;
+}
+
+static wherry_code busy_collect(void *state, wherry_receipt *out, size_t cap,
+				size_t *out_n, wherry_error *err)
+{
+	(void)state;
+	(void)err;
+	if (to_answer && cap)
+		out[(*out_n)++] = (wherry_receipt){.message = to_answer,
+						   .verdict = WHERRY_THROTTLED,
+						   .retry_after_us = 3600 * WH_SECOND};
+	to_answer = NULL;
+	return WHERRY_OK;
+}
+
+static const wherry_publisher_driver busy = {
+	.version = WHERRY_PUBLISHER_VERSION,
+	.scheme = "busy",
+	.open = busy_open,
+	.close = busy_close,
+	.submit = busy_submit,
+	.collect = busy_collect,
+};
+
+static void the_destination_of_dead_letters_may_ask_for_patience(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_publisher_register(f->config, &busy, &err));
+	relay_set(f, "relay.dead_letters", "busy:");
+	relay_answers(f, 1, WHERRY_REJECTED, -1);
+	relay_put(f, "-");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_FAILED);
+	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox WHERE "
+					 "next_retry_at > created_at + 3000000"),
+			 1);
+	relay_answers(f, 2, WHERRY_REJECTED, -1);
+	relay_put(f, "-"); /* meanwhile others that die wait as long */
+	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_FAILED);
+}
+
 /* The letters' destination answers so for a while; then all is well. */
 static void refuse(relay_fixture *f, const char *how)
 {
@@ -513,6 +584,7 @@ const relay_test relay_letters_tests[] = {
 	RELAY_TEST(what_cannot_be_sent_at_all_leaves_a_letter, RELAY_NUL),
 	RELAY_TEST(headers_that_are_none_are_kept_in_the_letter, 0),
 	RELAY_TEST(the_messages_own_headers_go_along, 0),
+	RELAY_TEST(the_destination_of_dead_letters_may_ask_for_patience, RELAY_KEYS),
 	RELAY_TEST(without_its_letter_a_message_stays_failed, 0),
 	RELAY_TEST(a_letter_that_is_rejected_buries_nothing, 0),
 	RELAY_TEST(letters_that_cannot_be_sent_at_all_bury_nothing, 0),

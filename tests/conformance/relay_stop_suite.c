@@ -50,6 +50,7 @@ static void a_stopping_relay_awaits_what_is_in_flight_and_submits_no_more(void *
 	assert_int_equal(relay_state(f, 3), WHERRY_DEAD);
 	assert_int_equal(relay_count(f, WHERRY_PENDING), 2);
 	assert_int_equal(lease_left(f), 0);
+	assert_int_equal(relay_stats(&f->a).epoch, 0);
 }
 
 static void a_stop_waits_no_longer_than_its_timeout(void **state)
@@ -212,6 +213,20 @@ static void a_relay_without_a_table_does_not_open(void **state)
 	assert_null(relay);
 }
 
+static void a_step_needs_a_relay_and_room_for_its_answers(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t wake_us;
+	bool finished;
+
+	relay_start(f, &f->a);
+	WHERRY_FAILS(WHERRY_INVALID, wherry_relay_step(NULL, &wake_us, &finished, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wherry_relay_step(f->a.relay, NULL, &finished, &err));
+	WHERRY_FAILS(WHERRY_INVALID, wherry_relay_step(f->a.relay, &wake_us, NULL, &err));
+}
+
 static void a_stop_wakes_whoever_waits_for_the_descriptors(void **state)
 {
 	relay_fixture *f = *state;
@@ -243,6 +258,7 @@ const relay_test relay_stop_tests[] = {
 	RELAY_TEST(a_second_step_after_the_end_changes_nothing, 0),
 	RELAY_TEST(a_step_inside_a_transaction_is_refused, RELAY_ALONE),
 	RELAY_TEST(a_table_that_goes_missing_is_an_error_to_fix, 0),
+	RELAY_TEST(a_step_needs_a_relay_and_room_for_its_answers, 0),
 	RELAY_TEST(a_relay_without_a_table_does_not_open, 0),
 	RELAY_TESTS_END,
 };

@@ -66,6 +66,26 @@ static void a_crash_after_twice_the_window_is_the_first(void **state)
 	assert_false(relay_logged(f, "event=unclean-takeover"));
 }
 
+/* Everything is read, and a renewal follows: the same messages are in flight. */
+static void a_renewal_alone_proves_nothing(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	fake->by_hand = true;
+	relay_put(f, "abcd");
+	for (int i = 0; i < 2; i++) {
+		relay_start(f, &f->a);
+		RELAY_UNTIL(f, &f->a, fake->n == 4);
+		relay_quiet(f, &f->a);
+		f->a.relay->renew_at_us = 0;
+		RELAY_UNTIL(f, &f->a, f->a.relay->renew_at_us > 0);
+		relay_kill(f, &f->a);
+	}
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_logged(f, "event=unclean-takeover"));
+}
+
 /* What a relay delivered under an older lease says nothing about what is in flight now. */
 static void an_older_lease_proves_nothing(void **state)
 {
@@ -342,6 +362,7 @@ static void a_clean_stop_leaves_no_suspects(void **state)
 const relay_test relay_suspect_tests[] = {
 	RELAY_TEST(after_one_unclean_end_nothing_is_tried_alone, 0),
 	RELAY_TEST(a_crash_after_twice_the_window_is_the_first, 0),
+	RELAY_TEST(a_renewal_alone_proves_nothing, 0),
 	RELAY_TEST(an_older_lease_proves_nothing, 0),
 	RELAY_TEST(after_two_unclean_ends_each_is_tried_alone_and_on_record, 0),
 	RELAY_TEST(a_message_that_kills_its_relay_ends_dead, 0),

@@ -3,6 +3,8 @@
  */
 #include "relay_suite.h"
 
+#include "relay/relay.h"
+
 static void lead(relay_fixture *f)
 {
 	relay_start(f, &f->a);
@@ -39,7 +41,7 @@ static void an_idle_relay_sleeps(void **state)
 }
 
 typedef struct tally {
-	int64_t statements, begins, commits, purges;
+	int64_t statements, begins, commits, purges, sweeps;
 } tally;
 
 static wherry_code count(void *ctx, const char *op, const char *what, wherry_error *err)
@@ -51,6 +53,7 @@ static wherry_code count(void *ctx, const char *op, const char *what, wherry_err
 	t->begins += strcmp(op, "begin") == 0;
 	t->commits += strcmp(op, "commit") == 0;
 	t->purges += strcmp(what, "purge") == 0;
+	t->sweeps += strncmp(what, "sweep", 5) == 0;
 	return WHERRY_OK;
 }
 
@@ -81,6 +84,49 @@ static void an_idle_relay_runs_one_statement_in_ten_seconds(void **state)
 	assert_true(t.begins <= t.purges);
 	assert_int_equal(t.begins, t.commits);
 	assert_true(relay_stats(&f->a).epoch > 0);
+}
+
+/* A connection to PostgreSQL goes on looking, and is not woken, while rows are found. */
+static void every_engine_says_that_it_found_rows(void **state)
+{
+	static const char *const engines[] = {"exclusive", "competing"};
+	relay_fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		relay_set(f, "relay.engine", engines[i]);
+		relay_fresh(f);
+		relay_put(f, "ab");
+		relay_start(f, &f->a);
+		RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
+		assert_int_equal(f->a.relay->store->found, 2);
+	}
+}
+
+/* The relay knows which rows waited for the key, and reads these alone. */
+static void a_key_that_goes_on_causes_no_sweep(void **state)
+{
+	relay_fixture *f = *state;
+	static tally t; /* outlives the connection */
+
+	relay_hourly(f);
+	relay_set(f, "retry.base", "1h");
+	relay_set(f, "retry.cap", "1h");
+	relay_answers(f, 1, WHERRY_RETRY, 1);
+	relay_wrap(f, &(wh_trace){.before = count, .ctx = &t});
+	relay_put(f, "aab");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a,
+		    relay_state(f, 1) == WHERRY_FAILED &&
+			    relay_state(f, 3) == WHERRY_DONE);
+	relay_quiet(f, &f->a);
+	relay_sql(f, "UPDATE outbox SET next_retry_at = 1 WHERE id = 1");
+	relay_quiet(f, &f->a);
+	t = (tally){0};
+	f->a.relay->keys.first_due = f->a.relay->keys.held->due_us =
+		0; /* an hour later */
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	relay_quiet(f, &f->a);
+	assert_int_equal(t.sweeps, 0);
 }
 
 static void a_row_with_a_lower_id_is_found_by_an_idle_relay(void **state)
@@ -344,6 +390,8 @@ const relay_test relay_wake_tests[] = {
 	RELAY_TEST(a_plain_insert_wakes_a_sleeping_relay, RELAY_OTHERS | RELAY_WOKEN),
 	RELAY_TEST(an_idle_relay_sleeps, RELAY_OTHERS | RELAY_WOKEN),
 	RELAY_TEST(an_idle_relay_runs_one_statement_in_ten_seconds, RELAY_WOKEN),
+	RELAY_TEST(every_engine_says_that_it_found_rows, 0),
+	RELAY_TEST(a_key_that_goes_on_causes_no_sweep, 0),
 	RELAY_TEST(a_row_with_a_lower_id_is_found_by_an_idle_relay, 0),
 	RELAY_TEST(a_row_with_a_lower_id_is_found_by_the_sweep_while_a_key_is_held, 0),
 	RELAY_TEST(holes_are_filled_without_a_sweep, RELAY_IN_ORDER),

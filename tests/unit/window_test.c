@@ -177,6 +177,23 @@ static void entries_are_found_whatever_their_ids(void **state)
 	wh_window_clear(&w);
 }
 
+/* Version 0 is none: rows of another connection are acknowledged by their message ids. */
+static void versions_are_forgotten_with_their_connection(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_window w;
+
+	(void)state;
+	WHERRY_PASS(wh_window_init(&w, 4, &err));
+	read_batch(&w, 1, 3);
+	for (int64_t id = 1; id <= 3; id++)
+		wh_window_find(&w, id)->version = 7;
+	wh_window_forget_versions(&w);
+	for (int64_t id = 1; id <= 3; id++)
+		assert_int_equal(wh_window_find(&w, id)->version, 0);
+	wh_window_clear(&w);
+}
+
 static void is_list(const wh_list *list, const wh_entry *entries, const char *places)
 {
 	const wh_entry *prev = NULL;
@@ -319,6 +336,7 @@ int main(void)
 		cmocka_unit_test(an_empty_key_and_an_absent_body_are_told_apart),
 		cmocka_unit_test(memory_goes_with_the_last_of_a_batch),
 		cmocka_unit_test(entries_are_found_whatever_their_ids),
+		cmocka_unit_test(versions_are_forgotten_with_their_connection),
 		cmocka_unit_test(entries_are_in_lists),
 		cmocka_unit_test(holes_are_noted_and_filled),
 		cmocka_unit_test(holes_are_forgotten_once_nobody_can_fill_them),
