@@ -132,7 +132,6 @@ wherry_code wh_outbox_sole(wherry_outbox *box, wherry_error *err)
 				 "relay.sole needs tables for a lease beside '%s', which "
 				 "`wherry init --layout eventferry-sole` makes",
 				 box->store.name.ptr);
-	box->store.version = 1;
 	return WHERRY_OK;
 }
 
