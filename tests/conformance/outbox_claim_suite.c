@@ -141,6 +141,34 @@ static void keys_that_differ_only_in_where_type_ends_are_two(void **state)
 	claim_takes(f, &b, &claim_ten, "2 3 4 6 7 8 9");
 }
 
+static wherry_code ignore(void *ctx, const wherry_message *msg)
+{
+	(void)ctx;
+	(void)msg;
+	return WHERRY_OK;
+}
+
+static void a_claim_needs_a_lease_a_limit_and_a_time(void **state)
+{
+	outbox_fixture *f = *state;
+	wherry_lease a = claim_join(f, "a"), none = {.epoch = a.epoch};
+	wherry_claim_options no_limit = WHERRY_CLAIM_OPTIONS(.lasts_us = MINUTE_US),
+			     no_time = WHERRY_CLAIM_OPTIONS(.limit = 1);
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	fixture_send(f, "t", "a");
+#define REFUSED(lease, options)                                                          \
+	WHERRY_FAILS(WHERRY_INVALID, wherry_outbox_claim(f->box, lease, options, ignore, \
+							 NULL, NULL, &err))
+	REFUSED(&a, &no_limit);
+	REFUSED(&a, &no_time);
+	REFUSED(&none, &claim_ten);
+	REFUSED(NULL, &claim_ten);
+	REFUSED(&a, NULL);
+#undef REFUSED
+	assert_int_equal(fixture_state(f, 1), WHERRY_PENDING);
+}
+
 static void an_explicit_key_is_the_key_whatever_the_aggregate(void **state)
 {
 	outbox_fixture *f = *state;
@@ -412,6 +440,7 @@ const outbox_case outbox_claim_cases[] = {
 			NEEDS_KEYS | NEEDS_NATIVE),
 	CASE_THAT_NEEDS(an_explicit_key_is_the_key_whatever_the_aggregate,
 			NEEDS_KEYS | NEEDS_NATIVE),
+	CASE(a_claim_needs_a_lease_a_limit_and_a_time),
 	CASE(messages_without_a_key_hold_nothing_back),
 	CASE(unordered_claims_ignore_keys),
 	CASE_THAT_NEEDS(a_failed_message_holds_its_key_until_it_is_due, NEEDS_KEYS),

@@ -10,7 +10,9 @@
 #include "base/text.h"
 #include "db/postgres/postgres.h"
 #include "outbox/outbox.h"
+#include "outbox/stream.h"
 #include "postgres/server.h"
+#include "store/grants.h"
 
 static char url[200];
 static int n_schemas;
@@ -403,6 +405,56 @@ static void every_statement_finds_its_tables_without_a_search_path(void **state)
 	wherry_db_close(db);
 }
 
+/* A relay finds its replication slot again by this name. */
+static void a_slot_is_named_by_39_characters_of_its_table(void **state)
+{
+	static const char name[] = "Orders of 2026, for a customer with a long name";
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = connect();
+	wherry_outbox *box;
+	wh_wal *wal = NULL;
+	char schema[64], table[128];
+
+	(void)state;
+	(void)snprintf(table, sizeof(table), "%s.%s",
+		       new_schema("slots", schema, sizeof(schema)), name);
+	box = make(db, table);
+	WHERRY_PASS(wh_wal_open(box, "", "", &wal, &err));
+	assert_memory_equal(wal->slot, "wherry_orders_of_2026__for_a_customer_with_a_l_",
+			    47);
+	assert_int_equal(strlen(wal->slot), 47 + 8);
+	wh_wal_close(wal);
+	wherry_outbox_close(box);
+	wherry_db_close(db);
+}
+
+static void grants_are_checked_before_tables_are_made(void **state)
+{
+	static const char *const good[] = {"wherry=relay", "wherry=producer"};
+	static const char *const bad[] = {"wherry=king", "wherry=relay"};
+	static const char *const unknown[] = {"nobody there=relay"};
+	const wh_model *model = &wh_outbox_model;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = connect();
+
+	(void)state;
+	WHERRY_PASS(wh_store_grant_check(model, "postgres", good, 2, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wh_store_grant_check(model, "postgres", bad, 2, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wh_store_grant_check(model, "sqlite", good, 2, &err));
+	WHERRY_PASS(wh_store_grant_ready(db, model, "native", good, 2, &err));
+	WHERRY_PASS(wh_store_grant_ready(db, model, NULL, good, 2, &err));
+	WHERRY_PASS(wh_store_grant_ready(db, model, "eventferry", NULL, 0, &err));
+	WHERRY_FAILS(WHERRY_INVALID,
+		     wh_store_grant_ready(db, model, "eventferry", good, 2, &err));
+	assert_non_null(strstr(err.message, "one of eventferry"));
+	WHERRY_FAILS(WHERRY_NOTFOUND,
+		     wh_store_grant_ready(db, model, NULL, unknown, 1, &err));
+	assert_non_null(strstr(err.message, "'nobody there'"));
+	wherry_db_close(db);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -415,6 +467,8 @@ int main(void)
 		cmocka_unit_test(an_outbox_is_one_however_it_is_named),
 		cmocka_unit_test(many_outboxes_live_in_one_schema),
 		cmocka_unit_test(every_statement_finds_its_tables_without_a_search_path),
+		cmocka_unit_test(a_slot_is_named_by_39_characters_of_its_table),
+		cmocka_unit_test(grants_are_checked_before_tables_are_made),
 	};
 
 	if (!postgres_start())

@@ -89,6 +89,32 @@ static void events_of_an_aggregate_keep_their_order_when_one_is_tried_again(void
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM deb"), 4);
 }
 
+static char copied[16];
+
+static void note_copied(relay_fixture *f, const wherry_message *msg)
+{
+	(void)f;
+	(void)snprintf(copied + strlen(copied), 2, "%c", msg->message_id[35]);
+}
+
+/* COPY writes several rows at one position of the log. */
+static void events_that_are_copied_leave_in_their_order(void **state)
+{
+	relay_fixture *f = *state;
+
+	debezium(f);
+	relay_stream(f, &f->a);
+	*copied = 0;
+	f->asked = note_copied;
+	relay_sql(f,
+		  "COPY deb FROM PROGRAM 'seq 1 6 | sed \"s/.*/00000000-0000-0000-0000-"
+		  "00000000000&,order,7,Made,{}/\"' (FORMAT csv)");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 6);
+	assert_string_equal(copied, "123456");
+	for (size_t i = 1; i < 6; i++)
+		assert_true(f->events[i].id > f->events[i - 1].id);
+}
+
 /* A JSON string, a number, nothing: payloads like any other, in either mode. */
 static void defect_9_a_payload_may_be_any_json(void **state)
 {
@@ -135,6 +161,7 @@ static const relay_test own[] = {
 	RELAY_TEST(an_event_leaves_as_debezium_routes_it, 0),
 	RELAY_TEST(a_message_that_is_only_streamed_cannot_be_discarded, 0),
 	RELAY_TEST(events_of_an_aggregate_keep_their_order_when_one_is_tried_again, 0),
+	RELAY_TEST(events_that_are_copied_leave_in_their_order, 0),
 	RELAY_TEST(defect_9_a_payload_may_be_any_json, 0),
 	RELAY_TESTS_END,
 };

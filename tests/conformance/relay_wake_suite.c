@@ -102,6 +102,28 @@ static void every_engine_says_that_it_found_rows(void **state)
 	}
 }
 
+/* The commit brings no row: the relay need not wait to see whether one follows. */
+static void a_commit_without_rows_shows_an_operators_command_at_once(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t began_us;
+
+	if (f->target->polls || !f->box)
+		return;
+	relay_hourly(f);
+	relay_put(f, "a");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 1);
+	relay_quiet(f, &f->a);
+	began_us = f->frozen_us = relay_now(f) + WH_SECOND;
+	f->tick_us = 10;
+	relay_quiet(f, &f->a);
+	WHERRY_PASS(wherry_outbox_pause(f->box, &err));
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).paused);
+	assert_true(relay_now(f) - began_us < 90000);
+}
+
 /* The relay knows which rows waited for the key, and reads these alone. */
 static void a_key_that_goes_on_causes_no_sweep(void **state)
 {
@@ -391,6 +413,7 @@ const relay_test relay_wake_tests[] = {
 	RELAY_TEST(an_idle_relay_sleeps, RELAY_OTHERS | RELAY_WOKEN),
 	RELAY_TEST(an_idle_relay_runs_one_statement_in_ten_seconds, RELAY_WOKEN),
 	RELAY_TEST(every_engine_says_that_it_found_rows, 0),
+	RELAY_TEST(a_commit_without_rows_shows_an_operators_command_at_once, 0),
 	RELAY_TEST(a_key_that_goes_on_causes_no_sweep, 0),
 	RELAY_TEST(a_row_with_a_lower_id_is_found_by_an_idle_relay, 0),
 	RELAY_TEST(a_row_with_a_lower_id_is_found_by_the_sweep_while_a_key_is_held, 0),

@@ -226,6 +226,10 @@ static void states_move_as_drawn_and_are_counted(void **state)
 	held_list(&keys, 4);
 	assert_int_equal(keys.first_due, 50);
 	assert_int_equal(key[0]->due_us, 50);
+	wh_key_set_refused(&keys, key[0], true);
+	wh_key_set_refused(&keys, key[0], true);
+	wh_key_set_refused(&keys, key[1], true);
+	assert_int_equal(keys.n_refused, 2);
 	wh_key_drain(&keys, key[0]);
 	wh_key_drain(&keys, key[1]);
 	wh_key_drain(&keys, key[2]);
@@ -247,6 +251,7 @@ static void states_move_as_drawn_and_are_counted(void **state)
 	wh_key_free(&keys, key[2]);
 	held_list(&keys, 0);
 	assert_null(keys.held);
+	assert_int_equal(keys.n_refused, 0);
 	wh_key_set_due(&keys, key[0], 7);
 	assert_int_equal(keys.first_due, 7);
 	wh_keys_clear(&keys);
