@@ -24,7 +24,8 @@ typedef struct wh_hold {
 	/* It was to die, but its dead letter was not taken: it is failed again.  Its key is held
 	 * already. */
 	void (*failed_again)(struct wherry_relay *r, struct wh_entry *e, int64_t now);
-	/* A message that is not in flight waits behind its key. */
+	/* A message that is not in flight waits behind its key.  NULL if messages wait in
+	 * memory: they are never left alone. */
 	void (*leave)(struct wherry_relay *r, struct wh_entry *e);
 	/* That it failed is written (optional: such messages are not written), that it died. */
 	void (*failure_written)(struct wherry_relay *r, struct wh_entry *e, int64_t now);

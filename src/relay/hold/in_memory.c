@@ -92,11 +92,6 @@ void wh_memory_due(wherry_relay *r, int64_t now)
 	r->keys.first_due = first_due;
 }
 
-static void leave(wherry_relay *r, wh_entry *e)
-{
-	wh_entry_admit(r, e);
-}
-
 static void death_written(wherry_relay *r, wh_entry *e, int64_t now)
 {
 	if (e->key)
@@ -112,7 +107,6 @@ const wh_hold wh_hold_memory = {
 	.in_memory = true,
 	.failed = failed,
 	.failed_again = failed,
-	.leave = leave,
 	.death_written = death_written,
 	.beside_window = beside_window,
 	.beside_window_most = REFUSED_MOST,
