@@ -499,6 +499,8 @@ static void messages_that_are_due_again_are_ready(void **state)
 	wherry_status status;
 
 	fixture_send_many(f, 3);
+	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
+	assert_int_equal(status.ready, 3);
 	fixture_fail(f, 1, 0);
 	fixture_fail(f, 2, 60000000);
 	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
