@@ -196,8 +196,8 @@ def function_of(text, n):
 
 
 def lines_like(answers, text, file, n):
-    """The lines whose cases run line n: itself, if it has code; or the one before it in its
-    function that has; or all of the file, if it is data."""
+    """The lines whose cases may run line n: itself, if it has code; or else those of its
+    function, as of a declaration; or all of the file, if it is data."""
     coded = {int(line) for answer in answers.values()
              for line in answer["lines"].get(file, {})}
     around = function_of(text, n)
@@ -205,13 +205,7 @@ def lines_like(answers, text, file, n):
         return {n}
     if not around:
         return coded
-    # A statement of several lines has its code at some of them.
-    before = [line for line in coded if around[0] <= line < n]
-    lines = text.split("\n")
-    if before and not re.search(r"[;{}]\s*(/\*.*)?$|:$",
-                                blanked("\n".join(lines[max(before) - 1:n - 1]))):
-        return {max(before)}
-    return set()
+    return {line for line in coded if around[0] <= line <= around[1]}
 
 
 # ---- trials ----
