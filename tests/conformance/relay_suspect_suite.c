@@ -272,6 +272,22 @@ static void relays_that_end_while_the_destination_is_down_cost_no_attempt(void *
 	assert_int_equal(relay_count(f, WHERRY_DEAD), 0);
 }
 
+/* It may end the relay then, too. */
+static void an_attempt_that_was_taken_back_is_on_record_when_it_is_made(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_killed_with(f, "ab");
+	size_t losses = fake->losses;
+
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 1);
+	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 1);
+	relay_fake_break(fake, WHERRY_CLOSED);
+	RELAY_UNTIL(f, &f->a, fake->losses == losses + 1);
+	RELAY_UNTIL(f, &f->a, fake->n == 1);
+	assert_int_equal(relay_number(f, "SELECT sum(attempts) FROM outbox"), 1);
+}
+
 static void suspects_of_an_ordered_publisher_keep_their_order(void **state)
 {
 	relay_fixture *f = *state;
@@ -372,6 +388,7 @@ const relay_test relay_suspect_tests[] = {
 	RELAY_TEST(a_throttled_suspect_lets_the_relay_sleep, 0),
 	RELAY_TEST(suspects_die_not_of_a_destination_that_is_down, 0),
 	RELAY_TEST(relays_that_end_while_the_destination_is_down_cost_no_attempt, 0),
+	RELAY_TEST(an_attempt_that_was_taken_back_is_on_record_when_it_is_made, 0),
 	RELAY_TEST(suspects_of_an_ordered_publisher_keep_their_order, 0),
 	RELAY_TEST(a_message_that_ends_its_connection_is_found_and_dies, 0),
 	RELAY_TEST(a_connection_lost_twice_makes_its_window_suspects, 0),

@@ -123,6 +123,32 @@ static void many_messages_behind_a_held_key_leave_in_order(void **state)
 		assert_int_equal(relay_attempts(f, id), 0);
 }
 
+/* The rest of the key is read when there is room again: the database is not to blame. */
+static void a_window_that_is_full_before_a_key_has_left_is_no_error(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	relay_set(f, "relay.batch", "3");
+	relay_set(f, "relay.window", "3");
+	relay_set(f, "retry.base", "1h");
+	relay_set(f, "retry.cap", "1h");
+	fake->by_hand = true;
+	relay_put(f, "aaabc");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 1));
+	assert_true(relay_fake_answer(fake, 1, WHERRY_RETRY));
+	RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 4) && relay_fake_holds(fake, 5));
+	assert_int_equal(relay_retry(f, 1u << WHERRY_FAILED), 1);
+	RELAY_UNTIL(f, &f->a, relay_fake_holds(fake, 1));
+	fake->by_hand = false;
+	for (int64_t id = 1; id <= 5; id++)
+		(void)relay_fake_answer(fake, id, WHERRY_DELIVERED);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 5);
+	relay_check_order(f);
+	assert_false(relay_logged(f, "event=database-trouble"));
+}
+
 static void a_delivered_message_is_marked(void **state)
 {
 	relay_fixture *f = *state;
@@ -304,6 +330,7 @@ const relay_test relay_window_tests[] = {
 	RELAY_TEST(a_body_over_window_bytes_passes, 0),
 	RELAY_TEST(reading_stops_at_held_keys_and_goes_on_as_they_are_let_go, 0),
 	RELAY_TEST(many_messages_behind_a_held_key_leave_in_order, 0),
+	RELAY_TEST(a_window_that_is_full_before_a_key_has_left_is_no_error, 0),
 	RELAY_TEST(a_destination_that_has_room_again_is_not_kept_waiting, 0),
 	RELAY_TEST(a_delivered_message_is_marked, 0),
 	RELAY_TEST(a_delivered_message_is_deleted, 0),
