@@ -381,6 +381,8 @@ def try_mutant(trial, answers, lines, before):
         asked_now[name] = len(some) == len(cases) and asked_now.get(name, True)
     asked.update({name: answers[name]["program"] for name, all_of in asked_now.items()
                   if all_of})
+    if not asked and not asked_now:
+        return "not reached", "", {}
     if trial.is_same_code():
         return "equivalent", "the same code", {}
     return "alive", f"{left_out} cases not asked" if left_out else "", {"asked": asked}

@@ -95,7 +95,7 @@ def answer(program, records, folders):
         for file, line in ran:
             of_file = lines.setdefault(file, {})
             of_file[line] = of_file.get(line, 0) | 1 << n
-    return {"cases": cases, "lines": {file: {line: hex(bits) for line, bits in of.items()}
+    return {"cases": cases, "lines": {file: {str(line): hex(bits) for line, bits in of.items()}
                                       for file, of in lines.items()}}
 
 
