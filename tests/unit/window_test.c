@@ -194,6 +194,23 @@ static void versions_are_forgotten_with_their_connection(void **state)
 	wh_window_clear(&w);
 }
 
+/* Whichever bucket it is in. */
+static void the_lowest_id_is_found_wherever_it_is(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	(void)state;
+	fake_body = (wh_view){"body", 4};
+	for (int64_t first = 1; first <= 130; first++) {
+		wh_window w;
+
+		WHERRY_PASS(wh_window_init(&w, 4, &err));
+		read_batch(&w, first, first + 1);
+		assert_int_equal(wh_window_lowest(&w), first);
+		wh_window_clear(&w);
+	}
+}
+
 static void is_list(const wh_list *list, const wh_entry *entries, const char *places)
 {
 	const wh_entry *prev = NULL;
@@ -337,6 +354,7 @@ int main(void)
 		cmocka_unit_test(memory_goes_with_the_last_of_a_batch),
 		cmocka_unit_test(entries_are_found_whatever_their_ids),
 		cmocka_unit_test(versions_are_forgotten_with_their_connection),
+		cmocka_unit_test(the_lowest_id_is_found_wherever_it_is),
 		cmocka_unit_test(entries_are_in_lists),
 		cmocka_unit_test(holes_are_noted_and_filled),
 		cmocka_unit_test(holes_are_forgotten_once_nobody_can_fill_them),
