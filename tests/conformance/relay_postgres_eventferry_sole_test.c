@@ -31,6 +31,7 @@ static const char *const except[] = {
 	"a_pause_lets_finish_what_is_in_flight",
 	"a_relay_that_starts_paused_delivers_nothing",
 	"a_pause_is_noticed_under_load",
+	"a_commit_without_rows_shows_an_operators_command_at_once",
 	"until_empty_tells_of_parked_messages",
 	"until_empty_with_nothing_behind_the_parked_one_is_deaths",
 	"until_empty_waits_while_the_outbox_is_paused",
@@ -46,6 +47,7 @@ static const char *const except[] = {
 	"after_a_claim_that_failed_a_key_keeps_its_order",
 	"what_took_the_id_of_a_claimed_message_is_delivered",
 	/* They go on with the engine competing, or look at the last error. */
+	"every_engine_says_that_it_found_rows",
 	"a_dead_message_leaves_a_letter_that_says_why",
 	"a_letter_is_written_once_attempts_are_used_up",
 	"a_message_is_not_dead_before_its_letter_is_taken",
@@ -73,6 +75,8 @@ static const char *const except[] = {
 	/* An operator's changes are noticed by a sweep: the operator's commands see the layout
 	 * eventferry, which has no control version. */
 	"a_retry_by_an_operator_need_not_wait",
+	"a_retry_that_comes_with_a_renewal_need_not_wait",
+	"a_window_that_is_full_before_a_key_has_left_is_no_error",
 	"a_retry_keeps_the_order_of_its_key",
 	"a_retry_by_hand_is_noticed",
 	"a_key_goes_on_when_what_it_waits_for_is_discarded",
