@@ -182,6 +182,8 @@ static const char *const except[] = {
 	"a_claimed_message_whose_acknowledgement_is_ignored_dies",
 	/* It has no infinite times. */
 	"an_infinite_time_stops_nothing",
+	/* It adds a number to a time. */
+	"the_destination_of_dead_letters_may_ask_for_patience",
 	NULL,
 };
 
