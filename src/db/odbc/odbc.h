@@ -56,7 +56,6 @@ typedef struct odbc_db {
 	int64_t limit_us;     /* No call lasts longer than until this time; 0: none. */
 	char *schemas;        /* The user's search path, as an array; NULL: unknown. */
 	pthread_mutex_t lock; /* Of running. */
-	bool plain;           /* The URL says that nothing is encrypted. */
 	bool deaf;        /* The ODBC driver is not safe to cancel from another thread. */
 	SQLHSTMT running; /* The statement that runs; NULL: none does. */
 	bool interrupted;

@@ -316,7 +316,7 @@ wherry_code wh_odbc_fail(odbc_db *s, SQLSMALLINT kind, SQLHANDLE handle,
 		return wh_fail(err, s->interrupted ? WHERRY_INTERRUPTED : WHERRY_IO,
 			       "%s: no diagnostic", s->name); /* SQLCancel clears them */
 	code = judge(s, &r, &text);
-	if (code == WHERRY_TIMEOUT && s->interrupted)
+	if ((code == WHERRY_TIMEOUT || code == WHERRY_BUSY) && s->interrupted)
 		code = WHERRY_INTERRUPTED;
 	if (code == WHERRY_INVALID && kind == SQL_HANDLE_STMT && is_dead(s)) {
 		code = WHERRY_CLOSED;
