@@ -250,16 +250,25 @@ static void what_is_null_in_a_receive_means_the_default(void **state)
 	says(f, "EXEC wherry_receive 'jobs', @after = NULL, @max_attempts = NULL", "1");
 }
 
-/* The procedures are made with the first queue of a schema, and serve all. */
-static void procedures_serve_every_queue(void **state)
+/* A second queue, whose name needs quotes and whose bodies are bytes. */
+static wherry_queue *odd_queue(queue_fixture *f)
 {
 	const wherry_queue_options how = WHERRY_QUEUE_OPTIONS(.payload = "bytea");
-	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_queue *odd = NULL;
 
 	WHERRY_PASS(wherry_queue_create(f->db, "\"Odd.jobs\"", &how, &err));
 	WHERRY_PASS(wherry_queue_open(f->db, "\"Odd.jobs\"", &odd, &err));
+	return odd;
+}
+
+/* The procedures are made with the first queue of a schema, and serve all. */
+static void procedures_serve_every_queue(void **state)
+{
+	queue_fixture *f = *state;
+	wherry_queue *odd = odd_queue(f);
+	wherry_error err = WHERRY_ERROR_INIT;
+
 	queue_raw(f, "EXEC wherry_send N'Odd.jobs', @bytes = 0x37");
 	queue_raw(f, "EXEC wherry_send N'Odd.jobs', @bytes = 0x38");
 	queue_raw(f, "EXEC wherry_receive N'Odd.jobs', @lease_ms = NULL");
@@ -319,13 +328,9 @@ static void procedures_of_another_version_are_found(void **state)
 /* A second queue, of whatever name and type, makes them from the same text. */
 static void queues_of_a_schema_agree_on_their_procedures(void **state)
 {
-	const wherry_queue_options how = WHERRY_QUEUE_OPTIONS(.payload = "bytea");
 	queue_fixture *f = *state;
-	wherry_error err = WHERRY_ERROR_INIT;
-	wherry_queue *odd = NULL;
+	wherry_queue *odd = odd_queue(f);
 
-	WHERRY_PASS(wherry_queue_create(f->db, "\"Odd.jobs\"", &how, &err));
-	WHERRY_PASS(wherry_queue_open(f->db, "\"Odd.jobs\"", &odd, &err));
 	inspects(f->queue, "");
 	inspects(odd, "");
 	wherry_queue_close(odd);

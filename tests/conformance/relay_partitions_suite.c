@@ -64,14 +64,7 @@ static void kill(relay_fixture *f, int i)
 	relay_side *side = shares_side(f, i);
 	char sql[200];
 
-	wherry_relay_close(side->relay);
-	side->relay = NULL;
-	if (side->fake) {
-		relay_fake_drop(side->fake);
-	} else {
-		wherry_publisher_close(side->pub);
-		side->pub = NULL;
-	}
+	relay_vanish(side);
 	(void)snprintf(sql, sizeof(sql),
 		       "UPDATE wherry_lease SET expires_at = 0, clean = 0 WHERE owner = "
 		       "'relay%d'",
@@ -365,7 +358,7 @@ static void a_hot_key_that_is_stuck_stops_nobody_else(void **state)
 	relay_check_order(f);
 }
 
-/* Not before what flies has landed, even if it is in no slot that is given up. */
+/* Not before what is in flight has landed, even if it is in no slot that is given up. */
 static void partitions_are_given_up_when_nothing_of_theirs_flies(void **state)
 {
 	relay_fixture *f = *state;

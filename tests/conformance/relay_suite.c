@@ -213,7 +213,7 @@ void relay_stream(relay_fixture *f, relay_side *side)
 	RELAY_UNTIL(f, side, relay_logged(f, "event=streaming"));
 }
 
-void relay_kill(relay_fixture *f, relay_side *side)
+void relay_vanish(relay_side *side)
 {
 	wherry_relay_close(side->relay);
 	side->relay = NULL;
@@ -223,6 +223,11 @@ void relay_kill(relay_fixture *f, relay_side *side)
 		wherry_publisher_close(side->pub);
 		side->pub = NULL;
 	}
+}
+
+void relay_kill(relay_fixture *f, relay_side *side)
+{
+	relay_vanish(side);
 	relay_sql(f, "UPDATE wherry_lease SET expires_at = 0, clean = 0");
 }
 

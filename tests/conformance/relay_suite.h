@@ -196,7 +196,10 @@ void relay_start_by_url(relay_fixture *f, relay_side *side);
  * is forgotten. */
 void relay_stream(relay_fixture *f, relay_side *side);
 
-/* Close it as a crash would: its lease stays, unclean, but expires at once. */
+/* Close it as a crash would: its lease stays as it is. */
+void relay_vanish(relay_side *side);
+
+/* The same, and the lease is unclean and expires at once. */
 void relay_kill(relay_fixture *f, relay_side *side);
 
 /* Stop it and wait until it has; then close it. */
