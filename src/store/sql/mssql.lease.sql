@@ -2,17 +2,10 @@
 -- The lease of any table on SQL Server that is relayed under one.  Included where a file says so,
 -- behind mssql.own.sql, mssql.report.sql and its part "ends": the first and the last id that are pending.
 
-
-
-
-
-
-
 -- part: alone
 -- No relay lives that has a share of the partitions.
 NOT EXISTS (SELECT 1 FROM {wherry_lease} AS o
             WHERE o.outbox = :name AND o.number > 0 AND o.expires_at > {now})
-
 
 -- part: got_row
 SELECT g.epoch, g.suspects, CASE WHEN w.paused_at IS NULL THEN 0 ELSE 1 END, w.control_version,
