@@ -5,6 +5,7 @@
 #include "delayed_suite.h"
 
 #include <wherry/cron.h>
+#include <wherry/inbox.h>
 #include <wherry/queue.h>
 #include <wherry/relay.h>
 
@@ -580,6 +581,73 @@ static void a_role_of_a_cron_may_do_what_it_needs(void **state)
 	leave(owner);
 }
 
+/* ---- procedures that are made again ---- */
+
+/* As another version of Wherry made it. */
+static void make_old(const char *procedure)
+{
+	run("EXEC sp_updateextendedproperty N'wherry', N'Wherry 0', N'SCHEMA', N'dbo', "
+	    "N'PROCEDURE', N'%'; EXEC (N'ALTER PROCEDURE % AS RETURN')",
+	    procedure);
+}
+
+static void make_tables(wherry_db *owner)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+
+	WHERRY_PASS(wherry_outbox_init(owner, "outbox", NULL, &err));
+	WHERRY_PASS(wherry_queue_create(owner, "jobs", NULL, &err));
+	WHERRY_PASS(wherry_delayed_create(owner, NULL, NULL, &err));
+	WHERRY_PASS(wherry_inbox_create(owner, "inbox", &err));
+}
+
+static void grants_outlive_a_procedure_of_another_version(void **state)
+{
+	static const char *const enqueuer[] = {"wherry_t_one=enqueuer"},
+				 *const sender[] = {"wherry_t_one=sender"};
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *owner = enter(), *db;
+	wherry_delayed *delayed = NULL;
+	wherry_outbox *box = NULL;
+	wherry_queue *queue = NULL;
+
+	(void)state;
+	make_tables(owner);
+	WHERRY_PASS(wherry_outbox_open(owner, "outbox", &box, &err));
+	WHERRY_PASS(wherry_queue_open(owner, "jobs", &queue, &err));
+	WHERRY_PASS(wherry_delayed_open(owner, NULL, "mail", NULL, &delayed, &err));
+	WHERRY_PASS(wh_store_grant(&box->store, enqueuer, 1, &err));
+	WHERRY_PASS(wh_store_grant(&queue->store, sender, 1, &err));
+	WHERRY_PASS(wh_store_grant(&delayed->store, sender, 1, &err));
+	run("GRANT EXECUTE ON wherry_inbox_purge TO %; GRANT SELECT, DELETE ON inbox TO "
+	    "%; GRANT SELECT ON wherry_schema TO %",
+	    users[0]);
+	make_old("wherry_enqueue");
+	make_old("wherry_send");
+	make_old("wherry_offer");
+	make_old("wherry_inbox_purge");
+	make_tables(owner);
+	db = become(users[0]);
+	says(db,
+	     "DECLARE @id BIGINT; EXEC wherry_enqueue @topic = N't', @payload = N'{}', @id "
+	     "= @id OUTPUT; SELECT @id",
+	     "1");
+	says(db,
+	     "DECLARE @id BIGINT; EXEC wherry_send 'jobs', N'1', @id = @id OUTPUT; SELECT "
+	     "@id",
+	     "1");
+	says(db, "EXEC wherry_offer N'mail', N'a', 0x31", "created");
+	says(db,
+	     "DECLARE @n BIGINT; EXEC wherry_inbox_purge 0, @n = @n OUTPUT; SELECT @n",
+	     "0");
+	is_denied(db, "EXEC wherry_receive 'jobs'");
+	wherry_db_close(db);
+	wherry_delayed_close(delayed);
+	wherry_queue_close(queue);
+	wherry_outbox_close(box);
+	leave(owner);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -587,6 +655,7 @@ int main(void)
 		cmocka_unit_test(roles_of_a_queue_may_do_what_they_need),
 		cmocka_unit_test(roles_of_a_delayed_queue_may_do_what_they_need),
 		cmocka_unit_test(a_role_of_a_cron_may_do_what_it_needs),
+		cmocka_unit_test(grants_outlive_a_procedure_of_another_version),
 	};
 
 	int failed;
