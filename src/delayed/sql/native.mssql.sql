@@ -135,8 +135,8 @@ IF {no_key}
 IF {no_time}
   CREATE INDEX {bare_time} ON {table}("pKind", "scheduledAt", id);
 {dead_table}
+{stub_procedures}
 {make_procedures}
-{mark_procedures}
 IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'delayed' AND name = N{name})
   INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'delayed', N{name}, 1, 100);
 

@@ -44,8 +44,6 @@ BEGIN
 END;
 
 -- part: make_procedures
--- One that is there stays, with the rights that were granted on it.
-IF OBJECT_ID(N{'wherry_inbox_purge}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_inbox_purge} AS RETURN');
 EXEC (N{'procedure_purge});
 
 -- part: own_procedures
@@ -70,8 +68,8 @@ IF OBJECT_ID(N{'table}, N'U') IS NULL
   );
 IF {no_accepted}
   CREATE INDEX {bare_accepted} ON {table}(accepted_at);
+{stub_procedures}
 {make_procedures}
-{mark_procedures}
 IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'inbox' AND name = N{name})
   INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'inbox', N{name}, 1, 100);
 

@@ -196,8 +196,6 @@ BEGIN
 END
 
 -- part: make_procedures
--- One that is there stays, with the rights that were granted on it.
-IF OBJECT_ID(N{'wherry_enqueue}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_enqueue} AS RETURN');
 EXEC (N{'procedure_enqueue});
 
 -- part: own_procedures
@@ -269,8 +267,8 @@ BEGIN
     ALTER TABLE {table_archive} ADD payload NVARCHAR(MAX) COLLATE Latin1_General_BIN2 NOT NULL;
 END;
 {make_indexes}
+{stub_procedures}
 {make_procedures}
-{mark_procedures}
 IF NOT EXISTS (SELECT 1 FROM {wherry_outbox} WHERE name = N{name})
   INSERT INTO {wherry_outbox}(name) VALUES (N{name});
 IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'outbox' AND name = N{name})

@@ -127,8 +127,8 @@ IF NOT EXISTS (SELECT 1 FROM {indexes} AS x WHERE x.name = N{name} + N'_dead')
   {index_dead}
 IF NOT EXISTS (SELECT 1 FROM {indexes} AS x WHERE x.name = N{name} + N'_expires')
   {index_expires}
+{stub_procedures}
 {make_procedures}
-{mark_procedures}
 IF NOT EXISTS (SELECT 1 FROM {wherry_schema} WHERE model = N'queue' AND name = N{name})
   INSERT INTO {wherry_schema}(model, name, version, min_program) VALUES (N'queue', N{name}, 1, 100);
 

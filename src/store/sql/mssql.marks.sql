@@ -13,12 +13,16 @@ CONCAT(N'Wherry ', CAST(CAST(SUBSTRING(HASHBYTES('SHA2_256', {procedures_text}),
 (SELECT CAST(x.value AS NVARCHAR(100)) FROM sys.extended_properties AS x
  WHERE x.class = 1 AND x.minor_id = 0 AND x.name = N'wherry' AND x.major_id = OBJECT_ID(N{'schema.} + QUOTENAME(p.name, N'"'), N'P'))
 
--- part: mark_procedures
-DECLARE @mark NVARCHAR(100) = {procedures_mark}, @named NVARCHAR(128),
+-- part: stub_procedures
+-- Make an empty procedure for each that is missing, and mark all.  make_procedures, which follows, alters them: a
+-- procedure that was there keeps the rights that were granted on it (grants_outlive_a_procedure_of_another_version).
+DECLARE @mark NVARCHAR(100) = {procedures_mark}, @named NVARCHAR(128), @stub NVARCHAR(400),
   @place NVARCHAR(128) = OBJECT_SCHEMA_NAME(OBJECT_ID(N{'wherry_schema}, N'U'));
 SET @named = (SELECT MIN(p.name) FROM {own_procedures} AS p(name));
 WHILE @named IS NOT NULL
 BEGIN
+  SET @stub = N'CREATE PROCEDURE ' + N{'schema.} + QUOTENAME(@named, N'"') + N' AS RETURN';
+  IF OBJECT_ID(N{'schema.} + QUOTENAME(@named, N'"'), N'P') IS NULL EXEC (@stub);
   IF (SELECT {marked} FROM (SELECT @named AS name) AS p) IS NULL
     EXEC sp_addextendedproperty @name = N'wherry', @value = @mark, @level0type = N'SCHEMA', @level0name = @place,
       @level1type = N'PROCEDURE', @level1name = @named;

@@ -206,15 +206,6 @@ BEGIN
 END
 
 -- part: make_procedures
--- Those that are there stay, with the rights that were granted on them.
-IF OBJECT_ID(N{'wherry_offer}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_offer} AS RETURN');
-IF OBJECT_ID(N{'wherry_poll}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_poll} AS RETURN');
-IF OBJECT_ID(N{'wherry_delayed_settle}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_delayed_settle} AS RETURN');
-IF OBJECT_ID(N{'wherry_done}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_done} AS RETURN');
-IF OBJECT_ID(N{'wherry_delayed_nack}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_delayed_nack} AS RETURN');
-IF OBJECT_ID(N{'wherry_delayed_extend}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_delayed_extend} AS RETURN');
-IF OBJECT_ID(N{'wherry_delayed_dead_letter}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_delayed_dead_letter} AS RETURN');
-IF OBJECT_ID(N{'wherry_delayed_drop}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_delayed_drop} AS RETURN');
 EXEC (N{'offer_procedure});
 EXEC (N{'poll_procedure});
 EXEC (N{'settle_procedure});

@@ -343,18 +343,6 @@ BEGIN
 END;
 
 -- part: make_procedures
--- Those that are there stay, with the rights that were granted on them.
-IF OBJECT_ID(N{'wherry_send}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_send} AS RETURN');
-IF OBJECT_ID(N{'wherry_receive}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_receive} AS RETURN');
-IF OBJECT_ID(N{'wherry_ack}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_ack} AS RETURN');
-IF OBJECT_ID(N{'wherry_nack}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_nack} AS RETURN');
-IF OBJECT_ID(N{'wherry_extend}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_extend} AS RETURN');
-IF OBJECT_ID(N{'wherry_dead_letter}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_dead_letter} AS RETURN');
-IF OBJECT_ID(N{'wherry_cancel}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_cancel} AS RETURN');
-IF OBJECT_ID(N{'wherry_queue_length}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_queue_length} AS RETURN');
-IF OBJECT_ID(N{'wherry_subscribe}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_subscribe} AS RETURN');
-IF OBJECT_ID(N{'wherry_unsubscribe}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_unsubscribe} AS RETURN');
-IF OBJECT_ID(N{'wherry_publish}, N'P') IS NULL EXEC (N'CREATE PROCEDURE {wherry_publish} AS RETURN');
 EXEC (N{'procedure_send});
 EXEC (N{'procedure_receive});
 EXEC (N{'procedure_ack});
