@@ -302,6 +302,36 @@ static void check_writing(wh_doctor *d)
 			      strdup(advice ? advice : ""));
 }
 
+/* Of a queue wherry_queue_inspect() finds them. */
+static void check_procedures(wh_doctor *d)
+{
+	static const char name[] = "procedures";
+	const wh_stmt *stmt = d->store && !d->on ? d->store->stmt.procedures_stale : NULL;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wh_buf advice = WH_BUF_INIT(SENTENCE_MAX);
+	int64_t n = 0;
+
+	if (!stmt)
+		return;
+	if (wh_store_ask(d->store, stmt, NULL, 0, &n, &err) != WHERRY_OK) {
+		wh_doctor_could_not(d, name, &err);
+	} else if (!n) {
+		wh_doctor_add(d, name, WH_WELL,
+			      strdup("this version of Wherry made the procedures"),
+			      strdup(""));
+	} else {
+		wh_put_message(&advice,
+			       d->delayed ? "`wherry delayed create`" : "`wherry init`");
+		wh_doctor_add(d, name, WH_BAD,
+			      wh_doctor_sentence("%" PRId64 " procedure%s missing, or "
+						 "another version of Wherry made %s",
+						 n, n == 1 ? " is" : "s are",
+						 n == 1 ? "it" : "them"),
+			      wh_buf_take(&advice));
+	}
+	wh_buf_clear(&advice);
+}
+
 void wh_doctor_check(wh_doctor *d)
 {
 	bool wait = true;
@@ -310,6 +340,7 @@ void wh_doctor_check(wh_doctor *d)
 	look_for_stream(d);
 	for (size_t i = 0; i < wh_n_checks; i++)
 		wait = check_one(d, &wh_checks[i], wait);
+	check_procedures(d);
 }
 
 /* ---- a database without the outbox ---- */

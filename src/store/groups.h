@@ -26,6 +26,10 @@
 	X(schema_exists, "schema-exists", "") \
 	X(indexes_missing, "indexes-missing", "")
 
+/* Procedures that the tables of a model share: how many are missing, or of another version? */
+#define WH_STORE_PROCEDURES(X) \
+	X(procedures_stale, "procedures-stale", "")
+
 /* Migrations on a server, where several may run at once and others own tables. */
 #define WH_STORE_MIGRATE(X) \
 	X(migrate_lock, "migrate-lock", "") \
@@ -201,7 +205,8 @@
 	X(partitions_dead_keys, "partitions-dead-keys", "after limit partitions long")
 
 #define WH_STORE_GROUPS(G) \
-	G(schema, WH_STORE_SCHEMA) G(versions, WH_STORE_VERSIONS) G(migrate, WH_STORE_MIGRATE) \
+	G(schema, WH_STORE_SCHEMA) G(versions, WH_STORE_VERSIONS) \
+	G(procedures, WH_STORE_PROCEDURES) G(migrate, WH_STORE_MIGRATE) \
 	G(repair, WH_STORE_REPAIR) G(drop, WH_STORE_DROP) G(payload, WH_STORE_PAYLOAD) G(lease, WH_STORE_LEASE) G(control, WH_STORE_CONTROL) \
 	G(members, WH_STORE_MEMBERS) G(relays, WH_STORE_RELAYS) \
 	G(position, WH_STORE_POSITION) G(sole, WH_STORE_SOLE) G(alone, WH_STORE_ALONE) G(wake, WH_STORE_WAKE) G(claim, WH_STORE_CLAIM) \

@@ -3,6 +3,7 @@
  * and states that cannot be made there, have stand-ins in the schema dbo.
  */
 #include "cli/doctor.h"
+#include "delayed/delayed.h"
 #include "mssql/backend.h"
 #include "outbox/outbox.h"
 #include "queue/queue.h"
@@ -17,6 +18,7 @@ typedef struct condition {
 	wh_level level;
 	const char *make;       /* SQL, also of stand-ins; NULL: nothing */
 	const char *undo;       /* afterwards */
+	bool again;             /* afterwards init makes what is missing */
 	const char *says;       /* in the finding or its advice */
 	const patch patches[4]; /* of the statement */
 } condition;
@@ -102,7 +104,18 @@ static const condition conditions[] = {
 	{.check = "tables",
 	 .level = WH_BAD,
 	 .make = "SELECT * INTO kept FROM wherry_lease; DROP TABLE wherry_lease",
+	 .again = true,
 	 .says = "| sqlcmd -I -S "},
+	{.check = "procedures",
+	 .level = WH_BAD,
+	 .make = "EXEC sp_updateextendedproperty N'wherry', N'Wherry 0', N'SCHEMA', N'dbo', "
+		 "N'PROCEDURE', N'wherry_enqueue'",
+	 .says = "`wherry init`"},
+	{.check = "procedures",
+	 .level = WH_BAD,
+	 .make = "DROP PROCEDURE wherry_enqueue",
+	 .again = true,
+	 .says = "1 procedure is missing"},
 	{.check = "acknowledgements",
 	 .level = WH_WARN,
 	 .make = "CREATE TRIGGER swallow ON outbox INSTEAD OF DELETE AS SELECT 1",
@@ -346,7 +359,7 @@ static void each_condition_is_found(void **state)
 		}
 		wh_doctor_clear(&d);
 		sql(c->undo);
-		if (strcmp(c->check, "tables") == 0) { /* init makes it again */
+		if (c->again) {
 			leave(&p);
 			enter(&p);
 		}
@@ -394,6 +407,39 @@ static void the_checks_of_a_queue_run_too(void **state)
 	leave(&p);
 }
 
+static void procedures_of_a_delayed_queue_are_looked_at(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_delayed *delayed = NULL;
+	wh_doctor d;
+	place p;
+
+	(void)state;
+	enter(&p);
+	WHERRY_PASS(wherry_delayed_create(p.session.db, NULL, NULL, &err));
+	WHERRY_PASS(
+		wherry_delayed_open(p.session.db, NULL, "mail", NULL, &delayed, &err));
+	sql("DROP PROCEDURE wherry_poll; EXEC sp_dropextendedproperty N'wherry', "
+	    "N'SCHEMA', N'dbo', N'PROCEDURE', N'wherry_offer'");
+	wh_report_target(" --queue mail");
+	wh_report_maker("wherry delayed create", " --table delayed");
+	examine(&d, &p.session, &delayed->store);
+	d.delayed = (const void *)&p; /* only asked whether it is NULL */
+	wh_doctor_check(&d);
+	all_could_be_checked(&d);
+	assert_true(is_said(
+		&d, &(condition){.check = "procedures",
+				 .level = WH_BAD,
+				 .says = "`wherry delayed create --table delayed`"}));
+	assert_true(is_said(&d, &(condition){.check = "procedures",
+					     .level = WH_BAD,
+					     .says = "2 procedures are missing"}));
+	wh_doctor_clear(&d);
+	wh_report_target("");
+	wherry_delayed_close(delayed);
+	leave(&p);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -401,6 +447,7 @@ int main(void)
 		cmocka_unit_test(each_condition_is_found),
 		cmocka_unit_test(a_message_that_is_not_there_is_said_to_be_none),
 		cmocka_unit_test(the_checks_of_a_queue_run_too),
+		cmocka_unit_test(procedures_of_a_delayed_queue_are_looked_at),
 	};
 
 	if (!mssql_start(NULL))

@@ -39,3 +39,6 @@ END;
  WHERE ISNULL({marked}, N'') <> {procedures_mark}
    AND (OBJECT_ID(N{'schema.} + QUOTENAME(p.name, N'"'), N'P') IS NOT NULL
         OR HAS_PERMS_BY_NAME(N{'table}, N'OBJECT', N'ALTER') = 1))
+
+-- name: procedures-stale
+SELECT {procedures_stale};
