@@ -1,6 +1,6 @@
-"""As kill.py, on the database that WHERRY_TEST_MSSQL names; by its seed a bout has relays that compete, or
-one that leads.  A kill waits until a message was delivered since the one before, as a relay needs a few
-seconds to begin where the server parses each statement in each session.
+"""As kill.py, on the database that WHERRY_TEST_MSSQL names; by its seed a bout has relays that share the
+outbox by partitions, or that compete, or one that leads.  A kill waits until a message was delivered since the
+one before, as a relay needs a few seconds to begin where the server parses each statement in each session.
 """
 
 import os
@@ -12,20 +12,30 @@ import mssql
 import tap
 import victims
 
-COMPETING = ["relay.engine=competing", "relay.claim_timeout=5s"]
+SETTINGS = {
+    "partitions": ["relay.engine=exclusive"],
+    "competing": ["relay.engine=competing", "relay.claim_timeout=5s"],
+    "leading": [],
+}
+RELAYS = {"partitions": 3, "competing": 2, "leading": 2}
 PATIENCE = 90  # seconds
 LEASE_S = 5
-RELAYS = WRITERS = 2
+WRITERS = 2
 
 
 class Shop(victims.Shop):
-    LEADER = "SELECT owner FROM wherry_lease WHERE expires_at > SYSUTCDATETIME()"
+    DRAIN_S = 300  # suspects are tried one at a time
+    LEADER = "SELECT owner FROM wherry_lease WHERE expires_at > SYSUTCDATETIME() AND mask <> 0"
+
+    def __init__(self, folder, seed, how):
+        self.how = how
+        super().__init__(folder, seed, f"file:{folder}/out", 100, settings=SETTINGS[how], lease_s=LEASE_S)
 
     def make(self, path):
         self.url = self.path = mssql.URL
         self.db = mssql.Database()
         self.db.clear()
-        self.wherry("init", self.url, check=True)
+        self.wherry("init", self.url, *["--partitions"] * (self.how == "partitions"), check=True)
         self.db.execute("CREATE TABLE ledger(id VARCHAR(60) PRIMARY KEY, k VARCHAR(60) NOT NULL, n BIGINT "
                         "NOT NULL)")  # fmt: skip
         self.db.execute("CREATE TABLE counter(k VARCHAR(60) PRIMARY KEY, n BIGINT NOT NULL)")
@@ -77,26 +87,34 @@ class Bout(kill.Bout):
         tap.wait_until(PATIENCE, lambda: shop.count_delivered() > self.n_delivered)
         self.n_delivered = shop.count_delivered()
 
+    def end_one(self):
+        """It gives its partitions back, while the others go on."""
+        relay = self.rng.choice(self.relays)
+        relay.end()
+        self.extra["relays ended"] += 1
+        relay.start()
+        return 1
+
     def kinds(self):
         kinds = [self.kill_one] * 6 + [self.stop_one] * 2 + [self.stop_leader, self.kill_heir]
+        kinds += [self.end_one] * 2 * (self.shop.how == "partitions")
         return kinds + [self.operate] * 2
 
     def per_stop(self):
-        return RELAYS * self.shop.window
+        return len(self.relays) * self.shop.window
 
 
 def run(folder, seed, rounds, tell_round):
-    competing = seed % 2 == 1
+    how = list(SETTINGS)[seed % len(SETTINGS)]
     try:
-        shop = Shop(folder, seed, f"file:{folder}/out", 100, settings=COMPETING if competing else (),
-                    lease_s=LEASE_S)  # fmt: skip
+        shop = Shop(folder, seed, how)
     except mssql.NoServer as reason:
         tap.skip("relays on SQL Server that are killed", str(reason))
         return
-    tap.tell(f"competing: {competing}")
-    bout = Bout(shop, ["relay"] * RELAYS + ["python"] * WRITERS)
+    tap.tell(how)
+    bout = Bout(shop, ["relay"] * RELAYS[how] + ["python"] * WRITERS)
     kill.play(bout, judge.read_file, rounds, tell_round)
 
 
 if __name__ == "__main__":
-    sys.exit(tap.bouts("kill-mssql", 8, 20 if tap.rounds(8) > 8 else 4, run))
+    sys.exit(tap.bouts("kill-mssql", 9, 20 if tap.rounds(9) > 9 else 3, run))

@@ -15,19 +15,11 @@ RELAYS = 3
 
 
 class Shop(postgres.Shop):
+    LEADER = postgres.Shop.LEADER + " AND mask <> 0"  # it has partitions
+
     def make(self, path):
         super().make(path)
         self.wherry("init", self.url, "--partitions", check=True)
-
-    def leader(self, victims):
-        """One that has partitions, any; and the others."""
-        rows = self.db.execute(
-            "SELECT owner FROM wherry_lease WHERE expires_at > clock_timestamp() AND mask <> 0"
-        )
-        relays = [v for v in victims if v.kind == "relay"]
-        holders = [v for v in relays if any(f":{v.process.pid}:" in owner for (owner,) in rows)]
-        leader = self.rng.choice(holders) if holders else None
-        return leader, [v for v in relays if v is not leader]
 
 
 class Bout(kill_postgres.Bout):

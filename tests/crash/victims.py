@@ -61,6 +61,7 @@ class Victim:
 class Shop:
     """A database with an outbox and a ledger, relays, writers, and what they are given."""
 
+    DRAIN_S = 60
     LEADER = "SELECT owner FROM wherry_lease, wherry_clock WHERE expires_at > ms"
 
     def __init__(self, folder, seed, to, pace_ms=20, fill=30000, settings=(), path=None,
@@ -140,12 +141,12 @@ class Shop:
         return [Victim(kind, commands[kind], self.log) for kind in kinds]
 
     def leader(self, victims):
-        """The relay that holds the lease, and those that do not; None: nobody does."""
-        row = self.db.execute(self.LEADER).fetchone()
+        """A relay that holds a lease, of several any, and the others; None: nobody does."""
+        owners = [owner for (owner,) in self.db.execute(self.LEADER)]
         relays = [v for v in victims if v.kind == "relay"]
-        leading = [v for v in relays if row and f":{v.process.pid}:" in row[0]]
-        others = [v for v in relays if v not in leading]
-        return (leading[0] if leading else None), others
+        holders = [v for v in relays if any(f":{v.process.pid}:" in owner for owner in owners)]
+        leader = self.rng.choice(holders) if holders else None
+        return leader, [v for v in relays if v is not leader]
 
     def is_busy(self):
         """Enough was written to judge by."""
@@ -155,7 +156,7 @@ class Shop:
         """Deliver the rest, undisturbed; the exit status, and how long it took."""
         self.wherry("resume", self.url, check=True)
         began = time.monotonic()
-        last = self.wherry(*self.relay_arguments(False), "--until-empty", "--timeout", "60s")
+        last = self.wherry(*self.relay_arguments(False), "--until-empty", "--timeout", f"{self.DRAIN_S}s")
         return last.returncode, time.monotonic() - began
 
     def close(self):
