@@ -5,8 +5,8 @@ usage: mutate.py TREE N SEED [FILE...]
 
 TREE becomes a copy of the project's files.  Later runs copy and build only what changed.  Each
 mutant changes one operator, constant or statement of src/relay, src/outbox or src/store (or of
-FILE...).  The program runs the test cases that run the changed line, until one fails.  If none
-fails, the mutant is alive and is printed with its line.
+FILE...; FILE:LINE changes only that line).  The program runs the test cases that run the changed
+line, until one fails.  If none fails, the mutant is alive and is printed with its line.
 
 A mutant is equivalent if nobody can see the difference.  tests/mutate/equivalent.txt lists
 such mutants with their reasons.  A mutant whose optimized code is the same needs no line there.
@@ -165,20 +165,33 @@ def changes(text):
                        f"{word} becomes {new or 'nothing'}{which}")
 
 
-def mutants(tree, files):
-    return [(file, *change) for file in files
-            for change in changes(open(f"{tree}/{file}").read())]
+def mutants(tree, places):
+    """The changes of each place, which is FILE or FILE:LINE."""
+    found = []
+    for file, _, line in (place.partition(":") for place in places):
+        found += [(file, *change) for change in changes(open(f"{tree}/{file}").read())
+                  if not line or change[0] == int(line)]
+    return found
 
 
 def equivalents(tree):
-    """What is known to make no difference: "FILE | LINE'S TEXT | CHANGE | REASON"."""
+    """What is known to make no difference: "PLACE | LINE'S TEXT | CHANGE | REASON"; PLACE is a
+    file, or FILE:FUNCTION if the line's text stands in several functions."""
     known = set()
     path = f"{tree}/tests/mutate/equivalent.txt"
     for line in open(path) if os.path.exists(path) else ():
         if line.strip() and not line.startswith("#"):
-            file, *text, what, _ = line.strip().split(" | ")
-            known.add((file, " | ".join(text), what))
+            place, *text, what, _ = line.strip().split(" | ")
+            known.add((place, " | ".join(text), what))
     return known
+
+
+def name_of_function(text, n):
+    """The name of the function around line n; "": it is in none."""
+    around = function_of(text, n)
+    before = "\n".join(text.split("\n")[:around[0] - 1]) if around else ""
+    names = re.findall(r"^[a-z].*?(\w+)\(", before, re.M)
+    return names[-1] if names else ""
 
 
 def function_of(text, n):
@@ -397,10 +410,10 @@ def main():
     say("# Finding out which cases run which lines")
     answers = survey_all(tree, tests)
 
-    files = sys.argv[4:] or subprocess.run(
-        ["git", "ls-files", *FOLDERS], check=True, stdout=subprocess.PIPE,
-        text=True).stdout.split()
-    drawn = mutants(tree, [file for file in files if file.endswith(".c")])
+    places = sys.argv[4:] or subprocess.run(
+        ["git", "ls-files", *(f"{folder}*.c" for folder in FOLDERS)], check=True,
+        stdout=subprocess.PIPE, text=True).stdout.split()
+    drawn = mutants(tree, places)
     random.Random(seed).shuffle(drawn)
     drawn = iter(drawn)
     known, tally = equivalents(tree), {}
@@ -425,7 +438,8 @@ def main():
             key = f"{file} | {text} | {what}"
             trial = Trial(tree, folder, mutant, tests)
             note, keep = "", {}
-            if (file, text, what) in known:
+            inside = f"{file}:{name_of_function(whole, line)}"
+            if (file, text, what) in known or (inside, text, what) in known:
                 became = "equivalent"
             elif not trial.compiles():
                 with lock:
