@@ -368,20 +368,25 @@ bool wh_dead_letters_busy(const wherry_relay *r)
 	return letters && (r->window.letters.n || (r->window.dying.n && !letters->down));
 }
 
+/* It has dead letters, or had no room for one. */
+static bool awaits(const wherry_relay *r)
+{
+	const wh_dead_letters *letters = r->dead_letters;
+
+	return letters && letters->pub &&
+	       (r->window.letters.n || (r->window.dying.n && !letters->retry_at_us));
+}
+
 int wh_dead_letters_fd(wherry_relay *r, short *out_events)
 {
-	if (!wh_dead_letters_busy(r) || !r->dead_letters->pub)
-		return -1;
-	return wh_publisher_fd(r->dead_letters->pub, out_events);
+	return awaits(r) ? wh_publisher_fd(r->dead_letters->pub, out_events) : -1;
 }
 
 int64_t wh_dead_letters_deadline(const wherry_relay *r)
 {
 	const wh_dead_letters *letters = r->dead_letters;
-	int64_t at = WH_NEVER;
+	int64_t at = awaits(r) ? wh_publisher_deadline(letters->pub) : WH_NEVER;
 
-	if (letters && letters->pub && wh_dead_letters_busy(r))
-		at = wh_publisher_deadline(letters->pub);
 	if (letters && r->window.dying.n && letters->retry_at_us &&
 	    letters->retry_at_us < at)
 		at = letters->retry_at_us;

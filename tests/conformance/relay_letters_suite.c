@@ -8,7 +8,9 @@
 
 #include <fcntl.h>
 #include <jansson.h>
+#include <poll.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct box {
 	wherry_temp temp;
@@ -330,6 +332,117 @@ static void the_destination_of_dead_letters_may_ask_for_patience(void **state)
 	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_FAILED);
 }
 
+/* A destination that first is down for an hour, then has no room, and then takes all. */
+static struct {
+	const wherry_message *taken;
+	wherry_verdict answer;
+	size_t room, refused;
+	int fd;
+} choosy_has;
+
+static void choosy_close(void *state)
+{
+	(void)state;
+	choosy_has.taken = NULL;
+}
+
+static wherry_code choosy_submit(void *state, const wherry_message *const *messages,
+				 size_t n, size_t *out_taken, wherry_error *err)
+{
+	(void)state;
+	(void)n;
+	(void)err;
+	*out_taken = choosy_has.room && !choosy_has.taken;
+	if (*out_taken)
+		choosy_has.taken = messages[0];
+	else
+		choosy_has.refused++;
+	return WHERRY_OK;
+}
+
+static wherry_code choosy_collect(void *state, wherry_receipt *out, size_t cap,
+				  size_t *out_n, wherry_error *err)
+{
+	(void)state;
+	(void)err;
+	if (choosy_has.taken && cap)
+		out[(*out_n)++] = (wherry_receipt){.message = choosy_has.taken,
+						   .verdict = choosy_has.answer,
+						   .retry_after_us = 3600 * WH_SECOND};
+	choosy_has.taken = NULL;
+	return WHERRY_OK;
+}
+
+static int choosy_fd(void *state, short *out_events)
+{
+	(void)state;
+	*out_events = POLLIN;
+	return choosy_has.fd;
+}
+
+static int64_t choosy_deadline(void *state)
+{
+	(void)state;
+	return choosy_has.taken ? 0 : WHERRY_PUBLISHER_NEVER;
+}
+
+static const wherry_publisher_driver choosy = {
+	.version = WHERRY_PUBLISHER_VERSION,
+	.scheme = "choosy",
+	.open = busy_open,
+	.close = choosy_close,
+	.submit = choosy_submit,
+	.collect = choosy_collect,
+	.fd = choosy_fd,
+	.deadline_us = choosy_deadline,
+};
+
+static bool listens_to(const relay_side *side, int fd)
+{
+	struct pollfd fds[WHERRY_RELAY_FDS];
+	size_t n = wherry_relay_fds(side->relay, fds);
+
+	while (n--)
+		if (fds[n].fd == fd && fds[n].events & POLLIN)
+			return true;
+	return false;
+}
+
+/* It asked for an hour before: the relay neither asks it over and over, nor falls asleep. */
+static void a_relay_listens_to_a_destination_without_room_for_dead_letters(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	int ends[2];
+
+	assert_int_equal(pipe(ends), 0);
+	memset(&choosy_has, 0, sizeof(choosy_has));
+	choosy_has.fd = ends[0];
+	choosy_has.answer = WHERRY_THROTTLED;
+	choosy_has.room = 1;
+	WHERRY_PASS(wherry_publisher_register(f->config, &choosy, &err));
+	relay_set(f, "relay.dead_letters", "choosy:");
+	relay_hourly(f);
+	relay_answers(f, 1, WHERRY_REJECTED, -1);
+	relay_answers(f, 2, WHERRY_REJECTED, -1);
+	relay_put(f, "-");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_FAILED);
+	relay_quiet(f, &f->a);
+	assert_false(listens_to(&f->a, ends[0]));
+	choosy_has.room = 0;
+	f->offset_us += 3601 * WH_SECOND;
+	relay_put(f, "-");
+	RELAY_UNTIL(f, &f->a, choosy_has.refused);
+	relay_quiet(f, &f->a);
+	assert_true(listens_to(&f->a, ends[0]));
+	choosy_has.room = 1;
+	choosy_has.answer = WHERRY_DELIVERED;
+	RELAY_UNTIL(f, &f->a, relay_state(f, 2) == WHERRY_DEAD);
+	(void)close(ends[0]);
+	(void)close(ends[1]);
+}
+
 /* The letters' destination answers so for a while; then all is well. */
 static void refuse(relay_fixture *f, const char *how)
 {
@@ -585,6 +698,7 @@ const relay_test relay_letters_tests[] = {
 	RELAY_TEST(headers_that_are_none_are_kept_in_the_letter, 0),
 	RELAY_TEST(the_messages_own_headers_go_along, 0),
 	RELAY_TEST(the_destination_of_dead_letters_may_ask_for_patience, RELAY_KEYS),
+	RELAY_TEST(a_relay_listens_to_a_destination_without_room_for_dead_letters, 0),
 	RELAY_TEST(without_its_letter_a_message_stays_failed, 0),
 	RELAY_TEST(a_letter_that_is_rejected_buries_nothing, 0),
 	RELAY_TEST(letters_that_cannot_be_sent_at_all_bury_nothing, 0),
