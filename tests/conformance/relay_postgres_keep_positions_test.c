@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "relay_postgres_keep.h"
+#include "relay_slow_stream.h"
 
 #include "postgres/server.h"
-#include "relay/engine/streaming.h"
 
 /* A transaction of which not all is delivered comes again as a whole; what is before it does
  * not, once that is written. */
@@ -288,6 +288,23 @@ static void until_empty_waits_for_commits_that_are_not_flushed_yet(void **state)
 	relay_sql(f, "SELECT pg_reload_conf()");
 }
 
+/* Behind the last message the WAL has a commit that brings no rows. */
+static void until_empty_asks_a_silent_server_for_its_position(void **state)
+{
+	relay_fixture *f = *state;
+
+	keep(f);
+	relay_stream(f, &f->a);
+	relay_slow_down(&f->a);
+	relay_slow.only_if_asked = true;
+	relay_put(f, "a");
+	relay_sql(f, "CREATE TABLE other(n integer)");
+	wherry_relay_target(f->a.relay, WHERRY_UNTIL_EMPTY);
+	RELAY_UNTIL(f, &f->a, f->a.finished);
+	assert_int_equal(wherry_relay_outcome(f->a.relay), WHERRY_EMPTY);
+	RELAY_DELIVERED(f, 1);
+}
+
 /* No row can say how often it was tried: wherry_stream does. */
 static void a_message_that_kills_its_relay_ends_dead(void **state)
 {
@@ -427,6 +444,7 @@ static const relay_test own[] = {
 	RELAY_TEST(a_slot_that_is_lost_is_told_and_nothing_is_guessed, 0),
 	RELAY_TEST(until_empty_ends_at_the_end_of_the_log, 0),
 	RELAY_TEST(until_empty_waits_for_commits_that_are_not_flushed_yet, 0),
+	RELAY_TEST(until_empty_asks_a_silent_server_for_its_position, 0),
 	RELAY_TEST(a_message_that_kills_its_relay_ends_dead, 0),
 	RELAY_TEST(a_message_deep_in_the_table_that_kills_its_relay_ends_dead, 0),
 	RELAY_TEST(a_table_is_read_again_until_all_of_it_is_delivered, 0),

@@ -2,10 +2,9 @@
  * The stream engine and a publication that does not send all of the outbox: a list of columns,
  * a row filter, a table that is not in it.
  */
-#include "relay_suite.h"
+#include "relay_slow_stream.h"
 
 #include "postgres/server.h"
-#include "relay/engine/streaming.h"
 
 #define NARROW                                                                           \
 	"outbox (id, message_id, topic, aggregate_type, aggregate_id, partition_key, "   \
@@ -195,6 +194,25 @@ static void rows_that_wait_are_not_taken_for_missing_ones(void **state)
 	assert_int_equal(relay_delivered(f), 0);
 }
 
+/* They are in the table, and the relay sees them there before the WAL brings them. */
+static void rows_that_the_log_brings_late_are_not_taken_for_missing_ones(void **state)
+{
+	relay_fixture *f = *state;
+
+	renew_often(f);
+	stream(f);
+	relay_slow_down(&f->a);
+	relay_slow.silent = true;
+	relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, relay_slow.asked >= 3);
+	assert_false(relay_logged(f, "event=stream-missed"));
+	assert_int_equal(relay_delivered(f), 0);
+	relay_slow.silent = false;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	assert_false(relay_logged(f, "event=stream-missed"));
+	RELAY_DELIVERED(f, 1, 2);
+}
+
 /* ---- where nothing is marked ---- */
 
 static wherry_code run_until_it_fails(relay_fixture *f, wherry_error *err)
@@ -245,6 +263,7 @@ static const relay_test own[] = {
 	RELAY_TEST(a_table_that_leaves_the_publication_is_read, 0),
 	RELAY_TEST(rows_of_a_while_without_the_publication_are_read, 0),
 	RELAY_TEST(rows_that_wait_are_not_taken_for_missing_ones, 0),
+	RELAY_TEST(rows_that_the_log_brings_late_are_not_taken_for_missing_ones, 0),
 	RELAY_TEST(where_nothing_is_marked_the_relay_ends, 0),
 	RELAY_TESTS_END,
 };
