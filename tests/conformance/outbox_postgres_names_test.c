@@ -455,6 +455,28 @@ static void grants_are_checked_before_tables_are_made(void **state)
 	wherry_db_close(db);
 }
 
+/* Whoever owns a table can give it triggers, which run with the rights of its users. */
+static void a_table_that_another_role_has_put_there_is_refused(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = connect();
+	char schema[64], table[128];
+
+	(void)state;
+	(void)snprintf(table, sizeof(table), "%s.outbox",
+		       new_schema("shared", schema, sizeof(schema)));
+	sql("CREATE ROLE stranger");
+	sql("CREATE TABLE \"%s\".wherry_lease (n integer)", schema);
+	sql("ALTER TABLE \"%s\".wherry_lease OWNER TO stranger", schema);
+	WHERRY_FAILS(WHERRY_DENIED, wherry_outbox_init(db, table, NULL, &err));
+	assert_non_null(strstr(err.message, "table wherry_lease in schema shared"));
+	assert_non_null(strstr(err.message, "belongs to stranger"));
+	sql("DROP OWNED BY stranger");
+	sql("DROP ROLE stranger");
+	WHERRY_PASS(wherry_outbox_init(db, table, NULL, &err));
+	wherry_db_close(db);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -469,6 +491,7 @@ int main(void)
 		cmocka_unit_test(every_statement_finds_its_tables_without_a_search_path),
 		cmocka_unit_test(a_slot_is_named_by_39_characters_of_its_table),
 		cmocka_unit_test(grants_are_checked_before_tables_are_made),
+		cmocka_unit_test(a_table_that_another_role_has_put_there_is_refused),
 	};
 
 	if (!postgres_start())
