@@ -141,8 +141,8 @@ void wh_wal_close(wh_wal *wal)
 static wherry_code take_state(void *ctx, const wh_row *row, wherry_error *err)
 {
 	wh_wal_state *out = ctx;
-	const char *kind = wh_row_text(row, 5), *left_out = wh_row_text(row, 16);
-	const char *filter = wh_row_text(row, 17);
+	const char *kind = wh_row_text(row, 5), *left_out = wh_row_text(row, 15);
+	const char *filter = wh_row_text(row, 16);
 
 	(void)err;
 	*out = (wh_wal_state){
@@ -154,12 +154,12 @@ static wherry_code take_state(void *ctx, const wh_row *row, wherry_error *err)
 		.reader = wh_row_int(row, 6),
 		.lost = wh_row_int(row, 7) != 0,
 		.confirmed = wh_row_int(row, 8),
-		.flushed = wh_row_int(row, 10),
-		.published = wh_row_int(row, 11) != 0,
-		.publishes_inserts = wh_row_int(row, 12) != 0,
-		.has_table = wh_row_int(row, 13) != 0,
-		.behind_us = wh_row_int(row, 14),
-		.unread_us = wh_row_int(row, 15),
+		.flushed = wh_row_int(row, 9),
+		.published = wh_row_int(row, 10) != 0,
+		.publishes_inserts = wh_row_int(row, 11) != 0,
+		.has_table = wh_row_int(row, 12) != 0,
+		.behind_us = wh_row_int(row, 13),
+		.unread_us = wh_row_int(row, 14),
 	};
 	(void)snprintf(out->kind, sizeof(out->kind), "%s", kind ? kind : "");
 	(void)snprintf(out->left_out, sizeof(out->left_out), "%s",

@@ -5,7 +5,7 @@ SELECT 'sim', 'main', 'outbox';
 
 -- name: state
 SELECT 1, 1, sim_wal('end') - sim_wal('confirmed'), sim_wal('slot'), 1, 'pgoutput',
-  sim_wal('reader'), sim_wal('lost'), sim_wal('confirmed'), sim_wal('confirmed'), sim_wal('end'),
+  sim_wal('reader'), sim_wal('lost'), sim_wal('confirmed'), sim_wal('end'),
   1, 1, 1, 0, 0, '', ''
 WHERE coalesce(:slot, :publication, :columns) IS NOT NULL;
 

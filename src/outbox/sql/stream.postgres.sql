@@ -26,7 +26,6 @@ SELECT current_setting('wal_level') = 'logical',
   coalesce(s.plugin::text, s.slot_type, ''), coalesce(s.active_pid, 0),
   coalesce(s.wal_status = 'lost', false),
   coalesce((s.confirmed_flush_lsn {at}, 0),
-  coalesce((s.restart_lsn {at}, 0),
   CASE WHEN pg_is_in_recovery() THEN 0 ELSE (pg_current_wal_flush_lsn() {at} END,
   p.oid IS NOT NULL, coalesce(p.pubinsert, false),
   EXISTS (SELECT 1 FROM pg_publication_tables AS t
