@@ -9,7 +9,7 @@
 
 typedef struct course {
 	relay_fixture *f;
-	int rows;        /* met since it was armed; -1: it is not */
+	int rows;        /* met since it was armed, -1: it is not; or reads */
 	int64_t done[2]; /* after the first acknowledgement: in all, and of the lowest */
 	int pipe[2];
 } course;
@@ -117,10 +117,45 @@ static void a_failure_waits_for_no_lower_ids(void **state)
 	assert_int_equal(c.done[0], 0); /* all were written in that one transaction */
 }
 
+enum { READS = 10 };
+
+/* How many are done when the table is read once more. */
+static wherry_code note_read(void *ctx, const char *op, const char *what,
+			     wherry_code code, int64_t took_us, wherry_error *err)
+{
+	course *c = ctx;
+
+	(void)op;
+	(void)took_us;
+	(void)err;
+	if ((strcmp(what, "read") == 0 || strcmp(what, "sweep") == 0) &&
+	    ++c->rows == READS)
+		c->done[0] = relay_count(c->f, WHERRY_DONE);
+	return code;
+}
+
+/* As long as there is more to read, no acknowledgement needs a round trip for itself. */
+static void acknowledgements_go_with_the_next_read(void **state)
+{
+	relay_fixture *f = *state;
+	course c = {.f = f};
+
+	relay_hourly(f);
+	relay_set(f, "relay.batch", "4");
+	relay_set(f, "relay.ack_delay", "0");
+	for (int i = 0; i < READS; i++)
+		relay_put(f, "abcd");
+	relay_wrap(f, &(wh_trace){.after = note_read, .ctx = &c});
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4 * READS);
+	assert_in_range(c.done[0], 4, 4 * READS - 4);
+}
+
 static const relay_test own[] = {
 	RELAY_TEST(what_is_being_read_waits_for_the_fence_behind_it, 0),
 	RELAY_TEST(the_lowest_ids_are_acknowledged_first, 0),
 	RELAY_TEST(a_failure_waits_for_no_lower_ids, 0),
+	RELAY_TEST(acknowledgements_go_with_the_next_read, 0),
 	RELAY_TESTS_END,
 };
 
