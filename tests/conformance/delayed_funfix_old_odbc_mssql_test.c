@@ -14,8 +14,12 @@
 #define T0 "CAST('2024-01-01 10:00:00 +00:00' AS DATETIMEOFFSET)"
 #define FIVE_LATER "CAST('2024-01-01 12:00:05 +02:00' AS DATETIMEOFFSET)"
 
+/* The bodies of these cases are bytes that are not text. */
+#define TEXT_LACKS "bodies_are_bytes", "poison_does_not_block_what_is_behind_it"
+
 static const mssql_word words[] = {
 	{"length(payload)", "DATALENGTH(payload) / 2"},
+	{"\"scheduledAt\" + 5000", "DATEADD(SECOND, 5, \"scheduledAt\")"},
 	{NULL, NULL},
 };
 
@@ -222,12 +226,19 @@ int main(void)
 		MSSQL_CASE(a_relay_delivers_from_it),
 		MSSQL_CASE(the_sql_that_is_printed_makes_a_table),
 	};
-	static const char *const lacks[] = {FUNFIX_LACKS, FUNFIX_MSSQL_LACKS, NULL};
-	/* As of native delayed queues. */
+	static const char *const lacks[] = {FUNFIX_LACKS, FUNFIX_MSSQL_LACKS, TEXT_LACKS,
+					    NULL};
+	/* As of native delayed queues.  And Babelfish's DATEADD rounds hours that are given in
+	 * milliseconds. */
 	static const char *const of_babelfish[] = {
-		FUNFIX_LACKS, FUNFIX_MSSQL_LACKS,
+		FUNFIX_LACKS,
+		FUNFIX_MSSQL_LACKS,
+		TEXT_LACKS,
 		"of_pollers_at_once_each_gets_a_message_while_there_are_some",
-		"a_try_that_takes_too_long_is_ended", NULL};
+		"a_try_that_takes_too_long_is_ended",
+		"a_message_is_due_at_its_very_time",
+		"a_message_given_back_waits_and_says_why",
+		NULL};
 
 	if (!mssql_start(words))
 		return 0;
