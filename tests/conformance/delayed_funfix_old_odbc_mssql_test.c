@@ -14,8 +14,11 @@
 #define T0 "CAST('2024-01-01 10:00:00 +00:00' AS DATETIMEOFFSET)"
 #define FIVE_LATER "CAST('2024-01-01 12:00:05 +02:00' AS DATETIMEOFFSET)"
 
-/* The bodies of these cases are bytes that are not text. */
-#define TEXT_LACKS "bodies_are_bytes", "poison_does_not_block_what_is_behind_it"
+/* Two cases write bodies that are not text.  In the third batches lock keys in different orders:
+ * here they are written message by message, as docs/guide/sqlserver.md says. */
+#define OLD_LACKS                                                                        \
+	"bodies_are_bytes", "poison_does_not_block_what_is_behind_it",                   \
+		"two_batches_with_the_same_keys_do_not_deadlock"
 
 static const mssql_word words[] = {
 	{"length(payload)", "DATALENGTH(payload) / 2"},
@@ -226,14 +229,14 @@ int main(void)
 		MSSQL_CASE(a_relay_delivers_from_it),
 		MSSQL_CASE(the_sql_that_is_printed_makes_a_table),
 	};
-	static const char *const lacks[] = {FUNFIX_LACKS, FUNFIX_MSSQL_LACKS, TEXT_LACKS,
+	static const char *const lacks[] = {FUNFIX_LACKS, FUNFIX_MSSQL_LACKS, OLD_LACKS,
 					    NULL};
 	/* As of native delayed queues.  And Babelfish's DATEADD rounds hours that are given in
 	 * milliseconds. */
 	static const char *const of_babelfish[] = {
 		FUNFIX_LACKS,
 		FUNFIX_MSSQL_LACKS,
-		TEXT_LACKS,
+		OLD_LACKS,
 		"of_pollers_at_once_each_gets_a_message_while_there_are_some",
 		"a_try_that_takes_too_long_is_ended",
 		"a_message_is_due_at_its_very_time",
