@@ -210,6 +210,28 @@ static void what_makes_no_sense_with_it_is_refused(void **state)
 	}
 }
 
+/* Such a destination takes several messages of a key at once, unless one of them failed. */
+static void what_comes_behind_a_held_key_waits_for_an_ordered_destination(void **state)
+{
+	relay_fixture *f = *state;
+
+	keep(f);
+	relay_set(f, "retry.base", "1h");
+	relay_set(f, "retry.cap", "1h");
+	(void)relay_use_fake(f, &f->a, WH_PUB_ORDERED);
+	relay_answers(f, 1, WHERRY_RETRY, 1);
+	relay_stream(f, &f->a);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).held_keys == 1);
+	relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 1);
+	relay_quiet(f, &f->a);
+	RELAY_DELIVERED(f, 3);
+	f->offset_us += 3601 * WH_SECOND;
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 3);
+	RELAY_DELIVERED(f, 3, 1, 2);
+}
+
 static const relay_test own[] = {
 	RELAY_TEST(what_is_in_the_table_leaves_first_and_then_the_log, 0),
 	RELAY_TEST(what_is_deleted_at_once_is_delivered, 0),
@@ -220,6 +242,7 @@ static const relay_test own[] = {
 	RELAY_TEST(what_dies_is_dead_once_its_letter_is_taken, 0),
 	RELAY_TEST(a_window_full_of_what_failed_stops_the_stream, 0),
 	RELAY_TEST(what_makes_no_sense_with_it_is_refused, 0),
+	RELAY_TEST(what_comes_behind_a_held_key_waits_for_an_ordered_destination, 0),
 	RELAY_TESTS_END,
 };
 
