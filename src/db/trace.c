@@ -132,6 +132,7 @@ static wherry_code trace_script(wherry_db *db, const char *sql, wherry_error *er
 
 static void trace_forget(wherry_db *db, const wh_sql *sql)
 {
+	pass_on_meanwhile((traced *)db); /* its relay may be gone */
 	wh_db_forget(((traced *)db)->inner, sql);
 }
 

@@ -4,6 +4,8 @@
  */
 #include "relay_suite.h"
 
+#include <unistd.h>
+
 #include "postgres/server.h"
 #include "postgres/unseen.h"
 #include "relay/relay.h"
@@ -490,6 +492,58 @@ static void a_stream_outlives_a_changed_column_type(void **state)
 	relay_check_once(f, 4);
 }
 
+/* ---- while an acknowledgement is written ---- */
+
+typedef struct visit {
+	relay_fixture *f;
+	int pipe[2];
+	bool over;
+	size_t delivered; /* by the end of it */
+} visit;
+
+/* Meanwhile another row comes, two seconds after the lease was verified. */
+static wherry_code take_other(void *ctx, const char *op, const char *what,
+			      wherry_error *err)
+{
+	visit *v = ctx;
+	wherry_db *db = v->f->a.db;
+	int64_t by_us = relay_deadline();
+
+	(void)op;
+	(void)err;
+	if (strncmp(what, "ack-mark", 8) != 0 || v->over || !db->meanwhile)
+		return WHERRY_OK;
+	v->over = true;
+	relay_put(v->f, "b");
+	v->f->offset_us += 2 * WH_SECOND;
+	while (!wh_window_find(&v->f->a.relay->window, 2) &&
+	       wh_monotonic(&wh_env_system) < by_us)
+		db->meanwhile(db->meanwhile_ctx, v->pipe[0], WH_NEVER);
+	db->meanwhile(db->meanwhile_ctx, v->pipe[0], WH_NEVER);
+	v->delivered = relay_delivered(v->f);
+	return WHERRY_OK;
+}
+
+static void what_comes_during_an_acknowledgement_waits_for_the_fence(void **state)
+{
+	relay_fixture *f = *state;
+	static visit v; /* outlives the connection */
+
+	v = (visit){.f = f};
+	assert_int_equal(pipe(v.pipe), 0);
+	assert_int_equal(write(v.pipe[1], "", 1), 1);
+	relay_hourly(f);
+	relay_wrap(f, &(wh_trace){.before = take_other, .ctx = &v});
+	stream(f);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
+	assert_true(v.over);
+	assert_int_equal(v.delivered, 1);
+	RELAY_DELIVERED(f, 1, 2);
+	(void)close(v.pipe[0]);
+	(void)close(v.pipe[1]);
+}
+
 static const relay_test own[] = {
 	RELAY_TEST(a_stream_outlives_a_changed_column_type, 0),
 	RELAY_TEST(a_sweep_of_several_reads_keeps_the_order_of_a_key, 0),
@@ -511,6 +565,7 @@ static const relay_test own[] = {
 	RELAY_TEST(a_row_nobody_sees_yet_is_delivered_once_and_marked_when_it_is_seen, 0),
 	RELAY_TEST(a_row_nobody_sees_yet_keeps_its_place_when_it_fails, 0),
 	RELAY_TEST(a_row_nobody_sees_yet_is_not_forgotten_behind_a_held_key, 0),
+	RELAY_TEST(what_comes_during_an_acknowledgement_waits_for_the_fence, 0),
 	RELAY_TESTS_END,
 };
 
