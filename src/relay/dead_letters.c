@@ -56,7 +56,6 @@ void wh_dead_letters_close(wherry_relay *r)
 	drop_pub(r->dead_letters);
 	wh_buf_clear(&r->dead_letters->text);
 	free(r->dead_letters);
-	r->dead_letters = NULL;
 }
 
 void wh_dead_letters_forget(wherry_relay *r)
