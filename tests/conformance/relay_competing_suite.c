@@ -570,6 +570,33 @@ const char *const relay_claiming_also[] = {
 	NULL,
 };
 
+/* Their key has a message in flight elsewhere.  Nothing is left behind of what it remembers. */
+static void a_relay_may_end_at_any_step_past_rows_that_it_cannot_have(void **state)
+{
+	enum { TIMES = 10, AT_ONCE = 250, STEPS = 5 };
+	relay_fixture *f = *state;
+	relay_fake *fake = by_hand(f, &f->b);
+	char keys[AT_ONCE + 1];
+
+	compete(f);
+	relay_set(f, "relay.batch", "10");
+	relay_set(f, "relay.window", "10");
+	memset(keys, 'a', AT_ONCE);
+	keys[AT_ONCE] = 0;
+	for (int i = 0; i < TIMES; i++)
+		relay_put(f, keys);
+	relay_start(f, &f->b);
+	RELAY_UNTIL(f, &f->b, relay_fake_holds(fake, 1));
+	for (int steps = 1; steps <= STEPS; steps++) {
+		relay_start(f, &f->a);
+		for (int i = 0; i < steps; i++)
+			relay_turn(f, &f->a, relay_deadline(), "a step", __LINE__,
+				   __FILE__);
+		relay_vanish(&f->a);
+	}
+	assert_int_equal(relay_delivered(f), 0);
+}
+
 const relay_test relay_competing_tests[] = {
 	RELAY_TEST(competing_relays_deliver_at_once, RELAY_OTHERS | RELAY_KEYS),
 	RELAY_TEST(of_competing_relays_each_message_has_one_and_keys_their_order,
@@ -601,5 +628,7 @@ const relay_test relay_competing_tests[] = {
 		   RELAY_KEYS),
 	RELAY_TEST(until_empty_competing_waits_for_what_others_hold,
 		   RELAY_OTHERS | RELAY_KEYS),
+	RELAY_TEST(a_relay_may_end_at_any_step_past_rows_that_it_cannot_have,
+		   RELAY_KEYS | RELAY_OTHERS),
 	RELAY_TESTS_END,
 };
