@@ -235,6 +235,7 @@ wherry_code wh_db_trace(wherry_db *inner, const wh_trace *trace, wherry_db **out
 	both->driver.failure_spreads = inner->driver->failure_spreads;
 	both->driver.rows_most = inner->driver->rows_most;
 	both->driver.row = inner->driver->row;
+	both->driver.statement.about_row = inner->driver->statement.about_row;
 	if (!inner->driver->commits.version)
 		both->driver.commits.version = NULL;
 	if (!inner->driver->connection.schema_of)

@@ -5,7 +5,9 @@
 #include "relay_suite.h"
 
 #include "outbox/outbox.h"
+#include "relay/relay.h"
 
+#include "base/error.h"
 #include "postgres/server.h"
 
 /* What a test that failed left prepared would hold it up. */
@@ -522,7 +524,35 @@ static void a_renewal_that_waits_for_a_lock_loses_no_lease(void **state)
 	}
 }
 
+/* As of a row that the server cannot convert, unless only ids are asked for. */
+static wherry_code refuse_texts(void *ctx, const char *op, const char *what,
+				wherry_error *err)
+{
+	const relay_fixture *f = ctx;
+
+	(void)op;
+	if (strcmp(what, "claim") != 0 || f->a.relay->store->careful)
+		return WHERRY_OK;
+	(void)wh_fail(err, WHERRY_INVALID, "the test says that a row is bad");
+	(void)snprintf(err->sqlstate, sizeof(err->sqlstate), "22021");
+	return WHERRY_INVALID;
+}
+
+static void a_claim_that_fails_because_of_a_row_is_made_carefully_at_once(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_hourly(f);
+	relay_set(f, "relay.engine", "competing");
+	relay_wrap(f, &(wh_trace){.before = refuse_texts, .ctx = f});
+	relay_put(f, "aba");
+	relay_start(f, &f->a);
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	RELAY_DELIVERED(f, 1, 2, 3);
+}
+
 static const relay_test own[] = {
+	RELAY_TEST(a_claim_that_fails_because_of_a_row_is_made_carefully_at_once, 0),
 	RELAY_TEST(a_renewal_that_waits_for_a_lock_loses_no_lease, 0),
 	RELAY_TEST(a_relay_outlives_a_changed_column_type, 0),
 	RELAY_TEST(key_strict_waits_for_a_lower_id_of_its_key, 0),
