@@ -425,6 +425,7 @@ static void rows_are_counted_by_state(void **state)
 	int64_t count[WHERRY_STATE_COUNT];
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_status status;
+	wh_backlog backlog;
 
 	WHERRY_PASS(wherry_outbox_count(f->box, count, &err));
 	for (int i = 0; i < WHERRY_STATE_COUNT; i++)
@@ -435,6 +436,12 @@ static void rows_are_counted_by_state(void **state)
 	WHERRY_PASS(wherry_outbox_status(f->box, &status, sizeof(wherry_status), &err));
 	assert_memory_equal(status.count, wanted, sizeof(wanted));
 	assert_int_equal(status.ready, 2);
+	WHERRY_PASS(wh_outbox_backlog(f->box, &backlog, &err));
+	assert_int_equal(backlog.pending, 2);
+	assert_int_equal(backlog.processing, 1);
+	assert_int_equal(backlog.failed, 1);
+	assert_int_equal(backlog.dead, 1);
+	assert_true(backlog.oldest_ready_us >= 0);
 }
 
 static int64_t oldest(outbox_fixture *f)
