@@ -168,7 +168,68 @@ static void an_idle_relay_looks_as_rarely_as_db_look_says(void **state)
 	assert_int_equal(relay_stats(&f->a).published, 1);
 }
 
+/* ---- what is locked ---- */
+
+/* Row `id` is another transaction's, which stays open until commit(). */
+static wherry_db *lock(relay_fixture *f, int64_t id)
+{
+	wherry_db *db = tsql_connect();
+	wherry_error err = WHERRY_ERROR_INIT;
+	char sql[80];
+
+	(void)snprintf(sql, sizeof(sql), "INSERT INTO locked VALUES (%lld)", (long long)id);
+	relay_sql(f, sql);
+	WHERRY_PASS(wherry_db_begin(db, &err));
+	WHERRY_PASS(wh_db_script(db, "INSERT INTO outbox(topic, payload) VALUES (N't', N'')",
+				 &err));
+	return db;
+}
+
+static void commit(relay_fixture *f, wherry_db *db)
+{
+	wherry_db_rollback(db);
+	tsql_disconnect(db);
+	relay_sql(f, "DELETE FROM locked");
+}
+
+static bool all_done(relay_fixture *f, int64_t n)
+{
+	return relay_count(f, WHERRY_DONE) == n;
+}
+
+/* More messages wait behind a locked one of their key than a relay reads at once: in its first sweep,
+ * in what it reads ahead, and in its gaps. */
+static void a_key_that_waits_for_a_transaction_stops_no_other(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_db *open;
+
+	relay_hourly(f);
+	relay_set(f, "relay.batch", "4");
+	relay_start(f, &f->a);
+	tsql_pass_over_locked(f->a.relay);
+	open = lock(f, 3);
+	relay_put(f, "caaaaaaaaaaaab");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
+	relay_put(f, "aaaaaaaabaaaaa");
+	relay_put(f, "b");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 4);
+	commit(f, open);
+	relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, all_done(f, 31));
+	relay_check_order(f);
+
+	open = lock(f, 35);
+	relay_put(f, "baaaaaacccccccd");
+	RELAY_UNTIL(f, &f->a, all_done(f, 40));
+	commit(f, open);
+	relay_put(f, "abcd");
+	RELAY_UNTIL(f, &f->a, all_done(f, 50));
+	relay_check_order(f);
+}
+
 static const relay_test tests[] = {
+	RELAY_TEST(a_key_that_waits_for_a_transaction_stops_no_other, 0),
 	RELAY_TEST(a_claim_whose_session_is_killed_takes_nothing, RELAY_THREADS),
 	RELAY_TEST(a_claim_that_takes_too_long_takes_nothing, 0),
 	RELAY_TEST(a_relay_whose_session_is_killed_connects_again, 0),

@@ -7,6 +7,8 @@
 #include "base/buf.h"
 #include "event_bus.h"
 #include "mssql/backend.h"
+#include "outbox/outbox.h"
+#include "relay/relay.h"
 
 static const wh_db_options patient = {
 	.env = &wh_env_system,
@@ -326,4 +328,26 @@ bool tsql_raw(const char *sql, char *out, size_t cap)
 
 	tsql_translate(sql, text, sizeof(text));
 	return mssql_raw(NULL, NULL, text, out, cap);
+}
+
+void tsql_pass_over_locked(wherry_relay *relay)
+{
+	static const char hint[] = " WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)";
+	const wh_sql *sql = &relay->box->store.sql;
+
+	assert_true(mssql_raw(NULL, NULL, "CREATE TABLE locked(id BIGINT NOT NULL)", NULL, 0));
+	assert_true(mssql_raw(NULL, NULL,
+			      "CREATE VIEW unlock AS SELECT * FROM outbox "
+			      "WHERE id NOT IN (SELECT id FROM locked)",
+			      NULL, 0));
+	for (size_t i = 0; i < sql->n; i++) {
+		char *table = NULL, *text = sql->stmts[i].text;
+
+		for (char *p = text; p && *p; p++) {
+			if (strncmp(p, "\"outbox\"", 8) == 0)
+				table = p;
+			if (table && strncmp(p, hint, sizeof(hint) - 1) == 0)
+				memcpy(table, "\"unlock\"", 8);
+		}
+	}
 }

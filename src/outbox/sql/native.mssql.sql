@@ -584,31 +584,64 @@ id, status, attempts, generation, created_at,
        {due_in},
        {texts}
 
--- part: passed_over
--- What a read has not met though it is there: rows that are not committed, or were not when they were
--- passed.  From the first of a key on, later rows of that key wait, so that none overtakes it; the
--- relay takes their ids as gaps and asks for them again.  :after and :holes say which it has
--- not read yet.
-DELETE r FROM @r AS r JOIN (
-  SELECT o.key_hash AS k, MIN(o.id) AS id
-  FROM (
-    SELECT p.key_hash, p.id FROM {table} AS p WITH (NOLOCK)
-    WHERE p.status = 0 AND p.id > :after AND p.id < (SELECT MAX(x.id) FROM @r AS x)
-    UNION ALL
-    SELECT p.key_hash, p.id FROM @holes AS h JOIN {table} AS p WITH (NOLOCK)
-      ON p.id BETWEEN h.first AND h.last WHERE p.status = 0) AS o
-  WHERE o.key_hash IS NOT NULL AND NOT EXISTS (SELECT 1 FROM @r AS x WHERE x.id = o.id)
-  GROUP BY o.key_hash) AS m ON m.k = r.k AND r.id > m.id
+-- part: to_choose
+-- The rows that a read chooses; the rows that it passes over, the first of each key; and the keys
+-- that have to wait behind one, from its id on.
+DECLARE @r TABLE (id BIGINT NOT NULL PRIMARY KEY, k BINARY(32));
+DECLARE @passed TABLE (k BINARY(32) NOT NULL PRIMARY KEY, id BIGINT NOT NULL);
+DECLARE @waits TABLE (k BINARY(32) NOT NULL, id BIGINT NOT NULL, PRIMARY KEY (k, id));
+DECLARE @again BIT = 1, @full BIT
+
+-- part: may_leave
+NOT EXISTS (SELECT 1 FROM @waits AS w WHERE w.k = {.}key_hash AND w.id < {.}id)
+
+-- part: is_full
+-- Right behind the statement that chooses: are there as many as the relay wants?
+SET @full = CASE WHEN @@ROWCOUNT >= :limit THEN 1 ELSE 0 END
+
+-- part: is_passed
+{.}key_hash IS NOT NULL AND NOT EXISTS (SELECT 1 FROM @r AS x WHERE x.id = {.}id)
+
+-- part: drop_later
+-- @passed has what a read has not met though it is there: rows that are not committed, or were not when
+-- they were passed.  From the first of a key on, later rows of that key wait, so that none overtakes
+-- it.  A relay of the whole outbox takes their ids as gaps and asks for them again.  They must not take the
+-- room of other keys: so a read that was full chooses once more, without them
+-- (a_key_that_waits_for_a_transaction_stops_no_other).
+INSERT INTO @waits(k, id)
+SELECT p.k, p.id FROM @passed AS p WHERE EXISTS (SELECT 1 FROM @r AS x WHERE x.k = p.k AND x.id > p.id);
+SET @again = CASE WHEN @@ROWCOUNT > 0 THEN @full ELSE 0 END;
+DELETE r FROM @r AS r JOIN @waits AS w ON w.k = r.k AND r.id > w.id;
+DELETE FROM @passed
 
 -- part: to_read
 DECLARE @holes TABLE (first BIGINT NOT NULL, last BIGINT NOT NULL);
-DECLARE @r TABLE (id BIGINT NOT NULL PRIMARY KEY, k BINARY(32))
+{to_choose}
+
+-- part: drop_overtaking
+-- :after and :holes say which rows the relay has not read yet.
+INSERT INTO @passed(k, id)
+SELECT o.key_hash, MIN(o.id)
+FROM (
+  SELECT p.key_hash, p.id FROM {table} AS p WITH (NOLOCK)
+  WHERE p.status = 0 AND p.id > :after AND p.id < (SELECT MAX(x.id) FROM @r AS x)
+  UNION ALL
+  SELECT p.key_hash, p.id FROM @holes AS h JOIN {table} AS p WITH (NOLOCK)
+    ON p.id BETWEEN h.first AND h.last WHERE p.status = 0) AS o
+WHERE {is_passed:o} GROUP BY o.key_hash;
+{drop_later}
 
 -- name: read
 {to_read};
-INSERT INTO @r(id, k)
-SELECT TOP (:limit) id, key_hash FROM {table} {unlocked} WHERE {pending} AND id > :after ORDER BY id;
-{passed_over};
+WHILE @again = 1
+BEGIN
+  DELETE FROM @r;
+  INSERT INTO @r(id, k)
+  SELECT TOP (:limit) t.id, t.key_hash FROM {table} AS t {unlocked}
+  WHERE t.status = 0 AND t.id > :after AND {may_leave:t} ORDER BY t.id;
+  {is_full};
+  {drop_overtaking};
+END;
 SELECT {open_columns} FROM {table} {unlocked} WHERE id IN (SELECT id FROM @r) AND {pending} ORDER BY id;
 
 -- name: sweep
@@ -618,19 +651,25 @@ SELECT {open_columns} FROM {table} {unlocked} WHERE id IN (SELECT id FROM @r) AN
 INSERT INTO @holes(first, last)
 SELECT CAST(JSON_VALUE(value, '$[0]') AS BIGINT), CAST(JSON_VALUE(value, '$[1]') AS BIGINT)
 FROM OPENJSON(:holes);
-INSERT INTO @r(id, k)
-SELECT TOP (:limit) u.id, u.key_hash
-FROM (
-  SELECT a.id, a.key_hash FROM (
-    SELECT TOP (:limit) id, key_hash FROM {table} {unlocked}
-    WHERE {pending} AND id > :after ORDER BY id) AS a
-  UNION ALL
-  SELECT b.id, b.key_hash FROM {table} AS b {unlocked} WHERE b.status IN (1, 3) AND b.id > :after
-  UNION ALL
-  SELECT l.id, l.key_hash FROM @holes AS h JOIN {table} AS l {unlocked} ON l.id BETWEEN h.first AND h.last
-  WHERE l.status = 0 AND l.id <= :after) AS u
-ORDER BY u.id;
-{passed_over};
+WHILE @again = 1
+BEGIN
+  DELETE FROM @r;
+  INSERT INTO @r(id, k)
+  SELECT TOP (:limit) u.id, u.key_hash
+  FROM (
+    SELECT a.id, a.key_hash FROM (
+      SELECT TOP (:limit) t.id, t.key_hash FROM {table} AS t {unlocked}
+      WHERE t.status = 0 AND t.id > :after AND {may_leave:t} ORDER BY t.id) AS a
+    UNION ALL
+    SELECT b.id, b.key_hash FROM {table} AS b {unlocked}
+    WHERE b.status IN (1, 3) AND b.id > :after AND {may_leave:b}
+    UNION ALL
+    SELECT l.id, l.key_hash FROM @holes AS h JOIN {table} AS l {unlocked} ON l.id BETWEEN h.first AND h.last
+    WHERE l.status = 0 AND l.id <= :after AND {may_leave:l}) AS u
+  ORDER BY u.id;
+  {is_full};
+  {drop_overtaking};
+END;
 SELECT {open_columns} FROM {table} {unlocked}
 WHERE id IN (SELECT id FROM @r) AND status IN (0, 1, 3) ORDER BY id;
 

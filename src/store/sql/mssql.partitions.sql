@@ -121,6 +121,10 @@ SELECT 1 WHERE 0 = 1;
 -- part: partitions_asked
 OPENJSON(REPLACE(REPLACE(:partitions, NCHAR(123), N'['), NCHAR(125), N']'))
 
+-- part: full_partitions
+-- The last row that was looked up of each partition which may have more.
+SELECT MAX(m.id) AS last FROM @ahead AS m GROUP BY m.n, m.st HAVING COUNT(*) >= :each
+
 -- name: partitions-read
 -- Open rows of some partitions behind the cursor: a number of each, up to the first id behind
 -- which a partition may have more.  And pending rows before the cursor that may have been
@@ -131,30 +135,36 @@ INSERT INTO @n(n) SELECT CAST(value AS TINYINT) FROM {partitions_asked};
 DECLARE @known TABLE (id BIGINT NOT NULL PRIMARY KEY);
 INSERT INTO @known(id) SELECT DISTINCT CAST(value AS BIGINT) FROM OPENJSON(:known);
 DECLARE @ahead TABLE (n TINYINT NOT NULL, st TINYINT NOT NULL, id BIGINT NOT NULL, k BINARY(32));
-INSERT INTO @ahead(n, st, id, k)
-SELECT n.n, s.st, a.id, a.key_hash
-FROM @n AS n CROSS JOIN (VALUES (CAST(0 AS TINYINT)), (CAST(1 AS TINYINT)), (CAST(3 AS TINYINT))) AS s(st)
-CROSS APPLY (
-  SELECT TOP (:each) t.id, t.key_hash FROM {table} AS t {unlocked}
-  WHERE {of} AND t.status = s.st AND t.id > :after ORDER BY t.id) AS a
-WHERE s.st = 0 OR :open <> 0;
-DECLARE @r TABLE (id BIGINT NOT NULL PRIMARY KEY, k BINARY(32));
-INSERT INTO @r(id, k)
-SELECT TOP (:limit) a.id, MAX(a.k) FROM @ahead AS a
-WHERE a.id <= COALESCE((SELECT MIN(f.last) FROM (
-  SELECT MAX(m.id) AS last FROM @ahead AS m GROUP BY m.n, m.st HAVING COUNT(*) >= :each) AS f),
-  9223372036854775807)
-GROUP BY a.id ORDER BY a.id;
-INSERT INTO @r(id, k)
-SELECT t.id, t.key_hash FROM @n AS n JOIN {table} AS t {unlocked} ON {of}
-WHERE t.status = 0 AND t.id > :late AND t.id <= :after AND t.id NOT IN (SELECT id FROM @known);
-DELETE r FROM @r AS r JOIN (
-  SELECT t.key_hash AS k, MIN(t.id) AS id
+{to_choose};
+WHILE @again = 1
+BEGIN
+  DELETE FROM @ahead;
+  DELETE FROM @r;
+  INSERT INTO @ahead(n, st, id, k)
+  SELECT n.n, s.st, a.id, a.key_hash
+  FROM @n AS n CROSS JOIN (VALUES (CAST(0 AS TINYINT)), (CAST(1 AS TINYINT)), (CAST(3 AS TINYINT))) AS s(st)
+  CROSS APPLY (
+    SELECT TOP (:each) t.id, t.key_hash FROM {table} AS t {unlocked}
+    WHERE {of} AND t.status = s.st AND t.id > :after AND {may_leave:t} ORDER BY t.id) AS a
+  WHERE s.st = 0 OR :open <> 0;
+  INSERT INTO @r(id, k)
+  SELECT TOP (:limit) a.id, a.k FROM @ahead AS a
+  WHERE a.id <= COALESCE((SELECT MIN(f.last) FROM ({full_partitions}) AS f), 9223372036854775807)
+  GROUP BY a.id, a.k ORDER BY a.id;
+  {is_full};
+  IF EXISTS ({full_partitions}) SET @full = 1;
+  INSERT INTO @r(id, k)
+  SELECT t.id, t.key_hash FROM @n AS n JOIN {table} AS t {unlocked} ON {of}
+  WHERE t.status = 0 AND t.id > :late AND t.id <= :after AND t.id NOT IN (SELECT id FROM @known)
+    AND {may_leave:t};
+  INSERT INTO @passed(k, id)
+  SELECT t.key_hash, MIN(t.id)
   FROM @n AS n JOIN {table} AS t WITH (NOLOCK) ON {of}
   WHERE t.status = 0 AND t.id > :late AND t.id < (SELECT MAX(x.id) FROM @r AS x)
-    AND t.key_hash IS NOT NULL AND t.id NOT IN (SELECT id FROM @known)
-    AND NOT EXISTS (SELECT 1 FROM @r AS x WHERE x.id = t.id)
-  GROUP BY t.key_hash) AS m ON m.k = r.k AND r.id > m.id;
+    AND {is_passed:t} AND t.id NOT IN (SELECT id FROM @known)
+  GROUP BY t.key_hash;
+  {drop_later};
+END;
 SELECT {open_columns} FROM {table} {unlocked}
 WHERE id IN (SELECT id FROM @r) AND status IN (0, 1, 3) ORDER BY id;
 
