@@ -43,7 +43,8 @@ void postgres_leave_slots(void);
 
 /* Run SQL, one statement or several, as another program would; out receives the first
  * column of the last row, times as milliseconds.  Prints what goes wrong.  postgres_raw()
- * says in PostgreSQL's words what suites say in SQLite's. */
+ * says in PostgreSQL's words what suites say in SQLite's, and keeps its connection for the next such
+ * call, which finds it as a new one. */
 bool postgres_raw(const char *url, const char *sql, char *out, size_t cap);
 bool postgres_exec(PGconn *conn, const char *sql, char *out, size_t cap);
 
