@@ -177,11 +177,12 @@ static wherry_db *lock(relay_fixture *f, int64_t id)
 	wherry_error err = WHERRY_ERROR_INIT;
 	char sql[80];
 
-	(void)snprintf(sql, sizeof(sql), "INSERT INTO locked VALUES (%lld)", (long long)id);
+	(void)snprintf(sql, sizeof(sql), "INSERT INTO locked VALUES (%lld)",
+		       (long long)id);
 	relay_sql(f, sql);
 	WHERRY_PASS(wherry_db_begin(db, &err));
-	WHERRY_PASS(wh_db_script(db, "INSERT INTO outbox(topic, payload) VALUES (N't', N'')",
-				 &err));
+	WHERRY_PASS(wh_db_script(
+		db, "INSERT INTO outbox(topic, payload) VALUES (N't', N'')", &err));
 	return db;
 }
 

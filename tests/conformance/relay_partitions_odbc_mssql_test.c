@@ -66,9 +66,13 @@ static void a_key_of_a_share_that_waits_stops_no_other(void **state)
 	tsql_pass_over_locked(f->a.relay);
 	relay_set(f, "relay.name", "relay1");
 	relay_start(f, &f->b);
-	SHARES_UNTIL(f, relay_number(f, "SELECT COUNT(*) FROM wherry_lease AS a JOIN "
-					"wherry_lease AS b ON a.owner = 'relay0' AND "
-					"b.owner = 'relay1' AND a.mask = ~b.mask AND b.mask <> 0") == 1);
+	SHARES_UNTIL(
+		f,
+		relay_number(f,
+			     "SELECT COUNT(*) FROM wherry_lease AS a JOIN "
+			     "wherry_lease AS b ON a.owner = 'relay0' AND "
+			     "b.owner = 'relay1' AND a.mask = ~b.mask AND b.mask <> 0") ==
+			1);
 	key = shares_key(f, 0, 0);
 	other = shares_key(f, 0, 1);
 	open = begin_put(f, shares_key(f, 1, 0));

@@ -335,7 +335,8 @@ void tsql_pass_over_locked(wherry_relay *relay)
 	static const char hint[] = " WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)";
 	const wh_sql *sql = &relay->box->store.sql;
 
-	assert_true(mssql_raw(NULL, NULL, "CREATE TABLE locked(id BIGINT NOT NULL)", NULL, 0));
+	assert_true(mssql_raw(NULL, NULL, "CREATE TABLE locked(id BIGINT NOT NULL)", NULL,
+			      0));
 	assert_true(mssql_raw(NULL, NULL,
 			      "CREATE VIEW unlock AS SELECT * FROM outbox "
 			      "WHERE id NOT IN (SELECT id FROM locked)",
