@@ -182,14 +182,35 @@ static void end_remnant(process *p)
 	reads_lock(NOBODY, id);
 }
 
+/* An UPDATE by hand of a column that is in no index locks the row and not its entry. */
+static void change(process *p)
+{
+	enum { CHANGED = 1, LASTS = 20 };
+	int id = 1 + (int)reads_chance(IDS);
+
+	if (p->at == CHANGED) {
+		reads_lock(NOBODY, p->ids[0]);
+		*p = (process){.patience = (int)reads_chance(LASTS)};
+	} else if (!reads.closing && reads.rows[id].committed &&
+		   reads_can_read(id, ROW)) {
+		reads.rows[id].held[ROW] = OPERATOR;
+		reads_take_version(p);
+		p->ids[0] = id;
+		p->at = CHANGED;
+		p->patience = (int)reads_chance(LASTS);
+	}
+}
+
 void reads_step(int who)
 {
 	process *p = &reads.all[who];
 
 	if (who < PRODUCERS)
 		produce(who, p);
-	else
+	else if (who == REMNANT)
 		end_remnant(p);
+	else if (reads.broken == CHANGES)
+		change(p);
 }
 
 /* ---- what must hold ---- */

@@ -17,6 +17,7 @@ enum {
 	PRODUCERS = 4,
 	RELAY = PRODUCERS,
 	REMNANT, /* An acknowledgement that a crashed relay left open. */
+	OPERATOR,
 	PROCESSES
 };
 
@@ -30,6 +31,7 @@ typedef enum broken {
 	FULL_EXPIRES, /* Gaps expire after a read that returned as many rows as it may. */
 	LATE_OLDEST,  /* They expire by the oldest transaction after the read. */
 	DATED_AT_ONCE, /* They are dated when they are seen. */
+	CHANGES,       /* Somebody else changes pending rows: a limit, see the page. */
 	BREAKS
 } broken;
 

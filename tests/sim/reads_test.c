@@ -26,6 +26,7 @@ static const char *const broken_names[BREAKS] = {
 	"gaps expire after a read that was full",
 	"gaps expire by the oldest transaction after the read",
 	"a gap is dated when it is seen",
+	"somebody changes pending rows by hand",
 };
 
 static void step(int who)
