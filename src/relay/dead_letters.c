@@ -384,7 +384,7 @@ int wh_dead_letters_fd(wherry_relay *r, short *out_events)
 int64_t wh_dead_letters_deadline(const wherry_relay *r)
 {
 	const wh_dead_letters *letters = r->dead_letters;
-	int64_t at = awaits(r) ? wh_publisher_deadline(letters->pub) : WH_NEVER;
+	int64_t at = awaits(r) ? wh_publisher_deadline(r->dead_letters->pub) : WH_NEVER;
 
 	if (letters && r->window.dying.n && letters->retry_at_us &&
 	    letters->retry_at_us < at)

@@ -97,8 +97,8 @@ static void inserted(int who, process *p)
 	p->i = p->at == ENDING ? 0 : p->i;
 }
 
-/* A commit gives the locks back row by row. A rollback takes the rows out, the last one first. The
- * row version is active until then. */
+/* A commit gives the locks back row by row, of the entry before that of the row. A rollback takes the
+ * rows out, the last one first. The row version is active until then. */
 static void end(process *p)
 {
 	int id;
@@ -111,6 +111,10 @@ static void end(process *p)
 	}
 	id = p->ids[p->commits ? p->i : p->n - 1 - p->i];
 	reads.rows[id].committed = p->commits;
+	if (p->commits && reads.rows[id].held[ENTRY] != NOBODY) {
+		reads.rows[id].held[ENTRY] = NOBODY;
+		return;
+	}
 	if (!p->commits)
 		reads.rows[id].there[ROW] = reads.rows[id].there[ENTRY] = false;
 	reads_lock(NOBODY, id);

@@ -26,6 +26,7 @@ typedef enum broken {
 	NOTHING,
 	NO_LOOK,      /* It does not look for rows that it has passed over. */
 	NO_GAP_LOOK,  /* It looks for them ahead, and not in its gaps. */
+	NO_CHECK,     /* It does not look whether the rows of free entries are free. */
 	NO_AGAIN,     /* It does not choose again without the keys that wait. */
 	ONE_AGAIN,    /* It chooses again only once. */
 	FULL_EXPIRES, /* Gaps expire after a read that returned as many rows as it may. */
@@ -64,6 +65,7 @@ typedef enum relay_step {
 	ACKNOWLEDGE,
 	BEGIN,
 	CHOOSE,
+	CHECK,
 	LOOK,
 	DROP,
 	RETURN,

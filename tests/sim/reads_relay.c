@@ -142,6 +142,19 @@ static void keep_first(void)
 		n += me->chosen[id];
 	}
 	me->full = n == me->limit;
+	me->at = CHECK;
+	me->pos = 0;
+}
+
+/* An entry was free; is its row? */
+static void check(void)
+{
+	while (++me->pos <= IDS && !me->chosen[me->pos])
+		;
+	if (me->pos <= IDS && reads.broken != NO_CHECK) {
+		me->chosen[me->pos] = reads_can_read(me->pos, ROW);
+		return;
+	}
 	me->looked = reads.now;
 	memset(me->passed, 0, sizeof(me->passed));
 	me->at = reads.broken == NO_LOOK ? RETURN : LOOK;
@@ -233,7 +246,7 @@ static void meet(int id)
 		wh_gaps_fill(&me->gaps, id);
 }
 
-/* Return the rows that were chosen, if nobody has locked them meanwhile. */
+/* Return the rows that were chosen.  Who has locked one meanwhile is waited for. */
 static void give_back(void)
 {
 	int id = 1;
@@ -244,6 +257,9 @@ static void give_back(void)
 		me->at = HORIZON;
 		return;
 	}
+	if (reads.rows[id].there[ROW] && reads.rows[id].held[ROW] != NOBODY &&
+	    reads.broken != NO_CHECK)
+		return;
 	me->chosen[id] = false;
 	if (!reads_can_read(id, ROW) || reads.rows[id].done)
 		return;
@@ -322,9 +338,9 @@ static void deliver(void)
 void reads_relay_step(void)
 {
 	static void (*const steps[])(void) = {
-		[BEGIN] = begin,   [CHOOSE] = choose,    [LOOK] = look,
-		[DROP] = drop,     [RETURN] = give_back, [HORIZON] = ask_horizon,
-		[FINISH] = finish, [DELIVER] = deliver,
+		[BEGIN] = begin,         [CHOOSE] = choose, [CHECK] = check,
+		[LOOK] = look,           [DROP] = drop,     [RETURN] = give_back,
+		[HORIZON] = ask_horizon, [FINISH] = finish, [DELIVER] = deliver,
 	};
 
 	if (reads.crashes && !reads.closing && !reads.all[REMNANT].n &&

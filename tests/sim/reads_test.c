@@ -21,6 +21,7 @@ static const char *const broken_names[BREAKS] = {
 	"nothing",
 	"a read does not look for rows that it has passed over",
 	"a read looks for them ahead only, and not in gaps",
+	"a read does not look whether the rows of free entries are free",
 	"a read does not choose again without the keys that wait",
 	"a read chooses again only once",
 	"gaps expire after a read that was full",

@@ -22,6 +22,10 @@ status = 0
 -- and a database with READ_COMMITTED_SNAPSHOT would take none.
 WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)
 
+-- part: row_unlocked
+-- The same, and not by what another index says: INDEX(1) is the primary key.
+WITH (INDEX(1), READCOMMITTEDLOCK, READPAST, ROWLOCK)
+
 -- part: mine
 -- The same, and nobody changes them until the transaction ends.
 WITH (READCOMMITTEDLOCK, READPAST, UPDLOCK, ROWLOCK)
@@ -599,6 +603,16 @@ NOT EXISTS (SELECT 1 FROM @waits AS w WHERE w.k = {.}key_hash AND w.id < {.}id)
 -- Right behind the statement that chooses: are there as many as the relay wants?
 SET @full = CASE WHEN @@ROWCOUNT >= :limit THEN 1 ELSE 0 END
 
+-- part: drop_locked
+-- The rows were chosen by the entries of an index, and an entry may be free while its row is locked: a commit gives
+-- locks back one after the other, and an UPDATE may touch no indexed column.  Such a row counts as passed over.
+DELETE r FROM @r AS r WHERE NOT EXISTS (
+  SELECT 1 FROM {table} AS t {row_unlocked} WHERE t.id = r.id AND t.status IN (0, 1, 3))
+
+-- part: read_rows
+-- The rows that were chosen.  Who locks one meanwhile is waited for, because later rows of its key are among them.
+{table} WITH (READCOMMITTEDLOCK, ROWLOCK) WHERE id IN (SELECT id FROM @r)
+
 -- part: is_passed
 {.}key_hash IS NOT NULL AND NOT EXISTS (SELECT 1 FROM @r AS x WHERE x.id = {.}id)
 
@@ -640,9 +654,10 @@ BEGIN
   SELECT TOP (:limit) t.id, t.key_hash FROM {table} AS t {unlocked}
   WHERE t.status = 0 AND t.id > :after AND {may_leave:t} ORDER BY t.id;
   {is_full};
+  {drop_locked};
   {drop_overtaking};
 END;
-SELECT {open_columns} FROM {table} {unlocked} WHERE id IN (SELECT id FROM @r) AND {pending} ORDER BY id;
+SELECT {open_columns} FROM {read_rows} AND {pending} ORDER BY id;
 
 -- name: sweep
 -- All open rows behind the cursor, in id order, and what was committed since in ids that were passed
@@ -668,10 +683,10 @@ BEGIN
     WHERE l.status = 0 AND l.id <= :after AND {may_leave:l}) AS u
   ORDER BY u.id;
   {is_full};
+  {drop_locked};
   {drop_overtaking};
 END;
-SELECT {open_columns} FROM {table} {unlocked}
-WHERE id IN (SELECT id FROM @r) AND status IN (0, 1, 3) ORDER BY id;
+SELECT {open_columns} FROM {read_rows} AND status IN (0, 1, 3) ORDER BY id;
 
 -- name: read-ids
 -- Rows that were left behind a failed message of their key, or gaps.

@@ -157,6 +157,7 @@ BEGIN
   SELECT t.id, t.key_hash FROM @n AS n JOIN {table} AS t {unlocked} ON {of}
   WHERE t.status = 0 AND t.id > :late AND t.id <= :after AND t.id NOT IN (SELECT id FROM @known)
     AND {may_leave:t};
+  {drop_locked};
   INSERT INTO @passed(k, id)
   SELECT t.key_hash, MIN(t.id)
   FROM @n AS n JOIN {table} AS t WITH (NOLOCK) ON {of}
@@ -165,8 +166,7 @@ BEGIN
   GROUP BY t.key_hash;
   {drop_later};
 END;
-SELECT {open_columns} FROM {table} {unlocked}
-WHERE id IN (SELECT id FROM @r) AND status IN (0, 1, 3) ORDER BY id;
+SELECT {open_columns} FROM {read_rows} AND status IN (0, 1, 3) ORDER BY id;
 
 -- name: partitions-dead-keys
 SELECT TOP (:limit) id, {key_texts} FROM {table} {unlocked}
