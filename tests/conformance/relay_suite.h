@@ -105,7 +105,7 @@ enum { RELAY_IDS = 2048, RELAY_EVENTS = 8192, RELAY_LOG = 4 * 1024 * 1024 };
 typedef struct relay_fixture {
 	const relay_target *target;
 	wherry_temp temp;
-	char url[200];
+	char url[300];
 	wherry_config *config;
 	wherry_db *other;   /* the producers'; a.db where nobody else can connect */
 	wherry_outbox *box; /* One of these; the others are NULL. */

@@ -22,6 +22,7 @@ static void stand_by(const char *name)
 	run("SELECT pg_reload_conf()");
 	while (strcmp(same, *name ? "1" : "0") != 0)
 		assert_true(postgres_raw(postgres_here.url, sql, same, sizeof(same)));
+	run("CHECKPOINT"); /* by the process that tells the others to wait */
 }
 
 PGconn *postgres_unseen(void)
