@@ -63,7 +63,7 @@ static void a_key_of_a_share_that_waits_stops_no_other(void **state)
 	relay_set(f, "relay.batch", "4");
 	relay_set(f, "relay.name", "relay0");
 	relay_start(f, &f->a);
-	tsql_pass_over_locked(f->a.relay);
+	tsql_pass_over_locked(f->a.relay, TSQL_BY_ENTRIES);
 	relay_set(f, "relay.name", "relay1");
 	relay_start(f, &f->b);
 	SHARES_UNTIL(

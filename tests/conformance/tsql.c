@@ -330,9 +330,8 @@ bool tsql_raw(const char *sql, char *out, size_t cap)
 	return mssql_raw(NULL, NULL, text, out, cap);
 }
 
-void tsql_pass_over_locked(wherry_relay *relay)
+void tsql_pass_over_locked(wherry_relay *relay, const char *hint)
 {
-	static const char hint[] = " WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)";
 	const wh_sql *sql = &relay->box->store.sql;
 
 	assert_true(mssql_raw(NULL, NULL, "CREATE TABLE locked(id BIGINT NOT NULL)", NULL,
@@ -347,7 +346,7 @@ void tsql_pass_over_locked(wherry_relay *relay)
 		for (char *p = text; p && *p; p++) {
 			if (strncmp(p, "\"outbox\"", 8) == 0)
 				table = p;
-			if (table && strncmp(p, hint, sizeof(hint) - 1) == 0)
+			if (table && strncmp(p, hint, strlen(hint)) == 0)
 				memcpy(table, "\"unlock\"", 8);
 		}
 	}

@@ -32,9 +32,11 @@ int tsql_relays(const relay_target *target);
 	.make = tsql_enter, .drop = tsql_clear, .connect = tsql_connect_as,              \
 	.disconnect = tsql_disconnect, .polls = true, .patience_us = 200 * WH_SECOND
 
-/* Before its first step: this relay's statements pass over rows whose ids are in the table "locked", as SQL Server
- * passes over rows that others have locked.  A TDS server at hand ignores the hint. */
-void tsql_pass_over_locked(wherry_relay *relay);
+/* Before its first step: where this relay's statements have the hint, they pass over rows whose ids are in the
+ * table "locked", as SQL Server passes over rows that others have locked.  A TDS server at hand ignores it. */
+#define TSQL_BY_ENTRIES " WITH (READCOMMITTEDLOCK, READPAST, ROWLOCK)"
+#define TSQL_BY_ROWS " WITH (INDEX(1), READCOMMITTEDLOCK, READPAST, ROWLOCK)"
+void tsql_pass_over_locked(wherry_relay *relay, const char *hint);
 
 /* SQL of another program, in the words of the suites, on a connection that all calls share. */
 bool tsql_raw(const char *sql, char *out, size_t cap);

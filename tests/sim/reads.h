@@ -88,7 +88,8 @@ typedef struct relay {
 	int scan, pos;    /* Which of the two it is reading, and the id that it is at. */
 	int ahead;        /* Rows chosen there. */
 	bool chosen[IDS + 1];
-	bool full;
+	bool locked[IDS + 1];          /* The rows of free entries that are not free. */
+	bool full, found;              /* found: such a row, in this round */
 	int passed[KEYS], waits[KEYS]; /* Ids; 0: none. */
 	int64_t looked;                /* When the last look began. */
 	int rows;                      /* returned */

@@ -128,6 +128,7 @@ static void begin(void)
 	me->rounds = me->rows = me->n_taken = me->n_delivered = 0;
 	me->stopped = false;
 	memset(me->waits, 0, sizeof(me->waits));
+	memset(me->locked, 0, sizeof(me->locked));
 	reads_note_free();
 	choose_anew();
 }
@@ -142,6 +143,7 @@ static void keep_first(void)
 		n += me->chosen[id];
 	}
 	me->full = n == me->limit;
+	me->found = false;
 	me->at = CHECK;
 	me->pos = 0;
 }
@@ -153,6 +155,8 @@ static void check(void)
 		;
 	if (me->pos <= IDS && reads.broken != NO_CHECK) {
 		me->chosen[me->pos] = reads_can_read(me->pos, ROW);
+		me->locked[me->pos] = !me->chosen[me->pos];
+		me->found |= me->locked[me->pos];
 		return;
 	}
 	me->looked = reads.now;
@@ -176,7 +180,7 @@ static void choose(void)
 		return;
 	else if (!reads_can_read(id, ENTRY))
 		reads.n_passed++;
-	else if (!me->waits[key] || id < me->waits[key]) {
+	else if (!me->locked[id] && (!me->waits[key] || id < me->waits[key])) {
 		me->ahead += !scans_holes();
 		me->chosen[id] = true;
 	}
@@ -214,7 +218,7 @@ static void drop(void)
 			me->waits[key] = me->passed[key];
 		dropped = true;
 	}
-	again = dropped && me->full && reads.broken != NO_AGAIN &&
+	again = (dropped || me->found) && me->full && reads.broken != NO_AGAIN &&
 		(reads.broken != ONE_AGAIN || !me->rounds);
 	me->at = RETURN;
 	me->rounds++;

@@ -589,15 +589,17 @@ id, status, attempts, generation, created_at,
        {texts}
 
 -- part: to_choose
--- The rows that a read chooses; the rows that it passes over, the first of each key; and the keys
--- that have to wait behind one, from its id on.
+-- The rows that a read chooses; those that somebody has locked; the rows that it passes over, the first of
+-- each key; and the keys that have to wait behind one, from its id on.
 DECLARE @r TABLE (id BIGINT NOT NULL PRIMARY KEY, k BINARY(32));
+DECLARE @locked TABLE (id BIGINT NOT NULL PRIMARY KEY);
 DECLARE @passed TABLE (k BINARY(32) NOT NULL PRIMARY KEY, id BIGINT NOT NULL);
 DECLARE @waits TABLE (k BINARY(32) NOT NULL, id BIGINT NOT NULL, PRIMARY KEY (k, id));
-DECLARE @again BIT = 1, @full BIT
+DECLARE @again BIT = 1, @full BIT, @found INT
 
 -- part: may_leave
 NOT EXISTS (SELECT 1 FROM @waits AS w WHERE w.k = {.}key_hash AND w.id < {.}id)
+AND NOT EXISTS (SELECT 1 FROM @locked AS y WHERE y.id = {.}id)
 
 -- part: is_full
 -- Right behind the statement that chooses: are there as many as the relay wants?
@@ -606,8 +608,11 @@ SET @full = CASE WHEN @@ROWCOUNT >= :limit THEN 1 ELSE 0 END
 -- part: drop_locked
 -- The rows were chosen by the entries of an index, and an entry may be free while its row is locked: a commit gives
 -- locks back one after the other, and an UPDATE may touch no indexed column.  Such a row counts as passed over.
-DELETE r FROM @r AS r WHERE NOT EXISTS (
-  SELECT 1 FROM {table} AS t {row_unlocked} WHERE t.id = r.id AND t.status IN (0, 1, 3))
+INSERT INTO @locked(id)
+SELECT r.id FROM @r AS r WHERE NOT EXISTS (
+  SELECT 1 FROM {table} AS t {row_unlocked} WHERE t.id = r.id AND t.status IN (0, 1, 3));
+SET @found = @@ROWCOUNT;
+DELETE r FROM @r AS r JOIN @locked AS y ON y.id = r.id
 
 -- part: read_rows
 -- The rows that were chosen.  Who locks one meanwhile is waited for, because later rows of its key are among them.
@@ -620,11 +625,11 @@ DELETE r FROM @r AS r WHERE NOT EXISTS (
 -- @passed has what a read has not met though it is there: rows that are not committed, or were not when
 -- they were passed.  From the first of a key on, later rows of that key wait, so that none overtakes
 -- it.  A relay of the whole outbox takes their ids as gaps and asks for them again.  They must not take the
--- room of other keys: so a read that was full chooses once more, without them
+-- room of other keys: so a read that was full chooses once more, without them and without locked rows
 -- (a_key_that_waits_for_a_transaction_stops_no_other).
 INSERT INTO @waits(k, id)
 SELECT p.k, p.id FROM @passed AS p WHERE EXISTS (SELECT 1 FROM @r AS x WHERE x.k = p.k AND x.id > p.id);
-SET @again = CASE WHEN @@ROWCOUNT > 0 THEN @full ELSE 0 END;
+SET @again = CASE WHEN @@ROWCOUNT > 0 OR @found > 0 THEN @full ELSE 0 END;
 DELETE r FROM @r AS r JOIN @waits AS w ON w.k = r.k AND r.id > w.id;
 DELETE FROM @passed
 
