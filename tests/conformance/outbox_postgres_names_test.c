@@ -455,7 +455,7 @@ static void grants_are_checked_before_tables_are_made(void **state)
 	wherry_db_close(db);
 }
 
-/* Whoever owns a table can give it triggers, which run with the rights of its users. */
+/* The owner of a table can give it triggers, which run with the rights of its users. */
 static void a_table_that_another_role_has_put_there_is_refused(void **state)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
