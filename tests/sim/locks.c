@@ -1,5 +1,7 @@
 #include "locks.h"
 
+#include "model.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +10,7 @@ struct locks locks;
 
 unsigned locks_chance(unsigned n)
 {
-	locks.random = locks.random * 6364136223846793005u + 1442695040888963407u;
-	return (unsigned)(locks.random >> 33) % n;
+	return model_chance(&locks.random, n);
 }
 
 int locks_me(const process *p)

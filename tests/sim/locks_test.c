@@ -12,11 +12,10 @@
  * docs/internals/sqlserver.md says what the statements do; this does the same in the same order.
  */
 #include "locks.h"
+#include "model.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum { BREAK_SEEDS = 3000 };
 
 static const char *const broken_names[BREAKS] = {
 	"nothing",
@@ -60,11 +59,11 @@ static void step(process *p)
 	}
 }
 
-static bool play(uint64_t seed, broken what)
+static bool play(uint64_t seed, int what)
 {
 	memset(&locks, 0, sizeof(locks));
-	locks.random = seed * 2654435761u + 12345;
-	locks.broken = what;
+	model_seed(&locks.random, seed);
+	locks.broken = (broken)what;
 	for (int i = 0; i < PROCESSES; i++)
 		locks.all[i] = (process){.role = i < 4   ? PRODUCER
 						 : i < 8 ? CLAIMER
@@ -84,49 +83,37 @@ static bool play(uint64_t seed, broken what)
 	return !*locks.wrong;
 }
 
-static int said(int number, bool ok, const char *what)
+static long claims, deliveries, deadlocks, held, passed;
+
+static void count(void)
 {
-	printf("%s %d - %s\n", ok ? "ok" : "not ok", number, what);
-	return !ok;
+	claims += locks.claims;
+	deliveries += locks.deliveries;
+	deadlocks += locks.deadlocks;
+	held += locks.held_back;
+	passed += locks.passed;
+}
+
+static bool was_much(void)
+{
+	printf("# %ld claims, %ld deliveries, %ld deadlocks with a victim, %ld rows held back, "
+	       "%ld passed over\n",
+	       claims, deliveries, deadlocks, held, passed);
+	return deliveries > 1000 && held > 100 && passed > 100;
 }
 
 int main(int argc, char **argv)
 {
-	unsigned long first = 0, last = 249;
-	long claims = 0, deliveries = 0, deadlocks = 0, held = 0, passed = 0;
-	int failed = 0, n = 0;
-	bool ok = true;
+	static const model claim = {
+		.play = play,
+		.wrong = locks.wrong,
+		.count = count,
+		.was_much = was_much,
+		.promise =
+			"no row is claimed twice, none overtakes its key, and no lock stops all",
+		.broken_names = broken_names,
+		.breaks = BREAKS,
+	};
 
-	if (argc > 1 && sscanf(argv[1], "%lu..%lu", &first, &last) != 2)
-		return 2;
-	for (unsigned long seed = first; seed <= last; seed++) {
-		if (!play(seed, NOTHING)) {
-			printf("# seed %lu: %s\n", seed, locks.wrong);
-			ok = false;
-		}
-		claims += locks.claims;
-		deliveries += locks.deliveries;
-		deadlocks += locks.deadlocks;
-		held += locks.held_back;
-		passed += locks.passed;
-	}
-	printf("# %ld claims, %ld deliveries, %ld deadlocks with a victim, %ld rows held back, "
-	       "%ld passed over\n",
-	       claims, deliveries, deadlocks, held, passed);
-	failed += said(
-		++n, ok,
-		"no row is claimed twice, none overtakes its key, and no lock stops all");
-	failed += said(++n, deliveries > 1000 && held > 100 && passed > 100,
-		       "much happened in the model");
-	for (int b = NOTHING + 1; b < BREAKS; b++) {
-		unsigned long seed = first;
-
-		while (seed < first + BREAK_SEEDS && play(seed, (broken)b))
-			seed++;
-		if (*locks.wrong)
-			printf("# seed %lu: %s\n", seed, locks.wrong);
-		failed += said(++n, *locks.wrong, broken_names[b]);
-	}
-	printf("1..%d\n", n);
-	return failed != 0;
+	return model_main(&claim, argc, argv);
 }

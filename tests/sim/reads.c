@@ -4,14 +4,15 @@
  */
 #include "reads.h"
 
+#include "model.h"
+
 #include <stdio.h>
 
 struct reads reads;
 
 unsigned reads_chance(unsigned n)
 {
-	reads.random = reads.random * 6364136223846793005u + 1442695040888963407u;
-	return (unsigned)(reads.random >> 33) % n;
+	return model_chance(&reads.random, n);
 }
 
 void reads_fail(const char *what, int id, int other)

@@ -10,12 +10,13 @@
  *
  * docs/internals/sqlserver.md says what the statements do; this does the same in the same order.
  */
+#include "model.h"
 #include "reads.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { TURNS = 1800, LAST_READS = 90, BREAK_SEEDS = 3000 };
+enum { TURNS = 1800, LAST_READS = 90 };
 
 static const char *const broken_names[BREAKS] = {
 	"nothing",
@@ -56,7 +57,7 @@ static void turn(int who)
 static void set_up(uint64_t seed, broken what)
 {
 	memset(&reads, 0, sizeof(reads));
-	reads.random = seed * 2654435761u + 12345;
+	model_seed(&reads.random, seed);
 	reads.broken = what;
 	reads.hot_key = (int)reads_chance(KEYS);
 	reads.crashes = reads_chance(2);
@@ -88,11 +89,11 @@ static bool is_open(void)
 }
 
 /* At the end all transactions have ended, and the relay has had time for 90 reads. */
-static bool play(uint64_t seed, broken what)
+static bool play(uint64_t seed, int what)
 {
 	long until;
 
-	set_up(seed, what);
+	set_up(seed, (broken)what);
 	for (int i = 0; (i < TURNS || is_open()) && !*reads.wrong; i++) {
 		unsigned who = reads_chance(PROCESSES + 2);
 
@@ -107,52 +108,39 @@ static bool play(uint64_t seed, broken what)
 	return !*reads.wrong;
 }
 
-static int said(int number, bool ok, const char *what)
+static long n_reads, delivered, passed, again, expired, crashes;
+
+static void count(void)
 {
-	printf("%s %d - %s\n", ok ? "ok" : "not ok", number, what);
-	return !ok;
+	n_reads += reads.n_reads;
+	delivered += reads.n_delivered;
+	passed += reads.n_passed;
+	again += reads.n_again;
+	expired += reads.n_expired;
+	crashes += reads.n_crashes;
+}
+
+static bool was_much(void)
+{
+	printf("# %ld reads, %ld deliveries, %ld rows passed over, %ld chosen again, %ld gaps "
+	       "expired, %ld crashes\n",
+	       n_reads, delivered, passed, again, expired, crashes);
+	return delivered > 1000 && passed > 1000 && again > 100 && expired > 100;
 }
 
 int main(int argc, char **argv)
 {
-	unsigned long first = 0, last = 249;
-	long n_reads = 0, delivered = 0, passed = 0, again = 0, expired = 0, crashes = 0;
-	int failed = 0, n = 0;
-	bool ok = true;
+	static const model read = {
+		.play = play,
+		.wrong = reads.wrong,
+		.count = count,
+		.was_much = was_much,
+		.promise =
+			"no message overtakes its key, none is lost, and no transaction stops "
+			"other keys",
+		.broken_names = broken_names,
+		.breaks = BREAKS,
+	};
 
-	if (argc > 1 && sscanf(argv[1], "%lu..%lu", &first, &last) != 2)
-		return 2;
-	for (unsigned long seed = first; seed <= last; seed++) {
-		if (!play(seed, NOTHING)) {
-			printf("# seed %lu: %s\n", seed, reads.wrong);
-			ok = false;
-		}
-		n_reads += reads.n_reads;
-		delivered += reads.n_delivered;
-		passed += reads.n_passed;
-		again += reads.n_again;
-		expired += reads.n_expired;
-		crashes += reads.n_crashes;
-	}
-	printf("# %ld reads, %ld deliveries, %ld rows passed over, %ld chosen again, %ld gaps "
-	       "expired, %ld crashes\n",
-	       n_reads, delivered, passed, again, expired, crashes);
-	failed += said(
-		++n, ok,
-		"no message overtakes its key, none is lost, and no transaction stops "
-		"other keys");
-	failed += said(++n,
-		       delivered > 1000 && passed > 1000 && again > 100 && expired > 100,
-		       "much happened in the model");
-	for (int b = NOTHING + 1; b < BREAKS; b++) {
-		unsigned long seed = first;
-
-		while (seed < first + BREAK_SEEDS && play(seed, (broken)b))
-			seed++;
-		if (*reads.wrong)
-			printf("# seed %lu: %s\n", seed, reads.wrong);
-		failed += said(++n, *reads.wrong, broken_names[b]);
-	}
-	printf("1..%d\n", n);
-	return failed != 0;
+	return model_main(&read, argc, argv);
 }
