@@ -1,5 +1,5 @@
 /*
- * Telling the application what happens: see wherry_relay_hook().
+ * Events for the application's hook; see wherry_relay_hook().
  */
 #ifndef WH_RELAY_HOOKS_H
 #define WH_RELAY_HOOKS_H
@@ -10,10 +10,10 @@ void wh_hook_claimed(wherry_relay *r, int64_t n);
 void wh_hook_settled(wherry_relay *r, wherry_event_kind kind, const wh_entry *e);
 void wh_hook_error(wherry_relay *r, wherry_code code, const char *text);
 
-/* Is this the thread that the hook runs on? */
+/* Is the calling thread the one that the hook runs on? */
 bool wh_hooks_inside(const wherry_relay *r);
 
-/* Pass on the events that wait, for at most wait_us, then end.  NULL is fine. */
+/* Pass on the waiting events for at most wait_us, then end the thread.  h may be NULL. */
 void wh_hooks_close(wh_hooks *h, int64_t wait_us);
 
 #endif

@@ -1,46 +1,46 @@
 /*
  * The relay inside: one steppable machine, over several files.
  *
- *     open.c          settings; opens and closes a relay, opens its database again
- *     source.c        opens the table of messages to deliver
- *     machine.c       the step, and when to step again
- *     loop.c          waits between steps
+ *     open.c          opens and closes a relay with its settings; reopens its database
+ *     source.c        opens the table whose messages are delivered
+ *     machine.c       the step, and when the next step is due
+ *     loop.c          steps, and waits between steps
  *     leadership.c    takes, renews, loses and gives back the lease
- *     operator.c      looks for what operators changed
+ *     operator.c      notices pause, resume and other commands of operators
  *     intake.c        takes rows into memory
- *     window.c        messages in memory
- *     stages.c        moves messages from stage to stage, and keys along
- *     keys.c          ordering keys with messages in memory or held
- *     places.c        the order of messages that wait, where it is not that of ids
- *     flaw.c          rows that cannot be handled
- *     dispatch.c      submits what is ready, takes receipts
- *     probe.c         is the destination down, and which messages are tried meanwhile
- *     refused.c       which messages the destination refused, and when
- *     settle.c        decides what becomes of a message, and writes it
- *     settle_alone.c  writes one message at a time
- *     dead_letters.c  hands what dies to another destination first
- *     handler_step.c  what a handler writes, and the acknowledgement, in one transaction
+ *     window.c        the messages in memory
+ *     stages.c        moves a message from stage to stage, and updates its key
+ *     keys.c          ordering keys with messages in memory, and held or parked keys
+ *     places.c        maps places to ids, if messages do not leave in the order of ids
+ *     flaw.c          finds rows that no relay can handle
+ *     dispatch.c      submits ready messages, collects receipts
+ *     probe.c         decides whether the destination is down, and chooses the probes
+ *     refused.c       remembers which messages the destination refused, and when
+ *     settle.c        decides the result of a message, and writes it
+ *     settle_alone.c  writes the results of one message at a time
+ *     dead_letters.c  hands a message that dies to the dead-letter destination first
+ *     handler_step.c  commits a handler's writes with the acknowledgement of its message
  *     hooks.c         calls the application's hook
- *     latency.c       how long messages take
- *     self_report.c   what the relay says of itself in the lease, and of failures in the log
- *     until_empty.c   is anything left of what was there at the start?
- *     engine/         how rows come in, and how what became of them is written
- *     hold/           where messages wait that may not be sent yet
+ *     latency.c       measures how long messages take
+ *     self_report.c   reports the relay's state in its lease, and failures in the log
+ *     until_empty.c   ends a run when what was open at its start is delivered or dead
+ *     engine/         how rows come in, and how results are written
+ *     hold/           where the messages of a held key wait
  *
  *                      lease taken              asked to stop, or empty
  *     STANDBY ─────────────────────────► LEADING ──────────────────────► DRAINING
  *        ▲ │                                │                               │ │
  *        │ └── asked to stop ──► STOPPED    └──────── lease lost ───────────┘ │
  *        │                          ▲                      │                  │
- *        │        all has landed    │                      ▼                  │
+ *        │        nothing in flight │                      ▼                  │
  *        └──────────────────────────┼─────────────────── LOST                 │
  *                                   └──────────── nothing in memory ──────────┘
  *
  *     STANDBY   holds no lease; nothing is in memory.
  *     LEADING   holds a lease that has not expired; reads, submits, writes.
- *     DRAINING  the same, but reads and submits nothing new.
- *     LOST      lost its lease; waits until nothing is in flight, and ignores the receipts.
- *     STOPPED   done.
+ *     DRAINING  holds the lease; collects receipts and writes, reads and submits nothing.
+ *     LOST      lost its lease; waits until nothing is in flight, and ignores receipts.
+ *     STOPPED   the run has ended.
  */
 #ifndef WH_RELAY_RELAY_H
 #define WH_RELAY_RELAY_H
@@ -64,11 +64,13 @@ enum { WH_STANDBY, WH_LEADING, WH_DRAINING, WH_LOST, WH_STOPPED };
 enum {
 	WH_DOWN_MOST = 1000,
 	WH_NOTED_MOST = 500000,
-	WH_PLACES_MOST = 100000, /* The same, where places take room, too. */
-	WH_PLACE_STEP = 1 << 20, /* Between two places: room for others. */
+	/* Most noted ids if each has a place, which takes memory too. */
+	WH_PLACES_MOST = 100000,
+	/* Distance between the places of two messages: room for others. */
+	WH_PLACE_STEP = 1 << 20,
 	WH_RECEIPTS = 256,
 	WH_FAILED_PROBES_MOST = 64,
-	WH_PROBES_MOST = 256, /* messages that probe at once */
+	WH_PROBES_MOST = 256, /* Messages that probe together. */
 };
 
 typedef struct wh_hooks wh_hooks;
@@ -78,144 +80,166 @@ struct pollfd;
 /* The settings a relay works by, read once.  See src/config/settings.c. */
 typedef struct wh_relay_settings {
 	char name[96];
-	bool redeliver; /* Go on after a relay that wrote nothing to rows: all is sent again. */
+	/* Take over an outbox whose last relay wrote nothing to rows.  All rows of the
+	 * table are delivered again. */
+	bool redeliver;
 	bool failed_only; /* Claim only messages that failed. */
-	bool ordered;     /* Messages of a key are delivered in order, */
-	bool strict;      /* also where lower ids may be committed late. */
-	bool park;        /* A dead message parks its key. */
+	bool ordered;     /* Messages of one key are delivered in order. */
+	/* key-strict: reading waits for lower ids that may still be committed. */
+	bool strict;
+	bool park; /* A dead message parks its key. */
 	wherry_on_done on_done;
 	int64_t batch, window, window_bytes, held_keys;
-	int64_t turn;      /* Messages to read, or to acknowledge, in one round trip. */
-	size_t noted_most; /* Ids to note behind held keys, at most. */
+	int64_t turn; /* Most messages to read, or to acknowledge, in one round trip. */
+	size_t noted_most; /* Most ids to note, over all held keys. */
 	int64_t claim_us;
-	int64_t lasts_us; /* How long a lease, or a claim, lasts. */
+	int64_t lasts_us; /* Time from a renewal until the lease or the claims expire. */
 	int64_t lease_us, renew_us, ack_delay_us, sweep_us, stop_timeout_us, timeout_us;
 	int64_t retention_us, archive_retention_us, purge_every_us;
 	bool archive_expired; /* Expired messages are archived, not deleted. */
-	int64_t down_after; /* Messages that fail before the destination counts as down. */
+	/* Different messages that must fail in a row until the destination is down. */
+	int64_t down_after;
 	int32_t attempts;
 	wh_backoff retry;
-	wh_backoff probe;           /* Between probes of a destination that is down. */
+	wh_backoff probe; /* Delays between probes of a destination that is down. */
 	wherry_log_level log_level; /* The least severe level that is logged. */
 } wh_relay_settings;
 
 /* The destination's health; see probe.c. */
 typedef struct wh_destination {
 	bool down;
-	bool probing;        /* No answer to the probes in flight has come yet. */
+	bool probing;        /* Probes were submitted, and none was answered yet. */
 	int64_t probe_at_us; /* When to probe again. */
-	int probes;          /* Probes since it went down that it did not take. */
-	int64_t probed;      /* Place of the last message that probed alone. */
-	size_t width;        /* Messages that probe together next, if they are new. */
-	size_t probes_left;  /* Probes of this round for which there was no room yet. */
-	uint32_t round;      /* Number of the last choice of probes. */
-	int64_t answered;    /* Messages that it took or rejected. */
-	int64_t taken;       /* Messages that it took. */
-	int64_t n_rejected;  /* Messages that it rejected since it took one. */
-	wh_refused refused;  /* Messages that it refused, and when. */
+	int probes; /* Calls of wh_down() since the destination was up; sets the delay. */
+	int64_t probed; /* Place of the last message that probed alone. */
+	/* New messages in the next round of probes, at most WH_PROBES_MOST. */
+	size_t width;
+	/* Probes of this round that the publisher has not taken yet. */
+	size_t probes_left;
+	uint32_t round;   /* Number of the last round of probes. */
+	int64_t answered; /* Messages that the destination took, or rejected for good. */
+	int64_t taken;    /* Messages that the destination took. */
+	int64_t n_rejected; /* Messages it has rejected since it last took one. */
+	wh_refused refused; /* Messages that the destination refused, and when. */
 	int64_t failing
-		[WH_DOWN_MOST]; /* Ids of messages that failed since it took one. */
+		[WH_DOWN_MOST]; /* Ids of messages that failed since it last answered. */
 	int n_failing;
-	size_t n_failed_probes; /* Messages in memory that probed and were not taken. */
-	int64_t throttled_until_us; /* It asked for a pause until then. */
+	size_t n_failed_probes; /* Messages in memory with wh_entry.failed_probe set. */
+	/* Submit nothing before this time: the destination asked for a pause. */
+	int64_t throttled_until_us;
 } wh_destination;
 
-/* Room for the lists of one acknowledgement. */
+/* Memory for the lists of one settlement. */
 typedef struct wh_scratch {
 	size_t most;              /* Entries that there is room for. */
-	int64_t *done_ids;        /* Delivered messages, */
-	wh_view *names;           /* and their message ids. */
-	int64_t *back_ids;        /* Messages to give back, */
-	wh_view *back_names;      /* and their message ids. */
-	wherry_failure *failures; /* Messages that failed or died; */
-	bool *lost;               /* whether the row of each was not there. */
+	int64_t *done_ids;        /* Ids of delivered messages. */
+	wh_view *names;           /* The message ids of the ids above. */
+	int64_t *back_ids;        /* Ids of messages to give back. */
+	wh_view *back_names;      /* The message ids of the ids above. */
+	wherry_failure *failures; /* Messages that failed or died. */
+	bool *lost;               /* For each of these failures: its row was not found. */
 } wh_scratch;
 
 struct wherry_relay {
-	wh_env env;        /* Its log filters records and hands them to log. */
-	wherry_log_fn log; /* The program's; NULL: none. */
+	wh_env env;        /* env.log filters records by level and passes them to log. */
+	wherry_log_fn log; /* The application's log function; NULL: none. */
 	void *log_ctx;
 	wh_relay_settings set;
 	wh_fsm fsm; /* WH_STANDBY to WH_STOPPED. */
 
-	wherry_config *config; /* A copy, to open things again. */
-	wherry_db *db;         /* NULL while it could not be opened again. */
-	wh_source source;      /* The table of messages to deliver; the same. */
-	wh_store *store;       /* Its store, which is all that the core looks at. */
-	wherry_outbox *box;    /* Its outbox, for the engines that read one; NULL: it is
-				  another model's. */
-	wherry_publisher *pub; /* The same. */
-	char *from, *to;       /* URLs; NULL: the caller's own db and publisher. */
-	unsigned caps;         /* The publisher's. */
+	/* A copy, for reopening the database and the destination. */
+	wherry_config *config;
+	wherry_db *db;    /* NULL while the database cannot be reopened. */
+	wh_source source; /* The table of messages to deliver; closed while db is NULL. */
+	wh_store *store;  /* source.store, for statements that every model has. */
+	/* source.box, for the engines that read an outbox; NULL for other models. */
+	wherry_outbox *box;
+	/* NULL from the loss of its connection until it is reopened. */
+	wherry_publisher *pub;
+	char *from, *to; /* URLs; NULL: db and pub belong to the caller. */
+	unsigned caps;   /* Capabilities of the publisher. */
 
 	/* The engine; see engine/engine.h. */
 	const struct wh_engine_driver *engine;
-	void *state; /* The engine's own. */
+	void *state; /* The state of this engine. */
 
 	/* The lease. */
 	wherry_lease lease;
 	int64_t held_until_us; /* Submit nothing after this time. */
 	int64_t renew_at_us; /* LEADING: when to renew; STANDBY: when to try to take it. */
-	int64_t suspects_upto; /* Messages up to this id, or position of the log, may have ended
-				* the last relay. */
-	char leader_process[WH_PROCESS_LEN]; /* STANDBY: of the relay that leads. */
+	/* Messages up to this id, or WAL position, may have ended the last relay. */
+	int64_t suspects_upto;
+	char leader_process[WH_PROCESS_LEN]; /* STANDBY: the leader's process. */
 	int64_t leader_look_us; /* STANDBY: when to see whether that process has ended. */
-	int64_t published_before; /* Messages delivered when the lease was taken, or grew. */
-	int64_t counted_from;     /* Messages delivered when the lease was taken. */
-	bool standby_logged;      /* It is logged that another relay holds the lease. */
-	bool unfenced; /* Rows were read since the lease was last verified: verify it before
-			      anything is submitted. */
-	bool reading; /* Rows are being read; all that were read before are fenced. */
+	/* stats.published when the lease was taken, or when it last gained partitions. */
+	int64_t published_before;
+	int64_t counted_from; /* stats.published when the lease was taken. */
+	bool standby_logged;  /* The log says that another relay holds the lease. */
+	/* Rows were read since the lease was last verified: verify it before
+	 * the next submit. */
+	bool unfenced;
+	/* A read is in progress.  The lease was verified after all earlier reads. */
+	bool reading;
 	int64_t fenced_us; /* When the lease was last verified. */
 
 	/* Messages in memory. */
 	wh_window window;
 	wh_keys keys;
-	int64_t version;  /* wh_db_version() before the rows being read; 0: not known. */
-	wh_buf key_text;  /* Scratch: an ordering key. */
-	wh_buf flaw_text; /* Scratch: what is wrong with a row. */
+	int64_t version;    /* wh_db_version() before the current read; 0: unknown. */
+	wh_buf key_text;    /* Scratch: an ordering key. */
+	wh_buf flaw_text;   /* Scratch: what is wrong with a row. */
 	int64_t *batch_ids; /* Scratch: ids of one batch. */
 
-	/* Commits of others. */
-	int64_t check_us;        /* When to look for commits again. */
-	int64_t control_version; /* The outbox's: operators' commands raise it. */
+	/* Commits of other connections. */
+	int64_t check_us; /* When to look for commits of other connections again. */
+	int64_t control_version; /* Last control version that the relay saw. */
 
 	/* Delivering. */
 	wh_destination destination;
 	wh_receipt receipts[WH_RECEIPTS];
-	bool collecting; /* Receipts that name messages are at hand: free none of these. */
-	bool advanced;   /* A message became ready since the last submit. */
-	int64_t untried_id; /* Id whose recorded attempt must be removed because it was never
-			       made; 0: none. */
-	int64_t now_us;     /* Unix time of the receipts at hand. */
+	/* Receipts are being processed.  They point to messages: free none. */
+	bool collecting;
+	/* Since the last submit, a message became ready or the publisher got room. */
+	bool advanced;
+	/* Id whose recorded attempt must be removed because it was never made;
+	 * 0: none. */
+	int64_t untried_id;
+	int64_t now_us; /* Unix time at which the current receipts were collected. */
 
 	/* Writing. */
 	wh_scratch scratch;
-	int64_t flush_at_us;      /* When to acknowledge; WH_NEVER: there is nothing. */
-	int64_t unwritable_at_us; /* When to write again what the database refused. */
-	int64_t db_retry_at_us;   /* When the database may be asked again. */
-	int db_failures;          /* Failures of it in a row. */
-	bool reopen_db;           /* Its connection must be opened again. */
-	bool awaits_file; /* The database file was replaced or deleted: wait for the next. */
-	int old_log;      /* The old file's log, for wh_db_options; 0 or -1: none. */
+	/* When to write settled messages; WH_NEVER: there are none. */
+	int64_t flush_at_us;
+	int64_t unwritable_at_us; /* When to retry writes that the database refused. */
+	int64_t db_retry_at_us;   /* Ask nothing of the database before this time. */
+	int db_failures;          /* Failed database calls in a row. */
+	bool reopen_db;           /* The database connection must be reopened. */
+	/* The database file was replaced or deleted: wait for a new one. */
+	bool awaits_file;
+	/* Descriptor of the old database file's log, for wh_db_options; 0 or -1: none. */
+	int old_log;
 	int64_t purge_at_us;
-	bool purge_idle; /* Nothing was delivered since the last purge. */
+	/* The last purge removed nothing, and nothing was written since. */
+	bool purge_idle;
 
-	/* Its report in the row of the lease. */
+	/* The relay's report, which it writes into the row of its lease. */
 	wh_relay_report report;
-	int64_t reported_us;    /* When the lease, and with it the report, was written. */
-	int64_t failure_log_us; /* Until then failures are not logged. */
-	int64_t failure_wait_us; /* How long that lasts the next time. */
-	int64_t n_unlogged;      /* Failures since one was logged. */
+	/* When the lease, and with it the report, was last written. */
+	int64_t reported_us;
+	int64_t failure_log_us;  /* Log no failure before this time. */
+	int64_t failure_wait_us; /* Pause after the next failure that is logged. */
+	int64_t n_unlogged;      /* Failures not logged since the last one that was. */
 
 	/* Ending. */
 	atomic_bool stop;
 	int stop_fd;        /* An eventfd, for wherry_relay_stop(). */
-	int64_t stop_by_us; /* DRAINING: until when. */
+	int64_t stop_by_us; /* DRAINING: when to stop although messages are in flight. */
 	unsigned target;    /* Flags of wherry_relay_target(). */
-	int64_t target_id; /* Until empty: the highest id at the start; -1: not read yet. */
-	int64_t give_up_us;     /* Until empty: relay.timeout ends. */
-	int64_t empty_check_us; /* Until empty: when to look again. */
+	/* Until empty: the highest open id at the start; -1: not read yet. */
+	int64_t target_id;
+	/* Until empty: when relay.timeout ends; WH_NEVER: it is not set. */
+	int64_t give_up_us;
+	int64_t empty_check_us; /* Until empty: when to check again for open messages. */
 	wherry_outcome outcome;
 
 	wherry_relay_stats stats;
@@ -224,31 +248,33 @@ struct wherry_relay {
 		wherry_relay_stats stats; /* As of the end of the last step. */
 	} shown;                          /* Read by any thread. */
 	struct wh_dead_letters
-		*dead_letters; /* NULL: dead letters are handed to nobody. */
-	wh_hooks *hooks;       /* NULL: there is no hook. */
+		*dead_letters; /* NULL: no dead-letter destination is set. */
+	wh_hooks *hooks;       /* NULL: the application set no hook. */
 };
 
 /* wh_relay_say(r, WHERRY_LOG_WARN, "dead", wh_log_int("id", id), wh_log_note("…")): log an
  * event of this relay; see base/log.h. */
 #define wh_relay_say(r, level, ...) wh_log(&(r)->env, level, "relay", __VA_ARGS__)
 
-/* open.c: the database, whose connection is lost, is opened again. */
+/* open.c: reopen the database after its connection was lost. */
 wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err);
 
 /* open.c: forget what came from a database file that was replaced or deleted. */
 void wh_relay_replaced(wherry_relay *r, int64_t now, const char *why);
 
-/* open.c: refuse what the engine and the outbox, as it is now, do not do together. */
+/* open.c: fail if the engine or a setting does not work with the outbox as it is now. */
 wherry_code wh_relay_meet(const wherry_relay *r, wherry_error *err);
 
-/* machine.c: has anyone committed something that concerns this relay?  Sets check_us. */
+/* machine.c: has another connection committed something that may concern this relay?
+ * Sets r->check_us. */
 bool wh_relay_woken(wherry_relay *r, int64_t now);
 
 /* leadership.c */
 wherry_code wh_lease_step(wherry_relay *r, int64_t now, wherry_error *err);
-/* The lease is lost.  The caller returns WHERRY_STALE. */
+/* The lease is lost: move to the state LOST.  The caller then returns WHERRY_STALE. */
 void wh_lease_lost(wherry_relay *r, int64_t now, const char *why);
-void wh_lease_forget(wherry_relay *r); /* all that is in memory: nothing is in flight */
+/* Forget all messages and keys in memory.  Call it only while nothing is in flight. */
+void wh_lease_forget(wherry_relay *r);
 wherry_code wh_lease_give_back(wherry_relay *r, int64_t now, wherry_error *err);
 
 /* operator.c */
@@ -257,41 +283,48 @@ void wh_operator_note(wherry_relay *r, int64_t version);
 void wh_operator_pause(wherry_relay *r, bool paused);
 
 /* intake.c */
-/* Is this row in memory?  If its id belongs to another message there, that one's row is gone:
- * it is dropped, unless the destination has it; then this row is read once that one is through,
- * and *out_later is set. */
+/* Is this row in memory?  If another message in memory has its id, the row of that
+ * message is gone.  If that message is READY or WAITING, it is dropped, and the answer is
+ * false.  Otherwise the answer is true, and *out_later is set: read this row when that
+ * message has left memory. */
 bool wh_intake_knows(wherry_relay *r, const wh_open_row *row, bool *out_later);
-/* Take a row into memory. */
+/* Take a row into memory.  wh_flaw_key() must have written its ordering key to
+ * r->key_text. */
 wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error *err);
-int64_t wh_intake_place(wherry_relay *r, int64_t id); /* in the order of delivery */
+/* The row's place in the order of delivery. */
+int64_t wh_intake_place(wherry_relay *r, int64_t id);
 bool wh_intake_has_room(const wherry_relay *r);
-bool wh_intake_keys_left(const wherry_relay *r); /* may more keys be held? */
-int64_t wh_intake_room(const wherry_relay *r);   /* messages that still fit */
+bool wh_intake_keys_left(const wherry_relay *r); /* May another key be held? */
+int64_t wh_intake_room(const wherry_relay *r);   /* Messages that still fit. */
 
-/* flaw.c: why a row cannot be handled and must die; NULL: it can.  Borrowed until the next
- * call. */
+/* flaw.c: the reason why a row cannot be handled and must die; NULL: it can be
+ * handled.  Valid until the next call. */
 const char *wh_flaw_of(wherry_relay *r, const wh_open_row *row);
-/* Leave out of a row what cannot be handled. */
+/* Empty the texts of a row that cannot be handled, and leave out too long a body. */
 void wh_flaw_trim(const wherry_relay *r, wh_open_row *row);
-/* Write a row's ordering key to key_text; none, if its texts are too long. */
+/* Write a row's ordering key to r->key_text; empty if it has none, or too long a one. */
 void wh_flaw_key(wherry_relay *r, const wh_open_row *row);
 
-/* The destination's own numbers; how many, at most WH_NUMBERS_MOST. */
+/* latency.c: write the destination's own counters to out.  Returns how many: at most
+ * WH_NUMBERS_MOST. */
 size_t wh_relay_numbers(const wherry_relay *r, wh_number *out);
 
-/* latency.c: of a message that was delivered */
+/* latency.c: count the time that a delivered message took. */
 void wh_latency_note(wherry_relay *r, const wh_entry *e);
 
 /* self_report.c */
 void wh_report_init(wherry_relay *r);
-const char *wh_report_state(const wherry_relay *r); /* also "standby" */
-void wh_report_update(wherry_relay *r); /* before the lease is taken or renewed */
-/* Note why a delivery failed. */
+/* The state as text; "standby" without a lease. */
+const char *wh_report_state(const wherry_relay *r);
+/* Call it before the lease is taken, renewed or given back. */
+void wh_report_update(wherry_relay *r);
+/* Put the reason of a failed delivery into the report. */
 void wh_report_error(wherry_relay *r, int64_t now, const char *why);
-/* The same, and log it unless that was done a short while ago.  e: the message; NULL: the
- * connection to the destination failed. */
+/* Put the reason of a failed delivery into the report.  Log it too, unless a failure
+ * was logged a short while ago.  e: the message; NULL: the connection to the
+ * destination failed. */
 void wh_report_failure(wherry_relay *r, const wh_entry *e, int64_t now, const char *why);
-/* The destination went down, or is up again: have that written soon. */
+/* The destination went down or came up: renew the lease soon, which writes the report. */
 void wh_report_soon(wherry_relay *r, int64_t now);
 
 /* until_empty.c */
@@ -304,18 +337,21 @@ void wh_handlers_grant(wherry_relay *r);
 
 /* dispatch.c */
 wherry_code wh_dispatch_step(wherry_relay *r, int64_t now, wherry_error *err);
-bool wh_dispatch_alone(const wherry_relay *r); /* one message at a time */
+/* True: do not submit all ready messages, but only probes or one suspect. */
+bool wh_dispatch_alone(const wherry_relay *r);
 void wh_collect_step(wherry_relay *r, int64_t now);
-/* While the database is at work on what is asked of it in between, the destination goes on:
- * what is ready is submitted, receipts are taken, nothing is asked of the database. */
+/* May ready messages be submitted while the database works? */
 bool wh_meanwhile_submits(const wherry_relay *r);
-bool wh_relay_yields(const wherry_relay *r); /* nothing new may be submitted */
+/* The engine gives up a part of the outbox, so that nothing new may be submitted. */
+bool wh_relay_yields(const wherry_relay *r);
+/* From begin to end, the relay uses each wait for the database: it submits ready
+ * messages and collects receipts, and asks nothing of the database. */
 void wh_meanwhile_begin(wherry_relay *r);
 void wh_meanwhile_end(wherry_relay *r);
 void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why);
 
-/* A suspect that came back while the destination is down was not tried: that is to be put on
- * record, too. */
+/* A suspect came back because the connection was lost: its recorded attempt was not
+ * made.  wh_suspect_step() removes the attempt from the row. */
 void wh_suspect_back(wherry_relay *r, const wh_entry *e);
 wherry_code wh_suspect_step(wherry_relay *r, wherry_error *err);
 
@@ -325,67 +361,81 @@ void wh_entry_move(wherry_relay *r, wh_entry *e, wh_stage to);
 /* May only one message of a key be in flight? */
 bool wh_one_per_key(const wherry_relay *r);
 
-void wh_entry_admit(wherry_relay *r, wh_entry *e); /* READY, or behind its key */
-void wh_key_advance(wherry_relay *r, wh_key *key); /* the next of it may be ready */
+/* Make a message READY, or let it wait behind others of its key. */
+void wh_entry_admit(wherry_relay *r, wh_entry *e);
+/* Make waiting messages of the key READY, as far as they may be submitted now. */
+void wh_key_advance(wherry_relay *r, wh_key *key);
 
-/* A message of it comes back, and so will those in flight behind it: no message of the key is
- * submitted until they have. */
+/* A message of the key came back undelivered.  Submit no other message of the key
+ * until the later ones in flight have come back too. */
 void wh_key_break(wherry_relay *r, wh_key *key);
+/* A message of the key left the stage IN_FLIGHT.  After the last one, the key is not
+ * broken any more. */
 void wh_key_landed(wherry_relay *r, wh_key *key);
-/* Messages of the key that are ready wait in its queue again. */
+/* Move READY messages of the key back to its queue. */
 void wh_key_queue(wherry_relay *r, wh_key *key);
 
 /* settle.c */
 void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now);
 void wh_settle_poison(wherry_relay *r, wh_entry *e, int64_t now);
-void wh_settle_put(wherry_relay *r, wh_entry *e, int64_t now); /* to be written */
-/* It failed or died: its key is held until that is written, and what follows is left alone. */
+/* Queue a message whose result is known to be written. */
+void wh_settle_put(wherry_relay *r, wh_entry *e, int64_t now);
+/* A message failed or died: hold its key until that is written.  Later messages of the
+ * key leave memory; see wh_hold.leave. */
 void wh_settle_held(wherry_relay *r, wh_entry *e, int64_t now);
-/* When a failed message is due again. */
+/* Monotonic time at which a failed message is due again. */
 int64_t wh_failure_due(const wh_entry *e, int64_t now);
-/* Write to the rows, while the destination goes on. */
+/* Write a settlement to the rows.  Meanwhile the relay submits and collects. */
 wherry_code wh_settle_write(wherry_relay *r, const wh_settlement *s, wh_settled *out,
 			    wherry_error *err);
-void wh_settle_back(wherry_relay *r, wh_entry *e); /* claimed, and not tried after all */
+/* Give back a claimed message that was not tried. */
+void wh_settle_back(wherry_relay *r, wh_entry *e);
+/* Write the results of settled messages, and the attempt of try_next: the message that
+ * is submitted alone next, or NULL. */
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err);
-/* An acknowledgement that is due and can travel with a read: taken from what is settled, and
- * afterwards forgotten there if it was written. */
+/* An acknowledgement that is sent in one round trip with a read. */
 typedef struct wh_ride {
 	wh_settlement s;
-	size_t n; /* entries */
+	size_t n; /* Settled messages that it covers, from the first one. */
 	wh_ack ack;
 } wh_ride;
 
-bool wh_settle_rides(const wherry_relay *r, int64_t now); /* is there one? */
+/* Is an acknowledgement due that can be sent with a read? */
+bool wh_settle_rides(const wherry_relay *r, int64_t now);
+/* Make that acknowledgement from the settled messages.  False: none can be sent so. */
 bool wh_settle_ride(wherry_relay *r, int64_t now, wh_ride *out);
+/* After the read: if the acknowledgement was written, its messages leave memory. */
 void wh_settle_rode(wherry_relay *r, const wh_ride *ride, int64_t now);
 
-/* Undelivered behind one of its key that failed before it: take it back, uncounted. */
+/* If an earlier message of its key came back before it, take this one back too, and
+ * count no attempt.  False: no earlier one came back. */
 bool wh_settle_behind(wherry_relay *r, wh_entry *e);
-/* A probe was not taken.  The message takes no room in the window any more, so that others are
- * read that may probe.  Later messages of its key are left alone until its receipt is in. */
+/* The connection was lost while this message probed.  It takes no room in the window
+ * any more, so that other messages are read that may probe.  Later messages of its key
+ * leave memory. */
 void wh_settle_failed_probe(wherry_relay *r, wh_entry *e);
-void wh_entry_gone(wherry_relay *r,
-		   wh_entry *e); /* forget it, and its key if that was all */
+/* Forget a message, and its key if the relay knows nothing else about the key. */
+void wh_entry_gone(wherry_relay *r, wh_entry *e);
 
-/* probe.c: the destination cannot be reached or takes nothing; it takes something again */
+/* probe.c: the destination cannot be reached, or takes no message: it is down. */
 void wh_down(wherry_relay *r, int64_t now, const char *why);
+/* The destination took or rejected one message: it is up. */
 void wh_up(wherry_relay *r);
-size_t wh_failed_probes(const wherry_relay *r); /* in memory, beside the window */
-/* Messages to probe with: up to `most` that were not refused since the destination took one.
- * Returns how many. */
+size_t wh_failed_probes(const wherry_relay *r); /* Failed probes in memory. */
+/* Choose up to `most` messages to probe with that were not refused since the
+ * destination last took one.  Returns how many. */
 size_t wh_probe_choose(wherry_relay *r, wh_entry **out, size_t most);
-/* The next message to probe with where all were refused. */
+/* The next message to probe with, if all in memory were refused. */
 wh_entry *wh_probe_next(wherry_relay *r);
-/* A message was refused retriably.  True: that counts as an attempt of it.  May find that the
- * destination is down. */
+/* A message was refused and may be tried again.  True: the refusal counts as an
+ * attempt.  May find that the destination is down. */
 bool wh_probe_refused(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt,
 		      int64_t now, const char *why);
-/* A message was rejected.  True: it may be that the destination rejects every message, so that
- * this one must not die yet. */
+/* A message was rejected.  True: the destination may reject every message, so this one
+ * must not die yet. */
 bool wh_probe_rejects_all(wherry_relay *r, const wh_entry *e, const wh_receipt *receipt);
-/* How long a message rests whose refusal does not count. */
+/* How long a message waits whose refusal does not count as an attempt. */
 int64_t wh_probe_rest_us(const wherry_relay *r, int64_t now);
 
 /* The earlier of two times. */
@@ -394,7 +444,7 @@ static inline int64_t wh_sooner(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* Entries that may be in memory at once. */
+/* Most messages that may be in memory at once. */
 size_t wh_relay_entries_most(const wherry_relay *r);
 
 #endif

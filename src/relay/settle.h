@@ -1,35 +1,37 @@
 /*
- * Writing down what became of messages, inside: settle.c writes batches, settle_alone.c one
- * message at a time.
+ * Writing results, inside: settle.c writes batches, settle_alone.c one message at a time.
  */
 #ifndef WH_RELAY_SETTLE_H
 #define WH_RELAY_SETTLE_H
 
 #include "relay/relay.h"
 
-/* Nothing yet, with the relay's scratch for its lists. */
+/* An empty settlement whose lists are the relay's scratch memory. */
 wh_settlement wh_settle_empty(wherry_relay *r);
 
-/* Put the first n of what is settled into it. */
+/* Put the results of the first n settled messages into the settlement. */
 void wh_settle_gather(wherry_relay *r, wh_settlement *s, size_t n);
 
-/* They are written. */
+/* The first n settled messages are written: count them, log them, forget them. */
 void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *settled,
 		     size_t n, int64_t now);
 
-/* Count and log the claims that others had taken over. */
+/* Count and log the rows of s that other relays took over: `changed` were written. */
 void wh_settle_lost(wherry_relay *r, const wh_settlement *s, int64_t changed);
 
-/* When to write next; WH_NEVER: there is nothing to write. */
+/* When to write results next: failures at once, others after relay.ack_delay.  WH_NEVER:
+ * there is nothing to write. */
 int64_t wh_settle_next(const wherry_relay *r, int64_t now);
 
-/* One of several could not be written because of what its row holds: write each alone. */
+/* The database refused to write a batch because of one row: write the results of each
+ * message alone, so that the others are written
+ * (a_row_that_cannot_be_written_holds_up_no_other). */
 wherry_code wh_settle_one_by_one(wherry_relay *r, int64_t now, wherry_error *err);
 
-/* Settle messages again that the database refused to write, when it is time. */
+/* At r->unwritable_at_us, settle messages again whose write the database refused. */
 void wh_settle_retry_refused(wherry_relay *r, int64_t now);
 
-/* Why a message dies whose attempt the database refuses to write. */
+/* The reason of a message that dies because its attempt cannot be recorded. */
 const char *wh_settle_cannot_try(wherry_relay *r, wh_entry *e, const char *why);
 
 #endif
