@@ -40,7 +40,7 @@ static bool ids_grow(wh_ids *list)
 	return true;
 }
 
-/* The place of the first id that is not below `id`. */
+/* Index of the first id that is not below `id`. */
 static size_t ids_place(const wh_ids *list, int64_t id)
 {
 	size_t low = list->first, high = list->end;
@@ -149,7 +149,8 @@ static bool map_grow(wh_keys *keys)
 	wh_key **buckets = calloc(n, sizeof(wh_key *));
 
 	if (!buckets)
-		return keys->n_buckets > 0; /* crowded, not broken */
+		/* The old table still works, with longer chains. */
+		return keys->n_buckets > 0;
 	for (size_t i = 0; i < keys->n_buckets; i++) {
 		for (wh_key *key = keys->buckets[i], *next; key; key = next) {
 			next = key->bucket_next;

@@ -1,6 +1,6 @@
 /*
- * Ordering keys that something is known about: messages of theirs are in memory, or they
- * are held behind a failed message, or parked behind a dead one.
+ * The ordering keys that the relay knows: keys with messages in memory, keys held behind
+ * a failed message, and keys parked behind a dead one.
  *
  *               a message fails              due
  *     FREE ─────────────────────────► HELD ───────► DRAINING ──► FREE
@@ -8,10 +8,10 @@
  *       └── a message dies, on_dead = park ──► PARKED   └── a message fails ──► HELD
  *                                                 └── retried ──► FREE
  *
- *     FREE      its messages are sent as they are read.
- *     HELD      nothing of it is sent until due; ids met meanwhile are noted.
- *     DRAINING  the noted ids are being read again, in order; ids met are noted.
- *     PARKED    nothing is sent, nothing is noted: a retry by hand reads from the beginning.
+ *     FREE      messages of the key are submitted as they are read.
+ *     HELD      nothing is submitted until the key is due; ids read meanwhile are noted.
+ *     DRAINING  rows of the noted ids are read again, in order; ids read now are noted.
+ *     PARKED    nothing is submitted or noted; a retry by an operator starts a sweep.
  */
 #ifndef WH_RELAY_KEYS_H
 #define WH_RELAY_KEYS_H
@@ -30,33 +30,37 @@ typedef struct wh_list {
 	size_t n;
 } wh_list;
 
-/* Ascending ids; from `first` on, so that taking from the front is cheap. */
+/* A sorted list, ids[first] to ids[end - 1].  Removing the lowest id raises `first`. */
 typedef struct wh_ids {
 	int64_t *ids;
 	size_t first, end, cap;
 } wh_ids;
 
-/* Add an id where it belongs; already there is fine.  False: out of memory. */
+/* Add an id in order, unless it is in the list.  False: out of memory. */
 bool wh_ids_add(wh_ids *list, int64_t id);
 size_t wh_ids_count(const wh_ids *list);
 void wh_ids_clear(wh_ids *list);
 
 typedef struct wh_key {
 	struct wh_key *bucket_next;
-	struct wh_key *held_next, *held_prev; /* list of keys that are not FREE */
-	wh_list waiting;                      /* Its messages that wait, in order. */
+	struct wh_key *held_next, *held_prev; /* In the list of keys that are not FREE. */
+	wh_list waiting; /* Messages of the key in the stage WAITING, in order. */
 	uint64_t hash;
-	int64_t due_us;        /* HELD: when, monotonic; WH_NEVER: once it is written */
-	int64_t overflow_from; /* >0: ids from here on are not noted */
-	wh_ids noted;
+	/* HELD: when the key is due, monotonic; WH_NEVER: the failure is not written. */
+	int64_t due_us;
+	/* Ids from this one on were not noted, for lack of room; 0: all were noted. */
+	int64_t overflow_from;
+	wh_ids noted; /* Ids of rows to read again when the key is due. */
 	wh_fsm fsm;
-	uint32_t active;    /* entries READY or IN_FLIGHT */
-	uint32_t in_flight; /* submitted, no receipt yet */
-	uint32_t owned;     /* entries of it in memory */
-	bool broken;        /* a message came back while later ones were in flight; */
-	bool leaving;       /* it failed: they are left alone, or else ready again */
-	bool refused;       /* HELD because of a refusal that did not count */
-	uint32_t round;     /* of probes in which a message of it was considered */
+	uint32_t active;    /* Messages of the key that are READY or IN_FLIGHT. */
+	uint32_t in_flight; /* Messages of the key that are IN_FLIGHT. */
+	/* Messages of the key in memory; the key lives while it is above 0. */
+	uint32_t owned;
+	bool broken; /* A message came back while later ones of the key were in flight. */
+	/* Of a broken key: the later messages leave memory when they come back. */
+	bool leaving;
+	bool refused;   /* Held because of a refusal that did not count as an attempt. */
+	uint32_t round; /* Last round of probes that considered a message of the key. */
 	size_t len;
 	char bytes[];
 } wh_key;
@@ -64,13 +68,14 @@ typedef struct wh_key {
 typedef struct wh_keys {
 	wh_key **buckets;
 	size_t n_buckets, n;
-	wh_key *held;  /* all that are not FREE */
-	size_t n_held; /* HELD or DRAINING */
+	wh_key *held;  /* List of all keys that are not FREE. */
+	size_t n_held; /* Keys that are HELD or DRAINING. */
 	size_t n_parked;
-	size_t n_refused;  /* of those held */
-	size_t n_noted;    /* ids noted, over all keys */
-	int64_t first_due; /* no HELD key is due earlier */
-	wh_places *places; /* what is noted are places in here; NULL: ids */
+	size_t n_refused;  /* Of n_held: keys with wh_key.refused set. */
+	size_t n_noted;    /* Noted ids, over all keys. */
+	int64_t first_due; /* No HELD key is due earlier. */
+	/* If set, wh_key.noted has places of this map; NULL: it has ids. */
+	wh_places *places;
 	const wh_env *env;
 } wh_keys;
 
@@ -78,16 +83,17 @@ void wh_keys_init(wh_keys *keys, const wh_env *env);
 void wh_keys_clear(wh_keys *keys);
 
 /*
- * Write the ordering key of a row: "=" and the explicit key, or the length of the
- * aggregate type, ":", type and id, so that no two differ only in where one part ends.
+ * Write the ordering key of a row: "=" and the explicit key; or the length of the
+ * aggregate type, ":", type and id, so that the pairs ("ab", "c") and ("a", "bc") differ.
  * Empty: the row is not ordered.
  */
 void wh_key_write(wh_buf *out, const wh_open_row *row);
 
 wh_key *wh_keys_find(const wh_keys *keys, wh_view bytes);
-wh_key *wh_keys_get(wh_keys *keys, wh_view bytes); /* makes it; NULL: out of memory */
+/* Makes the key if it is new; NULL: out of memory. */
+wh_key *wh_keys_get(wh_keys *keys, wh_view bytes);
 
-/* Forget a key about which nothing is known any more; otherwise does nothing. */
+/* Free a key that is FREE and has no message in memory; do nothing for other keys. */
 void wh_keys_drop(wh_keys *keys, wh_key *key);
 
 /* The only ways to change a key's state. */
@@ -97,11 +103,11 @@ void wh_key_free(wh_keys *keys, wh_key *key);
 void wh_key_park(wh_keys *keys, wh_key *key);
 void wh_key_set_due(wh_keys *keys, wh_key *key, int64_t due_us);
 
-/* Say whether a HELD key is so because of a refusal that did not count. */
+/* Set whether a key is HELD because of a refusal that did not count as an attempt. */
 void wh_key_set_refused(wh_keys *keys, wh_key *key, bool rests);
 
-/* Note an id of a key that is HELD or DRAINING; over `most` in all it is only remembered
- * that there are more. */
+/* Note an id, or place, of a key that is HELD or DRAINING.  If `most` are noted over
+ * all keys, set key->overflow_from instead. */
 void wh_key_note(wh_keys *keys, wh_key *key, int64_t id, size_t most);
 
 #endif

@@ -42,7 +42,7 @@ static bool grow(wh_places *set)
 	set->by_order = by_order;
 	set->n_buckets = n;
 	for (uint32_t i = 1; i <= set->used;
-	     i++) /* all are in use, or it would not grow */
+	     i++) /* All entries are in use; else the map would not grow. */
 		link(set, i);
 	return true;
 }

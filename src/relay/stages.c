@@ -1,13 +1,14 @@
 /*
- * The stages of a message in memory.  A message is on the list of its stage; this is the one
- * place where it moves from one to another.
+ * The stages of a message in memory.  A message is on the list of its stage.  Only this
+ * file moves it to another list.
  *
  *     LOOSE ──► WAITING ◄──► READY ──► IN_FLIGHT ──► LOOSE
  *
- *     LOOSE ──► DYING ◄──► DEAD_LETTER   a dead-letter destination is set
- *     LOOSE ──► SETTLED ◄──► UNWRITABLE  what became of it is to be written
+ *     LOOSE ──► DYING ◄──► DEAD_LETTER   if a dead-letter destination is set
+ *     LOOSE ──► SETTLED ◄──► UNWRITABLE  its result is to be written
  *
- * A message that is LOOSE is being decided upon.  Each may be forgotten but those in flight.
+ * The next stage of a LOOSE message is being decided.  Any message may be forgotten,
+ * except one in flight.
  */
 #include <stdlib.h>
 
@@ -65,7 +66,7 @@ static bool is_active(wh_stage stage)
 	return stage == WH_READY || stage == WH_IN_FLIGHT;
 }
 
-/* A violated invariant: what follows could lose or reorder messages. */
+/* A violated invariant: going on could lose or reorder messages. */
 static void stop_here(const wherry_relay *r, const wh_entry *e, wh_stage to)
 {
 	wh_relay_say(r, WHERRY_LOG_ERROR, "bug", wh_log_int("id", e->msg.id),
@@ -115,13 +116,14 @@ bool wh_one_per_key(const wherry_relay *r)
 	return !(r->caps & WH_PUB_ORDERED);
 }
 
-/* The key is held, and its messages wait in memory. */
+/* Is the key held, with its messages waiting in memory? */
 static bool rests(const wherry_relay *r, const wh_key *key)
 {
 	return r->engine->hold->in_memory && key->fsm.state == WH_KEY_HELD;
 }
 
-/* One, or for an ordered publisher all, once what will come back is back. */
+/* One waiting message becomes ready; with an ordered publisher all, unless the
+ * key is broken. */
 void wh_key_advance(wherry_relay *r, wh_key *key)
 {
 	while (key->waiting.head && !rests(r, key) &&

@@ -117,7 +117,7 @@ wherry_code wh_window_begin(wh_window *w, wherry_error *err)
 	if (!batch)
 		return wh_oom(err);
 	w->spare = NULL;
-	batch->n = 1; /* held open */
+	batch->n = 1; /* So that the open batch is not freed. */
 	w->batch = batch;
 	return WHERRY_OK;
 }
@@ -152,7 +152,8 @@ wh_entry *wh_window_find(const wh_window *w, int64_t id)
 	return e;
 }
 
-/* A copy in the batch's memory; absent stays absent.  Sets *failed when out of memory. */
+/* A copy in the batch's memory; NULL if there is no text.  Sets *failed if
+ * memory runs out. */
 static const char *copy(wh_arena *arena, wh_view view, bool *failed)
 {
 	char *text = view.ptr ? wh_arena_copy(arena, view.ptr, view.len) : NULL;
