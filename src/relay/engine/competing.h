@@ -3,7 +3,7 @@
 
 #include "relay/relay.h"
 
-/* A failed row is due by then: claim it. */
+/* A failed row becomes due at this time, monotonic: claim rows then. */
 void wh_competing_due(wherry_relay *r, int64_t due_us);
 
 #endif

@@ -1,14 +1,14 @@
 /*
  * An engine: how rows come in, and how their results are written.
  *
- *     exclusive    reads the table                          reader.c
- *     partitioned  the same, of a share of the keys         partitioned.c
- *     competing    claims rows, beside other relays         competing.c
- *     stream       reads the WAL beside the table           streaming*.c, reader.c
- *     unmarked     reads the WAL alone, writes to no row    unmarked.c, streaming*.c
+ *     exclusive    reads the table                           reader.c
+ *     partitioned  reads a share of the keys of the table    partitioned.c
+ *     competing    claims rows, beside other relays          competing.c
+ *     stream       reads the WAL beside the table            streaming*.c, reader.c
+ *     unmarked     reads the WAL alone, writes to no row     unmarked.c, streaming*.c
  *
- * The rest of the relay does not know which engine it runs: it calls these functions and reads
- * these properties.  Each engine keeps its state in its own structure, r->state.
+ * The rest of the relay does not know which engine it runs: it calls these functions and
+ * reads these properties.  Each engine keeps its state in its own structure, r->state.
  */
 #ifndef WH_RELAY_ENGINE_ENGINE_H
 #define WH_RELAY_ENGINE_ENGINE_H
@@ -19,21 +19,24 @@
 struct pollfd;
 struct wherry_relay;
 
-/* Functions marked "optional" may be NULL: then nothing is done, or the answer is false. */
+/* A function marked "optional" may be NULL: nothing is done then, or the answer is false,
+ * unless its comment names another default. */
 typedef struct wh_engine_driver {
 	wh_engine id;
 	const wh_hold *hold;
 
 	/* The result of a message is written to its row. */
 	bool writes_rows;
-	/* Each row is claimed by a token: it fences the row, other relays have others. */
+	/* Each row is claimed with the relay's token, which fences it; other
+	 * relays claim other rows. */
 	bool claims_rows;
-	/* The attempt of a suspect is written to its row before it is submitted, and taken back
-	 * if it was not made. */
+	/* The attempt of a suspect is recorded in its row before the suspect is
+	 * submitted, and removed if it was not made. */
 	bool records_attempts;
-	/* Taking the lease says whether there is a place beside the relay that has one. */
+	/* A relay tries to take a lease although another relay has one: the attempt shows
+	 * whether both can work. */
 	bool joins_leader;
-	/* The read of the next step leaves time to submit what is ready. */
+	/* The next read leaves time to submit ready messages while the database works. */
 	bool submits_while_reading;
 
 	/* ---- the state ---- */
@@ -41,72 +44,78 @@ typedef struct wh_engine_driver {
 	/* Make the state. */
 	wherry_code (*make)(struct wherry_relay *r, wherry_error *err);
 	void (*free)(struct wherry_relay *r);
-	/* The outbox was opened, for the first time or again.  Optional. */
+	/* The table was opened, for the first time or again.  Optional. */
 	wherry_code (*attach)(struct wherry_relay *r, wherry_error *err);
-	/* The outbox is about to be closed, to be opened again.  Optional. */
+	/* The table is about to be closed and reopened.  Optional. */
 	void (*detach)(struct wherry_relay *r, int64_t now);
-	/* After attach, if messages are in memory from before: go on.  Optional. */
+	/* The database was reopened: go on with the messages in memory.  Optional. */
 	void (*resume)(struct wherry_relay *r, int64_t now);
 	/* The database file was replaced: forget what came from the old one.  Optional. */
 	void (*replaced)(struct wherry_relay *r);
 
 	/* ---- the lease ---- */
 
-	/* Take the lease.  Optional: by wh_store_lease_as(). */
+	/* Take the lease.  Optional; default: wh_store_lease_as(). */
 	wherry_code (*take)(struct wherry_relay *r, wherry_error *err);
-	/* The lease was taken: begin to read.  Optional. */
+	/* The lease was taken: begin to read or claim.  Optional. */
 	void (*begin)(struct wherry_relay *r, int64_t now);
-	/* Messages up to which id (or position of the log) the last relay may have had in flight
-	 * when it crashed.  Optional: all may be suspects. */
+	/* The id, or WAL position, up to which messages may have been in flight when the
+	 * last relay crashed.  Optional; default: all may be suspects. */
 	wherry_code (*suspects)(struct wherry_relay *r, int64_t *out_upto,
 				wherry_error *err);
-	/* Are all suspects delivered or dead?  Optional: that is never known. */
+	/* Are all suspects delivered or dead?  Optional; default: unknown, so false. */
 	bool (*proven)(const struct wherry_relay *r);
 	/* Was this ready message read after all suspects?  Optional. */
 	bool (*is_unsuspected)(const struct wherry_relay *r, const struct wh_entry *e);
-	/* Optional: by wherry_outbox_renew(). */
+	/* Renew the lease.  Optional; default: wh_store_renew(). */
 	wherry_code (*renew)(struct wherry_relay *r, wherry_lease *inout,
 			     wherry_error *err);
 	/* r->lease was renewed; its control version was `version` before. */
 	wherry_code (*renewed)(struct wherry_relay *r, int64_t now, int64_t version,
 			       wherry_error *err);
-	void (*lost)(struct wherry_relay *r);   /* the lease; optional */
-	void (*forget)(struct wherry_relay *r); /* all that was read */
-	void (*end)(struct wherry_relay *r);    /* after a lost lease; optional */
+	/* The lease was lost.  Optional. */
+	void (*lost)(struct wherry_relay *r);
+	/* Forget what was read; called when nothing is in memory any more. */
+	void (*forget)(struct wherry_relay *r);
+	/* The lease was lost and nothing is in flight any more: end reading.
+	 * Optional. */
+	void (*end)(struct wherry_relay *r);
 
-	/* ---- rows come in ---- */
+	/* ---- taking rows in ---- */
 
-	/* Read or claim what there is room for. */
+	/* Read or claim as many rows as there is room for. */
 	wherry_code (*fetch)(struct wherry_relay *r, int64_t now, wherry_error *err);
-	/* Will the next fetch read from the table, so that an acknowledgement can travel with
-	 * it?  Optional. */
+	/* Will the next fetch read from the table, so that an acknowledgement can be sent
+	 * in one round trip with the read?  Optional. */
 	bool (*reads_next)(const struct wherry_relay *r, int64_t now);
-	/* Rows that arrive without asking the database; it is at work meanwhile.  True: there
-	 * may be more; *out: what to wait for.  Optional. */
+	/* Called while the database works: take in rows that arrive without
+	 * asking it.  True: there may be more.  *out receives the descriptor to
+	 * wait for.  Optional. */
 	bool (*meanwhile)(struct wherry_relay *r, int64_t now, struct pollfd *out);
-	/* Gives up a part of the outbox: nothing new is submitted until it has.  Optional. */
+	/* Is the engine giving up a part of the outbox, so that nothing new may be
+	 * submitted?  Optional. */
 	bool (*yields)(const struct wherry_relay *r);
 	/* May other relays work on the outbox at the same time?  Optional. */
 	bool (*is_partial)(const struct wherry_relay *r);
 	/* Do new rows arrive by themselves, so that no commit need wake the relay?  Optional. */
 	bool (*is_fed)(const struct wherry_relay *r);
-	/* Where a row is in the order of delivery.  Optional: by its id. */
+	/* The place of a row in the order of delivery.  Optional; default: its id. */
 	int64_t (*place)(struct wherry_relay *r, int64_t id);
-	/* A message was taken into memory, has left it.  Optional. */
+	/* A message was taken into memory, or has left it.  Optional. */
 	void (*admitted)(struct wherry_relay *r, struct wh_entry *e);
 	void (*left)(struct wherry_relay *r, const struct wh_entry *e);
-	/* Ask whether the outbox is paused, and for its control version.  Optional: by
-	 * wh_store_control(). */
+	/* Ask whether the outbox is paused, and for its control version.  Optional;
+	 * default: wh_store_control(). */
 	wherry_code (*control)(struct wherry_relay *r, bool *out_paused,
 			       int64_t *out_version, wherry_error *err);
-	/* The control version is another.  Optional. */
+	/* The control version has changed.  Optional. */
 	void (*changed)(struct wherry_relay *r, int64_t now);
 
-	/* ---- what became of them ---- */
+	/* ---- results ---- */
 
 	/*
-	 * Write what is settled, and that try_next (or NULL) is submitted next.  Optional: by
-	 * wh_settle_write().
+	 * Write the results of settled messages, and the attempt of try_next (or NULL),
+	 * which is submitted next.  Optional; default: wh_settle_write().
 	 *
 	 * @param out_later_us  Receives, if > 0, how long to wait: nothing was written yet.
 	 */
@@ -114,25 +123,28 @@ typedef struct wh_engine_driver {
 				   const struct wh_entry *try_next, wh_settlement *s,
 				   wh_settled *out, int64_t *out_later_us,
 				   wherry_error *err);
-	/* The row of a message that failed was not there to be written.  Optional. */
+	/* The row of a failed message was not found when its failure was
+	 * written.  Optional. */
 	void (*row_lost)(struct wherry_relay *r);
-	/* Rows of delivered messages were not there to be acknowledged.  Optional. */
+	/* n rows of delivered messages were not found when they were
+	 * acknowledged.  Optional. */
 	void (*missed)(struct wherry_relay *r, int64_t n, int64_t now);
-	/* Something was written.  Optional. */
+	/* Results were written.  Optional. */
 	void (*written)(struct wherry_relay *r);
-	/* At the end of a step that acknowledged what was due.  Optional. */
+	/* Called at the end of a step that wrote the results that were due.  Optional. */
 	wherry_code (*progress)(struct wherry_relay *r, int64_t now, wherry_error *err);
 
 	/* ---- ending ---- */
 
-	/* Give back what is in memory and was not submitted.  Optional. */
+	/* Called at each step of DRAINING: give back messages that were not
+	 * submitted.  Optional. */
 	void (*let_go)(struct wherry_relay *r);
-	/* While messages are in flight and nothing is read.  Optional. */
+	/* Called while DRAINING waits for receipts and reads nothing.  Optional. */
 	wherry_code (*keep_alive)(struct wherry_relay *r, int64_t now, wherry_error *err);
-	/* All is written, the lease will be given back.  Optional. */
+	/* All results are written, and the lease will be given back.  Optional. */
 	wherry_code (*finish)(struct wherry_relay *r, int64_t now, wherry_error *err);
-	/* Until empty: what is to be delivered (optional: up to the last open id), and whether
-	 * it is. */
+	/* Until empty: set what must be delivered (optional; default: all up to the
+	 * highest open id), and end the run if it is delivered. */
 	wherry_code (*aim)(struct wherry_relay *r, wherry_error *err);
 	wherry_code (*until_empty)(struct wherry_relay *r, int64_t now,
 				   wherry_error *err);
@@ -140,14 +152,15 @@ typedef struct wh_engine_driver {
 	/* ---- when to step, and for what to wait ---- */
 
 	int64_t (*deadline)(const struct wherry_relay *r,
-			    int64_t now);                           /* while leading */
-	int (*fd)(const struct wherry_relay *r, short *out_events); /* optional */
+			    int64_t now); /* Used in the state LEADING. */
+	int (*fd)(const struct wherry_relay *r, short *out_events); /* Optional. */
 } wh_engine_driver;
 
 extern const wh_engine_driver wh_engine_exclusive, wh_engine_partitioned,
 	wh_engine_competing, wh_engine_stream, wh_engine_unmarked;
 
-/* Choose the engine for the outbox as it is; it stays the same while a lease is held. */
+/* Choose the engine for the outbox as it is now.  It does not change while a
+ * lease is held. */
 wherry_code wh_engine_choose(struct wherry_relay *r, wherry_error *err);
 
 #endif

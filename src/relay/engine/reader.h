@@ -1,8 +1,8 @@
 /*
- * Reading the table: what the engines exclusive, partitioned and stream have in common.
+ * Reading the table: the common part of the engines exclusive, partitioned and stream.
  *
- * Their states begin with a wh_reader.  Rows are read ahead of a cursor.  A sweep reads all open
- * rows from the beginning.
+ * Their states begin with a wh_reader.  Rows are read ahead of a cursor.  A sweep reads
+ * all open rows from the beginning.
  */
 #ifndef WH_RELAY_ENGINE_READER_H
 #define WH_RELAY_ENGINE_READER_H
@@ -14,46 +14,61 @@
 
 typedef struct wh_reader {
 	/* Reading ahead. */
-	int64_t cursor; /* Highest id read; all rows up to it are delivered or in memory. */
-	int64_t highest; /* Highest that the cursor has been. */
-	bool more;       /* There may be rows behind the cursor. */
-	int64_t fits; /* Rows that fitted when bodies were too large for a batch; 0: all. */
-	bool full_logged; /* It is logged that reading stopped at relay.held_keys. */
+	/* Highest id read.  Pending rows up to it are in memory or noted,
+	 * except in gaps. */
+	int64_t cursor;
+	int64_t highest; /* Highest value that the cursor had. */
+	bool more;       /* There may be rows with ids above the cursor. */
+	/* Rows that fit into relay.window_bytes, doubled by each read that
+	 * fits; 0: no limit. */
+	int64_t fits;
+	bool full_logged; /* The log says that reading stopped at relay.held_keys. */
 
 	/* Ids that an open transaction may still commit. */
 	wh_gaps gaps;
-	int64_t oldest;  /* Transaction that may still run, as of the last read. */
-	int64_t running; /* No statement runs that began before it; see wh_gaps_date(). */
+	/* The oldest transaction that ran at the last read; all older ones had ended. */
+	int64_t oldest;
+	/* No statement runs that began before this transaction was the next one; see
+	 * wh_gaps_date(). */
+	int64_t running;
 	wh_strict strict;
 
 	/* Sweeping. */
 	bool sweeping;
-	bool changed_only;   /* The sweep reads only rows that somebody changed. */
-	bool swept_clean;    /* The last sweep met only rows that were known. */
+	/* The sweep reads only rows that were tried before, or that an operator
+	 * changed. */
+	bool changed_only;
+	/* The last sweep met only rows in memory, or of held or parked keys. */
+	bool swept_clean;
 	int64_t sweep_at_us; /* When the next sweep is due. */
 
-	/* Looking, after others have committed. */
-	int64_t look_by_us;   /* Ask for an operator's change by then; WH_NEVER. */
-	int64_t open_look_us; /* Look for open rows that reading ahead misses; WH_NEVER. */
-	int64_t open_looked_us; /* When that was done last. */
+	/* Looking at the table after other connections have committed. */
+	/* Ask for changes of operators by this time; WH_NEVER: no need. */
+	int64_t look_by_us;
+	/* When to look for open rows that reading ahead misses; WH_NEVER: no need. */
+	int64_t open_look_us;
+	int64_t open_looked_us; /* When the relay last looked for such rows. */
 
 	/* Rows that could not be acknowledged. */
-	bool replaced; /* They were replaced, or cannot be written: read them again. */
-	int64_t reread_at_us;  /* Earliest time to read them again. */
-	int n_rereads;         /* Times in a row, each within a minute of the last. */
-	bool look_for_claims;  /* Of others; where the relay works alone: see sole.h. */
-	bool stopped_at_claim; /* Reading stopped before a claimed row. */
+	bool replaced;        /* The table must be read again because of such rows. */
+	int64_t reread_at_us; /* Earliest time to read the table again. */
+	int n_rereads;        /* Such reads in a row, each within a minute of the last. */
+	/* relay.sole: look for claims of other programs; see sole.h. */
+	bool look_for_claims;
+	bool stopped_at_claim; /* relay.sole: reading stopped before a claimed row. */
 
 	/* A share of the keys, beside other relays. */
-	uint64_t mask; /* Its partitions, a bit each; UINT64_MAX: all. */
-	int64_t each;  /* Rows of a partition to read at once. */
+	uint64_t mask; /* This relay's partitions, a bit each; UINT64_MAX: all. */
+	int64_t each;  /* Rows to read of each partition at once. */
 
 	/* A stream that brings new rows. */
-	wherry_code (*swept)(wherry_relay *r, int64_t now,
-			     wherry_error *err); /* After a sweep; NULL: no stream. */
-	bool fed;                                /* New rows arrive by the stream. */
-	bool knows_all; /* All open rows are in memory or noted, but those changed since. */
-	uint64_t taking; /* Transaction whose rows arrive; 0: rows are read. */
+	/* Called after a sweep; NULL: the engine has no stream. */
+	wherry_code (*swept)(wherry_relay *r, int64_t now, wherry_error *err);
+	bool fed; /* The stream is open, and brings new rows. */
+	/* All open rows are in memory or noted, except those changed since the
+	 * last sweep. */
+	bool knows_all;
+	uint64_t taking; /* Transaction whose rows the stream brings; 0: rows are read. */
 } wh_reader;
 
 /* The state of an engine that reads the table. */
@@ -85,18 +100,19 @@ int64_t wh_reader_deadline(const wherry_relay *r, int64_t now);
 
 /* Start to read all open rows from the beginning. */
 void wh_reader_sweep(wherry_relay *r, int64_t now);
-/* The same, though all open rows were known: also those that nobody changed. */
+/* Start to read all open rows, also those that were not changed since the last sweep. */
 void wh_reader_sweep_all(wherry_relay *r, int64_t now);
 /* Forget the gaps, and read from the beginning. */
 void wh_reader_read_again(wherry_relay *r, int64_t now);
-/* Forget the gaps, where a stream brings what is committed in them. */
+/* Forget the gaps if there is a stream, which brings the rows that are
+ * committed in them. */
 void wh_reader_forget_gaps(wh_reader *t);
-/* Nothing is in memory, and nothing is known to be there to read. */
+/* Is nothing in memory, no key held or parked, and no row known that could be read? */
 bool wh_reader_is_idle(const wherry_relay *r);
-/* Is there room for enough rows?  Few large reads cost less than many small ones. */
+/* Is there room for a large read?  Few large reads cost less than many small ones. */
 bool wh_reader_is_worth_it(const wherry_relay *r);
 
-/* Functions that all engines that read the table share. */
+/* Properties and functions that all engines that read the table share. */
 #define WH_READER_FUNCTIONS                                                              \
 	.hold = &wh_hold_noted, .writes_rows = true, .records_attempts = true,           \
 	.suspects = wh_reader_suspects, .proven = wh_reader_proven,                      \
@@ -105,7 +121,8 @@ bool wh_reader_is_worth_it(const wherry_relay *r);
 	.changed = wh_reader_changed, .row_lost = wh_reader_row_lost,                    \
 	.missed = wh_reader_missed, .until_empty = wh_reader_until_empty
 
-/* Take in a row that arrived or was read, or note it behind its key. */
+/* Take in a row that the stream brought or that was read by its id, or note it
+ * behind its key. */
 wherry_code wh_reader_meet(wherry_relay *r, int64_t now, const wh_open_row *row,
 			   wherry_error *err);
 

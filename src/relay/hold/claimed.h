@@ -3,7 +3,8 @@
 
 #include "relay/relay.h"
 
-/* Free the keys that were held until their failure was written. */
+/* Free the held keys whose failure is written, if none of their messages is
+ * ready or in flight. */
 void wh_claimed_due(wherry_relay *r, int64_t now);
 
 #endif

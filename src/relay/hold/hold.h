@@ -1,9 +1,10 @@
 /*
- * Where messages wait that may not be sent yet, because a message of their key failed or died:
+ * Where messages wait that may not be submitted, because an earlier message of their key
+ * failed or died:
  *
- *     noted    their ids are noted; their rows are read again when it is time
+ *     noted    their ids are noted, and their rows are read again when the key is due
  *     claimed  their rows are given back, and the database holds the key
- *     memory   the messages themselves wait in memory, in the queue of their key
+ *     memory   the messages stay in memory, in the queue of their key
  */
 #ifndef WH_RELAY_HOLD_HOLD_H
 #define WH_RELAY_HOLD_HOLD_H
@@ -17,20 +18,22 @@ struct wh_entry;
 struct wh_key;
 
 typedef struct wh_hold {
-	/* A held key's messages stay in memory and are sent from there. */
+	/* Messages of a held key stay in memory and are submitted from there. */
 	bool in_memory;
-	/* A message failed or died: hold its key and what follows in it, and settle it. */
+	/* A message failed or died: hold its key and the key's later messages, and settle
+	 * the message. */
 	void (*failed)(struct wherry_relay *r, struct wh_entry *e, int64_t now);
-	/* It was to die, but its dead letter was not taken: it is failed again.  Its key is held
-	 * already. */
+	/* A dying message whose dead letter was not taken has failed instead.  Its key is
+	 * held already. */
 	void (*failed_again)(struct wherry_relay *r, struct wh_entry *e, int64_t now);
-	/* A message that is not in flight waits behind its key.  NULL if messages wait in
-	 * memory: they are never left alone. */
+	/* Remove a message that is not in flight from memory, because its key is held.
+	 * NULL if messages wait in memory. */
 	void (*leave)(struct wherry_relay *r, struct wh_entry *e);
-	/* That it failed is written (optional: such messages are not written), that it died. */
+	/* The failure, or the death, of a message is written.  failure_written is
+	 * optional: NULL if failures are not written. */
 	void (*failure_written)(struct wherry_relay *r, struct wh_entry *e, int64_t now);
 	void (*death_written)(struct wherry_relay *r, struct wh_entry *e, int64_t now);
-	/* Messages that may be in memory beside the window: now, and at most. */
+	/* How many messages may be in memory beyond the window: now, and at most. */
 	size_t (*beside_window)(const struct wherry_relay *r);
 	size_t beside_window_most;
 } wh_hold;

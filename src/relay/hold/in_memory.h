@@ -3,7 +3,7 @@
 
 #include "relay/relay.h"
 
-/* Release the keys that are due: their messages are ready. */
+/* Free the keys that are due: their waiting messages become ready. */
 void wh_memory_due(wherry_relay *r, int64_t now);
 
 #endif
