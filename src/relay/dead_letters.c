@@ -16,11 +16,11 @@ enum { LETTER_RECEIPTS = 16, TEXT_MAX = 64 * 1024 * 1024, REJECTED_US = 30000000
 
 struct wh_dead_letters {
 	const char *to;
-	wherry_publisher *pub; /* NULL: to be opened */
-	wh_buf text;           /* scratch */
-	bool down;             /* it could not be written */
-	int failures;          /* in a row */
-	int64_t retry_at_us;   /* DOWN: nothing is tried before */
+	wherry_publisher *pub; /* NULL: to be opened. */
+	wh_buf text;           /* Scratch: the headers of a dead letter. */
+	bool down;             /* The destination did not take a dead letter. */
+	int failures;          /* Failures in a row. */
+	int64_t retry_at_us;   /* Try nothing before this time; 0: no failure. */
 };
 
 /* ---- open and close ---- */
@@ -64,7 +64,7 @@ void wh_dead_letters_forget(wherry_relay *r)
 
 	if (!letters)
 		return;
-	if (r->window.letters.n) /* it has borrowed them */
+	if (r->window.letters.n) /* The publisher has borrowed messages in flight. */
 		drop_pub(letters);
 	while (r->window.letters.head)
 		wh_entry_move(r, r->window.letters.head, WH_LOOSE);
@@ -72,7 +72,7 @@ void wh_dead_letters_forget(wherry_relay *r)
 		wh_entry_move(r, r->window.dying.head, WH_LOOSE);
 }
 
-/* ---- what a letter says ---- */
+/* ---- the headers of a dead letter ---- */
 
 static void put_header(wh_buf *out, const char *name, const char *value)
 {
@@ -83,8 +83,8 @@ static void put_header(wh_buf *out, const char *name, const char *value)
 	wh_buf_json(out, value, strlen(value));
 }
 
-/* The message's own headers, without the closing brace; as one header if they are not a JSON
- * object. */
+/* Write the headers of the message without the closing brace.  If they are not a JSON
+ * object, write them as one header. */
 static void put_own(wh_buf *out, const wherry_message *msg)
 {
 	const char *text = wh_message_headers(msg);
@@ -106,7 +106,7 @@ static wherry_code write_headers(wherry_relay *r, wh_buf *out, const wh_entry *e
 				 const char *why, wherry_error *err)
 {
 	const wherry_message *msg = &e->msg;
-	bool counted = e->tried || e->poison; /* its last attempt, already */
+	bool counted = e->tried || e->poison; /* The last attempt is counted already. */
 	char number[24], now[WH_TIME_LEN];
 	const char *model, *name = wh_source_named(r->config, &model);
 
@@ -120,13 +120,12 @@ static wherry_code write_headers(wherry_relay *r, wh_buf *out, const wh_entry *e
 	put_header(out, "attempts", number);
 	put_header(out, "error", why);
 	put_header(out, "time", now);
-	put_header(out, model,
-		   name); /* the table is not open while its database is away */
+	put_header(out, model, name); /* From the settings: the table may be closed. */
 	wh_buf_putc(out, '}');
 	return wh_buf_check(out, err);
 }
 
-/* Once: e->dead_letter, in the memory of its batch. */
+/* Make e->dead_letter, in the memory of its batch, unless it was made before. */
 static wherry_code write_letter(wherry_relay *r, wh_entry *e, wherry_error *err)
 {
 	wh_buf *text = &r->dead_letters->text;
@@ -149,7 +148,7 @@ static wherry_code write_letter(wherry_relay *r, wh_entry *e, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* ---- what becomes of it ---- */
+/* ---- results ---- */
 
 static void say_down(wherry_relay *r, const char *why)
 {
@@ -172,7 +171,8 @@ static void say_up(wherry_relay *r)
 	r->dead_letters->retry_at_us = 0;
 }
 
-/* Its dead letter was not taken.  It stays failed and is tried again, so nothing is lost. */
+/* The dead letter of a message was not taken.  The message stays failed and is tried
+ * again, so nothing is lost. */
 static void stay_failed(wherry_relay *r, wh_entry *e, const char *why, int64_t delay_us,
 			int64_t now)
 {
@@ -192,14 +192,15 @@ static void stay_failed(wherry_relay *r, wh_entry *e, const char *why, int64_t d
 	r->engine->hold->failed_again(r, e, now);
 }
 
-/* It ended its relay, or its connection, each time it was tried: not once more. */
+/* Did the message end its relay, or its connection, at each attempt?  Then it is not
+ * tried again. */
 static bool is_deadly(const wherry_relay *r, const wh_entry *e)
 {
 	return e->poison && e->msg.attempts >= r->set.attempts;
 }
 
-/* While the dead-letter destination is down, messages fail and are tried again later, except
- * those that may not be tried again: they wait. */
+/* The dead-letter destination is down: dying messages fail and are tried again later.
+ * Deadly messages wait instead. */
 static void fail_list(wherry_relay *r, wh_list *list, const char *why, int64_t now)
 {
 	for (wh_entry *e = list->head, *next; e; e = next) {
@@ -211,7 +212,7 @@ static void fail_list(wherry_relay *r, wh_list *list, const char *why, int64_t n
 	}
 }
 
-/* It cannot be written to now. */
+/* The dead-letter destination cannot take messages now: try again later. */
 static void lose(wherry_relay *r, const char *why, int64_t at_least_us, int64_t now)
 {
 	wh_dead_letters *letters = r->dead_letters;
@@ -226,7 +227,7 @@ static void lose(wherry_relay *r, const char *why, int64_t at_least_us, int64_t 
 	fail_list(r, &r->window.dying, why, now);
 }
 
-/* The publisher failed: there will be no receipts. */
+/* The publisher failed: close it, and expect no receipts. */
 static void lose_pub(wherry_relay *r, const char *why, int64_t now)
 {
 	drop_pub(r->dead_letters);
@@ -243,7 +244,7 @@ static void settle_letter(wherry_relay *r, const wh_receipt *receipt, int64_t no
 		if (e->dead_letter == receipt->message)
 			break;
 	if (!e)
-		return; /* a second receipt */
+		return; /* A second receipt. */
 	if (receipt->verdict == WHERRY_DELIVERED) {
 		say_up(r);
 		wh_settle_put(r, e, now);
@@ -274,9 +275,9 @@ bool wh_dead_letters_take(wherry_relay *r, wh_entry *e, int64_t now)
 	return true;
 }
 
-/* ---- handing over ---- */
+/* ---- submitting and collecting ---- */
 
-/* True: it is open. */
+/* Open the destination if it is closed.  True: it is open. */
 static bool reopen(wherry_relay *r, int64_t now)
 {
 	wh_dead_letters *letters = r->dead_letters;
@@ -291,7 +292,7 @@ static bool reopen(wherry_relay *r, int64_t now)
 	return false;
 }
 
-/* False: it could not even be written. */
+/* Make the dead letter.  False: that failed. */
 static bool prepare(wherry_relay *r, wh_entry *e, int64_t now)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
@@ -318,7 +319,7 @@ static void submit(wherry_relay *r, int64_t now)
 		if (!prepare(r, e, now) || !reopen(r, now))
 			return;
 		if (wh_monotonic(&r->env) >= r->held_until_us)
-			return; /* this took longer than the lease had left */
+			return; /* The step took longer than the lease had left. */
 		code = wh_publisher_submit(letters->pub, &e->dead_letter, 1, &taken,
 					   &why);
 		if (taken)
@@ -367,7 +368,7 @@ bool wh_dead_letters_busy(const wherry_relay *r)
 	return letters && (r->window.letters.n || (r->window.dying.n && !letters->down));
 }
 
-/* It has dead letters, or had no room for one. */
+/* Does the relay wait for the dead-letter publisher: for receipts, or for room? */
 static bool awaits(const wherry_relay *r)
 {
 	const wh_dead_letters *letters = r->dead_letters;

@@ -1,9 +1,9 @@
 /*
- * Handing messages to the publisher, and taking its receipts.
+ * Submits messages to the publisher, and collects its receipts.
  *
- * Only a publisher that is `ordered` may have several messages of one key in flight; for
- * any other, one message per key is in flight and the rest wait behind it.  Messages of
- * different keys are always in flight together.
+ * Only a publisher that is `ordered` may have several messages of one key in flight.
+ * With any other, one message of a key is in flight and the rest wait behind it.
+ * Messages of different keys may always be in flight together.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -38,8 +38,9 @@ wherry_code wh_suspect_step(wherry_relay *r, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* A message was in flight, and there will be no receipt.  The loss counts against it only if
- * the destination answered something since the last loss: else the destination is down. */
+/* The connection was lost while this message was in flight: take it back.  The loss
+ * counts against the message only if the destination answered something since the last
+ * loss.  Otherwise the destination is down. */
 static void take_down(wherry_relay *r, wh_entry *e)
 {
 	wh_key *key = e->key;
@@ -55,7 +56,7 @@ static void take_down(wherry_relay *r, wh_entry *e)
 		wh_entry_move(r, e, WH_READY);
 		return;
 	}
-	key->owned++; /* the key must outlive what follows */
+	key->owned++; /* Keep the key until the end. */
 	if (!wh_settle_behind(r, e)) {
 		if (e->probe)
 			wh_settle_failed_probe(r, e);
@@ -67,7 +68,7 @@ static void take_down(wherry_relay *r, wh_entry *e)
 	wh_keys_drop(&r->keys, key);
 }
 
-/* The connection failed; "destination-down" says so the first time. */
+/* The connection failed.  The first time, wh_down() logs it. */
 static void not_reached(wherry_relay *r, int64_t now, const char *why)
 {
 	if (r->destination.down)
@@ -76,9 +77,9 @@ static void not_reached(wherry_relay *r, int64_t now, const char *why)
 }
 
 /*
- * The connection is gone, and with it the receipts of the messages in flight: they go back,
- * in order.  A message that was in flight both times may be the cause, and is a suspect: it
- * is tried alone, and its attempt is recorded before.
+ * The connection was lost, and with it the receipts of the messages in flight.  They are
+ * taken back, in order.  A message that was in flight at two losses may be the cause and
+ * is a suspect: it is submitted alone, after its attempt was recorded.
  */
 void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 {
@@ -104,7 +105,7 @@ void wh_publisher_lost(wherry_relay *r, int64_t now, const wherry_error *why)
 		wh_publisher_drop(r->pub);
 	}
 	if (why->code == WHERRY_STALE && !r->engine->claims_rows)
-		r->unfenced = true; /* is the lease still ours? */
+		r->unfenced = true; /* Verify the lease before the next submit. */
 	r->destination.width = 1;
 	r->destination.probes_left = 0;
 	not_reached(r, now, why->message);
@@ -137,7 +138,7 @@ static wherry_code submit(wherry_relay *r, const wherry_message *const *msgs, si
 
 	*out_taken = 0;
 	if (wh_monotonic(&r->env) >= r->held_until_us)
-		return WHERRY_OK; /* this step took longer than the lease had left */
+		return WHERRY_OK; /* The step took longer than the lease had left. */
 	code = wh_publisher_submit(r->pub, msgs, n, out_taken, &why);
 	for (size_t i = 0; i < *out_taken; i++) {
 		wh_entry *e = wh_window_find(&r->window, msgs[i]->id);
@@ -149,8 +150,7 @@ static wherry_code submit(wherry_relay *r, const wherry_message *const *msgs, si
 	return code;
 }
 
-/* A message that cannot be submitted dies when it is its turn: nothing of its key that
- * comes before it is in flight. */
+/* A message that cannot be submitted dies when nothing of its key is in flight. */
 static bool settle_poisoned(wherry_relay *r, wh_entry *e, int64_t now)
 {
 	if (!e->poison || (e->key && e->key->in_flight))
@@ -159,7 +159,8 @@ static bool settle_poisoned(wherry_relay *r, wh_entry *e, int64_t now)
 	return true;
 }
 
-/* It is being read: only the fence behind it shows whether another relay has it by now. */
+/* Does the message come from the read that is in progress?  The lease is verified after
+ * that read.  Until then another relay may have the message. */
 static bool is_new(const wherry_relay *r, const wh_entry *e)
 {
 	return r->reading && e->batch == r->window.batch;
@@ -188,8 +189,9 @@ static void submit_ready(wherry_relay *r, int64_t now)
 	}
 }
 
-/* The connection was lost while it was tried alone, and works for others: that attempt
- * was its own, and it has another, or has had them all. */
+/* If the connection was lost while a suspect was tried alone, and has worked
+ * for others since, count that attempt against the suspect.  It dies when its
+ * attempts are used up. */
 static void charge(wherry_relay *r, wh_entry *e)
 {
 	if (!is_suspect(e) || !e->tried || r->destination.answered == e->lost_at)
@@ -199,7 +201,7 @@ static void charge(wherry_relay *r, wh_entry *e)
 		e->poison = "the connection ended each time it was tried, also alone";
 }
 
-/* Several messages that probe together. */
+/* Submit messages that probe together. */
 static void submit_probes(wherry_relay *r, wh_entry **probes, size_t n, int64_t now)
 {
 	const wherry_message *msgs[WH_PROBES_MOST];
@@ -214,7 +216,7 @@ static void submit_probes(wherry_relay *r, wh_entry **probes, size_t n, int64_t 
 		r->destination.probes_left = n - taken;
 }
 
-/* One message alone: a probe, or a suspect whose attempt is written first. */
+/* Submit one message alone: a probe, or a suspect after recording its attempt. */
 static wherry_code submit_one(wherry_relay *r, wh_entry *e, int64_t now,
 			      wherry_error *err)
 {
@@ -255,7 +257,7 @@ static wherry_code submit_alone(wherry_relay *r, int64_t now, wherry_error *err)
 	return goes_on ? WHERRY_OK : submit_one(r, wh_probe_next(r), now, err);
 }
 
-/* Messages read after the last suspect cannot have ended the last relay. */
+/* End the suspicion when the next message was read after all suspects. */
 static void end_suspicion(wherry_relay *r)
 {
 	if (r->lease.suspects && r->engine->is_unsuspected &&
@@ -271,8 +273,9 @@ bool wh_dispatch_alone(const wherry_relay *r)
 	       (sent && is_suspect(sent));
 }
 
-/* Rows that were read after another relay took over may be behind rows that it has in flight.
- * The relay's own clock shows this, unless the database's clock was set forward. */
+/* Verify the lease after rows were read.  If another relay took over before the read,
+ * earlier messages of these keys may be in flight there.  The relay's clock shows that
+ * its lease expired, unless the database's clock was set forward. */
 static wherry_code check_fence(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_code code;
@@ -338,7 +341,8 @@ void wh_collect_step(wherry_relay *r, int64_t now)
 			wh_settle_receipt(r, &r->receipts[i], now);
 		r->collecting = false;
 		forget_gone(r);
-		r->advanced |= n > 0; /* it may have room for what is ready */
+		/* The publisher may have room for ready messages. */
+		r->advanced |= n > 0;
 		if (n < WH_RECEIPTS)
 			return;
 	}
@@ -351,7 +355,8 @@ bool wh_relay_yields(const wherry_relay *r)
 	return r->engine->yields && r->engine->yields(r);
 }
 
-/* A message that is tried alone, or is not known to be fenced, needs the database. */
+/* Not while messages are tried alone or the lease must be verified: that needs
+ * the database. */
 bool wh_meanwhile_submits(const wherry_relay *r)
 {
 	return r->db->driver->meanwhile && r->fsm.state == WH_LEADING &&
@@ -373,7 +378,8 @@ static void dispatch_meanwhile(wherry_relay *r, int64_t now)
 	submit_ready(r, now);
 }
 
-/* Receipts only make room for what is ready, or waits for one of its key. */
+/* How long to wait while the database works, in microseconds, and for which descriptor.
+ * If a receipt would make no submit possible, look for receipts once a millisecond. */
 static int64_t wait_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out)
 {
 	enum { LOOK_US = 1000 };

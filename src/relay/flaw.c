@@ -1,6 +1,7 @@
 /*
- * Rows that cannot be handled, of any producer: too long, not UTF-8, out of range.  The
- * relay makes such a row dead, alone, with a reason that names what is wrong with it.
+ * Rows that cannot be handled, which any producer may have written: too long, not UTF-8,
+ * out of range.  The relay makes such a row dead, alone, with a reason that names the
+ * column and the limit.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "relay/engine/engine.h"
 #include "relay/relay.h"
 
-/* The texts of a row by their columns; most: bytes. */
+/* The texts of a row by their columns, and their limits in bytes. */
 #define TEXTS(X)                                                                         \
 	X(message_id, WH_TEXT_MOST)                                                      \
 	X(topic, WH_TEXT_MOST)                                                           \
@@ -19,8 +20,8 @@
 	X(headers, WH_TEXT_MOST)                                                         \
 	X(trace_id, WH_TEXT_MOST)
 
-/* Instead of a text that is too long, the database sends its length: after a character 1, or
- * alone if the column is JSON.  Returns the length; 0: it is a text. */
+/* Instead of a text that is too long, the database sends its length: after a character 1,
+ * or alone if the column is JSON.  Returns that length; 0: the database sent the text. */
 static int64_t length_sent(wh_view text)
 {
 	size_t at = text.len && text.ptr[0] == 1;
@@ -35,13 +36,13 @@ static int64_t length_sent(wh_view text)
 	return wh_parse_int(digits, &n) && n > WH_TEXT_MOST ? n : 0;
 }
 
-/* Bytes of a text that is over its limit; 0: it is not. */
+/* Length in bytes of a text that is over its limit; 0: it is not. */
 static int64_t too_long(wh_view text, int64_t most)
 {
 	return (int64_t)text.len > most ? (int64_t)text.len : length_sent(text);
 }
 
-/* True: there is something wrong with it, which is written down. */
+/* True: the text has a flaw, which is written to why. */
 static bool text_flaw(wh_buf *why, const char *name, wh_view text, int64_t most)
 {
 	int64_t len = text.len ? too_long(text, most) : 0;
@@ -83,7 +84,7 @@ static bool number_flaw(wherry_relay *r, const wh_open_row *row)
 	return true;
 }
 
-/* A server sends no body that is too long. */
+/* Did a server leave out the body because it is too long? */
 static bool body_withheld(const wherry_relay *r, const wh_open_row *row, wh_view body)
 {
 	return !body.ptr && row->row && row->row->driver == r->db->driver->row &&
@@ -110,7 +111,7 @@ static bool body_flaw(wherry_relay *r, const wh_open_row *row)
 	return true;
 }
 
-/* In tables the key's column has another name. */
+/* The column of a field: native tables call the key's column partition_key. */
 static const char *column_of(const wherry_relay *r, const char *field)
 {
 	bool native = strcmp(r->store->layout.name, "native") == 0;

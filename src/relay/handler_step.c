@@ -1,9 +1,10 @@
 /*
- * A handler's step inside the relay's own database: its writes, the messages that it enqueues
- * and the acknowledgement of its message are one transaction, under the relay's lease.
+ * The step of a handler that writes to the relay's database: its writes, the messages
+ * that it enqueues and the acknowledgement of its message are one transaction, under the
+ * relay's lease.
  *
- * It runs on the thread of the call, on a connection of that thread.  The receipt reports it
- * to the relay, which writes nothing.
+ * The step runs on the thread of the call, on a connection of that thread.  The receipt
+ * reports the acknowledgement to the relay, which then writes nothing.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,11 +22,12 @@ typedef struct opened {
 	char name[WH_BOX_NAME];
 } opened;
 
-/* A thread's. */
+/* The connection of a thread. */
 typedef struct connection {
 	wherry_db *db;
 	opened *tables;
-	int64_t epoch; /* of the lease that was found in this database last */
+	/* Epoch of the lease that was last found in this database; 0: none. */
+	int64_t epoch;
 	bool broken;
 } connection;
 
@@ -137,12 +139,13 @@ static wherry_code store_of(connection *c, const wh_grant *grant, wh_store **out
 	return code;
 }
 
-/* ---- turns: where there is one writer at a time, waiting here is cheaper than there ---- */
+/* ---- turns: one handler of a pool writes at a time ---- */
 
 enum { TURNS_US = 50000, PAUSE_US = 6000 };
 
-/* Others write to the database as well, and look every few milliseconds whether they can:
- * one turn after another, now and then leaves them a moment. */
+/* Returns how long to pause before the next turn, in microseconds.  Other programs also
+ * write to the database, and look every few milliseconds whether they can.  After 50 ms
+ * of turns without a break, a pause leaves them a moment. */
 static int64_t pause_due(wh_handlers *pool, int64_t now_us)
 {
 	if (now_us - pool->last_turn_us >= PAUSE_US)
@@ -197,7 +200,7 @@ static void roll_back(wherry_call *call)
 
 	wherry_db_rollback(c->db);
 	if (wherry_db_in_transaction(c->db))
-		c->broken = true; /* closing it rolls back */
+		c->broken = true; /* Closing the connection rolls back. */
 	give_turn(call->pool);
 }
 
@@ -209,7 +212,8 @@ static wherry_code see_open(void *ctx, const wh_open_row *row, wherry_error *err
 	return WHERRY_OK;
 }
 
-/* A commit failed: the row shows whether it was made nevertheless. */
+/* A commit failed: look at the row, whether the transaction was committed
+ * nevertheless. */
 static wherry_code look(const wherry_call *call, wherry_code code, wherry_error *err)
 {
 	wherry_error ignored = WHERRY_ERROR_INIT;
@@ -222,7 +226,7 @@ static wherry_code look(const wherry_call *call, wherry_code code, wherry_error 
 	if (store_of(fresh, &call->grant, &store, &ignored) != WHERRY_OK ||
 	    wh_store_read_ids(store, &call->message.id, 1, see_open, &open, &ignored) !=
 		    WHERRY_OK)
-		open = true; /* nobody knows: it is tried again */
+		open = true; /* Unknown, so the message is tried again. */
 	close_connection(fresh);
 	if (open)
 		return code;
@@ -315,7 +319,8 @@ static wherry_code connection_of(wherry_call *call, connection **out, wherry_err
 	return WHERRY_OK;
 }
 
-/* Is this the relay's database?  Another may have a table and an epoch like it. */
+/* Return an error if this is not the relay's database: another one may have the same
+ * table and epoch. */
 static wherry_code check_lease(const wherry_call *call, connection *c, wh_store *store,
 			       wherry_error *err)
 {
@@ -324,7 +329,7 @@ static wherry_code check_lease(const wherry_call *call, connection *c, wh_store 
 	wherry_code code = wh_store_fence(store, &lease, err);
 
 	if (c->epoch == lease.epoch || *lease.token || code == WHERRY_STALE)
-		return code; /* of competing relays each row has the token */
+		return code; /* With competing relays, the token in each row proves it. */
 	if (code == WHERRY_OK)
 		code = wh_store_holder_of(store, lease.number, &holder, err);
 	if (code == WHERRY_OK && strcmp(holder.owner, lease.owner) != 0)

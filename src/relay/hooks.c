@@ -1,9 +1,9 @@
 /*
- * Calls the application's hook on a separate thread: a function that is slow, or never
+ * Calls the application's hook on a separate thread.  So a hook that is slow, or never
  * returns, does not keep the relay from renewing its lease.
  *
- * Events wait in a bounded queue.  When it is full, events are lost, and the next event that
- * is passed on says how many.
+ * Events wait in a bounded queue.  When the queue is full, events are lost.  The next
+ * event that is queued reports how many.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -27,11 +27,11 @@ struct wh_hooks {
 	void *ctx;
 	unsigned kinds;
 	pthread_t thread;
-	pthread_mutex_t lock; /* of all that follows */
+	pthread_mutex_t lock; /* Protects all members below. */
 	pthread_cond_t more, ended;
 	waiting *head, *tail;
 	size_t n;
-	int64_t lost; /* since the last one that was taken in */
+	int64_t lost; /* Events lost since the last one that was queued. */
 	bool closing, over, abandoned;
 };
 
@@ -97,7 +97,7 @@ static bool start(wh_hooks *h)
 	(void)pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&h->ended, &clock);
 	(void)pthread_condattr_destroy(&clock);
-	(void)pthread_mutex_lock(&h->lock); /* until it is known which thread it is */
+	(void)pthread_mutex_lock(&h->lock); /* Until h->thread is set. */
 	started = wh_thread_start(&h->thread, WH_DETACHED, run, h);
 	(void)pthread_mutex_unlock(&h->lock);
 	return started;
@@ -150,13 +150,13 @@ void wh_hooks_close(wh_hooks *h, int64_t wait_us)
 	while (!h->over && rc == 0)
 		rc = pthread_cond_timedwait(&h->ended, &h->lock, &by);
 	over = h->over;
-	h->abandoned = !over; /* it frees all itself when its function returns */
+	h->abandoned = !over; /* The thread frees everything when the hook returns. */
 	(void)pthread_mutex_unlock(&h->lock);
 	if (over)
 		free_all(h);
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 static const char *put(char **to, const char *text)
 {

@@ -1,5 +1,5 @@
 /*
- * Taking rows into memory, whichever way they come.
+ * Takes rows into memory, for all engines.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@ static bool is_same(const wh_entry *e, const wh_open_row *row)
 
 	if (!row->message_id.ptr) /* The row was read without its texts. */
 		return true;
-	/* of a name with a NUL inside only the beginning is kept */
+	/* An entry keeps a message id only up to a NUL inside. */
 	return len == row->message_id.len ||
 			       (len < row->message_id.len && !row->message_id.ptr[len])
 		       ? memcmp(name, row->message_id.ptr, len) == 0
@@ -30,7 +30,7 @@ static void drop_unsent(wherry_relay *r, wh_entry *e)
 		wh_entry_gone(r, e);
 		return;
 	}
-	key->owned++; /* the key must outlive what follows */
+	key->owned++; /* Keep the key until the end. */
 	wh_entry_gone(r, e);
 	key->owned--;
 	wh_key_advance(r, key);
@@ -52,14 +52,13 @@ bool wh_intake_knows(wherry_relay *r, const wh_open_row *row, bool *out_later)
 	return true;
 }
 
-/* Where a row is in the order of delivery. */
 int64_t wh_intake_place(wherry_relay *r, int64_t id)
 {
 	return r->engine->place ? r->engine->place(r, id) : id;
 }
 
-/* Its last attempt has no result: its relay ended meanwhile.  A relay that claims nothing leaves
- * such a row failed. */
+/* Was the row tried alone, and did its relay end before it wrote the result?  With
+ * relay.sole such a row is failed instead of processing. */
 static bool was_tried_alone(const wherry_relay *r, const wh_open_row *row)
 {
 	return row->state == WHERRY_PROCESSING ||

@@ -1,6 +1,6 @@
 /*
- * Numbers for those who watch: how long messages take from their creation, by the database's
- * clock, to their delivery; and what the destination counts.
+ * Numbers for monitoring: how long messages take from their creation, by the database's
+ * clock, to their delivery; and the counters of the destination.
  */
 #include "relay/relay.h"
 
@@ -23,7 +23,8 @@ void wh_latency_note(wherry_relay *r, const wh_entry *e)
 	int i = 0;
 
 	if (e->msg.created_at_us > 0 && r->now_us > e->msg.created_at_us)
-		took_us = r->now_us - e->msg.created_at_us; /* clocks may differ */
+		/* Never below 0: clocks may differ. */
+		took_us = r->now_us - e->msg.created_at_us;
 	while (took_us > bounds[i])
 		i++;
 	r->stats.latency[i]++;

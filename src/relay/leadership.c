@@ -1,8 +1,8 @@
 /*
- * The lease: who may relay, fenced by an epoch.
+ * The lease: the right to relay, fenced by an epoch.
  *
- * Submitting stops at (the clock before the renewal was sent + lease - margin), so that a
- * relay that was paused past its lease submits nothing new.
+ * A relay that was paused beyond its lease must submit nothing new.  So it stops
+ * submitting at (time before the renewal was sent + lease - margin).
  */
 #include <inttypes.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 static void note_lease(wherry_relay *r, int64_t asked_us)
 {
 	int64_t lasts_us = r->set.lasts_us;
-	int64_t margin_us = lasts_us / 10; /* enough for a submit that is under way */
+	int64_t margin_us = lasts_us / 10; /* Enough for a submit that has begun. */
 
 	r->held_until_us = wh_later(asked_us, lasts_us - margin_us);
 	r->renew_at_us = wh_later(asked_us, r->set.renew_us);
@@ -23,7 +23,7 @@ static void note_lease(wherry_relay *r, int64_t asked_us)
 	r->db_failures = 0;
 }
 
-/* Everything is read from the beginning: rows, not memories, are the truth. */
+/* The lease was taken: begin to read from the beginning.  The rows are the truth. */
 static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
@@ -35,7 +35,8 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 	if (r->engine->suspects)
 		code = r->engine->suspects(r, &r->suspects_upto, err);
 	if (code != WHERRY_OK)
-		r->suspects_upto = INT64_MAX; /* so all are suspects that are read */
+		/* So that all messages that are read are suspects. */
+		r->suspects_upto = INT64_MAX;
 	r->purge_at_us = now;
 	r->standby_logged = false;
 	wh_fsm_move(&r->fsm, WH_LEADING, &r->env, "lease taken");
@@ -84,8 +85,8 @@ static wherry_code take(wherry_relay *r, wherry_error *err)
 				 s->lease_us, s->window, &r->lease, err);
 }
 
-/* The outbox may have changed while this relay stood by: what was true when it was opened is
- * looked at again now that the lease is its own. */
+/* Take the lease, and check again whether settings and outbox match: the outbox may have
+ * changed while this relay was a standby. */
 static wherry_code take_and_meet(wherry_relay *r, wherry_error *err)
 {
 	wherry_code code = wh_engine_choose(r, err);
@@ -97,7 +98,7 @@ static wherry_code take_and_meet(wherry_relay *r, wherry_error *err)
 	code = wh_relay_meet(r, err);
 	if (code == WHERRY_OK)
 		return code;
-	r->report.delivered = 0; /* under this lease */
+	r->report.delivered = 0; /* Nothing was delivered under this lease. */
 	if (wh_store_release(r->store, &r->lease, NULL) != WHERRY_OK)
 		wh_relay_say(r, WHERRY_LOG_DEBUG, "lease-left-to-expire");
 	r->lease.epoch = 0;
@@ -105,7 +106,8 @@ static wherry_code take_and_meet(wherry_relay *r, wherry_error *err)
 	return code;
 }
 
-/* The process that holds the lease has ended on this machine: nobody need wait for the lease. */
+/* If the leader's process ran on this machine and has ended, let its lease
+ * expire at once. */
 static wherry_code expire_orphan(wherry_relay *r, wh_holder *holder, wherry_error *err)
 {
 	wherry_code code;
@@ -123,7 +125,7 @@ static wherry_code expire_orphan(wherry_relay *r, wh_holder *holder, wherry_erro
 	return code;
 }
 
-/* While it stands by: look again whether the leader's process has ended. */
+/* STANDBY: look whether the leader's process has ended. */
 static void watch_leader(wherry_relay *r, int64_t now)
 {
 	enum { LOOK_US = 500000 };
@@ -135,7 +137,8 @@ static void watch_leader(wherry_relay *r, int64_t now)
 		state == WH_PROCESS_UNKNOWN ? WH_NEVER : wh_later(now, LOOK_US);
 }
 
-/* Looking first costs no write lock, which the holder may want. */
+/* STANDBY: take the lease if it is free.  The relay reads it first, because that takes no
+ * write lock, which the leader may need. */
 static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
@@ -148,7 +151,7 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 		watch_leader(r, now);
 	if (now < r->renew_at_us)
 		return WHERRY_OK;
-	(void)wh_db_replaced(r->db, true); /* if so, the next call fails */
+	(void)wh_db_replaced(r->db, true); /* If it was replaced, the next call fails. */
 	code = wh_store_holder(r->store, &holder, &why);
 	if (code == WHERRY_OK)
 		code = expire_orphan(r, &holder, &why);
@@ -161,7 +164,7 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 		log_standby(r, holder.owner);
 		memcpy(r->leader_process, holder.process, sizeof(r->leader_process));
 		watch_leader(r, now);
-		left_us = holder.left_us + 1000; /* the table keeps milliseconds */
+		left_us = holder.left_us + 1000; /* Tables keep milliseconds. */
 		r->renew_at_us = wh_later(
 			now, left_us < r->set.renew_us ? left_us : r->set.renew_us);
 		return WHERRY_OK;
@@ -172,7 +175,8 @@ static wherry_code acquire(wherry_relay *r, int64_t now, wherry_error *err)
 		code = take_and_meet(r, &why);
 	if (code == WHERRY_OK)
 		return begin_leading(r, now, err);
-	if (code == WHERRY_BUSY && !wh_error_of_database(&why)) /* another was faster */
+	/* Another relay was faster. */
+	if (code == WHERRY_BUSY && !wh_error_of_database(&why))
 		return WHERRY_OK;
 	if (err)
 		*err = why;
@@ -192,9 +196,10 @@ static wherry_code renew(wherry_relay *r, int64_t now, wherry_error *err)
 
 	if (now < r->renew_at_us)
 		return WHERRY_OK;
-	(void)wh_db_replaced(r->db, true); /* if so, the next call fails */
+	(void)wh_db_replaced(r->db, true); /* If it was replaced, the next call fails. */
 	if (r->engine
-		    ->claims_rows) /* claims of settled messages need no extension then */
+		    /* Claims of written messages need no extension then. */
+		    ->claims_rows)
 		code = wh_settle_flush(r, now, NULL, err);
 	if (code != WHERRY_OK)
 		return code;
@@ -244,8 +249,9 @@ void wh_lease_forget(wherry_relay *r)
 }
 
 /*
- * Messages in flight belong to the next holder of the lease now.  A publisher of our own is
- * closed, which drops them.  The caller's is left until its receipts are in, which are ignored.
+ * LOST: messages in flight belong to the next leader now.  If the relay opened the
+ * publisher, it closes it, which drops them.  If the caller did, the relay waits for its
+ * receipts and ignores them.
  */
 static void forget(wherry_relay *r)
 {

@@ -9,7 +9,7 @@
 #include "relay/dead_letters.h"
 #include "relay/engine/engine.h"
 
-/* eventfd and an atomic flag: both are safe in a signal handler. */
+/* An eventfd and an atomic flag: both can be used in a signal handler. */
 void wherry_relay_stop(wherry_relay *relay)
 {
 	uint64_t one = 1;
@@ -17,7 +17,7 @@ void wherry_relay_stop(wherry_relay *relay)
 
 	atomic_store(&relay->stop, true);
 	if (write(relay->stop_fd, &one, sizeof(one)) < 0)
-		errno = saved; /* full: a wake is pending already */
+		errno = saved; /* The eventfd is full: a wake-up is pending already. */
 	errno = saved;
 }
 

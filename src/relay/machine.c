@@ -13,7 +13,7 @@ static const int64_t idle_purge_us = 3600 * WH_SECOND;
 
 /* ---- the database in trouble ---- */
 
-/* A database call failed in a way that may pass: the next calls wait. */
+/* A database call failed with an error that may pass: wait before the next call. */
 static void db_trouble(wherry_relay *r, int64_t now, wherry_code code,
 		       const wherry_error *why)
 {
@@ -36,15 +36,15 @@ static void db_trouble(wherry_relay *r, int64_t now, wherry_code code,
 }
 
 /*
- * The result of a part of a step.  Only this file decides what an error means: a lost lease ends
- * leading, an error that may pass is waited out, and any other error ends the run.
+ * The result of a part of a step.  Only this file decides what an error means.  A lost
+ * lease ends leading, an error that may pass is waited out, and any other error ends the
+ * run.
  */
 typedef enum wh_outcome {
 	WH_GO_ON,
-	WH_WAIT,       /* The database failed: nothing more is asked of it before
-			  db_retry_at_us. */
+	WH_WAIT,       /* The database failed: ask nothing of it before db_retry_at_us. */
 	WH_LEASE_LOST, /* Nothing of this lease may be read, submitted or written. */
-	WH_FATAL       /* The error is to be fixed: the step returns it. */
+	WH_FATAL       /* A person must remove the cause: the step returns the error. */
 } wh_outcome;
 
 static wh_outcome outcome_of(wherry_relay *r, int64_t now, wherry_code code,
@@ -86,7 +86,8 @@ static wherry_code expire(wherry_relay *r, int64_t *out_n, wherry_error *err)
 			 out_n, err);
 }
 
-/* One batch of the table, and one of its archive; *out_n: the larger. */
+/* Purge one batch of the table, and one of its archive.  *out_n: rows of the
+ * larger batch. */
 static wherry_code purge(wherry_relay *r, int64_t *out_n, wherry_error *err)
 {
 	const wh_relay_settings *s = &r->set;
@@ -131,14 +132,14 @@ static wherry_code purge_step(wherry_relay *r, int64_t now, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* Asked to stop, or done: begin to finish messages in flight. */
+/* If the relay was asked to stop, or has nothing left to do, begin to drain. */
 static void stop_step(wherry_relay *r, int64_t now)
 {
 	if (now >= r->give_up_us && !atomic_load(&r->stop))
 		wh_until_empty_finish(r, WHERRY_TIMEDOUT);
 	if (!atomic_load(&r->stop))
 		return;
-	(void)eventfd_read(r->stop_fd, &(eventfd_t){0}); /* seen */
+	(void)eventfd_read(r->stop_fd, &(eventfd_t){0}); /* Reset the wake-up. */
 	if (r->fsm.state == WH_STANDBY) {
 		wh_fsm_move(&r->fsm, WH_STOPPED, &r->env, "asked to stop");
 	} else if (r->fsm.state == WH_LEADING) {
@@ -149,7 +150,7 @@ static void stop_step(wherry_relay *r, int64_t now)
 	}
 }
 
-/* At the stop time-out these messages will be delivered again. */
+/* The stop time-out is over: stop, although results of messages are not written. */
 static void give_up_draining(wherry_relay *r)
 {
 	wh_relay_say(r, WHERRY_LOG_WARN, "stop-timeout",
@@ -190,14 +191,15 @@ static bool reads_next(const wherry_relay *r, int64_t now)
 	return r->engine->reads_next && r->engine->reads_next(r, now);
 }
 
-/* Will what is to be acknowledged travel with the next read, at once? */
+/* Will the acknowledgement that is due be sent with the next read, in this step? */
 static bool rides(const wherry_relay *r, int64_t now)
 {
 	return r->db->driver->late_commits && reads_next(r, now) &&
 	       wh_settle_rides(r, now);
 }
 
-/* The database has work at once: what is ready is submitted meanwhile. */
+/* Will the database get work in this step?  Then ready messages are submitted
+ * while it works. */
 static bool submits_later(const wherry_relay *r, int64_t now)
 {
 	return r->window.ready.n && !r->engine->claims_rows && wh_meanwhile_submits(r) &&
@@ -214,7 +216,7 @@ static wherry_code fetch(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
-/* Submit, take receipts, and write what is due. */
+/* Submit messages, collect receipts, and write results that are due. */
 static wherry_code deliver(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_code code = wh_suspect_step(r, err);
@@ -249,7 +251,8 @@ static wherry_code work_step(wherry_relay *r, int64_t now, wherry_error *err)
 	return r->fsm.state == WH_DRAINING ? drain_step(r, now, err) : WHERRY_OK;
 }
 
-/* Everything that may touch the database.  A part that fails is the last of the step. */
+/* The parts of a step that may use the database.  The first one that fails is
+ * the last. */
 static wh_outcome db_steps(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	typedef wherry_code (*part)(wherry_relay *, int64_t, wherry_error *);
@@ -259,7 +262,7 @@ static wh_outcome db_steps(wherry_relay *r, int64_t now, wherry_error *err)
 
 	if (r->reopen_db)
 		out = outcome_of(r, now, wh_relay_reopen(r, now, err), err);
-	/* To forget what came from a file that is gone needs no database. */
+	/* Forgetting what came from a deleted file needs no database. */
 	if (out != WH_GO_ON && r->fsm.state == WH_LOST && r->awaits_file)
 		(void)wh_lease_step(r, now, err);
 	for (size_t i = 0; out == WH_GO_ON && i < sizeof(parts) / sizeof(*parts); i++)
@@ -269,7 +272,7 @@ static wh_outcome db_steps(wherry_relay *r, int64_t now, wherry_error *err)
 
 /* ---- when to step again ---- */
 
-/* When to submit what is ready. */
+/* When to submit ready messages. */
 static int64_t dispatch_deadline(const wherry_relay *r, int64_t now)
 {
 	int64_t next;
@@ -338,16 +341,18 @@ bool wh_relay_woken(wherry_relay *r, int64_t now)
 	return wh_db_changed(r->db, &look, &r->check_us);
 }
 
-/* A standby looks when someone commits: the holder may have given the lease back. */
+/* A standby tries to take the lease soon after a commit: the leader may have
+ * given it back. */
 static void standby_wake(wherry_relay *r, int64_t now)
 {
 	if (!r->db || r->reopen_db || r->fsm.state != WH_STANDBY)
 		return;
 	if (wh_relay_woken(r, now) && r->renew_at_us > now + 50000)
-		r->renew_at_us = now + 50000; /* not at each commit of a busy outbox */
+		/* At most 20 times a second on a busy outbox. */
+		r->renew_at_us = now + 50000;
 }
 
-/* Other threads see the numbers as of the end of a step. */
+/* Copy the statistics for other threads. */
 static void show_stats(wherry_relay *r)
 {
 	wherry_relay_stats stats = r->stats;
@@ -413,10 +418,10 @@ wherry_code wherry_relay_step(wherry_relay *r, int64_t *out_wake_us, bool *out_f
 	if (!r || !out_wake_us || !out_finished)
 		return wh_fail(err, WHERRY_INVALID, "no relay to step");
 	code = step(r, out_wake_us, out_finished, err);
-	if (!wh_hooks_inside(r)) /* or another thread is in a step */
+	if (!wh_hooks_inside(r)) /* Else another thread is in a step. */
 		show_stats(r);
 	if (code == WHERRY_OK)
-		wh_error_clear(err); /* of what was waited out */
+		wh_error_clear(err); /* The step waits this error out. */
 	return code;
 }
 
@@ -435,7 +440,8 @@ int64_t wherry_relay_clock(const wherry_relay *relay)
 	return wh_monotonic(&relay->env);
 }
 
-/* A record of this relay, its connection or its publisher, perhaps on a thread of theirs. */
+/* Filter a log record and pass it to the application.  It may come from the publisher, on
+ * another thread. */
 static void pass_on(void *ctx, const wherry_log_record *record)
 {
 	const wherry_relay *r = ctx;

@@ -1,6 +1,6 @@
 /*
- * A relay's beginning and end: its settings, and what they cannot be with this destination or
- * these tables; the database, opened and opened again.
+ * Opens and closes a relay: reads its settings, checks them against the destination and
+ * the tables, and reopens the database.
  */
 #include "relay/hooks.h"
 
@@ -24,7 +24,7 @@ static const wh_fsm_state states[] = {
 };
 
 enum {
-	KEY_TEXT_MAX = 4 * 1024 * 1024, /* two texts at their limit, and more */
+	KEY_TEXT_MAX = 4 * 1024 * 1024, /* Two texts of the maximal length, and more. */
 	FLAW_TEXT_MAX = 4096,
 };
 
@@ -91,7 +91,8 @@ static void read_settings(wherry_relay *r)
 	s->probe.immediate = 0;
 }
 
-/* The destination's own value of a setting that is left open; else `otherwise`. */
+/* If the setting is not set, the destination's preferred value; else, or if it has none,
+ * `otherwise`. */
 static int64_t preferred(const wherry_relay *r, wh_setting which, int64_t otherwise)
 {
 	int64_t value;
@@ -113,7 +114,7 @@ static void apply_publisher(wherry_relay *r)
 	s->retry.cap_us = preferred(r, WH_RETRY_CAP, s->retry.cap_us);
 }
 
-/* Is this option set?  Options are named in meet.c. */
+/* Does the configuration ask for this option?  meet.c has the names of the options. */
 static bool asked(const wherry_relay *r, wh_ask ask)
 {
 	static const wherry_on_done done[] = {[WH_ASK_MARK] = WHERRY_MARK,
@@ -169,7 +170,8 @@ wherry_code wh_relay_meet(const wherry_relay *r, wherry_error *err)
 	return code;
 }
 
-/* Leave out by default what the tables cannot do; refuse it if it was asked for. */
+/* Turn off what the tables cannot do.  Return an error if the configuration
+ * asks for it. */
 static wherry_code apply_layout(wherry_relay *r, wherry_error *err)
 {
 	const wh_store *store = r->store;
@@ -185,10 +187,10 @@ static wherry_code apply_layout(wherry_relay *r, wherry_error *err)
 		return code;
 	if (store->stmt.done_delete && !store->stmt.done_mark &&
 	    !store->stmt.done_archive)
-		s->on_done = WHERRY_DELETE; /* there is nothing else */
+		s->on_done = WHERRY_DELETE; /* The layout can do nothing else. */
 	if ((store->layout.by_claim || store->stmt.sole_claims) &&
 	    !wh_config_is_set(r->config, WH_OUTBOX_RETENTION))
-		s->retention_us = 0; /* others may count on what was delivered */
+		s->retention_us = 0; /* Other programs may use delivered rows. */
 	return WHERRY_OK;
 }
 
@@ -202,10 +204,11 @@ static wherry_code open_db(wherry_relay *r, wherry_error *err)
 	options.must_write = true;
 	options.create = options.create && !r->awaits_file;
 	options.old_log = r->old_log;
-	options.idle_us = r->set.lease_us; /* others may have its locks then */
+	/* The lease has expired then; others may take the locks. */
+	options.idle_us = r->set.lease_us;
 	if (options.busy_timeout_us > r->set.lease_us / 3)
 		options.busy_timeout_us =
-			r->set.lease_us / 3; /* a lease outlives a wait */
+			r->set.lease_us / 3; /* So that a wait is shorter than a lease. */
 	if (options.answer_us > r->set.lease_us / 3)
 		options.answer_us = r->set.lease_us / 3;
 	code = wh_db_open(r->from, &options, &r->db, err);
@@ -214,8 +217,10 @@ static wherry_code open_db(wherry_relay *r, wherry_error *err)
 	return code;
 }
 
-/* While some are read and others acknowledged, a third lot is in flight; with a fourth, which
- * is there by default, stragglers of that one come in before its turn to be written. */
+/* Choose how many messages are read or acknowledged at once: at most a third of the
+ * window.  So one batch is read and another acknowledged while a third is in flight.  By
+ * default the window has room for a fourth batch, so that late receipts arrive before
+ * their batch is written. */
 static void choose_turn(wherry_relay *r)
 {
 	wh_relay_settings *s = &r->set;
@@ -240,7 +245,8 @@ static void free_scratch(wherry_relay *r)
 	r->scratch.most = 0;
 }
 
-/* Room for all that may be in memory at once, which the engine says. */
+/* Allocate room for all messages that may be in memory at once; the engine
+ * limits them. */
 static wherry_code allocate(wherry_relay *r, wherry_error *err)
 {
 	size_t n = wh_relay_entries_most(r);
@@ -422,7 +428,8 @@ void wherry_relay_close(wherry_relay *r)
 	}
 	if (r->to)
 		wherry_publisher_close(r->pub);
-	else if (r->window.in_flight.n) /* what it was lent goes with the window */
+	/* The messages in flight are freed with the window. */
+	else if (r->window.in_flight.n)
 		wh_publisher_drop(r->pub);
 	wh_dead_letters_close(r);
 	wh_hooks_close(r->hooks, r->set.stop_timeout_us);
@@ -463,14 +470,15 @@ void wh_relay_replaced(wherry_relay *r, int64_t now, const char *why)
 	if (r->fsm.state == WH_LEADING || r->fsm.state == WH_DRAINING)
 		wh_lease_lost(r, now, "the database file was replaced or deleted");
 	r->lease = (wherry_lease){0};
-	r->held_until_us = now; /* so nothing more of it is submitted */
+	r->held_until_us = now; /* So that no message of the old file is submitted. */
 	r->target_id = -1;
 	if (r->engine->replaced)
 		r->engine->replaced(r);
 	wh_db_keep_log(r->db, &r->old_log);
 }
 
-/* A file that is not there yet, or not complete, is waited for. */
+/* While the relay waits for a new database file, a missing or incomplete file is not a
+ * fatal error. */
 static wherry_code reopen_failed(const wherry_relay *r, wherry_code code)
 {
 	if (r->awaits_file && wherry_code_remedy(code) == WHERRY_REMEDY_FIX)
@@ -497,7 +505,8 @@ wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err)
 	    (r->fsm.state == WH_LEADING || r->fsm.state == WH_DRAINING))
 		wh_relay_replaced(r, now, "");
 	if (wh_db_replaced(r->db, false))
-		r->db_failures = 0; /* why the next file cannot be opened is logged */
+		/* So that the first failure to open the new file is logged. */
+		r->db_failures = 0;
 	if (r->engine->detach)
 		r->engine->detach(r, now);
 	wh_source_close(&r->source);
@@ -511,7 +520,7 @@ wherry_code wh_relay_reopen(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK)
 		return reopen_failed(r, code);
 	file_is_there(r);
-	wh_window_forget_versions(&r->window); /* they were the other connection's */
+	wh_window_forget_versions(&r->window); /* They came from the old connection. */
 	r->reopen_db = false;
 	if (r->engine->resume)
 		r->engine->resume(r, now);

@@ -1,7 +1,6 @@
 /*
- * Commands of operators while the relay works: they pause and resume the outbox, retry and
- * discard messages.
- * Each command raises the outbox's control version.
+ * Commands of operators while the relay works: pause and resume the outbox, retry and
+ * discard messages.  Each command raises the outbox's control version.
  */
 #include "relay/engine/engine.h"
 #include "relay/relay.h"
@@ -21,7 +20,8 @@ void wh_operator_pause(wherry_relay *r, bool paused)
 	r->stats.paused = paused;
 }
 
-/* A commit may have been an operator's, above all one that brought nothing to read. */
+/* A commit may be a command of an operator: ask whether the outbox is paused, and for its
+ * control version. */
 wherry_code wh_operator_look(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	bool paused = r->stats.paused;

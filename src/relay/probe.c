@@ -1,18 +1,18 @@
 /*
- * What a refusal means, and which messages are tried while the destination is down.
+ * Decides what a refusal means, and which messages are tried while the destination is
+ * down.
  *
- *     a message is refused            counted as its attempt?
- *     like other messages             no: the destination may refuse all of them
- *     again, and the destination      yes: it is this message that is refused
- *     took another one in between
+ *     a message is refused                            counts as its attempt?
+ *     like other messages                             no: the destination may refuse all
+ *     again, after the destination took another one   yes: this message is the cause
  *
- * A rejection ends a message at once, unless the destination may reject every message: it has
- * taken none yet, or rejected several in a row.  Then the rejection is a failure like any other,
- * until the destination takes another message and rejects this one again.
+ * A rejected message dies at once, unless the destination may reject every message: it
+ * has taken none yet, or rejected several in a row.  Then the rejection is a failure like
+ * any other, until the destination takes another message and rejects this one again.
  *
- * While the destination is down and answers, new messages probe: 1, 2, 4, … of them together,
- * at growing intervals, so that one that it takes is found behind many that it does not.
- * When all that are in memory were refused, one message probes at a time.
+ * While the destination is down and answers, new messages probe: 1, 2, 4, … of them
+ * together, at growing intervals.  So one message that it takes is found behind many that
+ * it refuses.  When all messages in memory were refused, one message probes at a time.
  */
 #include "relay/hooks.h"
 #include "relay/relay.h"
@@ -55,7 +55,8 @@ void wh_up(wherry_relay *r)
 	r->destination.answered++;
 }
 
-/* Counts distinct messages that fail while the destination takes none. */
+/* Remember different messages that fail while the destination takes none.  If they are
+ * enough, it is down. */
 static void note_failing(wherry_relay *r, int64_t id, int64_t now, const char *why)
 {
 	for (int i = 0; i < r->destination.n_failing; i++)
@@ -67,8 +68,8 @@ static void note_failing(wherry_relay *r, int64_t id, int64_t now, const char *w
 		wh_down(r, now, why);
 }
 
-/* The probes in flight are refused: next time twice as many probe.  But if the destination
- * gives no answer, waiting for it is all that can be done. */
+/* A probe was refused: twice as many messages probe in the next round.  If the
+ * destination gave no answer, only one message probes. */
 static void note_probe(wherry_relay *r, const wh_receipt *receipt, int64_t now,
 		       const char *why)
 {
@@ -124,9 +125,9 @@ int64_t wh_probe_rest_us(const wherry_relay *r, int64_t now)
 	return rest;
 }
 
-/* ---- choosing ---- */
+/* ---- choosing probes ---- */
 
-/* Only the first message of a key may probe, for its order. */
+/* Only the first message of a key may probe, to keep the key's order. */
 static bool first_of_key(wh_key *key, uint32_t round)
 {
 	if (!key)
@@ -137,8 +138,8 @@ static bool first_of_key(wh_key *key, uint32_t round)
 	return true;
 }
 
-/* Suspects and messages that must die are tried alone, and so is a message that was in
- * flight when the connection was lost. */
+/* May this message probe together with others?  Suspects, messages that must die, and
+ * messages that were in flight when the connection was lost are tried alone. */
 static bool with_others(const wherry_relay *r, const wh_entry *e)
 {
 	bool lost = e->losses && e->lost_at == r->destination.answered;
@@ -147,8 +148,8 @@ static bool with_others(const wherry_relay *r, const wh_entry *e)
 }
 
 typedef struct choice {
-	wh_entry *fresh[WH_PROBES_MOST]; /* Never refused, and without an attempt. */
-	wh_entry *other[WH_PROBES_MOST]; /* Not refused since the destination took one. */
+	wh_entry *fresh[WH_PROBES_MOST]; /* Never refused, without an attempt. */
+	wh_entry *other[WH_PROBES_MOST]; /* Not refused since the last answer. */
 	size_t n_fresh, n_other;
 } choice;
 
@@ -180,8 +181,8 @@ size_t wh_probe_choose(wherry_relay *r, wh_entry **out, size_t most)
 	return n;
 }
 
-/* The next one after the last that probed, so that bad messages at the front do not keep
- * a destination down that takes others; only the first of a key, for its order. */
+/* Messages take turns: otherwise bad messages at the front would keep a destination down
+ * that takes others. */
 wh_entry *wh_probe_next(wherry_relay *r)
 {
 	r->destination.round++;

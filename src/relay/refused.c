@@ -11,7 +11,7 @@ static size_t home_of(const wh_refused *set, int64_t id)
 	return (size_t)(hash >> 32) & (set->n_places - 1);
 }
 
-/* The place of the id, or the free one where it belongs. */
+/* Index of the entry of the id, or of the free entry where it belongs. */
 static size_t place_of(const wh_refused *set, int64_t id)
 {
 	size_t i = home_of(set, id);
@@ -26,7 +26,7 @@ int64_t wh_refused_find(const wh_refused *set, int64_t id)
 	return set->n ? set->places[place_of(set, id)].at - 1 : -1;
 }
 
-/* False: there is no room. */
+/* False: the table cannot grow. */
 static bool grow(wh_refused *set)
 {
 	wh_refused grown = {.n_places = set->n_places ? set->n_places * 2 : PLACES_LEAST,
@@ -68,7 +68,7 @@ void wh_refused_remove(wh_refused *set, int64_t id)
 	if (!set->places[i].at)
 		return;
 	set->n--;
-	/* Entries behind it move up unless that would put them before their home. */
+	/* Later entries move up, unless that would put them before their home. */
 	while (i = (i + 1) & mask, set->places[i].at) {
 		size_t home = home_of(set, set->places[i].id);
 

@@ -1,6 +1,6 @@
 /*
- * The relay's report: its state in the row of its lease, where any command can read it, and its
- * failures in the log.
+ * The relay's report: its state in the row of its lease, where any command can read it,
+ * and its failures in the log.
  */
 #include <stdio.h>
 
@@ -8,9 +8,10 @@
 #include "relay/relay.h"
 
 enum {
-	SOON_US = 1000000,             /* between two reports, at least */
-	LOG_FIRST_US = 10 * WH_SECOND, /* after the first failure that is logged, */
-	LOG_MOST_US = 300 * WH_SECOND  /* and at most between two */
+	SOON_US = 1000000,             /* At least between two reports. */
+	LOG_FIRST_US = 10 * WH_SECOND, /* Pause after the first failure that is logged. */
+	/* Longest pause between two failures that are logged. */
+	LOG_MOST_US = 300 * WH_SECOND
 };
 
 void wh_report_init(wherry_relay *r)
@@ -25,7 +26,7 @@ void wh_report_init(wherry_relay *r)
 			       "%s:", r->pub->driver->scheme);
 }
 
-/* Of a relay that has the lease, or is about to take it. */
+/* The state of a relay that has the lease, or is about to take it. */
 static const char *leading(const wherry_relay *r)
 {
 	if (r->stats.paused)
@@ -82,7 +83,8 @@ void wh_report_failure(wherry_relay *r, const wh_entry *e, int64_t now, const ch
 		r->n_unlogged++;
 		return;
 	}
-	if (now - r->failure_log_us > r->failure_wait_us) /* it was quiet for long */
+	/* No failure for long: start again. */
+	if (now - r->failure_log_us > r->failure_wait_us)
 		r->failure_wait_us = LOG_FIRST_US;
 	log_failure(r, e, why);
 	r->n_unlogged = 0;

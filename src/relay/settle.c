@@ -2,12 +2,12 @@
  * Decides the result of a message, and writes it.
  *
  *     delivered            done
- *     retry, unknown       failed, attempts + 1; dead when they are used up
+ *     retry, unknown       failed, attempts + 1; dead when the attempts are used up
  *     rejected             dead, unless the destination may reject all (probe.c)
- *     throttled            ready again, in its place, later; nothing is counted
+ *     throttled            ready again, in its place, later; no attempt is counted
  *
- * A failed message holds back later messages of its key.  Those that an ordered publisher has
- * already taken come back undelivered, and no attempt is counted.
+ * A failed message holds its key.  If an ordered publisher has already taken later
+ * messages of the key, they come back undelivered, and no attempt is counted.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -41,13 +41,13 @@ void wh_entry_gone(wherry_relay *r, wh_entry *e)
 	wh_keys_drop(&r->keys, key);
 }
 
-/* Not now: its key is held. */
+/* Remove a message from memory because its key is held. */
 static void leave_alone(wherry_relay *r, wh_entry *e)
 {
 	r->engine->hold->leave(r, e);
 }
 
-/* Everything of a key that is ready or waiting is left alone. */
+/* Remove all ready and waiting messages of a key from memory. */
 static void hold_followers(wherry_relay *r, wh_key *key)
 {
 	for (wh_entry *e = r->window.ready.head, *next; e; e = next) {
@@ -101,8 +101,8 @@ void wh_settle_poison(wherry_relay *r, wh_entry *e, int64_t now)
 {
 	wh_entry_move(r, e, WH_LOOSE);
 	e->fate = WH_FATE_DEAD;
-	e->untried = e->tried; /* its attempt is taken back */
-	e->tried = true;       /* attempts stay as they are */
+	e->untried = e->tried; /* A recorded attempt is taken back. */
+	e->tried = true;       /* So that no attempt is counted. */
 	settle_failure(r, e, e->poison, now);
 }
 
@@ -120,7 +120,7 @@ static void settle_retry(wherry_relay *r, wh_entry *e, const wh_receipt *receipt
 	settle_failure(r, e, why, now);
 }
 
-/* The destination may refuse every message: this one rests, and nothing is counted. */
+/* The destination may refuse every message: this one waits, and no attempt is counted. */
 static void settle_uncounted(wherry_relay *r, wh_entry *e, const char *why, int64_t now)
 {
 	e->fate = WH_FATE_FAILED;
@@ -153,8 +153,8 @@ void wh_settle_failed_probe(wherry_relay *r, wh_entry *e)
 	hold_followers(r, e->key);
 }
 
-/* A message failed, but not because of itself: it is ready again in its place, and so are the
- * messages that were in flight behind it. */
+/* The destination is throttled: the message goes back to its place, and later ones of its
+ * key follow when they come back. */
 static void take_back(wherry_relay *r, wh_entry *e)
 {
 	if (e->key)
@@ -173,7 +173,7 @@ bool wh_settle_behind(wherry_relay *r, wh_entry *e)
 	return true;
 }
 
-/* Not delivered. */
+/* Decide the result of a message that was not delivered. */
 static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *receipt,
 			   int64_t now)
 {
@@ -183,7 +183,7 @@ static void settle_refusal(wherry_relay *r, wh_entry *e, const wh_receipt *recei
 	if (wh_settle_behind(r, e))
 		return;
 	if (receipt->verdict == WHERRY_REJECTED && !wh_probe_rejects_all(r, e, receipt)) {
-		wh_up(r); /* it answered about this one message */
+		wh_up(r); /* The destination answered about this message. */
 		e->fate = WH_FATE_DEAD;
 		wh_report_error(r, now, why);
 		settle_failure(r, e, why, now);
@@ -207,13 +207,13 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 	wh_key *key;
 
 	if (!e || e->stage != WH_IN_FLIGHT)
-		return; /* a second receipt, or one from before the connection was lost */
+		return; /* A second receipt, or one from before a lost connection. */
 	key = e->key;
 
 	wh_entry_move(r, e, WH_LOOSE);
 	if (key)
-		key->owned++; /* the key must outlive what follows */
-	e->losses = 0;        /* the connection outlived it */
+		key->owned++; /* Keep the key until the end. */
+	e->losses = 0;        /* The connection survived this message. */
 	if (e->tried && r->lease.suspects)
 		r->lease.suspects--;
 	if (lost) {
@@ -244,7 +244,7 @@ void wh_settle_receipt(wherry_relay *r, const wh_receipt *receipt, int64_t now)
 
 int64_t wh_failure_due(const wh_entry *e, int64_t now)
 {
-	enum { KEPT_US = 1000 }; /* tables keep milliseconds */
+	enum { KEPT_US = 1000 }; /* Tables keep milliseconds. */
 
 	return wh_later(now, wh_later(e->delay_us, KEPT_US));
 }
@@ -270,7 +270,8 @@ static void after_death(wherry_relay *r, wh_entry *e, int64_t now)
 	r->engine->hold->death_written(r, e, now);
 }
 
-/* Its claim was taken over: what becomes of it is for others to write and to count. */
+/* The row of a failed or dead message was not found, or another relay has claimed it:
+ * that relay writes and counts its result. */
 static void after_loss(wherry_relay *r, const wh_entry *e, int64_t now)
 {
 	if (r->engine->row_lost)
@@ -279,7 +280,6 @@ static void after_loss(wherry_relay *r, const wh_entry *e, int64_t now)
 		wh_key_set_due(&r->keys, e->key, now);
 }
 
-/* Messages that were settled meanwhile wait for others, as usual; failures do not wait. */
 int64_t wh_settle_next(const wherry_relay *r, int64_t now)
 {
 	if (!r->window.settled.n)
@@ -289,7 +289,7 @@ int64_t wh_settle_next(const wherry_relay *r, int64_t now)
 		       : wh_later(now, r->set.ack_delay_us);
 }
 
-/* Another message has its id and was claimed by us: pending again. */
+/* Another row with its id was claimed: give that row back. */
 static void give_heir_back(wherry_relay *r, wh_entry *e, int64_t now)
 {
 	e->msg.message_id = e->heir;
@@ -299,11 +299,10 @@ static void give_heir_back(wherry_relay *r, wh_entry *e, int64_t now)
 	wh_settle_put(r, e, now);
 }
 
-/* The first n of what was to be written is. */
 void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *settled,
 		     size_t n, int64_t now)
 {
-	size_t nth = 0; /* of the failures */
+	size_t nth = 0; /* Index into s->failed. */
 
 	r->stats.published +=
 		r->engine->claims_rows ? settled->n_done : (int64_t)s->n_done;
@@ -347,8 +346,9 @@ static int by_id(const void *a, const void *b)
 }
 
 /*
- * Receipts come in any order, the lowest ids are written first: neighbours cost a server less
- * than rows all over the table, and ids in a row are two numbers.
+ * Sort settled messages by id, whatever the order of their receipts.  An update of
+ * neighbours costs a server less than one of scattered rows, and consecutive ids are sent
+ * as two numbers.
  */
 static void put_in_order(wherry_relay *r)
 {
@@ -372,8 +372,9 @@ static void put_in_order(wherry_relay *r)
 	}
 }
 
-/* As many are written at once as are read: while the database does the one and the other, a
- * third lot is in flight.  A failure waits for no lower ids. */
+/* How many settled messages to write at once: as many as are read at once; see
+ * choose_turn().  If a message failed or died, all are written, so that it does not wait
+ * for lower ids. */
 static size_t written_at_once(const wherry_relay *r)
 {
 	size_t n = r->window.settled.n, turn = (size_t)r->set.turn;
@@ -389,7 +390,7 @@ static void gather_back(wherry_relay *r, wh_settlement *s, const wh_entry *e)
 {
 	r->scratch.back_names[s->n_back] = wh_view_of(e->msg.message_id);
 	r->scratch.back_ids[s->n_back++] = e->msg.id;
-	if (e->poison) /* what is known of its name may not be all */
+	if (e->poison) /* Its message id may be incomplete. */
 		s->back_names = NULL;
 }
 
@@ -424,7 +425,6 @@ void wh_settle_gather(wherry_relay *r, wh_settlement *s, size_t n)
 	}
 }
 
-/* Rows that others have claimed meanwhile were not changed. */
 void wh_settle_lost(wherry_relay *r, const wh_settlement *s, int64_t changed)
 {
 	int64_t lost = (int64_t)(s->n_done + s->n_failed + s->n_back) - changed;
@@ -511,7 +511,8 @@ static wherry_code flush_failed(wherry_relay *r, int64_t now, wherry_code code,
 	return code;
 }
 
-/* The database refuses to write one of several, or the attempt of this one alone. */
+/* The database refused to write one row of a batch, or only the attempt of
+ * `tried`, which dies then. */
 static wherry_code not_written(wherry_relay *r, int64_t now, wh_entry *tried, size_t n,
 			       const char *why, wherry_error *err)
 {

@@ -1,6 +1,6 @@
 /*
- * If the database refuses to write a batch, each message is settled alone, so that one row does
- * not hold up others.
+ * Writes each message alone when the database refuses to write a batch, so that one row
+ * does not hold up others.
  */
 #include "relay/settle.h"
 
@@ -8,7 +8,7 @@
 
 enum { REFUSED_US = 30000000 };
 
-/* A reason in characters that every database has. */
+/* Replace characters in the error that a database may not be able to store. */
 static void plain_reason(wherry_relay *r, wh_entry *e)
 {
 	size_t len = e->error ? strlen(e->error) : 0;
@@ -21,7 +21,7 @@ static void plain_reason(wherry_relay *r, wh_entry *e)
 	e->error = text;
 }
 
-/* The first of what is settled.  *out_n: 0 where its claim was lost. */
+/* Write the result of the first settled message.  out->n: 0 if its claim was lost. */
 static wherry_code write_first_alone(wherry_relay *r, wh_settlement *s, wh_settled *out,
 				     wherry_error *err)
 {
@@ -36,7 +36,8 @@ static wherry_code write_first_alone(wherry_relay *r, wh_settlement *s, wh_settl
 	return wh_store_settle(r->store, &r->lease, s, out, err);
 }
 
-/* The database refuses what became of one message: it waits, and others are written. */
+/* The database refused to write the result of one message: that message waits,
+ * others are written. */
 static void refuse(wherry_relay *r, wh_entry *e, int64_t now, const char *why)
 {
 	wh_entry_move(r, e, WH_UNWRITABLE);
@@ -47,7 +48,6 @@ static void refuse(wherry_relay *r, wh_entry *e, int64_t now, const char *why)
 				 "message; it is tried again, others go on"));
 }
 
-/* Settle once more what the database refused to write. */
 void wh_settle_retry_refused(wherry_relay *r, int64_t now)
 {
 	if (!r->window.unwritable.n || now < r->unwritable_at_us)
@@ -56,10 +56,6 @@ void wh_settle_retry_refused(wherry_relay *r, int64_t now)
 		wh_entry_move(r, r->window.unwritable.head, WH_SETTLED);
 }
 
-/*
- * One of several could not be written because of what its row holds, and took the others
- * along: each is written alone (a_row_that_cannot_be_written_holds_up_no_other).
- */
 wherry_code wh_settle_one_by_one(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
@@ -92,7 +88,6 @@ wherry_code wh_settle_one_by_one(wherry_relay *r, int64_t now, wherry_error *err
 	return code;
 }
 
-/* Its attempt cannot be written: it must die. */
 const char *wh_settle_cannot_try(wherry_relay *r, wh_entry *e, const char *why)
 {
 	const char *text = wh_window_copy(&r->window, e, why);

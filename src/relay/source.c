@@ -6,10 +6,9 @@
 #include "base/url.h"
 #include "config/settings.h"
 
-/* A delayed queue as relay.delayed names it. */
+/* The parts of the setting relay.delayed. */
 typedef struct delayed_name {
-	char queue[256], type[256],
-		table[2 * WH_NAME_MOST + 8]; /* "": the standard one */
+	char queue[256], type[256], table[2 * WH_NAME_MOST + 8]; /* "": the default. */
 } delayed_name;
 
 static wherry_code take_part(const char **at, char *out, size_t cap, wherry_error *err)
@@ -108,7 +107,7 @@ wherry_code wh_source_open_set(wherry_db *db, const wherry_config *config, wh_so
 	return wh_source_open(db, model, name, out, err);
 }
 
-/* Add a parameter's value to the name; if there is none, the standard one counts. */
+/* Append the value of a URL parameter to the name; an empty part means the default. */
 static wherry_code add_part(char *url, const char *parameter, wh_buf *name,
 			    wherry_error *err)
 {
@@ -125,7 +124,7 @@ static wherry_code add_part(char *url, const char *parameter, wh_buf *name,
 	return code;
 }
 
-/* *out_url: NULL: the URL is another one. */
+/* *out_url receives NULL if the URL does not name a delayed queue. */
 static wherry_code take_delayed(const char *from, wherry_config *config, char **out_url,
 				wherry_error *err)
 {
@@ -193,7 +192,7 @@ static wherry_code count_queue(wherry_queue *queue, wh_backlog *out, wherry_erro
 	return code;
 }
 
-/* A message whose time has not come is not part of it. */
+/* Messages that are not due yet do not count. */
 static wherry_code count_delayed(wherry_delayed *delayed, wh_backlog *out,
 				 wherry_error *err)
 {

@@ -1,5 +1,5 @@
 /*
- * Running until empty: until nothing is open of what was there at the start.
+ * Runs until empty: until no message is open that was open at the start.
  */
 #include "relay/engine/engine.h"
 #include "relay/relay.h"
@@ -16,7 +16,8 @@ wherry_code wh_until_empty_begin(wherry_relay *r, int64_t now, wherry_error *err
 		return WHERRY_OK;
 	if (r->target_id < 0 && r->give_up_us == WH_NEVER && r->set.timeout_us)
 		r->give_up_us = wh_later(now, r->set.timeout_us);
-	if (r->give_up_us != WH_NEVER) /* a call that waits does not see the time */
+	/* So that a database call does not wait beyond the time-out. */
+	if (r->give_up_us != WH_NEVER)
 		wh_db_limit(r->db, wh_later(r->give_up_us, r->set.stop_timeout_us));
 	if (r->target_id >= 0)
 		return WHERRY_OK;
