@@ -1,13 +1,14 @@
 /*
- * Where relays compete: rows are claimed, not read.
+ * The engine competing: rows are claimed, not read ahead.
  *
- * A claim takes a run of messages of each key that it gets.  The database holds the keys of the
- * others back.  Claims are extended while anything is in memory.
+ * A claim takes a run of messages of each key that it gets.  The database keeps other
+ * rows of these keys from being claimed.  The relay extends its claims while anything is
+ * in memory.
  *
- * When a claim expires, its message may be the one that ended its relay.  Expired claims are
- * taken over in batches, with nothing else in memory, and fresh rows are claimed in between.
- * The fewer messages of a batch are suspects, the smaller it is, in the end one message alone
- * with its attempt on record.
+ * When a claim expires, its message may be the one that ended its relay.  A relay with
+ * nothing else in memory takes over expired claims in batches, and claims fresh rows in
+ * between.  If a batch expires again, the next batches are smaller.  In the end one
+ * message is tried alone, with its attempt recorded.
  */
 #include <stdlib.h>
 
@@ -23,14 +24,17 @@ typedef struct wh_competing {
 	bool more;             /* There may be rows to claim. */
 	int64_t expires_at_us; /* When the first claim of any relay expires; WH_NEVER. */
 	int64_t due_at_us;     /* When the first failed row is due; WH_NEVER. */
-	bool taking_over;      /* The messages in memory had expired: claim no others. */
+	/* The claims of the messages in memory had expired before: claim no
+	 * other rows. */
+	bool taking_over;
 	int64_t fresh_most;    /* After a batch of expired claims, claim at most this many
 				  fresh rows; 0: no limit. */
 	int64_t look_again_us; /* When to look again whether claims are still expired. */
-	wh_claim_place place;  /* Where the next claim goes on. */
-	bool freed;         /* Keys were released, perhaps with rows before that place. */
-	int careful_claims; /* Claims that are still made carefully; see store/careful.c. */
-	wh_marks marks;     /* The outbox's, while it is opened again. */
+	wh_claim_place place;  /* Where the next claim goes on in the table. */
+	bool freed;            /* Keys became free, perhaps of rows before `place`. */
+	/* Number of claims to make without texts yet; see store/careful.c. */
+	int careful_claims;
+	wh_marks marks; /* The marks of the store, while the table is reopened. */
 	wh_strict strict;
 } wh_competing;
 
@@ -90,7 +94,7 @@ static wherry_code attach(wherry_relay *r, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* Rows that are claimed stay so. */
+/* Keep the marks of claimed rows while the table is reopened. */
 static void detach(wherry_relay *r, int64_t now)
 {
 	wh_competing *c = state_of(r);
@@ -124,7 +128,7 @@ static void begin(wherry_relay *r, int64_t now)
 	wh_competing *c = state_of(r);
 
 	wh_strict_reset(&c->strict);
-	c->expires_at_us = c->due_at_us = now; /* nobody knows yet */
+	c->expires_at_us = c->due_at_us = now; /* Unknown yet: ask at once. */
 }
 
 static void forget(wherry_relay *r)
@@ -149,7 +153,8 @@ typedef struct claiming {
 	int64_t n;
 } claiming;
 
-/* The row is claimed, and its id is that of a message in flight: it is given back after that. */
+/* The claimed row has the id of another message in memory.  It is given back when that
+ * message is settled. */
 static wherry_code inherit(wherry_relay *r, const wh_open_row *row, wherry_error *err)
 {
 	wh_entry *e = wh_window_find(&r->window, row->id);
@@ -166,7 +171,8 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	bool later;
 
 	w->n++;
-	if (wh_intake_knows(r, row, &later)) /* our own, which had expired */
+	/* The row is in memory: the relay's own claim of it had expired. */
+	if (wh_intake_knows(r, row, &later))
 		return later ? inherit(r, row, err) : WHERRY_OK;
 	wh_flaw_key(r, row);
 	if (r->store->layout.by_aggregate) {
@@ -177,7 +183,8 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	code = wh_buf_check(&r->key_text, err);
 	if (code == WHERRY_OK)
 		code = wh_intake_add(r, row, err);
-	if (code == WHERRY_OK && row->state == WHERRY_PROCESSING) { /* alone */
+	/* The row was claimed alone, and its attempt is recorded. */
+	if (code == WHERRY_OK && row->state == WHERRY_PROCESSING) {
 		wh_window_find(&r->window, row->id)->tried = true;
 		r->lease.suspects = 1;
 	}
@@ -186,7 +193,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 
 /* ---- giving back ---- */
 
-/* Of these ready ones, and what waits behind them; NULL: of every batch. */
+/* Give back the ready and waiting messages of a batch; NULL: of all batches. */
 static void give_back_batch(wherry_relay *r, const wh_batch *batch)
 {
 	for (wh_entry *e = r->window.ready.head, *next; e; e = next) {
@@ -210,7 +217,8 @@ static void let_go(wherry_relay *r)
 
 /* ---- claiming ---- */
 
-/* A row that the database cannot send fails its claim: the next ones are made carefully. */
+/* A row that the database cannot send makes its claim fail: make the next
+ * claims without texts. */
 static wherry_code after_claim(wherry_relay *r, wherry_code code, const wherry_error *why,
 			       wherry_error *err)
 {
@@ -228,7 +236,7 @@ static wherry_code after_claim(wherry_relay *r, wherry_code code, const wherry_e
 	return code;
 }
 
-/* Of those that expired, or of the others.  *out_n: how many it got. */
+/* Claim expired rows, or else others.  *out_n: how many rows were claimed. */
 static wherry_code claim(wherry_relay *r, const wherry_claim_options *options,
 			 bool expired, int64_t *out_n, wherry_error *err)
 {
@@ -251,7 +259,7 @@ static wherry_code claim(wherry_relay *r, const wherry_claim_options *options,
 		code = wh_store_claim_rows(r->store, &r->lease, options, &c->place, meet,
 					   &w, &more, &why);
 	if (code != WHERRY_OK && w.n)
-		give_back_batch(r, batch); /* if they were claimed, nobody knows */
+		give_back_batch(r, batch); /* It is unknown whether they were claimed. */
 	wh_window_end(&r->window);
 	if (code == WHERRY_OK && !expired)
 		c->more = more || c->freed;
@@ -259,8 +267,8 @@ static wherry_code claim(wherry_relay *r, const wherry_claim_options *options,
 	return after_claim(r, code, &why, err);
 }
 
-/* When to claim next.  A row that is due and was not claimed just now is blocked: look again
- * soon. */
+/* Ask when to claim next.  A due row that was not claimed just now is blocked:
+ * look again soon. */
 static wherry_code look_ahead(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_competing *c = state_of(r);
@@ -275,7 +283,8 @@ static wherry_code look_ahead(wherry_relay *r, int64_t now, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* What only a look at all rows finds waits for the next one. */
+/* The last claim did not look at all rows: rows that it could not find wait for
+ * a look at all rows. */
 static void look_later(wherry_relay *r, int64_t now)
 {
 	wh_competing *c = state_of(r);
@@ -321,7 +330,8 @@ static bool expired_first(const wherry_relay *r, int64_t now)
 	       !(c->fresh_most && may_claim(r));
 }
 
-/* First what is in memory must be through; others may have taken up what expired by then. */
+/* Claim expired rows when nothing else is in memory.  While messages are in memory, look
+ * whether other relays have taken the expired rows. */
 static wherry_code expired_step(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_competing *c = state_of(r);
@@ -345,8 +355,8 @@ static wherry_code expired_step(wherry_relay *r, int64_t now, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* While the destination is down, failed messages fill at most half of the window: the rest is
- * for new ones, which are probed first. */
+/* Room for failed messages; -1: none.  While the destination is down, they fill at most
+ * half of the window; the other half is for new messages, which probe first. */
 static int64_t failed_room(const wherry_relay *r)
 {
 	int64_t half = r->set.window > 1 ? r->set.window / 2 : 1;
@@ -384,9 +394,9 @@ static wherry_code fresh_step(wherry_relay *r, int64_t now, wherry_error *err)
 }
 
 /*
- * Give rows back before claiming others.  If their own claim was rolled back, a new claim would
- * get them again, with the rows behind them; only the former would be recognised as in memory
- * (after_a_claim_that_failed_a_key_keeps_its_order).
+ * Give rows back before claiming others.  If the claim of these rows was rolled back, a
+ * new claim would get them again, together with later rows of their keys.  Only the rows
+ * in memory would be recognised (after_a_claim_that_failed_a_key_keeps_its_order).
  */
 static wherry_code write_first(wherry_relay *r, int64_t now, wherry_error *err)
 {
@@ -461,7 +471,7 @@ static int by_id(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The message ids of back_ids; NULL: that of one is not known. */
+/* The message ids of back_ids; NULL: one of them may be incomplete. */
 static const wh_view *names_of(wherry_relay *r, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -489,7 +499,7 @@ static wherry_code extend(wherry_relay *r, wherry_error *err)
 			       n, r->set.claim_us, NULL, err);
 }
 
-/* The lease is joined again, and all that is claimed is extended. */
+/* Renew the joint lease, and extend all claims. */
 static wherry_code renew(wherry_relay *r, wherry_lease *inout, wherry_error *err)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
@@ -515,7 +525,7 @@ static wherry_code renewed(wherry_relay *r, int64_t now, int64_t version,
 	return WHERRY_OK;
 }
 
-/* ---- what became of messages ---- */
+/* ---- results ---- */
 
 static void written(wherry_relay *r)
 {
@@ -534,7 +544,7 @@ void wh_competing_due(wherry_relay *r, int64_t due_us)
 
 /* ---- until empty ---- */
 
-/* Waits for what other relays have claimed, too. */
+/* Also waits for messages that other relays have claimed. */
 static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_competing *c = state_of(r);
@@ -546,7 +556,7 @@ static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
 	if (now < r->empty_check_us)
 		return WHERRY_OK;
 	r->empty_check_us = wh_later(now, CHECK_US);
-	/* Elsewhere the target need not be an id: the event-bus has a time. */
+	/* In other layouts the target may not be an id: in event-bus it is a time. */
 	if (r->store->stmt.claim_behind && wh_window_lowest(&r->window) <= r->target_id)
 		return WHERRY_OK;
 	before = wh_monotonic(&r->env);
@@ -555,7 +565,7 @@ static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
 	if (code != WHERRY_OK)
 		return code;
 	waits = c->expires_at_us != WH_NEVER || c->due_at_us != WH_NEVER;
-	if (r->set.failed_only && quiet) /* pending messages are for other relays */
+	if (r->set.failed_only && quiet) /* Pending messages are for other relays. */
 		open = waits;
 	if (!open)
 		wh_until_empty_finish(r, r->stats.dead ? WHERRY_DEATHS : WHERRY_EMPTY);

@@ -9,13 +9,13 @@ static const wh_engine_driver *const engines[WH_ENGINES] = {
 	[WH_STREAM_KEEP] = &wh_engine_unmarked,
 };
 
-/* Nothing is written to rows of its layout. */
+/* Does the layout have no statement that writes to rows? */
 static bool is_only_streamed(const wherry_relay *r)
 {
 	return !r->store->stmt.done_delete;
 }
 
-/* The engine that is set, or else the layout's default. */
+/* The engine that relay.engine names, or else the layout's default. */
 static wh_engine asked_for(const wherry_relay *r)
 {
 	static const wh_engine set[] = {WH_EXCLUSIVE, WH_COMPETING, WH_STREAM};
@@ -33,7 +33,7 @@ static bool leaves_rows(const wherry_relay *r)
 	       (is_only_streamed(r) && !wh_config_is_set(r->config, WH_RELAY_ON_DONE));
 }
 
-/* The state of the old engine goes once that of the new one is made. */
+/* Change to an engine: make its state, then free the state of the old engine. */
 static wherry_code change(wherry_relay *r, wh_engine to, wherry_error *err)
 {
 	const wh_engine_driver *old = r->engine;
@@ -67,7 +67,7 @@ wherry_code wh_engine_choose(wherry_relay *r, wherry_error *err)
 	wherry_code code = WHERRY_OK;
 
 	if (r->engine && r->lease.epoch)
-		return WHERRY_OK; /* a lease stays what it is */
+		return WHERRY_OK; /* The engine of a lease does not change. */
 	if (to == WH_STREAM && leaves_rows(r)) {
 		to = WH_STREAM_KEEP;
 		r->set.on_done = WHERRY_KEEP;

@@ -11,7 +11,7 @@ static void merge_neighbours(wh_gaps *set)
 
 		set->ranges[kept] =
 			(wh_range){set->ranges[i].first, set->ranges[last].last};
-		set->seen[kept] = set->seen[last]; /* the later one */
+		set->seen[kept] = set->seen[last]; /* The later date. */
 	}
 	set->n = kept;
 }
@@ -86,7 +86,8 @@ void wh_gaps_fill(wh_gaps *set, int64_t id)
 		hole->first++;
 	} else if (hole->last == id) {
 		hole->last--;
-	} else if (set->n < WH_GAPS_MOST) { /* else it stays too large */
+		/* If the set is full, the gap stays too large. */
+	} else if (set->n < WH_GAPS_MOST) {
 		make_room(set, low);
 		set->ranges[low].last = id - 1;
 		set->ranges[low + 1].first = id + 1;

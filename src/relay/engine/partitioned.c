@@ -1,10 +1,13 @@
 /*
- * A share of the outbox, beside other relays.
+ * Relays a share of the outbox, beside other relays.
  *
- * The lease's row in the database says which partitions are this relay's.  It never loses one
- * while its lease lives.  It takes partitions that nobody has, up to a fair share.  It gives up
- * partitions over a fair share: then it reads and submits nothing new until all that is in
- * flight has landed and is written, forgets all else in memory, and reads again with fewer.
+ * The lease's row in the database says which partitions this relay has.  No relay takes
+ * one of them while the lease lives.  The relay takes partitions that no relay has, up to
+ * a fair share.  To give up partitions above a fair share, it
+ *
+ *     1. submits nothing new until nothing is in flight and all results are written,
+ *     2. forgets all other messages in memory,
+ *     3. keeps fewer partitions, and reads again from the beginning.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,10 +18,10 @@
 
 typedef struct wh_partitioned {
 	wh_reader reader;
-	wh_partitions partitions; /* As of the last renewal. */
-	wh_partitions heard;      /* As this renewal says. */
-	bool yielding;            /* It gives partitions up once nothing is in flight. */
-	int logged; /* Number of partitions that was logged last; -1: none. */
+	wh_partitions partitions; /* The shares of all relays as of the last renewal. */
+	wh_partitions heard; /* The shares as the renewal in progress returned them. */
+	bool yielding; /* The relay gives up partitions once nothing is in flight. */
+	int logged;    /* Number of partitions that was logged last; -1: none. */
 } wh_partitioned;
 
 static wh_partitioned *state_of(const wherry_relay *r)
@@ -80,7 +83,9 @@ static wherry_code renew(wherry_relay *r, wherry_lease *inout, wherry_error *err
 	return wh_partitions_renew(r->store, inout, &state_of(r)->heard, err);
 }
 
-/* The relays that had these partitions may have crashed while messages were in flight. */
+/* The relays that had the partitions before may have crashed with messages in
+ * flight.  Messages that wait in memory count as suspects too, because they are
+ * tried before the new ones. */
 static wherry_code suspect(wherry_relay *r, int64_t suspects, wherry_error *err)
 {
 	wherry_code code;
@@ -99,7 +104,7 @@ static wherry_code suspect(wherry_relay *r, int64_t suspects, wherry_error *err)
 	return code;
 }
 
-/* Partitions it should have more; below 0: fewer. */
+/* How many partitions this relay should have more; below 0: fewer. */
 static int missing(const wh_partitions *s)
 {
 	return wh_partitions_fair(s->n_others) - wh_partitions_count(s->mine);
@@ -114,7 +119,8 @@ static wherry_code take_more(wherry_relay *r, int64_t now, wherry_error *err)
 	wherry_code code = wh_partitions_more(r->store, &r->lease,
 					      &state_of(r)->partitions, &suspects, &why);
 
-	if (code == WHERRY_BUSY && !wh_error_of_database(&why)) { /* another was faster */
+	/* Another relay was faster. */
+	if (code == WHERRY_BUSY && !wh_error_of_database(&why)) {
 		r->renew_at_us = wh_later(now, SOON_US);
 		return WHERRY_OK;
 	}
@@ -124,14 +130,14 @@ static wherry_code take_more(wherry_relay *r, int64_t now, wherry_error *err)
 		return code;
 	}
 	r->published_before =
-		r->stats.published; /* nothing is proven of what it gained */
+		r->stats.published; /* The gained partitions may have suspects. */
 	if (r->suspects_upto < r->lease.last_open)
 		r->suspects_upto = r->lease.last_open;
 	return suspect(r, suspects, err);
 }
 
-/* The share is as it was heard: take what is missing, give up what is too much once that is
- * possible. */
+/* Adopt the shares that the database returned: take missing partitions now, or begin to
+ * give up those above a fair share. */
 static wherry_code adopt(wherry_relay *r, int64_t now, const wh_partitions *heard,
 			 wherry_error *err)
 {
@@ -149,7 +155,7 @@ static wherry_code adopt(wherry_relay *r, int64_t now, const wh_partitions *hear
 	if (r->fsm.state != WH_LEADING)
 		return code;
 	p->yielding = missing(s) < 0;
-	if (s->mine & ~before) /* gaps are those of other partitions */
+	if (s->mine & ~before) /* The gaps lack ids of the new partitions. */
 		wh_reader_read_again(r, now);
 	log_share(r);
 	return code;
@@ -207,7 +213,7 @@ static bool yields(const wherry_relay *r)
 	return state_of(r)->yielding;
 }
 
-/* Other relays came or went: a renewal looks at that closely. */
+/* If other relays came or went, renew the lease at once, which returns the new shares. */
 static wherry_code control(wherry_relay *r, bool *out_paused, int64_t *out_version,
 			   wherry_error *err)
 {

@@ -1,5 +1,5 @@
 /*
- * Reading: ahead of the cursor, from the beginning (a sweep), and again what was held.
+ * Reads the table: ahead of the cursor, or from the beginning (a sweep).
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,23 +15,24 @@ enum { LOOK_US = 100000, OPEN_LOOK_US = 5000000 };
 typedef struct reading {
 	wherry_relay *r;
 	int64_t now;
-	int64_t rows;  /* met */
-	int64_t fresh; /* of them, behind the cursor as it was */
-	int64_t after; /* that */
-	bool full;     /* ended because there was no room */
-	bool ahead;    /* rows behind the cursor move it */
-	int64_t last;  /* id met; where the next page of dead ones begins */
+	int64_t rows;  /* Rows met. */
+	int64_t fresh; /* Rows met with ids above `after`. */
+	int64_t after; /* The cursor before the read. */
+	bool full;     /* Reading ended early: no room, a gap, or a claimed row. */
+	bool ahead;    /* Rows with ids above the cursor move it. */
+	int64_t last;  /* Not used. */
 } reading;
 
-/* Text under which an unordered message waits for its retry: no ordering key begins so. */
+/* Write the key under which a message without a key waits for its retry.  No ordering key
+ * begins with "#". */
 static void lone_key_text(wherry_relay *r, int64_t id)
 {
 	wh_buf_reset(&r->key_text);
 	wh_buf_printf(&r->key_text, "#%" PRId64, id);
 }
 
-/* Behind a message of its key: what an operator wants again comes before those with higher
- * ids, as it did. */
+/* The place of a row that waits behind its key.  A row that an operator retried comes
+ * before noted rows with higher ids, as it did before. */
 static int64_t place_behind(wherry_relay *r, const wh_key *key, int64_t id)
 {
 	int64_t before = 0, at = 0, other, order;
@@ -49,7 +50,7 @@ static int64_t place_behind(wherry_relay *r, const wh_key *key, int64_t id)
 	return at - before > 1 ? before + (at - before) / 2 : wh_intake_place(r, id);
 }
 
-/* The first of a held key need not wait any more: an operator retried it. */
+/* If an operator retried the first noted message of a held key, the key is due now. */
 static void let_go(reading *w, wh_key *key, const wh_open_row *row)
 {
 	if (key->fsm.state == WH_KEY_HELD && key->due_us != WH_NEVER &&
@@ -58,7 +59,8 @@ static void let_go(reading *w, wh_key *key, const wh_open_row *row)
 		wh_key_set_due(&w->r->keys, key, w->now);
 }
 
-/* A row that an earlier message of its key holds back is only noted. */
+/* If the key of this row is held, draining or parked, do not take the row in: note its
+ * id, unless the key is parked.  False: the key is free. */
 static bool held_back(reading *w, const wh_open_row *row)
 {
 	wherry_relay *r = w->r;
@@ -81,7 +83,7 @@ static bool held_back(reading *w, const wh_open_row *row)
 	return true;
 }
 
-/* A row that may only be tried later holds its key until then. */
+/* A failed row that is not due yet holds its key until it is due. */
 static wherry_code hold_back(reading *w, const wh_open_row *row, wherry_error *err)
 {
 	wherry_relay *r = w->r;
@@ -98,14 +100,14 @@ static wherry_code hold_back(reading *w, const wh_open_row *row, wherry_error *e
 	return WHERRY_OK;
 }
 
-/* Rows of keys that are held may be read again, but not others, which might be held too. */
+/* May more rows be read?  There must be room, and one more key may become held. */
 static bool may_read_on(const wherry_relay *r)
 {
 	return wh_intake_has_room(r) && wh_intake_keys_left(r);
 }
 
-/* Must what is passed over be remembered?  Not where reading waits for it, or it comes by
- * the log. */
+/* Must ids that are passed over be remembered as gaps?  Not if reading stops at a gap
+ * (key-strict), or if the stream brings the rows. */
 static bool late_ids_matter(const wherry_relay *r)
 {
 	wh_reader *t = wh_reader_of(r);
@@ -128,7 +130,7 @@ static void move_cursor(wherry_relay *r, int64_t id)
 	t->highest = id;
 }
 
-/* It is not in memory. */
+/* Take in a row that is not in memory, or note it behind its key. */
 static wherry_code meet_new(reading *w, const wh_open_row *row, wherry_error *err)
 {
 	wherry_relay *r = w->r;
@@ -187,7 +189,7 @@ static wherry_code meet(void *ctx, const wh_open_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* A read that ends early because there is no room has not failed. */
+/* Close the batch of a read.  A read that `meet` ended early has not failed. */
 static wherry_code finish(reading *w, wherry_code code)
 {
 	wh_window_end(&w->r->window);
@@ -206,9 +208,10 @@ static void note_horizon(wherry_relay *r, const wh_horizon *now)
 }
 
 /*
- * Where lower ids may yet be committed: what is passed over now belongs to a transaction
- * that runs before `next`; and a read that began after all such were over has met their
- * rows.  So the oldest that ran is asked for before a read, the next one after it.
+ * If lower ids may still be committed: an id that was passed over now belongs to a
+ * transaction below `next`.  A read that began after all those transactions had ended has
+ * met their rows.  So the relay asks for the oldest running transaction before a read,
+ * and for the next one after the read.
  */
 static wherry_code note_transactions(wherry_relay *r, wherry_error *err)
 {
@@ -223,8 +226,8 @@ static wherry_code note_transactions(wherry_relay *r, wherry_error *err)
 }
 
 /*
- * The rows to read of a share: as many of each partition as together are about a batch, and
- * rows that may have been committed late, except those in memory.
+ * What to read of a share: so many rows of each partition that together they are about
+ * twice a batch, and rows that may have been committed late, except those in memory.
  */
 static wh_partitions_read share_of(wherry_relay *r, int64_t limit)
 {
@@ -241,13 +244,13 @@ static wh_partitions_read share_of(wherry_relay *r, int64_t limit)
 	if (!t->gaps.n || t->gaps.ranges[0].first > t->cursor)
 		return share;
 	share.late = t->gaps.ranges[0].first - 1;
-	share.known = r->scratch.back_ids; /* nobody else's at the moment */
+	share.known = r->scratch.back_ids; /* Nothing else uses it now. */
 	share.n_known =
 		wh_window_ids(&r->window, share.late, t->cursor, r->scratch.back_ids);
 	return share;
 }
 
-/* Where few partitions have much, more is read of each. */
+/* If a few partitions have most of the rows, read more rows of each the next time. */
 static void note_share(wherry_relay *r, const reading *w, int64_t limit)
 {
 	wh_reader *t = wh_reader_of(r);
@@ -258,7 +261,8 @@ static void note_share(wherry_relay *r, const reading *w, int64_t limit)
 		t->each *= 2;
 }
 
-/* Where lower ids may yet be committed a read and what surrounds it are one round trip. */
+/* If lower ids may still be committed: send an acknowledgement, a read and the question
+ * for running transactions in one round trip. */
 static wherry_code read_turn(reading *w, int64_t limit, wherry_error *err)
 {
 	wherry_relay *r = w->r;
@@ -286,7 +290,7 @@ static wherry_code read_turn(reading *w, int64_t limit, wherry_error *err)
 	code = wh_outbox_turn(r->box, &r->lease, rides ? &ride.ack : NULL, &from, meet, w,
 			      asked, &horizon, err);
 	wh_meanwhile_end(r);
-	r->advanced |= r->reading; /* what was new need not wait any more */
+	r->advanced |= r->reading; /* Messages of this read may be submitted now. */
 	r->reading = false;
 	if (rides)
 		wh_settle_rode(r, &ride, w->now);
@@ -310,8 +314,8 @@ static wherry_code read_plainly(reading *w, int64_t limit, wherry_error *err)
 		w, wh_outbox_read(r->box, t->sweeping, t->cursor, limit, meet, w, err));
 }
 
-/* Rows that are read and find no room are wasted.  So with large bodies ask for fewer rows,
- * and then for twice as many each time. */
+/* If bodies are large, many rows of a batch find no room and were read for nothing.  So
+ * ask for fewer rows, and then for twice as many each time. */
 static void note_fit(wherry_relay *r, const reading *w)
 {
 	wh_reader *t = wh_reader_of(r);
@@ -347,11 +351,12 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 		note_share(r, &w, limit);
 	if (!t->more && t->sweeping) {
 		t->sweeping = false;
-		t->more =
-			true; /* rows may have come in behind the three ranges it merged */
+		/* Rows may have come after the ranges of open states that a
+		 * sweep merges. */
+		t->more = true;
 	}
 	if (!t->sweeping && t->fed) {
-		t->more = false; /* they come by the log */
+		t->more = false; /* The stream brings new rows. */
 		wh_reader_forget_gaps(t);
 		return t->swept(r, now, err);
 	}
@@ -360,7 +365,6 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 
 /* ---- the step ---- */
 
-/* Rather few large reads than many small ones. */
 bool wh_reader_is_worth_it(const wherry_relay *r)
 {
 	wh_reader *t = wh_reader_of(r);
@@ -397,7 +401,7 @@ static wherry_code read_more(wherry_relay *r, int64_t now, wherry_error *err)
 	wh_reader *t = wh_reader_of(r);
 	bool from_start = t->sweeping && t->cursor == INT64_MIN;
 	int64_t limit = r->set.turn;
-	bool new = t->cursor >= t->highest; /* a sweep meets many that are known */
+	bool new = t->cursor >= t->highest; /* A sweep also meets rows in memory. */
 	wherry_code code = WHERRY_OK;
 
 	if (limit > wh_intake_room(r) && (new || !t->sweeping))
@@ -413,10 +417,10 @@ static wherry_code read_more(wherry_relay *r, int64_t now, wherry_error *err)
 }
 
 /*
- * Rows that reading ahead does not meet: inserted below the cursor, as with an id far above
- * all others before, or as processing or failed.  Looked for at most every few seconds, after
- * others have committed, when nothing else is left to do
- * (a_row_inserted_below_the_cursor_is_delivered).
+ * Look for open rows that reading ahead does not meet: rows inserted below the cursor,
+ * for example after a row with far too high an id, or inserted as processing or failed.
+ * The relay looks at most every few seconds, after other connections have committed, when
+ * nothing else is left to do (a_row_inserted_below_the_cursor_is_delivered).
  */
 static wherry_code look_for_open(wherry_relay *r, int64_t now, wherry_error *err)
 {
@@ -435,7 +439,7 @@ static wherry_code look_for_open(wherry_relay *r, int64_t now, wherry_error *err
 	return code;
 }
 
-/* Soon, and some time after the last look. */
+/* Plan when to look for open rows: soon, but some time after the last look. */
 static void plan_look(wherry_relay *r, int64_t now)
 {
 	wh_reader *t = wh_reader_of(r);
@@ -443,7 +447,8 @@ static void plan_look(wherry_relay *r, int64_t now)
 				wh_reader_is_partial(r) ? r->set.sweep_us : OPEN_LOOK_US);
 
 	if (next < t->reread_at_us)
-		next = t->reread_at_us; /* rows cannot be acknowledged: see settle.c */
+		/* Some rows cannot be acknowledged; see plan_reread(). */
+		next = t->reread_at_us;
 	if (t->open_look_us == WH_NEVER)
 		t->open_look_us = next > now ? next : wh_later(now, LOOK_US);
 }

@@ -1,5 +1,5 @@
 /*
- * What belongs to reading the table, except the reads: sweeps, the lease, acknowledgements,
+ * The parts of reading the table around the reads: sweeps, the lease, acknowledgements,
  * deadlines.
  */
 #include "relay/engine/reader.h"
@@ -39,7 +39,8 @@ void wh_reader_free(wherry_relay *r)
 	free(r->state);
 }
 
-/* The server may have lost acknowledgements, and it may be another server now. */
+/* After a reconnect: the server may have lost acknowledgements, or may be
+ * another server now. */
 void wh_reader_resume(wherry_relay *r, int64_t now)
 {
 	wh_reader *t = wh_reader_of(r);
@@ -61,8 +62,8 @@ void wh_reader_forget(wherry_relay *r)
 
 /* ---- sweeps ---- */
 
-/* Beside a stream gaps are those of one sweep: rows that are committed in them while it goes
- * on come before the rows that it meets behind them. */
+/* With a stream, gaps matter only within one sweep: rows that are committed in them
+ * during the sweep must be taken in before the rows with higher ids. */
 void wh_reader_forget_gaps(wh_reader *t)
 {
 	if (!t->swept)
@@ -125,8 +126,8 @@ wherry_code wh_reader_suspects(wherry_relay *r, int64_t *out_upto, wherry_error 
 				 : WHERRY_OK;
 }
 
-/* Whether the messages that the last relay had in flight are delivered or dead: they are among
- * the first that were read, or all that were open then. */
+/* Are the messages that the last relay had in flight delivered or dead?  They are among
+ * the first two windows that were delivered, or among all rows that were open then. */
 bool wh_reader_proven(const wherry_relay *r)
 {
 	const wh_reader *t = wh_reader_of(r);
@@ -142,7 +143,8 @@ bool wh_reader_is_unsuspected(const wherry_relay *r, const wh_entry *e)
 	return !wh_reader_of(r)->sweeping && e->msg.id > r->suspects_upto;
 }
 
-/* A renewal also says which rows are open: some may be behind the cursor and not known. */
+/* A renewal returns the lowest and highest pending id.  A pending row below the cursor
+ * may be unknown. */
 wherry_code wh_reader_renewed(wherry_relay *r, int64_t now, int64_t version,
 			      wherry_error *err)
 {
@@ -169,7 +171,6 @@ void wh_reader_changed(wherry_relay *r, int64_t now)
 
 /* ---- rows in memory ---- */
 
-/* Rows were read since the lease was last verified. */
 void wh_reader_admitted(wherry_relay *r, wh_entry *e)
 {
 	(void)e;
@@ -186,7 +187,8 @@ void wh_reader_row_lost(wherry_relay *r)
 	wh_reader_of(r)->replaced = wh_reader_of(r)->look_for_claims = true;
 }
 
-/* Rows of delivered messages are not to be delivered again and again. */
+/* Plan when to read the table again, later and later, so that messages whose rows cannot
+ * be acknowledged are not delivered again all the time. */
 static void plan_reread(wh_reader *t, const wh_env *env, int64_t now)
 {
 	static const wh_backoff backoff = {WH_EXPONENTIAL, WH_SECOND, 60 * WH_SECOND,
@@ -199,14 +201,15 @@ static void plan_reread(wh_reader *t, const wh_env *env, int64_t now)
 	if (++t->n_rereads > AT_ONCE)
 		t->reread_at_us = wh_later(
 			now, wh_backoff_delay(&backoff, t->n_rereads - AT_ONCE, env));
-	/* Nothing else may read the whole table before that. */
+	/* No other sweep may read the whole table before that. */
 	if (t->sweep_at_us < t->reread_at_us)
 		t->sweep_at_us = t->reread_at_us;
 	if (t->open_look_us < t->reread_at_us)
 		t->open_look_us = t->reread_at_us;
 }
 
-/* The rows were deleted, or other messages have their ids.  Or they cannot be written. */
+/* Called when n rows were missing: they were deleted, other messages have their ids, or
+ * the database ignores the update. */
 void wh_reader_missed(wherry_relay *r, int64_t n, int64_t now)
 {
 	wh_reader *t = wh_reader_of(r);
@@ -225,7 +228,7 @@ void wh_reader_missed(wherry_relay *r, int64_t n, int64_t now)
 
 /* ---- until empty ---- */
 
-/* Is it known without asking the database that something is open? */
+/* Does the relay know, without asking the database, that a message is open? */
 static bool knows_of_open(const wherry_relay *r)
 {
 	return r->fsm.state == WH_LEADING &&
@@ -242,7 +245,7 @@ wherry_code wh_reader_until_empty(wherry_relay *r, int64_t now, wherry_error *er
 
 	if ((r->fsm.state == WH_STANDBY || !quiet || wh_reader_is_partial(r)) &&
 	    now < r->empty_check_us)
-		return WHERRY_OK; /* newer messages may never let it be quiet */
+		return WHERRY_OK; /* New messages may keep the relay busy for ever. */
 	r->empty_check_us = wh_later(now, CHECK_US);
 	if (!quiet && knows_of_open(r))
 		return WHERRY_OK;

@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-enum { FRONT = 2000 }; /* Open rows; a program that claims begins with the first. */
+enum { FRONT = 2000 }; /* Open rows to look at: programs claim the first rows. */
 
 typedef struct claims {
 	int64_t living, left_ms, expired;
@@ -29,7 +29,7 @@ static wherry_code look(const wherry_relay *r, int64_t most, claims *out,
 			 NULL, err);
 }
 
-/* No other program claims.  This relay writes no claims itself. */
+/* Return an error if another program has a claim.  This relay writes no claims. */
 static wherry_code check(const wherry_relay *r, int64_t most, claims *out,
 			 wherry_error *err)
 {
@@ -82,7 +82,7 @@ wherry_code wh_sole_renewed(wherry_relay *r, int64_t now, int64_t version,
 	return wh_reader_renewed(r, now, version, err);
 }
 
-/* Claims that have expired are looked for among all open rows: reading stopped at one. */
+/* If reading stopped at a claimed row, look for claims among all open rows. */
 wherry_code wh_sole_fetch(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_reader *t = wh_reader_of(r);

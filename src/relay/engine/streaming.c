@@ -1,10 +1,11 @@
 /*
  * The stream engine reads PostgreSQL's WAL beside the table.
  *
- * It is the engine exclusive with another source of new rows.  Until it has a stream it reads
- * the table.  With a stream, rows come in the order of commits, and the table is read only for
- * rows that the stream does not bring: older rows, retries, and changes of operators.  Where
- * nothing is marked (unmarked.c) all rows come by the stream.  See docs/internals/stream.md.
+ * It is the engine exclusive with another source of new rows.  Until the stream is open,
+ * it reads the table.  With a stream, rows come in the order of commits.  The table is
+ * then read only for rows that the stream does not bring: older rows, retries, and
+ * changes of operators.  In the engine unmarked (unmarked.c) all rows come by the stream.
+ * See docs/internals/stream.md.
  */
 #include "relay/engine/streaming.h"
 
@@ -69,7 +70,7 @@ bool wh_streaming_on(const wherry_relay *r)
 
 /* ---- rows in memory ---- */
 
-/* Its place among all, which is not that of its id. */
+/* The noted place of an id; for a new message, the next place. */
 int64_t wh_streaming_place(wherry_relay *r, int64_t id)
 {
 	wh_streaming *f = wh_streaming_of(r);
@@ -114,7 +115,7 @@ void wh_streaming_left(wherry_relay *r, const wh_entry *e)
 	wh_streaming_landed(wh_streaming_of(r), e->tx);
 }
 
-/* ---- what rows can be seen ---- */
+/* ---- which rows are visible ---- */
 
 wherry_code wh_streaming_swept(wherry_relay *r, int64_t now, wherry_error *err)
 {
@@ -130,7 +131,7 @@ wherry_code wh_streaming_swept(wherry_relay *r, int64_t now, wherry_error *err)
 	f->known = at.written;
 	f->reader.knows_all = true;
 	f->placed = true;
-	f->look |= f->inside; /* the sweep has met the rest of it */
+	f->look |= f->inside; /* The sweep has met the rest of that transaction. */
 	return WHERRY_OK;
 }
 
@@ -170,7 +171,8 @@ static wherry_code seen(wherry_relay *r, const wh_entry *also, bool *out_all,
 	return WHERRY_OK;
 }
 
-/* How long to wait: mostly a moment, but a commit may wait for a standby that is away. */
+/* How long to wait until a committed transaction is visible: 1 ms, doubled up to 100 ms.
+ * A commit may wait for a PostgreSQL standby that is away. */
 int64_t wh_streaming_unseen(wherry_relay *r)
 {
 	wh_streaming *f = wh_streaming_of(r);
@@ -182,8 +184,9 @@ int64_t wh_streaming_unseen(wherry_relay *r)
 }
 
 /*
- * Rows come by the log, so that a message may be delivered before the statement that
- * acknowledges it can see its row: then the log is written first.
+ * A message may be delivered before its row is visible, because the WAL is written before
+ * the commit becomes visible.  Then wait until the row is visible, and acknowledge it
+ * later.
  */
 static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
 			       wh_settlement *s, wh_settled *out, int64_t *out_later_us,
@@ -223,7 +226,7 @@ wherry_code wh_streaming_confirm(wherry_relay *r, int64_t now, wherry_error *err
 	return code == WHERRY_OK ? code : wh_streaming_trouble(r, now, code, err);
 }
 
-/* Rows that have come, if there may be any more. */
+/* Take in rows that have come, unless a sweep is in progress or the outbox is paused. */
 static wherry_code receive(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);
@@ -241,8 +244,9 @@ static wherry_code receive(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
-/* A backlog is read from the table, which a server that sends its log meanwhile only delays;
- * but a log that is not read is kept, so not for long. */
+/* Does connecting wait for the sweep of the backlog?  A server that sends WAL
+ * at the same time delays the sweep.  But it keeps all WAL until then, so the
+ * relay waits at most 10 s. */
 static bool waits_for_table(const wherry_relay *r, int64_t now)
 {
 	wh_streaming *f = wh_streaming_of(r);
@@ -272,7 +276,8 @@ wherry_code wh_streaming_step(wherry_relay *r, int64_t now, wherry_error *err)
 	return code == WHERRY_OK ? wh_streaming_confirm(r, now, err) : code;
 }
 
-/* The last word to the server, so that the next relay goes on from here. */
+/* Confirm the final position, so that the next relay begins there, and close
+ * the connection. */
 wherry_code wh_streaming_finish(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);
@@ -315,7 +320,7 @@ int64_t wh_streaming_arrival(const wherry_relay *r, int64_t now)
 	if (f->fsm.state != WH_STREAMING_ON)
 		return at;
 	if (may_receive(r) && f->n_ids)
-		at = wh_sooner(at, f->look_up_us); /* until they can be seen */
+		at = wh_sooner(at, f->look_up_us); /* Until the rows are visible. */
 	else if (may_receive(r) &&
 		 ((!f->unmarked && !f->placed) || f->stream->driver->waiting(f->stream)))
 		at = now;
@@ -331,7 +336,8 @@ int wh_streaming_fd(const wherry_relay *r, short *out_events)
 	if (!f->stream || f->fsm.state == WH_STREAMING_TABLE)
 		return -1;
 	fd = f->stream->driver->fd(f->stream, out_events);
-	if (wh_streaming_on(r) && !may_receive(r)) /* what comes stays in the socket */
+	/* Rows that come stay in the socket. */
+	if (wh_streaming_on(r) && !may_receive(r))
 		*out_events = (short)(*out_events & ~POLLIN);
 	return *out_events ? fd : -1;
 }

@@ -1,6 +1,6 @@
 /*
- * The stream engine's connection: made, lost, made again; the replication slot, made, given
- * up, lost.
+ * The connection of the engines stream and unmarked: opens it, and opens it again when it
+ * was lost; makes, gives up and drops the replication slot.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,8 +14,8 @@ enum {
 	LOOK_US = 10 * 1000000,
 	QUIET_LOOK_US = 60 * 1000000,
 	ROUTED_MOST = 64 * 1024,
-	CONFIRM_US = 100000,     /* where rows say what is delivered */
-	CONFIRM_KEEP_US = 10000, /* where the position does */
+	CONFIRM_US = 100000,     /* Engine stream: rows show what is delivered. */
+	CONFIRM_KEEP_US = 10000, /* Engine unmarked: only the position does. */
 };
 
 static const wh_fsm_state states[] = {
@@ -84,14 +84,14 @@ static void turn_off(wherry_relay *r, const char *why)
 	f->reader.taking = 0;
 }
 
-/* Where the log is the truth, what came of it stays; where the table is, the table is read
- * again. */
+/* The database connection was lost: close the stream.  Messages in memory stay.  The
+ * engine stream reads the table again. */
 void wh_streaming_detach(wherry_relay *r, int64_t now)
 {
 	wh_streaming *f = wh_streaming_of(r);
 	bool was_on = wh_streaming_on(r);
 
-	if (f->fsm.state == WH_STREAMING_TABLE) /* its snapshot is gone: begin again */
+	if (f->fsm.state == WH_STREAMING_TABLE) /* The snapshot is lost: begin again. */
 		wh_streaming_end(r);
 	turn_off(r, "the connection is lost");
 	wh_wal_close(f->wal);
@@ -141,10 +141,10 @@ wherry_code wh_streaming_trouble(wherry_relay *r, int64_t now, wherry_code code,
 		wh_streaming_end(r);
 	turn_off(r, "trouble");
 	if (code == WHERRY_INVALID && f->unmarked)
-		return code; /* what the log does not have cannot be read elsewhere */
+		return code; /* Rows that the WAL does not have are nowhere else. */
 	if (code == WHERRY_INVALID)
 		wh_streaming_end(
-			r); /* the table has what cannot be read: on behind that */
+			r); /* The table has the rows that cannot be read: skip them here. */
 	f->failures++;
 	f->retry_us = wh_later(now, wh_backoff_delay(&backoff, f->failures, &r->env));
 	if (f->failures == 1 || f->failures % 10 == 0)
@@ -159,7 +159,8 @@ wherry_code wh_streaming_trouble(wherry_relay *r, int64_t now, wherry_code code,
 
 /* ---- connecting ---- */
 
-/* How to begin: create the slot, read the table, and from which position. */
+/* How to begin: whether to create the slot, whether to read the table, and the WAL
+ * position to start at. */
 typedef struct beginning {
 	bool create, table;
 	int64_t from;
@@ -176,7 +177,7 @@ static wherry_code slot_gone(const wh_streaming *f, const wh_wal_place *place,
 		       (unsigned)place->at);
 }
 
-/* Nothing is marked: what is delivered is known by the position alone. */
+/* Decide how the engine unmarked begins: only its position shows what is delivered. */
 static wherry_code begin_kept(wherry_relay *r, const wh_wal_state *state, beginning *out,
 			      wherry_error *err)
 {
@@ -229,8 +230,7 @@ static wherry_code begin_marked(wherry_relay *r, const wh_wal_state *state,
 	return wh_wal_drop(f->wal, err);
 }
 
-/* Somebody reads the slot: the relay before this one, which lost its lease, or another
- * program. */
+/* Another process reads the slot: a relay that lost its lease, or another program. */
 static wherry_code busy(wherry_relay *r, int64_t now, int64_t reader, wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);
@@ -299,7 +299,7 @@ wherry_code wh_streaming_connect(wherry_relay *r, int64_t now, wherry_error *err
 					 "restored"));
 		wh_streaming_end(r);
 	}
-	if (f->received < how.from) /* of an earlier connection it may be higher */
+	if (f->received < how.from) /* It may be higher from an earlier connection. */
 		f->received = f->delivered = how.from;
 	if (f->fresh)
 		f->written = 0;
@@ -313,7 +313,8 @@ wherry_code wh_streaming_connect(wherry_relay *r, int64_t now, wherry_error *err
 
 /* ---- beginning ---- */
 
-/* A transaction that was being received comes again, and what came of it is skipped. */
+/* Start the stream.  A transaction that was cut comes again, and its rows that
+ * came are skipped. */
 static wherry_code start(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);
@@ -330,7 +331,7 @@ static wherry_code start(wherry_relay *r, int64_t now, wherry_error *err)
 	f->reader.fed = true;
 	f->failures = 0;
 	f->streamed = true;
-	if (f->unmarked) { /* the server may have lost what was written last */
+	if (f->unmarked) { /* The server may have lost the last write. */
 		f->written = 0;
 		f->moved = true;
 		return WHERRY_OK;
@@ -341,11 +342,16 @@ static wherry_code start(wherry_relay *r, int64_t now, wherry_error *err)
 }
 
 /*
- * Rows that are visible before the table is read need not come by the stream too.  The relay
- * asks for the WAL position first, then which transactions have begun.  Transactions that
- * begin later commit behind that position.  The sweep meets the others, if they end before it
- * begins.  If one takes longer than the wait, the relay stops waiting, and the stream brings
- * all rows again.
+ * Rows that are visible before the table is read need not come by the stream too.  So the
+ * relay moves the start of the stream:
+ *
+ *     1. It asks for the WAL position, and then for the next transaction.
+ *     2. It waits until all transactions have ended that had begun.  Transactions that
+ *        begin later commit after that position.
+ *     3. The stream starts at that position.  The sweep meets all earlier rows.
+ *
+ * If a transaction takes longer than 100 ms, the relay does not wait, and the stream
+ * brings all rows again.
  */
 static wherry_code look_ahead(wherry_relay *r, int64_t now, bool *out_wait,
 			      wherry_error *err)
@@ -399,7 +405,8 @@ wherry_code wh_streaming_begin(wherry_relay *r, int64_t now, wherry_error *err)
 	if (wait)
 		return WHERRY_OK;
 	if (f->unmarked && f->stream->driver->has_rows(f->stream)) {
-		f->delivered = 0; /* not before all of it is */
+		/* Nothing counts as delivered before the whole table is. */
+		f->delivered = 0;
 		if (!wh_tx_begin(f, 0))
 			return wh_oom(err);
 		wh_relay_say(r, WHERRY_LOG_INFO, "stream-table",
@@ -419,7 +426,7 @@ wherry_code wh_streaming_table_done(wherry_relay *r, int64_t now, wherry_error *
 	return start(r, now, err);
 }
 
-/* ---- the lag ---- */
+/* ---- how much WAL the server keeps ---- */
 
 static void give_up(wherry_relay *r, int64_t now, const wh_wal_state *state)
 {
@@ -436,7 +443,7 @@ static void give_up(wherry_relay *r, int64_t now, const wh_wal_state *state)
 	wh_reader_sweep(r, now);
 }
 
-/* Once the server has noticed that nobody reads it. */
+/* Drop the slot once the server has noticed that nobody reads it. */
 static wherry_code drop_slot(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	enum { AGAIN_US = 50000 };
@@ -458,7 +465,6 @@ static bool is_quiet(const wherry_relay *r)
 	return r->window.n == 0 && r->keys.n_held == 0;
 }
 
-/* Where nothing is marked no row says that it did not come: then also while nothing comes. */
 wherry_code wh_streaming_watch(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);

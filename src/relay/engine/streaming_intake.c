@@ -1,9 +1,9 @@
 /*
  * Takes rows of the stream into the window, in the order of commits.
  *
- * A sweep may have met rows that were committed before it ended.  They are looked up by their
- * ids first, and taken from the table if they are open there.  A row may be in the WAL and
- * not yet visible: then the look-up is repeated.
+ * A sweep may have met rows that were committed before it ended.  Such rows are looked up
+ * by their ids first, and taken in if they are open in the table.  If their transaction
+ * is in the WAL and not visible yet, the look-up is repeated.
  */
 #include "relay/engine/streaming.h"
 
@@ -16,12 +16,12 @@
 typedef struct pulling {
 	wherry_relay *r;
 	int64_t now;
-	int64_t rows; /* that came, */
-	int64_t told; /* among all that the log told, */
-	size_t bytes; /* and how much that was */
-	size_t nth;   /* of the ids that are looked up: met so far */
+	int64_t rows; /* Rows of the outbox that came. */
+	int64_t told; /* Events of the stream, including these rows. */
+	size_t bytes; /* Size of these events. */
+	size_t nth;   /* Index of the next id that is looked up. */
 	bool full;
-	int64_t at; /* the position of the row that came */
+	int64_t at; /* WAL position of the row that came. */
 } pulling;
 
 bool wh_streaming_has_room(const wherry_relay *r)
@@ -49,7 +49,7 @@ static wherry_code meet_known(void *ctx, const wh_open_row *row, wherry_error *e
 	return wh_reader_meet(r, w->now, row, err);
 }
 
-/* Are all of them visible, whose rows are to be looked up? */
+/* Are all transactions visible whose rows must be looked up? */
 static wherry_code all_visible(wh_streaming *f, bool *out, wherry_error *err)
 {
 	uint32_t *xids = calloc(f->n_ids, sizeof(*xids));
@@ -73,7 +73,7 @@ static wherry_code all_visible(wh_streaming *f, bool *out, wherry_error *err)
 	return code;
 }
 
-/* The first n need no look any more. */
+/* The first n ids are looked up: remove them from the list. */
 static void forget_ids(wherry_relay *r, size_t n)
 {
 	wh_streaming *f = wh_streaming_of(r);
@@ -114,7 +114,8 @@ static wherry_code look_up(pulling *w, wherry_error *err)
 
 /* ---- taking in ---- */
 
-/* Rows behind a held key are read from the table, which must have them by then. */
+/* Is the key of the row held, draining or parked?  Its row is looked up in the table, so
+ * that it is visible when it is noted. */
 static bool is_held(wherry_relay *r, const wh_open_row *row)
 {
 	const wh_key *key;
@@ -134,7 +135,8 @@ static wherry_code meet_row(void *ctx, const wh_open_row *row, wherry_error *err
 
 	if (f->unmarked)
 		return wh_unmarked_meet(r, row, w->at, err);
-	/* behind one that is looked up, too, or it would overtake that */
+	/* Rows that come after one to look up are looked up too, so as not to
+	 * overtake it. */
 	if (f->look || f->n_ids || row->state != WHERRY_PENDING || is_held(r, row)) {
 		f->ids[f->n_ids] = row->id;
 		f->id_txs[f->n_ids++] = f->reader.taking;
@@ -147,11 +149,13 @@ static wherry_code meet_row(void *ctx, const wh_open_row *row, wherry_error *err
 }
 
 /*
- * A transaction of which a part had come when the connection was lost comes first when it is
- * made again: the server reads on behind `received`, which is where that one began to come,
- * and what it leaves out depends on the log alone.  But the slot may have been moved on, or
- * made again, and another server's log may have gone another way: then it never comes, and
- * what was received of it must not keep the position where it is.
+ * A transaction was cut when the connection was lost.  On the next connection it comes
+ * first: the server reads on after `received`, which is before that transaction, and what
+ * it leaves out depends on the WAL alone.
+ *
+ * But the slot may have been moved or made again, or another server's WAL may differ.
+ * Then the transaction never comes, and its rows that came must not hold the position
+ * back.
  */
 static void give_up_cut(wh_streaming *f)
 {
@@ -200,8 +204,8 @@ static void end_tx(wherry_relay *r, const wh_stream_event *event)
 	f->received = event->at;
 	f->inside = false;
 	f->reader.taking = 0;
-	if (!tx->open &&
-	    f->n > 1) { /* nothing waits for it: the one before goes on to here */
+	/* Nothing waits for this transaction: extend the one before to its end. */
+	if (!tx->open && f->n > 1) {
 		tx[-1].end = event->at;
 		f->n--;
 	}
@@ -238,8 +242,8 @@ static wherry_code take(pulling *w, const wh_stream_event *event, wherry_error *
 	return WHERRY_OK;
 }
 
-/* Whether this is enough for one step.  Gigabytes of other tables may pass, and each row may
- * be a separate transaction. */
+/* Was enough read in this step?  Gigabytes of other tables may pass, and each row may be
+ * a separate transaction. */
 static bool is_enough(const pulling *w)
 {
 	enum { TOLD_MOST = 4000, BYTES_MOST = 16 * 1024 * 1024 };
@@ -249,7 +253,7 @@ static bool is_enough(const pulling *w)
 	       w->bytes >= BYTES_MOST;
 }
 
-/* Until nothing has come, there is no room, or it is enough. */
+/* Take in events until none has come, there is no room, or enough were read. */
 static wherry_code pull(pulling *w, wherry_error *err)
 {
 	wherry_relay *r = w->r;
@@ -270,7 +274,8 @@ static wherry_code pull(pulling *w, wherry_error *err)
 	return code;
 }
 
-/* Rows that come while acknowledgements are written are fenced by these. */
+/* The acknowledgements that a relay writes verify its lease.  If the last one was more
+ * than a second ago, verify it before submitting rows that came. */
 static void fence_late(const pulling *w)
 {
 	wherry_relay *r = w->r;
@@ -297,7 +302,8 @@ wherry_code wh_streaming_pull(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
-/* Rows that must be looked up in the table wait until the database can be asked. */
+/* May rows be taken in while the database works?  Not if rows must be looked up
+ * in the table. */
 static bool comes_meanwhile(const wherry_relay *r)
 {
 	const wh_streaming *f = wh_streaming_of(r);
@@ -327,7 +333,7 @@ bool wh_streaming_meanwhile(wherry_relay *r, int64_t now, struct pollfd *out)
 	return wh_streaming_of(r)->stream->driver->waiting(wh_streaming_of(r)->stream);
 }
 
-/* ---- what was there before the log, where nothing is marked ---- */
+/* ---- engine unmarked: rows that are older than the slot ---- */
 
 wherry_code wh_streaming_table(wherry_relay *r, int64_t now, wherry_error *err)
 {

@@ -1,8 +1,8 @@
 /*
- * The stream engine: rows that the table has and the log does not bring.
+ * The engine stream: finds rows that are in the table and that the stream does not bring.
  *
- * A publication can lose its table while a relay reads the log.  The server says nothing then:
- * it sends no rows any more.  The table shows it, where rows are marked.
+ * A publication can lose its table while a relay reads the WAL.  The server does not
+ * report this: it only sends no more rows.  Pending rows in the table show it.
  */
 #include "relay/engine/streaming.h"
 
@@ -17,8 +17,8 @@ static bool is_known(const wherry_relay *r, int64_t id)
 	return wh_window_find(&r->window, id) || wh_places_of(&f->places, id, &place);
 }
 
-/* Is there a pending row that ought to be in memory?  Behind a key that waits there are
- * others, which sweeps meet. */
+/* The lowest pending id, if its message should be in memory and is not; else 0.  While a
+ * key is held or parked, pending rows are not in memory, and sweeps meet them. */
 static int64_t first_unknown(const wherry_relay *r)
 {
 	wh_streaming *f = wh_streaming_of(r);
@@ -28,12 +28,13 @@ static int64_t first_unknown(const wherry_relay *r)
 	    r->keys.n_held || r->keys.n_parked || !id || is_known(r, id))
 		return 0;
 	if (f->reader
-		    .replaced) /* rows that could not be acknowledged are read when it is time */
+		    .replaced) /* Rows that cannot be acknowledged are read again later. */
 		return 0;
 	return id;
 }
 
-/* The publication may have lost the table, or have lost it for a while. */
+/* The stream did not bring a row: check the publication, and read the table.  The
+ * publication may have lost the table for a while. */
 static wherry_code read_missing(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);
@@ -56,8 +57,8 @@ static wherry_code read_missing(wherry_relay *r, int64_t now, wherry_error *err)
 }
 
 /*
- * A row that is pending comes by the log before the position at which the log was when the
- * row could be seen.  If it has not come by then, it is not in the publication.
+ * When a pending row is visible, it is in the WAL before the position of that moment.  If
+ * the stream has passed that position without the row, the publication does not send it.
  */
 wherry_code wh_streaming_missing(wherry_relay *r, int64_t now, wherry_error *err)
 {

@@ -1,17 +1,23 @@
 /*
- * key-strict: nothing leaves before a message of its key with a lower id that may yet be
- * committed.
+ * key-strict: no message is submitted before a message of its key with a lower id that
+ * may still be committed.
  *
- * Ids up to the solid one are settled: what was not committed of them never will be.  A row
- * that follows directly makes its id the solid one.  At a gap reading stops, and nothing
- * behind it is taken in, until the gap is filled, or all transactions have ended that had
- * begun when the row behind it was seen; then all ids seen by then are solid.  A transaction
- * has a number before it takes an id (a trigger, which init makes, sees to that), so numbers
- * say which ones had begun.  Where relays compete none meets all rows: there only the second way is left, and
- * claims end at the solid id.
+ * Ids up to `solid` are final: a missing one will not be committed any more.  A row with
+ * the next id makes its id solid.  At a gap, reading stops, and no row after it is taken
+ * in.  Reading goes on in two cases:
  *
- * To compare the number of a row's own transaction with the oldest that runs is not enough:
- * an older transaction may take the higher id
+ *     1. The gap is filled.
+ *     2. All transactions have ended that had begun when the row after the gap was seen.
+ *        Then all ids seen by then are solid.
+ *
+ * A transaction has a number before it takes an id: init makes a trigger that ensures
+ * this.  So numbers show which transactions had begun.
+ *
+ * Relays with a share, and competing relays, do not meet all rows.  They use only case 2.
+ * Claims of competing relays end at the solid id.
+ *
+ * It is not enough to compare the number of a row's own transaction with the oldest
+ * running one: an older transaction may take the higher id
  * (an_older_transaction_with_the_higher_id_waits_for_the_younger).
  */
 #include <inttypes.h>
@@ -79,10 +85,11 @@ static void log_wait(wherry_relay *r, wh_strict *s, int64_t now)
 				 "NULL; SELECT * FROM pg_prepared_xacts"));
 }
 
-/* Date what is seen now, and see whether what was dated is over. */
+/* Date the ids seen by now, and make the dated ids solid if their transactions
+ * have ended. */
 static void advance(wh_strict *s, const wh_frontier *f)
 {
-	if (s->upto < s->gap_before) /* it was dated too early */
+	if (s->upto < s->gap_before) /* It was dated before that row was seen. */
 		s->upto = 0;
 	for (int i = 0; i < 2; i++) {
 		if (!s->upto && f->last > s->solid) {
@@ -105,7 +112,7 @@ wherry_code wh_strict_look(wherry_relay *r, wh_strict *s, int64_t now, int64_t c
 
 	if (code != WHERRY_OK)
 		return code;
-	if (f.last < s->gap_before) /* somebody took it away */
+	if (f.last < s->gap_before) /* The row was deleted. */
 		f.last = s->gap_before;
 	advance(s, &f);
 	if (s->gap_before && ((f.filled && !partial) || s->gap_before <= s->solid))

@@ -1,9 +1,9 @@
 /*
- * Streaming where nothing is written to rows: the WAL is the truth, and one position says what
- * of it is delivered.
+ * The engine unmarked: nothing is written to rows.  The WAL is the truth, and one
+ * position says how far it is delivered.
  *
- * A message that failed waits in memory, and so do those of its key behind it.  A message that
- * died is written to wherry_dead before the position moves past it.
+ * A failed message waits in memory, and so do later messages of its key.  A dead message
+ * is written to wherry_dead before the position moves past it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,15 +15,17 @@
 #include "relay/hold/in_memory.h"
 
 enum {
-	WRITE_US = 100000,       /* between two writes of the position, at least; */
-	WRITE_TIMES = 20,        /* or so many times as long as one takes, */
-	WRITE_MOST_US = 1000000, /* but no longer */
-	FAR = 16 * 1024 * 1024, /* it is written when nothing was delivered, too: bytes */
+	WRITE_US = 100000,       /* At least between two writes of the position. */
+	WRITE_TIMES = 20,        /* Or so many times as long as a write takes. */
+	WRITE_MOST_US = 1000000, /* But at most this. */
+	/* Bytes of WAL after which it is written without a delivery. */
+	FAR = 16 * 1024 * 1024,
 };
 
 /* ---- taking in ---- */
 
-/* A message that a relay before this one tried alone, and then ended. */
+/* If an earlier relay tried this message alone and then ended, take over the
+ * number of attempts. */
 static void remember_tries(wherry_relay *r, const wh_open_row *row)
 {
 	wh_streaming *f = wh_streaming_of(r);
@@ -37,8 +39,8 @@ static void remember_tries(wherry_relay *r, const wh_open_row *row)
 		e->poison = "its relay ended each time it was tried, also alone";
 }
 
-/* As Debezium's event router: the topic has the aggregate's type in it, and the event's type
- * is a header. */
+/* Set topic and headers as Debezium's event router does: the topic contains the aggregate
+ * type, and the event type is a header. */
 static void route(wherry_relay *r, wh_open_row *row)
 {
 	const char *topic = wh_config_text(r->config, WH_STREAM_TOPIC), *mark;
@@ -68,7 +70,7 @@ static bool is_same(const wh_entry *e, const wh_open_row *row)
 	       wh_view_eq(row->message_id, wh_view_of(e->msg.message_id));
 }
 
-/* The message is in memory already: the transaction that comes now waits for it. */
+/* The message is in memory already: count it for the transaction that comes now. */
 static void rejoin(const wherry_relay *r, wh_entry *e)
 {
 	wh_streaming *f = wh_streaming_of(r);
@@ -88,16 +90,17 @@ wherry_code wh_unmarked_meet(wherry_relay *r, const wh_open_row *row, int64_t at
 
 	if (row->state != WHERRY_PENDING && row->state != WHERRY_PROCESSING &&
 	    row->state != WHERRY_FAILED)
-		return WHERRY_OK; /* it was inserted as delivered, or dead */
+		return WHERRY_OK; /* It was inserted as delivered or dead. */
 	if (!f->wal->keeps_ids)
 		numbered.id = f->last_id = at > f->last_id ? at : f->last_id + 1;
 	e = wh_window_find(&r->window, numbered.id);
 	if (e && f->fsm.state == WH_STREAMING_TABLE && is_same(e, row)) {
-		rejoin(r, e); /* The snapshot was lost before all of it was read. */
+		/* The snapshot was lost before it was read to the end. */
+		rejoin(r, e);
 		return WHERRY_OK;
 	}
 	if (e)
-		numbered.id = -f->order - 1; /* of a row that is gone and came again */
+		numbered.id = -f->order - 1; /* The id was used again for another row. */
 	if (r->box->layout.streams)
 		route(r, &numbered);
 	numbered.state = WHERRY_PENDING;
@@ -139,8 +142,8 @@ static size_t gather_dead(wherry_relay *r)
 	return n;
 }
 
-/* The position is written ten times a second while it moves, and at the end; where nothing is
- * delivered it moves with what others write, and what is written here, too: then rarely. */
+/* Is it time to write the position?  At once if none is written yet; else if it has
+ * moved, and rest_after() has passed since the last write. */
 static bool is_time(const wh_streaming *f, int64_t now)
 {
 	if (f->fresh)
@@ -148,8 +151,8 @@ static bool is_time(const wh_streaming *f, int64_t now)
 	return f->delivered > f->written && now >= f->write_us;
 }
 
-/* A database may be far away: writing takes a twentieth of the time at most, or is done once
- * a second. */
+/* How long to wait after a write that took so long.  A database may be far away: writing
+ * takes at most a twentieth of the time, unless that would be less than once a second. */
 static int64_t rest_after(int64_t took_us)
 {
 	if (took_us > WRITE_MOST_US / WRITE_TIMES)
@@ -180,7 +183,8 @@ static wherry_code write_all(wherry_relay *r, const wh_entry *try_next, wherry_e
 	return code;
 }
 
-/* Messages that died, and that one is being tried; the position moves later. */
+/* Write dead messages, and the message that is tried next; the position is
+ * written later. */
 static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
 			       wh_settlement *s, wh_settled *out, int64_t *out_later_us,
 			       wherry_error *err)
@@ -191,7 +195,7 @@ static wherry_code acknowledge(wherry_relay *r, const wh_entry *try_next,
 	return try_next || gather_dead(r) ? write_all(r, try_next, err) : WHERRY_OK;
 }
 
-/* Without waiting for the disk, if it can be. */
+/* Write the position, without waiting for fsync if possible. */
 static wherry_code write_place(wherry_relay *r, wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);
@@ -236,7 +240,8 @@ static wherry_code progress(wherry_relay *r, int64_t now, wherry_error *err)
 	return code == WHERRY_OK ? wh_streaming_confirm(r, now, err) : code;
 }
 
-/* The position is written though it has not moved: it says when. */
+/* Write the position at the end, even if it has not moved: the write also
+ * records the time. */
 static wherry_code finish(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);
@@ -254,7 +259,7 @@ static wherry_code finish(wherry_relay *r, int64_t now, wherry_error *err)
 
 /* ---- the lease ---- */
 
-/* The message that ended the last relay is before the present end of the WAL. */
+/* Messages before the current end of the WAL may have ended the last relay. */
 static wherry_code suspects(wherry_relay *r, int64_t *out_upto, wherry_error *err)
 {
 	wh_wal_now at;
@@ -265,15 +270,17 @@ static wherry_code suspects(wherry_relay *r, int64_t *out_upto, wherry_error *er
 	return code;
 }
 
-/* Once all before that is delivered, what comes is new. */
+/* After everything up to suspects_upto is delivered, messages are new and not
+ * suspects. */
 static bool is_unsuspected(const wherry_relay *r, const wh_entry *e)
 {
 	(void)e;
 	return wh_streaming_of(r)->delivered >= r->suspects_upto;
 }
 
-/* Much may come again before it, of a table or a large transaction: as long as it may still
- * come, the next unclean end is one more in a row, after which twice as many are suspects. */
+/* More messages than the suspects may come again before suspects_upto: of the table, or
+ * of a large transaction.  Until they are delivered, an unclean end is one more in a row,
+ * and twice as many are suspects then. */
 static bool proven(const wherry_relay *r)
 {
 	return !r->lease.suspects && is_unsuspected(r, NULL);
@@ -298,12 +305,12 @@ static wherry_code aim(wherry_relay *r, wherry_error *err)
 
 	if (code != WHERRY_OK)
 		return code;
-	f->target_at = at.written; /* commits need not be flushed yet */
+	f->target_at = at.written; /* Includes commits that are not flushed yet. */
 	r->target_id = 0;
 	return WHERRY_OK;
 }
 
-/* Is all delivered that was in the WAL at the start? */
+/* End the run if everything is delivered that was in the WAL at the start. */
 static wherry_code until_empty(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_streaming *f = wh_streaming_of(r);
