@@ -1,13 +1,12 @@
 /*
- * Rows are given back: the database holds the key of a failed message, and keeps the messages
- * behind it from being claimed.
+ * Later messages of a failed message's key are given back.  The database keeps them from
+ * being claimed.
  */
 #include "relay/hold/claimed.h"
 
 #include "relay/engine/competing.h"
 #include "relay/hold/hold.h"
 
-/* Keys that were held until their failure was written. */
 void wh_claimed_due(wherry_relay *r, int64_t now)
 {
 	r->keys.first_due = WH_NEVER;

@@ -1,6 +1,6 @@
 /*
- * Messages wait in memory, in the queue of their key.  When the window is full of them, nothing
- * more is read.
+ * Messages of a held key wait in memory, in the queue of the key.  If they fill the
+ * window, the relay reads nothing more.
  */
 #include "relay/hold/in_memory.h"
 
@@ -11,10 +11,11 @@
 #include "relay/hold/hold.h"
 #include "relay/hooks.h"
 
-/* Messages that the destination refused may be in memory beside the window. */
+/* Most refused messages that may be in memory beyond the window. */
 enum { REFUSED_MOST = 100000 };
 
-/* The key is held, and its messages that are not in flight wait; e, too, if not NULL. */
+/* Let the messages of a held key that are not in flight wait, and e too, unless
+ * it is NULL. */
 static void hold_in_memory(wherry_relay *r, wh_key *key, wh_entry *e)
 {
 	key->broken = key->in_flight > 0;
@@ -24,7 +25,8 @@ static void hold_in_memory(wherry_relay *r, wh_key *key, wh_entry *e)
 		wh_entry_move(r, e, WH_WAITING);
 }
 
-/* A message without a key gets one to wait under. */
+/* The key of a message; one without a key gets a key to wait under.  NULL: out
+ * of memory. */
 static wh_key *key_of(wherry_relay *r, wh_entry *e)
 {
 	char text[32];
@@ -60,7 +62,7 @@ static void failed(wherry_relay *r, wh_entry *e, int64_t now)
 		r->stats.retried++;
 		wh_hook_settled(r, WHERRY_ON_FAILED, e);
 	}
-	if (!key) { /* out of memory: at once, then */
+	if (!key) { /* Out of memory: try again at once. */
 		wh_entry_admit(r, e);
 		return;
 	}
@@ -69,7 +71,6 @@ static void failed(wherry_relay *r, wh_entry *e, int64_t now)
 	hold_in_memory(r, key, e);
 }
 
-/* Keys whose wait is over go on with what waits in memory. */
 void wh_memory_due(wherry_relay *r, int64_t now)
 {
 	int64_t first_due = WH_NEVER;
@@ -77,7 +78,7 @@ void wh_memory_due(wherry_relay *r, int64_t now)
 	for (wh_key *key = r->keys.held, *next; key; key = next) {
 		next = key->held_next;
 		if (key->active)
-			continue; /* once nothing of it is in flight */
+			continue; /* Wait until nothing of the key is in flight. */
 		if (key->due_us > now) {
 			if (key->due_us < first_due)
 				first_due = key->due_us;

@@ -1,5 +1,6 @@
 /*
- * Notes rows that wait behind a message that failed or died, to read them again when it is time.
+ * Notes the ids of rows that wait behind a failed message, and reads them again when the
+ * key is due.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@ void wh_noted_add(wherry_relay *r, wh_key *key, int64_t id, int64_t place)
 	wh_reader *t = wh_reader_of(r);
 
 	if (r->keys.places && !wh_places_add(r->keys.places, id, place))
-		t->sweep_at_us = 0; /* out of memory: a sweep finds it */
+		t->sweep_at_us = 0; /* Out of memory: a sweep finds the row. */
 	else
 		wh_key_note(&r->keys, key, place, r->set.noted_most);
 }
@@ -29,8 +30,8 @@ bool wh_noted_has_room(const wherry_relay *r)
 		r->window.n < half + r->destination.n_failed_probes);
 }
 
-/* A key whose noted ids are all in memory goes on as others do.  Where not all of its
- * ids could be noted, the rest is read from there on, failed ones too. */
+/* All noted rows of the key are read: free the key.  If not all of its ids could be
+ * noted, read the table again from the first one that was not, with all open states. */
 static void end_draining(wherry_relay *r, wh_key *key)
 {
 	wh_reader *t = wh_reader_of(r);
@@ -38,7 +39,7 @@ static void end_draining(wherry_relay *r, wh_key *key)
 
 	wh_key_free(&r->keys, key);
 	wh_keys_drop(&r->keys, key);
-	if (from && r->keys.places) { /* places say nothing of ids: all is read */
+	if (from && r->keys.places) { /* Places do not show ids: read all. */
 		wh_reader_sweep_all(r, wh_monotonic(&r->env));
 	} else if (from && from <= t->cursor) {
 		t->cursor = from - 1;
@@ -51,11 +52,13 @@ typedef struct redo {
 	wherry_relay *r;
 	int64_t now;
 	wh_key *key;
-	bool full;    /* ended because there was no room */
-	int64_t last; /* the place of the last row met */
+	/* Reading ended early: no room, the key is held again, or a claimed row. */
+	bool full;
+	int64_t last; /* Place of the last row met. */
 } redo;
 
-/* Is this the text of the key?  One that waits alone has none, and its number instead. */
+/* Does a row with this key text wait under this key?  A message without a key waits under
+ * "#" and a number. */
 static bool is_of(const wherry_relay *r, const wh_key *key, const wh_buf *text)
 {
 	bool lone = !r->set.ordered || !text->len;
@@ -90,7 +93,7 @@ static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *e
 		wh_buf_reset(&r->key_text);
 		wh_flaw_key(r, row);
 		if (!is_of(r, d->key,
-			   &r->key_text)) { /* another message has its id by now */
+			   &r->key_text)) { /* Another message has this id now. */
 			set_last(d, row->id);
 			return wh_reader_meet(r, d->now, row, err);
 		}
@@ -106,7 +109,8 @@ static wherry_code meet_again(void *ctx, const wh_open_row *row, wherry_error *e
 	return WHERRY_OK;
 }
 
-/* Take the places up to `last` off the list: they are in memory, or no longer open. */
+/* Remove the places up to `last` from the list: their messages are in memory, or no
+ * longer open. */
 static void forget_noted(wherry_relay *r, wh_key *key, int64_t last)
 {
 	while (wh_ids_count(&key->noted) && key->noted.ids[key->noted.first] <= last) {
@@ -117,7 +121,7 @@ static void forget_noted(wherry_relay *r, wh_key *key, int64_t last)
 	}
 }
 
-/* The first n of them, in the order of their places. */
+/* Read the rows of the first n noted ids, in the order of their places. */
 static wherry_code read_noted(redo *d, size_t n, wherry_error *err)
 {
 	wherry_relay *r = d->r;
@@ -131,7 +135,7 @@ static wherry_code read_noted(redo *d, size_t n, wherry_error *err)
 	return wh_outbox_read_in_turn(r->box, r->batch_ids, n, meet_again, d, err);
 }
 
-/* Read some of what was left alone behind a message that failed. */
+/* Read a batch of the rows that wait behind a failed message of the key. */
 static wherry_code drain_key(wherry_relay *r, int64_t now, wh_key *key, wherry_error *err)
 {
 	redo d = {.r = r, .now = now, .key = key};
@@ -154,13 +158,13 @@ static wherry_code drain_key(wherry_relay *r, int64_t now, wh_key *key, wherry_e
 	if (!d.full && key->fsm.state == WH_KEY_DRAINING)
 		forget_noted(r, key, upto);
 	else if (key->fsm.state == WH_KEY_HELD)
-		forget_noted(r, key, d.last - 1); /* held again by the row of that id */
+		/* The last row read holds the key again. */
+		forget_noted(r, key, d.last - 1);
 	else
 		forget_noted(r, key, d.last);
 	return WHERRY_OK;
 }
 
-/* Release the keys that are due, and read the rows that wait behind them. */
 wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	int64_t first_due = WH_NEVER;
@@ -180,7 +184,7 @@ wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err)
 			code = drain_key(r, now, key, err);
 		}
 		if (key->fsm.state == WH_KEY_HELD && key->active)
-			continue; /* once nothing of it is in flight */
+			continue; /* Wait until nothing of the key is in flight. */
 		if (key->fsm.state == WH_KEY_HELD && key->due_us < first_due)
 			first_due = key->due_us;
 		else if (key->fsm.state == WH_KEY_DRAINING && wh_ids_count(&key->noted))
@@ -192,8 +196,7 @@ wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
-/* An operator may have discarded the messages that keys wait for: read them again.  A message
- * that is not due holds its key again. */
+/* A message that is not due holds its key again. */
 void wh_noted_look(wherry_relay *r, int64_t now)
 {
 	enum { MOST = 1000 };
@@ -209,8 +212,8 @@ void wh_noted_look(wherry_relay *r, int64_t now)
 
 typedef struct parking {
 	wherry_relay *r;
-	int64_t rows; /* met */
-	int64_t last; /* id met; where the next page begins */
+	int64_t rows; /* Rows met. */
+	int64_t last; /* Last id met: the next page begins there. */
 } parking;
 
 static wherry_code meet_dead(void *ctx, const wh_open_row *row, wherry_error *err)
@@ -232,8 +235,8 @@ static wherry_code meet_dead(void *ctx, const wh_open_row *row, wherry_error *er
 	return WHERRY_OK;
 }
 
-/* With on_dead=park a key is parked as long as a dead message of it exists: read afresh
- * before each sweep, since a retry by hand may have changed it. */
+/* Parked keys are read again before each sweep, since an operator may have
+ * retried dead messages. */
 wherry_code wh_noted_parked(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_reader *t = wh_reader_of(r);
@@ -246,7 +249,7 @@ wherry_code wh_noted_parked(wherry_relay *r, int64_t now, wherry_error *err)
 		next = key->held_next;
 		if (key->fsm.state != WH_KEY_PARKED)
 			continue;
-		if (key->owned) { /* until its messages in flight have receipts */
+		if (key->owned) { /* Wait until its messages have left memory. */
 			t->sweep_at_us = wh_later(now, SOON_US);
 			continue;
 		}
@@ -261,9 +264,10 @@ wherry_code wh_noted_parked(wherry_relay *r, int64_t now, wherry_error *err)
 	return code;
 }
 
-/* ---- the policy ---- */
+/* ---- the functions of the hold ---- */
 
-/* Its row is read again when its key is released.  A retry reads all rows of a parked key. */
+/* The row is read again when its key is released.  After a retry, a sweep reads all rows
+ * of a parked key. */
 static void leave(wherry_relay *r, wh_entry *e)
 {
 	if (e->key->fsm.state != WH_KEY_PARKED)
@@ -271,7 +275,8 @@ static void leave(wherry_relay *r, wh_entry *e)
 	wh_entry_gone(r, e);
 }
 
-/* A message without a key waits under a key made of its id; no ordering key begins with "#". */
+/* Make a key for a message without a key to wait under.  No ordering key begins
+ * with "#". */
 static wh_key *lone_key(wherry_relay *r, const wh_entry *e)
 {
 	char text[32];
@@ -288,7 +293,7 @@ static void failure_written(wherry_relay *r, wh_entry *e, int64_t now)
 	if (!key) {
 		key = lone_key(r, e);
 		if (!key) {
-			wh_reader_of(r)->sweep_at_us = now; /* a sweep finds it */
+			wh_reader_of(r)->sweep_at_us = now; /* A sweep finds the row. */
 			return;
 		}
 		if (key->fsm.state != WH_KEY_FREE)
