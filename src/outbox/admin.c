@@ -1,5 +1,5 @@
 /*
- * Commands of operators.
+ * Functions for operators: count, status, list, show, retry, replay, discard, purge.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -58,13 +58,13 @@ static wherry_code take_age(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* Failed rows that are due, and the oldest of them and of the pending ones. */
+/* Count failed rows that are due.  Find the age of the oldest due or pending row. */
 static wherry_code read_ready(wherry_outbox *box, ready *out, wherry_error *err)
 {
 	wherry_code code;
 
 	if (!box->own.ready)
-		return WHERRY_OK; /* rows do not say what is ready */
+		return WHERRY_OK; /* Rows do not record their state. */
 	code = wh_db_run(box->store.db, box->own.ready, NULL, 0, take_ready, out, NULL,
 			 err);
 	if (code == WHERRY_OK)
@@ -73,7 +73,8 @@ static wherry_code read_ready(wherry_outbox *box, ready *out, wherry_error *err)
 	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }
 
-/* Pending messages that wait behind a failed one.  Not counted where none has failed. */
+/* Count pending messages that are held by a failed one.  Skip the query if no message has
+ * failed. */
 static wherry_code count_held(wherry_outbox *box, const wherry_status *status,
 			      int64_t *out_n, wherry_error *err)
 {
@@ -150,7 +151,7 @@ wherry_code wherry_outbox_status(wherry_outbox *box, wherry_status *out, size_t 
 
 /* ---- list and show ---- */
 
-/* Columns of list, show and their like. */
+/* Columns of the statements list and show, in order. */
 enum {
 	ID,
 	STATUS,
@@ -179,14 +180,14 @@ typedef struct visitor {
 	wherry_row_fn visit;
 	void *ctx;
 	int64_t n;
-	int64_t last; /* id visited */
+	int64_t last; /* Id of the last visited row. */
 	bool archived, newest;
-	bool bare;               /* rows without their texts, which cannot be read */
-	char notes[TEXTS][NOTE]; /* instead of such texts */
+	bool bare; /* Read rows without texts, because the database cannot send them. */
+	char notes[TEXTS][NOTE]; /* Used in place of texts that were not sent. */
 	int n_notes;
 } visitor;
 
-/* A text; or how long it is, where the database sent its length alone. */
+/* The text of a column; if the database sent only its length, a note of the length. */
 static const char *text_at(visitor *v, const wh_row *row, int column)
 {
 	wh_view text = wh_row_bytes(row, column);
@@ -245,7 +246,8 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 				 : wh_fail(err, code, "the visitor of rows gave up");
 }
 
-/* The number that ident may stand for, in addition to a message id. */
+/* The numeric id that `ident` may stand for, in addition to a message id; INT64_MIN if it
+ * is not a number. */
 static int64_t number_of(const char *ident)
 {
 	int64_t number;
@@ -283,7 +285,8 @@ static wherry_code check_filter(const wherry_outbox *box, const wherry_filter *f
 
 enum { LIST_PARAMS = FILTER_PARAMS + 6 };
 
-/* The parameters of a list only; they follow those of the filter and two limits. */
+/* Set the parameters that only list statements have.  They follow the filter's parameters
+ * and two limits. */
 static void list_params(const wherry_filter *f, wh_param out[4])
 {
 	out[0] = WH_INT_PARAM("before", f->before_id ? f->before_id : INT64_MAX);
@@ -292,7 +295,7 @@ static void list_params(const wherry_filter *f, wh_param out[4])
 	out[3] = WH_INT_PARAM("older", wh_ms(f->older_us));
 }
 
-/* Bodies are shown however long they are. */
+/* Set the limits "long" and "body".  Bodies are shown whatever their length. */
 static void shown_limits(bool bare, wh_param out[2])
 {
 	out[0] = WH_INT_PARAM("long", bare ? -1 : WH_TEXT_MOST);
@@ -356,7 +359,7 @@ static wherry_code list_rows(wherry_outbox *box, const wherry_filter *filter,
 	if (code != WHERRY_OK)
 		return code;
 	if (filter->archived && !box->own.list_archived)
-		return WHERRY_OK; /* there is no archive, and so nothing in it */
+		return WHERRY_OK; /* Without an archive the list is empty. */
 	filter_params(filter, states, LIST_DEFAULT, l.params);
 	list_params(filter, &l.params[FILTER_PARAMS + 2]);
 	code = wh_read_pages(&box->store, &pages, l.params[FILTER_PARAMS - 1].number,
@@ -427,10 +430,11 @@ typedef struct change {
 	const wh_stmt *stmt;
 	wh_param params[FILTER_PARAMS];
 	int64_t n;
-	bool archived; /* also what is in the archive */
+	bool archived; /* Change rows of the archive too. */
 } change;
 
-/* As many as are left of the limit, which is the last of the params; -1: all. */
+/* Make archived rows pending again, as many as the filter's limit (the last parameter,
+ * -1: none) still allows. */
 static wherry_code bring_back(change *c, wherry_error *err)
 {
 	int64_t limit = c->params[FILTER_PARAMS - 1].number, n = 0;
@@ -451,7 +455,7 @@ static wherry_code bring_back(change *c, wherry_error *err)
 	return code;
 }
 
-/* Raise the control version, so that a relay reads rows again that it has passed. */
+/* Change the rows, then raise the control version, so that relays read them again. */
 static wherry_code change_and_announce(void *ctx, wherry_error *err)
 {
 	change *c = ctx;

@@ -1,5 +1,5 @@
 /*
- * Counts waiting messages up to a limit, for callers that ask again and again.
+ * Counts waiting messages up to a limit, for callers that poll.
  */
 #include "outbox/outbox.h"
 

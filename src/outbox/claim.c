@@ -1,5 +1,5 @@
 /*
- * Claims of messages, for programs that bring their own relay.
+ * Claiming messages, for programs that have their own relay.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -23,9 +23,9 @@ typedef struct showing {
 	wherry_claim_fn visit;
 	void *ctx;
 	int64_t n;     /* messages visited */
-	int64_t *seen; /* their ids */
-	size_t cap;    /* of that list */
-	bool again;    /* the claim is made once more: those are not visited again */
+	int64_t *seen; /* Their ids. */
+	size_t cap;    /* Capacity of `seen`, in ids. */
+	bool again;    /* The claim is repeated: do not visit the ids in `seen` again. */
 } showing;
 
 static wherry_code note_seen(showing *s, int64_t id, wherry_error *err)
@@ -52,7 +52,7 @@ static bool is_seen(const showing *s, int64_t id)
 	return false;
 }
 
-/* The database cannot send the row: it dies alone, without an attempt. */
+/* Make a row that the database cannot send dead.  Its attempts are not increased. */
 static wherry_code bury(showing *s, const wh_open_row *row, wherry_error *err)
 {
 	char why[300];
@@ -61,8 +61,8 @@ static wherry_code bury(showing *s, const wh_open_row *row, wherry_error *err)
 		.id = row->id,
 		.dead = true,
 		.counted = true,
-		.innocent =
-			row->state == WHERRY_PROCESSING, /* its attempt is on record */
+		/* A row in this state has a recorded attempt, which is removed. */
+		.innocent = row->state == WHERRY_PROCESSING,
 		.error = why,
 	};
 	const wh_settlement dead = {.failed = &failure, .n_failed = 1};
@@ -73,7 +73,7 @@ static wherry_code bury(showing *s, const wh_open_row *row, wherry_error *err)
 
 static const char *text_of(wh_view view)
 {
-	return view.ptr; /* NULL where absent; ends in NUL */
+	return view.ptr; /* Ends in NUL; NULL if the text is absent. */
 }
 
 static wherry_code show_whole(showing *s, const wh_open_row *row, wherry_error *err)
@@ -127,8 +127,8 @@ static wherry_code show(void *ctx, const wh_open_row *row, wherry_error *err)
 	return show_whole(s, row, err);
 }
 
-/* A row that the database cannot send failed the claim, which is rolled back: it is made again
- * without texts, and each row is read behind it. */
+/* If a row that the database cannot send made the claim fail, it was rolled back.  Repeat
+ * the claim without texts, and then read the texts of each row by themselves. */
 static bool must_take_care(showing *s, wherry_code code, const wherry_error *why)
 {
 	s->again = !s->box->store.careful && wh_db_about_row(s->box->store.db, code, why);

@@ -41,7 +41,7 @@ static wherry_code check_body(const wherry_outbox *box, wh_view body, wherry_err
 		       box->store.name.ptr, box->store.layout.name, why.message);
 }
 
-/* Refuse fields that the layout cannot store; they would be lost. */
+/* Refuse fields that the layout has no column for: they would be lost. */
 static wherry_code check_layout(const wherry_outbox *box, const wherry_message *msg,
 				wherry_error *err)
 {
@@ -110,7 +110,8 @@ static wherry_code check_message(const wherry_outbox *box, const wherry_message 
 	return code == WHERRY_OK ? check_layout(box, msg, err) : code;
 }
 
-/* A message of a program that may be older, with the length of its body. */
+/* Copy a message of the caller, which may have been compiled with an older header.  Set
+ * the length of its body. */
 static wherry_code read_message(const void *given, wherry_message *out, wherry_error *err)
 {
 	wherry_code code =
@@ -122,7 +123,7 @@ static wherry_code read_message(const void *given, wherry_message *out, wherry_e
 	return code;
 }
 
-/* Where bytes are kept, nothing is made of a text. */
+/* Bodies that are stored as bytea are always passed as blobs. */
 static wh_param body_param(const wherry_outbox *box, wh_view body)
 {
 	return strcmp(box->store.payload_type, "bytea") == 0
@@ -130,7 +131,7 @@ static wh_param body_param(const wherry_outbox *box, wh_view body)
 		       : wh_body_param("payload", body);
 }
 
-/* *out_id is 0 for a duplicate. */
+/* Insert one message.  *out_id is 0 if its message id is a duplicate. */
 static wherry_code insert(wherry_outbox *box, const wherry_message *msg, unsigned flags,
 			  int64_t *out_id, wherry_error *err)
 {
@@ -176,7 +177,7 @@ typedef struct work {
 	const wherry_message *msgs;
 	size_t n;
 	unsigned flags;
-	int64_t *ids; /* n, written as it goes */
+	int64_t *ids; /* Receives the n ids. */
 } work;
 
 static wherry_code insert_all(void *ctx, wherry_error *err)
@@ -200,8 +201,9 @@ static wherry_code insert_all(void *ctx, wherry_error *err)
 }
 
 /*
- * One INSERT needs no savepoint where the database undoes a failed statement by itself.
- * Several do, so that all or none run inside a transaction, also one that the caller began.
+ * Insert the messages, all or none.  Several messages need a transaction, or a savepoint
+ * in the caller's.  One message needs neither in the caller's transaction, unless a
+ * failed statement aborts it.
  */
 static wherry_code run(work *w, wherry_error *err)
 {

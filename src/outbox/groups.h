@@ -1,5 +1,5 @@
 /*
- * Statements that only an outbox has; see store/groups.h, whose rules hold here as well.
+ * Statements that only outboxes have.  The rules of store/groups.h apply here too.
  */
 #ifndef WH_OUTBOX_GROUPS_H
 #define WH_OUTBOX_GROUPS_H
@@ -11,30 +11,31 @@
 #define WH_OUTBOX_ENQUEUE(X) \
 	X(enqueue, "enqueue", "message_id topic aggregate_type aggregate_id key headers trace_id payload")
 
-/* Transactions that write one key wait for each other. */
+/* Locks a key, so that transactions that write messages of one key run one after the
+ * other. */
 #define WH_OUTBOX_LOCK(X) \
 	X(lock_key, "lock-key", "aggregate_type aggregate_id key")
 
-/* Rows for a relay that works under a lease. */
+/* Reads rows for a relay that works under a lease. */
 #define WH_OUTBOX_READ(X) \
 	X(read, "read", "after limit long body") \
 	X(sweep, "sweep", "after limit holes long body") \
 	X(horizon, "horizon", "statements name number epoch") \
 	X(dead_keys, "dead-keys", "after limit long")
 
-/* Rows beside the log that a relay streams from. */
+/* The next two groups read rows of the table for a relay that streams from the WAL. */
 #define WH_OUTBOX_STREAM(X) \
 	X(stream_first, "stream-first", "")
 #define WH_OUTBOX_STREAM_ROWS(X) \
 	X(sweep_touched, "sweep-touched", "after limit long body") \
 	X(read_in_turn, "read-in-turn", "ids long body")
 
-/* For relay.ordering=key-strict. */
+/* Needed for relay.ordering=key-strict. */
 #define WH_OUTBOX_STRICT(X) \
 	X(frontier, "frontier", "after before") \
 	X(id_taking, "id-taking", "")
 
-/* Rows say their state. */
+/* For layouts whose rows record their state. */
 #define WH_OUTBOX_STATES(X) \
 	X(count, "count", "") \
 	X(ready, "ready", "") \
@@ -44,7 +45,7 @@
 	X(backlog, "backlog", "most") \
 	X(held_pending, "held-pending", "")
 
-/* For operators. */
+/* Used by the commands of operators. */
 #define WH_OUTBOX_ADMIN(X) \
 	X(retry_dead, "retry-dead", "states ident number topic key since after limit") \
 	X(discard, "discard", "ident number") \
@@ -54,7 +55,8 @@
 	X(list_any_newest, "list-any-newest", "states ident number topic key since after before limit long body prefix older text") \
 	X(show, "show", "ident number long body")
 
-/* Delivered rows that are still in the table, and those in the archive. */
+/* The next two groups are for delivered rows: those still in the table, then those in the
+ * archive. */
 #define WH_OUTBOX_REPLAY(X) \
 	X(replay, "replay", "ident number topic key since after limit")
 #define WH_OUTBOX_ARCHIVED(X) \

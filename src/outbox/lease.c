@@ -1,5 +1,5 @@
 /*
- * Leases of an outbox, for programs that bring their own relay.
+ * Leases of an outbox, for programs that have their own relay.
  */
 #include <stdlib.h>
 

@@ -55,7 +55,7 @@ static const char *const asks[WH_ASKS] = {
 
 enum {
 	ANYWHERE = AT(WH_HOMES) - 1,
-	ANY = BY(WH_ENGINES + 1) - 1, /* and init */
+	ANY = BY(WH_ENGINES + 1) - 1, /* WH_ENGINES stands for init. */
 	ON_SQLITE = AT(WH_NATIVE_SQLITE) | AT(WH_EVENT_BUS),
 	LEADING = BY(WH_EXCLUSIVE) | BY(WH_PARTITIONED),
 	STREAMING = BY(WH_STREAM) | BY(WH_STREAM_KEEP),
@@ -66,7 +66,7 @@ enum {
 	QUEUES = AT(WH_QUEUE_SQLITE) | AT(WH_QUEUE_POSTGRES) | DELAYED,
 };
 
-/* A combination that is refused, and why.  The first rule that fits counts; a combination
+/* A refused combination, and the reason.  The first matching rule applies; a combination
  * without a rule is accepted. */
 typedef struct rule {
 	wh_ask ask;

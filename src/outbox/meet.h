@@ -1,6 +1,6 @@
 /*
- * Which engines, layouts and options may meet on one table that is relayed.  docs/internals/engines.md shows
- * the table.
+ * Which combinations of engine, layout and option are accepted on one relayed table.
+ * docs/internals/engines.md shows them as a table.
  */
 #ifndef WH_OUTBOX_MEET_H
 #define WH_OUTBOX_MEET_H
@@ -11,13 +11,13 @@
 
 #include "store/engines.h"
 
-/* Tables of a layout on a database. */
+/* A layout on a database. */
 typedef enum wh_home {
 	WH_NATIVE_SQLITE,
 	WH_NATIVE_POSTGRES,
 	WH_EVENT_BUS,
 	WH_EVENTFERRY,
-	WH_EVENTFERRY_SOLE, /* relay.sole */
+	WH_EVENTFERRY_SOLE, /* The tables of eventferry, with relay.sole=on. */
 	WH_DEBEZIUM,
 	WH_QUEUE_SQLITE,
 	WH_QUEUE_POSTGRES,
@@ -29,13 +29,13 @@ typedef enum wh_home {
 	WH_HOMES
 } wh_home;
 
-/* What a relay, or init, may be asked for. */
+/* What a relay or `wherry init` can be asked to do. */
 typedef enum wh_ask {
-	WH_ASK_ENGINE, /* the engine itself */
-	WH_ASK_KEY,    /* relay.ordering, if set */
+	WH_ASK_ENGINE, /* Work on the tables at all. */
+	WH_ASK_KEY,    /* relay.ordering=key, if it was set explicitly. */
 	WH_ASK_STRICT,
 	WH_ASK_PARK,
-	WH_ASK_MARK, /* relay.on_done, if set */
+	WH_ASK_MARK, /* relay.on_done=mark, if it was set explicitly. */
 	WH_ASK_DELETE,
 	WH_ASK_ARCHIVE,
 	WH_ASK_KEEP,
@@ -53,14 +53,15 @@ typedef enum wh_ask {
 const char *wh_home_name(wh_home which);
 const char *wh_ask_name(wh_ask which);
 
-/* The tables of a model that have this layout on this database; WH_HOMES: there are none. */
+/* Find the home of a model, layout and database scheme; WH_HOMES if the combination does
+ * not exist. */
 wh_home wh_home_of(const char *model, const char *layout, const char *scheme);
 
-/* Does this engine work on these tables at all? */
+/* Can this engine work on these tables at all? */
 bool wh_meet_works(wh_home at, wh_engine by);
 
-/* Refuse what this engine cannot do on these tables, with the way out.  by: WH_ENGINES for what
- * init is asked for. */
+/* Refuse an option that this engine does not support on these tables.  The error says
+ * what to do instead.  For an option of init pass WH_ENGINES as `by`. */
 wherry_code wh_meet_check(wh_home at, wh_engine by, wh_ask ask, wherry_error *err);
 
 #endif

@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "store/versions.h"
 
-/* Tables that are there are recognised in this order: "eventferry-sole", which has the same
- * tables as "eventferry", only when it is asked for. */
+/* Existing tables are matched against the layouts in this order.  "eventferry-sole" has
+ * the same tables as "eventferry", so it is used only on request. */
 static const char *const layouts[] = {"native",          "event-bus", "eventferry",
 				      "eventferry-sole", "debezium",  NULL};
 
@@ -28,7 +28,7 @@ wherry_code wh_outbox_load(wherry_outbox *box, const char *scheme, const char *l
 	return code;
 }
 
-/* What users should know of a layout that is not native. */
+/* The limits of a layout, for users; "": none. */
 static const char *limits_of(const char *layout)
 {
 	if (strcmp(layout, "event-bus") == 0)
@@ -99,7 +99,7 @@ wherry_code wh_outbox_open_model(wherry_db *db, const wh_model *model, const cha
 	if (code != WHERRY_OK)
 		goto out;
 	*out = box;
-	box = NULL; /* given away */
+	box = NULL; /* Owned by the caller now. */
 out:
 	wherry_outbox_close(box);
 	return code;
@@ -123,7 +123,7 @@ wherry_code wh_outbox_sole(wherry_outbox *box, wherry_error *err)
 	wherry_code code;
 
 	if (box->layout.home != WH_EVENTFERRY)
-		return WHERRY_OK; /* the caller refuses it */
+		return WHERRY_OK; /* The caller refuses other layouts. */
 	code = load_sole(box, &v, err);
 	if (code == WHERRY_OK && !v.version)
 		code = wh_outbox_make(box->store.db, &how, box->store.title, err);

@@ -1,5 +1,5 @@
 /*
- * The rows that a relay reads.
+ * Reads rows for a relay.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /*
- * Creating an outbox and bringing it up to date.
+ * Creating and migrating an outbox.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ typedef struct migration {
 
 enum { EXTRAS = 2 };
 
-/* Refuse what the layout cannot have. */
+/* Refuse optional parts that the layout does not support. */
 static wherry_code check_extras(const wherry_outbox *box, unsigned extras,
 				wherry_error *err)
 {
@@ -32,7 +32,7 @@ static wherry_code check_extras(const wherry_outbox *box, unsigned extras,
 	return code;
 }
 
-/* The SQL of the i-th extra; NULL: it is not asked for, or nothing is needed for it here. */
+/* The SQL of the i-th optional part; NULL: not requested, or nothing to create for it. */
 static const wh_stmt *extra_sql(const wherry_outbox *box, unsigned extras, int i)
 {
 	static const char *const names[EXTRAS] = {"add-strict", "add-partitions"};
@@ -40,7 +40,7 @@ static const wh_stmt *extra_sql(const wherry_outbox *box, unsigned extras, int i
 	return extras >> i & 1 ? wh_sql_find(&box->store.sql, names[i]) : NULL;
 }
 
-/* To a table that an earlier version made. */
+/* Add the constraint that tables made by an earlier version lack. */
 static wherry_code add_constraint(migration *m, const wh_stmt *repair, wherry_error *err)
 {
 	const wh_stmt *look = m->box->store.stmt.constraint_missing;
@@ -76,8 +76,8 @@ static wherry_code add_extras(migration *m, wherry_error *err)
 	return code;
 }
 
-/* Create all missing versions.  Runs under the write lock, or under a separate lock on a
- * database with several writers: so the second of two callers finds the work done. */
+/* Run all missing migrations.  The write lock, or a separate lock on a database with
+ * several writers, serialises callers: a second caller finds nothing left to do. */
 static wherry_code migrate(void *ctx, wherry_error *err)
 {
 	migration *m = ctx;
@@ -90,7 +90,8 @@ static wherry_code migrate(void *ctx, wherry_error *err)
 	return code == WHERRY_OK ? add_extras(m, err) : code;
 }
 
-/* The layout of the table that is there; native if there is none, or of no layout. */
+/* Load the layout of the existing table; native if there is no table, or one of no known
+ * layout. */
 static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_error *err)
 {
 	const char *payload = box->store.payload;
@@ -98,7 +99,8 @@ static wherry_code find_layout(wherry_outbox *box, const char *table, wherry_err
 	wh_version v = {.found = false};
 	wherry_code code;
 
-	box->store.payload = NULL; /* not every layout has a choice */
+	/* Some layouts refuse a type of bodies, so look without it. */
+	box->store.payload = NULL;
 	code = wh_store_recognize(&box->store, table, &box->own, &v, err);
 	box->store.payload = payload;
 	if (code != WHERRY_OK)
@@ -167,7 +169,7 @@ wherry_code wherry_outbox_init(wherry_db *db, const char *table,
 	return code == WHERRY_OK ? wh_outbox_make(db, &how, table, err) : code;
 }
 
-/* Which version is there, and whether the table lacks its constraint. */
+/* Read which version the tables have, and whether the table lacks its constraint. */
 static wherry_code look(wherry_outbox *box, int *out_version, bool *out_repair,
 			wherry_error *err)
 {
@@ -191,7 +193,7 @@ static void put_script(wh_buf *to, const wh_stmt *stmt, const char *table)
 			      stmt->name, table, stmt->text);
 }
 
-/* The statements that are asked for, of a box whose layout is loaded. */
+/* Append the requested SQL.  The layout of `box` is loaded. */
 static wherry_code put_sql(wherry_outbox *box, const char *scheme, const wh_make *how,
 			   const char *table, wh_buf *text, wherry_error *err)
 {

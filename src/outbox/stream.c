@@ -11,11 +11,13 @@ static uint32_t hash_part(uint32_t hash, const char *text)
 {
 	for (; *text; text++)
 		hash = (hash ^ (unsigned char)*text) * 16777619u;
-	return (hash ^ 0xffu) * 16777619u; /* no byte of UTF-8: where a part ends */
+	/* 0xff never occurs in UTF-8, so it separates the parts. */
+	return (hash ^ 0xffu) * 16777619u;
 }
 
-/* All databases of a server share the names of replication slots, which allow few
- * characters.  So the name contains a hash of the database, the schema and the table. */
+/* Derive the name of slot and publication.  All databases of a server share the names of
+ * slots, so the name contains a hash of database, schema and table.  Slot names allow few
+ * characters. */
 static void derive(const wh_wal *wal, const char *database, char out[WH_WAL_NAME])
 {
 	uint32_t hash = hash_part(
@@ -120,7 +122,7 @@ wherry_code wh_wal_open(wherry_outbox *box, const char *slot, const char *public
 	if (code != WHERRY_OK)
 		goto out;
 	*out = wal;
-	wal = NULL; /* given away */
+	wal = NULL; /* Owned by the caller now. */
 out:
 	wh_wal_close(wal);
 	return code;
@@ -257,7 +259,8 @@ wherry_code wh_wal_publish_again(wh_wal *wal, wherry_error *err)
 			 wal->publication, wal->schema, wal->table);
 }
 
-/* Rows and columns that are not sent cannot be delivered. */
+/* Refuse a publication that leaves out rows or columns: their messages could not be
+ * delivered. */
 static wherry_code check_sent(const wh_wal *wal, const wh_wal_state *state,
 			      wherry_error *err)
 {
@@ -436,7 +439,7 @@ wherry_code wh_wal_place_of(wh_wal *wal, wh_wal_place *out, wherry_error *err)
 	return code;
 }
 
-/* -1: rows are marked. */
+/* How long ago the last relay that does not mark rows left; -1: relays mark rows. */
 static wherry_code left_ago(wh_wal *wal, int64_t *out_us, wherry_error *err)
 {
 	const wh_param params[] = {
@@ -467,7 +470,7 @@ wherry_code wh_wal_behind(wh_wal *wal, const wh_wal_state *state, wh_wal_lag *ou
 		if (code != WHERRY_OK)
 			return code;
 	} else if (state->confirmed >= state->flushed) {
-		lag.us = 0; /* all of the log is delivered */
+		lag.us = 0; /* The whole WAL is delivered. */
 	} else if (state->reader) {
 		lag = (wh_wal_lag){state->behind_us, "reader"};
 	} else if (state->unread_us) {

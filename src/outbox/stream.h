@@ -1,6 +1,7 @@
 /*
- * The database's log as the stream engine uses it: what it is called for an outbox, whether it
- * can be read, how far it was, and what died on the way.
+ * How the stream engine uses PostgreSQL's WAL for one outbox: names of slot and
+ * publication, whether the WAL can be read, the position up to which messages are
+ * delivered, and dead messages.
  */
 #ifndef WH_OUTBOX_STREAM_H
 #define WH_OUTBOX_STREAM_H
@@ -15,123 +16,147 @@ typedef struct wh_wal {
 	wh_sql sql;
 	char slot[WH_WAL_NAME], publication[WH_WAL_NAME];
 	char schema[WH_WAL_NAME], table[WH_WAL_NAME];
-	char columns[256]; /* as wh_stream_options has them */
-	bool keeps_ids;    /* the table has a column with numeric ids */
-	bool own;          /* the publication has the name that Wherry gives it */
+	char columns[256]; /* Names of the columns, as in wh_stream_options. */
+	bool keeps_ids;    /* The table has a column of numeric ids. */
+	/* `publication` is the name that Wherry derives, not one chosen by the user. */
+	bool own;
 } wh_wal;
 
 /*
- * @param slot, publication  "": a name made of the database's and the table's.
- * @return WHERRY_INVALID: there is no wal, or none of this layout.
+ * Prepare the names and statements for an outbox.  Close the result with wh_wal_close().
+ *
+ * @param slot, publication  Their names; "": derive a name from the database, schema and
+ *                           table.
+ * @return WHERRY_OK; WHERRY_INVALID: the database has no WAL to stream from, or this
+ *         layout cannot be streamed.
  */
 wherry_code wh_wal_open(wherry_outbox *box, const char *slot, const char *publication,
 			wh_wal **out, wherry_error *err);
 void wh_wal_close(wh_wal *wal);
 
 typedef struct wh_wal_state {
-	bool logical;           /* the server writes what is needed */
-	bool may;               /* this role may read it */
-	bool has_slot;          /* there is one of that name, */
-	bool ours;              /* which is as it should be; */
-	bool lost;              /* the server gave it up */
-	char kind[WH_WAL_NAME]; /* its plugin, or what else it is */
-	int64_t reader;         /* process that reads it; 0: none */
-	int64_t retained;       /* bytes of log it keeps */
-	int64_t behind_us; /* how long what is confirmed took; 0: not known, or nothing is
-			      open */
-	int64_t unread_us; /* nobody reads it since; 0: not known: before version 17 */
-	int64_t confirmed, flushed; /* positions: the slot's, and the log's end */
+	bool logical;  /* The server has wal_level=logical. */
+	bool may;      /* This role may read the WAL. */
+	bool has_slot; /* A replication slot of this name exists. */
+	bool ours; /* The slot belongs to this database and uses the plugin pgoutput. */
+	bool lost; /* The server removed WAL that the slot still needed. */
+	/* The slot's plugin, or its type if it has none; "": no slot. */
+	char kind[WH_WAL_NAME];
+	int64_t reader;   /* PID of the server process that reads the slot; 0: none. */
+	int64_t retained; /* Bytes of WAL that the server keeps for the slot. */
+	/* The reader's replay_lag, microseconds; 0: unknown, or nothing to confirm. */
+	int64_t behind_us;
+	/* Microseconds since the slot was last read; 0: unknown (before version 17). */
+	int64_t unread_us;
+	/* Positions: confirmed for the slot; end of the flushed WAL.  0: unknown. */
+	int64_t confirmed, flushed;
 	bool published, publishes_inserts, has_table;
-	char left_out[128]; /* columns that the publication does not send; "": none */
-	char filter[128];   /* which rows it sends; "": all */
+	char left_out[128]; /* Columns that the publication leaves out; "": none. */
+	char filter[128];   /* The publication's WHERE clause; "": it sends all rows. */
 } wh_wal_state;
 
 wherry_code wh_wal_look(wh_wal *wal, wh_wal_state *out, wherry_error *err);
 
-/* How long what is not delivered waits: 0, it does not. */
+/* How long the oldest undelivered message has waited. */
 typedef struct wh_wal_lag {
 	int64_t us;
-	const char
-		*by; /* what says so: "rows", "reader", "slot", "relay"; NULL: nothing */
+	/* Source of `us`: "rows", "reader", "slot" or "relay"; NULL if `us` is 0. */
+	const char *by;
 } wh_wal_lag;
 
-/* Where rows are marked they say it; elsewhere the slot's reader, and when there is none the
- * server, if it is of version 17, or the relay that was there last. */
+/* Find out how long the oldest undelivered message has waited.  If relays mark rows, the
+ * rows show it.  Otherwise use the first of these that is known: the lag of the slot's
+ * reader, how long the slot was not read (PostgreSQL 17), the time since the last relay
+ * left. */
 wherry_code wh_wal_behind(wh_wal *wal, const wh_wal_state *state, wh_wal_lag *out,
 			  wherry_error *err);
 
-/* The state of a replication slot, for status, doctor and metrics. */
+/* The state of a replication slot, as status, doctor and metrics show it. */
 typedef struct wh_wal_watched {
-	bool any; /* there is a slot, or something died on the way */
+	bool any; /* The slot exists, or there are dead messages. */
 	char slot[WH_WAL_NAME];
 	wh_wal_state state;
-	int64_t behind; /* bytes of log that are not delivered, */
-	wh_wal_lag lag; /* and for how long */
-	int64_t dead;   /* messages that no row can say so of */
+	int64_t behind; /* Bytes of WAL between the confirmed position and the end. */
+	wh_wal_lag lag;
+	/* Number of rows in wherry_dead: dead messages whose rows do not record it. */
+	int64_t dead;
 } wh_wal_watched;
 
 wherry_code wh_wal_watch(wh_wal *wal, wh_wal_watched *out, wherry_error *err);
 
-/* Refuse what keeps it from being read, with the way out.  Not that something is missing
- * which can be made, nor a slot that is lost. */
+/* Refuse to stream if `state` shows that the WAL cannot be read; the error says what to
+ * do.  Accepts a missing slot or publication, which can be created, and a lost slot. */
 wherry_code wh_wal_check(const wh_wal *wal, const wh_wal_state *state, wherry_error *err);
 
-/* Make the publication. */
+/* Create the publication. */
 wherry_code wh_wal_publish(wh_wal *wal, wherry_error *err);
 
-/* Put the table into the publication that Wherry made for one of the same name. */
+/* If an earlier table of the same name was dropped, add the new table to the publication
+ * that Wherry created for it.  Does nothing if the user chose the publication. */
 wherry_code wh_wal_publish_again(wh_wal *wal, wherry_error *err);
 
-/* End the process that reads the slot, if it is a relay of the same user.  Only the holder of
- * the lease may call it. */
+/* Terminate the server process that reads the slot if a relay of the same user opened it.
+ * Only the holder of the lease may call this. */
 wherry_code wh_wal_take_over(wh_wal *wal, bool *out_ended, wherry_error *err);
 
-/* Drop the slot; nobody may be reading it. */
+/* Drop the slot.  Does nothing while a process reads it. */
 wherry_code wh_wal_drop(wh_wal *wal, wherry_error *err);
 
 /* Drop the publication. */
 wherry_code wh_wal_unpublish(wh_wal *wal, wherry_error *err);
-/* Make it, with nothing of before; waits for transactions that run. */
+/* Create the slot, from the current end of the WAL on.  Waits until all running
+ * transactions have ended. */
 wherry_code wh_wal_make(wh_wal *wal, wherry_error *err);
 
 typedef struct wh_wal_now {
-	int64_t written; /* all that was visible before is before it */
+	/* Everything that was visible before the call is below this position. */
+	int64_t written;
 	int64_t flushed;
 } wh_wal_now;
 
 wherry_code wh_wal_position(wh_wal *wal, wh_wal_now *out, wherry_error *err);
 
-/* How many of these transactions, which have committed, are not visible yet. */
+/* Count how many of these committed transactions new snapshots do not see yet. */
 wherry_code wh_wal_unseen(wh_wal *wal, const uint32_t *xids, size_t n, int64_t *out_n,
 			  wherry_error *err);
 
-/* Where a relay that marks nothing was. */
+/* How far the relay had delivered that last streamed without marking rows. */
 typedef struct wh_wal_place {
 	bool known;
 	int64_t at;
 	char slot[WH_WAL_NAME];
 	int32_t tries;
-	char suspect[64]; /* "": none */
+	/* Message id of the message that was tried alone; "": none. */
+	char suspect[64];
 } wh_wal_place;
 
-wherry_code wh_wal_dead(wh_wal *wal, int64_t *out_n, wherry_error *err); /* how many */
-wherry_code wh_wal_tables(wh_wal *wal, wherry_error *err); /* make them, if need be */
+/* Count the dead messages in wherry_dead. */
+wherry_code wh_wal_dead(wh_wal *wal, int64_t *out_n, wherry_error *err);
+/* Create wherry_stream and wherry_dead if they are missing. */
+wherry_code wh_wal_tables(wh_wal *wal, wherry_error *err);
 wherry_code wh_wal_place_of(wh_wal *wal, wh_wal_place *out, wherry_error *err);
 
-/* A dead message, to be kept where no row can say so. */
+/* A dead message for wherry_dead, where rows cannot record it. */
 typedef struct wh_dead {
 	const wherry_message *message;
 	const char *error;
 } wh_dead;
 
-/* Write, under the fence, what died, how far everything is delivered (0: the table is not, so that
- * there is no position yet) and which message is tried alone (NULL: none). */
+/*
+ * Write dead messages and the position, in one transaction that checks the lease.
+ *
+ * @param at       Position up to which everything is delivered or dead; 0: there is none
+ *                 yet, because the table is still being read.
+ * @param suspect  Message id of the message that is tried alone next; NULL: none.
+ * @param tries    How often it was tried, including that time.
+ */
 wherry_code wh_wal_settle(wh_wal *wal, const wherry_lease *lease, const wh_dead *dead,
 			  size_t n_dead, int64_t at, const char *suspect, int32_t tries,
 			  wherry_error *err);
 
-/* The position alone, and not to disk at once; *out_moved: false, it is another's, or a
- * message is being tried alone: wh_wal_settle() says what is the matter. */
+/* Write only the position, without waiting for fsync.  *out_moved is false if nothing was
+ * written: the lease or slot differs, or a message is being tried alone.  Then call
+ * wh_wal_settle(), which writes the position or returns the reason. */
 wherry_code wh_wal_move(wh_wal *wal, const wherry_lease *lease, int64_t at,
 			bool *out_moved, wherry_error *err);
 

@@ -1,6 +1,6 @@
 /*
- * A read with the acknowledgement of the batch before: a relay that leads needs one round trip
- * for a batch.
+ * Acknowledges the previous batch and reads the next one, so that a leader needs one
+ * round trip for a batch.
  */
 #include "outbox/outbox.h"
 
