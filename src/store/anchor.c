@@ -1,8 +1,9 @@
 #include "store/anchor.h"
 
 enum {
-	FULL_COST_MOST_US =
-		50000 /* Longest duration of a look at everything in between. */
+	/* A receiver that found too little looks at all rows if that took less than
+	 * this. */
+	FULL_COST_MOST_US = 50000
 };
 
 bool wh_anchor_is_due(const wh_anchor *anchor, const wherry_db *db)

@@ -1,35 +1,41 @@
 /*
- * When a receiver that begins behind the last row that it got looks at everything again.
+ * Decides when a receiver looks at all rows instead of only those behind the last row it
+ * got.
  *
- * PostgreSQL keeps the index entries of deleted rows while a snapshot may need them.  A receiver
- * that begins at the head of the index walks over all of them each time; one that begins behind its
- * last row does not.  It passes over rows that came back or were committed late, which only a
- * look at everything finds.
+ * PostgreSQL keeps the index entries of deleted rows while a snapshot may need them.  A
+ * receiver that begins at the head of the index walks over all of them each time.  A
+ * receiver that begins behind its last row does not, but it misses rows that came back or
+ * were committed late.  Only a look at all rows finds those.
  */
 #ifndef WH_STORE_ANCHOR_H
 #define WH_STORE_ANCHOR_H
 
 #include "db/driver.h"
 
-enum { WH_FULL_SHARE = 9 }; /* Look at everything for a tenth of the time. */
+/* Pause this many times the duration of a look at all rows, so it takes a tenth of the
+ * time. */
+enum { WH_FULL_SHARE = 9 };
 
-/* Start from {0}: the first look is at everything. */
+/* Initialise with {0}: the first look is at all rows. */
 typedef struct wh_anchor {
-	int64_t next_full_us; /* monotonic: when to look at everything again */
-	int64_t full_cost_us; /* duration of the last look at everything */
+	/* Time of the next look at all rows, by the monotonic clock. */
+	int64_t next_full_us;
+	int64_t full_cost_us; /* Duration of the last look at all rows. */
 } wh_anchor;
 
-/* Is it time to look at everything?  Always where nothing pins deleted rows. */
+/* Is it time to look at all rows?  Always true on a database without late commits, where
+ * deleted rows leave nothing behind. */
 bool wh_anchor_is_due(const wh_anchor *anchor, const wherry_db *db);
 
-/* A look at everything began at this time, monotonic, and is over.  Looks at everything take a
- * tenth of the time. */
+/* Call it after a look at all rows that began at began_us (monotonic).  Sets the time of
+ * the next one. */
 void wh_anchor_looked(wh_anchor *anchor, const wherry_db *db, int64_t began_us);
 
-/* A look at these rows goes with the last look at everything, and costs as well. */
+/* Call it after a further query that belongs to the last look at all rows.  Adds its
+ * duration. */
 void wh_anchor_looked_too(wh_anchor *anchor, const wherry_db *db, int64_t began_us);
 
-/* A receiver that found too little looks at everything, if that does not cost too much. */
+/* Is a look at all rows cheap enough for a receiver that found too little? */
 bool wh_anchor_is_cheap(const wh_anchor *anchor);
 
 #endif

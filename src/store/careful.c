@@ -1,10 +1,11 @@
 /*
- * Reading past rows that the database cannot send, such as a text that cannot be converted to
- * UTF-8: one such row fails the whole statement.
+ * Reads past rows that the database cannot send, such as a text that cannot be converted
+ * to UTF-8.  Such a row makes the whole statement fail.
  *
- * The statement is run once more, without texts (:long = -1), for the ids.  Then the rows are
- * read by their ids: one, then twice as many each time, and one again after a failure.  A row
- * that fails alone is visited without its texts, with the database's message.
+ * The statement is repeated without texts (:long = -1), to get the ids.  Then the rows
+ * are read by their ids: first one, then twice as many each time, and one again after a
+ * failure.  A row that fails alone is visited without its texts, together with the
+ * database's message.
  */
 #include "store/careful.h"
 
@@ -50,11 +51,11 @@ void wh_bare_clear(wh_bare_rows *bare)
 	*bare = (wh_bare_rows){0};
 }
 
-/* One run of rows being read by their ids. */
+/* A run of rows that are read by their ids. */
 typedef struct passing {
 	const wh_bare_rows *bare;
-	size_t at;   /* the first that was not visited yet */
-	size_t upto; /* of this run */
+	size_t at;   /* Index of the first row that was not visited yet. */
+	size_t upto; /* End of this run. */
 	wh_open_reader *to;
 } passing;
 
@@ -65,14 +66,15 @@ static wherry_code pass_on(passing *p, const wh_open_row *row, wherry_error *err
 	return p->to->visit(p->to->ctx, row, err);
 }
 
-/* A row that was claimed is as the claim said. */
+/* Keep the state, attempts and due time of the first read: a claim may have changed the
+ * row since. */
 static wherry_code take_whole(void *ctx, const wh_open_row *row, wherry_error *err)
 {
 	passing *p = ctx;
 	wh_open_row whole = *row;
 
 	while (p->at < p->upto && p->bare->rows[p->at].id != row->id)
-		p->at++; /* gone meanwhile */
+		p->at++; /* This row is not open any more. */
 	if (p->at == p->upto)
 		return WHERRY_OK;
 	whole.state = p->bare->rows[p->at].state;
@@ -132,7 +134,7 @@ wherry_code wh_bare_visit(wh_store *store, const wh_stmt *by_ids,
 	return code;
 }
 
-/* Where to go on behind what was visited before the statement failed. */
+/* Index of the first row that was not visited before the statement failed. */
 static size_t behind(const wh_bare_rows *bare, const wh_open_reader *to)
 {
 	for (size_t i = bare->n; to->n && i > 0; i--)

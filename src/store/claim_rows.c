@@ -1,5 +1,5 @@
 /*
- * Claims with the texts of the claimed rows.
+ * Claiming rows together with their texts.
  */
 #include "store/careful.h"
 #include "store/claims.h"
@@ -11,7 +11,7 @@ static wherry_code take_claimed(void *ctx, int64_t id, const wh_row *row,
 	return wh_take_open_as(ctx, id, row, err);
 }
 
-/* What is claimed, and the rows of a claim whose texts are read behind it. */
+/* A claim; `bare` holds its rows if their texts are read after the claim. */
 typedef struct claiming {
 	wh_store *store;
 	wh_claim_ask ask;
@@ -19,7 +19,8 @@ typedef struct claiming {
 	wh_bare_rows bare;
 } claiming;
 
-/* What was claimed carefully is given back: nothing is claimed then, or it expires. */
+/* After a failure, make the claimed rows pending again.  If that fails too, the claims
+ * expire. */
 static void give_back(const claiming *c)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
@@ -33,7 +34,8 @@ static void give_back(const claiming *c)
 	}
 }
 
-/* Carefully: the texts of what is claimed are read when that is committed. */
+/* With store->careful set, claim without texts.  end() reads the texts after the
+ * commit. */
 static void begin(claiming *c)
 {
 	c->ask.text_most = c->store->careful ? -1 : WH_TEXT_MOST;

@@ -1,9 +1,9 @@
 /*
- * Claims: rows that one of several relays works on, marked with its token until a time by
- * the database's clock.
+ * Claims: rows that one of several relays works on.  Each is marked with the relay's
+ * token and an expiry by the database's clock.
  *
- * A claim takes the first of a key and those behind it as one, and none of a key of which
- * anything is being tried: so two relays never hold two messages of one key.
+ * A claim takes the first open messages of a key together, and none of a key that has a
+ * claimed message.  So two relays never hold messages of one key at the same time.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,17 +20,18 @@ typedef struct claiming {
 	wh_store *store;
 	const wherry_lease *lease;
 	const wherry_claim_options *options;
-	wh_claim_place *place; /* NULL: none is kept */
+	wh_claim_place *place; /* NULL: start at the beginning each time. */
 	const wh_claim_ask *ask;
-	int64_t n;             /* rows claimed */
-	int64_t scan;          /* so many pending rows to look at */
-	int64_t upto, scanned; /* those looked at */
-	char of[48];           /* whose claim expired; "": nobody's, or any */
-	int64_t expired;       /* rows that expired with it */
+	int64_t n;    /* rows claimed */
+	int64_t scan; /* Number of pending rows to look at. */
+	/* Id of the last row to look at; number of rows up to it. */
+	int64_t upto, scanned;
+	char of[48]; /* Token whose expired claims are taken over; "": of any relay. */
+	int64_t expired; /* Number of expired rows with that token. */
 	bool more;
-	bool full;    /* All rows are looked at, not only those behind the anchor. */
-	int64_t last; /* Id of the last of the ready rows that were claimed; 0: none. */
-	int64_t last_at; /* Its time, where rows are ordered by times. */
+	bool full;       /* Look at all rows, not only those behind the anchor. */
+	int64_t last;    /* Id of the last ready row that was claimed; 0: none. */
+	int64_t last_at; /* Time of that row, if rows are ordered by time. */
 } claiming;
 
 enum { CLAIM_PARAMS = 15, PASSED_BYTES_MOST = 8 * 1024 * 1024 };
@@ -68,12 +69,11 @@ static void fill_params(const claiming *w, wh_param *p, int64_t limit)
 	p[14] = WH_INT_PARAM("after_at", w->place ? w->place->last_at : 0);
 }
 
-/* The columns of a claimed row that are looked at here: its id, the message's own id, and
- * behind those of every claim the mark by which this one is known, or the time by which it is
- * ordered. */
+/* The columns that the functions below read: id, message id, and in the last column the
+ * claim's mark or the time by which rows are ordered. */
 enum { ID = 0, MESSAGE_ID = 6, MARK = 14, AT = 14, MARK_MOST = 48 };
 
-/* Rows need not come in their order. */
+/* Remember the highest row: a claim may return rows in any order. */
 static void note_last(claiming *w, int64_t id, const wh_row *row)
 {
 	int64_t at = w->store->stmt.claim_behind_time ? wh_row_int(row, AT) : 0;
@@ -109,8 +109,8 @@ static wherry_code take_end(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* Looking up the keys that were passed over takes as long as passing over them did: then
- * it is to get further. */
+/* Number of pending rows to look at.  The database finds the keys that were passed over
+ * by reading those rows again, so look at as many more. */
 static int64_t scan_of(const claiming *w)
 {
 	int64_t most = SCAN_LEAST;
@@ -131,13 +131,14 @@ static wherry_code take_passed(void *ctx, const wh_row *row, wherry_error *err)
 		wh_buf_putc(&place->passed, ',');
 	wh_buf_put(&place->passed, key.ptr, key.len);
 	(void)err;
-	return WHERRY_OK; /* there is no room: move_on() sees to it */
+	return WHERRY_OK; /* If `passed` has no room left, move_on() handles it. */
 }
 
-/* Rows are left that could not be claimed: the next claim looks further on, but takes none
- * of their keys.  If it passed many it starts from the beginning, since others free keys
- * meanwhile; but if nothing was claimed on the way it looks further once.  Too many keys, or
- * too long ones, are not kept. */
+/* Set where the next claim begins, after one that left rows it could not claim.  The next
+ * claim looks further on, and takes no rows of their keys.  After WH_PASSED_MOST keys it
+ * starts from the beginning, since other relays free keys meanwhile.  If it claimed
+ * nothing on the way, it then looks past that many keys once.  If the keys do not fit the
+ * list, the database finds them. */
 static wherry_code move_on(claiming *w, wh_param *params, wherry_error *err)
 {
 	wh_claim_place *place = w->place;
@@ -155,7 +156,8 @@ static wherry_code move_on(claiming *w, wh_param *params, wherry_error *err)
 		return WHERRY_OK;
 	}
 	if (!w->options->unordered && !place->many && w->store->stmt.claim_passed) {
-		params[4] = WH_INT_PARAM("limit", w->scanned); /* all of them */
+		/* No limit: all of these rows. */
+		params[4] = WH_INT_PARAM("limit", w->scanned);
 		code = wh_db_run(w->store->db, w->store->stmt.claim_passed, params,
 				 CLAIM_PARAMS, take_passed, place, NULL, err);
 	}
@@ -188,7 +190,7 @@ static wherry_code claim_pending(claiming *w, int64_t limit, wherry_error *err)
 		params[6] = WH_INT_PARAM("scan", w->scan);
 		code = wh_db_run(w->store->db, w->store->stmt.claim_end, params,
 				 CLAIM_PARAMS, take_end, w, NULL, err);
-	} else { /* it looks at all that is pending */
+	} else { /* Look at all pending rows. */
 		w->upto = w->options->below_id ? w->options->below_id - 1 : INT64_MAX;
 		w->scanned = INT64_MAX;
 	}
@@ -213,7 +215,8 @@ static wherry_code claim_pending(claiming *w, int64_t limit, wherry_error *err)
 	return code;
 }
 
-/* Where several write at once, claims wait for each other, and see each other's rows. */
+/* On a database with several writers, claims run one after the other, so that each sees
+ * the rows of the one before. */
 static wherry_code take_turns(const claiming *w, wherry_error *err)
 {
 	if (!w->store->stmt.claim_lock)
@@ -222,7 +225,7 @@ static wherry_code take_turns(const claiming *w, wherry_error *err)
 			 NULL, err);
 }
 
-/* Of all rows: those that are due, then ready ones. */
+/* Claim from all rows: first failed ones that are due, then ready ones. */
 static wherry_code claim_all(claiming *w, wherry_error *err)
 {
 	wh_param params[CLAIM_PARAMS];
@@ -247,7 +250,7 @@ static wherry_code claim_all(claiming *w, wherry_error *err)
 	return code;
 }
 
-/* Ready rows behind the anchor. */
+/* Claim only ready rows behind the anchor. */
 static wherry_code claim_behind(claiming *w, wherry_error *err)
 {
 	const wh_store_stmts *stmt = &w->store->stmt;
@@ -279,7 +282,7 @@ static wherry_code claim(void *ctx, wherry_error *err)
 	return code == WHERRY_OK && w->full ? claim_all(w, err) : code;
 }
 
-/* Where the next claim begins. */
+/* Set where the next claim begins. */
 static void move_anchor(const claiming *w)
 {
 	if (!is_anchored(w))
@@ -394,15 +397,16 @@ static wherry_code take_expired(void *ctx, const wh_row *row, wherry_error *err)
 	wh_view token = wh_row_bytes(row, 0);
 
 	(void)err;
-	if (token.len >= sizeof(w->of)) /* none of ours: one by one */
+	/* Wherry made no such token: claim its rows one by one. */
+	if (token.len >= sizeof(w->of))
 		return WHERRY_OK;
 	(void)snprintf(w->of, sizeof(w->of), "%s", token.len ? token.ptr : "");
 	w->expired = wh_row_int(row, 1);
 	return WHERRY_OK;
 }
 
-/* Small shares find one that ends its relays in few steps, large ones let the others leave
- * soon. */
+/* How many rows to claim at once, an eighth of those that expired.  Small shares find a
+ * message that crashes relays in few steps; large shares deliver the others soon. */
 static int64_t share_of(const claiming *w)
 {
 	int64_t n = (w->expired + SHARES - 1) / SHARES;
@@ -410,7 +414,7 @@ static int64_t share_of(const claiming *w)
 	return n < w->options->limit ? n : w->options->limit;
 }
 
-/* In a transaction: a statement alone would stay, though its row was refused. */
+/* Runs in a transaction, so that the claim is rolled back if visiting its row fails. */
 static wherry_code claim_expired(void *ctx, wherry_error *err)
 {
 	claiming *w = ctx;
@@ -483,7 +487,7 @@ wherry_code wh_store_claim_next(wh_store *store, bool park, int64_t lasts_us,
 	return WHERRY_OK;
 }
 
-/* All that were extended at once have one mark, where there are marks. */
+/* All rows of one call of "extend" get the same mark, in layouts with marks. */
 static wherry_code take_mark(void *ctx, const wh_row *row, wherry_error *err)
 {
 	char *mark = ctx;

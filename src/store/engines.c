@@ -35,7 +35,6 @@ wh_meeting wh_meet_now(wh_engine newcomer, wh_engine holder)
 	return meetings[newcomer][holder];
 }
 
-/* Rows say what was delivered, except where nothing was written to them. */
 bool wh_meet_after(wh_engine newcomer, wh_engine last)
 {
 	return last != WH_STREAM_KEEP || newcomer == WH_STREAM_KEEP;

@@ -1,12 +1,12 @@
 /*
- * Fields of messages that are about to be written: which values are possible.
+ * Limits of the fields of a message that is about to be written.
  */
 #ifndef WH_STORE_FIELDS_H
 #define WH_STORE_FIELDS_H
 
 #include "store/store.h"
 
-/* Bytes of a field, of a key and of headers; and of a body unless a setting says otherwise. */
+/* Limits in bytes: a field, a key, headers, and a body unless a setting overrides it. */
 enum {
 	WH_FIELD_MOST = 255,
 	WH_KEY_MOST = 1024,
@@ -16,25 +16,26 @@ enum {
 
 /* One text field of a message. */
 typedef struct wh_field {
-	const char *name, *text; /* text NULL: absent */
-	size_t most;             /* bytes */
+	const char *name, *text; /* text is NULL if the field is absent. */
+	size_t most;             /* Limit in bytes. */
 } wh_field;
 
-/* Refuse a text that is too long (TOOBIG) or not UTF-8 (INVALID). */
+/* Return TOOBIG if a text is too long, INVALID if it is not UTF-8. */
 wherry_code wh_fields_check(const wh_field *fields, size_t n, wherry_error *err);
 
-/* Is it UTF-8 without a NUL? */
+/* Is the body UTF-8 without a NUL? */
 bool wh_is_text(wh_view body);
 
 /*
- * Can the table keep this body?
+ * Return INVALID if the table cannot store this body.
  *
- * @param type  What its bodies are kept as: json, jsonb, text, bytea; "": there is no choice.
+ * @param type  Type of the table's bodies: json, jsonb, text or bytea; "": any body fits.
  */
 wherry_code wh_store_check_body(const wh_store *store, const char *type, wh_view body,
 				wherry_error *err);
 
-/* A body as a parameter: text stays text, so that SQL reads it; anything else is a blob. */
+/* A body as a parameter: as text if it is text, so that SQL functions can read it,
+ * otherwise as a blob. */
 wh_param wh_body_param(const char *name, wh_view body);
 
 #endif

@@ -164,7 +164,8 @@ wherry_code wh_store_grant_sql(const wh_store *store, const char *scheme,
 		return code;
 	if (strcmp(store->layout.name, store->model->layouts[0]) != 0)
 		return refuse_layout(store->layout.name, err);
-	/* First revoke what all of the roles had: a role may be named twice. */
+	/* Revoke everything from all roles before granting anything: a role may be named
+	 * twice. */
 	code = write_each(store, text, true, grants, n, to, err);
 	if (code == WHERRY_OK)
 		code = write_each(store, text, false, grants, n, to, err);

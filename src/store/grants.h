@@ -7,31 +7,33 @@
 #include "store/store.h"
 
 /*
- * Each grant is "ROLE=KIND", with a kind of the model.  The SQL of each kind is a statement of the
- * model's file grants.DIALECT.sql; its statement "clear" revokes what a role had before.
+ * Check grants, each "ROLE=KIND" with a kind of the model.  The SQL of each kind is a
+ * statement of the model's file grants.DIALECT.sql; its statement "clear" revokes what a
+ * role had before.
  *
- * INVALID: there is no such kind, or the database or layout has no roles.
+ * @return WHERRY_OK; WHERRY_INVALID: a grant has another form or kind, or the database
+ *         has no roles.
  */
 wherry_code wh_store_grant_check(const wh_model *model, const char *scheme,
 				 const char *const *grants, size_t n, wherry_error *err);
 
 /*
- * Before anything is made: the same, and whether the database has the roles and the layout takes
- * grants.
+ * Check grants before any table is created: as wh_store_grant_check(), and the layout
+ * takes grants, and the database has the roles.
  *
- * @param layout  That was asked for; NULL: none was.
- * @return WHERRY_OK; WHERRY_INVALID; WHERRY_NOTFOUND: there is no such role; what a read can fail
- *         with.
+ * @param layout  The requested layout; NULL: none was requested.
+ * @return WHERRY_OK; WHERRY_INVALID; WHERRY_NOTFOUND: a role does not exist; any error of
+ *         a read.
  */
 wherry_code wh_store_grant_ready(wherry_db *db, const wh_model *model, const char *layout,
 				 const char *const *grants, size_t n, wherry_error *err);
 
-/* Append the SQL. */
+/* Append the SQL of the grants. */
 wherry_code wh_store_grant_sql(const wh_store *store, const char *scheme,
 			       const char *const *grants, size_t n, wh_buf *to,
 			       wherry_error *err);
 
-/* Run it, in a transaction. */
+/* Run the SQL of the grants, in a transaction. */
 wherry_code wh_store_grant(wh_store *store, const char *const *grants, size_t n,
 			   wherry_error *err);
 

@@ -99,7 +99,7 @@ wherry_code wh_store_renew(wh_store *store, wherry_lease *lease, wherry_error *e
 	wherry_code code;
 
 	if (!store->stmt.renew)
-		return WHERRY_OK; /* nothing was taken */
+		return WHERRY_OK; /* Layouts without leases have nothing to renew. */
 	fresh.epoch = 0;
 	code = wh_db_run(store->db, store->stmt.renew, params,
 			 sizeof(params) / sizeof(*params), wh_store_take_lease, &fresh,
@@ -108,7 +108,7 @@ wherry_code wh_store_renew(wh_store *store, wherry_lease *lease, wherry_error *e
 		return wh_store_missing(store->model, store->name.ptr, code, err);
 	if (!fresh.epoch)
 		return wh_store_stale(store, err);
-	fresh.suspects = lease->suspects; /* the holder knows better */
+	fresh.suspects = lease->suspects; /* Keep the caller's count, which is newer. */
 	*lease = fresh;
 	return WHERRY_OK;
 }
@@ -129,7 +129,7 @@ wherry_code wh_store_release(wh_store *store, const wherry_lease *lease,
 	wherry_code code;
 
 	if (!stmt)
-		return WHERRY_OK; /* nothing was taken */
+		return WHERRY_OK; /* Layouts without leases have nothing to release. */
 	code = wh_db_run(store->db, stmt, params, sizeof(params) / sizeof(*params), NULL,
 			 NULL, &changed, err);
 	if (code != WHERRY_OK)
@@ -157,7 +157,8 @@ wherry_code wh_store_fence(wh_store *store, const wherry_lease *lease, wherry_er
 	wherry_code code;
 
 	if (!store->stmt.fence)
-		return WHERRY_OK; /* each claim is its own fence */
+		/* In this layout each claim is checked by its own mark. */
+		return WHERRY_OK;
 	code = wh_db_run(store->db, store->stmt.fence, params, 4, take_yes, &holds, NULL,
 			 err);
 	if (code != WHERRY_OK)
@@ -165,7 +166,6 @@ wherry_code wh_store_fence(wh_store *store, const wherry_lease *lease, wherry_er
 	return holds ? WHERRY_OK : wh_store_stale(store, err);
 }
 
-/* Delivered rows are still pending, and only that engine can distinguish them. */
 wherry_code wh_store_refuse_again(const wh_store *store, wh_engine engine,
 				  wherry_error *err)
 {
@@ -177,7 +177,6 @@ wherry_code wh_store_refuse_again(const wh_store *store, wh_engine engine,
 		       wh_engine_options(WH_STREAM_KEEP));
 }
 
-/* The position is worth nothing once another engine has worked. */
 wherry_code wh_store_forget_place(const wh_store *store, wherry_error *err)
 {
 	const wh_stmt *stmt = store->stmt.forget_place;
@@ -211,7 +210,8 @@ static wherry_code run_guarded(void *ctx, wherry_error *err)
 		return code;
 	who = last.epoch ? wh_engine_of(last.engine) : g->engine;
 	if (last.left_us > 0 && wh_meet_now(g->engine, who) == WH_REFUSED)
-		return WHERRY_OK; /* the caller says by whom it is held */
+		/* No epoch: the caller returns BUSY and names the holder. */
+		return WHERRY_OK;
 	if (!wh_meet_after(g->engine, who) && !g->again)
 		return wh_store_refuse_again(g->store, g->engine, err);
 	code = wh_db_run(g->store->db, g->stmt, g->params, g->n_params,
@@ -235,7 +235,8 @@ wherry_code wh_store_guard(wh_store *store, wh_engine engine, bool again,
 				    : run_guarded(&g, err);
 }
 
-/* Nothing is written: every relay may claim, unless one works alone. */
+/* Join without writing anything, in layouts that have no lease for competing relays.
+ * Fails if a relay works alone. */
 static wherry_code join_freely(wh_store *store, wherry_lease *lease, wherry_lease *inout,
 			       wherry_error *err)
 {
@@ -299,7 +300,7 @@ wherry_code wh_store_join_as(wh_store *store, bool again, const char *owner,
 		err);
 }
 
-/* An age in microseconds; -1 where there is no time. */
+/* An age in microseconds; -1: NULL. */
 static int64_t take_age(const wh_row *row, int column)
 {
 	int64_t us = wh_us(wh_row_int(row, column));

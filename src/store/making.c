@@ -27,7 +27,7 @@ wherry_code wh_store_begin_making(wh_store *store, wherry_error *err)
 	return code;
 }
 
-/* migrate-N; NULL: there are fewer versions. */
+/* The statement migrate-N; NULL: the schema has fewer versions. */
 static const wh_stmt *migration(const wh_store *store, int version)
 {
 	char name[24];
@@ -36,7 +36,7 @@ static const wh_stmt *migration(const wh_store *store, int version)
 	return wh_sql_find(&store->sql, name);
 }
 
-/* The version of the tables that are there; 0: there is none, or only some of them. */
+/* Read the version of the existing tables; 0: there are none, or only some. */
 static wherry_code look(wh_store *store, wh_version *out, wherry_error *err)
 {
 	wh_columns found = {.any = false};
@@ -48,7 +48,7 @@ static wherry_code look(wh_store *store, wh_version *out, wherry_error *err)
 		code = wh_store_columns(store, store->name.ptr, store->layout.columns,
 					&found, err);
 	if (code == WHERRY_OK && (!out->found || !out->version || !found.any)) {
-		out->version = 0; /* also when only the table is gone */
+		out->version = 0; /* Also if only the message table is missing. */
 		code = wh_store_check_foreign(store, err);
 	}
 	return code;
@@ -112,7 +112,8 @@ wherry_code wh_store_check_payload(wh_store *store, wherry_error *err)
 		store->model->name, store->name.ptr, store->payload_type);
 }
 
-/* Of two that make a table at once the second finds the work done: it waited for the first. */
+/* If two callers create a table at once, the second waits for the lock and then finds
+ * nothing to do. */
 static wherry_code make(void *ctx, wherry_error *err)
 {
 	wh_store *store = ctx;
@@ -124,7 +125,7 @@ static wherry_code make(void *ctx, wherry_error *err)
 	return code == WHERRY_OK ? wh_store_migrate(store, &made, err) : code;
 }
 
-/* Load the layout that is asked for; else that of the table that is there; else the native one. */
+/* Load the requested layout; NULL: the layout of the existing table, or native. */
 static wherry_code load(wh_store *store, const wh_making *what, wherry_error *err)
 {
 	char found[sizeof(store->layout.name)] = "";

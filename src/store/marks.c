@@ -5,7 +5,7 @@
 
 enum { BUCKETS_LEAST = 256, TOKEN_LEN = 40 };
 
-/* No rowid comes near it. */
+/* No row has an id that high. */
 static const int64_t made_up_from = (int64_t)1 << 60;
 
 struct wh_mark {

@@ -15,7 +15,8 @@ static wherry_code refuse(const char *text, wherry_error *err)
 		text);
 }
 
-/* One part, quoted or not; *at moves behind it.  Cut at cap; its length shows that. */
+/* Read one part of a name, quoted or not, and move *at behind it.  A part that does not
+ * fit `cap` is cut; *out_len is its full length. */
 static bool take_part(const char **at, char *out, size_t cap, size_t *out_len)
 {
 	const char *p = *at;

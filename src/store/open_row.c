@@ -1,6 +1,6 @@
 #include "store/open_row.h"
 
-/* Columns. */
+/* Columns of the statements, in order. */
 enum {
 	ID,
 	STATUS,
@@ -18,7 +18,8 @@ enum {
 	PAYLOAD
 };
 
-/* Columns of SQLite hold values of any type. */
+/* Columns of SQLite can hold values of any type: find one that should be an integer and
+ * is not. */
 static const char *odd_column(const wh_row *row)
 {
 	static const char *const names[] = {[STATUS] = "status",

@@ -35,7 +35,7 @@ int wh_partitions_fair(int64_t n_others)
 
 /* ---- the columns of a lease ---- */
 
-/* Columns of partitions-take and partitions-renew behind those of a lease. */
+/* Columns of partitions-take and partitions-renew, after those of a lease. */
 enum { MASK = 6, N_OTHERS, OTHERS, EXPIRY };
 
 typedef struct taking {
@@ -61,7 +61,7 @@ static wherry_code take_shared(void *ctx, const wh_row *row, wherry_error *err)
 	return wh_store_take_lease(&t->lease, row, err);
 }
 
-/* How a renewal changes the share. */
+/* How a renewal changes the relay's share. */
 typedef struct change {
 	bool change;
 	uint64_t mask;
@@ -93,7 +93,8 @@ static wherry_code renew(wh_store *store, wherry_lease *lease, const change *how
 		return wh_store_missing(store->model, store->name.ptr, code, err);
 	if (!t.lease.epoch)
 		return wh_store_stale(store, err);
-	t.lease.suspects = lease->suspects; /* the holder knows better */
+	/* Keep the caller's count, which is newer. */
+	t.lease.suspects = lease->suspects;
 	*lease = t.lease;
 	*out = t.partitions;
 	return WHERRY_OK;
@@ -111,13 +112,13 @@ typedef struct holder {
 	int32_t number;
 	int64_t epoch;
 	bool lives, clean;
-	bool orphaned; /* it lives, but the process that holds it has ended */
+	bool orphaned; /* The lease has not expired, but its process has ended. */
 	wh_engine engine;
 	int64_t unclean, window;
 	uint64_t mask;
 } holder;
 
-/* Partitions are being taken. */
+/* A relay that takes partitions. */
 typedef struct sharing {
 	wh_store *store;
 	wherry_lease *lease;
@@ -127,7 +128,7 @@ typedef struct sharing {
 	int n_holders;
 	uint64_t gained;
 	int64_t suspects, unclean;
-	bool again; /* as of wh_store_lease_as() */
+	bool again; /* See wh_store_lease_as(). */
 } sharing;
 
 static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
@@ -153,7 +154,7 @@ static wherry_code take_holder(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* Nobody need wait for leases whose holders have ended. */
+/* Expire the leases of processes that have ended, so that nobody waits for them. */
 static wherry_code expire_orphans(sharing *w, wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
@@ -169,7 +170,8 @@ static wherry_code expire_orphans(sharing *w, wherry_error *err)
 	return code;
 }
 
-/* Nobody else takes any until the transaction ends. */
+/* Read the leases, under a lock: no other relay takes partitions before the transaction
+ * ends. */
 static wherry_code look(sharing *w, wherry_error *err)
 {
 	const wh_param name = WH_TEXT_PARAM("name", w->store->name);
@@ -187,8 +189,8 @@ static wherry_code look(sharing *w, wherry_error *err)
 	return wh_store_missing(w->store->model, w->store->name.ptr, code, err);
 }
 
-/* The second time in a row that a lease ends uncleanly, what was in flight is suspect; and twice
- * as much after each further time, as of "lease". */
+/* When a lease ends uncleanly for the second time in a row, the messages in flight become
+ * suspects.  Each further time doubles their number, as in the statement "lease". */
 static void suspect(sharing *w, const holder *h)
 {
 	int64_t doubled = h->unclean - 1 < DOUBLED_MOST ? h->unclean - 1 : DOUBLED_MOST;
@@ -203,7 +205,7 @@ static void suspect(sharing *w, const holder *h)
 		w->unclean = h->unclean + 1;
 }
 
-/* Take what is gained out of leases that have ended. */
+/* Remove the partitions that are taken from expired leases. */
 static wherry_code strip(sharing *w, wherry_error *err)
 {
 	for (int i = 0; i < w->n_holders; i++) {
@@ -236,7 +238,8 @@ static wherry_code strip(sharing *w, wherry_error *err)
 
 /* ---- joining ---- */
 
-/* The first row that nobody has, nor anything left in it that others are to take. */
+/* The number of the first lease row that is free: its lease has ended and holds no
+ * partitions that others must take. */
 static int32_t place(const sharing *w)
 {
 	int32_t number = 0;
@@ -291,7 +294,8 @@ static wherry_code tell(const wh_store *store, wherry_error *err)
 			 NULL, err);
 }
 
-/* May this relay be let in, by those that are there? */
+/* Refuse to join if a working relay has another engine, or if the last engine left
+ * delivered rows unmarked. */
 static wherry_code meet(const sharing *w, wherry_error *err)
 {
 	bool again = false;

@@ -1,7 +1,7 @@
 /*
- * Partitions: several relays share a table, each with its own lease and a share of 64
- * partitions, which are parts of the keys.  See postgres.partitions.sql
- * and mssql.partitions.sql.
+ * Partitions: several relays share a table.  The keys are divided into 64 partitions;
+ * each relay has a lease and a share of the partitions.  See postgres.partitions.sql and
+ * mssql.partitions.sql.
  */
 #ifndef WH_STORE_PARTITIONS_H
 #define WH_STORE_PARTITIONS_H
@@ -19,61 +19,67 @@ enum {
 
 /* The shares of all relays at one time. */
 typedef struct wh_partitions {
-	uint64_t mine, others; /* a bit for each partition; the others who live */
-	int64_t n_others;      /* of relays */
-	int64_t expiry_us; /* until the first of their leases ends; -1: there is none */
+	/* A bit for each partition: of this relay; of all other working relays. */
+	uint64_t mine, others;
+	int64_t n_others; /* Number of other working relays. */
+	/* Time until the first of their leases expires; -1: there is none. */
+	int64_t expiry_us;
 } wh_partitions;
 
-/* How many partitions of 64 a relay should have where there are others. */
+/* Number of partitions that each relay should have. */
 int wh_partitions_fair(int64_t n_others);
 
 int wh_partitions_count(uint64_t mask);
 
-/* The lowest of them, at most so many. */
+/* The lowest partitions of the mask, at most `most`. */
 uint64_t wh_partitions_first(uint64_t mask, int most);
 
 /*
- * Take a lease with a fair share of the free partitions, which may be none.  A relay that has
- * more than its share gives partitions up at its next renewal.
+ * Take a lease with a fair share of the free partitions, which may be none.  A relay that
+ * has more than its share gives partitions up at its next renewal.
  *
- * @return WHERRY_OK; WHERRY_BUSY (competing relays work on it, or one was faster: then there
- *         is no native error); what a write can fail with.
+ * @return WHERRY_OK; WHERRY_BUSY: relays of another engine work on the table, or another
+ *         relay was faster (then without native error); any error of a write.
  */
 wherry_code wh_partitions_join(wh_store *store, bool again, const char *owner,
 			       int64_t lasts_us, int64_t window, wherry_lease *out,
 			       wh_partitions *out_partitions, wherry_error *err);
 
-/* As wh_store_renew(), which learns the share as it is. */
+/* Like wh_store_renew(), and read the shares. */
 wherry_code wh_partitions_renew(wh_store *store, wherry_lease *lease, wh_partitions *out,
 				wherry_error *err);
 
 /*
- * Take what is free, as far as it is fair.
+ * Take free partitions, up to a fair share.
  *
- * @param out_suspects  Messages that others who ended uncleanly may have had in flight.
+ * @param out_suspects  Receives how many messages the relays that ended uncleanly may
+ *                      have had in flight.
  */
 wherry_code wh_partitions_more(wh_store *store, wherry_lease *lease, wh_partitions *inout,
 			       int64_t *out_suspects, wherry_error *err);
 
-/* Keep these alone; nothing of the others may be in memory any more. */
+/* Keep only the partitions in `mask`.  Before, drop the messages of the other partitions
+ * from memory. */
 wherry_code wh_partitions_keep(wh_store *store, wherry_lease *lease, uint64_t mask,
 			       wh_partitions *out, wherry_error *err);
 
-/* As wh_store_control(); and who else lives, and what they have: only that is set. */
+/* Like wh_store_control(), and read n_others and others.  Other fields of *out stay
+ * unchanged. */
 wherry_code wh_partitions_control(wh_store *store, const wherry_lease *lease,
 				  bool *out_paused, int64_t *out_version,
 				  wh_partitions *out, wherry_error *err);
 
-/* A relay that lives, and its share; owner is borrowed for the visit. */
+/* A working relay and its share.  owner is borrowed for the visit. */
 typedef struct wh_sharer {
 	const char *owner;
 	int64_t epoch, left_us;
-	int n; /* partitions */
+	int n; /* Number of partitions. */
 } wh_sharer;
 
 typedef void (*wh_sharer_fn)(void *ctx, const wh_sharer *who);
 
-/* Visit the relays that share a table that was made for it; for other tables visit none. */
+/* Visit the relays that share a table made with partitions.  Visits none for other
+ * tables. */
 wherry_code wh_partitions_list(wh_store *store, wh_sharer_fn visit, void *ctx,
 			       wherry_error *err);
 
@@ -81,14 +87,16 @@ wherry_code wh_partitions_list(wh_store *store, wh_sharer_fn visit, void *ctx,
 
 typedef struct wh_partitions_read {
 	uint64_t mask;
-	int64_t each; /* rows of a partition at most, and of a state */
-	int64_t late; /* what was committed late is behind this id, and none of these: */
+	int64_t each; /* Rows to read at most, of each partition and state. */
+	/* Rows up to this id were not committed late.  Rows from there to the cursor may have
+	 * been, except those in `known`. */
+	int64_t late;
 	const int64_t *known;
 	size_t n_known;
-	char list[WH_PARTITION_LIST]; /* for the parameters */
+	char list[WH_PARTITION_LIST]; /* Text of the parameter "partitions". */
 } wh_partitions_read;
 
-/* The parameter "partitions", kept in list. */
+/* Set the parameter "partitions", whose text is kept in `list`. */
 wh_param wh_partitions_param(uint64_t mask, char list[WH_PARTITION_LIST]);
 
 #endif

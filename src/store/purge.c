@@ -1,11 +1,9 @@
-/*
- * Deleting what was delivered, in batches; and moving it to an archive.
- */
 #include "store/purge.h"
 
 typedef struct purging {
 	wh_store *store;
-	const wh_stmt *before; /* copies what goes; NULL: nothing */
+	/* Copies the rows to the archive; NULL: rows are not copied. */
+	const wh_stmt *before;
 	const wh_stmt *stmt;
 	wh_param params[2];
 	int64_t n;
@@ -41,7 +39,7 @@ wherry_code wh_store_purge(wh_store *store, const wh_stmt *before, const wh_stmt
 	if (wherry_db_in_transaction(store->db))
 		return wh_fail(err, WHERRY_INVALID,
 			       "a transaction is open: a purge needs its own");
-	if (!stmt) { /* nothing is kept that could be purged */
+	if (!stmt) { /* The layout keeps no delivered rows. */
 		if (out_n)
 			*out_n = 0;
 		return WHERRY_OK;

@@ -1,5 +1,5 @@
 /*
- * Deleting what was delivered, in batches; and moving it to an archive.
+ * Deleting delivered rows in batches, or moving them to an archive.
  */
 #ifndef WH_STORE_PURGE_H
 #define WH_STORE_PURGE_H
@@ -7,11 +7,12 @@
 #include "store/store.h"
 
 /*
- * Run a statement that deletes delivered rows of an age, each batch in a transaction.
+ * Run a statement that deletes delivered rows older than an age, each batch in a
+ * transaction.
  *
- * @param before  Copies what goes, in the same transaction; NULL: nothing.
- * @param stmt    Deletes; NULL: the layout keeps nothing that could be purged.
- * @param out_n   Receives how many went, also on failure; may be NULL.
+ * @param before  Copies the rows, in the same transaction; NULL: rows are not copied.
+ * @param stmt    Deletes the rows; NULL: the layout keeps no delivered rows.
+ * @param out_n   Receives the number of deleted rows, also on failure; may be NULL.
  */
 wherry_code wh_store_purge(wh_store *store, const wh_stmt *before, const wh_stmt *stmt,
 			   int64_t older_than_us, int64_t batch, int64_t max_rows,

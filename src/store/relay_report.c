@@ -31,7 +31,8 @@ wh_report_values wh_report_now(const wh_store *store)
 	};
 }
 
-/* Print an answer of a destination without control characters, for a terminal. */
+/* Append a destination's answer without control characters, so that a terminal can show
+ * it. */
 static void put_plain(wh_buf *out, const char *text)
 {
 	for (; *text; text++)

@@ -8,26 +8,29 @@
 
 #define WH_STATE_LEADING "leading"
 #define WH_STATE_PAUSED "paused"
-#define WH_STATE_RETRYING "retrying" /* the destination is down, and is probed */
-#define WH_STATE_STOPPED "stopped"   /* written when the lease is given back */
+#define WH_STATE_RETRYING "retrying" /* The destination is down and is probed. */
+#define WH_STATE_STOPPED "stopped"   /* Written when the relay releases its lease. */
 
-/* Written with each renewal of the lease.  Times are of the clock wh_monotonic(); -1: never. */
+/* What a relay reports with each renewal of its lease.  Times are by wh_monotonic(); -1:
+ * never. */
 typedef struct wh_relay_report {
 	const char *state;
-	char destination[128]; /* its URL's scheme and host */
-	int64_t delivered;     /* messages, since the lease was taken */
-	int64_t delivered_us;  /* when the last one was */
-	char error[200];       /* the last reason why a delivery failed; "": none did */
-	int64_t error_us;      /* when that was */
+	char destination[128]; /* Scheme and host of its URL. */
+	int64_t delivered;     /* Messages delivered since the relay took the lease. */
+	int64_t delivered_us;  /* When it delivered the last message. */
+	char error[200];       /* Reason of the last failed delivery; "": none failed. */
+	int64_t error_us;      /* When that delivery failed. */
 } wh_relay_report;
 
-/* As the parameters of WH_REPORT_GIVEN. */
+/* The values of the parameters WH_REPORT_GIVEN. */
 typedef struct wh_report_values {
 	wh_view state, destination, error;
-	int64_t delivered, delivered_age, error_age; /* milliseconds; -1: nothing new */
+	/* Ages in milliseconds; -1: never, keep what the row has. */
+	int64_t delivered, delivered_age, error_age;
 } wh_report_values;
 
-/* Of the store's report, or where it has none; borrowed from it. */
+/* The values of the store's report, or defaults if it has none.  Borrowed from the
+ * report. */
 wh_report_values wh_report_now(const wh_store *store);
 
 enum { WH_REPORT_PARAMS = 6 };
@@ -40,8 +43,8 @@ enum { WH_REPORT_PARAMS = 6 };
 		WH_TEXT_PARAM("error", (v).error),                                       \
 		WH_INT_PARAM("error_age", (v).error_age)
 
-/* Append that a relay's destination refuses everything, for a person: why, which one, and for how
- * long (-1: not known). */
+/* Append a sentence for people: the destination refuses everything, why, and for how long
+ * (since_us; -1: unknown). */
 void wh_report_put_refusal(wh_buf *out, const char *destination, const char *error,
 			   int64_t since_us);
 

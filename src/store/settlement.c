@@ -1,6 +1,3 @@
-/*
- * Writes the results of rows, under a lease or a claim.
- */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +9,7 @@
 
 enum { ERROR_MAX = 500, TOKEN_LEN = 32 };
 
-/* NULL where the lease is of one relay alone, who owns every row. */
+/* NULL for a leader, which owns every row. */
 static wh_param token_param(const wherry_lease *lease)
 {
 	wh_view token = {NULL, 0};
@@ -26,13 +23,13 @@ typedef struct settling {
 	wh_store *store;
 	const wherry_lease *lease;
 	const wh_settlement *s;
-	bool all;       /* or nothing */
-	int64_t n;      /* rows changed */
-	int64_t n_done; /* of them */
+	bool all;       /* All rows, or none. */
+	int64_t n;      /* Number of rows changed. */
+	int64_t n_done; /* Of them, rows that were delivered. */
 } settling;
 
-/* Where nobody else has committed since they were read, their ids say which rows these are.
- * It is asked under the fence: nobody else commits from there on. */
+/* If nobody else committed since the rows were read, their ids identify them without
+ * message ids.  Call it after the fence: from then on nobody else can commit. */
 static const wh_view *names_of(const settling *w)
 {
 	if (w->s->version && w->s->version == wh_db_version(w->store->db))
@@ -88,7 +85,7 @@ static wherry_code on_range(settling *w, const wh_stmt *stmt, int64_t first, int
 	return code;
 }
 
-/* What is kept beside the table about rows that are gone. */
+/* Delete what the layout keeps beside the table about rows that are gone. */
 static wherry_code forget_gone(wh_store *store, const int64_t *ids, size_t n,
 			       wherry_error *err)
 {
@@ -177,7 +174,7 @@ static wherry_code settle_failure(settling *w, const wherry_failure *f, wherry_e
 	return code;
 }
 
-/* The token of the relay that made the attempt. */
+/* The token with which a leader records an attempt. */
 static wh_view leader_token(const wherry_lease *lease, char out[TOKEN_LEN])
 {
 	(void)snprintf(out, TOKEN_LEN, "epoch:%" PRId64, lease->epoch);

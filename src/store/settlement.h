@@ -1,72 +1,86 @@
 /*
- * Writes the results of rows, under a lease or a claim.
+ * Writing the results of deliveries, under a lease or a claim.
  */
 #ifndef WH_STORE_SETTLEMENT_H
 #define WH_STORE_SETTLEMENT_H
 
 #include "store/store.h"
 
-/* The results of a step of a relay; all are written or none, under one fence. */
+/* The results of one step of a relay.  They are written in one transaction, under one
+ * fence. */
 typedef struct wh_settlement {
-	const int64_t *done;  /* in ascending order, if there are names */
-	const wh_view *names; /* their message ids; NULL: whatever rows have these ids */
-	int64_t version; /* wh_db_version() before all of them were read; 0: unknown */
+	/* Ids of delivered rows; in ascending order if `names` is set. */
+	const int64_t *done;
+	/* Message ids of `done`; NULL: accept any row that has the id. */
+	const wh_view *names;
+	/* wh_db_version() from before all of these rows were read; 0: unknown. */
+	int64_t version;
 	size_t n_done;
 	wherry_on_done on_done;
 	const wherry_failure *failed;
 	size_t n_failed;
-	bool *lost;          /* receives which of those are others' by now; or NULL */
-	const int64_t *back; /* claimed, and not tried after all: pending again; in
-				ascending order, if there are names */
-	const wh_view
-		*back_names; /* their message ids; NULL: whatever rows have these ids */
+	/* Receives for each of `failed` whether another relay claimed it by now; may be
+	 * NULL. */
+	bool *lost;
+	/* Claimed rows that were not tried: they become pending again.  In ascending
+	 * order if back_names is set. */
+	const int64_t *back;
+	/* Message ids of `back`; NULL: accept any row that has the id. */
+	const wh_view *back_names;
 	size_t n_back;
-	bool back_failed; /* or failed and due, for relays that take nothing pending */
-	int64_t try_id;   /* a suspect to be tried next, 0: none */
-	const char *try_name; /* its message id; NULL: not known */
-	int32_t try_nth;      /* for which time; 0: not known */
+	/* Make the rows of `back` failed and due instead, for relays that claim no
+	 * pending rows. */
+	bool back_failed;
+	/* Id of a suspect that is tried next: its attempt is recorded.  0: none. */
+	int64_t try_id;
+	const char *try_name; /* Message id of that suspect; NULL: unknown. */
+	int32_t try_nth;      /* Number of that attempt, from 1; 0: unknown. */
 } wh_settlement;
 
-/* A settlement that is one statement. */
+/* A settlement in the form of one statement. */
 typedef struct wh_ack {
-	size_t n; /* rows it is to change */
+	size_t n; /* Number of rows that the statement must change. */
 	wh_param params[7];
 	wh_call call;
 } wh_ack;
 
-/* Can what is delivered be acknowledged so, by a relay that leads, in this layout? */
+/* Can a leader acknowledge rows of this layout with one statement? */
 bool wh_store_acks(const wh_store *store, const wherry_lease *lease,
 		   wherry_on_done on_done);
 
-/* Make it one, if it acknowledges and does nothing else, for a relay that leads, in a layout
- * that has such statements.  It borrows store->ids. */
+/* Turn a settlement into one statement.  Returns false if it does more than acknowledge,
+ * or if wh_store_acks() is false.  Borrows store->ids and store->message_ids. */
 bool wh_store_ack(wh_store *store, const wherry_lease *lease, const wh_settlement *s,
 		  wh_ack *out);
 
-/* Did it change every row?  If not, the lease may be gone: ask with wh_store_settle(). */
+/* Did the statement change every row?  If not, the lease may have expired: call
+ * wh_store_settle() to find out. */
 bool wh_store_acked(const wh_ack *ack);
 
-/* Take back what was put on record as the nth attempt of a suspect, by this leader, unless it
- * was changed since. */
+/* Remove the recorded attempt `nth` of a suspect, if this leader recorded it and the row
+ * has not changed since. */
 wherry_code wh_store_untry(wh_store *store, const wherry_lease *lease, int64_t id,
 			   const char *name, int32_t nth, wherry_error *err);
 
-/* Rows that changed; under claims, others had been lost. */
+/* Numbers of changed rows.  Under claims, rows that are missing here had been claimed by
+ * other relays. */
 typedef struct wh_settled {
 	int64_t n;
-	int64_t n_done; /* of them */
+	int64_t n_done; /* Of them, rows that were delivered. */
 } wh_settled;
 
-/* out: may be NULL. */
+/* Write a settlement.  Under claims, skips rows that other relays have claimed by now.
+ * out may be NULL. */
 wherry_code wh_store_settle(wh_store *store, const wherry_lease *lease,
 			    const wh_settlement *s, wh_settled *out, wherry_error *err);
 
-/* The same, but all of it or nothing: STALE if one of the rows is claimed by others by now. */
+/* Like wh_store_settle(), but writes all rows or none.  STALE: other relays have claimed
+ * one of the rows by now. */
 wherry_code wh_store_settle_all(wh_store *store, const wherry_lease *lease,
 				const wh_settlement *s, int64_t *out_n,
 				wherry_error *err);
 
-/* These are settled: not held any more. */
+/* Forget the marks of claims that are settled. */
 void wh_store_claim_forget(wh_store *store, const wherry_lease *lease,
 			   const wh_settlement *s);
 

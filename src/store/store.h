@@ -1,6 +1,6 @@
 /*
- * The part of a model's tables that every model has: its statements, their names, and the
- * values bound to them.
+ * The tables of a model: the statements that all models share, the names of the tables,
+ * and values bound to statements.
  */
 #ifndef WH_STORE_STORE_H
 #define WH_STORE_STORE_H
@@ -13,74 +13,86 @@
 #include "store/marks.h"
 #include "store/name.h"
 
-/* A model of messages: its .sql files, and the statements it has beside those of the store. */
+/* A model of messages: its .sql files and its own statements. */
 typedef struct wh_model {
-	const char *name;           /* in messages */
-	const char *const *layouts; /* native first; NULL at the end */
-	const wh_sql_file *files;   /* ended by a NULL model; NULL: those of the build */
+	const char *name;           /* Used in messages: "outbox". */
+	const char *const *layouts; /* Native first; ends with NULL. */
+	/* Ends with a NULL model; NULL: the files that the build embedded. */
+	const wh_sql_file *files;
 	const wh_group *groups;
-	const char *make;         /* Command that makes its tables; NULL: wherry init. */
-	const char *const *roles; /* Kinds of grants; NULL at the end. */
-	const char *folder;       /* Of its .sql files; NULL: the name. */
+	const char *make; /* Command that creates its tables; NULL: wherry init. */
+	const char *const *roles; /* Kinds of grants; ends with NULL. */
+	const char *folder; /* Folder of its .sql files; NULL: the same as `name`. */
 } wh_model;
 
-/* The properties of a layout that the store reads from the head line of its .sql file. */
+/* Properties of a layout, from the head line of its .sql file. */
 typedef struct wh_store_layout {
 	char name[24];
-	bool by_claim;     /* No token, no lease: a claim is known by its own mark. */
-	bool unheard;      /* Nothing wakes relays. */
-	bool ordered;      /* There are keys, and order by them. */
-	bool by_aggregate; /* Order is that of the aggregate id, whatever the key. */
-	bool json;         /* Bodies are JSON, kept as any text. */
+	/* There is no token and no lease: each claim is identified by its mark. */
+	bool by_claim;
+	bool unheard; /* Nothing wakes relays when rows are written. */
+	/* Messages have keys, and are delivered in order of ids within a key. */
+	bool ordered;
+	bool by_aggregate; /* The order is by aggregate id, whatever the key is. */
+	bool json;         /* Bodies are JSON; the database stores them as text. */
 	bool json_names;   /* Statements take message ids as a JSON list of texts. */
 	bool text;         /* Bodies are text. */
-	char columns[200]; /* It is known by these: "id,topic"; !x: must not be there. */
-	char archive[200]; /* Columns of its archive; "": there is none. */
+	/* Columns by which tables of the layout are recognised: "id,topic"; a table with
+	 * a column !x does not match. */
+	char columns[200];
+	char archive[200]; /* Columns of the archive; "": the layout has no archive. */
 } wh_store_layout;
 
 /* One table of a model on one connection. */
 typedef struct wh_store {
 	const wh_model *model;
-	wherry_db *db; /* borrowed */
+	wherry_db *db; /* Borrowed. */
 	wh_sql sql;
-	wh_store_stmts stmt; /* NULL: not in this layout */
+	wh_store_stmts stmt; /* NULL: the layout lacks the statement. */
 	wh_store_layout layout;
 	wh_name names;
-	wh_view name;          /* the table's, in names: what the shared tables call it */
-	int version;           /* of its schema */
-	bool making;           /* to be made or changed: a table of ours is meant */
-	const char *payload;   /* to be made with this type of bodies; NULL: json */
-	char payload_type[16]; /* that of its bodies; "": there is no choice */
-	int partitioned;       /* it was made for partitions; -1: nobody has looked */
-	int64_t found;         /* rows read in order to deliver them */
-	char *title;           /* Name as it was opened, maybe with its schema; owned. */
-	char *called; /* Its name in the lease's table; owned; NULL: that of the table. */
-	const char *limits; /* What users should know of its layout; "": nothing. */
-	/* The topic and the mark of the rows that are relayed; borrowed.  NULL: all rows. */
+	/* The table's name, borrowed from `names`.  Shared tables use it. */
+	wh_view name;
+	int version; /* Version of the table's schema. */
+	/* The table is to be created or changed, so its schema is looked up among tables
+	 * that the user owns. */
+	bool making;
+	const char *payload; /* Type of bodies of a table to create; NULL: json. */
+	/* Type of the table's bodies; "": no choice in this layout. */
+	char payload_type[16];
+	/* 1: the table was made with partitions; 0: it was not; -1: unknown. */
+	int partitioned;
+	int64_t found;      /* Number of rows that were read for delivery. */
+	char *title;        /* Name as the caller gave it, maybe with a schema; owned. */
+	char *called;       /* Its name in the table of leases; owned; NULL: `name`. */
+	const char *limits; /* Limits of the layout, for users; "": none. */
+	/* Topic and mark of the rows that are relayed; borrowed; NULL: all rows. */
 	const char *topic, *kind;
-	int64_t body_max; /* Bytes that a body may have. */
-	bool careful;     /* Claim without texts, and read those behind the claim. */
-	const struct wh_relay_report
-		*report;    /* of the relay that works with it; NULL: none does */
-	wh_marks marks;     /* the marks of claims, in layouts that have them */
-	wh_buf ids;         /* the list of ids being bound, */
-	wh_buf ranges;      /* that of ranges, */
-	wh_buf message_ids; /* and the message ids of those rows */
+	int64_t body_max; /* Limit of a body, in bytes. */
+	bool careful; /* Claim rows without texts and read the texts after the claim. */
+	/* Report of the relay that uses the store; NULL: none. */
+	const struct wh_relay_report *report;
+	wh_marks marks;     /* Marks of claims, in layouts that have them. */
+	wh_buf ids;         /* Buffer of the parameter "ids". */
+	wh_buf ranges;      /* Buffer of lists of ranges. */
+	wh_buf message_ids; /* Buffer of the parameter "names". */
 } wh_store;
 
-/* A store for a table, without statements yet.  Load it where it stays: name points into it. */
+/* A store for a model, without statements yet.  Load it where it will stay: `name` points
+ * into it. */
 wh_store wh_store_init(wherry_db *db, const wh_model *model);
 
-/* Free all but the connection. */
+/* Free everything except the connection. */
 void wh_store_clear(wh_store *store);
 
 /*
- * Read a layout's file of SQL for this table.
+ * Load the statements of a layout for this table.
  *
  * @param layout  NULL: native.
- * @param own     Struct of pointers for the model's own statements.
- * @return WHERRY_OK; WHERRY_INVALID (a bad name of a table, no such layout, or a file that
- *         differs from the groups); WHERRY_UNSUPPORTED: the layout is not on this database.
+ * @param own     Receives the model's own statements: its struct of pointers.
+ * @return WHERRY_OK; WHERRY_INVALID: a bad table name, an unknown layout, or a .sql file
+ *         that does not match the groups; WHERRY_UNSUPPORTED: the layout does not exist
+ *         for this database.
  */
 wherry_code wh_store_load(wh_store *store, const char *scheme, const char *layout,
 			  const char *table, void *own, wherry_error *err);
@@ -89,89 +101,93 @@ void wh_store_unload(wh_store *store);
 /* The folder of a model's .sql files. */
 const char *wh_store_folder(const wh_model *model);
 
-/* Is there a file of this layout for this database? */
+/* The text of a layout's .sql file for this database; NULL: there is none. */
 const char *wh_store_text(const wh_model *model, const char *layout, const char *scheme);
 
-/* Does the head line have that word for a key: "yes" for ordered=yes? */
+/* Does the head line have this word for this key, such as "yes" in ordered=yes? */
 bool wh_store_says(const wh_store *store, const char *key, const char *word);
 
-/* Which version of the schema is there. */
+/* Version of the schema of existing tables. */
 typedef struct wh_version {
 	bool found;
-	int64_t version;     /* 0: a table beside it is missing */
-	int64_t min_program; /* the oldest program that may still run */
+	int64_t version; /* 0: a table beside the message table is missing. */
+	/* Number of the oldest version of Wherry that may use the tables. */
+	int64_t min_program;
 } wh_version;
 
 /*
- * Load the layout that the tables have: native ones are listed in wherry_schema, others are
- * known by their columns.  Where nothing is found some layout is loaded.
+ * Find and load the layout of an existing table.  Native tables are listed in
+ * wherry_schema, others are recognised by their columns.  If the table matches no layout,
+ * out->found is false and the last layout stays loaded.
  */
 wherry_code wh_store_recognize(wh_store *store, const char *table, void *own,
 			       wh_version *out, wherry_error *err);
 
-/* Keep the name as it was opened.  Given to the store. */
+/* Copy the name as the caller gave it into store->title. */
 wherry_code wh_store_entitle(wh_store *store, const char *title, wherry_error *err);
 
-/* Where leases and pauses are kept, call it "TABLE:PART": several that are relayed share a table. */
+/* Set store->called to "TABLE:PART", the name for leases and pauses.  Needed if several
+ * parts of one table are relayed separately. */
 wherry_code wh_store_call(wh_store *store, const char *part, wherry_error *err);
 
 /* The parameter "name" of statements on leases and pauses. */
 wh_param wh_store_called(const wh_store *store);
 
-/* Is the schema there, and whole?  Sets store->version. */
+/* Refuse a schema that is missing or incomplete.  Sets store->version. */
 wherry_code wh_store_check(wh_store *store, const wh_version *v, wherry_error *err);
 
-/* Set store->payload_type. */
+/* Read the type of the table's bodies into store->payload_type. */
 wherry_code wh_store_read_payload(wh_store *store, wherry_error *err);
 
-/* Refuse what the layout cannot do: "MODEL 'x' has the layout y, WHAT". */
+/* Return UNSUPPORTED with a message "MODEL 'x' has the layout y, WHAT". */
 wherry_code wh_store_cannot(const wh_store *store, const char *what, wherry_error *err);
 
 /*
- * Take a number from a statement that a layout may lack.
+ * Read one number.
  *
- * @param stmt   NULL: the layout lacks it; *inout stays.
- * @param inout  Its value until then; the first column of the row, if there is one.
+ * @param stmt   NULL: the layout lacks the statement; *inout stays unchanged.
+ * @param inout  Receives the first column of the row; unchanged if there is no row.
  */
 wherry_code wh_store_ask(const wh_store *store, const wh_stmt *stmt,
 			 const wh_param *params, size_t n_params, int64_t *inout,
 			 wherry_error *err);
 
-/* The highest id that is not delivered yet, 0: there is none. */
+/* Read the highest id that is not delivered yet; 0: none. */
 wherry_code wh_store_last_open(const wh_store *store, int64_t *out_id, wherry_error *err);
 
-/* Is anything up to this id not delivered yet? */
+/* Is a row up to this id not delivered yet? */
 wherry_code wh_store_open_upto(const wh_store *store, int64_t upto, bool *out_any,
 			       wherry_error *err);
 
-/* Was the table made for partitions? */
+/* Was the table made with partitions?  Sets store->partitioned. */
 wherry_code wh_store_partitioned(wh_store *store, bool *out, wherry_error *err);
 
-/* A wh_row_fn: the first column into the int64_t that ctx is. */
+/* A wh_row_fn that stores the first column in the int64_t at ctx. */
 wherry_code wh_take_int(void *ctx, const wh_row *row, wherry_error *err);
 
-/* Milliseconds, as tables keep time, from microseconds: never shorter than asked. */
+/* Convert microseconds to milliseconds, as tables store times, rounding up. */
 int64_t wh_ms(int64_t us);
 
-/* Does each id follow the one before it? */
+/* Are the ids consecutive? */
 bool wh_ids_in_a_row(const int64_t *ids, size_t n);
 
-/* The list of ids as one parameter named "ids"; borrowed until the next call. */
+/* Set the parameter "ids".  Borrowed until the next call. */
 wherry_code wh_store_ids(wh_store *store, const int64_t *ids, size_t n, wh_param *out,
 			 wherry_error *err);
 
-/* Message ids as the parameters "names" and "width"; borrowed until the next call.  Where the
- * database can tell whether others committed, a list of them in hexadecimal, where the layout says
- * so a list of texts; else one after the other, each with zeros behind it up to the width. */
+/* Set the parameters "names" and "width" to message ids.  Borrowed until the next call.
+ * The format of "names" depends on layout and database: a JSON list of texts, a JSON list
+ * of hexadecimal texts, or bytes, each padded with zeros to the width. */
 enum { WH_NAME_PARAMS = 2 };
 wherry_code wh_store_names(wh_store *store, const wh_view *names, size_t n,
 			   wh_param out[WH_NAME_PARAMS], wherry_error *err);
 
-/* The same, in this buffer, which is borrowed. */
+/* Like wh_store_ids(), in a buffer of the caller. */
 wherry_code wh_store_list(wh_buf *buf, const int64_t *ids, size_t n, wh_param *out,
 			  wherry_error *err);
 
-/* The database's "no such table" with the way out. */
+/* If code is NOTFOUND, set a message that says which table or index is missing and how to
+ * create it.  Returns code. */
 wherry_code wh_store_missing(const wh_model *model, const char *table, wherry_code code,
 			     wherry_error *err);
 
@@ -179,7 +195,7 @@ typedef struct wh_range {
 	int64_t first, last;
 } wh_range;
 
-/* The list of ranges as one parameter named "holes"; borrowed until the next call. */
+/* Set the parameter "holes".  Borrowed until the next call. */
 wherry_code wh_store_ranges(wh_store *store, const wh_range *ranges, size_t n,
 			    wh_param *out, wherry_error *err);
 

@@ -59,7 +59,7 @@ wherry_code wh_store_check(wh_store *store, const wh_version *v, wherry_error *e
 	return WHERRY_OK;
 }
 
-/* The i-th of them; NULL at the end. */
+/* The i-th column of a list; NULL after the last. */
 static const char *column_at(const char *list, int i, size_t *out_len)
 {
 	while (i-- > 0) {
@@ -99,7 +99,6 @@ wherry_code wh_store_columns(wh_store *store, const char *table, const char *lis
 			 err);
 }
 
-/* The first column that is missing, or should be: its name, or NULL. */
 const char *wh_store_mismatch(const wh_columns *found, int *out_len)
 {
 	const char *column;
@@ -113,8 +112,8 @@ const char *wh_store_mismatch(const wh_columns *found, int *out_len)
 	return NULL;
 }
 
-/* A table of that name that is something else must not be touched; nor one that has the
- * name of the archive, such as a table "a_archive" when "a" is to be made. */
+/* Refuse an existing table of that name that is not ours, and one with the name of the
+ * archive.  For example, "a_archive" may exist when "a" is to be created. */
 wherry_code wh_store_check_foreign(wh_store *store, wherry_error *err)
 {
 	const char *table = store->name.ptr;
@@ -152,7 +151,7 @@ wherry_code wh_store_check_foreign(wh_store *store, wherry_error *err)
 
 typedef struct stranger {
 	bool found;
-	char what[80]; /* "table wherry_lease" */
+	char what[80]; /* As in "table wherry_lease". */
 	char owner[80];
 } stranger;
 
@@ -168,7 +167,6 @@ static wherry_code take_stranger(void *ctx, const wh_row *row, wherry_error *err
 	return WHERRY_OK;
 }
 
-/* A trigger runs with the rights of the role that writes to the table. */
 wherry_code wh_store_check_owners(wh_store *store, wherry_error *err)
 {
 	wh_param schema = WH_TEXT_PARAM("schema", wh_view_of(store->names.schema));
@@ -191,7 +189,6 @@ wherry_code wh_store_check_owners(wh_store *store, wherry_error *err)
 		store->model->name);
 }
 
-/* A table without one of its indexes is brought up to date from the first version on. */
 wherry_code wh_store_check_indexes(wh_store *store, wh_version *v, wherry_error *err)
 {
 	const wh_stmt *stmt = store->stmt.indexes_missing;

@@ -6,10 +6,11 @@
 
 #include "store/leases.h"
 
-/* Work that nobody announces, such as a row changed by plain SQL, waits so long at most. */
+/* Longest time until the next look.  Nothing announces some work, such as a row changed
+ * by plain SQL. */
 enum { LOOK_AGAIN_US = 10000000 };
 
-/* Sleep until someone commits, or until that time; false: a signal came, or the bell rang. */
+/* Sleep until a commit or until_us; false: a signal came, or the bell became readable. */
 static bool sleep_until(wh_store *store, int bell, int64_t until_us)
 {
 	wherry_db *db = store->db;
