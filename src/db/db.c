@@ -30,7 +30,7 @@ static const char *scheme_at(const void *ctx, size_t i)
 
 /* ---- the table ---- */
 
-/* A pointer to a function has no other type that all can be seen as. */
+/* Function pointers of different types have no common type except this one. */
 typedef void (*any_fn)(void);
 #define FN(member) ((any_fn)driver->member)
 #define NEEDED(member)                                                                   \
@@ -63,7 +63,8 @@ wherry_code wh_db_driver_check(const wh_db_driver *driver, wherry_error *err)
 		NEEDED(commits.watch),
 		NEEDED(commits.fd),
 		NEEDED(commits.changed),
-		/* A file that is replaced may leave its log behind; who waits is waited for. */
+		/* A driver needs old_log() if it has replaced(), and limit() if it calls
+		 * on meanwhile(). */
 		{"file.old_log",
 		 driver->file.replaced ? FN(file.old_log) : FN(statement.run)},
 		{"connection.limit",
@@ -299,7 +300,8 @@ wherry_code wh_db_transact_quietly(wherry_db *db, wh_work_fn fn, void *ctx,
 }
 
 #ifndef NDEBUG
-/* Is each parameter given?  A caller that forgets one is wrong: tests find it. */
+/* Is a value given for each parameter?  A missing one is a bug in the caller, which tests
+ * find. */
 static bool all_given(const wh_stmt *stmt, const wh_param *params, size_t n)
 {
 	for (int i = 0; i < stmt->n_params; i++) {

@@ -1,6 +1,6 @@
 /*
- * One SQL connection behind a table of functions; one folder per database, which exports
- * one symbol.  Drivers trust their input; db.c checks it.
+ * One SQL connection behind a table of functions.  There is one folder per database, and
+ * each exports one symbol.  Drivers trust their input; db.c checks it.
  *
  * Each driver has exactly one function that turns the database's error numbers into a
  * wherry_code; nothing above db/ knows such numbers.
@@ -15,14 +15,14 @@
 #include "base/log.h"
 #include "db/sql.h"
 
-struct wh_stream; /* of stream.h */
+struct wh_stream; /* See stream.h. */
 struct wh_stream_options;
 
 typedef enum wh_type { WH_NULL, WH_INT, WH_TEXT, WH_BLOB } wh_type;
 
-/* A parameter by name; text and blobs are borrowed for the call. */
+/* A named parameter.  Texts and blobs are borrowed for the call. */
 typedef struct wh_param {
-	const char *name; /* as in the SQL, without the colon */
+	const char *name; /* Name as in the SQL, without the colon. */
 	wh_type type;
 	int64_t number;
 	wh_view bytes;
@@ -32,129 +32,145 @@ typedef struct wh_param {
 #define WH_TEXT_PARAM(name_, view_) wh_bytes_param((name_), WH_TEXT, (view_))
 #define WH_BLOB_PARAM(name_, view_) wh_bytes_param((name_), WH_BLOB, (view_))
 
-/* NULL in SQL when the view is absent. */
+/* A text or blob parameter; NULL in SQL if the view is absent. */
 wh_param wh_bytes_param(const char *name, wh_type type, wh_view bytes);
 
 struct wh_row;
 
-/* How to read the columns of a row, which count from 0. */
+/* Reads the columns of a row; the first column is 0. */
 typedef struct wh_row_driver {
 	int64_t (*integer)(const struct wh_row *row, int column);
-	/* Absent for NULL; ends in NUL. */
+	/* The view is absent for NULL; its bytes end in NUL. */
 	wh_view (*bytes)(const struct wh_row *row, int column);
 
-	/* Is this column an integer, or NULL?  May be NULL: integer columns hold nothing else. */
+	/* Is the value of this column an integer or NULL?  May be NULL: integer columns
+	 * hold nothing else. */
 	bool (*is_int)(const struct wh_row *row, int column);
 
-	/* Was there no memory for one of its columns, which then looks empty?  The statement
-	 * fails after the visit.  May be NULL: there always is. */
+	/* Did memory run out for a column, which then looks empty?  The statement fails
+	 * after the visit.  May be NULL: memory never runs out. */
 	bool (*failed)(const struct wh_row *row);
 } wh_row_driver;
 
-/* A row while it is being visited. */
+/* A row, valid during the visit. */
 typedef struct wh_row {
 	const wh_row_driver *driver;
 	void *handle;
 } wh_row;
 
-/* Returning another code than WHERRY_OK (with err filled) ends the statement with it. */
+/* Visits a row.  If it returns another code than WHERRY_OK, with err filled, the
+ * statement ends with that code. */
 typedef wherry_code (*wh_row_fn)(void *ctx, const wh_row *row, wherry_error *err);
 
 /* Options of a connection, resolved from the settings. */
 typedef struct wh_db_options {
-	const wh_env *env; /* borrowed; outlives the connection */
+	const wh_env *env; /* Borrowed; must outlive the connection. */
 	int64_t busy_timeout_us;
-	int64_t answer_us; /* Silence of a server after which it is asked; 0: never. */
-	int64_t look_us;   /* Between looks for commits, where nothing notifies; 0: the
-			    driver's choice. */
-	int64_t idle_us; /* The server ends a transaction that is idle for so long; 0: never. */
-	bool create;     /* make the database if it is not there */
-	bool full_sync;  /* a commit is on disk when it returns */
-	bool must_write; /* refuse a database that cannot be written */
-	int old_log; /* Descriptor of old_log(): refuse a file beside that log.  0: none. */
-	bool app_sql; /* the application's SQL runs on it as well: keep its search path */
+	/* After a server was silent for this long, ask it whether it works; 0: never. */
+	int64_t answer_us;
+	/* Time between looks for commits, if nothing notifies; 0: the driver's
+	 * default. */
+	int64_t look_us;
+	/* The server ends a transaction that is idle for this long; 0: never. */
+	int64_t idle_us;
+	bool create;     /* Create the database if it does not exist. */
+	bool full_sync;  /* A commit returns only when it is on disk. */
+	bool must_write; /* Refuse a read-only database. */
+	/* Descriptor from old_log(): refuse a database file beside that log; 0: none. */
+	int old_log;
+	/* The application's SQL runs on it too, so keep its search path. */
+	bool app_sql;
 } wh_db_options;
 
-/* One of several statements that are run together. */
+/* A statement of wh_db_run_all(). */
 typedef struct wh_call {
 	const wh_stmt *stmt;
 	const wh_param *params;
 	size_t n_params;
-	wh_row_fn visit; /* NULL: there are no rows, or nobody wants them */
+	wh_row_fn visit; /* NULL: no rows, or ignore them. */
 	void *ctx;
-	int64_t changed; /* rows, afterwards */
+	int64_t changed; /* Receives the number of changed rows. */
 } wh_call;
 
 enum { WH_DB_CALLS_MOST = 4 };
 
-/* The outbox whose commits are watched for. */
+/* What to watch for commits. */
 typedef struct wh_watch {
-	int64_t key;  /* Number of the table whose writers notify; 0: no writer does. */
-	bool unheard; /* Writers of new rows notify nobody. */
-	bool sole; /* Updates and deletes of this session make no work for other relays, and
-			 do not notify them. */
+	/* Number of the table, whose writers notify on channels of this number; 0:
+	 * writers do not notify. */
+	int64_t key;
+	bool unheard; /* Writers of new rows do not notify. */
+	/* Updates and deletes of this session make no work for other relays, so do not
+	 * notify them. */
+	bool sole;
 } wh_watch;
 
-/* How a caller that looks for commits uses them. */
+/* What a caller that looks for commits is interested in. */
 typedef struct wh_look {
-	int64_t now_us; /* Monotonic. */
-	int64_t found; /* Rows that the caller has read in order to deliver them: while the
-			   number rises, it looks often. */
-	bool calm; /* New rows do not matter, only what operators and other relays do. */
+	int64_t now_us; /* Time by the monotonic clock. */
+	/* Number of rows that the caller has read for delivery.  While it increases, the
+	 * driver looks often. */
+	int64_t found;
+	/* New rows do not matter, only what operators and other relays do. */
+	bool calm;
 } wh_look;
 
 /*
- * What a database can do, its functions grouped by what they are about.  Each must be there
- * unless its comment says that it may be NULL; wh_db_driver_check() knows which.
+ * The functions and properties of a database.  Each function must be set unless its
+ * comment says that it may be NULL; wh_db_driver_check() checks that.
  */
 typedef struct wh_db_driver {
-	const char *scheme; /* Selects it in a URL: "sqlite". */
-	const char *alias;  /* So does this one; NULL: there is none. */
+	const char *scheme; /* Scheme in a URL: "sqlite". */
+	const char *alias;  /* Another scheme for the same driver; NULL: none. */
 
 	/* Can a transaction still commit a lower id than one already seen committed? */
 	bool late_commits;
 
-	/* While a call waits for the server, it calls wherry_db's function of this name. */
+	/* Calls that wait for the server call wherry_db.meanwhile(). */
 	bool meanwhile;
 
-	/* A statement that fails aborts its transaction.  So a statement that may fail gets a
+	/* A failed statement aborts its transaction, so a statement that may fail needs a
 	 * savepoint. */
 	bool failure_spreads;
 
-	/* Rows that one statement should change at most; 0: any number. */
+	/* Limit of rows that one statement should change; 0: none. */
 	int64_t rows_most;
 
-	/* The rows that its statements visit. */
+	/* Reads the rows of this database. */
 	const wh_row_driver *row;
 
 	struct {
-		/* Refuse what open() would without going there.  May be NULL: nothing is known
-		 * before. */
+		/* Refuse a URL that open() would refuse without connecting.  May be NULL:
+		 * there is nothing to check. */
 		wherry_code (*check)(const char *rest, wherry_error *err);
 
-		/* Open what rest (the URL behind the colon) names.  On failure leave *out
-		 * alone. */
+		/* Open the database that rest (the URL after the colon) names.  On
+		 * failure leave *out unchanged. */
 		wherry_code (*open)(const char *rest, const wh_db_options *options,
 				    wherry_db **out, wherry_error *err);
 		void (*close)(wherry_db *db);
 
-		/* Make the running call return WHERRY_INTERRUPTED; from any thread. */
+		/* Make the running call return WHERRY_INTERRUPTED.  May be called from
+		 * any thread. */
 		void (*interrupt)(wherry_db *db);
 
-		/* Let no call wait for the server beyond this time by the monotonic clock.
-		 * May be NULL: no call waits for a server. */
+		/* Let no call wait for the server beyond this monotonic time.  May be
+		 * NULL: no call waits for a server. */
 		void (*limit)(wherry_db *db, int64_t until_us);
 
-		/* The number that the server gave this session when it began.  May be NULL:
-		 * there is no server. */
+		/* The server's number of this session.  May be NULL: there is no
+		 * server. */
 		int64_t (*session)(wherry_db *db);
 
 		/*
-		 * The schema that a table named without one is in, by the search path of the
-		 * user; if there is no such table, the schema that it would be created in.
-		 * With `own` tables count only if the user has the rights of their owner, and
-		 * not for a superuser, who has those of all.  Empty where the path names no
-		 * schema that is there.  May be NULL: the database has no schemas.
+		 * Write the schema of a table that is named without one, by the user's
+		 * search path.  If the table does not exist, write the schema in which it
+		 * would be created.  "": the path names no existing schema.
+		 *
+		 * With `own`, count only tables whose owner's rights the user has.  For a
+		 * superuser none count, since a superuser has the rights of all.
+		 *
+		 * May be NULL: the database has no schemas.
 		 */
 		wherry_code (*schema_of)(wherry_db *db, const char *table, bool own,
 					 char *out, size_t cap, wherry_error *err);
@@ -162,10 +178,11 @@ typedef struct wh_db_driver {
 
 	struct {
 		/*
-		 * Begin to write; a savepoint where a transaction is open, anyone's.
+		 * Begin a transaction that writes; a savepoint if a transaction is open,
+		 * also one that the application began.
 		 *
-		 * @param quiet  The transaction makes no work for a relay: its updates and
-		 *               deletes notify none.  Of no effect on a savepoint.
+		 * @param quiet  The transaction makes no work for relays, so its updates
+		 *               and deletes do not notify them.  Ignored for a savepoint.
 		 */
 		wherry_code (*begin)(wherry_db *db, bool quiet, wherry_error *err);
 		wherry_code (*commit)(wherry_db *db, wherry_error *err);
@@ -174,79 +191,91 @@ typedef struct wh_db_driver {
 	} transaction;
 
 	struct {
-		/* Run one statement, visit its rows, count the rows it changed. */
+		/* Run one statement, visit its rows and count the changed rows. */
 		wherry_code (*run)(wherry_db *db, const wh_stmt *stmt,
 				   const wh_param *params, size_t n_params,
 				   wh_row_fn visit, void *ctx, int64_t *out_changed,
 				   wherry_error *err);
 
-		/* The same for several, in one round trip.  May be NULL: they are run one by
-		 * one.  See wh_db_run_all(). */
+		/* Run several statements in one round trip, see wh_db_run_all().  May be
+		 * NULL: they are run one by one. */
 		wherry_code (*run_all)(wherry_db *db, wh_call *calls, size_t n,
 				       wherry_error *err);
 
-		/* Run several statements without parameters, as migrations are. */
+		/* Run several statements without parameters, such as a migration. */
 		wherry_code (*script)(wherry_db *db, const char *sql, wherry_error *err);
 
-		/* The id that the last INSERT which changed a row took. */
+		/* The id taken by the last INSERT that inserted a row. */
 		int64_t (*last_id)(wherry_db *db);
 
-		/* Drop what is prepared of these statements, which are about to be freed. */
+		/* Free the prepared forms of these statements, because the caller frees
+		 * them next. */
 		void (*forget)(wherry_db *db, const wh_sql *sql);
 
-		/* Did a statement fail because of what a row holds: a text that cannot be
-		 * converted, a value out of range?  May be NULL: none ever does. */
+		/* Did a statement fail because of a value in a row, such as a text that
+		 * cannot be converted?  May be NULL: that never happens. */
 		bool (*about_row)(const wherry_error *err);
 
-		/* What an error means: a number of the driver, a SQLSTATE that may be empty. */
+		/* Convert an error to a code: the driver's error number, and a SQLSTATE
+		 * that may be "". */
 		wherry_code (*code_of)(int native, const char *state);
 	} statement;
 
-	/* Noticing what others commit. */
+	/* Notices commits of others. */
 	struct {
-		/* Begin to; fd() may be polled for reading afterwards.  Once is enough. */
+		/* Start to watch; afterwards fd() may be polled for reading.  Further
+		 * calls do nothing. */
 		wherry_code (*watch)(wherry_db *db, const wh_watch *whose,
 				     wherry_error *err);
-		int (*fd)(wherry_db *db); /* -1: none */
+		int (*fd)(wherry_db *db); /* A descriptor to poll; -1: none. */
 
-		/* Has anyone committed, except the relay's own calls, since the last call that
-		 * said so?  True also where the connection is lost; the next call says why.
-		 * *out_next_us: when to ask again, WH_NEVER: when fd() is readable. */
+		/*
+		 * Has anyone committed since the last call that returned true?  The
+		 * relay's own calls do not count.  Returns true also if the connection is
+		 * lost; the next call then fails with the reason.
+		 *
+		 * @param out_next_us  Receives when to call it again; WH_NEVER: when fd()
+		 *                     is readable.
+		 */
 		bool (*changed)(wherry_db *db, const wh_look *look, int64_t *out_next_us);
 
-		/* A number that is another one once anybody but this connection has committed;
-		 * 0: it is not known.  May be NULL: it never is. */
+		/* A number that changes when another connection commits; 0: unknown.  May
+		 * be NULL: always unknown. */
 		int64_t (*version)(wherry_db *db);
 	} commits;
 
-	/* A database that is a file.  Both may be NULL: it is not, or it cannot be replaced. */
+	/* For a database that is a file.  Both may be NULL: it is not a file, or cannot
+	 * be replaced. */
 	struct {
-		/* Has the file been replaced or deleted since it was opened?  With `look` the
-		 * system is asked, without it the last answer counts.  Once it is true, run()
+		/* Was the file replaced or deleted since it was opened?  With `look` ask
+		 * the system, otherwise repeat the last answer.  Once it is true, run()
 		 * and begin() fail with WHERRY_CLOSED. */
 		bool (*replaced)(wherry_db *db, bool look);
 
-		/* Of a file that was replaced: a descriptor of its log, if that still has its
-		 * name, else -1; given.  It keeps the log's number from being used again.
-		 * Must be there if replaced() is. */
+		/* A descriptor of a replaced file's log, if the log still has its name;
+		 * -1: none.  The caller closes it.  While it is open the log's inode
+		 * number is not used again.  Required if replaced() is set. */
 		int (*old_log)(wherry_db *db);
 	} file;
 
-	/* Open the log of commits; see stream.h.  May be NULL: there is none. */
+	/* Open a stream of commits, see stream.h.  May be NULL: the database has none. */
 	wherry_code (*stream)(wherry_db *db, const struct wh_stream_options *options,
 			      struct wh_stream **out, wherry_error *err);
 } wh_db_driver;
 
-/* The part of a connection that all drivers share; it is the first member of a driver's own. */
+/* The part of a connection that all drivers have: the first member of the driver's
+ * struct. */
 struct wherry_db {
 	const wh_db_driver *driver;
 	const wh_env *env;
-	bool shared; /* Borrowed, or in memory: producers use this very handle. */
-	int depth;   /* Transactions and savepoints of ours that are open. */
+	/* Producers use this same handle: it is borrowed, or the database is in
+	 * memory. */
+	bool shared;
+	int depth; /* Number of open transactions and savepoints that Wherry began. */
 
-	/* While a server is at work: do something else until fd can be read or this time has
-	 * come, and at least look once; use nothing of this connection.  NULL: there is nothing
-	 * to do. */
+	/* Called while a call waits for the server.  It may do other work until fd is
+	 * readable or until_us has come, but must not use this connection.  It must poll
+	 * fd at least once.  NULL: no other work. */
 	void (*meanwhile)(void *ctx, int fd, int64_t until_us);
 	void *meanwhile_ctx;
 };
@@ -256,30 +285,31 @@ extern const wh_db_driver wh_db_sqlite;
 extern const wh_db_driver wh_db_postgres;
 #endif
 extern const wh_db_driver wh_db_mssql;
-extern const wh_db_driver
-	wh_db_odbc; /* of its URL; a connection has that of its database */
+/* The driver of odbc: URLs.  An open connection has the driver of its database. */
+extern const wh_db_driver wh_db_odbc;
 
 /* ---- what the layers above call: db.c ---- */
 
-/* Is a function missing that a driver must have, or one that others of it need?  INVALID
- * names it. */
+/* Return INVALID if a function is missing that every driver needs, or that its other
+ * functions need. */
 wherry_code wh_db_driver_check(const wh_db_driver *driver, wherry_error *err);
 
-/* Is there a database with the scheme of this URL, and has it the form that one takes? */
+/* Return INVALID if no driver has the scheme of this URL, or if the URL has another form
+ * than the driver expects. */
 wherry_code wh_db_known(const char *url, wherry_error *err);
-/* Has it a log of commits that can be streamed? */
+/* Can the database of this URL be streamed from? */
 bool wh_db_streams(const char *url);
 
 wherry_code wh_db_open(const char *url, const wh_db_options *options, wherry_db **out,
 		       wherry_error *err);
 
-/* As wherry_db_open(), for a connection on which only Wherry's own SQL runs: it looks names up
- * in no schema where other roles could define operators or functions. */
+/* Like wherry_db_open(), for a connection that runs only Wherry's own SQL.  Its search
+ * path has no schema in which other roles could define operators or functions. */
 wherry_code wh_db_open_own(const char *url, const wherry_config *config, wherry_db **out,
 			   wherry_error *err);
 
-/* The name that the .sql files of a URL's scheme have: "postgres" for "postgresql"; NULL:
- * there is no such database. */
+/* The scheme that the .sql files are named after: "postgres" for "postgresql"; NULL:
+ * unknown scheme. */
 const char *wh_db_scheme(wh_view scheme);
 wh_db_options wh_db_options_of(const wherry_config *config, const wh_env *env);
 
@@ -289,54 +319,60 @@ wherry_code wh_db_run(wherry_db *db, const wh_stmt *stmt, const wh_param *params
 		      wherry_error *err);
 
 /*
- * Run up to WH_DB_CALLS_MOST statements, one after the other; each is a separate transaction if
- * none is open.  Ends at the first that fails.  If all are sent in one round trip, later
- * statements may have run too, unseen: so pass only statements that may run twice.
+ * Run up to WH_DB_CALLS_MOST statements, one after the other, and end at the first that
+ * fails.  If no transaction is open, each is a separate transaction.
+ *
+ * If all are sent in one round trip, the statements after a failed one may have run too.
+ * So pass only statements that may run twice.
  */
 wherry_code wh_db_run_all(wherry_db *db, wh_call *calls, size_t n, wherry_error *err);
-int64_t wh_db_last_id(wherry_db *db); /* taken by the last INSERT */
+int64_t wh_db_last_id(wherry_db *db); /* The id that the last INSERT took. */
 wherry_code wh_db_script(wherry_db *db, const char *sql, wherry_error *err);
 
 void wh_db_forget(wherry_db *db, const wh_sql *sql);
 
 int64_t wh_row_int(const wh_row *row, int column);
 wh_view wh_row_bytes(const wh_row *row, int column);
-const char *wh_row_text(const wh_row *row, int column); /* NULL for NULL */
+const char *wh_row_text(const wh_row *row, int column); /* NULL if the value is NULL. */
 
-/* Is it an integer, or NULL? */
+/* Is the value an integer or NULL? */
 bool wh_row_is_int(const wh_row *row, int column);
 
-/* Is this failure about one of the rows, whose neighbours could be handled? */
+/* Did the statement fail because of one row, so that other rows could be handled? */
 bool wh_db_about_row(const wherry_db *db, wherry_code code, const wherry_error *err);
 
-/* NOMEM if memory for a column ran out: call it before acting on a row. */
+/* Return NOMEM if memory for a column ran out.  Call it before acting on a row. */
 wherry_code wh_row_check(const wh_row *row, wherry_error *err);
 
-/* Let no call of this connection wait for the server beyond this time; see the driver. */
+/* Let no call of this connection wait for the server beyond this monotonic time.  Does
+ * nothing if the driver never waits. */
 void wh_db_limit(wherry_db *db, int64_t until_us);
 
 wherry_code wh_db_watch(wherry_db *db, const wh_watch *whose, wherry_error *err);
 int wh_db_fd(wherry_db *db);
 bool wh_db_changed(wherry_db *db, const wh_look *look, int64_t *out_next_us);
-int64_t wh_db_session(wherry_db *db); /* 0: it has no number */
+int64_t wh_db_session(wherry_db *db); /* 0: the session has no number. */
 int64_t wh_db_version(wherry_db *db);
-bool wh_db_replaced(wherry_db *db, bool look); /* db may be NULL: false */
-/* Before a connection whose file was replaced is closed: its log, for the options of the next
- * one.  A descriptor in *inout stays; close it if it is above 0. */
+bool wh_db_replaced(wherry_db *db, bool look); /* false if db is NULL. */
+/* Call it before closing a connection whose file was replaced.  Stores a descriptor of
+ * the old log in *inout, for the options of the next connection.  Keeps a descriptor that
+ * is already there; the caller closes it if it is above 0. */
 void wh_db_keep_log(wherry_db *db, int *inout);
 
-/* The driver's schema_of(); empty where the database has no schemas. */
+/* Call the driver's schema_of(); "" if the database has no schemas. */
 wherry_code wh_db_schema_of(wherry_db *db, const char *table, bool own, char *out,
 			    size_t cap, wherry_error *err);
 
-/* wherry_db_begin(), but a savepoint inside what is open already. */
+/* Like wherry_db_begin(), but begin a savepoint if a transaction is open. */
 wherry_code wh_db_begin(wherry_db *db, wherry_error *err);
 
-/* Run fn, all or nothing: in a transaction, or in a savepoint of the one that is open. */
+/* Run fn in a transaction, or in a savepoint of the open transaction.  If fn fails,
+ * everything is rolled back. */
 typedef wherry_code (*wh_work_fn)(void *ctx, wherry_error *err);
 wherry_code wh_db_transact(wherry_db *db, wh_work_fn fn, void *ctx, wherry_error *err);
 
-/* The same, and its updates and deletes wake no relay: they make no work for any. */
+/* Like wh_db_transact(), for changes that make no work for relays: updates and deletes
+ * wake none. */
 wherry_code wh_db_transact_quietly(wherry_db *db, wh_work_fn fn, void *ctx,
 				   wherry_error *err);
 

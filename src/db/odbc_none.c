@@ -1,5 +1,5 @@
 /*
- * Connections of ODBC, in a build without it.
+ * Stands in for the ODBC driver in a build without it.
  */
 #include <wherry/odbc.h>
 

@@ -1,8 +1,9 @@
 /*
- * Running a transaction again while the database fails for a reason that passes.
+ * Running a transaction again after a temporary failure of the database.
  *
- * A try that takes too long is ended by a second thread, which interrupts the connection.  A
- * driver notices an interrupt only while a call runs, so the thread repeats it until the try ends.
+ * A second thread ends a try that takes too long, by interrupting the connection.  A
+ * driver notices an interrupt only while a call runs, so the thread repeats it until the
+ * try ends.
  */
 #include <wherry/retry.h>
 
@@ -23,13 +24,13 @@ static const int64_t initial_us = 100000, most_us = 5 * WH_SECOND,
 
 typedef struct watchdog {
 	wherry_db *db;
-	int64_t until_us; /* by the monotonic clock of the system */
+	int64_t until_us; /* By the system's monotonic clock. */
 	pthread_t thread;
 	bool runs;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* Protects the fields below. */
 	pthread_cond_t wake;
 	bool over;  /* The try has ended. */
-	bool fired; /* It was interrupted. */
+	bool fired; /* The try was interrupted. */
 } watchdog;
 
 static void *watch(void *ctx)
@@ -72,7 +73,7 @@ static wherry_code watchdog_start(watchdog *w, wherry_db *db, int64_t per_try_us
 		       "no thread can be started that watches the time of a try");
 }
 
-/* True: the try was interrupted. */
+/* Stop the watchdog; true if it interrupted the try. */
 static bool watchdog_stop(watchdog *w)
 {
 	if (!w->runs)

@@ -4,7 +4,7 @@
 
 #include "db/stream.h"
 
-/* `base` shows the inner connection's properties; its driver is ours. */
+/* `base` has the properties of the inner connection, but the driver of the wrapper. */
 typedef struct traced {
 	wherry_db base;
 	wherry_db *inner;
@@ -132,7 +132,7 @@ static wherry_code trace_script(wherry_db *db, const char *sql, wherry_error *er
 
 static void trace_forget(wherry_db *db, const wh_sql *sql)
 {
-	pass_on_meanwhile((traced *)db); /* its relay may be gone */
+	pass_on_meanwhile((traced *)db); /* The relay that set it may be gone. */
 	wh_db_forget(((traced *)db)->inner, sql);
 }
 
@@ -218,7 +218,7 @@ static const wh_db_driver trace_template = {
 
 typedef struct traced_with_driver {
 	traced t;
-	wh_db_driver driver; /* the template with the inner one's data */
+	wh_db_driver driver; /* The template with properties of the inner driver. */
 } traced_with_driver;
 
 wherry_code wh_db_trace(wherry_db *inner, const wh_trace *trace, wherry_db **out,

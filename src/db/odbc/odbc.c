@@ -1,10 +1,10 @@
 /*
- * Databases behind ODBC: the connection string says which driver is loaded, and the driver says
- * which database it is, whose dialect is spoken from then on.
+ * Databases behind ODBC.  The connection string names the ODBC driver, and that driver
+ * reports the database, whose dialect is used from then on.
  *
- * Nothing wakes a relay: it looks for rows more and more rarely, in the end as often as db.look says.
- * Before each look it rests for as long as its statements took since the last one.
- * All times are UTC.  The whole result of a statement is in memory at once.
+ * Nothing wakes a relay: it looks for rows at growing intervals, at last as often as
+ * db.look says.  Before each look it rests for as long as its statements took since the
+ * last look.  All times are UTC.  The whole result of a statement is in memory at once.
  */
 #include "db/odbc/odbc.h"
 
@@ -72,8 +72,9 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* When to look again: a relay of a slow server leaves half of the time to others.  Statements that go
- * on, as for a message that is tried again and again, do not put it off for long. */
+/* When to look again.  A relay of a slow server rests half of the time, for others.
+ * Statements that go on, as for a message that is tried again and again, do not delay the
+ * look for long. */
 static int64_t next_look(const odbc_db *s)
 {
 	int64_t rested_us = s->watch.looked_us + least(s->watch.spent_us, WH_SECOND) +
@@ -82,7 +83,7 @@ static int64_t next_look(const odbc_db *s)
 	return rested_us > s->watch.check_us ? rested_us : s->watch.check_us;
 }
 
-/* Nobody knows; so it says yes each time that it is to look. */
+/* Commits cannot be noticed, so return true each time that it is time to look. */
 static bool odbc_changed(wherry_db *db, const wh_look *look, int64_t *out_next_us)
 {
 	odbc_db *s = (odbc_db *)db;
@@ -132,9 +133,10 @@ const wh_db_driver wh_odbc_postgres = {
 	ODBC_DRIVER,
 };
 
-/* Ids are taken before the commit, by many at once.  A failed statement leaves no transaction
- * that a savepoint could save (XACT_ABORT).  A statement with 5,000 locks on an index may lock the
- * whole table instead, and a row has up to two there: its entry may move. */
+/* Many transactions take ids at once, before they commit.  A failed statement rolls its
+ * transaction back with all savepoints (XACT_ABORT), so savepoints are of no use.  SQL
+ * Server may lock the whole table if a statement has 5,000 locks on an index.  A row can
+ * have two there, since its index entry may move. */
 const wh_db_driver wh_db_mssql = {
 	.scheme = "mssql",
 	.late_commits = true,

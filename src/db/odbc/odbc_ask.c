@@ -1,5 +1,5 @@
 /*
- * Questions that the driver itself asks a database.
+ * Queries of the driver itself.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,14 @@
 /*
- * The values that a statement is given.  SQL Server gets its texts as NVARCHAR, in UTF-16, and
- * bytes as VARBINARY; their types are those of the values.  Elsewhere the driver says where bytes
- * are taken.
+ * Binding the values of a statement.  SQL Server receives texts as NVARCHAR in UTF-16 and
+ * bytes as VARBINARY, by the types of the values.  For other databases the ODBC driver
+ * reports which parameters take bytes.
  */
 #include <string.h>
 
 #include "db/odbc/odbc.h"
 
-enum { NVARCHAR_MOST = 4000, VARBINARY_MOST = 8000 }; /* above it: MAX */
+/* Longer values are of the type MAX. */
+enum { NVARCHAR_MOST = 4000, VARBINARY_MOST = 8000 };
 
 static const wh_param *given(const wh_stmt *stmt, int which, const wh_param *params,
 			     size_t n)
@@ -24,7 +25,8 @@ static wherry_code check(odbc_db *s, const odbc_stmt *c, SQLRETURN rc, wherry_er
 				 : wh_odbc_fail(s, SQL_HANDLE_STMT, c->handle, err);
 }
 
-/* The same types and sizes each time, so that SQL Server keeps its plan. */
+/* Bind a text always with the same types and sizes, so that SQL Server reuses its
+ * plan. */
 static wherry_code bind_wide(odbc_db *s, const odbc_stmt *c, size_t i, wh_view text,
 			     odbc_bound *b, wherry_error *err)
 {

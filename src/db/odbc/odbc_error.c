@@ -1,5 +1,5 @@
 /*
- * What SQLSTATEs and SQL Server's numbers mean; no other file turns them into a wherry_code.
+ * Converts SQLSTATEs and SQL Server's error numbers to wherry_code; no other file does.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,9 +9,9 @@
 
 /* clang-format off */
 static const struct {
-	const char *state; /* five characters, or the two of a class */
+	const char *state; /* Five characters, or the two of a class. */
 	wherry_code code;
-	const char *text;  /* instead of the driver's; NULL: that */
+	const char *text; /* Replaces the driver's text; NULL: keep it. */
 } states[] = {
 	{"40", WHERRY_CONFLICT, NULL},
 	{"25P02", WHERRY_CONFLICT, "a statement before this one failed, and the transaction "
@@ -129,11 +129,11 @@ static const struct {
 	{49918, WHERRY_BUSY},
 	{49919, WHERRY_BUSY},
 	{49920, WHERRY_BUSY},
-	{51205,
-	 WHERRY_CONFLICT}, /* of Wherry's statements: others changed the rows each time */
-	{51206, WHERRY_DUPLICATE}, /* the table takes a key for another one */
-	{51207, WHERRY_TOOBIG},    /* a key that the table has no room for */
-	{51222, WHERRY_BUSY}, /* of Wherry's statements: sp_getapplock took too long */
+	{51205, WHERRY_CONFLICT}, /* Wherry: others changed the rows each time. */
+	/* Wherry: the collation takes the key for another. */
+	{51206, WHERRY_DUPLICATE},
+	{51207, WHERRY_TOOBIG}, /* Wherry: the key is too long for the table. */
+	{51222, WHERRY_BUSY},   /* Wherry: sp_getapplock took too long. */
 };
 
 wherry_code wh_odbc_mssql_code(long native)
@@ -144,7 +144,8 @@ wherry_code wh_odbc_mssql_code(long native)
 	return WHERRY_OK;
 }
 
-/* Babelfish has this number for all of PostgreSQL's errors that have none in SQL Server. */
+/* Babelfish uses this number for all errors of PostgreSQL that have none in SQL
+ * Server. */
 enum { BABELFISH_OTHER = 33557097 };
 
 static wherry_code code_for_text(const char *text)
@@ -169,7 +170,7 @@ static wherry_code code_for_text(const char *text)
 	return WHERRY_OK;
 }
 
-/* The longest entry that a state begins with. */
+/* Find the longest entry with which the state begins. */
 static wherry_code code_for(const char *state, const char **inout_text)
 {
 	wherry_code code = WHERRY_INVALID;
@@ -203,7 +204,7 @@ wherry_code wh_odbc_mssql_code_of(int native, const char *state)
 	return code == WHERRY_OK ? wh_odbc_code_of(native, state) : code;
 }
 
-/* Behind "[unixODBC][Driver Manager]". */
+/* The text after prefixes such as "[unixODBC][Driver Manager]". */
 static const char *behind_brackets(const char *text)
 {
 	while (*text == '[') {
@@ -262,7 +263,7 @@ static bool read_wide(SQLSMALLINT kind, SQLHANDLE handle, SQLSMALLINT n, record 
 	return true;
 }
 
-/* The code of a record, and the text for it. */
+/* The code of a record, and its text. */
 static wherry_code judge(const odbc_db *s, const record *r, const char **out_text)
 {
 	wherry_code code = WHERRY_OK;
@@ -276,7 +277,8 @@ static wherry_code judge(const odbc_db *s, const record *r, const char **out_tex
 	return code == WHERRY_OK ? code_for(r->state, out_text) : code;
 }
 
-/* The first record, or the first behind it that says more than that something failed. */
+/* Find the first record; if it says only that something failed, the first record after it
+ * that says more. */
 static bool choose_record(const odbc_db *s, SQLSMALLINT kind, SQLHANDLE handle,
 			  record *out)
 {
@@ -314,7 +316,8 @@ wherry_code wh_odbc_fail(odbc_db *s, SQLSMALLINT kind, SQLHANDLE handle,
 
 	if (!choose_record(s, kind, handle, &r))
 		return wh_fail(err, s->interrupted ? WHERRY_INTERRUPTED : WHERRY_IO,
-			       "%s: no diagnostic", s->name); /* SQLCancel clears them */
+			       /* SQLCancel() deletes the records. */
+			       "%s: no diagnostic", s->name);
 	code = judge(s, &r, &text);
 	if ((code == WHERRY_TIMEOUT || code == WHERRY_BUSY) && s->interrupted)
 		code = WHERRY_INTERRUPTED;
@@ -330,7 +333,8 @@ wherry_code wh_odbc_fail(odbc_db *s, SQLSMALLINT kind, SQLHANDLE handle,
 	return code;
 }
 
-/* Numbers from 50000 on are those of THROW and RAISERROR, and 3609 is a trigger that rolled back. */
+/* Numbers from 50000 on are from THROW and RAISERROR; 3609 is a trigger that rolled
+ * back. */
 static bool is_raised(int native)
 {
 	enum { RAISED_FIRST = 50000, TRIGGER_ROLLED_BACK = 3609 };
@@ -340,8 +344,8 @@ static bool is_raised(int native)
 		wh_odbc_mssql_code(native) == WHERRY_OK);
 }
 
-/* Classes 22 and 23, data and constraints, and 54, limits of the server; and what a trigger of the
- * application raised. */
+/* Classes 22 (data), 23 (constraints) and 54 (limits of the server), and errors that a
+ * trigger of the application raised. */
 bool wh_odbc_about_row(const wherry_error *err)
 {
 	static const char *const classes[] = {"22", "23", "54"};

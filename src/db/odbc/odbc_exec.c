@@ -1,5 +1,5 @@
 /*
- * Sending SQL: its text, its time-out, and which statement an interruption cancels.
+ * Sending SQL: its text, its time limit, and which statement an interrupt cancels.
  */
 #include "db/odbc/odbc.h"
 
@@ -30,7 +30,8 @@ wherry_code wh_odbc_check_alive(odbc_db *s, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* A statement outside of the transaction that it belongs to would be committed at once. */
+/* Refuse statements after the server rolled the transaction back: they would be committed
+ * at once. */
 wherry_code wh_odbc_check_usable(odbc_db *s, wherry_error *err)
 {
 	if (s->spoiled)
@@ -63,7 +64,7 @@ wherry_code wh_odbc_send(odbc_db *s, SQLHSTMT handle, const char *sql, bool now,
 	return code;
 }
 
-/* Drivers count time-outs in seconds: a started one counts. */
+/* Time limits are in seconds, rounded up. */
 static long seconds_left(const odbc_db *s, int64_t now_us)
 {
 	long left_s = (long)((s->limit_us - now_us + WH_SECOND - 1) / WH_SECOND);

@@ -41,14 +41,15 @@ static const odbc_dialect dialects[] = {
 	 .begin = "BEGIN TRANSACTION",
 	 .commit = "COMMIT TRANSACTION",
 	 .rollback = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION",
-	 /* A query begins the transaction of a connection that commits by hand. */
+	 /* On a connection that commits by hand, a query begins the transaction. */
 	 .savepoint = "IF @@TRANCOUNT = 0 SELECT TOP (1) 1 FROM sys.schemas; "
 		      "SAVE TRANSACTION wherry%d",
 	 .undo = "ROLLBACK TRANSACTION wherry%d"},
 };
 
-/* SQLCancel of FreeTDS frees the diagnostics of the statement, without a lock, while the thread that runs
- * the statement may write them: memory was freed twice in a test. */
+/* Does the driver not support cancelling from another thread?  FreeTDS's SQLCancel()
+ * frees the statement's diagnostics without a lock, while the running thread may write
+ * them.  In a test, memory was freed twice. */
 static bool is_deaf(odbc_db *s)
 {
 	SQLCHAR name[64] = "";
@@ -117,7 +118,7 @@ static wherry_code set_up(odbc_db *s, const wh_db_options *options, wherry_error
 	return code == WHERRY_OK && !s->tsql ? set_up_postgres(s, options, err) : code;
 }
 
-/* The data source or the server, and no secret: for messages. */
+/* Set the name for messages: the data source or the server, and no secret. */
 static void name_it(odbc_db *s, const char *rest)
 {
 	static const char *const keys[] = {"DSN=", "Database=", "Server=", "Driver="};
@@ -181,7 +182,7 @@ static wherry_code connect_wide(odbc_db *s, const char *text, wherry_error *err)
 	return code;
 }
 
-/* The best ODBC driver for SQL Server of those that are installed; NULL: there is none. */
+/* The best installed ODBC driver for SQL Server; NULL: none. */
 static const char *installed_driver(SQLHENV env)
 {
 	static const char *const known[] = {"ODBC Driver 18 for SQL Server",
@@ -253,7 +254,8 @@ static wherry_code make(const wh_env *env, odbc_db **out, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* With the connection made, or what failed. */
+/* Set up a connection after connecting.  Takes the result of connecting, and returns its
+ * error. */
 static wherry_code finish(odbc_db *s, const wh_db_options *options, wherry_code code,
 			  wherry_db **out, wherry_error *err)
 {
@@ -304,7 +306,7 @@ wherry_code wh_odbc_open_mssql(const char *rest, const wh_db_options *options,
 	return finish(s, options, code, out, err);
 }
 
-/* As if Microsoft's driver were installed. */
+/* Check a URL as if Microsoft's driver were installed. */
 wherry_code wh_odbc_mssql_check(const char *rest, wherry_error *err)
 {
 	wh_buf text = WH_BUF_INIT(CONNECTION_STRING_MOST);

@@ -1,6 +1,7 @@
 /*
- * Running statements: prepared once; all rows of a result are read before the first is visited,
- * since many drivers run one statement at a time on a connection.
+ * Running statements.  They are prepared once.  All rows of a result are read before the
+ * first is visited, since many drivers can run only one statement at a time on a
+ * connection.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,12 +24,12 @@ typedef enum odbc_kind {
 	KIND_INT,
 	KIND_BYTES,
 	KIND_TIME,
-	KIND_OFFSET /* A time with its offset from UTC. */
+	KIND_OFFSET /* A time with an offset from UTC. */
 } odbc_kind;
 
-enum { TIMESTAMP_OFFSET = -155 }; /* Microsoft's SQL_SS_TIMESTAMPOFFSET */
+enum { TIMESTAMP_OFFSET = -155 }; /* Microsoft's SQL_SS_TIMESTAMPOFFSET. */
 
-/* A value that was read. */
+/* One value of a result. */
 typedef struct value {
 	bool null, is_int;
 	int64_t number;
@@ -41,7 +42,7 @@ typedef struct result {
 	int n_columns;
 	odbc_kind kinds[COLUMNS_MOST];
 	wh_arena arena;
-	value *values; /* n_rows * n_columns */
+	value *values; /* n_rows * n_columns values. */
 	size_t n_rows, cap;
 } result;
 
@@ -89,7 +90,8 @@ static bool is_binary(SQLSMALLINT type)
 	return type == SQL_BINARY || type == SQL_VARBINARY || type == SQL_LONGVARBINARY;
 }
 
-/* Where bytes are taken; a driver that does not say takes texts. */
+/* Find out which parameters take bytes.  If a driver does not report it, they take
+ * texts. */
 static void describe(odbc_stmt *c)
 {
 	for (size_t i = 0; i < c->n_order; i++) {
@@ -123,7 +125,8 @@ static wherry_code prepare(odbc_db *s, odbc_stmt *c, wherry_error *err)
 		code = wh_odbc_send(s, c->handle, wh_buf_str(&text), false, &rc, err);
 	if (code == WHERRY_OK && !SQL_SUCCEEDED(rc))
 		code = wh_odbc_fail(s, SQL_HANDLE_STMT, c->handle, err);
-	if (code == WHERRY_OK && !s->tsql) /* there it costs a round trip, and may fail */
+	/* On SQL Server it costs a round trip, and may fail. */
+	if (code == WHERRY_OK && !s->tsql)
 		describe(c);
 	wh_buf_clear(&text);
 	return code;
@@ -196,7 +199,7 @@ static wherry_code describe_columns(result *r, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* A long value comes in pieces; behind each piece of a text is a character 0. */
+/* Read a long value in pieces.  Each piece of a text ends in a character 0. */
 static wherry_code read_pieces(result *r, int column, SQLSMALLINT as, wh_buf *all,
 			       bool *out_null, wherry_error *err)
 {
@@ -223,7 +226,7 @@ static wherry_code read_pieces(result *r, int column, SQLSMALLINT as, wh_buf *al
 	return wh_buf_check(all, err);
 }
 
-/* UTF-16 to UTF-8. */
+/* Convert UTF-16 to UTF-8. */
 static wherry_code make_narrow(const result *r, int column, wh_buf *all,
 			       wherry_error *err)
 {
@@ -289,7 +292,7 @@ static wherry_code read_int(result *r, int column, value *out, wherry_error *err
 	return set_int(r, out, len == SQL_NULL_DATA, number, err);
 }
 
-/* Milliseconds since 1970: the session's time zone is UTC. */
+/* Read a time as Unix milliseconds.  The session's time zone is UTC. */
 static wherry_code read_time(result *r, int column, value *out, wherry_error *err)
 {
 	SQL_TIMESTAMP_STRUCT t = {0};
@@ -309,7 +312,8 @@ static wherry_code read_time(result *r, int column, value *out, wherry_error *er
 		       (int64_t)timegm(&tm) * 1000 + t.fraction / 1000000, err);
 }
 
-/* "2026-11-23 04:30:00.1230000 +02:00": as a text, since drivers disagree about the offset. */
+/* Read a time such as "2026-11-23 04:30:00.1230000 +02:00" as text, since drivers
+ * disagree about its offset as a struct. */
 static wherry_code read_offset(result *r, int column, value *out, wherry_error *err)
 {
 	SQLCHAR text[64] = "";
@@ -426,7 +430,7 @@ static wherry_code visit_rows(result *r, wh_row_fn visit, void *ctx, wherry_erro
 	return code;
 }
 
-/* The result with columns, of a batch whose first results may have none. */
+/* Read the result with columns.  In a batch, results without columns may come first. */
 static wherry_code read_results(result *r, int64_t *out_changed, wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
@@ -448,7 +452,8 @@ static wherry_code read_results(result *r, int64_t *out_changed, wherry_error *e
 			code = read_rows(r, err);
 		if (code != WHERRY_OK)
 			break;
-		if (columns && r->s->tsql) /* what it changed it returns */
+		/* SQL Server's statements return the rows that they changed. */
+		if (columns && r->s->tsql)
 			*out_changed = (int64_t)r->n_rows;
 		rc = SQLMoreResults(r->handle);
 		if (!SQL_SUCCEEDED(rc) && rc != SQL_NO_DATA)
@@ -472,7 +477,8 @@ static wherry_code execute(odbc_db *s, odbc_stmt *c, const wh_param *params, siz
 		wh_odbc_end_running(s);
 		if (SQL_SUCCEEDED(rc) || (s->tsql && rc == SQL_NO_DATA))
 			code = read_results(r, out_changed, err);
-		else if (rc != SQL_NO_DATA) /* it changed no row */
+		/* The statement changed no row. */
+		else if (rc != SQL_NO_DATA)
 			code = wh_odbc_fail(s, SQL_HANDLE_STMT, c->handle, err);
 	}
 	(void)SQLFreeStmt(c->handle, SQL_CLOSE);
@@ -500,8 +506,8 @@ wherry_code wh_odbc_run(wherry_db *db, const wh_stmt *stmt, const wh_param *para
 	r.handle = c->handle;
 	code = execute(s, c, params, n_params, &r, &changed, err);
 	s->watch.spent_us += wh_monotonic(db->env) - began_us;
-	/* The server prepares a statement when it first runs.  If that run fails, FreeTDS takes it for
-	 * prepared, and each later run fails with "Unknown error". */
+	/* SQL Server prepares a statement when it first runs.  If that run fails, FreeTDS
+	 * assumes that it is prepared, and each later run fails with "Unknown error". */
 	if (code != WHERRY_OK && s->tsql)
 		forget(s, stmt, 1);
 	if (code == WHERRY_OK)

@@ -1,6 +1,6 @@
 /*
- * UTF-8 and the UTF-16 that ODBC's wide functions take.  Nothing is replaced: a text that has no
- * equivalent is refused.
+ * Conversion between UTF-8 and the UTF-16 of ODBC's wide functions.  Nothing is replaced:
+ * a text without an equivalent is refused.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { SURROGATE = 0xd800, LOW_SURROGATE = 0xdc00, BEHIND_SURROGATES = 0xe000 };
 
-/* The code point of a well-formed character of len bytes. */
+/* The code point of a well-formed UTF-8 character of len bytes. */
 static uint32_t code_point(const unsigned char *c, size_t len)
 {
 	static const uint32_t first[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
@@ -94,7 +94,7 @@ wherry_code wh_odbc_time(const char *text, int64_t *out_us, wherry_error *err)
 	char joined[64] = "";
 	size_t n = 0;
 
-	/* "2026-11-23 04:30:00.1230000 +02:00": without the second space it is RFC 3339. */
+	/* Without its second space, "2026-11-23 04:30:00.1230000 +02:00" is RFC 3339. */
 	for (const char *at = text; *at && n + 1 < sizeof(joined); at++)
 		if (*at != ' ' || !strchr(joined, ' '))
 			(void)snprintf(joined + n++, 2, "%c", *at);

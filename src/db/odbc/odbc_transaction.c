@@ -1,5 +1,5 @@
 /*
- * Transactions and savepoints.  On a borrowed connection Wherry works in savepoints of the
+ * Transactions and savepoints.  On a borrowed connection Wherry uses savepoints in the
  * application's transaction.
  */
 #include <stdio.h>
@@ -8,7 +8,8 @@
 
 #include "db/odbc/odbc.h"
 
-/* PostgreSQL begins a transaction that cannot write, and says so when it does. */
+/* PostgreSQL begins a transaction that cannot write, and reports it only at the first
+ * write.  Check it here. */
 static wherry_code check_writable(odbc_db *s, wherry_error *err)
 {
 	char *read_only = NULL;
@@ -25,7 +26,7 @@ static wherry_code check_writable(odbc_db *s, wherry_error *err)
 	return code;
 }
 
-/* Run one of the dialect's texts, which may have the number of a savepoint. */
+/* Run one of the dialect's texts, with %d replaced by the number of a savepoint. */
 static wherry_code run_text(odbc_db *s, const char *text, int number, wherry_error *err)
 {
 	const char *mark = strstr(text, "%d");
@@ -38,7 +39,7 @@ static wherry_code run_text(odbc_db *s, const char *text, int number, wherry_err
 	return wh_odbc_exec(s, sql, err);
 }
 
-/* Does the application have a transaction open on the connection that it lent? */
+/* Has the application a transaction open on the connection that it lent? */
 static bool lender_is_inside(odbc_db *s)
 {
 	SQLUINTEGER on = SQL_AUTOCOMMIT_ON;
@@ -68,7 +69,8 @@ void wh_odbc_rollback(wherry_db *db)
 		    run_text(s, s->dialect->undo, s->savepoints, NULL) == WHERRY_OK &&
 		    s->dialect->release)
 			(void)run_text(s, s->dialect->release, s->savepoints, NULL);
-		if (s->borrowed && !s->savepoints) /* the rest is the application's */
+		/* The transaction is the application's. */
+		if (s->borrowed && !s->savepoints)
 			s->open = s->spoiled = false;
 		return;
 	}
@@ -83,7 +85,7 @@ wherry_code wh_odbc_begin(wherry_db *db, bool quiet, wherry_error *err)
 	bool inside = s->open || lender_is_inside(s);
 	wherry_code code = wh_odbc_check_usable(s, err);
 
-	(void)quiet; /* nothing wakes anybody */
+	(void)quiet; /* Nothing wakes relays anyway. */
 	if (code == WHERRY_OK)
 		code = run_text(s, inside ? s->dialect->savepoint : s->dialect->begin,
 				s->savepoints, err);

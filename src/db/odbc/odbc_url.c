@@ -1,5 +1,6 @@
 /*
- * mssql://user@host:port/database?driver=…, as a connection string for the ODBC driver manager.
+ * Converts mssql://user@host:port/database?driver=… to a connection string for the ODBC
+ * driver manager.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "config/secret.h"
 #include "db/odbc/odbc.h"
 
-/* Append "key=value;" in braces, so that value may hold anything. */
+/* Append "key=value;", with the value in braces so that it may contain any character. */
 static void put_pair(wh_buf *out, const char *key, const char *value, size_t len)
 {
 	wh_buf_printf(out, "%s={", key);
@@ -49,7 +50,7 @@ static void clear_parts(parts *p)
 	wh_secret_clear(&p->secret);
 }
 
-/* Remove the parameters that are known from url, and refuse others. */
+/* Remove the known parameters from url, and refuse others. */
 static wherry_code take_parameters(char *url, parts *p, wherry_error *err)
 {
 	char *named = NULL;
@@ -75,7 +76,7 @@ static wherry_code take_parameters(char *url, parts *p, wherry_error *err)
 	return code;
 }
 
-/* Percent-decoded, in *out. */
+/* Percent-decode into *out. */
 static wherry_code decode(const char *what, const char *text, size_t len, char **out,
 			  wherry_error *err)
 {
@@ -90,7 +91,7 @@ static wherry_code decode(const char *what, const char *text, size_t len, char *
 	return code;
 }
 
-/* "user:password@", both optional. */
+/* Split off "user:password@"; both are optional. */
 static wherry_code split_user(const char **rest, parts *p, wherry_error *err)
 {
 	const char *end = *rest + strcspn(*rest, "/?");
@@ -109,7 +110,7 @@ static wherry_code split_user(const char **rest, parts *p, wherry_error *err)
 	return code;
 }
 
-/* "host:port/database"; an IPv6 address is in brackets. */
+/* Split "host:port/database"; an IPv6 address is in brackets. */
 static wherry_code split_host(const char *rest, parts *p, wherry_error *err)
 {
 	const char *end = rest + strcspn(rest, "/?");
@@ -138,7 +139,7 @@ static wherry_code split_host(const char *rest, parts *p, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* *out: 1 or 0, -1 if the URL does not say. */
+/* Read a switch; *out: 1 or 0, -1 if the URL does not set it. */
 static wherry_code read_switch(const char *name, const char *value, int *out,
 			       wherry_error *err)
 {
@@ -169,7 +170,7 @@ static void put_server(wh_buf *out, const parts *p, bool freetds)
 	put_pair(out, "Server", server, strlen(server));
 }
 
-/* FreeTDS cannot be asked by a connection string to verify a certificate. */
+/* A connection string cannot make FreeTDS verify a certificate. */
 static wherry_code put_tls(wh_buf *out, const parts *p, bool freetds, wherry_error *err)
 {
 	int encrypt, trust;

@@ -3,16 +3,17 @@
 #include <assert.h>
 #include <string.h>
 
-/* Between 1970, where Unix time begins, and 2000, where PostgreSQL's does. */
+/* Time between the Unix epoch (1970) and PostgreSQL's (2000). */
 #define EPOCH_US (INT64_C(946684800) * 1000000)
 
-/* Reads on from where it is.  The first field that does not fit, or cannot be, is remembered,
- * and from there on all is 0 and empty: so one look at the end is enough. */
+/* Reads a message field by field.  It remembers the first field that is cut off or
+ * invalid; every later field is 0 or empty.  So one check at the end is enough. */
 typedef struct reader {
 	const char *bytes;
 	size_t len, at;
-	const char *field; /* that failed; NULL: none */
-	size_t wanted;     /* bytes it should have; 0: it is `odd` */
+	const char *field; /* Name of the field that failed; NULL: none. */
+	/* Bytes that the field should have; 0: its value `odd` is invalid. */
+	size_t wanted;
 	uint64_t odd;
 } reader;
 
@@ -31,7 +32,7 @@ static const char *take(reader *r, size_t n, const char *field)
 	return bytes;
 }
 
-/* In the order of the network. */
+/* Numbers are in network byte order. */
 static uint64_t take_number(reader *r, size_t n, const char *field)
 {
 	const char *bytes = take(r, n, field);
@@ -57,7 +58,7 @@ static int64_t take_time(reader *r, const char *field)
 	return (int64_t)(take_number(r, 8, field) + (uint64_t)EPOCH_US);
 }
 
-/* A field that was read cannot be what it is. */
+/* Fail because a field has an invalid value. */
 static void refuse(reader *r, uint64_t odd, const char *field)
 {
 	if (r->field)
@@ -67,7 +68,7 @@ static void refuse(reader *r, uint64_t odd, const char *field)
 	r->odd = odd;
 }
 
-/* Text up to its NUL. */
+/* A text that ends in NUL. */
 static wh_view take_text(reader *r, const char *field)
 {
 	size_t left = r->len - r->at;
@@ -79,7 +80,7 @@ static wh_view take_text(reader *r, const char *field)
 	return (wh_view){bytes, bytes ? len : 0};
 }
 
-/* Bytes behind their length, which has a sign. */
+/* Bytes after their length.  A length above INT32_MAX is larger than any message. */
 static wh_view take_data(reader *r, const char *field)
 {
 	uint32_t len = (uint32_t)take_number(r, 4, field);
@@ -88,7 +89,7 @@ static wh_view take_data(reader *r, const char *field)
 	return (wh_view){bytes, bytes ? len : 0};
 }
 
-/* The number of what follows, which has a sign, too. */
+/* The number of entries that follow; at most INT16_MAX or INT32_MAX, as it has a sign. */
 static unsigned take_count(reader *r, size_t size, const char *field)
 {
 	uint64_t n = take_number(r, size, field);

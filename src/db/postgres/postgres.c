@@ -1,12 +1,14 @@
 /*
- * PostgreSQL through libpq.  On connections of our own: prepared statements, READ
- * COMMITTED, a lock_timeout, and plans that use the indexes however old the statistics
- * are.  On borrowed ones: unnamed statements and savepoints, and no setting is changed.
- * Behind a pooler: unnamed statements, in transactions that set all that for themselves.
+ * PostgreSQL through libpq.
  *
- * In READ COMMITTED each statement sees what was committed when it began, and an UPDATE
- * that waited for a row looks at it again: what a fence and a lease rest on is said with
- * the statements, in the .sql files.
+ * Own connections use prepared statements, READ COMMITTED, a lock_timeout, and plans that
+ * use indexes however old the statistics are.  Borrowed ones use unnamed statements and
+ * savepoints, and no setting is changed.  Behind a pooler, statements are unnamed, and
+ * each transaction makes these settings for itself.
+ *
+ * In READ COMMITTED each statement sees what was committed when it began.  An UPDATE that
+ * waited for a row then reads its newest version.  The .sql files say how fences and
+ * leases depend on that.
  */
 #include "db/postgres/postgres.h"
 
@@ -72,7 +74,7 @@ PGconn *wherry_postgres_handle(wherry_db *db)
 
 /* ---- transactions ---- */
 
-/* Servers from version 14 on report by themselves whether they can be written. */
+/* Servers from version 14 on report by themselves whether they are read-only. */
 static bool is_on(const postgres_db *s, const char *parameter)
 {
 	const char *value = PQparameterStatus(s->conn, parameter);
@@ -86,7 +88,8 @@ static wherry_code postgres_begin(wherry_db *db, bool quiet, wherry_error *err)
 	bool inside = wh_postgres_is_open(s);
 	wherry_code code;
 
-	if (!s->pooled && /* a pooler may report old values */
+	/* A pooler may report old values. */
+	if (!s->pooled &&
 	    (is_on(s, "in_hot_standby") || is_on(s, "default_transaction_read_only")))
 		return wh_postgres_fail_as(s, "25006", err);
 	code = inside ? wh_postgres_exec(s, "SAVEPOINT wherry", err)
@@ -147,8 +150,8 @@ static wherry_code postgres_script(wherry_db *db, const char *sql, wherry_error 
 	return wh_postgres_exec((postgres_db *)db, sql, err);
 }
 
-/* A request that comes when the call is over could end the next one: so only while one
- * runs; what is left of that race costs a transient error. */
+/* Cancel the running call.  Do nothing if no call runs, since the request could end the
+ * next one.  A short race remains; it causes a transient error. */
 static void postgres_interrupt(wherry_db *db)
 {
 	postgres_db *s = (postgres_db *)db;
@@ -173,7 +176,8 @@ static void postgres_limit(wherry_db *db, int64_t until_us)
 const wh_db_driver wh_db_postgres = {
 	.scheme = "postgres",
 	.alias = "postgresql",
-	.late_commits = true, /* ids are taken before the commit, by many at once */
+	/* Many transactions take ids at once, before they commit. */
+	.late_commits = true,
 	.meanwhile = true,
 	.failure_spreads = true,
 	.row = &wh_postgres_rows,

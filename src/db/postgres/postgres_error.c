@@ -1,5 +1,5 @@
 /*
- * What SQLSTATEs mean; no other file turns them into a wherry_code.
+ * Converts SQLSTATEs to wherry_code; no other file does.
  */
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 
 /* clang-format off */
 static const struct {
-	const char *state; /* five characters, or the two of a class */
+	const char *state; /* Five characters, or the two of a class. */
 	wherry_code code;
-	const char *text;  /* instead of the server's; NULL: that */
+	const char *text; /* Replaces the server's text; NULL: keep it. */
 } code_of[] = {
 	{"40", WHERRY_CONFLICT, NULL},
 	{"40003", WHERRY_INDOUBT, NULL},
@@ -52,7 +52,7 @@ static const struct {
 };
 /* clang-format on */
 
-/* The longest entry that state begins with. */
+/* Find the longest entry with which the state begins. */
 static wherry_code code_for(const char *state, const char **out_text)
 {
 	wherry_code code = WHERRY_INVALID;
@@ -89,7 +89,8 @@ static wherry_code tell(const postgres_db *s, wherry_code code, const char *stat
 	return code;
 }
 
-/* "permission denied for table outbox": name the role and the right that it needs. */
+/* Extend the message "permission denied for table outbox" by the role and the right that
+ * it needs. */
 static wherry_code denied(const postgres_db *s, const char *state, const char *text,
 			  wherry_error *err)
 {
@@ -119,7 +120,7 @@ static wherry_code denied(const postgres_db *s, const char *state, const char *t
 	return tell(s, WHERRY_DENIED, state, text, hint, err);
 }
 
-/* The message is in the server's language, the name of the function is not. */
+/* Compares the function's name, since the message is in the server's language. */
 bool wh_postgres_outdated(const PGresult *res)
 {
 	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE);
@@ -132,8 +133,8 @@ bool wh_postgres_outdated(const PGresult *res)
 	       (text && strstr(text, "cached plan"));
 }
 
-/* The innermost function of "PL/pgSQL function shop.audit() line 3 at SQL statement", or of
- * "SQL function "audit" statement 1".  False: there is none. */
+/* Find the innermost function in a context such as "PL/pgSQL function shop.audit() line 3
+ * at SQL statement" or "SQL function "audit" statement 1".  False: there is none. */
 static bool function_in(const char *context, char *out, size_t cap)
 {
 	static const char word[] = "function ";
@@ -153,7 +154,8 @@ static bool function_in(const char *context, char *out, size_t cap)
 	return at[len] == ')';
 }
 
-/* A function on the outbox, such as a trigger's, names something without its schema. */
+/* Write a hint if a function on the outbox, such as a trigger's, uses a name without its
+ * schema. */
 static void path_hint(const postgres_db *s, const PGresult *res, const char *state,
 		      char *hint, size_t cap)
 {
@@ -175,13 +177,15 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 {
 	const char *state = res ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
 	const char *text = res ? PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY) : NULL;
-	/* A write that fails leaves the status unchanged; a result made by libpq shows it. */
+	/* After a failed write the status is unchanged, but a result made by libpq has no
+	 * SQLSTATE. */
 	bool gone = PQstatus(s->conn) == CONNECTION_BAD || (res && !state);
 	char hint[256] = "";
 	wherry_code code;
 
 	if (!state && gone && *s->notice)
-		text = s->notice; /* why it was ended while nothing was asked */
+		/* The server ended the connection between calls, and gave this reason. */
+		text = s->notice;
 	if (!text || !*text)
 		text = PQerrorMessage(s->conn);
 	if (!*text)
@@ -195,7 +199,7 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 		       "transaction back and begin again";
 	}
 	if (code == WHERRY_INTERRUPTED && !atomic_load(&s->interrupted))
-		code = WHERRY_TIMEOUT; /* statement_timeout, or an administrator */
+		code = WHERRY_TIMEOUT; /* From statement_timeout or an administrator. */
 	if (gone)
 		code = WHERRY_CLOSED;
 	if (code == WHERRY_DENIED)
@@ -207,7 +211,7 @@ wherry_code wh_postgres_fail(postgres_db *s, const PGresult *res, wherry_error *
 	return tell(s, code, state, text, hint, err);
 }
 
-/* Classes 22 and 23, data and constraints, and 54, the server's own limits. */
+/* Classes 22 (data), 23 (constraints) and 54 (limits of the server). */
 bool wh_postgres_about_row(const wherry_error *err)
 {
 	static const char *const classes[] = {"22", "23", "54"};
@@ -218,7 +222,8 @@ bool wh_postgres_about_row(const wherry_error *err)
 	return false;
 }
 
-/* "connection to server at …: FATAL:  28P01: password …": verbose messages have it. */
+/* Find the SQLSTATE in a verbose message such as "connection to server at …: FATAL:
+ * 28P01: password …". */
 static const char *state_in(const char *message)
 {
 	for (const char *p = message; (p = strstr(p, ":  ")); p++)

@@ -1,5 +1,5 @@
 /*
- * Running SQL without parameters or rows, as transactions need it.
+ * Running SQL without parameters or rows, and the begin and end of transactions.
  */
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@ bool wh_postgres_is_open(const postgres_db *s)
 	       status == PQTRANS_ACTIVE;
 }
 
-/* One that cannot be set up is not left open. */
+/* If a setting of the transaction fails, roll it back. */
 wherry_code wh_postgres_begin(postgres_db *s, bool quietly, wherry_error *err)
 {
 	static const char quiet[] = "; SET LOCAL wherry.quiet = 'on'";
@@ -58,8 +58,8 @@ wherry_code wh_postgres_begin(postgres_db *s, bool quietly, wherry_error *err)
 	return code;
 }
 
-/* A transaction in which something failed answers a COMMIT with a ROLLBACK.  Where there
- * is no answer, nobody knows. */
+/* After a failed statement the server answers COMMIT with ROLLBACK.  Without an answer it
+ * is unknown whether the transaction was committed. */
 wherry_code wh_postgres_end(postgres_db *s, wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;

@@ -1,6 +1,5 @@
 /*
- * Connecting.  URLs are libpq's own, and so are ~/.pgpass, PGPASSWORD, service files and
- * TLS.
+ * Connecting.  libpq reads the URL, ~/.pgpass, PGPASSWORD, service files and TLS options.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -10,9 +9,9 @@
 #include "base/text.h"
 #include "db/postgres/postgres.h"
 
-enum { CONNECT_S = 10 }; /* unless connect_timeout says otherwise */
+enum { CONNECT_S = 10 }; /* Default of connect_timeout. */
 
-/* The value of an option as libpq resolved it; "" for none.  Freed by the caller. */
+/* The value of an option as libpq resolved it; "": none.  The caller frees it. */
 static char *option_of(PGconn *conn, const char *keyword)
 {
 	PQconninfoOption *all = PQconninfo(conn);
@@ -38,7 +37,8 @@ static int64_t time_to_connect(PGconn *conn)
 	return seconds * WH_SECOND;
 }
 
-/* The wait is measured by the system's clock, and give_up_us is of the environment's. */
+/* How long to wait.  The result is a duration because give_up_us is by the environment's
+ * clock and the wait by the system's. */
 static int64_t limit_us(const postgres_db *s)
 {
 	int64_t limit = time_to_connect(s->conn), left;
@@ -49,8 +49,8 @@ static int64_t limit_us(const postgres_db *s)
 	return left < limit ? left : limit;
 }
 
-/* libpq's blocking connect reports no SQLSTATE.  Verbose messages contain it, and they can be
- * requested in time only here. */
+/* Wait until libpq is connected.  libpq's blocking connect reports no SQLSTATE; verbose
+ * messages contain it, and they must be requested before connecting. */
 static wherry_code wait_for(postgres_db *s, wherry_error *err)
 {
 	int64_t by_us = wh_later(wh_monotonic(&wh_env_system), limit_us(s));
@@ -78,7 +78,7 @@ static wherry_code wait_for(postgres_db *s, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* libpq would write to standard error. */
+/* Receives notices, which libpq would write to standard error. */
 static void hear(void *arg, const PGresult *res)
 {
 	const char *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
@@ -89,7 +89,7 @@ static void hear(void *arg, const PGresult *res)
 	       wh_log_text("text", s->notice));
 }
 
-/* Set the name of the database in errors, without the password. */
+/* Set the name of the database for messages, without the password. */
 static void name_it(postgres_db *s)
 {
 	const char *db = PQdb(s->conn), *host = PQhost(s->conn);
@@ -116,8 +116,8 @@ wherry_code wh_postgres_connect(postgres_db *s, const char *const *keywords,
 	return code;
 }
 
-/* Where libpq finds an option several times, it takes the last.  The server is the one that
- * answered, whatever else the URL names. */
+/* The options added last override earlier ones of the same name.  They name the host that
+ * answered, if the URL has several. */
 wherry_code wh_postgres_connect_as(postgres_db *s, const postgres_db *like,
 				   const char *replication, wherry_error *err)
 {
@@ -154,12 +154,12 @@ wherry_code wh_postgres_connect_as(postgres_db *s, const postgres_db *like,
 }
 
 /*
- * Statements are planned once, often when a table is empty, and run for days: the plans
- * must be those for large tables, which use the indexes.
+ * Statements are planned once, often when the table is empty, and run for days.  These
+ * settings make plans for large tables, which use the indexes.
  *
- * Commits need not wait for the disk if the settings say so; those of lone statements do,
- * since a lease must not be taken twice under one epoch when the server is killed and its
- * relays are not ("a lease outlives a server that is killed", postgres_restart.sh).
+ * A lone statement waits for fsync: a lease must not be taken twice under one
+ * epoch after the server is killed ("a lease outlives a server that is killed",
+ * postgres_restart.sh).  Transactions do not wait if full_sync is off.
  */
 static void write_settings(char *out, size_t cap, const char *set,
 			   const wh_db_options *options)
@@ -181,9 +181,9 @@ static void write_settings(char *out, size_t cap, const char *set,
 		set, set, wait_ms, set, set, set, set, set, idle);
 }
 
-/* For the session; or, where a pooler would give it to others so, for each transaction.
- * The search path first: the rest is then looked up in no schema of other roles
- * (postgres_hostile.sh). */
+/* Make the settings: once for the session; behind a pooler in each transaction, since
+ * sessions are shared.  The search path comes first, so that the rest uses no schema of
+ * other roles (postgres_hostile.sh). */
 static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_error *err)
 {
 	static const char begin[] = "BEGIN ISOLATION LEVEL READ COMMITTED";
@@ -211,7 +211,7 @@ static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_e
 	return wh_postgres_exec(s, sql, err);
 }
 
-/* The peer is not a PostgreSQL server, or a pooler in between has lost the answer. */
+/* The peer is not a PostgreSQL server, or a pooler has lost the answer. */
 static wherry_code no_sense(const postgres_db *s, wherry_error *err)
 {
 	return wh_fail(
@@ -221,7 +221,7 @@ static wherry_code no_sense(const postgres_db *s, wherry_error *err)
 		s->name);
 }
 
-/* A pooler makes up the process number that it reports. */
+/* Read the answer of look_around().  A pooler reports a fake backend PID. */
 static wherry_code take_surroundings(postgres_db *s, const PGresult *res, bool must_write,
 				     wherry_error *err)
 {
@@ -243,7 +243,7 @@ static wherry_code take_surroundings(postgres_db *s, const PGresult *res, bool m
 	return s->fixed && !s->schemas ? wh_oom(err) : WHERRY_OK;
 }
 
-/* The first statement still runs with the user's search path: so all names are qualified. */
+/* Names are qualified, because this first statement runs with the user's search path. */
 static wherry_code look_around(postgres_db *s, bool must_write, wherry_error *err)
 {
 	static const char sql[] =
@@ -261,8 +261,8 @@ static wherry_code look_around(postgres_db *s, bool must_write, wherry_error *er
 }
 
 /*
- * By the search path as it is now, or as it was before it was fixed.  Temporary tables are
- * not found: an outbox is there for others, too.
+ * Uses the current search path, or the user's if the driver has changed it.  Temporary
+ * tables are not found, because others must see an outbox.
  */
 wherry_code wh_postgres_schema_of(wherry_db *db, const char *table, bool own, char *out,
 				  size_t cap, wherry_error *err)
@@ -297,7 +297,7 @@ wherry_code wh_postgres_schema_of(wherry_db *db, const char *table, bool own, ch
 	return code;
 }
 
-/* As libpq reads it.  Given; NULL: out of memory. */
+/* The URL in libpq's form.  The caller frees it; NULL: out of memory. */
 static char *libpq_url(const char *rest)
 {
 	size_t len = strlen(rest) + sizeof("postgresql:");
@@ -308,8 +308,8 @@ static char *libpq_url(const char *rest)
 	return url;
 }
 
-/* In a password that is not percent-encoded an @ or a / makes libpq take the rest of it for
- * hosts, a port or a database, which errors name. */
+/* Are user and password encoded?  Otherwise an @ or / in the password makes libpq read
+ * the rest of it as host, port or database, and errors name those. */
 static bool userinfo_plain(const char *url)
 {
 	const char *begin = strstr(url, "://");
@@ -339,7 +339,8 @@ static wherry_code check_url(const char *url, wherry_error *err)
 	bool fine = parsed && userinfo_plain(url) && ports_plain(parsed);
 
 	PQconninfoFree(parsed);
-	if (!fine) /* libpq's own text would repeat the password, or a part of it */
+	/* libpq's text would repeat a part of the password. */
+	if (!fine)
 		return wh_fail(err, WHERRY_INVALID,
 			       "no PostgreSQL URL: write "
 			       "postgres://USER@HOST:PORT/DATABASE?OPTION=VALUE, with "
@@ -359,7 +360,8 @@ wherry_code wh_postgres_check(const char *rest, wherry_error *err)
 wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 			     wherry_db **out, wherry_error *err)
 {
-	/* The URL comes later in the list and overrides these, except the encoding. */
+	/* The URL (dbname) comes later in the list and overrides these, except the
+	 * encoding. */
 	const char *const keywords[] = {"fallback_application_name", "keepalives_idle",
 					"keepalives_interval",       "keepalives_count",
 					"tcp_user_timeout",          "dbname",
@@ -382,8 +384,8 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 	s->answer_us = options->answer_us;
 	values[5] = url;
 	code = wh_postgres_connect(s, keywords, values, err);
-	/* Limit the time of sending too, unless the application runs its own SQL: its calls may
-	 * not know that they must flush. */
+	/* Limit the time of sending too.  The application's own calls may not know that
+	 * they must flush, so do not do this if it uses the connection. */
 	if (code == WHERRY_OK && s->fixed)
 		(void)PQsetnonblocking(s->conn, 1);
 	if (code == WHERRY_OK)
@@ -394,7 +396,7 @@ wherry_code wh_postgres_open(const char *rest, const wh_db_options *options,
 		goto out;
 	s->cancel = PQgetCancel(s->conn);
 	*out = &s->base;
-	s = NULL; /* given away */
+	s = NULL; /* Owned by the caller now. */
 out:
 	if (s) {
 		PQfinish(s->conn);

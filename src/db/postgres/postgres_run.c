@@ -1,6 +1,7 @@
 /*
- * Running statements: prepared once, values and rows in binary, rows one by one as they
- * come, so that a batch of large bodies is never in memory as a whole.
+ * Running statements.  They are prepared once, values and rows are binary.  Rows are
+ * visited one by one as they arrive, so that a batch of large bodies is never in memory
+ * as a whole.
  */
 #include <endian.h>
 #include <stdio.h>
@@ -10,16 +11,17 @@
 #include "base/text.h"
 #include "db/postgres/postgres.h"
 
-enum { EPOCH_S = 946684800 }; /* 2000-01-01, where its times begin, in Unix time */
+/* PostgreSQL's epoch, 2000-01-01, in Unix time. */
+enum { EPOCH_S = 946684800 };
 
-/* A row while it is visited. */
+/* A row, valid during the visit. */
 typedef struct postgres_row {
 	PGresult *res;
-	wh_arena copies; /* made for the visit */
-	bool failed;     /* out of memory for one of them */
+	wh_arena copies;
+	bool failed;
 } postgres_row;
 
-/* The values of one call, as libpq wants them. */
+/* The values of one call, in libpq's form. */
 typedef struct bound {
 	const char *values[WH_STMT_PARAMS];
 	int lengths[WH_STMT_PARAMS];
@@ -37,7 +39,8 @@ void wh_postgres_clear(postgres_db *s)
 	s->n_stmts = 0;
 }
 
-/* Forgetting is not worth a failure: at worst the server keeps a plan for a while. */
+/* Free a prepared statement.  Failures are ignored: the server then only keeps a plan for
+ * some time. */
 static void deallocate(postgres_db *s, postgres_stmt *c)
 {
 	char sql[48];
@@ -67,9 +70,9 @@ void wh_postgres_forget(wherry_db *db, const wh_sql *sql)
 }
 
 /*
- * The server refuses a prepared statement: the table was altered, or the session's statements
- * were dropped.  Every statement is prepared again before it runs next, with the types that
- * its parameters have by then.
+ * Call it after the server refused a prepared statement: the table was altered, or the
+ * session's statements were dropped.  Makes every statement be prepared again, with the
+ * types that its parameters have by then.
  */
 static void forget_plans(postgres_db *s)
 {
@@ -110,8 +113,8 @@ static wherry_code check_done(postgres_db *s, PGresult *res, wherry_error *err)
 	return code;
 }
 
-/* Let the server plan it and report the types of its parameters.  On a borrowed connection,
- * and behind a pooler, nothing stays prepared, but the types are remembered. */
+/* Prepare a statement and read the types of its parameters.  On a borrowed connection and
+ * behind a pooler nothing stays prepared, but the types are remembered. */
 static wherry_code plan(postgres_db *s, postgres_stmt *c, wherry_error *err)
 {
 	char name[sizeof(c->name)] = "";
@@ -120,8 +123,8 @@ static wherry_code plan(postgres_db *s, postgres_stmt *c, wherry_error *err)
 
 	if (!s->borrowed && !s->pooled)
 		(void)snprintf(name, sizeof(name), "wherry%u", s->n_named++);
-	if (s->stale &&
-	    *name) /* the connection is ours, and so is all that it prepared */
+	/* Only on an own connection, where all prepared statements are the driver's. */
+	if (s->stale && *name)
 		PQclear(wh_postgres_query(s, "DEALLOCATE ALL"));
 	s->stale = false;
 	code = check_done(s, wh_postgres_prepare(s, name, c->stmt->text), err);
@@ -140,7 +143,8 @@ static wherry_code plan(postgres_db *s, postgres_stmt *c, wherry_error *err)
 	return code;
 }
 
-/* Without a transaction a pooler may prepare and describe in two different sessions. */
+/* Prepare a statement if it is not known yet; an unnamed one in a transaction.  Otherwise
+ * a pooler may prepare and describe it in two sessions. */
 static wherry_code prepare(postgres_db *s, postgres_stmt *c, wherry_error *err)
 {
 	bool unnamed = s->borrowed || s->pooled;
@@ -160,8 +164,8 @@ static wherry_code prepare(postgres_db *s, postgres_stmt *c, wherry_error *err)
 
 /* ---- parameters ---- */
 
-/* Which of the statement's parameters the i-th one given is; remembered by the address of
- * its name, since a statement is always run from the same place. */
+/* Index of the statement's parameter for the i-th given one.  It is remembered by the
+ * address of its name, since a statement is always run from the same place. */
 static int slot_of(postgres_stmt *c, size_t i, const char *name)
 {
 	if (c->given[i] == name)
@@ -197,7 +201,8 @@ static void bind_number(bound *b, int slot, Oid type, int64_t number)
 	b->formats[slot] = len > 0;
 }
 
-/* Types whose binary form is the text itself go as they are; others as C strings. */
+/* Pass a text or blob.  Types whose binary form is the text itself are passed in binary,
+ * others as C strings. */
 static bool bind_bytes(bound *b, int slot, Oid type, const wh_param *param)
 {
 	bool as_is = type == WH_PG_BYTEA || type == WH_PG_TEXT || type == WH_PG_VARCHAR ||
@@ -219,7 +224,8 @@ static wherry_code bind(postgres_stmt *c, const wh_param *params, size_t n, boun
 		int slot = slot_of(c, i, params[i].name);
 
 		if (slot < 0 || params[i].type == WH_NULL)
-			continue; /* not needed by this database's statement; or NULL */
+			/* The statement does not use it, or it is NULL. */
+			continue;
 		if (params[i].type == WH_INT)
 			bind_number(b, slot, c->types[slot], params[i].number);
 		else if (params[i].bytes.len > INT32_MAX)
@@ -255,7 +261,7 @@ static int64_t read_number(const char *value, int len)
 	}
 }
 
-/* Times become Unix milliseconds; infinity is as far as there are. */
+/* Times are returned as Unix milliseconds; infinity as the latest possible time. */
 static int64_t row_int(const wh_row *row, int column)
 {
 	const PGresult *res = ((postgres_row *)row->handle)->res;
@@ -279,9 +285,10 @@ static wh_view row_bytes(const wh_row *row, int column)
 
 	if (PQgetisnull(res, 0, column))
 		return view;
-	view.ptr = PQgetvalue(res, 0, column); /* libpq puts a NUL behind it */
+	view.ptr = PQgetvalue(res, 0, column); /* libpq appends a NUL. */
 	view.len = (size_t)PQgetlength(res, 0, column);
-	if (PQftype(res, column) == WH_PG_JSONB && view.len) { /* its version */
+	/* Skip the version byte. */
+	if (PQftype(res, column) == WH_PG_JSONB && view.len) {
 		view.ptr++;
 		view.len--;
 	}
@@ -306,10 +313,11 @@ typedef struct running {
 	wh_row_fn visit;
 	void *ctx;
 	int64_t changed;
-	bool alone; /* no transaction is open */
-	bool cuts;  /* the rest of its rows may be cut off: nothing is behind it */
-	bool any;   /* a row was visited */
-	bool gone;  /* the prepared statement no longer exists */
+	bool alone; /* No transaction is open. */
+	/* The statement may be cancelled when the visitor ends it: nothing follows it. */
+	bool cuts;
+	bool any;  /* A row was visited. */
+	bool gone; /* The prepared statement does not exist any more. */
 } running;
 
 static wherry_code send(postgres_db *s, postgres_stmt *c, const bound *b,
@@ -345,7 +353,7 @@ static wherry_code take_row(running *w, PGresult *res, wherry_error *err)
 	wherry_code code = WHERRY_OK;
 
 	w->any = true;
-	if (PQftype(res, 0) == WH_PG_INT8) /* of an INSERT that returns it */
+	if (PQftype(res, 0) == WH_PG_INT8) /* From INSERT … RETURNING id. */
 		w->s->last_id = row_int(&row, 0);
 	if (w->visit)
 		code = w->visit(w->ctx, &row, err);
@@ -369,8 +377,8 @@ static bool is_gone(const PGresult *res)
 	return (state && strcmp(state, "26000") == 0) || wh_postgres_outdated(res);
 }
 
-/* A caller that ends a statement early cancels it, so that the server does not send the other
- * rows; not inside a transaction, which that would end. */
+/* Cancel a statement that the visitor ended, so that the server does not send the
+ * remaining rows.  Not inside a transaction, which that would abort. */
 static void cut_short(running *w)
 {
 	char why[256];
@@ -379,7 +387,7 @@ static void cut_short(running *w)
 		(void)PQcancel(w->s->cancel, why, sizeof(why));
 }
 
-/* The answer to one statement. */
+/* Read the answer to one statement. */
 static wherry_code collect(running *w, wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
@@ -391,7 +399,7 @@ static wherry_code collect(running *w, wherry_error *err)
 		ExecStatusType status = PQresultStatus(res);
 
 		if (code != WHERRY_OK) {
-			; /* the rest, unread */
+			; /* Skip the remaining results. */
 		} else if (status == PGRES_SINGLE_TUPLE) {
 			code = take_row(w, res, err);
 			if (code != WHERRY_OK)
@@ -432,7 +440,8 @@ static void end_call(postgres_db *s)
 	wh_postgres_heard(s);
 }
 
-/* Behind a pooler no statement is without a transaction, which has the settings. */
+/* Run a statement.  Behind a pooler a lone statement gets a transaction, which makes the
+ * settings. */
 static wherry_code run_lone(running *w, postgres_stmt *c, const wh_param *params,
 			    size_t n_params, wherry_error *err)
 {
@@ -491,8 +500,8 @@ static wherry_code prepare_all(postgres_db *s, const wh_call *calls, size_t n,
 	return code;
 }
 
-/* Each is followed by a sync: so it is committed by itself, and one that fails takes none
- * along. */
+/* Send all statements, each followed by a sync.  So each is committed separately, and a
+ * failed one does not abort the others. */
 static wherry_code send_all(postgres_db *s, const wh_call *calls, size_t n,
 			    size_t *n_sent, wherry_error *err)
 {
@@ -512,7 +521,7 @@ static wherry_code send_all(postgres_db *s, const wh_call *calls, size_t n,
 	return code;
 }
 
-/* The answers, up to the first that is a failure; the rest is thrown away. */
+/* Read the answers up to the first failure; skip the others. */
 static wherry_code collect_all(postgres_db *s, wh_call *calls, size_t n, size_t *n_done,
 			       bool *gone, wherry_error *err)
 {
@@ -530,12 +539,12 @@ static wherry_code collect_all(postgres_db *s, wh_call *calls, size_t n, size_t 
 			for (PGresult *res; (res = wh_postgres_result(s));)
 				PQclear(res);
 		}
-		PQclear(wh_postgres_result(s)); /* the sync's */
+		PQclear(wh_postgres_result(s)); /* The result of the sync. */
 	}
 	return code;
 }
 
-/* It cannot be left when the connection broke. */
+/* Leave pipeline mode, which fails if the connection was lost. */
 static wherry_code leave(postgres_db *s, wherry_code code, wherry_error *err)
 {
 	if (PQexitPipelineMode(s->conn) || code != WHERRY_OK)
@@ -544,7 +553,7 @@ static wherry_code leave(postgres_db *s, wherry_code code, wherry_error *err)
 		       *s->notice ? s->notice : "the connection was lost");
 }
 
-/* One by one. */
+/* Run the statements one by one. */
 static wherry_code run_in_turn(wherry_db *db, wh_call *calls, size_t n, wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
@@ -564,7 +573,8 @@ wherry_code wh_postgres_run_all(wherry_db *db, wh_call *calls, size_t n,
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code = wh_postgres_check_free(s, err), sent;
 
-	if (code == WHERRY_OK && s->pooled) /* of a pipeline it may lose the rest */
+	/* A pooler may lose the rest of a pipeline. */
+	if (code == WHERRY_OK && s->pooled)
 		return run_in_turn(db, calls, n, err);
 	if (code == WHERRY_OK)
 		code = prepare_all(s, calls, n, err);
@@ -584,7 +594,7 @@ wherry_code wh_postgres_run_all(wherry_db *db, wh_call *calls, size_t n,
 	}
 	code = leave(s, code, err);
 	end_call(s);
-	if (gone) /* run_in_turn() prepares again */
+	if (gone) /* run_in_turn() prepares again. */
 		code = run_in_turn(db, calls + n_done, n - n_done, err);
 	return code;
 }

@@ -1,11 +1,11 @@
 /*
- * PostgreSQL's WAL, by logical replication: pgoutput at version 1 of its protocol, over COPY
- * BOTH of libpq.  At that version the server sends a transaction when it has committed, and
- * keeps large ones on its own disk until then: so nothing is collected here.  Rows that are
- * not read stay in the socket, and the server waits.
+ * Reads PostgreSQL's WAL by logical replication: pgoutput at version 1 of its protocol,
+ * over libpq's COPY BOTH.  At that version the server sends a transaction after its
+ * commit, and keeps large ones on its own disk until then.  So nothing is collected here.
+ * Rows that are not read stay in the socket, and the server waits.
  *
- * A server that hears nothing for wal_sender_timeout ends the connection, also while it waits.
- * So the position is sent often enough, whether anything is read or not.
+ * If the server receives nothing for wal_sender_timeout it ends the connection, also
+ * while it waits.  So the position is sent often enough, whether anything is read or not.
  */
 #include "db/postgres/postgres_stream.h"
 
@@ -17,7 +17,8 @@
 
 #include "db/postgres/pgoutput.h"
 
-enum { EPOCH_S = 946684800 }; /* 2000-01-01, where its times begin */
+/* PostgreSQL's epoch, 2000-01-01, in Unix time. */
+enum { EPOCH_S = 946684800 };
 
 /* ---- rows ---- */
 
@@ -94,7 +95,7 @@ static wherry_code stream_start(wh_stream *base, int64_t from, wherry_error *err
 	if (code == WHERRY_OK)
 		s->reads.conn = NULL;
 	s->streaming = s->waiting = code == WHERRY_OK;
-	s->told = 0; /* behind `from` there may be what is not delivered yet */
+	s->told = 0; /* Events after `from` may not be delivered yet. */
 	s->seen = from;
 out:
 	PQfreemem(slot);
@@ -118,8 +119,8 @@ static void put64(char *out, int64_t n)
 	memcpy(out, &big, sizeof(big));
 }
 
-/* The three positions of the protocol: of what is delivered all three, since nothing else
- * here outlives a crash. */
+/* Send the position.  Flushed and applied are what is delivered, since nothing else
+ * survives a crash here. */
 static wherry_code tell(postgres_stream *s, int64_t now_us, int64_t delivered, bool ask,
 			wherry_error *err)
 {
@@ -147,7 +148,8 @@ static wherry_code stream_confirm(wh_stream *base, int64_t now_us, int64_t deliv
 
 	if (!s->streaming)
 		return WHERRY_OK;
-	if (s->flushing) /* no second one into a socket that is full */
+	/* Do not send another message while the socket is full. */
+	if (s->flushing)
 		return flush(s, err);
 	if (delivered < s->told)
 		delivered = s->told;
@@ -174,7 +176,7 @@ static postgres_relation *find_relation(postgres_stream *s, uint32_t oid)
 	return NULL;
 }
 
-/* A column that is wanted and does not come would look as if it were NULL in every row. */
+/* A wanted column that is not sent would look like NULL in every row. */
 static wherry_code check_columns(const postgres_stream *s, const postgres_relation *r,
 				 wherry_error *err)
 {
@@ -200,7 +202,8 @@ static wherry_code note_relation(postgres_stream *s, const wh_pgo_message *m,
 	bool wanted = wh_view_eq(m->schema, wh_view_of(s->schema)) &&
 		      wh_view_eq(m->name, wh_view_of(s->table));
 
-	if (!wanted) { /* of others there may be any number */
+	/* There may be any number of other tables. */
+	if (!wanted) {
 		if (r)
 			*r = s->relations[--s->n_relations];
 		return WHERRY_OK;
@@ -220,7 +223,7 @@ static wherry_code note_relation(postgres_stream *s, const wh_pgo_message *m,
 	return check_columns(s, r, err);
 }
 
-/* Was this value sent, NULL or not? */
+/* Was this value sent, as NULL or not? */
 static bool was_sent(const wh_pgo_message *m, int at, const wh_pgo_value *value)
 {
 	return at < 0 || (at < (int)m->row.n && value->form != WH_PGO_UNCHANGED);
@@ -255,7 +258,8 @@ static wherry_code take_row(postgres_stream *s, const wh_pgo_message *m,
 	return WHERRY_OK;
 }
 
-/* 'w', where it begins, the end of the log, the time; then the message. */
+/* Read a message 'w': its position, the end of the WAL, the time, then a message of
+ * pgoutput. */
 static wherry_code take_message(postgres_stream *s, const char *bytes, size_t len,
 				wh_stream_event *out, wherry_error *err)
 {
@@ -291,7 +295,7 @@ static wherry_code take_message(postgres_stream *s, const char *bytes, size_t le
 	return WHERRY_OK;
 }
 
-/* Between transactions the server reports how far it has sent. */
+/* Read a keepalive: between transactions the server reports how far it has sent. */
 static wherry_code take_keepalive(postgres_stream *s, const char *bytes, size_t len,
 				  wh_stream_event *out, wherry_error *err)
 {
@@ -306,7 +310,7 @@ static wherry_code take_keepalive(postgres_stream *s, const char *bytes, size_t 
 	return WHERRY_OK;
 }
 
-/* The stream has ended: with an error, or since the server shuts down. */
+/* The stream has ended: with an error, or because the server shuts down. */
 static wherry_code ended(postgres_stream *s, wherry_error *err)
 {
 	wherry_code code;

@@ -1,6 +1,6 @@
 /*
- * A PostgreSQL log that is being read, inside: postgres_stream_open.c connects, and makes the
- * slot; postgres_stream.c reads.
+ * The internals of a stream: postgres_stream_open.c connects and creates the slot,
+ * postgres_stream.c reads.
  */
 #ifndef WH_DB_POSTGRES_STREAM_H
 #define WH_DB_POSTGRES_STREAM_H
@@ -13,60 +13,63 @@ enum {
 	WH_PG_RELATIONS_MOST = 64,
 };
 
-/* A table of the publication: where the wanted columns are in its rows. */
+/* A table of the publication, and where its rows have the wanted columns. */
 typedef struct postgres_relation {
 	uint32_t oid;
-	int at[WH_PG_COLUMNS_MOST]; /* -1: nowhere */
+	int at[WH_PG_COLUMNS_MOST]; /* Index of each wanted column; -1: none. */
 	uint32_t types[WH_PG_COLUMNS_MOST];
 } postgres_relation;
 
 typedef struct postgres_stream {
-	wh_stream base;   /* first */
-	postgres_db link; /* the replication connection: conn, and what errors need */
-	postgres_db
-		reads; /* what was visible when the slot was made; conn NULL: nothing */
+	wh_stream base; /* Must be first. */
+	/* The replication connection; only `conn` and what errors need are set. */
+	postgres_db link;
+	/* A connection that reads the rows visible when the slot was created; conn NULL:
+	 * none. */
+	postgres_db reads;
 	char slot[WH_PG_NAME], publication[WH_PG_NAME];
 	char schema[WH_PG_NAME], table[WH_PG_NAME];
 	char names[WH_PG_COLUMNS_MOST][WH_PG_NAME];
 	int n_columns;
-	bool creating; /* the slot */
-	bool keeps;    /* its snapshot */
+	bool creating; /* The slot is being created. */
+	bool keeps;    /* Keep its snapshot for rows(). */
 	char snapshot[WH_PG_NAME];
-	bool declared; /* the cursor that reads it */
+	bool declared; /* The cursor that reads the snapshot exists. */
 	bool streaming;
 
 	postgres_relation relations[WH_PG_RELATIONS_MOST];
 	size_t n_relations, next_relation;
-	char *message;         /* libpq's; what the last event points into */
-	bool waiting;          /* there may be more of them in memory */
-	bool asked;            /* the server wants an answer */
-	bool flushing;         /* what was sent is not all in the socket yet */
-	int64_t told, told_us; /* the position that was sent, and when */
-	int64_t seen;          /* of the server's log */
-	int64_t every_us;      /* how often the position is sent, */
-	int64_t confirm_us;    /* and how often at most while it moves */
+	/* libpq's buffer of the last message, which the last event points into. */
+	char *message;
+	bool waiting;          /* More messages may be in memory. */
+	bool asked;            /* The server requested an answer. */
+	bool flushing;         /* Not all bytes sent are in the socket yet. */
+	int64_t told, told_us; /* The last position sent, and when. */
+	int64_t seen;          /* Highest position received from the server. */
+	int64_t every_us;      /* Longest time between two messages with the position. */
+	int64_t confirm_us;    /* Shortest time between them while the position moves. */
 	int64_t due_us;
 
 	wh_postgres_value values[WH_PG_COLUMNS_MOST];
-	void *convert;   /* an iconv_t, to UTF-8; NULL: texts are not converted */
-	wh_arena copies; /* made of them */
-	bool failed;     /* out of memory for one */
+	void *convert;   /* An iconv_t to UTF-8; NULL: texts are not converted. */
+	wh_arena copies; /* Copies of converted values, valid until the next row. */
+	bool failed;     /* Memory for a copy ran out. */
 } postgres_stream;
 
 extern const wh_stream_driver wh_postgres_stream_driver;
 
-/* The row whose values were set. */
+/* The row whose values are in s->values. */
 wh_row wh_postgres_stream_row(postgres_stream *s);
 
-/* Have texts sent as the database has them, if that is not UTF-8. */
+/* Let the server send texts in the encoding of the database, if that is not UTF-8. */
 wherry_code wh_postgres_text_open(postgres_stream *s, postgres_db *link,
 				  wherry_error *err);
 void wh_postgres_text_close(postgres_stream *s);
 
-/* In UTF-8; as it is, if it cannot be converted. */
+/* Convert a text to UTF-8.  A text that cannot be converted is returned unchanged. */
 wh_view wh_postgres_text_utf8(postgres_stream *s, wh_view text);
 
-/* Of the driver. */
+/* postgres_stream_open.c: functions of the driver. */
 void wh_postgres_stream_close(wh_stream *base);
 wherry_code wh_postgres_stream_ready(wh_stream *base, bool *out_ready, wherry_error *err);
 bool wh_postgres_stream_has_rows(const wh_stream *base);

@@ -1,6 +1,6 @@
 /*
- * The connection that a log is read by: opened beside a relay's own, the replication slot
- * made, and what was visible when it was.
+ * Opens the connection of a stream, creates the replication slot, and reads the rows that
+ * were visible at that moment.
  */
 #include "db/postgres/postgres_stream.h"
 
@@ -10,11 +10,12 @@
 
 #include "base/text.h"
 
-enum { STATUS_US = 10000000 }; /* how often the position is sent, at least */
+/* Longest time between two messages with the position. */
+enum { STATUS_US = 10000000 };
 
 /* ---- opening ---- */
 
-/* "id,,topic": names by place. */
+/* Read the names of the columns from "id,,topic". */
 static void take_columns(postgres_stream *s, const char *columns)
 {
 	while (s->n_columns < WH_PG_COLUMNS_MOST) {
@@ -122,8 +123,8 @@ wherry_code wh_postgres_stream(wherry_db *db, const wh_stream_options *options,
 
 /* ---- making the slot ---- */
 
-/* The snapshot lives while the replication connection does nothing else, and then in the
- * transaction that took it over. */
+/* Open a transaction that uses the exported snapshot.  The snapshot exists only until the
+ * replication connection does something else; the transaction keeps it. */
 static wherry_code take_snapshot(postgres_stream *s, wherry_error *err)
 {
 	char sql[220];
@@ -190,7 +191,7 @@ static wherry_code declare(postgres_stream *s, const char *select, wherry_error 
 	return code;
 }
 
-/* Values of a result's row, as those of the log. */
+/* Set s->values from a row of a query. */
 static void take_values(postgres_stream *s, const PGresult *res, int nth)
 {
 	for (int i = 0; i < s->n_columns; i++) {

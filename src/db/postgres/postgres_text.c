@@ -1,7 +1,8 @@
 /*
- * Texts of a log in the encoding of their database.  The server would convert them, but one
- * text that it cannot convert ends the log at its row each time it is read.  So it sends them
- * as they are, and they are converted here; what cannot be converted stays as it is.
+ * Texts of a stream in the encoding of their database.  If the server converted them, a
+ * text that it cannot convert would end the stream at that row each time.  So the server
+ * sends them unchanged and they are converted here.  A text that cannot be converted
+ * stays unchanged.
  */
 #include <iconv.h>
 #include <stdint.h>
@@ -10,7 +11,7 @@
 
 #include "db/postgres/postgres_stream.h"
 
-/* libc's name of an encoding of PostgreSQL: "CP1252" for "WIN1252". */
+/* The C library's name of one of PostgreSQL's encodings: "CP1252" for "WIN1252". */
 static void libc_name(const char *name, char *out, size_t cap)
 {
 	if (strncmp(name, "WIN", 3) == 0)
@@ -41,7 +42,7 @@ wherry_code wh_postgres_text_open(postgres_stream *s, postgres_db *link,
 		libc_name(name, known, sizeof(known));
 		convert = iconv_open("UTF-8", known);
 		if ((intptr_t)convert == -1)
-			return WHERRY_OK; /* then the server converts */
+			return WHERRY_OK; /* The server converts. */
 		s->convert = convert;
 	}
 	if (PQsetClientEncoding(link->conn, name) != 0)

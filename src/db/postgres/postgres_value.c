@@ -1,6 +1,6 @@
 /*
- * Values that no statement of ours returned: of the log, where the server sends them in
- * binary or, if it is older than 14, as text.
+ * Values of a stream.  The server sends them in binary, or as text if it is older than
+ * version 14.
  */
 #include <endian.h>
 #include <stdio.h>
@@ -9,7 +9,8 @@
 #include "base/text.h"
 #include "db/postgres/postgres_value.h"
 
-enum { EPOCH_S = 946684800 }; /* 2000-01-01, where its times begin, in Unix time */
+/* PostgreSQL's epoch, 2000-01-01, in Unix time. */
+enum { EPOCH_S = 946684800 };
 
 static int64_t big_endian(wh_view data)
 {
@@ -22,7 +23,7 @@ static int64_t big_endian(wh_view data)
 	return data.len == 4 ? (int32_t)n : (int64_t)n;
 }
 
-/* Days since 1970-01-01 of a date of the Gregorian calendar. */
+/* Days from 1970-01-01 to a date of the Gregorian calendar. */
 static int64_t days_of(int64_t year, int month, int day)
 {
 	int64_t y = month > 2 ? year : year - 1, era = (y >= 0 ? y : y - 399) / 400;
@@ -32,7 +33,8 @@ static int64_t days_of(int64_t year, int month, int day)
 	return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
 
-/* The digits that come next; what is behind them is passed over, if it is `end`. */
+/* Read digits and skip the character `end` after them.  False: there is no digit, or
+ * another character follows. */
 static bool take_digits(wh_view *text, char end, int64_t *out)
 {
 	size_t n = 0;
@@ -48,7 +50,8 @@ static bool take_digits(wh_view *text, char end, int64_t *out)
 	return true;
 }
 
-/* "2026-11-21 15:22:07.123456+00", in UTC; 0 if the text is not such a time. */
+/* Convert "2026-11-21 15:22:07.123456+00", in UTC, to milliseconds; 0 if the text is not
+ * such a time. */
 static int64_t text_ms(wh_view text)
 {
 	static const char ends[] = {'-', '-', ' ', ':', ':', 0};
@@ -122,7 +125,7 @@ static int digit(char c)
 	return c <= '9' ? c - '0' : (c | 32) - 'a' + 10;
 }
 
-/* "\x00ff". */
+/* Decode bytes in the form "\x00ff". */
 static wh_view from_hex(wh_view data, wh_arena *copies, bool *failed)
 {
 	size_t n = (data.len - 2) / 2;
@@ -158,7 +161,8 @@ wh_view wh_postgres_value_bytes(const wh_postgres_value *v, wh_arena *copies,
 	if (!v->binary)
 		return data;
 	switch (v->type) {
-	case WH_PG_JSONB: /* one byte, its version, before the text */
+	/* The text follows a version byte. */
+	case WH_PG_JSONB:
 		return data.len ? (wh_view){data.ptr + 1, data.len - 1} : data;
 	case WH_PG_UUID:
 		return data.len == 16 ? uuid_text(data, copies, failed) : data;

@@ -1,13 +1,13 @@
 /*
  * Waiting for the server's answers, for a bounded time.
  *
- * A server, or what stands between, may keep a connection open and send nothing any more.
- * Keepalives do not notice it: its kernel still answers them.  A statement that takes long looks
- * the same from here.  So after db.answer_timeout without a byte a second connection asks the
- * server what the session does.  While the session works on the statement, the wait goes on.
- * Otherwise the connection is shut down, and the call fails as with any connection that is lost.
+ * A server or a proxy may keep a connection open and stop sending.  TCP keepalives do not
+ * notice that, because the peer's kernel still answers them.  A slow statement looks the
+ * same.  So after db.answer_timeout without a byte, a second connection asks the server
+ * what the session does.  If the session works on the statement, the wait continues.
+ * Otherwise the connection is shut down, and the call fails as with any lost connection.
  *
- * Nothing is bounded on a borrowed connection, whose owner decides how long to wait.
+ * On a borrowed connection nothing is bounded: its owner decides how long to wait.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -16,18 +16,18 @@
 
 #include "db/postgres/postgres.h"
 
-/* If nobody can say what the session does, it may be silent for so long. */
+/* Longest silence if nobody knows what the session does. */
 #define UNSURE_US (300 * WH_SECOND)
 
-/* An answer may have been on its way when the session was found idle. */
+/* Time to wait after the session was found idle: its answer may be on the way. */
 #define GRACE_US WH_SECOND
 
 typedef enum verdict { WORKS, UNSURE, LOST } verdict;
 
 typedef struct silence {
-	int64_t began_us; /* when something came or went last; monotonic */
-	int64_t ask_us;   /* when to ask what the session does */
-	bool lost;        /* it was asked, and the session works on nothing */
+	int64_t began_us; /* When a byte last came or went; monotonic. */
+	int64_t ask_us;   /* When to ask what the session does. */
+	bool lost;        /* The session was found not to work on the statement. */
 } silence;
 
 static silence silence_from(const postgres_db *s, int64_t now_us)
@@ -38,7 +38,8 @@ static silence silence_from(const postgres_db *s, int64_t now_us)
 
 /* ---- giving up ---- */
 
-/* libpq, and each later check of the connection, then finds it closed. */
+/* Shut the socket down.  libpq, and later checks of the connection, then find it
+ * closed. */
 static void hang_up(postgres_db *s, int64_t silent_us, const char *why)
 {
 	(void)snprintf(s->notice, sizeof(s->notice),
@@ -56,7 +57,7 @@ static bool is(const PGresult *res, int column, const char *text)
 	return strcmp(PQgetvalue(res, 0, column), text) == 0;
 }
 
-/* A session that waits for its client has said all, as far as it knows. */
+/* A session that waits for its client believes that it has sent its answer. */
 static verdict read_activity(const PGresult *res)
 {
 	if (PQresultStatus(res) != PGRES_TUPLES_OK || PQnfields(res) != 2)
@@ -84,8 +85,9 @@ static verdict ask(postgres_db *other, const postgres_db *s)
 	return answer;
 }
 
-/* A pooler reports a fake session number.  A server that refuses the second connection because
- * it has no free one is alive. */
+/* Ask the server, on a second connection, what the session does.  Behind a pooler this is
+ * impossible: its session numbers are fake.  A server that refuses the connection with a
+ * SQLSTATE is alive. */
 static verdict activity(const postgres_db *s)
 {
 	postgres_db other = {.conn = NULL};
@@ -97,7 +99,7 @@ static verdict activity(const postgres_db *s)
 		return UNSURE;
 	other.give_up_us = wh_later(wh_monotonic(s->base.env), s->answer_us);
 	code = wh_postgres_connect_as(&other, s, NULL, &err);
-	other.answer_us = 0; /* nobody is asked about the second one */
+	other.answer_us = 0; /* Its own silence is not checked. */
 	if (code == WHERRY_OK)
 		answer = ask(&other, s);
 	else if (!*err.sqlstate)
@@ -108,13 +110,13 @@ static verdict activity(const postgres_db *s)
 	return answer;
 }
 
-/* When no call waits any longer. */
+/* The time beyond which no call waits. */
 static int64_t limit(const postgres_db *s)
 {
 	return s->give_up_us && !s->borrowed ? s->give_up_us : WH_NEVER;
 }
 
-/* False: the connection was given up. */
+/* Decide whether to continue after a silence.  False: the connection was shut down. */
 static bool endure(postgres_db *s, silence *t, int64_t now_us)
 {
 	int64_t silent_us = now_us - t->began_us;
@@ -141,7 +143,7 @@ static bool endure(postgres_db *s, silence *t, int64_t now_us)
 
 /* ---- waiting ---- */
 
-/* True: something came, or something that is still to be sent can be. */
+/* Wait once.  True: bytes arrived, or unsent bytes can be sent. */
 static bool wait_once(postgres_db *s, const silence *t, int64_t now_us, bool unsent)
 {
 	struct pollfd fd = {.fd = PQsocket(s->conn), .events = POLLIN};
@@ -165,8 +167,8 @@ static bool done(const postgres_db *s, int unsent)
 }
 
 /*
- * Read the rest of an encrypted record, which poll() does not report.  A record has at most
- * 16 kB, of which a read takes 8 kB or more.  True: all of it is in libpq's own buffer.
+ * Read the rest of an encrypted record, which poll() does not report.  A record has at
+ * most 16 kB, and each read takes 8 kB or more.  True: libpq's buffer has all of it.
  */
 static bool decrypt(postgres_db *s)
 {
@@ -185,7 +187,7 @@ void wh_postgres_await(postgres_db *s)
 	int64_t now_us = wh_monotonic(s->base.env);
 	silence t = silence_from(s, now_us);
 
-	while (PQsocket(s->conn) >= 0) { /* the result says what happened */
+	while (PQsocket(s->conn) >= 0) { /* The result contains the error. */
 		int unsent = PQflush(s->conn);
 
 		if (done(s, unsent) || !decrypt(s) || done(s, unsent))
@@ -219,7 +221,8 @@ static bool copies(const PGresult *res)
 	       status == PGRES_COPY_BOTH;
 }
 
-/* The last result of several, or the first that is an error; NULL: nothing could be sent. */
+/* The last of several results, or the first that is an error; NULL: the query could not
+ * be sent. */
 static PGresult *last_result(postgres_db *s, int sent)
 {
 	PGresult *last = NULL, *res;

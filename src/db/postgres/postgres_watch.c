@@ -1,22 +1,23 @@
 /*
  * Noticing commits.
  *
- * While there is work the relay looks again and again, at growing intervals.  To sleep it
- * takes an advisory lock of its outbox.  A trigger of the outbox tries to share this lock: a
- * writer that is refused knows that a relay sleeps, and notifies.  A writer that shared the
- * lock before may not have committed yet: then the relay is refused, and goes on looking.
- * With the lock it looks once more; writers that commit later notify it.  No snapshot is
- * involved, so no writer is missed, whatever its isolation level.  While no relay sleeps,
- * no writer notifies.
+ * While there is work the relay looks again and again, at growing intervals.  Before it
+ * sleeps it takes an advisory lock of its outbox.  A trigger of the outbox tries to share
+ * this lock: a writer that is refused knows that a relay sleeps, and notifies it.  A
+ * writer that shared the lock before may not have committed yet: then the relay is
+ * refused, and continues to look.  With the lock it looks once more; writers that commit
+ * later notify it.  No snapshot is involved, so no writer is missed, whatever its
+ * isolation level.  While no relay sleeps, no writer notifies.
  *
- * Of several sleepers one has the lock.  The others only listen, since writers are refused
- * all the same.  The sleeper that gives the lock back notifies the others, which start again.
+ * Of several sleepers one has the lock.  The others only listen, since writers are
+ * refused as well.  A sleeper that releases the lock notifies the others, which start
+ * again.
  *
- * Notifications also arrive with the answers of other statements.  An eventfd then becomes
- * readable, so the descriptor to wait for is an epoll of both.
+ * Notifications also arrive with the answers of other statements.  An eventfd then
+ * becomes readable, so the descriptor to poll is an epoll of both.
  *
- * On a borrowed connection, and behind a pooler, it neither listens nor locks: it looks, four
- * times a second in the end.
+ * On a borrowed connection, and behind a pooler, the driver neither listens nor locks: it
+ * polls, at last four times a second.
  */
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +29,8 @@
 
 enum { FIRST_LOOK_US = 1000, SLEEPY_US = 16000, LAST_LOOK_US = 250000 };
 
-/* The sleepers' lock of an outbox: this and the number of its table; also in native.postgres.sql. */
+/* The key of an outbox's sleepers' lock is this plus the number of its table.
+ * native.postgres.sql has the same number. */
 #define SLEEPERS (1669LL << 32)
 
 static bool add(const postgres_watch *w, int fd)
@@ -38,7 +40,8 @@ static bool add(const postgres_watch *w, int fd)
 	return fd >= 0 && epoll_ctl(w->fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* Each outbox has two channels and a lock, so other outboxes do not wake its relays. */
+/* Name the two channels.  They contain the number of the table, so other outboxes do not
+ * wake this relay. */
 static void name_channels(postgres_db *s)
 {
 	long long key = s->watch.whose.key;
@@ -61,7 +64,7 @@ static wherry_code listen_to(postgres_db *s, wherry_error *err)
 	return s->watch.whose.key ? wh_postgres_exec(s, sql, err) : WHERRY_OK;
 }
 
-/* If it cannot listen it polls instead, so this does not fail. */
+/* Never fails: if it cannot listen, it polls. */
 wherry_code wh_postgres_watch(wherry_db *db, const wh_watch *whose, wherry_error *err)
 {
 	postgres_db *s = (postgres_db *)db;
@@ -104,7 +107,7 @@ int wh_postgres_fd(wherry_db *db)
 
 /* ---- notifications ---- */
 
-/* Take those that have arrived; not its own. */
+/* Read the notifications that have arrived.  Ignore those of this session. */
 static void take(postgres_db *s)
 {
 	PGnotify *n;
@@ -127,11 +130,12 @@ void wh_postgres_heard(postgres_db *s)
 	if (!w->on || w->fd < 0)
 		return;
 	take(s);
-	if (w->rows || w->control) /* if it is full it says so already */
+	/* The write fails only if the eventfd is readable already. */
+	if (w->rows || w->control)
 		(void)!write(w->event, &one, sizeof(one));
 }
 
-/* Has one come that matters? */
+/* Has a notification arrived that matters to the caller? */
 static bool heard(postgres_db *s, bool calm)
 {
 	postgres_watch *w = &s->watch;
@@ -174,7 +178,8 @@ static int64_t ask(postgres_db *s, const char *sql)
 	return answer;
 }
 
-/* 1: it has the lock; 2: another sleeper has; 0: writers share it. */
+/* Try to take the sleepers' lock.  The query returns 1: taken; 2: another sleeper has it;
+ * 0: writers share it.  Returns false for 0. */
 static bool lie_down(postgres_db *s)
 {
 	static const char text[] =
@@ -209,7 +214,8 @@ static void get_up(postgres_db *s)
 	w->look_us = 0;
 }
 
-/* It is time to look again; sleepy ones look for the last time. */
+/* Set the time of the next look.  After a long interval, try to fall asleep, with one
+ * last look. */
 static void look_again(postgres_db *s, const wh_look *look)
 {
 	postgres_watch *w = &s->watch;
@@ -227,12 +233,13 @@ static void look_again(postgres_db *s, const wh_look *look)
 	}
 }
 
-/* Awake it cannot know: it says that it is time to look. */
+/* Is it time to look?  While the relay does not sleep nobody notifies it, so it has to
+ * look. */
 static bool is_time(postgres_db *s, const wh_look *look)
 {
 	postgres_watch *w = &s->watch;
 
-	if (w->drowsy) { /* it has looked since: is there still nothing? */
+	if (w->drowsy) { /* The last look is over: did it find anything? */
 		w->drowsy = false;
 		w->asleep = w->found == look->found;
 		if (!w->asleep)
@@ -254,7 +261,8 @@ static void tell_pooled(postgres_db *s)
 	s->watch.told = true;
 }
 
-/* The next query says why, and nobody would wake a relay whose lock went with its session. */
+/* Is the connection lost?  The next query fails with the reason.  A lost session has lost
+ * its lock, so nobody would wake the relay. */
 static bool is_lost(const postgres_db *s)
 {
 	return PQstatus(s->conn) == CONNECTION_BAD;

@@ -1,8 +1,11 @@
 /*
- * SQLite.  On connections of our own: WAL, synchronous=EXTRA, BEGIN IMMEDIATE (so that a
- * reader never has to become a writer half-way, which SQLite answers with BUSY_SNAPSHOT
- * instead of waiting), and a busy handler that waits in fractions of a millisecond
- * first.  On borrowed ones: savepoints, and nothing of the handle is changed.
+ * SQLite.
+ *
+ * Own connections use WAL and synchronous=EXTRA.  They begin with BEGIN IMMEDIATE, so a
+ * reader never becomes a writer later: SQLite would answer that with BUSY_SNAPSHOT
+ * instead of waiting.  The busy handler first waits for fractions of a millisecond.
+ *
+ * Borrowed connections use savepoints, and no setting of the handle is changed.
  */
 #include "db/sqlite/sqlite.h"
 
@@ -16,28 +19,29 @@
 #include "base/arena.h"
 
 typedef struct sqlite_stmt {
-	const wh_stmt *stmt; /* whose; compared by address */
+	const wh_stmt *stmt; /* The statement that was prepared; compared by address. */
 	sqlite3_stmt *handle;
-	int slot[WH_STMT_PARAMS]; /* number of the i-th parameter given; 0: not used */
+	/* SQLite's number of the i-th given parameter; 0: not used. */
+	int slot[WH_STMT_PARAMS];
 	const char *name[WH_STMT_PARAMS];
 } sqlite_stmt;
 
-/* A row while it is visited. */
+/* A row, valid during the visit. */
 typedef struct sqlite_row {
 	sqlite3_stmt *stmt;
-	wh_arena blobs; /* copies, valid for the visit */
-	bool failed;    /* out of memory for one of them */
+	wh_arena blobs; /* Copies of blobs, valid during the visit. */
+	bool failed;    /* Memory for a copy ran out. */
 } sqlite_row;
 
-/* From now on an interrupt ends a wait for a lock. */
+/* Begin a call: from now on an interrupt ends its wait for a lock. */
 static void begin_call(sqlite_db *s)
 {
 	s->seen = atomic_load(&s->interrupts);
 	s->interrupted = false;
 }
 
-/* Called by SQLite while the file is locked; 0 gives up.  Most locks last for one commit,
- * so look again soon, then ever less often. */
+/* Called by SQLite while the file is locked; returns 0 to give up.  Most locks last for
+ * one commit, so retry soon at first, then less often. */
 static int on_busy(void *ctx, int count)
 {
 	static const int waits_us[] = {100, 200, 300, 500, 1000, 1000, 2000, 2000, 5000};
@@ -99,7 +103,8 @@ static wherry_code exec(sqlite_db *s, const char *sql, const char *doing,
 	return rc == SQLITE_OK ? WHERRY_OK : wh_sqlite_fail(s, rc, doing, err);
 }
 
-/* A read-only file still opens; say so now when it must be written. */
+/* SQLite opens a read-only file without an error.  Refuse it here if it must be
+ * written. */
 static wherry_code check_writable(sqlite_db *s, const wh_db_options *options,
 				  wherry_error *err)
 {
@@ -113,13 +118,16 @@ static wherry_code check_writable(sqlite_db *s, const wh_db_options *options,
 }
 
 /*
- * WAL lets producers commit while the relay reads.  A database that is opened for reading
- * only keeps its mode, as one that others use right now in another mode does: all of
- * Wherry works in every journal mode.
+ * Set up an own connection.
  *
- * EXTRA is FULL in WAL mode; with a rollback journal it also syncs the folder once the
- * journal is deleted.  With FULL a power loss could bring the journal back, which undoes a
- * commit whose messages have left (a_power_loss_takes_no_commit_of_a_rollback_journal).
+ * WAL lets producers commit while the relay reads.  A read-only database keeps its
+ * journal mode, and so does one that is in use in another mode.  Wherry works in every
+ * journal mode.
+ *
+ * synchronous=EXTRA equals FULL in WAL mode.  With a rollback journal it also syncs the
+ * folder after deleting the journal.  With FULL a power loss could bring the journal back
+ * and undo a commit whose messages are delivered
+ * (a_power_loss_takes_no_commit_of_a_rollback_journal).
  */
 static wherry_code set_up(sqlite_db *s, const wh_db_options *options, wherry_error *err)
 {
@@ -127,7 +135,8 @@ static wherry_code set_up(sqlite_db *s, const wh_db_options *options, wherry_err
 
 	sqlite3_extended_result_codes(s->handle, 1);
 	(void)sqlite3_busy_handler(s->handle, on_busy, s);
-	code = exec(s, "PRAGMA schema_version", "", err); /* reads the file: is it one? */
+	/* Reads the file, so it fails if this is not a database. */
+	code = exec(s, "PRAGMA schema_version", "", err);
 	if (code != WHERRY_OK)
 		return code;
 	code = check_writable(s, options, err);
@@ -156,8 +165,8 @@ static wherry_code sqlite_open(const char *rest, const wh_db_options *options,
 		return wh_fail(err, WHERRY_INVALID,
 			       "sqlite: needs a file, as in sqlite:shop.db");
 	if (strncmp(rest, "//", 2) == 0)
-		rest += rest[2] == '/' ? 2
-				       : 0; /* sqlite:///abs/path, as others write it */
+		/* Other programs write sqlite:///abs/path. */
+		rest += rest[2] == '/' ? 2 : 0;
 	code = make(rest, options->env, &s, err);
 	if (code != WHERRY_OK)
 		return code;
@@ -192,7 +201,7 @@ static wherry_code sqlite_open(const char *rest, const wh_db_options *options,
 		goto out;
 	wh_sqlite_note_log(s);
 	*out = &s->base;
-	s = NULL; /* given away */
+	s = NULL; /* Owned by the caller now. */
 out:
 	if (s)
 		sqlite_close(&s->base);
@@ -226,8 +235,9 @@ sqlite3 *wherry_sqlite_handle(wherry_db *db)
 /* ---- transactions ---- */
 
 /*
- * A transaction is often rolled back because there is no memory left; so what rolls it
- * back is prepared before it begins, each time, as a change of schema would void it.
+ * Prepare a statement that rolls back.  A rollback is often needed because memory ran
+ * out, so it is prepared before the transaction begins.  It is prepared each time,
+ * because a change of schema would make it invalid.
  */
 static wherry_code prepare_undo(sqlite_db *s, int which, wherry_error *err)
 {
@@ -243,8 +253,8 @@ static wherry_code prepare_undo(sqlite_db *s, int which, wherry_error *err)
 	return rc == SQLITE_OK ? WHERRY_OK : wh_sqlite_fail(s, rc, "", err);
 }
 
-/* Begin or end a transaction.  It is prepared once: parsing it each time took as long as a tenth of a
- * transaction that deletes a row. */
+/* Begin or end a transaction.  The statements are prepared once: parsing them each time
+ * took a tenth of a transaction that deletes a row. */
 static wherry_code step(sqlite_db *s, int which, wherry_error *err)
 {
 	static const char *const texts[] = {
@@ -276,8 +286,8 @@ static void undo(sqlite_db *s, int which)
 	(void)sqlite3_reset(s->undo[which]);
 }
 
-/* After a change of schema even the prepared statement may need memory.  A transaction of
- * our own that is still open then is rolled back before anything else is done. */
+/* Roll back an own transaction whose rollback failed.  After a change of schema even a
+ * prepared ROLLBACK may need memory. */
 static wherry_code settle_old(sqlite_db *s, wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
@@ -294,13 +304,14 @@ static wherry_code sqlite_begin(wherry_db *db, bool quiet, wherry_error *err)
 	wherry_code code = settle_old(s, err);
 	bool inside = !sqlite3_get_autocommit(s->handle);
 
-	(void)quiet; /* a relay that waits sees every commit to the file */
+	(void)quiet; /* Relays see every commit to the file. */
 	(void)wh_sqlite_replaced(db, true);
 	if (code == WHERRY_OK)
 		code = wh_sqlite_check_replaced(s, err);
 	if (code != WHERRY_OK)
 		return code;
-	if (sqlite3_db_readonly(s->handle, "main") == 1) /* BEGIN would not say so */
+	/* BEGIN does not report a read-only database. */
+	if (sqlite3_db_readonly(s->handle, "main") == 1)
 		return wh_sqlite_fail(s, SQLITE_READONLY, "", err);
 	code = prepare_undo(s, inside ? WH_SQLITE_ROLLBACK_TO : WH_SQLITE_ROLLBACK, err);
 	if (code == WHERRY_OK && inside)
@@ -323,8 +334,8 @@ static wherry_code sqlite_commit(wherry_db *db, wherry_error *err)
 	return code;
 }
 
-/* Some errors (disk full, out of memory) have rolled back already: then there is nothing
- * to do, which is what the ignored results say. */
+/* After some errors (disk full, out of memory) SQLite has rolled back already.  Then the
+ * statements fail, which is ignored. */
 static void sqlite_rollback(wherry_db *db)
 {
 	sqlite_db *s = (sqlite_db *)db;
@@ -375,8 +386,8 @@ static wherry_code prepare(sqlite_db *s, const wh_stmt *stmt, sqlite_stmt **out,
 	return WHERRY_OK;
 }
 
-/* Which of the statement's parameters the i-th one given is; remembered by the address of
- * its name, since a statement is always run from the same place. */
+/* SQLite's number of the i-th given parameter.  It is remembered by the address of its
+ * name, since a statement is always run from the same place. */
 static int slot_of(sqlite_stmt *c, size_t i, const char *name)
 {
 	char full[40] = ":";
@@ -396,7 +407,8 @@ static int bind(sqlite_stmt *c, const wh_param *params, size_t n)
 		const wh_view *v = &params[i].bytes;
 
 		if (!slot)
-			continue; /* this database's statement does not need it */
+			/* SQLite's statement does not use this parameter. */
+			continue;
 		if (params[i].type == WH_INT)
 			rc = sqlite3_bind_int64(c->handle, slot, params[i].number);
 		else if (params[i].type == WH_TEXT)
@@ -449,7 +461,8 @@ static wherry_code sqlite_run(wherry_db *db, const wh_stmt *stmt, const wh_param
 		code = wh_sqlite_fail(s, rc, "", err);
 	(void)sqlite3_reset(seen.stmt);
 	wh_arena_clear(&seen.blobs);
-	/* The total shows whether it changed rows; it includes those of triggers. */
+	/* sqlite3_changes64() keeps its value if a statement changes nothing, the total
+	 * does not.  The total includes rows changed by triggers. */
 	changed = sqlite3_total_changes64(s->handle) - before;
 	s->watch.triggered |= changed > sqlite3_changes64(s->handle);
 	if (changed)
@@ -484,8 +497,8 @@ static bool sqlite_row_is_int(const wh_row *row, int column)
 	return type == SQLITE_INTEGER || type == SQLITE_NULL;
 }
 
-/* Blobs are copied, to put a NUL behind them: column_text would do so as well, but takes
- * them for UTF-16 where the database's text is. */
+/* Blobs are copied to append a NUL.  column_text() would append one too, but interprets a
+ * blob as UTF-16 if the database uses UTF-16. */
 static wh_view sqlite_row_bytes(const wh_row *row, int column)
 {
 	sqlite_row *seen = row->handle;
@@ -545,7 +558,8 @@ static const wh_row_driver rows = {
 
 const wh_db_driver wh_db_sqlite = {
 	.scheme = "sqlite",
-	.late_commits = false, /* one writer at a time, and ids are taken while writing */
+	/* There is one writer at a time, and ids are taken while writing. */
+	.late_commits = false,
 	.row = &rows,
 	.connection = {.open = sqlite_open,
 		       .close = sqlite_close,

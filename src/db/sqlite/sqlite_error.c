@@ -1,5 +1,5 @@
 /*
- * What SQLite's result codes mean; no other file turns them into a wherry_code.
+ * Converts SQLite's result codes to wherry_code; no other file does.
  */
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 /* clang-format off */
 static const struct {
-	int native; /* primary result code */
+	int native; /* Primary result code. */
 	wherry_code code;
 } code_of[] = {
 	{SQLITE_BUSY, WHERRY_BUSY},           {SQLITE_LOCKED, WHERRY_BUSY},
@@ -47,7 +47,8 @@ wherry_code wh_sqlite_fail(sqlite_db *s, int rc, const char *doing, wherry_error
 	wherry_code code;
 
 	if ((extended & 0xff) == rc)
-		rc = extended; /* a borrowed handle may return the primary code only */
+		/* A borrowed handle may return only the primary code. */
+		rc = extended;
 	if (s->interrupted && (rc & 0xff) == SQLITE_BUSY) {
 		rc = SQLITE_INTERRUPT;
 		text = "interrupted while another connection held the file locked";

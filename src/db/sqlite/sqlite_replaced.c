@@ -1,13 +1,13 @@
 /*
  * A database file that is replaced, moved away or deleted while it is open.
  *
- * SQLite goes on with the old file, which nobody else can open any more.  Once the driver
- * has noticed it, statements and transactions of that connection fail with WHERRY_CLOSED,
- * whose remedy is to open the database again.  On a borrowed connection this is the application's
- * to do.
+ * SQLite continues with the old file, which nobody else can open any more.  Once the
+ * driver has noticed that, statements and transactions fail with WHERRY_CLOSED.  The
+ * remedy is to open the database again; the application does that for a borrowed
+ * connection.
  *
- * The old file's log may be left beside the new file.  SQLite would take it for the log of
- * the new file and destroy that one, so a file with such a neighbour is not opened.
+ * The old file's log may be left beside the new file.  SQLite would apply it to the new
+ * file and destroy that, so a file beside such a log is not opened.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -69,7 +69,8 @@ wherry_code wh_sqlite_check_replaced(const sqlite_db *s, wherry_error *err)
 		       s->path, s->base.shared ? ", and open the connection again" : "");
 }
 
-/* O_PATH: neither opening nor closing it touches the locks that SQLite holds. */
+/* O_PATH: opening or closing this descriptor does not affect the locks that SQLite
+ * holds. */
 int wh_sqlite_old_log(wherry_db *db)
 {
 	sqlite_db *s = (sqlite_db *)db;

@@ -1,21 +1,22 @@
 /*
  * Noticing that another connection committed.
  *
- * An inotify event on the folder means "a commit may be coming": SQLite writes its log
- * first and publishes through shared memory afterwards, without an event.  So PRAGMA
- * data_version, which runs no query and takes microseconds, is read after 0.1, 0.2, 0.5, 1,
- * 2, 5 … ms until 250 ms after the last event.  Where inotify does not work it is read every
- * 50 ms.
+ * An inotify event on the folder means that a commit may follow: SQLite writes its log
+ * first and publishes through shared memory afterwards, without an event.  So the driver
+ * reads PRAGMA data_version after 0.1, 0.2, 0.5, 1, 2, 5 … ms until 250 ms after the last
+ * event.  Reading it runs no query and takes microseconds.  Without inotify, the driver
+ * reads it every 50 ms.
  *
- * The folder is watched, never the files: closing a descriptor of the database or its log
- * would drop the locks that SQLite holds in this process.
+ * The driver watches the folder, never the files: closing a descriptor of the database or
+ * its log would drop the locks that SQLite holds in this process.
  *
- * On a shared handle commits come through the handle itself, which data_version does not
- * show: there the number of changed rows is compared.  It includes the relay's own rows, which
- * costs the relay one look that finds nothing.
+ * On a shared handle commits come through the handle itself, and data_version does not
+ * show them.  There the driver compares the number of changed rows.  It includes the
+ * relay's own rows, which costs the relay one look that finds nothing.
  *
- * data_version does not count the connection's own commits either.  If a statement changed
- * more rows than its own, a trigger may have put a message: that counts as a commit.
+ * data_version does not count the connection's own commits either.  If a statement
+ * changed more rows than its own, a trigger may have inserted a message: that counts as a
+ * commit.
  */
 #include <errno.h>
 #include <limits.h>
@@ -27,7 +28,7 @@
 
 #include "db/sqlite/sqlite.h"
 
-/* Events of a name that may stand for another file, or for none, afterwards. */
+/* Events after which the name may stand for another file, or for none. */
 enum { REPLACED = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO };
 enum { FIRST_LOOK_US = 100, LAST_LOOK_US = 250000, BLIND_US = 50000 };
 
@@ -45,8 +46,8 @@ static int64_t read_version(sqlite_db *s)
 static void watch_folder(sqlite_db *s)
 {
 	const char *full = sqlite3_db_filename(s->handle, "main");
-	const char *slash =
-		full ? strrchr(full, '/') : NULL; /* SQLite makes it absolute */
+	/* SQLite's file name is an absolute path. */
+	const char *slash = full ? strrchr(full, '/') : NULL;
 	char folder[PATH_MAX];
 
 	if (!slash || strlen(slash + 1) >= sizeof(s->watch.name))
@@ -68,7 +69,7 @@ wherry_code wh_sqlite_watch(wherry_db *db, const wh_watch *whose, wherry_error *
 	sqlite_db *s = (sqlite_db *)db;
 	int rc;
 
-	(void)whose; /* all commits to the file are noticed */
+	(void)whose; /* Commits to all tables of the file are noticed. */
 	if (s->watch.on)
 		return WHERRY_OK;
 	rc = sqlite3_prepare_v3(s->handle, "PRAGMA data_version", -1,
@@ -84,7 +85,7 @@ wherry_code wh_sqlite_watch(wherry_db *db, const wh_watch *whose, wherry_error *
 	return WHERRY_OK;
 }
 
-/* On a shared handle others commit by this very connection. */
+/* 0 for a shared handle, through which others commit. */
 int64_t wh_sqlite_version(wherry_db *db)
 {
 	sqlite_db *s = (sqlite_db *)db;
@@ -117,8 +118,8 @@ static bool concerns(const sqlite_watch *w, const struct inotify_event *event)
 	       (event->name[len] == 0 || event->name[len] == '-');
 }
 
-/* May the name stand for another file now?  An event without a name concerns the folder
- * itself, or says that events were dropped: then it may. */
+/* May the name stand for another file now?  Returns true for an event without a name: it
+ * concerns the folder itself, or reports that events were dropped. */
 static bool renames(const sqlite_watch *w, const struct inotify_event *event)
 {
 	if (!event->len)
@@ -126,7 +127,8 @@ static bool renames(const sqlite_watch *w, const struct inotify_event *event)
 	return event->mask & REPLACED && strcmp(event->name, w->name) == 0;
 }
 
-/* Read all that stirred; true if any of it, or an overflow, concerns us. */
+/* Read all events.  Returns true if one of them, or an overflow, concerns the
+ * database. */
 static bool drain(sqlite_watch *w, bool *out_renamed)
 {
 	_Alignas(struct inotify_event) char events[4096];
@@ -201,7 +203,7 @@ bool wh_sqlite_changed(wherry_db *db, const wh_look *look, int64_t *out_next_us)
 	w->triggered = false;
 	w->seen_version = version;
 	w->seen_changes = changes;
-	w->event_us = now_us; /* commits come in bursts: stay awake for the next */
+	w->event_us = now_us; /* Commits come in bursts: look again soon. */
 	w->step_us = FIRST_LOOK_US;
 	w->check_us = now_us;
 	*out_next_us = now_us;
