@@ -39,7 +39,7 @@ static wherry_code read_file(const char *path, wh_buf *out, wherry_error *err)
 	return code;
 }
 
-/* Read a secret that systemd's LoadCredential= put into the folder of the service. */
+/* Read a secret from the folder that systemd made for LoadCredential=. */
 static wherry_code read_credential(const char *name, wh_buf *out, wherry_error *err)
 {
 	const char *folder = secure_getenv("CREDENTIALS_DIRECTORY");

@@ -1,5 +1,5 @@
 /*
- * Secrets: what a setting says, or where it says that they are to be read.
+ * Secrets, given in a setting or read from where the setting says.
  */
 #ifndef WH_CONFIG_SECRET_H
 #define WH_CONFIG_SECRET_H
@@ -7,18 +7,20 @@
 #include "base/buf.h"
 
 /*
- * Append the secret that text names: env:NAME is the value of a variable, file:PATH the
- * text of a file without the line breaks at its end, credential:NAME the same of a file in
- * the folder that systemd made for LoadCredential=, anything else the secret itself.
+ * Append the secret that text names.  env:NAME is the value of an environment variable.
+ * file:PATH is the text of a file without the line breaks at its end.  credential:NAME is
+ * such a file in the folder that systemd made for LoadCredential=.  Any other text is the
+ * secret itself.
  *
- * The error says which variable or file is missing, never a secret.
+ * An error names the missing variable or file, and never contains a secret.
  */
 wherry_code wh_secret_read(const char *text, wh_buf *out, wherry_error *err);
 
-/* Does text say where a secret is (env:, file:, credential:), and is none itself? */
+/* Does text name a source of a secret (env:, file:, credential:), so that it is not
+ * itself secret? */
 bool wh_secret_elsewhere(const char *text);
 
-/* Forget the bytes of a buffer before its memory goes. */
+/* Overwrite the bytes of a buffer, then free it. */
 void wh_secret_clear(wh_buf *buf);
 
 #endif

@@ -191,11 +191,11 @@ static const wh_setting_entry table[] = {
 static_assert(sizeof(table) / sizeof(*table) == WH_SETTING_COUNT, "a setting has no row");
 
 typedef struct value {
-	char *text;     /* NULL: the default */
-	int64_t number; /* as parsed */
+	char *text;     /* NULL: the default. */
+	int64_t number; /* The parsed value. */
 } value;
 
-/* A setting of a destination that the application brings along. */
+/* A setting of one of the application's own destinations. */
 typedef struct extra {
 	const wherry_setting *row;
 	value value;
@@ -249,7 +249,8 @@ wherry_code wh_config_copy(const wherry_config *from, wherry_config **out,
 	return code;
 }
 
-/* First those of the table, then those of the application's destinations. */
+/* The i-th key: the settings of the table come first, then those of the application's
+ * destinations. */
 static const char *key_at(const void *ctx, size_t i)
 {
 	const wherry_config *config = ctx;
@@ -418,7 +419,7 @@ int64_t wherry_config_number(const wherry_config *config, const char *key)
 static wherry_setting rows[WH_SETTING_COUNT + 1];
 static pthread_once_t rows_once = PTHREAD_ONCE_INIT;
 
-/* "1s to 1h" from the bounds. */
+/* Fill rows[], with ranges such as "1s to 1h". */
 static void fill_rows(void)
 {
 	static char ranges[WH_SETTING_COUNT][40];
@@ -456,7 +457,7 @@ int64_t wh_config_int(const wherry_config *config, wh_setting which)
 		return config->values[which].number;
 	if (wh_setting_parse(&table[which], table[which].standard, &number, NULL) !=
 	    WHERRY_OK)
-		abort(); /* a test parses every default */
+		abort(); /* A test parses every default. */
 	return number;
 }
 

@@ -1,6 +1,6 @@
 /*
- * The table of settings, and typed reading from a set of them.  Parser, --help, manual
- * and documents read the table; each setting is listed once, in settings.c.
+ * The table of settings, and typed access to a set of them.  Each setting is defined
+ * once, in settings.c.  Parser, --help, the manual and documents use that table.
  */
 #ifndef WH_CONFIG_SETTINGS_H
 #define WH_CONFIG_SETTINGS_H
@@ -10,7 +10,7 @@
 
 #include <wherry/config.h>
 
-/* In the order of the table in settings.c, which is checked at compile time. */
+/* In the order of the table in settings.c. */
 typedef enum wh_setting {
 	WH_OUTBOX_TABLE,
 	WH_OUTBOX_RETENTION,
@@ -82,32 +82,43 @@ typedef enum wh_setting {
 	WH_SETTING_COUNT
 } wh_setting;
 
-/* A NULL config means the defaults. */
-int64_t wh_config_int(const wherry_config *config,
-		      wh_setting which); /* us, bytes, count */
+/* The value of a setting; a NULL config has the defaults.  It is in microseconds or bytes,
+ * or a count. */
+int64_t wh_config_int(const wherry_config *config, wh_setting which);
 bool wh_config_switch(const wherry_config *config, wh_setting which);
-int wh_config_choice(const wherry_config *config,
-		     wh_setting which); /* its place in range */
-const char *wh_config_text(const wherry_config *config,
-			   wh_setting which);                         /* "" if unset */
-bool wh_config_is_set(const wherry_config *config, wh_setting which); /* not a default */
 
-/* A set with the same values; from may be NULL. */
+/* The index of the word in the setting's range. */
+int wh_config_choice(const wherry_config *config, wh_setting which);
+
+/* The text of a setting; "" if neither it nor its default is set. */
+const char *wh_config_text(const wherry_config *config, wh_setting which);
+
+/* Was the setting set, instead of having its default? */
+bool wh_config_is_set(const wherry_config *config, wh_setting which);
+
+/* Copy a set; `from` may be NULL. */
 wherry_code wh_config_copy(const wherry_config *from, wherry_config **out,
 			   wherry_error *err);
 
 /*
- * Settings and destinations that the application adds to a set; borrowed for as long as it or a
- * copy of it is there.  INVALID: the row makes no sense.  DUPLICATE: there is such a key.
+ * Add settings and destinations of the application to a set.  They are borrowed until the
+ * set and its copies are freed.  INVALID: the row is malformed.  DUPLICATE: the key
+ * exists.
  */
 wherry_code wh_config_add_setting(wherry_config *config, const wherry_setting *row,
 				  wherry_error *err);
-size_t wh_config_count_added(const wherry_config *config);    /* settings */
-void wh_config_remove_added(wherry_config *config, size_t n); /* all but the first n */
+
+/* The number of settings that the application added. */
+size_t wh_config_count_added(const wherry_config *config);
+
+/* Remove the settings that the application added, except the first n. */
+void wh_config_remove_added(wherry_config *config, size_t n);
+
 wherry_code wh_config_add_publisher(wherry_config *config, const void *driver,
 				    wherry_error *err);
-const void *wh_config_publisher(const wherry_config *config,
-				size_t i); /* NULL: no more */
+
+/* The i-th destination that the application added; NULL after the last. */
+const void *wh_config_publisher(const wherry_config *config, size_t i);
 
 /* Refuse settings that contradict each other. */
 wherry_code wh_config_check(const wherry_config *config, wherry_error *err);

@@ -12,7 +12,7 @@ const char *const wh_kind_names[WH_KINDS] = {
 	[CHOICE] = "choice",     [TEXT] = "text", [SWITCH] = "switch",
 };
 
-/* The place of a word in "a, b, c"; -1 if it is none of them. */
+/* The index of a word in "a, b, c"; -1: not found. */
 static int choice_place(const char *words, const char *word)
 {
 	size_t len = strlen(word);
@@ -90,7 +90,8 @@ wherry_code wh_setting_parse(const wh_setting_entry *e, const char *text, int64_
 	return WHERRY_OK;
 }
 
-/* "1s to 1h" is taken apart into `bounds`, which the entry borrows. */
+/* Convert a row of the application to an entry.  A range "1s to 1h" is split into
+ * `bounds`, which the entry borrows. */
 static wherry_code entry_of(const wherry_setting *row, wh_setting_entry *out,
 			    char bounds[2][24], wherry_error *err)
 {

@@ -1,5 +1,6 @@
 /*
- * What a setting is, and its value as text: for the files of settings alone.
+ * The definition of a setting, and parsing of its value.  Only the files of settings
+ * include it.
  */
 #ifndef WH_CONFIG_SETTINGS_VALUE_H
 #define WH_CONFIG_SETTINGS_VALUE_H
@@ -14,17 +15,19 @@ typedef struct wh_setting_entry {
 	const char *key;
 	wh_kind kind;
 	const char *standard;
-	const char *least; /* as written; NULL: no bound.  CHOICE: the words */
-	const char *most;  /* as written; NULL: no bound */
+	const char *least; /* Lower bound as text; NULL: none.  CHOICE: all words. */
+	const char *most;  /* Upper bound as text; NULL: none. */
 	const char *help;
 } wh_setting_entry;
 
-/* The value of a text, within the bounds of its setting: microseconds, bytes, a number, the place
- * of the word, or 1 for "on".  INVALID says what is wrong with it. */
+/* Parse the value of a setting and check its bounds.  The result is in microseconds or
+ * bytes, a number, the index of the word, or 1 for "on".  INVALID: the error says what is
+ * wrong. */
 wherry_code wh_setting_parse(const wh_setting_entry *e, const char *text, int64_t *out,
 			     wherry_error *err);
 
-/* The same for a setting of the application's; INVALID also for a row that is wrong itself. */
+/* Like wh_setting_parse(), for a setting of the application.  INVALID also if the row is
+ * malformed. */
 wherry_code wh_setting_parse_row(const wherry_setting *row, const char *text,
 				 int64_t *out, wherry_error *err);
 

@@ -1,12 +1,13 @@
 /*
- * queue+postgres: and queue+sqlite:, a queue in any database as a destination.
+ * The destinations queue+postgres: and queue+sqlite: are a queue in any database.
  *
- * A thread writes the messages that wait, many in one transaction: it accepts their ids in an
- * inbox of that database, and sends those that are new.  So a message that is submitted again,
- * because an answer was lost, is in the queue once.
+ * A thread writes the waiting messages, many in one transaction.  It accepts their ids in
+ * an inbox of that database, and sends the messages that are new.  So a message that is
+ * submitted again, because an answer was lost, is in the queue once.
  *
- * Messages of one key are submitted one after the other, so the queue has them in their order.  A
- * queue has no columns for the key and the trace id of a message: they become headers.
+ * Messages of one key are submitted one after the other, so the queue has them in their
+ * order.  A queue has no columns for the key and the trace id of a message: they become
+ * headers.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -32,16 +33,17 @@ enum {
 	BATCH_MOST = 1000,
 	WAITING_MOST = 4000,
 	ID_LEN = 1024,
-	PURGE_BATCH = 1000, /* ids in one transaction */
-	PURGE_MOST = 10000  /* ids between two batches of messages */
+	PURGE_BATCH = 1000, /* Ids in one transaction. */
+	PURGE_MOST = 10000  /* Ids between two batches of messages. */
 };
 
-/* A message that was taken. */
+/* A submitted message. */
 typedef struct item {
-	wh_flight flight; /* first */
-	bool judged;      /* It has its verdict. */
-	char id[ID_LEN];  /* As the inbox knows it. */
-	char *headers;    /* With key and trace id; NULL: the message has neither. */
+	wh_flight flight; /* Must be first. */
+	bool judged;      /* flight.verdict is set. */
+	char id[ID_LEN];  /* Id of the message in the inbox. */
+	/* Headers with key and trace id; NULL: the message has neither. */
+	char *headers;
 	char reason[200];
 } item;
 
@@ -50,22 +52,22 @@ typedef struct queue_publisher {
 	const wh_env *env;
 	wherry_config *config;
 	wh_queue_url place;
-	int event; /* Readable when there are receipts, or an error. */
+	int event; /* An eventfd: there are receipts, or an error. */
 	pthread_t thread;
 	bool started;
 
-	pthread_mutex_t lock; /* of what follows */
-	pthread_cond_t wake;  /* the thread */
-	pthread_cond_t idle;  /* The thread writes nothing. */
+	pthread_mutex_t lock; /* Protects the fields up to `db`. */
+	pthread_cond_t wake;  /* Wakes the thread. */
+	pthread_cond_t idle;  /* Signalled when the thread has stopped writing. */
 	bool stop, writing, failed;
 	wh_flights waiting, batch, over;
-	wherry_error why; /* of the failure */
-	wherry_db *db;    /* Changed by the thread alone. */
+	wherry_error why; /* Reason of `failed`. */
+	wherry_db *db;    /* Set only by the thread. */
 
-	/* The thread's. */
+	/* Used only by the thread. */
 	wherry_queue *queue;
 	wherry_inbox *inbox;
-	int64_t purge_at_us; /* by wh_monotonic() */
+	int64_t purge_at_us; /* Time of the next purge, by wh_monotonic(). */
 } queue_publisher;
 
 static queue_publisher *of(wherry_publisher *pub)
@@ -148,7 +150,8 @@ static wherry_queue_message message_of(const item *i)
 				    .body = m->body, .body_len = m->body_len);
 }
 
-/* A replay is another delivery of the same message, and meant to arrive. */
+/* Set the id of a message in the inbox.  A replayed message gets a new id, since it is
+ * meant to be delivered again. */
 static wherry_code name_it(item *i, wherry_error *err)
 {
 	const wherry_message *m = i->flight.message;
@@ -166,7 +169,7 @@ static wherry_code name_it(item *i, wherry_error *err)
 			   : WHERRY_OK;
 }
 
-/* A header of that name which the message has already stays. */
+/* Add a header, unless the message already has one of that name. */
 static wherry_code add_header(item *i, const char *name, const char *value,
 			      wherry_error *err)
 {
@@ -183,7 +186,7 @@ static wherry_code add_header(item *i, const char *name, const char *value,
 	return code == WHERRY_DUPLICATE ? WHERRY_OK : code;
 }
 
-/* The batch may be tried again: then the headers are there. */
+/* Add key and trace id.  If a batch is repeated, its headers are set already. */
 static wherry_code add_headers(item *i, wherry_error *err)
 {
 	const wherry_message *m = i->flight.message;
@@ -213,7 +216,7 @@ static void check(queue_publisher *p, item *i)
 		judge(i, WHERRY_REJECTED, why.message);
 }
 
-/* What one transaction writes. */
+/* The messages of one transaction. */
 typedef struct writing {
 	queue_publisher *p;
 	item *items[BATCH_MOST];
@@ -246,13 +249,14 @@ static wherry_code write_all(void *ctx, wherry_error *err)
 	return code;
 }
 
-/* Does the error concern a message, and not the database? */
+/* Is the error caused by a message, and not by the database? */
 static bool is_about_message(wherry_code code)
 {
 	return code == WHERRY_INVALID || code == WHERRY_TOOBIG;
 }
 
-/* If the database refuses one of them, each is written alone. */
+/* Write all messages in one transaction.  If the database refuses a message, write each
+ * one alone. */
 static wherry_code write_batch(writing *w, wherry_error *err)
 {
 	wherry_db *db = w->p->db;
@@ -278,7 +282,7 @@ static wherry_code write_batch(writing *w, wherry_error *err)
 	return code;
 }
 
-/* From time to time; one batch of messages is not kept waiting for long. */
+/* Purge the inbox if it is time; only some ids, since a batch of messages waits. */
 static wherry_code purge_inbox(queue_publisher *p, wherry_error *err)
 {
 	int64_t now = wh_monotonic(p->env);
@@ -292,7 +296,8 @@ static wherry_code purge_inbox(queue_publisher *p, wherry_error *err)
 	return code;
 }
 
-/* Name the queue and its database, also in a command that the message advises. */
+/* Prefix an error with the name of the queue.  Add names to the command that it
+ * advises. */
 static wherry_code explain(const queue_publisher *p, wherry_code code, wherry_error *err)
 {
 	static const char *const commands[] = {"wherry queue create",
@@ -337,7 +342,8 @@ static wherry_code deliver(queue_publisher *p, wherry_error *err)
 	return code;
 }
 
-/* Under the lock.  False: it is to end. */
+/* Take a batch of waiting messages.  Called under the lock.  False: the thread must
+ * end. */
 static bool take_batch(queue_publisher *p)
 {
 	while (!p->stop && (p->failed || !p->waiting.n))
@@ -381,7 +387,8 @@ static void *work(void *arg)
 
 /* ---- open and close ---- */
 
-/* Wait until nothing is written; a statement that runs is interrupted.  Under the lock. */
+/* Wait until the thread has stopped writing; interrupts its running statement.  Called
+ * under the lock. */
 static void settle_down(queue_publisher *p)
 {
 	if (p->writing && p->db)

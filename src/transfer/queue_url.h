@@ -1,24 +1,25 @@
 /*
- * The URL of a queue that is a destination: "queue+sqlite:shop.db?queue=jobs&inbox_retention=30d".
+ * The URL of a queue as a destination:
+ * "queue+sqlite:shop.db?queue=jobs&inbox_retention=30d".
  */
 #ifndef WH_TRANSFER_QUEUE_URL_H
 #define WH_TRANSFER_QUEUE_URL_H
 
 #include "base/buf.h"
 
-/* What the URL names. */
+/* The parts of the URL. */
 typedef struct wh_queue_url {
-	char *database; /* its URL */
+	char *database; /* URL of the database. */
 	char *queue, *inbox;
-	int64_t retention_us; /* Older ids are deleted from the inbox; 0: none are. */
+	int64_t retention_us; /* How long ids are kept in the inbox; 0: for ever. */
 } wh_queue_url;
 
 /*
- * Read what follows "SCHEME:".
+ * Parse the text after "SCHEME:".
  *
- * @param out  To be cleared, also on failure.
- * @return WHERRY_OK; WHERRY_INVALID: a parameter is missing or cannot be read, or there is no such
- *         database; WHERRY_NOMEM.
+ * @param out  Call wh_queue_url_clear() for it, also after a failure.
+ * @return WHERRY_OK; WHERRY_INVALID: a parameter is missing or malformed, or the database
+ *         is unknown; WHERRY_NOMEM.
  */
 wherry_code wh_queue_url_read(const char *scheme, const char *rest, wh_queue_url *out,
 			      wherry_error *err);
