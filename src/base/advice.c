@@ -18,7 +18,7 @@ void wh_advice_add(wh_advice *advice, const char *command, const char *words)
 	advice->n++;
 }
 
-/* The command that makes tables and stands at `at`; NULL: none does. */
+/* The command for making tables at this place of a text; NULL: there is none. */
 static const char *command_at(const char *at)
 {
 	static const char *const commands[] = {
@@ -104,7 +104,8 @@ void wh_put_word(wh_buf *text, const char *word)
 	wh_buf_putc(text, '\'');
 }
 
-/* Remove each "KEY=***" from a URL, so that libpq looks for the password elsewhere. */
+/* Remove each parameter with a masked value, "KEY=***", so that libpq looks for the
+ * password elsewhere. */
 static void drop_masked_parameters(char *url)
 {
 	char *at;
@@ -162,7 +163,7 @@ wherry_code wh_queue_words(const char *url, char **out, wherry_error *err)
 	return code;
 }
 
-/* An option with the value of the URL's parameter, if it is there. */
+/* Append an option with the value of a parameter of the URL, if the URL has it. */
 static wherry_code put_option(wh_buf *text, char *url, const char *parameter,
 			      wherry_error *err)
 {

@@ -1,64 +1,66 @@
 /*
- * The commands that messages advise: "run `wherry init`".  The code that fails does not know how a
- * person names the database and the table, so the words that name them are added later.
+ * Commands that messages advise, such as "run `wherry init`".  The code that fails does
+ * not know how the user names the database and the table, so these words are added later.
  */
 #ifndef WH_BASE_ADVICE_H
 #define WH_BASE_ADVICE_H
 
 #include "base/buf.h"
 
-/* A command that makes tables, with the words that name them. */
+/* A command that creates tables, and the words that name them. */
 typedef struct wh_maker {
-	const char *command; /* "wherry queue create" */
-	char words[500];     /* " sqlite:shop.db jobs" */
+	const char *command; /* Such as "wherry queue create". */
+	char words[500];     /* Such as " sqlite:shop.db jobs". */
 } wh_maker;
 
 enum { WH_MAKERS_MOST = 2 };
 
 typedef struct wh_advice {
-	wh_maker makers
-		[WH_MAKERS_MOST]; /* The first one stands in the place of `wherry init`. */
+	/* The first one also replaces `wherry init`. */
+	wh_maker makers[WH_MAKERS_MOST];
 	size_t n;
-	const char *words; /* of other commands; borrowed */
+	const char *words; /* The words of other commands; borrowed. */
 } wh_advice;
 
 /*
- * Add a command; too many are ignored.
+ * Add a command.  Ignored if there are WH_MAKERS_MOST already, or the words are too long.
  *
- * @param words  With a blank before each, quoted for a shell.
+ * @param words  Each with a space before it, quoted for a shell.
  */
 void wh_advice_add(wh_advice *advice, const char *command, const char *words);
 
-/* Append a message, with the words behind each command of it that makes tables. */
+/* Append a message, and the words after each command in it that creates tables. */
 void wh_put_advice(wh_buf *text, const wh_advice *advice, const char *message);
 
-/* The same in the place of an error's message, unless that is too long then. */
+/* Do the same with the message of an error.  Does nothing if it would become too long. */
 void wh_advise(const wh_advice *advice, wherry_error *err);
 
-/* Append a word for a shell, in quotes if it needs them. */
+/* Append a word for a shell, in quotes if needed. */
 void wh_put_word(wh_buf *text, const char *word);
 
 /*
- * Append a blank and the URL of a database for the reader of a log: "URL" if the whole URL is not for
- * logs, as with a password or a server.
+ * Append a space and the URL of a database, for a log.  If the log may not show the whole
+ * URL (it has a password or a server), append "URL" instead.
  */
 void wh_put_log_url(wh_buf *text, const char *url);
 
-/* A URL without its passwords; given, free() it. */
+/* A copy of a URL without its passwords; the caller frees it.  NULL: out of memory. */
 char *wh_url_without_secrets(const char *url);
 
 /*
- * The words that name a queue behind "wherry queue COMMAND", such as " postgres://db/shop orders",
- * for the URL of a queue; passwords are left out.  *out: the caller's to free; "": another URL.
- * INVALID: the URL does not name the queue.
+ * Write the words after "wherry queue COMMAND" that name the queue of a URL, without
+ * passwords, such as " postgres://db/shop orders".
+ *
+ * @param out  Receives the words, which the caller frees; "": it is another kind of URL.
+ * @return WHERRY_OK; WHERRY_INVALID: the URL does not name the queue; WHERRY_NOMEM.
  */
 wherry_code wh_queue_words(const char *url, char **out, wherry_error *err);
 
 /*
- * The same behind "wherry delayed COMMAND", such as " sqlite:shop.db --queue mail --table later", for
- * the URL of a delayed queue.
+ * Write the words after "wherry delayed COMMAND" for the URL of a delayed queue, such as
+ * " sqlite:shop.db --queue mail --table later".
  *
- * @param table_only  The words for `wherry delayed create`, which names no queue.
+ * @param table_only  Write the words for `wherry delayed create`, which names no queue.
  */
 wherry_code wh_delayed_words(const char *url, bool table_only, char **out,
 			     wherry_error *err);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct wh_arena_block {
-	wh_arena_block *next; /* older */
+	wh_arena_block *next; /* The block before this one. */
 	size_t cap, len;
 	alignas(max_align_t) char data[];
 };
@@ -50,7 +50,7 @@ char *wh_arena_copy(wh_arena *arena, const void *data, size_t len)
 	return copy;
 }
 
-/* Keep one block of the usual size, so that the next batch needs no malloc. */
+/* Keep one block of the standard size, so that the next batch needs no malloc(). */
 void wh_arena_reset(wh_arena *arena)
 {
 	wh_arena_block *kept = NULL;

@@ -1,5 +1,5 @@
 /*
- * How long to wait before the next attempt.
+ * The delay before the next attempt.
  */
 #ifndef WH_BASE_BACKOFF_H
 #define WH_BASE_BACKOFF_H
@@ -15,8 +15,10 @@ typedef struct wh_backoff {
 	wh_strategy strategy;
 	int64_t base_us;
 	int64_t cap_us;
-	bool jitter; /* full jitter: anything from 0 to the delay */
-	int immediate; /* The first retries that come at once; the strategy counts from the next. */
+	bool jitter; /* Full jitter: a random delay from 0 to the computed one. */
+	/* Number of first retries without a delay.  The strategy counts from the retry
+	 * after them. */
+	int immediate;
 } wh_backoff;
 
 /* The delay after `attempts` failures (1 or more), in microseconds. */

@@ -21,7 +21,7 @@ bool wh_view_eq(wh_view a, wh_view b)
 	return a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0;
 }
 
-/* Room for n more bytes and a NUL. */
+/* Make room for n more bytes and a NUL. */
 static bool reserve(wh_buf *buf, size_t n)
 {
 	size_t cap = buf->cap ? buf->cap : 128;
@@ -67,7 +67,7 @@ void wh_buf_putc(wh_buf *buf, char c)
 	wh_buf_put(buf, &c, 1);
 }
 
-/* For lists of ids, where printf would be felt. */
+/* Faster than printf(), for lists of ids. */
 void wh_buf_int(wh_buf *buf, int64_t number)
 {
 	uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
@@ -204,7 +204,7 @@ char *wh_buf_take(wh_buf *buf)
 {
 	char *ptr = NULL;
 
-	wh_buf_put(buf, "", 0); /* so that an empty one is "" */
+	wh_buf_put(buf, "", 0); /* Makes an empty buffer "". */
 	if (!buf->failed) {
 		ptr = buf->ptr;
 		buf->ptr = NULL;

@@ -1,6 +1,6 @@
 /*
- * Views and capped buffers.  A buffer has a mandatory ceiling and remembers its first
- * failure, so that many appends need one check, at the end.
+ * Views and buffers with a limit.  A buffer remembers its first failure, so that many
+ * appends need only one check at the end.
  */
 #ifndef WH_BASE_BUF_H
 #define WH_BASE_BUF_H
@@ -11,21 +11,21 @@
 
 #include "base/error.h"
 
-/* Bytes that belong to someone else. */
+/* Borrowed bytes. */
 typedef struct wh_view {
-	const char *ptr; /* NULL: absent */
+	const char *ptr; /* NULL: absent. */
 	size_t len;
 } wh_view;
 
-wh_view wh_view_of(const char *text);  /* NULL gives an absent view */
-bool wh_view_eq(wh_view a, wh_view b); /* byte for byte; absent equals absent only */
+wh_view wh_view_of(const char *text);  /* NULL: an absent view. */
+bool wh_view_eq(wh_view a, wh_view b); /* Equal bytes, or both absent. */
 
 typedef struct wh_buf {
-	char *ptr; /* ends in NUL once something was added */
+	char *ptr; /* Ends in NUL once something was appended. */
 	size_t len;
 	size_t cap;
-	size_t most;        /* the ceiling, bytes */
-	wherry_code failed; /* TOOBIG or NOMEM, sticky until wh_buf_reset */
+	size_t most;        /* Limit in bytes. */
+	wherry_code failed; /* TOOBIG or NOMEM, until wh_buf_reset(). */
 } wh_buf;
 
 /* clang-format off */
@@ -35,22 +35,25 @@ typedef struct wh_buf {
 void wh_buf_put(wh_buf *buf, const void *data, size_t len);
 void wh_buf_puts(wh_buf *buf, const char *text);
 void wh_buf_putc(wh_buf *buf, char c);
-void wh_buf_int(wh_buf *buf, int64_t number); /* in decimal */
+void wh_buf_int(wh_buf *buf, int64_t number); /* In decimal. */
 void wh_buf_printf(wh_buf *buf, const char *fmt, ...) WH_PRINTF(2, 3);
 
-/* Append text as a JSON string with quotes; invalid UTF-8 becomes U+FFFD. */
+/* Append text as a JSON string with quotes.  Invalid UTF-8 becomes U+FFFD. */
 void wh_buf_json(wh_buf *buf, const char *text, size_t len);
 
-void wh_buf_escape(wh_buf *buf, unsigned char c); /* as it is escaped there: \n, \u001b */
+/* Append the JSON escape of a character, such as \n or \u001b. */
+void wh_buf_escape(wh_buf *buf, unsigned char c);
 
 /* Append bytes in base64. */
 void wh_buf_base64(wh_buf *buf, const void *data, size_t len);
 
 wherry_code wh_buf_check(const wh_buf *buf, wherry_error *err);
-const char *wh_buf_str(const wh_buf *buf); /* "" while empty; borrowed until changed */
-void wh_buf_reset(wh_buf *buf);            /* empty again, memory kept */
-void wh_buf_cut(wh_buf *buf, size_t n);    /* drop the first n bytes */
-char *wh_buf_take(wh_buf *buf);            /* the bytes, given; NULL if it failed */
+/* "" while empty; borrowed until the next change. */
+const char *wh_buf_str(const wh_buf *buf);
+void wh_buf_reset(wh_buf *buf);         /* Make it empty, but keep the memory. */
+void wh_buf_cut(wh_buf *buf, size_t n); /* Drop the first n bytes. */
+/* The bytes, which the caller frees; NULL if it failed. */
+char *wh_buf_take(wh_buf *buf);
 void wh_buf_clear(wh_buf *buf);
 
 #endif

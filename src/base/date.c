@@ -16,11 +16,12 @@ int64_t wh_floor_mod(int64_t n, int64_t by)
 }
 
 /*
- * Years begin in March here, so that the leap day is the last day of a year, and are counted in
- * eras of 400, after which the calendar repeats.  Howard Hinnant describes the two functions in
- * "chrono-Compatible Low-Level Date Algorithms".
+ * Years begin in March here, so that the leap day is the last day of a year.  They are
+ * counted in eras of 400 years, after which the calendar repeats.  Howard Hinnant
+ * describes the two functions in "chrono-Compatible Low-Level Date Algorithms".
  */
-enum { ERA_DAYS = 146097, TO_1970 = 719468 }; /* days from 0000-03-01 to 1970-01-01 */
+/* Days in an era; days from 0000-03-01 to 1970-01-01. */
+enum { ERA_DAYS = 146097, TO_1970 = 719468 };
 
 int64_t wh_date_days(wh_date date)
 {
@@ -39,7 +40,7 @@ wh_date wh_date_of(int64_t days)
 	int64_t day = days + TO_1970 - era * ERA_DAYS;
 	int64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
 	int64_t of_year = day - (365 * year + year / 4 - year / 100);
-	int64_t month = (5 * of_year + 2) / 153; /* from March, 0 to 11 */
+	int64_t month = (5 * of_year + 2) / 153; /* 0 to 11, from March. */
 	wh_date date = {.day = (int)(of_year - (153 * month + 2) / 5 + 1),
 			.month = (int)(month < 10 ? month + 3 : month - 9)};
 
@@ -49,7 +50,7 @@ wh_date wh_date_of(int64_t days)
 
 int wh_date_weekday(int64_t days)
 {
-	return (int)wh_floor_mod(days + 4, 7); /* 1970-01-01 was a Thursday */
+	return (int)wh_floor_mod(days + 4, 7); /* 1970-01-01 was a Thursday. */
 }
 
 int wh_date_month_days(int year, int month)
@@ -62,7 +63,7 @@ int wh_date_month_days(int year, int month)
 
 /* ---- reading ---- */
 
-/* Exactly n digits; moves *text behind them. */
+/* Read exactly n digits and move *text behind them. */
 static bool take_digits(const char **text, int n, int *out)
 {
 	int value = 0;
@@ -102,7 +103,7 @@ static bool take_date(const char **text, int64_t *out_days)
 	return true;
 }
 
-/* HH:MM, as a time of day or an offset. */
+/* Read HH:MM, a time of day or an offset. */
 static bool take_hours(const char **text, int *out_s)
 {
 	int hour, minute;

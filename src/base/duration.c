@@ -28,7 +28,7 @@ static bool is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Digits at *text, appended to *value; false: too large. */
+/* Read digits at *text and append them to *value; false: too large. */
 static bool take_digits(const char **text, int64_t *value)
 {
 	for (; is_digit(**text); (*text)++) {
@@ -41,8 +41,8 @@ static bool take_digits(const char **text, int64_t *value)
 	return true;
 }
 
-/* One number with its unit; moves *text behind it.  False: malformed, or too large, which *out_large
- * says. */
+/* Read one number with its unit and move *text behind it.  False: malformed; or too
+ * large, then *out_large is true. */
 static bool parse_part(const char **text, const unit *units, int64_t *out,
 		       bool *out_large)
 {
@@ -65,7 +65,7 @@ static bool parse_part(const char **text, const unit *units, int64_t *out,
 	for (; units->name; units++) {
 		if (strlen(units->name) != len || memcmp(units->name, s, len) != 0)
 			continue;
-		part = part * units->factor / scale; /* less than one unit */
+		part = part * units->factor / scale; /* Less than one unit. */
 		*out_large = whole > (INT64_MAX - part) / units->factor;
 		if (*out_large)
 			return false;
@@ -122,7 +122,7 @@ wherry_code wh_size_parse(const char *text, int64_t *out_bytes, wherry_error *er
 	return WHERRY_OK;
 }
 
-/* Three digits, by hand: a decimal point whatever the program's locale. */
+/* Print three digits with a decimal point, whatever the program's locale is. */
 static void print_decimal(int64_t us, int64_t one, const char *name, char *out,
 			  size_t cap)
 {
@@ -145,7 +145,8 @@ void wh_duration_print(int64_t us, char *out, int cap)
 	size_t n = (size_t)cap;
 	int64_t s = us / 1000000;
 
-	/* The bounds are where the three digits of the smaller unit would be rounded up. */
+	/* At these bounds, three digits of the smaller unit would be rounded up to the
+	 * larger unit. */
 	if (us < 1000)
 		(void)snprintf(out, n, "%dus", (int)us);
 	else if (us < 999500)

@@ -8,13 +8,14 @@
 
 #include "base/error.h"
 
-/* One or more numbers, each with a unit us, ms, s, m, h, d or w; "0" needs none. */
+/* Parse numbers with the units us, ms, s, m, h, d and w.  "0" needs no unit. */
 wherry_code wh_duration_parse(const char *text, int64_t *out_us, wherry_error *err);
 
-/* A number with a unit B, KB, MB or GB (powers of 1024); "0" needs none. */
+/* Parse a number with a unit B, KB, MB or GB (powers of 1024).  "0" needs no unit. */
 wherry_code wh_size_parse(const char *text, int64_t *out_bytes, wherry_error *err);
 
-/* The largest unit that loses nothing much: "1.5s", "3h 12m", "7d". */
+/* Print a duration, rounded to three digits or two units, such as "1.5s", "3h 12m" and
+ * "7d 0h". */
 void wh_duration_print(int64_t us, char *out, int cap);
 
 #endif

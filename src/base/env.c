@@ -17,14 +17,15 @@ static int64_t system_now(void *ctx)
 	return read_clock(CLOCK_REALTIME);
 }
 
-/* CLOCK_BOOTTIME: a lease also runs out while the machine is suspended. */
+/* CLOCK_BOOTTIME: a lease also expires while the machine is suspended. */
 static int64_t system_monotonic(void *ctx)
 {
 	(void)ctx;
 	return read_clock(CLOCK_BOOTTIME);
 }
 
-/* Jitter and ids, not secrets; the clock stands in should the kernel refuse. */
+/* For jitter and ids, not for secrets.  Falls back to the clock if the kernel has no
+ * random bytes. */
 static uint64_t system_random(void *ctx)
 {
 	uint64_t value;

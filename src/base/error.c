@@ -61,8 +61,8 @@ wherry_remedy wherry_code_remedy(wherry_code code)
 						  : WHERRY_REMEDY_FIX;
 }
 
-/* One line without escape sequences, whatever the parts of it were.  U+0080 to U+009F are
- * control characters, too. */
+/* Replace control characters, also U+0080 to U+009F, so that the text is one line without
+ * escape sequences. */
 static void flatten(char *text)
 {
 	for (; *text; text++) {

@@ -1,5 +1,5 @@
 /*
- * wherry_headers_add(): the JSON text of a message's headers, one at a time.
+ * wherry_headers_add(): adds one header to the JSON text of a message's headers.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,8 @@
 
 static const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL;
 
-/* jansson takes a NUL byte for the end, whatever follows it; JSON has none. */
+/* jansson would end the text at a NUL byte and ignore the rest.  JSON may not contain a
+ * NUL byte, so report it. */
 static json_t *load(const char *text, size_t len, size_t how, json_error_t *why)
 {
 	const char *nul = len ? memchr(text, 0, len) : NULL;
@@ -38,16 +39,17 @@ wherry_code wh_json_check(const char *text, size_t len, int *out_column,
 }
 
 /*
- * Checking allocates no memory, so a lack of memory never refuses a valid message: jansson
- * cannot always distinguish a failed allocation from a syntax error.
+ * Checking allocates no memory, so that lack of memory never makes a valid message
+ * invalid: jansson cannot always tell a failed allocation from a syntax error.
  */
 enum { DEPTH_MOST = 2048 };
 
 typedef struct checker {
 	const char *at, *end;
-	bool flat;   /* values of the outer object must be strings or null, without NUL */
-	wh_view key; /* the last one read at depth 1 */
-	wh_view odd; /* the first whose value is something else */
+	/* The values of the outer object must be strings or null, and contain no NUL. */
+	bool flat;
+	wh_view key; /* The last key read at depth 1. */
+	wh_view odd; /* The first key whose value has another type. */
 	size_t depth;
 	unsigned char is_object[DEPTH_MOST / 8];
 } checker;
@@ -67,7 +69,7 @@ static void skip_space(checker *c)
 		c->at++;
 }
 
-/* The four digits behind \u; -1 if they are none. */
+/* Read the four digits after \u; -1: they are not hexadecimal. */
 static int take_hex(checker *c)
 {
 	int number = 0;
@@ -85,7 +87,7 @@ static int take_hex(checker *c)
 	return number;
 }
 
-/* What follows a backslash. */
+/* Read the characters after a backslash. */
 static bool take_escape(checker *c, bool nul)
 {
 	int number;
@@ -98,16 +100,16 @@ static bool take_escape(checker *c, bool nul)
 	if (number < 0xd800 || number > 0xdfff)
 		return number > 0 || (number == 0 && nul);
 	if (number > 0xdbff || !take(c, '\\') || !take(c, 'u'))
-		return false; /* half a pair */
+		return false; /* Half of a surrogate pair. */
 	number = take_hex(c);
 	return number >= 0xdc00 && number <= 0xdfff;
 }
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* The number of these eight bytes before the first one that is not ASCII or ends a run of
- * plain characters.  The highest bit of each byte shows which it is; only a byte that is
- * not plain borrows from the next. */
+/* Count the plain characters in these eight bytes, up to the first that is not ASCII or
+ * ends a run of plain characters.  The highest bit of each byte marks such a byte.  Only
+ * a byte that is not plain borrows from the next. */
 static size_t count_plain(const char *at)
 {
 	uint64_t v, quote, escape, ends;
@@ -121,7 +123,7 @@ static size_t count_plain(const char *at)
 	return ends ? (size_t)__builtin_ctzll(ends) / 8 : sizeof(v);
 }
 
-/* Nearly all of a string mostly is. */
+/* Most strings consist of plain characters. */
 static void skip_plain(checker *c)
 {
 	for (size_t n = 8; n == 8 && c->end - c->at >= 8; c->at += n)
@@ -159,12 +161,13 @@ static bool take_digits(checker *c)
 	return c->at > from;
 }
 
-/* Numbers from here on are beyond a double: these digits, so many before the point. */
+/* A number with this many digits before the point that begins with too_large or more is
+ * too large for a double. */
 enum { LARGE_DIGITS = 309 };
 
 static const char too_large[] = "179769313486231580793728971405303415";
 
-/* Would a reader that keeps numbers as doubles lose it? */
+/* Is the number too large for a reader that keeps numbers as doubles? */
 static bool is_too_large(wh_view mantissa, int64_t exponent)
 {
 	char digits[sizeof(too_large)] = "";
@@ -254,7 +257,7 @@ static bool enter(checker *c, bool object)
 	return true;
 }
 
-/* A member's name, its colon, and a look at what comes. */
+/* Read a member's name and the colon, and look at its value. */
 static bool take_key(checker *c)
 {
 	skip_space(c);
@@ -272,7 +275,8 @@ static bool take_key(checker *c)
 	return true;
 }
 
-/* Behind a value: what ends here, and then the next one's name; false: malformed. */
+/* Continue after a value: leave objects and arrays that end here, then read the next
+ * name.  False: malformed. */
 static bool go_on(checker *c)
 {
 	for (;;) {
@@ -287,7 +291,8 @@ static bool go_on(checker *c)
 	}
 }
 
-/* Open what begins here; *out_begun: it has a first member, which is to be read next. */
+/* Read a scalar, or enter an object or array.  *out_begun: it is not empty, read its
+ * first member next. */
 static bool take_value(checker *c, bool *out_begun)
 {
 	bool object;
@@ -301,7 +306,7 @@ static bool take_value(checker *c, bool *out_begun)
 		return false;
 	skip_space(c);
 	if (c->at < c->end && *c->at == (object ? '}' : ']'))
-		return true; /* go_on() leaves it */
+		return true; /* go_on() leaves it. */
 	*out_begun = true;
 	return !object || take_key(c);
 }

@@ -1,5 +1,6 @@
 /*
- * JSON: checked without memory; where it is malformed, jansson says.
+ * Checking JSON.  wh_json_valid() and wh_json_headers() allocate no memory;
+ * wh_json_check() parses with jansson, which knows the place of an error.
  */
 #ifndef WH_BASE_JSON_H
 #define WH_BASE_JSON_H
@@ -8,18 +9,21 @@
 
 #include "base/buf.h"
 
-/* The bytes are one JSON value.  Integers of any size are fine: nothing computes with
+/* Are the bytes one JSON value?  Integers may have any size, since nothing computes with
  * them. */
 bool wh_json_valid(const char *text, size_t len);
 
-/* The same; *out_column receives where they are not, in characters of the line from 1. */
+/* Like wh_json_valid().  *out_column receives the place of the error: the character in
+ * its line, from 1. */
 wherry_code wh_json_check(const char *text, size_t len, int *out_column,
 			  wherry_error *err);
 
-/* The text is a JSON object whose values are strings or null: what headers must be. */
+/* Return INVALID unless the text is a JSON object whose values are strings or null, as
+ * headers must be. */
 wherry_code wh_json_headers(const char *text, size_t len, wherry_error *err);
 
-/* The text is a JSON pointer (RFC 6901): empty, or parts that each begin with /, ~ only in ~0 ~1. */
+/* Is the text a JSON pointer (RFC 6901)?  It is empty or has parts that each begin with
+ * /.  In it ~ occurs only as ~0 and ~1. */
 bool wh_json_pointer_valid(const char *pointer);
 
 #endif

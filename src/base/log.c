@@ -1,7 +1,7 @@
 /*
- * Rendering of log records.  Whatever bytes a value holds, a line of text parses back into
- * the record's fields: a value is a plain word, or a JSON string in which all that could
- * move a cursor is escaped.  JSON is made from the fields by Jansson.
+ * Writing log records.  Whatever bytes a value holds, a line of text can be parsed back
+ * into the record's fields.  A value is a plain word or a JSON string, in which every
+ * character that could move a cursor is escaped.  Jansson writes JSON lines.
  */
 #include "base/log.h"
 
@@ -40,7 +40,7 @@ void wh_log_send(const wh_env *env, wherry_log_level level, const char *part,
 
 /* ---- text ---- */
 
-/* The text as UTF-8: each byte that is not part of a character becomes U+FFFD, and what is
+/* Append text as UTF-8.  Each byte that is not part of a character becomes U+FFFD; text
  * over the limit is cut off. */
 static void put_clean(wh_buf *out, const char *text, size_t len)
 {
@@ -57,7 +57,7 @@ static void put_clean(wh_buf *out, const char *text, size_t len)
 		wh_buf_puts(out, ellipsis);
 }
 
-/* A value that needs no quotes. */
+/* Does the value need no quotes? */
 static bool is_word(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -77,8 +77,8 @@ static unsigned code_point(const char *text, size_t n)
 	return value;
 }
 
-/* Characters that end a line, start an escape sequence, or change the order in which a
- * terminal shows the others. */
+/* Does the character end a line, start an escape sequence, or change the order in which a
+ * terminal shows others? */
 static bool is_unsafe(unsigned c)
 {
 	return c < ' ' || (c >= 0x7f && c <= 0x9f) || c == 0x61c ||
@@ -86,7 +86,7 @@ static bool is_unsafe(unsigned c)
 	       (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
 }
 
-/* As a JSON string; text is UTF-8. */
+/* Append a JSON string; text is UTF-8. */
 static void put_quoted(wh_buf *out, const char *text, size_t len)
 {
 	wh_buf_putc(out, '"');

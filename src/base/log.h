@@ -4,8 +4,8 @@
  *     wh_log(env, WHERRY_LOG_WARN, "kafka", "no-topic", wh_log_text("topic", topic),
  *            wh_log_note("messages are tried until the topic exists"));
  *
- * The name of an event, the names of fields and notes are constants of the program.  All
- * that comes from outside (a row, an answer, an error's text) is the value of a field.
+ * Names of events, names of fields and notes are constants of the program.  Everything
+ * from outside (a row, an answer, an error's text) is the value of a field.
  */
 #ifndef WH_BASE_LOG_H
 #define WH_BASE_LOG_H
@@ -18,11 +18,11 @@
 #include "base/env.h"
 
 enum {
-	WH_LOG_TEXT_MAX = 1000, /* bytes of a text that are written */
+	WH_LOG_TEXT_MAX = 1000, /* Limit of a text in a log, bytes. */
 	WH_LOG_BARE = 80
 };
 
-/* text may be NULL, which is written as an empty value. */
+/* A NULL text is logged as an empty value. */
 static inline wherry_log_field wh_log_text(const char *name, const char *text)
 {
 	return (wherry_log_field){name, WHERRY_LOG_TEXT, text ? text : "",
@@ -59,33 +59,34 @@ static inline wherry_log_field wh_log_note(const char *sentence)
 #define WH_LOG_FIRST_(first, ...) first
 #define WH_LOG_OTHERS_(first, ...) __VA_ARGS__
 
-/* wh_log(env, level, part, event, field…): report an event to env->log, if there is one.
- * Any number of fields, also none. */
+/* wh_log(env, level, part, event, field…): report an event to env->log, if it is set.
+ * Takes any number of fields, also none. */
 #define wh_log(env, level, part, ...)                                                    \
 	wh_log_send(                                                                     \
 		env, level, part, WH_LOG_FIRST_(__VA_ARGS__, 0),                         \
 		(const wherry_log_field[]){WH_LOG_OTHERS_(__VA_ARGS__, WH_LOG_END_)})
 
-/* fields end with one whose name is NULL. */
+/* The list ends with a field whose name is NULL. */
 void wh_log_send(const wh_env *env, wherry_log_level level, const char *part,
 		 const char *event, const wherry_log_field *fields);
 
-const char *wh_log_level_name(wherry_log_level level); /* "warn" */
+const char *wh_log_level_name(wherry_log_level level); /* Such as "warn". */
 
-/* Append "event=NAME key=value …": what wherry_log_record.line is. */
+/* Append "event=NAME key=value …", the text of wherry_log_record.line. */
 void wh_log_fields(wh_buf *out, const wherry_log_record *record);
 
-/* The same without fields, which takes no memory: where they found none. */
+/* Write "event=NAME" without the fields, which needs no memory.  Used if wh_log_fields()
+ * ran out of memory. */
 void wh_log_bare(const wherry_log_record *record, char out[WH_LOG_BARE]);
 
-/* What a line says before its event. */
+/* The beginning of a line. */
 typedef struct wh_log_head {
-	bool json;         /* one object of JSON a line, else key=value */
-	const char *time;  /* as it is to be written */
-	const char *relay; /* the relay's name, where there are several; or NULL */
+	bool json;         /* Write one JSON object per line; false: key=value. */
+	const char *time;  /* Time as text. */
+	const char *relay; /* Name of the relay if there are several; NULL: none. */
 } wh_log_head;
 
-/* Append a whole line, with its line break. */
+/* Append a line, with its line break. */
 void wh_log_line(wh_buf *out, const wh_log_head *head, const wherry_log_record *record);
 
 #endif

@@ -10,11 +10,12 @@
 
 #include "base/text.h"
 
-/* What /proc/PID/stat says. */
+/* Fields of /proc/PID/stat. */
 typedef struct process_stat {
-	char state; /* 'Z': it ended, and its parent has not asked for its status */
-	int64_t n_threads; /* that have not ended */
-	int64_t began;     /* ticks since the machine was booted */
+	/* 'Z': the process has ended, and its parent has not read its status. */
+	char state;
+	int64_t n_threads; /* Number of threads that have not ended. */
+	int64_t began;     /* Start time, in ticks since boot. */
 } process_stat;
 
 static bool read_file(const char *path, char *out, size_t cap)
@@ -30,7 +31,8 @@ static bool read_file(const char *path, char *out, size_t cap)
 	return n > 0;
 }
 
-/* The nth field behind the process's name, which may hold spaces and ends with the last ')'. */
+/* Read the nth field after the process's name.  The name may contain spaces and ends at
+ * the last ')'. */
 static bool field(const char *stat, int nth, int64_t *out)
 {
 	const char *at = strrchr(stat, ')');
@@ -48,7 +50,8 @@ static bool field(const char *stat, int nth, int64_t *out)
 
 static bool read_stat(int64_t pid, process_stat *out)
 {
-	enum { STATE = 2, THREADS = 18, BEGAN = 20 }; /* STATE: bytes behind the ')' */
+	/* STATE counts bytes from the ')', the others fields. */
+	enum { STATE = 2, THREADS = 18, BEGAN = 20 };
 	char path[64], text[1024];
 	const char *name;
 
@@ -62,7 +65,7 @@ static bool read_stat(int64_t pid, process_stat *out)
 	return field(text, THREADS, &out->n_threads) && field(text, BEGAN, &out->began);
 }
 
-/* The number of a namespace; 0: there is none. */
+/* The inode of a namespace; 0: there is none. */
 static long long namespace_of(const char *kind)
 {
 	char path[64];
@@ -72,7 +75,8 @@ static long long namespace_of(const char *kind)
 	return stat(path, &st) == 0 ? (long long)st.st_ino : 0;
 }
 
-/* What all processes have in common that can see each other: "boot:pids:times:". */
+/* Write the part of the identity that is equal for processes that can see each other:
+ * "boot:pids:times:". */
 static bool write_place(char out[WH_PROCESS_LEN])
 {
 	char boot[64];
@@ -99,7 +103,8 @@ void wh_process_self(char out[WH_PROCESS_LEN])
 		       (long long)st.began);
 }
 
-/* The process id and the time in a text of a process that can be seen from here. */
+/* Split the identity of a process that this process can see into process id and start
+ * time.  False: it cannot see the process. */
 static bool take_apart(const char *who, int64_t *out_pid, int64_t *out_began)
 {
 	char place[WH_PROCESS_LEN], rest[WH_PROCESS_LEN], *colon;
@@ -119,7 +124,7 @@ static bool take_apart(const char *who, int64_t *out_pid, int64_t *out_began)
 	       *out_pid > 0 && *out_pid <= INT32_MAX;
 }
 
-/* kill() knows processes that /proc hides from other users (hidepid). */
+/* kill() also finds processes that /proc hides from other users (hidepid). */
 wh_process_state wh_process_look(const char *who)
 {
 	process_stat st;

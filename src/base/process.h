@@ -1,30 +1,30 @@
 /*
- * Which process this is, in words that another process can check.
+ * The identity of a process, as text that another process can check.
  *
- * A text such as
+ * The identity
  *
  *     4f0c…-boot-id:4026531836:4026531834:1234:5678901
  *
- * names the boot of the machine, the namespaces of process ids and of time, the process and when
- * it began.  Another process that has the same boot and namespaces can find out whether the
- * process is still there.  A process of another container or machine cannot, and says that it
- * does not know, even if a process there has the same id.
+ * names the boot of the machine, the namespaces of process ids and of time, the process
+ * id and its start time.  A process with the same boot and namespaces can find out
+ * whether the process still runs.  A process of another container or machine cannot: it
+ * gets WH_PROCESS_UNKNOWN, even if it has a process of that id.
  */
 #ifndef WH_BASE_PROCESS_H
 #define WH_BASE_PROCESS_H
 
 enum { WH_PROCESS_LEN = 120 };
 
-/* Write the text of this process; "" if the system does not say who it is. */
+/* Write the identity of this process; "": the system does not provide it. */
 void wh_process_self(char out[WH_PROCESS_LEN]);
 
 typedef enum wh_process_state {
-	WH_PROCESS_UNKNOWN, /* nobody here can know */
+	WH_PROCESS_UNKNOWN, /* This process cannot find out. */
 	WH_PROCESS_LIVES,
 	WH_PROCESS_ENDED
 } wh_process_state;
 
-/* What became of the process that a text names. */
+/* Find out whether the process of an identity still runs. */
 wh_process_state wh_process_look(const char *who);
 
 #endif

@@ -20,13 +20,13 @@ size_t wh_utf8_len(const char *text, size_t len)
 	if (len < n)
 		return 0;
 	if (s[0] == 0xe0)
-		low = 0xa0; /* shorter forms exist */
+		low = 0xa0; /* Lower bytes would be longer forms of other characters. */
 	else if (s[0] == 0xed)
-		high = 0x9f; /* surrogates */
+		high = 0x9f; /* Higher bytes would be surrogates. */
 	else if (s[0] == 0xf0)
 		low = 0x90;
 	else if (s[0] == 0xf4)
-		high = 0x8f; /* beyond U+10FFFF */
+		high = 0x8f; /* Higher bytes would be above U+10FFFF. */
 	if (s[1] < low || s[1] > high)
 		return 0;
 	for (size_t i = 2; i < n; i++)
@@ -35,7 +35,7 @@ size_t wh_utf8_len(const char *text, size_t len)
 	return n;
 }
 
-/* Eight bytes below 0x80: most text is ASCII, and bodies are long. */
+/* Are these eight bytes ASCII?  Most text is, and bodies are long. */
 static bool eight_ascii(const char *text)
 {
 	uint64_t word;
@@ -103,7 +103,8 @@ bool wh_parse_int(const char *text, int64_t *out)
 
 enum { WORD_MAX = 63 };
 
-/* Levenshtein distance with swaps of neighbours; words are short. */
+/* The Levenshtein distance, where swapping two neighbours counts once.  The words are
+ * short. */
 static size_t distance(const char *a, size_t n, const char *b, size_t m)
 {
 	size_t row[3][WORD_MAX + 1];

@@ -1,5 +1,5 @@
 /*
- * Small questions about text: is it UTF-8, is it an identifier, which word is nearest.
+ * Questions about text: is it UTF-8, is it an identifier, which word is nearest.
  */
 #ifndef WH_BASE_TEXT_H
 #define WH_BASE_TEXT_H
@@ -8,23 +8,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WH_IDENT_MAX 48 /* bytes; leaves room for suffixes within PostgreSQL's 63 */
+#define WH_IDENT_MAX 48 /* Bytes; with a suffix, names fit PostgreSQL's limit of 63. */
 
-/* Bytes of the well-formed UTF-8 character at text, 0 if there is none. */
+/* Length of the well-formed UTF-8 character at text, in bytes; 0: there is none. */
 size_t wh_utf8_len(const char *text, size_t len);
 bool wh_utf8_valid(const char *text, size_t len);
 
-/* The longest prefix of text of at most `most` bytes that does not cut a character. */
+/* Length of the longest prefix of at most `most` bytes that does not cut a character. */
 size_t wh_utf8_cut(const char *text, size_t len, size_t most);
 
-/* A letter or _, then letters, digits and _, at most WH_IDENT_MAX bytes. */
+/* Is it a letter or _, then letters, digits and _, at most WH_IDENT_MAX bytes? */
 bool wh_ident_valid(const char *name);
 
-/* All of text is a decimal integer in range. */
+/* Parse a decimal integer.  False: text has other characters, or is out of range. */
 bool wh_parse_int(const char *text, int64_t *out);
 
-/* The word nearest to `word` by edit distance, for "did you mean"; NULL if none is near.
- * next(ctx, i) gives the i-th known word, NULL at the end. */
+/* Find the known word nearest to `word` by edit distance, for "did you mean"; NULL: none
+ * is near.  next(ctx, i) returns the i-th known word, NULL after the last. */
 const char *wh_nearest(const char *word, const char *(*next)(const void *ctx, size_t i),
 		       const void *ctx);
 

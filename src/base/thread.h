@@ -9,7 +9,8 @@
 
 typedef enum wh_thread_end { WH_JOINED, WH_DETACHED } wh_thread_end;
 
-/* Start one that no signal of the application is delivered to.  False: there are too many. */
+/* Start a thread that blocks all signals of the application.  False: there are too many
+ * threads. */
 bool wh_thread_start(pthread_t *out, wh_thread_end end, void *(*work)(void *), void *arg);
 
 #endif

@@ -19,12 +19,13 @@ wherry_code wh_url_parse(const char *text, wh_url *out, wherry_error *err)
 	while (scheme_char(text[n], n == 0))
 		n++;
 	if (n == 0 || text[n] != ':')
-		return wh_fail(/* its beginning alone: it may be a secret, misplaced */
-			       err, WHERRY_INVALID,
-			       "'%.*s%s' is not a URL: write a scheme and a colon first, as in "
-			       "sqlite:shop.db or stdout:",
-			       (int)wh_utf8_cut(text, strlen(text), 8), text,
-			       strlen(text) > 8 ? "…" : "");
+		/* Show only its beginning: the text may be a misplaced secret. */
+		return wh_fail(
+			err, WHERRY_INVALID,
+			"'%.*s%s' is not a URL: write a scheme and a colon first, as in "
+			"sqlite:shop.db or stdout:",
+			(int)wh_utf8_cut(text, strlen(text), 8), text,
+			strlen(text) > 8 ? "…" : "");
 	out->scheme = (wh_view){text, n};
 	out->rest = wh_view_of(text + n + 1);
 	return WHERRY_OK;
@@ -40,7 +41,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The byte at text, percent-encoded or not; *text moves behind it. */
+/* Read a byte, percent-encoded or not, and move *text behind it. */
 static char take_byte(const char **text)
 {
 	const char *s = *text;
@@ -60,7 +61,8 @@ bool wh_url_is_of(const char *text, const char *model)
 	return strncmp(text, model, len) == 0 && text[len] == '+';
 }
 
-/* The value of a parameter, up to the next one or the end; NULL: it is not there. */
+/* The value of a parameter, up to the next one or the end; NULL: the URL does not have
+ * it. */
 static const char *find_parameter(const char *url, const char *name)
 {
 	size_t len = strlen(name);
@@ -76,20 +78,21 @@ bool wh_url_has(const char *url, const char *name)
 	return find_parameter(url, name);
 }
 
-/* Remove "NAME=VALUE", whose value begins at `value`, with the "?" or "&" that it needs. */
+/* Remove "NAME=VALUE", whose value begins at `value`, and one "?" or "&". */
 static void remove_parameter(char *url, const char *name, const char *value)
 {
 	char *begin = url + (value - url) - strlen(name) - 1;
 	char *end = begin + strcspn(begin, "&");
 
 	if (*end)
-		end++; /* The next one takes its place. */
+		end++; /* The next parameter takes its place. */
 	else
 		begin--;
 	memmove(begin, end, strlen(end) + 1);
 }
 
-/* NULL: no memory.  *out_fine: no NUL, nothing but hexadecimal digits behind each %. */
+/* Percent-decode a value; NULL: out of memory.  *out_fine: it has no NUL, and two
+ * hexadecimal digits after each %. */
 static char *decode(const char *value, size_t len, bool *out_fine)
 {
 	char *out = malloc(len + 1);
@@ -135,7 +138,7 @@ wherry_code wh_url_take(char *url, const char *name, char **out_value, wherry_er
 	return WHERRY_OK;
 }
 
-/* The parameters that a URL of a model has beside the name of the table. */
+/* Parameters of a model's URL, the first names the table or queue. */
 static const struct model_parameters {
 	const char *model, *names[4];
 } known_parameters[] = {
@@ -143,7 +146,7 @@ static const struct model_parameters {
 	{"queue", {"queue", "inbox", "inbox_retention", NULL}},
 };
 
-/* Is the parameter there again, later? */
+/* Does the parameter occur again after this? */
 static bool is_repeated(const char *parameter, size_t len)
 {
 	for (const char *at = strchr(parameter, '&'); at; at = strchr(at + 1, '&'))
@@ -157,8 +160,8 @@ static const char *parameter_at(const void *ctx, size_t i)
 	return ((const struct model_parameters *)ctx)->names[i];
 }
 
-/* A parameter that is nearly one of the model's is taken for a mistyped one, as the database would not
- * name it; and a file name has none. */
+/* Refuse a parameter that is repeated, or whose name is nearly one of the model's: it is
+ * mistyped.  In an sqlite: URL with a plain file name, refuse all unknown parameters. */
 static wherry_code check_parameter(const struct model_parameters *known, const char *url,
 				   const char *at, wherry_error *err)
 {
@@ -255,8 +258,8 @@ static bool is_port(const char *text, const char *end)
 	return strspn(text, "0123456789") == (size_t)(end - text);
 }
 
-/* The colon before and the @ behind the password of what follows "://"; false: it has
- * none.  A password should be percent-encoded, but one that is not is masked too, unless
+/* Find the ':' before and the '@' after the password in the text after "://"; false: no
+ * password.  A password should be percent-encoded.  One that is not is found too, unless
  * its beginning can be a port. */
 static bool find_password(const char *host, const char **colon, const char **at)
 {
@@ -272,13 +275,13 @@ static bool find_password(const char *host, const char **colon, const char **at)
 	return *at != NULL;
 }
 
-/* Does the name of a parameter end in a word for what nobody else may see? */
+/* Does the name of a parameter end in a word for a secret? */
 static bool names_secret(const char *name, const char *end)
 {
 	static const char *const words[] = {"password",   "passwd", "pwd",
 					    "passphrase", "secret", "token",
 					    "api_key",    "apikey", "pem"};
-	/* Only as a whole word: sslkey=client.key names a file. */
+	/* These only as whole words: sslkey=client.key names a file. */
 	static const char *const whole[] = {"key",  "sig",  "signature",
 					    "code", "auth", "credential"};
 	char tail[16];
@@ -308,8 +311,9 @@ static bool names_secret(const char *name, const char *end)
 	return false;
 }
 
-/* A parameter's "NAME=" with its value masked; returns what is behind it.  Rather too much
- * is masked than too little: only & ends a value. */
+/* Append a parameter "NAME=", with its value masked if the name is one of a secret.
+ * Returns the rest.  Only & ends a value, since masking too much is better than too
+ * little. */
 static const char *put_parameter(masked *m, const char *name)
 {
 	const char *equals = name + strcspn(name, "=?&;#: \t\r\n");
@@ -331,7 +335,8 @@ static bool has_scheme(const char *text, const char *const *schemes)
 	return false;
 }
 
-/* The end of a word of shell that may be quoted; a lone quote takes all that follows. */
+/* The end of a word of a shell command, which may be quoted.  A quote that is not closed
+ * takes the rest. */
 static const char *shell_word_end(const char *text)
 {
 	while (*text && !strchr(" \t\n;|&<>()", *text)) {
@@ -351,7 +356,7 @@ static wh_view program_of(const char *command)
 				    "0123456789_./+-";
 	const char *word = command + strspn(command, " \t\n"), *end, *slash;
 
-	for (;;) { /* NAME=value in front of it */
+	for (;;) { /* Skip NAME=value before the program. */
 		size_t n = strspn(word, "abcdefghijklmnopqrstuvwxyz"
 					"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
 
@@ -378,7 +383,7 @@ void wh_url_show_command(const char *command, char *out, size_t cap)
 	put(&m, program.len ? program.ptr : "…", program.len ? program.len : strlen("…"));
 }
 
-/* Is each of "host:port,host:port" well-formed?  Part of a password is not, as a rule. */
+/* Is each of "host:port,host:port" well-formed?  A part of a password usually is not. */
 static bool hosts_valid(wh_view hosts)
 {
 	const char *end = hosts.ptr + hosts.len;
@@ -401,8 +406,8 @@ static bool hosts_valid(wh_view hosts)
 	return true;
 }
 
-/* The hosts in the text after the scheme, without user and password.  Absent if they cannot be
- * distinguished from a password that is not percent-encoded. */
+/* The hosts in the text after the scheme, without user and password.  Absent if they
+ * cannot be distinguished from a password that is not percent-encoded. */
 static wh_view hosts_of(const char *rest)
 {
 	const char *begin = strncmp(rest, "//", 2) == 0 ? rest + 2 : rest;
@@ -427,7 +432,8 @@ void wh_url_show(const char *text, char *out, size_t cap)
 
 	*out = 0;
 	if (wh_url_is_of(text, "queue") || wh_url_is_of(text, "delayed")) {
-		put(&m, text, strcspn(text, "+") + 1); /* the prefix of the database's */
+		/* The prefix, before the scheme of the database. */
+		put(&m, text, strcspn(text, "+") + 1);
 		wh_url_show(text + m.n, out + m.n, cap - m.n);
 		return;
 	}
@@ -452,7 +458,7 @@ void wh_url_show(const char *text, char *out, size_t cap)
 	put(&m, shown.ptr ? shown.ptr : "…", shown.ptr ? shown.len : strlen("…"));
 }
 
-/* "odbc:DSN=shop;Pwd=x": a connection string with a password is left out whole. */
+/* Mask a connection string with a password completely: "odbc:DSN=shop;Pwd=x". */
 static bool mask_odbc(const char *text, masked *m)
 {
 	if (strncmp(text, "odbc:", 5) != 0 ||
@@ -462,7 +468,8 @@ static bool mask_odbc(const char *text, masked *m)
 	return true;
 }
 
-/* Where all of the rest may be secret: https://hooks.example.com/T0/B0/XXXX. */
+/* Mask the whole rest where any of it may be secret:
+ * https://hooks.example.com/T0/B0/XXXX. */
 static bool mask_rest(const char *text, char *out, size_t cap)
 {
 	static const char *const schemes[] = {"http:", "https:", "exec:", NULL};

@@ -9,21 +9,25 @@
 #include "base/buf.h"
 
 typedef struct wh_url {
-	wh_view scheme; /* letters, digits, + - . */
-	wh_view rest;   /* behind the colon, to the end */
+	wh_view scheme; /* Letters, digits, + - . */
+	wh_view rest;   /* The text after the colon. */
 } wh_url;
 
-/* Views into text. */
+/* Split a URL.  Returns views into text. */
 wherry_code wh_url_parse(const char *text, wh_url *out, wherry_error *err);
 
 /*
- * Split a URL that names a table of a model beside its database, such as
- * "queue+postgres://db/shop?queue=orders": scheme "MODEL+", and a parameter MODEL.
+ * Split a URL that names a table of a model and its database, such as
+ * "queue+postgres://db/shop?queue=orders".  The scheme begins with "MODEL+", and the
+ * parameter MODEL is the name.
  *
- * @param out_url   Receives the URL of the database, free() it; NULL: text has another scheme.
- * @param out_name  Receives the name, decoded, free() it; NULL with *out_url.
- * @return WHERRY_OK; WHERRY_INVALID: the parameter is missing or empty, its value is badly encoded,
- *         or a parameter of the model is mistyped or repeated; WHERRY_NOMEM.
+ * @param out_url   Receives the URL of the database, which the caller frees; NULL: text
+ *                  has another scheme.
+ * @param out_name  Receives the decoded name, which the caller frees; NULL if *out_url
+ *                  is.
+ * @return WHERRY_OK; WHERRY_INVALID: the parameter is missing or empty, its value is
+ *         badly encoded, or a parameter of the model is mistyped or repeated;
+ *         WHERRY_NOMEM.
  */
 wherry_code wh_url_split(const char *text, const char *model, char **out_url,
 			 char **out_name, wherry_error *err);
@@ -31,12 +35,13 @@ wherry_code wh_url_split(const char *text, const char *model, char **out_url,
 /*
  * Remove a parameter from a URL.
  *
- * @param out_value  Receives its value, decoded, free() it; NULL: it is not there.
+ * @param out_value  Receives its decoded value, which the caller frees; NULL: the URL
+ *                   does not have it.
  * @return WHERRY_OK; WHERRY_INVALID: the value is badly encoded; WHERRY_NOMEM.
  */
 wherry_code wh_url_take(char *url, const char *name, char **out_value, wherry_error *err);
 
-/* Has the URL this parameter? */
+/* Does the URL have this parameter? */
 bool wh_url_has(const char *url, const char *name);
 
 /* Does the URL's scheme begin with "MODEL+"? */
@@ -54,14 +59,15 @@ bool wh_url_is_of(const char *text, const char *model);
  */
 void wh_url_show(const char *text, char *out, size_t cap);
 
-/* The name of the program that a shell command runs, "…" if it is not plain. */
+/* Write the name of the program that a shell command runs; "…" if it is not a plain
+ * word. */
 void wh_url_show_command(const char *command, char *out, size_t cap);
 
 /*
- * Write a URL for the person who wrote it: as it is, with *** for the password of
- * user:password@host and for the value of every parameter whose name ends in password,
- * token, secret and the like.  Of http:, https: and exec: only what wh_url_show() gives is
- * left, and *** for the rest.
+ * Write a URL for the person who wrote it.  *** replaces the password of
+ * user:password@host, and the value of every parameter whose name ends in password,
+ * token, secret and the like.  An http:, https: or exec: URL is written like by
+ * wh_url_show(), with *** for the rest.
  */
 void wh_url_mask(const char *text, char *out, size_t cap);
 

@@ -14,8 +14,8 @@
 void wh_uuid7(int64_t unix_ms, uint64_t random_a, uint64_t random_b,
 	      char out[WH_UUID_LEN + 1]);
 
-/* Write one of now.  Where it may be random or finer than the millisecond, it is finer: one
- * system call for randomness less (RFC 9562, section 6.2, method 3). */
+/* Write a UUID of the current time.  Bits that may be random or a finer time are a finer
+ * time, which saves a system call (RFC 9562, section 6.2, method 3). */
 void wh_uuid7_now(const wh_env *env, char out[WH_UUID_LEN + 1]);
 
 #endif
