@@ -125,7 +125,7 @@ static void check(const shop *s)
 /* Two ticks are due for each fault. */
 static void sweep(shop *s, fault_plan plan)
 {
-	int stride = plan.kind == FAULT_MEMORY && !fault_every() ? 17 : 1;
+	int stride = plan.kind == FAULT_MEMORY ? fault_stride(53, 17) : 1;
 	int tries = 0;
 
 	for (;; plan.at += stride, tries++) {

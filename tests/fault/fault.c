@@ -59,11 +59,23 @@ const char *fault_where(void)
 	return now.where;
 }
 
+static bool is_set(const char *variable)
+{
+	const char *value = getenv(variable);
+
+	return value && strcmp(value, "1") == 0;
+}
+
 bool fault_every(void)
 {
-	const char *every = getenv("WHERRY_FAULT_EVERY");
+	return is_set("WHERRY_FAULT_EVERY");
+}
 
-	return every && strcmp(every, "1") == 0;
+int fault_stride(int usual, int deep)
+{
+	if (fault_every())
+		return 1;
+	return is_set("WHERRY_TEST_DEEP") ? deep : usual;
 }
 
 /* Is it this call's turn to fail? */

@@ -47,9 +47,17 @@ bool fault_hit(void);          /* did any call fail since fault_arm()? */
 bool fault_over(void);         /* have all of them failed that should? */
 const char *fault_where(void); /* which was the first */
 
-/* Whether to try all that there is, which takes long: WHERRY_FAULT_EVERY=1.  Otherwise
- * calls fail with one of several codes each, and only some allocations fail. */
+/* Does each call fail with each code?  That takes long: WHERRY_FAULT_EVERY=1.  Otherwise each
+ * call fails with one of several codes. */
 bool fault_every(void);
+
+/*
+ * How far apart the calls of a sweep are that fail.
+ *
+ * @return 1: each call fails, with WHERRY_FAULT_EVERY=1; deep: with WHERRY_TEST_DEEP=1, as
+ *         `./dev test deep` sets it; else usual.
+ */
+int fault_stride(int usual, int deep);
 
 /* The clock: microseconds since 1970, for monotonic times too. */
 extern _Atomic int64_t fault_clock_us;

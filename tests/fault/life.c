@@ -409,14 +409,26 @@ static void check_life(life *l)
 	close_db(l);
 }
 
+/* How far apart the calls are that fail.  In the life of a relay that owns its connection each
+ * call to the database and to the publisher fails. */
+static int stride_of(const life *l, const fault_plan *plan)
+{
+	bool alike = l->lent || l->unclean || l->stolen || l->letters || plan->n > 1;
+	int stride = fault_stride(alike && l->target->stride == 1 ? 5 : 1, 1);
+
+	if (plan->kind == FAULT_MEMORY)
+		stride = fault_stride(2719, 907);
+	else if (plan->kind == FAULT_OWN_MEMORY)
+		stride = fault_stride(199, 67);
+	return fault_every() ? 1 : stride * l->target->stride;
+}
+
 /* The k-th call fails with one of the codes: `shift` says which of them begins. */
 static int sweep(life *l, fault_plan plan, const wherry_code *codes, size_t n,
 		 size_t shift)
 {
-	int stride = fault_every() ? 1 : l->target->stride, tries = 0;
+	int tries = 0, stride = stride_of(l, &plan);
 
-	if (plan.kind >= FAULT_MEMORY && !fault_every())
-		stride *= plan.kind == FAULT_MEMORY ? 907 : 67;
 	for (l->plan = plan;; l->plan.at += stride) {
 		l->plan.with = codes[((size_t)l->plan.at + shift) % n];
 		live(l);

@@ -489,13 +489,14 @@ static void sweep(const operation *op, fault_plan plan, const wherry_code *codes
 {
 	wherry_temp temp;
 	reference *ref = calloc(1, sizeof(*ref));
-	int stride = plan.kind == FAULT_MEMORY && !fault_every() ? 43 : 1;
+	int stride = plan.kind == FAULT_MEMORY ? fault_stride(149, 43) : 1;
+	int each = plan.kind == FAULT_MEMORY ? fault_stride(6, 16) : 1;
 	bool more = true;
 
 	assert_non_null(ref);
 	wherry_temp_make(&temp, "shop.db");
 	learn(op, &temp, ref);
-	for (; more; plan.at += plan.at < 16 ? 1 : stride) {
+	for (; more; plan.at += plan.at < each ? 1 : stride) {
 		plan.with = codes[((size_t)plan.at + shift) % n];
 		more = try_one(op, &temp, ref, &plan);
 	}
