@@ -22,8 +22,14 @@ w --only 'drain*hot key*full' --list
 expect "some can be chosen" 0 "out:drain, mark, one hot key, 200 B full" "no:normal" \
 	"no:enqueue"
 
-w --messages 300 --runs 1 --seconds 1 --save kept.json --svg chart.svg
-expect "all of them are measured" 0 "no:inf" "no:nan"
+# Each figure in `./dev test deep`; otherwise some of each kind.
+deep=${WHERRY_TEST_DEEP-}
+some='00 B full' some_on_postgres=one
+[ "$deep" != 1 ] || some='*' some_on_postgres='*'
+w --only "$some" --list
+printf '%s\n' "$out" >names.txt
+w --messages 300 --runs 1 --seconds 1 --only "$some" --save kept.json --svg chart.svg
+expect "they are measured" 0 "no:inf" "no:nan"
 lines=0
 while read -r name; do
 	[[ $out == *"$name "* ]] && lines=$((lines + 1))
@@ -40,7 +46,7 @@ json "what was saved has both sides, each run of them, and the target" \
 	 all(f["wherry"] >= 0 and f["other"] >= 0 and len(f["wherry_runs"]) >= 1 and
 	     ("derived" in f or len(f["other_runs"]) == len(f["wherry_runs"]))
 	     for f in d["figures"])'
-json "the figure of a peer is derived from its defaults, 50 at a time once a second" \
+[ "$deep" != 1 ] || json "the figure of a peer is derived from its defaults, 50 at a time once a second" \
 	'[f["other"] for f in d["figures"] if "derived" in f and "peer" in f["name"]] == [50]'
 out=$(python3 - chart.svg <<'END'
 import sys, xml.etree.ElementTree as tree
@@ -63,9 +69,9 @@ expect "it writes the table of docs/benchmarks.md" 0 "out:| enqueue, 100 per com
 check "FULL and NORMAL share a row" is "$(grep -c '^|' <<<"$out")" 3
 
 if [ -x "$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null | tail -n 1)" ]; then
-	w --postgres --list
+	w --postgres --only "$some_on_postgres" --list
 	printf '%s\n' "$out" >names.txt
-	w --postgres --messages 300 --runs 1 --seconds 1
+	w --postgres --messages 300 --runs 1 --seconds 1 --only "$some_on_postgres"
 	expect "figures are measured on PostgreSQL" 0 "no:inf" "no:nan"
 	lines=0
 	while read -r name; do
@@ -75,7 +81,7 @@ if [ -x "$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null | tail -n 1)" ]; t
 fi
 
 server=$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null | tail -n 1)
-if [ -x "$server" ]; then
+if [ -x "$server" ] && [ "$deep" = 1 ]; then
 	w --growth --messages 200 --seconds 1 --svg growth.svg
 	expect "how cost grows is measured over each axis" 0 "no:inf" "no:nan"
 	for axis in backlog "delivered rows beside" "held keys"; do
