@@ -1,6 +1,6 @@
 /*
- * Checking JSON.  wh_json_valid() and wh_json_headers() allocate no memory;
- * wh_json_check() parses with jansson, which knows the place of an error.
+ * Checking JSON.  wh_json_valid() and wh_json_headers() allocate no memory; neither does
+ * wh_json_check() for valid JSON.  For other text it asks jansson where the error is.
  */
 #ifndef WH_BASE_JSON_H
 #define WH_BASE_JSON_H
