@@ -23,10 +23,11 @@ import mssql
 import tap
 
 KEYS = 6
-GOOD = 90  # in a case
-BAD = 90
+DEEP = os.environ.get("WHERRY_TEST_DEEP") == "1" or "WHERRY_ROWS_SECONDS" in os.environ
+GOOD = 90 if DEEP else 50  # in a case
+BAD = GOOD
 PATIENCE = 120  # seconds
-FLOOD = int(os.environ.get("WHERRY_ROWS_FLOOD") or 20000)  # bad rows in front of good ones
+FLOOD = int(os.environ.get("WHERRY_ROWS_FLOOD") or (20000 if DEEP else 4000))  # bad rows in front of good ones
 LONG = [300, 1001, 2800, 70000, 1048576, 1048577, 3000000]
 
 

@@ -12,6 +12,11 @@ wherry=$build_dir/wherry
 export -n WHERRY_BUILD WHERRY_SOURCE # or commands would see them
 quakes=$source_dir/examples/data/earthquakes.ndjson
 
+# Looking for leaks takes as long as all else that most commands do.  cli.sh looks for them, and each
+# script does in `./dev test deep`.
+[ "${WHERRY_TEST_DEEP-}" = 1 ] || [ -n "${leaks-}" ] ||
+	export ASAN_OPTIONS=${ASAN_OPTIONS+$ASAN_OPTIONS:}detect_leaks=0
+
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/wherry-cli.XXXXXX")
 mounted=
 pids=()

@@ -3,6 +3,7 @@
 #
 # Writes TAP.
 
+leaks=yes # are looked for
 # shellcheck source=tests/system/cli.bash
 . "$(dirname "$0")/cli.bash"
 
