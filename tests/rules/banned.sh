@@ -52,24 +52,24 @@ perror     wh_fail_errno                   -
 check() { # ROOT
 	(
 		cd "$1" || exit
-		for file in $(find src -name '*.[ch]' | LC_ALL=C sort); do
-			without_comments strings "$file" | BANNED=$banned FILE=$file perl -ne '
-				BEGIN {
-					for (grep { /\S/ } split /\n/, $ENV{BANNED}) {
-						my ($name, $instead, $where) = split;
-						$where =~ s/\*/.*/;
-						next if $ENV{FILE} =~ /^$where$/;
-						$instead{$name} = join " or ", split /,/, $instead;
-					}
-					$names = join "|", sort keys %instead;
+		mapfile -t files < <(find src -name '*.[ch]' | LC_ALL=C sort)
+		without_comments numbered strings "${files[@]}" | BANNED=$banned perl -ne '
+			BEGIN {
+				for (grep { /\S/ } split /\n/, $ENV{BANNED}) {
+					my ($name, $instead, $where) = split;
+					$where =~ s/\*/.*/;
+					$where{$name} = qr/^$where$/;
+					$instead{$name} = join " or ", split /,/, $instead;
 				}
-				while (/(?<![\w.])(?<!->)($names)\s*\(/g) {
-					print "$ENV{FILE}:$.: $1(): use $instead{$1}\n";
-				}
-				print "$ENV{FILE}:$.: only cli/ writes to stderr: return an error, or wh_log\n"
-					if /\bstderr\b/ && $ENV{FILE} !~ m{^src/cli/};
-			'
-		done
+				$names = join "|", sort keys %instead;
+			}
+			my ($file, $line, $text) = split /:/, $_, 3;
+			while ($text =~ /(?<![\w.])(?<!->)($names)\s*\(/g) {
+				print "$file:$line: $1(): use $instead{$1}\n" if $file !~ $where{$1};
+			}
+			print "$file:$line: only cli/ writes to stderr: return an error, or wh_log\n"
+				if $text =~ /\bstderr\b/ && $file !~ m{^src/cli/};
+		'
 	)
 }
 
@@ -81,12 +81,8 @@ plant() { # FILE LINE
 
 # Values that are printed into the text of an event could be taken for other fields.
 formatted_events() { # ROOT
-	local file
-
-	for file in $(find "$1/src" -name '*.[ch]'); do
-		[[ $file == */src/base/log.[ch] ]] || ! grep -n '"event=' "$file" /dev/null ||
-			echo 'an event is a name and typed fields: see base/log.h'
-	done
+	! grep -rn '"event=' "$1/src" --include='*.[ch]' | grep -v '/src/base/log\.[ch]:' ||
+		echo 'an event is a name and typed fields: see base/log.h'
 }
 
 silent 'no banned function is called' check "$source"

@@ -31,21 +31,24 @@ declare -A owner=(
 	[relay]=relay [wherry]=cli
 )
 
-includes() { # FILE
-	without_comments "$1" | grep -nE '^[[:space:]]*#[[:space:]]*include' |
-		sed -E 's/^([0-9]+):.*([<"])([^>"]*)[>"].*/\1 \2 \3/'
+# "FILE LINE QUOTE NAME" for each include.
+includes() { # FILE...
+	without_comments numbered "$@" |
+		sed -nE 's/^([^:]*):([0-9]+):[[:space:]]*#[[:space:]]*include[[:space:]]*([<"])([^>"]*)[>"].*/\1 \2 \3 \4/p'
 }
 
-check_source() { # ROOT FILE
-	local root=$1 file=$2 layer line quote name target
+check_sources() { # ROOT FILE...
+	local root=$1 file layer line quote name target
 
-	layer=${file#"$root"/src/}
-	layer=${layer%%/*}
-	if [ -z "${below[$layer]+x}" ]; then
-		echo "$file: '$layer' is no layer of ARCHITECTURE.md"
-		return
-	fi
-	while read -r line quote name; do
+	shift
+	for file; do
+		layer=${file#"$root"/src/}
+		layer=${layer%%/*}
+		[ -n "${below[$layer]+x}" ] || echo "$file: '$layer' is no layer of ARCHITECTURE.md"
+	done
+	while read -r file line quote name; do
+		layer=${file#"$root"/src/}
+		layer=${layer%%/*}
 		if [ "$quote" = '"' ]; then
 			target=${name%%/*}
 			[[ $name == */* ]] || target=
@@ -61,31 +64,29 @@ check_source() { # ROOT FILE
 		else
 			continue
 		fi
-		[[ " $layer ${below[$layer]} " == *" ${target:-?} "* ]] ||
-			echo "$file:$line: $layer/ may not include $name; it may: $layer ${below[$layer]}"
-	done < <(includes "$file")
+		[[ " $layer ${below[$layer]-} " == *" ${target:-?} "* ]] ||
+			echo "$file:$line: $layer/ may not include $name; it may: $layer ${below[$layer]-}"
+	done < <(includes "$@")
 }
 
-check_header() { # FILE
-	local line quote name
+check_headers() { # FILE...
+	local file line quote name
 
-	while read -r line quote name; do
+	while read -r file line quote name; do
 		case "$quote$name" in
 		'<wherry/'* | '<stddef.h' | '<stdint.h' | '<stdbool.h') ;;
-		*) echo "$1:$line: a public header may not include $name" ;;
+		*) echo "$file:$line: a public header may not include $name" ;;
 		esac
-	done < <(includes "$1")
+	done < <(includes "$@")
 }
 
 check() { # ROOT
-	local file
+	local files
 
-	[ ! -d "$1/src" ] || for file in $(find "$1/src" -name '*.[ch]'); do
-		check_source "$1" "$file"
-	done
-	for file in "$1"/include/wherry/*.h; do
-		[ ! -e "$file" ] || check_header "$file"
-	done
+	mapfile -t files < <(find "$1/src" -name '*.[ch]' 2>/dev/null)
+	[ ${#files[@]} -eq 0 ] || check_sources "$1" "${files[@]}"
+	mapfile -t files < <(find "$1/include/wherry" -name '*.h' 2>/dev/null)
+	[ ${#files[@]} -eq 0 ] || check_headers "${files[@]}"
 }
 
 plant() { # FILE LINE

@@ -46,16 +46,23 @@ finish() {
 	exit
 }
 
-# The same lines without C comments; strings too when asked.
-without_comments() { # [strings] FILE
-	local strings=0
+# The same lines without C comments; strings too when asked.  With "numbered" each line begins
+# with "FILE:NUMBER:".
+without_comments() { # [numbered] [strings] FILE...
+	local numbered=0 strings=0
 
+	[ "$1" != numbered ] || { numbered=1 && shift; }
 	[ "$1" != strings ] || { strings=1 && shift; }
-	perl -0777 -pe '
-		BEGIN { $strings = shift @ARGV }
+	perl -0777 -ne '
+		BEGIN { $numbered = shift @ARGV; $strings = shift @ARGV }
 		s{("(?:\\.|[^"\\\n])*"|\x27(?:\\.|[^\x27\\\n])*\x27)|/\*.*?\*/|//[^\n]*}{
 			my $all = $&;
 			my $text = $1;
 			defined $text && !$strings ? $text : "\n" x ($all =~ tr/\n//) . " "
-		}gse' "$strings" "$1"
+		}gse;
+		if ($numbered) {
+			my $n = 0;
+			$_ = join "", map { $n++; "$ARGV:$n:$_\n" } split /\n/;
+		}
+		print' "$numbered" "$strings" "$@"
 }
