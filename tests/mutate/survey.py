@@ -46,6 +46,16 @@ def block_ends(program):
     return found
 
 
+def path_below(path, folders):
+    """The path from one of the folders on, "src/relay/keys.c"; None: it is in none of them.
+    Compilers name files by relative or by whole paths."""
+    for folder in folders:
+        at = f"/{path}".rfind(f"/{folder}")
+        if at >= 0:
+            return path[at:]
+    return None
+
+
 def line_table(program, folders):
     """Every (address, file, line) of the sources, sorted; the file is None elsewhere."""
     out = subprocess.run(["readelf", "-W", "--debug-dump=decodedline", program],
@@ -53,9 +63,7 @@ def line_table(program, folders):
     table, file = [], None
     for text in out.split("\n"):
         if text.endswith(":") and not text.startswith("Contents"):
-            path = os.path.normpath(text.removeprefix("CU: ")[:-1])
-            path = re.sub(r"^(\.\./)+", "", path)
-            file = path if path.startswith(folders) else None
+            file = path_below(os.path.normpath(text.removeprefix("CU: ")[:-1]), folders)
             continue
         row = re.match(r"\S+ +(\d+|-) +0x(\w+)", text)
         if row:
