@@ -17,10 +17,18 @@ void wh_uuid7(int64_t unix_ms, uint64_t random_a, uint64_t random_b,
 	*to = 0;
 }
 
-void wh_uuid7_now(const wh_env *env, char out[WH_UUID_LEN + 1])
+void wh_uuid7_next(const wh_env *env, uint64_t *inout_random, char out[WH_UUID_LEN + 1])
 {
 	int64_t now_us = wh_now(env);
 
-	wh_uuid7(now_us / 1000, (uint64_t)(now_us % 1000) * 4096 / 1000, wh_random(env),
+	*inout_random = *inout_random ? *inout_random + 1 : wh_random(env);
+	wh_uuid7(now_us / 1000, (uint64_t)(now_us % 1000) * 4096 / 1000, *inout_random,
 		 out);
+}
+
+void wh_uuid7_now(const wh_env *env, char out[WH_UUID_LEN + 1])
+{
+	uint64_t random = 0;
+
+	wh_uuid7_next(env, &random, out);
 }

@@ -18,4 +18,12 @@ void wh_uuid7(int64_t unix_ms, uint64_t random_a, uint64_t random_b,
  * time, which saves a system call (RFC 9562, section 6.2, method 3). */
 void wh_uuid7_now(const wh_env *env, char out[WH_UUID_LEN + 1]);
 
+/*
+ * Write one of several UUIDs that are made one after the other.  Only the first takes random bits
+ * from the system, and each further one counts on from them (RFC 9562, section 6.2, method 2).
+ *
+ * @param inout_random  0 before the first UUID.
+ */
+void wh_uuid7_next(const wh_env *env, uint64_t *inout_random, char out[WH_UUID_LEN + 1]);
+
 #endif

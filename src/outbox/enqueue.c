@@ -133,7 +133,7 @@ static wh_param body_param(const wherry_outbox *box, wh_view body)
 
 /* Insert one message.  *out_id is 0 if its message id is a duplicate. */
 static wherry_code insert(wherry_outbox *box, const wherry_message *msg, unsigned flags,
-			  int64_t *out_id, wherry_error *err)
+			  uint64_t *random, int64_t *out_id, wherry_error *err)
 {
 	const wh_env *env = box->store.db->env;
 	char made[WH_UUID_LEN + 1];
@@ -145,7 +145,7 @@ static wherry_code insert(wherry_outbox *box, const wherry_message *msg, unsigne
 	if (code != WHERRY_OK)
 		return code;
 	if (!message_id || !*message_id) {
-		wh_uuid7_now(env, made);
+		wh_uuid7_next(env, random, made);
 		message_id = made;
 	}
 	const wh_param params[] = {
@@ -177,7 +177,8 @@ typedef struct work {
 	const wherry_message *msgs;
 	size_t n;
 	unsigned flags;
-	int64_t *ids; /* Receives the n ids. */
+	int64_t *ids;    /* Receives the n ids. */
+	uint64_t random; /* Of the last message id that was made; see wh_uuid7_next(). */
 } work;
 
 static wherry_code insert_all(void *ctx, wherry_error *err)
@@ -191,7 +192,7 @@ static wherry_code insert_all(void *ctx, wherry_error *err)
 		wherry_code code = read_message(at, &msg, err);
 
 		if (code == WHERRY_OK)
-			code = insert(w->box, &msg, w->flags, &id, err);
+			code = insert(w->box, &msg, w->flags, &w->random, &id, err);
 
 		if (code != WHERRY_OK)
 			return w->n > 1 ? wh_prefix(err, code, "message %zu", i) : code;
@@ -226,7 +227,7 @@ wherry_code wherry_outbox_enqueue(wherry_outbox *box, const wherry_message *msg,
 {
 	wh_error_clear(err);
 	int64_t id = 0;
-	work w = {box, msg, 1, flags, &id};
+	work w = {box, msg, 1, flags, &id, 0};
 	wherry_code code;
 
 	if (!box || !msg)
@@ -249,7 +250,7 @@ wherry_code wherry_outbox_enqueue_many(wherry_outbox *box, const wherry_message 
 				       wherry_error *err)
 {
 	wh_error_clear(err);
-	work w = {box, msgs, n, flags, NULL};
+	work w = {box, msgs, n, flags, NULL, 0};
 	wherry_code code;
 
 	if (!box || (!msgs && n))

@@ -84,11 +84,11 @@ static wherry_code check(const wherry_queue *queue, const wherry_queue_message *
 
 /* The message's own id, or one that is made in `made`. */
 static const char *id_of(const wherry_queue *queue, const wherry_queue_message *msg,
-			 char made[WH_UUID_LEN + 1])
+			 uint64_t *random, char made[WH_UUID_LEN + 1])
 {
 	if (msg->message_id && *msg->message_id)
 		return msg->message_id;
-	wh_uuid7_now(queue->store.db->env, made);
+	wh_uuid7_next(queue->store.db->env, random, made);
 	return made;
 }
 
@@ -141,10 +141,10 @@ static wherry_code insert_ready(wherry_queue *queue, const wherry_queue_message 
 }
 
 static wherry_code insert(wherry_queue *queue, const wherry_queue_message *msg,
-			  int64_t *out_id, wherry_error *err)
+			  uint64_t *random, int64_t *out_id, wherry_error *err)
 {
 	char made_id[WH_UUID_LEN + 1], *made;
-	const char *message_id = id_of(queue, msg, made_id), *headers;
+	const char *message_id = id_of(queue, msg, random, made_id), *headers;
 	wherry_code code = headers_of(queue, msg, message_id, &headers, &made, err);
 
 	if (code == WHERRY_OK && queue->own.send_delayed && msg->delay_us)
@@ -169,6 +169,7 @@ typedef struct sending {
 	bool arrays;  /* One statement sends all. */
 	int64_t *ids; /* n, written as they come */
 	size_t n_ids;
+	uint64_t random; /* Of the last message id that was made; see wh_uuid7_next(). */
 } sending;
 
 /* An element of an array's text; absent: NULL. */
@@ -219,10 +220,11 @@ static void put_number(wh_buf *to, int64_t number)
 }
 
 static wherry_code put_message(const wherry_queue *queue, const wherry_queue_message *msg,
-			       wh_buf to[SEND_PARAMS], wherry_error *err)
+			       uint64_t *random, wh_buf to[SEND_PARAMS],
+			       wherry_error *err)
 {
 	char made_id[WH_UUID_LEN + 1], *made;
-	const char *message_id = id_of(queue, msg, made_id), *headers;
+	const char *message_id = id_of(queue, msg, random, made_id), *headers;
 	wherry_code code = headers_of(queue, msg, message_id, &headers, &made, err);
 
 	put_element(&to[MESSAGE_ID], wh_view_of(message_id));
@@ -290,7 +292,7 @@ static wherry_code insert_arrays(sending *w, wherry_error *err)
 		wh_buf_putc(&arrays[i], '{');
 	}
 	for (size_t i = 0; code == WHERRY_OK && i < w->n; i++)
-		code = put_message(w->queue, &w->msgs[i], arrays, err);
+		code = put_message(w->queue, &w->msgs[i], &w->random, arrays, err);
 	for (int i = 0; code == WHERRY_OK && i < SEND_PARAMS; i++) {
 		wh_buf_putc(&arrays[i], '}');
 		code = wh_buf_check(&arrays[i], err);
@@ -315,7 +317,7 @@ static wherry_code insert_all(void *ctx, wherry_error *err)
 	if (w->arrays)
 		return insert_arrays(w, err);
 	for (size_t i = 0; code == WHERRY_OK && i < w->n; i++)
-		code = insert(w->queue, &w->msgs[i], &w->ids[i], err);
+		code = insert(w->queue, &w->msgs[i], &w->random, &w->ids[i], err);
 	return code;
 }
 

@@ -50,6 +50,32 @@ static void those_of_one_moment_differ(void **state)
 	assert_true(strcmp(one, at) >= 0); /* not before it was asked for */
 }
 
+static uint64_t count_random(void *ctx)
+{
+	int *asked = ctx;
+
+	(*asked)++;
+	return 42;
+}
+
+static void one_of_several_takes_random_bits_and_all_differ(void **state)
+{
+	char made[4][WH_UUID_LEN + 1];
+	wh_env env = wh_env_system;
+	uint64_t random = 0;
+	int asked = 0;
+
+	(void)state;
+	env.random = count_random;
+	env.ctx = &asked;
+	for (int i = 0; i < 4; i++)
+		wh_uuid7_next(&env, &random, made[i]);
+	for (int i = 0; i < 4; i++)
+		for (int j = 0; j < i; j++)
+			assert_string_not_equal(made[i], made[j]);
+	assert_int_equal(asked, 1);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -57,6 +83,7 @@ int main(void)
 		cmocka_unit_test(version_and_variant_hold_whatever_the_random_bits),
 		cmocka_unit_test(later_ones_sort_later),
 		cmocka_unit_test(those_of_one_moment_differ),
+		cmocka_unit_test(one_of_several_takes_random_bits_and_all_differ),
 	};
 
 	return cmocka_run_group_tests_name("uuid", tests, NULL, NULL);
