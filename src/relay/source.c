@@ -56,11 +56,6 @@ static wherry_code open_delayed(wherry_db *db, const char *name, wh_source *out,
 		return code;
 	out->store = &out->delayed->store;
 	code = wh_store_entitle(out->store, name, err);
-	if (code == WHERRY_OK && !out->store->stmt.claim)
-		code = wh_store_cannot(out->store,
-				       "which no relay can work on: poll its messages "
-				       "with `wherry delayed poll` or the C library",
-				       err);
 	if (code != WHERRY_OK)
 		wh_source_close(out);
 	return code;
