@@ -81,6 +81,25 @@ json "what was replayed is delivered" 'len(l) == 1'
 w purge "$url" --older-than 0s
 expect "purge works" 0 "out:1708"
 
+# ---- a lease is not lost with the server, though other commits need not wait for the disk ----
+
+sql "CREATE TABLE waits(what text);
+	CREATE FUNCTION note_wait() RETURNS trigger LANGUAGE plpgsql AS \$\$BEGIN
+	INSERT INTO public.waits VALUES (TG_TABLE_NAME || ' ' || current_setting('synchronous_commit'));
+	RETURN NULL; END\$\$;
+	CREATE TRIGGER note AFTER INSERT OR UPDATE OF epoch ON wherry_lease
+	FOR EACH ROW EXECUTE FUNCTION note_wait();
+	CREATE TRIGGER note AFTER UPDATE OF status ON outbox
+	FOR EACH ROW EXECUTE FUNCTION note_wait();
+	INSERT INTO outbox(topic, payload) VALUES ('waits', '{}')"
+w relay "$url" null: --until-empty --timeout 60s --set db.synchronous=normal --on-done mark
+expect "a relay whose commits need not wait works" 0
+check "a lease waits for the disk" answers "SELECT DISTINCT what FROM waits WHERE what LIKE 'wherry_lease %'" \
+	"wherry_lease on"
+check "an acknowledgement does not" answers "SELECT DISTINCT what FROM waits WHERE what LIKE 'outbox %'" "outbox off"
+sql "DROP TRIGGER note ON wherry_lease; DROP TRIGGER note ON outbox; DROP TABLE waits; DROP FUNCTION note_wait()"
+w purge "$url" --older-than 0s
+
 # ---- an application that lends its connection ----
 
 sql "CREATE TABLE ledger(id text PRIMARY KEY, k text NOT NULL, n bigint NOT NULL);

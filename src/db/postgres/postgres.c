@@ -61,6 +61,7 @@ wherry_code wherry_postgres_borrow(PGconn *conn, wherry_db **out, wherry_error *
 	s->conn = conn;
 	s->borrowed = true;
 	(void)snprintf(s->begin, sizeof(s->begin), "BEGIN");
+	s->no_sync = "";
 	s->cancel = PQgetCancel(conn);
 	(void)snprintf(s->name, sizeof(s->name), "%.100s", PQdb(conn));
 	*out = &s->base;

@@ -83,9 +83,10 @@ typedef struct postgres_db {
 	int64_t give_up_us; /* No call waits beyond this time, monotonic; 0: no limit. */
 	/* Silence after which the server is asked whether it works; 0: never. */
 	int64_t answer_us;
-	char begin[1024]; /* SQL that begins a transaction. */
-	char name[128];   /* For messages: "shop on db.example.org". */
-	char notice[160]; /* The server's last notice. */
+	char begin[1024];    /* SQL that begins a transaction. */
+	const char *no_sync; /* SQL by which its commit does not wait for fsync; or "". */
+	char name[128];      /* For messages: "shop on db.example.org". */
+	char notice[160];    /* The server's last notice. */
 } postgres_db;
 
 /* postgres_error.c: convert an error to a code and message.  No other file of the driver
@@ -146,6 +147,9 @@ bool wh_postgres_is_open(const postgres_db *s);
 
 /* Begin a transaction, not a savepoint; wh_postgres_end() commits it. */
 wherry_code wh_postgres_begin(postgres_db *s, bool quietly, wherry_error *err);
+
+/* Begin a transaction whose commit waits for fsync whatever the settings say. */
+wherry_code wh_postgres_begin_synced(postgres_db *s, wherry_error *err);
 wherry_code wh_postgres_end(postgres_db *s, wherry_error *err);
 
 /* Return INVALID while rows are being visited. */

@@ -157,9 +157,10 @@ wherry_code wh_postgres_connect_as(postgres_db *s, const postgres_db *like,
  * Statements are planned once, often when the table is empty, and run for days.  These
  * settings make plans for large tables, which use the indexes.
  *
- * A lone statement waits for fsync: a lease must not be taken twice under one
- * epoch after the server is killed ("a lease outlives a server that is killed",
- * postgres_restart.sh).  Transactions do not wait if full_sync is off.
+ * A lone statement waits for fsync, also behind a pooler: a lease must not be taken twice
+ * under one epoch after the server is killed ("a lease outlives a server that is killed",
+ * postgres_restart.sh; "a lease waits for the disk", pgbouncer.sh).  Transactions do not
+ * wait if full_sync is off.
  */
 static void write_settings(char *out, size_t cap, const char *set,
 			   const wh_db_options *options)
@@ -188,10 +189,9 @@ static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_e
 {
 	static const char begin[] = "BEGIN ISOLATION LEVEL READ COMMITTED";
 	const char *set = s->pooled ? "SET LOCAL" : "SET";
-	const char *no_sync =
-		options->full_sync ? "" : "SET LOCAL synchronous_commit = off";
 	char settings[400], sync[240], sql[800];
 
+	s->no_sync = options->full_sync ? "" : "; SET LOCAL synchronous_commit = off";
 	write_settings(settings, sizeof(settings), set, options);
 	(void)snprintf(sync, sizeof(sync),
 		       "%s%sSELECT pg_catalog.set_config('synchronous_commit', 'on', %s) "
@@ -200,11 +200,11 @@ static wherry_code set_up(postgres_db *s, const wh_db_options *options, wherry_e
 		       s->fixed ? " search_path = pg_catalog, pg_temp; " : "",
 		       s->pooled ? "true" : "false");
 	if (s->pooled) {
-		(void)snprintf(s->begin, sizeof(s->begin), "%s; %s%s%s", begin, sync,
-			       settings, no_sync);
+		(void)snprintf(s->begin, sizeof(s->begin), "%s; %s%s", begin, sync,
+			       settings);
 		return WHERRY_OK;
 	}
-	(void)snprintf(s->begin, sizeof(s->begin), "%s; %s", "BEGIN", no_sync);
+	(void)snprintf(s->begin, sizeof(s->begin), "BEGIN");
 	(void)snprintf(sql, sizeof(sql),
 		       "%s%sSET default_transaction_isolation = 'read committed'", sync,
 		       settings);

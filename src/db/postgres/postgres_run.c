@@ -449,7 +449,7 @@ static wherry_code run_lone(running *w, postgres_stmt *c, const wh_param *params
 
 	if (!w->alone || !w->s->pooled)
 		return run_once(w, c, params, n_params, err);
-	code = wh_postgres_begin(w->s, false, err);
+	code = wh_postgres_begin_synced(w->s, err);
 	if (code != WHERRY_OK)
 		return code;
 	code = run_once(w, c, params, n_params, err);
