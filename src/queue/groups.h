@@ -1,5 +1,5 @@
 /*
- * Statements that only a queue has; see store/groups.h, whose rules hold here as well.
+ * Statements that only a queue has.  The rules in store/groups.h apply to them as well.
  */
 #ifndef WH_QUEUE_GROUPS_H
 #define WH_QUEUE_GROUPS_H
@@ -12,7 +12,7 @@
 	X(send, "send", "message_id topic correlation_id reply_to headers body delay ttl") \
 	X(cancel, "cancel", "id")
 
-/* Many messages are one statement. */
+/* One statement sends many messages. */
 #define WH_QUEUE_SEND_MANY(X) \
 	X(send_many, "send-many", "message_id topic correlation_id reply_to headers body delay ttl")
 
@@ -24,18 +24,18 @@
 	X(take, "take", "full after limit") \
 	X(bury, "bury", "id message_id topic correlation_id reply_to headers body attempts created error")
 
-/* Rows have leases. */
+/* Messages can be leased. */
 #define WH_QUEUE_LEASE(X) \
 	X(receive, "receive", "full after limit most token lasts") \
 	X(ack, "ack", "ids token") \
 	X(nack, "nack", "ids token delay back error") \
 	X(dead_letter, "dead-letter", "ids token error")
 
-/* Leases last longer; where the store's claims do not say how. */
+/* Extends leases, in layouts that lack the store's statement "extend". */
 #define WH_QUEUE_RENEWAL(X) \
 	X(extend_lease, "extend-lease", "ids token lasts")
 
-/* Receivers look for expired messages among the first only. */
+/* Receivers delete expired messages among the first rows only: no index finds them. */
 #define WH_QUEUE_HEAD(X) \
 	X(expire_head, "expire-head", "limit")
 
@@ -46,11 +46,11 @@
 	X(estimate, "estimate", "") \
 	X(next_due, "next-due", "")
 
-/* Addresses name the database as well. */
+/* Addresses contain the name of the database, which "catalog" reads. */
 #define WH_QUEUE_CATALOG(X) \
 	X(catalog, "catalog", "")
 
-/* What is wrong with the tables. */
+/* Finds what is wrong with the tables. */
 #define WH_QUEUE_HEALTH(X) \
 	X(inspect, "inspect", "")
 

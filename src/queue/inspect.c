@@ -1,5 +1,5 @@
 /*
- * Reads the messages of a queue, and commands of operators.
+ * Reads the messages of a queue without receiving them; functions for operators.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +20,8 @@ static int64_t time_of(const wh_row *row, int column)
 	return wh_us(wh_row_int(row, column));
 }
 
-/* NULL: NULL in the row, or out of memory. */
+/* Copy a column to the batch's memory.  NULL: the column is NULL, or out of memory, which
+ * sets *failed. */
 static const char *copy(wh_queue_batch *batch, const wh_row *row, int column,
 			bool *failed)
 {
@@ -160,10 +161,11 @@ wherry_code wherry_queue_peek(wherry_queue *queue, const wherry_queue_filter *fi
 	return visit_rows(queue, queue->own.peek, params, 3, visit, ctx, &n, err);
 }
 
-/* Of a page of messages, the id of the one that has this message id. */
+/* The search for a message id, page by page. */
 typedef struct search {
 	const char *message_id;
-	int64_t last, found; /* ids; found: 0: it is not among them */
+	/* Id of the last message compared; id of the message found, 0: none. */
+	int64_t last, found;
 } search;
 
 static wherry_code compare(void *ctx, const wherry_queue_message *msg)
@@ -208,7 +210,7 @@ wherry_code wherry_queue_show(wherry_queue *queue, const char *ident,
 	if (!queue || !ident || !visit)
 		return wh_fail(err, WHERRY_INVALID,
 			       "no queue, no message named, or nobody who sees it");
-	/* A message id may look like a number. */
+	/* A number is looked up as an id first, then as a message id. */
 	for (int by_name = !wh_parse_int(ident, &id);
 	     code == WHERRY_OK && !n && by_name < 2; by_name++) {
 		if (by_name)
@@ -298,7 +300,7 @@ wherry_code wherry_queue_next_due(wherry_queue *queue, int64_t *out_us, wherry_e
 	return code;
 }
 
-/* ---- what is wrong ---- */
+/* ---- findings about the tables ---- */
 
 typedef struct finding {
 	wherry_queue_finding_fn visit;
@@ -333,7 +335,7 @@ wherry_code wherry_queue_inspect(wherry_queue *queue, wherry_queue_finding_fn vi
 			       err);
 }
 
-/* ---- changing many ---- */
+/* ---- changing many messages ---- */
 
 typedef struct batches {
 	wherry_queue *queue;
@@ -350,12 +352,13 @@ static wherry_code run_batch(void *ctx, wherry_error *err)
 	wherry_code code = wh_db_run(b->queue->store.db, b->stmt, b->params, b->n_params,
 				     wh_take_int, &counted, &b->changed, err);
 
-	if (counted >= 0) /* A statement on several tables returns the number. */
+	/* A statement on several tables returns the number of changed rows. */
+	if (counted >= 0)
 		b->changed = counted;
 	return code;
 }
 
-/* Repeat a statement while it changes as many rows as it may. */
+/* Repeat a statement until it changes fewer rows than its limit. */
 static wherry_code in_batches(wherry_queue *queue, const wh_stmt *stmt, wh_param param,
 			      int64_t batch, int64_t *out_n, wherry_error *err)
 {

@@ -1,5 +1,6 @@
 /*
- * Messages whose fields are headers, as NServiceBus keeps them: one JSON object of strings.
+ * Messages of NServiceBus, which stores their fields as headers: one JSON object of
+ * strings.
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -8,13 +9,13 @@
 #include "base/json.h"
 #include "queue/queue.h"
 
-/* The headers that Wherry's fields are kept in. */
+/* Headers that contain Wherry's fields. */
 static const char message_id_header[] = "NServiceBus.MessageId";
 static const char correlation_header[] = "NServiceBus.CorrelationId";
 static const char reply_header[] = "NServiceBus.ReplyToAddress";
 static const char types_header[] = "NServiceBus.EnclosedMessageTypes";
 
-/* Where a delayed message goes when it is due. */
+/* Contains the address of the queue that a delayed message goes to when it is due. */
 static const char forward_header[] = "NServiceBus.SqlServer.ForwardDestination";
 
 /* ---- writing ---- */
@@ -24,7 +25,7 @@ static bool set(json_t *headers, const char *name, const char *value)
 	return !value || json_object_set_new(headers, name, json_string(value)) == 0;
 }
 
-/* Append text, with characters outside of the basic plane as a pair of escapes. */
+/* Append JSON text.  Each character above U+FFFF becomes a pair of escapes. */
 static void put_escaped(wh_buf *to, const char *text)
 {
 	for (const unsigned char *s = (const unsigned char *)text; *s;) {
@@ -56,7 +57,7 @@ wherry_code wh_queue_write_headers(const wherry_queue_message *msg,
 		    set(all, reply_header, msg->reply_to) &&
 		    set(all, types_header, msg->topic);
 
-	/* An id that is a header already counts, unless the message has another. */
+	/* Keep an id that is in the headers, unless the message has an id, too. */
 	if (done && ((msg->message_id && *msg->message_id) ||
 		     !json_is_string(json_object_get(all, message_id_header))))
 		done = set(all, message_id_header, message_id);
@@ -73,7 +74,8 @@ wherry_code wh_queue_write_headers(const wherry_queue_message *msg,
 
 /* ---- reading ---- */
 
-/* NULL: there is no such header; or out of memory, which sets *failed. */
+/* Copy a header's value.  NULL: there is no such header, or out of memory, which sets
+ * *failed. */
 static const char *get(wh_queue_batch *batch, const json_t *headers, const char *name,
 		       bool *failed)
 {
@@ -86,7 +88,7 @@ static const char *get(wh_queue_batch *batch, const json_t *headers, const char 
 	return copy;
 }
 
-/* An address is that of the queue itself if it names its table, in its schema or in none. */
+/* Does the address name this queue: its table, with its schema or without a schema? */
 static bool is_own(const wherry_queue *queue, const char *address)
 {
 	const wh_name *own = &queue->store.names;

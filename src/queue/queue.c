@@ -79,7 +79,8 @@ wherry_code wherry_queue_create_sql(const char *scheme, const char *name,
 	return code == WHERRY_OK ? wh_store_create_sql(scheme, &what, out, err) : code;
 }
 
-/* The statements name the type of the bodies; they were read as for json. */
+/* Load the statements again for the type of the bodies, which their SQL names.  They were
+ * loaded for json. */
 static wherry_code load_for_payload(wherry_queue *queue, const char *name,
 				    wherry_error *err)
 {

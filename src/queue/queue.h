@@ -1,5 +1,5 @@
 /*
- * A queue inside: what its files share.
+ * The struct of a queue, and what the files of src/queue share.
  */
 #ifndef WH_QUEUE_QUEUE_H
 #define WH_QUEUE_QUEUE_H
@@ -14,25 +14,29 @@
 #include "store/making.h"
 
 struct wherry_queue {
-	wh_store store;     /* The part that every model has. */
-	wh_queue_stmts own; /* Statements of queues alone; NULL: not in this layout. */
+	wh_store store; /* The part that every model has. */
+	/* Statements that only queues have; NULL: the layout lacks it. */
+	wh_queue_stmts own;
 
-	/* The message id and the like are headers, not columns: nservicebus.c. */
+	/* Message id, topic and other fields are headers, not columns; see
+	 * nservicebus.c. */
 	bool fields_in_headers;
 
-	char catalog[129]; /* The database, where addresses name it; "": they do not. */
+	char catalog[129]; /* Name of the database, if addresses contain it; else "". */
 
-	char next_token[WH_UUID_LEN + 1]; /* Of the next lease; "": none is made yet. */
+	char next_token[WH_UUID_LEN + 1]; /* Token of the next lease; "": not made yet. */
 
-	/* Where the next receive begins, so that it does not walk over deleted rows that an old
-	 * snapshot keeps: docs/internals/queues.md. */
-	int64_t after;    /* Id of the last message received. */
+	/* A receive that does not look at all messages begins behind this id.  So it does
+	 * not walk over deleted rows that an old snapshot keeps; see
+	 * docs/internals/queues.md. */
+	int64_t after;
 	wh_anchor anchor; /* When to look at all messages again. */
-	bool looked[2];   /* Did "take" and "receive" look at all?  The first time they
-				 are prepared, so that their duration says nothing. */
+	/* Has "take" [0], "receive" [1] looked at all messages once?  That look is not
+	 * timed, because it also prepares the statement. */
+	bool looked[2];
 };
 
-/* The layouts, the native one first, and the statements. */
+/* The model of queues: its layouts, the native one first, and its statements. */
 extern const wh_model wh_queue_model;
 
 /* Columns of "receive", "take", "peek" and "show". */
@@ -51,7 +55,8 @@ enum {
 	WH_QUEUE_HEADERS,
 	WH_QUEUE_LAST_ERROR,
 	WH_QUEUE_BODY,
-	WH_QUEUE_N_DUE /* of "receive" and "take" */
+	/* In "receive" and "take": number of rows that were leased or delayed before. */
+	WH_QUEUE_N_DUE
 };
 
 /* Messages that were read, copied so that they outlive the statement. */
@@ -65,27 +70,30 @@ typedef struct wh_queue_batch {
 wherry_code wh_queue_batch_add(wh_queue_batch *batch, const wh_row *row,
 			       const char *token, wherry_error *err);
 
-/* Visit them all; ends with the first code that is not WHERRY_OK. */
+/* Call visit for each message until it returns another code than WHERRY_OK.  Returns that
+ * code. */
 wherry_code wh_queue_batch_visit(const wh_queue_batch *batch, wherry_queue_fn visit,
 				 void *ctx, wherry_error *err);
 void wh_queue_batch_clear(wh_queue_batch *batch);
 
 /*
- * Headers of NServiceBus, with the fields of a message among them.
+ * Make the headers that NServiceBus stores: the message's headers and its fields.  Check
+ * the message's headers before.
  *
- * @param message_id  That of the message, or one that was made.
- * @param out         Receives the text of a JSON object; given, free() it.
- * @return WHERRY_OK; WHERRY_NOMEM.  The headers of the message were checked before.
+ * @param message_id  Id of the message, or a new one.  A new one does not replace an id
+ *                    in the headers.
+ * @param out         Receives the text of a JSON object; free() it.
+ * @return WHERRY_OK; WHERRY_NOMEM.
  */
 wherry_code wh_queue_write_headers(const wherry_queue_message *msg,
 				   const char *message_id, char **out, wherry_error *err);
 
 /*
- * The opposite, of a message that was read: its headers may be empty, and its message id is that
- * of the row.  Afterwards its fields are those that the headers have.
+ * Set the fields of a message that was read from its NServiceBus headers.  Its message id
+ * stays that of the row if the headers have none.  Empty headers become "{}".
  *
- * @param out_forward  Receives the address that the message has to be forwarded to, without the
- *                     header that names it; NULL: it is for this queue.
+ * @param out_forward  Receives the address to forward the message to; NULL: the message
+ *                     is for this queue.  The header with the address is removed.
  * @return WHERRY_OK; WHERRY_INVALID: the headers cannot be read; WHERRY_NOMEM.
  */
 wherry_code wh_queue_read_headers(const wherry_queue *queue, wh_queue_batch *batch,
@@ -93,37 +101,40 @@ wherry_code wh_queue_read_headers(const wherry_queue *queue, wh_queue_batch *bat
 				  wherry_error *err);
 
 /*
- * The name of a queue, as wherry_queue_open() takes it, of an address that NServiceBus writes on
- * SQL Server: TABLE, TABLE@[SCHEMA] or TABLE@[SCHEMA]@[CATALOG].
+ * Convert an address of NServiceBus on SQL Server to a name for wherry_queue_open().  The
+ * address is TABLE, TABLE@[SCHEMA] or TABLE@[SCHEMA]@[CATALOG].
  *
- * @param catalog  The database of the connection.
+ * @param catalog  Name of the connection's database.
  * @param out      The name is appended.
  * @return WHERRY_OK; WHERRY_UNSUPPORTED: the queue is in another database; WHERRY_NOMEM.
  */
 wherry_code wh_queue_address(const char *address, const char *catalog, wh_buf *out,
 			     wherry_error *err);
 
-/* Open the queue that has an address, which is a name where addresses name no database. */
+/* Open the queue at an address.  catalog "": the address is a name for
+ * wherry_queue_open(). */
 wherry_code wh_queue_open_at(wherry_db *db, const char *address, const char *catalog,
 			     wherry_queue **out, wherry_error *err);
 
-/* The body of a message to send, whose length may be WHERRY_TEXT. */
+/* The body of a message to send.  msg->body_len may be WHERRY_TEXT. */
 wh_view wh_queue_body(const wherry_queue_message *msg);
 
-/* The parameter "body": bytes where the queue keeps bytes. */
+/* The parameter "body": a blob if the queue's bodies are bytea, else like
+ * wh_body_param(). */
 wh_param wh_queue_body_param(const wherry_queue *queue, wh_view body);
 
-/* Read a message of a program that may be older. */
+/* Copy a message that the caller gave.  Its struct may be that of an older version. */
 wherry_code wh_queue_read_message(const void *given, wherry_queue_message *out,
 				  wherry_error *err);
 
-/* Is it a message that can be sent, whatever type of bodies a queue keeps? */
+/* Check everything in a message to send that does not depend on the queue. */
 wherry_code wh_queue_check_message(const wherry_queue_message *msg, wherry_error *err);
 
-/* The parameter "error", cut to what is kept; NULL: absent. */
+/* The parameter "error", cut to the length that queues store; error NULL: NULL. */
 wh_param wh_queue_error_param(const char *error);
 
-/* "There is no queue …" for WHERRY_NOTFOUND. */
+/* If code is NOTFOUND, set a message that says what is missing and how to create it.
+ * Returns code. */
 wherry_code wh_queue_failed(const wherry_queue *queue, wherry_code code,
 			    wherry_error *err);
 

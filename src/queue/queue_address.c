@@ -7,8 +7,8 @@
 #include "base/buf.h"
 #include "queue/queue.h"
 
-/* The part before the next @ that does not stand in brackets, of which each ] is written twice.
- * *at moves behind it. */
+/* Take the part of an address before the next @ outside of brackets.  Inside brackets ]
+ * is written as ]].  Moves *at behind the @. */
 static wh_view take_part(const char **at)
 {
 	const char *begin = *at, *p = begin;
@@ -25,7 +25,7 @@ static wh_view take_part(const char **at)
 	return part;
 }
 
-/* The name in a part, without its brackets. */
+/* Append the name in a part, without brackets and with ] for ]]. */
 static void put_bare(wh_buf *to, wh_view part)
 {
 	bool quoted = part.len > 1 && *part.ptr == '[' && part.ptr[part.len - 1] == ']';

@@ -22,10 +22,10 @@ wh_param wh_queue_error_param(const char *error)
 typedef struct settling {
 	wherry_queue *queue;
 	const wh_stmt *stmt;
-	wh_param params[PARAMS_MOST]; /* ids first */
+	wh_param params[PARAMS_MOST]; /* "ids", "token", then those of the statement. */
 	size_t n_params;
 	const int64_t *ids;
-	size_t n, each; /* ids; in one statement */
+	size_t n, each; /* Number of ids; of ids that one statement takes. */
 	int64_t changed;
 } settling;
 
@@ -48,7 +48,8 @@ static wherry_code run_each(void *ctx, wherry_error *err)
 	return code;
 }
 
-/* Run a statement on the rows that are leased under a token: on all of them, or on none. */
+/* Run a statement on the messages with these ids that are leased under the token.  STALE:
+ * some are not leased under it; the statement changed the others. */
 static wherry_code settle(wherry_queue *queue, const wh_stmt *stmt, const char *token,
 			  const int64_t *ids, size_t n, const wh_param *more,
 			  size_t n_more, int64_t *out_n, wherry_error *err)
@@ -101,10 +102,11 @@ wherry_code wherry_queue_ack(wherry_queue *queue, const char *token, const int64
 		      err);
 }
 
-/* They are to be found again by the next receive on this handle, in their old places. */
+/* Let the next receive on this handle find the messages that were given back. */
 static void go_back(wherry_queue *queue, const int64_t *ids, size_t n)
 {
-	if (queue->own.extend_lease) /* They are beside the queue: look there. */
+	/* They are in another table, which only a look at all messages reads. */
+	if (queue->own.extend_lease)
 		queue->anchor.next_full_us = 0;
 	for (size_t i = 0; i < n; i++)
 		if (ids[i] <= queue->after)

@@ -18,16 +18,18 @@ enum {
 typedef struct receiving {
 	wherry_queue *queue;
 	wherry_receive_options options;
-	char token[WH_UUID_LEN + 1];      /* "": no lease */
-	wh_queue_batch batch;             /* what is to be visited */
-	bool full;                        /* Everything is looked at. */
-	int64_t n_rows, n_due, n_expired; /* of one statement */
-	int64_t first, last;              /* ids of its rows */
+	char token[WH_UUID_LEN + 1]; /* Token of the lease; "": without a lease. */
+	wh_queue_batch batch;        /* Messages to visit. */
+	bool full;                   /* Look at all messages. */
+	/* Counts of the last statement: rows, see WH_QUEUE_N_DUE, expired rows. */
+	int64_t n_rows, n_due, n_expired;
+	int64_t first, last; /* Ids of its first and last row. */
 } receiving;
 
-/* ---- messages whose headers cannot be handled, or are for another queue ---- */
+/* ---- messages with invalid headers, or for another queue ---- */
 
-/* Leased: it becomes dead.  Taken: it comes back as a dead one. */
+/* Make a message dead.  A leased message is marked; a message that was deleted by "take"
+ * is inserted again as a dead one. */
 static wherry_code bury(receiving *r, const wherry_queue_message *m, const char *why,
 			wherry_error *err)
 {
@@ -70,8 +72,9 @@ static wherry_code send_on(void *ctx, wherry_error *err)
 	return code;
 }
 
-/* A delayed message of NServiceBus comes to the queue of its sender.  From there it goes on, in
- * the transaction in which it leaves the queue. */
+/* Send a delayed message of NServiceBus, which waited in its sender's queue, to the queue
+ * at the address.  It is sent and removed here in one transaction.  If the address is
+ * wrong, the message becomes dead. */
 static wherry_code forward(receiving *r, const wherry_queue_message *m,
 			   const wherry_queue_message *row, const char *address,
 			   wherry_error *err)
@@ -95,7 +98,8 @@ static wherry_code forward(receiving *r, const wherry_queue_message *m,
 	return code;
 }
 
-/* What becomes of a message that was read: *out_kept says whether the caller gets it. */
+/* Forward a message to another queue, or make it dead if its headers are invalid.
+ * Otherwise the caller gets it, and *out_kept is true. */
 static wherry_code sort_out(receiving *r, wherry_queue_message *m, bool *out_kept,
 			    wherry_error *err)
 {
@@ -115,7 +119,7 @@ static wherry_code sort_out(receiving *r, wherry_queue_message *m, bool *out_kep
 	return address ? forward(r, m, &row, address, err) : WHERRY_OK;
 }
 
-/* Keep what the caller gets, in its order. */
+/* Keep the messages that the caller gets, in their order. */
 static wherry_code sort_out_all(receiving *r, wherry_error *err)
 {
 	wh_queue_batch *batch = &r->batch;
@@ -148,12 +152,14 @@ static wherry_code take_row(void *ctx, const wh_row *row, wherry_error *err)
 		return WHERRY_OK;
 	}
 	if (wh_row_int(row, WH_QUEUE_STATE) == WHERRY_DEAD)
-		return WHERRY_OK; /* it has just died */
+		/* Its attempts are used up: the statement made it dead. */
+		return WHERRY_OK;
 	return wh_queue_batch_add(&r->batch, row, *r->token ? r->token : NULL, err);
 }
 
-/* The next receive begins behind what this one got: behind all of it where that cannot come
- * back, before it where a rollback of the caller's may bring it back. */
+/* Set where the next receive begins: behind the messages of this one.  In mode atomic
+ * it begins at the same messages again, because the caller's rollback may bring them
+ * back. */
 static void move_anchor(receiving *r)
 {
 	wherry_queue *queue = r->queue;
@@ -164,11 +170,11 @@ static void move_anchor(receiving *r)
 		queue->after = r->last;
 	else if (r->first > INT64_MIN)
 		queue->after = r->first - 1;
-	else /* nothing is before the least number */
+	else /* No id is lower: look at all messages next time. */
 		queue->anchor.next_full_us = 0;
 }
 
-/* How many messages the next statement takes. */
+/* The limit of messages for the next statement. */
 static int64_t limit_of(const receiving *r)
 {
 	int64_t n = r->options.limit - (int64_t)r->batch.n,
@@ -280,7 +286,7 @@ static wherry_code check(const wherry_queue *queue, wherry_receive_options *opti
 	return wh_fail(err, WHERRY_INVALID, "there is no such mode to receive in");
 }
 
-/* A receive that is repeated after it failed has the same token. */
+/* Set the token.  A receive that repeats a failed one uses the same token. */
 static void make_token(receiving *r)
 {
 	char *next = r->queue->next_token;
@@ -290,9 +296,10 @@ static void make_token(receiving *r)
 	memcpy(r->token, next, sizeof(r->token));
 }
 
-/* Is a receive a transaction, or a savepoint?  On a server each costs two round trips.  They are
- * saved where nothing is lost without them: messages leased by a receive that failed are received
- * again once the lease ends, and PostgreSQL undoes all of a transaction in which one failed. */
+/* Does a receive need a transaction or savepoint around it?  On a server either costs two
+ * round trips.  A lease does not need it there: messages that a failed receive leased are
+ * received again when the lease expires.  In mode atomic it is not needed if a failure
+ * aborts the caller's transaction. */
 static bool all_or_nothing(const receiving *r)
 {
 	const wh_db_driver *driver = r->queue->store.db->driver;

@@ -1,5 +1,5 @@
 /*
- * Sending, and taking back what was sent.
+ * Sends messages, and cancels them.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static wherry_code check(const wherry_queue *queue, const wherry_queue_message *
 		       : code;
 }
 
-/* The message's own id, or one that is made in `made`. */
+/* The message's id, or a new one, which is written to `made`. */
 static const char *id_of(const wherry_queue *queue, const wherry_queue_message *msg,
 			 uint64_t *random, char made[WH_UUID_LEN + 1])
 {
@@ -92,8 +92,8 @@ static const char *id_of(const wherry_queue *queue, const wherry_queue_message *
 	return made;
 }
 
-/* The text of the headers as the queue keeps them.  *out_made receives what was made for it, or
- * NULL; free() it. */
+/* The text of the headers as the queue stores them.  *out_made receives the memory to
+ * free(), or NULL. */
 static wherry_code headers_of(const wherry_queue *queue, const wherry_queue_message *msg,
 			      const char *message_id, const char **out, char **out_made,
 			      wherry_error *err)
@@ -107,7 +107,7 @@ static wherry_code headers_of(const wherry_queue *queue, const wherry_queue_mess
 	return code;
 }
 
-/* To the table of delayed messages. */
+/* Insert a message into the table of delayed messages. */
 static wherry_code insert_delayed(wherry_queue *queue, const wherry_queue_message *msg,
 				  const char *headers, wherry_error *err)
 {
@@ -166,13 +166,13 @@ typedef struct sending {
 	wherry_queue *queue;
 	const wherry_queue_message *msgs;
 	size_t n;
-	bool arrays;  /* One statement sends all. */
-	int64_t *ids; /* n, written as they come */
+	bool arrays;  /* One statement sends all messages. */
+	int64_t *ids; /* Ids of the messages that were sent; room for n. */
 	size_t n_ids;
-	uint64_t random; /* Of the last message id that was made; see wh_uuid7_next(). */
+	uint64_t random; /* State of wh_uuid7_next(), which makes message ids. */
 } sending;
 
-/* An element of an array's text; absent: NULL. */
+/* Append an element to the text of an array.  text.ptr NULL: the element is NULL. */
 static void put_element(wh_buf *to, wh_view text)
 {
 	wh_buf_putc(to, to->len > 1 ? ',' : ' ');
@@ -197,7 +197,7 @@ static void put_element(wh_buf *to, wh_view text)
 	wh_buf_putc(to, '"');
 }
 
-/* Bytes as the text of a bytea, whose backslash is escaped. */
+/* Append bytes to the text of an array, as a bytea with its backslash escaped. */
 static void put_bytes(wh_buf *to, wh_view bytes)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -242,8 +242,8 @@ static wherry_code put_message(const wherry_queue *queue, const wherry_queue_mes
 	return code;
 }
 
-/* Which arrays have a value that a message would not have anyway?  The others are NULL, which the
- * server expands in no time. */
+/* Set out[] for each array in which a value differs from the default.  The other arrays
+ * are sent as NULL, which costs the server less. */
 static void look_for_values(const sending *w, bool out[SEND_PARAMS])
 {
 	out[MESSAGE_ID] = out[BODY] = true;
@@ -321,8 +321,8 @@ static wherry_code insert_all(void *ctx, wherry_error *err)
 	return code;
 }
 
-/* One statement is a transaction.  Inside the caller's transaction it gets a savepoint if a
- * failure would abort that transaction. */
+/* A single statement needs no transaction around it.  Inside the caller's transaction it
+ * gets a savepoint if its failure would abort that transaction. */
 static wherry_code run(sending *w, wherry_error *err)
 {
 	wherry_db *db = w->queue->store.db;
@@ -398,7 +398,8 @@ wherry_code wherry_queue_cancel(wherry_queue *queue, int64_t id, wherry_error *e
 {
 	wh_error_clear(err);
 	const wh_param param = WH_INT_PARAM("id", id);
-	int64_t changed = 0, counted = -1; /* by a statement on several tables */
+	/* counted: by a statement on several tables. */
+	int64_t changed = 0, counted = -1;
 	wherry_code code;
 
 	if (!queue)

@@ -1,5 +1,5 @@
 /*
- * Topics: one message to every queue that has subscribed.
+ * Topics: a published message is sent to every queue that has subscribed to its topic.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,11 +14,12 @@ struct wherry_topics {
 	wherry_db *db; /* borrowed */
 	wh_sql sql;
 	char schema[WH_NAME_MOST + 1]; /* "": the database has none */
-	char catalog[129];             /* The database, where addresses name it; or "". */
-	bool own;                      /* There are Wherry's own subscriptions, */
-	bool routed;                   /* and those of NServiceBus. */
+	/* Name of the database, if addresses contain it; else "". */
+	char catalog[129];
+	bool own;    /* Wherry's table of subscriptions exists. */
+	bool routed; /* NServiceBus's table of subscriptions exists. */
 
-	/* Queues that were published to one by one, by their names. */
+	/* Queues that publish_to_each() has opened, with their names. */
 	struct opened {
 		char *name;
 		wherry_queue *queue;
@@ -31,7 +32,8 @@ static const wh_stmt *find(const wherry_topics *topics, const char *name)
 	return wh_sql_find(&topics->sql, name);
 }
 
-/* Is there what a statement counts?  false where the database has no such statement. */
+/* Does the statement of this name return a number above 0?  *out is false if the database
+ * has no such statement. */
 static wherry_code ask(wherry_topics *topics, const char *name, const wh_param *params,
 		       size_t n_params, bool *out, wherry_error *err)
 {
@@ -192,7 +194,7 @@ wherry_code wherry_topics_unsubscribe(wherry_topics *topics, const char *topic,
 	return code;
 }
 
-/* Subscriptions that were read: copied, so that they outlive the statement. */
+/* Subscriptions that were read, copied so that they outlive the statement. */
 typedef struct subscriptions {
 	wh_arena arena;
 	struct subscription {
@@ -200,7 +202,7 @@ typedef struct subscriptions {
 		bool routed; /* The queue is an address of NServiceBus. */
 	} * all;
 	size_t n;
-	bool routed; /* Of those that are read now. */
+	bool routed; /* The rows that are being read are routed. */
 } subscriptions;
 
 static wherry_code take_subscription(void *ctx, const wh_row *row, wherry_error *err)
@@ -214,7 +216,8 @@ static wherry_code take_subscription(void *ctx, const wh_row *row, wherry_error 
 	one.queue = wh_arena_copy(&list->arena, queue.ptr, queue.len);
 	if (!one.topic || !one.queue)
 		return wh_oom(err);
-	if ((list->n & (list->n - 1)) == 0) { /* 0, 1, 2, 4, ...: it is full */
+	/* n is 0 or a power of 2: the array is full. */
+	if ((list->n & (list->n - 1)) == 0) {
 		grown = realloc(list->all, (list->n ? 2 * list->n : 1) * sizeof(*grown));
 		if (!grown)
 			return wh_oom(err);
@@ -230,7 +233,8 @@ static void clear(subscriptions *list)
 	free(list->all);
 }
 
-/* Wherry's own, and those of NServiceBus, as far as they are wanted and there. */
+/* Read Wherry's subscriptions, if `own` is set, and those of NServiceBus.  A table that
+ * does not exist is skipped. */
 static wherry_code read_subscriptions(wherry_topics *topics, const char *topic, bool own,
 				      subscriptions *out, wherry_error *err)
 {
@@ -296,7 +300,7 @@ static wherry_code publish_at_once(void *ctx, wherry_error *err)
 			 PUBLISH_PARAMS, wh_take_int, &p->n, NULL, err);
 }
 
-/* The queue, opened once. */
+/* Open the queue of a subscription, or return it if it is open already. */
 static wherry_code open_queue(wherry_topics *topics, const struct subscription *s,
 			      wherry_queue **out, wherry_error *err)
 {
@@ -380,7 +384,7 @@ wherry_code wherry_topics_publish(wherry_topics *topics, const char *topic,
 		wh_uuid7_now(topics->db->env, p.made);
 		p.message.message_id = p.made;
 	}
-	/* One statement needs no transaction around it. */
+	/* A single statement needs no transaction around it. */
 	one = find(topics, "publish") && !topics->routed;
 	code = one && !wherry_db_in_transaction(topics->db)
 		       ? publish(&p, err)
