@@ -13,7 +13,7 @@
 #include "schedule/schedule.h"
 #include "store/making.h"
 
-enum { VERSION = 2 }; /* of the table */
+enum { VERSION = 2 }; /* Version of the table's schema. */
 
 static const char *const layouts[] = {"native", NULL};
 
@@ -247,7 +247,8 @@ static wherry_code take_entry(void *ctx, const wh_row *row, wherry_error *err)
 		if (!texts[i])
 			return wh_oom(err);
 	}
-	if ((list->n & (list->n - 1)) == 0) { /* 0, 1, 2, 4, ...: it is full */
+	/* n is 0 or a power of 2: the array is full. */
+	if ((list->n & (list->n - 1)) == 0) {
 		grown = realloc(list->all, (list->n ? 2 * list->n : 1) * sizeof(*grown));
 		if (!grown)
 			return wh_oom(err);

@@ -1,5 +1,5 @@
 /*
- * Which times of a schedule are to be made up for, and making ticks that go anywhere.
+ * Finds the times of a schedule that need a tick, and calls a function to make each tick.
  */
 #include <string.h>
 
@@ -9,7 +9,8 @@
 
 enum { LIMIT = 10000, TARGET_MOST = 200, NAME_MOST = 100, FASTER = 4, BEATS = 3 };
 
-/* A tick that is less late than this was not missed: nobody was awake at the very moment. */
+/* A tick that is late by less than this was not missed: no process is woken exactly on
+ * time. */
 static const int64_t late_us = 60 * WH_SECOND;
 
 wherry_code wh_cron_next(const wherry_schedule *schedule, int64_t after_us,
@@ -24,8 +25,9 @@ wherry_code wh_cron_next(const wherry_schedule *schedule, int64_t after_us,
 	return WHERRY_OK;
 }
 
-/* A moment before the last time after `from` that has come, which there is.  Spans before now are
- * tried, each longer than the one before, so that few times are counted however long it was. */
+/* Set *out_us to just before the schedule's last time after from_us and up to now_us.  If
+ * there is no such time, *out_us stays.  Searches longer and longer spans before now, so
+ * that it visits few times. */
 static wherry_code before_last(const wherry_schedule *schedule, int64_t from_us,
 			       int64_t now_us, int64_t *out_us, wherry_error *err)
 {
@@ -69,11 +71,11 @@ wherry_code wh_cron_begin(const wh_cron_place *place, const wherry_schedule *sch
 typedef struct firing {
 	wh_cron_place place;
 	wh_cron_turn *turn;
-	wh_cron_turn result; /* Copied to *turn when the transaction is over. */
+	wh_cron_turn result; /* Copied to *turn after the commit. */
 } firing;
 
-/* Make the ticks that are due; *inout_at_us is the time that the last one before them had, and
- * receives that of the next one. */
+/* Make the ticks that are due after *inout_at_us, which then receives the time of the
+ * next tick.  *out_until_us receives the time of the last tick made. */
 static wherry_code make_due(firing *f, int64_t *inout_at_us, int64_t *out_until_us,
 			    wherry_error *err)
 {
@@ -93,7 +95,7 @@ static wherry_code make_due(firing *f, int64_t *inout_at_us, int64_t *out_until_
 	return code;
 }
 
-/* Has nobody made ticks of the other schedule for long? */
+/* Is the other schedule abandoned?  See wh_cron_turn.gone_after_us. */
 static bool is_gone(const firing *f, const wh_cron_other *other)
 {
 	int64_t after_us = f->result.gone_after_us;
@@ -102,9 +104,9 @@ static bool is_gone(const firing *f, const wh_cron_other *other)
 }
 
 /*
- * A schedule that takes the name of another one begins where that one was left, so a tick that was
- * due at this moment is not lost, and none is made twice.  It does not make up for times at which
- * the other one was in place, unless nobody made the ticks of that.
+ * Find where the schedule begins.  If it replaces another schedule, it begins where the
+ * other one stopped: no tick is lost, and no tick is made twice.  It makes up for missed
+ * ticks of that time only if the other schedule was abandoned.
  */
 static wherry_code begin(const firing *f, const wh_cron_other *other, int64_t *out_us,
 			 wherry_error *err)
@@ -121,7 +123,8 @@ static wherry_code begin(const firing *f, const wh_cron_other *other, int64_t *o
 			     t->yields ? t->catch_up : WHERRY_CATCH_UP_NONE, out_us, err);
 }
 
-/* Ticks were made up to `until`, and the next one is at `next`.  Is that to be remembered? */
+/* Must the schedule's row be written?  If it is written only to show that the schedule is
+ * not abandoned, *inout_until_us becomes now. */
 static bool is_news(const firing *f, int64_t next_us, int64_t *inout_until_us)
 {
 	const wh_cron_turn *t = &f->result;

@@ -1,5 +1,5 @@
 /*
- * Statements that only a cron has; see store/groups.h, whose rules hold here as well.
+ * Statements that only a cron has.  The rules in store/groups.h apply to them as well.
  */
 #ifndef WH_CRON_GROUPS_H
 #define WH_CRON_GROUPS_H

@@ -1,5 +1,5 @@
 /*
- * Sets of ticks on a delayed queue.
+ * Installs ticks of a schedule on a delayed queue, and removes them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +83,7 @@ typedef struct installing {
 	const wherry_tick *ticks;
 	size_t n;
 	int64_t created;
-	int64_t found; /* schedules that were remembered and are uninstalled */
+	int64_t found; /* Schedules that were uninstalled: 0 or 1. */
 } installing;
 
 static wherry_code check_place(const wherry_cron *cron, const wherry_delayed *queue,
@@ -101,12 +101,13 @@ static wherry_code check_place(const wherry_cron *cron, const wherry_delayed *qu
 
 /* Ticks that are removed from a queue. */
 typedef struct removing {
-	char under[UNDER_MOST]; /* what their keys begin with */
-	int64_t first_us;       /* time of the first of them; WH_NEVER: there was none */
+	char under[UNDER_MOST]; /* Prefix of their keys. */
+	/* Time of the earliest tick removed; WH_NEVER: none was removed. */
+	int64_t first_us;
 	int64_t n;
 } removing;
 
-/* So many digits as a number; -1: there are others. */
+/* The number that n digits form; -1: there are other characters. */
 static int64_t digits(const char *text, size_t n)
 {
 	int64_t value = 0;
@@ -119,7 +120,8 @@ static int64_t digits(const char *text, size_t n)
 	return value;
 }
 
-/* The time in the key of a tick, behind its hash; WH_NEVER: it is the key of something else. */
+/* The time in the part of a tick's key behind the hash, Unix microseconds.  WH_NEVER: it
+ * is not the key of a tick. */
 static int64_t time_of(wh_view text)
 {
 	enum { FORM_LEN = 25 }; /* 20240101-110000.000000000 */
@@ -156,9 +158,10 @@ static wherry_code take_removed(void *ctx, const wh_row *row, wherry_error *err)
 /*
  * Remove ticks that nobody has polled.
  *
- * @param hash      Theirs; NULL: of all hashes but that of the place.
- * @param after_us  Only those that are due later.  Others are late already, and would be lost if their
- *                  configuration came back.  0: all.
+ * @param hash      Remove the ticks of this hash; NULL: of all hashes except place->hash.
+ * @param after_us  Remove only ticks that are due after this time; 0: all ticks.  Ticks
+ *                  that are late already stay: they would be lost if their schedule were
+ *                  installed again.
  */
 static wherry_code remove_ticks(wherry_delayed *queue, const wh_cron_place *place,
 				const char *hash, int64_t after_us, removing *out,
@@ -177,13 +180,14 @@ static wherry_code remove_ticks(wherry_delayed *queue, const wh_cron_place *plac
 	return wh_delayed_drop_many(queue, &filter, take_removed, out, &out->n, err);
 }
 
-/* The time up to which ticks may be done: those that were removed were not. */
+/* The time up to which ticks may have been done, just before the earliest tick
+ * removed.  WH_NEVER: no tick was removed. */
 static int64_t before(const removing *removed)
 {
 	return removed->first_us == WH_NEVER ? WH_NEVER : removed->first_us - 1000;
 }
 
-/* In whole milliseconds, as queues keep time. */
+/* When a tick is due, in whole milliseconds, as delayed queues store times. */
 static int64_t delivery(const wherry_tick *tick)
 {
 	int64_t us = tick->deliver_us ? tick->deliver_us : tick->at_us;
@@ -191,8 +195,9 @@ static int64_t delivery(const wherry_tick *tick)
 	return wh_floor_div(us, 1000) * 1000;
 }
 
-/* May it be done already?  Then it is not later than the latest that was made.  No clock says it: a
- * consumer whose clock is ahead may have polled it, and the database's clock may have been set back. */
+/* May the tick have been done already?  Yes if it is not later than the last tick made.
+ * A clock cannot decide this: a consumer's clock may be ahead, and the database's clock
+ * may have been set back. */
 static bool may_be_done(const wh_cron_place *place, const wherry_tick *tick)
 {
 	return place->until_us &&
@@ -257,7 +262,8 @@ static int64_t latest(const installing *in)
 	return most;
 }
 
-/* Remove the ticks of other hashes.  An active one remembers which of its ticks were not done. */
+/* Remove the ticks of other hashes.  Active schedules become inactive, and their rows
+ * record up to which time ticks may have been done. */
 static wherry_code replace_others(installing *in, wherry_error *err)
 {
 	const wh_cron_place *place = &in->place;
@@ -296,7 +302,7 @@ static wherry_code install(void *ctx, wherry_error *err)
 	return code;
 }
 
-/* Where ticks go: a queue of a table. */
+/* Set the place of a schedule whose ticks go to in->queue. */
 static void set_place(installing *in, wherry_cron *cron, const char *prefix,
 		      const char *hash)
 {
@@ -336,7 +342,8 @@ wherry_code wherry_cron_install(wherry_cron *cron, wherry_delayed *queue,
 
 /* ---- uninstalling ---- */
 
-/* The schedule's row is written first: its lock keeps others from installing ticks meanwhile. */
+/* Write the schedule's row first: the lock of the row keeps others from installing ticks
+ * meanwhile. */
 static wherry_code uninstall(void *ctx, wherry_error *err)
 {
 	installing *in = ctx;
@@ -385,7 +392,8 @@ typedef struct scheduling {
 	wh_cron_ahead *how;
 } scheduling;
 
-/* The times after `from_us` up to now and ahead of it, and at least one after now. */
+/* Collect ticks for the times after from_us up to now + ahead_us, and at least one after
+ * now. */
 static wherry_code collect(const scheduling *s, int64_t from_us, wherry_tick *ticks,
 			   size_t *out_n, wherry_error *err)
 {

@@ -1,5 +1,5 @@
 /*
- * A delayed queue inside: what its files share.
+ * The struct of a delayed queue, and what the files of src/delayed share.
  */
 #ifndef WH_DELAYED_DELAYED_H
 #define WH_DELAYED_DELAYED_H
@@ -19,49 +19,61 @@ enum {
 	WH_DELAYED_ERROR_MOST = 500 /* Bytes of last_error. */
 };
 
-#define WH_DELAYED_TIME_MOST_US (253402300800000LL * 1000) /* Begin of the year 10000. */
+/* The times of messages are before this one, the beginning of the year 10000. */
+#define WH_DELAYED_TIME_MOST_US (253402300800000LL * 1000)
 
 struct wherry_delayed {
-	wh_store store; /* What every model has. */
-	wh_delayed_stmts
-		own; /* Statements of delayed queues; NULL: not in this layout. */
-	char *queue; /* Its name; the store borrows it, and the kind. */
-	char kind[WH_MD5_LEN + 1];    /* Of its rows. */
-	int64_t (*now_us)(void *ctx); /* The caller's clock; NULL: the database's. */
+	wh_store store; /* The part that every model has. */
+	/* Statements that only delayed queues have; NULL: the layout lacks it. */
+	wh_delayed_stmts own;
+	char *queue; /* Its name; borrowed by `store`. */
+	/* MD5 of name and type, which each row of the queue contains; borrowed by
+	 * `store`. */
+	char kind[WH_MD5_LEN + 1];
+	/* The caller's clock, Unix time in microseconds; NULL: use the database's
+	 * clock. */
+	int64_t (*now_us)(void *ctx);
 	void *clock_ctx;
-	int bell;                         /* Eventfd that ends a wait. */
-	char next_token[WH_UUID_LEN + 1]; /* Of the next lease; "": none is made yet. */
+	/* Eventfd that wherry_delayed_wake() writes to end a wait. */
+	int bell;
+	char next_token[WH_UUID_LEN + 1]; /* Token of the next lease; "": not made yet. */
 	wh_anchor anchor;                 /* When to look at all messages again. */
-	int64_t n_acked; /* Acknowledgements since rows without a message were looked for. */
-	int64_t after_ms, after_id; /* Time and id behind which a poll may begin. */
+	/* Acknowledgements since forget_strays() last ran its statement. */
+	int64_t n_acked;
+	/* A poll that does not look at all messages begins behind this due time and
+	 * id. */
+	int64_t after_ms, after_id;
 };
 
-/* The layouts, the native one first, and the statements. */
+/* The model of delayed queues: its layouts, the native one first, and its statements. */
 extern const wh_model wh_delayed_model;
 
-/* Count the messages of all queues of the table, dead ones too. */
+/* Count the messages of all queues in the table, including dead messages. */
 wherry_code wh_delayed_count_table(wherry_delayed *delayed, int64_t *out_n,
 				   wherry_error *err);
 
-/* The parameters "kind" and "now", which is NULL where the database's clock counts. */
+/* The parameters "kind" and "now".  "now" is NULL if the database's clock is used. */
 wh_param wh_delayed_kind_param(const wherry_delayed *delayed);
 wh_param wh_delayed_now_param(const wherry_delayed *delayed);
 
-/* The parameter "error", cut to what is kept; NULL: absent. */
+/* The parameter "error", cut to WH_DELAYED_ERROR_MOST; error NULL: NULL. */
 wh_param wh_delayed_error_param(const char *error);
 
-/* Messages may be due at this time, milliseconds: the next poll looks at all if it begins later. */
+/* Call it when messages may have become due at this time, Unix milliseconds.  The next
+ * poll looks at all messages if it would begin behind this time. */
 void wh_delayed_came_back(wherry_delayed *delayed, int64_t at_ms);
 
-/* Is it a key? */
+/* Refuse a key that is missing, too long or not UTF-8. */
 wherry_code wh_delayed_check_key(const char *key, wherry_error *err);
 
-/* As wherry_delayed_drop_many(); visit, unless NULL, sees the key of each message that was there. */
+/* Like wherry_delayed_drop_many().  visit, unless NULL, gets a row with the key of each
+ * message that was dropped. */
 wherry_code wh_delayed_drop_many(wherry_delayed *delayed,
 				 const wherry_delayed_filter *filter, wh_row_fn visit,
 				 void *ctx, int64_t *out_n, wherry_error *err);
 
-/* "There is no delayed queue …" for WHERRY_NOTFOUND. */
+/* If code is NOTFOUND, set a message that says what is missing and how to create it.
+ * Returns code. */
 wherry_code wh_delayed_failed(const wherry_delayed *delayed, wherry_code code,
 			      wherry_error *err);
 
@@ -80,14 +92,16 @@ enum {
 	WH_DELAYED_BODY
 };
 
-/* How the rows came. */
+/* How the messages of a batch were read. */
 typedef enum wh_delayed_from {
-	WH_DELAYED_POLLED, /* Their tokens are those of leases. */
-	WH_DELAYED_READ,   /* Their tokens are their versions. */
-	WH_DELAYED_BURIED  /* They have no tokens. */
+	WH_DELAYED_POLLED, /* By a poll: their tokens contain the lease. */
+	/* Without a lease: their tokens contain id and version only. */
+	WH_DELAYED_READ,
+	WH_DELAYED_BURIED /* From the dead messages: they have no tokens. */
 } wh_delayed_from;
 
-/* A message that was read, and when it was due before it was polled, milliseconds. */
+/* A message that was read.  due_ms: when it was due before it was polled, Unix
+ * milliseconds. */
 typedef struct wh_delayed_item {
 	wherry_delayed_message message;
 	int64_t due_ms;
@@ -101,15 +115,17 @@ typedef struct wh_delayed_batch {
 	size_t n, cap;
 } wh_delayed_batch;
 
-/* A wh_row_fn: add a copy of the message in a row to the wh_delayed_batch that ctx is. */
+/* A wh_row_fn that adds a copy of the row's message to the wh_delayed_batch at ctx. */
 wherry_code wh_delayed_take(void *ctx, const wh_row *row, wherry_error *err);
 
-/* Visit them all; ends with the first code that is not WHERRY_OK. */
+/* Call visit for each message until it returns another code than WHERRY_OK.  Returns that
+ * code. */
 wherry_code wh_delayed_visit(const wh_delayed_batch *batch, wherry_delayed_fn visit,
 			     void *ctx, wherry_error *err);
 void wh_delayed_batch_clear(wh_delayed_batch *batch);
 
-/* A list of ids that grows; a wh_row_fn adds the first column of a row. */
+/* A list of ids that grows.  wh_delayed_take_id() is a wh_row_fn that adds a row's first
+ * column. */
 typedef struct wh_delayed_ids {
 	int64_t *ids;
 	size_t n, cap;
@@ -117,9 +133,14 @@ typedef struct wh_delayed_ids {
 
 wherry_code wh_delayed_take_id(void *ctx, const wh_row *row, wherry_error *err);
 
-/* Move messages that are leased under a lock's token to the dead, in the transaction that is open.
- * back: attempts that were not made.  error NULL: their last error is the reason.  done receives
- * the ids of those that moved. */
+/*
+ * Move messages to the dead messages, in a transaction or savepoint.
+ *
+ * @param lock   Token of the lease.  Messages that are not leased under it stay.
+ * @param back   Number to subtract from the attempts of each message.
+ * @param error  Why they are dead; NULL: each message keeps its last error.
+ * @param done   Receives the ids of the messages that were moved.
+ */
 wherry_code wh_delayed_bury(wherry_delayed *delayed, const char *lock, const int64_t *ids,
 			    size_t n, int64_t back, const char *error,
 			    wh_delayed_ids *done, wherry_error *err);

@@ -1,5 +1,5 @@
 /*
- * Dead messages; how many messages there are; and whether relays pause.
+ * Dead messages, the status of a delayed queue, and pausing its relays.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -106,7 +106,7 @@ wherry_code wherry_delayed_list_dead(wherry_delayed *delayed, int64_t after_id,
 typedef struct reviving {
 	wherry_delayed *delayed;
 	int64_t id;
-	wh_delayed_ids done; /* of one batch */
+	wh_delayed_ids done; /* Ids of the messages that the last batch requeued. */
 } reviving;
 
 static wherry_code revive_batch(void *ctx, wherry_error *err)
@@ -140,7 +140,8 @@ static wherry_code stop_at_first(void *ctx, const wherry_delayed_message *msg)
 	return WHERRY_OK;
 }
 
-/* A message was not revived: is it dead, or has its key another message? */
+/* Say why a message was not requeued: its key has another message, or no dead message has
+ * this id. */
 static wherry_code say_why_not(wherry_delayed *delayed, int64_t id, wherry_error *err)
 {
 	int64_t found = 0;

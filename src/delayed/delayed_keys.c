@@ -99,14 +99,14 @@ wherry_code wherry_delayed_drop_key(wherry_delayed *delayed, const char *key,
 
 /* ---- many keys ---- */
 
-/* A filter as parameters. */
+/* A filter as parameters of a statement. */
 typedef struct matching {
 	char prefix_end[END_MOST], except_end[END_MOST];
 	wh_param params[MATCH_PARAMS];
 } matching;
 
-/* Keys that begin with a prefix are all below this text, byte for byte: no key has more characters
- * behind the prefix, and none a higher one. */
+/* Write a text that is above all keys with this prefix, compared byte for byte.  It is
+ * the prefix and more of the highest character than a key has room for. */
 static void put_end(const char *prefix, char out[END_MOST])
 {
 	static const char last[] = "\xf4\x8f\xbf\xbf";
@@ -128,7 +128,8 @@ static wherry_code read_filter(const wherry_delayed_filter *given,
 		     : WHERRY_OK;
 }
 
-/* 0: all.  Otherwise only untouched messages that are due after this time, milliseconds. */
+/* The parameter "untouched".  0: all messages match.  Else only untouched messages match
+ * that are due after this time, Unix milliseconds; -1: at any time. */
 static int64_t untouched(const wherry_delayed_filter *filter)
 {
 	if (!filter->untouched)
@@ -162,7 +163,7 @@ static wherry_code match(const wherry_delayed *delayed,
 	if (*except)
 		put_end(except, out->except_end);
 	else
-		*out->except_end = 0; /* no key is from "" up to "" */
+		*out->except_end = 0; /* The range from "" to "" contains no key. */
 	out->params[0] = wh_delayed_kind_param(delayed);
 	out->params[1] = WH_TEXT_PARAM("prefix", wh_view_of(prefix));
 	out->params[2] = WH_TEXT_PARAM("prefix_end", wh_view_of(out->prefix_end));
@@ -206,9 +207,9 @@ wherry_code wherry_delayed_list(wherry_delayed *delayed,
 	return code;
 }
 
-/* Keys of messages that were dropped. */
+/* Passes on the keys of messages that were dropped, and counts them. */
 typedef struct dropping {
-	wh_row_fn visit; /* may be NULL */
+	wh_row_fn visit; /* May be NULL. */
 	void *ctx;
 	int64_t n;
 } dropping;

@@ -1,5 +1,6 @@
 /*
- * What becomes of messages that were polled or read.
+ * Settles messages that were polled or read: acknowledges them, gives them back, extends
+ * their leases, or makes them dead.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,23 +9,25 @@
 
 enum { PARAMS_MOST = 6, DIGITS_MOST = 18, STRAYS_EVERY = 1000 };
 
-/* What a token says. */
+/* The content of a token, and whether its message was settled.  version -1: an offer has
+ * superseded the message. */
 typedef struct receipt {
 	int64_t id, version;
-	const char *lock; /* Of the lease; NULL: the message was read. */
+	/* Token of the lease; NULL: the message was read, not polled. */
+	const char *lock;
 	bool done;
 } receipt;
 
-/* How messages are settled. */
+/* A call that settles messages. */
 typedef struct settling {
 	wherry_delayed *delayed;
-	const wh_stmt *stmt; /* Of leased ones; NULL: they become dead. */
-	wh_param more[3];    /* Its parameters beside kind, ids and token. */
+	const wh_stmt *stmt; /* Statement for leased messages; NULL: they become dead. */
+	wh_param more[3];    /* Parameters of stmt after "kind", "ids" and "token". */
 	size_t n_more;
-	const char *reason; /* Of those that become dead. */
+	const char *reason; /* Error of messages that become dead. */
 	receipt *receipts;
 	size_t n;
-	int64_t *ids; /* Room for n. */
+	int64_t *ids; /* Buffer for n ids. */
 } settling;
 
 /* ---- tokens ---- */
@@ -104,10 +107,10 @@ wherry_code wh_delayed_take_id(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* ---- settling those of one lease ---- */
+/* ---- settling the messages of one lease ---- */
 
-/* Write what is kept beside the table: of messages that are gone, or were given back with an
- * error. */
+/* Update the table of attempts, if the layout has one: delete the attempts of messages
+ * that are gone, and write the error of messages that were given back. */
 static wherry_code note(wherry_delayed *delayed, const wh_stmt *stmt,
 			const wh_param *more, size_t n_more, const wh_delayed_ids *done,
 			wherry_error *err)
@@ -147,7 +150,7 @@ static wherry_code run(wherry_delayed *delayed, const wh_stmt *stmt, const char 
 	return code == WHERRY_OK ? note(delayed, stmt, more, n_more, done, err) : code;
 }
 
-/* Copies that are made, and messages that then go. */
+/* Messages that are copied to the dead messages and then deleted. */
 typedef struct burying {
 	wherry_delayed *delayed;
 	const char *lock;
@@ -188,7 +191,7 @@ wherry_code wh_delayed_bury(wherry_delayed *delayed, const char *lock, const int
 	return wh_db_transact(delayed->store.db, bury, &b, err);
 }
 
-/* Settle all under a lock, which the receipt at that place is the first to have. */
+/* Settle all messages of a lease.  The first of its receipts is at `place`. */
 static wherry_code settle_lease(settling *s, size_t place, const char *lock,
 				wh_delayed_ids *done, wherry_error *err)
 {
@@ -235,7 +238,7 @@ static wherry_code settle_read(settling *s, receipt *r, wh_delayed_ids *done,
 	return code;
 }
 
-/* Is it the first receipt of its lease? */
+/* Is the receipt at `place` the first one of its lease? */
 static bool begins_lease(const settling *s, size_t place, const char *lock)
 {
 	for (size_t i = 0; i < place; i++)
@@ -264,7 +267,7 @@ static wherry_code settle_all(void *ctx, wherry_error *err)
 
 /* ---- why messages were not settled ---- */
 
-/* A message that is there in another version has been superseded. */
+/* A message that now has another version has been superseded by an offer. */
 static wherry_code take_version(void *ctx, const wh_row *row, wherry_error *err)
 {
 	int64_t id = wh_row_int(row, 0), version = wh_row_int(row, 1);
@@ -304,8 +307,8 @@ static wherry_code settle_and_look(void *ctx, wherry_error *err)
 	return code == WHERRY_OK ? look_for_others(ctx, err) : code;
 }
 
-/* On a server messages of one lease are one statement, without a transaction around it and the
- * look at those that it did not settle, which would cost two round trips. */
+/* Must one transaction contain all statements?  On a server it need not if one statement
+ * settles all messages: without a transaction two round trips are saved. */
 static bool needs_transaction(const settling *s)
 {
 	if (!s->delayed->store.db->driver->late_commits)
@@ -363,8 +366,9 @@ static wherry_code check(const wherry_delayed *delayed, const char *const *token
 	return WHERRY_OK;
 }
 
-/* Look now and then for rows that stayed beside the table when another program deleted their messages.
- * A failure is left to the next time. */
+/* After each STRAYS_EVERY acknowledgements, delete attempts that are left over, because
+ * another program deleted their message.  A failure is ignored: the next run repeats the
+ * work. */
 static void forget_strays(wherry_delayed *delayed, size_t n_acked)
 {
 	const wh_param limit = WH_INT_PARAM("limit", STRAYS_EVERY);

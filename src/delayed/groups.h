@@ -1,5 +1,6 @@
 /*
- * Statements that only a delayed queue has; see store/groups.h, whose rules hold here as well.
+ * Statements that only a delayed queue has.  The rules in store/groups.h apply to them as
+ * well.
  */
 #ifndef WH_DELAYED_GROUPS_H
 #define WH_DELAYED_GROUPS_H
@@ -12,8 +13,8 @@
 	X(offer, "offer", "kind now key body at delay") \
 	X(offer_absent, "offer-absent", "kind now key body at delay")
 
-/* Many messages are one statement.  "messages": a JSON array of objects, which say where in "bodies"
- * the bodies are. */
+/* One statement offers many messages.  "messages": a JSON array of objects, each with the
+ * place of its body in "bodies". */
 #define WH_DELAYED_OFFER_MANY(X) \
 	X(offer_many, "offer-many", "kind now messages bodies") \
 	X(offer_many_absent, "offer-many-absent", "kind now messages bodies")
@@ -22,11 +23,12 @@
 	X(poll, "poll", "kind now limit token lasts") \
 	X(next_due, "next-due", "kind now")
 
-/* A poll that begins behind a time and an id; see store/anchor.h. */
+/* Polls messages behind a time and an id; see store/anchor.h. */
 #define WH_DELAYED_ANCHOR(X) \
 	X(poll_after, "poll-after", "kind now limit token lasts after_at after_id")
 
-/* What becomes of messages that are leased; each returns the ids that it settled. */
+/* Settles messages that were polled or read.  Each statement except "versions" returns
+ * the ids that it settled. */
 #define WH_DELAYED_SETTLE(X) \
 	X(ack, "ack", "kind ids token") \
 	X(ack_read, "ack-read", "kind id version") \
@@ -34,14 +36,15 @@
 	X(extend_lease, "extend-lease", "kind ids token now lasts") \
 	X(versions, "versions", "kind ids")
 
-/* Attempts are kept beside the table, and a statement writes to one table: what is written there
- * before a poll, and after messages are settled or given back. */
+/* Attempts are in another table, and a statement can write to one table only.  So one
+ * statement writes attempts before a poll, one writes the error after a nack, and one
+ * deletes rows after messages are settled. */
 #define WH_DELAYED_TRIES(X) \
 	X(note_poll, "note-poll", "kind now limit") \
 	X(note_nack, "note-nack", "ids error") \
 	X(forget_tries, "forget-tries", "ids")
 
-/* What is kept beside the table of another program stays when that deletes a message. */
+/* Deletes attempts that are left over, because another program deleted their message. */
 #define WH_DELAYED_STRAYS(X) \
 	X(forget_strays, "forget-strays", "limit")
 
@@ -59,7 +62,7 @@
 	X(count, "count", "kind now") \
 	X(count_table, "count-table", "")
 
-/* There is a place for dead messages. */
+/* Dead messages have a table. */
 #define WH_DELAYED_DEAD(X) \
 	X(bury, "bury", "kind ids token now back error") \
 	X(list_dead, "list-dead", "kind after limit") \

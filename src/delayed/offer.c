@@ -10,8 +10,7 @@
 
 enum {
 	OFFER_PARAMS = 6,
-	CHUNK_MAX = 64 * 1024 *
-		    1024, /* Bytes of one statement's bodies, unless one body has more. */
+	CHUNK_MAX = 64 * 1024 * 1024, /* Bytes of the bodies in one statement. */
 	BODIES_MAX = CHUNK_MAX + WH_BODY_MAX,
 	JSON_MAX = 256 * 1024 * 1024
 };
@@ -53,17 +52,18 @@ static wherry_code check(const wherry_delayed_message *msg, wherry_error *err)
 	return wh_delayed_check_key(msg->key, err);
 }
 
-/* An offer, or several. */
+/* A call that offers one or more messages. */
 typedef struct offering {
 	wherry_delayed *delayed;
 	const wherry_delayed_message *msgs;
 	size_t n;
-	wherry_offer_outcome *outcomes; /* n */
-	size_t *order;                  /* Places of messages, by their keys. */
-	size_t first, end;              /* Of one statement, in that order. */
+	wherry_offer_outcome *outcomes; /* One for each message. */
+	size_t *order;                  /* Indexes of the messages, sorted by key. */
+	/* The part of `order` that the current statement offers. */
+	size_t first, end;
 } offering;
 
-/* A row says that a message was created or replaced. */
+/* The statement returns a row if it created (0) or replaced (1) the message. */
 static wherry_code take_outcome(void *ctx, const wh_row *row, wherry_error *err)
 {
 	wherry_offer_outcome *out = ctx;
@@ -116,7 +116,8 @@ static int compare_keys(const void *a, const void *b, void *ctx)
 	return order ? order : compare_places(a, b);
 }
 
-/* Its body goes behind those of the messages before it; "first" counts from 1. */
+/* Append a message to the JSON array, and its body to the bodies.  "first" is the place
+ * of its first byte there, from 1. */
 static void put_message(wh_buf *to, wh_buf *bodies, const wherry_delayed_message *msg)
 {
 	wh_view body = body_of(msg);
@@ -131,7 +132,8 @@ static void put_message(wh_buf *to, wh_buf *bodies, const wherry_delayed_message
 	wh_buf_put(bodies, body.ptr, body.len);
 }
 
-/* The place of a key among those of the statement, which are in the order of keys. */
+/* Set the outcome of the message with the key that the row contains.  The statement's
+ * messages are sorted by key. */
 static wherry_code take_outcome_of(void *ctx, const wh_row *row, wherry_error *err)
 {
 	const char *key = wh_row_text(row, 0);
@@ -153,8 +155,9 @@ static wherry_code take_outcome_of(void *ctx, const wh_row *row, wherry_error *e
 	return WHERRY_OK;
 }
 
-/* Where the statement that begins with that message ends: before a key that occurs again, before
- * one that is offered in the other way, and where it has enough. */
+/* The end of the statement that begins at `first`.  It ends before a key that occurs
+ * again, before a message with another if_absent, and before CHUNK_MAX would be
+ * exceeded. */
 static size_t end_of_statement(const offering *o, size_t first)
 {
 	const wherry_delayed_message *begin = &o->msgs[o->order[first]];
@@ -239,8 +242,8 @@ static wherry_code offer_all(void *ctx, wherry_error *err)
 	return code;
 }
 
-/* One statement needs no transaction around it.  In the caller's it gets a savepoint where a
- * failure would abort the transaction. */
+/* A single statement needs no transaction around it.  Inside the caller's transaction it
+ * gets a savepoint if its failure would abort that transaction. */
 static wherry_code run(offering *o, wherry_error *err)
 {
 	wherry_db *db = o->delayed->store.db;

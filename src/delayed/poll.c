@@ -1,5 +1,5 @@
 /*
- * Polling messages, and the messages that were read.
+ * Polls messages, and copies messages from rows.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 enum {
 	LIMIT_MOST = 10000,
 	LEASE_STANDARD_US = 30000000, /* 30 s */
-	TOKEN_LEN = 80                /* Of "ID.VERSION.LOCK". */
+	TOKEN_LEN = 80                /* Room for "ID.VERSION.LOCK". */
 };
 
 /* ---- messages that were read ---- */
@@ -114,11 +114,11 @@ typedef struct polling {
 	wherry_delayed *delayed;
 	wherry_poll_options options;
 	char lock[WH_UUID_LEN + 1];
-	bool full; /* It looks at all messages. */
+	bool full; /* Look at all messages. */
 	wh_delayed_batch batch;
 } polling;
 
-/* A statement returns rows in any order. */
+/* Order messages by due time, then by id.  A statement returns rows in any order. */
 static int compare_times(const void *a, const void *b)
 {
 	const wh_delayed_item *x = a, *y = b;
@@ -128,14 +128,15 @@ static int compare_times(const void *a, const void *b)
 	return x->message.id < y->message.id ? -1 : x->message.id > y->message.id;
 }
 
-/* Is x behind the other in the order of polls? */
+/* Is a message behind the other one in the order of polls? */
 static bool is_behind(int64_t ms, int64_t id, int64_t other_ms, int64_t other_id)
 {
 	return ms != other_ms ? ms > other_ms : id > other_id;
 }
 
-/* The next poll begins behind what this one got, from `first` on.  In a transaction of the caller's
- * it begins at the first of them again: a rollback may bring them back. */
+/* Set where the next poll begins: behind the messages that this statement leased, from
+ * `first` on.  In the caller's transaction it begins at the earliest of them again,
+ * because a rollback may bring them back. */
 static void move_anchor(polling *p, size_t first)
 {
 	wherry_delayed *delayed = p->delayed;
@@ -188,7 +189,8 @@ static wherry_code lease(polling *p, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* Messages that had all their attempts become dead instead.  *out_any: there were some. */
+/* Make messages dead that have used up their attempts.  *out_any: there were such
+ * messages. */
 static wherry_code bury_exhausted(polling *p, bool *out_any, wherry_error *err)
 {
 	wh_delayed_batch *batch = &p->batch;
@@ -232,8 +234,8 @@ static wherry_code poll_all(void *ctx, wherry_error *err)
 		code = lease(p, err);
 		if (code == WHERRY_OK && p->options.max_attempts)
 			code = bury_exhausted(p, &again, err);
-		/* Messages before those that were polled last: they came back, or were committed
-		 * late. */
+		/* Look at all messages if there were too few: some may have come back or
+		 * been committed late. */
 		if (!again && !p->full && wh_anchor_is_cheap(&p->delayed->anchor))
 			p->full = again = true;
 	}
@@ -270,8 +272,9 @@ static wherry_code read_options(const wherry_delayed *delayed,
 	return WHERRY_OK;
 }
 
-/* A poll that is repeated after it failed has the same token.  In the table of the JVM library the
- * version of the UUID tells it from the claim of a relay, which counts attempts otherwise. */
+/* Set the token of the lease.  A poll that repeats a failed one uses the same token.  It
+ * is a UUID of version 4: in the table of the JVM library it must differ from the claim
+ * of a relay, which counts attempts in another way. */
 static void make_lock(polling *p)
 {
 	enum { VERSION_AT = 14 };
@@ -300,8 +303,8 @@ wherry_code wherry_delayed_poll(wherry_delayed *delayed,
 	if (code != WHERRY_OK)
 		return code;
 	make_lock(&p);
-	/* As of wherry_queue_receive(): on a server one statement is enough, since messages that
-	 * a poll leased before it failed are polled again once the lease ends. */
+	/* A server needs no transaction: messages that a failed poll leased are polled
+	 * again when the lease expires. */
 	code = delayed->store.db->driver->late_commits
 		       ? poll_all(&p, err)
 		       : wh_db_transact(delayed->store.db, poll_all, &p, err);

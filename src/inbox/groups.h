@@ -1,5 +1,5 @@
 /*
- * Statements that only an inbox has; see store/groups.h, whose rules hold here as well.
+ * Statements that only an inbox has.  The rules in store/groups.h apply to them as well.
  */
 #ifndef WH_INBOX_GROUPS_H
 #define WH_INBOX_GROUPS_H

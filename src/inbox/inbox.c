@@ -16,7 +16,7 @@ enum { ID_MOST = 1024, IDS_MAX = 64 * 1024 * 1024 };
 
 struct wherry_inbox {
 	wh_store store;     /* The part that every model has. */
-	wh_inbox_stmts own; /* Statements of inboxes alone. */
+	wh_inbox_stmts own; /* Statements that only inboxes have. */
 };
 
 static const char *const layouts[] = {"native", NULL};
@@ -29,7 +29,8 @@ static const char *name_of(const char *name)
 	return name ? name : "inbox";
 }
 
-/* "There is no inbox …" for WHERRY_NOTFOUND. */
+/* If code is NOTFOUND, set a message that says what is missing and how to create it.
+ * Returns code. */
 static wherry_code failed(const wherry_inbox *inbox, wherry_code code, wherry_error *err)
 {
 	return wh_store_missing(inbox->store.model, inbox->store.name.ptr, code, err);
@@ -152,16 +153,16 @@ wherry_code wherry_inbox_accept(wherry_inbox *inbox, const char *consumer,
 	return WHERRY_OK;
 }
 
-/* One of many ids, and its place among those that were given. */
+/* A message id, and its index among the ids that the caller gave. */
 typedef struct item {
 	const char *id;
 	size_t place;
 } item;
 
 typedef struct many {
-	item *items; /* In the order of ids, equal ones in the order given. */
+	item *items; /* Sorted by id, then by place. */
 	size_t n;
-	bool *news; /* In the order given. */
+	bool *news; /* Was the id accepted now?  In the caller's order. */
 } many;
 
 static int compare(const void *a, const void *b)
@@ -174,7 +175,7 @@ static int compare(const void *a, const void *b)
 	return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* The id is new: so is the first that is equal to it. */
+/* The statement returns each new id once: of equal ids only the first one is new. */
 static wherry_code take_new(void *ctx, const wh_row *row, wherry_error *err)
 {
 	const char *id = wh_row_text(row, 0);
