@@ -10,8 +10,8 @@ enum { N_FIELDS = 5, TEXT_MAX = 256 /* bytes */ };
 typedef struct field {
 	const char *name;
 	int least, most;
-	const char *const
-		*words; /* names of values, from `least` on; NULL: it has none */
+	/* Names of the values from `least` on; NULL: the field has no names. */
+	const char *const *words;
 } field;
 
 static const char *const month_words[] = {"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL",
@@ -19,7 +19,7 @@ static const char *const month_words[] = {"JAN", "FEB", "MAR", "APR", "MAY", "JU
 static const char *const day_words[] = {"SUN", "MON", "TUE", "WED",
 					"THU", "FRI", "SAT", NULL};
 
-/* 7 is Sunday, too. */
+/* As a day of week, 7 is Sunday, too. */
 static const field fields[N_FIELDS] = {
 	{"minute", 0, 59, NULL},          {"hour", 0, 23, NULL},
 	{"day of month", 1, 31, NULL},    {"month", 1, 12, month_words},
@@ -36,7 +36,7 @@ static const struct macro {
 
 enum { N_MACROS = sizeof(macros) / sizeof(*macros) };
 
-/* One field while it is read. */
+/* A field that is being read. */
 typedef struct reading {
 	const field *field;
 	const char *at, *end;
@@ -173,7 +173,7 @@ static wherry_code take_range(reading *r, int *out_first, int *out_last)
 	if (code != WHERRY_OK)
 		return code;
 	if (is_weekday(r) && *out_last == 0 && *out_first > 0)
-		*out_last = 7; /* FRI-SUN */
+		*out_last = 7; /* FRI-SUN: as its end, Sunday is 7. */
 	if (*out_first > *out_last)
 		return wh_fail(
 			r->err, WHERRY_INVALID,
@@ -209,7 +209,7 @@ static wherry_code take_field(reading *r, uint64_t *bits)
 	return code;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole expression ---- */
 
 static const char *macro_at(const void *ctx, size_t i)
 {
@@ -217,7 +217,7 @@ static const char *macro_at(const void *ctx, size_t i)
 	return i < N_MACROS ? macros[i].word : NULL;
 }
 
-/* The expression that a word such as @daily stands for. */
+/* Replace a word such as @daily by its expression. */
 static wherry_code expand(const char **text, wherry_error *err)
 {
 	const char *near;
@@ -244,7 +244,8 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Split at blanks; the number of words may be more than there is room for. */
+/* Split text at blanks.  Returns the number of words; only the first N_FIELDS are in
+ * out. */
 static int split(const char *text, reading out[N_FIELDS])
 {
 	int n = 0;

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-/* Which values each field names: a bit for each. */
+/* The values that each field names: bit n is set for the value n. */
 typedef struct wh_crontab {
 	uint64_t minutes;  /* 0 to 59 */
 	uint64_t hours;    /* 0 to 23 */
@@ -21,14 +21,14 @@ typedef struct wh_crontab {
 } wh_crontab;
 
 /*
- * Read an expression such as "30 4 1,15 * MON-FRI" or a word such as "@daily".
+ * Parse an expression such as "30 4 1,15 * MON-FRI" or a word such as "@daily".
  *
- * @return WHERRY_OK; WHERRY_INVALID, with the field and what to write; *out is untouched then. An
- *         expression that names no day of any year is refused, too.
+ * @return WHERRY_OK; WHERRY_INVALID: the expression is malformed, or it names no day of
+ *         any year.  err says what to write, and *out is unchanged.
  */
 wherry_code wh_crontab_parse(const char *text, wh_crontab *out, wherry_error *err);
 
-/* Does it name a date? */
+/* Does the expression name this day?  weekday: 0 to 6, Sunday is 0. */
 bool wh_crontab_has_day(const wh_crontab *tab, int month, int day, int weekday);
 
 #endif

@@ -2,9 +2,9 @@
 #include "schedule/schedule.h"
 
 /*
- * The next time.  Local times are counted in seconds since 1970-01-01T00:00:00 as the zone's clock
- * shows them.  Within a span of the zone, local time is UTC plus a constant, so the schedule is
- * searched one span at a time.
+ * Finds the next time of a schedule.  Local times are seconds since 1970-01-01T00:00:00
+ * as the zone's clock shows them.  Within a span of the zone, local time is UTC plus a
+ * constant, so the schedule is searched one span at a time.
  */
 
 #define NEVER INT64_MAX
@@ -15,7 +15,8 @@ static const uint64_t every_hour = (UINT64_C(1) << HOURS) - 1;
 
 /* ---- local times ---- */
 
-/* The first time of day at or after `from_s`, seconds after midnight; -1: none. */
+/* The schedule's first time of day at or after from_s, seconds after midnight.
+ * -1: there is none. */
 static int32_t time_in_day(const wherry_schedule *s, int32_t from_s)
 {
 	if (s->kind == WH_SCHEDULE_DAILY) {
@@ -35,7 +36,7 @@ static int32_t time_in_day(const wherry_schedule *s, int32_t from_s)
 	return -1;
 }
 
-/* The first local time at or after `from` and before `end`. */
+/* The schedule's first local time at or after `from` and before `end`; NEVER: none. */
 static int64_t next_local(const wherry_schedule *s, int64_t from, int64_t end)
 {
 	int64_t day = wh_floor_div(from, WH_DAY);
@@ -63,7 +64,8 @@ static int64_t next_local(const wherry_schedule *s, int64_t from, int64_t end)
 
 /* ---- one span ---- */
 
-/* Does it recur at an interval, and not at certain hours? */
+/* Does the schedule name every hour?  Then times that the clock skips are left out, and
+ * times that it repeats occur twice. */
 static bool is_interval(const wherry_schedule *s)
 {
 	return s->kind == WH_SCHEDULE_CRONTAB && s->tab.hours == every_hour;
@@ -74,19 +76,21 @@ static int64_t later(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* The first time of a span, at or after `from`, Unix time in seconds. */
+/* The schedule's first time in a span, at or after `from`, Unix time in seconds.
+ * NEVER: there is none. */
 static int64_t next_in_span(const wherry_schedule *s, const wh_span *span, int64_t from)
 {
 	int64_t end = span->end > WH_TIME_LAST ? WH_TIME_LAST + 1 : span->end;
 	int64_t begin = from + span->offset_s, regular, skipped = NEVER;
 
-	/* Times that the clock shows for the second time. */
+	/* The clock was set back: leave out the times that it shows a second time. */
 	if (!is_interval(s) && span->offset_s < span->before_s)
 		begin = later(begin, span->start + span->before_s);
 	regular = next_local(s, begin, end + span->offset_s);
 	if (regular != NEVER)
 		regular -= span->offset_s;
-	/* Times that the clock skipped when the span began. */
+	/* The clock was set forward when the span began: add the times that it
+	 * skipped. */
 	if (!is_interval(s) && span->offset_s > span->before_s)
 		skipped = next_local(s, later(from, span->start) + span->before_s,
 				     span->start + span->offset_s);

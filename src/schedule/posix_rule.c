@@ -35,7 +35,7 @@ static bool is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* CEST, or <+0330>. */
+/* Skip the name of an offset, such as CEST or <+0330>. */
 static bool skip_name(text *t)
 {
 	bool quoted = take_char(t, '<');
@@ -50,7 +50,7 @@ static bool skip_name(text *t)
 	return len >= NAME_LEAST && (!quoted || take_char(t, '>'));
 }
 
-/* [+-]hh[:mm[:ss]] */
+/* Parse [+-]hh[:mm[:ss]]. */
 static bool take_time(text *t, int32_t *out_s)
 {
 	bool negative = take_char(t, '-');
@@ -71,7 +71,7 @@ static bool take_time(text *t, int32_t *out_s)
 	return true;
 }
 
-/* In TZ, west of Greenwich is positive. */
+/* Parse an offset.  In TZ offsets west of Greenwich are positive: change the sign. */
 static bool take_offset(text *t, int32_t *out_s)
 {
 	int32_t west;
@@ -141,7 +141,7 @@ static int64_t day_of(const wh_rule_day *rule, int year)
 	first = day + (rule->day - wh_date_weekday(day) + 7) % 7;
 	first += 7 * (rule->week - 1);
 	if (first >= day + wh_date_month_days(year, rule->month))
-		first -= 7; /* the month has four of these weekdays */
+		first -= 7; /* The month has only four of these weekdays. */
 	return first;
 }
 

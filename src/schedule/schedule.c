@@ -49,7 +49,7 @@ static bool two_digits(const char *text, int below, int *out)
 	return *out < below;
 }
 
-/* HH:MM or HH:MM:SS; moves *text behind it. */
+/* Parse HH:MM or HH:MM:SS, and move *text behind it. */
 static bool take_time(const char **text, int32_t *out_s)
 {
 	const char *s = *text;
@@ -70,7 +70,7 @@ static bool take_time(const char **text, int32_t *out_s)
 	return true;
 }
 
-/* Put a time in its place; false: it is there already. */
+/* Insert a time in ascending order; false: the schedule has it already. */
 static bool insert_time(wherry_schedule *s, int32_t time_s)
 {
 	size_t i = s->n_times;

@@ -4,7 +4,7 @@
 
 enum { TEXT_MAX = 1024 };
 
-/* As the JVM's LocalTime prints it: seconds only if there are any. */
+/* Append a time as the JVM's LocalTime prints it: without seconds if they are 0. */
 static void put_time(wh_buf *out, int32_t time_s)
 {
 	wh_buf_printf(out, "%02d:%02d", time_s / 3600, time_s / 60 % 60);

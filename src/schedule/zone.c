@@ -11,20 +11,20 @@
  * a header and a block with 64-bit times, then the rule for later times between two newlines.
  */
 enum {
-	HEADER = 44, /* bytes */
+	HEADER = 44, /* Bytes. */
 	MOST_TYPES = 256,
-	YEARS = 4 /* those whose changes are asked of the rule at once */
+	YEARS = 4 /* Years whose changes meet_rule() computes. */
 };
 
-/* Times beyond these are cut: sums with an offset cannot overflow. */
+/* Times are cut to -most_s to most_s, so that sums with an offset cannot overflow. */
 static const int64_t most_s = INT64_C(1) << 55;
 
 struct wh_zone {
 	char name[WH_ZONE_NAME_MAX + 1];
-	bool has_rule; /* for times after the last change of the table */
+	bool has_rule; /* `rule` is for times after the last change. */
 	wh_posix_rule rule;
-	int32_t first_s; /* the offset before the first change */
-	size_t n;        /* changes of the table, ascending */
+	int32_t first_s; /* Offset from UTC before the first change, seconds. */
+	size_t n;        /* Number of changes, which are ascending. */
 	struct change {
 		int64_t at_s;
 		int32_t offset_s;
@@ -35,7 +35,7 @@ typedef struct counts {
 	size_t isut, isstd, leap, time, type, chars;
 } counts;
 
-/* What is left of a file. */
+/* The part of a file that is not read yet. */
 typedef struct bytes {
 	const unsigned char *at;
 	size_t left;
@@ -73,7 +73,8 @@ static bool read_header(bytes *b, counts *out)
 		.type = big_endian(h + 36, 4),
 		.chars = big_endian(h + 40, 4),
 	};
-	/* Each stands for a byte of the file at least, so that sums cannot overflow. */
+	/* Each counted item has at least one byte in the file.  So these limits hold, and
+	 * sums cannot overflow. */
 	return out->isut < WH_ZONE_FILE_MAX && out->isstd < WH_ZONE_FILE_MAX &&
 	       out->leap < WH_ZONE_FILE_MAX && out->time < WH_ZONE_FILE_MAX &&
 	       out->type >= 1 && out->type <= MOST_TYPES && out->chars < WH_ZONE_FILE_MAX;
@@ -181,9 +182,9 @@ const char *wh_zone_name(const wh_zone *zone)
 	return zone->name;
 }
 
-/* ---- asking ---- */
+/* ---- finding a span ---- */
 
-/* How many changes of the table are at or before an instant. */
+/* The number of changes of the table at or before an instant. */
 static size_t passed(const wh_zone *zone, int64_t at_s)
 {
 	size_t low = 0, high = zone->n;
@@ -199,7 +200,8 @@ static size_t passed(const wh_zone *zone, int64_t at_s)
 	return low;
 }
 
-/* Narrow a span by a change of the rule, which gives the offset after it. */
+/* Narrow the span around at_s by a change of the rule at change_s, from the offset
+ * before_s to after_s. */
 static void meet_change(wh_span *span, int64_t at_s, int64_t change_s, int32_t before_s,
 			int32_t after_s)
 {
@@ -215,9 +217,10 @@ static void meet_change(wh_span *span, int64_t at_s, int64_t change_s, int32_t b
 }
 
 /*
- * A span behind the table's last change: the changes of the two years before, of this one and of
- * the next.  Where daylight saving time lasts all year, one ends at the instant at which the next one
- * begins: the beginning counts, so it comes second.
+ * Narrow a span behind the table's last change by the rule's changes in the two years
+ * before at_s, in its year and in the next year.  If daylight saving time lasts all year,
+ * it ends at the instant at which it begins again.  The beginning must win, so it comes
+ * second.
  */
 static void meet_rule(const wh_posix_rule *rule, int64_t at_s, int64_t last_s,
 		      wh_span *span)

@@ -11,13 +11,13 @@
 #include "schedule/zone.h"
 
 enum {
-	NAMES_MAX = 1048576, /* bytes of tzdata.zi, which has 0.1 MB */
-	NEAR_LEAST = 5       /* bytes: a shorter name is an abbreviation such as PST */
+	NAMES_MAX = 1048576, /* Bytes of tzdata.zi, which has 0.1 MB. */
+	NEAR_LEAST = 5       /* Bytes: a shorter name is an abbreviation such as PST. */
 };
 
 static const char standard_folder[] = "/usr/share/zoneinfo";
 
-/* What `zic` writes for UTC. */
+/* The file that `zic` writes for UTC. */
 static const char utc[] = "TZif2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
 			  "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\4"
 			  "\0\0\0\0\0\0UTC\0"
@@ -33,7 +33,8 @@ static const char *folder(void)
 	return named && *named ? named : standard_folder;
 }
 
-/* Words of letters, digits, _ + and - between slashes, so that no name leaves the folder. */
+/* Is the name made of words of letters, digits, _ + and -, with slashes between the
+ * words?  So no name leaves the folder. */
 static bool is_name(const char *name)
 {
 	size_t len = strlen(name), word = 0;
@@ -52,7 +53,8 @@ static bool is_name(const char *name)
 	return word > 0;
 }
 
-/* Append a file of the folder; ENOENT: there is no such file, or it is not a plain one. */
+/* Append a file of the folder to out.  NOTFOUND: there is no such file, or it is not a
+ * regular one. */
 static wherry_code read_file(const char *name, wh_buf *out, wherry_error *err)
 {
 	char path[4096], part[4096];
@@ -82,11 +84,12 @@ static wherry_code read_file(const char *name, wh_buf *out, wherry_error *err)
 /* ---- the nearest name ---- */
 
 typedef struct names {
-	char *text; /* each name ends in NUL */
+	char *text; /* Each name ends with a NUL. */
 	size_t len;
 } names;
 
-/* Name i; wh_nearest asks for them in order, so the last one is remembered in *names. */
+/* A position in the names.  wh_nearest() asks for names in order, so *at is the last one
+ * returned. */
 typedef struct cursor {
 	const names *names;
 	const char **at;
@@ -154,7 +157,7 @@ static wherry_code unknown(const char *name, wherry_error *err)
 
 /* ---- loading ---- */
 
-/* Names that mean another zone on another machine. */
+/* Does the name mean another zone on another machine? */
 static bool is_local(const char *name)
 {
 	return strcmp(name, "localtime") == 0 || strcmp(name, "posixrules") == 0;
