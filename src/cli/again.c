@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* An option that only one of the two commands has. */
+/* The value of an option that only one of the two commands has; NULL: it was not
+ * given. */
 static const char *arg_if_known(const wh_args *args, const char *name)
 {
 	for (const wh_option *o = args->command->options; o->name; o++)
@@ -42,7 +43,7 @@ static wherry_code take_state(void *ctx, const wherry_row *row)
 	return WHERRY_OK;
 }
 
-/* Nothing changed although one message was named: say why. */
+/* Print why the message that was named was not changed. */
 static wh_exit explain(wh_session *s, const wh_again *again, const char *ident)
 {
 	wherry_error err = WHERRY_ERROR_INIT;

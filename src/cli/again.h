@@ -9,15 +9,17 @@
 typedef struct wh_again {
 	wherry_code (*change)(wherry_outbox *box, const wherry_filter *filter,
 			      int64_t *out_n, wherry_error *err);
-	const char *wanted; /* the states it is for, in words */
-	const char *did;    /* the name of the number in JSON */
-	const char *says;   /* what the messages are now, in words */
+	const char *wanted; /* The states whose messages it changes, in words. */
+	const char *did;    /* Name of the number of changed messages in JSON. */
+	const char *says;   /* What the messages are afterwards, in words. */
 } wh_again;
 
-/* Which messages: an ID, or --all, or conditions; false: it said what is wrong. */
+/* Read which messages are chosen: by an ID, --all or conditions.  False: it printed what
+ * is wrong. */
 bool wh_again_filter(const wh_args *args, wherry_filter *out);
 
-/* Change them and say how many; a message named by its ID must be in a wanted state. */
+/* Change the messages and print how many were changed.  If a message that is named by its
+ * ID was not changed, print its state and fail. */
 wh_exit wh_again_run(const wh_args *args, const wh_again *again,
 		     const wherry_filter *filter);
 

@@ -106,7 +106,7 @@ const wherry_setting *wh_setting_find(const char *key)
 
 /* ---- taking one option ---- */
 
-/* "KEY=VALUE" into the settings. */
+/* Set a setting from "KEY=VALUE". */
 static bool take_set(wh_args *args, const char *text)
 {
 	const char *equals = strchr(text, '=');
@@ -196,8 +196,8 @@ static bool parse_option(wh_args *args, int argc, char **argv, int *at)
 
 /* ---- the whole line ---- */
 
-/* How many operands "FROM TO [ID]" asks for at least and allows at most; after "ID..." any
- * number. */
+/* The least and the greatest number of operands for a text such as "FROM TO [ID]".
+ * "ID..." allows any number. */
 static void operand_bounds(const char *operands, size_t *least, size_t *most)
 {
 	*least = *most = 0;
@@ -272,7 +272,8 @@ static void insert_operand(wh_args *args, size_t at, char *word)
 	args->n_operands++;
 }
 
-/* The settings of wherry.yaml come first, then what the command line says. */
+/* Use the settings of wherry.yaml, and set those of the command line again, which
+ * override them. */
 static bool take_settings(wh_args *args, wh_named *named)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -312,7 +313,8 @@ static bool unknown_name(const wh_args *args, const char *name, const wh_named *
 	return false;
 }
 
-/* A relay of wherry.yaml stands for its database, and for `relay` for its destination. */
+/* Replace the name of a relay in wherry.yaml by its source, and for the command `relay`
+ * by its destination, too. */
 static bool take_name(wh_args *args, bool relay, const char *shown)
 {
 	const char *name = args->operands[0];
@@ -338,7 +340,7 @@ static bool take_name(wh_args *args, bool relay, const char *shown)
 	return fine;
 }
 
-/* Does an operand say which outbox, so that WHERRY_URL need not? */
+/* Does the operand name an outbox or queue?  If not, WHERRY_URL names it. */
 static bool names_outbox(const char *operand)
 {
 	wh_named named = {.from = NULL};
@@ -352,8 +354,8 @@ static bool names_outbox(const char *operand)
 	return found;
 }
 
-/* With WHERRY_URL, a queue that a relay is given alone is the source without a destination, or the
- * destination of the outbox in WHERRY_URL: the command line must say which. */
+/* Refuse `wherry relay QUEUE` if WHERRY_URL is set.  The queue could be the source, or
+ * the destination for the outbox in WHERRY_URL: the command line must name both. */
 static bool refuse_lone_queue(const wh_args *args, const char *standard)
 {
 	char *queue = wh_url_without_secrets(args->operands[0]);
@@ -391,7 +393,7 @@ static bool take_target(wh_args *args)
 	if (inserted)
 		insert_operand(args, 0, (char *)standard);
 	if (!args->n_operands)
-		return true; /* which is refused */
+		return true; /* check_operands() refuses this. */
 	if (!strchr(args->operands[0], ':'))
 		return take_name(args, relay, inserted ? NULL : args->operands[0]);
 	shown = inserted ? NULL : wh_url_without_secrets(args->operands[0]);
@@ -400,7 +402,7 @@ static bool take_target(wh_args *args)
 	return true;
 }
 
-/* The URL of a queue names its table. */
+/* Refuse --table with the URL of a queue, which names the table. */
 static bool check_table(const wh_args *args)
 {
 	const char *url = args->target ? wh_operand(args, 0) : NULL;
@@ -414,7 +416,8 @@ static bool check_table(const wh_args *args)
 
 bool wh_args_parse(const wh_command *command, int argc, char **argv, wh_args *args)
 {
-	size_t room = (size_t)argc + 3; /* for operands that are not typed */
+	/* Room for operands that insert_operand() adds. */
+	size_t room = (size_t)argc + 3;
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	*args = (wh_args){.command = command};
@@ -439,8 +442,8 @@ bool wh_args_parse(const wh_command *command, int argc, char **argv, wh_args *ar
 		return false;
 	if (!check_table(args) || !wh_check_url(args))
 		return false;
-	if (wh_is_for_outboxes(
-		    args)) { /* which says more than that an option is missing */
+	/* This comes first: its message helps more than that of a missing option. */
+	if (wh_is_for_outboxes(args)) {
 		(void)wh_refuse_queue(args);
 		return false;
 	}
@@ -470,7 +473,8 @@ const char *wh_operand(const wh_args *args, size_t i)
 	return i < args->n_operands ? args->operands[i] : NULL;
 }
 
-/* A name that no table has is a slip in the command's own code. */
+/* The next time that an option was given, from index `from` on; NULL: there is none.  An
+ * option that the command does not have is a bug in the command. */
 static const wh_given *find_given(const wh_args *args, const char *name, size_t from)
 {
 	assert(find_option(args->command, name, strlen(name)));

@@ -22,7 +22,8 @@ static void write_record(void *ctx, const wherry_log_record *record)
 	wh_buf_clear(&line);
 }
 
-/* "alice@host"; the number of a user without a name. */
+/* Write who runs the program, such as "alice@host".  A user without a name is written as
+ * a number. */
 static void write_who(char *out, size_t cap)
 {
 	struct passwd entry, *found = NULL;

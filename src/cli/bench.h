@@ -10,46 +10,51 @@
 #include "cli/cli.h"
 
 enum {
-	WH_BENCH_KEYS = 1000,  /* distinct keys */
-	WH_BENCH_BATCH = 100,  /* messages in one transaction of the load */
-	WH_BENCH_RATE = 200,   /* a second, for the latency */
-	WH_BENCH_PROBES = 1000 /* messages whose latency is taken, at most */
+	WH_BENCH_KEYS = 1000,  /* Distinct keys. */
+	WH_BENCH_BATCH = 100,  /* Messages that the load enqueues in one transaction. */
+	WH_BENCH_RATE = 200,   /* Messages a second, while latency is measured. */
+	WH_BENCH_PROBES = 1000 /* Limit of messages whose latency is measured. */
 };
 
 /* Memory that the processes share. */
 typedef struct wh_bench_shared {
-	double enqueue_rate, drain_rate; /* messages a second */
-	int64_t memory_kb;               /* the relay's largest, while draining */
+	double enqueue_rate, drain_rate; /* Messages a second. */
+	/* The most memory that the relay had while draining. */
+	int64_t memory_kb;
 	double p50_ms, p99_ms;
-	char failure[240]; /* "": none */
+	char failure[240]; /* Why a part failed; "": no part failed. */
 	_Atomic int64_t committed_us[WH_BENCH_PROBES];
 	_Atomic int64_t arrived_us[WH_BENCH_PROBES];
-	_Atomic int64_t sent, arrived; /* how many */
-	atomic_bool ready;             /* the relay is */
+	/* Number of messages sent, of messages that arrived. */
+	_Atomic int64_t sent, arrived;
+	atomic_bool ready; /* The relay is ready. */
 } wh_bench_shared;
 
 typedef struct wh_bench wh_bench;
 
-/* One part; runs in its own process and fills b->shared. */
+/* A part, which runs in a separate process and fills b->shared. */
 typedef wherry_code (*wh_bench_fn)(wh_bench *b, wherry_error *err);
 
 struct wh_bench {
 	const char *url;
 	wherry_config *config;
 	int64_t messages;
-	int64_t probes;      /* for the latency: 1 to WH_BENCH_PROBES, */
-	int rate;            /* so many a second; 0: WH_BENCH_RATE */
-	wh_bench_fn consume; /* what takes them; NULL: a relay */
+	/* Messages whose latency is measured, 1 to WH_BENCH_PROBES. */
+	int64_t probes;
+	/* Messages a second while latency is measured; 0: WH_BENCH_RATE. */
+	int rate;
+	wh_bench_fn consume; /* The part that takes the messages; NULL: a relay. */
 	wh_bench_shared *shared;
 };
 
-wherry_code wh_bench_prepare(wh_bench *b, wherry_error *err); /* an empty outbox */
+/* Create the outbox; it must be empty. */
+wherry_code wh_bench_prepare(wh_bench *b, wherry_error *err);
 wherry_code wh_bench_enqueue(wh_bench *b, wherry_error *err);
 wherry_code wh_bench_drain(wh_bench *b, wherry_error *err);
 wherry_code wh_bench_latency(wh_bench *b, wherry_error *err);
-wherry_code wh_bench_clean(wh_bench *b, wherry_error *err); /* takes its messages away */
+wherry_code wh_bench_clean(wh_bench *b, wherry_error *err); /* Delete the messages. */
 
-/* One message of the load or the latency: its body and key from its number. */
+/* A message of the bench.  Its number determines its body and key. */
 typedef struct wh_bench_message {
 	char body[256];
 	char key[24];
@@ -58,13 +63,14 @@ typedef struct wh_bench_message {
 
 void wh_bench_fill(wh_bench_message *m, int64_t number);
 
-/* A consumer took the message with this body: note when.  True once all have arrived. */
+/* Record when the message with this body arrived.  True: all messages have arrived. */
 bool wh_bench_arrived(wh_bench *b, const char *body);
 
-/* The number that text begins with, blanks before it. */
+/* The number at the beginning of text, behind blanks. */
 int64_t wh_bench_digits(const char *text);
 
-/* Start a part, which dies with its parent; its process id, -1 if it could not start. */
+/* Start a part in a process that is killed when its parent ends.  Returns its process id;
+ * -1: fork failed. */
 int wh_bench_start(wh_bench *b, wh_bench_fn fn);
 
 /* Open the outbox that the bench works on. */

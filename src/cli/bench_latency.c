@@ -21,7 +21,7 @@ typedef struct latency {
 	wherry_relay *relay;
 } latency;
 
-/* For the handler of SIGCHLD, which gets no argument. */
+/* Used by the handler of SIGCHLD, which has no argument for it. */
 static latency *running;
 
 static wherry_code produce(wh_bench *b, wherry_error *err)
@@ -76,7 +76,7 @@ static wherry_verdict take(void *ctx, const wherry_message *msg, char *reason,
 	return WHERRY_DELIVERED;
 }
 
-/* A producer that failed sends nothing more to wait for. */
+/* Stop the relay if the producer has ended before it sent all messages. */
 static void on_child(int number)
 {
 	(void)number;
@@ -102,7 +102,7 @@ static void evaluate(const wh_bench *b)
 		int64_t us = atomic_load(&shared->arrived_us[i]) -
 			     atomic_load(&shared->committed_us[i]);
 
-		/* The relay may be faster than the producer is back from COMMIT. */
+		/* The relay may get a message before COMMIT returns to the producer. */
 		ms[n++] = us > 0 ? (double)us / 1e3 : 0;
 	}
 	qsort(ms, n, sizeof(*ms), compare);

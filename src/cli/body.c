@@ -12,7 +12,8 @@ wh_exit wh_read_file(wh_buf *to, const char *from)
 
 	if (!file)
 		return wh_complain(NULL, "%s: %s", from, strerrordesc_np(errno));
-	/* One Ctrl-D ends a terminal's input; another fread() would ask for a second one. */
+	/* Ctrl-D ends the input of a terminal.  Another fread() would wait for a second
+	 * Ctrl-D. */
 	while (!feof(file) && (n = fread(chunk, 1, sizeof(chunk), file)) > 0)
 		wh_buf_put(to, chunk, n);
 	failed = ferror(file) != 0;

@@ -1,9 +1,9 @@
 /*
- * The program: commands as tables, and what they share.
+ * The program: the table of a command, and functions that commands share.
  *
- * Results go to stdout, chatter to stderr; nothing below cli/ prints.  Each command is
- * one file that ends in its table; options, help and the nearest-word hints are read
- * from these tables.
+ * Results go to stdout, other messages to stderr.  Code below cli/ does not print.  Each
+ * command is one file that ends with its table.  Options, help and hints of the nearest
+ * word are read from these tables.
  */
 #ifndef WH_CLI_CLI_H
 #define WH_CLI_CLI_H
@@ -41,15 +41,16 @@ typedef enum wh_exit {
 
 /* Flags of an option. */
 enum {
-	WH_REQUIRED = 1, /* the command refuses to run without it */
-	WH_REPEAT = 2    /* may be given several times */
+	WH_REQUIRED = 1, /* The command refuses to run without the option. */
+	WH_REPEAT = 2    /* The option may be given several times. */
 };
 
 typedef struct wh_option {
-	const char *name;  /* without its dashes */
-	const char *value; /* what its value is called; NULL: it is a switch */
+	const char *name;  /* Without its dashes. */
+	const char *value; /* Name of its value in the help; NULL: it is a switch. */
 	const char *help;
-	const char *setting; /* the setting it stands for; NULL: the command reads it */
+	/* The setting that it sets; NULL: none, the command reads the option. */
+	const char *setting;
 	unsigned flags;
 } wh_option;
 
@@ -61,85 +62,91 @@ typedef struct wh_args wh_args;
 
 typedef struct wh_command {
 	const char *name;
-	const char *operands;     /* "URL [ID]": how many there must and may be */
-	const char *synopsis;     /* operands and options, as the help shows them */
-	const char *brief;        /* one line */
-	const char *help;         /* paragraphs and examples, as printed */
-	const wh_option *options; /* ended by a row without a name */
-	const char *preset; /* a switch to turn on unless the user sets it; or NULL */
-	bool plain;         /* takes no --table and no --set */
-	const struct wh_command *const *words; /* second words, as in "queue send", ended
-						  by NULL; NULL: it has none */
+	/* Operands, which determine their number: "URL [ID]". */
+	const char *operands;
+	const char *synopsis;     /* Operands and options, as the help shows them. */
+	const char *brief;        /* One line of help. */
+	const char *help;         /* Paragraphs and examples of the help. */
+	const wh_option *options; /* Ends with a row without a name. */
+	/* A setting that is on unless the user sets it; NULL: none. */
+	const char *preset;
+	bool plain; /* The command does not take wh_common_options. */
+	/* Commands of the second word, as in "queue send"; ends with NULL.  NULL:
+	 * there is no second word. */
+	const struct wh_command *const *words;
 	wh_exit (*run)(wh_args *args);
 } wh_command;
 
-/* Every command, ended by NULL: commands.c. */
+/* Every command; ends with NULL.  See commands.c. */
 extern const wh_command *const wh_commands[];
 
 /* ---- args.c: the command line of one command, parsed by its table ---- */
 
 typedef struct wh_given {
 	const wh_option *option;
-	const char *value; /* NULL for a switch */
+	const char *value; /* NULL: the option is a switch. */
 } wh_given;
 
 struct wh_args {
 	const wh_command *command;
 	wherry_config *config;
-	wh_given *given; /* in the order of the command line */
+	wh_given *given; /* The options in the order of the command line. */
 	size_t n_given;
 	char **operands;
 	size_t n_operands;
-	bool help;    /* --help was met: nothing after it counts */
-	char *target; /* what names the outbox again behind "wherry COMMAND", with a blank
-			 before it: " sqlite:shop.db --table billing"; "" by WHERRY_URL */
-	char *from, *to; /* operands that were not typed; NULL: they were */
+	bool help; /* --help was given; the words after it are ignored. */
+	/* Words that name the outbox behind "wherry COMMAND" in advice, with a blank
+	 * before each: " sqlite:shop.db --table billing"; "": WHERRY_URL names it. */
+	char *target;
+	char *from, *to; /* Operands that a relay of wherry.yaml provides; NULL: none. */
 };
 
-/* False: it said what is wrong.  args is to be cleared either way. */
+/* Parse a command line.  False: it printed what is wrong.  Clear args in both cases. */
 bool wh_args_parse(const wh_command *command, int argc, char **argv, wh_args *args);
 void wh_args_clear(wh_args *args);
 
-/* An operand by its place, NULL beyond the last. */
+/* Operand i, from 0; NULL: there are fewer operands. */
 const char *wh_operand(const wh_args *args, size_t i);
 
-/* An option's value, NULL if it was not given. */
+/* The value of an option; NULL: the option was not given. */
 const char *wh_arg(const wh_args *args, const char *name);
 
-/* Has the command this option? */
+/* Does the command have this option? */
 bool wh_arg_known(const wh_args *args, const char *name);
 
 bool wh_arg_on(const wh_args *args, const char *name);
 
-/* The headers that --header NAME=VALUE gives, as a JSON object: *out is given, free() it.  On
- * another status than WH_EXIT_DONE it said what is wrong. */
+/* Read the options --header NAME=VALUE into a JSON object; free() *out.  If the status is
+ * not WH_EXIT_DONE, it printed what is wrong. */
 wh_exit wh_arg_headers(const wh_args *args, char **out);
 
-/* The values of an option that repeats: start with *at = 0, ends with NULL. */
+/* The next value of an option that may be repeated; NULL: there are no more.  Start with
+ * *at = 0. */
 const char *wh_arg_next(const wh_args *args, const char *name, size_t *at);
 
-/* Typed values; *out is left alone when the option was not given.  False: it said what
- * is wrong. */
+/* Read an option as a number or a duration.  *out is unchanged if the option was not
+ * given.  False: it printed what is wrong. */
 bool wh_arg_count(const wh_args *args, const char *name, int64_t least, int64_t most,
 		  int64_t *out);
 bool wh_arg_duration(const wh_args *args, const char *name, int64_t *out_us);
 
-/* States by name, as bits 1 << wherry_state: wherry_state_name() or wh_queue_state_name(). */
+/* Read an option with names of states into bits 1 << wherry_state.  `names` is
+ * wherry_state_name() or wh_queue_state_name(). */
 typedef const char *(*wh_state_names)(wherry_state state);
 bool wh_arg_states(const wh_args *args, const char *name, wh_state_names names,
 		   unsigned *out);
 
-/* The options that every command has unless it is plain, ended by one without name. */
+/* The options of every command that is not plain; ends with a row without a name. */
 extern const wh_option wh_common_options[];
 
-/* The setting an option or --set names, with its type; NULL if there is none. */
+/* The setting with this key; NULL: there is none. */
 const wherry_setting *wh_setting_find(const char *key);
 
-/* The command of a name, NULL if there is none; nearest: the one that may be meant. */
+/* The command with this name, or the name of the nearest one; NULL: there is none. */
 const wh_command *wh_command_find(const char *name);
 const char *wh_command_nearest(const char *name);
 
-/* The same among the second words of a command. */
+/* Find a second word of a command, or the nearest one; NULL: there is none. */
 const wh_command *wh_command_word(const wh_command *command, const char *word);
 const char *wh_command_word_nearest(const wh_command *command, const char *word);
 
@@ -150,128 +157,139 @@ const char *wh_command_last(const wh_command *command);
 
 void wh_print_help(const wh_command *command);
 
-/* Print text in lines after `indent` columns, the first of which contain `head`.  Text in
- * brackets is not broken. */
+/* Print text in lines that are indented by `indent` columns.  The first line has `head`
+ * there.  Text in brackets is not broken. */
 void wh_print_wrapped(const char *head, int indent, const char *text);
 
-/* Paragraphs, each one line of text; lines that begin with a blank stand as they are. */
+/* Print paragraphs, each of which is one line of text.  Lines that begin with a blank are
+ * printed unchanged. */
 void wh_print_paragraphs(const char *text);
 
 /* ---- confirm.c ---- */
 
-/* Ask on a terminal; elsewhere --yes is required.  False: it said that nothing happens. */
+/* Ask the user to confirm.  If standard input is not a terminal, --yes is required.
+ * False: the command must not go on, and it printed why. */
 bool wh_confirm(const wh_args *args, const char *fmt, ...) WH_PRINTF(2, 3);
 
-/* ---- report.c: what goes wrong ---- */
+/* ---- report.c: failures ---- */
 
-/* Set the words that name the outbox in commands that the library's messages advise, and forget the
- * makers; see wh_args. */
+/* Set wh_args.target for commands that the library's messages advise, and forget the
+ * words of wh_report_maker(). */
 void wh_report_target(const char *target);
 
-/* Add a command with words that are not those of the outbox; see wh_advice.  The words are copied. */
+/* Set other words than wh_report_target() for one command that messages advise; see
+ * wh_advice.  The words are copied. */
 void wh_report_maker(const char *maker, const char *words);
 
-/* Set the command that runs; the name is borrowed. */
+/* Set the name of the command that runs, which is borrowed. */
 void wh_report_command(const char *name);
 
-/* "wherry: ..." and, unless hint is NULL, "  try: ..."; returns WH_EXIT_FAILED. */
+/* Print "wherry: ..." and, unless hint is NULL, "  try: ...".  Returns WH_EXIT_FAILED. */
 wh_exit wh_complain(const char *hint, const char *fmt, ...) WH_PRINTF(2, 3);
 
 /* Advice after a failure whose message has none; NULL: no advice. */
 const char *wh_way_out(wherry_code code);
 
-/* Append the commands that give a role of the database the rights for the command that runs; false:
- * there are none. */
+/* Append commands that grant a database role the rights for the running command.  False:
+ * there is no such command. */
 bool wh_put_grant(wh_buf *text);
 
 /* Advice after a failure, written to `text` if it names a command; NULL: no advice. */
 const char *wh_put_hint(wh_buf *text, const wherry_error *err);
 
-/* Append what the library says, with the outbox in the commands that it advises. */
+/* Append a message of the library, with the outbox added to the commands that it
+ * advises. */
 void wh_put_message(wh_buf *text, const char *message);
 
-/* Append SQL, or a command of Wherry with the words that name the table. */
+/* Append a repair: SQL, or a command of Wherry, which gets the words that name the
+ * table. */
 void wh_put_repair(wh_buf *text, const char *repair);
 
-/* Complain about a failure of the library. */
+/* Print a failure of the library.  Returns WH_EXIT_FAILED. */
 wh_exit wh_report(const wherry_error *err);
 
-/* The command line is wrong; returns WH_EXIT_USAGE. */
+/* Print what is wrong with the command line.  Returns WH_EXIT_USAGE. */
 wh_exit wh_usage(const wh_command *of, const char *fmt, ...) WH_PRINTF(2, 3);
 
-/* Flush stdout; what was not written turns WH_EXIT_DONE into WH_EXIT_FAILED. */
+/* Flush stdout.  If that fails, WH_EXIT_DONE becomes WH_EXIT_FAILED. */
 wh_exit wh_finish(wh_exit status);
 
-/* ---- place.c: the database that a command's first operand names, and the name that is its
- * second operand ---- */
+/* ---- place.c: the database and the name that the first two operands are ---- */
 
 typedef struct wh_place {
 	wherry_db *db;
-	const char *name; /* "": there is no second operand */
-	char target[400]; /* " URL NAME", for commands to paste */
+	const char *name; /* The second operand; "": there is none. */
+	char target[400]; /* " URL NAME", for commands that the user can paste. */
 } wh_place;
 
-/* On another status than WH_EXIT_DONE it said why, and nothing is open. */
+/* Open the database.  If the status is not WH_EXIT_DONE, it printed why, and nothing is
+ * open. */
 wh_exit wh_place_open(wh_place *place, const wh_args *args);
 void wh_place_close(wh_place *place);
 
-/* Say why a call failed; INVALID is the command line's fault. */
+/* Print why a call failed.  Returns WH_EXIT_USAGE for INVALID, else WH_EXIT_FAILED. */
 wh_exit wh_call_failed(const wh_args *args, wherry_code code, const wherry_error *err);
 
-/* The values of --grant, at most WH_GRANTS_MOST; false: there are more, which it said. */
+/* Read the values of --grant.  False: there are more than WH_GRANTS_MOST, which it
+ * printed. */
 enum { WH_GRANTS_MOST = 64 };
 bool wh_arg_grants(const wh_args *args, const char **out, size_t *out_n);
 
-/* How a command with --print and --json creates a table, in a database that may be new. */
+/* How a command creates a table, in a database that may be new.  It has --print and
+ * --json. */
 typedef struct wh_creating {
-	const char *what;   /* it is, in JSON */
-	const char *name;   /* of the table */
-	const char *layout; /* that was asked for; NULL: none was */
-	const struct wh_model
-		*model; /* NULL: it has no roles, and --grant is not an option */
-	void *own;      /* room for the model's own statements */
-	/* The SQL for a database of a scheme; *out is the caller's to free. */
+	const char *what;   /* Kind of the table, the member's name in JSON. */
+	const char *name;   /* Name of the table. */
+	const char *layout; /* The layout that the user wants; NULL: the native one. */
+	/* NULL: the tables have no roles, and --grant is not an option. */
+	const struct wh_model *model;
+	void *own; /* Receives the model's own statements. */
+	/* Make the SQL that creates the table in a database of this scheme; free()
+	 * *out. */
 	wherry_code (*sql)(const wh_args *args, const char *scheme, char **out,
 			   wherry_error *err);
 	wherry_code (*create)(const wh_args *args, const wh_place *at, wherry_error *err);
-	void (*tell)(const wh_args *args, const wh_place *at); /* that it is ready */
+	/* Print that the table is ready. */
+	void (*tell)(const wh_args *args, const wh_place *at);
 } wh_creating;
 
 wh_exit wh_place_create(const wh_args *args, const wh_creating *how);
 
 /* ---- body.c ---- */
 
-/* Append what a file holds; "-": standard input.  On another status than WH_EXIT_DONE it said what
- * is wrong. */
+/* Append the content of a file; "-": standard input.  If the status is not WH_EXIT_DONE,
+ * it printed what is wrong. */
 wh_exit wh_read_file(wh_buf *to, const char *from);
 
 /* ---- session.c: the outbox that a command works on ---- */
 
 typedef struct wh_session {
-	char url[200];      /* without its password, for messages */
-	const char *target; /* see wh_args; borrowed */
+	char url[200];      /* URL without its password, for messages. */
+	const char *target; /* wh_args.target; borrowed. */
 	const char *table;
 	wherry_db *db;
 	wherry_outbox *box;
 } wh_session;
 
-/* Open args' first operand; on another status than WH_EXIT_DONE it said why, and the
- * session is closed. */
+/* Open the outbox in the database of the first operand.  If the status is not
+ * WH_EXIT_DONE, it printed why, and the session is closed. */
 wh_exit wh_session_open(wh_session *s, const wh_args *args);
 void wh_session_close(wh_session *s);
 
-/* The same without the outbox, whose table need not be there. */
+/* Like wh_session_open(), but do not open the outbox, whose table may be missing. */
 wh_exit wh_session_connect(wh_session *s, const wh_args *args);
 
 /* ---- instead.c ---- */
 
-/* Is the first operand the URL of a queue or a delayed queue, and the command for outboxes alone? */
+/* Is the command for outboxes only, and the first operand the URL of a queue or delayed
+ * queue? */
 bool wh_is_for_outboxes(const wh_args *args);
 
-/* Is the first operand a URL that the command can take?  False: it said what to write instead. */
+/* Can the command take the URL of the first operand?  False: it printed what to write
+ * instead. */
 bool wh_check_url(const wh_args *args);
 
-/* The first operand is the URL of a queue or a delayed queue: say which command is for it. */
+/* Print which command to use for the queue or delayed queue of the first operand. */
 wh_exit wh_refuse_queue(const wh_args *args);
 
 /* ---- why.c: why a message is where it is ---- */
@@ -279,121 +297,125 @@ wh_exit wh_refuse_queue(const wh_args *args);
 typedef struct wh_why {
 	const wh_session *session;
 	wherry_status status;
-	int64_t now_us; /* Unix time */
+	int64_t now_us; /* Unix time. */
 } wh_why;
 
-/* Does the destination of the relay that runs refuse everything? */
+/* Does the destination of the running relay refuse all messages? */
 bool wh_is_refused(const wherry_status *st);
 
-/* Append it, in words. */
+/* Append why the message is in its state, in words. */
 void wh_put_why(wh_buf *why, const wh_why *s, const wherry_row *row);
 
-/* ---- text.c: for people's eyes ---- */
+/* ---- terminal.c: text for people ---- */
 
 enum { WH_SPAN_LEN = 24 };
 
-/* A length of time in words: "3m 2s". */
+/* Write a duration in words, such as "3m 2s".  Returns out. */
 const char *wh_span_text(int64_t us, char out[WH_SPAN_LEN]);
 
-/* Append text with control characters as JSON writes them, as \n or \u001b, and broken UTF-8 as '?'.
- * Other characters, also backslashes, stay. */
+/* Append text with control characters as JSON escapes, and invalid UTF-8 as '?'.  Other
+ * characters, including backslashes, are not changed. */
 void wh_put_escaped(wh_buf *buf, const char *text, size_t len);
 
-/* Append the beginning of a body, escaped like that; a cut ends in an ellipsis. */
+/* Append the beginning of a body as wh_put_escaped() does.  If it is cut, it ends with an
+ * ellipsis. */
 void wh_put_body_begin(wh_buf *buf, const void *body, size_t len);
 
-/* Append text with control characters and broken UTF-8 as '?', at most `columns` wide
- * (0: as wide as it is); a cut ends in an ellipsis. */
+/* Append text with control characters and invalid UTF-8 as '?', at most `columns` wide;
+ * 0: no limit.  If it is cut, it ends with an ellipsis. */
 void wh_put_cell(wh_buf *buf, const char *text, size_t columns);
 size_t wh_columns(const char *text);
 
-/* Columns of the terminal on a descriptor; 0: it is none. */
+/* Columns of the terminal at a descriptor; 0: it is not a terminal. */
 size_t wh_terminal_width(int fd);
 
-/* Colours for a terminal.  Each begins a colour, or is "" where standard output is not one, or
- * NO_COLOR is set. */
+/* The sequence that begins a colour on a terminal.  It is "" if standard output is not a
+ * terminal, or NO_COLOR is set. */
 typedef enum wh_paint { WH_PLAIN, WH_GOOD, WH_CARE, WH_DANGER } wh_paint;
 const char *wh_painted(wh_paint paint);
 
 const char *wh_plural(int64_t n); /* "" for 1, else "s" */
 
-/* Append valid JSON with line breaks and indentation, its numbers as they are. */
+/* Append valid JSON with line breaks and indentation.  Numbers are not changed. */
 void wh_put_pretty(wh_buf *buf, const char *json, size_t len);
 
-/* ---- table.c: aligned columns, whose width the first rows decide ---- */
+/* ---- table.c: aligned columns; the first rows determine their width ---- */
 
 enum { WH_TABLE_COLUMNS = 8, WH_TABLE_ROWS = 128 };
 
 typedef struct wh_table_column {
 	const char *title;
-	size_t most; /* columns it may take on a terminal; 0: what is left */
-	bool right;  /* numbers */
-	wh_paint (*paint)(const char *cell); /* NULL: plain */
+	size_t most; /* Maximal width on a terminal; 0: the columns that are left. */
+	bool right;  /* Align to the right, as numbers are. */
+	wh_paint (*paint)(const char *cell); /* Colour of a cell; NULL: WH_PLAIN. */
 } wh_table_column;
 
 typedef struct wh_table {
 	const wh_table_column *columns;
 	size_t n_columns;
 	size_t width[WH_TABLE_COLUMNS];
-	size_t terminal; /* its width; 0: nothing is cut */
+	size_t terminal; /* Width of the terminal; 0: no cell is cut. */
 	char *cells[WH_TABLE_ROWS][WH_TABLE_COLUMNS];
-	size_t n_rows; /* waiting to be written */
+	size_t n_rows; /* Rows that are not written yet. */
 	bool begun;
 } wh_table;
 
 void wh_table_begin(wh_table *table, const wh_table_column *columns, size_t n_columns);
-void wh_table_add(wh_table *table, const char *const *cells); /* copied */
+void wh_table_add(wh_table *table, const char *const *cells); /* Copies the cells. */
 void wh_table_end(wh_table *table);
 
 /* ---- row.c: a row of the outbox ---- */
 
 typedef enum wh_row_detail { WH_ROW_BRIEF, WH_ROW_FULL } wh_row_detail;
 
-/* Append a message as the line that a destination would get, without the end of the object. */
+/* Append a message as JSON, as destinations get it, without the object's closing
+ * brace. */
 void wh_put_line(wh_buf *buf, const wherry_message *message);
 
-/* Append ",\"NAME\":TEXT"; NULL: null.  A time of 0 is null, too. */
+/* Append ",\"NAME\":VALUE".  A text of NULL and a time of 0 become null. */
 void wh_put_text_field(wh_buf *buf, const char *name, const char *text);
 void wh_put_time_field(wh_buf *buf, const char *name, int64_t us);
 
-/* Append an age, in microseconds; -1: null. */
+/* Append an age in microseconds as a member; -1 becomes null. */
 void wh_put_age_field(wh_buf *buf, const char *name, int64_t us);
 
 /* ---- status_cron.c ---- */
 
-/* The active schedules of the database's table cron: a line each, or a list of JSON objects.
- * Nothing if there is no such table. */
+/* Append the active schedules of the table "cron", as lines or as a list of JSON objects.
+ * Append nothing if there is no such table. */
 void wh_put_schedules(wh_buf *out, wherry_db *db, bool json);
 
-/* Append a row as a JSON object; brief: without headers and body. */
+/* In row.c: append a row as a JSON object.  WH_ROW_BRIEF: without headers and body. */
 void wh_put_row(wh_buf *buf, const wherry_row *row, wh_row_detail detail);
 
 /* ---- show_fields.c: a message for a person, a field on each line ---- */
 
-/* Nothing where text is NULL or "", or a time 0. */
+/* Print a field on a line.  Nothing is printed if text is NULL or "", or the time is
+ * 0. */
 void wh_print_field(const char *name, const char *text);
 void wh_print_time(int64_t now_us, const char *name, int64_t us);
 void wh_print_number(const char *name, int64_t number);
 
-/* JSON is indented if it is short; of others the beginning is printed. */
+/* Print a body.  Short JSON is indented; of other bodies only the beginning is
+ * printed. */
 void wh_print_body(const char *body, size_t len);
 
-/* ---- progress.c: a line on stderr that is overwritten, on a terminal only ---- */
+/* ---- progress.c: a progress line on stderr, on a terminal only ---- */
 
 typedef struct wh_progress {
 	const char *what;
-	int64_t total; /* 0: unknown */
+	int64_t total; /* Number of items; 0: unknown. */
 	int64_t began_us, drawn_us;
 	bool on, shown;
 } wh_progress;
 
 void wh_progress_begin(wh_progress *p, const char *what, int64_t total);
 void wh_progress_show(wh_progress *p, int64_t done, const char *fmt, ...) WH_PRINTF(3, 4);
-void wh_progress_wipe(const wh_progress *p); /* before another line is written */
+void wh_progress_wipe(const wh_progress *p); /* Call it before another line is written. */
 void wh_progress_end(wh_progress *p);
 
-/* Log that an operator changed an outbox: one event on standard error that says what was
- * done, where, to how many rows, and by whom. */
+/* In audit.c: log that an operator changed an outbox.  The event on standard error says
+ * what was done, where, to how many rows, and by whom. */
 void wh_audit(const char *action, const char *url, const char *table, int64_t rows);
 
 #endif

@@ -16,7 +16,7 @@
 
 enum { PATH_CAP = 300, FILES = 3 };
 
-/* Known to the handler of signals, which takes it away. */
+/* The temporary folder; the handler of signals removes it. */
 static char temp_dir[PATH_CAP];
 static char temp_files[FILES][PATH_CAP + 16];
 
@@ -58,7 +58,7 @@ static wherry_code make_temp(char *url, size_t cap, wherry_error *err)
 
 /* ---- running the parts ---- */
 
-/* Resident memory of a process in KB, 0 if it is not known. */
+/* Resident memory of a process in KB; 0: unknown. */
 static int64_t memory_of(int pid)
 {
 	char path[40], line[128];
@@ -76,7 +76,7 @@ static int64_t memory_of(int pid)
 	return kb;
 }
 
-/* Wait for a part; *memory_kb receives the most memory it had. */
+/* Wait until a part ends, and raise *memory_kb to the most memory that it had. */
 static int wait_part(int pid, int64_t *memory_kb)
 {
 	int status = 0;

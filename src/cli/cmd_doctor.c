@@ -20,7 +20,8 @@ static size_t count(const wh_doctor *d, wh_level level)
 	return n;
 }
 
-/* Keys and errors come from outside.  In a pipe a finding is a line. */
+/* Print a text that may contain keys and errors, so control characters are replaced.  In
+ * a pipe a finding is one line. */
 static void print_safe(const char *head, const char *text)
 {
 	wh_buf safe = WH_BUF_INIT(64 * 1024);
@@ -46,7 +47,8 @@ static void print_finding(const wh_finding *f)
 		print_safe("      to do", f->advice);
 }
 
-/* The message that was asked about first, then what is worst; what is well only if asked. */
+/* Print the finding about the message first, then the others, the worst first.  Findings
+ * that all is well are printed only if verbose. */
 static void print_text(const wh_doctor *d, bool verbose)
 {
 	size_t well = 0;

@@ -4,7 +4,8 @@
 
 #include "outbox/stream.h"
 
-/* A relay that works would go on delivering what it has read. */
+/* Refuse while a relay holds the lease: it would go on delivering messages that it has
+ * read. */
 static bool relay_is_gone(const wh_session *s, const wherry_status *st)
 {
 	char span[WH_SPAN_LEN];
@@ -17,7 +18,8 @@ static bool relay_is_gone(const wh_session *s, const wherry_status *st)
 	return false;
 }
 
-/* The replication slot, for which the server would keep its log for ever. */
+/* Drop the publication and the replication slot, for which the server would keep its WAL
+ * forever. */
 static wherry_code drop_slot(const wh_session *s, const wherry_config *config,
 			     wherry_error *err)
 {

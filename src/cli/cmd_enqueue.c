@@ -19,22 +19,22 @@ static const char *const pick_names[PICKS] = {"key", "id", "aggregate-id"};
 typedef struct enqueue {
 	wh_session session;
 	wh_lines lines;
-	const char *file; /* for messages */
+	const char *file; /* Name of the file in messages. */
 	const char *topic;
 	const char *aggregate_type;
 	const char *pointer[PICKS];
 	wh_buf picked[PICKS];
 	char *headers;
-	int64_t batch;     /* 0: all in one transaction */
-	int64_t open;      /* messages in the open transaction */
-	int64_t kept_line; /* the last line that is committed */
+	int64_t batch;     /* Messages in one transaction; 0: all messages. */
+	int64_t open;      /* Messages in the open transaction. */
+	int64_t kept_line; /* Number of the last line that was committed. */
 	int64_t added, duplicates;
-	int64_t open_added, open_duplicates; /* in the open transaction */
+	int64_t open_added, open_duplicates; /* Of the open transaction. */
 } enqueue;
 
 /* ---- failing ---- */
 
-/* Roll back and say what stays. */
+/* Roll back, and print which lines stay enqueued. */
 static wh_exit give_up(enqueue *e, const char *hint, const char *what)
 {
 	long long kept = (long long)e->kept_line;
@@ -51,7 +51,7 @@ static wh_exit give_up(enqueue *e, const char *hint, const char *what)
 			   wh_plural(kept), kept == 1 ? "s" : "");
 }
 
-/* The answer to a commit was lost. */
+/* Print that the result of a commit is unknown. */
 static wh_exit give_up_in_doubt(const enqueue *e, const char *what)
 {
 	return wh_complain(e->pointer[ID]
@@ -61,7 +61,7 @@ static wh_exit give_up_in_doubt(const enqueue *e, const char *what)
 			   what, (long long)e->kept_line + 1, (long long)e->lines.number);
 }
 
-/* An error of a line names its place; an error of the database does not. */
+/* Roll back and print an error.  If the line is wrong, the message names its place. */
 static wh_exit give_up_line(enqueue *e, int column, const wherry_error *err)
 {
 	wh_buf what = WH_BUF_INIT(8192), hint = WH_BUF_INIT(64 * 1024);
@@ -137,7 +137,8 @@ static wherry_code commit(enqueue *e, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* The transaction begins with its first line, so that waiting for input locks nobody. */
+/* Enqueue a line.  A transaction begins with its first line, so that no lock is held
+ * while waiting for input. */
 static wh_exit take_line(enqueue *e, wh_view line)
 {
 	wherry_error err = WHERRY_ERROR_INIT;

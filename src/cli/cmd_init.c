@@ -28,7 +28,8 @@ static wh_make making(const wh_args *args, const char *const *grants, size_t n_g
 	};
 }
 
-/* A database that is not there lacks everything; so does what only a scheme names. */
+/* Open the database to find out what it lacks.  *out stays NULL if it does not exist,
+ * the URL is only a scheme, or --all is given: then everything is lacking. */
 static wherry_code open_to_compare(const wh_args *args, const wh_url *url,
 				   wherry_db **out, wherry_error *err)
 {
@@ -115,7 +116,8 @@ static void print_done(const wh_args *args, const wh_made *made, const char *tab
 	wh_buf_clear(&text);
 }
 
-/* The publication, the replication slot, and the tables that a relay without marks needs. */
+/* Create the publication, the replication slot, and the tables that a relay without marks
+ * needs. */
 static wherry_code make_stream(const wh_args *args, wherry_db *db, const char *table,
 			       wherry_error *err)
 {
@@ -145,7 +147,7 @@ static wherry_code make_stream(const wh_args *args, wherry_db *db, const char *t
 	return code;
 }
 
-/* A table that is made again under its name was in a publication, perhaps. */
+/* Add the table to the publication again: it may have been dropped and created again. */
 static wherry_code publish_again(const wh_args *args, wherry_db *db, const char *table,
 				 wherry_error *err)
 {
@@ -162,7 +164,7 @@ static wherry_code publish_again(const wh_args *args, wherry_db *db, const char 
 	return code;
 }
 
-/* Before anything is made. */
+/* Check --grant before anything is created. */
 static wherry_code check_grants(const wh_args *args, const wh_make *how,
 				wherry_error *err)
 {

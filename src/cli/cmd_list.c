@@ -33,7 +33,7 @@ typedef struct listing {
 	bool json;
 	int64_t limit;
 	int64_t n;
-	int64_t last; /* the id of the last row shown */
+	int64_t last; /* Id of the last row shown. */
 	bool more;
 	int64_t now_us;
 } listing;
@@ -59,7 +59,7 @@ static void add_row(listing *l, const wherry_row *row)
 	wh_table_add(&l->table, cells);
 }
 
-/* One row more than asked for is read, to know whether there are more. */
+/* Show a row.  The statement reads one row more than the limit, which sets l->more. */
 static wherry_code visit(void *ctx, const wherry_row *row)
 {
 	listing *l = ctx;
@@ -77,11 +77,12 @@ static wherry_code visit(void *ctx, const wherry_row *row)
 	} else {
 		add_row(l, row);
 	}
-	/* Nobody reads on: a long listing need not go on either. */
+	/* Stop if the reader closed the pipe. */
 	return ferror(stdout) ? WHERRY_INTERRUPTED : WHERRY_OK;
 }
 
-/* Problems come first: what is dead or has failed, then what waits. */
+/* States in the order of the listing: dead and failed messages come first, then waiting
+ * ones. */
 static const unsigned by_urgency[] = {
 	1u << WHERRY_DEAD | 1u << WHERRY_FAILED,
 	1u << WHERRY_PROCESSING | 1u << WHERRY_PENDING,

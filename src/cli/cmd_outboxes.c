@@ -46,7 +46,7 @@ static wherry_code take_name(void *ctx, const wh_row *row, wherry_error *err)
 	return all->name[all->n++] ? WHERRY_OK : wh_oom(err);
 }
 
-/* Tables that may be outboxes. */
+/* Read the names of tables that may be outboxes. */
 static wherry_code read_names(wherry_db *db, names *out, wherry_error *err)
 {
 	const wh_sql_names none = {.table = "outbox", .payload = ""};
@@ -113,7 +113,7 @@ static void print_json(const char *name, const wherry_status *st)
 	wh_buf_clear(&buf);
 }
 
-/* Passes over a table that is not an outbox. */
+/* Show an outbox.  A table that is not an outbox is skipped. */
 static wherry_code show(wherry_db *db, const char *name, listing *l, wherry_error *err)
 {
 	wherry_outbox *box = NULL;
@@ -136,7 +136,7 @@ static wherry_code show(wherry_db *db, const char *name, listing *l, wherry_erro
 	return code;
 }
 
-/* An outbox that cannot be read hides no other. */
+/* Show all outboxes.  If one cannot be read, report it and go on. */
 static wh_exit show_all(wherry_db *db, const names *all, listing *l)
 {
 	wh_exit status = WH_EXIT_DONE;

@@ -2,7 +2,7 @@
 #include "cli/on_delayed.h"
 #include "cli/on_queue.h"
 
-/* Say what became of the table, or why nothing did. */
+/* Print that the table is paused or resumed, or why it is not. */
 static wh_exit tell(const wh_args *args, const char *model, const char *name, bool paused,
 		    wherry_code code, const wherry_error *err)
 {

@@ -24,15 +24,15 @@ typedef struct relaying {
 	wh_progress progress;
 	bool quiet;
 	bool to_stdout;
-	char *queue;      /* "" or the words that name the queue; see wh_queue_words() */
-	bool delayed;     /* they name a delayed queue; see wh_delayed_words() */
-	bool reader_gone; /* from standard output */
+	char *queue;      /* Words that name the queue, see wh_queue_words(); "": none. */
+	bool delayed;     /* `queue` names a delayed queue, see wh_delayed_words(). */
+	bool reader_gone; /* Standard output is a pipe that its reader closed. */
 	int64_t began_us;
 } relaying;
 
 /* ---- signals ---- */
 
-/* For the handlers, which get no argument. */
+/* Used by the handlers of signals, which have no argument for it. */
 static wherry_relay *running;
 static volatile sig_atomic_t n_signals;
 
@@ -54,8 +54,8 @@ static void catch_signals(wherry_relay *relay)
 	(void)sigaction(SIGTERM, &action, NULL);
 }
 
-/* A destination that is down may come back, which the relay waits for; the reader of a
- * pipe does not. */
+/* Stop the relay if the reader of standard output has closed the pipe: it does not come
+ * back, unlike other destinations that are down. */
 static void check_reader(relaying *r)
 {
 	struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -144,7 +144,8 @@ static wh_exit conclude(const relaying *r, const char *target, wherry_outcome ou
 
 /* ---- running ---- */
 
-/* How many are open, for the length of the bar; 0: not known, and none is drawn. */
+/* The number of open messages, which is the length of the bar; 0: unknown, draw no
+ * bar. */
 static int64_t count_open(const wh_args *args)
 {
 	wherry_config *config = NULL;
@@ -169,7 +170,8 @@ static int64_t count_open(const wh_args *args)
 	return code == WHERRY_OK ? waits.pending + waits.processing + waits.failed : 0;
 }
 
-/* A bar only where somebody looks, and where the messages do not run over it. */
+/* Begin a bar if standard error is a terminal, and if no messages are printed to the
+ * terminal. */
 static void begin_progress(relaying *r, const wh_args *args)
 {
 	bool to_screen = r->to_stdout && isatty(STDOUT_FILENO);
@@ -192,7 +194,7 @@ static void show_progress(relaying *r)
 			 stats.down ? ", the destination is down" : "");
 }
 
-/* The loop of wherry_relay_run() with a bar, drawn a few times a second. */
+/* Like wherry_relay_run(), but draw a bar a few times a second. */
 static wherry_code run_watched(relaying *r, unsigned flags, wherry_outcome *out_outcome,
 			       wherry_error *err)
 {
@@ -251,7 +253,7 @@ static void warn(relaying *r, const wh_args *args)
 	wh_buf_clear(&text);
 }
 
-/* The words that name the queue that it relays, if it relays one. */
+/* Set the words that name the queue, if the relay's source is a queue. */
 static wherry_code name_queue(relaying *r, const char *url, wherry_error *err)
 {
 	char *table = NULL;
@@ -328,7 +330,7 @@ static wh_exit run(wh_args *args)
 	r.to_stdout = strncmp(wh_operand(args, 1), "stdout:", 7) == 0;
 	r.began_us = wh_monotonic(&wh_env_system);
 	status = relay(&r, args);
-	/* The handlers may come until the end; there is nothing left for them to stop. */
+	/* The relay has ended: signals must not stop it any more. */
 	(void)signal(SIGINT, SIG_DFL);
 	(void)signal(SIGTERM, SIG_DFL);
 	wherry_relay_close(r.relay);

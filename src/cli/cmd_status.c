@@ -29,7 +29,8 @@ static void warn(warnings *w, const char *fmt, ...)
 	va_end(args);
 }
 
-/* If it cannot be read, that is not a failure: the outbox may not be streamed. */
+/* Look at the replication slot.  A failure is ignored, since the outbox may not be
+ * streamed. */
 static void look_at_log(const wh_session *s, const wherry_config *config,
 			wh_wal_watched *out)
 {
@@ -44,7 +45,7 @@ static void look_at_log(const wh_session *s, const wherry_config *config,
 	wh_wal_close(wal);
 }
 
-/* " for 3s, as the rows say" */
+/* Append how long messages have waited, such as " for 3s (as the oldest row says)". */
 static void put_lag(wh_buf *out, const wh_wal_lag *lag)
 {
 	static const char *const sayings[][2] = {
@@ -97,7 +98,7 @@ static void put_stream(wh_buf *buf, const wh_wal_watched *st)
 		      st->dead);
 }
 
-/* Messages that the destination does not take: all that are open. */
+/* Warn that the destination refuses all open messages. */
 static void warn_refused(const wherry_status *st, warnings *out)
 {
 	wh_buf text = WH_BUF_INIT(WARNING_MAX);
@@ -110,7 +111,7 @@ static void warn_refused(const wherry_status *st, warnings *out)
 	wh_buf_clear(&text);
 }
 
-/* Collect the warnings that come first. */
+/* Collect the warnings, which are printed first. */
 static void look(const wh_session *s, const wherry_status *st, warnings *out)
 {
 	char span[WH_SPAN_LEN];
@@ -137,7 +138,7 @@ static void look(const wh_session *s, const wherry_status *st, warnings *out)
 		     st->count[WHERRY_DEAD] == 1 ? " is" : "s are", s->target, s->target);
 }
 
-/* Relays that share the outbox, as they are to be shown. */
+/* The text about relays that share the outbox. */
 typedef struct sharers {
 	bool json;
 	int n;
@@ -166,7 +167,7 @@ static void put_sharer(void *ctx, const wh_sharer *who)
 	s->n++;
 }
 
-/* First whether all is well, or what is not. */
+/* Print the warnings, or that all is well. */
 static void print_health(const wh_session *s, const wherry_status *st, const warnings *w)
 {
 	for (size_t i = 0; i < w->n; i++)
@@ -257,7 +258,7 @@ static void put_text(wh_buf *buf, const char *text)
 	wh_buf_json(buf, text, strlen(text));
 }
 
-/* Also of the last relay, where none runs. */
+/* Append the relay's state, or that of the last relay if none runs. */
 static void put_report(wh_buf *buf, const wherry_status *st)
 {
 	bool gone = st->lease_left_us <= 0 && *st->state &&
@@ -352,7 +353,8 @@ static wh_exit show(const wh_args *args, void *session)
 /* Print the status of a session once. */
 typedef wh_exit (*show_fn)(const wh_args *args, void *session);
 
-/* Until it is interrupted, or nobody reads on.  A terminal shows the last one alone. */
+/* Print the status repeatedly, until interrupted or the reader closes the pipe.  A
+ * terminal shows only the last status. */
 static wh_exit watch(const wh_args *args, show_fn print, void *session, int64_t every_us)
 {
 	bool terminal = wh_terminal_width(STDOUT_FILENO) > 0;

@@ -8,7 +8,7 @@
 #include "cron/cron.h"
 #include "schedule/schedule.h"
 
-/* The cron that --cron names; and with --queue a delayed queue. */
+/* The cron that --cron names, and the delayed queue that --queue names. */
 typedef struct cron_session {
 	wh_place at;
 	wherry_cron *cron;
@@ -327,7 +327,8 @@ static const wh_table_column columns[COLUMNS] = {
 	[HASH] = {"HASH", 32, false, NULL},
 };
 
-/* The next tick, and the offset of its local time from UTC; 0: it is not known, or there is none. */
+/* The time of the next tick, and the offset of its local time from UTC.  0: there is no
+ * next tick, or it is unknown. */
 static int64_t next_tick(const wherry_cron_entry *entry, int32_t *out_offset_s)
 {
 	wherry_schedule *schedule = NULL;

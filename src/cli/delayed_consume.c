@@ -122,7 +122,7 @@ static bool read_tokens(const wh_args *args, tokens *out)
 	return true;
 }
 
-/* An outcome on each line; it fails unless all are as asked. */
+/* Print an outcome on each line.  Fails unless all messages were settled. */
 static wh_exit print_outcomes(const wh_args *args, const wherry_ack_outcome *outcomes,
 			      size_t n, const char *done)
 {

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-/* The options that name the queue again. */
+/* Set the words that name the queue in commands that are printed. */
 static void set_target(wh_delayed_session *s, const wh_args *args)
 {
 	static const char *const options[] = {"table", "type", "queue"};

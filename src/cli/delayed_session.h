@@ -1,5 +1,5 @@
 /*
- * What the commands "wherry delayed …" share.
+ * Shared by the commands "wherry delayed …".
  */
 #ifndef WH_CLI_DELAYED_SESSION_H
 #define WH_CLI_DELAYED_SESSION_H
@@ -11,23 +11,24 @@ typedef struct wh_delayed_session {
 	wh_place at;
 	wherry_delayed *delayed;
 	const char *queue;
-	char target[500]; /* " URL --queue NAME", for commands to paste */
+	char target[500]; /* " URL --queue NAME", for commands that the user can paste. */
 } wh_delayed_session;
 
-/* Open it, do the work and close it. */
+/* Open the delayed queue that --queue names, call work, and close the queue. */
 typedef wh_exit (*wh_delayed_work)(const wh_args *args, wh_delayed_session *s);
 wh_exit wh_with_delayed(const wh_args *args, wh_delayed_work work);
 
-/* The same for a command that works on the whole table: s->queue is NULL. */
+/* Like wh_with_delayed(), for a command that works on all queues of the table: s->queue
+ * is NULL. */
 wh_exit wh_with_delayed_table(const wh_args *args, wh_delayed_work work);
 
-/* What a message's state is called: "leased". */
+/* The name of a message's state, such as "leased". */
 const char *wh_delayed_state_name(const wherry_delayed_message *msg);
 
-/* Append a message as a line with a JSON object. */
+/* Append a message as a JSON object, which is a line. */
 void wh_put_delayed_message(wh_buf *buf, const wherry_delayed_message *msg);
 
-/* Say how many messages something was done to. */
+/* Print how many messages were changed, and how. */
 wh_exit wh_delayed_changed(const wh_args *args, const wh_delayed_session *s, int64_t n,
 			   const char *what);
 

@@ -70,7 +70,7 @@ static void put_name(wh_buf *text, const wh_doctor *d, char which)
 	free(url);
 }
 
-/* row: NULL if the sentence names none of its columns. */
+/* Fill a sentence; see wh_check.  row: NULL if the sentence contains no columns. */
 static char *fill(const wh_doctor *d, const char *sentence, const wh_row *row)
 {
 	wh_buf text = WH_BUF_INIT(SENTENCE_MAX);
@@ -116,7 +116,8 @@ char *wh_doctor_sentence(const char *fmt, ...)
 	return text;
 }
 
-/* The checks that the role may not make are one finding, which ends with their names. */
+/* Add a check for which the role lacks rights.  All of them are one finding, which ends
+ * with their names. */
 static void add_denied(wh_doctor *d, const char *check)
 {
 	static const char name[] = "permission";
@@ -243,7 +244,8 @@ static bool is_passed_over(const wh_doctor *d, const wh_check *c)
 	return c->flags & WH_CHECK_STREAM && !d->streamed;
 }
 
-/* False: it could not be made because somebody holds what it needs. */
+/* Make a check.  If wait is false, checks that may wait for the table are skipped.
+ * Returns false if further checks must not wait, because this one was BUSY. */
 static bool check_one(wh_doctor *d, const wh_check *c, bool wait)
 {
 	const wh_stmt *stmt = wh_sql_find(&d->sql, c->name);
@@ -272,7 +274,8 @@ static wherry_code take_any(void *ctx, const wh_row *row, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* If the stream cannot be looked at, the checks report it. */
+/* Find out whether the engine stream is used.  A failure is ignored, since the checks
+ * report it. */
 static void look_for_stream(wh_doctor *d)
 {
 	const wh_stmt *stmt;
@@ -285,8 +288,8 @@ static void look_for_stream(wh_doctor *d)
 		d->streamed = false;
 }
 
-/* Whether a transaction can be begun that writes: on SQLite it waits for the writer that
- * is there. */
+/* Check that a transaction that writes can begin.  On SQLite it waits for another
+ * writer. */
 static void check_writing(wh_doctor *d)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -302,7 +305,7 @@ static void check_writing(wh_doctor *d)
 			      strdup(advice ? advice : ""));
 }
 
-/* Of a queue wherry_queue_inspect() finds them. */
+/* Check the procedures.  For a queue wherry_queue_inspect() does this. */
 static void check_procedures(wh_doctor *d)
 {
 	static const char name[] = "procedures";
@@ -471,7 +474,7 @@ static wherry_code absent(wh_doctor *d, const char *ident, wherry_error *err)
 	return code;
 }
 
-/* The parts of the status that need no counting. */
+/* Read the parts of the status that do not need to count messages. */
 static wherry_code ask_relay(wherry_outbox *box, wherry_status *out, wherry_error *err)
 {
 	wh_holder holder = WH_HOLDER_NONE;
@@ -513,7 +516,8 @@ wherry_code wh_doctor_message(wh_doctor *d, const char *ident, wherry_error *err
 
 /* ---- beginning and end ---- */
 
-/* Nobody need stream. */
+/* Read the names of the stream and how far it is behind.  Failures are ignored, since the
+ * outbox may not be streamed. */
 static void name_stream(wh_doctor *d)
 {
 	wh_wal *wal = NULL;

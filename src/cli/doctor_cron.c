@@ -40,7 +40,8 @@ static char *sentence(const wherry_cron_entry *entry, const char *middle, int64_
 	return taken;
 }
 
-/* An entry of wherry.yaml: a daemon looks at it twice a minute, and says that it did. */
+/* Check an entry of wherry.yaml.  A daemon advances its time twice a minute even if no
+ * tick is due. */
 static void check_entry(const look *l, const wherry_cron_entry *entry)
 {
 	int64_t behind_us = l->now_us - entry->until_us;
@@ -61,7 +62,7 @@ static void check_entry(const look *l, const wherry_cron_entry *entry)
 		    "present time, and the ticks since then are made");
 }
 
-/* Ticks that wait on a delayed queue. */
+/* Check a schedule whose ticks are installed on a delayed queue. */
 static void check_installed(const look *l, const wherry_cron_entry *entry)
 {
 	int64_t behind_us = l->now_us - entry->until_us;
@@ -98,7 +99,7 @@ void wh_doctor_cron(wh_doctor *d)
 	wherry_code code = wherry_cron_open(d->session->db, NULL, &cron, &err);
 
 	if (code == WHERRY_NOTFOUND)
-		return; /* nobody uses schedules here */
+		return; /* There is no table "cron": no schedules are used. */
 	if (code == WHERRY_OK)
 		code = wh_doctor_now(d, &l.now_us, &err);
 	if (code == WHERRY_OK)

@@ -7,14 +7,16 @@
 #include "base/url.h"
 #include "cli/target.h"
 
-/* What to do instead of a command that is for outboxes alone.  NULL: there is nothing. */
+/* Commands to use instead of a command that is for outboxes only.  NULL: there is no such
+ * command. */
 typedef struct instead {
 	const char *command;
-	const char *queue;             /* command for queues */
-	const char *why;               /* there is none */
+	const char *queue;             /* Command for queues. */
+	const char *why;               /* Why there is no other command. */
 	bool early;                    /* Say so before an option is found missing. */
-	const char *delayed, *options; /* command for delayed queues */
-	bool table;                    /* that is for all queues of a table */
+	const char *delayed, *options; /* Command for delayed queues, and its options. */
+	/* The command for delayed queues is for all queues of a table. */
+	bool table;
 } instead;
 
 static const instead *instead_of(const char *command)
@@ -41,7 +43,7 @@ static const instead *instead_of(const char *command)
 	return row;
 }
 
-/* NULL: the command takes none, or it is missing. */
+/* The URL of the first operand.  NULL: it is missing, or the command takes none. */
 static const char *url_of(const wh_args *args)
 {
 	return args->target && args->n_operands ? args->operands[0] : NULL;
@@ -145,7 +147,7 @@ static bool check_group(const wh_args *args, const char *url, const char *model,
 	return true;
 }
 
-/* Complete a URL that lacks "queue+". */
+/* Print the URL with the missing "queue+" or "delayed+". */
 static bool complete(const wh_args *args, const char *url, const char *model,
 		     bool delayed)
 {

@@ -7,7 +7,7 @@
 
 /* ---- lines ---- */
 
-/* One line into lines->line; false at the end of the file. */
+/* Read a line into lines->line.  False: the file has ended. */
 static bool read_line(wh_lines *lines)
 {
 	bool any = false;
@@ -52,7 +52,7 @@ static bool is_blank(wh_view line)
 
 wherry_code wh_lines_next(wh_lines *lines, wh_view *out, wherry_error *err)
 {
-	lines->line.most = lines->most + 4; /* and a mark and a CR */
+	lines->line.most = lines->most + 4; /* A byte order mark and a CR do not count. */
 	while (read_line(lines)) {
 		wh_view line = trim(lines);
 
@@ -98,7 +98,7 @@ static wh_view take_string(cursor *c)
 	return text;
 }
 
-/* An object or array, strings and all. */
+/* Move the cursor behind an object or array. */
 static void skip_nested(cursor *c)
 {
 	int depth = 0;
@@ -116,7 +116,7 @@ static void skip_nested(cursor *c)
 	} while (depth && c->at < c->end);
 }
 
-/* The text of one value of any kind, the cursor behind it. */
+/* Take the text of a value, and move the cursor behind it. */
 static wh_view take_value(cursor *c)
 {
 	wh_view text;
@@ -134,7 +134,8 @@ static wh_view take_value(cursor *c)
 	return text;
 }
 
-/* A JSON string's bytes; false: it holds a NUL, which no column of text may. */
+/* Append the bytes of a JSON string.  False: it contains a NUL, which columns of text
+ * cannot store. */
 static bool unquote(wh_view quoted, wh_buf *out)
 {
 	json_t *value = json_loadb(quoted.ptr, quoted.len,
@@ -149,7 +150,7 @@ static bool unquote(wh_view quoted, wh_buf *out)
 	return fine;
 }
 
-/* Does a member's quoted name say `part`, a part of a pointer of `len` bytes? */
+/* Is a member's quoted name the same as `part`, a part of a pointer with `len` bytes? */
 static bool same_name(wh_view quoted, const char *part, size_t len)
 {
 	wh_buf name = WH_BUF_INIT(quoted.len);
@@ -168,7 +169,7 @@ static bool same_name(wh_view quoted, const char *part, size_t len)
 	return same;
 }
 
-/* The member of an object that begins at c; of several of one name, the last. */
+/* Find a member of the object at the cursor.  If several have the name, take the last. */
 static wh_view object_member(cursor *c, const char *part, size_t len)
 {
 	wh_view found = {NULL, 0};
@@ -192,7 +193,7 @@ static wh_view object_member(cursor *c, const char *part, size_t len)
 	return found;
 }
 
-/* The element of an array that begins at c; part is "0", "12". */
+/* Find an element of the array at the cursor.  part: its index, such as "12". */
 static wh_view array_element(cursor *c, const char *part, size_t len)
 {
 	int64_t want = 0;

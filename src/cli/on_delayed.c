@@ -99,7 +99,8 @@ static void print_text(const glance *g)
 {
 	const wherry_delayed_status *st = &g->st;
 	const wh_store *store = g->session->source.store;
-	bool is_ahead = st->waiting && st->next_us > 0; /* else a lease ends then */
+	/* Otherwise a lease ends at that time. */
+	bool is_ahead = st->waiting && st->next_us > 0;
 	wh_buf relays = WH_BUF_INIT(64 * 1024);
 	char span[WH_SPAN_LEN];
 

@@ -11,23 +11,24 @@
 /* The delayed queue of the URL. */
 typedef struct wh_on_delayed {
 	wherry_db *db;
-	wh_source source;   /* source.delayed is the queue */
-	char url[200];      /* of its database, without its password */
-	const char *target; /* names the queue behind "wherry COMMAND"; borrowed */
-	char *words;        /* names it behind "wherry delayed COMMAND" */
+	wh_source source;   /* source.delayed is the queue. */
+	char url[200];      /* URL of its database, without the password. */
+	const char *target; /* Names the queue behind "wherry COMMAND"; borrowed. */
+	char *words;        /* Names the queue behind "wherry delayed COMMAND"; owned. */
 } wh_on_delayed;
 
 /* Does the first operand name a delayed queue? */
 bool wh_is_on_delayed(const wh_args *args);
 
-/* On another status than WH_EXIT_DONE it said why, and nothing is open. */
+/* Open the delayed queue.  If the status is not WH_EXIT_DONE, it printed why, and nothing
+ * is open. */
 wh_exit wh_on_delayed_open(wh_on_delayed *s, const wh_args *args);
 void wh_on_delayed_close(wh_on_delayed *s);
 
-/* Print the status of the delayed queue that session is, once. */
+/* Print the status of a delayed queue once.  session: a wh_on_delayed. */
 wh_exit wh_on_delayed_status(const wh_args *args, void *session);
 
-/* The findings about a delayed queue, and about the message of one key; see doctor.h. */
+/* Add findings about the delayed queue, or about the message of a key; see doctor.h. */
 void wh_on_delayed_check(wh_doctor *d);
 wherry_code wh_on_delayed_message(wh_doctor *d, const char *key, wherry_error *err);
 

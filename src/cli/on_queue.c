@@ -69,10 +69,10 @@ const char *wh_queue_topic(const wh_queue_session *s, const wherry_queue_message
 
 typedef struct chosen {
 	const wh_queue_session *session;
-	const char *topic; /* only these; NULL: any */
+	const char *topic; /* Choose messages of this topic; NULL: any. */
 	int64_t ids[PAGE], last;
 	size_t n, seen;
-	wherry_state state; /* of the last */
+	wherry_state state; /* State of the last message seen. */
 } chosen;
 
 static wherry_code choose(void *ctx, const wherry_queue_message *msg)
@@ -120,7 +120,8 @@ static wherry_code return_topic(const wh_queue_session *s, const char *topic,
 	return code;
 }
 
-/* *out_n stays 0: the message is not dead, and its state is in *out. */
+/* Return one message to the queue.  If it is not dead, *out_n stays 0, and out->state is
+ * its state. */
 static wherry_code return_one(const wh_queue_session *s, const char *ident, chosen *out,
 			      int64_t *out_n, wherry_error *err)
 {

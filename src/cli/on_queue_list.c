@@ -31,10 +31,10 @@ typedef struct listing {
 	bool json, more;
 	int64_t n, limit;
 	int64_t now_us;
-	int64_t last_read, last_shown; /* ids */
-	size_t read;                   /* messages of this page */
+	int64_t last_read, last_shown; /* Ids of messages. */
+	size_t read;                   /* Messages read of this page. */
 
-	/* The messages that are asked for; NULL, 0: any. */
+	/* Which messages to list; NULL, 0: all. */
 	unsigned states;
 	const char *topic, *text;
 	int64_t since_us, older_us;
@@ -113,7 +113,7 @@ static void add_row(listing *l, const wherry_queue_message *msg)
 	wh_table_add(&l->table, cells);
 }
 
-/* One message more than asked for is looked at, to know whether there are more. */
+/* Show a message if it is wanted.  One more than the limit sets l->more. */
 static wherry_code visit(void *ctx, const wherry_queue_message *msg)
 {
 	listing *l = ctx;
@@ -135,7 +135,7 @@ static wherry_code visit(void *ctx, const wherry_queue_message *msg)
 	return ferror(stdout) ? WHERRY_INTERRUPTED : WHERRY_OK;
 }
 
-/* In the order of the queue, page by page. */
+/* List messages in the order of their ids, page by page. */
 static wherry_code list_states(listing *l, unsigned states, int64_t after,
 			       wherry_error *err)
 {

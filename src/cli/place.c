@@ -18,12 +18,13 @@ wh_exit wh_call_failed(const wh_args *args, wherry_code code, const wherry_error
 	return WH_EXIT_USAGE;
 }
 
-/* The commands that make the tables of a group of commands. */
+/* The command that creates the table for each group of commands. */
 static const struct making {
 	const char *group, *maker;
-	const char *option;  /* that names the table; NULL: the second operand does */
-	const char *written; /* the option as the maker has it */
-	const char *unnamed; /* what stands for a name that is not there */
+	/* Option that names the table; NULL: the second operand names it. */
+	const char *option;
+	const char *written; /* Name of this option in the maker. */
+	const char *unnamed; /* Words of the maker if no name was given. */
 } makings[] = {
 	{"queue ", "wherry queue create", NULL, NULL, " NAME"},
 	{"inbox ", "wherry inbox create", NULL, NULL, ""},
@@ -121,7 +122,7 @@ typedef struct grants {
 	size_t n;
 } grants;
 
-/* Append what grants rights to roles. */
+/* Append the SQL that grants rights to roles. */
 static wherry_code add_grants(const wh_creating *how, const grants *given,
 			      const char *scheme, char **inout, wherry_error *err)
 {
@@ -178,7 +179,7 @@ static wherry_code grant(const wh_place *at, const wh_creating *how, const grant
 	return code;
 }
 
-/* The table, and then the rights of roles on it. */
+/* Create the table, and then grant the rights on it. */
 static wherry_code create(const wh_args *args, const wh_place *at, const wh_creating *how,
 			  const grants *given, wherry_error *err)
 {

@@ -46,7 +46,7 @@ void wh_queue_names_clear(wh_queue_names *names)
 	*names = (wh_queue_names){.n = 0};
 }
 
-/* Without its schema, which the person who mistyped it left out. */
+/* Name i without its schema, because the user's name has no schema. */
 static const char *name_at(const void *ctx, size_t i)
 {
 	const wh_queue_names *names = ctx;

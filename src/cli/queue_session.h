@@ -6,17 +6,18 @@
 
 #include "cli/cli.h"
 
-/* The queue that a command's second operand names, or for on_queue.h its URL. */
+/* The queue that a command's second operand names, or its URL (on_queue.h). */
 typedef struct wh_queue_session {
 	wh_place at;
 	wherry_queue *queue;
 
-	/* Of a queue that its URL names. */
-	char url[200];      /* of its database, without its password */
-	const char *target; /* names the queue behind "wherry COMMAND"; borrowed */
+	/* Only of a queue that its URL names: */
+	char url[200];      /* URL of its database, without the password. */
+	const char *target; /* Names the queue behind "wherry COMMAND"; borrowed. */
 } wh_queue_session;
 
-/* On another status than WH_EXIT_DONE it said why, and the session is closed. */
+/* Open the queue.  If the status is not WH_EXIT_DONE, it printed why, and the session is
+ * closed. */
 wh_exit wh_queue_session_open(wh_queue_session *s, const wh_args *args);
 void wh_queue_session_close(wh_queue_session *s);
 
@@ -27,7 +28,8 @@ const char *wh_queue_state_name(wherry_state state);
 void wh_put_queue_message(wh_buf *buf, const wh_queue_session *s,
 			  const wherry_queue_message *msg);
 
-/* A message to send, as options and operands say; the body is read.  Clear it either way. */
+/* A message to send, from options and operands.  Clear it even if wh_outgoing_read()
+ * fails. */
 typedef struct wh_outgoing {
 	wherry_queue_message msg;
 	char *headers;
@@ -63,12 +65,12 @@ typedef struct wh_queue_names {
 	size_t n;
 } wh_queue_names;
 
-/* Tables that may be queues; none where SQLite has no tables of Wherry's.  *out: to be cleared, also on
- * failure. */
+/* Read the names of tables that may be queues; none if a SQLite database has no tables of
+ * Wherry.  Clear *out even on failure. */
 wherry_code wh_queue_names_read(wherry_db *db, wh_queue_names *out, wherry_error *err);
 void wh_queue_names_clear(wh_queue_names *names);
 
-/* There is no queue of this name: print the one that is meant, if one is near. */
+/* Print the queue with the nearest name, if there is one, after a queue was not found. */
 void wh_queue_suggest(wherry_db *db, const char *name);
 
 #endif

@@ -10,7 +10,8 @@
 typedef struct place {
 	wherry_db *db;
 	wherry_topics *topics;
-	wh_name name; /* schema "": the first of the search path; table "": no queue is named */
+	/* schema "": the first one of the search path; table "": no queue is named. */
+	wh_name name;
 } place;
 
 typedef wh_exit (*work)(const wh_args *args, const place *at);
@@ -33,7 +34,7 @@ static void say_nobody(const wh_args *args, const char *topic)
 	wh_buf_clear(&text);
 }
 
-/* Open the topics of the schema that the name of the queue has, or that --schema names. */
+/* Open the topics of the schema that --schema or the queue's name contains. */
 static wherry_code open_topics(const wh_args *args, wherry_db *db, place *out,
 			       wherry_error *err)
 {
@@ -147,7 +148,8 @@ const wh_command wh_queue_unsubscribe_word = {
 typedef struct listing {
 	wh_table table;
 	bool json;
-	char schema[WH_NAME_MOST + 1]; /* of the topics; "": the database has none */
+	/* Schema of the topics; "": the database has no schemas. */
+	char schema[WH_NAME_MOST + 1];
 } listing;
 
 static wherry_code show(void *ctx, const char *topic, const char *queue)

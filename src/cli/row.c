@@ -36,7 +36,8 @@ void wh_put_line(wh_buf *buf, const wherry_message *message)
 	wherry_message fit = *message;
 
 	if (wh_message_line(buf, &fit, NULL) != WHERRY_OK) {
-		/* Headers that are none, by plain SQL: it cannot be delivered. */
+		/* Headers written by plain SQL may be invalid: then the message cannot be
+		 * delivered. */
 		fit.headers = "{}";
 		if (wh_message_line(buf, &fit, NULL) != WHERRY_OK)
 			return;

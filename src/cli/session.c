@@ -8,7 +8,8 @@
 #include "config/settings.h"
 #include "outbox/outbox.h"
 
-/* A scheme or a name that cannot be is the command line's fault. */
+/* Print a failure and close the session.  An invalid scheme or name is an error of the
+ * command line. */
 static wh_exit fail(wh_session *s, const wh_args *args, wherry_code code,
 		    const wherry_error *err)
 {

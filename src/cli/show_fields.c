@@ -12,7 +12,7 @@
 
 enum {
 	BODY_SHOWN = 4096,
-	TEXT_MAX = BODY_SHOWN * 32, /* of a body with its indentation */
+	TEXT_MAX = BODY_SHOWN * 32, /* Bytes of a body with its indentation. */
 	HEX_SHOWN = 256,
 	HEX_LINE = 16
 };
@@ -62,7 +62,7 @@ static void print_hex(const unsigned char *body, size_t len)
 	}
 }
 
-/* Line by line, since a line break may stand but other control characters may not. */
+/* Print text line by line: line breaks stay, other control characters are replaced. */
 static void print_lines(const char *text)
 {
 	wh_buf line = WH_BUF_INIT(TEXT_MAX), safe = WH_BUF_INIT(TEXT_MAX);

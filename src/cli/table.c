@@ -18,7 +18,7 @@ void wh_table_begin(wh_table *table, const wh_table_column *columns, size_t n_co
 		table->width[i] = strlen(columns[i].title);
 }
 
-/* Columns left for cell i of a line on a terminal; 0: no bound. */
+/* Columns that are left for cell i of a line on a terminal; 0: no limit. */
 static size_t room(const wh_table *table, size_t i, size_t used)
 {
 	size_t most = table->columns[i].most;
@@ -38,7 +38,7 @@ static void put_blanks(wh_buf *line, size_t n)
 		wh_buf_putc(line, ' ');
 }
 
-/* Not the titles. */
+/* Append a cell with its colour.  Titles have no colour. */
 static void put_painted(wh_buf *line, const wh_table *table, size_t i, const char *cell)
 {
 	wh_paint (*paint)(const char *) = table->columns[i].paint;
@@ -79,7 +79,7 @@ static void write_line(const wh_table *table, const char *const *cells)
 	wh_buf_clear(&line);
 }
 
-/* The widths are settled by the rows that wait when the first line is written. */
+/* Set the widths from the rows that wait when the first line is written. */
 static void settle(wh_table *table)
 {
 	const char *titles[WH_TABLE_COLUMNS];

@@ -36,7 +36,7 @@ static char *copy_of(const char *text)
 	return text ? strdup(text) : NULL;
 }
 
-/* The relay's URLs, and its settings in the place of the defaults. */
+/* Take the relay's URLs and settings. */
 static void take_relay(wh_named *out, wh_plan_relay *relay)
 {
 	out->from = copy_of(relay->from.value);
@@ -84,7 +84,7 @@ void wh_named_clear(wh_named *named)
 
 /* ---- what follows the command's name ---- */
 
-/* A table that the name in wherry.yaml brings along needs no option. */
+/* A table that the name in wherry.yaml implies needs no --table. */
 char *wh_target_words(const wherry_config *config, const char *shown,
 		      const wherry_config *known)
 {

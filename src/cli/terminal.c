@@ -42,7 +42,8 @@ size_t wh_terminal_width(int fd)
 	return size.ws_col;
 }
 
-/* Characters, which is columns for most scripts; a table may lean where it is not. */
+/* Counts characters, which is the number of columns in most scripts.  In other scripts
+ * tables are not aligned. */
 size_t wh_columns(const char *text)
 {
 	size_t columns = 0;
@@ -65,7 +66,8 @@ static bool is_control(const char *text, size_t n)
 	return n == 1 && (c < ' ' || c == 0x7f);
 }
 
-/* Keys and topics come from outside: none may move the cursor of the terminal. */
+/* Append a character, or '?' for a control character.  Texts such as keys must not move
+ * the terminal's cursor. */
 static void put_safe(wh_buf *buf, const char *text, size_t n)
 {
 	if (n == 0 || is_control(text, n))
@@ -121,7 +123,7 @@ static void put_break(wh_buf *buf, size_t depth)
 		wh_buf_puts(buf, "  ");
 }
 
-/* Bytes of the string that begins at json, quotes included. */
+/* Length of the string that begins at json, with its quotes. */
 static size_t string_len(const char *json, size_t len)
 {
 	size_t n = 1;
@@ -136,7 +138,8 @@ static bool blank(char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* An opening bracket; an empty pair stays on its line.  Returns bytes consumed. */
+/* Append an opening bracket.  An empty pair of brackets stays on one line.  Returns the
+ * number of bytes read. */
 static size_t put_opening(wh_buf *buf, const char *json, size_t len, size_t *depth)
 {
 	size_t n = 1;

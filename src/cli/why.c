@@ -38,7 +38,8 @@ static void put_relay(wh_buf *why, const wh_why *s)
 			      st->owner);
 }
 
-/* The relay's settings alone decide what happens to the rest of a dead message's key. */
+/* Append that a message of the key is dead.  Only the relay's settings say whether the
+ * key is parked. */
 static void put_parked(wh_buf *why, const wh_why *s, const wherry_row *row)
 {
 	if (!row->parked_by)
@@ -72,7 +73,8 @@ static void put_retry(wh_buf *why, const wh_why *s, const wherry_row *row)
 	put_parked(why, s, row);
 }
 
-/* A pending message is waited for by a relay that leads, unless something holds it. */
+/* Append why a message is pending: a message of its key holds it, or it waits for a
+ * relay. */
 static void put_pending(wh_buf *why, const wh_why *s, const wherry_row *row)
 {
 	bool relayed = *s->session->box->store.limits ||
@@ -86,7 +88,8 @@ static void put_pending(wh_buf *why, const wh_why *s, const wherry_row *row)
 	put_parked(why, s, row);
 }
 
-/* Competing relays write when a claim expires; one that tries a suspect alone does not. */
+/* Append who has claimed a message.  Claims of competing relays have an expiry; a relay
+ * that tries a suspect alone writes none. */
 static void put_claim(wh_buf *why, const wh_why *s, const wherry_row *row)
 {
 	int64_t left_us = row->next_retry_at_us - s->now_us;
