@@ -1,6 +1,7 @@
 /*
- * Destinations of an application (wherry_publisher_driver), behind the table that the relay
- * calls.  Their results are checked: a mistake is an error that names it.
+ * Destinations of the application (wherry_publisher_driver), wrapped in the table that
+ * the relay calls.  Their results are checked, and a mistake becomes an error that names
+ * it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,15 +10,15 @@
 #include "config/settings.h"
 #include "publish/parts.h"
 
-/* Receipts that are fetched at once. */
+/* Most receipts fetched in one call. */
 enum { RECEIPTS = 32 };
 
 typedef struct custom {
 	wherry_publisher base;
-	wh_publisher_driver table; /* what the driver can do */
+	wh_publisher_driver table; /* Without the functions that the driver lacks. */
 	const wherry_publisher_driver *driver;
 	void *state;
-	size_t n_taken; /* messages without a receipt */
+	size_t n_taken; /* Messages in flight. */
 } custom;
 
 static custom *of(wherry_publisher *pub)
@@ -126,7 +127,7 @@ const wherry_publisher_driver *wh_custom_find(const wherry_config *config, wh_vi
 
 /* ---- mistakes ---- */
 
-/* Make an error of a code that the driver did not set in *err. */
+/* The error to return for a code from the driver, which may have left *err unset. */
 static wherry_code failed(const custom *c, wherry_code code, wherry_error *err)
 {
 	if (code > WHERRY_OK && code < WHERRY_CODE_COUNT) {

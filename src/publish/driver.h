@@ -1,8 +1,8 @@
 /*
- * A destination behind a table of functions: one file, one exported symbol each.
+ * A destination is a table of functions.  Each driver exports one symbol.
  *
- * The relay calls these from one thread.  No call waits: what cannot be done now is
- * reported by fd() and deadline().  Drivers trust their input.
+ * The relay calls these functions from one thread.  submit and collect never wait: fd()
+ * and deadline() say when to call collect again.  Drivers do not check their arguments.
  */
 #ifndef WH_PUBLISH_DRIVER_H
 #define WH_PUBLISH_DRIVER_H
@@ -18,129 +18,139 @@
 
 /* Capabilities of a destination. */
 enum {
-	WH_PUB_ORDERED = 1, /* once a message fails, none of its key already taken is
-			       delivered; so several of one key may be in flight */
-	WH_PUB_ACKS = 2     /* acknowledges in the outbox itself, under its grant */
+	/* Once a message fails, the driver delivers none of the messages of its key that
+	 * it has already taken.  So several messages of one key may be in flight. */
+	WH_PUB_ORDERED = 1,
+	/* The destination acknowledges messages in the outbox itself; see wh_grant. */
+	WH_PUB_ACKS = 2
 };
 
 typedef struct wh_receipt {
-	const wherry_message *message; /* the very pointer that was submitted */
+	const wherry_message *message; /* The pointer that was submitted. */
 	wherry_verdict verdict;
-	bool written; /* delivered, and its row says so already: see wh_grant */
-	bool own;     /* RETRY because of this message alone; the destination is up */
-	bool denied; /* RETRY or REJECTED, and perhaps for every message: credentials, a path */
-	int64_t retry_after_us; /* the destination's wish, 0 if none */
-	char reason[200];       /* one line; "" when delivered */
+	bool written; /* Delivered and already acknowledged; see wh_grant. */
+	/* RETRY because of this message alone: the destination is up. */
+	bool own;
+	/* RETRY or REJECTED, and every message may get the same answer: the credentials
+	 * or the path may be wrong. */
+	bool denied;
+	int64_t retry_after_us; /* Wait that the destination asked for; 0: none. */
+	char reason[200];       /* One line; "" if delivered. */
 } wh_receipt;
 
 enum { WH_BOX_NAME = 800 }; /* "SCHEMA"."TABLE", or "QUEUE|TYPE|TABLE", with a NUL */
 
-/* Under which lease messages are relayed, for a destination that acknowledges them itself,
- * together with what it writes to the same database.  Plain data: this layer knows no
- * outbox. */
+/* The lease under which the relay delivers.  A destination that acknowledges messages
+ * itself needs it: it writes to the same database in the same transaction.  These are
+ * plain data, since this layer does not know the outbox. */
 typedef struct wh_grant {
-	char outbox[WH_BOX_NAME]; /* its name; "": none was granted */
-	char model[16];           /* what it is: "outbox", "queue", "delayed queue" */
+	char outbox[WH_BOX_NAME]; /* Name of the table; "": no lease was granted. */
+	char model[16];           /* "outbox", "queue" or "delayed queue". */
 	char owner[96];
-	char token[40]; /* of competing relays, else "" */
+	char token[40]; /* Token of the claims of competing relays; else "". */
 	int64_t epoch;
 	int32_t number;
-	int on_done;      /* a wherry_on_done */
-	int32_t attempts; /* until a message is dead */
+	int on_done;      /* A wherry_on_done. */
+	int32_t attempts; /* Attempts until a message is dead. */
 	bool ordered;
 } wh_grant;
 
-/* Messages in flight from which on a driver's ack_delay_us counts: what waits to be acknowledged
- * fills no more of a smaller window. */
+/* The smallest relay.window for which a driver's ack_delay_us applies.  In a smaller
+ * window, messages that wait for their acknowledgement would take the room of others. */
 enum { WH_LARGE_WINDOW = 500 };
 
-/* How long a message is tried where the settings retry.* leave it open. */
+/* A destination's defaults for the settings retry.*. */
 typedef struct wh_persistence {
 	int32_t attempts;
 	int64_t base_us, cap_us;
 } wh_persistence;
 
-/* One of a destination's own numbers, for those who watch.  Of a name that has labels,
- * "webhook_answers_total{class=\"2xx\"}", the same help stands with all of them, one behind
- * the other. */
+/* A number that a destination measures, for metrics.  A name may have labels:
+ * "webhook_answers_total{class=\"2xx\"}".  Numbers that differ only in their labels have
+ * the same help and follow each other. */
 typedef struct wh_number {
-	const char
-		*name; /* "kafka_bytes_total"; what only grows ends in _total; static */
-	const char *help; /* static */
+	/* "kafka_bytes_total".  The name of a counter ends in _total.  Static. */
+	const char *name;
+	const char *help; /* Static. */
 	int64_t value;
 } wh_number;
 
 enum { WH_NUMBERS_MOST = 16 };
 
 typedef struct wh_publisher_driver {
-	const char *scheme; /* selects it in a URL: "stdout" */
+	const char *scheme; /* Scheme of its URLs: "stdout". */
 	unsigned caps;
-	const wh_persistence *persistence; /* NULL: the defaults of the settings */
-	int64_t ack_delay_us; /* where relay.ack_delay is not set; 0: its default */
+	const wh_persistence *persistence; /* NULL: the settings' defaults. */
+	/* Default of relay.ack_delay for this destination; 0: the setting's default. */
+	int64_t ack_delay_us;
 
-	/* Refuse what open() would, without going there.  NULL: nothing is known before. */
+	/* Refuse a URL or settings that open() would refuse, without connecting.  NULL:
+	 * there is nothing to check. */
 	wherry_code (*check)(const char *rest, const wherry_config *config,
 			     wherry_error *err);
 
-	/* Append a line for each protection that the URL or the settings give up, such as a
-	 * password that is sent unencrypted.  NULL: there is none to give up. */
+	/* Append a line for each protection that the URL or the settings give up, such as
+	 * a password that is sent unencrypted.  NULL: there is none. */
 	void (*warn)(const char *rest, const wherry_config *config, wh_buf *out);
 
 	/*
-	 * Open what rest (the URL behind the colon) names and set *out to a struct whose
-	 * first member is a wherry_publisher.  On failure leave *out alone and nothing
-	 * behind.
+	 * Open the destination that rest (the URL after the colon) names.  Set *out to a
+	 * struct whose first member is a wherry_publisher.  On failure leave *out
+	 * unchanged and free everything.
 	 */
 	wherry_code (*open)(const char *rest, const wherry_config *config,
 			    const wh_env *env, wherry_publisher **out, wherry_error *err);
 	void (*close)(wherry_publisher *pub);
 
 	/*
-	 * Hand over up to n messages without waiting; *out_taken (always set) says how
-	 * many, from the first on.  Taken messages are borrowed until their receipt is
-	 * collected, the others are not touched.  An error is the destination's, not a
-	 * message's: CLOSED and the like (what is in flight will not get receipts: the
-	 * caller closes and opens it again), DENIED or INVALID (credentials, configuration),
-	 * STALE (another relay took over: is the lease still ours?).
+	 * Take up to n messages without waiting.  *out_taken, which is always set, is how
+	 * many were taken, counted from the first.  Taken messages are borrowed until
+	 * their receipt is collected.  An error concerns the destination, not a message:
+	 *   CLOSED and the like: messages in flight get no receipts.  The caller closes
+	 *     the destination and opens it again.
+	 *   DENIED, INVALID: the credentials or the configuration are wrong.
+	 *   STALE: another relay took over.  The caller verifies its lease.
 	 */
 	wherry_code (*submit)(wherry_publisher *pub, const wherry_message *const *msgs,
 			      size_t n, size_t *out_taken, wherry_error *err);
 
 	/*
-	 * Fetch up to cap receipts without waiting.  Each taken message yields exactly one.
-	 * Errors as in submit.
+	 * Fetch up to cap receipts without waiting.  Each taken message gets exactly one
+	 * receipt.  Errors are those of submit.
 	 */
 	wherry_code (*collect)(wherry_publisher *pub, wh_receipt *out, size_t cap,
 			       size_t *out_n, wherry_error *err);
 
 	/*
-	 * Forget what is in flight, as a close and an open would: its messages are not
-	 * touched again, and submit works again.  After an error, if the caller has
-	 * borrowed the publisher.  May be NULL: then nothing is kept after an error.
+	 * Forget the messages in flight, as if the destination were closed and opened.
+	 * They are not touched again, and submit works again.  The relay calls it instead
+	 * of closing a publisher that belongs to the application.  May be NULL: then the
+	 * driver keeps nothing after an error.
 	 */
 	void (*drop)(wherry_publisher *pub);
 
-	/* End messages in flight soon: the relay stops, or has lost its lease.  Their receipts
-	 * are collected as usual.  May be NULL. */
+	/* End the messages in flight soon: the relay stops, or has lost its lease.  Their
+	 * receipts are collected as usual.  May be NULL. */
 	void (*cancel)(wherry_publisher *pub);
 
-	/* Messages submitted from now on are relayed under this lease.  Called again after the
-	 * publisher was opened again.  May be NULL. */
+	/* Messages submitted from now on are delivered under this lease.  Called again
+	 * after the publisher was opened again.  May be NULL. */
 	void (*grant)(wherry_publisher *pub, const wh_grant *grant);
 
-	/* A descriptor to poll with *out_events while something is in flight; -1: none.
-	 * May be NULL: then there is never one. */
+	/* A descriptor to poll for *out_events while messages are in flight; -1: none.
+	 * May be NULL: there is never one. */
 	int (*fd)(wherry_publisher *pub, short *out_events);
 
-	/* When to call collect again at the latest, on env's monotonic clock; WH_NEVER.
-	 * May be NULL: then never. */
+	/* The latest time to call collect again, on env's monotonic clock; WH_NEVER:
+	 * none.  May be NULL: always WH_NEVER. */
 	int64_t (*deadline)(wherry_publisher *pub);
 
-	/* Somebody watches, and asks for numbers next; also while nothing is in flight, and
-	 * often.  May be NULL. */
+	/* Called before numbers(), often, and also while nothing is in flight: somebody
+	 * reads the metrics.  May be NULL. */
 	void (*watch)(wherry_publisher *pub);
 
-	/* Up to WH_NUMBERS_MOST numbers, since it was opened.  May be NULL: there are none. */
+	/* Write up to WH_NUMBERS_MOST numbers, counted since the destination was opened.
+	 * Returns how many.  May be NULL: there are none. */
 	size_t (*numbers)(const wherry_publisher *pub, wh_number *out);
 } wh_publisher_driver;
 
@@ -148,60 +158,63 @@ struct wherry_publisher {
 	const wh_publisher_driver *driver;
 };
 
-extern const wh_publisher_driver wh_publisher_stdout; /* file/file.c, as the next */
+/* file/file.c */
+extern const wh_publisher_driver wh_publisher_stdout;
 extern const wh_publisher_driver wh_publisher_file;
 extern const wh_publisher_driver wh_publisher_exec;
 extern const wh_publisher_driver wh_publisher_memory;
 extern const wh_publisher_driver wh_publisher_null;
-extern const wh_publisher_driver
-	wh_publisher_handlers; /* of functions: no URL names it */
+/* Calls C functions; no URL names it. */
+extern const wh_publisher_driver wh_publisher_handlers;
 
-/* Of src/transfer/, which is above this folder. */
+/* From src/transfer/, a layer above this folder. */
 extern const wh_publisher_driver wh_publisher_queue_sqlite, wh_publisher_queue_postgres,
 	wh_publisher_queue_postgresql;
 
-extern const wh_publisher_driver wh_publisher_kafka; /* linked into the program */
-extern const wh_publisher_driver wh_publisher_https; /* webhook.c */
+/* kafka/ and webhook/ are linked into the program only. */
+extern const wh_publisher_driver wh_publisher_kafka;
+extern const wh_publisher_driver wh_publisher_https;
 extern const wh_publisher_driver wh_publisher_http;
 
 /* The publishers that are linked into the program only; NULL at the end. */
 extern const wh_publisher_driver *const wh_publishers_linked[];
 
-/* ---- what the relay calls: publish.c checks and dispatches ---- */
+/* ---- functions that the relay calls: publish.c ---- */
 
-/* Is a function missing that a driver must have, or one that others of it need?  INVALID
- * names it. */
+/* Fail with INVALID, naming the function, if the driver lacks a required function or one
+ * that another of its functions needs. */
 wherry_code wh_publisher_driver_check(const wh_publisher_driver *driver,
 				      wherry_error *err);
 
 /* Is a destination with this scheme built in? */
 bool wh_publisher_has(wh_view scheme);
 
-/* Is there a destination with the scheme of this URL? */
+/* Fail if no built-in destination has the scheme of this URL. */
 wherry_code wh_publisher_known(const char *url, wherry_error *err);
 /*
- * The destination's default of a setting, instead of the general one.
+ * The destination's default for a setting, which replaces the setting's default.
  *
  * @param which   A wh_setting.
- * @param window  Messages in flight, at most.
+ * @param window  The setting relay.window: most messages in flight.
  * @param out     Receives microseconds, or a number.
- * @return false: the setting's default.
+ * @return false: the setting's default applies.
  */
 bool wh_publisher_prefers(const wh_publisher_driver *driver, int which, int64_t window,
 			  int64_t *out);
 
 /*
- * The value, as text, of a setting that is not set for this destination.
+ * The destination's default for a setting, as text.
  *
- * @param config  NULL: with the defaults.
+ * @param config  NULL: the default settings.
  * @param which   A wh_setting.
- * @return false: its default.
+ * @return false: the setting's default applies.
  */
 enum { WH_STANDARD_LEN = 32 };
 bool wh_publisher_standard(const char *url, const wherry_config *config, int which,
 			   char out[WH_STANDARD_LEN]);
 
-/* And can it be opened with these settings, as far as one can say without going there? */
+/* Fail if this URL cannot be opened with these settings, as far as that is known without
+ * connecting. */
 wherry_code wh_publisher_check(const char *url, const wherry_config *config,
 			       wherry_error *err);
 
@@ -224,7 +237,7 @@ size_t wh_publisher_numbers(const wherry_publisher *pub, wh_number *out);
 
 /* ---- destinations of the application: custom.c ---- */
 
-/* The one with this scheme among those of a set of settings; NULL: there is none. */
+/* The destination with this scheme that was registered in config; NULL: there is none. */
 const wherry_publisher_driver *wh_custom_find(const wherry_config *config,
 					      wh_view scheme);
 wherry_code wh_custom_check(const wherry_publisher_driver *driver, const char *rest,

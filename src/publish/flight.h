@@ -1,8 +1,8 @@
 /*
- * Messages that a destination has taken and has not given a receipt for.
+ * Messages in flight: a destination has taken them and given no receipt yet.
  *
- * A destination begins its own structure for such a message with a wh_flight, and keeps it on
- * one list at a time.  Nothing here allocates, or locks.
+ * A destination's structure for such a message begins with a wh_flight, which is on one
+ * list at a time.  The functions here allocate no memory and take no lock.
  */
 #ifndef WH_PUBLISH_FLIGHT_H
 #define WH_PUBLISH_FLIGHT_H

@@ -22,8 +22,8 @@ static void put_if_any(wh_buf *buf, const char *name, const char *text)
 		put_text(buf, name, text);
 }
 
-/* Valid JSON as it stands, on one line: there raw line breaks stand only between tokens,
- * since inside of strings they are escaped. */
+/* Append valid JSON unchanged, but on one line.  Inside strings line breaks are escaped,
+ * so a raw one stands between tokens and can become a blank. */
 static void put_json(wh_buf *buf, const char *name, const void *text, size_t len)
 {
 	size_t from;
@@ -89,7 +89,8 @@ wherry_code wh_message_line(wh_buf *buf, const wherry_message *msg, wherry_error
 	put_fields(buf, msg);
 	code = wh_buf_check(buf, err);
 	if (code != WHERRY_OK) {
-		/* The lines before it are whole and stay. */
+		/* Remove the incomplete line.  The lines before it are complete and
+		 * stay. */
 		buf->len = before;
 		buf->failed = WHERRY_OK;
 		if (buf->ptr)

@@ -1,5 +1,6 @@
 /*
- * The destinations that need a client library: of the program alone, not of libwherry.
+ * The destinations that need a client library.  They are linked into the program, not
+ * into libwherry.
  */
 #include "publish/driver.h"
 

@@ -1,6 +1,6 @@
 /*
- * For the library: it speaks to no broker, so that an application that enqueues does not
- * load their clients.  The program has linked.c instead.
+ * Linked into libwherry instead of linked.c: an application that only enqueues must not
+ * load the client libraries of brokers.
  */
 #include "publish/driver.h"
 

@@ -1,8 +1,8 @@
 /*
- * memory: keeps copies of what it was given, for tests of one's own.
+ * memory: keeps copies of the messages it takes, for tests of applications.
  *
- * It is as strict as a broker that keeps order: once a message failed, those of its key
- * that had been taken by then fail too.
+ * It keeps the order of keys as strictly as a broker.  Once a message fails, the messages
+ * of its key that were already taken fail too.
  */
 #include "publish/driver.h"
 
@@ -12,25 +12,26 @@
 #include "base/arena.h"
 #include "publish/parts.h"
 
-/* A key of which a message failed.  Its hash alone is kept, as the message is borrowed:
- * keys that collide cost one another a retry, no more. */
+/* A key with a failed message.  Only its hash is kept, since the message is borrowed.  If
+ * two keys have the same hash, one of them gets an unneeded retry. */
 typedef struct failed_key {
-	uint64_t hash; /* 0: empty */
-	uint64_t
-		until; /* the last message that was taken before the failure was reported */
+	uint64_t hash; /* 0: empty. */
+	/* Number of the last message that had been taken when the failure was
+	 * reported. */
+	uint64_t until;
 } failed_key;
 
 typedef struct memory_publisher {
 	wherry_publisher base;
-	wh_pending pending; /* mark: its number, from 1 */
+	wh_pending pending; /* mark: number of the message, from 1. */
 	uint64_t taken;
 	wherry_memory_fn answer;
 	void *answer_ctx;
-	wh_arena arena; /* the copies */
+	wh_arena arena; /* Memory of the copies. */
 	wherry_message **delivered;
 	size_t n_delivered, cap_delivered;
-	failed_key *failed;          /* open addressing, at most half full */
-	size_t n_failed, cap_failed; /* the capacity is a power of two, or 0 */
+	failed_key *failed;          /* Open addressing, at most half full. */
+	size_t n_failed, cap_failed; /* cap_failed is a power of two, or 0. */
 } memory_publisher;
 
 static memory_publisher *of(wherry_publisher *pub)
@@ -84,7 +85,7 @@ static wherry_code memory_submit(wherry_publisher *pub, const wherry_message *co
 
 /* ---- keys that failed ---- */
 
-/* Where a key is or would be; NULL while the table is empty. */
+/* The slot that a key has, or would get; NULL: the table has no memory yet. */
 static failed_key *failed_place(const memory_publisher *p, uint64_t hash)
 {
 	size_t i = (size_t)hash & (p->cap_failed - 1);
@@ -122,7 +123,7 @@ static bool is_behind(const memory_publisher *p, uint64_t hash, uint64_t number)
 	return place && place->hash && number <= place->until;
 }
 
-/* There is room: failed_grow() was called. */
+/* Call failed_grow() first, to make room. */
 static void note_failure(memory_publisher *p, uint64_t hash)
 {
 	failed_key *place = hash ? failed_place(p, hash) : NULL;
@@ -152,7 +153,7 @@ static bool copy_text(wh_arena *arena, const char **text)
 	return *text != NULL;
 }
 
-/* NULL: out of memory. */
+/* Copy a message into the arena.  NULL: out of memory. */
 static wherry_message *copy_message(wh_arena *arena, const wherry_message *msg)
 {
 	wherry_message *copy = wh_arena_alloc(arena, sizeof(*copy));
@@ -195,7 +196,8 @@ static bool keep(memory_publisher *p, const wherry_message *msg)
 
 /* ---- answers ---- */
 
-/* False: out of memory, and nothing happened but the question. */
+/* Decide the receipt of a message.  False: out of memory.  Nothing has changed then, but
+ * p->answer may have been called. */
 static bool decide(memory_publisher *p, const wh_pending_item *item, wh_receipt *out)
 {
 	wherry_verdict verdict = WHERRY_DELIVERED;

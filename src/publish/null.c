@@ -1,5 +1,5 @@
 /*
- * null: takes everything and keeps nothing; for benchmarks.
+ * null: takes every message and keeps none, for benchmarks.
  */
 #include "publish/driver.h"
 

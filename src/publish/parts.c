@@ -78,7 +78,8 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 {
 	size_t len = text ? strlen(text) : 0;
 
-	hash = (hash ^ len) * 0x100000001b3u; /* FNV-1a; the length keeps pairs apart */
+	/* FNV-1a.  The length goes in too, so that ("a", "bc") and ("ab", "c") differ. */
+	hash = (hash ^ len) * 0x100000001b3u;
 	for (size_t i = 0; i < len; i++)
 		hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
 	return hash;
@@ -97,7 +98,7 @@ uint64_t wh_message_key_hash(const wherry_message *msg)
 				 msg->aggregate_id);
 	else
 		return 0;
-	hash ^= hash >> 32; /* the low bits choose the place */
+	hash ^= hash >> 32; /* Hash tables use the low bits. */
 	return hash ? hash : 1;
 }
 
@@ -116,7 +117,8 @@ static char *put_digits(char *at, int digits, int number, char end)
 	return at + digits + 1;
 }
 
-/* Digit by digit: strftime() takes as long as all else of a small message. */
+/* Printed digit by digit: strftime() would take as long as the rest of a small
+ * message. */
 void wh_time_print(int64_t unix_us, char out[WH_TIME_LEN])
 {
 	int64_t us = unix_us % WH_SECOND;
@@ -124,10 +126,10 @@ void wh_time_print(int64_t unix_us, char out[WH_TIME_LEN])
 	struct tm tm = {0};
 
 	if (us < 0)
-		us += WH_SECOND; /* before 1970 */
+		us += WH_SECOND; /* Before 1970. */
 	second = (time_t)((unix_us - us) / WH_SECOND);
 	if (!gmtime_r(&second, &tm) || tm.tm_year < -1900)
-		tm = (struct tm){.tm_year = -1900, .tm_mday = 1}; /* no such year */
+		tm = (struct tm){.tm_year = -1900, .tm_mday = 1}; /* Not representable. */
 	out = put_digits(out, tm.tm_year < 8100 ? 4 : 6, tm.tm_year + 1900, '-');
 	out = put_digits(out, 2, tm.tm_mon + 1, '-');
 	out = put_digits(out, 2, tm.tm_mday, 'T');
@@ -180,7 +182,7 @@ ssize_t wh_quiet_write(int fd, const void *data, size_t len)
 		return -1;
 	n = write(fd, data, len);
 	number = errno;
-	/* One that waited before the call is the application's own. */
+	/* A SIGPIPE that was pending before the call belongs to the application. */
 	if (n < 0 && number == EPIPE && !sigismember(&waiting, SIGPIPE))
 		while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR)
 			;

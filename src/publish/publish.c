@@ -20,7 +20,7 @@ static const wh_publisher_driver *const drivers[] = {
 
 enum { DRIVER_COUNT = sizeof(drivers) / sizeof(drivers[0]) };
 
-/* NULL behind the last. */
+/* The i-th built-in driver; NULL: i is past the last one. */
 static const wh_publisher_driver *driver_at(size_t i)
 {
 	return i < DRIVER_COUNT ? drivers[i] : wh_publishers_linked[i - DRIVER_COUNT];
@@ -41,7 +41,7 @@ bool wh_publisher_has(wh_view scheme)
 	return built_in(scheme);
 }
 
-/* First those that are built in, then those of the settings. */
+/* The i-th scheme: first built-in destinations, then those registered in the settings. */
 static const char *scheme_at(const void *ctx, size_t i)
 {
 	const wherry_publisher_driver *own;
@@ -76,7 +76,7 @@ static wherry_code unknown_scheme(wh_view scheme, const wherry_config *config,
 
 /* ---- the table ---- */
 
-/* A pointer to a function has no other type that all can be seen as. */
+/* The one type to which pointers to all these functions can be cast. */
 typedef void (*any_fn)(void);
 #define FN(member) ((any_fn)driver->member)
 
@@ -107,11 +107,11 @@ wherry_code wh_publisher_driver_check(const wh_publisher_driver *driver,
 
 /* ---- by URL ---- */
 
-/* The publisher that a URL names: one of these is set. */
+/* The publisher that a URL names: either driver or own is set. */
 typedef struct named {
 	wh_url url;
 	const wh_publisher_driver *driver;
-	const wherry_publisher_driver *own; /* the application's */
+	const wherry_publisher_driver *own; /* Registered by the application. */
 } named;
 
 static wherry_code find(const char *url, const wherry_config *config, named *out,

@@ -14,7 +14,7 @@
 
 #include "publish/parts.h"
 
-enum { ERR_MOST = 64 * 1024 /* bytes read at one go: all that a pipe holds */ };
+enum { ERR_MOST = 64 * 1024 /* Bytes read at once: all that a pipe holds. */ };
 
 /* ---- start ---- */
 
@@ -25,8 +25,8 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-/* In an application that has closed its standard descriptors a new one may be 0 to 2,
- * which would get in the way of the dup2() to 0 and 2. */
+/* Move the descriptor above 2.  If the application has closed its standard descriptors, a
+ * new one may be 0 to 2, and the child's dup2() to 0 and 2 would collide with it. */
 static bool above_standard(int *fd)
 {
 	int higher;
@@ -39,7 +39,7 @@ static bool above_standard(int *fd)
 	return higher >= 0;
 }
 
-/* Our end does not block; theirs does, as any program expects. */
+/* The end that we read does not block.  The command's end blocks, as programs expect. */
 static bool open_pipe(int *out_read, int *out_write)
 {
 	int fds[2];
@@ -56,8 +56,8 @@ static bool open_pipe(int *out_read, int *out_write)
 }
 
 /*
- * Its stdin is a file in memory with all of the input, not a pipe that is fed while it
- * runs: it would take the end of a pipe whose writer was killed for the end of the
+ * The command's stdin is a file in memory that has the whole input.  A pipe would not do:
+ * if the relay were killed, the command would take the end of the pipe for the end of the
  * message (a_command_gets_the_whole_body_though_its_relay_is_killed).
  */
 static bool open_input(int *out, const char *input, size_t len)
@@ -77,8 +77,8 @@ static bool open_input(int *out, const char *input, size_t len)
 	return lseek(*out, 0, SEEK_SET) == 0;
 }
 
-/* A separate process group, so that all of it can be killed.  No signals are blocked,
- * whatever this thread blocks, and SIGPIPE has its default action. */
+/* The command gets a separate process group, so that all its processes can be killed.  In
+ * it no signals are blocked, and SIGPIPE has its default action. */
 static int set_attributes(posix_spawnattr_t *attributes)
 {
 	sigset_t none, pipe_only;
@@ -99,7 +99,7 @@ static int set_attributes(posix_spawnattr_t *attributes)
 	return number;
 }
 
-/* Returns an errno. */
+/* Start the command.  Returns 0, or an errno. */
 static int spawn(pid_t *out, char *text, char *const *environment, int in, int err)
 {
 	char sh[] = "sh", option[] = "-c";
@@ -135,8 +135,8 @@ static bool watch(wh_command *command, int fd, uint32_t events)
 	return epoll_ctl(command->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* Taken out by hand: a close alone does not, while a fork of the application still holds
- * the other end of the descriptor. */
+/* Remove the descriptor from the epoll and close it.  Closing alone does not remove it
+ * while a fork of the application has a copy open. */
 static void unwatch(wh_command *command, int *fd)
 {
 	if (*fd >= 0)
@@ -190,7 +190,7 @@ wherry_code wh_command_start(wh_command *command, char *text, char *const *envir
 
 /* ---- pump ---- */
 
-/* An empty line says nothing. */
+/* Pass on the last line unless it is empty or has already been passed on. */
 static void say_last(wh_command *command)
 {
 	if (command->said && !command->last_ended && command->last_len)
@@ -235,7 +235,7 @@ static void listen_to(wh_command *command)
 	}
 }
 
-/* True: it is over, and how and status are set. */
+/* Reap the process.  True: it has ended, and how and status are set. */
 static bool reap(wh_command *command, int options)
 {
 	siginfo_t info = {0};
@@ -243,7 +243,7 @@ static bool reap(wh_command *command, int options)
 	while (waitid(P_PIDFD, (id_t)command->pidfd, &info, WEXITED | options) != 0) {
 		if (errno == EINTR)
 			continue;
-		command->how = 0; /* ECHILD: the application reaps what is not its own */
+		command->how = 0; /* ECHILD: the application has reaped it. */
 		return true;
 	}
 	if (!info.si_pid)
@@ -266,8 +266,8 @@ bool wh_command_pump(wh_command *command)
 	if (command->pidfd < 0)
 		return true;
 	over = reap(command, WNOHANG);
-	/* Read after the process has ended, so that no line is missed.  Background processes
-	 * may keep its stderr open: do not wait for them. */
+	/* Read after the process has ended, so that no line is missed.  Do not wait for
+	 * the end of stderr: background processes may keep it open. */
 	listen_to(command);
 	if (!over)
 		return false;
@@ -281,7 +281,7 @@ bool wh_command_pump(wh_command *command)
 
 void wh_command_kill(wh_command *command)
 {
-	/* Not reaped yet, so that the number is still this group's. */
+	/* The process is not reaped yet, so no other group can have its number. */
 	if (command->pidfd >= 0)
 		(void)kill(-command->pid, SIGKILL);
 }

@@ -16,7 +16,8 @@ static const char *const names[] = {
 
 enum { NAME_COUNT = sizeof(names) / sizeof(*names) };
 
-/* A relay may itself run under exec: of another. */
+/* Is this a variable that we set?  A relay may itself run under exec: of another
+ * relay. */
 static bool is_ours(const char *variable)
 {
 	size_t len = strcspn(variable, "=");
@@ -27,8 +28,8 @@ static bool is_ours(const char *variable)
 	return false;
 }
 
-/* Is the name of the variable in a list with blanks or commas in between?  A name that ends in
- * '*' stands for all that begin so. */
+/* Is the variable's name in a list with blanks or commas between the names?  A name that
+ * ends in '*' matches all names that begin so. */
 static bool is_listed(const char *variable, const char *list)
 {
 	static const char between[] = " ,\t\r\n";

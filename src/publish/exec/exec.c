@@ -6,8 +6,9 @@
  *     │                                              ▲
  *     └── refused: malformed or too large ───────────┘
  *
- * A command that cannot be run (126, 127) is the destination's failure, not the
- * message's: nothing more is taken, what runs is waited for, then collect fails.
+ * A command that cannot be run (exit status 126 or 127) is a failure of the destination,
+ * not of the message.  The driver then takes no more messages, waits for the running
+ * commands, and fails in collect.
  */
 #include "publish/driver.h"
 
@@ -28,7 +29,7 @@
 #include "publish/exec/environment.h"
 #include "publish/parts.h"
 
-/* Exit statuses: of the shell, and of sysexits.h. */
+/* Exit statuses of the shell, and of sysexits.h. */
 enum {
 	EXIT_REJECTED = 65,
 	EXIT_TEMPORARY = 75,
@@ -36,18 +37,18 @@ enum {
 	EXIT_NOT_FOUND
 };
 
-/* Lines of commands' stderr that are logged in a second, at most. */
+/* Most lines of stderr that are logged in a second, over all commands. */
 enum { SAID_MOST = 100 };
 
 typedef enum phase { FREE, RUNNING, OVER, BROKEN } phase;
 
 typedef struct exec_job {
-	wh_command command; /* first: the data of its epoll events */
+	wh_command command; /* First member: epoll events point to it. */
 	struct exec_publisher *publisher;
 	const wherry_message *message;
 	phase phase;
-	bool killed;         /* its time was up */
-	int64_t deadline_us; /* WH_NEVER once killed */
+	bool killed;         /* It was killed when its time was up. */
+	int64_t deadline_us; /* WH_NEVER after it was killed. */
 	wherry_verdict verdict;
 	char reason[sizeof(((wh_receipt *)NULL)->reason)];
 } exec_job;
@@ -55,17 +56,17 @@ typedef struct exec_job {
 typedef struct exec_publisher {
 	wherry_publisher base;
 	const wh_env *env;
-	char *text; /* the command */
-	char *also; /* names of environment variables that it gets */
+	char *text; /* The shell command. */
+	char *also; /* The setting exec.environment. */
 	int64_t limit_us;
 	int epoll;
 	wh_environment environment;
 	exec_job *jobs;
-	exec_job **order; /* the first n are taken, the rest is free */
+	exec_job **order; /* The first n are in use, the others are FREE. */
 	size_t n, most;
 	bool broken;
-	int64_t said_from_us; /* when the second began in which lines are counted */
-	int n_said, n_unsaid; /* lines logged in that second; lines not logged */
+	int64_t said_from_us; /* Start of the second in which lines are counted. */
+	int n_said, n_unsaid; /* Lines logged, and not logged, in that second. */
 } exec_publisher;
 
 static exec_publisher *of(wherry_publisher *pub)
@@ -258,7 +259,7 @@ static wherry_code exec_submit(wherry_publisher *pub, const wherry_message *cons
 		p->n++;
 	}
 	*out_taken = i;
-	/* Out of processes or descriptors: those that run give some back. */
+	/* Out of processes or descriptors: running commands will free some. */
 	return p->n ? WHERRY_OK : code;
 }
 
@@ -324,8 +325,8 @@ static void pump(exec_publisher *p, exec_job *job)
 		       "its exit status was taken by another part of this program");
 }
 
-/* The receipt follows when the killed command is reaped, in a moment: given earlier, the
- * next message of the key could overtake a command that still does something. */
+/* Kill commands whose time is up.  The receipt follows when the command is reaped.  If it
+ * came earlier, the next message of the key could overtake a command that still runs. */
 static void kill_late(exec_publisher *p)
 {
 	int64_t now_us = wh_monotonic(p->env);
@@ -360,7 +361,7 @@ static wherry_code fail_broken(const exec_publisher *p, wherry_error *err)
 		if (p->order[i]->phase == BROKEN)
 			reason = p->order[i]->reason;
 		else
-			return WHERRY_OK; /* wait for it first */
+			return WHERRY_OK; /* Wait for this command first. */
 	if (!p->n)
 		return WHERRY_OK;
 	wh_url_show_command(p->text, program, sizeof(program));
@@ -376,7 +377,7 @@ static wherry_code exec_collect(wherry_publisher *pub, wh_receipt *out, size_t c
 	size_t n = 0;
 	int ready = epoll_wait(p->epoll, events, 64, 0);
 
-	/* Events that do not fit stay ready, and come next time. */
+	/* Events that do not fit stay ready for the next call. */
 	for (int i = 0; i < ready; i++)
 		pump(p, events[i].data.ptr);
 	kill_late(p);

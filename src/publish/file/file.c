@@ -1,8 +1,8 @@
 /*
  * stdout: and file: write each message as one line of JSON.
  *
- * Lines gather in a buffer; a message is delivered once its whole line is written, and
- * with file.sync on disk.  Each place below counts bytes from the opening on:
+ * Lines gather in a buffer.  A message is delivered when its whole line is written, and
+ * with file.sync when the line is on disk.  These counters count bytes since the opening:
  *
  *   safe <= written <= queued       safe: receipts may be given up to here
  */
@@ -24,26 +24,26 @@
 #include "publish/file/tail.h"
 
 enum {
-	BUFFERED_MAX = 1 << 20, /* bytes: with more waiting, no message is taken */
-	KEPT_MAX = 8 << 20,     /* bytes: memory kept after a large message */
-	LOCKED_US = 5000        /* how long to wait for another that writes to the file */
+	BUFFERED_MAX = 1 << 20, /* Bytes not written: take no more messages. */
+	KEPT_MAX = 8 << 20,     /* Bytes of memory kept after a large message. */
+	LOCKED_US = 5000        /* Wait while another process has the lock. */
 };
 
 typedef struct line_publisher {
 	wherry_publisher base;
 	const wh_env *env;
-	char *path; /* NULL: standard output */
+	char *path; /* NULL: standard output. */
 	int fd;
-	bool regular;        /* a regular file: never waits, cannot be polled */
-	bool sync;           /* safe only once on disk */
-	bool symlinks;       /* the path may be a symbolic link */
-	int sync_errno;      /* not 0: an fdatasync failed, so that nothing is known */
-	bool refusing;       /* a malformed message waits for its receipt */
-	int64_t retry_at_us; /* when to look whether the file is free; 0: it was */
-	wh_pending pending;  /* mark: where its line ends */
+	bool regular;        /* Writes never wait, and poll() does not work. */
+	bool sync;           /* Give receipts only for lines on disk. */
+	bool symlinks;       /* The path may be a symbolic link. */
+	int sync_errno;      /* errno of a failed fdatasync; 0: none failed. */
+	bool refusing;       /* A malformed message waits for its receipt. */
+	int64_t retry_at_us; /* When to try the lock again; 0: at once. */
+	wh_pending pending;  /* mark: position of the end of its line. */
 	wh_buf buf;
-	size_t sent; /* bytes of buf that are written */
-	bool torn;   /* a stream has got half a line */
+	size_t sent; /* Bytes of buf that are written. */
+	bool torn;   /* The stream has got a part of a line. */
 	uint64_t queued, written, safe;
 } line_publisher;
 
@@ -85,7 +85,7 @@ static wherry_code open_failed(const char *path, wherry_error *err)
 			     path);
 }
 
-/* A new file is on disk only once its name is: sync the directory. */
+/* Sync the directory of a new file: a crash could otherwise lose its name. */
 static wherry_code sync_directory(const char *path, wherry_error *err)
 {
 	const char *slash = strrchr(path, '/');
@@ -106,12 +106,12 @@ static wherry_code sync_directory(const char *path, wherry_error *err)
 	return code;
 }
 
-/* Others may append to the same file, such as a relay that just lost its lease: writing
- * and mending are done under a lock.  False: not now. */
+/* Take the lock for writing and repairing.  Another process may append to the same file,
+ * such as a relay that just lost its lease.  False: try again at retry_at_us. */
 static bool lock_file(line_publisher *p)
 {
 	p->retry_at_us = 0;
-	/* A file system without locks has to do without. */
+	/* On a file system without locks, write without one. */
 	if (flock(p->fd, LOCK_EX | LOCK_NB) == 0 ||
 	    (errno != EWOULDBLOCK && errno != EINTR))
 		return true;
@@ -133,7 +133,7 @@ static wherry_code open_file(line_publisher *p, const char *path, wherry_error *
 	p->path = strdup(path);
 	if (!p->path)
 		return wh_oom(err);
-	/* O_NONBLOCK: should it be a FIFO, do not wait for its reader. */
+	/* O_NONBLOCK: if the path is a FIFO, do not wait for its reader. */
 	p->fd = open(path,
 		     O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
 			     follow,
@@ -175,14 +175,15 @@ static line_publisher *new_publisher(const wh_publisher_driver *driver, const wh
 	p->base.driver = driver;
 	p->env = env;
 	p->fd = -1;
-	/* No ceiling but memory: outbox.body_max bounds a message, BUFFERED_MAX their sum. */
+	/* Limited by memory alone: outbox.body_max bounds each message, BUFFERED_MAX the
+	 * buffer. */
 	p->buf = (wh_buf)WH_BUF_INIT(SIZE_MAX / 2);
 	return p;
 }
 
 static wherry_code flush_stream(line_publisher *p, size_t end, wherry_error *err);
 
-/* The end of the line that is half written; sent if none is. */
+/* Where the partly written line ends in buf; p->sent: there is no such line. */
 static size_t torn_end(const line_publisher *p)
 {
 	const char *newline;
@@ -197,7 +198,8 @@ static void line_close(wherry_publisher *pub)
 {
 	line_publisher *p = of(pub);
 
-	/* The next writer of this stream should begin on a new line. */
+	/* Complete the line, so that the next writer of this stream begins on a new
+	 * one. */
 	if (p->fd >= 0 && !p->regular)
 		(void)flush_stream(p, torn_end(p), NULL);
 	if (p->path && p->fd >= 0)
@@ -256,7 +258,7 @@ static wherry_code file_open(const char *rest, const wherry_config *config,
 
 /* ---- taking ---- */
 
-/* Drop what is written, once that is worth the move. */
+/* Remove written bytes from the buffer, if that moves no more bytes than it frees. */
 static void compact(line_publisher *p)
 {
 	if (p->sent < p->buf.len && p->sent < p->buf.len / 2)
@@ -275,8 +277,8 @@ static wherry_code line_submit(wherry_publisher *pub, const wherry_message *cons
 	size_t i;
 
 	compact(p);
-	/* Behind a refused message nothing is taken until the relay knows of it: the next
-	 * one of its key may have to wait. */
+	/* After a malformed message take nothing until the relay has its receipt: the
+	 * next message of its key may have to wait. */
 	for (i = 0; i < n && !p->refusing && p->buf.len - p->sent < BUFFERED_MAX; i++) {
 		size_t before = p->buf.len;
 
@@ -312,8 +314,8 @@ static wherry_code write_failed(const line_publisher *p, int number, wherry_erro
 	return wh_fail_errno(err, number, "cannot write to %.120s", name);
 }
 
-/* POSIX promises that a pipe takes up to PIPE_BUF bytes at once when it can be written
- * to, and in one piece; so whole lines are not torn unless they are longer. */
+/* How many bytes to write next.  POSIX guarantees that a writable pipe takes up to
+ * PIPE_BUF bytes in one piece, so only lines longer than that can be torn. */
 static size_t stream_chunk(const line_publisher *p, size_t end)
 {
 	const char *from = p->buf.ptr + p->sent;
@@ -325,7 +327,7 @@ static size_t stream_chunk(const line_publisher *p, size_t end)
 	return newline ? (size_t)(newline - from) + 1 : PIPE_BUF;
 }
 
-/* Write as far as end, or until the stream takes no more for now. */
+/* Write the buffer up to end, or until the stream would block. */
 static wherry_code flush_stream(line_publisher *p, size_t end, wherry_error *err)
 {
 	struct pollfd ready = {.fd = p->fd, .events = POLLOUT};
@@ -349,7 +351,7 @@ static wherry_code flush_stream(line_publisher *p, size_t end, wherry_error *err
 	return code;
 }
 
-/* Take back the last bytes written, if they are still the last of the file. */
+/* Remove the last len bytes written, if they are still the end of the file. */
 static void unwrite(int fd, size_t len)
 {
 	off_t at = lseek(fd, 0, SEEK_CUR);
@@ -357,12 +359,12 @@ static void unwrite(int fd, size_t len)
 
 	if (at < (off_t)len || fstat(fd, &st) != 0 || st.st_size != at)
 		return;
-	/* Should this fail, file: mends the line before it writes the next. */
+	/* If this fails, file: repairs the line before it writes the next one. */
 	if (ftruncate(fd, at - (off_t)len) == 0)
 		(void)lseek(fd, at - (off_t)len, SEEK_SET);
 }
 
-/* All of the buffer, or as many whole lines as there is room for. */
+/* Write the whole buffer, or as many whole lines as the disk has room for. */
 static wherry_code write_regular(line_publisher *p, wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
@@ -388,7 +390,7 @@ static wherry_code write_regular(line_publisher *p, wherry_error *err)
 	return code;
 }
 
-/* Is it still the file of that name, and does it end in a whole line? */
+/* Fail if the file was deleted.  Otherwise make it end in a whole line. */
 static wherry_code ready_file(const line_publisher *p, wherry_error *err)
 {
 	struct stat st;
@@ -411,8 +413,8 @@ static wherry_code flush_file(line_publisher *p, wherry_error *err)
 	unlock_file(p);
 	if (!p->sync || p->written == p->safe)
 		return code;
-	/* After a failed sync the kernel may have dropped the data and forgotten about it: a
-	 * second sync that succeeds would prove nothing. */
+	/* After a failed sync the kernel may have dropped the data.  A second sync could
+	 * succeed and prove nothing. */
 	if (!p->sync_errno && fdatasync(p->fd) != 0)
 		p->sync_errno = errno;
 	if (p->sync_errno)
@@ -466,10 +468,10 @@ static wherry_code line_collect(wherry_publisher *pub, wh_receipt *out, size_t c
 		wh_pending_pop(&p->pending);
 	}
 	*out_n = n;
-	return n ? WHERRY_OK : code; /* receipts first: the error comes again */
+	return n ? WHERRY_OK : code; /* Receipts come first; the next call fails again. */
 }
 
-/* A line that is half written stays, so that the next one begins on a new line. */
+/* Keep the rest of a partly written line, so that the next line begins on a new one. */
 static void line_drop(wherry_publisher *pub)
 {
 	line_publisher *p = of(pub);

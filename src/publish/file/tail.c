@@ -34,7 +34,7 @@ static bool read_all(int fd, char *out, size_t len, off_t at)
 	return true;
 }
 
-/* Where the last line begins; -1: see errno. */
+/* The offset at which the last line begins; -1: reading failed, see errno. */
 static off_t find_start(int fd, off_t size)
 {
 	char block[BLOCK];
@@ -53,7 +53,7 @@ static off_t find_start(int fd, off_t size)
 	return 0;
 }
 
-/* The beginning of a line of ours, however short. */
+/* Does this text begin like a message's line, as far as it goes? */
 static bool is_ours(const char *tail, size_t len)
 {
 	static const char head[] = "{\"id\":";
@@ -62,7 +62,7 @@ static bool is_ours(const char *tail, size_t len)
 	return memcmp(tail, head, len < n ? len : n) == 0;
 }
 
-/* Is the line before this place one of ours? */
+/* Is the line before this offset a message's line? */
 static bool follows_ours(int fd, off_t start)
 {
 	off_t before = start > 0 ? find_start(fd, start - 1) : -1;
@@ -72,8 +72,8 @@ static bool follows_ours(int fd, off_t start)
 	       read_all(fd, head, sizeof(head), before) && is_ours(head, sizeof(head));
 }
 
-/* A file may have grown on disk before what it grew by was there: then a power loss leaves
- * zeros, behind what is left of a line or behind the line before. */
+/* Did a power loss leave zeros here?  A file can grow on disk before its new bytes are
+ * written.  The zeros then follow a part of a line, or a whole one. */
 static bool is_lost(int fd, const char *tail, size_t len, off_t start)
 {
 	size_t left = len;

@@ -1,5 +1,5 @@
 /*
- * The end of a file of lines: a crash may have left half a line there.
+ * Repairs the end of a file of lines, where a crash may have left a part of a line.
  */
 #ifndef WH_PUBLISH_TAIL_H
 #define WH_PUBLISH_TAIL_H
@@ -9,10 +9,10 @@
 /*
  * Make the file end in a whole line.
  *
- * A last line without its newline is either whole, and gets the newline, or torn by a
- * crash, and is cut off, as are zeros that a power loss left: its message was never
- * acknowledged and comes again.  A file that ends in something else is refused (INVALID),
- * so that a wrong path costs nobody his data.
+ * A complete last line without a newline gets the newline.  A line that a crash has torn
+ * is cut off, and so are zeros that a power loss left: its message was never acknowledged
+ * and is delivered again.  A file that ends in anything else is refused (INVALID), so
+ * that a wrong path does not destroy data.
  *
  * @param fd  Open for reading and appending; no other process writes to it.
  */

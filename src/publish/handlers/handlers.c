@@ -1,5 +1,5 @@
 /*
- * The handlers of topics, and the pool of functions as a destination.
+ * Registers the handlers of topics, and makes the pool a destination.
  */
 #include "publish/handlers/handlers.h"
 
@@ -142,15 +142,15 @@ static void handlers_close(wherry_publisher *pub)
 	while (pool->n_live && rc == 0)
 		rc = pthread_cond_timedwait(&pool->ended, &pool->lock, &by);
 	last = !pool->n_live;
-	pool->abandoned = !last; /* the last thread to return frees it */
+	pool->abandoned = !last; /* The last thread that ends frees the pool. */
 	(void)pthread_mutex_unlock(&pool->lock);
 	if (last)
 		wh_handlers_free(pool);
 }
 
-/* ---- what is registered ---- */
+/* ---- registering ---- */
 
-/* The place of a topic in the list, or where it would be. */
+/* The index of a topic in the list, or the index at which to insert it. */
 static size_t place_of(const wh_handlers *pool, const char *topic, bool *out_there)
 {
 	size_t low = 0, high = pool->n_list;
@@ -209,7 +209,7 @@ static bool reserve(wh_handlers *pool)
 	return true;
 }
 
-/* Taken on success.  The lock is held. */
+/* Add a handler; on success the pool owns it.  Call it with the lock held. */
 static wherry_code add(wh_handlers *pool, wh_handler *h, wherry_error *err)
 {
 	bool there;
@@ -366,7 +366,8 @@ wherry_code wherry_handlers_use(wherry_publisher *handlers, wherry_middleware_fn
 	m->fn = around;
 	m->ctx = ctx;
 	(void)pthread_mutex_lock(&pool->lock);
-	if (pool->innermost) /* calls that run do not look so far */
+	/* Running calls read `next` only as far as their n_middleware. */
+	if (pool->innermost)
 		pool->innermost->next = m;
 	else
 		pool->outermost = m;
@@ -376,7 +377,7 @@ wherry_code wherry_handlers_use(wherry_publisher *handlers, wherry_middleware_fn
 	return WHERRY_OK;
 }
 
-/* Is it a value of handlers.threads? */
+/* Fail if this is not a valid value of handlers.threads. */
 static wherry_code check_threads(int32_t threads, wherry_error *err)
 {
 	wherry_config *config = NULL;
@@ -455,7 +456,7 @@ static wherry_code handlers_submit(wherry_publisher *pub,
 	}
 	staffed = wh_pool_staff(pool);
 	busy = busy || pool->queue.n;
-	if (!staffed) { /* nobody has begun with any */
+	if (!staffed) { /* No call has begun. */
 		free_calls(&pool->queue);
 		i = 0;
 	}
@@ -503,7 +504,7 @@ static size_t keep_limits(wh_handlers *pool, wh_receipt *out, size_t cap)
 		    now_us >= call->limit_us)
 			time_out(call, &out[n++]);
 	if (n)
-		(void)wh_pool_staff(pool); /* in place of the threads that are stuck */
+		(void)wh_pool_staff(pool); /* Replace threads that are stuck. */
 	if (pool->n_stray)
 		time_out_queued(pool, now_us);
 	return n;
@@ -534,7 +535,8 @@ static wherry_code handlers_collect(wherry_publisher *pub, wh_receipt *out, size
 	return WHERRY_OK;
 }
 
-/* Calls that have not begun go back.  Running calls see wherry_call_cancelled(), and may finish. */
+/* Calls that have not begun come back.  Running calls see wherry_call_cancelled(), and
+ * may finish. */
 static void handlers_cancel(wherry_publisher *pub)
 {
 	wh_handlers *pool = of(pub);
@@ -582,7 +584,7 @@ static int64_t handlers_deadline(wherry_publisher *pub)
 
 const wh_publisher_driver wh_publisher_handlers = {
 	.scheme = "handlers",
-	.caps = WH_PUB_ACKS, /* the relay gives one of a key at a time */
+	.caps = WH_PUB_ACKS, /* The relay submits one message of a key at a time. */
 	.close = handlers_close,
 	.submit = handlers_submit,
 	.collect = handlers_collect,

@@ -1,5 +1,5 @@
 /*
- * One call: what a function is given, middleware around it, and how it ends.
+ * One call: its message, the middleware around its handler, and its result.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 #include "publish/handlers/handlers.h"
 #include "publish/parts.h"
 
-/* ---- making one ---- */
+/* ---- making a call ---- */
 
-/* The texts of a message, to be copied. */
+/* The number of texts in a message. */
 enum { TEXTS = 7 };
 
 static void texts_of(wherry_message *msg, const char **out[TEXTS])
@@ -22,7 +22,8 @@ static void texts_of(wherry_message *msg, const char **out[TEXTS])
 	memcpy(out, all, sizeof(all));
 }
 
-/* The message is copied: a function may still have it when its receipt is long given. */
+/* The message is copied, since a STRAY call may use it after the receipt was
+ * collected. */
 wherry_call *wh_call_make(wh_handlers *pool, const wherry_message *msg)
 {
 	size_t room = msg->body ? msg->body_len + 1 : 0;
@@ -64,7 +65,7 @@ wherry_call *wh_call_make(wh_handlers *pool, const wherry_message *msg)
 
 /* ---- running it ---- */
 
-/* May its transaction be committed?  From here on its time limit is over with. */
+/* May the transaction be committed?  If so, the time limit does not apply any more. */
 static bool may_commit(wherry_call *call)
 {
 	bool may;
@@ -79,11 +80,11 @@ static bool may_commit(wherry_call *call)
 static void close_step(wherry_call *call)
 {
 	(void)pthread_mutex_lock(&call->pool->lock);
-	call->step = NULL; /* nobody interrupts it any more */
+	call->step = NULL; /* From now on nobody interrupts it. */
 	(void)pthread_mutex_unlock(&call->pool->lock);
 }
 
-/* Commit or roll back what the call has open. */
+/* Commit or roll back the call's open transaction. */
 static wherry_verdict end_step(wherry_call *call, wherry_verdict verdict)
 {
 	const wh_step *step = call->step;
@@ -119,7 +120,8 @@ static wherry_verdict no_handler(wherry_call *call)
 _Static_assert((int)WHERRY_CODE_COUNT <= (int)WHERRY_DELIVERED,
 	       "no code may be taken for a verdict");
 
-/* Any other value is a fault of the function: the message fails, and counts an attempt. */
+/* Any other value than a verdict is a mistake in the function: the message fails, and
+ * that counts an attempt. */
 static wherry_verdict check_verdict(wherry_call *call, wherry_verdict verdict)
 {
 	char why[sizeof(call->reason)];
@@ -147,7 +149,7 @@ static wherry_verdict handle(wherry_call *call)
 
 	if (!call->fn)
 		return no_handler(call);
-	call->layer = NULL; /* there is no next for a handler */
+	call->layer = NULL; /* A handler must not call next. */
 	call->handling = true;
 	verdict = check_verdict(call, call->fn(call->ctx, call));
 	call->handling = false;
@@ -201,7 +203,7 @@ wherry_verdict wherry_call_drop(wherry_call *call, const char *why)
 	return WHERRY_DELIVERED;
 }
 
-/* ---- what a function asks ---- */
+/* ---- functions for handlers and middleware ---- */
 
 const wherry_message *wherry_call_message(const wherry_call *call)
 {

@@ -1,9 +1,10 @@
 /*
- * The threads that run functions.
+ * The threads that run handlers.
  *
- * A function that is over its time cannot be stopped: it keeps its thread, and its key,
- * until it returns.  Another thread takes its place, as often as there are threads; when
- * all of those are stuck too, messages fail instead of waiting for ever.
+ * A function that is over its time cannot be stopped.  It keeps its thread and its key
+ * until it returns, and another thread takes its place.  There are at most twice as many
+ * threads as configured; if functions block all of them, messages fail instead of waiting
+ * for ever.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ static bool same_place(const wherry_call *a, const wherry_call *b)
 	return a->grant.ordered && a->key_hash && a->key_hash == b->key_hash;
 }
 
-/* Must it wait for one that runs?  by_stray: for one that may never return? */
+/* Must this call wait for a running call?  by_stray: consider only STRAY calls, which may
+ * never return. */
 bool wh_pool_blocked(const wh_handlers *pool, const wherry_call *call, bool by_stray)
 {
 	const wh_handler *h = wh_handlers_find(pool, call->message.topic);
@@ -54,7 +56,7 @@ static wherry_call *pick(wh_handlers *pool)
 
 static void tell(wh_handlers *pool)
 {
-	(void)eventfd_write(pool->event, 1); /* it never fills: reading resets it */
+	(void)eventfd_write(pool->event, 1); /* It never overflows: reading resets it. */
 }
 
 void wh_pool_conclude(wherry_call *call, wherry_verdict verdict, const char *why)
@@ -88,7 +90,8 @@ void wh_pool_stray(wherry_call *call)
 		wh_pool_interrupt(call);
 }
 
-/* The handler of its topic, if it is the one that this call was given to. */
+/* If the call's handler runs once and is still registered: unregister it after a success,
+ * else let it run again. */
 static void end_once(wherry_call *call)
 {
 	wh_handler *h = wh_handlers_find(call->pool, call->message.topic);
@@ -101,22 +104,22 @@ static void end_once(wherry_call *call)
 		h->busy = false;
 }
 
-/* It returned.  Returns the call if nobody wants it any more. */
+/* The handler returned.  Returns the call if it is STRAY, for the caller to free. */
 static wherry_call *end(wherry_call *call)
 {
 	wh_handlers *pool = call->pool;
 
 	wh_flights_remove(&pool->running, &call->flight);
 	end_once(call);
+	/* Calls may have waited for this one. */
 	if (pool->n_idle && pool->queue.n)
-		(void)pthread_cond_broadcast(
-			&pool->work); /* some may have waited for it */
+		(void)pthread_cond_broadcast(&pool->work);
 	if (call->phase == WH_CALL_STRAY) {
 		pool->n_stray--;
 		return call;
 	}
 	if (call->stopping && call->flight.verdict == WHERRY_RETRY)
-		call->flight.verdict = WHERRY_THROTTLED; /* not its fault */
+		call->flight.verdict = WHERRY_THROTTLED; /* Not the message's fault. */
 	wh_pool_conclude(call, call->flight.verdict, NULL);
 	return NULL;
 }
@@ -142,8 +145,9 @@ static void begin(wh_worker *w, wherry_call *call)
 
 /* ---- threads ---- */
 
-/* Whether there is one thread too many: this one replaced another whose function has returned
- * since, or the application wants fewer.  A thread that leaves is not counted, or two would leave. */
+/* Is this thread not needed any more?  It replaced a thread whose function has returned
+ * since, or the application wants fewer threads.  Threads that are leaving are not
+ * counted, or two would leave instead of one. */
 static bool is_spare(const wh_handlers *pool)
 {
 	return pool->n_live - pool->n_leaving - pool->n_stray > pool->threads;
@@ -195,7 +199,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Signals are for the application's own threads. */
+/* Start a thread.  It blocks signals, which are for the application's threads. */
 static bool start(wh_handlers *pool)
 {
 	wh_worker *w = calloc(1, sizeof(*w));
