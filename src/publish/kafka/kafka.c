@@ -1,11 +1,11 @@
 /*
- * kafka: an idempotent producer.  Delivery reports drive the receipts; an eventfd that
- * librdkafka writes to says when there are some.
+ * kafka: an idempotent producer.  Delivery reports become receipts.  librdkafka writes to
+ * an eventfd when reports wait.
  *
- * Several messages of a key are in flight, so once one fails, those behind it must not be
- * delivered.  librdkafka promises that within a partition (enable.gapless.guarantee) for
- * what brokers refuse, and not for what is late, so that its own time-outs are off and
- * deliveries end here.  Either way a failure is an episode:
+ * Several messages of a key are in flight.  Once one fails, the later ones must not be
+ * delivered.  librdkafka guarantees that within a partition (enable.gapless.guarantee)
+ * for messages that brokers refuse, but not for late messages.  So its time-outs are off,
+ * and this driver ends deliveries.  Each failure begins an episode:
  *
  *        a report of failure, a deadline, a wish to end
  *   OPEN ──────────────────────────────────────────────► FAILING: nothing more is taken,
@@ -13,8 +13,8 @@
  *     └─────────────────────────────────────────────────────┘     back, what is in flight
  *        nothing is in flight: verdicts, and a new client         ends within GRACE_US
  *
- * Only what failed by itself is charged; what came back with it is THROTTLED for a moment,
- * which the relay does not count.
+ * Only a message that failed by itself counts an attempt.  Messages that came back with
+ * it are THROTTLED for a moment, which the relay does not count.
  */
 #include "publish/kafka/kafka.h"
 
@@ -45,7 +45,8 @@ static wherry_code tell(const wh_kafka *p, wherry_error *err)
 
 /* ---- opening and closing ---- */
 
-/* Each lease number has one producer: a relay that takes the lease fences the previous one. */
+/* The producer's transactional.id; NULL: none.  Each lease number has one producer, so a
+ * relay that takes the lease fences the previous relay. */
 static const char *name_of(const wh_kafka *p, char *out, size_t cap)
 {
 	if (!p->set.transactional)
@@ -58,8 +59,8 @@ static const char *name_of(const wh_kafka *p, char *out, size_t cap)
 	return out;
 }
 
-/* The one that the URL names: is it there, or else made.  Once there is a lease: who relays
- * has said by then where to log. */
+/* Make the topic that the URL names, or log a warning if it is missing.  This waits for
+ * the lease, because the relay has set up its log by then. */
 static void look_for_topic(wh_kafka *p)
 {
 	const wherry_message any = WHERRY_MESSAGE(.topic = "");
@@ -153,7 +154,7 @@ static wherry_code kafka_open(const char *rest, const wherry_config *config,
 
 typedef enum taking { TAKEN, LATER, REFUSED } taking;
 
-/* It could not be handed over.  Is that about it, or about what is in flight? */
+/* A message could not be handed over: decide whether it is refused or taken later. */
 static taking refuse(wh_kafka *p, wh_kafka_job *job, rd_kafka_resp_err_t code, bool busy,
 		     const wherry_error *why)
 {
@@ -162,10 +163,10 @@ static taking refuse(wh_kafka *p, wh_kafka_job *job, rd_kafka_resp_err_t code, b
 	char text[200];
 
 	if (meaning == WH_KAFKA_INNOCENT)
-		wh_kafka_fail(p); /* the client has had its time */
+		wh_kafka_fail(p); /* This client can send nothing more. */
 	if (meaning == WH_KAFKA_INNOCENT || code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE)
 		return LATER;
-	/* Reports make room; and what is before it in its key comes first. */
+	/* Later there may be room, and earlier messages of its key may be answered. */
 	if (busy || (full && p->open.n))
 		return LATER;
 	wh_kafka_describe_of(p, job->flight.message, code, text, sizeof(text));
@@ -214,8 +215,8 @@ static taking take(wh_kafka *p, const wherry_message *msg)
 
 /* ---- handing over ---- */
 
-/* Between sending each alone and together the client changes, once nothing is in flight.
- * False: not yet. */
+/* Close the client if its requests should have another size, or the lease has changed.
+ * False: messages are in flight, try again later. */
 static bool choose_client(wh_kafka *p, const wherry_message *next)
 {
 	if (p->alone_until && next->id > p->alone_until)
@@ -228,7 +229,7 @@ static bool choose_client(wh_kafka *p, const wherry_message *next)
 	return true;
 }
 
-/* Nothing is in flight: what happened to the client meanwhile is of no message. */
+/* Nothing is in flight, so a failure of the client concerns no message. */
 static void settle_idle(wh_kafka *p)
 {
 	wh_kafka_serve(p);
@@ -236,7 +237,7 @@ static void settle_idle(wh_kafka *p)
 		wh_kafka_leave_client(p);
 }
 
-/* With a client's first messages, which wait for it. */
+/* Start transactions when a client gets its first messages. */
 static wherry_code begin_transactions(wh_kafka *p, wherry_error *err)
 {
 	if (p->competes)
@@ -262,7 +263,7 @@ static wherry_code kafka_submit(wherry_publisher *pub, const wherry_message *con
 	if (p->error.code != WHERRY_OK && !p->open.n)
 		return tell(p, err);
 	if (p->failing || p->refusing || p->error.code != WHERRY_OK)
-		return WHERRY_OK; /* collect returns the error */
+		return WHERRY_OK; /* collect returns the error. */
 	if (!choose_client(p, msgs[0]))
 		return WHERRY_OK;
 	code = p->client ? WHERRY_OK : open_client(p, err);
@@ -312,17 +313,17 @@ static wherry_code kafka_collect(wherry_publisher *pub, wh_receipt *out, size_t 
 	return tell(p, err);
 }
 
-/* Queued messages come back; messages in flight get a little time. */
+/* Messages queued in librdkafka come back at once; messages in flight get GRACE_US. */
 static void kafka_cancel(wherry_publisher *pub)
 {
 	if (of(pub)->open.n && of(pub)->client)
 		wh_kafka_fail(of(pub));
 }
 
-/* While nothing is in flight. */
+/* Replace the client.  Call it only while nothing is in flight. */
 static void open_anew(wh_kafka *p)
 {
-	wherry_error later = WHERRY_ERROR_INIT; /* the next submit meets it again */
+	wherry_error later = WHERRY_ERROR_INIT; /* The next submit reports it. */
 
 	wh_kafka_leave_client(p);
 	if (open_client(p, &later) == WHERRY_OK && p->set.transactional && p->granted &&
@@ -330,7 +331,8 @@ static void open_anew(wh_kafka *p)
 		(void)begin_transactions(p, &later);
 }
 
-/* A producer's name is that of the lease, and who had it before is fenced from here on. */
+/* With transactions, the new lease gets a new client.  Its name fences the previous
+ * one. */
 static void kafka_grant(wherry_publisher *pub, const wh_grant *grant)
 {
 	wh_kafka *p = of(pub);
@@ -371,7 +373,7 @@ static int64_t kafka_deadline(wherry_publisher *pub)
 	return p->failing ? p->give_up_us : wh_kafka_first(p)->deadline_us;
 }
 
-/* Statistics need a new client, and are read while it is idle too. */
+/* Statistics need a new client.  They are also read while the client is idle. */
 static void kafka_watch(wherry_publisher *pub)
 {
 	wh_kafka *p = of(pub);
@@ -381,7 +383,7 @@ static void kafka_watch(wherry_publisher *pub)
 	if (!p->set.watched) {
 		p->set.watched = true;
 		p->looked = false;
-		p->stats.clients -= p->client != NULL; /* nothing failed */
+		p->stats.clients -= p->client != NULL; /* It did not fail. */
 		open_anew(p);
 	}
 	settle_idle(p);
@@ -409,5 +411,6 @@ static void kafka_watch(wherry_publisher *pub)
 
 const wh_publisher_driver wh_publisher_kafka = DRIVER(WH_PUB_ORDERED);
 
-/* Without idempotence a retry may overtake; only one of a key is in flight then. */
+/* Without idempotence a retry may overtake another message, so only one message of a key
+ * may be in flight. */
 static const wh_publisher_driver loose = DRIVER(0);

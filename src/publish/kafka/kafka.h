@@ -1,9 +1,10 @@
 /*
- * kafka: over librdkafka.  kafka.c is the driver; the rest are its parts.
+ * kafka: delivers through librdkafka.  kafka.c is the driver, the other files are its
+ * parts.
  *
- * A client (rd_kafka_t) lives until something fails for good.  Then nothing more is handed to
- * it, its messages come back, and a new client begins: so no message overtakes an earlier
- * one of its key that failed.
+ * A client (rd_kafka_t) lives until librdkafka reports a failure.  Then the driver hands
+ * over no more messages, waits until all have come back, and opens a new client.  So no
+ * message overtakes an earlier one of its key that failed.
  */
 #ifndef WH_PUBLISH_KAFKA_H
 #define WH_PUBLISH_KAFKA_H
@@ -13,60 +14,65 @@
 
 #include "publish/flight.h"
 
-/* ---- what the URL says: kafka_url.c ---- */
+/* ---- settings from the URL: kafka_url.c ---- */
 
 typedef struct wh_kafka_settings {
-	rd_kafka_conf_t *conf; /* for rd_kafka_conf_dup() */
+	rd_kafka_conf_t *conf; /* Copied for each client. */
 	char *brokers;
-	char *topic;    /* all messages go there; NULL: each to its own */
-	char *prefix;   /* before each topic, "" by default */
-	char *token;    /* where OAUTHBEARER tokens are: env:NAME, file:PATH */
-	int partitions; /* topics that are not there are made so; 0: they are not */
+	char *topic;  /* Topic of all messages; NULL: their own topics. */
+	char *prefix; /* Put before each topic; NULL: nothing. */
+	/* Where to read OAUTHBEARER tokens: env:NAME, file:PATH or credential:NAME. */
+	char *token;
+	int partitions; /* For topics to be made; 0: make none. */
 	int replication;
-	char *transactional; /* the beginning of transactional.id; NULL: no transactions */
-	bool oidc;           /* librdkafka fetches tokens itself */
-	bool interval;       /* statistics.interval.ms is given */
-	bool watched;        /* somebody looks at numbers */
-	bool ordered;        /* idempotence is on */
-	int64_t limit_us;    /* how long a delivery may take */
-	size_t message_max;  /* bytes */
+	/* The beginning of transactional.id; NULL: no transactions. */
+	char *transactional;
+	bool oidc;          /* librdkafka fetches tokens itself. */
+	bool interval;      /* statistics.interval.ms is set. */
+	bool watched;       /* Somebody reads the metrics. */
+	bool ordered;       /* Idempotence is on. */
+	int64_t limit_us;   /* How long a delivery may take. */
+	size_t message_max; /* message.max.bytes */
 } wh_kafka_settings;
 
 wherry_code wh_kafka_settings_read(const char *rest, const wherry_config *config,
 				   wh_kafka_settings *out, wherry_error *err);
 void wh_kafka_settings_clear(wh_kafka_settings *set);
 
-/* Where a message goes: the name.  Borrowed, or from buf. */
+/* The name of a message's topic.  Borrowed, or in buf. */
 const char *wh_kafka_topic_of(const wh_kafka_settings *set, const wherry_message *msg,
 			      char *buf, size_t cap);
 
-/* The text behind env: or file:, or the text itself.  Given. */
-/* Refuse a property that runs code, unless kafka.run_code is on. */
+/* Refuse a property with which librdkafka runs other code, unless kafka.run_code is
+ * on. */
 wherry_code wh_kafka_allow(const wherry_config *config, const char *name,
 			   const char *value, wherry_error *err);
 
-/* A line for each protection that a URL gives up; nothing for one that cannot be used. */
+/* Append a line for each protection that the URL gives up.  If the URL is invalid, append
+ * nothing. */
 void wh_kafka_warn(const char *rest, const wherry_config *config, wh_buf *out);
 
+/* Read the text that env:NAME, file:PATH or credential:NAME refers to, or copy the text
+ * itself.  The caller frees it. */
 wherry_code wh_kafka_secret(const char *name, const char *text, char **out,
 			    wherry_error *err);
 
 /* ---- a message as a record: kafka_record.c ---- */
 
 typedef struct wh_kafka_record {
-	const char *key;             /* NULL: none */
-	rd_kafka_headers_t *headers; /* given */
-	int32_t partition;           /* RD_KAFKA_PARTITION_UA: by the key */
+	const char *key;             /* NULL: none. */
+	rd_kafka_headers_t *headers; /* The caller destroys them. */
+	int32_t partition;           /* RD_KAFKA_PARTITION_UA: chosen by the key. */
 } wh_kafka_record;
 
-/* INVALID: this message cannot be sent. */
+/* Make the record of a message.  INVALID: this message cannot be sent. */
 wherry_code wh_kafka_record_fill(const wherry_message *msg, wh_kafka_record *out,
 				 wherry_error *err);
 
 /* ---- one client: kafka_client.c ---- */
 
-/* Clients that are ending, each in a separate thread: librdkafka may take long to resolve a
- * name, and the relay must not wait for that. */
+/* Clients that are ending, each in a separate thread.  librdkafka may take long to
+ * resolve a name, and the relay must not wait for that. */
 typedef struct wh_kafka_exits wh_kafka_exits;
 
 typedef struct wh_kafka_transaction wh_kafka_transaction;
@@ -74,27 +80,28 @@ typedef struct wh_kafka_look wh_kafka_look;
 
 typedef struct wh_kafka_client {
 	rd_kafka_t *rk;
-	rd_kafka_queue_t *queue; /* all its events come here */
-	rd_kafka_topic_t *topic; /* the last one used */
-	int fd;                  /* readable when there are events */
+	rd_kafka_queue_t *queue; /* All its events arrive here. */
+	rd_kafka_topic_t *topic; /* The topic used last. */
+	int fd;                  /* Readable when events wait. */
 	wh_kafka_exits *exits;
 	wh_kafka_transaction *transaction; /* NULL: none yet, or never */
 	wh_kafka_look *look;               /* NULL: none yet, or never */
 } wh_kafka_client;
 
-wh_kafka_exits *wh_kafka_exits_new(void); /* NULL: out of memory */
-void wh_kafka_exits_free(
-	wh_kafka_exits *exits); /* waits for them, a few seconds at most */
+wh_kafka_exits *wh_kafka_exits_new(void); /* NULL: out of memory. */
+/* Waits for the clients to end, a few seconds at most. */
+void wh_kafka_exits_free(wh_kafka_exits *exits);
 
-/* alone: each message is a separate request.  id: its transactional.id, or NULL. */
+/* alone: send each message in a separate request.  id: the transactional.id, or NULL. */
 wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone, const char *id,
 				 wh_kafka_exits *exits, wh_kafka_client **out,
 				 wherry_error *err);
 
-/* Forget what it holds and end it, without waiting.  NULL is fine. */
+/* Forget the client's messages and end it in another thread, without waiting.  client may
+ * be NULL. */
 void wh_kafka_client_leave(wh_kafka_client *client);
 
-/* Hand over a message, whose report will have this opaque. */
+/* Hand a message over to librdkafka.  Its delivery report will have this opaque. */
 rd_kafka_resp_err_t wh_kafka_client_produce(wh_kafka_client *client,
 					    const wh_kafka_settings *set,
 					    const wherry_message *msg,
@@ -103,100 +110,109 @@ rd_kafka_resp_err_t wh_kafka_client_produce(wh_kafka_client *client,
 /* ---- what an error means: kafka_errors.c ---- */
 
 typedef enum wh_kafka_meaning {
-	WH_KAFKA_REJECTED,  /* the message's own fault, for good */
-	WH_KAFKA_RETRY,     /* not taken; later it may be */
-	WH_KAFKA_UNKNOWN,   /* perhaps written */
-	WH_KAFKA_THROTTLED, /* slower */
-	WH_KAFKA_INNOCENT,  /* came back because of another */
-	WH_KAFKA_DENIED, /* credentials or rights: the destination's, unless it takes others */
-	WH_KAFKA_CLOSED,  /* the connection's */
-	WH_KAFKA_INVALID, /* set up wrongly */
-	WH_KAFKA_FENCED   /* another producer has our transactional.id now */
+	WH_KAFKA_REJECTED,  /* The message will never be taken. */
+	WH_KAFKA_RETRY,     /* Not taken; it may be taken later. */
+	WH_KAFKA_UNKNOWN,   /* The message may be written. */
+	WH_KAFKA_THROTTLED, /* The brokers, or librdkafka, have no room now. */
+	WH_KAFKA_INNOCENT,  /* Came back because of another message. */
+	/* Credentials or rights are wrong.  A failure of the destination, unless it takes
+	 * other messages. */
+	WH_KAFKA_DENIED,
+	WH_KAFKA_CLOSED,  /* The connection or the producer failed. */
+	WH_KAFKA_INVALID, /* The configuration is wrong. */
+	/* Another producer has taken over our transactional.id. */
+	WH_KAFKA_FENCED
 } wh_kafka_meaning;
 
 typedef struct wh_kafka_error {
 	rd_kafka_resp_err_t code;
 	wh_kafka_meaning meaning;
-	const char *advice; /* what to do about it; NULL: librdkafka's text says all */
+	const char *advice; /* What to do about it; NULL: none. */
 } wh_kafka_error;
 
-/* Never NULL; what is not in the table is RETRY. */
+/* Never NULL: an unknown code means RETRY. */
 const wh_kafka_error *wh_kafka_error_find(rd_kafka_resp_err_t code);
 
-/* A token is due. */
+/* Give librdkafka a token.  Call it when librdkafka asks for one. */
 void wh_kafka_client_authorize(wh_kafka_client *client, const wh_kafka_settings *set);
 
-/* ---- what was taken: kafka_jobs.c ---- */
+/* ---- messages that were taken: kafka_jobs.c ---- */
 
 typedef enum wh_kafka_stage {
-	WH_KAFKA_WAITING, /* behind one of its key that goes elsewhere, or is to prove it */
-	WH_KAFKA_HANDED, /* librdkafka has it */
-	WH_KAFKA_SENT,   /* brokers have it: in a transaction, to be committed */
-	WH_KAFKA_FAILED  /* it came back */
+	/* Not handed to librdkafka: waits for its key, its topic or a transaction. */
+	WH_KAFKA_WAITING,
+	WH_KAFKA_HANDED, /* librdkafka has it. */
+	WH_KAFKA_SENT,   /* Brokers have it; its transaction is not committed. */
+	WH_KAFKA_FAILED  /* It came back. */
 } wh_kafka_stage;
 
 typedef struct wh_kafka_job {
-	wh_flight flight;            /* first; its reason is the job's, from malloc() */
-	struct wh_kafka_job *behind; /* the next one that waits in its key */
-	uint64_t key_hash;           /* 0: not ordered */
-	uint64_t place; /* topic and partition as far as they are asked for */
+	wh_flight flight;            /* First member; owns its reason. */
+	struct wh_kafka_job *behind; /* The next job that waits in its key. */
+	uint64_t key_hash;           /* 0: the message is not ordered. */
+	/* Hash of its topic, its key and the partition that its headers name. */
+	uint64_t place;
 	int64_t deadline_us;
 	wh_kafka_stage stage;
-	rd_kafka_resp_err_t error; /* of a failed one */
-	bool maybe;                /* of a failed one: it may be written */
-	bool unmade; /* it waits for its topic to be made, or for a transaction */
+	rd_kafka_resp_err_t error; /* FAILED: why. */
+	bool maybe;                /* FAILED: the message may be written. */
+	bool unmade;               /* Waits for its topic, or for a transaction. */
 } wh_kafka_job;
 
-void wh_kafka_jobs_clear(wh_flights *jobs); /* and free them */
+void wh_kafka_jobs_clear(wh_flights *jobs); /* Frees all jobs. */
 wh_kafka_job *wh_kafka_job_new(const wherry_message *msg, const wh_kafka_settings *set);
 void wh_kafka_job_free(wh_kafka_job *job);
 
 /*
- * The keys in flight.  Kafka keeps the order within a partition.  Messages of a key that go
- * to different topics, or that name a partition, wait for each other.
+ * A key in flight.  Kafka keeps the order within a partition.  So messages of a key that
+ * go to different topics, or that name a partition, wait for each other.
  */
 typedef struct wh_kafka_key {
-	struct wh_kafka_key *next; /* in its bucket */
+	struct wh_kafka_key *next; /* In its bucket. */
 	uint64_t hash;
-	uint64_t place;    /* where those that are handed go */
-	int32_t partition; /* which that is, if it is proven; RD_KAFKA_PARTITION_UA */
+	uint64_t place; /* wh_kafka_job.place of its jobs that are handed over. */
+	/* Partition of that place, if the place is proven; else RD_KAFKA_PARTITION_UA. */
+	int32_t partition;
 	size_t handed;
-	wh_kafka_job *head, *tail; /* those that wait */
+	wh_kafka_job *head, *tail; /* Jobs that wait. */
 } wh_kafka_key;
 
 enum { WH_KAFKA_BUCKETS = 4096 };
 
 /*
- * A broker refuses a request that is out of sequence, but accepts any first request of a
- * producer that it does not know in a partition.  So the first message of a key that a client
- * sends to a place is alone in flight: if it were refused, the next one could be accepted.
- * `proven` has, by key, the places where a message was delivered, and `partitions` the
- * partition of that message.  A place that was forgotten is proven again.
+ * A broker refuses a request that is out of sequence.  But it accepts any first request
+ * of a producer that it does not know in a partition.  So the first message of a key that
+ * a client sends to a place is alone in flight: if it were refused, the next one could be
+ * accepted.  After its delivery the place is proven: `proven` has the place and
+ * `partitions` the partition of that message, by the hash of the key.  A place that was
+ * overwritten is proven again.
  */
 typedef struct wh_kafka_keys {
 	wh_kafka_key *buckets[WH_KAFKA_BUCKETS];
 	uint64_t proven[WH_KAFKA_BUCKETS];
 	int32_t partitions[WH_KAFKA_BUCKETS];
-	int64_t renew_us; /* when all are to be proven again */
+	int64_t renew_us; /* When to forget all proofs. */
 } wh_kafka_keys;
 
-/* Called with the time.  A broker forgets a producer that it has not heard of for a day
- * (producer.id.expiration.ms, unless set); here proofs hold for an hour. */
+/* Forget all proofs after an hour.  Call it before each submit.  A broker forgets a
+ * producer that was silent for a day (producer.id.expiration.ms, unless set
+ * otherwise). */
 void wh_kafka_keys_age(wh_kafka_keys *keys, int64_t now_us);
 
-/* Of one in flight: was one delivered before to its place, and to this partition? */
+/* job is in flight: is its place proven, with this partition? */
 bool wh_kafka_key_proves(const wh_kafka_keys *keys, const wh_kafka_job *job,
 			 int32_t partition);
 
-/* Is something of its key in flight, or waiting? */
+/* Is a message of this key in flight, or waiting? */
 bool wh_kafka_key_busy(const wh_kafka_keys *keys, uint64_t hash);
 
-/* Make room for it, in flight or waiting: *out_now says which.  False: out of memory. */
+/* Add a job to its key.  *out_now: hand it over now; otherwise it waits.  False: out of
+ * memory. */
 bool wh_kafka_key_enter(wh_kafka_keys *keys, wh_kafka_job *job, bool *out_now);
 
-/* One that was handed was acknowledged in this partition, or is done with
- * (RD_KAFKA_PARTITION_UA).  Returns what may be handed now, in order, linked by `behind`,
- * and counts it as handed; NULL: nothing. */
+/* A job that was handed over was delivered to this partition, or ended otherwise
+ * (RD_KAFKA_PARTITION_UA).  Returns the jobs to hand over now, in order, linked by
+ * `behind`, and counts them as handed over; NULL: none. */
 wh_kafka_job *wh_kafka_key_leave(wh_kafka_keys *keys, const wh_kafka_job *job,
 				 int32_t partition);
 void wh_kafka_keys_clear(wh_kafka_keys *keys);
@@ -204,29 +220,29 @@ void wh_kafka_keys_clear(wh_kafka_keys *keys);
 /* ---- statistics ---- */
 
 typedef struct wh_kafka_stats {
-	int64_t delivered, bytes; /* since the opening */
-	int64_t failed;           /* came back with an error that is theirs */
-	int64_t returned;         /* came back because of others */
-	int64_t clients;          /* opened */
-	int64_t transactions;     /* committed */
+	int64_t delivered, bytes; /* Since the opening. */
+	int64_t failed;           /* Failed by themselves. */
+	int64_t returned;         /* Came back because of other messages. */
+	int64_t clients;          /* Clients opened. */
+	int64_t transactions;     /* Transactions committed. */
 	int64_t in_flight;
-	int64_t last_delivery_us; /* on the monotonic clock; 0: none yet */
-	bool down;                /* no broker can be reached */
+	int64_t last_delivery_us; /* Monotonic; 0: none yet. */
+	bool down;                /* No broker can be reached. */
 } wh_kafka_stats;
 
 /* librdkafka's statistics: kafka_stats.c */
 typedef struct wh_kafka_watch {
-	bool known;                      /* there were some */
-	int64_t connected;               /* brokers */
-	int64_t queued;                  /* messages */
-	int64_t rtt_us;                  /* of a request, the 99th percentile */
-	int64_t sent;                    /* bytes, since the opening */
-	int64_t retries;                 /* of requests, since the opening */
-	int64_t last_sent, last_retries; /* of this client */
+	bool known;                      /* librdkafka has sent statistics. */
+	int64_t connected;               /* Brokers with a connection. */
+	int64_t queued;                  /* Messages that wait in librdkafka. */
+	int64_t rtt_us;                  /* 99th percentile of the slowest broker. */
+	int64_t sent;                    /* Bytes, since the opening. */
+	int64_t retries;                 /* Requests sent again, since the opening. */
+	int64_t last_sent, last_retries; /* Counters of this client. */
 } wh_kafka_watch;
 
 void wh_kafka_watch_take(wh_kafka_watch *watch, const char *text);
-void wh_kafka_watch_renew(wh_kafka_watch *watch); /* another client begins */
+void wh_kafka_watch_renew(wh_kafka_watch *watch); /* Call it when a client ends. */
 void wh_kafka_stats_get(const wherry_publisher *pub, wh_kafka_stats *out);
 size_t wh_kafka_numbers(const wherry_publisher *pub, wh_number *out);
 
@@ -234,23 +250,26 @@ size_t wh_kafka_numbers(const wherry_publisher *pub, wh_number *out);
 
 typedef struct wh_kafka_topic wh_kafka_topic;
 
-/* Is it there, as far as we know?  If not, ask for it; the answer is an event. */
+/* Can messages be sent to this topic?  False: brokers were asked to make it, and their
+ * answer arrives as an event. */
 bool wh_kafka_topic_ready(wh_kafka_topic **topics, const char *name,
 			  const wh_kafka_settings *set, wh_kafka_client *client);
 
-/* The answer.  Whatever it is, what was to go there is sent now, and fails for what it is;
- * *out_why is what went wrong, "" if nothing did. */
+/* Process the answer.  Messages for the topic can be sent now even if it was not made:
+ * they fail with the reason.  Writes what went wrong to out_why; "": nothing. */
 void wh_kafka_topic_made(wh_kafka_topic *topics, rd_kafka_event_t *event, char *out_why,
 			 size_t cap);
-void wh_kafka_topics_forget(wh_kafka_topic **topics); /* what was asked for of a client */
+/* Forget topics without an answer, when their client ends. */
+void wh_kafka_topics_forget(wh_kafka_topic **topics);
 void wh_kafka_topics_clear(wh_kafka_topic **topics);
 
 /* ---- is a topic there: kafka_look.c ---- */
 
-/* Ask, and log it if not.  NULL: out of memory. */
+/* Ask in a thread whether the topic exists, and log a warning if not.  NULL: out of
+ * memory. */
 wh_kafka_look *wh_kafka_look_new(rd_kafka_t *rk, const char *topic, const wh_env *env);
-void wh_kafka_look_leave(wh_kafka_look *look); /* nothing is logged any more */
-void wh_kafka_look_end(wh_kafka_look *look);   /* waits for an answer, half a second */
+void wh_kafka_look_leave(wh_kafka_look *look); /* After this nothing is logged. */
+void wh_kafka_look_end(wh_kafka_look *look);   /* May wait half a second for an answer. */
 
 /* ---- the publisher ---- */
 
@@ -259,34 +278,40 @@ typedef struct wh_kafka {
 	const wh_env *env;
 	wh_kafka_settings set;
 	wh_kafka_exits *exits;
-	wh_kafka_client *client; /* NULL: the next submit opens one */
-	wh_flights open;         /* taken and without a verdict, in order */
-	wh_flights done;         /* with one, for receipts */
-	size_t handed;           /* of the open ones: librdkafka has them */
-	size_t sent;             /* and those that wait for a commit */
+	wh_kafka_client *client; /* NULL: the next submit opens one. */
+	wh_flights open;         /* Messages without a verdict, in order. */
+	wh_flights done;         /* Messages with a verdict, for collect. */
+	size_t handed;           /* Open messages that librdkafka has. */
+	size_t sent;             /* Open messages that wait for a commit. */
 	wh_kafka_keys keys;
-	wh_kafka_topic *topics; /* with create= */
-	bool looked;            /* for the topic that the URL names */
-	bool refusing;          /* a receipt waits of which the relay has to know first */
-	int64_t alone_until;    /* each id up to here gets a separate request; 0: none */
-	bool alone;             /* the client sends them so */
-	int64_t apart;          /* the id that gets a separate transaction; 0: none */
-	bool granted, renamed;  /* under a lease; the client has another's name */
-	bool competes;          /* nobody has a lease */
+	wh_kafka_topic *topics; /* Topics that create= has asked for. */
+	bool looked;            /* The topic in the URL was looked for. */
+	/* Take nothing until the relay has collected the receipts in done. */
+	bool refusing;
+	/* Messages up to this id get a separate request each; 0: none. */
+	int64_t alone_until;
+	bool alone; /* The client sends each message alone. */
+	/* Id of a message that gets a separate transaction; 0: none. */
+	int64_t apart;
+	/* granted: a lease is known.  renamed: it changed after the client was opened. */
+	bool granted, renamed;
+	bool competes; /* The relays compete: no relay has a lease. */
 	int32_t lease_number;
 	int64_t epoch;
-	bool served;          /* this client has delivered something */
-	bool doubted;         /* it had to be sent something again; logged once */
-	bool failing, purged; /* an episode, and how far it is */
-	int64_t give_up_us;   /* when it ends */
-	int64_t late_us;      /* deadlines up to here were missed; 0: none */
-	wherry_error error;   /* the destination's; returned after all receipts */
-	char why[160];        /* what librdkafka said last */
+	bool served;  /* This client has delivered a message. */
+	bool doubted; /* A message was sent again, and that was logged. */
+	/* failing: an episode has begun, see kafka.c.  purged: messages in flight were
+	 * taken back. */
+	bool failing, purged;
+	int64_t give_up_us; /* When the current step of the episode ends. */
+	int64_t late_us;    /* Deadlines up to this time were missed; 0: none. */
+	wherry_error error; /* Of the destination; returned after all receipts. */
+	char why[160];      /* The last error that was reported; "": none. */
 	wh_kafka_stats stats;
 	wh_kafka_watch watch;
 } wh_kafka;
 
-/* The open ones in turn; NULL: there are no more. */
+/* Visit the open messages in order; NULL: there are no more. */
 static inline wh_kafka_job *wh_kafka_first(const wh_kafka *p)
 {
 	return (wh_kafka_job *)p->open.head;
@@ -297,34 +322,38 @@ static inline wh_kafka_job *wh_kafka_next(const wh_kafka_job *job)
 	return (wh_kafka_job *)job->flight.next;
 }
 
-/* The error of what no broker acknowledged, where it could not be sent again at once. */
+/* Error of a message that no broker acknowledged and that could not be sent again at
+ * once. */
 #define WH_KAFKA_UNACKNOWLEDGED RD_KAFKA_RESP_ERR__RETRY
 
-/* kafka_report.c: the destination failed; of several troubles the first counts. */
+/* kafka_report.c: the destination failed.  The first error is kept. */
 void wh_kafka_break_off(wh_kafka *p, wherry_code code, int native, const char *why,
 			const char *advice);
 rd_kafka_resp_err_t wh_kafka_hand_over(wh_kafka *p, wh_kafka_job *job, wherry_error *why);
-void wh_kafka_serve(wh_kafka *p); /* all events that are there */
+void wh_kafka_serve(wh_kafka *p); /* Process all events that wait. */
 void wh_kafka_hand_on_unmade(wh_kafka *p);
 
 /* ---- transactions: kafka_transaction.c ---- */
 
-/* It begins.  NULL: out of memory. */
+/* Start the thread that makes transactions, and begin the first one.  NULL: out of
+ * memory. */
 wh_kafka_transaction *wh_kafka_transaction_new(rd_kafka_t *rk, int fd);
 
-/* Abort what is open, and free it.  Waits, for a second or two where nobody answers. */
+/* Abort the open transaction, and free t.  Waits a second or two if no broker answers. */
 void wh_kafka_transaction_end(wh_kafka_transaction *t, rd_kafka_queue_t *queue);
 
-/* May it be handed over now? */
+/* May this message be handed over now?  False: it waits for the next transaction. */
 bool wh_kafka_transaction_takes(wh_kafka *p, const wherry_message *msg);
 
-/* Is it not known whether what was sent is delivered? */
+/* Is a commit in progress, so that it is unknown whether its messages are delivered? */
 bool wh_kafka_transaction_commits(const wh_kafka *p);
 
-/* Go on with what the thread has done; commit if it is time. */
+/* Process the thread's answer.  Start a commit if all messages handed over are
+ * reported. */
 void wh_kafka_transaction_step(wh_kafka *p);
 
-/* All came back: give whom it may concern the error of the transaction. */
+/* All messages came back: give the transaction's error to the messages that it
+ * concerns. */
 void wh_kafka_transaction_blame(wh_kafka *p);
 
 /* kafka_verdict.c */
@@ -334,7 +363,7 @@ void wh_kafka_describe_of(const wh_kafka *p, const wherry_message *msg,
 			  rd_kafka_resp_err_t code, char *out, size_t cap);
 void wh_kafka_answer(wh_kafka *p, wh_kafka_job *job, wherry_verdict verdict,
 		     const char *reason);
-void wh_kafka_fail(wh_kafka *p); /* an episode begins */
+void wh_kafka_fail(wh_kafka *p); /* Begin an episode; see kafka.c. */
 void wh_kafka_fail_step(wh_kafka *p, int64_t now);
 void wh_kafka_miss_deadline(wh_kafka *p, int64_t now);
 void wh_kafka_leave_client(wh_kafka *p);

@@ -15,7 +15,7 @@ enum { ERROR_LEN = 200, AWAIT_SECONDS = 5 };
 
 /* ---- opening ---- */
 
-/* rd_kafka_new() takes the conf when it succeeds. */
+/* rd_kafka_new() owns conf if it succeeds. */
 static wherry_code start(wh_kafka_client *client, const wh_kafka_settings *set,
 			 bool alone, const char *id, wherry_error *err)
 {
@@ -88,7 +88,7 @@ wherry_code wh_kafka_client_open(const wh_kafka_settings *set, bool alone, const
 
 enum { TOPIC_LEN = 1024 };
 
-/* Most messages go where the one before them went. */
+/* The topic of a message.  Most messages go to the same topic as the one before. */
 static rd_kafka_topic_t *find_topic(wh_kafka_client *client, const wh_kafka_settings *set,
 				    const wherry_message *msg)
 {
@@ -103,7 +103,8 @@ static rd_kafka_topic_t *find_topic(wh_kafka_client *client, const wh_kafka_sett
 	return client->topic;
 }
 
-/* librdkafka copies it; its type is not const, for those who give it away. */
+/* librdkafka copies the bytes.  Its pointer is not const, for callers who give the memory
+ * away; memcpy() drops the const. */
 static rd_kafka_vu_t bytes(rd_kafka_vtype_t type, const void *ptr, size_t len)
 {
 	rd_kafka_vu_t part = {.vtype = type, .u.mem = {.size = len}};
@@ -137,7 +138,7 @@ rd_kafka_resp_err_t wh_kafka_client_produce(wh_kafka_client *client,
 		return rd_kafka_last_error();
 	error = rd_kafka_produceva(client->rk, parts, sizeof(parts) / sizeof(*parts));
 	if (!error) {
-		record->headers = NULL; /* taken */
+		record->headers = NULL; /* librdkafka owns them now. */
 		return RD_KAFKA_RESP_ERR_NO_ERROR;
 	}
 	code = rd_kafka_error_code(error);
@@ -149,7 +150,7 @@ rd_kafka_resp_err_t wh_kafka_client_produce(wh_kafka_client *client,
 
 enum { TOKEN_MS = 3600000 };
 
-/* It is read again each time, so that a renewed file takes effect. */
+/* The token is read again each time, so that a renewed file takes effect. */
 void wh_kafka_client_authorize(wh_kafka_client *client, const wh_kafka_settings *set)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
@@ -175,8 +176,8 @@ void wh_kafka_client_authorize(wh_kafka_client *client, const wh_kafka_settings 
 struct wh_kafka_exits {
 	pthread_mutex_t lock;
 	pthread_cond_t ended;
-	int n;     /* clients that are ending */
-	bool left; /* nobody waits any more: the last one frees it */
+	int n;     /* Clients that are ending. */
+	bool left; /* Nobody waits: the last client to end frees this. */
 };
 
 wh_kafka_exits *wh_kafka_exits_new(void)

@@ -1,5 +1,5 @@
 /*
- * What librdkafka's errors mean: the one place that knows their numbers.
+ * The meaning of librdkafka's errors.  Only this file decides by their numbers.
  */
 #include "publish/kafka/kafka.h"
 
@@ -28,13 +28,13 @@ static const wh_kafka_error table[] = {
 	{LOCAL(INVALID_ARG), WH_KAFKA_REJECTED, NULL},
 	{LOCAL(BAD_MSG), WH_KAFKA_REJECTED, NULL},
 
-	/* About its topic: others may have another. */
+	/* About the topic of a message: other messages may have other topics. */
 	{BROKER(UNKNOWN_TOPIC_OR_PART), WH_KAFKA_RETRY, to_topic},
 	{LOCAL(UNKNOWN_TOPIC), WH_KAFKA_RETRY, to_topic},
 	{LOCAL(UNKNOWN_PARTITION), WH_KAFKA_RETRY, "the topic has fewer partitions"},
 	{BROKER(TOPIC_AUTHORIZATION_FAILED), WH_KAFKA_DENIED, to_rights},
 
-	/* Later. */
+	/* Possible later. */
 	{BROKER(LEADER_NOT_AVAILABLE), WH_KAFKA_RETRY, NULL},
 	{BROKER(NOT_LEADER_FOR_PARTITION), WH_KAFKA_RETRY, NULL},
 	{BROKER(NOT_ENOUGH_REPLICAS), WH_KAFKA_RETRY, NULL},
@@ -45,7 +45,7 @@ static const wh_kafka_error table[] = {
 	{BROKER(THROTTLING_QUOTA_EXCEEDED), WH_KAFKA_THROTTLED, NULL},
 	{LOCAL(QUEUE_FULL), WH_KAFKA_THROTTLED, NULL},
 
-	/* Perhaps written. */
+	/* The message may be written. */
 	{BROKER(NOT_ENOUGH_REPLICAS_AFTER_APPEND), WH_KAFKA_UNKNOWN, NULL},
 	{BROKER(REQUEST_TIMED_OUT), WH_KAFKA_UNKNOWN, NULL},
 	{BROKER(NETWORK_EXCEPTION), WH_KAFKA_UNKNOWN, NULL},
@@ -88,7 +88,7 @@ static const wh_kafka_error table[] = {
 		"gives up order after errors"},
 	{BROKER(TRANSACTIONAL_ID_AUTHORIZATION_FAILED), WH_KAFKA_DENIED, to_rights},
 
-	/* Set up wrongly. */
+	/* Wrong configuration. */
 	{LOCAL(UNSUPPORTED_FEATURE), WH_KAFKA_INVALID, "these brokers are too old for it"},
 	{LOCAL(NOT_IMPLEMENTED), WH_KAFKA_INVALID, NULL},
 	{BROKER(UNSUPPORTED_VERSION), WH_KAFKA_INVALID, "these brokers are too old for it"},

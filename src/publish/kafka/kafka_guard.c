@@ -1,6 +1,6 @@
 /*
- * Properties of librdkafka that do more than their writer may want: those that load libraries
- * or run commands are refused, those that give up protection are warned of.
+ * Dangerous properties of librdkafka.  Properties that load libraries or run commands are
+ * refused.  For those that give up protection there is a warning.
  */
 #include "publish/kafka/kafka.h"
 
@@ -9,10 +9,10 @@
 
 #include "config/settings.h"
 
-/* librdkafka loads plugins while the property is set, and runs kinit, whose arguments go
- * through a shell, when a client is made. */
+/* librdkafka loads plugins as soon as the property is set.  When a client is made, it
+ * runs kinit, whose arguments go through a shell. */
 static const struct {
-	const char *name; /* or, with a dot at its end, what it begins with */
+	const char *name; /* A name; with a dot at its end, a prefix. */
 	const char *does;
 } powers[] = {
 	{"plugin.library.paths", "loads libraries"},

@@ -7,10 +7,10 @@
 
 #define PROOF_US (3600 * WH_SECOND)
 
-/* ---- one ---- */
+/* ---- jobs ---- */
 
-/* A hash of topic and, if they name a partition, of headers.  Without a key Kafka chooses a
- * partition for each message. */
+/* A hash of the topic, the key and, if they name a partition, the headers.  Without a key
+ * the id goes in, since Kafka chooses a partition for each such message. */
 static uint64_t place_of(const wherry_message *msg, const wh_kafka_settings *set)
 {
 	const char *texts[] = {set->topic ? "" : msg->topic, wh_message_headers(msg),
@@ -29,7 +29,7 @@ static uint64_t place_of(const wherry_message *msg, const wh_kafka_settings *set
 
 wh_kafka_job *wh_kafka_job_new(const wherry_message *msg, const wh_kafka_settings *set)
 {
-	wh_kafka_job *job = malloc(sizeof(*job)); /* glibc's calloc takes longer */
+	wh_kafka_job *job = malloc(sizeof(*job)); /* glibc's calloc() takes longer. */
 
 	if (!job)
 		return NULL;
@@ -74,8 +74,7 @@ bool wh_kafka_key_busy(const wh_kafka_keys *keys, uint64_t hash)
 	return hash && find(keys, hash);
 }
 
-/* The partition in which one of a key was delivered to this place; RD_KAFKA_PARTITION_UA:
- * none, or that is forgotten. */
+/* The partition of this place if the key has proven it; else RD_KAFKA_PARTITION_UA. */
 static int32_t proof_of(const wh_kafka_keys *keys, uint64_t hash, uint64_t place)
 {
 	size_t at = hash % WH_KAFKA_BUCKETS;
@@ -88,7 +87,8 @@ static bool is_proven(const wh_kafka_key *key)
 	return key->partition != RD_KAFKA_PARTITION_UA;
 }
 
-/* Where a place has another partition now, the topic has grown, or is another. */
+/* Record a proof.  If the place had another partition before, the topic has grown or was
+ * made again, so all proofs are forgotten. */
 static void prove(wh_kafka_keys *keys, wh_kafka_key *key, int32_t partition)
 {
 	size_t at = key->hash % WH_KAFKA_BUCKETS;
@@ -126,7 +126,7 @@ static wh_kafka_key *make(wh_kafka_keys *keys, uint64_t hash)
 	return key;
 }
 
-/* Nothing of it is in flight. */
+/* Choose the key's place.  None of its messages may be in flight. */
 static void send_to(const wh_kafka_keys *keys, wh_kafka_key *key, uint64_t place)
 {
 	key->place = place;

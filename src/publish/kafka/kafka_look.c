@@ -1,7 +1,7 @@
 /*
- * topic=NAME: is it there?  Asked when the relay starts, so that a name that is wrong shows
- * before the first message is to go there.  librdkafka waits for the answer, so a thread
- * does, and what it finds is logged; it changes nothing.
+ * topic=NAME: does the topic exist?  This is asked when the relay starts, so that a wrong
+ * name shows before the first message.  librdkafka's call waits for the answer, so a
+ * thread makes it.  The answer is only logged.
  */
 #include "publish/kafka/kafka.h"
 
@@ -17,10 +17,10 @@ enum { ANSWER_MS = 500, NS_PER_MS = 1000000, AGAIN_MS = 200, MS_PER_S = 1000 };
 struct wh_kafka_look {
 	rd_kafka_t *rk;
 	pthread_t thread;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* Guards the members below. */
 	pthread_cond_t changed;
 	bool leaving;
-	const wh_env *env; /* not there once it is leaving */
+	const wh_env *env; /* Must not be used after leaving is set. */
 	char topic[];
 };
 

@@ -35,7 +35,8 @@ static bool add(rd_kafka_headers_t *headers, const char *name, const char *value
 	       RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
-/* The message's own fields; an application's header of that name gives way. */
+/* Set a header from a field of the message.  It replaces the application's header of that
+ * name. */
 static bool put(rd_kafka_headers_t *headers, const char *name, const char *value)
 {
 	if (!value || !*value)
@@ -44,8 +45,8 @@ static bool put(rd_kafka_headers_t *headers, const char *name, const char *value
 	return add(headers, name, value);
 }
 
-/* "00-TRACE-SPAN-01": as it was given, or made of the id of a trace.  Any span of it will
- * do, but each message should have its own. */
+/* Set traceparent, "00-TRACE-SPAN-01", from a trace_id that is one, or that is a bare
+ * trace id.  Any span id will do, but each message should have a different one. */
 static bool put_trace(rd_kafka_headers_t *headers, const wherry_message *msg)
 {
 	const char *trace = msg->trace_id;
@@ -101,7 +102,8 @@ static wherry_code put_given(wh_kafka_record *record, const char *headers,
 			     wherry_error *err)
 {
 	json_t *object = json_loads(headers, JSON_ALLOW_NUL, NULL);
-	wherry_code code = object ? WHERRY_OK : wh_oom(err); /* it was found valid */
+	/* The caller found it valid. */
+	wherry_code code = object ? WHERRY_OK : wh_oom(err);
 	const char *name;
 	json_t *value;
 

@@ -1,5 +1,5 @@
 /*
- * What librdkafka reports: deliveries, failures, the state of the brokers.
+ * Processes librdkafka's reports: deliveries, failures, the state of the brokers.
  */
 #include "publish/kafka/kafka.h"
 
@@ -33,7 +33,8 @@ static bool has_topic(wh_kafka *p, const wherry_message *msg)
 				    &p->set, p->client);
 }
 
-/* Or not yet, and no error: when its topic is being made, or there is no transaction. */
+/* Hand a message over to librdkafka.  No error, but job->unmade is set: the message waits
+ * for its topic or for a transaction. */
 rd_kafka_resp_err_t wh_kafka_hand_over(wh_kafka *p, wh_kafka_job *job, wherry_error *why)
 {
 	wh_kafka_record record = {0};
@@ -83,7 +84,7 @@ static void hand_on_one(wh_kafka *p, wh_kafka_job *job)
 	fail_job(p, job, code, false);
 }
 
-/* Hand on messages of its key that waited for it. */
+/* Hand over a list of jobs that waited in their key. */
 static void hand_on(wh_kafka *p, wh_kafka_job *job)
 {
 	for (wh_kafka_job *next; job; job = next) {
@@ -92,7 +93,7 @@ static void hand_on(wh_kafka *p, wh_kafka_job *job)
 	}
 }
 
-/* And what waited for its topic, or a transaction. */
+/* Hand over the messages that waited for their topic, or for a transaction. */
 void wh_kafka_hand_on_unmade(wh_kafka *p)
 {
 	for (wh_kafka_job *job = wh_kafka_first(p); job; job = wh_kafka_next(job))
@@ -110,9 +111,10 @@ static void hand_on_made(wh_kafka *p, rd_kafka_event_t *event)
 }
 
 /*
- * No broker has acknowledged it: librdkafka concludes that it is written, as what it sent
- * behind it was (rd_kafka_message_t: no offset).  That is so where the broker knows the
- * producer in this partition; if it does not yet, it takes what is behind all the same.
+ * Is it uncertain that a message was written?  Without an acknowledgement (no offset, see
+ * rd_kafka_message_t) librdkafka concludes it from the acknowledgement of a later
+ * message.  That is right if the broker knows the producer in this partition.  A broker
+ * that does not know it yet takes the later message in any case.
  */
 static bool is_doubtful(const wh_kafka *p, const rd_kafka_message_t *of_message)
 {
@@ -121,7 +123,8 @@ static bool is_doubtful(const wh_kafka *p, const rd_kafka_message_t *of_message)
 				    of_message->partition);
 }
 
-/* No other message of its key is in flight.  A transaction must not contain it twice. */
+/* Send a doubtful message again.  No other message of its key is in flight.  With
+ * transactions it fails instead, since a transaction must not contain it twice. */
 static void send_again(wh_kafka *p, wh_kafka_job *job)
 {
 	wherry_error why = WHERRY_ERROR_INIT;
@@ -201,7 +204,7 @@ static void fatal(wh_kafka *p)
 				   error->advice);
 }
 
-/* Whether a broker has answered. */
+/* Has a broker answered this client? */
 static bool was_reached(const wh_kafka *p)
 {
 	char *cluster = p->served ? NULL : rd_kafka_clusterid(p->client->rk, 0);
@@ -220,7 +223,8 @@ static const char *advice_for(const char *why)
 		       : NULL;
 }
 
-/* Brokers that were reached once may come back, and librdkafka finds them then. */
+/* Process an error of the client.  If a broker was reached before, it may come back, and
+ * librdkafka reconnects. */
 static void trouble(wh_kafka *p, rd_kafka_resp_err_t code, const char *text)
 {
 	const wh_kafka_error *error = wh_kafka_error_find(code);

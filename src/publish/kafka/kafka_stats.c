@@ -1,14 +1,15 @@
 /*
- * Numbers.  Our own counters say what became of messages; what librdkafka alone knows, of
- * brokers and requests, comes with its statistics, JSON every few seconds.  Only while
- * somebody watches: they must be taken when nothing is in flight, too.
+ * The numbers for metrics.  Our counters say what became of messages.  Numbers of brokers
+ * and requests come from librdkafka's statistics: JSON every few seconds.  Statistics are
+ * on only while somebody reads the metrics, since they arrive also while nothing is in
+ * flight.
  */
 #include "publish/kafka/kafka.h"
 
 #include <jansson.h>
 #include <string.h>
 
-enum { OF_WATCH = 5 }; /* numbers of librdkafka's, at the end */
+enum { OF_WATCH = 5 }; /* Numbers from librdkafka, at the end of the list. */
 
 static int64_t integer(const json_t *object, const char *name)
 {
@@ -22,7 +23,7 @@ static bool is_up(const json_t *broker)
 	return state && strcmp(state, "UP") == 0;
 }
 
-/* Addresses of the URL, and coordinators, have no number. */
+/* Only real brokers have a number; addresses in the URL and coordinators have none. */
 static void add_broker(wh_kafka_watch *sum, const json_t *broker)
 {
 	const json_t *rtt = json_object_get(broker, "rtt");
@@ -54,7 +55,7 @@ void wh_kafka_watch_take(wh_kafka_watch *watch, const char *text)
 		add_broker(&now, json_object_iter_value(at));
 	watch->known = true;
 	watch->queued = integer(all, "msg_cnt");
-	if (now.rtt_us) /* else nothing was asked, and the last is what there is */
+	if (now.rtt_us) /* 0: no request was made. */
 		watch->rtt_us = now.rtt_us;
 	watch->connected = now.connected;
 	add_growth(&watch->sent, &watch->last_sent, integer(all, "tx_bytes"));

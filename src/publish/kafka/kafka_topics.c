@@ -1,6 +1,6 @@
 /*
- * create=partitions:3,replication:1: a topic is asked for when the first message is to go
- * there; what comes for it meanwhile waits for the answer.
+ * create=partitions:3,replication:1: asks brokers to make a topic when the first message
+ * goes there.  Messages for the topic wait for the answer.
  */
 #include "publish/kafka/kafka.h"
 
@@ -23,7 +23,8 @@ static wh_kafka_topic *find(wh_kafka_topic *topics, const char *name)
 	return topics;
 }
 
-/* False: the name is not valid for a topic; its messages will fail with the reason. */
+/* Ask brokers to make the topic.  False: its name is not valid, and its messages will
+ * fail with the reason. */
 static bool ask(const wh_kafka_topic *topic, const wh_kafka_settings *set,
 		wh_kafka_client *client)
 {
@@ -36,7 +37,7 @@ static bool ask(const wh_kafka_topic *topic, const wh_kafka_settings *set,
 	if (!wish)
 		return false;
 	options = rd_kafka_AdminOptions_new(client->rk, RD_KAFKA_ADMIN_OP_CREATETOPICS);
-	/* Messages wait for it, and want to be delivered in time. */
+	/* Messages wait for the topic, so ask within half the time of a delivery. */
 	if (options)
 		(void)rd_kafka_AdminOptions_set_request_timeout(
 			options, ms < LONGEST_MS ? (int)ms : LONGEST_MS, why,
@@ -58,7 +59,7 @@ bool wh_kafka_topic_ready(wh_kafka_topic **topics, const char *name,
 		return topic->stage == READY;
 	topic = calloc(1, sizeof(*topic) + len);
 	if (!topic)
-		return true; /* then without */
+		return true; /* Out of memory: do not make it. */
 	memcpy(topic->name, name, len);
 	topic->next = *topics;
 	*topics = topic;
@@ -89,7 +90,7 @@ void wh_kafka_topic_made(wh_kafka_topic *topics, rd_kafka_event_t *event, char *
 				       why ? why : rd_kafka_err2str(code));
 	}
 	for (wh_kafka_topic *topic = topics; topic; topic = topic->next) {
-		bool named = !n; /* an error of the request is that of all in it */
+		bool named = !n; /* The whole request failed. */
 
 		for (size_t i = 0; i < n; i++)
 			named = named || strcmp(rd_kafka_topic_result_name(each[i]),

@@ -1,10 +1,10 @@
 /*
- * transactional.id=NAME: readers see messages when their transaction is committed, and only
- * then they count as delivered.
+ * transactional.id=NAME: readers see messages when their transaction is committed.  Only
+ * then do the messages count as delivered.
  *
- * librdkafka's calls for transactions wait for a broker.  So a thread of each client makes
- * them, in work(), and signals the client's eventfd.  Everything else runs on the relay's
- * thread.
+ * librdkafka's calls for transactions wait for a broker.  So each client has a thread
+ * that makes them, in work(), and signals the client's eventfd.  All other code runs on
+ * the relay's thread.
  *
  *              init_transactions          all that was handed is reported
  *   STARTING ─────────────────────► OPEN ────────────────────────────────► COMMITTING
@@ -12,12 +12,13 @@
  *                                    └──────────────────────────────────────────┘
  *                                        committed; the next one has begun
  *
- *   STARTING    messages that are taken wait, as unmade.
+ *   STARTING    taken messages wait (wh_kafka_job.unmade).
  *   OPEN        messages are handed over, for at most LONGEST_US.
- *   COMMITTING  messages that are taken wait.
+ *   COMMITTING  taken messages wait.
  *
  * A failure ends the client, as without transactions, and aborts its transaction.  If no
- * broker answers, init_transactions of the next client, which has the same name, aborts it.
+ * broker answers the abort, the next client with the same name aborts it in
+ * init_transactions.
  */
 #include "publish/kafka/kafka.h"
 
@@ -30,10 +31,10 @@
 #include "base/thread.h"
 
 enum {
-	PATIENCE_MS = 500,   /* of a call, which is made again then */
-	AGAIN_MS = 20,       /* between two calls */
-	ABORT_MS = 1000,     /* for an abort when the client leaves */
-	LONGEST_US = 100000, /* until a transaction takes no more */
+	PATIENCE_MS = 500,   /* Time-out of a call; it is then made again. */
+	AGAIN_MS = 20,       /* Pause between two calls. */
+	ABORT_MS = 1000,     /* For an abort when the client ends. */
+	LONGEST_US = 100000, /* Until a transaction takes no more messages. */
 	NS_PER_MS = 1000000,
 	MS_PER_S = 1000
 };
@@ -44,29 +45,29 @@ typedef enum stage { STARTING, OPEN, COMMITTING } stage;
 
 typedef struct answer {
 	bool given, committed;
-	rd_kafka_resp_err_t code; /* of what failed */
+	rd_kafka_resp_err_t code; /* Error of the call; 0: none. */
 	char why[160];
 } answer;
 
 struct wh_kafka_transaction {
 	rd_kafka_t *rk;
-	int fd; /* written to with each answer */
+	int fd; /* Written to with each answer. */
 	pthread_t thread;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* Guards wanted, leaving and answer. */
 	pthread_cond_t changed;
 	wish wanted;
 	bool leaving;
 	answer answer;
 
-	/* Of the relay's thread. */
+	/* Used by the relay's thread only. */
 	stage stage;
-	int64_t since_us; /* OPEN: its first message */
-	bool closed;      /* OPEN: it takes no more */
+	int64_t since_us; /* OPEN: when its first message was handed over. */
+	bool closed;      /* OPEN: it takes no more messages. */
 };
 
 /* ---- the thread ---- */
 
-/* Pause, and say whether to go on. */
+/* Pause.  False: the client is ending. */
 static bool may_go_on(wh_kafka_transaction *t)
 {
 	struct timespec until;
@@ -86,7 +87,8 @@ static bool may_go_on(wh_kafka_transaction *t)
 	return on;
 }
 
-/* A call that was not over in time goes on when it is made again. */
+/* Repeat a call until it succeeds or fails for good.  After a time-out, the next call
+ * goes on where the last one stopped. */
 static rd_kafka_error_t *insist(wh_kafka_transaction *t,
 				rd_kafka_error_t *(*call)(rd_kafka_t *rk, int timeout_ms))
 {
@@ -168,7 +170,7 @@ wh_kafka_transaction *wh_kafka_transaction_new(rd_kafka_t *rk, int fd)
 	return NULL;
 }
 
-/* librdkafka aborts once all reports were taken. */
+/* librdkafka can abort only when all delivery reports were collected. */
 static void abort_open(rd_kafka_t *rk, rd_kafka_queue_t *queue)
 {
 	rd_kafka_event_t *event;
@@ -196,7 +198,8 @@ void wh_kafka_transaction_end(wh_kafka_transaction *t, rd_kafka_queue_t *queue)
 
 /* ---- its course ---- */
 
-/* Once one has to wait so do all behind it, or they would overtake it in its key. */
+/* After one message has to wait, all later ones wait too: otherwise they could overtake
+ * it in its key. */
 bool wh_kafka_transaction_takes(wh_kafka *p, const wherry_message *msg)
 {
 	wh_kafka_transaction *t = p->client->transaction;
@@ -279,8 +282,8 @@ static bool was_in(const wh_kafka_job *job)
 	return job->stage == WH_KAFKA_SENT || job->stage == WH_KAFKA_FAILED;
 }
 
-/* Why nothing of it can be committed; no error: that is not so, or a message says why.  To
- * begin another is refused with the cause, and changes nothing. */
+/* Why the transaction cannot be committed.  No error: it can be, or a message's error
+ * says why.  Beginning another transaction fails with the cause, and changes nothing. */
 static rd_kafka_resp_err_t find_cause(wh_kafka *p)
 {
 	rd_kafka_error_t *error;
@@ -296,14 +299,14 @@ static rd_kafka_resp_err_t find_cause(wh_kafka *p)
 	code = rd_kafka_error_code(error);
 	if ((!rd_kafka_error_txn_requires_abort(error) &&
 	     !rd_kafka_error_is_fatal(error)) ||
-	    wh_kafka_error_find(code)->meaning == WH_KAFKA_INNOCENT) /* we took it back */
+	    wh_kafka_error_find(code)->meaning == WH_KAFKA_INNOCENT) /* We purged it. */
 		code = RD_KAFKA_RESP_ERR_NO_ERROR;
 	rd_kafka_error_destroy(error);
 	return code;
 }
 
-/* If a partition may not take part, librdkafka returns all messages without an error for any
- * of them.  A message that is alone in its transaction gets the error. */
+/* If a partition may not take part, librdkafka returns all messages without an error for
+ * any of them.  A message that is alone in its transaction gets the error. */
 void wh_kafka_transaction_blame(wh_kafka *p)
 {
 	wh_kafka_transaction *t = p->client->transaction;

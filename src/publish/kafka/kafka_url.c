@@ -1,8 +1,8 @@
 /*
  * kafka://HOST:PORT,HOST:PORT?NAME=VALUE&NAME=VALUE
  *
- * Names are librdkafka's, except the few in own[].  A value that begins with env: or file: is
- * read from there, so that a URL need not contain secrets.
+ * Names are librdkafka's, except those in own[].  A value that begins with env:, file: or
+ * credential: is read from there, so that a URL need not contain secrets.
  */
 #include "publish/kafka/kafka.h"
 
@@ -19,14 +19,13 @@
 
 enum { SECRET_MAX = 64 * 1024, ERROR_LEN = 200, MESSAGE_MAX = 1000000, ID_MAX = 200 };
 
-/* Values other than librdkafka's defaults.  Wherry ends deliveries, not librdkafka one by one:
- * later messages of a key have to end with the first. */
+/* Values that replace librdkafka's defaults. */
 static const struct {
 	const char *name, *value;
 } defaults[] = {
 	{"client.id", "wherry"},
 	{"enable.idempotence", "true"},
-	{"partitioner", "murmur2_random"}, /* as Java's */
+	{"partitioner", "murmur2_random"}, /* The Java client's. */
 	{"compression.type", "lz4"},
 	{"linger.ms", "1"},
 	{"socket.nagle.disable", "true"},
@@ -48,7 +47,7 @@ static int hex(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Percent-decoded.  Given; NULL: out of memory. */
+/* Decode percent-encoding.  The caller frees the result; NULL: out of memory. */
 static char *decode(const char *text, size_t len)
 {
 	char *out = malloc(len + 1);
@@ -138,7 +137,7 @@ static const char *const own[] = {"topic", "topic.prefix", "create",
 
 enum { OWN_COUNT = sizeof(own) / sizeof(*own) };
 
-/* The names that librdkafka knows, one a line: it prints a table of them. */
+/* The i-th name that is known; lines: names from librdkafka's table. */
 static const char *known_at(const void *ctx, size_t i)
 {
 	const char *const *lines = ctx;
@@ -146,7 +145,8 @@ static const char *known_at(const void *ctx, size_t i)
 	return i < OWN_COUNT ? own[i] : lines[i - OWN_COUNT];
 }
 
-/* Cut the first column of the table into names; NULL at the end. */
+/* Cut the names out of librdkafka's table, where they are the first column.  The result
+ * ends in NULL. */
 static const char **first_column(char *text)
 {
 	size_t n = 0, most = strlen(text) / 2 + 2;
@@ -165,8 +165,8 @@ static const char **first_column(char *text)
 	return names;
 }
 
-/* The known name that is nearest; "": none is near, and then it may be a piece of a password
- * with an & in it, which errors must not repeat. */
+/* The most similar known name; "": none is similar.  The text may then be a piece of a
+ * password with an & in it, which errors must not repeat. */
 static void nearest_name(const char *name, char out[80])
 {
 	char *text = NULL;
@@ -276,7 +276,7 @@ static wherry_code read_limit(wh_kafka_settings *set, const wherry_config *confi
 	return WHERRY_OK;
 }
 
-/* It gets the number of the lease behind it. */
+/* Read the beginning of transactional.id.  The number of the lease is appended later. */
 static wherry_code read_id(wh_kafka_settings *set, const char *value, wherry_error *err)
 {
 	if (!*value || strlen(value) > ID_MAX)
@@ -302,7 +302,7 @@ static wherry_code set_property(wh_kafka_settings *set, const char *name,
 	default:
 		break;
 	}
-	/* Its text quotes the value, which may be a secret. */
+	/* librdkafka's text quotes the value, which may be a secret. */
 	if (strstr(name, "password") || strstr(name, "secret") || strstr(name, ".pem") ||
 	    strncmp(name, "sasl.", 5) == 0)
 		return wh_fail(err, WHERRY_INVALID, "%s: librdkafka refuses it", name);
@@ -355,7 +355,7 @@ static wherry_code read_parameter(wh_kafka_settings *set, const wherry_config *c
 	else if (!equals)
 		code = no_value(name, err);
 	else if (strcmp(name, "sasl.oauthbearer.token") == 0)
-		code = keep(&set->token, written, err); /* read whenever one is due */
+		code = keep(&set->token, written, err); /* Read when a token is due. */
 	else
 		code = wh_kafka_secret(name, written, &value, err);
 	if (code == WHERRY_OK && value)
@@ -379,9 +379,9 @@ static wherry_code read_brokers(wh_kafka_settings *set, const char *from, size_t
 			    : wh_oom(err);
 }
 
-/* ---- what follows from others ---- */
+/* ---- parameters that follow from others ---- */
 
-/* "" if it is not set. */
+/* The value of a property; "": it is not set. */
 static void get(const wh_kafka_settings *set, const char *name, char *out, size_t cap)
 {
 	size_t size = cap;
@@ -391,7 +391,7 @@ static void get(const wh_kafka_settings *set, const char *name, char *out, size_
 		*out = 0;
 }
 
-/* Does the URL name it, or one that begins so? */
+/* Do the parameters of the URL have a name with this beginning? */
 static bool names(const char *parameters, const char *beginning)
 {
 	size_t len = strlen(beginning);
@@ -404,7 +404,7 @@ static bool names(const char *parameters, const char *beginning)
 	return false;
 }
 
-/* Credentials go over TLS unless somebody says otherwise. */
+/* Use TLS for credentials unless the URL chooses another security.protocol. */
 static wherry_code choose_security(wh_kafka_settings *set, const char *parameters,
 				   wherry_error *err)
 {
@@ -423,7 +423,8 @@ static wherry_code choose_security(wh_kafka_settings *set, const char *parameter
 	return WHERRY_OK;
 }
 
-/* A coordinator aborts what takes longer, and fences us: deliveries must end before. */
+/* The coordinator aborts a transaction after transaction.timeout.ms, and fences us.  So
+ * the timeout must be longer than a delivery may take. */
 static wherry_code conclude_transactions(wh_kafka_settings *set, const char *parameters,
 					 wherry_error *err)
 {

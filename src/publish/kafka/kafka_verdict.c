@@ -1,6 +1,5 @@
 /*
- * When something failed: what is in flight comes back, and each gets the verdict that it
- * deserves.
+ * After a failure: messages in flight come back, and each gets its verdict.
  */
 #include "publish/kafka/kafka.h"
 
@@ -11,10 +10,10 @@
 #include "base/duration.h"
 
 enum {
-	GRACE_US = 1000000,    /* for what is in flight when a failure ends a client */
-	PURGED_US = 300000,    /* for librdkafka to return purged messages */
-	INNOCENT_US = 1000,    /* until what came back because of others is sent again */
-	THROTTLE_US = 1000000, /* when the brokers ask for less */
+	GRACE_US = 1000000,    /* For messages in flight when a client fails. */
+	PURGED_US = 300000,    /* For librdkafka to return purged messages. */
+	INNOCENT_US = 1000,    /* Until innocent messages are sent again. */
+	THROTTLE_US = 1000000, /* Pause when brokers or librdkafka have no room. */
 	TOPIC_LEN = 1024
 };
 
@@ -59,7 +58,7 @@ void wh_kafka_fail(wh_kafka *p)
 			     RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING);
 }
 
-/* An error of a topic names the topic. */
+/* As wh_kafka_describe(), but an error of a topic names the topic. */
 void wh_kafka_describe_of(const wh_kafka *p, const wherry_message *msg,
 			  rd_kafka_resp_err_t code, char *out, size_t cap)
 {
@@ -79,7 +78,7 @@ void wh_kafka_describe_of(const wh_kafka *p, const wherry_message *msg,
 
 static bool is_late(const wh_kafka *p, const wh_kafka_job *job)
 {
-	/* A message that waits for its transaction waits for others. */
+	/* A message that waits for a transaction is late because of others. */
 	return p->late_us && job->deadline_us <= p->late_us &&
 	       (job->stage == WH_KAFKA_FAILED || (job->unmade && !p->set.transactional));
 }
@@ -97,7 +96,7 @@ static wh_kafka_meaning meaning_of(const wh_kafka *p, const wh_kafka_job *job)
 	return meaning;
 }
 
-/* Has it taken anything of late?  Then it is this message that it does not take. */
+/* Did brokers take a message lately?  Then they refuse only this one. */
 static bool takes_others(const wh_kafka *p)
 {
 	return p->stats.last_delivery_us &&
@@ -152,7 +151,7 @@ static void settle(wh_kafka *p, wh_kafka_job *job, wh_kafka_meaning meaning, boo
 				text);
 }
 
-/* Look for errors of the destination first: they are not the fault of a message. */
+/* True: an error of the destination was found, which no message is charged for. */
 static bool blame_destination(wh_kafka *p)
 {
 	for (const wh_kafka_job *job = wh_kafka_first(p); job; job = wh_kafka_next(job)) {
@@ -170,8 +169,8 @@ static bool blame_destination(wh_kafka *p)
 	return false;
 }
 
-/* A request may have had several messages, and its error be that of one of them: then each
- * is tried alone. */
+/* Is it known which message was rejected?  A request may have had several messages, and
+ * the error may concern one of them.  If unsure, each is tried alone. */
 static bool is_sure(const wh_kafka *p)
 {
 	size_t rejected = 0;
@@ -181,9 +180,10 @@ static bool is_sure(const wh_kafka *p)
 	return p->alone || rejected == 1;
 }
 
-/* A failed message takes back its whole transaction, also earlier messages of its key, whose
- * verdict hides its own.  So the messages before it go first next time.  The same holds for
- * a message that was not acknowledged: then no later one can be acknowledged instead. */
+/* Choose the message that gets a separate transaction next time.  A failed message aborts
+ * its whole transaction, also earlier messages of its key, and the relay then sees their
+ * verdict, not its own.  So the earlier messages go first next time.  The same holds for
+ * a message that no broker acknowledged. */
 static void set_apart(wh_kafka *p)
 {
 	const wh_kafka_job *job = p->sent ? wh_kafka_first(p) : NULL;
@@ -194,7 +194,7 @@ static void set_apart(wh_kafka *p)
 	p->apart = job ? job->flight.message->id : 0;
 }
 
-/* Nothing is in flight any more. */
+/* Nothing is in flight any more: give each message its verdict. */
 static void conclude(wh_kafka *p)
 {
 	bool sure;
@@ -216,7 +216,8 @@ static void conclude(wh_kafka *p)
 	p->refusing = p->done.n > 0;
 }
 
-/* librdkafka does not give them back, or say that they are committed. */
+/* Stop waiting for messages that librdkafka does not return, or whose commit it does not
+ * confirm. */
 static void abandon(wh_kafka *p, bool committing)
 {
 	for (wh_kafka_job *job = wh_kafka_first(p); job; job = wh_kafka_next(job))
@@ -247,9 +248,9 @@ void wh_kafka_fail_step(wh_kafka *p, int64_t now)
 		conclude(p);
 }
 
-/* The oldest is late.  Where nothing else was delivered meanwhile it is the destination
- * that does not answer; otherwise those that are late are, each by itself.  One that is set
- * apart was late before, when others were not. */
+/* The oldest message is late.  If nothing else was delivered meanwhile, the destination
+ * does not answer.  Otherwise only the late messages failed.  A message that is set apart
+ * was late before while others were not. */
 void wh_kafka_miss_deadline(wh_kafka *p, int64_t now)
 {
 	char limit[32], text[120];

@@ -86,7 +86,7 @@ static bool is_hex(const char *text, size_t n)
 	return strspn(text, "0123456789abcdef") >= n && strspn(text, "0") < n;
 }
 
-/* version-trace-parent-flags, of which only the trace and the parent may not be 0. */
+/* Is text "version-trace-parent-flags"?  Trace and parent must not be all zeros. */
 static bool is_traceparent(const char *text)
 {
 	return strlen(text) == WH_TRACEPARENT_LEN - 1 &&

@@ -1,5 +1,5 @@
 /*
- * A message as a CloudEvent (CloudEvents 1.0), in attributes or as one JSON object.
+ * A message as a CloudEvent (CloudEvents 1.0): as attributes, or as one JSON object.
  */
 #ifndef WH_PUBLISH_CLOUDEVENT_H
 #define WH_PUBLISH_CLOUDEVENT_H
@@ -8,9 +8,9 @@
 
 typedef struct wh_cloudevent {
 	const wherry_message *msg;
-	const char *source;       /* not empty */
-	const char *content_type; /* of the body */
-	const char *traceparent;  /* NULL: none */
+	const char *source;       /* Not empty. */
+	const char *content_type; /* Of the body. */
+	const char *traceparent;  /* NULL: none. */
 } wh_cloudevent;
 
 /*
@@ -21,15 +21,16 @@ void wh_cloudevent_each(const wh_cloudevent *event,
 			void (*tell)(void *ctx, const char *name, const char *value),
 			void *ctx);
 
-/* Write the event into an empty buffer, in JSON: the body as data if it is JSON, or text by its content type,
- * else in base64. */
+/* Write the event into an empty buffer, as JSON.  The body becomes `data` if its content
+ * type says JSON or text and it is valid; else `data_base64`. */
 void wh_cloudevent_put(const wh_cloudevent *event, wh_buf *out);
 
 enum { WH_TRACEPARENT_LEN = 56 };
 
 /*
- * The W3C traceparent of a message whose trace_id is one, or is a trace-id of 32 digits;
- * the parent is then made of the message's id.  False: it has none.
+ * Write the W3C traceparent of a message.  Its trace_id is either a traceparent, or a
+ * trace id of 32 digits.  In the second case the parent is made from the message id.
+ * False: the message has none.
  */
 bool wh_traceparent(const wherry_message *msg, char out[WH_TRACEPARENT_LEN]);
 

@@ -8,7 +8,7 @@
  * After a failure of the destination, such as wrong credentials, nothing more is taken.
  * collect waits for the requests in flight, and then fails.
  *
- * Every socket of libcurl's is in one epoll, which is the descriptor to poll.
+ * All sockets of libcurl are in one epoll, which is the descriptor to poll.
  */
 #include "publish/webhook/webhook.h"
 
@@ -28,28 +28,30 @@
 #include "publish/webhook/webhook_watch.h"
 
 enum {
-	EXCERPT = 200,       /* bytes of an answer that are kept, */
-	ANSWER_MAX = 262144, /* and that are read at all */
-	BURST_US = 100000,   /* of webhook.rate */
-	ACK_DELAY_US = 20000 /* while an acknowledgement is written, nothing is sent */
+	EXCERPT = 200,       /* Bytes kept of an answer. */
+	ANSWER_MAX = 262144, /* Most bytes read of an answer. */
+	BURST_US = 100000,   /* Longest pause that webhook.rate makes up for. */
+	/* The relay sends nothing while it acknowledges, so it acknowledges seldom. */
+	ACK_DELAY_US = 20000
 };
 
 typedef enum phase { FREE, IN_FLIGHT, OVER, BROKEN } phase;
 
 typedef struct slot {
-	wh_flight flight; /* first */
+	wh_flight flight; /* First member. */
 	struct webhook_publisher *of;
-	CURL *easy; /* NULL until it is needed */
+	CURL *easy; /* NULL: not needed yet. */
 	phase phase;
 	wh_webhook_request request;
-	bool refused; /* its address was private */
-	size_t read;  /* bytes of the answer */
+	bool refused; /* Its address is private. */
+	size_t read;  /* Bytes of the answer. */
 	char excerpt[EXCERPT + 1];
 	char error[CURL_ERROR_SIZE];
 	char reason[sizeof(((wh_receipt *)NULL)->reason)];
 } slot;
 
-/* The protocol decides how many requests may be in flight; https: has to negotiate it. */
+/* The version of HTTP, which decides how many requests may be in flight.  With https: it
+ * is UNKNOWN until the first answer. */
 typedef enum speech { UNKNOWN, HTTP_1, HTTP_2 } speech;
 
 typedef struct webhook_publisher {
@@ -62,10 +64,10 @@ typedef struct webhook_publisher {
 	slot *slots;
 	wh_flights free, over;
 	size_t n_slots, n_flying, n_broken;
-	wherry_error broken; /* why nothing is taken */
-	int64_t next_us;     /* webhook.rate: when the next may leave */
-	int64_t held_us;     /* one was refused until then; WH_NEVER: none */
-	int64_t timer_us;    /* libcurl's */
+	wherry_error broken; /* Why no messages are taken. */
+	int64_t next_us;     /* webhook.rate: when the next request may start. */
+	int64_t held_us;     /* Submit stopped until then; WH_NEVER: it did not. */
+	int64_t timer_us;    /* When libcurl's timer ends. */
 	wh_webhook_counts counts;
 } webhook_publisher;
 
@@ -74,7 +76,7 @@ static webhook_publisher *of(wherry_publisher *pub)
 	return (webhook_publisher *)pub;
 }
 
-/* ---- what libcurl calls ---- */
+/* ---- functions that libcurl calls ---- */
 
 static size_t take_answer(char *data, size_t size, size_t n, void *ctx)
 {
@@ -140,7 +142,8 @@ static void webhook_close(wherry_publisher *pub)
 		curl_easy_cleanup(p->slots[i].easy);
 		wh_webhook_request_clear(&p->slots[i].request);
 	}
-	curl_multi_cleanup(p->multi); /* it closes connections, and says so */
+	/* It closes connections, and calls wh_watch_end(). */
+	curl_multi_cleanup(p->multi);
 	wh_watch_close(&p->watch);
 	wh_webhook_forget(&p->set);
 	free(p->slots);
@@ -286,7 +289,7 @@ static bool make_easy(const webhook_publisher *p, slot *s)
 	if (set->refuse_private)
 		SET(easy, CURLOPT_PROXY, "");
 	set_tls(easy, set);
-	/* The one option that copies what it is given, and so may fail. */
+	/* The only option that copies its value, and so may fail. */
 	if (curl_easy_setopt(easy, CURLOPT_URL, set->url) == CURLE_OK)
 		return true;
 	curl_easy_cleanup(easy);
@@ -314,7 +317,7 @@ static bool send_request(webhook_publisher *p, slot *s)
 	return curl_multi_add_handle(p->multi, s->easy) == CURLM_OK;
 }
 
-/* Its receipt is known. */
+/* The receipt is known: queue it for collect. */
 static void finish(webhook_publisher *p, slot *s, wherry_verdict verdict,
 		   const char *reason)
 {
@@ -328,7 +331,8 @@ static void finish(webhook_publisher *p, slot *s, wherry_verdict verdict,
 static wherry_code start(webhook_publisher *p, const wherry_message *msg,
 			 wherry_error *err)
 {
-	slot *s = (slot *)p->free.tail; /* used last: others may never need memory */
+	/* The slot used last: others may never need memory. */
+	slot *s = (slot *)p->free.tail;
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code =
 		wh_webhook_write(&s->request, &p->set, msg, wh_now(p->env), &why);
@@ -404,7 +408,7 @@ static void conclude(webhook_publisher *p, slot *s, CURLcode result)
 		(void)wh_fail_native(&p->broken, v.code, (int)result, "%s", v.reason);
 }
 
-/* Take answers, and end requests that are late. */
+/* Process answers, and end late requests. */
 static void go_on(webhook_publisher *p)
 {
 	long wait_ms = -1;
@@ -426,7 +430,7 @@ static void go_on(webhook_publisher *p)
 			      : wh_later(wh_monotonic(p->env), (int64_t)wait_ms * 1000);
 }
 
-/* Let libcurl do what can be done now. */
+/* Let libcurl read and write the sockets that are ready. */
 static void drive(webhook_publisher *p)
 {
 	struct epoll_event events[64];
@@ -457,7 +461,8 @@ static bool has_room(const webhook_publisher *p)
 	return p->free.n && p->n_flying < most && !p->n_broken;
 }
 
-/* Requests are spread over the second, except for a burst after a pause. */
+/* May the next request start?  webhook.rate spreads requests evenly over the second,
+ * except for a burst after a pause. */
 static bool may_leave(webhook_publisher *p)
 {
 	int64_t now_us;
@@ -492,7 +497,7 @@ static wherry_code webhook_submit(wherry_publisher *pub,
 	*out_taken = i;
 	if (i)
 		go_on(p);
-	/* Out of memory: requests in flight give some back. */
+	/* Out of memory: requests in flight will free some. */
 	return p->n_flying + p->over.n + p->n_broken ? WHERRY_OK : code;
 }
 
@@ -543,10 +548,11 @@ static size_t webhook_numbers(const wherry_publisher *pub, wh_number *out)
 	return wh_webhook_numbers(&((const webhook_publisher *)pub)->counts, out);
 }
 
-/* 5 s, doubling to 6 h: a day, more or less, as each wait is a random part of that. */
+/* 20 attempts.  The delay doubles from 5 s to 6 h, and each wait is a random part of it:
+ * about a day in all. */
 static const wh_persistence persistence = {20, 5 * WH_SECOND, 6 * 3600 * WH_SECOND};
 
-/* Without TLS anyone between both ends can read the request. */
+/* Without TLS, anyone on the path can read the request. */
 static void http_warn(const char *rest, const wherry_config *config, wh_buf *out)
 {
 	if (strpbrk(rest, "@?"))
@@ -556,7 +562,7 @@ static void http_warn(const char *rest, const wherry_config *config, wh_buf *out
 		wh_buf_puts(out, "http: sends webhook.headers unencrypted: use https:\n");
 }
 
-/* They differ in how they are called, and so in what they speak. */
+/* Both schemes have the same functions, except those that depend on the scheme. */
 #define WEBHOOK(name, checks, opens, warns)                                              \
 	{                                                                                \
 		.scheme = (name), .caps = 0, .persistence = &persistence,                \

@@ -2,12 +2,12 @@
  * https: and http: POST each message to a URL, over libcurl's multi interface.
  *
  *     webhook.c           requests in flight, and their receipts
- *     webhook_settings.c  what was asked for, read and checked once
- *     webhook_request.c   a message as a request: URL, headers, body
- *     webhook_sign.c      Standard Webhooks
- *     webhook_answer.c    what an answer means, or that there was none
+ *     webhook_settings.c  reads and checks the URL and the settings once
+ *     webhook_request.c   makes the request of a message: URL, headers, body
+ *     webhook_sign.c      signs requests (Standard Webhooks)
+ *     webhook_answer.c    the verdict that follows from an answer, or from none
  *     webhook_guard.c     which addresses are private
- *     webhook_numbers.c   what is counted
+ *     webhook_numbers.c   counters for metrics
  */
 #ifndef WH_PUBLISH_WEBHOOK_H
 #define WH_PUBLISH_WEBHOOK_H
@@ -22,23 +22,23 @@
 
 typedef enum wh_webhook_format {
 	WH_WEBHOOK_PLAIN,
-	WH_WEBHOOK_BINARY, /* CloudEvents, in headers */
+	WH_WEBHOOK_BINARY, /* CloudEvents; attributes in headers. */
 	WH_WEBHOOK_STRUCTURED
 } wh_webhook_format;
 
 typedef struct wh_webhook_settings {
 	char *url;
-	bool topical; /* {topic} is in it */
-	bool secure;  /* https: */
+	bool topical; /* url contains {topic}. */
+	bool secure;  /* The scheme is https. */
 	wh_webhook_format format;
 	char *source;
-	wh_signer *signer; /* NULL: requests are not signed */
-	wh_buf headers;    /* of every request, each line ending in NUL */
+	wh_signer *signer; /* NULL: requests are not signed. */
+	wh_buf headers;    /* Lines in every request, each ending in NUL. */
 	int64_t limit_us, connect_us;
 	long connections, streams;
-	int64_t rate; /* requests a second; 0: any number */
+	int64_t rate; /* Requests a second; 0: no limit. */
 	bool refuse_private;
-	char *ca_file, *cert, *key; /* NULL: none */
+	char *ca_file, *cert, *key; /* NULL: not set. */
 } wh_webhook_settings;
 
 wherry_code wh_webhook_read(const char *scheme, const char *rest,
@@ -50,14 +50,14 @@ void wh_webhook_forget(wh_webhook_settings *settings);
 
 enum { WH_WEBHOOK_HEADERS_MAX = 256 * 1024 };
 
-/* The request for libcurl; valid until the next wh_webhook_write(). */
+/* A request for libcurl; valid until the next wh_webhook_write(). */
 typedef struct wh_webhook_request {
-	wh_buf url;  /* where it depends on the topic */
-	wh_buf text; /* headers, each line ending in NUL */
+	wh_buf url;  /* Set only if it depends on the topic. */
+	wh_buf text; /* Headers, each line ending in NUL. */
 	struct curl_slist *list;
 	size_t list_cap;
-	wh_buf made;      /* a body made of the message */
-	const void *body; /* that, or the message's own, borrowed */
+	wh_buf made;      /* A body made from the message (CloudEvents). */
+	const void *body; /* In `made`, or the message's; borrowed. */
 	size_t body_len;
 } wh_webhook_request;
 
@@ -67,7 +67,7 @@ typedef struct wh_webhook_request {
 			WH_BUF_INIT(SIZE_MAX / 2), NULL, 0                               \
 	}
 
-/* INVALID and TOOBIG are the message's fault. */
+/* Write the request of a message.  INVALID and TOOBIG are the message's fault. */
 wherry_code wh_webhook_write(wh_webhook_request *request,
 			     const wh_webhook_settings *settings,
 			     const wherry_message *msg, int64_t now_us,
@@ -78,19 +78,19 @@ void wh_webhook_request_clear(wh_webhook_request *request);
 
 typedef struct wh_webhook_answer {
 	CURLcode result;
-	long status;           /* 0: there was none */
-	int64_t retry_after_s; /* 0: none */
-	bool sent;             /* some of the request may have left */
-	bool refused;          /* the address was private */
-	const char *error;     /* libcurl's text */
-	const char *text;      /* the beginning of the body */
-	const char *elsewhere; /* where a redirect points, or NULL */
+	long status;           /* 0: no answer. */
+	int64_t retry_after_s; /* 0: the answer does not say. */
+	bool sent;             /* A part of the request may have been sent. */
+	bool refused;          /* Not connected: the address is private. */
+	const char *error;     /* libcurl's text; "": none. */
+	const char *text;      /* Beginning of the body. */
+	const char *elsewhere; /* Target of a redirect; NULL: none. */
 } wh_webhook_answer;
 
 typedef struct wh_webhook_verdict {
-	wherry_code code; /* not OK: it is the destination's fault, no message's */
+	wherry_code code; /* Not OK: the destination failed, not the message. */
 	wherry_verdict verdict;
-	bool denied; /* every message may get the same answer */
+	bool denied; /* Every message may get the same answer. */
 	int64_t retry_after_us;
 	char reason[240];
 } wh_webhook_verdict;
@@ -100,7 +100,7 @@ wh_webhook_verdict wh_webhook_judge(const wh_webhook_answer *answer);
 /* ---- numbers ---- */
 
 enum {
-	WH_WEBHOOK_NONE, /* there was no answer */
+	WH_WEBHOOK_NONE, /* No answer. */
 	WH_WEBHOOK_429,
 	WH_WEBHOOK_2XX,
 	WH_WEBHOOK_3XX,
@@ -114,13 +114,14 @@ typedef struct wh_webhook_counts {
 	int64_t timeouts, connections, reused, bytes;
 } wh_webhook_counts;
 
-/* A request is over. */
+/* Count a request that has ended. */
 void wh_webhook_count(wh_webhook_counts *counts, CURL *easy, CURLcode result);
 size_t wh_webhook_numbers(const wh_webhook_counts *counts, wh_number *out);
 
 /* ---- addresses ---- */
 
-/* Loopback, link-local, private, reserved, multicast, or one that leads to such. */
+/* Is the address not public (loopback, link-local, private, reserved, multicast), or does
+ * it lead to such an address?  Unknown families count as private. */
 bool wh_address_private(const struct sockaddr *address);
 
 #endif

@@ -1,16 +1,16 @@
 /*
- * What an answer means, or that there was none.
+ * The verdict that follows from an answer, or from a missing answer.
  *
  *     2xx                          delivered
- *     429; 503 with Retry-After    throttled: all wait, none is counted
+ *     429; 503 with Retry-After    throttled: all messages wait, no attempt is counted
  *     408, 425, 5xx                retry, not before Retry-After
- *     401, 403, 407                retry; perhaps the credentials are wrong, for all
- *     1xx, 3xx, 404, 405, 410      retry; perhaps the URL is wrong, for all
- *     other 4xx                    rejected; perhaps for all, if the receiver takes nothing
- *     no answer                    unknown if some of the request may have left, else
- *                                  the destination's: it cannot be reached
+ *     401, 403, 407                retry; the credentials may be wrong for all messages
+ *     1xx, 3xx, 404, 405, 410      retry; the URL may be wrong for all messages
+ *     other 4xx                    rejected; the receiver may reject all messages
+ *     no answer                    unknown if a part of the request may have been sent;
+ *                                  else the destination failed: it cannot be reached
  *
- * A status that has arrived stands, also where the rest of the answer never comes.
+ * A status of 2xx or from 300 counts even if the rest of the answer never arrives.
  */
 #include "publish/webhook/webhook.h"
 
@@ -30,8 +30,8 @@ static int64_t wait_us(int64_t seconds, int64_t most_s)
 	return (seconds < most_s ? seconds : most_s) * WH_SECOND;
 }
 
-/* Credentials, or a path that the receiver does not have, or not yet or no longer: a new version
- * of it may be on its way. */
+/* Does the status concern the endpoint, not the message?  The credentials may be wrong,
+ * or the receiver lacks the path, perhaps only until its new version runs. */
 static bool is_endpoints(long status)
 {
 	return status == 401 || status == 403 || status == 404 || status == 405 ||
@@ -67,7 +67,8 @@ static void judge_status(wh_webhook_verdict *v, const wh_webhook_answer *a)
 	}
 }
 
-/* Since TLS 1.3 a server may refuse our certificate only once we have sent something. */
+/* Is this a TLS alert?  With TLS 1.3 a server may refuse our certificate after we have
+ * sent something. */
 static bool is_alert(const char *error)
 {
 	return strstr(error, "SSL routines") && strstr(error, " alert ");
@@ -76,7 +77,7 @@ static bool is_alert(const char *error)
 static wherry_code code_of(const wh_webhook_answer *a)
 {
 	/* clang-format off */
-	switch ((int)a->result) { /* few of them */
+	switch ((int)a->result) { /* Only a few of the results. */
 	/* clang-format on */
 	case CURLE_SSL_CONNECT_ERROR:
 	case CURLE_SSL_CERTPROBLEM:

@@ -1,8 +1,8 @@
 /*
- * Which addresses are private: what a URL from outside must not make the relay call.
+ * Which addresses are private: a URL from outside must not make the relay call them.
  *
- * The address asked about is the one that is connected to, so that a name which resolves
- * to another address the second time changes nothing.
+ * The checked address is the one that is connected to.  So a name that resolves to
+ * another address the second time changes nothing.
  */
 #include "publish/webhook/webhook.h"
 
@@ -40,7 +40,7 @@ static const range private_6[] = {
 	{{0x3f, 0xff}, 20},             /* documentation */
 };
 
-/* Behind these comes an IPv4 address that is meant. */
+/* An IPv4 address follows these prefixes, and decides. */
 static const range holds_4[] = {
 	{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, 96}, /* mapped */
 	{{0, 0x64, 0xff, 0x9b}, 96},                      /* NAT64 */

@@ -1,8 +1,8 @@
 /*
- * A message as a request.
+ * Makes the request of a message.
  *
- * Its own headers keep their names, except those that HTTP, the signature or the settings of
- * the destination need.  No text of a message can end a line.
+ * The message's headers keep their names.  Headers that HTTP, the signature or the
+ * settings need are left out.  No text of a message can end a header line.
  */
 #include "publish/webhook/webhook.h"
 
@@ -32,7 +32,7 @@ static void put_encoded(wh_buf *out, const char *text)
 	}
 }
 
-/* A path with these would be another. */
+/* These topics would change the path of the URL. */
 static wherry_code check_topic(const char *topic, wherry_error *err)
 {
 	if (*topic && strcmp(topic, ".") != 0 && strcmp(topic, "..") != 0)
@@ -61,8 +61,8 @@ static wherry_code write_url(wh_buf *out, const char *url, const char *topic,
 
 /* ---- headers ---- */
 
-/* A control character at this place?  Also one of U+0080 to U+009F, which some receivers take
- * for the end of a line. */
+/* Is this a control character?  U+0080 to U+009F count too: some receivers take them for
+ * the end of a line. */
 static bool is_control(const char *text)
 {
 	unsigned char c = (unsigned char)*text;
@@ -72,7 +72,7 @@ static bool is_control(const char *text)
 		(unsigned char)text[1] < 0xa0);
 }
 
-/* A line "Name: value"; control characters become blanks. */
+/* Append a line "Name: value".  Control characters become blanks. */
 static void put_line(wh_buf *out, const char *name, const char *value)
 {
 	size_t from;
@@ -105,7 +105,8 @@ static void put_number(wh_buf *out, const char *name, int64_t number)
 	wh_buf_putc(out, 0);
 }
 
-/* As in CloudEvents' binding to HTTP: other characters than plain ASCII are percent-encoded. */
+/* Append an attribute as in CloudEvents' binding to HTTP: characters that are not plain
+ * ASCII are percent-encoded. */
 static void put_event(void *ctx, const char *name, const char *value)
 {
 	wh_buf *out = ctx;
@@ -138,7 +139,7 @@ static char fold(char c)
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || !c ? c : '-';
 }
 
-/* How many characters of name match the whole of want; 0: it begins with another name. */
+/* How many characters of name match all of want; 0: name does not begin with want. */
 static size_t matches(const char *name, const char *want)
 {
 	size_t n = 0;
@@ -185,7 +186,7 @@ static bool is_reserved(const char *name)
 	return false;
 }
 
-/* Among these lines, each ending in NUL. */
+/* Do the lines, each ending in NUL, have a header of this name? */
 static bool has_line(const wh_buf *lines, const char *name)
 {
 	for (size_t at = 0; at < lines->len; at += strlen(lines->ptr + at) + 1) {
@@ -238,8 +239,9 @@ enum { ID_LEN_MAX = 255, ID_MAX = ID_LEN_MAX + 25 };
 
 static const char hashed[] = "sha256-";
 
-/* The message id in visible ASCII, so that every receiver gets and verifies the same bytes:
- * other characters and '%' are percent-encoded; if that is too long, it is the id's SHA-256. */
+/* Write the message id in visible ASCII, so that every receiver verifies the same bytes.
+ * Other characters and '%' are percent-encoded.  An id that is empty, too long, or begins
+ * with "sha256-" becomes its SHA-256. */
 static bool encode_id(const char *id, char out[ID_MAX])
 {
 	size_t n = 0;
@@ -263,7 +265,8 @@ static bool encode_id(const char *id, char out[ID_MAX])
 	return wh_sha256_hex(id, out + sizeof(hashed) - 1);
 }
 
-/* Of a replay it is another: that is not a duplicate. */
+/* Write the id of the request.  A replayed message gets a different id, since it is not a
+ * duplicate. */
 static wherry_code write_id(const wherry_message *msg, char out[ID_MAX],
 			    wherry_error *err)
 {
@@ -286,7 +289,7 @@ static void put_ids(wh_buf *out, const wherry_message *msg, const char *id)
 		put_number(out, "wherry-generation", msg->generation);
 }
 
-/* The id that is signed is the one that is sent. */
+/* Sign the id as it stands in the header line. */
 static wherry_code put_signature(wh_webhook_request *request, const wh_signer *signer,
 				 const char *id, int64_t now_us, wherry_error *err)
 {
@@ -355,7 +358,7 @@ static wherry_code write_all(wh_webhook_request *request,
 	return code;
 }
 
-/* The lines as libcurl wants them. */
+/* Link the lines to the list that libcurl expects. */
 static wherry_code link_lines(wh_webhook_request *request, wherry_error *err)
 {
 	const wh_buf *text = &request->text;
@@ -403,10 +406,11 @@ wherry_code wh_webhook_write(wh_webhook_request *request,
 		return code;
 	if (any)
 		headers = json_loads(text, 0, NULL);
-	if (any && !headers) /* it was valid above */
+	if (any && !headers) /* It was valid above. */
 		return wh_oom(err);
 	wh_buf_put(&request->text, wh_buf_str(&settings->headers), settings->headers.len);
-	wh_buf_puts(&request->text, "expect:"); /* libcurl would wait for a "100" */
+	/* Else libcurl may wait for "100 Continue". */
+	wh_buf_puts(&request->text, "expect:");
 	wh_buf_putc(&request->text, 0);
 	code = write_all(request, settings, msg, headers, now_us, err);
 	json_decref(headers);

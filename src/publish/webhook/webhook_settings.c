@@ -15,7 +15,7 @@
 
 /* ---- the URL ---- */
 
-/* The part of the URL that its receiver reads as a path, or a query. */
+/* Is this place in the path or the query of the URL? */
 static bool in_path(const char *url, const char *at)
 {
 	const char *host = strstr(url, "://");
@@ -89,9 +89,9 @@ static wherry_code read_url(const char *scheme, const char *rest,
 	return code;
 }
 
-/* ---- more headers ---- */
+/* ---- additional headers ---- */
 
-/* "Name: value", nothing that would end the line or begin a name with a blank. */
+/* Is this a header line, "Name: value", without control characters or a leading blank? */
 static bool is_header(const char *line, size_t len)
 {
 	size_t name = strspn(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -26,7 +26,7 @@ void wh_signer_free(wh_signer *signer)
 	free(signer);
 }
 
-/* base64 without blanks; the length of what it says, 0 if it is none. */
+/* Decode base64 without blanks.  Returns the length of the result; 0: not base64. */
 static size_t decode(const char *text, size_t len, unsigned char *out)
 {
 	int n = 0;

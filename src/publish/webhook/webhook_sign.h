@@ -9,10 +9,12 @@
 typedef struct wh_signer wh_signer;
 
 /*
- * Read secrets, "whsec_" and base64, with blanks, commas or line breaks between them; each
- * may be env:NAME or file:PATH instead, where there may be several.
+ * Read secrets, each "whsec_" and base64, with blanks, commas or line breaks between
+ * them.  Instead of a secret there may be env:NAME, file:PATH or credential:NAME, which
+ * may have several secrets.
  *
- * @param out  Given; NULL where text names none.  wh_signer_free(NULL) is fine.
+ * @param out  Set to NULL if text is empty.  Free it with wh_signer_free(), which accepts
+ * NULL.
  */
 wherry_code wh_signer_new(const char *text, wh_signer **out, wherry_error *err);
 void wh_signer_free(wh_signer *signer);

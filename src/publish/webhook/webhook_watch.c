@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 struct wh_watched {
-	uint32_t events; /* that the epoll has; 0: none, it is not in it */
+	uint32_t events; /* Events in the epoll; 0: the socket is not in it. */
 	bool wanted;
-	bool lasts; /* a connection, of whose end we hear */
+	bool lasts; /* A connection: wh_watch_end() reports its end. */
 };
 
 enum { LEAST = 64 };
@@ -53,7 +53,7 @@ static wh_watched *find(wh_watch *watch, int fd)
 
 static void take_out(wh_watch *watch, wh_watched *s, int fd)
 {
-	(void)epoll_ctl(watch->fd, EPOLL_CTL_DEL, fd, NULL); /* or closed already */
+	(void)epoll_ctl(watch->fd, EPOLL_CTL_DEL, fd, NULL); /* Fails if it is closed. */
 	s->events = 0;
 }
 
@@ -101,7 +101,7 @@ int wh_watch_end(void *ctx, curl_socket_t fd)
 	wh_watch *watch = ctx;
 
 	if (fd >= 0 && (size_t)fd < watch->n)
-		watch->all[fd] = (wh_watched){0}; /* closing takes it out */
+		watch->all[fd] = (wh_watched){0}; /* close() removes it from the epoll. */
 	return close(fd);
 }
 
