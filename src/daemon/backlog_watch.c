@@ -1,6 +1,7 @@
 /*
- * Counts the messages that wait in the outboxes and queues.  A separate thread runs the queries, so
- * relays go on working; it runs them only when somebody reads the numbers.
+ * Counts the messages that wait in outboxes and queues.  A separate thread runs the
+ * queries, so that relays go on working.  It runs them only when somebody reads the
+ * metrics.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +20,8 @@ typedef struct seen {
 	wherry_config *config;
 	wherry_db *db;
 	wh_source source;
-	wh_wal *wal; /* NULL: there is no log to be streamed */
-	int old_log; /* see wh_db_options; of a file that was replaced */
+	wh_wal *wal; /* NULL: not streamed from a WAL. */
+	int old_log; /* See wh_db_options.old_log. */
 	bool wanted;
 	wh_backlog_view view;
 } seen;
@@ -31,8 +32,8 @@ struct wh_backlogs {
 	pthread_mutex_t lock;
 	pthread_cond_t asked, answered;
 	bool stop, ask;
-	int64_t round_us; /* when the last round ended */
-	seen *seen;       /* written by the thread alone */
+	int64_t round_us; /* When the last round ended. */
+	seen *seen;       /* Changed by the thread only. */
 	size_t n;
 };
 
@@ -80,7 +81,8 @@ static wherry_code open_seen(seen *s, wherry_error *err)
 	code = wh_wal_open(s->source.box, wherry_config_get(s->config, "stream.slot"),
 			   wherry_config_get(s->config, "stream.publication"), &s->wal,
 			   err);
-	return code == WHERRY_INVALID ? WHERRY_OK : code; /* it has no log */
+	/* INVALID: there is no WAL to read. */
+	return code == WHERRY_INVALID ? WHERRY_OK : code;
 }
 
 static void take_share(void *ctx, const wh_sharer *who)
@@ -116,7 +118,7 @@ static wherry_code ask(seen *s, wh_backlog_view *view, wherry_error *err)
 	return code;
 }
 
-/* Count again.  If that fails, the old numbers stay, with their age. */
+/* Count again.  If that fails, keep the old numbers and their time. */
 static void look(wh_backlogs *b, seen *s)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -141,7 +143,7 @@ static bool shows(const seen *s, const wh_plan_relay *plan)
 	       wh_plan_same_settings(s->config, plan->config);
 }
 
-/* The outbox of a pipeline; NULL when memory is short. */
+/* The entry of a relay's outbox or queue; NULL: out of memory. */
 static seen *find_or_add(wh_backlogs *b, const wh_plan_relay *plan)
 {
 	seen *grown, added = {.view.seen_us = 0};
@@ -168,7 +170,7 @@ static seen *find_or_add(wh_backlogs *b, const wh_plan_relay *plan)
 	return grown ? &b->seen[b->n - 1] : NULL;
 }
 
-/* As the daemon has them now. */
+/* Make the list match the relays that the daemon runs now. */
 static void match(wh_backlogs *b)
 {
 	for (size_t i = 0; b->seen && i < b->n; i++)
@@ -193,7 +195,8 @@ static void match(wh_backlogs *b)
 	}
 }
 
-/* True: somebody asks.  After a while without a question, connections are closed. */
+/* Wait until somebody asks.  After IDLE_US without a question, close the connections.
+ * False: stop. */
 static bool wait_for_question(wh_backlogs *b)
 {
 	int64_t until_us = wh_later(wh_monotonic(&wh_env_system), IDLE_US);

@@ -1,15 +1,15 @@
 /*
- * `wherry run`: several relays and entries of cron in one process, each on a separate thread,
- * watched and started again when they fail.
+ * `wherry run`: several relays and entries of cron in one process.  Each runs on a
+ * separate thread, and is started again when it fails.
  *
- *     plan.c      reads wherry.yaml, with plan_*.c; print.c shows it
- *     pipeline.c  one relay on its thread, supervised
- *     ticker.c    one entry of cron on its thread, supervised; tick_writer.c writes its messages
- *     tickers.c   the set of them: a reload, health, metrics
- *     backlog_watch.c  counts waiting messages when somebody reads the numbers
- *     metrics.c   the numbers in Prometheus' format
+ *     plan.c      reads wherry.yaml, with plan_*.c; print.c prints it
+ *     pipeline.c  runs one relay on its thread
+ *     ticker.c    runs one entry of cron on its thread; tick_writer.c writes its messages
+ *     tickers.c   all entries of cron: start and stop them, their health and metrics
+ *     backlog_watch.c  counts waiting messages when somebody reads the metrics
+ *     metrics.c   writes the metrics in Prometheus' format, with metrics_text.c
  *     http.c      /healthz, /readyz, /metrics; http_guard.c ends slow connections
- *     line.c      one event a line, as text or JSON
+ *     log_line.c  logs one event a line, as text or JSON
  *     run.c       signals, reload, systemd
  */
 #ifndef WH_DAEMON_DAEMON_H
@@ -28,22 +28,24 @@
 #include "publish/driver.h"
 #include "store/relay_report.h"
 
-/* ---- line.c ---- */
+/* ---- log_line.c ---- */
 
 typedef struct wh_line_log {
-	pthread_mutex_t lock;   /* of what follows */
-	wherry_log_level level; /* the least severe that is written */
+	pthread_mutex_t lock;   /* Guards the members below. */
+	wherry_log_level level; /* The least severe level that is logged. */
 	bool json;
-	void (*put)(const char *line); /* with its line break; any thread calls it */
+	/* Writes a line with its line break; any thread calls it. */
+	void (*put)(const char *line);
 } wh_line_log;
 
 bool wh_line_wanted(wh_line_log *log, wherry_log_level level);
 
-/* Write one record as a line, whatever its level.  relay may be NULL.  Threads: any. */
+/* Write a record as a line, whatever its level.  relay may be NULL.  Any thread may call
+ * it. */
 void wh_line_record(wh_line_log *log, const char *relay, const wherry_log_record *record);
 
-/* wh_line(log, level, relay, event, field…): report an event of the daemon, if its
- * level is wanted; see base/log.h for the fields. */
+/* wh_line(log, level, relay, event, field…): log an event of the daemon if its level is
+ * logged; see base/log.h for the fields. */
 #define wh_line(log, level, relay, ...)                                                  \
 	wh_line_send(                                                                    \
 		log, level, relay, WH_LOG_FIRST_(__VA_ARGS__, 0),                        \
@@ -54,45 +56,45 @@ void wh_line_send(wh_line_log *log, wherry_log_level level, const char *relay,
 /* ---- pipeline.c ---- */
 
 typedef enum wh_health {
-	WH_STARTING, /* not open yet */
+	WH_STARTING, /* Not open yet. */
 	WH_RUNNING,
-	WH_FAILING, /* ended with an error, and waits to begin again */
+	WH_FAILING, /* It ended with an error, and will be started again. */
 	WH_ENDED
 } wh_health;
 
-/* What others see of a relay. */
+/* What other threads see of a relay. */
 typedef struct wh_pipeline_view {
 	wh_health health;
-	wherry_relay_stats stats; /* counters go on over restarts */
+	wherry_relay_stats stats; /* Counters continue after a restart. */
 	int64_t restarts;
-	wh_number numbers[WH_NUMBERS_MOST]; /* the destination's own */
+	wh_number numbers[WH_NUMBERS_MOST]; /* The destination's numbers. */
 	size_t n_numbers;
-	int64_t stepped_us;   /* monotonic: when it was last alive */
-	const char *state;    /* WH_STATE_…, "standby", or "" while it does not run */
-	int64_t state_us;     /* monotonic: since when */
-	wh_relay_report said; /* of itself */
-	char why[240];        /* it fails */
+	int64_t stepped_us;   /* Monotonic: when its last step ended. */
+	const char *state;    /* WH_STATE_…, "standby", or "": it does not run. */
+	int64_t state_us;     /* Monotonic: since when it is in this state. */
+	wh_relay_report said; /* The relay's report. */
+	char why[240];        /* FAILING: the error. */
 } wh_pipeline_view;
 
 typedef struct wh_pipeline wh_pipeline;
 
-/* Start a relay on its own thread.  relay is taken from the plan, which forgets it.  bell is an
- * eventfd that is rung when it has ended. */
+/* Start a relay on a separate thread.  On success it takes over *relay and clears it.
+ * bell is an eventfd that it writes to when it has ended. */
 wherry_code wh_pipeline_start(wh_plan_relay *relay, wh_line_log *log, int bell,
 			      wh_pipeline **out, wherry_error *err);
 const wh_plan_relay *wh_pipeline_plan(const wh_pipeline *p);
 void wh_pipeline_look(wh_pipeline *p, wh_pipeline_view *out);
 bool wh_pipeline_ready(const wh_pipeline_view *view);
-void wh_pipeline_stop(wh_pipeline *p);  /* asks; does not wait */
-bool wh_pipeline_ended(wh_pipeline *p); /* nothing of it runs any more */
-void wh_pipeline_free(wh_pipeline *p);  /* waits until it has ended */
+void wh_pipeline_stop(wh_pipeline *p);  /* Only asks; does not wait. */
+bool wh_pipeline_ended(wh_pipeline *p); /* Its thread has finished. */
+void wh_pipeline_free(wh_pipeline *p);  /* Waits until it has ended. */
 
-typedef struct wh_ticker wh_ticker; /* An entry of cron that runs; see ticker.h. */
+typedef struct wh_ticker wh_ticker; /* A running entry of cron; see ticker.h. */
 
-/* ---- the set of them, which HTTP reads while a reload changes it ---- */
+/* ---- all relays and entries of cron ---- */
 
 typedef struct wh_daemon {
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* Guards the members below. */
 	wh_pipeline **pipelines;
 	size_t n;
 	wh_ticker **tickers;
@@ -103,40 +105,43 @@ typedef struct wh_daemon {
 
 enum { WH_STUCK_US = 120 * WH_SECOND };
 
-/* A relay that has not stepped for so long hangs. */
+/* False: a relay or an entry of cron has made no step for WH_STUCK_US; why names it. */
 bool wh_daemon_alive(wh_daemon *d, char why[240]);
-bool wh_daemon_ready(wh_daemon *d, wh_buf *out); /* a line for each relay */
+/* Are all relays and entries of cron ready?  Writes a line for each. */
+bool wh_daemon_ready(wh_daemon *d, wh_buf *out);
 
 /* ---- tickers.c ---- */
 
-/* Start the entries of the plan, which are taken from it; stop those that are not in it.  Entries
- * that run already go on. */
+/* Start the entries of the plan, which are moved out of it.  Entries that run already
+ * continue; stop the ones that are not in the plan. */
 wherry_code wh_tickers_apply(wh_daemon *d, wh_plan *plan, int bell, wherry_error *err);
-void wh_tickers_stop(wh_daemon *d);  /* asks; does not wait */
-bool wh_tickers_ended(wh_daemon *d); /* All of them have. */
-void wh_tickers_free(wh_daemon *d);  /* waits until they have ended */
+void wh_tickers_stop(wh_daemon *d); /* Only asks; does not wait. */
+bool wh_tickers_ended(wh_daemon *d);
+void wh_tickers_free(wh_daemon *d); /* Waits until they have ended. */
 
-/* As of relays; under d->lock. */
+/* The parts of wh_daemon_alive(), wh_daemon_ready() and the metrics for entries of cron.
+ * Call them with d->lock held. */
 bool wh_tickers_alive(wh_daemon *d, int64_t now_us, char why[240]);
 bool wh_tickers_ready(wh_daemon *d, wh_buf *out);
-void wh_tickers_measure(wh_daemon *d, wh_buf *out); /* in Prometheus' format */
+void wh_tickers_measure(wh_daemon *d, wh_buf *out);
 
-/* ---- backlog.c ---- */
+/* ---- backlog_watch.c ---- */
 
-/* A relay's share of an outbox. */
+/* A relay's share of a table that several relays share. */
 typedef struct wh_shareholder {
 	char owner[sizeof(((wh_holder *)NULL)->owner)];
 	int64_t epoch;
-	int n; /* partitions */
+	int n; /* Partitions that it has. */
 } wh_shareholder;
 
 typedef struct wh_backlog_view {
 	wh_backlog backlog;
 	wh_holder holder;
-	wh_shareholder shares[WH_PARTITIONS]; /* where several have it */
+	/* Filled if several relays share the table. */
+	wh_shareholder shares[WH_PARTITIONS];
 	int n_shares;
 	wh_wal_watched log;
-	int64_t seen_us; /* monotonic; 0: never */
+	int64_t seen_us; /* Monotonic: when it was read; 0: never. */
 } wh_backlog_view;
 
 typedef struct wh_backlogs wh_backlogs;
@@ -144,16 +149,16 @@ typedef struct wh_backlogs wh_backlogs;
 wherry_code wh_backlogs_start(wh_daemon *d, wh_backlogs **out, wherry_error *err);
 void wh_backlogs_stop(wh_backlogs *b);
 
-/* What is known of an outbox by its pipeline's name; waits a moment for newer numbers. */
+/* Read the numbers again if they are old.  Waits a moment for them. */
 void wh_backlogs_refresh(wh_backlogs *b);
 bool wh_backlogs_get(wh_backlogs *b, const char *name, wh_backlog_view *out);
 
 /* ---- metrics_text.c ---- */
 
-/* The lines before the values of a metric. */
+/* Write the lines before the values of a metric. */
 void wh_metrics_head(wh_buf *out, const char *name, const char *type, const char *help);
 
-/* A label's value: only \, " and line breaks are special. */
+/* Write the value of a label.  Only \, " and line breaks are escaped. */
 void wh_metrics_label(wh_buf *out, const char *text);
 
 /* ---- metrics.c ---- */

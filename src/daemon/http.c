@@ -1,10 +1,10 @@
 /*
  * /healthz, /readyz and /metrics.
  *
- * A connection carries one request.  A client has some seconds to send its request, and some
- * to take the answer, however slowly it sends; and when there are many connections, a new one
- * ends the oldest that has sent no request.  So a probe of /healthz is answered whatever
- * other clients do.  See http_guard.c.
+ * A connection carries one request.  A client has a few seconds to send its request, and
+ * some more to take the answer, however slowly it sends.  When many connections are open,
+ * a new one ends the oldest that have sent no request.  So other clients cannot keep
+ * /healthz from being answered.  See http_guard.c.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,8 +22,8 @@ struct wh_http {
 	struct MHD_Daemon *server;
 	wh_daemon *daemon;
 	wh_backlogs *backlogs;
-	char *token; /* NULL: none is asked for */
-	char *hosts; /* names that a request may ask for; NULL: none */
+	char *token; /* NULL: requests need none. */
+	char *hosts; /* Names that a request may have in Host; NULL: none. */
 	wh_http_guard *guard;
 };
 
@@ -57,7 +57,7 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
 	return sent;
 }
 
-/* Takes the same time whatever is wrong. */
+/* Compare in a time that depends only on the length of a, the text from the request. */
 static bool same_secret(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b);
@@ -81,9 +81,9 @@ static bool allowed(const wh_http *http, struct MHD_Connection *connection)
 }
 
 /*
- * A web page on another host can have its name resolve to this machine, and a browser here
- * then asks us for the page.  Such a request has the page's host in Host.  An address cannot
- * be resolved to another one, so addresses are fine, and so is localhost.
+ * A web page on another host can let its name resolve to this machine, and a browser here
+ * then sends us requests for the page.  Such a request has the page's name in Host.  An
+ * address cannot resolve to another one, so addresses are allowed, and so is localhost.
  */
 static bool host_known(const wh_http *http, struct MHD_Connection *connection)
 {
@@ -149,7 +149,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection,
 	return serve(http, connection, path);
 }
 
-/* The address to bind; its length, for MHD, is known by its family. */
+/* Make the address to bind.  MHD knows its length from the family. */
 static void make_address(const char *address, uint16_t port, struct sockaddr_storage *out)
 {
 	struct sockaddr_in *v4 = (struct sockaddr_in *)out;

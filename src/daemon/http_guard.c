@@ -1,11 +1,11 @@
 /*
- * Slow clients.  libmicrohttpd ends a connection on which nothing comes for a while, but one
- * byte in a while keeps it open.  Here each connection has a deadline, whatever comes:
+ * Ends slow connections.  libmicrohttpd ends a connection that is silent for a while, but
+ * single bytes keep it open.  Here each connection has a deadline, whatever arrives:
  *
  *     open ────────── headers are there ────────── answered, closed
  *          ASK_US at most          ANSWER_US at most
  *
- * A thread shuts the sockets down whose time is up, and the server then closes them.
+ * A thread shuts down the sockets whose time is up.  The server then closes them.
  */
 #include "daemon/http_guard.h"
 
@@ -21,17 +21,17 @@ static const int64_t ask_us = 5 * WH_SECOND, answer_us = 30 * WH_SECOND;
 typedef struct client {
 	struct MHD_Connection *connection;
 	int socket;
-	bool asked; /* its headers are there */
-	bool cut;   /* its socket was shut down */
+	bool asked; /* Its headers have arrived. */
+	bool cut;   /* Its socket was shut down. */
 	int64_t until_us;
 	struct client *older, *newer;
 } client;
 
 struct wh_http_guard {
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* Guards the members below. */
 	pthread_cond_t changed;
 	client *oldest, *newest;
-	size_t n; /* that are not cut */
+	size_t n; /* Connections that are not cut. */
 	bool leaving;
 	pthread_t thread;
 };
@@ -43,7 +43,7 @@ static void cut(wh_http_guard *g, client *c)
 	g->n--;
 }
 
-/* End what is late; returns when to look again. */
+/* Cut late connections.  Returns when the next one is due; WH_NEVER: none. */
 static int64_t cut_late(wh_http_guard *g)
 {
 	int64_t now_us = wh_monotonic(&wh_env_system), next_us = WH_NEVER;
@@ -92,7 +92,8 @@ static void add(wh_http_guard *g, struct MHD_Connection *connection)
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	client *c = calloc(1, sizeof(*c));
 
-	if (!c || !info) { /* it has no deadline but the server's */
+	/* Only the server's time-out applies to it. */
+	if (!c || !info) {
 		free(c);
 		return;
 	}

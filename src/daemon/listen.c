@@ -1,5 +1,5 @@
 /*
- * Where HTTP listens.
+ * The address that HTTP listens at, and the names in Host.
  */
 #include <arpa/inet.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * One event a line, as text or JSON.
+ * Logs one event a line, as text or JSON.
  */
 #include "daemon/daemon.h"
 #include "publish/parts.h"

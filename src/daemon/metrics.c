@@ -1,5 +1,6 @@
 /*
- * The numbers in Prometheus' text format: each family once, a line for each relay.
+ * Writes the metrics in Prometheus' text format: each family once, with a line for each
+ * relay.
  */
 #include <inttypes.h>
 #include <stddef.h>
@@ -12,13 +13,13 @@
 #include "base/text.h"
 #include "daemon/daemon.h"
 
-/* All that is known of one relay at this moment. */
+/* The state of one relay at this moment. */
 typedef struct sample {
 	char name[WH_PLAN_NAME + 1];
 	wh_pipeline_view view;
 	wh_backlog_view outbox;
-	bool known;   /* outbox is */
-	bool streams; /* or is to, by its engine */
+	bool known;   /* outbox is filled. */
+	bool streams; /* Its engine streams the WAL. */
 } sample;
 
 static double seconds(int64_t us)
@@ -26,15 +27,15 @@ static double seconds(int64_t us)
 	return (double)us / 1e6;
 }
 
-/* One value of a sample; false: it has none. */
+/* Read one value of a sample.  False: it has none. */
 typedef bool (*value_fn)(const sample *s, double *out);
 
 /* A metric: its name, and how to read its value of each relay. */
 typedef struct family {
 	const char *name, *type, *help;
-	size_t at;      /* where the number is in a sample, */
-	bool of_outbox; /* which has it where the outbox is known; */
-	value_fn value; /* or how it is made of it */
+	size_t at;      /* Offset of the number in a sample. */
+	bool of_outbox; /* The number exists only if the outbox is known. */
+	value_fn value; /* Reads the value, instead of at; NULL: at applies. */
 } family;
 
 #define RELAY(field) .at = offsetof(sample, view.field)
@@ -99,7 +100,7 @@ static bool looked(const sample *s, double *out)
 	return s->known;
 }
 
-/* ---- the log of commits, where it is streamed ---- */
+/* ---- the WAL, if the engine streams it ---- */
 
 static bool has_slot(const sample *s)
 {
@@ -130,7 +131,7 @@ static bool lag_bytes(const sample *s, double *out)
 	return has_slot(s) && !s->outbox.log.state.lost;
 }
 
-/* The server measures it for a connection that reads, and keeps the last value until then. */
+/* The server measures the lag for a connection that reads, and keeps the last value. */
 static bool lag_seconds(const sample *s, double *out)
 {
 	const wh_wal_watched *log = &s->outbox.log;
@@ -257,7 +258,7 @@ static void put_errors(wh_buf *out, const sample *samples, size_t n)
 				      samples[i].view.stats.errors[code]);
 }
 
-/* Of the same family: what stands before the labels. */
+/* Are two names equal before their labels? */
 static bool akin(const char *a, const char *b)
 {
 	size_t n = strcspn(a, "{");
@@ -350,7 +351,7 @@ static void put_owned(wh_buf *out, const char *name, const sample *s, const char
 	wh_buf_printf(out, "\"} %" PRId64 "\n", value);
 }
 
-/* Which of the states it is in: 1, the others 0. */
+/* Write 1 for the state that the relay is in, 0 for the others. */
 static void put_states(wh_buf *out, const sample *samples, size_t n)
 {
 	static const char *const states[] = {WH_STATE_LEADING, "standby", WH_STATE_PAUSED,
@@ -402,7 +403,7 @@ static void put_leases(wh_buf *out, const sample *samples, size_t n)
 				      seconds(samples[i].outbox.holder.left_us));
 }
 
-/* 0: not known. */
+/* Bytes of memory that the process uses; 0: unknown. */
 static int64_t resident_bytes(void)
 {
 	FILE *file = fopen("/proc/self/statm", "re");
@@ -417,7 +418,7 @@ static int64_t resident_bytes(void)
 	(void)fclose(file);
 	n = strcspn(line, " ");
 	if (line[n])
-		line[n + 1 + strcspn(line + n + 1, " ")] = 0; /* the second number */
+		line[n + 1 + strcspn(line + n + 1, " ")] = 0; /* The second number. */
 	if (!line[n] || !wh_parse_int(line + n + 1, &pages))
 		return 0;
 	return pages * sysconf(_SC_PAGESIZE);

@@ -1,6 +1,6 @@
 /*
- * One relay on its thread.  It is opened, stepped, and when it ends with an error opened
- * again after a while, longer each time: what is wrong with one is nothing to the others.
+ * Runs one relay on its thread.  A relay that ends with an error is opened again after a
+ * delay, which grows with each failure.  Other relays are not affected.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -18,18 +18,18 @@ struct wh_pipeline {
 	wh_line_log *log;
 	int bell;
 	pthread_t thread;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* Guards the members below. */
 	pthread_cond_t wake;
 	bool stop;
-	wherry_relay *relay; /* NULL while it is not open */
+	wherry_relay *relay; /* NULL: not open. */
 	wh_pipeline_view view;
-	wherry_relay_stats before; /* what its forerunners counted */
+	wherry_relay_stats before; /* Counters of the earlier runs. */
 };
 
-/* A relay that went on for so long had nothing to do with the failure before. */
+/* After running this long, a relay begins with the shortest delay again. */
 static const int64_t well_us = 60 * WH_SECOND;
 
-/* Whether the relay's section sets log.level.  Otherwise the daemon's level applies, which a
+/* Does the relay's section set log.level?  Otherwise the daemon's level applies, which a
  * reload may change while the relay runs. */
 static bool has_level(const wh_pipeline *p)
 {
@@ -44,7 +44,8 @@ static void log_record(void *ctx, const wherry_log_record *record)
 		wh_line_record(p->log, p->plan.name, record);
 }
 
-/* Counters go on where the last relay's ended; what is a state is the new one's. */
+/* Add the counters of earlier runs.  Members that are a state, not a counter, stay those
+ * of this run. */
 static void add_stats(wherry_relay_stats *sum, const wherry_relay_stats *before)
 {
 	sum->published += before->published;
@@ -58,7 +59,7 @@ static void add_stats(wherry_relay_stats *sum, const wherry_relay_stats *before)
 		sum->errors[i] += before->errors[i];
 }
 
-/* As the row of its lease has it, but at once. */
+/* Take over the report that the relay also writes to its lease, but without delay. */
 static void note_state(wh_pipeline_view *view, const wherry_relay *relay)
 {
 	const char *state = wh_report_state(relay);
@@ -84,7 +85,7 @@ static void note_step(wh_pipeline *p, wherry_relay *relay)
 	(void)pthread_mutex_unlock(&p->lock);
 }
 
-/* Step until it is stopped, or ends with an error. */
+/* Step until the relay is stopped, or ends with an error. */
 static wherry_code step_on(wh_pipeline *p, wherry_relay *relay, wherry_error *err)
 {
 	bool finished = false;
@@ -102,7 +103,7 @@ static wherry_code step_on(wh_pipeline *p, wherry_relay *relay, wherry_error *er
 	return WHERRY_OK;
 }
 
-/* False: it was asked to stop before the relay was open. */
+/* Let other threads stop the relay.  False: it was already asked to stop. */
 static bool show(wh_pipeline *p, wherry_relay *relay)
 {
 	bool stop;
@@ -141,7 +142,7 @@ static wherry_code run_once(wh_pipeline *p, bool *out_opened, wherry_error *err)
 		return code;
 	wherry_relay_log(relay, log_record, p);
 	if (!has_level(p))
-		relay->set.log_level = WHERRY_LOG_DEBUG; /* log_record filters */
+		relay->set.log_level = WHERRY_LOG_DEBUG; /* log_record() filters. */
 	if (show(p, relay))
 		code = step_on(p, relay, err);
 	hide(p);
@@ -149,7 +150,7 @@ static wherry_code run_once(wh_pipeline *p, bool *out_opened, wherry_error *err)
 	return code;
 }
 
-/* True: it was asked to stop meanwhile. */
+/* Pause.  True: the relay was asked to stop. */
 static bool pause_for(wh_pipeline *p, int64_t us)
 {
 	struct timespec until;
@@ -173,9 +174,9 @@ static void note_failure(wh_pipeline *p, wherry_code code, bool opened,
 	(void)pthread_mutex_lock(&p->lock);
 	p->view.health = WH_FAILING;
 	p->view.restarts++;
+	/* An open relay counts its errors itself. */
 	if (code >= 0 && code < WHERRY_CODE_COUNT && !opened)
-		p->view.stats.errors[code] =
-			++p->before.errors[code]; /* one that is open counts its own */
+		p->view.stats.errors[code] = ++p->before.errors[code];
 	(void)snprintf(p->view.why, sizeof(p->view.why), "%s", err->message);
 	(void)pthread_mutex_unlock(&p->lock);
 }
@@ -211,7 +212,8 @@ static void *run(void *ctx)
 	p->view.health = WH_ENDED;
 	(void)pthread_mutex_unlock(&p->lock);
 	wh_line(p->log, WHERRY_LOG_INFO, p->plan.name, "ended");
-	(void)!write(p->bell, &one, sizeof(one)); /* it counts, and never has to wait */
+	/* The eventfd counts, so this never waits. */
+	(void)!write(p->bell, &one, sizeof(one));
 	return NULL;
 }
 

@@ -1,5 +1,5 @@
 /*
- * wherry.yaml as a whole: what stands at its top, and reading it from disk.
+ * Reads wherry.yaml: the file, and its top level.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -128,7 +128,8 @@ static void take_document(wh_reading *r)
 			r->plan->listen.value);
 }
 
-/* Does the line that YAML cannot read give a schedule?  Those often begin with "*" or "@". */
+/* Is the line that YAML cannot read a schedule?  Schedules often begin with "*" or
+ * "@". */
 static bool is_schedule(FILE *file, size_t line)
 {
 	char *text = NULL;
@@ -168,7 +169,8 @@ static wherry_code parse(wh_reading *r, FILE *file, wherry_error *err)
 	return WHERRY_OK;
 }
 
-/* Its size, so that nobody waits for a device, or fills memory. */
+/* Fail if the file is not seekable or too large: a device would block, a large file fill
+ * the memory. */
 static wherry_code check_size(FILE *file, const char *path, wherry_error *err)
 {
 	long size;

@@ -1,5 +1,5 @@
 /*
- * What `wherry run` is to do: wherry.yaml, read and checked.
+ * The plan of `wherry run`: wherry.yaml, read and checked.
  *
  *     relays:
  *       - name: orders
@@ -15,9 +15,10 @@
  *         zone: Europe/Berlin
  *         outbox: {topic: reports}
  *
- * A relay's keys are the settings: those of relay.* by their own names, the others in a
- * mapping named after their group.  `defaults` has the same for all relays.  In any value
- * ${env:NAME} and ${file:PATH} stand for what is found there.
+ * A relay's keys are settings.  The settings relay.* have their short names; the others
+ * are in a mapping named after their group.  `defaults` has settings for all relays.  In
+ * any value, ${env:NAME}, ${file:PATH} and ${credential:NAME} are replaced by the text
+ * that they refer to.
  */
 #ifndef WH_DAEMON_PLAN_H
 #define WH_DAEMON_PLAN_H
@@ -30,21 +31,21 @@
 #include "base/buf.h"
 #include "config/settings.h"
 
-/* A value as it was written, and what it means. */
+/* A value as written in the file, and with its references replaced. */
 typedef struct wh_plan_text {
-	char *raw;   /* with its ${…}; NULL: not there */
-	char *value; /* without */
+	char *raw;   /* With its ${…}; NULL: not in the file. */
+	char *value; /* Without. */
 } wh_plan_text;
 
 typedef struct wh_plan_relay {
 	char *name;
 	wh_plan_text from, to;
 	wherry_config *config;
-	char *raw[WH_SETTING_COUNT]; /* settings as written; NULL: not there */
-	bool broken;                 /* something about it is wrong */
+	char *raw[WH_SETTING_COUNT]; /* Settings as written; NULL: not in the file. */
+	bool broken;                 /* A problem of it was reported. */
 } wh_plan_relay;
 
-/* What the ticks of an entry are written to. */
+/* The kind of target that an entry's messages are written to. */
 typedef enum wh_tick_to {
 	WH_TO_OUTBOX,
 	WH_TO_QUEUE,
@@ -52,11 +53,11 @@ typedef enum wh_tick_to {
 	WH_TICK_TARGETS
 } wh_tick_to;
 
-/* The keys of such a target that have one value. */
+/* The keys of a target that have one value. */
 typedef enum wh_tick_field {
-	WH_TICK_TABLE, /* of the outbox or the delayed queue */
-	WH_TICK_NAME,  /* of the queue or the delayed queue */
-	WH_TICK_TYPE,  /* of the delayed queue's bodies */
+	WH_TICK_TABLE, /* Of the outbox or the delayed queue. */
+	WH_TICK_NAME,  /* Of the queue or the delayed queue. */
+	WH_TICK_TYPE,  /* Of the bodies in the delayed queue. */
 	WH_TICK_TOPIC,
 	WH_TICK_KEY,
 	WH_TICK_BODY,
@@ -71,26 +72,26 @@ typedef struct wh_plan_header {
 /* An entry of the list cron: a message at the times of a schedule. */
 typedef struct wh_plan_cron {
 	char *name;
-	wh_plan_text
-		database; /* As written a URL or the name of a relay; the value is a URL. */
-	wh_plan_text at, zone;     /* zone: NULL is UTC */
-	wherry_schedule *schedule; /* that they are */
-	wh_plan_text table;        /* of the cron; NULL: "cron" */
+	/* raw is a URL or the name of a relay; value is a URL. */
+	wh_plan_text database;
+	wh_plan_text at, zone;     /* zone: NULL means UTC. */
+	wherry_schedule *schedule; /* Made from at and zone. */
+	wh_plan_text table;        /* Where ticks are remembered; NULL: "cron". */
 	wherry_catch_up catch_up;
 	wh_tick_to to;
-	wh_plan_text field[WH_TICK_FIELDS]; /* NULL: not there */
+	wh_plan_text field[WH_TICK_FIELDS]; /* NULL: not in the file. */
 	wh_plan_header *headers;
 	size_t n_headers;
-	char *headers_json;          /* NULL: there are none */
-	wherry_config *config;       /* of its connection: the group db */
-	char *raw[WH_SETTING_COUNT]; /* settings as written; NULL: not there */
+	char *headers_json;          /* NULL: no headers. */
+	wherry_config *config;       /* Settings of its connection: the group db. */
+	char *raw[WH_SETTING_COUNT]; /* Settings as written; NULL: not in the file. */
 } wh_plan_cron;
 
 typedef struct wh_plan {
 	char *path;
-	wh_plan_text listen; /* ADDRESS:PORT; NULL: no HTTP */
-	wh_plan_text token;  /* what HTTP asks for; NULL: nothing */
-	wh_plan_text hosts;  /* names that HTTP requests may ask for; NULL: none */
+	wh_plan_text listen; /* ADDRESS:PORT; NULL: no HTTP. */
+	wh_plan_text token;  /* Token that HTTP requests must have; NULL: none. */
+	wh_plan_text hosts;  /* Names that HTTP requests may have in Host; NULL: none. */
 	bool log_json;
 	wherry_log_level log_level;
 	wh_plan_relay *relays;
@@ -99,22 +100,22 @@ typedef struct wh_plan {
 	size_t n_crons;
 } wh_plan;
 
-#define WH_PLAN_FILE "wherry.yaml" /* unless another is named */
+#define WH_PLAN_FILE "wherry.yaml" /* The default file. */
 
 enum { WH_PLAN_NAME = 40, WH_PLAN_RELAYS = 1000, WH_PLAN_KEYS = 200 };
 
 /*
  * Read a file.
  *
- * @param problems  Receives a line for each thing that is wrong, "FILE:LINE:COLUMN: …".
- * @return WHERRY_OK; WHERRY_INVALID, and problems say why; else err does.
+ * @param problems  Receives a line for each problem, "FILE:LINE:COLUMN: …".
+ * @return WHERRY_OK; WHERRY_INVALID: problems says why; else err says why.
  */
 wherry_code wh_plan_read(const char *path, wh_plan *out, wh_buf *problems,
 			 wherry_error *err);
 void wh_plan_clear(wh_plan *plan);
 
-/* The same, but *out is to be cleared in any case: with WHERRY_INVALID it has what was
- * understood. */
+/* Read a file as wh_plan_read() does, but keep what was understood if it is INVALID.
+ * Clear *out in any case. */
 wherry_code wh_plan_read_most(const char *path, wh_plan *out, wh_buf *problems,
 			      wherry_error *err);
 void wh_plan_relay_clear(wh_plan_relay *relay);
@@ -123,49 +124,50 @@ void wh_plan_relay_clear(wh_plan_relay *relay);
 
 void wh_plan_cron_clear(wh_plan_cron *entry);
 
-/* Do two entries do the same? */
+/* Are two entries the same? */
 bool wh_plan_cron_same(const wh_plan_cron *a, const wh_plan_cron *b);
 
 /* "outbox", "queue" or "delayed". */
 const char *wh_tick_to_name(wh_tick_to to);
 
-/* The key of a field in its mapping: "topic". */
+/* The key of a field in the target's mapping: "topic". */
 const char *wh_tick_field_name(wh_tick_field field);
 
-/* Has such a target this field, or headers? */
+/* Can such a target have this field, or headers? */
 bool wh_tick_has(wh_tick_to to, wh_tick_field field);
 bool wh_tick_has_headers(wh_tick_to to);
 
 /* "none", "last" or "all". */
 const char *wh_catch_up_name(wherry_catch_up catch_up);
 
-/* What a field of the target is: as the file says, or its default; NULL: it has none. */
+/* The value of a field: from the file, or its default; NULL: it has none. */
 const char *wh_plan_cron_field(const wh_plan_cron *entry, wh_tick_field field);
 
-/* May this setting stand there?  A few mean nothing to a daemon. */
+/* May this setting be in the file?  A few have no meaning for a daemon. */
 bool wh_plan_has(const char *key);
 
-/* Do they set the same? */
+/* Have all settings the same values? */
 bool wh_plan_same_settings(const wherry_config *a, const wherry_config *b);
 
-/* Do two relays do the same? */
+/* Are two relays the same? */
 bool wh_plan_same(const wh_plan_relay *a, const wh_plan_relay *b);
 
-/* The plan as YAML, secrets as they were written or masked; every setting, those that are
- * defaults as comments. */
+/* Write the plan as YAML.  Secrets are masked unless the file only refers to them.
+ * Settings with their default values are comments. */
 void wh_plan_print(const wh_plan *plan, wh_buf *out);
 
-/* A file with every setting and what it means. */
+/* Write a sample file with every setting and its meaning. */
 void wh_plan_sample(wh_buf *out);
 
-/* Is it on this machine alone that "ADDRESS:PORT" is heard? */
+/* Can only this machine reach "ADDRESS:PORT"? */
 bool wh_listen_loopback(const char *listen);
 
 /*
- * May a request have this in Host?  An address, localhost, or one of names.
+ * May a request have this text in Host?  An address, localhost and the given names may be
+ * there.
  *
  * @param host   "NAME", "NAME:PORT", "[ADDRESS]:PORT".
- * @param names  With blanks or commas between them; NULL: none.
+ * @param names  Separated by blanks or commas; NULL: none.
  */
 bool wh_listen_host_known(const char *host, const char *names);
 
@@ -180,13 +182,14 @@ wherry_code wh_listen_parse(const char *text, char address[64], uint16_t *out_po
 void wh_plan_relay_advise(const wh_plan_relay *relay, wherry_error *err);
 void wh_plan_cron_advise(const wh_plan_cron *entry, wherry_error *err);
 
-/* ---- secret.c ---- */
+/* ---- plan_secret.c ---- */
 
-/* text with each ${env:NAME} and ${file:PATH} replaced; "$${" is "${".  *out is given. */
+/* Replace each ${env:NAME}, ${file:PATH} and ${credential:NAME} in text.  "$${" becomes
+ * "${".  The caller frees *out. */
 wherry_code wh_expand(const char *text, char **out, wherry_error *err);
 
-/* The value of a setting fit to be shown: as written where it refers to a secret, "***"
- * where it is one. */
+/* The value of a setting for printing: as written if it refers to a secret, "***" if it
+ * is a secret. */
 const char *wh_shown(const char *key, const char *raw);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The commands that messages of the daemon advise, with the words that name the database and the table
- * of a relay or an entry of cron.
+ * Completes the commands that error messages advise, with the words that name the
+ * database and the table of a relay or an entry of cron.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void add(wh_advice *advice, const char *command, const char *url,
 	wh_buf_clear(&words);
 }
 
-/* The table of an outbox or of a delayed queue needs an option unless it is the standard one. */
+/* Add a table, which needs an option unless it has its default name. */
 static void add_table(wh_advice *advice, const char *command, const char *url,
 		      const char *option, const char *table, const char *standard)
 {

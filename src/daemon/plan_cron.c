@@ -1,5 +1,5 @@
 /*
- * The entries of the list cron in wherry.yaml: what stands in each of them.
+ * Reads the entries of the list `cron` in wherry.yaml.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static const wh_plan_relay *relay_called(const wh_plan *plan, const char *name)
 	return NULL;
 }
 
-/* A URL, or the name of a relay, which stands for the URL of its database. */
+/* Take a URL, or the name of a relay, which stands for the URL of its database. */
 static void take_database(wh_reading *r, reading_cron *c, const yaml_node_t *value)
 {
 	wh_plan_text *text = &c->entry->database;
@@ -148,7 +148,7 @@ static void take_target(wh_reading *r, reading_cron *c, wh_tick_to to,
 			const yaml_node_t *value)
 {
 	if (c->n_targets++)
-		return; /* One too many, which is reported at the end. */
+		return; /* More than one target is reported later. */
 	c->entry->to = to;
 	c->at.target = value->start_mark;
 	for (int i = 0; i < WH_TICK_FIELDS; i++)
@@ -191,7 +191,8 @@ static void visit_cron(wh_reading *r, void *ctx, const yaml_node_t *key, const c
 		wh_plan_unknown(r, key, name, &(wh_plan_words){known, NULL, false});
 }
 
-/* The group db of `defaults`, so that the entry's own overrides it. */
+/* Take the group db of `defaults`.  It comes first, so that the entry's group db
+ * overrides it. */
 static void take_defaults(wh_reading *r, wh_plan_cron *entry, const yaml_node_t *defaults)
 {
 	const yaml_node_pair_t *p = defaults ? defaults->data.mapping.pairs.start : NULL;

@@ -1,5 +1,5 @@
 /*
- * What an entry of cron comes to: its schedule, and whether its message can be written.
+ * Checks an entry of cron: makes its schedule, and reports what no table could store.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "store/fields.h"
 #include "store/name.h"
 
-/* What an entry needs; false: it is missing. */
+/* Report what an entry needs and lacks.  False: something is missing. */
 static bool check_needed(wh_reading *r, const wh_plan_cron *entry, int n_targets,
 			 yaml_mark_t at)
 {
@@ -39,7 +39,8 @@ static bool check_needed(wh_reading *r, const wh_plan_cron *entry, int n_targets
 	return r->n_problems == before;
 }
 
-/* An error is the zone's if the text alone is a schedule. */
+/* Make the schedule.  An error concerns the zone if the text is valid without the
+ * zone. */
 static void make_schedule(wh_reading *r, wh_plan_cron *entry,
 			  const wh_cron_places *places)
 {
@@ -70,7 +71,7 @@ static void check_table(wh_reading *r, const wh_plan_cron *entry, const char *wh
 		wh_plan_problem(r, at, "%s: %s", what, err.message);
 }
 
-/* A field that the target needs. */
+/* Report a missing field that the target needs. */
 static void need(wh_reading *r, const wh_plan_cron *entry, wh_tick_field field,
 		 const wh_cron_places *places)
 {
@@ -81,7 +82,7 @@ static void need(wh_reading *r, const wh_plan_cron *entry, wh_tick_field field,
 				wh_tick_to_name(entry->to), wh_tick_field_name(field));
 }
 
-/* Texts that no table can keep. */
+/* Report texts that no table can store. */
 static void check_texts(wh_reading *r, const wh_plan_cron *entry,
 			const wh_cron_places *places)
 {

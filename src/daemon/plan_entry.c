@@ -11,7 +11,7 @@ static const char *const field_names[WH_TICK_FIELDS] = {"table", "name", "type",
 							"topic", "key",  "body"};
 static const char *const catch_ups[] = {"none", "last", "all"};
 
-/* Which fields a target has, and what they are unless they are given. */
+/* Which fields a target has, and their defaults. */
 static const struct {
 	bool has[WH_TICK_FIELDS], headers;
 	const char *standard[WH_TICK_FIELDS];

@@ -14,7 +14,7 @@
 
 #include "daemon/plan.h"
 
-enum { WH_PROBLEMS_MAX = 20 }; /* that are reported */
+enum { WH_PROBLEMS_MAX = 20 }; /* Most problems that are reported. */
 
 typedef struct wh_reading {
 	const char *path;
@@ -22,7 +22,7 @@ typedef struct wh_reading {
 	wh_plan *plan;
 	wh_buf *problems;
 	int n_problems;
-	/* Of the relay that is being read: where things stand. */
+	/* Positions of the values of the relay that is being read. */
 	yaml_mark_t from_at, to_at, setting_at[WH_SETTING_COUNT];
 } wh_reading;
 
@@ -31,17 +31,18 @@ typedef struct wh_reading {
 WH_PRINTF(3, 4)
 void wh_plan_problem(wh_reading *r, yaml_mark_t at, const char *fmt, ...);
 
-/* Words that may stand in one place, for "did you mean". */
+/* The keys that one place allows, for "did you mean". */
 typedef struct wh_plan_words {
-	const char *const *fixed; /* ended by NULL */
-	const char *group;        /* and settings of it; NULL: none */
-	bool all_groups;          /* and the groups themselves */
+	const char *const *fixed; /* Ends in NULL. */
+	const char *group;        /* Also the settings of this group; NULL: none. */
+	bool all_groups;          /* Also the names of all groups. */
 } wh_plan_words;
 
 void wh_plan_unknown(wh_reading *r, const yaml_node_t *key, const char *text,
 		     const wh_plan_words *w);
 
-/* "relay.batch" in the group "relay" is "batch"; NULL: it is of another. */
+/* The name of a setting in its group: "batch" for "relay.batch" and "relay".  NULL: the
+ * setting is in another group. */
 const char *wh_plan_within(const char *key, const char *group);
 
 /* The i-th group except "relay"; its length in *len. */
@@ -49,47 +50,49 @@ const char *wh_plan_group(size_t i, size_t *len);
 
 yaml_node_t *wh_plan_node(wh_reading *r, int index);
 
-/* A scalar's text; NULL, and a problem, where there is none. */
+/* A scalar's text.  NULL, with a problem reported: it is not a scalar. */
 const char *wh_plan_scalar(wh_reading *r, const yaml_node_t *n, const char *what);
 
 typedef void (*wh_visit_fn)(wh_reading *r, void *ctx, const yaml_node_t *key,
 			    const char *name, const yaml_node_t *value);
 
-/* Each pair of a mapping; a key that comes twice is a problem. */
+/* Visit each pair of a mapping.  Report a key that occurs twice. */
 void wh_plan_each(wh_reading *r, const yaml_node_t *map, const char *what,
 		  wh_visit_fn visit, void *ctx);
 
-/* A value with its secrets; false, and a problem, where there is none. */
+/* Take a value, and replace its references.  False: it failed, and a problem was reported
+ * unless memory is short. */
 bool wh_plan_take(wh_reading *r, const yaml_node_t *value, const char *what,
 		  wh_plan_text *out);
 
 /* ---- plan_settings.c ---- */
 
-/* Where settings go: a configuration, and their texts as written, WH_SETTING_COUNT of them. */
+/* Receives settings: a configuration, and WH_SETTING_COUNT texts as written. */
 typedef struct wh_plan_settings {
 	wherry_config *config;
 	char **raw;
 } wh_plan_settings;
 
-/* A key of a relay that is a setting, or a group of settings; false: it is neither. */
+/* Take a key of a relay that is a setting or a group of settings.  False: it is
+ * neither. */
 bool wh_plan_take_setting(wh_reading *r, const wh_plan_settings *to, const char *name,
 			  const yaml_node_t *value);
 
-/* The settings of one group. */
+/* Take the settings of one group. */
 void wh_plan_take_group(wh_reading *r, const wh_plan_settings *to, const char *group,
 			const yaml_node_t *value);
 
-/* A name that metrics and log lines can show; NULL, and a problem, if it is not one.
- * what: "a relay's name". */
+/* Take a name that metrics and log lines can show.  NULL, with a problem reported: it is
+ * not valid.  what: "a relay's name". */
 const char *wh_plan_take_name(wh_reading *r, const yaml_node_t *value, const char *what);
 
 /* ---- plan_relay.c ---- */
 
-/* False: they cannot be used. */
+/* Check `defaults`.  False: they cannot be used. */
 bool wh_plan_defaults(wh_reading *r, const yaml_node_t *defaults);
 
-/* May a relay, or an entry of cron, connect to this?  Receives the URL of the database, which
- * is the caller's to free; may be NULL. */
+/* Fail if a relay or an entry of cron cannot read from this URL.  out_database receives
+ * the URL of the database, which the caller frees; it may be NULL. */
 wherry_code wh_plan_source(const char *url, char **out_database, wherry_error *err);
 
 /* defaults may be NULL. */
@@ -98,18 +101,19 @@ void wh_plan_take_relays(wh_reading *r, const yaml_node_t *relays,
 
 /* ---- plan_cron.c ---- */
 
-/* After the relays, whose names may stand for databases.  defaults may be NULL. */
+/* Call it after wh_plan_take_relays(): an entry may name a relay instead of a database.
+ * defaults may be NULL. */
 void wh_plan_take_crons(wh_reading *r, const yaml_node_t *crons,
 			const yaml_node_t *defaults);
 
 /* ---- plan_cron_check.c ---- */
 
-/* Where the keys of an entry stand; its own place where a key is missing. */
+/* Positions of an entry's keys; for a missing key the position of the entry. */
 typedef struct wh_cron_places {
 	yaml_mark_t entry, database, at, zone, table, target, field[WH_TICK_FIELDS];
 } wh_cron_places;
 
-/* Make the schedule and the headers of an entry, and report what is wrong with it. */
+/* Make the schedule of an entry, and report its problems. */
 void wh_plan_check_cron(wh_reading *r, wh_plan_cron *entry, int n_targets,
 			const wh_cron_places *places);
 

@@ -1,5 +1,5 @@
 /*
- * The relays of wherry.yaml, and what `defaults` says for all of them.
+ * Reads the relays of wherry.yaml, and `defaults`, which applies to all of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +58,7 @@ wherry_code wh_plan_source(const char *url, char **out_database, wherry_error *e
 	return code;
 }
 
-/* The database of an outbox, or of a queue. */
+/* As wh_plan_source(), without the URL of the database. */
 static wherry_code source_known(const char *url, wherry_error *err)
 {
 	return wh_plan_source(url, NULL, err);
@@ -95,7 +95,7 @@ void wh_plan_relay_clear(wh_plan_relay *relay)
 		free(relay->raw[i]);
 }
 
-/* Where the setting stands that an error begins with; else at. */
+/* The position of the setting whose key the message begins with; otherwise `at`. */
 static yaml_mark_t place_of(const wh_reading *r, const char *message, yaml_mark_t at)
 {
 	const wherry_setting *table = wherry_config_table();
@@ -119,7 +119,8 @@ static void check_destination(wh_reading *r, const wh_plan_relay *relay, const c
 				err.message);
 }
 
-/* Where only one of several has the lease, their destinations must be the same. */
+/* Report another relay of the same outbox with another destination.  Unless the relays
+ * compete, each message goes to only one of them. */
 static void check_neighbours(wh_reading *r, const wh_plan_relay *relay)
 {
 	const char *table = wh_config_text(relay->config, WH_OUTBOX_TABLE);
@@ -151,7 +152,7 @@ static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 	wherry_error err = WHERRY_ERROR_INIT;
 
 	if (r->n_problems > problems_before)
-		return; /* one thing at a time */
+		return; /* Report these problems first. */
 	if (!relay->name)
 		wh_plan_problem(r, at, "a relay needs a name");
 	if (!relay->from.value)
@@ -175,7 +176,8 @@ static void check_relay(wh_reading *r, const wh_plan_relay *relay, yaml_mark_t a
 	check_neighbours(r, relay);
 }
 
-/* Settings of `defaults` are taken first, so that those of the relay override them. */
+/* Read a relay.  The settings of `defaults` come first, so that the relay's settings
+ * override them. */
 static void take_relay(wh_reading *r, const yaml_node_t *value,
 		       const yaml_node_t *defaults)
 {
@@ -209,7 +211,7 @@ static void take_relay(wh_reading *r, const yaml_node_t *value,
 	r->plan->relays[r->plan->n_relays++] = relay;
 }
 
-/* Here only that they are known; each relay takes them. */
+/* Only check that the settings are valid: each relay takes them later. */
 static void visit_default(wh_reading *r, void *ctx, const yaml_node_t *key,
 			  const char *name, const yaml_node_t *value)
 {

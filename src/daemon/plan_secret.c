@@ -1,6 +1,6 @@
 /*
- * ${env:NAME}, ${file:PATH} and ${credential:NAME} in values, so that no secret need stand in a file that many
- * read.
+ * ${env:NAME}, ${file:PATH} and ${credential:NAME} in values, so that a file that many
+ * people read need not contain secrets.
  */
 #include <string.h>
 
@@ -76,8 +76,8 @@ const char *wh_shown(const char *key, const char *raw)
 	if (strncmp(raw, "${", 2) == 0 && raw[strlen(raw) - 1] == '}')
 		return raw;
 	if (strcmp(key, "webhook.headers") == 0 && !wh_secret_elsewhere(raw))
-		return "***"; /* Authorization, as a rule */
-	/* wh_url_mask() knows which names are those of secrets. */
+		return "***"; /* They usually contain Authorization. */
+	/* wh_url_mask() knows which names belong to secrets. */
 	(void)snprintf(assignment, sizeof(assignment), "?%.100s=x", key);
 	wh_url_mask(assignment, masked, sizeof(masked));
 	return strcmp(assignment, masked) == 0 ? raw : "***";

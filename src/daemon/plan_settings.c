@@ -1,12 +1,13 @@
 /*
- * Settings of wherry.yaml, and names.  The table of settings says what may stand there.
+ * Reads settings and names in wherry.yaml.  The table of settings says which keys are
+ * allowed.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/plan_read.h"
 
-/* YAML has more words for on and off. */
+/* Replace YAML's other words for on and off. */
 static const char *switch_word(const char *type, const char *text)
 {
 	if (strcmp(type, "switch") != 0)
@@ -41,7 +42,7 @@ static void take(wh_reading *r, const wh_plan_settings *to, size_t which,
 	free(text.value);
 }
 
-/* The setting of a group by its name there; -1: there is none. */
+/* The index of a setting by its name in its group; -1: there is none. */
 static int setting_of(const char *group, const char *name)
 {
 	const wherry_setting *table = wherry_config_table();

@@ -29,7 +29,7 @@ void wh_plan_problem(wh_reading *r, yaml_mark_t at, const char *fmt, ...)
 	va_start(args, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	for (char *c = text; *c; c++) /* one line, and no escape sequence */
+	for (char *c = text; *c; c++) /* Keep it one line, without escape sequences. */
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = ' ';
 	wh_buf_printf(r->problems, "%s:%zu:%zu: %s\n", r->path, at.line + 1,
@@ -134,7 +134,7 @@ void wh_plan_each(wh_reading *r, const yaml_node_t *map, const char *what,
 	const yaml_node_pair_t *first = map->data.mapping.pairs.start;
 
 	if (map->type == YAML_SCALAR_NODE && !map->data.scalar.length)
-		return; /* all of it is commented out */
+		return; /* All keys are commented out. */
 	if (map->type != YAML_MAPPING_NODE) {
 		wh_plan_problem(r, map->start_mark, "%s is a mapping of keys to values",
 				what);

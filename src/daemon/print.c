@@ -1,5 +1,5 @@
 /*
- * A plan as YAML that can be read again, and the sample file.
+ * Prints a plan as YAML that can be read again, and the sample file.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { COLUMNS = 78 };
 
-/* In quotes: whatever it has in it, it stays one value. */
+/* Write one value, in quotes unless it is plain. */
 static void put_scalar(wh_buf *out, const char *text)
 {
 	bool plain = *text && strspn(text, "abcdefghijklmnopqrstuvwxyz"
@@ -34,7 +34,7 @@ static void put_url(wh_buf *out, const char *key, const char *raw)
 	wh_buf_putc(out, '\n');
 }
 
-/* Text in comment lines. */
+/* Write text as comment lines. */
 static void put_comment(wh_buf *out, const char *indent, const char *text)
 {
 	size_t at = 0;
@@ -57,7 +57,7 @@ static void put_comment(wh_buf *out, const char *indent, const char *text)
 typedef void (*put_fn)(wh_buf *out, const char *indent, const char *name, size_t which,
 		       const void *ctx);
 
-/* The settings as a plan has them: the relay's, then each group. */
+/* Visit the settings in the order of a plan: first the relay's, then each group. */
 static void each_setting(wh_buf *out, put_fn put, const void *ctx)
 {
 	const wherry_setting *table = wherry_config_table();
@@ -133,7 +133,7 @@ static void put_target(wh_buf *out, const wh_plan_cron *entry)
 	}
 }
 
-/* The settings of its connection. */
+/* Write the settings of an entry's connection. */
 static void put_db(wh_buf *out, const wh_plan_cron *entry)
 {
 	const wherry_setting *table = wherry_config_table();

@@ -1,8 +1,11 @@
 /*
- * The process: it reads the plan, starts what is in it, and heeds signals and systemd.
+ * The process: reads the plan, starts its relays and entries of cron, and reacts to
+ * signals and systemd.
  *
- *     SIGHUP          reads the file again: what is new starts, what is gone or changed stops
- *     SIGTERM, SIGINT stops all, each with what is in flight; a second one ends at once
+ *     SIGHUP           reads the file again, starts new relays and entries of cron, and
+ *                      stops removed and changed ones
+ *     SIGTERM, SIGINT  stops all, and finishes the messages in flight; a second signal
+ *                      ends the process at once
  */
 #include <errno.h>
 #include <poll.h>
@@ -27,16 +30,19 @@ enum {
 
 typedef struct running {
 	wh_daemon daemon;
-	wh_plan plan; /* what is left of it: pipelines have its relays, tickers its entries of cron */
+	/* The last plan read.  Pipelines and tickers took over the relays and entries
+	 * of cron that were started from it. */
+	wh_plan plan;
 	wh_backlogs *backlogs;
 	wh_http *http;
 	int signals;
-	int bell;            /* rung by relays that have ended */
-	int64_t watchdog_us; /* how often systemd wants to hear; 0: it does not */
+	/* Written to by relays and entries of cron that have ended. */
+	int bell;
+	int64_t watchdog_us; /* systemd's watchdog interval; 0: none. */
 	int64_t told_us;
 } running;
 
-/* ---- what the others ask ---- */
+/* ---- health, for HTTP and systemd ---- */
 
 bool wh_daemon_alive(wh_daemon *d, char why[240])
 {
@@ -120,7 +126,8 @@ static void warn(running *r, const wh_plan_relay *relay, const char *url)
 	wh_buf_clear(&text);
 }
 
-/* The queue that a URL names, free() it; *out_what: the name of its kind.  NULL: an outbox. */
+/* The name of the queue in a URL, which the caller frees; NULL: the URL is of an outbox.
+ * *out_what receives "queue" or "delayed". */
 static char *queue_of(const char *from, const char **out_what)
 {
 	static const char *const models[] = {"queue", "delayed"};
@@ -168,7 +175,8 @@ static wherry_code start(running *r, wh_plan_relay *relay, wh_pipeline **out,
 	return wh_pipeline_start(relay, &r->daemon.log, r->bell, out, err);
 }
 
-/* Collect the pipelines of the plan.  Those that run already go on.  *out has room for all. */
+/* Collect the pipelines of the plan, and start those that do not run yet.  *out has room
+ * for all. */
 static wherry_code gather(running *r, wh_plan *plan, wh_pipeline **out, size_t *out_n,
 			  wherry_error *err)
 {
@@ -193,8 +201,8 @@ static bool among(wh_pipeline *const *set, size_t n, const wh_pipeline *p)
 	return false;
 }
 
-/* Stop those that are not in the plan any more, all at once, and wait for them: one that
- * takes their place wants their lease. */
+/* Stop all pipelines that are not in the plan any more, and wait for them: their
+ * successors need their leases. */
 static void stop_old(running *r, const wh_plan *plan)
 {
 	wh_daemon *d = &r->daemon;
@@ -251,7 +259,8 @@ static bool same_text(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* The port may be the same: the old one goes first. */
+/* Restart HTTP if its settings changed.  The port may be the same, so the old server
+ * stops first. */
 static wherry_code apply_http(running *r, const wh_plan *plan, wherry_error *err)
 {
 	if (same_text(r->plan.listen.value, plan->listen.value) &&
@@ -272,7 +281,7 @@ static wherry_code read_plan(running *r, const char *path, wh_plan *out)
 	wherry_error err = WHERRY_ERROR_INIT;
 	wherry_code code = wh_plan_read(path, out, &problems, &err);
 
-	if (code != WHERRY_OK && problems.len) /* each line an event */
+	if (code != WHERRY_OK && problems.len) /* Log each line as an event. */
 		for (char *line = problems.ptr, *end; *line; line = end + 1) {
 			end = line + strcspn(line, "\n");
 			*end = 0;
@@ -311,7 +320,7 @@ static void tell_ready(const running *r)
 			 r->daemon.n == 1 ? "" : "s", cron);
 }
 
-/* A file that cannot be used changes nothing. */
+/* Read the file again, and apply it.  A file with problems changes nothing. */
 static void reload(running *r)
 {
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -340,7 +349,8 @@ static void reload(running *r)
 
 /* ---- the loop ---- */
 
-/* Sleep until a signal comes, and return its number; or until a relay ends, or that time: 0. */
+/* Sleep until a signal comes, and return its number.  Returns 0 when a relay or an entry
+ * of cron ends, or at until_us. */
 static int next_signal(const running *r, int64_t until_us)
 {
 	struct pollfd fds[] = {{.fd = r->signals, .events = POLLIN},
@@ -367,7 +377,8 @@ static int64_t watchdog_due(const running *r)
 	return r->watchdog_us ? wh_later(r->told_us, r->watchdog_us / 2) : WH_NEVER;
 }
 
-/* systemd restarts what does not say in time that it lives. */
+/* Notify systemd's watchdog in time, unless a relay hangs: then systemd restarts the
+ * process. */
 static void tell_watchdog(running *r)
 {
 	int64_t now = wh_monotonic(&wh_env_system);
@@ -404,7 +415,8 @@ static bool all_ended(running *r)
 	return wh_tickers_ended(&r->daemon);
 }
 
-/* How long the slowest may take for what is in flight, and some more for the database. */
+/* How long to wait at the stop: the longest relay.stop_timeout, and 10 s for the
+ * database. */
 static int64_t patience(const running *r)
 {
 	int64_t most = r->daemon.n_tickers ? TICKER_STOP_US : 0;
@@ -459,7 +471,7 @@ static void begin_signals(running *r)
 	(void)sigaddset(&set, SIGTERM);
 	(void)sigaddset(&set, SIGINT);
 	(void)sigaddset(&set, SIGHUP);
-	(void)pthread_sigmask(SIG_BLOCK, &set, NULL); /* of every thread to come */
+	(void)pthread_sigmask(SIG_BLOCK, &set, NULL); /* Inherited by all threads. */
 	r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	r->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (sd_watchdog_enabled(0, &usec) > 0)

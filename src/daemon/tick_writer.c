@@ -18,7 +18,7 @@ static const char *field_of(const wh_tick_writer *w, wh_tick_field field)
 static wherry_code write_to_outbox(const wh_tick_writer *w, const char *key,
 				   wherry_error *err)
 {
-	/* Tables whose message ids are UUIDs make one. */
+	/* Tables whose message ids are UUIDs make the id. */
 	const wherry_message msg =
 		WHERRY_MESSAGE(.message_id = w->box->layout.uuid ? NULL : key,
 			       .topic = field_of(w, WH_TICK_TOPIC),
@@ -31,7 +31,7 @@ static wherry_code write_to_outbox(const wh_tick_writer *w, const char *key,
 	if (code != WHERRY_DUPLICATE)
 		return code;
 	wh_error_clear(err);
-	return WHERRY_OK; /* The message of this tick is there. */
+	return WHERRY_OK; /* The message of this tick was already written. */
 }
 
 static wherry_code write_to_queue(const wh_tick_writer *w, const char *key,
@@ -45,7 +45,7 @@ static wherry_code write_to_queue(const wh_tick_writer *w, const char *key,
 	return wherry_queue_send(w->queue, &msg, NULL, err);
 }
 
-/* With a key of the file's, a tick replaces the message of the tick before. */
+/* If the file sets a key, a tick replaces the message of the tick before. */
 static wherry_code write_to_delayed(const wh_tick_writer *w, const char *key,
 				    int64_t at_us, wherry_error *err)
 {
@@ -74,7 +74,7 @@ static wherry_code write_tick(void *ctx, int64_t at_us, wherry_error *err)
 	return code;
 }
 
-/* Write a message, and take it back. */
+/* Write a message, and roll back. */
 static wherry_code try_to_write(wh_tick_writer *w, wherry_error *err)
 {
 	wherry_code code = wh_db_begin(w->db, err);
@@ -134,7 +134,7 @@ void wh_tick_writer_close(wh_tick_writer *w)
 	w->cron = NULL;
 }
 
-/* Append a name that may be long. */
+/* Append a name, cut if it is long. */
 static void put_name(wh_buf *text, const char *before, const char *name)
 {
 	enum { SHOWN = 100 };
@@ -143,7 +143,7 @@ static void put_name(wh_buf *text, const char *before, const char *name)
 	wh_buf_put(text, name, wh_utf8_cut(name, strlen(name), SHOWN));
 }
 
-/* Where the messages go. */
+/* Append a description of the target. */
 static void put_target(const wh_tick_writer *w, wh_buf *text)
 {
 	if (w->box) {

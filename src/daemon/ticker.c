@@ -1,6 +1,7 @@
 /*
- * One entry of cron on its thread.  It connects, and makes the ticks that are due; until the next
- * one it sleeps, for 30 seconds at most, since the database's clock decides and may be set.
+ * Runs one entry of cron on its thread.  It connects, makes the due ticks and sleeps
+ * until the next one.  It sleeps 30 seconds at most, since the database's clock decides
+ * and may be changed.
  *
  * Several daemons may run the same entry.  Each tick is made by one of them, in the transaction
  * that remembers it (src/cron/fire.c).
@@ -25,15 +26,16 @@ struct wh_ticker {
 	int bell;
 	pthread_t thread;
 
-	/* The thread's. */
+	/* Used by the thread only. */
 	wh_tick_writer writer;
-	bool took; /* Its schedule was made the active one, once in the life of this entry. */
-	int old_log; /* see wh_db_options; of a file that was replaced */
+	/* Its schedule was made the active one.  That happens once, after the start. */
+	bool took;
+	int old_log; /* See wh_db_options.old_log. */
 
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* Guards the members below. */
 	pthread_cond_t wake;
 	bool stop;
-	wherry_db *db; /* NULL while it is not connected */
+	wherry_db *db; /* NULL: not connected. */
 	wh_ticker_view view;
 };
 
@@ -46,7 +48,7 @@ static void drop_log(wh_ticker *t)
 	t->old_log = 0;
 }
 
-/* False: it is to end. */
+/* Let other threads interrupt the connection.  False: the entry was asked to stop. */
 static bool show(wh_ticker *t, wherry_db *db)
 {
 	bool stop;
@@ -60,7 +62,7 @@ static bool show(wh_ticker *t, wherry_db *db)
 
 static void disconnect(wh_ticker *t)
 {
-	wherry_db *db = t->db; /* which this thread alone changes */
+	wherry_db *db = t->db; /* Changed by this thread only. */
 
 	wh_tick_writer_close(&t->writer);
 	(void)show(t, NULL);
@@ -148,7 +150,7 @@ static void note_turn(wh_ticker *t, const wh_cron_turn *turn)
 		log_resumed(t);
 }
 
-/* Connect if needed, and make the ticks that are due; *out_wait_us: sleep as long then. */
+/* Connect if needed, and make the due ticks.  *out_wait_us: how long to sleep then. */
 static wherry_code step(wh_ticker *t, int64_t *out_wait_us, wherry_error *err)
 {
 	wh_cron_turn turn;
@@ -172,7 +174,7 @@ static wherry_code step(wh_ticker *t, int64_t *out_wait_us, wherry_error *err)
 
 /* ---- the thread ---- */
 
-/* True: it was asked to stop meanwhile. */
+/* Sleep.  True: the entry was asked to stop. */
 static bool sleep_for(wh_ticker *t, int64_t us)
 {
 	int64_t at_us = wh_later(wh_monotonic(&wh_env_system), us);
@@ -188,7 +190,7 @@ static bool sleep_for(wh_ticker *t, int64_t us)
 	return stop;
 }
 
-/* False: the failure is that it was asked to stop. */
+/* Record a failure.  False: the entry was asked to stop, so do not log it. */
 static bool note_failure(wh_ticker *t, wherry_code code, const wherry_error *err)
 {
 	bool stop;
@@ -239,7 +241,8 @@ static void *run(void *ctx)
 	(void)pthread_mutex_unlock(&t->lock);
 	wh_line(t->log, WHERRY_LOG_INFO, NULL, "ended",
 		wh_log_text("cron", t->plan.name));
-	(void)!write(t->bell, &one, sizeof(one)); /* it counts, and never has to wait */
+	/* The eventfd counts, so this never waits. */
+	(void)!write(t->bell, &one, sizeof(one));
 	return NULL;
 }
 
@@ -294,7 +297,7 @@ wherry_code wh_ticker_start(wh_plan_cron *entry, wh_line_log *log, int bell,
 	return WHERRY_OK;
 }
 
-/* ---- for others ---- */
+/* ---- for other threads ---- */
 
 const wh_plan_cron *wh_ticker_plan(const wh_ticker *t)
 {

@@ -1,5 +1,5 @@
 /*
- * The entries of cron that run, as a set: a reload changes it, and HTTP asks about it.
+ * All running entries of cron.  A reload changes them, and HTTP reads their state.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 
 /* ---- starting and changing ---- */
 
-/* One that was replaced is started again, and so takes its name back. */
+/* Is the entry in the plan?  A replaced entry is not wanted: it is stopped and started
+ * again, which makes its schedule the active one. */
 static bool wanted(const wh_plan *plan, wh_ticker *t)
 {
 	wh_ticker_view view;
@@ -21,7 +22,7 @@ static bool wanted(const wh_plan *plan, wh_ticker *t)
 	return false;
 }
 
-/* Stop those that are not in the plan any more, all at once, and wait for them. */
+/* Stop all entries that are not wanted any more, and wait for them. */
 static void stop_old(wh_daemon *d, const wh_plan *plan)
 {
 	size_t kept = 0, n_gone = 0;
@@ -164,7 +165,7 @@ static double seconds(int64_t us)
 	return (double)us / 1e6;
 }
 
-/* One value of an entry; false: it has none. */
+/* Read one value of an entry.  False: it has none. */
 typedef bool (*value_fn)(const wh_ticker_view *view, double *out);
 
 static bool ticks(const wh_ticker_view *view, double *out)
