@@ -41,15 +41,19 @@ class Victim:
         self.process.kill()
         code = self.process.wait()
         if code != -signal.SIGKILL:
-            self.ends.append(code)
+            self.note(code)
         self.kills += 1
+
+    def note(self, code):
+        """It ended by itself."""
+        self.ends.append(code)
 
     def end(self):
         """Ask it to end; it may not have come as far as to hear it."""
         self.process.terminate()
         code = self.process.wait(timeout=30)
         if code not in (0, -signal.SIGTERM):
-            self.ends.append(code)
+            self.note(code)
 
     def stop(self, seconds):
         self.process.send_signal(signal.SIGSTOP)
