@@ -175,7 +175,7 @@ heeded() { # ENTRY
 			grep -q "^$1  *@daily "; }
 }
 for entry in a b c e f; do
-	check "the daemon's advice for $entry helps" until_true 20 heeded $entry
+	check "the daemon's advice for $entry helps" until_true 60 heeded $entry # it tries ever more rarely
 	out=$(cat daemon.log)
 done
 out=$(grep "event=start" daemon.log)

@@ -236,6 +236,12 @@ def both_at_once(folder):
     committed = [bus.publish("t", {"i": i}) for i in range(3)]  # the library's share
     wait_until(60, lambda: number(bus, "SELECT count(*) FROM outbox_events") == 0)
     relays = [start_relay(path, f"file:{file}", "--batch", "20") for file in files]
+
+    def wherry_has_a_share():
+        committed.append(bus.publish("t", {"i": len(committed)}))
+        return any(os.path.exists(file) and os.path.getsize(file) for file in files)
+
+    wait_until(60, wherry_has_a_share)
     for i in range(300):
         bus.retrying("BEGIN IMMEDIATE", ())
         added = [bus.publish("t", {"i": i}) for _ in range(i % 7 + 1)]
