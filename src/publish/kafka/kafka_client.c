@@ -33,9 +33,11 @@ static wherry_code start(wh_kafka_client *client, const wh_kafka_settings *set,
 	(void)rd_kafka_conf_set(conf, "log.queue", "true", NULL, 0);
 	if (alone)
 		(void)rd_kafka_conf_set(conf, "batch.num.messages", "1", NULL, 0);
-	if (set->watched && !set->interval)
-		(void)rd_kafka_conf_set(conf, "statistics.interval.ms", STATISTICS_MS,
-					NULL, 0);
+	/* librdkafka sends statistics at the interval of the URL even if nobody asks for
+	 * these events. */
+	if (!set->watched || !set->interval)
+		(void)rd_kafka_conf_set(conf, "statistics.interval.ms",
+					set->watched ? STATISTICS_MS : "0", NULL, 0);
 	if (id)
 		(void)rd_kafka_conf_set(conf, "transactional.id", id, NULL, 0);
 	client->rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof(why));
