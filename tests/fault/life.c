@@ -444,8 +444,7 @@ static void sweep_codes(life *l, fault_plan plan, const wherry_code *codes, size
 	size_t sweeps = fault_every() ? n : 1;
 
 	for (size_t shift = 0; shift < sweeps; shift++)
-		assert_true(sweep(l, plan, codes, n, shift) >
-			    10 / stride_of(l, &plan));
+		assert_true(sweep(l, plan, codes, n, shift) > 10 / stride_of(l, &plan));
 }
 
 #define SWEEP(l, kind, n, ...)                                                           \
