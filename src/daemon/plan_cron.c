@@ -36,6 +36,8 @@ static void take_name(wh_reading *r, wh_plan_cron *entry, const yaml_node_t *val
 				"own name, by which the database remembers its ticks",
 				name);
 	entry->name = strdup(name);
+	if (!entry->name)
+		wh_plan_problem(r, value->start_mark, "out of memory");
 }
 
 static const wh_plan_relay *relay_called(const wh_plan *plan, const char *name)

@@ -26,6 +26,8 @@ static void take_name(wh_reading *r, wh_plan_relay *relay, const yaml_node_t *va
 				"name, which metrics and log lines show",
 				name);
 	relay->name = strdup(name);
+	if (!relay->name)
+		wh_plan_problem(r, value->start_mark, "out of memory");
 }
 
 typedef wherry_code (*known_fn)(const char *url, wherry_error *err);

@@ -178,5 +178,7 @@ bool wh_plan_take(wh_reading *r, const yaml_node_t *value, const char *what,
 		return false;
 	}
 	out->raw = strdup(text);
+	if (!out->raw)
+		wh_plan_problem(r, value->start_mark, "%s: out of memory", what);
 	return out->raw != NULL;
 }

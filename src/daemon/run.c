@@ -39,7 +39,7 @@ typedef struct running {
 	/* Written to by relays and entries of cron that have ended. */
 	int bell;
 	int64_t watchdog_us; /* systemd's watchdog interval; 0: none. */
-	int64_t told_us;
+	int64_t notified_us;
 } running;
 
 /* ---- health, for HTTP and systemd ---- */
@@ -374,7 +374,7 @@ static int next_signal(const running *r, int64_t until_us)
 /* When systemd's watchdog must be notified next. */
 static int64_t watchdog_due(const running *r)
 {
-	return r->watchdog_us ? wh_later(r->told_us, r->watchdog_us / 2) : WH_NEVER;
+	return r->watchdog_us ? wh_later(r->notified_us, r->watchdog_us / 2) : WH_NEVER;
 }
 
 /* Notify systemd's watchdog in time, unless a relay hangs: then systemd restarts the
@@ -386,7 +386,7 @@ static void tell_watchdog(running *r)
 
 	if (now < watchdog_due(r))
 		return;
-	r->told_us = now;
+	r->notified_us = now;
 	if (wh_daemon_alive(&r->daemon, why))
 		(void)sd_notify(0, "WATCHDOG=1");
 	else

@@ -34,10 +34,10 @@ typedef enum wh_stream_kind {
 	WH_STREAM_NOTHING, /* Nothing has arrived. */
 	/* A message that does not concern the caller; more may follow. */
 	WH_STREAM_OTHERS,
-	WH_STREAM_BEGIN, /* Begin of a committed transaction. */
-	WH_STREAM_ROW,   /* A row that the transaction inserted. */
-	WH_STREAM_END,   /* End of the transaction. */
-	WH_STREAM_PLACE  /* No event below this position will follow. */
+	WH_STREAM_BEGIN,   /* Begin of a committed transaction. */
+	WH_STREAM_ROW,     /* A row that the transaction inserted. */
+	WH_STREAM_END,     /* End of the transaction. */
+	WH_STREAM_POSITION /* No event below this position will follow. */
 } wh_stream_kind;
 
 /* An event of the stream.  Positions are bytes of the WAL. */

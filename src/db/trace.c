@@ -156,6 +156,11 @@ static void trace_limit(wherry_db *db, int64_t until_us)
 	wh_db_limit(((traced *)db)->inner, until_us);
 }
 
+static int64_t trace_session(wherry_db *db)
+{
+	return wh_db_session(((traced *)db)->inner);
+}
+
 static wherry_code trace_schema_of(wherry_db *db, const char *table, bool own, char *out,
 				   size_t cap, wherry_error *err)
 {
@@ -195,10 +200,13 @@ static void trace_interrupt(wherry_db *db)
 	wherry_db_interrupt(((traced *)db)->inner);
 }
 
+/* It has no run_all(), so that each statement is traced.  Nobody opens a connection with it or
+ * converts errors, so it has no open(), code_of() and old_log(). */
 static const wh_db_driver trace_template = {
 	.connection = {.close = trace_close,
 		       .interrupt = trace_interrupt,
 		       .limit = trace_limit,
+		       .session = trace_session,
 		       .schema_of = trace_schema_of},
 	.transaction = {.begin = trace_begin,
 			.commit = trace_commit,

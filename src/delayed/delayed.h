@@ -97,7 +97,7 @@ typedef enum wh_delayed_from {
 	WH_DELAYED_POLLED, /* By a poll: their tokens contain the lease. */
 	/* Without a lease: their tokens contain id and version only. */
 	WH_DELAYED_READ,
-	WH_DELAYED_BURIED /* From the dead messages: they have no tokens. */
+	WH_DELAYED_DEAD /* From the dead messages: they have no tokens. */
 } wh_delayed_from;
 
 /* A message that was read.  due_ms: when it was due before it was polled, Unix
@@ -141,8 +141,9 @@ wherry_code wh_delayed_take_id(void *ctx, const wh_row *row, wherry_error *err);
  * @param error  Why they are dead; NULL: each message keeps its last error.
  * @param done   Receives the ids of the messages that were moved.
  */
-wherry_code wh_delayed_bury(wherry_delayed *delayed, const char *lock, const int64_t *ids,
-			    size_t n, int64_t back, const char *error,
-			    wh_delayed_ids *done, wherry_error *err);
+wherry_code wh_delayed_make_dead(wherry_delayed *delayed, const char *lock,
+				 const int64_t *ids, size_t n, int64_t back,
+				 const char *error, wh_delayed_ids *done,
+				 wherry_error *err);
 
 #endif

@@ -15,7 +15,7 @@ static wherry_code check(const wherry_delayed *delayed, int64_t id, wherry_error
 {
 	if (!delayed || id < 0)
 		return wh_fail(err, WHERRY_INVALID, "no delayed queue, or an id below 0");
-	if (!delayed->own.bury)
+	if (!delayed->own.make_dead)
 		return wh_store_cannot(&delayed->store,
 				       "which has no place for dead messages", err);
 	return WHERRY_OK;
@@ -78,7 +78,7 @@ wherry_code wherry_delayed_list_dead(wherry_delayed *delayed, int64_t after_id,
 				     wherry_error *err)
 {
 	wh_error_clear(err);
-	wh_delayed_batch batch = {.from = WH_DELAYED_BURIED};
+	wh_delayed_batch batch = {.from = WH_DELAYED_DEAD};
 	wherry_code code = check(delayed, after_id, err);
 
 	if (code == WHERRY_OK && (!visit || limit < 0))

@@ -120,7 +120,7 @@ static wherry_code note(wherry_delayed *delayed, const wh_stmt *stmt,
 	wherry_code code;
 
 	if (!forget || !done->n || stmt == delayed->own.extend_lease ||
-	    stmt == delayed->own.bury)
+	    stmt == delayed->own.make_dead)
 		return WHERRY_OK;
 	code = wh_store_ids(&delayed->store, done->ids, done->n, &params[0], err);
 	if (code != WHERRY_OK)
@@ -151,24 +151,24 @@ static wherry_code run(wherry_delayed *delayed, const wh_stmt *stmt, const char 
 }
 
 /* Messages that are copied to the dead messages and then deleted. */
-typedef struct burying {
+typedef struct making_dead {
 	wherry_delayed *delayed;
 	const char *lock;
 	const int64_t *ids;
 	size_t n;
 	wh_param more[3];
 	wh_delayed_ids *done;
-} burying;
+} making_dead;
 
-static wherry_code bury(void *ctx, wherry_error *err)
+static wherry_code make_dead(void *ctx, wherry_error *err)
 {
-	burying *b = ctx;
+	making_dead *b = ctx;
 	wh_delayed_ids gone = {.n = 0};
 	wherry_code code;
 
 	b->done->n = 0;
-	code = run(b->delayed, b->delayed->own.bury, b->lock, b->ids, b->n, b->more, 3,
-		   b->done, err);
+	code = run(b->delayed, b->delayed->own.make_dead, b->lock, b->ids, b->n, b->more,
+		   3, b->done, err);
 	if (code == WHERRY_OK && b->done->n)
 		code = run(b->delayed, b->delayed->own.ack, b->lock, b->done->ids,
 			   b->done->n, NULL, 0, &gone, err);
@@ -176,19 +176,20 @@ static wherry_code bury(void *ctx, wherry_error *err)
 	return code;
 }
 
-wherry_code wh_delayed_bury(wherry_delayed *delayed, const char *lock, const int64_t *ids,
-			    size_t n, int64_t back, const char *error,
-			    wh_delayed_ids *done, wherry_error *err)
+wherry_code wh_delayed_make_dead(wherry_delayed *delayed, const char *lock,
+				 const int64_t *ids, size_t n, int64_t back,
+				 const char *error, wh_delayed_ids *done,
+				 wherry_error *err)
 {
-	burying b = {delayed,
-		     lock,
-		     ids,
-		     n,
-		     {wh_delayed_now_param(delayed), WH_INT_PARAM("back", back),
-		      wh_delayed_error_param(error)},
-		     done};
+	making_dead b = {delayed,
+			 lock,
+			 ids,
+			 n,
+			 {wh_delayed_now_param(delayed), WH_INT_PARAM("back", back),
+			  wh_delayed_error_param(error)},
+			 done};
 
-	return wh_db_transact(delayed->store.db, bury, &b, err);
+	return wh_db_transact(delayed->store.db, make_dead, &b, err);
 }
 
 /* Settle all messages of a lease.  The first of its receipts is at `place`. */
@@ -204,8 +205,8 @@ static wherry_code settle_lease(settling *s, size_t place, const char *lock,
 	done->n = 0;
 	code = s->stmt ? run(s->delayed, s->stmt, lock, s->ids, n, s->more, s->n_more,
 			     done, err)
-		       : wh_delayed_bury(s->delayed, lock, s->ids, n, 0, s->reason, done,
-					 err);
+		       : wh_delayed_make_dead(s->delayed, lock, s->ids, n, 0, s->reason,
+					      done, err);
 	if (code != WHERRY_OK || !done->n)
 		return code;
 	qsort(done->ids, done->n, sizeof(*done->ids), compare_ids);
@@ -455,7 +456,7 @@ wherry_code wherry_delayed_dead_letter(wherry_delayed *delayed, const char *cons
 	wh_error_clear(err);
 	wherry_code code = check(delayed, tokens, n, out, err);
 
-	if (code == WHERRY_OK && !delayed->own.bury)
+	if (code == WHERRY_OK && !delayed->own.make_dead)
 		code = wh_store_cannot(&delayed->store,
 				       "which has no place for dead messages", err);
 	if (code != WHERRY_OK || !n)

@@ -64,7 +64,7 @@
 
 /* Dead messages have a table. */
 #define WH_DELAYED_DEAD(X) \
-	X(bury, "bury", "kind ids token now back error") \
+	X(make_dead, "make-dead", "kind ids token now back error") \
 	X(list_dead, "list-dead", "kind after limit") \
 	X(revive, "revive", "kind now id limit") \
 	X(delete_dead, "delete-dead", "ids") \

@@ -31,7 +31,7 @@ static const char *make_token(wh_delayed_batch *batch, const wh_row *row, bool *
 	bool leased = batch->from == WH_DELAYED_POLLED && lock;
 	char text[TOKEN_LEN];
 
-	if (batch->from == WH_DELAYED_BURIED)
+	if (batch->from == WH_DELAYED_DEAD)
 		return NULL;
 	(void)snprintf(text, sizeof(text), "%" PRId64 ".%" PRId64 "%s%.36s",
 		       wh_row_int(row, WH_DELAYED_ID),
@@ -191,7 +191,7 @@ static wherry_code lease(polling *p, wherry_error *err)
 
 /* Make messages dead that have used up their attempts.  *out_any: there were such
  * messages. */
-static wherry_code bury_exhausted(polling *p, bool *out_any, wherry_error *err)
+static wherry_code make_exhausted_dead(polling *p, bool *out_any, wherry_error *err)
 {
 	wh_delayed_batch *batch = &p->batch;
 	wh_delayed_ids done = {.n = 0};
@@ -211,7 +211,8 @@ static wherry_code bury_exhausted(polling *p, bool *out_any, wherry_error *err)
 			batch->items[kept++] = batch->items[i];
 	}
 	if (n)
-		code = wh_delayed_bury(p->delayed, p->lock, ids, n, 1, NULL, &done, err);
+		code = wh_delayed_make_dead(p->delayed, p->lock, ids, n, 1, NULL, &done,
+					    err);
 	if (code == WHERRY_OK) {
 		batch->n = kept;
 		*out_any = n > 0;
@@ -233,7 +234,7 @@ static wherry_code poll_all(void *ctx, wherry_error *err)
 		again = false;
 		code = lease(p, err);
 		if (code == WHERRY_OK && p->options.max_attempts)
-			code = bury_exhausted(p, &again, err);
+			code = make_exhausted_dead(p, &again, err);
 		/* Look at all messages if there were too few: some may have come back or
 		 * been committed late. */
 		if (!again && !p->full && wh_anchor_is_cheap(&p->delayed->anchor))
@@ -264,7 +265,7 @@ static wherry_code read_options(const wherry_delayed *delayed,
 			       "a poll takes 1 to %d messages, and no negative lease or "
 			       "number of attempts",
 			       LIMIT_MOST);
-	if (options->max_attempts && !delayed->own.bury)
+	if (options->max_attempts && !delayed->own.make_dead)
 		return wh_store_cannot(&delayed->store,
 				       "which has no place for dead messages: poll "
 				       "without a maximum of attempts",

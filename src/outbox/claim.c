@@ -53,7 +53,7 @@ static bool is_seen(const showing *s, int64_t id)
 }
 
 /* Make a row that the database cannot send dead.  Its attempts are not increased. */
-static wherry_code bury(showing *s, const wh_open_row *row, wherry_error *err)
+static wherry_code make_dead(showing *s, const wh_open_row *row, wherry_error *err)
 {
 	char why[300];
 	const wherry_failure failure = {
@@ -121,7 +121,7 @@ static wherry_code show(void *ctx, const wh_open_row *row, wherry_error *err)
 	showing *s = ctx;
 
 	if (row->unreadable)
-		return bury(s, row, err);
+		return make_dead(s, row, err);
 	if (s->again && is_seen(s, row->id))
 		return WHERRY_OK;
 	return show_whole(s, row, err);

@@ -19,7 +19,7 @@
 /* Reads rows for a relay that works under a lease. */
 #define WH_OUTBOX_READ(X) \
 	X(read, "read", "after limit long body") \
-	X(sweep, "sweep", "after limit holes long body") \
+	X(sweep, "sweep", "after limit gaps long body") \
 	X(horizon, "horizon", "statements name number epoch") \
 	X(dead_keys, "dead-keys", "after limit long")
 
@@ -28,7 +28,7 @@
 	X(stream_first, "stream-first", "")
 #define WH_OUTBOX_STREAM_ROWS(X) \
 	X(sweep_touched, "sweep-touched", "after limit long body") \
-	X(read_in_turn, "read-in-turn", "ids long body")
+	X(read_in_order, "read-in-order", "ids long body")
 
 /* Needed for relay.ordering=key-strict. */
 #define WH_OUTBOX_STRICT(X) \

@@ -113,15 +113,15 @@ wherry_code wh_outbox_make_sql(const char *scheme, const wh_make *how, const cha
 wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
 			   int64_t limit, wh_open_fn visit, void *ctx, wherry_error *err);
 
-/* Visit all open rows with ids above `after`, and pending rows with ids in `holes`, in id
- * order.  The holes are gaps: ranges of ids up to `after` that were passed over. */
-wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_range *holes,
-				size_t n_holes, int64_t limit, wh_open_fn visit,
-				void *ctx, wherry_error *err);
+/* Visit all open rows with ids above `after`, and pending rows with ids in `gaps`, in id
+ * order.  The gaps are gaps: ranges of ids up to `after` that were passed over. */
+wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_range *gaps,
+				size_t n_gaps, int64_t limit, wh_open_fn visit, void *ctx,
+				wherry_error *err);
 
 /* Visit the rows with these ids that are still open, in the order of the list. */
-wherry_code wh_outbox_read_in_turn(wherry_outbox *box, const int64_t *ids, size_t n,
-				   wh_open_fn visit, void *ctx, wherry_error *err);
+wherry_code wh_outbox_read_in_order(wherry_outbox *box, const int64_t *ids, size_t n,
+				    wh_open_fn visit, void *ctx, wherry_error *err);
 
 /* Set the parameters of "partitions-read".  They borrow box->store.ranges. */
 struct wh_read_from;
@@ -177,8 +177,8 @@ wherry_code wh_outbox_id_taking(wherry_outbox *box, wh_id_taking *out, wherry_er
 typedef struct wh_read_from {
 	int64_t after, limit;
 	/* Gaps to read too, see wh_outbox_read_late().  Ignored with partitions. */
-	const wh_range *holes;
-	size_t n_holes;
+	const wh_range *gaps;
+	size_t n_gaps;
 	bool all_open;
 	/* Read only the rows of these partitions; NULL: all rows. */
 	wh_partitions_read *partitions;
@@ -189,9 +189,10 @@ typedef struct wh_read_from {
 /* Like wh_outbox_read() or wh_outbox_read_late(), but in one round trip: first `ack`
  * (NULL: none), then the read, then wh_outbox_horizon().  If visit() ends the read early,
  * *horizon stays unchanged. */
-wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack *ack,
-			   const wh_read_from *from, wh_open_fn visit, void *ctx,
-			   bool statements, wh_horizon *horizon, wherry_error *err);
+wherry_code wh_outbox_ack_and_read(wherry_outbox *box, const wherry_lease *lease,
+				   wh_ack *ack, const wh_read_from *from,
+				   wh_open_fn visit, void *ctx, bool statements,
+				   wh_horizon *horizon, wherry_error *err);
 
 /* Copy the fields about the relay from its lease into a status. */
 void wh_outbox_relay_status(const wh_holder *holder, wherry_status *out);

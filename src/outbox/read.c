@@ -27,15 +27,15 @@ wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
 	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }
 
-wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_range *holes,
-				size_t n_holes, int64_t limit, wh_open_fn visit,
-				void *ctx, wherry_error *err)
+wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_range *gaps,
+				size_t n_gaps, int64_t limit, wh_open_fn visit, void *ctx,
+				wherry_error *err)
 {
 	wh_param params[5] = {WH_INT_PARAM("after", after),
 			      WH_INT_PARAM("limit", limit),
-			      {.name = "holes"}};
+			      {.name = "gaps"}};
 	visitor v = {visit, ctx, 0, 0};
-	wherry_code code = wh_store_ranges(&box->store, holes, n_holes, &params[2], err);
+	wherry_code code = wh_store_ranges(&box->store, gaps, n_gaps, &params[2], err);
 
 	wh_store_limits(&box->store, &params[3]);
 	if (code == WHERRY_OK)
@@ -45,10 +45,10 @@ wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_rang
 	return wh_store_missing(box->store.model, box->store.name.ptr, code, err);
 }
 
-wherry_code wh_outbox_read_in_turn(wherry_outbox *box, const int64_t *ids, size_t n,
-				   wh_open_fn visit, void *ctx, wherry_error *err)
+wherry_code wh_outbox_read_in_order(wherry_outbox *box, const int64_t *ids, size_t n,
+				    wh_open_fn visit, void *ctx, wherry_error *err)
 {
-	const wh_stmt *stmt = box->own.read_in_turn;
+	const wh_stmt *stmt = box->own.read_in_order;
 	visitor v = {visit, ctx, 0, 0};
 	wh_param params[3];
 	wherry_code code = wh_store_ids(&box->store, ids, n, &params[0], err);

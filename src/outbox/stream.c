@@ -415,27 +415,28 @@ wherry_code wh_wal_dead(wh_wal *wal, int64_t *out_n, wherry_error *err)
 	return run(wal, "dead", &name, 1, wh_take_int, out_n, err);
 }
 
-static wherry_code take_place(void *ctx, const wh_row *row, wherry_error *err)
+static wherry_code take_position(void *ctx, const wh_row *row, wherry_error *err)
 {
-	wh_wal_place *out = ctx;
+	wh_wal_stored *out = ctx;
 
 	(void)err;
-	*out = (wh_wal_place){.known = wh_row_int(row, 0) > 0,
-			      .at = wh_row_int(row, 0),
-			      .tries = (int32_t)wh_row_int(row, 2)};
+	*out = (wh_wal_stored){.known = wh_row_int(row, 0) > 0,
+			       .at = wh_row_int(row, 0),
+			       .tries = (int32_t)wh_row_int(row, 2)};
 	(void)snprintf(out->slot, sizeof(out->slot), "%s", wh_row_text(row, 1));
 	(void)snprintf(out->suspect, sizeof(out->suspect), "%s", wh_row_text(row, 3));
 	return WHERRY_OK;
 }
 
-wherry_code wh_wal_place_of(wh_wal *wal, wh_wal_place *out, wherry_error *err)
+wherry_code wh_wal_read_stored(wh_wal *wal, wh_wal_stored *out, wherry_error *err)
 {
 	const wh_param name = WH_TEXT_PARAM("name", wal->box->store.name);
-	wh_wal_place place = {0};
-	wherry_code code = run(wal, "place", &name, 1, take_place, &place, err);
+	wh_wal_stored position = {0};
+	wherry_code code =
+		run(wal, "stored-position", &name, 1, take_position, &position, err);
 
 	if (code == WHERRY_OK)
-		*out = place;
+		*out = position;
 	return code;
 }
 
@@ -492,7 +493,7 @@ typedef struct settling {
 	int32_t tries;
 } settling;
 
-static wherry_code bury(const settling *w, const wh_dead *dead, wherry_error *err)
+static wherry_code make_dead(const settling *w, const wh_dead *dead, wherry_error *err)
 {
 	const wherry_message *m = dead->message;
 	const char *none = "";
@@ -515,8 +516,8 @@ static wherry_code bury(const settling *w, const wh_dead *dead, wherry_error *er
 		WH_INT_PARAM("created", m->created_at_us / 1000),
 	};
 
-	return run(w->wal, "bury", params, sizeof(params) / sizeof(*params), NULL, NULL,
-		   err);
+	return run(w->wal, "make-dead", params, sizeof(params) / sizeof(*params), NULL,
+		   NULL, err);
 }
 
 static wherry_code settle(void *ctx, wherry_error *err)
@@ -525,7 +526,7 @@ static wherry_code settle(void *ctx, wherry_error *err)
 	wherry_code code = wh_store_fence(&w->wal->box->store, w->lease, err);
 
 	for (size_t i = 0; code == WHERRY_OK && i < w->n_dead; i++)
-		code = bury(w, &w->dead[i], err);
+		code = make_dead(w, &w->dead[i], err);
 	if (code == WHERRY_OK) {
 		const wh_param params[] = {
 			WH_TEXT_PARAM("name", w->wal->box->store.name),
@@ -536,7 +537,7 @@ static wherry_code settle(void *ctx, wherry_error *err)
 			WH_INT_PARAM("tries", w->tries),
 		};
 
-		code = run(w->wal, "put-place", params, 6, NULL, NULL, err);
+		code = run(w->wal, "write-position", params, 6, NULL, NULL, err);
 	}
 	return code;
 }
@@ -562,7 +563,7 @@ wherry_code wh_wal_move(wh_wal *wal, const wherry_lease *lease, int64_t at,
 	};
 	int64_t n = 0;
 	wherry_code code =
-		wh_db_run(wal->box->store.db, wh_sql_find(&wal->sql, "move-place"),
+		wh_db_run(wal->box->store.db, wh_sql_find(&wal->sql, "move-position"),
 			  params, 5, NULL, NULL, &n, err);
 
 	if (code == WHERRY_OK)

@@ -121,20 +121,20 @@ wherry_code wh_wal_unseen(wh_wal *wal, const uint32_t *xids, size_t n, int64_t *
 			  wherry_error *err);
 
 /* How far the relay had delivered that last streamed without marking rows. */
-typedef struct wh_wal_place {
+typedef struct wh_wal_stored {
 	bool known;
 	int64_t at;
 	char slot[WH_WAL_NAME];
 	int32_t tries;
 	/* Message id of the message that was tried alone; "": none. */
 	char suspect[64];
-} wh_wal_place;
+} wh_wal_stored;
 
 /* Count the dead messages in wherry_dead. */
 wherry_code wh_wal_dead(wh_wal *wal, int64_t *out_n, wherry_error *err);
 /* Create wherry_stream and wherry_dead if they are missing. */
 wherry_code wh_wal_tables(wh_wal *wal, wherry_error *err);
-wherry_code wh_wal_place_of(wh_wal *wal, wh_wal_place *out, wherry_error *err);
+wherry_code wh_wal_read_stored(wh_wal *wal, wh_wal_stored *out, wherry_error *err);
 
 /* A dead message for wherry_dead, where rows cannot record it. */
 typedef struct wh_dead {

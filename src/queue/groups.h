@@ -22,7 +22,7 @@
 
 #define WH_QUEUE_TAKE(X) \
 	X(take, "take", "full after limit") \
-	X(bury, "bury", "id message_id topic correlation_id reply_to headers body attempts created error")
+	X(make_dead, "make-dead", "id message_id topic correlation_id reply_to headers body attempts created error")
 
 /* Messages can be leased. */
 #define WH_QUEUE_LEASE(X) \

@@ -30,8 +30,8 @@ typedef struct receiving {
 
 /* Make a message dead.  A leased message is marked; a message that was deleted by "take"
  * is inserted again as a dead one. */
-static wherry_code bury(receiving *r, const wherry_queue_message *m, const char *why,
-			wherry_error *err)
+static wherry_code make_dead(receiving *r, const wherry_queue_message *m, const char *why,
+			     wherry_error *err)
 {
 	wherry_queue *queue = r->queue;
 
@@ -50,7 +50,7 @@ static wherry_code bury(receiving *r, const wherry_queue_message *m, const char 
 		WH_INT_PARAM("created", m->created_at_us / 1000),
 		wh_queue_error_param(why),
 	};
-	return wh_db_run(queue->store.db, queue->own.bury, params,
+	return wh_db_run(queue->store.db, queue->own.make_dead, params,
 			 sizeof(params) / sizeof(*params), NULL, NULL, NULL, err);
 }
 
@@ -91,7 +91,7 @@ static wherry_code forward(receiving *r, const wherry_queue_message *m,
 	if (code == WHERRY_OK)
 		code = wh_db_transact(db, send_on, &f, &why);
 	if (wherry_code_remedy(code) == WHERRY_REMEDY_FIX)
-		code = bury(r, row, why.message, err);
+		code = make_dead(r, row, why.message, err);
 	else if (code != WHERRY_OK)
 		code = wh_fail(err, code, "%s", why.message);
 	wherry_queue_close(f.to);
@@ -115,7 +115,7 @@ static wherry_code sort_out(receiving *r, wherry_queue_message *m, bool *out_kep
 	if (code == WHERRY_NOMEM)
 		return wh_oom(err);
 	if (code != WHERRY_OK)
-		return bury(r, &row, why.message, err);
+		return make_dead(r, &row, why.message, err);
 	return address ? forward(r, m, &row, address, err) : WHERRY_OK;
 }
 

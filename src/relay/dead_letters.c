@@ -28,25 +28,25 @@ struct wh_dead_letters {
 wherry_code wh_dead_letters_open(wherry_relay *r, wherry_error *err)
 {
 	const char *to = wh_config_text(r->config, WH_RELAY_DEAD_LETTERS);
-	wh_dead_letters *letters;
+	wh_dead_letters *dead_letters;
 	wherry_code code;
 
 	if (!*to)
 		return WHERRY_OK;
-	letters = calloc(1, sizeof(*letters));
-	if (!letters)
+	dead_letters = calloc(1, sizeof(*dead_letters));
+	if (!dead_letters)
 		return wh_oom(err);
-	letters->to = to;
-	letters->text = (wh_buf)WH_BUF_INIT(TEXT_MAX);
-	r->dead_letters = letters;
-	code = wh_publisher_open(to, r->config, &r->env, &letters->pub, err);
+	dead_letters->to = to;
+	dead_letters->text = (wh_buf)WH_BUF_INIT(TEXT_MAX);
+	r->dead_letters = dead_letters;
+	code = wh_publisher_open(to, r->config, &r->env, &dead_letters->pub, err);
 	return code == WHERRY_OK ? code : wh_prefix(err, code, "relay.dead_letters");
 }
 
-static void drop_pub(wh_dead_letters *letters)
+static void drop_pub(wh_dead_letters *dead_letters)
 {
-	wherry_publisher_close(letters->pub);
-	letters->pub = NULL;
+	wherry_publisher_close(dead_letters->pub);
+	dead_letters->pub = NULL;
 }
 
 void wh_dead_letters_close(wherry_relay *r)
@@ -60,14 +60,14 @@ void wh_dead_letters_close(wherry_relay *r)
 
 void wh_dead_letters_forget(wherry_relay *r)
 {
-	wh_dead_letters *letters = r->dead_letters;
+	wh_dead_letters *dead_letters = r->dead_letters;
 
-	if (!letters)
+	if (!dead_letters)
 		return;
-	if (r->window.letters.n) /* The publisher has borrowed messages in flight. */
-		drop_pub(letters);
-	while (r->window.letters.head)
-		wh_entry_move(r, r->window.letters.head, WH_LOOSE);
+	if (r->window.dead_letters.n) /* The publisher has borrowed messages in flight. */
+		drop_pub(dead_letters);
+	while (r->window.dead_letters.head)
+		wh_entry_move(r, r->window.dead_letters.head, WH_LOOSE);
 	while (r->window.dying.head)
 		wh_entry_move(r, r->window.dying.head, WH_LOOSE);
 }
@@ -215,14 +215,15 @@ static void fail_list(wherry_relay *r, wh_list *list, const char *why, int64_t n
 /* The dead-letter destination cannot take messages now: try again later. */
 static void lose(wherry_relay *r, const char *why, int64_t at_least_us, int64_t now)
 {
-	wh_dead_letters *letters = r->dead_letters;
-	int64_t delay = wh_backoff_delay(&r->set.probe, ++letters->failures, &r->env);
+	wh_dead_letters *dead_letters = r->dead_letters;
+	int64_t delay =
+		wh_backoff_delay(&r->set.probe, ++dead_letters->failures, &r->env);
 
 	if (delay < at_least_us)
 		delay = at_least_us;
 	if (delay < 1000)
 		delay = 1000;
-	letters->retry_at_us = wh_later(now, delay);
+	dead_letters->retry_at_us = wh_later(now, delay);
 	say_down(r, why);
 	fail_list(r, &r->window.dying, why, now);
 }
@@ -232,7 +233,7 @@ static void lose_pub(wherry_relay *r, const char *why, int64_t now)
 {
 	drop_pub(r->dead_letters);
 	lose(r, why, 0, now);
-	fail_list(r, &r->window.letters, why, now);
+	fail_list(r, &r->window.dead_letters, why, now);
 }
 
 static void settle_letter(wherry_relay *r, const wh_receipt *receipt, int64_t now)
@@ -240,7 +241,7 @@ static void settle_letter(wherry_relay *r, const wh_receipt *receipt, int64_t no
 	const char *why = *receipt->reason ? receipt->reason : "it gave no reason";
 	wh_entry *e = NULL;
 
-	for (e = r->window.letters.head; e; e = e->next)
+	for (e = r->window.dead_letters.head; e; e = e->next)
 		if (e->dead_letter == receipt->message)
 			break;
 	if (!e)
@@ -263,12 +264,12 @@ static void settle_letter(wherry_relay *r, const wh_receipt *receipt, int64_t no
 
 bool wh_dead_letters_take(wherry_relay *r, wh_entry *e, int64_t now)
 {
-	wh_dead_letters *letters = r->dead_letters;
+	wh_dead_letters *dead_letters = r->dead_letters;
 
-	if (!letters)
+	if (!dead_letters)
 		return false;
-	if (now < letters->retry_at_us && !is_deadly(r, e)) {
-		stay_failed(r, e, "it is down", letters->retry_at_us - now, now);
+	if (now < dead_letters->retry_at_us && !is_deadly(r, e)) {
+		stay_failed(r, e, "it is down", dead_letters->retry_at_us - now, now);
 		return true;
 	}
 	wh_entry_move(r, e, WH_DYING);
@@ -280,13 +281,13 @@ bool wh_dead_letters_take(wherry_relay *r, wh_entry *e, int64_t now)
 /* Open the destination if it is closed.  True: it is open. */
 static bool reopen(wherry_relay *r, int64_t now)
 {
-	wh_dead_letters *letters = r->dead_letters;
+	wh_dead_letters *dead_letters = r->dead_letters;
 	wherry_error why = WHERRY_ERROR_INIT;
 
-	if (letters->pub)
+	if (dead_letters->pub)
 		return true;
-	if (wh_publisher_open(letters->to, r->config, &r->env, &letters->pub, &why) ==
-	    WHERRY_OK)
+	if (wh_publisher_open(dead_letters->to, r->config, &r->env, &dead_letters->pub,
+			      &why) == WHERRY_OK)
 		return true;
 	lose(r, why.message, 0, now);
 	return false;
@@ -305,14 +306,14 @@ static bool prepare(wherry_relay *r, wh_entry *e, int64_t now)
 
 static void submit(wherry_relay *r, int64_t now)
 {
-	wh_dead_letters *letters = r->dead_letters;
+	wh_dead_letters *dead_letters = r->dead_letters;
 	wherry_error why = WHERRY_ERROR_INIT;
 	wherry_code code = WHERRY_OK;
 	size_t taken = 1;
 
-	if (now < letters->retry_at_us)
+	if (now < dead_letters->retry_at_us)
 		return;
-	letters->retry_at_us = 0;
+	dead_letters->retry_at_us = 0;
 	while (r->window.dying.head && taken && code == WHERRY_OK) {
 		wh_entry *e = r->window.dying.head;
 
@@ -320,7 +321,7 @@ static void submit(wherry_relay *r, int64_t now)
 			return;
 		if (wh_monotonic(&r->env) >= r->held_until_us)
 			return; /* The step took longer than the lease had left. */
-		code = wh_publisher_submit(letters->pub, &e->dead_letter, 1, &taken,
+		code = wh_publisher_submit(dead_letters->pub, &e->dead_letter, 1, &taken,
 					   &why);
 		if (taken)
 			wh_entry_move(r, e, WH_DEAD_LETTER);
@@ -335,7 +336,7 @@ static void collect(wherry_relay *r, int64_t now)
 	wherry_error why = WHERRY_ERROR_INIT;
 	size_t n = 1;
 
-	while (r->dead_letters->pub && r->window.letters.n && n) {
+	while (r->dead_letters->pub && r->window.dead_letters.n && n) {
 		n = 0;
 		if (wh_publisher_collect(r->dead_letters->pub, receipts, LETTER_RECEIPTS,
 					 &n, &why) != WHERRY_OK) {
@@ -351,7 +352,7 @@ void wh_dead_letters_step(wherry_relay *r, int64_t now)
 {
 	bool leads = r->fsm.state == WH_LEADING || r->fsm.state == WH_DRAINING;
 
-	if (!r->dead_letters || !(r->window.dying.n || r->window.letters.n))
+	if (!r->dead_letters || !(r->window.dying.n || r->window.dead_letters.n))
 		return;
 	if (!leads) {
 		wh_dead_letters_forget(r);
@@ -363,18 +364,20 @@ void wh_dead_letters_step(wherry_relay *r, int64_t now)
 
 bool wh_dead_letters_busy(const wherry_relay *r)
 {
-	const wh_dead_letters *letters = r->dead_letters;
+	const wh_dead_letters *dead_letters = r->dead_letters;
 
-	return letters && (r->window.letters.n || (r->window.dying.n && !letters->down));
+	return dead_letters &&
+	       (r->window.dead_letters.n || (r->window.dying.n && !dead_letters->down));
 }
 
 /* Does the relay wait for the dead-letter publisher: for receipts, or for room? */
 static bool awaits(const wherry_relay *r)
 {
-	const wh_dead_letters *letters = r->dead_letters;
+	const wh_dead_letters *dead_letters = r->dead_letters;
 
-	return letters && letters->pub &&
-	       (r->window.letters.n || (r->window.dying.n && !letters->retry_at_us));
+	return dead_letters && dead_letters->pub &&
+	       (r->window.dead_letters.n ||
+		(r->window.dying.n && !dead_letters->retry_at_us));
 }
 
 int wh_dead_letters_fd(wherry_relay *r, short *out_events)
@@ -384,11 +387,11 @@ int wh_dead_letters_fd(wherry_relay *r, short *out_events)
 
 int64_t wh_dead_letters_deadline(const wherry_relay *r)
 {
-	const wh_dead_letters *letters = r->dead_letters;
+	const wh_dead_letters *dead_letters = r->dead_letters;
 	int64_t at = awaits(r) ? wh_publisher_deadline(r->dead_letters->pub) : WH_NEVER;
 
-	if (letters && r->window.dying.n && letters->retry_at_us &&
-	    letters->retry_at_us < at)
-		at = letters->retry_at_us;
+	if (dead_letters && r->window.dying.n && dead_letters->retry_at_us &&
+	    dead_letters->retry_at_us < at)
+		at = dead_letters->retry_at_us;
 	return at;
 }

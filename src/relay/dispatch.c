@@ -166,7 +166,7 @@ static bool is_new(const wherry_relay *r, const wh_entry *e)
 	return r->reading && e->batch == r->window.batch;
 }
 
-static bool may_fly(const wherry_relay *r, const wh_entry *e)
+static bool may_submit(const wherry_relay *r, const wh_entry *e)
 {
 	return !e->poison && !is_suspect(e) && !is_new(r, e);
 }
@@ -180,7 +180,7 @@ static void submit_ready(wherry_relay *r, int64_t now)
 		if (settle_poisoned(r, r->window.ready.head, now))
 			continue;
 		for (wh_entry *e = r->window.ready.head;
-		     e && may_fly(r, e) && n < CHUNK && n < most; e = e->next) {
+		     e && may_submit(r, e) && n < CHUNK && n < most; e = e->next) {
 			e->probe = false;
 			msgs[n++] = &e->msg;
 		}

@@ -209,10 +209,10 @@ static bool counts_as_held(int state)
 	return state == WH_KEY_HELD || state == WH_KEY_DRAINING;
 }
 
-void wh_key_set_refused(wh_keys *keys, wh_key *key, bool rests)
+void wh_key_set_refused(wh_keys *keys, wh_key *key, bool refused)
 {
-	keys->n_refused = keys->n_refused + rests - key->refused;
-	key->refused = rests;
+	keys->n_refused = keys->n_refused + refused - key->refused;
+	key->refused = refused;
 }
 
 static void move(wh_keys *keys, wh_key *key, int to, const char *why)

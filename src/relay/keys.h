@@ -104,7 +104,7 @@ void wh_key_park(wh_keys *keys, wh_key *key);
 void wh_key_set_due(wh_keys *keys, wh_key *key, int64_t due_us);
 
 /* Set whether a key is HELD because of a refusal that did not count as an attempt. */
-void wh_key_set_refused(wh_keys *keys, wh_key *key, bool rests);
+void wh_key_set_refused(wh_keys *keys, wh_key *key, bool refused);
 
 /* Note an id, or place, of a key that is HELD or DRAINING.  If `most` are noted over
  * all keys, set key->overflow_from instead. */

@@ -192,10 +192,10 @@ static bool reads_next(const wherry_relay *r, int64_t now)
 }
 
 /* Will the acknowledgement that is due be sent with the next read, in this step? */
-static bool rides(const wherry_relay *r, int64_t now)
+static bool acks_with_read(const wherry_relay *r, int64_t now)
 {
 	return r->db->driver->late_commits && reads_next(r, now) &&
-	       wh_settle_rides(r, now);
+	       wh_settle_with_read_due(r, now);
 }
 
 /* Will the database get work in this step?  Then ready messages are submitted
@@ -226,7 +226,7 @@ static wherry_code deliver(wherry_relay *r, int64_t now, wherry_error *err)
 		if (code == WHERRY_OK)
 			wh_collect_step(r, now);
 	}
-	if (code == WHERRY_OK && now >= r->flush_at_us && !rides(r, now))
+	if (code == WHERRY_OK && now >= r->flush_at_us && !acks_with_read(r, now))
 		code = wh_settle_flush(r, now, NULL, err);
 	return code;
 }

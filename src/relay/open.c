@@ -221,13 +221,13 @@ static wherry_code open_db(wherry_relay *r, wherry_error *err)
  * window.  So one batch is read and another acknowledged while a third is in flight.  By
  * default the window has room for a fourth batch, so that late receipts arrive before
  * their batch is written. */
-static void choose_turn(wherry_relay *r)
+static void choose_round_trip(wherry_relay *r)
 {
 	wh_relay_settings *s = &r->set;
 
-	s->turn = s->batch;
-	if (r->db->driver->meanwhile && s->turn > (s->window + 2) / 3)
-		s->turn = (s->window + 2) / 3;
+	s->round_trip = s->batch;
+	if (r->db->driver->meanwhile && s->round_trip > (s->window + 2) / 3)
+		s->round_trip = (s->window + 2) / 3;
 }
 
 static void free_scratch(wherry_relay *r)
@@ -271,7 +271,7 @@ static wherry_code open_source(wherry_relay *r, wherry_error *err)
 {
 	wherry_code code;
 
-	choose_turn(r);
+	choose_round_trip(r);
 	code = wh_source_open_set(r->db, r->config, &r->source, err);
 	if (code == WHERRY_OK && r->source.box &&
 	    wh_config_switch(r->config, WH_RELAY_SOLE))

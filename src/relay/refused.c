@@ -60,11 +60,11 @@ void wh_refused_add(wh_refused *set, int64_t id, int64_t answered)
 
 void wh_refused_remove(wh_refused *set, int64_t id)
 {
-	size_t mask = set->n_places - 1, i, hole;
+	size_t mask = set->n_places - 1, i, empty;
 
 	if (!set->n)
 		return;
-	i = hole = place_of(set, id);
+	i = empty = place_of(set, id);
 	if (!set->places[i].at)
 		return;
 	set->n--;
@@ -72,12 +72,12 @@ void wh_refused_remove(wh_refused *set, int64_t id)
 	while (i = (i + 1) & mask, set->places[i].at) {
 		size_t home = home_of(set, set->places[i].id);
 
-		if (((i - home) & mask) < ((i - hole) & mask))
+		if (((i - home) & mask) < ((i - empty) & mask))
 			continue;
-		set->places[hole] = set->places[i];
-		hole = i;
+		set->places[empty] = set->places[i];
+		empty = i;
 	}
-	set->places[hole].at = 0;
+	set->places[empty].at = 0;
 }
 
 void wh_refused_clear(wh_refused *set)

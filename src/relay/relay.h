@@ -90,7 +90,7 @@ typedef struct wh_relay_settings {
 	bool park; /* A dead message parks its key. */
 	wherry_on_done on_done;
 	int64_t batch, window, window_bytes, held_keys;
-	int64_t turn; /* Most messages to read, or to acknowledge, in one round trip. */
+	int64_t round_trip; /* Most messages to read, or to acknowledge, in one round trip. */
 	size_t noted_most; /* Most ids to note, over all held keys. */
 	int64_t claim_us;
 	int64_t lasts_us; /* Time from a renewal until the lease or the claims expire. */
@@ -395,18 +395,18 @@ void wh_settle_back(wherry_relay *r, wh_entry *e);
 wherry_code wh_settle_flush(wherry_relay *r, int64_t now, wh_entry *try_next,
 			    wherry_error *err);
 /* An acknowledgement that is sent in one round trip with a read. */
-typedef struct wh_ride {
+typedef struct wh_read_ack {
 	wh_settlement s;
 	size_t n; /* Settled messages that it covers, from the first one. */
 	wh_ack ack;
-} wh_ride;
+} wh_read_ack;
 
 /* Is an acknowledgement due that can be sent with a read? */
-bool wh_settle_rides(const wherry_relay *r, int64_t now);
+bool wh_settle_with_read_due(const wherry_relay *r, int64_t now);
 /* Make that acknowledgement from the settled messages.  False: none can be sent so. */
-bool wh_settle_ride(wherry_relay *r, int64_t now, wh_ride *out);
+bool wh_settle_with_read(wherry_relay *r, int64_t now, wh_read_ack *out);
 /* After the read: if the acknowledgement was written, its messages leave memory. */
-void wh_settle_rode(wherry_relay *r, const wh_ride *ride, int64_t now);
+void wh_settle_after_read(wherry_relay *r, const wh_read_ack *ride, int64_t now);
 
 /* If an earlier message of its key came back before it, take this one back too, and
  * count no attempt.  False: no earlier one came back. */

@@ -66,7 +66,7 @@ void wh_settle_put(wherry_relay *r, wh_entry *e, int64_t now)
 	if (e->failed_probe && e->key && e->fate == WH_FATE_DONE)
 		wh_key_set_due(&r->keys, e->key, now);
 	wh_entry_move(r, e, WH_SETTLED);
-	if (r->window.settled.n >= (size_t)r->set.turn)
+	if (r->window.settled.n >= (size_t)r->set.round_trip)
 		at = now;
 	if (at < r->flush_at_us)
 		r->flush_at_us = at;
@@ -284,7 +284,7 @@ int64_t wh_settle_next(const wherry_relay *r, int64_t now)
 {
 	if (!r->window.settled.n)
 		return r->window.unwritable.n ? r->unwritable_at_us : WH_NEVER;
-	return r->window.n_undelivered || r->window.settled.n >= (size_t)r->set.turn
+	return r->window.n_undelivered || r->window.settled.n >= (size_t)r->set.round_trip
 		       ? now
 		       : wh_later(now, r->set.ack_delay_us);
 }
@@ -373,17 +373,17 @@ static void put_in_order(wherry_relay *r)
 }
 
 /* How many settled messages to write at once: as many as are read at once; see
- * choose_turn().  If a message failed or died, all are written, so that it does not wait
+ * choose_round_trip().  If a message failed or died, all are written, so that it does not wait
  * for lower ids. */
 static size_t written_at_once(const wherry_relay *r)
 {
-	size_t n = r->window.settled.n, turn = (size_t)r->set.turn;
+	size_t n = r->window.settled.n, most = (size_t)r->set.round_trip;
 
 	if (!r->db->driver->meanwhile || r->engine->claims_rows ||
-	    !r->engine->writes_rows || r->fsm.state != WH_LEADING || n <= turn ||
+	    !r->engine->writes_rows || r->fsm.state != WH_LEADING || n <= most ||
 	    r->window.n_undelivered)
 		return n;
-	return turn;
+	return most;
 }
 
 static void gather_back(wherry_relay *r, wh_settlement *s, const wh_entry *e)
@@ -453,7 +453,7 @@ wh_settlement wh_settle_empty(wherry_relay *r)
 	};
 }
 
-bool wh_settle_rides(const wherry_relay *r, int64_t now)
+bool wh_settle_with_read_due(const wherry_relay *r, int64_t now)
 {
 	const wh_entry *e = r->window.settled.head;
 
@@ -464,9 +464,9 @@ bool wh_settle_rides(const wherry_relay *r, int64_t now)
 	       wh_store_acks(r->store, &r->lease, r->set.on_done);
 }
 
-bool wh_settle_ride(wherry_relay *r, int64_t now, wh_ride *out)
+bool wh_settle_with_read(wherry_relay *r, int64_t now, wh_read_ack *out)
 {
-	if (!wh_settle_rides(r, now))
+	if (!wh_settle_with_read_due(r, now))
 		return false;
 	out->s = wh_settle_empty(r);
 	out->n = written_at_once(r);
@@ -474,12 +474,12 @@ bool wh_settle_ride(wherry_relay *r, int64_t now, wh_ride *out)
 	return wh_store_ack(r->store, &r->lease, &out->s, &out->ack);
 }
 
-void wh_settle_rode(wherry_relay *r, const wh_ride *ride, int64_t now)
+void wh_settle_after_read(wherry_relay *r, const wh_read_ack *ack, int64_t now)
 {
-	const wh_settled settled = {(int64_t)ride->s.n_done, (int64_t)ride->s.n_done};
+	const wh_settled settled = {(int64_t)ack->s.n_done, (int64_t)ack->s.n_done};
 
-	if (wh_store_acked(&ride->ack))
-		wh_settle_after(r, &ride->s, &settled, ride->n, now);
+	if (wh_store_acked(&ack->ack))
+		wh_settle_after(r, &ack->s, &settled, ack->n, now);
 }
 
 wherry_code wh_settle_write(wherry_relay *r, const wh_settlement *s, wh_settled *out,

@@ -47,7 +47,7 @@ static wh_list *list_of(wh_window *w, const wh_entry *e)
 	case WH_DYING:
 		return &w->dying;
 	case WH_DEAD_LETTER:
-		return &w->letters;
+		return &w->dead_letters;
 	case WH_SETTLED:
 		return &w->settled;
 	case WH_UNWRITABLE:
@@ -117,7 +117,7 @@ bool wh_one_per_key(const wherry_relay *r)
 }
 
 /* Is the key held, with its messages waiting in memory? */
-static bool rests(const wherry_relay *r, const wh_key *key)
+static bool is_held(const wherry_relay *r, const wh_key *key)
 {
 	return r->engine->hold->in_memory && key->fsm.state == WH_KEY_HELD;
 }
@@ -126,7 +126,7 @@ static bool rests(const wherry_relay *r, const wh_key *key)
  * key is broken. */
 void wh_key_advance(wherry_relay *r, wh_key *key)
 {
-	while (key->waiting.head && !rests(r, key) &&
+	while (key->waiting.head && !is_held(r, key) &&
 	       (!key->active || (!wh_one_per_key(r) && !key->broken)))
 		wh_entry_move(r, key->waiting.head, WH_READY);
 }
@@ -159,7 +159,7 @@ void wh_key_landed(wherry_relay *r, wh_key *key)
 
 void wh_entry_admit(wherry_relay *r, wh_entry *e)
 {
-	if (!e->key || (!wh_one_per_key(r) && !e->key->broken && !rests(r, e->key))) {
+	if (!e->key || (!wh_one_per_key(r) && !e->key->broken && !is_held(r, e->key))) {
 		wh_entry_move(r, e, WH_READY);
 		return;
 	}

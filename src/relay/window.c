@@ -92,7 +92,7 @@ void wh_window_empty(wh_window *w)
 	for (size_t i = 0; i < w->n_buckets; i++)
 		while (w->buckets[i])
 			wh_window_drop(w, w->buckets[i]);
-	w->ready = w->in_flight = w->dying = w->letters = (wh_list){0};
+	w->ready = w->in_flight = w->dying = w->dead_letters = (wh_list){0};
 	w->settled = w->unwritable = w->gone = (wh_list){0};
 	w->n_undelivered = 0;
 }

@@ -82,7 +82,7 @@ struct wh_batch {
 };
 
 typedef struct wh_window {
-	wh_list ready, in_flight, dying, letters, settled, unwritable, gone;
+	wh_list ready, in_flight, dying, dead_letters, settled, unwritable, gone;
 	size_t n_undelivered; /* Settled messages whose fate is not DONE. */
 	wh_entry **buckets;   /* Hash table by id. */
 	size_t n_buckets;

@@ -176,7 +176,7 @@ wherry_code wh_store_ranges(wh_store *store, const wh_range *ranges, size_t n,
 	wh_buf_putc(&store->ranges, ']');
 	code = wh_buf_check(&store->ranges, err);
 	if (code == WHERRY_OK)
-		*out = WH_TEXT_PARAM("holes",
+		*out = WH_TEXT_PARAM("gaps",
 				     ((wh_view){store->ranges.ptr, store->ranges.len}));
 	return code;
 }

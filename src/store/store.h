@@ -195,7 +195,7 @@ typedef struct wh_range {
 	int64_t first, last;
 } wh_range;
 
-/* Set the parameter "holes".  Borrowed until the next call. */
+/* Set the parameter "gaps".  Borrowed until the next call. */
 wherry_code wh_store_ranges(wh_store *store, const wh_range *ranges, size_t n,
 			    wh_param *out, wherry_error *err);
 

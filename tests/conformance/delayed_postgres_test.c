@@ -200,8 +200,8 @@ static void a_poll_passes_over_messages_that_another_transaction_has(void **stat
 /* With statistics that say nothing a plan by the kind would read every message of it. */
 static void settling_finds_rows_by_their_ids(void **state)
 {
-	static const char *const names[] = {"ack",  "nack",     "extend-lease",
-					    "bury", "versions", "ack-read"};
+	static const char *const names[] = {"ack",       "nack",     "extend-lease",
+					    "make-dead", "versions", "ack-read"};
 	static const char *const wanted[] = {"_pkey on", NULL};
 	static const char *const unwanted[] = {"_time on", NULL};
 	wherry_db *db;

@@ -127,7 +127,7 @@ static int64_t pages_of(relay_fixture *f, const wh_stmt *stmt, int64_t after,
 	static char text[16384], name[] = "explain";
 	const wh_param params[] = {WH_INT_PARAM("after", after),
 				   WH_INT_PARAM("limit", limit),
-				   WH_TEXT_PARAM("holes", wh_view_of("[]")),
+				   WH_TEXT_PARAM("gaps", wh_view_of("[]")),
 				   WH_INT_PARAM("age", 3600000),
 				   WH_INT_PARAM("long", 1 << 20),
 				   WH_INT_PARAM("body", 1 << 24)};

@@ -37,7 +37,7 @@ static const char *const except[] = {
 	"until_empty_waits_while_the_outbox_is_paused",
 	"a_row_with_a_lower_id_is_found_by_an_idle_relay",
 	"a_row_with_a_lower_id_is_found_by_the_sweep_while_a_key_is_held",
-	"holes_are_filled_without_a_sweep", /* below */
+	"gaps_are_filled_without_a_sweep", /* below */
 	"rows_of_a_key_that_appear_late_leave_in_order",
 	/* They claim rows, or write a claim. */
 	"a_row_inserted_below_the_cursor_is_delivered",

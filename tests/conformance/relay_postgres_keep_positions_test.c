@@ -153,7 +153,7 @@ static wherry_code take_long(void *ctx, const char *op, const char *what,
 	relay_fixture *f = ctx;
 
 	(void)err;
-	if (strcmp(op, "run") == 0 && strcmp(what, "move-place") == 0) {
+	if (strcmp(op, "run") == 0 && strcmp(what, "move-position") == 0) {
 		n_writes++;
 		f->frozen_us += slow_us;
 		ended_us = f->frozen_us;
@@ -223,7 +223,7 @@ static void a_slot_that_is_lost_is_told_and_nothing_is_guessed(void **state)
 
 		relay_fresh(f);
 		keep(f);
-		relay_set(f, "stream.from", "place");
+		relay_set(f, "stream.from", "position");
 		relay_stream(f, &f->a);
 		relay_put(f, "ab");
 		RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);

@@ -199,7 +199,7 @@ static wherry_code say_nothing_new(wh_stream *s, wh_stream_event *out, wherry_er
 {
 	(void)s;
 	(void)err;
-	*out = (wh_stream_event){.kind = ++n_asked < 1000000 ? WH_STREAM_PLACE
+	*out = (wh_stream_event){.kind = ++n_asked < 1000000 ? WH_STREAM_POSITION
 							     : WH_STREAM_NOTHING};
 	return WHERRY_OK;
 }

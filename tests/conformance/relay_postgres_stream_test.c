@@ -74,11 +74,11 @@ static wherry_code count(void *ctx, const char *op, const char *what, wherry_err
 	(void)err;
 	if (strcmp(op, "run") == 0 &&
 	    (strcmp(what, "read") == 0 || strcmp(what, "sweep") == 0 ||
-	     strcmp(what, "read-in-turn") == 0))
+	     strcmp(what, "read-in-order") == 0))
 		t->reads++;
 	else
 		t->others++;
-	t->looks += strcmp(what, "read-in-turn") == 0;
+	t->looks += strcmp(what, "read-in-order") == 0;
 	return WHERRY_OK;
 }
 

@@ -27,7 +27,8 @@ static wherry_code relay_slow_next(wh_stream *s, wh_stream_event *out, wherry_er
 	*out = (wh_stream_event){.kind = WH_STREAM_NOTHING};
 	if (!relay_slow.silent)
 		code = relay_slow.real->next(s, out, err);
-	if (out->kind == WH_STREAM_PLACE && relay_slow.only_if_asked && !relay_slow.asked)
+	if (out->kind == WH_STREAM_POSITION && relay_slow.only_if_asked &&
+	    !relay_slow.asked)
 		out->kind = WH_STREAM_OTHERS;
 	return code;
 }

@@ -234,7 +234,7 @@ static void rows_of_a_key_that_appear_late_leave_in_order(void **state)
 }
 
 /* Should the machine stall, another round is played. */
-static void holes_are_filled_without_a_sweep(void **state)
+static void gaps_are_filled_without_a_sweep(void **state)
 {
 	relay_fixture *f = *state;
 	int64_t by_us = relay_deadline();
@@ -264,7 +264,7 @@ static void holes_are_filled_without_a_sweep(void **state)
 			       (long long)id - 5);
 		relay_sql(f, sql);
 		while (!found && wh_monotonic(&wh_env_system) < until_us) {
-			relay_turn(f, &f->a, by_us, "the hole", __LINE__, __FILE__);
+			relay_turn(f, &f->a, by_us, "the gap", __LINE__, __FILE__);
 			found = relay_told(f, id - 5, WHERRY_DELIVERED) == 1;
 		}
 	}
@@ -417,7 +417,7 @@ const relay_test relay_wake_tests[] = {
 	RELAY_TEST(a_key_that_goes_on_causes_no_sweep, 0),
 	RELAY_TEST(a_row_with_a_lower_id_is_found_by_an_idle_relay, 0),
 	RELAY_TEST(a_row_with_a_lower_id_is_found_by_the_sweep_while_a_key_is_held, 0),
-	RELAY_TEST(holes_are_filled_without_a_sweep, RELAY_IN_ORDER),
+	RELAY_TEST(gaps_are_filled_without_a_sweep, RELAY_IN_ORDER),
 	RELAY_TEST(rows_of_a_key_that_appear_late_leave_in_order, RELAY_IN_ORDER),
 	RELAY_TEST(a_retry_by_hand_is_noticed, 0),
 	RELAY_TEST(a_retry_by_hand_is_noticed_beside_new_messages, 0),

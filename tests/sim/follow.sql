@@ -12,7 +12,7 @@ SELECT id, status, attempts, generation, created_at,
        payload
 FROM {table} AS b WHERE {busy} AND status <> 4 AND id > :after ORDER BY id LIMIT :limit;
 
--- name: read-in-turn
+-- name: read-in-order
 -- unused: long body
 SELECT id, status, attempts, generation, created_at,
        max(0, {due} - (SELECT ms FROM wherry_clock)),

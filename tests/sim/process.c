@@ -222,7 +222,7 @@ static wherry_code after(void *ctx, const char *op, const char *what, wherry_cod
 	(void)took_us;
 	if (strcmp(op, "rollback") == 0 || p->crashed)
 		return code;
-	if (strcmp(what, "put-place") == 0 && code == WHERRY_OK)
+	if (strcmp(what, "write-position") == 0 && code == WHERRY_OK)
 		charge_alone(p);
 	if ((strcmp(what, "try") == 0 || strcmp(what, "claim-expired") == 0) &&
 	    code == WHERRY_OK)

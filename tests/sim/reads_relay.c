@@ -304,7 +304,7 @@ static void date_gaps(void)
 	me->new_oldest = me->new_next = 0;
 }
 
-/* As read_turn() and read_ahead() in read_ahead.c. */
+/* As ack_and_read() and read_ahead() in read_ahead.c. */
 static void finish(void)
 {
 	size_t before = me->gaps.n;

@@ -223,7 +223,7 @@ static wherry_code next(wh_stream *stream, wh_stream_event *out, wherry_error *e
 		return WHERRY_OK;
 	out->len = EVENT_BYTES;
 	if (s->commit == w->n_log) {
-		*out = (wh_stream_event){.kind = WH_STREAM_PLACE, .at = w->wal_end};
+		*out = (wh_stream_event){.kind = WH_STREAM_POSITION, .at = w->wal_end};
 		s->place = w->wal_end;
 		s->asked = false;
 		s->tell_us = w->now_us + TELL_US;

@@ -37,25 +37,25 @@ CREATE TABLE IF NOT EXISTS wherry_dead(
   trace_id TEXT, payload BLOB NOT NULL, attempts INTEGER NOT NULL, last_error TEXT,
   created_at INTEGER NOT NULL, PRIMARY KEY (outbox, message_id));
 
--- name: place
+-- name: stored-position
 SELECT position, slot, tries, coalesce(suspect, '') FROM wherry_stream WHERE outbox = :name;
 
 -- name: left
 SELECT 0 WHERE coalesce(:name, :slot) IS NULL;
 
--- name: put-place
+-- name: write-position
 INSERT INTO wherry_stream(outbox, slot, position, epoch, suspect, tries)
 VALUES (:name, :slot, :position, :epoch, :suspect, :tries)
 ON CONFLICT (outbox) DO UPDATE SET slot = excluded.slot, position = excluded.position,
   epoch = excluded.epoch, suspect = excluded.suspect, tries = excluded.tries;
 
--- name: move-place
+-- name: move-position
 UPDATE wherry_stream SET position = :position, epoch = :epoch
 WHERE outbox = :name AND slot = :slot AND suspect IS NULL AND EXISTS (
   SELECT 1 FROM wherry_lease WHERE outbox = :name AND number = :number AND epoch = :epoch
     AND expires_at > (SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 + 0.5 AS INTEGER)));
 
--- name: bury
+-- name: make-dead
 INSERT INTO wherry_dead(outbox, message_id, topic, aggregate_type, aggregate_id,
   partition_key, headers, trace_id, payload, attempts, last_error, created_at)
 VALUES (:name, :message_id, :topic, :aggregate_type, :aggregate_id, :key, :headers, :trace_id,

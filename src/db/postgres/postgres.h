@@ -43,15 +43,15 @@ typedef struct postgres_stmt {
 typedef struct postgres_watch {
 	bool on;
 	wh_watch whose;
-	bool told; /* It was logged that a pooler forces it to poll. */
-	int fd;    /* An epoll of the connection and `event`; -1: none. */
+	bool warned; /* It was logged that a pooler forces it to poll. */
+	int fd;      /* An epoll of the connection and `event`; -1: none. */
 	/* An eventfd: a notification arrived with the answer to another statement. */
 	int event;
 	bool rows, control; /* Notifications that have arrived. */
-	bool drowsy;   /* It has the lock, or another sleeper has, and looks once more. */
-	bool asleep;   /* It waits for a notification. */
-	bool locked;   /* It holds the sleepers' lock. */
-	int64_t found; /* Number of rows found at the last look. */
+	bool last_look; /* It has the lock, or another sleeper has, and looks once more. */
+	bool asleep;    /* It waits for a notification. */
+	bool locked;    /* It holds the sleepers' lock. */
+	int64_t found;  /* Number of rows found at the last look. */
 	int64_t look_us;       /* Time of the next look; monotonic. */
 	int64_t step_us;       /* Time between that look and the one after. */
 	char rows_channel[32]; /* Notified when a producer writes to the outbox. */

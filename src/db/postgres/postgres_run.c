@@ -554,7 +554,8 @@ static wherry_code leave(postgres_db *s, wherry_code code, wherry_error *err)
 }
 
 /* Run the statements one by one. */
-static wherry_code run_in_turn(wherry_db *db, wh_call *calls, size_t n, wherry_error *err)
+static wherry_code run_one_by_one(wherry_db *db, wh_call *calls, size_t n,
+				  wherry_error *err)
 {
 	wherry_code code = WHERRY_OK;
 
@@ -575,7 +576,7 @@ wherry_code wh_postgres_run_all(wherry_db *db, wh_call *calls, size_t n,
 
 	/* A pooler may lose the rest of a pipeline. */
 	if (code == WHERRY_OK && s->pooled)
-		return run_in_turn(db, calls, n, err);
+		return run_one_by_one(db, calls, n, err);
 	if (code == WHERRY_OK)
 		code = prepare_all(s, calls, n, err);
 	if (code != WHERRY_OK)
@@ -594,7 +595,7 @@ wherry_code wh_postgres_run_all(wherry_db *db, wh_call *calls, size_t n,
 	}
 	code = leave(s, code, err);
 	end_call(s);
-	if (gone) /* run_in_turn() prepares again. */
-		code = run_in_turn(db, calls + n_done, n - n_done, err);
+	if (gone) /* run_one_by_one() prepares again. */
+		code = run_one_by_one(db, calls + n_done, n - n_done, err);
 	return code;
 }

@@ -95,7 +95,7 @@ static wherry_code stream_start(wh_stream *base, int64_t from, wherry_error *err
 	if (code == WHERRY_OK)
 		s->reads.conn = NULL;
 	s->streaming = s->waiting = code == WHERRY_OK;
-	s->told = 0; /* Events after `from` may not be delivered yet. */
+	s->sent = 0; /* Events after `from` may not be delivered yet. */
 	s->seen = from;
 out:
 	PQfreemem(slot);
@@ -134,8 +134,8 @@ static wherry_code tell(postgres_stream *s, int64_t now_us, int64_t delivered, b
 	status[33] = ask;
 	if (PQputCopyData(s->link.conn, status, sizeof(status)) < 0)
 		return wh_postgres_fail(&s->link, NULL, err);
-	s->told = delivered;
-	s->told_us = now_us;
+	s->sent = delivered;
+	s->sent_us = now_us;
 	s->due_us = wh_later(now_us, s->every_us);
 	s->asked = false;
 	return flush(s, err);
@@ -151,10 +151,10 @@ static wherry_code stream_confirm(wh_stream *base, int64_t now_us, int64_t deliv
 	/* Do not send another message while the socket is full. */
 	if (s->flushing)
 		return flush(s, err);
-	if (delivered < s->told)
-		delivered = s->told;
-	if (delivered > s->told && wh_later(s->told_us, s->confirm_us) < s->due_us)
-		s->due_us = wh_later(s->told_us, s->confirm_us);
+	if (delivered < s->sent)
+		delivered = s->sent;
+	if (delivered > s->sent && wh_later(s->sent_us, s->confirm_us) < s->due_us)
+		s->due_us = wh_later(s->sent_us, s->confirm_us);
 	if (ask || s->asked || now_us >= s->due_us)
 		return tell(s, now_us, delivered, ask, err);
 	return WHERRY_OK;
@@ -302,7 +302,7 @@ static wherry_code take_keepalive(postgres_stream *s, const char *bytes, size_t 
 	if (len < 18)
 		return wh_fail(err, WHERRY_CORRUPT, "%s: a keepalive of %zu bytes",
 			       s->link.name, len);
-	out->kind = WH_STREAM_PLACE;
+	out->kind = WH_STREAM_POSITION;
 	out->at = get64(bytes + 1);
 	s->asked |= bytes[17] != 0;
 	if (out->at > s->seen)

@@ -44,7 +44,7 @@ typedef struct postgres_stream {
 	bool waiting;          /* More messages may be in memory. */
 	bool asked;            /* The server requested an answer. */
 	bool flushing;         /* Not all bytes sent are in the socket yet. */
-	int64_t told, told_us; /* The last position sent, and when. */
+	int64_t sent, sent_us; /* The last position sent, and when. */
 	int64_t seen;          /* Highest position received from the server. */
 	int64_t every_us;      /* Longest time between two messages with the position. */
 	int64_t confirm_us;    /* Shortest time between them while the position moves. */

@@ -209,7 +209,7 @@ static void get_up(postgres_db *s)
 		       SLEEPERS + (long long)s->watch.whose.key, w->rows_channel);
 	if (w->locked)
 		(void)ask(s, sql);
-	w->locked = w->drowsy = w->asleep = false;
+	w->locked = w->last_look = w->asleep = false;
 	w->step_us = FIRST_LOOK_US;
 	w->look_us = 0;
 }
@@ -228,7 +228,7 @@ static void look_again(postgres_db *s, const wh_look *look)
 	w->look_us = look->now_us + w->step_us;
 	if (w->fd >= 0 && w->step_us >= SLEEPY_US && s->watch.whose.key &&
 	    !s->watch.whose.unheard && lie_down(s)) {
-		w->drowsy = true;
+		w->last_look = true;
 		w->look_us = look->now_us;
 	}
 }
@@ -239,8 +239,8 @@ static bool is_time(postgres_db *s, const wh_look *look)
 {
 	postgres_watch *w = &s->watch;
 
-	if (w->drowsy) { /* The last look is over: did it find anything? */
-		w->drowsy = false;
+	if (w->last_look) { /* The last look is over: did it find anything? */
+		w->last_look = false;
 		w->asleep = w->found == look->found;
 		if (!w->asleep)
 			get_up(s);
@@ -253,12 +253,12 @@ static bool is_time(postgres_db *s, const wh_look *look)
 
 static void tell_pooled(postgres_db *s)
 {
-	if (s->pooled && !s->watch.told)
+	if (s->pooled && !s->watch.warned)
 		wh_log(s->base.env, WHERRY_LOG_WARN, "db", "pooler",
 		       wh_log_note("a connection pooler keeps PostgreSQL from "
 				   "waking this relay, which therefore polls four "
 				   "times a second; give it a direct connection"));
-	s->watch.told = true;
+	s->watch.warned = true;
 }
 
 /* Is the connection lost?  The next query fails with the reason.  A lost session has lost
@@ -285,7 +285,7 @@ bool wh_postgres_changed(wherry_db *db, const wh_look *look, int64_t *out_next_u
 	any = heard(s, look->calm);
 	if (is_lost(s))
 		return true;
-	if ((any || look->calm) && (w->asleep || w->drowsy))
+	if ((any || look->calm) && (w->asleep || w->last_look))
 		get_up(s);
 	if (look->calm && w->fd >= 0)
 		return any;

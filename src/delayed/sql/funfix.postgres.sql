@@ -294,7 +294,7 @@ SELECT id FROM back;
 -- name: extend-lease
 UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;
 
--- name: bury
+-- name: make-dead
 -- A copy among the dead; "ack" then deletes the message, in the same transaction.  :back attempts
 -- were not made.
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,

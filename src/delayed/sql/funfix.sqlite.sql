@@ -180,7 +180,7 @@ SELECT id, "createdAt", 1, :error FROM {table} WHERE id IN {ids} AND true
 -- name: extend-lease
 UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;
 
--- name: bury
+-- name: make-dead
 -- A copy among the dead; "ack" then deletes the message, in the same transaction.  :back attempts
 -- were not made.
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,

@@ -202,7 +202,7 @@ UPDATE t SET "scheduledAt" = @later, "lockUuid" = NULL, due_at = NULL,
 OUTPUT inserted.id
 {own};
 
--- name: bury
+-- name: make-dead
 -- A copy among the dead; "ack" then deletes the message, in the same transaction.  UPDLOCK keeps
 -- the row for it.  :back attempts were not made.
 {for_now}

@@ -270,7 +270,7 @@ BEGIN
     EXECUTE concat('UPDATE ', live, ' SET "scheduledAt" = $4
       WHERE id = $1 AND "pKind" || '''' = $2 AND "lockUuid" = $3') USING made_id, kind, lock, later_ms;
   ELSE
-    IF action = 'bury' THEN
+    IF action = 'dead' THEN
       EXECUTE concat('INSERT INTO ', @box@, quote_ident(box || '_dead'), '(id, "pKey", "pKind", payload,
           "scheduledAtInitially", "createdAt", attempts, died_at, last_error)
         SELECT id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts, $4, left($5, 500)
@@ -304,7 +304,7 @@ SELECT @.wherry_delayed_settle('extend', queue, token, lease, NULL, type, box) $
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_dead_letter(queue text, token text, reason text,
   type text DEFAULT 'bytes', box text DEFAULT 'delayed')
 RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
-SELECT @.wherry_delayed_settle('bury', queue, token, NULL, reason, type, box) $body$ $f$,
+SELECT @.wherry_delayed_settle('dead', queue, token, NULL, reason, type, box) $body$ $f$,
 $f$CREATE OR REPLACE FUNCTION @.wherry_delayed_drop(queue text, key text, type text DEFAULT 'bytes',
   box text DEFAULT 'delayed')
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
@@ -476,7 +476,7 @@ WHERE {own} RETURNING id;
 -- name: extend-lease
 UPDATE {table} SET "scheduledAt" = {until} WHERE {own} RETURNING id;
 
--- name: bury
+-- name: make-dead
 -- A copy among the dead; "ack" then deletes the message, in the same transaction.  :back attempts
 -- were not made.
 INSERT INTO {table_dead}(id, "pKey", "pKind", payload, "scheduledAtInitially", "createdAt", attempts,

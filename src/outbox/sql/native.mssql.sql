@@ -634,18 +634,18 @@ DELETE r FROM @r AS r JOIN @waits AS w ON w.k = r.k AND r.id > w.id;
 DELETE FROM @passed
 
 -- part: to_read
-DECLARE @holes TABLE (first BIGINT NOT NULL, last BIGINT NOT NULL);
+DECLARE @gaps TABLE (first BIGINT NOT NULL, last BIGINT NOT NULL);
 {to_choose}
 
 -- part: drop_overtaking
--- :after and :holes say which rows the relay has not read yet.
+-- :after and :gaps say which rows the relay has not read yet.
 INSERT INTO @passed(k, id)
 SELECT o.key_hash, MIN(o.id)
 FROM (
   SELECT p.key_hash, p.id FROM {table} AS p WITH (NOLOCK)
   WHERE p.status = 0 AND p.id > :after AND p.id < (SELECT MAX(x.id) FROM @r AS x)
   UNION ALL
-  SELECT p.key_hash, p.id FROM @holes AS h JOIN {table} AS p WITH (NOLOCK)
+  SELECT p.key_hash, p.id FROM @gaps AS h JOIN {table} AS p WITH (NOLOCK)
     ON p.id BETWEEN h.first AND h.last WHERE p.status = 0) AS o
 WHERE {is_passed:o} GROUP BY o.key_hash;
 {drop_later}
@@ -668,9 +668,9 @@ SELECT {open_columns} FROM {read_rows} AND {pending} ORDER BY id;
 -- All open rows behind the cursor, in id order, and what was committed since in ids that were passed
 -- over (rows_of_a_key_that_appear_late_…).
 {to_read};
-INSERT INTO @holes(first, last)
+INSERT INTO @gaps(first, last)
 SELECT CAST(JSON_VALUE(value, '$[0]') AS BIGINT), CAST(JSON_VALUE(value, '$[1]') AS BIGINT)
-FROM OPENJSON(:holes);
+FROM OPENJSON(:gaps);
 WHILE @again = 1
 BEGIN
   DELETE FROM @r;
@@ -684,7 +684,7 @@ BEGIN
     SELECT b.id, b.key_hash FROM {table} AS b {unlocked}
     WHERE b.status IN (1, 3) AND b.id > :after AND {may_leave:b}
     UNION ALL
-    SELECT l.id, l.key_hash FROM @holes AS h JOIN {table} AS l {unlocked} ON l.id BETWEEN h.first AND h.last
+    SELECT l.id, l.key_hash FROM @gaps AS h JOIN {table} AS l {unlocked} ON l.id BETWEEN h.first AND h.last
     WHERE l.status = 0 AND l.id <= :after AND {may_leave:l}) AS u
   ORDER BY u.id;
   {is_full};

@@ -658,10 +658,10 @@ FROM (
   (SELECT *, {fine} FROM {table} WHERE {failed} AND (status, id) > (3, :after::bigint)
    ORDER BY status, id LIMIT :limit::bigint)
   UNION ALL
-  (SELECT late.* FROM json_array_elements(:holes::json) AS hole
+  (SELECT late.* FROM json_array_elements(:gaps::json) AS gap
    CROSS JOIN LATERAL (
      SELECT *, {fine} FROM {table} WHERE status = 0 AND id <= :after::bigint
-       AND id BETWEEN (hole->>0)::bigint AND (hole->>1)::bigint) AS late)) AS merged
+       AND id BETWEEN (gap->>0)::bigint AND (gap->>1)::bigint) AS late)) AS merged
 ORDER BY id LIMIT :limit::bigint;
 
 -- name: sweep-touched
@@ -676,7 +676,7 @@ ORDER BY id + 0 LIMIT :limit::bigint;
 -- Rows that were left behind a failed message of their key, or gaps.
 SELECT {open_columns} FROM {table} WHERE id = ANY ({ids}) AND {is_open} ORDER BY id;
 
--- name: read-in-turn
+-- name: read-in-order
 -- As "read-ids", in the order of the list.
 SELECT {open_columns}
 FROM unnest({ids}) WITH ORDINALITY AS turn(wanted, nth)

@@ -399,10 +399,10 @@ WHERE id IN (
   SELECT id FROM {table} INDEXED BY {table_open}
   WHERE status = 3 AND id > :after
   UNION ALL
-  SELECT {table}.id FROM json_each(:holes) AS hole CROSS JOIN {table} INDEXED BY {table_open}
+  SELECT {table}.id FROM json_each(:gaps) AS gap CROSS JOIN {table} INDEXED BY {table_open}
   WHERE status = 0 AND {table}.id <= :after
-    AND {table}.id BETWEEN json_extract(hole.value, '$[0]')
-                       AND json_extract(hole.value, '$[1]')
+    AND {table}.id BETWEEN json_extract(gap.value, '$[0]')
+                       AND json_extract(gap.value, '$[1]')
   ORDER BY id LIMIT :limit)
 ORDER BY id;
 

@@ -137,7 +137,7 @@ CREATE TABLE IF NOT EXISTS {wherry_dead}(
   PRIMARY KEY (outbox, message_id)
 );
 
--- name: place
+-- name: stored-position
 SELECT position, slot, tries, coalesce(suspect, '') FROM {wherry_stream}
 WHERE outbox = :name;
 
@@ -149,7 +149,7 @@ SELECT greatest((extract(epoch FROM clock_timestamp() - greatest(p.written_at,
    WHERE l.outbox = :name AND l.expires_at <= clock_timestamp()))) * 1000000.0)::bigint, 0)
 FROM {wherry_stream} AS p WHERE p.outbox = :name AND p.slot = :slot::text;
 
--- name: put-place
+-- name: write-position
 -- Behind the fence, in its transaction.
 INSERT INTO {wherry_stream} AS s (outbox, slot, position, epoch, suspect, tries, written_at)
 VALUES (:name, :slot::text, :position::bigint, :epoch, :suspect::text, :tries::integer,
@@ -158,7 +158,7 @@ ON CONFLICT (outbox) DO UPDATE SET slot = excluded.slot, position = excluded.pos
   epoch = excluded.epoch, suspect = excluded.suspect, tries = excluded.tries,
   written_at = excluded.written_at;
 
--- name: move-place
+-- name: move-position
 -- The position alone, with the fence in the statement.  It need not be on disk when it is
 -- answered: what is lost with it is delivered again, which may happen anyway.
 WITH held AS MATERIALIZED (
@@ -169,7 +169,7 @@ UPDATE {wherry_stream} SET position = :position::bigint, epoch = :epoch,
   written_at = clock_timestamp()
 WHERE outbox = :name AND slot = :slot::text AND suspect IS NULL AND EXISTS (SELECT 1 FROM held);
 
--- name: bury
+-- name: make-dead
 -- A dead message that no row can say so of; delivered again after a crash, and dead again, it
 -- is the same one.
 INSERT INTO {wherry_dead} AS d (outbox, message_id, topic, aggregate_type, aggregate_id,

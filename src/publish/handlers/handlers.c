@@ -514,7 +514,7 @@ static wherry_code handlers_collect(wherry_publisher *pub, wh_receipt *out, size
 				    size_t *out_n, wherry_error *err)
 {
 	wh_handlers *pool = of(pub);
-	wh_flights told = {NULL, NULL, 0};
+	wh_flights reported = {NULL, NULL, 0};
 	size_t n;
 
 	(void)err;
@@ -525,12 +525,12 @@ static wherry_code handlers_collect(wherry_publisher *pub, wh_receipt *out, size
 		wh_flight *f = wh_flights_pop(&pool->over);
 
 		wh_flight_receipt(f, &out[n++]);
-		wh_flights_append(&told, f);
+		wh_flights_append(&reported, f);
 	}
 	if (pool->over.n)
 		(void)eventfd_write(pool->event, 1);
 	(void)pthread_mutex_unlock(&pool->lock);
-	free_calls(&told);
+	free_calls(&reported);
 	*out_n = n;
 	return WHERRY_OK;
 }

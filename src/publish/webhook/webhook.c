@@ -63,7 +63,7 @@ typedef struct webhook_publisher {
 	speech speech;
 	slot *slots;
 	wh_flights free, over;
-	size_t n_slots, n_flying, n_broken;
+	size_t n_slots, n_in_flight, n_broken;
 	wherry_error broken; /* Why no messages are taken. */
 	int64_t next_us;     /* webhook.rate: when the next request may start. */
 	int64_t held_us;     /* Submit stopped until then; WH_NEVER: it did not. */
@@ -127,7 +127,7 @@ static void webhook_drop(wherry_publisher *pub)
 			(void)curl_multi_remove_handle(p->multi, s->easy);
 		release(p, s);
 	}
-	p->n_flying = p->n_broken = 0;
+	p->n_in_flight = p->n_broken = 0;
 	p->broken = (wherry_error)WHERRY_ERROR_INIT;
 	p->held_us = p->timer_us = WH_NEVER;
 }
@@ -349,7 +349,7 @@ static wherry_code start(webhook_publisher *p, const wherry_message *msg,
 		return WHERRY_OK;
 	}
 	s->phase = IN_FLIGHT;
-	p->n_flying++;
+	p->n_in_flight++;
 	return WHERRY_OK;
 }
 
@@ -395,7 +395,7 @@ static void conclude(webhook_publisher *p, slot *s, CURLcode result)
 	learn_speech(p, s);
 	wh_webhook_count(&p->counts, s->easy, result);
 	(void)curl_multi_remove_handle(p->multi, s->easy);
-	p->n_flying--;
+	p->n_in_flight--;
 	if (v.code == WHERRY_OK) {
 		finish(p, s, v.verdict, v.reason);
 		s->flight.retry_after_us = v.retry_after_us;
@@ -458,7 +458,7 @@ static bool has_room(const webhook_publisher *p)
 		most = (size_t)p->set.streams;
 	if (p->speech == UNKNOWN)
 		most = 1;
-	return p->free.n && p->n_flying < most && !p->n_broken;
+	return p->free.n && p->n_in_flight < most && !p->n_broken;
 }
 
 /* May the next request start?  webhook.rate spreads requests evenly over the second,
@@ -498,7 +498,7 @@ static wherry_code webhook_submit(wherry_publisher *pub,
 	if (i)
 		go_on(p);
 	/* Out of memory: requests in flight will free some. */
-	return p->n_flying + p->over.n + p->n_broken ? WHERRY_OK : code;
+	return p->n_in_flight + p->over.n + p->n_broken ? WHERRY_OK : code;
 }
 
 static wherry_code webhook_collect(wherry_publisher *pub, wh_receipt *out, size_t cap,
@@ -507,7 +507,7 @@ static wherry_code webhook_collect(wherry_publisher *pub, wh_receipt *out, size_
 	webhook_publisher *p = of(pub);
 	size_t n = 0;
 
-	if (p->n_flying)
+	if (p->n_in_flight)
 		drive(p);
 	for (; n < cap && p->over.n; n++) {
 		slot *s = (slot *)wh_flights_pop(&p->over);
@@ -516,7 +516,7 @@ static wherry_code webhook_collect(wherry_publisher *pub, wh_receipt *out, size_
 		release(p, s);
 	}
 	*out_n = n;
-	if (n || p->n_flying || !p->n_broken)
+	if (n || p->n_in_flight || !p->n_broken)
 		return WHERRY_OK;
 	return wh_fail_native(err, p->broken.code, p->broken.native, "%s",
 			      p->broken.message);
@@ -526,7 +526,7 @@ static int webhook_fd(wherry_publisher *pub, short *out_events)
 {
 	const webhook_publisher *p = of(pub);
 
-	if (!p->n_flying)
+	if (!p->n_in_flight)
 		return -1;
 	*out_events = POLLIN;
 	return p->watch.fd;
@@ -536,9 +536,9 @@ static int64_t webhook_deadline(wherry_publisher *pub)
 {
 	const webhook_publisher *p = of(pub);
 
-	if (p->over.n || (p->n_broken && !p->n_flying))
+	if (p->over.n || (p->n_broken && !p->n_in_flight))
 		return 0;
-	if (!p->n_flying)
+	if (!p->n_in_flight)
 		return p->held_us;
 	return p->timer_us < p->held_us ? p->timer_us : p->held_us;
 }

@@ -204,7 +204,7 @@ SELECT {shown:t}, @due FROM {table} AS t JOIN @got AS g ON g.id = t.id ORDER BY 
 {take_rows}
 SELECT {shown:g}, @due FROM @got AS g ORDER BY g.id;
 
--- name: bury
+-- name: make-dead
 -- unused: id
 -- A message that was taken and cannot be handled comes back as a dead one, under a new id: to write
 -- an old one into an identity column takes the right to alter the table.

@@ -270,7 +270,7 @@ BEGIN
   picked AS MATERIALIZED (
     SELECT p.id, p.said = ''{}'' OR p.said ~ ''^\u007b(?:"[^"\\]*"[ ,:]*)*\u007d$'' OR p.said ~ $6 AS readable
     FROM (SELECT * FROM due UNION ALL SELECT * FROM ready) AS p),
-  buried AS (UPDATE ', box, ' SET state = 4, lease_token = NULL, available_at = NULL,
+  made_dead AS (UPDATE ', box, ' SET state = 4, lease_token = NULL, available_at = NULL,
       last_error = ''headers are not a JSON object of strings''
     WHERE id = ANY (ARRAY(SELECT id FROM picked WHERE NOT readable))),
   got AS (',
@@ -617,7 +617,7 @@ SELECT *, (SELECT pg_catalog.count(*) FROM due) FROM got ORDER BY id;
 got AS (DELETE FROM {table} WHERE {these} RETURNING {shown})
 SELECT *, (SELECT pg_catalog.count(*) FROM due) FROM got ORDER BY id;
 
--- name: bury
+-- name: make-dead
 -- A message that was taken and cannot be handled comes back as a dead one, with values that the
 -- table's constraints allow, whatever was written while they were ignored.
 INSERT INTO {table}(id, message_id, topic, correlation_id, reply_to, headers, body, state,

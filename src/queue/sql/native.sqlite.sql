@@ -156,7 +156,7 @@ RETURNING {shown}, 0;
 -- Delete messages and return them: part of the transaction that is open, or for good.
 DELETE FROM {table} NOT INDEXED WHERE {these} RETURNING {shown}, 0;
 
--- name: bury
+-- name: make-dead
 -- A message that was taken and cannot be handled comes back as a dead one, with values that the
 -- table's constraints allow, whatever was written while they were ignored.
 INSERT INTO {table}(id, message_id, topic, correlation_id, reply_to, headers, body, state,

@@ -308,7 +308,7 @@ SELECT {shown}, @due FROM (
   UNION ALL
   {late}) AS m ORDER BY m.id;
 
--- name: bury
+-- name: make-dead
 -- unused: topic correlation_id reply_to
 -- A message that was taken and cannot be handled comes back as a dead one.
 INSERT INTO {table_received}(id, row_id, state, attempts, created_at, last_error, headers, body)

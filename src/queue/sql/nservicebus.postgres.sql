@@ -312,7 +312,7 @@ kept AS (
     headers, NULL::text AS last_error, body FROM fresh WHERE NOT {is_expired}),
 {both};
 
--- name: bury
+-- name: make-dead
 -- unused: topic correlation_id reply_to
 -- A message that was taken and cannot be handled comes back as a dead one.
 INSERT INTO {table_received}(id, row_id, state, attempts, created_at, last_error, headers, body)

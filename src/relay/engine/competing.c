@@ -308,8 +308,8 @@ static bool is_worth_it(const wherry_relay *r)
 {
 	int64_t least = r->set.window / 4;
 
-	if (least > r->set.turn)
-		least = r->set.turn;
+	if (least > r->set.round_trip)
+		least = r->set.round_trip;
 	return wh_intake_has_room(r) && wh_intake_keys_left(r) &&
 	       wh_intake_room(r) >= least;
 }

@@ -67,7 +67,7 @@ static void take_out(wh_gaps *set, size_t at)
 void wh_gaps_fill(wh_gaps *set, int64_t id)
 {
 	size_t low = 0, high = set->n;
-	wh_range *hole;
+	wh_range *gap;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -79,13 +79,13 @@ void wh_gaps_fill(wh_gaps *set, int64_t id)
 	}
 	if (low == set->n || set->ranges[low].first > id)
 		return;
-	hole = &set->ranges[low];
-	if (hole->first == hole->last) {
+	gap = &set->ranges[low];
+	if (gap->first == gap->last) {
 		take_out(set, low);
-	} else if (hole->first == id) {
-		hole->first++;
-	} else if (hole->last == id) {
-		hole->last--;
+	} else if (gap->first == id) {
+		gap->first++;
+	} else if (gap->last == id) {
+		gap->last--;
 		/* If the set is full, the gap stays too large. */
 	} else if (set->n < WH_GAPS_MOST) {
 		make_room(set, low);

@@ -20,7 +20,6 @@ typedef struct reading {
 	int64_t after; /* The cursor before the read. */
 	bool full;     /* Reading ended early: no room, a gap, or a claimed row. */
 	bool ahead;    /* Rows with ids above the cursor move it. */
-	int64_t last;  /* Not used. */
 } reading;
 
 /* Write the key under which a message without a key waits for its retry.  No ordering key
@@ -263,22 +262,22 @@ static void note_share(wherry_relay *r, const reading *w, int64_t limit)
 
 /* If lower ids may still be committed: send an acknowledgement, a read and the question
  * for running transactions in one round trip. */
-static wherry_code read_turn(reading *w, int64_t limit, wherry_error *err)
+static wherry_code ack_and_read(reading *w, int64_t limit, wherry_error *err)
 {
 	wherry_relay *r = w->r;
 	wh_reader *t = wh_reader_of(r);
 	wh_read_from from = {.after = t->cursor,
 			     .limit = limit,
-			     .holes = t->gaps.ranges,
-			     .n_holes = t->gaps.n,
+			     .gaps = t->gaps.ranges,
+			     .n_gaps = t->gaps.n,
 			     .all_open = t->sweeping,
 			     .touched = t->sweeping && t->changed_only};
 	wh_partitions_read share;
 	int64_t oldest = t->oldest;
 	bool asked = t->gaps.n > 0;
 	wh_horizon horizon = {.next = 0};
-	wh_ride ride;
-	bool rides = wh_settle_ride(r, w->now, &ride);
+	wh_read_ack ack;
+	bool acks = wh_settle_with_read(r, w->now, &ack);
 	wherry_code code;
 
 	if (wh_reader_is_partial(r)) {
@@ -287,13 +286,13 @@ static wherry_code read_turn(reading *w, int64_t limit, wherry_error *err)
 	}
 	wh_meanwhile_begin(r);
 	r->reading = !r->unfenced;
-	code = wh_outbox_turn(r->box, &r->lease, rides ? &ride.ack : NULL, &from, meet, w,
-			      asked, &horizon, err);
+	code = wh_outbox_ack_and_read(r->box, &r->lease, acks ? &ack.ack : NULL, &from,
+				      meet, w, asked, &horizon, err);
 	wh_meanwhile_end(r);
 	r->advanced |= r->reading; /* Messages of this read may be submitted now. */
 	r->reading = false;
-	if (rides)
-		wh_settle_rode(r, &ride, w->now);
+	if (acks)
+		wh_settle_after_read(r, &ack, w->now);
 	code = finish(w, code);
 	if (code != WHERRY_OK)
 		return code;
@@ -341,7 +340,7 @@ static wherry_code read_ahead(wherry_relay *r, int64_t now, int64_t limit,
 	code = wh_window_begin(&r->window, err);
 
 	if (code == WHERRY_OK)
-		code = r->db->driver->late_commits ? read_turn(&w, limit, err)
+		code = r->db->driver->late_commits ? ack_and_read(&w, limit, err)
 						   : read_plainly(&w, limit, err);
 	if (code != WHERRY_OK)
 		return code;
@@ -370,8 +369,8 @@ bool wh_reader_is_worth_it(const wherry_relay *r)
 	wh_reader *t = wh_reader_of(r);
 	int64_t least = r->set.window / 4;
 
-	if (least > r->set.turn)
-		least = r->set.turn;
+	if (least > r->set.round_trip)
+		least = r->set.round_trip;
 	return may_read_on(r) && wh_intake_room(r) >= least && !t->strict.gap_before;
 }
 
@@ -400,7 +399,7 @@ static wherry_code read_more(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_reader *t = wh_reader_of(r);
 	bool from_start = t->sweeping && t->cursor == INT64_MIN;
-	int64_t limit = r->set.turn;
+	int64_t limit = r->set.round_trip;
 	bool new = t->cursor >= t->highest; /* A sweep also meets rows in memory. */
 	wherry_code code = WHERRY_OK;
 

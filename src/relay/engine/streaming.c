@@ -287,7 +287,7 @@ wherry_code wh_streaming_finish(wherry_relay *r, int64_t now, wherry_error *err)
 	wh_tx_advance(f);
 	if (f->stream->driver->confirm(f->stream, now, f->delivered, true, err) !=
 	    WHERRY_OK)
-		wh_relay_say(r, WHERRY_LOG_DEBUG, "stream-not-told",
+		wh_relay_say(r, WHERRY_LOG_DEBUG, "stream-not-confirmed",
 			     wh_log_text("why", err ? err->message : ""));
 	wh_streaming_end(r);
 	return WHERRY_OK;

@@ -166,49 +166,50 @@ typedef struct beginning {
 	int64_t from;
 } beginning;
 
-static wherry_code slot_gone(const wh_streaming *f, const wh_wal_place *place,
+static wherry_code slot_gone(const wh_streaming *f, const wh_wal_stored *position,
 			     wherry_error *err)
 {
 	return wh_fail(err, WHERRY_INVALID,
 		       "replication slot '%s' is gone, and with it what was committed "
 		       "behind %X/%X and is not in the table: go on with --from now, or "
 		       "deliver all that is in the table once more with --from table",
-		       f->wal->slot, (unsigned)((uint64_t)place->at >> 32),
-		       (unsigned)place->at);
+		       f->wal->slot, (unsigned)((uint64_t)position->at >> 32),
+		       (unsigned)position->at);
 }
 
 /* Decide how the engine unmarked begins: only its position shows what is delivered. */
 static wherry_code begin_kept(wherry_relay *r, const wh_wal_state *state, beginning *out,
 			      wherry_error *err)
 {
-	enum { PLACE, TABLE, NOW };
+	enum { POSITION, TABLE, NOW };
 	wh_streaming *f = wh_streaming_of(r);
 	int from = wh_config_choice(r->config, WH_STREAM_FROM);
 	bool there = state->has_slot && !state->lost;
-	wh_wal_place place = {0};
+	wh_wal_stored position = {0};
 	wherry_code code = wh_wal_tables(f->wal, err);
 
 	if (code == WHERRY_OK)
-		code = wh_wal_place_of(f->wal, &place, err);
+		code = wh_wal_read_stored(f->wal, &position, err);
 	if (code != WHERRY_OK)
 		return code;
-	(void)snprintf(f->suspect, sizeof(f->suspect), "%s", place.suspect);
-	f->tries = place.tries;
-	if (place.known && strcmp(place.slot, f->wal->slot) != 0 && from == PLACE)
+	(void)snprintf(f->suspect, sizeof(f->suspect), "%s", position.suspect);
+	f->tries = position.tries;
+	if (position.known && strcmp(position.slot, f->wal->slot) != 0 &&
+	    from == POSITION)
 		return wh_fail(
 			err, WHERRY_INVALID,
 			"what is delivered is known of replication slot '%s', not of "
 			"'%s': name that with stream.slot, or begin again with --from "
 			"now, or with --from table, which delivers all in it again",
-			place.slot, f->wal->slot);
-	if (strcmp(place.slot, f->wal->slot) != 0)
-		place = (wh_wal_place){.known = false};
-	out->from = place.at > state->confirmed ? place.at : state->confirmed;
-	f->fresh = !place.known;
-	if (there && (place.known || from == NOW || f->streamed))
+			position.slot, f->wal->slot);
+	if (strcmp(position.slot, f->wal->slot) != 0)
+		position = (wh_wal_stored){.known = false};
+	out->from = position.at > state->confirmed ? position.at : state->confirmed;
+	f->fresh = !position.known;
+	if (there && (position.known || from == NOW || f->streamed))
 		return WHERRY_OK;
-	if (!there && place.known && from == PLACE)
-		return slot_gone(f, &place, err);
+	if (!there && position.known && from == POSITION)
+		return slot_gone(f, &position, err);
 	out->create = f->fresh = true;
 	out->table = from != NOW;
 	out->from = 0;

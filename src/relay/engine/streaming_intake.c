@@ -16,10 +16,10 @@
 typedef struct pulling {
 	wherry_relay *r;
 	int64_t now;
-	int64_t rows; /* Rows of the outbox that came. */
-	int64_t told; /* Events of the stream, including these rows. */
-	size_t bytes; /* Size of these events. */
-	size_t nth;   /* Index of the next id that is looked up. */
+	int64_t rows;     /* Rows of the outbox that came. */
+	int64_t n_events; /* Events of the stream, including these rows. */
+	size_t bytes;     /* Size of these events. */
+	size_t nth;       /* Index of the next id that is looked up. */
 	bool full;
 	int64_t at; /* WAL position of the row that came. */
 } pulling;
@@ -103,7 +103,7 @@ static wherry_code look_up(pulling *w, wherry_error *err)
 	f->unseen_us = 0;
 	w->nth = 0;
 	w->full = false;
-	code = wh_outbox_read_in_turn(r->box, f->ids, f->n_ids, meet_known, w, err);
+	code = wh_outbox_read_in_order(r->box, f->ids, f->n_ids, meet_known, w, err);
 	f->reader.taking = 0;
 	if (w->full && code == WHERRY_INTERRUPTED)
 		code = WHERRY_OK;
@@ -229,7 +229,7 @@ static wherry_code take(pulling *w, const wh_stream_event *event, wherry_error *
 	case WH_STREAM_END:
 		end_tx(w->r, event);
 		return WHERRY_OK;
-	case WH_STREAM_PLACE:
+	case WH_STREAM_POSITION:
 		if (f->cut && event->at > wh_tx_find(f, wh_tx_last(f))->at)
 			give_up_cut(f);
 		if (!f->inside && event->at > f->received)
@@ -246,10 +246,10 @@ static wherry_code take(pulling *w, const wh_stream_event *event, wherry_error *
  * a separate transaction. */
 static bool is_enough(const pulling *w)
 {
-	enum { TOLD_MOST = 4000, BYTES_MOST = 16 * 1024 * 1024 };
+	enum { EVENTS_MOST = 4000, BYTES_MOST = 16 * 1024 * 1024 };
 	const wherry_relay *r = w->r;
 
-	return w->rows >= r->set.batch || w->told - 3 * w->rows >= TOLD_MOST ||
+	return w->rows >= r->set.batch || w->n_events - 3 * w->rows >= EVENTS_MOST ||
 	       w->bytes >= BYTES_MOST;
 }
 
@@ -258,14 +258,14 @@ static wherry_code pull(pulling *w, wherry_error *err)
 {
 	wherry_relay *r = w->r;
 	wh_streaming *f = wh_streaming_of(r);
-	wh_stream_event event = {.kind = WH_STREAM_PLACE};
+	wh_stream_event event = {.kind = WH_STREAM_POSITION};
 	wherry_code code = WHERRY_OK;
 
 	f->reader.taking = f->inside ? wh_tx_last(f) : 0;
 	while (code == WHERRY_OK && event.kind != WH_STREAM_NOTHING && !is_enough(w) &&
 	       f->n_ids < (size_t)r->set.batch && wh_streaming_has_room(r)) {
 		code = f->stream->driver->next(f->stream, &event, err);
-		w->told++;
+		w->n_events++;
 		w->bytes += event.len;
 		if (code == WHERRY_OK)
 			code = take(w, &event, err);

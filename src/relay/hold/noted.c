@@ -132,7 +132,7 @@ static wherry_code read_noted(redo *d, size_t n, wherry_error *err)
 		return wh_store_read_ids(r->store, r->batch_ids, n, meet_again, d, err);
 	for (size_t i = 0; i < n; i++)
 		(void)wh_places_at(r->keys.places, places[i], &r->batch_ids[i]);
-	return wh_outbox_read_in_turn(r->box, r->batch_ids, n, meet_again, d, err);
+	return wh_outbox_read_in_order(r->box, r->batch_ids, n, meet_again, d, err);
 }
 
 /* Read a batch of the rows that wait behind a failed message of the key. */

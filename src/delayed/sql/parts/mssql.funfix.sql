@@ -251,7 +251,7 @@ WHERE NOT EXISTS (SELECT 1 FROM {table_tries} AS s WHERE s.id = b.id);
 COMMIT TRANSACTION;
 SELECT id FROM @back;
 
--- name: bury
+-- name: make-dead
 -- A copy among the dead; "ack" then deletes the message, in the same transaction.  UPDLOCK keeps
 -- the row for it.  :back attempts were not made.
 {for_now}

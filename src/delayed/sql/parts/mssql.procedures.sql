@@ -79,7 +79,7 @@ WHERE t."scheduledAt" <= @now
 OPTION (LOOP JOIN, FORCE ORDER);
 {died} CASE WHEN token IS NOT NULL THEN N'its lease expired before it was acknowledged' ELSE error END
 FROM @gone;
-SET @buried = @@ROWCOUNT;
+SET @n_dead = @@ROWCOUNT;
 COMMIT TRANSACTION;
 
 -- part: poll_text
@@ -99,12 +99,12 @@ BEGIN
   {kind_of}
   DECLARE @span BIGINT = CASE WHEN @lease_ms > 0 THEN @lease_ms ELSE 0 END, @lock VARCHAR(36) = LOWER(CAST(NEWID() AS VARCHAR(36)));
   {later}
-  DECLARE @buried INT = CASE WHEN @max_attempts > 0 THEN 1 ELSE 0 END;
+  DECLARE @n_dead INT = CASE WHEN @max_attempts > 0 THEN 1 ELSE 0 END;
   -- Until none of the first that are due had all its attempts (no_poll_in_sql_delivers_what_had_its_attempts).
   SET @sql = REPLACE(REPLACE(N{'exhausted_text}, N{'table_dead}, @dead), N{'table}, @live);
-  WHILE @buried > 0
-    EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @now BIGINT, @limit BIGINT, @most INT, @buried INT OUTPUT',
-      @kind = @kind, @now = @now, @limit = @n, @most = @max_attempts, @buried = @buried OUTPUT;
+  WHILE @n_dead > 0
+    EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @now BIGINT, @limit BIGINT, @most INT, @n_dead INT OUTPUT',
+      @kind = @kind, @now = @now, @limit = @n, @most = @max_attempts, @n_dead = @n_dead OUTPUT;
   SET @sql = REPLACE(N{'poll_text}, N{'table}, @live);
   EXEC sp_executesql @sql, N'@kind NVARCHAR(100), @now BIGINT, @limit BIGINT, @token VARCHAR(36), @later BIGINT, @most INT',
     @kind = @kind, @now = @now, @limit = @n, @token = @lock, @later = @later, @most = @max_attempts;
@@ -113,7 +113,7 @@ END
 -- part: this_lease
 WHERE t.id = @id AND t."pKind" = @kind AND t."lockUuid" = @lock
 
--- part: bury_text
+-- part: dead_text
 SET XACT_ABORT ON;
 {gone}
 BEGIN TRANSACTION;
@@ -158,7 +158,7 @@ BEGIN
     THROW 51000, N'the token is not one that came with a message', 1;
   IF @lock IS NULL AND @action <> N'ack'
     THROW 51000, N'the message of the token was read and not polled: it can only be acknowledged', 1;
-  SET @sql = CASE WHEN @action = N'bury' THEN N{'bury_text} ELSE N{'settle_text} END + N{'look_text};
+  SET @sql = CASE WHEN @action = N'dead' THEN N{'dead_text} ELSE N{'settle_text} END + N{'look_text};
   SET @sql = REPLACE(REPLACE(@sql, N{'table_dead}, @dead), N{'table}, @live);
   EXEC sp_executesql @sql, N'@action NVARCHAR(10), @kind NVARCHAR(100), @now BIGINT, @later BIGINT, @id BIGINT, @version BIGINT,
     @lock VARCHAR(36), @error NVARCHAR(500), @result INT OUTPUT, @found BIGINT OUTPUT', @action = @action, @kind = @kind,
@@ -182,10 +182,10 @@ ALTER PROCEDURE {wherry_delayed_extend} @queue NVARCHAR(200), @token NVARCHAR(80
   @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
 EXEC {wherry_delayed_settle} N'extend', @queue, @token, @lease_ms, NULL, @type, @box
 
--- part: bury_procedure
+-- part: dead_letter_procedure
 ALTER PROCEDURE {wherry_delayed_dead_letter} @queue NVARCHAR(200), @token NVARCHAR(80), @reason NVARCHAR(500),
   @type NVARCHAR(200) = N'bytes', @box NVARCHAR(100) = N'delayed' AS
-EXEC {wherry_delayed_settle} N'bury', @queue, @token, 0, @reason, @type, @box
+EXEC {wherry_delayed_settle} N'dead', @queue, @token, 0, @reason, @type, @box
 
 -- part: drop_text
 DECLARE @id BIGINT = (SELECT id FROM {table} WITH (READCOMMITTEDLOCK) WHERE {this_key});
@@ -212,7 +212,7 @@ EXEC (N{'settle_procedure});
 EXEC (N{'done_procedure});
 EXEC (N{'nack_procedure});
 EXEC (N{'extend_procedure});
-EXEC (N{'bury_procedure});
+EXEC (N{'dead_letter_procedure});
 EXEC (N{'drop_procedure});
 
 -- part: own_procedures

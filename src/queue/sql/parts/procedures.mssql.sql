@@ -73,13 +73,13 @@ IF @due < @limit
  OR EXISTS (SELECT 1 FROM OPENJSON(CASE WHEN ISJSON({.}headers) = 1 THEN {.}headers ELSE N'[]' END) AS j
             WHERE j.type NOT IN (0, 1)))
 
--- part: bury_leased
+-- part: dead_leased
 -- Those that were leased and that no worker can read become dead.
 UPDATE t SET state = 4, lease_token = NULL, available_at = NULL, last_error = N'headers are not a JSON object of strings'
 FROM {table} AS t JOIN @got AS g ON g.id = t.id WHERE t.lease_token = @token AND t.state = 1 AND {unreadable:t};
 
--- part: bury_taken
--- Those that were deleted and that no worker can read come back as dead ones, as the statement bury
+-- part: dead_taken
+-- Those that were deleted and that no worker can read come back as dead ones, as the statement make-dead
 -- does it.
 INSERT INTO {table}(message_id, topic, correlation_id, reply_to, headers, body, state, attempts, created_at, last_error)
 SELECT g.message_id, g.topic, g.correlation_id, g.reply_to, g.headers, g.body, 4, g.attempts, g.created_at,
@@ -190,11 +190,11 @@ BEGIN
     SET @sql = N'SET XACT_ABORT ON; BEGIN TRANSACTION; ' + @sql + REPLACE(N{'take_rows}, N'body {payload_type});', N'body ' + (
         SELECT UPPER(TYPE_NAME(c.system_type_id)) FROM sys.columns AS c
         WHERE c.object_id = OBJECT_ID(@box, N'U') AND c.name = N'body') + N'(MAX));')
-      + N{'bury_taken} + N'SELECT g.id, g.message_id, g.topic, g.correlation_id, g.reply_to, g.headers, g.body, g.attempts,
+      + N{'dead_taken} + N'SELECT g.id, g.message_id, g.topic, g.correlation_id, g.reply_to, g.headers, g.body, g.attempts,
           NULL AS token, g.created_at FROM @got AS g
           WHERE (g.expires_at IS NULL OR g.expires_at > @now) AND NOT ' + N{'unreadable:g} + N' ORDER BY g.id; COMMIT TRANSACTION;';
   ELSE
-    SET @sql = @sql + N{'lease_rows} + N{'bury_leased}
+    SET @sql = @sql + N{'lease_rows} + N{'dead_leased}
       + N'SELECT t.id, t.message_id, t.topic, t.correlation_id, t.reply_to, t.headers, t.body, t.attempts,
           t.lease_token AS token, t.created_at FROM ' + @box + N' AS t JOIN @got AS g ON g.id = t.id
           WHERE t.state <> 4 AND (t.expires_at IS NULL OR t.expires_at > @now) ORDER BY t.id;';

@@ -7,7 +7,7 @@
 static wherry_code read_call(wherry_outbox *box, const wh_read_from *from,
 			     wh_param *params, wh_call *out, wherry_error *err)
 {
-	bool late = from->all_open || from->n_holes;
+	bool late = from->all_open || from->n_gaps;
 
 	params[0] = WH_INT_PARAM("after", from->after);
 	params[1] = WH_INT_PARAM("limit", from->limit);
@@ -16,7 +16,7 @@ static wherry_code read_call(wherry_outbox *box, const wh_read_from *from,
 	out->stmt = late ? box->own.sweep : box->own.read;
 	if (from->touched && box->own.sweep_touched)
 		out->stmt = box->own.sweep_touched;
-	return wh_store_ranges(&box->store, from->holes, from->n_holes, &params[2], err);
+	return wh_store_ranges(&box->store, from->gaps, from->n_gaps, &params[2], err);
 }
 
 wherry_code wh_partitions_read_params(wherry_outbox *box, const wh_read_from *from,
@@ -47,9 +47,10 @@ static wherry_code share_call(wherry_outbox *box, const wh_read_from *from,
 	return wh_partitions_read_params(box, from, params, err);
 }
 
-wherry_code wh_outbox_turn(wherry_outbox *box, const wherry_lease *lease, wh_ack *ack,
-			   const wh_read_from *from, wh_open_fn visit, void *ctx,
-			   bool statements, wh_horizon *horizon, wherry_error *err)
+wherry_code wh_outbox_ack_and_read(wherry_outbox *box, const wherry_lease *lease,
+				   wh_ack *ack, const wh_read_from *from,
+				   wh_open_fn visit, void *ctx, bool statements,
+				   wh_horizon *horizon, wherry_error *err)
 {
 	wh_param params[WH_PARTITION_READ_PARAMS];
 	wh_param asked[WH_HORIZON_PARAMS];
