@@ -249,6 +249,25 @@ static void what_it_has_no_place_for_is_refused(void **state)
 	assert_string_equal(text(p, "SELECT count(*) FROM outbox"), "0");
 }
 
+static void each_claim_that_was_extended_can_be_settled(void **state)
+{
+	plain *p = *state;
+	wherry_claim_options ten =
+		WHERRY_CLAIM_OPTIONS(.limit = 10, .lasts_us = MINUTE_US);
+	wherry_lease a = {0};
+	wherry_error err = WHERRY_ERROR_INIT;
+	int64_t n = 0, ids[] = {1, 2, 3};
+
+	for (int i = 0; i < 3; i++)
+		WHERRY_PASS(put(p, WHERRY_MESSAGE(BODY), &err));
+	WHERRY_PASS(wherry_outbox_join(p->box, "a", MINUTE_US, &a, &err));
+	WHERRY_PASS(wherry_outbox_claim(p->box, &a, &ten, take_none, NULL, &n, &err));
+	WHERRY_PASS(wherry_outbox_extend(p->box, &a, ids, 3, MINUTE_US, &n, &err));
+	assert_int_equal(n, 3);
+	WHERRY_PASS(wherry_outbox_done(p->box, &a, ids, 3, WHERRY_MARK, &n, &err));
+	assert_int_equal(n, 3);
+}
+
 /* Of which no raw SQL could change the time without changing the mark. */
 static void a_claim_that_expired_can_be_settled_until_another_takes_it(void **state)
 {
@@ -310,6 +329,7 @@ int main(void)
 		TEST(a_native_outbox_may_be_beside_it),
 		TEST(enqueue_writes_rows_of_the_library),
 		TEST(what_it_has_no_place_for_is_refused),
+		TEST(each_claim_that_was_extended_can_be_settled),
 		TEST(a_claim_that_expired_can_be_settled_until_another_takes_it),
 		TEST(an_event_is_discarded_by_its_id_or_its_number),
 	};

@@ -477,6 +477,37 @@ static void a_table_that_another_role_has_put_there_is_refused(void **state)
 	wherry_db_close(db);
 }
 
+static void a_publication_that_only_the_owner_may_make_is_named(void **state)
+{
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_db *db = connect(), *of_clerk = NULL;
+	wherry_outbox *box = NULL;
+	wh_wal *wal = NULL;
+	char schema[64], table[128], as_clerk[160];
+
+	(void)state;
+	(void)snprintf(table, sizeof(table), "%s.outbox",
+		       new_schema("clerks", schema, sizeof(schema)));
+	WHERRY_PASS(wherry_outbox_init(db, table, NULL, &err));
+	sql("CREATE ROLE clerk LOGIN");
+	sql("GRANT ALL ON SCHEMA \"%s\" TO clerk", schema);
+	sql("GRANT ALL ON ALL TABLES IN SCHEMA \"%s\" TO clerk", schema);
+	(void)snprintf(as_clerk, sizeof(as_clerk), "postgres://clerk@/postgres?host=%s",
+		       postgres_folder());
+	WHERRY_PASS(wherry_db_open(as_clerk, NULL, &of_clerk, &err));
+	WHERRY_PASS(wherry_outbox_open(of_clerk, table, &box, &err));
+	WHERRY_PASS(wh_wal_open(box, "", "", &wal, &err));
+	WHERRY_FAILS(WHERRY_DENIED, wh_wal_publish(wal, &err));
+	assert_non_null(strstr(err.message, "has to be made by the table's owner"));
+	assert_non_null(strstr(err.message, "wherry init --stream"));
+	wh_wal_close(wal);
+	wherry_outbox_close(box);
+	wherry_db_close(of_clerk);
+	wherry_db_close(db);
+	sql("DROP OWNED BY clerk");
+	sql("DROP ROLE clerk");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -492,6 +523,7 @@ int main(void)
 		cmocka_unit_test(a_slot_is_named_by_39_characters_of_its_table),
 		cmocka_unit_test(grants_are_checked_before_tables_are_made),
 		cmocka_unit_test(a_table_that_another_role_has_put_there_is_refused),
+		cmocka_unit_test(a_publication_that_only_the_owner_may_make_is_named),
 	};
 
 	if (!postgres_start())

@@ -91,6 +91,7 @@ static void another_database_is_noticed(void **state)
 	handlers_put(f, "orders", "a");
 	assert_int_equal(handlers_run(f), WHERRY_EMPTY);
 	handlers_put(f, "orders", "b");
+	handlers_put(f, "orders", "c"); /* The thread's second call is refused, too. */
 	(void)snprintf(other, sizeof(other), "%s/other.db", temp.dir);
 	(void)snprintf(sql, sizeof(sql), "VACUUM INTO '%s'", other);
 	handlers_sql(f, sql);
@@ -103,6 +104,7 @@ static void another_database_is_noticed(void **state)
 	handlers_sql(f, sql);
 
 	wherry_publisher_close(f->pub);
+	handlers_set(f, "handlers.threads", "1");
 	(void)snprintf(sql, sizeof(sql), "sqlite:%s", other);
 	WHERRY_PASS(wherry_handlers_open(sql, f->config, &f->pub, &err));
 	handlers_on(f, "orders", write_it);

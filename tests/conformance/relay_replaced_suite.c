@@ -5,11 +5,13 @@
 #include "relay_suite.h"
 
 /* Two other messages with the ids 1 and 2. */
-static void replace(relay_fixture *f)
+static void replace(relay_fixture *f, bool same_keys)
 {
 	relay_sql(f, "DELETE FROM outbox");
-	relay_sql(f, "INSERT INTO outbox(id, topic, partition_key, payload) "
-		     "VALUES (1, 't', 'a', '{}'), (2, 't', 'b', '{}')");
+	relay_sql(f, same_keys ? "INSERT INTO outbox(id, topic, partition_key, payload) "
+				 "VALUES (1, 't', 'a', '{}'), (2, 't', 'b', '{}')"
+			       : "INSERT INTO outbox(id, topic, partition_key, payload) "
+				 "VALUES (1, 't', 'c', '{}'), (2, 't', 'd', '{}')");
 }
 
 static void answer_all(relay_fake *fake, wherry_verdict verdict)
@@ -19,11 +21,13 @@ static void answer_all(relay_fake *fake, wherry_verdict verdict)
 	fake->by_hand = false;
 }
 
-/* Whether the relay meets the other rows before it has the answers or not. */
+/* Whether the relay meets the other rows before it has the answers or not, and whether they
+ * have the same keys or others. */
 static void replaced_in_flight(relay_fixture *f, const char *engine,
 			       wherry_verdict verdict)
 {
-	for (int seen = 0; seen < 2; seen++) {
+	for (int i = 0; i < 4; i++) {
+		bool seen = i % 2 == 1, same_keys = i < 2;
 		relay_fake *fake;
 
 		relay_fresh(f);
@@ -35,7 +39,7 @@ static void replaced_in_flight(relay_fixture *f, const char *engine,
 		relay_put(f, "ab");
 		relay_start(f, &f->a);
 		RELAY_UNTIL(f, &f->a, fake->n == 2);
-		replace(f);
+		replace(f, same_keys);
 		if (seen)
 			relay_quiet(f, &f->a);
 		answer_all(fake, verdict);
@@ -98,7 +102,7 @@ static void ids_that_begin_anew_are_found(void **state)
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 	relay_quiet(f, &f->a);
 	for (int i = 0; i < 3; i++) {
-		replace(f);
+		replace(f, true);
 		f->offset_us += 6 * WH_SECOND; /* the next sweep */
 		RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
 	}

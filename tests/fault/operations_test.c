@@ -527,6 +527,33 @@ static void each_database_call_fails(void **state)
 	SWEEP(*state, FAULT_DATABASE, FAULT_ALL, WHERRY_BUSY, WHERRY_IO);
 }
 
+/* A caller may pass no error. */
+static void each_database_call_fails_and_nobody_asks_why(void **state)
+{
+	const operation *op = *state;
+	fault_plan plan = {FAULT_DATABASE, 1, 1, WHERRY_BUSY};
+	wherry_temp temp;
+	bool more = true;
+
+	wherry_temp_make(&temp, "shop.db");
+	for (; more; plan.at++) {
+		outcome before;
+		wherry_code code;
+		world w;
+
+		make_world(&w, &temp, op);
+		code = run(op, &w, &plan, &before, NULL);
+		if (code != WHERRY_OK && code != plan.with)
+			fail_msg("%s: failed %s: %s", op->name, fault_where(),
+				 wherry_code_name(code));
+		more = fault_hit();
+		wherry_db_rollback(w.db);
+		check_connection(op, &w);
+		drop_world(&w);
+	}
+	wherry_temp_clear(&temp);
+}
+
 static void each_answer_is_lost(void **state)
 {
 	SWEEP(*state, FAULT_ANSWER, 1, WHERRY_INDOUBT, WHERRY_IO, WHERRY_BUSY);
@@ -548,6 +575,8 @@ static const struct {
 	void (*run)(void **state);
 } tests_of_each[] = {
 	{"each database call fails", each_database_call_fails},
+	{"nobody asks why a database call fails",
+	 each_database_call_fails_and_nobody_asks_why},
 	{"each answer is lost", each_answer_is_lost},
 	{"each allocation fails", each_allocation_fails},
 	{"no memory is left from each allocation on",
