@@ -187,10 +187,15 @@ static wherry_code fake_collect(wherry_publisher *pub, wh_receipt *out, size_t c
 	if (!fake->by_hand)
 		decide_all(fake);
 	while (n < cap && i < fake->n) {
-		if (fake->flights[i].answered)
-			give(fake, i, &out[n++]);
-		else
+		if (!fake->flights[i].answered) {
 			i++;
+			continue;
+		}
+		give(fake, i, &out[n++]);
+		if (fake->doubles && n < cap) {
+			out[n] = out[n - 1];
+			n++;
+		}
 	}
 	*out_n = n;
 	if (!n && fake->collect_fails != WHERRY_OK)

@@ -39,6 +39,7 @@ typedef struct relay_fake {
 	wherry_code collect_fails; /* with this, once the answered ones are told */
 	int failures;              /* how many times yet; then all is well again */
 	int64_t retry_after_us;    /* told with every answer it makes by itself */
+	bool doubles;              /* each receipt is given twice */
 	bool denies;               /* RETRY is a refusal such as of credentials */
 	int64_t killer;            /* the connection is lost while this id is in flight */
 

@@ -248,6 +248,33 @@ static void what_flew_past_the_lease_is_ignored(void **state)
 	assert_int_equal(relay_stats(&f->a).retried, 0);
 }
 
+/* The second receipt points to a message that the relay no longer needs.  The relay keeps the
+ * memory of one batch, so there are several. */
+static void a_receipt_that_comes_twice_counts_once(void **state)
+{
+	static const char *const keys[] = {"a", "b", "c"};
+	relay_fixture *f = *state;
+	relay_fake *fake = relay_use_fake(f, &f->a, 0);
+
+	fake->by_hand = fake->doubles = true;
+	relay_start(f, &f->a);
+	for (size_t i = 0; i < 3; i++) {
+		relay_put(f, keys[i]);
+		RELAY_UNTIL(f, &f->a, fake->n == i + 1);
+	}
+	relay_steal(f);
+	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).stale > 0);
+	assert_true(relay_fake_answer(fake, 2, WHERRY_DELIVERED));
+	assert_true(relay_fake_answer(fake, 3, WHERRY_DELIVERED));
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).window == 0);
+	fake->by_hand = false;
+	relay_expire(f);
+	f->offset_us += 3600 * WH_SECOND;
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
+	assert_int_equal(relay_stats(&f->a).published, 3);
+}
+
 typedef struct cut {
 	bool on;
 } cut;
@@ -458,6 +485,7 @@ const relay_test relay_lease_tests[] = {
 	RELAY_TEST(a_expired_lease_acknowledges_nothing, 0),
 	RELAY_TEST(a_lease_that_was_taken_over_acknowledges_nothing, 0),
 	RELAY_TEST(what_flew_past_the_lease_is_ignored, 0),
+	RELAY_TEST(a_receipt_that_comes_twice_counts_once, 0),
 	RELAY_TEST(past_its_lease_nothing_new_is_submitted, 0),
 	RELAY_TEST(a_lease_whose_process_has_ended_is_taken_at_once, RELAY_OTHERS),
 	RELAY_TEST(a_lease_whose_process_may_live_is_waited_for,
