@@ -575,7 +575,7 @@ const operation operations[] = {
 	{"outbox_archive", outbox_archive, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"outbox_archive of one", outbox_archive_at_once, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"outbox_purge_archive", outbox_purge_archive, NULL, NULL, NULL, OPERATION_PARTLY},
-	{"outbox_read of a relay", outbox_read, NULL, NULL, NULL, OPERATION_PARTLY},
+	{"A relay's read of an outbox", outbox_read, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"outbox_lease", outbox_lease, NULL, NULL, NULL, 0},
 	{"outbox_join", outbox_join, no_lease, NULL, NULL, 0},
 	{"outbox_claim", outbox_claim, join_lease, NULL, NULL, 0},
