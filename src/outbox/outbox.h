@@ -114,7 +114,7 @@ wherry_code wh_outbox_read(wherry_outbox *box, bool all_open, int64_t after,
 			   int64_t limit, wh_open_fn visit, void *ctx, wherry_error *err);
 
 /* Visit all open rows with ids above `after`, and pending rows with ids in `gaps`, in id
- * order.  The gaps are gaps: ranges of ids up to `after` that were passed over. */
+ * order.  A gap is a range of ids up to `after` that were passed over. */
 wherry_code wh_outbox_read_late(wherry_outbox *box, int64_t after, const wh_range *gaps,
 				size_t n_gaps, int64_t limit, wh_open_fn visit, void *ctx,
 				wherry_error *err);
