@@ -406,7 +406,7 @@ bool wh_settle_with_read_due(const wherry_relay *r, int64_t now);
 /* Make that acknowledgement from the settled messages.  False: none can be sent so. */
 bool wh_settle_with_read(wherry_relay *r, int64_t now, wh_read_ack *out);
 /* After the read: if the acknowledgement was written, its messages leave memory. */
-void wh_settle_after_read(wherry_relay *r, const wh_read_ack *ride, int64_t now);
+void wh_settle_after_read(wherry_relay *r, const wh_read_ack *ack, int64_t now);
 
 /* If an earlier message of its key came back before it, take this one back too, and
  * count no attempt.  False: no earlier one came back. */
