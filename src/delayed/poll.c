@@ -157,6 +157,23 @@ static void move_anchor(polling *p, size_t first)
 	delayed->after_id = open ? id - 1 : id;
 }
 
+static void new_lock(const wh_env *env, char out[WH_UUID_LEN + 1])
+{
+	enum { VERSION_AT = 14 };
+
+	wh_uuid7_now(env, out);
+	out[VERSION_AT] = '4';
+}
+
+/* A message that an earlier statement of this poll leased may be offered again meanwhile, and
+ * leased by this one.  So each statement has its own token: with the same one, who
+ * acknowledges the old content would delete the new. */
+static void renew_lock(polling *p)
+{
+	if (p->batch.n)
+		new_lock(p->delayed->store.db->env, p->lock);
+}
+
 static wherry_code lease(polling *p, wherry_error *err)
 {
 	wherry_delayed *delayed = p->delayed;
@@ -232,6 +249,7 @@ static wherry_code poll_all(void *ctx, wherry_error *err)
 		  wh_anchor_is_due(&p->delayed->anchor, p->delayed->store.db);
 	while (code == WHERRY_OK && again && (int64_t)p->batch.n < p->options.limit) {
 		again = false;
+		renew_lock(p);
 		code = lease(p, err);
 		if (code == WHERRY_OK && p->options.max_attempts)
 			code = make_exhausted_dead(p, &again, err);
@@ -278,13 +296,10 @@ static wherry_code read_options(const wherry_delayed *delayed,
  * of a relay, which counts attempts in another way. */
 static void make_lock(polling *p)
 {
-	enum { VERSION_AT = 14 };
 	char *next = p->delayed->next_token;
 
-	if (!*next) {
-		wh_uuid7_now(p->delayed->store.db->env, next);
-		next[VERSION_AT] = '4';
-	}
+	if (!*next)
+		new_lock(p->delayed->store.db->env, next);
 	memcpy(p->lock, next, sizeof(p->lock));
 }
 

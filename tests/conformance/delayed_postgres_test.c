@@ -3,6 +3,7 @@
  */
 #include "delayed_suite.h"
 
+#include "db/trace.h"
 #include "delayed/delayed.h"
 
 #include "postgres/backends.h"
@@ -40,6 +41,61 @@ static wherry_delayed *enter(wherry_db **out_db)
 
 static void leave(wherry_db *db, wherry_delayed *queue)
 {
+	wherry_delayed_close(queue);
+	wherry_db_close(db);
+	postgres_leave();
+}
+
+/* Another program offers the key again when the first statement of a poll has leased it. */
+static wherry_code offer_again(void *ctx, const char *op, const char *what,
+			       wherry_code code, int64_t took_us, wherry_error *err)
+{
+	int *n_polls = ctx;
+
+	(void)took_us;
+	(void)err;
+	if (strcmp(op, "run") != 0 || strncmp(what, "poll", 4) != 0 || ++*n_polls != 1)
+		return code;
+	says("SELECT wherry_offer('mail', 'a', 'new'::text, '0 s')", "updated");
+	return code;
+}
+
+static void who_acknowledges_what_was_replaced_during_the_poll_deletes_nothing(
+	void **state)
+{
+	const wherry_poll_options two = WHERRY_POLL_OPTIONS(.limit = 2);
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_ack_outcome outcomes[2];
+	wherry_delayed *queue = NULL;
+	wherry_db *inner = NULL, *db = NULL;
+	char url[200];
+	int n_polls = 0;
+	const wh_trace trace = {.after = offer_again, .ctx = &n_polls};
+	delayed_got got = {.n = 0};
+	const char *tokens[2];
+
+	(void)state;
+	postgres_enter(url, sizeof(url));
+	WHERRY_PASS(wherry_db_open(url, NULL, &inner, &err));
+	WHERRY_PASS(wherry_delayed_create(inner, NULL, NULL, &err));
+	WHERRY_PASS(wh_db_trace(inner, &trace, &db, &err));
+	WHERRY_PASS(wherry_delayed_open(db, NULL, "mail", NULL, &queue, &err));
+	/* A poll that is due to begin behind the last message, and then looks at all. */
+	queue->anchor = (wh_anchor){.next_full_us = INT64_MAX};
+	says("SELECT wherry_offer('mail', 'a', 'old'::text, '0 s')", "created");
+	WHERRY_PASS(wherry_delayed_poll(queue, &two, delayed_note, &got, NULL, &err));
+	assert_int_equal(n_polls, 2);
+	assert_int_equal(got.n, 2);
+	for (size_t i = 0; i < 2; i++)
+		tokens[i] = got.tokens[i];
+	assert_string_not_equal(tokens[0], tokens[1]);
+	WHERRY_PASS(wherry_delayed_ack(queue, tokens, 1, outcomes, &err));
+	assert_int_equal(outcomes[0], WHERRY_SUPERSEDED);
+	says("SELECT count(*) FROM delayed", "1");
+	WHERRY_PASS(wherry_delayed_ack(queue, tokens, 2, outcomes, &err));
+	assert_int_not_equal(outcomes[0], WHERRY_ACKNOWLEDGED);
+	assert_int_equal(outcomes[1], WHERRY_ACKNOWLEDGED);
+	says("SELECT count(*) FROM delayed", "0");
 	wherry_delayed_close(queue);
 	wherry_db_close(db);
 	postgres_leave();
@@ -375,6 +431,8 @@ int main(void)
 		cmocka_unit_test(a_message_that_is_committed_late_is_polled_too),
 		cmocka_unit_test(
 			a_poll_that_is_rolled_back_is_repeated_from_its_first_message),
+		cmocka_unit_test(
+			who_acknowledges_what_was_replaced_during_the_poll_deletes_nothing),
 		cmocka_unit_test(a_program_in_sql_and_the_library_share_a_queue),
 		cmocka_unit_test(settling_finds_rows_by_their_ids),
 		cmocka_unit_test(functions_settle_as_the_library_does),
