@@ -157,6 +157,8 @@ static void move_anchor(polling *p, size_t first)
 	delayed->after_id = open ? id - 1 : id;
 }
 
+/* Make a UUID of version 4: in the table of the JVM library it must differ from the claim of
+ * a relay, which counts attempts in another way. */
 static void new_lock(const wh_env *env, char out[WH_UUID_LEN + 1])
 {
 	enum { VERSION_AT = 14 };
@@ -291,9 +293,8 @@ static wherry_code read_options(const wherry_delayed *delayed,
 	return WHERRY_OK;
 }
 
-/* Set the token of the lease.  A poll that repeats a failed one uses the same token.  It
- * is a UUID of version 4: in the table of the JVM library it must differ from the claim
- * of a relay, which counts attempts in another way. */
+/* Set the token of the first statement.  A poll that repeats a failed one uses the same
+ * token. */
 static void make_lock(polling *p)
 {
 	char *next = p->delayed->next_token;
