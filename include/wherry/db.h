@@ -1,6 +1,6 @@
 /*
  * One SQL connection, opened here from a URL or borrowed from the application (see
- * wherry/sqlite.h and wherry/postgres.h).
+ * wherry/sqlite.h, wherry/postgres.h and wherry/odbc.h).
  */
 #ifndef WHERRY_DB_H
 #define WHERRY_DB_H
@@ -21,14 +21,18 @@ WHERRY_BEGIN
  * @param url     "sqlite:PATH" or "sqlite::memory:".  An SQLite file is put into WAL
  *                mode; commits are on disk when they return (setting db.synchronous).
  *                "postgres://USER@HOST/DATABASE", as libpq has it.
+ *                "mssql://USER@HOST/DATABASE", in builds with ODBC.
  * @param config  Settings; borrowed for the call, NULL for the defaults.
  * @param out     Receives the connection; given, close with wherry_db_close().
  * @param err     Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_INVALID (unknown scheme, malformed URL); WHERRY_NOTFOUND (no
  *         such file, unless db.create is on); WHERRY_DENIED; WHERRY_CORRUPT (not a
- *         database); WHERRY_BUSY; WHERRY_IO; WHERRY_NOMEM.
+ *         database); WHERRY_BUSY; WHERRY_CLOSED (the server refuses connections);
+ *         WHERRY_TIMEOUT (the server does not answer); WHERRY_IO; WHERRY_NOMEM.
  *
- * Blocks: until the database answers, at most db.busy_timeout.
+ * Blocks: on SQLite while another connection writes, at most db.busy_timeout.  On a
+ * server until the login is done, at most 10 s; on PostgreSQL connect_timeout in the
+ * URL sets another limit.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_db_open(const char *url,
 						      const wherry_config *config,

@@ -329,8 +329,9 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_drop_key(wherry_delayed *d
 							       bool *out_found,
 							       wherry_error *err);
 
-/** Drop messages, leased or not, as far as the filter has them; `after` and `limit` do not count.
- *  filter: NULL or one without a prefix is refused: that is wherry_delayed_drop_all(). */
+/** Drop the messages that match the filter, leased or not.  Its members `after` and
+ *  `limit` are ignored.  WHERRY_INVALID: filter is NULL or has no prefix; to drop all
+ *  messages call wherry_delayed_drop_all(). */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_delayed_drop_many(wherry_delayed *delayed, const wherry_delayed_filter *filter,
 			 int64_t *out_n, wherry_error *err);

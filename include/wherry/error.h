@@ -3,8 +3,9 @@
  *
  * Every function that can fail returns a wherry_code and takes a wherry_error as its
  * last parameter, which may be NULL.  The code says what happened, its remedy what to do
- * about it.  On failure outputs are untouched.  On success the error is WHERRY_OK with an
- * empty message, whatever it was before the call.
+ * about it.  On failure outputs are untouched, unless the comment of a parameter says
+ * otherwise.  On success the error is WHERRY_OK with an empty message, whatever it was
+ * before the call.
  */
 #ifndef WHERRY_ERROR_H
 #define WHERRY_ERROR_H

@@ -93,9 +93,10 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_handlers_on(wherry_publisher *hand
 							  wherry_handler_fn handle,
 							  void *ctx, wherry_error *err);
 
-/** As wherry_handlers_on(), until it has succeeded once: then it is removed.  Two calls of
- *  it never run at once.  A success after the time limit counts as one, though its message
- *  failed by then, and will find no handler. */
+/** As wherry_handlers_on(), but the handler is removed after its first success.  Two
+ *  calls of it never run at once.  If a call succeeds after its time limit, the handler
+ *  is removed, too.  The message of that call has failed: when it is retried, its topic
+ *  has no handler. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_handlers_once(wherry_publisher *handlers,
 							    const char *topic,
 							    wherry_handler_fn handle,
@@ -186,13 +187,16 @@ WHERRY_API wherry_verdict wherry_call_drop(wherry_call *call, const char *why);
  * @param out  Receives it; borrowed until the handler returns.
  * @param err  Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_UNSUPPORTED (no URL was given to wherry_handlers_open(); an
- *         outbox of the layout event-bus);
+ *         outbox of the layout event-bus or eventferry);
  *         WHERRY_STALE (the relay has lost its lease); WHERRY_INTERRUPTED (cancelled);
  *         WHERRY_INVALID (the URL is not that of the relay's database; no handler runs);
  *         WHERRY_BUSY (others wrote for longer than db.busy_timeout); what
  *         wherry_db_open() returns.
  *
- * Blocks: while other transactions write: SQLite has one writer at a time.
+ * Blocks: until the previous transaction of this pool has ended, at most
+ * db.busy_timeout; on SQLite also while another program writes, at most
+ * db.busy_timeout.  The first call on a thread opens the connection; see
+ * wherry_db_open().
  */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_call_begin(wherry_call *call,
 							 struct wherry_db **out,

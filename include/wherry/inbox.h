@@ -27,7 +27,8 @@ WHERRY_BEGIN
  *
  * On PostgreSQL it also makes functions for programs in any language:
  * wherry_accept(message_id, consumer, inbox) returns true for a new message, and
- * wherry_inbox_purge(older_than, inbox) returns how many ids it deleted.
+ * wherry_inbox_purge(older_than, inbox) returns how many ids it deleted.  On SQL Server
+ * it makes the procedure wherry_inbox_purge @older_than_ms, @inbox, @n OUTPUT.
  *
  * @param db    A connection with no transaction open.
  * @param name  Of its table, as of wherry_outbox_init(); NULL: "inbox".

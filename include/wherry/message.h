@@ -46,7 +46,7 @@ typedef struct wherry_message {
 	const char *trace_id;       /* at most 255 bytes */
 	const void *body; /* any bytes; may be NULL if body_len is 0.  In a message that a
 			     relay delivers a NUL byte follows, which body_len leaves out */
-	size_t body_len;  /* bytes, or WHERRY_TEXT; 0: an empty body, which is not read */
+	size_t body_len; /* bytes, or WHERRY_TEXT; 0: an empty body, `body` is not read */
 
 	/* Filled in for messages that were read; ignored by enqueue. */
 	int64_t id;            /* its place in the outbox */

@@ -56,13 +56,15 @@ typedef struct wherry_filter {
 typedef struct wherry_init_options {
 	size_t size; /* sizeof(wherry_init_options), so that it can grow */
 	const char
-		*layout; /* "native", "event-bus", "eventferry", "debezium"; NULL: that of
-				the table that exists, else native */
-	const char
-		*payload; /* PostgreSQL, a new table: the type of bodies, "json", "jsonb",
-				"text" or "bytea"; NULL: json, or that of the table */
-	bool strict;      /* what relay.ordering=key-strict needs */
-	bool partitions;  /* what several exclusive relays need to share the outbox */
+		*layout; /* "native", "event-bus", "eventferry", "eventferry-sole" (with
+				the tables of a lease, for relay.sole), "debezium";
+				NULL: that of the table that exists, else native */
+	const char *payload; /* type of the bodies of a native table.  PostgreSQL: "json",
+				"jsonb", "text" or "bytea"; SQL Server: "text" or "bytea".
+				NULL: that of the table that exists, else json, on SQL
+				Server text */
+	bool strict;         /* what relay.ordering=key-strict needs */
+	bool partitions;     /* what several exclusive relays need to share the outbox */
 } wherry_init_options;
 
 /* WHERRY_INIT_OPTIONS(.payload = "bytea"), in C */
@@ -126,8 +128,9 @@ WHERRY_BEGIN
  * Create the outbox, or bring it up to date; doing it twice is fine, also at once.
  *
  * @param db     A connection with no transaction open.
- * @param table    Its name: a letter or _, then letters, digits and _, at most 48; on
- *                 PostgreSQL any text, also SCHEMA.TABLE, each part maybe in double quotes.
+ * @param table    Its name: a letter or _, then letters, digits and _, at most 48.  On
+ *                 PostgreSQL and SQL Server any text, also SCHEMA.TABLE, each part
+ *                 maybe in double quotes.
  * @param options  How; borrowed for the call, NULL for the defaults.
  * @param err      Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_INVALID (bad name; a table of this name that is not an outbox);
@@ -331,7 +334,12 @@ WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_purge_archive(wherry_outbox *box, int64_t older_than_us, int64_t batch,
 			    int64_t max_rows, int64_t *out_n, wherry_error *err);
 
-/* ---- for relays: every call names the lease it acts under ---- */
+/*
+ * ---- for relays ----
+ *
+ * wherry_outbox_lease() and wherry_outbox_join() take a lease.  The other calls name
+ * the lease under which they act, except wherry_outbox_reap(), which needs none.
+ */
 
 /**
  * Take the lease of the outbox.
@@ -391,10 +399,13 @@ wherry_outbox_claim(wherry_outbox *box, const wherry_lease *lease,
 		    int64_t *out_n, wherry_error *err);
 
 /**
- * Claim one message whose claim has expired.  It may be what ended its relay: try it while
- * nothing else is in flight.  The attempt is on record already: fail it as `counted`; with
- * its attempts used up, do not try it but let it die, as `counted` and `innocent`, which
- * takes back the attempt that was not made.
+ * Claim one message whose claim has expired.
+ *
+ * The message may have crashed its relay, so deliver it while nothing else is in
+ * flight.  This call has counted the attempt.  If the delivery fails, call
+ * wherry_outbox_fail() with `counted`.  If the attempts of the message are used up, do
+ * not deliver it: call wherry_outbox_fail() with `dead`, `counted` and `innocent`.
+ * This takes back the attempt that was not made.
  */
 WHERRY_API WHERRY_MUST_USE wherry_code
 wherry_outbox_claim_expired(wherry_outbox *box, const wherry_lease *lease,
@@ -421,7 +432,7 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_outbox_release(wherry_outbox *box,
  * Acknowledge deliveries.
  *
  * @param ids         Which; those no longer open are passed over, but under claims each
- *                    must be one's own, or nothing changes.
+ *                    must be your own, or nothing changes.
  * @param n           How many.
  * @param on_done     What becomes of the rows.
  * @param out_n       Receives how many rows changed; may be NULL.

@@ -15,8 +15,9 @@
 /* One destination.  One thread at a time. */
 typedef struct wherry_publisher wherry_publisher;
 
-/* What became of one message.  UNKNOWN is an answer, not an error.  No verdict has the value of
- * a wherry_code: a function that returns the one for the other is found out. */
+/* What became of one message.  UNKNOWN is a verdict, not an error.  No verdict has the
+ * value of a wherry_code, so Wherry notices a function that returns a code instead of a
+ * verdict. */
 typedef enum wherry_verdict {
 	WHERRY_DELIVERED = 101, /* the destination took responsibility */
 	WHERRY_RETRY,           /* not taken; the same bytes may succeed later */

@@ -97,13 +97,13 @@ typedef struct wherry_queue_filter {
 
 /* How to create a queue; start from WHERRY_QUEUE_OPTIONS(...). */
 typedef struct wherry_queue_options {
-	size_t size; /* sizeof(wherry_queue_options), so that it can grow */
-	const char
-		*layout; /* "native" or, on PostgreSQL, "nservicebus"; NULL: that of the
-			       table that exists, else native */
-	const char
-		*payload; /* type of its bodies on PostgreSQL: "json", "jsonb", "text" or
-				"bytea"; NULL: that of the queue that exists, else json */
+	size_t size;         /* sizeof(wherry_queue_options), so that it can grow */
+	const char *layout;  /* "native" or, on PostgreSQL and SQL Server, "nservicebus";
+			       NULL: that of the table that exists, else native */
+	const char *payload; /* type of the bodies of a native queue.  PostgreSQL: "json",
+				"jsonb", "text" or "bytea"; SQL Server: "text" or "bytea".
+				NULL: that of the queue that exists, else json, on SQL
+				Server text */
 } wherry_queue_options;
 
 /* WHERRY_QUEUE_OPTIONS(.payload = "bytea"), in C */
@@ -138,7 +138,8 @@ WHERRY_API void wherry_queue_message_init(wherry_queue_message *msg);
  * Create a queue, or bring it up to date; doing it twice is fine, also at once.
  *
  * @param db       A connection with no transaction open.
- * @param name     As of wherry_outbox_init(): on PostgreSQL also SCHEMA.NAME.
+ * @param name     As of wherry_outbox_init(): on PostgreSQL and SQL Server also
+ *                 SCHEMA.NAME.
  * @param options  NULL: all as the members say for NULL.
  * @param err      Details on failure; may be NULL.
  * @return WHERRY_OK; WHERRY_INVALID (bad name; a table of this name that is not a queue; a

@@ -1,6 +1,7 @@
 /*
- * The relay moves messages from an outbox to a publisher: in order per key, none lost,
- * none unborn, duplicates only as docs/guide/guarantees.md allows them.
+ * The relay moves messages from an outbox to a publisher, in order per key.  It
+ * delivers every message that was committed, and no message that was rolled back.
+ * docs/guide/guarantees.md says when it delivers a message again.
  */
 #ifndef WHERRY_RELAY_H
 #define WHERRY_RELAY_H
@@ -52,7 +53,8 @@ typedef struct wherry_relay_stats {
 	int64_t parked_keys; /* keys behind a dead message */
 	int64_t epoch;       /* of its lease; 0 while it holds none */
 	int64_t suspects;    /* messages still to be tried one at a time */
-	int64_t latency_us;  /* sum over delivered messages, by both clocks */
+	int64_t latency_us;  /* sum over delivered messages of the time from creation, by
+				the database's clock, to delivery, by the relay's clock */
 	int64_t latency[WHERRY_LATENCY_CLASSES]; /* how many took up to
 						    wherry_latency_bound(i) */
 	int64_t errors[WHERRY_CODE_ROOM];        /* what failed, by code */
@@ -198,7 +200,7 @@ WHERRY_API void wherry_relay_wait(wherry_relay *relay, int64_t wake_us);
  */
 WHERRY_API size_t wherry_relay_fds(wherry_relay *relay, struct pollfd *out);
 
-/** Set the flags that wherry_relay_run() would for steps of one's own. */
+/** Set the flags of wherry_relay_run() for your own calls of wherry_relay_step(). */
 WHERRY_API void wherry_relay_target(wherry_relay *relay, unsigned flags);
 
 /** Return how the relay ended, once it has finished. */

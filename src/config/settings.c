@@ -12,7 +12,7 @@
 /* clang-format off */
 static const wh_setting_entry table[] = {
 	[WH_OUTBOX_TABLE] = {"outbox.table", TEXT, "outbox", NULL, NULL,
-		"The name of the outbox table; on PostgreSQL also SCHEMA.TABLE."},
+		"The name of the outbox table; on PostgreSQL and SQL Server also SCHEMA.TABLE."},
 	[WH_OUTBOX_RETENTION] = {"outbox.retention", DURATION, "7d", "0", "3650d",
 		"How long the relay keeps delivered messages before it purges them. 0: for ever, "
 		"which is also the default of the layouts event-bus and eventferry."},
@@ -52,7 +52,7 @@ static const wh_setting_entry table[] = {
 		"is gone."},
 	[WH_RELAY_SOLE] = {"relay.sole", SWITCH, "off", NULL, NULL,
 		"On eventferry's table: state that nothing else delivers from it, neither the library "
-		"nor another relay. One relay then works under a lease, and is about twice as fast. "
+		"nor another relay. One relay then works under a lease, and is about three times as fast. "
 		"It ends with an error if it finds claims of others."},
 	[WH_RELAY_ORDERING] = {"relay.ordering", CHOICE, "key", "key, key-strict, none", NULL,
 		"key: messages of one key are delivered in order. key-strict: the same, also if "
