@@ -28,6 +28,11 @@ static const home homes[WH_HOMES] = {
 	[WH_NATIVE_MSSQL] = {"native, SQL Server", "outbox", "native", "mssql"},
 	[WH_EVENTFERRY_MSSQL] = {"eventferry, SQL Server", "outbox", "eventferry",
 				 "mssql"},
+	[WH_QUEUE_MSSQL] = {"queue, SQL Server", "queue", "native", "mssql"},
+	[WH_QUEUE_NSERVICEBUS_MSSQL] = {"queue, nservicebus, SQL Server", "queue",
+					"nservicebus", "mssql"},
+	[WH_DELAYED_MSSQL] = {"delayed queue, SQL Server", "delayed queue", NULL,
+			      "mssql"},
 };
 
 static const char *const asks[WH_ASKS] = {
@@ -62,8 +67,10 @@ enum {
 	OF_LIBRARIES = AT(WH_EVENT_BUS) | AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_MSSQL),
 	ON_EVENTFERRY =
 		AT(WH_EVENTFERRY) | AT(WH_EVENTFERRY_SOLE) | AT(WH_EVENTFERRY_MSSQL),
-	DELAYED = AT(WH_DELAYED_SQLITE) | AT(WH_DELAYED_POSTGRES),
-	QUEUES = AT(WH_QUEUE_SQLITE) | AT(WH_QUEUE_POSTGRES) | DELAYED,
+	DELAYED = AT(WH_DELAYED_SQLITE) | AT(WH_DELAYED_POSTGRES) | AT(WH_DELAYED_MSSQL),
+	QUEUES = AT(WH_QUEUE_SQLITE) | AT(WH_QUEUE_POSTGRES) | AT(WH_QUEUE_MSSQL) |
+		 DELAYED,
+	NSERVICEBUS = AT(WH_QUEUE_NSERVICEBUS) | AT(WH_QUEUE_NSERVICEBUS_MSSQL),
 };
 
 /* A refused combination, and the reason.  The first matching rule applies; a combination
@@ -75,7 +82,7 @@ typedef struct rule {
 } rule;
 
 static const rule rules[] = {
-	{WH_ASK_ENGINE, AT(WH_QUEUE_NSERVICEBUS), ANY,
+	{WH_ASK_ENGINE, NSERVICEBUS, ANY,
 	 "their rows have no place for claims: use receivers (`wherry queue receive`, or the C "
 	 "library), or a queue of the layout native"},
 	{WH_ASK_ENGINE, QUEUES, LEADING,
@@ -227,8 +234,12 @@ bool wh_meet_works(wh_home at, wh_engine by)
 
 wherry_code wh_meet_check(wh_home at, wh_engine by, wh_ask ask, wherry_error *err)
 {
-	const rule *r = find(at, by, ask);
+	const rule *r;
 
+	if (at == WH_HOMES)
+		return wh_fail(err, WHERRY_INVALID,
+			       "no relay reads tables of this layout on this database");
+	r = find(at, by, ask);
 	if (!r)
 		return WHERRY_OK;
 	if (r->homes == ANYWHERE)
