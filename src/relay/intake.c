@@ -21,9 +21,10 @@ static bool is_same(const wh_entry *e, const wh_open_row *row)
 		       : false;
 }
 
-static void drop_unsent(wherry_relay *r, wh_entry *e)
+void wh_intake_drop(wherry_relay *r, wh_entry *e)
 {
 	wh_key *key = e->key;
+	bool held = e->failed_probe;
 
 	wh_entry_move(r, e, WH_LOOSE);
 	if (!key) {
@@ -34,6 +35,8 @@ static void drop_unsent(wherry_relay *r, wh_entry *e)
 	wh_entry_gone(r, e);
 	key->owned--;
 	wh_key_advance(r, key);
+	if (held && key->fsm.state == WH_KEY_HELD) /* Its key waited for this message. */
+		wh_key_set_due(&r->keys, key, wh_monotonic(&r->env));
 	wh_keys_drop(&r->keys, key);
 }
 
@@ -45,7 +48,7 @@ bool wh_intake_knows(wherry_relay *r, const wh_open_row *row, bool *out_later)
 	if (!e || is_same(e, row))
 		return e != NULL;
 	if (e->stage == WH_READY || e->stage == WH_WAITING) {
-		drop_unsent(r, e);
+		wh_intake_drop(r, e);
 		return false;
 	}
 	e->replaced = *out_later = true;

@@ -288,6 +288,8 @@ void wh_operator_pause(wherry_relay *r, bool paused);
  * false.  Otherwise the answer is true, and *out_later is set: read this row when that
  * message has left memory. */
 bool wh_intake_knows(wherry_relay *r, const wh_open_row *row, bool *out_later);
+/* Forget a message that is READY or WAITING. */
+void wh_intake_drop(wherry_relay *r, wh_entry *e);
 /* Take a row into memory.  wh_flaw_key() must have written its ordering key to
  * r->key_text. */
 wherry_code wh_intake_add(wherry_relay *r, const wh_open_row *row, wherry_error *err);

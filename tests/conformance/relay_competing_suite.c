@@ -275,6 +275,30 @@ static void an_acknowledgement_of_what_another_took_over_changes_nothing(void **
 	assert_int_equal(relay_stats(&f->b).stale, 0);
 }
 
+/* A person discards two claimed messages: one in flight, and one that waits for its key. */
+static void a_claim_whose_row_is_gone_costs_no_other(void **state)
+{
+	relay_fixture *f = *state;
+	relay_fake *fake = by_hand(f, &f->a);
+
+	compete(f);
+	relay_put(f, "abcad");
+	relay_start(f, &f->a);
+	RELAY_UNTIL(f, &f->a, fake->n == 4);
+	assert_true(relay_fake_holds(fake, 2) && !relay_fake_holds(fake, 4));
+	relay_sql(f, "DELETE FROM outbox WHERE id IN (2, 4)");
+	f->offset_us += 11 * WH_SECOND; /* It renews its lease of 30 s after 10 s. */
+	RELAY_UNTIL(f, &f->a, relay_logged(f, "event=claims-gone n=2 "));
+	assert_int_equal(fake->n, 4);
+	for (int id = 1; id <= 5; id++)
+		assert_int_equal(relay_fake_answer(fake, id, WHERRY_DELIVERED), id != 4);
+	fake->by_hand = false;
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	RELAY_DELIVERED(f, 1, 2, 3, 5, 6);
+	assert_false(relay_logged(f, "event=lease-lost"));
+}
+
 static void claims_are_extended_while_a_destination_is_slow(void **state)
 {
 	relay_fixture *f = *state;
@@ -613,6 +637,7 @@ const relay_test relay_competing_tests[] = {
 	RELAY_TEST(an_acknowledgement_of_what_another_took_over_changes_nothing,
 		   RELAY_OTHERS),
 	RELAY_TEST(claims_are_extended_while_a_destination_is_slow, RELAY_KEYS),
+	RELAY_TEST(a_claim_whose_row_is_gone_costs_no_other, RELAY_KEYS),
 	RELAY_TEST(a_lease_far_longer_than_its_claims_delivers_all_the_same, 0),
 	RELAY_TEST(a_relay_of_another_engine_is_refused_and_told_which,
 		   RELAY_OTHERS | RELAY_LEASE),

@@ -14,6 +14,7 @@
 
 #include "relay/engine/engine.h"
 #include "relay/engine/competing.h"
+#include "relay/engine/extend.h"
 #include "relay/engine/strict.h"
 #include "relay/hold/claimed.h"
 #include "relay/relay.h"
@@ -462,42 +463,7 @@ static int64_t deadline(const wherry_relay *r, int64_t now)
 	return c->due_at_us < at ? c->due_at_us : at;
 }
 
-/* ---- extending ---- */
-
-static int by_id(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-/* The message ids of back_ids; NULL: one of them may be incomplete. */
-static const wh_view *names_of(wherry_relay *r, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		const wh_entry *e = wh_window_find(&r->window, r->scratch.back_ids[i]);
-
-		if (e->poison)
-			return NULL;
-		r->scratch.back_names[i] = wh_view_of(e->msg.message_id);
-	}
-	return r->scratch.back_names;
-}
-
-static wherry_code extend(wherry_relay *r, wherry_error *err)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < r->window.n_buckets; i++)
-		for (const wh_entry *e = r->window.buckets[i]; e; e = e->bucket_next)
-			if (e->stage != WH_SETTLED && e->stage != WH_UNWRITABLE)
-				r->scratch.back_ids[n++] = e->msg.id;
-	if (!n)
-		return WHERRY_OK;
-	qsort(r->scratch.back_ids, n, sizeof(*r->scratch.back_ids), by_id);
-	return wh_store_extend(r->store, &r->lease, r->scratch.back_ids, names_of(r, n),
-			       n, r->set.claim_us, NULL, err);
-}
+/* ---- the lease ---- */
 
 /* Renew the joint lease, and extend all claims. */
 static wherry_code renew(wherry_relay *r, wherry_lease *inout, wherry_error *err)
@@ -507,7 +473,7 @@ static wherry_code renew(wherry_relay *r, wherry_lease *inout, wherry_error *err
 					    inout, &why);
 
 	if (code == WHERRY_OK && inout->epoch == r->lease.epoch)
-		return extend(r, err);
+		return wh_claims_extend(r, err);
 	if (code == WHERRY_OK || (code == WHERRY_BUSY && !wh_error_of_database(&why)))
 		return WHERRY_STALE;
 	if (err)
