@@ -60,6 +60,59 @@ static void what_is_tried_again_keeps_the_order_of_commits(void **state)
 	}
 }
 
+/* The place that a retried message gets before others of its key is nobody else's. */
+static void a_retried_message_takes_no_others_place(void **state)
+{
+	relay_fixture *f = *state;
+
+	relay_hourly(f);
+	relay_set(f, "retry.base", "1m");
+	relay_set(f, "retry.cap", "1m");
+	relay_answers(f, 1, WHERRY_REJECTED, 1);
+	relay_answers(f, 2, WHERRY_RETRY, 1);
+	relay_answers(f, 3, WHERRY_RETRY, 1);
+	start(f, &f->a);
+	relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DEAD) == 1);
+	relay_put(f, "ba");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_FAILED) == 2);
+	relay_put(f, "b");
+	relay_answers(f, 1, WHERRY_RETRY, 1);
+	relay_retry(f, 1u << WHERRY_DEAD);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_FAILED) == 3);
+	relay_quiet(f, &f->a);
+	f->offset_us += 61 * WH_SECOND;
+	relay_sql(f, "UPDATE outbox SET next_retry_at = now() WHERE status = 3");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
+	relay_check_once(f, 4);
+	relay_check_order(f);
+}
+
+/* Each finds room before the others: a sweep reads them all behind the first. */
+static void many_retried_messages_keep_their_order(void **state)
+{
+	enum { RETRIED = 60 };
+	relay_fixture *f = *state;
+
+	relay_hourly(f);
+	relay_set(f, "retry.base", "1m");
+	relay_set(f, "retry.cap", "1m");
+	start(f, &f->a);
+	for (int id = 1; id <= RETRIED; id++)
+		relay_answers(f, id, WHERRY_REJECTED, 1);
+	relay_answers(f, RETRIED + 1, WHERRY_RETRY, 1);
+	for (int n = 0; n <= RETRIED; n++)
+		relay_put(f, "a");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_FAILED) == 1);
+	assert_int_equal(relay_retry(f, 1u << WHERRY_DEAD), RETRIED);
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == RETRIED);
+	f->offset_us += 61 * WH_SECOND;
+	relay_sql(f, "UPDATE outbox SET next_retry_at = now() WHERE status = 3");
+	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == RETRIED + 1);
+	relay_check_once(f, RETRIED + 1);
+	relay_check_order(f);
+}
+
 /* ---- what is not asked ---- */
 
 typedef struct tally {
@@ -499,6 +552,8 @@ static void drop(void)
 static const relay_test own[] = {
 	RELAY_TEST(messages_leave_in_the_order_of_commits, 0),
 	RELAY_TEST(what_is_tried_again_keeps_the_order_of_commits, 0),
+	RELAY_TEST(a_retried_message_takes_no_others_place, 0),
+	RELAY_TEST(many_retried_messages_keep_their_order, 0),
 	RELAY_TEST(a_row_that_comes_by_the_log_is_not_read, 0),
 	RELAY_TEST(what_the_table_had_does_not_come_by_the_log_too, 0),
 	RELAY_TEST(a_producer_wakes_no_relay_that_streams, 0),

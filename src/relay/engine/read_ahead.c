@@ -30,23 +30,72 @@ static void lone_key_text(wherry_relay *r, int64_t id)
 	wh_buf_printf(&r->key_text, "#%" PRId64, id);
 }
 
+/* A place behind which a row waits, and the id there; 0: before all. */
+typedef struct neighbour {
+	int64_t place, id;
+} neighbour;
+
+/* Has another message this place, or will it be noted there?  Visits all messages in
+ * memory. */
+static bool is_place_taken(const wherry_relay *r, int64_t place)
+{
+	int64_t id;
+
+	if (wh_places_at(r->keys.places, place, &id))
+		return true;
+	for (size_t i = 0; i < r->window.n_buckets; i++)
+		for (const wh_entry *e = r->window.buckets[i]; e; e = e->bucket_next)
+			if (e->order == place)
+				return true;
+	return false;
+}
+
+/* A place between two others that no message has: as far between them as the id is
+ * between their ids, so that there is room for ids on both sides.  0: there is none. */
+static int64_t place_between(const wherry_relay *r, neighbour low, neighbour high,
+			     int64_t id)
+{
+	enum { TRIES = 1000 };
+	double share = low.id ? (double)(id - low.id) / (double)(high.id - low.id) : 0.5;
+	int64_t place = low.place + (int64_t)((double)(high.place - low.place) * share);
+	int step = 1;
+
+	if (place <= low.place)
+		place = low.place + 1;
+	for (int i = 0; i < TRIES; i++, place += step) {
+		if (place >= high.place) {
+			step = -1;
+			place = high.place - 1;
+		}
+		if (place <= low.place)
+			return 0;
+		if (!is_place_taken(r, place))
+			return place;
+	}
+	return 0;
+}
+
 /* The place of a row that waits behind its key.  A row that an operator retried comes
  * before noted rows with higher ids, as it did before. */
 static int64_t place_behind(wherry_relay *r, const wh_key *key, int64_t id)
 {
-	int64_t before = 0, at = 0, other, order;
+	neighbour low = {0, 0}, high = {0, 0};
+	int64_t order;
 
 	if (!r->keys.places || wh_places_of(r->keys.places, id, &order))
 		return wh_intake_place(r, id);
 	for (size_t i = key->noted.first; !wh_reader_of(r)->taking && i < key->noted.end;
 	     i++) {
-		at = key->noted.ids[i];
-		if (!wh_places_at(r->keys.places, at, &other) || other > id)
+		neighbour at = {key->noted.ids[i], 0};
+
+		if (!wh_places_at(r->keys.places, at.place, &at.id) || at.id > id) {
+			high = at;
 			break;
-		before = at;
-		at = 0;
+		}
+		low = at;
 	}
-	return at - before > 1 ? before + (at - before) / 2 : wh_intake_place(r, id);
+	order = high.id > low.id ? place_between(r, low, high, id) : 0;
+	return order ? order : wh_intake_place(r, id);
 }
 
 /* If an operator retried the first noted message of a held key, the key is due now. */
