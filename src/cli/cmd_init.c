@@ -116,6 +116,18 @@ static void print_done(const wh_args *args, const wh_made *made, const char *tab
 	wh_buf_clear(&text);
 }
 
+/* Create the slot, unless a relay without marks has left its position: it would take the
+ * new slot for its own, and leave out what was committed before. */
+static wherry_code make_slot(wh_wal *wal, wherry_error *err)
+{
+	wh_wal_stored position = {0};
+	wherry_code code = wh_wal_read_stored(wal, &position, err);
+
+	if (code == WHERRY_OK && position.known && strcmp(position.slot, wal->slot) == 0)
+		code = wh_wal_gone(wal, position.at, err);
+	return code == WHERRY_OK ? wh_wal_make(wal, err) : code;
+}
+
 /* Create the publication, the replication slot, and the tables that a relay without marks
  * needs. */
 static wherry_code make_stream(const wh_args *args, wherry_db *db, const char *table,
@@ -141,7 +153,7 @@ static wherry_code make_stream(const wh_args *args, wherry_db *db, const char *t
 	if (code == WHERRY_OK)
 		code = wh_wal_tables(wal, err);
 	if (code == WHERRY_OK && !state.has_slot)
-		code = wh_wal_make(wal, err);
+		code = make_slot(wal, err);
 	wh_wal_close(wal);
 	wherry_outbox_close(box);
 	return code;
@@ -250,7 +262,8 @@ static const wh_option options[] = {
 	{"strict", NULL,
 	 "Add what `wherry relay --ordering key-strict` needs, to a table that is there as "
 	 "well: on PostgreSQL a trigger that gives each transaction its number before it takes "
-	 "an id; elsewhere nothing.",
+	 "an id. SQLite needs nothing. SQL Server and the tables of other programs refuse this "
+	 "option.",
 	 NULL, 0},
 	{"partitions", NULL,
 	 "Add what several relays need that share the outbox, to a table that is there as well: "

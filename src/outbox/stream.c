@@ -440,6 +440,16 @@ wherry_code wh_wal_read_stored(wh_wal *wal, wh_wal_stored *out, wherry_error *er
 	return code;
 }
 
+wherry_code wh_wal_gone(const wh_wal *wal, int64_t at, wherry_error *err)
+{
+	return wh_fail(err, WHERRY_INVALID,
+		       "replication slot '%s' is gone or was moved on, and with it "
+		       "what was committed behind %X/%X and is not in the table: let a "
+		       "relay go on with --from now, or deliver all that is in the "
+		       "table once more with --from table",
+		       wal->slot, (unsigned)((uint64_t)at >> 32), (unsigned)at);
+}
+
 /* How long ago the last relay that does not mark rows left; -1: relays mark rows. */
 static wherry_code left_ago(wh_wal *wal, int64_t *out_us, wherry_error *err)
 {

@@ -136,6 +136,9 @@ wherry_code wh_wal_dead(wh_wal *wal, int64_t *out_n, wherry_error *err);
 wherry_code wh_wal_tables(wh_wal *wal, wherry_error *err);
 wherry_code wh_wal_read_stored(wh_wal *wal, wh_wal_stored *out, wherry_error *err);
 
+/* Fail because the slot is gone.  at: up to where messages were delivered. */
+wherry_code wh_wal_gone(const wh_wal *wal, int64_t at, wherry_error *err);
+
 /* A dead message for wherry_dead, where rows cannot record it. */
 typedef struct wh_dead {
 	const wherry_message *message;

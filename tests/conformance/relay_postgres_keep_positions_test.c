@@ -250,6 +250,37 @@ static void a_slot_that_is_lost_is_told_and_nothing_is_guessed(void **state)
 	}
 }
 
+/* A script makes the slot again while the relay looks for it: the new one has not what was
+ * committed before. */
+static void a_slot_that_others_made_again_is_not_taken_for_the_old_one(void **state)
+{
+	relay_fixture *f = *state;
+	wherry_error err = WHERRY_ERROR_INIT;
+	wherry_code code = WHERRY_OK;
+
+	keep(f);
+	relay_set(f, "stream.from", "position");
+	relay_stream(f, &f->a);
+	relay_put(f, "ab");
+	RELAY_UNTIL(f, &f->a, relay_delivered(f) == 2);
+	relay_sql(f, "CREATE TABLE slot AS SELECT slot_name FROM pg_replication_slots");
+	relay_sql(f, "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots "
+		     "WHERE active");
+	while (relay_number(f, "SELECT count(*) FROM pg_replication_slots WHERE active") >
+	       0)
+		;
+	relay_sql(f, "SELECT pg_drop_replication_slot(slot_name) FROM slot");
+	relay_put(f, "c");
+	relay_sql(f, "SELECT pg_create_logical_replication_slot(slot_name, 'pgoutput') "
+		     "FROM slot");
+	while (code == WHERRY_OK)
+		code = wherry_relay_step(f->a.relay, &f->a.wake_us, &f->a.finished, &err);
+	assert_int_equal(code, WHERRY_INVALID);
+	assert_non_null(strstr(err.message, "--from table"));
+	assert_int_equal(relay_delivered(f), 2);
+	relay_kill(f, &f->a);
+}
+
 static void until_empty_ends_at_the_end_of_the_log(void **state)
 {
 	relay_fixture *f = *state;
@@ -442,6 +473,7 @@ static const relay_test own[] = {
 	RELAY_TEST(where_a_write_takes_long_the_position_is_written_less_often, 0),
 	RELAY_TEST(a_connection_that_is_cut_costs_no_message_and_repeats_none, 0),
 	RELAY_TEST(a_slot_that_is_lost_is_told_and_nothing_is_guessed, 0),
+	RELAY_TEST(a_slot_that_others_made_again_is_not_taken_for_the_old_one, 0),
 	RELAY_TEST(until_empty_ends_at_the_end_of_the_log, 0),
 	RELAY_TEST(until_empty_waits_for_commits_that_are_not_flushed_yet, 0),
 	RELAY_TEST(until_empty_asks_a_silent_server_for_its_position, 0),

@@ -84,6 +84,9 @@ sql "SELECT pg_drop_replication_slot('$(slot kept)')" >/dev/null
 stream --table kept --on-done keep
 check "a lost slot ends the relay" test "$status" -ne 0
 expect "which says what can be done" "$status" "err:--from now" "err:--from table"
+w init "$url" --table kept --stream
+expect "init makes no other, which would leave messages out" 2 "err:--from now"
+check "so there is none" test -z "$(slot kept)"
 stream --table kept --on-done keep --from now
 expect "and goes on when it is told" 0 "is:" "err:0 delivered"
 

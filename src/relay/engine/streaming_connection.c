@@ -166,17 +166,6 @@ typedef struct beginning {
 	int64_t from;
 } beginning;
 
-static wherry_code slot_gone(const wh_streaming *f, const wh_wal_stored *position,
-			     wherry_error *err)
-{
-	return wh_fail(err, WHERRY_INVALID,
-		       "replication slot '%s' is gone, and with it what was committed "
-		       "behind %X/%X and is not in the table: go on with --from now, or "
-		       "deliver all that is in the table once more with --from table",
-		       f->wal->slot, (unsigned)((uint64_t)position->at >> 32),
-		       (unsigned)position->at);
-}
-
 /* Decide how the engine unmarked begins: only its position shows what is delivered. */
 static wherry_code begin_kept(wherry_relay *r, const wh_wal_state *state, beginning *out,
 			      wherry_error *err)
@@ -205,11 +194,15 @@ static wherry_code begin_kept(wherry_relay *r, const wh_wal_state *state, beginn
 	if (strcmp(position.slot, f->wal->slot) != 0)
 		position = (wh_wal_stored){.known = false};
 	out->from = position.at > state->confirmed ? position.at : state->confirmed;
+	/* This relay confirmed at most what it received: the slot is a new one, which has
+	 * not what was committed before it was made. */
+	if (there && f->streamed && state->confirmed > f->received && from == POSITION)
+		return wh_wal_gone(f->wal, f->received, err);
 	f->fresh = !position.known;
 	if (there && (position.known || from == NOW || f->streamed))
 		return WHERRY_OK;
 	if (!there && position.known && from == POSITION)
-		return slot_gone(f, &position, err);
+		return wh_wal_gone(f->wal, position.at, err);
 	out->create = f->fresh = true;
 	out->table = from != NOW;
 	out->from = 0;
