@@ -215,6 +215,7 @@ static wherry_code take(pulling *w, const wh_stream_event *event, wherry_error *
 {
 	wh_streaming *f = wh_streaming_of(w->r);
 	wh_open_reader reader = {meet_row, w, 0, 0};
+	wherry_code code;
 
 	switch (event->kind) {
 	case WH_STREAM_BEGIN:
@@ -224,8 +225,11 @@ static wherry_code take(pulling *w, const wh_stream_event *event, wherry_error *
 		w->at = event->at;
 		if (f->skip && f->skip--)
 			return WHERRY_OK;
-		wh_tx_find(f, f->reader.taking)->rows++;
-		return wh_take_open(&reader, &event->row, err);
+		code = wh_take_open(&reader, &event->row, err);
+		if (code ==
+		    WHERRY_OK) /* Else the row is not skipped when it comes again. */
+			wh_tx_find(f, f->reader.taking)->rows++;
+		return code;
 	case WH_STREAM_END:
 		end_tx(w->r, event);
 		return WHERRY_OK;
