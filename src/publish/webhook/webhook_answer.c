@@ -17,6 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/url.h"
+
 static const int64_t pause_most_s = 3600, delay_most_s = 24 * 3600;
 
 static void say_status(wh_webhook_verdict *v, const wh_webhook_answer *a)
@@ -41,6 +43,7 @@ static bool is_endpoints(long status)
 static void judge_status(wh_webhook_verdict *v, const wh_webhook_answer *a)
 {
 	bool waits = a->retry_after_s > 0;
+	char elsewhere[512] = "";
 
 	say_status(v, a);
 	if (a->status == 429 || (a->status == 503 && waits)) {
@@ -55,12 +58,13 @@ static void judge_status(wh_webhook_verdict *v, const wh_webhook_answer *a)
 	} else if (a->status < 400) {
 		v->verdict = WHERRY_RETRY;
 		v->denied = true;
+		if (a->elsewhere) /* libcurl gives it the user and password of our URL. */
+			wh_url_show(a->elsewhere, elsewhere, sizeof(elsewhere));
 		(void)snprintf(
 			v->reason, sizeof(v->reason),
 			"HTTP %ld, and redirects are not followed: give the URL it "
-			"points to%s%.120s",
-			a->status, a->elsewhere ? ", " : "",
-			a->elsewhere ? a->elsewhere : "");
+			"points to%s%.120s (curl -i shows it)",
+			a->status, *elsewhere ? ", on " : "", elsewhere);
 	} else {
 		v->verdict = WHERRY_REJECTED;
 		v->denied = true;
