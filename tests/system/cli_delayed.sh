@@ -158,7 +158,8 @@ w delayed offer $url --queue letters --key d --body 'for a command'
 w relay "$from" "exec:cat >'$tmp/got'" --until-empty
 check "to a command" grep -q 'for a command' "$tmp/got"
 w delayed offer $url --queue letters --key e --body 'refused'
-w relay "$from" 'exec:exit 65' --until-empty
+w relay "$from" 'exec:exit 65' --until-empty --set relay.dead_letters=file:dead.txt
+check "a header of the dead letter names the queue" grep -q '"wherry-dead-delayed":"letters' "$tmp/dead.txt"
 expect "those that died are dead messages of the queue" 3 "err:\`wherry delayed dead $url --queue letters\`"
 w delayed dead $url --queue letters
 expect "with the reason" 0 "out:65"
