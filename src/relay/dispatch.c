@@ -171,11 +171,20 @@ static bool may_submit(const wherry_relay *r, const wh_entry *e)
 	return !e->poison && !is_suspect(e) && !is_new(r, e);
 }
 
+/* How many messages may be submitted.  More than the window may be in flight: refused
+ * probes take no room in it, and are submitted again. */
+static size_t room_in_flight(const wherry_relay *r)
+{
+	size_t window = (size_t)r->set.window;
+
+	return r->window.in_flight.n < window ? window - r->window.in_flight.n : 0;
+}
+
 static void submit_ready(wherry_relay *r, int64_t now)
 {
 	while (r->window.ready.n && !is_new(r, r->window.ready.head)) {
 		const wherry_message *msgs[CHUNK];
-		size_t n = 0, taken, most = (size_t)r->set.window - r->window.in_flight.n;
+		size_t n = 0, taken, most = room_in_flight(r);
 
 		if (settle_poisoned(r, r->window.ready.head, now))
 			continue;
@@ -243,12 +252,13 @@ static wherry_code submit_alone(wherry_relay *r, int64_t now, wherry_error *err)
 {
 	wh_entry *probes[WH_PROBES_MOST];
 	bool goes_on = r->destination.probes_left > 0;
-	size_t n;
+	size_t n, most = goes_on ? r->destination.probes_left : r->destination.width;
 
 	if (!r->destination.down)
 		return submit_one(r, r->window.ready.head, now, err);
-	n = wh_probe_choose(r, probes,
-			    goes_on ? r->destination.probes_left : r->destination.width);
+	if (most > (size_t)r->set.window)
+		most = (size_t)r->set.window;
+	n = wh_probe_choose(r, probes, most);
 	if (n) {
 		submit_probes(r, probes, n, now);
 		return WHERRY_OK;

@@ -282,15 +282,19 @@ void wh_key_park(wh_keys *keys, wh_key *key)
 	move(keys, key, WH_KEY_PARKED, "a message of it died");
 }
 
-void wh_key_note(wh_keys *keys, wh_key *key, int64_t id, size_t most)
+bool wh_key_note(wh_keys *keys, wh_key *key, int64_t id, size_t most)
 {
-	size_t before = wh_ids_count(&key->noted);
+	size_t before = wh_ids_count(&key->noted), cut;
 
 	if (key->overflow_from && id >= key->overflow_from)
-		return;
+		return false;
 	if (keys->n_noted >= most || !wh_ids_add(&key->noted, id)) {
 		key->overflow_from = id;
-		key->noted.end = ids_place(&key->noted, id);
+		cut = ids_place(&key->noted, id);
+		for (size_t i = cut; keys->places && i < key->noted.end; i++)
+			wh_places_drop(keys->places, key->noted.ids[i]);
+		key->noted.end = cut;
 	}
 	keys->n_noted += wh_ids_count(&key->noted) - before;
+	return !key->overflow_from || id < key->overflow_from;
 }

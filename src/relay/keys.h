@@ -107,7 +107,8 @@ void wh_key_set_due(wh_keys *keys, wh_key *key, int64_t due_us);
 void wh_key_set_refused(wh_keys *keys, wh_key *key, bool refused);
 
 /* Note an id, or place, of a key that is HELD or DRAINING.  If `most` are noted over
- * all keys, set key->overflow_from instead. */
-void wh_key_note(wh_keys *keys, wh_key *key, int64_t id, size_t most);
+ * all keys, set key->overflow_from instead, from which on none is noted.  False: it is
+ * not noted. */
+bool wh_key_note(wh_keys *keys, wh_key *key, int64_t id, size_t most);
 
 #endif

@@ -15,8 +15,8 @@ void wh_noted_add(wherry_relay *r, wh_key *key, int64_t id, int64_t place)
 
 	if (r->keys.places && !wh_places_add(r->keys.places, id, place))
 		t->sweep_at_us = 0; /* Out of memory: a sweep finds the row. */
-	else
-		wh_key_note(&r->keys, key, place, r->set.noted_most);
+	else if (!wh_key_note(&r->keys, key, place, r->set.noted_most) && r->keys.places)
+		wh_places_drop(r->keys.places, place);
 }
 
 /* ---- keys whose wait is over ---- */
@@ -170,6 +170,7 @@ wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err)
 	int64_t first_due = WH_NEVER;
 	wherry_code code = WHERRY_OK;
 
+	r->keys.first_due = WH_NEVER; /* Rows that are met may hold keys, too. */
 	for (wh_key *key = r->keys.held, *next; key && code == WHERRY_OK; key = next) {
 		next = key->held_next;
 		if (key->fsm.state == WH_KEY_HELD && key->due_us <= now && !key->active) {
@@ -177,7 +178,9 @@ wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err)
 			wh_key_drain(&r->keys, key);
 		}
 		if (key->fsm.state == WH_KEY_DRAINING && wh_ids_count(&key->noted)) {
-			if (!wh_noted_has_room(r)) {
+			if (!wh_noted_has_room(r) ||
+			    (code == WHERRY_OK &&
+			     wh_monotonic(&r->env) >= r->renew_at_us)) {
 				first_due = now;
 				continue;
 			}
@@ -192,7 +195,10 @@ wherry_code wh_noted_due(wherry_relay *r, int64_t now, wherry_error *err)
 		else if (key->fsm.state == WH_KEY_DRAINING)
 			end_draining(r, key);
 	}
-	r->keys.first_due = first_due;
+	if (code != WHERRY_OK)
+		first_due = now; /* Not all keys were visited. */
+	if (first_due < r->keys.first_due)
+		r->keys.first_due = first_due;
 	return code;
 }
 
