@@ -85,10 +85,10 @@ static wherry_code drain(const bench_job *job, double out[BENCH_VALUES],
 	wherry_code code = open_one(&o, job->url, "outbox", &n, err);
 
 	began = wh_monotonic(&wh_env_system);
-	while (code == WHERRY_OK && stats.published < job->messages) {
+	while (code == WHERRY_OK && stats.delivered < job->messages) {
 		code = wherry_relay_step(o.relay, &wake_us, &finished, err);
 		wherry_relay_get_stats(o.relay, &stats, sizeof(wherry_relay_stats));
-		if (code == WHERRY_OK && stats.published < job->messages)
+		if (code == WHERRY_OK && stats.delivered < job->messages)
 			wherry_relay_wait(o.relay, wake_us);
 	}
 	out[0] = bench_rate(job->messages, began);

@@ -71,12 +71,12 @@ static wherry_code get(PGconn *conn, const char *sql, char *out, size_t cap,
 	return check(conn, res, err);
 }
 
-static wherry_code relay_once(const bench_job *job, int64_t *out_published,
+static wherry_code relay_once(const bench_job *job, int64_t *out_delivered,
 			      wherry_error *err)
 {
 	wherry_config *config = NULL;
 	wherry_relay *relay = NULL;
-	wherry_relay_stats stats = {.published = 0};
+	wherry_relay_stats stats = {.delivered = 0};
 	wherry_code code = wherry_config_new(&config, err);
 
 	if (code == WHERRY_OK && job->stream)
@@ -91,7 +91,7 @@ static wherry_code relay_once(const bench_job *job, int64_t *out_published,
 		wherry_relay_get_stats(relay, &stats, sizeof(wherry_relay_stats));
 	wherry_relay_close(relay);
 	wherry_config_free(config);
-	*out_published = stats.published;
+	*out_delivered = stats.delivered;
 	return code;
 }
 
@@ -100,8 +100,8 @@ wherry_code bench_stream_drain(const bench_job *job, double out[BENCH_VALUES],
 			       wherry_error *err)
 {
 	PGconn *conn = PQconnectdb(job->url);
-	int64_t published = 0, began;
-	wherry_code code = relay_once(job, &published, err);
+	int64_t delivered = 0, began;
+	wherry_code code = relay_once(job, &delivered, err);
 
 	if (code == WHERRY_OK)
 		code = fill(conn, job, err);
@@ -109,13 +109,13 @@ wherry_code bench_stream_drain(const bench_job *job, double out[BENCH_VALUES],
 		code = check(conn, PQexec(conn, "CHECKPOINT"), err);
 	began = wh_monotonic(&wh_env_system);
 	if (code == WHERRY_OK)
-		code = relay_once(job, &published, err);
+		code = relay_once(job, &delivered, err);
 	out[0] = bench_rate(job->messages, began);
 	out[1] = bench_memory_mb();
 	PQfinish(conn);
-	if (code == WHERRY_OK && published != job->messages)
+	if (code == WHERRY_OK && delivered != job->messages)
 		code = wh_fail(err, WHERRY_INVALID,
-			       "%" PRId64 " of %" PRId64 " were delivered", published,
+			       "%" PRId64 " of %" PRId64 " were delivered", delivered,
 			       job->messages);
 	return code;
 }
@@ -124,8 +124,8 @@ wherry_code bench_stream_drain(const bench_job *job, double out[BENCH_VALUES],
 wherry_code bench_stream_latency(const bench_job *job, double out[BENCH_VALUES],
 				 wherry_error *err)
 {
-	int64_t published = 0;
-	wherry_code code = relay_once(job, &published, err);
+	int64_t delivered = 0;
+	wherry_code code = relay_once(job, &delivered, err);
 
 	return code == WHERRY_OK ? bench_wherry_latency(job, out, err) : code;
 }

@@ -162,10 +162,10 @@ static wherry_code check_drained(wherry_relay *relay, const bench_job *job,
 	wherry_relay_stats stats;
 
 	wherry_relay_get_stats(relay, &stats, sizeof(wherry_relay_stats));
-	if (stats.published == job->messages)
+	if (stats.delivered == job->messages)
 		return WHERRY_OK;
 	return wh_fail(err, WHERRY_INVALID, "%" PRId64 " of %" PRId64 " were delivered",
-		       stats.published, job->messages);
+		       stats.delivered, job->messages);
 }
 
 wherry_code bench_wherry_drain(const bench_job *job, double out[BENCH_VALUES],

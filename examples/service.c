@@ -62,14 +62,14 @@ static void *report(void *ctx)
 
 	(void)ctx;
 	while (!done) {
-		stats.published = 0;
+		stats.delivered = 0;
 		(void)pthread_mutex_lock(&lock);
 		done = stopping;
 		if (running)
 			wherry_relay_get_stats(running, &stats, sizeof(stats));
 		(void)pthread_mutex_unlock(&lock);
-		if (stats.published > told) {
-			told = stats.published;
+		if (stats.delivered > told) {
+			told = stats.delivered;
 			(void)printf("%lld delivered\n", (long long)told);
 			(void)fflush(stdout);
 		}

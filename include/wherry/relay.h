@@ -43,7 +43,7 @@ enum { WHERRY_LATENCY_CLASSES = 17 };
 
 /* What a relay did and does.  Later versions add members at the end. */
 typedef struct wherry_relay_stats {
-	int64_t published;   /* messages delivered since it was opened */
+	int64_t delivered;   /* messages delivered since it was opened */
 	int64_t retried;     /* failures that will be tried again */
 	int64_t dead;        /* messages given up */
 	int64_t stale;       /* acknowledgements refused: the lease was lost */
@@ -65,7 +65,7 @@ typedef struct wherry_relay_stats {
 /* What a relay reports. */
 typedef enum wherry_event_kind {
 	WHERRY_ON_CLAIMED,   /* messages were read, or claimed */
-	WHERRY_ON_PUBLISHED, /* one was delivered, and that is written */
+	WHERRY_ON_DELIVERED, /* one was delivered, and that is written */
 	WHERRY_ON_FAILED,    /* one was not, which is written, and is tried again */
 	WHERRY_ON_DEAD,      /* one was given up, which is written */
 	WHERRY_ON_ERROR      /* the destination is down, or the database in trouble */

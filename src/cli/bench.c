@@ -141,12 +141,12 @@ wherry_code wh_bench_drain(wh_bench *b, wherry_error *err)
 	b->shared->drain_rate = (double)b->messages * 1e6 /
 				(double)(wh_monotonic(&wh_env_system) - began);
 	wherry_relay_close(relay);
-	if (code == WHERRY_OK && stats.published != b->messages)
+	if (code == WHERRY_OK && stats.delivered != b->messages)
 		code = wh_fail(err, WHERRY_INVALID,
 			       "%" PRId64 " of %" PRId64
 			       " messages were delivered: is another "
 			       "relay at work?",
-			       stats.published, b->messages);
+			       stats.delivered, b->messages);
 	return code;
 }
 

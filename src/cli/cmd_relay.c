@@ -96,8 +96,8 @@ static void print_summary(const relaying *r)
 	(void)fprintf(stderr,
 		      "%" PRId64 " delivered, %" PRId64 " retried, %" PRId64
 		      " dead in %.2fs (%.0f/s)\n",
-		      stats.published, stats.retried, stats.dead, seconds,
-		      (double)stats.published / (seconds > 0.001 ? seconds : 0.001));
+		      stats.delivered, stats.retried, stats.dead, seconds,
+		      (double)stats.delivered / (seconds > 0.001 ? seconds : 0.001));
 }
 
 /* Report what is left to do if the outcome is not a success. */
@@ -188,9 +188,9 @@ static void show_progress(relaying *r)
 	wherry_relay_stats stats;
 
 	wherry_relay_get_stats(r->relay, &stats, sizeof(wherry_relay_stats));
-	wh_progress_show(&r->progress, stats.published + stats.dead,
+	wh_progress_show(&r->progress, stats.delivered + stats.dead,
 			 "%" PRId64 " delivered, %" PRId64 " retried, %" PRId64 " dead%s",
-			 stats.published, stats.retried, stats.dead,
+			 stats.delivered, stats.retried, stats.dead,
 			 stats.down ? ", the destination is down" : "");
 }
 

@@ -153,8 +153,8 @@ static bool stream_dead(const sample *s, double *out)
 }
 
 static const family families[] = {
-	{"wherry_published_total", "counter", "Messages delivered.",
-	 RELAY(stats.published)},
+	{"wherry_delivered_total", "counter", "Messages delivered.",
+	 RELAY(stats.delivered)},
 	{"wherry_retried_total", "counter", "Failures that are tried again.",
 	 RELAY(stats.retried)},
 	{"wherry_dead_total", "counter", "Messages given up.", RELAY(stats.dead)},

@@ -48,7 +48,7 @@ static void log_record(void *ctx, const wherry_log_record *record)
  * of this run. */
 static void add_stats(wherry_relay_stats *sum, const wherry_relay_stats *before)
 {
-	sum->published += before->published;
+	sum->delivered += before->delivered;
 	sum->retried += before->retried;
 	sum->dead += before->dead;
 	sum->stale += before->stale;

@@ -229,7 +229,7 @@ void wh_hook_claimed(wherry_relay *r, int64_t n)
 void wh_hook_settled(wherry_relay *r, wherry_event_kind kind, const wh_entry *e)
 {
 	const wherry_message *msg = &e->msg;
-	bool failed = kind != WHERRY_ON_PUBLISHED;
+	bool failed = kind != WHERRY_ON_DELIVERED;
 
 	if (!r->hooks)
 		return;

@@ -30,7 +30,7 @@ static wherry_code begin_leading(wherry_relay *r, int64_t now, wherry_error *err
 
 	note_lease(r, now);
 	r->control_version = r->lease.control_version;
-	r->published_before = r->counted_from = r->stats.published;
+	r->delivered_before = r->counted_from = r->stats.delivered;
 	r->suspects_upto = INT64_MAX;
 	if (r->engine->suspects)
 		code = r->engine->suspects(r, &r->suspects_upto, err);

@@ -171,9 +171,9 @@ struct wherry_relay {
 	int64_t suspects_upto;
 	char leader_process[WH_PROCESS_LEN]; /* STANDBY: the leader's process. */
 	int64_t leader_look_us; /* STANDBY: when to see whether that process has ended. */
-	/* stats.published when the lease was taken, or when it last gained partitions. */
-	int64_t published_before;
-	int64_t counted_from; /* stats.published when the lease was taken. */
+	/* stats.delivered when the lease was taken, or when it last gained partitions. */
+	int64_t delivered_before;
+	int64_t counted_from; /* stats.delivered when the lease was taken. */
 	bool standby_logged;  /* The log says that another relay holds the lease. */
 	/* Rows were read since the lease was last verified: verify it before
 	 * the next submit. */

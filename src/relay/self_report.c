@@ -44,7 +44,7 @@ const char *wh_report_state(const wherry_relay *r)
 void wh_report_update(wherry_relay *r)
 {
 	r->report.state = leading(r);
-	r->report.delivered = r->stats.published - r->counted_from;
+	r->report.delivered = r->stats.delivered - r->counted_from;
 }
 
 void wh_report_soon(wherry_relay *r, int64_t now)

@@ -304,7 +304,7 @@ void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *
 {
 	size_t nth = 0; /* Index into s->failed. */
 
-	r->stats.published +=
+	r->stats.delivered +=
 		r->engine->claims_rows ? settled->n_done : (int64_t)s->n_done;
 	if (settled->n_done < (int64_t)s->n_done && r->engine->missed)
 		r->engine->missed(r, (int64_t)s->n_done - settled->n_done, now);
@@ -316,8 +316,8 @@ void wh_settle_after(wherry_relay *r, const wh_settlement *s, const wh_settled *
 		if (failed && s->lost[nth++]) {
 			after_loss(r, e, now);
 		} else if (e->fate == WH_FATE_DONE) {
-			r->stats.published += e->written;
-			wh_hook_settled(r, WHERRY_ON_PUBLISHED, e);
+			r->stats.delivered += e->written;
+			wh_hook_settled(r, WHERRY_ON_DELIVERED, e);
 		} else if (e->fate == WH_FATE_FAILED) {
 			after_failure(r, e, now);
 		} else if (e->fate == WH_FATE_DEAD) {

@@ -353,7 +353,7 @@ static void defect_13_a_hook_that_misbehaves_harms_no_relay(void **state)
 		relay_put(f, "abcde");
 	relay_start(f, &f->a);
 	g.relay = f->a.relay;
-	WHERRY_PASS(wherry_relay_hook(f->a.relay, 1u << WHERRY_ON_PUBLISHED, misbehave,
+	WHERRY_PASS(wherry_relay_hook(f->a.relay, 1u << WHERRY_ON_DELIVERED, misbehave,
 				      &g, &err));
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 50);
 	relay_check_once(f, 50);

@@ -163,7 +163,7 @@ static void until_empty_works_while_another_relay_delivers(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 	RELAY_ASLEEP_UNTIL(f, &f->b, f->b.finished);
 	assert_int_equal(wherry_relay_outcome(f->b.relay), WHERRY_EMPTY);
-	assert_int_equal(relay_stats(&f->b).published, 0);
+	assert_int_equal(relay_stats(&f->b).delivered, 0);
 }
 
 static void until_empty_goes_on_where_another_relay_died(void **state)

@@ -179,7 +179,7 @@ static void what_another_took_over_is_not_counted(void **state)
 	assert_true(relay_fake_answer(fake, 4, WHERRY_DELIVERED));
 	assert_true(relay_fake_answer(fake, 5, WHERRY_DELIVERED));
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).stale == 4);
-	assert_int_equal(relay_stats(&f->a).published, 1);
+	assert_int_equal(relay_stats(&f->a).delivered, 1);
 	assert_int_equal(relay_stats(&f->a).dead, 0);
 	assert_int_equal(relay_stats(&f->a).retried, 0);
 	assert_false(relay_logged(f, "event=dead"));

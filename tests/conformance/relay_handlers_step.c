@@ -63,7 +63,7 @@ static void the_relay_counts_what_a_handler_acknowledged(void **state)
 	handlers_on(f, "orders", write_alone);
 	handlers_put(f, "orders", "abcabc");
 	assert_int_equal(handlers_run(f), WHERRY_EMPTY);
-	assert_int_equal(f->stats.published, 6);
+	assert_int_equal(f->stats.delivered, 6);
 	assert_int_equal(f->stats.stale, 0);
 	assert_int_equal(f->stats.retried, 0);
 }

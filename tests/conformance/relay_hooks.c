@@ -70,7 +70,7 @@ static void a_hook_is_told_of_each_thing_once(void **state)
 	hook(f, 0, keep, t);
 	handlers_put(f, "t", "aabc");
 	assert_int_equal(handlers_run(f), WHERRY_DEATHS);
-	assert_int_equal(t->n[WHERRY_ON_PUBLISHED], 3);
+	assert_int_equal(t->n[WHERRY_ON_DELIVERED], 3);
 	assert_int_equal(t->n[WHERRY_ON_FAILED], 1);
 	assert_int_equal(t->n[WHERRY_ON_DEAD], 1);
 	assert_int_equal(t->n[WHERRY_ON_ERROR], 0);
@@ -106,7 +106,7 @@ static void a_hook_is_told_only_what_it_asked_for(void **state)
 	handlers_put(f, "t", "aabc");
 	assert_int_equal(handlers_run(f), WHERRY_DEATHS);
 	assert_int_equal(t->n[WHERRY_ON_DEAD], 1);
-	assert_int_equal(t->n[WHERRY_ON_PUBLISHED] + t->n[WHERRY_ON_CLAIMED], 0);
+	assert_int_equal(t->n[WHERRY_ON_DELIVERED] + t->n[WHERRY_ON_CLAIMED], 0);
 	assert_string_equal(t->text, "3 t the test said so");
 }
 
@@ -186,7 +186,7 @@ static void a_hook_that_is_slow_keeps_nothing_waiting(void **state)
 	HANDLERS_UNTIL(f, handlers_waiting(f) == 1);
 	handlers_open_gate(f);
 	assert_int_equal(handlers_run(f), WHERRY_EMPTY);
-	assert_int_equal(t->n[WHERRY_ON_PUBLISHED], 8);
+	assert_int_equal(t->n[WHERRY_ON_DELIVERED], 8);
 }
 
 static int told_so_far(told *t)
@@ -194,7 +194,7 @@ static int told_so_far(told *t)
 	int n;
 
 	(void)pthread_mutex_lock(&t->lock);
-	n = t->n[WHERRY_ON_PUBLISHED];
+	n = t->n[WHERRY_ON_DELIVERED];
 	(void)pthread_mutex_unlock(&t->lock);
 	return n;
 }
@@ -208,7 +208,7 @@ static void what_a_slow_hook_could_not_be_told_is_counted(void **state)
 
 	handlers_pool(f);
 	handlers_on(f, "t", handlers_deliver);
-	hook(f, 1u << WHERRY_ON_PUBLISHED, hold, t);
+	hook(f, 1u << WHERRY_ON_DELIVERED, hold, t);
 	handlers_put(f, "t", "a");
 	HANDLERS_UNTIL(f, handlers_waiting(f) == 1);
 	WHERRY_PASS(wherry_db_begin(f->db, &err));
@@ -256,7 +256,7 @@ static void a_hook_cannot_step_or_close_its_relay(void **state)
 	handlers_put(f, "t", "abc");
 	assert_int_equal(handlers_run(f), WHERRY_EMPTY);
 	assert_int_equal(t->stepped, WHERRY_INVALID);
-	assert_int_equal(t->n[WHERRY_ON_PUBLISHED], 3);
+	assert_int_equal(t->n[WHERRY_ON_DELIVERED], 3);
 }
 
 static void stop_it(void *ctx, const wherry_event *event)
@@ -276,7 +276,7 @@ static void a_hook_may_stop_its_relay(void **state)
 
 	handlers_pool(f);
 	handlers_on(f, "t", handlers_deliver);
-	hook(f, 1u << WHERRY_ON_PUBLISHED, stop_it, t);
+	hook(f, 1u << WHERRY_ON_DELIVERED, stop_it, t);
 	handlers_put(f, "t", "a");
 	WHERRY_PASS(wherry_relay_run(f->relay, 0, &outcome, &err));
 	assert_int_equal(outcome, WHERRY_STOPPED);

@@ -32,8 +32,8 @@ static void only_the_holder_of_the_lease_delivers(void **state)
 	assert_true(relay_logged(f, "event=standby leader="));
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 	relay_quiet(f, &f->b);
-	assert_int_equal(relay_stats(&f->a).published, 3);
-	assert_int_equal(relay_stats(&f->b).published, 0);
+	assert_int_equal(relay_stats(&f->a).delivered, 3);
+	assert_int_equal(relay_stats(&f->b).delivered, 0);
 }
 
 /* A relay that stands still in the middle of a step, in a read that finds something. */
@@ -73,12 +73,12 @@ static void a_second_relay_takes_over_when_the_lease_expires(void **state)
 	relay_start(f, &f->b); /* and a is stopped by its system, say */
 	RELAY_UNTIL(f, &f->b, relay_stats(&f->b).epoch == 2);
 	RELAY_UNTIL(f, &f->b, relay_count(f, WHERRY_DONE) == 2);
-	assert_int_equal(relay_stats(&f->b).published, 2);
+	assert_int_equal(relay_stats(&f->b).delivered, 2);
 	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED)); /* a goes on */
 	assert_true(relay_fake_answer(fake, 2, WHERRY_REJECTED));
 	RELAY_UNTIL(f, &f->a, fake->n == 0);
 	relay_quiet(f, &f->a);
-	assert_int_equal(relay_stats(&f->a).published, 0);
+	assert_int_equal(relay_stats(&f->a).delivered, 0);
 	assert_int_equal(relay_stats(&f->a).dead, 0);
 	assert_true(relay_stats(&f->a).stale > 0);
 	assert_int_equal(relay_stats(&f->a).epoch, 0);
@@ -199,7 +199,7 @@ static void a_expired_lease_acknowledges_nothing(void **state)
 	assert_true(relay_fake_answer(fake, 2, WHERRY_REJECTED));
 	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).stale > 0);
 	assert_int_equal(relay_count(f, WHERRY_PENDING), 2);
-	assert_int_equal(relay_stats(&f->a).published, 0);
+	assert_int_equal(relay_stats(&f->a).delivered, 0);
 	assert_true(relay_logged(f, "event=lease-lost"));
 	fake->by_hand = false;
 	relay_put(f, "ab");
@@ -272,7 +272,7 @@ static void a_receipt_that_comes_twice_counts_once(void **state)
 	relay_expire(f);
 	f->offset_us += 3600 * WH_SECOND;
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
-	assert_int_equal(relay_stats(&f->a).published, 3);
+	assert_int_equal(relay_stats(&f->a).delivered, 3);
 }
 
 typedef struct cut {

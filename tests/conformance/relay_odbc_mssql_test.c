@@ -148,7 +148,7 @@ static void a_relay_whose_session_is_killed_connects_again(void **state)
 	kill_others(f);
 	relay_put(f, "ab");
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
-	assert_int_equal(relay_stats(&f->a).published, 4);
+	assert_int_equal(relay_stats(&f->a).delivered, 4);
 }
 
 /* By its own connection, which has the setting. */
@@ -165,7 +165,7 @@ static void an_idle_relay_looks_as_rarely_as_db_look_says(void **state)
 	relay_put(f, "b");
 	for (int i = 0; i < 10; i++)
 		relay_turn(f, &f->a, relay_deadline(), "turns", __LINE__, __FILE__);
-	assert_int_equal(relay_stats(&f->a).published, 1);
+	assert_int_equal(relay_stats(&f->a).delivered, 1);
 }
 
 /* ---- what is locked ---- */

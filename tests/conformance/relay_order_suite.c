@@ -17,7 +17,7 @@ static void every_committed_message_is_delivered_once(void **state)
 	RELAY_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 38);
 	relay_check_once(f, 38);
 	relay_check_order(f);
-	assert_int_equal(relay_stats(&f->a).published, 38);
+	assert_int_equal(relay_stats(&f->a).delivered, 38);
 	assert_int_equal(relay_stats(&f->a).window, 0);
 }
 
@@ -29,7 +29,7 @@ static void a_rolled_back_message_is_never_delivered(void **state)
 
 	relay_put(f, "a");
 	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).published == 1);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 1);
 	WHERRY_PASS(wherry_db_begin(f->other, &err));
 	WHERRY_PASS(wherry_outbox_enqueue(f->box, &never, 0, NULL, &err));
 	if (f->target->is & RELAY_OTHERS)

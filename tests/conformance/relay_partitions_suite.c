@@ -134,7 +134,7 @@ static void three_relays_share_an_outbox(void **state)
 	relay_check_once(f, 260);
 	relay_check_order(f);
 	for (int i = 0; i < SIDES; i++)
-		assert_true(relay_stats(shares_side(f, i)).published > 0);
+		assert_true(relay_stats(shares_side(f, i)).delivered > 0);
 }
 
 static void a_relay_that_leaves_hands_its_partitions_over_at_once(void **state)
@@ -228,7 +228,7 @@ static void a_relay_stopped_past_its_lease_changes_nothing(void **state)
 	assert_true(relay_fake_answer(fake, 1, WHERRY_DELIVERED));
 	assert_true(relay_fake_answer(fake, 2, WHERRY_REJECTED));
 	SHARES_UNTIL(f, relay_stats(&f->b).stale > 0);
-	assert_int_equal(relay_stats(&f->b).published, 0);
+	assert_int_equal(relay_stats(&f->b).delivered, 0);
 	assert_int_equal(relay_count(f, WHERRY_DONE), 2);
 	fake->by_hand = false;
 	SHARES_UNTIL(f, shares(f, 32, 32, 0));

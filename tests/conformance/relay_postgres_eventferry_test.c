@@ -131,7 +131,7 @@ static void beside_relays_of_the_library_each_message_has_one_and_aggregates_the
 	relay_answers(f, 30, WHERRY_RETRY, 2);
 	relay_start(f, &f->a);
 	/* However slow the machine is, the relay has its share. */
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).published > 0);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered > 0);
 	for (int i = 0; relay_count(f, WHERRY_DONE) < N; i++) {
 		library *one = &l[i % 2];
 
@@ -143,7 +143,7 @@ static void beside_relays_of_the_library_each_message_has_one_and_aggregates_the
 			relay_turn(f, &f->a, by_us, "all done", __LINE__, __FILE__);
 	}
 	check_aggregates(f, N, 20);
-	assert_true(relay_stats(&f->a).published > 0 && relay_stats(&f->a).published < N);
+	assert_true(relay_stats(&f->a).delivered > 0 && relay_stats(&f->a).delivered < N);
 	assert_int_equal(relay_stats(&f->a).stale, 0);
 	PQfinish(l[0].conn);
 	PQfinish(l[1].conn);

@@ -209,7 +209,7 @@ static void an_idle_stream_asks_the_database_nothing(void **state)
 	relay_wrap(f, &(wh_trace){.before = count, .ctx = &t});
 	start(f, &f->a);
 	relay_put(f, "a");
-	RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).published == 1);
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 1);
 	f->offset_us += 3600 * WH_SECOND / 2; /* half its lease */
 	relay_quiet(f, &f->a);
 	t = (tally){0};
@@ -439,7 +439,7 @@ static void a_large_transaction_passes_through_a_small_window(void **state)
 	RELAY_LOOP(relay_turn, f, &f->a,
 		   (most = relay_stats(&f->a).window > most ? relay_stats(&f->a).window
 							    : most,
-		    relay_stats(&f->a).published == 2001));
+		    relay_stats(&f->a).delivered == 2001));
 	assert_in_range(most, 1, 10);
 	relay_check_once(f, 2001);
 	relay_check_order(f);
@@ -456,7 +456,7 @@ static void large_bodies_pass_and_take_no_more_room_than_they_may(void **state)
 		     "convert_to(string_agg(md5((i * j)::text), ''), 'UTF8') FROM "
 		     "generate_series(1, 8) AS i, generate_series(1, 32768) AS j "
 		     "GROUP BY i");
-	while (relay_stats(&f->a).published < 8) {
+	while (relay_stats(&f->a).delivered < 8) {
 		relay_turn(f, &f->a, relay_deadline(), "eight", __LINE__, __FILE__);
 		assert_true(f->a.relay->window.bytes < 4 * 1024 * 1024);
 	}

@@ -90,21 +90,21 @@ static void deliver_two(relay_fixture *f)
 	make_next(f, "next.db");
 	relay_put(f, "ab");
 	relay_start_by_url(f, &f->a);
-	RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).published == 2);
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 2);
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 2);
 	producers_leave(f);
 }
 
 static void expect_next_delivered(relay_fixture *f)
 {
-	RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).published == 5);
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 5);
 	producers_return(f);
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 	assert_true(relay_logged(f, "event=database-replaced"));
 	assert_true(relay_logged(f, "event=database-reopened"));
 	relay_put(f, "c");
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 4);
-	assert_int_equal(relay_stats(&f->a).published, 6);
+	assert_int_equal(relay_stats(&f->a).delivered, 6);
 }
 
 static void the_messages_of_a_file_that_replaces_the_open_one_are_delivered(void **state)
@@ -187,10 +187,10 @@ static void a_renewal_notices_that_the_folder_is_another_one(void **state)
 	make_next(f, "other/er/shop.db");
 	(void)snprintf(f->url, sizeof(f->url), "sqlite:%s/deep/er/shop.db", f->temp.dir);
 	relay_start_by_url(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).published == 3);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 3);
 	move(f, "deep", "gone");
 	move(f, "other", "deep");
-	RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).published == 6);
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 6);
 	producers_return(f);
 	RELAY_ASLEEP_UNTIL(f, &f->a, relay_count(f, WHERRY_DONE) == 3);
 }

@@ -23,7 +23,7 @@ static void a_plain_insert_wakes_a_sleeping_relay(void **state)
 		RELAY_ASLEEP_UNTIL(f, &f->a, f->a.wake_us - relay_now(f) > WH_SECOND);
 		began_us = relay_now(f);
 		relay_sql(f, "INSERT INTO outbox(topic, payload) VALUES ('t', '{}')");
-		RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).published == n);
+		RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).delivered == n);
 		assert_true(relay_now(f) - began_us < 5 * WH_SECOND);
 	}
 	relay_check_once(f, 5);
@@ -36,7 +36,7 @@ static void an_idle_relay_sleeps(void **state)
 	relay_hourly(f);
 	relay_put(f, "ab");
 	relay_start(f, &f->a);
-	RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).published == 2);
+	RELAY_ASLEEP_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 2);
 	RELAY_ASLEEP_UNTIL(f, &f->a, f->a.wake_us - relay_now(f) > 30 * WH_SECOND);
 }
 
@@ -395,14 +395,14 @@ static void two_outboxes_in_one_database_have_a_relay_each(void **state)
 	relay_start(f, &f->a);
 	relay_set(f, "outbox.table", "second");
 	relay_start(f, &f->b);
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).published == 2);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 2);
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM second WHERE status = 0"),
 			 2);
-	RELAY_UNTIL(f, &f->b, relay_stats(&f->b).published == 2);
+	RELAY_UNTIL(f, &f->b, relay_stats(&f->b).delivered == 2);
 	RELAY_DELIVERED(f, 1, 2, 11, 12);
 	relay_sql(f, "INSERT INTO second(id, topic, payload) VALUES (13, 's', '{}')");
 	relay_quiet(f, &f->a);
-	RELAY_UNTIL(f, &f->b, relay_stats(&f->b).published == 3);
+	RELAY_UNTIL(f, &f->b, relay_stats(&f->b).delivered == 3);
 	relay_stop(f, &f->a);
 	relay_quiet(f, &f->b);
 	assert_true(relay_stats(&f->b).epoch > 0);

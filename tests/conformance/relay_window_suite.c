@@ -155,7 +155,7 @@ static void a_delivered_message_is_marked(void **state)
 
 	relay_put(f, "a");
 	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).published == 1);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 1);
 	assert_int_equal(relay_state(f, 1), WHERRY_DONE);
 }
 
@@ -168,7 +168,7 @@ static void a_delivered_message_is_deleted(void **state)
 	relay_answers(f, 1, WHERRY_RETRY, 1);
 	relay_answers(f, 3, WHERRY_REJECTED, 1);
 	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).published == 2);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 2);
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox"), 1);
 	assert_int_equal(relay_state(f, 3), WHERRY_DEAD);
 }
@@ -180,7 +180,7 @@ static void a_delivered_message_is_archived(void **state)
 	relay_set(f, "relay.on_done", "archive");
 	relay_put(f, "ab");
 	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).published == 2);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 2);
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox"), 0);
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM outbox_archive"), 2);
 }
@@ -194,7 +194,7 @@ static void delivered_messages_are_purged_after_their_retention(void **state)
 	relay_put(f, "aab");
 	relay_answers(f, 3, WHERRY_REJECTED, 1);
 	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).published == 2);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 2);
 	RELAY_UNTIL(f, &f->a, relay_number(f, "SELECT count(*) FROM outbox") == 1);
 	assert_int_equal(relay_state(f, 3), WHERRY_DEAD); /* only what is done */
 }
@@ -214,7 +214,7 @@ static void what_is_past_its_retention_is_archived_when_so_set(void **state)
 	relay_put(f, "aab");
 	relay_answers(f, 3, WHERRY_REJECTED, 1);
 	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).published == 2);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 2);
 	RELAY_UNTIL(f, &f->a, relay_number(f, "SELECT count(*) FROM outbox") == 1);
 	assert_int_equal(relay_state(f, 3), WHERRY_DEAD);
 	assert_int_equal(archived(f), 2);
@@ -259,7 +259,7 @@ static void what_is_replayed_from_the_archive_is_delivered_once_more(void **stat
 	WHERRY_PASS(wherry_outbox_replay(f->box, &WHERRY_FILTER(.key = "a"), &n, &err));
 	assert_int_equal(n, 2);
 	assert_int_equal(archived(f), 1);
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).published == 5);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 5);
 	assert_int_equal(archived(f), 3);
 	assert_int_equal(relay_number(f, "SELECT sum(generation) FROM outbox_archive"),
 			 2);
@@ -279,7 +279,7 @@ static void messages_after_an_idle_time_are_purged_as_soon(void **state)
 		relay_quiet(f, &f->a);
 	}
 	relay_put(f, "a");
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).published == 1);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 1);
 	began_us = relay_now(f);
 	RELAY_UNTIL(f, &f->a,
 		    (f->offset_us += 10000,
@@ -296,7 +296,7 @@ static void nothing_is_purged_without_a_retention(void **state)
 	relay_set(f, "relay.purge_every", "100ms");
 	relay_put(f, "a");
 	relay_start(f, &f->a);
-	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).published == 1);
+	RELAY_UNTIL(f, &f->a, relay_stats(&f->a).delivered == 1);
 	for (int i = 0; i < 5; i++) {
 		f->offset_us += 200000;
 		relay_quiet(f, &f->a);

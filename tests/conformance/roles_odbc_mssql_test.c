@@ -216,7 +216,7 @@ static void relays(const char *to, const char *setting, const char *value,
 	WHERRY_PASS(wherry_relay_open(url, to, config, &relay, &err));
 	WHERRY_PASS(wherry_relay_run(relay, WHERRY_UNTIL_EMPTY, NULL, &err));
 	wherry_relay_get_stats(relay, &stats, sizeof(stats));
-	assert_int_equal(stats.published, delivered);
+	assert_int_equal(stats.delivered, delivered);
 	wherry_relay_close(relay);
 	wherry_config_free(config);
 }

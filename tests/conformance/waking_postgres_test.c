@@ -159,7 +159,7 @@ static long delivered(const waking *k)
 	for (int i = 0; i < k->n_sleepers; i++) {
 		wherry_relay_get_stats(k->sleepers[i].relay, &stats,
 				       sizeof(wherry_relay_stats));
-		n += stats.published;
+		n += stats.delivered;
 	}
 	return n;
 }

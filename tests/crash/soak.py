@@ -381,7 +381,7 @@ class Soak:
         wrong = [name for name in self.writers
                  if told.get((name, "wherry_outbox_pending")) != 0
                  or told.get((name, "wherry_up")) != 1
-                 or not told.get((name, "wherry_published_total"))]  # fmt: skip
+                 or not told.get((name, "wherry_delivered_total"))]  # fmt: skip
         tap.check("its metrics agree", not wrong, wrong, told)
         tap.check("Kafka's, too", told.get(("kafka", "wherry_kafka_bytes_total"), 0) > 0, told)
 

@@ -48,9 +48,9 @@ expect "/readyz names each relay, and why it is not ready" 503 "out:a ready: lea
 	"out:d ready: standing by" "out:b not ready: destination refuses: " "out:none not ready: " "out:not-there.db"
 get /healthz
 expect "/healthz is fine while the daemon lives" 200 "is:ok"
-until_true 20 metric 'v("wherry_published_total", relay="a") == 3'
+until_true 20 metric 'v("wherry_delivered_total", relay="a") == 3'
 metrics "/metrics count what became of messages" \
-	'[v(f"wherry_{what}_total", relay="a") for what in ("published", "retried", "dead")]
+	'[v(f"wherry_{what}_total", relay="a") for what in ("delivered", "retried", "dead")]
 	 == [3, 0, 0]'
 metrics "and what the relay has in memory" \
 	'[v(f"wherry_{what}", relay="a") for what in ("in_flight", "held_keys", "parked_keys")]

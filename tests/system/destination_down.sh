@@ -34,7 +34,7 @@ start_daemon wherry.yaml
 daemon_port=$port
 printf '{"n":%d}\n' 1 2 3 >three.ndjson
 w enqueue sqlite:a.db --topic t --from three.ndjson
-until_true 20 metric 'v("wherry_published_total", relay="hook") == 3'
+until_true 20 metric 'v("wherry_delivered_total", relay="hook") == 3'
 check "status says that all is well" until_true 20 status_begins 'all is well'
 w status sqlite:a.db
 expect "and in which state the relay is, and where it delivers to" 0 \

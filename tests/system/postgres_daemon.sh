@@ -51,7 +51,7 @@ metrics "where nothing is streamed no lag is told" 'v("wherry_stream_lag_bytes",
 
 sed -i "/name: marked/s/'file:[^']*'/'exec:exit 1', down_after: 2/" wherry.yaml
 kill -HUP "$daemon"
-until_true 20 metric 'v("wherry_published_total", relay="marked") == 0'
+until_true 20 metric 'v("wherry_delivered_total", relay="marked") == 0'
 put outbox 1000
 metrics "what is not delivered is lag" \
 	'v("wherry_outbox_pending", relay="marked") + v("wherry_outbox_failed", relay="marked") == 1000

@@ -200,7 +200,7 @@ WHERE id = ANY ({ids}) AND {is_ours}
 
 -- name: try
 -- unused: started claimed token
--- A suspect's attempt is on record before it is published.  The row is failed, and due: it is
+-- A suspect's attempt is on record before it is delivered.  The row is failed, and due: it is
 -- not claimed, which would be another program's.
 UPDATE {table} SET status = 3, next_retry_at = {now},
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer

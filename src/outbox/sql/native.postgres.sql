@@ -879,7 +879,7 @@ WHERE id = ANY ({ids}) AND status + 0 IN (1, 3)
 
 -- name: try
 -- unused: started
--- A suspect's attempt is on record before it is published, so that a message that kills
+-- A suspect's attempt is on record before it is delivered, so that a message that kills
 -- its relay runs out of attempts (a_message_that_kills_its_relay_ends_dead).
 UPDATE {table} SET status = 1,
   attempts = CASE WHEN attempts BETWEEN :nth::integer - 1 AND :nth::integer

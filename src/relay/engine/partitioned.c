@@ -129,8 +129,8 @@ static wherry_code take_more(wherry_relay *r, int64_t now, wherry_error *err)
 			*err = why;
 		return code;
 	}
-	r->published_before =
-		r->stats.published; /* The gained partitions may have suspects. */
+	r->delivered_before =
+		r->stats.delivered; /* The gained partitions may have suspects. */
 	if (r->suspects_upto < r->lease.last_open)
 		r->suspects_upto = r->lease.last_open;
 	return suspect(r, suspects, err);

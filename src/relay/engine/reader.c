@@ -132,7 +132,7 @@ bool wh_reader_proven(const wherry_relay *r)
 {
 	const wh_reader *t = wh_reader_of(r);
 
-	if (r->stats.published - r->published_before >= 2 * r->set.window)
+	if (r->stats.delivered - r->delivered_before >= 2 * r->set.window)
 		return true;
 	return !t->sweeping && !t->more &&
 	       wh_window_lowest(&r->window) > r->suspects_upto;
