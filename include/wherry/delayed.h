@@ -377,9 +377,9 @@ wherry_delayed_list_dead(wherry_delayed *delayed, int64_t after_id, int64_t limi
  *
  * Transaction: the one that is open; else its own, one per 1000 messages.
  */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_requeue(wherry_delayed *delayed,
-							      int64_t id, int64_t *out_n,
-							      wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_retry(wherry_delayed *delayed,
+							    int64_t id, int64_t *out_n,
+							    wherry_error *err);
 
 /** Delete dead messages.  id: 0: all of them.  WHERRY_NOTFOUND: that message is not dead. */
 WHERRY_API WHERRY_MUST_USE wherry_code wherry_delayed_purge_dead(wherry_delayed *delayed,

@@ -347,9 +347,9 @@ WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_show(wherry_queue *queue,
 
 /** Make dead messages ready again, in their old places, with no attempts counted.
  *  id: 0: all of them.  WHERRY_NOTFOUND: that message is not dead. */
-WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_return(wherry_queue *queue,
-							   int64_t id, int64_t *out_n,
-							   wherry_error *err);
+WHERRY_API WHERRY_MUST_USE wherry_code wherry_queue_retry(wherry_queue *queue, int64_t id,
+							  int64_t *out_n,
+							  wherry_error *err);
 
 /**
  * Delete one message, in whatever state it is.  A receiver that has leased it cannot acknowledge

@@ -14,7 +14,7 @@ static const wh_command *const words[] = {
 	&wh_queue_length_word,
 	&wh_queue_peek_word,
 	&wh_queue_errors_word,
-	&wh_queue_return_word,
+	&wh_queue_retry_word,
 	&wh_queue_purge_word,
 	&wh_queue_inspect_word,
 	&wh_queue_subscribe_word,

@@ -238,7 +238,7 @@ const wh_command wh_delayed_count_word = {
 
 /* ---- dead ---- */
 
-/* The value of --requeue or --purge: an id, or "all", which is 0. */
+/* The value of --retry or --purge: an id, or "all", which is 0. */
 static bool read_id(const wh_args *args, const char *text, int64_t *out)
 {
 	*out = 0;
@@ -250,23 +250,23 @@ static bool read_id(const wh_args *args, const char *text, int64_t *out)
 
 static wh_exit work_dead(const wh_args *args, wh_delayed_session *s)
 {
-	const char *requeue = wh_arg(args, "requeue"), *purge = wh_arg(args, "purge");
+	const char *retry = wh_arg(args, "retry"), *purge = wh_arg(args, "purge");
 	listing l = {.json = wh_arg_on(args, "json")};
 	wherry_error err = WHERRY_ERROR_INIT;
 	int64_t id = 0, after = 0, limit = 100, n = 0;
 	wherry_code code;
 
-	if ((requeue && !read_id(args, requeue, &id)) ||
+	if ((retry && !read_id(args, retry, &id)) ||
 	    (purge && !read_id(args, purge, &id)) ||
 	    !wh_arg_count(args, "after", 0, INT64_MAX, &after) ||
 	    !wh_arg_count(args, "limit", 1, INT64_MAX, &limit))
 		return WH_EXIT_USAGE;
-	if (requeue || purge) {
-		code = requeue ? wherry_delayed_requeue(s->delayed, id, &n, &err)
-			       : wherry_delayed_purge_dead(s->delayed, id, &n, &err);
+	if (retry || purge) {
+		code = retry ? wherry_delayed_retry(s->delayed, id, &n, &err)
+			     : wherry_delayed_purge_dead(s->delayed, id, &n, &err);
 		return code == WHERRY_OK
 			       ? wh_delayed_changed(args, s, n,
-						    requeue ? "requeued" : "deleted")
+						    retry ? "retried" : "deleted")
 			       : wh_report(&err);
 	}
 	wh_table_begin(&l.table, columns, COLUMNS);
@@ -276,15 +276,15 @@ static wh_exit work_dead(const wh_args *args, wh_delayed_session *s)
 
 static wh_exit run_dead(wh_args *args)
 {
-	if (wh_arg(args, "requeue") && wh_arg(args, "purge"))
+	if (wh_arg(args, "retry") && wh_arg(args, "purge"))
 		return wh_usage(args->command,
-				"--requeue and --purge are given: only one of them");
+				"--retry and --purge are given: only one of them");
 	return wh_with_delayed(args, work_dead);
 }
 
 static const wh_option dead_options[] = {
 	WH_DELAYED_OPTIONS,
-	{"requeue", "ID", "Let this message be polled again; all: every one.", NULL, 0},
+	{"retry", "ID", "Let this message be polled again; all: every one.", NULL, 0},
 	{"purge", "ID", "Delete this message; all: every one.", NULL, 0},
 	{"after", "ID", "Only ids above this one: the next page.", NULL, 0},
 	{"limit", "N", "At most this many. (default 100)", NULL, 0},
@@ -295,15 +295,15 @@ static const wh_option dead_options[] = {
 const wh_command wh_delayed_dead_word = {
 	.name = "delayed dead",
 	.operands = "URL",
-	.synopsis = "URL --queue NAME [--requeue ID|--purge ID] [--after ID] [--limit N] "
+	.synopsis = "URL --queue NAME [--retry ID|--purge ID] [--after ID] [--limit N] "
 		    "[--type TYPE] [--table NAME] [--json]",
-	.brief = "List dead messages with their errors, requeue or delete them",
-	.help = "A message that is requeued can be polled at once, with no attempts counted. It "
+	.brief = "List dead messages with their errors, retry or delete them",
+	.help = "A message that is retried can be polled at once, with no attempts counted. It "
 		"stays dead if its key has another message by now.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry delayed dead sqlite:shop.db --queue mail\n"
-		"  wherry delayed dead sqlite:shop.db --queue mail --requeue all\n",
+		"  wherry delayed dead sqlite:shop.db --queue mail --retry all\n",
 	.options = dead_options,
 	.plain = true,
 	.run = run_dead,

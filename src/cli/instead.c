@@ -31,7 +31,7 @@ static const instead *instead_of(const char *command)
 		 NULL, NULL, false},
 		{"list", NULL, NULL, false, "list", "", false},
 		{"show", NULL, NULL, false, "read", " --key KEY", false},
-		{"retry", NULL, NULL, false, "dead", " --requeue ID", false},
+		{"retry", NULL, NULL, false, "dead", " --retry ID", false},
 		{"discard", NULL, NULL, false, "drop", " --key KEY", false},
 		{"outboxes", NULL, NULL, true, "count", "", false},
 		{"", NULL, NULL, false, "count", "", false},

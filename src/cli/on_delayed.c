@@ -70,7 +70,7 @@ static void look(glance *g)
 	char advice[WH_WARNING_MAX];
 
 	(void)snprintf(advice, sizeof(advice),
-		       "look with `wherry delayed dead%s`, then add `--requeue ID`",
+		       "look with `wherry delayed dead%s`, then add `--retry ID`",
 		       g->session->words);
 	wh_warn_of(&g->warned,
 		   &(wh_facts){.what = "delayed queue",

@@ -46,7 +46,7 @@ static wherry_code take_dead(void *ctx, const wherry_delayed_message *msg)
 			      msg->id, msg->key, msg->attempts, wh_plural(msg->attempts),
 			      msg->last_error ? msg->last_error : "no reason given"),
 		      wh_doctor_sentence("remove the cause, then `wherry delayed dead%s "
-					 "--requeue %" PRId64 "`",
+					 "--retry %" PRId64 "`",
 					 d->delayed->words, msg->id));
 	return WHERRY_OK;
 }

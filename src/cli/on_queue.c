@@ -87,12 +87,12 @@ static wherry_code choose(void *ctx, const wherry_queue_message *msg)
 	return WHERRY_OK;
 }
 
-static wherry_code return_each(const chosen *c, int64_t *inout_n, wherry_error *err)
+static wherry_code retry_each(const chosen *c, int64_t *inout_n, wherry_error *err)
 {
 	for (size_t i = 0; i < c->n; i++) {
 		int64_t n = 0;
 		wherry_code code =
-			wherry_queue_return(c->session->queue, c->ids[i], &n, err);
+			wherry_queue_retry(c->session->queue, c->ids[i], &n, err);
 
 		if (code != WHERRY_OK && code != WHERRY_NOTFOUND)
 			return code;
@@ -101,8 +101,8 @@ static wherry_code return_each(const chosen *c, int64_t *inout_n, wherry_error *
 	return WHERRY_OK;
 }
 
-static wherry_code return_topic(const wh_queue_session *s, const char *topic,
-				int64_t *out_n, wherry_error *err)
+static wherry_code retry_topic(const wh_queue_session *s, const char *topic,
+			       int64_t *out_n, wherry_error *err)
 {
 	chosen c = {.session = s, .topic = topic, .seen = PAGE};
 	wherry_code code = WHERRY_OK;
@@ -115,22 +115,22 @@ static wherry_code return_topic(const wh_queue_session *s, const char *topic,
 							      .limit = PAGE),
 					 choose, &c, err);
 		if (code == WHERRY_OK)
-			code = return_each(&c, out_n, err);
+			code = retry_each(&c, out_n, err);
 	}
 	return code;
 }
 
-/* Return one message to the queue.  If it is not dead, *out_n stays 0, and out->state is
+/* Retry one message of the queue.  If it is not dead, *out_n stays 0, and out->state is
  * its state. */
-static wherry_code return_one(const wh_queue_session *s, const char *ident, chosen *out,
-			      int64_t *out_n, wherry_error *err)
+static wherry_code retry_one(const wh_queue_session *s, const char *ident, chosen *out,
+			     int64_t *out_n, wherry_error *err)
 {
 	wherry_code code;
 
 	*out = (chosen){.session = s};
 	code = wherry_queue_show(s->queue, ident, choose, out, err);
 	return code == WHERRY_OK && out->state == WHERRY_DEAD
-		       ? return_each(out, out_n, err)
+		       ? retry_each(out, out_n, err)
 		       : code;
 }
 
@@ -143,11 +143,11 @@ static wh_exit retry(const wh_args *args, const wh_queue_session *s,
 	wherry_code code;
 
 	if (filter->ident)
-		code = return_one(s, filter->ident, &one, &n, &err);
+		code = retry_one(s, filter->ident, &one, &n, &err);
 	else if (filter->topic)
-		code = return_topic(s, filter->topic, &n, &err);
+		code = retry_topic(s, filter->topic, &n, &err);
 	else
-		code = wherry_queue_return(s->queue, 0, &n, &err);
+		code = wherry_queue_retry(s->queue, 0, &n, &err);
 	if (n)
 		wh_audit(args->command->name, wh_operand(args, 0), s->at.name, n);
 	if (code != WHERRY_OK)

@@ -315,7 +315,7 @@ const wh_command wh_queue_errors_word = {
 	.operands = "URL NAME",
 	.synopsis = "URL NAME [--limit N] [--after ID] [--json]",
 	.brief = "List the dead messages of a queue, with their errors",
-	.help = "`wherry queue return` makes them ready again.\n"
+	.help = "`wherry queue retry` makes them ready again.\n"
 		"\n"
 		"Examples:\n"
 		"  wherry queue errors sqlite:shop.db jobs\n",
@@ -324,7 +324,7 @@ const wh_command wh_queue_errors_word = {
 	.run = run_errors,
 };
 
-/* ---- return, purge ---- */
+/* ---- retry, purge ---- */
 
 static wh_exit changed(const wh_args *args, const wh_queue_session *s, int64_t n,
 		       const char *what)
@@ -338,7 +338,7 @@ static wh_exit changed(const wh_args *args, const wh_queue_session *s, int64_t n
 	return WH_EXIT_DONE;
 }
 
-static wh_exit return_dead(const wh_args *args, wh_queue_session *s)
+static wh_exit retry_dead(const wh_args *args, wh_queue_session *s)
 {
 	const char *text = wh_operand(args, 2);
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -346,36 +346,36 @@ static wh_exit return_dead(const wh_args *args, wh_queue_session *s)
 
 	if (text && (!wh_parse_int(text, &id) || id <= 0))
 		return wh_usage(args->command, "'%s' is not an id", text);
-	if (wherry_queue_return(s->queue, id, &n, &err) != WHERRY_OK)
+	if (wherry_queue_retry(s->queue, id, &n, &err) != WHERRY_OK)
 		return wh_report(&err);
-	return changed(args, s, n, "returned");
+	return changed(args, s, n, "retried");
 }
 
-static wh_exit run_return(wh_args *args)
+static wh_exit run_retry(wh_args *args)
 {
 	if (!wh_operand(args, 2) == !wh_arg_on(args, "all"))
 		return wh_usage(args->command, "name a message by its id, or say --all");
-	return with_queue(args, return_dead);
+	return with_queue(args, retry_dead);
 }
 
-static const wh_option return_options[] = {
+static const wh_option retry_options[] = {
 	{"all", NULL, "Every dead message.", NULL, 0},
 	WH_JSON_OPTION,
 	{0},
 };
 
-const wh_command wh_queue_return_word = {
-	.name = "queue return",
+const wh_command wh_queue_retry_word = {
+	.name = "queue retry",
 	.operands = "URL NAME [ID]",
 	.synopsis = "URL NAME ID|--all [--json]",
 	.brief = "Make dead messages ready again",
 	.help = "They take their old places, and no attempt is counted.\n"
 		"\n"
 		"Examples:\n"
-		"  wherry queue return sqlite:shop.db jobs --all\n",
-	.options = return_options,
+		"  wherry queue retry sqlite:shop.db jobs --all\n",
+	.options = retry_options,
 	.plain = true,
-	.run = run_return,
+	.run = run_retry,
 };
 
 static wh_exit purge(const wh_args *args, wh_queue_session *s)

@@ -54,7 +54,7 @@ void wh_outgoing_clear(wh_outgoing *out);
 extern const wh_command wh_queue_create, wh_queue_drop, wh_queue_send_word,
 	wh_queue_cancel_word, wh_queue_receive_word, wh_queue_ack_word,
 	wh_queue_nack_word, wh_queue_peek_word, wh_queue_length_word,
-	wh_queue_errors_word, wh_queue_return_word, wh_queue_purge_word,
+	wh_queue_errors_word, wh_queue_retry_word, wh_queue_purge_word,
 	wh_queue_publish_word, wh_queue_subscribe_word, wh_queue_unsubscribe_word,
 	wh_queue_subscriptions_word, wh_queue_inspect_word, wh_queue_list_word;
 

@@ -9,7 +9,7 @@
 #include "delayed/delayed.h"
 #include "store/leases.h"
 
-enum { REVIVE_BATCH = 1000 };
+enum { RETRY_BATCH = 1000 };
 
 static wherry_code check(const wherry_delayed *delayed, int64_t id, wherry_error *err)
 {
@@ -101,30 +101,30 @@ wherry_code wherry_delayed_list_dead(wherry_delayed *delayed, int64_t after_id,
 	return code;
 }
 
-/* ---- requeue ---- */
+/* ---- retry ---- */
 
-typedef struct reviving {
+typedef struct retrying {
 	wherry_delayed *delayed;
 	int64_t id;
-	wh_delayed_ids done; /* Ids of the messages that the last batch requeued. */
-} reviving;
+	wh_delayed_ids done; /* Ids of the messages that the last batch retried. */
+} retrying;
 
-static wherry_code revive_batch(void *ctx, wherry_error *err)
+static wherry_code retry_batch(void *ctx, wherry_error *err)
 {
-	reviving *r = ctx;
+	retrying *r = ctx;
 	const wh_param params[] = {
 		wh_delayed_kind_param(r->delayed),
 		wh_delayed_now_param(r->delayed),
 		WH_INT_PARAM("id", r->id),
-		WH_INT_PARAM("limit", REVIVE_BATCH),
+		WH_INT_PARAM("limit", RETRY_BATCH),
 	};
 	wh_store *store = &r->delayed->store;
 	wh_param ids;
 	wherry_code code;
 
 	r->done.n = 0;
-	code = wh_db_run(store->db, r->delayed->own.revive, params, 4, wh_delayed_take_id,
-			 &r->done, NULL, err);
+	code = wh_db_run(store->db, r->delayed->own.retry_dead, params, 4,
+			 wh_delayed_take_id, &r->done, NULL, err);
 	if (code == WHERRY_OK && r->done.n) {
 		code = wh_store_ids(store, r->done.ids, r->done.n, &ids, err);
 		if (code == WHERRY_OK)
@@ -140,7 +140,7 @@ static wherry_code stop_at_first(void *ctx, const wherry_delayed_message *msg)
 	return WHERRY_OK;
 }
 
-/* Say why a message was not requeued: its key has another message, or no dead message has
+/* Say why a message was not retried: its key has another message, or no dead message has
  * this id. */
 static wherry_code say_why_not(wherry_delayed *delayed, int64_t id, wherry_error *err)
 {
@@ -160,16 +160,16 @@ static wherry_code say_why_not(wherry_delayed *delayed, int64_t id, wherry_error
 		       "the delayed queue has no dead message %" PRId64, id);
 }
 
-wherry_code wherry_delayed_requeue(wherry_delayed *delayed, int64_t id, int64_t *out_n,
-				   wherry_error *err)
+wherry_code wherry_delayed_retry(wherry_delayed *delayed, int64_t id, int64_t *out_n,
+				 wherry_error *err)
 {
 	wh_error_clear(err);
-	reviving r = {.delayed = delayed, .id = id, .done = {.n = 1}};
+	retrying r = {.delayed = delayed, .id = id, .done = {.n = 1}};
 	int64_t total = 0;
 	wherry_code code = check(delayed, id, err);
 
 	while (code == WHERRY_OK && r.done.n) {
-		code = wh_db_transact(delayed->store.db, revive_batch, &r, err);
+		code = wh_db_transact(delayed->store.db, retry_batch, &r, err);
 		code = wh_delayed_failed(delayed, code, err);
 		if (code == WHERRY_OK)
 			total += (int64_t)r.done.n;

@@ -55,7 +55,7 @@
 	X(inspect, "inspect", "")
 
 #define WH_QUEUE_ADMIN(X) \
-	X(return_dead, "return", "id limit") \
+	X(retry_dead, "retry-dead", "id limit") \
 	X(discard, "discard", "id") \
 	X(purge_states, "purge-states", "states limit")
 

@@ -11,7 +11,7 @@
 #include "queue/queue.h"
 #include "store/leases.h"
 
-enum { PEEK_STANDARD = 100, BATCH_MOST = 100000, ALL_STATES = 31, RETURN_BATCH = 1000 };
+enum { PEEK_STANDARD = 100, BATCH_MOST = 100000, ALL_STATES = 31, RETRY_BATCH = 1000 };
 
 /* ---- messages that were read ---- */
 
@@ -380,8 +380,8 @@ static wherry_code in_batches(wherry_queue *queue, const wh_stmt *stmt, wh_param
 	return wh_queue_failed(queue, code, err);
 }
 
-wherry_code wherry_queue_return(wherry_queue *queue, int64_t id, int64_t *out_n,
-				wherry_error *err)
+wherry_code wherry_queue_retry(wherry_queue *queue, int64_t id, int64_t *out_n,
+			       wherry_error *err)
 {
 	wh_error_clear(err);
 	int64_t n = 0;
@@ -389,8 +389,8 @@ wherry_code wherry_queue_return(wherry_queue *queue, int64_t id, int64_t *out_n,
 
 	if (!queue)
 		return wh_fail(err, WHERRY_INVALID, "no queue");
-	code = in_batches(queue, queue->own.return_dead, WH_INT_PARAM("id", id),
-			  RETURN_BATCH, &n, err);
+	code = in_batches(queue, queue->own.retry_dead, WH_INT_PARAM("id", id),
+			  RETRY_BATCH, &n, err);
 	queue->after = 0;
 	if (code == WHERRY_OK && id && !n)
 		return wh_fail(err, WHERRY_NOTFOUND,

@@ -98,7 +98,7 @@ static void a_dead_letter_is_listed_and_its_key_is_free(void **state)
 	assert_string_equal(got.text, "2");
 }
 
-static void a_dead_letter_is_requeued_in_its_old_place(void **state)
+static void a_dead_letter_is_retried_in_its_old_place(void **state)
 {
 	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -108,15 +108,15 @@ static void a_dead_letter_is_requeued_in_its_old_place(void **state)
 	(void)delayed_offer(f, "a", "1", -2);
 	bury_all(f, 1, "1");
 	(void)delayed_offer(f, "b", "2", -1);
-	WHERRY_PASS(wherry_delayed_requeue(f->queue, dead_id(f), &n, &err));
+	WHERRY_PASS(wherry_delayed_retry(f->queue, dead_id(f), &n, &err));
 	assert_int_equal(n, 1);
 	got = delayed_polls(f, 9, "1 2");
 	assert_int_equal(got->attempts[0], 1);
 	assert_false(got->redelivery[0]);
 	delayed_counts(f, "0 2 0 0");
-	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_delayed_requeue(f->queue, 99999, &n, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_delayed_retry(f->queue, 99999, &n, &err));
 	assert_non_null(strstr(err.message, "no dead message 99999"));
-	WHERRY_PASS(wherry_delayed_requeue(f->queue, 0, &n, &err));
+	WHERRY_PASS(wherry_delayed_retry(f->queue, 0, &n, &err));
 	assert_int_equal(n, 0);
 }
 
@@ -132,14 +132,14 @@ static void a_dead_letter_whose_key_was_offered_again_stays_dead(void **state)
 	(void)delayed_offer(f, "a", "new", -2);
 	(void)delayed_offer(f, "b", "2", -4);
 	bury_all(f, 1, "2");
-	WHERRY_FAILS(WHERRY_DUPLICATE, wherry_delayed_requeue(f->queue, id, &n, &err));
-	WHERRY_PASS(wherry_delayed_requeue(f->queue, 0, &n, &err));
+	WHERRY_FAILS(WHERRY_DUPLICATE, wherry_delayed_retry(f->queue, id, &n, &err));
+	WHERRY_PASS(wherry_delayed_retry(f->queue, 0, &n, &err));
 	assert_int_equal(n, 1);
 	delayed_counts(f, "2 0 0 1");
 	(void)delayed_polls(f, 9, "2 new");
 }
 
-static void of_two_dead_letters_of_one_key_one_is_requeued(void **state)
+static void of_two_dead_letters_of_one_key_one_is_retried(void **state)
 {
 	delayed_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -149,7 +149,7 @@ static void of_two_dead_letters_of_one_key_one_is_requeued(void **state)
 	bury_all(f, 1, "1");
 	(void)delayed_offer(f, "a", "2", 0);
 	bury_all(f, 1, "2");
-	WHERRY_PASS(wherry_delayed_requeue(f->queue, 0, &n, &err));
+	WHERRY_PASS(wherry_delayed_retry(f->queue, 0, &n, &err));
 	assert_int_equal(n, 1);
 	delayed_counts(f, "1 0 0 1");
 }
@@ -189,9 +189,9 @@ const delayed_case delayed_dead_cases[] = {
 	DELAYED_CASE(a_message_dies_when_its_attempts_are_used_up),
 	DELAYED_CASE(a_message_that_was_given_back_dies_with_its_reason),
 	DELAYED_CASE(a_dead_letter_is_listed_and_its_key_is_free),
-	DELAYED_CASE(a_dead_letter_is_requeued_in_its_old_place),
+	DELAYED_CASE(a_dead_letter_is_retried_in_its_old_place),
 	DELAYED_CASE(a_dead_letter_whose_key_was_offered_again_stays_dead),
-	DELAYED_CASE(of_two_dead_letters_of_one_key_one_is_requeued),
+	DELAYED_CASE(of_two_dead_letters_of_one_key_one_is_retried),
 	DELAYED_CASE(dead_letters_are_purged_and_nothing_else),
 	DELAYED_CASE(a_rolled_back_death_never_was),
 	{NULL, NULL, false},

@@ -142,7 +142,7 @@ static void a_dead_message_whose_key_the_table_takes_for_another_stays(void **st
 		    "\"scheduledAtInitially\", \"createdAt\", attempts, died_at) "
 		    "SELECT n, k, N'7ab2b0dfa43e1a1f12169da88468fb53', 0x61, 1, 1, 1, 1 "
 		    "FROM (VALUES (1, N'k'), (2, N'K'), (3, N'j')) AS v(n, k)");
-	WHERRY_PASS(wherry_delayed_requeue(f->queue, 0, &n, &err));
+	WHERRY_PASS(wherry_delayed_retry(f->queue, 0, &n, &err));
 	assert_int_equal(n, 2);
 	delayed_counts(f, "2 0 0 1");
 }

@@ -153,7 +153,7 @@ static void an_operator_has_the_dead_messages_as_well(place *p)
 	become(p, "d_operator");
 	WHERRY_PASS(wherry_delayed_list_dead(p->queue, 0, 0, delayed_note, &got, &err));
 	assert_int_equal(got.n, 2);
-	WHERRY_PASS(wherry_delayed_requeue(p->queue, 0, &n, &err));
+	WHERRY_PASS(wherry_delayed_retry(p->queue, 0, &n, &err));
 	assert_int_equal(n, 2);
 	says(p, "SELECT string_agg(key, ' ') FROM wherry_poll('mail', 9)", "b c");
 	says(p, "SELECT wherry_delayed_drop('mail', 'b')::text", "true");

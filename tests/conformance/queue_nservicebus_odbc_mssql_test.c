@@ -149,7 +149,7 @@ static void an_old_table_of_theirs_is_shared(void **state)
 	got = queue_lease(f->queue, 1, "2");
 	WHERRY_PASS(wherry_queue_dead_letter(f->queue, got.token, got.ids, 1, "x", NULL,
 					     &err));
-	WHERRY_PASS(wherry_queue_return(f->queue, 0, NULL, &err));
+	WHERRY_PASS(wherry_queue_retry(f->queue, 0, NULL, &err));
 	assert_string_equal(they_receive(f), "2");
 	WHERRY_PASS(wherry_queue_get_status(f->queue, &s, sizeof(s), &err));
 	assert_string_equal(s.layout, "nservicebus");

@@ -179,7 +179,7 @@ static void an_inspection_finds_what_limits_a_table_of_theirs(void **state)
 
 /* ---- modes ---- */
 
-static void a_returned_message_has_its_place_and_its_uuid(void **state)
+static void a_retried_message_has_its_place_and_its_uuid(void **state)
 {
 	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -193,7 +193,7 @@ static void a_returned_message_has_its_place_and_its_uuid(void **state)
 	got = queue_lease(f->queue, 2, "1 2");
 	WHERRY_PASS(wherry_queue_dead_letter(f->queue, got.token, got.ids, 2, "x", NULL,
 					     &err));
-	WHERRY_PASS(wherry_queue_return(f->queue, 0, NULL, &err));
+	WHERRY_PASS(wherry_queue_retry(f->queue, 0, NULL, &err));
 	assert_string_equal(queue_text(f, "SELECT id FROM jobs ORDER BY seq LIMIT 1"),
 			    uuid);
 	(void)queue_lease(f->queue, 9, "1 2 3");
@@ -436,7 +436,7 @@ static void a_sequence_that_was_set_back_loses_nothing(void **state)
 		wherry_queue_dead_letter(f->queue, a.token, a.ids, 1, "x", NULL, &err));
 	(void)queue_send(f, 3);
 	queue_raw(f, "UPDATE jobs SET seq = 1");
-	WHERRY_PASS(wherry_queue_return(f->queue, 0, NULL, &err));
+	WHERRY_PASS(wherry_queue_retry(f->queue, 0, NULL, &err));
 	(void)queue_lease(f->queue, 9, "3 1");
 }
 
@@ -529,7 +529,7 @@ int main(void)
 		NSERVICEBUS_CASE(both_receive_from_one_queue),
 		THEIRS(a_table_of_theirs_is_recognised),
 		THEIRS(an_inspection_finds_what_limits_a_table_of_theirs),
-		NSERVICEBUS_CASE(a_returned_message_has_its_place_and_its_uuid),
+		NSERVICEBUS_CASE(a_retried_message_has_its_place_and_its_uuid),
 		NSERVICEBUS_CASE(an_expired_message_is_dropped_by_the_servers_clock),
 		NSERVICEBUS_CASE(our_delays_do_not_depend_on_the_session_time_zone),
 		NSERVICEBUS_CASE(receivers_take_due_messages_beside_two_movers),

@@ -140,7 +140,7 @@ static void a_lease_is_kept_beside_the_queue(void **state)
 	queue_counts(f, "0 0 0 1");
 	assert_string_equal(queue_text(f, "SELECT last_error FROM jobs_received"),
 			    "bad order");
-	WHERRY_PASS(wherry_queue_return(f->queue, got.ids[0], NULL, &err));
+	WHERRY_PASS(wherry_queue_retry(f->queue, got.ids[0], NULL, &err));
 	assert_string_equal(app->receive(f), "1");
 }
 

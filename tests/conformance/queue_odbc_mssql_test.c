@@ -152,7 +152,7 @@ static void a_statement_locks_a_limited_number_of_rows(void **state)
 							    "x", &out_n, &err));
 	assert_int_equal(out_n, N);
 	queue_counts(f, "0 0 0 2500");
-	WHERRY_PASS(wherry_queue_return(f->queue, 0, &n, &err));
+	WHERRY_PASS(wherry_queue_retry(f->queue, 0, &n, &err));
 	assert_int_equal(n, N);
 	WHERRY_PASS(wherry_queue_purge(f->queue, 0, 100000, &n, &err));
 	assert_int_equal(n, N);

@@ -103,7 +103,7 @@ static void a_nack_with_a_delay_waits_and_says_why(void **state)
 	assert_int_equal(got.attempts[0], 2);
 }
 
-static void a_dead_letter_keeps_its_reason_and_can_be_returned(void **state)
+static void a_dead_letter_keeps_its_reason_and_can_be_retried(void **state)
 {
 	queue_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -120,11 +120,10 @@ static void a_dead_letter_keeps_its_reason_and_can_be_returned(void **state)
 	assert_string_equal(queue_text(f, "SELECT last_error FROM jobs WHERE state = 4"),
 			    "bad order");
 	(void)queue_lease(f->queue, 1, "3");
-	WHERRY_PASS(wherry_queue_return(f->queue, got.ids[1], &n, &err));
+	WHERRY_PASS(wherry_queue_retry(f->queue, got.ids[1], &n, &err));
 	assert_int_equal(n, 1);
-	WHERRY_FAILS(WHERRY_NOTFOUND,
-		     wherry_queue_return(f->queue, got.ids[1], &n, &err));
-	WHERRY_PASS(wherry_queue_return(f->queue, 0, &n, &err));
+	WHERRY_FAILS(WHERRY_NOTFOUND, wherry_queue_retry(f->queue, got.ids[1], &n, &err));
+	WHERRY_PASS(wherry_queue_retry(f->queue, 0, &n, &err));
 	assert_int_equal(n, 1);
 	got = queue_lease(f->queue, 9, "1 2 4");
 	assert_int_equal(got.attempts[0], 1);
@@ -253,7 +252,7 @@ const queue_case queue_settle_cases[] = {
 	QUEUE_CASE(an_extended_lease_lasts),
 	QUEUE_CASE(what_is_given_back_is_first_again),
 	QUEUE_NATIVE_CASE(a_nack_with_a_delay_waits_and_says_why),
-	QUEUE_NATIVE_CASE(a_dead_letter_keeps_its_reason_and_can_be_returned),
+	QUEUE_NATIVE_CASE(a_dead_letter_keeps_its_reason_and_can_be_retried),
 	QUEUE_CASE(a_rolled_back_settlement_never_was),
 	QUEUE_CASE(a_purge_leaves_what_is_leased),
 	QUEUE_CASE(one_message_is_shown_by_its_id_or_its_message_id),

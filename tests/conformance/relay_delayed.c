@@ -91,7 +91,7 @@ const char relay_delayed_mssql_views[] =
 	"DELETE t FROM later AS t JOIN inserted AS n ON n.id = t.id WHERE n.status = 2; END')";
 
 const char *const relay_delayed_except[] = {
-	/* An operator requeues dead messages, and not those that wait to be retried. */
+	/* An operator retries dead messages, and not those that wait to be retried. */
 	"a_retry_by_an_operator_need_not_wait",
 
 	/* relay.failed_only is refused. */
@@ -273,7 +273,7 @@ static void attempts_at_a_message_of_a_delayed_queue_survive_the_relay(void **st
 	assert_int_equal(relay_count(f, WHERRY_DONE), 1);
 }
 
-static void a_dead_message_that_is_requeued_is_delivered(void **state)
+static void a_dead_message_that_is_retried_is_delivered(void **state)
 {
 	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -284,7 +284,7 @@ static void a_dead_message_that_is_requeued_is_delivered(void **state)
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_DEAD);
 	assert_int_equal(left(f), 0);
-	WHERRY_PASS(wherry_delayed_requeue(f->delayed, 0, &n, &err));
+	WHERRY_PASS(wherry_delayed_retry(f->delayed, 0, &n, &err));
 	assert_int_equal(n, 1);
 	RELAY_ASLEEP_UNTIL(f, &f->a, left(f) == 0);
 	assert_int_equal(relay_number(f, "SELECT count(*) FROM later_dead"), 0);
@@ -498,7 +498,7 @@ const relay_test relay_delayed_tests[] = {
 	RELAY_TEST(a_failure_of_a_replaced_message_does_not_delay_the_new_one, 0),
 	RELAY_TEST(a_consumer_and_a_relay_share_a_delayed_queue, 0),
 	RELAY_TEST(attempts_at_a_message_of_a_delayed_queue_survive_the_relay, 0),
-	RELAY_TEST(a_dead_message_that_is_requeued_is_delivered, 0),
+	RELAY_TEST(a_dead_message_that_is_retried_is_delivered, 0),
 	RELAY_TEST(until_empty_leaves_messages_whose_time_has_not_come, 0),
 	RELAY_TEST(a_failed_message_behind_a_long_backlog_is_delivered_too, 0),
 	RELAY_TEST(a_paused_queue_is_not_relayed_until_it_is_resumed, 0),

@@ -71,7 +71,7 @@ const char relay_queue_mssql_views[] =
 	"DELETE j FROM jobs AS j JOIN inserted AS n ON n.id = j.id WHERE n.status = 2; END')";
 
 const char *const relay_queue_except[] = {
-	/* An operator returns dead messages, and not those that wait to be retried. */
+	/* An operator retries dead messages, and not those that wait to be retried. */
 	"a_retry_by_an_operator_need_not_wait",
 	NULL,
 };
@@ -190,7 +190,7 @@ static void attempts_at_a_message_of_a_queue_survive_the_relay(void **state)
 	assert_int_equal(relay_count(f, WHERRY_DONE), 1);
 }
 
-static void a_dead_message_that_is_returned_is_delivered(void **state)
+static void a_dead_message_that_is_retried_is_delivered(void **state)
 {
 	relay_fixture *f = *state;
 	wherry_error err = WHERRY_ERROR_INIT;
@@ -200,7 +200,7 @@ static void a_dead_message_that_is_returned_is_delivered(void **state)
 	relay_put(f, "-");
 	relay_start(f, &f->a);
 	RELAY_UNTIL(f, &f->a, relay_state(f, 1) == WHERRY_DEAD);
-	WHERRY_PASS(wherry_queue_return(f->queue, 0, &n, &err));
+	WHERRY_PASS(wherry_queue_retry(f->queue, 0, &n, &err));
 	assert_int_equal(n, 1);
 	RELAY_ASLEEP_UNTIL(f, &f->a, left(f) == 0);
 }
@@ -274,7 +274,7 @@ const relay_test relay_queue_tests[] = {
 	RELAY_TEST(a_delayed_message_is_delivered_when_it_is_due, 0),
 	RELAY_TEST(a_receiver_and_a_relay_share_a_queue, 0),
 	RELAY_TEST(attempts_at_a_message_of_a_queue_survive_the_relay, 0),
-	RELAY_TEST(a_dead_message_that_is_returned_is_delivered, 0),
+	RELAY_TEST(a_dead_message_that_is_retried_is_delivered, 0),
 	RELAY_TEST(a_paused_queue_is_not_relayed_until_it_is_resumed, 0),
 	RELAY_TEST(each_relay_of_a_queue_is_shown, 0),
 	RELAY_TEST(a_relay_of_a_queue_says_that_its_destination_refuses, 0),

@@ -541,9 +541,9 @@ int64_t relay_retry(relay_fixture *f, unsigned states)
 	int64_t n = 0;
 
 	if (f->queue)
-		WHERRY_PASS(wherry_queue_return(f->queue, 0, &n, &err));
+		WHERRY_PASS(wherry_queue_retry(f->queue, 0, &n, &err));
 	else if (f->delayed)
-		WHERRY_PASS(wherry_delayed_requeue(f->delayed, 0, &n, &err));
+		WHERRY_PASS(wherry_delayed_retry(f->delayed, 0, &n, &err));
 	else
 		WHERRY_PASS(wherry_outbox_retry(f->box, &filter, &n, &err));
 	return n;

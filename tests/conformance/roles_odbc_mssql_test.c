@@ -490,7 +490,7 @@ static void a_delayed_operator_operates_and_no_more(void)
 	int64_t n = 0;
 
 	WHERRY_PASS(wherry_delayed_open(db, NULL, "mail", NULL, &queue, &err));
-	WHERRY_PASS(wherry_delayed_requeue(queue, 0, &n, &err));
+	WHERRY_PASS(wherry_delayed_retry(queue, 0, &n, &err));
 	assert_int_equal(n, 1);
 	says(db, "EXEC wherry_offer N'mail', N'd', 0x31", "created");
 	says(db, "EXEC wherry_delayed_drop N'mail', N'd'", "1");

@@ -228,9 +228,9 @@ static wherry_code delayed_get_status(world *w, wherry_error *err)
 	return code;
 }
 
-static wherry_code delayed_requeue(world *w, wherry_error *err)
+static wherry_code delayed_retry(world *w, wherry_error *err)
 {
-	return wherry_delayed_requeue(w->delayed, 0, w->out.number, err);
+	return wherry_delayed_retry(w->delayed, 0, w->out.number, err);
 }
 
 static wherry_code delayed_purge_dead(world *w, wherry_error *err)
@@ -275,7 +275,7 @@ const operation delayed_operations[] = {
 	{"delayed_list", delayed_list, see_nothing, NULL, NULL, 0},
 	{"delayed_list_dead", delayed_list_dead, see_nothing, NULL, NULL, 0},
 	{"delayed_get_status", delayed_get_status, NULL, NULL, NULL, 0},
-	{"delayed_requeue", delayed_requeue, NULL, NULL, NULL, OPERATION_PARTLY},
+	{"delayed_retry", delayed_retry, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"delayed_purge_dead", delayed_purge_dead, NULL, NULL, NULL, 0},
 	{"delayed_pause", delayed_pause, NULL, NULL, NULL, 0},
 	{"delayed_resume", delayed_resume, NULL, NULL, NULL, 0},

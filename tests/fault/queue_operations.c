@@ -188,9 +188,9 @@ static wherry_code queue_next_due(world *w, wherry_error *err)
 	return wherry_queue_next_due(w->queue, w->out.number, err);
 }
 
-static wherry_code queue_return(world *w, wherry_error *err)
+static wherry_code queue_retry(world *w, wherry_error *err)
 {
-	return wherry_queue_return(w->queue, 0, w->out.number, err);
+	return wherry_queue_retry(w->queue, 0, w->out.number, err);
 }
 
 static wherry_code queue_show(world *w, wherry_error *err)
@@ -331,7 +331,7 @@ const operation queue_operations[] = {
 	{"queue_get_status", queue_get_status, NULL, NULL, NULL, 0},
 	{"queue_estimate", queue_estimate, NULL, NULL, NULL, 0},
 	{"queue_next_due", queue_next_due, NULL, NULL, NULL, 0},
-	{"queue_return", queue_return, NULL, NULL, NULL, OPERATION_PARTLY},
+	{"queue_retry", queue_retry, NULL, NULL, NULL, OPERATION_PARTLY},
 	{"queue_show", queue_show, see_nothing, NULL, NULL, 0},
 	{"queue_discard", queue_discard, NULL, NULL, NULL, 0},
 	{"queue_pause", queue_pause, NULL, NULL, NULL, 0},

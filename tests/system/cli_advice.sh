@@ -71,7 +71,7 @@ instead() { # COMMAND ARGUMENTS... ADVICE: of a delayed queue
 }
 instead list 'list sqlite:shop.db --queue mail'
 instead show k 'read sqlite:shop.db --queue mail --key KEY'
-instead retry --all 'dead sqlite:shop.db --queue mail --requeue ID'
+instead retry --all 'dead sqlite:shop.db --queue mail --retry ID'
 instead discard k 'drop sqlite:shop.db --queue mail --key KEY'
 instead purge 'dead sqlite:shop.db --queue mail --purge ID'
 instead init 'create sqlite:shop.db'

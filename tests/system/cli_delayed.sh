@@ -131,16 +131,16 @@ w delayed list $url --queue mail --limit 0
 expect "a list has a message or more" 2 "err:--limit 0: write a number, 1 or more"
 w delayed dead $url --queue mail
 expect "dead messages are listed with their errors" 0 "out:bad" "out:no address"
-w delayed dead $url --queue mail --requeue all
-expect "they are requeued" 0 "out:1 message requeued"
-w delayed dead $url --queue mail --requeue 999
+w delayed dead $url --queue mail --retry all
+expect "they are retried" 0 "out:1 message retried"
+w delayed dead $url --queue mail --retry 999
 expect "one that is not dead is named" 1 "err:no dead message 999"
 w delayed poll $url --queue mail --json
 token=$(token_of)
 w delayed nack $url "$token" --queue mail --dead
 w delayed dead $url --queue mail --purge all --json
 json "or deleted" 'd["deleted"] == 1'
-w delayed dead $url --queue mail --purge all --requeue all
+w delayed dead $url --queue mail --purge all --retry all
 expect "but not both" 2 "err:only one of them"
 
 # ---- a relay ----

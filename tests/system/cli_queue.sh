@@ -154,18 +154,18 @@ w queue nack $url jobs "$token" "$id" --dead --error 'no such order'
 expect "a message is given up" 0 "out:1 message dead"
 w queue errors $url jobs
 expect "errors lists it, with its error" 0 "out:dead" "out:no such order" 'no:{"job":5}'
-w queue return $url jobs "$id"
+w queue retry $url jobs "$id"
 w queue receive $url jobs --lease 1m --json
 token=$(printf '%s' "$out" | python3 -c 'import json, sys; print(json.load(sys.stdin)["token"])')
 w queue nack $url jobs "$token" "$id" --dead
 w queue errors $url jobs
 expect "without a reason errors shows the body" 0 'out:{"bad":1}'
-w queue return $url jobs
-expect "return wants an id or --all" 2 "err:--all"
-w queue return $url jobs 4
-expect "a message that is not dead is not returned" 1
-w queue return $url jobs "$id" --json
-json "a dead one is" 'd["returned"] == 1'
+w queue retry $url jobs
+expect "retry wants an id or --all" 2 "err:--all"
+w queue retry $url jobs 4
+expect "a message that is not dead is not retried" 1
+w queue retry $url jobs "$id" --json
+json "a dead one is" 'd["retried"] == 1'
 w queue receive $url jobs --json
 json "and is received again, from its first attempt" 'd["body"] == {"bad": 1} and d["attempts"] == 1'
 

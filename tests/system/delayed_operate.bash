@@ -32,8 +32,8 @@ operate() {
 		("mail", "delayed", "native", 1, 1, 1, 1, 0, False, []) and len(d["warnings"]) == 1'
 
 	w doctor "$url"
-	expect "doctor names dead messages, with the command that requeues them" "$doctor_status" \
-		"out:of key 'a' is dead after 1 attempt: " " --requeue "
+	expect "doctor names dead messages, with the command that retries them" "$doctor_status" \
+		"out:of key 'a' is dead after 1 attempt: " " --retry "
 	w doctor "$url" --older-than 1ms
 	expect "and messages that nobody polls" "$doctor_status" \
 		"out:1 message is due, the first for" "out:\`wherry relay $quoted TO\`"

@@ -49,7 +49,7 @@ run 'give it up'
 check "or is given up" are '3 4 2'
 w queue errors $url jobs
 expect "with the reason" 0 'out:there is no such order'
-w queue return $url jobs 3
+w queue retry $url jobs 3
 run 'lease one' 'acknowledge'
 check "an acknowledgement deletes it" are ''
 

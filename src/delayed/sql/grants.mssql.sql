@@ -87,7 +87,7 @@ GRANT SELECT (id, "pKind") ON {table_dead} TO {role};
 {relays}
 
 -- name: operator
--- Does all of that, pauses relays, and looks at dead messages, requeues and deletes them.
+-- Does all of that, pauses relays, and looks at dead messages, retries and deletes them.
 {schema}
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table_dead} TO {role};

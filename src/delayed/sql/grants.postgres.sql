@@ -54,7 +54,7 @@ GRANT SELECT ON {wherry_outbox} TO {role};
 GRANT SELECT, INSERT, UPDATE ON {wherry_lease} TO {role};
 
 -- name: operator
--- Does all of that, pauses relays, and looks at dead messages, requeues and deletes them.
+-- Does all of that, pauses relays, and looks at dead messages, retries and deletes them.
 {schema}
 {sequence}
 GRANT SELECT, INSERT, UPDATE, DELETE ON {table}, {table_dead} TO {role};

@@ -305,7 +305,7 @@ FROM (VALUES (N'topic', N'NVARCHAR(255)'), (N'correlation_id', N'NVARCHAR(255)')
              (N'expires_at', N'DATETIME2(3)'), (N'last_error', N'NVARCHAR(2000)')) AS c(name, type)
 WHERE NOT EXISTS (SELECT 1 FROM sys.columns AS x WHERE x.object_id = OBJECT_ID(N{'table}, N'U') AND x.name = c.name);
 
--- name: return
+-- name: retry-dead
 -- Dead messages are ready again, in the order of their ids.
 UPDATE t SET state = 0, attempts = 0, lease_token = NULL, available_at = NULL
 FROM {table} AS t JOIN (

@@ -467,7 +467,7 @@ CREATE TABLE IF NOT EXISTS {table}(
 {index_expires}
 {wake_function}
 -- A receiver of this queue sleeps if the lock is taken.  It is woken by new messages, and by those
--- that are given back or returned; leases and acknowledgements wake nobody.
+-- that are given back or retried; leases and acknowledgements wake nobody.
 DROP TRIGGER IF EXISTS {bare_wake} ON {table};
 {trigger_wake}
 DROP TRIGGER IF EXISTS {bare_wake_back} ON {table};
@@ -729,7 +729,7 @@ FROM (VALUES ('id', 'bigint'), ('message_id', 'text'), ('topic', 'text'), ('corr
 LEFT JOIN pg_attribute AS a ON a.attrelid = to_regclass({'table})::oid AND a.attname::text = c.name AND NOT a.attisdropped
 WHERE a.attnum IS NULL OR format_type(a.atttypid, NULL) <> c.type;
 
--- name: return
+-- name: retry-dead
 -- Dead messages are ready again, in the order of their ids.
 UPDATE {table} SET state = 0, attempts = 0, lease_token = NULL, available_at = NULL
 WHERE state + 0 = 4 AND id = ANY (ARRAY(

@@ -239,7 +239,7 @@ FROM (SELECT {name} || '_ready' AS name, {'index_ready} AS sql
 WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema AS s
                   WHERE s.type = 'index' AND s.name = t.name COLLATE NOCASE);
 
--- name: return
+-- name: retry-dead
 -- Dead messages are ready again, in the order of their ids.
 UPDATE {table} SET state = 0, attempts = 0, lease_token = NULL, available_at = NULL
 WHERE id IN (SELECT id FROM {table} INDEXED BY {table_dead}

@@ -428,19 +428,19 @@ WHERE c.object_id = OBJECT_ID(N{'table}, N'U') AND LOWER(c.name) = N'headers' AN
  WHERE state = 4 AND (@id = 0 OR id = @id) AND attempts <= 2147483647 ORDER BY id) AS d ON d.id = r.id AND d.row_id = r.row_id
 WHERE r.state = 4
 
--- part: return_old
+-- part: retry_old
 DELETE r OUTPUT deleted.row_id, deleted.headers, deleted.body INTO {table}(Id, Headers, Body)
 FROM {table_received} AS r JOIN {dead_rows};
 
--- part: return_new
+-- part: retry_new
 DELETE r OUTPUT deleted.row_id, 1, deleted.headers, deleted.body INTO {table}(Id, Recoverable, Headers, Body)
 FROM {table_received} AS r JOIN {dead_rows};
 
--- name: return
+-- name: retry-dead
 -- Dead messages go back to the end of the queue, where they do not expire any more: to write an old
 -- RowVersion takes the right to alter the table.
 DECLARE @id BIGINT = :id, @limit BIGINT = :limit;
-DECLARE @sql NVARCHAR(MAX) = CASE WHEN {recoverable} THEN N{'return_new} ELSE N{'return_old} END;
+DECLARE @sql NVARCHAR(MAX) = CASE WHEN {recoverable} THEN N{'retry_new} ELSE N{'retry_old} END;
 EXEC sp_executesql @sql, N'@id BIGINT, @limit BIGINT', @id, @limit;
 
 -- name: discard

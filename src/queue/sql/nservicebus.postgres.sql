@@ -442,7 +442,7 @@ WHERE NOT EXISTS (
   SELECT 1 FROM pg_index AS x JOIN pg_attribute AS a ON a.attrelid = x.indrelid AND a.attnum = x.indkey[0]
   WHERE x.indrelid = to_regclass({'table})::oid AND x.indnatts = 1 AND x.indisunique AND x.indisvalid AND a.attname::text = c.name);
 
--- name: return
+-- name: retry-dead
 -- Dead messages go back to the queue, to their old places, where they do not expire any more.  One
 -- that was delayed has had no place.
 WITH back AS (

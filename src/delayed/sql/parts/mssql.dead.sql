@@ -33,7 +33,7 @@ SELECT TOP (:limit) id, "pKey", "scheduledAtInitially", died_at, "createdAt", CA
   CAST(NULL AS VARCHAR(36)), last_error, payload
 FROM {table_dead} WITH (READCOMMITTEDLOCK, READPAST) WHERE "pKind" = :kind AND id > :after ORDER BY id;
 
--- name: revive
+-- name: retry-dead
 -- Dead messages whose keys have no other message, of each key the first; "delete-dead" then deletes
 -- their copies.  They get new ids.  If another offer inserts one of the keys meanwhile, it begins again:
 -- see the part "for_offers".

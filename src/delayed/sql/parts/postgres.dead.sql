@@ -25,7 +25,7 @@ SELECT id, "pKey", "scheduledAtInitially", died_at, "createdAt", NULL::bigint, a
   NULL::text, last_error, payload
 FROM {table_dead} WHERE {of_kind} AND id > :after::bigint ORDER BY "pKind", id LIMIT :limit::bigint;
 
--- name: revive
+-- name: retry-dead
 -- Dead messages whose keys have no other message; "delete-dead" then deletes their copies.
 INSERT INTO {table}(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
 SELECT d.id, d."pKey", d."pKind", d.payload, d."scheduledAtInitially", d."scheduledAtInitially",

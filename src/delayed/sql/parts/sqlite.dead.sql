@@ -19,7 +19,7 @@ SELECT (SELECT count(*) FROM {table}) + (SELECT count(*) FROM {table_dead});
 SELECT id, "pKey", "scheduledAtInitially", died_at, "createdAt", NULL, attempts, 4, NULL, last_error, payload
 FROM {table_dead} WHERE "pKind" = :kind AND id > :after ORDER BY id LIMIT :limit;
 
--- name: revive
+-- name: retry-dead
 -- Dead messages whose keys have no other message; "delete-dead" then deletes their copies.
 INSERT INTO {table}(id, "pKey", "pKind", payload, "scheduledAt", "scheduledAtInitially", "createdAt")
 SELECT d.id, d."pKey", d."pKind", d.payload, d."scheduledAtInitially", d."scheduledAtInitially",
